@@ -1,0 +1,174 @@
+package draw
+
+import (
+	"encoding/xml"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what is drawn to testdata; commit only a change that you understand")
+
+// square is two hosts of two ranks with a card each, and two trees and a ring
+// on it.
+func square() (*topo.Graph, Plan) {
+	g := &topo.Graph{
+		Name: "square", Ranks: 4, Hosts: []int{0, 0, 3, 3},
+		Links: []topo.Link{
+			{A: 0, B: 1, GBytesPerSecond: 20, LatencyUs: 0.2, Kind: "shm"},
+			{A: 3, B: 2, GBytesPerSecond: 20, LatencyUs: 0.2, Kind: "shm"},
+			{A: 0, B: 2, GBytesPerSecond: 1.25, Kind: "tcp"},
+			{A: 1, B: 3, GBytesPerSecond: 1.25, Kind: "tcp"},
+		},
+		Ports: []topo.Port{{Name: "card of host 3", Ranks: []int{3, 2}, GBytesPerSecond: 2}},
+	}
+	p := Plan{
+		Trees: []topo.Tree{
+			{Root: 0, Parent: []int{-1, 0, 0, 2}, Round: []int{0, 1, 2, 1}},
+			{Root: 3, Parent: []int{1, 3, 3, -1}, Note: "made by hand"},
+		},
+		Rings: [][]int{{0, 1, 3, 2}},
+		Rates: []float64{0.5, 0.25, 0.5},
+		Notes: []string{"the card of host 3 is the limit: 2 GB/s"},
+	}
+	return g, p
+}
+
+// What is drawn of the square, as text, DOT and SVG, stands in testdata.
+func TestGolden(t *testing.T) {
+	g, p := square()
+	uncounted := p
+	uncounted.Rates = nil
+	for name, got := range map[string]string{
+		"square.txt": Text(g, p), "square-uses.txt": Text(g, uncounted), "square-graph.txt": Text(g, Plan{}),
+		"square.dot": DOT(g, p), "square.svg": SVG(g, p), "square-graph.svg": SVG(g, Plan{}),
+	} {
+		file := filepath.Join("testdata", name)
+		if *rewrite {
+			if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s is not as it was (run with -rewrite and look at the difference):\n%s", name, got)
+		}
+	}
+}
+
+// elements parses an SVG file and counts its elements by name.
+func elements(t *testing.T, svg string) map[string]int {
+	t.Helper()
+	count := map[string]int{}
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			return count
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			count[e.Name.Local]++
+		}
+	}
+}
+
+// Every rank is a circle, every link inside a host a line, every link of a
+// tree or ring a curve with an arrow.
+func TestSVGElements(t *testing.T) {
+	g, p := square()
+	n := elements(t, SVG(g, p))
+	inside, legend := 2, 3+2
+	if n["circle"] != 4 || n["line"] != inside+legend {
+		t.Errorf("%d circles and %d lines, want 4 and %d", n["circle"], n["line"], inside+legend)
+	}
+	uses, trunks := 3+3+4, 1
+	if n["path"] != 2*uses+trunks {
+		t.Errorf("%d paths, want two for each of %d uses and one between the hosts", n["path"], uses)
+	}
+}
+
+// Names from graph files cannot break out of the text of a picture.
+func TestHostileNames(t *testing.T) {
+	g, p := square()
+	evil := "\"]};</title><script>&\\\n"
+	g.Name, g.Ports[0].Name, g.Links[0].Kind, p.Notes[0] = evil, evil, evil, evil
+	if n := elements(t, SVG(g, p)); n["script"] != 0 {
+		t.Error("a name became an element")
+	}
+	dot := DOT(g, p)
+	if !strings.HasPrefix(dot, `digraph "\"]};</title><script>&\\\n" {`+"\n") {
+		t.Errorf("the name in DOT: %.60s", dot)
+	}
+}
+
+// Trees over links that the graph does not have are drawn without them, and
+// the links are named.
+func TestAbsentLinks(t *testing.T) {
+	g, p := square()
+	p.Trees[0].Parent = []int{-1, 0, 0, 0}
+	if s := Text(g, p); !strings.Contains(s, "the graph has no link 3-0\n") {
+		t.Errorf("text:\n%s", s)
+	}
+	if s := SVG(g, p); !strings.Contains(s, "no link 3-0") {
+		t.Error("the legend does not name the absent link")
+	}
+}
+
+// Loads that are more than a link has are red.
+func TestOverload(t *testing.T) {
+	g, p := square()
+	if s := SVG(g, p); strings.Contains(s, `fill="#b00000"`) {
+		t.Error("red without overload")
+	}
+	p.Rates = []float64{1, 0.25, 0.5}
+	if s := SVG(g, p); !strings.Contains(s, `fill="#b00000">1.5 / 1.25</text>`) {
+		t.Error("1.5 GB/s over a link of 1.25 is not red")
+	}
+}
+
+// Pictures of large graphs stay of a size that a browser can show, and say
+// what they leave out; one rank can be drawn, too.
+func TestSizes(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 17, 200} {
+		g := topo.UniformGraph(n)
+		s := SVG(g, Plan{})
+		if got := elements(t, s)["circle"]; got != n {
+			t.Errorf("%d ranks: %d circles", n, got)
+		}
+		if len(s) > 2<<20 {
+			t.Errorf("%d ranks: %d bytes of SVG", n, len(s))
+		}
+		if left := len(g.Links) - maxWires; left > 0 && !strings.Contains(s, fmt.Sprintf("only the %d quickest of %d links are drawn", maxWires, len(g.Links))) {
+			t.Errorf("%d ranks: does not say what is left out", n)
+		}
+	}
+	g := topo.UniformGraph(256) // 32 hosts of 8
+	for r := range 256 {
+		g.Hosts = append(g.Hosts, r/8)
+	}
+	path := topo.Tree{Parent: make([]int, 256)}
+	for r := range path.Parent {
+		path.Parent[r] = r - 1
+	}
+	s := SVG(g, Plan{Trees: []topo.Tree{path}})
+	if !strings.Contains(s, "links between 496 pairs of hosts are not drawn") {
+		t.Error("32 hosts: does not say what is left out")
+	}
+	if got := elements(t, s)["path"]; got != 2*255 {
+		t.Errorf("32 hosts: %d paths for 255 links of a tree", got)
+	}
+	if s := Text(g, Plan{Trees: []topo.Tree{path}}); strings.Count(s, "uses per GB/s") != 1 || !strings.Contains(s, "and 191 more, less busy") {
+		t.Error("the table of 255 links")
+	}
+}

@@ -1,0 +1,293 @@
+package draw
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// thickness is the width of a link by its rate: areas compare as rates do, and
+// many links are thinner than few.
+func (c *canvas) thickness(rate float64) float64 {
+	most := 5.0
+	if len(c.strands) > 0 {
+		most = 15
+	}
+	most *= math.Min(1, math.Sqrt(24/float64(max(c.local, 1))))
+	return math.Max(1, most*math.Sqrt(rate/c.widest))
+}
+
+// apart reports whether a wire joins two boxes.
+func (c *canvas) apart(w wire) bool { return c.layout.boxOf[w.A] != c.layout.boxOf[w.B] }
+
+// links draws the links inside boxes, the slowest first.
+func (c *canvas) links() {
+	var list []wire
+	for _, w := range c.wires {
+		if !c.apart(w) {
+			list = append(list, w)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b wire) int {
+		switch {
+		case a.GBytesPerSecond < b.GBytesPerSecond:
+			return -1
+		case a.GBytesPerSecond > b.GBytesPerSecond:
+			return 1
+		}
+		return 0
+	})
+	shade := "#9fb3c8"
+	if len(c.strands) > 0 {
+		shade = "#e4e7eb"
+	}
+	if len(list) > maxWires {
+		c.text(point{margin, margin + 32}, 12, "start", "#a00000", fmt.Sprintf("only the %d quickest of %d links are drawn", maxWires, len(list)))
+		list = list[len(list)-maxWires:]
+	}
+	for _, w := range list {
+		c.line(c.layout.rank[w.A], c.layout.rank[w.B], c.thickness(w.GBytesPerSecond), shade, "", c.tip(w))
+	}
+}
+
+// tip is what a browser shows when the mouse points at a link.
+func (c *canvas) tip(w wire) string {
+	s := fmt.Sprintf("%d-%d: %s GB/s", w.A, w.B, figure(w.GBytesPerSecond))
+	if w.LatencyUs > 0 {
+		s += fmt.Sprintf(", %s us", figure(w.LatencyUs))
+	}
+	if w.Kind != "" {
+		s += ", " + w.Kind
+	}
+	if w.Uses > 0 {
+		s += fmt.Sprintf(", %d uses", w.Uses)
+		if c.rated() {
+			s += fmt.Sprintf(", load %s GB/s", figure(w.Rate))
+		}
+	}
+	return s
+}
+
+// curve is a line from one rank to another: straight inside a host, bent
+// between hosts, so that it does not run along the circles of a whole row.
+type curve struct{ from, bend, to point }
+
+// bow is how far a line between hosts is bent, by its length.
+const bow = 0.09
+
+// curve returns the line of w from one of its ranks to the other, moved
+// sideways by off.
+func (c *canvas) curve(w wire, from, to int, off float64) curve {
+	a, b := c.layout.rank[w.A], c.layout.rank[w.B]
+	side := a.towards(b).normal()
+	d := off
+	if c.apart(w) {
+		d += 2 * bow * b.sub(a).length()
+	}
+	shift := side.by(off)
+	return curve{
+		from: c.layout.rank[from].add(shift),
+		bend: a.add(b).by(0.5).add(side.by(d)),
+		to:   c.layout.rank[to].add(shift),
+	}
+}
+
+// at returns the point at a part t of the way.
+func (k curve) at(t float64) point {
+	p, q := k.from.by(1-t).add(k.bend.by(t)), k.bend.by(1-t).add(k.to.by(t))
+	return p.by(1 - t).add(q.by(t))
+}
+
+// strandLines draws every tree and ring as lines beside each other on its
+// links, with an arrow towards the parent.
+func (c *canvas) strandLines() {
+	fastest := 0.0
+	for _, s := range c.strands {
+		fastest = max(fastest, s.rate)
+	}
+	for _, w := range c.wires {
+		step := math.Min(5, 26/float64(max(len(w.lanes), 1)))
+		for i, l := range w.lanes {
+			width := 2.4
+			if fastest > 0 {
+				width = 1.4 + 2*c.strands[l.strand].rate/fastest
+			}
+			k := c.curve(w, l.from, l.to, step*(float64(i)-float64(len(w.lanes)-1)/2))
+			fmt.Fprintf(&c.b, `<path d="M%.1f %.1fQ%.1f %.1f %.1f %.1f" fill="none" stroke="%s" stroke-width="%.1f"%s><title>%s</title></path>`+"\n",
+				k.from.x, k.from.y, k.bend.x, k.bend.y, k.to.x, k.to.y,
+				colour(l.strand), math.Min(width, step*0.8), dash(l.strand), html.EscapeString(c.strands[l.strand].caption()))
+			c.arrow(k, math.Min(5, step+1), colour(l.strand))
+		}
+	}
+}
+
+// arrow draws a head on the line k, some way before its end.
+func (c *canvas) arrow(k curve, size float64, fill string) {
+	length := k.to.sub(k.from).length()
+	tip := k.at(1 - (nodeRadius+6)/math.Max(length, 3*nodeRadius))
+	d := tip.towards(k.to)
+	back, side := tip.sub(d.by(1.8*size)), d.normal().by(0.75*size)
+	l, r := back.add(side), back.sub(side)
+	fmt.Fprintf(&c.b, `<path d="M%.1f %.1fL%.1f %.1fL%.1f %.1fZ" fill="%s"/>`+"\n", tip.x, tip.y, l.x, l.y, r.x, r.y, fill)
+}
+
+// trunk is all links between two hosts.
+type trunk struct {
+	boxes [2]int
+	count int
+	least float64 // GB/s of the slowest
+	most  float64 // and of the quickest
+}
+
+// trunks returns the pairs of hosts that have links, by first and second box.
+func (c *canvas) trunks() []trunk {
+	index := map[[2]int]int{}
+	var list []trunk
+	for _, w := range c.wires {
+		if !c.apart(w) {
+			continue
+		}
+		k := key(c.layout.boxOf[w.A], c.layout.boxOf[w.B])
+		i, ok := index[k]
+		if !ok {
+			i = len(list)
+			index[k] = i
+			list = append(list, trunk{boxes: k, least: w.GBytesPerSecond})
+		}
+		t := &list[i]
+		t.count++
+		t.least, t.most = min(t.least, w.GBytesPerSecond), max(t.most, w.GBytesPerSecond)
+	}
+	return list
+}
+
+// maxTrunks bounds the pairs of hosts that are drawn; more would be a grey
+// field.
+const maxTrunks = 120
+
+// between draws one line for all links between two hosts, behind the boxes,
+// bent where boxes stand between them.
+func (c *canvas) between() {
+	list := c.trunks()
+	if len(list) > maxTrunks {
+		c.text(point{margin, margin + 32}, 12, "start", "#666666", fmt.Sprintf("links between %d pairs of hosts are not drawn unless a tree uses them", len(list)))
+		return
+	}
+	for _, t := range list {
+		k := c.trunkLine(t)
+		fmt.Fprintf(&c.b, `<path d="M%.1f %.1fQ%.1f %.1f %.1f %.1f" fill="none" stroke="#d5dae0" stroke-width="%.1f"><title>%s GB/s</title></path>`+"\n",
+			k.from.x, k.from.y, k.bend.x, k.bend.y, k.to.x, k.to.y, math.Min(14, 3+math.Sqrt(float64(t.count))), t.caption())
+	}
+}
+
+// trunkLine is the line between two hosts, from middle to middle.
+func (c *canvas) trunkLine(t trunk) curve {
+	p, q := c.layout.boxes[t.boxes[0]].centre(), c.layout.boxes[t.boxes[1]].centre()
+	pitch := c.layout.boxes[0].size.x + gap
+	bend := 0.0
+	if q.sub(p).length() > 1.5*pitch {
+		bend = 0.7 * pitch
+	}
+	return curve{p, p.add(q).by(0.5).add(p.towards(q).normal().by(bend)), q}
+}
+
+// caption says how many links there are, and of what rate.
+func (t trunk) caption() string {
+	if t.least != t.most {
+		return fmt.Sprintf("%d x %s..%s", t.count, figure(t.least), figure(t.most))
+	}
+	return fmt.Sprintf("%d x %s", t.count, figure(t.most))
+}
+
+// trunkLabels writes at the lines between hosts what they stand for.
+func (c *canvas) trunkLabels() {
+	list := c.trunks()
+	if len(list) > maxTrunks/4 {
+		return
+	}
+	for _, t := range list {
+		c.place(t.caption(), "#222222", c.trunkLine(t))
+	}
+}
+
+// rect is a place that is taken, from its left upper to its right lower corner.
+type rect struct{ low, high point }
+
+// overlap is the area that two places share.
+func (r rect) overlap(s rect) float64 {
+	w := math.Min(r.high.x, s.high.x) - math.Max(r.low.x, s.low.x)
+	h := math.Min(r.high.y, s.high.y) - math.Max(r.low.y, s.low.y)
+	return math.Max(w, 0) * math.Max(h, 0)
+}
+
+// labels writes the load at the links: at those inside boxes that are used, or
+// at all when there is nothing to use them; the busiest where they are many.
+func (c *canvas) labels() {
+	c.fixed = len(c.taken)
+	var list []int
+	if len(c.strands) > 0 {
+		list = c.busiest(len(c.wires), func(i int) topo.Load { return c.wires[i].Load })
+	} else {
+		for i := range c.wires {
+			list = append(list, i)
+		}
+	}
+	if len(c.strands) == 0 {
+		c.trunkLabels()
+		list = slices.DeleteFunc(list, func(i int) bool { return c.apart(c.wires[i]) })
+		if c.uniform() {
+			return // the legend says it all
+		}
+	}
+	for _, i := range list[:min(len(list), maxLabels)] {
+		c.writeLabel(c.wires[i])
+	}
+}
+
+// uniform reports whether all links inside boxes have one rate.
+func (c *canvas) uniform() bool {
+	for _, w := range c.wires {
+		if !c.apart(w) && w.GBytesPerSecond != c.widest {
+			return false
+		}
+	}
+	return true
+}
+
+// writeLabel writes one label where it covers least of what is there already.
+func (c *canvas) writeLabel(w wire) {
+	s := c.label(w)
+	ink := "#222222"
+	if w.Share() > 1.0001 {
+		ink = "#b00000" // more than the link has
+	}
+	c.place(s, ink, c.curve(w, w.A, w.B, 0))
+}
+
+// place writes s at the line k.
+func (c *canvas) place(s, ink string, k curve) {
+	half := point{3.1*float64(len(s)) + 3, 7.5}
+	best, least := rect{}, math.Inf(1)
+	for _, t := range []float64{0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73, 0.2, 0.8} {
+		at := k.at(t)
+		r := rect{at.sub(half), at.add(half)}
+		covered := 0.0
+		for i, other := range c.taken {
+			part := r.overlap(other)
+			if i < c.fixed {
+				part *= 3 // a label over a rank is worse than one over a label
+			}
+			covered += part
+		}
+		if covered < least {
+			best, least = r, covered
+		}
+	}
+	c.taken = append(c.taken, best)
+	fmt.Fprintf(&c.b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4" fill="#ffffff" fill-opacity="0.88"/>`+"\n",
+		best.low.x, best.low.y, 2*half.x, 2*half.y)
+	c.text(point{best.low.x + half.x, best.high.y - 3.7}, 11, "middle", ink, s)
+}

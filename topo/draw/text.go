@@ -1,0 +1,147 @@
+package draw
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// The most ranks of a tree that is drawn, and the most rows of a table.
+const (
+	maxDrawn = 1 << 10
+	maxRows  = 64
+)
+
+// Text draws the trees and rings of p in characters, every rank with the rate
+// of its link, and writes a table of the links and ports they use, the busiest
+// first. Without trees and rings it is g's own text form.
+func Text(g *topo.Graph, p Plan) string {
+	x := newPicture(g, p)
+	if len(x.strands) == 0 {
+		return g.String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", x.title())
+	for i, s := range x.strands {
+		fmt.Fprintf(&b, "\n%s\n", s.caption())
+		if i < len(p.Trees) {
+			x.writeTree(&b, p.Trees[i])
+		} else {
+			x.writeRing(&b, p.Rings[i-len(p.Trees)])
+		}
+	}
+	x.writeLoads(&b)
+	for _, e := range x.absent {
+		fmt.Fprintf(&b, "the graph has no link %d-%d\n", e[0], e[1])
+	}
+	for _, n := range p.Notes {
+		fmt.Fprintf(&b, "%s\n", n)
+	}
+	return b.String()
+}
+
+func (x *picture) writeTree(b *strings.Builder, t topo.Tree) {
+	if len(t.Parent) > maxDrawn {
+		fmt.Fprintf(b, "%d: root of a tree of %d ranks\n", t.Root, len(t.Parent))
+		return
+	}
+	fmt.Fprintf(b, "%d\n", t.Root)
+	rates := make(map[[2]int]float64, len(t.Parent))
+	for _, l := range x.g.Links {
+		rates[key(l.A, l.B)] = l.GBytesPerSecond
+	}
+	w := treeWriter{b: b, t: t, children: t.Children(), rates: rates}
+	w.below(t.Root, "")
+	if t.Note != "" {
+		fmt.Fprintf(b, "note: %s\n", t.Note)
+	}
+}
+
+// treeWriter draws one tree.
+type treeWriter struct {
+	b        *strings.Builder
+	t        topo.Tree
+	children [][]int
+	rates    map[[2]int]float64
+}
+
+// below draws the children of v: rank, round if there is one, rate of the link.
+func (w *treeWriter) below(v int, indent string) {
+	for i, c := range w.children[v] {
+		branch, deeper := "├─ ", "│  "
+		if i == len(w.children[v])-1 {
+			branch, deeper = "└─ ", "   "
+		}
+		fmt.Fprintf(w.b, "%s%s%d", indent, branch, c)
+		if w.t.Round != nil {
+			fmt.Fprintf(w.b, " (%d)", w.t.Round[c])
+		}
+		if rate := w.rates[key(v, c)]; rate > 0 {
+			fmt.Fprintf(w.b, "  %s GB/s", figure(rate))
+		}
+		w.b.WriteByte('\n')
+		w.below(c, indent+deeper)
+	}
+}
+
+func (x *picture) writeRing(b *strings.Builder, order []int) {
+	for i, v := range order {
+		if i > 0 {
+			b.WriteString(" - ")
+		}
+		if i == maxDrawn {
+			fmt.Fprintf(b, "... %d ranks", len(order))
+			break
+		}
+		fmt.Fprint(b, v)
+	}
+	if len(order) > 0 {
+		fmt.Fprintf(b, " - %d\n", order[0])
+	}
+}
+
+// writeLoads writes the tables of links and ports.
+func (x *picture) writeLoads(b *strings.Builder) {
+	links := x.busiest(len(x.wires), func(i int) topo.Load { return x.wires[i].Load })
+	x.writeRows(b, "link", links, func(i int) (string, topo.Load) {
+		w := x.wires[i]
+		return fmt.Sprintf("%d-%d", w.A, w.B), w.Load
+	})
+	ports := x.busiest(len(x.ports), func(i int) topo.Load { return x.ports[i] })
+	x.writeRows(b, "port", ports, func(i int) (string, topo.Load) { return x.g.Ports[i].Name, x.ports[i] })
+	if idle := len(x.wires) - len(links); idle > 0 && len(links) > 0 {
+		fmt.Fprintf(b, "%d of %d links carry nothing\n", idle, len(x.wires))
+	}
+}
+
+// writeRows writes one table, if it has rows: with rates the load and the part
+// of the capacity, otherwise the uses per GB/s.
+func (x *picture) writeRows(b *strings.Builder, what string, rows []int, of func(int) (string, topo.Load)) {
+	if len(rows) == 0 {
+		return
+	}
+	width := len(what)
+	for _, i := range rows[:min(len(rows), maxRows)] {
+		name, _ := of(i)
+		width = max(width, len(name))
+	}
+	last := "uses per GB/s"
+	if x.rated() {
+		last = "load GB/s  share"
+	}
+	fmt.Fprintf(b, "\n%-*s  %8s  %4s  %s\n", width, what, "GB/s", "uses", last)
+	for k, i := range rows {
+		if k == maxRows {
+			fmt.Fprintf(b, "and %d more, less busy\n", len(rows)-maxRows)
+			break
+		}
+		name, l := of(i)
+		fmt.Fprintf(b, "%-*s  %8s  %4d", width, name, figure(l.Capacity), l.Uses)
+		if x.rated() {
+			fmt.Fprintf(b, "  %9s  %4.0f%%\n", figure(l.Rate), 100*l.Share())
+		} else {
+			fmt.Fprintf(b, "  %13s\n", figure(l.Crowding()))
+		}
+	}
+}

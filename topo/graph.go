@@ -1,0 +1,277 @@
+package topo
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Limits of a Graph, checked before any of it is used as a size.
+const (
+	MaxRanks = 1 << 16
+	MaxLinks = 1 << 21
+	MaxPorts = 1 << 16
+)
+
+// UniformGraph is the complete graph of n ranks on one host with equal links
+// of 1 GB/s: what one assumes of ranks that nobody has measured.
+func UniformGraph(n int) *Graph {
+	g := &Graph{Name: fmt.Sprintf("uniform%d", n), Ranks: n}
+	if n > 1 {
+		g.Links = make([]Link, 0, n*(n-1)/2)
+	}
+	for a := range n {
+		for b := a + 1; b < n; b++ {
+			g.Links = append(g.Links, Link{A: a, B: b, GBytesPerSecond: 1, Source: Declared})
+		}
+	}
+	return g
+}
+
+// IsUniform reports whether g is complete with links of one rate and latency,
+// all ranks on one host, and no ports: every numbering of its ranks is as good
+// as any other.
+func (g *Graph) IsUniform() bool {
+	n := g.Ranks
+	if len(g.Ports) > 0 || len(g.Links) != n*(n-1)/2 {
+		return false
+	}
+	for _, l := range g.Links {
+		if l.GBytesPerSecond != g.Links[0].GBytesPerSecond || l.LatencyUs != g.Links[0].LatencyUs {
+			return false
+		}
+	}
+	for _, h := range g.Hosts {
+		if h != g.Hosts[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// Validate reports the first element of g that cannot be used, by name and
+// with the reason. A graph that is not connected is named by its components.
+func (g *Graph) Validate() error {
+	if g.Ranks < 1 || g.Ranks > MaxRanks {
+		return fmt.Errorf("topo: graph of %d ranks, want 1..%d", g.Ranks, MaxRanks)
+	}
+	if len(g.Links) > MaxLinks || len(g.Ports) > MaxPorts {
+		return fmt.Errorf("topo: graph of %d links and %d ports, want at most %d and %d", len(g.Links), len(g.Ports), MaxLinks, MaxPorts)
+	}
+	if len(g.Hosts) != 0 && len(g.Hosts) != g.Ranks {
+		return fmt.Errorf("topo: hosts of %d ranks, want %d or none", len(g.Hosts), g.Ranks)
+	}
+	for r, h := range g.Hosts {
+		if h < 0 || h >= MaxRanks {
+			return fmt.Errorf("topo: rank %d is on host %d, want 0..%d", r, h, MaxRanks-1)
+		}
+	}
+	if err := g.validateLinks(); err != nil {
+		return err
+	}
+	if err := g.validatePorts(); err != nil {
+		return err
+	}
+	if parts := g.Components(); len(parts) > 1 {
+		return &DisconnectedError{Components: parts}
+	}
+	return nil
+}
+
+func (g *Graph) validateLinks() error {
+	seen := make(map[[2]int]int, len(g.Links))
+	for i, l := range g.Links {
+		name := fmt.Sprintf("topo: link %d (%d-%d)", i, l.A, l.B)
+		switch {
+		case l.A < 0 || l.A >= g.Ranks:
+			return fmt.Errorf("%s: rank %d is unknown, want 0..%d", name, l.A, g.Ranks-1)
+		case l.B < 0 || l.B >= g.Ranks:
+			return fmt.Errorf("%s: rank %d is unknown, want 0..%d", name, l.B, g.Ranks-1)
+		case l.A == l.B:
+			return fmt.Errorf("%s joins a rank with itself", name)
+		}
+		if err := checkRate(l.GBytesPerSecond); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if math.IsNaN(l.LatencyUs) || math.IsInf(l.LatencyUs, 0) || l.LatencyUs < 0 {
+			return fmt.Errorf("%s: latency_us is %v, want a number >= 0", name, l.LatencyUs)
+		}
+		if l.Source != "" && l.Source != Declared && l.Source != Measured {
+			return fmt.Errorf("%s: source %q, want %q or %q", name, l.Source, Declared, Measured)
+		}
+		key := [2]int{min(l.A, l.B), max(l.A, l.B)}
+		if first, ok := seen[key]; ok {
+			return fmt.Errorf("%s stands twice: it is link %d already; give one link with the sum of the rates", name, first)
+		}
+		seen[key] = i
+	}
+	return nil
+}
+
+func (g *Graph) validatePorts() error {
+	names := make(map[string]bool, len(g.Ports))
+	for i, p := range g.Ports {
+		name := fmt.Sprintf("topo: port %d (%q)", i, p.Name)
+		if err := checkRate(p.GBytesPerSecond); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if p.Name == "" || names[p.Name] {
+			return fmt.Errorf("%s: every port needs a name of its own", name)
+		}
+		names[p.Name] = true
+		if len(p.Ranks) == 0 || len(p.Ranks) >= g.Ranks {
+			return fmt.Errorf("%s holds %d of %d ranks: want at least one inside and one outside", name, len(p.Ranks), g.Ranks)
+		}
+		in := make(map[int]bool, len(p.Ranks))
+		for _, r := range p.Ranks {
+			if r < 0 || r >= g.Ranks {
+				return fmt.Errorf("%s: rank %d is unknown, want 0..%d", name, r, g.Ranks-1)
+			}
+			if in[r] {
+				return fmt.Errorf("%s: rank %d stands twice", name, r)
+			}
+			in[r] = true
+		}
+	}
+	return nil
+}
+
+func checkRate(v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
+		return fmt.Errorf("gbytes_per_second is %v, want a finite number > 0", v)
+	}
+	return nil
+}
+
+// DisconnectedError says that no tree can span a graph, and names its parts.
+type DisconnectedError struct {
+	Components [][]int // at least two; ranks rising within each, components by their lowest rank
+}
+
+// Error lists the first few components with their ranks.
+func (e *DisconnectedError) Error() string {
+	const most = 8
+	var b strings.Builder
+	fmt.Fprintf(&b, "topo: the graph is not connected: %d components:", len(e.Components))
+	for i, c := range e.Components {
+		if i == most {
+			fmt.Fprintf(&b, " and %d more", len(e.Components)-most)
+			break
+		}
+		b.WriteString(" {" + RankList(c) + "}")
+	}
+	return b.String()
+}
+
+// RankList writes rising ranks as "0-3,7".
+func RankList(ranks []int) string {
+	var b strings.Builder
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		switch {
+		case j == i:
+			fmt.Fprintf(&b, "%d", ranks[i])
+		case j == i+1:
+			fmt.Fprintf(&b, "%d,%d", ranks[i], ranks[j])
+		default:
+			fmt.Fprintf(&b, "%d-%d", ranks[i], ranks[j])
+		}
+		i = j + 1
+	}
+	return b.String()
+}
+
+// Components returns the connected components of g: ranks rising within each,
+// components by their lowest rank. The links of g must name known ranks.
+func (g *Graph) Components() [][]int {
+	head := make([]int, g.Ranks) // union-find, the lowest rank is the head
+	for i := range head {
+		head[i] = i
+	}
+	find := func(v int) int {
+		for head[v] != v {
+			head[v] = head[head[v]]
+			v = head[v]
+		}
+		return v
+	}
+	for _, l := range g.Links {
+		a, b := find(l.A), find(l.B)
+		head[max(a, b)] = min(a, b)
+	}
+	index := make([]int, g.Ranks)
+	var parts [][]int
+	for v := range g.Ranks {
+		h := find(v)
+		if h == v {
+			index[v] = len(parts)
+			parts = append(parts, nil)
+		}
+		parts[index[h]] = append(parts[index[h]], v)
+	}
+	return parts
+}
+
+// Matrix holds one figure per pair of ranks; the rows are symmetric.
+type Matrix struct {
+	N int
+	V []float64 // N*N, row by row
+}
+
+// At returns the figure of the pair a, b.
+func (m Matrix) At(a, b int) float64 { return m.V[a*m.N+b] }
+
+// Set sets the figure of the pair a, b, both ways.
+func (m Matrix) Set(a, b int, v float64) {
+	m.V[a*m.N+b] = v
+	m.V[b*m.N+a] = v
+}
+
+// Clone returns a copy that shares no memory with m.
+func (m Matrix) Clone() Matrix { return Matrix{N: m.N, V: slices.Clone(m.V)} }
+
+// Rates returns the rate between every pair of ranks in GB/s, 0 where g has no
+// link. The links of g must name known ranks. It takes 8 bytes per pair.
+func (g *Graph) Rates() Matrix {
+	m := Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}
+	for _, l := range g.Links {
+		m.Set(l.A, l.B, l.GBytesPerSecond)
+	}
+	return m
+}
+
+// Latencies returns the latency between every pair of ranks in microseconds,
+// 0 where g has no link or does not know it.
+func (g *Graph) Latencies() Matrix {
+	m := Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}
+	for _, l := range g.Links {
+		m.Set(l.A, l.B, l.LatencyUs)
+	}
+	return m
+}
+
+// Neighbour is one end of a link as seen from the other.
+type Neighbour struct {
+	Rank            int
+	GBytesPerSecond float64
+}
+
+// Neighbours returns, for every rank, the ranks it has links with, rising.
+func (g *Graph) Neighbours() [][]Neighbour {
+	out := make([][]Neighbour, g.Ranks)
+	for _, l := range g.Links {
+		out[l.A] = append(out[l.A], Neighbour{l.B, l.GBytesPerSecond})
+		out[l.B] = append(out[l.B], Neighbour{l.A, l.GBytesPerSecond})
+	}
+	for _, list := range out {
+		slices.SortFunc(list, func(a, b Neighbour) int { return a.Rank - b.Rank })
+	}
+	return out
+}

@@ -1,0 +1,85 @@
+package topo
+
+// Load is what a set of trees asks of one link or one port.
+type Load struct {
+	Uses     int     // of a link: the trees it is part of; of a port: the tree links that cross its set
+	Rate     float64 // the sum of their trees' rates, GB/s each way
+	Capacity float64 // GB/s each way
+}
+
+// Share is the part of the capacity that the trees take, 1 for all of it.
+func (l Load) Share() float64 { return l.Rate / l.Capacity }
+
+// Crowding is the number of uses per GB/s. Trees that are given equal rates
+// reach at most the inverse of the largest crowding, each.
+func (l Load) Crowding() float64 { return float64(l.Uses) / l.Capacity }
+
+// Loads returns what trees ask of g's links and ports, in their order: a tree
+// of rate r takes r of each of its links, and of a port r per tree link that
+// crosses its set, both ways (reduce up, broadcast down). rates holds a rate
+// per tree in GB/s; nil leaves the rates of the loads at 0. Trees must be valid
+// for g; links that g does not have are not counted (Tree.Missing finds them).
+func (g *Graph) Loads(trees []Tree, rates []float64) (links, ports []Load) {
+	links = make([]Load, len(g.Links))
+	ports = make([]Load, len(g.Ports))
+	for i, p := range g.Ports {
+		ports[i].Capacity = p.GBytesPerSecond
+	}
+	crossed := g.Crossed()
+	for i, l := range g.Links {
+		links[i].Capacity = l.GBytesPerSecond
+		for k, t := range trees {
+			if !t.joins(l) {
+				continue
+			}
+			rate := 0.0
+			if rates != nil {
+				rate = rates[k]
+			}
+			links[i].add(rate)
+			for _, p := range crossed[i] {
+				ports[p].add(rate)
+			}
+		}
+	}
+	return links, ports
+}
+
+func (l *Load) add(rate float64) {
+	l.Uses++
+	l.Rate += rate
+}
+
+// Crossed returns, for every link of g, the ports whose set holds exactly one
+// of its ends, by index and rising.
+func (g *Graph) Crossed() [][]int {
+	out := make([][]int, len(g.Links))
+	in := make([]bool, g.Ranks)
+	for p, port := range g.Ports {
+		for _, r := range port.Ranks {
+			in[r] = true
+		}
+		for i, l := range g.Links {
+			if in[l.A] != in[l.B] {
+				out[i] = append(out[i], p)
+			}
+		}
+		for _, r := range port.Ranks {
+			in[r] = false
+		}
+	}
+	return out
+}
+
+// Busiest is the largest crowding of g's links and ports under trees, in uses
+// per GB/s.
+func (g *Graph) Busiest(trees []Tree) float64 {
+	most := 0.0
+	links, ports := g.Loads(trees, nil)
+	for _, list := range [][]Load{links, ports} {
+		for _, l := range list {
+			most = max(most, l.Crowding())
+		}
+	}
+	return most
+}

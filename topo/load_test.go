@@ -1,0 +1,46 @@
+package topo
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Two trees on the graph of two hosts: what they ask of links and ports.
+func TestLoads(t *testing.T) {
+	g := valid() // links 0-1 and 2-3 of 20, 0-2 of 1.25; a card of 1.25 for {2,3}
+	trees := []Tree{
+		{Root: 0, Parent: []int{-1, 0, 0, 2}},
+		{Root: 3, Parent: []int{2, 0, 3, -1}},
+		{Root: 1, Parent: []int{1, -1, 0, 1}}, // 3-1 is no link of g
+	}
+	links, ports := g.Loads(trees, []float64{0.5, 0.25, 2})
+	if got, want := fmt.Sprint(links), "[{3 2.75 20} {2 0.75 20} {3 2.75 1.25}]"; got != want {
+		t.Errorf("links %v, want %v", got, want)
+	}
+	if got, want := fmt.Sprint(ports), "[{3 2.75 1.25}]"; got != want {
+		t.Errorf("ports %v, want %v", got, want)
+	}
+	if links[2].Share() != 2.2 || links[2].Crowding() != 2.4 {
+		t.Errorf("share %v, crowding %v, want 2.2 and 2.4", links[2].Share(), links[2].Crowding())
+	}
+	links, _ = g.Loads(trees[:2], nil)
+	if got, want := fmt.Sprint(links), "[{2 0 20} {2 0 20} {2 0 1.25}]"; got != want {
+		t.Errorf("without rates: %v, want %v", got, want)
+	}
+	if got := g.Busiest(trees[:2]); got != 1.6 {
+		t.Errorf("busiest %v uses per GB/s, want 1.6", got)
+	}
+	g.Ports[0].GBytesPerSecond = 0.5
+	if got := g.Busiest(trees[:2]); got != 4 {
+		t.Errorf("busiest with a slow card %v, want 4", got)
+	}
+}
+
+// A link crosses the ports whose set holds one of its ends, not both.
+func TestCrossed(t *testing.T) {
+	g := UniformGraph(4) // 01 02 03 12 13 23
+	g.Ports = []Port{{Name: "a", Ranks: []int{0}, GBytesPerSecond: 1}, {Name: "b", Ranks: []int{1, 0}, GBytesPerSecond: 1}}
+	if got, want := fmt.Sprint(g.Crossed()), "[[0] [0 1] [0 1] [1] [1] []]"; got != want {
+		t.Errorf("crossed %v, want %v", got, want)
+	}
+}

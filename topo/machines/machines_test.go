@@ -1,0 +1,101 @@
+package machines
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// Every file is a machine and every machine a valid graph of its own name; it
+// says where its figures come from, or that they are nobody's.
+func TestEveryMachine(t *testing.T) {
+	entries, err := files.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var inFiles []string
+	for _, e := range entries {
+		inFiles = append(inFiles, strings.TrimSuffix(e.Name(), ".json"))
+	}
+	slices.Sort(inFiles)
+	if !slices.Equal(inFiles, Names()) {
+		t.Errorf("files %v, names %v", inFiles, Names())
+	}
+	for _, name := range Names() {
+		g, ok := Get(name)
+		if !ok || g.Name != name {
+			t.Errorf("%s: %v", name, g)
+			continue
+		}
+		if a := About(name); !strings.Contains(a, "Source") && !strings.Contains(a, "Not ") && !strings.Contains(a, "proposal") {
+			t.Errorf("%s: no source: %s", name, a)
+		}
+		for _, l := range g.Links {
+			if l.Source != topo.Declared || l.Kind == "" || l.LatencyUs <= 0 {
+				t.Errorf("%s: link %+v", name, l)
+			}
+		}
+		if again, _ := Get(name); &again.Links[0] == &g.Links[0] {
+			t.Errorf("%s: two calls share memory", name)
+		}
+	}
+	for _, name := range []string{"", "dgx", "../topo", "dgx1v.json"} {
+		if _, ok := Get(name); ok || About(name) != "" {
+			t.Errorf("there is a machine %q", name)
+		}
+	}
+	if list := List(); strings.Count(list, "\n") != len(Names()) || !strings.Contains(list, "dgx1v            8 ranks") {
+		t.Errorf("list:\n%s", list)
+	}
+}
+
+// What a rank can send at all, in GB/s: its links, or its port where that is
+// less. These are the figures in the data sheets.
+func TestRatePerRank(t *testing.T) {
+	for name, want := range map[string]float64{
+		"dgx1p": 80, "dgx1v": 150, "p3dn.24xlarge": 150, "p3dn": 50, "dgx2": 150, "dgxa100": 300, "dgxh100": 450, "mi300x": 448, "pcie8": 12,
+	} {
+		g, _ := Get(name)
+		out := make([]float64, g.Ranks)
+		for _, l := range g.Links {
+			out[l.A] += l.GBytesPerSecond
+			out[l.B] += l.GBytesPerSecond
+		}
+		for _, p := range g.Ports {
+			if len(p.Ranks) == 1 {
+				out[p.Ranks[0]] = math.Min(out[p.Ranks[0]], p.GBytesPerSecond)
+			}
+		}
+		for r, rate := range out {
+			if rate != want {
+				t.Errorf("%s: rank %d sends %v GB/s, want %v", name, r, rate, want)
+			}
+		}
+	}
+}
+
+// Every builder makes trees on every machine; MXNet's planner died on p3dn.
+func TestBuildersOnMachines(t *testing.T) {
+	for _, name := range Names() {
+		g, _ := Get(name)
+		for root := range g.Ranks {
+			tr, err := tree.KL(g, root, tree.KLOptions{})
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if err := tr.Validate(g.Ranks); err != nil || tr.Missing(g) >= 0 || tr.Root != root {
+				t.Errorf("%s: root %d: %v\n%v", name, root, err, tr)
+			}
+			if name != "abilene" && tr.IsBalanced() == (name == "p3dn") {
+				t.Errorf("%s: root %d: balanced is %v: %s", name, root, tr.IsBalanced(), tr.Note)
+			}
+		}
+		if _, err := tree.BestRing(g); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

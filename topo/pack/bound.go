@@ -1,0 +1,261 @@
+package pack
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Bound is a rate that no packing of trees exceeds, with the proof.
+//
+// The proof is a price per GB/s on some links and ports, such that every tree
+// costs at least 1 per GB/s, while everything together is worth Rate: trees of
+// a larger rate could not be paid for. Check does the sum.
+//
+// Mostly the prices say something that can be said in words: every tree needs
+// parts-1 links between the parts of Partition, and Links and Ports let no
+// more than Rate*(parts-1) pass there. Without ports that is always so (Tutte
+// and Nash-Williams 1961; for one direction the minimum cut, Edmonds 1973).
+// With ports it can take several partitions at once; Partition is nil then.
+type Bound struct {
+	Rate      float64 // GB/s
+	Partition [][]int // ranks rising within each part, parts by their lowest rank
+	Root      int     // of trees used one way, away from the root or towards it; -1 for trees used both ways
+	Prices    []Price // by link, then by port; all above zero
+
+	Links []topo.Link // the links that are the limit, each one once
+	Ports []topo.Port // the ports that are the limit
+}
+
+// Price is what 1 GB/s of a link or a port costs in the proof of a Bound.
+type Price struct {
+	Link, Port int  // index in the graph; -1 for the other kind
+	Reverse    bool // one way only: the direction from the link's B to its A, or into the port
+	Price      float64
+}
+
+// same is the relative difference within which two rates are the same.
+const same = 1e-7
+
+// TreeBound returns the largest total rate at which spanning trees can be
+// packed into g: what no AllReduce that moves partial sums over the links of
+// g can exceed (each tree takes its rate of both directions of its links, for
+// the way up and the way down). It is exact up to some dozens of ranks; above,
+// where the search is cut short, it is an upper bound.
+func TreeBound(g *topo.Graph) (Bound, error) { return bound(g, -1) }
+
+// BroadcastBound is TreeBound for trees that are used one way only: for
+// Broadcast from root, and for Reduce to root. Without ports it is the minimum
+// cut of g.
+func BroadcastBound(g *topo.Graph, root int) (Bound, error) {
+	if root < 0 || root >= g.Ranks {
+		return Bound{}, fmt.Errorf("pack: root %d is not a rank of 0..%d", root, g.Ranks-1)
+	}
+	return bound(g, root)
+}
+
+func bound(g *topo.Graph, root int) (Bound, error) {
+	w, err := newNetwork(g, root)
+	if err != nil {
+		return Bound{}, err
+	}
+	p := newPacking(w)
+	p.run()
+	return p.proven(), nil
+}
+
+// proven returns the bound of a packing, in words where one partition will do.
+func (p *packing) proven() Bound {
+	if p.w.n == 1 {
+		return Bound{Rate: math.Inf(1), Root: p.w.root}
+	}
+	best := p.w.priced(p.bound, p.proof, nil)
+	limit := p.bound * (1 + same)
+	for _, parts := range p.w.candidates(p.proof) {
+		rate, prices := p.w.across(parts)
+		if rate > limit || best.Partition != nil && (rate > best.Rate || len(parts) >= len(best.Partition) && rate == best.Rate) {
+			continue
+		}
+		best = p.w.priced(rate, prices, parts)
+		limit = rate
+	}
+	return best
+}
+
+// priced makes a Bound of prices by row.
+func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
+	b := Bound{Rate: rate, Partition: parts, Root: w.root}
+	for r, y := range price {
+		if y <= smallPrice {
+			continue
+		}
+		l := w.labels[r]
+		b.Prices = append(b.Prices, Price{Link: l.link, Port: l.port, Reverse: l.reverse, Price: y})
+		switch {
+		case l.link >= 0 && !slices.Contains(b.Links, w.g.Links[l.link]):
+			b.Links = append(b.Links, w.g.Links[l.link])
+		case l.port >= 0 && !slices.ContainsFunc(b.Ports, func(p topo.Port) bool { return p.Name == w.g.Ports[l.port].Name }):
+			b.Ports = append(b.Ports, w.g.Ports[l.port])
+		}
+	}
+	return b
+}
+
+// mostSides is the largest number of ranks for which all likely cuts are looked
+// at, to say the limit in words; above, it is said by prices more often.
+const mostSides = 128
+
+// candidates returns the partitions that prices point at. Links that cost less
+// than some threshold make parts; when the threshold rises from zero, the
+// prices are a mixture of the partitions that come up. So without ports one of
+// them proves as much as the prices do, or more.
+func (w *network) candidates(price []float64) [][][]int {
+	cost := make([]float64, len(w.taken))
+	w.costs(price, cost)
+	both := make([]float64, len(w.g.Links))
+	for l := range both {
+		both[l] = max(cost[2*l], cost[2*l+1])
+	}
+	t := w.twoWay().prim(0, spread(both))
+	var steps []float64
+	for _, a := range t {
+		if a >= 0 && both[a/2] > smallPrice {
+			steps = append(steps, both[a/2])
+		}
+	}
+	slices.Sort(steps)
+	var list [][][]int
+	for i, s := range steps {
+		if i > 0 && s < steps[i-1]*(1+same) {
+			continue
+		}
+		g := topo.Graph{Ranks: w.n}
+		for l, c := range both {
+			if c < s*(1-same) {
+				g.Links = append(g.Links, w.g.Links[l])
+			}
+		}
+		list = append(list, g.Components())
+	}
+	if (w.root >= 0 || len(w.g.Ports) > 0) && w.n <= mostSides {
+		list = append(list, w.sides()...)
+	}
+	return list
+}
+
+// twoWay is the same network with trees used both ways.
+func (w *network) twoWay() *network {
+	c := *w
+	c.root = -1
+	return &c
+}
+
+// spread writes a figure per link to both of its arcs.
+func spread(link []float64) []float64 {
+	arc := make([]float64, 2*len(link))
+	for l, v := range link {
+		arc[2*l], arc[2*l+1] = v, v
+	}
+	return arc
+}
+
+// across returns the bound of one partition: every tree needs parts-1 arcs
+// between the parts, and so much can pass there at the same time. Of a tree
+// used one way and two parts, the arcs away from the root's part count.
+func (w *network) across(parts [][]int) (rate float64, price []float64) {
+	part := make([]int, w.n)
+	for i, list := range parts {
+		for _, v := range list {
+			part[v] = i
+		}
+	}
+	price = make([]float64, len(w.caps))
+	m := newMaster(w.caps)
+	m.limit = work
+	for l, link := range w.g.Links {
+		if part[link.A] == part[link.B] {
+			continue
+		}
+		for _, a := range []int{2 * l, 2*l + 1} {
+			switch rows := w.taken[a]; {
+			case w.root < 0 && a&1 == 1:
+			case w.root >= 0 && len(parts) == 2 && part[w.parent(int32(a))] != part[w.root]:
+			case w.root >= 0 && w.headOnly(parts, part, a):
+			case len(rows) == 1: // no port: all of the link can pass
+				price[rows[0]] = 1
+			default:
+				m.add(&column{rows: rows, load: ones(len(rows))})
+			}
+		}
+	}
+	m.solve(20 * len(w.caps))
+	for i, r := range m.tight {
+		price[r] = max(0, m.price[i])
+	}
+	need := float64(len(parts) - 1)
+	for r := range price {
+		price[r] /= need
+	}
+	return w.proved(price, m.cols, 1/need), price
+}
+
+// headOnly reports whether arc a leads into the part of the root, when that is
+// the root alone: no tree takes such an arc.
+func (w *network) headOnly(parts [][]int, part []int, a int) bool {
+	home := part[w.root]
+	return len(parts[home]) == 1 && part[w.parent(int32(a))] != home && part[w.parent(int32(a^1))] == home
+}
+
+// proved is the rate that prices prove when no column may cost less than unit;
+// the prices are raised to that where they fall short.
+func (w *network) proved(price []float64, cols []*column, unit float64) float64 {
+	least := math.Inf(1)
+	for _, c := range cols {
+		sum := 0.0
+		for i, r := range c.rows {
+			sum += c.load[i] * price[r]
+		}
+		least = min(least, sum)
+	}
+	if least <= 0 {
+		return math.Inf(1)
+	}
+	if least < unit {
+		for r := range price {
+			price[r] *= unit / least
+		}
+	}
+	return w.worth(price)
+}
+
+func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
+
+// Check adds up the proof: it reports an error when a tree of g costs less
+// than 1, or all of g is worth something else than the rate. The relative
+// error of both sums may be
+// same.
+func (b Bound) Check(g *topo.Graph) error {
+	w, err := newNetwork(g, b.Root)
+	if err != nil {
+		return err
+	}
+	price := make([]float64, len(w.caps))
+	for r, l := range w.labels {
+		for _, p := range b.Prices {
+			if p.Link == l.link && p.Port == l.port && p.Reverse == l.reverse {
+				price[r] += p.Price
+			}
+		}
+	}
+	if worth := w.worth(price); math.Abs(worth-b.Rate) > same*b.Rate {
+		return fmt.Errorf("pack: the prices are worth %v GB/s, not the bound %v", worth, b.Rate)
+	}
+	cost := make([]float64, len(w.taken))
+	w.costs(price, cost)
+	if least := w.cheapest(cost).cost(cost); least < 1-same {
+		return fmt.Errorf("pack: a tree costs %v only, the bound needs 1", least)
+	}
+	return nil
+}

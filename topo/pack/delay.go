@@ -1,0 +1,150 @@
+package pack
+
+import (
+	"math"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Delay says how the height of a tree is measured.
+type Delay int
+
+const (
+	Hops         Delay = iota // every link counts 1
+	Microseconds              // every link counts its latency
+)
+
+// delays returns the delay of every link.
+func (w *network) delays(by Delay) []float64 {
+	d := make([]float64, len(w.g.Links))
+	for i, l := range w.g.Links {
+		d[i] = 1
+		if by == Microseconds {
+			d[i] = l.LatencyUs
+		}
+	}
+	return d
+}
+
+// distances returns the delay from a rank to all ranks.
+func (w *network) distances(from int, delay []float64) []float64 {
+	dist := make([]float64, w.n)
+	done := make([]bool, w.n)
+	for v := range dist {
+		dist[v] = math.Inf(1)
+	}
+	dist[from] = 0
+	for range w.n {
+		u := -1
+		for v, d := range dist {
+			if !done[v] && (u < 0 || d < dist[u]) {
+				u = v
+			}
+		}
+		done[u] = true
+		for _, e := range w.near[u] {
+			dist[e.to] = min(dist[e.to], dist[u]+delay[e.id/2])
+		}
+	}
+	return dist
+}
+
+// radius is the least height that a spanning tree can have.
+func (w *network) radius(delay []float64) float64 {
+	least := math.Inf(1)
+	for v := range w.n {
+		if w.root < 0 || v == w.root {
+			least = min(least, largest(w.distances(v, delay)))
+		}
+	}
+	return least
+}
+
+func largest(list []float64) float64 {
+	most := 0.0
+	for _, v := range list {
+		most = max(most, v)
+	}
+	return most
+}
+
+// centre returns the root from which the tree has the least height, and that
+// height. Of equals it is the one with the fewest hops, then the lowest rank.
+func (w *network) centre(t arcs, delay []float64) (root int, height float64) {
+	hops := w.delays(Hops)
+	far := w.eccentricities(t, delay)
+	deep := w.eccentricities(t, hops)
+	if w.root >= 0 {
+		return w.root, far[w.root]
+	}
+	for v := range far {
+		if far[v] < far[root] || far[v] == far[root] && deep[v] < deep[root] {
+			root = v
+		}
+	}
+	return root, far[root]
+}
+
+// eccentricities returns, for every rank, the delay to the rank farthest from
+// it in the tree: that is one of the two ends of the longest path.
+func (w *network) eccentricities(t arcs, delay []float64) []float64 {
+	a := w.treeDistances(argmax(w.treeDistances(0, t, delay)), t, delay)
+	b := w.treeDistances(argmax(a), t, delay)
+	for v := range a {
+		a[v] = max(a[v], b[v])
+	}
+	return a
+}
+
+func argmax(list []float64) int {
+	best := 0
+	for i, v := range list {
+		if v > list[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+// treeDistances returns the delay from a rank to all ranks over the tree.
+func (w *network) treeDistances(from int, t arcs, delay []float64) []float64 {
+	dist := make([]float64, w.n)
+	w.walk(t, from, func(parent, child int, a int32) { dist[child] = dist[parent] + delay[a/2] })
+	return dist
+}
+
+// walk visits the links of a tree from the root, parents first, with the arc
+// from parent to child.
+func (w *network) walk(t arcs, root int, visit func(parent, child int, a int32)) {
+	in := make([][]int32, w.n) // by rank: the tree's arcs away from it
+	for _, a := range t {
+		if a >= 0 {
+			u, v := w.parent(a), w.parent(a^1)
+			in[u] = append(in[u], a)
+			in[v] = append(in[v], a^1)
+		}
+	}
+	seen := make([]bool, w.n)
+	seen[root] = true
+	queue := []int{root}
+	for len(queue) > 0 {
+		u := queue[0]
+		queue = queue[1:]
+		for _, a := range in[u] {
+			if v := w.parent(a ^ 1); !seen[v] {
+				seen[v] = true
+				visit(u, v, a)
+				queue = append(queue, v)
+			}
+		}
+	}
+}
+
+// rooted returns t as a tree from the given root, which must be the network's
+// where it has one.
+func (w *network) rooted(t arcs, root int) topo.Tree {
+	tree := topo.Tree{Root: root, Parent: make([]int, w.n)}
+	tree.Parent[root] = -1
+	w.walk(t, root, func(parent, child int, _ int32) { tree.Parent[child] = parent })
+	return tree
+}

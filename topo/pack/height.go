@@ -1,0 +1,154 @@
+package pack
+
+import "math"
+
+// bounded packs trees of at most a height. The cheapest tree of a height is
+// NP-hard to find, so the trees that column generation adds come from a
+// heuristic, and the result has no certificate of its own; the bound of
+// unlimited trees holds for it too.
+func (p *packing) bounded(delay []float64, height float64, seed uint64) *packing {
+	b := newPacking(p.w)
+	b.bound, b.proof = p.bound, p.proof
+	for _, t := range p.pool.trees {
+		if _, h := p.w.centre(t, delay); h <= height*(1+same) {
+			b.add(t)
+		}
+	}
+	grown := newPool(p.w)
+	for _, parts := range []float64{1, 4, 16, 64} {
+		quantum := p.bound / parts
+		newGreedy(p.w, delay, height, 0, quantum, seed).trees(grown)
+	}
+	for _, t := range grown.trees {
+		b.add(t)
+	}
+	price := make([]float64, len(p.w.caps))
+	cost := make([]float64, len(p.w.taken))
+	for range 20 * p.w.n {
+		if !b.m.solve(20 * len(p.w.caps)) {
+			break
+		}
+		b.m.prices(price)
+		p.w.costs(price, cost)
+		fresh := false
+		for root := range p.w.n {
+			if p.w.root >= 0 && root != p.w.root || b.m.spent > b.m.limit {
+				continue
+			}
+			b.m.spent += float64(4 * p.w.n * (p.w.n + len(p.w.taken)))
+			if t, ok := p.w.shallow(root, cost, delay, height); ok && t.cost(cost) < 1-smallPrice {
+				known := len(b.pool.trees)
+				fresh = b.add(t) == known || fresh
+			}
+		}
+		if !fresh || b.m.value() >= b.bound*(1-closed) {
+			break
+		}
+	}
+	return b
+}
+
+// shallowPasses bounds the passes of shallow; few trees need more than three.
+const shallowPasses = 8
+
+// shallow returns a cheap spanning tree whose ranks are all within height of
+// root, and whether there is one. It begins with the shortest paths and moves
+// ranks, with all below them, to cheaper parents while their depth allows it.
+func (w *network) shallow(root int, cost, delay []float64, height float64) (arcs, bool) {
+	t, depth := w.shortestPaths(root, cost, delay)
+	height *= 1 + same
+	if largest(depth) > height {
+		return nil, false
+	}
+	for range shallowPasses {
+		moved := false
+		for v := range w.n {
+			if v != root && w.reattach(t, depth, v, cost, delay, height) {
+				moved = true
+			}
+		}
+		if !moved {
+			break
+		}
+	}
+	return t, true
+}
+
+// shortestPaths returns the tree of least depth in every rank, of equals with
+// the cheapest arcs.
+func (w *network) shortestPaths(root int, cost, delay []float64) (arcs, []float64) {
+	depth := w.distances(root, delay)
+	t := make(arcs, w.n)
+	hops := make([]int, w.n) // links of zero delay must not close a cycle
+	for v := range hops {
+		hops[v], t[v] = math.MaxInt, -1
+	}
+	hops[root] = 0
+	queue := []int{root}
+	for len(queue) > 0 {
+		u := queue[0]
+		queue = queue[1:]
+		for _, e := range w.near[u] {
+			if depth[u]+delay[e.id/2] > depth[e.to]*(1+closed) {
+				continue
+			}
+			switch {
+			case hops[e.to] == math.MaxInt:
+				hops[e.to], t[e.to] = hops[u]+1, e.id
+				queue = append(queue, e.to)
+			case hops[e.to] == hops[u]+1 && cost[e.id] < cost[t[e.to]]:
+				t[e.to] = e.id
+			}
+		}
+	}
+	return t, depth
+}
+
+// reattach gives v a cheaper parent, if one is near enough to the root and not
+// below v.
+func (w *network) reattach(t arcs, depth []float64, v int, cost, delay []float64, height float64) bool {
+	below := w.below(t, v)
+	reach := 0.0
+	for u, in := range below {
+		if in {
+			reach = max(reach, depth[u]-depth[v])
+		}
+	}
+	best := t[v]
+	for _, e := range w.near[v] {
+		in := e.id ^ 1 // the arc from the neighbour to v
+		if !below[e.to] && depth[e.to]+delay[e.id/2]+reach <= height && cost[in] < cost[best]-smallPrice {
+			best = in
+		}
+	}
+	if best == t[v] {
+		return false
+	}
+	t[v] = best
+	change := depth[w.parent(best)] + delay[best/2] - depth[v]
+	for u, in := range below {
+		if in {
+			depth[u] += change
+		}
+	}
+	return true
+}
+
+// below returns the ranks whose way to the root goes through v, and v.
+func (w *network) below(t arcs, v int) []bool {
+	in := make([]bool, w.n)
+	known := make([]bool, w.n)
+	in[v], known[v] = true, true
+	var path []int
+	for u := range w.n {
+		path = path[:0]
+		for !known[u] && t[u] >= 0 {
+			path = append(path, u)
+			u = w.parent(t[u])
+		}
+		for _, x := range path {
+			known[x], in[x] = true, in[u]
+		}
+	}
+	return in
+}

@@ -1,0 +1,220 @@
+package pack
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// MaxRanks is the largest number of ranks that can be packed.
+const MaxRanks = 1024
+
+// network is a graph as the packing program sees it: every link can be used in
+// two directions, called arcs, and an arc takes of some rows, which have
+// capacities. The rows are the links, and then the ports.
+//
+// A tree that is used both ways, upwards and downwards, takes as much of the
+// two directions of a link, and one row holds for both. A tree that is used
+// downwards only takes of the direction away from the root, and every link and
+// every port has a row for each direction.
+type network struct {
+	g      *topo.Graph
+	n      int
+	root   int // of trees used one way; -1 for trees used both ways
+	caps   []float64
+	near   [][]arc   // by rank: the arcs away from it, by the rank they lead to
+	taken  [][]int32 // by arc: the rows that one unit of rate takes one unit of
+	labels []label   // by row
+}
+
+// arc is one direction of a link.
+type arc struct {
+	to int
+	id int32 // 2*link, or 2*link+1 for the direction from B to A
+}
+
+// label says which link or port a row is.
+type label struct {
+	link, port int // one of them -1
+	reverse    bool
+}
+
+func newNetwork(g *topo.Graph, root int) (*network, error) {
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	if g.Ranks > MaxRanks {
+		return nil, fmt.Errorf("pack: graph of %d ranks, want at most %d", g.Ranks, MaxRanks)
+	}
+	w := &network{g: g, n: g.Ranks, root: root, near: make([][]arc, g.Ranks), taken: make([][]int32, 2*len(g.Links))}
+	for i, l := range g.Links {
+		w.near[l.A] = append(w.near[l.A], arc{l.B, int32(2 * i)})
+		w.near[l.B] = append(w.near[l.B], arc{l.A, int32(2*i + 1)})
+		there, back := w.rows(l.GBytesPerSecond, label{link: i, port: -1})
+		w.taken[2*i], w.taken[2*i+1] = []int32{there}, []int32{back}
+	}
+	for _, list := range w.near {
+		slices.SortFunc(list, func(a, b arc) int { return cmp.Compare(a.to, b.to) })
+	}
+	for i, p := range g.Ports {
+		w.addPort(i, p)
+	}
+	return w, nil
+}
+
+// rows adds the rows of a link or a port: one for both directions, or one for
+// each.
+func (w *network) rows(capacity float64, l label) (there, back int32) {
+	there = w.row(capacity, l)
+	if w.root < 0 {
+		return there, there
+	}
+	l.reverse = true
+	return there, w.row(capacity, l)
+}
+
+func (w *network) row(capacity float64, l label) int32 {
+	w.caps = append(w.caps, capacity)
+	w.labels = append(w.labels, l)
+	return int32(len(w.caps) - 1)
+}
+
+// addPort lets every arc that crosses the port take of it.
+func (w *network) addPort(i int, p topo.Port) {
+	inside := make([]bool, w.n)
+	for _, r := range p.Ranks {
+		inside[r] = true
+	}
+	out, in := w.rows(p.GBytesPerSecond, label{link: -1, port: i})
+	for k, l := range w.g.Links {
+		if inside[l.A] == inside[l.B] {
+			continue
+		}
+		there, back := out, in
+		if inside[l.B] {
+			there, back = in, out
+		}
+		w.taken[2*k] = append(w.taken[2*k], there)
+		w.taken[2*k+1] = append(w.taken[2*k+1], back)
+	}
+}
+
+// costs writes to cost, by arc, the sum of the prices of the rows it takes.
+func (w *network) costs(price, cost []float64) {
+	for a, rows := range w.taken {
+		sum := 0.0
+		for _, r := range rows {
+			sum += price[r]
+		}
+		cost[a] = sum
+	}
+}
+
+// worth is what all rows together are worth.
+func (w *network) worth(price []float64) float64 {
+	sum := 0.0
+	for r, c := range w.caps {
+		sum += float64(c * price[r])
+	}
+	return sum
+}
+
+// arcs is a spanning tree: for every rank the arc from its parent, -1 for the
+// root.
+type arcs []int32
+
+// parent is the rank from which arc a leads away.
+func (w *network) parent(a int32) int {
+	l := w.g.Links[a/2]
+	if a&1 == 0 {
+		return l.A
+	}
+	return l.B
+}
+
+// cost is the sum of the costs of the tree's arcs.
+func (t arcs) cost(cost []float64) float64 {
+	sum := 0.0
+	for _, a := range t {
+		if a >= 0 {
+			sum += cost[a]
+		}
+	}
+	return sum
+}
+
+// links returns the numbers of the tree's links, rising.
+func (t arcs) links() []int32 {
+	list := make([]int32, 0, len(t)-1)
+	for _, a := range t {
+		if a >= 0 {
+			list = append(list, a/2)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// column returns the tree as a variable of the packing program.
+func (w *network) column(t arcs) *column {
+	c := &column{}
+	for _, a := range t {
+		if a >= 0 {
+			c.rows = append(c.rows, w.taken[a]...)
+		}
+	}
+	slices.Sort(c.rows)
+	kept := 0
+	for i, r := range c.rows {
+		if i > 0 && r == c.rows[kept-1] {
+			c.load[kept-1]++
+			continue
+		}
+		c.rows[kept] = r
+		c.load = append(c.load, 1)
+		kept++
+	}
+	c.rows = c.rows[:kept]
+	return c
+}
+
+// width is the rate that c can have alone, with so much left in every row.
+func (c *column) width(left []float64) float64 {
+	least := -1.0
+	for i, r := range c.rows {
+		if v := left[r] / c.load[i]; least < 0 || v < least {
+			least = v
+		}
+	}
+	return max(0, least)
+}
+
+// pool is a set of different trees, and their columns in a program.
+type pool struct {
+	w     *network
+	trees []arcs
+	cols  []*column
+	index map[string]int
+}
+
+func newPool(w *network) *pool { return &pool{w: w, index: map[string]int{}} }
+
+// add takes in a tree and returns its number, and whether it is new. Trees
+// with the same links are the same, as the root of a tree that is used both
+// ways does not matter.
+func (p *pool) add(t arcs) (k int, fresh bool) {
+	var key []byte
+	for _, l := range t.links() {
+		key = binary.AppendUvarint(key, uint64(l))
+	}
+	if k, ok := p.index[string(key)]; ok {
+		return k, false
+	}
+	p.index[string(key)] = len(p.trees)
+	p.trees = append(p.trees, slices.Clone(t))
+	p.cols = append(p.cols, p.w.column(t))
+	return len(p.trees) - 1, true
+}

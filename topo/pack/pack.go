@@ -1,0 +1,313 @@
+package pack
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Options limit a packing. The zero value asks for the largest rate there is.
+type Options struct {
+	MaxTrees  int     // K: at most so many trees; 0: any number
+	MaxHeight float64 // H: no rank farther from its root, in units of Delay; 0: any height
+	MinRate   float64 // r: no tree slower, in GB/s; 0: any rate
+
+	// HeightTolerance is eps: the height is lowered, by binary search, while
+	// the rate stays within this share of what it is without. 0: no search.
+	HeightTolerance float64
+
+	Delay Delay  // what heights are measured in
+	Seed  uint64 // of the random choices
+
+	// Greedy takes the trees and the rates of the patent's step 1 in place of
+	// the linear program, and leaves the program to MaxTrees and MinRate only.
+	Greedy bool
+}
+
+func (o Options) validate() error {
+	for _, f := range []struct {
+		name  string
+		value float64
+	}{
+		{"the number of trees", float64(o.MaxTrees)}, {"the height", o.MaxHeight},
+		{"the least rate", o.MinRate}, {"the height tolerance", o.HeightTolerance},
+	} {
+		if !(f.value >= 0) || math.IsInf(f.value, 0) {
+			return fmt.Errorf("pack: %s is %v, want a finite number >= 0", f.name, f.value)
+		}
+	}
+	if o.HeightTolerance >= 1 {
+		return fmt.Errorf("pack: the height tolerance is %v, want a share below 1", o.HeightTolerance)
+	}
+	if o.Delay != Hops && o.Delay != Microseconds {
+		return fmt.Errorf("pack: heights are measured in %d, want %d (hops) or %d (microseconds)", o.Delay, Hops, Microseconds)
+	}
+	return nil
+}
+
+// Pack packs trees for AllReduce into g. On every connected graph it gives at
+// least one tree: a limit that no tree keeps is loosened, and the Note of the
+// Result says so. The error is for a graph that is not valid, among others a
+// *topo.DisconnectedError, one of more than MaxRanks, or for options that make
+// no sense.
+func Pack(g *topo.Graph, o Options) (*Result, error) { return pack(g, -1, o) }
+
+// PackOneWay is Pack for Broadcast from root or Reduce to root: trees that are
+// used in one direction only, all with that root.
+func PackOneWay(g *topo.Graph, root int, o Options) (*Result, error) {
+	if root < 0 || root >= g.Ranks {
+		return nil, fmt.Errorf("pack: root %d is not a rank of 0..%d", root, g.Ranks-1)
+	}
+	return pack(g, root, o)
+}
+
+func pack(g *topo.Graph, root int, o Options) (*Result, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	w, err := newNetwork(g, root)
+	if err != nil {
+		return nil, err
+	}
+	if w.n == 1 {
+		return alone(w), nil
+	}
+	x := &packer{w: w, o: o, delay: w.delays(o.Delay), free: newPacking(w)}
+	x.free.run()
+	found := x.search()
+	return x.result(found), nil
+}
+
+// packer is one call of Pack.
+type packer struct {
+	w     *network
+	o     Options
+	delay []float64 // by link
+	free  *packing  // without any limit
+	notes []string
+}
+
+// found is a packing under the limits.
+type found struct {
+	pool  *pool
+	trees []int
+	rates []float64
+}
+
+func (f found) rate() float64 { return total(f.rates) }
+
+// fastest returns at most so many trees, the fastest first.
+func (f found) fastest(most int) []int {
+	order := make([]int, len(f.trees))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(f.rates[j], f.rates[i]) })
+	var trees []int
+	for _, i := range order[:min(most, len(order))] {
+		trees = append(trees, f.trees[i])
+	}
+	return trees
+}
+
+// search is step 2 of the patent: binary search for the least height that
+// costs no more of the rate than is allowed. As a packing under a limit comes
+// from heuristics its rate need not rise with the height; so the best packing
+// that was seen within the height found is kept.
+func (x *packer) search() found {
+	highest := math.Inf(1)
+	if x.o.MaxHeight > 0 {
+		highest = x.o.MaxHeight
+	}
+	radius := x.w.radius(x.delay)
+	if highest < radius*(1-same) {
+		x.notes = append(x.notes, fmt.Sprintf("no spanning tree has a height of %s; the least is %s", x.unit(highest), x.unit(radius)))
+		highest = radius
+	}
+	best := x.under(highest)
+	if x.o.HeightTolerance == 0 {
+		return best
+	}
+	least := best.rate() * (1 - x.o.HeightTolerance) * (1 - same)
+	lo, hi := radius, x.height(best)
+	for range 24 {
+		if hi-lo <= hi*same {
+			break
+		}
+		mid := (lo + hi) / 2
+		if x.o.Delay == Hops {
+			mid = math.Floor(mid)
+		}
+		f := x.under(mid)
+		if f.rate() >= least {
+			best, hi = f, x.height(f)
+			continue
+		}
+		if lo = mid; x.o.Delay == Hops {
+			lo++
+		}
+	}
+	return best
+}
+
+func (x *packer) unit(height float64) string {
+	if x.o.Delay == Microseconds {
+		return fmt.Sprintf("%.4g us", height)
+	}
+	return fmt.Sprintf("%g links", height)
+}
+
+// height is the height of the highest tree in use.
+func (x *packer) height(f found) float64 {
+	most := 0.0
+	for _, k := range f.trees {
+		_, h := x.w.centre(f.pool.trees[k], x.delay)
+		most = max(most, h)
+	}
+	return most
+}
+
+// under packs trees of at most a height.
+func (x *packer) under(height float64) found {
+	grow := x.solved
+	if x.o.Greedy {
+		grow = x.grown
+	}
+	f := grow(height)
+	if most := x.limit(); len(f.trees) > most || x.o.MinRate > 0 && slices.Min(f.rates) < x.o.MinRate*(1-same) {
+		return x.fewer(f, most, height)
+	}
+	return f
+}
+
+// solved takes the trees and rates of the linear program.
+func (x *packer) solved(height float64) found {
+	p := x.free
+	if !math.IsInf(height, 1) {
+		p = x.free.bounded(x.delay, height, x.o.Seed)
+	}
+	f := found{pool: p.pool}
+	for k, r := range p.rates() {
+		if r > p.bound*same {
+			f.trees = append(f.trees, k)
+			f.rates = append(f.rates, r)
+		}
+	}
+	return f
+}
+
+// grown runs the patent's step 1. Without a rate r it takes the bound's 64th
+// part as the quantum, or a 16th part of the slowest link when that is more:
+// with the whole width of a tree as its rate the greedy search comes to half
+// of the bound only.
+func (x *packer) grown(height float64) found {
+	quantum := x.o.MinRate
+	if quantum == 0 {
+		slowest := math.Inf(1)
+		for _, l := range x.w.g.Links {
+			slowest = min(slowest, l.GBytesPerSecond)
+		}
+		quantum = max(x.free.bound/64, slowest/16)
+	}
+	for range 16 { // a link may be narrower than the quantum, and still the only way
+		f := found{pool: newPool(x.w)}
+		f.trees, f.rates = newGreedy(x.w, x.delay, height, quantum, quantum, x.o.Seed).trees(f.pool)
+		if len(f.trees) > 0 {
+			return f
+		}
+		quantum /= 2
+	}
+	x.note("the greedy search found no tree; these are the linear program's")
+	return x.solved(height)
+}
+
+// limit is the largest number of trees that the options allow.
+func (x *packer) limit() int {
+	most := math.MaxInt
+	if x.o.MaxTrees > 0 {
+		most = x.o.MaxTrees
+	}
+	if x.o.MinRate > 0 {
+		most = max(1, int(min(float64(most), x.free.bound*(1+same)/x.o.MinRate)))
+	}
+	return most
+}
+
+// A choice of a few trees that comes to less than enough of the bound is made
+// anew, with other random choices, where that takes milliseconds.
+const (
+	searches     = 3
+	enough       = 0.99
+	smallNetwork = 16 // ranks
+)
+
+// fewest chooses at most so many trees, or fewer where a least rate asks for
+// that.
+func (x *packer) fewest(c *chooser, f found, most int) found {
+	best := found{pool: f.pool}
+	for most := most; most > 0; most = most * 2 / 3 {
+		s := c.choose(most, f.fastest(4*most), x.starts(c, most), x.free.bound)
+		if next := x.fast(c, s); next.rate() > best.rate() {
+			best = next
+		}
+		if x.o.MinRate == 0 {
+			break
+		}
+	}
+	return best
+}
+
+// fewer is step 3 of the patent: at most so many trees, none below the least
+// rate.
+func (x *packer) fewer(f found, most int, height float64) found {
+	c := &chooser{w: x.w, pool: f.pool, caps: x.w.caps, random: rand.New(rand.NewPCG(x.o.Seed, 0x6368))}
+	if !math.IsInf(height, 1) {
+		c.accept = func(t arcs) bool {
+			_, h := x.w.centre(t, x.delay)
+			return h <= height*(1+same)
+		}
+	}
+	x.stock(c, most, height)
+	best := x.fewest(c, f, most)
+	for again := uint64(1); again < searches && x.w.n <= smallNetwork && best.rate() < enough*x.free.bound; again++ {
+		c.random = rand.New(rand.NewPCG(x.o.Seed+again, 0x6368))
+		if next := x.fewest(c, f, most); next.rate() > best.rate() {
+			best = next
+		}
+	}
+	if r := best.rates[0]; r < x.o.MinRate*(1-same) {
+		x.note("no tree has a rate of %.4g GB/s; the widest that was found has %.4g", x.o.MinRate, r)
+	}
+	return best
+}
+
+// fast leaves out the slowest tree, and lets the others have its share, until
+// none is below the least rate or one is left.
+func (x *packer) fast(c *chooser, s *selection) found {
+	trees, rates := s.solution()
+	for len(trees) > 1 && slices.Min(rates) < x.o.MinRate*(1-same) {
+		i := argmin(rates)
+		trees, rates = c.of(slices.Delete(trees, i, i+1)).solution()
+	}
+	return found{pool: c.pool, trees: trees, rates: rates}
+}
+
+func (x *packer) note(format string, args ...any) {
+	if s := fmt.Sprintf(format, args...); !slices.Contains(x.notes, s) {
+		x.notes = append(x.notes, s)
+	}
+}
+
+func argmin(list []float64) int {
+	best := 0
+	for i, v := range list {
+		if v < list[best] {
+			best = i
+		}
+	}
+	return best
+}

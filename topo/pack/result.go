@@ -1,0 +1,176 @@
+package pack
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Result is a packing, and the proof of how good it is.
+type Result struct {
+	Trees       []topo.Tree // the fastest first; each rooted in its centre
+	Rates       []float64   // by tree, GB/s; their shares of a large message
+	HeightsUs   []float64   // by tree: latency from the root to the farthest rank
+	LatenciesUs []float64   // by tree: latency of the operation: up and down, or one way
+
+	Rate  float64 // the sum of the rates, GB/s
+	Bound Bound   // no packing has more; limits on number, height and rate are not in it
+	Ratio float64 // Rate / Bound.Rate
+	Note  string  // why a limit was not kept; empty otherwise
+}
+
+// alone is the packing of one rank, which sends nothing.
+func alone(w *network) *Result {
+	return &Result{
+		Trees: []topo.Tree{{Parent: []int{-1}}}, Rates: []float64{1}, HeightsUs: []float64{0}, LatenciesUs: []float64{0},
+		Rate: 1, Bound: Bound{Rate: 1, Root: w.root}, Ratio: 1, Note: "one rank sends nothing; its rate says nothing",
+	}
+}
+
+func (x *packer) result(f found) *Result {
+	r := &Result{Bound: x.free.proven(), Note: strings.Join(x.notes, "; ")}
+	latency := x.w.delays(Microseconds)
+	order := make([]int, len(f.trees))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		switch a, b := f.rates[i], f.rates[j]; {
+		case a > b*(1+same):
+			return -1
+		case b > a*(1+same):
+			return 1
+		}
+		return slices.Compare(f.pool.trees[f.trees[i]].links(), f.pool.trees[f.trees[j]].links())
+	})
+	for _, i := range order {
+		t := f.pool.trees[f.trees[i]]
+		root, _ := x.w.centre(t, x.delay)
+		height := largest(x.w.treeDistances(root, t, latency))
+		ways := 2.0
+		if x.w.root >= 0 {
+			ways = 1
+		}
+		r.Trees = append(r.Trees, x.w.rooted(t, root))
+		r.Rates = append(r.Rates, f.rates[i])
+		r.HeightsUs = append(r.HeightsUs, height)
+		r.LatenciesUs = append(r.LatenciesUs, ways*height)
+		r.Rate += f.rates[i]
+	}
+	r.Ratio = r.Rate / r.Bound.Rate
+	return r
+}
+
+// String says the figures, the limit in words, and the trees, one a line.
+func (r *Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d %s, %.4g GB/s: %s %% of the bound, %.4g GB/s\n", len(r.Trees), plural(len(r.Trees), "tree"), r.Rate, percent(r.Ratio), r.Bound.Rate)
+	fmt.Fprintf(&b, "limit: %s\n", r.Bound)
+	if r.Note != "" {
+		fmt.Fprintf(&b, "note: %s\n", r.Note)
+	}
+	for i, t := range r.Trees {
+		fmt.Fprintf(&b, "tree %d: %.4g GB/s, root %d, depth %d:", i, r.Rates[i], t.Root, t.Depth())
+		for v, p := range t.Parent {
+			if p >= 0 {
+				fmt.Fprintf(&b, " %d-%d", p, v)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+// percent writes a share without claiming 100 for less.
+func percent(ratio float64) string {
+	v := ratio * 100
+	if v > 100-1e-4 {
+		return "100"
+	}
+	return fmt.Sprintf("%.1f", math.Floor(v*10)/10)
+}
+
+// String says in one sentence what the limit is.
+func (b Bound) String() string {
+	if b.Partition == nil && len(b.Prices) == 0 {
+		return "none: one rank sends nothing"
+	}
+	what := b.what()
+	if b.Partition == nil {
+		return fmt.Sprintf("%s together: under the prices that prove it every tree costs at least 1, and all of them are worth %.4g GB/s", what, b.Rate)
+	}
+	verb := "are"
+	if len(b.Links)+len(b.Ports) == 1 {
+		verb = "is"
+	}
+	s := fmt.Sprintf("%s between %s %s the limit", what, b.parts(), verb)
+	if need := len(b.Partition) - 1; need > 1 {
+		s += fmt.Sprintf(": at most %.4g GB/s can pass between the parts, and every tree passes there %d times", b.Rate*float64(need), need)
+	}
+	return s
+}
+
+const mostNamed = 6 // links, ports or parts that are named one by one
+
+// what names the links and the ports.
+func (b Bound) what() string {
+	var kinds []string
+	if n := len(b.Links); n > 0 {
+		s := "this link"
+		if n > 1 {
+			s = fmt.Sprintf("these %d links", n)
+		}
+		if n <= mostNamed {
+			var names []string
+			for _, l := range b.Links {
+				names = append(names, fmt.Sprintf("%d-%d", l.A, l.B))
+			}
+			s += " (" + strings.Join(names, ", ") + ")"
+		}
+		kinds = append(kinds, s)
+	}
+	if n := len(b.Ports); n > 0 {
+		var names []string
+		for _, p := range b.Ports[:min(n, mostNamed)] {
+			names = append(names, fmt.Sprintf("%q", p.Name))
+		}
+		if n > mostNamed {
+			names = append(names, fmt.Sprintf("and %d more", n-mostNamed))
+		}
+		kinds = append(kinds, fmt.Sprintf("the %s %s", plural(n, "port"), strings.Join(names, ", ")))
+	}
+	return strings.Join(kinds, " and ")
+}
+
+// parts names the parts of the partition.
+func (b Bound) parts() string {
+	ranks := 0
+	var sets []string
+	for _, p := range b.Partition {
+		ranks += len(p)
+		sets = append(sets, set(p))
+	}
+	n := len(sets)
+	switch {
+	case n == 2:
+		return sets[0] + " and " + sets[1]
+	case n == ranks:
+		return fmt.Sprintf("all %d ranks", n)
+	case n > mostNamed:
+		return fmt.Sprintf("%d parts: %s and %d more", n, strings.Join(sets[:mostNamed], " "), n-mostNamed)
+	}
+	return fmt.Sprintf("the %d parts %s", n, strings.Join(sets, " "))
+}
+
+// set writes rising ranks as "{0-3,7}".
+func set(ranks []int) string { return "{" + topo.RankList(ranks) + "}" }
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}

@@ -1,0 +1,247 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// FaultError is the failure of a rank during a measurement.
+type FaultError struct{ transport.Fault }
+
+// Error names the rank and what happened to it.
+func (e *FaultError) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Text) }
+
+// meter is one rank's end of a measurement.
+type meter struct {
+	ctx        context.Context
+	ep         transport.Endpoint
+	rank, size int
+	to         []transport.Sender
+	from       []transport.Receiver
+	sink       []byte
+	pin        Pin // nil for none
+}
+
+func newMeter(ctx context.Context, ep transport.Endpoint, rank, size int) (*meter, error) {
+	m := &meter{
+		ctx: ctx, ep: ep, rank: rank, size: size,
+		to:   make([]transport.Sender, size),
+		from: make([]transport.Receiver, size),
+		sink: make([]byte, SlotBytes),
+	}
+	for r := range size {
+		if r == rank {
+			continue
+		}
+		var errs [2]error
+		m.to[r], errs[0] = ep.Sender(0, r)
+		m.from[r], errs[1] = ep.Receiver(0, r)
+		if err := errors.Join(errs[:]...); err != nil {
+			return nil, fmt.Errorf("probe: rank %d: link with rank %d: %w", rank, r, err)
+		}
+	}
+	return m, nil
+}
+
+const (
+	pingPongs   = 40      // of one latency measurement; the median counts
+	streamBytes = 1 << 20 // of one bandwidth measurement; the best counts
+	streams     = 4       // bandwidth measurements each way, time allowing
+	yields      = 64      // polls before a waiting rank sleeps
+	spins       = 2000    // polls before a measuring rank yields
+)
+
+// measure measures the pair a < b, of which this rank is one, in about the
+// given time. Both ends take the same decisions: b does what a's chunks say.
+func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
+	if m.rank == b {
+		return Pair{}, m.follow(a)
+	}
+	start := time.Now()
+	p := Pair{A: a, B: b}
+	var trips []float64
+	for i := range pingPongs {
+		t := time.Now()
+		if err := m.send(b, []byte{ping}); err != nil {
+			return p, err
+		}
+		if _, err := m.receive(b, spins); err != nil {
+			return p, err
+		}
+		trips = append(trips, float64(time.Since(t))/2e3)
+		if i >= 4 && time.Since(start) > within/3 {
+			break
+		}
+	}
+	p.LatencyUs = max(median(trips), 0.001)
+	for range streams {
+		rate, err := m.stream(b)
+		if err != nil {
+			return p, err
+		}
+		p.GBytesPerSecond = max(p.GBytesPerSecond, rate)
+		if time.Since(start) > within {
+			break
+		}
+	}
+	return p, m.send(b, []byte{stop})
+}
+
+// What the first byte of a chunk asks of the rank that follows.
+const (
+	ping byte = iota + 1 // answer
+	pull                 // stream to me
+	push                 // I stream to you; answer at the end
+	stop
+)
+
+// stream measures both directions once and returns the slower rate in GB/s.
+func (m *meter) stream(peer int) (float64, error) {
+	t := time.Now()
+	if err := m.send(peer, []byte{push}); err != nil {
+		return 0, err
+	}
+	if err := m.pour(peer); err != nil {
+		return 0, err
+	}
+	if _, err := m.receive(peer, spins); err != nil {
+		return 0, err
+	}
+	there := time.Since(t)
+	t = time.Now()
+	if err := m.send(peer, []byte{pull}); err != nil {
+		return 0, err
+	}
+	if err := m.drain(peer); err != nil {
+		return 0, err
+	}
+	return streamBytes / float64(max(there, time.Since(t), 1)), nil
+}
+
+// follow does what rank peer asks until it says stop.
+func (m *meter) follow(peer int) error {
+	for {
+		ask, err := m.receive(peer, spins)
+		if err != nil {
+			return err
+		}
+		switch ask {
+		case ping:
+			err = m.send(peer, []byte{ping})
+		case pull:
+			err = m.pour(peer)
+		case push:
+			if err = m.drain(peer); err == nil {
+				err = m.send(peer, []byte{push})
+			}
+		case stop:
+			return nil
+		default:
+			return fmt.Errorf("unknown request %d", ask)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// pour sends streamBytes, a full slot at a time.
+func (m *meter) pour(peer int) error {
+	for range streamBytes / SlotBytes {
+		if err := m.send(peer, m.sink); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drain takes what pour sends.
+func (m *meter) drain(peer int) error {
+	for range streamBytes / SlotBytes {
+		if _, err := m.receive(peer, spins); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// barrier returns when all ranks have called it, in ceil(log2 size) rounds
+// (the dissemination barrier of Hensgen, Finkel and Manber, 1988).
+func (m *meter) barrier() error {
+	for step := 1; step < m.size; step <<= 1 {
+		if err := m.send((m.rank+step)%m.size, nil); err != nil {
+			return err
+		}
+		if _, err := m.receive((m.rank-step+m.size)%m.size, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *meter) send(peer int, b []byte) error {
+	var window []byte
+	err := m.await(spins, func() (ok bool, err error) {
+		window, ok, err = m.to[peer].TryReserve(len(b))
+		return ok, err
+	})
+	if err != nil {
+		return fmt.Errorf("sending to rank %d: %w", peer, err)
+	}
+	copy(window, b)
+	m.to[peer].Commit(&transport.Header{})
+	return nil
+}
+
+// receive takes one chunk and returns its first byte, 0 when it is empty.
+func (m *meter) receive(peer, spins int) (byte, error) {
+	var window []byte
+	var h transport.Header
+	err := m.await(spins, func() (ok bool, err error) {
+		window, ok, err = m.from[peer].TryPeek(&h)
+		return ok, err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("receiving from rank %d: %w", peer, err)
+	}
+	n := copy(m.sink, window)
+	m.from[peer].Release()
+	if n == 0 {
+		return 0, nil
+	}
+	return m.sink[0], nil
+}
+
+// await calls ready until it is true: some times at once, some times with a
+// yield between, then asleep.
+func (m *meter) await(spins int, ready func() (bool, error)) error {
+	bell := m.ep.Bell()
+	for i := 0; ; i++ {
+		ok, err := ready()
+		if ok || err != nil {
+			return err
+		}
+		switch {
+		case i < spins:
+		case i < spins+yields:
+			bell.Yield()
+		default:
+			if fault, failed := m.ep.Aborted(); failed {
+				return &FaultError{fault}
+			}
+			if err := m.ctx.Err(); err != nil {
+				return err
+			}
+			bell.Prepare()
+			if ok, err := ready(); ok || err != nil {
+				bell.Cancel()
+				return err
+			}
+			bell.Sleep(20 * time.Millisecond)
+		}
+	}
+}

@@ -1,0 +1,185 @@
+// Package probe measures a topo.Graph: the latency and bandwidth between every
+// pair of ranks, over the links that the collectives will use, and keeps the
+// result for later jobs on the same host.
+//
+// It measures links of one host only and makes no decisions about trees.
+// Package collective calls it; it imports topo and transport.
+package probe
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Pair is what one rank measured of its link to another.
+type Pair struct {
+	A, B            int     // A < B
+	LatencyUs       float64 // one way, microseconds
+	GBytesPerSecond float64 // one way, the slower of the two directions
+}
+
+// Slots and SlotBytes are the shape of the links that a probe runs over.
+const (
+	Slots     = 4
+	SlotBytes = 16 << 10
+)
+
+// Layout returns the links that Measure needs: one each way between every pair
+// of ranks.
+func Layout(size int) transport.Layout {
+	l := transport.Layout{Size: size, Slots: Slots, SlotBytes: SlotBytes}
+	for a := range size {
+		for b := range size {
+			if a != b {
+				l.Links = append(l.Links, transport.Link{Src: a, Dst: b})
+			}
+		}
+	}
+	return l
+}
+
+// budget bounds the time of all measurements together, ranks waiting included.
+const budget = 100 * time.Millisecond
+
+// Pin ties the calling goroutine to the k-th usable core until restore is
+// called.
+type Pin func(k int) (restore func(), err error)
+
+// Measure measures this rank's links to all others and returns one Pair for
+// each rank above it. All ranks call it together. Pairs take turns: those of
+// one round have no rank in common and are no more than the cores can run at
+// once, so that they do not disturb each other.
+//
+// pin ties the calling goroutine to the k-th usable core until restore is
+// called; nil leaves the ranks where the kernel puts them. While a pair
+// measures, its ranks are tied to two cores where there are two: two ranks that
+// happen to share a core look a hundred times farther apart than they are.
+//
+// ep must have the links of Layout and be unused. Measure returns the fault of
+// ep, as a *FaultError, when a rank fails meanwhile, and stops when ctx ends.
+func Measure(ctx context.Context, ep transport.Endpoint, rank, size, cores int, pin Pin) ([]Pair, error) {
+	if size == 1 {
+		return nil, nil
+	}
+	m, err := newMeter(ctx, ep, rank, size)
+	if err != nil {
+		return nil, err
+	}
+	turns := schedule(size, max(1, cores/2))
+	each := budget / time.Duration(passes*len(turns))
+	best := make(map[int]Pair) // by the other rank
+	m.pin = pin
+	for range passes {
+		for _, turn := range turns {
+			if err := m.turn(turn, each, best); err != nil {
+				return nil, err
+			}
+		}
+	}
+	var pairs []Pair
+	for b := rank + 1; b < size; b++ {
+		pairs = append(pairs, best[b])
+	}
+	return pairs, m.barrier()
+}
+
+// passes is how often every pair is measured. Whatever disturbs a link for a
+// moment does so once; the better figures count.
+const passes = 2
+
+// turn lets the pairs of one turn measure, when all ranks have come to it.
+func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) error {
+	if err := m.barrier(); err != nil {
+		return fmt.Errorf("probe: rank %d: %w", m.rank, err)
+	}
+	for i, p := range pairs {
+		if p[0] != m.rank && p[1] != m.rank {
+			continue
+		}
+		core := 2 * i
+		if m.rank == p[1] {
+			core++
+		}
+		got, err := m.measurePinned(core, p, within)
+		if err != nil {
+			return fmt.Errorf("probe: rank %d with rank %d: %w", m.rank, p[0]+p[1]-m.rank, err)
+		}
+		if m.rank != p[0] {
+			continue
+		}
+		if before, ok := best[p[1]]; ok {
+			got.LatencyUs = min(got.LatencyUs, before.LatencyUs)
+			got.GBytesPerSecond = max(got.GBytesPerSecond, before.GBytesPerSecond)
+		}
+		best[p[1]] = got
+	}
+	return nil
+}
+
+// measurePinned measures pair p while this rank is tied to a core. Where that
+// is not allowed it measures all the same.
+func (m *meter) measurePinned(core int, p [2]int, within time.Duration) (Pair, error) {
+	if m.pin != nil {
+		if restore, err := m.pin(core); err == nil {
+			defer restore()
+		}
+	}
+	return m.measure(p[0], p[1], within)
+}
+
+// schedule deals all pairs of ranks to turns of at most width pairs without a
+// common rank, by the circle method of round-robin tournaments.
+func schedule(size, width int) [][][2]int {
+	n := size + size%2 // an odd rank out sits with nobody
+	var turns [][][2]int
+	for round := range n - 1 {
+		var turn [][2]int
+		for i := range n / 2 {
+			a, b := (round+i)%(n-1), (round+n-1-i)%(n-1)
+			if i == 0 {
+				b = n - 1
+			}
+			if a >= size || b >= size {
+				continue
+			}
+			turn = append(turn, [2]int{min(a, b), max(a, b)})
+			if len(turn) == width {
+				turns, turn = append(turns, turn), nil
+			}
+		}
+		if len(turn) > 0 {
+			turns = append(turns, turn)
+		}
+	}
+	return turns
+}
+
+// noise is the ratio between the best and the worst measurement of links below
+// which the difference says more about the moment than about the machine: on
+// a busy two-core machine the same link differs by this much from run to run.
+const noise = 2.5
+
+// Graph makes the graph of one host from what all ranks measured. Figures that lie within noise of each other become their
+// median, so that one graph, and one set of trees, comes out of every run on
+// the same machine.
+func Graph(size int, pairs []Pair) *topo.Graph {
+	latency := make([]float64, len(pairs))
+	rate := make([]float64, len(pairs))
+	for i, p := range pairs {
+		latency[i], rate[i] = p.LatencyUs, p.GBytesPerSecond
+	}
+	level(latency)
+	level(rate)
+	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size)}
+	for i, p := range pairs {
+		g.Links = append(g.Links, topo.Link{
+			A: p.A, B: p.B, Kind: "shm", Source: topo.Measured,
+			GBytesPerSecond: rate[i], LatencyUs: latency[i],
+		})
+	}
+	return g
+}

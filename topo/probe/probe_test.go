@@ -1,0 +1,168 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/mem"
+)
+
+// TestScheduleMeetsEveryPairOnce: in every turn no rank stands twice and no
+// more pairs than asked for; over all turns every pair stands once.
+func TestScheduleMeetsEveryPairOnce(t *testing.T) {
+	for size := 2; size <= 20; size++ {
+		for width := 1; width <= 5; width++ {
+			seen := make(map[[2]int]int)
+			for i, turn := range schedule(size, width) {
+				busy := make(map[int]bool)
+				for _, p := range turn {
+					if p[0] >= p[1] || p[1] >= size || busy[p[0]] || busy[p[1]] {
+						t.Fatalf("%d ranks, turn %d: pairs %v", size, i, turn)
+					}
+					busy[p[0]], busy[p[1]] = true, true
+					seen[p]++
+				}
+				if len(turn) > width {
+					t.Fatalf("%d ranks, turn %d: %d pairs at once, want at most %d", size, i, len(turn), width)
+				}
+			}
+			for p, times := range seen {
+				if times != 1 {
+					t.Fatalf("%d ranks: pair %v measured %d times", size, p, times)
+				}
+			}
+			if want := size * (size - 1) / 2; len(seen) != want {
+				t.Fatalf("%d ranks: %d pairs, want %d", size, len(seen), want)
+			}
+		}
+	}
+}
+
+func measureAll(t *testing.T, size int, body func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error)) ([]Pair, []error) {
+	t.Helper()
+	eps, err := mem.New(Layout(size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pairs, errs := make([][]Pair, size), make([]error, size)
+	var all sync.WaitGroup
+	for r, ep := range eps {
+		all.Go(func() { pairs[r], errs[r] = body(t.Context(), ep, r) })
+	}
+	all.Wait()
+	var flat []Pair
+	for r, ep := range eps {
+		flat = append(flat, pairs[r]...)
+		if err := ep.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	return flat, errs
+}
+
+// TestMeasureSeesEveryLink: the graph made from what the ranks measured is
+// complete and its figures are possible ones.
+func TestMeasureSeesEveryLink(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 5, 8} {
+		pairs, errs := measureAll(t, size, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
+			return Measure(ctx, ep, rank, size, 2, nil)
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		g := Graph(size, pairs)
+		if err := g.Validate(); err != nil {
+			t.Fatalf("%d ranks: %v", size, err)
+		}
+		if want := size * (size - 1) / 2; len(g.Links) != want {
+			t.Errorf("%d ranks: %d links, want %d", size, len(g.Links), want)
+		}
+		for _, l := range g.Links {
+			if l.GBytesPerSecond < 0.001 || l.GBytesPerSecond > 1e4 || l.LatencyUs <= 0 || l.LatencyUs > 1e6 || l.Source != topo.Measured {
+				t.Errorf("%d ranks: link %+v", size, l)
+			}
+		}
+	}
+}
+
+// TestMeasureEndsWithTheRanks: a rank that never comes does not hold the others
+// for ever.
+func TestMeasureEndsWithTheRanks(t *testing.T) {
+	_, errs := measureAll(t, 3, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
+		if rank == 1 {
+			time.Sleep(30 * time.Millisecond)
+			ep.Abort(transport.Fault{Rank: 1, Text: "lost: killed by SIGKILL"})
+			return nil, nil
+		}
+		return Measure(ctx, ep, rank, 3, 2, nil)
+	})
+	for _, r := range []int{0, 2} {
+		if errs[r] == nil || !strings.Contains(errs[r].Error(), "SIGKILL") {
+			t.Errorf("rank %d: %v, want the fault", r, errs[r])
+		}
+	}
+	_, errs = measureAll(t, 2, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
+		if rank == 1 {
+			return nil, nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
+		defer cancel()
+		return Measure(ctx, ep, rank, 2, 2, nil)
+	})
+	if !errors.Is(errs[0], context.DeadlineExceeded) {
+		t.Errorf("rank 0: %v, want its context's error", errs[0])
+	}
+}
+
+// TestGraphIsSteady: measurements that differ by noise only give the same graph;
+// a link that is really slower stays slower.
+func TestGraphIsSteady(t *testing.T) {
+	quiet := Graph(3, []Pair{{0, 1, 1, 10}, {0, 2, 1.2, 12}, {1, 2, 2, 11}})
+	if !quiet.IsUniform() {
+		t.Errorf("links within noise became\n%v", quiet)
+	}
+	slow := Graph(3, []Pair{{0, 1, 1, 10}, {0, 2, 1, 10.4}, {1, 2, 1, 1.01}})
+	if a, b, c := slow.Links[0], slow.Links[1], slow.Links[2]; a.GBytesPerSecond != b.GBytesPerSecond || c.GBytesPerSecond > a.GBytesPerSecond/5 {
+		t.Errorf("a ten times slower link became\n%v", slow)
+	}
+}
+
+func TestCache(t *testing.T) {
+	cache := Cache{Dir: t.TempDir()}
+	file := cache.Path(3, 2)
+	if g, err := cache.Load(file, 3); g != nil || err != nil {
+		t.Fatalf("empty cache: %v, %v", g, err)
+	}
+	want := Graph(3, []Pair{{0, 1, 1, 10}, {0, 2, 1, 10}, {1, 2, 1, 1}})
+	if err := cache.Store(file, want); err != nil {
+		t.Fatal(err)
+	}
+	got, err := cache.Load(file, 3)
+	if err != nil || got.Digest() != want.Digest() {
+		t.Fatalf("stored\n%v\nloaded\n%v, %v", want, got, err)
+	}
+	if _, err := cache.Load(file, 4); err == nil || !strings.Contains(err.Error(), "3 ranks, not 4") {
+		t.Errorf("a graph of another size: %v", err)
+	}
+	if cache.Path(3, 2) == cache.Path(3, 4) || cache.Path(3, 2) == cache.Path(2, 2) {
+		t.Error("the file does not depend on ranks and cores")
+	}
+	if err := os.WriteFile(file, []byte(`{"ranks": 3, "links": [{`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cache.Load(file, 3); err == nil || !strings.Contains(err.Error(), filepath.Base(file)) {
+		t.Errorf("a cut file: %v, want its name", err)
+	}
+	left, err := filepath.Glob(filepath.Join(cache.Dir, ".graph-*"))
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,135 @@
+package topo
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The numbers of ranks up to which a Graph is written as a table of all pairs,
+// and a Tree is drawn.
+const (
+	maxTable = 16
+	maxDrawn = 1 << 10
+)
+
+// String writes g for people: the ranks of each host, a table of the rates
+// (and, where known, of the latencies) between all pairs, or above 16 ranks a
+// list of the links, and the ports.
+func (g *Graph) String() string {
+	var b strings.Builder
+	name := g.Name
+	if name == "" {
+		name = "graph"
+	}
+	fmt.Fprintf(&b, "%s: %d ranks, %d links%s\n", name, g.Ranks, len(g.Links), g.sources())
+	hosts := map[int][]int{}
+	top := 0
+	for r, h := range g.Hosts {
+		hosts[h] = append(hosts[h], r)
+		top = max(top, h)
+	}
+	for h := 0; h <= top && len(hosts) > 1; h++ {
+		if ranks := hosts[h]; len(ranks) > 0 {
+			fmt.Fprintf(&b, "host %d: ranks %s\n", h, RankList(ranks))
+		}
+	}
+	if g.Ranks <= maxTable {
+		g.writeTables(&b)
+	} else {
+		for _, l := range g.Links {
+			fmt.Fprintf(&b, "%d-%d  %.4g GB/s", l.A, l.B, l.GBytesPerSecond)
+			if l.LatencyUs > 0 {
+				fmt.Fprintf(&b, "  %.4g us", l.LatencyUs)
+			}
+			if l.Kind != "" {
+				fmt.Fprintf(&b, "  %s", l.Kind)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	for _, p := range g.Ports {
+		fmt.Fprintf(&b, "port %q of ranks %s: %.4g GB/s\n", p.Name, RankList(p.Ranks), p.GBytesPerSecond)
+	}
+	return b.String()
+}
+
+// sources says how the links are known, where all of them say the same.
+func (g *Graph) sources() string {
+	if len(g.Links) == 0 || g.Links[0].Source == "" {
+		return ""
+	}
+	for _, l := range g.Links {
+		if l.Source != g.Links[0].Source {
+			return ", measured and declared"
+		}
+	}
+	return ", " + string(g.Links[0].Source)
+}
+
+func (g *Graph) writeTables(b *strings.Builder) {
+	if len(g.Links) == 0 {
+		return
+	}
+	writeTable(b, "GB/s", g.Rates())
+	for _, l := range g.Links {
+		if l.LatencyUs > 0 {
+			writeTable(b, "us", g.Latencies())
+			return
+		}
+	}
+}
+
+// writeTable writes the pairs of m under a corner label, a dot where there is
+// nothing.
+func writeTable(b *strings.Builder, corner string, m Matrix) {
+	fmt.Fprintf(b, "%6s", corner)
+	for c := range m.N {
+		fmt.Fprintf(b, " %6d", c)
+	}
+	b.WriteByte('\n')
+	for r := range m.N {
+		fmt.Fprintf(b, "%6d", r)
+		for c := range m.N {
+			if v := m.At(r, c); v > 0 {
+				fmt.Fprintf(b, " %6.4g", v)
+			} else {
+				fmt.Fprintf(b, " %6s", ".")
+			}
+		}
+		b.WriteByte('\n')
+	}
+}
+
+// String draws t with the root on top, a line per rank, up to 1024 ranks; "(3)" behind a rank is
+// the round in which it sends to its parent. Children stand in the order in
+// which they are reduced.
+func (t Tree) String() string {
+	if err := t.Validate(len(t.Parent)); err != nil {
+		return err.Error() + "\n"
+	}
+	var b strings.Builder
+	if n := len(t.Parent); n > maxDrawn {
+		return fmt.Sprintf("%d: root of a tree of %d ranks, depth %d\n", t.Root, n, t.Depth())
+	}
+	fmt.Fprintf(&b, "%d\n", t.Root)
+	t.draw(&b, t.Children(), t.Root, "")
+	if t.Note != "" {
+		fmt.Fprintf(&b, "note: %s\n", t.Note)
+	}
+	return b.String()
+}
+
+func (t Tree) draw(b *strings.Builder, children [][]int, v int, indent string) {
+	for i, c := range children[v] {
+		branch, deeper := "├─ ", "│  "
+		if i == len(children[v])-1 {
+			branch, deeper = "└─ ", "   "
+		}
+		fmt.Fprintf(b, "%s%s%d", indent, branch, c)
+		if t.Round != nil {
+			fmt.Fprintf(b, " (%d)", t.Round[c])
+		}
+		b.WriteByte('\n')
+		t.draw(b, children, c, indent+deeper)
+	}
+}

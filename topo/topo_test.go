@@ -1,0 +1,321 @@
+package topo
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// valid returns a graph with something of everything.
+func valid() *Graph {
+	return &Graph{
+		Name: "two hosts", Ranks: 4, Hosts: []int{0, 0, 1, 1},
+		Links: []Link{
+			{A: 0, B: 1, GBytesPerSecond: 20, LatencyUs: 0.2, Kind: "shm", Source: Measured},
+			{A: 2, B: 3, GBytesPerSecond: 20, LatencyUs: 0.2, Kind: "shm", Source: Measured},
+			{A: 0, B: 2, GBytesPerSecond: 1.25, LatencyUs: 30, Kind: "tcp", Source: Declared},
+		},
+		Ports: []Port{{Name: "card", Ranks: []int{2, 3}, GBytesPerSecond: 1.25}},
+	}
+}
+
+// Each way to break a graph is told by element and reason.
+func TestGraphValidate(t *testing.T) {
+	if err := valid().Validate(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(*Graph)
+		want   string
+	}{
+		{"no ranks", func(g *Graph) { g.Ranks = 0 }, "graph of 0 ranks, want 1..65536"},
+		{"many ranks", func(g *Graph) { g.Ranks = 1e6 }, "graph of 1000000 ranks, want 1..65536"},
+		{"hosts", func(g *Graph) { g.Hosts = g.Hosts[:3] }, "hosts of 3 ranks, want 4 or none"},
+		{"host", func(g *Graph) { g.Hosts[2] = -1 }, "rank 2 is on host -1"},
+		{"negative rate", func(g *Graph) { g.Links[1].GBytesPerSecond = -1 }, "link 1 (2-3): gbytes_per_second is -1"},
+		{"no rate", func(g *Graph) { g.Links[1].GBytesPerSecond = 0 }, "link 1 (2-3): gbytes_per_second is 0"},
+		{"NaN", func(g *Graph) { g.Links[0].GBytesPerSecond = math.NaN() }, "link 0 (0-1): gbytes_per_second is NaN"},
+		{"infinite", func(g *Graph) { g.Links[0].GBytesPerSecond = math.Inf(1) }, "link 0 (0-1): gbytes_per_second is +Inf"},
+		{"latency", func(g *Graph) { g.Links[0].LatencyUs = -0.1 }, "link 0 (0-1): latency_us is -0.1"},
+		{"NaN latency", func(g *Graph) { g.Links[0].LatencyUs = math.NaN() }, "link 0 (0-1): latency_us is NaN"},
+		{"source", func(g *Graph) { g.Links[0].Source = "guessed" }, `link 0 (0-1): source "guessed"`},
+		{"duplicate", func(g *Graph) { g.Links[2] = Link{A: 3, B: 2, GBytesPerSecond: 1} }, "link 2 (3-2) stands twice: it is link 1 already"},
+		{"unknown a", func(g *Graph) { g.Links[2].A = 4 }, "link 2 (4-2): rank 4 is unknown, want 0..3"},
+		{"unknown b", func(g *Graph) { g.Links[2].B = -1 }, "link 2 (0--1): rank -1 is unknown"},
+		{"self", func(g *Graph) { g.Links[2].B = 0 }, "link 2 (0-0) joins a rank with itself"},
+		{"two parts", func(g *Graph) { g.Links = g.Links[:2] }, "not connected: 2 components: {0,1} {2,3}"},
+		{"port rate", func(g *Graph) { g.Ports[0].GBytesPerSecond = 0 }, `port 0 ("card"): gbytes_per_second is 0`},
+		{"port of nobody", func(g *Graph) { g.Ports[0].Ranks = nil }, `port 0 ("card") holds 0 of 4 ranks`},
+		{"port of all", func(g *Graph) { g.Ports[0].Ranks = []int{0, 1, 2, 3} }, `port 0 ("card") holds 4 of 4 ranks`},
+		{"port of an unknown", func(g *Graph) { g.Ports[0].Ranks[1] = 9 }, `port 0 ("card"): rank 9 is unknown`},
+		{"port of one twice", func(g *Graph) { g.Ports[0].Ranks[1] = 2 }, `port 0 ("card"): rank 2 stands twice`},
+		{"port without name", func(g *Graph) { g.Ports[0].Name = "" }, "every port needs a name"},
+		{"ports of one name", func(g *Graph) { g.Ports = append(g.Ports, g.Ports[0]) }, "every port needs a name of its own"},
+	} {
+		g := valid()
+		c.damage(g)
+		if err := g.Validate(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
+		}
+	}
+}
+
+// A graph that falls apart is named by its parts, shortly when there are many.
+func TestDisconnected(t *testing.T) {
+	g := UniformGraph(40)
+	g.Links = slices.DeleteFunc(g.Links, func(l Link) bool { return l.B > 4 && l.A/2 != l.B/2 })
+	err := g.Validate()
+	var apart *DisconnectedError
+	if !errors.As(err, &apart) || len(apart.Components) != 18 {
+		t.Fatalf("%v, want 18 components", err)
+	}
+	want := "topo: the graph is not connected: 18 components: {0-5} {6,7} {8,9} {10,11} {12,13} {14,15} {16,17} {18,19} and 10 more"
+	if got := err.Error(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}
+
+// The canonical form does not depend on how the graph was put together.
+func TestCanonicalForm(t *testing.T) {
+	g := valid()
+	want := `{"name":"two hosts","ranks":4,"hosts":[0,0,1,1],"links":[` +
+		`{"a":0,"b":1,"gbytes_per_second":20,"latency_us":0.2,"kind":"shm","source":"measured"},` +
+		`{"a":0,"b":2,"gbytes_per_second":1.25,"latency_us":30,"kind":"tcp","source":"declared"},` +
+		`{"a":2,"b":3,"gbytes_per_second":20,"latency_us":0.2,"kind":"shm","source":"measured"}],` +
+		`"ports":[{"name":"card","ranks":[2,3],"gbytes_per_second":1.25}]}`
+	h := valid()
+	slices.Reverse(h.Links)
+	slices.Reverse(h.Ports[0].Ranks)
+	for i, l := range h.Links {
+		h.Links[i].A, h.Links[i].B = l.B, l.A
+	}
+	for _, x := range []*Graph{g, h} {
+		data, err := x.AppendJSON(nil)
+		if err != nil || string(data) != want {
+			t.Errorf("%s, %v\nwant\n%s", data, err, want)
+		}
+	}
+	if h.Links[0].A != 2 || h.Ports[0].Ranks[0] != 3 {
+		t.Error("AppendJSON changed the graph")
+	}
+	if g.Digest() != h.Digest() || len(g.Digest()) != 16 {
+		t.Errorf("digests %s and %s", g.Digest(), h.Digest())
+	}
+	h.Links[0].GBytesPerSecond = math.Nextafter(20, 21)
+	if g.Digest() == h.Digest() {
+		t.Error("another rate, the same digest")
+	}
+}
+
+func TestParseGraphRefuses(t *testing.T) {
+	data, err := valid().AppendJSON(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err := ParseGraph(append(data, " \n"...)); err != nil || g.Digest() != valid().Digest() {
+		t.Errorf("%v, %v", g, err)
+	}
+	for i := range data { // wherever the file is cut off
+		if _, err := ParseGraph(data[:i]); err == nil || !strings.Contains(err.Error(), "cut off") {
+			t.Fatalf("the first %d bytes: %v", i, err)
+		}
+	}
+	for _, c := range []struct{ name, text, want string }{
+		{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks"`},
+		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `link 0: json: unknown field "gbps"`},
+		{"more text", "{\"ranks\": 1, \"links\": []}\n  {}", "line 2, column 3: more text behind"},
+		{"no JSON", "{\n \"ranks\": eight}", "line 2, column 11: invalid character 'e'"},
+		{"a word for a number", `{"ranks": "8", "links": []}`, `field "ranks" holds a string, want int`},
+		{"a fraction", `{"ranks": 1.5, "links": []}`, `field "ranks" holds a number 1.5, want int`},
+		{"not an array", `{"ranks": 1, "links": 5}`, "want an array of links, found 5"},
+		{"a large number", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e999}]}`, `link 0: field "gbytes_per_second" holds a number 1e999`},
+		{"not even a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, 7]}`, "link 1"},
+		{"million of ranks", `{"ranks": 1000000, "links": []}`, "1000000 ranks, want 1..65536"},
+		{"negative ranks", `{"ranks": -1, "links": []}`, "-1 ranks"},
+		{"null", `null`, "0 ranks"},
+	} {
+		if _, err := ParseGraph([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
+		}
+	}
+	many := `{"ranks": 2, "ports": [` + strings.Repeat(`{},`, MaxPorts) + `{}]}`
+	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), "more than 65536 ports") {
+		t.Errorf("too many ports: %v", err)
+	}
+}
+
+func TestTreeValidate(t *testing.T) {
+	good := func() Tree { return Tree{Root: 0, Parent: []int{-1, 0, 0, 2}, Round: []int{0, 1, 2, 1}} }
+	if err := good().Validate(4); err != nil || !good().IsBalanced() {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		damage func(*Tree)
+		want   string
+	}{
+		{"size", func(t *Tree) { t.Parent = t.Parent[:3] }, "parents for 3 ranks, want 4"},
+		{"root", func(t *Tree) { t.Root = 4 }, "root 4 of the tree is not a rank"},
+		{"root with a parent", func(t *Tree) { t.Root = 1 }, "root 1 of the tree has parent 0"},
+		{"two roots", func(t *Tree) { t.Parent[2] = -1 }, "rank 2 of the tree has parent -1"},
+		{"own parent", func(t *Tree) { t.Parent[2] = 2 }, "rank 2 of the tree has parent 2"},
+		{"unknown parent", func(t *Tree) { t.Parent[2] = 4 }, "rank 2 of the tree has parent 4"},
+		{"cycle", func(t *Tree) { t.Parent[2] = 3 }, "rank 2 of the tree never reaches root 0"},
+		{"rounds", func(t *Tree) { t.Round = t.Round[:3] }, "rounds for 3 ranks, want 4"},
+		{"round of the root", func(t *Tree) { t.Round[0] = 3 }, "root 0 of the tree sends in round 3"},
+		{"no round", func(t *Tree) { t.Round[1] = 0 }, "rank 1 sends in round 0, want 1..2"},
+		{"round 3", func(t *Tree) { t.Round[2] = 3 }, "rank 2 sends in round 3, want 1..2"},
+		{"after its parent", func(t *Tree) { t.Round[2] = 1; t.Round[1] = 2 }, "rank 3 sends in round 1, but its parent 2 has sent in round 1 already"},
+		{"two at once", func(t *Tree) { t.Round[1] = 2 }, "rank 0 has two transfers in round 2"},
+	} {
+		bad := good()
+		c.damage(&bad)
+		if err := bad.Validate(4); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
+		}
+		if bad.IsBalanced() && c.name != "size" {
+			t.Errorf("%s: balanced", c.name)
+		}
+	}
+}
+
+func TestTreeShape(t *testing.T) {
+	g := valid()
+	tr := Tree{Root: 2, Parent: []int{2, 0, -1, 2}}
+	if got := tr.Children(); !reflect.DeepEqual(got, [][]int{{1}, nil, {3, 0}, nil}) {
+		t.Errorf("children %v: the shallow subtree of 3 first", got)
+	}
+	if tr.Depth() != 2 || tr.Weight(g) != 41.25 || tr.Missing(g) != -1 {
+		t.Errorf("depth %d, weight %v, missing %d", tr.Depth(), tr.Weight(g), tr.Missing(g))
+	}
+	other := Tree{Root: 0, Parent: []int{-1, 0, 1, 2}}
+	if other.Missing(g) != 2 || other.Weight(g) != 40 {
+		t.Errorf("missing %d, weight %v", other.Missing(g), other.Weight(g))
+	}
+	want := "2\n├─ 3\n└─ 0\n   └─ 1\n"
+	if got := tr.String(); got != want {
+		t.Errorf("drawn as\n%swant\n%s", got, want)
+	}
+	long := Tree{Parent: make([]int, 3000)}
+	for v := range long.Parent {
+		long.Parent[v] = v - 1
+	}
+	if got := long.String(); got != "0: root of a tree of 3000 ranks, depth 2999\n" {
+		t.Errorf("drawn as %.100s", got)
+	}
+	for n, want := range map[int]int{0: 0, 1: 0, 2: 1, 3: 2, 4: 2, 5: 3, 8: 3, 9: 4, 65536: 16} {
+		if got := Rounds(n); got != want {
+			t.Errorf("Rounds(%d) = %d, want %d", n, got, want)
+		}
+	}
+}
+
+// A tree survives its JSON form and a full turn of shifts.
+func TestTreeRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 20).Draw(t, "n")
+		tr := Tree{Parent: make([]int, n)}
+		tr.Parent[0] = -1
+		for v := 1; v < n; v++ {
+			tr.Parent[v] = rapid.IntRange(0, v-1).Draw(t, "parent")
+		}
+		tr = tr.Shift(rapid.IntRange(0, n-1).Draw(t, "shift"))
+		data, err := json.Marshal(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := ParseTree(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(again.Shift(1).Shift(n-1), tr) {
+			t.Fatalf("%v came back as %v", tr, again)
+		}
+	})
+}
+
+func TestGraphText(t *testing.T) {
+	want := `two hosts: 4 ranks, 3 links, measured and declared
+host 0: ranks 0,1
+host 1: ranks 2,3
+  GB/s      0      1      2      3
+     0      .     20   1.25      .
+     1     20      .      .      .
+     2   1.25      .      .     20
+     3      .      .     20      .
+    us      0      1      2      3
+     0      .    0.2     30      .
+     1    0.2      .      .      .
+     2     30      .      .    0.2
+     3      .      .    0.2      .
+port "card" of ranks 2,3: 1.25 GB/s
+`
+	if got := valid().String(); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+	if got := UniformGraph(17).String(); !strings.Contains(got, "136 links, declared\n0-1  1 GB/s\n") {
+		t.Errorf("%.200s", got)
+	}
+}
+
+// Whatever the bytes: a graph that is read is valid, and its canonical form
+// reads back as itself.
+func FuzzParseGraph(f *testing.F) {
+	for _, g := range []*Graph{valid(), UniformGraph(1), UniformGraph(5)} {
+		data, err := g.AppendJSON(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+		f.Add(data[:len(data)-3])
+	}
+	f.Add([]byte(`{"ranks": 65536, "hosts": [0], "links": null, "ports": null}`))
+	f.Add([]byte(`{"ranks": 2, "links": [{"a": 1, "b": 0, "gbytes_per_second": 5e-324}]} `))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		g, err := ParseGraph(data)
+		if err != nil {
+			return
+		}
+		if err := g.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		canonical, err := g.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := ParseGraph(canonical)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := h.AppendJSON(nil)
+		if err != nil || string(again) != string(canonical) || g.Digest() != h.Digest() {
+			t.Fatalf("%s came back as %s, %v", canonical, again, err)
+		}
+		_ = g.String()
+	})
+}
+
+// Whatever the bytes: a tree that is read is valid and can be drawn.
+func FuzzParseTree(f *testing.F) {
+	f.Add([]byte(`{"root":0,"parent":[-1,0,0,2],"round":[0,1,2,1]}`))
+	f.Add([]byte(`{"root":2,"parent":[2,0,-1],"note":"deeper"}`))
+	f.Add([]byte(`{"root":0,"parent":[1,0]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tr, err := ParseTree(data)
+		if err != nil {
+			return
+		}
+		if err := tr.Validate(len(tr.Parent)); err != nil {
+			t.Fatal(err)
+		}
+		_ = tr.String()
+		_ = tr.Depth()
+	})
+}

@@ -1,0 +1,201 @@
+package topo
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Rounds is the number of rounds of a balanced reduce tree on n ranks:
+// ceil(log2 n), 0 for one rank.
+func Rounds(n int) int {
+	if n <= 1 {
+		return 0
+	}
+	return bits.Len(uint(n - 1))
+}
+
+// Validate reports the first thing that makes t no spanning tree of n ranks,
+// or its rounds not those of a balanced reduce tree.
+func (t Tree) Validate(n int) error {
+	if n < 1 || len(t.Parent) != n {
+		return fmt.Errorf("topo: tree has parents for %d ranks, want %d", len(t.Parent), n)
+	}
+	if t.Root < 0 || t.Root >= n {
+		return fmt.Errorf("topo: root %d of the tree is not a rank of 0..%d", t.Root, n-1)
+	}
+	if t.Parent[t.Root] != -1 {
+		return fmt.Errorf("topo: root %d of the tree has parent %d, want -1", t.Root, t.Parent[t.Root])
+	}
+	for v, p := range t.Parent {
+		if v != t.Root && (p < 0 || p >= n || p == v) {
+			return fmt.Errorf("topo: rank %d of the tree has parent %d, want another rank of 0..%d", v, p, n-1)
+		}
+	}
+	if v := t.offRoot(); v >= 0 {
+		return fmt.Errorf("topo: rank %d of the tree never reaches root %d: its ancestors form a cycle", v, t.Root)
+	}
+	if t.Round == nil {
+		return nil
+	}
+	return t.validateRounds()
+}
+
+// offRoot returns the lowest rank whose ancestors do not lead to the root, -1
+// when there is none.
+func (t Tree) offRoot() int {
+	reaches := make([]bool, len(t.Parent))
+	reaches[t.Root] = true
+	var path []int
+	for v := range t.Parent {
+		path = path[:0]
+		u := v
+		for !reaches[u] && len(path) <= len(t.Parent) {
+			path = append(path, u)
+			u = t.Parent[u]
+		}
+		if !reaches[u] {
+			return v
+		}
+		for _, w := range path {
+			reaches[w] = true
+		}
+	}
+	return -1
+}
+
+// validateRounds checks the rounds of a spanning tree.
+func (t Tree) validateRounds() error {
+	n := len(t.Parent)
+	if len(t.Round) != n {
+		return fmt.Errorf("topo: tree has rounds for %d ranks, want %d", len(t.Round), n)
+	}
+	last := Rounds(n)
+	busy := make([]uint64, n) // bit k: the rank has a transfer in round k
+	for v, k := range t.Round {
+		if v == t.Root {
+			if k != 0 {
+				return fmt.Errorf("topo: root %d of the tree sends in round %d, want 0", v, k)
+			}
+			continue
+		}
+		p := t.Parent[v]
+		switch {
+		case k < 1 || k > last:
+			return fmt.Errorf("topo: rank %d sends in round %d, want 1..%d", v, k, last)
+		case p != t.Root && t.Round[p] <= k:
+			return fmt.Errorf("topo: rank %d sends in round %d, but its parent %d has sent in round %d already", v, k, p, t.Round[p])
+		case busy[p]&(1<<k) != 0:
+			return fmt.Errorf("topo: rank %d has two transfers in round %d", p, k)
+		}
+		busy[p] |= 1 << k
+	}
+	return nil
+}
+
+// IsBalanced reports whether t is a valid balanced reduce tree of its ranks.
+func (t Tree) IsBalanced() bool {
+	return t.Round != nil && t.Validate(len(t.Parent)) == nil
+}
+
+// Children returns, for every rank, its children in the order in which it
+// reduces them: by round, or where the tree has no rounds the child with the
+// shallowest subtree first, equals by rank. Downwards the order is reversed.
+// t must be valid.
+func (t Tree) Children() [][]int {
+	c := make([][]int, len(t.Parent))
+	for v, p := range t.Parent {
+		if p >= 0 {
+			c[p] = append(c[p], v)
+		}
+	}
+	key := t.Round
+	if key == nil {
+		key = t.heights(c)
+	}
+	for _, list := range c {
+		slices.SortStableFunc(list, func(a, b int) int { return key[a] - key[b] })
+	}
+	return c
+}
+
+// heights returns the height of every rank's subtree, in links.
+func (t Tree) heights(children [][]int) []int {
+	h := make([]int, len(t.Parent))
+	order := t.topDown(children)
+	for i := len(order) - 1; i > 0; i-- {
+		v := order[i]
+		p := t.Parent[v]
+		h[p] = max(h[p], h[v]+1)
+	}
+	return h
+}
+
+// topDown returns the ranks with every parent before its children.
+func (t Tree) topDown(children [][]int) []int {
+	order := make([]int, 1, len(t.Parent))
+	order[0] = t.Root
+	for i := 0; i < len(order); i++ {
+		order = append(order, children[order[i]]...)
+	}
+	return order
+}
+
+// Depth is the number of links between the root and the farthest rank. t must
+// be valid.
+func (t Tree) Depth() int {
+	return t.heights(t.Children())[t.Root]
+}
+
+// Weight is the sum of the rates of t's links in g, in GB/s. A link that g
+// does not have counts as zero; Missing names it.
+func (t Tree) Weight(g *Graph) float64 {
+	sum := 0.0
+	for _, l := range g.Links {
+		if t.joins(l) {
+			sum += l.GBytesPerSecond
+		}
+	}
+	return sum
+}
+
+// Missing returns the lowest rank whose link to its parent g does not have, -1
+// when g has them all.
+func (t Tree) Missing(g *Graph) int {
+	has := make([]bool, len(t.Parent))
+	for _, l := range g.Links {
+		if t.joins(l) {
+			has[l.A] = has[l.A] || t.Parent[l.A] == l.B
+			has[l.B] = has[l.B] || t.Parent[l.B] == l.A
+		}
+	}
+	for v := range t.Parent {
+		if v != t.Root && !has[v] {
+			return v
+		}
+	}
+	return -1
+}
+
+// joins reports whether l is one of t's links.
+func (t Tree) joins(l Link) bool { return t.Parent[l.A] == l.B || t.Parent[l.B] == l.A }
+
+// Shift returns t with every rank r renamed to (r+by) mod n, by >= 0.
+func (t Tree) Shift(by int) Tree {
+	n := len(t.Parent)
+	s := Tree{Root: (t.Root + by) % n, Parent: make([]int, n), Note: t.Note}
+	if t.Round != nil {
+		s.Round = make([]int, n)
+	}
+	for v, p := range t.Parent {
+		w := (v + by) % n
+		s.Parent[w] = p
+		if p >= 0 {
+			s.Parent[w] = (p + by) % n
+		}
+		if t.Round != nil {
+			s.Round[w] = t.Round[v]
+		}
+	}
+	return s
+}

@@ -1,0 +1,116 @@
+package tree
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+	"pgregory.net/rapid"
+)
+
+// Uniform is balanced for every n and root; over all roots every link is used
+// exactly twice and every rank has n-1 children.
+func TestUniformSpreadsEvenly(t *testing.T) {
+	for n := 1; n <= 70; n++ {
+		uses := topo.Matrix{N: n, V: make([]float64, n*n)}
+		children := make([]int, n)
+		for root := range n {
+			tr := Uniform(n, root)
+			if tr.Root != root || !tr.IsBalanced() {
+				t.Fatalf("n=%d root %d: %v\n%v", n, root, tr.Validate(n), tr)
+			}
+			for v, p := range tr.Parent {
+				if p >= 0 {
+					uses.Set(v, p, uses.At(v, p)+1)
+					children[p]++
+				}
+			}
+		}
+		for a := range n {
+			if children[a] != n-1 {
+				t.Fatalf("n=%d: rank %d has %d children, want %d", n, a, children[a], n-1)
+			}
+			for b := range a {
+				if uses.At(a, b) != 2 {
+					t.Fatalf("n=%d: link %d-%d is used %v times, want 2", n, a, b, uses.At(a, b))
+				}
+			}
+		}
+	}
+}
+
+func TestAll(t *testing.T) {
+	uniform, err := All(topo.UniformGraph(6))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, tr := range uniform {
+		if got, want := fmt.Sprint(tr), fmt.Sprint(Uniform(6, r)); got != want {
+			t.Errorf("root %d of a uniform graph:\n%swant\n%s", r, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t, 1, 8)
+		trees, err := All(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(trees) != g.Ranks {
+			t.Fatalf("%d trees for %d roots", len(trees), g.Ranks)
+		}
+		for r, tr := range trees {
+			checkTree(t, g, tr, r)
+		}
+	})
+}
+
+// The penalty keeps the trees of different roots off each other's links:
+// without it they crowd on the heaviest ones. On the DGX-1V MXNet's own trees put
+// 4 trees on its busiest single NVLink, or 8 on a double one.
+func TestPenaltySpreadsLoad(t *testing.T) {
+	g := dgx1v()
+	var alone []topo.Tree
+	for r := range g.Ranks {
+		tr, err := Exact(g, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		alone = append(alone, tr)
+	}
+	all, err := All(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	single := 25.0
+	if with, without := busiest(g, all)*single, busiest(g, alone)*single; with > 3 || with >= without {
+		t.Errorf("the busiest link carries %v trees per NVLink with the penalty, %v without, want 3 and more", with, without)
+	}
+}
+
+// Rates that differ by the noise of a measurement must not spoil the even load
+// of equal links; a link that is really slow must.
+func TestAllOfMeasuredRates(t *testing.T) {
+	g := topo.UniformGraph(8)
+	for i := range g.Links {
+		g.Links[i].GBytesPerSecond += float64(i*7%len(g.Links)) / 200
+	}
+	trees, err := All(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, tr := range trees {
+		if tr.String() != Uniform(8, r).String() {
+			t.Fatalf("root %d of a nearly uniform graph has another tree:\n%v", r, tr)
+		}
+	}
+	g.Links[3].GBytesPerSecond = 0.1
+	trees, err = All(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range trees {
+		if slow := g.Links[3]; tr.Parent[slow.A] == slow.B || tr.Parent[slow.B] == slow.A {
+			t.Fatalf("a tree uses the slow link %d-%d:\n%v", slow.A, slow.B, tr)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package tree
+
+import (
+	"github.com/treerun/treerun/topo"
+	"pgregory.net/rapid"
+)
+
+// bruteForce tries every reduce tree of so many rounds with the given root: in
+// every round every rank that is left is idle, sends or receives. It returns
+// the largest weight, none without a tree.
+func bruteForce(m topo.Matrix, root, rounds int) float64 {
+	left := make([]bool, m.N)
+	for v := range left {
+		left[v] = true
+	}
+	return bruteRound(m, root, rounds, left)
+}
+
+func bruteRound(m topo.Matrix, root, rounds int, left []bool) float64 {
+	count := 0
+	for _, here := range left {
+		if here {
+			count++
+		}
+	}
+	if count == 1 {
+		return 0
+	}
+	if count > 1<<rounds {
+		return none
+	}
+	return bruteMatch(m, root, rounds, 0, left, make([]bool, m.N))
+}
+
+// bruteMatch decides what rank v does in this round, the lower ones have
+// decided.
+func bruteMatch(m topo.Matrix, root, rounds, v int, left, busy []bool) float64 {
+	for v < m.N && (!left[v] || busy[v]) {
+		v++
+	}
+	if v == m.N {
+		return bruteRound(m, root, rounds-1, left)
+	}
+	best := bruteMatch(m, root, rounds, v+1, left, busy) // idle
+	busy[v] = true
+	for u := v + 1; u < m.N; u++ {
+		if !left[u] || busy[u] || m.At(u, v) == 0 {
+			continue
+		}
+		busy[u] = true
+		for _, sender := range []int{u, v} {
+			if sender != root {
+				left[sender] = false
+				best = max(best, m.At(u, v)+bruteMatch(m, root, rounds, v+1, left, busy))
+				left[sender] = true
+			}
+		}
+		busy[u] = false
+	}
+	busy[v] = false
+	return best
+}
+
+// drawGraph draws a connected graph: a random spanning tree and each other
+// link with a chance.
+func drawGraph(t *rapid.T, least, most int) *topo.Graph {
+	n := rapid.IntRange(least, most).Draw(t, "n")
+	density := rapid.IntRange(0, 10).Draw(t, "density")
+	g := &topo.Graph{Ranks: n}
+	names := rapid.Permutation(sequence(n)).Draw(t, "names")
+	for b := range n {
+		parent := rapid.IntRange(0, max(0, b-1)).Draw(t, "parent")
+		for a := range b {
+			if a == parent || rapid.IntRange(1, 10).Draw(t, "link") <= density {
+				rate := float64(rapid.IntRange(1, 3).Draw(t, "rate"))
+				g.Links = append(g.Links, topo.Link{A: names[a], B: names[b], GBytesPerSecond: rate})
+			}
+		}
+	}
+	return g
+}
+
+func sequence(n int) []int {
+	s := make([]int, n)
+	for i := range s {
+		s[i] = i
+	}
+	return s
+}

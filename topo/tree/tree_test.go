@@ -1,0 +1,212 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+	"pgregory.net/rapid"
+)
+
+// Exact is as heavy as the heaviest of all balanced reduce trees. Where there
+// is none, it is as heavy as the heaviest of one round more, then of two, and
+// has no rounds.
+func TestExactAgainstBruteForce(t *testing.T) {
+	deeper := 0
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t, 1, 7)
+		for root := range g.Ranks {
+			tr, err := Exact(g, root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkTree(t, g, tr, root)
+			if matchesBruteForce(t, g, tr) {
+				deeper++
+			}
+		}
+	})
+	if deeper == 0 {
+		t.Error("no graph needed more rounds: the sample shows too little")
+	}
+}
+
+// matchesBruteForce fails the test if there is a better tree than tr; it
+// reports whether there is none of as few rounds as a balanced tree has.
+func matchesBruteForce(t *rapid.T, g *topo.Graph, tr topo.Tree) bool {
+	least := topo.Rounds(g.Ranks)
+	for rounds := least; rounds <= least+moreRounds; rounds++ {
+		want := bruteForce(g.Rates(), tr.Root, rounds)
+		if want == none {
+			continue
+		}
+		if tr.Weight(g) != want || (tr.Round != nil) != (rounds == least) {
+			t.Fatalf("the best of all has %d rounds and weight %v, but got weight %v\n%v", rounds, want, tr.Weight(g), tr)
+		}
+		return rounds > least
+	}
+	if !strings.Contains(tr.Note, "shallowest") {
+		t.Fatalf("no tree of %d rounds exists, but got\n%v", least+moreRounds, tr)
+	}
+	return true
+}
+
+// checkTree checks what every builder promises on every connected graph.
+func checkTree(t interface{ Fatalf(string, ...any) }, g *topo.Graph, tr topo.Tree, root int) {
+	if err := tr.Validate(g.Ranks); err != nil {
+		t.Fatalf("%v: %v %v", err, tr.Parent, tr.Round)
+	}
+	if tr.Root != root {
+		t.Fatalf("root %d, want %d", tr.Root, root)
+	}
+	if v := tr.Missing(g); v >= 0 {
+		t.Fatalf("no link from %d to its parent\n%v", v, tr)
+	}
+	if (tr.Round == nil) != (tr.Note != "") {
+		t.Fatalf("a tree has rounds or a note: rounds %v, note %q", tr.Round, tr.Note)
+	}
+}
+
+// The note says how the tree differs from what was asked for.
+func TestExactDeeper(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		g    *topo.Graph
+		root int
+		note string
+	}{
+		{"path of 4 from its end", path(4), 0, "no balanced reduce tree of 2 rounds exists from root 0; this is the best of 3 rounds"},
+		{"star of 6 from its centre", star(6), 0, "no balanced reduce tree of 3 rounds exists from root 0; this is the best of 5 rounds"},
+		{"star of 9 from its centre", star(9), 0, "no reduce tree of 6 rounds exists from root 0; this is the shallowest spanning tree"},
+		{"path of 16 from its middle", path(16), 8, "no reduce tree of 6 rounds exists from root 8; this is the shallowest spanning tree"},
+	} {
+		tr, err := Exact(c.g, c.root)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		checkTree(t, c.g, tr, c.root)
+		if tr.Note != c.note {
+			t.Errorf("%s: note %q, want %q", c.name, tr.Note, c.note)
+		}
+	}
+}
+
+func path(n int) *topo.Graph {
+	g := &topo.Graph{Ranks: n}
+	for v := 1; v < n; v++ {
+		g.Links = append(g.Links, topo.Link{A: v - 1, B: v, GBytesPerSecond: 1})
+	}
+	return g
+}
+
+func star(n int) *topo.Graph {
+	g := &topo.Graph{Ranks: n}
+	for v := 1; v < n; v++ {
+		g.Links = append(g.Links, topo.Link{A: 0, B: v, GBytesPerSecond: 1})
+	}
+	return g
+}
+
+// The 16 ranks of the largest exact search: four groups of four, quick inside,
+// a little quicker between neighbours of a ring. The best tree stays inside
+// groups for 12 of its links.
+func TestExactSixteen(t *testing.T) {
+	g := groups(4, 4)
+	for root := range 2 {
+		tr, err := Exact(g, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkTree(t, g, tr, root)
+		if got, want := tr.Weight(g), 12*10+3*1.0; got != want {
+			t.Errorf("weight %v, want %v\n%v", got, want, tr)
+		}
+	}
+	if _, err := Exact(topo.UniformGraph(17), 0); err == nil || !strings.Contains(err.Error(), "17 ranks") {
+		t.Errorf("17 ranks: %v", err)
+	}
+}
+
+// groups is a complete graph of k groups of m ranks: 10 GB/s inside, 1
+// between.
+func groups(k, m int) *topo.Graph {
+	g := topo.UniformGraph(k * m)
+	for i, l := range g.Links {
+		if l.A/m == l.B/m {
+			g.Links[i].GBytesPerSecond = 10
+		}
+	}
+	return g
+}
+
+func TestErrors(t *testing.T) {
+	apart := &topo.Graph{Ranks: 4, Links: []topo.Link{{A: 0, B: 2, GBytesPerSecond: 1}, {A: 1, B: 3, GBytesPerSecond: 1}}}
+	for name, build := range map[string]func(*topo.Graph, int) (topo.Tree, error){"Exact": Exact, "Greedy": Greedy, "Best": Best} {
+		_, err := build(apart, 0)
+		var disconnected *topo.DisconnectedError
+		if !errors.As(err, &disconnected) || !strings.Contains(err.Error(), "{0,2} {1,3}") {
+			t.Errorf("%s of two parts: %v", name, err)
+		}
+		if _, err := build(topo.UniformGraph(3), 3); err == nil || !strings.Contains(err.Error(), "root 3") {
+			t.Errorf("%s with a wrong root: %v", name, err)
+		}
+	}
+	if _, err := All(&topo.Graph{Ranks: 2, Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: math.NaN()}}}); err == nil {
+		t.Error("All took a link of NaN GB/s")
+	}
+}
+
+// The same graph with its links in another order gives the same trees.
+func TestDeterministic(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGraph(t, 1, 11)
+		if rapid.Bool().Draw(t, "large") {
+			g = drawGraph(t, MaxExact+1, 20)
+		}
+		h := *g
+		h.Links = rapid.Permutation(g.Links).Draw(t, "links")
+		root := rapid.IntRange(0, g.Ranks-1).Draw(t, "root")
+		a, err := Best(g, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := Best(&h, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.String() != b.String() {
+			t.Fatalf("two orders of links, two trees:\n%v%v", a, b)
+		}
+	})
+}
+
+func BenchmarkExact(b *testing.B) {
+	for _, n := range []int{8, 12, 16} {
+		g := groups(n/4, 4)
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Exact(g, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkAll(b *testing.B) {
+	for _, n := range []int{8, 16, 32, 64} {
+		g := groups(n/4, 4)
+		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if _, err := All(g); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
