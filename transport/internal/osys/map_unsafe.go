@@ -1,0 +1,39 @@
+//go:build linux
+
+package osys
+
+import (
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Map maps the first size bytes of fd, shared, for reading and writing.
+func Map(fd, size int) ([]byte, error) {
+	p, err := unix.MmapPtr(fd, 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mmap of %d bytes: %w", size, err)
+	}
+	return unsafe.Slice((*byte)(p), size), nil
+}
+
+// Blank gives the memory behind a mapping back but keeps its addresses: from
+// now on they are private zero pages. A late access by another goroutine then
+// finds zeros where it would otherwise kill the process.
+func Blank(b []byte) error {
+	_, err := unix.MmapPtr(-1, 0, unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b)), unix.PROT_READ|unix.PROT_WRITE,
+		unix.MAP_FIXED|unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+	if err != nil {
+		return fmt.Errorf("mmap over %d bytes: %w", len(b), err)
+	}
+	return nil
+}
+
+// Unmap ends a mapping. Precondition: nothing uses b any more.
+func Unmap(b []byte) error {
+	if err := unix.MunmapPtr(unsafe.Pointer(unsafe.SliceData(b)), uintptr(len(b))); err != nil {
+		return fmt.Errorf("munmap of %d bytes: %w", len(b), err)
+	}
+	return nil
+}

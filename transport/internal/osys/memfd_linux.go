@@ -1,0 +1,93 @@
+package osys
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// seals keep the size of a memory file as it is for ever: a peer that could
+// shrink it would kill us with SIGBUS at the next access.
+const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
+
+// CreateSealed makes an anonymous memory file of size bytes, all of them
+// allocated, which nobody can resize, and returns its descriptor. The name is
+// for /proc only. Nothing is left in any file system. The caller closes the
+// descriptor.
+func CreateSealed(name string, size int) (fd int, err error) {
+	if err := checkFree(int64(size)); err != nil {
+		return -1, err
+	}
+	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return -1, fmt.Errorf("memfd_create: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = unix.Close(fd)
+			fd = -1
+		}
+	}()
+	if err = retry(func() error { return unix.Fallocate(fd, 0, 0, int64(size)) }); err != nil {
+		return fd, fmt.Errorf("fallocate of %d bytes of shared memory: %w (%s)", size, err, memoryHint)
+	}
+	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
+		return fd, fmt.Errorf("fcntl(F_ADD_SEALS): %w", err)
+	}
+	return fd, nil
+}
+
+const memoryHint = "hint: use fewer ranks or smaller slots, or raise the memory limit of the container"
+
+// checkFree returns an error when size bytes are more than there are. The
+// kernel would not: a memory file has no limit of its own, and fallocate goes
+// on until the out-of-memory killer ends processes, anybody's.
+func checkFree(size int64) error {
+	if free, ok := freeMemory(); ok && size > free {
+		return fmt.Errorf("%w: %d bytes of shared memory needed, %d available (%s)", unix.ENOMEM, size, free, memoryHint)
+	}
+	return nil
+}
+
+// CheckSealed returns an error unless fd is a memory file of exactly size
+// bytes whose size can no longer change.
+func CheckSealed(fd, size int) error {
+	got, err := unix.FcntlInt(uintptr(fd), unix.F_GET_SEALS, 0)
+	if err != nil {
+		return fmt.Errorf("fcntl(F_GET_SEALS): %w", err)
+	}
+	if got&seals != seals {
+		return fmt.Errorf("memory file has seals %#x, want at least %#x", got, seals)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("fstat of the memory file: %w", err)
+	}
+	if st.Size != int64(size) {
+		return fmt.Errorf("memory file of %d bytes, want %d", st.Size, size)
+	}
+	return nil
+}
+
+// CloseFD closes a descriptor.
+func CloseFD(fd int) error { return unix.Close(fd) }
+
+// Prefault makes the pages of b, part of a mapping, present for writing, so
+// that their first use costs no page fault. It is advice: kernels before 5.14
+// do not know it, and the first use then faults as usual.
+func Prefault(b []byte) {
+	const page = 4096
+	if len(b) >= page {
+		_ = unix.Madvise(b, unix.MADV_POPULATE_WRITE)
+	}
+}
+
+// retry calls f until it is not interrupted by a signal.
+func retry(f func() error) error {
+	for {
+		if err := f(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

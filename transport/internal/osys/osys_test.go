@@ -1,0 +1,329 @@
+//go:build linux
+
+package osys
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const size = 1 << 16
+
+func sealed(t *testing.T) int {
+	t.Helper()
+	fd, err := CreateSealed("treerun-test", size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = CloseFD(fd) })
+	return fd
+}
+
+func mapped(t *testing.T, fd int) []byte {
+	t.Helper()
+	b, err := Map(fd, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := Unmap(b); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// TestSealed: the file has its size, all of it allocated, and nobody can
+// change either.
+func TestSealed(t *testing.T) {
+	fd := sealed(t)
+	if err := CheckSealed(fd, size); err != nil {
+		t.Fatal(err)
+	}
+	var st syscall.Stat_t
+	if err := syscall.Fstat(fd, &st); err != nil {
+		t.Fatal(err)
+	}
+	if st.Blocks*512 < size {
+		t.Errorf("%d of %d bytes are allocated", st.Blocks*512, size)
+	}
+	for _, n := range []int64{0, size - 1, size + 1} {
+		if err := syscall.Ftruncate(fd, n); !errors.Is(err, syscall.EPERM) {
+			t.Errorf("ftruncate to %d: %v, want EPERM", n, err)
+		}
+	}
+}
+
+func TestCheckSealedRejects(t *testing.T) {
+	fd := sealed(t)
+	if err := CheckSealed(fd, size+4096); err == nil {
+		t.Error("another size: no error")
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "plain"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	if err := CheckSealed(int(f.Fd()), size); err == nil {
+		t.Error("a plain file: no error")
+	}
+}
+
+// TestTooMuch: more memory than there is is an error that says how much. Only
+// the check is called: were it wrong, allocating would take all memory of the
+// machine.
+func TestTooMuch(t *testing.T) {
+	if _, ok := freeMemory(); !ok {
+		t.Skip("free memory is not known here")
+	}
+	err := checkFree(1 << 60)
+	if !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "1152921504606846976 bytes") {
+		t.Errorf("an exbibyte: %v, want ENOMEM and the number of bytes", err)
+	}
+	if err := checkFree(1 << 12); err != nil {
+		t.Errorf("a page: %v", err)
+	}
+}
+
+// TestMap: two mappings of one file are the same memory, and a blanked one is
+// zero and on its own.
+func TestMap(t *testing.T) {
+	fd := sealed(t)
+	a, b := mapped(t, fd), mapped(t, fd)
+	Prefault(a)
+	a[5] = 42
+	if b[5] != 42 {
+		t.Fatal("mappings differ")
+	}
+	if err := Blank(a); err != nil {
+		t.Fatal(err)
+	}
+	if a[5] != 0 {
+		t.Error("blanked mapping is not zero")
+	}
+	a[5] = 1
+	if b[5] != 42 {
+		t.Error("blanked mapping still writes to the file")
+	}
+}
+
+// TestFutex: a changed word is not slept on, a sleep ends after its time, and
+// a wake through another mapping ends it.
+func TestFutex(t *testing.T) {
+	fd := sealed(t)
+	a, b := wordOf(mapped(t, fd)), wordOf(mapped(t, fd))
+	atomic.StoreUint32(a, 7)
+	if FutexWait(a, 8, time.Hour) {
+		t.Error("slept on a word that had changed")
+	}
+	for start := time.Now(); !FutexWait(a, 7, 20*time.Millisecond); {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("sleeps do not end by themselves")
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for atomic.LoadUint32(a) == 7 {
+			FutexWait(a, 7, time.Hour)
+		}
+	}()
+	time.Sleep(10 * time.Millisecond)
+	atomic.StoreUint32(b, 8)
+	FutexWake(b)
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("not woken")
+	}
+	Yield()
+}
+
+// pair returns the two ends of a unix connection.
+func pair(t *testing.T) (a, b *net.UnixConn) {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ends := make([]*net.UnixConn, 2)
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), "")
+		c, err := net.FileConn(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = f.Close()
+		t.Cleanup(func() { _ = c.Close() })
+		ends[i] = c.(*net.UnixConn)
+		if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return ends[0], ends[1]
+}
+
+func TestPassFD(t *testing.T) {
+	a, b := pair(t)
+	if err := CheckSameUser(a); err != nil {
+		t.Error(err)
+	}
+	fd := sealed(t)
+	if err := SendFD(a, []byte("12345678"), fd); err != nil {
+		t.Fatal(err)
+	}
+	var msg [8]byte
+	got, err := RecvFD(b, msg[:])
+	if err != nil || string(msg[:]) != "12345678" {
+		t.Fatal(err, msg)
+	}
+	defer func() { _ = CloseFD(got) }()
+	if err := CheckSealed(got, size); err != nil || got == fd {
+		t.Errorf("descriptor %d for %d: %v", got, fd, err)
+	}
+	flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(got), syscall.F_GETFD, 0)
+	if errno != 0 || flags&syscall.FD_CLOEXEC == 0 {
+		t.Errorf("descriptor would be inherited (flags %#x, %v)", flags, errno)
+	}
+}
+
+// TestRecvFDRejects: no descriptor, too many, or too few bytes are errors that
+// leave no descriptor open.
+func TestRecvFDRejects(t *testing.T) {
+	fd := sealed(t)
+	before := openFDs(t)
+	for name, rights := range map[string][]int{"none": nil, "two": {fd, fd}, "many": {fd, fd, fd, fd, fd, fd, fd, fd}, "short": {fd}} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t)
+			msg := []byte("12345678")
+			if name == "short" {
+				msg = msg[:3]
+			}
+			var oob []byte
+			if rights != nil {
+				oob = syscall.UnixRights(rights...)
+			}
+			if _, _, err := a.WriteMsgUnix(msg, oob, nil); err != nil {
+				t.Fatal(err)
+			}
+			_ = a.Close()
+			var got [8]byte
+			if fd, err := RecvFD(b, got[:]); err == nil {
+				t.Errorf("descriptor %d, no error", fd)
+			}
+		})
+	}
+	if after := openFDs(t); after != before {
+		t.Errorf("%d descriptors open, %d before", after, before)
+	}
+}
+
+func openFDs(t *testing.T) int {
+	t.Helper()
+	d, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(d)
+}
+
+func TestUsableCores(t *testing.T) {
+	if n := UsableCores(); n < 1 || n > runtime.NumCPU() {
+		t.Errorf("%d usable cores of %d", n, runtime.NumCPU())
+	}
+}
+
+func TestParseQuota(t *testing.T) {
+	for text, want := range map[string]int64{
+		"max 100000\n": 0, "100000 100000\n": 1, "150000 100000": 2, "50000 100000": 1, "800000 100000": 8,
+		"": 0, "1": 0, "a b": 0, "-5 100000": 0, "0 100000": 0, "100000 0": 0, "1 2 3": 0, "99999999999999999999 1": 0,
+	} {
+		if got, ok := parseQuota(text); got != want || ok != (want != 0) {
+			t.Errorf("parseQuota(%q) = %d, %v, want %d", text, got, ok, want)
+		}
+	}
+}
+
+func TestParseMemory(t *testing.T) {
+	for text, want := range map[string]int64{
+		"MemTotal: 9 kB\nMemAvailable:   24 kB\n": 24 << 10, "MemAvailable: 1": -1, "MemAvailable: x kB": -1,
+		"": -1, "MemAvailable: -4 kB": -1, "MemAvailable: 99999999999999999999 kB": -1,
+	} {
+		if got, ok := parseAvailable(text); ok != (want >= 0) || ok && got != want {
+			t.Errorf("parseAvailable(%q) = %d, %v, want %d", text, got, ok, want)
+		}
+	}
+	for _, c := range []struct {
+		limit, used string
+		want        int64
+	}{{"100\n", "30\n", 70}, {"100", "130", 0}, {"max\n", "30\n", -1}, {"100", "", -1}, {"", "", -1}, {"-1", "0", -1}} {
+		if got, ok := parseLeft(c.limit, c.used); ok != (c.want >= 0) || ok && got != c.want {
+			t.Errorf("parseLeft(%q, %q) = %d, %v, want %d", c.limit, c.used, got, ok, c.want)
+		}
+	}
+}
+
+func TestUnifiedGroup(t *testing.T) {
+	for text, want := range map[string]string{
+		"0::/\n":                        "/",
+		"4:memory:/x\n0::/a/b\n":        "/a/b",
+		"0::/../../escape\n":            "/escape",
+		"4:memory:/x\n1:name=systemd:/": "",
+		"0::relative":                   "",
+		"":                              "",
+	} {
+		if got, ok := unifiedGroup(text); got != want || ok != (want != "") {
+			t.Errorf("unifiedGroup(%q) = %q, %v, want %q", text, got, ok, want)
+		}
+	}
+}
+
+// FuzzSystemText: nothing a file can hold makes the parsers fail.
+func FuzzSystemText(f *testing.F) {
+	f.Add("0::/a\n", "1")
+	f.Add("100000 100000", "2")
+	f.Add("MemAvailable: 7 kB", "x")
+	f.Fuzz(func(t *testing.T, text, other string) {
+		if n, ok := parseQuota(text); ok && n < 1 {
+			t.Errorf("quota of %d cores", n)
+		}
+		if dir, ok := unifiedGroup(text); ok && !filepath.IsAbs(dir) {
+			t.Errorf("relative group %q", dir)
+		}
+		if n, ok := parseAvailable(text); ok && n < 0 {
+			t.Errorf("%d bytes available", n)
+		}
+		if n, ok := parseLeft(text, other); ok && n < 0 {
+			t.Errorf("%d bytes left", n)
+		}
+	})
+}
+
+// TestPinThread: every core can be chosen, and the old ones come back.
+func TestPinThread(t *testing.T) {
+	before := UsableCores()
+	for k := range 2*before + 1 {
+		restore, err := PinThread(k)
+		if err != nil {
+			t.Fatalf("core %d: %v", k, err)
+		}
+		if n := UsableCores(); n != 1 {
+			t.Errorf("tied to core %d, the thread has %d cores", k, n)
+		}
+		restore()
+		if n := UsableCores(); n != before {
+			t.Fatalf("after core %d the thread has %d cores of %d", k, n, before)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+// Package ring is one FIFO of bounded slots between one sender and one
+// receiver, over plain memory: two small state machines, Tx and Rx, that never
+// wait, never allocate and make no system call.
+//
+// It knows neither where the memory came from nor how a rank sleeps; that is
+// package segment's and the transports' affair, and only they import it. It is
+// tested on heap memory, where the race detector sees everything.
+//
+// # Memory
+//
+// The control area begins with the receiver's line, the number of slots it has
+// released, then one cache line per slot:
+//
+//	 0  uint32  publication word: position of the chunk + 1
+//	 4  uint32  payload bytes
+//	 8  24 bytes transport.Header
+//	32  32 bytes payload, if it is no larger than transport.MaxInline
+//
+// The data area holds the larger payloads, SlotBytes per slot. So a small
+// message moves one cache line, and the lines of all slots lie together: links
+// that carry only small messages touch few pages.
+//
+// # Order
+//
+// The sender writes payload, header and length, then stores the publication
+// word; the receiver loads that word and touches the rest only when it holds
+// the expected position. The receiver is done with a slot before it stores the
+// number of released slots; the sender loads that number before it reuses a
+// slot. Both words are accessed with sync/atomic, whose operations are
+// sequentially consistent, so each store is a release and each load an acquire.
+// Positions count from 0 and are published modulo 1<<32; the number of slots
+// divides that, so a slot never sees the same word on two successive laps.
+package ring
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/transport"
+)
+
+const (
+	lineBytes = 64
+	// headBytes keeps the receiver's line apart from the first slot's by two
+	// lines, because processors fetch lines in pairs.
+	headBytes = 2 * lineBytes
+
+	offLength = 4
+	offHeader = 8
+	offInline = 32
+)
+
+// ControlBytes is the size of the control area of a FIFO, in bytes, a multiple
+// of 128.
+func ControlBytes(slots int) int {
+	return (headBytes + slots*lineBytes + 127) &^ 127
+}
+
+// geometry is what both ends know of a FIFO.
+type geometry struct {
+	ctl, data []byte
+	slots     uint32
+	slotBytes int
+}
+
+// newGeometry checks the sizes, which come from a validated Layout and our own
+// arithmetic: a mistake here is ours.
+func newGeometry(ctl, data []byte, slots, slotBytes int) geometry {
+	switch {
+	case slots < 2 || slots&(slots-1) != 0 || slotBytes < lineBytes:
+		panic(fmt.Sprintf("ring: %d slots of %d bytes", slots, slotBytes))
+	case len(ctl) < ControlBytes(slots) || len(data) < slots*slotBytes:
+		panic(fmt.Sprintf("ring: %d+%d bytes of memory for %d slots of %d bytes", len(ctl), len(data), slots, slotBytes))
+	case !aligned(ctl, 8):
+		panic("ring: control area is not aligned to 8 bytes")
+	}
+	return geometry{ctl: ctl, data: data, slots: uint32(slots), slotBytes: slotBytes}
+}
+
+// line returns the control line of the slot at position pos.
+func (g *geometry) line(pos uint32) []byte {
+	o := headBytes + int(pos&(g.slots-1))*lineBytes
+	return g.ctl[o : o+lineBytes : o+lineBytes]
+}
+
+// window returns the n payload bytes of the slot at position pos. Precondition:
+// n <= slotBytes.
+func (g *geometry) window(pos uint32, n int) []byte {
+	if n <= transport.MaxInline {
+		return g.line(pos)[offInline : offInline+n : offInline+n]
+	}
+	o := int(pos&(g.slots-1)) * g.slotBytes
+	return g.data[o : o+n : o+n]
+}
+
+// Tx is the sending end. One goroutine owns it.
+type Tx struct {
+	geometry
+	pos  uint32 // position of the next chunk
+	head uint32 // slots released, as last seen
+	n    int    // bytes reserved, -1 when nothing is
+}
+
+// NewTx makes the sending end over the control and data areas of a FIFO, both
+// zero at first. Precondition: the sizes fit (else it panics).
+func NewTx(ctl, data []byte, slots, slotBytes int) Tx {
+	return Tx{geometry: newGeometry(ctl, data, slots, slotBytes), n: -1}
+}
+
+// TryReserve returns the window of the next slot cut to n bytes, or false when
+// all slots are taken. An error wraps transport.ErrCorrupt.
+func (t *Tx) TryReserve(n int) ([]byte, bool, error) {
+	if uint(n) > uint(t.slotBytes) {
+		return nil, false, fmt.Errorf("payload of %d bytes, slots hold %d", n, t.slotBytes)
+	}
+	if t.pos-t.head >= t.slots {
+		head := loadWord(t.ctl, 0)
+		if t.pos-head > t.slots {
+			return nil, false, fmt.Errorf("%w: receiver released %d slots of %d sent", transport.ErrCorrupt, head, t.pos)
+		}
+		t.head = head
+		if t.pos-head == t.slots {
+			return nil, false, nil
+		}
+	}
+	t.n = n
+	return t.window(t.pos, n), true, nil
+}
+
+// Commit publishes the reserved slot under header h. Precondition: TryReserve
+// returned true and nothing was committed since (else it panics).
+//
+// Its last action is a sequentially consistent store: what the caller loads
+// afterwards is loaded after the slot has become visible.
+func (t *Tx) Commit(h *transport.Header) {
+	if t.n < 0 {
+		panic("ring: Commit without a reserved slot")
+	}
+	line := t.line(t.pos)
+	putHeader(line, uint32(t.n), h)
+	t.pos++
+	t.n = -1
+	storeWord(line, 0, t.pos)
+}
+
+// Rx is the receiving end. One goroutine owns it.
+type Rx struct {
+	geometry
+	pos    uint32 // position of the oldest unread chunk
+	lapped bool   // every slot has been used at least once
+	peeked bool
+}
+
+// NewRx makes the receiving end over the same areas as NewTx.
+func NewRx(ctl, data []byte, slots, slotBytes int) Rx {
+	return Rx{geometry: newGeometry(ctl, data, slots, slotBytes)}
+}
+
+// TryPeek returns the payload of the oldest unread chunk and copies its header
+// to h, or returns false when there is none. An error wraps
+// transport.ErrCorrupt. The window may be written by a hostile peer while it is
+// read; its bounds may not.
+func (r *Rx) TryPeek(h *transport.Header) ([]byte, bool, error) {
+	line := r.line(r.pos)
+	if w := loadWord(line, 0); w != r.pos+1 {
+		return nil, false, r.checkEmpty(w)
+	}
+	n := getHeader(line, h)
+	if int64(n) > int64(r.slotBytes) {
+		return nil, false, fmt.Errorf("%w: payload of %d bytes in a slot of %d", transport.ErrCorrupt, n, r.slotBytes)
+	}
+	r.peeked = true
+	return r.window(r.pos, int(n)), true, nil
+}
+
+// checkEmpty reports whether w is what an unpublished slot holds: the word of
+// the lap before, or zero on the first lap.
+func (r *Rx) checkEmpty(w uint32) error {
+	var want uint32
+	if r.lapped {
+		want = r.pos + 1 - r.slots
+	}
+	if w != want {
+		return fmt.Errorf("%w: slot word %d where %d or %d is due", transport.ErrCorrupt, w, want, r.pos+1)
+	}
+	return nil
+}
+
+// Release gives the slot of the last TryPeek back. Precondition: TryPeek
+// returned true and nothing was released since (else it panics). As with
+// Commit, its last action is a sequentially consistent store.
+func (r *Rx) Release() {
+	if !r.peeked {
+		panic("ring: Release without a peeked slot")
+	}
+	r.peeked = false
+	r.pos++
+	if r.pos&(r.slots-1) == 0 {
+		r.lapped = true
+	}
+	storeWord(r.ctl, 0, r.pos)
+}

@@ -1,0 +1,287 @@
+package ring
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// memory returns the areas of one FIFO on the heap, with canaries behind them.
+func memory(slots, slotBytes int) (ctl, data []byte, intact func() bool) {
+	all := make([]byte, ControlBytes(slots)+slots*slotBytes+128) // so large that Go aligns it
+	n, m := ControlBytes(slots), slots*slotBytes
+	for i := range all[n+m:] {
+		all[n+m+i] = 0xA5
+	}
+	return all[:n:n], all[n : n+m : n+m], func() bool {
+		for _, c := range all[n+m:] {
+			if c != 0xA5 {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+func newPair(slots, slotBytes int) (Tx, Rx, []byte, []byte) {
+	ctl, data, _ := memory(slots, slotBytes)
+	return NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, slots, slotBytes), ctl, data
+}
+
+// chunk is what the oracle keeps of a chunk: a queue of these is the dumb FIFO.
+type chunk struct {
+	h    transport.Header
+	body string
+}
+
+// TestAgainstQueue drives both ends with random operations beside a plain
+// queue, from a random position so that counters wrap.
+func TestAgainstQueue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slots := 1 << rapid.IntRange(1, 5).Draw(t, "slots")
+		slotBytes := 64 * rapid.IntRange(1, 4).Draw(t, "lines")
+		ctl, data, intact := memory(slots, slotBytes)
+		tx, rx := NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, slots, slotBytes)
+		if rapid.Bool().Draw(t, "wraps") {
+			jump(&tx, &rx, 0-uint32(slots*rapid.IntRange(1, 3).Draw(t, "laps")))
+		}
+		var queue []chunk
+		t.Repeat(map[string]func(*rapid.T){
+			"send": func(t *rapid.T) {
+				body := rapid.SliceOfN(rapid.Byte(), 0, slotBytes).Draw(t, "body")
+				w, ok, err := tx.TryReserve(len(body))
+				if err != nil || ok != (len(queue) < slots) {
+					t.Fatalf("TryReserve with %d of %d slots taken: %v, %v", len(queue), slots, ok, err)
+				}
+				if !ok {
+					return
+				}
+				copy(w, body)
+				h := transport.Header{Seq: rapid.Uint64().Draw(t, "seq"), Root: rapid.Int32().Draw(t, "root"), Op: uint8(len(body))}
+				tx.Commit(&h)
+				queue = append(queue, chunk{h, string(body)})
+			},
+			"receive": func(t *rapid.T) {
+				var h transport.Header
+				w, ok, err := rx.TryPeek(&h)
+				if err != nil || ok != (len(queue) > 0) {
+					t.Fatalf("TryPeek with %d chunks: %v, %v", len(queue), ok, err)
+				}
+				if !ok {
+					return
+				}
+				if got := (chunk{h, string(w)}); got != queue[0] {
+					t.Fatalf("got %+v, want %+v", got, queue[0])
+				}
+				rx.Release()
+				queue = queue[1:]
+			},
+			"": func(t *rapid.T) {
+				if !intact() {
+					t.Fatal("wrote behind the memory")
+				}
+			},
+		})
+	})
+}
+
+// jump puts both ends, and the memory, into the state after pos chunks, a
+// multiple of the slots.
+func jump(tx *Tx, rx *Rx, pos uint32) {
+	tx.pos, tx.head, rx.pos, rx.lapped = pos, pos, pos, true
+	storeWord(tx.ctl, 0, pos)
+	for i := range tx.slots {
+		storeWord(tx.line(i), 0, pos+i+1-tx.slots)
+	}
+}
+
+// TestConcurrent runs both ends at once; under the race detector it shows that
+// the publication word and the release counter order all accesses.
+func TestConcurrent(t *testing.T) {
+	for _, slots := range []int{2, 8} {
+		tx, rx, _, _ := newPair(slots, 256)
+		const chunks = 20000
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			for i := 0; i < chunks; {
+				w, ok, err := tx.TryReserve(i % 257)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !ok {
+					runtime.Gosched()
+				} else {
+					for k := range w {
+						w[k] = byte(i + k)
+					}
+					tx.Commit(&transport.Header{Seq: uint64(i)})
+					i++
+				}
+			}
+		})
+		for i := 0; i < chunks; {
+			var h transport.Header
+			w, ok, err := rx.TryPeek(&h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !ok {
+				runtime.Gosched()
+				continue
+			}
+			if h.Seq != uint64(i) || len(w) != i%257 {
+				t.Fatalf("chunk %d: header %+v, %d bytes", i, h, len(w))
+			}
+			for k := range w {
+				if w[k] != byte(i+k) {
+					t.Fatalf("chunk %d: byte %d is %d", i, k, w[k])
+				}
+			}
+			rx.Release()
+			i++
+		}
+		wg.Wait()
+	}
+}
+
+// TestHostile writes what no peer writes into the shared words, one at a time.
+func TestHostile(t *testing.T) {
+	send := func(tx *Tx, n int) {
+		if _, ok, err := tx.TryReserve(n); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		tx.Commit(&transport.Header{})
+	}
+	for _, length := range []uint32{65, 128, 1 << 31, ^uint32(0)} {
+		tx, rx, ctl, _ := newPair(2, 64)
+		send(&tx, 64)
+		storeWord(ctl, headBytes+offLength, length)
+		var h transport.Header
+		if w, ok, err := rx.TryPeek(&h); ok || !errors.Is(err, transport.ErrCorrupt) {
+			t.Errorf("length %d: %d bytes, %v, %v, want ErrCorrupt", length, len(w), ok, err)
+		}
+	}
+	for _, w := range []uint32{2, 3, 1 << 31, ^uint32(0)} {
+		_, rx, ctl, _ := newPair(2, 64)
+		storeWord(ctl, headBytes, w)
+		var h transport.Header
+		if _, ok, err := rx.TryPeek(&h); ok || !errors.Is(err, transport.ErrCorrupt) {
+			t.Errorf("publication word %d: %v, %v, want ErrCorrupt", w, ok, err)
+		}
+	}
+	for _, head := range []uint32{3, 1 << 31, ^uint32(0)} {
+		tx, _, ctl, _ := newPair(2, 64)
+		send(&tx, 1)
+		send(&tx, 1)
+		storeWord(ctl, 0, head)
+		if _, ok, err := tx.TryReserve(1); ok || !errors.Is(err, transport.ErrCorrupt) {
+			t.Errorf("released %d of 2: %v, %v, want ErrCorrupt", head, ok, err)
+		}
+	}
+}
+
+// TestMisuse: breaking a precondition is our own mistake and panics.
+func TestMisuse(t *testing.T) {
+	tx, rx, ctl, data := newPair(2, 64)
+	for name, f := range map[string]func(){
+		"commit":       func() { tx.Commit(&transport.Header{}) },
+		"release":      func() { rx.Release() },
+		"slots":        func() { NewTx(ctl, data, 3, 64) },
+		"control area": func() { NewTx(ctl[:64], data, 2, 64) },
+		"data area":    func() { NewRx(ctl, data[:64], 2, 64) },
+		"alignment":    func() { NewRx(append(make([]byte, 0, 512), make([]byte, 512)...)[4:], data, 2, 64) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// FuzzHostileMemory: whatever the shared memory holds and whenever it changes,
+// both ends return windows inside it, or errors, and never panic.
+func FuzzHostileMemory(f *testing.F) {
+	f.Add([]byte{1, 0, 0, 0, 8, 0, 0, 0}, []byte("prpr"))
+	f.Add([]byte{1, 0, 0, 0, 255, 255, 255, 255}, []byte("ppp"))
+	f.Add([]byte{9, 9}, []byte("ssssspppp"))
+	f.Add([]byte{}, []byte("sprspr"))
+	f.Add([]byte{2, 0, 0, 0}, []byte("sspwsw"))
+	f.Fuzz(func(t *testing.T, dirt, ops []byte) {
+		const slots, slotBytes = 4, 128
+		ctl, data, intact := memory(slots, slotBytes)
+		tx, rx := NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, slots, slotBytes)
+		scribble(ctl, dirt, 0)
+		for i, op := range ops {
+			var h transport.Header
+			switch op {
+			case 'p', 'r':
+				w, ok, err := rx.TryPeek(&h)
+				if ok && (err != nil || len(w) > slotBytes || !inside(w, ctl, data)) {
+					t.Fatalf("window of %d bytes, error %v", len(w), err)
+				}
+				if ok && op == 'r' {
+					rx.Release()
+				}
+			case 's':
+				w, ok, err := tx.TryReserve(i % (slotBytes + 1))
+				if ok && (err != nil || !inside(w, ctl, data)) {
+					t.Fatalf("window of %d bytes, error %v", len(w), err)
+				}
+				if ok {
+					clear(w)
+					tx.Commit(&h)
+				}
+			default:
+				scribble(ctl, dirt, int(op))
+			}
+		}
+		if !intact() {
+			t.Fatal("wrote behind the memory")
+		}
+	})
+}
+
+// scribble writes dirt over the words of the control area, beginning with line n.
+func scribble(ctl, dirt []byte, n int) {
+	for i, c := range dirt {
+		ctl[(n*lineBytes+i)%len(ctl)] = c
+	}
+}
+
+func inside(w, ctl, data []byte) bool {
+	return len(w) == 0 || within(w, ctl) || within(w, data)
+}
+
+// within reports whether w lies in b.
+func within(w, b []byte) bool {
+	for i := range b {
+		if &b[i] == &w[0] {
+			return i+len(w) <= len(b)
+		}
+	}
+	return false
+}
+
+func ExampleTx() {
+	ctl, data, _ := memory(2, 64)
+	tx, rx := NewTx(ctl, data, 2, 64), NewRx(ctl, data, 2, 64)
+	w, _, _ := tx.TryReserve(5)
+	copy(w, "hello")
+	tx.Commit(&transport.Header{Seq: 1})
+	var h transport.Header
+	w, _, _ = rx.TryPeek(&h)
+	fmt.Printf("call %d: %s\n", h.Seq, w)
+	rx.Release()
+	// Output: call 1: hello
+}

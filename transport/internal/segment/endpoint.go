@@ -1,0 +1,176 @@
+package segment
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/ring"
+)
+
+// Endpoint is one rank's view of a segment: transport.Endpoint without Bell
+// and Close, which depend on how ranks sleep and where the memory came from.
+//
+// All methods may be called concurrently, unless they say otherwise. After
+// Leave the memory may become private zeros (osys.Blank), but must stay
+// readable and writable as long as the Endpoint can be reached.
+type Endpoint struct {
+	m     *Map
+	mem   []byte
+	rank  int
+	bells []BellWord
+
+	senders   map[transport.Link]*sender
+	receivers map[transport.Link]*receiver
+
+	fault  atomic.Pointer[transport.Fault] // the elected one, once seen
+	closed atomic.Bool
+
+	mu       sync.Mutex // serialises Abort
+	reported bool       // our own record is written
+}
+
+// New makes rank's view of the formatted segment b. The function wake wakes
+// rank r, whose bell's word it has just changed. Memory that is a mapping
+// rather than on the heap is not seen by the race detector; mapped says so, and
+// the links then tell it what they order.
+func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
+	e := &Endpoint{
+		m: m, mem: b, rank: rank,
+		bells:     make([]BellWord, m.Layout.Size),
+		senders:   make(map[transport.Link]*sender),
+		receivers: make(map[transport.Link]*receiver),
+	}
+	for r := range e.bells {
+		e.bells[r] = BellWord{word: word(m.rank(b, r), 0), wake: func() { wake(r) }}
+	}
+	for _, k := range m.Layout.Links {
+		if k.Src != rank && k.Dst != rank {
+			continue
+		}
+		f := m.fifos[k]
+		ctl, data := b[f.ctl:f.ctl+m.ctlBytes], b[f.data:f.data+m.dataSize]
+		if k.Src == rank {
+			e.senders[k] = &sender{
+				end: newEnd(e, k, k.Dst, mapped),
+				tx:  ring.NewTx(ctl, data, m.Layout.Slots, m.Layout.SlotBytes),
+			}
+		} else {
+			e.receivers[k] = &receiver{
+				end: newEnd(e, k, k.Src, mapped),
+				rx:  ring.NewRx(ctl, data, m.Layout.Slots, m.Layout.SlotBytes),
+			}
+		}
+	}
+	return e
+}
+
+// Sender returns the sending end of a link of this rank.
+func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
+	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
+	if s := e.senders[k]; s != nil {
+		return s, nil
+	}
+	return nil, noLink(k)
+}
+
+// Receiver returns the receiving end of a link of this rank.
+func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
+	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
+	if r := e.receivers[k]; r != nil {
+		return r, nil
+	}
+	return nil, noLink(k)
+}
+
+func noLink(k transport.Link) error {
+	return fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+}
+
+// BellWord returns the word of rank r's bell.
+func (e *Endpoint) BellWord(r int) *BellWord { return &e.bells[r] }
+
+// MaxPayload is the slot size in bytes.
+func (e *Endpoint) MaxPayload() int { return e.m.Layout.SlotBytes }
+
+// Enter publishes the call that this rank begins. One goroutine calls it.
+func (e *Endpoint) Enter(h *transport.Header) { publishCall(e.m.rank(e.mem, e.rank), h) }
+
+// Status returns what rank r published last; after Leave it may be empty.
+func (e *Endpoint) Status(r int) transport.Status {
+	board := e.m.rank(e.mem, r)
+	closed := loadWord(board, offClosed) != 0 // before the call: a closed rank enters none
+	return transport.Status{Call: readCall(board), Closed: closed}
+}
+
+// Abort publishes f as the fault of the set, unless there is one, and wakes
+// every rank.
+func (e *Endpoint) Abort(f transport.Fault) {
+	if f.Rank < -1 || f.Rank >= e.m.Layout.Size {
+		f.Rank = -1
+	}
+	e.elect(f)
+	e.ringAll()
+}
+
+func (e *Endpoint) elect(f transport.Fault) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed.Load() || e.reported || loadWord(e.mem, offFault) != 0 {
+		return
+	}
+	writeRecord(e.m.rank(e.mem, e.rank), f)
+	e.reported = true
+	atomic.CompareAndSwapUint32(word(e.mem, offFault), 0, uint32(e.rank)+1)
+}
+
+// Aborted returns the fault of the set. Before there is one it costs two loads
+// of lines that nobody writes.
+func (e *Endpoint) Aborted() (transport.Fault, bool) {
+	if f := e.fault.Load(); f != nil {
+		return *f, true
+	}
+	w := loadWord(e.mem, offFault)
+	if w == 0 {
+		return transport.Fault{}, false
+	}
+	return e.elected(w), true
+}
+
+// elected reads the fault that word w names and keeps it.
+func (e *Endpoint) elected(w uint32) transport.Fault {
+	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("fault word holds %d with %d ranks", w, e.m.Layout.Size)}
+	if w <= uint32(e.m.Layout.Size) {
+		f = readRecord(e.m.rank(e.mem, int(w-1)), e.m.Layout.Size)
+	}
+	if !e.fault.CompareAndSwap(nil, &f) {
+		return *e.fault.Load()
+	}
+	return f
+}
+
+// Leave tells the other ranks that this one has closed, and wakes all ranks,
+// this one too. It returns false when that was done before. After it, links
+// return transport.ErrClosed.
+func (e *Endpoint) Leave() bool {
+	e.mu.Lock()
+	first := !e.closed.Swap(true)
+	e.mu.Unlock()
+	if !first {
+		return false
+	}
+	e.Aborted() // keep the fault, if any, for callers that come after Close
+	storeWord(e.m.rank(e.mem, e.rank), offClosed, 1)
+	e.ringAll()
+	return true
+}
+
+// Closed reports whether Leave was called.
+func (e *Endpoint) Closed() bool { return e.closed.Load() }
+
+func (e *Endpoint) ringAll() {
+	for r := range e.bells {
+		e.bells[r].Ring()
+	}
+}

@@ -1,0 +1,135 @@
+package segment
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/ring"
+)
+
+// end is what both ends of a link have.
+type end struct {
+	e          *Endpoint
+	link       transport.Link
+	bell       *BellWord // of the peer
+	peerClosed *uint32
+	sync       raceSync
+}
+
+func newEnd(e *Endpoint, k transport.Link, peer int, mapped bool) end {
+	return end{
+		e: e, link: k, bell: &e.bells[peer],
+		peerClosed: word(e.m.rank(e.mem, peer), offClosed),
+		sync:       newRaceSync(e.m, k, mapped),
+	}
+}
+
+// idle reports whether an end that can do nothing now may be able to later.
+func (d *end) idle() bool {
+	return atomic.LoadUint32(d.peerClosed) == 0 && !d.e.closed.Load()
+}
+
+// gone is the error of a link whose peer has closed. Where the set has a fault
+// there is none: the peer most likely closed because of it, and whoever waits
+// learns the fault, which is the first cause, from Aborted.
+func (d *end) gone() error {
+	if _, aborted := d.e.Aborted(); aborted {
+		return nil
+	}
+	return d.failure(transport.ErrPeerClosed)
+}
+
+// failure says which link has the error.
+func (d *end) failure(err error) error {
+	if d.e.closed.Load() {
+		err = transport.ErrClosed
+	}
+	return fmt.Errorf("lane %d, rank %d -> rank %d: %w", d.link.Lane, d.link.Src, d.link.Dst, err)
+}
+
+// sender implements transport.Sender.
+type sender struct {
+	end
+	tx ring.Tx
+}
+
+// TryReserve returns the window of the next free slot.
+func (s *sender) TryReserve(n int) ([]byte, bool, error) {
+	b, ok, err := s.tx.TryReserve(n)
+	if !ok || s.e.closed.Load() {
+		if err == nil && s.idle() {
+			return nil, false, nil
+		}
+		return s.stuck(n, err)
+	}
+	s.sync.acquireBack()
+	return b, true, nil
+}
+
+// stuck is TryReserve when there is no slot and perhaps never will be. It looks
+// once more, since the peer may have released a slot before it closed.
+func (s *sender) stuck(n int, err error) ([]byte, bool, error) {
+	if err != nil || s.e.closed.Load() {
+		return nil, false, s.failure(err)
+	}
+	b, ok, err := s.tx.TryReserve(n)
+	switch {
+	case err != nil:
+		return nil, false, s.failure(err)
+	case !ok:
+		return nil, false, s.gone()
+	}
+	s.sync.acquireBack()
+	return b, true, nil
+}
+
+// Commit publishes the reserved window and wakes the receiver if it sleeps.
+func (s *sender) Commit(h *transport.Header) {
+	s.sync.releaseForward()
+	s.tx.Commit(h)
+	s.bell.Ring()
+}
+
+// receiver implements transport.Receiver.
+type receiver struct {
+	end
+	rx ring.Rx
+}
+
+// TryPeek returns the oldest unread payload.
+func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
+	b, ok, err := r.rx.TryPeek(h)
+	if !ok {
+		if err == nil && r.idle() {
+			return nil, false, nil
+		}
+		return r.dry(h, err)
+	}
+	r.sync.acquireForward()
+	return b, true, nil
+}
+
+// dry is TryPeek when there is no chunk and perhaps never will be. What the
+// peer sent before it closed is seen now at the latest, since it closed after.
+func (r *receiver) dry(h *transport.Header, err error) ([]byte, bool, error) {
+	if err != nil || r.e.closed.Load() {
+		return nil, false, r.failure(err)
+	}
+	b, ok, err := r.rx.TryPeek(h)
+	switch {
+	case err != nil:
+		return nil, false, r.failure(err)
+	case !ok:
+		return nil, false, r.gone()
+	}
+	r.sync.acquireForward()
+	return b, true, nil
+}
+
+// Release gives the slot back and wakes the sender if it sleeps.
+func (r *receiver) Release() {
+	r.sync.releaseBack()
+	r.rx.Release()
+	r.bell.Ring()
+}

@@ -1,0 +1,156 @@
+// Package segment is the memory that the ranks of one Endpoint set have in
+// common, and the part of transport.Endpoint that needs nothing but that
+// memory: the control board (status of every rank, closed flags, the fault
+// record, the words of the bells) and the FIFOs.
+//
+// It does not know where the memory came from or how a rank sleeps: package
+// mem gives it heap memory and wakes goroutines, package shm gives it a shared
+// mapping and wakes processes. Only those two import it. Whatever it reads is
+// checked, since a peer that went wrong may have written anything.
+package segment
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/ring"
+)
+
+// version is that of the memory layout; it is part of the digest, so that
+// ranks of different builds find out.
+const version = 1
+
+// Areas of the board, in bytes. Everything that one rank writes often has its
+// own pair of cache lines, because processors fetch lines in pairs.
+const (
+	magic      = 0x7472_6565_7275_6e31 // "treerun1"
+	pageBytes  = 4096
+	headBytes  = 256 // magic, digest; at offFault the word that elects the fault
+	offDigest  = 64
+	offFault   = 128
+	rankBytes  = bellBytes + statusBytes + faultBytes
+	bellBytes  = 128 // bell word; at offClosed the closed flag: both written rarely
+	offClosed  = 64
+	offStatus  = bellBytes
+	offRecord  = offStatus + statusBytes
+	maxSegment = 1 << 46 // bytes
+
+	statusBytes = 128
+	faultBytes  = 640 // rank, length, text
+)
+
+// Map says where in the segment everything lies. It follows from the Layout
+// alone, so that every rank computes the same one. The order of Layout.Links
+// does not matter.
+type Map struct {
+	Layout transport.Layout
+	Digest [sha256.Size]byte // of the Layout and the version of this package
+	Bytes  int               // size of the segment, a multiple of the page size
+
+	fifos    map[transport.Link]fifo
+	ctlEnd   int // end of the board and the control areas, page aligned
+	ctlBytes int // per FIFO
+	dataSize int // per FIFO, page aligned
+}
+
+// fifo holds the offsets of one FIFO's areas.
+type fifo struct{ ctl, data int }
+
+// NewMap computes the places for a Layout.
+func NewMap(l transport.Layout) (*Map, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	links := slices.Clone(l.Links)
+	slices.SortFunc(links, compareLinks)
+	l.Links = links
+	m := &Map{
+		Layout:   l,
+		Digest:   digest(&l),
+		fifos:    make(map[transport.Link]fifo, len(links)),
+		ctlBytes: ring.ControlBytes(l.Slots),
+		dataSize: roundUp(l.Slots*l.SlotBytes, pageBytes),
+	}
+	board := headBytes + l.Size*rankBytes
+	if len(links) > (maxSegment-board)/(m.ctlBytes+m.dataSize+pageBytes) {
+		return nil, fmt.Errorf("transport: %d links of %d slots of %d bytes do not fit one segment of %d bytes",
+			len(links), l.Slots, l.SlotBytes, maxSegment)
+	}
+	m.ctlEnd = roundUp(board+len(links)*m.ctlBytes, pageBytes)
+	for i, k := range links {
+		m.fifos[k] = fifo{ctl: board + i*m.ctlBytes, data: m.ctlEnd + i*m.dataSize}
+	}
+	m.Bytes = m.ctlEnd + len(links)*m.dataSize
+	return m, nil
+}
+
+// Control returns the part of the segment that every call touches: the board
+// and the control areas of all FIFOs.
+func (m *Map) Control(b []byte) []byte { return b[:m.ctlEnd] }
+
+// SendData returns the payload areas of the links that rank sends on.
+func (m *Map) SendData(b []byte, rank int) [][]byte {
+	var all [][]byte
+	for _, k := range m.Layout.Links {
+		if k.Src == rank {
+			f := m.fifos[k]
+			all = append(all, b[f.data:f.data+m.dataSize])
+		}
+	}
+	return all
+}
+
+func compareLinks(a, b transport.Link) int {
+	switch {
+	case a.Src != b.Src:
+		return a.Src - b.Src
+	case a.Dst != b.Dst:
+		return a.Dst - b.Dst
+	}
+	return a.Lane - b.Lane
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// digest is taken over fixed-size numbers, so no two layouts share a text. The
+// links are sorted.
+func digest(l *transport.Layout) [sha256.Size]byte {
+	b := make([]byte, 0, 64+24*len(l.Links))
+	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, len(l.Links)} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	for _, k := range l.Links {
+		for _, v := range []int{k.Lane, k.Src, k.Dst} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		}
+	}
+	return sha256.Sum256(b)
+}
+
+// Format writes what Check looks for to a fresh, zero segment. One rank calls
+// it, before any other sees the memory.
+func (m *Map) Format(b []byte) {
+	copy(b[offDigest:], m.Digest[:])
+	binary.NativeEndian.PutUint64(b, magic)
+}
+
+// Check reports whether b was formatted for this Map.
+func (m *Map) Check(b []byte) error {
+	switch {
+	case len(b) != m.Bytes:
+		return fmt.Errorf("transport: segment of %d bytes, want %d", len(b), m.Bytes)
+	case binary.NativeEndian.Uint64(b) != magic:
+		return fmt.Errorf("%w: segment without its magic number", transport.ErrCorrupt)
+	case [sha256.Size]byte(b[offDigest:]) != m.Digest:
+		return fmt.Errorf("%w: segment made for another layout or by another version", transport.ErrCorrupt)
+	}
+	return nil
+}
+
+func (m *Map) rank(b []byte, r int) []byte {
+	o := headBytes + r*rankBytes
+	return b[o : o+rankBytes : o+rankBytes]
+}

@@ -1,0 +1,224 @@
+package segment
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/ring"
+)
+
+// drawLayout draws a small valid layout.
+func drawLayout(t *rapid.T) transport.Layout {
+	l := transport.Layout{
+		Size:      rapid.IntRange(1, 9).Draw(t, "size"),
+		Slots:     1 << rapid.IntRange(1, 5).Draw(t, "slots"),
+		SlotBytes: 64 * rapid.IntRange(1, 100).Draw(t, "lines"),
+	}
+	for lane := range rapid.IntRange(0, 3).Draw(t, "lanes") {
+		for a := range l.Size {
+			for b := range l.Size {
+				if a != b && rapid.Bool().Draw(t, "link") {
+					l.Links = append(l.Links, transport.Link{Lane: lane, Src: a, Dst: b})
+				}
+			}
+		}
+	}
+	return l
+}
+
+// TestMapPlaces: all areas lie inside the segment, none overlaps another, and
+// each is aligned as its readers need it.
+func TestMapPlaces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLayout(t)
+		m, err := NewMap(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		type area struct{ from, to int }
+		areas := []area{{0, headBytes}}
+		for r := range l.Size {
+			from := headBytes + r*rankBytes
+			areas = append(areas, area{from, from + rankBytes})
+		}
+		for _, k := range l.Links {
+			f := m.fifos[k]
+			if f.ctl%128 != 0 || f.data%pageBytes != 0 {
+				t.Fatalf("%v: control area at %d, data at %d", k, f.ctl, f.data)
+			}
+			areas = append(areas, area{f.ctl, f.ctl + ring.ControlBytes(l.Slots)}, area{f.data, f.data + l.Slots*l.SlotBytes})
+		}
+		slices.SortFunc(areas, func(a, b area) int { return a.from - b.from })
+		for i, a := range areas {
+			if a.to > m.Bytes || i > 0 && a.from < areas[i-1].to {
+				t.Fatalf("area %v after %v in a segment of %d bytes", a, areas[max(i-1, 0)], m.Bytes)
+			}
+		}
+		if m.Bytes%pageBytes != 0 || m.ctlEnd%pageBytes != 0 {
+			t.Fatalf("segment of %d bytes, control part of %d", m.Bytes, m.ctlEnd)
+		}
+	})
+}
+
+// TestMapOrder: the order of the links changes nothing, anything else does.
+func TestMapOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := drawLayout(t)
+		a, _ := NewMap(l)
+		other := l
+		other.Links = slices.Clone(l.Links)
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		r.Shuffle(len(other.Links), func(i, k int) {
+			other.Links[i], other.Links[k] = other.Links[k], other.Links[i]
+		})
+		b, _ := NewMap(other)
+		if a.Digest != b.Digest || a.Bytes != b.Bytes {
+			t.Fatal("the order of the links changes the map")
+		}
+		for k, f := range a.fifos {
+			if b.fifos[k] != f {
+				t.Fatalf("%v lies elsewhere", k)
+			}
+		}
+		for name, change := range map[string]func(*transport.Layout){
+			"size":  func(l *transport.Layout) { l.Size++ },
+			"slots": func(l *transport.Layout) { l.Slots *= 2 },
+			"bytes": func(l *transport.Layout) { l.SlotBytes += 64 },
+			"lane":  func(l *transport.Layout) { l.Links = append(l.Links, transport.Link{Lane: 9, Src: 0, Dst: 1}) },
+		} {
+			other := l
+			other.Links = slices.Clone(l.Links)
+			change(&other)
+			if c, err := NewMap(other); err == nil && c.Digest == a.Digest {
+				t.Fatalf("another %s, the same digest", name)
+			}
+		}
+	})
+}
+
+func TestMapTooLarge(t *testing.T) {
+	l := transport.Layout{Size: transport.MaxRanks, Slots: transport.MaxSlots, SlotBytes: transport.MaxSlotBytes}
+	for r := 1; r < 2000; r++ {
+		l.Links = append(l.Links, transport.Link{Src: 0, Dst: r})
+	}
+	if _, err := NewMap(l); err == nil {
+		t.Error("a segment of 2000 * 64 GiB: no error")
+	}
+}
+
+func TestCheck(t *testing.T) {
+	l := transport.Layout{Size: 2, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Src: 0, Dst: 1}}}
+	m, err := NewMap(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := func() []byte {
+		b := Heap(m.Bytes)
+		m.Format(b)
+		return b
+	}
+	if err := m.Check(fresh()); err != nil {
+		t.Errorf("formatted segment: %v", err)
+	}
+	if err := m.Check(fresh()[:m.Bytes-1]); err == nil {
+		t.Error("short segment: no error")
+	}
+	if err := m.Check(Heap(m.Bytes)); !errors.Is(err, transport.ErrCorrupt) {
+		t.Errorf("zero segment: %v, want ErrCorrupt", err)
+	}
+	b := fresh()
+	b[offDigest]++
+	if err := m.Check(b); !errors.Is(err, transport.ErrCorrupt) {
+		t.Errorf("other digest: %v, want ErrCorrupt", err)
+	}
+}
+
+// view makes one rank's endpoint over heap memory, with bells nobody answers.
+func view(t testing.TB, size int) (*Endpoint, []byte) {
+	m, err := NewMap(transport.Layout{Size: size, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Src: 0, Dst: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Heap(m.Bytes)
+	m.Format(b)
+	return New(m, b, 0, false, func(int) {}), b
+}
+
+// TestDiesWhilePublishing: a writer that dies between any two of its stores
+// leaves the call before in place, and readers do not hang.
+func TestDiesWhilePublishing(t *testing.T) {
+	e, b := view(t, 2)
+	board := e.m.rank(b, 1)
+	for seq := uint64(1); seq < 5; seq++ {
+		last := transport.Header{Seq: seq, Count: 100 + seq, Root: -1}
+		publishCall(board, &last)
+		k := loadWord(board[offStatus:], 0) + 1
+		half := board[offStatus+8+int(k&1)*statusCopyBytes:]
+		for i := range 2 * 8 { // two of three words, byte by byte
+			half[i] = 0xEE
+			if got := e.Status(1).Call; got != last {
+				t.Fatalf("after %d bytes of the next call: %+v, want %+v", i+1, got, last)
+			}
+		}
+	}
+}
+
+// TestDiesWhileAborting: a rank that dies after writing its record and before
+// the election leaves no fault, and another rank's is elected.
+func TestDiesWhileAborting(t *testing.T) {
+	e, b := view(t, 3)
+	writeRecord(e.m.rank(b, 1), transport.Fault{Rank: 1, Text: "never elected"})
+	if f, ok := e.Aborted(); ok {
+		t.Fatalf("fault %+v without an election", f)
+	}
+	want := transport.Fault{Rank: 2, Text: "elected"}
+	e.Abort(want)
+	if f, ok := e.Aborted(); !ok || f != want {
+		t.Errorf("fault %+v, %v, want %+v", f, ok, want)
+	}
+}
+
+func TestCallWords(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := transport.Header{
+			Seq: rapid.Uint64().Draw(t, "seq"), Count: rapid.Uint64().Draw(t, "count"),
+			Kind: rapid.Byte().Draw(t, "kind"), Op: rapid.Byte().Draw(t, "op"),
+			DType: rapid.Byte().Draw(t, "dtype"), Root: rapid.Int32().Draw(t, "root"),
+		}
+		if got := decodeCall(encodeCall(&h)); got != h {
+			t.Fatalf("%+v became %+v", h, got)
+		}
+	})
+}
+
+// FuzzHostileBoard: whatever the board holds, reading it neither panics nor
+// reads outside, and a fault names a rank of the set or none.
+func FuzzHostileBoard(f *testing.F) {
+	f.Add(uint32(1), []byte{0, 0, 0, 0, 255, 255, 255, 255})
+	f.Add(uint32(2), []byte{2, 0, 0, 0, 3, 0, 0, 0, 'a', 'b', 'c'})
+	f.Add(uint32(3), []byte{})
+	f.Add(^uint32(0), []byte("xxxxxxxxxxxxxxxx"))
+	f.Fuzz(func(t *testing.T, elected uint32, dirt []byte) {
+		const size = 3
+		e, b := view(t, size)
+		for r := range size {
+			copy(e.m.rank(b, r)[offRecord:], dirt)
+			copy(e.m.rank(b, r)[offStatus:offRecord], dirt)
+			copy(e.m.rank(b, r)[:offStatus], dirt)
+		}
+		storeWord(b, offFault, elected)
+		for r := range size {
+			_ = e.Status(r)
+		}
+		fault, ok := e.Aborted()
+		if ok != (elected != 0) || fault.Rank < -1 || fault.Rank >= size || len(fault.Text) > transport.MaxFaultText {
+			t.Fatalf("word %d: fault %+v, %v", elected, fault, ok)
+		}
+		e.Abort(transport.Fault{Rank: 1, Text: "late"})
+	})
+}

@@ -1,0 +1,40 @@
+package segment
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// word returns the 4 bytes of b at off as an atomic word. Precondition: they
+// are inside b and aligned (else it panics).
+func word(b []byte, off int) *uint32 {
+	p := unsafe.Pointer(&b[off : off+4][0])
+	if uintptr(p)%4 != 0 {
+		panic("segment: word is not aligned")
+	}
+	return (*uint32)(p)
+}
+
+func loadWord(b []byte, off int) uint32     { return atomic.LoadUint32(word(b, off)) }
+func storeWord(b []byte, off int, v uint32) { atomic.StoreUint32(word(b, off), v) }
+
+// callAt returns the copy of a call that begins b.
+func callAt(b []byte) *[callWords]uint64 {
+	return (*[callWords]uint64)(unsafe.Pointer(&b[:statusCopyBytes][0]))
+}
+
+// readWords loads a copy of a call, word by word.
+func readWords(b []byte) (w [callWords]uint64) {
+	p := callAt(b)
+	for i := range w {
+		w[i] = atomic.LoadUint64(&p[i])
+	}
+	return w
+}
+
+// Heap returns zero heap memory for a segment of n bytes, which begins at a page.
+func Heap(n int) []byte {
+	b := make([]byte, n+pageBytes)
+	skip := -uintptr(unsafe.Pointer(unsafe.SliceData(b))) % pageBytes
+	return b[skip : skip+uintptr(n) : skip+uintptr(n)]
+}

@@ -1,0 +1,183 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/internal/segment"
+)
+
+// Connect makes the links of cfg.Layout among its ranks and returns this
+// rank's endpoint. All ranks call it at about the same time. It returns an
+// error on every rank if any rank has one, and the error lists the ranks that
+// failed and why; or when ctx ends. The caller closes the endpoint.
+func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
+	if cfg.Exchange == nil {
+		return nil, errors.New("shm: no Exchange function")
+	}
+	c := &connecting{cfg: cfg, fd: -1}
+	if c.cfg.Grace == 0 {
+		c.cfg.Grace = DefaultGrace
+	}
+	e, err := c.run(ctx)
+	c.release()
+	if err != nil {
+		return nil, fmt.Errorf("shm: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Layout.Size, err)
+	}
+	return e, nil
+}
+
+// connecting is the state of one Connect.
+type connecting struct {
+	cfg  Config
+	m    *segment.Map
+	fd   int           // of the segment, -1 when there is none
+	mem  []byte        // its mapping, nil before
+	door *door         // the leader's
+	conn *net.UnixConn // a member's, to the leader
+}
+
+func (c *connecting) leads() bool { return c.cfg.Rank == leaderRank }
+
+// run does the two halves, each followed by the exchange that tells every rank
+// how it went everywhere. The leader need not wait for members: that all have
+// connected is what the second exchange says.
+func (c *connecting) run(ctx context.Context) (*endpoint, error) {
+	first, err := c.prepare()
+	if err != nil {
+		first = failure(err)
+	}
+	all, err := c.exchange(ctx, first, err)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkDigests(all); err != nil {
+		return nil, err
+	}
+	if len(all) != c.cfg.Layout.Size {
+		return nil, fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.Size)
+	}
+	if c.leads() {
+		c.door.open(c.fd)
+	} else {
+		err = c.join(ctx, all[leaderRank].text)
+	}
+	if err == nil {
+		c.prefault()
+	}
+	second := report{digest: c.m.Digest}
+	if err != nil {
+		second = failure(err)
+	}
+	if _, err := c.exchange(ctx, second, err); err != nil {
+		return nil, err
+	}
+	return c.finish()
+}
+
+// exchange tells all ranks how this one did and returns the others' reports,
+// or an error when any rank failed.
+func (c *connecting) exchange(ctx context.Context, mine report, own error) ([]report, error) {
+	blobs, err := c.cfg.Exchange(ctx, mine.encode())
+	if err != nil {
+		return nil, errors.Join(own, fmt.Errorf("exchange: %w", err))
+	}
+	all, err := decodeReports(blobs)
+	if err != nil && own != nil {
+		return nil, &connectError{text: err.Error(), own: own}
+	}
+	return all, err
+}
+
+// connectError is the list of all ranks' failures on a rank that has one of
+// its own.
+type connectError struct {
+	text string
+	own  error
+}
+
+func (e *connectError) Error() string { return e.text }
+func (e *connectError) Unwrap() error { return e.own }
+
+// prepare computes the segment's map; the leader also makes the segment and
+// listens. The report of success holds the leader's address.
+func (c *connecting) prepare() (report, error) {
+	if err := c.cfg.validate(); err != nil {
+		return report{}, err
+	}
+	m, err := segment.NewMap(c.cfg.Layout)
+	if err != nil {
+		return report{}, err
+	}
+	c.m = m
+	r := report{digest: m.Digest}
+	if !c.leads() {
+		return r, nil
+	}
+	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.Bytes); err != nil {
+		return report{}, err
+	}
+	if c.mem, err = osys.Map(c.fd, m.Bytes); err != nil {
+		return report{}, err
+	}
+	m.Format(c.mem)
+	if c.door, err = listen(c.session(0), m); err != nil {
+		return report{}, err
+	}
+	r.text = c.door.address()
+	return r, nil
+}
+
+// session is the handshake's state for one member, before the nonces.
+func (c *connecting) session(member int) session {
+	return session{key: sessionKey(c.cfg.Key, c.cfg.JobID), digest: c.m.Digest, member: member}
+}
+
+// finish makes the endpoint, which then owns mapping and connections.
+func (c *connecting) finish() (*endpoint, error) {
+	conns := map[int]*net.UnixConn{leaderRank: c.conn}
+	if c.leads() {
+		var err error
+		if conns, err = c.door.take(); err != nil {
+			return nil, err
+		}
+	}
+	e := newEndpoint(c.m, c.mem, c.cfg.Rank)
+	c.mem, c.conn = nil, nil
+	for r, conn := range conns {
+		e.watch(conn, r, c.cfg.Grace)
+	}
+	return e, nil
+}
+
+func (c *connecting) prefault() {
+	if c.cfg.Prefault == PrefaultNone {
+		return
+	}
+	osys.Prefault(c.m.Control(c.mem))
+	if c.cfg.Prefault == PrefaultLinks {
+		for _, b := range c.m.SendData(c.mem, c.cfg.Rank) {
+			osys.Prefault(b)
+		}
+	}
+}
+
+// release gives back what the endpoint did not take over.
+func (c *connecting) release() {
+	if c.door != nil {
+		c.door.close()
+	}
+	if c.conn != nil {
+		_ = c.conn.Close()
+	}
+	if c.mem != nil {
+		_ = osys.Unmap(c.mem)
+	}
+	if c.fd >= 0 {
+		_ = osys.CloseFD(c.fd)
+	}
+}

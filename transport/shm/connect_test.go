@@ -1,0 +1,304 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+// TestRankFails: what is wrong on one rank is an error on all, which names the
+// rank and says what is wrong; nothing stays open.
+func TestRankFails(t *testing.T) {
+	l := transporttest.Pair(2, 64)
+	l.Size = 4
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   []string
+	}{
+		"short key": {func(c *Config) {
+			if c.Rank == 2 {
+				c.Key = c.Key[:31]
+			}
+		}, []string{"rank 2: ", "31 bytes"}},
+		"two ranks": {func(c *Config) {
+			if c.Rank != 1 {
+				c.Grace = -1
+			}
+		}, []string{"rank 0: ", "rank 2: ", "rank 3: ", "grace"}},
+		"bad layout": {func(c *Config) {
+			if c.Rank == 3 {
+				c.Layout.SlotBytes = 65
+			}
+		}, []string{"rank 3: ", "65 bytes"}},
+		"leader out of memory": {func(c *Config) {
+			c.Layout.Slots, c.Layout.SlotBytes = transport.MaxSlots, transport.MaxSlotBytes
+			c.Layout.Links = manyLinks(4, 300)
+		}, []string{"rank 0: ", "bytes of shared memory needed"}},
+		"other layout": {func(c *Config) {
+			if c.Rank == 3 {
+				c.Layout.Slots = 4
+			}
+		}, []string{"layouts differ", "rank 3 has"}},
+		"other size": {func(c *Config) {
+			if c.Rank == 3 {
+				c.Layout.Size = 5
+			}
+		}, []string{"layouts differ", "rank 3 has"}},
+		"other key": {func(c *Config) {
+			if c.Rank == 1 {
+				c.Key = []byte(strings.Repeat("x", KeyBytes))
+			}
+		}, []string{"rank 1: ", "does not know this job's key"}},
+		"other job": {func(c *Config) {
+			if c.Rank == 1 {
+				c.JobID = "another"
+			}
+		}, []string{"rank 1: ", "does not know this job's key"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer checkLeft(t)()
+			all, errs := connectAll(t, l, c.change)
+			for r := range all {
+				if all[r] != nil || errs[r] == nil {
+					t.Fatalf("rank %d: endpoint %v, error %v", r, all[r], errs[r])
+				}
+				for _, part := range c.want {
+					if !strings.Contains(errs[r].Error(), part) {
+						t.Errorf("rank %d: error %q does not say %q", r, errs[r], part)
+					}
+				}
+			}
+		})
+	}
+}
+
+func manyLinks(size, lanes int) (links []transport.Link) {
+	for lane := range lanes {
+		for r := 1; r < size; r++ {
+			links = append(links, transport.Link{Lane: lane, Src: 0, Dst: r})
+		}
+	}
+	return links
+}
+
+// checkLeft counts descriptors and mappings; what it returns fails the test if
+// there are more.
+func checkLeft(t *testing.T) func() {
+	fds, maps := left(t)
+	return func() {
+		t.Helper()
+		var f, m int
+		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+			runtime.GC() // mappings end when nothing can reach them
+			if f, m = left(t); f <= fds && m <= maps {
+				return
+			}
+		}
+		t.Errorf("%d descriptors and %d mappings left, %d and %d before", f, m, fds, maps)
+	}
+}
+
+// left counts this process's descriptors and its mappings of segments.
+func left(t *testing.T) (fds, maps int) {
+	t.Helper()
+	d, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip(err)
+	}
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip(err)
+	}
+	return len(d), strings.Count(string(b), "memfd:treerun-")
+}
+
+// TestNothingLeftInProcess: Close gives back descriptors and shared memory at
+// once, the addresses when the last user is gone.
+func TestNothingLeftInProcess(t *testing.T) {
+	mustClose(t, mustConnect(t, transporttest.Pair(2, 64))) // the poller's own descriptors
+	defer checkLeft(t)()
+	lines := countMaps(t)
+	for range 20 {
+		all := mustConnect(t, transporttest.Pair(16, 1<<16))
+		mustClose(t, all)
+		if _, maps := left(t); maps != 0 {
+			t.Fatalf("%d mappings of closed segments", maps)
+		}
+	}
+	for end := time.Now().Add(5 * time.Second); countMaps(t) > lines+10; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d mappings, %d before: the addresses of closed segments stay mapped", countMaps(t), lines)
+		}
+		runtime.GC()
+	}
+}
+
+func countMaps(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Skip(err)
+	}
+	return strings.Count(string(b), "\n")
+}
+
+func mustClose(t *testing.T, all []transport.Endpoint) {
+	t.Helper()
+	for _, e := range all {
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestStrays connects a crowd of strangers that send garbage, nothing, or the
+// beginning of a handshake, before and while the members connect.
+func TestStrays(t *testing.T) {
+	defer checkLeft(t)()
+	l := transporttest.Pair(2, 64)
+	l.Size = 5
+	var mu sync.Mutex
+	var strays []net.Conn
+	crowd := func(address string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range 200 {
+			c, err := net.Dial("unix", address)
+			if err != nil {
+				continue // the backlog is full, which is what strays do
+			}
+			_, _ = c.Write(strayText(i))
+			strays = append(strays, c)
+		}
+	}
+	all, errs := connectAll(t, l, func(c *Config) {
+		exchange := c.Exchange
+		if c.Rank == leaderRank {
+			c.Exchange = func(ctx context.Context, blob []byte) ([][]byte, error) {
+				if r, err := decodeReport(blob); err == nil && strings.HasPrefix(r.text, "@") {
+					crowd(r.text)
+				}
+				return exchange(ctx, blob)
+			}
+		}
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	} else {
+		mustClose(t, all)
+	}
+	if len(strays) < 50 {
+		t.Errorf("only %d strays connected", len(strays))
+	}
+	for _, c := range strays {
+		_ = c.Close()
+	}
+}
+
+func strayText(i int) []byte {
+	switch i % 4 {
+	case 0:
+		return nil // silence
+	case 1:
+		return []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + strings.Repeat("x", 4096))
+	case 2:
+		return encodeHello(i%9, nonce{}) // then no proof
+	}
+	return append(encodeHello(1, nonce{}), make([]byte, 64)...) // a wrong proof
+}
+
+// TestCancelled: Connect returns when its context ends while it waits for
+// others, and leaves nothing.
+func TestCancelled(t *testing.T) {
+	defer checkLeft(t)()
+	for rank := range 2 {
+		for rounds := range 2 {
+			t.Run(fmt.Sprintf("rank %d after %d exchanges", rank, rounds), func(t *testing.T) { cancelled(t, rank, rounds) })
+		}
+	}
+}
+
+// cancelled connects one rank whose partner takes part in some exchanges only.
+func cancelled(t *testing.T, rank, rounds int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	tab := newTable(2)
+	partner := tab.exchange(1 - rank)
+	go func() {
+		r := report{text: "@treerun-nobody-listens-here"}
+		if m, err := mapOf(transporttest.Pair(2, 64)); err == nil {
+			r.digest = m
+		}
+		for range rounds {
+			_, _ = partner(ctx, r.encode())
+		}
+		time.Sleep(10 * time.Millisecond)
+		cancel()
+	}()
+	e, err := Connect(ctx, Config{Rank: rank, Layout: transporttest.Pair(2, 64), Key: testKey, JobID: "test", Exchange: tab.exchange(rank)})
+	if e != nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "canceled") {
+		t.Errorf("endpoint %v, error %v, want a cancelled Connect", e, err)
+	}
+}
+
+// TestOneRank: a set of one rank needs no links and no partners.
+func TestOneRank(t *testing.T) {
+	all := mustConnect(t, transport.Layout{Size: 1, Slots: 2, SlotBytes: 64})
+	all[0].Enter(&transport.Header{Seq: 3})
+	if got := all[0].Status(0).Call.Seq; got != 3 {
+		t.Errorf("status has call %d, want 3", got)
+	}
+	mustClose(t, all)
+}
+
+// TestBadExchange: an exchange that breaks its own contract is an error.
+func TestBadExchange(t *testing.T) {
+	for name, blobs := range map[string][][]byte{
+		"nothing": nil, "empty": {{}, {}}, "long": {make([]byte, 5000), nil}, "version": {append([]byte{9}, make([]byte, 60)...)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Connect(t.Context(), Config{Layout: transporttest.Pair(2, 64), Key: testKey,
+				Exchange: func(context.Context, []byte) ([][]byte, error) { return blobs, nil }})
+			if err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+	if _, err := Connect(t.Context(), Config{}); err == nil {
+		t.Error("no Exchange: no error")
+	}
+}
+
+// TestPrefault: every policy gives a set that works.
+func TestPrefault(t *testing.T) {
+	for _, p := range []Prefault{PrefaultControl, PrefaultLinks, PrefaultNone} {
+		all, errs := connectAll(t, transporttest.Pair(4, 4096), func(c *Config) { c.Prefault = p })
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		s, _ := all[0].Sender(0, 1)
+		w, ok, err := s.TryReserve(4096)
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		fill(w, 9)
+		s.Commit(&transport.Header{})
+		r, _ := all[1].Receiver(0, 0)
+		var h transport.Header
+		b, _, _ := r.TryPeek(&h)
+		if err := checkFill(b, 9); err != nil || len(b) != 4096 {
+			t.Error(err, len(b))
+		}
+		mustClose(t, all)
+	}
+}

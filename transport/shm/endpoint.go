@@ -1,0 +1,104 @@
+package shm
+
+import (
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/internal/segment"
+)
+
+// mapping is the segment as this process sees it. It is unmapped when the last
+// endpoint, sender or receiver over it is no longer reachable; until then an
+// access after Close finds private zeros and does no harm.
+type mapping struct{ b []byte }
+
+func newMapping(b []byte) *mapping {
+	m := &mapping{b: b}
+	runtime.AddCleanup(m, func(b []byte) { _ = osys.Unmap(b) }, b)
+	return m
+}
+
+// endpoint implements transport.Endpoint.
+type endpoint struct {
+	*segment.Endpoint
+	bell     bell
+	mapping  *mapping
+	watchers sync.WaitGroup
+	conns    []*net.UnixConn // one per other rank at rank 0, one to rank 0 elsewhere
+	stop     chan struct{}   // closed by Close
+	once     sync.Once
+	closeErr error
+}
+
+// newEndpoint makes the endpoint of a rank over a checked segment.
+func newEndpoint(m *segment.Map, b []byte, rank int) *endpoint {
+	e := &endpoint{mapping: newMapping(b), stop: make(chan struct{})}
+	// Whatever can reach a bell, and that is every link, can reach e through
+	// this closure, and so keeps the mapping.
+	e.Endpoint = segment.New(m, b, rank, true, func(r int) {
+		word, _ := e.BellWord(r).Word()
+		osys.FutexWake(word)
+	})
+	e.bell = bell{BellWord: e.BellWord(rank)}
+	return e
+}
+
+// Bell is this rank's own bell.
+func (e *endpoint) Bell() transport.Bell { return &e.bell }
+
+// Close tells the other ranks that this one has left, and gives the memory and
+// the sockets back.
+func (e *endpoint) Close() error {
+	e.once.Do(func() {
+		e.Leave()
+		close(e.stop)
+		for _, c := range e.conns {
+			e.closeErr = errors.Join(e.closeErr, c.Close())
+		}
+		e.watchers.Wait()
+		e.closeErr = errors.Join(e.closeErr, osys.Blank(e.mapping.b))
+	})
+	return e.closeErr
+}
+
+// bell implements transport.Bell on a futex.
+type bell struct {
+	*segment.BellWord
+	yields uint
+}
+
+// Cancel ends the sleep that Prepare announced.
+func (b *bell) Cancel() { b.BellWord.Cancel() }
+
+// Sleep blocks until the bell has been rung after Prepare, or max has passed.
+func (b *bell) Sleep(max time.Duration) {
+	word, prepared := b.Word()
+	deadline := time.Now().Add(max)
+	for !b.Rung() {
+		if max <= 0 || osys.FutexWait(word, prepared, max) {
+			b.Cancel()
+			return
+		}
+		max = time.Until(deadline) // after a signal, or a wake meant for an earlier sleep
+	}
+}
+
+// goschedEvery is how often Yield also yields to goroutines of this process:
+// another rank's process is the likelier one to have what we wait for.
+const goschedEvery = 8
+
+// Yield lets another process run on this core, and now and then another
+// goroutine.
+func (b *bell) Yield() {
+	b.yields++
+	if b.yields%goschedEvery == 0 {
+		runtime.Gosched()
+		return
+	}
+	osys.Yield()
+}

@@ -1,0 +1,92 @@
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/treerun/treerun/transport/internal/osys"
+)
+
+const (
+	// joinDeadline bounds one attempt of a member.
+	joinDeadline = 5 * time.Second
+	// joinAttempts is how often a member tries: a leader that was held up
+	// beyond its patience drops the connection of a member like a stranger's.
+	joinAttempts = 4
+	busyPause    = 2 * time.Millisecond
+)
+
+// join connects to the leader, proves itself, and maps the segment.
+func (c *connecting) join(ctx context.Context, address string) error {
+	var err error
+	for range joinAttempts {
+		if err = c.attempt(ctx, address); err == nil || errors.Is(err, errAuth) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("joining rank %d at %s: %w", leaderRank, address, err)
+	}
+	if err = osys.CheckSealed(c.fd, c.m.Bytes); err != nil {
+		return err
+	}
+	if c.mem, err = osys.Map(c.fd, c.m.Bytes); err != nil {
+		return err
+	}
+	return c.m.Check(c.mem)
+}
+
+// attempt makes one connection and gets the descriptor over it.
+func (c *connecting) attempt(ctx context.Context, address string) error {
+	ctx, cancel := context.WithTimeout(ctx, joinDeadline)
+	defer cancel()
+	conn, err := dial(ctx, address)
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if c.fd, err = c.enter(conn); err == nil && stop() {
+		c.conn = conn
+		return nil
+	}
+	_ = conn.Close()
+	if c.fd >= 0 {
+		_ = osys.CloseFD(c.fd)
+		c.fd = -1
+	}
+	return errors.Join(err, ctx.Err())
+}
+
+// enter goes through the leader's door and returns the descriptor, or -1.
+func (c *connecting) enter(conn *net.UnixConn) (fd int, err error) {
+	if err := osys.CheckSameUser(conn); err != nil {
+		return -1, err
+	}
+	if err := joinHandshake(conn, c.session(c.cfg.Rank)); err != nil {
+		return -1, err
+	}
+	return receiveGrant(conn, c.m.Bytes)
+}
+
+// dial connects, and waits while the leader's backlog is full.
+func dial(ctx context.Context, address string) (*net.UnixConn, error) {
+	var d net.Dialer
+	for {
+		conn, err := d.DialContext(ctx, "unix", address)
+		if err == nil {
+			return conn.(*net.UnixConn), nil
+		}
+		if !osys.Busy(err) {
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(busyPause):
+		}
+	}
+}

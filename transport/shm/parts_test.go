@@ -1,0 +1,362 @@
+package shm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+// parts are what the children of the tests across processes do.
+var parts = map[string]part{
+	"traffic":           {layout: pairOf, run: runTraffic},
+	"hold":              {layout: starOf, run: runHold},
+	"wait":              {layout: starOf, run: runWait},
+	"leave":             {layout: starOf, run: runLeave},
+	"leave, long grace": {layout: starOf, run: runLeave, grace: transporttest.Limit},
+	"churn":             {layout: ringOf, run: runChurn, grace: 5 * time.Millisecond},
+	"nothing":           {layout: starOf, run: func(c *child, _ string) error { _, _ = c.hear(); return nil }},
+	"pingpong":          {layout: pairOf, run: runPingPong},
+	"stream":            {layout: pairOf, run: runStream},
+}
+
+// numbers reads an argument of numbers between spaces.
+func numbers(arg string) []int {
+	var all []int
+	for f := range strings.FieldsSeq(arg) {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			panic(err) // the test's own mistake
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// pairOf reads slots and slot bytes from the first two numbers.
+func pairOf(arg string) transport.Layout {
+	n := numbers(arg)
+	return transporttest.Pair(n[0], n[1])
+}
+
+// starOf reads the number of ranks and links each with rank 0, both ways.
+func starOf(arg string) transport.Layout {
+	l := transport.Layout{Size: numbers(arg)[0], Slots: 2, SlotBytes: 4096}
+	for r := 1; r < l.Size; r++ {
+		l.Links = append(l.Links, transport.Link{Src: 0, Dst: r}, transport.Link{Src: r, Dst: 0})
+	}
+	return l
+}
+
+// ends returns the child's two ends of its links with a peer.
+func (c *child) ends(peer int) (transport.Sender, transport.Receiver, error) {
+	s, err := c.e.Sender(0, peer)
+	r, err2 := c.e.Receiver(0, peer)
+	return s, r, errors.Join(err, err2)
+}
+
+func fill(b []byte, i int) {
+	for k := range b {
+		b[k] = byte(i + 3*k)
+	}
+}
+
+func checkFill(b []byte, i int) error {
+	for k := range b {
+		if b[k] != byte(i+3*k) {
+			return fmt.Errorf("chunk %d: byte %d of %d is %d, want %d", i, k, len(b), b[k], byte(i+3*k))
+		}
+	}
+	return nil
+}
+
+// runTraffic bounces chunks of changing sizes, sleeping on the bell.
+func runTraffic(c *child, arg string) error {
+	s, r, err := c.ends(1 - c.rank)
+	if err != nil {
+		return err
+	}
+	n := numbers(arg)
+	size := func(i int) int { return i * 13 % (n[1] + 1) }
+	receive := func(i int) error {
+		return transporttest.Receive(c.e, r, func(h transport.Header, b []byte) error {
+			if h.Seq != uint64(i) || len(b) != size(i) {
+				return fmt.Errorf("chunk %d has %d bytes, want chunk %d of %d", h.Seq, len(b), i, size(i))
+			}
+			return checkFill(b, i)
+		})
+	}
+	for i := range n[2] {
+		if c.rank == 1 {
+			if err := receive(i); err != nil {
+				return err
+			}
+		}
+		h := transport.Header{Seq: uint64(i)}
+		c.e.Enter(&h)
+		if err := transporttest.Send(c.e, s, &h, size(i), func(b []byte) { fill(b, i) }); err != nil {
+			return err
+		}
+		if c.rank == 0 {
+			if err := receive(i); err != nil {
+				return err
+			}
+		}
+	}
+	c.say("done")
+	_, err = c.hear() // nobody closes before all are done
+	return err
+}
+
+// runHold: rank 1 sends one chunk, holds a half-written slot and says so; the
+// others wait for rank 1, or for rank 0, and say how that ended.
+func runHold(c *child, _ string) error {
+	if c.rank != 1 {
+		return runWait(c, "")
+	}
+	s, _, err := c.ends(0)
+	if err != nil {
+		return err
+	}
+	if err := transporttest.Send(c.e, s, &transport.Header{Seq: 7}, 100, func(b []byte) { fill(b, 7) }); err != nil {
+		return err
+	}
+	w, ok, err := s.TryReserve(4096)
+	if !ok || err != nil {
+		return fmt.Errorf("reserving: %v, %v", ok, err)
+	}
+	fill(w[:2000], 1)
+	c.say("holding")
+	_, err = c.hear()
+	return err
+}
+
+// runWait waits for chunks of a neighbour, and says each and what ended it.
+func runWait(c *child, _ string) error {
+	peer := 0
+	if c.rank == 0 {
+		peer = 1
+	}
+	_, r, err := c.ends(peer)
+	if err != nil {
+		return err
+	}
+	for {
+		err := transporttest.Receive(c.e, r, func(h transport.Header, b []byte) error {
+			c.say("chunk %d of %d bytes", h.Seq, len(b))
+			return checkFill(b, int(h.Seq))
+		})
+		if err != nil {
+			c.say("%v", err)
+			return nil
+		}
+	}
+}
+
+// ringOf reads the number of ranks and links each with the next.
+func ringOf(arg string) transport.Layout {
+	l := transport.Layout{Size: numbers(arg)[0], Slots: 4, SlotBytes: 4096}
+	for r := range l.Size {
+		l.Links = append(l.Links, transport.Link{Src: r, Dst: (r + 1) % l.Size})
+	}
+	return l
+}
+
+// runChurn sends to the next rank and receives from the one before, without
+// end, and says what ended it.
+func runChurn(c *child, arg string) error {
+	size := numbers(arg)[0]
+	s, err := c.e.Sender(0, (c.rank+1)%size)
+	if err != nil {
+		return err
+	}
+	r, err := c.e.Receiver(0, (c.rank+size-1)%size)
+	if err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		h := transport.Header{Seq: uint64(i)}
+		c.e.Enter(&h)
+		err := transporttest.Send(c.e, s, &h, i*13%4097, func(b []byte) { fill(b, i) })
+		if err == nil {
+			err = transporttest.Receive(c.e, r, func(h transport.Header, b []byte) error { return checkFill(b, int(h.Seq)) })
+		}
+		if err != nil {
+			c.say("%v", err)
+			return nil
+		}
+	}
+}
+
+// runLeave does as the parent says: close, exit, abort, or tell what it sees.
+func runLeave(c *child, _ string) error {
+	for {
+		s, err := c.hear()
+		if err != nil {
+			s = "return" // the parent is done with us
+		}
+		switch s {
+		case "return":
+			return nil
+		case "exit":
+			os.Exit(0)
+		case "close":
+			if err := c.e.Close(); err != nil {
+				return err
+			}
+			c.say("closed")
+		case "abort":
+			c.e.Abort(transport.Fault{Rank: c.rank, Text: "abort of the test"})
+			c.say("aborted")
+		case "send":
+			s, _, err := c.ends(0)
+			if err != nil {
+				return err
+			}
+			if err := transporttest.Send(c.e, s, &transport.Header{Seq: 5}, 4000, func(b []byte) { fill(b, 5) }); err != nil {
+				return err
+			}
+			c.say("sent")
+		case "look":
+			f, ok := c.e.Aborted()
+			c.say("%v %d %s", ok, f.Rank, f.Text)
+		}
+	}
+}
+
+// iterations is how a benchmark's parent tells how often.
+func (c *child) iterations() (int, error) {
+	s, err := c.hear()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(s)
+}
+
+func spinReserve(s transport.Sender, n int) ([]byte, error) {
+	for {
+		if w, ok, err := s.TryReserve(n); ok || err != nil {
+			return w, err
+		}
+	}
+}
+
+func spinPeek(r transport.Receiver, h *transport.Header) ([]byte, error) {
+	for {
+		if w, ok, err := r.TryPeek(h); ok || err != nil {
+			return w, err
+		}
+	}
+}
+
+// runPingPong bounces one chunk as often as told, spinning. The third number
+// is its size in bytes.
+func runPingPong(c *child, arg string) error {
+	s, r, err := c.ends(1 - c.rank)
+	if err != nil {
+		return err
+	}
+	n := numbers(arg)[2]
+	count, err := c.iterations()
+	if err != nil {
+		return err
+	}
+	data := make([]byte, n)
+	var h transport.Header
+	for i := range count {
+		if c.rank == 1 || i > 0 {
+			w, err := spinPeek(r, &h)
+			if err != nil {
+				return err
+			}
+			copy(data, w)
+		}
+		w, err := spinReserve(s, n)
+		if err != nil {
+			return err
+		}
+		copy(w, data)
+		s.Commit(&h)
+		if c.rank == 1 || i > 0 {
+			r.Release()
+		}
+	}
+	if c.rank == 0 {
+		if _, err := spinPeek(r, &h); err != nil {
+			return err
+		}
+		c.say("done")
+	}
+	_, err = c.hear()
+	return err
+}
+
+// runStream moves a message of the third number of bytes from rank 0 to rank 1
+// as often as told, in chunks of whole slots: copied in, copied out.
+func runStream(c *child, arg string) error {
+	s, r, err := c.ends(1 - c.rank)
+	if err != nil {
+		return err
+	}
+	message := make([]byte, numbers(arg)[2])
+	fill(message, 1)
+	count, err := c.iterations()
+	if err != nil {
+		return err
+	}
+	var h transport.Header
+	for range count {
+		for rest := message; len(rest) > 0; {
+			n := min(len(rest), c.e.MaxPayload())
+			if c.rank == 0 {
+				err = streamOut(s, &h, rest[:n])
+			} else {
+				err = streamIn(r, &h, rest[:n])
+			}
+			if err != nil {
+				return err
+			}
+			rest = rest[n:]
+		}
+	}
+	if c.rank == 1 {
+		if err := checkFill(message, 1); err != nil {
+			return err
+		}
+		if err := transporttest.Send(c.e, s, &h, 0, func([]byte) {}); err != nil {
+			return err
+		}
+	} else {
+		if err := transporttest.Receive(c.e, r, func(transport.Header, []byte) error { return nil }); err != nil {
+			return err
+		}
+		c.say("done")
+	}
+	_, err = c.hear()
+	return err
+}
+
+func streamOut(s transport.Sender, h *transport.Header, b []byte) error {
+	w, err := spinReserve(s, len(b))
+	if err != nil {
+		return err
+	}
+	copy(w, b)
+	s.Commit(h)
+	return nil
+}
+
+func streamIn(r transport.Receiver, h *transport.Header, b []byte) error {
+	w, err := spinPeek(r, h)
+	if err != nil {
+		return err
+	}
+	copy(b, w)
+	r.Release()
+	return nil
+}

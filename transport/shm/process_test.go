@@ -1,0 +1,183 @@
+package shm
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// The tests across processes run the test binary again, once per rank, with
+// these variables. A child talks to its parent over its standard input and
+// output, one line each way: hexadecimal blobs for the exchanges, then whatever
+// its part says.
+const (
+	envPart = "TREERUN_SHM_TEST_PART"
+	envRank = "TREERUN_SHM_TEST_RANK"
+	envArg  = "TREERUN_SHM_TEST_ARG"
+)
+
+// part is what a child does with its endpoint. It says lines to the parent and
+// waits for the parent's.
+type part struct {
+	layout func(arg string) transport.Layout
+	run    func(c *child, arg string) error
+	grace  time.Duration // 0 for the default
+}
+
+// child is the child's side.
+type child struct {
+	e    transport.Endpoint
+	rank int
+	in   *bufio.Reader
+}
+
+func (c *child) say(format string, a ...any) { fmt.Printf(format+"\n", a...) }
+
+func (c *child) hear() (string, error) {
+	s, err := c.in.ReadString('\n')
+	return strings.TrimSpace(s), err
+}
+
+func (c *child) exchange(_ context.Context, blob []byte) ([][]byte, error) {
+	c.say("%x", blob)
+	s, err := c.hear()
+	if err != nil {
+		return nil, err
+	}
+	var all [][]byte
+	for f := range strings.SplitSeq(s, " ") {
+		b, err := hex.DecodeString(f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+// runChild is the main function of a child.
+func runChild(name string) error {
+	p, ok := parts[name]
+	if !ok {
+		return fmt.Errorf("no part %q", name)
+	}
+	rank, err := strconv.Atoi(os.Getenv(envRank))
+	if err != nil {
+		return err
+	}
+	c := &child{rank: rank, in: bufio.NewReader(os.Stdin)}
+	arg := os.Getenv(envArg)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c.e, err = Connect(ctx, Config{Rank: rank, Layout: p.layout(arg), Key: testKey, JobID: "processes",
+		Exchange: c.exchange, Grace: p.grace})
+	if err != nil {
+		return err
+	}
+	if err := p.run(c, arg); err != nil {
+		return err
+	}
+	return c.e.Close()
+}
+
+// family is the parent's side: one process per rank.
+type family struct {
+	t       testing.TB
+	procs   []*exec.Cmd
+	in      []io.WriteCloser
+	out     []*bufio.Reader
+	address string // of the leader's socket
+}
+
+// start starts a part on every rank and plays its two exchanges.
+func start(t testing.TB, name, arg string) *family {
+	t.Helper()
+	f := &family{t: t}
+	size := parts[name].layout(arg).Size
+	t.Cleanup(f.end)
+	for r := range size {
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), envPart+"="+name, envArg+"="+arg, envRank+"="+strconv.Itoa(r),
+			"GORACE=atexit_sleep_ms=0") // else each child takes a second to end under the race detector
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		f.procs, f.in, f.out = append(f.procs, cmd), append(f.in, in), append(f.out, bufio.NewReader(out))
+	}
+	f.address = f.exchange()
+	f.exchange()
+	return f
+}
+
+// exchange plays one exchange and returns the text of the leader's report.
+func (f *family) exchange() string {
+	f.t.Helper()
+	blobs := make([]string, len(f.procs))
+	for r := range blobs {
+		blobs[r] = f.hear(r)
+	}
+	for r := range blobs {
+		f.say(r, strings.Join(blobs, " "))
+	}
+	b, err := hex.DecodeString(blobs[leaderRank])
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	r, err := decodeReport(b)
+	if err != nil || r.failed {
+		f.t.Fatalf("leader's report: %+v, %v", r, err)
+	}
+	return r.text
+}
+
+func (f *family) say(r int, s string) {
+	f.t.Helper()
+	if _, err := io.WriteString(f.in[r], s+"\n"); err != nil {
+		f.t.Fatalf("to rank %d: %v", r, err)
+	}
+}
+
+func (f *family) hear(r int) string {
+	f.t.Helper()
+	s, err := f.out[r].ReadString('\n')
+	if err != nil {
+		f.t.Fatalf("from rank %d: %v", r, err)
+	}
+	return strings.TrimSpace(s)
+}
+
+// end kills what is left and waits for all of them.
+func (f *family) end() {
+	for r, cmd := range f.procs {
+		_ = f.in[r].Close()
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}
+}
+
+// wait waits for a rank to end well.
+func (f *family) wait(r int) {
+	f.t.Helper()
+	if err := f.procs[r].Wait(); err != nil {
+		f.t.Errorf("rank %d: %v", r, err)
+	}
+}

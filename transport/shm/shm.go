@@ -1,0 +1,87 @@
+// Package shm is the transport between processes of one host: one sealed,
+// fully allocated memory file that all ranks of the set map, with the FIFOs and
+// the control board of package segment in it, and futexes to sleep on.
+//
+// The first rank of the layout makes the file and hands it to the others over
+// a unix socket with an abstract name, after both sides have proved that they
+// know the job's key. So nothing is left in any file system, whatever dies
+// when. The sockets stay open and tell of a rank whose process ended: the first
+// rank sees all others, and they see it. Once it has closed, they are no longer
+// told of each other's death; the launcher still is.
+//
+// It does not know about launchers, collectives or graphs. Package collective
+// imports it.
+package shm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+)
+
+// KeyBytes is the size of Config.Key.
+const KeyBytes = 32
+
+// Prefault says which memory Connect makes present beforehand. What is not
+// present costs a page fault at its first use.
+type Prefault int
+
+// Prefault policies.
+const (
+	PrefaultControl Prefault = iota // the board and the slot headers: all that small messages touch
+	PrefaultLinks                   // these, and the payloads of this rank's sending links
+	PrefaultNone                    // nothing
+)
+
+// Config says who connects to whom. All ranks must use the same Layout, Key
+// and JobID.
+type Config struct {
+	Rank   int              // this rank, within Layout
+	Layout transport.Layout // the links of the set; its rank 0 makes the memory
+	Key    []byte           // KeyBytes secret bytes of the job
+	JobID  string           // name of the job, in names and messages; need not be secret
+
+	// Exchange gives every rank's blob, by rank, to every rank. Connect calls
+	// it exactly twice, unless the first call fails, in the same order on every
+	// rank. The blobs are below 1 KiB.
+	Exchange func(ctx context.Context, blob []byte) ([][]byte, error)
+
+	// Grace is how long a rank that sees another's connection end waits for
+	// somebody with better knowledge, such as the launcher, to call Abort
+	// first. 0 means DefaultGrace.
+	Grace time.Duration
+
+	Prefault Prefault
+}
+
+// DefaultGrace is the value of Config.Grace where none is given.
+const DefaultGrace = 100 * time.Millisecond
+
+func (c *Config) validate() error {
+	switch {
+	case c.Exchange == nil:
+		return errors.New("shm: no Exchange function")
+	case len(c.Key) != KeyBytes:
+		return fmt.Errorf("shm: key of %d bytes, want %d", len(c.Key), KeyBytes)
+	case c.Grace < 0:
+		return fmt.Errorf("shm: grace of %v", c.Grace)
+	case c.Rank < 0 || c.Rank >= c.Layout.Size:
+		return fmt.Errorf("shm: rank %d of %d", c.Rank, c.Layout.Size)
+	}
+	return nil
+}
+
+// UsableCores returns the number of cores on which this process may run, from
+// its affinity mask and the CPU quota of its cgroup; at least 1. Spinning pays
+// only while the ranks of a host are no more than this.
+func UsableCores() int { return osys.UsableCores() }
+
+// PinThread ties the calling goroutine to the k-th core, modulo their number,
+// of those on which its thread may run, until it calls restore. Measurements
+// use it, for what two ranks see of each other depends first of all on whether
+// the kernel has put them on one core.
+func PinThread(k int) (restore func(), err error) { return osys.PinThread(k) }

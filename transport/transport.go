@@ -1,0 +1,181 @@
+// Package transport defines the links over which collectives move their
+// chunks: Sender and Receiver windows, the Bell a rank sleeps on, and the
+// Endpoint that hands them out.
+//
+// It holds interfaces and plain data only. The implementations live in
+// transport/mem (goroutines of one process) and transport/shm (processes of
+// one host), and every one of them passes transport/transporttest. Package
+// collective and its internals import transport; transport imports nothing of
+// treerun's.
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// MaxInline is the largest payload, in bytes, that shares its slot's header
+// cache line. Transports place such payloads beside the header so that a small
+// message costs one cache-line transfer.
+const MaxInline = 32
+
+// Header names the collective call to which a slot's payload belongs. It
+// travels in front of every chunk, so that ranks which call different
+// collectives find out instead of mixing their data. All fields are compared.
+type Header struct {
+	Seq   uint64 // number of the call on its communicator, from 1
+	Count uint64 // elements of the whole call
+	Kind  uint8  // which collective (plan.Kind)
+	Op    uint8  // which reduction (kernel.Op), 0 where there is none
+	DType uint8  // element type (kernel.DType)
+	_     uint8
+	Root  int32 // -1 where the collective has no root
+}
+
+// Sender is the sending end of one FIFO of bounded slots. It is owned by one
+// goroutine at a time.
+type Sender interface {
+	// TryReserve returns the window of the next free slot, cut to n bytes, and
+	// true; or false when every slot is taken. n is at most the slot size of
+	// the link. Until Commit the call may be repeated and returns the same
+	// window. The window is valid until Commit. The error is the link's: its
+	// peer is gone, or the memory it wrote is not what the protocol allows.
+	TryReserve(n int) ([]byte, bool, error)
+
+	// Commit publishes the reserved window under header h and wakes the
+	// receiver if it sleeps. Precondition: TryReserve returned true. The
+	// header is copied.
+	Commit(h *Header)
+}
+
+// Receiver is the receiving end of one FIFO. It is owned by one goroutine at a
+// time.
+type Receiver interface {
+	// TryPeek returns the oldest unread payload and true, or false when there
+	// is none. The header is copied to h. Repeated calls return the same
+	// window. The window is valid until Release and must not be written.
+	TryPeek(h *Header) ([]byte, bool, error)
+
+	// Release gives the slot back to the sender and wakes it if it sleeps.
+	// Precondition: TryPeek returned true.
+	Release()
+}
+
+// Bell is where one rank sleeps until one of its links has something new. The
+// owner is one goroutine; Ring may be called by anybody, at any time.
+//
+// The owner sleeps without missing a wake-up like this:
+//
+//	bell.Prepare()
+//	if poll() { bell.Cancel() } else { bell.Sleep(max) }
+//
+// Commit and Release of a peer ring the bell only when it is prepared, which
+// keeps the fast path free of system calls.
+type Bell interface {
+	Ring()                   // wake the owner if it has prepared to sleep, else remember nothing
+	Prepare()                // owner: announce the sleep; poll once more after it
+	Cancel()                 // owner: the last poll found something
+	Sleep(max time.Duration) // owner: until rung after Prepare, or max has passed
+	Yield()                  // owner: let another process or goroutine run, soon
+}
+
+// Link names one FIFO: chunks of one lane from rank Src to rank Dst.
+type Link struct {
+	Lane, Src, Dst int
+}
+
+// Layout says which FIFOs an Endpoint set has and how large they are. All
+// ranks of the set must use the same Layout.
+type Layout struct {
+	Size      int    // ranks
+	Links     []Link // no duplicates
+	Slots     int    // slots per FIFO, at least 2, a power of two
+	SlotBytes int    // payload bytes per slot, a multiple of 64
+}
+
+// Limits of a Layout, checked before any of it is used as a size.
+const (
+	MaxRanks     = 1 << 16
+	MaxSlots     = 1 << 10
+	MaxSlotBytes = 64 << 20
+)
+
+// Validate reports the first field that cannot be used.
+func (l *Layout) Validate() error {
+	switch {
+	case l.Size < 1 || l.Size > MaxRanks:
+		return fmt.Errorf("transport: layout of %d ranks, want 1..%d", l.Size, MaxRanks)
+	case l.Slots < 2 || l.Slots > MaxSlots || l.Slots&(l.Slots-1) != 0:
+		return fmt.Errorf("transport: %d slots per link, want a power of two from 2 to %d", l.Slots, MaxSlots)
+	case l.SlotBytes < 64 || l.SlotBytes > MaxSlotBytes || l.SlotBytes%64 != 0:
+		return fmt.Errorf("transport: slots of %d bytes, want a multiple of 64 up to %d", l.SlotBytes, MaxSlotBytes)
+	}
+	seen := make(map[Link]bool, len(l.Links))
+	for i, k := range l.Links {
+		switch {
+		case k.Src < 0 || k.Src >= l.Size || k.Dst < 0 || k.Dst >= l.Size || k.Src == k.Dst || k.Lane < 0:
+			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) does not fit %d ranks", i, k.Lane, k.Src, k.Dst, l.Size)
+		case seen[k]:
+			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) stands twice", i, k.Lane, k.Src, k.Dst)
+		}
+		seen[k] = true
+	}
+	return nil
+}
+
+// Status is what a rank tells the other ranks of its Endpoint set about the
+// call it is in, so that a rank that waits can see why.
+type Status struct {
+	Call   Header // the latest call entered; Seq 0 before the first
+	Closed bool   // the rank has closed its endpoint
+}
+
+// Fault is the first failure that any rank of an Endpoint set reported. Rank is
+// the rank that is at fault, -1 when it is not one rank's.
+type Fault struct {
+	Rank int
+	Text string // at most MaxFaultText bytes
+}
+
+// MaxFaultText bounds the text of a Fault, in bytes.
+const MaxFaultText = 512
+
+// Endpoint is one rank's end of a set of links. The methods may be called
+// concurrently unless they say otherwise; the Senders and Receivers they
+// return have one owner each.
+type Endpoint interface {
+	// Sender and Receiver return the rank's end of a link of the Layout; the
+	// same end each time. ErrNoLink when the Layout does not have it.
+	Sender(lane, dst int) (Sender, error)
+	Receiver(lane, src int) (Receiver, error)
+
+	// Bell is this rank's own bell.
+	Bell() Bell
+
+	// Enter publishes the call that this rank begins. One goroutine, the owner
+	// of the communicator, calls it.
+	Enter(h *Header)
+
+	// Status returns what rank r published last. It may be torn between two
+	// calls only in that it is either the older or the newer one.
+	Status(r int) Status
+
+	// Abort publishes f as the fault of the whole set, unless one is there
+	// already, and wakes every rank.
+	Abort(f Fault)
+
+	// Aborted returns the fault of the set, if any. It is cheap enough for
+	// every turn of a waiting loop.
+	Aborted() (Fault, bool)
+
+	// MaxPayload is the slot size in bytes.
+	MaxPayload() int
+
+	// Close tells the other ranks that this one has left, and gives memory and
+	// descriptors back. Windows must not be used after it. Idempotent.
+	Close() error
+}
+
+// ErrNoLink is returned for a link that the Layout does not have.
+var ErrNoLink = errors.New("transport: no such link")

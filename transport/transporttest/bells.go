@@ -1,0 +1,163 @@
+package transporttest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// testSleepers makes both sides sleep as often as they can: no poll is
+// repeated before a sleep, so that every chunk and every released slot meets a
+// bell that is being prepared, slept on or cancelled. The sleeps have no end
+// of their own within Limit: one lost wake-up fails the test.
+func testSleepers(t *testing.T, open Open) {
+	const rounds = 20000
+	all := opened(t, open, Pair(2, 64))
+	bounce := func(me int, first bool) func() error {
+		e := all[me]
+		s, r := mustSender(t, e, 0, 1-me), mustReceiver(t, e, 0, 1-me)
+		return func() error {
+			for i := range rounds {
+				if first || i > 0 {
+					if err := sleepySend(e, s, i); err != nil {
+						return err
+					}
+				}
+				if err := sleepyReceive(e, r); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	// Rank 0 is one chunk ahead, so both send and receive at the same time.
+	together(t, bounce(0, true), func() error {
+		if err := bounce(1, false)(); err != nil {
+			return err
+		}
+		return sleepySend(all[1], mustSender(t, all[1], 0, 0), rounds)
+	})
+}
+
+// sleepUntil polls only after each Prepare.
+func sleepUntil(e transport.Endpoint, poll func() (bool, error)) error {
+	b := e.Bell()
+	for {
+		b.Prepare()
+		if ok, err := poll(); ok || err != nil {
+			b.Cancel()
+			return err
+		}
+		b.Sleep(nap)
+	}
+}
+
+func sleepySend(e transport.Endpoint, s transport.Sender, i int) error {
+	return sleepUntil(e, func() (bool, error) {
+		w, ok, err := s.TryReserve(8)
+		if ok {
+			fillWith(i)(w)
+			s.Commit(&transport.Header{Seq: uint64(i)})
+		}
+		return ok, err
+	})
+}
+
+func sleepyReceive(e transport.Endpoint, r transport.Receiver) error {
+	return sleepUntil(e, func() (bool, error) {
+		var h transport.Header
+		b, ok, err := r.TryPeek(&h)
+		if ok {
+			err = checkFilled(b, int(h.Seq))
+			r.Release()
+		}
+		return ok, err
+	})
+}
+
+// testBell: a ring is remembered from Prepare on and not before, a sleep ends
+// by itself, and an old ring does not end a later sleep.
+func testBell(t *testing.T, open Open) {
+	all := opened(t, open, Pair(2, 64))
+	b := all[0].Bell()
+	asleep := func() time.Duration {
+		start := time.Now()
+		b.Sleep(30 * time.Millisecond)
+		return time.Since(start)
+	}
+	b.Ring() // nobody is about to sleep: nothing to remember
+	b.Prepare()
+	if d := asleep(); d < 25*time.Millisecond {
+		t.Errorf("slept %v: a ring before Prepare ended the sleep", d)
+	}
+	b.Prepare()
+	b.Ring()
+	b.Ring()
+	b.Sleep(nap) // rung already, so it must return
+	b.Prepare()
+	if d := asleep(); d < 25*time.Millisecond {
+		t.Errorf("slept %v: an old ring ended the sleep", d)
+	}
+	b.Prepare()
+	b.Ring()
+	b.Cancel()
+	b.Prepare()
+	if d := asleep(); d < 25*time.Millisecond {
+		t.Errorf("slept %v: a cancelled ring ended the sleep", d)
+	}
+	b.Prepare()
+	b.Cancel()
+	b.Yield()
+	together(t, func() error {
+		b.Prepare()
+		b.Sleep(nap)
+		return nil
+	}, func() error {
+		time.Sleep(5 * time.Millisecond) // most often the owner sleeps by now
+		b.Ring()
+		for range 100 { // or it was not there yet
+			time.Sleep(time.Millisecond)
+			b.Ring()
+		}
+		return nil
+	})
+}
+
+// testStatus: every rank sees every rank's latest call, whole.
+func testStatus(t *testing.T, open Open) {
+	all := opened(t, open, Pair(2, 64))
+	for r, e := range all {
+		for q := range all {
+			if got := e.Status(q); got != (transport.Status{}) {
+				t.Errorf("rank %d sees %+v of rank %d before the first call", r, got, q)
+			}
+		}
+	}
+	const calls = 20000
+	h := header(calls)
+	together(t, func() error {
+		for i := 1; i <= calls; i++ {
+			h := header(i)
+			all[0].Enter(&h)
+		}
+		return nil
+	}, func() error {
+		last := uint64(0)
+		for last != h.Seq {
+			got := all[1].Status(0).Call
+			if got.Seq < last {
+				return fmt.Errorf("call %d after call %d", got.Seq, last)
+			}
+			last = got.Seq
+			if want := header(int((last - 1) / 0x1_0000_0001)); last != 0 && got != want {
+				return fmt.Errorf("torn status %+v, want %+v", got, want)
+			}
+		}
+		return nil
+	})
+	if got := all[0].Status(1); got != (transport.Status{}) {
+		t.Errorf("rank 1 has status %+v, it entered no call", got)
+	}
+}
