@@ -1,0 +1,126 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A rank that is done closes while others still wait for a slow one. That is
+// nobody's fault, however long they wait.
+func TestCloseWhileOthersWait(t *testing.T) {
+	const size = 4
+	for root := range size {
+		for slow := range size {
+			t.Run(fmt.Sprintf("root %d, rank %d slow", root, slow), func(t *testing.T) {
+				t.Parallel()
+				mustRun(t, size, func(w *fakeWorld, c *Comm) error {
+					if w.rank == slow {
+						time.Sleep(100 * time.Millisecond) // the others look around every 20 ms
+					}
+					x := []int64{int64(w.rank)}
+					if err := Broadcast(t.Context(), c, x, x, root); err != nil {
+						return err
+					}
+					if x[0] != int64(root) {
+						return errors.New("not what the root sent")
+					}
+					return nil
+				})
+			})
+		}
+	}
+}
+
+// TestOneWayMismatch: calls from which every rank returns without hearing of
+// the others. Whoever calls on, or closes, learns that they were not the same.
+func TestOneWayMismatch(t *testing.T) {
+	for name, call := range map[string]func(c *Comm, x []float32) error{
+		"Broadcast from different roots": func(c *Comm, x []float32) error {
+			return Broadcast(t.Context(), c, x, x, c.Rank()%2)
+		},
+		"Broadcast, everybody from itself": func(c *Comm, x []float32) error {
+			return Broadcast(t.Context(), c, x, x, c.Rank())
+		},
+		"Reduce with different operations": func(c *Comm, x []float32) error {
+			return Reduce(t.Context(), c, x, x, Sum+Op(c.Rank()%2), 0)
+		},
+		"Broadcast and Reduce": func(c *Comm, x []float32) error {
+			if c.Rank() == 0 {
+				return Broadcast(t.Context(), c, x, x, 0)
+			}
+			return Reduce(t.Context(), c, x, x, Sum, 0)
+		},
+	} {
+		for _, size := range []int{2, 3, 4, 7} {
+			for _, pause := range []time.Duration{0, 2 * checkEvery} {
+				t.Run(fmt.Sprintf("%s/ranks=%d/pause=%v", name, size, pause), func(t *testing.T) {
+					t.Parallel()
+					for r, err := range runRanks(t, size, func(_ *fakeWorld, c *Comm) error {
+						err := call(c, []float32{1})
+						time.Sleep(pause)
+						return err
+					}) {
+						if !errors.Is(err, ErrMismatch) {
+							t.Errorf("rank %d: %v, want ErrMismatch", r, err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// TestCloseBeforeTheOthersCall: a rank sends what nobody takes. It hears of it
+// from Close, and so do those to whom it sent.
+func TestCloseBeforeTheOthersCall(t *testing.T) {
+	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		if c.Rank() == 0 {
+			return Broadcast(t.Context(), c, []float32{1}, []float32{0}, 0)
+		}
+		time.Sleep(20 * time.Millisecond)
+		return nil
+	})
+	for r, err := range errs {
+		var re *RankError
+		if !errors.As(err, &re) || re.Rank != 1 || !errors.Is(err, ErrPeerClosed) {
+			t.Errorf("rank %d: %v, want ErrPeerClosed of rank 1", r, err)
+		}
+	}
+}
+
+// TestEndedContext: a call with a context that has ended fails, even where it
+// would not have to wait.
+func TestEndedContext(t *testing.T) {
+	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
+		ctx, cancel := context.WithCancel(t.Context())
+		if c.Rank() == 1 {
+			cancel()
+		}
+		defer cancel()
+		return Broadcast(ctx, c, []float32{1}, []float32{0}, 1)
+	})
+	if !errors.Is(errs[1], context.Canceled) || !errors.Is(errs[0], ErrCanceled) {
+		t.Errorf("got %v; want ErrCanceled on both ranks", errs)
+	}
+}
+
+// TestCloseTwiceAtOnce: the second Close does not disturb the first, nor the
+// others, who are still in the last call.
+func TestCloseTwiceAtOnce(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		x := []float32{1}
+		if c.Rank() == 1 {
+			time.Sleep(100 * time.Millisecond)
+			return Broadcast(t.Context(), c, x, x, 0)
+		}
+		if err := Broadcast(t.Context(), c, x, x, 0); err != nil {
+			return err
+		}
+		second := make(chan error)
+		go func() { second <- c.Close() }()
+		return errors.Join(c.Close(), <-second)
+	})
+}

@@ -1,0 +1,152 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Comm is a communicator: the ranks of a World, their links, and the plans for
+// them. One goroutine at a time may make a call on it; a second one gets
+// ErrBusy.
+type Comm struct {
+	rank, size int
+	world      World
+	graph      *topo.Graph
+	ep         transport.Endpoint
+	links      *exec.Links
+	plans      *planner
+	waiter     exec.Waiter
+
+	busy atomic.Bool
+	seq  uint64    // of the latest call
+	call exec.Call // the call under way
+	err  *RankError
+
+	once   sync.Once // Close
+	watch  sync.WaitGroup
+	closed chan struct{}
+}
+
+// Rank returns this rank, from 0.
+func (c *Comm) Rank() int { return c.rank }
+
+// Size returns the number of ranks.
+func (c *Comm) Size() int { return c.size }
+
+// Graph returns what was measured of the links between the ranks. It must not
+// be changed.
+func (c *Comm) Graph() *topo.Graph { return c.graph }
+
+// Explain returns, for people, the plans of the communicator and the sizes for
+// which each is used.
+func (c *Comm) Explain() string { return c.plans.explain() }
+
+// Close leaves the communicator and gives its memory back. Ranks that wait for
+// this one get ErrPeerClosed. A call under way on this rank ends first.
+//
+// Before it leaves, Close waits up to a second for the others to enter the
+// latest call of this rank: a rank can return from a Broadcast or Reduce before
+// anybody else has called it, and only then is it known whether all ranks made
+// the same call. Close returns the failure of the communicator, as a
+// *RankError, unless a call has returned it already.
+//
+// Any goroutine may call Close; the second and later calls return when the
+// first has ended, with nil.
+func (c *Comm) Close() error {
+	var err error
+	c.once.Do(func() { err = c.close() })
+	return err
+}
+
+func (c *Comm) close() error {
+	for !c.busy.CompareAndSwap(false, true) {
+		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultClosed + fmt.Sprintf("rank %d closed its communicator during its own call", c.rank)})
+		time.Sleep(time.Millisecond)
+	}
+	// busy stays set: no call begins any more.
+	select {
+	case <-c.world.Failed(): // the World knows the cause best
+		abortOnFailure(c.world, c.ep, nil)
+	default:
+	}
+	fault, failed := c.links.Settle(settleMax)
+	close(c.closed)
+	c.watch.Wait()
+	if err := c.ep.Close(); err != nil {
+		return fmt.Errorf("collective: rank %d: close: %w", c.rank, err)
+	}
+	if failed && c.err == nil {
+		c.err = &RankError{Rank: fault.Rank, Op: "Close", Err: errorOf(fault)}
+		return c.err
+	}
+	return nil
+}
+
+const (
+	settleMax  = time.Second
+	checkEvery = 200 * time.Millisecond
+)
+
+// checkCalls compares the ranks' calls now and then while the communicator is
+// open, for ranks that are in no call themselves.
+func (c *Comm) checkCalls() {
+	tick := time.NewTicker(checkEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.closed:
+			return
+		case <-tick.C:
+			c.links.Check()
+		}
+	}
+}
+
+// begin claims the communicator for one call.
+func (c *Comm) begin(kind plan.Kind) error {
+	if !c.busy.CompareAndSwap(false, true) {
+		err := ErrBusy
+		select {
+		case <-c.closed:
+			err = ErrClosed
+		default:
+		}
+		return fmt.Errorf("collective: %s on rank %d: %w", exec.CallName(kind), c.rank, err)
+	}
+	if c.err != nil {
+		c.end()
+		return &RankError{Rank: c.err.Rank, Op: exec.CallName(kind), Err: c.err.Err}
+	}
+	return nil
+}
+
+func (c *Comm) end() {
+	c.call.In, c.call.Out = nil, nil
+	c.busy.Store(false)
+}
+
+// fail records the first failure and returns it as the error of the call.
+func (c *Comm) fail(ctx context.Context, f transport.Fault) error {
+	err := errorOf(f)
+	if f.Rank == c.rank && errors.Is(err, ErrCanceled) && ctx.Err() != nil {
+		err = errors.Join(err, ctx.Err())
+	}
+	c.err = &RankError{Rank: f.Rank, Op: exec.Describe(c.call.Header), Err: err}
+	return c.err
+}
+
+// reportStall tells people why a call does not get on.
+func (c *Comm) reportStall(s exec.Stall) {
+	fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: for %s\n",
+		c.rank, s.Waited.Seconds(), exec.Describe(s.Call), s.For)
+}

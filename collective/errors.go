@@ -1,0 +1,91 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/transport"
+)
+
+// What can be wrong; test with errors.Is.
+var (
+	// ErrArgument: the call cannot be made with these arguments. Nothing was
+	// sent, the communicator stays usable.
+	ErrArgument = errors.New("invalid argument")
+
+	// ErrBusy: another goroutine is in a call on the same communicator. Nothing
+	// was sent.
+	ErrBusy = errors.New("another call is under way on this communicator")
+
+	// ErrClosed: this rank has closed the communicator.
+	ErrClosed = errors.New("the communicator is closed")
+
+	// ErrMismatch: the ranks made different calls.
+	ErrMismatch = errors.New("ranks called different collectives")
+
+	// ErrRankLost: a rank has ended.
+	ErrRankLost = errors.New("a rank is lost")
+
+	// ErrPeerClosed: a rank closed the communicator while others were in a call.
+	ErrPeerClosed = errors.New("a rank closed the communicator early")
+
+	// ErrCanceled: the context of a rank's call ended.
+	ErrCanceled = errors.New("a call was cancelled")
+
+	// ErrLink: a link between two ranks broke, or carried what it must not.
+	ErrLink = errors.New("a link failed")
+
+	// ErrDisagree: the ranks have different settings, graphs or plans.
+	ErrDisagree = errors.New("the ranks do not agree")
+)
+
+// RankError is the first failure of a communicator, the same one on all ranks.
+type RankError struct {
+	Rank int    // the rank at fault, -1 when it is not one rank's
+	Op   string // the call that this rank made, as "AllReduce #41 (sum of 1000 float32)"
+	Err  error  // what happened; wraps one of the errors above
+}
+
+// Error names the call, the rank at fault and what happened.
+func (e *RankError) Error() string {
+	if e.Rank < 0 {
+		return fmt.Sprintf("collective: %s: %v", e.Op, e.Err)
+	}
+	return fmt.Sprintf("collective: %s: rank %d: %v", e.Op, e.Rank, e.Err)
+}
+
+// Unwrap returns what happened.
+func (e *RankError) Unwrap() error { return e.Err }
+
+// faultError is a transport.Fault as an error: its text is the fault's, its
+// kind one of the errors above.
+type faultError struct {
+	kind error
+	text string
+}
+
+func (e *faultError) Error() string { return e.text }
+func (e *faultError) Unwrap() error { return e.kind }
+
+var faultKinds = []struct {
+	prefix string
+	kind   error
+}{
+	{exec.FaultMismatch, ErrMismatch},
+	{exec.FaultLost, ErrRankLost},
+	{exec.FaultClosed, ErrPeerClosed},
+	{exec.FaultCanceled, ErrCanceled},
+	{exec.FaultLink, ErrLink},
+}
+
+func errorOf(f transport.Fault) error {
+	for _, k := range faultKinds {
+		if text, ok := strings.CutPrefix(f.Text, k.prefix); ok {
+			return &faultError{kind: k.kind, text: text}
+		}
+	}
+	// The transport's own words: a peer's connection ended.
+	return &faultError{kind: ErrRankLost, text: f.Text}
+}

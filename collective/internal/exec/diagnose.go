@@ -1,0 +1,103 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/transport"
+)
+
+// Words with which the text of a transport.Fault begins, so that every rank
+// can tell what kind of fault it is from the text alone.
+const (
+	FaultMismatch = "mismatch: "
+	FaultClosed   = "closed: "
+	FaultCanceled = "canceled: "
+	FaultLost     = "lost: "
+	FaultLink     = "link: "
+)
+
+// errAborted ends a wait whose Endpoint already carries the fault.
+var errAborted = errors.New("exec: aborted")
+
+// Describe names the call that a header belongs to, for people.
+func Describe(h transport.Header) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s #%d", CallName(plan.Kind(h.Kind)), h.Seq)
+	if plan.Kind(h.Kind) == plan.Barrier {
+		return b.String()
+	}
+	b.WriteString(" (")
+	if h.Op != 0 {
+		fmt.Fprintf(&b, "%s of ", kernel.Op(h.Op))
+	}
+	fmt.Fprintf(&b, "%d %s", h.Count, kernel.DType(h.DType))
+	if h.Root >= 0 {
+		fmt.Fprintf(&b, ", root %d", h.Root)
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// CallName returns the name of the function that makes calls of a kind.
+func CallName(k plan.Kind) string {
+	switch k {
+	case plan.AllReduce:
+		return "AllReduce"
+	case plan.Reduce:
+		return "Reduce"
+	case plan.Broadcast:
+		return "Broadcast"
+	case plan.Barrier:
+		return "Barrier"
+	}
+	return fmt.Sprintf("unknown call %d", k)
+}
+
+// Stall says what a rank that does not get on waits for.
+type Stall struct {
+	Waited time.Duration
+	Call   transport.Header
+	For    string // which ranks, and what they are doing
+}
+
+func (pr *Program) stall(waited time.Duration) Stall {
+	return Stall{Waited: waited, Call: pr.call.Header, For: pr.waitsFor()}
+}
+
+// waitsFor names the ranks whose chunk or slot this rank lacks.
+func (pr *Program) waitsFor() string {
+	seen := make(map[int32]bool)
+	var names []string
+	for i := range pr.tracks {
+		t := &pr.tracks[i]
+		if t.chunk >= t.lane.chunks {
+			continue
+		}
+		s := &t.steps[t.next]
+		var h transport.Header
+		peer, what := s.From, "to send"
+		if s.in == nil {
+			peer, what = s.To, "to take a chunk"
+		} else if _, ok, _ := s.in.TryPeek(&h); ok && s.out != nil {
+			peer, what = s.To, "to take a chunk"
+		}
+		if seen[peer] {
+			continue
+		}
+		seen[peer] = true
+		st := pr.ep.Status(int(peer))
+		doing := "which has called nothing yet"
+		if st.Closed {
+			doing = "which has closed"
+		} else if st.Call.Seq > 0 {
+			doing = "whose latest call is " + Describe(st.Call)
+		}
+		names = append(names, fmt.Sprintf("rank %d %s, %s", peer, what, doing))
+	}
+	return strings.Join(names, "; ")
+}

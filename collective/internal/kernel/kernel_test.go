@@ -1,0 +1,346 @@
+package kernel
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func everyType(yield func(DType) bool) {
+	for dt := Int8; dt < dtypeEnd; dt++ {
+		if !yield(dt) {
+			return
+		}
+	}
+}
+
+func everyOp(yield func(Op) bool) {
+	for op := Sum; op < opEnd; op++ {
+		if !yield(op) {
+			return
+		}
+	}
+}
+
+// levels are the implementations that this processor can run.
+func levels() []level {
+	var all []level
+	for l := levelGo; l <= best; l++ {
+		all = append(all, l)
+	}
+	return all
+}
+
+// reduceAt runs one implementation, whatever the size.
+func reduceAt(l level, op Op, dt DType, dst, a, b []byte) {
+	if op == Avg {
+		op = Sum
+	}
+	if l == levelGo {
+		reduceGo(op, dt, dst, a, b)
+	} else {
+		reduceNative(l, op, dt, dst, a, b)
+	}
+}
+
+func scaleAt(l level, dt DType, dst []byte, n int) {
+	if l == levelGo || !dt.isFloat() {
+		scaleGo(dt, dst, n)
+	} else {
+		scaleNative(l, dt, dst, n)
+	}
+}
+
+// special are numbers at which floating-point code goes wrong: zeros,
+// infinities, NaN with and without payload, the least and largest normal and
+// subnormal numbers.
+var special = map[DType][]uint64{
+	Float16:  {0, 0x8000, 0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0xFD55, 1, 0x8001, 0x3FF, 0x83FF, 0x400, 0x8400, 0x7BFF, 0xFBFF, 0x3C00, 0xBC00},
+	BFloat16: {0, 0x8000, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x7F81, 0xFFAA, 1, 0x8001, 0x7F, 0x807F, 0x80, 0x8080, 0x7F7F, 0xFF7F, 0x3F80, 0xBF80},
+	Float32:  {0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFABCDEF, 1, 0x80000001, 0x7FFFFF, 0x807FFFFF, 0x800000, 0x80800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F800000, 0xBF800000},
+	Float64:  {0, 1 << 63, 0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 0xFFF8<<48 | 1, 0x7FF<<52 | 1, 0xFFF<<52 | 0xABCDEF, 1, 1<<63 | 1, 1<<52 - 1, 1<<63 | (1<<52 - 1), 1 << 52, 0x801 << 52, 0x7FF<<52 - 1, 0xFFF<<52 - 1, 0x3FF << 52, 0xBFF << 52},
+}
+
+// fill writes elements of all kinds to b: random bits, numbers of like size,
+// extremes.
+func fill(r *rand.Rand, dt DType, b []byte) {
+	for i := 0; i+dt.Size() <= len(b); i += dt.Size() {
+		v := r.Uint64()
+		switch {
+		case r.IntN(4) == 0 && dt.isFloat():
+			v = special[dt][r.IntN(len(special[dt]))]
+		case r.IntN(2) == 0 && dt.isFloat():
+			v = bitsOfFloat(dt, r.NormFloat64())
+		case r.IntN(8) == 0:
+			v = []uint64{0, math.MaxUint64, 1 << (8*dt.Size() - 1), 1<<(8*dt.Size()-1) - 1}[r.IntN(4)]
+		}
+		store(dt, b[i:], v)
+	}
+}
+
+func TestReduceOfEveryLengthAndOffset(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for dt := range everyType {
+		for op := range everyOp {
+			for n := range 131 {
+				a, b := guarded(n*dt.Size(), r.IntN(64)), guarded(n*dt.Size(), r.IntN(64))
+				fill(r, dt, a.data())
+				fill(r, dt, b.data())
+				compare(t, op, dt, a, b, r.IntN(64))
+			}
+		}
+	}
+}
+
+func TestReduceAtEveryAddress(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for dt := range everyType {
+		for _, n := range []int{1, 3, 16, 65, 300} {
+			for offset := range 64 {
+				a, b := guarded(n*dt.Size(), offset), guarded(n*dt.Size(), 63-offset)
+				fill(r, dt, a.data())
+				fill(r, dt, b.data())
+				op := Sum + Op(r.IntN(int(opEnd-Sum)))
+				compare(t, op, dt, a, b, offset*7%64)
+			}
+		}
+	}
+}
+
+// compare runs every implementation on a and b, into memory of its own and in
+// place, and holds the results against the oracle.
+func compare(t *testing.T, op Op, dt DType, a, b guard, offset int) {
+	t.Helper()
+	want := oracleReduce(op, dt, a.data(), b.data())
+	wantSelf := oracleReduce(op, dt, a.data(), a.data())
+	for _, l := range levels() {
+		name := fmt.Sprintf("%v %v of %d at %d with %v", op, dt, len(want)/dt.Size(), offset, l)
+		dst := guarded(len(want), offset)
+		reduceAt(l, op, dt, dst.data(), a.data(), b.data())
+		dst.expect(t, name, want)
+
+		left := a.clone()
+		reduceAt(l, op, dt, left.data(), left.data(), b.data())
+		left.expect(t, name+", into a", want)
+
+		right := b.clone()
+		reduceAt(l, op, dt, right.data(), a.data(), right.data())
+		right.expect(t, name+", into b", want)
+
+		both := a.clone()
+		reduceAt(l, op, dt, both.data(), both.data(), both.data())
+		both.expect(t, name+", into both", wantSelf)
+	}
+}
+
+// A guard is memory that begins offset bytes after an aligned address, with known
+// bytes before and after it.
+type guard struct {
+	memory     []byte
+	begin, end int
+}
+
+const guardByte = 0xA5
+
+func guarded(n, offset int) guard {
+	memory := make([]byte, 64+64+n+64)
+	for i := range memory {
+		memory[i] = guardByte
+	}
+	begin := 64 + offset
+	return guard{memory, begin, begin + n}
+}
+
+func (g guard) data() []byte { return g.memory[g.begin:g.end:g.end] }
+
+func (g guard) clone() guard { return guard{bytes.Clone(g.memory), g.begin, g.end} }
+
+func (g guard) expect(t *testing.T, name string, want []byte) {
+	t.Helper()
+	if !bytes.Equal(g.data(), want) {
+		for i := range want {
+			if g.data()[i] != want[i] {
+				t.Fatalf("%s: byte %d is %#x, want %#x", name, i, g.data()[i], want[i])
+			}
+		}
+	}
+	for i, x := range g.memory {
+		if (i < g.begin || i >= g.end) && x != guardByte {
+			t.Fatalf("%s: wrote outside, %d bytes from the begin of %d", name, i-g.begin, g.end-g.begin)
+		}
+	}
+}
+
+func TestSpecialPairs(t *testing.T) {
+	for dt, numbers := range special {
+		var a, b []byte
+		for _, x := range numbers {
+			for _, y := range numbers {
+				var e [8]byte
+				store(dt, e[:], x)
+				a = append(a, e[:dt.Size()]...)
+				store(dt, e[:], y)
+				b = append(b, e[:dt.Size()]...)
+			}
+		}
+		ga, gb := guarded(len(a), 0), guarded(len(b), 0)
+		copy(ga.data(), a)
+		copy(gb.data(), b)
+		for op := range everyOp {
+			compare(t, op, dt, ga, gb, 0)
+		}
+	}
+}
+
+// Every 16-bit float goes through the conversion to float32 and back.
+func TestEvery16BitFloat(t *testing.T) {
+	for _, dt := range []DType{Float16, BFloat16} {
+		a, b := guarded(1<<17, 0), guarded(1<<17, 0)
+		for i := range 1 << 16 {
+			store(dt, a.data()[2*i:], uint64(i))
+			store(dt, b.data()[2*i:], uint64(i*40503)%(1<<16))
+		}
+		for op := range everyOp {
+			want := oracleReduce(op, dt, a.data(), b.data())
+			for _, l := range levels() {
+				dst := guarded(1<<17, 0)
+				reduceAt(l, op, dt, dst.data(), a.data(), b.data())
+				dst.expect(t, fmt.Sprintf("%v %v with %v", op, dt, l), want)
+			}
+		}
+	}
+}
+
+func TestScale(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for dt := range everyType {
+		for n := range 131 {
+			for _, divisor := range []int{2, 3, 7, 128, 255, 65536} {
+				a := guarded(n*dt.Size(), r.IntN(64))
+				fill(r, dt, a.data())
+				want := oracleScale(dt, a.data(), divisor)
+				for _, l := range levels() {
+					got := a.clone()
+					scaleAt(l, dt, got.data(), divisor)
+					got.expect(t, fmt.Sprintf("%d %v / %d with %v", n, dt, divisor, l), want)
+				}
+			}
+		}
+	}
+}
+
+// The exported functions choose an implementation by size; the result is the
+// same on both sides of the choice.
+func TestExportedFunctions(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for dt := range everyType {
+		for _, size := range []int{0, nativeHalfBytes - 8, nativeHalfBytes, nativeBytes - 8, nativeBytes, 4 * nativeBytes} {
+			a, b, dst := make([]byte, size), make([]byte, size), make([]byte, size)
+			fill(r, dt, a)
+			fill(r, dt, b)
+			for op := range everyOp {
+				Reduce(op, dt, dst, a, b)
+				if want := oracleReduce(op, dt, a, b); !bytes.Equal(dst, want) {
+					t.Errorf("Reduce %v %v of %d bytes: % x, want % x", op, dt, size, dst, want)
+				}
+			}
+			want := oracleScale(dt, a, 3)
+			if Scale(dt, a, 1); size > 0 && bytes.Equal(a, want) {
+				t.Errorf("Scale %v of %d bytes by 1 changed them", dt, size)
+			}
+			if Scale(dt, a, 3); !bytes.Equal(a, want) {
+				t.Errorf("Scale %v of %d bytes: % x, want % x", dt, size, a, want)
+			}
+		}
+	}
+}
+
+func TestIntegerAverageTruncatesTowardZero(t *testing.T) {
+	for _, c := range []struct{ sum, n, want int8 }{{-7, 2, -3}, {7, 2, 3}, {-1, 2, 0}, {-128, 127, -1}, {127, 127, 1}} {
+		b := []byte{byte(c.sum)}
+		if Scale(Int8, b, int(c.n)); int8(b[0]) != c.want {
+			t.Errorf("%d / %d = %d, want %d", c.sum, c.n, int8(b[0]), c.want)
+		}
+	}
+	b := []byte{0x80} // -128 / 300 must not see 300 as an int8
+	if Scale(Int8, b, 300); b[0] != 0 {
+		t.Errorf("-128 / 300 = %d, want 0", int8(b[0]))
+	}
+}
+
+func TestNoAllocation(t *testing.T) {
+	for dt := range everyType {
+		for _, size := range []int{16, 128, 4096} {
+			memory := make([]byte, 3*size+3)
+			for _, offset := range []int{0, 1} {
+				dst, a, b := memory[offset:][:size], memory[size+offset:][:size], memory[2*size+offset:][:size]
+				if n := testing.AllocsPerRun(20, func() {
+					Reduce(Sum, dt, dst, a, b)
+					Reduce(Max, dt, dst, dst, b)
+					Scale(dt, dst, 3)
+				}); n != 0 {
+					t.Errorf("%v, %d bytes at offset %d: %v allocations", dt, size, offset, n)
+				}
+			}
+		}
+	}
+}
+
+func TestBrokenInvariantsPanic(t *testing.T) {
+	b := make([]byte, 16)
+	for name, f := range map[string]func(){
+		"lengths":       func() { Reduce(Sum, Int8, b, b[:8], b) },
+		"part of one":   func() { Reduce(Sum, Int32, b[:6], b[:6], b[:6]) },
+		"type":          func() { Reduce(Sum, 0, b, b, b) },
+		"operation":     func() { Reduce(opEnd, Int8, b, b, b) },
+		"divisor":       func() { Scale(Int8, b, 0) },
+		"type of scale": func() { Scale(dtypeEnd, b, 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			f()
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	for dt, want := range map[DType]string{Int8: "int8", Uint8: "uint8", Int32: "int32", Uint32: "uint32", Int64: "int64", Uint64: "uint64",
+		Float16: "float16", BFloat16: "bfloat16", Float32: "float32", Float64: "float64", 0: "DType(0)", dtypeEnd: "DType(11)"} {
+		if dt.String() != want {
+			t.Errorf("DType %d is %q, want %q", dt, dt, want)
+		}
+		if dt.Valid() != (dt.Size() > 0) {
+			t.Errorf("%v: valid %v, size %d", dt, dt.Valid(), dt.Size())
+		}
+	}
+	for op, want := range map[Op]string{Sum: "sum", Prod: "prod", Min: "min", Max: "max", Avg: "avg", 0: "Op(0)", opEnd: "Op(6)"} {
+		if op.String() != want {
+			t.Errorf("Op %d is %q, want %q", op, op, want)
+		}
+	}
+}
+
+// FuzzReduce holds every implementation against the oracle.
+func FuzzReduce(f *testing.F) {
+	f.Add(uint8(Sum), uint8(Float32), uint8(0), uint8(0), []byte("\x00\x00\x80\x7f\x00\x00\x80\xff"))
+	f.Add(uint8(Min), uint8(Float16), uint8(1), uint8(2), []byte("\x00\x80\x00\x00\x01\x7c\x00\x3c"))
+	f.Add(uint8(Max), uint8(BFloat16), uint8(3), uint8(0), []byte("\xc0\x7f\x80\x3f\x00\x80\x00\x00"))
+	f.Add(uint8(Prod), uint8(Int64), uint8(5), uint8(9), bytes.Repeat([]byte{0xFF, 0x80, 3}, 100))
+	f.Add(uint8(Avg), uint8(Uint8), uint8(7), uint8(63), bytes.Repeat([]byte{200, 100}, 333))
+	f.Fuzz(func(t *testing.T, op, dt, offsetA, offsetB uint8, data []byte) {
+		if !Op(op).Valid() || !DType(dt).Valid() {
+			t.Skip()
+		}
+		n := len(data) / 2 / DType(dt).Size() * DType(dt).Size()
+		a, b := guarded(n, int(offsetA%64)), guarded(n, int(offsetB%64))
+		copy(a.data(), data[:n])
+		copy(b.data(), data[n:])
+		compare(t, Op(op), DType(dt), a, b, int(offsetA^offsetB)%64)
+	})
+}

@@ -1,0 +1,130 @@
+package collective
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// TestNewMeasuresOnce: the first communicator on a host measures its links and
+// keeps the graph, the next one finds it, and a broken file is measured over.
+func TestNewMeasuresOnce(t *testing.T) {
+	dir := t.TempDir()
+	graphs := func() *topo.Graph {
+		var mu sync.Mutex
+		var first *topo.Graph
+		job := newFakeJob(3)
+		for r, err := range job.run(t, func(w *fakeWorld) error {
+			c, err := New(t.Context(), w, overMem, WithTopoCache(dir))
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			if first == nil {
+				first = c.Graph()
+			} else if first.Digest() != c.Graph().Digest() {
+				t.Errorf("rank %d has another graph", c.Rank())
+			}
+			mu.Unlock()
+			return errors.Join(Barrier(t.Context(), c), c.Close())
+		}) {
+			if err != nil {
+				t.Fatalf("rank %d: %v", r, err)
+			}
+		}
+		return first
+	}
+	files := func() []string {
+		names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+		if err != nil || len(names) != 1 {
+			t.Fatalf("cache holds %v, %v; want one graph", names, err)
+		}
+		return names
+	}
+	measured := graphs()
+	before, err := os.Stat(files()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again := graphs(); again.Digest() != measured.Digest() {
+		t.Error("the second communicator did not take the first one's graph")
+	}
+	after, err := os.Stat(files()[0])
+	if err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("the kept graph was written again: %v", err)
+	}
+	if err := os.WriteFile(files()[0], []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if g := graphs(); g.Ranks != 3 || len(g.Links) != 3 {
+		t.Errorf("after a broken file: %v", g)
+	}
+}
+
+// TestNoTopoCache: the launcher's --no-topo-cache neither reads nor writes.
+func TestNoTopoCache(t *testing.T) {
+	dir := t.TempDir()
+	job := newFakeJob(2)
+	for _, err := range job.run(t, func(w *fakeWorld) error {
+		w.settings = map[string]string{"no-topo-cache": "1"}
+		c, err := New(t.Context(), w, overMem, WithTopoCache(dir))
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("the cache holds %v, %v; want nothing", entries, err)
+	}
+}
+
+// TestCallsDoNotAllocate: after a call of each kind, calls allocate nothing.
+func TestCallsDoNotAllocate(t *testing.T) {
+	const size, calls = 4, 200
+	var before, after runtime.MemStats
+	mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+		ctx := t.Context()
+		small, big := make([]float32, 2), make([]float32, 100_000)
+		all := func() error {
+			for _, x := range [][]float32{small, big} {
+				if err := errors.Join(
+					AllReduce(ctx, c, x, x, Avg), Broadcast(ctx, c, x, x, 1), Reduce(ctx, c, x, x, Sum, 2), Barrier(ctx, c)); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		for range 3 {
+			if err := all(); err != nil {
+				return err
+			}
+		}
+		if c.Rank() == 0 {
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+		}
+		for range calls {
+			if err := all(); err != nil {
+				return err
+			}
+		}
+		if c.Rank() == 0 {
+			runtime.ReadMemStats(&after)
+		}
+		return nil
+	}, WithGraph(topo.UniformGraph(size)))
+	// The runtime and the in-process bells allocate now and then; a call that
+	// allocates does so at least size*calls times.
+	if got := after.Mallocs - before.Mallocs; got > size*calls/2 {
+		t.Errorf("%d allocations in %d calls", got, 8*size*calls)
+	}
+}

@@ -1,0 +1,98 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/probe"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
+)
+
+// Option changes how New makes a communicator. All ranks must give the same
+// options; New compares them.
+type Option func(*config)
+
+// WithGraph makes plans for g instead of measuring the links. g must have as
+// many ranks as the World.
+func WithGraph(g *topo.Graph) Option { return func(c *config) { c.graph = g } }
+
+// WithSlots sets the number of slots of each link (a power of two, at least 2)
+// and their size in bytes (a multiple of 64). The default follows from the
+// number of ranks: about 4 MiB of links per rank.
+func WithSlots(slots, bytes int) Option {
+	return func(c *config) { c.slots, c.slotBytes = slots, bytes }
+}
+
+// WithStallReport calls report about every d while a call does not get on; 0
+// turns the reports off. The default writes a line to standard error every
+// ten seconds.
+func WithStallReport(d time.Duration) Option { return func(c *config) { c.stall = d } }
+
+// WithTopoCache keeps measured graphs in dir instead of the user's cache
+// directory; "" measures anew and keeps nothing.
+func WithTopoCache(dir string) Option {
+	return func(c *config) { c.cache = &probe.Cache{Dir: dir} }
+}
+
+// connector opens the links of a layout between the ranks of a World.
+type connector func(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error)
+
+type config struct {
+	graph            *topo.Graph
+	slots, slotBytes int
+	multiFrom        int // bytes from which AllReduce uses all trees; -1: by estimate
+	stall            time.Duration
+	cache            *probe.Cache
+	cores            int
+	connect          connector
+}
+
+func defaults() config {
+	return config{
+		multiFrom: -1,
+		stall:     10 * time.Second,
+		cores:     shm.UsableCores(),
+		connect:   connectShm,
+	}
+}
+
+// digest names the settings that must be the same on all ranks.
+func (c *config) digest() string {
+	graph := "measured"
+	if c.graph != nil {
+		graph = c.graph.Digest()
+	}
+	return fmt.Sprintf("slots=%dx%d multi-from=%d graph=%s", c.slots, c.slotBytes, c.multiFrom, graph)
+}
+
+// topoCache returns where measured graphs are kept, nil for nowhere. A user
+// without a cache directory is no reason to fail.
+func (c *config) topoCache(w World) *probe.Cache {
+	if w.Setting("no-topo-cache") != "" {
+		return nil
+	}
+	if c.cache != nil {
+		if c.cache.Dir == "" {
+			return nil
+		}
+		return c.cache
+	}
+	cache, err := probe.UserCache()
+	if err != nil {
+		return nil
+	}
+	return &cache
+}
+
+func connectShm(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+	return shm.Connect(ctx, shm.Config{
+		Rank:     w.Rank(),
+		Layout:   layout,
+		Key:      w.DeriveKey("shm " + purpose),
+		JobID:    w.JobID(),
+		Exchange: w.AllGather,
+	})
+}

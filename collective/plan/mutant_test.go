@@ -1,0 +1,257 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// A plan that went wrong in a single step must never pass Verify. The test
+// makes every such mutant of every plan over some trees, rings and hierarchies
+// of 2..9 ranks:
+//
+//   - a step left out, done twice, or changed for its neighbour,
+//   - another rank in From or To,
+//   - another buffer in Src or Dst,
+//   - another Op, with every way to fill the fields which the new Op needs.
+//
+// A mutant that Verify takes must be one of the two that do the same as the
+// plan (see harmless).
+func TestVerifyRejectsEveryMutant(t *testing.T) {
+	for n := 2; n <= 9; n++ {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			mutants, equal := 0, 0
+			seen := make(map[string]bool)
+			for _, p := range mutantPlans(t, n) {
+				m, e := checkMutants(t, p, seen)
+				mutants += m
+				equal += e
+			}
+			t.Logf("%d mutants rejected, %d harmless ones taken", mutants, equal)
+			if mutants < 1000 || equal == 0 && n > 2 {
+				t.Errorf("%d mutants and %d harmless ones: the test has lost its subject", mutants, equal)
+			}
+		})
+	}
+}
+
+// mutantPlans returns plans of every kind and form over n ranks.
+func mutantPlans(t *testing.T, n int) []*Plan {
+	var plans []*Plan
+	keep := func(p *Plan, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans = append(plans, p)
+	}
+	ring := rand.New(rand.NewPCG(1, uint64(n))).Perm(n)
+	g := topo.UniformGraph(n)
+	h := unevenHierarchy(n)
+	for _, kind := range allKinds {
+		keep(FromRings(kind, [][]int{ring}, nil, n/2, Options{}))
+		for _, form := range []Form{Single, Split} {
+			if form == Split && !kind.bothWays() {
+				continue // the same as Single
+			}
+			keep(Hierarchical(kind, g, h, n-1, Options{Form: form}))
+			trees := mutantTrees(n)
+			if kind.HasParts() {
+				trees = trees[2:] // n lanes each; hung from any rank, they have chains and stars too
+			}
+			for _, tree := range trees {
+				keep(FromTrees(kind, []topo.Tree{tree}, nil, Options{Form: form}))
+			}
+		}
+	}
+	return plans
+}
+
+// unevenHierarchy spreads n ranks over hosts of one, two and three ranks with a
+// chain or a star in each, which a binary tree joins.
+func unevenHierarchy(n int) *Hierarchy {
+	h := &Hierarchy{}
+	for next := 0; next < n; {
+		size := min(1+len(h.Hosts)%3, n-next)
+		h.Hosts = append(h.Hosts, ranks(n)[next:next+size])
+		next += size
+		h.Local = append(h.Local, mutantTrees(size)[:2])
+	}
+	h.Between = mutantTrees(len(h.Hosts))[2:3]
+	return h
+}
+
+// mutantTrees returns trees of different shapes and roots: a chain, a star, a
+// binary tree and a binomial one.
+func mutantTrees(n int) []topo.Tree {
+	chain := topo.Tree{Parent: make([]int, n)}
+	star := topo.Tree{Parent: make([]int, n)}
+	binary := topo.Tree{Parent: make([]int, n)}
+	binomial := topo.Tree{Parent: make([]int, n)}
+	for v := range n {
+		chain.Parent[v] = v - 1
+		binary.Parent[v] = (v+1)/2 - 1
+		binomial.Parent[v] = v & (v - 1)
+	}
+	star.Parent[0], binomial.Parent[0] = -1, -1
+	return []topo.Tree{chain.Shift(n / 2), star.Shift(1), binary, binomial.Shift(n - 1)}
+}
+
+// checkMutants tries all mutants of p and returns how many Verify rejected and
+// how many harmless ones it took. Of each it runs the lane that it is in: Verify
+// looks at every lane by itself, and the others are right. A lane that was in
+// another plan too, in the same role, is not tried again.
+func checkMutants(t *testing.T, p *Plan, seen map[string]bool) (rejected, equal int) {
+	if err := Verify(p, 2); err != nil {
+		t.Fatalf("%v\n%v", err, p)
+	}
+	for lane := range p.Lanes {
+		kind, root := p.role(lane)
+		if kind == Barrier {
+			kind = AllReduce // the same to Verify
+		}
+		what := fmt.Sprint(kind, root, p.Lanes[lane].Tracks)
+		if seen[what] {
+			continue
+		}
+		seen[what] = true
+		r, e := checkLane(t, p, lane)
+		rejected += r
+		equal += e
+	}
+	return rejected, equal
+}
+
+func checkLane(t *testing.T, p *Plan, lane int) (rejected, equal int) {
+	for ti := range p.Lanes[lane].Tracks {
+		track := &p.Lanes[lane].Tracks[ti]
+		steps := track.Steps
+		for _, m := range mutations(p, track.Rank, steps) {
+			track.Steps = m.steps
+			err := p.validateLane(lane)
+			if err == nil {
+				err = p.verifyLane(lane, 2)
+			}
+			var verify *VerifyError
+			switch {
+			case m.harmless && err != nil:
+				t.Errorf("%v, but %s of step %d does the same:\n%v", err, m.what, m.at, p)
+			case !m.harmless && err == nil:
+				t.Errorf("Verify takes %s of step %d in track %d of lane %d:\n%v", m.what, m.at, ti, lane, p)
+			case err != nil && !errors.As(err, &verify):
+				t.Errorf("%v is a %T", err, err)
+			case m.harmless:
+				equal++
+			default:
+				rejected++
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+		}
+		track.Steps = steps
+	}
+	return rejected, equal
+}
+
+// harmless reports whether steps a and b, one after the other, do the same the
+// other way round: both send from one buffer to different ranks, or copy it;
+// or both add what different ranks sent to one buffer. The second way a sum
+// may round differently, but its symbols are the same.
+func harmless(a, b Step) bool {
+	gives := func(s Step) bool { return s.Op == Send || s.Op == Copy }
+	adds := func(s Step) bool { return s.Op == RecvReduce && s.Src == s.Dst }
+	return gives(a) && gives(b) && a.Src == b.Src && a.To != b.To ||
+		adds(a) && adds(b) && a.Dst == b.Dst && a.From != b.From
+}
+
+type mutation struct {
+	what     string
+	at       int
+	steps    []Step
+	harmless bool
+}
+
+// mutations returns all mutants of the steps of one track.
+func mutations(p *Plan, rank int, steps []Step) []mutation {
+	var all []mutation
+	add := func(what string, at int, m []Step, harmless bool) {
+		all = append(all, mutation{what, at, m, harmless})
+	}
+	for i, s := range steps {
+		add("deletion", i, slices.Delete(slices.Clone(steps), i, i+1), false)
+		add("repetition", i, slices.Insert(slices.Clone(steps), i, s), false)
+		if i+1 < len(steps) {
+			m := slices.Clone(steps)
+			m[i], m[i+1] = m[i+1], m[i]
+			add("exchange", i, m, harmless(s, steps[i+1]))
+		}
+		for _, other := range replacements(p, rank, s) {
+			m := slices.Clone(steps)
+			m[i] = other
+			add("replacement", i, m, false)
+		}
+	}
+	return all
+}
+
+// replacements returns all steps that differ from s in one field, or in the Op
+// and the fields that the new one needs.
+func replacements(p *Plan, rank int, s Step) []Step {
+	var all []Step
+	for r := int32(-1); r <= int32(p.Size); r++ {
+		from, to := s, s
+		from.From, to.To = r, r
+		all = append(all, from, to)
+	}
+	for b := None; b <= Tmp+1; b++ {
+		src, dst := s, s
+		src.Src, dst.Dst = b, b
+		all = append(all, src, dst)
+	}
+	for op := Op(0); op <= Copy+1; op++ {
+		plain := s
+		plain.Op = op
+		all = append(all, plain)
+		all = append(all, refitted(p, rank, s, op)...)
+	}
+	return slices.DeleteFunc(all, func(other Step) bool { return other == s })
+}
+
+// refitted returns all steps with the given op which keep what s has and op
+// needs too.
+func refitted(p *Plan, rank int, s Step, op Op) []Step {
+	if !op.valid() {
+		return nil
+	}
+	keep := func(used bool, have int32, choices []int32) []int32 {
+		switch {
+		case !used:
+			return []int32{-1}
+		case have >= 0:
+			return []int32{have}
+		}
+		return choices
+	}
+	var peers []int32
+	for r := range int32(p.Size) {
+		if int(r) != rank {
+			peers = append(peers, r)
+		}
+	}
+	var all []Step
+	for _, from := range keep(op.Receives(), s.From, peers) {
+		for _, to := range keep(op.Sends(), s.To, peers) {
+			for _, src := range keep(op.Reads(), int32(s.Src)-1, []int32{0, 1, 2}) {
+				for _, dst := range keep(op.Writes(), int32(s.Dst)-1, []int32{1, 2}) {
+					all = append(all, Step{Op: op, Src: Buf(src + 1), Dst: Buf(dst + 1), From: from, To: to})
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,93 @@
+// Package plan holds collectives as data. A Plan says, for every rank, which
+// steps it takes per chunk; three readers understand it: Verify (is it
+// correct?), package sim (what does it cost?) and collective/internal/exec
+// (run it).
+//
+// The package is pure: no I/O, clock, goroutine or global state. The same
+// input gives the same Plan, byte for byte, on every rank. It imports topo
+// only; collective and what lies below it import it. Machine facts and message
+// sizes stay outside: a Plan is the same for 8 bytes and for 1 GB.
+package plan
+
+// Kind is the collective that a Plan performs.
+type Kind uint8
+
+// The kinds. Barrier runs as an AllReduce of nothing. AllGather and
+// ReduceScatter have a message of Size equal parts, part i being rank i's.
+const (
+	AllReduce Kind = iota + 1
+	Reduce
+	Broadcast
+	Barrier
+	AllGather     // every rank gets every part; part i is what rank i gives
+	ReduceScatter // rank i gets part i of the reduction
+)
+
+// Op is what a Step does with one chunk.
+type Op uint8
+
+// The steps. "in" is the window received from From, "out" the window sent to
+// To, "src" and "dst" the chunk in the local buffers named by Src and Dst.
+const (
+	Send               Op = iota + 1 // out = src
+	Recv                             // dst = in
+	RecvReduce                       // dst = src op in
+	RecvReduceSend                   // out = src op in
+	RecvReduceCopySend               // dst = src op in, out = dst
+	RecvCopySend                     // dst = in, out = in
+	Copy                             // dst = src
+)
+
+// Buf names a local buffer of a rank. In and Out have the length of the whole
+// message; they are the same memory when the call is in place. Tmp is one
+// chunk that each Track has for itself and uses anew for every chunk.
+//
+// In an AllGather In is the rank's own part only, and in place it is that part
+// of Out; in a ReduceScatter Out is the rank's own part only, and in place it
+// is that part of In.
+type Buf uint8
+
+// The buffers. A Step that has no use for one holds None there.
+const (
+	None Buf = iota
+	In       // what the caller sends; never written
+	Out      // what the caller receives
+	Tmp      // scratch of one chunk, for a track that has no Out to accumulate in
+)
+
+// Step is one action of one rank on one chunk. From and To are ranks, -1 where
+// the Op has none.
+type Step struct {
+	Op       Op
+	Src, Dst Buf
+	From, To int32
+}
+
+// Track is a list of steps that one rank runs in order, the whole list once
+// per chunk. Tracks of one rank run side by side.
+type Track struct {
+	Rank  int
+	Steps []Step
+}
+
+// Lane is one tree (or ring) with its share of the message: Weight over the
+// sum of the weights of all lanes. Lanes share nothing but the ranks.
+//
+// Where the message has parts, the lane carries a share of one of them: Weight
+// over the sum of the weights of all lanes of that Part. Lanes stand by rising
+// Part, and every part has one. Elsewhere Part is 0.
+type Lane struct {
+	Part   int
+	Weight float64
+	Tracks []Track
+}
+
+// Plan is a collective as data. The links it uses are FIFOs of bounded slots,
+// identified by (lane, source, destination); no other synchronisation exists.
+type Plan struct {
+	Name  string // how it was built, for people: "tree(root 0)", "trees(8)"
+	Kind  Kind
+	Size  int // ranks
+	Root  int // -1 where the kind has none
+	Lanes []Lane
+}

@@ -1,0 +1,296 @@
+package plan_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/sim"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scenario files should say; commit only a diff that you understand")
+
+// TestScenarios runs the files of testdata. A file is prose: paragraphs of
+// comments, a command with its input, a line of dashes, and what comes out.
+//
+//	graph uniform N            the complete graph of N equal ranks
+//	graph                      the JSON form follows
+//	tree BUILDER ROOT          a tree of the graph by exact, greedy, best or uniform
+//	tree all                   one tree for every root
+//	tree parents P0 P1 …       a tree by hand
+//	tree two-binary            NCCL's two complementary binary trees
+//	plan KIND [split] [W …]    a plan from the trees, with weights
+//	ring KIND R0 R1 …          a plan from a ring; its first rank is the root
+//	hierarchy KIND [split]     chains from every rank inside the hosts of the
+//	                           graph, two complementary binary trees between them
+//	without T S                the plan, step S of track T of lane 0 left out
+//	exchange T S               …, steps S and S+1 exchanged
+//	shares COUNT QUANTUM       where the lanes begin in a message
+//	verify SLOTS               what Verify says of the plan
+//	price BYTES [NAME=VALUE …] what the plan costs on the graph, on a machine
+//	                           with slots, slot (bytes), message and step (us)
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenario files: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { runFile(t, file) })
+	}
+}
+
+func runFile(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s scenario
+	var out []string
+	for _, block := range strings.Split(strings.TrimRight(string(text), "\n"), "\n\n") {
+		head, want, ok := strings.Cut(block+"\n", "\n----\n")
+		if !ok {
+			out = append(out, block) // a comment on its own
+			continue
+		}
+		var lines []string
+		for _, line := range strings.Split(head, "\n") {
+			if !strings.HasPrefix(line, "#") {
+				lines = append(lines, line)
+			}
+		}
+		got := s.run(strings.Fields(lines[0]), strings.Join(lines[1:], "\n"))
+		got = strings.TrimRight(got, "\n") + "\n"
+		if got != want && !*rewrite {
+			t.Errorf("%s: %s\ngot\n%swant\n%s", file, lines[0], got, want)
+		}
+		out = append(out, head+"\n----\n"+strings.TrimRight(got, "\n"))
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// scenario is what the commands of one file have made so far.
+type scenario struct {
+	graph *topo.Graph
+	trees []topo.Tree
+	plan  *plan.Plan
+}
+
+// run does one command and returns what it prints.
+func (s *scenario) run(words []string, input string) string {
+	var text string
+	var err error
+	switch words[0] {
+	case "graph":
+		text, err = s.runGraph(words[1:], input)
+	case "tree":
+		text, err = s.runTree(words[1:])
+	case "plan":
+		text, err = s.runPlan(words[1:])
+	case "ring":
+		text, err = s.runRing(words[1:])
+	case "hierarchy":
+		text, err = s.runHierarchy(words[1:])
+	case "without", "exchange":
+		text = s.damage(words[0], numbers(words[1:]))
+	case "shares":
+		text = s.shares(numbers(words[1:]))
+	case "price":
+		text, err = s.price(words[1:])
+	case "verify":
+		if err = plan.Verify(s.plan, numbers(words[1:])[0]); err == nil {
+			text = "ok"
+		}
+	default:
+		err = fmt.Errorf("unknown command %q", words[0])
+	}
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+func (s *scenario) runGraph(words []string, input string) (string, error) {
+	g, err := topo.ParseGraph([]byte(input))
+	if len(words) > 0 {
+		g, err = topo.UniformGraph(numbers(words[1:])[0]), nil
+	}
+	if err != nil {
+		return "", err
+	}
+	s.graph = g
+	return g.String(), nil
+}
+
+func (s *scenario) runTree(words []string) (string, error) {
+	var t topo.Tree
+	var err error
+	rest := numbers(words[1:])
+	switch words[0] {
+	case "exact":
+		t, err = tree.Exact(s.graph, rest[0])
+	case "greedy":
+		t, err = tree.Greedy(s.graph, rest[0])
+	case "best":
+		t, err = tree.Best(s.graph, rest[0])
+	case "uniform":
+		t = tree.Uniform(s.graph.Ranks, rest[0])
+	case "parents":
+		t = topo.Tree{Root: slices.Index(rest, -1), Parent: rest}
+	case "all", "two-binary":
+		if words[0] == "all" {
+			s.trees, err = tree.All(s.graph)
+		} else {
+			two := tree.DoubleBinary(s.graph.Ranks, tree.Current)
+			s.trees = two[:]
+		}
+		text := ""
+		for _, t := range s.trees {
+			text += t.String()
+		}
+		return text, err
+	}
+	s.trees = []topo.Tree{t}
+	if err != nil {
+		return "", err
+	}
+	return t.String() + s.weight(t), nil
+}
+
+func (s *scenario) weight(t topo.Tree) string {
+	if s.graph == nil {
+		return ""
+	}
+	return fmt.Sprintf("weight %g\n", t.Weight(s.graph))
+}
+
+func (s *scenario) runPlan(words []string) (string, error) {
+	var kind plan.Kind
+	if err := kind.UnmarshalText([]byte(words[0])); err != nil {
+		return "", err
+	}
+	var opt plan.Options
+	words = words[1:]
+	if len(words) > 0 && words[0] == "split" {
+		opt.Form = plan.Split
+		words = words[1:]
+	}
+	var weights []float64
+	for _, w := range numbers(words) {
+		weights = append(weights, float64(w))
+	}
+	var err error
+	if s.plan, err = plan.FromTrees(kind, s.trees, weights, opt); err != nil {
+		return "", err
+	}
+	return s.plan.String(), nil
+}
+
+func (s *scenario) runRing(words []string) (string, error) {
+	var kind plan.Kind
+	if err := kind.UnmarshalText([]byte(words[0])); err != nil {
+		return "", err
+	}
+	ring := numbers(words[1:])
+	var err error
+	if s.plan, err = plan.FromRings(kind, [][]int{ring}, nil, ring[0], plan.Options{}); err != nil {
+		return "", err
+	}
+	return s.plan.String(), nil
+}
+
+func (s *scenario) runHierarchy(words []string) (string, error) {
+	var kind plan.Kind
+	if err := kind.UnmarshalText([]byte(words[0])); err != nil {
+		return "", err
+	}
+	var opt plan.Options
+	if len(words) > 1 && words[1] == "split" {
+		opt.Form = plan.Split
+	}
+	h := &plan.Hierarchy{Hosts: plan.Hosts(s.graph)}
+	for _, ranks := range h.Hosts {
+		chain := topo.Tree{Parent: make([]int, len(ranks))}
+		for v := range ranks {
+			chain.Parent[v] = v - 1
+		}
+		var local []topo.Tree
+		for root := range ranks {
+			local = append(local, chain.Shift(root))
+		}
+		h.Local = append(h.Local, local)
+	}
+	two := tree.DoubleBinary(len(h.Hosts), tree.Current)
+	h.Between = two[:]
+	var err error
+	if s.plan, err = plan.Hierarchical(kind, s.graph, h, 0, opt); err != nil {
+		return "", err
+	}
+	return s.plan.String(), nil
+}
+
+func (s *scenario) damage(how string, at []int) string {
+	track := &s.plan.Lanes[0].Tracks[at[0]]
+	steps := slices.Clone(track.Steps)
+	if how == "without" {
+		steps = slices.Delete(steps, at[1], at[1]+1)
+	} else {
+		steps[at[1]], steps[at[1]+1] = steps[at[1]+1], steps[at[1]]
+	}
+	track.Steps = steps
+	return s.plan.String()
+}
+
+func (s *scenario) shares(n []int) string {
+	var b strings.Builder
+	cuts := s.plan.Cuts()
+	for i := range s.plan.Lanes {
+		fmt.Fprintf(&b, "lane %d: %d..%d\n", i, plan.CutAt(int64(n[0]), cuts[i], int64(n[1])), plan.CutAt(int64(n[0]), cuts[i+1], int64(n[1])))
+	}
+	return b.String()
+}
+
+func (s *scenario) price(words []string) (string, error) {
+	var m sim.Machine
+	for _, w := range words[1:] {
+		name, value, _ := strings.Cut(w, "=")
+		v := numbers([]string{value})[0]
+		switch name {
+		case "slots":
+			m.Slots = v
+		case "slot":
+			m.SlotBytes, m.MinChunk = v, v
+		case "message":
+			m.MessageUs = float64(v)
+		case "step":
+			m.StepUs = float64(v)
+		default:
+			return "", fmt.Errorf("unknown constant %q", name)
+		}
+	}
+	r, err := sim.Price(s.plan, s.graph, int64(numbers(words[:1])[0]), m)
+	return r.String(), err
+}
+
+func numbers(words []string) []int {
+	var out []int
+	for _, w := range words {
+		n, err := strconv.Atoi(w)
+		if err != nil {
+			panic(err)
+		}
+		out = append(out, n)
+	}
+	return out
+}

@@ -1,0 +1,75 @@
+package plan
+
+import (
+	"math"
+	"math/bits"
+)
+
+// Cuts returns where the lanes' shares of a message begin and end: lane i has
+// what lies from at[i] to at[i+1], in units of 1/2^32 of the message. Where the
+// message has parts, the unit is 1/2^32 of a part, and part k begins at k*2^32.
+// p must be valid.
+//
+// The weights become integers once, by steps that are exact on every machine,
+// so that all ranks cut at the same places.
+func (p *Plan) Cuts() (at []uint64) {
+	if len(p.Lanes) == 0 {
+		panic("plan: cuts of a plan without lanes")
+	}
+	at = make([]uint64, 1, len(p.Lanes)+1)
+	for from := 0; from < len(p.Lanes); {
+		upTo := from
+		for upTo < len(p.Lanes) && p.Lanes[upTo].Part == p.Lanes[from].Part {
+			upTo++
+		}
+		at = appendCuts(at, p.Lanes[from:upTo])
+		from = upTo
+	}
+	return at
+}
+
+// appendCuts appends where each of the lanes that share a part ends.
+func appendCuts(at []uint64, lanes []Lane) []uint64 {
+	most := 0.0
+	for _, l := range lanes {
+		most = max(most, l.Weight)
+	}
+	sums := make([]uint64, len(lanes))
+	total := uint64(0)
+	for i, l := range lanes {
+		total += uint64(math.Ldexp(l.Weight/most, 32)) // at most MaxLanes * 2^32
+		sums[i] = total
+	}
+	begin := at[len(at)-1]
+	for _, sum := range sums {
+		hi, lo := bits.Mul64(sum, 1<<32)
+		cut, _ := bits.Div64(hi, lo, total)
+		at = append(at, begin+cut)
+	}
+	return at
+}
+
+// CutAt returns where cut, a value of Cuts, lies in a message of count
+// elements, or of parts of count elements each: at the nearest multiple of
+// quantum within the part, or at the part's end. count is >= 0, quantum >= 1.
+// Neighbouring lanes meet, and the last one ends where the message does.
+func CutAt(count int64, cut uint64, quantum int64) int64 {
+	if cut > 1<<32 {
+		part := int64(cut>>32) * count
+		return part + CutAt(count, cut&(1<<32-1), quantum)
+	}
+	hi, lo := bits.Mul64(uint64(count), cut)
+	at := int64(hi<<32 | lo>>32) // at most count, as cut is at most 2^32
+	if at == count {
+		return count
+	}
+	rest := at % quantum
+	at -= rest
+	if rest < quantum-rest {
+		return at
+	}
+	if at > count-quantum {
+		return count
+	}
+	return at + quantum
+}

@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"math"
+	"slices"
+)
+
+// symbol stands for a value in a run of Verify: how many times the input of
+// every rank is in it. It is never changed after it was made, so that buffers
+// and messages share it.
+type symbol struct {
+	chunk int
+	parts []part // rising ranks
+}
+
+// part says that the input of rank is in a value so many times, at least once.
+type part struct {
+	rank, times uint32
+}
+
+// input is the symbol of what rank gives to chunk.
+func input(rank, chunk int) *symbol {
+	return &symbol{chunk: chunk, parts: []part{{rank: uint32(rank), times: 1}}}
+}
+
+// plus is the reduction of two symbols of one chunk. Counts stay at their
+// largest value, which is wrong in any result.
+func (s *symbol) plus(t *symbol) *symbol {
+	sum := &symbol{chunk: s.chunk, parts: make([]part, 0, len(s.parts)+len(t.parts))}
+	a, b := s.parts, t.parts
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0].rank < b[0].rank:
+			sum.parts = append(sum.parts, a[0])
+			a = a[1:]
+		case a[0].rank > b[0].rank:
+			sum.parts = append(sum.parts, b[0])
+			b = b[1:]
+		default:
+			times := min(uint64(a[0].times)+uint64(b[0].times), math.MaxUint32)
+			sum.parts = append(sum.parts, part{a[0].rank, uint32(times)})
+			a, b = a[1:], b[1:]
+		}
+	}
+	sum.parts = append(append(sum.parts, a...), b...)
+	return sum
+}
+
+// times is how often the input of rank is in s.
+func (s *symbol) times(rank int) uint32 {
+	i, ok := slices.BinarySearchFunc(s.parts, rank, func(p part, rank int) int { return int(p.rank) - rank })
+	if !ok {
+		return 0
+	}
+	return s.parts[i].times
+}
+
+// cell is one chunk of a local buffer.
+type cell struct {
+	symbol  *symbol // nil: nothing was stored
+	used    bool    // read since it was stored, or not stored by a step
+	writer  int     // the track that stored it, -1 for the caller
+	at      int32   // when, in steps of the writer
+	readers []access
+}
+
+// access is the last time a track read a cell since it was stored.
+type access struct {
+	track int
+	at    int32
+}
+
+// cell returns the cell of track t's current chunk in buffer b.
+func (m *machine) cell(t int, b Buf) *cell {
+	r := &m.tracks[t]
+	switch b {
+	case In:
+		return &m.in[r.rank*m.chunks+r.chunk]
+	case Out:
+		return &m.out[r.rank*m.chunks+r.chunk]
+	}
+	return &r.tmp
+}
+
+// load reads buffer b for track t.
+func (m *machine) load(t int, b Buf) (*symbol, error) {
+	c := m.cell(t, b)
+	if c.symbol == nil {
+		return nil, m.fail(t, Undefined, "reads %v before anything was stored there", b)
+	}
+	if err := m.after(t, b, c.writer, c.at); err != nil {
+		return nil, err
+	}
+	c.used = true
+	if m.clocks {
+		i := slices.IndexFunc(c.readers, func(a access) bool { return a.track == t })
+		if i < 0 {
+			i = len(c.readers)
+			c.readers = append(c.readers, access{track: t})
+		}
+		c.readers[i].at = m.tracks[t].clock[t]
+	}
+	return c.symbol, nil
+}
+
+// store writes buffer b for track t.
+func (m *machine) store(t int, b Buf, s *symbol) error {
+	c := m.cell(t, b)
+	if c.symbol != nil {
+		if err := m.after(t, b, c.writer, c.at); err != nil {
+			return err
+		}
+	}
+	for _, a := range c.readers {
+		if err := m.after(t, b, a.track, a.at); err != nil {
+			return err
+		}
+	}
+	if c.symbol != nil && !c.used {
+		return m.fail(t, DeadStore, "overwrites %v, which nobody has read since it was stored", b)
+	}
+	*c = cell{symbol: s, writer: t, readers: c.readers[:0]}
+	if m.clocks {
+		c.at = m.tracks[t].clock[t]
+	}
+	return nil
+}
+
+// after checks that track other's step number at lies before track t's next
+// step by program order or by chunks delivered.
+func (m *machine) after(t int, b Buf, other int, at int32) error {
+	if other < 0 || other == t || m.tracks[t].clock[other] >= at {
+		return nil
+	}
+	return m.fail(t, Hazard, "touches %v, which track %d of the rank touches too, in no order", b, other)
+}

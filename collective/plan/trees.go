@@ -1,0 +1,223 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Form is how the way up and the way down of an AllReduce share a rank.
+type Form uint8
+
+// The forms. Kinds that go one way only are the same in both.
+const (
+	Single Form = iota // one track: no switching between tracks; for small messages
+	Split              // two tracks on every rank but the root: chunks flow both ways at once; for many chunks
+)
+
+// Options says how FromTrees shapes a Plan. The zero value is the Single form
+// with a name made from the trees.
+type Options struct {
+	Form Form
+	Name string // Plan.Name; empty: made from the trees
+}
+
+// FromTrees builds the collective kind over trees, one lane each, with the
+// share weights[i] of the message on trees[i]; nil weights are equal. All
+// trees span the same ranks; for Reduce and Broadcast they have the same root.
+// For AllGather and ReduceScatter every tree has a lane per part, in which it
+// hangs from the rank whose part it is: the root it comes with does not matter.
+//
+// Upwards a rank reduces its children in the order of topo.Tree.Children, the
+// last one straight into the window of its parent. Downwards it serves them in
+// the reverse order: the deepest subtree first.
+func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*Plan, error) {
+	if !kind.valid() {
+		return nil, fmt.Errorf("plan: cannot build %v from trees", kind)
+	}
+	if len(trees) == 0 {
+		return nil, fmt.Errorf("plan: %v from no trees", kind)
+	}
+	if weights != nil && len(weights) != len(trees) {
+		return nil, fmt.Errorf("plan: %d weights for %d trees", len(weights), len(trees))
+	}
+	p := &Plan{Name: opt.Name, Kind: kind, Size: len(trees[0].Parent), Root: -1}
+	if p.Name == "" {
+		p.Name = treesName(kind, trees, opt.Form)
+	}
+	if kind.HasRoot() {
+		p.Root = trees[0].Root
+	}
+	for i, t := range trees {
+		if err := t.Validate(p.Size); err != nil {
+			return nil, fmt.Errorf("plan: tree %d: %w", i, err)
+		}
+		if kind.HasRoot() && t.Root != p.Root {
+			return nil, fmt.Errorf("plan: tree %d has root %d, tree 0 has %d: a %v needs one root", i, t.Root, p.Root, kind)
+		}
+	}
+	err := p.addLanes(len(trees), weights, func(i, part int) []Track {
+		t := trees[i]
+		switch kind {
+		case AllGather:
+			return treeTracks(Broadcast, rehang(t, part), opt.Form)
+		case ReduceScatter:
+			return treeTracks(Reduce, rehang(t, part), opt.Form)
+		}
+		return treeTracks(kind, t, opt.Form)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// addLanes gives an empty plan n lanes for every part, with the tracks that
+// build returns, and validates it.
+func (p *Plan) addLanes(n int, weights []float64, build func(i, part int) []Track) error {
+	parts := 1
+	if p.Kind.HasParts() {
+		parts = p.Size
+	}
+	if n > MaxLanes/parts {
+		return fmt.Errorf("plan %s: %d lanes for each of %d parts, want at most %d in all", p.Name, n, parts, MaxLanes)
+	}
+	for part := range parts {
+		for i := range n {
+			w := 1.0
+			if weights != nil {
+				w = weights[i]
+			}
+			p.Lanes = append(p.Lanes, Lane{Part: part, Weight: w, Tracks: build(i, part)})
+		}
+	}
+	return p.Validate()
+}
+
+// rehang returns t as it hangs when root holds it: the same links, turned on
+// the way from there to the old root. Rounds do not survive that.
+func rehang(t topo.Tree, root int) topo.Tree {
+	if root == t.Root {
+		return t
+	}
+	out := topo.Tree{Root: root, Parent: slices.Clone(t.Parent), Note: t.Note}
+	for child, v := -1, root; v >= 0; {
+		up := t.Parent[v]
+		out.Parent[v] = child
+		child, v = v, up
+	}
+	return out
+}
+
+func treesName(kind Kind, trees []topo.Tree, form Form) string {
+	name := fmt.Sprintf("trees(%d)", len(trees))
+	if len(trees) == 1 && kind.HasParts() {
+		name = "tree"
+	} else if len(trees) == 1 {
+		name = fmt.Sprintf("tree(root %d)", trees[0].Root)
+	}
+	if form == Split && kind.bothWays() {
+		name += " split"
+	}
+	return name
+}
+
+// treeTracks returns the tracks of one lane, by rank, the way up before the
+// way down.
+func treeTracks(kind Kind, t topo.Tree, form Form) []Track {
+	n := len(t.Parent)
+	if n == 1 {
+		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
+	}
+	children := t.Children()
+	var tracks []Track
+	for v := range n {
+		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v]}
+		switch {
+		case kind == Reduce:
+			acc := Tmp
+			if v == t.Root {
+				acc = Out
+			}
+			tracks = append(tracks, Track{v, node.up(acc)})
+		case kind == Broadcast:
+			tracks = append(tracks, Track{v, node.down(In)})
+		case v == t.Root:
+			tracks = append(tracks, Track{v, node.turn()})
+		case form == Split:
+			tracks = append(tracks, Track{v, node.up(Out)}, Track{v, node.down(None)})
+		default:
+			tracks = append(tracks, Track{v, append(node.up(Out), node.down(None)...)})
+		}
+	}
+	return tracks
+}
+
+// treeNode is one rank's place in a tree of at least two ranks.
+type treeNode struct {
+	rank     int
+	parent   int32 // -1 at the root
+	children []int // in the order in which they are reduced
+}
+
+// up gathers the children into acc and hands the sum to the parent; at the
+// root it stays in acc.
+func (v treeNode) up(acc Buf) []Step {
+	if len(v.children) == 0 {
+		return []Step{sendStep(In, v.parent)}
+	}
+	steps := v.gather(acc)
+	if v.parent >= 0 {
+		last := &steps[len(steps)-1]
+		*last = Step{Op: RecvReduceSend, Src: last.Src, From: last.From, To: v.parent}
+	}
+	return steps
+}
+
+// gather reduces every child into acc: the first onto In, the rest onto acc.
+func (v treeNode) gather(acc Buf) []Step {
+	var steps []Step
+	src := In
+	for _, c := range v.children {
+		steps = append(steps, Step{Op: RecvReduce, Src: src, Dst: acc, From: int32(c), To: -1})
+		src = acc
+	}
+	return steps
+}
+
+// turn is the root of an AllReduce: the last child's chunk completes the sum,
+// which leaves for the same child at once, then for the others.
+func (v treeNode) turn() []Step {
+	steps := v.gather(Out)
+	last := &steps[len(steps)-1]
+	*last = Step{Op: RecvReduceCopySend, Src: last.Src, Dst: Out, From: last.From, To: last.From}
+	return append(steps, v.serve(Out, len(v.children)-1)...)
+}
+
+// down takes the result from the parent and hands it on. At the root, which
+// has no parent, it comes from the buffer root.
+func (v treeNode) down(root Buf) []Step {
+	k := len(v.children)
+	switch {
+	case v.parent < 0:
+		return append(v.serve(root, k), copyStep())
+	case k == 0:
+		return []Step{{Op: Recv, Dst: Out, From: v.parent, To: -1}}
+	}
+	first := Step{Op: RecvCopySend, Dst: Out, From: v.parent, To: int32(v.children[k-1])}
+	return append([]Step{first}, v.serve(Out, k-1)...)
+}
+
+// serve sends src to the first k children, the last of them first.
+func (v treeNode) serve(src Buf, k int) []Step {
+	var steps []Step
+	for i := k - 1; i >= 0; i-- {
+		steps = append(steps, sendStep(src, int32(v.children[i])))
+	}
+	return steps
+}
+
+func sendStep(src Buf, to int32) Step { return Step{Op: Send, Src: src, From: -1, To: to} }
+
+func copyStep() Step { return Step{Op: Copy, Src: In, Dst: Out, From: -1, To: -1} }

@@ -1,0 +1,219 @@
+package plan
+
+import (
+	"fmt"
+	"math"
+)
+
+// Limits of a Plan, checked before any of it is used as a size.
+const (
+	MaxRanks = 1 << 16
+	MaxLanes = 1 << 12
+)
+
+// Reason is the kind of a VerifyError.
+type Reason string
+
+// The reasons for which Verify rejects a Plan.
+const (
+	BadField     Reason = "bad field"      // a rank, buffer, op or weight that no plan may have
+	SharedFIFO   Reason = "shared fifo"    // two tracks at one end of a FIFO
+	Deadlock     Reason = "deadlock"       // ranks that wait for each other
+	WrongOrder   Reason = "wrong order"    // a chunk where another one was due
+	Undefined    Reason = "undefined read" // a buffer read before anything was stored there
+	DeadStore    Reason = "dead store"     // a value stored and never used
+	Hazard       Reason = "hazard"         // two tracks touch one chunk in no order
+	WrongResult  Reason = "wrong result"   // a contribution missing, doubled or too many
+	LeftOver     Reason = "left over"      // chunks sent that nobody takes
+	NotOnTheRank Reason = "no such buffer" // a buffer that the kind does not give to the rank
+)
+
+// VerifyError says what is wrong with a Plan and where. Fields that do not
+// apply are -1.
+type VerifyError struct {
+	Plan    string // its name
+	Reason  Reason
+	Lane    int
+	Rank    int
+	Track   int // index into Lane.Tracks
+	Step    int // index into Track.Steps
+	InPlace bool
+	Text    string
+}
+
+// Error says where in the plan the mistake is, and what it is.
+func (e *VerifyError) Error() string {
+	s := fmt.Sprintf("plan %s: %s", e.Plan, e.Reason)
+	if e.InPlace {
+		s += ", in place"
+	}
+	if e.Lane >= 0 {
+		s += fmt.Sprintf(", lane %d", e.Lane)
+	}
+	if e.Rank >= 0 {
+		s += fmt.Sprintf(", rank %d", e.Rank)
+	}
+	if e.Step >= 0 {
+		s += fmt.Sprintf(" (track %d, step %d)", e.Track, e.Step)
+	}
+	return s + ": " + e.Text
+}
+
+// Validate checks what can be seen without running p: ranks, buffers, ops,
+// weights, and that every FIFO has one track at each end. The error is a
+// *VerifyError.
+func (p *Plan) Validate() error {
+	fail := func(format string, args ...any) error {
+		return &VerifyError{Plan: p.Name, Reason: BadField, Lane: -1, Rank: -1, Track: -1, Step: -1, Text: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case !p.Kind.valid():
+		return fail("%v is no kind of collective", p.Kind)
+	case p.Size < 1 || p.Size > MaxRanks:
+		return fail("%d ranks, want 1..%d", p.Size, MaxRanks)
+	case p.Kind.HasRoot() && (p.Root < 0 || p.Root >= p.Size):
+		return fail("root %d is not a rank of 0..%d", p.Root, p.Size-1)
+	case !p.Kind.HasRoot() && p.Root != -1:
+		return fail("root %d, but %v has none: want -1", p.Root, p.Kind)
+	case len(p.Lanes) < 1 || len(p.Lanes) > MaxLanes:
+		return fail("%d lanes, want 1..%d", len(p.Lanes), MaxLanes)
+	}
+	if text := p.checkParts(); text != "" {
+		return fail("%s", text)
+	}
+	for i := range p.Lanes {
+		if err := p.validateLane(i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkParts returns why the lanes do not carry the parts of the message, or
+// "".
+func (p *Plan) checkParts() string {
+	due, last := 0, 0
+	if p.Kind.HasParts() {
+		due, last = -1, p.Size-1
+	}
+	for i, l := range p.Lanes {
+		if l.Part < 0 || l.Part > last || l.Part != due && l.Part != due+1 {
+			return fmt.Sprintf("lane %d carries part %d: want rising parts 0..%d, none left out", i, l.Part, last)
+		}
+		due = l.Part
+	}
+	if due != last {
+		return fmt.Sprintf("no lane carries part %d of %d", due+1, p.Size)
+	}
+	return ""
+}
+
+func (p *Plan) validateLane(lane int) error {
+	l := &p.Lanes[lane]
+	fail := func(track, step int, reason Reason, format string, args ...any) error {
+		e := &VerifyError{Plan: p.Name, Reason: reason, Lane: lane, Rank: -1, Track: track, Step: step, Text: fmt.Sprintf(format, args...)}
+		if track >= 0 {
+			e.Rank = l.Tracks[track].Rank
+		}
+		return e
+	}
+	if !(l.Weight > 0) || math.IsInf(l.Weight, 0) {
+		return fail(-1, -1, BadField, "weight %v, want a finite number > 0", l.Weight)
+	}
+	if len(l.Tracks) == 0 {
+		return fail(-1, -1, BadField, "the lane has no tracks")
+	}
+	kind, root := p.role(lane)
+	ends := make(map[fifoEnd]int) // which track owns it
+	for t, tr := range l.Tracks {
+		if tr.Rank < 0 || tr.Rank >= p.Size {
+			return fail(-1, -1, BadField, "track %d belongs to rank %d, want 0..%d", t, tr.Rank, p.Size-1)
+		}
+		if len(tr.Steps) == 0 {
+			return fail(t, -1, BadField, "track %d has no steps", t)
+		}
+		for i, s := range tr.Steps {
+			if reason, text := p.checkStep(kind, root, tr.Rank, s); text != "" {
+				return fail(t, i, reason, "%s", text)
+			}
+			for _, end := range fifoEnds(tr.Rank, s) {
+				if owner, ok := ends[end]; ok && owner != t {
+					return fail(t, i, SharedFIFO, "%v, but track %d does so already: a FIFO has one owner at each end", end, owner)
+				}
+				ends[end] = t
+			}
+		}
+	}
+	return nil
+}
+
+// checkStep returns why rank cannot have step s in a lane with the given role,
+// or "".
+func (p *Plan) checkStep(kind Kind, root, rank int, s Step) (Reason, string) {
+	if !s.Op.valid() {
+		return BadField, fmt.Sprintf("%v is no op", s.Op)
+	}
+	u := opUses[s.Op]
+	for _, end := range []struct {
+		name string
+		used bool
+		rank int32
+	}{{"From", u.from, s.From}, {"To", u.to, s.To}} {
+		switch {
+		case !end.used && end.rank != -1:
+			return BadField, fmt.Sprintf("%v has no %s, but it is %d: want -1", s.Op, end.name, end.rank)
+		case end.used && (end.rank < 0 || int(end.rank) >= p.Size):
+			return BadField, fmt.Sprintf("%s is rank %d, want 0..%d", end.name, end.rank, p.Size-1)
+		case end.used && int(end.rank) == rank:
+			return BadField, fmt.Sprintf("%s is the rank itself", end.name)
+		}
+	}
+	switch {
+	case !s.Src.valid() || !s.Dst.valid():
+		return BadField, fmt.Sprintf("%v or %v is no buffer", s.Src, s.Dst)
+	case u.src != (s.Src != None):
+		return BadField, fmt.Sprintf("%v with source %v", s.Op, s.Src)
+	case u.dst != (s.Dst != None):
+		return BadField, fmt.Sprintf("%v with destination %v", s.Op, s.Dst)
+	case s.Dst == In:
+		return BadField, "writes In, which belongs to the caller"
+	case kind == Reduce && rank != root && (s.Src == Out || s.Dst == Out):
+		return NotOnTheRank, fmt.Sprintf("uses Out, which only %s has (%v)", p.owner(root), p.Kind)
+	case kind == Broadcast && rank != root && s.Src == In:
+		return NotOnTheRank, fmt.Sprintf("uses In, which only %s has (%v)", p.owner(root), p.Kind)
+	}
+	return "", ""
+}
+
+// owner names the rank which alone has a buffer.
+func (p *Plan) owner(rank int) string {
+	if p.Kind.HasParts() {
+		return fmt.Sprintf("rank %d, whose part it is,", rank)
+	}
+	return fmt.Sprintf("root %d", rank)
+}
+
+// fifoEnd is one end of the FIFO src -> dst within a lane.
+type fifoEnd struct {
+	src, dst int32
+	sending  bool
+}
+
+func (e fifoEnd) String() string {
+	if e.sending {
+		return fmt.Sprintf("sends from %d to %d", e.src, e.dst)
+	}
+	return fmt.Sprintf("receives from %d at %d", e.src, e.dst)
+}
+
+// fifoEnds returns the ends that step s of rank holds.
+func fifoEnds(rank int, s Step) []fifoEnd {
+	var ends []fifoEnd
+	if s.Op.Receives() {
+		ends = append(ends, fifoEnd{s.From, int32(rank), false})
+	}
+	if s.Op.Sends() {
+		ends = append(ends, fifoEnd{int32(rank), s.To, true})
+	}
+	return ends
+}

@@ -1,0 +1,91 @@
+package sim
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Machine has the constants of what runs a plan. Times are in microseconds,
+// rates in GB/s (1e9 bytes). The zero value runs whole messages on links that
+// cost what the Graph says, and nothing else.
+type Machine struct {
+	Name string // for people
+
+	// Chunks, as package exec cuts them.
+	Slots     int // chunks that a FIFO holds; 0: no limit
+	SlotBytes int // largest chunk, a multiple of 64 bytes; 0: a lane's share is one chunk
+	MinChunk  int // a share is cut into at least four chunks, unless they became smaller than this
+
+	// A call.
+	IssueUs  float64 // operation i is issued i times this after the first
+	LaunchUs float64 // from when a rank may begin an operation to its first step
+	InFlight int     // operations that a rank works on at a time, in the order of their issue; 0: all
+
+	// A step.
+	StepUs    float64 // without its bytes
+	ReduceGBs float64 // bytes of result of a step that reduces; 0: at no cost
+	CopyGBs   float64 // bytes of a step that stores without reducing; 0: at no cost
+	Workers   int     // steps that a rank takes at a time; 0: one on every track
+	Cores     int     // steps that a host takes at a time; 0: as many as its ranks want
+	Inline    bool    // the step itself moves the bytes over the link and lasts until they are there
+
+	// A chunk on a link.
+	MessageUs  float64            // the link is held for this, besides the bytes
+	RateFactor float64            // of every link's rate, ports and adapters excepted; 0: 1
+	LatencyUs  map[string]float64 // by kind of link, in place of the graph's; may be nil
+	AdapterGBs map[string]float64 // by kind of link: what all links of the kind at one rank share, each way; may be nil
+}
+
+// Validate reports the first constant of m that cannot be used.
+func (m *Machine) Validate() error {
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{
+		{"IssueUs", m.IssueUs}, {"LaunchUs", m.LaunchUs}, {"StepUs", m.StepUs}, {"ReduceGBs", m.ReduceGBs},
+		{"CopyGBs", m.CopyGBs}, {"MessageUs", m.MessageUs}, {"RateFactor", m.RateFactor},
+		{"Slots", float64(m.Slots)}, {"SlotBytes", float64(m.SlotBytes)}, {"MinChunk", float64(m.MinChunk)},
+		{"InFlight", float64(m.InFlight)}, {"Workers", float64(m.Workers)}, {"Cores", float64(m.Cores)},
+	} {
+		if !(f.v >= 0) || math.IsInf(f.v, 0) {
+			return fmt.Errorf("sim: machine %s: %s is %v, want a number >= 0", m.Name, f.name, f.v)
+		}
+	}
+	if m.SlotBytes%quantum != 0 {
+		return fmt.Errorf("sim: machine %s: SlotBytes is %d, want a multiple of %d", m.Name, m.SlotBytes, quantum)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(m.LatencyUs)) {
+		if v := m.LatencyUs[kind]; !(v >= 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("sim: machine %s: LatencyUs of %q is %v, want a number >= 0", m.Name, kind, v)
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(m.AdapterGBs)) {
+		if v := m.AdapterGBs[kind]; !(v > 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("sim: machine %s: AdapterGBs of %q is %v, want a number > 0", m.Name, kind, v)
+		}
+	}
+	return nil
+}
+
+// quantum is the grain, in bytes, of shares and chunks: that of package exec.
+const quantum = 64
+
+// chunk returns the size of the chunks of a share of so many bytes, as package
+// exec cuts it: the last one may be smaller.
+func (m *Machine) chunk(bytes int64) int64 {
+	if m.SlotBytes == 0 {
+		return bytes
+	}
+	c := (bytes/4 + quantum - 1) &^ (quantum - 1)
+	return min(max(c, int64(m.MinChunk), quantum), int64(m.SlotBytes))
+}
+
+// usPerByte is the time per byte at a rate in GB/s, none at rate 0.
+func usPerByte(gbs float64) float64 {
+	if gbs == 0 {
+		return 0
+	}
+	return 1e-3 / gbs
+}

@@ -1,0 +1,147 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+// Operation is one call of a collective. Bytes is its whole message: all parts
+// where the kind has parts.
+type Operation struct {
+	Plan  *plan.Plan
+	Bytes int64
+}
+
+// Load is what went over one way of a link, a port or an adapter.
+type Load struct {
+	Name   string  // "0 -> 3", "out of card of host 1", "into adapter pcie of rank 2"
+	BusyUs float64 // how long it was held
+	Bytes  int64
+}
+
+// Result is what a run costs.
+type Result struct {
+	Us     float64 // from the issue of the first operation until every rank has done its part of every one
+	Bytes  int64   // of all operations
+	Loads  []Load  // of what was used, the busiest first
+	Events int     // that the simulation took
+}
+
+// AlgGBs is the algorithm bandwidth of the run in GB/s: message bytes per time.
+func (r *Result) AlgGBs() float64 {
+	if r.Us == 0 {
+		return 0
+	}
+	return float64(r.Bytes) / r.Us / 1e3
+}
+
+// String writes the price and the five busiest resources.
+func (r *Result) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%.6g us for %d bytes, %.4g GB/s\n", r.Us, r.Bytes, r.AlgGBs())
+	for i, l := range r.Loads {
+		if i == 5 {
+			fmt.Fprintf(&b, "and %d more\n", len(r.Loads)-i)
+			break
+		}
+		fmt.Fprintf(&b, "%-24s %7.6g us, %3.0f %%, %d bytes\n", l.Name, l.BusyUs, 100*l.BusyUs/max(r.Us, l.BusyUs), l.Bytes)
+	}
+	return b.String()
+}
+
+// Price says what one call of p with a message of so many bytes costs on g. p
+// and g must have the same ranks, and g every link of p; the error names what
+// does not fit, or says which rank never ends.
+func Price(p *plan.Plan, g *topo.Graph, bytes int64, m Machine) (Result, error) {
+	return Run([]Operation{{p, bytes}}, g, m)
+}
+
+// Run says what several operations cost that are issued one after the other
+// and may be under way at the same time.
+func Run(ops []Operation, g *topo.Graph, m Machine) (Result, error) {
+	if err := check(ops, g, &m); err != nil {
+		return Result{}, err
+	}
+	r, err := newRunner(ops, newNetwork(g, &m))
+	if err != nil {
+		return Result{}, err
+	}
+	if err := r.run(); err != nil {
+		return Result{}, err
+	}
+	res := Result{Us: r.end, Events: r.events, Loads: r.loads()}
+	for _, op := range ops {
+		res.Bytes += op.Bytes
+	}
+	return res, nil
+}
+
+func check(ops []Operation, g *topo.Graph, m *Machine) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	if len(ops) == 0 {
+		return fmt.Errorf("sim: no operations")
+	}
+	seen := make(map[*plan.Plan]bool)
+	for i, op := range ops {
+		if op.Plan.Size != g.Ranks {
+			return fmt.Errorf("sim: plan %s of %d ranks on a graph of %d", op.Plan.Name, op.Plan.Size, g.Ranks)
+		}
+		if op.Bytes < 0 {
+			return fmt.Errorf("sim: operation %d with %d bytes, want at least 0", i, op.Bytes)
+		}
+		if seen[op.Plan] {
+			continue
+		}
+		seen[op.Plan] = true
+		if err := op.Plan.Validate(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loads returns what the run did to every resource it used.
+func (w *network) loads() []Load {
+	var all []Load
+	add := func(i int32, name func() string) {
+		if r := &w.resources[i]; r.bytes > 0 || r.busy > 0 {
+			all = append(all, Load{name(), r.busy, r.bytes})
+		}
+	}
+	for _, r := range w.all {
+		add(r.via[0], func() string { return fmt.Sprintf("%d -> %d", r.src, r.dst) })
+	}
+	for i, p := range w.ports {
+		add(p[0], func() string { return "out of " + w.g.Ports[i].Name })
+		add(p[1], func() string { return "into " + w.g.Ports[i].Name })
+	}
+	for _, a := range w.sortedAdapters() {
+		add(w.adapters[a], func() string {
+			if a.in {
+				return fmt.Sprintf("into adapter %s of rank %d", a.kind, a.rank)
+			}
+			return fmt.Sprintf("out of adapter %s of rank %d", a.kind, a.rank)
+		})
+	}
+	slices.SortStableFunc(all, func(a, b Load) int { return cmp.Compare(b.BusyUs, a.BusyUs) })
+	return all
+}
+
+func (w *network) sortedAdapters() []adapter {
+	var all []adapter
+	for a := range w.adapters {
+		all = append(all, a)
+	}
+	slices.SortFunc(all, func(a, b adapter) int { return cmp.Compare(w.adapters[a], w.adapters[b]) })
+	return all
+}

@@ -1,0 +1,73 @@
+package sim
+
+import (
+	"math"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+func chainTree(n int) topo.Tree {
+	t := topo.Tree{Parent: make([]int, n)}
+	for v := range n {
+		t.Parent[v] = v - 1
+	}
+	return t
+}
+
+func mustTrees(t testing.TB, kind plan.Kind, form plan.Form, trees ...topo.Tree) *plan.Plan {
+	t.Helper()
+	p, err := plan.FromTrees(kind, trees, nil, plan.Options{Form: form})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func price(t testing.TB, p *plan.Plan, g *topo.Graph, bytes int64, m Machine) Result {
+	t.Helper()
+	r, err := Price(p, g, bytes, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }
+
+// A pipeline of h hops takes (h+m-1)(alpha + S/(m b)) with m chunks where alpha
+// holds the link, and an AllReduce with both ways at once twice the hops.
+func TestPipelineClosedForm(t *testing.T) {
+	for _, hops := range []int{1, 2, 5, 9} {
+		for _, chunks := range []int{1, 4, 7, 64} {
+			for _, slots := range []int{0, 2, 8} {
+				const size = 1 << 20
+				const alpha, rate = 3.0, 2.0 // us, GB/s
+				g := topo.UniformGraph(hops + 1)
+				for i := range g.Links {
+					g.Links[i].GBytesPerSecond = rate
+				}
+				chunk := (size/chunks + 63) &^ 63
+				m := Machine{Slots: slots, SlotBytes: chunk, MinChunk: chunk, MessageUs: alpha}
+				last := size - chunk*(chunks-1)
+				one := func(bytes int) float64 { return alpha + float64(bytes)/(rate*1e3) }
+				for _, c := range []struct {
+					kind plan.Kind
+					hops int
+				}{{plan.Broadcast, hops}, {plan.Reduce, hops}, {plan.AllReduce, 2 * hops}} {
+					p := mustTrees(t, c.kind, plan.Split, chainTree(hops+1))
+					got := price(t, p, g, size, m).Us
+					// All chunks but the last fill the pipe; the last, which may be smaller, ends behind them.
+					want := float64(c.hops)*one(chunk) + float64(chunks-1)*one(chunk) - one(chunk) + one(last)
+					if chunks == 1 {
+						want = float64(c.hops) * one(last)
+					}
+					if !near(got, want) {
+						t.Errorf("%v over %d hops, %d chunks, %d slots: %v us, want %v", c.kind, hops, chunks, slots, got, want)
+					}
+				}
+			}
+		}
+	}
+}

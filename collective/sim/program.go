@@ -1,0 +1,131 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// program is a Plan with its FIFOs looked up, for messages of one size. All
+// operations with the same plan and size share it.
+type program struct {
+	plan   *plan.Plan
+	bytes  int64
+	tracks []track
+	fifos  []fifo
+	ofRank [][]int32 // tracks with anything to do
+}
+
+// track is a plan.Track.
+type track struct {
+	rank   int32
+	chunks int32
+	chunk  int64 // bytes
+	last   int64 // bytes of the last chunk
+	steps  []step
+}
+
+// step is a plan.Step. FIFOs are numbered within the program, -1 for none.
+type step struct {
+	work    work
+	in, out int32
+}
+
+// work is what a step does with its bytes besides sending them.
+type work uint8
+
+const (
+	nothing work = iota
+	reduces
+	copies
+)
+
+// fifo is one link of a lane.
+type fifo struct {
+	route            int32
+	sender, receiver int32 // tracks, -1 for none
+}
+
+// newProgram looks up the links of p on w for a message of so many bytes, all
+// parts together.
+func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
+	pr := &program{plan: p, bytes: bytes, ofRank: make([][]int32, p.Size)}
+	part := bytes
+	if p.Kind.HasParts() {
+		part = (bytes + int64(p.Size) - 1) / int64(p.Size)
+	}
+	cuts := p.Cuts()
+	byEnds := make(map[[2]int32]int32)
+	for i := range p.Lanes {
+		share := plan.CutAt(part, cuts[i+1], quantum) - plan.CutAt(part, cuts[i], quantum)
+		t := track{chunk: w.m.chunk(share)}
+		if share > 0 {
+			t.chunks = int32((share + t.chunk - 1) / t.chunk)
+			t.last = share - int64(t.chunks-1)*t.chunk
+		} else if bytes == 0 && i == 0 {
+			t.chunks = 1 // an empty message still meets everybody
+		}
+		clear(byEnds)
+		if err := pr.addLane(&p.Lanes[i], t, w, byEnds); err != nil {
+			return nil, fmt.Errorf("sim: plan %s, lane %d: %w", p.Name, i, err)
+		}
+	}
+	return pr, nil
+}
+
+// addLane adds the tracks of a lane, which are like t.
+func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int32]int32) error {
+	if t.chunks == 0 {
+		return nil
+	}
+	index := func(src, dst int32) (int32, error) {
+		f, ok := byEnds[[2]int32{src, dst}]
+		if ok {
+			return f, nil
+		}
+		r, err := w.route(int(src), int(dst))
+		if err != nil {
+			return 0, err
+		}
+		f = int32(len(pr.fifos))
+		pr.fifos = append(pr.fifos, fifo{route: r, sender: -1, receiver: -1})
+		byEnds[[2]int32{src, dst}] = f
+		return f, nil
+	}
+	count := 0
+	for _, from := range l.Tracks {
+		count += len(from.Steps)
+	}
+	steps := make([]step, count)
+	for _, from := range l.Tracks {
+		at := int32(len(pr.tracks))
+		t.rank = int32(from.Rank)
+		t.steps, steps = steps[:len(from.Steps):len(from.Steps)], steps[len(from.Steps):]
+		for i, s := range from.Steps {
+			b := step{in: -1, out: -1}
+			switch {
+			case s.Op.Reduces():
+				b.work = reduces
+			case s.Op.Writes():
+				b.work = copies
+			}
+			var err error
+			if s.Op.Receives() {
+				if b.in, err = index(s.From, t.rank); err != nil {
+					return err
+				}
+				pr.fifos[b.in].receiver = at
+			}
+			if s.Op.Sends() {
+				if b.out, err = index(t.rank, s.To); err != nil {
+					return err
+				}
+				pr.fifos[b.out].sender = at
+			}
+			t.steps[i] = b
+		}
+		pr.tracks = append(pr.tracks, t)
+		pr.ofRank[t.rank] = append(pr.ofRank[t.rank], at)
+	}
+	return nil
+}

@@ -1,0 +1,358 @@
+package sim
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// runner executes operations on a network.
+type runner struct {
+	*network
+	queue
+	now    float64
+	events int
+
+	ops       []operation
+	tracks    []trackState
+	fifos     []fifoState
+	transfers []transfer
+	idle      []int32 // transfers that are over
+
+	left    []int32 // by operation and rank: tracks that have not ended
+	ready   []bool  // by operation and rank: launched
+	workers []pool  // by rank
+	hosts   []pool  // by host
+	hostOf  []int
+	end     float64
+}
+
+// operation is one execution of a program. Its tracks, FIFOs and ranks are
+// numbered from the given numbers on.
+type operation struct {
+	*program
+	track, fifo, rank int32
+}
+
+type trackState struct {
+	op    int32
+	next  int32 // step
+	chunk int32
+	busy  bool // a step is being taken
+}
+
+type fifoState struct {
+	op      int32
+	arrived int32 // chunks that nobody has begun to take
+	sent    int32 // chunks that the receiver has not released
+}
+
+// transfer is a chunk on its way.
+type transfer struct {
+	fifo  int32
+	at    int32 // resource of the route that comes next
+	bytes int64
+	until float64 // when its last byte is through
+	track int32   // that waits for it to arrive, -1
+}
+
+// pool is a number of workers or cores, with the tracks that wait for one.
+type pool struct {
+	free  int
+	queue []int32
+}
+
+// newRunner lays the operations out, all of them issued.
+func newRunner(ops []Operation, w *network) (*runner, error) {
+	r := &runner{network: w}
+	type key struct {
+		p     *plan.Plan
+		bytes int64
+	}
+	known := make(map[key]*program)
+	for i, op := range ops {
+		pr, ok := known[key{op.Plan, op.Bytes}]
+		if !ok {
+			var err error
+			if pr, err = newProgram(op.Plan, op.Bytes, w); err != nil {
+				return nil, err
+			}
+			known[key{op.Plan, op.Bytes}] = pr
+		}
+		o := operation{pr, int32(len(r.tracks)), int32(len(r.fifos)), int32(len(r.left))}
+		r.ops = append(r.ops, o)
+		for range pr.tracks {
+			r.tracks = append(r.tracks, trackState{op: int32(i)})
+		}
+		for range pr.fifos {
+			r.fifos = append(r.fifos, fifoState{op: int32(i)})
+		}
+		for _, tracks := range pr.ofRank {
+			r.left = append(r.left, int32(len(tracks)))
+		}
+	}
+	r.ready = make([]bool, len(r.left))
+	r.hostOf = make([]int, w.g.Ranks)
+	hosts := 1
+	for rank, h := range w.g.Hosts {
+		r.hostOf[rank] = h
+		hosts = max(hosts, h+1)
+	}
+	r.workers = pools(w.g.Ranks, w.m.Workers)
+	r.hosts = pools(hosts, w.m.Cores)
+	return r, nil
+}
+
+func pools(n, free int) []pool {
+	if free == 0 {
+		return nil
+	}
+	p := make([]pool, n)
+	for i := range p {
+		p[i].free = free
+	}
+	return p
+}
+
+// run lets everything happen, and fails when something is left to do then.
+func (r *runner) run() error {
+	for op := range r.ops {
+		if r.m.InFlight == 0 || op < r.m.InFlight {
+			for rank := range r.g.Ranks {
+				r.launch(op, rank)
+			}
+		}
+	}
+	for len(r.heap) > 0 {
+		e := r.pop()
+		r.now = e.at
+		r.events++
+		switch e.what {
+		case launched:
+			r.begin(e.to)
+		case sent:
+			r.send(e.to, true)
+		case stepped:
+			r.finish(e.to)
+		case passing:
+			r.pass(e.to)
+		case delivered:
+			f := &r.fifos[e.to]
+			f.arrived++
+			o := &r.ops[f.op]
+			r.wake(o, o.program.fifos[e.to-o.fifo].receiver)
+		case credited:
+			f := &r.fifos[e.to]
+			f.sent--
+			o := &r.ops[f.op]
+			r.wake(o, o.program.fifos[e.to-o.fifo].sender)
+		}
+	}
+	for i, left := range r.left {
+		if left > 0 {
+			op := i / r.g.Ranks
+			return fmt.Errorf("sim: plan %s: operation %d: rank %d never ends: the plan is wrong (plan.Verify says why) or needs more than %d slots",
+				r.ops[op].plan.Name, op, i%r.g.Ranks, r.m.Slots)
+		}
+	}
+	return nil
+}
+
+// launch lets a rank begin an operation as soon as it is issued.
+func (r *runner) launch(op, rank int) {
+	at := max(r.now, float64(op)*r.m.IssueUs) + r.m.LaunchUs
+	r.push(at, launched, int32(op*r.g.Ranks+rank))
+}
+
+// begin starts the tracks of an operation on a rank.
+func (r *runner) begin(opRank int32) {
+	r.ready[opRank] = true
+	op, rank := int(opRank)/r.g.Ranks, opRank%int32(r.g.Ranks)
+	o := &r.ops[op]
+	if r.left[opRank] == 0 {
+		r.ended(opRank)
+		return
+	}
+	for _, t := range o.ofRank[rank] {
+		r.try(o.track + t)
+	}
+}
+
+// ended makes room for the next operation on a rank.
+func (r *runner) ended(opRank int32) {
+	r.end = max(r.end, r.now)
+	if next := int(opRank)/r.g.Ranks + r.m.InFlight; r.m.InFlight > 0 && next < len(r.ops) {
+		r.launch(next, int(opRank)%r.g.Ranks)
+	}
+}
+
+func (r *runner) wake(o *operation, t int32) {
+	if t >= 0 {
+		r.try(o.track + t)
+	}
+}
+
+// try takes the next step of track t if it can be taken.
+func (r *runner) try(t int32) {
+	s := &r.tracks[t]
+	o := &r.ops[s.op]
+	tr := &o.program.tracks[t-o.track]
+	if s.busy || s.chunk >= tr.chunks || !r.ready[o.rank+tr.rank] {
+		return
+	}
+	st := &tr.steps[s.next]
+	if st.in >= 0 && r.fifos[o.fifo+st.in].arrived == 0 {
+		return
+	}
+	if st.out >= 0 && r.m.Slots > 0 && int(r.fifos[o.fifo+st.out].sent) >= r.m.Slots {
+		return
+	}
+	if st.in >= 0 {
+		r.fifos[o.fifo+st.in].arrived--
+	}
+	if st.out >= 0 {
+		r.fifos[o.fifo+st.out].sent++
+	}
+	s.busy = true
+	if r.workers == nil || r.workers[tr.rank].acquire(t) {
+		r.occupy(t, int(tr.rank))
+	}
+}
+
+// acquire takes one of p, or leaves t waiting for one.
+func (p *pool) acquire(t int32) bool {
+	if p.free == 0 {
+		p.queue = append(p.queue, t)
+		return false
+	}
+	p.free--
+	return true
+}
+
+// release gives one of p to the track that has waited longest, -1 if none does.
+func (p *pool) release() int32 {
+	if len(p.queue) == 0 {
+		p.free++
+		return -1
+	}
+	t := p.queue[0]
+	p.queue = p.queue[1:]
+	return t
+}
+
+// occupy gives track t, which has a worker of its rank, a core.
+func (r *runner) occupy(t int32, rank int) {
+	if r.hosts == nil || r.hosts[r.hostOf[rank]].acquire(t) {
+		r.start(t)
+	}
+}
+
+// start begins the step of track t, which has all it needs.
+func (r *runner) start(t int32) {
+	_, st, bytes := r.at(t)
+	if r.m.Inline && st.out >= 0 {
+		r.push(r.now+r.m.StepUs, sent, t)
+		return
+	}
+	r.push(r.now+r.m.StepUs+r.m.workUs(st.work, bytes), stepped, t)
+}
+
+// at returns the step of track t that is being taken, and the bytes of its
+// chunk.
+func (r *runner) at(t int32) (*track, *step, int64) {
+	s := &r.tracks[t]
+	o := &r.ops[s.op]
+	tr := &o.program.tracks[t-o.track]
+	bytes := tr.chunk
+	if s.chunk == tr.chunks-1 {
+		bytes = tr.last
+	}
+	return tr, &tr.steps[s.next], bytes
+}
+
+func (m *Machine) workUs(w work, bytes int64) float64 {
+	switch w {
+	case reduces:
+		return float64(bytes) * usPerByte(m.ReduceGBs)
+	case copies:
+		return float64(bytes) * usPerByte(m.CopyGBs)
+	}
+	return 0
+}
+
+// finish ends the step of track t.
+func (r *runner) finish(t int32) {
+	tr, st, _ := r.at(t)
+	s := &r.tracks[t]
+	o := &r.ops[s.op]
+	if st.in >= 0 && r.m.Slots > 0 {
+		r.push(r.now+r.all[o.program.fifos[st.in].route].latency, credited, o.fifo+st.in)
+	}
+	if st.out >= 0 && !r.m.Inline {
+		r.send(t, false)
+	}
+	if r.hosts != nil {
+		if u := r.hosts[r.hostOf[tr.rank]].release(); u >= 0 {
+			r.start(u)
+		}
+	}
+	if r.workers != nil {
+		if u := r.workers[tr.rank].release(); u >= 0 {
+			r.occupy(u, int(tr.rank))
+		}
+	}
+	s.busy = false
+	if s.next++; int(s.next) == len(tr.steps) {
+		s.next = 0
+		s.chunk++
+	}
+	if s.chunk < tr.chunks {
+		r.try(t)
+		return
+	}
+	opRank := o.rank + tr.rank
+	if r.left[opRank]--; r.left[opRank] == 0 {
+		r.ended(opRank)
+	}
+}
+
+// send puts the chunk of track t's step on its way. The track waits for it if
+// it says so.
+func (r *runner) send(t int32, waits bool) {
+	_, st, bytes := r.at(t)
+	x := transfer{fifo: r.ops[r.tracks[t].op].fifo + st.out, bytes: bytes, track: -1}
+	if waits {
+		x.track = t
+		x.until = r.now + r.m.workUs(st.work, bytes)
+	}
+	i := int32(len(r.transfers))
+	if k := len(r.idle); k > 0 {
+		i = r.idle[k-1]
+		r.idle = r.idle[:k-1]
+		r.transfers[i] = x
+	} else {
+		r.transfers = append(r.transfers, x)
+	}
+	r.pass(i)
+}
+
+// pass moves transfer i on along its route, until it has to wait.
+func (r *runner) pass(i int32) {
+	x := &r.transfers[i]
+	o := &r.ops[r.fifos[x.fifo].op]
+	route := &r.all[o.program.fifos[x.fifo-o.fifo].route]
+	for int(x.at) < len(route.via) {
+		first, last := r.resources[route.via[x.at]].take(r.now, x.bytes)
+		x.until = max(x.until, last)
+		x.at++
+		if first > r.now && int(x.at) < len(route.via) {
+			r.push(first, passing, i)
+			return
+		}
+	}
+	if x.track >= 0 {
+		r.push(x.until, stepped, x.track)
+	}
+	r.push(x.until+route.latency, delivered, x.fifo)
+	r.idle = append(r.idle, i)
+}
