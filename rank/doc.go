@@ -1,0 +1,41 @@
+// Package rank makes a process part of a job: it learns which rank it is,
+// finds the other ranks, and hears at once when one of them is lost.
+//
+//	w, err := rank.Init(ctx)
+//	if err != nil { ... }
+//	defer w.Close()
+//	fmt.Printf("rank %d of %d\n", w.Rank(), w.Size())
+//
+// # Where the job comes from
+//
+// Init takes the first of these:
+//
+//   - the job file that treerun's launcher hands to every rank on an inherited
+//     descriptor (TREERUN_JOB_FD);
+//   - the environment of another launcher: TREERUN_RANK and TREERUN_SIZE,
+//     torchrun, Open MPI, PMI (MPICH, Intel MPI), Slurm, LeaderWorkerSet,
+//     JobSet. The ranks then need the address at which rank 0 is to listen,
+//     TREERUN_SEED or MASTER_ADDR and MASTER_PORT, and a key that all of them
+//     can read, TREERUN_KEY_FILE. When the seed is a loopback address, a key of
+//     the user's own is made and kept in the user's configuration directory;
+//   - neither: a world of one rank, without sockets and goroutines.
+//
+// # How the ranks find each other
+//
+// Each rank listens at one TCP port, and gossips at the UDP port of the same
+// number. Nobody who does not prove that he knows the job's secret, in 64 bytes
+// and one second, is listened to (handshake.go). hashicorp/memberlist carries
+// the membership: who the ranks are and where they listen. Blobs travel over
+// connections between the ranks themselves, in ceil(log2 n) steps. Init that
+// waits for ten seconds says for whom, through the logger (WithLogger).
+//
+// # How failures become known
+//
+// The launcher says how a rank ended. Without a launcher, or should it not
+// know, the end of a rank's connections says it, and is passed on from rank to
+// rank; a rank on another host that does not answer memberlist's probes is
+// lost as well. A rank that has called Close has not failed.
+//
+// The package does not start processes and moves no tensors. Programs import
+// it; package collective does not, it takes a *World as an interface.
+package rank

@@ -1,0 +1,230 @@
+package rank
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// variables is an environment that a test makes up.
+type variables struct {
+	vars map[string]string
+	dir  string
+}
+
+func (v variables) get(name string) string { return v.vars[name] }
+
+func (v variables) takeJobFD() (string, bool) {
+	fd, ok := v.vars[job.EnvFD]
+	delete(v.vars, job.EnvFD)
+	return fd, ok
+}
+
+func (v variables) keyDir() (string, error) { return v.dir, nil }
+
+// env makes variables from "A=1 B=2".
+func env(t *testing.T, text string) variables {
+	v := variables{map[string]string{}, filepath.Join(t.TempDir(), "config", "treerun")}
+	for _, f := range strings.Fields(text) {
+		name, value, _ := strings.Cut(f, "=")
+		v.vars[name] = value
+	}
+	return v
+}
+
+func TestEveryLaunchersEnvironmentIsUnderstood(t *testing.T) {
+	const seed = " TREERUN_SEED=127.0.0.1:7000"
+	const master = " MASTER_ADDR=127.0.0.1 MASTER_PORT=7000"
+	for _, c := range []struct {
+		name, env            string
+		rank, size           int
+		localRank, localSize int
+		jobID                string
+	}{
+		{"by hand", "TREERUN_RANK=1 TREERUN_SIZE=3 TREERUN_LOCAL_RANK=0 TREERUN_LOCAL_SIZE=1 TREERUN_JOB_ID=mine" + seed, 1, 3, 0, 1, "mine"},
+		{"torchrun", "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=2" + master, 3, 4, 1, 2, "none.2"},
+		{"torch by hand", "RANK=0 WORLD_SIZE=2" + master, 0, 2, -1, 0, "127.0.0.1:7000"},
+		{"torchrun with its own store", "RANK=0 WORLD_SIZE=2 TORCHELASTIC_USE_AGENT_STORE=True" + master + " TREERUN_SEED=localhost:7001", 0, 2, -1, 0, "localhost:7001"},
+		{"Open MPI", "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 OMPI_COMM_WORLD_LOCAL_RANK=2 OMPI_COMM_WORLD_LOCAL_SIZE=3 PMIX_NAMESPACE=prterun-host-77@1 PMIX_RANK=5" + seed, 5, 6, 2, 3, "prterun-host-77@1"},
+		{"MPICH", "PMI_RANK=1 PMI_SIZE=2 PMI_FD=7 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2" + seed, 1, 2, 1, 2, "127.0.0.1:7000"},
+		{"srun", "SLURM_PROCID=9 SLURM_NTASKS=10 SLURM_LOCALID=4 SLURM_JOB_ID=123 SLURM_STEP_ID=0" + seed, 9, 10, 4, 0, "123.0"},
+		{"LeaderWorkerSet", "LWS_LEADER_ADDRESS=lws-0.lws LWS_WORKER_INDEX=2 LWS_GROUP_SIZE=4" + seed, 2, 4, -1, 0, "127.0.0.1:7000"},
+		{"JobSet", "JOB_COMPLETION_INDEX=2 TREERUN_SIZE=4 TREERUN_JOB_ID=x" + seed, 2, 4, -1, 0, "x"},
+		{"the name wins over others", "TREERUN_RANK=1 TREERUN_SIZE=2 RANK=7 WORLD_SIZE=8" + seed, 1, 2, -1, 0, "127.0.0.1:7000"},
+	} {
+		cfg, err := find(env(t, c.env))
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if cfg.rank != c.rank || cfg.size != c.size || cfg.localRank != c.localRank || cfg.localSize != c.localSize || cfg.jobID != c.jobID {
+			t.Errorf("%s: read as %+v", c.name, cfg)
+		}
+		if len(cfg.secret) != job.SecretBytes || cfg.seed == "" || cfg.host == "" {
+			t.Errorf("%s: secret of %d bytes, seed %q, host %q", c.name, len(cfg.secret), cfg.seed, cfg.host)
+		}
+	}
+}
+
+func TestWithoutALauncherARankIsAlone(t *testing.T) {
+	for name, text := range map[string]string{
+		"nothing":                    "HOME=/root PATH=/bin",
+		"batch script of Slurm":      "SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_ID=1",
+		"batch step of Slurm":        "SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_JOB_ID=1 SLURM_STEP_ID=4294967291",
+		"indexed Job, not of ranks":  "JOB_COMPLETION_INDEX=3",
+		"one task":                   "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 LOCAL_WORLD_SIZE=1",
+		"one process of Open MPI":    "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1",
+		"one process, with a job id": "PMI_RANK=0 PMI_SIZE=1 TREERUN_JOB_ID=x",
+	} {
+		cfg, err := find(env(t, text))
+		if err != nil || cfg.size != 1 || cfg.rank != 0 || cfg.jobID == "" || len(cfg.secret) != job.SecretBytes {
+			t.Errorf("%s: %+v, error %v", name, cfg, err)
+		}
+	}
+}
+
+// Each error names the variable, and says what to do about it.
+func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
+	const seed = " TREERUN_SEED=127.0.0.1:7000"
+	for text, want := range map[string]string{
+		"RANK=1" + seed:                     "environment of torchrun: RANK is set but WORLD_SIZE is not",
+		"WORLD_SIZE=2" + seed:               "WORLD_SIZE is set but RANK is not",
+		"RANK=2 WORLD_SIZE=2" + seed:        "RANK=2, want 0..1",
+		"RANK=-1 WORLD_SIZE=2" + seed:       "RANK=-1, want 0..1",
+		"RANK=one WORLD_SIZE=2" + seed:      `RANK="one" is not a number`,
+		"RANK=0 WORLD_SIZE=0" + seed:        "WORLD_SIZE=0, want 1..65536",
+		"RANK=0 WORLD_SIZE=99999999" + seed: "WORLD_SIZE=99999999, want",
+		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=2" + seed:                                         "MPI_LOCALRANKID=2, want 0..1",
+		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALNRANKS=3" + seed:                                                           "MPI_LOCALNRANKS=3, want 1..2",
+		"TREERUN_SIZE=3" + seed:                                                                                    "TREERUN_SIZE is set but TREERUN_RANK is not",
+		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2":                                                            "set TREERUN_SEED=HOST:PORT on all ranks",
+		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1":                                                                "MASTER_ADDR is set but MASTER_PORT is not",
+		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True":            "the agent of torchrun listens at MASTER_PORT itself",
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1":                                                                   "TREERUN_SEED: address node1: missing port",
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:0":                                                                 `TREERUN_SEED is "node1:0", want HOST:PORT with a port from 1 to 65535`,
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:http":                                                              `want HOST:PORT`,
+		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=node1 MASTER_PORT=0":                                                      `MASTER_ADDR and MASTER_PORT are "node1:0", want HOST:PORT`,
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=:7000":                                                                   `want HOST:PORT`,
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:7000":                                                              "the ranks have no key; make one with `openssl rand -hex 32",
+		"RANK=0 WORLD_SIZE=2 TREERUN_JOB_ID=\x01" + seed:                                                           "printable characters without spaces; TREERUN_JOB_ID sets it",
+		"RANK=0 WORLD_SIZE=2 TREERUN_KEY_FILE=/nowhere/key" + seed:                                                 "TREERUN_KEY_FILE: open /nowhere/key",
+		"TREERUN_RANK=1 TREERUN_SIZE=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 TREERUN_JOB_ID=abc": "perhaps by one of its ranks, and is no part of that job",
+		"TREERUN_JOB_FD=x":   `TREERUN_JOB_FD="x", want the number of a descriptor`,
+		"TREERUN_JOB_FD=1":   `want the number of a descriptor`,
+		"TREERUN_JOB_FD=987": "something between the launcher and this program has closed it",
+	} {
+		if cfg, err := find(env(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %+v, error %v\nwant one with %s", text, cfg, err, want)
+		}
+	}
+}
+
+func TestKeyFile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+			t.Fatal(err)
+		}
+		return path
+	}
+	const digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
+	for _, mode := range []os.FileMode{0o600, 0o400} {
+		key, err := readKey(write(mode.String(), digits+"\n", mode))
+		if err != nil || len(key) != job.SecretBytes || key[31] != 31 {
+			t.Errorf("mode %v: key %x, error %v", mode, key, err)
+		}
+	}
+	for want, path := range map[string]string{
+		"has mode 0644":               write("open", digits, 0o644),
+		"has mode 0620":               write("writable", digits, 0o620),
+		"does not hold 64":            write("short", digits[2:], 0o600),
+		"does not hold 64 hexadecima": write("long", strings.Repeat(digits, 100), 0o600),
+		"does not hold":               write("words", strings.Repeat("x", 64), 0o600),
+		"is no regular file":          dir,
+		"no such file":                filepath.Join(dir, "none"),
+	} {
+		if _, err := readKey(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
+	}
+}
+
+// Ranks that start at once, and find no key, agree on one.
+func TestUserKeyIsMadeOnce(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "config", "treerun")
+	var keys [16]string
+	var all sync.WaitGroup
+	for i := range keys {
+		all.Go(func() {
+			key, err := userKey(dir)
+			if err != nil {
+				t.Error(err)
+			}
+			keys[i] = string(key)
+		})
+	}
+	all.Wait()
+	for _, k := range keys {
+		if k != keys[0] || len(k) != job.SecretBytes {
+			t.Fatalf("keys %x and %x", k, keys[0])
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("%v stand in the folder, error %v", entries, err)
+	}
+	if info, err := entries[0].Info(); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v, error %v", info.Mode(), err)
+	}
+}
+
+func FuzzParseKey(f *testing.F) {
+	f.Add([]byte(strings.Repeat("0f", job.SecretBytes) + "\n"))
+	f.Add([]byte("secret"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if key, err := parseKey("file", text); err == nil && len(key) != job.SecretBytes {
+			t.Fatalf("key of %d bytes", len(key))
+		}
+	})
+}
+
+// Whatever the variables hold, the ranks that come out are possible ones.
+func FuzzEnvironment(f *testing.F) {
+	f.Add("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=7000")
+	f.Add("SLURM_PROCID=9 SLURM_NTASKS=10 SLURM_LOCALID=4 SLURM_JOB_ID=1 SLURM_STEP_ID=0 TREERUN_SEED=[::1]:7")
+	f.Add("TREERUN_RANK=99999999999999999999 TREERUN_SIZE=2")
+	dir := f.TempDir()
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, job.EnvFD) || strings.Contains(text, job.EnvKeyFile) {
+			return // descriptors and files of the test itself
+		}
+		v := env(t, text)
+		v.dir = dir
+		cfg, err := find(v)
+		if err == nil && (cfg.rank < 0 || cfg.rank >= cfg.size || cfg.size > job.MaxRanks || cfg.localRank >= cfg.size ||
+			cfg.localSize > cfg.size || job.CheckID(cfg.jobID) != nil || cfg.size > 1 && cfg.seed == "") {
+			t.Fatalf("%q: %+v", text, cfg)
+		}
+	})
+}
+
+func TestHostsAreNumberedInOrderOfAppearance(t *testing.T) {
+	ids := strings.Fields("c a c b a c")
+	hosts, before, all := numberHosts(ids, 5)
+	for r, want := range []int{0, 1, 0, 2, 1, 0} {
+		if hosts[r] != want {
+			t.Fatalf("hosts %v", hosts)
+		}
+	}
+	if before != 2 || all != 3 {
+		t.Fatalf("rank 5 is number %d of %d on its host", before, all)
+	}
+}

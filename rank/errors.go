@@ -1,0 +1,70 @@
+package rank
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Errors that callers may look for with errors.Is.
+var (
+	// ErrClosed: this rank has closed its world.
+	ErrClosed = errors.New("the world is closed")
+
+	// ErrPeerClosed: another rank has closed its world in good order, so that
+	// it takes no part in the call.
+	ErrPeerClosed = errors.New("has closed its world")
+
+	// ErrFailed: a rank has ended without closing its world, or its host is
+	// lost, or the launcher is.
+	ErrFailed = errors.New("failed")
+
+	// ErrKey: the other side does not know the secret of this job.
+	ErrKey = errors.New("does not know the key of this job")
+
+	// ErrInit: Init was called a second time in one process.
+	ErrInit = errors.New("Init has been called before in this process")
+)
+
+// Error is what went wrong between the ranks of a job.
+type Error struct {
+	Self int    // the rank that reports it, -1 when it does not know its rank yet
+	Rank int    // the rank at fault, -1 when it is not one rank's
+	Op   string // what Self was doing, such as "Init"; "" for news of a failure
+	Err  error  // what happened
+	Hint string // what may help, "" when there is nothing to say
+}
+
+// Error names the ranks, the operation, what happened, and the hint. News of a
+// failure, which has no operation, is only what happened: the caller knows of
+// whom.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Op != "" {
+		b.WriteString("rank: " + e.Op)
+		if e.Self >= 0 {
+			fmt.Fprintf(&b, " on rank %d", e.Self)
+		}
+		b.WriteString(": ")
+		if e.Rank >= 0 {
+			fmt.Fprintf(&b, "rank %d ", e.Rank)
+		}
+	}
+	b.WriteString(e.Err.Error())
+	if e.Hint != "" {
+		b.WriteString(" (" + e.Hint + ")")
+	}
+	return b.String()
+}
+
+// Unwrap returns what happened.
+func (e *Error) Unwrap() error { return e.Err }
+
+// failure is what happened to a rank that failed, in the words of whoever saw
+// it: "killed by SIGKILL".
+type failure struct{ text string }
+
+func (f failure) Error() string { return f.text }
+
+// Is makes every failure an ErrFailed.
+func (f failure) Is(target error) bool { return target == ErrFailed }

@@ -1,0 +1,141 @@
+package rank
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// gossip carries memberlist's packets over UDP, and its streams over
+// connections that the door has let in. It is memberlist's view of the network;
+// memberlist encrypts what goes over it once more.
+type gossip struct {
+	door    *door
+	gate    *gate
+	udp     *net.UDPConn
+	addr    net.IP // as told to others
+	label   []byte // how every packet of the job begins
+	refused func(addr string, err error)
+
+	packets chan *memberlist.Packet
+	stop    context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+}
+
+var _ memberlist.NodeAwareTransport = (*gossip)(nil)
+
+// labelByte begins every labelled packet of memberlist.
+const labelByte = 244
+
+// newGossip takes over udp. refused hears of addresses that did not take a
+// connection.
+func newGossip(d *door, udp *net.UDPConn, addr net.IP, label string, refused func(string, error)) *gossip {
+	g := &gossip{
+		door: d, gate: d.gate, udp: udp, addr: addr, refused: refused,
+		label:   append([]byte{labelByte, byte(len(label))}, label...),
+		packets: make(chan *memberlist.Packet),
+	}
+	g.stop, g.cancel = context.WithCancel(context.Background())
+	g.wg.Go(g.receive)
+	return g
+}
+
+// receive passes packets on. What does not begin as packets of this job do is
+// dropped here, at no more cost than reading it.
+func (g *gossip) receive() {
+	buf := make([]byte, 1<<16)
+	for {
+		n, from, err := g.udp.ReadFrom(buf)
+		at := time.Now()
+		if g.stop.Err() != nil {
+			return
+		}
+		if err != nil {
+			g.door.pause(time.Millisecond) // ECONNREFUSED of an earlier packet, and the like
+			continue
+		}
+		if !bytes.HasPrefix(buf[:n], g.label) {
+			g.door.stranger(from, errStranger)
+			continue
+		}
+		p := &memberlist.Packet{Buf: bytes.Clone(buf[:n]), From: from, Timestamp: at}
+		select {
+		case g.packets <- p:
+		case <-g.stop.Done():
+			return
+		}
+	}
+}
+
+// PacketCh and StreamCh are where memberlist takes what comes in.
+func (g *gossip) PacketCh() <-chan *memberlist.Packet { return g.packets }
+func (g *gossip) StreamCh() <-chan net.Conn           { return g.door.streams }
+
+// FinalAdvertiseAddr returns what other ranks are told.
+func (g *gossip) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return g.addr, g.udp.LocalAddr().(*net.UDPAddr).Port, nil
+}
+
+// WriteTo sends a packet.
+func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
+	to, err := net.ResolveUDPAddr("udp", addr) // addr is numbers
+	if err != nil {
+		return time.Time{}, err
+	}
+	_, err = g.udp.WriteTo(b, to)
+	return time.Now(), err
+}
+
+// WriteToAddress sends a packet.
+func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	return g.WriteTo(b, a.Addr)
+}
+
+// DialTimeout would open a stream to a node without a name; ranks have one.
+func (g *gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return g.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+// DialAddressTimeout opens a stream to a rank, whose number is the node's name.
+// Shutdown ends it.
+func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	to, err := strconv.Atoi(a.Name)
+	if err != nil {
+		return nil, fmt.Errorf("stream to %s, which is no rank", a.Addr)
+	}
+	ctx, cancel := context.WithTimeout(g.stop, timeout)
+	defer cancel()
+	conn, err := dial(ctx, g.gate, a.Addr, to, gossipChannel)
+	if err != nil {
+		g.refused(a.Addr, err)
+		return nil, err
+	}
+	return &stream{conn, context.AfterFunc(g.stop, func() { conn.Close() })}, nil
+}
+
+// stream is a connection that ends with the gossip.
+type stream struct {
+	net.Conn
+	forget func() bool
+}
+
+// Close ends the stream.
+func (s *stream) Close() error {
+	s.forget()
+	return s.Conn.Close()
+}
+
+// Shutdown ends everything but the door. Idempotent.
+func (g *gossip) Shutdown() error {
+	g.cancel()
+	err := g.udp.Close()
+	g.wg.Wait()
+	return err
+}

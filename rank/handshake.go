@@ -1,0 +1,151 @@
+package rank
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Every connection begins with a mutual challenge and response, HMAC-SHA256
+// under a key that only the ranks of the job can derive. The dialing side
+// sends a hello, the accepting side answers with its own nonce and a MAC over
+// both, the dialing side proves itself with another MAC:
+//
+//	hello  magic 4 | version 1 | channel 1 | 0 0 | from 4 | to 4 | nonce 16
+//	answer nonce 16 | MAC("answer", hello, nonce) 32
+//	proof  MAC("proof", hello, nonce) 32
+//
+// So each side knows the other's rank, and an overheard conversation is worth
+// nothing to anybody else, and a stranger is read 64 bytes at most.
+const (
+	helloMagic   = "trnk"
+	helloVersion = 1
+	helloBytes   = 32
+	nonceBytes   = 16
+	macBytes     = sha256.Size
+	answerBytes  = nonceBytes + macBytes
+)
+
+// channel says what a connection is for.
+type channel uint8
+
+const (
+	gossipChannel channel = 1 // a stream of memberlist
+	dataChannel   channel = 2 // frames of this package
+)
+
+// errStranger is a connection that does not speak the protocol.
+var errStranger = errors.New("not a rank of treerun")
+
+// hello is the first message of a connection.
+type hello struct {
+	channel  channel
+	from, to uint32
+	nonce    [nonceBytes]byte
+}
+
+func (h *hello) encode() []byte {
+	b := make([]byte, 0, helloBytes)
+	b = append(b, helloMagic...)
+	b = append(b, helloVersion, byte(h.channel), 0, 0)
+	b = binary.BigEndian.AppendUint32(b, h.from)
+	b = binary.BigEndian.AppendUint32(b, h.to)
+	return append(b, h.nonce[:]...)
+}
+
+// decodeHello reads a hello that came to rank self. A rank that thinks that the
+// job is larger than it is gets through, to be told so.
+func decodeHello(b []byte, self int) (h hello, err error) {
+	if len(b) != helloBytes || string(b[:4]) != helloMagic {
+		return h, fmt.Errorf("%w: it sent %.12q", errStranger, b)
+	}
+	if b[4] != helloVersion {
+		return h, fmt.Errorf("version %d of the handshake, want %d", b[4], helloVersion)
+	}
+	h.channel = channel(b[5])
+	h.from = binary.BigEndian.Uint32(b[8:])
+	h.to = binary.BigEndian.Uint32(b[12:])
+	copy(h.nonce[:], b[16:])
+	switch {
+	case h.channel != gossipChannel && h.channel != dataChannel || b[6] != 0 || b[7] != 0:
+		return h, fmt.Errorf("unknown channel %d", h.channel)
+	case h.to != uint32(self):
+		return h, fmt.Errorf("meant for rank %d, this is rank %d", h.to, self)
+	}
+	return h, nil
+}
+
+// gate holds what a rank needs to prove itself and to have others do so. It is
+// never changed, and may be used concurrently.
+type gate struct {
+	key        []byte
+	self, size int
+}
+
+func (g *gate) mac(purpose string, parts ...[]byte) []byte {
+	m := hmac.New(sha256.New, g.key)
+	m.Write([]byte(purpose))
+	for _, p := range parts {
+		m.Write(p) // of fixed lengths, so that no two inputs are the same
+	}
+	return m.Sum(nil)
+}
+
+// dial performs the dialing side's part on c: it wants to reach rank to. The
+// error is ErrKey when a process of treerun that does not know the key is
+// there. The caller sets deadlines.
+func (g *gate) dial(c io.ReadWriter, to int, ch channel) error {
+	h := hello{channel: ch, from: uint32(g.self), to: uint32(to)}
+	rand.Read(h.nonce[:])
+	first := h.encode()
+	if _, err := c.Write(first); err != nil {
+		return fmt.Errorf("sending hello: %w", err)
+	}
+	var answer [answerBytes]byte
+	if _, err := io.ReadFull(c, answer[:]); err != nil {
+		return fmt.Errorf("waiting for the answer to hello: %w", err)
+	}
+	nonce, mac := answer[:nonceBytes], answer[nonceBytes:]
+	if !hmac.Equal(mac, g.mac("answer", first, nonce)) {
+		return ErrKey
+	}
+	if _, err := c.Write(g.mac("proof", first, nonce)); err != nil {
+		return fmt.Errorf("sending the proof: %w", err)
+	}
+	return nil
+}
+
+// accept performs the accepting side's part on c, and returns who dialed, and
+// what for. The caller sets deadlines.
+func (g *gate) accept(c io.ReadWriter) (peer int, ch channel, err error) {
+	var first [helloBytes]byte
+	if n, err := io.ReadFull(c, first[:]); err != nil {
+		if n > 0 && !bytes.HasPrefix(first[:n], []byte(helloMagic)[:min(n, 4)]) {
+			err = fmt.Errorf("%w: it sent %.12q", errStranger, first[:n])
+		}
+		return 0, 0, err
+	}
+	h, err := decodeHello(first[:], g.self)
+	if err != nil {
+		return 0, 0, err
+	}
+	nonce := make([]byte, nonceBytes, answerBytes)
+	rand.Read(nonce)
+	answer := append(nonce, g.mac("answer", first[:], nonce)...)
+	if _, err := c.Write(answer); err != nil {
+		return 0, 0, fmt.Errorf("answering: %w", err)
+	}
+	var proof [macBytes]byte
+	if _, err := io.ReadFull(c, proof[:]); err != nil {
+		return 0, 0, fmt.Errorf("waiting for the proof: %w", err)
+	}
+	if !hmac.Equal(proof[:], g.mac("proof", first[:], nonce)) {
+		return 0, 0, ErrKey
+	}
+	return int(h.from), h.channel, nil
+}

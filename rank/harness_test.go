@@ -1,0 +1,255 @@
+package rank
+
+import (
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// deadline is how long anything in a test may take before it counts as hung.
+const deadline = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv("RANK_TEST_ROLE"); role != "" {
+		os.Exit(playRole(role))
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// testJob is a job whose ranks are Worlds of this process, with a launcher that
+// does what treerun's does.
+type testJob struct {
+	t       testing.TB
+	id      string
+	secret  []byte
+	size    int
+	hosts   []int // of the ranks; nil: one
+	log     *slog.Logger
+	worlds  []*World
+	toRanks []net.Conn
+	wg      sync.WaitGroup
+
+	mu   sync.Mutex
+	said map[job.MessageKind]int
+	gone []int // ranks that said that the launcher is gone
+}
+
+func newTestJob(t testing.TB, size int) *testJob {
+	secret, err := job.NewSecret()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testJob{
+		t: t, id: job.NewID(), secret: secret, size: size, log: slog.New(slog.DiscardHandler),
+		worlds: make([]*World, size), toRanks: make([]net.Conn, size), said: map[job.MessageKind]int{},
+	}
+}
+
+// file is the job file of a rank.
+func (j *testJob) file(rank int) *job.File {
+	f := &job.File{
+		Version: job.FileVersion, JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: rank, LocalSize: j.size,
+		Host: "here", Hosts: make([]int, j.size), ControlFD: 3, Settings: map[string]string{"colour": "blue"},
+	}
+	if j.hosts != nil {
+		f.Hosts, f.LocalRank, f.LocalSize = j.hosts, 0, 0
+		for r, h := range j.hosts {
+			if h == j.hosts[rank] {
+				f.LocalSize++
+				if r < rank {
+					f.LocalRank++
+				}
+			}
+		}
+	}
+	return f
+}
+
+// launch opens the control sockets of all ranks, and serves them.
+func (j *testJob) launch() []net.Conn {
+	j.t.Helper()
+	ends := make([]net.Conn, j.size)
+	for r := range ends {
+		ends[r], j.toRanks[r] = socketPair(j.t)
+	}
+	j.serveAll()
+	return ends
+}
+
+// serveAll does the launcher's part on all control sockets, until the test
+// ends.
+func (j *testJob) serveAll() {
+	for r := range j.toRanks {
+		j.wg.Go(func() { j.serve(r) })
+	}
+	j.t.Cleanup(func() {
+		for _, c := range j.toRanks {
+			c.Close()
+		}
+		j.wg.Wait()
+	})
+}
+
+func socketPair(t testing.TB) (a, b net.Conn) {
+	t.Helper()
+	fds, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns [2]net.Conn
+	for i, fd := range fds {
+		if conns[i], err = openControl(fd); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return conns[0], conns[1]
+}
+
+func (j *testJob) serve(rank int) {
+	for {
+		m, err := job.ReadMessage(j.toRanks[rank])
+		if err != nil {
+			return
+		}
+		j.mu.Lock()
+		j.said[m.Kind]++
+		j.mu.Unlock()
+		if m.Kind == job.Seed {
+			j.tell(&job.Message{Kind: job.SeedIs, Text: m.Text})
+		}
+	}
+}
+
+// tell sends a message to all ranks.
+func (j *testJob) tell(m *job.Message) {
+	for _, c := range j.toRanks {
+		job.WriteMessage(c, m) // a rank may be gone
+	}
+}
+
+// config is what a rank starts from.
+func (j *testJob) config(rank int, control net.Conn) *config {
+	cfg := fromFile(j.file(rank), control)
+	cfg.options = defaultOptions()
+	cfg.log = j.log
+	cfg.startTimeout = deadline
+	cfg.launcherGone = func(error) {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.gone = append(j.gone, rank)
+	}
+	return cfg
+}
+
+// start makes the Worlds of all ranks at once, and closes them with the test.
+func (j *testJob) start() *testJob {
+	j.t.Helper()
+	ends := j.launch()
+	errs := j.each(func(r int) (err error) {
+		j.worlds[r], err = start(j.t.Context(), j.config(r, ends[r]))
+		return err
+	})
+	j.t.Cleanup(j.close)
+	for r, err := range errs {
+		if err != nil {
+			j.t.Fatalf("rank %d of %d: %v", r, j.size, err)
+		}
+	}
+	return j
+}
+
+func (j *testJob) close() {
+	for _, w := range j.worlds {
+		if w != nil {
+			w.Close()
+		}
+	}
+}
+
+// each runs f for all ranks at once.
+func (j *testJob) each(f func(rank int) error) []error {
+	j.t.Helper()
+	errs := make([]error, j.size)
+	inTime(j.t, func() {
+		var all sync.WaitGroup
+		for r := range j.size {
+			all.Go(func() { errs[r] = f(r) })
+		}
+		all.Wait()
+	})
+	return errs
+}
+
+// inTime fails the test when f does not return.
+func inTime(t testing.TB, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { f(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(deadline):
+		panic(fmt.Sprintf("%s: hangs", t.Name()))
+	}
+}
+
+// meetAtSeed makes the Worlds of a job that treerun's launcher did not start.
+func (j *testJob) meetAtSeed() *testJob {
+	j.t.Helper()
+	seed := freeAddress(j.t)
+	errs := j.each(func(r int) (err error) {
+		j.worlds[r], err = start(j.t.Context(), j.seedConfig(r, seed))
+		return err
+	})
+	j.t.Cleanup(j.close)
+	for r, err := range errs {
+		if err != nil {
+			j.t.Fatalf("rank %d of %d: %v", r, j.size, err)
+		}
+	}
+	return j
+}
+
+// seedConfig is what a rank of such a job starts from.
+func (j *testJob) seedConfig(rank int, seed string) *config {
+	cfg := &config{
+		jobID: j.id, secret: j.secret, rank: rank, size: j.size, localRank: -1, host: "here", seed: seed,
+		options: defaultOptions(),
+	}
+	cfg.log, cfg.startTimeout = j.log, deadline
+	return cfg
+}
+
+// nextPort is below the ports that the kernel gives to those who ask for any,
+// so that nobody takes it between freeAddress and its use.
+var nextPort = struct {
+	sync.Mutex
+	n int
+}{n: 10_000 + os.Getpid()%20_000}
+
+// freeAddress returns a loopback address that nobody listens at, and that is
+// given out once.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	nextPort.Lock()
+	defer nextPort.Unlock()
+	for range 1000 {
+		nextPort.n++
+		ln, udp, err := listen(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: nextPort.n})
+		if err == nil {
+			ln.Close()
+			udp.Close()
+			return ln.Addr().String()
+		}
+	}
+	t.Fatal("no free port")
+	return ""
+}

@@ -1,0 +1,69 @@
+package rank
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"strings"
+)
+
+// hostname returns the name of this host, for people.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return name[:min(len(name), 255)]
+}
+
+// hostID returns what tells this host from others: a hash of the kernel's boot
+// id and of the network namespace, because ranks in different containers of one
+// machine do not share sockets. Where the kernel does not say, it is of the
+// host's name.
+func hostID() string {
+	boot, err1 := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, err2 := os.Readlink("/proc/self/ns/net")
+	id := strings.TrimSpace(string(boot)) + " " + space
+	if err1 != nil || err2 != nil {
+		id = "name " + hostname()
+	}
+	sum := sha256.Sum256([]byte(id))
+	return hex.EncodeToString(sum[:16])
+}
+
+// countHosts derives, from the ranks' host identities, what the launcher did
+// not say about which rank is where.
+func (w *World) countHosts() {
+	cfg := w.cfg
+	if cfg.hosts != nil {
+		return
+	}
+	var before, all int
+	cfg.hosts, before, all = numberHosts(w.members.hostIDs(), cfg.rank)
+	if cfg.localSize == 0 {
+		cfg.localSize = all
+	}
+	if cfg.localRank < 0 || cfg.localRank >= cfg.localSize {
+		cfg.localRank = before
+	}
+}
+
+// numberHosts numbers the hosts of all ranks in order of appearance, and counts
+// the ranks on the host of self: those before it, and all.
+func numberHosts(ids []string, self int) (hosts []int, before, all int) {
+	number := map[string]int{}
+	hosts = make([]int, len(ids))
+	for r, id := range ids {
+		if _, known := number[id]; !known {
+			number[id] = len(number)
+		}
+		hosts[r] = number[id]
+		if id == ids[self] {
+			if r < self {
+				before++
+			}
+			all++
+		}
+	}
+	return hosts, before, all
+}

@@ -1,0 +1,138 @@
+package rank
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// initialised is set by the first Init of this process.
+var initialised atomic.Bool
+
+// Init makes this process a rank of the job that it was started in, and returns
+// when all ranks have joined and can reach each other. Without a launcher, it
+// returns a world of one. The package comment says what it reads.
+//
+// It can be called once in a process. When it fails, or ctx ends, or the start
+// timeout passes, everything is given back and the error, a *Error, names the
+// ranks that are missing or the rank that failed.
+func Init(ctx context.Context, opts ...Option) (*World, error) {
+	if !initialised.CompareAndSwap(false, true) {
+		return nil, &Error{Self: -1, Rank: -1, Op: "Init", Err: ErrInit}
+	}
+	o := defaultOptions()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	cfg, err := find(osEnvironment{})
+	if err != nil {
+		return nil, &Error{Self: -1, Rank: -1, Op: "Init", Err: err}
+	}
+	cfg.options = o
+	return start(ctx, cfg)
+}
+
+// find learns from the environment what job this process is in.
+func find(env environment) (*config, error) {
+	if fd, ok := env.takeJobFD(); ok {
+		f, control, err := inherit(fd)
+		if err != nil {
+			return nil, err
+		}
+		return fromFile(f, control), nil
+	}
+	cfg, err := fromEnvironment(env)
+	if cfg == nil && err == nil {
+		cfg, err = alone()
+	}
+	return cfg, err
+}
+
+// start makes the World that cfg describes. It takes over cfg.control.
+func start(ctx context.Context, cfg *config) (*World, error) {
+	w := &World{cfg: cfg, fate: newFate(cfg.rank)}
+	w.stop, w.cancel = context.WithCancel(context.Background())
+	if cfg.size > 1 {
+		g := &gate{key: deriveKey(cfg.secret, cfg.jobID, "connections"), self: cfg.rank, size: cfg.size}
+		w.mesh = newMesh(w.stop, &w.wg, g, w.fate, cfg.lossGrace())
+		w.members = newMembers(meta{metaVersion, cfg.rank, cfg.size, hostID()}, cfg.log, w.memberLost)
+	}
+	if cfg.control != nil {
+		w.launcher = newLauncher(w, cfg.control)
+	}
+	if err := w.assemble(ctx); err != nil {
+		if _, typed := err.(*Error); !typed {
+			err = &Error{Self: cfg.rank, Rank: -1, Op: "Init", Err: err}
+		}
+		w.fate.close()
+		w.shut(false)
+		return nil, err
+	}
+	return w, nil
+}
+
+// assemble brings the ranks together.
+func (w *World) assemble(ctx context.Context) error {
+	if w.cfg.size > 1 {
+		limit := fmt.Errorf("%w: %v have passed", context.DeadlineExceeded, w.cfg.startTimeout)
+		ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.startTimeout, limit)
+		defer cancel()
+		if err := w.meet(ctx); err != nil {
+			return err
+		}
+		w.countHosts()
+		if err := w.mesh.connect(w.untilFailure(ctx), w.members.address); err != nil {
+			return w.whyNot(err)
+		}
+		// When this is through, every rank has found all others.
+		if _, err := w.gather(ctx, "Init", nil); err != nil {
+			return w.whyNot(err)
+		}
+	} else if w.cfg.hosts == nil {
+		w.cfg.hosts, w.cfg.localRank, w.cfg.localSize = []int{0}, 0, 1
+	}
+	if w.launcher != nil {
+		return w.launcher.send(job.Joined, "")
+	}
+	return nil
+}
+
+// untilFailure returns ctx, ended by the first failure, too, and when this rank
+// learns that it cannot join.
+func (w *World) untilFailure(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
+	w.wg.Go(func() {
+		select {
+		case <-w.fate.failed:
+			cancel(w.fate.first())
+		case <-w.members.hopeless:
+			cancel(w.members.whyHopeless())
+		case <-w.stop.Done():
+			cancel(ErrClosed)
+		case <-ctx.Done():
+			cancel(context.Cause(ctx))
+		}
+	})
+	return ctx
+}
+
+// lossGrace is how long the end of a connection waits for its explanation: the
+// launcher's word on how the process ended, or a notice on another connection.
+func (c *config) lossGrace() time.Duration {
+	if c.control != nil {
+		return 250 * time.Millisecond
+	}
+	return 20 * time.Millisecond
+}
+
+// alone is the world of one.
+func alone() (*config, error) {
+	secret, err := job.NewSecret()
+	if err != nil {
+		return nil, err
+	}
+	return &config{jobID: job.NewID(), secret: secret, size: 1, host: hostname()}, nil
+}

@@ -1,0 +1,75 @@
+// Package job is what the launcher tells a rank and what a rank tells the
+// launcher: the job file read once from an inherited descriptor, and the
+// control messages on an inherited socket. It holds data and codecs only. The
+// launcher (cmd/treerun) and package rank are its only users.
+package job
+
+// Names of the environment variables that the launcher exports to every rank,
+// beside the names that torchrun uses (RANK, WORLD_SIZE, LOCAL_RANK,
+// LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT). The secret is never among them.
+const (
+	EnvFD        = "TREERUN_JOB_FD" // descriptor number of the job file
+	EnvJobID     = "TREERUN_JOB_ID"
+	EnvRank      = "TREERUN_RANK"
+	EnvSize      = "TREERUN_SIZE"
+	EnvLocalRank = "TREERUN_LOCAL_RANK"
+	EnvLocalSize = "TREERUN_LOCAL_SIZE"
+	EnvSeed      = "TREERUN_SEED"     // HOST:PORT, for ranks that another launcher started
+	EnvKeyFile   = "TREERUN_KEY_FILE" // path of the job key, mode 0600, likewise
+)
+
+// SecretBytes is the length of a job secret.
+const SecretBytes = 32
+
+// File is the job file of one rank: msgpack, read once from the descriptor
+// that EnvFD names, which the rank then closes. Descriptors are numbers in the
+// rank's process.
+type File struct {
+	Version   int // of this format; FileVersion
+	JobID     string
+	Secret    []byte // SecretBytes random bytes, the same for all ranks of the job
+	Rank      int
+	Size      int
+	LocalRank int
+	LocalSize int
+	Host      string            // name of this rank's host
+	Hosts     []int             // host index of every rank
+	Seeds     []string          // memberlist addresses to join, empty when the launcher forwards rank 0's
+	ControlFD int               // unix stream socket to the launcher; its end of file means that the launcher is gone
+	Settings  map[string]string // resolved settings, the same on all ranks
+}
+
+// FileVersion is the version of File and Message that this code speaks.
+const FileVersion = 1
+
+// MessageKind says what a Message is about.
+type MessageKind uint8
+
+const (
+	// From a rank to the launcher.
+	Seed    MessageKind = iota + 1 // Text: the memberlist address of rank 0
+	Joined                         // the rank's world is complete
+	Closing                        // the rank has closed its world in good order
+
+	// From the launcher to the ranks.
+	SeedIs // Text: the address that Seed carried
+	Exited // Rank has ended: Code or Signal, Text for people; Closed says whether it had sent Closing before
+)
+
+// Message is one record on the control socket: a 4-byte big-endian length of
+// at most MaxMessage bytes, then msgpack.
+type Message struct {
+	Kind   MessageKind
+	Rank   int
+	PID    int
+	Code   int  // exit code, when Signal is 0
+	Signal int  // number of the signal that ended the rank
+	Closed bool // the rank had closed its world before it ended
+	Text   string
+}
+
+// MaxMessage and MaxFile bound what a decoder accepts, in bytes.
+const (
+	MaxMessage = 64 << 10
+	MaxFile    = 1 << 20
+)

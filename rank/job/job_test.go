@@ -1,0 +1,243 @@
+package job_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/vmihailenco/msgpack/v5"
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// valid is rank 1 of four on two hosts.
+func valid() *job.File {
+	return &job.File{
+		Version: job.FileVersion, JobID: "7h2k", Secret: bytes.Repeat([]byte{7}, job.SecretBytes),
+		Rank: 1, Size: 4, LocalRank: 1, LocalSize: 2, Host: "node01", Hosts: []int{0, 0, 1, 1},
+		Seeds: []string{"[::1]:7946"}, ControlFD: 4, Settings: map[string]string{"no-topo-cache": "1"},
+	}
+}
+
+func TestFileComesBackAsWritten(t *testing.T) {
+	var b bytes.Buffer
+	if err := job.WriteFile(&b, valid()); err != nil {
+		t.Fatal(err)
+	}
+	got, err := job.ReadFile(iotest.OneByteReader(&b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(valid(), got); d != "" {
+		t.Fatal(d)
+	}
+}
+
+// Each change makes one field wrong; the error says which.
+func TestFileWithAWrongFieldIsRefused(t *testing.T) {
+	for want, spoil := range map[string]func(f *job.File){
+		"version 9":             func(f *job.File) { f.Version = 9 },
+		"job id \"\"":           func(f *job.File) { f.JobID = "" },
+		"job id \"a b\"":        func(f *job.File) { f.JobID = "a b" },
+		"secret of 3 bytes":     func(f *job.File) { f.Secret = []byte("abc") },
+		"size 0":                func(f *job.File) { f.Size = 0 },
+		"size 65537":            func(f *job.File) { f.Size = 65537 },
+		"rank 4 of 4":           func(f *job.File) { f.Rank = 4 },
+		"rank -1 of 4":          func(f *job.File) { f.Rank = -1 },
+		"local size 5":          func(f *job.File) { f.LocalSize = 5 },
+		"2 ranks are on host 0": func(f *job.File) { f.LocalSize = 3 },
+		"local rank 2 of 2":     func(f *job.File) { f.LocalRank = 2 },
+		"host name of 0 bytes":  func(f *job.File) { f.Host = "" },
+		"hosts of 3 ranks":      func(f *job.File) { f.Hosts = f.Hosts[:3] },
+		"rank 2 is on host 3":   func(f *job.File) { f.Hosts[2] = 3 },
+		"rank 3 is on host -1":  func(f *job.File) { f.Hosts[3] = -1 },
+		"seed \"nowhere\"":      func(f *job.File) { f.Seeds = []string{"nowhere"} },
+		"descriptor 2":          func(f *job.File) { f.ControlFD = 2 },
+		"without a name":        func(f *job.File) { f.Settings[""] = "x" },
+	} {
+		f := valid()
+		spoil(f)
+		if err := job.WriteFile(io.Discard, f); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("writing: error %v, want one with %q", err, want)
+		}
+		b, err := msgpack.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := job.ReadFile(bytes.NewReader(b)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("reading: error %v, want one with %q", err, want)
+		}
+	}
+}
+
+func TestFileOfAnotherShapeIsRefused(t *testing.T) {
+	var b bytes.Buffer
+	if err := job.WriteFile(&b, valid()); err != nil {
+		t.Fatal(err)
+	}
+	unknown, err := msgpack.Marshal(map[string]int{"Version": 1, "Colour": 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{
+		"empty":         {},
+		"cut":           b.Bytes()[:b.Len()-1],
+		"left over":     append(b.Bytes(), 0),
+		"unknown field": unknown,
+		"too large":     make([]byte, job.MaxFile+1),
+	} {
+		if _, err := job.ReadFile(bytes.NewReader(data)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func TestMessagesComeBackAsWritten(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := &job.Message{
+			Kind:   job.MessageKind(rapid.IntRange(int(job.Seed), int(job.Exited)).Draw(t, "kind")),
+			Rank:   rapid.IntRange(0, job.MaxRanks-1).Draw(t, "rank"),
+			PID:    rapid.IntRange(0, 1<<22).Draw(t, "pid"),
+			Code:   rapid.IntRange(0, 255).Draw(t, "code"),
+			Signal: rapid.IntRange(0, 64).Draw(t, "signal"),
+			Closed: rapid.Bool().Draw(t, "closed"),
+			Text:   rapid.StringN(1, 60, 240).Draw(t, "text"),
+		}
+		var b bytes.Buffer
+		for range 2 {
+			if err := job.WriteMessage(&b, want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r := iotest.HalfReader(&b)
+		for range 2 {
+			got, err := job.ReadMessage(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Fatal(d)
+			}
+		}
+		if _, err := job.ReadMessage(r); err != io.EOF {
+			t.Fatalf("at the end: %v, want io.EOF itself", err)
+		}
+	})
+}
+
+func TestMessageThatCannotBeUsedIsRefused(t *testing.T) {
+	for want, m := range map[string]job.Message{
+		"unknown message kind 0":  {},
+		"unknown message kind 99": {Kind: 99},
+		"rank -1":                 {Kind: job.Exited, Rank: -1},
+		"rank 65536":              {Kind: job.Exited, Rank: job.MaxRanks},
+		"process id -2":           {Kind: job.Exited, PID: -2},
+		"exit code 256":           {Kind: job.Exited, Code: 256},
+		"signal -9":               {Kind: job.Exited, Signal: -9},
+		"address of 0 bytes":      {Kind: job.SeedIs},
+		"at most 65536":           {Kind: job.Exited, Text: strings.Repeat("x", job.MaxMessage)},
+	} {
+		if err := job.WriteMessage(io.Discard, &m); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("writing %+.50v: error %v, want one with %q", m, err, want)
+		}
+	}
+	// A length beyond the limit is refused before anything is allocated for it.
+	for _, n := range []uint32{0, job.MaxMessage + 1, 1 << 31} {
+		r := io.MultiReader(bytes.NewReader(binary.BigEndian.AppendUint32(nil, n)), endless{})
+		if _, err := job.ReadMessage(r); err == nil || !strings.Contains(err.Error(), "want 1..65536") {
+			t.Errorf("length %d: error %v", n, err)
+		}
+	}
+	if _, err := job.ReadMessage(strings.NewReader("\x00\x00\x00\x09abc")); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("cut message: error %v", err)
+	}
+}
+
+// endless fails the test that reads it.
+type endless struct{}
+
+func (endless) Read([]byte) (int, error) { panic("read past a length that cannot be") }
+
+func TestSecretsAndIDsDiffer(t *testing.T) {
+	a, err := job.NewSecret()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := job.NewSecret()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a) != job.SecretBytes || bytes.Equal(a, b) {
+		t.Fatalf("secrets of %d bytes, equal %v", len(a), bytes.Equal(a, b))
+	}
+	if x, y := job.NewID(), job.NewID(); x == y || len(x) != 13 {
+		t.Fatalf("ids %q and %q", x, y)
+	}
+}
+
+// Whatever is read without an error can be written, and is read again the same.
+func FuzzReadFile(f *testing.F) {
+	var b bytes.Buffer
+	if err := job.WriteFile(&b, valid()); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte{})
+	f.Add([]byte{0xdf, 0xff, 0xff, 0xff, 0xff})                                      // a map of 2^32-1 entries
+	f.Add([]byte("\x81\xa5Hosts\xdd\xff\xff\xff\xff"))                               // an array likewise
+	f.Add([]byte("\x81\xa6Secret\xc6\xff\xff\xff\xff"))                              // bytes likewise
+	f.Add([]byte("\x81\xa8Settings" + strings.Repeat("\x91", 2000)))                 // nested
+	f.Add(bytes.Replace(b.Bytes(), []byte("Version\x01"), []byte("Version\x02"), 1)) // another version
+	f.Fuzz(func(t *testing.T, data []byte) {
+		got, err := job.ReadFile(bytes.NewReader(data))
+		if err != nil {
+			return
+		}
+		var again bytes.Buffer
+		if err := job.WriteFile(&again, got); err != nil {
+			t.Fatalf("read but not writable: %v", err)
+		}
+		back, err := job.ReadFile(&again)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(got, back); d != "" {
+			t.Fatal(d)
+		}
+	})
+}
+
+func FuzzReadMessage(f *testing.F) {
+	for _, m := range []job.Message{
+		{Kind: job.Seed, Text: "127.0.0.1:4000"},
+		{Kind: job.Joined, Rank: 3, PID: 77},
+		{Kind: job.Exited, Rank: 2, Signal: 9, Text: "killed by SIGKILL"},
+	} {
+		var b bytes.Buffer
+		if err := job.WriteMessage(&b, &m); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+		f.Add(b.Bytes()[:b.Len()/2])
+	}
+	f.Add([]byte("GET /metrics HTTP/1.1\r\n\r\n"))
+	f.Add([]byte("\x00\x00\x00\x0b\x81\xa4Text\xdb\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := bytes.NewReader(data)
+		for {
+			m, err := job.ReadMessage(r)
+			if err != nil {
+				return
+			}
+			if err := job.WriteMessage(io.Discard, m); err != nil {
+				t.Fatalf("read but not writable: %v", err)
+			}
+		}
+	})
+}

@@ -1,0 +1,18 @@
+package rank
+
+import (
+	"crypto/hkdf"
+	"crypto/sha256"
+	"fmt"
+)
+
+// deriveKey returns the 32-byte key of a job for one purpose: HKDF-SHA256
+// (RFC 5869) of the secret, with the job id as salt. Two jobs that share a
+// secret have different keys all the same.
+func deriveKey(secret []byte, jobID, purpose string) []byte {
+	key, err := hkdf.Key(sha256.New, secret, []byte(jobID), "treerun "+purpose, 32)
+	if err != nil {
+		panic(fmt.Sprintf("rank: HKDF of 32 bytes: %v", err)) // only longer keys or FIPS mode with short secrets fail
+	}
+	return key
+}

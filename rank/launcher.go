@@ -1,0 +1,137 @@
+package rank
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// launcher is the control socket to the launcher of treerun.
+type launcher struct {
+	w    *World
+	conn net.Conn
+	seed chan string // gets the address of rank 0
+
+	mu sync.Mutex // one message at a time
+}
+
+// newLauncher begins to read from conn.
+func newLauncher(w *World, conn net.Conn) *launcher {
+	l := &launcher{w: w, conn: conn, seed: make(chan string, 1)}
+	w.wg.Go(l.read)
+	return l
+}
+
+func (l *launcher) read() {
+	for {
+		m, err := job.ReadMessage(l.conn)
+		if l.w.stop.Err() != nil {
+			return
+		}
+		if err != nil {
+			l.gone(err)
+			return
+		}
+		switch m.Kind {
+		case job.SeedIs:
+			select {
+			case l.seed <- m.Text:
+			default: // said before
+			}
+		case job.Exited:
+			l.exited(m)
+		}
+	}
+}
+
+// gone is the end of the launcher, or of what it says making sense.
+func (l *launcher) gone(err error) {
+	var sys *net.OpError
+	if err != io.EOF && !errors.As(err, &sys) {
+		l.w.fate.fail(-1, "the launcher does not keep to the protocol: "+err.Error())
+		return
+	}
+	l.w.fate.fail(-1, "the launcher is gone")
+	if act := l.w.cfg.launcherGone; act != nil {
+		act(err)
+		return
+	}
+	dieWithLauncher(l.w.cfg.rank)
+}
+
+// dieWithLauncher ends this process, and its children when it leads its process
+// group, as every rank does that the launcher started itself. Nobody would end
+// it otherwise.
+func dieWithLauncher(rank int) {
+	if pid := os.Getpid(); syscall.Getpgrp() == pid {
+		syscall.Kill(-pid, syscall.SIGKILL)
+	}
+	fmt.Fprintf(os.Stderr, "treerun: rank %d ends, because the launcher is gone\n", rank)
+	os.Exit(1)
+}
+
+// exited notes how a rank ended. The launcher tells every rank, so that nothing
+// needs to be passed on.
+func (l *launcher) exited(m *job.Message) {
+	if m.Rank == l.w.cfg.rank || m.Rank >= l.w.cfg.size {
+		return
+	}
+	if m.Closed && m.Signal == 0 && m.Code == 0 {
+		l.w.fate.end(m.Rank)
+		return
+	}
+	l.w.fate.fail(m.Rank, describeExit(m, l.w.members.joined(m.Rank)))
+}
+
+// describeExit says in words how a rank ended.
+func describeExit(m *job.Message, joined bool) string {
+	what := "exited with code " + strconv.Itoa(m.Code)
+	if m.Signal != 0 {
+		what = "killed by " + signalName(m.Signal)
+	}
+	switch {
+	case !joined:
+		what += " before it joined"
+	case m.Signal == 0 && m.Code == 0:
+		what += " without closing its world"
+	}
+	return what
+}
+
+// signalNames are the signals that end processes, by POSIX's names.
+var signalNames = map[syscall.Signal]string{
+	syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGILL: "SIGILL",
+	syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
+	syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "SIGUSR1", syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
+	syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM", syscall.SIGXCPU: "SIGXCPU",
+	syscall.SIGXFSZ: "SIGXFSZ", syscall.SIGSYS: "SIGSYS",
+}
+
+func signalName(n int) string {
+	if name, ok := signalNames[syscall.Signal(n)]; ok {
+		return name
+	}
+	return "signal " + strconv.Itoa(n)
+}
+
+// send writes one message of this rank.
+func (l *launcher) send(kind job.MessageKind, text string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	m := job.Message{Kind: kind, Rank: l.w.cfg.rank, PID: os.Getpid(), Text: text}
+	if err := job.WriteMessage(l.conn, &m); err != nil {
+		return &Error{Self: l.w.cfg.rank, Rank: -1, Op: "telling the launcher", Err: err}
+	}
+	return nil
+}
+
+func (l *launcher) close() { l.conn.Close() }

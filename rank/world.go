@@ -1,0 +1,123 @@
+package rank
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// World is this process's place in a job. Its methods may be called
+// concurrently.
+type World struct {
+	cfg  *config
+	fate *fate
+
+	// The rest is nil in a world of one.
+	launcher *launcher // nil also when another launcher started the ranks
+	members  *members
+	door     *door
+	mesh     *mesh
+
+	stop   context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // of the goroutines that end with stop
+
+	gatherMu sync.Mutex // held by AllGather
+	gathered atomic.Uint64
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Rank returns this rank's number, from 0.
+func (w *World) Rank() int { return w.cfg.rank }
+
+// Size returns the number of ranks.
+func (w *World) Size() int { return w.cfg.size }
+
+// LocalRank returns this rank's number among the ranks of its host, from 0.
+func (w *World) LocalRank() int { return w.cfg.localRank }
+
+// LocalSize returns the number of ranks on this rank's host.
+func (w *World) LocalSize() int { return w.cfg.localSize }
+
+// Host returns the name of this rank's host.
+func (w *World) Host() string { return w.cfg.host }
+
+// HostOf returns the index of a rank's host. Hosts are numbered in the order in
+// which the ranks, from 0, bring them up. It panics when there is no such rank.
+func (w *World) HostOf(rank int) int { return w.cfg.hosts[rank] }
+
+// JobID returns the id of the job, the same on all ranks.
+func (w *World) JobID() string { return w.cfg.jobID }
+
+// Setting returns a setting of the launcher, the same on all ranks, and "" when
+// it is not set.
+func (w *World) Setting(name string) string { return w.cfg.settings[name] }
+
+// DeriveKey returns a 32-byte key that only the ranks of this job can know, and
+// another one for every purpose. The key is the caller's.
+func (w *World) DeriveKey(purpose string) []byte {
+	return deriveKey(w.cfg.secret, w.cfg.jobID, "user "+purpose)
+}
+
+// Failed returns a channel that is closed when a rank is known to have failed:
+// it was killed, it exited with another code than 0, or with 0 without closing
+// its world, its host is lost, or the launcher is. It is never closed in a
+// world of one without a launcher, nor after Close.
+func (w *World) Failed() <-chan struct{} { return w.fate.failed }
+
+// Failure returns the rank that failed first, as far as this rank knows, and
+// how: a *Error that is an ErrFailed. It returns -1 and nil while there is
+// none; -1 with an error when the launcher is gone.
+func (w *World) Failure() (rank int, err error) {
+	if f := w.fate.first(); f != nil {
+		return f.Rank, f
+	}
+	return -1, nil
+}
+
+// Close tells the other ranks and the launcher that this rank leaves in good
+// order, and gives sockets, memory and goroutines back. It does not wait for
+// the other ranks; whatever they still want of this one fails with
+// ErrPeerClosed there. Idempotent.
+func (w *World) Close() error {
+	w.closeOnce.Do(func() {
+		w.fate.close()
+		w.gatherMu.Lock() // what was under way has been told to end
+		defer w.gatherMu.Unlock()
+		w.closeErr = w.shut(true)
+	})
+	return w.closeErr
+}
+
+// shut gives everything back, in good order or not.
+func (w *World) shut(order bool) error {
+	if order && w.mesh != nil {
+		w.mesh.goodbye(w.gathered.Load())
+	}
+	var err error
+	if order && w.launcher != nil {
+		err = w.launcher.send(job.Closing, "")
+		if w.fate.first() != nil {
+			err = nil // the launcher has other things to do
+		}
+	}
+	w.cancel()
+	if w.members != nil {
+		w.members.close()
+	}
+	if w.door != nil {
+		w.door.close()
+	}
+	if w.mesh != nil {
+		w.mesh.close()
+	}
+	if w.launcher != nil {
+		w.launcher.close()
+	}
+	w.wg.Wait()
+	return err
+}
