@@ -1,0 +1,39 @@
+// Package cuda tells what the NVIDIA driver of this host says about its GPUs
+// without opening the driver: it reads the driver's files, so it needs neither
+// cgo nor a CUDA installation and gives an answer (none) where there is no
+// driver. It allocates nothing on a device and runs nothing there. Anyone may
+// import it; it imports nothing of ours.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// gpuFolder holds one folder per GPU, named after its PCI address.
+const gpuFolder = "proc/driver/nvidia/gpus"
+
+// HostGPUs returns the number of NVIDIA GPUs that this host, or this container,
+// has: 0 when there is no driver. It does not look at CUDA_VISIBLE_DEVICES.
+func HostGPUs() (int, error) {
+	return hostGPUs(os.DirFS("/"))
+}
+
+func hostGPUs(root fs.FS) (int, error) {
+	entries, err := fs.ReadDir(root, gpuFolder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("cuda: count the GPUs of this host: %w", err)
+	}
+	n := 0
+	for _, e := range entries {
+		if e.IsDir() {
+			n++
+		}
+	}
+	return n, nil
+}
