@@ -1,0 +1,264 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The chaos tests kill real ranks of real jobs that make AllReduce calls all
+// the time (testdata/looper), and look at what the others say, what the
+// launcher returns, and what is left on the machine.
+//
+// TREERUN_CHAOS=200 raises the number of jobs of each test from its default.
+
+func chaosRuns(t *testing.T, usual int) int {
+	t.Helper()
+	s := os.Getenv("TREERUN_CHAOS")
+	if s == "" {
+		return usual
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 {
+		t.Fatalf("TREERUN_CHAOS=%q is not a number of runs", s)
+	}
+	return n
+}
+
+// chaosBinaries builds the launcher and the looper.
+func chaosBinaries(t *testing.T) (launcher, looper string) {
+	t.Helper()
+	dir := t.TempDir()
+	launcher, looper = filepath.Join(dir, "treerun"), filepath.Join(dir, "looper")
+	for out, pkg := range map[string]string{launcher: ".", looper: "./testdata/looper"} {
+		if msg, err := exec.Command("go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
+		}
+	}
+	return launcher, looper
+}
+
+// chaosJob is one job under way.
+type chaosJob struct {
+	cmd            *exec.Cmd
+	stdout, stderr bytes.Buffer
+}
+
+func startJob(t *testing.T, tmp, launcher string, args ...string) *chaosJob {
+	t.Helper()
+	j := &chaosJob{cmd: exec.Command(launcher, args...)}
+	j.cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_CACHE_HOME="+filepath.Join(tmp, "cache"))
+	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
+	j.cmd.WaitDelay = time.Second
+	if err := j.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// wait returns the launcher's exit code, 128+n for signal n.
+func (j *chaosJob) wait(t *testing.T) int {
+	t.Helper()
+	killer := time.AfterFunc(20*time.Second, func() { j.cmd.Process.Kill() })
+	j.cmd.Wait() // the state says how it ended
+	if !killer.Stop() {
+		t.Fatalf("the launcher still ran after 20 s\nstdout:\n%s\nstderr:\n%s", &j.stdout, &j.stderr)
+	}
+	if ws := j.cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
+		return 128 + int(ws.Signal())
+	}
+	return j.cmd.ProcessState.ExitCode()
+}
+
+// ranks returns the processes that the launcher has started, as far as it got.
+func (j *chaosJob) ranks() []int {
+	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", j.cmd.Process.Pid))
+	var pids []int
+	for _, task := range tasks {
+		list, _ := os.ReadFile(task) // the launcher may have ended
+		for _, f := range strings.Fields(string(list)) {
+			if pid, err := strconv.Atoi(f); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
+}
+
+// leftovers returns what the machine holds that a job could have left behind:
+// processes of the looper, shared memory, temporary files, abstract sockets.
+func leftovers(t *testing.T, looper, tmp string) map[string]bool {
+	t.Helper()
+	found := make(map[string]bool)
+	exes, _ := filepath.Glob("/proc/[0-9]*/exe")
+	for _, exe := range exes {
+		if target, err := os.Readlink(exe); err == nil && strings.HasPrefix(target, looper) {
+			found["process "+exe] = true
+		}
+	}
+	for _, pattern := range []string{"/dev/shm/*", filepath.Join(tmp, "*")} {
+		names, _ := filepath.Glob(pattern)
+		for _, n := range names {
+			if filepath.Base(n) != "cache" {
+				found["file "+n] = true
+			}
+		}
+	}
+	sockets, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(sockets)) {
+		if _, name, ok := strings.Cut(line, "@"); ok {
+			found["socket @"+strings.TrimSpace(name)] = true
+		}
+	}
+	return found
+}
+
+// nothingLeft compares with what was there before, and waits a little for
+// processes that are just ending.
+func nothingLeft(t *testing.T, looper, tmp string, before map[string]bool) {
+	t.Helper()
+	var left []string
+	for deadline := time.Now().Add(2 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		left = left[:0]
+		for what := range leftovers(t, looper, tmp) {
+			if !before[what] {
+				left = append(left, what)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left behind: %v", left)
+		}
+	}
+}
+
+// reports returns when each surviving rank's call returned a typed error.
+func (j *chaosJob) reports() []time.Time {
+	var when []time.Time
+	for line := range strings.Lines(j.stderr.String()) {
+		var r, cause int
+		var at int64
+		_, text, ok := strings.Cut(line, "looper: ")
+		if !ok || strings.HasPrefix(line, "treerun:") || strings.HasPrefix(line, " ") {
+			continue // the launcher repeats the last lines of the rank that failed first
+		}
+		for _, kind := range []string{"RankError", "Error"} {
+			if n, _ := fmt.Sscanf(text, "rank %d: "+kind+" of %d at %d:", &r, &cause, &at); n == 3 {
+				when = append(when, time.UnixMicro(at))
+			}
+		}
+	}
+	return when
+}
+
+// chaosTimes are the slowest of what TestKillRank saw.
+type chaosTimes struct {
+	inCalls     int           // jobs in which all ranks were making calls
+	learned     time.Duration // from the kill to the return of a survivor's call
+	launcherEnd time.Duration // from the last survivor's report to the launcher's end
+}
+
+// TestKillRank: kill -9 of any rank at any moment, from the start on. Every
+// survivor's call returns a typed error within a second, the launcher names
+// the killed process and exits with 137, and nothing is left.
+func TestKillRank(t *testing.T) {
+	launcher, looper := chaosBinaries(t)
+	tmp := t.TempDir()
+	before := leftovers(t, looper, tmp)
+	var times chaosTimes
+	for i := range chaosRuns(t, 20) {
+		seed := uint64(time.Now().UnixNano())
+		if !t.Run(fmt.Sprintf("run=%d/seed=%d", i, seed), func(t *testing.T) {
+			killOneRank(t, rand.New(rand.NewPCG(seed, 0)), tmp, launcher, looper, &times)
+		}) {
+			break
+		}
+	}
+	nothingLeft(t, looper, tmp, before)
+	t.Logf("%+v", times)
+}
+
+func killOneRank(t *testing.T, rng *rand.Rand, tmp, launcher, looper string, times *chaosTimes) {
+	np := 2 + rng.IntN(7)
+	j := startJob(t, tmp, launcher, "-np", strconv.Itoa(np), looper)
+	time.Sleep(time.Duration(rng.IntN(250)) * time.Millisecond)
+	pids := j.ranks()
+	for tries := 0; len(pids) == 0 && tries < 100; tries++ {
+		time.Sleep(5 * time.Millisecond)
+		pids = j.ranks()
+	}
+	if len(pids) == 0 {
+		t.Fatal("the launcher has started no rank")
+	}
+	victim := pids[rng.IntN(len(pids))]
+	killed := time.Now()
+	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	code := j.wait(t)
+	ended := time.Now()
+	defer func() {
+		if t.Failed() {
+			t.Logf("%d ranks, killed pid %d\nstdout:\n%s\nstderr:\n%s", np, victim, &j.stdout, &j.stderr)
+		}
+	}()
+	text := j.stderr.String()
+	if code != 137 {
+		t.Errorf("exit code %d, want 137", code)
+	}
+	if !strings.Contains(text, "SIGKILL") || !strings.Contains(text, strconv.Itoa(victim)) {
+		t.Error("the root cause does not name SIGKILL and the process")
+	}
+	if strings.Contains(text, "untyped error") || strings.Contains(text, "looper: call ") {
+		t.Error("a rank got an untyped error or a wrong result")
+	}
+	last := killed
+	reports := j.reports()
+	for _, at := range reports {
+		times.learned = max(times.learned, at.Sub(killed))
+		if at.After(last) {
+			last = at
+		}
+		if at.Sub(killed) > time.Second {
+			t.Errorf("a rank learned of it after %v", at.Sub(killed))
+		}
+	}
+	times.launcherEnd = max(times.launcherEnd, ended.Sub(last))
+	if strings.Count(j.stdout.String(), "ready ") == np {
+		times.inCalls++
+		if len(reports) != np-1 {
+			t.Errorf("%d of %d survivors reported a typed error", len(reports), np-1)
+		}
+	}
+}
+
+// TestKillLauncher: kill -9 of the launcher at any moment ends all ranks.
+func TestKillLauncher(t *testing.T) {
+	launcher, looper := chaosBinaries(t)
+	tmp := t.TempDir()
+	before := leftovers(t, looper, tmp)
+	for range chaosRuns(t, 8) {
+		j := startJob(t, tmp, launcher, "-np", strconv.Itoa(2+rand.IntN(7)), looper)
+		time.Sleep(time.Duration(rand.IntN(250)) * time.Millisecond)
+		if err := j.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		if code := j.wait(t); code != 137 {
+			t.Errorf("exit code %d, want 137", code)
+		}
+		nothingLeft(t, looper, tmp, before)
+	}
+}

@@ -1,0 +1,207 @@
+// Package cli is the command line of treerun: it reads arguments, says what is
+// wrong with them, and hands a job to package launch. It starts no process
+// itself. Only cmd/treerun imports it.
+package cli
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/planner"
+	"github.com/treerun/treerun/cmd/treerun/internal/program"
+	"github.com/treerun/treerun/cuda"
+)
+
+// commands maps a first argument to what it runs, with the arguments after it.
+// A PROGRAM of the same name is given as ./NAME.
+var commands = map[string]func(args []string) (int, error){
+	"help":    func([]string) (int, error) { return 0, printHelp() },
+	"version": func([]string) (int, error) { return 0, printVersion() },
+	"topo":    func(args []string) (int, error) { return 0, planner.Topo(os.Stdout, args) },
+	"plan":    func(args []string) (int, error) { return 0, planner.Plan(os.Stdout, args) },
+	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
+}
+
+// Main runs treerun with the arguments after its name and returns the exit
+// code. Everything that treerun has to say has then been printed.
+func Main(args []string) int {
+	command := runJob
+	if len(args) > 0 {
+		if c, ok := commands[args[0]]; ok {
+			command, args = c, args[1:]
+		}
+	}
+	code, err := command(args)
+	if err == nil {
+		return code
+	}
+	fmt.Fprintf(os.Stderr, "treerun: %v\n", err)
+	code = exitcode.Of(err)
+	if code == exitcode.Usage {
+		fmt.Fprintln(os.Stderr, "usage: treerun [-np N] [flags] PROGRAM [ARGS...]; treerun --help tells more")
+	}
+	return code
+}
+
+// runJob is the command without a name.
+func runJob(args []string) (int, error) {
+	begin := time.Now()
+	o, err := parse(args)
+	switch {
+	case err != nil:
+		return 0, err
+	case o.help:
+		return 0, printHelp()
+	case o.version:
+		return 0, printVersion()
+	}
+	prog, err := program.Find(o.program)
+	if err != nil {
+		return 0, err
+	}
+	j, err := newJob(o, prog, begin)
+	if err != nil {
+		return 0, err
+	}
+	if o.dryRun {
+		return 0, printDryRun(os.Stdout, j, prog)
+	}
+	if cores := usableCores(); j.Size > cores {
+		plural := "s"
+		if cores == 1 {
+			plural = ""
+		}
+		j.Screen.Err.Printf("treerun: %d ranks share %d core%s", j.Size, cores, plural)
+	}
+	warnStale(j)
+	code, err := buildAndRun(j, prog)
+	if removeErr := prog.Remove(); err == nil && removeErr != nil {
+		err = exitcode.Errorf(exitcode.Internal, "%w", removeErr)
+	}
+	return code, err
+}
+
+// warnStale names what an earlier job has left where this one writes: it could
+// be taken for this job's output.
+func warnStale(j *launch.Job) {
+	if j.OutputDir == "" {
+		return
+	}
+	const most = 4
+	stale := launch.Stale(j.OutputDir, j.Size)
+	more := ""
+	if n := len(stale) - most; n > 0 {
+		stale, more = stale[:most], fmt.Sprintf(" and %d more", n)
+	}
+	if len(stale) > 0 {
+		j.Screen.Err.Printf("treerun: --output-dir %s: left by an earlier job, and not of this one: %s%s", j.OutputDir, strings.Join(stale, ", "), more)
+	}
+}
+
+// buildAndRun keeps its operating system thread: whatever it starts dies with
+// that.
+func buildAndRun(j *launch.Job, prog *program.Program) (int, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	j.Signals = launch.Signals()
+	if prog.Folder != "" {
+		if err := prog.Build(j.Signals); err != nil {
+			return 0, err
+		}
+		j.Trace("built %s", prog.Folder)
+	}
+	j.Path = prog.Path
+	j.Started = prog.Remove // the ranks have it open
+	return launch.Run(j)
+}
+
+// newJob turns options into a job; Path is set once the program is built.
+func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, error) {
+	size, err := defaultSize(int(o.size))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := workingDir(o.dir)
+	if err != nil {
+		return nil, err
+	}
+	screen := output.NewScreen(os.Stdout, os.Stderr)
+	env, warnings, err := environment(os.Environ(), o.exports)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range warnings {
+		screen.Err.Printf("treerun: %s", w)
+	}
+	if o.dir != "" {
+		env = setenv(env, "PWD", dir)
+	}
+	j := &launch.Job{
+		Path: prog.Path, Args: o.args, Dir: dir, Env: env, Size: size,
+		Settings: make(map[string]string),
+		Timeout:  time.Duration(o.timeout), ShutdownTimeout: time.Duration(o.shutdownTimeout),
+		Tag: o.tagged(size), OutputDir: o.outputDir,
+		Stdin: os.Stdin, Screen: screen,
+		Trace: func(string, ...any) {},
+	}
+	if o.noTopoCache {
+		j.Settings["no-topo-cache"] = "1"
+	}
+	if o.verbose {
+		j.Trace = func(format string, args ...any) {
+			ms := float64(time.Since(begin).Microseconds()) / 1000
+			screen.Err.Printf("treerun: %7.1f ms  %s", ms, fmt.Sprintf(format, args...))
+		}
+	}
+	return j, nil
+}
+
+// defaultSize returns n, or the number of ranks where none is given.
+func defaultSize(n int) (int, error) {
+	if n > 0 {
+		return n, nil
+	}
+	gpus, err := cuda.HostGPUs()
+	if err != nil {
+		return 0, exitcode.Errorf(exitcode.Internal, "%w (give the number of ranks with -np)", err)
+	}
+	if gpus > 0 {
+		return gpus, nil
+	}
+	return usableCores(), nil
+}
+
+// usableCores returns the number of cores that the ranks may use together: the
+// affinity mask, and the CPU quota of the control group. The runtime knows both,
+// unless GOMAXPROCS was set by hand.
+func usableCores() int {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return runtime.NumCPU()
+	}
+	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
+}
+
+// workingDir returns the folder of the ranks.
+func workingDir(dir string) (string, error) {
+	if dir == "" {
+		wd, err := os.Getwd()
+		if err != nil {
+			return "", exitcode.Errorf(exitcode.Internal, "find the working directory: %w", err)
+		}
+		return wd, nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", exitcode.Errorf(exitcode.Internal, "--wdir: %w", err)
+	}
+	if !info.IsDir() {
+		return "", exitcode.Errorf(exitcode.Internal, "--wdir: %s is not a folder", dir)
+	}
+	return absolute(dir)
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+)
+
+func TestRewrite(t *testing.T) {
+	for in, want := range map[string]string{
+		"-np 8 prog -np 9":              "--np 8 prog -np 9",
+		"-np=8 prog":                    "--np=8 prog",
+		"-np8 prog":                     "--np=8 prog",
+		"-v -l -np 8 prog -np 9":        "-v -l --np 8 prog -np 9",
+		"-n 4 prog -np 9":               "-n 4 prog -np 9",
+		"-n4 prog -np 9":                "-n4 prog -np 9",
+		"-vn 4 -np 5 prog -np 9":        "-vn 4 --np 5 prog -np 9",
+		"-x -np -np 5 prog":             "-x -np --np 5 prog", // -np is the value of -x
+		"--timeout 5 -np 5 prog -np 9":  "--timeout 5 --np 5 prog -np 9",
+		"--timeout=5 -np 5 prog -np 9":  "--timeout=5 --np 5 prog -np 9",
+		"--tag-output=false -np 5 prog": "--tag-output=false --np 5 prog",
+		"--dry-run -np 5 prog":          "--dry-run --np 5 prog",
+		"-- -np 5":                      "-- -np 5",
+		"- -np 5":                       "- -np 5",
+		"prog -np 5":                    "prog -np 5",
+		"-np":                           "--np",
+	} {
+		got := strings.Join(rewrite(strings.Fields(in), newOptions().flags), " ")
+		if got != want {
+			t.Errorf("rewrite(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	o, err := parse(strings.Fields("-np 4 -x A=1 -x B*,C --timeout 1.5 --shutdown-timeout 2m --wdir d -v prog -v --timeout 9"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.size != 4 || !slices.Equal(o.exports, []string{"A=1", "B*,C"}) || time.Duration(o.timeout) != 1500*time.Millisecond ||
+		time.Duration(o.shutdownTimeout) != 2*time.Minute || o.dir != "d" || !o.verbose ||
+		o.program != "prog" || !slices.Equal(o.args, []string{"prog", "-v", "--timeout", "9"}) {
+		t.Errorf("parsed %+v", o)
+	}
+	if o, err = parse([]string{"prog"}); err != nil || o.size != 0 || o.timeout != 0 || time.Duration(o.shutdownTimeout) != 10*time.Second {
+		t.Errorf("defaults: %+v, %v", o, err)
+	}
+}
+
+func TestTagged(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		n    int
+		want bool
+	}{
+		{"prog", 1, false}, {"prog", 2, true},
+		{"-l prog", 1, true}, {"--tag-output prog", 1, true}, {"--tag-output=false prog", 2, false},
+	} {
+		o, err := parse(strings.Fields(c.args))
+		if err != nil || o.tagged(c.n) != c.want {
+			t.Errorf("%s with %d ranks: tagged is not %v (%v)", c.args, c.n, c.want, err)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"30": 30 * time.Second, "0": 0, "2.5s": 2500 * time.Millisecond, "15m": 15 * time.Minute, "1e2": 100 * time.Second,
+	} {
+		var s seconds
+		if err := s.Set(text); err != nil || time.Duration(s) != want {
+			t.Errorf("%s is %v, %v; want %v", text, time.Duration(s), err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "-1", "-1s", "NaN", "Inf", "-Inf", "1e10", "5 s"} {
+		var s seconds
+		if err := s.Set(text); err == nil {
+			t.Errorf("%q is taken for %v", text, time.Duration(s))
+		}
+	}
+}
+
+// FuzzParse: every command line gives options or an error of usage, and what
+// follows PROGRAM arrives as it is.
+func FuzzParse(f *testing.F) {
+	f.Add("-np 8 -x A=b -- prog -np 9")
+	f.Add("-np8 --timeout 1h -lv prog")
+	f.Add("-vnp --np -np=")
+	f.Add("-é -\xff --=")
+	f.Fuzz(func(t *testing.T, line string) {
+		args := strings.Split(line, " ")
+		o, err := parse(args)
+		if err != nil {
+			if exitcode.Of(err) != exitcode.Usage {
+				t.Fatalf("%q: %v has code %d", line, err, exitcode.Of(err))
+			}
+			return
+		}
+		if o.help || o.version {
+			return
+		}
+		if o.size < 0 || o.size > 1<<16 || o.timeout < 0 || o.shutdownTimeout < 0 {
+			t.Fatalf("%q: parsed %+v", line, o)
+		}
+		if tail := args[len(args)-len(o.args):]; !slices.Equal(tail, o.args) || o.program != tail[0] {
+			t.Fatalf("%q: the program's arguments are %q", line, o.args)
+		}
+	})
+}
+
+func TestEnvironment(t *testing.T) {
+	base := []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}
+	env, warnings, err := environment(base, []string{"COLOUR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOUR=green"})
+	want := []string{"SHAPE=round", "NCCL_DEBUG=1", "SIZE=a=b", "EMPTY=", "COLOUR=green"}
+	if err != nil || len(warnings) > 0 || !slices.Equal(env, want) {
+		t.Errorf("environment: %q, %q, %v; want %q", env, warnings, err, want)
+	}
+	if !slices.Equal(base, []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}) {
+		t.Errorf("the base was changed to %q", base)
+	}
+	_, warnings, err = environment(base, []string{"NOWHERE", "NO*", "COL*"})
+	if err != nil || len(warnings) != 2 {
+		t.Errorf("warnings: %q, %v", warnings, err)
+	}
+	for _, x := range []string{"", "=1", "A*=1", "MASTER_PORT=1", "A\x00=1", "["} {
+		if _, _, err := environment(base, []string{x}); exitcode.Of(err) != exitcode.Usage {
+			t.Errorf("-x %q: %v", x, err)
+		}
+	}
+}
+
+// The help text shows every flag, and has room for them.
+func TestHelpShowsFlags(t *testing.T) {
+	if strings.Count(helpText, "%") != 1 {
+		t.Error("the help text does not have exactly one place for the flags")
+	}
+	o := newOptions()
+	usages := o.flags.FlagUsages()
+	o.flags.VisitAll(func(f *pflag.Flag) {
+		if !strings.Contains(usages, "--"+f.Name) || f.Usage == "" {
+			t.Errorf("--%s is not explained", f.Name)
+		}
+	})
+}
+
+func TestQuote(t *testing.T) {
+	for arg, want := range map[string]string{
+		"": `""`, "plain": "plain", "--a=b": "--a=b", "two words": `"two words"`, "$HOME": `"$HOME"`, "a\nb": `"a\nb"`,
+	} {
+		if got := quote(arg); got != want {
+			t.Errorf("quote(%q) = %s, want %s", arg, got, want)
+		}
+	}
+}

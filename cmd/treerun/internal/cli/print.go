@@ -1,0 +1,118 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/program"
+)
+
+// helpText has room for the list of flags.
+const helpText = `treerun starts N copies of a program, the ranks, and runs them as one job.
+
+usage:
+  treerun [-np N] [flags] PROGRAM [ARGS...]
+  treerun topo | plan | sim --graph FILE|MACHINE [flags]
+  treerun help | version
+
+topo shows a graph of links, plan makes trees on it and proves how good they
+are, sim predicts times; each has a --help of its own.
+
+PROGRAM is an executable, found as a shell finds it, or a folder with a Go main
+package, which is built once and then run. A folder or a program in this folder
+needs a slash: ./train. Flags after PROGRAM are the program's own.
+
+flags:
+%s
+Ranks learn who they are through package rank, or from RANK, WORLD_SIZE,
+LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0 reads treerun's
+stdin. A line of a rank is shown as one line; one that is not finished within
+50 ms, or gets longer than 64 KiB, is shown in parts, each but the last ending
+in " \". On a terminal, text after a carriage return overwrites the line.
+
+INT, TERM and HUP stop all ranks with TERM, and with KILL after the shutdown
+timeout or a second INT. USR1, USR2, WINCH, QUIT, TSTP and CONT go to all ranks.
+When a rank fails, the others have 500 ms to say what they know; then they are
+stopped, and the last lines of treerun tell the cause. What ranks leave running
+in their process groups is ended with the job.
+
+exit codes:
+  0      all ranks exited with 0
+  N      code of the first rank that failed; 128+n if signal n killed it
+  128+n  treerun was stopped by signal n
+  124    --timeout is over
+  125    treerun itself failed, or PROGRAM does not build
+  126    PROGRAM cannot be executed
+  127    PROGRAM was not found
+  64     wrong usage
+
+examples:
+  treerun -np 8 ./examples/train --epochs 5
+  treerun -np 4 -x DEBUG=1 --timeout 10m --output-dir logs ./train
+  treerun -np 2 python3 train.py
+`
+
+func printHelp() error {
+	flags := newOptions().flags.FlagUsages()
+	_, err := fmt.Printf(helpText, flags)
+	return err
+}
+
+// printVersion prints what the go command has noted in this executable.
+func printVersion() error {
+	version, commit, state := "(unknown)", "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				commit = ", commit " + s.Value
+			case s.Key == "vcs.modified" && s.Value == "true":
+				state = " with changes"
+			}
+		}
+	}
+	_, err := fmt.Printf("treerun %s (%s %s/%s%s%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, commit, state)
+	return err
+}
+
+// printDryRun prints what would be run.
+func printDryRun(w io.Writer, j *launch.Job, prog *program.Program) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return fmt.Errorf("find the name of this host: %w", err)
+	}
+	path := prog.Path
+	if prog.Folder != "" {
+		path = prog.Folder + " (Go source, built first)"
+	}
+	var command []string
+	for _, a := range j.Args {
+		command = append(command, quote(a))
+	}
+	_, err = fmt.Fprintf(w, `host         %s
+ranks        %d on %d usable cores
+program      %s
+command      %s
+folder       %s
+environment  treerun's own, and %s
+`, host, j.Size, usableCores(), path, strings.Join(command, " "), j.Dir, strings.Join(launch.Names(), " "))
+	if err == nil && j.OutputDir != "" {
+		_, err = fmt.Fprintf(w, "output       also to %s/rank.N/\n", j.OutputDir)
+	}
+	return err
+}
+
+// quote writes an argument so that a reader sees where it begins and ends.
+func quote(arg string) string {
+	if arg == "" || strings.ContainsFunc(arg, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`"'\$*?[]{}()<>|&;#~`+"`", r) }) {
+		return strconv.Quote(arg)
+	}
+	return arg
+}

@@ -1,0 +1,88 @@
+package launch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+)
+
+// End is how one rank ended.
+type End struct {
+	Rank, PID int
+	Order     int            // ranks whose ends were seen at the same moment share it
+	Code      int            // exit code, when Signal is 0
+	Signal    syscall.Signal // that killed it, or 0
+	After     time.Duration  // since the start of the job
+	Joined    bool           // its world was complete
+	Closed    bool           // it had closed its world
+	Stopped   bool           // treerun had told it to stop
+}
+
+func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 }
+
+// crashed tells whether a signal ended the rank that another rank's end does
+// not cause.
+func (e End) crashed() bool { return e.Signal != 0 && e.Signal != syscall.SIGPIPE }
+
+// how says in words how the rank ended.
+func (e End) how() string {
+	if e.Signal != 0 {
+		return "was killed by " + signalName(e.Signal)
+	}
+	return fmt.Sprintf("exited with code %d", e.Code)
+}
+
+// exitCode returns the code that stands for the rank's end.
+func (e End) exitCode() int {
+	if e.Signal != 0 {
+		return exitcode.Signal(e.Signal)
+	}
+	return e.Code
+}
+
+func signalName(s syscall.Signal) string {
+	if name := unix.SignalName(s); name != "" {
+		return name
+	}
+	return fmt.Sprintf("signal %d", int(s))
+}
+
+// firstFailure returns the end that the job failed by: the first in time of
+// those that treerun did not bring about. Of several at the same moment a crash
+// comes before an exit code, because a rank that notices a crash exits; then
+// the lowest rank.
+func firstFailure(ends []End) (first End, ok bool) {
+	for _, e := range ends {
+		if e.failed() && !e.Stopped && (!ok || before(e, first)) {
+			first, ok = e, true
+		}
+	}
+	return first, ok
+}
+
+// before tells whether a, rather than b, is the cause of a failure.
+func before(a, b End) bool {
+	if a.Order == b.Order && a.crashed() != b.crashed() {
+		return a.crashed()
+	}
+	return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Rank, b.Rank)) < 0
+}
+
+// earlyLeavers returns the ranks that exited with 0 before the failure without
+// having closed their world, by rank: those that wait for them fail later.
+func earlyLeavers(ends []End, failure End) []End {
+	var early []End
+	for _, e := range ends {
+		if !e.failed() && !e.Closed && !e.Stopped && e.Order <= failure.Order {
+			early = append(early, e)
+		}
+	}
+	slices.SortFunc(early, func(a, b End) int { return cmp.Compare(a.Rank, b.Rank) })
+	return early
+}

@@ -1,0 +1,210 @@
+package launch
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestFirstFailure(t *testing.T) {
+	fine := End{Rank: 0, Order: 1}
+	exit3 := End{Rank: 1, Order: 3, Code: 3}
+	for _, c := range []struct {
+		name string
+		ends []End
+		code int // 0: none failed
+	}{
+		{"none", nil, 0},
+		{"all fine", []End{fine, {Rank: 1, Order: 2}}, 0},
+		{"one", []End{fine, exit3}, 3},
+		{"the first in time, not by rank", []End{{Rank: 0, Order: 5, Code: 9}, exit3}, 3},
+		{"of the same moment, the lowest rank", []End{{Rank: 2, Order: 3, Code: 9}, exit3}, 3},
+		{"of the same moment, the crash", []End{{Rank: 2, Order: 3, Signal: syscall.SIGKILL}, exit3}, 137},
+		{"a broken pipe is no crash", []End{{Rank: 2, Order: 3, Signal: syscall.SIGPIPE}, exit3}, 3},
+		{"a crash does not come before an earlier exit", []End{{Rank: 0, Order: 4, Signal: syscall.SIGSEGV}, exit3}, 3},
+		{"what treerun stopped did not fail", []End{{Rank: 0, Order: 2, Signal: syscall.SIGTERM, Stopped: true}, exit3}, 3},
+		{"only stopped ones", []End{{Rank: 0, Order: 2, Signal: syscall.SIGTERM, Stopped: true}}, 0},
+	} {
+		first, ok := firstFailure(c.ends)
+		if ok != (c.code != 0) || first.exitCode() != c.code {
+			t.Errorf("%s: %+v, %v; want code %d", c.name, first, ok, c.code)
+		}
+	}
+}
+
+// The cause does not depend on the order in which the ends are listed.
+func TestFirstFailureIsTheSameInAnyOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(t, "ranks")
+		ends := make([]End, n)
+		for i := range ends {
+			ends[i] = End{
+				Rank: i, Order: rapid.IntRange(1, 3).Draw(t, "order"), Code: rapid.IntRange(0, 2).Draw(t, "code"),
+				Signal:  syscall.Signal(rapid.SampledFrom([]int{0, 0, 9, 13}).Draw(t, "signal")),
+				Stopped: rapid.Bool().Draw(t, "stopped"),
+			}
+		}
+		first, ok := firstFailure(ends)
+		rand.Shuffle(n, func(i, j int) { ends[i], ends[j] = ends[j], ends[i] })
+		if again, okAgain := firstFailure(ends); again != first || okAgain != ok {
+			t.Fatalf("%+v, then %+v", first, again)
+		}
+		for _, e := range ends {
+			if e.failed() && !e.Stopped && (!ok || e.Order < first.Order) {
+				t.Fatalf("%+v failed before %+v", e, first)
+			}
+		}
+	})
+}
+
+func TestFailureText(t *testing.T) {
+	ends := []End{
+		{Rank: 0, Order: 4, Code: 1},
+		{Rank: 1, Order: 3, PID: 4711, Signal: syscall.SIGKILL, After: 1234 * time.Millisecond},
+		{Rank: 2, Order: 5, Code: 1}, {Rank: 3, Order: 5, Code: 0},
+		{Rank: 4, Order: 6, Signal: syscall.SIGTERM, Stopped: true}, {Rank: 5, Order: 6, Stopped: true},
+		{Rank: 6, Order: 1},
+	}
+	f := failure{first: ends[1], host: "box", hint: "a hint", early: earlyLeavers(ends, ends[1]), ends: ends, stderr: []string{"one", "two"}}
+	want := `treerun: rank 1 failed first: it was killed by SIGKILL 1.2s after the start
+    host    box
+    pid     4711
+    hint    a hint
+    before  rank 6 had exited with code 0 before it joined the job
+    after   2 other ranks failed after it (0, 2), 2 ranks stopped by treerun (4-5)
+    stderr  ended with:
+      | one
+      | two`
+	if got := f.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestEarlyLeavers(t *testing.T) {
+	failure := End{Rank: 0, Order: 5, Code: 1}
+	ends := []End{
+		failure,
+		{Rank: 5, Order: 4, Joined: true},
+		{Rank: 1, Order: 4},
+		{Rank: 2, Order: 4, Joined: true, Closed: true}, // in good order
+		{Rank: 3, Order: 6},                             // later
+		{Rank: 4, Order: 4, Stopped: true},
+	}
+	var ranks []int
+	for _, e := range earlyLeavers(ends, failure) {
+		ranks = append(ranks, e.Rank)
+	}
+	if !slices.Equal(ranks, []int{1, 5}) {
+		t.Errorf("early leavers: %v, want 1 and 5", ranks)
+	}
+}
+
+func TestTimeoutText(t *testing.T) {
+	list := []straggler{{rank: 0, pid: 10, stream: "stdout", ago: 1500 * time.Millisecond, line: "step 7"}}
+	for i := 1; i < 20; i++ {
+		list = append(list, straggler{rank: i, pid: 10 + i})
+	}
+	got := timeoutText(time.Minute, 32, list)
+	for _, want := range []string{
+		"treerun: the time limit of 1m0s is over: 20 of 32 ranks still ran\n    rank 0 (pid 10) had last printed 1.5s before, on stdout: step 7\n",
+		"\n    rank 15 (pid 25) had printed nothing\n    and 4 more",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+}
+
+func TestRanges(t *testing.T) {
+	for _, c := range []struct {
+		ranks []int
+		want  string
+	}{
+		{nil, ""}, {[]int{4}, "4"}, {[]int{2, 0, 1}, "0-2"}, {[]int{5, 0, 2, 1, 7, 8}, "0-2, 5, 7-8"},
+	} {
+		if got := ranges(c.ranks); got != c.want {
+			t.Errorf("ranges(%v) = %q, want %q", c.ranks, got, c.want)
+		}
+	}
+}
+
+func TestSignalNames(t *testing.T) {
+	if got := (End{Signal: syscall.SIGBUS}).how(); got != "was killed by SIGBUS" {
+		t.Error(got)
+	}
+	if got := (End{Signal: 40}).how(); got != "was killed by signal 40" {
+		t.Error(got)
+	}
+}
+
+func TestKillHint(t *testing.T) {
+	killed := End{Signal: syscall.SIGKILL}
+	for _, c := range []struct {
+		end           End
+		before, after int
+		want          string
+	}{
+		{End{Signal: syscall.SIGSEGV}, 1, 2, ""},
+		{End{Code: 137}, 1, 2, ""},
+		{killed, 1, 2, "out of memory: "},
+		{killed, 1, 1, "killed nothing for want of memory"},
+		{killed, -1, -1, "out of memory?"},
+	} {
+		got := killHint(c.end, c.before, c.after)
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("killHint(%+v, %d, %d) = %q, want %q", c.end, c.before, c.after, got, c.want)
+		}
+	}
+}
+
+func TestParseVMStat(t *testing.T) {
+	for text, want := range map[string]int{
+		"":                                  -1,
+		"nr_free 5\n":                       -1,
+		"nr_free 5\noom_kill 17\npgfault 3": 17,
+		"oom_kill 4":                        4,
+		"oom_kill many\n":                   -1,
+		"oom_kill -3\n":                     -1,
+		"not_oom_kill 5\n":                  -1,
+	} {
+		if got := parseVMStat(text); got != want {
+			t.Errorf("parseVMStat(%q) = %d, want %d", text, got, want)
+		}
+	}
+}
+
+// A further signal to stop counts as a repetition only after a while.
+func TestInsists(t *testing.T) {
+	s := &supervisor{}
+	if s.insists() {
+		t.Error("the first signal is taken for a repetition")
+	}
+	s.firstStop = time.Now().Add(time.Hour)
+	if s.insists() {
+		t.Error("a signal at the same moment is taken for a repetition")
+	}
+	s.firstStop = time.Now().Add(-2 * sameSignal)
+	if !s.insists() {
+		t.Error("a later signal is not taken for a repetition")
+	}
+}
+
+func TestEnvironments(t *testing.T) {
+	base := []string{"A=1", "RANK=stale", "RANK_OF_NOBODY=kept", "TREERUN_JOB_FD=9", "B="}
+	common := without(base, names)
+	if !slices.Equal(common, []string{"A=1", "RANK_OF_NOBODY=kept", "B="}) {
+		t.Errorf("without: %q", common)
+	}
+	one, two := rankEnv(common, 1), rankEnv(common, 2)
+	for r, env := range map[int][]string{1: one, 2: two} { // they must not share memory
+		if !slices.Contains(env, fmt.Sprintf("RANK=%d", r)) || !slices.Contains(env, fmt.Sprintf("TREERUN_LOCAL_RANK=%d", r)) {
+			t.Errorf("environment of rank %d: %q", r, env)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	stderrLines = 20 // how many of the last lines of a failed rank are repeated
+	mostRanks   = 16 // how many ranks are described one by one
+)
+
+// report prints why the job did not end well: one block, the last that treerun
+// prints.
+func (s *supervisor) report() {
+	switch s.cause.kind {
+	case byFailure:
+		ends := s.ends()
+		first, ok := firstFailure(ends)
+		if !ok {
+			return
+		}
+		c := s.children[first.Rank]
+		f := failure{
+			first: first, host: s.host, ends: ends, stderr: c.err.Tail.Lines(stderrLines),
+			hint: killHint(first, s.oomKills, outOfMemoryKills()),
+		}
+		if c.readJobFile() { // else it never waited for another rank
+			f.early = earlyLeavers(ends, first)
+		}
+		s.job.Screen.Err.Printf("%s", f)
+	case bySignal:
+		s.job.Screen.Err.Printf("treerun: stopped by %s", signalName(s.cause.signal))
+	case byTimeout:
+		s.job.Screen.Err.Printf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late))
+	case byOutput:
+		if !errors.Is(s.cause.err, syscall.EPIPE) {
+			s.job.Screen.Err.Printf("treerun: %v", s.cause.err)
+		}
+	}
+}
+
+// ends returns how the ranks have ended, in the order of their numbers.
+func (s *supervisor) ends() []End {
+	var ends []End
+	for _, c := range s.children {
+		if c.end != nil {
+			ends = append(ends, *c.end)
+		}
+	}
+	return ends
+}
+
+// failure is what the root cause block tells.
+type failure struct {
+	first  End
+	host   string
+	hint   string   // may be empty
+	early  []End    // ranks that had left before
+	ends   []End    // of all ranks
+	stderr []string // last lines of the rank
+}
+
+// String returns the root cause block, without a newline at its end.
+func (f failure) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "treerun: rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(), seconds(f.first.After))
+	fmt.Fprintf(&b, "\n    host    %s", f.host)
+	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
+	if f.hint != "" {
+		fmt.Fprintf(&b, "\n    hint    %s", f.hint)
+	}
+	for _, e := range f.early[:min(len(f.early), mostRanks)] {
+		when := "before it joined the job"
+		if e.Joined {
+			when = "without closing its world"
+		}
+		fmt.Fprintf(&b, "\n    before  rank %d had exited with code 0 %s", e.Rank, when)
+	}
+	if others := f.others(); others != "" {
+		fmt.Fprintf(&b, "\n    after   %s", others)
+	}
+	if len(f.stderr) == 0 {
+		b.WriteString("\n    stderr  is empty")
+		return b.String()
+	}
+	b.WriteString("\n    stderr  ended with:")
+	for _, line := range f.stderr {
+		b.WriteString("\n      | " + line)
+	}
+	return b.String()
+}
+
+// others tells in one line what became of the other ranks.
+func (f failure) others() string {
+	var failed, stopped []int
+	for _, e := range f.ends {
+		switch {
+		case e.Rank == f.first.Rank:
+		case e.Stopped:
+			stopped = append(stopped, e.Rank)
+		case e.failed():
+			failed = append(failed, e.Rank)
+		}
+	}
+	var parts []string
+	if len(failed) > 0 {
+		parts = append(parts, fmt.Sprintf("%s failed after it (%s)", count(len(failed), "other rank"), ranges(failed)))
+	}
+	if len(stopped) > 0 {
+		parts = append(parts, fmt.Sprintf("%s stopped by treerun (%s)", count(len(stopped), "rank"), ranges(stopped)))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// straggler is a rank that still ran when the time was up.
+type straggler struct {
+	rank, pid int
+	stream    string // that it wrote to last; "" for none
+	ago       time.Duration
+	line      string
+}
+
+// stragglers returns the ranks that run now.
+func (s *supervisor) stragglers() []straggler {
+	var list []straggler
+	now := time.Now()
+	for _, c := range s.children {
+		if c.end != nil {
+			continue
+		}
+		r := straggler{rank: c.rank, pid: c.pid}
+		tail := &c.out.Tail
+		at, written := tail.Last()
+		if written {
+			r.stream = "stdout"
+		}
+		if errAt, ok := c.err.Tail.Last(); ok && errAt.After(at) {
+			r.stream, at, tail = "stderr", errAt, &c.err.Tail
+		}
+		if lines := tail.Lines(1); len(lines) > 0 {
+			r.line = lines[0]
+		}
+		r.ago = now.Sub(at)
+		list = append(list, r)
+	}
+	return list
+}
+
+// timeoutText returns the block for a job that ran out of time.
+func timeoutText(limit time.Duration, size int, list []straggler) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list), count(size, "rank"))
+	for _, r := range list[:min(len(list), mostRanks)] {
+		fmt.Fprintf(&b, "\n    rank %d (pid %d) ", r.rank, r.pid)
+		if r.stream == "" {
+			b.WriteString("had printed nothing")
+		} else {
+			fmt.Fprintf(&b, "had last printed %s before, on %s: %s", seconds(r.ago), r.stream, r.line)
+		}
+	}
+	if more := len(list) - mostRanks; more > 0 {
+		fmt.Fprintf(&b, "\n    and %d more", more)
+	}
+	return b.String()
+}
+
+// seconds rounds a duration to what a reader wants to know.
+func seconds(d time.Duration) string {
+	if d < time.Second {
+		return d.Round(time.Millisecond).String()
+	}
+	return fmt.Sprintf("%.1fs", d.Seconds())
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// ranges writes a set of ranks shortly: "0-2, 5".
+func ranges(ranks []int) string {
+	ranks = slices.Sorted(slices.Values(ranks))
+	var parts []string
+	for i := 0; i < len(ranks); {
+		j := i
+		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(ranks[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", ranks[i], ranks[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ", ")
+}

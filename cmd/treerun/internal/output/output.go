@@ -1,0 +1,50 @@
+// Package output carries what the ranks print to where the user reads it: line
+// by line, so that one line of a rank is one line there, each with the rank in
+// front. Cutting a stream into lines is a pure state machine (tagged, whole);
+// Stream and Screen do the reading and writing around it. It knows nothing of
+// processes. Only the packages below cmd/treerun import it.
+//
+// With tags, what is shown differs from what a rank wrote in these ways only:
+//
+//   - Every line has "[rank] " in front. A last line without an end gets one.
+//   - An unfinished line is shown after FlushAfter, and one longer than MaxLine
+//     when it has become so long; then " \" and a newline (Mark) follow, and
+//     the rest comes as a line of its own. A character of UTF-8 is never cut.
+//   - A carriage return that is not part of "\r\n" ends a progress line. On a
+//     terminal the next text overwrites it, as the program meant it, whichever
+//     rank it comes from. Elsewhere a progress line becomes an ordinary line,
+//     shown when it is complete; empty ones are left out.
+//
+// Without tags the bytes of each rank are passed on unchanged, in whole lines
+// as far as the rank writes them within FlushAfter. Memory is bounded in all
+// cases: where the reader is slow, the ranks wait.
+package output
+
+import "time"
+
+const (
+	// FlushAfter is how long the text of an unfinished line is held back.
+	FlushAfter = 50 * time.Millisecond
+
+	// MaxLine is the length in bytes from which on a line is cut.
+	MaxLine = 64 << 10
+
+	// Mark ends a piece whose line goes on in the next piece of that rank.
+	Mark = " \\\n"
+)
+
+// erase clears the line of a terminal from the cursor on.
+const erase = "\x1b[K"
+
+// A cutter turns the bytes of one stream into what is to be shown. It is pure:
+// time comes as an argument.
+type cutter interface {
+	// add takes the next bytes and appends to out what can be shown now.
+	add(out, chunk []byte, now time.Time) []byte
+	// due says when flush is to be called, if no more bytes come before.
+	due() (time.Time, bool)
+	// flush appends to out what has been held back.
+	flush(out []byte) []byte
+	// end appends to out what is left at the end of the stream.
+	end(out []byte) []byte
+}

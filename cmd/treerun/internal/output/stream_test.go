@@ -1,0 +1,217 @@
+package output
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newPipe returns a Reader and the file that feeds it.
+func newPipe(t *testing.T) (*pipe.Reader, *os.File) {
+	t.Helper()
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	r, err := pipe.NewReader(fds[0], "rank")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, os.NewFile(uintptr(fds[1]), "rank")
+}
+
+func newScreen(t *testing.T) (*Screen, string) {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "screen")
+	f, err := os.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return NewScreen(f, f), name
+}
+
+// Eight ranks write lines of all lengths at once, in odd pieces. Every line
+// arrives whole, once, and in the order of its rank; the raw files hold the
+// same bytes.
+func TestLinesOfManyRanks(t *testing.T) {
+	const ranks, lines = 8, 300
+	screen, name := newScreen(t)
+	rawDir := t.TempDir()
+	var streams []*Stream
+	for rank := range ranks {
+		src, w := newPipe(t)
+		raw, err := os.Create(filepath.Join(rawDir, fmt.Sprint(rank)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := NewStream(src, screen.Out, rank, Options{Tag: true, Raw: raw, RawFailed: func(err error) { t.Error(err) }})
+		streams = append(streams, s)
+		go s.Run()
+		go func() {
+			defer w.Close()
+			rng := rand.New(rand.NewPCG(uint64(rank), 1))
+			for i := range lines {
+				line := fmt.Appendf(nil, "line %d %s end\n", i, strings.Repeat("x", rng.IntN(20_000)>>rng.IntN(14)))
+				for len(line) > 0 {
+					n := 1 + rng.IntN(len(line))
+					if _, err := w.Write(line[:n]); err != nil {
+						t.Error(err)
+						return
+					}
+					line = line[n:]
+				}
+			}
+		}()
+	}
+	for _, s := range streams {
+		<-s.Done()
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Under load a line may have been cut by a pause, with the mark: join it.
+	perRank := make([]string, ranks)
+	for line := range strings.Lines(string(text)) {
+		var rank int
+		if _, err := fmt.Sscanf(line, "[%d] ", &rank); err != nil {
+			t.Fatalf("the line %.80q has no tag", line)
+		}
+		_, line, _ = strings.Cut(line, "] ")
+		perRank[rank] += strings.TrimSuffix(line, Mark)
+	}
+	for rank, got := range perRank {
+		raw, err := os.ReadFile(filepath.Join(rawDir, fmt.Sprint(rank)))
+		if err != nil || string(raw) != got {
+			t.Errorf("rank %d: %d bytes shown, %d in the raw file, %v", rank, len(got), len(raw), err)
+		}
+		i := 0
+		for line := range strings.Lines(got) {
+			if !strings.HasPrefix(line, fmt.Sprintf("line %d ", i)) || !strings.HasSuffix(line, " end\n") {
+				t.Fatalf("rank %d, line %d is %.80q", rank, i, line)
+			}
+			i++
+		}
+		if i != lines {
+			t.Errorf("rank %d: %d lines, want %d", rank, i, lines)
+		}
+	}
+}
+
+// A stream shows an unfinished line by itself after FlushAfter, and Finish ends
+// it although the other side stays open.
+func TestStreamFlushesAndFinishes(t *testing.T) {
+	screen, name := newScreen(t)
+	src, w := newPipe(t)
+	defer w.Close()
+	s := NewStream(src, screen.Err, 0, Options{Tag: true})
+	go s.Run()
+	fmt.Fprint(w, "question?")
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if text, _ := os.ReadFile(name); string(text) == "[0] question? \\\n" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("an unfinished line was not shown")
+		}
+	}
+	fmt.Fprint(w, "last words")
+	s.Finish()
+	<-s.Done()
+	if text, _ := os.ReadFile(name); string(text) != "[0] question? \\\n[0] last words\n" {
+		t.Errorf("shown: %q", text)
+	}
+	if got := s.Tail.Lines(5); !slices.Equal(got, []string{"question?last words"}) {
+		t.Errorf("the tail is %q", got)
+	}
+}
+
+// When nobody reads any more, it is told once, and the ranks are not held up.
+func TestBrokenSink(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	r.Close()
+	screen := NewScreen(w, w)
+	var errs []error
+	screen.Out.OnError(func(err error) { errs = append(errs, err) })
+	src, rank := newPipe(t)
+	s := NewStream(src, screen.Out, 0, Options{Tag: true})
+	go s.Run()
+	for range 100 {
+		if _, err := rank.Write(bytes.Repeat([]byte("line\n"), 1000)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rank.Close()
+	<-s.Done()
+	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "broken pipe") {
+		t.Errorf("errors: %v", errs)
+	}
+}
+
+// The erase of a progress line crosses from sink to sink of one terminal.
+func TestDirtyLine(t *testing.T) {
+	screen, name := newScreen(t)
+	screen.Out.dev.terminal = true
+	screen.Out.write([]byte("[0] 10%\r"))
+	screen.Err.Printf("treerun: %s", "failed")
+	screen.Out.write([]byte("[0] done\n"))
+	if text, _ := os.ReadFile(name); string(text) != "[0] 10%\r"+erase+"treerun: failed\n[0] done\n" {
+		t.Errorf("written: %q", text)
+	}
+}
+
+func TestTail(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var tail Tail
+		var all []byte
+		for range rapid.IntRange(0, 20).Draw(t, "writes") {
+			b := bytes.Repeat([]byte(rapid.SampledFrom([]string{"a", "bc\n", "\n", "\r1%"}).Draw(t, "text")), rapid.IntRange(0, 4000).Draw(t, "times"))
+			tail.add(b, time.Unix(1, 0))
+			all = append(all, b...)
+		}
+		got, cut := tail.bytes()
+		want := all[max(0, len(all)-tailBytes):]
+		if !bytes.Equal(got, want) || cut != (len(all) > tailBytes) {
+			t.Fatalf("remembers %d bytes, cut %v; want %d of %d", len(got), cut, len(want), len(all))
+		}
+	})
+}
+
+func TestTailLines(t *testing.T) {
+	for _, c := range []struct {
+		text  string
+		limit int
+		want  []string
+	}{
+		{"", 3, nil},
+		{"\n\n", 3, nil},
+		{"one\ntwo\nthree\nfour\n", 3, []string{"two", "three", "four"}},
+		{"one\r\n10%\r20%\r", 3, []string{"one", "20%"}},
+		{strings.Repeat("x", tailBytes) + "yz\n", 3, []string{"..." + strings.Repeat("x", tailBytes-3) + "yz"}},
+	} {
+		var tail Tail
+		tail.add([]byte(c.text), time.Now())
+		if got := tail.Lines(c.limit); !slices.Equal(got, c.want) {
+			t.Errorf("%.40q: %.100q, want %.100q", c.text, got, c.want)
+		}
+	}
+}

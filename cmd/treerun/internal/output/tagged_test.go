@@ -1,0 +1,164 @@
+package output
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// play feeds a script to a cutter: each string is written at once, "50ms" lets
+// the clock pass until a flush is due, if one is.
+func play(c cutter, script []string) string {
+	var out []byte
+	now := time.Unix(1000, 0)
+	for _, s := range script {
+		if s != "50ms" {
+			out = c.add(out, []byte(s), now)
+			now = now.Add(time.Millisecond)
+			continue
+		}
+		now = now.Add(FlushAfter)
+		if at, ok := c.due(); ok && !at.After(now) {
+			out = c.flush(out)
+		}
+	}
+	return string(c.end(out))
+}
+
+func TestTagged(t *testing.T) {
+	long := strings.Repeat("x", MaxLine)
+	for _, c := range []struct {
+		name           string
+		script         []string
+		file, terminal string // terminal: where it differs
+	}{
+		{"nothing", nil, "", ""},
+		{"lines", []string{"one\ntwo\n\nfour\n"}, "[3] one\n[3] two\n[3] \n[3] four\n", ""},
+		{"a line in three parts", []string{"o", "n", "e\n"}, "[3] one\n", ""},
+		{"no newline at the end", []string{"one\ntwo"}, "[3] one\n[3] two\n", ""},
+		{"a pause in a line", []string{"abc", "50ms", "def\n"}, "[3] abc \\\n[3] def\n", ""},
+		{"a pause before the newline", []string{"abc", "50ms", "\n"}, "[3] abc \\\n[3] \n", ""},
+		{"a pause between lines", []string{"abc\n", "50ms", "def\n"}, "[3] abc\n[3] def\n", ""},
+		{"a pause, then the end", []string{"abc", "50ms"}, "[3] abc \\\n", ""},
+		{"a pause in a character", []string{"caf\xc3", "50ms", "\xa9\n"}, "[3] caf \\\n[3] é\n", ""},
+		{"a pause after half a character", []string{"\xc3", "50ms", "\xa9\n"}, "[3] \xc3 \\\n[3] \xa9\n", ""},
+		{"not UTF-8", []string{"\xff\xfe\x00\x80", "50ms", "\n"}, "[3] \xff\xfe\x00\x80 \\\n[3] \n", ""},
+		{"longest line", []string{long, "\n"}, "[3] " + long + "\n", ""},
+		{"longer line", []string{long + "yz\n"}, "[3] " + long + " \\\n[3] yz\n", ""},
+		{"longer line, byte by byte", strings.Split(long+"yz\n", ""), "[3] " + long + " \\\n[3] yz\n", ""},
+		{"cut within a character", []string{long[1:] + "é\n"}, "[3] " + long[1:] + " \\\n[3] é\n", ""},
+		{"line ends of DOS", []string{"one\r\n", "two\r", "\nthree\r\n"}, "[3] one\r\n[3] two\r\n[3] three\r\n", ""},
+		{
+			"progress, return at the end",
+			[]string{"10%\r", "50ms", "20%\r", "done\n"},
+			"[3] 10%\n[3] 20%\n[3] done\n",
+			"[3] 10%\r" + erase + "[3] 20%\r" + erase + "[3] done\n",
+		},
+		{
+			"progress, return in front",
+			[]string{"\r10%", "50ms", "\r20%", "50ms", "50ms", "\n", "after", "50ms", "\n"},
+			"[3] 10%\n[3] 20%\n[3] after \\\n[3] \n",
+			"[3] 10%\r" + erase + "[3] 10%\r" + erase + "[3] 20%\r" + erase + "[3] 20%\n" + "[3] after \\\n[3] \n",
+		},
+		{
+			"progress drawn in two parts",
+			[]string{"\r1", "50ms", "0%", "50ms", "\r\n"},
+			"[3] 10%\r\n",
+			"[3] 1\r" + erase + "[3] 10%\r" + erase + "[3] 10%\r\n",
+		},
+		{"progress at the end", []string{"10%\r20%\r"}, "[3] 10%\n[3] 20%\n", "[3] 10%\r" + erase + "[3] 20%\n"},
+		{"returns only", []string{"\r\r\r", "50ms"}, "", ""},
+	} {
+		for _, terminal := range []bool{false, true} {
+			want := c.file
+			if terminal && c.terminal != "" {
+				want = c.terminal
+			}
+			if got := play(&tagged{tag: "[3] ", terminal: terminal}, c.script); got != want {
+				t.Errorf("%s, terminal %v:\n got %.200q\nwant %.200q", c.name, terminal, got, want)
+			}
+		}
+	}
+}
+
+func TestWhole(t *testing.T) {
+	script := []string{"one\ntwo", "50ms", " three\n10%\r20%", "x\n\xff"}
+	want := strings.ReplaceAll(strings.Join(script, ""), "50ms", "")
+	if got := play(&whole{hold: FlushAfter}, script); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	w := &whole{hold: FlushAfter}
+	if got := w.add(nil, []byte("one\ntwo"), time.Now()); string(got) != "one\n" {
+		t.Errorf("an unfinished line is shown at once: %q", got)
+	}
+	if _, ok := w.due(); !ok {
+		t.Error("nothing is due for an unfinished line")
+	}
+	single := &whole{}
+	if got := single.add(nil, []byte("name? "), time.Now()); string(got) != "name? " {
+		t.Errorf("a single rank's prompt is held back: %q", got)
+	}
+}
+
+// FuzzCutters cuts data into writes and pauses as steps says. No byte gets
+// lost, whatever it is; every line shown has the tag; and without carriage
+// returns the output tells exactly what was written.
+func FuzzCutters(f *testing.F) {
+	f.Add([]byte("one\ntwo\nthree"), []byte{3, 0, 200})
+	f.Add([]byte("caf\xc3\xa9 10%\r20%\r\nend\r"), []byte{1, 1, 0, 1, 1, 0})
+	f.Add([]byte("\r\r\n\n\r \xff\xfe"), []byte{0, 0, 1, 0, 2})
+	f.Add(bytes.Repeat([]byte("0123456789"), 20_000), []byte{255, 255, 0, 255, 255})
+	f.Fuzz(func(t *testing.T, data, steps []byte) {
+		data = bytes.ReplaceAll(data, []byte(`\`), []byte("/")) // keeps the marks unambiguous
+		script := cutUp(data, steps)
+		if got := play(&whole{hold: FlushAfter}, script); got != string(data) {
+			t.Fatalf("whole: %q became %q", data, got)
+		}
+		got := play(&tagged{tag: "[3] "}, script)
+		var back strings.Builder
+		for line := range strings.Lines(got) {
+			text, ok := strings.CutPrefix(line, "[3] ")
+			if !ok || !strings.HasSuffix(line, "\n") || len(line) > len("[3] ")+MaxLine+len(Mark) {
+				t.Fatalf("from %q came the line %.100q", data, line)
+			}
+			back.WriteString(strings.TrimSuffix(text, Mark))
+		}
+		want := string(data)
+		if strings.Contains(want, "\r") {
+			plain := strings.NewReplacer("\r", "", "\n", "")
+			if plain.Replace(back.String()) != plain.Replace(want) {
+				t.Fatalf("%q became %q", data, got)
+			}
+			return
+		}
+		if b := back.String(); b != want && b != want+"\n" {
+			t.Fatalf("%q became %q", data, got)
+		}
+	})
+}
+
+// cutUp turns data into a script for play: each step is the length of a
+// write, 0 a pause.
+func cutUp(data, steps []byte) []string {
+	var script []string
+	for _, s := range steps {
+		if s == 0 {
+			script = append(script, "50ms")
+			continue
+		}
+		n := min(len(data), int(s)*int(s))
+		if piece := string(data[:n]); piece != "50ms" && n > 0 {
+			script = append(script, piece)
+			data = data[n:]
+		}
+	}
+	for _, piece := range bytes.SplitAfter(data, []byte("50ms")) { // never a write that reads like a pause
+		if len(piece) > 1 {
+			script = append(script, string(piece[:1]), string(piece[1:]))
+		} else if len(piece) > 0 {
+			script = append(script, string(piece))
+		}
+	}
+	return script
+}

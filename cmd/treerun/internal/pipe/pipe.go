@@ -1,0 +1,134 @@
+// Package pipe reads what another process writes into a pipe or a stream
+// socket, and can stop without losing anything: Finish makes the reader take
+// what is there at that moment and then report the end, even when somebody
+// still holds the other side open. It knows nothing of ranks or lines. Only the
+// packages below cmd/treerun import it.
+package pipe
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reader reads one descriptor. Read and ReadUntil are for one goroutine; any
+// goroutine may call Finish. Nothing in it blocks an operating system thread.
+type Reader struct {
+	file     *os.File
+	conn     syscall.RawConn
+	finish   atomic.Bool
+	draining bool
+	left     int // bytes still to be read when draining
+	deadline time.Time
+}
+
+// NewReader takes ownership of fd, a pipe or a stream socket, and makes it
+// non-blocking.
+func NewReader(fd int, name string) (*Reader, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	file := os.NewFile(uintptr(fd), name)
+	conn, err := file.SyscallConn()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", name, err), file.Close())
+	}
+	return &Reader{file: file, conn: conn}, nil
+}
+
+// File returns the descriptor as a file, for writing to a socket. It stays the
+// Reader's: Close closes it.
+func (r *Reader) File() *os.File { return r.file }
+
+// Close closes the descriptor. A Read that is waiting returns.
+func (r *Reader) Close() error { return r.file.Close() }
+
+// Finish makes the reader return what has been written until now, then io.EOF.
+// The caller must know that the other side has written all it should.
+func (r *Reader) Finish() {
+	r.finish.Store(true)
+	_ = r.file.SetReadDeadline(time.Unix(1, 0)) // fails on a closed file only: no one reads
+}
+
+// Read waits for bytes; it returns io.EOF when all writers have closed, or
+// after Finish.
+func (r *Reader) Read(p []byte) (int, error) { return r.ReadUntil(p, time.Time{}) }
+
+// ReadUntil is Read that returns os.ErrDeadlineExceeded when nothing has come
+// by the deadline; the zero time means none. What is there when the deadline
+// has passed is still read.
+func (r *Reader) ReadUntil(p []byte, deadline time.Time) (int, error) {
+	if r.draining {
+		return r.drain(p)
+	}
+	if r.deadline != deadline {
+		if err := r.file.SetReadDeadline(deadline); err != nil {
+			return 0, err
+		}
+		r.deadline = deadline
+	}
+	// Finish may have come before our SetReadDeadline, which undid its own;
+	// then its mark is seen here.
+	if !r.finish.Load() {
+		n, err := r.file.Read(p)
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if !r.finish.Load() {
+			return r.readNow(p, os.ErrDeadlineExceeded)
+		}
+	}
+	if err := r.startDraining(); err != nil {
+		return 0, err
+	}
+	return r.drain(p)
+}
+
+// startDraining fixes how much there is left to read: a process that keeps
+// writing must not keep us.
+func (r *Reader) startDraining() (err error) {
+	r.draining = true
+	ctl := r.conn.Control(func(fd uintptr) {
+		r.left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
+	})
+	return errors.Join(ctl, err)
+}
+
+func (r *Reader) drain(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := r.readNow(p[:min(len(p), r.left)], io.EOF)
+	r.left -= n
+	return n, err
+}
+
+// readNow reads without waiting and without regard to the deadline; nothing
+// there is the error none.
+func (r *Reader) readNow(p []byte, none error) (n int, err error) {
+	ctl := r.conn.Control(func(fd uintptr) {
+		for {
+			if n, err = unix.Read(int(fd), p); err != unix.EINTR {
+				return
+			}
+		}
+	})
+	switch {
+	case ctl != nil:
+		return 0, ctl
+	case err == unix.EAGAIN:
+		return 0, none
+	case err != nil:
+		return 0, os.NewSyscallError("read", err)
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}

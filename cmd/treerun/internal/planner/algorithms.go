@@ -1,0 +1,231 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/pack"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// candidate is what an algorithm made of a graph, before the size of a message
+// is known.
+type candidate struct {
+	algorithm string
+	strands   []strand
+	notes     []string
+}
+
+// algorithm makes a candidate. Where weights is nil the strands get equal
+// rates.
+type algorithm struct {
+	name  string
+	most  int // ranks up to which auto tries it
+	build func(r *request) (strands []strand, weights []float64, notes []string, err error)
+}
+
+// algorithms are in the order in which auto decides between equal times.
+var algorithms = []algorithm{
+	{"packing", 128, packing},
+	{"multi", 32, multi},
+	{"kl", 64, kl},
+	{"exact", 10, exact},
+	{"double-binary", 4096, doubleBinary},
+	{"hierarchical", 1024, hierarchical},
+	{"ring", 64, ring},
+	{"chain", 64, chain},
+	{"star", 64, star},
+}
+
+func algorithmNames() []string {
+	names := []string{"auto"}
+	for _, a := range algorithms {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// candidates returns what the request asks for: one candidate, or with auto all
+// that this graph has.
+func (r *request) candidates() ([]candidate, error) {
+	var list []candidate
+	for _, a := range algorithms {
+		wanted := a.name == r.algorithm
+		if r.algorithm == "auto" {
+			wanted = r.g.Ranks <= a.most && (a.name != "hierarchical" || len(plan.Hosts(r.g)) > 1)
+		}
+		if !wanted {
+			continue
+		}
+		strands, weights, notes, err := a.build(r)
+		if err != nil && r.algorithm == "auto" {
+			continue // no ring, for example: it is not among the choices then
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s on %s: %w", a.name, title(r.g), err)
+		}
+		if r.g.Ranks == 1 {
+			strands, weights = strands[:1], nil // more would be the same again
+		}
+		fit(r.g, strands, weights, r.kind, r.planRoot())
+		measure(r.g, strands, r.kind, r.planRoot())
+		list = append(list, candidate{a.name, strands, notes})
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no algorithm has a plan for %s", title(r.g))
+	}
+	return list, nil
+}
+
+// ofTrees makes strands. For a collective with a root every tree is hung up
+// there.
+func (r *request) ofTrees(trees []topo.Tree) (list []strand, notes []string) {
+	for _, t := range trees {
+		if t.Note != "" {
+			notes = append(notes, t.Note)
+		}
+		if r.kind.HasRoot() && t.Root != r.root {
+			t = rerooted(t, r.root)
+		}
+		list = append(list, strand{tree: t})
+	}
+	slices.Sort(notes)
+	return list, slices.Compact(notes)
+}
+
+// rerooted returns t with another root: the same links, and no rounds.
+func rerooted(t topo.Tree, root int) topo.Tree {
+	parent := slices.Clone(t.Parent)
+	for v, up := root, -1; v >= 0; {
+		parent[v], v, up = up, parent[v], v
+	}
+	return topo.Tree{Root: root, Parent: parent}
+}
+
+// perRoot returns the tree of --root, or one tree for every root.
+func (r *request) perRoot(build func(root int) (topo.Tree, error)) ([]topo.Tree, error) {
+	roots := []int{r.root}
+	if r.root < 0 {
+		roots = roots[:0]
+		for v := range r.g.Ranks {
+			roots = append(roots, v)
+		}
+	}
+	var trees []topo.Tree
+	for _, root := range roots {
+		t, err := build(root)
+		if err != nil {
+			return nil, err
+		}
+		trees = append(trees, t)
+	}
+	return trees, nil
+}
+
+func kl(r *request) ([]strand, []float64, []string, error) {
+	o := tree.KLOptions{Seed: r.seed}
+	var trees []topo.Tree
+	var err error
+	if r.root >= 0 {
+		trees, err = r.perRoot(func(root int) (topo.Tree, error) { return tree.KL(r.g, root, o) })
+	} else {
+		trees, err = tree.KLAll(r.g, r.penalty, o)
+	}
+	list, notes := r.ofTrees(trees)
+	return list, nil, notes, err
+}
+
+func exact(r *request) ([]strand, []float64, []string, error) {
+	trees, err := r.perRoot(func(root int) (topo.Tree, error) {
+		if r.objective == "bottleneck" {
+			return tree.ExactWidest(r.g, root)
+		}
+		return tree.Exact(r.g, root)
+	})
+	list, notes := r.ofTrees(trees)
+	return list, nil, notes, err
+}
+
+func multi(r *request) ([]strand, []float64, []string, error) {
+	trees, err := tree.Multi(r.g)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	list, notes := r.ofTrees(trees)
+	return list, nil, notes, nil
+}
+
+func doubleBinary(r *request) ([]strand, []float64, []string, error) {
+	v, err := tree.ParseVariant(r.variant)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	trees, err := tree.DoubleBinaryOn(r.g, v)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	list, notes := r.ofTrees(trees)
+	return list, nil, notes, nil
+}
+
+func packing(r *request) ([]strand, []float64, []string, error) {
+	var p *pack.Result
+	var err error
+	if r.kind.HasRoot() {
+		p, err = pack.PackOneWay(r.g, r.root, r.pack)
+	} else {
+		p, err = pack.Pack(r.g, r.pack)
+	}
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	list, notes := r.ofTrees(p.Trees)
+	if p.Note != "" {
+		notes = append(notes, p.Note)
+	}
+	return list, p.Rates, notes, nil
+}
+
+func chain(r *request) ([]strand, []float64, []string, error) {
+	return r.one(tree.Chain)
+}
+
+func star(r *request) ([]strand, []float64, []string, error) {
+	return r.one(tree.Star)
+}
+
+// one is for baselines of one tree, whose root is 0 when none is given.
+func (r *request) one(build func(*topo.Graph, int) (topo.Tree, error)) ([]strand, []float64, []string, error) {
+	t, err := build(r.g, max(r.root, 0))
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	list, notes := r.ofTrees([]topo.Tree{t})
+	return list, nil, notes, nil
+}
+
+// mostRings is the number of rings that are used at once, as many as NCCL would
+// use on a machine of today.
+const mostRings = 16
+
+// ring uses every ring in both directions, as NCCL does.
+func ring(r *request) ([]strand, []float64, []string, error) {
+	if r.g.Ranks == 1 {
+		return []strand{{ring: []int{0}}}, nil, nil, nil
+	}
+	found, err := tree.Rings(r.g, mostRings)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	var list []strand
+	var weights []float64
+	for _, f := range found {
+		back := slices.Clone(f.Order)
+		slices.Reverse(back[1:]) // both begin at the same rank
+		list = append(list, strand{ring: f.Order}, strand{ring: back, mirrored: true})
+		weights = append(weights, f.GBytesPerSecond, f.GBytesPerSecond)
+	}
+	return list, weights, nil, nil
+}

@@ -1,0 +1,170 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/sim"
+	"github.com/treerun/treerun/topo/pack"
+)
+
+// machine has the constants with which plans are priced: the rates and the
+// latencies of the graph, chunks of up to slotBytes in 8 slots per link, as NCCL
+// has them, and the time that treerun's executor needs for a step without its
+// bytes. Reducing and copying cost nothing beside the links.
+func machine(slotBytes int) sim.Machine {
+	return sim.Machine{Name: "treerun plan", Slots: 8, SlotBytes: slotBytes, MinChunk: 8 << 10, StepUs: 0.15}
+}
+
+// chunkSizes are the slots that every plan is priced with; the best counts.
+// Small chunks fill a deep tree sooner, large ones hide the latency of links.
+var chunkSizes = [...]int{32 << 10, 128 << 10, 512 << 10}
+
+// price says what n calls of the plan at once cost, in microseconds.
+func (d *design) price(r *request, n int) (float64, error) {
+	ops := make([]sim.Operation, n)
+	for i := range ops {
+		ops[i] = sim.Operation{Plan: d.plan, Bytes: d.bytes}
+	}
+	least := math.Inf(1)
+	for i, slot := range chunkSizes {
+		if i > 0 && d.bytes <= int64(chunkSizes[i-1]) {
+			break // the chunks would not be larger
+		}
+		price, err := sim.Run(ops, r.g, machine(slot))
+		if err != nil {
+			return 0, fmt.Errorf("price of %s on %s: %w", d.algorithm, title(r.g), err)
+		}
+		least = min(least, price.Us)
+	}
+	return least, nil
+}
+
+// design is a plan for one size of message, with what is known of it.
+type design struct {
+	*candidate
+	bytes       int64
+	shares      []float64 // by strand, sum 1
+	plan        *plan.Plan
+	predictedUs float64
+}
+
+// rate is what all strands together do.
+func (c *candidate) rate() float64 {
+	sum := 0.0
+	for i := range c.strands {
+		sum += c.strands[i].rate
+	}
+	return sum
+}
+
+// rates returns the rates and the latencies of all strands.
+func (c *candidate) rates() (rates, latenciesUs []float64) {
+	for i := range c.strands {
+		rates = append(rates, c.strands[i].rate)
+		latenciesUs = append(latenciesUs, c.strands[i].latencyUs)
+	}
+	return rates, latenciesUs
+}
+
+// quickest is the strand that ends first when it has the whole message and all
+// links for itself.
+func (c *candidate) quickest(bytes float64) int {
+	best, least := 0, math.Inf(1)
+	for i := range c.strands {
+		s := &c.strands[i]
+		if t := s.latencyUs + bytes/(s.alone*1e3); t < least*(1-1e-12) {
+			best, least = i, t
+		}
+	}
+	return best
+}
+
+// crossover is the size in bytes above which all strands together are quicker
+// than any one alone; +Inf when that never comes to pass.
+func (c *candidate) crossover() float64 {
+	rates, latencies := c.rates()
+	most := 0.0
+	for i := range c.strands {
+		most = max(most, pack.ArrayBound(c.strands[i].alone, c.strands[i].latencyUs, rates, latencies))
+	}
+	return most
+}
+
+// share divides a message of so many bytes among the strands.
+func (c *candidate) share(bytes int64, arrayBound size) []float64 {
+	bound := float64(arrayBound)
+	if arrayBound == 0 {
+		bound = c.crossover()
+	}
+	shares := make([]float64, len(c.strands))
+	if float64(bytes) <= bound || len(shares) == 1 {
+		shares[c.quickest(float64(bytes))] = 1
+		return shares
+	}
+	rates, latencies := c.rates()
+	parts, _ := pack.Shares(rates, latencies, float64(bytes))
+	for i, p := range parts {
+		shares[i] = p / float64(bytes)
+	}
+	return shares
+}
+
+// design makes the plan of a candidate for a message and prices it.
+func (r *request) design(c *candidate, bytes int64) (*design, error) {
+	d := &design{candidate: c, bytes: bytes, shares: c.share(bytes, r.arrayBound)}
+	var err error
+	if d.plan, err = r.plan(d); err != nil {
+		return nil, fmt.Errorf("%s on %s: %w", c.algorithm, title(r.g), err)
+	}
+	d.predictedUs, err = d.price(r, 1)
+	return d, err
+}
+
+// plan builds the plan of the strands that have a share.
+func (r *request) plan(d *design) (*plan.Plan, error) {
+	o := plan.Options{Form: plan.Split}
+	var used []strand
+	var weights []float64
+	for i, s := range d.strands {
+		if d.shares[i] > 0 {
+			used, weights = append(used, s), append(weights, d.shares[i])
+		}
+	}
+	if used[0].ring != nil {
+		var orders [][]int
+		for _, s := range used {
+			orders = append(orders, s.ring)
+		}
+		return plan.FromRings(r.kind, orders, weights, max(r.planRoot(), 0), o)
+	}
+	return plan.FromTrees(r.kind, trees(used), weights, o)
+}
+
+// mostVerified is the number of ranks up to which a printed plan is verified.
+const mostVerified = 64
+
+// verify runs the plan with symbols for data.
+func (d *design) verify() error {
+	if d.plan.Size > mostVerified {
+		return nil
+	}
+	return plan.Verify(d.plan, 2)
+}
+
+// cheapest returns the design of the candidate with the lowest predicted time
+// for a message; of equal ones the first.
+func (r *request) cheapest(list []candidate, bytes int64) (*design, error) {
+	var best *design
+	for i := range list {
+		d, err := r.design(&list[i], bytes)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || d.predictedUs < best.predictedUs*(1-1e-9) {
+			best = d
+		}
+	}
+	return best, nil
+}

@@ -1,0 +1,186 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/draw"
+	"github.com/treerun/treerun/topo/pack"
+)
+
+// planFile is the JSON form of a design.
+type planFile struct {
+	Algorithm      string       `json:"algorithm"`
+	Collective     string       `json:"collective"`
+	Bytes          int64        `json:"bytes"`
+	Digest         string       `json:"digest"` // of the plan: plan.Plan.Digest
+	PredictedUs    float64      `json:"predicted_us"`
+	Trees          []strandFile `json:"trees"`
+	Rate           float64      `json:"rate_gbytes_per_second"`
+	Bound          float64      `json:"bound_gbytes_per_second"`
+	TightPartition [][]int      `json:"tight_partition"`
+	Note           string       `json:"note,omitempty"`
+}
+
+// strandFile is a tree or a ring in it.
+type strandFile struct {
+	Root   int     `json:"root"` // of a ring: where it begins
+	Share  float64 `json:"share"`
+	Rate   float64 `json:"rate_gbytes_per_second"`
+	Parent []int   `json:"parent,omitempty"`
+	Round  []int   `json:"round,omitempty"`
+	Ring   []int   `json:"ring,omitempty"`
+}
+
+func (d *design) json(r *request, c certificate) ([]byte, error) {
+	f := planFile{
+		Algorithm: d.algorithm, Collective: r.kind.String(), Bytes: d.bytes, Digest: d.plan.Digest(),
+		PredictedUs: d.predictedUs, Rate: d.rate(), Bound: c.rate, TightPartition: c.partition,
+		Note: strings.Join(d.notes, "; "),
+	}
+	if f.TightPartition == nil {
+		f.TightPartition = [][]int{}
+	}
+	for i, s := range d.strands {
+		entry := strandFile{Root: s.tree.Root, Share: d.shares[i], Rate: s.rate, Parent: s.tree.Parent, Round: s.tree.Round}
+		if s.ring != nil {
+			entry.Root, entry.Ring = s.ring[0], s.ring
+		}
+		f.Trees = append(f.Trees, entry)
+	}
+	data, err := json.Marshal(f)
+	return append(data, '\n'), err
+}
+
+func trees(list []strand) []topo.Tree {
+	var all []topo.Tree
+	for _, s := range list {
+		all = append(all, s.tree)
+	}
+	return all
+}
+
+// drawing is the design as package draw shows it. A ring is drawn once for both
+// its directions, with the rate that it puts on a link.
+func (d *design) drawing(r *request, c certificate) draw.Plan {
+	p := draw.Plan{Title: d.headline(r)}
+	for _, s := range d.strands {
+		switch {
+		case s.ring == nil:
+			p.Trees = append(p.Trees, s.tree)
+			p.Rates = append(p.Rates, s.rate)
+		case !s.mirrored:
+			rate := s.rate
+			if f := ringFlows(s.ring, r.kind, r.planRoot()); len(f) > 0 {
+				rate *= f[0].amount
+			}
+			p.Rings = append(p.Rings, s.ring)
+			p.Rates = append(p.Rates, rate)
+		}
+	}
+	p.Notes = append(d.proof(r, c), d.sharing(r)...)
+	for _, n := range d.notes {
+		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
+			p.Notes = append(p.Notes, "note: "+n)
+		}
+	}
+	return p
+}
+
+func (d *design) headline(r *request) string {
+	return fmt.Sprintf("%s, %s of %s on %s: %.1f us predicted, %.4g GB/s",
+		d.algorithm, r.kind, bytesText(d.bytes), title(r.g), d.predictedUs, algGBs(d.bytes, d.predictedUs))
+}
+
+func algGBs(bytes int64, us float64) float64 {
+	if us == 0 {
+		return 0
+	}
+	return float64(bytes) / us / 1e3
+}
+
+// proof says the rate, the bound, their ratio and why.
+func (d *design) proof(r *request, c certificate) []string {
+	if r.g.Ranks == 1 {
+		return []string{"limit: " + c.words}
+	}
+	if c.rate == 0 {
+		return []string{fmt.Sprintf("rate %.4g GB/s; bound: %s", d.rate(), c.words)}
+	}
+	ratio := math.Floor(1000*d.rate()/c.rate+1e-6) / 10
+	list := []string{
+		fmt.Sprintf("rate %.4g GB/s: %.4g %% of the bound, %.4g GB/s", d.rate(), ratio, c.rate),
+		"limit: " + c.words,
+	}
+	switch {
+	case d.strands[0].ring != nil:
+		list = append(list, "the rate shown with a ring is what it puts on a link each way, not the message's")
+	case r.kind != plan.AllReduce:
+		list = append(list, "loads above count both directions together, and are at most that")
+	}
+	return list
+}
+
+// sharing says which message takes which strands.
+func (d *design) sharing(r *request) []string {
+	if len(d.strands) == 1 {
+		return nil
+	}
+	what := "trees"
+	if d.strands[0].ring != nil {
+		what = "rings and directions"
+	}
+	bound, why := d.crossover(), "derived"
+	if r.arrayBound > 0 {
+		bound, why = float64(r.arrayBound), "given"
+	}
+	used := 0
+	for _, s := range d.shares {
+		if s > 0 {
+			used++
+		}
+	}
+	first := fmt.Sprintf("crossover (%s): several %s are quicker than one above %s", why, what, about(bound))
+	switch {
+	case math.IsInf(bound, 1):
+		first = fmt.Sprintf("crossover (%s): one of the %s alone is quicker at every size", why, what)
+	case bound == 0:
+		first = fmt.Sprintf("crossover (%s): several %s are quicker than one at every size", why, what)
+	}
+	list := []string{first}
+	if joins := d.joins(bound); joins != "" {
+		list = append(list, joins)
+	}
+	return append(list, fmt.Sprintf("this message uses %d of %d: shares %s", used, len(d.strands), shareText(d.shares)))
+}
+
+// joins says from which size on which strand takes part.
+func (d *design) joins(bound float64) string {
+	var parts []string
+	for _, c := range pack.Crossovers(d.rates()) {
+		if c.Bytes > bound && !math.IsInf(bound, 1) && len(parts) < 8 {
+			parts = append(parts, fmt.Sprintf("%d above %s", c.Tree, about(c.Bytes)))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "joining later: " + strings.Join(parts, ", ")
+}
+
+func shareText(shares []float64) string {
+	var parts []string
+	for i, s := range shares {
+		if i == 16 {
+			parts = append(parts, "...")
+			break
+		}
+		parts = append(parts, fmt.Sprintf("%.3g", s))
+	}
+	return strings.Join(parts, " ")
+}

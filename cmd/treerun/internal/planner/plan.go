@@ -1,0 +1,81 @@
+package planner
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/treerun/treerun/topo/draw"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+const planHelp = `treerun plan makes the trees of a collective on a graph, and proves how good they
+are: rate, bound, and the links that are the limit.
+
+usage:
+  treerun plan --graph FILE|MACHINE [flags]
+
+flags:
+%s
+The predicted time has the rates and latencies of the graph, chunks of 32,
+128 or 512 KiB, whichever is best, in 8 slots per link, and 0.15 us per step. A
+graph that cannot be used gives exit code 125, and the file, the element and the
+reason.
+
+machines:
+%s
+`
+
+// Plan runs the subcommand plan with the arguments after its name.
+func Plan(w io.Writer, args []string) error {
+	r, bytes, format, help := &request{}, size(64<<20), "", false
+	f := newFlags("plan", &r.graphName, &help)
+	r.register(f)
+	f.Var(&bytes, "bytes", "size of the message; K, M and G are powers of 1024")
+	f.StringVarP(&format, "format", "f", "text", "`FORMAT`: text, json, dot or svg")
+	if err := parse(f, args); err != nil {
+		return err
+	}
+	if help {
+		_, err := fmt.Fprintf(w, planHelp, f.FlagUsages(), machines.List())
+		return err
+	}
+	if err := checkFormat(format); err != nil {
+		return err
+	}
+	if err := r.resolve(); err != nil {
+		return err
+	}
+	text, err := r.printed(int64(bytes), format)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, text)
+	return err
+}
+
+// printed makes the plan and writes it in a format.
+func (r *request) printed(bytes int64, format string) (string, error) {
+	list, err := r.candidates()
+	if err != nil {
+		return "", err
+	}
+	d, err := r.cheapest(list, bytes)
+	if err != nil {
+		return "", err
+	}
+	if err := d.verify(); err != nil {
+		return "", err
+	}
+	c, err := r.certify()
+	if err != nil {
+		return "", err
+	}
+	switch format {
+	case "json":
+		data, err := d.json(r, c)
+		return string(data), err
+	case "text":
+		return draw.Text(r.g, d.drawing(r, c)), nil
+	}
+	return picture(r.g, d.drawing(r, c), format), nil
+}

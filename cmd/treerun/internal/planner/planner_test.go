@@ -1,0 +1,386 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// run returns what a subcommand prints.
+func run(t *testing.T, command func(*bytes.Buffer, []string) error, args string) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := command(&b, strings.Fields(args)); err != nil {
+		t.Fatalf("%s: %v", args, err)
+	}
+	return b.String()
+}
+
+func planTo(b *bytes.Buffer, args []string) error { return Plan(b, args) }
+func simTo(b *bytes.Buffer, args []string) error  { return Sim(b, args) }
+func topoTo(b *bytes.Buffer, args []string) error { return Topo(b, args) }
+
+// printedPlan is the JSON form as its readers know it, written down a second
+// time from the contract.
+type printedPlan struct {
+	Algorithm, Collective, Digest string
+	Bytes                         int64
+	PredictedUs                   float64 `json:"predicted_us"`
+	Trees                         []printedTree
+	Rate                          float64 `json:"rate_gbytes_per_second"`
+	Bound                         float64 `json:"bound_gbytes_per_second"`
+	TightPartition                [][]int `json:"tight_partition"`
+	Note                          string
+}
+
+type printedTree struct {
+	Root                int
+	Share               float64
+	Rate                float64 `json:"rate_gbytes_per_second"`
+	Parent, Round, Ring []int
+}
+
+func readPlan(t *testing.T, args string) printedPlan {
+	t.Helper()
+	var p printedPlan
+	d := json.NewDecoder(strings.NewReader(run(t, planTo, args+" --format json")))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		t.Fatalf("%s: %v", args, err)
+	}
+	return p
+}
+
+// sends counts what a plan over this one tree or ring sends, per byte of
+// message, from the steps themselves.
+func (x printedTree) sends(kind plan.Kind, root int) (map[[2]int]float64, error) {
+	var p *plan.Plan
+	var err error
+	if x.Ring != nil {
+		p, err = plan.FromRings(kind, [][]int{x.Ring}, nil, max(root, 0), plan.Options{})
+	} else {
+		p, err = plan.FromTrees(kind, []topo.Tree{{Root: x.Root, Parent: x.Parent, Round: x.Round}}, nil, plan.Options{Form: plan.Split})
+	}
+	if err != nil {
+		return nil, err
+	}
+	total := 0.0
+	for _, l := range p.Lanes {
+		total += l.Weight
+	}
+	list := make(map[[2]int]float64)
+	for _, l := range p.Lanes {
+		for _, track := range l.Tracks {
+			for _, s := range track.Steps {
+				if s.Op.Sends() {
+					list[[2]int{track.Rank, int(s.To)}] += l.Weight / total
+				}
+			}
+		}
+	}
+	return list, nil
+}
+
+// checkPlan is the independent reader: trees, shares, loads and bound.
+func checkPlan(g *topo.Graph, p printedPlan, kind plan.Kind, root int) error {
+	shares, rates := 0.0, 0.0
+	load := make(map[[2]int]float64)
+	for i, x := range p.Trees {
+		if x.Ring == nil {
+			tree := topo.Tree{Root: x.Root, Parent: x.Parent, Round: x.Round}
+			if err := tree.Validate(g.Ranks); err != nil {
+				return fmt.Errorf("tree %d: %w", i, err)
+			}
+			if root >= 0 && x.Root != root {
+				return fmt.Errorf("tree %d has root %d, want %d", i, x.Root, root)
+			}
+		}
+		if x.Share < 0 || x.Rate <= 0 {
+			return fmt.Errorf("tree %d: share %v, rate %v", i, x.Share, x.Rate)
+		}
+		shares, rates = shares+x.Share, rates+x.Rate
+		sends, err := x.sends(kind, root)
+		if err != nil {
+			return fmt.Errorf("tree %d: %w", i, err)
+		}
+		for link, amount := range sends {
+			load[link] += amount * x.Rate
+		}
+	}
+	if math.Abs(shares-1) > 1e-9 {
+		return fmt.Errorf("the shares sum to %v", shares)
+	}
+	if math.Abs(rates-p.Rate) > 1e-6*rates {
+		return fmt.Errorf("the rates sum to %v, rate %v", rates, p.Rate)
+	}
+	if p.Rate > p.Bound*(1+1e-6) {
+		return fmt.Errorf("rate %v is above the bound %v", p.Rate, p.Bound)
+	}
+	if p.PredictedUs <= 0 || float64(p.Bytes)/p.PredictedUs/1e3 > p.Bound*(1+1e-6) {
+		return fmt.Errorf("%d bytes in %v us is above the bound %v", p.Bytes, p.PredictedUs, p.Bound)
+	}
+	return checkLoads(g, load)
+}
+
+// checkLoads adds up what crosses every link and port, each way.
+func checkLoads(g *topo.Graph, load map[[2]int]float64) error {
+	capacity := make(map[[2]int]float64)
+	for _, l := range g.Links {
+		capacity[[2]int{l.A, l.B}], capacity[[2]int{l.B, l.A}] = l.GBytesPerSecond, l.GBytesPerSecond
+	}
+	for link, v := range load {
+		if c, ok := capacity[link]; !ok || v > c*(1+1e-6) {
+			return fmt.Errorf("%d -> %d carries %v of %v GB/s", link[0], link[1], v, c)
+		}
+	}
+	for _, p := range g.Ports {
+		inside := make([]bool, g.Ranks)
+		for _, r := range p.Ranks {
+			inside[r] = true
+		}
+		in, out := 0.0, 0.0
+		for link, v := range load {
+			switch {
+			case inside[link[0]] && !inside[link[1]]:
+				out += v
+			case !inside[link[0]] && inside[link[1]]:
+				in += v
+			}
+		}
+		if max(in, out) > p.GBytesPerSecond*(1+1e-6) {
+			return fmt.Errorf("port %s carries %v in, %v out of %v GB/s", p.Name, in, out, p.GBytesPerSecond)
+		}
+	}
+	return nil
+}
+
+// Every plan of every algorithm for every collective on machines with and
+// without ports holds what its JSON promises.
+func TestPlansKeepTheirPromise(t *testing.T) {
+	for _, machine := range []string{"dgx1v", "pcie8", "p3dn", "ethernet4x4"} {
+		g, _ := machines.Get(machine)
+		for _, kind := range kinds {
+			for _, algorithm := range algorithmNames() {
+				if machine == "ethernet4x4" && slices.Contains([]string{"auto", "multi", "exact", "ring"}, algorithm) {
+					continue // these take the better part of a second for 16 ranks
+				}
+				args := fmt.Sprintf("--graph %s --collective %s --algorithm %s --bytes 256K", machine, kind, algorithm)
+				p := readPlan(t, args)
+				root := -1
+				if kind.HasRoot() {
+					root = 0
+				}
+				if err := checkPlan(g, p, kind, root); err != nil {
+					t.Errorf("%s: %v", args, err)
+				}
+				if algorithm != "auto" && p.Algorithm != algorithm || p.Collective != kind.String() || p.Digest == "" {
+					t.Errorf("%s: got %s of %s, digest %q", args, p.Collective, p.Algorithm, p.Digest)
+				}
+			}
+		}
+	}
+}
+
+// The checker finds what it is there to find.
+func TestCheckerRejects(t *testing.T) {
+	g, _ := machines.Get("dgx1v")
+	for name, spoil := range map[string]func(p *printedPlan){
+		"share": func(p *printedPlan) { p.Trees[0].Share *= 1.1 },
+		"rate":  func(p *printedPlan) { p.Trees[0].Rate *= 1.1; p.Rate += p.Trees[0].Rate / 11 },
+		"sum":   func(p *printedPlan) { p.Rate *= 0.9 },
+		"cycle": func(p *printedPlan) { p.Trees[0].Parent[p.Trees[0].Root] = 1 },
+		"bound": func(p *printedPlan) { p.Bound /= 2 },
+		"absent": func(p *printedPlan) {
+			p.Trees[0] = printedTree{Share: p.Trees[0].Share, Rate: p.Trees[0].Rate, Parent: []int{-1, 0, 0, 0, 0, 0, 0, 0}}
+		},
+	} {
+		p := readPlan(t, "--graph dgx1v --algorithm multi")
+		if err := checkPlan(g, p, plan.AllReduce, -1); err != nil {
+			t.Fatal(err)
+		}
+		spoil(&p)
+		if err := checkPlan(g, p, plan.AllReduce, -1); err == nil {
+			t.Errorf("a plan with a false %s passes", name)
+		}
+	}
+}
+
+// The figures of the issue for a DGX-1V: the packing reaches the bound of 600/7
+// GB/s, which all links between all ranks are; MXNet's planner reaches 50.
+func TestDGX1V(t *testing.T) {
+	p := readPlan(t, "--graph dgx1v --algorithm packing")
+	if math.Abs(p.Bound-600.0/7) > 1e-6 || p.Rate < 0.99*p.Bound || len(p.TightPartition) != 8 {
+		t.Errorf("rate %v, bound %v, partition %v", p.Rate, p.Bound, p.TightPartition)
+	}
+	p = readPlan(t, "--graph dgx1v --algorithm multi")
+	if p.Rate < 80-1e-9 || len(p.Trees) != 8 {
+		t.Errorf("multi: rate %v of %d trees", p.Rate, len(p.Trees))
+	}
+	for root, tree := range readPlan(t, "--graph dgx1v --algorithm exact").Trees {
+		if tree.Root != root || tree.Round == nil {
+			t.Errorf("exact: tree %d has root %d, rounds %v", root, tree.Root, tree.Round)
+		}
+	}
+	if p = readPlan(t, "--graph dgx1v --algorithm kl --root 5"); len(p.Trees) != 1 || p.Trees[0].Root != 5 || p.Trees[0].Share != 1 {
+		t.Errorf("kl --root 5: %+v", p.Trees)
+	}
+	for _, x := range readPlan(t, "--graph dgx1v --algorithm ring").Trees {
+		if len(x.Ring) != 8 || x.Parent != nil {
+			t.Errorf("ring: %+v", x)
+		}
+	}
+}
+
+// Below the array bound a message has one tree, above it has several; the bound
+// is derived unless it is given.
+func TestArrayBound(t *testing.T) {
+	used := func(args string) (n int) {
+		for _, x := range readPlan(t, args).Trees {
+			if x.Share > 0 {
+				n++
+			}
+		}
+		return n
+	}
+	const abilene = "--graph abilene --algorithm packing "
+	if n := used(abilene + "--bytes 8"); n != 1 {
+		t.Errorf("8 bytes are on %d trees", n)
+	}
+	if n := used(abilene + "--bytes 512M"); n < 2 {
+		t.Errorf("512 MB are on %d trees", n)
+	}
+	if n := used("--graph dgx1v --algorithm kl --bytes 1M --array-bound 1M"); n != 1 {
+		t.Errorf("a message of the size of the bound is on %d trees", n)
+	}
+	if n := used("--graph dgx1v --algorithm kl --bytes 1048580 --array-bound 1M"); n != 8 {
+		t.Errorf("a message above the bound is on %d trees", n)
+	}
+}
+
+// The same arguments print the same bytes, in every format.
+func TestDeterministic(t *testing.T) {
+	for _, format := range []string{"text", "json", "dot", "svg"} {
+		args := "--graph p3dn --seed 7 --format " + format
+		if a, b := run(t, planTo, args), run(t, planTo, args); a != b || a == "" {
+			t.Errorf("%s differs from run to run", format)
+		}
+		args = "--graph pcie8 --format " + format
+		if a, b := run(t, topoTo, args), run(t, topoTo, args); a != b || a == "" {
+			t.Errorf("topo: %s differs from run to run", format)
+		}
+	}
+}
+
+// topo --format json is a graph file of the same graph.
+func TestTopoJSON(t *testing.T) {
+	for _, name := range machines.Names() {
+		want, _ := machines.Get(name)
+		got, err := topo.ParseGraph([]byte(run(t, topoTo, "--graph "+name+" --format json")))
+		if err != nil || got.Digest() != want.Digest() {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// auto is never dearer than any algorithm that is named, at any size.
+func TestAutoIsCheapest(t *testing.T) {
+	for _, bytes := range []string{"8", "64K", "1M", "64M"} {
+		auto := readPlan(t, "--graph dgx1v --bytes "+bytes)
+		for _, a := range algorithms {
+			p := readPlan(t, "--graph dgx1v --algorithm "+a.name+" --bytes "+bytes)
+			if auto.PredictedUs > p.PredictedUs*(1+1e-6) {
+				t.Errorf("%s: auto takes %s with %v us, %s has %v", bytes, auto.Algorithm, auto.PredictedUs, a.name, p.PredictedUs)
+			}
+		}
+	}
+}
+
+// What 50 calls at once take lies between one call and 50 one after the other,
+// and time never falls with the size.
+func TestSimTable(t *testing.T) {
+	last := map[string]float64{}
+	rows := 0
+	var one float64
+	for _, line := range strings.Split(run(t, simTo, "--graph dgx1v -b 8 -e 1M -f 8 --algorithm double-binary --inflight 1,50"), "\n") {
+		f := strings.Fields(line)
+		if len(f) == 0 || f[0] == "#" {
+			continue
+		}
+		var us, alg, bus float64
+		if n, err := fmt.Sscan(f[6]+" "+f[7]+" "+f[8], &us, &alg, &bus); n != 3 {
+			t.Fatalf("row %q: %v", line, err)
+		}
+		if us < last[f[5]] {
+			t.Errorf("%s bytes take less than fewer: %v us", f[0], us)
+		}
+		if last[f[5]] = us; f[5] == "1" {
+			one = us
+		} else if us < one || us > 50*one {
+			t.Errorf("%s bytes: 50 calls take %v us, one takes %v", f[0], us, one)
+		}
+		if math.Abs(bus-alg*2*7/8) > 2e-3 {
+			t.Errorf("row %q: busbw is not algbw * 14/8", line)
+		}
+		rows++
+	}
+	if rows != 12 {
+		t.Errorf("%d rows, want 6 sizes twice", rows)
+	}
+}
+
+// FuzzSize: every size that is read is written so that it is read again.
+func FuzzSize(f *testing.F) {
+	for _, s := range []string{"8", "64M", "1g", "0.5K", "1e3", "-1", "", "NaN", "16385G", "Inf"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var s, again size
+		if s.Set(text) != nil {
+			return
+		}
+		if s < 1 || s > maxSize || again.Set(s.String()) != nil || again != s {
+			t.Errorf("%q is %d, written %s, read again %d", text, s, &s, again)
+		}
+	})
+}
+
+// Wrong usage has the exit code of usage, and says what was wanted.
+func TestUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                       "no graph given",
+		"--graph dgx1v extra":                    "unexpected argument",
+		"--graph dgx1v --algorithm best":         "want one of auto",
+		"--graph dgx1v --collective scan":        "want allreduce",
+		"--graph dgx1v --root 8":                 "ranks 0 to 7",
+		"--graph dgx1v --bytes 0":                "want a size",
+		"--graph dgx1v --link-usage-penalty NaN": "from 0 to 1",
+		"--graph dgx1v --variant twist":          "variant",
+		"--graph dgx1v --format png":             "want text, json, dot or svg",
+		"--graph dgx1v --max-trees -1":           "0 or more",
+		"--graph dgx1v --height-tolerance 1":     "below 1",
+		"--graph dgx1v --objective speed":        "want weight or bottleneck",
+		"--graph dgx1v --max-height -2":          "0 or more",
+		"--graph dgx1v --min-rate Inf":           "0 or more",
+		"--graph dgx1v --array-bound x":          "want a size",
+		"--graph dgx1v --no-such-flag":           "unknown flag",
+	} {
+		err := Plan(&bytes.Buffer{}, strings.Fields(args))
+		if exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("plan %s: %v, want %q", args, err, want)
+		}
+	}
+	for _, args := range []string{"-b 2 -e 1", "-f 1", "-f NaN", "--inflight 0", "--inflight 1001", "--inflight x"} {
+		if err := Sim(&bytes.Buffer{}, strings.Fields("--graph dgx1v "+args)); exitcode.Of(err) != exitcode.Usage {
+			t.Errorf("sim %s: %v", args, err)
+		}
+	}
+}

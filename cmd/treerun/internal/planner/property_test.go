@@ -1,0 +1,130 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+// drawGraph draws a connected graph of a few ranks, some with hosts and ports.
+func drawGraph(t *rapid.T) *topo.Graph {
+	n := rapid.IntRange(2, 7).Draw(t, "ranks")
+	g := &topo.Graph{Name: "drawn", Ranks: n}
+	rate := rapid.Float64Range(0.5, 50)
+	for b := 1; b < n; b++ {
+		to := rapid.IntRange(0, b-1).Draw(t, "joined to")
+		for a := range b {
+			if a == to || rapid.Bool().Draw(t, "link") {
+				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate.Draw(t, "rate"), LatencyUs: rapid.Float64Range(0, 20).Draw(t, "latency")})
+			}
+		}
+	}
+	for p := range rapid.IntRange(0, 2).Draw(t, "ports") {
+		k := rapid.IntRange(1, n-1).Draw(t, "ranks of the port")
+		port := topo.Port{Name: fmt.Sprintf("port %d", p), GBytesPerSecond: rate.Draw(t, "rate of the port")}
+		for v := range k {
+			port.Ranks = append(port.Ranks, v)
+		}
+		g.Ports = append(g.Ports, port)
+	}
+	return g
+}
+
+// Every algorithm but the ring has a plan for every connected graph, and every
+// plan holds what its JSON promises.
+func TestAnyGraph(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "drawn.json")
+	rapid.Check(t, func(rt *rapid.T) {
+		g := drawGraph(rt)
+		data, err := g.AppendJSON(nil)
+		if err == nil {
+			err = os.WriteFile(file, data, 0o600)
+		}
+		if err != nil {
+			rt.Fatal(err)
+		}
+		kind := rapid.SampledFrom(kinds).Draw(rt, "kind")
+		algorithm := rapid.SampledFrom(algorithmNames()).Draw(rt, "algorithm")
+		if algorithm == "ring" {
+			algorithm = "auto"
+		}
+		args := fmt.Sprintf("--graph %s --collective %s --algorithm %s --bytes %d", file, kind, algorithm, rapid.SampledFrom([]int{1, 8, 4096, 1 << 20}).Draw(rt, "bytes"))
+		root := -1
+		if kind.HasRoot() {
+			root = rapid.IntRange(0, g.Ranks-1).Draw(rt, "root")
+			args += fmt.Sprintf(" --root %d", root)
+		}
+		if err := checkPlan(g, readPlan(t, args), kind, root); err != nil {
+			rt.Fatalf("%s: %v", args, err)
+		}
+	})
+}
+
+// Without ports the tight partition proves the bound of an AllReduce by itself,
+// and the packing reaches it.
+func TestPartitionIsTheProof(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := drawGraph(rt)
+		g.Ports = nil
+		r := &request{kind: plan.AllReduce, algorithm: "packing", root: -1, g: g}
+		c, err := r.certify()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		part := make([]int, g.Ranks)
+		for i, ranks := range c.partition {
+			for _, v := range ranks {
+				part[v] = i
+			}
+		}
+		across := 0.0
+		for _, l := range g.Links {
+			if part[l.A] != part[l.B] {
+				across += l.GBytesPerSecond
+			}
+		}
+		if bound := across / float64(len(c.partition)-1); math.Abs(bound-c.rate) > 1e-6*bound {
+			rt.Errorf("the partition %v allows %v, the bound is %v", c.partition, bound, c.rate)
+		}
+		list, err := r.candidates()
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if rate := list[0].rate(); rate < 0.99*c.rate {
+			rt.Errorf("the packing has %v of %v", rate, c.rate)
+		}
+	})
+}
+
+// The bound of an AllGather holds for a flow that a dumb count finds: no rank
+// can send out or take in more than its links and the ports around it alone let
+// pass.
+func TestPartsBound(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		g := drawGraph(rt)
+		c := partsBound(g)
+		for v := range g.Ranks {
+			sum := 0.0
+			for _, l := range g.Links {
+				if l.A == v || l.B == v {
+					sum += l.GBytesPerSecond
+				}
+			}
+			for _, p := range g.Ports {
+				if len(p.Ranks) == 1 && p.Ranks[0] == v {
+					sum = min(sum, p.GBytesPerSecond)
+				}
+			}
+			if most := sum * float64(g.Ranks) / float64(g.Ranks-1); c.rate > most*(1+1e-9) {
+				rt.Errorf("rank %d takes in at most %v, the bound is %v", v, most, c.rate)
+			}
+		}
+	})
+}

@@ -1,0 +1,107 @@
+// Package program finds what PROGRAM on the command line stands for: an
+// executable, or a folder with a Go main package, which it builds into a
+// private temporary file. It does not run it. Only the packages below
+// cmd/treerun import it.
+package program
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+)
+
+// Program is what the ranks run.
+type Program struct {
+	Name   string // as the user gave it; the ranks' argv[0]
+	Path   string // of the executable, absolute; empty until Build when Folder is set
+	Folder string // of Go source, absolute; empty when Path is what the user gave
+
+	private string // the temporary folder that holds Path
+	guard   *guard // of private
+}
+
+// Find looks name up: with a slash in it, relative to the working directory,
+// else in PATH. Its errors carry an exit code.
+func Find(name string) (*Program, error) {
+	path := name
+	if !strings.Contains(name, "/") {
+		found, err := exec.LookPath(name)
+		if err != nil {
+			return nil, notInPath(name)
+		}
+		path = found
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, exitcode.Errorf(exitcode.Internal, "find %s: %w", name, err)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, exitcode.Errorf(exitcode.NotFound, "%s: not found: %w", name, cause(err))
+	case err != nil:
+		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: cannot be run: %w", name, cause(err))
+	case info.IsDir():
+		return &Program{Name: name, Folder: path}, nil
+	case !info.Mode().IsRegular():
+		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: cannot be run: not a regular file", name)
+	}
+	if err := unix.Access(path, unix.X_OK); err != nil {
+		hint := "chmod +x makes a program executable"
+		if strings.HasSuffix(name, ".go") {
+			hint = fmt.Sprintf("give the folder of a Go program: %s", "./"+filepath.Dir(name))
+		}
+		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: not executable: %w (%s)", name, err, hint)
+	}
+	return &Program{Name: name, Path: path}, nil
+}
+
+// notInPath says more than exec.LookPath does about a name that it did not find.
+func notInPath(name string) error {
+	if _, err := os.Stat(name); err == nil {
+		return exitcode.Errorf(exitcode.NotFound, "%s: not found in PATH (write ./%s for the one in this folder)", name, name)
+	}
+	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+		path := filepath.Join(dir, name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return exitcode.Errorf(exitcode.NotExecutable, "%s: found as %s, which is not executable", name, path)
+		}
+	}
+	return exitcode.Errorf(exitcode.NotFound, "%s: not found in PATH", name)
+}
+
+// cause strips the path from an error whose text would repeat it.
+func cause(err error) error {
+	for {
+		inner := errors.Unwrap(err)
+		if inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// Remove deletes what Build has made. Processes that run it already go on. It
+// may be called at any time and any number of times.
+func (p *Program) Remove() error {
+	if p.private == "" {
+		return nil
+	}
+	err := os.RemoveAll(p.private)
+	p.private = ""
+	if p.guard != nil {
+		p.guard.dismiss()
+	}
+	if err != nil {
+		return fmt.Errorf("remove the built program: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// launched is a treerun that a test has started.
+type launched struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	tmp    string // its TMPDIR
+	mark   string // an environment entry that all its descendants have
+	stderr bytes.Buffer
+	lines  chan string // of stdout
+	seen   []string
+}
+
+// launch starts treerun with these arguments; change, if any, changes the
+// command before.
+func launch(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &launched{t: t, tmp: t.TempDir(), lines: make(chan string, 1000)}
+	l.mark = fmt.Sprintf("TREERUN_TEST_MARK=%d.%s", os.Getpid(), filepath.Base(filepath.Dir(l.tmp))+filepath.Base(l.tmp)+t.Name())
+	l.cmd = exec.Command(self, args...)
+	l.cmd.Args[0] = "treerun" // see TestMain
+	l.cmd.Env = append(os.Environ(), "TMPDIR="+l.tmp, l.mark)
+	l.cmd.Stderr = &l.stderr
+	l.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if change != nil {
+		change(l.cmd)
+	}
+	stdout, err := l.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(l.lines)
+		for s := bufio.NewScanner(stdout); s.Scan(); {
+			l.lines <- s.Text()
+		}
+	}()
+	return l
+}
+
+// expect reads stdout until n lines with this text have come.
+func (l *launched) expect(n int, text string) {
+	l.t.Helper()
+	late := time.After(20 * time.Second)
+	for n > 0 {
+		select {
+		case line, ok := <-l.lines:
+			if !ok {
+				l.t.Fatalf("stdout ended, %d lines with %q missing after\n%s\nstderr:\n%s", n, text, strings.Join(l.seen, "\n"), &l.stderr)
+			}
+			l.seen = append(l.seen, line)
+			if strings.Contains(line, text) {
+				n--
+			}
+		case <-late:
+			l.cmd.Process.Kill()
+			l.t.Fatalf("%d lines with %q are missing after\n%s", n, text, strings.Join(l.seen, "\n"))
+		}
+	}
+}
+
+func (l *launched) signal(s syscall.Signal) {
+	l.t.Helper()
+	if err := l.cmd.Process.Signal(s); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// ends waits for the exit code, 128+n for signal n, and checks that nothing of
+// the job is left: no process, no file in TMPDIR.
+func (l *launched) ends(code int) {
+	l.t.Helper()
+	killer := time.AfterFunc(20*time.Second, func() { l.cmd.Process.Kill() })
+	for line := range l.lines {
+		l.seen = append(l.seen, line)
+	}
+	l.cmd.Wait() // the state says how it ended
+	if !killer.Stop() {
+		l.t.Fatalf("treerun did not end; stderr:\n%s", &l.stderr)
+	}
+	got := l.cmd.ProcessState.ExitCode()
+	if ws := l.cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
+		got = 128 + int(ws.Signal())
+	}
+	if got != code {
+		l.t.Errorf("exit code %d, want %d; stderr:\n%s", got, code, &l.stderr)
+	}
+	l.leavesNothing()
+}
+
+// leavesNothing gives processes that have been killed a moment to vanish.
+func (l *launched) leavesNothing() {
+	l.t.Helper()
+	var left []int
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		if left = marked(l.mark); len(left) == 0 || time.Now().After(deadline) {
+			break
+		}
+	}
+	if len(left) > 0 {
+		l.t.Errorf("processes are left: %v", left)
+		for _, pid := range left {
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	if files, err := os.ReadDir(l.tmp); err != nil || len(files) > 0 {
+		l.t.Errorf("left in TMPDIR: %v, %v", files, err)
+	}
+}
+
+// marked returns the processes that have an entry in their environment, but for
+// zombies, which have none.
+func marked(entry string) []int {
+	var pids []int
+	names, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, name := range names {
+		env, _ := os.ReadFile(name) // it may have ended meanwhile
+		if !bytes.Contains(env, []byte(entry+"\x00")) {
+			continue
+		}
+		if pid, err := strconv.Atoi(strings.Split(name, "/")[2]); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// state returns the state of a process as a letter: R, S, T, Z...
+func state(pid int) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, ok := strings.Cut(string(text), ") ")
+	if !ok {
+		return ""
+	}
+	return rest[:1]
+}
+
+func waitForState(t *testing.T, pid int, want string) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(want, state(pid)) || state(pid) == ""; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("process %d is in state %q, want one of %q", pid, state(pid), want)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// patient is a rank, with a child in its process group, that says when it is
+// told to stop.
+const patient = `
+(trap "echo child told; exit" TERM; echo child ready; while :; do sleep 0.01; done) &
+trap "echo rank told; wait; exit 0" TERM
+echo rank ready
+wait`
+
+func TestStopSignals(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(unix.SignalName(s), func(t *testing.T) {
+			t.Parallel()
+			l := launch(t, nil, "-np", "2", "sh", "-c", patient)
+			l.expect(4, "ready")
+			l.signal(s)
+			l.expect(4, "told")
+			l.ends(128 + int(s))
+			if got, want := lastLine(l), "treerun: stopped by "+unix.SignalName(s); got != want {
+				t.Errorf("the last line on stderr is %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+func lastLine(l *launched) string {
+	lines := strings.Split(strings.TrimSpace(l.stderr.String()), "\n")
+	return lines[len(lines)-1]
+}
+
+// Who does not stop when told is killed after the shutdown timeout, or at a
+// second INT. A signal that comes twice at once, as from timeout(1), counts
+// once.
+func TestStubbornRanks(t *testing.T) {
+	const stubborn = `trap "echo told" TERM; echo ready; while :; do sleep 0.01; done`
+	t.Run("shutdown timeout", func(t *testing.T) {
+		t.Parallel()
+		l := launch(t, nil, "-np", "2", "--shutdown-timeout", "0.2", "sh", "-c", stubborn)
+		l.expect(2, "ready")
+		l.signal(syscall.SIGTERM)
+		l.ends(143)
+	})
+	t.Run("second INT", func(t *testing.T) {
+		t.Parallel()
+		l := launch(t, nil, "-np", "2", "--shutdown-timeout", "1h", "sh", "-c", stubborn)
+		l.expect(2, "ready")
+		l.signal(syscall.SIGINT)
+		l.expect(2, "told")
+		time.Sleep(150 * time.Millisecond)
+		l.signal(syscall.SIGINT)
+		l.ends(130)
+	})
+	t.Run("twice at once", func(t *testing.T) {
+		t.Parallel()
+		l := launch(t, nil, "-np", "2", "sh", "-c", `trap "sleep 0.3; echo cleaned up; exit" TERM; echo ready; while :; do sleep 0.01; done`)
+		l.expect(2, "ready")
+		l.signal(syscall.SIGTERM)
+		l.signal(syscall.SIGTERM)
+		l.expect(2, "cleaned up")
+		l.ends(143)
+	})
+}
+
+// When the reader of the output has stopped reading, and the ranks are gone, a
+// second INT still ends treerun.
+func TestInterruptWithBlockedOutput(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, "-np", "1", "--shutdown-timeout", "0.1", "yes")
+	cmd.Args[0], cmd.Stdout = "treerun", w
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	r.Read(make([]byte, 1)) // it prints; from now on nobody reads
+	time.Sleep(100 * time.Millisecond)
+	cmd.Process.Signal(syscall.SIGINT)
+	time.Sleep(500 * time.Millisecond)
+	cmd.Process.Signal(syscall.SIGINT)
+	killer := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	cmd.Wait() // the state says how it ended
+	if !killer.Stop() || cmd.ProcessState.ExitCode() != 130 {
+		t.Errorf("treerun ended with %v, want exit code 130", cmd.ProcessState)
+	}
+}
+
+func TestForwardedSignals(t *testing.T) {
+	l := launch(t, nil, "-np", "2", "sh", "-c", `
+for s in USR1 USR2 WINCH QUIT; do trap "echo got $s" $s; done
+trap exit TERM
+echo ready
+while :; do sleep 0.01; done`)
+	l.expect(2, "ready")
+	for _, s := range []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT} {
+		l.signal(s)
+		l.expect(2, "got "+strings.TrimPrefix(unix.SignalName(s), "SIG"))
+	}
+	l.signal(syscall.SIGTERM)
+	l.ends(143)
+}
+
+// ^Z stops the ranks, then treerun; fg continues all.
+func TestSuspend(t *testing.T) {
+	l := launch(t, nil, "-np", "2", "sh", "-c", `trap exit TERM; echo pid $$; while :; do sleep 0.01; done`)
+	l.expect(2, "pid ")
+	var pids []int
+	for _, line := range l.seen {
+		_, text, _ := strings.Cut(line, "pid ")
+		pid, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, pid)
+	}
+	pids = append(pids, l.cmd.Process.Pid)
+	l.signal(syscall.SIGTSTP)
+	for _, pid := range pids {
+		waitForState(t, pid, "TD") // D: a shell whose child was stopped between vfork and exec
+	}
+	l.signal(syscall.SIGCONT)
+	for _, pid := range pids {
+		waitForState(t, pid, "RS")
+	}
+	// Stopped ranks can be told to stop as well.
+	for _, pid := range pids[:2] {
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		waitForState(t, pid, "T")
+	}
+	l.signal(syscall.SIGTERM)
+	l.ends(143)
+}
+
+// Under nohup, SIGHUP does nothing.
+func TestNohup(t *testing.T) {
+	l := launch(t, func(c *exec.Cmd) {
+		c.Args = append([]string{"sh", "-c", `trap "" HUP; exec -a treerun "$0" "$@"`, c.Path}, c.Args[1:]...)
+		c.Path = "/bin/bash"
+		if _, err := os.Stat(c.Path); err != nil {
+			t.Skip("needs bash, for exec -a")
+		}
+	}, "-np", "2", "sh", "-c", "echo ready; sleep 0.3; echo done")
+	l.expect(2, "ready")
+	l.signal(syscall.SIGHUP)
+	l.expect(2, "done")
+	l.ends(0)
+}
+
+// A signal while a folder is built ends the go command, and treerun. Even
+// SIGKILL leaves nothing.
+func TestInterruptedBuild(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go":      "#!/bin/sh\ntouch \"$GOTMPDIR/work\"\nexec sleep 60\n",
+		"main.go": "package main\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for s, says := range map[syscall.Signal]string{
+		syscall.SIGTERM: fmt.Sprintf("treerun: build %s: interrupted by SIGTERM", dir),
+		syscall.SIGKILL: "",
+	} {
+		l := launch(t, func(c *exec.Cmd) {
+			c.Env = append(c.Env, "PATH="+dir+":"+os.Getenv("PATH"))
+		}, dir)
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			if found, _ := filepath.Glob(filepath.Join(l.tmp, "*", "work")); len(found) == 1 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatal("the build did not start")
+			}
+		}
+		l.signal(s)
+		l.ends(128 + int(s))
+		if got := lastLine(l); got != says {
+			t.Errorf("the last line is %q, want %q", got, says)
+		}
+	}
+}

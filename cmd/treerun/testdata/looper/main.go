@@ -1,0 +1,84 @@
+// Looper makes AllReduce calls until one fails. The chaos tests kill its ranks.
+//
+// It exits with 0 when asked to stop after a number of calls, with 3 when a
+// call returned a typed error, with 4 when the error was not typed, with 5 when
+// a result was wrong.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank"
+)
+
+func main() {
+	calls := flag.Int("calls", 1<<40, "calls to make")
+	early := flag.Int("early", -1, "rank that exits with 0 before Init")
+	leave := flag.Int("leave", -1, "rank that closes after its first call")
+	odd := flag.Int("odd", -1, "rank that calls Barrier instead")
+	flag.Parse()
+	if os.Getenv("TREERUN_RANK") == fmt.Sprint(*early) {
+		os.Exit(0)
+	}
+	os.Exit(run(*calls, *leave, *odd))
+}
+
+func run(calls, leave, odd int) int {
+	ctx := context.Background()
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return report(-1, err)
+	}
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return report(w.Rank(), err)
+	}
+	defer c.Close()
+	x := make([]float32, 100_000)
+	for i := range calls {
+		if i == 1 {
+			fmt.Printf("ready %d\n", os.Getpid())
+			if w.Rank() == leave {
+				return 0
+			}
+			if w.Rank() == odd {
+				return report(w.Rank(), collective.Barrier(ctx, c))
+			}
+		}
+		part := x[:1+(i*7919)%len(x)]
+		for j := range part {
+			part[j] = float32(w.Rank() + 1)
+		}
+		if err := collective.AllReduce(ctx, c, part, part, collective.Sum); err != nil {
+			return report(w.Rank(), err)
+		}
+		if want := float32(w.Size() * (w.Size() + 1) / 2); part[0] != want || part[len(part)-1] != want {
+			fmt.Fprintf(os.Stderr, "looper: call %d gave %v and %v, want %v\n", i, part[0], part[len(part)-1], want)
+			return 5
+		}
+	}
+	return 0
+}
+
+// report prints an error with the time, and returns the exit code for it.
+func report(r int, err error) int {
+	var lost *collective.RankError
+	var early *rank.Error
+	switch {
+	case errors.As(err, &lost):
+		fmt.Fprintf(os.Stderr, "looper: rank %d: RankError of %d at %d: %v\n", r, lost.Rank, time.Now().UnixMicro(), err)
+		return 3
+	case errors.As(err, &early):
+		fmt.Fprintf(os.Stderr, "looper: rank %d: Error of %d at %d: %v\n", r, early.Rank, time.Now().UnixMicro(), err)
+		return 3
+	}
+	fmt.Fprintf(os.Stderr, "looper: rank %d: untyped error %T: %v\n", r, err, err)
+	return 4
+}
