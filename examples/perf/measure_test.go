@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+
+	"github.com/treerun/treerun/collective"
+)
+
+// world is a collective.World whose ranks are goroutines in a ring.
+type world struct {
+	rank int
+	meet []chan [][]byte // by rank: where it takes what the rank before it passes on
+}
+
+func (w *world) Rank() int               { return w.rank }
+func (w *world) Size() int               { return len(w.meet) }
+func (w *world) HostOf(int) int          { return 0 }
+func (w *world) Failed() <-chan struct{} { return nil }
+func (w *world) Failure() (int, error)   { return -1, nil }
+func (w *world) DeriveKey(string) []byte { return make([]byte, 32) }
+func (w *world) JobID() string           { return "perf" }
+func (w *world) Setting(string) string   { return "" }
+func (w *world) pass(blobs [][]byte)     { w.meet[(w.rank+1)%len(w.meet)] <- blobs }
+func (w *world) take() (blobs [][]byte)  { return <-w.meet[w.rank] }
+
+// AllGather sends the list of blobs round the ring, once to fill it and once
+// for everybody to see it full.
+func (w *world) AllGather(_ context.Context, blob []byte) ([][]byte, error) {
+	if w.rank == 0 {
+		w.pass([][]byte{blob})
+		full := w.take()
+		w.pass(full)
+		return w.take(), nil
+	}
+	w.pass(append(w.take(), blob))
+	full := w.take()
+	w.pass(full)
+	return full, nil
+}
+
+// onRanks runs body on np ranks that share memory, as processes would.
+func onRanks(t *testing.T, np int, body func(c *collective.Comm) error) {
+	t.Helper()
+	meet := make([]chan [][]byte, np)
+	for i := range meet {
+		meet[i] = make(chan [][]byte, 1)
+	}
+	errs := make([]error, np)
+	var all sync.WaitGroup
+	for r := range np {
+		all.Go(func() {
+			c, err := collective.New(t.Context(), &world{r, meet}, collective.WithTopoCache(""))
+			if err == nil {
+				err = errors.Join(body(c), c.Close())
+			}
+			errs[r] = err
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Every operation, in and out of place, in both modes, gives right results and
+// a row that can be true.
+func TestMeasure(t *testing.T) {
+	for _, args := range [][]string{
+		{"-T", "0.01"},
+		{"-T", "0.01", "-i", "-t", "double"},
+		{"-n", "7", "-w", "0", "-m", "stream", "-t", "int32"},
+	} {
+		o, err := parse(append(args, "-o", "allreduce,broadcast,reduce,barrier"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		onRanks(t, 3, func(c *collective.Comm) error {
+			switch o.typ {
+			case "double":
+				return measureAll[float64](t, c, o)
+			case "int32":
+				return measureAll[int32](t, c, o)
+			}
+			return measureAll[float32](t, c, o)
+		})
+	}
+}
+
+func measureAll[T number](t *testing.T, c *collective.Comm, o *options) error {
+	const count = 10_007
+	m := newMeter[T](c, o, count)
+	for _, op := range o.ops {
+		r, err := m.measure(t.Context(), op, count)
+		if err != nil {
+			return err
+		}
+		if r.checked != (op != "barrier") || r.wrong != 0 {
+			t.Errorf("%s %s on rank %d: %d wrong elements (checked: %v)", op, o.typ, c.Rank(), r.wrong, r.checked)
+		}
+		if !(r.least > 0 && r.least <= r.median && r.median < 10) || r.iters < 1 || r.iters > o.iters {
+			t.Errorf("%s on rank %d: impossible row %+v", op, c.Rank(), r)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+)
+
+// train trains a network on all ranks of c. Rank 0 reports.
+func train(ctx context.Context, c *collective.Comm, opt *options, training, test *dataset) error {
+	begin := time.Now()
+	widths := append(append([]int{training.width}, opt.hidden...), training.classes)
+	net := newMLP(widths, (opt.batch+c.Size()-1)/c.Size())
+
+	// Rank 0 draws the first weights, and the others take them over.
+	if c.Rank() == 0 {
+		net.initialise(rand.New(rand.NewPCG(opt.seed, 0)))
+	}
+	if err := collective.Broadcast(ctx, c, net.params, net.params, 0); err != nil {
+		return err
+	}
+
+	log, err := openLossLog(opt.lossLog, c.Rank())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	descent := newSGD(len(net.params), opt.momentum)
+	var last epochResult
+	for epoch := 1; epoch <= opt.epochs; epoch++ {
+		descent.rate = float32(opt.rate * (1 - float64(epoch-1)/float64(opt.epochs)))
+		if last, err = trainEpoch(ctx, c, net, descent, opt, training, test, epoch); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Printf("epoch %d/%d  loss=%.4f  accuracy=%.4f  images/s=%.0f  communication=%.0f%%\n", epoch, opt.epochs,
+				last.loss, last.accuracy, float64(training.size())/last.seconds, 100*last.communication/last.seconds)
+		}
+		if err := log.add(epoch, last); err != nil {
+			return err
+		}
+	}
+	if c.Rank() == 0 {
+		fmt.Printf("final loss=%.4f accuracy=%.4f seconds=%.1f\n", last.loss, last.accuracy, time.Since(begin).Seconds())
+	}
+	return nil
+}
+
+// epochResult is what the ranks found together in one epoch.
+type epochResult struct {
+	loss          float64 // mean over the training images, each when its turn came
+	accuracy      float64 // share of the test images recognised after the epoch
+	seconds       float64 // of training, on this rank
+	communication float64 // seconds of these in AllReduce, waiting for slower ranks included
+}
+
+// trainEpoch goes once through the training images, then tests.
+func trainEpoch(ctx context.Context, c *collective.Comm, net *mlp, descent *sgd, opt *options, training, test *dataset, epoch int) (epochResult, error) {
+	begin := time.Now()
+	var communication time.Duration
+	var loss float64
+
+	// The order is the same on all ranks: it depends on seed and epoch only.
+	order := rand.New(rand.NewPCG(opt.seed, uint64(epoch))).Perm(training.size())
+	for len(order) > 0 {
+		batch := order[:min(opt.batch, len(order))]
+		order = order[len(batch):]
+
+		loss += net.gradient(training, shard(batch, c.Rank(), c.Size()))
+		t := time.Now()
+		if err := collective.AllReduce(ctx, c, net.grad, net.grad, collective.Sum); err != nil {
+			return epochResult{}, err
+		}
+		communication += time.Since(t)
+		descent.step(net.params, net.grad, len(batch))
+	}
+	seconds := time.Since(begin).Seconds()
+
+	// Every rank knows the loss of its own images and tests its own share.
+	mine := shard(upTo(test.size()), c.Rank(), c.Size())
+	sums := []float64{loss, float64(net.correct(test, mine))}
+	if err := collective.AllReduce(ctx, c, sums, sums, collective.Sum); err != nil {
+		return epochResult{}, err
+	}
+	if math.IsNaN(sums[0]) || math.IsInf(sums[0], 0) {
+		return epochResult{}, fmt.Errorf("rank %d, epoch %d: the loss is %v; a smaller --lr may help", c.Rank(), epoch, sums[0])
+	}
+	return epochResult{
+		loss:          sums[0] / float64(training.size()),
+		accuracy:      sums[1] / float64(test.size()),
+		seconds:       seconds,
+		communication: communication.Seconds(),
+	}, nil
+}
+
+// shard returns the share of rank: a contiguous piece, as long as the others or
+// one longer. It is empty when there are more ranks than indices.
+func shard(indices []int, rank, size int) []int {
+	n := len(indices)
+	return indices[n*rank/size : n*(rank+1)/size]
+}
+
+func upTo(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// lossLog is a file with a line per epoch. It is nil on all ranks but the
+// first, and where none is wanted.
+type lossLog struct{ file *os.File }
+
+func openLossLog(path string, rank int) (*lossLog, error) {
+	if path == "" || rank != 0 {
+		return nil, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("--loss-log: %w", err)
+	}
+	return &lossLog{f}, nil
+}
+
+func (l *lossLog) add(epoch int, r epochResult) error {
+	if l == nil {
+		return nil
+	}
+	full := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
+	if _, err := fmt.Fprintln(l.file, epoch, full(r.loss), full(r.accuracy)); err != nil {
+		return fmt.Errorf("--loss-log: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (l *lossLog) Close() error {
+	if l == nil {
+		return nil
+	}
+	return l.file.Close()
+}

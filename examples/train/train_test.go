@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The shards of all ranks are the whole, in order, and differ by at most one.
+func TestShard(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		all := upTo(rapid.IntRange(0, 200).Draw(t, "n"))
+		size := rapid.IntRange(1, 70).Draw(t, "size")
+		next := 0
+		for rank := range size {
+			s := shard(all, rank, size)
+			if len(s) != len(all)/size && len(s) != (len(all)+size-1)/size {
+				t.Fatalf("rank %d of %d has %d of %d", rank, size, len(s), len(all))
+			}
+			for _, i := range s {
+				if i != next {
+					t.Fatalf("rank %d of %d has %v, want %d next", rank, size, s, next)
+				}
+				next++
+			}
+		}
+		if next != len(all) {
+			t.Fatalf("%d of %d were dealt to %d ranks", next, len(all), size)
+		}
+	})
+}
+
+func TestParse(t *testing.T) {
+	opt, err := parse([]string{"--epochs", "3", "--hidden", "20,10", "--lr=0.5", "--data", "d"})
+	if err != nil || opt.epochs != 3 || len(opt.hidden) != 2 || opt.hidden[1] != 10 || opt.rate != 0.5 || opt.data != "d" || opt.batch != 64 {
+		t.Errorf("%+v, %v", opt, err)
+	}
+	for args, want := range map[string]string{
+		"--epochs 0":      "--epochs is 0",
+		"--epochs x":      "--epochs",
+		"--batch 0":       "--batch is 0",
+		"--batch 1000000": "--batch is 1000000",
+		"--lr 0":          "--lr is 0",
+		"--lr NaN":        "--lr is NaN",
+		"--lr Inf":        "--lr is +Inf",
+		"--momentum 1":    "--momentum is 1",
+		"--momentum NaN":  "--momentum is NaN",
+		"--hidden 0":      "--hidden has a layer of 0",
+		"--hidden 5,-1":   "--hidden has a layer of -1",
+		"--hidden 99999":  "--hidden has a layer of 99999",
+		"--seed -1":       "--seed",
+		"--nothing":       "--nothing",
+		"digits":          `unexpected argument "digits"`,
+	} {
+		if _, err := parse(strings.Fields(args)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want one with %q", args, err, want)
+		}
+	}
+}
