@@ -1,0 +1,95 @@
+package docs_test
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func readme(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// build builds a package or file of the module, seen from its root, and returns
+// the executable.
+func build(t *testing.T, what string) string {
+	t.Helper()
+	exe := filepath.Join(t.TempDir(), "program")
+	cmd := exec.Command("go", "build", "-o", exe, what)
+	cmd.Dir = ".."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build %s: %v\n%s", what, err, out)
+	}
+	return exe
+}
+
+// The README's program compiles, and prints what the README says.
+func TestReadmeProgram(t *testing.T) {
+	text := readme(t)
+	_, rest, _ := strings.Cut(text, "```go\n")
+	code, rest, ok := strings.Cut(rest, "```\n")
+	if !ok || strings.Contains(rest, "```go\n") {
+		t.Fatal("README.md: want one block of Go")
+	}
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(code), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ = strings.Cut(rest, "$ treerun -np 4 ./sum\n")
+	shown, _, ok := strings.Cut(rest, "\n\n")
+	if !ok {
+		t.Fatal("README.md: the program's output does not follow it")
+	}
+	want := slices.Sorted(strings.FieldsFuncSeq(shown, func(r rune) bool { return r == '\n' }))
+	for i := range want {
+		want[i] = strings.TrimSpace(want[i])
+	}
+
+	cmd := exec.Command(build(t, "./cmd/treerun"), "-np", "4", "--timeout", "60", build(t, file))
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("the README's program: %v\n%s", err, out)
+	}
+	got := strings.Split(strings.TrimSpace(string(out)), "\n")
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the program prints\n%s\nand the README says\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The README's table of options has the options that treerun --help lists, by
+// all their names.
+func TestReadmeOptions(t *testing.T) {
+	help, err := exec.Command(build(t, "./cmd/treerun"), "--help").Output()
+	if err != nil {
+		t.Fatalf("treerun --help: %v", err)
+	}
+	line := regexp.MustCompile(`(?m)^ +(?:(-[a-zA-Z]), )?(--[a-z-]+)`)
+	want := map[string]string{}
+	for _, m := range line.FindAllStringSubmatch(string(help), -1) {
+		want[m[2]] = m[1]
+	}
+	if len(want) < 10 {
+		t.Fatalf("treerun --help lists %d options: the test does not understand it\n%s", len(want), help)
+	}
+	row := regexp.MustCompile("(?m)^\\| `(--[a-z-]+)[^`|]*`(?:, `(-[a-zA-Z])[^`|]*`)?")
+	told := map[string]string{}
+	for _, m := range row.FindAllStringSubmatch(readme(t), -1) {
+		told[m[1]] = m[2]
+	}
+	if !maps.Equal(told, want) {
+		t.Errorf("README.md has options %v\ntreerun --help has %v", told, want)
+	}
+}
