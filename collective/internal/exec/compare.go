@@ -170,6 +170,7 @@ func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
 		if f, failed := k.ep.Aborted(); failed {
 			return f, true
 		}
+		behind := k.behind(mine) // asked first: who enters in between is compared the next time
 		err := k.compareCalls(mine)
 		if err == nil {
 			err = k.unanswered(mine)
@@ -178,7 +179,7 @@ func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
 			k.ep.Abort(k.faultOf(err, mine, nil))
 			return k.ep.Aborted()
 		}
-		if !k.behind(mine) || time.Since(start) > within {
+		if !behind || time.Since(start) > within {
 			return transport.Fault{}, false
 		}
 		time.Sleep(pause)
