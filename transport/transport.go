@@ -47,6 +47,14 @@ type Sender interface {
 	// receiver if it sleeps. Precondition: TryReserve returned true. The
 	// header is copied.
 	Commit(h *Header)
+
+	// Share publishes, under header h, the window that lender has reserved and
+	// not yet committed, in place of a window of its own, so that one payload
+	// goes to several ranks: written once, read by each where it lies. lender
+	// is another Sender of the same Endpoint, and keeps its slot until all
+	// receivers have released it. Preconditions: TryReserve(0) returned true
+	// here, and TryReserve(n) on lender; its window is already filled.
+	Share(h *Header, lender Sender)
 }
 
 // Receiver is the receiving end of one FIFO. It is owned by one goroutine at a

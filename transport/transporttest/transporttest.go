@@ -38,6 +38,7 @@ func Run(t *testing.T, open Open) {
 		{"full and empty", testFullEmpty},
 		{"windows are stable", testStable},
 		{"links are separate", testSeparate},
+		{"shared payloads", testShare},
 		{"no such link", testNoLink},
 		{"too large", testTooLarge},
 		{"sleepers", testSleepers},

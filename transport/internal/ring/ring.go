@@ -12,9 +12,10 @@
 // released, then one cache line per slot:
 //
 //	 0  uint32  publication word: position of the chunk + 1
-//	 4  uint32  payload bytes
+//	 4  uint32  payload bytes; the highest bit is set when they lie elsewhere
 //	 8  24 bytes transport.Header
-//	32  32 bytes payload, if it is no larger than transport.MaxInline
+//	32  32 bytes payload, if it is no larger than transport.MaxInline, or
+//	    uint64  where else it lies: bytes from the start of the shared memory
 //
 // The data area holds the larger payloads, SlotBytes per slot. So a small
 // message moves one cache line, and the lines of all slots lie together: links
@@ -47,6 +48,8 @@ const (
 	offLength = 4
 	offHeader = 8
 	offInline = 32
+
+	elsewhere = 1 << 31 // in the length: the payload is another FIFO's
 )
 
 // ControlBytes is the size of the control area of a FIFO, in bytes, a multiple
@@ -142,17 +145,58 @@ func (t *Tx) Commit(h *transport.Header) {
 	storeWord(line, 0, t.pos)
 }
 
+// Reserved returns the window that TryReserve gave out last, nil when there is
+// none, and the position of its slot.
+func (t *Tx) Reserved() ([]byte, uint32) {
+	if t.n < 0 {
+		return nil, 0
+	}
+	return t.window(t.pos, t.n), t.pos
+}
+
+// CommitAt publishes, in the reserved slot, n bytes that begin at byte at of
+// the memory that Rx knows as shared, and returns the slot's position.
+// Precondition: as for Commit.
+func (t *Tx) CommitAt(h *transport.Header, at, n int) (pos uint32) {
+	if t.n < 0 {
+		panic("ring: CommitAt without a reserved slot")
+	}
+	line := t.line(t.pos)
+	putPlace(line, uint64(at))
+	putHeader(line, uint32(n)|elsewhere, h)
+	pos = t.pos
+	t.pos++
+	t.n = -1
+	storeWord(line, 0, t.pos)
+	return pos
+}
+
+// Free reports whether the receiver has released the slot at position pos,
+// which was committed before. What it wrote into the released counter is
+// checked by TryReserve.
+func (t *Tx) Free(pos uint32) bool {
+	if int32(t.head-pos) > 0 {
+		return true
+	}
+	return int32(loadWord(t.ctl, 0)-pos) > 0
+}
+
+// Next returns the position of the next slot.
+func (t *Tx) Next() uint32 { return t.pos }
+
 // Rx is the receiving end. One goroutine owns it.
 type Rx struct {
 	geometry
+	shared []byte // where payloads that lie elsewhere are
 	pos    uint32 // position of the oldest unread chunk
 	lapped bool   // every slot has been used at least once
 	peeked bool
 }
 
-// NewRx makes the receiving end over the same areas as NewTx.
-func NewRx(ctl, data []byte, slots, slotBytes int) Rx {
-	return Rx{geometry: newGeometry(ctl, data, slots, slotBytes)}
+// NewRx makes the receiving end over the same areas as NewTx. shared is the
+// memory in which payloads lie that were committed with CommitAt.
+func NewRx(ctl, data, shared []byte, slots, slotBytes int) Rx {
+	return Rx{geometry: newGeometry(ctl, data, slots, slotBytes), shared: shared}
 }
 
 // TryPeek returns the payload of the oldest unread chunk and copies its header
@@ -165,11 +209,24 @@ func (r *Rx) TryPeek(h *transport.Header) ([]byte, bool, error) {
 		return nil, false, r.checkEmpty(w)
 	}
 	n := getHeader(line, h)
+	if n&elsewhere != 0 {
+		return r.peekElsewhere(n&^elsewhere, getPlace(line))
+	}
 	if int64(n) > int64(r.slotBytes) {
 		return nil, false, fmt.Errorf("%w: payload of %d bytes in a slot of %d", transport.ErrCorrupt, n, r.slotBytes)
 	}
 	r.peeked = true
 	return r.window(r.pos, int(n)), true, nil
+}
+
+// peekElsewhere is TryPeek for n bytes at byte at of the shared memory.
+func (r *Rx) peekElsewhere(n uint32, at uint64) ([]byte, bool, error) {
+	all := uint64(len(r.shared))
+	if n == 0 || int64(n) > int64(r.slotBytes) || at > all || uint64(n) > all-at {
+		return nil, false, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, all)
+	}
+	r.peeked = true
+	return r.shared[at : at+uint64(n) : at+uint64(n)], true, nil
 }
 
 // checkEmpty reports whether w is what an unpublished slot holds: the word of

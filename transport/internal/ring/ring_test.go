@@ -31,7 +31,7 @@ func memory(slots, slotBytes int) (ctl, data []byte, intact func() bool) {
 
 func newPair(slots, slotBytes int) (Tx, Rx, []byte, []byte) {
 	ctl, data, _ := memory(slots, slotBytes)
-	return NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, slots, slotBytes), ctl, data
+	return NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, nil, slots, slotBytes), ctl, data
 }
 
 // chunk is what the oracle keeps of a chunk: a queue of these is the dumb FIFO.
@@ -47,7 +47,7 @@ func TestAgainstQueue(t *testing.T) {
 		slots := 1 << rapid.IntRange(1, 5).Draw(t, "slots")
 		slotBytes := 64 * rapid.IntRange(1, 4).Draw(t, "lines")
 		ctl, data, intact := memory(slots, slotBytes)
-		tx, rx := NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, slots, slotBytes)
+		tx, rx := NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, nil, slots, slotBytes)
 		if rapid.Bool().Draw(t, "wraps") {
 			jump(&tx, &rx, 0-uint32(slots*rapid.IntRange(1, 3).Draw(t, "laps")))
 		}
@@ -195,8 +195,8 @@ func TestMisuse(t *testing.T) {
 		"release":      func() { rx.Release() },
 		"slots":        func() { NewTx(ctl, data, 3, 64) },
 		"control area": func() { NewTx(ctl[:64], data, 2, 64) },
-		"data area":    func() { NewRx(ctl, data[:64], 2, 64) },
-		"alignment":    func() { NewRx(append(make([]byte, 0, 512), make([]byte, 512)...)[4:], data, 2, 64) },
+		"data area":    func() { NewRx(ctl, data[:64], nil, 2, 64) },
+		"alignment":    func() { NewRx(append(make([]byte, 0, 512), make([]byte, 512)...)[4:], data, nil, 2, 64) },
 	} {
 		func() {
 			defer func() {
@@ -220,7 +220,7 @@ func FuzzHostileMemory(f *testing.F) {
 	f.Fuzz(func(t *testing.T, dirt, ops []byte) {
 		const slots, slotBytes = 4, 128
 		ctl, data, intact := memory(slots, slotBytes)
-		tx, rx := NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, slots, slotBytes)
+		tx, rx := NewTx(ctl, data, slots, slotBytes), NewRx(ctl, data, nil, slots, slotBytes)
 		scribble(ctl, dirt, 0)
 		for i, op := range ops {
 			var h transport.Header
@@ -275,7 +275,7 @@ func within(w, b []byte) bool {
 
 func ExampleTx() {
 	ctl, data, _ := memory(2, 64)
-	tx, rx := NewTx(ctl, data, 2, 64), NewRx(ctl, data, 2, 64)
+	tx, rx := NewTx(ctl, data, 2, 64), NewRx(ctl, data, nil, 2, 64)
 	w, _, _ := tx.TryReserve(5)
 	copy(w, "hello")
 	tx.Commit(&transport.Header{Seq: 1})

@@ -38,6 +38,16 @@ func putHeader(line []byte, n uint32, h *transport.Header) {
 	*(*transport.Header)(unsafe.Add(p, offHeader)) = *h
 }
 
+// putPlace writes where a payload lies to a control line.
+func putPlace(line []byte, at uint64) {
+	*(*uint64)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offInline)) = at
+}
+
+// getPlace reads what putPlace wrote, exactly once.
+func getPlace(line []byte) uint64 {
+	return atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offInline)))
+}
+
 // getHeader copies the header of a control line to h and returns the length,
 // each read exactly once: the
 // length that is checked is the length that is used.

@@ -59,7 +59,7 @@ func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
 		} else {
 			e.receivers[k] = &receiver{
 				end: newEnd(e, k, k.Src, mapped),
-				rx:  ring.NewRx(ctl, data, m.Layout.Slots, m.Layout.SlotBytes),
+				rx:  ring.NewRx(ctl, data, b, m.Layout.Slots, m.Layout.SlotBytes),
 			}
 		}
 	}

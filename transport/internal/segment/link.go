@@ -51,7 +51,28 @@ func (d *end) failure(err error) error {
 // sender implements transport.Sender.
 type sender struct {
 	end
-	tx ring.Tx
+	tx    ring.Tx
+	loans [][]loan // by slot: who else publishes its payload; nil before the first
+}
+
+// loan is a slot of another sender that publishes a payload lying in ours.
+type loan struct {
+	to  *sender
+	pos uint32
+}
+
+// settled reports whether everybody to whom the payload of the next slot was
+// lent has released it, or has closed and will not read it any more.
+func (s *sender) settled() bool {
+	i := int(s.tx.Next()) & (len(s.loans) - 1)
+	for _, l := range s.loans[i] {
+		if !l.to.tx.Free(l.pos) && atomic.LoadUint32(l.to.peerClosed) == 0 {
+			return false
+		}
+		l.to.sync.acquireBack()
+	}
+	s.loans[i] = s.loans[i][:0]
+	return true
 }
 
 // TryReserve returns the window of the next free slot.
@@ -62,6 +83,9 @@ func (s *sender) TryReserve(n int) ([]byte, bool, error) {
 			return nil, false, nil
 		}
 		return s.stuck(n, err)
+	}
+	if s.loans != nil && !s.settled() {
+		return nil, false, nil
 	}
 	s.sync.acquireBack()
 	return b, true, nil
@@ -88,6 +112,30 @@ func (s *sender) stuck(n int, err error) ([]byte, bool, error) {
 func (s *sender) Commit(h *transport.Header) {
 	s.sync.releaseForward()
 	s.tx.Commit(h)
+	s.bell.Ring()
+}
+
+// Share publishes the window that lender has reserved.
+func (s *sender) Share(h *transport.Header, lender transport.Sender) {
+	from := lender.(*sender)
+	window, slot := from.tx.Reserved()
+	s.sync.releaseForward()
+	if len(window) <= transport.MaxInline {
+		own, ok, err := s.tx.TryReserve(len(window))
+		if !ok || err != nil {
+			panic("segment: Share without a reserved slot")
+		}
+		copy(own, window)
+		s.tx.Commit(h)
+		s.bell.Ring()
+		return
+	}
+	if from.loans == nil {
+		from.loans = make([][]loan, s.e.m.Layout.Slots)
+	}
+	at := offsetIn(s.e.mem, window)
+	i := int(slot) & (len(from.loans) - 1)
+	from.loans[i] = append(from.loans[i], loan{s, s.tx.CommitAt(h, at, len(window))})
 	s.bell.Ring()
 }
 

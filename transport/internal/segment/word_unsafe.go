@@ -32,6 +32,11 @@ func readWords(b []byte) (w [callWords]uint64) {
 	return w
 }
 
+// offsetIn returns where part, which is not empty, begins in whole.
+func offsetIn(whole, part []byte) int {
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(whole))))
+}
+
 // Heap returns zero heap memory for a segment of n bytes, which begins at a page.
 func Heap(n int) []byte {
 	b := make([]byte, n+pageBytes)
