@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
-	"github.com/treerun/treerun/cuda"
 )
 
 // commands maps a first argument to what it runs, with the arguments after it.
@@ -72,7 +72,7 @@ func runJob(args []string) (int, error) {
 	if o.dryRun {
 		return 0, printDryRun(os.Stdout, j, prog)
 	}
-	if cores := usableCores(); j.Size > cores {
+	if cores := cmdline.UsableCores(); j.Size > cores {
 		plural := "s"
 		if cores == 1 {
 			plural = ""
@@ -123,7 +123,7 @@ func buildAndRun(j *launch.Job, prog *program.Program) (int, error) {
 
 // newJob turns options into a job; Path is set once the program is built.
 func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, error) {
-	size, err := defaultSize(int(o.size))
+	size, err := cmdline.DefaultRanks(o.size)
 	if err != nil {
 		return nil, err
 	}
@@ -160,31 +160,6 @@ func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, er
 		}
 	}
 	return j, nil
-}
-
-// defaultSize returns n, or the number of ranks where none is given.
-func defaultSize(n int) (int, error) {
-	if n > 0 {
-		return n, nil
-	}
-	gpus, err := cuda.HostGPUs()
-	if err != nil {
-		return 0, exitcode.Errorf(exitcode.Internal, "%w (give the number of ranks with -np)", err)
-	}
-	if gpus > 0 {
-		return gpus, nil
-	}
-	return usableCores(), nil
-}
-
-// usableCores returns the number of cores that the ranks may use together: the
-// affinity mask, and the CPU quota of the control group. The runtime knows both,
-// unless GOMAXPROCS was set by hand.
-func usableCores() int {
-	if os.Getenv("GOMAXPROCS") != "" {
-		return runtime.NumCPU()
-	}
-	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
 }
 
 // workingDir returns the folder of the ranks.

@@ -11,32 +11,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
-func TestRewrite(t *testing.T) {
-	for in, want := range map[string]string{
-		"-np 8 prog -np 9":              "--np 8 prog -np 9",
-		"-np=8 prog":                    "--np=8 prog",
-		"-np8 prog":                     "--np=8 prog",
-		"-v -l -np 8 prog -np 9":        "-v -l --np 8 prog -np 9",
-		"-n 4 prog -np 9":               "-n 4 prog -np 9",
-		"-n4 prog -np 9":                "-n4 prog -np 9",
-		"-vn 4 -np 5 prog -np 9":        "-vn 4 --np 5 prog -np 9",
-		"-x -np -np 5 prog":             "-x -np --np 5 prog", // -np is the value of -x
-		"--timeout 5 -np 5 prog -np 9":  "--timeout 5 --np 5 prog -np 9",
-		"--timeout=5 -np 5 prog -np 9":  "--timeout=5 --np 5 prog -np 9",
-		"--tag-output=false -np 5 prog": "--tag-output=false --np 5 prog",
-		"--dry-run -np 5 prog":          "--dry-run --np 5 prog",
-		"-- -np 5":                      "-- -np 5",
-		"- -np 5":                       "- -np 5",
-		"prog -np 5":                    "prog -np 5",
-		"-np":                           "--np",
-	} {
-		got := strings.Join(rewrite(strings.Fields(in), newOptions().flags), " ")
-		if got != want {
-			t.Errorf("rewrite(%s) = %s, want %s", in, got, want)
-		}
-	}
-}
-
 func TestParse(t *testing.T) {
 	o, err := parse(strings.Fields("-np 4 -x A=1 -x B*,C --timeout 1.5 --shutdown-timeout 2m --wdir d -v prog -v --timeout 9"))
 	if err != nil {
@@ -64,23 +38,6 @@ func TestTagged(t *testing.T) {
 		o, err := parse(strings.Fields(c.args))
 		if err != nil || o.tagged(c.n) != c.want {
 			t.Errorf("%s with %d ranks: tagged is not %v (%v)", c.args, c.n, c.want, err)
-		}
-	}
-}
-
-func TestSeconds(t *testing.T) {
-	for text, want := range map[string]time.Duration{
-		"30": 30 * time.Second, "0": 0, "2.5s": 2500 * time.Millisecond, "15m": 15 * time.Minute, "1e2": 100 * time.Second,
-	} {
-		var s seconds
-		if err := s.Set(text); err != nil || time.Duration(s) != want {
-			t.Errorf("%s is %v, %v; want %v", text, time.Duration(s), err, want)
-		}
-	}
-	for _, text := range []string{"", "soon", "-1", "-1s", "NaN", "Inf", "-Inf", "1e10", "5 s"} {
-		var s seconds
-		if err := s.Set(text); err == nil {
-			t.Errorf("%q is taken for %v", text, time.Duration(s))
 		}
 	}
 }

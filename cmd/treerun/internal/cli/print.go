@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
 )
@@ -102,7 +103,7 @@ program      %s
 command      %s
 folder       %s
 environment  treerun's own, and %s
-`, host, j.Size, usableCores(), path, strings.Join(command, " "), j.Dir, strings.Join(launch.Names(), " "))
+`, host, j.Size, cmdline.UsableCores(), path, strings.Join(command, " "), j.Dir, strings.Join(launch.Names(), " "))
 	if err == nil && j.OutputDir != "" {
 		_, err = fmt.Fprintf(w, "output       also to %s/rank.N/\n", j.OutputDir)
 	}

@@ -337,22 +337,6 @@ func TestSimTable(t *testing.T) {
 	}
 }
 
-// FuzzSize: every size that is read is written so that it is read again.
-func FuzzSize(f *testing.F) {
-	for _, s := range []string{"8", "64M", "1g", "0.5K", "1e3", "-1", "", "NaN", "16385G", "Inf"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		var s, again size
-		if s.Set(text) != nil {
-			return
-		}
-		if s < 1 || s > maxSize || again.Set(s.String()) != nil || again != s {
-			t.Errorf("%q is %d, written %s, read again %d", text, s, &s, again)
-		}
-	})
-}
-
 // Wrong usage has the exit code of usage, and says what was wanted.
 func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{

@@ -1,0 +1,80 @@
+package cmdline
+
+import (
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cuda"
+)
+
+// DefaultRanks returns n, or the number of ranks where n is 0: that of the
+// host's GPUs, without GPUs that of usable cores.
+func DefaultRanks(n Ranks) (int, error) {
+	if n > 0 {
+		return int(n), nil
+	}
+	gpus, err := cuda.HostGPUs()
+	if err != nil {
+		return 0, exitcode.Errorf(exitcode.Internal, "%w (give the number of ranks with -np)", err)
+	}
+	if gpus > 0 {
+		return gpus, nil
+	}
+	return UsableCores(), nil
+}
+
+// UsableCores returns the number of cores that the ranks may use together: the
+// affinity mask, and the CPU quota of the control group. The runtime knows both,
+// unless GOMAXPROCS was set by hand.
+func UsableCores() int {
+	if os.Getenv("GOMAXPROCS") != "" {
+		return runtime.NumCPU()
+	}
+	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
+}
+
+// Rewrite turns -np, which users of MPI type, into --np. It stops at the first
+// argument that is no flag: what follows may be a program's own.
+func Rewrite(args []string, flags *pflag.FlagSet) []string {
+	out := append([]string(nil), args...)
+	for i := 0; i < len(out); i++ {
+		arg := out[i]
+		if arg == "--" || len(arg) < 2 || arg[0] != '-' {
+			break
+		}
+		if rest, ok := strings.CutPrefix(arg, "-np"); ok {
+			switch {
+			case rest == "":
+				arg = "--np"
+			default:
+				arg = "--np=" + strings.TrimPrefix(rest, "=")
+			}
+			out[i] = arg
+		}
+		if takesNext(arg, flags) {
+			i++
+		}
+	}
+	return out
+}
+
+// takesNext tells whether the argument after this flag is its value.
+func takesNext(arg string, flags *pflag.FlagSet) bool {
+	if name, ok := strings.CutPrefix(arg, "--"); ok {
+		f := flags.Lookup(name) // with "=VALUE" it finds none
+		return f != nil && f.NoOptDefVal == ""
+	}
+	for i, c := range arg[1:] {
+		if c > 0x7f {
+			return false
+		}
+		if f := flags.ShorthandLookup(string(c)); f != nil && f.NoOptDefVal == "" {
+			return i == len(arg)-2 // else the rest of arg is the value
+		}
+	}
+	return false
+}

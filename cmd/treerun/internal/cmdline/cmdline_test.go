@@ -1,0 +1,80 @@
+package cmdline
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// someFlags has flags with and without values, with and without short forms.
+func someFlags() *pflag.FlagSet {
+	f := pflag.NewFlagSet("some", pflag.ContinueOnError)
+	f.VarP(new(Ranks), "np", "n", "")
+	f.StringArrayP("export", "x", nil, "")
+	f.BoolP("tag-output", "l", false, "")
+	f.BoolP("verbose", "v", false, "")
+	f.Bool("dry-run", false, "")
+	f.Var(new(Seconds), "timeout", "")
+	return f
+}
+
+func TestRewrite(t *testing.T) {
+	for in, want := range map[string]string{
+		"-np 8 prog -np 9":              "--np 8 prog -np 9",
+		"-np=8 prog":                    "--np=8 prog",
+		"-np8 prog":                     "--np=8 prog",
+		"-v -l -np 8 prog -np 9":        "-v -l --np 8 prog -np 9",
+		"-n 4 prog -np 9":               "-n 4 prog -np 9",
+		"-n4 prog -np 9":                "-n4 prog -np 9",
+		"-vn 4 -np 5 prog -np 9":        "-vn 4 --np 5 prog -np 9",
+		"-x -np -np 5 prog":             "-x -np --np 5 prog", // -np is the value of -x
+		"--timeout 5 -np 5 prog -np 9":  "--timeout 5 --np 5 prog -np 9",
+		"--timeout=5 -np 5 prog -np 9":  "--timeout=5 --np 5 prog -np 9",
+		"--tag-output=false -np 5 prog": "--tag-output=false --np 5 prog",
+		"--dry-run -np 5 prog":          "--dry-run --np 5 prog",
+		"-- -np 5":                      "-- -np 5",
+		"- -np 5":                       "- -np 5",
+		"prog -np 5":                    "prog -np 5",
+		"-np":                           "--np",
+	} {
+		got := strings.Join(Rewrite(strings.Fields(in), someFlags()), " ")
+		if got != want {
+			t.Errorf("Rewrite(%s) = %s, want %s", in, got, want)
+		}
+	}
+}
+
+func TestSeconds(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"30": 30 * time.Second, "0": 0, "2.5s": 2500 * time.Millisecond, "15m": 15 * time.Minute, "1e2": 100 * time.Second,
+	} {
+		var s Seconds
+		if err := s.Set(text); err != nil || time.Duration(s) != want {
+			t.Errorf("%s is %v, %v; want %v", text, time.Duration(s), err, want)
+		}
+	}
+	for _, text := range []string{"", "soon", "-1", "-1s", "NaN", "Inf", "-Inf", "1e10", "5 s"} {
+		var s Seconds
+		if err := s.Set(text); err == nil {
+			t.Errorf("%q is taken for %v", text, time.Duration(s))
+		}
+	}
+}
+
+// FuzzSize: every size that is read is written so that it is read again.
+func FuzzSize(f *testing.F) {
+	for _, s := range []string{"8", "64M", "1g", "0.5K", "1e3", "-1", "", "NaN", "16385G", "Inf"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var s, again Size
+		if s.Set(text) != nil {
+			return
+		}
+		if s < 1 || s > MaxSize || again.Set(s.String()) != nil || again != s {
+			t.Errorf("%q is %d, written %s, read again %d", text, s, &s, again)
+		}
+	})
+}

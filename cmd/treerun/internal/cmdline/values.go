@@ -1,0 +1,109 @@
+// Package cmdline holds what the subcommands of treerun have in common on their
+// command lines: the values of flags (ranks, sizes, times), the spelling -np,
+// and how many ranks there are when nobody says. It starts nothing. Only the
+// packages below cmd/treerun import it.
+package cmdline
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// Ranks is the value of -np; 0 is the default.
+type Ranks int
+
+// Set reads a number of ranks.
+func (r *Ranks) Set(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > job.MaxRanks {
+		return fmt.Errorf("want a whole number from 1 to %d", job.MaxRanks)
+	}
+	*r = Ranks(n)
+	return nil
+}
+
+// Type names the kind of value in the help.
+func (r *Ranks) Type() string { return "N" }
+
+// String writes the number as Set reads it, "" for the default.
+func (r *Ranks) String() string {
+	if *r == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(*r))
+}
+
+// Seconds is the value of a flag that takes a time.
+type Seconds time.Duration
+
+// Set reads a time: a number of seconds, or as time.ParseDuration does.
+func (s *Seconds) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if n, numErr := strconv.ParseFloat(text, 64); numErr == nil {
+		d, err = time.Duration(n*float64(time.Second)), nil
+		if math.IsNaN(n) || n > 1e9 {
+			err = errors.New("out of range")
+		}
+	}
+	if err != nil || d < 0 {
+		return errors.New("want a time, as 30, 2.5s, 15m or 2h")
+	}
+	*s = Seconds(d)
+	return nil
+}
+
+// Type names the kind of value in the help.
+func (s *Seconds) Type() string { return "TIME" }
+
+// String writes the time as Set reads it, "" for none.
+func (s *Seconds) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return time.Duration(*s).String()
+}
+
+// Size is a number of bytes: K, M and G are powers of 1024.
+type Size int64
+
+// MaxSize is the largest Size that is read, 16 TiB: sums of a few stay exact in
+// a float64.
+const MaxSize = 1 << 44
+
+// Set reads a size.
+func (s *Size) Set(text string) error {
+	number, unit := text, 1.0
+	if n := len(text); n > 0 {
+		if i := strings.IndexByte("KMG", text[n-1]&^0x20); i >= 0 {
+			number, unit = text[:n-1], math.Ldexp(1, 10*(i+1))
+		}
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	if v *= unit; err != nil || !(v >= 1 && v <= MaxSize) || v != math.Trunc(v) {
+		return errors.New("want a size from 1 byte to 16384G, as 8, 64K, 256M or 1G")
+	}
+	*s = Size(v)
+	return nil
+}
+
+// Type names the kind of value in the help.
+func (s *Size) Type() string { return "SIZE" }
+
+// String writes a size as Set reads it, in the largest unit that needs no
+// fraction.
+func (s *Size) String() string {
+	n, unit := int64(*s), ""
+	for _, u := range []string{"K", "M", "G"} {
+		if n == 0 || n%1024 != 0 {
+			break
+		}
+		n, unit = n/1024, u
+	}
+	return strconv.FormatInt(n, 10) + unit
+}

@@ -1,0 +1,140 @@
+package selfrun
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/rank/job"
+)
+
+// The test binary is also the launcher ("launcher SCENE") and the ranks
+// ("rank:scene SCENE"), since Run runs its own executable once per process.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 {
+		switch os.Args[1] {
+		case "launcher":
+			os.Exit(launcher(os.Args[2]))
+		case Name("scene"):
+			os.Exit(rank(os.Args[2]))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+var errFull = errors.New("no more, please")
+
+// reluctant takes one line and refuses the next.
+type reluctant struct{ lines int }
+
+func (r *reluctant) Write(p []byte) (int, error) {
+	if r.lines += bytes.Count(p, []byte("\n")); r.lines > 1 {
+		return 0, errFull
+	}
+	return os.Stdout.Write(p)
+}
+
+func launcher(scene string) int {
+	j := &Job{Subcommand: "scene", Args: []string{scene}, Size: 3, Result: os.Stdout, Screen: output.NewScreen(os.Stdout, os.Stderr)}
+	if scene == "refused" {
+		j.Result = &reluctant{}
+	}
+	if scene == "settings" {
+		j.Settings = map[string]string{"colour": "red"}
+	}
+	code, err := Run(j)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "launcher:", err)
+		return exitcode.Of(err)
+	}
+	return code
+}
+
+func rank(scene string) int {
+	me := os.Getenv(job.EnvRank)
+	switch {
+	case scene == "fails" && me == "1":
+		fmt.Fprintln(os.Stderr, "rank 1: no luck")
+		return 7
+	case scene == "fails":
+		time.Sleep(time.Minute) // until treerun stops it
+	case scene == "refused":
+		for me == "0" {
+			if _, err := fmt.Println("line"); err != nil {
+				time.Sleep(time.Minute)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+	case scene == "large" && me == "0":
+		for i := range 100_000 {
+			fmt.Println("line", i)
+		}
+	case scene == "settings" && me == "0":
+		fd := os.NewFile(3, "job file")
+		f, err := job.ReadFile(fd)
+		if err != nil {
+			return 99
+		}
+		in, err := io.ReadAll(os.Stdin)
+		fmt.Printf("%d ranks, %v, stdin %q %v, arguments %q\n", f.Size, f.Settings, in, err, os.Args)
+	}
+	return 0
+}
+
+func play(t *testing.T, scene string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "launcher", scene)
+	var out, err bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader("for nobody"), &out, &err
+	cmd.WaitDelay = time.Second
+	if e := cmd.Start(); e != nil {
+		t.Fatal(e)
+	}
+	killer := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	defer killer.Stop()
+	cmd.Wait() // the state says how it ended
+	return out.String(), err.String(), cmd.ProcessState.ExitCode()
+}
+
+// All that rank 0 writes comes, whole and in order.
+func TestResult(t *testing.T) {
+	stdout, stderr, code := play(t, "large")
+	lines := strings.Split(stdout, "\n")
+	if code != 0 || len(lines) != 100_001 || lines[99_999] != "line 99999" || stderr != "" {
+		t.Errorf("code %d, %d lines, stderr %q", code, len(lines), stderr)
+	}
+}
+
+// The ranks have the arguments and the settings, and an empty stdin.
+func TestSettings(t *testing.T) {
+	stdout, stderr, code := play(t, "settings")
+	const want = "3 ranks, map[colour:red], stdin \"\" <nil>, arguments [\"treerun\" \"rank:scene\" \"settings\"]\n"
+	if code != 0 || stdout != want || stderr != "" {
+		t.Errorf("code %d, stdout %q, want %q, stderr %q", code, stdout, want, stderr)
+	}
+}
+
+// A rank that fails ends the job with its code, and is reported.
+func TestFailure(t *testing.T) {
+	_, stderr, code := play(t, "fails")
+	if code != 7 || !strings.Contains(stderr, "rank 1 failed first: it exited with code 7") || !strings.Contains(stderr, "no luck") {
+		t.Errorf("code %d, stderr:\n%s", code, stderr)
+	}
+}
+
+// When the caller wants no more, the job ends, with the caller's error.
+func TestRefusedResult(t *testing.T) {
+	_, stderr, code := play(t, "refused")
+	if code != exitcode.Internal || !strings.Contains(stderr, "launcher: "+errFull.Error()) {
+		t.Errorf("code %d, stderr:\n%s", code, stderr)
+	}
+}
