@@ -82,11 +82,13 @@ func Run(j *Job) (int, error) {
 	complete := s.drain()
 	StopSignals() // from here on a signal ends us as it ends any program
 	if err != nil {
+		s.flush()
 		return exitcode.Of(err), err
 	}
 	if complete {
 		s.report()
 	}
+	s.flush()
 	return s.exitCode(), nil
 }
 

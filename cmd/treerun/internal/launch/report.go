@@ -154,6 +154,9 @@ func (s *supervisor) stragglers() []straggler {
 // timeoutText returns the block for a job that ran out of time.
 func timeoutText(limit time.Duration, size int, list []straggler) string {
 	var b strings.Builder
+	if len(list) == 0 {
+		return fmt.Sprintf("treerun: the time limit of %s is over: all ranks had ended, and nobody read what they had printed", limit)
+	}
 	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list), count(size, "rank"))
 	for _, r := range list[:min(len(list), mostRanks)] {
 		fmt.Fprintf(&b, "\n    rank %d (pid %d) ", r.rank, r.pid)

@@ -240,60 +240,11 @@ func (s *supervisor) leftovers() bool {
 	return lives
 }
 
-// drain waits until all that the ranks have printed has been written. It
-// reports false when the user did not want to wait.
-func (s *supervisor) drain() (complete bool) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for _, c := range s.children {
-			<-c.out.Done()
-			<-c.err.Done()
-		}
-	}()
-	late := time.After(leftoverGrace)
-	for {
-		select {
-		case <-done:
-			select {
-			case err := <-s.broken:
-				s.begin(cause{kind: byOutput, err: err})
-			default:
-			}
-			return true
-		case <-late:
-			for _, c := range s.children {
-				c.out.Finish()
-				c.err.Finish()
-			}
-		case sig := <-s.job.Signals:
-			if s.givesUp(sig) {
-				return false
-			}
-		}
-	}
-}
-
 // close closes what is still open of the ranks.
 func (s *supervisor) close() {
 	for _, c := range s.children {
 		c.close()
 	}
-}
-
-// givesUp tells whether a signal means that the user does not want to wait for
-// the rest of the output.
-func (s *supervisor) givesUp(sig os.Signal) bool {
-	switch sig {
-	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-		first := s.firstStop.IsZero()
-		if !s.insists() && !first {
-			return false
-		}
-		s.begin(cause{kind: bySignal, signal: sig.(syscall.Signal)})
-		return true
-	}
-	return false
 }
 
 // exitCode returns the exit code of the job.

@@ -17,7 +17,7 @@
 //
 // Without tags the bytes of each rank are passed on unchanged, in whole lines
 // as far as the rank writes them within FlushAfter. Memory is bounded in all
-// cases: where the reader is slow, the ranks wait.
+// cases: where the reader is slow, the ranks wait, until Screen.GiveUp.
 package output
 
 import "time"

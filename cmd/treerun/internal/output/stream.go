@@ -71,7 +71,9 @@ func (s *Stream) Run() {
 			s.dst.write(s.cut.end(out[:0]))
 			return
 		}
-		s.dst.write(out)
+		if !s.dst.write(out) {
+			out = nil
+		}
 	}
 }
 

@@ -1,0 +1,126 @@
+package launch
+
+import (
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
+)
+
+// unreadGrace is how long a job that did not end well waits at least for
+// somebody to read the rest of its output, and how long the cause of that may
+// take to be printed.
+const unreadGrace = 500 * time.Millisecond
+
+// drain waits until all that the ranks have printed has been written. Where the
+// job has ended well that takes as long as the reader does, within the job's
+// time limit. Otherwise what nobody reads is dropped in the end. It reports
+// false when the user did not want to wait.
+func (s *supervisor) drain() (complete bool) {
+	copied := make(chan struct{})
+	go func() {
+		defer close(copied)
+		for _, c := range s.children {
+			<-c.out.Done()
+			<-c.err.Done()
+		}
+	}()
+	late := time.After(leftoverGrace)
+	unread := s.unread()
+	var written <-chan struct{}
+	for {
+		select {
+		case <-copied:
+			copied = nil
+			written = s.job.Screen.Flushed()
+		case <-written:
+			s.heedBroken()
+			return true
+		case <-late:
+			for _, c := range s.children {
+				c.out.Finish()
+				c.err.Finish()
+			}
+		case <-s.timeout:
+			s.timeout = nil
+			if s.cause.kind == none {
+				s.cause = cause{kind: byTimeout}
+			}
+			s.giveUp(copied)
+			return true
+		case <-unread:
+			s.giveUp(copied)
+			return true
+		case sig := <-s.job.Signals:
+			if s.givesUp(sig) {
+				s.job.Screen.GiveUp()
+				return false
+			}
+		}
+	}
+}
+
+// unread tells when to give up readers who do not read; never, if the job has
+// ended well.
+func (s *supervisor) unread() <-chan time.Time {
+	switch s.cause.kind {
+	case none:
+		return nil
+	case byTimeout:
+		return time.After(unreadGrace)
+	}
+	return time.After(max(unreadGrace, s.job.ShutdownTimeout))
+}
+
+// giveUp drops what has not been read, and says so where that can be written.
+func (s *supervisor) giveUp(copied <-chan struct{}) {
+	s.job.Screen.GiveUp()
+	if copied != nil {
+		for _, c := range s.children {
+			c.out.Finish()
+			c.err.Finish()
+		}
+		<-copied // no stream waits for anybody now
+	}
+	s.heedBroken()
+	screen := s.job.Screen
+	for _, sink := range []*output.Sink{screen.Out, screen.Err} {
+		if n := sink.Dropped(); n > 0 {
+			screen.Err.Printf("treerun: nobody reads %s: the last %s that ranks printed there may be lost", sink.Name(), count(n, "byte"))
+		}
+	}
+}
+
+// heedBroken looks whether writing has failed.
+func (s *supervisor) heedBroken() {
+	select {
+	case err := <-s.broken:
+		s.begin(cause{kind: byOutput, err: err})
+	default:
+	}
+}
+
+// flush waits until what treerun itself has printed is written; not for long,
+// because nobody may read it.
+func (s *supervisor) flush() {
+	select {
+	case <-s.job.Screen.Err.Flushed():
+	case <-time.After(unreadGrace):
+	}
+}
+
+// givesUp tells whether a signal means that the user does not want to wait for
+// the rest of the output.
+func (s *supervisor) givesUp(sig os.Signal) bool {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
+		first := s.firstStop.IsZero()
+		if !s.insists() && !first {
+			return false
+		}
+		s.begin(cause{kind: bySignal, signal: sig.(syscall.Signal)})
+		return true
+	}
+	return false
+}

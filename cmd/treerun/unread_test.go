@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// unread starts treerun with a stdout that nobody reads, and returns how it
+// ended and what it said on stderr; with shared, that is stdout as well.
+func unread(t *testing.T, shared bool, args ...string) (code int, stderr string) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	mark := fmt.Sprintf("TREERUN_TEST_MARK=%d.%s", os.Getpid(), t.Name())
+	cmd.Args[0], cmd.Stdout, cmd.Env = "treerun", w, append(os.Environ(), mark)
+	var b bytes.Buffer
+	cmd.Stderr = &b
+	if shared {
+		cmd.Stderr = w
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	killer := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	cmd.Wait() // the state says how it ended
+	if !killer.Stop() {
+		t.Fatal("treerun waits for somebody to read")
+	}
+	if left := marked(mark); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	return cmd.ProcessState.ExitCode(), b.String()
+}
+
+// Nobody reads stdout: treerun ends all the same, with the right code, when the
+// job has failed, is over its time, or would have ended well but for the time
+// limit, and says on stderr what became of the output.
+func TestNobodyReads(t *testing.T) {
+	const flood = `yes | head -c 300000`
+	for _, c := range []struct {
+		name string
+		args []string
+		code int
+		last string // of the lines on stderr, the beginning of the cause
+	}{
+		{"endless output", []string{"--timeout", "0.5", "yes"}, 124, "treerun: the time limit of 500ms is over: 2 of 2 ranks still ran"},
+		{"stubborn ranks", []string{"--timeout", "0.5", "sh", "-c", "trap '' TERM; yes; while :; do sleep 0.01; done"}, 124, "treerun: the time limit of 500ms is over: 2 of 2 ranks still ran"},
+		{"only the output is late", []string{"--timeout", "1.5", "sh", "-c", "printf '%60000s\n%30000s\n' x y"}, 124, "treerun: the time limit of 1.5s is over: all ranks had ended"},
+		{"failure", []string{"sh", "-c", "[ $RANK = 1 ] && exit 7; " + flood}, 7, "treerun: rank 1 failed first"},
+	} {
+		for _, shared := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/shared=%v", c.name, shared), func(t *testing.T) {
+				t.Parallel()
+				args := append([]string{"-v", "-np", "2", "--shutdown-timeout", "0.2"}, c.args...)
+				code, stderr := unread(t, shared, args...)
+				if code != c.code {
+					t.Errorf("exit code %d, want %d; stderr:\n%s", code, c.code, stderr)
+				}
+				if shared {
+					return
+				}
+				dropped, cause := strings.Index(stderr, "treerun: nobody reads stdout: the last "), strings.Index(stderr, c.last)
+				if dropped < 0 || cause < dropped {
+					t.Errorf("stderr does not tell of the output, and then of the cause:\n%s", stderr)
+				}
+			})
+		}
+	}
+}
