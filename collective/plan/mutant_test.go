@@ -19,8 +19,8 @@ import (
 //   - another buffer in Src or Dst,
 //   - another Op, with every way to fill the fields which the new Op needs.
 //
-// A mutant that Verify takes must be one of the two that do the same as the
-// plan (see harmless).
+// A mutant that Verify takes must be one of those that do the same as the plan
+// (see harmless).
 func TestVerifyRejectsEveryMutant(t *testing.T) {
 	for n := 2; n <= 9; n++ {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -52,6 +52,14 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 	ring := rand.New(rand.NewPCG(1, uint64(n))).Perm(n)
 	g := topo.UniformGraph(n)
 	h := unevenHierarchy(n)
+	for _, kind := range []Kind{AllReduce, AllGather} {
+		keep(Flat(kind, n))
+	}
+	for _, kind := range []Kind{AllReduce, Reduce, Broadcast, AllGather, ReduceScatter, Gather, Scatter, AllToAll} {
+		for _, form := range []Form{Single, Split} {
+			keep(Direct(kind, n, n-1, Options{Form: form}))
+		}
+	}
 	for _, kind := range allKinds {
 		keep(FromRings(kind, [][]int{ring}, nil, n/2, Options{}))
 		for _, form := range []Form{Single, Split} {
@@ -65,6 +73,7 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 			}
 			for _, tree := range trees {
 				keep(FromTrees(kind, []topo.Tree{tree}, nil, Options{Form: form}))
+				keep(FromTrees(kind, []topo.Tree{tree}, nil, Options{Form: form, Apart: true}))
 			}
 		}
 	}
@@ -110,11 +119,7 @@ func checkMutants(t *testing.T, p *Plan, seen map[string]bool) (rejected, equal 
 		t.Fatalf("%v\n%v", err, p)
 	}
 	for lane := range p.Lanes {
-		kind, root := p.role(lane)
-		if kind == Barrier {
-			kind = AllReduce // the same to Verify
-		}
-		what := fmt.Sprint(kind, root, p.Lanes[lane].Tracks)
+		what := fmt.Sprint(p.role(lane), p.Lanes[lane].Tracks)
 		if seen[what] {
 			continue
 		}
@@ -159,14 +164,21 @@ func checkLane(t *testing.T, p *Plan, lane int) (rejected, equal int) {
 }
 
 // harmless reports whether steps a and b, one after the other, do the same the
-// other way round: both send from one buffer to different ranks, or copy it;
-// or both add what different ranks sent to one buffer. The second way a sum
-// may round differently, but its symbols are the same.
-func harmless(a, b Step) bool {
+// other way round:
+//   - both send from one buffer to different ranks, or copy it,
+//   - both add to one buffer what different ranks sent, or the rank's own input:
+//     a sum may round differently then, but its symbols are the same,
+//   - one sends In, which the other, that waits for a rank which has sent
+//     already, does not overwrite as it stores in Tmp,
+//   - both store in Out, but in different parts.
+func harmless(kind Kind, a, b Step) bool {
 	gives := func(s Step) bool { return s.Op == Send || s.Op == Copy }
-	adds := func(s Step) bool { return s.Op == RecvReduce && s.Src == s.Dst }
+	adds := func(s Step) bool { return s.Op == RecvReduce && s.Src == s.Dst || s.Op == LocalReduce }
+	stores := func(s Step) bool { return s.Op == Recv || s.Op == Copy }
 	return gives(a) && gives(b) && a.Src == b.Src && a.To != b.To ||
-		adds(a) && adds(b) && a.Dst == b.Dst && a.From != b.From
+		adds(a) && adds(b) && a.Dst == b.Dst && a.From != b.From ||
+		a.Op == Send && a.Src == In && b.Op.Receives() && b.To < 0 && b.Dst == Tmp ||
+		kind == AllToAll && stores(a) && stores(b) && a.From != b.From
 }
 
 type mutation struct {
@@ -188,7 +200,7 @@ func mutations(p *Plan, rank int, steps []Step) []mutation {
 		if i+1 < len(steps) {
 			m := slices.Clone(steps)
 			m[i], m[i+1] = m[i+1], m[i]
-			add("exchange", i, m, harmless(s, steps[i+1]))
+			add("exchange", i, m, harmless(p.Kind, s, steps[i+1]))
 		}
 		for _, other := range replacements(p, rank, s) {
 			m := slices.Clone(steps)
@@ -213,7 +225,7 @@ func replacements(p *Plan, rank int, s Step) []Step {
 		src.Src, dst.Dst = b, b
 		all = append(all, src, dst)
 	}
-	for op := Op(0); op <= Copy+1; op++ {
+	for op := Op(0); op <= LocalReduce+1; op++ {
 		plain := s
 		plain.Op = op
 		all = append(all, plain)

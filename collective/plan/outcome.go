@@ -85,7 +85,13 @@ func (m *machine) result() error {
 func (m *machine) checkResults(chunk int) error {
 	var right *symbol
 	for r := range m.plan.Size {
-		if m.kind == Reduce && r != m.root {
+		if m.role.out >= 0 && r != m.role.out {
+			continue
+		}
+		if m.role.exchange {
+			if err := m.checkExchange(chunk, r); err != nil {
+				return err
+			}
 			continue
 		}
 		s := m.out[r*m.chunks+chunk].symbol
@@ -97,7 +103,7 @@ func (m *machine) checkResults(chunk int) error {
 		}
 		for i := range m.plan.Size {
 			want := uint32(1)
-			if m.kind == Broadcast && i != m.root {
+			if m.role.in >= 0 && i != m.role.in {
 				want = 0
 			}
 			if n := s.times(i); n != want {
@@ -105,6 +111,21 @@ func (m *machine) checkResults(chunk int) error {
 			}
 		}
 		right = s
+	}
+	return nil
+}
+
+// checkExchange looks at what rank r got from everybody.
+func (m *machine) checkExchange(chunk, r int) error {
+	n := m.plan.Size
+	for from := range n {
+		s := m.out[(r*m.chunks+chunk)*n+from].symbol
+		if s == nil {
+			return m.wrong(WrongResult, r, "chunk %d of part %d of out was never written", chunk, from)
+		}
+		if got := int(s.parts[0].rank); got != from*n+r { // no step of an exchange makes sums
+			return m.wrong(WrongResult, r, "chunk %d of part %d of out holds part %d of rank %d, want part %d of rank %d", chunk, from, got%n, got/n, r, from)
+		}
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ package plan
 // Kind is the collective that a Plan performs.
 type Kind uint8
 
-// The kinds. Barrier runs as an AllReduce of nothing. AllGather and
-// ReduceScatter have a message of Size equal parts, part i being rank i's.
+// The kinds. Barrier runs as an AllReduce of nothing. The kinds from AllGather
+// on have a message of Size equal parts, one for every rank.
 const (
 	AllReduce Kind = iota + 1
 	Reduce
@@ -21,6 +21,9 @@ const (
 	Barrier
 	AllGather     // every rank gets every part; part i is what rank i gives
 	ReduceScatter // rank i gets part i of the reduction
+	Gather        // the root gets every part; part i is what rank i gives
+	Scatter       // rank i gets part i of what the root gives
+	AllToAll      // rank i gets part i of what every rank gives
 )
 
 // Op is what a Step does with one chunk.
@@ -36,15 +39,17 @@ const (
 	RecvReduceCopySend               // dst = src op in, out = dst
 	RecvCopySend                     // dst = in, out = in
 	Copy                             // dst = src
+	LocalReduce                      // dst = dst op src
 )
 
 // Buf names a local buffer of a rank. In and Out have the length of the whole
 // message; they are the same memory when the call is in place. Tmp is one
 // chunk that each Track has for itself and uses anew for every chunk.
 //
-// In an AllGather In is the rank's own part only, and in place it is that part
-// of Out; in a ReduceScatter Out is the rank's own part only, and in place it
-// is that part of In.
+// Where the message has parts, a rank may have its own part only: In in an
+// AllGather and a Gather, Out in a ReduceScatter and a Scatter. In place that
+// part lies within the other buffer, where the rank's part belongs. Kind.Parts
+// says which part of a buffer a step touches.
 type Buf uint8
 
 // The buffers. A Step that has no use for one holds None there.
@@ -75,7 +80,8 @@ type Track struct {
 //
 // Where the message has parts, the lane carries a share of one of them: Weight
 // over the sum of the weights of all lanes of that Part. Lanes stand by rising
-// Part, and every part has one. Elsewhere Part is 0.
+// Part, and every part has one. A lane of an AllToAll carries the same share of
+// every part: there, as where the message has no parts, Part is 0.
 type Lane struct {
 	Part   int
 	Weight float64

@@ -14,7 +14,7 @@ import "fmt"
 // Broadcast and Reduce are a chain that begins or ends at the root.
 func FromRings(kind Kind, rings [][]int, weights []float64, root int, opt Options) (*Plan, error) {
 	switch {
-	case !kind.valid():
+	case !kind.spreads():
 		return nil, fmt.Errorf("plan: cannot build %v from rings", kind)
 	case len(rings) == 0:
 		return nil, fmt.Errorf("plan: %v from no rings", kind)
@@ -75,7 +75,7 @@ func RingLane(kind Kind, ring []int, end int) (Lane, error) {
 	if err := checkRing(ring, len(ring)); err != nil {
 		return Lane{}, fmt.Errorf("plan: ring: %w", err)
 	}
-	if !kind.valid() || end < 0 || end >= len(ring) {
+	if !kind.spreads() || end < 0 || end >= len(ring) {
 		return Lane{}, fmt.Errorf("plan: no lane of a %v ends at rank %d of %d", kind, end, len(ring))
 	}
 	l := Lane{Weight: 1, Tracks: ringTracks(kind, ring, end)}

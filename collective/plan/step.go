@@ -6,6 +6,7 @@ import "fmt"
 type uses struct {
 	name               string
 	src, dst, from, to bool
+	acc                bool // dst is read, too
 }
 
 var opUses = [...]uses{
@@ -16,10 +17,11 @@ var opUses = [...]uses{
 	RecvReduceCopySend: {name: "RecvReduceCopySend", src: true, dst: true, from: true, to: true},
 	RecvCopySend:       {name: "RecvCopySend", dst: true, from: true, to: true},
 	Copy:               {name: "Copy", src: true, dst: true},
+	LocalReduce:        {name: "Reduce", src: true, dst: true, acc: true},
 }
 
 var kindNames = [...]string{AllReduce: "allreduce", Reduce: "reduce", Broadcast: "broadcast", Barrier: "barrier",
-	AllGather: "allgather", ReduceScatter: "reducescatter"}
+	AllGather: "allgather", ReduceScatter: "reducescatter", Gather: "gather", Scatter: "scatter", AllToAll: "alltoall"}
 
 var bufNames = [...]string{None: "none", In: "in", Out: "out", Tmp: "tmp"}
 
@@ -39,30 +41,97 @@ func (o Op) Receives() bool { return o.valid() && opUses[o].from }
 // Sends reports whether o fills a window for To.
 func (o Op) Sends() bool { return o.valid() && opUses[o].to }
 
-// Reduces reports whether o combines Src with the window received.
-func (o Op) Reduces() bool { return o.Reads() && o.Receives() }
+// Reduces reports whether o combines two values: Src with the window received,
+// or with Dst.
+func (o Op) Reduces() bool { return o.Reads() && (o.Receives() || opUses[o].acc) }
 
 // HasRoot reports whether collectives of kind k name a root.
-func (k Kind) HasRoot() bool { return k == Reduce || k == Broadcast }
+func (k Kind) HasRoot() bool {
+	return k == Reduce || k == Broadcast || k == Gather || k == Scatter
+}
 
 // HasParts reports whether the message of a collective of kind k is one equal
 // part per rank.
-func (k Kind) HasParts() bool { return k == AllGather || k == ReduceScatter }
+func (k Kind) HasParts() bool { return k >= AllGather }
+
+// lanePerPart reports whether every lane of kind k carries one part.
+func (k Kind) lanePerPart() bool { return k.HasParts() && k != AllToAll }
 
 // bothWays reports whether collectives of kind k gather first and hand out then.
 func (k Kind) bothWays() bool { return k == AllReduce || k == Barrier }
 
-// role says what a lane does with its share: that of an AllGather is a
-// Broadcast from the rank whose part it is, that of a ReduceScatter a Reduce to
-// it. root is -1 where the kind has none.
-func (p *Plan) role(lane int) (kind Kind, root int) {
-	switch p.Kind {
-	case AllGather:
-		return Broadcast, p.Lanes[lane].Part
-	case ReduceScatter:
-		return Reduce, p.Lanes[lane].Part
+// spreads reports whether what kind k does to a part, or to the message, is a
+// reduction to or a broadcast from one rank, or both: it can run over any
+// spanning tree. The others go from one rank to another.
+func (k Kind) spreads() bool { return k.valid() && k < Gather }
+
+// Parts says which part of the buffer In and which part of Out step s of rank
+// touches in a lane whose Part is lane. Where In or Out is a single part, or
+// the message has none, the answer is 0; for a step that does not name the
+// buffer it means nothing.
+//
+//	AllGather, Gather       In is one part   Out: the lane's part
+//	ReduceScatter, Scatter  In: the lane's   Out is one part
+//	AllToAll                In: the part of the rank sent to, Out: of the rank
+//	                        received from; a Copy takes the rank's own for both
+//
+// Within the part the step touches the chunk of the lane's share: element
+// part*count + CutAt(count, cut - Part<<32, quantum) is where the share begins,
+// count being the elements of a part and cut the lane's value of Cuts.
+func (k Kind) Parts(lane, rank int, s Step) (in, out int) {
+	switch k {
+	case AllGather, Gather:
+		return 0, lane
+	case ReduceScatter, Scatter:
+		return lane, 0
+	case AllToAll:
+		in, out = rank, rank
+		if s.To >= 0 {
+			in = int(s.To)
+		}
+		if s.From >= 0 {
+			out = int(s.From)
+		}
+		return in, out
 	}
-	return p.Kind, p.Root
+	return 0, 0
+}
+
+// SendsAgain reports whether step b, which stands behind a in a track of a
+// collective of kind k, sends to another rank the very bytes that a sends. A
+// transport whose receivers read in place can write them once for all such
+// neighbours.
+func (k Kind) SendsAgain(a, b Step) bool {
+	return a.Op == Send && b.Op == Send && a.Src == b.Src && a.To != b.To && (k != AllToAll || a.Src != In)
+}
+
+// role says who takes part in what a lane does with its share: which rank alone
+// has In and which alone has Out, -1 where all have. All values of In that
+// there are become the one of every Out.
+type role struct {
+	in, out  int
+	exchange bool // AllToAll: no value meets another
+}
+
+// role returns the role of a lane: that of an AllGather is a Broadcast from the
+// rank whose part it is, that of a ReduceScatter a Reduce to it.
+func (p *Plan) role(lane int) role {
+	part := p.Lanes[lane].Part
+	switch p.Kind {
+	case Reduce:
+		return role{in: -1, out: p.Root}
+	case Broadcast:
+		return role{in: p.Root, out: -1}
+	case AllGather:
+		return role{in: part, out: -1}
+	case ReduceScatter:
+		return role{in: -1, out: part}
+	case Gather:
+		return role{in: part, out: p.Root}
+	case Scatter:
+		return role{in: p.Root, out: part}
+	}
+	return role{in: -1, out: -1, exchange: p.Kind == AllToAll}
 }
 
 // String returns the name of the step, as in "RecvReduceSend".
@@ -107,6 +176,8 @@ func (s Step) String() string {
 		return fmt.Sprintf("%v, to %d = from %d", s.Dst, s.To, s.From)
 	case Copy:
 		return fmt.Sprintf("%v = %v", s.Dst, s.Src)
+	case LocalReduce:
+		return fmt.Sprintf("%v = %v + %v", s.Dst, s.Dst, s.Src)
 	}
 	return fmt.Sprintf("%v src=%v dst=%v from=%d to=%d", s.Op, s.Src, s.Dst, s.From, s.To)
 }

@@ -7,7 +7,8 @@ import (
 
 // symbol stands for a value in a run of Verify: how many times the input of
 // every rank is in it. It is never changed after it was made, so that buffers
-// and messages share it.
+// and messages share it. In an AllToAll an input is one part of what a rank
+// gives: part p of rank r counts as r*Size+p.
 type symbol struct {
 	chunk int
 	parts []part // rising ranks
@@ -73,11 +74,16 @@ type access struct {
 // cell returns the cell of track t's current chunk in buffer b.
 func (m *machine) cell(t int, b Buf) *cell {
 	r := &m.tracks[t]
+	at := (r.rank*m.chunks + r.chunk) * m.parts
+	in, out := 0, 0
+	if m.role.exchange {
+		in, out = m.plan.Kind.Parts(0, r.rank, r.steps[r.pc])
+	}
 	switch b {
 	case In:
-		return &m.in[r.rank*m.chunks+r.chunk]
+		return &m.in[at+in]
 	case Out:
-		return &m.out[r.rank*m.chunks+r.chunk]
+		return &m.out[at+out]
 	}
 	return &r.tmp
 }

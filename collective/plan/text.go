@@ -18,7 +18,7 @@ func (p *Plan) String() string {
 	b.WriteByte('\n')
 	for i, l := range p.Lanes {
 		fmt.Fprintf(&b, "lane %d, ", i)
-		if p.Kind.HasParts() {
+		if p.Kind.lanePerPart() {
 			fmt.Fprintf(&b, "part %d, ", l.Part)
 		}
 		fmt.Fprintf(&b, "weight %s\n", strconv.FormatFloat(l.Weight, 'g', -1, 64))

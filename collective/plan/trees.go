@@ -21,6 +21,11 @@ const (
 type Options struct {
 	Form Form
 	Name string // Plan.Name; empty: made from the trees
+	// Apart keeps what a rank sends down apart from what it receives, as
+	// neighbouring Sends of Out to all its children. Where receivers read in
+	// place that is one write instead of two (see Kind.SendsAgain); elsewhere
+	// the steps that receive and send in one are better.
+	Apart bool
 }
 
 // FromTrees builds the collective kind over trees, one lane each, with the
@@ -33,7 +38,7 @@ type Options struct {
 // last one straight into the window of its parent. Downwards it serves them in
 // the reverse order: the deepest subtree first.
 func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*Plan, error) {
-	if !kind.valid() {
+	if !kind.spreads() {
 		return nil, fmt.Errorf("plan: cannot build %v from trees", kind)
 	}
 	if len(trees) == 0 {
@@ -61,11 +66,11 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*P
 		t := trees[i]
 		switch kind {
 		case AllGather:
-			return treeTracks(Broadcast, rehang(t, part), opt.Form)
+			return treeTracks(Broadcast, rehang(t, part), opt)
 		case ReduceScatter:
-			return treeTracks(Reduce, rehang(t, part), opt.Form)
+			return treeTracks(Reduce, rehang(t, part), opt)
 		}
-		return treeTracks(kind, t, opt.Form)
+		return treeTracks(kind, t, opt)
 	})
 	if err != nil {
 		return nil, err
@@ -77,7 +82,7 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*P
 // build returns, and validates it.
 func (p *Plan) addLanes(n int, weights []float64, build func(i, part int) []Track) error {
 	parts := 1
-	if p.Kind.HasParts() {
+	if p.Kind.lanePerPart() {
 		parts = p.Size
 	}
 	if n > MaxLanes/parts {
@@ -125,7 +130,7 @@ func treesName(kind Kind, trees []topo.Tree, form Form) string {
 
 // treeTracks returns the tracks of one lane, by rank, the way up before the
 // way down.
-func treeTracks(kind Kind, t topo.Tree, form Form) []Track {
+func treeTracks(kind Kind, t topo.Tree, opt Options) []Track {
 	n := len(t.Parent)
 	if n == 1 {
 		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
@@ -133,7 +138,7 @@ func treeTracks(kind Kind, t topo.Tree, form Form) []Track {
 	children := t.Children()
 	var tracks []Track
 	for v := range n {
-		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v]}
+		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v], apart: opt.Apart}
 		switch {
 		case kind == Reduce:
 			acc := Tmp
@@ -145,7 +150,7 @@ func treeTracks(kind Kind, t topo.Tree, form Form) []Track {
 			tracks = append(tracks, Track{v, node.down(In)})
 		case v == t.Root:
 			tracks = append(tracks, Track{v, node.turn()})
-		case form == Split:
+		case opt.Form == Split:
 			tracks = append(tracks, Track{v, node.up(Out)}, Track{v, node.down(None)})
 		default:
 			tracks = append(tracks, Track{v, append(node.up(Out), node.down(None)...)})
@@ -159,6 +164,7 @@ type treeNode struct {
 	rank     int
 	parent   int32 // -1 at the root
 	children []int // in the order in which they are reduced
+	apart    bool  // Options.Apart
 }
 
 // up gathers the children into acc and hands the sum to the parent; at the
@@ -190,6 +196,9 @@ func (v treeNode) gather(acc Buf) []Step {
 // which leaves for the same child at once, then for the others.
 func (v treeNode) turn() []Step {
 	steps := v.gather(Out)
+	if v.apart {
+		return append(steps, v.serve(Out, len(v.children))...)
+	}
 	last := &steps[len(steps)-1]
 	*last = Step{Op: RecvReduceCopySend, Src: last.Src, Dst: Out, From: last.From, To: last.From}
 	return append(steps, v.serve(Out, len(v.children)-1)...)
@@ -203,7 +212,9 @@ func (v treeNode) down(root Buf) []Step {
 	case v.parent < 0:
 		return append(v.serve(root, k), copyStep())
 	case k == 0:
-		return []Step{{Op: Recv, Dst: Out, From: v.parent, To: -1}}
+		return []Step{recvStep(Out, v.parent)}
+	case v.apart:
+		return append([]Step{recvStep(Out, v.parent)}, v.serve(Out, k)...)
 	}
 	first := Step{Op: RecvCopySend, Dst: Out, From: v.parent, To: int32(v.children[k-1])}
 	return append([]Step{first}, v.serve(Out, k-1)...)
@@ -219,5 +230,7 @@ func (v treeNode) serve(src Buf, k int) []Step {
 }
 
 func sendStep(src Buf, to int32) Step { return Step{Op: Send, Src: src, From: -1, To: to} }
+
+func recvStep(dst Buf, from int32) Step { return Step{Op: Recv, Dst: dst, From: from, To: -1} }
 
 func copyStep() Step { return Step{Op: Copy, Src: In, Dst: Out, From: -1, To: -1} }

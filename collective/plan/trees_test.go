@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
+// allKinds are those that run over trees and rings.
 var allKinds = []Kind{AllReduce, Reduce, Broadcast, Barrier, AllGather, ReduceScatter}
 
 // drawTree draws any spanning tree of n ranks, without rounds.

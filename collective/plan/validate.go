@@ -93,7 +93,7 @@ func (p *Plan) Validate() error {
 // "".
 func (p *Plan) checkParts() string {
 	due, last := 0, 0
-	if p.Kind.HasParts() {
+	if p.Kind.lanePerPart() {
 		due, last = -1, p.Size-1
 	}
 	for i, l := range p.Lanes {
@@ -123,7 +123,7 @@ func (p *Plan) validateLane(lane int) error {
 	if len(l.Tracks) == 0 {
 		return fail(-1, -1, BadField, "the lane has no tracks")
 	}
-	kind, root := p.role(lane)
+	role := p.role(lane)
 	ends := make(map[fifoEnd]int) // which track owns it
 	for t, tr := range l.Tracks {
 		if tr.Rank < 0 || tr.Rank >= p.Size {
@@ -133,7 +133,7 @@ func (p *Plan) validateLane(lane int) error {
 			return fail(t, -1, BadField, "track %d has no steps", t)
 		}
 		for i, s := range tr.Steps {
-			if reason, text := p.checkStep(kind, root, tr.Rank, s); text != "" {
+			if reason, text := p.checkStep(role, tr.Rank, s); text != "" {
 				return fail(t, i, reason, "%s", text)
 			}
 			for _, end := range fifoEnds(tr.Rank, s) {
@@ -149,7 +149,7 @@ func (p *Plan) validateLane(lane int) error {
 
 // checkStep returns why rank cannot have step s in a lane with the given role,
 // or "".
-func (p *Plan) checkStep(kind Kind, root, rank int, s Step) (Reason, string) {
+func (p *Plan) checkStep(role role, rank int, s Step) (Reason, string) {
 	if !s.Op.valid() {
 		return BadField, fmt.Sprintf("%v is no op", s.Op)
 	}
@@ -177,17 +177,19 @@ func (p *Plan) checkStep(kind Kind, root, rank int, s Step) (Reason, string) {
 		return BadField, fmt.Sprintf("%v with destination %v", s.Op, s.Dst)
 	case s.Dst == In:
 		return BadField, "writes In, which belongs to the caller"
-	case kind == Reduce && rank != root && (s.Src == Out || s.Dst == Out):
-		return NotOnTheRank, fmt.Sprintf("uses Out, which only %s has (%v)", p.owner(root), p.Kind)
-	case kind == Broadcast && rank != root && s.Src == In:
-		return NotOnTheRank, fmt.Sprintf("uses In, which only %s has (%v)", p.owner(root), p.Kind)
+	case role.out >= 0 && rank != role.out && (s.Src == Out || s.Dst == Out):
+		return NotOnTheRank, fmt.Sprintf("uses Out, which only %s has (%v)", p.owner(role.out), p.Kind)
+	case role.in >= 0 && rank != role.in && s.Src == In:
+		return NotOnTheRank, fmt.Sprintf("uses In, which only %s has (%v)", p.owner(role.in), p.Kind)
+	case role.exchange && !(s.Op == Send && s.Src == In || s.Op == Recv && s.Dst == Out || s.Op == Copy && s.Src == In && s.Dst == Out):
+		return BadField, fmt.Sprintf("%q in an %v, which only sends In, receives into Out and copies In to Out", s, p.Kind)
 	}
 	return "", ""
 }
 
 // owner names the rank which alone has a buffer.
 func (p *Plan) owner(rank int) string {
-	if p.Kind.HasParts() {
+	if p.Kind.HasParts() && rank != p.Root {
 		return fmt.Sprintf("rank %d, whose part it is,", rank)
 	}
 	return fmt.Sprintf("root %d", rank)

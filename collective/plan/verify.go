@@ -9,6 +9,7 @@ const (
 	minChunks  = 3
 	maxSlots   = 64
 	maxOrdered = 1 << 13 // tracks of a lane in which some rank has two
+	maxInputs  = 1 << 18 // parts that the ranks of an AllToAll give, all together
 )
 
 // Verify runs p on all ranks with symbols for data and reports the first thing
@@ -23,13 +24,17 @@ const (
 // transport may have more of them.
 //
 // 8 ranks take about 50 us, 512 ranks with two tracks each about 50 ms. A lane
-// of more than 8192 tracks in which some rank has two is refused.
+// of more than 8192 tracks in which some rank has two is refused, and so is an
+// AllToAll of more than 512 ranks.
 func Verify(p *Plan, slots int) error {
 	if slots < 1 {
 		return fmt.Errorf("plan %s: verify with %d slots, want at least 1", p.Name, slots)
 	}
 	if err := p.Validate(); err != nil {
 		return err
+	}
+	if p.Kind == AllToAll && p.Size*p.Size > maxInputs {
+		return fmt.Errorf("plan %s: %v of %d ranks: verify takes at most %d parts in all", p.Name, p.Kind, p.Size, maxInputs)
 	}
 	slots = min(slots, maxSlots)
 	for lane := range p.Lanes {
@@ -58,16 +63,16 @@ func (p *Plan) verifyLane(lane, slots int) error {
 type machine struct {
 	plan    *Plan
 	lane    int
-	kind    Kind // the lane's role
-	root    int
+	role    role
 	slots   int
 	chunks  int
+	parts   int // that a rank's buffers have: 1, but in an AllToAll
 	inPlace bool
 	clocks  bool // some rank has two tracks: keep the order of events
 
 	tracks []runner
 	fifos  []fifo
-	in     []cell // [rank*chunks+chunk]
+	in     []cell // [(rank*chunks+chunk)*parts+part]
 	out    []cell // the same cells when in place
 	queue  []int  // tracks that may be able to go on
 }
@@ -100,8 +105,10 @@ type message struct {
 
 func newMachine(p *Plan, lane, slots, chunks int, inPlace bool) *machine {
 	l := &p.Lanes[lane]
-	m := &machine{plan: p, lane: lane, slots: slots, chunks: chunks, inPlace: inPlace}
-	m.kind, m.root = p.role(lane)
+	m := &machine{plan: p, lane: lane, slots: slots, chunks: chunks, parts: 1, inPlace: inPlace, role: p.role(lane)}
+	if m.role.exchange {
+		m.parts = p.Size
+	}
 	m.tracks = make([]runner, len(l.Tracks))
 	seen := make([]bool, p.Size)
 	for _, t := range l.Tracks {
@@ -139,17 +146,19 @@ func newMachine(p *Plan, lane, slots, chunks int, inPlace bool) *machine {
 
 // fill gives every rank that has an input its symbols.
 func (m *machine) fill() {
-	m.in = make([]cell, m.plan.Size*m.chunks)
+	m.in = make([]cell, m.plan.Size*m.chunks*m.parts)
 	m.out = m.in
 	if !m.inPlace {
 		m.out = make([]cell, len(m.in))
 	}
 	for r := range m.plan.Size {
-		if m.kind == Broadcast && r != m.root {
+		if m.role.in >= 0 && r != m.role.in {
 			continue
 		}
 		for c := range m.chunks {
-			m.in[r*m.chunks+c] = cell{symbol: input(r, c), used: true, writer: -1}
+			for p := range m.parts {
+				m.in[(r*m.chunks+c)*m.parts+p] = cell{symbol: input(r*m.parts+p, c), used: true, writer: -1}
+			}
 		}
 	}
 }
@@ -231,6 +240,13 @@ func (m *machine) step(t int) error {
 		} else {
 			value = value.plus(local)
 		}
+	}
+	if opUses[s.Op].acc {
+		before, err := m.load(t, s.Dst)
+		if err != nil {
+			return err
+		}
+		value = value.plus(before)
 	}
 	if s.Op.Writes() {
 		if err := m.store(t, s.Dst, value); err != nil {

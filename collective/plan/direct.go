@@ -1,0 +1,153 @@
+package plan
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Direct builds the collective kind over size ranks such that nothing goes
+// through a third rank but a reduction through the rank that makes it. root is
+// used by the kinds with a root only.
+//
+// AllReduce, Barrier, Reduce: every rank owns an equal slice, a lane. The others
+// send it their inputs of the slice, it reduces them, its own first and then
+// those of the ranks behind it in turn, and sends the result to everybody, or to
+// the root. So the ranks share the work evenly, and every byte is read once for
+// its reduction and once for its result.
+//
+// ReduceScatter, AllGather, Broadcast: one half of that; the slices are the
+// parts, or there is one lane from the root. Gather, Scatter: a lane per part,
+// to or from the root. AllToAll: one lane in which every two ranks exchange
+// their parts; in place a rank has sent its part to another before it stores
+// the one from there in its place.
+//
+// With opt.Form Split, what a rank sends and what it receives of a slice run
+// side by side, and so do the exchanges of an AllToAll with different ranks:
+// for many chunks. In the Single form one track does both, in the order that
+// needs no waiting between equal ranks: an AllToAll sends to all, then receives
+// from all. Except for Reduce, these are the plans that FromTrees makes from
+// stars, with what an owner sends apart from what it receives: opt.Apart is not
+// looked at.
+func Direct(kind Kind, size, root int, opt Options) (*Plan, error) {
+	switch {
+	case !kind.valid():
+		return nil, fmt.Errorf("plan: cannot build %v directly", kind)
+	case size < 1 || size > MaxRanks:
+		return nil, fmt.Errorf("plan: direct %v over %d ranks, want 1..%d", kind, size, MaxRanks)
+	}
+	p := &Plan{Name: opt.Name, Kind: kind, Size: size, Root: -1}
+	if kind.HasRoot() {
+		if root < 0 || root >= size {
+			return nil, fmt.Errorf("plan: root %d of a %v is not a rank of 0..%d", root, kind, size-1)
+		}
+		p.Root = root
+	}
+	if p.Name == "" {
+		p.Name = "direct"
+		if opt.Form == Split && (kind.bothWays() || kind == Reduce || kind == AllToAll) {
+			p.Name += " split"
+		}
+	}
+	lanes := 1
+	if kind.bothWays() || kind == Reduce {
+		lanes = size
+	}
+	if err := p.addLanes(lanes, nil, func(i, part int) []Track { return p.directTracks(i, part, opt.Form) }); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// directTracks returns the tracks of the lane that rank owner, or the rank of a
+// part, has.
+func (p *Plan) directTracks(owner, part int, form Form) []Track {
+	n := p.Size
+	opt := Options{Form: form, Apart: true}
+	switch {
+	case n == 1:
+		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
+	case p.Kind == Gather:
+		return passTracks(part, p.Root)
+	case p.Kind == Scatter:
+		return passTracks(p.Root, part)
+	case p.Kind == AllToAll:
+		return exchangeTracks(n, form)
+	case p.Kind == Reduce && owner != p.Root:
+		return helpTracks(n, owner, p.Root, form)
+	case p.Kind == Reduce || p.Kind == Broadcast:
+		return treeTracks(p.Kind, star(n, p.Root), opt)
+	case p.Kind == AllGather:
+		return treeTracks(Broadcast, star(n, part), opt)
+	case p.Kind == ReduceScatter:
+		return treeTracks(Reduce, star(n, part), opt)
+	}
+	return treeTracks(p.Kind, star(n, owner), opt)
+}
+
+// star returns the tree in which everybody hangs from root, those behind it
+// first: rounds keep that order.
+func star(n, root int) topo.Tree {
+	t := topo.Tree{Root: root, Parent: make([]int, n), Round: make([]int, n)}
+	for v := range n {
+		t.Parent[v] = root
+		t.Round[v] = (v - root + n) % n
+	}
+	t.Parent[root] = -1
+	return t
+}
+
+// passTracks hands one part from a rank to another.
+func passTracks(from, to int) []Track {
+	if from == to {
+		return []Track{{Rank: to, Steps: []Step{copyStep()}}}
+	}
+	return []Track{
+		{Rank: from, Steps: []Step{sendStep(In, int32(to))}},
+		{Rank: to, Steps: []Step{recvStep(Out, int32(from))}},
+	}
+}
+
+// helpTracks reduces on a rank that has no Out and hands the result to the
+// root, which sends its own input as everybody does.
+func helpTracks(n, owner, root int, form Form) []Track {
+	children := star(n, owner).Children()[owner]
+	var tracks []Track
+	for v := range n {
+		result := recvStep(Out, int32(owner))
+		switch {
+		case v == owner:
+			tracks = append(tracks, Track{v, treeNode{rank: v, parent: int32(root), children: children}.up(Tmp)})
+		case v == root && form == Split:
+			tracks = append(tracks, Track{v, []Step{sendStep(In, int32(owner))}}, Track{v, []Step{result}})
+		case v == root:
+			tracks = append(tracks, Track{v, []Step{sendStep(In, int32(owner)), result}})
+		default:
+			tracks = append(tracks, Track{v, []Step{sendStep(In, int32(owner))}})
+		}
+	}
+	return tracks
+}
+
+// exchangeTracks returns the tracks of an AllToAll: of every rank one that
+// sends to all others in turn, copies its own part while that travels, and
+// receives from them, or one with every other rank and one for its own part.
+func exchangeTracks(n int, form Form) []Track {
+	var tracks []Track
+	for v := range n {
+		var send, recv []Step
+		for d := 1; d < n; d++ {
+			send = append(send, sendStep(In, int32((v+d)%n)))
+			recv = append(recv, recvStep(Out, int32((v+n-d)%n)))
+		}
+		if form == Single {
+			tracks = append(tracks, Track{v, append(append(send, copyStep()), recv...)})
+			continue
+		}
+		for i, s := range send {
+			tracks = append(tracks, Track{v, []Step{s, recv[n-2-i]}})
+		}
+		tracks = append(tracks, Track{v, []Step{copyStep()}})
+	}
+	return tracks
+}
