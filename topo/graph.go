@@ -2,7 +2,6 @@ package topo
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 )
@@ -12,6 +11,11 @@ const (
 	MaxRanks = 1 << 16
 	MaxLinks = 1 << 21
 	MaxPorts = 1 << 16
+
+	MinRate    = 1e-9 // of a link or a port, GB/s: a byte per second
+	MaxRate    = 1e9
+	MinLatency = 1e-9 // of a link that does not leave it at 0, microseconds
+	MaxLatency = 1e9  // a thousand seconds
 )
 
 // UniformGraph is the complete graph of n ranks on one host with equal links
@@ -82,7 +86,7 @@ func (g *Graph) Validate() error {
 func (g *Graph) validateLinks() error {
 	seen := make(map[[2]int]int, len(g.Links))
 	for i, l := range g.Links {
-		name := fmt.Sprintf("topo: link %d (%d-%d)", i, l.A, l.B)
+		name := fmt.Sprintf("topo: links[%d] (%d-%d)", i, l.A, l.B)
 		switch {
 		case l.A < 0 || l.A >= g.Ranks:
 			return fmt.Errorf("%s: rank %d is unknown, want 0..%d", name, l.A, g.Ranks-1)
@@ -94,15 +98,15 @@ func (g *Graph) validateLinks() error {
 		if err := checkRate(l.GBytesPerSecond); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		if math.IsNaN(l.LatencyUs) || math.IsInf(l.LatencyUs, 0) || l.LatencyUs < 0 {
-			return fmt.Errorf("%s: latency_us is %v, want a number >= 0", name, l.LatencyUs)
+		if !(l.LatencyUs == 0 || l.LatencyUs >= MinLatency && l.LatencyUs <= MaxLatency) {
+			return fmt.Errorf("%s: latency_us is %v, want 0 or %g..%g microseconds", name, l.LatencyUs, MinLatency, MaxLatency)
 		}
 		if l.Source != "" && l.Source != Declared && l.Source != Measured {
 			return fmt.Errorf("%s: source %q, want %q or %q", name, l.Source, Declared, Measured)
 		}
 		key := [2]int{min(l.A, l.B), max(l.A, l.B)}
 		if first, ok := seen[key]; ok {
-			return fmt.Errorf("%s stands twice: it is link %d already; give one link with the sum of the rates", name, first)
+			return fmt.Errorf("%s stands twice: it is links[%d] already; give one link with the sum of the rates", name, first)
 		}
 		seen[key] = i
 	}
@@ -112,7 +116,7 @@ func (g *Graph) validateLinks() error {
 func (g *Graph) validatePorts() error {
 	names := make(map[string]bool, len(g.Ports))
 	for i, p := range g.Ports {
-		name := fmt.Sprintf("topo: port %d (%q)", i, p.Name)
+		name := fmt.Sprintf("topo: ports[%d] (%q)", i, p.Name)
 		if err := checkRate(p.GBytesPerSecond); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -138,8 +142,8 @@ func (g *Graph) validatePorts() error {
 }
 
 func checkRate(v float64) error {
-	if math.IsNaN(v) || math.IsInf(v, 0) || v <= 0 {
-		return fmt.Errorf("gbytes_per_second is %v, want a finite number > 0", v)
+	if !(v >= MinRate && v <= MaxRate) {
+		return fmt.Errorf("gbytes_per_second is %v, want %g..%g GB/s", v, MinRate, MaxRate)
 	}
 	return nil
 }

@@ -1,126 +1,85 @@
 package topo
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 )
 
 // MaxGraphBytes bounds the JSON form of a Graph or a Tree, in bytes.
 const MaxGraphBytes = 256 << 20
 
-// graphFile is the JSON form of a Graph: lists that can be long are read one
-// element at a time, so that a false file cannot make us allocate much.
+// graphFile is the JSON form of a Graph, written.
 type graphFile struct {
-	Name  string     `json:"name,omitempty"`
-	Ranks int        `json:"ranks"`
-	Hosts []int      `json:"hosts,omitempty"`
-	Links list[Link] `json:"links"`
-	Ports list[Port] `json:"ports,omitempty"`
-}
-
-// list is a JSON array of links or ports.
-type list[T Link | Port] []T
-
-// UnmarshalJSON reads the array, up to the limit of a Graph, and names the
-// element that is wrong.
-func (l *list[T]) UnmarshalJSON(data []byte) error {
-	if bytes.Equal(data, []byte("null")) {
-		return nil
-	}
-	var one T
-	name, most := "link", MaxLinks
-	if _, ok := any(one).(Port); ok {
-		name, most = "port", MaxPorts
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if t, err := d.Token(); err != nil || t != json.Delim('[') {
-		return fmt.Errorf("want an array of %ss, found %.20s", name, data)
-	}
-	for d.More() {
-		if len(*l) == most {
-			return fmt.Errorf("more than %d %ss", most, name)
-		}
-		var one T
-		if err := d.Decode(&one); err != nil {
-			return fmt.Errorf("%s %d: %w", name, len(*l), plain(err))
-		}
-		*l = append(*l, one)
-	}
-	return nil
-}
-
-// plain says what is wrong with a value as the author of the file sees it.
-func plain(err error) error {
-	if kind, ok := err.(*json.UnmarshalTypeError); ok {
-		return fmt.Errorf("field %q holds a %s, want %v", kind.Field, kind.Value, kind.Type)
-	}
-	return err
+	Name  string `json:"name,omitempty"`
+	Ranks int    `json:"ranks"`
+	Hosts []int  `json:"hosts,omitempty"`
+	Links []Link `json:"links"`
+	Ports []Port `json:"ports,omitempty"`
 }
 
 // ParseGraph reads the JSON form of a Graph, as in a graph file, and validates
-// it. Unknown fields, a second value behind the first and a text that ends too
-// early are errors.
+// it. data has at most MaxGraphBytes; ranks, links and ports are at most
+// MaxRanks, MaxLinks and MaxPorts; rates are MinRate to MaxRate, latencies 0 or
+// MinLatency to MaxLatency. The fields ranks and links, a, b and
+// gbytes_per_second of a link, and all of a port must be there. Unknown fields,
+// fields that stand twice, null, a second value behind the first and a text
+// that ends too early are errors; an error names the element, as "links[3]",
+// and the reason. Text is at most 256 printable characters.
 func ParseGraph(data []byte) (*Graph, error) {
-	var f graphFile
-	if err := parse(data, &f); err != nil {
+	g := &Graph{}
+	err := decode(data, func(d decoder) error {
+		return d.object([]field{
+			{"name", false, label(d, &g.Name)},
+			{"ranks", true, scalar(d, &g.Ranks)},
+			{"hosts", false, ranks(d, &g.Hosts, MaxRanks)},
+			{"links", true, elements(d, &g.Links, MaxLinks, func(l *Link) []field {
+				return []field{
+					{"a", true, scalar(d, &l.A)},
+					{"b", true, scalar(d, &l.B)},
+					{"gbytes_per_second", true, scalar(d, &l.GBytesPerSecond)},
+					{"latency_us", false, scalar(d, &l.LatencyUs)},
+					{"kind", false, label(d, &l.Kind)},
+					{"source", false, label(d, (*string)(&l.Source))},
+				}
+			})},
+			{"ports", false, elements(d, &g.Ports, MaxPorts, func(p *Port) []field {
+				return []field{
+					{"name", true, label(d, &p.Name)},
+					{"ranks", true, ranks(d, &p.Ranks, MaxRanks)},
+					{"gbytes_per_second", true, scalar(d, &p.GBytesPerSecond)},
+				}
+			})},
+		})
+	})
+	if err != nil {
 		return nil, fmt.Errorf("topo: graph: %w", err)
 	}
-	g := &Graph{Name: f.Name, Ranks: f.Ranks, Hosts: f.Hosts, Links: f.Links, Ports: f.Ports}
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
 	return g, nil
 }
 
-// ParseTree reads the JSON form of a Tree and validates it.
+// ParseTree reads the JSON form of a Tree and validates it. The fields root and
+// parent must be there; the rest is as with ParseGraph.
 func ParseTree(data []byte) (Tree, error) {
 	var t Tree
-	if err := parse(data, &t); err != nil {
+	err := decode(data, func(d decoder) error {
+		return d.object([]field{
+			{"root", true, scalar(d, &t.Root)},
+			{"parent", true, ranks(d, &t.Parent, MaxRanks)},
+			{"round", false, ranks(d, &t.Round, MaxRanks)},
+			{"note", false, scalar(d, &t.Note)},
+		})
+	})
+	if err != nil {
 		return Tree{}, fmt.Errorf("topo: tree: %w", err)
 	}
-	if len(t.Parent) > MaxRanks {
-		return Tree{}, fmt.Errorf("topo: tree of %d ranks, want 1..%d", len(t.Parent), MaxRanks)
-	}
 	return t, t.Validate(len(t.Parent))
-}
-
-// parse decodes exactly one JSON value with known fields only.
-func parse(data []byte, into any) error {
-	if len(data) > MaxGraphBytes {
-		return fmt.Errorf("%d bytes of JSON, want at most %d", len(data), MaxGraphBytes)
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	err := d.Decode(into)
-	var syntax *json.SyntaxError
-	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
-		return fmt.Errorf("the JSON text ends too early, after %d bytes: is the file cut off?", len(data))
-	case errors.As(err, &syntax):
-		return fmt.Errorf("%s: %w", position(data, syntax.Offset), err)
-	case err != nil:
-		return plain(err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("%s: more text behind the JSON value", position(data, d.InputOffset()))
-	}
-	return nil
-}
-
-// position names a byte of data as people count: lines and columns from 1.
-func position(data []byte, offset int64) string {
-	before := data[:min(int(offset), len(data))]
-	line := bytes.Count(before, []byte("\n")) + 1
-	column := len(before) - bytes.LastIndexByte(before, '\n') - 1
-	return fmt.Sprintf("line %d, column %d", line, max(column, 1))
 }
 
 // AppendJSON appends the canonical JSON form of g to b: links and ports
@@ -130,7 +89,7 @@ func position(data []byte, offset int64) string {
 func (g *Graph) AppendJSON(b []byte) ([]byte, error) {
 	f := graphFile{Name: g.Name, Ranks: g.Ranks, Hosts: g.Hosts, Links: slices.Clone(g.Links), Ports: slices.Clone(g.Ports)}
 	if f.Links == nil {
-		f.Links = list[Link]{}
+		f.Links = []Link{}
 	}
 	for i, l := range f.Links {
 		f.Links[i].A, f.Links[i].B = min(l.A, l.B), max(l.A, l.B)

@@ -39,23 +39,28 @@ func TestGraphValidate(t *testing.T) {
 		{"many ranks", func(g *Graph) { g.Ranks = 1e6 }, "graph of 1000000 ranks, want 1..65536"},
 		{"hosts", func(g *Graph) { g.Hosts = g.Hosts[:3] }, "hosts of 3 ranks, want 4 or none"},
 		{"host", func(g *Graph) { g.Hosts[2] = -1 }, "rank 2 is on host -1"},
-		{"negative rate", func(g *Graph) { g.Links[1].GBytesPerSecond = -1 }, "link 1 (2-3): gbytes_per_second is -1"},
-		{"no rate", func(g *Graph) { g.Links[1].GBytesPerSecond = 0 }, "link 1 (2-3): gbytes_per_second is 0"},
-		{"NaN", func(g *Graph) { g.Links[0].GBytesPerSecond = math.NaN() }, "link 0 (0-1): gbytes_per_second is NaN"},
-		{"infinite", func(g *Graph) { g.Links[0].GBytesPerSecond = math.Inf(1) }, "link 0 (0-1): gbytes_per_second is +Inf"},
-		{"latency", func(g *Graph) { g.Links[0].LatencyUs = -0.1 }, "link 0 (0-1): latency_us is -0.1"},
-		{"NaN latency", func(g *Graph) { g.Links[0].LatencyUs = math.NaN() }, "link 0 (0-1): latency_us is NaN"},
-		{"source", func(g *Graph) { g.Links[0].Source = "guessed" }, `link 0 (0-1): source "guessed"`},
-		{"duplicate", func(g *Graph) { g.Links[2] = Link{A: 3, B: 2, GBytesPerSecond: 1} }, "link 2 (3-2) stands twice: it is link 1 already"},
-		{"unknown a", func(g *Graph) { g.Links[2].A = 4 }, "link 2 (4-2): rank 4 is unknown, want 0..3"},
-		{"unknown b", func(g *Graph) { g.Links[2].B = -1 }, "link 2 (0--1): rank -1 is unknown"},
-		{"self", func(g *Graph) { g.Links[2].B = 0 }, "link 2 (0-0) joins a rank with itself"},
+		{"negative rate", func(g *Graph) { g.Links[1].GBytesPerSecond = -1 }, "links[1] (2-3): gbytes_per_second is -1"},
+		{"no rate", func(g *Graph) { g.Links[1].GBytesPerSecond = 0 }, "links[1] (2-3): gbytes_per_second is 0"},
+		{"NaN", func(g *Graph) { g.Links[0].GBytesPerSecond = math.NaN() }, "links[0] (0-1): gbytes_per_second is NaN"},
+		{"infinite", func(g *Graph) { g.Links[0].GBytesPerSecond = math.Inf(1) }, "links[0] (0-1): gbytes_per_second is +Inf"},
+		{"absurd rate", func(g *Graph) { g.Links[0].GBytesPerSecond = 1e300 }, "links[0] (0-1): gbytes_per_second is 1e+300, want 1e-09..1e+09 GB/s"},
+		{"no rate at all", func(g *Graph) { g.Links[0].GBytesPerSecond = 1e-300 }, "links[0] (0-1): gbytes_per_second is 1e-300, want 1e-09..1e+09 GB/s"},
+		{"absurd latency", func(g *Graph) { g.Links[0].LatencyUs = 1e300 }, "links[0] (0-1): latency_us is 1e+300, want 0 or 1e-09..1e+09 microseconds"},
+		{"small latency", func(g *Graph) { g.Links[0].LatencyUs = 1e-300 }, "links[0] (0-1): latency_us is 1e-300"},
+		{"absurd port", func(g *Graph) { g.Ports[0].GBytesPerSecond = 1e300 }, `ports[0] ("card"): gbytes_per_second is 1e+300`},
+		{"latency", func(g *Graph) { g.Links[0].LatencyUs = -0.1 }, "links[0] (0-1): latency_us is -0.1"},
+		{"NaN latency", func(g *Graph) { g.Links[0].LatencyUs = math.NaN() }, "links[0] (0-1): latency_us is NaN"},
+		{"source", func(g *Graph) { g.Links[0].Source = "guessed" }, `links[0] (0-1): source "guessed"`},
+		{"duplicate", func(g *Graph) { g.Links[2] = Link{A: 3, B: 2, GBytesPerSecond: 1} }, "links[2] (3-2) stands twice: it is links[1] already"},
+		{"unknown a", func(g *Graph) { g.Links[2].A = 4 }, "links[2] (4-2): rank 4 is unknown, want 0..3"},
+		{"unknown b", func(g *Graph) { g.Links[2].B = -1 }, "links[2] (0--1): rank -1 is unknown"},
+		{"self", func(g *Graph) { g.Links[2].B = 0 }, "links[2] (0-0) joins a rank with itself"},
 		{"two parts", func(g *Graph) { g.Links = g.Links[:2] }, "not connected: 2 components: {0,1} {2,3}"},
-		{"port rate", func(g *Graph) { g.Ports[0].GBytesPerSecond = 0 }, `port 0 ("card"): gbytes_per_second is 0`},
-		{"port of nobody", func(g *Graph) { g.Ports[0].Ranks = nil }, `port 0 ("card") holds 0 of 4 ranks`},
-		{"port of all", func(g *Graph) { g.Ports[0].Ranks = []int{0, 1, 2, 3} }, `port 0 ("card") holds 4 of 4 ranks`},
-		{"port of an unknown", func(g *Graph) { g.Ports[0].Ranks[1] = 9 }, `port 0 ("card"): rank 9 is unknown`},
-		{"port of one twice", func(g *Graph) { g.Ports[0].Ranks[1] = 2 }, `port 0 ("card"): rank 2 stands twice`},
+		{"port rate", func(g *Graph) { g.Ports[0].GBytesPerSecond = 0 }, `ports[0] ("card"): gbytes_per_second is 0`},
+		{"port of nobody", func(g *Graph) { g.Ports[0].Ranks = nil }, `ports[0] ("card") holds 0 of 4 ranks`},
+		{"port of all", func(g *Graph) { g.Ports[0].Ranks = []int{0, 1, 2, 3} }, `ports[0] ("card") holds 4 of 4 ranks`},
+		{"port of an unknown", func(g *Graph) { g.Ports[0].Ranks[1] = 9 }, `ports[0] ("card"): rank 9 is unknown`},
+		{"port of one twice", func(g *Graph) { g.Ports[0].Ranks[1] = 2 }, `ports[0] ("card"): rank 2 stands twice`},
 		{"port without name", func(g *Graph) { g.Ports[0].Name = "" }, "every port needs a name"},
 		{"ports of one name", func(g *Graph) { g.Ports = append(g.Ports, g.Ports[0]) }, "every port needs a name of its own"},
 	} {
@@ -128,26 +133,52 @@ func TestParseGraphRefuses(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks"`},
-		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `link 0: json: unknown field "gbps"`},
+		{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks", want name, ranks, hosts, links or ports`},
+		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `links[0]: unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind or source`},
+		{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`, `ports[0]: unknown field "rate", want name, ranks or gbytes_per_second`},
+		{"field in capitals", `{"ranks": 1, "Links": []}`, `unknown field "Links"`},
 		{"more text", "{\"ranks\": 1, \"links\": []}\n  {}", "line 2, column 3: more text behind"},
 		{"no JSON", "{\n \"ranks\": eight}", "line 2, column 11: invalid character 'e'"},
-		{"a word for a number", `{"ranks": "8", "links": []}`, `field "ranks" holds a string, want int`},
-		{"a fraction", `{"ranks": 1.5, "links": []}`, `field "ranks" holds a number 1.5, want int`},
-		{"not an array", `{"ranks": 1, "links": 5}`, "want an array of links, found 5"},
-		{"a large number", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e999}]}`, `link 0: field "gbytes_per_second" holds a number 1e999`},
-		{"not even a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, 7]}`, "link 1"},
+		{"a word for a number", `{"ranks": "8", "links": []}`, `"ranks" holds string, want a whole number`},
+		{"a fraction", `{"ranks": 1.5, "links": []}`, `"ranks" holds number 1.5, want a whole number`},
+		{"not an array", `{"ranks": 1, "links": 5}`, `"links" holds a number, want an array`},
+		{"not an object", `[]`, "holds an array, want an object"},
+		{"a large number", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e999}]}`, `links[0]: "gbytes_per_second" holds number 1e999, want a number`},
+		{"not even a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, 7]}`, "links[1]: holds a number, want an object"},
+		{"no a", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, {"b":1,"gbytes_per_second":1}]}`, `links[1]: "a" is missing`},
+		{"no b", `{"ranks": 2, "links": [{"a":0,"gbytes_per_second":1}]}`, `links[0]: "b" is missing`},
+		{"no rate", `{"ranks": 2, "links": [{"a":0,"b":1}]}`, `links[0]: "gbytes_per_second" is missing`},
+		{"no name", `{"ranks": 2, "links": [], "ports": [{"ranks":[0],"gbytes_per_second":1}]}`, `ports[0]: "name" is missing`},
+		{"no ranks of a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","gbytes_per_second":1}]}`, `ports[0]: "ranks" is missing`},
+		{"no rate of a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0]}]}`, `ports[0]: "gbytes_per_second" is missing`},
+		{"no ranks", `{"links": []}`, `"ranks" is missing`},
+		{"no links", `{"ranks": 1}`, `"links" is missing`},
+		{"links twice", `{"ranks": 1, "links": [], "links": []}`, `"links" stands twice`},
+		{"a twice", `{"ranks": 2, "links": [{"a":0,"a":1,"b":1,"gbytes_per_second":1}]}`, `links[0]: "a" stands twice`},
+		{"null for a rank", `{"ranks": 2, "links": [{"a":null,"b":1,"gbytes_per_second":1}]}`, `links[0]: "a" is null, want a whole number`},
+		{"null for links", `{"ranks": 2, "links": null}`, `"links" holds null, want an array`},
+		{"null for a link", `{"ranks": 2, "links": [null]}`, "links[0]: holds null, want an object"},
+		{"null for a host", `{"ranks": 2, "links": [], "hosts": [0, null]}`, "hosts[1] is null, want a whole number"},
+		{"a word in a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,"1"],"gbytes_per_second":1}]}`, "ports[0]: ranks[1] holds string, want a whole number"},
+		{"absurd rate", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e300}]}`, "links[0] (0-1): gbytes_per_second is 1e+300"},
+		{"name that plays with the terminal", `{"name": "x\u001b[2J", "ranks": 1, "links": []}`, `"name" is "x\x1b[2J", with a character that cannot be printed`},
+		{"long name", `{"name": "` + strings.Repeat("x", 257) + `", "ranks": 1, "links": []}`, `"name" has 257 characters, want at most 256`},
 		{"million of ranks", `{"ranks": 1000000, "links": []}`, "1000000 ranks, want 1..65536"},
 		{"negative ranks", `{"ranks": -1, "links": []}`, "-1 ranks"},
-		{"null", `null`, "0 ranks"},
+		{"null", `null`, "holds null, want an object"},
 	} {
 		if _, err := ParseGraph([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
 		}
 	}
-	many := `{"ranks": 2, "ports": [` + strings.Repeat(`{},`, MaxPorts) + `{}]}`
-	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), "more than 65536 ports") {
+	const port = `{"name":"","ranks":[],"gbytes_per_second":1}`
+	many := `{"ranks": 2, "ports": [` + strings.Repeat(port+",", MaxPorts) + port + `], "links": []}`
+	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), `"ports" has more than 65536 elements`) {
 		t.Errorf("too many ports: %v", err)
+	}
+	many = `{"ranks": 2, "hosts": [` + strings.Repeat("0,", MaxRanks) + `0], "links": []}`
+	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), `"hosts" has more than 65536 elements`) {
+		t.Errorf("too many hosts: %v", err)
 	}
 }
 
@@ -268,7 +299,7 @@ port "card" of ranks 2,3: 1.25 GB/s
 // Whatever the bytes: a graph that is read is valid, and its canonical form
 // reads back as itself.
 func FuzzParseGraph(f *testing.F) {
-	for _, g := range []*Graph{valid(), UniformGraph(1), UniformGraph(5)} {
+	for _, g := range []*Graph{valid(), UniformGraph(5)} { // testdata/fuzz has more
 		data, err := g.AppendJSON(nil)
 		if err != nil {
 			f.Fatal(err)
@@ -276,8 +307,6 @@ func FuzzParseGraph(f *testing.F) {
 		f.Add(data)
 		f.Add(data[:len(data)-3])
 	}
-	f.Add([]byte(`{"ranks": 65536, "hosts": [0], "links": null, "ports": null}`))
-	f.Add([]byte(`{"ranks": 2, "links": [{"a": 1, "b": 0, "gbytes_per_second": 5e-324}]} `))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		g, err := ParseGraph(data)
 		if err != nil {
@@ -304,9 +333,6 @@ func FuzzParseGraph(f *testing.F) {
 
 // Whatever the bytes: a tree that is read is valid and can be drawn.
 func FuzzParseTree(f *testing.F) {
-	f.Add([]byte(`{"root":0,"parent":[-1,0,0,2],"round":[0,1,2,1]}`))
-	f.Add([]byte(`{"root":2,"parent":[2,0,-1],"note":"deeper"}`))
-	f.Add([]byte(`{"root":0,"parent":[1,0]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tr, err := ParseTree(data)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -97,6 +98,30 @@ func List() string {
 		g, _ := Get(name)
 		first, _, _ := strings.Cut(about[name], ". ")
 		fmt.Fprintf(&b, "%-14s %3d ranks  %s\n", name, g.Ranks, strings.TrimSuffix(first, "."))
+	}
+	return b.String()
+}
+
+// Details writes a paragraph per machine: name, ranks, and all there is to say
+// about it with the source of the figures, in lines of at most 80 characters.
+func Details() string {
+	const indent = "    "
+	var b strings.Builder
+	for _, name := range Names() {
+		g, _ := Get(name)
+		fmt.Fprintf(&b, "%s, %d ranks\n", name, g.Ranks)
+		line := ""
+		for _, word := range strings.Fields(about[name]) {
+			if line != "" && utf8.RuneCountInString(indent+line+" "+word) > 80 {
+				b.WriteString(indent + line + "\n")
+				line = ""
+			}
+			if line != "" {
+				line += " "
+			}
+			line += word
+		}
+		b.WriteString(indent + line + "\n")
 	}
 	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
@@ -50,6 +51,22 @@ func TestEveryMachine(t *testing.T) {
 	}
 	if list := List(); strings.Count(list, "\n") != len(Names()) || !strings.Contains(list, "dgx1v            8 ranks") {
 		t.Errorf("list:\n%s", list)
+	}
+}
+
+// Details has all that About says, in lines that fit a terminal.
+func TestDetails(t *testing.T) {
+	details := Details()
+	words := strings.Join(strings.Fields(details), " ")
+	for _, name := range Names() {
+		if !strings.Contains(words, strings.Join(strings.Fields(About(name)), " ")) || !strings.Contains(details, "\n"+name+", ") && !strings.HasPrefix(details, name+", ") {
+			t.Errorf("%s is not there in full", name)
+		}
+	}
+	for _, line := range strings.Split(details, "\n") {
+		if n := utf8.RuneCountInString(line); n > 80 {
+			t.Errorf("%d characters: %s", n, line)
+		}
 	}
 }
 
