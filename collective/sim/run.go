@@ -123,9 +123,9 @@ func (r *runner) run() error {
 			}
 		}
 	}
-	for len(r.heap) > 0 {
-		e := r.pop()
-		r.now = e.at
+	for r.size > 0 {
+		at, e := r.pop()
+		r.now = at
 		r.events++
 		switch e.what {
 		case launched:
