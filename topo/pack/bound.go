@@ -87,6 +87,7 @@ func (p *packing) proven() Bound {
 // priced makes a Bound of prices by row.
 func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
 	b := Bound{Rate: rate, Partition: parts, Root: w.root}
+	link, port := -1, -1 // named last; the rows of a link, or of a port, stand side by side
 	for r, y := range price {
 		if y <= smallPrice {
 			continue
@@ -94,10 +95,12 @@ func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
 		l := w.labels[r]
 		b.Prices = append(b.Prices, Price{Link: l.link, Port: l.port, Reverse: l.reverse, Price: y})
 		switch {
-		case l.link >= 0 && !slices.Contains(b.Links, w.g.Links[l.link]):
-			b.Links = append(b.Links, w.g.Links[l.link])
-		case l.port >= 0 && !slices.ContainsFunc(b.Ports, func(p topo.Port) bool { return p.Name == w.g.Ports[l.port].Name }):
-			b.Ports = append(b.Ports, w.g.Ports[l.port])
+		case l.link >= 0 && l.link != link:
+			link = l.link
+			b.Links = append(b.Links, w.g.Links[link])
+		case l.port >= 0 && l.port != port:
+			port = l.port
+			b.Ports = append(b.Ports, w.g.Ports[port])
 		}
 	}
 	return b
@@ -241,13 +244,17 @@ func (b Bound) Check(g *topo.Graph) error {
 	if err != nil {
 		return err
 	}
-	price := make([]float64, len(w.caps))
+	row := make(map[label]int, len(w.labels))
 	for r, l := range w.labels {
-		for _, p := range b.Prices {
-			if p.Link == l.link && p.Port == l.port && p.Reverse == l.reverse {
-				price[r] += p.Price
-			}
+		row[l] = r
+	}
+	price := make([]float64, len(w.caps))
+	for _, p := range b.Prices {
+		r, ok := row[label{p.Link, p.Port, p.Reverse}]
+		if !ok || !(p.Price >= 0) {
+			return fmt.Errorf("pack: a proof with a price of %v on link %d, port %d: the graph has no such row, or the price is below zero", p.Price, p.Link, p.Port)
 		}
+		price[r] += p.Price
 	}
 	if worth := w.worth(price); math.Abs(worth-b.Rate) > same*b.Rate {
 		return fmt.Errorf("pack: the prices are worth %v GB/s, not the bound %v", worth, b.Rate)
