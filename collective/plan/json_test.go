@@ -97,6 +97,17 @@ func FuzzParsePlan(f *testing.F) {
 			f.Add(data[:len(data)/2])
 		}
 	}
+	for _, kind := range everyKind {
+		p, err := Direct(kind, 3, 1, Options{})
+		if err != nil {
+			f.Fatal(err)
+		}
+		data, err := p.AppendJSON(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	f.Add([]byte(`{"name":"a","kind":"allreduce","size":65537,"root":-1,"lanes":[{"weight":1e308,"tracks":[]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p, err := ParsePlan(data)

@@ -29,6 +29,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the scenario files should 
 //	tree two-binary            NCCL's two complementary binary trees
 //	plan KIND [split] [W …]    a plan from the trees, with weights
 //	ring KIND R0 R1 …          a plan from a ring; its first rank is the root
+//	flat KIND N                a flat exchange of N ranks
+//	direct KIND N ROOT [split] a direct plan of N ranks
 //	hierarchy KIND [split]     chains from every rank inside the hosts of the
 //	                           graph, two complementary binary trees between them
 //	without T S                the plan, step S of track T of lane 0 left out
@@ -100,6 +102,8 @@ func (s *scenario) run(words []string, input string) string {
 		text, err = s.runPlan(words[1:])
 	case "ring":
 		text, err = s.runRing(words[1:])
+	case "flat", "direct":
+		text, err = s.runDirect(words)
 	case "hierarchy":
 		text, err = s.runHierarchy(words[1:])
 	case "without", "exchange":
@@ -205,6 +209,29 @@ func (s *scenario) runRing(words []string) (string, error) {
 	ring := numbers(words[1:])
 	var err error
 	if s.plan, err = plan.FromRings(kind, [][]int{ring}, nil, ring[0], plan.Options{}); err != nil {
+		return "", err
+	}
+	return s.plan.String(), nil
+}
+
+func (s *scenario) runDirect(words []string) (string, error) {
+	var kind plan.Kind
+	err := kind.UnmarshalText([]byte(words[1]))
+	if err != nil {
+		return "", err
+	}
+	var opt plan.Options
+	if len(words) > 4 && words[4] == "split" {
+		opt.Form = plan.Split
+		words = words[:4]
+	}
+	n := numbers(words[2:])
+	if words[0] == "flat" {
+		s.plan, err = plan.Flat(kind, n[0])
+	} else {
+		s.plan, err = plan.Direct(kind, n[0], n[1], opt)
+	}
+	if err != nil {
 		return "", err
 	}
 	return s.plan.String(), nil
