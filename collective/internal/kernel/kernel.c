@@ -1,6 +1,6 @@
-// The loops of package kernel in C, once per level: loops.h holds them, this
-// file includes it for the baseline of the architecture and, on amd64, for two
-// larger instruction sets, and chooses between them.
+// The loops of package kernel in C, once per level: loops.h, half.h and level.h
+// hold them, this file includes those for the baseline of the architecture and,
+// on amd64, for two larger instruction sets, and chooses between them.
 
 #include "kernel.h"
 
@@ -53,26 +53,35 @@ INLINE float plain32(float x) { return x == x ? x : float32(0x7FC00000); }
 INLINE double plain64(double x) { return x == x ? x : float64(0x7FF8000000000000); }
 
 // Of two equal numbers either is the minimum, but for zeros: -0 is less, and
-// has the one bit that counts.
+// has the one bit that counts. The result is a NaN if a or b is one.
 INLINE float min32(float a, float b) {
 	float m = a < b ? a : b;
 	m = a == b ? float32(bits32(a) | bits32(b)) : m;
-	return plain32(a == a ? m : a);
+	return a == a ? m : a;
 }
 INLINE float max32(float a, float b) {
 	float m = a > b ? a : b;
 	m = a == b ? float32(bits32(a) & bits32(b)) : m;
-	return plain32(a == a ? m : a);
+	return a == a ? m : a;
 }
 INLINE double min64(double a, double b) {
 	double m = a < b ? a : b;
 	m = a == b ? float64(bits64(a) | bits64(b)) : m;
-	return plain64(a == a ? m : a);
+	return a == a ? m : a;
 }
 INLINE double max64(double a, double b) {
 	double m = a > b ? a : b;
 	m = a == b ? float64(bits64(a) & bits64(b)) : m;
-	return plain64(a == a ? m : a);
+	return a == a ? m : a;
+}
+
+// The order of 16-bit floats other than NaN, as integers.
+INLINE int16_t key16(uint16_t x) { return (int16_t)(x ^ ((x & 0x8000) ? 0x7FFF : 0)); }
+
+INLINE float widen_bf16(uint16_t h) { return float32((uint32_t)h << 16); }
+INLINE uint16_t narrow_bf16(float f) {
+	uint32_t x = bits32(f);
+	return (x + 0x7FFF + (x >> 16 & 1)) >> 16;
 }
 
 // Between binary16 and binary32: half.go explains the numbers.
@@ -94,28 +103,78 @@ INLINE uint32_t narrow16(uint32_t x) {
 	return sign | (x < (113u << 23) ? subnormal : normal);
 }
 
-typedef void (*reduce_function)(uint8_t *, const uint8_t *, const uint8_t *, size_t);
-typedef void (*scale_function)(uint8_t *, size_t, int64_t);
+// What a level can do, by element type and operation as kernel.go numbers them.
+typedef void (*reduce_function)(uint8_t *, const uint8_t *const *, size_t);
+struct level {
+	struct {
+		reduce_function of[9]; // by the number of sources; of[2] is always there
+	} reduce[11][5];
+	void (*multiply[11])(uint8_t *, const uint8_t *, size_t, const uint8_t *);
+	void (*divide[11])(uint8_t *, size_t, int64_t);
+	void (*stream)(uint8_t *, const uint8_t *, size_t);
+};
+
+static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
 
 #define LEVEL portable
 #define TARGET
+#ifdef AMD64 // has SSE2
+#define STREAM_LINE(dst, src) \
+	for (int i = 0; i < 4; i++) \
+		_mm_stream_si128((__m128i *)(dst) + i, _mm_loadu_si128((const __m128i_u *)(src) + i))
+#endif
 #include "loops.h"
+#include "half.h"
+#include "level.h"
 #undef LEVEL
 #undef TARGET
+#undef STREAM_LINE
 
 #ifdef AMD64
 #define LEVEL avx2
 #define TARGET __attribute__((target("avx2,f16c")))
-#define F16C_LANES 8
+#define LANES 8
+#define VECTOR __m256
+#define LOAD16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)(p)))
+#define STORE16(p, v) do { \
+		__m256 r = v, nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)); \
+		r = _mm256_blendv_ps(r, nan, _mm256_cmp_ps(r, r, _CMP_UNORD_Q)); \
+		_mm_storeu_si128((__m128i_u *)(p), _mm256_cvtps_ph(r, _MM_FROUND_TO_NEAREST_INT)); \
+	} while (0)
+#define STREAM_LINE(dst, src) \
+	for (int i = 0; i < 2; i++) \
+		_mm256_stream_si256((__m256i *)(dst) + i, _mm256_loadu_si256((const __m256i_u *)(src) + i))
 #include "loops.h"
+#include "half.h"
+#include "level.h"
 #undef LEVEL
 #undef TARGET
-#undef F16C_LANES
+#undef LANES
+#undef VECTOR
+#undef LOAD16
+#undef STORE16
+#undef STREAM_LINE
 
 #define LEVEL avx512
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
-#define F16C_LANES 16
+#define LANES 16
+#define VECTOR __m512
+#define LOAD16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)(p)))
+#define STORE16(p, v) do { \
+		__m512 r = v, nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000)); \
+		r = _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(r, r, _CMP_UNORD_Q), nan); \
+		_mm256_storeu_si256((__m256i_u *)(p), _mm512_cvtps_ph(r, _MM_FROUND_TO_NEAREST_INT)); \
+	} while (0)
+#define STREAM_LINE(dst, src) _mm512_stream_si512((__m512i *)(dst), _mm512_loadu_si512(src))
 #include "loops.h"
+#include "half.h"
+#include "level.h"
+
+static const struct level *const levels[] = {0, &level_portable, &level_avx2, &level_avx512};
+#define FENCE() _mm_sfence()
+#else
+static const struct level *const levels[] = {0, &level_portable};
+#define FENCE() (void)0
 #endif
 
 int treerun_kernel_best(void) {
@@ -132,23 +191,66 @@ int treerun_kernel_best(void) {
 }
 
 void treerun_kernel_reduce(int level, int op, int dtype, uint8_t *dst, const uint8_t *a, const uint8_t *b, size_t n) {
-	reduce_function f = reduce_portable[dtype][op];
-#ifdef AMD64
-	if (level == 3)
-		f = reduce_avx512[dtype][op];
-	else if (level == 2)
-		f = reduce_avx2[dtype][op];
-#endif
-	f(dst, a, b, n);
+	const uint8_t *s[2] = {a, b};
+	levels[level]->reduce[dtype][op].of[2](dst, s, n);
 }
 
-void treerun_kernel_scale(int level, int dtype, uint8_t *dst, size_t n, int64_t divisor) {
-	scale_function f = scale_portable[dtype];
-#ifdef AMD64
-	if (level == 3)
-		f = scale_avx512[dtype];
-	else if (level == 2)
-		f = scale_avx2[dtype];
-#endif
-	f(dst, n, divisor);
+// Partial results of this many bytes stay in the first cache.
+#define BLOCK 4096
+
+// reduce_block combines n elements of k sources, as many at a time as there is
+// a loop for. Partial results go to part, since dst may be a source.
+static void reduce_block(const reduce_function *loops, uint8_t *dst, uint8_t *part, const uint8_t *const *s, int k, size_t n) {
+	const uint8_t *next[8];
+	int used = 0;
+	for (int begin = 0; used < k; begin = 1) {
+		next[0] = part;
+		int take = k - used;
+		while (take + begin > 8 || !loops[take + begin])
+			take--;
+		for (int i = 0; i < take; i++)
+			next[begin + i] = s[used + i];
+		used += take;
+		loops[take + begin](used == k ? dst : part, next, n);
+	}
+}
+
+void treerun_kernel_reduce_many(int level, int op, int dtype, int stream, uint8_t *dst, size_t n, int k,
+	const uint8_t *s0, const uint8_t *s1, const uint8_t *s2, const uint8_t *s3,
+	const uint8_t *s4, const uint8_t *s5, const uint8_t *s6, const uint8_t *s7) {
+	const uint8_t *s[8] = {s0, s1, s2, s3, s4, s5, s6, s7};
+	const struct level *l = levels[level];
+	const reduce_function *loops = l->reduce[dtype][op].of;
+	if (!stream && loops[k]) {
+		loops[k](dst, s, n);
+		return;
+	}
+	uint8_t part[BLOCK] __attribute__((aligned(64)));
+	size_t size = sizes[dtype];
+	size_t block = (BLOCK - ((uintptr_t)dst & 63)) / size; // the next ones begin on a cache line
+	for (; n > 0; n -= block, block = BLOCK / size) {
+		if (block > n)
+			block = n;
+		reduce_block(loops, stream ? part : dst, part, s, k, block);
+		if (stream)
+			l->stream(dst, part, block * size);
+		dst += block * size;
+		for (int i = 0; i < k; i++)
+			s[i] += block * size;
+	}
+	if (stream)
+		FENCE();
+}
+
+void treerun_kernel_multiply(int level, int dtype, uint8_t *dst, const uint8_t *src, size_t n, const uint8_t *factor) {
+	levels[level]->multiply[dtype](dst, src, n, factor);
+}
+
+void treerun_kernel_divide(int level, int dtype, uint8_t *dst, size_t n, int64_t divisor) {
+	levels[level]->divide[dtype](dst, n, divisor);
+}
+
+void treerun_kernel_stream(int level, uint8_t *dst, const uint8_t *src, size_t size) {
+	levels[level]->stream(dst, src, size);
+	FENCE();
 }

@@ -48,20 +48,23 @@ const (
 	dtypeEnd // one past the last
 )
 
-var dtypes = [dtypeEnd]struct {
-	name string
-	size int
-}{
-	Int8:     {"int8", 1},
-	Uint8:    {"uint8", 1},
-	Int32:    {"int32", 4},
-	Uint32:   {"uint32", 4},
-	Int64:    {"int64", 8},
-	Uint64:   {"uint64", 8},
-	Float16:  {"float16", 2},
-	BFloat16: {"bfloat16", 2},
-	Float32:  {"float32", 4},
-	Float64:  {"float64", 8},
+var dtypes = [dtypeEnd]string{
+	Int8:     "int8",
+	Uint8:    "uint8",
+	Int32:    "int32",
+	Uint32:   "uint32",
+	Int64:    "int64",
+	Uint64:   "uint64",
+	Float16:  "float16",
+	BFloat16: "bfloat16",
+	Float32:  "float32",
+	Float64:  "float64",
+}
+
+// sizes has a power of two of entries, so that indexing it needs no check.
+var sizes = [16]uint8{
+	Int8: 1, Uint8: 1, Int32: 4, Uint32: 4, Int64: 8, Uint64: 8,
+	Float16: 2, BFloat16: 2, Float32: 4, Float64: 8,
 }
 
 // Valid reports whether d is one of the element types.
@@ -72,7 +75,7 @@ func (d DType) Size() int {
 	if !d.Valid() {
 		return 0
 	}
-	return dtypes[d].size
+	return int(sizes[d&15])
 }
 
 // String returns the name of the type: "float32".
@@ -80,7 +83,7 @@ func (d DType) String() string {
 	if !d.Valid() {
 		return fmt.Sprintf("DType(%d)", uint8(d))
 	}
-	return dtypes[d].name
+	return dtypes[d]
 }
 
 // Op is a reduction operation.

@@ -46,10 +46,10 @@ func reduceAt(l level, op Op, dt DType, dst, a, b []byte) {
 }
 
 func scaleAt(l level, dt DType, dst []byte, n int) {
-	if l == levelGo || !dt.isFloat() {
+	if l == levelGo {
 		scaleGo(dt, dst, n)
 	} else {
-		scaleNative(l, dt, dst, n)
+		divideNative(l, dt, dst, n)
 	}
 }
 
@@ -213,24 +213,6 @@ func TestEvery16BitFloat(t *testing.T) {
 	}
 }
 
-func TestScale(t *testing.T) {
-	r := rand.New(rand.NewPCG(5, 6))
-	for dt := range everyType {
-		for n := range 131 {
-			for _, divisor := range []int{2, 3, 7, 128, 255, 65536} {
-				a := guarded(n*dt.Size(), r.IntN(64))
-				fill(r, dt, a.data())
-				want := oracleScale(dt, a.data(), divisor)
-				for _, l := range levels() {
-					got := a.clone()
-					scaleAt(l, dt, got.data(), divisor)
-					got.expect(t, fmt.Sprintf("%d %v / %d with %v", n, dt, divisor, l), want)
-				}
-			}
-		}
-	}
-}
-
 // The exported functions choose an implementation by size; the result is the
 // same on both sides of the choice.
 func TestExportedFunctions(t *testing.T) {
@@ -257,29 +239,23 @@ func TestExportedFunctions(t *testing.T) {
 	}
 }
 
-func TestIntegerAverageTruncatesTowardZero(t *testing.T) {
-	for _, c := range []struct{ sum, n, want int8 }{{-7, 2, -3}, {7, 2, 3}, {-1, 2, 0}, {-128, 127, -1}, {127, 127, 1}} {
-		b := []byte{byte(c.sum)}
-		if Scale(Int8, b, int(c.n)); int8(b[0]) != c.want {
-			t.Errorf("%d / %d = %d, want %d", c.sum, c.n, int8(b[0]), c.want)
-		}
-	}
-	b := []byte{0x80} // -128 / 300 must not see 300 as an int8
-	if Scale(Int8, b, 300); b[0] != 0 {
-		t.Errorf("-128 / 300 = %d, want 0", int8(b[0]))
-	}
-}
-
 func TestNoAllocation(t *testing.T) {
 	for dt := range everyType {
 		for _, size := range []int{16, 128, 4096} {
 			memory := make([]byte, 3*size+3)
+			srcs := make([][]byte, 11)
 			for _, offset := range []int{0, 1} {
 				dst, a, b := memory[offset:][:size], memory[size+offset:][:size], memory[2*size+offset:][:size]
+				for i := range srcs {
+					srcs[i] = [][]byte{a, b, dst}[i%3]
+				}
 				if n := testing.AllocsPerRun(20, func() {
 					Reduce(Sum, dt, dst, a, b)
 					Reduce(Max, dt, dst, dst, b)
 					Scale(dt, dst, 3)
+					ScaleCopy(dt, dst, a, [8]byte{1, 2, 3})
+					ReduceMany(Sum, dt, dst, srcs, true)
+					Copy(dst, a, true)
 				}); n != 0 {
 					t.Errorf("%v, %d bytes at offset %d: %v allocations", dt, size, offset, n)
 				}

@@ -12,7 +12,7 @@ type float interface {
 
 // reduceGo is Reduce in plain Go. op is not Avg.
 func reduceGo(op Op, dt DType, dst, a, b []byte) {
-	if aligned(dt, dst) && aligned(dt, a) && aligned(dt, b) {
+	if aligned(dt, dst, a, b) {
 		reduceAligned(op, dt, dst, a, b)
 		return
 	}
@@ -119,7 +119,7 @@ func halves(op Op, dt DType, dst, a, b []uint16) {
 
 // scaleGo is Scale in plain Go.
 func scaleGo(dt DType, dst []byte, n int) {
-	if aligned(dt, dst) {
+	if aligned(dt, dst, dst, dst) {
 		scaleAligned(dt, dst, n)
 		return
 	}

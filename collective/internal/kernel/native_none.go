@@ -2,12 +2,19 @@
 
 package kernel
 
-const best = levelGo
+const (
+	best      = levelGo
+	maxNative = 8
+)
 
-func reduceNative(level, Op, DType, []byte, []byte, []byte) {
-	panic("kernel: no C loops in a build without cgo")
-}
+const noNative = "kernel: no C loops in a build without cgo"
 
-func scaleNative(level, DType, []byte, int) {
-	panic("kernel: no C loops in a build without cgo")
-}
+func reduceNative(level, Op, DType, []byte, []byte, []byte) { panic(noNative) }
+
+func reduceManyNative(level, Op, DType, []byte, [][]byte, bool) { panic(noNative) }
+
+func multiplyNative(level, DType, []byte, []byte, [8]byte) { panic(noNative) }
+
+func divideNative(level, DType, []byte, int) { panic(noNative) }
+
+func streamNative(level, []byte, []byte) { panic(noNative) }

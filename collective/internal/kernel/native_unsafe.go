@@ -5,8 +5,14 @@ package kernel
 // #cgo CFLAGS: -O3
 // #cgo noescape treerun_kernel_reduce
 // #cgo nocallback treerun_kernel_reduce
-// #cgo noescape treerun_kernel_scale
-// #cgo nocallback treerun_kernel_scale
+// #cgo noescape treerun_kernel_reduce_many
+// #cgo nocallback treerun_kernel_reduce_many
+// #cgo noescape treerun_kernel_multiply
+// #cgo nocallback treerun_kernel_multiply
+// #cgo noescape treerun_kernel_divide
+// #cgo nocallback treerun_kernel_divide
+// #cgo noescape treerun_kernel_stream
+// #cgo nocallback treerun_kernel_stream
 // #include "kernel.h"
 import "C"
 
@@ -24,11 +30,46 @@ func reduceNative(l level, op Op, dt DType, dst, a, b []byte) {
 	C.treerun_kernel_reduce(C.int(l), C.int(op), C.int(dt), pointer(dst), pointer(a), pointer(b), C.size_t(len(dst)/dt.Size()))
 }
 
-// scaleNative is Scale in C, for floating-point types.
-func scaleNative(l level, dt DType, dst []byte, n int) {
+// maxNative is the most sources of one call of reduceManyNative. They are
+// arguments, not an array: memory that C gets may not hold pointers of Go's.
+const maxNative = 8
+
+// reduceManyNative is ReduceMany in C, for 2 to maxNative sources. op is not
+// Avg.
+func reduceManyNative(l level, op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
+	var s [maxNative]*C.uint8_t
+	for i, src := range srcs {
+		raceRead(src)
+		s[i] = pointer(src)
+	}
+	raceWrite(dst)
+	var past C.int
+	if stream {
+		past = 1
+	}
+	C.treerun_kernel_reduce_many(C.int(l), C.int(op), C.int(dt), past, pointer(dst), C.size_t(len(dst)/dt.Size()), C.int(len(srcs)),
+		s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])
+}
+
+// multiplyNative is ScaleCopy in C.
+func multiplyNative(l level, dt DType, dst, src []byte, factor [8]byte) {
+	raceRead(src)
+	raceWrite(dst)
+	C.treerun_kernel_multiply(C.int(l), C.int(dt), pointer(dst), pointer(src), C.size_t(len(dst)/dt.Size()), pointer(factor[:]))
+}
+
+// divideNative is Scale in C.
+func divideNative(l level, dt DType, dst []byte, n int) {
 	raceRead(dst)
 	raceWrite(dst)
-	C.treerun_kernel_scale(C.int(l), C.int(dt), pointer(dst), C.size_t(len(dst)/dt.Size()), C.int64_t(n))
+	C.treerun_kernel_divide(C.int(l), C.int(dt), pointer(dst), C.size_t(len(dst)/dt.Size()), C.int64_t(n))
+}
+
+// streamNative copies past the caches.
+func streamNative(l level, dst, src []byte) {
+	raceRead(src)
+	raceWrite(dst)
+	C.treerun_kernel_stream(C.int(l), pointer(dst), pointer(src), C.size_t(len(dst)))
 }
 
 // pointer is typed: cgo inspects what an untyped pointer points to, on every

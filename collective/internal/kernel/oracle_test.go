@@ -168,13 +168,17 @@ func oracleFloat(op Op, dt DType, a, b uint64) uint64 {
 
 func oracleScale(dt DType, b []byte, n int) []byte {
 	out := make([]byte, len(b))
+	divisor := float64(n)
+	if dt != Float64 {
+		divisor = float64(float32(n)) // n as the type that is computed in
+	}
 	for i := 0; i < len(b); i += dt.Size() {
 		x := load(dt, b[i:])
 		switch {
 		case dt == Float16 || dt == BFloat16: // by way of float32, as documented
-			store(dt, out[i:], bitsOfFloat(dt, float64(float32(floatOf(dt, x)/float64(n)))))
+			store(dt, out[i:], bitsOfFloat(dt, float64(float32(floatOf(dt, x)/divisor))))
 		case dt.isFloat():
-			store(dt, out[i:], bitsOfFloat(dt, floatOf(dt, x)/float64(n)))
+			store(dt, out[i:], bitsOfFloat(dt, floatOf(dt, x)/divisor))
 		default:
 			store(dt, out[i:], bitsOfBig(dt, new(big.Int).Quo(bigOf(dt, x), big.NewInt(int64(n)))))
 		}

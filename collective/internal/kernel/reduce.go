@@ -31,38 +31,17 @@ const (
 // must not overlap them in part. Reduce does not allocate. Concurrent calls
 // are fine as long as their memory is their own.
 func Reduce(op Op, dt DType, dst, a, b []byte) {
-	check(dt, dst)
-	if len(a) != len(dst) || len(b) != len(dst) {
-		panic(fmt.Sprintf("kernel: reduce of %d and %d bytes into %d", len(a), len(b), len(dst)))
-	}
-	if !op.Valid() {
-		panic(fmt.Sprintf("kernel: reduce with %v", op))
+	if !fits(dt, dst) || !op.Valid() || len(a) != len(dst) || len(b) != len(dst) {
+		refuse(op, dt, dst, a, b)
 	}
 	if op == Avg {
 		op = Sum
 	}
-	if best != levelGo && len(dst) >= crossover(dt) {
+	if best != levelGo && len(dst) >= nativeHalfBytes && len(dst) >= crossover(dt) {
 		reduceNative(best, op, dt, dst, a, b)
 		return
 	}
 	reduceGo(op, dt, dst, a, b)
-}
-
-// Scale divides every element of dst by n, which is at least 1: the end of an
-// Avg over n addends. dst is as in Reduce.
-func Scale(dt DType, dst []byte, n int) {
-	check(dt, dst)
-	if n < 1 {
-		panic(fmt.Sprintf("kernel: scale by %d", n))
-	}
-	if n == 1 {
-		return
-	}
-	if best != levelGo && dt >= Float16 && len(dst) >= crossover(dt) {
-		scaleNative(best, dt, dst, n)
-		return
-	}
-	scaleGo(dt, dst, n)
 }
 
 func crossover(dt DType) int {
@@ -72,10 +51,24 @@ func crossover(dt DType) int {
 	return nativeBytes
 }
 
-// check panics unless dst holds whole elements of type dt: the callers of this
-// package see to that.
-func check(dt DType, dst []byte) {
-	if !dt.Valid() || len(dst)%dt.Size() != 0 {
+// fits reports whether dst holds whole elements of type dt.
+func fits(dt DType, dst []byte) bool {
+	return dt.Valid() && len(dst)&(dt.Size()-1) == 0
+}
+
+// refuse panics with what is wrong: the callers of this package see to it that
+// nothing is.
+func refuse(op Op, dt DType, dst []byte, srcs ...[]byte) {
+	if !op.Valid() {
+		panic(fmt.Sprintf("kernel: reduce with %v", op))
+	}
+	if !fits(dt, dst) {
 		panic(fmt.Sprintf("kernel: %d bytes of %v", len(dst), dt))
 	}
+	for i, src := range srcs {
+		if len(src) != len(dst) {
+			panic(fmt.Sprintf("kernel: source %d has %d bytes, the result %d", i, len(src), len(dst)))
+		}
+	}
+	panic(fmt.Sprintf("kernel: reduce of %d sources", len(srcs)))
 }

@@ -1,0 +1,28 @@
+package kernel
+
+import "fmt"
+
+// streamBytes is the least copy that is worth a foreign call.
+const streamBytes = 4096
+
+// Copy copies src to dst. They have the same length, may begin at any address,
+// and are the same memory or do not overlap.
+//
+// With stream, dst is written past the caches where the processor can do that:
+// its lines are not read first, and what the caches hold stays there. That is
+// for a large dst that nobody reads soon; a reader of the next microseconds
+// would have to fetch it from memory. The writes are ordered before all later
+// ones, as those of an ordinary copy are.
+//
+// Copy does not allocate. Concurrent calls are fine as long as their memory is
+// their own.
+func Copy(dst, src []byte, stream bool) {
+	if len(src) != len(dst) {
+		panic(fmt.Sprintf("kernel: copy of %d bytes into %d", len(src), len(dst)))
+	}
+	if stream && best != levelGo && len(dst) >= streamBytes {
+		streamNative(best, dst, src)
+		return
+	}
+	copy(dst, src)
+}
