@@ -78,14 +78,16 @@ func (j *chaosJob) wait(t *testing.T) int {
 	return j.cmd.ProcessState.ExitCode()
 }
 
-// ranks returns the processes that the launcher has started, as far as it got.
+// ranks returns the processes that the launcher has started, as far as it got,
+// but for its guard, which is the launcher's executable.
 func (j *chaosJob) ranks() []int {
 	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", j.cmd.Process.Pid))
 	var pids []int
 	for _, task := range tasks {
 		list, _ := os.ReadFile(task) // the launcher may have ended
 		for _, f := range strings.Fields(string(list)) {
-			if pid, err := strconv.Atoi(f); err == nil {
+			exe, err := os.Readlink("/proc/" + f + "/exe")
+			if pid, noNumber := strconv.Atoi(f); err == nil && noNumber == nil && exe != j.cmd.Path {
 				pids = append(pids, pid)
 			}
 		}

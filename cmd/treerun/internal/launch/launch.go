@@ -79,6 +79,7 @@ func Run(j *Job) (int, error) {
 		s.abandon()
 	}
 	s.loop()
+	s.guard.Dismiss() // no group has a member left
 	complete := s.drain()
 	StopSignals() // from here on a signal ends us as it ends any program
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/guard"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/rank/job"
@@ -31,6 +32,7 @@ type spawner struct {
 	stdin  *os.File
 	failed func(error) // told when a file of OutputDir cannot be written
 	events chan<- event
+	guard  *guard.Guard
 }
 
 // newSpawner prepares a job. What it opens, close closes.
@@ -125,14 +127,21 @@ func (sp *spawner) exec(c *child, theirs []int) (err error) {
 	if c.rank == 0 {
 		stdin = sp.stdin
 	}
+	pidfd := -1 // stays so where the kernel has none
 	c.pid, err = syscall.ForkExec(sp.job.Path, sp.job.Args, &syscall.ProcAttr{
 		Dir:   sp.job.Dir,
 		Env:   rankEnv(sp.env, c.rank),
 		Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(), controlFD: uintptr(theirs[2])},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
+		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
 	})
 	if err != nil {
 		return sp.execError(c.rank, err)
+	}
+	if pidfd >= 0 {
+		if err := sp.guard.Watch(c.pid, pidfd); err != nil {
+			sp.job.Trace("%v", err)
+		}
+		_ = unix.Close(pidfd)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/guard"
 )
 
 const (
@@ -47,6 +48,7 @@ const (
 type supervisor struct {
 	job      *Job
 	host     string
+	guard    *guard.Guard // of the ranks' process groups
 	start    time.Time
 	oomKills int // at the start
 	children []*child
@@ -102,6 +104,10 @@ func (s *supervisor) startAll() error {
 	}
 	defer sp.close()
 	s.host = sp.file.Host
+	if s.guard, err = guard.Start(sp.file.JobID); err != nil {
+		s.job.Trace("what ranks start will outlive a SIGKILL of this process: %v", err)
+	}
+	sp.guard = s.guard
 	for rank := range s.job.Size {
 		if s.stopAsked() {
 			s.job.Trace("started %d of %d ranks", rank, s.job.Size)

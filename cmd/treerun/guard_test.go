@@ -1,0 +1,69 @@
+package main
+
+import (
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// kill -9 of treerun ends also what ranks have started and what knows nothing
+// of treerun: below a wrapper script, in the background, deaf to SIGTERM, left
+// by a rank that has ended; but not what has left its rank's process group, nor
+// treerun's own neighbours.
+func TestKillTreerunEndsChildren(t *testing.T) {
+	bystander := exec.Command("sleep", "60")
+	bystander.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := bystander.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		bystander.Process.Kill()
+		bystander.Wait()
+	}()
+	for name, script := range map[string]string{
+		"wrapper":    `sh -c 'echo ready; sleep 60; true'; true`,
+		"background": `sleep 60 & sleep 60 & echo ready; wait`,
+		"deaf":       `sh -c 'trap "" TERM; echo ready; while :; do sleep 0.01; done'; true`,
+		"rank ended": `if [ $RANK = 1 ]; then echo ready; sleep 60; true; else sleep 60 & echo ready; fi`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := launch(t, func(c *exec.Cmd) {
+				c.SysProcAttr.Pgid = bystander.Process.Pid
+			}, "-np", "2", "sh", "-c", script)
+			l.expect(2, "ready")
+			l.signal(syscall.SIGKILL)
+			l.ends(137)
+			if s := state(bystander.Process.Pid); s != "S" {
+				t.Errorf("the bystander is in state %q", s)
+			}
+		})
+	}
+
+	daemon := launch(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 60' & wait")
+	pid := daemon.pids(1)[0]
+	daemon.signal(syscall.SIGKILL)
+	for end := time.Now().Add(10 * time.Second); len(marked(daemon.mark)) > 1; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("processes are left: %v", marked(daemon.mark))
+		}
+	}
+	if s := state(pid); s != "S" {
+		t.Errorf("the process that left the job is in state %q", s)
+	}
+	syscall.Kill(pid, syscall.SIGKILL)
+	daemon.ends(137)
+}
+
+// After a normal end no guard is left, not even for a moment.
+func TestGuardIsGone(t *testing.T) {
+	for _, script := range []string{"exit 0", "exit 3", "kill -9 $$", "sleep 0.1"} {
+		l := launch(t, nil, "-np", "2", "sh", "-c", script)
+		for range l.lines {
+		}
+		l.cmd.Wait() // the state does not matter
+		if left := marked(l.mark); len(left) > 0 {
+			t.Errorf("after %q processes are left: %v", script, left)
+		}
+	}
+}
