@@ -51,6 +51,7 @@ func algorithmNames() []string {
 // that this graph has.
 func (r *request) candidates() ([]candidate, error) {
 	var list []candidate
+	m := newMeter(r.g)
 	for _, a := range algorithms {
 		wanted := a.name == r.algorithm
 		if r.algorithm == "auto" {
@@ -69,8 +70,8 @@ func (r *request) candidates() ([]candidate, error) {
 		if r.g.Ranks == 1 {
 			strands, weights = strands[:1], nil // more would be the same again
 		}
-		fit(r.g, strands, weights, r.kind, r.planRoot())
-		measure(r.g, strands, r.kind, r.planRoot())
+		m.fit(strands, weights, r.kind, r.planRoot())
+		m.measure(strands, r.kind, r.planRoot())
 		list = append(list, candidate{a.name, strands, notes})
 	}
 	if len(list) == 0 {

@@ -5,41 +5,8 @@ import (
 	"math"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/collective/sim"
 	"github.com/treerun/treerun/topo/pack"
 )
-
-// machine has the constants with which plans are priced: the rates and the
-// latencies of the graph, chunks of up to slotBytes in 8 slots per link, as NCCL
-// has them, and the time that treerun's executor needs for a step without its
-// bytes. Reducing and copying cost nothing beside the links.
-func machine(slotBytes int) sim.Machine {
-	return sim.Machine{Name: "treerun plan", Slots: 8, SlotBytes: slotBytes, MinChunk: 8 << 10, StepUs: 0.15}
-}
-
-// chunkSizes are the slots that every plan is priced with; the best counts.
-// Small chunks fill a deep tree sooner, large ones hide the latency of links.
-var chunkSizes = [...]int{32 << 10, 128 << 10, 512 << 10}
-
-// price says what n calls of the plan at once cost, in microseconds.
-func (d *design) price(r *request, n int) (float64, error) {
-	ops := make([]sim.Operation, n)
-	for i := range ops {
-		ops[i] = sim.Operation{Plan: d.plan, Bytes: d.bytes}
-	}
-	least := math.Inf(1)
-	for i, slot := range chunkSizes {
-		if i > 0 && d.bytes <= int64(chunkSizes[i-1]) {
-			break // the chunks would not be larger
-		}
-		price, err := sim.Run(ops, r.g, machine(slot))
-		if err != nil {
-			return 0, fmt.Errorf("price of %s on %s: %w", d.algorithm, title(r.g), err)
-		}
-		least = min(least, price.Us)
-	}
-	return least, nil
-}
 
 // design is a plan for one size of message, with what is known of it.
 type design struct {

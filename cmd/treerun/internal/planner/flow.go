@@ -96,91 +96,10 @@ func subtreeSizes(t topo.Tree) []int {
 	return size
 }
 
-// fullest returns how full the fullest link or port is, in one direction, when
-// strand i carries rates[i] GB/s of message: above 1 is too much.
-func fullest(g *topo.Graph, strands []strand, rates []float64, kind plan.Kind, root int) float64 {
-	carried := make(map[[2]int]float64)
-	for i := range strands {
-		for _, f := range flows(&strands[i], kind, root) {
-			carried[[2]int{f.from, f.to}] += rates[i] * f.amount
-		}
-	}
-	in, out := make([]float64, len(g.Ports)), make([]float64, len(g.Ports))
-	member := make([]map[int]bool, len(g.Ports))
-	for p, port := range g.Ports {
-		member[p] = make(map[int]bool)
-		for _, r := range port.Ranks {
-			member[p][r] = true
-		}
-	}
-	most := 0.0
-	crossed := g.Crossed()
-	for i, l := range g.Links {
-		ab, ba := carried[[2]int{l.A, l.B}], carried[[2]int{l.B, l.A}]
-		most = max(most, ab/l.GBytesPerSecond, ba/l.GBytesPerSecond)
-		for _, p := range crossed[i] {
-			if member[p][l.B] {
-				in[p], out[p] = in[p]+ab, out[p]+ba
-			} else {
-				in[p], out[p] = in[p]+ba, out[p]+ab
-			}
-		}
-	}
-	for p, port := range g.Ports {
-		most = max(most, in[p]/port.GBytesPerSecond, out[p]/port.GBytesPerSecond)
-	}
-	return most
-}
-
-// fit gives the strands rates in the proportion of weights, as large as the
-// links and ports let them be together; nil weights are equal.
-func fit(g *topo.Graph, strands []strand, weights []float64, kind plan.Kind, root int) {
-	if weights == nil {
-		weights = make([]float64, len(strands))
-		for i := range weights {
-			weights[i] = 1
-		}
-	}
-	full := fullest(g, strands, weights, kind, root)
-	for i := range strands {
-		if full > 0 { // one rank sends nothing
-			strands[i].rate = weights[i] / full
-		}
-	}
-}
-
-// measure sets what does not depend on the other strands: the rate alone and
-// the latency of the operation.
-func measure(g *topo.Graph, strands []strand, kind plan.Kind, root int) {
-	latency := make(map[[2]int]float64, 2*len(g.Links))
-	for _, l := range g.Links {
-		latency[[2]int{l.A, l.B}] = l.LatencyUs
-		latency[[2]int{l.B, l.A}] = l.LatencyUs
-	}
-	for i := range strands {
-		s := &strands[i]
-		s.alone = 1
-		if full := fullest(g, strands[i:i+1], []float64{1}, kind, root); full > 0 {
-			s.alone = 1 / full
-		}
-		if s.ring != nil {
-			s.latencyUs = ringLatency(s.ring, kind, root, latency)
-			continue
-		}
-		s.latencyUs = treeLatency(s.tree, latency)
-		switch kind {
-		case plan.AllReduce:
-			s.latencyUs *= 2
-		case plan.AllGather, plan.ReduceScatter: // from the farthest rank to the farthest rank
-			s.latencyUs = diameter(s.tree, latency)
-		}
-	}
-}
-
-func ringLatency(ring []int, kind plan.Kind, root int, latency map[[2]int]float64) float64 {
+func ringLatency(ring []int, kind plan.Kind, root int, latency hopLatency) float64 {
 	sum := 0.0
 	for _, f := range ringFlows(ring, kind, root) {
-		hop := latency[[2]int{f.from, f.to}]
+		hop := latency(f.from, f.to)
 		if kind.HasRoot() {
 			sum += hop
 		} else {
@@ -191,14 +110,14 @@ func ringLatency(ring []int, kind plan.Kind, root int, latency map[[2]int]float6
 }
 
 // treeLatency is the latency between the root and the farthest rank.
-func treeLatency(t topo.Tree, latency map[[2]int]float64) float64 {
+func treeLatency(t topo.Tree, latency hopLatency) float64 {
 	far := 0.0
 	children := t.Children()
 	var walk func(v int, at float64)
 	walk = func(v int, at float64) {
 		far = max(far, at)
 		for _, c := range children[v] {
-			walk(c, at+latency[[2]int{v, c}])
+			walk(c, at+latency(v, c))
 		}
 	}
 	walk(t.Root, 0)
@@ -206,13 +125,13 @@ func treeLatency(t topo.Tree, latency map[[2]int]float64) float64 {
 }
 
 // diameter is the latency between the two farthest ranks.
-func diameter(t topo.Tree, latency map[[2]int]float64) float64 {
+func diameter(t topo.Tree, latency hopLatency) float64 {
 	children, most := t.Children(), 0.0
 	var deep func(v int) float64
 	deep = func(v int) float64 {
 		first := 0.0
 		for _, c := range children[v] {
-			d := deep(c) + latency[[2]int{v, c}]
+			d := deep(c) + latency(v, c)
 			most = max(most, first+d)
 			first = max(first, d)
 		}
