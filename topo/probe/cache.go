@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -47,19 +48,20 @@ func (c Cache) Path(size, cores int) string {
 // Load returns the graph in file, nil when there is none. A file that is not a
 // graph of that many measured ranks is an error; the caller measures again.
 func (c Cache) Load(file string, size int) (*topo.Graph, error) {
-	info, err := os.Stat(file)
+	f, err := os.Open(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("probe: cached graph: %w", err)
 	}
-	if info.Size() > maxGraphFile {
-		return nil, fmt.Errorf("probe: cached graph %s has %d bytes, more than any graph", file, info.Size())
-	}
-	data, err := os.ReadFile(file)
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxGraphFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("probe: cached graph: %w", err)
+	}
+	if len(data) > maxGraphFile {
+		return nil, fmt.Errorf("probe: cached graph %s has more than %d bytes, more than any graph", file, maxGraphFile)
 	}
 	g, err := topo.ParseGraph(data)
 	if err != nil {
@@ -69,27 +71,4 @@ func (c Cache) Load(file string, size int) (*topo.Graph, error) {
 		return nil, fmt.Errorf("probe: cached graph %s is for %d ranks, not %d", file, g.Ranks, size)
 	}
 	return g, nil
-}
-
-// Store writes g to file, whole or not at all.
-func (c Cache) Store(file string, g *topo.Graph) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("probe: keeping the graph: %w", err)
-	}
-	tmp, err := os.CreateTemp(filepath.Dir(file), ".graph-*")
-	if err != nil {
-		return fmt.Errorf("probe: keeping the graph: %w", err)
-	}
-	data, err := g.AppendJSON(nil)
-	if err == nil {
-		_, err = tmp.Write(data)
-	}
-	err = errors.Join(err, tmp.Close())
-	if err == nil {
-		err = os.Rename(tmp.Name(), file)
-	}
-	if err != nil {
-		return fmt.Errorf("probe: keeping the graph: %w", errors.Join(err, os.Remove(tmp.Name())))
-	}
-	return nil
 }

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package probe
+
+import "errors"
+
+// storeUnnamed is for Linux only.
+func storeUnnamed(string, []byte) error { return errors.ErrUnsupported }
