@@ -10,12 +10,14 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/bench"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
+	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
 )
 
 // commands maps a first argument to what it runs, with the arguments after it.
@@ -26,6 +28,10 @@ var commands = map[string]func(args []string) (int, error){
 	"topo":    func(args []string) (int, error) { return 0, planner.Topo(os.Stdout, args) },
 	"plan":    func(args []string) (int, error) { return 0, planner.Plan(os.Stdout, args) },
 	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
+	"bench":   bench.Main,
+
+	// What the ranks of a subcommand run; users are not told of it.
+	selfrun.Name(bench.Subcommand): bench.Rank,
 }
 
 // Main runs treerun with the arguments after its name and returns the exit

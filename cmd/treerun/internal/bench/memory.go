@@ -1,0 +1,35 @@
+package bench
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+)
+
+// enoughMemory refuses what would make the kernel end a rank.
+func enoughMemory(need int64, np int) error {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return nil // then the ranks find out
+	}
+	if have := available(text); have > 0 && need > have {
+		const gib = 1 << 30
+		return exitcode.Errorf(exitcode.Internal, "bench: the buffers of %d ranks take %.1f GiB, and %.1f GiB of memory are free (give a smaller -e or -np)",
+			np, float64(need)/gib, float64(have)/gib)
+	}
+	return nil
+}
+
+// available returns the bytes that /proc/meminfo says a program can get, 0 when
+// it does not.
+func available(meminfo []byte) int64 {
+	for line := range bytes.Lines(meminfo) {
+		var kib int64
+		if n, _ := fmt.Sscanf(string(line), "MemAvailable: %d kB", &kib); n == 1 {
+			return kib << 10
+		}
+	}
+	return 0
+}

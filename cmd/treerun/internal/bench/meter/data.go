@@ -1,0 +1,192 @@
+package meter
+
+import (
+	"math"
+
+	"github.com/treerun/treerun/collective"
+)
+
+// period is the number of elements after which the data repeats: a prime, so
+// that a chunk or a block that lands in a wrong place is seen.
+const period = 1021
+
+// pattern is the data of one period.
+type pattern[T collective.Number] [period]T
+
+// oracle knows the data of all ranks and the right results, for one element
+// type, operation and number of ranks. Data are small integers, chosen such
+// that every order of the additions gives the same bits, in every type: a wrong
+// element is wrong, not rounded.
+type oracle[T collective.Number] struct {
+	size  int
+	op    string
+	total *pattern[T] // of op over all ranks; made when first needed
+}
+
+// input returns what rank r gives.
+func (o *oracle[T]) input(r int) *pattern[T] {
+	var p pattern[T]
+	for i := range p {
+		p[i] = number[T](o.value(r, i))
+	}
+	return &p
+}
+
+// value is the element i of rank r, as an integer.
+func (o *oracle[T]) value(r, i int) int64 {
+	v := int64(i%13*3+i/13*5+r*7)%13 + 1 // 1 to 13, and no two of 13 ranks the same
+	limit := exact[T]()
+	if limit == 0 {
+		return v // integers wrap, and do so in any order
+	}
+	switch o.op {
+	case "prod":
+		// Powers of two are exact as long as they are in range, for which there
+		// is a 2 for every 13 ranks, up to 14.
+		switch {
+		case v == 1 && r < 13*14:
+			return 2
+		case v == 2:
+			return -1
+		}
+		return 1
+	case "sum":
+		if most := min(limit/int64(o.size), 13); most > 0 {
+			return v%most + 1
+		}
+		if int64(r) < limit { // of so many ranks not all can add something
+			return 1
+		}
+		return 0
+	case "avg":
+		return o.around(r, i, min(limit/int64(o.size), 13))
+	}
+	return v
+}
+
+// around is an input of Avg up to most: ranks give one more and one less than
+// the mean in turns, so that the sum can be divided without a rest.
+func (o *oracle[T]) around(r, i int, most int64) int64 {
+	switch {
+	case most < 2:
+		return most
+	case r%2 == 1:
+		return o.around(0, i, most) - 2
+	}
+	mean := int64(i%13*3+i/13*5)%13%(most-1) + 1
+	if r+1 < o.size {
+		return mean + 1
+	}
+	return mean
+}
+
+// all returns the result of the operation over all ranks.
+func (o *oracle[T]) all() *pattern[T] {
+	if o.total != nil {
+		return o.total
+	}
+	var p pattern[T]
+	for i := range p {
+		p[i] = o.combined(i)
+	}
+	o.total = &p
+	return o.total
+}
+
+// combined computes one element of the result, rank by rank: integers as T
+// does, so that they wrap as T wraps, and floats as integers, which they are.
+func (o *oracle[T]) combined(i int) T {
+	v := o.value(0, i)
+	for r := 1; r < o.size; r++ {
+		w := o.value(r, i)
+		switch o.op {
+		case "sum", "avg":
+			v += w
+		case "prod":
+			v *= w
+		case "min":
+			v = min(v, w)
+		case "max":
+			v = max(v, w)
+		}
+	}
+	if o.op == "avg" {
+		return mean[T](v, o.size)
+	}
+	return number[T](v)
+}
+
+// exact is the largest integer up to which T has all integers; 0 for the
+// integer types, which wrap.
+func exact[T collective.Number]() int64 {
+	var zero T
+	switch any(zero).(type) {
+	case float32:
+		return 1 << 24
+	case float64:
+		return 1 << 53
+	case collective.Float16:
+		return 1 << 11
+	case collective.BFloat16:
+		return 1 << 8
+	}
+	return 0
+}
+
+// number is the T of an integer: exact in floats, wrapped in integers.
+func number[T collective.Number](v int64) T {
+	var zero T
+	switch any(zero).(type) {
+	case collective.Float16:
+		return T(half(float32(v)))
+	case collective.BFloat16:
+		return T(math.Float32bits(float32(v)) >> 16)
+	}
+	return T(v)
+}
+
+// mean divides a sum as Avg does: integers divide the wrapped sum and truncate
+// toward zero. Those of floats have no rest: see around.
+func mean[T collective.Number](sum int64, n int) T {
+	if exact[T]() != 0 {
+		return number[T](sum / int64(n))
+	}
+	wrapped := T(sum)
+	if wrapped < 0 {
+		return T(int64(wrapped) / int64(n))
+	}
+	return T(uint64(wrapped) / uint64(n))
+}
+
+// half returns the binary16 of a number that it has exactly, in its normal
+// range or 0.
+func half(f float32) uint16 {
+	x := math.Float32bits(f)
+	if x<<1 == 0 {
+		return 0
+	}
+	const bias, dropped = 127 - 15, 13
+	return uint16(x>>31<<15 | (x&^(1<<31)-bias<<23)>>dropped)
+}
+
+// fill writes p again and again, beginning with its element at from.
+func fill[T collective.Number](buf []T, p *pattern[T], from int) {
+	for from %= period; len(buf) > 0; from = 0 {
+		buf = buf[copy(buf, p[from:]):]
+	}
+}
+
+// differences counts the elements of buf that are not what fill would write.
+func differences[T collective.Number](buf []T, p *pattern[T], from int) int64 {
+	var wrong int64
+	for from %= period; len(buf) > 0; from = 0 {
+		n := min(len(buf), period-from)
+		for i, want := range p[from:][:n] {
+			if buf[i] != want { // no pattern holds NaN
+				wrong++
+			}
+		}
+		buf = buf[n:]
+	}
+	return wrong
+}

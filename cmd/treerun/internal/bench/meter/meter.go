@@ -1,0 +1,246 @@
+// Package meter is what the ranks of treerun bench do: it measures the cases of
+// a suite on a communicator and checks the results.
+//
+// # Time
+//
+// The method is that of MPI benchmarks, so that times compare: every rank times
+// each iteration from its own exit of a barrier on, an iteration counts as long
+// as on its slowest rank, and the time of a row is the median over its
+// iterations. With Stream, iterations follow each other without a barrier, and
+// the time is their mean on the slowest rank.
+//
+// # Limit
+//
+// The limit of a row is the least time that any implementation on this machine
+// could need: the bytes that a rank must read and write on the average (see
+// suite.Collective), over the rate at which all ranks together copy memory of
+// that footprint, which is measured beside the row; plus the latency of the
+// quickest link, where there is more than one rank, since some rank depends on
+// another. Reads count as much as writes. A size that fits into caches has a
+// higher limit than one that does not, since its copy does, too.
+//
+// Only cmd/treerun's bench imports it.
+package meter
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/collective"
+)
+
+// meter measures calls with elements of type T. All ranks make the same calls
+// on theirs.
+type meter[T collective.Number] struct {
+	c          *collective.Comm
+	o          *suite.Options
+	send, recv []T
+	times      []float64 // seconds of each iteration on this rank
+	slowest    []float64 // the same on the slowest rank
+	calls      map[string]collectiveOf[T]
+	limits     *limits
+	origin     time.Time // reading the clock against it costs one clock read
+}
+
+// newMeter allocates all memory that measuring the cases of this type needs, and
+// touches it.
+func newMeter[T collective.Number](c *collective.Comm, o *suite.Options, cases []suite.Case, typ suite.Type, l *limits) *meter[T] {
+	n := max(suite.Elements(cases, typ, c.Size()), leastCopy/typ.Size)
+	m := &meter[T]{
+		c: c, o: o,
+		send: make([]T, n), recv: make([]T, n),
+		times: make([]float64, o.Iterations), slowest: make([]float64, o.Iterations),
+		calls: calls[T](), limits: l, origin: time.Now(),
+	}
+	data := (&oracle[T]{size: c.Size(), op: "max"}).input(c.Rank())
+	fill(m.send, data, 0)
+	fill(m.recv, data, 0)
+	return m
+}
+
+// now is the time since an arbitrary origin, in seconds.
+func (m *meter[T]) now() float64 { return time.Since(m.origin).Seconds() }
+
+// measure times a case and checks its result. The row is the same on all ranks.
+func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, error) {
+	run := m.prepare(k)
+	oracle := &oracle[T]{size: m.c.Size(), op: k.Op}
+	floor, err := m.floor(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	m.load(k, run, oracle)
+
+	// One iteration tells how long they take, then the warm-up does so better.
+	one, err := m.backToBack(ctx, run, 1)
+	if err != nil {
+		return nil, err
+	}
+	iters := fit(m.o.Iterations, 3, m.o.MaxSeconds, one)
+	if warmup := fit(m.o.Warmup, 1, m.o.MaxSeconds/2, one) - 1; warmup > 0 {
+		if one, err = m.backToBack(ctx, run, warmup); err != nil {
+			return nil, err
+		}
+		iters = fit(m.o.Iterations, 3, m.o.MaxSeconds, one)
+	}
+
+	r := newRow(k, m.c.Size(), iters)
+	if m.o.Stream {
+		r.Mode = "stream"
+		seconds, err := m.backToBack(ctx, run, iters)
+		if err != nil {
+			return nil, err
+		}
+		r.TimeUs, r.MinUs = seconds*1e6, seconds*1e6
+	} else {
+		if err := m.oneByOne(ctx, run, iters); err != nil {
+			return nil, err
+		}
+		summarize(r, m.slowest[:iters])
+	}
+	rate(r, k, floor)
+	if m.o.Check && !k.Empty {
+		err = m.check(ctx, k, run, oracle, r)
+	}
+	return r, err
+}
+
+// running is a case that is ready to be called.
+type running[T collective.Number] struct {
+	call[T]
+	collectiveOf[T]
+}
+
+func (r *running[T]) once(ctx context.Context) error { return r.run(ctx, &r.call) }
+
+// prepare lays out the buffers of a case. In place, both are in one buffer: the
+// smaller one is this rank's block of the larger one.
+func (m *meter[T]) prepare(k *suite.Case) *running[T] {
+	size := m.c.Size()
+	send, recv := k.Send.Of(k.Count, size), k.Recv.Of(k.Count, size)
+	r := &running[T]{call[T]{m.c, m.send, m.recv, opOf(k.Op), k.Root}, m.calls[k.Name]}
+	if k.InPlace {
+		mine := m.c.Rank() * k.Count
+		r.send, r.recv = m.recv, m.recv
+		switch {
+		case send < recv:
+			r.send = m.recv[mine:]
+		case recv < send:
+			r.recv = m.recv[mine:]
+		}
+	}
+	r.send, r.recv = r.send[:send], r.recv[:recv]
+	return r
+}
+
+// load writes this rank's input, and something else where the result will be.
+func (m *meter[T]) load(k *suite.Case, r *running[T], o *oracle[T]) {
+	for i := range r.recv {
+		r.recv[i] = 99 // a right result may be the same here and there, not everywhere
+	}
+	fill(r.send, o.input(m.c.Rank()), 0)
+}
+
+// backToBack returns the seconds of one of n iterations in a row, on the
+// slowest rank.
+func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float64, error) {
+	if err := collective.Barrier(ctx, m.c); err != nil {
+		return 0, err
+	}
+	begin := m.now()
+	for range n {
+		if err := r.once(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return slowestOf(ctx, m.c, (m.now()-begin)/float64(n))
+}
+
+// slowestOf returns the largest of what the ranks give.
+func slowestOf(ctx context.Context, c *collective.Comm, seconds float64) (float64, error) {
+	all := []float64{seconds}
+	err := collective.AllReduce(ctx, c, all, all, collective.Max)
+	return all[0], err
+}
+
+// oneByOne times n iterations, each from this rank's own exit of a barrier on,
+// and leaves in m.slowest what each took on its slowest rank.
+func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
+	times := m.times[:n]
+	for i := range times {
+		if err := collective.Barrier(ctx, m.c); err != nil {
+			return err
+		}
+		begin := m.now()
+		if err := r.once(ctx); err != nil {
+			return err
+		}
+		times[i] = m.now() - begin
+	}
+	return collective.AllReduce(ctx, m.c, times, m.slowest[:n], collective.Max)
+}
+
+// check makes one more call on fresh data and counts the elements, over all
+// ranks, that are not what they should be.
+func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *oracle[T], row *suite.Row) error {
+	m.load(k, r, o)
+	if err := r.once(ctx); err != nil {
+		return err
+	}
+	var wrong int64
+	for _, b := range r.want(m.c.Rank(), m.c.Size(), k.Root, k.Count) {
+		data := o.all()
+		if b.from != everybody {
+			data = o.input(b.from)
+		}
+		wrong += differences(r.recv[b.at:][:b.count], data, b.offset)
+	}
+	sum := []int64{wrong}
+	err := collective.AllReduce(ctx, m.c, sum, sum, collective.Sum)
+	row.Wrong = &sum[0]
+	return err
+}
+
+func newRow(k *suite.Case, np, iters int) *suite.Row {
+	r := &suite.Row{
+		Collective: k.Name, NP: np, Bytes: k.Bytes, Count: k.Count, Type: k.Type.Name, Op: k.Op, Root: k.Root, InPlace: k.InPlace,
+		Mode: "barrier", Iters: iters,
+	}
+	if k.Empty {
+		r.Type = "none"
+	}
+	return r
+}
+
+// summarize sorts the seconds of the iterations.
+func summarize(r *suite.Row, seconds []float64) {
+	slices.Sort(seconds)
+	n := len(seconds)
+	at := func(share float64) float64 { // the least that this share of them does not exceed
+		return seconds[max(0, int(math.Ceil(share*float64(n)))-1)] * 1e6
+	}
+	r.TimeUs = (seconds[n/2] + seconds[(n-1)/2]) / 2 * 1e6
+	r.MinUs, r.P50Us, r.P90Us, r.P99Us, r.MaxUs = seconds[0]*1e6, r.TimeUs, at(0.9), at(0.99), seconds[n-1]*1e6
+}
+
+// rate adds what follows from the time.
+func rate(r *suite.Row, k *suite.Case, floorSeconds float64) {
+	r.FloorUs = floorSeconds * 1e6
+	if r.TimeUs > 0 { // the clock may be too coarse to see one rank's work
+		r.AlgbwGBs = float64(r.Bytes) / r.TimeUs / 1e3
+		r.BusbwGBs = k.Bus(r.AlgbwGBs, r.NP)
+		r.LimitShare = r.FloorUs / r.TimeUs
+	}
+}
+
+// fit returns how many of want iterations of the given seconds fit into the
+// budget: at least least, but never more than want.
+func fit(want, least int, budget, seconds float64) int {
+	if budget <= 0 || seconds <= 0 || float64(want)*seconds <= budget {
+		return want
+	}
+	return min(want, max(least, int(budget/seconds)))
+}

@@ -1,0 +1,146 @@
+package meter
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank"
+)
+
+// Rank measures all cases of o as one rank of a job. Rank 0 writes a
+// suite.Record per line to w: the ranks first, then every row as soon as it is
+// known.
+func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
+	world, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, world.Close()) }()
+	c, err := collective.New(ctx, world)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	out := json.NewEncoder(io.Discard)
+	if c.Rank() == 0 {
+		out = json.NewEncoder(w)
+	}
+	ranks, err := gather(ctx, world)
+	if err != nil {
+		return err
+	}
+	if err := out.Encode(suite.Record{Ranks: ranks}); err != nil {
+		return tellError(err)
+	}
+	return All(ctx, c, o, func(r *suite.Row) error {
+		if err := out.Encode(suite.Record{Row: r}); err != nil {
+			return tellError(err)
+		}
+		return nil
+	})
+}
+
+func tellError(err error) error { return fmt.Errorf("tell the launcher what was measured: %w", err) }
+
+// All measures all cases of o on a communicator and calls tell with every row,
+// on every rank. All ranks call it together.
+func All(ctx context.Context, c *collective.Comm, o *suite.Options, tell func(*suite.Row) error) error {
+	cases := o.Cases(c.Size())
+	l := newLimits(c)
+	for i := 0; i < len(cases); {
+		n := 1 // as many as have the same type
+		for i+n < len(cases) && cases[i+n].Type == cases[i].Type {
+			n++
+		}
+		if err := ofType(ctx, c, o, cases[i:i+n], l, tell); err != nil {
+			return err
+		}
+		debug.FreeOSMemory() // the next type has buffers of its own
+		i += n
+	}
+	return nil
+}
+
+// ofType measures cases that have the same type.
+func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits, tell func(*suite.Row) error) error {
+	switch cases[0].Type.Name {
+	case "int8":
+		return rows[int8](ctx, c, o, cases, l, tell)
+	case "uint8":
+		return rows[uint8](ctx, c, o, cases, l, tell)
+	case "int32":
+		return rows[int32](ctx, c, o, cases, l, tell)
+	case "uint32":
+		return rows[uint32](ctx, c, o, cases, l, tell)
+	case "int64":
+		return rows[int64](ctx, c, o, cases, l, tell)
+	case "uint64":
+		return rows[uint64](ctx, c, o, cases, l, tell)
+	case "float16":
+		return rows[collective.Float16](ctx, c, o, cases, l, tell)
+	case "bfloat16":
+		return rows[collective.BFloat16](ctx, c, o, cases, l, tell)
+	case "float64":
+		return rows[float64](ctx, c, o, cases, l, tell)
+	}
+	return rows[float32](ctx, c, o, cases, l, tell)
+}
+
+func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits, tell func(*suite.Row) error) error {
+	m := newMeter[T](c, o, cases, cases[0].Type, l)
+	for i := range cases {
+		k := &cases[i]
+		r, err := m.measure(ctx, k)
+		if err != nil {
+			return fmt.Errorf("%s of %d bytes, %s: %w", k.Name, k.Bytes, k.Type.Name, err)
+		}
+		if err := tell(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gather returns who the ranks are.
+func gather(ctx context.Context, world *rank.World) ([]suite.Rank, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("find the name of this host: %w", err)
+	}
+	mine, err := json.Marshal(suite.Rank{PID: os.Getpid(), Host: host, Device: processor()})
+	if err != nil {
+		return nil, err
+	}
+	all, err := world.AllGather(ctx, mine)
+	if err != nil {
+		return nil, err
+	}
+	ranks := make([]suite.Rank, len(all))
+	for i, blob := range all {
+		if err := json.Unmarshal(blob, &ranks[i]); err != nil {
+			return nil, fmt.Errorf("who rank %d is: %w", i, err)
+		}
+	}
+	return ranks, nil
+}
+
+// processor names the processor of this host.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo") // without it the architecture has to do
+	for line := range bytes.Lines(text) {
+		if name, value, ok := strings.Cut(string(line), ":"); ok && strings.TrimSpace(name) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return runtime.GOARCH
+}

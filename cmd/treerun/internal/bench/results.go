@@ -1,0 +1,170 @@
+package bench
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/chart"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+)
+
+// results is where the ranks' findings go: it is the Writer of selfrun, and
+// takes a suite.Record per line.
+type results struct {
+	np       int
+	cases    []suite.Case
+	table    *table.Table // nil: not printed
+	json     *file        // nil: not written
+	plot     *file        // nil: not drawn
+	progress *progress    // nil: not shown
+
+	rest []byte // of a line that is not complete
+	rows []*suite.Row
+}
+
+// file is one that the command line asked for. It is created before the ranks
+// start, so that a wrong name is found then.
+type file struct {
+	*os.File
+	flag, name string
+}
+
+func create(flag, name string) (*file, error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, exitcode.Errorf(exitcode.Internal, "bench: %s: %w", flag, err)
+	}
+	return &file{f, flag, name}, nil
+}
+
+// open creates the files of the command line.
+func (r *results) open(o *suite.Options) (err error) {
+	switch o.JSON {
+	case "":
+	case "-":
+		r.json = &file{os.Stdout, "--json", "-"}
+	default:
+		if r.json, err = create("--json", o.JSON); err != nil {
+			return err
+		}
+	}
+	if o.Plot != "" {
+		if r.plot, err = create("--plot", o.Plot); err != nil {
+			return errors.Join(err, r.json.drop())
+		}
+	}
+	return nil
+}
+
+// drop closes and removes a file in which nothing has been written.
+func (f *file) drop() error {
+	if f == nil || f.name == "-" {
+		return nil
+	}
+	return errors.Join(f.Close(), os.Remove(f.name))
+}
+
+// Write implements io.Writer.
+func (r *results) Write(p []byte) (int, error) {
+	text := append(r.rest, p...)
+	for {
+		line, after, whole := bytes.Cut(text, []byte("\n"))
+		if !whole {
+			break
+		}
+		if err := r.take(line); err != nil {
+			return 0, err
+		}
+		text = after
+	}
+	r.rest = append([]byte(nil), text...)
+	return len(p), nil
+}
+
+// take reads one line of rank 0.
+func (r *results) take(line []byte) error {
+	rec, err := suite.ParseRecord(line)
+	if err != nil {
+		return fmt.Errorf("bench: %w", err)
+	}
+	if rec.Row == nil {
+		if r.table != nil {
+			r.table.Begin(rec.Ranks)
+		}
+		r.show()
+		return nil
+	}
+	if n := len(r.rows); n == len(r.cases) || !rec.Row.Matches(&r.cases[n], r.np) {
+		return fmt.Errorf("bench: rank 0 sent %s, which is not row %d of %d", line, n+1, len(r.cases))
+	}
+	r.rows = append(r.rows, rec.Row)
+	r.progress.hide()
+	if r.table != nil {
+		if err := r.table.Add(rec.Row); err != nil {
+			return fmt.Errorf("bench: print the table: %w", err)
+		}
+	}
+	if r.json != nil {
+		if err := json.NewEncoder(r.json).Encode(rec.Row); err != nil {
+			return fmt.Errorf("bench: --json: %w", err)
+		}
+	}
+	r.show()
+	return nil
+}
+
+// show tells the progress line what comes next.
+func (r *results) show() {
+	n := len(r.rows)
+	if n == len(r.cases) {
+		r.progress.stop()
+		return
+	}
+	c := r.cases[n]
+	what := fmt.Sprintf("%s of %d bytes", c.Name, c.Bytes)
+	if c.Empty {
+		what = c.Name
+	}
+	r.progress.show(fmt.Sprintf("row %d of %d, %s", n+1, len(r.cases), what))
+}
+
+// close draws the picture and closes the files, of which those that would be
+// empty are removed.
+func (r *results) close() error {
+	if len(r.rows) == 0 {
+		return errors.Join(r.json.drop(), r.plot.drop())
+	}
+	var errs []error
+	if r.plot != nil {
+		picture, err := chart.SVG(r.rows)
+		if err == nil {
+			_, err = io.Copy(r.plot, bytes.NewReader(picture))
+		}
+		if err = errors.Join(err, r.plot.Close()); err != nil {
+			errs = append(errs, fmt.Errorf("bench: --plot: %w", err))
+		}
+	}
+	if r.json != nil && r.json.name != "-" {
+		if err := r.json.Close(); err != nil {
+			errs = append(errs, fmt.Errorf("bench: --json: %w", err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// wrong counts the wrong elements, and the rows that have some.
+func (r *results) wrong() (elements int64, rows int) {
+	for _, row := range r.rows {
+		if row.Wrong != nil && *row.Wrong > 0 {
+			elements += *row.Wrong
+			rows++
+		}
+	}
+	return elements, rows
+}

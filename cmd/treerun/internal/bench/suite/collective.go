@@ -1,0 +1,102 @@
+package suite
+
+import "math"
+
+// Collective is what can be measured, apart from the call itself.
+type Collective struct {
+	Name    string // on the command line and in the rows
+	Reduces bool   // it takes an operation
+	Rooted  bool   // it takes a root
+
+	// Parts tells that the message is one block per rank, and a count is that of
+	// a block: as nccl-tests has it, the size is that of all blocks.
+	Parts      bool
+	Send, Recv Extent
+	HasInPlace bool // it can be called in place
+	Empty      bool // it carries no data: one row, of size 0
+
+	// Factor is busbw over algbw for n ranks, as nccl-tests defines it.
+	Factor Share
+
+	// Read and Written are what the ranks must read and write at least, on the
+	// average of n ranks, over the size of the message. Every rank can reach the
+	// memory of every other, so an input has to be read once, by whichever rank
+	// combines it or hands it on while it is in its cache, and every result has
+	// to be written once.
+	Read, Written Share
+}
+
+// Extent is the length of a buffer.
+type Extent int
+
+// The extents: the count, or the count for each rank.
+const (
+	Count Extent = iota
+	CountPerRank
+)
+
+// Of returns the elements of the buffer for a count on n ranks.
+func (e Extent) Of(count, n int) int {
+	if e == CountPerRank {
+		return count * n
+	}
+	return count
+}
+
+// Share is a part of a message that depends on the number of ranks.
+type Share int
+
+// The shares, for n ranks.
+const (
+	None  Share = iota // 0
+	PerN               // 1/n
+	Rest               // (n-1)/n
+	All                // 1
+	Twice              // 2(n-1)/n
+)
+
+// Of returns the share for np ranks.
+func (s Share) Of(np int) float64 {
+	n := float64(np)
+	return [...]float64{0, 1 / n, (n - 1) / n, 1, 2 * (n - 1) / n}[s]
+}
+
+// String writes the share as a formula.
+func (s Share) String() string { return [...]string{"0", "1/n", "(n-1)/n", "1", "2(n-1)/n"}[s] }
+
+// Collectives are all that can be measured, in the order of "all". Package
+// meter has the call for each.
+var Collectives = []Collective{
+	{Name: "allreduce", Reduces: true, HasInPlace: true, Factor: Twice, Read: All, Written: All},
+	{Name: "reduce", Reduces: true, Rooted: true, HasInPlace: true, Factor: All, Read: All, Written: PerN},
+	{Name: "broadcast", Rooted: true, HasInPlace: true, Factor: All, Read: PerN, Written: All},
+	{Name: "barrier", Empty: true},
+}
+
+// Find returns the collective of a name, nil when there is none.
+func Find(name string) *Collective {
+	for i := range Collectives {
+		if Collectives[i].Name == name {
+			return &Collectives[i]
+		}
+	}
+	return nil
+}
+
+// Bus returns the bus bandwidth that belongs to an algorithm bandwidth.
+func (c *Collective) Bus(algbw float64, np int) float64 { return algbw * c.Factor.Of(np) }
+
+// Traffic returns the bytes that a rank must read and write at least, on the
+// average of np ranks, for a message of so many bytes.
+func (c *Collective) Traffic(bytes int64, np int) float64 {
+	return float64(bytes) * (c.Read.Of(np) + c.Written.Of(np))
+}
+
+// sizes returns begin, begin*factor, ... up to end.
+func sizes(begin, end int64, factor float64) []int64 {
+	var list []int64
+	for v := float64(begin); v <= float64(end)*(1+1e-9); v *= factor {
+		list = append(list, int64(math.Round(v)))
+	}
+	return list
+}

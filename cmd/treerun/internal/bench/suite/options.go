@@ -1,0 +1,222 @@
+package suite
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+)
+
+// Options is the command line of treerun bench.
+type Options struct {
+	Ranks       cmdline.Ranks // 0: the default
+	Collectives []string
+	Types       []Type
+	Ops         []string
+	Root        int
+	Passes      []bool // false: out of place, true: in place
+	Begin, End  cmdline.Size
+	Factor      float64
+	Warmup      int
+	Iterations  int
+	MaxSeconds  float64 // of timed iterations per row; 0: no limit
+	Check       bool
+	Stream      bool // back to back, without a barrier between iterations
+	Wide        Wide
+	JSON, Plot  string // files; "": none
+	NoTopoCache bool
+	Help        bool
+
+	Flags *pflag.FlagSet
+}
+
+// Wide says whether the table has the columns of the plan.
+type Wide int
+
+// The choices: as the output has room, or as asked for.
+const (
+	WideAuto Wide = iota
+	WideYes
+	WideNo
+)
+
+// raw is what Options are made from.
+type raw struct {
+	collectives, types, ops []string
+	inPlace                 string
+	check                   int
+	wide                    bool
+}
+
+// New returns the options with their defaults, and their flags.
+func New() *Options { o, _ := newOptions(); return o }
+
+func newOptions() (*Options, *raw) {
+	o, r := &Options{Begin: 8, End: 256 << 20}, &raw{}
+	f := pflag.NewFlagSet("treerun bench", pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.SortFlags = false
+	f.Var(&o.Ranks, "np", "number of ranks; -np works too (default: the number of GPUs,\nwithout GPUs of usable cores)")
+	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"}, "`NAME`,... or all: "+strings.Join(names(), ", "))
+	f.VarP(&o.Begin, "begin", "b", "smallest message; K, M and G are powers of 1024")
+	f.VarP(&o.End, "end", "e", "largest message")
+	f.Float64VarP(&o.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
+	f.IntVarP(&o.Iterations, "iterations", "n", 20, "timed iterations: `N` per row")
+	f.IntVarP(&o.Warmup, "warmup", "w", 5, "`N` iterations before the timed ones")
+	f.Float64Var(&o.MaxSeconds, "max-seconds", 2, "timed `SECONDS` per row: slow rows have fewer iterations, at\nleast 3; 0 is no limit")
+	f.IntVarP(&r.check, "check", "c", 1, "1: compare every element of one more call; `0`: do not")
+	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"}, "`TYPE`,... or all: "+strings.Join(typeNames(), ", "))
+	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(Ops, ", "))
+	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
+	f.StringVar(&r.inPlace, "in-place", "both", "`WHICH` columns are measured: yes, no or both; alone it means yes")
+	f.Lookup("in-place").NoOptDefVal = "yes"
+	f.BoolVar(&o.Stream, "stream", false, "iterations back to back, their mean, in place of one by one from a\nbarrier on, their median")
+	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or with\n--wide=false leave them out (default: as the terminal has room)")
+	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
+	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
+	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
+	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
+	o.Flags = f
+	return o, r
+}
+
+// Parse reads a command line without the subcommand's name. An error is one of
+// usage, and carries its exit code.
+func Parse(args []string) (*Options, error) {
+	o, r := newOptions()
+	if err := o.Flags.Parse(cmdline.Rewrite(args, o.Flags)); err != nil {
+		return nil, usage("%w", err)
+	}
+	if o.Help {
+		return o, nil
+	}
+	if o.Flags.NArg() > 0 {
+		return nil, usage("unexpected argument %q", o.Flags.Arg(0))
+	}
+	if err := o.take(r); err != nil {
+		return nil, err
+	}
+	return o, o.check()
+}
+
+// take reads the lists.
+func (o *Options) take(r *raw) (err error) {
+	if o.Collectives, err = choose("--collective", r.collectives, names()); err != nil {
+		return err
+	}
+	if o.Ops, err = choose("--op", r.ops, Ops); err != nil {
+		return err
+	}
+	for i, name := range r.types {
+		if t, ok := findType(name); ok {
+			r.types[i] = t.Name
+		}
+	}
+	types, err := choose("--datatype", r.types, typeNames())
+	if err != nil {
+		return err
+	}
+	for _, name := range types {
+		t, _ := findType(name) // choose has seen to that
+		o.Types = append(o.Types, t)
+	}
+	switch r.inPlace {
+	case "yes":
+		o.Passes = []bool{true}
+	case "no":
+		o.Passes = []bool{false}
+	case "both":
+		o.Passes = []bool{false, true}
+	default:
+		return usage("--in-place=%s: want yes, no or both", r.inPlace)
+	}
+	if r.check != 0 && r.check != 1 {
+		return usage("--check %d: want 0 or 1", r.check)
+	}
+	o.Check = r.check == 1
+	if o.Flags.Changed("wide") {
+		o.Wide = WideNo
+		if r.wide {
+			o.Wide = WideYes
+		}
+	}
+	return nil
+}
+
+// choose checks that every name of a list is known, and expands all.
+func choose(flag string, list, known []string) ([]string, error) {
+	if len(list) == 1 && list[0] == "all" {
+		return known, nil
+	}
+	if len(list) == 0 {
+		return nil, usage("%s: want at least one of %s", flag, strings.Join(known, ", "))
+	}
+	for i, name := range list {
+		if !slices.Contains(known, name) {
+			return nil, usage("%s %q: want all, or some of %s", flag, name, strings.Join(known, ", "))
+		}
+		if slices.Contains(list[:i], name) {
+			return nil, usage("%s: %s stands there twice", flag, name)
+		}
+	}
+	return list, nil
+}
+
+const mostRows = 1_000_000
+
+func (o *Options) check() error {
+	switch {
+	case o.Begin > o.End:
+		return usage("-b %s is larger than -e %s", &o.Begin, &o.End)
+	case !(o.Factor >= 1.01 && o.Factor <= 1e6):
+		return usage("-f %v: want a factor from 1.01 to 1000000", o.Factor)
+	case o.Iterations < 1 || o.Iterations > mostRows:
+		return usage("-n %d: want 1 to %d iterations", o.Iterations, mostRows)
+	case o.Warmup < 0 || o.Warmup > mostRows:
+		return usage("-w %d: want 0 to %d iterations", o.Warmup, mostRows)
+	case !(o.MaxSeconds >= 0 && o.MaxSeconds <= 1e6):
+		return usage("--max-seconds %v: want 0 to 1000000 seconds", o.MaxSeconds)
+	case o.Plot != "" && !strings.HasSuffix(o.Plot, ".svg"):
+		return usage("--plot %s: want a file name that ends in .svg", o.Plot)
+	case o.Flags.Changed("json") && o.JSON == "":
+		return usage("--json: the file name is empty")
+	case o.Flags.Changed("plot") && o.Plot == "":
+		return usage("--plot: the file name is empty")
+	case o.Plot != "" && o.Plot == o.JSON:
+		return usage("--json and --plot are the same file, %s", o.Plot)
+	}
+	return nil
+}
+
+// CheckRoot checks what depends on the number of ranks.
+func (o *Options) CheckRoot(np int) error {
+	if o.Root < 0 || o.Root >= np {
+		return usage("-r %d: the job has the ranks 0 to %d", o.Root, np-1)
+	}
+	return nil
+}
+
+func usage(format string, args ...any) error {
+	return exitcode.Errorf(exitcode.Usage, "bench: %w", fmt.Errorf(format, args...))
+}
+
+func names() []string {
+	var list []string
+	for _, c := range Collectives {
+		list = append(list, c.Name)
+	}
+	return list
+}
+
+func typeNames() []string {
+	var list []string
+	for _, t := range Types {
+		list = append(list, t.Name)
+	}
+	return list
+}

@@ -1,0 +1,72 @@
+package suite
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Row is what was measured of one case. Its JSON form is what --json writes, an
+// object a line; scripts rely on the names. Times are microseconds: of an
+// iteration on its slowest rank, so that they are the same on all ranks. GB is
+// 1e9 bytes.
+type Row struct {
+	Collective string `json:"collective"`
+	NP         int    `json:"np"`
+	Bytes      int64  `json:"bytes"`
+	Count      int    `json:"count"`
+	Type       string `json:"type"`
+	Op         string `json:"op"`
+	Root       int    `json:"root"`
+	InPlace    bool   `json:"in_place"`
+
+	Mode  string `json:"mode"` // barrier or stream
+	Iters int    `json:"iters"`
+
+	TimeUs float64 `json:"time_us"` // median over iterations; in mode stream their mean
+	MinUs  float64 `json:"min_us"`
+	P50Us  float64 `json:"p50_us,omitempty"` // percentiles: in mode barrier
+	P90Us  float64 `json:"p90_us,omitempty"`
+	P99Us  float64 `json:"p99_us,omitempty"`
+	MaxUs  float64 `json:"max_us,omitempty"`
+
+	AlgbwGBs float64 `json:"algbw_gbs"`
+	BusbwGBs float64 `json:"busbw_gbs"`
+	Wrong    *int64  `json:"wrong"` // elements over all ranks; null: not compared
+
+	Plan        string   `json:"plan"`         // "" where it is not known
+	PredictedUs *float64 `json:"predicted_us"` // null where it is not known
+	FloorUs     float64  `json:"floor_us"`     // the limit: see package meter
+	LimitShare  float64  `json:"limit_share"`  // FloorUs over TimeUs
+}
+
+// Rank is a process of the job.
+type Rank struct {
+	PID    int    `json:"pid"`
+	Host   string `json:"host"`
+	Device string `json:"device"` // what it computes on, in words
+}
+
+// Record is a line that rank 0 sends to the launcher: the ranks, once, or a
+// row.
+type Record struct {
+	Ranks []Rank `json:"ranks,omitempty"`
+	Row   *Row   `json:"row,omitempty"`
+}
+
+// Matches tells whether the row is one of this case on np ranks.
+func (r *Row) Matches(c *Case, np int) bool {
+	return r.Collective == c.Name && r.NP == np && r.Bytes == c.Bytes && r.Count == c.Count &&
+		r.Type == c.Type.Name && r.Op == c.Op && r.Root == c.Root && r.InPlace == c.InPlace
+}
+
+// ParseRecord reads a line that rank 0 sent.
+func ParseRecord(line []byte) (*Record, error) {
+	var r Record
+	if err := json.Unmarshal(line, &r); err != nil {
+		return nil, fmt.Errorf("rank 0 sent %.80q in place of a result: %w", line, err)
+	}
+	if (r.Row == nil) == (len(r.Ranks) == 0) {
+		return nil, fmt.Errorf("rank 0 sent %.80q, which is neither the ranks nor one row", line)
+	}
+	return &r, nil
+}

@@ -1,0 +1,143 @@
+// Package suite says what treerun bench measures: the flags, the collectives
+// with what nccl-tests and the memory of the machine have to say of each, and
+// the list of cases that follows from both. The launcher and the ranks make the
+// same list from the same arguments. It is free of I/O. Only the packages of
+// treerun bench and package cli import it.
+package suite
+
+import "slices"
+
+// Case is one measurement: a row.
+type Case struct {
+	*Collective
+	Type    Type
+	Op      string // "none" where the collective takes none
+	Root    int    // -1 where it takes none
+	Bytes   int64  // of the message, as nccl-tests defines it: see Collective.Parts
+	Count   int    // elements; of a block where the collective has blocks
+	InPlace bool
+}
+
+// Cases lists what is measured on np ranks, in this order: by collective, type,
+// operation and size, out of place and then in place.
+func (o *Options) Cases(np int) []Case {
+	var list []Case
+	for _, name := range o.Collectives {
+		c := Find(name)
+		for _, typ := range o.Types {
+			for _, op := range o.opsOf(c) {
+				list = append(list, o.section(Case{Collective: c, Type: typ, Op: op, Root: o.rootOf(c)}, np)...)
+			}
+			if c.Empty {
+				break // it has no type
+			}
+		}
+	}
+	return list
+}
+
+// section lists the sizes and passes of one collective, type and operation.
+func (o *Options) section(c Case, np int) []Case {
+	var list []Case
+	for _, bytes := range sizes(int64(o.Begin), int64(o.End), o.Factor) {
+		c.resize(bytes, np)
+		if len(list) > 0 && list[len(list)-1].Bytes == c.Bytes {
+			continue // two small sizes have become one
+		}
+		for _, inPlace := range o.passesOf(c.Collective) {
+			c.InPlace = inPlace
+			list = append(list, c)
+		}
+		if c.Empty {
+			break
+		}
+	}
+	return list
+}
+
+// resize sets the count that comes closest to so many bytes from below, at
+// least 1, and the bytes that it has.
+func (c *Case) resize(bytes int64, np int) {
+	blocks := int64(1)
+	if c.Parts {
+		blocks = int64(np)
+	}
+	count := max(bytes/(blocks*int64(c.Type.Size)), 1)
+	if c.Empty {
+		count = 0
+	}
+	c.Count, c.Bytes = int(count), count*blocks*int64(c.Type.Size)
+}
+
+func (o *Options) opsOf(c *Collective) []string {
+	if !c.Reduces {
+		return []string{"none"}
+	}
+	return o.Ops
+}
+
+func (o *Options) rootOf(c *Collective) int {
+	if !c.Rooted {
+		return -1
+	}
+	return o.Root
+}
+
+// passesOf returns the passes of a collective: one that cannot be called in
+// place is measured out of place whatever is asked for.
+func (o *Options) passesOf(c *Collective) []bool {
+	if !c.HasInPlace {
+		return []bool{false}
+	}
+	return o.Passes
+}
+
+// Elements returns the elements that each of the two buffers of a rank needs
+// for all cases of a type.
+func Elements(cases []Case, typ Type, np int) int {
+	most := 0
+	for _, c := range cases {
+		if c.Type == typ {
+			most = max(most, c.Send.Of(c.Count, np), c.Recv.Of(c.Count, np))
+		}
+	}
+	return most
+}
+
+// Memory returns the bytes of the buffers of all np ranks together.
+func Memory(cases []Case, np int) int64 {
+	var most int64
+	for _, typ := range Types {
+		most = max(most, 2*int64(np)*int64(Elements(cases, typ, np))*int64(typ.Size))
+	}
+	return most
+}
+
+// Type is an element type.
+type Type struct {
+	Name string
+	Size int // bytes
+}
+
+// Types are the element types, in the order of "all".
+var Types = []Type{
+	{"int8", 1}, {"uint8", 1}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8},
+	{"float16", 2}, {"float32", 4}, {"float64", 8}, {"bfloat16", 2},
+}
+
+// other are names that nccl-tests and C have for the types.
+var other = map[string]string{"half": "float16", "float": "float32", "double": "float64"}
+
+func findType(name string) (Type, bool) {
+	if same, ok := other[name]; ok {
+		name = same
+	}
+	i := slices.IndexFunc(Types, func(t Type) bool { return t.Name == name })
+	if i < 0 {
+		return Type{}, false
+	}
+	return Types[i], true
+}
+
+// Ops are the reduction operations, in the order of "all".
+var Ops = []string{"sum", "prod", "min", "max", "avg"}

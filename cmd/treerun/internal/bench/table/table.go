@@ -1,0 +1,198 @@
+// Package table prints the rows of treerun bench as nccl-tests prints its own,
+// so that what reads those reads these: the same columns, widths and roundings.
+// Behind them, where there is room, stand the plan, its predicted time, and the
+// share of the limit that was reached. It writes to the Writer it is given, and
+// is free of other I/O. Only cmd/treerun's bench imports it.
+package table
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+)
+
+// Width is the number of columns of a terminal that the table needs with the
+// columns of the plan, if the plan's name is not too long.
+const Width = 150
+
+// Table prints rows as they come.
+type Table struct {
+	Out  io.Writer
+	Wide bool // with the columns of the plan
+
+	options *suite.Options
+	np      int
+	ranks   []suite.Rank
+	cases   []suite.Case
+	next    int // the case of the row that comes next
+	line    []*suite.Row
+
+	section string // the collective that is being printed
+	sums    sums
+}
+
+// sums are of one section.
+type sums struct {
+	wrong int64
+	busbw float64
+	rows  int
+}
+
+// New returns a table for these cases on np ranks, which come in this order.
+func New(out io.Writer, o *suite.Options, np int, cases []suite.Case, wide bool) *Table {
+	return &Table{Out: out, Wide: wide, options: o, np: np, cases: cases}
+}
+
+// Begin takes the ranks of the job, before the first row.
+func (t *Table) Begin(ranks []suite.Rank) { t.ranks = ranks }
+
+// Add takes the row of the next case. A line is printed when both of its
+// passes, if both are asked for, are there.
+func (t *Table) Add(r *suite.Row) error {
+	if t.section != r.Collective {
+		if err := t.End(); err != nil {
+			return err
+		}
+		t.section = r.Collective
+		if _, err := io.WriteString(t.Out, t.head()); err != nil {
+			return err
+		}
+	}
+	t.sums.rows++
+	t.sums.busbw += r.BusbwGBs
+	if r.Wrong != nil {
+		t.sums.wrong += *r.Wrong
+	}
+	t.line = append(t.line, r)
+	t.next++
+	if t.next < len(t.cases) && t.cases[t.next].InPlace && !r.InPlace && sameLine(&t.cases[t.next], r) {
+		return nil
+	}
+	_, err := fmt.Fprintln(t.Out, t.row())
+	t.line = t.line[:0]
+	return err
+}
+
+// sameLine tells whether the case differs from that of the row in its pass
+// only.
+func sameLine(c *suite.Case, r *suite.Row) bool {
+	other := *r
+	other.InPlace = c.InPlace
+	return other.Matches(c, r.NP)
+}
+
+// End prints what stands below the rows of a collective.
+func (t *Table) End() error {
+	if t.section == "" {
+		return nil
+	}
+	verdict := "OK"
+	if t.sums.wrong > 0 {
+		verdict = "FAILED"
+	}
+	_, err := fmt.Fprintf(t.Out, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %g\n#\n# Collective test concluded: %s\n#\n",
+		t.sums.wrong, verdict, rounded(t.sums.busbw/float64(t.sums.rows)), t.section)
+	t.section, t.sums = "", sums{}
+	return err
+}
+
+// rounded keeps six digits, as %g of C does.
+func rounded(v float64) float64 {
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64) // what was just written
+	return r
+}
+
+// head is what stands above the rows of a collective. Who the ranks are stands
+// there once.
+func (t *Table) head() string {
+	o := t.options
+	check := 0
+	if o.Check {
+		check = 1
+	}
+	mode := "each iteration from a barrier on, median of the slowest rank"
+	if o.Stream {
+		mode = "iterations back to back, mean"
+	}
+	s := fmt.Sprintf("# Collective test starting: %s\n# nRanks %d minBytes %d maxBytes %d step: %g(factor) warmup iters: %d iters: %d agg iters: 1 validation: %d graph: 0\n# time: %s\n#\n",
+		t.section, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, check, mode)
+	if len(t.ranks) > 0 {
+		s += "# Using devices\n"
+		for i, r := range t.ranks {
+			s += fmt.Sprintf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [cpu] %s\n", i, 0, r.PID, r.Host, i, r.Device)
+		}
+		s += "#\n"
+		t.ranks = nil
+	}
+	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "", "", "", "", "")
+	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "size", "count", "type", "redop", "root",
+		"time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong")
+	if t.Wide {
+		s += fmt.Sprintf("  %9s  %6s  %s", "predicted", "limit", "plan")
+	}
+	s += "\n" + fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "(B)", "(elements)", "", "", "",
+		"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "")
+	if t.Wide {
+		s += fmt.Sprintf("  %9s  %6s", "(us)", "(%)")
+	}
+	return s + "\n"
+}
+
+// row is one line: what has been collected of it.
+func (t *Table) row() string {
+	r := t.line[0]
+	s := fmt.Sprintf("%12d  %12d  %8s  %6s  %6d", r.Bytes, r.Count, r.Type, r.Op, r.Root)
+	passes := [2]string{}
+	for i := range passes {
+		passes[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A")
+	}
+	for _, r := range t.line {
+		i := 0
+		if r.InPlace {
+			i = 1
+		}
+		wrong := "N/A"
+		if r.Wrong != nil {
+			wrong = fmt.Sprintf("%g", float64(*r.Wrong))
+		}
+		passes[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", figure(r.TimeUs, 7), figure(r.AlgbwGBs, 6), figure(r.BusbwGBs, 6), wrong)
+	}
+	s += passes[0] + passes[1]
+	if t.Wide {
+		predicted, plan := "-", "-"
+		if r.PredictedUs != nil {
+			predicted = figure(*r.PredictedUs, 9)
+		}
+		if r.Plan != "" {
+			plan = r.Plan
+		}
+		s += fmt.Sprintf("  %9s  %6s  %s", predicted, figure(100*r.LimitShare, 6), plan)
+	}
+	return s
+}
+
+// figure writes a number in so many columns as nccl-tests does: with two
+// decimals, with one or none where it gets too long, and at last with an
+// exponent.
+func figure(v float64, width int) string {
+	digits := 0
+	for ten := 1.0; v >= ten; ten *= 10 {
+		digits++
+	}
+	format, decimals := byte('f'), 2
+	switch {
+	case digits < width-2:
+	case digits < width-1:
+		decimals = 1
+	case digits < width+1:
+		decimals = 0
+	default:
+		format, decimals = 'e', 1
+		if width < 7 {
+			decimals = 0
+		}
+	}
+	return strconv.FormatFloat(v, format, decimals, 64)
+}
