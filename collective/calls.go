@@ -116,7 +116,11 @@ func run[T Number](ctx context.Context, c *Comm, kind plan.Kind, op Op, root, co
 		h.Op, h.DType = 0, 0
 	}
 	c.call.DType, c.call.Op = dt, kernel.Op(op)
-	pr, err := c.program(kind, root, count*dt.Size())
+	bytes := count * dt.Size()
+	if kind.HasParts() {
+		bytes *= c.size
+	}
+	pr, err := c.plans.program(kind, root, bytes)
 	if err != nil { // the others wait for this rank
 		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultLink + err.Error()})
 		fault, _ := c.ep.Aborted()

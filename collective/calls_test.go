@@ -185,14 +185,15 @@ func broadcastAll[T Number](t *testing.T, c *Comm, k codec[T], counts []int) err
 }
 
 // TestAllCalls makes every call, in place and not, with every element type and
-// operation, over one tree and over one tree per rank, with slots so small that
-// every message wraps around its links many times.
+// operation, in every shape of plan, with slots so small that every message
+// wraps around its links many times.
 func TestAllCalls(t *testing.T) {
 	for size := 1; size <= 9; size++ {
 		for _, shape := range []struct {
-			slots, bytes, multiFrom int
-		}{{8, 32 << 10, 4 << 10}, {2, 64, 0}, {4, 4096, 1 << 30}} {
-			t.Run(fmt.Sprintf("ranks=%d/slots=%dx%d", size, shape.slots, shape.bytes), func(t *testing.T) {
+			slots, bytes int
+			shape        shape
+		}{{8, 32 << 10, flat}, {2, 64, oneTree}, {2, 64, allTrees}, {4, 4096, directOne}, {2, 256, directMany}} {
+			t.Run(fmt.Sprintf("ranks=%d/slots=%dx%d/%v", size, shape.slots, shape.bytes, shape.shape), func(t *testing.T) {
 				mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
 					if err := allCalls(t, c, plain[float32]("float32", false)); err != nil {
 						return err
@@ -212,7 +213,7 @@ func TestAllCalls(t *testing.T) {
 						allCalls(t, c, float16s),
 					)
 				}, WithSlots(shape.slots, shape.bytes), WithGraph(topo.UniformGraph(size)),
-					func(c *config) { c.multiFrom = shape.multiFrom })
+					func(c *config) { c.shape = &shape.shape })
 			})
 		}
 	}

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -16,26 +17,24 @@ func (p *planner) explain() string {
 	if p.size == 1 {
 		return b.String()
 	}
-	fmt.Fprintf(&b, "AllReduce below %d bytes: %s; from there: %s\n", p.largeFrom, p.small.Name, p.large.Name)
-	fmt.Fprintf(&b, "Broadcast, Reduce: the tree of the root, such as\n%s", p.trees[p.smallRoot])
+	fmt.Fprintf(&b, "AllReduce: %s\n", choicesText(p.choices[plan.AllReduce]))
 	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
-		chosen := p.small
-		if bytes >= int64(p.largeFrom) {
-			chosen = p.large
-		}
-		fmt.Fprintf(&b, "AllReduce of %d bytes: %s\n", bytes, p.predicted(chosen, bytes))
+		name, us := p.choice(plan.AllReduce, bytes)
+		fmt.Fprintf(&b, "AllReduce of %s: %s, predicted %.2f us, %.2f GB/s\n", bytesText(int(bytes)), name, us, float64(bytes)/us/1e3)
 	}
 	b.WriteString(p.certificate())
 	return b.String()
 }
 
-// predicted names a plan with its price for a size.
-func (p *planner) predicted(m *plan.Plan, bytes int64) string {
-	us, err := p.price(m, bytes)
+// choice names the plan for a message of so many bytes and predicts its time,
+// in microseconds, NaN where it cannot be predicted.
+func (p *planner) choice(kind plan.Kind, bytes int64) (name string, us float64) {
+	s := p.shapeFor(kind, int(bytes))
+	us, err := p.priceShape(kind, 0, s, bytes)
 	if err != nil {
-		return err.Error()
+		return s.String(), math.NaN()
 	}
-	return fmt.Sprintf("%s, predicted %.2f us, %.2f GB/s", m.Name, us, float64(bytes)/us/1e3)
+	return s.String(), us
 }
 
 // certificate compares the rate of the plan for large messages, as far as the

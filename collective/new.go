@@ -89,12 +89,11 @@ func (s *setup) comm() (*Comm, error) {
 		waiter: waiterFor(s.w.Size(), s.cfg.cores),
 		closed: make(chan struct{}),
 	}
-	if c.links, err = exec.NewLinks(ep, c.rank, &layout); err == nil {
-		err = plans.bind(c.links)
-	}
+	c.links, err = exec.NewLinks(ep, c.rank, &layout)
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
+	plans.links = c.links
 	if s.cfg.stall > 0 {
 		c.waiter.Stalled, c.waiter.StallEvery = c.reportStall, s.cfg.stall
 	}

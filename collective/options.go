@@ -43,7 +43,8 @@ type connector func(ctx context.Context, w World, purpose string, layout transpo
 type config struct {
 	graph            *topo.Graph
 	slots, slotBytes int
-	multiFrom        int // bytes from which AllReduce uses all trees; -1: by estimate
+	shape            *shape  // the one to use wherever it fits; nil: by price
+	tuning           *tuning // nil: none
 	stall            time.Duration
 	cache            *probe.Cache
 	cores            int
@@ -52,10 +53,9 @@ type config struct {
 
 func defaults() config {
 	return config{
-		multiFrom: -1,
-		stall:     10 * time.Second,
-		cores:     shm.UsableCores(),
-		connect:   connectShm,
+		stall:   10 * time.Second,
+		cores:   shm.UsableCores(),
+		connect: connectShm,
 	}
 }
 
@@ -65,7 +65,11 @@ func (c *config) digest() string {
 	if c.graph != nil {
 		graph = c.graph.Digest()
 	}
-	return fmt.Sprintf("slots=%dx%d multi-from=%d graph=%s", c.slots, c.slotBytes, c.multiFrom, graph)
+	only := "any"
+	if c.shape != nil {
+		only = c.shape.String()
+	}
+	return fmt.Sprintf("slots=%dx%d plans=%s tuning=%s graph=%s", c.slots, c.slotBytes, only, c.tuning, graph)
 }
 
 // topoCache returns where measured graphs are kept, nil for nowhere. A user

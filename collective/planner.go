@@ -4,6 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"math"
+	"slices"
+	"strings"
 
 	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/plan"
@@ -13,47 +16,54 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// planner makes the plans of a communicator: AllReduce over one tree for small
-// messages and over one tree per rank for large ones, from the size on where
-// the simulator prices the latter lower; Broadcast and Reduce over the tree of
-// their root. Everything follows from the graph and the settings, which are the
-// same on all ranks.
+// planner chooses and makes the plans of a communicator: for each collective
+// and size the shape that the simulator prices lowest on the measured graph, or
+// that a tuning file names. Everything follows from the graph and the settings,
+// which are the same on all ranks.
 type planner struct {
-	rank, size       int
-	graph            *topo.Graph
-	machine          sim.Machine // what the plans will run on
-	trees            []topo.Tree // by root
-	smallRoot        int         // of the tree of small
-	small, large     *plan.Plan  // AllReduce
-	largeFrom        int         // bytes
+	rank, size int
+	graph      *topo.Graph
+	machine    sim.Machine // what the plans will run on
+	trees      []topo.Tree // by root
+	smallRoot  int         // of the tree for small messages
+	offered    []shape     // whose lanes are open
+	tuning     *tuning     // nil without one
+
 	slots, slotBytes int
+	lanes            lanes
 	links            *exec.Links
 
-	allReduce [2]*exec.Program // small, large
-	barrier   *exec.Program
-	byRoot    map[plan.Kind][]*exec.Program // Broadcast and Reduce, made at their first call
+	choices [plan.AllToAll + 1][]choice        // by kind, by size; nil until the first call
+	made    [plan.AllToAll + 1][shapes][]*made // by root, or one
+}
+
+// choice is the shape for messages below a size, in bytes of one rank's result.
+type choice struct {
+	below int
+	shape shape
+	us    float64 // price at the least size that was tried
 }
 
 func newPlanner(g *topo.Graph, rank int, cfg *config) (*planner, error) {
-	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes}
-	if p.slots == 0 {
-		p.slots, p.slotBytes = slotShape(p.size, 2*(p.size-1)*p.size)
-	}
-	p.machine = sim.Executor(p.slots, p.slotBytes, cfg.cores)
+	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning}
 	var err error
 	if p.trees, err = treesOf(g); err != nil {
 		return nil, fmt.Errorf("trees: %w", err)
 	}
-	if err := p.buildSmall(); err != nil {
+	p.offer(cfg)
+	if p.slots == 0 {
+		p.slots, p.slotBytes = slotShape(p.size, len(p.lanes.links))
+	}
+	p.machine = sim.Executor(p.slots, p.slotBytes, cfg.cores)
+	if err := p.pickRoot(); err != nil {
 		return nil, err
 	}
-	if p.large, err = p.build(plan.AllReduce, p.trees, plan.Split); err != nil {
-		return nil, err
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.Barrier} {
+		if p.choices[kind], err = p.choose(kind); err != nil {
+			return nil, err
+		}
 	}
-	if p.largeFrom = cfg.multiFrom; p.largeFrom < 0 {
-		p.largeFrom, err = p.crossover()
-	}
-	return p, err
+	return p, nil
 }
 
 // treesOf returns one tree per root. Where all links are alike the trees share
@@ -73,26 +83,67 @@ func treesOf(g *topo.Graph) ([]topo.Tree, error) {
 
 const jointRanks = 8
 
-// buildSmall makes the plan for small messages: of the single trees, the one
-// that brings eight bytes round the quickest.
-func (p *planner) buildSmall() error {
-	best := 0.0
+// directRanks is up to how many ranks every pair of them has links of its own
+// for each that owns a slice.
+//
+// pairRanks is up to how many have one for Gather, Scatter, AllToAll, Send and
+// Recv: the links' memory grows with the square of the ranks.
+const (
+	directRanks = 16
+	pairRanks   = 128
+)
+
+// offer opens the lanes that plans may use. Where every pair of ranks has a
+// link of its own, and all are alike, trees have nothing to offer that plans
+// without a rank in between do not do in fewer steps.
+func (p *planner) offer(cfg *config) {
+	small := p.size <= directRanks
+	switch {
+	case cfg.shape != nil:
+		p.offered = []shape{*cfg.shape}
+	case !small:
+		p.offered = []shape{oneTree, allTrees}
+	case p.graph.IsUniform():
+		p.offered = []shape{flat, directOne, directMany}
+	default:
+		p.offered = []shape{flat, oneTree, allTrees, directOne, directMany}
+	}
+	if !small || slices.Contains(p.offered, oneTree) || slices.Contains(p.offered, allTrees) {
+		p.openAll(treeLane)
+	}
+	if small {
+		p.openAll(directLane)
+	}
+	if p.size <= pairRanks {
+		p.lanes.open(laneKey{of: pairsLane}, p.size, nil)
+		p.lanes.open(laneKey{of: pointLane}, p.size, nil)
+	}
+}
+
+func (p *planner) openAll(of laneKind) {
+	for r := range p.size {
+		p.lanes.open(laneKey{of, r}, p.size, p.trees)
+	}
+}
+
+// pickRoot takes, of the single trees, the one that brings eight bytes round
+// the quickest.
+func (p *planner) pickRoot() error {
+	if p.graph.IsUniform() || p.size > jointRanks || p.size == 1 {
+		return nil // the others are the same tree with other ranks, or too many
+	}
+	best := math.Inf(1)
 	for root := range p.trees {
-		made, err := p.build(plan.AllReduce, p.trees[root:root+1], plan.Single)
+		m, err := plan.FromTrees(plan.AllReduce, p.trees[root:root+1], nil, plan.Options{})
 		if err != nil {
 			return err
 		}
-		us := 0.0
-		if p.size > 1 {
-			if us, err = p.price(made, 8); err != nil {
-				return err
-			}
+		us, err := p.price(m, 8)
+		if err != nil {
+			return err
 		}
-		if p.small == nil || us < best {
-			p.small, p.smallRoot, best = made, root, us
-		}
-		if p.graph.IsUniform() || p.size > jointRanks {
-			break // the others are the same tree with other ranks, or too many
+		if us < best {
+			p.smallRoot, best = root, us
 		}
 	}
 	return nil
@@ -106,21 +157,6 @@ func (p *planner) price(m *plan.Plan, bytes int64) (float64, error) {
 		return 0, fmt.Errorf("price of plan %s: %w", m.Name, err)
 	}
 	return r.Us, nil
-}
-
-// build makes a plan and, on rank 0, proves it: the other ranks run the same
-// one, which their digests tell.
-func (p *planner) build(kind plan.Kind, trees []topo.Tree, form plan.Form) (*plan.Plan, error) {
-	made, err := plan.FromTrees(kind, trees, nil, plan.Options{Form: form})
-	if err != nil {
-		return nil, fmt.Errorf("%s plan: %w", kind, err)
-	}
-	if p.rank == 0 {
-		if err := plan.Verify(made, minSlots); err != nil {
-			return nil, fmt.Errorf("%s plan %s: %w", kind, made.Name, err)
-		}
-	}
-	return made, nil
 }
 
 // minSlots is the number of slots per link with which plans are verified. A
@@ -145,111 +181,82 @@ const (
 	quantumBytes = 64
 )
 
-// crossover returns the size in bytes from which one tree per rank is priced
-// lower than a single tree: the least power of two where it is, or the largest
-// that is tried.
-func (p *planner) crossover() (int, error) {
-	const least, most = 8, 20 // 256 B and 1 MiB, as powers of two
-	if p.size == 1 {
-		return 0, nil
-	}
-	lo, hi := least, most
-	for lo < hi {
-		mid := (lo + hi) / 2
-		one, err := p.price(p.small, 1<<mid)
-		if err != nil {
-			return 0, err
-		}
-		all, err := p.price(p.large, 1<<mid)
-		if err != nil {
-			return 0, err
-		}
-		if all <= one {
-			hi = mid
-		} else {
-			lo = mid + 1
-		}
-	}
-	return 1 << lo, nil
-}
-
-// layout returns the links of all plans: lane i has the links of the tree with
-// root i, both ways.
+// layout returns the links of all lanes.
 func (p *planner) layout() transport.Layout {
-	l := transport.Layout{Size: p.size, Slots: p.slots, SlotBytes: p.slotBytes}
-	for i, t := range p.trees {
-		for v, parent := range t.Parent {
-			if parent >= 0 {
-				l.Links = append(l.Links,
-					transport.Link{Lane: i, Src: v, Dst: parent},
-					transport.Link{Lane: i, Src: parent, Dst: v})
-			}
-		}
-	}
-	return l
-}
-
-// bind looks up the links of the plans that every communicator uses.
-func (p *planner) bind(k *exec.Links) (err error) {
-	p.links = k
-	if p.allReduce[0], err = exec.Bind(p.small, k, []int{p.smallRoot}); err != nil {
-		return err
-	}
-	if p.allReduce[1], err = exec.Bind(p.large, k, sequence(p.size)); err != nil {
-		return err
-	}
-	barrier, err := p.build(plan.Barrier, p.trees[:1], plan.Single)
-	if err != nil {
-		return err
-	}
-	if p.barrier, err = exec.Bind(barrier, k, []int{0}); err != nil {
-		return err
-	}
-	p.byRoot = map[plan.Kind][]*exec.Program{
-		plan.Broadcast: make([]*exec.Program, p.size),
-		plan.Reduce:    make([]*exec.Program, p.size),
-	}
-	return nil
-}
-
-func sequence(n int) []int {
-	s := make([]int, n)
-	for i := range s {
-		s[i] = i
-	}
-	return s
+	return transport.Layout{Size: p.size, Slots: p.slots, SlotBytes: p.slotBytes, Links: p.lanes.links}
 }
 
 // program returns the program for a call of so many bytes.
-func (c *Comm) program(kind plan.Kind, root, bytes int) (*exec.Program, error) {
-	p := c.plans
-	switch kind {
-	case plan.Barrier:
-		return p.barrier, nil
-	case plan.AllReduce:
-		if bytes >= p.largeFrom {
-			return p.allReduce[1], nil
+func (p *planner) program(kind plan.Kind, root, bytes int) (*exec.Program, error) {
+	if p.choices[kind] == nil {
+		var err error
+		if p.choices[kind], err = p.choose(kind); err != nil {
+			return nil, err
 		}
-		return p.allReduce[0], nil
 	}
-	if pr := p.byRoot[kind][root]; pr != nil {
-		return pr, nil
+	s := p.shapeFor(kind, bytes)
+	i := max(root, 0)
+	if all := p.made[kind][s]; i < len(all) && all[i] != nil && all[i].program != nil {
+		return all[i].program, nil
 	}
-	made, err := p.build(kind, p.trees[root:root+1], plan.Split)
+	m, err := p.planFor(kind, i, s)
 	if err != nil {
 		return nil, err
 	}
-	pr, err := exec.Bind(made, p.links, []int{root})
-	if err != nil {
-		return nil, err
+	numbers := make([]int, len(m.lanes))
+	for l, k := range m.lanes {
+		numbers[l] = p.lanes.number[k]
 	}
-	p.byRoot[kind][root] = pr
-	return pr, nil
+	m.program, err = exec.Bind(m.plan, p.links, numbers)
+	return m.program, err
 }
 
-// digest is the same on two ranks when all their plans are.
+// shapeFor returns the shape chosen for a size.
+func (p *planner) shapeFor(kind plan.Kind, bytes int) shape {
+	for _, c := range p.choices[kind] {
+		if bytes < c.below {
+			return c.shape
+		}
+	}
+	panic("collective: no shape for the largest messages")
+}
+
+// planFor returns the plan of a kind and root in a shape. Rank 0 proves it: the
+// other ranks run the same one, which their digests tell.
+func (p *planner) planFor(kind plan.Kind, root int, s shape) (*made, error) {
+	if p.made[kind][s] == nil {
+		n := 1
+		if kind.HasRoot() {
+			n = p.size
+		}
+		p.made[kind][s] = make([]*made, n)
+	}
+	slot := &p.made[kind][s][root]
+	if *slot != nil {
+		return *slot, nil
+	}
+	m, err := p.make(kind, root, s)
+	if err != nil {
+		return nil, err
+	}
+	if p.rank == 0 {
+		if err := plan.Verify(m.plan, minSlots); err != nil {
+			return nil, fmt.Errorf("%s plan %s: %w", kind, m.plan.Name, err)
+		}
+	}
+	*slot = m
+	return m, nil
+}
+
+// digest is the same on two ranks when all their choices and trees are.
 func (p *planner) digest() string {
-	return fmt.Sprintf("%s,%s,from %d", p.small.Digest(), p.large.Digest(), p.largeFrom)
+	h := sha256.New()
+	for _, t := range p.trees {
+		fmt.Fprintln(h, t.Root, t.Parent, t.Round)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s,trees %s", choicesText(p.choices[plan.AllReduce]), hex.EncodeToString(h.Sum(nil)[:6]))
+	return b.String()
 }
 
 func layoutDigest(l *transport.Layout) string {

@@ -29,7 +29,7 @@ type Header struct {
 	Kind  uint8  // which collective (plan.Kind)
 	Op    uint8  // which reduction (kernel.Op), 0 where there is none
 	DType uint8  // element type (kernel.DType)
-	_     uint8
+	Chain uint8  // digest of all calls up to this one
 	Root  int32 // -1 where the collective has no root
 }
 
@@ -139,6 +139,9 @@ type Status struct {
 	Closed bool   // the rank has closed its endpoint
 }
 
+// History is how many calls before the latest one of a rank can be looked up.
+const History = 14
+
 // Fault is the first failure that any rank of an Endpoint set reported. Rank is
 // the rank that is at fault, -1 when it is not one rank's.
 type Fault struct {
@@ -168,6 +171,11 @@ type Endpoint interface {
 	// Status returns what rank r published last. It may be torn between two
 	// calls only in that it is either the older or the newer one.
 	Status(r int) Status
+
+	// CallBefore returns the call that rank r published back calls before its
+	// latest one; false when there was none, or it is more than History calls
+	// ago.
+	CallBefore(r, back int) (Header, bool)
 
 	// Abort publishes f as the fault of the whole set, unless one is there
 	// already, and wakes every rank.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"github.com/treerun/treerun/transport"
@@ -17,6 +18,14 @@ type mismatch struct {
 
 func (m *mismatch) Error() string {
 	return fmt.Sprintf("rank %d called %s", m.peer, Describe(m.theirs))
+}
+
+// between says who called what, rank being this one.
+func (m *mismatch) between(rank int) string {
+	if sameButChain(m.theirs, m.mine) {
+		return fmt.Sprintf("rank %d and rank %d have made different calls before %s", m.peer, rank, Describe(m.mine))
+	}
+	return fmt.Sprintf("rank %d called %s while rank %d called %s", m.peer, Describe(m.theirs), rank, Describe(m.mine))
 }
 
 // closedEarly says that peer left before it entered a call of this rank.
@@ -34,9 +43,63 @@ func (l *leftBehind) Error() string {
 
 func (c *closedEarly) Error() string { return fmt.Sprintf("rank %d has closed", c.peer) }
 
+// record notes call c, which begins, and completes its header: its Chain is a
+// digest of all calls so far. A rank that has made another call than its peer
+// earlier, from which both returned without hearing of each other, is so found
+// out at their next chunk.
+func (k *Links) record(c *Call) {
+	h := &c.Header
+	for _, v := range []uint64{h.Count, uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32} {
+		k.chain = bits.RotateLeft64((k.chain^v)*0x9E3779B97F4A7C15, 29)
+	}
+	h.Chain = uint8(k.chain >> 32)
+	k.history[h.Seq%past] = *h
+}
+
+// differ says how what peer sent differs from call mine, of which it should be.
+func (k *Links) differ(peer int, theirs, mine transport.Header) error {
+	if !sameButChain(theirs, mine) {
+		return &mismatch{peer: peer, theirs: theirs, mine: k.callAt(theirs.Seq)}
+	}
+	if err := k.strayChunk(mine); err != nil {
+		return err
+	}
+	for r := range k.size {
+		if err := k.firstDifference((peer + r) % k.size); err != nil {
+			return err
+		}
+	}
+	return &mismatch{peer: peer, theirs: theirs, mine: mine}
+}
+
+// firstDifference returns the earliest call that rank r is known to have made
+// otherwise than this one, nil when there is none among the latest. Any
+// goroutine may call it.
+func (k *Links) firstDifference(r int) error {
+	latest := k.ep.Status(k.rank).Call
+	for back := transport.History; back >= 0 && r != k.rank; back-- {
+		theirs, ok := k.ep.CallBefore(r, back)
+		if !ok || theirs.Seq > latest.Seq || latest.Seq-theirs.Seq > transport.History {
+			continue
+		}
+		mine, ok := k.ep.CallBefore(k.rank, int(latest.Seq-theirs.Seq))
+		if ok && mine.Seq == theirs.Seq && !sameButChain(mine, theirs) {
+			return &mismatch{peer: r, theirs: theirs, mine: mine}
+		}
+	}
+	return nil
+}
+
+// sameButChain reports whether two headers are of one call, whatever was called
+// before it.
+func sameButChain(a, b transport.Header) bool {
+	a.Chain, b.Chain = 0, 0
+	return a == b
+}
+
 // past is how many calls back a rank remembers what it called. A rank can be
 // that far ahead of another only while nothing flows back to it.
-const past = 64
+const past = 256
 
 // callAt returns this rank's call with number seq, the latest one when that is
 // too long ago or still to come. The owner of the links calls it.
@@ -58,8 +121,7 @@ func (k *Links) faultOf(err error, mine transport.Header, waitsFor func() string
 		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
 			FaultClosed, k.rank, l.peer, Describe(l.theirs))}
 	case errors.As(err, &m):
-		return transport.Fault{Rank: k.odd(m), Text: fmt.Sprintf("%srank %d called %s while rank %d called %s",
-			FaultMismatch, m.peer, Describe(m.theirs), k.rank, Describe(m.mine))}
+		return transport.Fault{Rank: k.odd(m), Text: FaultMismatch + m.between(k.rank)}
 	case errors.As(err, &c):
 		return transport.Fault{Rank: c.peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
 			FaultClosed, c.peer, k.rank, Describe(mine))}
@@ -142,21 +204,23 @@ func (k *Links) strayChunk(mine transport.Header) error {
 		if err != nil {
 			return linkError(err, "receiving from", int32(in.src))
 		}
-		if ok && h.Seq <= mine.Seq && h != mine {
-			return &mismatch{peer: in.src, theirs: h, mine: k.callAt(h.Seq)}
+		if own := k.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h, own) {
+			return &mismatch{peer: in.src, theirs: h, mine: own}
 		}
 	}
 	return nil
 }
 
-// Check compares the latest call of this rank with the others', and aborts the
+// Check compares the latest calls of this rank with the others', and aborts the
 // Endpoint where they differ. It finds the calls from which every rank returns
 // without hearing of the others, such as Broadcasts from different roots. Any
 // goroutine may call it, now and then.
 func (k *Links) Check() {
-	mine := k.ep.Status(k.rank).Call
-	if err := k.sameCall(mine); mine.Seq > 0 && err != nil {
-		k.ep.Abort(k.faultOf(err, mine, nil))
+	for r := range k.size {
+		if err := k.firstDifference(r); err != nil {
+			k.ep.Abort(k.faultOf(err, k.ep.Status(k.rank).Call, nil))
+			return
+		}
 	}
 }
 

@@ -54,6 +54,16 @@ func CallName(k plan.Kind) string {
 		return "Broadcast"
 	case plan.Barrier:
 		return "Barrier"
+	case plan.AllGather:
+		return "AllGather"
+	case plan.ReduceScatter:
+		return "ReduceScatter"
+	case plan.AllToAll:
+		return "AllToAll"
+	case plan.Gather:
+		return "Gather"
+	case plan.Scatter:
+		return "Scatter"
 	}
 	return fmt.Sprintf("unknown call %d", k)
 }
@@ -65,32 +75,20 @@ type Stall struct {
 	For    string // which ranks, and what they are doing
 }
 
-func (pr *Program) stall(waited time.Duration) Stall {
-	return Stall{Waited: waited, Call: pr.call.Header, For: pr.waitsFor()}
+func (k *Links) stall(waited time.Duration) Stall {
+	return Stall{Waited: waited, Call: k.first.Header, For: k.waitsFor()}
 }
 
 // waitsFor names the ranks whose chunk or slot this rank lacks.
-func (pr *Program) waitsFor() string {
+func (k *Links) waitsFor() string {
 	seen := make(map[int32]bool)
 	var names []string
-	for i := range pr.tracks {
-		t := &pr.tracks[i]
-		if t.chunk >= t.lane.chunks {
-			continue
-		}
-		s := &t.steps[t.next]
-		var h transport.Header
-		peer, what := s.From, "to send"
-		if s.in == nil {
-			peer, what = s.To, "to take a chunk"
-		} else if _, ok, _ := s.in.TryPeek(&h); ok && s.out != nil {
-			peer, what = s.To, "to take a chunk"
-		}
+	lacks := func(peer int32, what string) {
 		if seen[peer] {
-			continue
+			return
 		}
 		seen[peer] = true
-		st := pr.ep.Status(int(peer))
+		st := k.ep.Status(int(peer))
 		doing := "which has called nothing yet"
 		if st.Closed {
 			doing = "which has closed"
@@ -99,5 +97,34 @@ func (pr *Program) waitsFor() string {
 		}
 		names = append(names, fmt.Sprintf("rank %d %s, %s", peer, what, doing))
 	}
+	for i := range k.active.tracks {
+		if t := &k.active.tracks[i]; t.call != nil && t.chunk < t.chunks {
+			t.steps[t.next].lacks(lacks)
+		}
+	}
 	return strings.Join(names, "; ")
+}
+
+// lacks calls f for the ranks whose chunk s needs and has not got, or, if it
+// has them all, for those that have no free slot.
+func (s *step) lacks(f func(peer int32, what string)) {
+	var h transport.Header
+	all := true
+	for _, a := range s.args {
+		if a.in == nil {
+			continue
+		}
+		if _, ok, _ := a.in.TryPeek(&h); !ok {
+			all = false
+			f(a.from, "to send")
+		}
+	}
+	if !all {
+		return
+	}
+	for _, o := range s.outs {
+		if _, ok, _ := o.link.TryReserve(0); !ok {
+			f(o.to, "to take a chunk")
+		}
+	}
 }

@@ -1,6 +1,7 @@
-// Package exec runs one rank's part of a verified plan.Plan over the links of
-// a transport.Endpoint: the steps of all tracks, chunk by chunk, in the
-// caller's goroutine, without allocating.
+// Package exec runs one rank's part of verified plans over the links of a
+// transport.Endpoint: the steps of all tracks, chunk by chunk, in the caller's
+// goroutine, without allocating. Several calls may be under way; they are done
+// in the order in which they began.
 //
 // It knows bytes, not types: what is reduced is said by a kernel.DType and a
 // kernel.Op. It does not choose plans, open links or retry; package collective
@@ -10,86 +11,41 @@ package exec
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/transport"
 )
 
-// Links is what the programs of one communicator share: the rank's end of
-// every link of the Layout.
-type Links struct {
-	rank    int
-	size    int
-	ep      transport.Endpoint
-	inbound []inbound
-	history [past]transport.Header // the latest calls, by number
-}
-
-type inbound struct {
-	src int
-	r   transport.Receiver
-}
-
-// NewLinks looks up the links of rank in ep, whose Layout is layout.
-func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout) (*Links, error) {
-	k := &Links{rank: rank, size: layout.Size, ep: ep}
-	for _, l := range layout.Links {
-		if l.Dst != rank {
-			continue
-		}
-		r, err := ep.Receiver(l.Lane, l.Src)
-		if err != nil {
-			return nil, fmt.Errorf("exec: rank %d: lane %d from rank %d: %w", rank, l.Lane, l.Src, err)
-		}
-		k.inbound = append(k.inbound, inbound{l.Src, r})
-	}
-	return k, nil
-}
-
-// Program is a Plan bound to the links of one rank. One goroutine at a time
-// may use it.
+// Program is a Plan bound to the links of one rank.
 type Program struct {
 	*Links
 	plan   *plan.Plan
-	lanes  []lane
 	tracks []track
-	call   *Call  // the call that runs now
-	steps  uint64 // taken so far, over all calls: whether the call moves
 }
 
-// Call is one execution of a Program.
-type Call struct {
-	Header transport.Header // travels with every chunk; Count is in elements
-	In     []byte           // Count elements, nil on ranks whose plan never reads it
-	Out    []byte           // Count elements, nil on ranks whose plan never writes it; may be In
-	DType  kernel.DType
-	Op     kernel.Op
+// share is the part of the message that a lane carries, as plan.Cuts gives it.
+type share struct {
+	from, upTo uint64
+	part       int
+	first      bool // of the plan's lanes
 }
 
-// lane is the part of the message that one lane carries in the current call.
-type lane struct {
-	from, upTo uint64 // share of the message, as plan.Cuts gives it
-	start      int    // bytes into the message
-	bytes      int
-	chunk      int // bytes per chunk, the last may be shorter
-	chunks     int
-}
-
-// track is the state of one plan.Track: which step of which chunk is next.
+// track is the state of one plan.Track: which step of which chunk of which
+// call is next.
 type track struct {
-	lane  *lane
+	share share
 	steps []step
 	tmp   []byte // one chunk of scratch, nil unless a step names plan.Tmp
-	next  int    // index into steps
-	chunk int
-	got   transport.Header // of the chunk at hand; here, so that it does not move to the heap
-}
+	got   transport.Header
 
-// step is a plan.Step with its links looked up.
-type step struct {
-	plan.Step
-	in  transport.Receiver
-	out transport.Sender
+	call   *Call  // nil when there is none to work at
+	seq    uint64 // of the call worked at last
+	next   int    // index into steps
+	chunk  int    // the one at work
+	start  int    // of the lane's bytes, within its part
+	bytes  int    // of the lane
+	grain  int    // bytes per chunk, the last may be shorter
+	chunks int
+	part   int // bytes of one part of the message
 }
 
 // quantum is the grain, in bytes, of lane shares and chunks. It keeps every
@@ -106,69 +62,60 @@ func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
 	if len(laneOf) != len(p.Lanes) {
 		return nil, fmt.Errorf("exec: %d lane numbers for the %d lanes of plan %s", len(laneOf), len(p.Lanes), p.Name)
 	}
-	pr := &Program{Links: k, plan: p, lanes: make([]lane, len(p.Lanes))}
+	pr := &Program{Links: k, plan: p}
 	cuts := p.Cuts()
 	for i := range p.Lanes {
-		pr.lanes[i].from, pr.lanes[i].upTo = cuts[i], cuts[i+1]
-		for _, t := range p.Lanes[i].Tracks {
+		l := &p.Lanes[i]
+		s := share{from: cuts[i], upTo: cuts[i+1], part: l.Part, first: i == 0}
+		for _, t := range l.Tracks {
 			if t.Rank != k.rank {
 				continue
 			}
-			bound, err := pr.bindTrack(&pr.lanes[i], laneOf[i], t)
+			steps, err := compile(p, l, t, func(src int32) (transport.Receiver, error) {
+				return k.ep.Receiver(laneOf[i], int(src))
+			}, func(dst int32) (transport.Sender, error) {
+				return k.ep.Sender(laneOf[i], int(dst))
+			})
 			if err != nil {
 				return nil, fmt.Errorf("exec: plan %s, lane %d, rank %d: %w", p.Name, i, k.rank, err)
 			}
-			pr.tracks = append(pr.tracks, bound)
+			pr.add(track{share: s, steps: steps})
 		}
 	}
 	return pr, nil
 }
 
-func (pr *Program) bindTrack(l *lane, number int, t plan.Track) (track, error) {
-	bound := track{lane: l, steps: make([]step, len(t.Steps))}
-	for i, s := range t.Steps {
-		b := step{Step: s}
-		var err error
-		if s.From >= 0 {
-			if b.in, err = pr.ep.Receiver(number, int(s.From)); err != nil {
-				return track{}, fmt.Errorf("step %d: from rank %d: %w", i, s.From, err)
-			}
+// add takes in a track, with the scratch that its steps need.
+func (pr *Program) add(t track) {
+	for i := range t.steps {
+		s := &t.steps[i]
+		if s.names(plan.Tmp) && t.tmp == nil {
+			t.tmp = make([]byte, pr.ep.MaxPayload())
 		}
-		if s.To >= 0 {
-			if b.out, err = pr.ep.Sender(number, int(s.To)); err != nil {
-				return track{}, fmt.Errorf("step %d: to rank %d: %w", i, s.To, err)
-			}
+		for len(pr.windows) < len(s.args) {
+			pr.windows, pr.pieces = append(pr.windows, nil), append(pr.pieces, nil)
 		}
-		if (s.Src == plan.Tmp || s.Dst == plan.Tmp) && bound.tmp == nil {
-			bound.tmp = make([]byte, pr.ep.MaxPayload())
-		}
-		bound.steps[i] = b
 	}
-	return bound, nil
+	pr.tracks = append(pr.tracks, t)
 }
 
 // Plan returns the plan that the program runs.
 func (pr *Program) Plan() *plan.Plan { return pr.plan }
 
-// reset points every lane and track at the start of the message of c.
-func (pr *Program) reset(c *Call) {
-	pr.call = c
+// begin points t at the start of the message of c.
+func (t *track) begin(c *Call, slot int) {
 	elem := c.DType.Size()
 	count := int64(c.Header.Count)
 	grain := int64(quantum / elem)
-	slot := pr.ep.MaxPayload()
-	for i := range pr.lanes {
-		l := &pr.lanes[i]
-		l.start = int(plan.CutAt(count, l.from, grain)) * elem
-		l.bytes = int(plan.CutAt(count, l.upTo, grain))*elem - l.start
-		l.chunk = chunkBytes(l.bytes, slot)
-		l.chunks = (l.bytes + l.chunk - 1) / l.chunk
-		if count == 0 && i == 0 {
-			l.chunks = 1 // an empty message still meets everybody
-		}
-	}
-	for i := range pr.tracks {
-		pr.tracks[i].next, pr.tracks[i].chunk = 0, 0
+	t.call, t.seq, t.next, t.chunk = c, c.Header.Seq, 0, 0
+	t.part = int(count) * elem
+	from := int(plan.CutAt(count, t.share.from, grain)) * elem
+	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - from
+	t.start = from - t.share.part*t.part
+	t.grain = chunkBytes(t.bytes, slot)
+	t.chunks = (t.bytes + t.grain - 1) / t.grain
+	if count == 0 && t.share.first {
+		t.chunks = 1 // an empty message still meets everybody
 	}
 }
 

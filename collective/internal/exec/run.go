@@ -2,155 +2,150 @@ package exec
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/transport"
 )
 
-// Run executes the program for call c and returns when this rank's part is
-// done. It returns the fault of the Endpoint when the call could not be
-// completed here or on any other rank; the Endpoint is then of no further use.
-// A cancelled ctx is such a fault.
-func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
-	pr.reset(c)
-	pr.history[c.Header.Seq%past] = c.Header
+// Start begins call c of the program: its chunks begin to move as far as they
+// can now. The calls under way are done in the order of Start. An error is for
+// Fail; a fault of the Endpoint that is there already is for Wait to find.
+func (pr *Program) Start(c *Call) error {
+	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
+	c.stream = streams(c)
+	pr.record(c)
 	pr.ep.Enter(&c.Header)
-	err := ctx.Err()
+	pr.push(c)
+	return pr.poll()
+}
+
+// Run executes the program for call c and returns when this rank's part of it,
+// and of all calls before it, is done. It returns the fault of the Endpoint
+// when the call could not be completed here or on any other rank; the Endpoint
+// is then of no further use. A cancelled ctx is such a fault.
+func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
+	err := pr.Start(c)
 	if err == nil {
-		var done bool
-		if done, err = pr.poll(); err == nil && !done {
-			err = w.wait(ctx, pr)
-		}
+		err = ctx.Err()
 	}
-	if err != nil && err != errAborted {
-		pr.ep.Abort(pr.faultOf(err, c.Header, pr.waitsFor))
+	if err != nil {
+		return pr.Fail(err, c)
 	}
-	return pr.ep.Aborted()
+	return pr.Wait(ctx, c, w)
 }
 
-// poll lets every track take the steps it can take now. It reports whether all
-// tracks are done.
-func (pr *Program) poll() (done bool, err error) {
-	done = true
-	for i := range pr.tracks {
-		t := &pr.tracks[i]
-		if t.chunk >= t.lane.chunks {
-			continue
-		}
-		if err := pr.advance(t); err != nil {
-			return false, err
-		}
-		if t.chunk < t.lane.chunks {
-			done = false
+// Wait returns when c, which Start began, is done, or with the fault of the
+// Endpoint when it cannot be.
+func (k *Links) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
+	if !c.done {
+		if err := w.wait(ctx, k, c); err != nil {
+			return k.Fail(err, c)
 		}
 	}
-	return done, nil
+	return k.ep.Aborted()
 }
 
-// advance takes the steps of t until one has to wait or the track is done.
-func (pr *Program) advance(t *track) error {
-	for t.chunk < t.lane.chunks {
-		ok, err := pr.take(t, &t.steps[t.next])
-		if err != nil || !ok {
-			return err
+// Poll moves the calls under way as far as they can now.
+func (k *Links) Poll() error { return k.poll() }
+
+// Fail makes err, which stopped this rank in call c, the fault of the Endpoint,
+// unless there is one, and returns the one that counts.
+func (k *Links) Fail(err error, c *Call) (transport.Fault, bool) {
+	if err != errAborted {
+		k.ep.Abort(k.faultOf(err, c.Header, k.waitsFor))
+	}
+	return k.ep.Aborted()
+}
+
+// Idle reports whether no call is under way.
+func (k *Links) Idle() bool { return k.first == nil }
+
+// push puts c behind the calls under way.
+func (k *Links) push(c *Call) {
+	before := k.last
+	k.last = c
+	if before == nil {
+		k.first = c
+		k.activate(c)
+		return
+	}
+	before.next = c
+	if c.program != k.active || before.program != k.active {
+		return // its turn comes when all calls before it are done
+	}
+	for i := range k.active.tracks {
+		if t := &k.active.tracks[i]; t.call == nil && t.seq == before.Header.Seq {
+			t.begin(c, k.ep.MaxPayload())
 		}
-		pr.steps++
-		if t.next++; t.next == len(t.steps) {
-			t.next = 0
-			t.chunk++
+	}
+}
+
+// activate lets the tracks of the oldest call's program begin with it.
+func (k *Links) activate(c *Call) {
+	k.active = c.program
+	for i := range k.active.tracks {
+		k.active.tracks[i].begin(c, k.ep.MaxPayload())
+	}
+}
+
+// poll lets every track take the steps that it can take now, and ends the calls
+// whose tracks have all run.
+func (k *Links) poll() error {
+	for k.first != nil {
+		tracks := k.active.tracks
+		for i := range tracks {
+			if t := &tracks[i]; t.call != nil {
+				if err := k.advance(t); err != nil {
+					return err
+				}
+			}
+		}
+		if k.first.left > 0 {
+			return nil
+		}
+		if !k.pop() {
+			return nil
 		}
 	}
 	return nil
 }
 
-// take does step s of t, or reports false when a link is not ready. Both links
-// of a fused step are checked before either is used.
-func (pr *Program) take(t *track, s *step) (bool, error) {
-	l := t.lane
-	from := t.chunk * l.chunk
-	n := min(l.chunk, l.bytes-from)
-	from += l.start
-
-	var in, out []byte
-	if s.in != nil {
-		window, ok, err := s.in.TryPeek(&t.got)
-		if err != nil || !ok {
-			return false, linkError(err, "receiving from", s.From)
+// pop ends the calls that are done, and reports whether another program has
+// its turn now.
+func (k *Links) pop() bool {
+	for c := k.first; c != nil && c.left == 0; c = k.first {
+		c.finish()
+		k.first = c.next
+		if k.first == nil {
+			k.last = nil
+		} else if k.first.program != c.program {
+			k.activate(k.first)
+			return true
 		}
-		if t.got != pr.call.Header {
-			return false, &mismatch{peer: int(s.From), theirs: t.got, mine: pr.callAt(t.got.Seq)}
-		}
-		if len(window) != n {
-			return false, fmt.Errorf("rank %d sent a chunk of %d bytes where %d belong", s.From, len(window), n)
-		}
-		in = window
 	}
-	if s.out != nil {
-		window, ok, err := s.out.TryReserve(n)
-		if err != nil || !ok {
-			return false, linkError(err, "sending to", s.To)
-		}
-		out = window
-	}
-	pr.move(t, s, in, out, from, n)
-	if s.out != nil {
-		s.out.Commit(&pr.call.Header)
-	}
-	if s.in != nil {
-		s.in.Release()
-	}
-	return true, nil
+	return false
 }
 
-// move does what step s does with its chunk.
-func (pr *Program) move(t *track, s *step, in, out []byte, from, n int) {
-	c := pr.call
-	switch s.Op {
-	case plan.Send:
-		copy(out, t.buffer(c, s.Src, from, n))
-	case plan.Recv:
-		copy(t.buffer(c, s.Dst, from, n), in)
-	case plan.RecvReduce:
-		kernel.Reduce(c.Op, c.DType, t.buffer(c, s.Dst, from, n), t.buffer(c, s.Src, from, n), in)
-	case plan.RecvReduceSend:
-		kernel.Reduce(c.Op, c.DType, out, t.buffer(c, s.Src, from, n), in)
-	case plan.RecvReduceCopySend:
-		dst := t.buffer(c, s.Dst, from, n)
-		kernel.Reduce(c.Op, c.DType, dst, t.buffer(c, s.Src, from, n), in)
-		copy(out, dst)
-	case plan.RecvCopySend:
-		copy(t.buffer(c, s.Dst, from, n), in)
-		copy(out, in)
-	case plan.Copy:
-		if dst, src := t.buffer(c, s.Dst, from, n), t.buffer(c, s.Src, from, n); n > 0 && &dst[0] != &src[0] {
-			copy(dst, src)
+// advance takes the steps of t until one has to wait or there are no more
+// calls for it.
+func (k *Links) advance(t *track) error {
+	for {
+		for t.chunk < t.chunks {
+			ok, err := k.take(t, &t.steps[t.next])
+			if err != nil || !ok {
+				return err
+			}
+			k.steps++
+			if t.next++; t.next == len(t.steps) {
+				t.next = 0
+				t.chunk++
+			}
 		}
-	default:
-		panic(fmt.Sprintf("exec: plan %s has step %d, which Verify rejects", pr.plan.Name, s.Op))
+		c := t.call
+		c.left--
+		t.call = nil
+		if c.next == nil || c.next.program != c.program {
+			return nil
+		}
+		t.begin(c.next, k.ep.MaxPayload())
 	}
-}
-
-// buffer returns n bytes of b, from the message's byte from on.
-func (t *track) buffer(c *Call, b plan.Buf, from, n int) []byte {
-	switch b {
-	case plan.In:
-		return c.In[from : from+n : from+n]
-	case plan.Out:
-		return c.Out[from : from+n : from+n]
-	default:
-		return t.tmp[:n:n]
-	}
-}
-
-func linkError(err error, doing string, peer int32) error {
-	if err == nil {
-		return nil
-	}
-	if errors.Is(err, transport.ErrPeerClosed) {
-		return &closedEarly{peer: int(peer)}
-	}
-	return fmt.Errorf("%s rank %d: %w", doing, peer, err)
 }

@@ -28,29 +28,28 @@ type Waiter struct {
 // context has ended, whether the others are in the same call.
 const sleepMax = 20 * time.Millisecond
 
-// wait polls pr until it is done or cannot go on.
-func (w *Waiter) wait(ctx context.Context, pr *Program) error {
+// wait polls until c is done or k cannot go on.
+func (w *Waiter) wait(ctx context.Context, k *Links, c *Call) error {
 	idle := 0
-	steps := pr.steps
+	steps := k.steps
 	var asleep sleeper
 	for {
 		if idle < w.Spins {
 			idle++
 		} else if idle < w.Spins+w.Yields {
 			idle++
-			pr.ep.Bell().Yield()
-		} else if err := asleep.sleep(ctx, w, pr); err != nil {
+			k.ep.Bell().Yield()
+		} else if err := asleep.sleep(ctx, w, k); err != nil {
 			return err
 		}
-		done, err := pr.poll()
-		if err != nil || done {
+		if err := k.poll(); err != nil || c.done {
 			return err
 		}
-		if pr.steps != steps {
-			steps, idle = pr.steps, 0
+		if k.steps != steps {
+			steps, idle = k.steps, 0
 			asleep.since = time.Time{}
 		} else if idle&63 == 63 {
-			if _, aborted := pr.ep.Aborted(); aborted {
+			if _, aborted := k.ep.Aborted(); aborted {
 				return errAborted
 			}
 		}
@@ -66,8 +65,8 @@ type sleeper struct {
 
 // sleep sleeps once, until the bell rings or for sleepMax, and looks around
 // when nothing rang.
-func (s *sleeper) sleep(ctx context.Context, w *Waiter, pr *Program) error {
-	if _, aborted := pr.ep.Aborted(); aborted {
+func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
+	if _, aborted := k.ep.Aborted(); aborted {
 		return errAborted
 	}
 	if err := ctx.Err(); err != nil {
@@ -77,15 +76,14 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, pr *Program) error {
 	if s.since.IsZero() {
 		s.since, s.reported = now, 0
 	}
-	bell := pr.ep.Bell()
-	steps := pr.steps
+	bell := k.ep.Bell()
+	steps := k.steps
 	bell.Prepare()
-	done, err := pr.poll()
-	if err != nil || done || pr.steps != steps {
+	if err := k.poll(); err != nil || k.first == nil || k.steps != steps {
 		bell.Cancel()
 		return err
 	}
-	if _, aborted := pr.ep.Aborted(); aborted {
+	if _, aborted := k.ep.Aborted(); aborted {
 		bell.Cancel()
 		return errAborted
 	}
@@ -93,12 +91,12 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, pr *Program) error {
 	if time.Since(now) < sleepMax {
 		return nil
 	}
-	if err := pr.compareCalls(pr.call.Header); err != nil {
+	if err := k.compareCalls(k.first.Header); err != nil {
 		return err
 	}
 	if waited := time.Since(s.since); w.Stalled != nil && waited-s.reported >= w.StallEvery {
 		s.reported = waited
-		w.Stalled(pr.stall(waited))
+		w.Stalled(k.stall(waited))
 	}
 	return nil
 }

@@ -9,33 +9,47 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// A rank's status lies on one line: the number of publications, then two
-// copies of the call. Publication k is written to copy k&1 and then announced
-// by storing k. A reader takes the copy that the number names and looks at the
-// number again: it is unchanged only if the writer has not begun publication
-// k+2, the next that touches the copy. A writer that dies half-way leaves the
-// number, and so the older call, in place.
+// A rank's status begins with the number of publications, on a line; behind it
+// lie copies of its latest calls, so that others can look back. Publication k
+// is written to copy k modulo their number and then announced by storing k. A
+// reader takes a copy that the number allows and looks at the number again: the
+// copy is unchanged only if the writer has not begun the publication that uses
+// it next. A writer that dies half-way leaves the number, and so the older
+// call, in place.
 const (
 	statusCopyBytes = callWords * 8
 	callWords       = 3
+	statusCopies    = transport.History + 2 // and the one that is being written
 )
+
+func statusCopy(line []byte, k uint32) []byte {
+	o := 64 + int(k%statusCopies)*statusCopyBytes
+	return line[o : o+statusCopyBytes]
+}
 
 // publishCall publishes the call of rank r. One goroutine of that rank calls it.
 func publishCall(board []byte, h *transport.Header) {
 	line := board[offStatus : offStatus+statusBytes]
 	k := loadWord(line, 0) + 1
-	writeCall(line[8+int(k&1)*statusCopyBytes:], encodeCall(h))
+	if k == 0 {
+		k = statusCopies * (1 << 20) // a fresh rank has published nothing, and 2^32 calls are not nothing
+	}
+	writeCall(statusCopy(line, k), encodeCall(h))
 	storeWord(line, 0, k)
 }
 
-// readCall returns the call published last in a rank's part of the board.
-func readCall(board []byte) transport.Header {
+// readCall returns the call published last in a rank's part of the board, or
+// the one back publications before it; false when there is none, or it is gone.
+func readCall(board []byte, back uint32) (transport.Header, bool) {
 	line := board[offStatus : offStatus+statusBytes]
 	for turn := 1; ; turn++ {
 		k := loadWord(line, 0)
-		w := readWords(line[8+int(k&1)*statusCopyBytes:])
-		if loadWord(line, 0) == k {
-			return decodeCall(w)
+		if back >= k || back > transport.History {
+			return transport.Header{}, false
+		}
+		w := readWords(statusCopy(line, k-back))
+		if now := loadWord(line, 0); now-k+back < statusCopies-1 {
+			return decodeCall(w), true
 		}
 		if turn%64 == 0 {
 			runtime.Gosched() // the writer publishes faster than we read
@@ -45,12 +59,12 @@ func readCall(board []byte) transport.Header {
 
 func encodeCall(h *transport.Header) [callWords]uint64 {
 	return [callWords]uint64{h.Seq, h.Count,
-		uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32}
+		uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(h.Chain)<<24 | uint64(uint32(h.Root))<<32}
 }
 
 func decodeCall(w [callWords]uint64) transport.Header {
 	return transport.Header{Seq: w[0], Count: w[1],
-		Kind: uint8(w[2]), Op: uint8(w[2] >> 8), DType: uint8(w[2] >> 16), Root: int32(uint32(w[2] >> 32))}
+		Kind: uint8(w[2]), Op: uint8(w[2] >> 8), DType: uint8(w[2] >> 16), Chain: uint8(w[2] >> 24), Root: int32(uint32(w[2] >> 32))}
 }
 
 // A fault is first written to the record of the rank that reports it, whole,

@@ -101,7 +101,17 @@ func (e *Endpoint) Enter(h *transport.Header) { publishCall(e.m.rank(e.mem, e.ra
 func (e *Endpoint) Status(r int) transport.Status {
 	board := e.m.rank(e.mem, r)
 	closed := loadWord(board, offClosed) != 0 // before the call: a closed rank enters none
-	return transport.Status{Call: readCall(board), Closed: closed}
+	call, _ := readCall(board, 0)
+	return transport.Status{Call: call, Closed: closed}
+}
+
+// CallBefore returns the call that rank r published back calls before its
+// latest one.
+func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
+	if back < 0 || back > transport.History {
+		return transport.Header{}, false
+	}
+	return readCall(e.m.rank(e.mem, r), uint32(back))
 }
 
 // Abort publishes f as the fault of the set, unless there is one, and wakes

@@ -21,7 +21,7 @@ import (
 
 // version is that of the memory layout; it is part of the digest, so that
 // ranks of different builds find out.
-const version = 2
+const version = 3
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
@@ -38,7 +38,7 @@ const (
 	offRecord  = offStatus + statusBytes
 	maxSegment = 1 << 46 // bytes
 
-	statusBytes = 128
+	statusBytes = 512 // number of publications; from 64 on the calls
 	faultBytes  = 640 // rank, length, text
 )
 

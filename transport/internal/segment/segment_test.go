@@ -158,7 +158,7 @@ func TestDiesWhilePublishing(t *testing.T) {
 		last := transport.Header{Seq: seq, Count: 100 + seq, Root: -1}
 		publishCall(board, &last)
 		k := loadWord(board[offStatus:], 0) + 1
-		half := board[offStatus+8+int(k&1)*statusCopyBytes:]
+		half := statusCopy(board[offStatus:offStatus+statusBytes], k)
 		for i := range 2 * 8 { // two of three words, byte by byte
 			half[i] = 0xEE
 			if got := e.Status(1).Call; got != last {

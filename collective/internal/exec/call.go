@@ -1,0 +1,53 @@
+package exec
+
+import (
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// Call is one execution of a Program. It belongs to the Links from Start until
+// it is done, and may be used again then.
+type Call struct {
+	Header transport.Header // travels with every chunk; Count is in elements, of one part where there are parts
+	In     []byte           // what this rank gives, nil where its plan never reads it
+	Out    []byte           // what this rank gets, nil where its plan never writes it; may be In
+	Pieces []Piece          // in place of In and Out: a message in several pieces, one after the other
+	DType  kernel.DType
+	Op     kernel.Op
+
+	Divide int     // from 2 on: Out is divided by so many at the end
+	Scale  bool    // In is multiplied by Factor before anything else
+	Factor [8]byte // one element, in its first bytes
+
+	program *Program
+	next    *Call // in the order of Start
+	left    int   // tracks of this rank that still have to run
+	stream  bool  // too large to stay in any cache
+	done    bool
+}
+
+// Piece is a part of a message that lies by itself. End is where it ends in
+// the message, in bytes.
+type Piece struct {
+	In, Out []byte
+	End     int
+}
+
+// Done reports whether this rank's part of the call is done.
+func (c *Call) Done() bool { return c.done }
+
+// finish does what is left when all tracks have run.
+func (c *Call) finish() {
+	c.done = true
+	if c.Divide < 2 {
+		return
+	}
+	if c.Out != nil {
+		kernel.Scale(c.DType, c.Out, c.Divide)
+	}
+	for _, p := range c.Pieces {
+		if p.Out != nil {
+			kernel.Scale(c.DType, p.Out, c.Divide)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package exec
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// Links is what the programs of one communicator share: the rank's end of
+// every link of the Layout, and the calls under way. One goroutine at a time
+// may use it, but for what says otherwise.
+type Links struct {
+	rank    int
+	size    int
+	ep      transport.Endpoint
+	inbound []inbound
+	history [past]transport.Header // the latest calls, by number
+
+	chain   uint64                 // digest of all calls so far
+
+	first, last *Call    // calls under way, oldest first; nil when there are none
+	active      *Program // of first
+	steps       uint64   // taken so far, over all calls: whether anything moves
+
+	windows [][]byte // scratch of one step: its operands
+	pieces  [][]byte // and the parts of them that belong to one piece
+	scaled  []byte   // scratch of one chunk: the operand that is multiplied beforehand
+}
+
+type inbound struct {
+	src int
+	r   transport.Receiver
+}
+
+// NewLinks looks up the links of rank in ep, whose Layout is layout.
+func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout) (*Links, error) {
+	k := &Links{rank: rank, size: layout.Size, ep: ep}
+	for _, l := range layout.Links {
+		if l.Dst != rank {
+			continue
+		}
+		r, err := ep.Receiver(l.Lane, l.Src)
+		if err != nil {
+			return nil, fmt.Errorf("exec: rank %d: lane %d from rank %d: %w", rank, l.Lane, l.Src, err)
+		}
+		k.inbound = append(k.inbound, inbound{l.Src, r})
+	}
+	return k, nil
+}
