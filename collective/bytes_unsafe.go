@@ -10,6 +10,12 @@ func bytesOf[T Number](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
+// elementOf returns the bytes of v, at the beginning.
+func elementOf[T Number](v T) (b [8]byte) {
+	*(*T)(unsafe.Pointer(&b)) = v
+	return b
+}
+
 // overlap says how two buffers share memory: not at all, wholly (in place), or
 // partly, which no collective allows.
 type overlap int

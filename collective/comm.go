@@ -27,10 +27,12 @@ type Comm struct {
 	plans      *planner
 	waiter     exec.Waiter
 
-	busy atomic.Bool
-	seq  uint64    // of the latest call
-	call exec.Call // the call under way
-	err  *RankError
+	busy   atomic.Bool
+	seq    uint64               // of the latest call
+	calls  [inFlight]exec.Call  // the latest, by number
+	point  [inFlight]exec.Point // the latest messages, by number
+	points uint64               // of the latest message
+	err    *RankError
 
 	once   sync.Once // Close
 	watch  sync.WaitGroup
@@ -79,6 +81,9 @@ func (c *Comm) close() error {
 		abortOnFailure(c.world, c.ep, nil)
 	default:
 	}
+	if !c.links.Idle() {
+		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultClosed + fmt.Sprintf("rank %d closed its communicator with calls under way; Wait for every Request before Close", c.rank)})
+	}
 	fault, failed := c.links.Settle(settleMax)
 	close(c.closed)
 	c.watch.Wait()
@@ -113,40 +118,54 @@ func (c *Comm) checkCalls() {
 }
 
 // begin claims the communicator for one call.
-func (c *Comm) begin(kind plan.Kind) error {
+func (c *Comm) begin(kind plan.Kind) error { return c.claim(exec.CallName(kind)) }
+
+// claim claims the communicator for a call with a name.
+func (c *Comm) claim(call string) error {
 	if !c.busy.CompareAndSwap(false, true) {
-		err := ErrBusy
-		select {
-		case <-c.closed:
-			err = ErrClosed
-		default:
-		}
-		return fmt.Errorf("collective: %s on rank %d: %w", exec.CallName(kind), c.rank, err)
+		return c.busyError(call)
 	}
 	if c.err != nil {
 		c.end()
-		return &RankError{Rank: c.err.Rank, Op: exec.CallName(kind), Err: c.err.Err}
+		return &RankError{Rank: c.err.Rank, Op: call, Err: c.err.Err}
 	}
 	return nil
 }
 
-func (c *Comm) end() {
-	c.call.In, c.call.Out = nil, nil
-	c.busy.Store(false)
+func (c *Comm) end() { c.busy.Store(false) }
+
+// busyError says why the communicator cannot be claimed.
+func (c *Comm) busyError(call string) error {
+	err := ErrBusy
+	select {
+	case <-c.closed:
+		err = ErrClosed
+	default:
+	}
+	return fmt.Errorf("collective: %s on rank %d: %w", call, c.rank, err)
+}
+
+// failPoint is fail for a message.
+func (c *Comm) failPoint(ctx context.Context, f transport.Fault, during *exec.Point) error {
+	return c.failDuring(ctx, f, during.String())
 }
 
 // fail records the first failure and returns it as the error of the call.
-func (c *Comm) fail(ctx context.Context, f transport.Fault) error {
+func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Header) error {
+	return c.failDuring(ctx, f, exec.Describe(during))
+}
+
+func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during string) error {
 	err := errorOf(f)
 	if f.Rank == c.rank && errors.Is(err, ErrCanceled) && ctx.Err() != nil {
 		err = errors.Join(err, ctx.Err())
 	}
-	c.err = &RankError{Rank: f.Rank, Op: exec.Describe(c.call.Header), Err: err}
+	c.err = &RankError{Rank: f.Rank, Op: during, Err: err}
 	return c.err
 }
 
 // reportStall tells people why a call does not get on.
 func (c *Comm) reportStall(s exec.Stall) {
 	fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: for %s\n",
-		c.rank, s.Waited.Seconds(), exec.Describe(s.Call), s.For)
+		c.rank, s.Waited.Seconds(), s.Doing, s.For)
 }

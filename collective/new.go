@@ -89,7 +89,7 @@ func (s *setup) comm() (*Comm, error) {
 		waiter: waiterFor(s.w.Size(), s.cfg.cores),
 		closed: make(chan struct{}),
 	}
-	c.links, err = exec.NewLinks(ep, c.rank, &layout)
+	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane())
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}

@@ -186,6 +186,14 @@ func (p *planner) layout() transport.Layout {
 	return transport.Layout{Size: p.size, Slots: p.slots, SlotBytes: p.slotBytes, Links: p.lanes.links}
 }
 
+// pointLane returns the number of the lane for messages, -1 without one.
+func (p *planner) pointLane() int {
+	if i, open := p.lanes.number[laneKey{of: pointLane}]; open {
+		return i
+	}
+	return -1
+}
+
 // program returns the program for a call of so many bytes.
 func (p *planner) program(kind plan.Kind, root, bytes int) (*exec.Program, error) {
 	if p.choices[kind] == nil {

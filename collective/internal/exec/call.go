@@ -11,7 +11,7 @@ type Call struct {
 	Header transport.Header // travels with every chunk; Count is in elements, of one part where there are parts
 	In     []byte           // what this rank gives, nil where its plan never reads it
 	Out    []byte           // what this rank gets, nil where its plan never writes it; may be In
-	Pieces []Piece          // in place of In and Out: a message in several pieces, one after the other
+	Pieces []Piece          // unless empty, in place of In and Out: a message in pieces, one after the other
 	DType  kernel.DType
 	Op     kernel.Op
 
@@ -36,18 +36,20 @@ type Piece struct {
 // Done reports whether this rank's part of the call is done.
 func (c *Call) Done() bool { return c.done }
 
-// finish does what is left when all tracks have run.
+// finish does what is left when all tracks have run, and lets go of the
+// caller's memory.
 func (c *Call) finish() {
 	c.done = true
-	if c.Divide < 2 {
-		return
-	}
-	if c.Out != nil {
-		kernel.Scale(c.DType, c.Out, c.Divide)
-	}
-	for _, p := range c.Pieces {
-		if p.Out != nil {
-			kernel.Scale(c.DType, p.Out, c.Divide)
+	if c.Divide > 1 {
+		if c.Out != nil {
+			kernel.Scale(c.DType, c.Out, c.Divide)
+		}
+		for _, p := range c.Pieces {
+			if p.Out != nil {
+				kernel.Scale(c.DType, p.Out, c.Divide)
+			}
 		}
 	}
+	c.In, c.Out = nil, nil
+	clear(c.Pieces)
 }

@@ -38,7 +38,7 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int, f func(ran
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			links, err := NewLinks(ep, r, &layout)
+			links, err := NewLinks(ep, r, &layout, -1)
 			if err != nil {
 				t.Error(err)
 				return
@@ -97,11 +97,12 @@ func TestInFlight(t *testing.T) {
 		}
 		eachRank(t, plans, 2, 256, func(rank int, programs []*Program, w *Waiter) error {
 			const calls = 40
-			all := make([]Call, calls)
+			all, outs := make([]Call, calls), make([][]byte, calls)
 			for i := range all {
 				count := i * 17 % 900
 				all[i] = sumOf(i+1, count)
-				all[i].In, all[i].Out = numbers(rank, count), make([]byte, 4*count)
+				outs[i] = make([]byte, 4*count)
+				all[i].In, all[i].Out = numbers(rank, count), outs[i]
 				if err := programs[i/3%2].Start(&all[i]); err != nil {
 					return err
 				}
@@ -117,7 +118,7 @@ func TestInFlight(t *testing.T) {
 				}
 			}
 			for i := range all {
-				if !slices.Equal(all[i].Out, numbers(n*(n+1)/2-1, i*17%900)) {
+				if !slices.Equal(outs[i], numbers(n*(n+1)/2-1, i*17%900)) {
 					return fmt.Errorf("call %d has a wrong result", i)
 				}
 			}
@@ -144,15 +145,15 @@ func TestPieces(t *testing.T) {
 			}
 			c.Pieces = append(c.Pieces, p)
 		}
-		pieces := c.Pieces
+		pieces := slices.Clone(c.Pieces)
 		c = sumOf(1, total)
-		c.Pieces = pieces
+		c.Pieces = slices.Clone(pieces)
 		if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
 			return fmt.Errorf("%+v", fault)
 		}
 		for i, count := range lengths {
 			want := numbers(n*(n+1)/2+n*i-1, count)
-			if !slices.Equal(c.Pieces[i].Out, want) {
+			if !slices.Equal(pieces[i].Out, want) {
 				return fmt.Errorf("piece %d of %d elements: wrong result", i, count)
 			}
 		}
@@ -170,7 +171,8 @@ func TestParts(t *testing.T) {
 			eachRank(t, []*plan.Plan{gather, scatter}, 2, 1024, func(rank int, programs []*Program, w *Waiter) error {
 				c := sumOf(1, count)
 				c.Header.Kind, c.Header.Op, c.Op = uint8(plan.AllGather), 0, 0
-				c.In, c.Out = numbers(rank, count), make([]byte, 4*n*count)
+				out := make([]byte, 4*n*count)
+				c.In, c.Out = numbers(rank, count), out
 				if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
 					return fmt.Errorf("AllGather: %+v", fault)
 				}
@@ -178,16 +180,17 @@ func TestParts(t *testing.T) {
 				for r := range n {
 					want = append(want, numbers(r, count)...)
 				}
-				if !slices.Equal(c.Out, want) {
+				if !slices.Equal(out, want) {
 					return fmt.Errorf("%d ranks, parts of %d: AllGather is wrong", n, count)
 				}
 				c = sumOf(2, count)
 				c.Header.Kind = uint8(plan.ReduceScatter)
-				c.In, c.Out = numbers(rank, n*count), make([]byte, 4*count)
+				out = make([]byte, 4*count)
+				c.In, c.Out = numbers(rank, n*count), out
 				if fault, failed := programs[1].Run(context.Background(), &c, w); failed {
 					return fmt.Errorf("ReduceScatter: %+v", fault)
 				}
-				if !slices.Equal(c.Out, numbers(n*(n+1)/2-1, n*count)[4*count*rank:4*count*(rank+1)]) {
+				if !slices.Equal(out, numbers(n*(n+1)/2-1, n*count)[4*count*rank:4*count*(rank+1)]) {
 					return fmt.Errorf("%d ranks, parts of %d: ReduceScatter is wrong", n, count)
 				}
 				return nil
@@ -201,14 +204,15 @@ func TestScaleAndDivide(t *testing.T) {
 	const n, count = 4, 500
 	eachRank(t, []*plan.Plan{fromTrees(t, plan.AllReduce, binomials(n), plan.Split)}, 2, 512, func(rank int, programs []*Program, w *Waiter) error {
 		c := sumOf(1, count)
-		c.In, c.Out = numbers(rank, count), make([]byte, 4*count)
+		out := make([]byte, 4*count)
+		c.In, c.Out = numbers(rank, count), out
 		c.Scale, c.Divide = true, 5
 		binary.NativeEndian.PutUint32(c.Factor[:], 3)
 		if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
 			return fmt.Errorf("%+v", fault)
 		}
-		if !slices.Equal(c.Out, numbers(5, count)) { // (1+2+3+4) * 3 / 5 = 6 times the element's number
-			return fmt.Errorf("not 6, 12, 18, ...: % x", c.Out[:16])
+		if !slices.Equal(out, numbers(5, count)) { // (1+2+3+4) * 3 / 5 = 6 times the element's number
+			return fmt.Errorf("not 6, 12, 18, ...: % x", out[:16])
 		}
 		return nil
 	})

@@ -116,7 +116,10 @@ func (k *Links) faultOf(err error, mine transport.Header, waitsFor func() string
 	var m *mismatch
 	var c *closedEarly
 	var l *leftBehind
+	var pm *pointMismatch
 	switch {
+	case errors.As(err, &pm):
+		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%s%v while rank %d called %s", FaultMismatch, pm, k.rank, pm.mine)}
 	case errors.As(err, &l):
 		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
 			FaultClosed, k.rank, l.peer, Describe(l.theirs))}

@@ -21,18 +21,28 @@ const (
 	FaultLink     = "link: "
 )
 
+// PreMulSum stands in the Op of a header for a sum of what every rank has
+// multiplied beforehand.
+const PreMulSum = 100
+
 // errAborted ends a wait whose Endpoint already carries the fault.
 var errAborted = errors.New("exec: aborted")
 
 // Describe names the call that a header belongs to, for people.
 func Describe(h transport.Header) string {
+	if h.Kind == pointKind {
+		return fmt.Sprintf("a message (%d %s, tag %d)", h.Count, kernel.DType(h.DType), h.Root)
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s #%d", CallName(plan.Kind(h.Kind)), h.Seq)
 	if plan.Kind(h.Kind) == plan.Barrier {
 		return b.String()
 	}
 	b.WriteString(" (")
-	if h.Op != 0 {
+	switch {
+	case h.Op == PreMulSum:
+		b.WriteString("pre-multiplied sum of ")
+	case h.Op != 0:
 		fmt.Fprintf(&b, "%s of ", kernel.Op(h.Op))
 	}
 	fmt.Fprintf(&b, "%d %s", h.Count, kernel.DType(h.DType))
@@ -71,12 +81,18 @@ func CallName(k plan.Kind) string {
 // Stall says what a rank that does not get on waits for.
 type Stall struct {
 	Waited time.Duration
-	Call   transport.Header
+	Doing  string // the call or message
 	For    string // which ranks, and what they are doing
 }
 
 func (k *Links) stall(waited time.Duration) Stall {
-	return Stall{Waited: waited, Call: k.first.Header, For: k.waitsFor()}
+	s := Stall{Waited: waited, For: k.waitsFor()}
+	if k.first != nil {
+		s.Doing = Describe(k.first.Header)
+	} else if p := k.points.first; p != nil {
+		s.Doing = p.String()
+	}
+	return s
 }
 
 // waitsFor names the ranks whose chunk or slot this rank lacks.
@@ -97,7 +113,14 @@ func (k *Links) waitsFor() string {
 		}
 		names = append(names, fmt.Sprintf("rank %d %s, %s", peer, what, doing))
 	}
-	for i := range k.active.tracks {
+	for p := k.points.first; p != nil; p = p.next {
+		if p.send {
+			lacks(int32(p.Peer), "to receive "+p.String())
+		} else {
+			lacks(int32(p.Peer), "to send what "+p.String()+" takes")
+		}
+	}
+	for i := 0; k.first != nil && i < len(k.active.tracks); i++ {
 		if t := &k.active.tracks[i]; t.call != nil && t.chunk < t.chunks {
 			t.steps[t.next].lacks(lacks)
 		}

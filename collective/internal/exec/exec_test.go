@@ -51,7 +51,7 @@ func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(ra
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			links, err := NewLinks(ep, r, &layout)
+			links, err := NewLinks(ep, r, &layout, -1)
 			if err != nil {
 				t.Error(err)
 				return

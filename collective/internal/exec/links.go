@@ -22,6 +22,8 @@ type Links struct {
 	active      *Program // of first
 	steps       uint64   // taken so far, over all calls: whether anything moves
 
+	points points // messages under way
+
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece
 	scaled  []byte   // scratch of one chunk: the operand that is multiplied beforehand
@@ -32,11 +34,17 @@ type inbound struct {
 	r   transport.Receiver
 }
 
-// NewLinks looks up the links of rank in ep, whose Layout is layout.
-func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout) (*Links, error) {
+// NewLinks looks up the links of rank in ep, whose Layout is layout. Messages
+// from rank to rank travel on lane pointLane, -1 where there is none.
+func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, pointLane int) (*Links, error) {
 	k := &Links{rank: rank, size: layout.Size, ep: ep}
+	if pointLane >= 0 {
+		if err := k.openPoints(pointLane); err != nil {
+			return nil, fmt.Errorf("exec: rank %d: lane %d: %w", rank, pointLane, err)
+		}
+	}
 	for _, l := range layout.Links {
-		if l.Dst != rank {
+		if l.Dst != rank || l.Lane == pointLane {
 			continue
 		}
 		r, err := ep.Receiver(l.Lane, l.Src)

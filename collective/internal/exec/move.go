@@ -65,7 +65,7 @@ func (k *Links) take(t *track, s *step) (bool, error) {
 // s, if it has one. k.windows holds what was received.
 func (k *Links) move(t *track, s *step, to []byte, from, n int) {
 	c := t.call
-	if c.Pieces == nil {
+	if len(c.Pieces) == 0 {
 		for i := range s.args {
 			if a := &s.args[i]; a.in == nil {
 				k.windows[i] = k.operand(t, a, c.In, c.Out, t.start+from, n)

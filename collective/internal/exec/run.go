@@ -37,7 +37,7 @@ func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault
 // Endpoint when it cannot be.
 func (k *Links) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if !c.done {
-		if err := w.wait(ctx, k, c); err != nil {
+		if err := w.wait(ctx, k, &c.done); err != nil {
 			return k.Fail(err, c)
 		}
 	}
@@ -56,8 +56,8 @@ func (k *Links) Fail(err error, c *Call) (transport.Fault, bool) {
 	return k.ep.Aborted()
 }
 
-// Idle reports whether no call is under way.
-func (k *Links) Idle() bool { return k.first == nil }
+// Idle reports whether no call and no message is under way.
+func (k *Links) Idle() bool { return k.first == nil && k.points.first == nil }
 
 // push puts c behind the calls under way.
 func (k *Links) push(c *Call) {
@@ -90,6 +90,11 @@ func (k *Links) activate(c *Call) {
 // poll lets every track take the steps that it can take now, and ends the calls
 // whose tracks have all run.
 func (k *Links) poll() error {
+	if k.points.first != nil {
+		if err := k.pollPoints(); err != nil {
+			return err
+		}
+	}
 	for k.first != nil {
 		tracks := k.active.tracks
 		for i := range tracks {

@@ -28,8 +28,8 @@ type Waiter struct {
 // context has ended, whether the others are in the same call.
 const sleepMax = 20 * time.Millisecond
 
-// wait polls until c is done or k cannot go on.
-func (w *Waiter) wait(ctx context.Context, k *Links, c *Call) error {
+// wait polls until done is set or k cannot go on.
+func (w *Waiter) wait(ctx context.Context, k *Links, done *bool) error {
 	idle := 0
 	steps := k.steps
 	var asleep sleeper
@@ -42,7 +42,7 @@ func (w *Waiter) wait(ctx context.Context, k *Links, c *Call) error {
 		} else if err := asleep.sleep(ctx, w, k); err != nil {
 			return err
 		}
-		if err := k.poll(); err != nil || c.done {
+		if err := k.poll(); err != nil || *done {
 			return err
 		}
 		if k.steps != steps {
@@ -79,7 +79,7 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 	bell := k.ep.Bell()
 	steps := k.steps
 	bell.Prepare()
-	if err := k.poll(); err != nil || k.first == nil || k.steps != steps {
+	if err := k.poll(); err != nil || k.Idle() || k.steps != steps {
 		bell.Cancel()
 		return err
 	}
@@ -91,8 +91,10 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 	if time.Since(now) < sleepMax {
 		return nil
 	}
-	if err := k.compareCalls(k.first.Header); err != nil {
-		return err
+	if k.first != nil {
+		if err := k.compareCalls(k.first.Header); err != nil {
+			return err
+		}
 	}
 	if waited := time.Since(s.since); w.Stalled != nil && waited-s.reported >= w.StallEvery {
 		s.reported = waited

@@ -1,0 +1,240 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// pointKind stands in the Kind of the headers of messages between two ranks.
+const pointKind = 255
+
+// Point is one message between this rank and another: a Send or a Receive. It
+// belongs to the Links from Start until it is done.
+type Point struct {
+	Peer  int
+	Tag   int32
+	DType kernel.DType
+	Buf   []byte
+
+	send  bool
+	moved int  // bytes
+	begun bool // a Receive that has met its message
+	done  bool
+	next  *Point
+}
+
+// Done reports whether the message was sent, or received, as a whole.
+func (p *Point) Done() bool { return p.done }
+
+// String describes p for people.
+func (p *Point) String() string {
+	name := "Recv"
+	if p.send {
+		name = "Send"
+	}
+	return fmt.Sprintf("%s (%d %s, tag %d)", name, len(p.Buf)/max(p.DType.Size(), 1), p.DType, p.Tag)
+}
+
+func (p *Point) header() transport.Header {
+	return transport.Header{Kind: pointKind, Count: uint64(len(p.Buf) / p.DType.Size()), DType: uint8(p.DType), Root: p.Tag}
+}
+
+// points is what a rank has of messages from rank to rank. Those to one peer
+// are sent in the order of Start. A message that comes from a peer goes to the
+// Receive that was started first, of those with its tag.
+type points struct {
+	first, last *Point
+	out         []transport.Sender   // by peer; nil for this rank
+	in          []transport.Receiver // by peer
+	stashed     [][]stash            // by peer: came before their Receives, oldest first
+	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
+}
+
+// stash is a message whose Receive has not been started, taken from its link
+// because others behind it are wanted.
+type stash struct {
+	header transport.Header
+	buf    []byte
+	whole  bool
+}
+
+func (k *Links) openPoints(lane int) error {
+	p := &k.points
+	p.out, p.in = make([]transport.Sender, k.size), make([]transport.Receiver, k.size)
+	p.stashed, p.busy = make([][]stash, k.size), make([]bool, k.size)
+	for r := range k.size {
+		if r == k.rank {
+			continue
+		}
+		var err error
+		if p.out[r], err = k.ep.Sender(lane, r); err != nil {
+			return err
+		}
+		if p.in[r], err = k.ep.Receiver(lane, r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// StartSend and StartRecv begin message p. Preconditions: its peer is another
+// rank, and the Links have a lane for messages. An error is for FailPoint.
+func (k *Links) StartSend(p *Point) error { return k.startPoint(p, true) }
+
+// StartRecv begins to receive; see StartSend.
+func (k *Links) StartRecv(p *Point) error { return k.startPoint(p, false) }
+
+func (k *Links) startPoint(p *Point, send bool) error {
+	p.send, p.moved, p.begun, p.done, p.next = send, 0, false, false, nil
+	if k.points.last == nil {
+		k.points.first = p
+	} else {
+		k.points.last.next = p
+	}
+	k.points.last = p
+	return k.poll()
+}
+
+// WaitPoint returns when p is done, or with the fault of the Endpoint when it
+// cannot be.
+func (k *Links) WaitPoint(ctx context.Context, p *Point, w *Waiter) (transport.Fault, bool) {
+	if p.done {
+		return transport.Fault{}, false
+	}
+	if err := w.wait(ctx, k, &p.done); err != nil {
+		return k.FailPoint(err, p)
+	}
+	return transport.Fault{}, false
+}
+
+// FailPoint makes err, which stopped p, the fault of the Endpoint, unless there
+// is one, and returns the one that counts.
+func (k *Links) FailPoint(err error, p *Point) (transport.Fault, bool) {
+	if err != errAborted {
+		k.ep.Abort(k.faultOf(err, p.header(), k.waitsFor))
+	}
+	return k.ep.Aborted()
+}
+
+// pollPoints moves all messages as far as they can go now.
+func (k *Links) pollPoints() error {
+	clear(k.points.busy)
+	var before *Point
+	for p := k.points.first; p != nil; p = p.next {
+		var err error
+		if p.send {
+			err = k.moveOut(p)
+		} else {
+			err = k.moveIn(p)
+		}
+		if err != nil {
+			return err
+		}
+		if !p.done {
+			before = p
+			continue
+		}
+		if before == nil {
+			k.points.first = p.next
+		} else {
+			before.next = p.next
+		}
+		if k.points.last == p {
+			k.points.last = before
+		}
+	}
+	return nil
+}
+
+// moveOut sends what fits of p, unless an earlier message to its peer waits.
+func (k *Links) moveOut(p *Point) error {
+	if k.points.busy[p.Peer] {
+		return nil
+	}
+	link, slot, h := k.points.out[p.Peer], k.ep.MaxPayload(), p.header()
+	for !p.done {
+		n := min(slot, len(p.Buf)-p.moved)
+		window, ok, err := link.TryReserve(n)
+		if err != nil || !ok {
+			k.points.busy[p.Peer] = true
+			return linkError(err, "sending to", int32(p.Peer))
+		}
+		copy(window, p.Buf[p.moved:])
+		link.Commit(&h)
+		k.steps++
+		p.moved += n
+		p.done = p.moved == len(p.Buf)
+	}
+	return nil
+}
+
+// moveIn receives what has come of p.
+func (k *Links) moveIn(p *Point) error {
+	if !p.begun {
+		if done, err := k.takeStashed(p); done || err != nil {
+			return err
+		}
+	}
+	link := k.points.in[p.Peer]
+	for !p.done {
+		var h transport.Header
+		window, ok, err := link.TryPeek(&h)
+		if err != nil || !ok {
+			return linkError(err, "receiving from", int32(p.Peer))
+		}
+		if taker := k.taker(p.Peer, h.Root); k.stashing(p.Peer) != nil || taker == nil {
+			k.stash(p.Peer, h, window)
+			link.Release()
+			k.steps++
+			continue
+		} else if taker != p {
+			return nil
+		}
+		if err := p.accept(h, len(window)); err != nil {
+			return err
+		}
+		copy(p.Buf[p.moved:], window)
+		link.Release()
+		k.steps++
+		p.begun = true
+		p.moved += len(window)
+		p.done = p.moved == len(p.Buf)
+	}
+	return nil
+}
+
+// taker returns the Receive that was started first of those from peer with a
+// tag, nil when there is none.
+func (k *Links) taker(peer int, tag int32) *Point {
+	for q := k.points.first; q != nil; q = q.next {
+		if !q.send && !q.done && q.Peer == peer && q.Tag == tag {
+			return q
+		}
+	}
+	return nil
+}
+
+// accept checks that a chunk of n bytes under header h belongs to p.
+func (p *Point) accept(h transport.Header, n int) error {
+	if want := p.header(); h != want {
+		return &pointMismatch{peer: p.Peer, theirs: h, mine: p.String()}
+	}
+	if n > len(p.Buf)-p.moved {
+		return fmt.Errorf("rank %d sent %d bytes more than its message has", p.Peer, n-(len(p.Buf)-p.moved))
+	}
+	return nil
+}
+
+// pointMismatch says that a message does not fit its Receive.
+type pointMismatch struct {
+	peer   int
+	theirs transport.Header
+	mine   string
+}
+
+func (m *pointMismatch) Error() string {
+	return fmt.Sprintf("rank %d sent %d %s with tag %d", m.peer, m.theirs.Count, kernel.DType(m.theirs.DType), m.theirs.Root)
+}

@@ -1,0 +1,66 @@
+package collective
+
+import "context"
+
+// Persistent is a call whose arguments are checked once and which then runs
+// many times, always with the same slices. Like every call, it runs on all
+// ranks, in the same order among the other calls. It holds no resources and
+// needs no end.
+type Persistent struct {
+	c *Comm
+	a args
+}
+
+// Run makes the call and waits for it.
+func (p *Persistent) Run(ctx context.Context) error { return p.c.run(ctx, p.a) }
+
+// Start begins the call; see Request. The calls of one Persistent must not
+// overlap, as they use the same slices.
+func (p *Persistent) Start() (Request, error) { return p.c.start(p.a) }
+
+func persistent(c *Comm, a args) (*Persistent, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	return &Persistent{c: c, a: a}, nil
+}
+
+// AllReduceInit prepares an AllReduce.
+func AllReduceInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
+	return persistent(c, allReduceArgs(c, send, recv, op))
+}
+
+// ReduceInit prepares a Reduce.
+func ReduceInit[T Number](c *Comm, send, recv []T, op Op, root int) (*Persistent, error) {
+	return persistent(c, reduceArgs(c, send, recv, op, root))
+}
+
+// BroadcastInit prepares a Broadcast.
+func BroadcastInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
+	return persistent(c, broadcastArgs(c, send, recv, root))
+}
+
+// AllGatherInit prepares an AllGather.
+func AllGatherInit[T Number](c *Comm, send, recv []T) (*Persistent, error) {
+	return persistent(c, allGatherArgs(c, send, recv))
+}
+
+// ReduceScatterInit prepares a ReduceScatter.
+func ReduceScatterInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
+	return persistent(c, reduceScatterArgs(c, send, recv, op))
+}
+
+// AllToAllInit prepares an AllToAll.
+func AllToAllInit[T Number](c *Comm, send, recv []T) (*Persistent, error) {
+	return persistent(c, allToAllArgs(c, send, recv))
+}
+
+// GatherInit prepares a Gather.
+func GatherInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
+	return persistent(c, gatherArgs(c, send, recv, root))
+}
+
+// ScatterInit prepares a Scatter.
+func ScatterInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
+	return persistent(c, scatterArgs(c, send, recv, root))
+}

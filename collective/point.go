@@ -1,0 +1,166 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+)
+
+// A Message is a Send or a Recv under way. As with a Request, it moves on while
+// any call, Wait or Test of its communicator runs on this rank. The zero value
+// is done.
+type Message struct {
+	c   *Comm
+	seq uint64
+}
+
+// Send sends buf to rank to under a tag. It returns when buf may be used again,
+// which says nothing about whether to has received it. Messages with the same
+// tag between two ranks arrive in the order in which they were sent.
+func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
+	m, err := StartSend(c, buf, to, tag)
+	if err != nil {
+		return err
+	}
+	return m.Wait(ctx)
+}
+
+// Recv receives into buf what rank from sends under a tag. The length and the
+// element type are those of the Send; other ones are an ErrMismatch on all
+// ranks.
+func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
+	m, err := StartRecv(c, buf, from, tag)
+	if err != nil {
+		return err
+	}
+	return m.Wait(ctx)
+}
+
+// SendRecv sends send to rank to and receives recv from rank from, under the
+// same tag, side by side: ranks that do this in a circle do not wait for each
+// other for ever, however long the messages are. The slices do not overlap. to
+// and from may be the same rank; where both are this one, send is copied.
+func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
+	if overlapOf(bytesOf(send), bytesOf(recv)) != apart {
+		return c.pointError("SendRecv", "send and recv overlap")
+	}
+	if to == c.rank && from == c.rank {
+		if len(send) != len(recv) {
+			return c.pointError("SendRecv", "send has %d elements, recv %d", len(send), len(recv))
+		}
+		copy(recv, send)
+		return nil
+	}
+	in, err := StartRecv(c, recv, from, tag)
+	if err != nil {
+		return err
+	}
+	out, err := StartSend(c, send, to, tag)
+	if err != nil {
+		return err
+	}
+	if err := in.Wait(ctx); err != nil {
+		return err
+	}
+	return out.Wait(ctx)
+}
+
+// StartSend begins a Send; buf must not be changed until the Message is done.
+func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
+	return c.startPoint("Send", exec.Point{Peer: to, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}, tag, c.startSend)
+}
+
+// StartRecv begins a Recv; buf must not be used until the Message is done.
+func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
+	return c.startPoint("Recv", exec.Point{Peer: from, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}, tag, c.startRecv)
+}
+
+func (c *Comm) startSend(p *exec.Point) error { return c.links.StartSend(p) }
+func (c *Comm) startRecv(p *exec.Point) error { return c.links.StartRecv(p) }
+
+func (c *Comm) pointError(call, format string, v ...any) error {
+	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, c.rank, ErrArgument, fmt.Sprintf(format, v...))
+}
+
+func (c *Comm) startPoint(call string, p exec.Point, tag int, start func(*exec.Point) error) (Message, error) {
+	switch {
+	case c.plans.pointLane() < 0:
+		return Message{}, c.pointError(call, "%d ranks on one host, messages work for up to %d", c.size, pairRanks)
+	case p.Peer < 0 || p.Peer >= c.size:
+		return Message{}, c.pointError(call, "rank %d of %d", p.Peer, c.size)
+	case p.Peer == c.rank:
+		return Message{}, c.pointError(call, "rank %d is this one", p.Peer)
+	case int(p.Tag) != tag || tag < 0:
+		return Message{}, c.pointError(call, "tag %d, want 0..%d", tag, 1<<31-1)
+	}
+	if err := c.claim(call); err != nil {
+		return Message{}, err
+	}
+	defer c.end()
+	old := &c.point[(c.points+1)%inFlight]
+	if c.points >= inFlight && !old.Done() {
+		if err := c.waitPoint(context.Background(), old); err != nil {
+			return Message{}, err
+		}
+	}
+	c.points++
+	*old = p
+	if err := start(old); err != nil {
+		fault, _ := c.links.FailPoint(err, old)
+		return Message{}, c.failPoint(context.Background(), fault, old)
+	}
+	return Message{c, c.points}, nil
+}
+
+// Wait returns when the message has been sent, or received, on this rank.
+func (m Message) Wait(ctx context.Context) error {
+	if m.c == nil {
+		return nil
+	}
+	c := m.c
+	if err := c.claim("Wait"); err != nil {
+		return err
+	}
+	defer c.end()
+	if m.seq+inFlight <= c.points {
+		return nil // another has its place, so it is done
+	}
+	return c.waitPoint(ctx, &c.point[m.seq%inFlight])
+}
+
+// Test moves what is under way as far as it can, and reports whether the
+// message is done. It does not wait.
+func (m Message) Test() (bool, error) {
+	if m.c == nil {
+		return true, nil
+	}
+	c := m.c
+	if err := c.claim("Test"); err != nil {
+		return false, err
+	}
+	defer c.end()
+	if m.seq+inFlight <= c.points {
+		return true, nil
+	}
+	p := &c.point[m.seq%inFlight]
+	if p.Done() {
+		return true, nil
+	}
+	err := c.links.Poll()
+	fault, failed := c.ep.Aborted()
+	if err != nil {
+		fault, failed = c.links.FailPoint(err, p)
+	}
+	if failed {
+		return false, c.failPoint(context.Background(), fault, p)
+	}
+	return p.Done(), nil
+}
+
+func (c *Comm) waitPoint(ctx context.Context, p *exec.Point) error {
+	if fault, failed := c.links.WaitPoint(ctx, p, &c.waiter); failed {
+		return c.failPoint(ctx, fault, p)
+	}
+	return nil
+}

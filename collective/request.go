@@ -1,0 +1,191 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/transport"
+)
+
+// Request is a call under way. The calls of a communicator are done in the
+// order in which they began, and many may be under way; their slices must not
+// be touched until they are done. The work is done by the goroutine that calls:
+// a call moves on while any call, Wait or Test of its communicator runs on this
+// rank, and not in between.
+//
+// Wait or Test may be called again after the end, and need not be called for
+// every Request: when one is done, so are those that began before it. The zero
+// value is done.
+type Request struct {
+	c   *Comm
+	seq uint64
+}
+
+// inFlight is how many calls may be under way on a rank; one more waits for the
+// first of them.
+const inFlight = 256
+
+// Wait returns when the call is done on this rank. A ctx that ends is a failure
+// of the communicator on all ranks, as with every call.
+func (r Request) Wait(ctx context.Context) error {
+	if r.c == nil {
+		return nil
+	}
+	if done, err := r.c.resume(r.seq); done || err != nil {
+		return err
+	}
+	defer r.c.end()
+	return r.c.wait(ctx, r.seq)
+}
+
+// Test moves the calls under way as far as they can, and reports whether this
+// one is done. It does not wait.
+func (r Request) Test() (bool, error) {
+	if r.c == nil {
+		return true, nil
+	}
+	if done, err := r.c.resume(r.seq); done || err != nil {
+		return done, err
+	}
+	defer r.c.end()
+	call := r.c.callOf(r.seq)
+	if err := r.c.links.Poll(); err != nil {
+		fault, _ := r.c.links.Fail(err, call)
+		return false, r.c.fail(context.Background(), fault, call.Header)
+	}
+	if fault, failed := r.c.ep.Aborted(); failed && !call.Done() {
+		return false, r.c.fail(context.Background(), fault, call.Header)
+	}
+	return call.Done(), nil
+}
+
+// callOf returns the call with a number, nil when it was done so long ago that
+// its place has been taken by another.
+func (c *Comm) callOf(seq uint64) *exec.Call {
+	call := &c.calls[seq%inFlight]
+	if call.Header.Seq != seq {
+		return nil
+	}
+	return call
+}
+
+// resume claims the communicator for a call under way, unless it is done.
+func (c *Comm) resume(seq uint64) (done bool, err error) {
+	if !c.busy.CompareAndSwap(false, true) {
+		return false, c.busyError("Wait")
+	}
+	call := c.callOf(seq)
+	if call == nil || call.Done() {
+		c.end()
+		return true, nil
+	}
+	if c.err != nil {
+		c.end()
+		return false, &RankError{Rank: c.err.Rank, Op: exec.Describe(call.Header), Err: c.err.Err}
+	}
+	return false, nil
+}
+
+// wait waits for a call under way. The communicator is claimed.
+func (c *Comm) wait(ctx context.Context, seq uint64) error {
+	call := c.callOf(seq)
+	h := call.Header
+	if fault, failed := c.links.Wait(ctx, call, &c.waiter); failed {
+		return c.fail(ctx, fault, h)
+	}
+	return nil
+}
+
+// start begins a call.
+func (c *Comm) start(a args) (Request, error) {
+	if a.err != nil {
+		return Request{}, a.err
+	}
+	if err := c.begin(a.kind); err != nil {
+		return Request{}, err
+	}
+	defer c.end()
+	if err := c.enter(context.Background(), &a); err != nil {
+		return Request{}, err
+	}
+	return Request{c, c.seq}, nil
+}
+
+// run makes a call and waits for it.
+func (c *Comm) run(ctx context.Context, a args) error {
+	if a.err != nil {
+		return a.err
+	}
+	if err := c.begin(a.kind); err != nil {
+		return err
+	}
+	defer c.end()
+	if err := ctx.Err(); err != nil {
+		return c.cancel(ctx, &a)
+	}
+	if err := c.enter(ctx, &a); err != nil {
+		return err
+	}
+	return c.wait(ctx, c.seq)
+}
+
+// cancel ends the communicator before a call whose context has ended already:
+// the other ranks wait for it.
+func (c *Comm) cancel(ctx context.Context, a *args) error {
+	c.seq++
+	h := c.header(a)
+	c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up before %s: %v",
+		exec.FaultCanceled, c.rank, exec.Describe(h), ctx.Err())})
+	fault, _ := c.ep.Aborted()
+	return c.fail(ctx, fault, h)
+}
+
+func (c *Comm) header(a *args) transport.Header {
+	h := transport.Header{Seq: c.seq, Count: uint64(a.count), Kind: uint8(a.kind), Op: uint8(a.op), DType: uint8(a.dtype), Root: int32(a.root)}
+	switch {
+	case a.kind == plan.Barrier:
+		h.Op, h.DType = 0, 0
+	case a.scale:
+		h.Op = exec.PreMulSum
+	}
+	return h
+}
+
+// enter begins the next call of the communicator, which is claimed.
+func (c *Comm) enter(ctx context.Context, a *args) error {
+	if err := c.makeRoom(ctx); err != nil {
+		return err
+	}
+	c.seq++
+	call := &c.calls[c.seq%inFlight]
+	*call = exec.Call{
+		Header: c.header(a), In: a.in, Out: a.out, Pieces: a.pieces,
+		DType: a.dtype, Op: a.op, Divide: a.divide, Scale: a.scale, Factor: a.factor,
+	}
+	bytes := a.count * a.dtype.Size()
+	if a.kind.HasParts() {
+		bytes *= c.size
+	}
+	pr, err := c.plans.program(a.kind, a.root, bytes)
+	if err != nil { // the others wait for this rank
+		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultLink + err.Error()})
+		fault, _ := c.ep.Aborted()
+		return c.fail(ctx, fault, call.Header)
+	}
+	if err := pr.Start(call); err != nil {
+		fault, _ := c.links.Fail(err, call)
+		return c.fail(ctx, fault, call.Header)
+	}
+	return nil
+}
+
+// makeRoom waits for the call whose place the next one takes.
+func (c *Comm) makeRoom(ctx context.Context) error {
+	old := &c.calls[(c.seq+1)%inFlight]
+	if old.Header.Seq == 0 || old.Done() {
+		return nil
+	}
+	return c.wait(ctx, old.Header.Seq)
+}

@@ -1,0 +1,110 @@
+package collective
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestInFlight starts more calls than may be under way, of several kinds, and
+// waits for some of them in another order.
+func TestInFlight(t *testing.T) {
+	const calls = 3 * inFlight / 2
+	for _, size := range []int{1, 2, 5} {
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			requests := make([]Request, calls)
+			sums := make([][]int32, calls)
+			for i := range requests {
+				x := make([]int32, 1+i*37%3000)
+				for j := range x {
+					x[j] = int32(c.Rank() + i + j)
+				}
+				sums[i] = x
+				var err error
+				switch i % 3 {
+				case 0:
+					requests[i], err = StartAllReduce(c, x, x, Sum)
+				case 1:
+					requests[i], err = StartBroadcast(c, x, x, i%size)
+				default:
+					requests[i], err = StartAllReduceCoalesced(c, [][]int32{x[:len(x)/2], x[len(x)/2:]}, [][]int32{x[:len(x)/2], x[len(x)/2:]}, Max)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			for _, i := range []int{5, calls - 1, 100} {
+				if err := requests[i].Wait(t.Context()); err != nil {
+					return err
+				}
+			}
+			for i, x := range sums {
+				if done, err := requests[i].Test(); !done || err != nil {
+					return fmt.Errorf("request %d after the last: %v, %v", i, done, err)
+				}
+				for j := range x {
+					want := int32(size*(i+j) + size*(size-1)/2)
+					switch i % 3 {
+					case 1:
+						want = int32(i%size + i + j)
+					case 2:
+						want = int32(size - 1 + i + j)
+						if h := len(x) / 2; j >= h {
+							want = int32(size - 1 + i + j)
+						}
+					}
+					if x[j] != want {
+						return fmt.Errorf("call %d: element %d is %d, want %d", i, j, x[j], want)
+					}
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// TestSendRecvInACircle passes messages that no link can hold around, forwards
+// and backwards.
+func TestSendRecvInACircle(t *testing.T) {
+	for _, size := range []int{1, 2, 3, 6} {
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			const count = 300_000
+			send, recv := make([]float64, count), make([]float64, count)
+			for _, step := range []int{1, size - 1} {
+				to, from := (c.Rank()+step)%size, (c.Rank()+size-step)%size
+				for i := range send {
+					send[i] = float64(c.Rank()*count + i)
+				}
+				if err := SendRecv(t.Context(), c, send, to, recv, from, 7); err != nil {
+					return err
+				}
+				for i := range recv {
+					if recv[i] != float64(from*count+i) {
+						return fmt.Errorf("element %d is %v", i, recv[i])
+					}
+				}
+			}
+			return Barrier(t.Context(), c)
+		})
+	}
+}
+
+// TestPersistent runs one prepared call many times.
+func TestPersistent(t *testing.T) {
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		x := []int64{int64(c.Rank()), 1}
+		p, err := AllReduceInit(c, x, x, Sum)
+		if err != nil {
+			return err
+		}
+		want := int64(1)
+		for range 20 {
+			if err := p.Run(t.Context()); err != nil {
+				return err
+			}
+			if want *= 3; x[1] != want {
+				return fmt.Errorf("sum is %d, want %d", x[1], want)
+			}
+		}
+		return nil
+	})
+}
