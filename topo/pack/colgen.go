@@ -118,6 +118,7 @@ func (p *packing) rates() []float64 {
 	seeds := make([]float64, len(rates))
 	copy(seeds, p.seeds)
 	fit(seeds, p.m.cols, p.w.caps)
+	fill(seeds, p.m.cols, p.w.caps)
 	if total(seeds) > total(rates) {
 		return seeds
 	}
@@ -130,6 +131,10 @@ func (p *packing) run() {
 	price := make([]float64, len(p.w.caps))
 	mixed := make([]float64, len(p.w.caps))
 	cost := make([]float64, len(p.w.taken))
+	trees := float64(len(p.pool.trees))
+	if float64(len(p.w.caps))*trees*trees/2 > p.m.limit {
+		return // a pivot for every tree, with as many tight rows as trees: it would not come to an end
+	}
 	for p.m.solve(10 * len(p.w.caps)) {
 		p.m.prices(price)
 		for r := range mixed {

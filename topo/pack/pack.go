@@ -76,6 +76,7 @@ func pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	if w.n == 1 {
 		return alone(w), nil
 	}
+	w.thin()
 	x := &packer{w: w, o: o, delay: w.delays(o.Delay), free: newPacking(w)}
 	x.free.run()
 	found := x.search()
