@@ -47,11 +47,7 @@ func (x *picture) writeTree(b *strings.Builder, t topo.Tree) {
 		return
 	}
 	fmt.Fprintf(b, "%d\n", t.Root)
-	rates := make(map[[2]int]float64, len(t.Parent))
-	for _, l := range x.g.Links {
-		rates[key(l.A, l.B)] = l.GBytesPerSecond
-	}
-	w := treeWriter{b: b, t: t, children: t.Children(), rates: rates}
+	w := treeWriter{b: b, t: t, children: t.Children(), x: x}
 	w.below(t.Root, "")
 	if t.Note != "" {
 		fmt.Fprintf(b, "note: %s\n", t.Note)
@@ -63,7 +59,7 @@ type treeWriter struct {
 	b        *strings.Builder
 	t        topo.Tree
 	children [][]int
-	rates    map[[2]int]float64
+	x        *picture
 }
 
 // below draws the children of v: rank, round if there is one, rate of the link.
@@ -77,8 +73,8 @@ func (w *treeWriter) below(v int, indent string) {
 		if w.t.Round != nil {
 			fmt.Fprintf(w.b, " (%d)", w.t.Round[c])
 		}
-		if rate := w.rates[key(v, c)]; rate > 0 {
-			fmt.Fprintf(w.b, "  %s GB/s", figure(rate))
+		if i, ok := w.x.index[key(v, c)]; ok {
+			fmt.Fprintf(w.b, "  %s GB/s", figure(w.x.wires[i].GBytesPerSecond))
 		}
 		w.b.WriteByte('\n')
 		w.below(c, indent+deeper)
