@@ -20,6 +20,10 @@ type Plan struct {
 	Rings [][]int     // orders of the ranks; the last is followed by the first
 	Rates []float64   // GB/s of every tree, then of every ring; nil: not known, uses are counted
 	Notes []string    // sentences to stand below, such as what limits the rate
+
+	// Warnings are sentences to stand at the top, such as what the plan does not
+	// keep of what was asked for.
+	Warnings []string
 }
 
 // strand is a tree or a ring as its links.

@@ -23,6 +23,9 @@ func Text(g *topo.Graph, p Plan) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", x.title())
+	for _, w := range p.Warnings {
+		fmt.Fprintf(&b, "note: %s\n", w)
+	}
 	for i, s := range x.strands {
 		fmt.Fprintf(&b, "\n%s\n", s.caption())
 		if i < len(p.Trees) {

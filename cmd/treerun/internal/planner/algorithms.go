@@ -55,7 +55,7 @@ func (r *request) candidates() ([]candidate, error) {
 	for _, a := range algorithms {
 		wanted := a.name == r.algorithm
 		if r.algorithm == "auto" {
-			wanted = r.g.Ranks <= a.most && (a.name != "hierarchical" || len(plan.Hosts(r.g)) > 1)
+			wanted = r.suits(a.name) && r.g.Ranks <= a.most && (a.name != "hierarchical" || len(plan.Hosts(r.g)) > 1)
 		}
 		if !wanted {
 			continue
