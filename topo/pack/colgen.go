@@ -1,6 +1,9 @@
 package pack
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // packing is the exact fractional packing of spanning trees by column
 // generation: the program is solved over some trees, its prices are laid on
@@ -27,8 +30,9 @@ type packing struct {
 const work = 4e8
 
 const (
-	closed    = 1e-9 // relative gap at which the search ends
-	smoothing = 0.5  // weight of the best prices so far in those that are tried first
+	closed     = 1e-9 // relative gap at which the search ends
+	worthwhile = 1.1  // gain for which rates that are even are made uneven: a message waits for the slowest tree
+	smoothing  = 0.5  // weight of the best prices so far in those that are tried first
 )
 
 func newPacking(w *network) *packing {
@@ -118,7 +122,11 @@ func (p *packing) rates() []float64 {
 	seeds := make([]float64, len(rates))
 	copy(seeds, p.seeds)
 	fit(seeds, p.m.cols, p.w.caps)
-	fill(seeds, p.m.cols, p.w.caps)
+	even := total(seeds)
+	filled := slices.Clone(seeds)
+	if fill(filled, p.m.cols, p.w.caps); total(filled) > even*worthwhile {
+		seeds = filled
+	}
 	if total(seeds) > total(rates) {
 		return seeds
 	}

@@ -123,6 +123,8 @@ func (x *packer) search() found {
 	highest := math.Inf(1)
 	if x.o.MaxHeight > 0 {
 		highest = x.o.MaxHeight
+	} else if x.o.HeightTolerance == 0 {
+		return x.under(highest)
 	}
 	radius := x.w.radius(x.delay)
 	if highest < radius*(1-same) {

@@ -31,6 +31,8 @@ type request struct {
 
 	kind plan.Kind
 	g    *topo.Graph
+
+	proved *pack.Bound // what an algorithm has proved of the request on its way; nil: nothing
 }
 
 var kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter}
