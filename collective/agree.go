@@ -3,11 +3,12 @@ package collective
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
-	"github.com/treerun/treerun/rank/strict"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/rank/strict"
+	"github.com/treerun/treerun/topo"
 )
 
 // protocol is the version of the messages below and of everything that ranks
@@ -71,26 +72,10 @@ func agreed[T any](what string, all []T, value func(T) string) error {
 	return fmt.Errorf("%w on %s: %s", ErrDisagree, what, strings.Join(parts, "; "))
 }
 
-// rankList prints sorted ranks as "rank 3" or "ranks 0-2,5".
+// rankList names rising ranks: "rank 3" or "ranks 0-2,5".
 func rankList(ranks []int) string {
 	if len(ranks) == 1 {
-		return "rank " + strconv.Itoa(ranks[0])
+		return "rank " + topo.RankList(ranks)
 	}
-	var b strings.Builder
-	b.WriteString("ranks ")
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(strconv.Itoa(ranks[i]))
-		if j > i {
-			fmt.Fprintf(&b, "-%d", ranks[j])
-		}
-		i = j + 1
-	}
-	return b.String()
+	return "ranks " + topo.RankList(ranks)
 }

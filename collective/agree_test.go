@@ -14,8 +14,8 @@ func TestRankList(t *testing.T) {
 	for want, ranks := range map[string][]int{
 		"rank 3":         {3},
 		"ranks 0-2,5":    {0, 1, 2, 5},
-		"ranks 1,3,5-6":  {1, 3, 5, 6},
-		"ranks 0-1":      {0, 1},
+		"ranks 1,3,5,6":  {1, 3, 5, 6},
+		"ranks 0,1":      {0, 1},
 		"ranks 7,9,11":   {7, 9, 11},
 		"ranks 2-4,8-10": {2, 3, 4, 8, 9, 10},
 	} {

@@ -57,6 +57,10 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// AtFault returns the rank at fault, -1 when it is not one rank's. Package
+// transport/shm asks errors of AllGather for it without knowing this type.
+func (e *Error) AtFault() int { return e.Rank }
+
 // Unwrap returns what happened.
 func (e *Error) Unwrap() error { return e.Err }
 

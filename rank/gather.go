@@ -45,7 +45,7 @@ func (w *World) gather(ctx context.Context, op string, blob []byte) ([][]byte, e
 	if err == nil {
 		return result, nil
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && w.fate.first() == nil { // a failure is the better reason, and often why ctx ended
 		err = &Error{Self: w.cfg.rank, Rank: -1, Op: op, Err: context.Cause(ctx)}
 		if w.mesh != nil {
 			w.mesh.breakOff(w.cfg.rank, number, fmt.Errorf("gave up %s: %w", op, context.Cause(ctx)))

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/topo"
 )
 
 // meet returns when this rank knows where all others listen.
@@ -66,7 +66,7 @@ func (w *World) reportAbsent(waited time.Duration) {
 	if len(absent) == 0 || w.cfg.rank != 0 && absent[0] != 0 {
 		return
 	}
-	attrs := []any{"rank", w.cfg.rank, "size", w.cfg.size, "missing", ranges(absent), "waited", waited.Round(10 * time.Millisecond)}
+	attrs := []any{"rank", w.cfg.rank, "size", w.cfg.size, "missing", topo.RankList(absent), "waited", waited.Round(10 * time.Millisecond)}
 	if w.cfg.seed != "" {
 		attrs = append(attrs, "seed", w.cfg.seed)
 	}
@@ -159,7 +159,7 @@ func (w *World) incomplete(cause error) error {
 		e.Rank = absent[0]
 		e.Err = fmt.Errorf("has not joined: %w", cause)
 	} else {
-		e.Err = fmt.Errorf("ranks %s of %d have not joined: %w", ranges(absent), w.cfg.size, cause)
+		e.Err = fmt.Errorf("ranks %s of %d have not joined: %w", topo.RankList(absent), w.cfg.size, cause)
 	}
 	w.members.mu.Lock()
 	defer w.members.mu.Unlock()
@@ -170,26 +170,6 @@ func (w *World) incomplete(cause error) error {
 		e.Hint = "do they run, with the same seed address, job id and key?"
 	}
 	return e
-}
-
-// ranges writes ascending numbers as "1, 3..5".
-func ranges(list []int) string {
-	var b strings.Builder
-	for i := 0; i < len(list); {
-		j := i
-		for j+1 < len(list) && list[j+1] == list[j]+1 {
-			j++
-		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprint(&b, list[i])
-		if j > i {
-			fmt.Fprintf(&b, "..%d", list[j])
-		}
-		i = j + 1
-	}
-	return b.String()
 }
 
 // memberLost is memberlist's opinion that a rank is dead. It counts where

@@ -21,7 +21,7 @@ func (g *Graph) String() string {
 	if name == "" {
 		name = "graph"
 	}
-	fmt.Fprintf(&b, "%s: %d ranks, %d links%s\n", name, g.Ranks, len(g.Links), g.sources())
+	fmt.Fprintf(&b, "%s: %s, %s%s\n", name, count(g.Ranks, "rank"), count(len(g.Links), "link"), g.sources())
 	hosts := map[int][]int{}
 	top := 0
 	for r, h := range g.Hosts {
@@ -47,10 +47,22 @@ func (g *Graph) String() string {
 			b.WriteByte('\n')
 		}
 	}
+	b.WriteString(g.measured())
 	for _, p := range g.Ports {
 		fmt.Fprintf(&b, "port %q of ranks %s: %.4g GB/s\n", p.Name, RankList(p.Ranks), p.GBytesPerSecond)
 	}
 	return b.String()
+}
+
+// count writes a number of things.
+func count(n int, what string) string {
+	switch n {
+	case 0:
+		return "no " + what + "s"
+	case 1:
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // sources says how the links are known, where all of them say the same.
@@ -64,6 +76,20 @@ func (g *Graph) sources() string {
 		}
 	}
 	return ", " + string(g.Links[0].Source)
+}
+
+// measured names the links that are measured, where others are declared.
+func (g *Graph) measured() string {
+	var list []string
+	for _, l := range g.Links {
+		if l.Source == Measured {
+			list = append(list, fmt.Sprintf("%d-%d", l.A, l.B))
+		}
+	}
+	if len(list) == 0 || len(list) == len(g.Links) {
+		return ""
+	}
+	return "measured: " + strings.Join(list, ", ") + "; the others are declared\n"
 }
 
 func (g *Graph) writeTables(b *strings.Builder) {

@@ -21,4 +21,19 @@
 // byte arrives the link's latency later. The slot is free again for the sender
 // when the receiver's step is done and the word of it, which takes the latency
 // too, is back.
+//
+// Where ranks of a host share memory (InPlace), the sender writes a window which
+// the receiver reads: both take the bytes over the link's rate, which a stream
+// through the link reached with both at work. Neighbouring Sends of the same
+// bytes to several ranks (plan.Kind.SendsAgain) are one write: the first takes
+// the time of it, the others none, and every receiver that of its own reading.
+//
+// Where ranks share cores and yield them (SwitchUs), the ranks of a host stand
+// on its cores in turn, and stay there. A rank keeps its core as long as it has
+// a step to take. Then the core goes round its ranks in their order, SwitchUs
+// for each, as one that has nothing to do finds out only when its turn comes, and
+// stops at the first that has. So the plan with the fewest turns from the first
+// input to the last result wins: a flat exchange takes twice round a core, to
+// send and to receive; in a tree every level, up and down, may take another
+// part of a round. Ranks that went to sleep are not counted.
 package sim

@@ -20,6 +20,7 @@ const (
 	stepped                    // a track has taken its step
 	passing                    // a transfer comes to the next resource of its route
 	delivered                  // a chunk is in its FIFO
+	turned                     // a core has come round to a rank
 	credited                   // a FIFO has one more slot
 )
 

@@ -29,7 +29,9 @@ type Machine struct {
 	CopyGBs   float64 // bytes of a step that stores without reducing; 0: at no cost
 	Workers   int     // steps that a rank takes at a time; 0: one on every track
 	Cores     int     // steps that a host takes at a time; 0: as many as its ranks want
+	SwitchUs  float64 // the ranks of a host stay each on one of its Cores and yield it in turn, which takes this; 0: any rank takes any core at no cost
 	Inline    bool    // the step itself moves the bytes over the link and lasts until they are there
+	InPlace   bool    // on a host, the receiving step reads the sender's window: see the model
 
 	// A chunk on a link.
 	MessageUs  float64            // the link is held for this, besides the bytes
@@ -44,7 +46,7 @@ func (m *Machine) Validate() error {
 		name string
 		v    float64
 	}{
-		{"IssueUs", m.IssueUs}, {"LaunchUs", m.LaunchUs}, {"StepUs", m.StepUs}, {"ReduceGBs", m.ReduceGBs},
+		{"IssueUs", m.IssueUs}, {"LaunchUs", m.LaunchUs}, {"StepUs", m.StepUs}, {"SwitchUs", m.SwitchUs}, {"ReduceGBs", m.ReduceGBs},
 		{"CopyGBs", m.CopyGBs}, {"MessageUs", m.MessageUs}, {"RateFactor", m.RateFactor},
 		{"Slots", float64(m.Slots)}, {"SlotBytes", float64(m.SlotBytes)}, {"MinChunk", float64(m.MinChunk)},
 		{"InFlight", float64(m.InFlight)}, {"Workers", float64(m.Workers)}, {"Cores", float64(m.Cores)},
@@ -78,7 +80,7 @@ func (m *Machine) chunk(bytes int64) int64 {
 	if m.SlotBytes == 0 {
 		return bytes
 	}
-	c := (bytes/4 + quantum - 1) &^ (quantum - 1)
+	c := ((bytes+3)/4 + quantum - 1) &^ (quantum - 1)
 	return min(max(c, int64(m.MinChunk), quantum), int64(m.SlotBytes))
 }
 

@@ -6,13 +6,16 @@ import "fmt"
 // moves them through shared memory, on links whose rate and latency were
 // measured there: slots of slotBytes, and steps that move the bytes themselves,
 // taken by the one goroutine of a rank. cores is the number that all ranks of a
-// host share, 0 for one each.
+// host share, 0 for one each; where there are more ranks, one that waits yields
+// its core, which takes 1.1 us (sched_yield between processes of one core).
 func Executor(slots, slotBytes, cores int) Machine {
 	return Machine{
 		Name: "executor", Slots: slots, SlotBytes: slotBytes, MinChunk: 8 << 10,
-		StepUs: 0.15, Workers: 1, Cores: cores, Inline: true,
+		StepUs: 0.15, Workers: 1, Cores: cores, SwitchUs: switchUs, Inline: true, InPlace: true,
 	}
 }
+
+const switchUs = 1.1
 
 // Protocol is one of NCCL's ways to move a chunk.
 type Protocol int

@@ -28,7 +28,9 @@ type track struct {
 // step is a plan.Step. FIFOs are numbered within the program, -1 for none.
 type step struct {
 	work    work
+	again   bool // sends what the step before has written, to one more rank
 	in, out int32
+	perByte float64 // microseconds to read what it receives, 0 where that is part of sending it
 }
 
 // work is what a step does with its bytes besides sending them.
@@ -114,12 +116,16 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 				if b.in, err = index(s.From, t.rank); err != nil {
 					return err
 				}
+				if w.inPlace(s.From, t.rank) {
+					b.perByte = w.resources[w.all[pr.fifos[b.in].route].via[0]].perByte
+				}
 				pr.fifos[b.in].receiver = at
 			}
 			if s.Op.Sends() {
 				if b.out, err = index(t.rank, s.To); err != nil {
 					return err
 				}
+				b.again = i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s) && w.inPlace(t.rank, s.To) && w.inPlace(t.rank, from.Steps[i-1].To)
 				pr.fifos[b.out].sender = at
 			}
 			t.steps[i] = b

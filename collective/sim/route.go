@@ -111,6 +111,11 @@ func (w *network) route(src, dst int) (int32, error) {
 	return i, nil
 }
 
+// inPlace reports whether dst reads what src sends where src wrote it.
+func (w *network) inPlace(src, dst int32) bool {
+	return w.m.InPlace && (len(w.g.Hosts) == 0 || w.g.Hosts[src] == w.g.Hosts[dst])
+}
+
 func (w *network) adapter(rank int, kind string, in bool, gbs float64) int32 {
 	key := adapter{rank, kind, in}
 	i, ok := w.adapters[key]

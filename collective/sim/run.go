@@ -22,8 +22,10 @@ type runner struct {
 	left    []int32 // by operation and rank: tracks that have not ended
 	ready   []bool  // by operation and rank: launched
 	workers []pool  // by rank
-	hosts   []pool  // by host
+	hosts   []pool  // by host; nil where ranks take turns
 	hostOf  []int
+	places  []place // by rank, where they take turns on a core
+	cores   []core
 	end     float64
 }
 
@@ -99,7 +101,11 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 		hosts = max(hosts, h+1)
 	}
 	r.workers = pools(w.g.Ranks, w.m.Workers)
-	r.hosts = pools(hosts, w.m.Cores)
+	if w.m.Cores > 0 && w.m.SwitchUs > 0 {
+		r.places, r.cores = places(r.hostOf, hosts, w.m.Cores)
+	} else {
+		r.hosts = pools(hosts, w.m.Cores)
+	}
 	return r, nil
 }
 
@@ -134,6 +140,8 @@ func (r *runner) run() error {
 			r.send(e.to, true)
 		case stepped:
 			r.finish(e.to)
+		case turned:
+			r.arrive(e.to)
 		case passing:
 			r.pass(e.to)
 		case delivered:
@@ -215,7 +223,7 @@ func (r *runner) try(t int32) {
 	}
 	s.busy = true
 	if r.workers == nil || r.workers[tr.rank].acquire(t) {
-		r.occupy(t, int(tr.rank))
+		r.occupy(t, tr.rank)
 	}
 }
 
@@ -240,21 +248,17 @@ func (p *pool) release() int32 {
 	return t
 }
 
-// occupy gives track t, which has a worker of its rank, a core.
-func (r *runner) occupy(t int32, rank int) {
-	if r.hosts == nil || r.hosts[r.hostOf[rank]].acquire(t) {
-		r.start(t)
-	}
-}
-
 // start begins the step of track t, which has all it needs.
 func (r *runner) start(t int32) {
 	_, st, bytes := r.at(t)
-	if r.m.Inline && st.out >= 0 {
+	switch {
+	case st.again: // the window is there already
+		r.push(r.now, stepped, t)
+	case r.m.Inline && st.out >= 0:
 		r.push(r.now+r.m.StepUs, sent, t)
-		return
+	default:
+		r.push(r.now+r.m.StepUs+r.workUs(st, bytes), stepped, t)
 	}
-	r.push(r.now+r.m.StepUs+r.m.workUs(st.work, bytes), stepped, t)
 }
 
 // at returns the step of track t that is being taken, and the bytes of its
@@ -270,14 +274,16 @@ func (r *runner) at(t int32) (*track, *step, int64) {
 	return tr, &tr.steps[s.next], bytes
 }
 
-func (m *Machine) workUs(w work, bytes int64) float64 {
-	switch w {
+// workUs is what the bytes of a step take besides sending them.
+func (r *runner) workUs(st *step, bytes int64) float64 {
+	us := float64(bytes) * st.perByte
+	switch st.work {
 	case reduces:
-		return float64(bytes) * usPerByte(m.ReduceGBs)
+		return max(us, float64(bytes)*usPerByte(r.m.ReduceGBs))
 	case copies:
-		return float64(bytes) * usPerByte(m.CopyGBs)
+		return max(us, float64(bytes)*usPerByte(r.m.CopyGBs))
 	}
-	return 0
+	return us
 }
 
 // finish ends the step of track t.
@@ -288,7 +294,7 @@ func (r *runner) finish(t int32) {
 	if st.in >= 0 && r.m.Slots > 0 {
 		r.push(r.now+r.all[o.program.fifos[st.in].route].latency, credited, o.fifo+st.in)
 	}
-	if st.out >= 0 && !r.m.Inline {
+	if st.out >= 0 && (!r.m.Inline || st.again) {
 		r.send(t, false)
 	}
 	if r.hosts != nil {
@@ -298,7 +304,7 @@ func (r *runner) finish(t int32) {
 	}
 	if r.workers != nil {
 		if u := r.workers[tr.rank].release(); u >= 0 {
-			r.occupy(u, int(tr.rank))
+			r.occupy(u, tr.rank)
 		}
 	}
 	s.busy = false
@@ -308,11 +314,14 @@ func (r *runner) finish(t int32) {
 	}
 	if s.chunk < tr.chunks {
 		r.try(t)
-		return
+	} else {
+		opRank := o.rank + tr.rank
+		if r.left[opRank]--; r.left[opRank] == 0 {
+			r.ended(opRank)
+		}
 	}
-	opRank := o.rank + tr.rank
-	if r.left[opRank]--; r.left[opRank] == 0 {
-		r.ended(opRank)
+	if r.cores != nil { // last: the rank keeps the core while it can go on
+		r.handOn(tr.rank)
 	}
 }
 
@@ -320,10 +329,13 @@ func (r *runner) finish(t int32) {
 // it says so.
 func (r *runner) send(t int32, waits bool) {
 	_, st, bytes := r.at(t)
+	if st.again {
+		bytes = 0 // went with the step before
+	}
 	x := transfer{fifo: r.ops[r.tracks[t].op].fifo + st.out, bytes: bytes, track: -1}
 	if waits {
 		x.track = t
-		x.until = r.now + r.m.workUs(st.work, bytes)
+		x.until = r.now + r.workUs(st, bytes)
 	}
 	i := int32(len(r.transfers))
 	if k := len(r.idle); k > 0 {

@@ -20,6 +20,10 @@ type Plan struct {
 	Rings [][]int     // orders of the ranks; the last is followed by the first
 	Rates []float64   // GB/s of every tree, then of every ring; nil: not known, uses are counted
 	Notes []string    // sentences to stand below, such as what limits the rate
+
+	// Warnings are sentences to stand at the top, such as what the plan does not
+	// keep of what was asked for.
+	Warnings []string
 }
 
 // strand is a tree or a ring as its links.
@@ -90,17 +94,17 @@ type picture struct {
 	g       *topo.Graph
 	plan    Plan
 	strands []strand
-	wires   []wire      // in the order of the graph's links
-	ports   []topo.Load // in the order of the graph's ports
-	absent  [][2]int    // edges of strands that the graph has no link for
+	wires   []wire         // in the order of the graph's links
+	index   map[[2]int]int // by key: the place in wires
+	ports   []topo.Load    // in the order of the graph's ports
+	absent  [][2]int       // edges of strands that the graph has no link for
 }
 
 func newPicture(g *topo.Graph, p Plan) *picture {
-	x := &picture{g: g, plan: p, strands: strands(p), ports: make([]topo.Load, len(g.Ports))}
-	index := make(map[[2]int]int, len(g.Links))
+	x := &picture{g: g, plan: p, strands: strands(p), ports: make([]topo.Load, len(g.Ports)), index: make(map[[2]int]int, len(g.Links))}
 	for i, l := range g.Links {
 		l.A, l.B = min(l.A, l.B), max(l.A, l.B)
-		index[key(l.A, l.B)] = i
+		x.index[key(l.A, l.B)] = i
 		x.wires = append(x.wires, wire{Link: l, Load: topo.Load{Capacity: l.GBytesPerSecond}})
 	}
 	for i, port := range g.Ports {
@@ -109,7 +113,7 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 	crossed := g.Crossed()
 	for s, strand := range x.strands {
 		for _, e := range strand.edges {
-			i, ok := index[key(e[0], e[1])]
+			i, ok := x.index[key(e[0], e[1])]
 			if !ok {
 				x.absent = append(x.absent, e)
 				continue

@@ -48,6 +48,9 @@ func SVG(g *topo.Graph, p Plan) string {
 	fmt.Fprintf(&c.b, "<title>%s</title>\n", html.EscapeString(x.title()))
 	fmt.Fprintf(&c.b, `<rect width="%.0f" height="%.0f" fill="#ffffff"/>`+"\n", width, height)
 	c.text(point{margin, margin + 14}, 18, "start", "#222222", x.title())
+	for i, w := range p.Warnings {
+		c.text(point{margin, margin + 34 + 18*float64(i)}, 13, "start", "#b00000", w)
+	}
 	c.between()
 	c.frames()
 	c.links()

@@ -23,6 +23,9 @@ func Text(g *topo.Graph, p Plan) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", x.title())
+	for _, w := range p.Warnings {
+		fmt.Fprintf(&b, "note: %s\n", w)
+	}
 	for i, s := range x.strands {
 		fmt.Fprintf(&b, "\n%s\n", s.caption())
 		if i < len(p.Trees) {
@@ -47,11 +50,7 @@ func (x *picture) writeTree(b *strings.Builder, t topo.Tree) {
 		return
 	}
 	fmt.Fprintf(b, "%d\n", t.Root)
-	rates := make(map[[2]int]float64, len(t.Parent))
-	for _, l := range x.g.Links {
-		rates[key(l.A, l.B)] = l.GBytesPerSecond
-	}
-	w := treeWriter{b: b, t: t, children: t.Children(), rates: rates}
+	w := treeWriter{b: b, t: t, children: t.Children(), x: x}
 	w.below(t.Root, "")
 	if t.Note != "" {
 		fmt.Fprintf(b, "note: %s\n", t.Note)
@@ -63,7 +62,7 @@ type treeWriter struct {
 	b        *strings.Builder
 	t        topo.Tree
 	children [][]int
-	rates    map[[2]int]float64
+	x        *picture
 }
 
 // below draws the children of v: rank, round if there is one, rate of the link.
@@ -77,8 +76,8 @@ func (w *treeWriter) below(v int, indent string) {
 		if w.t.Round != nil {
 			fmt.Fprintf(w.b, " (%d)", w.t.Round[c])
 		}
-		if rate := w.rates[key(v, c)]; rate > 0 {
-			fmt.Fprintf(w.b, "  %s GB/s", figure(rate))
+		if i, ok := w.x.index[key(v, c)]; ok {
+			fmt.Fprintf(w.b, "  %s GB/s", figure(w.x.wires[i].GBytesPerSecond))
 		}
 		w.b.WriteByte('\n')
 		w.below(c, indent+deeper)

@@ -61,6 +61,7 @@ func bound(g *topo.Graph, root int) (Bound, error) {
 	if err != nil {
 		return Bound{}, err
 	}
+	w.thin()
 	p := newPacking(w)
 	p.run()
 	return p.proven(), nil
@@ -177,6 +178,7 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 	price = make([]float64, len(w.caps))
 	m := newMaster(w.caps)
 	m.limit = work
+	known := make(map[[2]int32]bool) // columns of two rows: between two hosts there are many alike
 	for l, link := range w.g.Links {
 		if part[link.A] == part[link.B] {
 			continue
@@ -186,9 +188,16 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 			case w.root < 0 && a&1 == 1:
 			case w.root >= 0 && len(parts) == 2 && part[w.parent(int32(a))] != part[w.root]:
 			case w.root >= 0 && w.headOnly(parts, part, a):
-			case len(rows) == 1: // no port: all of the link can pass
+			case len(rows) == 1 && w.labels[rows[0]].link >= 0: // no port: all of the link can pass
 				price[rows[0]] = 1
 			default:
+				if len(rows) <= 2 {
+					key := [2]int32{rows[0], rows[len(rows)-1]}
+					if known[key] {
+						continue
+					}
+					known[key] = true
+				}
 				m.add(&column{rows: rows, load: ones(len(rows))})
 			}
 		}

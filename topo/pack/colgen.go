@@ -1,6 +1,9 @@
 package pack
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // packing is the exact fractional packing of spanning trees by column
 // generation: the program is solved over some trees, its prices are laid on
@@ -27,8 +30,9 @@ type packing struct {
 const work = 4e8
 
 const (
-	closed    = 1e-9 // relative gap at which the search ends
-	smoothing = 0.5  // weight of the best prices so far in those that are tried first
+	closed     = 1e-9 // relative gap at which the search ends
+	worthwhile = 1.1  // gain for which rates that are even are made uneven: a message waits for the slowest tree
+	smoothing  = 0.5  // weight of the best prices so far in those that are tried first
 )
 
 func newPacking(w *network) *packing {
@@ -118,6 +122,11 @@ func (p *packing) rates() []float64 {
 	seeds := make([]float64, len(rates))
 	copy(seeds, p.seeds)
 	fit(seeds, p.m.cols, p.w.caps)
+	even := total(seeds)
+	filled := slices.Clone(seeds)
+	if fill(filled, p.m.cols, p.w.caps); total(filled) > even*worthwhile {
+		seeds = filled
+	}
 	if total(seeds) > total(rates) {
 		return seeds
 	}
@@ -130,6 +139,10 @@ func (p *packing) run() {
 	price := make([]float64, len(p.w.caps))
 	mixed := make([]float64, len(p.w.caps))
 	cost := make([]float64, len(p.w.taken))
+	trees := float64(len(p.pool.trees))
+	if float64(len(p.w.caps))*trees*trees/2 > p.m.limit {
+		return // a pivot for every tree, with as many tight rows as trees: it would not come to an end
+	}
 	for p.m.solve(10 * len(p.w.caps)) {
 		p.m.prices(price)
 		for r := range mixed {

@@ -76,6 +76,7 @@ func pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	if w.n == 1 {
 		return alone(w), nil
 	}
+	w.thin()
 	x := &packer{w: w, o: o, delay: w.delays(o.Delay), free: newPacking(w)}
 	x.free.run()
 	found := x.search()
@@ -122,6 +123,8 @@ func (x *packer) search() found {
 	highest := math.Inf(1)
 	if x.o.MaxHeight > 0 {
 		highest = x.o.MaxHeight
+	} else if x.o.HeightTolerance == 0 {
+		return x.under(highest)
 	}
 	radius := x.w.radius(x.delay)
 	if highest < radius*(1-same) {

@@ -24,6 +24,9 @@ func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
 		c.cfg.Grace = DefaultGrace
 	}
 	e, err := c.run(ctx)
+	if err != nil {
+		c.explain(err)
+	}
 	c.release()
 	if err != nil {
 		return nil, fmt.Errorf("shm: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Layout.Size, err)
@@ -33,12 +36,13 @@ func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
 
 // connecting is the state of one Connect.
 type connecting struct {
-	cfg  Config
-	m    *segment.Map
-	fd   int           // of the segment, -1 when there is none
-	mem  []byte        // its mapping, nil before
-	door *door         // the leader's
-	conn *net.UnixConn // a member's, to the leader
+	cfg     Config
+	m       *segment.Map
+	fd      int           // of the segment, -1 when there is none
+	mem     []byte        // its mapping, nil before
+	checked bool          // mem is a segment
+	door    *door         // the leader's
+	conn    *net.UnixConn // a member's, to the leader
 }
 
 func (c *connecting) leads() bool { return c.cfg.Rank == leaderRank }
@@ -67,6 +71,7 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 		err = c.join(ctx, all[leaderRank].text)
 	}
 	if err == nil {
+		c.checked = true
 		c.prefault()
 	}
 	second := report{digest: c.m.Digest}
@@ -164,6 +169,20 @@ func (c *connecting) prefault() {
 			osys.Prefault(b)
 		}
 	}
+}
+
+// explain tells ranks that have connected already why this one has not: all
+// they would see is that its connection ends, and they would take it for the
+// rank that failed. Where the error names no rank it says nothing.
+func (c *connecting) explain(err error) {
+	var about interface{ AtFault() int }
+	if c.mem == nil || !c.checked || !errors.As(err, &about) || about.AtFault() < 0 || about.AtFault() == c.cfg.Rank {
+		return
+	}
+	newEndpoint(c.m, c.mem, c.cfg.Rank).Abort(transport.Fault{
+		Rank: about.AtFault(), Text: fmt.Sprintf("rank %d could not connect: %v", c.cfg.Rank, err),
+	})
+	c.mem = nil // the endpoint's, which nobody can reach any more
 }
 
 // release gives back what the endpoint did not take over.

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -94,6 +95,35 @@ func TestLeaderKilled(t *testing.T) {
 			t.Errorf("rank %d says %q", r, got)
 		}
 		f.wait(r)
+	}
+}
+
+// TestLateDeath: a rank is killed when all have opened the segment, and before
+// all know that. Some are connected then and some are told of the death; the
+// former name the rank that was killed, and not one that gave up because of it.
+func TestLateDeath(t *testing.T) {
+	for _, connected := range []int{0, 1, 3} {
+		t.Run(fmt.Sprintf("rank %d is connected", connected), func(t *testing.T) {
+			f := start(t, "late death", "4")
+			blobs := make([]string, len(f.procs))
+			for r := range blobs {
+				blobs[r] = f.hear(r)
+			}
+			const dead = 2
+			if err := f.procs[dead].Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			f.say(connected, strings.Join(blobs, " "))
+			for r := range blobs {
+				if r != connected && r != dead {
+					f.say(r, fmt.Sprint(lostWord, dead))
+				}
+			}
+			if got := f.hear(connected); !strings.Contains(got, "rank 2 ") || !strings.Contains(got, "was killed") && !strings.Contains(got, "process ended") {
+				t.Errorf("rank %d says %q, want that rank 2 was killed", connected, got)
+			}
+			f.wait(connected)
+		})
 	}
 }
 

@@ -17,6 +17,7 @@ var parts = map[string]part{
 	"traffic":           {layout: pairOf, run: runTraffic},
 	"hold":              {layout: starOf, run: runHold},
 	"wait":              {layout: starOf, run: runWait},
+	"late death":        {layout: starOf, run: runWait, parent: true},
 	"leave":             {layout: starOf, run: runLeave},
 	"leave, long grace": {layout: starOf, run: runLeave, grace: transporttest.Limit},
 	"churn":             {layout: ringOf, run: runChurn, grace: 5 * time.Millisecond},

@@ -32,6 +32,7 @@ type part struct {
 	layout func(arg string) transport.Layout
 	run    func(c *child, arg string) error
 	grace  time.Duration // 0 for the default
+	parent bool          // the parent plays the second exchange itself
 }
 
 // child is the child's side.
@@ -54,6 +55,13 @@ func (c *child) exchange(_ context.Context, blob []byte) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if text, ok := strings.CutPrefix(s, lostWord); ok {
+		rank, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, err
+		}
+		return nil, lostError(rank)
+	}
 	var all [][]byte
 	for f := range strings.SplitSeq(s, " ") {
 		b, err := hex.DecodeString(f)
@@ -64,6 +72,16 @@ func (c *child) exchange(_ context.Context, blob []byte) ([][]byte, error) {
 	}
 	return all, nil
 }
+
+// lostWord and a rank in place of an exchange's blobs: it failed, as that rank
+// has died.
+const lostWord = "lost "
+
+// lostError is an exchange's error about a rank.
+type lostError int
+
+func (e lostError) Error() string { return fmt.Sprintf("rank %d was killed", int(e)) }
+func (e lostError) AtFault() int  { return int(e) }
 
 // runChild is the main function of a child.
 func runChild(name string) error {
@@ -124,7 +142,9 @@ func start(t testing.TB, name, arg string) *family {
 		f.procs, f.in, f.out = append(f.procs, cmd), append(f.in, in), append(f.out, bufio.NewReader(out))
 	}
 	f.address = f.exchange()
-	f.exchange()
+	if !parts[name].parent {
+		f.exchange()
+	}
 	return f
 }
 

@@ -47,7 +47,9 @@ type Config struct {
 
 	// Exchange gives every rank's blob, by rank, to every rank. Connect calls
 	// it exactly twice, unless the first call fails, in the same order on every
-	// rank. The blobs are below 1 KiB.
+	// rank. The blobs are below 1 KiB. An error that has a method AtFault() int
+	// with the rank that it is about lets ranks that have connected meanwhile
+	// name that rank, rather than those that could not because of it.
 	Exchange func(ctx context.Context, blob []byte) ([][]byte, error)
 
 	// Grace is how long a rank that sees another's connection end waits for

@@ -6,22 +6,25 @@ type fixed interface {
 	byte | int8 | uint16 | int32 | uint32 | int64 | uint64 | float32 | float64
 }
 
-// aligned reports whether a, b and c all begin where an element of type dt may
-// begin.
-func aligned(dt DType, a, b, c []byte) bool {
-	return (address(a)|address(b)|address(c))&uintptr(dt.Size()-1) == 0
+// aligned reports whether an element of type dt may begin at a, b and c.
+func aligned(dt DType, a, b, c *byte) bool {
+	return (uintptr(unsafe.Pointer(a))|uintptr(unsafe.Pointer(b))|uintptr(unsafe.Pointer(c)))&uintptr(dt.Size()-1) == 0
 }
 
-// same reports whether a and b begin at the same byte.
-func same(a, b []byte) bool { return address(a) == address(b) }
+// base returns where b begins.
+func base(b []byte) *byte { return unsafe.SliceData(b) }
 
-func address(b []byte) uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b))) }
+// from returns n elements from p on.
+func from[T fixed](p *T, n int) []T { return unsafe.Slice(p, n) }
+
+// to returns the T that begins at p. Precondition: p is aligned for T.
+func to[T fixed](p *byte) *T { return (*T)(unsafe.Pointer(p)) }
 
 // as returns the memory of b as elements. Precondition: b is aligned for T and
 // holds whole elements.
 func as[T fixed](b []byte) []T {
 	var zero T
-	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), uint(len(b))/uint(unsafe.Sizeof(zero)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(zero)))
 }
 
 // bytesOf returns the memory of x.

@@ -40,11 +40,18 @@ const (
 
 	minNormal32 = 113 << 23          // bits of 2^-14, the least normal binary16
 	overflow32  = 143 << 23          // bits of 2^16, beyond every binary16
-	infinity32  = 255 << 23          // bits of +Inf
 	maxNormal32 = 0x7BFF << 13       // fraction and exponent of 65504, before the bias
 	halfBits    = uint32(0x3F000000) // bits of 0.5, whose last place is the least binary16
 	infinity16  = uint32(0x7C00)     // +Inf as binary16
 	nan16       = uint32(0x7E00)     // quiet NaN as binary16
+)
+
+// Of the wider formats: +Inf, and the quiet NaN that stands for all.
+const (
+	infinity32 = uint32(255 << 23)
+	nan32      = uint32(0x7FC00000)
+	infinity64 = uint64(0x7FF << 52)
+	nan64      = uint64(0x7FF8 << 48)
 )
 
 func float16To32(h uint16) float32 {

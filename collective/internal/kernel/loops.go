@@ -6,52 +6,58 @@ type integer interface {
 	int8 | uint8 | int32 | uint32 | int64 | uint64
 }
 
-type float interface {
-	float32 | float64
-}
-
 // reduceGo is Reduce in plain Go. op is not Avg.
 func reduceGo(op Op, dt DType, dst, a, b []byte) {
-	if aligned(dt, dst, a, b) {
-		reduceAligned(op, dt, dst, a, b)
+	reduceBytes(op, dt, base(dst), base(a), base(b), len(dst))
+}
+
+// reduceBytes takes n bytes from each address. Addresses go in registers; three
+// slices would go through memory, which short calls would feel.
+func reduceBytes(op Op, dt DType, dst, a, b *byte, n int) {
+	if n == 0 {
 		return
 	}
+	if !aligned(dt, dst, a, b) {
+		reduceUnaligned(op, dt, from(dst, n), from(a, n), from(b, n))
+		return
+	}
+	switch dt {
+	case Int8:
+		integers(op, to[int8](dst), to[int8](a), to[int8](b), n)
+	case Uint8:
+		integers(op, dst, a, b, n)
+	case Int32:
+		integers(op, to[int32](dst), to[int32](a), to[int32](b), n/4)
+	case Uint32:
+		integers(op, to[uint32](dst), to[uint32](a), to[uint32](b), n/4)
+	case Int64:
+		integers(op, to[int64](dst), to[int64](a), to[int64](b), n/8)
+	case Uint64:
+		integers(op, to[uint64](dst), to[uint64](a), to[uint64](b), n/8)
+	case Float16, BFloat16:
+		halves(op, dt, from(to[uint16](dst), n/2), from(to[uint16](a), n/2), from(to[uint16](b), n/2))
+	case Float32:
+		floats32(op, to[float32](dst), to[float32](a), to[float32](b), n/4)
+	case Float64:
+		floats64(op, to[float64](dst), to[float64](a), to[float64](b), n/8)
+	}
+}
+
+// reduceUnaligned goes by way of memory where elements may begin.
+func reduceUnaligned(op Op, dt DType, dst, a, b []byte) {
 	var x, y [128]uint64
 	for len(dst) > 0 {
 		bx, by := bytesOf(x[:]), bytesOf(y[:])
 		n := copy(bx, a)
-		bx, by = bx[:n], by[:copy(by, b)]
-		reduceAligned(op, dt, bx, bx, by)
-		copy(dst, bx)
+		copy(by, b)
+		reduceBytes(op, dt, base(bx), base(bx), base(by), n)
+		copy(dst, bx[:n])
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
 }
 
-func reduceAligned(op Op, dt DType, dst, a, b []byte) {
-	switch dt {
-	case Int8:
-		integers(op, as[int8](dst), as[int8](a), as[int8](b))
-	case Uint8:
-		integers(op, dst, a, b)
-	case Int32:
-		integers(op, as[int32](dst), as[int32](a), as[int32](b))
-	case Uint32:
-		integers(op, as[uint32](dst), as[uint32](a), as[uint32](b))
-	case Int64:
-		integers(op, as[int64](dst), as[int64](a), as[int64](b))
-	case Uint64:
-		integers(op, as[uint64](dst), as[uint64](a), as[uint64](b))
-	case Float16, BFloat16:
-		halves(op, dt, as[uint16](dst), as[uint16](a), as[uint16](b))
-	case Float32:
-		floats(op, as[float32](dst), as[float32](a), as[float32](b))
-	case Float64:
-		floats(op, as[float64](dst), as[float64](a), as[float64](b))
-	}
-}
-
-func integers[T integer](op Op, dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
+func integers[T integer](op Op, pd, pa, pb *T, n int) {
+	dst, a, b := from(pd, n), from(pa, n), from(pb, n)
 	switch op {
 	case Sum:
 		for i := range dst {
@@ -72,36 +78,103 @@ func integers[T integer](op Op, dst, a, b []T) {
 	}
 }
 
-// floats relies on the built-in min and max: they give NaN for NaN and take -0
-// as less than +0.
-func floats[T float](op Op, dst, a, b []T) {
-	a, b = a[:len(dst)], b[:len(dst)]
+// floats32 relies on the built-in min and max: they give NaN for NaN and take
+// -0 as less than +0.
+func floats32(op Op, pd, pa, pb *float32, n int) {
+	dst, a, b := from(pd, n), from(pa, n), from(pb, n)
 	switch op {
 	case Sum:
+		if n >= 8 {
+			sums(dst, a, b)
+			return
+		}
 		for i := range dst {
-			dst[i] = plain(a[i] + b[i])
+			dst[i] = plain32(a[i] + b[i])
 		}
 	case Prod:
 		for i := range dst {
-			dst[i] = plain(a[i] * b[i])
+			dst[i] = plain32(a[i] * b[i])
 		}
 	case Min:
 		for i := range dst {
-			dst[i] = plain(min(a[i], b[i]))
+			dst[i] = plain32(min(a[i], b[i]))
 		}
 	case Max:
 		for i := range dst {
-			dst[i] = plain(max(a[i], b[i]))
+			dst[i] = plain32(max(a[i], b[i]))
 		}
 	}
 }
 
-// plain returns x, and for every NaN the same one.
-func plain[T float](x T) T {
+// floats64 is floats32 for float64. One generic function for both would be half
+// as fast: its plain could not look at bits.
+func floats64(op Op, pd, pa, pb *float64, n int) {
+	dst, a, b := from(pd, n), from(pa, n), from(pb, n)
+	switch op {
+	case Sum:
+		if n >= 8 {
+			sums(dst, a, b)
+			return
+		}
+		for i := range dst {
+			dst[i] = plain64(a[i] + b[i])
+		}
+	case Prod:
+		for i := range dst {
+			dst[i] = plain64(a[i] * b[i])
+		}
+	case Min:
+		for i := range dst {
+			dst[i] = plain64(min(a[i], b[i]))
+		}
+	case Max:
+		for i := range dst {
+			dst[i] = plain64(max(a[i], b[i]))
+		}
+	}
+}
+
+// sums looks for NaN among four sums at once: their sum is one if any of them
+// is.
+func sums[T float32 | float64](dst, a, b []T) {
+	i := 0
+	for ; i+4 <= len(dst) && i+4 <= len(a) && i+4 <= len(b); i += 4 {
+		d, p, q := (*[4]T)(dst[i:i+4]), (*[4]T)(a[i:i+4]), (*[4]T)(b[i:i+4])
+		w, x, y, z := p[0]+q[0], p[1]+q[1], p[2]+q[2], p[3]+q[3]
+		if t := (w + x) + (y + z); t != t {
+			w, x, y, z = plain(w), plain(x), plain(y), plain(z)
+		}
+		d[0], d[1], d[2], d[3] = w, x, y, z
+	}
+	for ; i < len(dst); i++ {
+		dst[i] = plain(a[i] + b[i])
+	}
+}
+
+func plain[T float32 | float64](x T) T {
 	if x != x {
-		return T(math.Float64frombits(0x7FF8 << 48))
+		return T(math.Float64frombits(nan64))
 	}
 	return x
+}
+
+// plain32 returns x, and for every NaN the same one. A comparison of bits takes
+// no branch, one of numbers two.
+func plain32(x float32) float32 {
+	b := math.Float32bits(x)
+	if b&(1<<31-1) > infinity32 {
+		b = nan32
+	}
+	return math.Float32frombits(b)
+}
+
+// plain64 is plain32 for float64.
+func plain64(x float64) float64 {
+	b := math.Float64bits(x)
+	if b&(1<<63-1) > infinity64 {
+		b = nan64
+	}
+	return math.Float64frombits(b)
 }
 
 // halves reduces 16-bit floats through blocks of float32.
@@ -111,7 +184,7 @@ func halves(op Op, dt DType, dst, a, b []uint16) {
 		n := min(len(dst), len(x))
 		widen(dt, x[:n], a)
 		widen(dt, y[:n], b)
-		floats(op, x[:n], x[:n], y[:n])
+		floats32(op, &x[0], &x[0], &y[0], n)
 		narrow(dt, dst, x[:n])
 		dst, a, b = dst[n:], a[n:], b[n:]
 	}
@@ -119,7 +192,7 @@ func halves(op Op, dt DType, dst, a, b []uint16) {
 
 // scaleGo is Scale in plain Go.
 func scaleGo(dt DType, dst []byte, n int) {
-	if aligned(dt, dst, dst, dst) {
+	if aligned(dt, base(dst), base(dst), base(dst)) {
 		scaleAligned(dt, dst, n)
 		return
 	}
@@ -149,9 +222,9 @@ func scaleAligned(dt DType, dst []byte, n int) {
 	case Float16, BFloat16:
 		halvesDivide(dt, as[uint16](dst), n)
 	case Float32:
-		floatsDivide(as[float32](dst), float32(n))
+		divide32(as[float32](dst), float32(n))
 	case Float64:
-		floatsDivide(as[float64](dst), float64(n))
+		divide64(as[float64](dst), float64(n))
 	}
 }
 
@@ -162,9 +235,15 @@ func divide[T integer, W int64 | uint64](dst []T, n W) {
 	}
 }
 
-func floatsDivide[T float](dst []T, n T) {
+func divide32(dst []float32, n float32) {
 	for i, v := range dst {
-		dst[i] = plain(v / n)
+		dst[i] = plain32(v / n)
+	}
+}
+
+func divide64(dst []float64, n float64) {
+	for i, v := range dst {
+		dst[i] = plain64(v / n)
 	}
 }
 
@@ -173,7 +252,7 @@ func halvesDivide(dt DType, dst []uint16, n int) {
 	for len(dst) > 0 {
 		k := min(len(dst), len(x))
 		widen(dt, x[:k], dst)
-		floatsDivide(x[:k], float32(n))
+		divide32(x[:k], float32(n))
 		narrow(dt, dst, x[:k])
 		dst = dst[k:]
 	}

@@ -41,7 +41,7 @@ const manyBytes = 32
 // reduceManyGo is ReduceMany in plain Go.
 func reduceManyGo(op Op, dt DType, dst []byte, srcs [][]byte) {
 	for _, s := range srcs[2:] {
-		if same(dst, s) { // would be lost before its turn
+		if base(s) == base(dst) { // would be lost before its turn
 			reduceManyScratch(op, dt, dst, srcs)
 			return
 		}

@@ -32,7 +32,7 @@ const (
 // are fine as long as their memory is their own.
 func Reduce(op Op, dt DType, dst, a, b []byte) {
 	if !fits(dt, dst) || !op.Valid() || len(a) != len(dst) || len(b) != len(dst) {
-		refuse(op, dt, dst, a, b)
+		refusePair(op, dt, dst, a, b)
 	}
 	if op == Avg {
 		op = Sum
@@ -41,7 +41,7 @@ func Reduce(op Op, dt DType, dst, a, b []byte) {
 		reduceNative(best, op, dt, dst, a, b)
 		return
 	}
-	reduceGo(op, dt, dst, a, b)
+	reduceBytes(op, dt, base(dst), base(a), base(b), len(dst))
 }
 
 func crossover(dt DType) int {
@@ -55,6 +55,11 @@ func crossover(dt DType) int {
 func fits(dt DType, dst []byte) bool {
 	return dt.Valid() && len(dst)&(dt.Size()-1) == 0
 }
+
+// refusePair keeps the making of a list out of Reduce.
+//
+//go:noinline
+func refusePair(op Op, dt DType, dst, a, b []byte) { refuse(op, dt, dst, a, b) }
 
 // refuse panics with what is wrong: the callers of this package see to it that
 // nothing is.

@@ -14,10 +14,12 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/measure"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
+	"github.com/treerun/treerun/topo"
 )
 
 // commands maps a first argument to what it runs, with the arguments after it.
@@ -25,21 +27,23 @@ import (
 var commands = map[string]func(args []string) (int, error){
 	"help":    func([]string) (int, error) { return 0, printHelp() },
 	"version": func([]string) (int, error) { return 0, printVersion() },
-	"topo":    func(args []string) (int, error) { return 0, planner.Topo(os.Stdout, args) },
+	"topo":    runTopo,
 	"plan":    func(args []string) (int, error) { return 0, planner.Plan(os.Stdout, args) },
 	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
 	"bench":   bench.Main,
 
 	// What the ranks of a subcommand run; users are not told of it.
-	selfrun.Name(bench.Subcommand): bench.Rank,
+	selfrun.Name(bench.Subcommand):   bench.Rank,
+	selfrun.Name(measure.Subcommand): measure.Rank,
 }
 
 // Main runs treerun with the arguments after its name and returns the exit
 // code. Everything that treerun has to say has then been printed.
 func Main(args []string) int {
-	command := runJob
+	command, help := runJob, "usage: treerun [-np N] [flags] PROGRAM [ARGS...]; treerun --help tells more"
 	if len(args) > 0 {
 		if c, ok := commands[args[0]]; ok {
+			help = fmt.Sprintf("treerun %s --help tells how to use it", args[0])
 			command, args = c, args[1:]
 		}
 	}
@@ -50,9 +54,20 @@ func Main(args []string) int {
 	fmt.Fprintf(os.Stderr, "treerun: %v\n", err)
 	code = exitcode.Of(err)
 	if code == exitcode.Usage {
-		fmt.Fprintln(os.Stderr, "usage: treerun [-np N] [flags] PROGRAM [ARGS...]; treerun --help tells more")
+		fmt.Fprintln(os.Stderr, help)
 	}
 	return code
+}
+
+// runTopo is the command topo.
+func runTopo(args []string) (int, error) {
+	return planner.Topo(os.Stdout, args, func(ranks cmdline.Ranks) (*topo.Graph, int, error) {
+		n, err := cmdline.DefaultRanks(ranks)
+		if err != nil {
+			return nil, 0, err
+		}
+		return measure.Graph(n)
+	})
 }
 
 // runJob is the command without a name.

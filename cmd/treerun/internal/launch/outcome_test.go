@@ -77,7 +77,7 @@ func TestFailureText(t *testing.T) {
     pid     4711
     hint    a hint
     before  rank 6 had exited with code 0 before it joined the job
-    after   2 other ranks failed after it (0, 2), 2 ranks stopped by treerun (4-5)
+    after   2 other ranks failed after it (0,2), 2 ranks stopped by treerun (4,5)
     stderr  ended with:
       | one
       | two`
@@ -117,19 +117,6 @@ func TestTimeoutText(t *testing.T) {
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is missing in\n%s", want, got)
-		}
-	}
-}
-
-func TestRanges(t *testing.T) {
-	for _, c := range []struct {
-		ranks []int
-		want  string
-	}{
-		{nil, ""}, {[]int{4}, "4"}, {[]int{2, 0, 1}, "0-2"}, {[]int{5, 0, 2, 1, 7, 8}, "0-2, 5, 7-8"},
-	} {
-		if got := ranges(c.ranks); got != c.want {
-			t.Errorf("ranges(%v) = %q, want %q", c.ranks, got, c.want)
 		}
 	}
 }

@@ -3,10 +3,11 @@ package launch
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/treerun/treerun/topo"
 )
 
 const (
@@ -109,10 +110,10 @@ func (f failure) others() string {
 	}
 	var parts []string
 	if len(failed) > 0 {
-		parts = append(parts, fmt.Sprintf("%s failed after it (%s)", count(len(failed), "other rank"), ranges(failed)))
+		parts = append(parts, fmt.Sprintf("%s failed after it (%s)", count(len(failed), "other rank"), topo.RankList(failed)))
 	}
 	if len(stopped) > 0 {
-		parts = append(parts, fmt.Sprintf("%s stopped by treerun (%s)", count(len(stopped), "rank"), ranges(stopped)))
+		parts = append(parts, fmt.Sprintf("%s stopped by treerun (%s)", count(len(stopped), "rank"), topo.RankList(stopped)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -185,23 +186,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// ranges writes a set of ranks shortly: "0-2, 5".
-func ranges(ranks []int) string {
-	ranks = slices.Sorted(slices.Values(ranks))
-	var parts []string
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		if i == j {
-			parts = append(parts, fmt.Sprint(ranks[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", ranks[i], ranks[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ", ")
 }

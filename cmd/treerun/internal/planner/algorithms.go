@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -55,7 +56,7 @@ func (r *request) candidates() ([]candidate, error) {
 	for _, a := range algorithms {
 		wanted := a.name == r.algorithm
 		if r.algorithm == "auto" {
-			wanted = r.g.Ranks <= a.most && (a.name != "hierarchical" || len(plan.Hosts(r.g)) > 1)
+			wanted = r.suits(a.name) && r.g.Ranks <= a.most && (a.name != "hierarchical" || len(plan.Hosts(r.g)) > 1)
 		}
 		if !wanted {
 			continue
@@ -70,6 +71,12 @@ func (r *request) candidates() ([]candidate, error) {
 		if r.g.Ranks == 1 {
 			strands, weights = strands[:1], nil // more would be the same again
 		}
+		if strands, weights, err = r.within(strands, weights, &notes); err != nil {
+			if r.algorithm == "auto" {
+				continue
+			}
+			return nil, fmt.Errorf("%s on %s: %w", a.name, title(r.g), err)
+		}
 		m.fit(strands, weights, r.kind, r.planRoot())
 		m.measure(strands, r.kind, r.planRoot())
 		list = append(list, candidate{a.name, strands, notes})
@@ -78,6 +85,49 @@ func (r *request) candidates() ([]candidate, error) {
 		return nil, fmt.Errorf("no algorithm has a plan for %s", title(r.g))
 	}
 	return list, nil
+}
+
+// lanesEach is the number of lanes that a plan has for one strand: a ring has
+// one for every rank where it begins, a tree one for every part.
+func (r *request) lanesEach(ring bool) int {
+	if ring && !r.kind.HasRoot() || r.kind.HasParts() {
+		return r.g.Ranks
+	}
+	return 1
+}
+
+// within leaves out the strands for which a plan has no lanes, those of the
+// least weight, and says so in a note.
+func (r *request) within(strands []strand, weights []float64, notes *[]string) ([]strand, []float64, error) {
+	ring := strands[0].ring != nil
+	each, what := r.lanesEach(ring), "trees"
+	if ring {
+		what = "rings and directions"
+	}
+	most := plan.MaxLanes / each
+	switch {
+	case most == 0:
+		return nil, nil, fmt.Errorf("%v needs %d lanes for every one of its %s, and a plan has at most %d: use --algorithm double-binary for allreduce, reduce or broadcast", r.kind, each, what, plan.MaxLanes)
+	case len(strands) <= most:
+		return strands, weights, nil
+	}
+	*notes = append(*notes, fmt.Sprintf("%d of %d %s are used: each takes %d lanes of a plan, which has at most %d", most, len(strands), what, each, plan.MaxLanes))
+	order := make([]int, len(strands))
+	for i := range order {
+		order[i] = i
+	}
+	if weights == nil {
+		return strands[:most], nil, nil
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(weights[j], weights[i]) })
+	order = order[:most]
+	slices.Sort(order)
+	var kept []strand
+	var rates []float64
+	for _, i := range order {
+		kept, rates = append(kept, strands[i]), append(rates, weights[i])
+	}
+	return kept, rates, nil
 }
 
 // ofTrees makes strands. For a collective with a root every tree is hung up
@@ -174,6 +224,9 @@ func doubleBinary(r *request) ([]strand, []float64, []string, error) {
 func packing(r *request) ([]strand, []float64, []string, error) {
 	var p *pack.Result
 	var err error
+	if r.g.Ranks > pack.MaxRanks {
+		return nil, nil, nil, fmt.Errorf("packing is for up to %d ranks: use --algorithm hierarchical, which packs trees inside and between hosts, or double-binary", pack.MaxRanks)
+	}
 	if r.kind.HasRoot() {
 		p, err = pack.PackOneWay(r.g, r.root, r.pack)
 	} else {
@@ -181,6 +234,9 @@ func packing(r *request) ([]strand, []float64, []string, error) {
 	}
 	if err != nil {
 		return nil, nil, nil, err
+	}
+	if r.g.Ranks > 1 && !r.kind.HasParts() {
+		r.proved = &p.Bound
 	}
 	list, notes := r.ofTrees(p.Trees)
 	if p.Note != "" {
@@ -208,7 +264,8 @@ func (r *request) one(build func(*topo.Graph, int) (topo.Tree, error)) ([]strand
 }
 
 // mostRings is the number of rings that are used at once, as many as NCCL would
-// use on a machine of today.
+// use on a machine of today. With more than a hundred ranks there are fewer: a
+// ring has a lane for every rank, and a plan has at most plan.MaxLanes.
 const mostRings = 16
 
 // ring uses every ring in both directions, as NCCL does.
@@ -216,7 +273,11 @@ func ring(r *request) ([]strand, []float64, []string, error) {
 	if r.g.Ranks == 1 {
 		return []strand{{ring: []int{0}}}, nil, nil, nil
 	}
-	found, err := tree.Rings(r.g, mostRings)
+	most := min(mostRings, plan.MaxLanes/r.lanesEach(true)/2)
+	if most == 0 {
+		return nil, nil, nil, fmt.Errorf("a ring in both directions needs %d lanes, and a plan has at most %d: use --algorithm double-binary", 2*r.lanesEach(true), plan.MaxLanes)
+	}
+	found, err := tree.Rings(r.g, most)
 	if err != nil {
 		return nil, nil, nil, err
 	}

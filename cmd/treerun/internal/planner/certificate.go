@@ -27,6 +27,8 @@ func (r *request) certify() (certificate, error) {
 		return partsBound(r.g), nil
 	case r.g.Ranks > pack.MaxRanks:
 		return certificate{words: fmt.Sprintf("not known above %d ranks", pack.MaxRanks)}, nil
+	case r.proved != nil: // by the packing
+		b = *r.proved
 	case r.kind.HasRoot():
 		b, err = pack.BroadcastBound(r.g, r.root)
 	default:

@@ -3,7 +3,8 @@
 // the builders of topo/tree and topo/pack, price the plans with collective/sim,
 // and print what came out, with the proof of how good it is.
 //
-// It starts no process and measures nothing; it reads the one graph file it is
-// given and writes to its Writer. The same arguments print the same bytes. Only
-// package cli below cmd/treerun imports it.
+// It starts no process; it reads the one graph file it is given, or has its
+// caller measure the host, and writes to its Writer. The same arguments and the
+// same graph print the same bytes. Only package cli below cmd/treerun imports
+// it.
 package planner

@@ -12,6 +12,31 @@ import (
 	"github.com/treerun/treerun/topo/machines"
 )
 
+// graphHelp is the form of a graph file, for people.
+const graphHelp = `graph file (JSON; GB = 1e9 bytes):
+  {"name": "two hosts", "ranks": 4, "hosts": [0, 0, 1, 1],
+   "links": [
+     {"a": 0, "b": 1, "gbytes_per_second": 20, "latency_us": 0.5, "kind": "shm"},
+     {"a": 2, "b": 3, "gbytes_per_second": 20, "latency_us": 0.5, "kind": "shm"},
+     {"a": 1, "b": 2, "gbytes_per_second": 1.25, "latency_us": 30, "kind": "tcp",
+      "source": "declared"}],
+   "ports": [{"name": "card of host 1", "ranks": [2, 3], "gbytes_per_second": 1.25}]}
+
+  ranks   how many, 1 to 65536; each has a number, from 0 on
+  hosts   the host of every rank, a number (default: all on one)
+  links   a pair of ranks each, at most one per pair, 2097152 in all. The rate holds
+          each way, 1e-9 to 1e9. latency_us is one way, 0 to 1e9 (default 0: not
+          known); kind is a word for people; source is "declared" or "measured"
+  ports   sets of ranks whose traffic with all others shares one rate, each way: a
+          network card, a PCIe uplink, a socket interconnect; at most 65536
+  name, hosts, ports, latency_us, kind and source may be left out. Links must
+  connect all ranks. Unknown fields, fields that stand twice and numbers outside
+  these limits are errors. A file has at most 256 MiB.
+
+limits of the algorithms: packing, and the bound of a plan, up to 1024 ranks;
+exact up to 16.
+`
+
 // loadGraph returns the graph of a machine, or of a file: what has a slash, a
 // dot followed by json, or no machine of its name is a file. An error names the
 // file, the element and the reason.
@@ -24,7 +49,7 @@ func loadGraph(name string) (*topo.Graph, error) {
 	}
 	data, err := readFile(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("graph %w, and no machine has that name (there are %s)", err, strings.Join(machines.Names(), " "))
+		return nil, fmt.Errorf("graph %s: no such file, and no machine of that name; known machines: %s", name, strings.Join(machines.Names(), " "))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("graph %w", err)

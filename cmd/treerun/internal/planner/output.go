@@ -41,7 +41,7 @@ func (d *design) json(r *request, c certificate) ([]byte, error) {
 	f := planFile{
 		Algorithm: d.algorithm, Collective: r.kind.String(), Bytes: d.bytes, Digest: d.plan.Digest(),
 		PredictedUs: d.predictedUs, Rate: d.rate(), Bound: c.rate, TightPartition: c.partition,
-		Note: strings.Join(d.notes, "; "),
+		Note: strings.Join(append(r.unkept(d.candidate), d.notes...), "; "),
 	}
 	if f.TightPartition == nil {
 		f.TightPartition = [][]int{}
@@ -84,9 +84,10 @@ func (d *design) drawing(r *request, c certificate) draw.Plan {
 		}
 	}
 	p.Notes = append(d.proof(r, c), d.sharing(r)...)
+	p.Warnings = r.unkept(d.candidate)
 	for _, n := range d.notes {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
-			p.Notes = append(p.Notes, "note: "+n)
+			p.Warnings = append(p.Warnings, n)
 		}
 	}
 	return p
@@ -94,7 +95,7 @@ func (d *design) drawing(r *request, c certificate) draw.Plan {
 
 func (d *design) headline(r *request) string {
 	return fmt.Sprintf("%s, %s of %s on %s: %.1f us predicted, %.4g GB/s",
-		d.algorithm, r.kind, bytesText(d.bytes), title(r.g), d.predictedUs, algGBs(d.bytes, d.predictedUs))
+		d.algorithm, r.kind, inWords(d.bytes), title(r.g), d.predictedUs, algGBs(d.bytes, d.predictedUs))
 }
 
 func algGBs(bytes int64, us float64) float64 {
@@ -139,12 +140,6 @@ func (d *design) sharing(r *request) []string {
 	if r.arrayBound > 0 {
 		bound, why = float64(r.arrayBound), "given"
 	}
-	used := 0
-	for _, s := range d.shares {
-		if s > 0 {
-			used++
-		}
-	}
 	first := fmt.Sprintf("crossover (%s): several %s are quicker than one above %s", why, what, about(bound))
 	switch {
 	case math.IsInf(bound, 1):
@@ -156,7 +151,7 @@ func (d *design) sharing(r *request) []string {
 	if joins := d.joins(bound); joins != "" {
 		list = append(list, joins)
 	}
-	return append(list, fmt.Sprintf("this message uses %d of %d: shares %s", used, len(d.strands), shareText(d.shares)))
+	return append(list, fmt.Sprintf("this message uses %d of %d: shares %s", d.treesUsed(), len(d.strands), shareText(d.shares)))
 }
 
 // joins says from which size on which strand takes part.

@@ -21,17 +21,16 @@ The predicted time has the rates and latencies of the graph, chunks of 32,
 graph that cannot be used gives exit code 125, and the file, the element and the
 reason.
 
-machines:
-%s
-`
+treerun topo --help has the form of a graph file, and more about the machines:
+%s`
 
 // Plan runs the subcommand plan with the arguments after its name.
 func Plan(w io.Writer, args []string) error {
-	r, bytes, format, help := &request{}, size(64<<20), "", false
+	r, bytes, format, help := &request{}, size(64<<20), "text", false
 	f := newFlags("plan", &r.graphName, &help)
 	r.register(f)
 	f.Var(&bytes, "bytes", "size of the message; K, M and G are powers of 1024")
-	f.StringVarP(&format, "format", "f", "text", "`FORMAT`: text, json, dot or svg")
+	f.VarP(&choice{&format, graphFormats}, "format", "f", "`FORMAT`: "+or(graphFormats))
 	if err := parse(f, args); err != nil {
 		return err
 	}
@@ -39,10 +38,7 @@ func Plan(w io.Writer, args []string) error {
 		_, err := fmt.Fprintf(w, planHelp, f.FlagUsages(), machines.List())
 		return err
 	}
-	if err := checkFormat(format); err != nil {
-		return err
-	}
-	if err := r.resolve(); err != nil {
+	if err := r.resolve(f); err != nil {
 		return err
 	}
 	text, err := r.printed(int64(bytes), format)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
@@ -27,7 +28,10 @@ func run(t *testing.T, command func(*bytes.Buffer, []string) error, args string)
 
 func planTo(b *bytes.Buffer, args []string) error { return Plan(b, args) }
 func simTo(b *bytes.Buffer, args []string) error  { return Sim(b, args) }
-func topoTo(b *bytes.Buffer, args []string) error { return Topo(b, args) }
+func topoTo(b *bytes.Buffer, args []string) error {
+	_, err := Topo(b, args, func(cmdline.Ranks) (*topo.Graph, int, error) { panic("topo --graph measures") })
+	return err
+}
 
 // printedPlan is the JSON form as its readers know it, written down a second
 // time from the contract.
@@ -342,7 +346,7 @@ func TestUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                       "no graph given",
 		"--graph dgx1v extra":                    "unexpected argument",
-		"--graph dgx1v --algorithm best":         "want one of auto",
+		"--graph dgx1v --algorithm best":         "want auto, packing",
 		"--graph dgx1v --collective scan":        "want allreduce",
 		"--graph dgx1v --root 8":                 "ranks 0 to 7",
 		"--graph dgx1v --bytes 0":                "want a size",
@@ -352,8 +356,13 @@ func TestUsage(t *testing.T) {
 		"--graph dgx1v --max-trees -1":           "0 or more",
 		"--graph dgx1v --height-tolerance 1":     "below 1",
 		"--graph dgx1v --objective speed":        "want weight or bottleneck",
-		"--graph dgx1v --max-height -2":          "0 or more",
-		"--graph dgx1v --min-rate Inf":           "0 or more",
+		"--graph dgx1v --max-height -2":          "want a number from 0",
+		"--graph dgx1v --min-rate Inf":           "want a number from 0",
+		"--graph dgx1v --min-rate nan":           "want a number from 0",
+		"--graph dgx1v --root -1":                "want a whole number from 0",
+		"--graph dgx1v --root 1.5":               "want a whole number from 0",
+		"--graph dgx1v --seed -5":                `"-5" for "--seed" flag: want a whole number from 0 to 18446744073709551615`,
+		"--graph dgx1v --seed 1e3":               "want a whole number",
 		"--graph dgx1v --array-bound x":          "want a size",
 		"--graph dgx1v --no-such-flag":           "unknown flag",
 	} {
@@ -362,8 +371,9 @@ func TestUsage(t *testing.T) {
 			t.Errorf("plan %s: %v, want %q", args, err, want)
 		}
 	}
-	for _, args := range []string{"-b 2 -e 1", "-f 1", "-f NaN", "--inflight 0", "--inflight 1001", "--inflight x"} {
-		if err := Sim(&bytes.Buffer{}, strings.Fields("--graph dgx1v "+args)); exitcode.Of(err) != exitcode.Usage {
+	for _, args := range []string{"-b 2 -e 1", "-f 1", "-f NaN", "-f Inf", "-f x", "--inflight 0", "--inflight 1001", "--inflight x", "--inflight 1,,2", "--format svg"} {
+		err := Sim(&bytes.Buffer{}, strings.Fields("--graph dgx1v "+args))
+		if exitcode.Of(err) != exitcode.Usage || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("sim %s: %v", args, err)
 		}
 	}

@@ -19,7 +19,7 @@ func machine(slotBytes int) sim.Machine {
 
 // chunkSizes are the slots that every plan is priced with; the best counts.
 // Small chunks fill a deep tree sooner, large ones hide the latency of links.
-var chunkSizes = [...]int{32 << 10, 128 << 10, 512 << 10}
+var chunkSizes = [...]int{512 << 10, 128 << 10, 32 << 10}
 
 // mostSteps is the number of steps up to which a plan is simulated step by step
 // to its end, a tenth of a second. Above, two shorter messages are, and their
@@ -32,16 +32,21 @@ func (d *design) price(r *request, n int) (float64, error) {
 	for i := range ops {
 		ops[i] = sim.Operation{Plan: d.plan, Bytes: d.bytes}
 	}
+	_, widest := weigh(d.plan)
+	share := float64(d.bytes) * widest
 	least := math.Inf(1)
 	for i, slot := range chunkSizes {
-		if i > 0 && d.bytes <= int64(chunkSizes[i-1]) {
-			break // the chunks would not be larger
+		if i+1 < len(chunkSizes) && share <= 4*float64(chunkSizes[i+1]) {
+			continue // a share is cut into four chunks at least: the next slot makes the same ones
 		}
 		us, err := priced(ops, r.g, machine(slot), mostSteps)
 		if err != nil {
 			return 0, fmt.Errorf("price of %s on %s: %w", d.algorithm, title(r.g), err)
 		}
-		least = min(least, us)
+		if us > least {
+			break // chunks that are too small already do not become better by being smaller
+		}
+		least = us
 	}
 	return least, nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -28,9 +27,12 @@ type request struct {
 	arrayBound size // 0: derived
 	seed       uint64
 	pack       pack.Options
+	given      []option // that are on the command line
 
 	kind plan.Kind
 	g    *topo.Graph
+
+	proved *pack.Bound // what an algorithm has proved of the request on its way; nil: nothing
 }
 
 var kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter}
@@ -38,7 +40,7 @@ var kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGat
 // newFlags returns the flags that topo, plan and sim have in common with a
 // place for help.
 func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
-	f := pflag.NewFlagSet("treerun "+name, pflag.ContinueOnError)
+	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.SortFlags = false
 	f.StringVarP(graph, "graph", "g", "", "graph `FILE`, or the name of a machine")
@@ -48,59 +50,52 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 
 // register adds the flags that say which plan is wanted.
 func (r *request) register(f *pflag.FlagSet) {
-	f.StringVar(&r.collective, "collective", "allreduce", "`KIND`: allreduce, reduce, broadcast, allgather or reducescatter")
-	f.StringVar(&r.algorithm, "algorithm", "auto", "`NAME`: "+strings.Join(algorithmNames(), ", ")+";\nauto takes the one with the lowest predicted time")
-	f.IntVar(&r.root, "root", -1, "`RANK` that has the result or gives the data (default 0 for reduce and\nbroadcast); for the other collectives: one tree, with this root")
+	r.collective, r.algorithm, r.root, r.penalty = "allreduce", "auto", -1, tree.LinkUsagePenalty
+	r.objective, r.variant = "weight", "current"
+	f.Var(&choice{&r.collective, kindNames()}, "collective", "`KIND`: "+or(kindNames()))
+	f.Var(&choice{&r.algorithm, algorithmNames()}, "algorithm", "`NAME`: "+strings.Join(algorithmNames(), ", ")+";\nauto takes the one with the lowest predicted time, of those that have all\noptions given")
+	f.Var(whole(&r.root, 0, topo.MaxRanks-1), "root", "`RANK` that has the result or gives the data (default 0 for reduce and\nbroadcast); for the other collectives: one tree, with this root, of kl,\nexact, chain or star")
 	f.Lookup("root").DefValue = "0" // shows no default
-	f.Float64Var(&r.penalty, "link-usage-penalty", tree.LinkUsagePenalty, "kl: `FACTOR` on a link's rate each time a tree uses it, 0 to 1")
+	f.Var(real(&r.penalty, 0, 1), "link-usage-penalty", "kl: `FACTOR` on a link's rate each time a tree uses it, 0 to 1")
 	f.Var(&r.arrayBound, "array-bound", "smaller messages go over one tree alone (default: derived from the\nrates and latencies of the trees)")
-	f.StringVar(&r.objective, "objective", "weight", "exact: `WHAT` is largest, weight (sum of the rates) or bottleneck\n(the slowest link)")
-	f.StringVar(&r.variant, "variant", "current", "double-binary: `HOW` tree 1 comes from tree 0: current, shift or mirror")
-	f.IntVar(&r.pack.MaxTrees, "max-trees", 0, "packing: at most `K` trees; 0: any number")
-	f.Float64Var(&r.pack.MaxHeight, "max-height", 0, "packing: no rank farther than `H` links from its root; 0: any height")
-	f.Float64Var(&r.pack.MinRate, "min-rate", 0, "packing: no tree below `R` GB/s; 0: any rate")
-	f.Float64Var(&r.pack.HeightTolerance, "height-tolerance", 0, "packing: lower the height as long as the rate stays within this `SHARE`\nof the best; 0: do not search")
+	f.Lookup("array-bound").DefValue = "0"
+	f.Var(&choice{&r.objective, []string{"weight", "bottleneck"}}, "objective", "exact: `WHAT` is largest, weight (sum of the rates) or bottleneck\n(the slowest link)")
+	f.Var(&choice{&r.variant, []string{"current", "shift", "mirror"}}, "variant", "double-binary: `HOW` tree 1 comes from tree 0: current, shift or mirror")
+	f.Var(whole(&r.pack.MaxTrees, 0, math.MaxInt), "max-trees", "packing: at most `K` trees; 0: any number")
+	f.Var(real(&r.pack.MaxHeight, 0, topo.MaxRanks), "max-height", "packing: no rank farther than `H` links from its root; 0: any height")
+	f.Var(real(&r.pack.MinRate, 0, topo.MaxRate), "min-rate", "packing: no tree below `R` GB/s; 0: any rate")
+	f.Var(below(&r.pack.HeightTolerance), "height-tolerance", "packing: lower the height as long as the rate stays within this `SHARE`\nof the best; 0: do not search")
 	f.BoolVar(&r.pack.Greedy, "greedy", false, "packing: grow trees greedily, as the patent does, in place of the\nlinear program")
-	f.Uint64Var(&r.seed, "seed", 0, "of random choices of kl and packing; the same `SEED` gives the same plan")
+	f.Var(seed(&r.seed), "seed", "of random choices of kl and packing; the same `SEED` gives the same plan")
 }
 
-// resolve checks the request and loads the graph.
-func (r *request) resolve() (err error) {
+func kindNames() []string {
+	var names []string
+	for _, k := range kinds {
+		names = append(names, k.String())
+	}
+	return names
+}
+
+// resolve checks the request, which f has been read into, and loads the graph.
+func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	for _, k := range kinds {
 		if k.String() == r.collective {
 			r.kind = k
 		}
 	}
-	switch {
-	case r.kind == 0:
-		return usage("--collective %q: want allreduce, reduce, broadcast, allgather or reducescatter", r.collective)
-	case !slices.Contains(algorithmNames(), r.algorithm):
-		return usage("--algorithm %q: want one of %s", r.algorithm, strings.Join(algorithmNames(), ", "))
-	case r.objective != "weight" && r.objective != "bottleneck":
-		return usage("--objective %q: want weight or bottleneck", r.objective)
-	case !(r.penalty >= 0 && r.penalty <= 1):
-		return usage("--link-usage-penalty %v: want a number from 0 to 1", r.penalty)
-	case r.pack.MaxTrees < 0:
-		return usage("--max-trees %d: want 0 or more", r.pack.MaxTrees)
-	case !(r.pack.MaxHeight >= 0) || math.IsInf(r.pack.MaxHeight, 0):
-		return usage("--max-height %v: want 0 or more", r.pack.MaxHeight)
-	case !(r.pack.MinRate >= 0) || math.IsInf(r.pack.MinRate, 0):
-		return usage("--min-rate %v: want 0 or more", r.pack.MinRate)
-	case !(r.pack.HeightTolerance >= 0 && r.pack.HeightTolerance < 1):
-		return usage("--height-tolerance %v: want a share from 0 to below 1", r.pack.HeightTolerance)
+	if r.kind.HasRoot() {
+		r.root = max(r.root, 0)
 	}
-	if _, err := tree.ParseVariant(r.variant); err != nil {
-		return usage("--variant: %w", err)
+	if err := r.belong(f); err != nil {
+		return err
 	}
 	r.pack.Seed = r.seed
 	if r.g, err = loadGraph(r.graphName); err != nil {
 		return err
 	}
-	if r.root < -1 || r.root >= r.g.Ranks {
+	if r.root >= r.g.Ranks {
 		return usage("--root %d: the graph has the ranks 0 to %d", r.root, r.g.Ranks-1)
-	}
-	if r.kind.HasRoot() {
-		r.root = max(r.root, 0)
 	}
 	return nil
 }

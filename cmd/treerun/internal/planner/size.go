@@ -1,8 +1,8 @@
 package planner
 
 import (
+	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
@@ -10,22 +10,26 @@ import (
 // size is a number of bytes on the command line.
 type size = cmdline.Size
 
-func bytesText(n int64) string {
-	s := size(n)
-	return s.String()
+// inWords writes a size for people, in the largest unit that needs no fraction.
+func inWords(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB"}
+	for n != 0 && n%1024 == 0 && len(units) > 1 {
+		n, units = n/1024, units[1:]
+	}
+	return fmt.Sprintf("%d %s", n, units[0])
 }
 
 // about writes a size for people that came out of a division.
 func about(bytes float64) string {
-	unit := "B"
-	for _, u := range []string{"K", "M", "G"} {
+	if bytes < 1024 {
+		return fmt.Sprintf("%.0f B", math.Ceil(bytes))
+	}
+	unit := ""
+	for _, u := range []string{"KiB", "MiB", "GiB"} {
 		if bytes < 1024 {
 			break
 		}
 		bytes, unit = bytes/1024, u
 	}
-	if unit == "B" {
-		return strconv.FormatFloat(math.Ceil(bytes), 'f', 0, 64) + " B"
-	}
-	return strconv.FormatFloat(bytes, 'f', 1, 64) + unit
+	return fmt.Sprintf("%.1f %s", bytes, unit)
 }

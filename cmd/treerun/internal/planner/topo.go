@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/draw"
 	"github.com/treerun/treerun/topo/machines"
@@ -16,48 +17,75 @@ import (
 const topoHelp = `treerun topo shows a graph: ranks, links, ports, and how fast trees can be on it.
 
 usage:
+  treerun topo [-np N] [--format text|json|dot|svg]
   treerun topo --graph FILE|MACHINE [--format text|json|dot|svg]
+
+Without --graph, treerun starts N ranks on this host and measures the links
+between them, as it does for a job, whatever earlier jobs have measured. Rates
+that differ by no more than they do from run to run are given as one, and so
+are latencies. The JSON form can be kept and given to --graph.
 
 flags:
 %s
-machines:
 %s
-`
+machines:
+%s`
 
-// Topo runs the subcommand topo with the arguments after its name.
-func Topo(w io.Writer, args []string) error {
-	var graph, format string
+// Measure measures the links between n ranks on this host; n = 0 is the
+// default number. A nil graph without an error says that the job failed with
+// this exit code, and that the cause has been printed.
+type Measure func(n cmdline.Ranks) (g *topo.Graph, code int, err error)
+
+// Topo runs the subcommand topo with the arguments after its name, and returns
+// the exit code.
+func Topo(w io.Writer, args []string, measure Measure) (int, error) {
+	var graph string
+	format := "text"
+	var ranks cmdline.Ranks
 	var help bool
 	f := newFlags("topo", &graph, &help)
-	f.StringVarP(&format, "format", "f", "text", "`FORMAT`: text, json, dot or svg")
-	if err := parse(f, args); err != nil {
-		return err
+	f.VarP(&ranks, "np", "n", "measure this host with `N` ranks (default: the number of GPUs,\nwithout GPUs of usable cores)")
+	f.VarP(&choice{&format, graphFormats}, "format", "f", "`FORMAT`: "+or(graphFormats))
+	if err := parse(f, cmdline.Rewrite(args, f)); err != nil {
+		return 0, err
 	}
 	if help {
-		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsages(), machines.List())
-		return err
+		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsages(), graphHelp, machines.Details())
+		return 0, err
 	}
-	if err := checkFormat(format); err != nil {
-		return err
-	}
-	g, err := loadGraph(graph)
-	if err != nil {
-		return err
-	}
-	var text string
-	switch format {
-	case "text":
-		text, err = topoText(g)
-	case "json":
-		text, err = indented(g)
+	var g *topo.Graph
+	var err error
+	switch {
+	case f.Changed("np") && f.Changed("graph"):
+		return 0, usage("give -np to measure this host, or --graph to show a graph, not both")
+	case f.Changed("graph"):
+		g, err = loadGraph(graph)
 	default:
-		text, err = picture(g, draw.Plan{}, format), nil
+		var code int
+		if g, code, err = measure(ranks); err == nil && g == nil {
+			return code, nil
+		}
 	}
 	if err != nil {
-		return err
+		return 0, err
+	}
+	text, err := topoIn(g, format)
+	if err != nil {
+		return 0, err
 	}
 	_, err = io.WriteString(w, text)
-	return err
+	return 0, err
+}
+
+// topoIn writes a graph in a format.
+func topoIn(g *topo.Graph, format string) (string, error) {
+	switch format {
+	case "text":
+		return topoText(g)
+	case "json":
+		return indented(g)
+	}
+	return picture(g, draw.Plan{}, format), nil
 }
 
 // parse reads the flags of a subcommand that takes nothing else.
@@ -71,13 +99,8 @@ func parse(f *pflag.FlagSet, args []string) error {
 	return nil
 }
 
-func checkFormat(format string) error {
-	switch format {
-	case "text", "json", "dot", "svg":
-		return nil
-	}
-	return usage("--format %q: want text, json, dot or svg", format)
-}
+// graphFormats are those that a graph and a plan can be written in.
+var graphFormats = []string{"text", "json", "dot", "svg"}
 
 // picture draws in one of the formats that are no text.
 func picture(g *topo.Graph, p draw.Plan, format string) string {

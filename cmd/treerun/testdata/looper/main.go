@@ -22,14 +22,18 @@ func main() {
 	early := flag.Int("early", -1, "rank that exits with 0 before Init")
 	leave := flag.Int("leave", -1, "rank that closes after its first call")
 	odd := flag.Int("odd", -1, "rank that calls Barrier instead")
+	until := flag.String("until", "", "file whose appearance ends the loop on all ranks")
 	flag.Parse()
 	if os.Getenv("TREERUN_RANK") == fmt.Sprint(*early) {
 		os.Exit(0)
 	}
-	os.Exit(run(*calls, *leave, *odd))
+	os.Exit(run(*calls, *leave, *odd, *until))
 }
 
-func run(calls, leave, odd int) int {
+// enough is what rank 0 adds to the first element when the loop is to end.
+const enough = 1 << 20
+
+func run(calls, leave, odd int, until string) int {
 	ctx := context.Background()
 	w, err := rank.Init(ctx)
 	if err != nil {
@@ -56,8 +60,16 @@ func run(calls, leave, odd int) int {
 		for j := range part {
 			part[j] = float32(w.Rank() + 1)
 		}
+		if w.Rank() == 0 && until != "" {
+			if _, err := os.Stat(until); err == nil {
+				part[0] += enough
+			}
+		}
 		if err := collective.AllReduce(ctx, c, part, part, collective.Sum); err != nil {
 			return report(w.Rank(), err)
+		}
+		if part[0] > enough {
+			return 0
 		}
 		if want := float32(w.Size() * (w.Size() + 1) / 2); part[0] != want || part[len(part)-1] != want {
 			fmt.Fprintf(os.Stderr, "looper: call %d gave %v and %v, want %v\n", i, part[0], part[len(part)-1], want)

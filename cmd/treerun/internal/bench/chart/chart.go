@@ -109,8 +109,8 @@ const (
 func SVG(rows []*suite.Row) ([]byte, error) {
 	list := curves(rows)
 	time, busbw := newPlot("time (µs)"), newPlot("busbw (GB/s)")
-	time.Y.Scale, time.Y.Tick.Marker = plot.LogScale{}, decades{}
-	busbw.Y.Min = 0
+	time.Y.Scale, time.Y.Tick.Marker = plot.LogScale{}, spaced{decades{}}
+	busbw.Y.Min, busbw.Y.Tick.Marker = 0, spaced{plot.DefaultTicks{}}
 	for i, c := range list {
 		if err := c.add(i, time, busbw); err != nil {
 			return nil, err
@@ -167,11 +167,12 @@ func newPlot(label string) *plot.Plot {
 	p.X.Label.Text, p.Y.Label.Text = "message (bytes)", label
 	p.X.Label.Padding, p.Y.Label.Padding = vg.Points(5), vg.Points(5)
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
+	p.X.Tick.Length, p.Y.Tick.Length = vg.Points(5), vg.Points(5)
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(-6)
-	p.Legend.Padding = vg.Points(2)
+	p.Legend.Padding, p.Legend.ThumbnailWidth = vg.Points(4), vg.Points(26)
 	grid := plotter.NewGrid()
-	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xe4}, color.Gray{0xe4}
+	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xd4}, color.Gray{0xe8}
 	p.Add(grid)
 	return p
 }

@@ -53,3 +53,18 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	}
 	return list
 }
+
+// spaced keeps the labels of the vertical axis away from the ticks, also where
+// the reader's font is a little wider.
+type spaced struct{ plot.Ticker }
+
+// Ticks implements plot.Ticker.
+func (s spaced) Ticks(least, most float64) []plot.Tick {
+	list := s.Ticker.Ticks(least, most)
+	for i := range list {
+		if list[i].Label != "" {
+			list[i].Label += "  "
+		}
+	}
+	return list
+}

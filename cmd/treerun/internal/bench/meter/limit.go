@@ -27,15 +27,19 @@ func newLimits(c *collective.Comm) *limits {
 const (
 	leastCopy  = 4 << 10  // a smaller copy is all overhead, and in no row what takes the time
 	copyVolume = 16 << 20 // bytes that a rank copies at a time at least: some milliseconds
-	copyRounds = 3        // the best counts
+	copyRounds = 5        // the best counts
 )
 
 // floor returns the least seconds that a case could take. All ranks call it
 // together. It overwrites the buffers.
 func (m *meter[T]) floor(ctx context.Context, k *suite.Case) (float64, error) {
 	l := m.limits
+	latency := l.latency
+	if k.Rooted {
+		latency = 0
+	}
 	if k.Empty {
-		return l.latency, nil
+		return latency, nil
 	}
 	bytes := max(k.Bytes, leastCopy)
 	rate, ok := l.rates[bytes]
@@ -46,7 +50,7 @@ func (m *meter[T]) floor(ctx context.Context, k *suite.Case) (float64, error) {
 		}
 		l.rates[bytes] = rate
 	}
-	return l.latency + k.Traffic(k.Bytes, m.c.Size())/rate, nil
+	return latency + k.Traffic(k.Bytes, m.c.Size())/rate, nil
 }
 
 // copyRate returns the bytes per second that a rank reads and writes while all

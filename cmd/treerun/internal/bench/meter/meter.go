@@ -14,10 +14,11 @@
 // The limit of a row is the least time that any implementation on this machine
 // could need: the bytes that a rank must read and write on the average (see
 // suite.Collective), over the rate at which all ranks together copy memory of
-// that footprint, which is measured beside the row; plus the latency of the
-// quickest link, where there is more than one rank, since some rank depends on
-// another. Reads count as much as writes. A size that fits into caches has a
-// higher limit than one that does not, since its copy does, too.
+// that footprint, which is measured beside the row; plus, without a root, the
+// latency of the quickest link: whichever rank comes last, the others wait for
+// what it sends. (With a root, a rank that comes late finds everything ready.)
+// Reads count as much as writes. It is an estimate: calls whose footprint is
+// smaller than that of the copy can be above it at the edge of a cache.
 //
 // Only cmd/treerun's bench imports it.
 package meter
@@ -94,7 +95,7 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 		if err != nil {
 			return nil, err
 		}
-		r.TimeUs, r.MinUs = seconds*1e6, seconds*1e6
+		r.TimeUs, r.MinUs = us(seconds), us(seconds)
 	} else {
 		if err := m.oneByOne(ctx, run, iters); err != nil {
 			return nil, err
@@ -205,14 +206,10 @@ func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *o
 }
 
 func newRow(k *suite.Case, np, iters int) *suite.Row {
-	r := &suite.Row{
+	return &suite.Row{
 		Collective: k.Name, NP: np, Bytes: k.Bytes, Count: k.Count, Type: k.Type.Name, Op: k.Op, Root: k.Root, InPlace: k.InPlace,
 		Mode: "barrier", Iters: iters,
 	}
-	if k.Empty {
-		r.Type = "none"
-	}
-	return r
 }
 
 // summarize sorts the seconds of the iterations.
@@ -220,19 +217,22 @@ func summarize(r *suite.Row, seconds []float64) {
 	slices.Sort(seconds)
 	n := len(seconds)
 	at := func(share float64) float64 { // the least that this share of them does not exceed
-		return seconds[max(0, int(math.Ceil(share*float64(n)))-1)] * 1e6
+		return us(seconds[max(0, int(math.Ceil(share*float64(n)))-1)])
 	}
-	r.TimeUs = (seconds[n/2] + seconds[(n-1)/2]) / 2 * 1e6
-	r.MinUs, r.P50Us, r.P90Us, r.P99Us, r.MaxUs = seconds[0]*1e6, r.TimeUs, at(0.9), at(0.99), seconds[n-1]*1e6
+	r.TimeUs = us((seconds[n/2] + seconds[(n-1)/2]) / 2)
+	r.MinUs, r.P50Us, r.P90Us, r.P99Us, r.MaxUs = us(seconds[0]), r.TimeUs, at(0.9), at(0.99), us(seconds[n-1])
 }
+
+// us turns seconds into microseconds, to a tenth of a nanosecond.
+func us(seconds float64) float64 { return math.Round(seconds*1e10) / 1e4 }
 
 // rate adds what follows from the time.
 func rate(r *suite.Row, k *suite.Case, floorSeconds float64) {
-	r.FloorUs = floorSeconds * 1e6
+	r.FloorUs = us(floorSeconds)
 	if r.TimeUs > 0 { // the clock may be too coarse to see one rank's work
-		r.AlgbwGBs = float64(r.Bytes) / r.TimeUs / 1e3
+		r.AlgbwGBs = math.Round(float64(r.Bytes)/r.TimeUs*1e3) / 1e6
 		r.BusbwGBs = k.Bus(r.AlgbwGBs, r.NP)
-		r.LimitShare = r.FloorUs / r.TimeUs
+		r.LimitShare = math.Round(r.FloorUs/r.TimeUs*1e4) / 1e4
 	}
 }
 

@@ -76,7 +76,7 @@ func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []s
 	switch cases[0].Type.Name {
 	case "int8":
 		return rows[int8](ctx, c, o, cases, l, tell)
-	case "uint8":
+	case "uint8", suite.NoType.Name:
 		return rows[uint8](ctx, c, o, cases, l, tell)
 	case "int32":
 		return rows[int32](ctx, c, o, cases, l, tell)

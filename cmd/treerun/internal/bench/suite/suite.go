@@ -24,12 +24,13 @@ func (o *Options) Cases(np int) []Case {
 	var list []Case
 	for _, name := range o.Collectives {
 		c := Find(name)
-		for _, typ := range o.Types {
+		types := o.Types
+		if c.Empty {
+			types = []Type{NoType}
+		}
+		for _, typ := range types {
 			for _, op := range o.opsOf(c) {
 				list = append(list, o.section(Case{Collective: c, Type: typ, Op: op, Root: o.rootOf(c)}, np)...)
-			}
-			if c.Empty {
-				break // it has no type
 			}
 		}
 	}
@@ -118,6 +119,9 @@ type Type struct {
 	Name string
 	Size int // bytes
 }
+
+// NoType is the type of a collective that carries no data.
+var NoType = Type{"none", 1}
 
 // Types are the element types, in the order of "all".
 var Types = []Type{

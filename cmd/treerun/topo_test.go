@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/topo"
+)
+
+// topo -np N measures every pair of ranks of this host, whatever was kept, and
+// keeps nothing itself.
+func TestTopoMeasuresThisHost(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	l := launch(t, nil, "topo", "-np", "5", "--format", "json")
+	l.ends(0)
+	g, err := topo.ParseGraph([]byte(strings.Join(l.seen, "\n")))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &l.stderr)
+	}
+	if g.Ranks != 5 || len(g.Links) != 10 || l.stderr.Len() > 0 {
+		t.Errorf("%d ranks, %d links; stderr %s", g.Ranks, len(g.Links), &l.stderr)
+	}
+	for _, k := range g.Links {
+		if k.Source != topo.Measured || k.LatencyUs <= 0 || k.Kind == "" {
+			t.Errorf("link %+v", k)
+		}
+	}
+	if files, err := os.ReadDir(cache); err != nil || len(files) > 0 {
+		t.Errorf("kept: %v, %v", files, err)
+	}
+}
+
+// A rank that dies while it measures, and a signal, end topo as they end any
+// job: with the cause, the code, and nothing left.
+func TestTopoFails(t *testing.T) {
+	t.Run("a rank is killed", func(t *testing.T) {
+		l := launch(t, nil, "topo", "-np", "24")
+		if err := syscall.Kill(l.firstRank(), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		l.ends(137)
+		if text := l.stderr.String(); !strings.Contains(text, "failed first: it was killed by SIGKILL") || len(l.seen) > 0 {
+			t.Errorf("stderr:\n%s\nstdout: %q", text, l.seen)
+		}
+	})
+	t.Run("interrupted", func(t *testing.T) {
+		l := launch(t, nil, "topo", "-np", "24")
+		l.firstRank()
+		l.signal(syscall.SIGINT)
+		l.ends(130)
+		if len(l.seen) > 0 {
+			t.Errorf("stdout: %q", l.seen)
+		}
+	})
+}
+
+// firstRank waits for a rank of the job and returns its process id.
+func (l *launched) firstRank() int {
+	l.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); {
+		for _, pid := range marked(l.mark) {
+			env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may have ended
+			if bytes.Contains(env, []byte("\x00"+job.EnvRank+"=")) {
+				return pid
+			}
+		}
+	}
+	l.t.Fatal("treerun has started no rank")
+	return 0
+}

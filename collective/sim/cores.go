@@ -1,0 +1,119 @@
+package sim
+
+import "math"
+
+// core is one core of a host whose ranks take turns on it: a rank keeps it as
+// long as it has a step to take, then it goes round, from rank to rank in their
+// order, until it comes to one that has.
+type core struct {
+	ranks int     // that take turns
+	at    int     // whose turn it is
+	since float64 // when the turn began, or a step ended in it
+	busy  bool
+	queue []int32 // tracks of the ranks that wait for their turn
+	next  int     // of them: the one that it is on its way to, -1
+	due   float64 // when it will be there
+}
+
+// place is where a rank runs.
+type place struct {
+	core int32 // of all hosts
+	turn int   // which of the core's ranks it is
+}
+
+// places puts rank after rank of every host on its cores in turn.
+func places(hostOf []int, hosts, each int) ([]place, []core) {
+	all := make([]place, len(hostOf))
+	cores := make([]core, hosts*each)
+	next := make([]int, hosts)
+	for rank, h := range hostOf {
+		c := h*each + next[h]%each
+		next[h]++
+		all[rank] = place{int32(c), cores[c].ranks}
+		cores[c].ranks++
+	}
+	return all, cores
+}
+
+// reach returns how long an idle core takes from now to the turn of one of its
+// ranks. It has gone round since its last step ended, as every rank that has its
+// turn finds nothing to do and yields.
+func (c *core) reach(turn int, now, us float64) float64 {
+	if c.ranks == 1 {
+		return 0
+	}
+	gone := math.Ceil((now - c.since) / us * (1 - 1e-12)) // turns that began, the latest may be on its way
+	d := (turn - c.at - int(math.Mod(gone, float64(c.ranks)))) % c.ranks
+	if d < 0 {
+		d += c.ranks
+	}
+	return max(0, c.since+(gone+float64(d))*us-now)
+}
+
+// occupy gives track t, which has a worker of its rank, a core, or leaves it
+// waiting for one.
+func (r *runner) occupy(t, rank int32) {
+	if r.cores == nil {
+		if r.hosts == nil || r.hosts[r.hostOf[rank]].acquire(t) {
+			r.start(t)
+		}
+		return
+	}
+	c := &r.cores[r.places[rank].core]
+	c.queue = append(c.queue, t)
+	if !c.busy {
+		r.goRound(r.places[rank].core)
+	}
+}
+
+// goRound lets a core go to the first of those that wait for it.
+func (r *runner) goRound(core int32) {
+	c := &r.cores[core]
+	best, least := -1, 0.0
+	for i, t := range c.queue {
+		if us := c.reach(r.turnOf(t), r.now, r.m.SwitchUs); best < 0 || us < least {
+			best, least = i, us
+		}
+	}
+	switch {
+	case best < 0:
+		return
+	case least == 0:
+		c.next = best
+		r.serve(c)
+	case c.next != best || c.due != r.now+least:
+		c.next, c.due = best, r.now+least
+		r.push(c.due, turned, core)
+	}
+}
+
+// arrive serves the track to which a core was on its way, unless another one
+// that it came by has it.
+func (r *runner) arrive(core int32) {
+	if c := &r.cores[core]; !c.busy && len(c.queue) > 0 && c.due == r.now {
+		r.serve(c)
+	}
+}
+
+// serve begins the step of the track that c has come to.
+func (r *runner) serve(c *core) {
+	t := c.queue[c.next]
+	c.queue = append(c.queue[:c.next], c.queue[c.next+1:]...)
+	c.busy, c.at, c.next = true, r.turnOf(t), -1
+	r.start(t)
+}
+
+// handOn ends a step of rank on its core, which goes on to others, or to another
+// step of the same rank.
+func (r *runner) handOn(rank int32) {
+	core := r.places[rank].core
+	c := &r.cores[core]
+	c.busy, c.since, c.next = false, r.now, -1
+	r.goRound(core)
+}
+
+// turnOf returns whose turn on its core is that of track t.
+func (r *runner) turnOf(t int32) int {
+	o := &r.ops[r.tracks[t].op]
+	return r.places[o.program.tracks[t-o.track].rank].turn
+}
