@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 )
 
@@ -37,6 +38,74 @@ func BenchmarkOps(b *testing.B) {
 					Reduce(op, dt, dst, dst, src)
 				}
 			})
+		}
+	}
+}
+
+// BenchmarkReduceMany counts the bytes of dst; pairs is repeated Reduce.
+func BenchmarkReduceMany(b *testing.B) {
+	for _, dt := range []DType{Float32, BFloat16} {
+		for _, k := range []int{2, 4, 8} {
+			for _, size := range []int{8, 64, 4 << 10, 32 << 10, 256 << 10, 4 << 20} {
+				srcs := make([][]byte, k)
+				for i := range srcs {
+					srcs[i] = make([]byte, size)
+				}
+				dst := make([]byte, size)
+				run := func(name string, f func()) {
+					b.Run(fmt.Sprintf("%v/%d/%d/%s", dt, k, size, name), func(b *testing.B) {
+						b.SetBytes(int64(size))
+						for b.Loop() {
+							f()
+						}
+					})
+				}
+				run("many", func() { ReduceMany(Sum, dt, dst, srcs, false) })
+				run("stream", func() { ReduceMany(Sum, dt, dst, srcs, true) })
+				run("pairs", func() {
+					Reduce(Sum, dt, dst, srcs[0], srcs[1])
+					for _, s := range srcs[2:] {
+						Reduce(Sum, dt, dst, dst, s)
+					}
+				})
+			}
+		}
+	}
+}
+
+// BenchmarkCopy walks dst through 256 MiB and src through a window of the
+// given size, so that dst is not in the caches and src may be. Every thread
+// has memory of its own.
+func BenchmarkCopy(b *testing.B) {
+	const total = 256 << 20
+	for _, threads := range []int{1, 2} {
+		var dst, src [2][]byte
+		for i := range threads {
+			dst[i], src[i] = make([]byte, total/threads), make([]byte, 64<<20)
+			for j := 0; j < len(src[i]); j += 4096 {
+				src[i][j] = 1
+			}
+		}
+		for _, window := range []int{256 << 10, 4 << 20, 64 << 20} {
+			for _, call := range []int{32 << 10, 256 << 10} {
+				for _, stream := range []bool{false, true} {
+					b.Run(fmt.Sprintf("%d/%d/%d/stream=%v", threads, window, call, stream), func(b *testing.B) {
+						b.SetBytes(total)
+						for b.Loop() {
+							var all sync.WaitGroup
+							for i := range threads {
+								all.Go(func() {
+									for at := 0; at < len(dst[i]); at += call {
+										from := at % window
+										Copy(dst[i][at:at+call], src[i][from:from+call], stream)
+									}
+								})
+							}
+							all.Wait()
+						}
+					})
+				}
+			}
 		}
 	}
 }

@@ -22,86 +22,92 @@ EXTREME_HALF(max_f16, >, 0x7C00, 0x7E00)
 EXTREME_HALF(min_bf16, <, 0x7F80, 0x7FC0)
 EXTREME_HALF(max_bf16, >, 0x7F80, 0x7FC0)
 
-#define REDUCE_BF16(name, op) \
+// Sums and products are of binary32 numbers, rounded after every step. With
+// LANES the processor has vectors of them, and kernel.c says how they are
+// loaded, rounded and stored; what is left at the end and fills no vector goes
+// by way of an array. The loop over the sources is unrolled.
+#if defined(LANES)
+#define REDUCE_HALF(name, type, op, number) \
+	static TARGET void F(name##_##number)(uint8_t *dst, const uint8_t *const *s, size_t n) { \
+		size_t i = 0; \
+		for (; i + LANES <= n; i += LANES) { \
+			VECTOR x = LOAD_##type(s[0] + 2 * i); \
+			for (int j = 1; j < number; j++) { \
+				x = x op LOAD_##type(s[j] + 2 * i); \
+				if (j + 1 < number) \
+					x = ROUND_##type(x); \
+			} \
+			STORE_##type(dst + 2 * i, x); \
+		} \
+		if (i < n) { \
+			uint8_t last[number][2 * LANES] = {{0}}; \
+			const uint8_t *t[number]; \
+			for (int j = 0; j < number; j++) \
+				t[j] = memcpy(last[j], s[j] + 2 * i, 2 * (n - i)); \
+			F(name##_##number)(last[0], t, LANES); \
+			memcpy(dst + 2 * i, last[0], 2 * (n - i)); \
+		} \
+	}
+#define REDUCE_HALVES(name, type, op) \
+	REDUCE_HALF(name, type, op, 2) \
+	REDUCE_HALF(name, type, op, 3) \
+	REDUCE_HALF(name, type, op, 4) \
+	REDUCE_HALF(name, type, op, 8)
+#else
+#define REDUCE_HALVES(name, type, op) \
 	static TARGET void F(name##_2)(uint8_t *dst_, const uint8_t *const *s, size_t n) { \
 		u16 *dst = (u16 *)dst_; \
 		const u16 *pa = (const u16 *)s[0], *pb = (const u16 *)s[1]; \
 		INDEPENDENT \
 		for (size_t i = 0; i < n; i++) \
-			dst[i] = narrow_bf16(plain32(widen_bf16(pa[i]) op widen_bf16(pb[i]))); \
-	}
-
-REDUCE_BF16(sum_bf16, +)
-REDUCE_BF16(prod_bf16, *)
-
-static TARGET void F(multiply_bf16)(uint8_t *dst_, const uint8_t *src_, size_t n, const uint8_t *factor) {
-	u16 *dst = (u16 *)dst_;
-	const u16 *src = (const u16 *)src_;
-	float x = widen_bf16(*(const u16 *)factor);
-	INDEPENDENT
-	for (size_t i = 0; i < n; i++)
-		dst[i] = narrow_bf16(plain32(widen_bf16(src[i]) * x));
-}
-
-static TARGET void F(divide_bf16)(uint8_t *dst_, size_t n, int64_t divisor) {
-	u16 *dst = (u16 *)dst_;
-	float d = (float)divisor;
-	INDEPENDENT
-	for (size_t i = 0; i < n; i++)
-		dst[i] = narrow_bf16(plain32(widen_bf16(dst[i]) / d));
-}
-
-// binary16: the processor converts LANES numbers at once, or widen16 and
-// narrow16 do one by one. HALF16 stores an expression of a and b for all
-// elements; the last ones, which fill no vector, go by way of an array.
-#if defined(LANES)
-#define HALF16(result) \
-	for (; n >= LANES; n -= LANES, dst += LANES, pa += LANES, pb += LANES) { \
-		VECTOR a = LOAD16(pa), b = LOAD16(pb); \
-		STORE16(dst, result); \
-	} \
-	if (n > 0) { \
-		uint16_t last[2][LANES] = {{0}}; \
-		memcpy(last[0], pa, 2 * n); \
-		memcpy(last[1], pb, 2 * n); \
-		VECTOR a = LOAD16(last[0]), b = LOAD16(last[1]); \
-		STORE16(last[0], result); \
-		memcpy(dst, last[0], 2 * n); \
-	}
-#else
-#define HALF16(result) \
-	INDEPENDENT \
-	for (size_t i = 0; i < n; i++) { \
-		float a = float32(widen16(pa[i])), b = float32(widen16(pb[i])); \
-		dst[i] = narrow16(bits32(plain32(result))); \
+			dst[i] = narrow_##type(plain32(widen_##type(pa[i]) op widen_##type(pb[i]))); \
 	}
 #endif
 
-#define REDUCE_F16(name, op) \
-	static TARGET void F(name##_2)(uint8_t *dst_, const uint8_t *const *s, size_t n) { \
-		u16 *dst = (u16 *)dst_; \
-		const u16 *pa = (const u16 *)s[0], *pb = (const u16 *)s[1]; \
-		HALF16(a op b) \
+REDUCE_HALVES(sum_f16, f16, +)
+REDUCE_HALVES(prod_f16, f16, *)
+REDUCE_HALVES(sum_bf16, bf16, +)
+REDUCE_HALVES(prod_bf16, bf16, *)
+
+// All numbers combined with one.
+#if defined(LANES)
+#define WITH_ONE(type, op, one) \
+	size_t i = 0; \
+	for (; i + LANES <= n; i += LANES) \
+		STORE_##type(dst + 2 * i, LOAD_##type(src + 2 * i) op one); \
+	if (i < n) { \
+		uint8_t last[2 * LANES] = {0}; \
+		memcpy(last, src + 2 * i, 2 * (n - i)); \
+		STORE_##type(last, LOAD_##type(last) op one); \
+		memcpy(dst + 2 * i, last, 2 * (n - i)); \
+	}
+#else
+#define WITH_ONE(type, op, one) \
+	INDEPENDENT \
+	for (size_t i = 0; i < n; i++) \
+		((u16 *)dst)[i] = narrow_##type(plain32(widen_##type(((const u16 *)src)[i]) op one));
+#endif
+
+#define MULTIPLY_HALF(type) \
+	static TARGET void F(multiply_##type)(uint8_t *dst, const uint8_t *src, size_t n, const uint8_t *factor) { \
+		float one = widen_##type(*(const u16 *)factor); \
+		WITH_ONE(type, *, one) \
+	}
+#define DIVIDE_HALF(type) \
+	static TARGET void F(divide_##type)(uint8_t *dst, size_t n, int64_t divisor) { \
+		const uint8_t *src = dst; \
+		float one = (float)divisor; \
+		WITH_ONE(type, /, one) \
 	}
 
-REDUCE_F16(sum_f16, +)
-REDUCE_F16(prod_f16, *)
-
-static TARGET void F(multiply_f16)(uint8_t *dst_, const uint8_t *src, size_t n, const uint8_t *factor) {
-	u16 *dst = (u16 *)dst_;
-	const u16 *pa = (const u16 *)src, *pb = pa;
-	float x = float32(widen16(*(const u16 *)factor));
-	HALF16(a * x)
-}
-
-static TARGET void F(divide_f16)(uint8_t *dst_, size_t n, int64_t divisor) {
-	u16 *dst = (u16 *)dst_;
-	const u16 *pa = dst, *pb = dst;
-	float d = (float)divisor;
-	HALF16(a / d)
-}
+MULTIPLY_HALF(f16)
+MULTIPLY_HALF(bf16)
+DIVIDE_HALF(f16)
+DIVIDE_HALF(bf16)
 
 #undef EXTREME_HALF
-#undef REDUCE_BF16
-#undef HALF16
-#undef REDUCE_F16
+#undef REDUCE_HALF
+#undef REDUCE_HALVES
+#undef WITH_ONE
+#undef MULTIPLY_HALF
+#undef DIVIDE_HALF

@@ -85,15 +85,16 @@ INLINE uint16_t narrow_bf16(float f) {
 }
 
 // Between binary16 and binary32: half.go explains the numbers.
-INLINE uint32_t widen16(uint32_t h) {
+INLINE float widen_f16(uint32_t h) {
 	uint32_t sign = (h & 0x8000) << 16;
 	uint32_t x = (h & 0x7FFF) << 13;
 	uint32_t subnormal = bits32(float32(x | (113u << 23)) - float32(113u << 23));
 	uint32_t normal = x + (112u << 23);
 	normal = x > (0x7BFFu << 13) ? (x | (255u << 23)) : normal;
-	return sign | (x < (1u << 23) ? subnormal : normal);
+	return float32(sign | (x < (1u << 23) ? subnormal : normal));
 }
-INLINE uint32_t narrow16(uint32_t x) {
+INLINE uint16_t narrow_f16(float f) {
+	uint32_t x = bits32(f);
 	uint32_t sign = x >> 16 & 0x8000;
 	x &= 0x7FFFFFFF;
 	uint32_t subnormal = bits32(float32(x) + 0.5f) - 0x3F000000;
@@ -135,11 +136,27 @@ static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
 #define TARGET __attribute__((target("avx2,f16c")))
 #define LANES 8
 #define VECTOR __m256
-#define LOAD16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)(p)))
-#define STORE16(p, v) do { \
-		__m256 r = v, nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)); \
-		r = _mm256_blendv_ps(r, nan, _mm256_cmp_ps(r, r, _CMP_UNORD_Q)); \
-		_mm_storeu_si128((__m128i_u *)(p), _mm256_cvtps_ph(r, _MM_FROUND_TO_NEAREST_INT)); \
+#define PLAIN(r) \
+	_mm256_blendv_ps(r, _mm256_castsi256_ps(_mm256_set1_epi32(0x7FC00000)), _mm256_cmp_ps(r, r, _CMP_UNORD_Q))
+#define LOAD_f16(p) _mm256_cvtph_ps(_mm_loadu_si128((const __m128i_u *)(p)))
+#define ROUND_f16(r) _mm256_cvtph_ps(_mm256_cvtps_ph(r, _MM_FROUND_TO_NEAREST_INT))
+#define STORE_f16(p, v) do { \
+		__m256 r = v; \
+		_mm_storeu_si128((__m128i_u *)(p), _mm256_cvtps_ph(PLAIN(r), _MM_FROUND_TO_NEAREST_INT)); \
+	} while (0)
+#define LOAD_bf16(p) \
+	_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i_u *)(p))), 16))
+#define UPPER_bf16(x) /* the rounded number is the upper half of these bits */ \
+	_mm256_add_epi32(_mm256_add_epi32(x, _mm256_set1_epi32(0x7FFF)), \
+		_mm256_and_si256(_mm256_srli_epi32(x, 16), _mm256_set1_epi32(1)))
+#define ROUND_bf16(r) \
+	_mm256_castsi256_ps(_mm256_and_si256(UPPER_bf16(_mm256_castps_si256(r)), _mm256_set1_epi32(-0x10000)))
+#define STORE_bf16(p, v) do { \
+		__m256 r = v; \
+		__m256i x = _mm256_castps_si256(PLAIN(r)); \
+		x = _mm256_srli_epi32(UPPER_bf16(x), 16); \
+		x = _mm256_permute4x64_epi64(_mm256_packus_epi32(x, x), 0x08); \
+		_mm_storeu_si128((__m128i_u *)(p), _mm256_castsi256_si128(x)); \
 	} while (0)
 #define STREAM_LINE(dst, src) \
 	for (int i = 0; i < 2; i++) \
@@ -151,19 +168,39 @@ static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
 #undef TARGET
 #undef LANES
 #undef VECTOR
-#undef LOAD16
-#undef STORE16
+#undef PLAIN
+#undef LOAD_f16
+#undef ROUND_f16
+#undef STORE_f16
+#undef LOAD_bf16
+#undef UPPER_bf16
+#undef ROUND_bf16
+#undef STORE_bf16
 #undef STREAM_LINE
 
 #define LEVEL avx512
 #define TARGET __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")))
 #define LANES 16
 #define VECTOR __m512
-#define LOAD16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)(p)))
-#define STORE16(p, v) do { \
-		__m512 r = v, nan = _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000)); \
-		r = _mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(r, r, _CMP_UNORD_Q), nan); \
-		_mm256_storeu_si256((__m256i_u *)(p), _mm512_cvtps_ph(r, _MM_FROUND_TO_NEAREST_INT)); \
+#define PLAIN(r) \
+	_mm512_mask_mov_ps(r, _mm512_cmp_ps_mask(r, r, _CMP_UNORD_Q), _mm512_castsi512_ps(_mm512_set1_epi32(0x7FC00000)))
+#define LOAD_f16(p) _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i_u *)(p)))
+#define ROUND_f16(r) _mm512_cvtph_ps(_mm512_cvtps_ph(r, _MM_FROUND_TO_NEAREST_INT))
+#define STORE_f16(p, v) do { \
+		__m512 r = v; \
+		_mm256_storeu_si256((__m256i_u *)(p), _mm512_cvtps_ph(PLAIN(r), _MM_FROUND_TO_NEAREST_INT)); \
+	} while (0)
+#define LOAD_bf16(p) \
+	_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i_u *)(p))), 16))
+#define UPPER_bf16(x) \
+	_mm512_add_epi32(_mm512_add_epi32(x, _mm512_set1_epi32(0x7FFF)), \
+		_mm512_and_si512(_mm512_srli_epi32(x, 16), _mm512_set1_epi32(1)))
+#define ROUND_bf16(r) \
+	_mm512_castsi512_ps(_mm512_and_si512(UPPER_bf16(_mm512_castps_si512(r)), _mm512_set1_epi32(-0x10000)))
+#define STORE_bf16(p, v) do { \
+		__m512 r = v; \
+		__m512i x = _mm512_castps_si512(PLAIN(r)); \
+		_mm256_storeu_si256((__m256i_u *)(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(UPPER_bf16(x), 16))); \
 	} while (0)
 #define STREAM_LINE(dst, src) _mm512_stream_si512((__m512i *)(dst), _mm512_loadu_si512(src))
 #include "loops.h"

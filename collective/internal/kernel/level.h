@@ -15,6 +15,11 @@ static TARGET void F(stream)(uint8_t *dst, const uint8_t *src, size_t n) {
 }
 
 #define LOOPS(name) {{0, 0, F(name##_2), F(name##_3), F(name##_4), 0, 0, 0, F(name##_8)}}
+#if defined(LANES)
+#define HALVES(name) LOOPS(name)
+#else
+#define HALVES(name) PAIRS(name)
+#endif
 #define PAIRS(name) {{0, 0, F(name##_2)}}
 
 static const struct level F(level) = {
@@ -26,8 +31,8 @@ static const struct level F(level) = {
 		{{{0}}, LOOPS(sum_32), LOOPS(prod_32), LOOPS(min_u32), LOOPS(max_u32)},
 		{{{0}}, LOOPS(sum_64), LOOPS(prod_64), LOOPS(min_i64), LOOPS(max_i64)},
 		{{{0}}, LOOPS(sum_64), LOOPS(prod_64), LOOPS(min_u64), LOOPS(max_u64)},
-		{{{0}}, PAIRS(sum_f16), PAIRS(prod_f16), PAIRS(min_f16), PAIRS(max_f16)},
-		{{{0}}, PAIRS(sum_bf16), PAIRS(prod_bf16), PAIRS(min_bf16), PAIRS(max_bf16)},
+		{{{0}}, HALVES(sum_f16), HALVES(prod_f16), PAIRS(min_f16), PAIRS(max_f16)},
+		{{{0}}, HALVES(sum_bf16), HALVES(prod_bf16), PAIRS(min_bf16), PAIRS(max_bf16)},
 		{{{0}}, LOOPS(sum_f32), LOOPS(prod_f32), LOOPS(min_f32), LOOPS(max_f32)},
 		{{{0}}, LOOPS(sum_f64), LOOPS(prod_f64), LOOPS(min_f64), LOOPS(max_f64)},
 	},
@@ -44,3 +49,4 @@ static const struct level F(level) = {
 
 #undef LOOPS
 #undef PAIRS
+#undef HALVES

@@ -22,9 +22,12 @@ func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 	if op == Avg {
 		op = Sum
 	}
+	stream = stream && len(dst) >= streamBytes
 	switch {
 	case len(srcs) == 1:
 		Copy(dst, srcs[0], stream)
+	case len(srcs) == 2 && !stream:
+		Reduce(op, dt, dst, srcs[0], srcs[1])
 	case best == levelGo || (len(dst)+manyBytes)*(len(srcs)-1) < crossover(dt)+manyBytes:
 		reduceManyGo(op, dt, dst, srcs)
 	case len(srcs) <= maxNative:
@@ -47,12 +50,11 @@ func reduceManyGo(op Op, dt DType, dst []byte, srcs [][]byte) {
 		}
 	}
 	const block = 4096 // stays in the first cache
-	for from := 0; from < len(dst); from += block {
-		to := min(from+block, len(dst))
-		part := dst[from:to]
-		reduceGo(op, dt, part, srcs[0][from:to], srcs[1][from:to])
+	for at := 0; at < len(dst); at += block {
+		part, n := base(dst[at:]), min(block, len(dst)-at)
+		reduceBytes(op, dt, part, base(srcs[0][at:]), base(srcs[1][at:]), n)
 		for _, s := range srcs[2:] {
-			reduceGo(op, dt, part, part, s[from:to])
+			reduceBytes(op, dt, part, part, base(s[at:]), n)
 		}
 	}
 }
