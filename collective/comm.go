@@ -27,12 +27,14 @@ type Comm struct {
 	plans      *planner
 	waiter     exec.Waiter
 
-	busy   atomic.Bool
-	seq    uint64               // of the latest call
-	calls  [inFlight]exec.Call  // the latest, by number
-	point  [inFlight]exec.Point // the latest messages, by number
-	points uint64               // of the latest message
-	err    *RankError
+	busy    atomic.Bool
+	seq     uint64               // of the latest call
+	calls   [inFlight]exec.Call  // the latest, by number
+	point   [inFlight]exec.Point // the latest messages, by number
+	points  uint64               // of the latest message
+	err     *RankError
+	splits  int // so far
+	connect connector
 
 	once   sync.Once // Close
 	watch  sync.WaitGroup

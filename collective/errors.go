@@ -34,6 +34,9 @@ var (
 	// ErrCanceled: the context of a rank's call ended.
 	ErrCanceled = errors.New("a call was cancelled")
 
+	// ErrAborted: a rank called Abort.
+	ErrAborted = errors.New("a rank aborted the communicator")
+
 	// ErrLink: a link between two ranks broke, or carried what it must not.
 	ErrLink = errors.New("a link failed")
 
@@ -78,6 +81,7 @@ var faultKinds = []struct {
 	{exec.FaultClosed, ErrPeerClosed},
 	{exec.FaultCanceled, ErrCanceled},
 	{exec.FaultLink, ErrLink},
+	{exec.FaultAborted, ErrAborted},
 }
 
 func errorOf(f transport.Fault) error {

@@ -86,8 +86,9 @@ func (s *setup) comm() (*Comm, error) {
 	c := &Comm{
 		rank: s.w.Rank(), size: s.w.Size(), world: s.w,
 		graph: graph, ep: ep, plans: plans,
-		waiter: waiterFor(s.w.Size(), s.cfg.cores),
-		closed: make(chan struct{}),
+		waiter:  waiterFor(s.w.Size(), s.cfg.cores),
+		connect: s.cfg.connect,
+		closed:  make(chan struct{}),
 	}
 	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane())
 	if err != nil {

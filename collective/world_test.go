@@ -89,10 +89,21 @@ func (w *fakeWorld) AllGather(ctx context.Context, blob []byte) ([][]byte, error
 
 // connectMem gives all ranks of a fakeJob one set of in-process endpoints.
 func connectMem(_ context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+	rank, key := w.Rank(), w.JobID()
+	for {
+		g, isGroup := w.(*group)
+		if !isGroup {
+			break
+		}
+		w = g.parent.world
+	}
 	f := w.(*fakeWorld)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := fmt.Sprint(purpose, f.round)
+	if key == f.JobID() {
+		key = fmt.Sprint(f.round)
+	}
+	key += purpose
 	if f.endpoints[key] == nil {
 		eps, err := mem.New(layout)
 		if err != nil {
@@ -100,7 +111,7 @@ func connectMem(_ context.Context, w World, purpose string, layout transport.Lay
 		}
 		f.endpoints[key] = eps
 	}
-	return f.endpoints[key][f.rank], nil
+	return f.endpoints[key][rank], nil
 }
 
 func overMem(c *config) { c.connect = connectMem }

@@ -19,6 +19,7 @@ const (
 	FaultCanceled = "canceled: "
 	FaultLost     = "lost: "
 	FaultLink     = "link: "
+	FaultAborted  = "aborted: "
 )
 
 // PreMulSum stands in the Op of a header for a sum of what every rank has

@@ -1,0 +1,177 @@
+package collective
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Split makes new communicators, one for each colour, of the ranks that gave
+// it, ordered by key and then by their rank in c. All ranks of c call it
+// together, with the same options. A rank with a negative colour gets nil.
+//
+// The links are not measured again. c stays usable, and is to be closed after
+// the new communicator; a failure of either does not end the other, unless it
+// is a rank's. No other call may be under way on c.
+func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
+	mine := []int64{int64(color), int64(key)}
+	all := make([]int64, 2*c.size)
+	if err := AllGather(ctx, c, mine, all); err != nil {
+		return nil, err
+	}
+	c.splits++
+	if color < 0 {
+		return nil, nil
+	}
+	if c.plans.pointLane() < 0 {
+		return nil, c.pointError("Split", "%d ranks on one host, Split works for up to %d", c.size, pairRanks)
+	}
+	g := &group{parent: c, id: fmt.Sprintf("%s-%d.%d", c.world.JobID(), c.splits, color)}
+	for r := range c.size {
+		if all[2*r] == int64(color) {
+			g.members = append(g.members, r)
+		}
+	}
+	slices.SortStableFunc(g.members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
+	g.rank = slices.Index(g.members, c.rank)
+	inherited := []Option{func(cfg *config) { cfg.connect, cfg.tuning = c.connect, c.plans.tuning }}
+	if sub := subgraph(c.graph, g.members); sub.Validate() == nil {
+		inherited = append(inherited, WithGraph(sub))
+	}
+	return New(ctx, g, append(inherited, opts...)...)
+}
+
+// subgraph returns what g has between some of its ranks, with the numbers that
+// these have as members.
+func subgraph(g *topo.Graph, members []int) *topo.Graph {
+	number := make(map[int]int, len(members))
+	for i, r := range members {
+		number[r] = i
+	}
+	sub := *g
+	sub.Ranks, sub.Links, sub.Ports, sub.Hosts = len(members), nil, nil, nil
+	for _, l := range g.Links {
+		a, aIn := number[l.A]
+		b, bIn := number[l.B]
+		if aIn && bIn {
+			l.A, l.B = min(a, b), max(a, b)
+			sub.Links = append(sub.Links, l)
+		}
+	}
+	slices.SortFunc(sub.Links, func(a, b topo.Link) int { return cmp.Or(a.A-b.A, a.B-b.B) })
+	for _, p := range g.Ports {
+		var ranks []int
+		for _, r := range p.Ranks {
+			if i, in := number[r]; in {
+				ranks = append(ranks, i)
+			}
+		}
+		if len(ranks) > 0 && len(ranks) < len(members) {
+			slices.Sort(ranks)
+			p.Ranks = ranks
+			sub.Ports = append(sub.Ports, p)
+		}
+	}
+	for _, r := range members {
+		if len(g.Hosts) > 0 {
+			sub.Hosts = append(sub.Hosts, g.Hosts[r])
+		}
+	}
+	return &sub
+}
+
+// group is the World of some ranks of a communicator.
+type group struct {
+	parent  *Comm
+	members []int // ranks of the parent, by ours
+	rank    int
+	id      string
+}
+
+func (g *group) Rank() int                  { return g.rank }
+func (g *group) Size() int                  { return len(g.members) }
+func (g *group) HostOf(r int) int           { return g.parent.world.HostOf(g.members[r]) }
+func (g *group) Failed() <-chan struct{}    { return g.parent.world.Failed() }
+func (g *group) JobID() string              { return g.id }
+func (g *group) Setting(name string) string { return g.parent.world.Setting(name) }
+func (g *group) DeriveKey(purpose string) []byte {
+	return g.parent.world.DeriveKey("group " + g.id + " " + purpose)
+}
+
+// Failure returns the rank of the group that has failed, -1 for one that is not
+// in it.
+func (g *group) Failure() (int, error) {
+	r, err := g.parent.world.Failure()
+	return slices.Index(g.members, r), err
+}
+
+// groupTag is the tag of a group's own messages; callers' tags are not
+// negative.
+const groupTag = -1
+
+// AllGather exchanges blobs in messages of the parent: first their lengths.
+func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
+	n := len(g.members)
+	lengths, out := make([][]byte, n), make([][]byte, n)
+	for i := range lengths {
+		lengths[i] = make([]byte, 8)
+	}
+	binary.LittleEndian.PutUint64(lengths[g.rank], uint64(len(blob)))
+	if err := g.swap(ctx, lengths[g.rank], lengths); err != nil {
+		return nil, err
+	}
+	for i, b := range lengths {
+		size := binary.LittleEndian.Uint64(b)
+		if size > maxBlob {
+			return nil, fmt.Errorf("rank %d of the group announces a blob of %d bytes", i, size)
+		}
+		out[i] = make([]byte, size)
+	}
+	copy(out[g.rank], blob)
+	return out, g.swap(ctx, blob, out)
+}
+
+// maxBlob bounds what a rank tells the others when a communicator is made.
+const maxBlob = 64 << 20
+
+// swap sends mine to all other members and receives theirs.
+func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
+	c := g.parent
+	if err := c.claim("Split"); err != nil {
+		return err
+	}
+	defer c.end()
+	var all []*exec.Point
+	for i, r := range g.members {
+		if r == c.rank {
+			continue
+		}
+		in := &exec.Point{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i]}
+		out := &exec.Point{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine}
+		all = append(all, in, out)
+		if err := errors.Join(c.links.StartRecv(in), c.links.StartSend(out)); err != nil {
+			fault, _ := c.links.FailPoint(err, in)
+			return c.failPoint(ctx, fault, in)
+		}
+	}
+	for _, p := range all {
+		if err := c.waitPoint(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abort ends the communicator on all ranks: what is under way, and every later
+// call, fails with ErrAborted, this rank and cause. Any goroutine may call it.
+func (c *Comm) Abort(cause error) {
+	c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d aborted the communicator: %v", exec.FaultAborted, c.rank, cause)})
+}
