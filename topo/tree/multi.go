@@ -17,9 +17,9 @@ import (
 // A tree uses a link once, whichever way: that is what an AllReduce, which goes
 // up and down, puts on each direction. Counted per direction of one way only,
 // up or down, a link has about half. So on a DGX-1V, in units of one single
-// NVLink, the busiest link has 3/2 uses per direction of one way (MXNet's own
-// planner: 2), and 5/2 both ways. The floor of the latter is 7/3: eight trees
-// have 56 links, and the graph is worth 24 single ones; whole uses make it 5/2.
+// NVLink, the busiest link has 3/2 uses per direction of one way, and 5/2 both
+// ways. The floor of the latter is 7/3: eight trees have 56 links, and the graph
+// is worth 24 single ones; whole uses make it 5/2.
 //
 // The search takes out one tree at a time and puts in the one that disturbs
 // the others least; when no tree moves any more, it takes out several at once
