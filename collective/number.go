@@ -4,13 +4,19 @@ import (
 	"github.com/treerun/treerun/collective/internal/kernel"
 )
 
-// Float16 is an IEEE 754 binary16 number, as its bits.
+// Float16 is an IEEE 754 binary16 number, as its bits. Reductions widen it to
+// float32 and round to nearest even after each operation; what exceeds 65504
+// by half a place or more is infinite.
 type Float16 uint16
 
 // BFloat16 is the upper half of an IEEE 754 binary32 number, as its bits.
+// Reductions widen it to float32 and round to nearest even after each
+// operation.
 type BFloat16 uint16
 
-// Number is an element type of the collectives.
+// Number is an element type of the collectives. Sums and products of integers
+// wrap; those of float32 and float64 round to nearest even, and become infinite
+// where they overflow.
 type Number interface {
 	int8 | uint8 | int32 | uint32 | int64 | uint64 | float32 | float64 | Float16 | BFloat16
 }
@@ -45,14 +51,24 @@ func dtypeOf[T Number]() kernel.DType {
 // Op is a reduction operation.
 type Op uint8
 
-// The reduction operations. The comment of the package says how they round,
-// wrap and treat NaN.
+// The reduction operations. Each gives the same bits when its two operands
+// change places, so that no result depends on which of two inputs was a rank's
+// own; the order in which more than two are combined is the plan's.
+//
+// A NaN in any input makes the result NaN, and always the positive quiet NaN
+// without payload (0x7FC00000 as float32), also in Min and Max. For these, -0
+// is less than +0. Subnormal numbers count as they are.
 const (
 	Sum  = Op(kernel.Sum)
 	Prod = Op(kernel.Prod)
 	Min  = Op(kernel.Min)
 	Max  = Op(kernel.Max)
-	Avg  = Op(kernel.Avg) // the sum, divided by the number of ranks
+
+	// Avg is the sum, divided by the number of ranks at the end. A sum of
+	// integers wraps before it is divided, and the quotient is truncated toward
+	// zero: the Avg of -3 and 0 is -1. A sum of floating-point numbers that
+	// overflows stays infinite.
+	Avg = Op(kernel.Avg)
 )
 
 // String returns the name that the bench table prints: "sum", "prod", ...

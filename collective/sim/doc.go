@@ -27,6 +27,8 @@
 // through the link reached with both at work. Neighbouring Sends of the same
 // bytes to several ranks (plan.Kind.SendsAgain) are one write: the first takes
 // the time of it, the others none, and every receiver that of its own reading.
+// Steps that add to what the step before stored are one pass with it, as package
+// exec makes them: they take the time of their bytes, but StepUs only once.
 //
 // Where ranks share cores and yield them (SwitchUs), the ranks of a host stand
 // on its cores in turn, and stay there. A rank keeps its core as long as it has

@@ -29,6 +29,7 @@ type track struct {
 type step struct {
 	work    work
 	again   bool // sends what the step before has written, to one more rank
+	joins   bool // adds to what the step before has stored, in one pass with it
 	in, out int32
 	perByte float64 // microseconds to read what it receives, 0 where that is part of sending it
 }
@@ -111,6 +112,7 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 			case s.Op.Writes():
 				b.work = copies
 			}
+			b.joins = w.m.InPlace && i > 0 && joins(from.Steps[i-1], s)
 			var err error
 			if s.Op.Receives() {
 				if b.in, err = index(s.From, t.rank); err != nil {
@@ -134,4 +136,13 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 		pr.ofRank[t.rank] = append(pr.ofRank[t.rank], at)
 	}
 	return nil
+}
+
+// joins reports whether step b adds to the value that step a, before it, has
+// stored and not sent.
+func joins(a, b plan.Step) bool {
+	if b.Op == plan.LocalReduce {
+		return a.Dst == b.Dst && !a.Op.Sends()
+	}
+	return b.Op.Reduces() && a.Dst == b.Src && !a.Op.Sends()
 }

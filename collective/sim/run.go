@@ -251,13 +251,17 @@ func (p *pool) release() int32 {
 // start begins the step of track t, which has all it needs.
 func (r *runner) start(t int32) {
 	_, st, bytes := r.at(t)
+	us := r.m.StepUs
+	if st.joins {
+		us = 0
+	}
 	switch {
 	case st.again: // the window is there already
 		r.push(r.now, stepped, t)
 	case r.m.Inline && st.out >= 0:
-		r.push(r.now+r.m.StepUs, sent, t)
+		r.push(r.now+us, sent, t)
 	default:
-		r.push(r.now+r.m.StepUs+r.workUs(st, bytes), stepped, t)
+		r.push(r.now+us+r.workUs(st, bytes), stepped, t)
 	}
 }
 

@@ -72,6 +72,25 @@ func TestOneWriteForManyReaders(t *testing.T) {
 	}
 }
 
+// Inputs that are added one after the other are one pass over the sum.
+func TestSumsInOnePass(t *testing.T) {
+	const n, size = 4, 1 << 20
+	m := Machine{StepUs: 1, Workers: 1, Inline: true, InPlace: true}
+	g := topo.UniformGraph(n)
+	for i := range g.Links {
+		g.Links[i].GBytesPerSecond = 10
+	}
+	const once = size / 10e3 // us
+	p := mustTrees(t, plan.Reduce, plan.Single, topo.Tree{Root: 0, Parent: []int{-1, 0, 0, 0}})
+	if got, want := price(t, p, g, size, m).Us, 1+once+1+3*once; !near(got, want) {
+		t.Errorf("three inputs read for one sum take %v us, want %v", got, want)
+	}
+	m.InPlace = false
+	if got, want := price(t, p, g, size, m).Us, 1+once+3; !near(got, want) {
+		t.Errorf("three steps take %v us, want %v", got, want)
+	}
+}
+
 // A core goes round its ranks.
 func TestReach(t *testing.T) {
 	const us = 2.0
@@ -120,7 +139,7 @@ func TestRanksTakeTurns(t *testing.T) {
 }
 
 // Where ranks outnumber the cores a flat exchange brings eight bytes round sooner
-// than trees, which wait on every level; with cores for all it does so too for a
+// than anything else: trees wait on every level, owners twice; with cores for all it does so too for a
 // few ranks. From some size on its bytes cost more than the turns, and many lanes
 // win in the end.
 func TestFlatWinsForTinyMessages(t *testing.T) {
@@ -131,7 +150,8 @@ func TestFlatWinsForTinyMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		flat := mustFlat(t, n)
-		others := []*plan.Plan{mustTrees(t, plan.AllReduce, plan.Single, trees[0]), mustTrees(t, plan.AllReduce, plan.Split, trees...)}
+		others := []*plan.Plan{mustTrees(t, plan.AllReduce, plan.Single, trees[0]), mustTrees(t, plan.AllReduce, plan.Split, trees...),
+			mustDirect(t, plan.AllReduce, n, -1, plan.Single)}
 		large := mustDirect(t, plan.AllReduce, n, -1, plan.Split)
 		for _, cores := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%d ranks, %d cores", n, cores), func(t *testing.T) {

@@ -60,3 +60,31 @@ func TestParseDigitsRefuses(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseDigits: whatever the text is, parseDigits returns an error or images
+// that are whole and in range.
+func FuzzParseDigits(f *testing.F) {
+	f.Add(strings.Repeat("0,", 64) + "9\n")
+	f.Add(strings.Repeat("16,", 64) + "0\n" + strings.Repeat("1,", 64) + "3")
+	f.Add(strings.Repeat("17,", 64) + "0")
+	f.Add("1,2,3\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		d, err := parseDigits(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		if len(d.pixels) != len(d.labels)*d.width {
+			t.Fatalf("%d pixels for %d images of %d", len(d.pixels), len(d.labels), d.width)
+		}
+		for i, v := range d.pixels {
+			if int(v) > int(d.maximum) {
+				t.Fatalf("pixel %d is %d", i, v)
+			}
+		}
+		for i, v := range d.labels {
+			if int(v) >= d.classes {
+				t.Fatalf("label %d is %d", i, v)
+			}
+		}
+	})
+}

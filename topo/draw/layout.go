@@ -82,8 +82,9 @@ type layout struct {
 }
 
 // newLayout puts the ranks of every host on a circle and the hosts on a grid.
-// Hosts of one rank each stand on one circle together, without frames.
-func newLayout(g *topo.Graph) *layout {
+// Hosts of one rank each stand on one circle together, without frames. All
+// begins below top; a busy picture has more room for labels.
+func newLayout(g *topo.Graph, top float64, busy bool) *layout {
 	hosts := hostsOf(g)
 	framed := len(hosts) > 1
 	if framed && len(hosts) == g.Ranks {
@@ -94,14 +95,14 @@ func newLayout(g *topo.Graph) *layout {
 	for _, h := range hosts {
 		largest = max(largest, len(h.ranks))
 	}
-	radius := circleRadius(largest, framed)
+	radius := circleRadius(largest, framed && !busy)
 	side := 2 * (radius + nodeRadius + padding)
 	columns := int(math.Ceil(math.Sqrt(float64(len(hosts)))))
 	rows := (len(hosts) + columns - 1) / columns
 	l := &layout{rank: make([]point, g.Ranks), boxOf: make([]int, g.Ranks)}
 	for i, h := range hosts {
 		b := box{hostRanks: h, size: point{side, side}, boxed: framed}
-		b.at = point{margin + float64(i%columns)*(side+gap), margin + titleSpace + float64(i/columns)*(side+gap)}
+		b.at = point{margin + float64(i%columns)*(side+gap), top + float64(i/columns)*(side+gap)}
 		l.boxes = append(l.boxes, b)
 		for k, r := range h.ranks {
 			// The first two ranks stand on top, left and right of the middle.
@@ -114,18 +115,18 @@ func newLayout(g *topo.Graph) *layout {
 		}
 	}
 	l.width = 2*margin + float64(columns)*(side+gap) - gap
-	l.height = 2*margin + titleSpace + float64(rows)*(side+gap) - gap
+	l.height = top + margin + float64(rows)*(side+gap) - gap
 	return l
 }
 
 // circleRadius leaves room between the circles of n ranks, and between the
-// links that cross inside.
-func circleRadius(n int, framed bool) float64 {
+// links that cross inside, less where it is to be narrow.
+func circleRadius(n int, narrow bool) float64 {
 	if n == 1 {
 		return 6
 	}
 	least, each := 190.0, 40.0
-	if framed {
+	if narrow {
 		least = 140
 	}
 	if n > 64 {

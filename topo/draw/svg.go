@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -31,6 +32,11 @@ const (
 	maxLabels = 150
 )
 
+const (
+	warningStep = 18.0 // from line to line
+	maxWarning  = 100  // characters in a line
+)
+
 // SVG draws g and p as a picture: hosts as boxes, ranks as circles, the width
 // of a link by its rate, every tree and ring in a colour of its own with arrows
 // from child to parent, the load at the links, and a legend. The links between
@@ -38,18 +44,23 @@ const (
 // own.
 func SVG(g *topo.Graph, p Plan) string {
 	x := newPicture(g, p)
-	c := &canvas{picture: x, layout: newLayout(g), widest: x.widest(), local: x.mostLocal()}
+	var warnings []string
+	for _, w := range p.Warnings {
+		warnings = append(warnings, wrapped(w, maxWarning)...)
+	}
+	top := margin + titleSpace + warningStep*float64(len(warnings))
+	c := &canvas{picture: x, layout: newLayout(g, top, len(x.strands) > 0), widest: x.widest(), local: x.mostLocal()}
 	lines := c.legend()
 	right := c.layout.width
-	width := right + legendWidth(lines)
-	height := max(c.layout.height, legendHeight(lines)+2*margin+titleSpace)
+	width := max(right+legendWidth(lines), 2*margin+9.5*float64(utf8.RuneCountInString(x.title())))
+	height := max(c.layout.height, top+legendHeight(lines)+margin)
 	fmt.Fprintf(&c.b, `<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" font-family="Helvetica, Arial, sans-serif">`+"\n",
 		width, height, width, height)
 	fmt.Fprintf(&c.b, "<title>%s</title>\n", html.EscapeString(x.title()))
 	fmt.Fprintf(&c.b, `<rect width="%.0f" height="%.0f" fill="#ffffff"/>`+"\n", width, height)
 	c.text(point{margin, margin + 14}, 18, "start", "#222222", x.title())
-	for i, w := range p.Warnings {
-		c.text(point{margin, margin + 34 + 18*float64(i)}, 13, "start", "#b00000", w)
+	for i, w := range warnings {
+		c.text(point{margin, margin + 36 + warningStep*float64(i)}, 13, "start", "#b00000", w)
 	}
 	c.between()
 	c.frames()
@@ -57,7 +68,7 @@ func SVG(g *topo.Graph, p Plan) string {
 	c.strandLines()
 	c.nodes()
 	c.labels()
-	c.writeLegend(right, lines)
+	c.writeLegend(point{right, top + 14}, lines)
 	c.b.WriteString("</svg>\n")
 	return c.b.String()
 }
@@ -71,6 +82,7 @@ type canvas struct {
 	local  int     // links of the host that has the most
 	taken  []rect  // where names, circles and then labels stand
 	fixed  int     // how many of them are no labels
+	drawn  []curve // the lines that labels should not cover; nil where they are too many
 }
 
 // mostLocal counts the links of the host that has the most.

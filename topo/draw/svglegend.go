@@ -2,8 +2,10 @@ package draw
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -29,7 +31,7 @@ func (c *canvas) legend() []legendLine {
 	say := func(strong bool, format string, a ...any) {
 		list = append(list, legendLine{text: fmt.Sprintf(format, a...), strand: -1, strong: strong})
 	}
-	say(true, "%d ranks, %d links", c.g.Ranks, len(c.g.Links))
+	say(true, "%d ranks, %d links%s", c.g.Ranks, len(c.g.Links), c.source())
 	for i, s := range c.strands {
 		if i == maxStrands {
 			say(false, "and %d more", len(c.strands)-maxStrands)
@@ -42,6 +44,9 @@ func (c *canvas) legend() []legendLine {
 	}
 	say(true, "links by rate, each way")
 	list = append(list, c.rateLines()...)
+	if text := c.latencies(); text != "" {
+		say(false, "%s", text)
+	}
 	if len(c.g.Ports) > 0 {
 		say(true, "ports")
 		for _, text := range c.portLines() {
@@ -64,6 +69,40 @@ func (c *canvas) legend() []legendLine {
 		}
 	}
 	return list
+}
+
+// source says that links are measured.
+func (c *canvas) source() string {
+	measured := 0
+	for _, w := range c.wires {
+		if w.Source == topo.Measured {
+			measured++
+		}
+	}
+	switch measured {
+	case 0:
+		return ""
+	case len(c.wires):
+		return ", measured"
+	}
+	return fmt.Sprintf(", %d of them measured", measured)
+}
+
+// latencies tells the least and the largest latency of the links.
+func (c *canvas) latencies() string {
+	least, most := math.Inf(1), 0.0
+	for _, w := range c.wires {
+		if w.LatencyUs > 0 {
+			least, most = min(least, w.LatencyUs), max(most, w.LatencyUs)
+		}
+	}
+	switch {
+	case most == 0:
+		return ""
+	case least == most:
+		return fmt.Sprintf("latency %s us", figure(most))
+	}
+	return fmt.Sprintf("latency %s to %s us", figure(least), figure(most))
 }
 
 // portLines tells the ports, the busiest first, those that have the same to say
@@ -171,13 +210,12 @@ func legendHeight(lines []legendLine) float64 { return legendStep * float64(len(
 func legendWidth(lines []legendLine) float64 {
 	most := 20
 	for _, l := range lines {
-		most = max(most, len(l.text))
+		most = max(most, utf8.RuneCountInString(l.text))
 	}
 	return 6.7*float64(most) + 70
 }
 
-func (c *canvas) writeLegend(x float64, lines []legendLine) {
-	at := point{x, margin + titleSpace + 14}
+func (c *canvas) writeLegend(at point, lines []legendLine) {
 	for _, l := range lines {
 		words := at
 		if l.strand >= 0 || l.rate > 0 {

@@ -5,8 +5,6 @@ import (
 	"html"
 	"math"
 	"slices"
-
-	"github.com/treerun/treerun/topo"
 )
 
 // thickness is the width of a link by its rate: areas compare as rates do, and
@@ -211,83 +209,4 @@ func (c *canvas) trunkLabels() {
 	for _, t := range list {
 		c.place(t.caption(), "#222222", c.trunkLine(t))
 	}
-}
-
-// rect is a place that is taken, from its left upper to its right lower corner.
-type rect struct{ low, high point }
-
-// overlap is the area that two places share.
-func (r rect) overlap(s rect) float64 {
-	w := math.Min(r.high.x, s.high.x) - math.Max(r.low.x, s.low.x)
-	h := math.Min(r.high.y, s.high.y) - math.Max(r.low.y, s.low.y)
-	return math.Max(w, 0) * math.Max(h, 0)
-}
-
-// labels writes the load at the links: at those inside boxes that are used, or
-// at all when there is nothing to use them; the busiest where they are many.
-func (c *canvas) labels() {
-	c.fixed = len(c.taken)
-	var list []int
-	if len(c.strands) > 0 {
-		list = c.busiest(len(c.wires), func(i int) topo.Load { return c.wires[i].Load })
-	} else {
-		for i := range c.wires {
-			list = append(list, i)
-		}
-	}
-	if len(c.strands) == 0 {
-		c.trunkLabels()
-		list = slices.DeleteFunc(list, func(i int) bool { return c.apart(c.wires[i]) })
-		if c.uniform() {
-			return // the legend says it all
-		}
-	}
-	for _, i := range list[:min(len(list), maxLabels)] {
-		c.writeLabel(c.wires[i])
-	}
-}
-
-// uniform reports whether all links inside boxes have one rate.
-func (c *canvas) uniform() bool {
-	for _, w := range c.wires {
-		if !c.apart(w) && w.GBytesPerSecond != c.widest {
-			return false
-		}
-	}
-	return true
-}
-
-// writeLabel writes one label where it covers least of what is there already.
-func (c *canvas) writeLabel(w wire) {
-	s := c.label(w)
-	ink := "#222222"
-	if w.Share() > 1.0001 {
-		ink = "#b00000" // more than the link has
-	}
-	c.place(s, ink, c.curve(w, w.A, w.B, 0))
-}
-
-// place writes s at the line k.
-func (c *canvas) place(s, ink string, k curve) {
-	half := point{3.1*float64(len(s)) + 3, 7.5}
-	best, least := rect{}, math.Inf(1)
-	for _, t := range []float64{0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73, 0.2, 0.8} {
-		at := k.at(t)
-		r := rect{at.sub(half), at.add(half)}
-		covered := 0.0
-		for i, other := range c.taken {
-			part := r.overlap(other)
-			if i < c.fixed {
-				part *= 3 // a label over a rank is worse than one over a label
-			}
-			covered += part
-		}
-		if covered < least {
-			best, least = r, covered
-		}
-	}
-	c.taken = append(c.taken, best)
-	fmt.Fprintf(&c.b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="4" fill="#ffffff" fill-opacity="0.88"/>`+"\n",
-		best.low.x, best.low.y, 2*half.x, 2*half.y)
-	c.text(point{best.low.x + half.x, best.high.y - 3.7}, 11, "middle", ink, s)
 }

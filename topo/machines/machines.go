@@ -91,13 +91,17 @@ func Get(name string) (*topo.Graph, bool) {
 // empty when there is none of that name.
 func About(name string) string { return about[name] }
 
-// List writes a line per machine: name, ranks and the first sentence about it.
+// List writes a line per machine: name, ranks and what it is, in few words.
 func List() string {
 	var b strings.Builder
 	for _, name := range Names() {
 		g, _ := Get(name)
-		first, _, _ := strings.Cut(about[name], ". ")
-		fmt.Fprintf(&b, "%-14s %3d ranks  %s\n", name, g.Ranks, strings.TrimSuffix(first, "."))
+		what, _, _ := strings.Cut(about[name], ". ")
+		what, _, _ = strings.Cut(what, ": ")
+		if len(what) > 60 {
+			what, _, _ = strings.Cut(what, ", ")
+		}
+		fmt.Fprintf(&b, "%-14s %3d ranks  %s\n", name, g.Ranks, what)
 	}
 	return b.String()
 }

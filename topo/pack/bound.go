@@ -25,6 +25,11 @@ type Bound struct {
 	Root      int     // of trees used one way, away from the root or towards it; -1 for trees used both ways
 	Prices    []Price // by link, then by port; all above zero
 
+	// Parts says that it is the bound of PartsBound: under the prices the trees
+	// with the least cost of all roots, used one way, cost 1 on average, and
+	// Partition has the ranks that parts go into, and the others.
+	Parts bool
+
 	Links []topo.Link // the links that are the limit, each one once
 	Ports []topo.Port // the ports that are the limit
 }
@@ -249,7 +254,11 @@ func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 // error of both sums may be
 // same.
 func (b Bound) Check(g *topo.Graph) error {
-	w, err := newNetwork(g, b.Root)
+	root := b.Root
+	if b.Parts {
+		root = 0
+	}
+	w, err := newNetwork(g, root)
 	if err != nil {
 		return err
 	}
@@ -270,7 +279,14 @@ func (b Bound) Check(g *topo.Graph) error {
 	}
 	cost := make([]float64, len(w.taken))
 	w.costs(price, cost)
-	if least := w.cheapest(cost).cost(cost); least < 1-same {
+	least := w.cheapest(cost).cost(cost)
+	for w.root = 1; b.Parts && w.root < w.n; w.root++ {
+		least += w.cheapest(cost).cost(cost)
+	}
+	if b.Parts {
+		least /= float64(w.n)
+	}
+	if least < 1-same {
 		return fmt.Errorf("pack: a tree costs %v only, the bound needs 1", least)
 	}
 	return nil

@@ -107,6 +107,10 @@ func (b Bound) String() string {
 		verb = "is"
 	}
 	s := fmt.Sprintf("%s between %s %s the limit", what, b.parts(), verb)
+	if b.Parts {
+		in, out := len(b.Partition[0]), len(b.Partition[1])
+		return s + fmt.Sprintf(": %d of %d parts pass there one way, and %d the other", out, in+out, in)
+	}
 	if need := len(b.Partition) - 1; need > 1 {
 		s += fmt.Sprintf(": at most %.4g GB/s can pass between the parts, and every tree passes there %d times", b.Rate*float64(need), need)
 	}

@@ -18,6 +18,31 @@ func performanceRanks(g *topo.Graph) *topo.Graph {
 	return g
 }
 
+// On the way up, or the way down, no direction of a DGX-1V's link has more than
+// 3/2 uses per single NVLink; the directions of a link together have 5/2.
+func TestMultiOneWay(t *testing.T) {
+	g := dgx1v()
+	trees, err := Multi(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	uses := map[[2]int]int{} // by child and parent
+	for _, tr := range trees {
+		for v, p := range tr.Parent {
+			uses[[2]int{v, p}]++
+		}
+	}
+	most := 0.0
+	for _, l := range g.Links {
+		for _, n := range []int{uses[[2]int{l.A, l.B}], uses[[2]int{l.B, l.A}]} {
+			most = max(most, float64(n)*25/l.GBytesPerSecond)
+		}
+	}
+	if most != 1.5 {
+		t.Errorf("the busiest direction has %v uses per single NVLink, want 1.5", most)
+	}
+}
+
 // On a DGX-1V eight balanced trees use its links 56 times. With the true rates
 // no eight trees are better than 5 uses of every double link and 2 of every
 // single one, 5/2 uses per lane of 25 GB/s: below that, 4 and 2 uses are

@@ -8,10 +8,11 @@ const streamBytes = 4096
 // Copy copies src to dst. They have the same length, may begin at any address,
 // and are the same memory or do not overlap.
 //
-// With stream, dst is written past the caches where the processor can do that:
-// its lines are not read first, and what the caches hold stays there. That is
-// for a large dst that nobody reads soon; a reader of the next microseconds
-// would have to fetch it from memory. The writes are ordered before all later
+// With stream, a dst of 4 KiB or more is written past the caches where the
+// processor can do that: its lines are not read first, and what the caches hold
+// stays there. That makes a copy into memory which no cache holds 1.5 to 2 times
+// as fast. Into memory that a cache holds it is slower, up to 5 times where
+// that is the core's own, and whoever reads dst soon has to fetch it from memory. The writes are ordered before all later
 // ones, as those of an ordinary copy are.
 //
 // Copy does not allocate. Concurrent calls are fine as long as their memory is

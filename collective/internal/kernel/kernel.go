@@ -1,6 +1,7 @@
 // Package kernel combines two arrays of numbers, element by element: dst = a
 // op b over bytes, for every element type and reduction operation of the
-// collectives.
+// collectives. It also combines many arrays at once, multiplies one with a
+// number, and copies past the caches.
 //
 // It knows neither ranks nor messages and does not split work between
 // goroutines. It is for package collective and its internals alone, and
@@ -8,7 +9,7 @@
 //
 // # Two implementations
 //
-// With cgo, arrays from a few hundred bytes on run in C loops that the
+// With cgo, arrays from some dozens of elements on run in C loops that the
 // compiler vectorises for several instruction sets, of which the best that
 // this processor has is used. Small arrays, and everything in a build without
 // cgo, run in plain Go. Both give the same bits for every input, on every
@@ -23,6 +24,9 @@
 //   - Every NaN that an operation gives is the positive quiet NaN without
 //     payload (0x7FC00000 as float32), whatever NaN came in.
 //   - Min and Max give NaN when either input is NaN. -0 is less than +0.
+//   - So every operation is commutative bit by bit. Sum and Prod of floating-point
+//     numbers are not associative: the order of the inputs counts.
+//   - Subnormal numbers are neither read nor written as zero.
 //   - Avg adds; Scale divides by the number of addends at the end. Integers
 //     are divided with truncation toward zero, after their sum has wrapped.
 package kernel

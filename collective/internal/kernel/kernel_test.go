@@ -218,7 +218,7 @@ func TestEvery16BitFloat(t *testing.T) {
 func TestExportedFunctions(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for dt := range everyType {
-		for _, size := range []int{0, nativeHalfBytes - 8, nativeHalfBytes, nativeBytes - 8, nativeBytes, 4 * nativeBytes} {
+		for _, size := range []int{0, 8, crossover(dt) - 8, crossover(dt), 4 * crossover(dt)} {
 			a, b, dst := make([]byte, size), make([]byte, size), make([]byte, size)
 			fill(r, dt, a)
 			fill(r, dt, b)

@@ -7,8 +7,8 @@ package kernel
 //
 // All have the same length, a multiple of the element size, and may begin at
 // any address. dst may be the very memory of one or more of the sources; it
-// must not overlap them in part. With stream, dst is written past the caches:
-// see Copy. ReduceMany does not allocate and does not keep srcs. Concurrent
+// must not overlap them in part. With stream, a dst of 4 KiB or more is written
+// past the caches: see Copy. ReduceMany does not allocate and does not keep srcs. Concurrent
 // calls are fine as long as their memory is their own.
 func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 	if !fits(dt, dst) || !op.Valid() || len(srcs) == 0 {
@@ -28,7 +28,7 @@ func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 		Copy(dst, srcs[0], stream)
 	case len(srcs) == 2 && !stream:
 		Reduce(op, dt, dst, srcs[0], srcs[1])
-	case best == levelGo || (len(dst)+manyBytes)*(len(srcs)-1) < crossover(dt)+manyBytes:
+	case best == levelGo || (len(dst)+manyElements*dt.Size())*(len(srcs)-1) < crossover(dt)+manyElements*dt.Size():
 		reduceManyGo(op, dt, dst, srcs)
 	case len(srcs) <= maxNative:
 		reduceManyNative(best, op, dt, dst, srcs, stream)
@@ -37,9 +37,9 @@ func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 	}
 }
 
-// manyBytes is what the Go loop could combine in the time that it takes to
+// manyElements is what the Go loop could combine in the time that it takes to
 // begin with another source.
-const manyBytes = 32
+const manyElements = 8
 
 // reduceManyGo is ReduceMany in plain Go.
 func reduceManyGo(op Op, dt DType, dst []byte, srcs [][]byte) {

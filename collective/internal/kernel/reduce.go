@@ -17,11 +17,11 @@ func (l level) String() string {
 	return [...]string{"go", "c", "avx2", "avx512"}[l]
 }
 
-// The C loops take over at this many bytes of dst: below it, the plain Go loop
-// is done before the foreign call has begun to count.
+// The C loops take over at this many elements of dst: below it, the plain Go
+// loop is done before the foreign call has begun to count.
 const (
-	nativeBytes     = 256
-	nativeHalfBytes = 32 // of the 16-bit types, which Go must convert one by one
+	nativeElements = 64
+	nativeHalves   = 16 // of the 16-bit floats, which Go must convert one by one
 )
 
 // Reduce computes dst = a op b, element by element.
@@ -37,18 +37,19 @@ func Reduce(op Op, dt DType, dst, a, b []byte) {
 	if op == Avg {
 		op = Sum
 	}
-	if best != levelGo && len(dst) >= nativeHalfBytes && len(dst) >= crossover(dt) {
+	if best != levelGo && len(dst) >= crossover(dt) {
 		reduceNative(best, op, dt, dst, a, b)
 		return
 	}
 	reduceBytes(op, dt, base(dst), base(a), base(b), len(dst))
 }
 
+// crossover returns the bytes of dst at which the C loops take over.
 func crossover(dt DType) int {
 	if dt == Float16 || dt == BFloat16 {
-		return nativeHalfBytes
+		return nativeHalves * 2
 	}
-	return nativeBytes
+	return nativeElements * dt.Size()
 }
 
 // fits reports whether dst holds whole elements of type dt.

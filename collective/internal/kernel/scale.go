@@ -16,7 +16,7 @@ func Scale(dt DType, dst []byte, n int) {
 	if n == 1 {
 		return
 	}
-	if best != levelGo && len(dst) >= nativeHalfBytes && len(dst) >= crossover(dt) {
+	if best != levelGo && len(dst) >= crossover(dt) {
 		divideNative(best, dt, dst, n)
 		return
 	}
@@ -36,7 +36,7 @@ func ScaleCopy(dt DType, dst, src []byte, factor [8]byte) {
 	if !fits(dt, dst) || len(src) != len(dst) {
 		refuse(Prod, dt, dst, src)
 	}
-	if best != levelGo && len(dst) >= nativeHalfBytes && len(dst) >= crossover(dt) {
+	if best != levelGo && len(dst) >= crossover(dt) {
 		multiplyNative(best, dt, dst, src, factor)
 		return
 	}

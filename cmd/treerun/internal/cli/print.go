@@ -19,11 +19,13 @@ const helpText = `treerun starts N copies of a program, the ranks, and runs them
 
 usage:
   treerun [-np N] [flags] PROGRAM [ARGS...]
-  treerun topo | plan | sim --graph FILE|MACHINE [flags]
+  treerun topo [-np N | --graph FILE|MACHINE] [flags]
+  treerun plan | sim --graph FILE|MACHINE [flags]
   treerun help | version
 
-topo shows a graph of links, plan makes trees on it and proves how good they
-are, sim predicts times; each has a --help of its own.
+topo measures the links of this host, or shows a graph of links; plan makes
+trees on a graph and proves how good they are; sim predicts times. Each has a
+--help of its own.
 
 PROGRAM is an executable, found as a shell finds it, or a folder with a Go main
 package, which is built once and then run. A folder or a program in this folder

@@ -25,13 +25,14 @@ const graphHelp = `graph file (JSON; GB = 1e9 bytes):
   ranks   how many, 1 to 65536; each has a number, from 0 on
   hosts   the host of every rank, a number (default: all on one)
   links   a pair of ranks each, at most one per pair, 2097152 in all. The rate holds
-          each way, 1e-9 to 1e9. latency_us is one way, 0 to 1e9 (default 0: not
-          known); kind is a word for people; source is "declared" or "measured"
+          each way, 1e-9 to 1e9. latency_us is one way, 1e-9 to 1e9, or 0: not
+          known; kind is a word for people; source is "declared" or "measured"
   ports   sets of ranks whose traffic with all others shares one rate, each way: a
           network card, a PCIe uplink, a socket interconnect; at most 65536
   name, hosts, ports, latency_us, kind and source may be left out. Links must
   connect all ranks. Unknown fields, fields that stand twice and numbers outside
-  these limits are errors. A file has at most 256 MiB.
+  these limits are errors. Names have at most 256 characters that can be printed,
+  a file at most 256 MiB.
 
 limits of the algorithms: packing, and the bound of a plan, up to 1024 ranks;
 exact up to 16.

@@ -1,0 +1,196 @@
+package suite
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+)
+
+func parsed(t *testing.T, line string) *Options {
+	t.Helper()
+	o, err := Parse(strings.Fields(line))
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+	return o
+}
+
+func TestParse(t *testing.T) {
+	o := parsed(t, "-np 4 --collective broadcast,allreduce -b 1K -e 64M -f 8 -n 7 -w 2 -c 0 -d double,int8 -o max -r 3 --in-place --stream --json - --plot p.svg --wide=false --max-seconds 0.5")
+	if o.Ranks != 4 || !slices.Equal(o.Collectives, []string{"broadcast", "allreduce"}) || o.Begin != 1<<10 || o.End != 64<<20 ||
+		o.Factor != 8 || o.Iterations != 7 || o.Warmup != 2 || o.Check || fmt.Sprint(o.Types) != "[{float64 8} {int8 1}]" ||
+		!slices.Equal(o.Ops, []string{"max"}) || o.Root != 3 || !slices.Equal(o.Passes, []bool{true}) || !o.Stream ||
+		o.JSON != "-" || o.Plot != "p.svg" || o.Wide != WideNo || o.MaxSeconds != 0.5 {
+		t.Errorf("parsed %+v", *o)
+	}
+	o = parsed(t, "")
+	if o.Ranks != 0 || !slices.Equal(o.Collectives, []string{"allreduce"}) || o.Begin != 8 || o.End != 256<<20 || o.Factor != 2 ||
+		o.Iterations != 20 || o.Warmup != 5 || !o.Check || fmt.Sprint(o.Types) != "[{float32 4}]" || !slices.Equal(o.Ops, []string{"sum"}) ||
+		o.Root != 0 || !slices.Equal(o.Passes, []bool{false, true}) || o.Stream || o.Wide != WideAuto {
+		t.Errorf("the defaults are %+v", *o)
+	}
+	o = parsed(t, "--collective all -d all -o all --in-place=no")
+	if len(o.Collectives) != len(Collectives) || len(o.Types) != 10 || len(o.Ops) != 5 || !slices.Equal(o.Passes, []bool{false}) {
+		t.Errorf("all is %+v", *o)
+	}
+}
+
+// Wrong usage has its exit code, and says what was wanted.
+func TestUsage(t *testing.T) {
+	for line, want := range map[string]string{
+		"surplus":                         `unexpected argument "surplus"`,
+		"-np 0":                           "whole number",
+		"--collective scan":               `--collective "scan": want all, or some of allreduce`,
+		"--collective barrier,barrier":    "stands there twice",
+		"--collective all,barrier":        `"all"`,
+		"-d half,float16":                 "stands there twice",
+		"-d complex":                      `"complex"`,
+		"-o mean":                         `"mean": want all, or some of sum`,
+		"-b 0":                            "want a size",
+		"-b 2M -e 1M":                     "-b 2M is larger than -e 1M",
+		"-f 1":                            "want a factor",
+		"-f NaN":                          "want a factor",
+		"-n 0":                            "iterations",
+		"-w -1":                           "iterations",
+		"-c 2":                            "want 0 or 1",
+		"--in-place=maybe":                "want yes, no or both",
+		"--max-seconds -1":                "seconds",
+		"--max-seconds NaN":               "seconds",
+		"--plot rows.png":                 ".svg",
+		"--json=":                         "empty",
+		"--plot=":                         "empty",
+		"--json same.svg --plot same.svg": "the same file",
+		"--nothing":                       "unknown flag",
+		"--collective= -b 8":              "--collective",
+	} {
+		_, err := Parse(strings.Fields(line))
+		if exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v (code %d), want %q", line, err, exitcode.Of(err), want)
+		}
+	}
+	for root, good := range map[string]bool{"0": true, "3": true, "4": false, "-1": false} {
+		if err := parsed(t, "-r "+root).CheckRoot(4); (err == nil) != good || err != nil && exitcode.Of(err) != exitcode.Usage {
+			t.Errorf("root %s of 4 ranks: %v", root, err)
+		}
+	}
+}
+
+// FuzzParse: every command line gives options whose cases can be made, or an
+// error of usage.
+func FuzzParse(f *testing.F) {
+	f.Add("-np 4 --collective all -b 8 -e 1K", 4)
+	f.Add("-d all -o all -f 1.01 --in-place", 1)
+	f.Add("-f 1e6 -b 1 -e 16384G", 1000)
+	f.Fuzz(func(t *testing.T, line string, np int) {
+		o, err := Parse(strings.Split(line, " "))
+		if err != nil {
+			if exitcode.Of(err) != exitcode.Usage {
+				t.Fatalf("%q: %v has code %d", line, err, exitcode.Of(err))
+			}
+			return
+		}
+		if o.Help || np < 1 || np > 1<<16 {
+			return
+		}
+		for _, c := range o.Cases(np) {
+			if c.Count < 0 || c.Bytes < 0 || c.Count == 0 != c.Empty || c.Bytes > int64(o.End) && c.Count != 1 {
+				t.Fatalf("%q: impossible case %+v", line, c)
+			}
+		}
+	})
+}
+
+// The cases come in the order of the command line, sizes within, passes within.
+func TestCases(t *testing.T) {
+	var got []string
+	for _, c := range parsed(t, "--collective barrier,broadcast,allreduce -b 8 -e 100 -f 8 -d int8,double -o sum,max -r 1").Cases(2) {
+		got = append(got, fmt.Sprintf("%s %s %s root=%d bytes=%d count=%d %v", c.Name, c.Type.Name, c.Op, c.Root, c.Bytes, c.Count, c.InPlace))
+	}
+	want := []string{"barrier none none root=-1 bytes=0 count=0 false"}
+	add := func(name, op string, root, width int, typ string) {
+		for _, bytes := range []int{8, 64} {
+			for _, inPlace := range []bool{false, true} {
+				want = append(want, fmt.Sprintf("%s %s %s root=%d bytes=%d count=%d %v", name, typ, op, root, bytes, bytes/width, inPlace))
+			}
+		}
+	}
+	add("broadcast", "none", 1, 1, "int8")
+	add("broadcast", "none", 1, 8, "float64")
+	for _, typ := range []Type{{"int8", 1}, {"float64", 8}} {
+		for _, op := range []string{"sum", "max"} {
+			add("allreduce", op, -1, typ.Size, typ.Name)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("cases:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// A message in parts has a whole count for every rank, at least 1, and sizes
+// that become one are measured once.
+func TestParts(t *testing.T) {
+	for _, c := range []struct{ bytes, count, whole int64 }{{1, 1, 24}, {24, 1, 24}, {47, 1, 24}, {48, 2, 48}, {1000, 41, 984}} {
+		k := Case{Collective: &Collective{Parts: true}, Type: Type{"float64", 8}}
+		if k.resize(c.bytes, 3); int64(k.Count) != c.count || k.Bytes != c.whole {
+			t.Errorf("%d bytes over 3 ranks: count %d, %d bytes; want %d, %d", c.bytes, k.Count, k.Bytes, c.count, c.whole)
+		}
+	}
+	cases := parsed(t, "-b 1 -e 32 -d double --in-place=no").Cases(3)
+	var got []int64
+	for _, c := range cases {
+		got = append(got, c.Bytes)
+	}
+	if !slices.Equal(got, []int64{8, 16, 32}) {
+		t.Errorf("sizes %v", got)
+	}
+}
+
+func TestMemory(t *testing.T) {
+	cases := parsed(t, "-b 8 -e 1M -d int8,float64 --collective allreduce").Cases(4)
+	if n := Elements(cases, Type{"float64", 8}, 4); n != 1<<17 {
+		t.Errorf("%d elements for 1 MiB of float64", n)
+	}
+	if m := Memory(cases, 4); m != 4*2<<20 {
+		t.Errorf("4 ranks need %d bytes for messages of 1 MiB, want two buffers each", m)
+	}
+}
+
+// The bus bandwidths are those of nccl-tests.
+func TestBus(t *testing.T) {
+	for name, want := range map[string]float64{"allreduce": 10 * 2 * 3 / 4., "reduce": 10, "broadcast": 10, "barrier": 0} {
+		if got := Find(name).Bus(10, 4); math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: busbw %g of algbw 10 on 4 ranks, want %g", name, got, want)
+		}
+	}
+	if got := Find("allreduce").Traffic(1000, 8); got != 2000 {
+		t.Errorf("allreduce of 1000 bytes must move %g per rank", got)
+	}
+	if got := Find("broadcast").Traffic(1000, 8); got != 1125 {
+		t.Errorf("broadcast of 1000 bytes must move %g per rank", got)
+	}
+}
+
+// FuzzParseRecord: a line is a record that says one thing, or an error.
+func FuzzParseRecord(f *testing.F) {
+	f.Add([]byte(`{"ranks":[{"pid":1,"host":"a","device":"b"}]}`))
+	f.Add([]byte(`{"row":{"collective":"allreduce","np":2,"time_us":1.5,"wrong":null}}`))
+	f.Add([]byte(`{"row":{},"ranks":[{}]}`))
+	f.Add([]byte(`{}`))
+	f.Add([]byte("\x00"))
+	f.Fuzz(func(t *testing.T, line []byte) {
+		r, err := ParseRecord(line)
+		if err != nil {
+			if r != nil || !strings.Contains(err.Error(), "rank 0 sent") {
+				t.Fatalf("%q: %v, %v", line, r, err)
+			}
+			return
+		}
+		if (r.Row == nil) == (len(r.Ranks) == 0) {
+			t.Fatalf("%q says %+v", line, r)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package table
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+)
+
+// The widths and roundings of nccl-tests.
+func TestFigure(t *testing.T) {
+	for _, c := range []struct {
+		v     float64
+		width int
+		want  string
+	}{
+		{0, 7, "0.00"}, {0.126, 7, "0.13"}, {9.994, 6, "9.99"}, {999.99, 6, "999.99"}, {1000.5, 6, "1000.5"}, {12345.6, 6, "12346"}, {123456, 6, "123456"},
+		{1234567, 6, "1e+06"}, {9999.99, 7, "9999.99"}, {12345.67, 7, "12345.7"}, {1234567, 7, "1234567"}, {123456789, 7, "1.2e+08"},
+	} {
+		if got := figure(c.v, c.width); got != c.want {
+			t.Errorf("%g in %d columns is %s, want %s", c.v, c.width, got, c.want)
+		}
+	}
+}
+
+// printed sends rows through a table of the cases of a command line.
+func printed(t *testing.T, line string, wide bool, change func(*suite.Row)) string {
+	t.Helper()
+	o, err := suite.Parse(strings.Fields(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := o.Cases(2)
+	var b strings.Builder
+	table := New(&b, o, 2, cases, wide)
+	table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"}, {PID: 101, Host: "here", Device: "Fast Processor"}})
+	for i, c := range cases {
+		r := &suite.Row{
+			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root, InPlace: c.InPlace,
+			TimeUs: float64(c.Bytes) / 100 * float64(i+1), AlgbwGBs: 1.5, BusbwGBs: float64(i + 1), Wrong: new(int64), LimitShare: 0.4567,
+		}
+		change(r)
+		if err := table.Add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := table.End(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// The whole of what nccl-tests prints, with the same columns.
+func TestTable(t *testing.T) {
+	got := printed(t, "-b 1K -e 1M -f 1024", false, func(*suite.Row) {})
+	const want = `# Collective test starting: allreduce
+# nRanks 2 minBytes 1024 maxBytes 1048576 step: 1024(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
+# time: each iteration from a barrier on, median of the slowest rank
+#
+# Using devices
+#  Rank  0 Group  0 Pid    100 on       here device  0 [cpu] Fast Processor
+#  Rank  1 Group  0 Pid    101 on       here device  1 [cpu] Fast Processor
+#
+#                                                              out-of-place                       in-place          
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)        
+        1024           256   float32     sum      -1    10.24    1.50    1.00       0    20.48    1.50    2.00       0
+     1048576        262144   float32     sum      -1  31457.3    1.50    3.00       0  41943.0    1.50    4.00       0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 2.5
+#
+# Collective test concluded: allreduce
+#
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	for line := range strings.Lines(got) {
+		if !strings.HasPrefix(line, "#  Rank") && len(line) > 121 && !strings.HasPrefix(line, "# nRanks") {
+			t.Errorf("more than 120 columns: %q", line)
+		}
+	}
+}
+
+// What is not measured is N/A in its columns, wrong elements fail the table, and
+// the columns of the plan come last.
+func TestRows(t *testing.T) {
+	predicted := 12.34
+	for name, c := range map[string]struct {
+		line   string
+		wide   bool
+		change func(*suite.Row)
+		want   []string
+	}{
+		"in place only": {"-b 1K -e 1K --in-place", false, func(*suite.Row) {}, []string{
+			"        1024           256   float32     sum      -1      N/A     N/A     N/A     N/A    10.24    1.50    1.00       0\n",
+		}},
+		"not compared": {"-b 1K -e 1K --in-place=no -c 0", false, func(r *suite.Row) { r.Wrong = nil }, []string{
+			"        1024           256   float32     sum      -1    10.24    1.50    1.00     N/A      N/A     N/A     N/A     N/A\n",
+			"validation: 0",
+		}},
+		"wrong": {"-b 1K -e 1K", false, func(r *suite.Row) { *r.Wrong = 7 }, []string{
+			"    1.50    1.00       7    20.48    1.50    2.00       7\n",
+			"# Out of bounds values : 14 FAILED\n",
+		}},
+		"wide": {"-b 1K -e 1K", true, func(r *suite.Row) { r.Plan, r.PredictedUs = "eight trees", &predicted }, []string{
+			"#wrong  predicted   limit  plan\n",
+			"    2.00       0      12.34   45.67  eight trees\n",
+		}},
+		"plan not known": {"-b 1K -e 1K", true, func(r *suite.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
+		"stream":         {"-b 1K -e 1K --stream", false, func(r *suite.Row) {}, []string{"# time: iterations back to back, mean\n"}},
+	} {
+		got := printed(t, c.line, c.wide, c.change)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q is missing in\n%s", name, want, got)
+			}
+		}
+	}
+}
+
+// Every collective has a table of its own, with its own average; the ranks are
+// listed once, and what carries no data has one row.
+func TestSections(t *testing.T) {
+	got := printed(t, "--collective broadcast,barrier,allreduce -b 8 -e 8", false, func(*suite.Row) {})
+	for want, n := range map[string]int{
+		"# Collective test starting: ": 3, "# Collective test concluded: ": 3, "# Using devices": 1, "#       size ": 3,
+		"# Avg bus bandwidth    : 1.5\n": 1, "# Avg bus bandwidth    : 3\n": 1, "# Avg bus bandwidth    : 4.5\n": 1,
+		"           0             0      none    none      -1 ": 1, "           8             2   float32    none       0 ": 1,
+	} {
+		if strings.Count(got, want) != n {
+			t.Errorf("%q stands there %d times, want %d:\n%s", want, strings.Count(got, want), n, got)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs every fuzz test of the repository for a short while.
+#
+#   scripts/fuzz.sh [INPUTS]
+#
+# INPUTS is how many inputs each test gets beyond its corpus (default 3000). A
+# number and not a time: at the end of a time go test may take its own deadline
+# for a failure. An input that fails is kept in testdata/fuzz of its package;
+# it belongs into the repository together with the fix.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+inputs=${1:-3000}
+
+# FOLDER NAME of every fuzz test.
+targets() {
+    git grep --untracked -o -E '^func Fuzz[A-Za-z0-9_]*' -- '*_test.go' | sed -E 's|^(.*)/[^/]*:func (Fuzz.*)$|\1 \2|' | sort -u
+}
+
+failed=0
+while read -r folder name; do
+    began=$SECONDS
+    if out=$(go test -run '^$' -fuzz "^$name\$" -fuzztime "${inputs}x" -fuzzminimizetime 20x -parallel 2 "./$folder" 2>&1); then
+        printf '%4d s  %s %s\n' $((SECONDS - began)) "$folder" "$name"
+    else
+        printf '%s\nFAIL %s %s\n' "$out" "$folder" "$name"
+        failed=1
+    fi
+done < <(targets)
+exit $failed
