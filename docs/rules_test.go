@@ -68,6 +68,7 @@ var imports = map[string]string{
 	"cmd/treerun/internal/planner":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode collective/plan collective/sim topo topo/draw topo/machines topo/pack topo/tree",
 	"cmd/treerun/internal/program":     "cmd/treerun/internal/exitcode",
 	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/exitcode cmd/treerun/internal/launch cmd/treerun/internal/output",
+	"docs/require":                     "",
 	"examples/hello":                   "collective rank",
 	"examples/perf":                    "collective rank",
 	"examples/train":                   "collective rank",
@@ -300,6 +301,36 @@ func undocumented(d ast.Decl) []string {
 	return bare
 }
 
+// TestSkips: a test skips only what the machine cannot do, through package
+// require, so that the skip can be forbidden. Fuzz tests may pass over inputs:
+// t.Skip() without a reason.
+func TestSkips(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.pkg == "docs/require" {
+			continue
+		}
+		ast.Inspect(s.File, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			of, ok := method.X.(*ast.Ident)
+			if !ok || !slices.Contains([]string{"t", "b", "f", "tb"}, of.Name) {
+				return true
+			}
+			name := method.Sel.Name
+			if name == "Skipf" || name == "SkipNow" || name == "Skip" && len(call.Args) > 0 {
+				t.Errorf("%s:%d: %s.%s, want require.Need", s.path, fset.Position(call.Pos()).Line, of.Name, name)
+			}
+			return true
+		})
+	}
+}
+
 // exportedReceiver tells whether d is a function, or a method that users see.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
@@ -319,7 +350,6 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 		}
 	}
 }
-
 func TestLengths(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.lines > maxFile {

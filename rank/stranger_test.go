@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/docs/require"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -197,9 +198,7 @@ func listening(t *testing.T) map[string]bool {
 	t.Helper()
 	mine := map[string]bool{}
 	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip("no /proc: ", err)
-	}
+	require.Need(t, require.Proc, err)
 	for _, fd := range fds {
 		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil {
 			mine[to] = true

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/docs/require"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -84,9 +85,7 @@ func TestRanksOfAJobGather(t *testing.T) {
 // Ranks of several hosts listen where other hosts reach them.
 func TestRanksOfSeveralHosts(t *testing.T) {
 	ip, err := anyAddress()
-	if err != nil {
-		t.Skip(err)
-	}
+	require.Need(t, require.Network, err)
 	j := newTestJob(t, 5)
 	j.hosts = []int{0, 0, 1, 1, 0}
 	j.start()

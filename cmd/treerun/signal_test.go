@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/docs/require"
 )
 
 // patient is a rank, with a child in its process group, that says when it is
@@ -159,9 +161,8 @@ func TestNohup(t *testing.T) {
 	l := launch(t, func(c *exec.Cmd) {
 		c.Args = append([]string{"sh", "-c", `trap "" HUP; exec -a treerun "$0" "$@"`, c.Path}, c.Args[1:]...)
 		c.Path = "/bin/bash"
-		if _, err := os.Stat(c.Path); err != nil {
-			t.Skip("needs bash, for exec -a")
-		}
+		_, err := os.Stat(c.Path)
+		require.Need(t, require.Bash, err) // for exec -a
 	}, "-np", "2", "sh", "-c", "echo ready; sleep 0.3; echo done")
 	l.expect(2, "ready")
 	l.signal(syscall.SIGHUP)

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/docs/require"
 )
 
 // openTerminal returns both sides of a new pseudo terminal.
@@ -19,7 +21,7 @@ func openTerminal(t *testing.T) (user, tty *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("this system has no pseudo terminals")
+		require.Need(t, require.Terminal, err)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/docs/require"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/transporttest"
 )
@@ -112,13 +113,9 @@ func checkLeft(t *testing.T) func() {
 func left(t *testing.T) (fds, maps int) {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip(err)
-	}
+	require.Need(t, require.Proc, err)
 	b, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Skip(err)
-	}
+	require.Need(t, require.Proc, err)
 	return len(d), strings.Count(string(b), "memfd:treerun-")
 }
 
@@ -146,9 +143,7 @@ func TestNothingLeftInProcess(t *testing.T) {
 func countMaps(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Skip(err)
-	}
+	require.Need(t, require.Proc, err)
 	return strings.Count(string(b), "\n")
 }
 

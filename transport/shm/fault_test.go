@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/docs/require"
 	"github.com/treerun/treerun/transport/transporttest"
 )
 
@@ -239,8 +240,6 @@ func TestNothingLeft(t *testing.T) {
 func socketExists(t *testing.T, name string) bool {
 	t.Helper()
 	b, err := os.ReadFile("/proc/net/unix")
-	if err != nil {
-		t.Skip(err)
-	}
+	require.Need(t, require.Proc, err)
 	return strings.Contains(string(b), name)
 }

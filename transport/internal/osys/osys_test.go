@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/docs/require"
 )
 
 const size = 1 << 16
@@ -85,7 +87,7 @@ func TestCheckSealedRejects(t *testing.T) {
 // machine.
 func TestTooMuch(t *testing.T) {
 	if _, ok := freeMemory(); !ok {
-		t.Skip("free memory is not known here")
+		require.Need(t, require.Memory, errors.New("free memory is not known here"))
 	}
 	err := checkFree(1 << 60)
 	if !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "1152921504606846976 bytes") {
@@ -232,9 +234,7 @@ func TestRecvFDRejects(t *testing.T) {
 func openFDs(t *testing.T) int {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip(err)
-	}
+	require.Need(t, require.Proc, err)
 	return len(d)
 }
 

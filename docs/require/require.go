@@ -1,0 +1,71 @@
+// Package require lets a test skip what the machine that runs it cannot do, and
+// lets whoever knows the machine forbid that: TREERUN_REQUIRE is a list of
+// features between commas, such as "proc,terminal", and a test that misses one
+// of them fails. So a test cannot stay skipped unnoticed where it matters. It
+// knows nothing of treerun. Only tests import it.
+package require
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Variable is the name of the environment variable with the features that the
+// machine must have.
+const Variable = "TREERUN_REQUIRE"
+
+// Feature is something that not every machine has.
+type Feature string
+
+// The features that tests of this repository ask for.
+const (
+	Proc     Feature = "proc"     // the proc file system, with the net folder
+	Memory   Feature = "memory"   // the system tells how much memory is free
+	Terminal Feature = "terminal" // pseudo terminals
+	Bash     Feature = "bash"     // the shell, at /bin/bash
+	Network  Feature = "network"  // an address that is not the loopback's
+	NetNS    Feature = "netns"    // network namespaces can be made
+	Peers    Feature = "peers"    // the MPI implementations to compare with
+	GPU      Feature = "gpu"      // an NVIDIA GPU with its driver
+)
+
+var features = []Feature{Proc, Memory, Terminal, Bash, Network, NetNS, Peers, GPU}
+
+// Need returns if missing is nil. Otherwise the machine lacks the feature, for
+// the reason that missing tells: the test is skipped, or fails where the
+// machine must have the feature.
+func Need(t testing.TB, f Feature, missing error) {
+	t.Helper()
+	if missing == nil {
+		return
+	}
+	required, err := parse(os.Getenv(Variable))
+	switch {
+	case err != nil:
+		t.Fatal(err)
+	case slices.Contains(required, f):
+		t.Fatalf("this machine must have %q, says %s, and does not: %v", f, Variable, missing)
+	default:
+		t.Skipf("this machine has no %q: %v", f, missing)
+	}
+}
+
+// parse reads a list of features. A name that no test asks for would require
+// nothing, so it is an error.
+func parse(list string) ([]Feature, error) {
+	var all []Feature
+	for name := range strings.SplitSeq(list, ",") {
+		f := Feature(strings.TrimSpace(name))
+		switch {
+		case f == "":
+		case slices.Contains(features, f):
+			all = append(all, f)
+		default:
+			return nil, fmt.Errorf("%s=%s: %q is not a feature, want some of %q", Variable, list, f, features)
+		}
+	}
+	return all, nil
+}
