@@ -39,7 +39,7 @@ func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 
 // manyElements is what the Go loop could combine in the time that it takes to
 // begin with another source.
-const manyElements = 8
+const manyElements = 12
 
 // reduceManyGo is ReduceMany in plain Go.
 func reduceManyGo(op Op, dt DType, dst []byte, srcs [][]byte) {
