@@ -45,6 +45,7 @@ type config struct {
 	slots, slotBytes int
 	shape            *shape  // the one to use wherever it fits; nil: by price
 	tuning           *tuning // nil: none
+	heapBytes        int     // per rank
 	stall            time.Duration
 	cache            *probe.Cache
 	cores            int
@@ -53,9 +54,10 @@ type config struct {
 
 func defaults() config {
 	return config{
-		stall:   10 * time.Second,
-		cores:   shm.UsableCores(),
-		connect: connectShm,
+		heapBytes: heapBytes,
+		stall:     10 * time.Second,
+		cores:     shm.UsableCores(),
+		connect:   connectShm,
 	}
 }
 

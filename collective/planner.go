@@ -30,6 +30,7 @@ type planner struct {
 	tuning     *tuning     // nil without one
 
 	slots, slotBytes int
+	heapBytes        int // per rank
 	lanes            lanes
 	links            *exec.Links
 
@@ -45,7 +46,7 @@ type choice struct {
 }
 
 func newPlanner(g *topo.Graph, rank int, cfg *config) (*planner, error) {
-	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning}
+	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning, heapBytes: cfg.heapBytes}
 	var err error
 	if p.trees, err = treesOf(g); err != nil {
 		return nil, fmt.Errorf("trees: %w", err)
@@ -183,7 +184,7 @@ const (
 
 // layout returns the links of all lanes.
 func (p *planner) layout() transport.Layout {
-	return transport.Layout{Size: p.size, Slots: p.slots, SlotBytes: p.slotBytes, Links: p.lanes.links}
+	return transport.Layout{Size: p.size, Slots: p.slots, SlotBytes: p.slotBytes, HeapBytes: p.heapBytes, Links: p.lanes.links}
 }
 
 // pointLane returns the number of the lane for messages, -1 without one.

@@ -140,7 +140,7 @@ func (p *planner) make(kind plan.Kind, root int, s shape) (*made, error) {
 		m.plan, err = plan.FromTrees(kind, p.trees[root:root+1], nil, plan.Options{Form: form})
 		m.lanes = []laneKey{{treeLane, root}}
 	case allTrees:
-		m.plan, err = plan.FromTrees(kind, p.trees, nil, plan.Options{Form: plan.Split})
+		m.plan, err = p.overTrees(kind)
 		m.lanes = perRank(treeLane, p.size)
 	default:
 		form := plan.Single
@@ -168,6 +168,29 @@ func (p *planner) make(kind plan.Kind, root int, s shape) (*made, error) {
 		return nil, fmt.Errorf("%s plan %s has %d lanes, want %d", kind, m.plan.Name, len(m.plan.Lanes), len(m.lanes))
 	}
 	return m, nil
+}
+
+// overTrees builds a plan with one lane per tree. Where the message has parts,
+// part i takes the tree of rank i.
+func (p *planner) overTrees(kind plan.Kind) (*plan.Plan, error) {
+	opt := plan.Options{Form: plan.Split}
+	if !kind.HasParts() {
+		return plan.FromTrees(kind, p.trees, nil, opt)
+	}
+	var all *plan.Plan
+	for i := range p.trees {
+		one, err := plan.FromTrees(kind, p.trees[i:i+1], nil, opt)
+		if err != nil {
+			return nil, err
+		}
+		if all == nil {
+			all = one
+			all.Name = fmt.Sprintf("trees(%d)", p.size)
+			continue
+		}
+		all.Lanes[i] = one.Lanes[i]
+	}
+	return all, nil
 }
 
 func perRank(of laneKind, size int) []laneKey {

@@ -114,7 +114,7 @@ func connectMem(_ context.Context, w World, purpose string, layout transport.Lay
 	return f.endpoints[key][rank], nil
 }
 
-func overMem(c *config) { c.connect = connectMem }
+func overMem(c *config) { c.connect, c.heapBytes = connectMem, 2<<20 }
 
 // runRanks runs body as every rank of a job and returns their errors, by rank.
 // It fails the test when a rank is still running after a generous time.

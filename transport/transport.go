@@ -30,7 +30,7 @@ type Header struct {
 	Op    uint8  // which reduction (kernel.Op), 0 where there is none
 	DType uint8  // element type (kernel.DType)
 	Chain uint8  // digest of all calls up to this one
-	Root  int32 // -1 where the collective has no root
+	Root  int32  // -1 where the collective has no root
 }
 
 // Sender is the sending end of one FIFO of bounded slots. It is owned by one
@@ -55,6 +55,16 @@ type Sender interface {
 	// receivers have released it. Preconditions: TryReserve(0) returned true
 	// here, and TryReserve(n) on lender; its window is already filled.
 	Share(h *Header, lender Sender)
+
+	// Lend publishes, under header h, window itself, which lies in memory that
+	// Endpoint.Alloc gave out and is no longer than a slot, in place of a
+	// window of the link's. It must not change until Returned. Precondition:
+	// TryReserve(0) returned true.
+	Lend(h *Header, window []byte)
+
+	// Returned reports whether the receiver has released all that was lent to
+	// it, or will read no more of it.
+	Returned() bool
 }
 
 // Receiver is the receiving end of one FIFO. It is owned by one goroutine at a
@@ -100,6 +110,7 @@ type Layout struct {
 	Links     []Link // no duplicates
 	Slots     int    // slots per FIFO, at least 2, a power of two
 	SlotBytes int    // payload bytes per slot, a multiple of 64
+	HeapBytes int    // per rank: what Alloc may give out, a multiple of 2 MiB; may be 0. Memory only when given out
 }
 
 // Limits of a Layout, checked before any of it is used as a size.
@@ -107,6 +118,8 @@ const (
 	MaxRanks     = 1 << 16
 	MaxSlots     = 1 << 10
 	MaxSlotBytes = 64 << 20
+	MaxHeapBytes = 1 << 42
+	heapGrain    = 2 << 20
 )
 
 // Validate reports the first field that cannot be used.
@@ -118,6 +131,8 @@ func (l *Layout) Validate() error {
 		return fmt.Errorf("transport: %d slots per link, want a power of two from 2 to %d", l.Slots, MaxSlots)
 	case l.SlotBytes < 64 || l.SlotBytes > MaxSlotBytes || l.SlotBytes%64 != 0:
 		return fmt.Errorf("transport: slots of %d bytes, want a multiple of 64 up to %d", l.SlotBytes, MaxSlotBytes)
+	case l.HeapBytes < 0 || l.HeapBytes > MaxHeapBytes || l.HeapBytes%heapGrain != 0:
+		return fmt.Errorf("transport: heap of %d bytes per rank, want a multiple of %d up to %d", l.HeapBytes, heapGrain, MaxHeapBytes)
 	}
 	seen := make(map[Link]bool, len(l.Links))
 	for i, k := range l.Links {
@@ -184,6 +199,18 @@ type Endpoint interface {
 	// Aborted returns the fault of the set, if any. It is cheap enough for
 	// every turn of a waiting loop.
 	Aborted() (Fault, bool)
+
+	// Alloc returns n bytes of zero memory that every rank of the set can read
+	// where it lies, from a 64-byte boundary on. The memory lives until Free or
+	// the end of the process; it stays usable after Close.
+	Alloc(n int) ([]byte, error)
+
+	// Free gives back what Alloc returned. Nobody may use it any more.
+	Free(b []byte) error
+
+	// Shared reports whether b, which is not empty, lies in memory that Alloc
+	// gave out.
+	Shared(b []byte) bool
 
 	// MaxPayload is the slot size in bytes.
 	MaxPayload() int

@@ -22,7 +22,7 @@ func New(layout transport.Layout) ([]transport.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := segment.Heap(m.Bytes)
+	b := segment.Heap(m.Total)
 	m.Format(b)
 	tokens := make([]chan struct{}, layout.Size)
 	for r := range tokens {
@@ -100,3 +100,19 @@ func (b *bell) Sleep(max time.Duration) {
 
 // Yield lets another goroutine run.
 func (b *bell) Yield() { runtime.Gosched() }
+
+// backing is heap memory that is there from the start.
+type backing struct{ e *segment.Endpoint }
+
+func (backing) Allocate(int, int) error { return nil }
+
+func (b backing) Deallocate(from, n int) error {
+	b.e.Zero(from, n)
+	return nil
+}
+
+// Alloc returns memory that every rank can read.
+func (e *endpoint) Alloc(n int) ([]byte, error) { return e.AllocFrom(backing{e.Endpoint}, n) }
+
+// Free gives back what Alloc returned.
+func (e *endpoint) Free(b []byte) error { return e.FreeTo(backing{e.Endpoint}, b) }

@@ -123,10 +123,10 @@ func (c *connecting) prepare() (report, error) {
 	if !c.leads() {
 		return r, nil
 	}
-	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.Bytes); err != nil {
+	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.Bytes, m.Total); err != nil {
 		return report{}, err
 	}
-	if c.mem, err = osys.Map(c.fd, m.Bytes); err != nil {
+	if c.mem, err = osys.Map(c.fd, m.Total); err != nil {
 		return report{}, err
 	}
 	m.Format(c.mem)
@@ -151,8 +151,8 @@ func (c *connecting) finish() (*endpoint, error) {
 			return nil, err
 		}
 	}
-	e := newEndpoint(c.m, c.mem, c.cfg.Rank)
-	c.mem, c.conn = nil, nil
+	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd)
+	c.mem, c.conn, c.fd = nil, nil, -1
 	for r, conn := range conns {
 		e.watch(conn, r, c.cfg.Grace)
 	}
@@ -179,7 +179,7 @@ func (c *connecting) explain(err error) {
 	if c.mem == nil || !c.checked || !errors.As(err, &about) || about.AtFault() < 0 || about.AtFault() == c.cfg.Rank {
 		return
 	}
-	newEndpoint(c.m, c.mem, c.cfg.Rank).Abort(transport.Fault{
+	newEndpoint(c.m, c.mem, c.cfg.Rank, -1).Abort(transport.Fault{
 		Rank: about.AtFault(), Text: fmt.Sprintf("rank %d could not connect: %v", c.cfg.Rank, err),
 	})
 	c.mem = nil // the endpoint's, which nobody can reach any more

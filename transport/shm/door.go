@@ -90,7 +90,7 @@ func (d *door) receive(c *net.UnixConn, fd int) {
 		err = d.admit(c, member)
 	}
 	if err == nil {
-		err = sendGrant(c, fd, d.m.Bytes)
+		err = sendGrant(c, fd, d.m.Total)
 	}
 	if err != nil {
 		d.drop(c, member)

@@ -15,19 +15,28 @@ import (
 // mapping is the segment as this process sees it. It is unmapped when the last
 // endpoint, sender or receiver over it is no longer reachable; until then an
 // access after Close finds private zeros and does no harm.
-type mapping struct{ b []byte }
+type mapping struct {
+	b    []byte // all of it
+	kept int    // bytes at its beginning that Close gives back
+}
 
-func newMapping(b []byte) *mapping {
-	m := &mapping{b: b}
+func newMapping(b []byte, kept int) *mapping {
+	m := &mapping{b: b, kept: kept}
 	runtime.AddCleanup(m, func(b []byte) { _ = osys.Unmap(b) }, b)
 	return m
 }
+
+// inUse keeps the mappings in which blocks were given out: nobody knows how
+// long the caller keeps those.
+var inUse sync.Map
 
 // endpoint implements transport.Endpoint.
 type endpoint struct {
 	*segment.Endpoint
 	bell     bell
 	mapping  *mapping
+	blocks   sync.Mutex
+	file     int // descriptor of the segment, -1 after Close
 	watchers sync.WaitGroup
 	conns    []*net.UnixConn // one per other rank at rank 0, one to rank 0 elsewhere
 	stop     chan struct{}   // closed by Close
@@ -36,8 +45,8 @@ type endpoint struct {
 }
 
 // newEndpoint makes the endpoint of a rank over a checked segment.
-func newEndpoint(m *segment.Map, b []byte, rank int) *endpoint {
-	e := &endpoint{mapping: newMapping(b), stop: make(chan struct{})}
+func newEndpoint(m *segment.Map, b []byte, rank, file int) *endpoint {
+	e := &endpoint{mapping: newMapping(b, m.Bytes), file: file, stop: make(chan struct{})}
 	// Whatever can reach a bell, and that is every link, can reach e through
 	// this closure, and so keeps the mapping.
 	e.Endpoint = segment.New(m, b, rank, true, func(r int) {
@@ -61,10 +70,54 @@ func (e *endpoint) Close() error {
 			e.closeErr = errors.Join(e.closeErr, c.Close())
 		}
 		e.watchers.Wait()
-		e.closeErr = errors.Join(e.closeErr, osys.Blank(e.mapping.b))
+		e.closeErr = errors.Join(e.closeErr, osys.Blank(e.mapping.b[:e.mapping.kept]), e.closeFile())
 	})
 	return e.closeErr
 }
+
+// closeFile closes the segment's descriptor, after which no more blocks can be
+// given out or back.
+func (e *endpoint) closeFile() error {
+	e.blocks.Lock()
+	defer e.blocks.Unlock()
+	fd := e.file
+	e.file = -1
+	return osys.CloseFD(fd)
+}
+
+// Alloc returns memory that every rank can read.
+func (e *endpoint) Alloc(n int) ([]byte, error) {
+	e.blocks.Lock()
+	defer e.blocks.Unlock()
+	if e.file < 0 {
+		return nil, transport.ErrClosed
+	}
+	b, err := e.AllocFrom(backing{e.file}, n)
+	if err == nil {
+		inUse.Store(e.mapping, true)
+	}
+	return b, err
+}
+
+// Free gives back what Alloc returned.
+func (e *endpoint) Free(b []byte) error {
+	e.blocks.Lock()
+	defer e.blocks.Unlock()
+	if e.file < 0 {
+		return transport.ErrClosed
+	}
+	err := e.FreeTo(backing{e.file}, b)
+	if err == nil && !e.HasBlocks() {
+		inUse.Delete(e.mapping)
+	}
+	return err
+}
+
+// backing is the memory file.
+type backing struct{ fd int }
+
+func (b backing) Allocate(from, n int) error   { return osys.Allocate(b.fd, from, n) }
+func (b backing) Deallocate(from, n int) error { return osys.Deallocate(b.fd, from, n) }
 
 // bell implements transport.Bell on a futex.
 type bell struct {

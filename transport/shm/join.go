@@ -30,10 +30,10 @@ func (c *connecting) join(ctx context.Context, address string) error {
 	if err != nil {
 		return fmt.Errorf("joining rank %d at %s: %w", leaderRank, address, err)
 	}
-	if err = osys.CheckSealed(c.fd, c.m.Bytes); err != nil {
+	if err = osys.CheckSealed(c.fd, c.m.Total); err != nil {
 		return err
 	}
-	if c.mem, err = osys.Map(c.fd, c.m.Bytes); err != nil {
+	if c.mem, err = osys.Map(c.fd, c.m.Total); err != nil {
 		return err
 	}
 	return c.m.Check(c.mem)
@@ -69,7 +69,7 @@ func (c *connecting) enter(conn *net.UnixConn) (fd int, err error) {
 	if err := joinHandshake(conn, c.session(c.cfg.Rank)); err != nil {
 		return -1, err
 	}
-	return receiveGrant(conn, c.m.Bytes)
+	return receiveGrant(conn, c.m.Total)
 }
 
 // dial connects, and waits while the leader's backlog is full.

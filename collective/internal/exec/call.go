@@ -23,6 +23,9 @@ type Call struct {
 	next    *Call // in the order of Start
 	left    int   // tracks of this rank that still have to run
 	stream  bool  // too large to stay in any cache
+	lendIn  bool  // In is memory that other ranks can read
+	lendOut bool  // Out is
+	inPlace bool  // In is Out, or a part of it, or the other way round
 	done    bool
 }
 

@@ -20,6 +20,7 @@ type step struct {
 	dst     plan.Buf  // None: the value is only sent
 	dstPart int       // the part of dst it goes to
 	outs    []out     // where else it goes
+	final   bool      // nothing is stored in dst's chunk later
 }
 
 // operand is a chunk that another rank sends, or one of a buffer.
@@ -63,6 +64,9 @@ func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (tra
 		if n := len(all); n == 0 || !merge(&all[n-1], &s, t.Steps[i+1:]) {
 			all = append(all, s)
 		}
+	}
+	for i := range all {
+		all[i].final = !slices.ContainsFunc(all[i+1:], func(s step) bool { return s.dst == all[i].dst && s.dstPart == all[i].dstPart })
 	}
 	return all, nil
 }

@@ -16,7 +16,7 @@ type Links struct {
 	inbound []inbound
 	history [past]transport.Header // the latest calls, by number
 
-	chain   uint64                 // digest of all calls so far
+	chain uint64 // digest of all calls so far
 
 	first, last *Call    // calls under way, oldest first; nil when there are none
 	active      *Program // of first

@@ -32,10 +32,11 @@ func (k *Links) take(t *track, s *step) (bool, error) {
 		}
 		k.windows[i] = window
 	}
+	lends := len(s.outs) > 0 && n > transport.MaxInline && c.lends(s)
 	var to []byte
 	for i := len(s.outs) - 1; i >= 0; i-- {
 		want := 0 // the others read the first one's slot
-		if i == 0 {
+		if i == 0 && !lends {
 			want = n
 		}
 		window, ok, err := s.outs[i].link.TryReserve(want)
@@ -44,8 +45,12 @@ func (k *Links) take(t *track, s *step) (bool, error) {
 		}
 		to = window
 	}
-	k.move(t, s, to, from, n)
-	if len(s.outs) > 0 {
+	if lends {
+		k.lend(t, s, from, n)
+	} else {
+		k.move(t, s, to, from, n)
+	}
+	if len(s.outs) > 0 && !lends {
 		lender := s.outs[0].link
 		for _, o := range s.outs[1:] {
 			o.link.Share(&c.Header, lender)
@@ -99,6 +104,8 @@ func (k *Links) combine(c *Call, operands [][]byte, to, dst []byte) {
 		if len(value) > 0 && &value[0] != &operands[0][0] {
 			kernel.Copy(value, operands[0], c.stream && to == nil)
 		}
+	case len(operands) == 2 && !c.stream:
+		kernel.Reduce(c.Op, c.DType, value, operands[0], operands[1])
 	default:
 		kernel.ReduceMany(c.Op, c.DType, value, operands, c.stream && to == nil)
 	}

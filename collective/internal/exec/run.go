@@ -12,6 +12,7 @@ import (
 func (pr *Program) Start(c *Call) error {
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = streams(c)
+	pr.prepareLending(c)
 	pr.record(c)
 	pr.ep.Enter(&c.Header)
 	pr.push(c)
@@ -146,6 +147,9 @@ func (k *Links) advance(t *track) error {
 			}
 		}
 		c := t.call
+		if (c.lendIn || c.lendOut) && !t.returned() {
+			return nil // somebody still reads the caller's memory
+		}
 		c.left--
 		t.call = nil
 		if c.next == nil || c.next.program != c.program {

@@ -11,11 +11,11 @@ import (
 // shrink it would kill us with SIGBUS at the next access.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// CreateSealed makes an anonymous memory file of size bytes, all of them
-// allocated, which nobody can resize, and returns its descriptor. The name is
-// for /proc only. Nothing is left in any file system. The caller closes the
+// CreateSealed makes an anonymous memory file of total bytes, the first size of
+// them allocated, which nobody can resize, and returns its descriptor. The name
+// is for /proc only. Nothing is left in any file system. The caller closes the
 // descriptor.
-func CreateSealed(name string, size int) (fd int, err error) {
+func CreateSealed(name string, size, total int) (fd int, err error) {
 	if err := checkFree(int64(size)); err != nil {
 		return -1, err
 	}
@@ -32,10 +32,37 @@ func CreateSealed(name string, size int) (fd int, err error) {
 	if err = retry(func() error { return unix.Fallocate(fd, 0, 0, int64(size)) }); err != nil {
 		return fd, fmt.Errorf("fallocate of %d bytes of shared memory: %w (%s)", size, err, memoryHint)
 	}
+	if err = retry(func() error { return unix.Ftruncate(fd, int64(total)) }); err != nil {
+		return fd, fmt.Errorf("ftruncate to %d bytes of shared memory: %w", total, err)
+	}
 	if _, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, seals); err != nil {
 		return fd, fmt.Errorf("fcntl(F_ADD_SEALS): %w", err)
 	}
 	return fd, nil
+}
+
+// Allocate gives the file n bytes of memory from offset on, or returns an error
+// when there are not so many.
+func Allocate(fd int, offset, n int) error {
+	if err := checkFree(int64(n)); err != nil {
+		return err
+	}
+	if err := retry(func() error { return unix.Fallocate(fd, 0, int64(offset), int64(n)) }); err != nil {
+		return fmt.Errorf("fallocate of %d bytes of shared memory: %w (%s)", n, err, memoryHint)
+	}
+	return nil
+}
+
+// Deallocate takes n bytes from offset on away from the file; they read as
+// zeros.
+func Deallocate(fd int, offset, n int) error {
+	err := retry(func() error {
+		return unix.Fallocate(fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(offset), int64(n))
+	})
+	if err != nil {
+		return fmt.Errorf("fallocate(FALLOC_FL_PUNCH_HOLE) of %d bytes of shared memory: %w", n, err)
+	}
+	return nil
 }
 
 const memoryHint = "hint: use fewer ranks or smaller slots, or raise the memory limit of the container"

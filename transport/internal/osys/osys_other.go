@@ -9,7 +9,13 @@ import (
 )
 
 // CreateSealed is not supported here.
-func CreateSealed(string, int) (int, error) { return -1, ErrNotSupported }
+func CreateSealed(string, int, int) (int, error) { return -1, ErrNotSupported }
+
+// Allocate is not supported here.
+func Allocate(int, int, int) error { return ErrNotSupported }
+
+// Deallocate is not supported here.
+func Deallocate(int, int, int) error { return ErrNotSupported }
 
 // CheckSealed is not supported here.
 func CheckSealed(int, int) error { return ErrNotSupported }

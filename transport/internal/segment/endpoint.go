@@ -29,6 +29,8 @@ type Endpoint struct {
 
 	mu       sync.Mutex // serialises Abort
 	reported bool       // our own record is written
+
+	heap heap
 }
 
 // New makes rank's view of the formatted segment b. The function wake wakes
@@ -39,6 +41,7 @@ func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
 	e := &Endpoint{
 		m: m, mem: b, rank: rank,
 		bells:     make([]BellWord, m.Layout.Size),
+		heap:      newHeap(m, rank),
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]*receiver),
 	}

@@ -53,6 +53,8 @@ type sender struct {
 	end
 	tx    ring.Tx
 	loans [][]loan // by slot: who else publishes its payload; nil before the first
+	lent  bool     // a caller's memory is with the receiver
+	last  uint32   // position of the latest that is
 }
 
 // loan is a slot of another sender that publishes a payload lying in ours.
@@ -137,6 +139,36 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	i := int(slot) & (len(from.loans) - 1)
 	from.loans[i] = append(from.loans[i], loan{s, s.tx.CommitAt(h, at, len(window))})
 	s.bell.Ring()
+}
+
+// Lend publishes a window of a caller.
+func (s *sender) Lend(h *transport.Header, window []byte) {
+	s.sync.releaseForward()
+	if len(window) <= transport.MaxInline {
+		own, ok, err := s.tx.TryReserve(len(window))
+		if !ok || err != nil {
+			panic("segment: Lend without a reserved slot")
+		}
+		copy(own, window)
+		s.tx.Commit(h)
+	} else {
+		s.last = s.tx.CommitAt(h, offsetIn(s.e.mem, window), len(window))
+		s.lent = true
+	}
+	s.bell.Ring()
+}
+
+// Returned reports whether what was lent has come back.
+func (s *sender) Returned() bool {
+	if !s.lent {
+		return true
+	}
+	if !s.tx.Free(s.last) && atomic.LoadUint32(s.peerClosed) == 0 {
+		return false
+	}
+	s.sync.acquireBack()
+	s.lent = false
+	return true
 }
 
 // receiver implements transport.Receiver.

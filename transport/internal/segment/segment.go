@@ -21,13 +21,14 @@ import (
 
 // version is that of the memory layout; it is part of the digest, so that
 // ranks of different builds find out.
-const version = 3
+const version = 4
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
 const (
 	magic      = 0x7472_6565_7275_6e31 // "treerun1"
 	pageBytes  = 4096
+	heapAlign  = pageBytes
 	headBytes  = 256 // magic, digest; at offFault the word that elects the fault
 	offDigest  = 64
 	offFault   = 128
@@ -48,7 +49,8 @@ const (
 type Map struct {
 	Layout transport.Layout
 	Digest [sha256.Size]byte // of the Layout and the version of this package
-	Bytes  int               // size of the segment, a multiple of the page size
+	Bytes  int               // what must be there from the start, a multiple of the page size
+	Total  int               // with the heaps of all ranks behind it
 
 	fifos    map[transport.Link]fifo
 	ctlEnd   int // end of the board and the control areas, page aligned
@@ -83,7 +85,8 @@ func NewMap(l transport.Layout) (*Map, error) {
 	for i, k := range links {
 		m.fifos[k] = fifo{ctl: board + i*m.ctlBytes, data: m.ctlEnd + i*m.dataSize}
 	}
-	m.Bytes = m.ctlEnd + len(links)*m.dataSize
+	m.Bytes = roundUp(m.ctlEnd+len(links)*m.dataSize, heapAlign)
+	m.Total = m.Bytes + l.Size*l.HeapBytes
 	return m, nil
 }
 
@@ -119,7 +122,7 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // links are sorted.
 func digest(l *transport.Layout) [sha256.Size]byte {
 	b := make([]byte, 0, 64+24*len(l.Links))
-	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, len(l.Links)} {
+	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Links)} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	for _, k := range l.Links {
@@ -140,8 +143,8 @@ func (m *Map) Format(b []byte) {
 // Check reports whether b was formatted for this Map.
 func (m *Map) Check(b []byte) error {
 	switch {
-	case len(b) != m.Bytes:
-		return fmt.Errorf("transport: segment of %d bytes, want %d", len(b), m.Bytes)
+	case len(b) != m.Total:
+		return fmt.Errorf("transport: segment of %d bytes, want %d", len(b), m.Total)
 	case binary.NativeEndian.Uint64(b) != magic:
 		return fmt.Errorf("%w: segment without its magic number", transport.ErrCorrupt)
 	case [sha256.Size]byte(b[offDigest:]) != m.Digest:

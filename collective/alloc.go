@@ -1,0 +1,45 @@
+package collective
+
+import "fmt"
+
+// Alloc returns n zero elements in memory that all ranks of this host can read
+// where it lies: calls of c on it, or on parts of it, from some kilobytes on,
+// are spared the copies into and out of the links. Every rank may call it, any
+// number of times, and only those that do have the advantage.
+//
+// The memory belongs to c, whose calls alone profit from it. It is the caller's
+// until Free, or until the process ends; closing c does not end it. The error
+// says how much there is. Any goroutine may call Alloc and Free.
+func Alloc[T Number](c *Comm, n int) ([]T, error) {
+	elem := dtypeOf[T]().Size()
+	if n < 0 || n > maxAlloc/elem {
+		return nil, fmt.Errorf("collective: Alloc on rank %d: %w: %d elements", c.rank, ErrArgument, n)
+	}
+	if n == 0 {
+		return []T{}, nil
+	}
+	b, err := c.ep.Alloc(n * elem)
+	if err != nil {
+		return nil, fmt.Errorf("collective: Alloc of %d bytes on rank %d: %w", n*elem, c.rank, err)
+	}
+	return elementsOf[T](b), nil
+}
+
+// Free gives back what Alloc returned, before c is closed. Nobody may use it
+// any more, nor a call that is under way.
+func Free[T Number](c *Comm, s []T) error {
+	if len(s) == 0 {
+		return nil
+	}
+	if err := c.ep.Free(bytesOf(s)); err != nil {
+		return fmt.Errorf("collective: Free on rank %d: %w", c.rank, err)
+	}
+	return nil
+}
+
+// maxAlloc bounds one Alloc, in bytes.
+const maxAlloc = 1 << 46
+
+// heapBytes is how much a rank can Alloc, in bytes of addresses: memory it costs
+// only when it is given out.
+const heapBytes = 64 << 30

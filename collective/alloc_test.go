@@ -1,0 +1,125 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// TestAlloc makes every call on shared memory, in place and not, in every shape:
+// what others read in place must not change under them. Each rank runs ahead
+// and overwrites its slices at once.
+func TestAlloc(t *testing.T) {
+	const size, count = 4, 24000
+	for s := range shapes {
+		t.Run(s.String(), func(t *testing.T) {
+			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+				a, err := Alloc[int32](c, count)
+				if err != nil {
+					return err
+				}
+				b, err := Alloc[int32](c, count)
+				if err != nil {
+					return err
+				}
+				for round := range 30 {
+					in, out := a, b
+					if round%2 == 1 {
+						out = in
+					}
+					if err := allocRound(t, c, round, in, out); err != nil {
+						return fmt.Errorf("round %d: %w", round, err)
+					}
+				}
+				return errors.Join(Barrier(t.Context(), c), Free(c, a), Free(c, b))
+			}, func(c *config) { c.shape = &s }, WithGraph(topo.UniformGraph(size)), WithSlots(4, 4096))
+		})
+	}
+}
+
+func allocRound(t *testing.T, c *Comm, round int, in, out []int32) error {
+	ctx, part := t.Context(), len(in)/c.Size()
+	fill := func() {
+		for i := range in {
+			in[i] = int32(c.Rank()*1000 + i + round)
+		}
+	}
+	check := func(name string, got []int32, want func(i int) int) error {
+		for i := range got {
+			if int(got[i]) != want(i) {
+				return fmt.Errorf("%s: element %d is %d, want %d", name, i, got[i], want(i))
+			}
+		}
+		return nil
+	}
+	n, r := c.Size(), c.Rank()
+	sum := func(i int) int { return n*(i+round) + 1000*n*(n-1)/2 }
+	from := func(rank, i int) int { return rank*1000 + i + round }
+	root := round % n
+
+	fill()
+	if err := errors.Join(AllReduce(ctx, c, in, out, Sum), check("AllReduce", out, sum)); err != nil {
+		return err
+	}
+	fill()
+	if err := errors.Join(Broadcast(ctx, c, in, out, root), check("Broadcast", out, func(i int) int { return from(root, i) })); err != nil {
+		return err
+	}
+	fill()
+	if err := Reduce(ctx, c, in, out, Sum, root); err != nil {
+		return err
+	}
+	if r == root {
+		if err := check("Reduce", out, sum); err != nil {
+			return err
+		}
+	}
+	fill()
+	mine := out[r*part : (r+1)*part]
+	if &in[0] != &out[0] {
+		mine = in[:part]
+	}
+	copy(mine, in[:part])
+	if err := errors.Join(AllGather(ctx, c, mine, out), check("AllGather", out, func(i int) int { return from(i/part, i%part) })); err != nil {
+		return err
+	}
+	fill()
+	mine = out[r*part : (r+1)*part]
+	if err := errors.Join(ReduceScatter(ctx, c, in, mine, Sum), check("ReduceScatter", mine, func(i int) int { return sum(r*part + i) })); err != nil {
+		return err
+	}
+	fill()
+	return errors.Join(AllToAll(ctx, c, in, out), check("AllToAll", out, func(i int) int { return from(i/part, r*part+i%part) }))
+}
+
+// TestAllocEnds: blocks given back are given out again, zero, and too large ones
+// are an error.
+func TestAllocEnds(t *testing.T) {
+	mustRun(t, 1, func(_ *fakeWorld, c *Comm) error {
+		for range 100 {
+			a, err := Alloc[float64](c, 1<<17) // 1 MiB of 2
+			if err != nil {
+				return err
+			}
+			if a[0] != 0 || a[len(a)-1] != 0 {
+				return errors.New("memory is not zero")
+			}
+			a[0], a[len(a)-1] = 1, 1
+			if _, err := Alloc[float64](c, 1<<18); err == nil {
+				return errors.New("more than there is was given out")
+			}
+			if err := Free(c, a); err != nil {
+				return err
+			}
+			if Free(c, a) == nil {
+				return errors.New("freed twice")
+			}
+		}
+		if _, err := Alloc[int8](c, -1); !errors.Is(err, ErrArgument) {
+			return fmt.Errorf("a negative length: %v", err)
+		}
+		return nil
+	})
+}
