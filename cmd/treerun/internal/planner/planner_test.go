@@ -207,7 +207,7 @@ func TestCheckerRejects(t *testing.T) {
 			p.Trees[0] = printedTree{Share: p.Trees[0].Share, Rate: p.Trees[0].Rate, Parent: []int{-1, 0, 0, 0, 0, 0, 0, 0}}
 		},
 	} {
-		p := readPlan(t, "--graph dgx1v --algorithm multi")
+		p := readPlan(t, "--graph dgx1v --algorithm multi --bytes 256K")
 		if err := checkPlan(g, p, plan.AllReduce, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +273,7 @@ func TestArrayBound(t *testing.T) {
 // The same arguments print the same bytes, in every format.
 func TestDeterministic(t *testing.T) {
 	for _, format := range []string{"text", "json", "dot", "svg"} {
-		args := "--graph p3dn --seed 7 --format " + format
+		args := "--graph p3dn --seed 7 --bytes 1M --format " + format
 		if a, b := run(t, planTo, args), run(t, planTo, args); a != b || a == "" {
 			t.Errorf("%s differs from run to run", format)
 		}
