@@ -13,10 +13,11 @@ inputs=${1:-3000}
 
 # FOLDER NAME of every fuzz test.
 targets() {
-    git grep --untracked -o -E '^func Fuzz[A-Za-z0-9_]*' -- '*_test.go' | sed -E 's|^(.*)/[^/]*:func (Fuzz.*)$|\1 \2|' | sort -u
+    grep -rEo --include='*_test.go' '^func Fuzz[A-Za-z0-9_]*' --exclude-dir='.?*' --exclude-dir=testdata . |
+        sed -E 's,^\./(.*)/[^/]*:func (Fuzz.*)$,\1 \2,' | sort -u
 }
 
-failed=0
+failed=0 count=0
 while read -r folder name; do
     began=$SECONDS
     if out=$(go test -run '^$' -fuzz "^$name\$" -fuzztime "${inputs}x" -fuzzminimizetime 20x -parallel 2 "./$folder" 2>&1); then
@@ -25,5 +26,7 @@ while read -r folder name; do
         printf '%s\nFAIL %s %s\n' "$out" "$folder" "$name"
         failed=1
     fi
+    count=$((count + 1))
 done < <(targets)
+[ $count -gt 0 ] || { echo "no fuzz tests found" >&2; exit 1; }
 exit $failed

@@ -16,7 +16,8 @@ const MaxPartRanks = 64
 // root of as much rate as any other. A Result's Rate, its Rates and its Bound
 // are those of the whole message, of which part r goes over the trees with root
 // r; the rates of these sum up to an n-th of Rate. No direction of a link, and
-// none of a port, carries more than it can with all trees in use.
+// none of a port, carries more than it can with all trees in use. The slightest
+// trees are left out, and so Rate can be a percent below the bound.
 //
 // Into a set S of the n ranks go the parts of the others, so no AllGather of
 // rate T has T*(n-|S|)/n above what can pass into S. Without ports the least of
@@ -190,6 +191,10 @@ func (x *parts) offer(worth float64, price []float64, share float64, cut [][]int
 	x.bound.Parts = true
 }
 
+// slightest is the share of a part below which a tree is left out: it would
+// cost more in its own right than it carries.
+const slightest = 1.0 / 400
+
 // result takes the trees of a packing, without the source. Where the search was
 // cut short, or figures were rounded, every rank gets the rate of the one that
 // has the least.
@@ -204,7 +209,7 @@ func (x *parts) result(p *packing) (*Result, error) {
 	for root := range x.n {
 		for k, rate := range rates {
 			t, from, ok := x.tree(p.pool.trees[k])
-			if !ok || from != root || rate <= p.bound*same {
+			if !ok || from != root || rate*float64(x.n) <= p.bound*slightest {
 				continue
 			}
 			height := largest(x.w.treeDistances(x.n, p.pool.trees[k], latency))

@@ -91,7 +91,7 @@ func TestPartsDGX1V(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkParts(t, dgx1v(), r)
-	if want := 150.0 * 8 / 7; math.Abs(r.Rate-want) > 1e-6*want || math.Abs(r.Bound.Rate-want) > 1e-6*want {
+	if want := 150.0 * 8 / 7; r.Rate < 0.99*want || r.Rate > want*(1+1e-6) || math.Abs(r.Bound.Rate-want) > 1e-6*want {
 		t.Errorf("rate %v of %v, want %v", r.Rate, r.Bound.Rate, want)
 	}
 }
@@ -106,7 +106,7 @@ func TestPartsReachEveryCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkParts(t, g, r)
-		if want := cutsBound(g); math.Abs(r.Bound.Rate-want) > 1e-6*want || r.Ratio < 1-1e-6 {
+		if want := cutsBound(g); math.Abs(r.Bound.Rate-want) > 1e-6*want || r.Ratio < 0.985 || r.Ratio > 1+1e-6 {
 			t.Errorf("rate %v of %v, by all cuts %v: %+v", r.Rate, r.Bound.Rate, want, g)
 		}
 		if r.Bound.Partition == nil {
@@ -132,7 +132,7 @@ func TestPartsWithPorts(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkParts(t, g, r)
-		if r.Ratio < 0.99 || r.Ratio > 1+1e-6 {
+		if r.Ratio < 0.985 || r.Ratio > 1+1e-6 {
 			t.Errorf("rate %v of %v: %+v", r.Rate, r.Bound.Rate, g)
 		}
 	}

@@ -11,7 +11,7 @@ func TestScale(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for dt := range everyType {
 		for n := range 131 {
-			for _, divisor := range []int{2, 3, 7, 128, 255, 65536, 1<<31 - 1, 1<<62 + 1} {
+			for _, divisor := range []int{3, 7, 255, 65536, 1<<62 + 1} {
 				a := guarded(n*dt.Size(), r.IntN(64))
 				fill(r, dt, a.data())
 				want := oracleScale(dt, a.data(), divisor)

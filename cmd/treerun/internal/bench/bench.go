@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"syscall"
 
 	"golang.org/x/term"
@@ -30,15 +29,14 @@ const Subcommand = "bench"
 // WrongResults is the exit code when an element was not what it should be.
 const WrongResults = 1
 
-// Rank does a rank's part, with the arguments of the launcher.
+// Rank does a rank's part, with the arguments of the launcher. A signal simply
+// ends it: it is the launcher that has something to say.
 func Rank(args []string) (int, error) {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	o, err := suite.Parse(args)
 	if err != nil {
 		return 0, err
 	}
-	if err := meter.Rank(ctx, o, os.Stdout); err != nil {
+	if err := meter.Rank(context.Background(), o, os.Stdout); err != nil {
 		return 0, fmt.Errorf("bench: %w", err)
 	}
 	return 0, nil

@@ -88,9 +88,9 @@ func (r *request) candidates() ([]candidate, error) {
 }
 
 // lanesEach is the number of lanes that a plan has for one strand: a ring has
-// one for every rank where it begins, a tree one for every part.
-func (r *request) lanesEach(ring bool) int {
-	if ring && !r.kind.HasRoot() || r.kind.HasParts() {
+// one for every rank where it begins, a tree one for every part, or for its own.
+func (r *request) lanesEach(ring, ofPart bool) int {
+	if ring && !r.kind.HasRoot() || r.kind.HasParts() && !ofPart {
 		return r.g.Ranks
 	}
 	return 1
@@ -100,7 +100,7 @@ func (r *request) lanesEach(ring bool) int {
 // least weight, and says so in a note.
 func (r *request) within(strands []strand, weights []float64, notes *[]string) ([]strand, []float64, error) {
 	ring := strands[0].ring != nil
-	each, what := r.lanesEach(ring), "trees"
+	each, what := r.lanesEach(ring, strands[0].ofPart), "trees"
 	if ring {
 		what = "rings and directions"
 	}
@@ -222,6 +222,9 @@ func doubleBinary(r *request) ([]strand, []float64, []string, error) {
 }
 
 func packing(r *request) ([]strand, []float64, []string, error) {
+	if list, weights, ok, err := r.partTrees(); ok || err != nil {
+		return list, weights, nil, err
+	}
 	var p *pack.Result
 	var err error
 	if r.g.Ranks > pack.MaxRanks {
@@ -273,9 +276,9 @@ func ring(r *request) ([]strand, []float64, []string, error) {
 	if r.g.Ranks == 1 {
 		return []strand{{ring: []int{0}}}, nil, nil, nil
 	}
-	most := min(mostRings, plan.MaxLanes/r.lanesEach(true)/2)
+	most := min(mostRings, plan.MaxLanes/r.lanesEach(true, false)/2)
 	if most == 0 {
-		return nil, nil, nil, fmt.Errorf("a ring in both directions needs %d lanes, and a plan has at most %d: use --algorithm double-binary", 2*r.lanesEach(true), plan.MaxLanes)
+		return nil, nil, nil, fmt.Errorf("a ring in both directions needs %d lanes, and a plan has at most %d: use --algorithm double-binary", 2*r.lanesEach(true, false), plan.MaxLanes)
 	}
 	found, err := tree.Rings(r.g, most)
 	if err != nil {

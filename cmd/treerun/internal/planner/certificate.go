@@ -23,12 +23,14 @@ func (r *request) certify() (certificate, error) {
 	switch {
 	case r.g.Ranks == 1:
 		return certificate{words: "none: one rank sends nothing"}, nil
-	case r.kind == plan.AllGather || r.kind == plan.ReduceScatter:
+	case r.kind.HasParts() && r.g.Ranks > pack.MaxPartRanks:
 		return partsBound(r.g), nil
 	case r.g.Ranks > pack.MaxRanks:
 		return certificate{words: fmt.Sprintf("not known above %d ranks", pack.MaxRanks)}, nil
 	case r.proved != nil: // by the packing
 		b = *r.proved
+	case r.kind.HasParts():
+		b, err = pack.PartsBound(r.g)
 	case r.kind.HasRoot():
 		b, err = pack.BroadcastBound(r.g, r.root)
 	default:
@@ -43,43 +45,28 @@ func (r *request) certify() (certificate, error) {
 	return certificate{b.Rate, b.Partition, b.String()}, nil
 }
 
-// mostEnumerated is the number of ranks up to which all cuts are looked at.
-const mostEnumerated = 14
-
-// partsBound is the bound of an AllGather or a ReduceScatter: what k of n ranks
-// give, k/n of the message, has to leave them over the links of the cut around
-// them, and around one that a port makes over the port. Up to mostEnumerated
-// ranks all cuts are looked at, above that those around one rank, one host or
-// the ranks of one port.
+// partsBound is a bound of an AllGather or a ReduceScatter for more ranks than
+// pack.PartsBound takes: what k of n ranks give, k/n of the message, has to
+// leave them over the links of the cut around them, and around one that a port
+// makes over the port. It looks at the cuts around one rank, one host or the
+// ranks of one port.
 func partsBound(g *topo.Graph) certificate {
 	best := certificate{rate: math.Inf(1)}
 	in := make([]bool, g.Ranks)
-	try := func() {
+	for _, ranks := range suspects(g) {
+		clear(in)
+		for _, v := range ranks {
+			in[v] = true
+		}
 		if rate := cutRate(g, in); rate < best.rate*(1-1e-12) {
 			best.rate, best.partition = rate, twoParts(in)
 		}
 	}
-	if g.Ranks <= mostEnumerated {
-		for set := 1; set < 1<<(g.Ranks-1); set++ { // the last rank is outside
-			for v := range g.Ranks {
-				in[v] = set>>v&1 == 1
-			}
-			try()
-		}
-	} else {
-		for _, ranks := range suspects(g) {
-			clear(in)
-			for _, v := range ranks {
-				in[v] = true
-			}
-			try()
-		}
-	}
-	best.words = fmt.Sprintf("what can pass at the same time between %v and %v is the limit", best.partition[0], best.partition[1])
+	best.words = fmt.Sprintf("what can pass at the same time between {%s} and {%s} is the limit", topo.RankList(best.partition[0]), topo.RankList(best.partition[1]))
 	return best
 }
 
-// suspects are the cuts that are looked at where there are too many.
+// suspects are the cuts that partsBound looks at.
 func suspects(g *topo.Graph) [][]int {
 	var list [][]int
 	for v := range g.Ranks {

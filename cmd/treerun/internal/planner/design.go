@@ -51,6 +51,9 @@ func (c *candidate) quickest(bytes float64) int {
 // crossover is the size in bytes above which all strands together are quicker
 // than any one alone; +Inf when that never comes to pass.
 func (c *candidate) crossover() float64 {
+	if c.ofParts() {
+		return c.partCrossover()
+	}
 	rates, latencies := c.rates()
 	most := 0.0
 	for i := range c.strands {
@@ -61,6 +64,9 @@ func (c *candidate) crossover() float64 {
 
 // share divides a message of so many bytes among the strands.
 func (c *candidate) share(bytes int64, arrayBound size) []float64 {
+	if c.ofParts() {
+		return c.shareParts(bytes, arrayBound)
+	}
 	bound := float64(arrayBound)
 	if arrayBound == 0 {
 		bound = c.crossover()
@@ -105,6 +111,9 @@ func (r *request) plan(d *design) (*plan.Plan, error) {
 			orders = append(orders, s.ring)
 		}
 		return plan.FromRings(r.kind, orders, weights, max(r.planRoot(), 0), o)
+	}
+	if d.ofParts() {
+		return plan.FromPartTrees(r.kind, trees(used), weights, o)
 	}
 	return plan.FromTrees(r.kind, trees(used), weights, o)
 }

@@ -9,6 +9,7 @@ import (
 type strand struct {
 	tree      topo.Tree
 	ring      []int   // not nil: a ring in this direction, and tree is nothing
+	ofPart    bool    // the tree carries the part of its root only
 	mirrored  bool    // the ring of the strand before, the other way round
 	rate      float64 // GB/s of message, all strands in use
 	alone     float64 // GB/s of message, no other strand in use
@@ -35,14 +36,14 @@ func flows(s *strand, kind plan.Kind, root int) []flow {
 		}
 		up, down := 1.0, 1.0
 		part := float64(below[v]) / float64(n)
-		switch kind {
-		case plan.Reduce:
+		switch {
+		case kind == plan.Reduce || s.ofPart && kind == plan.ReduceScatter:
 			down = 0
-		case plan.Broadcast:
+		case kind == plan.Broadcast || s.ofPart && kind == plan.AllGather:
 			up = 0
-		case plan.AllGather: // the parts from below go up, the others down
+		case kind == plan.AllGather: // the parts from below go up, the others down
 			up, down = part, 1-part
-		case plan.ReduceScatter:
+		case kind == plan.ReduceScatter:
 			up, down = 1-part, part
 		}
 		list = append(list, flow{v, p, up}, flow{p, v, down})

@@ -139,10 +139,10 @@ func (m *meter) measure(strands []strand, kind plan.Kind, root int) {
 			continue
 		}
 		s.latencyUs = treeLatency(s.tree, m.latency)
-		switch kind {
-		case plan.AllReduce:
+		switch {
+		case kind == plan.AllReduce:
 			s.latencyUs *= 2
-		case plan.AllGather, plan.ReduceScatter: // from the farthest rank to the farthest rank
+		case kind.HasParts() && !s.ofPart: // from the farthest rank to the farthest rank
 			s.latencyUs = diameter(s.tree, m.latency)
 		}
 	}

@@ -46,7 +46,7 @@ func TestOptionsOfOthers(t *testing.T) {
 	}
 	for _, o := range options {
 		for _, algorithm := range algorithmNames()[1:] {
-			args := fmt.Sprintf("--graph dgx1p --algorithm %s --%s=%s", algorithm, o.name, value[o.name])
+			args := fmt.Sprintf("--graph dgx1p --bytes 8K --algorithm %s --%s=%s", algorithm, o.name, value[o.name])
 			err := Plan(io.Discard, strings.Fields(args))
 			if slices.Contains(o.of, algorithm) {
 				if err != nil {
@@ -74,15 +74,15 @@ func TestOptionsThatDependOnOthers(t *testing.T) {
 		"--algorithm ring --root 3 --collective reduce":       "",
 		"--algorithm packing --root 3 --collective allgather": "--root means nothing to --algorithm packing with allgather",
 		// A single tree has no other to leave links to.
-		"--algorithm kl --root 3 --link-usage-penalty 0.5":                 "one tree only",
-		"--algorithm kl --collective broadcast --link-usage-penalty 0.5":   "one tree only",
-		"--algorithm exact --root 3 --array-bound 1M":                      "one tree only",
-		"--algorithm packing --collective broadcast --array-bound 1M":      "",
-		"--max-trees 2 --variant mirror":                                   "no algorithm has --variant (for double-binary) and --max-trees (for packing) together",
-		"--root 2 --max-trees 2":                                           "no algorithm has --root",
-		"--root 2 --max-trees 2 --collective reduce --seed 4 --bytes 512K": "",
+		"--algorithm kl --root 3 --link-usage-penalty 0.5":               "one tree only",
+		"--algorithm kl --collective broadcast --link-usage-penalty 0.5": "one tree only",
+		"--algorithm exact --root 3 --array-bound 1M":                    "one tree only",
+		"--algorithm packing --collective broadcast --array-bound 1M":    "",
+		"--max-trees 2 --variant mirror":                                 "no algorithm has --variant (for double-binary) and --max-trees (for packing) together",
+		"--root 2 --max-trees 2":                                         "no algorithm has --root",
+		"--root 2 --max-trees 2 --collective reduce --seed 4":            "",
 	} {
-		err := Plan(io.Discard, strings.Fields("--graph dgx1p "+args))
+		err := Plan(io.Discard, strings.Fields("--graph dgx1p --bytes 8K "+args))
 		if want == "" && err != nil || want != "" && (exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want)) {
 			t.Errorf("plan %s: %v, want %q", args, err, want)
 		}
@@ -92,14 +92,14 @@ func TestOptionsThatDependOnOthers(t *testing.T) {
 // auto takes no algorithm that would ignore an option.
 func TestAutoHasTheOptions(t *testing.T) {
 	for args, want := range map[string][]string{
-		"--max-trees 2":                {"packing"},
-		"--variant mirror --bytes 8":   {"double-binary"},
-		"--link-usage-penalty 1":       {"kl"},
-		"--root 5":                     {"kl", "exact", "chain", "star"},
-		"--objective bottleneck":       {"exact"},
-		"--greedy --seed 9 --bytes 1K": {"packing"},
+		"--max-trees 2":          {"packing"},
+		"--variant mirror":       {"double-binary"},
+		"--link-usage-penalty 1": {"kl"},
+		"--root 5":               {"kl", "exact", "chain", "star"},
+		"--objective bottleneck": {"exact"},
+		"--greedy --seed 9":      {"packing"},
 	} {
-		p := readPlan(t, "--graph dgx1v "+args)
+		p := readPlan(t, "--graph dgx1v --bytes 64K "+args)
 		if !slices.Contains(want, p.Algorithm) {
 			t.Errorf("%s: auto takes %s, want one of %v", args, p.Algorithm, want)
 		}
@@ -123,18 +123,18 @@ func TestLimitsNotKept(t *testing.T) {
 		"--max-height 1 --collective broadcast": "--max-height 1 is not kept",
 	} {
 		args = "--graph dgx1v --algorithm packing " + args
-		p := readPlan(t, args)
+		p := readPlan(t, args+" --bytes 64K")
 		if !strings.HasPrefix(p.Note, want) || want == "" && p.Note != "" {
 			t.Errorf("%s: note %q, want %q", args, p.Note, want)
 		}
-		lines := strings.Split(run(t, planTo, args), "\n")
+		lines := strings.Split(run(t, planTo, args+" --bytes 64K"), "\n")
 		if want == "" && strings.HasPrefix(lines[1], "note") || want != "" && !strings.HasPrefix(lines[1], "note: "+want) {
 			t.Errorf("%s: the text begins with\n%s\nwant %q", args, strings.Join(lines[:3], "\n"), want)
 		}
 		if want == "" {
 			continue
 		}
-		if svg := run(t, planTo, args+" --format svg"); !strings.Contains(svg, want) {
+		if svg := run(t, planTo, args+" --bytes 64K --format svg"); !strings.Contains(svg, want) {
 			t.Errorf("%s: the picture does not say %q", args, want)
 		}
 		if table := run(t, simTo, args+" -b 1K -e 1K"); !strings.Contains(table, "# note: "+want) {
@@ -177,13 +177,12 @@ func TestSimJSON(t *testing.T) {
 
 // Sizes have a unit wherever people read them.
 func TestUnits(t *testing.T) {
-	for bytes, want := range map[string]string{"8": "8 B", "1000": "1000 B", "64M": "64 MiB", "1536": "1536 B", "3K": "3 KiB", "1G": "1 GiB", "2048G": "2048 GiB"} {
-		var b strings.Builder
-		if err := Plan(&b, []string{"--graph", "dgx1p", "--algorithm", "double-binary", "--bytes", bytes}); err != nil {
-			t.Fatal(err)
-		}
-		if !strings.Contains(b.String(), "allreduce of "+want+" on dgx1p") {
-			t.Errorf("%s: %.120s", bytes, b.String())
+	if text := run(t, planTo, "--graph dgx1p --algorithm double-binary --bytes 8"); !strings.Contains(text, "allreduce of 8 B on dgx1p") {
+		t.Errorf("%.120s", text)
+	}
+	for bytes, want := range map[int64]string{8: "8 B", 1000: "1000 B", 64 << 20: "64 MiB", 1536: "1536 B", 3 << 10: "3 KiB", 1 << 30: "1 GiB", 1 << 41: "2048 GiB"} {
+		if got := inWords(bytes); got != want {
+			t.Errorf("inWords(%d) = %s, want %s", bytes, got, want)
 		}
 	}
 	for x, want := range map[float64]string{0.2: "1 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 20: "3.0 MiB", 5 << 40: "5120.0 GiB"} {

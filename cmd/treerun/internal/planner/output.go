@@ -29,12 +29,23 @@ type planFile struct {
 
 // strandFile is a tree or a ring in it.
 type strandFile struct {
-	Root   int     `json:"root"` // of a ring: where it begins
-	Share  float64 `json:"share"`
-	Rate   float64 `json:"rate_gbytes_per_second"`
-	Parent []int   `json:"parent,omitempty"`
-	Round  []int   `json:"round,omitempty"`
-	Ring   []int   `json:"ring,omitempty"`
+	Root  int     `json:"root"`  // of a ring: where it begins
+	Share float64 `json:"share"` // of the message; all sum up to 1
+
+	// Rate is how much of the message goes over it per second, in GB/s, while
+	// all are in use: all sum up to the plan's. In an AllGather and a
+	// ReduceScatter the message is all parts together. It is not the load of a
+	// link: a tree puts its rate on a link each way it is used, a ring
+	// 2(n-1)/n of it in an AllReduce, (n-1)/n where the message has parts.
+	Rate float64 `json:"rate_gbytes_per_second"`
+
+	// Part is the part that it carries a share of, where that is not all of the
+	// message: its root's.
+	Part *int `json:"part,omitempty"`
+
+	Parent []int `json:"parent,omitempty"`
+	Round  []int `json:"round,omitempty"`
+	Ring   []int `json:"ring,omitempty"`
 }
 
 func (d *design) json(r *request, c certificate) ([]byte, error) {
@@ -50,6 +61,9 @@ func (d *design) json(r *request, c certificate) ([]byte, error) {
 		entry := strandFile{Root: s.tree.Root, Share: d.shares[i], Rate: s.rate, Parent: s.tree.Parent, Round: s.tree.Round}
 		if s.ring != nil {
 			entry.Root, entry.Ring = s.ring[0], s.ring
+		}
+		if s.ofPart {
+			entry.Part = &s.tree.Root
 		}
 		f.Trees = append(f.Trees, entry)
 	}
@@ -121,6 +135,8 @@ func (d *design) proof(r *request, c certificate) []string {
 	switch {
 	case d.strands[0].ring != nil:
 		list = append(list, "the rate shown with a ring is what it puts on a link each way, not the message's")
+	case d.ofParts():
+		list = append(list, "every tree carries its share of its root's part, one way; loads above count both directions together, and are at most that")
 	case r.kind != plan.AllReduce:
 		list = append(list, "loads above count both directions together, and are at most that")
 	}
@@ -156,6 +172,9 @@ func (d *design) sharing(r *request) []string {
 
 // joins says from which size on which strand takes part.
 func (d *design) joins(bound float64) string {
+	if d.ofParts() {
+		return "" // each part has trees of its own that join
+	}
 	var parts []string
 	for _, c := range pack.Crossovers(d.rates()) {
 		if c.Bytes > bound && !math.IsInf(bound, 1) && len(parts) < 8 {

@@ -50,6 +50,7 @@ type printedTree struct {
 	Root                int
 	Share               float64
 	Rate                float64 `json:"rate_gbytes_per_second"`
+	Part                *int    // the one that it carries; nil: all
 	Parent, Round, Ring []int
 }
 
@@ -98,6 +99,7 @@ func (x printedTree) sends(kind plan.Kind, root int) (map[[2]int]float64, error)
 func checkPlan(g *topo.Graph, p printedPlan, kind plan.Kind, root int) error {
 	shares, rates := 0.0, 0.0
 	load := make(map[[2]int]float64)
+	ofPart := make(map[int]float64) // rates
 	for i, x := range p.Trees {
 		if x.Ring == nil {
 			tree := topo.Tree{Root: x.Root, Parent: x.Parent, Round: x.Round}
@@ -112,12 +114,26 @@ func checkPlan(g *topo.Graph, p printedPlan, kind plan.Kind, root int) error {
 			return fmt.Errorf("tree %d: share %v, rate %v", i, x.Share, x.Rate)
 		}
 		shares, rates = shares+x.Share, rates+x.Rate
-		sends, err := x.sends(kind, root)
+		way, from := kind, root
+		if x.Part != nil {
+			if *x.Part != x.Root {
+				return fmt.Errorf("tree %d with root %d carries part %d", i, x.Root, *x.Part)
+			}
+			from = *x.Part
+			way = map[plan.Kind]plan.Kind{plan.AllGather: plan.Broadcast, plan.ReduceScatter: plan.Reduce}[kind]
+			ofPart[from] += x.Rate
+		}
+		sends, err := x.sends(way, from)
 		if err != nil {
 			return fmt.Errorf("tree %d: %w", i, err)
 		}
 		for link, amount := range sends {
 			load[link] += amount * x.Rate
+		}
+	}
+	for part, rate := range ofPart {
+		if want := rates / float64(g.Ranks); math.Abs(rate-want) > 1e-6*want {
+			return fmt.Errorf("part %d has rate %v, want %v as all others", part, rate, want)
 		}
 	}
 	if math.Abs(shares-1) > 1e-9 {
@@ -207,7 +223,7 @@ func TestCheckerRejects(t *testing.T) {
 			p.Trees[0] = printedTree{Share: p.Trees[0].Share, Rate: p.Trees[0].Rate, Parent: []int{-1, 0, 0, 0, 0, 0, 0, 0}}
 		},
 	} {
-		p := readPlan(t, "--graph dgx1v --algorithm multi")
+		p := readPlan(t, "--graph dgx1v --algorithm multi --bytes 256K")
 		if err := checkPlan(g, p, plan.AllReduce, -1); err != nil {
 			t.Fatal(err)
 		}
@@ -273,7 +289,7 @@ func TestArrayBound(t *testing.T) {
 // The same arguments print the same bytes, in every format.
 func TestDeterministic(t *testing.T) {
 	for _, format := range []string{"text", "json", "dot", "svg"} {
-		args := "--graph p3dn --seed 7 --format " + format
+		args := "--graph p3dn --seed 7 --bytes 1M --format " + format
 		if a, b := run(t, planTo, args), run(t, planTo, args); a != b || a == "" {
 			t.Errorf("%s differs from run to run", format)
 		}

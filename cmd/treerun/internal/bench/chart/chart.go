@@ -110,7 +110,7 @@ func SVG(rows []*suite.Row) ([]byte, error) {
 	list := curves(rows)
 	time, busbw := newPlot("time (µs)"), newPlot("busbw (GB/s)")
 	time.Y.Scale, time.Y.Tick.Marker = plot.LogScale{}, spaced{decades{}}
-	busbw.Y.Min, busbw.Y.Tick.Marker = 0, spaced{plot.DefaultTicks{}}
+	busbw.Y.Tick.Marker = spaced{plot.DefaultTicks{}}
 	for i, c := range list {
 		if err := c.add(i, time, busbw); err != nil {
 			return nil, err
@@ -121,12 +121,22 @@ func SVG(rows []*suite.Row) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if len(list) == 0 {
-		time.Y.Scale, time.Y.Tick.Marker = plot.LinearScale{}, plot.DefaultTicks{}
-		time.X.Scale, busbw.X.Scale = plot.LinearScale{}, plot.LinearScale{}
-	}
-	busbw.Y.Max *= 1.08
+	widen(&time.X)
+	widen(&busbw.X)
+	widen(&time.Y)
+	busbw.Y.Min, busbw.Y.Max = 0, max(busbw.Y.Max*1.08, 1e-3)
 	return render(heading(rows), time, busbw)
+}
+
+// widen gives a logarithmic axis room around a single value, and some range
+// where there is nothing to show.
+func widen(a *plot.Axis) {
+	switch {
+	case a.Min > a.Max:
+		a.Min, a.Max = 1, 1024
+	case a.Max < 2*a.Min:
+		a.Min, a.Max = a.Min/2, a.Max*2
+	}
 }
 
 func render(title string, left, right *plot.Plot) ([]byte, error) {

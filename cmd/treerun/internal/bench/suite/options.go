@@ -62,16 +62,16 @@ func newOptions() (*Options, *raw) {
 	f.SetOutput(io.Discard)
 	f.SortFlags = false
 	f.Var(&o.Ranks, "np", "number of ranks; -np works too (default: the number of GPUs,\nwithout GPUs of usable cores)")
-	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"}, "`NAME`,... or all: "+strings.Join(names(), ", "))
+	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"}, "`NAME`,... or all: "+listed(names()))
 	f.VarP(&o.Begin, "begin", "b", "smallest message; K, M and G are powers of 1024")
 	f.VarP(&o.End, "end", "e", "largest message")
 	f.Float64VarP(&o.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
 	f.IntVarP(&o.Iterations, "iterations", "n", 20, "timed iterations: `N` per row")
 	f.IntVarP(&o.Warmup, "warmup", "w", 5, "`N` iterations before the timed ones")
 	f.Float64Var(&o.MaxSeconds, "max-seconds", 2, "timed `SECONDS` per row: slow rows have fewer iterations, at\nleast 3; 0 is no limit")
-	f.IntVarP(&r.check, "check", "c", 1, "1: compare every element of one more call; `0`: do not")
-	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"}, "`TYPE`,... or all: "+strings.Join(typeNames(), ", "))
-	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+strings.Join(Ops, ", "))
+	f.IntVarP(&r.check, "check", "c", 1, "`1`: compare every element of one more call; 0: do not")
+	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"}, "`TYPE`,... or all: "+listed(typeNames()))
+	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+listed(Ops))
 	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
 	f.StringVar(&r.inPlace, "in-place", "both", "`WHICH` columns are measured: yes, no or both; alone it means yes")
 	f.Lookup("in-place").NoOptDefVal = "yes"
@@ -81,8 +81,28 @@ func newOptions() (*Options, *raw) {
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
 	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
+	for _, list := range []string{"collective", "datatype", "op"} {
+		f.Lookup(list).DefValue = strings.Trim(f.Lookup(list).DefValue, "[]")
+	}
 	o.Flags = f
 	return o, r
+}
+
+// listed joins names to lines that fit into the help.
+func listed(names []string) string {
+	const most = 50
+	text, width := "", 0
+	for i, name := range names {
+		switch {
+		case i == 0:
+		case width+len(name) > most:
+			text, width = text+",\n", 0
+		default:
+			text, width = text+", ", width+2
+		}
+		text, width = text+name, width+len(name)
+	}
+	return text
 }
 
 // Parse reads a command line without the subcommand's name. An error is one of

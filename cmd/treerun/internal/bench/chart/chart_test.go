@@ -1,0 +1,121 @@
+package chart
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+)
+
+func rowsOf(collective, op string, inPlace bool, typ string) []*suite.Row {
+	var rows []*suite.Row
+	for bytes := int64(8); bytes <= 1<<20; bytes *= 8 {
+		us := 1 + float64(bytes)/1e4
+		rows = append(rows, &suite.Row{
+			Collective: collective, NP: 4, Bytes: bytes, Type: typ, Op: op, InPlace: inPlace, Mode: "barrier",
+			TimeUs: us, BusbwGBs: float64(bytes) / us / 1e3, FloorUs: us / 2,
+		})
+	}
+	return rows
+}
+
+// drawn returns the texts of the picture, which is to be well-formed, and how
+// many lines it has.
+func drawn(t *testing.T, rows []*suite.Row) (texts []string, paths int) {
+	t.Helper()
+	picture, err := SVG(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(picture), "NaN") || strings.Contains(string(picture), "Inf") {
+		t.Fatalf("coordinates that are no numbers:\n%s", picture)
+	}
+	for d := xml.NewDecoder(strings.NewReader(string(picture))); ; {
+		token, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return texts, paths
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if token.Name.Local == "path" {
+				paths++
+			}
+		case xml.CharData:
+			if text := strings.TrimSpace(string(token)); text != "" {
+				texts = append(texts, text)
+			}
+		}
+	}
+}
+
+// The picture names what is drawn: the heading what all curves have in common,
+// the legends what differs.
+func TestSVG(t *testing.T) {
+	allreduce, inPlace := rowsOf("allreduce", "sum", false, "float32"), rowsOf("allreduce", "sum", true, "float32")
+	barrier := &suite.Row{Collective: "barrier", NP: 4, Type: "none", Op: "none", Mode: "barrier", TimeUs: 3}
+	for name, c := range map[string]struct {
+		rows  []*suite.Row
+		want  []string
+		never string
+	}{
+		"one":      {allreduce, []string{"allreduce on 4 ranks, median of the slowest rank", "allreduce", "limit of this machine", "8", "32K", "busbw (GB/s)"}, "float32"},
+		"both":     {append(allreduce, inPlace...), []string{"allreduce"}, "in place"},
+		"in place": {inPlace, []string{"allreduce in place", "limit of this machine"}, "float32"},
+		"several":  {append(append([]*suite.Row{barrier}, allreduce...), rowsOf("broadcast", "none", false, "float32")...), []string{"collectives on 4 ranks, median of the slowest rank", "allreduce", "broadcast"}, "limit"},
+		"types":    {append(rowsOf("reduce", "max", false, "int8"), rowsOf("reduce", "avg", false, "float64")...), []string{"reduce max int8", "reduce avg float64"}, "limit"},
+		"one size": {allreduce[:1], []string{"allreduce"}, "float32"},
+		"barrier":  {[]*suite.Row{barrier}, []string{"barrier on 4 ranks, median of the slowest rank"}, "limit"},
+		"no time":  {[]*suite.Row{{Collective: "allreduce", NP: 1, Bytes: 8}}, []string{"allreduce on 1 ranks, median of the slowest rank"}, "limit"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			texts, paths := drawn(t, c.rows)
+			all := strings.Join(texts, "\n")
+			for _, want := range c.want {
+				if !strings.Contains("\n"+all+"\n", "\n"+want+"\n") {
+					t.Errorf("%q is missing in\n%s", want, all)
+				}
+			}
+			if strings.Contains(all, c.never) {
+				t.Errorf("%q stands there:\n%s", c.never, all)
+			}
+			if paths < 4 { // the axes
+				t.Errorf("%d lines", paths)
+			}
+		})
+	}
+}
+
+// Labels are few enough to be read, and at sizes that people write.
+func TestTicks(t *testing.T) {
+	for _, c := range []struct{ least, most float64 }{{8, 64}, {8, 256 << 20}, {1, 1 << 40}, {1000, 1e6}} {
+		labels := 0
+		for _, tick := range (powers{}).Ticks(c.least, c.most) {
+			if tick.Value < c.least-1e-9 || tick.Value > c.most+1e-9 || math.Log2(tick.Value) != math.Trunc(math.Log2(tick.Value)) {
+				t.Errorf("from %g to %g: a tick at %g", c.least, c.most, tick.Value)
+			}
+			if tick.Label != "" {
+				labels++
+			}
+		}
+		if labels < 3 || labels > 10 {
+			t.Errorf("from %g to %g: %d labels", c.least, c.most, labels)
+		}
+	}
+	labels := ""
+	for _, tick := range (decades{}).Ticks(0.3, 12) {
+		if tick.Label != "" {
+			labels += fmt.Sprint(tick.Label, " ")
+		}
+	}
+	if labels != "0.5 1 2 5 10 " {
+		t.Errorf("labels from 0.3 to 12: %s", labels)
+	}
+}
