@@ -70,7 +70,6 @@ var imports = map[string]string{
 	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/exitcode cmd/treerun/internal/launch cmd/treerun/internal/output",
 	"docs/require":                     "",
 	"examples/hello":                   "collective rank",
-	"examples/perf":                    "collective rank",
 	"examples/train":                   "collective rank",
 }
 

@@ -10,7 +10,7 @@
 #   PEERS=DIR       the peer kit: mpi_perf.c, mpi_null.c, mpich_shim.c, a Makefile and, when
 #                   built, bin/ (default ../shared/peers); built in a temporary copy when bin/ is missing
 #   REPEAT=5        runs of each; the median counts
-#   PERF_ARGS=...   more options for both sides, e.g. "-T 0.5"
+#   PERF_ARGS=...   more options for both sides, in the words of mpi_perf, e.g. "-T 0.5 -t int32"
 #   OPENMPI_ARGS=... MPICH_ARGS=...  more options for mpirun.openmpi, mpirun.mpich
 #
 # MPICH never yields: with more ranks than cores it runs with mpich_shim.so,
@@ -42,18 +42,20 @@ prepare() {
     for f in mpirun.openmpi mpirun.mpich; do
         command -v "$f" > /dev/null || fail "$f not found"
     done
-    for f in ./cmd/treerun ./examples/hello ./examples/perf; do
+    for f in ./cmd/treerun ./examples/hello; do
         go build -o "$work/$(basename "$f")" "$f"
     done
 }
 
-# launch IMPL NP PROGRAM [ARGS...]
+# launch IMPL NP PROGRAM [ARGS...]; of bench there are only ARGS.
 launch() {
     local impl=$1 np=$2 shim=()
     shift 2
     case $impl in
     treerun)
-        "$work/treerun" --tag-output=false -np "$np" "$@" ;;
+        "$work/treerun" -np "$np" "$@" ;;
+    bench)
+        "$work/treerun" bench -np "$np" "$@" ;;
     openmpi)
         # shellcheck disable=SC2086
         mpirun.openmpi --allow-run-as-root --oversubscribe --bind-to none -np "$np" ${OPENMPI_ARGS:-} "$@" ;;
@@ -76,16 +78,42 @@ empty() {
     awk -v us=$((${EPOCHREALTIME/[.,]/} - begin)) 'BEGIN { printf "%.1f\n", us / 1000 }'
 }
 
-# rows IMPL NP OPTIONS...: the rows that IMPL's benchmark prints.
+# rows IMPL NP OPTIONS...: "collective bytes microseconds wrong", a line for each
+# row that IMPL's benchmark prints.
 rows() {
-    local impl=$1 np=$2 program
+    local impl=$1 np=$2
     shift 2
-    case $impl in
-    treerun) program=$work/perf ;;
-    *) program=$peers/bin/mpi_perf.$impl ;;
-    esac
     # shellcheck disable=SC2086
-    launch "$impl" "$np" "$program" "$@" ${PERF_ARGS:-} | awk '$1 !~ /^#/ && NF == 10'
+    set -- "$@" ${PERF_ARGS:-}
+    if [ "$impl" = treerun ]; then
+        bench "$np" "$@"
+    else
+        launch "$impl" "$np" "$peers/bin/mpi_perf.$impl" "$@" | awk '$1 !~ /^#/ && NF == 10 { print $1, $2, $6, $10 }'
+    fi
+}
+
+# bench NP OPTIONS...: rows of treerun bench, with the options of mpi_perf.
+# MPI_Bcast is always in place, the others are not unless asked for.
+bench() {
+    local np=$1 ops=allreduce inplace=no op args=()
+    shift
+    while [ $# -gt 0 ]; do
+        case $1 in
+        -o) ops=$2; shift ;;
+        -T) args+=(--max-seconds "$2"); shift ;;
+        -t) args+=(-d "$2"); shift ;;
+        -m) [ "$2" != stream ] || args+=(--stream); shift ;;
+        -i) inplace=yes ;;
+        -[befwnc]) args+=("$1" "$2"); shift ;;
+        *) fail "PERF_ARGS: treerun bench has no $1" ;;
+        esac
+        shift
+    done
+    for op in ${ops//,/ }; do
+        [ "$op" != broadcast ] || inplace=yes
+        launch bench "$np" --collective "$op" --in-place="$inplace" "${args[@]}" --json - |
+            sed -n 's/.*"collective":"\([a-z]*\)",.*"bytes":\([0-9]*\),.*"time_us":\([0-9.e-]*\),.*"wrong":\([0-9a-z]*\),.*/\1 \2 \3 \4/p'
+    done
 }
 
 # record KEY IMPL VALUE, for table.
@@ -112,12 +140,12 @@ table() {
 
 # measure NP OPTIONS...: one interleaved repetition of AllReduce.
 measure() {
-    local np=$1 impl op bytes us wrong _
+    local np=$1 impl op bytes us wrong
     shift
     for impl in treerun openmpi mpich; do
         rows "$impl" "$np" "$@" > "$work/rows"
         [ -s "$work/rows" ] || fail "$impl -np $np $*: no rows"
-        while read -r op bytes _ _ _ us _ _ _ wrong; do
+        while read -r op bytes us wrong; do
             [ "$wrong" = 0 ] || fail "$impl -np $np: $wrong wrong elements in $op of $bytes bytes"
             record "$op $bytes B, np=$np, us" "$impl" "$us"
         done < "$work/rows"

@@ -21,11 +21,12 @@ usage:
   treerun [-np N] [flags] PROGRAM [ARGS...]
   treerun topo [-np N | --graph FILE|MACHINE] [flags]
   treerun plan | sim --graph FILE|MACHINE [flags]
+  treerun bench [-np N] [--collective NAME,...] [flags]
   treerun help | version
 
 topo measures the links of this host, or shows a graph of links; plan makes
-trees on a graph and proves how good they are; sim predicts times. Each has a
---help of its own.
+trees on a graph and proves how good they are; sim predicts times;
+bench measures them on this host. Each has a --help of its own.
 
 PROGRAM is an executable, found as a shell finds it, or a folder with a Go main
 package, which is built once and then run. A folder or a program in this folder
@@ -59,6 +60,7 @@ examples:
   treerun -np 8 ./examples/train --epochs 5
   treerun -np 4 -x DEBUG=1 --timeout 10m --output-dir logs ./train
   treerun -np 2 python3 train.py
+  treerun bench -np 2 --collective all --plot bench.svg
 `
 
 func printHelp() error {
