@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -59,6 +60,30 @@ func TestTopoFails(t *testing.T) {
 			t.Errorf("stdout: %q", l.seen)
 		}
 	})
+}
+
+// A reader that goes away ends topo as it ends any program: no words, 141.
+func TestTopoWithoutReader(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stderr bytes.Buffer
+	cmd := exec.Command(self, "topo", "-np", "2")
+	cmd.Args[0] = "treerun" // see TestMain
+	cmd.Stdout, cmd.Stderr = w, &stderr
+	err = cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code != 141 || stderr.Len() > 0 {
+		t.Errorf("code %d, %v, stderr %s", code, err, &stderr)
+	}
 }
 
 // firstRank waits for a rank of the job and returns its process id.

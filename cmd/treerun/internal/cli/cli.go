@@ -4,10 +4,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench"
@@ -61,13 +63,17 @@ func Main(args []string) int {
 
 // runTopo is the command topo.
 func runTopo(args []string) (int, error) {
-	return planner.Topo(os.Stdout, args, func(ranks cmdline.Ranks) (*topo.Graph, int, error) {
+	code, err := planner.Topo(os.Stdout, args, func(ranks cmdline.Ranks) (*topo.Graph, int, error) {
 		n, err := cmdline.DefaultRanks(ranks)
 		if err != nil {
 			return nil, 0, err
 		}
 		return measure.Graph(n)
 	})
+	if errors.Is(err, syscall.EPIPE) { // the reader has seen enough; measuring has turned the signal off
+		return exitcode.Signal(syscall.SIGPIPE), nil
+	}
+	return code, err
 }
 
 // runJob is the command without a name.
