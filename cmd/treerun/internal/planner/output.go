@@ -170,14 +170,15 @@ func (d *design) sharing(r *request) []string {
 	return append(list, fmt.Sprintf("this message uses %d of %d: shares %s", d.treesUsed(), len(d.strands), shareText(d.shares)))
 }
 
-// joins says from which size on which strand takes part.
+// joins says from which size on which strand takes part; sizes of less than a
+// number or two are none.
 func (d *design) joins(bound float64) string {
 	if d.ofParts() {
 		return "" // each part has trees of its own that join
 	}
 	var parts []string
 	for _, c := range pack.Crossovers(d.rates()) {
-		if c.Bytes > bound && !math.IsInf(bound, 1) && len(parts) < 8 {
+		if c.Bytes > max(bound, 8) && !math.IsInf(bound, 1) && len(parts) < 8 {
 			parts = append(parts, fmt.Sprintf("%d above %s", c.Tree, about(c.Bytes)))
 		}
 	}
