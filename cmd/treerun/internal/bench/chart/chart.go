@@ -66,7 +66,7 @@ func curves(rows []*suite.Row) []*curve {
 
 func hasOutOfPlace(rows []*suite.Row, in *suite.Row) bool {
 	for _, r := range rows {
-		if !r.InPlace && r.Collective == in.Collective && r.Type == in.Type && r.Op == in.Op && r.Bytes == in.Bytes {
+		if !r.InPlace && r.Collective == in.Collective && r.Type == in.Type && r.Op == in.Op && r.Bytes == in.Bytes && r.InFlight == in.InFlight {
 			return true
 		}
 	}
@@ -92,6 +92,9 @@ func namer(rows []*suite.Row) func(*suite.Row) string {
 		}
 		if len(types) > 1 {
 			words = append(words, r.Type)
+		}
+		if r.InFlight > 1 {
+			words = append(words, fmt.Sprintf("%d in flight", r.InFlight))
 		}
 		if r.InPlace {
 			words = append(words, "in place")

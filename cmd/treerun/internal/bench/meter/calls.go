@@ -17,8 +17,9 @@ type call[T collective.Number] struct {
 // collectiveOf is how a collective is called, and what it gives. The rest of it
 // is in suite.Collectives.
 type collectiveOf[T collective.Number] struct {
-	run  func(ctx context.Context, k *call[T]) error
-	want func(me, size, root, count int) []block // nil: nothing to compare
+	run   func(ctx context.Context, k *call[T]) error
+	start func(k *call[T]) (collective.Request, error) // nil: there is no such form
+	want  func(me, size, root, count int) []block      // nil: nothing to compare
 }
 
 // block is a part of a result: what stands in recv from element at on.
@@ -32,19 +33,78 @@ const everybody = -1 // the combined input of all ranks
 
 // calls are the collectives by name.
 func calls[T collective.Number]() map[string]collectiveOf[T] {
+	type ctx = context.Context
+	type request = collective.Request
 	return map[string]collectiveOf[T]{
-		"allreduce": {func(ctx context.Context, k *call[T]) error {
-			return collective.AllReduce(ctx, k.c, k.send, k.recv, k.op)
-		}, combined},
-		"reduce": {func(ctx context.Context, k *call[T]) error {
-			return collective.Reduce(ctx, k.c, k.send, k.recv, k.op, k.root)
-		}, atRoot(combined)},
-		"broadcast": {func(ctx context.Context, k *call[T]) error {
-			return collective.Broadcast(ctx, k.c, k.send, k.recv, k.root)
-		}, rootsInput},
-		"barrier": {func(ctx context.Context, k *call[T]) error { return collective.Barrier(ctx, k.c) }, nil},
+		"allreduce": {
+			func(x ctx, k *call[T]) error { return collective.AllReduce(x, k.c, k.send, k.recv, k.op) },
+			func(k *call[T]) (request, error) { return collective.StartAllReduce(k.c, k.send, k.recv, k.op) }, combined,
+		},
+		"reduce": {
+			func(x ctx, k *call[T]) error { return collective.Reduce(x, k.c, k.send, k.recv, k.op, k.root) },
+			func(k *call[T]) (request, error) { return collective.StartReduce(k.c, k.send, k.recv, k.op, k.root) }, atRoot(combined),
+		},
+		"broadcast": {
+			func(x ctx, k *call[T]) error { return collective.Broadcast(x, k.c, k.send, k.recv, k.root) },
+			func(k *call[T]) (request, error) { return collective.StartBroadcast(k.c, k.send, k.recv, k.root) }, rootsInput,
+		},
+		"allgather": {
+			func(x ctx, k *call[T]) error { return collective.AllGather(x, k.c, k.send, k.recv) },
+			func(k *call[T]) (request, error) { return collective.StartAllGather(k.c, k.send, k.recv) }, allInputs,
+		},
+		"reducescatter": {
+			func(x ctx, k *call[T]) error { return collective.ReduceScatter(x, k.c, k.send, k.recv, k.op) },
+			func(k *call[T]) (request, error) { return collective.StartReduceScatter(k.c, k.send, k.recv, k.op) }, ownPart,
+		},
+		"alltoall": {
+			func(x ctx, k *call[T]) error { return collective.AllToAll(x, k.c, k.send, k.recv) },
+			func(k *call[T]) (request, error) { return collective.StartAllToAll(k.c, k.send, k.recv) }, ownParts,
+		},
+		"gather": {
+			func(x ctx, k *call[T]) error { return collective.Gather(x, k.c, k.send, k.recv, k.root) },
+			func(k *call[T]) (request, error) { return collective.StartGather(k.c, k.send, k.recv, k.root) }, atRoot(allInputs),
+		},
+		"scatter": {
+			func(x ctx, k *call[T]) error { return collective.Scatter(x, k.c, k.send, k.recv, k.root) },
+			func(k *call[T]) (request, error) { return collective.StartScatter(k.c, k.send, k.recv, k.root) }, partOfRoot,
+		},
+		"barrier": {
+			func(x ctx, k *call[T]) error { return collective.Barrier(x, k.c) },
+			func(k *call[T]) (request, error) { return collective.StartBarrier(k.c) }, nil,
+		},
+		"sendrecv": {sendRecv[T], nil, inputBefore},
 	}
 }
+
+// sendRecv passes the data on round a ring of all ranks, as nccl-tests does.
+func sendRecv[T collective.Number](ctx context.Context, k *call[T]) error {
+	me, size := k.c.Rank(), k.c.Size()
+	return collective.SendRecv(ctx, k.c, k.send, (me+1)%size, k.recv, (me+size-1)%size, 0)
+}
+
+func inputBefore(me, size, _, count int) []block {
+	return []block{{0, count, (me + size - 1) % size, 0}}
+}
+
+func allInputs(_, size, _, count int) []block {
+	all := make([]block, size)
+	for q := range all {
+		all[q] = block{q * count, count, q, 0}
+	}
+	return all
+}
+
+func ownPart(me, _, _, count int) []block { return []block{{0, count, everybody, me * count}} }
+
+func ownParts(me, size, _, count int) []block {
+	all := make([]block, size)
+	for q := range all {
+		all[q] = block{q * count, count, q, me * count}
+	}
+	return all
+}
+
+func partOfRoot(me, _, root, count int) []block { return []block{{0, count, root, me * count}} }
 
 func combined(_, _, _, count int) []block { return []block{{0, count, everybody, 0}} }
 

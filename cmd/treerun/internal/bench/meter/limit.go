@@ -41,7 +41,8 @@ func (m *meter[T]) floor(ctx context.Context, k *suite.Case) (float64, error) {
 	if k.Empty {
 		return latency, nil
 	}
-	bytes := max(k.Bytes, leastCopy)
+	all := k.Bytes * int64(k.Calls)
+	bytes := max(all, leastCopy)
 	rate, ok := l.rates[bytes]
 	if !ok {
 		var err error
@@ -50,7 +51,7 @@ func (m *meter[T]) floor(ctx context.Context, k *suite.Case) (float64, error) {
 		}
 		l.rates[bytes] = rate
 	}
-	return latency + k.Traffic(k.Bytes, m.c.Size())/rate, nil
+	return latency + k.Traffic(all, m.c.Size())/rate, nil
 }
 
 // copyRate returns the bytes per second that a rank reads and writes while all

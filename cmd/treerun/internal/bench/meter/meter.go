@@ -73,7 +73,7 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 	if err != nil {
 		return nil, err
 	}
-	m.load(k, run, oracle)
+	m.load(run, oracle)
 
 	// One iteration tells how long they take, then the warm-up does so better.
 	one, err := m.backToBack(ctx, run, 1)
@@ -111,38 +111,68 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 
 // running is a case that is ready to be called.
 type running[T collective.Number] struct {
-	call[T]
 	collectiveOf[T]
+	calls    []call[T]            // one, or those that are in flight together
+	requests []collective.Request // of calls
 }
 
-func (r *running[T]) once(ctx context.Context) error { return r.run(ctx, &r.call) }
-
-// prepare lays out the buffers of a case. In place, both are in one buffer: the
-// smaller one is this rank's block of the larger one.
-func (m *meter[T]) prepare(k *suite.Case) *running[T] {
-	size := m.c.Size()
-	send, recv := k.Send.Of(k.Count, size), k.Recv.Of(k.Count, size)
-	r := &running[T]{call[T]{m.c, m.send, m.recv, opOf(k.Op), k.Root}, m.calls[k.Name]}
-	if k.InPlace {
-		mine := m.c.Rank() * k.Count
-		r.send, r.recv = m.recv, m.recv
-		switch {
-		case send < recv:
-			r.send = m.recv[mine:]
-		case recv < send:
-			r.recv = m.recv[mine:]
+// once makes one call and waits for it, or all calls and waits for all.
+func (r *running[T]) once(ctx context.Context) error {
+	if len(r.calls) == 1 {
+		return r.run(ctx, &r.calls[0])
+	}
+	for i := range r.calls {
+		request, err := r.start(&r.calls[i])
+		if err != nil {
+			return err
+		}
+		r.requests[i] = request
+	}
+	for _, request := range r.requests {
+		if err := request.Wait(ctx); err != nil {
+			return err
 		}
 	}
-	r.send, r.recv = r.send[:send], r.recv[:recv]
+	return nil
+}
+
+// prepare lays out the buffers of a case.
+func (m *meter[T]) prepare(k *suite.Case) *running[T] {
+	r := &running[T]{m.calls[k.Name], make([]call[T], k.Calls), make([]collective.Request, k.Calls)}
+	stride := k.Stride(m.c.Size())
+	for i := range r.calls {
+		r.calls[i] = m.callAt(k, i*stride)
+	}
 	return r
 }
 
-// load writes this rank's input, and something else where the result will be.
-func (m *meter[T]) load(k *suite.Case, r *running[T], o *oracle[T]) {
-	for i := range r.recv {
-		r.recv[i] = 99 // a right result may be the same here and there, not everywhere
+// callAt is a call whose buffers begin at this element. In place, both are in
+// one buffer: the smaller one is this rank's part of the larger one.
+func (m *meter[T]) callAt(k *suite.Case, at int) call[T] {
+	size, mine := m.c.Size(), m.c.Rank()*k.Count
+	send, recv := k.Send.Of(k.Count, size), k.Recv.Of(k.Count, size)
+	from, to := m.send[at:], m.recv[at:]
+	if k.InPlace {
+		from = to
+		switch {
+		case send < recv:
+			from = from[mine:]
+		case recv < send:
+			to = to[mine:]
+		}
 	}
-	fill(r.send, o.input(m.c.Rank()), 0)
+	return call[T]{m.c, from[:send], to[:recv], opOf(k.Op), k.Root}
+}
+
+// load writes this rank's input, and something else where the result will be.
+func (m *meter[T]) load(r *running[T], o *oracle[T]) {
+	data := o.input(m.c.Rank())
+	for _, k := range r.calls {
+		for i := range k.recv {
+			k.recv[i] = 99 // a right result may be the same here and there, not everywhere
+		}
+		fill(k.send, data, 0)
+	}
 }
 
 // backToBack returns the seconds of one of n iterations in a row, on the
@@ -184,10 +214,10 @@ func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 	return collective.AllReduce(ctx, m.c, times, m.slowest[:n], collective.Max)
 }
 
-// check makes one more call on fresh data and counts the elements, over all
+// check makes one more call, or as many as are in flight, on fresh data and counts the elements, over all
 // ranks, that are not what they should be.
 func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *oracle[T], row *suite.Row) error {
-	m.load(k, r, o)
+	m.load(r, o)
 	if err := r.once(ctx); err != nil {
 		return err
 	}
@@ -197,7 +227,9 @@ func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *o
 		if b.from != everybody {
 			data = o.input(b.from)
 		}
-		wrong += differences(r.recv[b.at:][:b.count], data, b.offset)
+		for i := range r.calls {
+			wrong += differences(r.calls[i].recv[b.at:][:b.count], data, b.offset)
+		}
 	}
 	sum := []int64{wrong}
 	err := collective.AllReduce(ctx, m.c, sum, sum, collective.Sum)
@@ -207,7 +239,7 @@ func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *o
 
 func newRow(k *suite.Case, np, iters int) *suite.Row {
 	return &suite.Row{
-		Collective: k.Name, NP: np, Bytes: k.Bytes, Count: k.Count, Type: k.Type.Name, Op: k.Op, Root: k.Root, InPlace: k.InPlace,
+		Collective: k.Name, NP: np, Bytes: k.Bytes, Count: k.Count, Type: k.Type.Name, Op: k.Op, Root: k.Root, InPlace: k.InPlace, InFlight: k.Calls,
 		Mode: "barrier", Iters: iters,
 	}
 }
@@ -230,7 +262,7 @@ func us(seconds float64) float64 { return math.Round(seconds*1e10) / 1e4 }
 func rate(r *suite.Row, k *suite.Case, floorSeconds float64) {
 	r.FloorUs = us(floorSeconds)
 	if r.TimeUs > 0 { // the clock may be too coarse to see one rank's work
-		r.AlgbwGBs = math.Round(float64(r.Bytes)/r.TimeUs*1e3) / 1e6
+		r.AlgbwGBs = math.Round(float64(r.Bytes)*float64(r.InFlight)/r.TimeUs*1e3) / 1e6
 		r.BusbwGBs = k.Bus(r.AlgbwGBs, r.NP)
 		r.LimitShare = math.Round(r.FloorUs/r.TimeUs*1e4) / 1e4
 	}

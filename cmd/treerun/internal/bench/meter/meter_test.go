@@ -27,7 +27,7 @@ func TestCalls(t *testing.T) {
 	known := calls[int8]()
 	for _, c := range suite.Collectives {
 		call, ok := known[c.Name]
-		if !ok || call.run == nil || (call.want == nil) != c.Empty {
+		if !ok || call.run == nil || (call.want == nil) != c.Empty || (call.start == nil) != c.OneByOne {
 			t.Errorf("%s cannot be called, or its result not compared", c.Name)
 		}
 		delete(known, c.Name)
@@ -55,6 +55,7 @@ func TestAll(t *testing.T) {
 		{1, "--collective all -d all -o all -b 1 -e 5000 -f 5000 -n 3 -w 1"},
 		{2, "--collective all -d all -o all -b 8 -e 8K -f 1024 -n 3 -w 1 -r 1"},
 		{3, "--collective all -d float32,int8 -b 3 -e 100K -f 180 -n 5 -w 2 -r 2 --stream"},
+		{2, "--collective all -d int32 -b 8 -e 8K -f 1024 --inflight 1,50,150,300 -n 3"},
 		{4, "--collective all -d bfloat16,int64 -o avg,prod -b 1000 -e 1000 --max-seconds 0.001 -r 3"},
 	} {
 		o := parsed(t, c.line)
@@ -98,7 +99,7 @@ func possible(t *testing.T, o *suite.Options, r *suite.Row) {
 	if !slices.IsSorted(times) || r.MinUs < 0 || r.MaxUs > 60e6 || r.Iters < 1 || r.Iters > o.Iterations {
 		t.Errorf("impossible times: %+v", *r)
 	}
-	if r.TimeUs > 0 && math.Abs(r.AlgbwGBs*r.TimeUs*1e3-float64(r.Bytes)) > 1+1e-3*r.TimeUs {
+	if r.TimeUs > 0 && math.Abs(r.AlgbwGBs*r.TimeUs*1e3-float64(r.Bytes)*float64(r.InFlight)) > 1+1e-3*r.TimeUs {
 		t.Errorf("algbw is not bytes per time: %+v", *r)
 	}
 	if !(r.FloorUs >= 0 && r.LimitShare >= 0) || r.Bytes > 1000 && r.FloorUs == 0 {
@@ -122,7 +123,7 @@ func TestWrong(t *testing.T) {
 				copy(k.recv[500:], k.recv[501:510])
 			}
 			return err
-		}, good.want}
+		}, nil, good.want}
 		for _, k := range o.Cases(np) {
 			r, err := m.measure(t.Context(), &k)
 			if err != nil {

@@ -14,6 +14,7 @@ type Collective struct {
 	Send, Recv Extent
 	HasInPlace bool // it can be called in place
 	Empty      bool // it carries no data: one row, of size 0
+	OneByOne   bool // it has no form of which many can be in flight
 
 	// Factor is busbw over algbw for n ranks, as nccl-tests defines it.
 	Factor Share
@@ -70,6 +71,12 @@ var Collectives = []Collective{
 	{Name: "allreduce", Reduces: true, HasInPlace: true, Factor: Twice, Read: All, Written: All},
 	{Name: "reduce", Reduces: true, Rooted: true, HasInPlace: true, Factor: All, Read: All, Written: PerN},
 	{Name: "broadcast", Rooted: true, HasInPlace: true, Factor: All, Read: PerN, Written: All},
+	{Name: "allgather", Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Read: PerN, Written: All},
+	{Name: "reducescatter", Reduces: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Read: All, Written: PerN},
+	{Name: "alltoall", Parts: true, Send: CountPerRank, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Read: All, Written: All},
+	{Name: "gather", Rooted: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Read: PerN, Written: PerN},
+	{Name: "scatter", Rooted: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Read: PerN, Written: PerN},
+	{Name: "sendrecv", OneByOne: true, Factor: All, Read: All, Written: All},
 	{Name: "barrier", Empty: true},
 }
 

@@ -26,7 +26,8 @@ type Options struct {
 	Iterations  int
 	MaxSeconds  float64 // of timed iterations per row; 0: no limit
 	Check       bool
-	Stream      bool // back to back, without a barrier between iterations
+	InFlight    []int // calls at once
+	Stream      bool  // back to back, without a barrier between iterations
 	Wide        Wide
 	JSON, Plot  string // files; "": none
 	NoTopoCache bool
@@ -75,13 +76,14 @@ func newOptions() (*Options, *raw) {
 	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
 	f.StringVar(&r.inPlace, "in-place", "both", "`WHICH` columns are measured: yes, no or both; alone it means yes")
 	f.Lookup("in-place").NoOptDefVal = "yes"
+	f.IntSliceVar(&o.InFlight, "inflight", []int{1}, "`N`,... calls are issued at once and waited for together; time and\nbandwidths are those of all of them")
 	f.BoolVar(&o.Stream, "stream", false, "iterations back to back, their mean, in place of one by one from a\nbarrier on, their median")
 	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or with\n--wide=false leave them out (default: as the terminal has room)")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
 	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
-	for _, list := range []string{"collective", "datatype", "op"} {
+	for _, list := range []string{"collective", "datatype", "op", "inflight"} {
 		f.Lookup(list).DefValue = strings.Trim(f.Lookup(list).DefValue, "[]")
 	}
 	o.Flags = f
@@ -187,7 +189,10 @@ func choose(flag string, list, known []string) ([]string, error) {
 	return list, nil
 }
 
-const mostRows = 1_000_000
+const (
+	mostRows     = 1_000_000
+	mostInFlight = 1000
+)
 
 func (o *Options) check() error {
 	switch {
@@ -201,6 +206,10 @@ func (o *Options) check() error {
 		return usage("-w %d: want 0 to %d iterations", o.Warmup, mostRows)
 	case !(o.MaxSeconds >= 0 && o.MaxSeconds <= 1e6):
 		return usage("--max-seconds %v: want 0 to 1000000 seconds", o.MaxSeconds)
+	case len(o.InFlight) == 0:
+		return usage("--inflight: want at least one number")
+	case slices.Min(o.InFlight) < 1 || slices.Max(o.InFlight) > mostInFlight:
+		return usage("--inflight: want numbers from 1 to %d", mostInFlight)
 	case o.Plot != "" && !strings.HasSuffix(o.Plot, ".svg"):
 		return usage("--plot %s: want a file name that ends in .svg", o.Plot)
 	case o.Flags.Changed("json") && o.JSON == "":

@@ -18,6 +18,7 @@ type Row struct {
 	Op         string `json:"op"`
 	Root       int    `json:"root"`
 	InPlace    bool   `json:"in_place"`
+	InFlight   int    `json:"inflight"` // calls at once; bytes and count are those of one, times of all
 
 	Mode  string `json:"mode"` // barrier or stream
 	Iters int    `json:"iters"`
@@ -56,7 +57,7 @@ type Record struct {
 // Matches tells whether the row is one of this case on np ranks.
 func (r *Row) Matches(c *Case, np int) bool {
 	return r.Collective == c.Name && r.NP == np && r.Bytes == c.Bytes && r.Count == c.Count &&
-		r.Type == c.Type.Name && r.Op == c.Op && r.Root == c.Root && r.InPlace == c.InPlace
+		r.Type == c.Type.Name && r.Op == c.Op && r.Root == c.Root && r.InPlace == c.InPlace && r.InFlight == c.Calls
 }
 
 // ParseRecord reads a line that rank 0 sent.

@@ -16,22 +16,32 @@ type Case struct {
 	Bytes   int64  // of the message, as nccl-tests defines it: see Collective.Parts
 	Count   int    // elements; of a block where the collective has blocks
 	InPlace bool
+	Calls   int // that are in flight together; the size is that of one
 }
 
-// Cases lists what is measured on np ranks, in this order: by collective, type,
-// operation and size, out of place and then in place.
+// Cases lists what is measured on np ranks, in this order: by collective, calls
+// in flight, type, operation and size, out of place and then in place.
 func (o *Options) Cases(np int) []Case {
 	var list []Case
 	for _, name := range o.Collectives {
 		c := Find(name)
-		types := o.Types
-		if c.Empty {
-			types = []Type{NoType}
+		for _, calls := range o.inFlightOf(c) {
+			list = append(list, o.table(c, calls, np)...)
 		}
-		for _, typ := range types {
-			for _, op := range o.opsOf(c) {
-				list = append(list, o.section(Case{Collective: c, Type: typ, Op: op, Root: o.rootOf(c)}, np)...)
-			}
+	}
+	return list
+}
+
+// table lists what stands in one table.
+func (o *Options) table(c *Collective, calls, np int) []Case {
+	var list []Case
+	types := o.Types
+	if c.Empty {
+		types = []Type{NoType}
+	}
+	for _, typ := range types {
+		for _, op := range o.opsOf(c) {
+			list = append(list, o.section(Case{Collective: c, Type: typ, Op: op, Root: o.rootOf(c), Calls: calls}, np)...)
 		}
 	}
 	return list
@@ -84,6 +94,15 @@ func (o *Options) rootOf(c *Collective) int {
 	return o.Root
 }
 
+// inFlightOf returns the numbers of calls in flight of a collective: one that
+// has no form for that is measured call by call whatever is asked for.
+func (o *Options) inFlightOf(c *Collective) []int {
+	if c.OneByOne {
+		return []int{1}
+	}
+	return o.InFlight
+}
+
 // passesOf returns the passes of a collective: one that cannot be called in
 // place is measured out of place whatever is asked for.
 func (o *Options) passesOf(c *Collective) []bool {
@@ -93,13 +112,22 @@ func (o *Options) passesOf(c *Collective) []bool {
 	return o.Passes
 }
 
+// Stride returns the elements from the buffers of one call in flight to those
+// of the next, which do not share a cache line.
+func (c *Case) Stride(np int) int {
+	n, line := max(c.Send.Of(c.Count, np), c.Recv.Of(c.Count, np)), cacheLine/c.Type.Size
+	return (n + line - 1) / line * line
+}
+
+const cacheLine = 64
+
 // Elements returns the elements that each of the two buffers of a rank needs
 // for all cases of a type.
 func Elements(cases []Case, typ Type, np int) int {
 	most := 0
 	for _, c := range cases {
 		if c.Type == typ {
-			most = max(most, c.Send.Of(c.Count, np), c.Recv.Of(c.Count, np))
+			most = max(most, c.Calls*c.Stride(np))
 		}
 	}
 	return most

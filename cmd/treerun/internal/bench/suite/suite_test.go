@@ -64,6 +64,9 @@ func TestUsage(t *testing.T) {
 		"--json=":                         "empty",
 		"--plot=":                         "empty",
 		"--json same.svg --plot same.svg": "the same file",
+		"--inflight 0":                    "--inflight",
+		"--inflight 1,1001":               "from 1 to 1000",
+		"--inflight many":                 "invalid",
 		"--nothing":                       "unknown flag",
 		"--collective= -b 8":              "--collective",
 	} {
@@ -149,6 +152,21 @@ func TestParts(t *testing.T) {
 	}
 }
 
+// Calls in flight have buffers of their own, a cache line apart, and come by
+// number; what cannot be in flight is measured once.
+func TestInFlight(t *testing.T) {
+	cases := parsed(t, "--collective alltoall,sendrecv -b 100 -e 100 -d int8 --inflight 1,50 --in-place=no").Cases(3)
+	if len(cases) != 3 || cases[0].Calls != 1 || cases[1].Calls != 50 || cases[2].Name != "sendrecv" || cases[2].Calls != 1 {
+		t.Fatalf("cases %+v", cases)
+	}
+	if s := cases[1].Stride(3); s != 128 {
+		t.Errorf("the buffers of 99 bytes are %d apart, want 128", s)
+	}
+	if n := Elements(cases, Type{"int8", 1}, 3); n != 50*128 {
+		t.Errorf("50 calls need %d elements", n)
+	}
+}
+
 func TestMemory(t *testing.T) {
 	cases := parsed(t, "-b 8 -e 1M -d int8,float64 --collective allreduce").Cases(4)
 	if n := Elements(cases, Type{"float64", 8}, 4); n != 1<<17 {
@@ -161,7 +179,7 @@ func TestMemory(t *testing.T) {
 
 // The bus bandwidths are those of nccl-tests.
 func TestBus(t *testing.T) {
-	for name, want := range map[string]float64{"allreduce": 10 * 2 * 3 / 4., "reduce": 10, "broadcast": 10, "barrier": 0} {
+	for name, want := range map[string]float64{"allreduce": 15, "reduce": 10, "broadcast": 10, "barrier": 0, "allgather": 7.5, "reducescatter": 7.5, "alltoall": 7.5, "gather": 7.5, "scatter": 7.5, "sendrecv": 10} {
 		if got := Find(name).Bus(10, 4); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: busbw %g of algbw 10 on 4 ranks, want %g", name, got, want)
 		}

@@ -29,8 +29,14 @@ type Table struct {
 	next    int // the case of the row that comes next
 	line    []*suite.Row
 
-	section string // the collective that is being printed
+	section section
 	sums    sums
+}
+
+// section is what one table has in common. The zero value is none.
+type section struct {
+	collective string
+	inFlight   int
 }
 
 // sums are of one section.
@@ -51,11 +57,11 @@ func (t *Table) Begin(ranks []suite.Rank) { t.ranks = ranks }
 // Add takes the row of the next case. A line is printed when both of its
 // passes, if both are asked for, are there.
 func (t *Table) Add(r *suite.Row) error {
-	if t.section != r.Collective {
+	if now := (section{r.Collective, r.InFlight}); t.section != now {
 		if err := t.End(); err != nil {
 			return err
 		}
-		t.section = r.Collective
+		t.section = now
 		if _, err := io.WriteString(t.Out, t.head()); err != nil {
 			return err
 		}
@@ -85,7 +91,7 @@ func sameLine(c *suite.Case, r *suite.Row) bool {
 
 // End prints what stands below the rows of a collective.
 func (t *Table) End() error {
-	if t.section == "" {
+	if t.section == (section{}) {
 		return nil
 	}
 	verdict := "OK"
@@ -93,8 +99,8 @@ func (t *Table) End() error {
 		verdict = "FAILED"
 	}
 	_, err := fmt.Fprintf(t.Out, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %g\n#\n# Collective test concluded: %s\n#\n",
-		t.sums.wrong, verdict, rounded(t.sums.busbw/float64(t.sums.rows)), t.section)
-	t.section, t.sums = "", sums{}
+		t.sums.wrong, verdict, rounded(t.sums.busbw/float64(t.sums.rows)), t.section.collective)
+	t.section, t.sums = section{}, sums{}
 	return err
 }
 
@@ -116,8 +122,11 @@ func (t *Table) head() string {
 	if o.Stream {
 		mode = "iterations back to back, mean"
 	}
-	s := fmt.Sprintf("# Collective test starting: %s\n# nRanks %d minBytes %d maxBytes %d step: %g(factor) warmup iters: %d iters: %d agg iters: 1 validation: %d graph: 0\n# time: %s\n#\n",
-		t.section, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, check, mode)
+	if n := t.section.inFlight; n > 1 {
+		mode = fmt.Sprintf("of %d calls in flight together; %s", n, mode)
+	}
+	s := fmt.Sprintf("# Collective test starting: %s\n# nRanks %d minBytes %d maxBytes %d step: %g(factor) warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0\n# time: %s\n#\n",
+		t.section.collective, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, t.section.inFlight, check, mode)
 	if len(t.ranks) > 0 {
 		s += "# Using devices\n"
 		for i, r := range t.ranks {

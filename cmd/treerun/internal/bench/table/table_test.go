@@ -36,7 +36,7 @@ func printed(t *testing.T, line string, wide bool, change func(*suite.Row)) stri
 	table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"}, {PID: 101, Host: "here", Device: "Fast Processor"}})
 	for i, c := range cases {
 		r := &suite.Row{
-			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root, InPlace: c.InPlace,
+			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root, InPlace: c.InPlace, InFlight: c.Calls,
 			TimeUs: float64(c.Bytes) / 100 * float64(i+1), AlgbwGBs: 1.5, BusbwGBs: float64(i + 1), Wrong: new(int64), LimitShare: 0.4567,
 		}
 		change(r)
@@ -108,6 +108,7 @@ func TestRows(t *testing.T) {
 			"    2.00       0      12.34   45.67  eight trees\n",
 		}},
 		"plan not known": {"-b 1K -e 1K", true, func(r *suite.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
+		"in flight":      {"-b 1K -e 1K --inflight 50", false, func(r *suite.Row) {}, []string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
 		"stream":         {"-b 1K -e 1K --stream", false, func(r *suite.Row) {}, []string{"# time: iterations back to back, mean\n"}},
 	} {
 		got := printed(t, c.line, c.wide, c.change)
@@ -116,6 +117,14 @@ func TestRows(t *testing.T) {
 				t.Errorf("%s: %q is missing in\n%s", name, want, got)
 			}
 		}
+	}
+}
+
+// Every number of calls in flight has a table of its own.
+func TestInFlight(t *testing.T) {
+	got := printed(t, "--collective allreduce,sendrecv -b 8 -e 8 --inflight 1,150", false, func(*suite.Row) {})
+	if strings.Count(got, "# Collective test starting: allreduce\n") != 2 || strings.Count(got, "# Collective test starting: sendrecv\n") != 1 {
+		t.Errorf("got\n%s", got)
 	}
 }
 
