@@ -21,6 +21,8 @@ type packing struct {
 	bound float64   // no packing has a larger rate
 	proof []float64 // the prices that say so: the cheapest tree costs 1
 
+	pick func(turn int, cost []float64) arcs // a cheap tree of the seeds; nil: the cheapest
+
 	seeds     []float64 // by tree: its rate among the seeds, before it is brought down
 	certified bool      // the search came to its end
 }
@@ -31,6 +33,7 @@ const work = 4e8
 
 const (
 	closed     = 1e-9 // relative gap at which the search ends
+	turns      = 8    // of every rank, where each of them has seeds of its own
 	worthwhile = 1.1  // gain for which rates that are even are made uneven: a message waits for the slowest tree
 	smoothing  = 0.5  // weight of the best prices so far in those that are tried first
 )
@@ -92,6 +95,13 @@ func (p *packing) seed(trees int) {
 	for i := range trees {
 		var t arcs
 		switch {
+		case p.pick != nil:
+			if n := p.w.n - 1; i%n == 0 && i > 0 && float64(i+n)*p.w.effort() > work/2 {
+				return // after whole turns
+			}
+			p.m.spent += p.w.effort()
+			p.w.costs(price, cost)
+			t = p.pick(i, cost)
 		case i < exact:
 			t = p.try(price, cost)
 		case p.w.root < 0:
@@ -119,9 +129,7 @@ func (p *packing) rates() []float64 {
 	if p.certified || len(p.seeds) == 0 {
 		return rates
 	}
-	seeds := make([]float64, len(rates))
-	copy(seeds, p.seeds)
-	fit(seeds, p.m.cols, p.w.caps)
+	seeds := p.seeded()
 	even := total(seeds)
 	filled := slices.Clone(seeds)
 	if fill(filled, p.m.cols, p.w.caps); total(filled) > even*worthwhile {
@@ -133,9 +141,21 @@ func (p *packing) rates() []float64 {
 	return rates
 }
 
+// seeded returns the rates of the seeds, brought down to the capacities.
+func (p *packing) seeded() []float64 {
+	seeds := make([]float64, len(p.m.cols))
+	copy(seeds, p.seeds)
+	fit(seeds, p.m.cols, p.w.caps)
+	return seeds
+}
+
 // run solves the program, unless that takes too long.
 func (p *packing) run() {
-	p.seed(2 * p.w.n)
+	if p.pick == nil {
+		p.seed(2 * p.w.n)
+	} else {
+		p.seed(turns * (p.w.n - 1))
+	}
 	price := make([]float64, len(p.w.caps))
 	mixed := make([]float64, len(p.w.caps))
 	cost := make([]float64, len(p.w.taken))

@@ -87,6 +87,7 @@ func (x *parts) pack() *packing {
 			x.w.caps[x.rows+v] = rate / float64(x.n)
 		}
 		p := newPacking(x.w)
+		p.pick = x.fromEach
 		p.run()
 		if p.bound < rate*(1-same) {
 			x.lower(p)
@@ -112,6 +113,22 @@ func (x *parts) addSource() {
 		w.taken = append(w.taken, []int32{row}, []int32{row})
 	}
 	w.g, w.n, w.root = g, n+1, n
+}
+
+// fromEach returns the cheapest tree of one rank after the other, the source's
+// arc to it in front.
+func (x *parts) fromEach(turn int, cost []float64) arcs {
+	far := 1.0
+	for _, c := range cost {
+		far += c
+	}
+	first := 2 * len(x.g.Links)
+	for v := range x.n {
+		if v != turn%x.n {
+			cost[first+2*v] += far
+		}
+	}
+	return x.w.edmonds(cost)
 }
 
 // across proves the bound of one cut: what can pass from the ranks outside into
@@ -204,12 +221,15 @@ func (x *parts) result(p *packing) (*Result, error) {
 		return nil, fmt.Errorf("pack: no rate for the parts of %d ranks was found", x.n)
 	}
 	latency := x.w.delays(Microseconds)
+	rates := p.m.solution()
+	if seeds := p.seeded(); !p.certified && slices.Min(x.sums(p, seeds)) > slices.Min(x.sums(p, rates)) {
+		rates = seeds
+	}
 	sums := make([]float64, x.n)
-	rates := p.rates()
 	for root := range x.n {
 		for k, rate := range rates {
 			t, from, ok := x.tree(p.pool.trees[k])
-			if !ok || from != root || rate*float64(x.n) <= p.bound*slightest {
+			if !ok || from != root || rate <= x.bound.Rate*slightest/float64(x.n) {
 				continue
 			}
 			height := largest(x.w.treeDistances(x.n, p.pool.trees[k], latency))
@@ -228,6 +248,17 @@ func (x *parts) result(p *packing) (*Result, error) {
 	}
 	r.Ratio = r.Rate / r.Bound.Rate
 	return r, nil
+}
+
+// sums returns the rates of all trees by their root.
+func (x *parts) sums(p *packing, rates []float64) []float64 {
+	sums := make([]float64, x.n)
+	for k, rate := range rates {
+		if _, root, ok := x.tree(p.pool.trees[k]); ok && rate > x.bound.Rate*slightest/float64(x.n) {
+			sums[root] += rate
+		}
+	}
+	return sums
 }
 
 // tree returns t below the source, and its root; not ok where the source has

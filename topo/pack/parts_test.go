@@ -151,3 +151,32 @@ func drawn(random *rand.Rand, n int) *topo.Graph {
 	}
 	return g
 }
+
+// Hosts whose ranks all have links of one rate among them and of a slower one
+// to all others: the program is degenerate there, and still ends at the bound
+// for 16 ranks; for 32 it may be cut short, and the seeds come near.
+func TestPartsOfMeshes(t *testing.T) {
+	for _, c := range []struct {
+		hosts, each int
+		least       float64
+	}{{4, 4, 0.985}, {8, 4, 0.75}} {
+		g := &topo.Graph{Ranks: c.hosts * c.each}
+		for b := range g.Ranks {
+			for a := range b {
+				rate := 12.5
+				if a/c.each == b/c.each {
+					rate = 50
+				}
+				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate})
+			}
+		}
+		r, err := PackParts(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkParts(t, g, r)
+		if r.Ratio < c.least {
+			t.Errorf("%d hosts of %d: %v of %v GB/s", c.hosts, c.each, r.Rate, r.Bound.Rate)
+		}
+	}
+}
