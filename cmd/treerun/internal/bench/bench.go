@@ -88,12 +88,12 @@ func Main(args []string) (int, error) {
 // returns the code of the command.
 func (r *results) finish(code int, err error) (int, error) {
 	r.progress.stop()
-	complete := err == nil && code == 0
-	if complete && len(r.rows) < len(r.cases) {
+	switch {
+	case err != nil || code != 0:
+	case len(r.rows) < len(r.cases):
 		err = fmt.Errorf("bench: the ranks have ended after %d of %d rows", len(r.rows), len(r.cases))
-	}
-	if complete && r.table != nil {
-		err = errors.Join(err, r.table.End())
+	case r.table != nil:
+		err = r.table.End()
 	}
 	err = errors.Join(err, r.close())
 	switch {
