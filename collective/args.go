@@ -24,25 +24,25 @@ type args struct {
 }
 
 // refuse makes a an argument error.
-func (a args) refuse(c *Comm, format string, v ...any) args {
+func (a *args) refuse(c *Comm, format string, v ...any) {
 	a.err = fmt.Errorf("collective: %s on rank %d: %w: %s", exec.CallName(a.kind), c.rank, ErrArgument, fmt.Sprintf(format, v...))
-	return a
 }
 
-// newArgs checks what all calls with buffers have in common. in and out are nil
+// setArgs sets, and checks, what all calls with buffers have in common. in and out are nil
 // where this rank has none.
-func newArgs[T Number](c *Comm, kind plan.Kind, root, count int, in, out []T) args {
-	a := args{kind: kind, root: root, count: count, dtype: dtypeOf[T](), in: bytesOf(in), out: bytesOf(out)}
+func setArgs[T Number](a *args, c *Comm, kind plan.Kind, root, count int, in, out []T) *args {
+	a.kind, a.root, a.count, a.dtype = kind, root, count, dtypeOf[T]()
+	a.in, a.out = bytesOf(in), bytesOf(out)
 	if kind.HasRoot() && (root < 0 || root >= c.size) {
-		return a.refuse(c, "root %d of %d ranks", root, c.size)
+		a.refuse(c, "root %d of %d ranks", root, c.size)
 	}
 	return a
 }
 
 // reducing adds a reduction to a.
-func (a args) reducing(c *Comm, op Op) args {
+func (a *args) reducing(c *Comm, op Op) *args {
 	if a.err == nil && !op.valid() {
-		return a.refuse(c, "no such operation: %d", op)
+		a.refuse(c, "no such operation: %d", op)
 	}
 	a.op = kernel.Op(op)
 	if op == Avg && a.out != nil {
@@ -52,101 +52,113 @@ func (a args) reducing(c *Comm, op Op) args {
 }
 
 // sameLength refuses send and recv of different lengths.
-func (a args) sameLength(c *Comm, send, recv int) args {
+func (a *args) sameLength(c *Comm, send, recv int) *args {
 	if a.err == nil && send != recv {
-		return a.refuse(c, "send has %d elements, recv %d", send, recv)
+		a.refuse(c, "send has %d elements, recv %d", send, recv)
 	}
 	return a
 }
 
 // parts refuses whole unless it has one part for every rank.
-func (a args) parts(c *Comm, name string, whole, part int) args {
+func (a *args) parts(c *Comm, name string, whole, part int) *args {
 	if a.err == nil && whole != part*c.size {
-		return a.refuse(c, "%s has %d elements, want %d parts of %d", name, whole, c.size, part)
+		a.refuse(c, "%s has %d elements, want %d parts of %d", name, whole, c.size, part)
 	}
 	return a
 }
 
 // separate refuses buffers that overlap in part.
-func (a args) separate(c *Comm) args {
+func (a *args) separate(c *Comm) *args {
 	if a.err == nil && overlapOf(a.in, a.out) == partial {
-		return a.refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
+		a.refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
 	}
 	return a
 }
 
 // separateParts refuses a part of one rank that overlaps the whole message and
 // is not where the rank's part of it belongs.
-func (a args) separateParts(c *Comm, part, whole []byte) args {
+func (a *args) separateParts(c *Comm, part, whole []byte) *args {
 	if a.err != nil || overlapOf(part, whole) == apart {
 		return a
 	}
 	n := len(part)
 	if len(whole) != n*c.size || overlapOf(part, whole[c.rank*n:(c.rank+1)*n]) != inPlace {
-		return a.refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.rank)
+		a.refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.rank)
 	}
 	return a
 }
 
-func allReduceArgs[T Number](c *Comm, send, recv []T, op Op) args {
-	return newArgs(c, plan.AllReduce, -1, len(recv), send, recv).
-		sameLength(c, len(send), len(recv)).reducing(c, op).separate(c)
+func allReduceArgs[T Number](a *args, c *Comm, send, recv []T, op Op) *args {
+	setArgs(a, c, plan.AllReduce, -1, len(recv), send, recv)
+	a.sameLength(c, len(send), len(recv)).reducing(c, op).separate(c)
+	return a
 }
 
-func reduceArgs[T Number](c *Comm, send, recv []T, op Op, root int) args {
+func reduceArgs[T Number](a *args, c *Comm, send, recv []T, op Op, root int) *args {
 	if c.rank != root {
-		return newArgs(c, plan.Reduce, root, len(send), send, nil).reducing(c, op)
+		recv = nil
 	}
-	return newArgs(c, plan.Reduce, root, len(send), send, recv).
-		sameLength(c, len(send), len(recv)).reducing(c, op).separate(c)
+	setArgs(a, c, plan.Reduce, root, len(send), send, recv)
+	a.reducing(c, op)
+	if c.rank == root {
+		a.sameLength(c, len(send), len(recv)).separate(c)
+	}
+	return a
 }
 
-func broadcastArgs[T Number](c *Comm, send, recv []T, root int) args {
+func broadcastArgs[T Number](a *args, c *Comm, send, recv []T, root int) *args {
 	if c.rank != root {
-		return newArgs(c, plan.Broadcast, root, len(recv), nil, recv)
+		return setArgs(a, c, plan.Broadcast, root, len(recv), nil, recv)
 	}
-	return newArgs(c, plan.Broadcast, root, len(recv), send, recv).
-		sameLength(c, len(send), len(recv)).separate(c)
+	setArgs(a, c, plan.Broadcast, root, len(recv), send, recv)
+	a.sameLength(c, len(send), len(recv)).separate(c)
+	return a
 }
 
-func allGatherArgs[T Number](c *Comm, send, recv []T) args {
-	a := newArgs(c, plan.AllGather, -1, len(send), send, recv).parts(c, "recv", len(recv), len(send))
-	return a.separateParts(c, a.in, a.out)
+func allGatherArgs[T Number](a *args, c *Comm, send, recv []T) *args {
+	setArgs(a, c, plan.AllGather, -1, len(send), send, recv)
+	a.parts(c, "recv", len(recv), len(send)).separateParts(c, a.in, a.out)
+	return a
 }
 
-func reduceScatterArgs[T Number](c *Comm, send, recv []T, op Op) args {
-	a := newArgs(c, plan.ReduceScatter, -1, len(recv), send, recv).parts(c, "send", len(send), len(recv)).reducing(c, op)
-	return a.separateParts(c, a.out, a.in)
+func reduceScatterArgs[T Number](a *args, c *Comm, send, recv []T, op Op) *args {
+	setArgs(a, c, plan.ReduceScatter, -1, len(recv), send, recv)
+	a.parts(c, "send", len(send), len(recv)).reducing(c, op).separateParts(c, a.out, a.in)
+	return a
 }
 
-func allToAllArgs[T Number](c *Comm, send, recv []T) args {
-	a := newArgs(c, plan.AllToAll, -1, len(recv)/c.size, send, recv).sameLength(c, len(send), len(recv))
-	return a.parts(c, "recv", len(recv), len(recv)/c.size).separate(c)
+func allToAllArgs[T Number](a *args, c *Comm, send, recv []T) *args {
+	setArgs(a, c, plan.AllToAll, -1, len(recv)/c.size, send, recv)
+	a.sameLength(c, len(send), len(recv)).parts(c, "recv", len(recv), len(recv)/c.size).separate(c)
+	return a
 }
 
-func gatherArgs[T Number](c *Comm, send, recv []T, root int) args {
+func gatherArgs[T Number](a *args, c *Comm, send, recv []T, root int) *args {
 	if c.rank != root {
-		return newArgs(c, plan.Gather, root, len(send), send, nil)
+		return setArgs(a, c, plan.Gather, root, len(send), send, nil)
 	}
-	a := newArgs(c, plan.Gather, root, len(send), send, recv).parts(c, "recv", len(recv), len(send))
-	return a.separateParts(c, a.in, a.out)
+	setArgs(a, c, plan.Gather, root, len(send), send, recv)
+	a.parts(c, "recv", len(recv), len(send)).separateParts(c, a.in, a.out)
+	return a
 }
 
-func scatterArgs[T Number](c *Comm, send, recv []T, root int) args {
+func scatterArgs[T Number](a *args, c *Comm, send, recv []T, root int) *args {
 	if c.rank != root {
-		return newArgs(c, plan.Scatter, root, len(recv), nil, recv)
+		return setArgs(a, c, plan.Scatter, root, len(recv), nil, recv)
 	}
-	a := newArgs(c, plan.Scatter, root, len(recv), send, recv).parts(c, "send", len(send), len(recv))
-	return a.separateParts(c, a.out, a.in)
+	setArgs(a, c, plan.Scatter, root, len(recv), send, recv)
+	a.parts(c, "send", len(send), len(recv)).separateParts(c, a.out, a.in)
+	return a
 }
 
-func barrierArgs(c *Comm) args {
-	return args{kind: plan.Barrier, op: kernel.Sum, root: -1, dtype: kernel.Uint8}
+func barrierArgs(a *args) *args {
+	a.kind, a.op, a.root, a.dtype = plan.Barrier, kernel.Sum, -1, kernel.Uint8
+	return a
 }
 
 // preMultiplied makes the sum of a one of what every rank has multiplied by its
 // factor.
-func preMultiplied[T Number](a args, factor T) args {
+func preMultiplied[T Number](a *args, factor T) *args {
 	a.scale, a.factor = true, elementOf(factor)
 	return a
 }

@@ -7,28 +7,32 @@ import "context"
 // ranks; they may be the same slice. The slices must not change during the
 // call.
 func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return c.run(ctx, allReduceArgs(c, send, recv, op))
+	var a args
+	return c.run(ctx, allReduceArgs(&a, c, send, recv, op))
 }
 
 // Reduce combines send of all ranks, element by element, with op, and gives
 // the result to rank root in recv. send has the same length on all ranks. recv
 // is used on root only, where it has that length too and may be send.
 func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root int) error {
-	return c.run(ctx, reduceArgs(c, send, recv, op, root))
+	var a args
+	return c.run(ctx, reduceArgs(&a, c, send, recv, op, root))
 }
 
 // Broadcast gives every rank, in recv, what rank root has in send. recv has
 // the same length on all ranks. send is used on root only, where it has that
 // length too and may be recv.
 func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	return c.run(ctx, broadcastArgs(c, send, recv, root))
+	var a args
+	return c.run(ctx, broadcastArgs(&a, c, send, recv, root))
 }
 
 // AllGather gives every rank, in recv, send of all ranks, in the order of the
 // ranks. send has the same length on all ranks, recv that length times the
 // number of ranks. In place, send is the rank's own part of recv.
 func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	return c.run(ctx, allGatherArgs(c, send, recv))
+	var a args
+	return c.run(ctx, allGatherArgs(&a, c, send, recv))
 }
 
 // ReduceScatter combines send of all ranks, element by element, with op, and
@@ -36,48 +40,56 @@ func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // ranks, send that length times the number of ranks. In place, recv is the
 // rank's own part of send, whose other parts then keep what they have.
 func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	return c.run(ctx, reduceScatterArgs(c, send, recv, op))
+	var a args
+	return c.run(ctx, reduceScatterArgs(&a, c, send, recv, op))
 }
 
 // AllToAll gives rank j, as part i of its recv, part j of send of rank i. send
 // and recv have one part for every rank, all of the same length on all ranks;
 // they may be the same slice.
 func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	return c.run(ctx, allToAllArgs(c, send, recv))
+	var a args
+	return c.run(ctx, allToAllArgs(&a, c, send, recv))
 }
 
 // Gather gives rank root, in recv, send of all ranks, in the order of the
 // ranks. send has the same length on all ranks; recv is used on root only. In
 // place, send of root is its own part of recv.
 func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	return c.run(ctx, gatherArgs(c, send, recv, root))
+	var a args
+	return c.run(ctx, gatherArgs(&a, c, send, recv, root))
 }
 
 // Scatter gives rank i, in recv, part i of what rank root has in send. recv has
 // the same length on all ranks; send is used on root only. In place, recv of
 // root is its own part of send.
 func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	return c.run(ctx, scatterArgs(c, send, recv, root))
+	var a args
+	return c.run(ctx, scatterArgs(&a, c, send, recv, root))
 }
 
 // Barrier returns when all ranks have called it.
 func Barrier(ctx context.Context, c *Comm) error {
-	return c.run(ctx, barrierArgs(c))
+	var a args
+	return c.run(ctx, barrierArgs(&a))
 }
 
 // AllReducePreMul is AllReduce with Sum of what every rank has multiplied by
 // its own factor. send is not changed. The product of 16-bit floating-point
 // numbers is rounded before it is added.
 func AllReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
-	return c.run(ctx, preMultiplied(allReduceArgs(c, send, recv, Sum), factor))
+	var a args
+	return c.run(ctx, preMultiplied(allReduceArgs(&a, c, send, recv, Sum), factor))
 }
 
 // ReducePreMul is Reduce with the sum of AllReducePreMul.
 func ReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T, root int) error {
-	return c.run(ctx, preMultiplied(reduceArgs(c, send, recv, Sum, root), factor))
+	var a args
+	return c.run(ctx, preMultiplied(reduceArgs(&a, c, send, recv, Sum, root), factor))
 }
 
 // ReduceScatterPreMul is ReduceScatter with the sum of AllReducePreMul.
 func ReduceScatterPreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
-	return c.run(ctx, preMultiplied(reduceScatterArgs(c, send, recv, Sum), factor))
+	var a args
+	return c.run(ctx, preMultiplied(reduceScatterArgs(&a, c, send, recv, Sum), factor))
 }

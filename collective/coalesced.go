@@ -24,11 +24,13 @@ func AllReduceCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T
 // recv themselves may be changed when it returns, what their slices refer to
 // may not.
 func StartAllReduceCoalesced[T Number](c *Comm, send, recv [][]T, op Op) (Request, error) {
-	a := newArgs[T](c, plan.AllReduce, -1, 0, nil, nil).reducing(c, op)
+	var a args
+	setArgs[T](&a, c, plan.AllReduce, -1, 0, nil, nil)
+	a.reducing(c, op)
 	if op == Avg {
 		a.divide = c.size
 	}
-	return startPieces(c, a, send, recv)
+	return startPieces(c, &a, send, recv)
 }
 
 // BroadcastCoalesced is one Broadcast of many slices, as if they were one: see
@@ -43,18 +45,19 @@ func BroadcastCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T
 
 // StartBroadcastCoalesced begins a BroadcastCoalesced; see Request.
 func StartBroadcastCoalesced[T Number](c *Comm, send, recv [][]T, root int) (Request, error) {
-	a := newArgs[T](c, plan.Broadcast, root, 0, nil, nil)
+	var a args
+	setArgs[T](&a, c, plan.Broadcast, root, 0, nil, nil)
 	if c.rank != root {
-		return startPieces(c, a, nil, recv)
+		return startPieces(c, &a, nil, recv)
 	}
-	return startPieces(c, a, send, recv)
+	return startPieces(c, &a, send, recv)
 }
 
 // startPieces begins a call over the slices of send, which may be nil, and
 // recv.
-func startPieces[T Number](c *Comm, a args, send, recv [][]T) (Request, error) {
+func startPieces[T Number](c *Comm, a *args, send, recv [][]T) (Request, error) {
 	if a.err == nil && send != nil && len(send) != len(recv) {
-		a = a.refuse(c, "send has %d slices, recv %d", len(send), len(recv))
+		a.refuse(c, "send has %d slices, recv %d", len(send), len(recv))
 	}
 	if a.err != nil {
 		return Request{}, a.err
@@ -72,7 +75,7 @@ func startPieces[T Number](c *Comm, a args, send, recv [][]T) (Request, error) {
 		if send != nil {
 			p.In = bytesOf(send[i])
 			a.in, a.out = p.In, p.Out
-			if a = a.sameLength(c, len(send[i]), len(recv[i])).separate(c); a.err != nil {
+			if a.sameLength(c, len(send[i]), len(recv[i])).separate(c); a.err != nil {
 				return Request{}, a.err
 			}
 		}
@@ -81,7 +84,7 @@ func startPieces[T Number](c *Comm, a args, send, recv [][]T) (Request, error) {
 		a.pieces = append(a.pieces, p)
 	}
 	a.in, a.out = nil, nil
-	if err := c.enter(context.Background(), &a); err != nil {
+	if err := c.enter(context.Background(), a); err != nil {
 		return Request{}, err
 	}
 	return Request{c, c.seq}, nil

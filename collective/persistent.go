@@ -8,7 +8,7 @@ import "context"
 // needs no end.
 type Persistent struct {
 	c *Comm
-	a args
+	a *args
 }
 
 // Run makes the call and waits for it.
@@ -18,7 +18,7 @@ func (p *Persistent) Run(ctx context.Context) error { return p.c.run(ctx, p.a) }
 // overlap, as they use the same slices.
 func (p *Persistent) Start() (Request, error) { return p.c.start(p.a) }
 
-func persistent(c *Comm, a args) (*Persistent, error) {
+func persistent(c *Comm, a *args) (*Persistent, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
@@ -27,40 +27,40 @@ func persistent(c *Comm, a args) (*Persistent, error) {
 
 // AllReduceInit prepares an AllReduce.
 func AllReduceInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
-	return persistent(c, allReduceArgs(c, send, recv, op))
+	return persistent(c, allReduceArgs(new(args), c, send, recv, op))
 }
 
 // ReduceInit prepares a Reduce.
 func ReduceInit[T Number](c *Comm, send, recv []T, op Op, root int) (*Persistent, error) {
-	return persistent(c, reduceArgs(c, send, recv, op, root))
+	return persistent(c, reduceArgs(new(args), c, send, recv, op, root))
 }
 
 // BroadcastInit prepares a Broadcast.
 func BroadcastInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
-	return persistent(c, broadcastArgs(c, send, recv, root))
+	return persistent(c, broadcastArgs(new(args), c, send, recv, root))
 }
 
 // AllGatherInit prepares an AllGather.
 func AllGatherInit[T Number](c *Comm, send, recv []T) (*Persistent, error) {
-	return persistent(c, allGatherArgs(c, send, recv))
+	return persistent(c, allGatherArgs(new(args), c, send, recv))
 }
 
 // ReduceScatterInit prepares a ReduceScatter.
 func ReduceScatterInit[T Number](c *Comm, send, recv []T, op Op) (*Persistent, error) {
-	return persistent(c, reduceScatterArgs(c, send, recv, op))
+	return persistent(c, reduceScatterArgs(new(args), c, send, recv, op))
 }
 
 // AllToAllInit prepares an AllToAll.
 func AllToAllInit[T Number](c *Comm, send, recv []T) (*Persistent, error) {
-	return persistent(c, allToAllArgs(c, send, recv))
+	return persistent(c, allToAllArgs(new(args), c, send, recv))
 }
 
 // GatherInit prepares a Gather.
 func GatherInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
-	return persistent(c, gatherArgs(c, send, recv, root))
+	return persistent(c, gatherArgs(new(args), c, send, recv, root))
 }
 
 // ScatterInit prepares a Scatter.
 func ScatterInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
-	return persistent(c, scatterArgs(c, send, recv, root))
+	return persistent(c, scatterArgs(new(args), c, send, recv, root))
 }

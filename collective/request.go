@@ -99,7 +99,7 @@ func (c *Comm) wait(ctx context.Context, seq uint64) error {
 }
 
 // start begins a call.
-func (c *Comm) start(a args) (Request, error) {
+func (c *Comm) start(a *args) (Request, error) {
 	if a.err != nil {
 		return Request{}, a.err
 	}
@@ -107,14 +107,14 @@ func (c *Comm) start(a args) (Request, error) {
 		return Request{}, err
 	}
 	defer c.end()
-	if err := c.enter(context.Background(), &a); err != nil {
+	if err := c.enter(context.Background(), a); err != nil {
 		return Request{}, err
 	}
 	return Request{c, c.seq}, nil
 }
 
 // run makes a call and waits for it.
-func (c *Comm) run(ctx context.Context, a args) error {
+func (c *Comm) run(ctx context.Context, a *args) error {
 	if a.err != nil {
 		return a.err
 	}
@@ -123,9 +123,9 @@ func (c *Comm) run(ctx context.Context, a args) error {
 	}
 	defer c.end()
 	if err := ctx.Err(); err != nil {
-		return c.cancel(ctx, &a)
+		return c.cancel(ctx, a)
 	}
-	if err := c.enter(ctx, &a); err != nil {
+	if err := c.enter(ctx, a); err != nil {
 		return err
 	}
 	return c.wait(ctx, c.seq)

@@ -2,45 +2,54 @@ package collective
 
 // StartAllReduce begins an AllReduce; see Request.
 func StartAllReduce[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
-	return c.start(allReduceArgs(c, send, recv, op))
+	var a args
+	return c.start(allReduceArgs(&a, c, send, recv, op))
 }
 
 // StartReduce begins a Reduce; see Request.
 func StartReduce[T Number](c *Comm, send, recv []T, op Op, root int) (Request, error) {
-	return c.start(reduceArgs(c, send, recv, op, root))
+	var a args
+	return c.start(reduceArgs(&a, c, send, recv, op, root))
 }
 
 // StartBroadcast begins a Broadcast; see Request.
 func StartBroadcast[T Number](c *Comm, send, recv []T, root int) (Request, error) {
-	return c.start(broadcastArgs(c, send, recv, root))
+	var a args
+	return c.start(broadcastArgs(&a, c, send, recv, root))
 }
 
 // StartAllGather begins an AllGather; see Request.
 func StartAllGather[T Number](c *Comm, send, recv []T) (Request, error) {
-	return c.start(allGatherArgs(c, send, recv))
+	var a args
+	return c.start(allGatherArgs(&a, c, send, recv))
 }
 
 // StartReduceScatter begins a ReduceScatter; see Request.
 func StartReduceScatter[T Number](c *Comm, send, recv []T, op Op) (Request, error) {
-	return c.start(reduceScatterArgs(c, send, recv, op))
+	var a args
+	return c.start(reduceScatterArgs(&a, c, send, recv, op))
 }
 
 // StartAllToAll begins an AllToAll; see Request.
 func StartAllToAll[T Number](c *Comm, send, recv []T) (Request, error) {
-	return c.start(allToAllArgs(c, send, recv))
+	var a args
+	return c.start(allToAllArgs(&a, c, send, recv))
 }
 
 // StartGather begins a Gather; see Request.
 func StartGather[T Number](c *Comm, send, recv []T, root int) (Request, error) {
-	return c.start(gatherArgs(c, send, recv, root))
+	var a args
+	return c.start(gatherArgs(&a, c, send, recv, root))
 }
 
 // StartScatter begins a Scatter; see Request.
 func StartScatter[T Number](c *Comm, send, recv []T, root int) (Request, error) {
-	return c.start(scatterArgs(c, send, recv, root))
+	var a args
+	return c.start(scatterArgs(&a, c, send, recv, root))
 }
 
 // StartBarrier begins a Barrier; see Request.
 func StartBarrier(c *Comm) (Request, error) {
-	return c.start(barrierArgs(c))
+	var a args
+	return c.start(barrierArgs(&a))
 }

@@ -48,18 +48,29 @@ type Sender interface {
 	// header is copied.
 	Commit(h *Header)
 
+	// Post is Commit without the wake-up, and without the fence before it: with
+	// several links to serve, the last one gets a Commit or Release, and the
+	// others a Wake after it.
+	Post(h *Header)
+
+	// Wake wakes the receiver, if it sleeps, for what was posted before the
+	// latest Commit or Release of this goroutine.
+	Wake()
+
 	// Share publishes, under header h, the window that lender has reserved and
 	// not yet committed, in place of a window of its own, so that one payload
 	// goes to several ranks: written once, read by each where it lies. lender
 	// is another Sender of the same Endpoint, and keeps its slot until all
 	// receivers have released it. Preconditions: TryReserve(0) returned true
-	// here, and TryReserve(n) on lender; its window is already filled.
+	// here, and TryReserve(n) on lender; its window is already filled. As for
+	// Post, a Commit follows, and then a Wake.
 	Share(h *Header, lender Sender)
 
 	// Lend publishes, under header h, window itself, which lies in memory that
 	// Endpoint.Alloc gave out and is no longer than a slot, in place of a
 	// window of the link's. It must not change until Returned. Precondition:
-	// TryReserve(0) returned true.
+	// TryReserve(0) returned true. As for Post, a Commit or Release follows,
+	// or Endpoint.Fence, and then a Wake.
 	Lend(h *Header, window []byte)
 
 	// Returned reports whether the receiver has released all that was lent to
@@ -78,6 +89,10 @@ type Receiver interface {
 	// Release gives the slot back to the sender and wakes it if it sleeps.
 	// Precondition: TryPeek returned true.
 	Release()
+
+	// Drop and Wake are to Release what Post and Wake are to Commit.
+	Drop()
+	Wake()
 }
 
 // Bell is where one rank sleeps until one of its links has something new. The
@@ -178,6 +193,9 @@ type Endpoint interface {
 
 	// Bell is this rank's own bell.
 	Bell() Bell
+
+	// Fence orders what was posted before what is loaded afterwards.
+	Fence()
 
 	// Enter publishes the call that this rank begins. One goroutine, the owner
 	// of the communicator, calls it.

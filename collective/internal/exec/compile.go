@@ -16,11 +16,12 @@ import (
 // ready; as chunk j of a plan never waits for a later chunk, that cannot get a
 // verified plan stuck.
 type step struct {
-	args    []operand // what is combined, at least one
-	dst     plan.Buf  // None: the value is only sent
-	dstPart int       // the part of dst it goes to
-	outs    []out     // where else it goes
-	final   bool      // nothing is stored in dst's chunk later
+	args     []operand // what is combined, at least one
+	receives int       // of args come from other ranks
+	dst      plan.Buf  // None: the value is only sent
+	dstPart  int       // the part of dst it goes to
+	outs     []out     // where else it goes
+	final    bool      // nothing is stored in dst's chunk later
 }
 
 // operand is a chunk that another rank sends, or one of a buffer.
@@ -66,6 +67,11 @@ func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (tra
 		}
 	}
 	for i := range all {
+		for _, a := range all[i].args {
+			if a.in != nil {
+				all[i].receives++
+			}
+		}
 		all[i].final = !slices.ContainsFunc(all[i+1:], func(s step) bool { return s.dst == all[i].dst && s.dstPart == all[i].dstPart })
 	}
 	return all, nil

@@ -50,19 +50,48 @@ func (k *Links) take(t *track, s *step) (bool, error) {
 	} else {
 		k.move(t, s, to, from, n)
 	}
-	if len(s.outs) > 0 && !lends {
-		lender := s.outs[0].link
-		for _, o := range s.outs[1:] {
-			o.link.Share(&c.Header, lender)
+	k.publish(&c.Header, s, lends)
+	return true, nil
+}
+
+// publish tells all links of s that its chunk has been moved: one fence for all
+// of them, then a look at who sleeps.
+func (k *Links) publish(h *transport.Header, s *step, lent bool) {
+	if len(s.outs) == 0 && s.receives == 1 {
+		for i := range s.args {
+			if in := s.args[i].in; in != nil {
+				in.Release()
+			}
 		}
-		lender.Commit(&c.Header)
+		return
 	}
 	for i := range s.args {
 		if in := s.args[i].in; in != nil {
-			in.Release()
+			in.Drop()
 		}
 	}
-	return true, nil
+	switch {
+	case len(s.outs) == 0 && s.receives == 0:
+		return
+	case len(s.outs) == 0 || lent:
+		k.ep.Fence()
+	default:
+		lender := s.outs[0].link
+		for _, o := range s.outs[1:] {
+			o.link.Share(h, lender)
+		}
+		lender.Commit(h)
+	}
+	for i := range s.outs {
+		if i > 0 || lent {
+			s.outs[i].link.Wake()
+		}
+	}
+	for i := range s.args {
+		if in := s.args[i].in; in != nil {
+			in.Wake()
+		}
+	}
 }
 
 // move computes the value of s for n bytes from byte from of the lane, and puts

@@ -27,8 +27,9 @@
 // word; the receiver loads that word and touches the rest only when it holds
 // the expected position. The receiver is done with a slot before it stores the
 // number of released slots; the sender loads that number before it reuses a
-// slot. Both words are accessed with sync/atomic, whose operations are
-// sequentially consistent, so each store is a release and each load an acquire.
+// slot. Each store of these words is a release and each load an acquire; those
+// of Commit and Release are sequentially consistent besides, as sync/atomic's
+// operations are, so that a wake-up can be decided by what is loaded next.
 // Positions count from 0 and are published modulo 1<<32; the number of slots
 // divides that, so a slot never sees the same word on two successive laps.
 package ring
@@ -143,6 +144,29 @@ func (t *Tx) Commit(h *transport.Header) {
 	t.pos++
 	t.n = -1
 	storeWord(line, 0, t.pos)
+	t.claimNext()
+}
+
+// Post is Commit, but for the order of what is loaded afterwards.
+func (t *Tx) Post(h *transport.Header) {
+	if t.n < 0 {
+		panic("ring: Post without a reserved slot")
+	}
+	line := t.line(t.pos)
+	putHeader(line, uint32(t.n), h)
+	t.pos++
+	t.n = -1
+	publishWord(line, 0, t.pos)
+	t.claimNext()
+}
+
+// claimNext brings the line of the next slot, if it is free, into this core's
+// cache by writing to it what means nothing yet: it was read last by another
+// core, from where it would have to come when the next chunk is due.
+func (t *Tx) claimNext() {
+	if t.pos-t.head < t.slots {
+		putLength(t.line(t.pos), 0)
+	}
 }
 
 // Reserved returns the window that TryReserve gave out last, nil when there is
@@ -154,12 +178,12 @@ func (t *Tx) Reserved() ([]byte, uint32) {
 	return t.window(t.pos, t.n), t.pos
 }
 
-// CommitAt publishes, in the reserved slot, n bytes that begin at byte at of
+// PostAt publishes, in the reserved slot, n bytes that begin at byte at of
 // the memory that Rx knows as shared, and returns the slot's position.
-// Precondition: as for Commit.
-func (t *Tx) CommitAt(h *transport.Header, at, n int) (pos uint32) {
+// Precondition and order are those of Post.
+func (t *Tx) PostAt(h *transport.Header, at, n int) (pos uint32) {
 	if t.n < 0 {
-		panic("ring: CommitAt without a reserved slot")
+		panic("ring: PostAt without a reserved slot")
 	}
 	line := t.line(t.pos)
 	putPlace(line, uint64(at))
@@ -167,7 +191,7 @@ func (t *Tx) CommitAt(h *transport.Header, at, n int) (pos uint32) {
 	pos = t.pos
 	t.pos++
 	t.n = -1
-	storeWord(line, 0, t.pos)
+	publishWord(line, 0, t.pos)
 	return pos
 }
 
@@ -194,7 +218,7 @@ type Rx struct {
 }
 
 // NewRx makes the receiving end over the same areas as NewTx. shared is the
-// memory in which payloads lie that were committed with CommitAt.
+// memory in which payloads lie that were posted with PostAt.
 func NewRx(ctl, data, shared []byte, slots, slotBytes int) Rx {
 	return Rx{geometry: newGeometry(ctl, data, slots, slotBytes), shared: shared}
 }
@@ -246,6 +270,17 @@ func (r *Rx) checkEmpty(w uint32) error {
 // returned true and nothing was released since (else it panics). As with
 // Commit, its last action is a sequentially consistent store.
 func (r *Rx) Release() {
+	r.next()
+	storeWord(r.ctl, 0, r.pos)
+}
+
+// Drop is Release, but for the order of what is loaded afterwards.
+func (r *Rx) Drop() {
+	r.next()
+	publishWord(r.ctl, 0, r.pos)
+}
+
+func (r *Rx) next() {
 	if !r.peeked {
 		panic("ring: Release without a peeked slot")
 	}
@@ -254,5 +289,4 @@ func (r *Rx) Release() {
 	if r.pos&(r.slots-1) == 0 {
 		r.lapped = true
 	}
-	storeWord(r.ctl, 0, r.pos)
 }

@@ -38,6 +38,11 @@ func putHeader(line []byte, n uint32, h *transport.Header) {
 	*(*transport.Header)(unsafe.Add(p, offHeader)) = *h
 }
 
+// putLength writes the length of a control line alone.
+func putLength(line []byte, n uint32) {
+	*(*uint32)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offLength)) = n
+}
+
 // putPlace writes where a payload lies to a control line.
 func putPlace(line []byte, at uint64) {
 	*(*uint64)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offInline)) = at

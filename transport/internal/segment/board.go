@@ -35,7 +35,7 @@ func publishCall(board []byte, h *transport.Header) {
 		k = statusCopies * (1 << 20) // a fresh rank has published nothing, and 2^32 calls are not nothing
 	}
 	writeCall(statusCopy(line, k), encodeCall(h))
-	storeWord(line, 0, k)
+	announce(line, k)
 }
 
 // readCall returns the call published last in a rank's part of the board, or

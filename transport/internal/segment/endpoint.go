@@ -24,6 +24,7 @@ type Endpoint struct {
 	senders   map[transport.Link]*sender
 	receivers map[transport.Link]*receiver
 
+	fence  atomic.Uint32                   // written to order memory, and never read
 	fault  atomic.Pointer[transport.Fault] // the elected one, once seen
 	closed atomic.Bool
 
@@ -96,6 +97,9 @@ func (e *Endpoint) BellWord(r int) *BellWord { return &e.bells[r] }
 
 // MaxPayload is the slot size in bytes.
 func (e *Endpoint) MaxPayload() int { return e.m.Layout.SlotBytes }
+
+// Fence orders what was posted before what is loaded afterwards.
+func (e *Endpoint) Fence() { e.fence.Store(0) }
 
 // Enter publishes the call that this rank begins. One goroutine calls it.
 func (e *Endpoint) Enter(h *transport.Header) { publishCall(e.m.rank(e.mem, e.rank), h) }

@@ -117,6 +117,15 @@ func (s *sender) Commit(h *transport.Header) {
 	s.bell.Ring()
 }
 
+// Post publishes the reserved window without waking the receiver.
+func (s *sender) Post(h *transport.Header) {
+	s.sync.releaseForward()
+	s.tx.Post(h)
+}
+
+// Wake wakes the receiver if it sleeps.
+func (s *sender) Wake() { s.bell.Ring() }
+
 // Share publishes the window that lender has reserved.
 func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	from := lender.(*sender)
@@ -128,8 +137,7 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 			panic("segment: Share without a reserved slot")
 		}
 		copy(own, window)
-		s.tx.Commit(h)
-		s.bell.Ring()
+		s.tx.Post(h)
 		return
 	}
 	if from.loans == nil {
@@ -137,8 +145,7 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	}
 	at := offsetIn(s.e.mem, window)
 	i := int(slot) & (len(from.loans) - 1)
-	from.loans[i] = append(from.loans[i], loan{s, s.tx.CommitAt(h, at, len(window))})
-	s.bell.Ring()
+	from.loans[i] = append(from.loans[i], loan{s, s.tx.PostAt(h, at, len(window))})
 }
 
 // Lend publishes a window of a caller.
@@ -150,12 +157,11 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 			panic("segment: Lend without a reserved slot")
 		}
 		copy(own, window)
-		s.tx.Commit(h)
+		s.tx.Post(h)
 	} else {
-		s.last = s.tx.CommitAt(h, offsetIn(s.e.mem, window), len(window))
+		s.last = s.tx.PostAt(h, offsetIn(s.e.mem, window), len(window))
 		s.lent = true
 	}
-	s.bell.Ring()
 }
 
 // Returned reports whether what was lent has come back.
@@ -213,3 +219,12 @@ func (r *receiver) Release() {
 	r.rx.Release()
 	r.bell.Ring()
 }
+
+// Drop gives the slot back without waking the sender.
+func (r *receiver) Drop() {
+	r.sync.releaseBack()
+	r.rx.Drop()
+}
+
+// Wake wakes the sender if it sleeps.
+func (r *receiver) Wake() { r.bell.Ring() }
