@@ -103,6 +103,7 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 		summarize(r, m.slowest[:iters])
 	}
 	rate(r, k, floor)
+	m.explain(r, k)
 	if m.o.Check && !k.Empty {
 		err = m.check(ctx, k, run, oracle, r)
 	}
@@ -265,6 +266,21 @@ func rate(r *suite.Row, k *suite.Case, floorSeconds float64) {
 		r.AlgbwGBs = math.Round(float64(r.Bytes)*float64(r.InFlight)/r.TimeUs*1e3) / 1e6
 		r.BusbwGBs = k.Bus(r.AlgbwGBs, r.NP)
 		r.LimitShare = math.Round(r.FloorUs/r.TimeUs*1e4) / 1e4
+	}
+}
+
+// explain adds the plan and its predicted time, on rank 0, which tells. A ring of messages has no plan,
+// and what is predicted is one call by itself.
+func (m *meter[T]) explain(r *suite.Row, k *suite.Case) {
+	kind := m.calls[k.Name].kind
+	if kind == 0 || m.c.Rank() != 0 {
+		return
+	}
+	name, predicted := m.c.Choice(kind, int(k.Bytes))
+	r.Plan = name
+	if k.Calls == 1 && !math.IsNaN(predicted) {
+		predicted = math.Round(predicted*1e4) / 1e4
+		r.PredictedUs = &predicted
 	}
 }
 

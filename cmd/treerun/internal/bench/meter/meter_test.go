@@ -102,6 +102,9 @@ func possible(t *testing.T, o *suite.Options, r *suite.Row) {
 	if r.TimeUs > 0 && math.Abs(r.AlgbwGBs*r.TimeUs*1e3-float64(r.Bytes)*float64(r.InFlight)) > 1+1e-3*r.TimeUs {
 		t.Errorf("algbw is not bytes per time: %+v", *r)
 	}
+	if (r.Plan == "") != (r.Collective == "sendrecv") || r.PredictedUs != nil && !(*r.PredictedUs >= 0) || r.NP > 1 && r.Plan != "" && (r.PredictedUs == nil) != (r.InFlight > 1) {
+		t.Errorf("no plan or no price: %+v", *r)
+	}
 	if !(r.FloorUs >= 0 && r.LimitShare >= 0) || r.Bytes > 1000 && r.FloorUs == 0 {
 		t.Errorf("impossible limit: %+v", *r)
 	}
@@ -114,7 +117,7 @@ func TestWrong(t *testing.T) {
 	onRanks(t, np, func(c *collective.Comm) error {
 		m := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c))
 		good := m.calls["allreduce"]
-		m.calls["allreduce"] = collectiveOf[float32]{func(ctx context.Context, k *call[float32]) error {
+		m.calls["allreduce"] = collectiveOf[float32]{good.kind, func(ctx context.Context, k *call[float32]) error {
 			err := good.run(ctx, k)
 			if c.Rank() == 1 {
 				k.recv[17]++
