@@ -56,6 +56,7 @@ func TestAll(t *testing.T) {
 		{2, "--collective all -d all -o all -b 8 -e 8K -f 1024 -n 3 -w 1 -r 1"},
 		{3, "--collective all -d float32,int8 -b 3 -e 100K -f 180 -n 5 -w 2 -r 2 --stream"},
 		{2, "--collective all -d int32 -b 8 -e 8K -f 1024 --inflight 1,50,150,300 -n 3"},
+		{3, "--collective all -d float32,uint8 -b 8 -e 100K -f 1000 --alloc --inflight 1,20 -n 3"},
 		{4, "--collective all -d bfloat16,int64 -o avg,prod -b 1000 -e 1000 --max-seconds 0.001 -r 3"},
 	} {
 		o := parsed(t, c.line)
@@ -115,7 +116,10 @@ func TestWrong(t *testing.T) {
 	const np = 3
 	o := parsed(t, "-b 4000 -e 4000 -n 2 -w 1")
 	onRanks(t, np, func(c *collective.Comm) error {
-		m := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c))
+		m, err := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c))
+		if err != nil {
+			return err
+		}
 		good := m.calls["allreduce"]
 		m.calls["allreduce"] = collectiveOf[float32]{good.kind, func(ctx context.Context, k *call[float32]) error {
 			err := good.run(ctx, k)
