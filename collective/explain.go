@@ -26,9 +26,21 @@ func (p *planner) explain() string {
 	return b.String()
 }
 
+// Choice names the plan that a call of this kind takes for a message of so many
+// bytes, and predicts its time in microseconds, NaN where it cannot be. Where
+// every rank has a part the message is that of all parts; where there is a root
+// it is rank 0. Every rank gets the same answer by itself. Choice must not run
+// beside a call of the communicator.
+func (c *Comm) Choice(kind plan.Kind, bytes int) (name string, us float64) {
+	return c.plans.choice(kind, int64(bytes))
+}
+
 // choice names the plan for a message of so many bytes and predicts its time,
 // in microseconds, NaN where it cannot be predicted.
 func (p *planner) choice(kind plan.Kind, bytes int64) (name string, us float64) {
+	if err := p.choosing(kind); err != nil {
+		return "", math.NaN()
+	}
 	s := p.shapeFor(kind, int(bytes))
 	us, err := p.priceShape(kind, 0, s, bytes)
 	if err != nil {

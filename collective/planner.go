@@ -197,11 +197,8 @@ func (p *planner) pointLane() int {
 
 // program returns the program for a call of so many bytes.
 func (p *planner) program(kind plan.Kind, root, bytes int) (*exec.Program, error) {
-	if p.choices[kind] == nil {
-		var err error
-		if p.choices[kind], err = p.choose(kind); err != nil {
-			return nil, err
-		}
+	if err := p.choosing(kind); err != nil {
+		return nil, err
 	}
 	s := p.shapeFor(kind, bytes)
 	i := max(root, 0)
@@ -218,6 +215,14 @@ func (p *planner) program(kind plan.Kind, root, bytes int) (*exec.Program, error
 	}
 	m.program, err = exec.Bind(m.plan, p.links, numbers)
 	return m.program, err
+}
+
+// choosing makes the choices for kind where they have not been made.
+func (p *planner) choosing(kind plan.Kind) (err error) {
+	if p.choices[kind] == nil {
+		p.choices[kind], err = p.choose(kind)
+	}
+	return err
 }
 
 // shapeFor returns the shape chosen for a size.

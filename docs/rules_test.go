@@ -54,7 +54,7 @@ var imports = map[string]string{
 	"cmd/treerun":                      "cmd/treerun/internal/cli cmd/treerun/internal/exitcode cmd/treerun/internal/guard",
 	"cmd/treerun/internal/bench":       "cmd/treerun/internal/bench/chart cmd/treerun/internal/bench/meter cmd/treerun/internal/bench/suite cmd/treerun/internal/bench/table cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/output cmd/treerun/internal/selfrun",
 	"cmd/treerun/internal/bench/chart": "cmd/treerun/internal/bench/suite cmd/treerun/internal/cmdline",
-	"cmd/treerun/internal/bench/meter": "cmd/treerun/internal/bench/suite collective rank",
+	"cmd/treerun/internal/bench/meter": "cmd/treerun/internal/bench/suite collective collective/plan rank",
 	"cmd/treerun/internal/bench/suite": "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode",
 	"cmd/treerun/internal/bench/table": "cmd/treerun/internal/bench/suite",
 	"cmd/treerun/internal/cli":         "cmd/treerun/internal/bench cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/launch cmd/treerun/internal/measure cmd/treerun/internal/output cmd/treerun/internal/planner cmd/treerun/internal/program cmd/treerun/internal/selfrun topo",

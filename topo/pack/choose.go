@@ -21,8 +21,9 @@ type chooser struct {
 	pool   *pool
 	accept func(arcs) bool // whether a tree may be taken: its height
 	random *rand.Rand
-	caps   []float64 // by row: the capacity, or one with noise
-	widths []float64 // by tree of the pool: the rate it has by itself
+	caps   []float64    // by row: the capacity, or one with noise
+	widths []float64    // by tree of the pool: the rate it has by itself
+	spent  []*selection // whose memory can be used again
 }
 
 // selection is some trees of the pool with their program, solved.
@@ -55,9 +56,25 @@ func (s *selection) key() []int {
 // with returns the selection with one tree more, solved; trees that get no
 // rate are dropped.
 func (c *chooser) with(s *selection, tree int) *selection {
-	next := &selection{m: s.m.clone(), trees: append(slices.Clone(s.trees), tree)}
+	old := &selection{}
+	if last := len(c.spent) - 1; last >= 0 {
+		old, c.spent = c.spent[last], c.spent[:last]
+	}
+	next := &selection{m: s.m.clone(old.m), trees: append(append(old.trees[:0], s.trees...), tree)}
 	next.m.add(c.pool.cols[tree])
 	c.settle(next)
+	return next
+}
+
+// better returns next if its value is above that of best, by a share of it, and
+// best otherwise. What it does not return is used up, unless it is keep.
+func (c *chooser) better(keep, best, next *selection, by float64) *selection {
+	if next.value <= best.value*(1+by) {
+		best, next = next, best
+	}
+	if best != keep {
+		c.spent = append(c.spent, best)
+	}
 	return next
 }
 
@@ -228,9 +245,7 @@ func (c *chooser) fill(s *selection, most int) *selection {
 	for len(s.key()) < most {
 		best := s
 		for _, k := range c.candidates(s, c.tries(fewTried)) {
-			if next := c.with(s, k); next.value > best.value {
-				best = next
-			}
+			best = c.better(s, best, c.with(s, k), 0)
 		}
 		if best == s {
 			break
@@ -305,9 +320,7 @@ func (c *chooser) swap(s *selection, most int, done float64) *selection {
 		rest := c.of(trees)
 		better := s
 		for _, k := range c.candidates(rest, c.tries(fewTried)) {
-			if next := c.with(rest, k); next.value > better.value*(1+same) {
-				better = next
-			}
+			better = c.better(s, better, c.with(rest, k), same)
 		}
 		if idle++; better != s {
 			s, idle = better, 0

@@ -246,6 +246,7 @@ const (
 	searches     = 3
 	enough       = 0.99
 	smallNetwork = 16 // ranks
+	fewRanks     = 8  // up to which one choice is to be enough: the others take as long again, for a percent of rate
 )
 
 // fewest chooses at most so many trees, or fewer where a least rate asks for
@@ -276,7 +277,7 @@ func (x *packer) fewer(f found, most int, height float64) found {
 	}
 	x.stock(c, most, height)
 	best := x.fewest(c, f, most)
-	for again := uint64(1); again < searches && x.w.n <= smallNetwork && best.rate() < enough*x.free.bound; again++ {
+	for again := uint64(1); again < searches && x.w.n > fewRanks && x.w.n <= smallNetwork && best.rate() < enough*x.free.bound; again++ {
 		c.random = rand.New(rand.NewPCG(x.o.Seed+again, 0x6368))
 		if next := x.fewest(c, f, most); next.rate() > best.rate() {
 			best = next

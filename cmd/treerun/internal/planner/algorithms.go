@@ -53,6 +53,7 @@ func algorithmNames() []string {
 func (r *request) candidates() ([]candidate, error) {
 	var list []candidate
 	m := newMeter(r.g)
+	r.meter = m
 	for _, a := range algorithms {
 		wanted := a.name == r.algorithm
 		if r.algorithm == "auto" {

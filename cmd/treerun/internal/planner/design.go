@@ -129,11 +129,20 @@ func (d *design) verify() error {
 	return plan.Verify(d.plan, 2)
 }
 
+// leastUs is the time for which a candidate holds its fullest link or port with
+// a message: no price of it is lower.
+func (r *request) leastUs(c *candidate, bytes int64) float64 {
+	return float64(bytes) * r.meter.fullest(c.strands, c.share(bytes, r.arrayBound), r.kind, r.planRoot()) / 1e3
+}
+
 // cheapest returns the design of the candidate with the lowest predicted time
 // for a message; of equal ones the first.
 func (r *request) cheapest(list []candidate, bytes int64) (*design, error) {
 	var best *design
 	for i := range list {
+		if best != nil && r.leastUs(&list[i], bytes) >= best.predictedUs*(1-1e-9) {
+			continue
+		}
 		d, err := r.design(&list[i], bytes)
 		if err != nil {
 			return nil, err

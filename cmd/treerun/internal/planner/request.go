@@ -32,6 +32,7 @@ type request struct {
 	kind plan.Kind
 	g    *topo.Graph
 
+	meter  *meter      // of g
 	proved *pack.Bound // what an algorithm has proved of the request on its way; nil: nothing
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/plan"
 )
 
 // call is one call of a collective.
@@ -17,6 +18,7 @@ type call[T collective.Number] struct {
 // collectiveOf is how a collective is called, and what it gives. The rest of it
 // is in suite.Collectives.
 type collectiveOf[T collective.Number] struct {
+	kind  plan.Kind // 0: it has no plan
 	run   func(ctx context.Context, k *call[T]) error
 	start func(k *call[T]) (collective.Request, error) // nil: there is no such form
 	want  func(me, size, root, count int) []block      // nil: nothing to compare
@@ -37,42 +39,51 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 	type request = collective.Request
 	return map[string]collectiveOf[T]{
 		"allreduce": {
+			plan.AllReduce,
 			func(x ctx, k *call[T]) error { return collective.AllReduce(x, k.c, k.send, k.recv, k.op) },
 			func(k *call[T]) (request, error) { return collective.StartAllReduce(k.c, k.send, k.recv, k.op) }, combined,
 		},
 		"reduce": {
+			plan.Reduce,
 			func(x ctx, k *call[T]) error { return collective.Reduce(x, k.c, k.send, k.recv, k.op, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartReduce(k.c, k.send, k.recv, k.op, k.root) }, atRoot(combined),
 		},
 		"broadcast": {
+			plan.Broadcast,
 			func(x ctx, k *call[T]) error { return collective.Broadcast(x, k.c, k.send, k.recv, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartBroadcast(k.c, k.send, k.recv, k.root) }, rootsInput,
 		},
 		"allgather": {
+			plan.AllGather,
 			func(x ctx, k *call[T]) error { return collective.AllGather(x, k.c, k.send, k.recv) },
 			func(k *call[T]) (request, error) { return collective.StartAllGather(k.c, k.send, k.recv) }, allInputs,
 		},
 		"reducescatter": {
+			plan.ReduceScatter,
 			func(x ctx, k *call[T]) error { return collective.ReduceScatter(x, k.c, k.send, k.recv, k.op) },
 			func(k *call[T]) (request, error) { return collective.StartReduceScatter(k.c, k.send, k.recv, k.op) }, ownPart,
 		},
 		"alltoall": {
+			plan.AllToAll,
 			func(x ctx, k *call[T]) error { return collective.AllToAll(x, k.c, k.send, k.recv) },
 			func(k *call[T]) (request, error) { return collective.StartAllToAll(k.c, k.send, k.recv) }, ownParts,
 		},
 		"gather": {
+			plan.Gather,
 			func(x ctx, k *call[T]) error { return collective.Gather(x, k.c, k.send, k.recv, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartGather(k.c, k.send, k.recv, k.root) }, atRoot(allInputs),
 		},
 		"scatter": {
+			plan.Scatter,
 			func(x ctx, k *call[T]) error { return collective.Scatter(x, k.c, k.send, k.recv, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartScatter(k.c, k.send, k.recv, k.root) }, partOfRoot,
 		},
 		"barrier": {
+			plan.Barrier,
 			func(x ctx, k *call[T]) error { return collective.Barrier(x, k.c) },
 			func(k *call[T]) (request, error) { return collective.StartBarrier(k.c) }, nil,
 		},
-		"sendrecv": {sendRecv[T], nil, inputBefore},
+		"sendrecv": {0, sendRecv[T], nil, inputBefore},
 	}
 }
 

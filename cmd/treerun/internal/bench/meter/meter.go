@@ -25,6 +25,7 @@ package meter
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -47,19 +48,34 @@ type meter[T collective.Number] struct {
 }
 
 // newMeter allocates all memory that measuring the cases of this type needs, and
-// touches it.
-func newMeter[T collective.Number](c *collective.Comm, o *suite.Options, cases []suite.Case, typ suite.Type, l *limits) *meter[T] {
+// touches it. The caller closes the meter.
+func newMeter[T collective.Number](c *collective.Comm, o *suite.Options, cases []suite.Case, typ suite.Type, l *limits) (*meter[T], error) {
 	n := max(suite.Elements(cases, typ, c.Size()), leastCopy/typ.Size)
 	m := &meter[T]{
 		c: c, o: o,
-		send: make([]T, n), recv: make([]T, n),
 		times: make([]float64, o.Iterations), slowest: make([]float64, o.Iterations),
 		calls: calls[T](), limits: l, origin: time.Now(),
 	}
 	data := (&oracle[T]{size: c.Size(), op: "max"}).input(c.Rank())
-	fill(m.send, data, 0)
-	fill(m.recv, data, 0)
-	return m
+	for _, buf := range []*[]T{&m.send, &m.recv} {
+		if !o.Alloc {
+			*buf = make([]T, n)
+		} else if s, err := collective.Alloc[T](c, n); err != nil {
+			return nil, errors.Join(err, m.close())
+		} else {
+			*buf = s
+		}
+		fill(*buf, data, 0)
+	}
+	return m, nil
+}
+
+// close gives the memory back.
+func (m *meter[T]) close() error {
+	if !m.o.Alloc {
+		return nil
+	}
+	return errors.Join(collective.Free(m.c, m.send), collective.Free(m.c, m.recv))
 }
 
 // now is the time since an arbitrary origin, in seconds.
@@ -102,7 +118,11 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 		}
 		summarize(r, m.slowest[:iters])
 	}
+	if m.o.Alloc {
+		r.Memory = "alloc"
+	}
 	rate(r, k, floor)
+	m.explain(r, k)
 	if m.o.Check && !k.Empty {
 		err = m.check(ctx, k, run, oracle, r)
 	}
@@ -240,7 +260,7 @@ func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *o
 func newRow(k *suite.Case, np, iters int) *suite.Row {
 	return &suite.Row{
 		Collective: k.Name, NP: np, Bytes: k.Bytes, Count: k.Count, Type: k.Type.Name, Op: k.Op, Root: k.Root, InPlace: k.InPlace, InFlight: k.Calls,
-		Mode: "barrier", Iters: iters,
+		Mode: "barrier", Memory: "go", Iters: iters,
 	}
 }
 
@@ -265,6 +285,21 @@ func rate(r *suite.Row, k *suite.Case, floorSeconds float64) {
 		r.AlgbwGBs = math.Round(float64(r.Bytes)*float64(r.InFlight)/r.TimeUs*1e3) / 1e6
 		r.BusbwGBs = k.Bus(r.AlgbwGBs, r.NP)
 		r.LimitShare = math.Round(r.FloorUs/r.TimeUs*1e4) / 1e4
+	}
+}
+
+// explain adds the plan and its predicted time, on rank 0, which tells. A ring of messages has no plan,
+// and what is predicted is one call by itself.
+func (m *meter[T]) explain(r *suite.Row, k *suite.Case) {
+	kind := m.calls[k.Name].kind
+	if kind == 0 || m.c.Rank() != 0 {
+		return
+	}
+	name, predicted := m.c.Choice(kind, int(k.Bytes))
+	r.Plan = name
+	if k.Calls == 1 && !math.IsNaN(predicted) {
+		predicted = math.Round(predicted*1e4) / 1e4
+		r.PredictedUs = &predicted
 	}
 }
 

@@ -56,6 +56,7 @@ func TestAll(t *testing.T) {
 		{2, "--collective all -d all -o all -b 8 -e 8K -f 1024 -n 3 -w 1 -r 1"},
 		{3, "--collective all -d float32,int8 -b 3 -e 100K -f 180 -n 5 -w 2 -r 2 --stream"},
 		{2, "--collective all -d int32 -b 8 -e 8K -f 1024 --inflight 1,50,150,300 -n 3"},
+		{3, "--collective all -d float32,uint8 -b 8 -e 100K -f 1000 --alloc --inflight 1,20 -n 3"},
 		{4, "--collective all -d bfloat16,int64 -o avg,prod -b 1000 -e 1000 --max-seconds 0.001 -r 3"},
 	} {
 		o := parsed(t, c.line)
@@ -102,6 +103,9 @@ func possible(t *testing.T, o *suite.Options, r *suite.Row) {
 	if r.TimeUs > 0 && math.Abs(r.AlgbwGBs*r.TimeUs*1e3-float64(r.Bytes)*float64(r.InFlight)) > 1+1e-3*r.TimeUs {
 		t.Errorf("algbw is not bytes per time: %+v", *r)
 	}
+	if (r.Plan == "") != (r.Collective == "sendrecv") || r.PredictedUs != nil && !(*r.PredictedUs >= 0) || r.NP > 1 && r.Plan != "" && (r.PredictedUs == nil) != (r.InFlight > 1) {
+		t.Errorf("no plan or no price: %+v", *r)
+	}
 	if !(r.FloorUs >= 0 && r.LimitShare >= 0) || r.Bytes > 1000 && r.FloorUs == 0 {
 		t.Errorf("impossible limit: %+v", *r)
 	}
@@ -112,9 +116,12 @@ func TestWrong(t *testing.T) {
 	const np = 3
 	o := parsed(t, "-b 4000 -e 4000 -n 2 -w 1")
 	onRanks(t, np, func(c *collective.Comm) error {
-		m := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c))
+		m, err := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c))
+		if err != nil {
+			return err
+		}
 		good := m.calls["allreduce"]
-		m.calls["allreduce"] = collectiveOf[float32]{func(ctx context.Context, k *call[float32]) error {
+		m.calls["allreduce"] = collectiveOf[float32]{good.kind, func(ctx context.Context, k *call[float32]) error {
 			err := good.run(ctx, k)
 			if c.Rank() == 1 {
 				k.recv[17]++

@@ -96,8 +96,12 @@ func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []s
 	return rows[float32](ctx, c, o, cases, l, tell)
 }
 
-func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits, tell func(*suite.Row) error) error {
-	m := newMeter[T](c, o, cases, cases[0].Type, l)
+func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits, tell func(*suite.Row) error) (err error) {
+	m, err := newMeter[T](c, o, cases, cases[0].Type, l)
+	if err != nil {
+		return fmt.Errorf("buffers of %s: %w", cases[0].Type.Name, err)
+	}
+	defer func() { err = errors.Join(err, m.close()) }()
 	for i := range cases {
 		k := &cases[i]
 		r, err := m.measure(ctx, k)

@@ -28,6 +28,7 @@ type Options struct {
 	Check       bool
 	InFlight    []int // calls at once
 	Stream      bool  // back to back, without a barrier between iterations
+	Alloc       bool  // buffers from collective.Alloc
 	Wide        Wide
 	JSON, Plot  string // files; "": none
 	NoTopoCache bool
@@ -78,6 +79,7 @@ func newOptions() (*Options, *raw) {
 	f.Lookup("in-place").NoOptDefVal = "yes"
 	f.IntSliceVar(&o.InFlight, "inflight", []int{1}, "`N`,... calls are issued at once and waited for together; time and\nbandwidths are those of all of them")
 	f.BoolVar(&o.Stream, "stream", false, "iterations back to back, their mean, in place of one by one from a\nbarrier on, their median")
+	f.BoolVar(&o.Alloc, "alloc", false, "buffers in memory that all ranks can read (collective.Alloc), in place\nof ordinary slices")
 	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or with\n--wide=false leave them out (default: as the terminal has room)")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")

@@ -20,8 +20,9 @@ type Row struct {
 	InPlace    bool   `json:"in_place"`
 	InFlight   int    `json:"inflight"` // calls at once; bytes and count are those of one, times of all
 
-	Mode  string `json:"mode"` // barrier or stream
-	Iters int    `json:"iters"`
+	Mode   string `json:"mode"`   // barrier or stream
+	Memory string `json:"memory"` // of the buffers: go, or alloc for collective.Alloc
+	Iters  int    `json:"iters"`
 
 	TimeUs float64 `json:"time_us"` // median over iterations; in mode stream their mean
 	MinUs  float64 `json:"min_us"`

@@ -125,6 +125,9 @@ func (t *Table) head() string {
 	if n := t.section.inFlight; n > 1 {
 		mode = fmt.Sprintf("of %d calls in flight together; %s", n, mode)
 	}
+	if o.Alloc {
+		mode += "; buffers from collective.Alloc"
+	}
 	s := fmt.Sprintf("# Collective test starting: %s\n# nRanks %d minBytes %d maxBytes %d step: %g(factor) warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0\n# time: %s\n#\n",
 		t.section.collective, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, t.section.inFlight, check, mode)
 	if len(t.ranks) > 0 {
