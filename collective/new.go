@@ -25,6 +25,9 @@ import (
 // of one World may exist at once.
 func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 	cfg := defaults()
+	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
+		cfg.cores = n // of all ranks; this one may be bound to its share
+	}
 	for _, o := range opts {
 		o(&cfg)
 	}

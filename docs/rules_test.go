@@ -67,7 +67,7 @@ var imports = map[string]string{
 	"cmd/treerun/internal/pipe":        "",
 	"cmd/treerun/internal/planner":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode collective/plan collective/sim topo topo/draw topo/machines topo/pack topo/tree",
 	"cmd/treerun/internal/program":     "cmd/treerun/internal/exitcode",
-	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/exitcode cmd/treerun/internal/launch cmd/treerun/internal/output",
+	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/launch cmd/treerun/internal/output",
 	"docs/require":                     "",
 	"examples/hello":                   "collective rank",
 	"examples/train":                   "collective rank",

@@ -171,6 +171,7 @@ func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, er
 	}
 	j := &launch.Job{
 		Path: prog.Path, Args: o.args, Dir: dir, Env: env, Size: size,
+		Bind: launch.Bind(o.bindTo), Cores: cmdline.UsableCores(),
 		Settings: make(map[string]string),
 		Timeout:  time.Duration(o.timeout), ShutdownTimeout: time.Duration(o.shutdownTimeout),
 		Tag: o.tagged(size), OutputDir: o.outputDir,

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
 // options is the command line that runs a job.
@@ -20,6 +22,7 @@ type options struct {
 	timeout         cmdline.Seconds // 0: none
 	shutdownTimeout cmdline.Seconds
 	noTopoCache     bool
+	bindTo          binding
 	dryRun          bool
 	verbose         bool
 	help, version   bool
@@ -43,6 +46,7 @@ func newOptions() *options {
 	f.StringVar(&o.outputDir, "output-dir", "", "also write what each rank prints, byte for byte, to\n`FOLDER`/rank.N/stdout and .../stderr")
 	f.Var(&o.timeout, "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(&o.shutdownTimeout, "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
+	f.Var(&o.bindTo, "bind-to", "core: each rank on its own share of the cores, or on one that it\nshares; none: wherever the kernel puts it (default: core, unless\nthere are more ranks than cores)")
 	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
@@ -51,6 +55,30 @@ func newOptions() *options {
 	o.flags = f
 	return o
 }
+
+// binding is the value of --bind-to.
+type binding launch.Bind
+
+// Set takes core or none.
+func (b *binding) Set(s string) error {
+	switch s {
+	case "core":
+		*b = binding(launch.BindCore)
+	case "none":
+		*b = binding(launch.BindNone)
+	default:
+		return fmt.Errorf("want core or none")
+	}
+	return nil
+}
+
+// String returns what Set takes, "" for the default.
+func (b *binding) String() string {
+	return map[launch.Bind]string{launch.BindCore: "core", launch.BindNone: "none"}[launch.Bind(*b)]
+}
+
+// Type names the value in the help.
+func (b *binding) Type() string { return "WHAT" }
 
 // parse reads a command line without the program's name. An error is one of
 // usage, and carries its exit code.

@@ -30,11 +30,13 @@ const FailureGrace = 500 * time.Millisecond
 
 // Job says what to run and how.
 type Job struct {
-	Path string   // of the executable, absolute
-	Args []string // of each rank, from argv[0] on
-	Dir  string   // working directory of the ranks
-	Env  []string // environment of the ranks; theirs of this job is added
-	Size int      // number of ranks
+	Path  string   // of the executable, absolute
+	Args  []string // of each rank, from argv[0] on
+	Dir   string   // working directory of the ranks
+	Env   []string // environment of the ranks; theirs of this job is added
+	Size  int      // number of ranks
+	Bind  Bind     // to which cores; with Cores, how many this host lets the job use
+	Cores int
 
 	Settings        map[string]string // for package rank, the same on all ranks
 	Timeout         time.Duration     // of the whole job; 0: none

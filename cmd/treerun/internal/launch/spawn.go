@@ -33,6 +33,7 @@ type spawner struct {
 	failed func(error) // told when a file of OutputDir cannot be written
 	events chan<- event
 	guard  *guard.Guard
+	cores  []int // that the ranks are bound to, nil for none
 }
 
 // newSpawner prepares a job. What it opens, close closes.
@@ -62,12 +63,12 @@ func newSpawner(j *Job, failed func(error), events chan<- event) (*spawner, erro
 	}
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: secret, Size: j.Size, LocalSize: j.Size,
-		Host: host, Hosts: make([]int, j.Size), ControlFD: controlFD, Settings: j.Settings,
+		Host: host, Hosts: make([]int, j.Size), ControlFD: controlFD, Settings: j.settings(),
 	}
 	j.Trace("job %s: %s on %s", file.JobID, count(j.Size, "rank"), host)
 	return &spawner{
 		job: j, file: file, env: jobEnv(j.Env, &file, port),
-		null: null, stdin: stdin, failed: failed, events: events,
+		null: null, stdin: stdin, failed: failed, events: events, cores: j.planBinding(),
 	}, nil
 }
 
@@ -128,11 +129,14 @@ func (sp *spawner) exec(c *child, theirs []int) (err error) {
 		stdin = sp.stdin
 	}
 	pidfd := -1 // stays so where the kernel has none
-	c.pid, err = syscall.ForkExec(sp.job.Path, sp.job.Args, &syscall.ProcAttr{
-		Dir:   sp.job.Dir,
-		Env:   rankEnv(sp.env, c.rank),
-		Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(), controlFD: uintptr(theirs[2])},
-		Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+	err = sp.bound(c.rank, func() (err error) {
+		c.pid, err = syscall.ForkExec(sp.job.Path, sp.job.Args, &syscall.ProcAttr{
+			Dir:   sp.job.Dir,
+			Env:   rankEnv(sp.env, c.rank),
+			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(), controlFD: uintptr(theirs[2])},
+			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+		})
+		return err
 	})
 	if err != nil {
 		return sp.execError(c.rank, err)

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
@@ -88,7 +89,7 @@ func launchJob(j *Job) (*launch.Job, error) {
 	return &launch.Job{
 		Path: "/proc/self/exe", // this very program, even where its file has been replaced
 		Args: append([]string{"treerun", Name(j.Subcommand)}, j.Args...),
-		Dir:  dir, Env: os.Environ(), Size: j.Size, Settings: settings,
+		Dir:  dir, Env: os.Environ(), Size: j.Size, Settings: settings, Cores: cmdline.UsableCores(),
 		Timeout: j.Timeout, ShutdownTimeout: shutdownTimeout,
 		Stdin:   null,
 		Started: func() error { return nil },
