@@ -1,8 +1,10 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo/pack"
@@ -136,20 +138,34 @@ func (r *request) leastUs(c *candidate, bytes int64) float64 {
 }
 
 // cheapest returns the design of the candidate with the lowest predicted time
-// for a message; of equal ones the first.
+// for a message; of equal ones the first. It prices those first that could be
+// the quickest, and passes over the others when they cannot be any more.
 func (r *request) cheapest(list []candidate, bytes int64) (*design, error) {
-	var best *design
+	least := make([]float64, len(list))
+	order := make([]int, len(list))
 	for i := range list {
-		if best != nil && r.leastUs(&list[i], bytes) >= best.predictedUs*(1-1e-9) {
-			continue
+		order[i] = i
+		if len(list) > 1 {
+			least[i] = r.leastUs(&list[i], bytes)
+		}
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(least[i], least[j]) })
+	var best *design
+	at := 0
+	for _, i := range order {
+		if best != nil && least[i] > best.predictedUs*(1+equal) {
+			break
 		}
 		d, err := r.design(&list[i], bytes)
 		if err != nil {
 			return nil, err
 		}
-		if best == nil || d.predictedUs < best.predictedUs*(1-1e-9) {
-			best = d
+		if best == nil || d.predictedUs < best.predictedUs*(1-equal) || i < at && d.predictedUs <= best.predictedUs*(1+equal) {
+			best, at = d, i
 		}
 	}
 	return best, nil
 }
+
+// equal is the relative difference within which two predicted times are equal.
+const equal = 1e-9

@@ -138,6 +138,9 @@ func (t *Table) head() string {
 		s += "#\n"
 		t.ranks = nil
 	}
+	if !t.Wide && o.Wide == suite.WideAuto {
+		s += "# --wide adds the plan, its predicted time and the share of the limit\n#\n"
+	}
 	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "", "", "", "", "")
 	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "size", "count", "type", "redop", "root",
 		"time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong")

@@ -52,7 +52,7 @@ func printed(t *testing.T, line string, wide bool, change func(*suite.Row)) stri
 
 // The whole of what nccl-tests prints, with the same columns.
 func TestTable(t *testing.T) {
-	got := printed(t, "-b 1K -e 1M -f 1024", false, func(*suite.Row) {})
+	got := printed(t, "-b 1K -e 1M -f 1024 --wide=false", false, func(*suite.Row) {})
 	const want = `# Collective test starting: allreduce
 # nRanks 2 minBytes 1024 maxBytes 1048576 step: 1024(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 graph: 0
 # time: each iteration from a barrier on, median of the slowest rank
@@ -109,6 +109,7 @@ func TestRows(t *testing.T) {
 		}},
 		"plan not known": {"-b 1K -e 1K", true, func(r *suite.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
 		"in flight":      {"-b 1K -e 1K --inflight 50", false, func(r *suite.Row) {}, []string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
+		"narrow":         {"-b 1K -e 1K", false, func(r *suite.Row) {}, []string{"#\n# --wide adds the plan, "}},
 		"stream":         {"-b 1K -e 1K --stream", false, func(r *suite.Row) {}, []string{"# time: iterations back to back, mean\n"}},
 	} {
 		got := printed(t, c.line, c.wide, c.change)
