@@ -153,7 +153,7 @@ func drawn(random *rand.Rand, n int) *topo.Graph {
 }
 
 // Hosts whose ranks all have links of one rate among them and of a slower one
-// to all others: the program is degenerate there, and still ends at the bound
+// to all others: the program is degenerate there, and still ends at the bound.
 func TestPartsOfMeshes(t *testing.T) {
 	for _, c := range []struct {
 		hosts, each int
