@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"github.com/treerun/treerun/collective/internal/exec"
 )
@@ -42,15 +43,17 @@ func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error 
 // other for ever, however long the messages are. The slices do not overlap. to
 // and from may be the same rank; where both are this one, send is copied.
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
+	const name = "SendRecv"
 	if overlapOf(bytesOf(send), bytesOf(recv)) != apart {
-		return c.pointError("SendRecv", "send and recv overlap")
+		return c.pointError(name, "send and recv overlap")
 	}
 	if to == c.rank && from == c.rank {
-		if len(send) != len(recv) {
-			return c.pointError("SendRecv", "send has %d elements, recv %d", len(send), len(recv))
+		return sendToSelf(c, send, recv, tag)
+	}
+	for _, peer := range []int{to, from} { // before either is begun
+		if err := c.checkPoint(name, peer, tag); err != nil {
+			return err
 		}
-		copy(recv, send)
-		return nil
 	}
 	in, err := StartRecv(c, recv, from, tag)
 	if err != nil {
@@ -64,6 +67,23 @@ func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T
 		return err
 	}
 	return out.Wait(ctx)
+}
+
+// sendToSelf is a SendRecv of a rank with itself.
+func sendToSelf[T Number](c *Comm, send, recv []T, tag int) error {
+	const name = "SendRecv"
+	if len(send) != len(recv) {
+		return c.pointError(name, "send has %d elements, recv %d", len(send), len(recv))
+	}
+	if err := c.checkTag(name, tag); err != nil {
+		return err
+	}
+	if err := c.claim(name); err != nil {
+		return err
+	}
+	defer c.end()
+	copy(recv, send)
+	return nil
 }
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
@@ -83,16 +103,29 @@ func (c *Comm) pointError(call, format string, v ...any) error {
 	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, c.rank, ErrArgument, fmt.Sprintf(format, v...))
 }
 
-func (c *Comm) startPoint(call string, p exec.Point, tag int, start func(*exec.Point) error) (Message, error) {
+// checkPoint refuses a message that this communicator cannot carry.
+func (c *Comm) checkPoint(call string, peer, tag int) error {
 	switch {
+	case peer < 0 || peer >= c.size:
+		return c.pointError(call, "rank %d of %d", peer, c.size)
+	case peer == c.rank:
+		return c.pointError(call, "rank %d is this one", peer)
 	case c.plans.pointLane() < 0:
-		return Message{}, c.pointError(call, "%d ranks on one host, messages work for up to %d", c.size, pairRanks)
-	case p.Peer < 0 || p.Peer >= c.size:
-		return Message{}, c.pointError(call, "rank %d of %d", p.Peer, c.size)
-	case p.Peer == c.rank:
-		return Message{}, c.pointError(call, "rank %d is this one", p.Peer)
-	case int(p.Tag) != tag || tag < 0:
-		return Message{}, c.pointError(call, "tag %d, want 0..%d", tag, 1<<31-1)
+		return c.pointError(call, "%d ranks on one host, messages work for up to %d", c.size, pairRanks)
+	}
+	return c.checkTag(call, tag)
+}
+
+func (c *Comm) checkTag(call string, tag int) error {
+	if tag < 0 || tag > math.MaxInt32 {
+		return c.pointError(call, "tag %d, want 0..%d", tag, math.MaxInt32)
+	}
+	return nil
+}
+
+func (c *Comm) startPoint(call string, p exec.Point, tag int, start func(*exec.Point) error) (Message, error) {
+	if err := c.checkPoint(call, p.Peer, tag); err != nil {
+		return Message{}, err
 	}
 	if err := c.claim(call); err != nil {
 		return Message{}, err

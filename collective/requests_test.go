@@ -87,24 +87,3 @@ func TestSendRecvInACircle(t *testing.T) {
 		})
 	}
 }
-
-// TestPersistent runs one prepared call many times.
-func TestPersistent(t *testing.T) {
-	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
-		x := []int64{int64(c.Rank()), 1}
-		p, err := AllReduceInit(c, x, x, Sum)
-		if err != nil {
-			return err
-		}
-		want := int64(1)
-		for range 20 {
-			if err := p.Run(t.Context()); err != nil {
-				return err
-			}
-			if want *= 3; x[1] != want {
-				return fmt.Errorf("sum is %d, want %d", x[1], want)
-			}
-		}
-		return nil
-	})
-}

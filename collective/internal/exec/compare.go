@@ -56,15 +56,21 @@ func (k *Links) record(c *Call) {
 	k.history[h.Seq%past] = *h
 }
 
-// differ says how what peer sent differs from call mine, of which it should be.
+// differ says how peer, which is in or sent a chunk of call theirs, and this
+// rank, in call mine, came apart: by the earliest call that they are known to
+// have made otherwise, as what follows it is different too. Only the owner of
+// the links calls it.
 func (k *Links) differ(peer int, theirs, mine transport.Header) error {
+	if err := k.firstDifference(peer); err != nil {
+		return err
+	}
 	if !sameButChain(theirs, mine) {
 		return &mismatch{peer: peer, theirs: theirs, mine: k.callAt(theirs.Seq)}
 	}
 	if err := k.strayChunk(mine); err != nil {
 		return err
 	}
-	for r := range k.size {
+	for r := 1; r < k.size; r++ {
 		if err := k.firstDifference((peer + r) % k.size); err != nil {
 			return err
 		}
@@ -162,11 +168,11 @@ func (k *Links) odd(m *mismatch) int {
 }
 
 // sameCall looks for a rank that is in a call of the same number as mine, but
-// not in the same call. Any goroutine may call it.
+// not in the same call.
 func (k *Links) sameCall(mine transport.Header) error {
 	for r := range k.size {
 		if c := k.ep.Status(r).Call; r != k.rank && c.Seq == mine.Seq && c != mine {
-			return &mismatch{peer: r, theirs: c, mine: mine}
+			return k.differ(r, c, mine)
 		}
 	}
 	return nil

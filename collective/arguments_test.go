@@ -1,0 +1,193 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+// wrong is a call with an argument that cannot be right on this rank.
+type wrong struct {
+	name string
+	call func() error
+	says string // what the error names
+}
+
+// everyForm makes a wrong call in every form that it has.
+func everyForm(t *testing.T, c *Comm, name, says string, cl call, send, recv []float32) []wrong {
+	if cl.op == 0 && reduces(cl.kind) && !strings.Contains(name, "operation") {
+		cl.op = Sum
+	}
+	tr := &collectiveTrial[float32]{call: cl, k: float32s, c: c, send: send, recv: recv}
+	name = fmt.Sprintf("%v: %s", cl.kind, name)
+	all := []wrong{
+		{name, func() error { return tr.run(t.Context()) }, says},
+		{name + ", Start", func() error { _, err := tr.start(); return err }, says},
+		{name + ", Init", func() error { _, err := tr.prepare(); return err }, says},
+	}
+	if reduces(cl.kind) && cl.op == Sum {
+		pre := *tr
+		pre.premul = true
+		all = append(all, wrong{name + ", pre-multiplied", func() error { return pre.run(t.Context()) }, says})
+	}
+	return all
+}
+
+// wrongCalls returns the wrong calls that a collective can be asked for on rank
+// c.rank, which is the root where there is one.
+func wrongCalls(t *testing.T, c *Comm) []wrong {
+	x := make([]float32, 100)
+	p, me := c.size, c.rank
+	var all []wrong
+	add := func(name, says string, cl call, send, recv []float32) {
+		all = append(all, everyForm(t, c, name, says, cl, send, recv)...)
+	}
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllToAll} {
+		cl := call{kind: kind, root: me}
+		add("recv longer", "send has 10 elements, recv 20", cl, x[:10], x[20:40])
+		add("send longer", "send has 20 elements, recv 10", cl, x[:20], x[20:30])
+		add("no recv", "send has 20 elements, recv 0", cl, x[:20], nil)
+		add("partial overlap", "overlap", cl, x[:10*p], x[1:10*p+1])
+	}
+	for _, kind := range []plan.Kind{plan.AllGather, plan.Gather} {
+		cl := call{kind: kind, root: me}
+		add("one element too many", fmt.Sprintf("want %d parts of 5", p), cl, x[:5], x[10:10+5*p+1])
+		add("recv of one part", fmt.Sprintf("want %d parts of 5", p), cl, x[:5], x[10:15])
+		add("no recv", "recv has 0 elements", cl, x[:5], nil)
+		add("another rank's part", fmt.Sprintf("part %d", me), cl, x[5*((me+1)%p):][:5], x[:5*p])
+		add("shifted", fmt.Sprintf("part %d", me), cl, x[5*me+1:][:5], x[:5*p])
+	}
+	for _, kind := range []plan.Kind{plan.ReduceScatter, plan.Scatter} {
+		cl := call{kind: kind, root: me}
+		add("one element too many", fmt.Sprintf("want %d parts of 5", p), cl, x[10:10+5*p+1], x[:5])
+		add("send of one part", fmt.Sprintf("want %d parts of 5", p), cl, x[10:15], x[:5])
+		add("no send", "send has 0 elements", cl, nil, x[:5])
+		add("another rank's part", fmt.Sprintf("part %d", me), cl, x[:5*p], x[5*((me+1)%p):][:5])
+		add("shifted", fmt.Sprintf("part %d", me), cl, x[:5*p], x[5*me+1:][:5])
+	}
+	add("not a part for every rank", fmt.Sprintf("want %d parts", p), call{kind: plan.AllToAll}, x[:5*p+1], x[50:50+5*p+1])
+	for _, kind := range kinds {
+		if kind.HasRoot() {
+			add("negative root", "root -1 of", call{kind: kind, root: -1}, x[:5], x[:5])
+			add("root too large", fmt.Sprintf("root %d of %d ranks", p, p), call{kind: kind, root: p}, x[:5], x[:5])
+		}
+		if !reduces(kind) {
+			continue
+		}
+		recv := x[:5*p]
+		if kind == plan.ReduceScatter {
+			recv = x[5*me:][:5]
+		}
+		for _, op := range []Op{0, Avg + 1, 200} {
+			add("no such operation", "operation", call{kind: kind, root: me, op: op}, x[:5*p], recv)
+		}
+	}
+	return append(all, append(wrongPieces(t, c), wrongMessages(t, c)...)...)
+}
+
+func wrongPieces(t *testing.T, c *Comm) []wrong {
+	x := make([]float32, 100)
+	var all []wrong
+	for name, tc := range map[string]struct {
+		send, recv [][]float32
+		says       string
+	}{
+		"other number of slices": {[][]float32{x[:1], x[1:2]}, [][]float32{x[:1]}, "send has 2 slices, recv 1"},
+		"no slices of send":      {nil, [][]float32{x[:1]}, "send has 0 slices, recv 1"},
+		"other length":           {[][]float32{x[:1], x[1:4]}, [][]float32{x[:1], x[1:3]}, "slice 1 of send has 3 elements, of recv 2"},
+		"partial overlap":        {[][]float32{x[:1], x[1:4]}, [][]float32{x[:1], x[2:5]}, "overlap"},
+	} {
+		all = append(all,
+			wrong{"AllReduceCoalesced: " + name, func() error { return AllReduceCoalesced(t.Context(), c, tc.send, tc.recv, Sum) }, tc.says},
+			wrong{"StartAllReduceCoalesced: " + name, func() error { _, err := StartAllReduceCoalesced(c, tc.send, tc.recv, Sum); return err }, tc.says},
+			wrong{"BroadcastCoalesced: " + name, func() error { return BroadcastCoalesced(t.Context(), c, tc.send, tc.recv, c.rank) }, tc.says},
+			wrong{"StartBroadcastCoalesced: " + name, func() error { _, err := StartBroadcastCoalesced(c, tc.send, tc.recv, c.rank); return err }, tc.says})
+	}
+	some := [][]float32{x[:3]}
+	return append(all,
+		wrong{"AllReduceCoalesced: operation", func() error { return AllReduceCoalesced(t.Context(), c, some, some, Op(9)) }, "operation"},
+		wrong{"BroadcastCoalesced: root", func() error { return BroadcastCoalesced(t.Context(), c, some, some, c.size) }, "root"})
+}
+
+func wrongMessages(t *testing.T, c *Comm) []wrong {
+	x := make([]float32, 100)
+	next := (c.rank + 1) % c.size
+	var all []wrong
+	for _, tc := range []struct {
+		name      string
+		peer, tag int
+		says      string
+	}{
+		{"negative rank", -1, 0, "rank -1 of"},
+		{"rank too large", c.size, 0, fmt.Sprintf("rank %d of %d", c.size, c.size)},
+		{"itself", c.rank, 0, "is this one"},
+		{"negative tag", next, -1, "tag -1"},
+		{"tag too large", next, 1 << 31, "tag 2147483648"},
+		{"tag that wraps to a good one", next, 1<<32 + 5, "tag 4294967301"},
+	} {
+		all = append(all,
+			wrong{"Send: " + tc.name, func() error { return Send(t.Context(), c, x, tc.peer, tc.tag) }, tc.says},
+			wrong{"Recv: " + tc.name, func() error { return Recv(t.Context(), c, x, tc.peer, tc.tag) }, tc.says},
+			wrong{"StartSend: " + tc.name, func() error { _, err := StartSend(c, x, tc.peer, tc.tag); return err }, tc.says},
+			wrong{"StartRecv: " + tc.name, func() error { _, err := StartRecv(c, x, tc.peer, tc.tag); return err }, tc.says},
+			wrong{"SendRecv to: " + tc.name, func() error {
+				return SendRecv(t.Context(), c, x[:5], tc.peer, x[5:10], next, tc.tag)
+			}, tc.says},
+			wrong{"SendRecv from: " + tc.name, func() error {
+				return SendRecv(t.Context(), c, x[:5], next, x[5:10], tc.peer, tc.tag)
+			}, tc.says})
+	}
+	self := c.rank
+	return append(all,
+		wrong{"SendRecv: overlap", func() error { return SendRecv(t.Context(), c, x[:5], next, x[4:9], next, 0) }, "overlap"},
+		wrong{"SendRecv: in place", func() error { return SendRecv(t.Context(), c, x[:5], next, x[:5], next, 0) }, "overlap"},
+		wrong{"SendRecv: other length, itself", func() error { return SendRecv(t.Context(), c, x[:5], self, x[5:9], self, 0) }, "send has 5 elements, recv 4"},
+		wrong{"SendRecv: negative tag, itself", func() error { return SendRecv(t.Context(), c, x[:5], self, x[5:10], self, -3) }, "tag -3"})
+}
+
+// TestArguments: every call with an argument that cannot be right is an
+// ErrArgument that says which. Nothing has been sent, nothing is under way, and
+// the communicator stays usable.
+func TestArguments(t *testing.T) {
+	for _, size := range []int{2, 3} {
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			for _, w := range wrongCalls(t, c) {
+				err := w.call()
+				var re *RankError
+				if !errors.Is(err, ErrArgument) || errors.As(err, &re) {
+					return fmt.Errorf("%s: %v, want ErrArgument", w.name, err)
+				}
+				if !strings.Contains(err.Error(), w.says) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d", c.rank)) {
+					return fmt.Errorf("%s: %v, want the rank and %q", w.name, err, w.says)
+				}
+				if st := c.ep.Status(c.rank); !c.links.Idle() || st.Call.Seq != 0 {
+					return fmt.Errorf("%s: something is under way, latest call %v", w.name, st.Call)
+				}
+			}
+			tr := float64s.try(c, call{kind: plan.AllReduce, op: Sum, count: 5000})
+			if err := tr.run(t.Context()); err != nil {
+				return err
+			}
+			return tr.check()
+		}, WithGraph(topo.UniformGraph(size)))
+	}
+}
+
+// TestUnusedArguments: what a rank that is not the root gives for the root's
+// slice does not matter.
+func TestUnusedArguments(t *testing.T) {
+	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
+		x := make([]int32, 30)
+		if c.rank == 1 {
+			return errors.Join(Reduce(t.Context(), c, x[:5], x[:5], Sum, 1), Broadcast(t.Context(), c, x[:5], x[:5], 1),
+				Gather(t.Context(), c, x[15:20], x[:15], 1), Scatter(t.Context(), c, x[:15], x[15:20], 1))
+		}
+		overlap := x[3:9]
+		return errors.Join(Reduce(t.Context(), c, x[:5], overlap, Sum, 1), Broadcast(t.Context(), c, overlap, x[:5], 1),
+			Gather(t.Context(), c, x[:5], overlap, 1), Scatter(t.Context(), c, overlap, x[:5], 1))
+	})
+}

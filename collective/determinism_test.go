@@ -1,0 +1,114 @@
+package collective
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+// rough fills x with numbers of very different sizes, whose sum depends on the
+// order of the additions.
+func rough(x []float32, rank int) {
+	for i := range x {
+		x[i] = float32(math.Sin(float64(13*i+rank))) * float32(math.Exp2(float64((i+5*rank)%40-20)))
+	}
+}
+
+// TestSameBits: a plan fixes the order of the additions, so that results do not
+// differ between ranks or runs even where the order matters, however the ranks
+// are timed: one after the other, in flight, on another communicator.
+func TestSameBits(t *testing.T) {
+	const size, count = 7, 5000
+	comms, runs := 4, 25 // 100 runs in all
+	if raceDetector {
+		comms, runs = 2, 10
+	}
+	for s := range shapes {
+		t.Run(s.String(), func(t *testing.T) {
+			var first [size][]byte // of the first run, by rank
+			for range comms {
+				mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+					got, err := roughSums(t, c, s, count, runs)
+					for run, bits := range got {
+						if first[c.rank] == nil {
+							first[c.rank] = bits
+						} else if !bytes.Equal(bits, first[c.rank]) {
+							return fmt.Errorf("run %d gave other bits than the first one", run)
+						}
+					}
+					return err
+				}, WithGraph(topo.UniformGraph(size)), forced(s))
+			}
+			for r := range first {
+				if n := 4 * count; s.fits(plan.AllReduce) && !bytes.Equal(first[r][:n], first[0][:n]) {
+					t.Errorf("AllReduce gave rank %d and rank 0 different sums", r)
+				}
+			}
+			if n := 4 * count; s.fits(plan.AllReduce) && !orderMatters(first[0][:n], size) {
+				t.Error("the sums do not depend on the order of the additions: nothing was tested")
+			}
+		})
+	}
+}
+
+// roughSums makes all reductions that run in shape s, many times, every other
+// time in flight side by side, and returns the bits of all results of each run.
+func roughSums(t *testing.T, c *Comm, s shape, count, runs int) ([][]byte, error) {
+	send, part := make([]float32, count*c.size), make([]float32, count)
+	rough(send, c.rank)
+	got := make([][]byte, runs)
+	for run := range got {
+		calls := []func() (Request, error){}
+		all, one := make([]float32, count), make([]float32, count)
+		if s.fits(plan.AllReduce) {
+			calls = append(calls, func() (Request, error) { return StartAllReduce(c, send[:count], all, Sum) })
+		}
+		if s.fits(plan.Reduce) {
+			calls = append(calls, func() (Request, error) { return StartReduce(c, send[:count], one, Sum, 3) })
+		}
+		if s.fits(plan.ReduceScatter) {
+			calls = append(calls, func() (Request, error) { return StartReduceScatter(c, send, part, Sum) })
+		}
+		var last Request
+		for _, call := range calls {
+			r, err := call()
+			if err != nil {
+				return nil, err
+			}
+			if last = r; run%2 == 0 {
+				if err := r.Wait(t.Context()); err != nil {
+					return nil, err
+				}
+			}
+		}
+		if err := last.Wait(t.Context()); err != nil {
+			return nil, err
+		}
+		for _, x := range [][]float32{all, one, part} {
+			got[run] = append(got[run], bytesOf(x)...)
+		}
+	}
+	return got, nil
+}
+
+// orderMatters reports whether adding rank by rank, or the other way round,
+// gives other bits than sum.
+func orderMatters(sum []byte, size int) bool {
+	n := len(sum) / 4
+	up, down, x := make([]float32, n), make([]float32, n), make([]float32, n)
+	for r := range size {
+		rough(x, r)
+		for i := range x {
+			up[i] += x[i]
+		}
+		rough(x, size-1-r)
+		for i := range x {
+			down[i] += x[i]
+		}
+	}
+	return !bytes.Equal(sum, bytesOf(up)) || !bytes.Equal(sum, bytesOf(down))
+}
