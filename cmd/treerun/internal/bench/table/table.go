@@ -51,8 +51,18 @@ func New(out io.Writer, o *suite.Options, np int, cases []suite.Case, wide bool)
 	return &Table{Out: out, Wide: wide, options: o, np: np, cases: cases}
 }
 
-// Begin takes the ranks of the job, before the first row.
-func (t *Table) Begin(ranks []suite.Rank) { t.ranks = ranks }
+// Begin takes the ranks of the job, before the first row, and prints what stands
+// above that.
+func (t *Table) Begin(ranks []suite.Rank) error {
+	t.ranks = ranks
+	return t.begin(section{t.cases[0].Name, t.cases[0].Calls})
+}
+
+func (t *Table) begin(s section) error {
+	t.section = s
+	_, err := io.WriteString(t.Out, t.head())
+	return err
+}
 
 // Add takes the row of the next case. A line is printed when both of its
 // passes, if both are asked for, are there.
@@ -61,8 +71,7 @@ func (t *Table) Add(r *suite.Row) error {
 		if err := t.End(); err != nil {
 			return err
 		}
-		t.section = now
-		if _, err := io.WriteString(t.Out, t.head()); err != nil {
+		if err := t.begin(now); err != nil {
 			return err
 		}
 	}

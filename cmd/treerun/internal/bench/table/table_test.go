@@ -33,7 +33,9 @@ func printed(t *testing.T, line string, wide bool, change func(*suite.Row)) stri
 	cases := o.Cases(2)
 	var b strings.Builder
 	table := New(&b, o, 2, cases, wide)
-	table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"}, {PID: 101, Host: "here", Device: "Fast Processor"}})
+	if err := table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"}, {PID: 101, Host: "here", Device: "Fast Processor"}}); err != nil {
+		t.Fatal(err)
+	}
 	for i, c := range cases {
 		r := &suite.Row{
 			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root, InPlace: c.InPlace, InFlight: c.Calls,
