@@ -1,7 +1,8 @@
 // Package table prints the rows of treerun bench as nccl-tests prints its own,
 // so that what reads those reads these: the same columns, widths and roundings.
 // Behind them, where there is room, stand the plan, its predicted time, and the
-// share of the limit that was reached. It writes to the Writer it is given, and
+// share of the limit that was reached; these, and percentiles where asked for,
+// are of the first pass of the line. It writes to the Writer it is given, and
 // is free of other I/O. Only cmd/treerun's bench imports it.
 package table
 
@@ -153,11 +154,17 @@ func (t *Table) head() string {
 	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "", "", "", "", "")
 	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "size", "count", "type", "redop", "root",
 		"time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong")
+	if o.Percentiles {
+		s += fmt.Sprintf("  %7s  %7s  %7s", "p90", "p99", "max")
+	}
 	if t.Wide {
 		s += fmt.Sprintf("  %9s  %6s  %s", "predicted", "limit", "plan")
 	}
 	s += "\n" + fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "(B)", "(elements)", "", "", "",
 		"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "")
+	if o.Percentiles {
+		s += fmt.Sprintf("  %7s  %7s  %7s", "(us)", "(us)", "(us)")
+	}
 	if t.Wide {
 		s += fmt.Sprintf("  %9s  %6s", "(us)", "(%)")
 	}
@@ -184,6 +191,9 @@ func (t *Table) row() string {
 		passes[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", figure(r.TimeUs, 7), figure(r.AlgbwGBs, 6), figure(r.BusbwGBs, 6), wrong)
 	}
 	s += passes[0] + passes[1]
+	if t.options.Percentiles {
+		s += fmt.Sprintf("  %7s  %7s  %7s", figure(r.P90Us, 7), figure(r.P99Us, 7), figure(r.MaxUs, 7))
+	}
 	if t.Wide {
 		predicted, plan := "-", "-"
 		if r.PredictedUs != nil {
