@@ -95,7 +95,9 @@ func (r *results) take(line []byte) error {
 	}
 	if rec.Row == nil {
 		if r.table != nil {
-			r.table.Begin(rec.Ranks)
+			if err := r.table.Begin(rec.Ranks); err != nil {
+				return fmt.Errorf("bench: print the table: %w", err)
+			}
 		}
 		r.show()
 		return nil

@@ -29,6 +29,7 @@ type Options struct {
 	InFlight    []int // calls at once
 	Stream      bool  // back to back, without a barrier between iterations
 	Alloc       bool  // buffers from collective.Alloc
+	Percentiles bool  // in the table, too
 	Wide        Wide
 	JSON, Plot  string // files; "": none
 	NoTopoCache bool
@@ -80,6 +81,7 @@ func newOptions() (*Options, *raw) {
 	f.IntSliceVar(&o.InFlight, "inflight", []int{1}, "`N`,... calls are issued at once and waited for together; time and\nbandwidths are those of all of them")
 	f.BoolVar(&o.Stream, "stream", false, "iterations back to back, their mean, in place of one by one from a\nbarrier on, their median")
 	f.BoolVar(&o.Alloc, "alloc", false, "buffers in memory that all ranks can read (collective.Alloc), in place\nof ordinary slices")
+	f.BoolVar(&o.Percentiles, "percentiles", false, "add the 90th and 99th percentile and the longest iteration to the\ntable; JSON rows always have them")
 	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or with\n--wide=false leave them out (default: as the terminal has room)")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
@@ -212,6 +214,8 @@ func (o *Options) check() error {
 		return usage("--inflight: want at least one number")
 	case slices.Min(o.InFlight) < 1 || slices.Max(o.InFlight) > mostInFlight:
 		return usage("--inflight: want numbers from 1 to %d", mostInFlight)
+	case o.Percentiles && o.Stream:
+		return usage("--percentiles: with --stream only the mean is known")
 	case o.Plot != "" && !strings.HasSuffix(o.Plot, ".svg"):
 		return usage("--plot %s: want a file name that ends in .svg", o.Plot)
 	case o.Flags.Changed("json") && o.JSON == "":

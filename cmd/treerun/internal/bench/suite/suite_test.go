@@ -67,6 +67,7 @@ func TestUsage(t *testing.T) {
 		"--inflight 0":                    "--inflight",
 		"--inflight 1,1001":               "from 1 to 1000",
 		"--inflight many":                 "invalid",
+		"--percentiles --stream":          "only the mean",
 		"--nothing":                       "unknown flag",
 		"--collective= -b 8":              "--collective",
 	} {

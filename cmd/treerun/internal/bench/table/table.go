@@ -1,7 +1,8 @@
 // Package table prints the rows of treerun bench as nccl-tests prints its own,
 // so that what reads those reads these: the same columns, widths and roundings.
 // Behind them, where there is room, stand the plan, its predicted time, and the
-// share of the limit that was reached. It writes to the Writer it is given, and
+// share of the limit that was reached; these, and percentiles where asked for,
+// are of the first pass of the line. It writes to the Writer it is given, and
 // is free of other I/O. Only cmd/treerun's bench imports it.
 package table
 
@@ -51,8 +52,18 @@ func New(out io.Writer, o *suite.Options, np int, cases []suite.Case, wide bool)
 	return &Table{Out: out, Wide: wide, options: o, np: np, cases: cases}
 }
 
-// Begin takes the ranks of the job, before the first row.
-func (t *Table) Begin(ranks []suite.Rank) { t.ranks = ranks }
+// Begin takes the ranks of the job, before the first row, and prints what stands
+// above that.
+func (t *Table) Begin(ranks []suite.Rank) error {
+	t.ranks = ranks
+	return t.begin(section{t.cases[0].Name, t.cases[0].Calls})
+}
+
+func (t *Table) begin(s section) error {
+	t.section = s
+	_, err := io.WriteString(t.Out, t.head())
+	return err
+}
 
 // Add takes the row of the next case. A line is printed when both of its
 // passes, if both are asked for, are there.
@@ -61,8 +72,7 @@ func (t *Table) Add(r *suite.Row) error {
 		if err := t.End(); err != nil {
 			return err
 		}
-		t.section = now
-		if _, err := io.WriteString(t.Out, t.head()); err != nil {
+		if err := t.begin(now); err != nil {
 			return err
 		}
 	}
@@ -144,11 +154,17 @@ func (t *Table) head() string {
 	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "", "", "", "", "")
 	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "size", "count", "type", "redop", "root",
 		"time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong")
+	if o.Percentiles {
+		s += fmt.Sprintf("  %7s  %7s  %7s", "p90", "p99", "max")
+	}
 	if t.Wide {
 		s += fmt.Sprintf("  %9s  %6s  %s", "predicted", "limit", "plan")
 	}
 	s += "\n" + fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "(B)", "(elements)", "", "", "",
 		"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "")
+	if o.Percentiles {
+		s += fmt.Sprintf("  %7s  %7s  %7s", "(us)", "(us)", "(us)")
+	}
 	if t.Wide {
 		s += fmt.Sprintf("  %9s  %6s", "(us)", "(%)")
 	}
@@ -175,6 +191,9 @@ func (t *Table) row() string {
 		passes[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", figure(r.TimeUs, 7), figure(r.AlgbwGBs, 6), figure(r.BusbwGBs, 6), wrong)
 	}
 	s += passes[0] + passes[1]
+	if t.options.Percentiles {
+		s += fmt.Sprintf("  %7s  %7s  %7s", figure(r.P90Us, 7), figure(r.P99Us, 7), figure(r.MaxUs, 7))
+	}
 	if t.Wide {
 		predicted, plan := "-", "-"
 		if r.PredictedUs != nil {

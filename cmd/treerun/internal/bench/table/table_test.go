@@ -33,7 +33,9 @@ func printed(t *testing.T, line string, wide bool, change func(*suite.Row)) stri
 	cases := o.Cases(2)
 	var b strings.Builder
 	table := New(&b, o, 2, cases, wide)
-	table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"}, {PID: 101, Host: "here", Device: "Fast Processor"}})
+	if err := table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"}, {PID: 101, Host: "here", Device: "Fast Processor"}}); err != nil {
+		t.Fatal(err)
+	}
 	for i, c := range cases {
 		r := &suite.Row{
 			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root, InPlace: c.InPlace, InFlight: c.Calls,
@@ -109,8 +111,11 @@ func TestRows(t *testing.T) {
 		}},
 		"plan not known": {"-b 1K -e 1K", true, func(r *suite.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
 		"in flight":      {"-b 1K -e 1K --inflight 50", false, func(r *suite.Row) {}, []string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
-		"narrow":         {"-b 1K -e 1K", false, func(r *suite.Row) {}, []string{"#\n# --wide adds the plan, "}},
-		"stream":         {"-b 1K -e 1K --stream", false, func(r *suite.Row) {}, []string{"# time: iterations back to back, mean\n"}},
+		"percentiles": {"-b 1K -e 1K --percentiles", true, func(r *suite.Row) { r.P90Us, r.P99Us, r.MaxUs = 20, 30.5, 123456 }, []string{
+			"#wrong      p90      p99      max  predicted   limit  plan\n", "    2.00       0    20.00    30.50   123456          -   45.67  -\n",
+		}},
+		"narrow": {"-b 1K -e 1K", false, func(r *suite.Row) {}, []string{"#\n# --wide adds the plan, "}},
+		"stream": {"-b 1K -e 1K --stream", false, func(r *suite.Row) {}, []string{"# time: iterations back to back, mean\n"}},
 	} {
 		got := printed(t, c.line, c.wide, c.change)
 		for _, want := range c.want {

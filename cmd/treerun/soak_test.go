@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// held is what a rank of testdata/soak says it holds; memory in KiB.
+type held struct {
+	rank, calls, rss, size, fds, goroutines, threads, mallocs int
+}
+
+// TestSoak: after very many small AllReduces a rank holds as much memory, as
+// many descriptors and goroutines as after a tenth of them, and the calls have
+// allocated nothing.
+//
+// TREERUN_SOAK=1000000 raises the number of calls from its default.
+func TestSoak(t *testing.T) {
+	const np = 8
+	calls, patience := 5000, time.Minute
+	if s := os.Getenv("TREERUN_SOAK"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 100 {
+			t.Fatalf("TREERUN_SOAK=%q is not a number of calls", s)
+		}
+		calls, patience = n, time.Hour
+	}
+	dir := t.TempDir()
+	launcher, program := filepath.Join(dir, "treerun"), filepath.Join(dir, "soak")
+	for out, pkg := range map[string]string{launcher: ".", program: "./testdata/soak"} {
+		if msg, err := exec.Command("go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
+		}
+	}
+	job := startJob(t, t.TempDir(), launcher, "-np", strconv.Itoa(np), program, strconv.Itoa(calls))
+	killer := time.AfterFunc(patience, func() { job.cmd.Process.Kill() })
+	err := job.cmd.Wait()
+	killer.Stop()
+	if err != nil {
+		t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", err, &job.stdout, &job.stderr)
+	}
+	reports := parseHeld(t, job.stdout.String())
+	for rank := range np {
+		early, late := reports[[2]int{rank, calls / 10}], reports[[2]int{rank, calls}]
+		if early.fds == 0 || late.fds == 0 {
+			t.Fatalf("rank %d has not reported twice:\n%s", rank, &job.stdout)
+		}
+		t.Logf("rank %d: %+v, then %+v", rank, early, late)
+		if late.fds != early.fds {
+			t.Errorf("rank %d: %d descriptors, then %d", rank, early.fds, late.fds)
+		}
+		if late.goroutines > early.goroutines {
+			t.Errorf("rank %d: %d goroutines, then %d", rank, early.goroutines, late.goroutines)
+		}
+		if grown := late.rss - early.rss; grown > 4<<10 { // what the runtime may touch at last
+			t.Errorf("rank %d: %d KiB of memory, then %d", rank, early.rss, late.rss)
+		}
+		if made := late.mallocs - early.mallocs; made > 1000+calls/100 { // timers of the runtime, the first report
+			t.Errorf("rank %d: %d allocations in %d calls", rank, made, calls-calls/10)
+		}
+	}
+}
+
+// parseHeld returns the lines of testdata/soak by rank and calls.
+func parseHeld(t *testing.T, out string) map[[2]int]held {
+	t.Helper()
+	all := make(map[[2]int]held)
+	for line := range strings.Lines(out) {
+		var h held
+		if i := strings.Index(line, "rank="); i >= 0 {
+			line = line[i:]
+		}
+		if _, err := fmt.Sscanf(line, "rank=%d calls=%d rss=%d size=%d fds=%d goroutines=%d threads=%d mallocs=%d",
+			&h.rank, &h.calls, &h.rss, &h.size, &h.fds, &h.goroutines, &h.threads, &h.mallocs); err != nil {
+			t.Fatalf("line %q: %v", line, err)
+		}
+		all[[2]int{h.rank, h.calls}] = h
+	}
+	return all
+}

@@ -1,0 +1,90 @@
+// Soak is a rank that makes very many small AllReduces. It prints what it
+// holds of memory, descriptors and goroutines after a tenth of them and at the
+// end:
+//
+//	soak CALLS
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank"
+)
+
+func main() {
+	if err := soak(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, "soak:", err)
+		os.Exit(1)
+	}
+}
+
+func soak(ctx context.Context) error {
+	if len(os.Args) != 2 {
+		return fmt.Errorf("usage: soak CALLS")
+	}
+	calls, err := strconv.Atoi(os.Args[1])
+	if err != nil {
+		return err
+	}
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	x := make([]int64, 1)
+	n := int64(w.Size())
+	for i := range calls {
+		if i == calls/10 {
+			if err := report(w.Rank(), i); err != nil {
+				return err
+			}
+		}
+		x[0] = int64(i * w.Rank())
+		if err := collective.AllReduce(ctx, c, x, x, collective.Sum); err != nil {
+			return err
+		}
+		if want := int64(i) * n * (n - 1) / 2; x[0] != want {
+			return fmt.Errorf("call %d: rank %d got %d, want %d", i, w.Rank(), x[0], want)
+		}
+	}
+	if err := report(w.Rank(), calls); err != nil {
+		return err
+	}
+	return collective.Barrier(ctx, c) // nobody's links end before all have reported
+}
+
+// report prints one line of figures.
+func report(rank, calls int) error {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return err
+	}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	field := func(name string) string {
+		_, rest, _ := bytes.Cut(status, []byte("\n"+name+":"))
+		value := bytes.Fields(rest)
+		if len(value) == 0 {
+			return "0"
+		}
+		return string(value[0])
+	}
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	fmt.Printf("rank=%d calls=%d rss=%s size=%s fds=%d goroutines=%d threads=%s mallocs=%d\n",
+		rank, calls, field("VmRSS"), field("VmSize"), len(fds), runtime.NumGoroutine(), field("Threads"), mem.Mallocs)
+	return nil
+}
