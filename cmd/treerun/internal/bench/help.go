@@ -41,7 +41,11 @@ func printHelp(o *suite.Options) error {
 	limits := ""
 	for _, c := range suite.Collectives {
 		if !c.Empty {
-			limits += fmt.Sprintf("  %-14s read %s, write %s\n", c.Name, c.Read, c.Written)
+			limits += fmt.Sprintf("  %-14s read %s, write %s", c.Name, c.Least.Read, c.Least.Written)
+			if in := c.LeastInPlace; in != (suite.Moves{}) {
+				limits += fmt.Sprintf("; in place read %s, write %s", in.Read, in.Written)
+			}
+			limits += "\n"
 		}
 	}
 	_, err := fmt.Printf(helpText, o.Flags.FlagUsages(), limits)

@@ -51,7 +51,7 @@ func (m *meter[T]) floor(ctx context.Context, k *suite.Case) (float64, error) {
 		}
 		l.rates[bytes] = rate
 	}
-	return latency + k.Traffic(all, m.c.Size())/rate, nil
+	return latency + k.Traffic(all, k.InPlace, m.c.Size())/rate, nil
 }
 
 // copyRate returns the bytes per second that a rank reads and writes while all

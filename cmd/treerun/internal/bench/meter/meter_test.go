@@ -106,7 +106,7 @@ func possible(t *testing.T, o *suite.Options, r *suite.Row) {
 	if (r.Plan == "") != (r.Collective == "sendrecv") || r.PredictedUs != nil && !(*r.PredictedUs >= 0) || r.NP > 1 && r.Plan != "" && (r.PredictedUs == nil) != (r.InFlight > 1) {
 		t.Errorf("no plan or no price: %+v", *r)
 	}
-	if !(r.FloorUs >= 0 && r.LimitShare >= 0) || r.Bytes > 1000 && r.FloorUs == 0 {
+	if !(r.FloorUs >= 0 && r.LimitShare >= 0) || r.Bytes > 1000 && r.NP > 1 && r.FloorUs == 0 {
 		t.Errorf("impossible limit: %+v", *r)
 	}
 }

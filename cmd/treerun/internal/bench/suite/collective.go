@@ -19,13 +19,16 @@ type Collective struct {
 	// Factor is busbw over algbw for n ranks, as nccl-tests defines it.
 	Factor Share
 
-	// Read and Written are what the ranks must read and write at least, on the
-	// average of n ranks, over the size of the message. Every rank can reach the
-	// memory of every other, so an input has to be read once, by whichever rank
-	// combines it or hands it on while it is in its cache, and every result has
-	// to be written once.
-	Read, Written Share
+	// Least is what the ranks must move at least, on the average of n ranks, over
+	// the size of the message; LeastInPlace where that is less in place. Every
+	// rank can reach the memory of every other, so an input has to be read once,
+	// by whichever rank combines it or hands it on while it is in its cache, and
+	// every result has to be written once, unless it is there already.
+	Least, LeastInPlace Moves
 }
+
+// Moves is what a rank reads and writes.
+type Moves struct{ Read, Written Share }
 
 // Extent is the length of a buffer.
 type Extent int
@@ -49,34 +52,37 @@ type Share int
 
 // The shares, for n ranks.
 const (
-	None  Share = iota // 0
-	PerN               // 1/n
-	Rest               // (n-1)/n
-	All                // 1
-	Twice              // 2(n-1)/n
+	None     Share = iota // 0
+	PerN                  // 1/n
+	Rest                  // (n-1)/n
+	RestPerN              // (n-1)/n^2
+	All                   // 1
+	Twice                 // 2(n-1)/n
 )
 
 // Of returns the share for np ranks.
 func (s Share) Of(np int) float64 {
 	n := float64(np)
-	return [...]float64{0, 1 / n, (n - 1) / n, 1, 2 * (n - 1) / n}[s]
+	return [...]float64{0, 1 / n, (n - 1) / n, (n - 1) / n / n, 1, 2 * (n - 1) / n}[s]
 }
 
 // String writes the share as a formula.
-func (s Share) String() string { return [...]string{"0", "1/n", "(n-1)/n", "1", "2(n-1)/n"}[s] }
+func (s Share) String() string {
+	return [...]string{"0", "1/n", "(n-1)/n", "(n-1)/n^2", "1", "2(n-1)/n"}[s]
+}
 
 // Collectives are all that can be measured, in the order of "all". Package
 // meter has the call for each.
 var Collectives = []Collective{
-	{Name: "allreduce", Reduces: true, HasInPlace: true, Factor: Twice, Read: All, Written: All},
-	{Name: "reduce", Reduces: true, Rooted: true, HasInPlace: true, Factor: All, Read: All, Written: PerN},
-	{Name: "broadcast", Rooted: true, HasInPlace: true, Factor: All, Read: PerN, Written: All},
-	{Name: "allgather", Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Read: PerN, Written: All},
-	{Name: "reducescatter", Reduces: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Read: All, Written: PerN},
-	{Name: "alltoall", Parts: true, Send: CountPerRank, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Read: All, Written: All},
-	{Name: "gather", Rooted: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Read: PerN, Written: PerN},
-	{Name: "scatter", Rooted: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Read: PerN, Written: PerN},
-	{Name: "sendrecv", OneByOne: true, Factor: All, Read: All, Written: All},
+	{Name: "allreduce", Reduces: true, HasInPlace: true, Factor: Twice, Least: Moves{All, All}},
+	{Name: "reduce", Reduces: true, Rooted: true, HasInPlace: true, Factor: All, Least: Moves{All, PerN}},
+	{Name: "broadcast", Rooted: true, HasInPlace: true, Factor: All, Least: Moves{PerN, All}, LeastInPlace: Moves{PerN, Rest}},
+	{Name: "allgather", Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{PerN, All}, LeastInPlace: Moves{PerN, Rest}},
+	{Name: "reducescatter", Reduces: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{All, PerN}},
+	{Name: "alltoall", Parts: true, Send: CountPerRank, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{All, All}, LeastInPlace: Moves{Rest, Rest}},
+	{Name: "gather", Rooted: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{PerN, PerN}, LeastInPlace: Moves{RestPerN, RestPerN}},
+	{Name: "scatter", Rooted: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{PerN, PerN}, LeastInPlace: Moves{RestPerN, RestPerN}},
+	{Name: "sendrecv", OneByOne: true, Factor: All, Least: Moves{All, All}},
 	{Name: "barrier", Empty: true},
 }
 
@@ -95,8 +101,12 @@ func (c *Collective) Bus(algbw float64, np int) float64 { return algbw * c.Facto
 
 // Traffic returns the bytes that a rank must read and write at least, on the
 // average of np ranks, for a message of so many bytes.
-func (c *Collective) Traffic(bytes int64, np int) float64 {
-	return float64(bytes) * (c.Read.Of(np) + c.Written.Of(np))
+func (c *Collective) Traffic(bytes int64, inPlace bool, np int) float64 {
+	least := c.Least
+	if inPlace && c.LeastInPlace != (Moves{}) {
+		least = c.LeastInPlace
+	}
+	return float64(bytes) * (least.Read.Of(np) + least.Written.Of(np))
 }
 
 // sizes returns begin, begin*factor, ... up to end.

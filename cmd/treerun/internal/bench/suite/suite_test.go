@@ -185,11 +185,17 @@ func TestBus(t *testing.T) {
 			t.Errorf("%s: busbw %g of algbw 10 on 4 ranks, want %g", name, got, want)
 		}
 	}
-	if got := Find("allreduce").Traffic(1000, 8); got != 2000 {
-		t.Errorf("allreduce of 1000 bytes must move %g per rank", got)
-	}
-	if got := Find("broadcast").Traffic(1000, 8); got != 1125 {
-		t.Errorf("broadcast of 1000 bytes must move %g per rank", got)
+	for _, c := range []struct {
+		name    string
+		inPlace bool
+		want    float64
+	}{
+		{"allreduce", false, 2000}, {"allreduce", true, 2000}, {"broadcast", false, 1125}, {"broadcast", true, 1000},
+		{"gather", false, 250}, {"gather", true, 218.75}, {"alltoall", true, 1750}, {"barrier", false, 0},
+	} {
+		if got := Find(c.name).Traffic(1000, c.inPlace, 8); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s of 1000 bytes, in place %v, must move %g per rank, want %g", c.name, c.inPlace, got, c.want)
+		}
 	}
 }
 
