@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/transport"
 )
 
 // A Message is a Send or a Recv under way. As with a Request, it moves on while
@@ -20,7 +21,7 @@ type Message struct {
 // which says nothing about whether to has received it. Messages with the same
 // tag between two ranks arrive in the order in which they were sent.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	m, err := StartSend(c, buf, to, tag)
+	m, err := startSend(ctx, c, buf, to, tag)
 	if err != nil {
 		return err
 	}
@@ -31,7 +32,7 @@ func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 // element type are those of the Send; other ones are an ErrMismatch on all
 // ranks.
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
-	m, err := StartRecv(c, buf, from, tag)
+	m, err := startRecv(ctx, c, buf, from, tag)
 	if err != nil {
 		return err
 	}
@@ -55,11 +56,11 @@ func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T
 			return err
 		}
 	}
-	in, err := StartRecv(c, recv, from, tag)
+	in, err := startRecv(ctx, c, recv, from, tag)
 	if err != nil {
 		return err
 	}
-	out, err := StartSend(c, send, to, tag)
+	out, err := startSend(ctx, c, send, to, tag)
 	if err != nil {
 		return err
 	}
@@ -88,16 +89,21 @@ func sendToSelf[T Number](c *Comm, send, recv []T, tag int) error {
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
-	return c.startPoint("Send", exec.Point{Peer: to, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}, tag, c.startSend)
+	return startSend(context.Background(), c, buf, to, tag)
+}
+
+func startSend[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) (Message, error) {
+	return c.startPoint(ctx, "Send", exec.Point{Peer: to, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}, tag, c.links.StartSend)
 }
 
 // StartRecv begins a Recv; buf must not be used until the Message is done.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
-	return c.startPoint("Recv", exec.Point{Peer: from, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}, tag, c.startRecv)
+	return startRecv(context.Background(), c, buf, from, tag)
 }
 
-func (c *Comm) startSend(p *exec.Point) error { return c.links.StartSend(p) }
-func (c *Comm) startRecv(p *exec.Point) error { return c.links.StartRecv(p) }
+func startRecv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (Message, error) {
+	return c.startPoint(ctx, "Recv", exec.Point{Peer: from, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}, tag, c.links.StartRecv)
+}
 
 func (c *Comm) pointError(call, format string, v ...any) error {
 	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, c.rank, ErrArgument, fmt.Sprintf(format, v...))
@@ -123,7 +129,9 @@ func (c *Comm) checkTag(call string, tag int) error {
 	return nil
 }
 
-func (c *Comm) startPoint(call string, p exec.Point, tag int, start func(*exec.Point) error) (Message, error) {
+// startPoint begins a message, unless ctx has ended, which is a failure of the
+// communicator even where the message would not have to wait.
+func (c *Comm) startPoint(ctx context.Context, call string, p exec.Point, tag int, start func(*exec.Point) error) (Message, error) {
 	if err := c.checkPoint(call, p.Peer, tag); err != nil {
 		return Message{}, err
 	}
@@ -131,9 +139,14 @@ func (c *Comm) startPoint(call string, p exec.Point, tag int, start func(*exec.P
 		return Message{}, err
 	}
 	defer c.end()
+	if err := ctx.Err(); err != nil {
+		c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v", exec.FaultCanceled, c.rank, call, tag, err)})
+		fault, _ := c.ep.Aborted()
+		return Message{}, c.failDuring(ctx, fault, call)
+	}
 	old := &c.point[(c.points+1)%inFlight]
 	if c.points >= inFlight && !old.Done() {
-		if err := c.waitPoint(context.Background(), old); err != nil {
+		if err := c.waitPoint(ctx, old); err != nil {
 			return Message{}, err
 		}
 	}
@@ -141,7 +154,7 @@ func (c *Comm) startPoint(call string, p exec.Point, tag int, start func(*exec.P
 	*old = p
 	if err := start(old); err != nil {
 		fault, _ := c.links.FailPoint(err, old)
-		return Message{}, c.failPoint(context.Background(), fault, old)
+		return Message{}, c.failPoint(ctx, fault, old)
 	}
 	return Message{c, c.points}, nil
 }

@@ -116,9 +116,9 @@ func (k *Links) callAt(seq uint64) transport.Header {
 	return k.ep.Status(k.rank).Call
 }
 
-// faultOf turns what stopped this rank in call mine into what all ranks are
-// told. A fault's text begins with its kind.
-func (k *Links) faultOf(err error, mine transport.Header, waitsFor func() string) transport.Fault {
+// faultOf turns what stopped this rank in what it was doing, a call or a
+// message, into what all ranks are told. A fault's text begins with its kind.
+func (k *Links) faultOf(err error, doing string, waitsFor func() string) transport.Fault {
 	var m *mismatch
 	var c *closedEarly
 	var l *leftBehind
@@ -133,12 +133,12 @@ func (k *Links) faultOf(err error, mine transport.Header, waitsFor func() string
 		return transport.Fault{Rank: k.odd(m), Text: FaultMismatch + m.between(k.rank)}
 	case errors.As(err, &c):
 		return transport.Fault{Rank: c.peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-			FaultClosed, c.peer, k.rank, Describe(mine))}
+			FaultClosed, c.peer, k.rank, doing)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v; it waited for %s",
-			FaultCanceled, k.rank, Describe(mine), err, waitsFor())}
+			FaultCanceled, k.rank, doing, err, waitsFor())}
 	default:
-		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d in %s: %v", FaultLink, k.rank, Describe(mine), err)}
+		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d in %s: %v", FaultLink, k.rank, doing, err)}
 	}
 }
 
@@ -227,7 +227,7 @@ func (k *Links) strayChunk(mine transport.Header) error {
 func (k *Links) Check() {
 	for r := range k.size {
 		if err := k.firstDifference(r); err != nil {
-			k.ep.Abort(k.faultOf(err, k.ep.Status(k.rank).Call, nil))
+			k.ep.Abort(k.faultOf(err, Describe(k.ep.Status(k.rank).Call), nil))
 			return
 		}
 	}
@@ -249,7 +249,7 @@ func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
 			err = k.unanswered(mine)
 		}
 		if err != nil {
-			k.ep.Abort(k.faultOf(err, mine, nil))
+			k.ep.Abort(k.faultOf(err, Describe(mine), nil))
 			return k.ep.Aborted()
 		}
 		if !behind || time.Since(start) > within {

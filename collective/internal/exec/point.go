@@ -114,7 +114,7 @@ func (k *Links) WaitPoint(ctx context.Context, p *Point, w *Waiter) (transport.F
 // is one, and returns the one that counts.
 func (k *Links) FailPoint(err error, p *Point) (transport.Fault, bool) {
 	if err != errAborted {
-		k.ep.Abort(k.faultOf(err, p.header(), k.waitsFor))
+		k.ep.Abort(k.faultOf(err, p.String(), k.waitsFor))
 	}
 	return k.ep.Aborted()
 }

@@ -52,7 +52,7 @@ func (k *Links) Poll() error { return k.poll() }
 // unless there is one, and returns the one that counts.
 func (k *Links) Fail(err error, c *Call) (transport.Fault, bool) {
 	if err != errAborted {
-		k.ep.Abort(k.faultOf(err, c.Header, k.waitsFor))
+		k.ep.Abort(k.faultOf(err, Describe(c.Header), k.waitsFor))
 	}
 	return k.ep.Aborted()
 }
