@@ -1,7 +1,6 @@
 package collective
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -88,22 +87,6 @@ func TestCloseBeforeTheOthersCall(t *testing.T) {
 		if !errors.As(err, &re) || re.Rank != 1 || !errors.Is(err, ErrPeerClosed) {
 			t.Errorf("rank %d: %v, want ErrPeerClosed of rank 1", r, err)
 		}
-	}
-}
-
-// TestEndedContext: a call with a context that has ended fails, even where it
-// would not have to wait.
-func TestEndedContext(t *testing.T) {
-	errs := runRanks(t, 2, func(_ *fakeWorld, c *Comm) error {
-		ctx, cancel := context.WithCancel(t.Context())
-		if c.Rank() == 1 {
-			cancel()
-		}
-		defer cancel()
-		return Broadcast(ctx, c, []float32{1}, []float32{0}, 1)
-	})
-	if !errors.Is(errs[1], context.Canceled) || !errors.Is(errs[0], ErrCanceled) {
-		t.Errorf("got %v; want ErrCanceled on both ranks", errs)
 	}
 }
 
