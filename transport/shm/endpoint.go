@@ -141,9 +141,11 @@ func (b *bell) Sleep(max time.Duration) {
 	}
 }
 
-// goschedEvery is how often Yield also yields to goroutines of this process:
-// another rank's process is the likelier one to have what we wait for.
-const goschedEvery = 8
+// goschedEvery is how often Yield lets goroutines of this process run instead:
+// about once in a millisecond. That costs more than it seems, as the runtime
+// wakes a thread to look for more work; and where ranks share cores that
+// thread takes the core from the rank that has what we wait for.
+const goschedEvery = 1024
 
 // Yield lets another process run on this core, and now and then another
 // goroutine.

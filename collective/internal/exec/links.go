@@ -26,7 +26,8 @@ type Links struct {
 
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece
-	scaled  []byte   // scratch of one chunk: the operand that is multiplied beforehand
+	tiny    [tiny]byte
+	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand
 }
 
 type inbound struct {

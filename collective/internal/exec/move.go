@@ -135,12 +135,30 @@ func (k *Links) combine(c *Call, operands [][]byte, to, dst []byte) {
 		}
 	case len(operands) == 2 && !c.stream:
 		kernel.Reduce(c.Op, c.DType, value, operands[0], operands[1])
+	case len(value) <= tiny:
+		k.combineTiny(c, value, operands)
 	default:
 		kernel.ReduceMany(c.Op, c.DType, value, operands, c.stream && to == nil)
 	}
 	if to != nil && dst != nil {
 		kernel.Copy(dst, to, c.stream)
 	}
+}
+
+// tiny is up to how many bytes operands are combined one after the other, by
+// Go's own loops: a call of C for all of them would cost more, above all where
+// ranks share cores and the scheduler takes the call for a pause.
+const tiny = 64
+
+// combineTiny is combine for at most tiny bytes. The value grows apart, as its
+// place may be that of an operand.
+func (k *Links) combineTiny(c *Call, value []byte, operands [][]byte) {
+	sum := k.tiny[:len(value)]
+	kernel.Reduce(c.Op, c.DType, sum, operands[0], operands[1])
+	for _, b := range operands[2:] {
+		kernel.Reduce(c.Op, c.DType, sum, sum, b)
+	}
+	copy(value, sum)
 }
 
 // operand returns n bytes of the buffer that a names, from byte from of its
