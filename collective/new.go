@@ -74,7 +74,7 @@ func (s *setup) comm() (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	plans, err := newPlanner(graph, s.w.Rank(), s.cfg)
+	plans, err := s.plan(graph)
 	if err != nil {
 		return nil, err
 	}

@@ -45,10 +45,16 @@ type choice struct {
 	us    float64 // price at the least size that was tried
 }
 
-func newPlanner(g *topo.Graph, rank int, cfg *config) (*planner, error) {
+// newPlanner makes the planner of a rank. With a decision it takes the trees and
+// choices from there, without one it makes them.
+func newPlanner(g *topo.Graph, rank int, cfg *config, d *decision) (*planner, error) {
 	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning, heapBytes: cfg.heapBytes}
 	var err error
-	if p.trees, err = treesOf(g); err != nil {
+	if d != nil {
+		if p.trees, err = d.trees(g.Ranks); err != nil {
+			return nil, err
+		}
+	} else if p.trees, err = treesOf(g); err != nil {
 		return nil, fmt.Errorf("trees: %w", err)
 	}
 	p.offer(cfg)
@@ -56,6 +62,9 @@ func newPlanner(g *topo.Graph, rank int, cfg *config) (*planner, error) {
 		p.slots, p.slotBytes = slotShape(p.size, len(p.lanes.links))
 	}
 	p.machine = sim.Executor(p.slots, p.slotBytes, cfg.cores)
+	if d != nil {
+		return p, p.follow(d)
+	}
 	if err := p.pickRoot(); err != nil {
 		return nil, err
 	}

@@ -182,6 +182,7 @@ func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, er
 		j.Settings["no-topo-cache"] = "1"
 	}
 	if o.verbose {
+		j.Settings["verbose"] = "1"
 		j.Trace = func(format string, args ...any) {
 			ms := float64(time.Since(begin).Microseconds()) / 1000
 			screen.Err.Printf("treerun: %7.1f ms  %s", ms, fmt.Sprintf(format, args...))

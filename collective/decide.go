@@ -1,0 +1,136 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+// decision is what rank 0 makes of the graph and the settings: every rank would
+// come to the same, but not for nothing, and where many ranks share few cores
+// they would all do so one after the other. What follows from it, the plans and
+// the links, every rank makes itself, and digests are compared.
+type decision struct {
+	Error     string // why there is none
+	Trees     []decidedTree
+	SmallRoot int
+	AllReduce []decidedChoice
+	Barrier   []decidedChoice
+}
+
+type decidedTree struct {
+	Root          int
+	Parent, Round []int
+}
+
+type decidedChoice struct {
+	Below int // bytes
+	Shape string
+	Us    float64
+}
+
+// plan lets rank 0 plan and gives all ranks the outcome.
+func (s *setup) plan(g *topo.Graph) (*planner, error) {
+	if s.w.Rank() != 0 {
+		all, err := exchange(s.ctx, s.w, decision{})
+		if err != nil {
+			return nil, fmt.Errorf("hearing of rank 0's trees: %w", err)
+		}
+		if all[0].Error != "" {
+			return nil, fmt.Errorf("rank 0: %s", all[0].Error)
+		}
+		return newPlanner(g, s.w.Rank(), s.cfg, &all[0])
+	}
+	p, failed := newPlanner(g, 0, s.cfg, nil)
+	d := decision{Error: fmt.Sprint(failed)}
+	if failed == nil {
+		d = p.decision()
+	}
+	_, err := exchange(s.ctx, s.w, d)
+	return p, errors.Join(failed, err)
+}
+
+func (p *planner) decision() decision {
+	d := decision{SmallRoot: p.smallRoot}
+	for _, t := range p.trees {
+		d.Trees = append(d.Trees, decidedTree{t.Root, t.Parent, t.Round})
+	}
+	d.AllReduce, d.Barrier = decided(p.choices[plan.AllReduce]), decided(p.choices[plan.Barrier])
+	return d
+}
+
+func decided(all []choice) []decidedChoice {
+	var out []decidedChoice
+	for _, c := range all {
+		out = append(out, decidedChoice{c.below, c.shape.String(), c.us})
+	}
+	return out
+}
+
+// trees returns the trees of a decision, checked: one per root.
+func (d *decision) trees(size int) ([]topo.Tree, error) {
+	if len(d.Trees) != size {
+		return nil, fmt.Errorf("rank 0 decided on %d trees for %d ranks", len(d.Trees), size)
+	}
+	trees := make([]topo.Tree, size)
+	for r, t := range d.Trees {
+		trees[r] = topo.Tree{Root: t.Root, Parent: t.Parent, Round: t.Round}
+		if err := trees[r].Validate(size); err != nil {
+			return nil, fmt.Errorf("tree %d of rank 0's decision: %w", r, err)
+		}
+		if t.Root != r {
+			return nil, fmt.Errorf("tree %d of rank 0's decision has root %d", r, t.Root)
+		}
+	}
+	return trees, nil
+}
+
+// follow takes over the choices of a decision, checked.
+func (p *planner) follow(d *decision) error {
+	if d.SmallRoot < 0 || d.SmallRoot >= p.size {
+		return fmt.Errorf("rank 0 decided on root %d of %d ranks", d.SmallRoot, p.size)
+	}
+	p.smallRoot = d.SmallRoot
+	for kind, from := range map[plan.Kind][]decidedChoice{plan.AllReduce: d.AllReduce, plan.Barrier: d.Barrier} {
+		to, err := p.chosen(kind, from)
+		if err != nil {
+			return fmt.Errorf("rank 0's choices for %s: %w", kind, err)
+		}
+		p.choices[kind] = to
+	}
+	return nil
+}
+
+// chosen turns decided choices into ours: rising sizes, up to the largest, and
+// shapes that kind can run in over the open lanes.
+func (p *planner) chosen(kind plan.Kind, from []decidedChoice) ([]choice, error) {
+	var out []choice
+	before := 0
+	for _, c := range from {
+		s, ok := shapeOf(c.Shape)
+		if !ok {
+			return nil, fmt.Errorf("no shape %q", c.Shape)
+		}
+		if c.Below <= before {
+			return nil, fmt.Errorf("sizes below %d after those below %d", c.Below, before)
+		}
+		before = c.Below
+		m, err := p.make(kind, 0, s)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range m.lanes {
+			if _, open := p.lanes.number[k]; !open {
+				return nil, fmt.Errorf("shape %v needs links that are not there", s)
+			}
+		}
+		out = append(out, choice{below: c.Below, shape: s, us: c.Us})
+	}
+	if before != math.MaxInt {
+		return nil, fmt.Errorf("sizes end at %d", before)
+	}
+	return out, nil
+}
