@@ -13,7 +13,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 1
+const protocol = 2
 
 // hello is the first message of New.
 type hello struct {
@@ -21,6 +21,10 @@ type hello struct {
 	Settings string // config.digest
 	Graph    []byte // rank 0's graph of an earlier job; empty: measure
 	Cores    int    // usable cores of the rank
+
+	Tuning      []byte // rank 0's tuning file; empty: none
+	TuningFile  string // its name, for people
+	TuningFault string // why rank 0 could not read the one that it must
 }
 
 // outcome is what a rank made of the same input.

@@ -2,6 +2,7 @@ package collective
 
 import (
 	"context"
+	"slices"
 
 	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/plan"
@@ -114,7 +115,7 @@ func enterPieces[T Number](ctx context.Context, c *Comm, a *args, send, recv [][
 	if err := c.makeRoom(ctx); err != nil {
 		return err
 	}
-	a.pieces = c.calls[(c.seq+1)%inFlight].Pieces[:0] // the memory of an earlier call's
+	a.pieces = slices.Grow(c.calls[(c.seq+1)%inFlight].Pieces[:0], len(recv)) // the memory of an earlier call's
 	gives := a.root < 0 || a.root == c.rank
 	for i, end := 0, 0; i < len(recv); i++ {
 		end += len(recv[i]) * a.dtype.Size()

@@ -1,5 +1,6 @@
-// Package collective runs AllReduce, Broadcast, Reduce and Barrier over the
-// ranks of a job.
+// Package collective runs collectives (AllReduce, Reduce, Broadcast, AllGather,
+// ReduceScatter, AllToAll, Gather, Scatter, Barrier) over the ranks of a job,
+// and carries messages from rank to rank.
 //
 //	w, err := rank.Init(ctx)
 //	c, err := collective.New(ctx, w)
@@ -16,7 +17,9 @@
 // same operation, element type, count and root. A rank that does not is found
 // out within a second: the call fails with ErrMismatch on every rank, and the
 // error names both calls. send and recv are the same slice (in place) or do
-// not overlap.
+// not overlap. Messages are not calls of all ranks: a Send and a Recv with
+// different tags do not meet and may both be right, as long as neither rank
+// waits for the other; a stall report says what a rank waits for.
 //
 // A wrong argument is an error of kind ErrArgument before anything is sent,
 // and the communicator stays usable. Any other error ends the communicator on

@@ -17,6 +17,11 @@ func (p *planner) explain() string {
 	if p.size == 1 {
 		return b.String()
 	}
+	if p.tuning == nil {
+		b.WriteString("Tuning file: none; prices choose\n")
+	} else {
+		fmt.Fprintf(&b, "Tuning file: %s\n", p.tuning.from)
+	}
 	fmt.Fprintf(&b, "AllReduce: %s\n", choicesText(p.choices[plan.AllReduce]))
 	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
 		name, us := p.choice(plan.AllReduce, bytes)
@@ -33,6 +38,23 @@ func (p *planner) explain() string {
 // beside a call of the communicator.
 func (c *Comm) Choice(kind plan.Kind, bytes int) (name string, us float64) {
 	return c.plans.choice(kind, int64(bytes))
+}
+
+// ChosenBy says, for people, what the choice of plan for kind rests on: the
+// tuning file with its name, the price, or that there is no choice. It must not
+// run beside a call of the communicator.
+func (c *Comm) ChosenBy(kind plan.Kind) string {
+	p := c.plans
+	if err := p.choosing(kind); err != nil {
+		return err.Error()
+	}
+	switch fitting := p.fitting(kind); {
+	case p.tuning.choices(kind, fitting) != nil:
+		return "tuning file " + p.tuning.from
+	case len(fitting) == 1:
+		return "nothing else"
+	}
+	return "price"
 }
 
 // choice names the plan for a message of so many bytes and predicts its time,

@@ -3,7 +3,6 @@ package collective
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -121,41 +120,4 @@ func TestSettingsDiffer(t *testing.T) {
 			t.Errorf("rank %d: %v, want both values and their ranks", r, err)
 		}
 	}
-}
-
-// TestOneCallAtATime: a second goroutine gets ErrBusy, not a broken call.
-func TestOneCallAtATime(t *testing.T) {
-	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
-		if c.Rank() == 1 {
-			time.Sleep(50 * time.Millisecond)
-			return Barrier(t.Context(), c)
-		}
-		second := make(chan error)
-		go func() {
-			time.Sleep(20 * time.Millisecond)
-			second <- Barrier(t.Context(), c)
-		}()
-		err := Barrier(t.Context(), c)
-		if busy := <-second; !errors.Is(busy, ErrBusy) {
-			return fmt.Errorf("the second call returned %v, want ErrBusy", busy)
-		}
-		return err
-	}, WithGraph(topo.UniformGraph(2)))
-}
-
-// TestAfterClose: calls on a closed communicator fail, a second Close does
-// nothing.
-func TestAfterClose(t *testing.T) {
-	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
-		if err := Barrier(t.Context(), c); err != nil {
-			return err
-		}
-		if err := c.Close(); err != nil {
-			return err
-		}
-		if err := Barrier(t.Context(), c); !errors.Is(err, ErrClosed) {
-			return fmt.Errorf("Barrier after Close: %v, want ErrClosed", err)
-		}
-		return nil
-	}, WithGraph(topo.UniformGraph(2)))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// TREERUN_HARNESS=full makes TestHarness try every combination, which takes an
-// hour. A number multiplies how many it draws instead.
+// TREERUN_HARNESS=full makes TestHarness try every combination, which takes some
+// ten minutes. A number multiplies how many it draws instead.
 
 var kinds = []plan.Kind{
 	plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather,

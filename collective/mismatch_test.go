@@ -174,7 +174,7 @@ func atOnce(all []func()) {
 func TestMismatchMatrix(t *testing.T) {
 	every := 3 // of the cases; TREERUN_HARNESS tries all
 	if raceDetector {
-		every = 8
+		every = 40
 	} else if os.Getenv("TREERUN_HARNESS") != "" {
 		every = 1
 	}

@@ -137,6 +137,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 			}
 		}
 	}
+	s.readTuning(&h)
 	all, err := exchange(s.ctx, s.w, h)
 	if err != nil {
 		return nil, fmt.Errorf("comparing settings: %w", err)
@@ -148,6 +149,9 @@ func (s *setup) graph() (*topo.Graph, error) {
 		return nil, err
 	}
 	s.cfg.cores = all[0].Cores // plans depend on it
+	if err := errors.Join(s.cfg.checkPlan(size), s.takeTuning(&all[0])); err != nil {
+		return nil, err
+	}
 	switch {
 	case s.cfg.graph != nil:
 		if s.cfg.graph.Ranks != size {

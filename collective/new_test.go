@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 
@@ -84,47 +83,5 @@ func TestNoTopoCache(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("the cache holds %v, %v; want nothing", entries, err)
-	}
-}
-
-// TestCallsDoNotAllocate: after a call of each kind, calls allocate nothing.
-func TestCallsDoNotAllocate(t *testing.T) {
-	const size, calls = 4, 200
-	var before, after runtime.MemStats
-	mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
-		ctx := t.Context()
-		small, big := make([]float32, 2), make([]float32, 100_000)
-		all := func() error {
-			for _, x := range [][]float32{small, big} {
-				if err := errors.Join(
-					AllReduce(ctx, c, x, x, Avg), Broadcast(ctx, c, x, x, 1), Reduce(ctx, c, x, x, Sum, 2), Barrier(ctx, c)); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		for range 3 {
-			if err := all(); err != nil {
-				return err
-			}
-		}
-		if c.Rank() == 0 {
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-		}
-		for range calls {
-			if err := all(); err != nil {
-				return err
-			}
-		}
-		if c.Rank() == 0 {
-			runtime.ReadMemStats(&after)
-		}
-		return nil
-	}, WithGraph(topo.UniformGraph(size)))
-	// The runtime and the in-process bells allocate now and then; a call that
-	// allocates does so at least size*calls times.
-	if got := after.Mallocs - before.Mallocs; got > size*calls/2 {
-		t.Errorf("%d allocations in %d calls", got, 8*size*calls)
 	}
 }

@@ -57,7 +57,8 @@ type Op uint8
 //
 // A NaN in any input makes the result NaN, and always the positive quiet NaN
 // without payload (0x7FC00000 as float32), also in Min and Max. For these, -0
-// is less than +0. Subnormal numbers count as they are.
+// is less than +0. Subnormal numbers count as they are. A communicator of one
+// rank combines nothing: its results are its inputs, bit by bit.
 const (
 	Sum  = Op(kernel.Sum)
 	Prod = Op(kernel.Prod)

@@ -37,12 +37,25 @@ func WithTopoCache(dir string) Option {
 	return func(c *config) { c.cache = &probe.Cache{Dir: dir} }
 }
 
+// WithPlan runs every collective in the shape of plan with this name wherever
+// that fits, for measuring; PlanNames has the names. Where it does not fit the
+// collective, another one is taken. Prices and tuning files do not count.
+func WithPlan(name string) Option {
+	return func(c *config) {
+		c.plan, c.shape = name, nil
+		if s, known := shapeOf(name); known {
+			c.shape = &s
+		}
+	}
+}
+
 // connector opens the links of a layout between the ranks of a World.
 type connector func(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error)
 
 type config struct {
 	graph            *topo.Graph
 	slots, slotBytes int
+	plan             string  // of WithPlan
 	shape            *shape  // the one to use wherever it fits; nil: by price
 	tuning           *tuning // nil: none
 	heapBytes        int     // per rank
@@ -68,10 +81,25 @@ func (c *config) digest() string {
 		graph = c.graph.Digest()
 	}
 	only := "any"
-	if c.shape != nil {
+	switch {
+	case c.plan != "":
+		only = c.plan
+	case c.shape != nil:
 		only = c.shape.String()
 	}
 	return fmt.Sprintf("slots=%dx%d plans=%s tuning=%s graph=%s", c.slots, c.slotBytes, only, c.tuning, graph)
+}
+
+// checkPlan checks the name that WithPlan was given.
+func (c *config) checkPlan(ranks int) error {
+	switch {
+	case c.plan == "":
+	case c.shape == nil:
+		return fmt.Errorf("%w: WithPlan(%q): want one of %q", ErrArgument, c.plan, shapeNames[:])
+	case !c.shape.reaches(ranks):
+		return fmt.Errorf("%w: WithPlan(%q) is for up to %d ranks, not for %d", ErrArgument, c.plan, directRanks, ranks)
+	}
+	return nil
 }
 
 // topoCache returns where measured graphs are kept, nil for nowhere. A user

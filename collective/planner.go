@@ -48,7 +48,10 @@ type choice struct {
 // newPlanner makes the planner of a rank. With a decision it takes the trees and
 // choices from there, without one it makes them.
 func newPlanner(g *topo.Graph, rank int, cfg *config, d *decision) (*planner, error) {
-	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning, heapBytes: cfg.heapBytes}
+	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning.forRanks(g.Ranks), heapBytes: cfg.heapBytes}
+	if cfg.shape != nil {
+		p.tuning = nil
+	}
 	var err error
 	if d != nil {
 		if p.trees, err = d.trees(g.Ranks); err != nil {
@@ -117,6 +120,11 @@ func (p *planner) offer(cfg *config) {
 		p.offered = []shape{flat, directOne, directMany}
 	default:
 		p.offered = []shape{flat, oneTree, allTrees, directOne, directMany}
+	}
+	for _, s := range p.tuning.shapes() {
+		if cfg.shape == nil && s.reaches(p.size) && !slices.Contains(p.offered, s) {
+			p.offered = append(p.offered, s)
+		}
 	}
 	if !small || slices.Contains(p.offered, oneTree) || slices.Contains(p.offered, allTrees) {
 		p.openAll(treeLane)
@@ -278,7 +286,7 @@ func (p *planner) digest() string {
 		fmt.Fprintln(h, t.Root, t.Parent, t.Round)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s,trees %s", choicesText(p.choices[plan.AllReduce]), hex.EncodeToString(h.Sum(nil)[:6]))
+	fmt.Fprintf(&b, "%s,tuning %s,trees %s", choicesText(p.choices[plan.AllReduce]), p.tuning, hex.EncodeToString(h.Sum(nil)[:6]))
 	return b.String()
 }
 

@@ -56,6 +56,12 @@ func (s shape) fits(kind plan.Kind) bool {
 	return s == directOne // Gather, Scatter
 }
 
+// reaches reports whether shape s is there for so many ranks: those in which
+// every pair has a link per rank are not for many.
+func (s shape) reaches(ranks int) bool {
+	return ranks <= directRanks || s == oneTree || s == allTrees
+}
+
 // laneKey names a lane of the communicator's Layout.
 type laneKey struct {
 	of   laneKind

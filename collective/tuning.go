@@ -10,9 +10,52 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// tuning is what was measured to be best on this machine, from a tuning file.
+// tuning is what was measured to be best on this machine: the part of a Tuning
+// that plans are chosen by.
 type tuning struct {
+	from   string // the file, for people
+	ranks  int
 	byKind map[plan.Kind][]choice
+}
+
+// tuningOf takes the choices from a file's contents, which are valid.
+func tuningOf(t *Tuning, from string) *tuning {
+	u := &tuning{from: from, ranks: t.Ranks, byKind: make(map[plan.Kind][]choice)}
+	for _, k := range t.Collectives {
+		for _, c := range k.Choices {
+			s, _ := shapeOf(c.Shape)
+			below := math.MaxInt
+			if c.BelowBytes > 0 {
+				below = int(c.BelowBytes)
+			}
+			u.byKind[k.Collective] = append(u.byKind[k.Collective], choice{below: below, shape: s, us: math.NaN()})
+		}
+	}
+	return u
+}
+
+// forRanks returns t, nil where it was measured with another number of ranks:
+// a communicator of some of the ranks goes by prices.
+func (t *tuning) forRanks(n int) *tuning {
+	if t == nil || t.ranks != n {
+		return nil
+	}
+	return t
+}
+
+// shapes returns the shapes that t names, in their order.
+func (t *tuning) shapes() []shape {
+	if t == nil {
+		return nil
+	}
+	var list []shape
+	for _, all := range t.byKind {
+		for _, c := range all {
+			list = append(list, c.shape)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }
 
 // choices returns the measured choices for kind, nil when there are none or
@@ -23,11 +66,7 @@ func (t *tuning) choices(kind plan.Kind, offered []shape) []choice {
 	}
 	all := t.byKind[kind]
 	for _, c := range all {
-		known := false
-		for _, s := range offered {
-			known = known || s == c.shape
-		}
-		if !known {
+		if !slices.Contains(offered, c.shape) {
 			return nil
 		}
 	}

@@ -51,6 +51,7 @@ type points struct {
 	in          []transport.Receiver // by peer
 	stashed     [][]stash            // by peer: came before their Receives, oldest first
 	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
+	head        transport.Header     // scratch of one chunk: the message that it belongs to
 }
 
 // stash is a message whose Receive has not been started, taken from its link
@@ -154,7 +155,8 @@ func (k *Links) moveOut(p *Point) error {
 	if k.points.busy[p.Peer] {
 		return nil
 	}
-	link, slot, h := k.points.out[p.Peer], k.ep.MaxPayload(), p.header()
+	link, slot, h := k.points.out[p.Peer], k.ep.MaxPayload(), &k.points.head
+	*h = p.header()
 	for !p.done {
 		n := min(slot, len(p.Buf)-p.moved)
 		window, ok, err := link.TryReserve(n)
@@ -163,7 +165,7 @@ func (k *Links) moveOut(p *Point) error {
 			return linkError(err, "sending to", int32(p.Peer))
 		}
 		copy(window, p.Buf[p.moved:])
-		link.Commit(&h)
+		link.Commit(h)
 		k.steps++
 		p.moved += n
 		p.done = p.moved == len(p.Buf)
@@ -178,22 +180,21 @@ func (k *Links) moveIn(p *Point) error {
 			return err
 		}
 	}
-	link := k.points.in[p.Peer]
+	link, h := k.points.in[p.Peer], &k.points.head
 	for !p.done {
-		var h transport.Header
-		window, ok, err := link.TryPeek(&h)
+		window, ok, err := link.TryPeek(h)
 		if err != nil || !ok {
 			return linkError(err, "receiving from", int32(p.Peer))
 		}
 		if taker := k.taker(p.Peer, h.Root); k.stashing(p.Peer) != nil || taker == nil {
-			k.stash(p.Peer, h, window)
+			k.stash(p.Peer, *h, window)
 			link.Release()
 			k.steps++
 			continue
 		} else if taker != p {
 			return nil
 		}
-		if err := p.accept(h, len(window)); err != nil {
+		if err := p.accept(*h, len(window)); err != nil {
 			return err
 		}
 		copy(p.Buf[p.moved:], window)

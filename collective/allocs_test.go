@@ -1,0 +1,133 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// paths returns every way to make a call of count elements per part, as a
+// function that makes it once. All ranks of c make the same.
+func paths(ctx context.Context, c *Comm, count int) (names []string, makes []func() error, err error) {
+	add := func(name string, f func() error) { names, makes = append(names, name), append(makes, f) }
+	x, y, whole := make([]float32, count), make([]float32, count), make([]float32, count*c.size)
+	pieces := [][]float32{x[:count/3], x[count/3 : count/2], nil, x[count/2:]}
+	next, before := (c.rank+1)%c.size, (c.rank+c.size-1)%c.size
+	add("AllReduce", func() error { return AllReduce(ctx, c, x, x, Avg) })
+	add("Reduce", func() error { return Reduce(ctx, c, x, y, Sum, 2) })
+	add("Broadcast", func() error { return Broadcast(ctx, c, x, x, 1) })
+	add("AllGather", func() error { return AllGather(ctx, c, x, whole) })
+	add("ReduceScatter", func() error { return ReduceScatter(ctx, c, whole, x, Max) })
+	add("AllToAll", func() error { return AllToAll(ctx, c, whole, whole) })
+	add("Gather", func() error { return Gather(ctx, c, x, whole, 0) })
+	add("Scatter", func() error { return Scatter(ctx, c, whole, x, 0) })
+	add("Barrier", func() error { return Barrier(ctx, c) })
+	add("AllReducePreMul", func() error { return AllReducePreMul(ctx, c, x, x, 0.5) })
+	add("AllReduceCoalesced", func() error { return AllReduceCoalesced(ctx, c, pieces, pieces, Sum) })
+	add("BroadcastCoalesced", func() error { return BroadcastCoalesced(ctx, c, pieces, pieces, 3) })
+	add("SendRecv", func() error { return SendRecv(ctx, c, x, next, y, before, 1) })
+	add("Start, Wait", func() error {
+		var last Request
+		for range 5 {
+			r, err := StartAllReduce(c, x, y, Sum)
+			if err != nil {
+				return err
+			}
+			last = r
+		}
+		return last.Wait(ctx)
+	})
+	add("Start, Test", func() error {
+		r, err := StartBroadcast(c, x, y, 3)
+		for done := false; !done && err == nil; runtime.Gosched() {
+			done, err = r.Test()
+		}
+		return err
+	})
+	add("StartAllReduceCoalesced", func() error {
+		r, err := StartAllReduceCoalesced(c, pieces, pieces, Sum)
+		if err != nil {
+			return err
+		}
+		return r.Wait(ctx)
+	})
+	add("StartSend, StartRecv", func() error {
+		in, err := StartRecv(c, y, before, 3)
+		if err != nil {
+			return err
+		}
+		out, err := StartSend(c, x, next, 3)
+		if err != nil {
+			return err
+		}
+		if err := out.Wait(ctx); err != nil {
+			return err
+		}
+		return in.Wait(ctx)
+	})
+	p, err := AllReduceInit(c, x, y, Min)
+	add("Persistent", func() error { return p.Run(ctx) })
+	return names, makes, err
+}
+
+// TestCallsDoNotAllocate: after a few calls of each kind, calls allocate
+// nothing, whatever the path, for small messages and large ones.
+func TestCallsDoNotAllocate(t *testing.T) {
+	const size = 4
+	for _, tc := range []struct{ count, calls int }{{2, 100}, {50_000, 10}} {
+		for s := range shapes {
+			if raceDetector && (tc.count > 2 || s != oneTree) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%v/count=%d", s, tc.count), func(t *testing.T) {
+				mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+					return countAllocs(t, c, tc.count, tc.calls)
+				}, WithGraph(topo.UniformGraph(size)), forced(s))
+			})
+		}
+	}
+}
+
+func countAllocs(t *testing.T, c *Comm, count, calls int) error {
+	names, makes, err := paths(t.Context(), c, count)
+	if err != nil {
+		return err
+	}
+	const batches = 4
+	for i, call := range makes {
+		for range inFlight { // every place for a call is used once
+			if err := call(); err != nil {
+				return err
+			}
+		}
+		least := uint64(math.MaxUint64)
+		for range batches {
+			var before, after runtime.MemStats
+			if c.rank == 0 {
+				runtime.ReadMemStats(&before)
+			}
+			for range calls {
+				if err := call(); err != nil {
+					return err
+				}
+			}
+			if err := Barrier(t.Context(), c); err != nil {
+				return err
+			}
+			if c.rank == 0 {
+				runtime.ReadMemStats(&after)
+				least = min(least, after.Mallocs-before.Mallocs)
+			}
+		}
+		// The runtime allocates now and then, as after a collection of garbage;
+		// a call that allocates does so calls times in every batch.
+		if c.rank == 0 && least > uint64(calls)/2 {
+			t.Errorf("%s: %d allocations in %d calls on each of %d ranks", names[i], least, calls, c.size)
+		}
+	}
+	return nil
+}
