@@ -64,3 +64,23 @@ func GatherInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error
 func ScatterInit[T Number](c *Comm, send, recv []T, root int) (*Persistent, error) {
 	return persistent(c, scatterArgs(new(args), c, send, recv, root))
 }
+
+// BarrierInit prepares a Barrier.
+func BarrierInit(c *Comm) (*Persistent, error) {
+	return persistent(c, barrierArgs(new(args)))
+}
+
+// AllReducePreMulInit prepares an AllReducePreMul.
+func AllReducePreMulInit[T Number](c *Comm, send, recv []T, factor T) (*Persistent, error) {
+	return persistent(c, preMultiplied(allReduceArgs(new(args), c, send, recv, Sum), factor))
+}
+
+// ReducePreMulInit prepares a ReducePreMul.
+func ReducePreMulInit[T Number](c *Comm, send, recv []T, factor T, root int) (*Persistent, error) {
+	return persistent(c, preMultiplied(reduceArgs(new(args), c, send, recv, Sum, root), factor))
+}
+
+// ReduceScatterPreMulInit prepares a ReduceScatterPreMul.
+func ReduceScatterPreMulInit[T Number](c *Comm, send, recv []T, factor T) (*Persistent, error) {
+	return persistent(c, preMultiplied(reduceScatterArgs(new(args), c, send, recv, Sum), factor))
+}

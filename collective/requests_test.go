@@ -87,3 +87,72 @@ func TestSendRecvInACircle(t *testing.T) {
 		})
 	}
 }
+
+// TestPreMultipliedForms runs the pre-multiplied sums, and Barrier, as Requests
+// and as persistent calls.
+func TestPreMultipliedForms(t *testing.T) {
+	const size = 3
+	mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+		factor := int32(c.Rank() + 1)
+		send, recv := make([]int32, size*100), make([]int32, size*100)
+		for i := range send {
+			send[i] = int32(i)
+		}
+		part := recv[:100]
+		first := func(p *Persistent, err error) error {
+			if err != nil {
+				return err
+			}
+			return p.Run(t.Context())
+		}
+		wait := func(r Request, err error) error {
+			if err != nil {
+				return err
+			}
+			return r.Wait(t.Context())
+		}
+		for _, call := range []func() error{
+			func() error { return wait(StartAllReducePreMul(c, send, recv, factor)) },
+			func() error { return first(AllReducePreMulInit(c, send, recv, factor)) },
+		} {
+			clear(recv)
+			if err := call(); err != nil {
+				return err
+			}
+			for i := range recv {
+				if recv[i] != int32(6*i) {
+					return fmt.Errorf("element %d is %d, want %d", i, recv[i], 6*i)
+				}
+			}
+		}
+		for _, call := range []func() error{
+			func() error { return wait(StartReduceScatterPreMul(c, send, part, factor)) },
+			func() error { return first(ReduceScatterPreMulInit(c, send, part, factor)) },
+		} {
+			clear(part)
+			if err := call(); err != nil {
+				return err
+			}
+			for i := range part {
+				if want := int32(6 * (c.Rank()*100 + i)); part[i] != want {
+					return fmt.Errorf("element %d of the part is %d, want %d", i, part[i], want)
+				}
+			}
+		}
+		for _, call := range []func() error{
+			func() error { return wait(StartReducePreMul(c, send, recv, factor, 1)) },
+			func() error { return first(ReducePreMulInit(c, send, recv, factor, 1)) },
+		} {
+			clear(recv)
+			if err := call(); err != nil {
+				return err
+			}
+			for i := range recv {
+				if c.Rank() == 1 && recv[i] != int32(6*i) {
+					return fmt.Errorf("element %d at the root is %d, want %d", i, recv[i], 6*i)
+				}
+			}
+		}
+		return first(BarrierInit(c))
+	})
+}

@@ -53,3 +53,21 @@ func StartBarrier(c *Comm) (Request, error) {
 	var a args
 	return c.start(barrierArgs(&a))
 }
+
+// StartAllReducePreMul begins an AllReducePreMul; see Request.
+func StartAllReducePreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
+	var a args
+	return c.start(preMultiplied(allReduceArgs(&a, c, send, recv, Sum), factor))
+}
+
+// StartReducePreMul begins a ReducePreMul; see Request.
+func StartReducePreMul[T Number](c *Comm, send, recv []T, factor T, root int) (Request, error) {
+	var a args
+	return c.start(preMultiplied(reduceArgs(&a, c, send, recv, Sum, root), factor))
+}
+
+// StartReduceScatterPreMul begins a ReduceScatterPreMul; see Request.
+func StartReduceScatterPreMul[T Number](c *Comm, send, recv []T, factor T) (Request, error) {
+	var a args
+	return c.start(preMultiplied(reduceScatterArgs(&a, c, send, recv, Sum), factor))
+}
