@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"syscall"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/tuner"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
@@ -56,11 +58,17 @@ func Main(args []string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if err := o.CheckRoot(np); err != nil {
+	if err := o.CheckRanks(np); err != nil {
 		return 0, err
 	}
 	cases := o.Cases(np)
 	if err := enoughMemory(suite.Memory(cases, np), np); err != nil {
+		return 0, err
+	}
+	if o.Shapes() {
+		return shapes(o, args, np, cases)
+	}
+	if err := tuner.Check(np, cmdline.UsableCores()); err != nil {
 		return 0, err
 	}
 	r := &results{np: np, cases: cases}
@@ -70,9 +78,13 @@ func Main(args []string) (int, error) {
 	if err := r.open(o); err != nil {
 		return 0, err
 	}
-	if stderr := int(os.Stderr.Fd()); term.IsTerminal(stderr) {
-		r.progress = startProgress(os.Stderr)
-	}
+	r.progress = progressOnTerminal()
+	code, err := run(o, args, np, r)
+	return r.finish(code, err)
+}
+
+// run runs the ranks, which write to r.
+func run(o *suite.Options, args []string, np int, r io.Writer) (int, error) {
 	job := &selfrun.Job{
 		Subcommand: Subcommand, Args: args, Size: np, Settings: map[string]string{},
 		Result: r, Screen: output.NewScreen(os.Stdout, os.Stderr),
@@ -80,8 +92,16 @@ func Main(args []string) (int, error) {
 	if o.NoTopoCache {
 		job.Settings["no-topo-cache"] = "1"
 	}
-	code, err := selfrun.Run(job)
-	return r.finish(code, err)
+	return selfrun.Run(job)
+}
+
+// progressOnTerminal returns a progress line on stderr, nil where that is no
+// terminal.
+func progressOnTerminal() *progress {
+	if !term.IsTerminal(int(os.Stderr.Fd())) {
+		return nil
+	}
+	return startProgress(os.Stderr)
 }
 
 // finish ends the output of a job that ended with this code or error, and

@@ -72,18 +72,24 @@ func (f *file) drop() error {
 
 // Write implements io.Writer.
 func (r *results) Write(p []byte) (int, error) {
-	text := append(r.rest, p...)
+	return eachLine(&r.rest, p, r.take)
+}
+
+// eachLine calls take with every line that p completes; rest is what is over
+// from the bytes before, and then from p.
+func eachLine(rest *[]byte, p []byte, take func(line []byte) error) (int, error) {
+	text := append(*rest, p...)
 	for {
 		line, after, whole := bytes.Cut(text, []byte("\n"))
 		if !whole {
 			break
 		}
-		if err := r.take(line); err != nil {
+		if err := take(line); err != nil {
 			return 0, err
 		}
 		text = after
 	}
-	r.rest = append([]byte(nil), text...)
+	*rest = append([]byte(nil), text...)
 	return len(p), nil
 }
 
@@ -92,6 +98,9 @@ func (r *results) take(line []byte) error {
 	rec, err := suite.ParseRecord(line)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
+	}
+	if rec.Point != nil {
+		return fmt.Errorf("bench: rank 0 sent %s in place of a row", line)
 	}
 	if rec.Row == nil {
 		if r.table != nil {

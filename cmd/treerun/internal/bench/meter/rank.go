@@ -19,22 +19,30 @@ import (
 
 // Rank measures all cases of o as one rank of a job. Rank 0 writes a
 // suite.Record per line to w: the ranks first, then every row as soon as it is
-// known.
+// known; or where shapes are compared the points.
 func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 	world, err := rank.Init(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, world.Close()) }()
+	out := json.NewEncoder(io.Discard)
+	if world.Rank() == 0 {
+		out = json.NewEncoder(w)
+	}
+	if o.Shapes() {
+		return Shapes(ctx, world, o, func(p *suite.Point) error {
+			if err := out.Encode(suite.Record{Point: p}); err != nil {
+				return tellError(err)
+			}
+			return nil
+		})
+	}
 	c, err := collective.New(ctx, world)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	out := json.NewEncoder(io.Discard)
-	if c.Rank() == 0 {
-		out = json.NewEncoder(w)
-	}
 	ranks, err := gather(ctx, world)
 	if err != nil {
 		return err

@@ -31,7 +31,9 @@ type Options struct {
 	Alloc       bool  // buffers from collective.Alloc
 	Percentiles bool  // in the table, too
 	Wide        Wide
-	JSON, Plot  string // files; "": none
+	JSON, Plot  string       // files; "": none
+	Tune        bool         // compare the shapes of plan and write a tuning file
+	Explain     cmdline.Size // compare the shapes of plan for this size; 0: do not
 	NoTopoCache bool
 	Help        bool
 
@@ -85,6 +87,8 @@ func newOptions() (*Options, *raw) {
 	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or with\n--wide=false leave them out (default: as the terminal has room)")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
+	f.BoolVar(&o.Tune, "tune", false, "measure every shape of plan from 8 to 64M in steps of 4 and keep what\nis best for later jobs of as many ranks; see TREERUN_TUNE below")
+	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every shape of plan with its\npredicted and measured time, and which one is chosen by what")
 	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
 	for _, list := range []string{"collective", "datatype", "op", "inflight"} {
@@ -125,6 +129,9 @@ func Parse(args []string) (*Options, error) {
 		return nil, usage("unexpected argument %q", o.Flags.Arg(0))
 	}
 	if err := o.take(r); err != nil {
+		return nil, err
+	}
+	if err := o.takeShapes(); err != nil {
 		return nil, err
 	}
 	return o, o.check()

@@ -49,10 +49,11 @@ type Rank struct {
 }
 
 // Record is a line that rank 0 sends to the launcher: the ranks, once, or a
-// row.
+// row; or a point, where shapes of plan are compared.
 type Record struct {
 	Ranks []Rank `json:"ranks,omitempty"`
 	Row   *Row   `json:"row,omitempty"`
+	Point *Point `json:"point,omitempty"`
 }
 
 // Matches tells whether the row is one of this case on np ranks.
@@ -67,8 +68,14 @@ func ParseRecord(line []byte) (*Record, error) {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return nil, fmt.Errorf("rank 0 sent %.80q in place of a result: %w", line, err)
 	}
-	if (r.Row == nil) == (len(r.Ranks) == 0) {
-		return nil, fmt.Errorf("rank 0 sent %.80q, which is neither the ranks nor one row", line)
+	things := 0
+	for _, there := range []bool{len(r.Ranks) > 0, r.Row != nil, r.Point != nil} {
+		if there {
+			things++
+		}
+	}
+	if things != 1 {
+		return nil, fmt.Errorf("rank 0 sent %.80q, which is neither the ranks nor one row or point", line)
 	}
 	return &r, nil
 }

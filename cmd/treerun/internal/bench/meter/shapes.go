@@ -1,0 +1,204 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// shapes measures one case after the other with every shape of plan that fits.
+// Every shape has a communicator of its own. All are timed from the exit of the
+// barrier of one and the same communicator on, and take turns, so that what
+// comes and goes on the machine meets all of them.
+type shapes struct {
+	o      *suite.Options
+	np     int
+	base   *collective.Comm // for barriers and for bringing times together
+	chosen *collective.Comm // as a job has it; nil unless it is to be explained
+	calls  map[string]collectiveOf[float32]
+	meters map[string]*meter[float32] // by shape
+	open   []io.Closer
+}
+
+// rounds is how often shapes take turns.
+const rounds = 9
+
+// Shapes compares the shapes of plan for all cases of o on the ranks of a world
+// and calls tell with every point, on every rank. All ranks call it together,
+// with the same options, which are for all communicators.
+func Shapes(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error, opts ...collective.Option) (err error) {
+	s := &shapes{o: o, np: world.Size(), calls: calls[float32](), meters: make(map[string]*meter[float32])}
+	defer func() {
+		for _, c := range slices.Backward(s.open) {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	cases := o.Cases(s.np)
+	if err := s.openAll(ctx, world, cases, opts); err != nil {
+		return err
+	}
+	for i := range cases {
+		p, err := s.point(ctx, &cases[i])
+		if err != nil {
+			return fmt.Errorf("%s of %d bytes: %w", cases[i].Name, cases[i].Bytes, err)
+		}
+		if err := tell(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openAll makes the communicators of all shapes that a case needs.
+func (s *shapes) openAll(ctx context.Context, world collective.World, cases []suite.Case, opts []collective.Option) error {
+	connect := func(more ...collective.Option) (*collective.Comm, error) {
+		c, err := collective.New(ctx, world, append(slices.Clone(opts), more...)...)
+		if err == nil {
+			s.open = append(s.open, c)
+		}
+		return c, err
+	}
+	n := 1
+	for _, k := range cases {
+		n = max(n, k.Stride(s.np))
+	}
+	send, recv := make([]float32, n), make([]float32, n)
+	most := max(s.o.Iterations, rounds)
+	times, slowest, origin := make([]float64, most), make([]float64, most), time.Now()
+	add := func(name string) error {
+		if s.meters[name] != nil {
+			return nil
+		}
+		c, err := connect(collective.WithPlan(name))
+		if err != nil {
+			return fmt.Errorf("plan %s: %w", name, err)
+		}
+		s.meters[name] = &meter[float32]{c: c, o: s.o, send: send, recv: recv, times: times, slowest: slowest, calls: s.calls, origin: origin}
+		return nil
+	}
+	if s.o.Explain > 0 {
+		c, err := connect()
+		if err != nil {
+			return err
+		}
+		s.chosen = c
+	}
+	quick := collective.PlanNames(plan.Barrier, s.np)[0]
+	if err := add(quick); err != nil {
+		return err
+	}
+	s.base = s.meters[quick].c
+	for _, k := range cases {
+		for _, name := range collective.PlanNames(s.calls[k.Name].kind, s.np) {
+			if err := add(name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// point measures a case with all shapes. It is the same on all ranks, but for
+// what stands in it for people, which rank 0 has.
+func (s *shapes) point(ctx context.Context, k *suite.Case) (*suite.Point, error) {
+	kind := s.calls[k.Name].kind
+	names := collective.PlanNames(kind, s.np)
+	runs, counts := make([]*running[float32], len(names)), make([]int, len(names))
+	for i, name := range names {
+		m := s.meters[name]
+		runs[i] = m.prepare(k)
+		if err := s.rightResult(ctx, m, runs[i], k, name); err != nil {
+			return nil, err
+		}
+		one, err := s.turn(ctx, m, runs[i], max(1, min(s.o.Warmup, 3)))
+		if err != nil {
+			return nil, err
+		}
+		counts[i] = fit(max(1, s.o.Iterations/rounds), 1, s.o.MaxSeconds/float64(rounds*len(names)), one)
+	}
+	medians := make([][]float64, len(names))
+	for range rounds {
+		for i, name := range names {
+			seconds, err := s.turn(ctx, s.meters[name], runs[i], counts[i])
+			if err != nil {
+				return nil, err
+			}
+			medians[i] = append(medians[i], seconds)
+		}
+	}
+	p := &suite.Point{Collective: k.Name, NP: s.np, Bytes: k.Bytes}
+	for i, name := range names {
+		p.Candidates = append(p.Candidates, suite.Candidate{Plan: name, Us: us(median(medians[i])), PredictedUs: s.predicted(name, kind, k.Bytes)})
+	}
+	if s.chosen != nil {
+		p.Chosen, _ = s.chosen.Choice(kind, int(k.Bytes))
+		p.By = s.chosen.ChosenBy(kind)
+		lines := strings.Split(strings.TrimSpace(s.chosen.Explain()), "\n")
+		p.Links = lines[len(lines)-1]
+	}
+	return p, nil
+}
+
+// rightResult makes one call with a shape and compares every element: a quick
+// plan with a wrong result is not to be chosen.
+func (s *shapes) rightResult(ctx context.Context, m *meter[float32], r *running[float32], k *suite.Case, name string) error {
+	if k.Empty {
+		return nil
+	}
+	row := &suite.Row{}
+	if err := m.check(ctx, k, r, &oracle[float32]{size: s.np, op: k.Op}, row); err != nil {
+		return err
+	}
+	if *row.Wrong > 0 {
+		return fmt.Errorf("plan %s: %d elements of the result are wrong", name, *row.Wrong)
+	}
+	return nil
+}
+
+// turn makes n calls with a shape, each from this rank's own exit of a barrier
+// on, and returns the median of what they took on their slowest ranks.
+func (s *shapes) turn(ctx context.Context, m *meter[float32], r *running[float32], n int) (float64, error) {
+	times, slowest := m.times[:n], m.slowest[:n]
+	for i := range times {
+		if err := collective.Barrier(ctx, s.base); err != nil {
+			return 0, err
+		}
+		begin := m.now()
+		if err := r.once(ctx); err != nil {
+			return 0, err
+		}
+		times[i] = m.now() - begin
+	}
+	err := collective.AllReduce(ctx, s.base, times, slowest, collective.Max)
+	return median(slowest), err
+}
+
+// median sorts v, which is not empty.
+func median(v []float64) float64 {
+	slices.Sort(v)
+	n := len(v)
+	return (v[n/2] + v[(n-1)/2]) / 2
+}
+
+// predicted returns the price of a shape, nil where it is not asked for or not
+// known. Rank 0 tells.
+func (s *shapes) predicted(name string, kind plan.Kind, bytes int64) *float64 {
+	if s.chosen == nil || s.base.Rank() != 0 {
+		return nil
+	}
+	_, predicted := s.meters[name].c.Choice(kind, int(bytes))
+	if math.IsNaN(predicted) {
+		return nil
+	}
+	predicted = math.Round(predicted*1e4) / 1e4
+	return &predicted
+}
