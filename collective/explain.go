@@ -13,7 +13,8 @@ import (
 // priced at, and how far the best rate is from what the links allow.
 func (p *planner) explain() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "treerun: %d ranks, links of %d slots of %d bytes\n", p.size, p.slots, p.slotBytes)
+	fmt.Fprintf(&b, "treerun: %d ranks, %d links of %d slots of %d bytes: %.1f MiB per rank\n",
+		p.size, len(p.lanes.links), p.slots, p.slotBytes, float64(len(p.lanes.links)*p.slots*p.slotBytes)/float64(p.size)/(1<<20))
 	if p.size == 1 {
 		return b.String()
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -28,6 +29,11 @@ func TestStopSignals(t *testing.T) {
 	for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(unix.SignalName(s), func(t *testing.T) {
 			t.Parallel()
+			// Somebody who runs the tests under nohup has them ignore SIGHUP, which
+			// the launcher would inherit; what is caught here is not inherited.
+			caught := make(chan os.Signal, 1)
+			signal.Notify(caught, s)
+			defer signal.Stop(caught)
 			l := launch(t, nil, "-np", "2", "sh", "-c", patient)
 			l.expect(4, "ready")
 			l.signal(s)

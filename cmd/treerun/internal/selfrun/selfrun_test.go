@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/rank/job"
 )
@@ -85,6 +86,7 @@ func rank(scene string) int {
 			return 99
 		}
 		in, err := io.ReadAll(os.Stdin)
+		delete(f.Settings, launch.CoresSetting) // this machine's
 		fmt.Printf("%d ranks, %v, stdin %q %v, arguments %q\n", f.Size, f.Settings, in, err, os.Args)
 	}
 	return 0
