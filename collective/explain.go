@@ -42,8 +42,9 @@ func (c *Comm) Choice(kind plan.Kind, bytes int) (name string, us float64) {
 }
 
 // ChosenBy says, for people, what the choice of plan for kind rests on: the
-// tuning file with its name, the price, or that there is no choice. It must not
-// run beside a call of the communicator.
+// tuning file with its name, the price, or a rule where only one is offered: as
+// no trees are where all links are alike. It must not run beside a call of the
+// communicator.
 func (c *Comm) ChosenBy(kind plan.Kind) string {
 	p := c.plans
 	if err := p.choosing(kind); err != nil {
@@ -53,7 +54,7 @@ func (c *Comm) ChosenBy(kind plan.Kind) string {
 	case p.tuning.choices(kind, fitting) != nil:
 		return "tuning file " + p.tuning.from
 	case len(fitting) == 1:
-		return "nothing else"
+		return "rule (only this one is offered here)"
 	}
 	return "price"
 }

@@ -44,6 +44,18 @@ func (w *world) AllGather(_ context.Context, blob []byte) ([][]byte, error) {
 // onRanks runs body on np ranks that share memory, as processes would.
 func onRanks(t *testing.T, np int, body func(c *collective.Comm) error) {
 	t.Helper()
+	worlds(t, np, func(w *world) error {
+		c, err := collective.New(t.Context(), w, collective.WithTopoCache(""))
+		if err != nil {
+			return err
+		}
+		return errors.Join(body(c), c.Close())
+	})
+}
+
+// worlds runs body on np ranks.
+func worlds(t *testing.T, np int, body func(w *world) error) {
+	t.Helper()
 	meet := make([]chan [][]byte, np)
 	for i := range meet {
 		meet[i] = make(chan [][]byte, 1)
@@ -51,13 +63,7 @@ func onRanks(t *testing.T, np int, body func(c *collective.Comm) error) {
 	errs := make([]error, np)
 	var all sync.WaitGroup
 	for r := range np {
-		all.Go(func() {
-			c, err := collective.New(t.Context(), &world{r, meet}, collective.WithTopoCache(""))
-			if err == nil {
-				err = errors.Join(body(c), c.Close())
-			}
-			errs[r] = err
-		})
+		all.Go(func() { errs[r] = body(&world{r, meet}) })
 	}
 	all.Wait()
 	if err := errors.Join(errs...); err != nil {

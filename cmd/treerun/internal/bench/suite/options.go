@@ -89,7 +89,7 @@ func newOptions() (*Options, *raw) {
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
 	f.BoolVar(&o.Tune, "tune", false, "measure every shape of plan from 8 to 64M in steps of 4 and keep what\nis best for later jobs of as many ranks; see TREERUN_TUNE below")
 	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every shape of plan with its\npredicted and measured time, and which one is chosen by what")
-	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
+	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew, and do not\ngo by a kept tuning file")
 	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
 	for _, list := range []string{"collective", "datatype", "op", "inflight"} {
 		f.Lookup(list).DefValue = strings.Trim(f.Lookup(list).DefValue, "[]")

@@ -1,0 +1,72 @@
+package meter
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// Every shape that a collective has is measured at every size, with results
+// that are right, and all ranks have the same times.
+func TestShapes(t *testing.T) {
+	for _, c := range []struct {
+		np   int
+		line string
+	}{
+		{2, "--tune -e 40K -f 70 -n 20"},
+		{3, "--tune -b 100 -e 100 -n 1 -w 0 --collective gather,allreduce,alltoall"},
+		{4, "--explain 4K --collective reduce,barrier -n 5"},
+	} {
+		o := parsed(t, c.line)
+		cases := o.Cases(c.np)
+		var mu sync.Mutex
+		seen := make([][]*suite.Point, c.np)
+		worlds(t, c.np, func(w *world) error {
+			return Shapes(t.Context(), w, o, func(p *suite.Point) error {
+				mu.Lock()
+				defer mu.Unlock()
+				seen[w.rank] = append(seen[w.rank], p)
+				return nil
+			}, collective.WithTopoCache(""))
+		})
+		for r := range seen {
+			if len(seen[r]) != len(cases) {
+				t.Fatalf("%s: rank %d has %d points, want %d", c.line, r, len(seen[r]), len(cases))
+			}
+			for i, p := range seen[r] {
+				checkPoint(t, c.line, o, &cases[i], p, seen[0][i], r)
+			}
+		}
+	}
+}
+
+func checkPoint(t *testing.T, line string, o *suite.Options, k *suite.Case, p, first *suite.Point, rank int) {
+	t.Helper()
+	var kind plan.Kind
+	if err := kind.UnmarshalText([]byte(k.Name)); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	chosen := false
+	for i, c := range p.Candidates {
+		names = append(names, c.Plan)
+		chosen = chosen || c.Plan == p.Chosen
+		if !(c.Us > 0) || c.Us != first.Candidates[i].Us {
+			t.Errorf("%s: rank %d: %s took %v us, on rank 0 %v", line, rank, c.Plan, c.Us, first.Candidates[i].Us)
+		}
+		if known := c.PredictedUs != nil; known != (o.Explain > 0 && rank == 0) {
+			t.Errorf("%s: rank %d: %s: a price is there: %v", line, rank, c.Plan, known)
+		}
+	}
+	if !k.MatchesPoint(p, p.NP) || !reflect.DeepEqual(names, collective.PlanNames(kind, p.NP)) {
+		t.Errorf("%s: rank %d: shapes %v of %+v", line, rank, names, p)
+	}
+	if o.Explain > 0 && (!chosen || !strings.Contains(p.By, map[string]string{"reduce": "price", "barrier": "rule"}[k.Name]) || p.Links == "") {
+		t.Errorf("%s: rank %d: nothing is explained: %+v", line, rank, p)
+	}
+}
