@@ -36,7 +36,7 @@ they are in the file. Jobs of as many ranks on this host and its usable cores go
 the file in the user's cache directory, unless --no-topo-cache is given.
 TREERUN_TUNE=FILE names another one, for --tune and for jobs, and TREERUN_TUNE=off
 turns it off for jobs. Both --tune and --explain take -np, --collective, -n, -w and
---max-seconds (of a size with all its shapes, 0.5); --tune also -b, -e and -f.
+--max-seconds (for a size with all its shapes, 1); --tune also -b, -e and -f.
 
 exit code 1: elements were wrong; 64: wrong usage; else as of any job.
 

@@ -40,7 +40,7 @@ const (
 	tuneEnd        = 64 << 20
 	tuneFactor     = 4
 	tuneIterations = 200
-	tuneSeconds    = 0.5 // of a size, with all shapes
+	tuneSeconds    = 1 // of a size, with all shapes
 )
 
 // takeShapes sets the defaults of --tune and --explain, and refuses flags that
