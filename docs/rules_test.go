@@ -72,6 +72,8 @@ var imports = map[string]string{
 	"docs/require":                     "",
 	"examples/hello":                   "collective rank",
 	"examples/train":                   "collective rank",
+	"scripts/onehost":                  "",
+	"scripts/onehost/serial":           "collective rank",
 }
 
 // libraries says who may import a module or package of somebody else. A
@@ -84,7 +86,7 @@ var libraries = map[string]string{
 	"golang.org/x/sys":                  "transport/internal/osys cmd/...",
 	"golang.org/x/term":                 "cmd/...",
 	"gonum.org/v1/gonum":                "examples/train",
-	"gonum.org/v1/plot":                 "collective/sim/figures/report cmd/treerun/internal/bench/chart",
+	"gonum.org/v1/plot":                 "collective/sim/figures/report cmd/treerun/internal/bench/chart scripts/onehost",
 }
 
 // forbidden holds what the pure packages may not touch: anything that does

@@ -1,0 +1,276 @@
+#!/usr/bin/env bash
+# Measures treerun beside Open MPI, MPICH and Gloo on this host and writes the
+# page docs/results/one-host.md with its plots.
+#
+#   scripts/one-host.sh             measure, then write the page: about 12 minutes on two quiet cores
+#   scripts/one-host.sh settings    measure the peers with all their settings as well, add that to
+#                                   what was measured, then write the page: about 8 minutes a repetition
+#   scripts/one-host.sh quick       one repetition of few sizes into a new folder: to test this script
+#   scripts/one-host.sh page        write the page again from what was measured
+#
+# What was measured is in one-host.tsv beside the page: a line per figure, and
+# lines "# name<TAB>value" about the machine. scripts/onehost makes the page of it.
+#
+# Environment, besides that of peers.sh:
+#   REPEAT=5            repetitions; the median counts (settings: 1)
+#   OUT=docs/results    where to write (quick: a new temporary folder)
+#   CAP=0.05            seconds that a row's timed iterations may take; at least 3 are timed
+#
+# Implementations are interleaved, and every repetition begins with another
+# one. Every element of one more call is compared in the first repetition. A job
+# that fails is run once more, then noted on the page.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/peers.sh
+. scripts/peers.sh
+
+mode=${1:-full}
+ranks="2 4 8"
+sweep=(-b 8 -e 256M -f 4 -x)  # 8 B, 32 B, ..., 128 MiB, 256 MiB
+others=(8 4K 256K 16M)
+flight=(150 64K)
+repeat=${REPEAT:-5}
+cap=${CAP:-0.05}
+out=${OUT:-docs/results}
+case $mode in
+full | page) ;;
+settings) repeat=${REPEAT:-1} ;;
+quick)
+    ranks="2 4" sweep=(-b 8 -e 2M -f 64) others=(8 256K) repeat=${REPEAT:-1} cap=${CAP:-0.02}
+    out=${OUT:-$(mktemp -d)} ;;
+*) fail "usage: one-host.sh [settings | quick | page]" ;;
+esac
+mkdir -p "$out"
+record=$out/one-host.tsv
+rows=$work/record
+
+page() { go run ./scripts/onehost "$record"; }
+
+# An unfinished measurement leaves the earlier record as it was.
+trap 'rm -rf "$work"' EXIT
+if [ "$mode" = page ]; then
+    page
+    exit
+fi
+
+# about NAME VALUE: a line about the machine or the run.
+about() { printf '# %s\t%s\n' "$1" "$2" >> "$rows"; }
+
+# busy prints the CPU seconds that this machine has spent, steal included, since
+# it started, and ours those in $work/times: of the jobs that this script has
+# waited for. The builtin times knows them in the main shell only.
+busy() { awk -v hz="$(getconf CLK_TCK)" '$1 == "cpu" { print ($2 + $3 + $4 + $7 + $8 + $9) / hz; exit }' /proc/stat; }
+ours() { awk '{ for (i = 1; i <= 2; i++) { split($i, t, /[ms]/); sum += 60 * t[1] + t[2] } } END { print sum }' "$work/times"; }
+
+# watched COMMAND...: runs it with its output in $work/rows, twice if it fails.
+# Leaves in $away how many cores others used meanwhile: other processes, and
+# other guests of the machine.
+watched() {
+    local begin ours0 busy0 ours1 ok=no try
+    ours0=$(cat "$work/ours" 2> /dev/null || echo 0)
+    for try in 1 2; do
+        begin=$EPOCHREALTIME busy0=$(busy)
+        if "$@" > "$work/rows" && [ -s "$work/rows" ]; then ok=yes; fi
+        times > "$work/times"
+        ours1=$(ours)
+        away=$(awk -v b="$(busy)" -v b0="$busy0" -v o="$ours1" -v o0="$ours0" -v t="$EPOCHREALTIME" -v t0="$begin" \
+            'BEGIN { x = ((b - b0) - (o - o0)) / (t - t0); printf "%.2f", (x > 0 ? x : 0) }')
+        echo "$ours1" > "$work/ours"
+        ours0=$ours1
+        [ $ok = no ] || return 0
+    done
+    about failed "$*"
+    return 1
+}
+
+# note PART NP IMPL: the rows of $work/rows into the record. Wrong elements end all.
+note() {
+    local op bytes us wrong plan share
+    while read -r op bytes us wrong plan share; do
+        [[ $wrong =~ ^(0|-|N/A)$ ]] || fail "$3 -np $2: $wrong wrong elements in $op of $bytes bytes"
+        printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$rep" "$2" "$op" "$bytes" "$3" "$us" "$away" "${plan:--}" "${share:--}" >> "$rows"
+    done < "$work/rows"
+}
+
+# turn NAMES...: the names in this repetition's order.
+turn() {
+    local i k=$#
+    for ((i = 0; i < k; i++)); do
+        set -- "$@" "${@:1 + (rep - 1 + i) % k:1}"
+    done
+    shift "$k"
+    echo "$@"
+}
+
+# measure PART NP IMPLS OPTIONS...: one repetition with each implementation.
+measure() {
+    local part=$1 np=$2 impls=$3 impl
+    shift 3
+    # shellcheck disable=SC2046,SC2086
+    for impl in $(turn $impls); do
+        if watched rows "$impl" "$np" -T "$cap" "$@" $check; then note "$part" "$np" "$impl"; fi
+    done
+}
+
+# more IMPL NP OPS CALLS OPTIONS...: rows of mpi_more, or of treerun bench.
+more() {
+    local impl=$1 np=$2 ops=$3 calls=$4
+    shift 4
+    case $impl in
+    treerun) bench "$np" -o "$ops" "$@" ;;
+    *) launch "$impl" "$np" "$work/mpi_more.$impl" "$ops" "$calls" "$@" | figures ;;
+    esac
+}
+
+# sizes of all AllReduces and Broadcasts.
+measure_sweep() {
+    local np op
+    for np in $ranks; do
+        for op in allreduce broadcast; do
+            measure sweep "$np" "treerun treerun-alloc openmpi mpich gloo" -o $op "${sweep[@]}" -n 1000
+        done
+    done
+}
+
+# measure_small: the latencies, one by one from a barrier and back to back.
+measure_small() {
+    local np
+    for np in $ranks; do
+        measure latency "$np" "treerun openmpi mpich" -o allreduce,barrier -b 8 -e 8 -n 5000
+        measure stream "$np" "treerun openmpi mpich" -o allreduce,barrier -b 8 -e 8 -n 5000 -m stream
+    done
+}
+
+# measure_others: the other collectives.
+measure_others() {
+    local np size impl
+    for np in $ranks; do
+        for size in "${others[@]}"; do
+            measure others "$np" "treerun openmpi mpich" -o reduce,allgather,reducescatter,alltoall -b "$size" -e "$size" -n 500
+            for impl in $(turn treerun openmpi mpich); do
+                # shellcheck disable=SC2086
+                if watched more "$impl" "$np" gather,scatter,sendrecv 1 -T "$cap" -b "$size" -e "$size" -n 500 $check; then
+                    note others "$np" "$impl"
+                fi
+            done
+        done
+    done
+}
+
+# measure_flight: many AllReduces at once, and one after the other. serial has
+# buffers of its own for every call, as in flight; of treerun program serial of
+# scripts/onehost measures both.
+measure_flight() {
+    local np impl calls=${flight[0]} size=${flight[1]}
+    for np in $ranks; do
+        for impl in $(turn treerun openmpi mpich); do
+            case $impl in
+            treerun) set -- flight "$np" "$calls" "$size" ;;
+            *) set -- more "$impl" "$np" inflight,serial "$calls" -T 0.3 -b "$size" -e "$size" -n 50 ;;
+            esac
+            if watched "$@"; then note flight "$np" "$impl"; fi
+        done
+    done
+}
+
+# flight NP CALLS SIZE: treerun's rows of measure_flight.
+flight() {
+    launch treerun "$1" "$work/serial" "$2" "$(numfmt --from=iec "$3")" | figures || return 1
+    bench "$1" --inflight "$2" -T 0.3 -b "$3" -e "$3" -n 50 | sed 's/^allreduce/inflight/'
+}
+
+# measure_machine: what memory allows, and a job from start to finish.
+measure_machine() {
+    local impl
+    if watched "$peers/bin/membw" -j; then
+        sed -n 's/.*"kind":"\([^"]*\)","bytes":\([0-9]*\),"gbs_1":\([0-9.]*\),"gbs_2":\([0-9.]*\).*/\1 \2 \4 - - -/p' "$work/rows" > "$work/membw"
+        mv "$work/membw" "$work/rows"
+        note membw 2 machine
+    fi
+    for impl in $(turn treerun openmpi mpich); do
+        if watched start "$impl" 8; then note start 8 "$impl"; fi
+    done
+}
+
+start() { echo "start 0 $(empty "$1" "$2") - - -"; }
+
+# measure_memory: the KiB that a communicator shares, while it runs AllReduces
+# of 8 B and of 64 MiB.
+measure_memory() {
+    local np size
+    for np in $ranks; do
+        for size in 8 64M; do
+            if watched shared "$np" "$size"; then note memory "$np" treerun; fi
+        done
+    done
+}
+
+# shared NP SIZE: of a job of treerun bench that runs, the KiB of its memory file.
+shared() {
+    local launcher pid map kib=""
+    "$work/treerun" bench -np "$1" -b "$2" -e "$2" -n 1000000 --max-seconds 3 --in-place=no -c 0 --json /dev/null > /dev/null 2> "$work/stderr" < /dev/null &
+    launcher=$!
+    sleep 2
+    for pid in $(cat "/proc/$launcher/task/$launcher/children" 2> /dev/null); do
+        map=$(awk '/memfd:treerun-/ { print $1; exit }' "/proc/$pid/maps") || continue
+        [ -n "$map" ] || continue
+        kib=$(stat -Lc '%b %B' "/proc/$pid/map_files/$map" | awk '{ print $1 * $2 / 1024 }') && break
+    done
+    wait "$launcher" || { cat "$work/stderr" >&2; return 1; }
+    [ -z "$kib" ] || echo "memory $(numfmt --from=iec "$2") $kib - - -"
+}
+
+# measure_settings: the peers with every setting that the kit knows.
+measure_settings() {
+    local np
+    for np in $ranks; do
+        measure settings "$np" "treerun openmpi:nocma openmpi:bigsm openmpi:collsm mpich:nolocal" -o broadcast "${sweep[@]}" -n 1000
+        measure settings "$np" "treerun openmpi:nocma openmpi:bigsm openmpi:collsm mpich:nolocal openmpi:redbcast openmpi:recdbl openmpi:ring openmpi:segring openmpi:rabenseifner gloo:hd gloo:bcube gloo:ring_chunked" \
+            -o allreduce "${sweep[@]}" -n 1000
+    done
+}
+
+# describe: the machine and the versions, for the page.
+describe() {
+    about begun "$(date -u '+%F %H:%M UTC')"
+    about machine "$cores cores, $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -n 1), $(awk '/MemTotal/ { printf "%.0f GiB", $2 / 1048576 }' /proc/meminfo)"
+    about kernel "$(uname -sr)"
+    about versions "treerun $(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes'), $(go version | cut -d' ' -f3), Open MPI $(mpirun.openmpi --version | sed -n '1s/.* //p'), MPICH $(mpirun.mpich --version | sed -n 's/.*Version: *//p'), Gloo"
+    about repetitions "$repeat, at most $cap s of timed iterations a row"
+}
+
+prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpi_null.openmpi bin/mpi_null.mpich bin/mpich_shim.so bin/gloo_perf bin/membw
+for impl in openmpi mpich; do
+    "mpicc.$impl" -O2 -I "$peers" scripts/mpi_more.c -o "$work/mpi_more.$impl" -lm 2> "$work/stderr" || { cat "$work/stderr" >&2; fail "cannot compile mpi_more.c with mpicc.$impl"; }
+done
+go build -o "$work/serial" ./scripts/onehost/serial
+
+if [ "$mode" = settings ]; then
+    [ -f "$record" ] || fail "no $record to add to: first run one-host.sh without settings"
+    grep -v -e '^settings	' -e '^# settings	' "$record" > "$rows"
+    about settings "$(date -u '+%F %H:%M UTC'), $repeat repetitions"
+else
+    describe
+fi
+for ((rep = 1; rep <= repeat; rep++)); do
+    begin=$SECONDS load=$(cut -d' ' -f1-3 /proc/loadavg) check="-c 0"
+    [ $rep -gt 1 ] || check=""
+    if [ "$mode" = settings ]; then
+        measure_settings
+    else
+        measure_machine
+        measure_small
+        measure_flight
+        measure_others
+        measure_sweep
+    fi
+    about "$mode repetition" "$rep: load before $load, $((SECONDS - begin)) s"
+    echo "repetition $rep of $repeat: $((SECONDS - begin)) s, load before it $load" >&2
+done
+if [ "$mode" != settings ]; then
+    rep=1
+    measure_memory
+fi
+mv "$rows" "$record"
+page
+echo "$out/one-host.md"
