@@ -9,7 +9,9 @@ import "fmt"
 //
 // The memory belongs to c, whose calls alone profit from it. It is the caller's
 // until Free, or until the process ends; closing c does not end it. The error
-// says how much there is. Any goroutine may call Alloc and Free.
+// says how much there is. Where a process may not have that many addresses
+// (ulimit -v) it is ordinary memory, and calls copy it. Any goroutine may call
+// Alloc and Free.
 func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	elem := dtypeOf[T]().Size()
 	if n < 0 || n > maxAlloc/elem {
@@ -17,6 +19,9 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	}
 	if n == 0 {
 		return []T{}, nil
+	}
+	if c.plans.heapBytes == 0 {
+		return make([]T, n), nil
 	}
 	b, err := c.ep.Alloc(n * elem)
 	if err != nil {
@@ -28,7 +33,7 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 // Free gives back what Alloc returned, before c is closed. Nobody may use it
 // any more, nor a call that is under way.
 func Free[T Number](c *Comm, s []T) error {
-	if len(s) == 0 {
+	if len(s) == 0 || c.plans.heapBytes == 0 {
 		return nil
 	}
 	if err := c.ep.Free(bytesOf(s)); err != nil {

@@ -123,3 +123,22 @@ func TestAllocEnds(t *testing.T) {
 		return nil
 	})
 }
+
+// TestAllocWithoutHeap: without addresses for shared memory the same program
+// works, on ordinary memory.
+func TestAllocWithoutHeap(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		x, err := Alloc[int32](c, 10000)
+		if err != nil {
+			return err
+		}
+		x[9999] = int32(c.Rank() + 1)
+		if err := AllReduce(t.Context(), c, x, x, Sum); err != nil {
+			return err
+		}
+		if x[9999] != 3 {
+			return fmt.Errorf("sum is %d, want 3", x[9999])
+		}
+		return Free(c, x)
+	}, func(c *config) { c.heapBytes = 0 })
+}

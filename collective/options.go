@@ -67,7 +67,7 @@ type config struct {
 
 func defaults() config {
 	return config{
-		heapBytes: heapBytes,
+		heapBytes: shm.HeapBytes(heapBytes),
 		stall:     10 * time.Second,
 		cores:     shm.UsableCores(),
 		connect:   connectShm,

@@ -87,3 +87,13 @@ func UsableCores() int { return osys.UsableCores() }
 // use it, for what two ranks see of each other depends first of all on whether
 // the kernel has put them on one core.
 func PinThread(k int) (restore func(), err error) { return osys.PinThread(k) }
+
+// HeapBytes returns how large the heaps of a layout may be on this host: want,
+// or nothing where the addresses of a process are limited (ulimit -v), as heaps
+// are much more of these than of memory.
+func HeapBytes(want int) int {
+	if _, limited := osys.AddressLimit(); limited {
+		return 0
+	}
+	return want
+}

@@ -64,3 +64,6 @@ func UsableCores() int { return runtime.NumCPU() }
 
 // PinThread is not supported.
 func PinThread(int) (func(), error) { return nil, ErrNotSupported }
+
+// AddressLimit is not known here.
+func AddressLimit() (uint64, bool) { return 0, false }
