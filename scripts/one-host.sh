@@ -14,7 +14,7 @@
 # Environment, besides that of peers.sh:
 #   REPEAT=5            repetitions; the median counts (settings: 1)
 #   OUT=docs/results    where to write (quick: a new temporary folder)
-#   CAP=0.05            seconds that a row's timed iterations may take; at least 3 are timed
+#   CAP=0.03            seconds that a row's timed iterations may take; at least 3 are timed
 #
 # Implementations are interleaved, and every repetition begins with another
 # one. Every element of one more call is compared in the first repetition. A job
@@ -27,16 +27,16 @@ cd "$(dirname "$0")/.."
 mode=${1:-full}
 ranks="2 4 8"
 sweep=(-b 8 -e 256M -f 4 -x)  # 8 B, 32 B, ..., 128 MiB, 256 MiB
-others=(8 4K 256K 16M)
+others=(8:8 4K:16M)           # 8 B; 4 KiB, 256 KiB, 16 MiB
 flight=(150 64K)
 repeat=${REPEAT:-5}
-cap=${CAP:-0.05}
+cap=${CAP:-0.03}
 out=${OUT:-docs/results}
 case $mode in
 full | page) ;;
 settings) repeat=${REPEAT:-1} ;;
 quick)
-    ranks="2 4" sweep=(-b 8 -e 2M -f 64) others=(8 256K) repeat=${REPEAT:-1} cap=${CAP:-0.02}
+    ranks="2 4" sweep=(-b 8 -e 2M -f 64) others=(8:8 256K:256K) repeat=${REPEAT:-1} cap=${CAP:-0.02}
     out=${OUT:-$(mktemp -d)} ;;
 *) fail "usage: one-host.sh [settings | quick | page]" ;;
 esac
@@ -146,10 +146,10 @@ measure_others() {
     local np size impl
     for np in $ranks; do
         for size in "${others[@]}"; do
-            measure others "$np" "treerun openmpi mpich" -o reduce,allgather,reducescatter,alltoall -b "$size" -e "$size" -n 500
+            measure others "$np" "treerun openmpi mpich" -o reduce,allgather,reducescatter,alltoall -b "${size%:*}" -e "${size#*:}" -f 64 -n 500
             for impl in $(turn treerun openmpi mpich); do
                 # shellcheck disable=SC2086
-                if watched more "$impl" "$np" gather,scatter,sendrecv 1 -T "$cap" -b "$size" -e "$size" -n 500 $check; then
+                if watched more "$impl" "$np" gather,scatter,sendrecv 1 -T "$cap" -b "${size%:*}" -e "${size#*:}" -f 64 -n 500 $check; then
                     note others "$np" "$impl"
                 fi
             done
@@ -166,7 +166,7 @@ measure_flight() {
         for impl in $(turn treerun openmpi mpich); do
             case $impl in
             treerun) set -- flight "$np" "$calls" "$size" ;;
-            *) set -- more "$impl" "$np" inflight,serial "$calls" -T 0.3 -b "$size" -e "$size" -n 50 ;;
+            *) set -- more "$impl" "$np" inflight,serial "$calls" -T 0.1 -b "$size" -e "$size" -n 50 ;;
             esac
             if watched "$@"; then note flight "$np" "$impl"; fi
         done
@@ -176,7 +176,7 @@ measure_flight() {
 # flight NP CALLS SIZE: treerun's rows of measure_flight.
 flight() {
     launch treerun "$1" "$work/serial" "$2" "$(numfmt --from=iec "$3")" | figures || return 1
-    bench "$1" --inflight "$2" -T 0.3 -b "$3" -e "$3" -n 50 | sed 's/^allreduce/inflight/'
+    bench "$1" --inflight "$2" -T 0.1 -b "$3" -e "$3" -n 50 | sed 's/^allreduce/inflight/'
 }
 
 # measure_machine: what memory allows, and a job from start to finish.
@@ -205,19 +205,22 @@ measure_memory() {
     done
 }
 
-# shared NP SIZE: of a job of treerun bench that runs, the KiB of its memory file.
+# shared NP SIZE: of a job of treerun bench that runs, the most KiB that its
+# memory file had.
 shared() {
-    local launcher pid map kib=""
-    "$work/treerun" bench -np "$1" -b "$2" -e "$2" -n 1000000 --max-seconds 3 --in-place=no -c 0 --json /dev/null > /dev/null 2> "$work/stderr" < /dev/null &
+    local launcher pid map kib most=0
+    "$work/treerun" bench -np "$1" -b "$2" -e "$2" -n 1000000 --max-seconds 1 --in-place=no -c 0 --json /dev/null > /dev/null 2> "$work/stderr" < /dev/null &
     launcher=$!
-    sleep 2
-    for pid in $(cat "/proc/$launcher/task/$launcher/children" 2> /dev/null); do
-        map=$(awk '/memfd:treerun-/ { print $1; exit }' "/proc/$pid/maps") || continue
-        [ -n "$map" ] || continue
-        kib=$(stat -Lc '%b %B' "/proc/$pid/map_files/$map" | awk '{ print $1 * $2 / 1024 }') && break
+    while kill -0 "$launcher" 2> /dev/null; do
+        for pid in $(cat "/proc/$launcher/task/$launcher/children" 2> /dev/null); do
+            map=$(awk '/memfd:treerun-/ { print $1; exit }' "/proc/$pid/maps" 2> /dev/null) || continue
+            kib=$(stat -Lc '%b %B' "/proc/$pid/map_files/${map:-none}" 2> /dev/null | awk '{ print $1 * $2 / 1024 }')
+            most=$(awk -v a="$most" -v b="${kib:-0}" 'BEGIN { print (a > b ? a : b) }')
+        done
+        sleep 0.05
     done
     wait "$launcher" || { cat "$work/stderr" >&2; return 1; }
-    [ -z "$kib" ] || echo "memory $(numfmt --from=iec "$2") $kib - - -"
+    [ "$most" = 0 ] || echo "memory $(numfmt --from=iec "$2") $most - - -"
 }
 
 # measure_settings: the peers with every setting that the kit knows.

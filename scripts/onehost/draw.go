@@ -66,8 +66,7 @@ func panelOf(r *record, op string, np int) (*plot.Plot, error) {
 	p.X.Label.Text, p.Y.Label.Text = "message (bytes)", "time (µs)"
 	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
 	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(powersOf2), plot.TickerFunc(powersOf10)
-	p.Legend.Top, p.Legend.Left = true, true
-	p.Legend.XOffs, p.Legend.YOffs, p.Legend.Padding = vg.Points(8), vg.Points(-6), vg.Points(2)
+	p.Legend.XOffs, p.Legend.YOffs, p.Legend.Padding = vg.Points(-8), vg.Points(6), vg.Points(2)
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xd4}, color.Gray{0xe8}
 	p.Add(grid)
@@ -106,7 +105,7 @@ func widen(a *plot.Axis) {
 	}
 }
 
-// powersOf2 puts a tick at every fourth power of 2.
+// powersOf2 puts a tick at every power of 2 and labels at 8 B, 256 B, 8 KiB, ....
 func powersOf2(least, most float64) []plot.Tick {
 	var list []plot.Tick
 	for e := int(math.Ceil(math.Log2(least) - 1e-9)); e <= int(math.Floor(math.Log2(most)+1e-9)); e++ {
