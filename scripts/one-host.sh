@@ -5,7 +5,8 @@
 #   scripts/one-host.sh             measure, then write the page: about 12 minutes on two quiet cores
 #   scripts/one-host.sh settings    measure the peers with all their settings as well, add that to
 #                                   what was measured, then write the page: about 8 minutes a repetition
-#   scripts/one-host.sh quick       one repetition of few sizes into a new folder: to test this script
+#   scripts/one-host.sh quick       one repetition of few sizes, settings too, into a new folder: to
+#                                   test this script
 #   scripts/one-host.sh page        write the page again from what was measured
 #
 # What was measured is in one-host.tsv beside the page: a line per figure, and
@@ -25,6 +26,7 @@ cd "$(dirname "$0")/.."
 . scripts/peers.sh
 
 mode=${1:-full}
+export LIMIT=${LIMIT:-120}
 ranks="2 4 8"
 sweep=(-b 8 -e 256M -f 4 -x)  # 8 B, 32 B, ..., 128 MiB, 256 MiB
 others=(8:8 4K:16M)           # 8 B; 4 KiB, 256 KiB, 16 MiB
@@ -250,7 +252,7 @@ go build -o "$work/serial" ./scripts/onehost/serial
 
 if [ "$mode" = settings ]; then
     [ -f "$record" ] || fail "no $record to add to: first run one-host.sh without settings"
-    grep -v -e '^settings	' -e '^# settings	' "$record" > "$rows"
+    grep -v -e '^settings	' -e '^# settings' "$record" > "$rows"
     about settings "$(date -u '+%F %H:%M UTC'), $repeat repetitions"
 else
     describe
@@ -266,6 +268,7 @@ for ((rep = 1; rep <= repeat; rep++)); do
         measure_flight
         measure_others
         measure_sweep
+        [ "$mode" != quick ] || measure_settings
     fi
     about "$mode repetition" "$rep: load before $load, $((SECONDS - begin)) s"
     echo "repetition $rep of $repeat: $((SECONDS - begin)) s, load before it $load" >&2
