@@ -63,8 +63,8 @@ const (
 
 // ParseTuning reads the JSON form of a Tuning, which is at most MaxTuningBytes
 // long, and checks it. White space may differ from what AppendJSON writes,
-// everything else may not: unknown, missing or repeated fields, another order, null and
-// trailing text are errors, which name the place.
+// everything else may not: unknown, missing or repeated fields, another order,
+// null and trailing text are errors, which name the place.
 func ParseTuning(data []byte) (*Tuning, error) {
 	if len(data) > MaxTuningBytes {
 		return nil, fmt.Errorf("it has more than %d bytes, more than any tuning file", MaxTuningBytes)
@@ -189,8 +189,9 @@ func (k *TunedKind) validate(ranks int) error {
 	return nil
 }
 
-// PlanNames returns the names of the shapes of plan in which a collective can run on so
-// many ranks, at least one, for WithPlan and Tuning.
+// PlanNames returns the names of the shapes of plan in which a collective can run
+// on so many ranks, at least one, for WithPlan and Tuning. Where it is one only,
+// every communicator takes it, whatever WithPlan says.
 func PlanNames(kind plan.Kind, ranks int) []string {
 	var names []string
 	for s := range shapes {

@@ -22,6 +22,7 @@ import (
 type shapes struct {
 	o      *suite.Options
 	np     int
+	quick  string           // the shape of base
 	base   *collective.Comm // for barriers and for bringing times together
 	chosen *collective.Comm // as a job has it; nil unless it is to be explained
 	calls  map[string]collectiveOf[float32]
@@ -92,13 +93,17 @@ func (s *shapes) openAll(ctx context.Context, world collective.World, cases []su
 		}
 		s.chosen = c
 	}
-	quick := collective.PlanNames(plan.Barrier, s.np)[0]
-	if err := add(quick); err != nil {
+	s.quick = collective.PlanNames(plan.Barrier, s.np)[0]
+	if err := add(s.quick); err != nil {
 		return err
 	}
-	s.base = s.meters[quick].c
+	s.base = s.meters[s.quick].c
 	for _, k := range cases {
-		for _, name := range collective.PlanNames(s.calls[k.Name].kind, s.np) {
+		names := collective.PlanNames(s.calls[k.Name].kind, s.np)
+		if len(names) == 1 {
+			continue // every communicator has that
+		}
+		for _, name := range names {
 			if err := add(name); err != nil {
 				return err
 			}
@@ -107,14 +112,27 @@ func (s *shapes) openAll(ctx context.Context, world collective.World, cases []su
 	return nil
 }
 
+// metersOf returns what measures each of the shapes of a collective.
+func (s *shapes) metersOf(names []string) []*meter[float32] {
+	if len(names) == 1 {
+		return []*meter[float32]{s.meters[s.quick]}
+	}
+	var list []*meter[float32]
+	for _, name := range names {
+		list = append(list, s.meters[name])
+	}
+	return list
+}
+
 // point measures a case with all shapes. It is the same on all ranks, but for
 // what stands in it for people, which rank 0 has.
 func (s *shapes) point(ctx context.Context, k *suite.Case) (*suite.Point, error) {
 	kind := s.calls[k.Name].kind
 	names := collective.PlanNames(kind, s.np)
+	meters := s.metersOf(names)
 	runs, counts := make([]*running[float32], len(names)), make([]int, len(names))
 	for i, name := range names {
-		m := s.meters[name]
+		m := meters[i]
 		runs[i] = m.prepare(k)
 		if err := s.rightResult(ctx, m, runs[i], k, name); err != nil {
 			return nil, err
@@ -127,8 +145,8 @@ func (s *shapes) point(ctx context.Context, k *suite.Case) (*suite.Point, error)
 	}
 	medians := make([][]float64, len(names))
 	for range rounds {
-		for i, name := range names {
-			seconds, err := s.turn(ctx, s.meters[name], runs[i], counts[i])
+		for i, m := range meters {
+			seconds, err := s.turn(ctx, m, runs[i], counts[i])
 			if err != nil {
 				return nil, err
 			}
@@ -137,9 +155,9 @@ func (s *shapes) point(ctx context.Context, k *suite.Case) (*suite.Point, error)
 	}
 	p := &suite.Point{Collective: k.Name, NP: s.np, Bytes: k.Bytes}
 	for i, name := range names {
-		p.Candidates = append(p.Candidates, suite.Candidate{Plan: name, Us: us(median(medians[i])), PredictedUs: s.predicted(name, kind, k.Bytes)})
+		p.Candidates = append(p.Candidates, suite.Candidate{Plan: name, Us: us(median(medians[i])), PredictedUs: s.predicted(meters[i], kind, k.Bytes)})
 	}
-	if s.chosen != nil {
+	if s.chosen != nil && s.base.Rank() == 0 { // it is rank 0 that tells
 		p.Chosen, _ = s.chosen.Choice(kind, int(k.Bytes))
 		p.By = s.chosen.ChosenBy(kind)
 		lines := strings.Split(strings.TrimSpace(s.chosen.Explain()), "\n")
@@ -191,11 +209,11 @@ func median(v []float64) float64 {
 
 // predicted returns the price of a shape, nil where it is not asked for or not
 // known. Rank 0 tells.
-func (s *shapes) predicted(name string, kind plan.Kind, bytes int64) *float64 {
+func (s *shapes) predicted(m *meter[float32], kind plan.Kind, bytes int64) *float64 {
 	if s.chosen == nil || s.base.Rank() != 0 {
 		return nil
 	}
-	_, predicted := s.meters[name].c.Choice(kind, int(bytes))
+	_, predicted := m.c.Choice(kind, int(bytes))
 	if math.IsNaN(predicted) {
 		return nil
 	}

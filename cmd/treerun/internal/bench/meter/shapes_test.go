@@ -68,7 +68,7 @@ func checkPoint(t *testing.T, line string, o *suite.Options, k *suite.Case, p, f
 	}
 	// What the links are measured to be decides whether a barrier has a choice.
 	byThis := strings.HasPrefix(p.By, "price") || strings.HasPrefix(p.By, "rule")
-	if o.Explain > 0 && (!chosen || !byThis || p.Links == "") {
+	if o.Explain > 0 && rank == 0 && (!chosen || !byThis || p.Links == "") {
 		t.Errorf("%s: rank %d: nothing is explained: %+v", line, rank, p)
 	}
 }
