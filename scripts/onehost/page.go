@@ -17,6 +17,9 @@ func page(r *record) (map[string][]byte, error) {
 	b := &writer{record: r}
 	b.head()
 	for _, s := range []struct{ op, title string }{{"allreduce", "AllReduce"}, {"broadcast", "Broadcast"}} {
+		if len(r.ranks("sweep")) == 0 {
+			break // a cut-off record
+		}
 		name := "one-host-" + s.op + ".svg"
 		svg, err := drawn(r, s.op, s.title+", float32, one host", r.ranks("sweep"))
 		if err != nil {
