@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,6 +18,7 @@ import (
 // the element.
 type decoder struct {
 	*json.Decoder
+	data []byte // all of it
 }
 
 // field is one field of an object.
@@ -25,48 +28,20 @@ type field struct {
 	read func(name string) error // names the field in its errors
 }
 
-// decode reads the one JSON value that data holds with read.
+// decode reads the one JSON value that data holds with read. A byte order mark in
+// front of it, as some editors write it, is passed over.
 func decode(data []byte, read func(d decoder) error) error {
 	if len(data) > MaxGraphBytes {
 		return fmt.Errorf("%d bytes of JSON, want at most %d", len(data), MaxGraphBytes)
 	}
-	if !json.Valid(data) {
-		return invalid(data)
-	}
-	return read(decoder{json.NewDecoder(bytes.NewReader(data))})
-}
-
-// invalid says why data is no JSON, and where.
-func invalid(data []byte) error {
-	var syntax *json.SyntaxError
-	err := json.Unmarshal(data, new(json.RawMessage))
-	switch {
-	case !errors.As(err, &syntax):
+	data = bytes.TrimPrefix(data, []byte("\ufeff"))
+	if err := read(decoder{json.NewDecoder(bytes.NewReader(data)), data}); err != nil {
 		return err
-	case atEnd(data, syntax):
-		return fmt.Errorf("the JSON text ends too early, after %d bytes: is the file cut off?", len(data))
-	case strings.HasSuffix(syntax.Error(), "after top-level value"):
-		return fmt.Errorf("%s: more text behind the JSON value", position(data, syntax.Offset))
 	}
-	return fmt.Errorf("%s: %w", position(data, syntax.Offset), err)
-}
-
-// atEnd tells whether data ends too early: where a number is cut off, the error
-// is one about a space that is not there.
-func atEnd(data []byte, err *json.SyntaxError) bool {
-	if int(err.Offset) < len(data) {
-		return false
+	if bad := findBroken(data); bad != nil { // behind what was read
+		return bad
 	}
-	return strings.HasPrefix(err.Error(), "unexpected end") ||
-		strings.HasPrefix(err.Error(), "invalid character ' '") && data[len(data)-1] != ' '
-}
-
-// position names a byte of data as people count: lines and columns from 1.
-func position(data []byte, offset int64) string {
-	before := data[:min(int(offset), len(data))]
-	line := bytes.Count(before, []byte("\n")) + 1
-	column := len(before) - bytes.LastIndexByte(before, '\n') - 1
-	return fmt.Sprintf("line %d, column %d", line, max(column, 1))
+	return nil
 }
 
 // object reads an object with at most 64 fields.
@@ -76,7 +51,7 @@ func (d decoder) object(fields []field) error {
 	}
 	seen := uint64(0)
 	for d.More() {
-		key, err := d.Token()
+		key, err := d.token()
 		if err != nil {
 			return err
 		}
@@ -95,13 +70,15 @@ func (d decoder) object(fields []field) error {
 			return err
 		}
 	}
+	if _, err := d.token(); err != nil { // before what is missing: it may have been cut off
+		return err
+	}
 	for i, f := range fields {
 		if f.must && seen>>i&1 == 0 {
 			return fmt.Errorf("%q is missing", f.name)
 		}
 	}
-	_, err := d.Token()
-	return err
+	return nil
 }
 
 func names(fields []field) string {
@@ -126,13 +103,13 @@ func (d decoder) array(most int, read func(i int) error) error {
 			return err
 		}
 	}
-	_, err := d.Token()
+	_, err := d.token()
 	return err
 }
 
 // open reads the bracket that a value must begin with.
 func (d decoder) open(bracket json.Delim, want string) error {
-	t, err := d.Token()
+	t, err := d.token()
 	if err != nil {
 		return err
 	}
@@ -159,10 +136,7 @@ func (d decoder) open(bracket json.Delim, want string) error {
 // scalar returns the reader of a field that holds one T.
 func scalar[T int | float64 | string](d decoder, to *T) func(name string) error {
 	return func(name string) error {
-		if err := one(d, to); err != nil {
-			return fmt.Errorf("%q %w", name, err)
-		}
-		return nil
+		return below(fmt.Sprintf("%q", name), one(d, to))
 	}
 }
 
@@ -183,11 +157,29 @@ func one[T int | float64 | string](d decoder, to *T) error {
 	var kind *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &kind):
-		return fmt.Errorf("holds %s, want %s", kind.Value, want)
+		if number, ok := strings.CutPrefix(kind.Value, "number "); ok {
+			return badNumber(number, want)
+		}
+		return fmt.Errorf("holds a %s, want %s", kind.Value, want)
 	case err != nil:
-		return err
+		return d.broken(err, want)
 	}
 	return fmt.Errorf("is null, want %s", want)
+}
+
+// badNumber says why a number cannot be what is wanted.
+func badNumber(number, want string) error {
+	v, err := strconv.ParseFloat(number, 64)
+	whole := want == "a whole number"
+	switch {
+	case !whole && err != nil:
+		return fmt.Errorf("is %s, which is out of range: no rate or latency is above %g", number, MaxRate)
+	case whole && (err != nil || math.Abs(v) > 1<<53):
+		return fmt.Errorf("is %s, which is out of range, want %s", number, want)
+	case whole && v == math.Trunc(v):
+		return fmt.Errorf("is %s, want %s without point and exponent: write %.0f", number, want, v)
+	}
+	return fmt.Errorf("is %s, want %s", number, want)
 }
 
 // label returns the reader of a field that holds a word or two for people:
@@ -217,10 +209,7 @@ func ranks(d decoder, to *[]int, most int) func(name string) error {
 		list := []int{}
 		err := d.array(most, func(i int) error {
 			list = append(list, 0)
-			if err := one(d, &list[i]); err != nil {
-				return fmt.Errorf("[%d] %w", i, err)
-			}
-			return nil
+			return below(fmt.Sprintf("[%d]", i), one(d, &list[i]))
 		})
 		if err != nil {
 			return inArray(name, err)
@@ -236,7 +225,7 @@ func inArray(name string, err error) error {
 	if text := err.Error(); text[0] == '[' {
 		return fmt.Errorf("%s%w", name, err)
 	}
-	return fmt.Errorf("%q %w", name, err)
+	return below(fmt.Sprintf("%q", name), err)
 }
 
 // elements returns the reader of a field that holds at most so many objects.

@@ -64,7 +64,7 @@ func (g *Graph) Validate() error {
 		return fmt.Errorf("topo: graph of %d links and %d ports, want at most %d and %d", len(g.Links), len(g.Ports), MaxLinks, MaxPorts)
 	}
 	if len(g.Hosts) != 0 && len(g.Hosts) != g.Ranks {
-		return fmt.Errorf("topo: hosts of %d ranks, want %d or none", len(g.Hosts), g.Ranks)
+		return fmt.Errorf("topo: hosts has %d entries for %d ranks: want one for every rank, or no hosts at all", len(g.Hosts), g.Ranks)
 	}
 	for r, h := range g.Hosts {
 		if h < 0 || h >= MaxRanks {
@@ -158,9 +158,6 @@ func (g *Graph) validatePorts() error {
 			return fmt.Errorf("%s: every port needs a name of its own", name)
 		}
 		names[p.Name] = true
-		if len(p.Ranks) == 0 || len(p.Ranks) >= g.Ranks {
-			return fmt.Errorf("%s holds %d of %d ranks: want at least one inside and one outside", name, len(p.Ranks), g.Ranks)
-		}
 		in := make(map[int]bool, len(p.Ranks))
 		for _, r := range p.Ranks {
 			if r < 0 || r >= g.Ranks {
@@ -170,6 +167,9 @@ func (g *Graph) validatePorts() error {
 				return fmt.Errorf("%s: rank %d stands twice", name, r)
 			}
 			in[r] = true
+		}
+		if len(p.Ranks) == 0 || len(p.Ranks) >= g.Ranks {
+			return fmt.Errorf("%s holds %d of %d ranks: want at least one inside and one outside", name, len(p.Ranks), g.Ranks)
 		}
 	}
 	return nil

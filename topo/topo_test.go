@@ -37,7 +37,7 @@ func TestGraphValidate(t *testing.T) {
 	}{
 		{"no ranks", func(g *Graph) { g.Ranks = 0 }, "graph of 0 ranks, want 1..65536"},
 		{"many ranks", func(g *Graph) { g.Ranks = 1e6 }, "graph of 1000000 ranks, want 1..65536"},
-		{"hosts", func(g *Graph) { g.Hosts = g.Hosts[:3] }, "hosts of 3 ranks, want 4 or none"},
+		{"hosts", func(g *Graph) { g.Hosts = g.Hosts[:3] }, "hosts has 3 entries for 4 ranks: want one for every rank"},
 		{"host", func(g *Graph) { g.Hosts[2] = -1 }, "rank 2 is on host -1"},
 		{"negative rate", func(g *Graph) { g.Links[1].GBytesPerSecond = -1 }, "links[1] (2-3): gbytes_per_second is -1"},
 		{"no rate", func(g *Graph) { g.Links[1].GBytesPerSecond = 0 }, "links[1] (2-3): gbytes_per_second is 0"},
@@ -127,6 +127,9 @@ func TestParseGraphRefuses(t *testing.T) {
 	if g, err := ParseGraph(append(data, " \n"...)); err != nil || g.Digest() != valid().Digest() {
 		t.Errorf("%v, %v", g, err)
 	}
+	if g, err := ParseGraph(append([]byte("\ufeff"), data...)); err != nil || g.Digest() != valid().Digest() {
+		t.Errorf("with a byte order mark: %v, %v", g, err)
+	}
 	for i := range data { // wherever the file is cut off
 		if _, err := ParseGraph(data[:i]); err == nil || !strings.Contains(err.Error(), "cut off") {
 			t.Fatalf("the first %d bytes: %v", i, err)
@@ -138,12 +141,24 @@ func TestParseGraphRefuses(t *testing.T) {
 		{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`, `ports[0]: unknown field "rate", want name, ranks or gbytes_per_second`},
 		{"field in capitals", `{"ranks": 1, "Links": []}`, `unknown field "Links"`},
 		{"more text", "{\"ranks\": 1, \"links\": []}\n  {}", "line 2, column 3: more text behind"},
-		{"no JSON", "{\n \"ranks\": eight}", "line 2, column 11: invalid character 'e'"},
-		{"a word for a number", `{"ranks": "8", "links": []}`, `"ranks" holds string, want a whole number`},
-		{"a fraction", `{"ranks": 1.5, "links": []}`, `"ranks" holds number 1.5, want a whole number`},
+		{"no JSON", "{\n \"ranks\": eight}", `"ranks" is eight, want a whole number (line 2, column 11)`},
+		{"no colon", "{\n \"ranks\" 8}", `line 2, column 10: invalid character '8' after object key`},
+		{"no colon in a link", "{\"ranks\": 2, \"links\": [{\"a\" 0}]}", `links[0]: "a": line 1, column 29: invalid character '0' after object key`},
+		{"NaN", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":NaN}]}`, `links[0]: "gbytes_per_second" is NaN, want a number (line 1, column 57)`},
+		{"infinite", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":-Infinity}]}`, `links[0]: "gbytes_per_second" is -Infinity, want a number`},
+		{"NaN for a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,nan]}]}`, `ports[0]: ranks[1] is nan, want a whole number`},
+		{"exponent", `{"ranks": 1e1, "links": []}`, `"ranks" is 1e1, want a whole number without point and exponent: write 10`},
+		{"ranks without end", `{"ranks": 99999999999999999999, "links": []}`, `"ranks" is 99999999999999999999, which is out of range`},
+		{"cut off in a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_sec`, "links[0]: the JSON text ends too early, after 51 bytes"},
+		{"cut off in a value", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":`, `links[0]: "gbytes_per_second": the JSON text ends too early`},
+		{"cut off between links", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1},`, "links[1]: the JSON text ends too early"},
+		{"cut off in a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,`, "ports[0]: ranks[1]: the JSON text ends too early"},
+		{"a port of one twice", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,0],"gbytes_per_second":1}]}`, `ports[0] ("x"): rank 0 stands twice`},
+		{"a word for a number", `{"ranks": "8", "links": []}`, `"ranks" holds a string, want a whole number`},
+		{"a fraction", `{"ranks": 1.5, "links": []}`, `"ranks" is 1.5, want a whole number`},
 		{"not an array", `{"ranks": 1, "links": 5}`, `"links" holds a number, want an array`},
 		{"not an object", `[]`, "holds an array, want an object"},
-		{"a large number", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e999}]}`, `links[0]: "gbytes_per_second" holds number 1e999, want a number`},
+		{"a large number", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e999}]}`, `links[0]: "gbytes_per_second" is 1e999, which is out of range`},
 		{"not even a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, 7]}`, "links[1]: holds a number, want an object"},
 		{"no a", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, {"b":1,"gbytes_per_second":1}]}`, `links[1]: "a" is missing`},
 		{"no b", `{"ranks": 2, "links": [{"a":0,"gbytes_per_second":1}]}`, `links[0]: "b" is missing`},
@@ -159,7 +174,7 @@ func TestParseGraphRefuses(t *testing.T) {
 		{"null for links", `{"ranks": 2, "links": null}`, `"links" holds null, want an array`},
 		{"null for a link", `{"ranks": 2, "links": [null]}`, "links[0]: holds null, want an object"},
 		{"null for a host", `{"ranks": 2, "links": [], "hosts": [0, null]}`, "hosts[1] is null, want a whole number"},
-		{"a word in a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,"1"],"gbytes_per_second":1}]}`, "ports[0]: ranks[1] holds string, want a whole number"},
+		{"a word in a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,"1"],"gbytes_per_second":1}]}`, "ports[0]: ranks[1] holds a string, want a whole number"},
 		{"absurd rate", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e300}]}`, "links[0] (0-1): gbytes_per_second is 1e+300"},
 		{"name that plays with the terminal", `{"name": "x\u001b[2J", "ranks": 1, "links": []}`, `"name" is "x\x1b[2J", with a character that cannot be printed`},
 		{"long name", `{"name": "` + strings.Repeat("x", 257) + `", "ranks": 1, "links": []}`, `"name" has 257 characters, want at most 256`},

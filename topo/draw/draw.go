@@ -144,7 +144,15 @@ func (x *picture) title() string {
 	case x.g.Name != "":
 		return x.g.Name
 	}
-	return fmt.Sprintf("%d ranks", x.g.Ranks)
+	return count(x.g.Ranks, "rank")
+}
+
+// count writes a number of things.
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // busy orders loads: the busiest first.

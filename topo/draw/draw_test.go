@@ -139,6 +139,18 @@ func TestOverload(t *testing.T) {
 
 // Pictures of large graphs stay of a size that a browser can show, and say
 // what they leave out; one rank can be drawn, too.
+// One is no plural, in the title and in the legend.
+func TestOneRank(t *testing.T) {
+	svg := SVG(&topo.Graph{Ranks: 1}, Plan{})
+	if !strings.Contains(svg, "<title>1 rank<") || !strings.Contains(svg, ">1 rank, 0 links<") || strings.Contains(svg, "1 ranks") {
+		t.Errorf("%s", svg)
+	}
+	svg = SVG(topo.UniformGraph(2), Plan{})
+	if !strings.Contains(svg, ">2 ranks, 1 link<") {
+		t.Errorf("%s", svg)
+	}
+}
+
 func TestSizes(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 17, 200} {
 		g := topo.UniformGraph(n)

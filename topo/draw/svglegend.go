@@ -31,7 +31,7 @@ func (c *canvas) legend() []legendLine {
 	say := func(strong bool, format string, a ...any) {
 		list = append(list, legendLine{text: fmt.Sprintf(format, a...), strand: -1, strong: strong})
 	}
-	say(true, "%d ranks, %d links%s", c.g.Ranks, len(c.g.Links), c.source())
+	say(true, "%s, %s%s", count(c.g.Ranks, "rank"), count(len(c.g.Links), "link"), c.source())
 	for i, s := range c.strands {
 		if i == maxStrands {
 			say(false, "and %d more", len(c.strands)-maxStrands)
@@ -42,8 +42,10 @@ func (c *canvas) legend() []legendLine {
 	if total := c.total(); total > 0 && len(c.strands) > 1 {
 		say(false, "together %s GB/s", figure(total))
 	}
-	say(true, "links by rate, each way")
-	list = append(list, c.rateLines()...)
+	if len(c.g.Links) > 0 {
+		say(true, "links by rate, each way")
+		list = append(list, c.rateLines()...)
+	}
 	if text := c.latencies(); text != "" {
 		say(false, "%s", text)
 	}
@@ -54,7 +56,7 @@ func (c *canvas) legend() []legendLine {
 		}
 	}
 	switch {
-	case len(c.strands) == 0:
+	case len(c.strands) == 0 || len(c.g.Links) == 0:
 	case c.rated():
 		say(true, "at a link: load / rate in GB/s")
 	default:
