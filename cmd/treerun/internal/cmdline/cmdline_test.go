@@ -63,6 +63,24 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
+func TestSize(t *testing.T) {
+	for text, want := range map[string]Size{"8": 8, "0.5K": 512, "3m": 3 << 20, "1T": 1 << 40, "16T": MaxSize, "16384G": MaxSize} {
+		var s Size
+		if err := s.Set(text); err != nil || s != want {
+			t.Errorf("%s is %d, %v; want %d", text, s, err, want)
+		}
+	}
+	if s := Size(MaxSize); s.String() != "16T" {
+		t.Errorf("the limit is written %s", &s)
+	}
+	for _, text := range []string{"", "T", "17T", "0", "1P", "0.3", "-1T"} {
+		var s Size
+		if err := s.Set(text); err == nil || !strings.Contains(err.Error(), "16T") {
+			t.Errorf("%q is %d, %v", text, s, err)
+		}
+	}
+}
+
 // FuzzSize: every size that is read is written so that it is read again.
 func FuzzSize(f *testing.F) {
 	for _, s := range []string{"8", "64M", "1g", "0.5K", "1e3", "-1", "", "NaN", "16385G", "Inf"} {

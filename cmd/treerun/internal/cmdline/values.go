@@ -69,7 +69,7 @@ func (s *Seconds) String() string {
 	return time.Duration(*s).String()
 }
 
-// Size is a number of bytes: K, M and G are powers of 1024.
+// Size is a number of bytes: K, M, G and T are powers of 1024.
 type Size int64
 
 // MaxSize is the largest Size that is read, 16 TiB: sums of a few stay exact in
@@ -80,13 +80,13 @@ const MaxSize = 1 << 44
 func (s *Size) Set(text string) error {
 	number, unit := text, 1.0
 	if n := len(text); n > 0 {
-		if i := strings.IndexByte("KMG", text[n-1]&^0x20); i >= 0 {
+		if i := strings.IndexByte("KMGT", text[n-1]&^0x20); i >= 0 {
 			number, unit = text[:n-1], math.Ldexp(1, 10*(i+1))
 		}
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if v *= unit; err != nil || !(v >= 1 && v <= MaxSize) || v != math.Trunc(v) {
-		return errors.New("want a size from 1 byte to 16384G, as 8, 64K, 256M or 1G")
+		return errors.New("want a size from 1 byte to 16T, as 8, 64K, 256M or 1G")
 	}
 	*s = Size(v)
 	return nil
@@ -99,7 +99,7 @@ func (s *Size) Type() string { return "SIZE" }
 // fraction.
 func (s *Size) String() string {
 	n, unit := int64(*s), ""
-	for _, u := range []string{"K", "M", "G"} {
+	for _, u := range []string{"K", "M", "G", "T"} {
 		if n == 0 || n%1024 != 0 {
 			break
 		}
