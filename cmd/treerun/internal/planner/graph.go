@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 
@@ -39,21 +40,28 @@ exact up to 16.
 `
 
 // loadGraph returns the graph of a machine, or of a file: what has a slash, a
-// dot followed by json, or no machine of its name is a file. An error names the
-// file, the element and the reason.
+// dot followed by json, or no machine of its name is a file, and "-" is the
+// standard input. An error names the file, the element and the reason.
 func loadGraph(name string) (*topo.Graph, error) {
 	if name == "" {
-		return nil, exitcode.Errorf(exitcode.Usage, "no graph given: --graph FILE, or --graph with a machine: %s", strings.Join(machines.Names(), " "))
+		return nil, exitcode.Errorf(exitcode.Usage, "no graph given: --graph FILE (- is the standard input), or --graph with a machine: %s", strings.Join(machines.Names(), " "))
 	}
 	if g, ok := machines.Get(name); ok {
 		return g, nil
 	}
 	data, err := readFile(name)
+	if name == "-" {
+		name = "standard input"
+	}
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("graph %s: no such file, and no machine of that name; known machines: %s", name, strings.Join(machines.Names(), " "))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("graph %w", err)
+		var at *fs.PathError // what was tried says nothing to people
+		if errors.As(err, &at) {
+			err = at.Err
+		}
+		return nil, fmt.Errorf("cannot read graph %s: %w", name, err)
 	}
 	g, err := topo.ParseGraph(data)
 	if err != nil {
@@ -62,8 +70,12 @@ func loadGraph(name string) (*topo.Graph, error) {
 	return g, nil
 }
 
-// readFile reads a file that may be a pipe, but not one that never ends.
+// readFile reads a file that may be a pipe, but not one that never ends; "-" is
+// the standard input.
 func readFile(name string) (data []byte, err error) {
+	if name == "-" {
+		return readAll(os.Stdin)
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -73,14 +85,15 @@ func readFile(name string) (data []byte, err error) {
 			err = closeErr
 		}
 	}()
-	data, err = io.ReadAll(io.LimitReader(f, topo.MaxGraphBytes+1))
-	if err != nil {
-		return nil, err
+	return readAll(f)
+}
+
+func readAll(f *os.File) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(f, topo.MaxGraphBytes+1))
+	if err == nil && len(data) > topo.MaxGraphBytes {
+		return nil, fmt.Errorf("more than %d bytes", topo.MaxGraphBytes)
 	}
-	if len(data) > topo.MaxGraphBytes {
-		return nil, fmt.Errorf("%s: more than %d bytes", name, topo.MaxGraphBytes)
-	}
-	return data, nil
+	return data, err
 }
 
 // title names a graph for people.

@@ -104,6 +104,10 @@ func and(words []string) string {
 	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
 
+// isRadius tells whether a note of a packing says that no tree is as low as was
+// asked for.
+func isRadius(note string) bool { return strings.HasPrefix(note, "no spanning tree has a height") }
+
 // unkept says which limits of the request the strands of a candidate do not
 // keep. The algorithm's own notes say why.
 func (r *request) unkept(c *candidate) []string {
@@ -119,8 +123,12 @@ func (r *request) unkept(c *candidate) []string {
 	for i := range c.strands {
 		deepest = max(deepest, c.strands[i].tree.Depth())
 	}
+	least := ""
+	if slices.ContainsFunc(c.notes, isRadius) {
+		least = ", and none over the graph's links has less"
+	}
 	if o.MaxHeight > 0 && float64(deepest) > o.MaxHeight {
-		list = append(list, fmt.Sprintf("--max-height %v is not kept: a tree has height %d", o.MaxHeight, deepest))
+		list = append(list, fmt.Sprintf("--max-height %v is not kept: a tree has height %d%s", o.MaxHeight, deepest, least))
 	}
 	slowest := c.strands[0].rate
 	for i := range c.strands {

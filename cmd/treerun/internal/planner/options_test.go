@@ -180,12 +180,12 @@ func TestUnits(t *testing.T) {
 	if text := run(t, planTo, "--graph dgx1p --algorithm double-binary --bytes 8"); !strings.Contains(text, "allreduce of 8 B on dgx1p") {
 		t.Errorf("%.120s", text)
 	}
-	for bytes, want := range map[int64]string{8: "8 B", 1000: "1000 B", 64 << 20: "64 MiB", 1536: "1536 B", 3 << 10: "3 KiB", 1 << 30: "1 GiB", 1 << 41: "2048 GiB"} {
+	for bytes, want := range map[int64]string{8: "8 B", 1000: "1000 B", 64 << 20: "64 MiB", 1536: "1536 B", 3 << 10: "3 KiB", 1 << 30: "1 GiB", 1 << 41: "2 TiB"} {
 		if got := inWords(bytes); got != want {
 			t.Errorf("inWords(%d) = %s, want %s", bytes, got, want)
 		}
 	}
-	for x, want := range map[float64]string{0.2: "1 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 20: "3.0 MiB", 5 << 40: "5120.0 GiB"} {
+	for x, want := range map[float64]string{0.2: "1 B", 1023: "1023 B", 1536: "1.5 KiB", 3 << 20: "3.0 MiB", 5 << 40: "5.0 TiB"} {
 		if got := about(x); got != want {
 			t.Errorf("about(%v) = %s, want %s", x, got, want)
 		}

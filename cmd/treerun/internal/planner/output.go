@@ -52,7 +52,7 @@ func (d *design) json(r *request, c certificate) ([]byte, error) {
 	f := planFile{
 		Algorithm: d.algorithm, Collective: r.kind.String(), Bytes: d.bytes, Digest: d.plan.Digest(),
 		PredictedUs: d.predictedUs, Rate: d.rate(), Bound: c.rate, TightPartition: c.partition,
-		Note: strings.Join(append(r.unkept(d.candidate), d.notes...), "; "),
+		Note: strings.Join(append(r.unkept(d.candidate), d.remarks(r)...), "; "),
 	}
 	if f.TightPartition == nil {
 		f.TightPartition = [][]int{}
@@ -99,7 +99,7 @@ func (d *design) drawing(r *request, c certificate) draw.Plan {
 	}
 	p.Notes = append(d.proof(r, c), d.sharing(r)...)
 	p.Warnings = r.unkept(d.candidate)
-	for _, n := range d.notes {
+	for _, n := range d.remarks(r) {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
 			p.Warnings = append(p.Warnings, n)
 		}
@@ -107,7 +107,22 @@ func (d *design) drawing(r *request, c certificate) draw.Plan {
 	return p
 }
 
+// remarks are the notes of the algorithm, without those that say again what is
+// said elsewhere: that one rank sends nothing, and that the height is not kept.
+func (d *design) remarks(r *request) []string {
+	if r.g.Ranks == 1 {
+		return nil
+	}
+	unkept := strings.Join(r.unkept(d.candidate), "; ")
+	return slices.DeleteFunc(slices.Clone(d.notes), func(n string) bool {
+		return isRadius(n) && strings.Contains(unkept, "--max-height")
+	})
+}
+
 func (d *design) headline(r *request) string {
+	if r.g.Ranks == 1 {
+		return fmt.Sprintf("%s of %s on %s: nothing to send", r.kind, inWords(d.bytes), title(r.g))
+	}
 	return fmt.Sprintf("%s, %s of %s on %s: %.1f us predicted, %.4g GB/s",
 		d.algorithm, r.kind, inWords(d.bytes), title(r.g), d.predictedUs, algGBs(d.bytes, d.predictedUs))
 }
@@ -121,11 +136,11 @@ func algGBs(bytes int64, us float64) float64 {
 
 // proof says the rate, the bound, their ratio and why.
 func (d *design) proof(r *request, c certificate) []string {
-	if r.g.Ranks == 1 {
-		return []string{"limit: " + c.words}
-	}
-	if c.rate == 0 {
-		return []string{fmt.Sprintf("rate %.4g GB/s; bound: %s", d.rate(), c.words)}
+	switch {
+	case r.g.Ranks == 1:
+		return []string{c.headline(r)}
+	case c.rate == 0:
+		return append([]string{fmt.Sprintf("rate %.4g GB/s; %s", d.rate(), c.headline(r))}, d.busiest(r)...)
 	}
 	ratio := math.Floor(1000*d.rate()/c.rate+1e-6) / 10
 	list := []string{
@@ -140,7 +155,18 @@ func (d *design) proof(r *request, c certificate) []string {
 	case r.kind != plan.AllReduce:
 		list = append(list, "loads above count both directions together, and are at most that")
 	}
-	return list
+	return append(list, d.busiest(r)...)
+}
+
+// headline is the bound in one line.
+func (c *certificate) headline(r *request) string {
+	switch {
+	case r.g.Ranks == 1:
+		return "no bound: one rank sends nothing"
+	case c.rate == 0:
+		return "bound: " + c.words
+	}
+	return fmt.Sprintf("bound %.4g GB/s: %s", c.rate, c.words)
 }
 
 // sharing says which message takes which strands.

@@ -29,7 +29,7 @@ func Plan(w io.Writer, args []string) error {
 	r, bytes, format, help := &request{}, size(64<<20), "text", false
 	f := newFlags("plan", &r.graphName, &help)
 	r.register(f)
-	f.Var(&bytes, "bytes", "size of the message; K, M and G are powers of 1024")
+	f.Var(&bytes, "bytes", "size of the message; K, M, G and T are powers of 1024")
 	f.VarP(&choice{&format, graphFormats}, "format", "f", "`FORMAT`: "+or(graphFormats))
 	if err := parse(f, args); err != nil {
 		return err

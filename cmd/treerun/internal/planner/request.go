@@ -44,7 +44,7 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.SortFlags = false
-	f.StringVarP(graph, "graph", "g", "", "graph `FILE`, or the name of a machine")
+	f.StringVarP(graph, "graph", "g", "", "graph `FILE` (- is the standard input), or the name of a machine")
 	f.BoolVarP(help, "help", "h", false, "print this text")
 	return f
 }
@@ -58,7 +58,7 @@ func (r *request) register(f *pflag.FlagSet) {
 	f.Var(whole(&r.root, 0, topo.MaxRanks-1), "root", "`RANK` that has the result or gives the data (default 0 for reduce and\nbroadcast); for the other collectives: one tree, with this root, of kl,\nexact, chain or star")
 	f.Lookup("root").DefValue = "0" // shows no default
 	f.Var(real(&r.penalty, 0, 1), "link-usage-penalty", "kl: `FACTOR` on a link's rate each time a tree uses it, 0 to 1")
-	f.Var(&r.arrayBound, "array-bound", "smaller messages go over one tree alone (default: derived from the\nrates and latencies of the trees)")
+	f.Var(&r.arrayBound, "array-bound", "smaller messages go over one tree, or one ring one way round, alone\n(default: derived from the rates and latencies of the trees or rings)")
 	f.Lookup("array-bound").DefValue = "0"
 	f.Var(&choice{&r.objective, []string{"weight", "bottleneck"}}, "objective", "exact: `WHAT` is largest, weight (sum of the rates) or bottleneck\n(the slowest link)")
 	f.Var(&choice{&r.variant, []string{"current", "shift", "mirror"}}, "variant", "double-binary: `HOW` tree 1 comes from tree 0: current, shift or mirror")

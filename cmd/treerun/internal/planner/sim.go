@@ -21,10 +21,11 @@ flags:
 The predicted time has the rates and latencies of the graph, chunks of 32,
 128 or 512 KiB, whichever is best, in 8 slots per link, and 0.15 us per step.
 algbw is bytes per time, of all calls in flight together; busbw is algbw times
-the factor of nccl-tests.
+the factor of nccl-tests. One rank sends nothing: both are 0.
 json is an object a line: collective np bytes count type op root inflight
 algorithm trees trees_used predicted_us algbw_gbs busbw_gbs
-bound_gbytes_per_second, and note where an option is not kept.
+bound_gbytes_per_second (0: there is none, or it is not known), and note where
+an option is not kept.
 
 treerun topo --help has the form of a graph file, and more about the machines:
 %s`
@@ -44,7 +45,7 @@ func Sim(w io.Writer, args []string) error {
 	r, help := &request{}, false
 	s := sweep{begin: 8, end: 1 << 30, factor: 2, inFlight: []int{1}, format: "text"}
 	f := newFlags("sim", &r.graphName, &help)
-	f.VarP(&s.begin, "begin", "b", "smallest message; K, M and G are powers of 1024")
+	f.VarP(&s.begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
 	f.VarP(&s.end, "end", "e", "largest message")
 	f.VarP(real(&s.factor, 1.01, 1e6), "factor", "f", "every message is `F` times as large as the one before")
 	f.Var(&counts{&s.inFlight, mostInFlight}, "inflight", "calls that are issued at once, waited for together: `N`,...")
@@ -129,7 +130,7 @@ func heading(w io.Writer, r *request, list []candidate, c certificate) error {
 		}
 	}
 	lines = append(lines,
-		fmt.Sprintf("# bound %.4g GB/s: %s", c.rate, c.words),
+		"# "+c.headline(r),
 		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s  %s", "size", "count", "type", "redop", "root", "inflight", "time", "algbw", "busbw", "algorithm"),
 		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s", "(B)", "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)"))
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
@@ -169,7 +170,10 @@ func (d *design) row(r *request, c certificate, n int) (simRow, error) {
 	row := simRow{
 		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.bytes, Count: d.bytes / 4, Type: "float32", Op: "sum", Root: r.planRoot(),
 		InFlight: n, Algorithm: d.algorithm, Trees: len(d.strands), TreesUsed: d.treesUsed(), PredictedUs: us,
-		AlgBW: algGBs(d.bytes*int64(n), us), Bound: c.rate, Note: strings.Join(r.unkept(d.candidate), "; "),
+		Bound: c.rate, Note: strings.Join(r.unkept(d.candidate), "; "),
+	}
+	if row.Ranks > 1 {
+		row.AlgBW = algGBs(d.bytes*int64(n), us)
 	}
 	row.BusBW = row.AlgBW * busFactor(r.kind, r.g.Ranks)
 	if r.kind == plan.Broadcast || r.kind == plan.AllGather {

@@ -12,7 +12,7 @@ type size = cmdline.Size
 
 // inWords writes a size for people, in the largest unit that needs no fraction.
 func inWords(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB"}
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	for n != 0 && n%1024 == 0 && len(units) > 1 {
 		n, units = n/1024, units[1:]
 	}
@@ -25,7 +25,7 @@ func about(bytes float64) string {
 		return fmt.Sprintf("%.0f B", math.Ceil(bytes))
 	}
 	unit := ""
-	for _, u := range []string{"KiB", "MiB", "GiB"} {
+	for _, u := range []string{"KiB", "MiB", "GiB", "TiB"} {
 		if bytes < 1024 {
 			break
 		}

@@ -1,0 +1,104 @@
+package planner
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// graphFile writes a graph file and returns its name.
+func graphFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "g.json")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// What cannot be read as a graph is named, with the reason.
+func TestUnreadable(t *testing.T) {
+	folder := t.TempDir()
+	broken := graphFile(t, `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": NaN}]}`)
+	for name, want := range map[string]string{
+		folder:        "cannot read graph " + folder + ": is a directory",
+		broken:        "graph " + broken + `: topo: graph: links[0]: "gbytes_per_second" is NaN, want a number`,
+		folder + "/x": "no such file, and no machine of that name",
+	} {
+		if err := Plan(&bytes.Buffer{}, []string{"--graph", name}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+}
+
+// A graph may come from the standard input.
+func TestStandardInput(t *testing.T) {
+	f, err := os.Open(graphFile(t, `{"name": "piped", "ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": 3}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func(was *os.File) {
+		os.Stdin = was
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	}(os.Stdin)
+	os.Stdin = f
+	if text := run(t, topoTo, "--graph -"); !strings.HasPrefix(text, "piped: 2 ranks, 1 link") {
+		t.Errorf("%s", text)
+	}
+	if err := Plan(&bytes.Buffer{}, []string{"--graph", "-"}); err == nil || !strings.Contains(err.Error(), "graph standard input: ") {
+		t.Errorf("an empty input: %v", err)
+	}
+}
+
+// One rank sends nothing: no rate and no bound is printed for it.
+func TestOneRank(t *testing.T) {
+	name := graphFile(t, `{"ranks": 1, "links": []}`)
+	for _, kind := range kindNames() {
+		args := "--graph " + name + " --collective " + kind
+		text := run(t, planTo, args)
+		if strings.Contains(text, "GB/s") || strings.Contains(text, "note") || !strings.Contains(text, "on 1 rank: nothing to send") ||
+			strings.Count(text, "no bound: one rank sends nothing") != 1 {
+			t.Errorf("plan %s:\n%s", args, text)
+		}
+		if svg := run(t, planTo, args+" --format svg"); strings.Contains(svg, "1 ranks") || strings.Contains(svg, "GB/s<") {
+			t.Errorf("plan %s: %s", args, svg)
+		}
+		table := run(t, simTo, args+" -b 8 -e 1K")
+		if !strings.Contains(table, "# no bound: one rank sends nothing") || strings.Contains(table, "0 GB/s") {
+			t.Errorf("sim %s:\n%s", args, table)
+		}
+		var row simRow
+		if err := json.Unmarshal([]byte(run(t, simTo, args+" -b 8 -e 8 --format json")), &row); err != nil || row.AlgBW != 0 || row.Bound != 0 {
+			t.Errorf("sim %s: %+v, %v", args, row, err)
+		}
+	}
+}
+
+// On a DGX-1V the uses of the busiest link by one direction are 3/2 of a single
+// NVLink, as topo/tree promises, and the text says what a single one is.
+func TestBusiest(t *testing.T) {
+	for args, want := range map[string][]string{
+		"--graph dgx1v --algorithm multi": {
+			"5 uses of 50 GB/s: 2.5 uses per 25 GB/s, the rate of the slowest link",
+			"no direction of a link has more than 1.5 uses per 25 GB/s",
+		},
+		"--graph pcie8 --algorithm multi": {"busiest: port "},
+	} {
+		text := run(t, planTo, args)
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s does not say %q:\n%s", args, w, text)
+			}
+		}
+	}
+	for _, args := range []string{"--graph dgx1v --algorithm packing", "--graph dgx1v --algorithm kl --root 0", "--graph dgx1v --algorithm multi --collective reduce"} {
+		if text := run(t, planTo, args); strings.Contains(text, "busiest:") {
+			t.Errorf("%s:\n%s", args, text)
+		}
+	}
+}
