@@ -39,7 +39,7 @@ const (
 	fewTried  = 12 // and when others are swapped for them; less on large networks
 
 	mostSwapped = 2 // selections that are made better by swaps
-	mostAgain   = 4 // searches with noise; fewer where they take long
+	mostAgain   = 2 // searches with noise; fewer where they take long
 	noise       = 0.05
 
 	mostEqual       = 16   // trees of equal rate that are looked for at most,

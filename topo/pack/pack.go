@@ -243,10 +243,11 @@ func (x *packer) limit() int {
 // A choice of a few trees that comes to less than enough of the bound is made
 // anew, with other random choices, where that takes milliseconds.
 const (
-	searches     = 3
+	searches     = 6
 	enough       = 0.99
 	smallNetwork = 16 // ranks
-	fewRanks     = 8  // up to which one choice is to be enough: the others take as long again, for a percent of rate
+	fewRanks     = 8  // up to which, where there are
+	fewTrees     = 4  // up to so many trees too, every choice comes to the same
 )
 
 // fewest chooses at most so many trees, or fewer where a least rate asks for
@@ -277,7 +278,7 @@ func (x *packer) fewer(f found, most int, height float64) found {
 	}
 	x.stock(c, most, height)
 	best := x.fewest(c, f, most)
-	for again := uint64(1); again < searches && x.w.n > fewRanks && x.w.n <= smallNetwork && best.rate() < enough*x.free.bound; again++ {
+	for again := uint64(1); again < searches && (x.w.n > fewRanks || most > fewTrees) && x.w.n <= smallNetwork && best.rate() < enough*x.free.bound; again++ {
 		c.random = rand.New(rand.NewPCG(x.o.Seed+again, 0x6368))
 		if next := x.fewest(c, f, most); next.rate() > best.rate() {
 			best = next

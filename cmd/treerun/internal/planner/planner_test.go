@@ -260,6 +260,23 @@ func TestDGX1V(t *testing.T) {
 	}
 }
 
+// With few trees the packing of a DGX-1V keeps most of the bound, as the command
+// is called, and with eight of them whatever the seed.
+func TestDGX1VFewTrees(t *testing.T) {
+	for k, want := range map[int]float64{2: 75, 4: 75, 8: 85} {
+		p := readPlan(t, fmt.Sprintf("--graph dgx1v --algorithm packing --max-trees %d", k))
+		if p.Rate < want*(1-1e-9) || len(p.Trees) > k {
+			t.Errorf("at most %d trees: %d with %v GB/s, want %v", k, len(p.Trees), p.Rate, want)
+		}
+	}
+	for seed := 1; seed <= 6; seed++ {
+		p := readPlan(t, fmt.Sprintf("--graph dgx1v --algorithm packing --max-trees 8 --seed %d", seed))
+		if p.Rate < 85*(1-1e-9) {
+			t.Errorf("seed %d: eight trees have %v GB/s, want 85", seed, p.Rate)
+		}
+	}
+}
+
 // Below the array bound a message has one tree, above it has several; the bound
 // is derived unless it is given.
 func TestArrayBound(t *testing.T) {
