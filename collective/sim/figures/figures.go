@@ -19,10 +19,12 @@ type Figure struct {
 	Name      string // a file name without extension: "push-pull-50"
 	Title     string
 	XLabel    string // with its unit
+	XUnit     string // what X counts: "floats"
 	YLabel    string // with its unit
 	Series    []Series
 	Crossings []Crossing
-	Notes     []string // where the constants come from and what the original shows; sentences
+	Claims    []Claim  // what the original says, judged by the curves
+	Notes     []string // where the constants come from and what is different from the original; sentences
 }
 
 // Series is one curve. Both axes are meant to be logarithmic.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -147,6 +148,48 @@ func TestCrossing(t *testing.T) {
 	}
 }
 
+// What the page says of the originals: all shapes but two are there. The text
+// below figure 2 puts the end of the parameter server's lead at 2M floats only
+// when it is read as a claim on every key size, and the model has no more than
+// latencies at 24,576 GPUs.
+func TestClaims(t *testing.T) {
+	figures, err := all()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var not []string
+	for _, f := range figures {
+		if len(f.Claims) == 0 {
+			t.Errorf("figure %s judges nothing", f.Name)
+		}
+		for _, c := range f.Claims {
+			if strings.Contains(c.Found, "NaN") || c.Found == "" {
+				t.Errorf("%s %s", c.Text, c.Found)
+			}
+			if !c.Holds {
+				not = append(not, c.Text)
+			}
+		}
+	}
+	if len(not) != 3 || !strings.Contains(not[0], "50 push-pulls: the parameter server is ahead") ||
+		!strings.Contains(not[1], "150 push-pulls: the parameter server is ahead") || !strings.Contains(not[2], "180 times") {
+		t.Errorf("not reproduced: %q", not)
+	}
+}
+
+func TestNumbers(t *testing.T) {
+	for v, want := range map[float64]string{1: "1", 999: "999", 1000: "1,000", 24576: "24,576", 1234567.4: "1,234,567"} {
+		if got := Grouped(v); got != want {
+			t.Errorf("Grouped(%v) = %s, want %s", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{6.234: "6.23", 572339: "572,000", 2866122: "2,870,000", 1000: "1,000"} {
+		if got := About(v); got != want {
+			t.Errorf("About(%v) = %s, want %s", v, got, want)
+		}
+	}
+}
+
 // All figures come with curves of the same points, notes and names of their
 // own.
 func TestAll(t *testing.T) {
@@ -156,7 +199,7 @@ func TestAll(t *testing.T) {
 	}
 	names := make(map[string]bool)
 	for _, f := range figures {
-		if names[f.Name] || f.Name == "" || f.Title == "" || f.XLabel == "" || f.YLabel == "" || len(f.Notes) < 2 {
+		if names[f.Name] || f.Name == "" || f.Title == "" || f.XLabel == "" || f.XUnit == "" || f.YLabel == "" || len(f.Notes) < 2 {
 			t.Errorf("figure %+v lacks a name or a note", f.Name)
 		}
 		names[f.Name] = true

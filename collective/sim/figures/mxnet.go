@@ -121,7 +121,7 @@ func (p *p3) curve(w way, count int, floats []int64) (Series, error) {
 }
 
 func (p *p3) figure(f Figure, count int, floats []int64, names ...string) (Figure, error) {
-	f.XLabel, f.YLabel = "key size (float32)", "time (ms)"
+	f.XLabel, f.XUnit, f.YLabel = "key size (float32)", "floats", "time (ms)"
 	for _, name := range names {
 		for _, w := range p.ways() {
 			if w.name != name {
@@ -158,11 +158,19 @@ func PushPull(count int) (Figure, error) {
 	if count > 1 {
 		upTo = 16 << 20
 	}
-	return p.figure(Figure{
+	f, err := p.figure(Figure{
 		Name:  fmt.Sprintf("push-pull-%d", count),
-		Title: fmt.Sprintf("%d push-pulls before a wait on a p3.16xlarge", count),
-		Notes: []string{"The proposal's figure 2 shows NCCL ahead at one push-pull, and behind the parameter server at 50 and 150 for keys of up to 2M floats."},
+		Title: pushPulls(count) + " before a wait on a p3.16xlarge",
+		Notes: []string{
+			"Figure 2 of the proposal, with the tree, which that figure does not have, beside NCCL's ring and the parameter server.",
+			"The proposal gives no size at which the curves cross. It says that networks with over 157 push-pulls on keys of at most 2M floats are faster with the parameter server; most keys of such a network are far smaller than 2M.",
+		},
 	}, count, powers(1<<10, upTo), "tree", "nccl ring", "parameter server")
+	if err != nil {
+		return Figure{}, err
+	}
+	f.Claims = f.pushPullClaims(count)
+	return f, nil
 }
 
 // ArrayBound returns the shape of figure 7 of MXNet's proposal: from which key
@@ -172,9 +180,14 @@ func ArrayBound(count int) (Figure, error) {
 	if err != nil {
 		return Figure{}, err
 	}
-	return p.figure(Figure{
+	f, err := p.figure(Figure{
 		Name:  fmt.Sprintf("array-bound-%d", count),
-		Title: fmt.Sprintf("One tree against eight, %d push-pulls before a wait on a p3.16xlarge", count),
-		Notes: []string{"The proposal's figure 7 shows several trees ahead from 1M to 10M floats on; MXNet's default bound is 10M."},
+		Title: fmt.Sprintf("One tree against eight, %s on a p3.16xlarge", pushPulls(count)),
+		Notes: []string{"Figure 7 of the proposal, parts b and c: so many push-pulls before a wait. Part a, the time of VGG-16 by the bound, is not simulated: that takes the network. MXNet's default bound is 10M floats."},
 	}, count, powers(64<<10, 16<<20), "tree", "multi-tree")
+	if err != nil {
+		return Figure{}, err
+	}
+	f.Claims = f.arrayBoundClaims(count)
+	return f, nil
 }

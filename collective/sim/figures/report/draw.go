@@ -50,10 +50,15 @@ func drawn(f *figures.Figure) ([]byte, error) {
 	if err := addCrossings(p, f); err != nil {
 		return nil, err
 	}
-	w, err := p.WriterTo(vg.Points(560), vg.Points(360), "svg")
+	w, err := draw.NewFormattedCanvas(vg.Points(560), vg.Points(360), "svg")
 	if err != nil {
 		return nil, err
 	}
+	whole := draw.New(w)
+	whole.SetColor(color.White)
+	whole.Fill(whole.Rectangle.Path())
+	const margin = 8 // points; letters stand out of the box that the library gives them
+	p.Draw(draw.Crop(whole, vg.Points(margin), vg.Points(-margin), vg.Points(margin), vg.Points(-margin)))
 	var b bytes.Buffer
 	_, err = w.WriteTo(&b)
 	return b.Bytes(), err

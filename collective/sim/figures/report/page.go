@@ -23,6 +23,7 @@ microseconds. This page and its plots are written by one command:
 func page(all []figures.Figure) string {
 	var b strings.Builder
 	b.WriteString(intro)
+	claims(&b, all)
 	for i := range all {
 		f := &all[i]
 		fmt.Fprintf(&b, "## %s\n\n![%s](%s)\n\n", f.Title, f.Title, svgName(f))
@@ -37,10 +38,26 @@ func page(all []figures.Figure) string {
 	return b.String()
 }
 
+// claims says of which shapes of the originals the simulated curves have, and
+// which not.
+func claims(b *strings.Builder, all []figures.Figure) {
+	b.WriteString("## What is reproduced, and what is not\n\n| The original | The simulated curves | |\n|---|---|---|\n")
+	for i := range all {
+		for _, c := range all[i].Claims {
+			verdict := "**not reproduced**"
+			if c.Holds {
+				verdict = "reproduced"
+			}
+			fmt.Fprintf(b, "| %s | %s | %s |\n", c.Text, c.Found, verdict)
+		}
+	}
+	b.WriteByte('\n')
+}
+
 // crossings says where curves cross, or how far apart the two of a figure end.
 func crossings(b *strings.Builder, f *figures.Figure) {
 	for _, c := range f.Crossings {
-		fmt.Fprintf(b, "- **%s** is below **%s** from %s on.\n", c.Below, c.Above, count(c.X))
+		fmt.Fprintf(b, "- From about %s %s on, the curve of **%s** lies below that of **%s**.\n", figures.About(c.X), f.XUnit, c.Below, c.Above)
 	}
 	if len(f.Crossings) == 0 {
 		b.WriteString("- No two of the curves cross.\n")
@@ -48,7 +65,7 @@ func crossings(b *strings.Builder, f *figures.Figure) {
 	if len(f.Series) == 2 {
 		first, second := f.Series[0], f.Series[1]
 		k := len(first.Points) - 1
-		fmt.Fprintf(b, "- At %s, **%s** takes %.3g times as long as **%s**.\n", count(first.Points[k].X),
+		fmt.Fprintf(b, "- At %s %s the time of **%s** is %.3g times that of **%s**.\n", figures.Grouped(first.Points[k].X), f.XUnit,
 			second.Name, second.Points[k].Y/first.Points[k].Y, first.Name)
 	}
 	b.WriteByte('\n')
@@ -62,7 +79,7 @@ func table(b *strings.Builder, f *figures.Figure) {
 	}
 	b.WriteString("\n|--:|" + strings.Repeat("--:|", len(f.Series)) + "\n")
 	for k, p := range f.Series[0].Points {
-		fmt.Fprintf(b, "| %s |", count(p.X))
+		fmt.Fprintf(b, "| %s |", figures.Grouped(p.X))
 		for _, s := range f.Series {
 			fmt.Fprintf(b, " %s |", digits(s.Points[k].Y))
 		}
@@ -99,17 +116,11 @@ func constants(b *strings.Builder) {
 	}
 }
 
-// count writes a whole number with commas.
-func count(v float64) string {
-	s := fmt.Sprintf("%.0f", v)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
 // digits writes a value with three digits that count, and no exponent.
 func digits(v float64) string {
+	if v >= 1000 {
+		return figures.Grouped(v)
+	}
 	after := 2 - int(math.Floor(math.Log10(v)))
 	return fmt.Sprintf("%.*f", max(after, 0), v)
 }
