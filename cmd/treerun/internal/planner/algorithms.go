@@ -33,7 +33,7 @@ var algorithms = []algorithm{
 	{"multi", 32, multi},
 	{"kl", 64, kl},
 	{"exact", 10, exact},
-	{"double-binary", 4096, doubleBinary},
+	{"double-binary", topo.MaxRanks, doubleBinary},
 	{"hierarchical", 1024, hierarchical},
 	{"ring", 64, ring},
 	{"chain", 64, chain},

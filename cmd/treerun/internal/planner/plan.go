@@ -17,8 +17,11 @@ usage:
 flags:
 %s
 The predicted time has the rates and latencies of the graph, chunks of 32,
-128 or 512 KiB, whichever is best, in 8 slots per link, and 0.15 us per step. A
-graph that cannot be used gives exit code 125, and the file, the element and the
+128 or 512 KiB, whichever is best, in 8 slots per link, and 0.15 us per step.
+"busiest" is for trees of equal parts (multi, kl, exact): how many of them use the
+busiest link, as a multiple of what one use puts on the slowest link; on a DGX-1V
+that is a single NVLink.
+A graph that cannot be used gives exit code 125, and the file, the element and the
 reason.
 
 treerun topo --help has the form of a graph file, and more about the machines:

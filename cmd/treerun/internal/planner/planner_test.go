@@ -303,20 +303,6 @@ func TestArrayBound(t *testing.T) {
 	}
 }
 
-// The same arguments print the same bytes, in every format.
-func TestDeterministic(t *testing.T) {
-	for _, format := range []string{"text", "json", "dot", "svg"} {
-		args := "--graph p3dn --seed 7 --bytes 1M --format " + format
-		if a, b := run(t, planTo, args), run(t, planTo, args); a != b || a == "" {
-			t.Errorf("%s differs from run to run", format)
-		}
-		args = "--graph pcie8 --format " + format
-		if a, b := run(t, topoTo, args), run(t, topoTo, args); a != b || a == "" {
-			t.Errorf("topo: %s differs from run to run", format)
-		}
-	}
-}
-
 // topo --format json is a graph file of the same graph.
 func TestTopoJSON(t *testing.T) {
 	for _, name := range machines.Names() {

@@ -1,0 +1,134 @@
+package planner
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// The same arguments print the same bytes: every subcommand, in every format;
+// every algorithm, and every collective, on graphs with ports, hosts and ties.
+func TestDeterministic(t *testing.T) {
+	same := func(name string, command func() string) {
+		t.Helper()
+		if a, b := command(), command(); a != b || a == "" {
+			t.Errorf("%s differs from run to run", name)
+		}
+	}
+	both := func(args string) {
+		t.Helper()
+		for _, format := range graphFormats {
+			same("plan "+args+" "+format, func() string { return run(t, planTo, args+" --bytes 1M --format "+format) })
+		}
+		for _, format := range []string{"text", "json"} {
+			same("sim "+args+" "+format, func() string { return run(t, simTo, args+" -b 8 -e 1M -f 512 --inflight 1,3 --format "+format) })
+		}
+	}
+	for _, graph := range []string{"pcie8", "p3dn", "dgx1v-x2", "abilene"} {
+		for _, format := range graphFormats {
+			same("topo "+graph+" "+format, func() string { return run(t, topoTo, "--graph "+graph+" --format "+format) })
+		}
+	}
+	for _, name := range algorithmNames() {
+		both("--graph dgx1v --algorithm " + name)
+	}
+	for _, kind := range kindNames() {
+		both("--graph ethernet4x4 --algorithm hierarchical --collective " + kind)
+	}
+	both("--graph p3dn --algorithm packing --greedy --seed 7")
+	both("--graph p3dn --algorithm kl --seed 7")
+}
+
+// hostsGraph is a complete graph of hosts with so many ranks each, which share a
+// card each when there are several.
+func hostsGraph(sizes []int) *topo.Graph {
+	g := &topo.Graph{Name: fmt.Sprint(sizes)}
+	var members [][]int
+	for h, n := range sizes {
+		members = append(members, nil)
+		for range n {
+			members[h] = append(members[h], g.Ranks)
+			g.Hosts = append(g.Hosts, h)
+			g.Ranks++
+		}
+	}
+	for a := range g.Ranks {
+		for b := a + 1; b < g.Ranks; b++ {
+			l := topo.Link{A: a, B: b, GBytesPerSecond: 20, LatencyUs: 0.5, Kind: "shm"}
+			if g.Hosts[a] != g.Hosts[b] {
+				l.GBytesPerSecond, l.LatencyUs, l.Kind = 2, 20, "tcp"
+			}
+			g.Links = append(g.Links, l)
+		}
+	}
+	for h, ranks := range members {
+		if len(members) > 1 {
+			g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprintf("card %d", h), Ranks: ranks, GBytesPerSecond: 2})
+		}
+	}
+	return g
+}
+
+// Hosts may have different numbers of ranks, one rank each, or be the only one:
+// every collective has a plan that is verified before it is printed, and that
+// comes up to its bound by no less than three fifths.
+func TestUnevenHosts(t *testing.T) {
+	for _, sizes := range [][]int{{3, 1, 4}, {1, 1, 1}, {4}, {1, 5}} {
+		g := hostsGraph(sizes)
+		text, err := indented(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := graphFile(t, text)
+		for _, kind := range kinds {
+			p := readPlan(t, fmt.Sprintf("--graph %s --algorithm hierarchical --collective %s --bytes 16M", name, kind))
+			if p.Rate < 0.6*p.Bound || p.Rate > p.Bound*(1+1e-9) {
+				t.Errorf("%s over hosts of %v: rate %v, bound %v", kind, sizes, p.Rate, p.Bound)
+			}
+			share := 0.0
+			for _, x := range p.Trees {
+				share += x.Share
+				if len(x.Parent) != g.Ranks || !slices.Contains(x.Parent, -1) {
+					t.Errorf("%s over hosts of %v: tree %+v", kind, sizes, x)
+				}
+			}
+			if share < 1-1e-9 || share > 1+1e-9 {
+				t.Errorf("%s over hosts of %v: shares sum up to %v", kind, sizes, share)
+			}
+		}
+	}
+}
+
+// 24,576 ranks whose links are those of the double binary trees: auto prices
+// them, and 8 bytes cost the latency of the way up and down.
+func TestManyRanks(t *testing.T) {
+	const n, us = 24576, 5.0
+	g := &topo.Graph{Ranks: n}
+	seen := map[[2]int]bool{}
+	two := tree.DoubleBinary(n, tree.Current)
+	for _, tr := range two {
+		for v, p := range tr.Parent {
+			key := [2]int{min(v, p), max(v, p)}
+			if p >= 0 && !seen[key] {
+				seen[key] = true
+				g.Links = append(g.Links, topo.Link{A: key[0], B: key[1], GBytesPerSecond: 12.5, LatencyUs: us})
+			}
+		}
+	}
+	text, err := indented(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var row simRow
+	if err := json.Unmarshal([]byte(run(t, simTo, "--graph "+graphFile(t, text)+" -b 8 -e 8 --format json")), &row); err != nil {
+		t.Fatal(err)
+	}
+	least := 2 * us * float64(two[0].Depth())
+	if row.Algorithm != "double-binary" || row.Ranks != n || row.PredictedUs < least || row.PredictedUs > least*1.2 {
+		t.Errorf("%+v, want about %v us", row, least)
+	}
+}
