@@ -7,10 +7,13 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// The most ranks of a tree that is drawn, and the most rows of a table.
+// The most ranks of a tree that is drawn, the most rows of a table, and the
+// bytes of text after which no more trees are drawn: a thousand deep trees would
+// be gigabytes.
 const (
 	maxDrawn = 1 << 10
 	maxRows  = 64
+	maxText  = 4 << 20
 )
 
 // Text draws the trees and rings of p in characters, every rank with the rate
@@ -47,6 +50,10 @@ func Text(g *topo.Graph, p Plan) string {
 func (x *picture) writeTree(b *strings.Builder, t topo.Tree) {
 	if len(t.Parent) > maxDrawn {
 		fmt.Fprintf(b, "%d: root of a tree of %d ranks\n", t.Root, len(t.Parent))
+		return
+	}
+	if b.Len() > maxText {
+		fmt.Fprintf(b, "%d: root of a tree of %d ranks, left out here for its length; the JSON form has it\n", t.Root, len(t.Parent))
 		return
 	}
 	fmt.Fprintf(b, "%d\n", t.Root)

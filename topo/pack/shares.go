@@ -75,35 +75,31 @@ func Crossovers(rates, latenciesUs []float64) []Crossover {
 // MXNet has a fixed bound in its place: 10,000,000 elements
 // (MXNET_KVSTORE_TREE_ARRAY_BOUND).
 func ArrayBound(rate, latencyUs float64, rates, latenciesUs []float64) float64 {
-	alone := func(bytes float64) float64 { return latencyUs + bytes/rate/bytesPerUs }
-	together := func(bytes float64) float64 {
-		_, t := Shares(rates, latenciesUs, bytes)
-		return t
-	}
 	// With more bytes the trees together need ever less time per byte more, so
 	// the gain of them is convex: once it is above zero and rising it stays so.
-	// Between two crossovers it is a straight line.
-	sizes := []float64{0}
+	// Between two crossovers it is a straight line. At the crossover of a tree
+	// the others end just when its latency has passed.
+	var sizes, gains []float64
 	for _, c := range Crossovers(rates, latenciesUs) {
-		if c.Bytes > sizes[len(sizes)-1] {
+		if len(sizes) == 0 || c.Bytes > sizes[len(sizes)-1] {
 			sizes = append(sizes, c.Bytes)
+			gains = append(gains, latencyUs+c.Bytes/rate/bytesPerUs-latenciesUs[c.Tree])
 		}
 	}
 	end := len(sizes)
-	gain := func(i int) float64 { return alone(sizes[i]) - together(sizes[i]) }
 	slope := 0.0 // above the last crossover, in us per byte
 	if sum := total(rates); math.Abs(sum-rate) > closed*rate {
 		slope = (1/rate - 1/sum) / bytesPerUs
 	}
-	if slope < 0 || slope == 0 && gain(end-1) <= 0 {
+	if slope < 0 || slope == 0 && gains[end-1] <= 0 {
 		return math.Inf(1)
 	}
 	// The last size at which together is not faster, looked for from above.
-	if gain(end-1) <= 0 {
-		return sizes[end-1] + -gain(end-1)/slope
+	if gains[end-1] <= 0 {
+		return sizes[end-1] + -gains[end-1]/slope
 	}
 	for i := end - 1; i > 0; i-- {
-		if low, high := gain(i-1), gain(i); low <= 0 {
+		if low, high := gains[i-1], gains[i]; low <= 0 {
 			return sizes[i-1] + (sizes[i]-sizes[i-1])*(-low/(high-low))
 		}
 	}

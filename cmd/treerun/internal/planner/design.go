@@ -57,9 +57,22 @@ func (c *candidate) crossover() float64 {
 		return c.partCrossover()
 	}
 	rates, latencies := c.rates()
-	most := 0.0
-	for i := range c.strands {
-		most = max(most, pack.ArrayBound(c.strands[i].alone, c.strands[i].latencyUs, rates, latencies))
+	order := make([]int, len(c.strands)) // by latency, of equals the widest first
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int {
+		x, y := &c.strands[i], &c.strands[j]
+		return cmp.Or(cmp.Compare(x.latencyUs, y.latencyUs), cmp.Compare(y.alone, x.alone))
+	})
+	most, widest := 0.0, 0.0
+	for _, i := range order {
+		s := &c.strands[i]
+		if s.alone <= widest*(1+1e-12) {
+			continue // one that is no slower and no later beats it at every size
+		}
+		widest = s.alone
+		most = max(most, pack.ArrayBound(s.alone, s.latencyUs, rates, latencies))
 	}
 	return most
 }
