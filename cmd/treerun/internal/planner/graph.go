@@ -33,7 +33,7 @@ const graphHelp = `graph file (JSON; GB = 1e9 bytes):
   name, hosts, ports, latency_us, kind and source may be left out. Links must
   connect all ranks. Unknown fields, fields that stand twice and numbers outside
   these limits are errors. Names have at most 256 characters that can be printed,
-  a file at most 256 MiB.
+  a file at most 256 MiB. Whole numbers are written without point and exponent.
 
 limits of the algorithms: packing, and the bound of a plan, up to 1024 ranks;
 exact up to 16.

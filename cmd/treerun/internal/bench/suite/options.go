@@ -68,7 +68,7 @@ func newOptions() (*Options, *raw) {
 	f.SortFlags = false
 	f.Var(&o.Ranks, "np", "number of ranks; -np works too (default: the number of GPUs,\nwithout GPUs of usable cores)")
 	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"}, "`NAME`,... or all: "+listed(names()))
-	f.VarP(&o.Begin, "begin", "b", "smallest message; K, M and G are powers of 1024")
+	f.VarP(&o.Begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
 	f.VarP(&o.End, "end", "e", "largest message")
 	f.Float64VarP(&o.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
 	f.IntVarP(&o.Iterations, "iterations", "n", 20, "timed iterations: `N` per row")
