@@ -1,6 +1,10 @@
 package tree
 
-import "github.com/treerun/treerun/topo"
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/topo"
+)
 
 // All returns one tree per root, tree r with root r, meant to be used at the
 // same time with equal shares of a message.
@@ -33,12 +37,28 @@ func All(g *topo.Graph) ([]topo.Tree, error) {
 	return trees, nil
 }
 
+// Cut says, in words for people, where All and Multi search less than they do
+// on small graphs, so that they end after seconds; it is empty where they do
+// not. With joint it speaks of Multi, otherwise of All.
+func Cut(g *topo.Graph, joint bool) string {
+	w := newNet(g)
+	switch {
+	case g.IsUniform() || g.Ranks <= MaxExact:
+		return ""
+	case matchings(w, g.Ranks) == 0:
+		return fmt.Sprintf("%d trees of %d links are too many for a search: every tree is made in one go", g.Ranks, len(g.Links))
+	case matchings(w, g.Ranks) < attempts(g.Ranks), joint && (g.Ranks > maxMatrix/4 || g.Ranks > 2*MaxExact && answers(g) < 3*g.Ranks):
+		return fmt.Sprintf("the search is cut short for %d trees of %d links: better ones may exist", g.Ranks, len(g.Links))
+	}
+	return ""
+}
+
 // penalised makes a tree per root, one after the other. It lowers the rates of
 // g.
 func penalised(g *net) []topo.Tree {
 	trees := make([]topo.Tree, g.n)
 	for root := range trees {
-		trees[root] = best(g, root)
+		trees[root] = best(g, root, g.n)
 		for v, p := range trees[root].Parent {
 			if p >= 0 {
 				g.scale(v, p, LinkUsagePenalty)

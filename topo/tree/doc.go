@@ -43,7 +43,7 @@ func Best(g *topo.Graph, root int) (topo.Tree, error) {
 	if g.IsUniform() {
 		return Uniform(g.Ranks, root), nil
 	}
-	return best(newNet(g), root), nil
+	return best(newNet(g), root, 1), nil
 }
 
 func check(g *topo.Graph, root int) error {
@@ -56,9 +56,11 @@ func check(g *topo.Graph, root int) error {
 	return nil
 }
 
-func best(g *net, root int) topo.Tree {
+// best returns the tree of the exact search, or a heuristic one, for one of so
+// many roots.
+func best(g *net, root, roots int) topo.Tree {
 	if g.n <= MaxExact {
 		return newExact(g).tree(root)
 	}
-	return greedy(g, root)
+	return greedy(g, root, matchings(g, roots))
 }

@@ -22,7 +22,8 @@ func Greedy(g *topo.Graph, root int) (topo.Tree, error) {
 	if err := check(g, root); err != nil {
 		return topo.Tree{}, err
 	}
-	return greedy(newNet(g), root), nil
+	w := newNet(g)
+	return greedy(w, root, matchings(w, 1)), nil
 }
 
 // attempts is the number of matchings tried for n ranks.
@@ -36,11 +37,28 @@ func attempts(n int) int {
 	return 2
 }
 
-func greedy(g *net, root int) topo.Tree {
+// matchWork bounds the links that are matched for all trees of one call: about
+// two seconds.
+const matchWork = 20_000_000
+
+// matchings is the number of matchings tried for each of so many trees.
+func matchings(g *net, trees int) int {
+	ends := 0
+	for _, list := range g.near {
+		ends += len(list)
+	}
+	return min(attempts(g.n), matchWork/(1+ends/2*trees))
+}
+
+// greedy tries so many matchings; with none the tree is made downwards.
+func greedy(g *net, root, matchings int) topo.Tree {
+	if matchings == 0 {
+		return downwards(g, root)
+	}
 	var best topo.Tree
 	bestWeight := none
 	s := newShaker(g, root)
-	for i := range attempts(g.n) {
+	for i := range matchings {
 		t, ok := s.match(i)
 		if !ok {
 			continue

@@ -54,7 +54,7 @@ func KL(g *topo.Graph, root int, o KLOptions) (topo.Tree, error) {
 	if err := check(g, root); err != nil {
 		return topo.Tree{}, err
 	}
-	return newKL(newNet(g), o).tree(root), nil
+	return newKL(newNet(g), 1, o).tree(root), nil
 }
 
 // KLAll returns one tree of KL per root, tree r with root r, for messages that
@@ -68,7 +68,7 @@ func KLAll(g *topo.Graph, penalty float64, o KLOptions) ([]topo.Tree, error) {
 	if !(penalty >= 0 && penalty <= 1) {
 		return nil, errors.New("tree: a link usage penalty is a factor of 0 to 1")
 	}
-	k := newKL(newNet(g), o)
+	k := newKL(newNet(g), g.Ranks, o)
 	trees := make([]topo.Tree, g.Ranks)
 	for root := range trees {
 		trees[root] = k.tree(root)
@@ -90,11 +90,12 @@ func (g *net) use(t topo.Tree, penalty float64) {
 type kl struct {
 	g      *net
 	o      KLOptions
+	roots  int        // for how many trees are made
 	shared []*cluster // bisections for all trees; nil up to maxFresh ranks
 }
 
-func newKL(g *net, o KLOptions) *kl {
-	k := &kl{g: g, o: o}
+func newKL(g *net, roots int, o KLOptions) *kl {
+	k := &kl{g: g, o: o, roots: roots}
 	if g.n > maxFresh && g.n <= maxKL {
 		for i := range o.attempts(g.n) {
 			k.shared = append(k.shared, k.bisect(i, rand.New(rand.NewPCG(o.Seed, uint64(i)))))
@@ -107,7 +108,7 @@ func newKL(g *net, o KLOptions) *kl {
 func (k *kl) tree(root int) topo.Tree {
 	t, ok := k.attempt(root)
 	if !ok {
-		return best(k.g, root)
+		return best(k.g, root, k.roots)
 	}
 	return t
 }

@@ -33,7 +33,7 @@ func TestKLAgainstExact(t *testing.T) {
 			g := complete(n, uint64(seed))
 			x := newExact(newNet(g))
 			for root := 0; root < n; root += 3 {
-				_, ok := newKL(newNet(g), KLOptions{}).attempt(root)
+				_, ok := newKL(newNet(g), 1, KLOptions{}).attempt(root)
 				if !ok {
 					t.Fatalf("n=%d seed %d root %d: no tree by bisection on a complete graph", n, seed, root)
 				}
@@ -65,7 +65,7 @@ func TestKLEverySize(t *testing.T) {
 	for n := 1; n <= 40; n++ {
 		g := complete(n, 1)
 		for _, root := range []int{0, n / 2, n - 1} {
-			tr, ok := newKL(newNet(g), KLOptions{}).attempt(root)
+			tr, ok := newKL(newNet(g), 1, KLOptions{}).attempt(root)
 			if !ok || !tr.IsBalanced() || tr.Root != root {
 				t.Errorf("n=%d root %d: %v", n, root, tr)
 			}
@@ -200,7 +200,7 @@ func TestBisectionAgainstBruteForce(t *testing.T) {
 		found := 1e9
 		for i := range 12 {
 			random := rand.New(rand.NewPCG(3, uint64(i)))
-			c := newKL(w, KLOptions{}).bisect(i+1, random)
+			c := newKL(w, 1, KLOptions{}).bisect(i+1, random)
 			cut := 0.0
 			for _, u := range c.halves[0].ranks {
 				for _, v := range c.halves[1].ranks {

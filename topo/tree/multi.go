@@ -25,7 +25,8 @@ import (
 // the others least; when no tree moves any more, it takes out several at once
 // and goes on from the better result. Up to 10 ranks each tree is the exact
 // best answer to the others, above a heuristic one; above 64 ranks the trees
-// change by exchanges of two ranks only.
+// change by exchanges of two ranks only, and above some hundred fewer and fewer
+// of them do, so that the search ends after seconds (Cut).
 func Multi(g *topo.Graph) ([]topo.Tree, error) {
 	start, err := All(g)
 	if err != nil || g.IsUniform() || g.Ranks > maxMatrix/4 {
@@ -45,6 +46,16 @@ func Multi(g *topo.Graph) ([]topo.Tree, error) {
 		m.shake()
 	}
 	return m.trees, nil
+}
+
+// multiWork bounds the steps of the search above MaxExact ranks, where it is
+// cut short from some hundred ranks on: about a second.
+const multiWork = 60_000_000
+
+// answers is the number of trees that multiWork is enough for.
+func answers(g *topo.Graph) int {
+	each := 10*g.Ranks*g.Ranks + 20*len(g.Links) // steps, roughly
+	return 1 + multiWork/each
 }
 
 // maxAnswered is the number of ranks up to which the exact search finds trees.
@@ -73,7 +84,7 @@ func newMulti(g *topo.Graph, trees []topo.Tree) *multi {
 	case g.Ranks <= 2*MaxExact:
 		m.left = 8 * g.Ranks
 	default:
-		m.left = 3 * g.Ranks
+		m.left = min(3*g.Ranks, answers(g))
 	}
 	return m
 }
@@ -167,7 +178,7 @@ func (m *multi) answer(r int, old topo.Tree, blur float64) topo.Tree {
 		m.exact.atMost = 0 // the worths have changed
 		return m.exact.tree(r)
 	}
-	return newKL(m.g, KLOptions{Seed: m.random.Uint64(), Attempts: 4}).tree(r)
+	return newKL(m.g, m.g.n, KLOptions{Seed: m.random.Uint64(), Attempts: 4}).tree(r)
 }
 
 // revalue sets the worth of all links. Every spanning tree has the same number
