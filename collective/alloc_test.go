@@ -12,31 +12,38 @@ import (
 // what others read in place must not change under them. Each rank runs ahead
 // and overwrites its slices at once.
 func TestAlloc(t *testing.T) {
-	const size, count = 4, 24000
 	for s := range shapes {
-		t.Run(s.String(), func(t *testing.T) {
-			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
-				a, err := Alloc[int32](c, count)
-				if err != nil {
-					return err
-				}
-				b, err := Alloc[int32](c, count)
-				if err != nil {
-					return err
-				}
-				for round := range 30 {
-					in, out := a, b
-					if round%2 == 1 {
-						out = in
-					}
-					if err := allocRound(t, c, round, in, out); err != nil {
-						return fmt.Errorf("round %d: %w", round, err)
-					}
-				}
-				return errors.Join(Barrier(t.Context(), c), Free(c, a), Free(c, b))
-			}, func(c *config) { c.shape = &s }, WithGraph(topo.UniformGraph(size)), WithSlots(4, 4096))
-		})
+		for _, size := range []int{1, 2, 3, 4, 7} {
+			for _, part := range []int{100, 1024, 6000} { // a message below and above lendFrom
+				t.Run(fmt.Sprintf("%v/ranks=%d/part=%d", s, size, part), func(t *testing.T) {
+					t.Parallel()
+					mustRun(t, size, func(_ *fakeWorld, c *Comm) error { return allocRounds(t, c, size*part) },
+						func(c *config) { c.shape = &s }, WithGraph(topo.UniformGraph(size)), WithSlots(4, 4096))
+				})
+			}
+		}
 	}
+}
+
+func allocRounds(t *testing.T, c *Comm, count int) error {
+	a, err := Alloc[int32](c, count)
+	if err != nil {
+		return err
+	}
+	b, err := Alloc[int32](c, count)
+	if err != nil {
+		return err
+	}
+	for round := range 20 {
+		in, out := a, b
+		if round%2 == 1 {
+			out = in
+		}
+		if err := allocRound(t, c, round, in, out); err != nil {
+			return fmt.Errorf("round %d: %w", round, err)
+		}
+	}
+	return errors.Join(Barrier(t.Context(), c), Free(c, a), Free(c, b))
 }
 
 func allocRound(t *testing.T, c *Comm, round int, in, out []int32) error {

@@ -10,8 +10,9 @@ import (
 )
 
 // A Message is a Send or a Recv under way. As with a Request, it moves on while
-// any call, Wait or Test of its communicator runs on this rank. The zero value
-// is done.
+// any call, Wait or Test of its communicator runs on this rank, and up to 256
+// may be under way; one more waits for the first of them. The zero value is
+// done.
 type Message struct {
 	c   *Comm
 	seq uint64
@@ -21,22 +22,18 @@ type Message struct {
 // which says nothing about whether to has received it. Messages with the same
 // tag between two ranks arrive in the order in which they were sent.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	m, err := startSend(ctx, c, buf, to, tag)
-	if err != nil {
-		return err
-	}
-	return m.Wait(ctx)
+	return c.runPoint(ctx, "Send", pointOf(buf, to, tag), tag, c.links.StartSend)
 }
 
 // Recv receives into buf what rank from sends under a tag. The length and the
 // element type are those of the Send; other ones are an ErrMismatch on all
 // ranks.
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
-	m, err := startRecv(ctx, c, buf, from, tag)
-	if err != nil {
-		return err
-	}
-	return m.Wait(ctx)
+	return c.runPoint(ctx, "Recv", pointOf(buf, from, tag), tag, c.links.StartRecv)
+}
+
+func pointOf[T Number](buf []T, peer, tag int) exec.Point {
+	return exec.Point{Peer: peer, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}
 }
 
 // SendRecv sends send to rank to and receives recv from rank from, under the
@@ -56,18 +53,22 @@ func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T
 			return err
 		}
 	}
-	in, err := startRecv(ctx, c, recv, from, tag)
+	if err := c.claim(name); err != nil {
+		return err
+	}
+	defer c.end()
+	in, err := c.enterPoint(ctx, name, pointOf(recv, from, tag), c.links.StartRecv)
 	if err != nil {
 		return err
 	}
-	out, err := startSend(ctx, c, send, to, tag)
+	out, err := c.enterPoint(ctx, name, pointOf(send, to, tag), c.links.StartSend)
 	if err != nil {
 		return err
 	}
-	if err := in.Wait(ctx); err != nil {
+	if err := c.waitPoint(ctx, in); err != nil {
 		return err
 	}
-	return out.Wait(ctx)
+	return c.waitPoint(ctx, out)
 }
 
 // sendToSelf is a SendRecv of a rank with itself.
@@ -89,20 +90,12 @@ func sendToSelf[T Number](c *Comm, send, recv []T, tag int) error {
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
-	return startSend(context.Background(), c, buf, to, tag)
-}
-
-func startSend[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) (Message, error) {
-	return c.startPoint(ctx, "Send", exec.Point{Peer: to, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}, tag, c.links.StartSend)
+	return c.startPoint("Send", pointOf(buf, to, tag), tag, c.links.StartSend)
 }
 
 // StartRecv begins a Recv; buf must not be used until the Message is done.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
-	return startRecv(context.Background(), c, buf, from, tag)
-}
-
-func startRecv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (Message, error) {
-	return c.startPoint(ctx, "Recv", exec.Point{Peer: from, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}, tag, c.links.StartRecv)
+	return c.startPoint("Recv", pointOf(buf, from, tag), tag, c.links.StartRecv)
 }
 
 func (c *Comm) pointError(call, format string, v ...any) error {
@@ -129,9 +122,8 @@ func (c *Comm) checkTag(call string, tag int) error {
 	return nil
 }
 
-// startPoint begins a message, unless ctx has ended, which is a failure of the
-// communicator even where the message would not have to wait.
-func (c *Comm) startPoint(ctx context.Context, call string, p exec.Point, tag int, start func(*exec.Point) error) (Message, error) {
+// startPoint begins a message.
+func (c *Comm) startPoint(call string, p exec.Point, tag int, start func(*exec.Point) error) (Message, error) {
 	if err := c.checkPoint(call, p.Peer, tag); err != nil {
 		return Message{}, err
 	}
@@ -139,24 +131,51 @@ func (c *Comm) startPoint(ctx context.Context, call string, p exec.Point, tag in
 		return Message{}, err
 	}
 	defer c.end()
-	if err := ctx.Err(); err != nil {
-		c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v", exec.FaultCanceled, c.rank, call, tag, err)})
-		fault, _ := c.ep.Aborted()
-		return Message{}, c.failDuring(ctx, fault, call)
+	if _, err := c.enterPoint(context.Background(), call, p, start); err != nil {
+		return Message{}, err
 	}
-	old := &c.point[(c.points+1)%inFlight]
-	if c.points >= inFlight && !old.Done() {
-		if err := c.waitPoint(ctx, old); err != nil {
-			return Message{}, err
+	return Message{c, c.points}, nil
+}
+
+// runPoint begins a message and waits for it, without letting another call in
+// between.
+func (c *Comm) runPoint(ctx context.Context, call string, p exec.Point, tag int, start func(*exec.Point) error) error {
+	if err := c.checkPoint(call, p.Peer, tag); err != nil {
+		return err
+	}
+	if err := c.claim(call); err != nil {
+		return err
+	}
+	defer c.end()
+	begun, err := c.enterPoint(ctx, call, p, start)
+	if err != nil {
+		return err
+	}
+	return c.waitPoint(ctx, begun)
+}
+
+// enterPoint begins a message on the communicator, which is claimed, unless ctx
+// has ended, which is a failure of the communicator even where the message
+// would not have to wait.
+func (c *Comm) enterPoint(ctx context.Context, call string, p exec.Point, start func(*exec.Point) error) (*exec.Point, error) {
+	if err := ctx.Err(); err != nil {
+		c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v", exec.FaultCanceled, c.rank, call, p.Tag, err)})
+		fault, _ := c.ep.Aborted()
+		return nil, c.failDuring(ctx, fault, call)
+	}
+	mine := &c.point[(c.points+1)%inFlight]
+	if c.points >= inFlight && !mine.Done() {
+		if err := c.waitPoint(ctx, mine); err != nil {
+			return nil, err
 		}
 	}
 	c.points++
-	*old = p
-	if err := start(old); err != nil {
-		fault, _ := c.links.FailPoint(err, old)
-		return Message{}, c.failPoint(ctx, fault, old)
+	*mine = p
+	if err := start(mine); err != nil {
+		fault, _ := c.links.FailPoint(err, mine)
+		return nil, c.failPoint(ctx, fault, mine)
 	}
-	return Message{c, c.points}, nil
+	return mine, nil
 }
 
 // Wait returns when the message has been sent, or received, on this rank.

@@ -160,6 +160,9 @@ func (c *Comm) enter(ctx context.Context, a *args) error {
 	}
 	c.seq++
 	call := &c.calls[c.seq%inFlight]
+	if a.pieces == nil {
+		a.pieces = call.Pieces[:0] // their memory stays for a later call
+	}
 	*call = exec.Call{
 		Header: c.header(a), In: a.in, Out: a.out, Pieces: a.pieces,
 		DType: a.dtype, Op: a.op, Divide: a.divide, Scale: a.scale, Factor: a.factor,

@@ -22,6 +22,7 @@ type step struct {
 	dstPart  int       // the part of dst it goes to
 	outs     []out     // where else it goes
 	final    bool      // nothing is stored in dst's chunk later
+	heard    bool      // what is stored in Out is received as it is: see lends
 }
 
 // operand is a chunk that another rank sends, or one of a buffer.

@@ -20,14 +20,15 @@ func (k *Links) prepareLending(c *Call) {
 }
 
 // lends reports whether what s sends can be read where it lies in the caller's
-// memory: it must not change before everybody has read it. A rank that sends
-// its input to one other rank, in a reduction, gets the result only after that
-// rank has read the input; if it goes to several, some may read it later.
+// memory: it must not change before everybody has read it. In place that is so
+// in a reduction if the input goes to one other rank, and this rank stores in its
+// place nothing but what it receives as a whole: the result, which that rank had
+// to read the input for. A rank that makes the result itself may be done before.
 func (c *Call) lends(s *step) bool {
 	if s.dst == plan.None && s.isBuffer() {
 		switch s.args[0].buf {
 		case plan.In:
-			again := c.Op != 0 && len(s.outs) > 1 || plan.Kind(c.Header.Kind) == plan.AllToAll
+			again := c.Op != 0 && (len(s.outs) > 1 || !s.heard) || plan.Kind(c.Header.Kind) == plan.AllToAll
 			return c.lendIn && !(c.inPlace && again)
 		case plan.Out:
 			return c.lendOut

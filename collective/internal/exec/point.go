@@ -123,8 +123,9 @@ func (k *Links) FailPoint(err error, p *Point) (transport.Fault, bool) {
 // pollPoints moves all messages as far as they can go now.
 func (k *Links) pollPoints() error {
 	clear(k.points.busy)
-	var before *Point
-	for p := k.points.first; p != nil; p = p.next {
+	var before, next *Point
+	for p := k.points.first; p != nil; p = next {
+		next = p.next
 		var err error
 		if p.send {
 			err = k.moveOut(p)
@@ -139,13 +140,14 @@ func (k *Links) pollPoints() error {
 			continue
 		}
 		if before == nil {
-			k.points.first = p.next
+			k.points.first = next
 		} else {
-			before.next = p.next
+			before.next = next
 		}
 		if k.points.last == p {
 			k.points.last = before
 		}
+		p.Buf, p.next = nil, nil // the caller's
 	}
 	return nil
 }

@@ -66,6 +66,7 @@ func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
 	cuts := p.Cuts()
 	for i := range p.Lanes {
 		l := &p.Lanes[i]
+		begin := len(pr.tracks)
 		s := share{from: cuts[i], upTo: cuts[i+1], part: l.Part, first: i == 0}
 		for _, t := range l.Tracks {
 			if t.Rank != k.rank {
@@ -81,8 +82,26 @@ func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
 			}
 			pr.add(track{share: s, steps: steps})
 		}
+		markHeard(pr.tracks[begin:])
 	}
 	return pr, nil
+}
+
+// markHeard marks the steps of a lane if all that this rank stores in Out there
+// is received as it is.
+func markHeard(tracks []track) {
+	heard := true
+	for _, t := range tracks {
+		for i := range t.steps {
+			s := &t.steps[i]
+			heard = heard && (s.dst != plan.Out || len(s.args) == 1 && s.args[0].in != nil)
+		}
+	}
+	for _, t := range tracks {
+		for i := range t.steps {
+			t.steps[i].heard = heard
+		}
+	}
 }
 
 // add takes in a track, with the scratch that its steps need.

@@ -105,6 +105,8 @@ func (s *sender) stuck(n int, err error) ([]byte, bool, error) {
 		return nil, false, s.failure(err)
 	case !ok:
 		return nil, false, s.gone()
+	case s.loans != nil && !s.settled():
+		return nil, false, nil
 	}
 	s.sync.acquireBack()
 	return b, true, nil

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
+	"syscall"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/chart"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
@@ -28,19 +28,34 @@ type results struct {
 	rows []*suite.Row
 }
 
-// file is one that the command line asked for. It is created before the ranks
-// start, so that a wrong name is found then.
+// file is one that the command line asked for. It is opened before the ranks
+// start, so that a wrong name is found then. What stands in it is replaced when
+// there is something to write, and a file that was there is never removed.
 type file struct {
 	*os.File
 	flag, name string
+	was        bool // there before
+	begun      bool
 }
 
 func create(flag, name string) (*file, error) {
-	f, err := os.Create(name)
+	_, missing := os.Lstat(name)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.Internal, "bench: %s: %w", flag, err)
 	}
-	return &file{f, flag, name}, nil
+	return &file{File: f, flag: flag, name: name, was: missing == nil}, nil
+}
+
+// Write implements io.Writer.
+func (f *file) Write(p []byte) (int, error) {
+	if !f.begun {
+		f.begun = true
+		if err := f.Truncate(0); err != nil && f.name != "-" && !errors.Is(err, syscall.EINVAL) { // a device has no length
+			return 0, err
+		}
+	}
+	return f.File.Write(p)
 }
 
 // open creates the files of the command line.
@@ -48,7 +63,7 @@ func (r *results) open(o *suite.Options) (err error) {
 	switch o.JSON {
 	case "":
 	case "-":
-		r.json = &file{os.Stdout, "--json", "-"}
+		r.json = &file{File: os.Stdout, flag: "--json", name: "-", begun: true}
 	default:
 		if r.json, err = create("--json", o.JSON); err != nil {
 			return err
@@ -66,6 +81,9 @@ func (r *results) open(o *suite.Options) (err error) {
 func (f *file) drop() error {
 	if f == nil || f.name == "-" {
 		return nil
+	}
+	if f.was {
+		return f.Close()
 	}
 	return errors.Join(f.Close(), os.Remove(f.name))
 }
@@ -155,7 +173,7 @@ func (r *results) close() error {
 	if r.plot != nil {
 		picture, err := chart.SVG(r.rows)
 		if err == nil {
-			_, err = io.Copy(r.plot, bytes.NewReader(picture))
+			_, err = r.plot.Write(picture)
 		}
 		if err = errors.Join(err, r.plot.Close()); err != nil {
 			errs = append(errs, fmt.Errorf("bench: --plot: %w", err))
