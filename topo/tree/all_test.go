@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/topo"
@@ -111,6 +112,38 @@ func TestAllOfMeasuredRates(t *testing.T) {
 	for _, tr := range trees {
 		if slow := g.Links[3]; tr.Parent[slow.A] == slow.B || tr.Parent[slow.B] == slow.A {
 			t.Fatalf("a tree uses the slow link %d-%d:\n%v", slow.A, slow.B, tr)
+		}
+	}
+}
+
+// Cut speaks up where links times trees are many, and only there.
+func TestCut(t *testing.T) {
+	full := func(n int) *topo.Graph {
+		g := &topo.Graph{Ranks: n}
+		for b := range n {
+			for a := range b {
+				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: float64(1 + (a+b)%3)})
+			}
+		}
+		return g
+	}
+	path := &topo.Graph{Ranks: 500}
+	for b := 1; b < path.Ranks; b++ {
+		path.Links = append(path.Links, topo.Link{A: b - 1, B: b, GBytesPerSecond: 1})
+	}
+	for _, c := range []struct {
+		g     *topo.Graph
+		joint bool
+		want  string
+	}{
+		{full(8), true, ""},
+		{full(64), true, ""},
+		{path, false, ""},
+		{full(200), false, "cut short"},
+		{full(400), true, "too many for a search"},
+	} {
+		if got := Cut(c.g, c.joint); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%d ranks, %d links: %q, want %q", c.g.Ranks, len(c.g.Links), got, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,20 +25,21 @@ type candidate struct {
 type algorithm struct {
 	name  string
 	most  int // ranks up to which auto tries it
+	hosts int // and where there are several hosts, which hierarchical plans for
 	build func(r *request) (strands []strand, weights []float64, notes []string, err error)
 }
 
 // algorithms are in the order in which auto decides between equal times.
 var algorithms = []algorithm{
-	{"packing", 128, packing},
-	{"multi", 32, multi},
-	{"kl", 64, kl},
-	{"exact", 10, exact},
-	{"double-binary", topo.MaxRanks, doubleBinary},
-	{"hierarchical", 1024, hierarchical},
-	{"ring", 64, ring},
-	{"chain", 64, chain},
-	{"star", 64, star},
+	{"packing", pack.MaxRanks, 128, packing},
+	{"multi", 64, 32, multi},
+	{"kl", 256, 64, kl},
+	{"exact", 10, 10, exact},
+	{"double-binary", topo.MaxRanks, topo.MaxRanks, doubleBinary},
+	{"hierarchical", 1024, 1024, hierarchical},
+	{"ring", 64, 64, ring},
+	{"chain", 1024, 64, chain},
+	{"star", 1024, 64, star},
 }
 
 func algorithmNames() []string {
@@ -52,19 +54,18 @@ func algorithmNames() []string {
 // that this graph has.
 func (r *request) candidates() ([]candidate, error) {
 	var list []candidate
+	var failed []error
 	m := newMeter(r.g)
-	r.meter = m
-	for _, a := range algorithms {
-		wanted := a.name == r.algorithm
-		if r.algorithm == "auto" {
-			wanted = r.suits(a.name) && r.g.Ranks <= a.most && (a.name != "hierarchical" || len(plan.Hosts(r.g)) > 1)
-		}
-		if !wanted {
+	r.meter, r.untried = m, nil
+	for i := range algorithms {
+		a := &algorithms[i]
+		if !r.wants(a) {
 			continue
 		}
 		strands, weights, notes, err := a.build(r)
 		if err != nil && r.algorithm == "auto" {
-			continue // no ring, for example: it is not among the choices then
+			failed = append(failed, err) // no ring, for example: it is not among the choices then
+			continue
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s on %s: %w", a.name, title(r.g), err)
@@ -74,6 +75,7 @@ func (r *request) candidates() ([]candidate, error) {
 		}
 		if strands, weights, err = r.within(strands, weights, &notes); err != nil {
 			if r.algorithm == "auto" {
+				failed = append(failed, err)
 				continue
 			}
 			return nil, fmt.Errorf("%s on %s: %w", a.name, title(r.g), err)
@@ -83,7 +85,7 @@ func (r *request) candidates() ([]candidate, error) {
 		list = append(list, candidate{a.name, strands, notes})
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("no algorithm has a plan for %s", title(r.g))
+		return nil, fmt.Errorf("no algorithm has a plan for %s: %w", title(r.g), errors.Join(failed...))
 	}
 	return list, nil
 }
@@ -206,6 +208,9 @@ func multi(r *request) ([]strand, []float64, []string, error) {
 		return nil, nil, nil, err
 	}
 	list, notes := r.ofTrees(trees)
+	if cut := tree.Cut(r.g, true); cut != "" {
+		notes = append(notes, cut)
+	}
 	return list, nil, notes, nil
 }
 
@@ -245,6 +250,10 @@ func packing(r *request) ([]strand, []float64, []string, error) {
 	list, notes := r.ofTrees(p.Trees)
 	if p.Note != "" {
 		notes = append(notes, p.Note)
+	}
+	limits := r.pack
+	if limits.Seed = 0; limits == (pack.Options{}) && p.Ratio < 0.99 {
+		notes = append(notes, fmt.Sprintf("the search for trees ended after its budget of steps, with %d trees and %.1f %% of the bound: %d links are too many for more", len(p.Trees), 100*p.Ratio, len(r.g.Links)))
 	}
 	return list, p.Rates, notes, nil
 }

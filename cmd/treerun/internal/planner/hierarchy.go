@@ -43,6 +43,11 @@ func hierarchical(r *request) ([]strand, []float64, []string, error) {
 		return nil, nil, nil, err
 	}
 	list, notes := r.ofTrees(trees)
+	for i, ranks := range h.Hosts {
+		if cut := cutInside(r.g, ranks); cut != "" {
+			notes = append(notes, fmt.Sprintf("inside host %d: %s", i, cut))
+		}
+	}
 	return list, weights, notes, nil
 }
 
@@ -55,6 +60,14 @@ func localTrees(g *topo.Graph) ([]topo.Tree, error) {
 		return tree.Multi(g)
 	}
 	return tree.All(g)
+}
+
+// cutInside says what localTrees leaves out in a host.
+func cutInside(g *topo.Graph, ranks []int) string {
+	if len(ranks) <= tree.MaxExact {
+		return ""
+	}
+	return tree.Cut(inside(g, ranks), false)
 }
 
 // inside returns the part of g between the given ranks, which get the numbers

@@ -52,7 +52,7 @@ func (d *design) json(r *request, c certificate) ([]byte, error) {
 	f := planFile{
 		Algorithm: d.algorithm, Collective: r.kind.String(), Bytes: d.bytes, Digest: d.plan.Digest(),
 		PredictedUs: d.predictedUs, Rate: d.rate(), Bound: c.rate, TightPartition: c.partition,
-		Note: strings.Join(append(r.unkept(d.candidate), d.remarks(r)...), "; "),
+		Note: strings.Join(slices.Concat(r.unkept(d.candidate), r.leftOut(), d.remarks(r)), "; "),
 	}
 	if f.TightPartition == nil {
 		f.TightPartition = [][]int{}
@@ -98,7 +98,7 @@ func (d *design) drawing(r *request, c certificate) draw.Plan {
 		}
 	}
 	p.Notes = append(d.proof(r, c), d.sharing(r)...)
-	p.Warnings = r.unkept(d.candidate)
+	p.Warnings = append(r.unkept(d.candidate), r.leftOut()...)
 	for _, n := range d.remarks(r) {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
 			p.Warnings = append(p.Warnings, n)
@@ -142,11 +142,7 @@ func (d *design) proof(r *request, c certificate) []string {
 	case c.rate == 0:
 		return append([]string{fmt.Sprintf("rate %.4g GB/s; %s", d.rate(), c.headline(r))}, d.busiest(r)...)
 	}
-	ratio := math.Floor(1000*d.rate()/c.rate+1e-6) / 10
-	list := []string{
-		fmt.Sprintf("rate %.4g GB/s: %.4g %% of the bound, %.4g GB/s", d.rate(), ratio, c.rate),
-		"limit: " + c.words,
-	}
+	list := append(d.achieved(r, c), "limit: "+c.words)
 	switch {
 	case d.strands[0].ring != nil:
 		list = append(list, "the rate shown with a ring is what it puts on a link each way, not the message's")

@@ -24,6 +24,7 @@ that is a single NVLink.
 A graph that cannot be used gives exit code 125, and the file, the element and the
 reason.
 
+%s
 treerun topo --help has the form of a graph file, and more about the machines:
 %s`
 
@@ -38,7 +39,7 @@ func Plan(w io.Writer, args []string) error {
 		return err
 	}
 	if help {
-		_, err := fmt.Fprintf(w, planHelp, f.FlagUsages(), machines.List())
+		_, err := fmt.Fprintf(w, planHelp, f.FlagUsages(), autoLimits(), machines.List())
 		return err
 	}
 	if err := r.resolve(f); err != nil {

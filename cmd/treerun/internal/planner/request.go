@@ -32,8 +32,9 @@ type request struct {
 	kind plan.Kind
 	g    *topo.Graph
 
-	meter  *meter      // of g
-	proved *pack.Bound // what an algorithm has proved of the request on its way; nil: nothing
+	meter   *meter      // of g
+	untried []string    // algorithms that auto did without
+	proved  *pack.Bound // what an algorithm has proved of the request on its way; nil: nothing
 }
 
 var kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter}

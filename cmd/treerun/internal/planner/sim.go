@@ -124,6 +124,9 @@ func (s *sweep) print(w io.Writer, r *request) error {
 // heading writes what stands above the rows.
 func heading(w io.Writer, r *request, list []candidate, c certificate) error {
 	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), r.algorithm)}
+	for _, note := range r.leftOut() {
+		lines = append(lines, "# note: "+note)
+	}
 	for i := range list {
 		for _, note := range r.unkept(&list[i]) {
 			lines = append(lines, "# note: "+note)
