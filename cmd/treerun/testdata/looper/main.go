@@ -60,7 +60,7 @@ func run(calls, leave, odd int, until string) int {
 		for j := range part {
 			part[j] = float32(w.Rank() + 1)
 		}
-		if w.Rank() == 0 && until != "" {
+		if w.Rank() == 0 && until != "" && i > 0 {
 			if _, err := os.Stat(until); err == nil {
 				part[0] += enough
 			}
