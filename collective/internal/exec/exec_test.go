@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
 )
 
 // binomial returns the tree of recursive doubling with the given root.
@@ -34,49 +32,19 @@ func binomial(n, root int) topo.Tree {
 // Out. in(rank) is its In.
 func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(rank int) []byte) ([][]byte, []transport.Fault) {
 	t.Helper()
-	layout := transport.Layout{Size: p.Size, Slots: slots, SlotBytes: slotBytes}
-	for _, l := range p.Links() {
-		layout.Links = append(layout.Links, transport.Link{Lane: l.Lane, Src: l.Src, Dst: l.Dst})
-	}
-	eps, err := mem.New(layout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	laneOf := make([]int, len(p.Lanes))
-	for i := range laneOf {
-		laneOf[i] = i
-	}
 	out := make([][]byte, p.Size)
 	faults := make([]transport.Fault, p.Size)
-	var all sync.WaitGroup
-	for r, ep := range eps {
-		all.Go(func() {
-			links, err := NewLinks(ep, r, &layout, -1)
-			if err != nil {
-				t.Error(err)
-				return
+	eachRank(t, []*plan.Plan{p}, slots, slotBytes, func(r int, programs []*Program, w *Waiter) error {
+		out[r] = make([]byte, 4*count)
+		for seq := uint64(1); seq <= 2; seq++ {
+			c := &Call{
+				Header: transport.Header{Seq: seq, Count: uint64(count), Kind: uint8(p.Kind), Op: uint8(kernel.Sum), DType: uint8(kernel.Int32), Root: int32(p.Root)},
+				In:     in(r), Out: out[r], DType: kernel.Int32, Op: kernel.Sum,
 			}
-			pr, err := Bind(p, links, laneOf)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			out[r] = make([]byte, 4*count)
-			for seq := uint64(1); seq <= 2; seq++ {
-				c := &Call{
-					Header: transport.Header{Seq: seq, Count: uint64(count), Kind: uint8(p.Kind), Op: uint8(kernel.Sum), DType: uint8(kernel.Int32), Root: int32(p.Root)},
-					In:     in(r), Out: out[r], DType: kernel.Int32, Op: kernel.Sum,
-				}
-				faults[r], _ = pr.Run(context.Background(), c, &Waiter{Spins: 10, Yields: 10})
-			}
-		})
-	}
-	all.Wait()
-	for _, ep := range eps {
-		if err := ep.Close(); err != nil {
-			t.Error(err)
+			faults[r], _ = programs[0].Run(context.Background(), c, w)
 		}
-	}
+		return nil
+	})
 	return out, faults
 }
 

@@ -139,8 +139,8 @@ func (t *track) begin(c *Call, slot int) {
 }
 
 // chunkBytes cuts a lane's bytes into four chunks, or more where they would not
-// fit a slot, so that the ranks
-// of a tree overlap, unless the chunks became smaller than minChunk.
+// fit a slot, so that the ranks of a tree overlap, unless the chunks became
+// smaller than minChunk.
 func chunkBytes(bytes, slot int) int {
 	c := ((bytes+3)/4 + quantum - 1) &^ (quantum - 1)
 	return min(max(c, minChunk), slot)

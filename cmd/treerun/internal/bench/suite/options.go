@@ -58,9 +58,7 @@ type raw struct {
 	wide                    bool
 }
 
-// New returns the options with their defaults, and their flags.
-func New() *Options { o, _ := newOptions(); return o }
-
+// newOptions returns the options with their defaults, and their flags.
 func newOptions() (*Options, *raw) {
 	o, r := &Options{Begin: 8, End: 256 << 20}, &raw{}
 	f := pflag.NewFlagSet("treerun bench", pflag.ContinueOnError)
