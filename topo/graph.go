@@ -141,8 +141,13 @@ func (l Link) validate(ranks int) error {
 	if !(l.LatencyUs == 0 || l.LatencyUs >= MinLatency && l.LatencyUs <= MaxLatency) {
 		return fmt.Errorf(": latency_us is %v, want 0 or %g..%g microseconds", l.LatencyUs, MinLatency, MaxLatency)
 	}
-	if l.Source != "" && l.Source != Declared && l.Source != Measured {
-		return fmt.Errorf(": source %q, want %q or %q", l.Source, Declared, Measured)
+	if l.Declared != 0 {
+		if err := checkRate(l.Declared); err != nil {
+			return fmt.Errorf(": declared_%w", err)
+		}
+	}
+	if l.Source != "" && l.Source != Declared && l.Source != Estimated && l.Source != Measured {
+		return fmt.Errorf(": source %q, want %q, %q or %q", l.Source, Declared, Estimated, Measured)
 	}
 	return nil
 }

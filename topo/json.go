@@ -44,6 +44,7 @@ func ParseGraph(data []byte) (*Graph, error) {
 					{"latency_us", false, scalar(d, &l.LatencyUs)},
 					{"kind", false, label(d, &l.Kind)},
 					{"source", false, label(d, (*string)(&l.Source))},
+					{"declared_gbytes_per_second", false, scalar(d, &l.Declared)},
 				}
 			})},
 			{"ports", false, elements(d, &g.Ports, MaxPorts, func(p *Port) []field {

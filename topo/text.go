@@ -2,6 +2,7 @@ package topo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -44,6 +45,9 @@ func (g *Graph) String() string {
 			if l.Kind != "" {
 				fmt.Fprintf(&b, "  %s", l.Kind)
 			}
+			if l.Declared > 0 {
+				fmt.Fprintf(&b, "  declared %.4g GB/s", l.Declared)
+			}
 			b.WriteByte('\n')
 		}
 	}
@@ -65,20 +69,25 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// sources says how the links are known, where all of them say the same.
+// sources says how the links are known: measured before estimated before
+// declared.
 func (g *Graph) sources() string {
-	if len(g.Links) == 0 || g.Links[0].Source == "" {
-		return ""
-	}
-	for _, l := range g.Links {
-		if l.Source != g.Links[0].Source {
-			return ", measured and declared"
+	var list []string
+	for _, s := range []Source{Measured, Estimated, Declared} {
+		if slices.ContainsFunc(g.Links, func(l Link) bool { return l.Source == s }) {
+			list = append(list, string(s))
 		}
 	}
-	return ", " + string(g.Links[0].Source)
+	switch {
+	case len(list) == 0:
+		return ""
+	case len(list) == 1 && slices.ContainsFunc(g.Links, func(l Link) bool { return l.Source == "" }):
+		return ""
+	}
+	return ", " + strings.Join(list, " and ")
 }
 
-// measured names the links that are measured, where others are declared.
+// measured names the links that are measured, where others are not.
 func (g *Graph) measured() string {
 	var list []string
 	for _, l := range g.Links {
@@ -86,10 +95,15 @@ func (g *Graph) measured() string {
 			list = append(list, fmt.Sprintf("%d-%d", l.A, l.B))
 		}
 	}
+	const most = 64
 	if len(list) == 0 || len(list) == len(g.Links) {
 		return ""
 	}
-	return "measured: " + strings.Join(list, ", ") + "; the others are declared\n"
+	more := ""
+	if n := len(list) - most; n > 0 {
+		list, more = list[:most], fmt.Sprintf(" and %d more", n)
+	}
+	return "measured: " + strings.Join(list, ", ") + more + "; the others are not\n"
 }
 
 func (g *Graph) writeTables(b *strings.Builder) {
@@ -97,12 +111,25 @@ func (g *Graph) writeTables(b *strings.Builder) {
 		return
 	}
 	writeTable(b, "GB/s", g.Rates())
+	if slices.ContainsFunc(g.Links, func(l Link) bool { return l.Declared > 0 }) {
+		b.WriteString("declared, where it was measured\n")
+		writeTable(b, "GB/s", g.declared())
+	}
 	for _, l := range g.Links {
 		if l.LatencyUs > 0 {
 			writeTable(b, "us", g.Latencies())
 			return
 		}
 	}
+}
+
+// declared returns what was declared of the rates of links that are measured.
+func (g *Graph) declared() Matrix {
+	m := Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}
+	for _, l := range g.Links {
+		m.Set(l.A, l.B, l.Declared)
+	}
+	return m
 }
 
 // writeTable writes the pairs of m under a corner label, a dot where there is

@@ -13,11 +13,13 @@ type Source string
 
 // The sources, by rising trust.
 const (
-	Declared Source = "declared" // told by a file, NVML or a data sheet
-	Measured Source = "measured" // seen by topo/probe between running ranks
+	Declared  Source = "declared"  // told by a file, NVML or a data sheet
+	Estimated Source = "estimated" // follows from what was measured of others
+	Measured  Source = "measured"  // seen by topo/probe between running ranks
 )
 
 // Link joins two ranks, full duplex: the rate holds each way. GB = 1e9 bytes.
+// One of kind TCP between two hosts joins all of their ranks.
 type Link struct {
 	A               int     `json:"a"`
 	B               int     `json:"b"`
@@ -25,6 +27,7 @@ type Link struct {
 	LatencyUs       float64 `json:"latency_us,omitempty"` // one way, microseconds
 	Kind            string  `json:"kind,omitempty"`       // "nvlink", "shm", "tcp"
 	Source          Source  `json:"source,omitempty"`
+	Declared        float64 `json:"declared_gbytes_per_second,omitempty"` // what was declared of the rate, where it was measured since; 0: nothing
 }
 
 // Port is a rate shared by all traffic between the ranks of a set and the

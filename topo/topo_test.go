@@ -137,7 +137,7 @@ func TestParseGraphRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks", want name, ranks, hosts, links or ports`},
-		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `links[0]: unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind or source`},
+		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `links[0]: unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source or declared_gbytes_per_second`},
 		{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`, `ports[0]: unknown field "rate", want name, ranks or gbytes_per_second`},
 		{"field in capitals", `{"ranks": 1, "Links": []}`, `unknown field "Links"`},
 		{"more text", "{\"ranks\": 1, \"links\": []}\n  {}", "line 2, column 3: more text behind"},
@@ -301,7 +301,7 @@ host 1: ranks 2,3
      1    0.2      .      .      .
      2     30      .      .    0.2
      3      .      .    0.2      .
-measured: 0-1, 2-3; the others are declared
+measured: 0-1, 2-3; the others are not
 port "card" of ranks 2,3: 1.25 GB/s
 `
 	if got := valid().String(); got != want {

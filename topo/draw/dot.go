@@ -20,7 +20,7 @@ func DOT(g *topo.Graph, p Plan) string {
 	for _, h := range hostsOf(g) {
 		inside := ""
 		if len(h.ranks) < g.Ranks {
-			fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=\"host %d\"; color=\"#888888\";\n", h.host, h.host)
+			fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%s; color=\"#888888\";\n", h.host, quote(x.hostName(h.host, 64)))
 			inside = "  "
 		}
 		for _, r := range h.ranks {

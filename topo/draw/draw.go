@@ -21,6 +21,10 @@ type Plan struct {
 	Rates []float64   // GB/s of every tree, then of every ring; nil: not known, uses are counted
 	Notes []string    // sentences to stand below, such as what limits the rate
 
+	// Hosts are the names of the graph's hosts, by number, for a picture of them;
+	// empty: they go by their numbers.
+	Hosts []string
+
 	// Warnings are sentences to stand at the top, such as what the plan does not
 	// keep of what was asked for.
 	Warnings []string

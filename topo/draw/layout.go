@@ -15,6 +15,7 @@ const (
 	padding    = 34.0 // between the circles of a host and its box
 	gap        = 90.0 // between boxes
 	titleSpace = 40.0
+	leastBox   = 220.0 // side of a box: the name and the port stand beside each other
 )
 
 // point is a place in the picture; y grows downwards.
@@ -82,12 +83,12 @@ type layout struct {
 }
 
 // newLayout puts the ranks of every host on a circle and the hosts on a grid.
-// Hosts of one rank each stand on one circle together, without frames. All
-// begins below top; a busy picture has more room for labels.
-func newLayout(g *topo.Graph, top float64, busy bool) *layout {
+// Hosts of one rank each stand on one circle together, without frames, unless
+// they have names. All begins below top; a busy picture has more room for labels.
+func newLayout(g *topo.Graph, top float64, busy, named bool) *layout {
 	hosts := hostsOf(g)
 	framed := len(hosts) > 1
-	if framed && len(hosts) == g.Ranks {
+	if framed && len(hosts) == g.Ranks && !named {
 		g = &topo.Graph{Ranks: g.Ranks}
 		hosts, framed = hostsOf(g), false
 	}
@@ -97,6 +98,9 @@ func newLayout(g *topo.Graph, top float64, busy bool) *layout {
 	}
 	radius := circleRadius(largest, framed && !busy)
 	side := 2 * (radius + nodeRadius + padding)
+	if framed {
+		side = max(side, leastBox)
+	}
 	columns := int(math.Ceil(math.Sqrt(float64(len(hosts)))))
 	rows := (len(hosts) + columns - 1) / columns
 	l := &layout{rank: make([]point, g.Ranks), boxOf: make([]int, g.Ranks)}

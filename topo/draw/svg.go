@@ -49,7 +49,7 @@ func SVG(g *topo.Graph, p Plan) string {
 		warnings = append(warnings, wrapped(w, maxWarning)...)
 	}
 	top := margin + titleSpace + warningStep*float64(len(warnings))
-	c := &canvas{picture: x, layout: newLayout(g, top, len(x.strands) > 0), widest: x.widest(), local: x.mostLocal()}
+	c := &canvas{picture: x, layout: newLayout(g, top, len(x.strands) > 0, len(p.Hosts) > 0), widest: x.widest(), local: x.mostLocal()}
 	lines := c.legend()
 	right := c.layout.width
 	width := max(right+legendWidth(lines), 2*margin+9.5*float64(utf8.RuneCountInString(x.title())))
@@ -124,14 +124,30 @@ func (c *canvas) frames() {
 		}
 		fmt.Fprintf(&c.b, `<rect x="%.1f" y="%.1f" width="%.1f" height="%.1f" rx="10" fill="#fafafa" stroke="#8a8a8a" stroke-width="1.5"/>`+"\n",
 			b.at.x, b.at.y, b.size.x, b.size.y)
-		c.taken = append(c.taken, rect{b.at, b.at.add(point{70, 28})})
-		c.text(b.at.add(point{12, 20}), 13, "start", "#444444", fmt.Sprintf("host %d", b.host))
+		name := c.hostName(b.host, mostName)
+		c.taken = append(c.taken, rect{b.at, b.at.add(point{12 + 9*float64(utf8.RuneCountInString(name)), 28})})
+		c.text(b.at.add(point{12, 20}), 13, "start", "#444444", name)
 		if s := c.portOf(b.ranks); s != "" {
 			corner := b.at.add(point{b.size.x, 0})
 			c.taken = append(c.taken, rect{corner.sub(point{7*float64(len(s)) + 12, 0}), corner.add(point{0, 28})})
 			c.text(corner.add(point{-12, 20}), 12, "end", "#444444", s)
 		}
 	}
+}
+
+// mostName is how many characters of a host's name fit beside its port.
+const mostName = 14
+
+// hostName is what a host is called, cut to so many characters.
+func (x *picture) hostName(host, most int) string {
+	if host >= len(x.plan.Hosts) || x.plan.Hosts[host] == "" {
+		return fmt.Sprintf("host %d", host)
+	}
+	name := []rune(x.plan.Hosts[host])
+	if len(name) > most {
+		name = append(name[:most-1:most-1], '…')
+	}
+	return string(name)
 }
 
 // portOf writes the port that holds exactly these ranks, if there is one.

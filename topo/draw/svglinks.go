@@ -174,10 +174,15 @@ func (c *canvas) between() {
 		c.text(point{margin, margin + 32}, 12, "start", "#666666", fmt.Sprintf("links between %d pairs of hosts are not drawn unless a tree uses them", len(list)))
 		return
 	}
+	quickest := 0.0
+	for _, t := range list {
+		quickest = max(quickest, t.most)
+	}
 	for _, t := range list {
 		k := c.trunkLine(t)
+		width := math.Min(14, 3+math.Sqrt(float64(t.count))) * (0.4 + 0.6*t.most/quickest)
 		fmt.Fprintf(&c.b, `<path d="M%.1f %.1fQ%.1f %.1f %.1f %.1f" fill="none" stroke="#d5dae0" stroke-width="%.1f"><title>%s GB/s</title></path>`+"\n",
-			k.from.x, k.from.y, k.bend.x, k.bend.y, k.to.x, k.to.y, math.Min(14, 3+math.Sqrt(float64(t.count))), t.caption())
+			k.from.x, k.from.y, k.bend.x, k.bend.y, k.to.x, k.to.y, width, t.caption())
 	}
 }
 
@@ -196,6 +201,9 @@ func (c *canvas) trunkLine(t trunk) curve {
 func (t trunk) caption() string {
 	if t.least != t.most {
 		return fmt.Sprintf("%d x %s..%s", t.count, figure(t.least), figure(t.most))
+	}
+	if t.count == 1 {
+		return figure(t.most)
 	}
 	return fmt.Sprintf("%d x %s", t.count, figure(t.most))
 }

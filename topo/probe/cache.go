@@ -9,13 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/treerun/treerun/topo"
 )
 
-// Cache keeps measured graphs in a folder, one file per host, boot and number
-// of ranks: what was measured before a reboot, on another machine or with
-// other cores is not found.
+// Cache keeps measurements in a folder. Those within a host have one file per
+// host, boot and number of ranks: what was measured before a reboot, on another
+// machine or with other cores is not found. Those between hosts have one file per
+// set of hosts.
 type Cache struct {
 	Dir string
 }
@@ -39,29 +41,38 @@ const maxGraphFile = 16 << 20
 // Path returns the file of the graph of size ranks on cores usable cores of
 // this host.
 func (c Cache) Path(size, cores int) string {
-	host, _ := os.Hostname() // without a name the boot id still tells hosts apart
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	id := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s\n%d cores", method, host, strings.TrimSpace(string(boot)), cores))
+	host, boot := thisHost()
+	id := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s\n%d cores", method, host, boot, cores))
 	return filepath.Join(c.Dir, fmt.Sprintf("%x-n%d.json", id[:8], size))
+}
+
+// PathOf returns the file of what concerns so many ranks of this host and is told
+// from others by a text.
+func (c Cache) PathOf(text string, size int) string {
+	host, boot := thisHost()
+	id := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s", host, boot, text))
+	return filepath.Join(c.Dir, fmt.Sprintf("%x-n%d.json", id[:8], size))
+}
+
+// Kept returns what is in a file, at most some megabytes, nil when there is none.
+func (c Cache) Kept(file string) ([]byte, error) { return load(file, maxGraphFile) }
+
+// Keep writes a file, whole or not at all, as Store does.
+func (c Cache) Keep(file string, data []byte) error { return store(file, data) }
+
+// thisHost returns the name of this host and the id of its boot.
+func thisHost() (name, boot string) {
+	name, _ = os.Hostname() // without a name the boot id still tells hosts apart
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return name, strings.TrimSpace(string(id))
 }
 
 // Load returns the graph in file, nil when there is none. A file that is not a
 // graph of that many measured ranks is an error; the caller measures again.
 func (c Cache) Load(file string, size int) (*topo.Graph, error) {
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("probe: cached graph: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxGraphFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("probe: cached graph: %w", err)
-	}
-	if len(data) > maxGraphFile {
-		return nil, fmt.Errorf("probe: cached graph %s has more than %d bytes, more than any graph", file, maxGraphFile)
+	data, err := load(file, maxGraphFile)
+	if data == nil || err != nil {
+		return nil, err
 	}
 	g, err := topo.ParseGraph(data)
 	if err != nil {
@@ -71,4 +82,35 @@ func (c Cache) Load(file string, size int) (*topo.Graph, error) {
 		return nil, fmt.Errorf("probe: cached graph %s is for %d ranks, not %d", file, g.Ranks, size)
 	}
 	return g, nil
+}
+
+// Stored returns when what is in file was kept, the zero time when it is not
+// there.
+func (c Cache) Stored(file string) time.Time {
+	info, err := os.Stat(file)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// load returns what is in a file of at most so many bytes, nil when there is
+// none.
+func load(file string, most int64) ([]byte, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("probe: what was kept: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("probe: what was kept: %w", err)
+	}
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("probe: %s has more than %d bytes, more than was ever kept", file, most)
+	}
+	return data, nil
 }

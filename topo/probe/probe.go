@@ -1,9 +1,11 @@
-// Package probe measures a topo.Graph: the latency and bandwidth between every
-// pair of ranks, over the links that the collectives will use, and keeps the
-// result for later jobs on the same host.
+// Package probe measures a topo.Graph and keeps it for later jobs. Measure times
+// the links between every pair of ranks of one host, over the shared memory that
+// the collectives will use. Network times the connections between hosts; what
+// the hosts find together, package topo/network turns into the network between
+// them.
 //
-// It measures links of one host only and makes no decisions about trees.
-// Package collective calls it; it imports topo and transport.
+// It makes no decisions about trees. Package collective calls it; it imports
+// topo, topo/network and transport.
 package probe
 
 import (

@@ -14,9 +14,15 @@ import (
 // meanwhile leaves nothing, where the file system knows files without a name.
 func (c Cache) Store(file string, g *topo.Graph) error {
 	data, err := g.AppendJSON(nil)
-	if err == nil {
-		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	if err != nil {
+		return fmt.Errorf("probe: keeping the graph: %w", err)
 	}
+	return store(file, data)
+}
+
+// store writes a file, whole or not at all.
+func store(file string, data []byte) error {
+	err := os.MkdirAll(filepath.Dir(file), 0o700)
 	if err == nil {
 		err = storeUnnamed(file, data)
 	}
@@ -24,7 +30,7 @@ func (c Cache) Store(file string, g *topo.Graph) error {
 		err = storeNamed(file, data)
 	}
 	if err != nil {
-		return fmt.Errorf("probe: keeping the graph: %w", err)
+		return fmt.Errorf("probe: keeping what was measured: %w", err)
 	}
 	return nil
 }

@@ -5,7 +5,8 @@
 //   - KL and Greedy, heuristics for balanced reduce trees of larger ones;
 //   - All, KLAll and Multi, one tree per root that share the links;
 //   - DoubleBinary, NCCL's two complementary trees;
-//   - Uniform, the binomial trees of a graph whose links are equal;
+//   - Uniform, one tree per root that share equal links evenly, and Binomial, the
+//     plain binomial tree;
 //   - BestRing, Rings, Chain and Star, to compare with.
 //
 // It is pure, as topo is, and imports topo only. It knows nothing of plans,

@@ -1,0 +1,114 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Finding is what was measured of the link between two ranks on GPUs, in both
+// directions.
+type Finding struct {
+	A, B            int     // ranks, A < B
+	GBytesPerSecond float64 // of the slower direction
+	LatencyUs       float64 // one way, microseconds
+	Fault           string  // why the link cannot be used, in some words; "": it can
+	Unopened        bool    // one rank's process cannot open the other's memory
+	Hung            bool    // a copy has not ended: processes that have tried it cannot give anything back
+	Refused         bool    // the fault is the driver's word beforehand: the link was never advertised
+}
+
+// Drop is a link that is advertised and cannot be used.
+type Drop struct {
+	A, B  int    // ranks of the host, A < B
+	Fault string // why, in some words
+}
+
+// Dropped returns the links that are advertised and that found says cannot be used.
+func Dropped(found []Finding) []Drop {
+	var all []Drop
+	for _, f := range found {
+		if f.Fault != "" && !f.Refused {
+			all = append(all, Drop{f.A, f.B, f.Fault})
+		}
+	}
+	return all
+}
+
+// Line says for people which link it is: of which ranks of the job, given by rank of
+// the host, and of which GPUs, and what to look at.
+func (d Drop) Line(ranks []int, devices []string) string {
+	return fmt.Sprintf("the link of ranks %d and %d (%s, %s) is not used: %s", ranks[d.A], ranks[d.B], devices[d.A], devices[d.B], d.Fault)
+}
+
+// alike is the ratio of two rates of links that are declared the same below which
+// they count as the same.
+const alike = 1.25
+
+// measured puts what was found into g.
+func measured(g *topo.Graph, found []Finding) {
+	at := make(map[[2]int]*topo.Link)
+	for i := range g.Links {
+		at[[2]int{g.Links[i].A, g.Links[i].B}] = &g.Links[i]
+	}
+	type class struct {
+		kind string
+		rate float64
+	}
+	classes := make(map[class][]*topo.Link)
+	for _, f := range found {
+		l := at[[2]int{f.A, f.B}]
+		if l == nil || f.Fault != "" || f.GBytesPerSecond < topo.MinRate || f.GBytesPerSecond > topo.MaxRate {
+			continue
+		}
+		c := class{l.Kind, l.GBytesPerSecond}
+		classes[c] = append(classes[c], l)
+		l.Declared, l.GBytesPerSecond, l.Source = l.GBytesPerSecond, f.GBytesPerSecond, topo.Measured
+		if f.LatencyUs >= topo.MinLatency && f.LatencyUs <= topo.MaxLatency {
+			l.LatencyUs = f.LatencyUs
+		}
+	}
+	for _, links := range classes {
+		level(links, func(l *topo.Link) *float64 { return &l.GBytesPerSecond })
+		level(links, func(l *topo.Link) *float64 { return &l.LatencyUs })
+	}
+	for i := range g.Ports {
+		fit(g, &g.Ports[i])
+	}
+}
+
+// level makes figures that differ by no more than noise their median, so that an
+// even machine has an even graph.
+func level(links []*topo.Link, figure func(*topo.Link) *float64) {
+	var list []float64
+	for _, l := range links {
+		list = append(list, *figure(l))
+	}
+	slices.Sort(list)
+	if list[len(list)-1] > alike*list[0] {
+		return
+	}
+	for _, l := range links {
+		*figure(l) = list[len(list)/2]
+	}
+}
+
+// fit makes a port fit the links that were measured through it. One flow fills the
+// port of a GPU, so it has what the best flow had; other ports have at least that.
+func fit(g *topo.Graph, p *topo.Port) {
+	best, all := 0.0, true
+	for _, l := range g.Links {
+		if slices.Contains(p.Ranks, l.A) == slices.Contains(p.Ranks, l.B) {
+			continue
+		}
+		if l.Source != topo.Measured {
+			all = false
+			continue
+		}
+		best = max(best, l.GBytesPerSecond)
+	}
+	if best > p.GBytesPerSecond || best > 0 && all && len(p.Ranks) == 1 {
+		p.GBytesPerSecond = best
+	}
+}

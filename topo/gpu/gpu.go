@@ -1,0 +1,177 @@
+// Package gpu holds what is known of the GPUs of one host before anything is
+// measured, and makes a topo.Graph of the ranks that run on them: NVLinks per
+// pair, NVSwitches, PCIe and the sockets, with declared bandwidths. It also says
+// in which order ranks take GPUs. It is pure and imports topo only: package
+// cuda/nvml fills a Machine, package cuda/peers measures, anyone may read.
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// MaxGPUs, MaxIndex and MaxNVLinks bound a Machine: GPUs of a host, their numbers,
+// NVLinks of a GPU.
+const (
+	MaxGPUs    = 256
+	MaxIndex   = 1 << 16
+	MaxNVLinks = 64
+)
+
+// GPU is one GPU of a host.
+type GPU struct {
+	Index  int    // as nvidia-smi counts, from 0
+	UUID   string // "GPU-" and 36 hexadecimal digits and dashes
+	Name   string // "NVIDIA H100 80GB HBM3"
+	PCI    string // "0000:17:00.0", lower case
+	Memory int64  // bytes
+
+	MemoryRate float64 // bandwidth of its memory by clock and bus width, GB/s; 0: not known
+	NUMA       int     // node whose cores and memory are near; -1: not known
+	CPUs       []int   // cores near it, ascending; nil: not known
+	MIG        bool    // it is cut into MIG instances, and is none for treerun
+
+	PCIeGeneration int // the most that GPU and slot can do; 0: not known
+	PCIeWidth      int // lanes, likewise
+	NVLinks        []NVLink
+}
+
+// NVLink is an active NVLink of a GPU.
+type NVLink struct {
+	Version int    // generation: 1 for P100, 2 V100, 3 A100, 4 H100, 5 B200; 0: not known
+	Remote  string // PCI address of the other end, as in GPU
+	Switch  bool   // the other end is an NVSwitch
+}
+
+// Level says how far apart two GPUs are on PCIe: what they have in common.
+type Level int
+
+// The levels, from near to far. They are those of nvidia-smi topo.
+const (
+	LevelUnknown  Level = iota
+	LevelBoard          // two GPUs of one board
+	LevelSwitch         // one PCIe switch
+	LevelSwitches       // several PCIe switches, no root
+	LevelRoot           // one PCIe root
+	LevelNode           // one NUMA node, several roots
+	LevelSystem         // only the interconnect of the sockets
+)
+
+var levelNames = []string{"unknown", "board", "pcie-switch", "pcie-switches", "pcie-root", "numa-node", "system"}
+
+// String names the level in one word.
+func (l Level) String() string {
+	if l < 0 || int(l) >= len(levelNames) {
+		return fmt.Sprintf("level-%d", int(l))
+	}
+	return levelNames[l]
+}
+
+// Machine is what NVML says of a host.
+type Machine struct {
+	Driver string // version of the driver
+	CUDA   int    // newest CUDA that the driver knows, as 12040 for 12.4; 0: not known
+	GPUs   []GPU
+	Levels [][]Level // of every pair of GPUs; nil: not known
+
+	// Refused says for every pair of GPUs why the driver lets one not read the
+	// other's memory, "" when it does or does not tell; nil: not known.
+	Refused [][]string
+}
+
+// Validate reports the first thing in m that cannot be.
+func (m *Machine) Validate() error {
+	if len(m.GPUs) > MaxGPUs {
+		return fmt.Errorf("gpu: %d GPUs on one host, at most %d are possible", len(m.GPUs), MaxGPUs)
+	}
+	seen := make(map[string]bool)
+	numbers := make(map[int]bool)
+	for i := range m.GPUs {
+		g := &m.GPUs[i]
+		if g.Index < 0 || g.Index > MaxIndex || numbers[g.Index] {
+			return fmt.Errorf("gpu: GPU %.80q has number %d: every GPU needs one of its own, 0..%d", g.UUID, g.Index, MaxIndex)
+		}
+		numbers[g.Index] = true
+		if g.UUID == "" || seen[g.UUID] {
+			return fmt.Errorf("gpu: GPU %d has UUID %q: every GPU needs one of its own", g.Index, g.UUID)
+		}
+		seen[g.UUID] = true
+		if len(g.NVLinks) > MaxNVLinks {
+			return fmt.Errorf("gpu: GPU %d has %d NVLinks, at most %d are possible", g.Index, len(g.NVLinks), MaxNVLinks)
+		}
+	}
+	if m.Levels != nil && len(m.Levels) != len(m.GPUs) {
+		return fmt.Errorf("gpu: PCIe levels of %d GPUs, want %d", len(m.Levels), len(m.GPUs))
+	}
+	for i, row := range m.Levels {
+		if len(row) != len(m.GPUs) {
+			return fmt.Errorf("gpu: PCIe levels of GPU %d to %d others, want %d", i, len(row), len(m.GPUs))
+		}
+	}
+	if m.Refused != nil && len(m.Refused) != len(m.GPUs) {
+		return fmt.Errorf("gpu: peer access of %d GPUs, want %d", len(m.Refused), len(m.GPUs))
+	}
+	for i, row := range m.Refused {
+		if len(row) != len(m.GPUs) {
+			return fmt.Errorf("gpu: peer access of GPU %d to %d others, want %d", i, len(row), len(m.GPUs))
+		}
+	}
+	return nil
+}
+
+// Find returns the GPU with a UUID, nil when there is none.
+func (m *Machine) Find(uuid string) *GPU {
+	for i := range m.GPUs {
+		if m.GPUs[i].UUID == uuid {
+			return &m.GPUs[i]
+		}
+	}
+	return nil
+}
+
+// level returns what two GPUs, by their places in m, have in common on PCIe.
+func (m *Machine) level(a, b int) Level {
+	if m.Levels == nil {
+		return LevelUnknown
+	}
+	return m.Levels[a][b]
+}
+
+// refused returns why two GPUs, by their places in m, cannot read each other's
+// memory, "" when they can or nobody says.
+func (m *Machine) refused(a, b int) string {
+	if m.Refused == nil {
+		return ""
+	}
+	return m.Refused[a][b] + m.Refused[b][a]
+}
+
+// place returns the place of a GPU in m.GPUs, -1 for none.
+func (m *Machine) place(uuid string) int {
+	return slices.IndexFunc(m.GPUs, func(g GPU) bool { return g.UUID == uuid })
+}
+
+// InOrder returns GPUs in the order in which ranks take them: by NUMA node, those
+// of an unknown one last, and by PCI address within. So neighbouring ranks are
+// neighbours on the machine.
+func InOrder(gpus []GPU) []GPU {
+	list := slices.Clone(gpus)
+	slices.SortStableFunc(list, func(a, b GPU) int {
+		return cmp.Or(cmp.Compare(uint(a.NUMA), uint(b.NUMA)), cmp.Compare(NormalPCI(a.PCI), NormalPCI(b.PCI)), a.Index-b.Index)
+	})
+	return list
+}
+
+// NormalPCI writes a PCI address as Linux does, "0000:17:00.0": NVML writes the
+// domain with eight digits and in capitals.
+func NormalPCI(address string) string {
+	address = strings.ToLower(strings.TrimSpace(address))
+	domain, rest, found := strings.Cut(address, ":")
+	if !found || !strings.Contains(rest, ":") {
+		return address
+	}
+	domain = strings.TrimLeft(domain, "0")
+	return strings.Repeat("0", max(0, 4-len(domain))) + domain + ":" + rest
+}

@@ -1,0 +1,300 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Kinds of links between ranks on GPUs.
+const (
+	KindNVLink   = "nvlink"
+	KindNVSwitch = "nvswitch"
+	KindPCIe     = "pcie"
+	KindSame     = "same-gpu" // both ranks run on one GPU
+	KindHost     = "host"     // through pinned memory of the host: the GPUs cannot reach each other
+)
+
+// Graph returns the graph of ranks that run on GPUs of m: rank r on the one with
+// UUID devices[r]; several may share one. What found measured takes the place of
+// declared values, and a link that it found wrong is left out.
+//
+// Where NVLinks join all of the ranks, there are no other links. Where they do not,
+// every further pair has one over PCIe, or through the host if the GPUs cannot
+// reach each other. Rates that links share are ports: those of a GPU to its
+// NVSwitches, of its PCIe slot, of the uplink of a PCIe switch, and between NUMA
+// nodes. A port counts all traffic of its ranks; PCIe ports that an NVLink
+// bypasses cannot be told and are left out.
+func Graph(m *Machine, devices []string, found []Finding) (*topo.Graph, error) {
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	b := &builder{m: m, at: make([]int, len(devices)), broken: make(map[[2]int]bool)}
+	for r, uuid := range devices {
+		if b.at[r] = m.place(uuid); b.at[r] < 0 {
+			return nil, fmt.Errorf("gpu: rank %d runs on GPU %s, which is not among the %d of this host", r, uuid, len(m.GPUs))
+		}
+	}
+	for _, f := range found {
+		if f.A < 0 || f.B >= len(devices) || f.A >= f.B {
+			return nil, fmt.Errorf("gpu: measured the pair %d-%d of %d ranks", f.A, f.B, len(devices))
+		}
+		if f.Fault != "" {
+			b.broken[[2]int{f.A, f.B}] = true
+		}
+	}
+	g := &topo.Graph{Name: "gpus", Ranks: len(devices), Hosts: make([]int, len(devices))}
+	g.Links = b.links()
+	g.Ports = b.ports(g)
+	measured(g, found)
+	return g, g.Validate()
+}
+
+// builder makes a graph.
+type builder struct {
+	m      *Machine
+	at     []int // by rank: place of its GPU in m
+	broken map[[2]int]bool
+}
+
+// links returns all links: those of NVLink and within GPUs, and the others where
+// they do not join all ranks.
+func (b *builder) links() []topo.Link {
+	fast := b.pairs(b.fast)
+	g := topo.Graph{Ranks: len(b.at), Links: fast}
+	if len(g.Components()) == 1 {
+		return fast
+	}
+	return b.pairs(func(x, y int) topo.Link {
+		if l := b.fast(x, y); l.Kind != "" {
+			return l
+		}
+		return b.slow(x, y)
+	})
+}
+
+// pairs returns the links that make gives for pairs of ranks, but for those
+// without a kind.
+func (b *builder) pairs(make func(x, y int) topo.Link) []topo.Link {
+	var list []topo.Link
+	for x := range b.at {
+		for y := x + 1; y < len(b.at); y++ {
+			if l := make(x, y); l.Kind != "" {
+				l.A, l.B, l.Source = x, y, topo.Declared
+				list = append(list, l)
+			}
+		}
+	}
+	return list
+}
+
+// fast returns the link of two ranks over NVLink or within a GPU, without a kind
+// when there is none.
+func (b *builder) fast(x, y int) topo.Link {
+	p, q := b.at[x], b.at[y]
+	switch {
+	case b.broken[[2]int{x, y}]:
+		return topo.Link{}
+	case p == q:
+		return topo.Link{Kind: KindSame, GBytesPerSecond: sameRate(&b.m.GPUs[p]), LatencyUs: sameLatency}
+	case b.m.refused(p, q) != "":
+		return topo.Link{}
+	}
+	if rate := min(b.m.nvlinks(p, q), b.m.nvlinks(q, p)); rate > 0 {
+		return topo.Link{Kind: KindNVLink, GBytesPerSecond: rate, LatencyUs: nvlinkLatency}
+	}
+	if rate := min(b.m.switched(p), b.m.switched(q)); rate > 0 {
+		return topo.Link{Kind: KindNVSwitch, GBytesPerSecond: rate, LatencyUs: nvswitchLatency}
+	}
+	return topo.Link{}
+}
+
+// slow returns the link of two ranks over PCIe or through the host.
+func (b *builder) slow(x, y int) topo.Link {
+	p, q := b.at[x], b.at[y]
+	if b.broken[[2]int{x, y}] || p != q && b.m.refused(p, q) != "" {
+		return b.host(x, y)
+	}
+	return topo.Link{Kind: KindPCIe, GBytesPerSecond: b.slots(x, y), LatencyUs: pcieLatency[b.m.level(p, q)]}
+}
+
+// host returns the link of two ranks through the host's memory.
+func (b *builder) host(x, y int) topo.Link {
+	return topo.Link{Kind: KindHost, GBytesPerSecond: b.slots(x, y) * hostShare, LatencyUs: hostLatency}
+}
+
+// slots returns what the PCIe slots of two ranks' GPUs, and what is between these,
+// carry.
+func (b *builder) slots(x, y int) float64 {
+	p, q := b.at[x], b.at[y]
+	rate := min(b.m.slot(p), b.m.slot(q))
+	if b.m.level(p, q) == LevelSystem {
+		rate = min(rate, socketRate)
+	}
+	return rate
+}
+
+// nvlinks returns what the NVLinks of GPU p that end at GPU q carry, GB/s.
+func (m *Machine) nvlinks(p, q int) float64 {
+	sum := 0.0
+	for _, l := range m.GPUs[p].NVLinks {
+		if !l.Switch && l.Remote == m.GPUs[q].PCI {
+			sum += NVLinkRate(l.Version)
+		}
+	}
+	return sum
+}
+
+// switched returns what the NVLinks of GPU p to switches carry, GB/s.
+func (m *Machine) switched(p int) float64 {
+	sum := 0.0
+	for _, l := range m.GPUs[p].NVLinks {
+		if l.Switch {
+			sum += NVLinkRate(l.Version)
+		}
+	}
+	return sum
+}
+
+// slot returns what the PCIe slot of GPU p carries, GB/s.
+func (m *Machine) slot(p int) float64 {
+	return PCIeRate(m.GPUs[p].PCIeGeneration, m.GPUs[p].PCIeWidth)
+}
+
+// ports returns what links share.
+func (b *builder) ports(g *topo.Graph) []topo.Port {
+	var list []topo.Port
+	add := func(name string, rate float64, in func(place int) bool) {
+		var ranks []int
+		for r, p := range b.at {
+			if in(p) {
+				ranks = append(ranks, r)
+			}
+		}
+		known := slices.ContainsFunc(list, func(p topo.Port) bool { return slices.Equal(p.Ranks, ranks) && p.GBytesPerSecond <= rate })
+		if len(ranks) > 0 && len(ranks) < len(b.at) && !known {
+			list = append(list, topo.Port{Name: name, Ranks: ranks, GBytesPerSecond: rate})
+		}
+	}
+	for _, p := range b.used() {
+		direct, switched := b.nvlinked(g, p)
+		switch {
+		case switched:
+			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), b.m.switched(p), func(q int) bool { return p == q })
+		case direct > 0 && b.sharers(p) > 1:
+			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), direct, func(q int) bool { return p == q })
+		}
+	}
+	slow := func(l topo.Link) bool { return l.Kind == KindPCIe || l.Kind == KindHost }
+	if !slices.ContainsFunc(g.Links, slow) {
+		return list
+	}
+	for _, s := range b.shared() {
+		if s.crossed(b, g) {
+			continue
+		}
+		add(s.name, s.rate, func(p int) bool { return slices.Contains(s.places, p) })
+	}
+	return list
+}
+
+// sharers returns how many ranks run on the GPU at a place.
+func (b *builder) sharers(place int) (n int) {
+	for _, p := range b.at {
+		if p == place {
+			n++
+		}
+	}
+	return n
+}
+
+// nvlinked returns what the NVLinks of the GPU at a place bring to other GPUs that
+// ranks run on, if all links of its ranks to those are such; and whether all of them
+// go over NVSwitches.
+func (b *builder) nvlinked(g *topo.Graph, place int) (direct float64, switched bool) {
+	seen := make(map[int]bool)
+	kinds := make(map[string]bool)
+	for _, l := range g.Links {
+		p, q := b.at[l.A], b.at[l.B]
+		if q == place {
+			p, q = q, p
+		}
+		if p != place || q == place {
+			continue
+		}
+		kinds[l.Kind] = true
+		if !seen[q] {
+			seen[q], direct = true, direct+l.GBytesPerSecond
+		}
+	}
+	if len(kinds) > 1 || !kinds[KindNVLink] {
+		direct = 0
+	}
+	return direct, len(kinds) == 1 && kinds[KindNVSwitch]
+}
+
+// used returns the places of the GPUs that ranks run on, ascending.
+func (b *builder) used() []int {
+	list := slices.Clone(b.at)
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// group is a set of GPUs that share a way to all others.
+type group struct {
+	name   string
+	rate   float64
+	places []int
+}
+
+// crossed tells whether a link that is not of PCIe leads out of the group.
+func (s *group) crossed(b *builder, g *topo.Graph) bool {
+	return slices.ContainsFunc(g.Links, func(l topo.Link) bool {
+		out := slices.Contains(s.places, b.at[l.A]) != slices.Contains(s.places, b.at[l.B])
+		return out && l.Kind != KindPCIe && l.Kind != KindHost
+	})
+}
+
+// shared returns the groups of GPUs that ranks run on: each GPU with its slot,
+// GPUs behind one PCIe switch, and those of a NUMA node where there are several.
+func (b *builder) shared() []group {
+	var list []group
+	used := b.used()
+	for _, p := range used {
+		list = append(list, group{fmt.Sprintf("pcie of gpu %d", b.m.GPUs[p].Index), b.m.slot(p), []int{p}})
+	}
+	seen := make(map[int]bool)
+	nodes := make(map[int][]int)
+	for _, p := range used {
+		nodes[b.m.GPUs[p].NUMA] = append(nodes[b.m.GPUs[p].NUMA], p)
+		if seen[p] {
+			continue
+		}
+		s := group{name: fmt.Sprintf("pcie switch of gpu %d", b.m.GPUs[p].Index), places: []int{p}, rate: b.m.slot(p)}
+		for _, q := range used {
+			if level := b.m.level(p, q); q > p && !seen[q] && (level == LevelBoard || level == LevelSwitch) {
+				s.places, s.rate, seen[q] = append(s.places, q), max(s.rate, b.m.slot(q)), true
+			}
+		}
+		if len(s.places) > 1 {
+			list = append(list, s)
+		}
+	}
+	if _, unknown := nodes[-1]; unknown || len(nodes) < 2 {
+		return list
+	}
+	var order []int
+	for node := range nodes {
+		order = append(order, node)
+	}
+	slices.SortFunc(order, cmp.Compare[int])
+	if len(order) == 2 { // what leaves one enters the other
+		order = order[:1]
+	}
+	for _, node := range order {
+		list = append(list, group{fmt.Sprintf("interconnect of numa node %d", node), socketRate, nodes[node]})
+	}
+	return list
+}

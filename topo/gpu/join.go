@@ -1,0 +1,114 @@
+package gpu
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Part is what is known of the GPUs of one host.
+type Part struct {
+	Ranks []int       // of the host, ascending
+	Graph *topo.Graph // rank i of it is Ranks[i]
+}
+
+// Join returns the graph of ranks with GPUs on several hosts: what ranks, which
+// knows the network, says of links and ports between hosts, and what parts says of
+// those within. A port within a host is called by the host, too.
+func Join(ranks *topo.Graph, parts []Part) (*topo.Graph, error) {
+	g := &topo.Graph{Name: "gpus", Ranks: ranks.Ranks, Hosts: slices.Clone(ranks.Hosts)}
+	host := func(r int) int {
+		if len(ranks.Hosts) == 0 {
+			return 0
+		}
+		return ranks.Hosts[r]
+	}
+	for _, l := range ranks.Links {
+		if host(l.A) != host(l.B) {
+			g.Links = append(g.Links, l)
+		}
+	}
+	for _, p := range ranks.Ports {
+		if wholeHosts(p.Ranks, ranks.Ranks, host) {
+			g.Ports = append(g.Ports, p)
+		}
+	}
+	for i, part := range parts {
+		if part.Graph == nil || part.Graph.Ranks != len(part.Ranks) {
+			return nil, fmt.Errorf("gpu: host %d has %d ranks and a graph of others", i, len(part.Ranks))
+		}
+		for _, r := range part.Ranks {
+			if r < 0 || r >= ranks.Ranks || host(r) != host(part.Ranks[0]) {
+				return nil, fmt.Errorf("gpu: host %d has rank %d, which is not there", i, r)
+			}
+		}
+		for _, l := range part.Graph.Links {
+			l.A, l.B = part.Ranks[l.A], part.Ranks[l.B]
+			g.Links = append(g.Links, l)
+		}
+		for _, p := range part.Graph.Ports {
+			at := make([]int, len(p.Ranks))
+			for k, r := range p.Ranks {
+				at[k] = part.Ranks[r]
+			}
+			p.Ranks = at
+			if len(parts) > 1 {
+				p.Name = fmt.Sprintf("host %d: %s", host(part.Ranks[0]), p.Name)
+			}
+			g.Ports = append(g.Ports, p)
+		}
+	}
+	slices.SortFunc(g.Links, func(a, b topo.Link) int { return cmp.Or(a.A-b.A, a.B-b.B) })
+	return g, g.Validate()
+}
+
+// wholeHosts tells whether a set of ranks is one of hosts: with a rank it has all
+// others of its host.
+func wholeHosts(set []int, all int, host func(int) int) bool {
+	in, of := make(map[int]int), make(map[int]int)
+	for _, r := range set {
+		in[host(r)]++
+	}
+	for r := range all {
+		of[host(r)]++
+	}
+	for h, n := range in {
+		if n != of[h] {
+			return false
+		}
+	}
+	return true
+}
+
+// Fill returns g, a graph of ranks on these GPUs of m, with a link through the host's
+// memory for every pair that has none: what does not go over NVLink goes there, or
+// over PCIe, at no less. That such links share slots and sockets with each other is
+// not in the graph, as Graph says.
+func Fill(g *topo.Graph, m *Machine, devices []string) (*topo.Graph, error) {
+	b := &builder{m: m}
+	for r, uuid := range devices {
+		p := m.place(uuid)
+		if p < 0 {
+			return nil, fmt.Errorf("gpu: rank %d runs on GPU %s, which is not among the %d of this host", r, uuid, len(m.GPUs))
+		}
+		b.at = append(b.at, p)
+	}
+	if g.Ranks != len(devices) {
+		return nil, fmt.Errorf("gpu: a graph of %d ranks, and GPUs of %d", g.Ranks, len(devices))
+	}
+	has := make(map[[2]int]bool)
+	for _, l := range g.Links {
+		has[[2]int{min(l.A, l.B), max(l.A, l.B)}] = true
+	}
+	full := *g
+	full.Links = append(slices.Clone(g.Links), b.pairs(func(x, y int) topo.Link {
+		if has[[2]int{x, y}] {
+			return topo.Link{}
+		}
+		return b.host(x, y)
+	})...)
+	slices.SortFunc(full.Links, func(a, b topo.Link) int { return cmp.Or(a.A-b.A, a.B-b.B) })
+	return &full, full.Validate()
+}

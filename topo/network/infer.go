@@ -1,0 +1,355 @@
+package network
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Infer makes the network of the named hosts from what they found. Flows that
+// were alone give the rate of their pair; where those from or to one host
+// together bring less than each of them alone, the host has a Port of what they
+// brought. Where they do so because some pairs go over the links of others,
+// these pairs are Routed, and no host has a port.
+//
+// Pairs that were not measured are as quick as the slower of their hosts was
+// with others. At least one flow and one trip must be there.
+func Infer(hosts []string, f *Findings) (*Network, error) {
+	n := len(hosts)
+	if n < 2 || n > MaxHosts {
+		return nil, fmt.Errorf("network: %d hosts, want 2..%d", n, MaxHosts)
+	}
+	if err := f.validate(n); err != nil {
+		return nil, err
+	}
+	x := inference{n: n, alone: make(map[[2]int][]float64)}
+	x.sort(f.Flows)
+	if len(x.alone) == 0 || len(f.Trips) == 0 {
+		return nil, fmt.Errorf("network: %d hosts found no flow between two of them, or no trip", n)
+	}
+	x.rates()
+	net := &Network{Hosts: slices.Clone(hosts), Pairs: x.pairs(f.Trips)}
+	if !x.routed(net) {
+		net.Ports = x.ports()
+	}
+	x.even(net)
+	return net, net.Validate()
+}
+
+// inference is an Infer under way.
+type inference struct {
+	n     int
+	alone map[[2]int][]float64 // rates of single flows, by source and destination
+	out   [][]float64          // by source and destination: the rate of a single flow, 0 where there was none
+	most  []float64            // by host: its quickest single flow
+	stars []star
+	limit float64 // ratio that noise makes
+}
+
+// star is a turn's flows from one host, or to it.
+type star struct {
+	host int
+	in   bool // to the host
+	peer []int
+	each []float64 // of every flow, GB/s
+	all  float64   // of all at once, GB/s
+}
+
+// sort finds single flows and stars among the flows of each turn.
+func (x *inference) sort(flows []Flow) {
+	sorted := slices.Clone(flows)
+	slices.SortStableFunc(sorted, func(a, b Flow) int {
+		if a.Turn != b.Turn {
+			return a.Turn - b.Turn
+		}
+		if a.Src != b.Src {
+			return a.Src - b.Src
+		}
+		return a.Dst - b.Dst
+	})
+	var spread []float64
+	for len(sorted) > 0 {
+		end := 1
+		for end < len(sorted) && sorted[end].Turn == sorted[0].Turn {
+			end++
+		}
+		spread = append(spread, x.turn(sorted[:end])...)
+		sorted = sorted[end:]
+	}
+	x.limit = limitOf(x.noise(median(spread)))
+}
+
+// turn takes the flows of one turn, and returns how uncertain the single ones
+// are, as a part of their rate.
+func (x *inference) turn(flows []Flow) (spread []float64) {
+	from, to := make(map[int][]Flow), make(map[int][]Flow)
+	for _, w := range flows {
+		from[w.Src] = append(from[w.Src], w)
+		to[w.Dst] = append(to[w.Dst], w)
+	}
+	for _, w := range flows {
+		switch {
+		case len(from[w.Src]) > 1 && from[w.Src][0].Dst == w.Dst:
+			x.stars = append(x.stars, newStar(w.Src, false, from[w.Src]))
+		case len(to[w.Dst]) > 1 && to[w.Dst][0].Src == w.Src:
+			x.stars = append(x.stars, newStar(w.Dst, true, to[w.Dst]))
+		case len(from[w.Src])+len(to[w.Src])+len(from[w.Dst])+len(to[w.Dst]) == 2:
+			rate := w.Middle()
+			if rate <= 0 {
+				continue // a turn that was lost
+			}
+			key := [2]int{w.Src, w.Dst}
+			x.alone[key] = append(x.alone[key], rate)
+			spread = append(spread, uncertainty(w.Slices, rate))
+		}
+	}
+	return spread
+}
+
+// uncertainty is about the standard error of the middle of values.
+func uncertainty(values []float64, middle float64) float64 {
+	s := slices.Sorted(slices.Values(values))
+	quarter := len(s) / 4
+	return (s[len(s)-1-quarter] - s[quarter]) / middle / 1.35 / math.Sqrt(float64(len(s)))
+}
+
+func newStar(host int, in bool, flows []Flow) star {
+	s := star{host: host, in: in}
+	var sum []float64
+	for _, w := range flows {
+		s.peer = append(s.peer, w.Src+w.Dst-host)
+		s.each = append(s.each, w.Middle())
+		for i, v := range w.Slices {
+			if i == len(sum) {
+				sum = append(sum, 0)
+			}
+			sum[i] += v
+		}
+	}
+	s.all = middle(sum)
+	return s
+}
+
+// noise is how much single flows differ that should be equal, as a part of their
+// rate: the two directions of a pair, of which the median counts. Where flows are
+// steady in themselves, within a spread, directions that differ much really do.
+func (x *inference) noise(spread float64) float64 {
+	var list []float64
+	for a := range x.n {
+		for b := a + 1; b < x.n; b++ {
+			there, back := combined(x.alone[[2]int{a, b}]), combined(x.alone[[2]int{b, a}])
+			if there > 0 && back > 0 {
+				list = append(list, min(math.Log(ratio(there, back))/math.Sqrt2, 0.2))
+			}
+		}
+	}
+	return max(spread, min(median(list), 4*spread+0.02))
+}
+
+// rates makes one rate of all that a flow had alone.
+func (x *inference) rates() {
+	x.out, x.most = make([][]float64, x.n), make([]float64, x.n)
+	for a := range x.out {
+		x.out[a] = make([]float64, x.n)
+	}
+	for key, list := range x.alone {
+		x.out[key[0]][key[1]] = combined(list)
+	}
+	for i := range x.stars {
+		s := &x.stars[i]
+		for k, p := range s.peer { // what a flow reached among others it reaches alone
+			at := &x.out[s.host][p]
+			if s.in {
+				at = &x.out[p][s.host]
+			}
+			if *at > 0 {
+				*at = max(*at, s.each[k])
+			}
+		}
+	}
+	for a, row := range x.out {
+		for b, v := range row {
+			x.most[a], x.most[b] = max(x.most[a], v), max(x.most[b], v)
+		}
+	}
+}
+
+// combined makes one rate of several measurements of a thing: the best of two,
+// since what disturbs a flow makes it slower, the second best of more.
+func combined(list []float64) float64 {
+	switch n := len(list); n {
+	case 0:
+		return 0
+	case 1, 2:
+		return slices.Max(list)
+	default:
+		return slices.Sorted(slices.Values(list))[n-2]
+	}
+}
+
+// pair is the rate of a pair each way, 0 where it was not measured: what both
+// directions have in common where they differ by noise, or the slower. Where
+// noise is large, a direction that is slower still was disturbed.
+func (x *inference) pair(a, b int) float64 {
+	switch there, back := x.out[a][b], x.out[b][a]; {
+	case there == 0:
+		return back
+	case back == 0:
+		return there
+	case ratio(there, back) <= x.limit:
+		return (there + back) / 2
+	case x.limit > x.held():
+		return max(there, back)
+	default:
+		return min(there, back)
+	}
+}
+
+// pairs makes the pairs, without the levelling.
+func (x *inference) pairs(trips []Trip) []Pair {
+	us := make(map[int]float64)
+	var all []float64
+	for _, t := range trips {
+		i := index(x.n, t.A, t.B)
+		if before, ok := us[i]; !ok || t.Us < before {
+			us[i] = t.Us
+		}
+		all = append(all, t.Us)
+	}
+	least := slices.Max(x.most)
+	for _, v := range x.most {
+		if v > 0 {
+			least = min(least, v)
+		}
+	}
+	var list []Pair
+	for a := range x.n {
+		for b := a + 1; b < x.n; b++ {
+			p := Pair{A: a, B: b, Out: x.out[a][b], Back: x.out[b][a], GBytesPerSecond: x.pair(a, b), Source: topo.Measured}
+			if p.GBytesPerSecond == 0 {
+				p.GBytesPerSecond, p.Source = x.guess(a, b), topo.Estimated
+			}
+			if p.GBytesPerSecond == 0 { // of a host that has no flow at all
+				p.GBytesPerSecond = least
+			}
+			p.GBytesPerSecond = clampRate(p.GBytesPerSecond)
+			var known bool
+			if p.LatencyUs, known = us[index(x.n, a, b)]; !known {
+				p.LatencyUs = median(all)
+			}
+			p.LatencyUs = max(p.LatencyUs, topo.MinLatency)
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// guess is the rate of a pair that was not measured.
+func (x *inference) guess(a, b int) float64 { return min(x.most[a], x.most[b]) }
+
+// shared is how much more the flows of a star brought each alone than all at
+// once; 0 where one of them was never alone.
+func (x *inference) shared(s *star) float64 {
+	sum := 0.0
+	for _, p := range s.peer {
+		v := x.single(s, p)
+		if v == 0 {
+			return 0
+		}
+		sum += v
+	}
+	if s.all <= 0 {
+		return 0
+	}
+	return sum / s.all
+}
+
+// single is the rate that the flow of a star with a peer had alone.
+func (x *inference) single(s *star, peer int) float64 {
+	v := x.out[s.host][peer]
+	if s.in {
+		v = x.out[peer][s.host]
+	}
+	if v == 0 {
+		return x.guess(s.host, peer)
+	}
+	return v
+}
+
+// held is up to which ratio flows count as undisturbed by each other.
+func (x *inference) held() float64 { return min(x.limit, 1.5) }
+
+// ports gives every host one whose flows share something.
+func (x *inference) ports() []Port {
+	all := make([][2][]float64, x.n) // by host and way: what its stars brought
+	alone := make([][2]float64, x.n) // and what their flows bring alone
+	for i := range x.stars {
+		s := &x.stars[i]
+		shared := x.shared(s)
+		if shared == 0 {
+			continue
+		}
+		way := 0
+		if s.in {
+			way = 1
+		}
+		all[s.host][way] = append(all[s.host][way], s.all)
+		alone[s.host][way] = shared * s.all
+	}
+	threshold := x.held()
+	if clear := x.clear(all, alone); 2*clear > x.n { // the others will have one, too
+		threshold = 1 + (threshold-1)/2
+		if x.limit > x.held() {
+			threshold = 0
+		}
+	}
+	var list []Port
+	for h := range x.n {
+		p := Port{Host: h, Source: topo.Measured, GBytesPerSecond: math.Inf(1)}
+		for way, to := range []*float64{&p.Out, &p.In} {
+			if v := combined(all[h][way]); v > 0 && alone[h][way] > threshold*v {
+				*to = clampRate(v)
+				p.GBytesPerSecond = min(p.GBytesPerSecond, *to)
+			}
+		}
+		if p.Out > 0 || p.In > 0 {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// clear counts the hosts whose flows share something, as the noise may be.
+func (x *inference) clear(all [][2][]float64, alone [][2]float64) int {
+	n := 0
+	for h := range x.n {
+		out, in := combined(all[h][0]), combined(all[h][1])
+		if out > 0 && alone[h][0] > x.held()*out || in > 0 && alone[h][1] > x.held()*in {
+			n++
+		}
+	}
+	return n
+}
+
+// even makes rates and latencies equal that differ by noise only. A card
+// carries at least what one flow of the host reached.
+func (x *inference) even(net *Network) {
+	most := make([]float64, x.n)
+	for _, p := range net.Pairs {
+		most[p.A], most[p.B] = max(most[p.A], p.GBytesPerSecond), max(most[p.B], p.GBytesPerSecond)
+	}
+	var rates, latencies []*float64
+	for i := range net.Pairs {
+		p := &net.Pairs[i]
+		rates, latencies = append(rates, &p.GBytesPerSecond), append(latencies, &p.LatencyUs)
+	}
+	for i := range net.Ports {
+		p := &net.Ports[i]
+		p.GBytesPerSecond = max(p.GBytesPerSecond, most[p.Host])
+		rates = append(rates, &p.GBytesPerSecond)
+	}
+	level(rates, x.limit)
+	level(latencies, mostLimit)
+}

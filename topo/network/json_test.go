@@ -1,0 +1,165 @@
+package network
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestJSON(t *testing.T) {
+	for _, w := range []*world{both(0.8, 0.4, 0.2, 0.1), both(1, 1), mesh(matrix(4, func(a, b int) float64 {
+		if a+b == 3 {
+			return 0
+		}
+		return 0.1
+	}))} {
+		n := w.infer(t, Quick, 0.03, 1)
+		n.Probe, n.At = "full", 1234567890
+		data, err := n.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := Parse(data)
+		if err != nil || !reflect.DeepEqual(got, n) {
+			t.Errorf("wrote %+v\nread %+v, %v", n, got, err)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	good := `{"version":1,"probe":"quick","measured_at":5,"hosts":["a","b"],"pairs":[{"a":0,"b":1,"out_gbytes_per_second":1,"back_gbytes_per_second":1,"gbytes_per_second":1,"latency_us":5,"source":"measured"}],"ports":null}`
+	if _, err := Parse([]byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	for from, to := range map[string]string{
+		`"version":1`: `"version":2`, `"quick"`: `"fast"`, `"a":0`: `"a":1`, `"b":1`: `"b":7`, `,"b"]`: `]`,
+		`"latency_us":5`: `"latency_us":-5`, `"measured"`: `"guessed"`, `"gbytes_per_second":1,"latency`: `"gbytes_per_second":0,"latency`,
+		`null}`: `null} {}`, `"ports":null`: `"cards":null`, `"source":"measured"`: `"source":"measured","routed":true`,
+		`"ports"`: `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"`,
+		`"a","b"`: `"` + strings.Repeat("x", 300) + `","b"`,
+	} {
+		text := strings.Replace(good, from, to, 1)
+		if to == `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"` {
+			text = strings.Replace(good, `"ports":null`, `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}]`, 1)
+		}
+		if n, err := Parse([]byte(text)); err == nil {
+			t.Errorf("%s: read %+v", text, n)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, hosts := range []int{2, 3} {
+		data, err := Declared(make([]string, hosts), 1, 10).AppendJSON(nil)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Add([]byte(`{"version":1,"probe":"quick","hosts":["a","b"],"pairs":[{"a":-1,"b":1e9}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		n, err := Parse(data)
+		if err != nil {
+			return
+		}
+		again, err := n.AppendJSON(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := Parse(again); err != nil || fmt.Sprint(back) != fmt.Sprint(n) {
+			t.Fatalf("%s: %v", again, err)
+		}
+		hostOf, local := shared(len(n.Hosts), 1)
+		if _, err := Graph(hostOf, local, n); err != nil {
+			t.Fatal(err)
+		}
+		_ = n.Text(0)
+	})
+}
+
+// A network in another order is what would have been measured in that order.
+func TestRenumber(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		hosts := rapid.IntRange(2, 7).Draw(rt, "hosts")
+		rates := make([][2]float64, hosts)
+		for h := range rates {
+			rates[h] = [2]float64{rapid.Float64Range(0.1, 1).Draw(rt, "out"), rapid.Float64Range(0.1, 1).Draw(rt, "in")}
+		}
+		order := rapid.Permutation(slices.Collect(func(yield func(int) bool) {
+			for h := range hosts {
+				if !yield(h) {
+					return
+				}
+			}
+		})).Draw(rt, "order")
+		n := cards(rates...).infer(rt, Quick, 0, 1)
+		turned := n.Renumber(order)
+		if err := turned.Validate(); err != nil {
+			rt.Fatal(err)
+		}
+		for i, a := range order {
+			if turned.Hosts[i] != n.Hosts[a] {
+				rt.Fatalf("host %d is %s, want %s", i, turned.Hosts[i], n.Hosts[a])
+			}
+			for k, b := range order[:i] {
+				was, is := n.Pairs[index(hosts, a, b)], turned.Pairs[index(hosts, i, k)]
+				out, back := was.Out, was.Back
+				if a < b { // and i > k
+					out, back = back, out
+				}
+				if is.Out != out || is.Back != back || is.GBytesPerSecond != was.GBytesPerSecond {
+					rt.Fatalf("pair %d-%d: %+v, was %+v", k, i, is, was)
+				}
+			}
+		}
+		for _, p := range n.Ports {
+			i := slices.IndexFunc(turned.Ports, func(q Port) bool { return order[q.Host] == p.Host })
+			if i < 0 || turned.Ports[i].GBytesPerSecond != p.GBytesPerSecond {
+				rt.Fatalf("ports %+v, were %+v", turned.Ports, n.Ports)
+			}
+		}
+	})
+}
+
+// What people read: where each value comes from, how old it is, what is shared.
+func TestText(t *testing.T) {
+	even := both(0.0625, 0.0625, 0.0625).infer(t, Quick, 0, 1)
+	even.Probe, even.At = "quick", 1000
+	routed := mesh(matrix(4, func(a, b int) float64 {
+		if a == 1 && b == 2 {
+			return 0
+		}
+		return mesh4[[2]int{a, b}]
+	})).infer(t, Quick, 0, 1)
+	routed.Probe, routed.At = "full", 1000
+	for _, c := range []struct {
+		n    *Network
+		now  int64
+		want []string
+	}{
+		{even, 1003, []string{"network of 3 hosts: measured (quick) just now", "all pairs: 0.0625 GB/s, 30 us", "card of every host: 0.0625 GB/s", "h0        .   0.0625   0.0625"}},
+		{even, 1000 + 3*86400, []string{"measured (quick) 3 days ago"}},
+		{routed, 1100, []string{"measured (full) 100 seconds ago", "0.05^", "^ goes over the links of other pairs", "no host has a card that its pairs share"}},
+		{Declared([]string{"a", "b", "c"}, 1.25, 30), 5, []string{"declared, nothing was measured", "all pairs: 1.25 GB/s, 30 us"}},
+		{both(0.8, 0.4, 0.2, 0.1).infer(t, Quick, 0, 1), 5, []string{"card of h1: 0.4 GB/s (all at once: 0.4 out 0.4 in)", "3 of 0.1 GB/s"}},
+	} {
+		got := c.n.Text(c.now)
+		for _, want := range c.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s\nhas no %q", got, want)
+			}
+		}
+	}
+}
+
+func TestAge(t *testing.T) {
+	for seconds, want := range map[int64]string{-5: "just now", 0: "just now", 90: "90 seconds ago", 600: "10 minutes ago", 7300: "2 hours ago", 3 * 86400: "3 days ago"} {
+		if got := Age(seconds); got != want {
+			t.Errorf("%d: %q, want %q", seconds, got, want)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package network
+
+import "fmt"
+
+// Effort is how much a measurement may cost.
+type Effort int
+
+// The efforts.
+const (
+	Quick Effort = iota // every flow once; under a second for four hosts
+	Full                // several times, and longer
+	Off                 // nothing is sent
+)
+
+var efforts = [...]string{Quick: "quick", Full: "full", Off: "off"}
+
+// String is the word for e on the command line.
+func (e Effort) String() string { return efforts[e] }
+
+// ParseEffort reads what String writes.
+func ParseEffort(s string) (Effort, error) {
+	for e, word := range efforts {
+		if s == word {
+			return Effort(e), nil
+		}
+	}
+	return 0, fmt.Errorf("%q: want quick, full or off", s)
+}
+
+// Turn is a part of a measurement. A host is in at most one pair or star of it.
+type Turn struct {
+	Number int
+	Trips  bool     // small messages to and fro, not flows
+	Flows  [][2]int // source and destination
+}
+
+// Of returns the flows that a host takes part in, and whether it is one that has
+// both its hosts to itself.
+func (t Turn) Of(host int) (flows []int, alone bool) {
+	for i, f := range t.Flows {
+		if f[0] == host || f[1] == host {
+			flows = append(flows, i)
+		}
+	}
+	if len(flows) != 1 {
+		return flows, false
+	}
+	mine := t.Flows[flows[0]]
+	peer := mine[0] + mine[1] - host
+	for i, f := range t.Flows {
+		if i != flows[0] && (f[0] == peer || f[1] == peer) {
+			return flows, false
+		}
+	}
+	return flows, true
+}
+
+// FlowTurns counts those that are not of small messages.
+func FlowTurns(turns []Turn) int {
+	n := 0
+	for _, t := range turns {
+		if !t.Trips {
+			n++
+		}
+	}
+	return n
+}
+
+// The most rounds of pairs, and the most peers of a star: for many hosts the
+// time does not grow with their number.
+const (
+	quickRounds = 17
+	fullRounds  = 64
+	fullPasses  = 3
+	mostPeers   = 8
+)
+
+// Turns lists what so many hosts do at that effort, in order: for each round of
+// a tournament the trips of its pairs and their flows, there and back; then
+// flows from every host to several, and to every host from several.
+func Turns(hosts int, e Effort) []Turn {
+	if hosts < 2 || e == Off {
+		return nil
+	}
+	rounds, passes := Rounds(hosts), 1
+	most := quickRounds
+	if e == Full {
+		most = fullRounds
+		if len(rounds) <= quickRounds {
+			passes = fullPasses
+		}
+	}
+	rounds = rounds[:min(len(rounds), most)]
+	var turns []Turn
+	add := func(trips bool, flows [][2]int) {
+		turns = append(turns, Turn{Number: len(turns), Trips: trips, Flows: flows})
+	}
+	for range passes {
+		for _, pairs := range rounds {
+			add(true, pairs)
+			add(false, pairs)
+			add(true, turned(pairs))
+			add(false, turned(pairs))
+		}
+		for _, flows := range stars(hosts) {
+			add(false, flows)
+			add(false, turned(flows))
+		}
+	}
+	return turns
+}
+
+// turned lets flows go the other way.
+func turned(flows [][2]int) [][2]int {
+	back := make([][2]int, len(flows))
+	for i, f := range flows {
+		back[i] = [2]int{f[1], f[0]}
+	}
+	return back
+}
+
+// stars returns, turn by turn, flows from some hosts to several others each:
+// hosts are dealt to groups, and in every turn one of each group sends to the
+// rest of it.
+func stars(hosts int) [][][2]int {
+	if hosts < 3 {
+		return nil
+	}
+	groups := (hosts + mostPeers) / (mostPeers + 1)
+	var turns [][][2]int
+	for centre := 0; ; centre++ {
+		var flows [][2]int
+		for g := range groups {
+			first, end := g*hosts/groups, (g+1)*hosts/groups
+			from := first + centre
+			for to := first; to < end && from < end; to++ {
+				if to != from {
+					flows = append(flows, [2]int{from, to})
+				}
+			}
+		}
+		if len(flows) == 0 {
+			return turns
+		}
+		turns = append(turns, flows)
+	}
+}
+
+// Rounds deals all pairs of n to rounds in which nobody stands twice, by the
+// circle method of round-robin tournaments.
+func Rounds(n int) [][][2]int {
+	even := n + n%2 // an odd one out sits with nobody
+	var rounds [][][2]int
+	for round := range even - 1 {
+		var pairs [][2]int
+		for i := range even / 2 {
+			a, b := (round+i)%(even-1), (round+even-1-i)%(even-1)
+			if i == 0 {
+				b = even - 1
+			}
+			if a < n && b < n {
+				pairs = append(pairs, [2]int{min(a, b), max(a, b)})
+			}
+		}
+		rounds = append(rounds, pairs)
+	}
+	return rounds
+}
+
+// Meets tells which hosts need a connection with which for Turns and for the
+// barriers between them: the result is symmetric.
+func Meets(hosts int, e Effort) func(a, b int) bool {
+	meet := make(map[[2]int]bool)
+	note := func(a, b int) { meet[[2]int{min(a, b), max(a, b)}] = true }
+	for _, t := range Turns(hosts, e) {
+		for _, f := range t.Flows {
+			note(f[0], f[1])
+		}
+	}
+	for step := 1; step < hosts; step <<= 1 {
+		for h := range hosts {
+			note(h, (h+step)%hosts)
+		}
+	}
+	return func(a, b int) bool { return a != b && meet[[2]int{min(a, b), max(a, b)}] }
+}

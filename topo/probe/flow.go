@@ -1,0 +1,165 @@
+package probe
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/topo/network"
+)
+
+// How much data is under way: so much at least, divided among the flows that
+// share a card, so much at most, and else what comes in twice the time that the
+// receiver looks back: more than a long way holds, and not so much that it would
+// fill the queue in front of a slow link.
+const (
+	leastWindow = 64 << 10
+	mostWindow  = 64 << 20
+	lookBack    = 4 * time.Millisecond
+)
+
+// pour sends data as the peer grants it, until then, and returns the rate in GB/s
+// that the peer has seen.
+func (l *line) pour(payload []byte, until time.Time, first int) (rate float64, err error) {
+	var granted atomic.Int64
+	granted.Store(int64(first))
+	more := make(chan struct{}, 1)
+	heard := make(chan error, 1)
+	go func() { heard <- l.hearGrants(&granted, more, &rate) }()
+	err = l.pourData(payload, until, &granted, more)
+	if err == nil {
+		err = l.small(frameEnd, nil)
+	}
+	if err != nil {
+		_ = l.conn.SetDeadline(time.Unix(1, 0)) // the other half of the work must end, too
+		return 0, l.fail("sending", errors.Join(err, <-heard))
+	}
+	if err := <-heard; err != nil {
+		return 0, l.fail("sending, and hearing how much it takes", err)
+	}
+	return rate, nil
+}
+
+func (l *line) pourData(payload []byte, until time.Time, granted *atomic.Int64, more <-chan struct{}) error {
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	for sent := int64(0); ; {
+		left := time.Until(until)
+		if left <= 0 {
+			return nil
+		}
+		n := min(granted.Load()-sent, dataBytes)
+		if n <= 0 {
+			select {
+			case <-more:
+			case <-timer.C:
+				return nil
+			}
+			continue
+		}
+		l.out = append(l.out[:0], payload[:headerBytes+n]...)
+		l.out[0] = frameData
+		binary.BigEndian.PutUint32(l.out[1:], uint32(n))
+		if _, err := l.conn.Write(l.out); err != nil {
+			return err
+		}
+		sent += n
+	}
+}
+
+// hearGrants takes grants until the peer has seen the end of the data.
+func (l *line) hearGrants(granted *atomic.Int64, more chan<- struct{}, rate *float64) error {
+	for {
+		kind, n, err := l.frame(frameGrant, frameDone)
+		if err != nil {
+			return err
+		}
+		var b [8]byte
+		if _, err := io.ReadFull(l.in, b[:n]); err != nil {
+			return err
+		}
+		v := binary.BigEndian.Uint64(b[:])
+		if kind == frameDone {
+			*rate = float64(v) / 1e9
+			return nil
+		}
+		if int64(v) > granted.Load() {
+			granted.Store(int64(v))
+		}
+		select {
+		case more <- struct{}{}:
+		default: // it knows that there is something new
+		}
+	}
+}
+
+// drain takes the data of a flow that began at a time, and tells how quickly it
+// came.
+func (l *line) drain(begin time.Time, p pace, first int) (*network.Flow, error) {
+	c := &curve{begin: begin}
+	if n := l.in.Buffered(); n > 0 {
+		c.add(begin, n) // came before we did
+	}
+	l.curve = c
+	defer func() { l.curve = nil }()
+	w := window{curve: c, least: int64(first), granted: int64(first), back: lookBack + 2*p.trip}
+	flow := &network.Flow{}
+	for {
+		kind, n, err := l.frame(frameData, frameEnd)
+		if err != nil {
+			return nil, l.fail("receiving", err)
+		}
+		if kind == frameEnd {
+			break
+		}
+		if _, err := l.in.Discard(n); err != nil {
+			return nil, l.fail("receiving", err)
+		}
+		flow.Bytes += int64(n)
+		if grant := w.grant(flow.Bytes); grant > 0 {
+			if err := l.small(frameGrant, binary.BigEndian.AppendUint64(nil, uint64(grant))); err != nil {
+				return nil, l.fail("granting", err)
+			}
+		}
+	}
+	for i := range parts {
+		from := p.warm + time.Duration(i)*p.slice
+		flow.Slices = append(flow.Slices, c.rate(from, from+p.slice))
+	}
+	rate := binary.BigEndian.AppendUint64(nil, uint64(flow.Middle()*1e9))
+	if err := l.small(frameDone, rate); err != nil {
+		return nil, l.fail("ending", err)
+	}
+	return flow, nil
+}
+
+// window says how much data may be under way.
+type window struct {
+	*curve
+	least, granted int64
+	back           time.Duration
+	at             int // of the curve: the first that came since then
+}
+
+// grant returns how many bytes the peer may send in all, 0 when it knows enough.
+func (w *window) grant(got int64) int64 {
+	last := len(w.when) - 1
+	for w.at < last && w.when[w.at] < w.when[last]-w.back {
+		w.at++
+	}
+	before := int64(0)
+	if w.at > 0 {
+		before = w.total[w.at-1]
+	}
+	recent := w.total[last] - before
+	// A receiver that did not run for a while finds much at once.
+	usual := int64(float64(w.total[last]) * float64(w.back) / float64(max(w.when[last]-w.when[0], w.back)))
+	size := min(max(2*min(recent, usual+usual/2), w.least), mostWindow)
+	if got+size < w.granted+size/4 {
+		return 0
+	}
+	w.granted = got + size
+	return w.granted
+}

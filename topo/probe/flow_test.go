@@ -1,0 +1,181 @@
+package probe
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/topo/network"
+)
+
+// Bytes that come in bursts count at the rate at which they come.
+func TestCurve(t *testing.T) {
+	begin := time.Now()
+	c := &curve{begin: begin}
+	c.add(begin.Add(100*time.Microsecond), 60_000) // what a token bucket lets through at once
+	for i := 1; i <= 100; i++ {
+		c.add(begin.Add(time.Duration(i)*time.Millisecond), 16_000)
+	}
+	for _, c2 := range []struct{ from, to, want float64 }{{8, 40, 0.016}, {8.5, 12.5, 0.016}, {50, 51, 0.016}, {120, 130, 0}, {90, 110, 0.008}} {
+		ms := func(v float64) time.Duration { return time.Duration(v * 1e6) }
+		if got := c.rate(ms(c2.from), ms(c2.to)); math.Abs(got-c2.want) > 0.01*c2.want {
+			t.Errorf("%v to %v ms: %v GB/s, want %v", c2.from, c2.to, got, c2.want)
+		}
+	}
+	if (&curve{}).rate(0, 1) != 0 || c.rate(5, 5) != 0 {
+		t.Error("a rate of nothing")
+	}
+	c.add(begin, 1) // a clock that stands still
+	if last := len(c.when) - 1; c.when[last] != c.when[last-1] {
+		t.Error("the curve goes back in time")
+	}
+}
+
+// The window follows the rate: some milliseconds of it, whatever the receiver
+// finds at once after it has not run.
+func TestWindow(t *testing.T) {
+	begin := time.Now()
+	c := &curve{begin: begin}
+	w := window{curve: c, least: leastWindow, granted: leastWindow, back: lookBack}
+	const each = 12_500 // a millisecond at 100 Mbit/s
+	got := int64(0)
+	for i := 1; i <= 200; i++ {
+		if i >= 150 && i < 170 {
+			continue // asleep
+		}
+		n := each
+		if i == 170 {
+			n = 21 * each
+		}
+		got += int64(n)
+		c.add(begin.Add(time.Duration(i)*time.Millisecond), n)
+		if grant := w.grant(got); grant > 0 && grant < got {
+			t.Fatalf("after %d bytes: a grant of %d", got, grant)
+		}
+		if under := w.granted - got; under > 250_000 || under < leastWindow/2 {
+			t.Fatalf("after %d ms: %d bytes may be under way", i, under)
+		}
+	}
+}
+
+// A way of many milliseconds is filled in some trips to and fro.
+func TestWindowGrows(t *testing.T) {
+	begin := time.Now()
+	c := &curve{begin: begin}
+	const trip = 20 * time.Millisecond
+	w := window{curve: c, least: leastWindow, granted: leastWindow, back: lookBack + 2*trip}
+	got, sent := int64(0), int64(0)
+	for i := range 12 {
+		sent = w.granted
+		c.add(begin.Add(time.Duration(i)*trip), int(sent-got))
+		got = sent
+		w.grant(got)
+	}
+	if under := w.granted - got; under < 12<<20 {
+		t.Errorf("%d bytes under way after 12 trips, want some MB", under)
+	}
+}
+
+// Turns that were disturbed are taken again: a direction that is slower than the
+// other, a star that brought less than a flow of it alone.
+func TestDoubts(t *testing.T) {
+	turns := network.Turns(4, network.Quick)
+	rate := func(turn network.Turn, i int) float64 {
+		if mine, _ := turn.Of(turn.Flows[i][0]); len(mine) > 1 {
+			return 1.0 / 3
+		}
+		if mine, _ := turn.Of(turn.Flows[i][1]); len(mine) > 1 {
+			return 1.0 / 3
+		}
+		return 1
+	}
+	judge := func(host, slow int, by float64) (all, far uint64) {
+		var j judgment
+		for _, turn := range turns {
+			rates := make([]float64, len(turn.Flows))
+			mine, _ := turn.Of(host)
+			for _, i := range mine {
+				if rates[i] = rate(turn, i); turn.Number == slow {
+					rates[i] *= by
+				}
+			}
+			if !turn.Trips {
+				j.note(turn, turn.Number, host, rates)
+			}
+		}
+		return j.doubts(host, turns)
+	}
+	for host := range 4 {
+		if d, _ := judge(host, -1, 1); d != 0 {
+			t.Errorf("host %d doubts %b of an even network", host, d)
+		}
+	}
+	for _, turn := range turns {
+		if turn.Trips {
+			continue
+		}
+		for by, far := range map[float64]uint64{0.7: 0, 0.3: 1 << turn.Number} {
+			var doubts, faraway uint64
+			for host := range 4 {
+				d, f := judge(host, turn.Number, by)
+				doubts |= d
+				faraway |= f
+			}
+			if doubts != 1<<turn.Number || faraway != far {
+				t.Errorf("turn %d was slow, turns %b are doubted, %b far off", turn.Number, doubts, faraway)
+			}
+		}
+	}
+}
+
+func TestAgain(t *testing.T) {
+	s := shared{doubts: math.MaxUint64}
+	if list := s.again(20, 6); len(list) != 6 || list[5] != 5 {
+		t.Errorf("%v", list)
+	}
+	if list := (shared{doubts: 0xff, far: 1 << 7}).again(20, 2); len(list) != 2 || list[0] != 7 || list[1] != 0 {
+		t.Errorf("%v, want those that are far off first", list)
+	}
+	if list := (shared{doubts: 1<<3 | 1<<40}).again(20, 6); len(list) != 1 || list[0] != 3 {
+		t.Errorf("%v", list)
+	}
+}
+
+// stream is a connection that has said something.
+type stream struct {
+	io.Reader
+	io.Writer
+}
+
+func (stream) SetDeadline(time.Time) error { return nil }
+
+// FuzzFrames: whatever comes, a host reads no more than there is, and ends.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte{frameData, 0, 0, 0, 3, 1, 2, 3, frameEnd, 0, 0, 0, 0})
+	f.Add([]byte{frameGrant, 0, 0, 0, 8, 0x7f, 0, 0, 0, 0, 0, 0, 0, frameDone, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 1})
+	f.Add(append([]byte{frameSync, 0, 0, 0, syncBytes}, make([]byte, syncBytes)...))
+	f.Add([]byte{framePing, 0, 0, 0, 0, frameEnd, 0, 0, 0, 0})
+	f.Add([]byte{frameData, 0, 1, 0, 1})
+	f.Fuzz(func(t *testing.T, said []byte) {
+		fresh := func() *line {
+			l := newLine(0, 1, "peer", stream{bytes.NewReader(said), io.Discard})
+			l.in = bufio.NewReaderSize((*counted)(l), 16) // as small as can be
+			return l
+		}
+		if flow, err := fresh().drain(time.Now(), paceOf(network.Quick, shared{}, 20), leastWindow); err == nil && flow.Bytes > int64(len(said)) {
+			t.Errorf("%d bytes of data in %d", flow.Bytes, len(said))
+		}
+		if s, err := fresh().receiveSync(0); err == nil && (s.trip < 0 || s.trip > longestTrip) {
+			t.Errorf("a trip of %v", s.trip)
+		}
+		if err := fresh().answer(); err == nil && len(said) < headerBytes {
+			t.Error("an end out of nothing")
+		}
+		if rate, err := fresh().pour(payload(), time.Now(), 0); err == nil && !(rate >= 0) {
+			t.Errorf("a rate of %v", rate)
+		}
+	})
+}

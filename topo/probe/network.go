@@ -1,0 +1,316 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/topo/network"
+)
+
+// Conn is a connection with another host: a net.Conn, for one. It is read by one
+// goroutine and written by another.
+type Conn interface {
+	Read(b []byte) (int, error)
+	Write(b []byte) (int, error)
+	SetDeadline(t time.Time) error
+}
+
+// NetworkConfig is one host's part in a measurement between hosts. One rank of
+// each host takes part.
+type NetworkConfig struct {
+	Host, Hosts int
+	Effort      network.Effort
+	Conn        func(host int) Conn   // to every host that network.Meets; nothing else is under way on it
+	Name        func(host int) string // for errors
+	Timeout     time.Duration         // without any news from a host; 0: ten seconds
+}
+
+const defaultSilence = 10 * time.Second
+
+// HostError is what went wrong between this host and another.
+type HostError struct {
+	Host, Peer int
+	Err        error
+	text       string
+}
+
+// Error names both hosts and the step.
+func (e *HostError) Error() string { return e.text }
+
+// Unwrap returns the system's error.
+func (e *HostError) Unwrap() error { return e.Err }
+
+// Network measures what this host receives from others, and how long small
+// messages take to those behind it. One rank of every host calls it, at the same
+// time and with the same effort; all that they find together is what
+// network.Infer wants.
+//
+// Pairs of hosts take turns as in a tournament, one direction after the other,
+// then flows from and to every host at once; between turns all wait for each
+// other. A flow lasts a fixed time: some milliseconds that fill the pipe and
+// empty token buckets, which do not count, then the part that does. The receiver
+// grants bytes as they arrive, so that no more than some milliseconds of them
+// are under way on a slow link.
+//
+// After an error the caller closes the connections, which ends the others'
+// calls; no part of what was measured is of use.
+func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) {
+	found := &network.Findings{}
+	turns := network.Turns(cfg.Hosts, cfg.Effort)
+	if len(turns) == 0 {
+		return found, nil
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = defaultSilence
+	}
+	h := &netHost{ctx: ctx, cfg: cfg, lines: make([]*line, cfg.Hosts), payload: payload()}
+	meets := network.Meets(cfg.Hosts, cfg.Effort)
+	for peer := range cfg.Hosts {
+		if meets(cfg.Host, peer) {
+			h.lines[peer] = newLine(cfg.Host, peer, cfg.Name(peer), cfg.Conn(peer))
+		}
+	}
+	defer context.AfterFunc(ctx, h.stop)()
+	h.flows = network.FlowTurns(turns)
+	err := h.all(turns, found)
+	if err != nil {
+		h.stop()
+		return nil, errors.Join(ctx.Err(), err)
+	}
+	for _, l := range h.lines {
+		if l != nil {
+			_ = l.conn.SetDeadline(time.Time{}) // it worked a moment ago; whoever uses it next sees
+		}
+	}
+	return found, nil
+}
+
+// netHost is a host in a measurement.
+type netHost struct {
+	ctx     context.Context
+	cfg     NetworkConfig
+	lines   []*line // by host; nil: no connection
+	payload []byte
+	flows   int      // turns of flows
+	known   shared   // by all hosts
+	seen    judgment // of this host's flows
+
+	mu      sync.Mutex
+	stopped bool
+}
+
+// stop ends all that waits for a connection.
+func (h *netHost) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.stopped = true
+	for _, l := range h.lines {
+		if l != nil {
+			_ = l.conn.SetDeadline(time.Unix(1, 0)) // a closed connection does not wait either
+		}
+	}
+}
+
+// allow lets all connections be silent until then.
+func (h *netHost) allow(d time.Duration) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stopped {
+		return context.Canceled
+	}
+	until := time.Now().Add(d)
+	for _, l := range h.lines {
+		if l == nil {
+			continue
+		}
+		if err := l.conn.SetDeadline(until); err != nil {
+			return l.fail("setting a deadline", err)
+		}
+	}
+	return nil
+}
+
+// all takes part in all turns, and again in those that somebody doubts.
+func (h *netHost) all(turns []network.Turn, found *network.Findings) error {
+	begin := time.Now()
+	for i, t := range turns {
+		if err := h.turn(t, i, found); err != nil {
+			return err
+		}
+	}
+	number, most := len(turns), time.Duration(0)
+	for {
+		h.known.doubts, h.known.far = h.seen.doubts(h.cfg.Host, turns)
+		h.known.took = time.Since(begin)
+		if err := h.barrier(number); err != nil {
+			return err
+		}
+		if most == 0 {
+			most = max(quickTotal, h.known.took+h.known.took/4)
+		}
+		again := h.known.again(len(turns), int((most-h.known.took)/(paceOf(h.cfg.Effort, h.known, h.flows).total()+slackTime)))
+		if len(again) == 0 {
+			break
+		}
+		for _, i := range again {
+			number++
+			t := turns[i]
+			t.Number = number
+			if err := h.turn(t, i, found); err != nil {
+				return err
+			}
+		}
+		number++
+	}
+	return h.barrier(number + 1)
+}
+
+// Turns that are doubted are taken again until so much time has gone by, or a
+// quarter more than the first time took; one needs so much besides its flow.
+const (
+	quickTotal = 900 * time.Millisecond
+	slackTime  = 12 * time.Millisecond
+)
+
+// barrier returns when all hosts have come to a turn, and known is what all of
+// them know. It takes ceil(log2 hosts) rounds, after which everybody has heard,
+// by way of others, of everybody.
+func (h *netHost) barrier(turn int) error {
+	if err := h.allow(h.cfg.Timeout); err != nil {
+		return err
+	}
+	for step := 1; step < h.cfg.Hosts; step <<= 1 {
+		to, from := h.lines[(h.cfg.Host+step)%h.cfg.Hosts], h.lines[(h.cfg.Host-step+h.cfg.Hosts)%h.cfg.Hosts]
+		if err := to.sendSync(turn, h.known); err != nil {
+			return err
+		}
+		heard, err := from.receiveSync(turn)
+		if err != nil {
+			return err
+		}
+		h.known.join(heard)
+	}
+	return nil
+}
+
+// turn takes part in a turn, when all hosts have come to it: the one planned at a
+// place, or a repetition of it.
+func (h *netHost) turn(t network.Turn, place int, found *network.Findings) error {
+	if err := h.barrier(t.Number); err != nil {
+		return err
+	}
+	if t.Trips {
+		return h.trips(t, found)
+	}
+	p := paceOf(h.cfg.Effort, h.known, h.flows)
+	if err := h.allow(h.cfg.Timeout + p.total()); err != nil {
+		return err
+	}
+	begin := time.Now()
+	var all sync.WaitGroup
+	errs := make([]error, len(t.Flows))
+	got := make([]*network.Flow, len(t.Flows))
+	rates := make([]float64, len(t.Flows))
+	for i, f := range t.Flows {
+		sharers := 0
+		for _, other := range t.Flows {
+			if other[0] == f[0] || other[1] == f[1] {
+				sharers++
+			}
+		}
+		switch h.cfg.Host {
+		case f[0]:
+			all.Go(func() {
+				rates[i], errs[i] = h.lines[f[1]].pour(h.payload, begin.Add(p.total()), leastWindow/sharers)
+			})
+		case f[1]:
+			all.Go(func() {
+				got[i], errs[i] = h.lines[f[0]].drain(begin, p, leastWindow/sharers)
+			})
+		}
+	}
+	all.Wait()
+	for i, w := range got {
+		if w != nil {
+			w.Turn, w.Src, w.Dst = t.Number, t.Flows[i][0], t.Flows[i][1]
+			rates[i] = w.Middle()
+			found.Flows = append(found.Flows, *w)
+		}
+	}
+	for _, v := range rates {
+		h.known.rate = max(h.known.rate, v*1e9)
+	}
+	h.seen.note(t, place, h.cfg.Host, rates)
+	return errors.Join(errs...)
+}
+
+// trips takes part in a turn of small messages.
+func (h *netHost) trips(t network.Turn, found *network.Findings) error {
+	for _, p := range t.Flows {
+		switch h.cfg.Host {
+		case p[0]:
+			trip, err := h.lines[p[1]].ping()
+			if err != nil {
+				return err
+			}
+			h.known.trip = max(h.known.trip, trip)
+			found.Trips = append(found.Trips, network.Trip{A: p[0], B: p[1], Us: max(float64(trip)/2e3, 0.001)})
+		case p[1]:
+			if err := h.lines[p[0]].answer(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pace is how long a flow lasts.
+type pace struct {
+	trip  time.Duration
+	warm  time.Duration // does not count
+	slice time.Duration
+}
+
+const (
+	parts     = 8
+	warmUp    = 8 * time.Millisecond
+	quickTime = 32 * time.Millisecond  // that counts
+	fullTime  = 120 * time.Millisecond // that counts, in few turns
+	fullTotal = 8 * time.Second        // of all turns
+	mostTrips = 300 * time.Millisecond // added for long ways
+	quickMost = 48e6                   // bytes of a flow
+	fullMost  = 4 * quickMost
+	leastTime = 0.35 // of all these times, however quick the network is
+)
+
+// paceOf is the pace of so many turns between hosts that know this of each
+// other: the pipe must fill, and be full for a while. Where flows are quick it
+// lasts less, so that a flow has about as many bytes at most.
+func paceOf(e network.Effort, known shared, turns int) pace {
+	counts, most := quickTime, quickMost
+	if e == network.Full {
+		counts = min(max(quickTime, fullTotal/time.Duration(turns)-2*warmUp), fullTime)
+		most = fullMost
+	}
+	part := 1.0
+	if bytes := known.rate * (counts + warmUp).Seconds(); bytes > most {
+		part = max(most/bytes, leastTime)
+	}
+	times := func(d time.Duration) time.Duration { return time.Duration(part * float64(d)) }
+	return pace{
+		trip:  known.trip,
+		warm:  times(warmUp) + min(8*known.trip, mostTrips),
+		slice: (times(counts) + min(4*known.trip, mostTrips)) / parts,
+	}
+}
+
+func (p pace) total() time.Duration { return p.warm + parts*p.slice }
+
+// fail makes the error of a step with the line's peer.
+func (l *line) fail(step string, err error) error {
+	return &HostError{Host: l.host, Peer: l.peer, Err: err,
+		text: fmt.Sprintf("probe: host %d with host %d (%s): %s: %v", l.host, l.peer, l.name, step, err)}
+}

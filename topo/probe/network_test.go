@@ -1,0 +1,208 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/topo/network"
+)
+
+// meshOf connects hosts with each other over the loopback: conns[a][b] is a's
+// end. Conns of tests that break are closed twice.
+func meshOf(t *testing.T, hosts int) [][]net.Conn {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conns := make([][]net.Conn, hosts)
+	for a := range conns {
+		conns[a] = make([]net.Conn, hosts)
+	}
+	for a := range hosts {
+		for b := range a {
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns[a][b], conns[b][a] = c, d
+			t.Cleanup(func() { c.Close(); d.Close() })
+		}
+	}
+	return conns
+}
+
+// together runs body as every host; a host that fails closes its connections.
+func together(conns [][]net.Conn, body func(host int) (*network.Findings, error)) (*network.Findings, []error) {
+	all := &network.Findings{}
+	errs := make([]error, len(conns))
+	var mu sync.Mutex
+	var group sync.WaitGroup
+	for h := range conns {
+		group.Go(func() {
+			f, err := body(h)
+			if errs[h] = err; err != nil {
+				for _, c := range conns[h] {
+					if c != nil {
+						c.Close()
+					}
+				}
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.Add(f)
+		})
+	}
+	group.Wait()
+	return all, errs
+}
+
+func configOf(conns [][]net.Conn, host int) NetworkConfig {
+	return NetworkConfig{
+		Host: host, Hosts: len(conns), Timeout: time.Minute,
+		Conn: func(h int) Conn { return conns[host][h] },
+		Name: func(h int) string { return "box" + string(rune('a'+h)) },
+	}
+}
+
+// Hosts on a loopback find every flow and trip of the turns, and a network comes
+// of it.
+func TestNetwork(t *testing.T) {
+	for _, hosts := range []int{2, 3, 5} {
+		conns := meshOf(t, hosts)
+		found, errs := together(conns, func(h int) (*network.Findings, error) {
+			return Network(t.Context(), configOf(conns, h))
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		flows, trips := 0, 0
+		for _, turn := range network.Turns(hosts, network.Quick) {
+			if turn.Trips {
+				trips += len(turn.Flows)
+			} else {
+				flows += len(turn.Flows)
+			}
+		}
+		if len(found.Flows) < flows || len(found.Trips) != trips {
+			t.Errorf("%d hosts: %d flows, %d trips; want %d or more, %d", hosts, len(found.Flows), len(found.Trips), flows, trips)
+		}
+		names := make([]string, hosts)
+		n, err := network.Infer(names, found)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range n.Pairs {
+			if p.GBytesPerSecond < 1e-4 || p.GBytesPerSecond > 1e3 || p.LatencyUs > 1e6 {
+				t.Errorf("%d hosts: pair %+v", hosts, p)
+			}
+		}
+		for h := range conns { // nothing of it is left on the connections
+			for k, c := range conns[h] {
+				if c == nil {
+					continue
+				}
+				if _, err := c.Write([]byte{byte(h)}); err != nil {
+					t.Fatal(err)
+				}
+				var b [1]byte
+				if _, err := io.ReadFull(conns[k][h], b[:]); err != nil || int(b[0]) != h {
+					t.Errorf("from host %d to %d: %v, %v", h, k, b, err)
+				}
+			}
+		}
+	}
+}
+
+// Off and one host send nothing.
+func TestNetworkOff(t *testing.T) {
+	for _, cfg := range []NetworkConfig{{Hosts: 3, Effort: network.Off}, {Hosts: 1}} {
+		f, err := Network(t.Context(), cfg)
+		if err != nil || len(f.Flows)+len(f.Trips) > 0 {
+			t.Errorf("%+v: %v, %v", cfg, f, err)
+		}
+	}
+}
+
+// A host that goes away ends the measurement of all, and the others say which
+// host it was.
+func TestNetworkLosesAHost(t *testing.T) {
+	conns := meshOf(t, 3)
+	_, errs := together(conns, func(h int) (*network.Findings, error) {
+		if h == 2 {
+			time.Sleep(60 * time.Millisecond) // in the middle of it
+			return nil, errors.New("gone")
+		}
+		return Network(t.Context(), configOf(conns, h))
+	})
+	var at *HostError
+	for h, err := range errs[:2] {
+		if !errors.As(err, &at) || at.Host != h {
+			t.Errorf("host %d: %v", h, err)
+		}
+	}
+	if !strings.Contains(errors.Join(errs[:2]...).Error(), "host 2 (boxc)") {
+		t.Errorf("nobody names host 2: %v", errs)
+	}
+}
+
+// A host that says nothing is an error after the timeout, not a hang.
+func TestNetworkSilence(t *testing.T) {
+	conns := meshOf(t, 2)
+	cfg := configOf(conns, 0)
+	cfg.Timeout = 50 * time.Millisecond
+	_, err := Network(t.Context(), cfg)
+	var timeout net.Error
+	if !errors.As(err, &timeout) || !timeout.Timeout() || !strings.Contains(err.Error(), "host 0 with host 1 (boxb): waiting for it at turn 0") {
+		t.Errorf("%v, want a timeout at turn 0", err)
+	}
+}
+
+// The end of the context ends the measurement.
+func TestNetworkCanceled(t *testing.T) {
+	conns := meshOf(t, 3)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(30*time.Millisecond, cancel)
+	_, errs := together(conns, func(h int) (*network.Findings, error) { return Network(ctx, configOf(conns, h)) })
+	for h, err := range errs {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("host %d: %v", h, err)
+		}
+	}
+}
+
+// A peer that talks nonsense is refused, whatever it says.
+func TestNetworkNonsense(t *testing.T) {
+	for name, said := range map[string]string{
+		"http":          "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+		"long frame":    string([]byte{frameSync, 0xff, 0xff, 0xff, 0xff}),
+		"wrong turn":    string(append([]byte{frameSync, 0, 0, 0, syncBytes, 0, 0, 0, 9}, make([]byte, syncBytes-4)...)),
+		"trip of years": string(append([]byte{frameSync, 0, 0, 0, syncBytes, 0, 0, 0, 0, 0x7f}, make([]byte, syncBytes-5)...)),
+		"cut":           string([]byte{frameSync, 0, 0}),
+		"data":          string([]byte{frameData, 0, 0, 0, 1, 7}),
+	} {
+		conns := meshOf(t, 2)
+		if _, err := io.WriteString(conns[1][0], said); err != nil {
+			t.Fatal(err)
+		}
+		if err := conns[1][0].(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		var at *HostError
+		if _, err := Network(t.Context(), configOf(conns, 0)); !errors.As(err, &at) || at.Peer != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

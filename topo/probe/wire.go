@@ -1,0 +1,218 @@
+package probe
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// A measurement's messages are frames: a kind, the length of what follows as
+// four bytes, the highest first, and that.
+const (
+	frameSync  byte = iota + 1 // turn (4 bytes), what shared has (8 each)
+	framePing                  // answer with the same
+	frameData                  // counted and dropped
+	frameEnd                   // no more data, or pings
+	frameGrant                 // bytes of data that may be sent in all (8)
+	frameDone                  // the end was seen, no more grants; bytes a second of the flow (8)
+)
+
+const (
+	headerBytes = 5
+	syncBytes   = 4 + 5*8
+	dataBytes   = 64 << 10 // in a frame, at most
+	readBytes   = 256 << 10
+)
+
+// sizes are those that frames of a kind may have.
+var sizes = map[byte][2]int{
+	frameSync: {syncBytes, syncBytes}, framePing: {0, 0}, frameData: {1, dataBytes}, frameEnd: {0, 0}, frameGrant: {8, 8}, frameDone: {8, 8},
+}
+
+// line is the connection with one other host.
+type line struct {
+	host, peer int
+	name       string // of the peer
+	conn       Conn
+	in         *bufio.Reader
+	curve      *curve // of what is read; nil: nobody asks
+	out        []byte
+}
+
+func newLine(host, peer int, name string, conn Conn) *line {
+	l := &line{host: host, peer: peer, name: name, conn: conn}
+	l.in = bufio.NewReaderSize((*counted)(l), readBytes)
+	return l
+}
+
+// counted reads from a line's connection and notes when how much came.
+type counted line
+
+func (c *counted) Read(b []byte) (int, error) {
+	n, err := c.conn.Read(b)
+	if c.curve != nil && n > 0 {
+		c.curve.add(time.Now(), n)
+	}
+	return n, err
+}
+
+// frame reads the header of the next frame, which must be of one of the kinds.
+func (l *line) frame(kinds ...byte) (kind byte, n int, err error) {
+	var h [headerBytes]byte
+	if _, err := io.ReadFull(l.in, h[:]); err != nil {
+		return 0, 0, err
+	}
+	kind, size := h[0], binary.BigEndian.Uint32(h[1:])
+	allowed, known := sizes[kind]
+	if !known || size < uint32(allowed[0]) || size > uint32(allowed[1]) {
+		return 0, 0, fmt.Errorf("a frame of kind %d with %d bytes, which no measurement has", kind, size)
+	}
+	for _, k := range kinds {
+		if k == kind {
+			return kind, int(size), nil
+		}
+	}
+	return 0, 0, fmt.Errorf("a frame of kind %d, want one of %v", kind, kinds)
+}
+
+// small sends a frame with a short payload.
+func (l *line) small(kind byte, payload []byte) error {
+	var b [headerBytes + syncBytes]byte
+	b[0] = kind
+	binary.BigEndian.PutUint32(b[1:], uint32(len(payload)))
+	_, err := l.conn.Write(b[:headerBytes+copy(b[headerBytes:], payload)])
+	return err
+}
+
+// shared is what hosts tell each other at a barrier.
+type shared struct {
+	trip   time.Duration // the longest way to and fro that one of them has seen
+	rate   float64       // the quickest flow that one of them has seen, bytes a second
+	took   time.Duration // the longest time since the first turn
+	doubts uint64        // turns to be taken again, a bit each
+	far    uint64        // those of them that are far off
+}
+
+// join adds what another host knows.
+func (s *shared) join(other shared) {
+	s.trip, s.rate, s.took = max(s.trip, other.trip), max(s.rate, other.rate), max(s.took, other.took)
+	s.doubts |= other.doubts
+	s.far |= other.far
+}
+
+// again lists the turns that are doubted, so many at most: first those that are
+// far off.
+func (s shared) again(turns, most int) []int {
+	var list []int
+	for _, bits := range []uint64{s.far, s.doubts &^ s.far} {
+		for i := 0; i < min(turns, 64) && len(list) < most; i++ {
+			if bits>>i&1 == 1 {
+				list = append(list, i)
+			}
+		}
+	}
+	return list
+}
+
+func (l *line) sendSync(turn int, s shared) error {
+	b := binary.BigEndian.AppendUint32(nil, uint32(turn))
+	for _, v := range []uint64{uint64(s.trip), uint64(s.rate), uint64(s.took), s.doubts, s.far} {
+		b = binary.BigEndian.AppendUint64(b, v)
+	}
+	if err := l.small(frameSync, b); err != nil {
+		return l.fail(fmt.Sprintf("coming to turn %d", turn), err)
+	}
+	return nil
+}
+
+// What a peer may claim: a trip, and the time that it has measured for.
+const (
+	longestTrip = time.Minute
+	longest     = 24 * time.Hour
+)
+
+func (l *line) receiveSync(turn int) (shared, error) {
+	step := fmt.Sprintf("waiting for it at turn %d", turn)
+	_, n, err := l.frame(frameSync)
+	if err != nil {
+		return shared{}, l.fail(step, err)
+	}
+	b := make([]byte, n)
+	if _, err := io.ReadFull(l.in, b); err != nil {
+		return shared{}, l.fail(step, err)
+	}
+	at, v := binary.BigEndian.Uint32(b), make([]uint64, 5)
+	for i := range v {
+		v[i] = binary.BigEndian.Uint64(b[4+8*i:])
+	}
+	if at != uint32(turn) || v[0] > uint64(longestTrip) || v[2] > uint64(longest) {
+		return shared{}, l.fail(step, fmt.Errorf("it is at turn %d, after %d ns, and has seen a trip of %d ns", at, v[2], v[0]))
+	}
+	return shared{trip: time.Duration(v[0]), rate: float64(v[1]), took: time.Duration(v[2]), doubts: v[3], far: v[4]}, nil
+}
+
+// The trips of one turn: those that warm up, those that count at least and at
+// most, and after which time the least will do.
+const (
+	warmTrips  = 3
+	leastTrips = 3
+	mostPings  = 40
+	tripsTime  = 4 * time.Millisecond
+)
+
+// ping returns the time to the peer and back: the least of some, since a busy
+// host makes them longer.
+func (l *line) ping() (time.Duration, error) {
+	var trips []time.Duration
+	begin := time.Now()
+	for i := 0; i < warmTrips+mostPings; i++ {
+		t := time.Now()
+		err := l.small(framePing, nil)
+		if err == nil {
+			_, _, err = l.frame(framePing)
+		}
+		if err != nil {
+			return 0, l.fail("small messages to and fro", err)
+		}
+		if i >= warmTrips {
+			trips = append(trips, max(time.Since(t), 1))
+		}
+		if len(trips) >= leastTrips && time.Since(begin) > tripsTime {
+			break
+		}
+	}
+	if err := l.small(frameEnd, nil); err != nil {
+		return 0, l.fail("small messages to and fro", err)
+	}
+	return slices.Min(trips), nil
+}
+
+// answer answers a ping.
+func (l *line) answer() error {
+	for {
+		kind, _, err := l.frame(framePing, frameEnd)
+		if kind == frameEnd {
+			return nil
+		}
+		if err == nil {
+			err = l.small(framePing, nil)
+		}
+		if err != nil {
+			return l.fail("answering small messages", err)
+		}
+	}
+}
+
+// payload is a frame of data that cannot be made smaller on the way.
+func payload() []byte {
+	b := make([]byte, headerBytes, headerBytes+dataBytes)
+	random := rand.New(rand.NewPCG(1, 2))
+	for len(b) < cap(b) {
+		b = append(b, byte(random.Uint32()))
+	}
+	return b
+}
