@@ -12,6 +12,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -67,14 +68,15 @@ type Sender interface {
 	Share(h *Header, lender Sender)
 
 	// Lend publishes, under header h, window itself, which lies in memory that
-	// Endpoint.Alloc gave out and is no longer than a slot, in place of a
-	// window of the link's. It must not change until Returned. Precondition:
+	// Endpoint.Alloc gave out, or anywhere if Reacher.Reaches, in place of a
+	// window of the link's. It may be longer than a slot. It must not change, and
+	// the caller has to keep it reachable, until Returned. Precondition:
 	// TryReserve(0) returned true. As for Post, a Commit or Release follows,
 	// or Endpoint.Fence, and then a Wake.
 	Lend(h *Header, window []byte)
 
 	// Returned reports whether the receiver has released all that was lent to
-	// it, or will read no more of it.
+	// it, or will read no more of it, which TryReserve's error then says.
 	Returned() bool
 }
 
@@ -84,6 +86,8 @@ type Receiver interface {
 	// TryPeek returns the oldest unread payload and true, or false when there
 	// is none. The header is copied to h. Repeated calls return the same
 	// window. The window is valid until Release and must not be written.
+	// A payload in the sender's own memory is copied to the slot's first; of
+	// one that is longer than a slot nothing is returned but its header.
 	TryPeek(h *Header) ([]byte, bool, error)
 
 	// Release gives the slot back to the sender and wakes it if it sleeps.
@@ -93,6 +97,99 @@ type Receiver interface {
 	// Drop and Wake are to Release what Post and Wake are to Commit.
 	Drop()
 	Wake()
+}
+
+// Reacher is an Endpoint whose ranks may be able to read each other's own
+// memory. Its Receivers are LentReceivers.
+type Reacher interface {
+	// Reaches reports whether all ranks can, so that any memory may be lent, and
+	// if not, why. It is the same on all ranks.
+	Reaches() (ok bool, why string)
+}
+
+// Teller is an Endpoint whose other ranks hear of what Enter published only after
+// a while.
+type Teller interface {
+	// Tell has them hear of it now. Anybody may call it.
+	Tell()
+}
+
+// AnyLender is a Sender to which any memory may be lent: what it sends goes on
+// from there to the kernel, and does not stay where another rank has to reach it.
+type AnyLender interface {
+	Sender
+
+	// LendsAny reports whether that is so.
+	LendsAny() bool
+}
+
+// Placer is a Receiver that can put payloads where they belong while they come.
+type Placer interface {
+	Receiver
+
+	// Place says where the next payloads belong: the first chunk bytes of into
+	// are for the oldest one that is not released, the next for the one after it,
+	// and so on; the last may be shorter. One of exactly that length of which
+	// nothing has come yet may be put there, and is where TryPeek returns it. into
+	// may be written until all of them are released, or until Unplace.
+	// Preconditions: chunk is positive, and what was placed before is released, or
+	// is placed again where it was.
+	Place(into []byte, chunk int)
+
+	// Unplace ends this: when it returns, no memory of the caller is written any
+	// more. What has come in parts is kept.
+	Unplace()
+}
+
+// Neighbour is an Endpoint that shows its rank the memory which the other ranks'
+// Alloc has given out, to read and to write: what the ranks of a host agree on
+// beside their links lies there.
+type Neighbour interface {
+	// Place returns where b, which Alloc has given out here, lies, in bytes from
+	// the beginning of what this rank may give out; false for other memory.
+	Place(b []byte) (at int, ok bool)
+
+	// View returns the n bytes at that place of what rank r may give out. Only
+	// the blocks that r has given out have memory: the rest must not be touched.
+	// They may be used as long as r keeps its block and no endpoint is closed.
+	View(r, at, n int) ([]byte, error)
+}
+
+// Scratcher is an Endpoint with memory for what ends with it, such as an exchange's own.
+type Scratcher interface {
+	// Scratch is Alloc of memory that may be used here only until Close, and as long as
+	// the Endpoint is reachable: then this rank keeps nothing of it. Free gives it back
+	// earlier.
+	Scratch(n int) ([]byte, error)
+}
+
+// Helper is a Sender that may copy a part of what it has lent itself.
+type Helper interface {
+	Sender
+
+	// Helps says whether Help will be called for what is lent from now on.
+	Helps(will bool)
+
+	// Help copies a piece of what was lent and is not returned to where the receiver
+	// wants it, and reports whether there was one. It is for a rank that has
+	// a core of its own and nothing else to do.
+	Help() (bool, error)
+}
+
+// LentReceiver is a Receiver of payloads that lie in the sender's own memory.
+type LentReceiver interface {
+	Receiver
+
+	// TryHead is TryPeek for the header and the length alone.
+	TryHead(h *Header) (n int, ok bool, err error)
+
+	// TryPeekInto is TryPeek, except that a payload of len(into) bytes in the
+	// sender's own memory is copied to into, and into is what is returned.
+	TryPeekInto(h *Header, into []byte) ([]byte, bool, error)
+
+	// TryRead copies len(into) bytes of the oldest unread payload, from byte at
+	// on, to into.
+	TryRead(into []byte, at int) (bool, error)
 }
 
 // Bell is where one rank sleeps until one of its links has something new. The
@@ -122,7 +219,8 @@ type Link struct {
 // ranks of the set must use the same Layout.
 type Layout struct {
 	Size      int    // ranks
-	Links     []Link // no duplicates
+	Members   []int  // those that are in the set, rising, when it is a part of the ranks; nil: all
+	Links     []Link // between members, no duplicates
 	Slots     int    // slots per FIFO, at least 2, a power of two
 	SlotBytes int    // payload bytes per slot, a multiple of 64
 	HeapBytes int    // per rank: what Alloc may give out, a multiple of 2 MiB; may be 0. Memory only when given out
@@ -149,11 +247,16 @@ func (l *Layout) Validate() error {
 	case l.HeapBytes < 0 || l.HeapBytes > MaxHeapBytes || l.HeapBytes%heapGrain != 0:
 		return fmt.Errorf("transport: heap of %d bytes per rank, want a multiple of %d up to %d", l.HeapBytes, heapGrain, MaxHeapBytes)
 	}
+	if err := l.validateMembers(); err != nil {
+		return err
+	}
 	seen := make(map[Link]bool, len(l.Links))
 	for i, k := range l.Links {
 		switch {
 		case k.Src < 0 || k.Src >= l.Size || k.Dst < 0 || k.Dst >= l.Size || k.Src == k.Dst || k.Lane < 0:
 			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) does not fit %d ranks", i, k.Lane, k.Src, k.Dst, l.Size)
+		case l.MemberIndex(k.Src) < 0 || l.MemberIndex(k.Dst) < 0:
+			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) leaves the set of ranks %v", i, k.Lane, k.Src, k.Dst, l.Members)
 		case seen[k]:
 			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) stands twice", i, k.Lane, k.Src, k.Dst)
 		}
@@ -162,11 +265,54 @@ func (l *Layout) Validate() error {
 	return nil
 }
 
+func (l *Layout) validateMembers() error {
+	for i, r := range l.Members {
+		if r < 0 || r >= l.Size || i > 0 && r <= l.Members[i-1] {
+			return fmt.Errorf("transport: members %v of %d ranks, want rising numbers below that", l.Members, l.Size)
+		}
+	}
+	if l.Members != nil && len(l.Members) == 0 {
+		return errors.New("transport: a set without members")
+	}
+	return nil
+}
+
+// MemberCount returns how many ranks are in the set.
+func (l *Layout) MemberCount() int {
+	if l.Members == nil {
+		return l.Size
+	}
+	return len(l.Members)
+}
+
+// Member returns the i-th rank of the set.
+func (l *Layout) Member(i int) int {
+	if l.Members == nil {
+		return i
+	}
+	return l.Members[i]
+}
+
+// MemberIndex returns which member rank r is, -1 when it is none.
+func (l *Layout) MemberIndex(r int) int {
+	if l.Members == nil {
+		return r
+	}
+	if i, found := slices.BinarySearch(l.Members, r); found {
+		return i
+	}
+	return -1
+}
+
 // Status is what a rank tells the other ranks of its Endpoint set about the
 // call it is in, so that a rank that waits can see why.
 type Status struct {
 	Call   Header // the latest call entered; Seq 0 before the first
 	Closed bool   // the rank has closed its endpoint
+
+	// Unknown: no news of the rank comes here, as it has no link with this one
+	// and shares no memory with it.
+	Unknown bool
 }
 
 // History is how many calls before the latest one of a rank can be looked up.

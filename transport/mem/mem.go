@@ -29,10 +29,12 @@ func New(layout transport.Layout) ([]transport.Endpoint, error) {
 		tokens[r] = make(chan struct{}, 1)
 	}
 	wake := func(r int) { tokens[r] <- struct{}{} }
+	reach := newReach(&layout)
 	all := make([]transport.Endpoint, layout.Size)
 	for r := range all {
 		e := &endpoint{Endpoint: segment.New(m, b, r, false, wake)}
 		e.bell = bell{BellWord: e.BellWord(r), tokens: tokens[r]}
+		e.SetReach(reach, "")
 		all[r] = e
 	}
 	return all, nil

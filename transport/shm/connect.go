@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -29,7 +30,7 @@ func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
 	}
 	c.release()
 	if err != nil {
-		return nil, fmt.Errorf("shm: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Layout.Size, err)
+		return nil, fmt.Errorf("shm: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Layout.MemberCount(), err)
 	}
 	return e, nil
 }
@@ -43,9 +44,13 @@ type connecting struct {
 	checked bool          // mem is a segment
 	door    *door         // the leader's
 	conn    *net.UnixConn // a member's, to the leader
+	sample  *[secretBytes]byte
+	reach   *reach     // nil where a rank's memory cannot be read
+	noReach string     // why
+	bells   *doorbells // nil where ranks sleep on futexes
 }
 
-func (c *connecting) leads() bool { return c.cfg.Rank == leaderRank }
+func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) == leader }
 
 // run does the two halves, each followed by the exchange that tells every rank
 // how it went everywhere. The leader need not wait for members: that all have
@@ -59,16 +64,25 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDigests(all); err != nil {
+	if err := checkDigests(all, c.cfg.Layout.Member); err != nil {
 		return nil, err
 	}
-	if len(all) != c.cfg.Layout.Size {
-		return nil, fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.Size)
+	if len(all) != c.cfg.Layout.MemberCount() {
+		return nil, fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.MemberCount())
 	}
-	if c.leads() {
+	if c.bells != nil {
+		names := make([]string, len(all))
+		for i := range all {
+			names[i] = all[i].bell
+		}
+		err = c.bells.meet(&c.cfg.Layout, names)
+	}
+	switch {
+	case err != nil:
+	case c.leads():
 		c.door.open(c.fd)
-	} else {
-		err = c.join(ctx, all[leaderRank].text)
+	default:
+		err = c.join(ctx, all[leader].text)
 	}
 	if err == nil {
 		c.checked = true
@@ -77,9 +91,17 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	second := report{digest: c.m.Digest}
 	if err != nil {
 		second = failure(err)
+	} else if no := c.readSamples(all); no != nil {
+		second.text = no.Error()
+	} else {
+		second.reads = true
 	}
-	if _, err := c.exchange(ctx, second, err); err != nil {
+	if all, err = c.exchange(ctx, second, err); err != nil {
 		return nil, err
+	}
+	runtime.KeepAlive(c.sample)
+	if c.noReach = whoCannotRead(all, c.cfg.Layout.Member); c.noReach != "" {
+		c.closeReach()
 	}
 	return c.finish()
 }
@@ -91,7 +113,7 @@ func (c *connecting) exchange(ctx context.Context, mine report, own error) ([]re
 	if err != nil {
 		return nil, errors.Join(own, fmt.Errorf("exchange: %w", err))
 	}
-	all, err := decodeReports(blobs)
+	all, err := decodeReports(blobs, c.cfg.Layout.Member)
 	if err != nil && own != nil {
 		return nil, &connectError{text: err.Error(), own: own}
 	}
@@ -119,7 +141,12 @@ func (c *connecting) prepare() (report, error) {
 		return report{}, err
 	}
 	c.m = m
-	r := report{digest: m.Digest}
+	r := report{digest: m.Digest, sample: c.makeSample()}
+	if c.cfg.Doorbell {
+		if c.bells, r.bell, err = newDoorbells(); err != nil {
+			return report{}, err
+		}
+	}
 	if !c.leads() {
 		return r, nil
 	}
@@ -130,7 +157,7 @@ func (c *connecting) prepare() (report, error) {
 		return report{}, err
 	}
 	m.Format(c.mem)
-	if c.door, err = listen(c.session(0), m); err != nil {
+	if c.door, err = listen(c.session(c.cfg.Rank), m); err != nil {
 		return report{}, err
 	}
 	r.text = c.door.address()
@@ -139,20 +166,25 @@ func (c *connecting) prepare() (report, error) {
 
 // session is the handshake's state for one member, before the nonces.
 func (c *connecting) session(member int) session {
-	return session{key: sessionKey(c.cfg.Key, c.cfg.JobID), digest: c.m.Digest, member: member}
+	return session{key: sessionKey(c.cfg.Key, c.cfg.JobID), digest: c.m.Digest, leader: c.cfg.Layout.Member(leader), member: member}
 }
 
 // finish makes the endpoint, which then owns mapping and connections.
 func (c *connecting) finish() (*endpoint, error) {
-	conns := map[int]*net.UnixConn{leaderRank: c.conn}
+	conns := map[int]*net.UnixConn{c.cfg.Layout.Member(leader): c.conn}
 	if c.leads() {
 		var err error
 		if conns, err = c.door.take(); err != nil {
 			return nil, err
 		}
 	}
-	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd)
-	c.mem, c.conn, c.fd = nil, nil, -1
+	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd, c.bells)
+	if e.reach = c.reach; c.reach != nil {
+		e.SetReach(c.reach, "")
+	} else {
+		e.SetReach(nil, c.noReach)
+	}
+	c.mem, c.conn, c.fd, c.bells, c.reach = nil, nil, -1, nil, nil
 	for r, conn := range conns {
 		e.watch(conn, r, c.cfg.Grace)
 	}
@@ -179,7 +211,7 @@ func (c *connecting) explain(err error) {
 	if c.mem == nil || !c.checked || !errors.As(err, &about) || about.AtFault() < 0 || about.AtFault() == c.cfg.Rank {
 		return
 	}
-	newEndpoint(c.m, c.mem, c.cfg.Rank, -1).Abort(transport.Fault{
+	newEndpoint(c.m, c.mem, c.cfg.Rank, -1, c.bells).Abort(transport.Fault{
 		Rank: about.AtFault(), Text: fmt.Sprintf("rank %d could not connect: %v", c.cfg.Rank, err),
 	})
 	c.mem = nil // the endpoint's, which nobody can reach any more
@@ -187,11 +219,15 @@ func (c *connecting) explain(err error) {
 
 // release gives back what the endpoint did not take over.
 func (c *connecting) release() {
+	c.closeReach()
 	if c.door != nil {
 		c.door.close()
 	}
 	if c.conn != nil {
 		_ = c.conn.Close()
+	}
+	if c.bells != nil {
+		c.bells.close()
 	}
 	if c.mem != nil {
 		_ = osys.Unmap(c.mem)

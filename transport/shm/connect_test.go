@@ -99,7 +99,7 @@ func checkLeft(t *testing.T) func() {
 	return func() {
 		t.Helper()
 		var f, m int
-		for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(transporttest.Limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 			runtime.GC() // mappings end when nothing can reach them
 			if f, m = left(t); f <= fds && m <= maps {
 				return
@@ -132,7 +132,7 @@ func TestNothingLeftInProcess(t *testing.T) {
 			t.Fatalf("%d mappings of closed segments", maps)
 		}
 	}
-	for end := time.Now().Add(5 * time.Second); countMaps(t) > lines+10; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(transporttest.Limit); countMaps(t) > lines+10; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d mappings, %d before: the addresses of closed segments stay mapped", countMaps(t), lines)
 		}
@@ -178,7 +178,7 @@ func TestStrays(t *testing.T) {
 	}
 	all, errs := connectAll(t, l, func(c *Config) {
 		exchange := c.Exchange
-		if c.Rank == leaderRank {
+		if c.Rank == leader {
 			c.Exchange = func(ctx context.Context, blob []byte) ([][]byte, error) {
 				if r, err := decodeReport(blob); err == nil && strings.HasPrefix(r.text, "@") {
 					crowd(r.text)

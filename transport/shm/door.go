@@ -38,9 +38,7 @@ type door struct {
 // listen opens a socket under a random abstract name, which exists only as
 // long as the socket does. Connections wait until open is called.
 func listen(s session, m *segment.Map) (*door, error) {
-	var name [16]byte
-	_, _ = rand.Read(name[:]) // never fails
-	addr := &net.UnixAddr{Net: "unix", Name: "@treerun-" + hex.EncodeToString(name[:])}
+	addr := &net.UnixAddr{Net: "unix", Name: "@" + randomName()}
 	l, err := net.ListenUnix("unix", addr)
 	if err != nil {
 		return nil, err
@@ -52,12 +50,19 @@ func listen(s session, m *segment.Map) (*door, error) {
 	}, nil
 }
 
+// randomName returns a name for an abstract socket that nobody can guess.
+func randomName() string {
+	var name [16]byte
+	_, _ = rand.Read(name[:]) // never fails
+	return "treerun-" + hex.EncodeToString(name[:])
+}
+
 // address is where members connect.
 func (d *door) address() string { return d.listener.Addr().String() }
 
 // open begins to let members in, who get descriptor fd.
 func (d *door) open(fd int) {
-	places := make(chan struct{}, d.m.Layout.Size+strayPlaces)
+	places := make(chan struct{}, d.m.Layout.MemberCount()+strayPlaces)
 	d.guests.Go(func() {
 		for {
 			places <- struct{}{}
@@ -117,7 +122,7 @@ func (d *door) prove(c *net.UnixConn) (member int, err error) {
 	if err := osys.CheckSameUser(c); err != nil {
 		return 0, err
 	}
-	if member, err = serveHandshake(c, d.session, d.m.Layout.Size); err != nil {
+	if member, err = serveHandshake(c, d.session, &d.m.Layout); err != nil {
 		return 0, err
 	}
 	return member, c.SetDeadline(time.Time{})
@@ -161,8 +166,8 @@ func (d *door) take() (map[int]*net.UnixConn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	for r := 1; r < d.m.Layout.Size; r++ {
-		if d.members[r] == nil {
+	for i := 1; i < d.m.Layout.MemberCount(); i++ {
+		if r := d.m.Layout.Member(i); d.members[r] == nil {
 			return nil, fmt.Errorf("rank %d says that it is connected, but its connection is gone", r)
 		}
 	}

@@ -26,18 +26,20 @@ func newMapping(b []byte, kept int) *mapping {
 	return m
 }
 
-// inUse keeps the mappings in which blocks were given out: nobody knows how
+// inUse keeps the mappings in which Alloc has given out blocks: nobody knows how
 // long the caller keeps those.
 var inUse sync.Map
 
 // endpoint implements transport.Endpoint.
 type endpoint struct {
 	*segment.Endpoint
-	bell     bell
+	bell     transport.Bell
+	bells    *doorbells // nil where ranks sleep on futexes
 	mapping  *mapping
 	blocks   sync.Mutex
 	file     int // descriptor of the segment, -1 after Close
 	watchers sync.WaitGroup
+	reach    *reach          // nil where ranks cannot read each other's memory
 	conns    []*net.UnixConn // one per other rank at rank 0, one to rank 0 elsewhere
 	stop     chan struct{}   // closed by Close
 	once     sync.Once
@@ -45,20 +47,27 @@ type endpoint struct {
 }
 
 // newEndpoint makes the endpoint of a rank over a checked segment.
-func newEndpoint(m *segment.Map, b []byte, rank, file int) *endpoint {
-	e := &endpoint{mapping: newMapping(b, m.Bytes), file: file, stop: make(chan struct{})}
+func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *endpoint {
+	e := &endpoint{mapping: newMapping(b, m.Bytes), file: file, bells: bells, stop: make(chan struct{})}
 	// Whatever can reach a bell, and that is every link, can reach e through
 	// this closure, and so keeps the mapping.
-	e.Endpoint = segment.New(m, b, rank, true, func(r int) {
+	wake := func(r int) {
 		word, _ := e.BellWord(r).Word()
 		osys.FutexWake(word)
-	})
-	e.bell = bell{BellWord: e.BellWord(rank)}
+	}
+	if bells != nil {
+		wake = bells.ring
+	}
+	e.Endpoint = segment.New(m, b, rank, true, wake)
+	e.bell = &bell{BellWord: e.BellWord(rank)}
+	if bells != nil {
+		e.bell = &Doorbell{BellWord: e.BellWord(rank), bells: bells}
+	}
 	return e
 }
 
 // Bell is this rank's own bell.
-func (e *endpoint) Bell() transport.Bell { return &e.bell }
+func (e *endpoint) Bell() transport.Bell { return e.bell }
 
 // Close tells the other ranks that this one has left, and gives the memory and
 // the sockets back.
@@ -70,7 +79,10 @@ func (e *endpoint) Close() error {
 			e.closeErr = errors.Join(e.closeErr, c.Close())
 		}
 		e.watchers.Wait()
-		e.closeErr = errors.Join(e.closeErr, osys.Blank(e.mapping.b[:e.mapping.kept]), e.closeFile())
+		if e.bells != nil {
+			e.bells.close()
+		}
+		e.closeErr = errors.Join(e.closeErr, osys.Blank(e.mapping.b[:e.mapping.kept]), e.closeFile(), e.reach.close())
 	})
 	return e.closeErr
 }
@@ -86,14 +98,19 @@ func (e *endpoint) closeFile() error {
 }
 
 // Alloc returns memory that every rank can read.
-func (e *endpoint) Alloc(n int) ([]byte, error) {
+func (e *endpoint) Alloc(n int) ([]byte, error) { return e.alloc(n, true) }
+
+// Scratch returns memory that every rank can read, and that ends with the endpoint.
+func (e *endpoint) Scratch(n int) ([]byte, error) { return e.alloc(n, false) }
+
+func (e *endpoint) alloc(n int, stays bool) ([]byte, error) {
 	e.blocks.Lock()
 	defer e.blocks.Unlock()
 	if e.file < 0 {
 		return nil, transport.ErrClosed
 	}
 	b, err := e.AllocFrom(backing{e.file}, n)
-	if err == nil {
+	if err == nil && stays {
 		inUse.Store(e.mapping, true)
 	}
 	return b, err

@@ -10,10 +10,11 @@ import (
 	"io"
 	"net"
 
+	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
-// The handshake between a member and the leader (rank 0), all of fixed size:
+// The handshake between a member and the leader (the first member), all of fixed size:
 //
 //	member -> leader  hello      magic, member's rank, member's nonce
 //	leader -> member  challenge  leader's nonce, leader's proof
@@ -29,7 +30,7 @@ const (
 	helloBytes     = len(helloMagic) + 4 + nonceBytes
 	challengeBytes = nonceBytes + sha256.Size
 	grantBytes     = 8
-	leaderRank     = 0
+	leader         = 0 // which member
 )
 
 // errAuth is the error of a peer that does not prove that it knows the key.
@@ -44,6 +45,7 @@ type (
 type session struct {
 	key        []byte
 	digest     [sha256.Size]byte
+	leader     int
 	member     int
 	fromMember nonce
 	fromLeader nonce
@@ -61,7 +63,7 @@ func (s *session) prove(role string) (p proof) {
 	h := hmac.New(sha256.New, s.key)
 	b := append([]byte(role), 0)
 	b = append(b, s.digest[:]...)
-	b = binary.LittleEndian.AppendUint32(b, leaderRank)
+	b = binary.LittleEndian.AppendUint32(b, uint32(s.leader))
 	b = binary.LittleEndian.AppendUint32(b, uint32(s.member))
 	b = append(b, s.fromMember[:]...)
 	b = append(b, s.fromLeader[:]...)
@@ -85,13 +87,13 @@ func encodeHello(member int, n nonce) []byte {
 	return append(b, n[:]...)
 }
 
-func decodeHello(b []byte, size int) (member int, n nonce, err error) {
+func decodeHello(b []byte, l *transport.Layout) (member int, n nonce, err error) {
 	if len(b) != helloBytes || string(b[:len(helloMagic)]) != helloMagic {
 		return 0, n, errors.New("not a hello")
 	}
 	r := binary.LittleEndian.Uint32(b[len(helloMagic):])
-	if r == leaderRank || uint64(r) >= uint64(size) {
-		return 0, n, fmt.Errorf("hello from rank %d of %d", r, size)
+	if uint64(r) >= uint64(l.Size) || l.MemberIndex(int(r)) <= leader {
+		return 0, n, fmt.Errorf("hello from rank %d of %d", r, l.Size)
 	}
 	copy(n[:], b[len(helloMagic)+4:])
 	return int(r), n, nil
@@ -113,12 +115,12 @@ func newNonce() (n nonce) {
 
 // serveHandshake is the leader's side up to the member's proof. It reads at
 // most helloBytes + sha256.Size bytes. The caller sets a deadline.
-func serveHandshake(c io.ReadWriter, s session, size int) (member int, err error) {
+func serveHandshake(c io.ReadWriter, s session, l *transport.Layout) (member int, err error) {
 	var hello [helloBytes]byte
 	if _, err := io.ReadFull(c, hello[:]); err != nil {
 		return 0, fmt.Errorf("reading the hello: %w", err)
 	}
-	if s.member, s.fromMember, err = decodeHello(hello[:], size); err != nil {
+	if s.member, s.fromMember, err = decodeHello(hello[:], l); err != nil {
 		return 0, err
 	}
 	s.fromLeader = newNonce()

@@ -26,13 +26,16 @@ func testSession() session {
 	return session{key: sessionKey(testKey, "job"), digest: sha256.Sum256([]byte("layout")), member: 2}
 }
 
+// four is a layout of four ranks.
+func four() *transport.Layout { return &transport.Layout{Size: 4} }
+
 // shake runs both sides over a pipe, the leader's for 4 ranks.
 func shake(t *testing.T, leader, member session, tamper func(net.Conn) net.Conn) (got int, leaderErr, memberErr error) {
 	t.Helper()
 	a, b := net.Pipe()
 	defer a.Close()
 	for _, c := range []net.Conn{a, b} {
-		if err := c.SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -45,7 +48,7 @@ func shake(t *testing.T, leader, member session, tamper func(net.Conn) net.Conn)
 		_ = b.Close()
 		done <- err
 	}()
-	got, leaderErr = serveHandshake(a, leader, 4)
+	got, leaderErr = serveHandshake(a, leader, four())
 	_ = a.Close()
 	return got, leaderErr, <-done
 }
@@ -117,7 +120,7 @@ func TestReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	replay := &script{in: bytes.NewReader(wire.Bytes())}
-	if _, err := serveHandshake(replay, testSession(), 4); !errors.Is(err, errAuth) {
+	if _, err := serveHandshake(replay, testSession(), four()); !errors.Is(err, errAuth) {
 		t.Errorf("replayed connection: %v, want errAuth", err)
 	}
 	s := testSession()
@@ -147,7 +150,7 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(bytes.Repeat([]byte{0xFF}, 300))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := &script{in: bytes.NewReader(b)}
-		if r, err := serveHandshake(s, testSession(), 4); err == nil {
+		if r, err := serveHandshake(s, testSession(), four()); err == nil {
 			t.Fatalf("let rank %d in", r)
 		}
 		if read := len(b) - s.in.Len(); read > helloBytes+sha256.Size {
@@ -170,7 +173,7 @@ func FuzzHello(f *testing.F) {
 	f.Add(encodeHello(0, nonce{}), 4)
 	f.Add([]byte("treeshm1"), 1<<16)
 	f.Fuzz(func(t *testing.T, b []byte, size int) {
-		r, n, err := decodeHello(b, min(max(size, 1), transport.MaxRanks))
+		r, n, err := decodeHello(b, &transport.Layout{Size: min(max(size, 1), transport.MaxRanks)})
 		if err != nil {
 			return
 		}
@@ -183,6 +186,8 @@ func FuzzHello(f *testing.F) {
 func FuzzReport(f *testing.F) {
 	ok := report{digest: sha256.Sum256(nil), text: "@treerun-x"}
 	f.Add(ok.encode())
+	rings := report{digest: ok.digest, bell: "treerun-y", text: ok.text}
+	f.Add(rings.encode())
 	bad := failure(errors.New("why"))
 	f.Add(bad.encode())
 	f.Add(binary.LittleEndian.AppendUint64(nil, 1))
@@ -195,7 +200,7 @@ func FuzzReport(f *testing.F) {
 		if len(r.text) <= maxReportText && (err != nil || again != r) {
 			t.Fatalf("%+v became %+v, %v", r, again, err)
 		}
-		if _, err := decodeReports([][]byte{b, b}); (err != nil) != r.failed {
+		if _, err := decodeReports([][]byte{b, b}, new(transport.Layout).Member); (err != nil) != r.failed {
 			t.Fatalf("reports %+v: %v", r, err)
 		}
 	})

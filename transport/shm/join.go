@@ -28,7 +28,7 @@ func (c *connecting) join(ctx context.Context, address string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("joining rank %d at %s: %w", leaderRank, address, err)
+		return fmt.Errorf("joining rank %d at %s: %w", c.cfg.Layout.Member(leader), address, err)
 	}
 	if err = osys.CheckSealed(c.fd, c.m.Total); err != nil {
 		return err

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // The tests across processes run the test binary again, once per rank, with
@@ -95,7 +96,7 @@ func runChild(name string) error {
 	}
 	c := &child{rank: rank, in: bufio.NewReader(os.Stdin)}
 	arg := os.Getenv(envArg)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Limit)
 	defer cancel()
 	c.e, err = Connect(ctx, Config{Rank: rank, Layout: p.layout(arg), Key: testKey, JobID: "processes",
 		Exchange: c.exchange, Grace: p.grace})
@@ -158,7 +159,7 @@ func (f *family) exchange() string {
 	for r := range blobs {
 		f.say(r, strings.Join(blobs, " "))
 	}
-	b, err := hex.DecodeString(blobs[leaderRank])
+	b, err := hex.DecodeString(blobs[leader])
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -41,11 +41,11 @@ const (
 // and JobID.
 type Config struct {
 	Rank   int              // this rank, within Layout
-	Layout transport.Layout // the links of the set; its rank 0 makes the memory
+	Layout transport.Layout // the links of the set; its first member makes the memory
 	Key    []byte           // KeyBytes secret bytes of the job
 	JobID  string           // name of the job, in names and messages; need not be secret
 
-	// Exchange gives every rank's blob, by rank, to every rank. Connect calls
+	// Exchange gives every member's blob, in their order, to all members. Connect calls
 	// it exactly twice, unless the first call fails, in the same order on every
 	// rank. The blobs are below 1 KiB. An error that has a method AtFault() int
 	// with the rank that it is about lets ranks that have connected meanwhile
@@ -58,6 +58,11 @@ type Config struct {
 	Grace time.Duration
 
 	Prefault Prefault
+
+	// Doorbell lets ranks sleep on a socket instead of a futex, for those that
+	// have other descriptors to wait for, too: the endpoint's Bell is then a
+	// *Doorbell. All members must give the same.
+	Doorbell bool
 }
 
 // DefaultGrace is the value of Config.Grace where none is given.
@@ -73,6 +78,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("shm: grace of %v", c.Grace)
 	case c.Rank < 0 || c.Rank >= c.Layout.Size:
 		return fmt.Errorf("shm: rank %d of %d", c.Rank, c.Layout.Size)
+	case c.Layout.MemberIndex(c.Rank) < 0:
+		return fmt.Errorf("shm: rank %d is none of %v", c.Rank, c.Layout.Members)
 	}
 	return nil
 }

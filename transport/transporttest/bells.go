@@ -2,6 +2,7 @@ package transporttest
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -110,16 +111,16 @@ func testBell(t *testing.T, open Open) {
 	b.Prepare()
 	b.Cancel()
 	b.Yield()
+	var woken atomic.Bool
 	together(t, func() error {
 		b.Prepare()
 		b.Sleep(nap)
+		woken.Store(true)
 		return nil
 	}, func() error {
 		time.Sleep(5 * time.Millisecond) // most often the owner sleeps by now
-		b.Ring()
-		for range 100 { // or it was not there yet
-			time.Sleep(time.Millisecond)
-			b.Ring()
+		for b.Ring(); !woken.Load(); b.Ring() {
+			time.Sleep(50 * time.Millisecond) // or it was not there yet
 		}
 		return nil
 	})

@@ -42,11 +42,55 @@ func testAbort(t *testing.T, open Open) {
 	}
 	for r, e := range all {
 		e.Abort(transport.Fault{Rank: -1, Text: "too late"})
-		if f, ok := e.Aborted(); !ok || f != first {
+		if f := awaitFault(e); f != first {
 			t.Errorf("rank %d sees %+v, rank 0 sees %+v", r, f, first)
 		}
 	}
-	testFaultForms(t, open)
+}
+
+// testAbortApart: of faults at once every rank sees one that was reported, and
+// keeps it. A single one reaches all, also over others.
+func testAbortApart(t *testing.T, open Open) {
+	const size = 4
+	chain := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
+	for r := 1; r < size; r++ {
+		chain.Links = append(chain.Links, transport.Link{Src: r - 1, Dst: r}, transport.Link{Src: r, Dst: r - 1})
+	}
+	all := opened(t, open, chain)
+	text := func(r int) string { return fmt.Sprintf("by rank %d", r) }
+	var wg sync.WaitGroup
+	for r, e := range all {
+		wg.Go(func() { e.Abort(transport.Fault{Rank: r, Text: text(r)}) })
+	}
+	wg.Wait()
+	for r, e := range all {
+		first, ok := e.Aborted()
+		if !ok || first.Rank < 0 || first.Rank >= size || first.Text != text(first.Rank) {
+			t.Errorf("rank %d sees %+v, %v, which nobody reported", r, first, ok)
+		}
+		e.Abort(transport.Fault{Rank: -1, Text: "too late"})
+		if f, ok := e.Aborted(); !ok || f != first {
+			t.Errorf("rank %d sees %+v after %+v", r, f, first)
+		}
+	}
+	all = opened(t, open, chain)
+	want := transport.Fault{Rank: 2, Text: "the only one"}
+	all[0].Abort(want)
+	for r, e := range all {
+		if f := awaitFault(e); f != want {
+			t.Errorf("rank %d sees %+v, want %+v", r, f, want)
+		}
+	}
+}
+
+// awaitFault returns the fault of a set, for which it waits.
+func awaitFault(e transport.Endpoint) transport.Fault {
+	for end := time.Now().Add(Limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if f, ok := e.Aborted(); ok {
+			return f
+		}
+	}
+	return transport.Fault{Rank: -1, Text: "no fault"}
 }
 
 // testFaultForms: what Abort is given comes out, cut to what fits.
@@ -62,8 +106,8 @@ func testFaultForms(t *testing.T, open Open) {
 	} {
 		all := opened(t, open, Pair(2, 64))
 		all[1].Abort(c.in)
-		if f, ok := all[0].Aborted(); !ok || f != c.want {
-			t.Errorf("Abort(%+v): Aborted() = %+v, %v, want %+v", c.in, f, ok, c.want)
+		if f := awaitFault(all[0]); f != c.want {
+			t.Errorf("Abort(%+v): Aborted() = %+v, want %+v", c.in, f, c.want)
 		}
 	}
 }
@@ -130,16 +174,22 @@ func interrupt(t *testing.T, wait func() error, event func(), delay time.Duratio
 // testClose: a rank that closes is seen as closed by the others and by
 // nobody before; closing twice is no error.
 func testClose(t *testing.T, open Open) {
-	all := opened(t, open, transport.Layout{Size: 3, Slots: 2, SlotBytes: 64})
+	l := Pair(2, 64)
+	l.Size = 3
+	l.Links = append(l.Links, transport.Link{Src: 1, Dst: 2})
+	all := opened(t, open, l)
 	for range 2 {
 		if err := all[1].Close(); err != nil {
 			t.Fatalf("Close: %v", err)
 		}
 	}
 	for _, r := range []int{0, 2} {
-		for q := range 3 {
-			if got := all[r].Status(q).Closed; got != (q == 1) {
-				t.Errorf("rank %d sees Closed %v of rank %d", r, got, q)
+		if !soon(func() bool { return all[r].Status(1).Closed }) {
+			t.Errorf("rank %d does not see that rank 1 has closed", r)
+		}
+		for _, q := range []int{0, 2} {
+			if all[r].Status(q).Closed {
+				t.Errorf("rank %d sees rank %d as closed", r, q)
 			}
 		}
 		if f, ok := all[r].Aborted(); ok {
@@ -175,7 +225,7 @@ func testCloseEndsWaiting(t *testing.T, open Open) {
 		}
 		for i := range 3 {
 			var h transport.Header
-			b, ok, err := r.TryPeek(&h)
+			b, ok, err := peek(r, &h)
 			if !ok || err != nil {
 				t.Fatalf("chunk %d of a closed peer: %v, %v", i, ok, err)
 			}
@@ -185,7 +235,7 @@ func testCloseEndsWaiting(t *testing.T, open Open) {
 			r.Release()
 		}
 		var h transport.Header
-		if _, ok, err := r.TryPeek(&h); ok || !errors.Is(err, transport.ErrPeerClosed) {
+		if _, ok, err := peek(r, &h); ok || !errors.Is(err, transport.ErrPeerClosed) {
 			t.Errorf("TryPeek = %v, %v, want ErrPeerClosed", ok, err)
 		}
 	})
@@ -199,6 +249,7 @@ func testClosedEndpoint(t *testing.T, open Open) {
 	s, r, b := mustSender(t, e, 0, 1), mustReceiver(t, e, 0, 1), e.Bell()
 	fault := transport.Fault{Rank: 1, Text: "known"}
 	all[1].Abort(fault)
+	awaitFault(e)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -218,8 +269,8 @@ func testClosedEndpoint(t *testing.T, open Open) {
 	b.Prepare()
 	b.Cancel()
 	for i, e := range all {
-		if f, ok := e.Aborted(); !ok || f != fault {
-			t.Errorf("rank %d: Aborted() = %+v, %v, want %+v", i, f, ok, fault)
+		if f := awaitFault(e); f != fault {
+			t.Errorf("rank %d: Aborted() = %+v, want %+v", i, f, fault)
 		}
 	}
 	t.Run("at the same time", func(t *testing.T) { closeUnderUse(t, open) })

@@ -16,7 +16,7 @@ func testShare(t *testing.T, open Open) {
 		lender, other := mustSender(t, all[0], 0, 1), mustSender(t, all[0], 0, 2)
 		receivers := []transport.Receiver{mustReceiver(t, all[1], 0, 0), mustReceiver(t, all[2], 0, 0)}
 
-		send := func(i int) (ok bool) {
+		send := func(i int) bool {
 			w, ok, err := lender.TryReserve(size)
 			if err != nil {
 				t.Fatal(err)
@@ -37,7 +37,7 @@ func testShare(t *testing.T, open Open) {
 		receive := func(who, i int) {
 			t.Helper()
 			var h transport.Header
-			b, ok, err := receivers[who].TryPeek(&h)
+			b, ok, err := peek(receivers[who], &h)
 			if !ok || err != nil || h != header(i) || len(b) != size {
 				t.Fatalf("payload %d of %d bytes at receiver %d: %d bytes, %+v, %v, %v", i, size, who, len(b), h, ok, err)
 			}
@@ -57,7 +57,7 @@ func testShare(t *testing.T, open Open) {
 				}
 				receive(1, i-slots)
 			}
-			if !send(i) {
+			if !soon(func() bool { return send(i) }) {
 				t.Fatalf("payload %d of %d bytes: no free slot", i, size)
 			}
 		}

@@ -1,10 +1,11 @@
-// Package osys is the part of the operating system that the shared-memory
-// transport needs: sealed memory files, mappings, futexes, descriptors passed
-// over a unix socket, the identity of a socket's peer, and the set of cores a
-// process may use.
+// Package osys is the part of the operating system that the transports need:
+// sealed memory files, mappings, futexes, descriptors passed over a unix socket,
+// the identity of a socket's peer, and the set of cores a process may use, for
+// transport/shm; sockets that never block, and waiting for many of them, for
+// transport/tcp.
 //
 // It holds thin typed calls and no protocol of its own. Below transport it is
-// the only user of golang.org/x/sys; only transport/shm imports it. Everything
+// the only user of golang.org/x/sys; those and transport/peer import it. Everything
 // works on Linux; elsewhere every call that can fail returns ErrNotSupported.
 package osys
 
@@ -12,3 +13,7 @@ import "errors"
 
 // ErrNotSupported is returned where the operating system has no such call.
 var ErrNotSupported = errors.New("osys: not supported on this operating system")
+
+// ErrAgain is returned by Vectors when a socket has nothing to give, or no room
+// to take anything, at the moment.
+var ErrAgain = errors.New("osys: not now")

@@ -12,10 +12,12 @@
 // released, then one cache line per slot:
 //
 //	 0  uint32  publication word: position of the chunk + 1
-//	 4  uint32  payload bytes; the highest bit is set when they lie elsewhere
+//	 4  uint32  payload bytes; the highest bit is set when they lie elsewhere,
+//	            the next one when that is in the sender's own memory
 //	 8  24 bytes transport.Header
 //	32  32 bytes payload, if it is no larger than transport.MaxInline, or
-//	    uint64  where else it lies: bytes from the start of the shared memory
+//	    uint64  where else it lies: bytes from the start of the shared memory,
+//	            or its address in the sender's; see help.go for the rest then
 //
 // The data area holds the larger payloads, SlotBytes per slot. So a small
 // message moves one cache line, and the lines of all slots lie together: links
@@ -50,7 +52,8 @@ const (
 	offHeader = 8
 	offInline = 32
 
-	elsewhere = 1 << 31 // in the length: the payload is another FIFO's
+	elsewhere = 1 << 31 // in the length: the payload is another FIFO's, or a heap's
+	private   = 1 << 30 // in the length: the payload is in the sender's own memory
 )
 
 // ControlBytes is the size of the control area of a FIFO, in bytes, a multiple
@@ -182,12 +185,23 @@ func (t *Tx) Reserved() ([]byte, uint32) {
 // the memory that Rx knows as shared, and returns the slot's position.
 // Precondition and order are those of Post.
 func (t *Tx) PostAt(h *transport.Header, at, n int) (pos uint32) {
+	return t.postPlace(h, uint64(at), uint32(n)|elsewhere)
+}
+
+// PostPrivate is PostAt for n bytes at an address of the sender's own memory, which it
+// is willing to copy a part of, or not.
+func (t *Tx) PostPrivate(h *transport.Header, address uint64, n int, helps bool) (pos uint32) {
+	clearOffer(t.line(t.pos), helps)
+	return t.postPlace(h, address, uint32(n)|private)
+}
+
+func (t *Tx) postPlace(h *transport.Header, at uint64, length uint32) (pos uint32) {
 	if t.n < 0 {
 		panic("ring: PostAt without a reserved slot")
 	}
 	line := t.line(t.pos)
-	putPlace(line, uint64(at))
-	putHeader(line, uint32(n)|elsewhere, h)
+	putPlace(line, at)
+	putHeader(line, length, h)
 	pos = t.pos
 	t.pos++
 	t.n = -1
@@ -215,6 +229,10 @@ type Rx struct {
 	pos    uint32 // position of the oldest unread chunk
 	lapped bool   // every slot has been used at least once
 	peeked bool
+
+	private bool   // the payload peeked at is in the sender's own memory
+	address uint64 // where
+	length  int    // its bytes
 }
 
 // NewRx makes the receiving end over the same areas as NewTx. shared is the
@@ -226,15 +244,21 @@ func NewRx(ctl, data, shared []byte, slots, slotBytes int) Rx {
 // TryPeek returns the payload of the oldest unread chunk and copies its header
 // to h, or returns false when there is none. An error wraps
 // transport.ErrCorrupt. The window may be written by a hostile peer while it is
-// read; its bounds may not.
+// read; its bounds may not. Where Private says so there is none: the payload is
+// still to be read.
 func (r *Rx) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	line := r.line(r.pos)
 	if w := loadWord(line, 0); w != r.pos+1 {
 		return nil, false, r.checkEmpty(w)
 	}
 	n := getHeader(line, h)
+	r.private = false
 	if n&elsewhere != 0 {
 		return r.peekElsewhere(n&^elsewhere, getPlace(line))
+	}
+	if n&private != 0 {
+		err := r.peekPrivate(n&^private, getPlace(line))
+		return nil, err == nil, err
 	}
 	if int64(n) > int64(r.slotBytes) {
 		return nil, false, fmt.Errorf("%w: payload of %d bytes in a slot of %d", transport.ErrCorrupt, n, r.slotBytes)
@@ -243,15 +267,44 @@ func (r *Rx) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	return r.window(r.pos, int(n)), true, nil
 }
 
+// peekPrivate is TryPeek for n bytes in the sender's own memory.
+func (r *Rx) peekPrivate(n uint32, address uint64) error {
+	if n <= transport.MaxInline || address+uint64(n) < address {
+		return fmt.Errorf("%w: payload of %d bytes at %#x of the sender's memory", transport.ErrCorrupt, n, address)
+	}
+	r.peeked = true
+	r.private, r.address, r.length = true, address, int(n)
+	return nil
+}
+
+// Window returns n bytes of the slot of the last TryPeek, whose payload lies
+// elsewhere; nil where they do not fit.
+func (r *Rx) Window(n int) []byte {
+	if n > r.slotBytes {
+		return nil
+	}
+	return r.window(r.pos, n)
+}
+
 // peekElsewhere is TryPeek for n bytes at byte at of the shared memory.
 func (r *Rx) peekElsewhere(n uint32, at uint64) ([]byte, bool, error) {
 	all := uint64(len(r.shared))
-	if n == 0 || int64(n) > int64(r.slotBytes) || at > all || uint64(n) > all-at {
+	if n == 0 || at > all || uint64(n) > all-at {
 		return nil, false, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, all)
 	}
 	r.peeked = true
 	return r.shared[at : at+uint64(n) : at+uint64(n)], true, nil
 }
+
+// Private reports whether the payload of the last TryPeek lies in the sender's
+// own memory, at which address of it, and how many bytes.
+func (r *Rx) Private() (address uint64, n int, is bool) { return r.address, r.length, r.private }
+
+// Slot returns the number of the slot at position pos.
+func (g *geometry) Slot(pos uint32) int { return int(pos & (g.slots - 1)) }
+
+// Next returns the position of the oldest unread chunk.
+func (r *Rx) Next() uint32 { return r.pos }
 
 // checkEmpty reports whether w is what an unpublished slot holds: the word of
 // the lap before, or zero on the first lap.

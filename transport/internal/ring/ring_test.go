@@ -217,6 +217,7 @@ func FuzzHostileMemory(f *testing.F) {
 	f.Add([]byte{9, 9}, []byte("ssssspppp"))
 	f.Add([]byte{}, []byte("sprspr"))
 	f.Add([]byte{2, 0, 0, 0}, []byte("sspwsw"))
+	f.Add([]byte{0, 255, 255, 255, 255}, []byte("sso\x02hoh"))
 	f.Fuzz(func(t *testing.T, dirt, ops []byte) {
 		const slots, slotBytes = 4, 128
 		ctl, data, intact := memory(slots, slotBytes)
@@ -241,6 +242,18 @@ func FuzzHostileMemory(f *testing.F) {
 				if ok {
 					clear(w)
 					tx.Commit(&h)
+				}
+			case 'h':
+				for pos := tx.Oldest(); pos != tx.Next(); pos++ {
+					if _, piece, ok := tx.Claim(pos, 2); ok && piece != 0 && piece != 1 {
+						t.Fatalf("claimed piece %d of 2", piece)
+					}
+					tx.Done(pos)
+				}
+			case 'o':
+				rx.Offer(1)
+				if piece, ok := rx.Claim(2); ok && piece != 0 && piece != 1 || rx.Helped() < 0 {
+					t.Fatalf("claimed piece %d of 2, %d helped", piece, rx.Helped())
 				}
 			default:
 				scribble(ctl, dirt, int(op))

@@ -32,6 +32,10 @@ type Endpoint struct {
 	reported bool       // our own record is written
 
 	heap heap
+
+	reach   Reach  // nil where ranks cannot read each other's memory
+	push    Push   // reach, if it can write, too
+	noReach string // why
 }
 
 // New makes rank's view of the formatted segment b. The function wake wakes

@@ -23,7 +23,7 @@ func newHeap(m *Map, rank int) heap {
 	if m.Layout.HeapBytes == 0 {
 		return heap{}
 	}
-	from := m.Bytes + rank*m.Layout.HeapBytes
+	from := m.Bytes + m.Layout.MemberIndex(rank)*m.Layout.HeapBytes
 	return heap{free: []span{{from, from + m.Layout.HeapBytes}}}
 }
 
@@ -111,8 +111,31 @@ func (e *Endpoint) Shared(b []byte) bool {
 		return false
 	}
 	at := offsetIn(e.mem, b)
-	from := e.m.Bytes + e.rank*e.m.Layout.HeapBytes
+	from := e.heapOf(e.rank)
 	return at >= from && at+len(b) <= from+e.m.Layout.HeapBytes
+}
+
+// Place returns where b lies in this rank's heap.
+func (e *Endpoint) Place(b []byte) (at int, ok bool) {
+	if !e.Shared(b) {
+		return 0, false
+	}
+	return offsetIn(e.mem, b) - e.heapOf(e.rank), true
+}
+
+// View returns a part of rank r's heap.
+func (e *Endpoint) View(r, at, n int) ([]byte, error) {
+	size := e.m.Layout.HeapBytes
+	if r < 0 || r >= e.m.Layout.Size || e.m.Layout.MemberIndex(r) < 0 || at < 0 || n < 0 || n > size || at > size-n {
+		return nil, fmt.Errorf("transport: %d bytes at %d of rank %d's shared memory, which has %d", n, at, r, size)
+	}
+	from := e.heapOf(r) + at
+	return e.mem[from : from+n : from+n], nil
+}
+
+// heapOf returns where rank r's heap begins in the segment.
+func (e *Endpoint) heapOf(r int) int {
+	return e.m.Bytes + e.m.Layout.MemberIndex(r)*e.m.Layout.HeapBytes
 }
 
 // HasBlocks reports whether any block is given out.

@@ -1,6 +1,7 @@
 package segment
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -55,6 +56,9 @@ type sender struct {
 	loans [][]loan // by slot: who else publishes its payload; nil before the first
 	lent  bool     // a caller's memory is with the receiver
 	last  uint32   // position of the latest that is
+	lost  bool     // the receiver has closed before it released what was lent
+	helps bool     // this rank will copy parts of what it lends
+	own   []owned  // by slot: what Help may copy a part of; nil before the first
 }
 
 // loan is a slot of another sender that publishes a payload lying in ours.
@@ -80,7 +84,7 @@ func (s *sender) settled() bool {
 // TryReserve returns the window of the next free slot.
 func (s *sender) TryReserve(n int) ([]byte, bool, error) {
 	b, ok, err := s.tx.TryReserve(n)
-	if !ok || s.e.closed.Load() {
+	if !ok || s.lost || s.e.closed.Load() {
 		if err == nil && s.idle() {
 			return nil, false, nil
 		}
@@ -103,7 +107,7 @@ func (s *sender) stuck(n int, err error) ([]byte, bool, error) {
 	switch {
 	case err != nil:
 		return nil, false, s.failure(err)
-	case !ok:
+	case !ok || s.lost:
 		return nil, false, s.gone()
 	case s.loans != nil && !s.settled():
 		return nil, false, nil
@@ -160,10 +164,17 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 		}
 		copy(own, window)
 		s.tx.Post(h)
+		return
+	}
+	helped := s.helps && s.e.push != nil && len(window) >= helpShared
+	if reach := s.e.reach; reach != nil && (helped || !s.e.Shared(window)) {
+		address := reach.Address(s.link, s.tx.Slot(s.tx.Next()), window)
+		s.last = s.tx.PostPrivate(h, address, len(window), s.helps)
+		s.remember(window)
 	} else {
 		s.last = s.tx.PostAt(h, offsetIn(s.e.mem, window), len(window))
-		s.lent = true
 	}
+	s.lent = true
 }
 
 // Returned reports whether what was lent has come back.
@@ -171,22 +182,111 @@ func (s *sender) Returned() bool {
 	if !s.lent {
 		return true
 	}
-	if !s.tx.Free(s.last) && atomic.LoadUint32(s.peerClosed) == 0 {
-		return false
+	if !s.tx.Free(s.last) {
+		if atomic.LoadUint32(s.peerClosed) == 0 {
+			return false
+		}
+		s.lost = !s.tx.Free(s.last) // it may have released it before it closed
 	}
 	s.sync.acquireBack()
 	s.lent = false
+	clear(s.own) // the callers'
 	return true
 }
 
 // receiver implements transport.Receiver.
 type receiver struct {
 	end
-	rx ring.Rx
+	rx      ring.Rx
+	fetched []byte // the payload of the oldest slot, once brought from the sender's memory
+	offered bool   // the sender may help to bring it
+	taken   int    // pieces of it that this end has taken
+}
+
+// TryHead returns the header and the length of the oldest unread payload.
+func (r *receiver) TryHead(h *transport.Header) (int, bool, error) {
+	b, ok, err := r.peek(h)
+	if _, n, private := r.rx.Private(); ok && private {
+		return n, true, err
+	}
+	return len(b), ok, err
 }
 
 // TryPeek returns the oldest unread payload.
 func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
+	b, ok, err := r.peek(h)
+	if b == nil && ok && err == nil { // it is empty, or in the sender's memory
+		return r.TryPeekInto(h, nil)
+	}
+	return b, ok, err
+}
+
+// TryPeekInto returns the oldest unread payload, in into where it has to be
+// brought from the sender's memory.
+func (r *receiver) TryPeekInto(h *transport.Header, into []byte) ([]byte, bool, error) {
+	b, ok, err := r.peek(h)
+	if !ok || err != nil {
+		return nil, false, err
+	}
+	_, n, private := r.rx.Private()
+	switch {
+	case !private:
+		return b, true, nil
+	case r.fetched != nil:
+		return r.fetched, true, nil
+	case len(into) != n:
+		if into = r.rx.Window(n); into == nil {
+			return nil, true, nil
+		}
+	}
+	if ok, err := r.bring(into); !ok || err != nil {
+		return nil, false, err
+	}
+	r.fetched = into
+	return into, true, nil
+}
+
+// TryRead copies a part of the oldest unread payload.
+func (r *receiver) TryRead(into []byte, at int) (bool, error) {
+	var h transport.Header
+	b, ok, err := r.peek(&h)
+	if !ok || err != nil {
+		return false, err
+	}
+	_, n, private := r.rx.Private()
+	if !private {
+		n = len(b)
+	}
+	if at < 0 || at > n || len(into) > n-at {
+		return false, r.failure(fmt.Errorf("%w: payload of %d bytes has no %d at %d", transport.ErrCorrupt, n, len(into), at))
+	}
+	if !private {
+		copy(into, b[at:])
+		return true, nil
+	}
+	return r.fetch(into, at)
+}
+
+// fetch copies bytes from the sender's memory, where the payload is, from byte
+// at of it on.
+func (r *receiver) fetch(into []byte, at int) (bool, error) {
+	address, _, _ := r.rx.Private()
+	if r.e.reach == nil {
+		return false, r.failure(fmt.Errorf("%w: payload in the sender's memory, which nobody can read", transport.ErrCorrupt))
+	}
+	err := r.e.reach.Read(r.link, r.rx.Slot(r.rx.Next()), address, at, into)
+	if _, aborted := r.e.Aborted(); aborted || errors.Is(err, ErrVanished) {
+		return false, nil // whoever waits learns of the fault, or of the end of the peer
+	}
+	if err != nil {
+		return false, r.failure(fmt.Errorf("reading %d bytes of rank %d's memory: %w", len(into), r.link.Src, err))
+	}
+	return true, nil
+}
+
+// peek returns the oldest unread payload, or the place in the slot of one that
+// is still in the sender's memory.
+func (r *receiver) peek(h *transport.Header) ([]byte, bool, error) {
 	b, ok, err := r.rx.TryPeek(h)
 	if !ok {
 		if err == nil && r.idle() {
@@ -198,7 +298,7 @@ func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	return b, true, nil
 }
 
-// dry is TryPeek when there is no chunk and perhaps never will be. What the
+// dry is peek when there is no chunk and perhaps never will be. What the
 // peer sent before it closed is seen now at the latest, since it closed after.
 func (r *receiver) dry(h *transport.Header, err error) ([]byte, bool, error) {
 	if err != nil || r.e.closed.Load() {
@@ -217,6 +317,7 @@ func (r *receiver) dry(h *transport.Header, err error) ([]byte, bool, error) {
 
 // Release gives the slot back and wakes the sender if it sleeps.
 func (r *receiver) Release() {
+	r.fetched, r.offered = nil, false
 	r.sync.releaseBack()
 	r.rx.Release()
 	r.bell.Ring()
@@ -224,6 +325,7 @@ func (r *receiver) Release() {
 
 // Drop gives the slot back without waking the sender.
 func (r *receiver) Drop() {
+	r.fetched, r.offered = nil, false
 	r.sync.releaseBack()
 	r.rx.Drop()
 }

@@ -21,7 +21,7 @@ import (
 
 // version is that of the memory layout; it is part of the digest, so that
 // ranks of different builds find out.
-const version = 4
+const version = 5
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
@@ -86,7 +86,7 @@ func NewMap(l transport.Layout) (*Map, error) {
 		m.fifos[k] = fifo{ctl: board + i*m.ctlBytes, data: m.ctlEnd + i*m.dataSize}
 	}
 	m.Bytes = roundUp(m.ctlEnd+len(links)*m.dataSize, heapAlign)
-	m.Total = m.Bytes + l.Size*l.HeapBytes
+	m.Total = m.Bytes + l.MemberCount()*l.HeapBytes
 	return m, nil
 }
 
@@ -121,9 +121,12 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // digest is taken over fixed-size numbers, so no two layouts share a text. The
 // links are sorted.
 func digest(l *transport.Layout) [sha256.Size]byte {
-	b := make([]byte, 0, 64+24*len(l.Links))
-	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Links)} {
+	b := make([]byte, 0, 64+8*len(l.Members)+24*len(l.Links))
+	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links)} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	}
+	for _, r := range l.Members {
+		b = binary.LittleEndian.AppendUint64(b, uint64(r))
 	}
 	for _, k := range l.Links {
 		for _, v := range []int{k.Lane, k.Src, k.Dst} {

@@ -1,0 +1,257 @@
+package door
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const limit = 2 * time.Minute
+
+// club is a door that lets in who says "open\n".
+type club struct {
+	*Door
+	addr string
+	in   chan *net.TCPConn
+
+	mu      sync.Mutex
+	refused []error
+	now     atomic.Int64 // connections in Prove
+}
+
+var errPassword = errors.New("wrong password")
+
+func openClub(t *testing.T, wait time.Duration, places int) *club {
+	ln, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &club{addr: ln.Addr().String(), in: make(chan *net.TCPConn, 1000)}
+	c.Door = Open(Config{
+		Wait: wait, Places: places,
+		Prove: func(conn *net.TCPConn) (func(), error) {
+			c.now.Add(1)
+			defer c.now.Add(-1)
+			word := make([]byte, 5)
+			if _, err := io.ReadFull(conn, word); err != nil {
+				return nil, err
+			}
+			if string(word) != "open\n" {
+				return nil, errPassword
+			}
+			return func() { c.in <- conn }, nil
+		},
+		Refused: func(_ net.Addr, err error) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.refused = append(c.refused, err)
+		},
+	}, ln)
+	t.Cleanup(func() {
+		c.Close()
+		c.Close() // again is allowed
+		close(c.in)
+		for conn := range c.in {
+			conn.Close()
+		}
+	})
+	return c
+}
+
+func (c *club) dial(t *testing.T, say string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", c.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(limit))
+	io.WriteString(conn, say)
+	return conn
+}
+
+// wantIn fails unless somebody is let in, whose connection then has no deadline.
+func (c *club) wantIn(t *testing.T) {
+	t.Helper()
+	select {
+	case conn := <-c.in:
+		conn.Write([]byte("x"))
+		conn.SetReadDeadline(time.Now().Add(limit))
+		conn.Close()
+	case <-time.After(limit):
+		t.Fatal("nobody was let in")
+	}
+}
+
+// gone fails unless the door closes conn.
+func gone(t *testing.T, conn net.Conn) {
+	t.Helper()
+	_, err := conn.Read(make([]byte, 1))
+	var e net.Error
+	if err == nil || errors.As(err, &e) && e.Timeout() {
+		t.Errorf("the connection is still there: %v", err)
+	}
+}
+
+func TestWhoKnowsTheWord(t *testing.T) {
+	c := openClub(t, limit, 10)
+	c.dial(t, "open\n")
+	c.wantIn(t)
+	gone(t, c.dial(t, "let me in"))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.refused) != 1 || !errors.Is(c.refused[0], errPassword) {
+		t.Errorf("refused: %v", c.refused)
+	}
+}
+
+// Silent and slow callers go when their time is up.
+func TestTimeIsUp(t *testing.T) {
+	c := openClub(t, time.Second, 10)
+	silent := c.dial(t, "")
+	slow := c.dial(t, "")
+	stop := make(chan struct{})
+	var writing sync.WaitGroup
+	writing.Go(func() {
+		for { // never five bytes in time
+			if _, err := slow.Write([]byte("o")); err != nil {
+				return
+			}
+			select {
+			case <-time.After(700 * time.Millisecond):
+			case <-stop:
+				return
+			}
+		}
+	})
+	gone(t, silent)
+	gone(t, slow)
+	close(stop)
+	writing.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, err := range c.refused {
+		var e net.Error
+		if !errors.As(err, &e) || !e.Timeout() {
+			t.Errorf("refused: %v", err)
+		}
+	}
+	if len(c.refused) != 2 {
+		t.Errorf("refused: %v", c.refused)
+	}
+}
+
+// However many wait, a few places are enough to get in, and those who had to go
+// are not told of.
+func TestCrowd(t *testing.T) {
+	const places, callers = 8, 500
+	c := openClub(t, limit, places)
+	var all []net.Conn
+	for range callers {
+		all = append(all, c.dial(t, ""))
+	}
+	c.dial(t, "open\n")
+	c.wantIn(t)
+	// One place was that of who is in.
+	for _, conn := range all[:callers-places+1] {
+		gone(t, conn)
+	}
+	for end := time.Now().Add(limit); c.now.Load() != places-1; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) { // goroutines that have not noticed yet would have by now
+			t.Fatalf("%d wait, want %d", c.now.Load(), places-1)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.refused) > 0 {
+		t.Errorf("refused: %v", c.refused[0])
+	}
+}
+
+// The source with most callers loses one, not the one that came first.
+func TestTheLoudestSourceGivesWay(t *testing.T) {
+	c := openClub(t, limit, 4)
+	from := func(ip string) net.Conn {
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+		conn, err := d.Dial("tcp", c.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(limit))
+		return conn
+	}
+	quiet := from("127.0.0.2")
+	var loud []net.Conn
+	for range 30 {
+		loud = append(loud, from("127.0.0.3"))
+	}
+	gone(t, loud[0])
+	io.WriteString(quiet, "open\n")
+	c.wantIn(t)
+}
+
+func TestCloseEndsEverything(t *testing.T) {
+	c := openClub(t, limit, 10)
+	conn := c.dial(t, "op")
+	for c.now.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	c.Close()
+	gone(t, conn)
+	if late, err := net.Dial("tcp", c.addr); err == nil {
+		late.Close()
+		t.Error("it listens still")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.refused) > 0 {
+		t.Errorf("refused: %v", c.refused)
+	}
+}
+
+func TestStrangersAreLoggedOnce(t *testing.T) {
+	var text bytes.Buffer
+	s := Strangers{Log: slog.New(slog.NewTextHandler(&text, nil))}
+	for i := range 1000 {
+		s.Refused(&net.TCPAddr{IP: net.IPv4(10, 0, 0, byte(i%3)), Port: i}, errPassword)
+	}
+	s.Summary()
+	s.Summary()
+	if n := strings.Count(text.String(), "level=WARN"); n != 3 {
+		t.Errorf("%d warnings:\n%s", n, &text)
+	}
+	for i := range 3 {
+		if !strings.Contains(text.String(), fmt.Sprintf("from=10.0.0.%d:%d error=\"wrong password\"", i, i)) {
+			t.Errorf("source %d is not named:\n%s", i, &text)
+		}
+	}
+	if strings.Count(text.String(), "level=INFO") != 1 || !strings.Contains(text.String(), "count=997") {
+		t.Errorf("log:\n%s", &text)
+	}
+}
+
+// Very many sources are not named either.
+func TestManySources(t *testing.T) {
+	var text bytes.Buffer
+	s := Strangers{Log: slog.New(slog.NewTextHandler(&text, nil))}
+	for i := range 1000 {
+		s.Refused(&net.TCPAddr{IP: net.IPv4(10, 0, byte(i/256), byte(i))}, errPassword)
+	}
+	s.Summary()
+	if n := strings.Count(text.String(), "level=WARN"); n != namedSources || !strings.Contains(text.String(), "count=992") {
+		t.Errorf("%d warnings:\n%s", n, &text)
+	}
+}

@@ -1,0 +1,77 @@
+//go:build linux
+
+package osys
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNoProcess is returned for a process that has ended.
+var ErrNoProcess = errors.New("osys: the process has ended")
+
+// Address returns where b is in this process.
+func Address(b []byte) uint64 { return uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
+
+// ReadMemory fills b from an address of process pid. It wraps ErrNoProcess
+// when there is none. The kernel checks that the address is one and that this
+// process may trace that one.
+func ReadMemory(pid int, address uint64, b []byte) error {
+	return copyMemory(unix.SYS_PROCESS_VM_READV, "process_vm_readv", pid, address, b)
+}
+
+// WriteMemory writes b to an address of process pid; see ReadMemory. Who calls it knows
+// that the number is still that process's.
+func WriteMemory(pid int, address uint64, b []byte) error {
+	return copyMemory(unix.SYS_PROCESS_VM_WRITEV, "process_vm_writev", pid, address, b)
+}
+
+func copyMemory(call uintptr, name string, pid int, address uint64, b []byte) error {
+	for len(b) > 0 {
+		local := unix.Iovec{Base: unsafe.SliceData(b)}
+		local.SetLen(len(b))
+		remote := unix.RemoteIovec{Base: uintptr(address), Len: len(b)}
+		n, _, errno := unix.RawSyscall6(call, uintptr(pid),
+			uintptr(unsafe.Pointer(&local)), 1, uintptr(unsafe.Pointer(&remote)), 1, 0)
+		switch {
+		case errno == unix.ESRCH:
+			return fmt.Errorf("%w: pid %d", ErrNoProcess, pid)
+		case errno == unix.EINTR:
+			continue
+		case errno != 0:
+			return fmt.Errorf("%s of %d bytes at %#x of process %d: %w", name, len(b), address, pid, errno)
+		case n == 0 || n > uintptr(len(b)):
+			return fmt.Errorf("%s of %d bytes at %#x of process %d: moved %d", name, len(b), address, pid, n)
+		}
+		b, address = b[n:], address+uint64(n)
+	}
+	return nil
+}
+
+// OpenProcess returns a descriptor of process pid, which never means another
+// one, whatever becomes of the number.
+func OpenProcess(pid int) (fd int, err error) {
+	fd, err = unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, fmt.Errorf("pidfd_open of process %d: %w", pid, err)
+	}
+	return fd, nil
+}
+
+// Alive reports whether the process of a descriptor has not been waited for:
+// its number is its own as long as that is so.
+func Alive(fd int) bool {
+	_, _, errno := unix.RawSyscall6(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(fd), 0, 0, 0, 0, 0)
+	return errno == 0
+}
+
+// LetSiblingsRead allows the descendants of this process's parent to read its
+// memory where the kernel allows that to a process's own ancestors only (Yama,
+// ptrace_scope 1). Elsewhere it changes nothing.
+func LetSiblingsRead() {
+	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(os.Getppid()), 0, 0, 0)
+}

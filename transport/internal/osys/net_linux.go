@@ -1,0 +1,135 @@
+package osys
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TakeSocket takes the socket out of c, which is closed, and out of the Go
+// runtime's poller, which would otherwise wake a thread for every packet that
+// arrives. The descriptor does not block and is the caller's.
+func TakeSocket(c *net.TCPConn) (fd int, err error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return -1, err
+	}
+	fd = -1
+	var sysErr error
+	if err := raw.Control(func(old uintptr) {
+		fd, sysErr = unix.FcntlInt(old, unix.F_DUPFD_CLOEXEC, 0)
+	}); err != nil {
+		return -1, err
+	}
+	if sysErr != nil {
+		return -1, fmt.Errorf("fcntl(F_DUPFD_CLOEXEC): %w", sysErr)
+	}
+	if err := errors.Join(c.Close(), unix.SetNonblock(fd, true)); err != nil {
+		_ = unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// Unsent returns how many bytes that were sent on the socket fd its peer has
+// not acknowledged.
+func Unsent(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.SIOCOUTQ) }
+
+// EndSending tells the peer of the socket fd that no more will come.
+func EndSending(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }
+
+// NewEvent returns an eventfd that does not block.
+func NewEvent() (int, error) {
+	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return -1, fmt.Errorf("eventfd: %w", err)
+	}
+	return fd, nil
+}
+
+// NewPoller returns an epoll descriptor.
+func NewPoller() (int, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("epoll_create1: %w", err)
+	}
+	return fd, nil
+}
+
+// Watch adds fd to the poller ep, under the number id: it is ready when there
+// is something to read.
+func Watch(ep, fd, id int) error { return watch(ep, unix.EPOLL_CTL_ADD, fd, id, unix.EPOLLIN) }
+
+// WatchRoom changes whether fd, which Watch added, is ready too when there is
+// room to send.
+func WatchRoom(ep, fd, id int, room bool) error {
+	events := uint32(unix.EPOLLIN)
+	if room {
+		events |= unix.EPOLLOUT
+	}
+	return watch(ep, unix.EPOLL_CTL_MOD, fd, id, events)
+}
+
+// Unwatch takes fd out of the poller ep.
+func Unwatch(ep, fd int) error {
+	return unix.EpollCtl(ep, unix.EPOLL_CTL_DEL, fd, nil)
+}
+
+func watch(ep, op, fd, id int, events uint32) error {
+	err := unix.EpollCtl(ep, op, fd, &unix.EpollEvent{Events: events, Fd: int32(id)})
+	if err != nil {
+		return fmt.Errorf("epoll_ctl: %w", err)
+	}
+	return nil
+}
+
+// Events is room for what a poller reports.
+type Events struct {
+	list [16]unix.EpollEvent
+}
+
+// Wait waits until something in the poller ep is ready, or max has passed, and
+// returns the numbers of what is, at most 16, by calling f. With a max of 0 it
+// only looks.
+func (e *Events) Wait(ep int, max time.Duration, f func(id int)) error {
+	n, err := unix.EpollWait(ep, e.list[:], milliseconds(max))
+	if err != nil && err != unix.EINTR {
+		return fmt.Errorf("epoll_wait: %w", err)
+	}
+	for i := 0; i < n; i++ {
+		f(int(e.list[i].Fd))
+	}
+	return nil
+}
+
+func milliseconds(d time.Duration) int { return int((d + time.Millisecond - 1) / time.Millisecond) }
+
+// PollSet is a list of descriptors to wait for at once.
+type PollSet struct{ list []unix.PollFd }
+
+// Reset empties p.
+func (p *PollSet) Reset() { p.list = p.list[:0] }
+
+// Add adds a descriptor: ready when it can be read, or written too if room is
+// set.
+func (p *PollSet) Add(fd int, room bool) {
+	events := int16(unix.POLLIN)
+	if room {
+		events |= unix.POLLOUT
+	}
+	p.list = append(p.list, unix.PollFd{Fd: int32(fd), Events: events})
+}
+
+// Wait waits until one of the descriptors is ready, or max has passed.
+func (p *PollSet) Wait(max time.Duration) { _, _ = unix.Poll(p.list, milliseconds(max)) }
+
+// QuickAck has the kernel acknowledge at once what has come on the socket fd, and
+// not some 40 ms later with what this side may send.
+func QuickAck(fd int) { _ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_QUICKACK, 1) }
+
+// Await has waits for the socket fd end once n bytes can be read, or nothing more will
+// come; it is 1 for a new socket. A read takes what is there as ever.
+func Await(fd, n int) { _ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) }

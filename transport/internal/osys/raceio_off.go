@@ -1,0 +1,6 @@
+//go:build !race
+
+package osys
+
+func releaseIO() {}
+func acquireIO() {}

@@ -1,0 +1,15 @@
+//go:build race
+
+package osys
+
+import (
+	"runtime"
+	"unsafe"
+)
+
+// ioSync orders, for the race detector, what was done before a Send and after
+// a Recv of one process, as package syscall does for Write and Read.
+var ioSync int64
+
+func releaseIO() { runtime.RaceReleaseMerge(unsafe.Pointer(&ioSync)) }
+func acquireIO() { runtime.RaceAcquire(unsafe.Pointer(&ioSync)) }

@@ -1,0 +1,57 @@
+package osys
+
+import (
+	"fmt"
+	"net"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// SetPeerTimeout makes c fail when its peer's host has not answered for about
+// d: sent data that is not acknowledged counts (TCP_USER_TIMEOUT), and while
+// nothing is sent, keepalive probes do. It also turns Nagle's algorithm off. d
+// is at least a second.
+func SetPeerTimeout(c *net.TCPConn, d time.Duration) error {
+	d = max(d, time.Second)
+	err := c.SetNoDelay(true)
+	if err == nil {
+		// With TCP_USER_TIMEOUT the kernel goes by that, not by Count.
+		err = c.SetKeepAliveConfig(net.KeepAliveConfig{
+			Enable: true, Idle: max(d/3, time.Second), Interval: max(d/6, time.Second), Count: 4,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sysErr error
+	if err := raw.Control(func(fd uintptr) {
+		sysErr = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(d.Milliseconds()))
+	}); err != nil {
+		return err
+	}
+	if sysErr != nil {
+		return fmt.Errorf("setsockopt(TCP_USER_TIMEOUT): %w", sysErr)
+	}
+	return nil
+}
+
+// RoundTrip returns the least time that a packet to c's peer and the answer
+// took, as the kernel has measured it.
+func RoundTrip(c *net.TCPConn) (time.Duration, bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var info *unix.TCPInfo
+	if ctl := raw.Control(func(fd uintptr) {
+		info, err = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}); ctl != nil || err != nil || info.Min_rtt == ^uint32(0) {
+		return 0, false
+	}
+	return time.Duration(info.Min_rtt) * time.Microsecond, true
+}

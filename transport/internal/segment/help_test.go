@@ -1,0 +1,229 @@
+package segment
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// together is a Reach between two ends in one process, which lets the sender do
+// something in the middle of what the receiver does.
+type together struct {
+	lent, place      []byte
+	reading, writing func()
+	read, written    int // bytes
+}
+
+func (r *together) Address(_ transport.Link, _ int, window []byte) uint64 { r.lent = window; return 1 }
+
+func (r *together) Read(_ transport.Link, _ int, _ uint64, at int, b []byte) error {
+	if r.reading != nil {
+		r.reading()
+	}
+	r.read += copy(b, r.lent[at:])
+	return nil
+}
+
+func (r *together) Target(place []byte) uint64 { r.place = place; return 4096 }
+
+func (r *together) Write(_ transport.Link, address uint64, b []byte) error {
+	if r.writing != nil {
+		r.writing()
+	}
+	r.written += copy(r.place[address-4096:], b)
+	return nil
+}
+
+// helping makes both ends of a link over r.
+func helping(t *testing.T, r *together) (*sender, *receiver) {
+	m, err := NewMap(transport.Layout{Size: 2, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Src: 0, Dst: 1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := Heap(m.Bytes)
+	m.Format(b)
+	var ends [2]*Endpoint
+	for i := range ends {
+		ends[i] = New(m, b, i, false, func(int) {})
+		ends[i].SetReach(r, "")
+	}
+	s, err := ends[0].Sender(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := ends[1].Receiver(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.(*sender).Helps(true)
+	return s.(*sender), in.(*receiver)
+}
+
+// pass lends a payload of n bytes, has it received, and returns what came.
+func pass(t *testing.T, s *sender, r *receiver, n int) (sent, came []byte) {
+	sent, came = make([]byte, n), make([]byte, n)
+	for i := range sent {
+		sent[i] = byte(i*7 + i>>8 + n)
+	}
+	h := transport.Header{Count: uint64(n)}
+	if _, ok, err := s.TryReserve(0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	s.Lend(&h, sent)
+	if ok, err := s.Help(); ok || err != nil {
+		t.Fatalf("helped before there was an offer: %v, %v", ok, err)
+	}
+	for range 3 {
+		var got transport.Header
+		if b, ok, err := r.TryPeekInto(&got, came); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			if &b[0] != &came[0] {
+				t.Fatalf("%d bytes came elsewhere", n)
+			}
+			r.Release()
+			return sent, came
+		}
+	}
+	t.Fatalf("%d bytes did not come", n)
+	return nil, nil
+}
+
+// TestHelp: the sender brings a half while the receiver reads the other one, again
+// and again on the same slots, and every byte comes once.
+func TestHelp(t *testing.T) {
+	var s *sender
+	c := &together{}
+	c.reading = func() {
+		before := c.written
+		if ok, err := s.Help(); err != nil || ok != (before == 0) {
+			t.Fatalf("helped: %v, %v, after %d bytes", ok, err, before)
+		}
+	}
+	var r *receiver
+	s, r = helping(t, c)
+	for _, n := range []int{helpFrom, helpFrom + 1, 100_003, 1 << 20, helpFrom} {
+		c.read, c.written = 0, 0
+		sent, came := pass(t, s, r, n)
+		if !bytes.Equal(sent, came) || c.read+c.written != n || c.written == 0 || c.read == 0 {
+			t.Fatalf("of %d bytes %d were read and %d written, all there: %v", n, c.read, c.written, bytes.Equal(sent, came))
+		}
+		if !s.Returned() {
+			t.Fatal("not returned")
+		}
+	}
+}
+
+// TestHelpTakesLong: while the sender is at its half the payload is not there.
+func TestHelpTakesLong(t *testing.T) {
+	c := &together{}
+	s, r := helping(t, c)
+	came := make([]byte, helpFrom)
+	asked := false
+	c.writing = func() {
+		asked = true
+		var got transport.Header
+		if _, ok, err := r.TryPeekInto(&got, came); ok || err != nil {
+			t.Errorf("there before the sender was done: %v, %v", ok, err)
+		}
+	}
+	c.reading = func() { c.reading = nil; _, _ = s.Help() }
+	h := transport.Header{}
+	sent := bytes.Repeat([]byte("0123456789abcdef"), helpFrom/16)
+	if _, ok, err := s.TryReserve(0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	s.Lend(&h, sent)
+	if _, ok, err := r.TryPeekInto(&h, came); !ok || err != nil || !asked || !bytes.Equal(sent, came) {
+		t.Errorf("%v, %v, asked: %v, all there: %v", ok, err, asked, bytes.Equal(sent, came))
+	}
+}
+
+// TestNoHelp: small payloads, payloads that come into a slot, and what has come back
+// are nothing to help with.
+func TestNoHelp(t *testing.T) {
+	c := &together{}
+	s, r := helping(t, c)
+	c.reading = func() {
+		if ok, err := s.Help(); ok || err != nil {
+			t.Errorf("helped: %v, %v", ok, err)
+		}
+	}
+	for _, n := range []int{transport.MaxInline + 1, 64, 65, helpFrom - 1} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			if sent, came := pass(t, s, r, n); !bytes.Equal(sent, came) {
+				t.Error("other bytes came")
+			}
+		})
+	}
+	c.reading = nil
+	_, _ = pass(t, s, r, helpFrom)
+	if ok, err := s.Help(); ok || err != nil || c.written != 0 {
+		t.Errorf("helped with what is back: %v, %v", ok, err)
+	}
+}
+
+// TestHelpLeavesOthersAlone: payloads that lie in the lines of their slots, before and
+// between those that are lent, are none of Help's business, whatever they look like.
+func TestHelpLeavesOthersAlone(t *testing.T) {
+	c := &together{}
+	s, r := helping(t, c)
+	offer := bytes.Repeat([]byte{0, 0, 0, 0x80}, transport.MaxInline/4) // -0.0, or an offer of which nothing is claimed
+	for round := range 3 {
+		_, _ = pass(t, s, r, helpFrom) // so that every slot has been lent before
+		w, ok, err := s.TryReserve(len(offer))
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		copy(w, offer)
+		s.Commit(&transport.Header{})
+		if _, ok, err := s.TryReserve(0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		s.Lend(&transport.Header{}, make([]byte, helpFrom))
+		if ok, err := s.Help(); ok || err != nil {
+			t.Fatalf("round %d: helped: %v, %v", round, ok, err)
+		}
+		var h transport.Header
+		if b, ok, err := r.TryPeek(&h); !ok || err != nil || !bytes.Equal(b, offer) {
+			t.Fatalf("round %d: %x came, %v, %v, want %x", round, b, ok, err, offer)
+		}
+		r.Release()
+		if _, ok, err := r.TryPeekInto(&h, make([]byte, helpFrom)); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		r.Release()
+		if !s.Returned() {
+			t.Fatal("not returned")
+		}
+	}
+}
+
+// TestLost: what a receiver that closes has not read comes back, and the link says so.
+func TestLost(t *testing.T) {
+	for _, read := range []bool{false, true} {
+		s, r := helping(t, &together{})
+		h := transport.Header{}
+		if _, ok, err := s.TryReserve(0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		s.Lend(&h, make([]byte, 1000))
+		if read {
+			if _, ok, err := r.TryPeekInto(&h, make([]byte, 1000)); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			r.Release()
+		}
+		r.e.Leave()
+		_, ok, err := s.TryReserve(0)
+		if !s.Returned() || !ok || err != nil {
+			t.Fatalf("returned: %v, slot: %v, %v", s.Returned(), ok, err)
+		}
+		if _, ok, err := s.TryReserve(0); ok != read || errors.Is(err, transport.ErrPeerClosed) == read {
+			t.Errorf("read: %v, TryReserve = %v, %v", read, ok, err)
+		}
+	}
+}

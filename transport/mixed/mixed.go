@@ -1,0 +1,246 @@
+// Package mixed makes one transport.Endpoint out of two: one for the ranks of
+// this host and one for the others.
+//
+// A link belongs to one of the two by the host of the rank at its other end. A
+// rank sleeps on the bell of the local one and on the descriptor of the remote
+// one at the same time. Both have a board: what is published goes to both, and
+// what is known of a rank comes from the one that reaches it. A fault of either
+// is the other's, too, so that it comes round over hosts and sockets.
+//
+// It moves no bytes itself, but where one payload goes to both sides: it is
+// copied then. Package collective imports it.
+package mixed
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// Remote is the endpoint for ranks on other hosts.
+type Remote interface {
+	transport.Endpoint
+
+	// PollFD is a descriptor that is readable while something has come for
+	// this rank, or its Bell has been rung, since it was prepared. It stays the
+	// endpoint's.
+	PollFD() int
+
+	// Progress receives what has come, and reports whether there was anything
+	// in it that this rank may wait for.
+	Progress() bool
+}
+
+// SleeperOn is a Bell whose owner can wait for a descriptor as well, as
+// *shm.Doorbell.
+type SleeperOn interface {
+	transport.Bell
+	SleepOn(fd int, max time.Duration, serve func() bool)
+}
+
+// Endpoint implements transport.Endpoint over two.
+type Endpoint struct {
+	rank   int
+	hosts  []int
+	local  transport.Endpoint
+	remote Remote
+	bell   bell
+
+	senders   map[transport.Link]*sender // this rank's, once asked for
+	receivers map[transport.Link]transport.Receiver
+	mu        sync.Mutex // guards the maps
+
+	stop     chan struct{}
+	watching sync.WaitGroup
+	once     sync.Once
+	closeErr error
+}
+
+// New joins the endpoints of a rank. hosts holds the host of every rank. Both
+// endpoints are then the new one's, which closes them.
+func New(rank int, hosts []int, local transport.Endpoint, remote Remote) (*Endpoint, error) {
+	b, ok := local.Bell().(SleeperOn)
+	if !ok {
+		return nil, fmt.Errorf("mixed: rank %d: the local endpoint's bell cannot wait for a descriptor", rank)
+	}
+	e := &Endpoint{
+		rank: rank, hosts: hosts, local: local, remote: remote,
+		bell:      bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
+		senders:   make(map[transport.Link]*sender),
+		receivers: make(map[transport.Link]transport.Receiver),
+		stop:      make(chan struct{}),
+	}
+	e.watching.Go(e.passFaults)
+	return e, nil
+}
+
+func (e *Endpoint) isLocal(r int) bool { return e.hosts[r] == e.hosts[e.rank] }
+
+// of returns the endpoint that reaches rank r.
+func (e *Endpoint) of(r int) transport.Endpoint {
+	if e.isLocal(r) {
+		return e.local
+	}
+	return e.remote
+}
+
+// Sender returns the sending end of a link.
+func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
+	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
+	if dst < 0 || dst >= len(e.hosts) {
+		return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s := e.senders[k]; s != nil {
+		return s, nil
+	}
+	inner, err := e.of(dst).Sender(lane, dst)
+	if err != nil {
+		return nil, err
+	}
+	s := &sender{Sender: inner, e: e, isLocal: e.isLocal(dst)}
+	e.senders[k] = s
+	return s, nil
+}
+
+// Receiver returns the receiving end of a link.
+func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
+	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
+	if src < 0 || src >= len(e.hosts) {
+		return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r := e.receivers[k]; r != nil {
+		return r, nil
+	}
+	r, err := e.of(src).Receiver(lane, src)
+	if err == nil && !e.isLocal(src) {
+		r = &receiver{r, e}
+	}
+	if err == nil {
+		e.receivers[k] = r
+	}
+	return r, err
+}
+
+// Bell is this rank's bell.
+func (e *Endpoint) Bell() transport.Bell { return &e.bell }
+
+// Fence orders what was posted before what is loaded afterwards.
+func (e *Endpoint) Fence() {
+	e.local.Fence()
+	e.remote.Fence()
+}
+
+// Enter publishes the call that this rank begins.
+func (e *Endpoint) Enter(h *transport.Header) {
+	e.local.Enter(h)
+	e.remote.Enter(h)
+}
+
+// Tell has the ranks of other hosts hear of the latest call.
+func (e *Endpoint) Tell() {
+	if t, ok := e.remote.(transport.Teller); ok {
+		t.Tell()
+	}
+}
+
+// Status returns what is known of rank r.
+func (e *Endpoint) Status(r int) transport.Status { return e.of(r).Status(r) }
+
+// CallBefore returns the call that rank r published back calls before its
+// latest one.
+func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
+	return e.of(r).CallBefore(r, back)
+}
+
+// Abort publishes f on both sides. The host's ranks elect the first.
+func (e *Endpoint) Abort(f transport.Fault) {
+	e.local.Abort(f)
+	if first, ok := e.local.Aborted(); ok {
+		f = first
+	}
+	e.remote.Abort(f)
+}
+
+// Aborted returns the fault of the set, as the host's ranks have elected it.
+func (e *Endpoint) Aborted() (transport.Fault, bool) {
+	f, failed := e.local.Aborted()
+	g, failedToo := e.remote.Aborted()
+	switch {
+	case failed && !failedToo:
+		e.remote.Abort(f)
+	case failedToo && !failed:
+		e.local.Abort(g)
+		if f, failed = e.local.Aborted(); !failed {
+			return g, true // closed: it elects no more
+		}
+	}
+	return f, failed
+}
+
+// passEvery is how often a rank that is in no call looks for a fault to pass
+// on.
+const passEvery = 50 * time.Millisecond
+
+// passFaults passes faults from one side to the other until there has been one,
+// or Close.
+func (e *Endpoint) passFaults() {
+	tick := time.NewTicker(passEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-e.stop:
+			return
+		case <-tick.C:
+			if _, failed := e.Aborted(); failed {
+				return
+			}
+		}
+	}
+}
+
+// Alloc returns memory that the ranks of this host can read where it lies.
+func (e *Endpoint) Alloc(n int) ([]byte, error) { return e.local.Alloc(n) }
+
+// Free gives back what Alloc returned.
+func (e *Endpoint) Free(b []byte) error { return e.local.Free(b) }
+
+// Shared reports whether b lies in memory that Alloc gave out.
+func (e *Endpoint) Shared(b []byte) bool { return e.local.Shared(b) }
+
+// Place returns where b lies in what this rank may give out.
+func (e *Endpoint) Place(b []byte) (at int, ok bool) {
+	if n, is := e.local.(transport.Neighbour); is {
+		return n.Place(b)
+	}
+	return 0, false
+}
+
+// View returns a part of the memory of a rank of this host.
+func (e *Endpoint) View(r, at, n int) ([]byte, error) {
+	local, is := e.local.(transport.Neighbour)
+	if r < 0 || r >= len(e.hosts) || !e.isLocal(r) || !is {
+		return nil, fmt.Errorf("mixed: rank %d shares no memory with rank %d", r, e.rank)
+	}
+	return local.View(r, at, n)
+}
+
+// MaxPayload is the slot size in bytes.
+func (e *Endpoint) MaxPayload() int { return e.local.MaxPayload() }
+
+// Close leaves both sides. Idempotent.
+func (e *Endpoint) Close() error {
+	e.once.Do(func() {
+		e.Aborted() // passes the latest fault on
+		close(e.stop)
+		e.watching.Wait()
+		e.closeErr = errors.Join(e.remote.Close(), e.local.Close())
+	})
+	return e.closeErr
+}

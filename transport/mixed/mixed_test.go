@@ -1,0 +1,260 @@
+package mixed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/mixed"
+	"github.com/treerun/treerun/transport/shm"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// open makes endpoints for ranks on made-up hosts: rank r is on hosts[r]. What
+// goes between hosts is shared memory, too, with a descriptor to sleep on.
+func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Limit)
+	defer cancel()
+	all := make([]transport.Endpoint, l.Size)
+	errs := make([]error, l.Size)
+	between := newTable(l.Size)
+	within := map[int]*table{}
+	for _, h := range hosts {
+		within[h] = newTable(l.Size)
+	}
+	var wg sync.WaitGroup
+	for r := range all {
+		wg.Go(func() {
+			remote, err := shm.Connect(ctx, config(r, between, apart(l, hosts)))
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			local, err := shm.Connect(ctx, config(r, within[hosts[r]], together(l, hosts, hosts[r])))
+			if err != nil {
+				errs[r] = errors.Join(err, remote.Close())
+				return
+			}
+			all[r], errs[r] = mixed.New(r, hosts, local, double{remote, &drained{remote.Bell().(*shm.Doorbell)}})
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func config(r int, tab *table, l transport.Layout) shm.Config {
+	return shm.Config{Rank: r, Layout: l, Key: make([]byte, shm.KeyBytes), JobID: "test", Doorbell: true,
+		Exchange: tab.exchange(r, l.Member, l.MemberCount())}
+}
+
+// apart keeps the links between hosts, together those of one.
+func apart(l transport.Layout, hosts []int) transport.Layout {
+	l.HeapBytes = 0
+	l.Links = slices.DeleteFunc(slices.Clone(l.Links), func(k transport.Link) bool { return hosts[k.Src] == hosts[k.Dst] })
+	return l
+}
+
+func together(l transport.Layout, hosts []int, host int) transport.Layout {
+	for r, h := range hosts {
+		if h == host {
+			l.Members = append(l.Members, r)
+		}
+	}
+	l.Links = slices.DeleteFunc(slices.Clone(l.Links), func(k transport.Link) bool { return hosts[k.Src] != host || hosts[k.Dst] != host })
+	return l
+}
+
+// double stands for an endpoint to other hosts.
+type double struct {
+	transport.Endpoint
+	bell *drained
+}
+
+func (d double) PollFD() int          { return d.bell.FD() }
+func (d double) Progress() bool       { return true }
+func (d double) Bell() transport.Bell { return d.bell }
+
+// drained is a doorbell that somebody else sleeps on: Cancel forgets its rings.
+type drained struct{ *shm.Doorbell }
+
+func (b *drained) Cancel() {
+	if !b.Rung() {
+		b.Doorbell.Cancel()
+		return
+	}
+	b.Prepare()
+	b.SleepOn(-1, 1, nil)
+}
+
+// table is an all-gather between goroutines.
+type table struct {
+	mu     sync.Mutex
+	rounds map[int]*round
+	next   []int
+}
+
+type round struct {
+	blobs [][]byte
+	given int
+	full  chan struct{}
+}
+
+func newTable(size int) *table { return &table{rounds: map[int]*round{}, next: make([]int, size)} }
+
+func (t *table) exchange(rank int, member func(int) int, n int) func(context.Context, []byte) ([][]byte, error) {
+	return func(ctx context.Context, blob []byte) ([][]byte, error) {
+		t.mu.Lock()
+		i := t.next[rank]
+		t.next[rank]++
+		r := t.rounds[i]
+		if r == nil {
+			r = &round{blobs: make([][]byte, n), full: make(chan struct{})}
+			t.rounds[i] = r
+		}
+		for m := range n {
+			if member(m) == rank {
+				r.blobs[m] = blob
+			}
+		}
+		if r.given++; r.given == n {
+			close(r.full)
+		}
+		t.mu.Unlock()
+		select {
+		case <-r.full:
+			return r.blobs, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// The suite passes whichever ranks are on one host.
+func TestConformance(t *testing.T) {
+	for name, host := range map[string]func(r int) int{
+		"two hosts, in turn":      func(r int) int { return r % 2 },
+		"the first one by itself": func(r int) int { return min(r, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			transporttest.RunApart(t, func(t *testing.T, l transport.Layout) []transport.Endpoint {
+				hosts := make([]int, l.Size)
+				for r := range hosts {
+					hosts[r] = host(r)
+				}
+				return open(t, l, hosts)
+			}, "memory of the others") // of two hosts' ranks: see TestSharedMemoryIsTheHosts
+		})
+	}
+}
+
+// A fault that only one side of one rank knows of comes round to ranks that it
+// has no link with.
+func TestFaultsComeRound(t *testing.T) {
+	hosts := []int{0, 0, 1, 1}
+	all := open(t, transport.Layout{Size: 4, Slots: 2, SlotBytes: 64}, hosts)
+	want := transport.Fault{Rank: 3, Text: "gone"}
+	all[3].Abort(want)
+	for r, e := range all {
+		deadline := time.Now().Add(transporttest.Limit)
+		f, ok := e.Aborted()
+		for ; !ok && time.Now().Before(deadline); f, ok = e.Aborted() {
+			time.Sleep(time.Millisecond)
+		}
+		if f != want {
+			t.Errorf("rank %d: fault %+v", r, f)
+		}
+	}
+	for r, e := range all {
+		if err := e.Close(); err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// What is allocated is lent within the host.
+func TestSharedMemoryIsTheHosts(t *testing.T) {
+	all := open(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: 64, HeapBytes: 2 << 20,
+		Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}}}, []int{0, 0, 1})
+	b, err := all[0].Alloc(64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !all[0].Shared(b) || all[0].Shared(make([]byte, 8)) {
+		t.Error("what Alloc gave out is shared, and nothing else")
+	}
+	at, ok := all[0].(*mixed.Endpoint).Place(b)
+	seen, err := all[1].(*mixed.Endpoint).View(0, at, len(b))
+	if !ok || err != nil {
+		t.Fatalf("rank 1 looks at rank 0's block: %v, %v", ok, err)
+	}
+	if b[3] = 5; seen[3] != 5 {
+		t.Error("rank 1 does not see what rank 0 writes")
+	}
+	if _, err := all[2].(*mixed.Endpoint).View(0, at, len(b)); err == nil {
+		t.Error("rank 2, on another host, sees rank 0's memory")
+	}
+	if err := all[0].Free(b); err != nil {
+		t.Error(err)
+	}
+	if _, err := all[0].Sender(0, 7); !errors.Is(err, transport.ErrNoLink) {
+		t.Errorf("link to rank 7 of 3: %v", err)
+	}
+	for _, e := range all {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// One payload goes to a rank of the host and to one elsewhere, whichever holds
+// it.
+func TestShareAcross(t *testing.T) {
+	all := open(t, transport.Layout{Size: 3, Slots: 2, SlotBytes: 256,
+		Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}}}, []int{0, 0, 1})
+	for turn := range 2 {
+		lender, other := 1+turn, 2-turn
+		s, _ := all[0].Sender(0, lender)
+		o, _ := all[0].Sender(0, other)
+		w, ok, err := s.TryReserve(100)
+		if _, free, err2 := o.TryReserve(0); !ok || !free || err != nil || err2 != nil {
+			t.Fatal(ok, free, err, err2)
+		}
+		for i := range w {
+			w[i] = byte(i + turn)
+		}
+		h := transport.Header{Seq: uint64(turn + 1)}
+		o.Share(&h, s)
+		s.Commit(&h)
+		o.Wake()
+		for r := 1; r < 3; r++ {
+			in, _ := all[r].Receiver(0, 0)
+			err := transporttest.Receive(all[r], in, func(got transport.Header, b []byte) error {
+				if got != h || len(b) != 100 || b[0] != byte(turn) || b[99] != byte(99+turn) {
+					return fmt.Errorf("rank %d: %+v with %d bytes", r, got, len(b))
+				}
+				return nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	for _, e := range all {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+package peer
+
+import (
+	"crypto/tls"
+	"net"
+	"slices"
+)
+
+// Conn is one connection to another rank, which has proved itself. Read and
+// Write go through TLS where Config.Encrypt asked for it. There is no deadline
+// on it. Like every net.Conn it may be read and written at once, by one
+// goroutine each.
+type Conn struct {
+	net.Conn // the TCP connection, or the TLS session over it
+
+	tcp    *net.TCPConn
+	tls    *tls.Conn // nil without encryption
+	under  *under    // below tls
+	peer   int
+	stream int
+	device string
+}
+
+// Peer is the rank at the other end.
+func (c *Conn) Peer() int { return c.peer }
+
+// Stream is the connection's number among those to its peer, from 0.
+func (c *Conn) Stream() int { return c.stream }
+
+// Device is the name of the network device with the local address, such as
+// "eth0"; "" when no device has it.
+func (c *Conn) Device() string { return c.device }
+
+// TCP returns the connection itself, below any TLS, for its descriptor and its
+// options. Where TLS returns a session, bytes may only go through that.
+func (c *Conn) TCP() *net.TCPConn { return c.tcp }
+
+// TLS returns the TLS 1.3 session over the connection, nil without
+// Config.Encrypt. Its handshake is complete.
+func (c *Conn) TLS() *tls.Conn { return c.tls }
+
+// SetInner makes inner what the TLS session reads records from and writes them
+// to, in place of the TCP connection: so its owner decides when the socket is
+// touched. Call it before the first Read and Write, and not while one runs.
+//
+// inner.Read may return what there is, and where there is nothing an error
+// that is a net.Error with Temporary true: the session's Read returns it, keeps
+// what it has of a record, and may be called again. inner.Write must take all
+// that it is given, into a buffer for example: every error of a Write ends the
+// session. A Read may call inner.Write, to answer a key update.
+func (c *Conn) SetInner(inner net.Conn) { c.under.Conn = inner }
+
+// Mesh is the connections of one rank. It is never changed.
+type Mesh struct {
+	conns map[int][]*Conn
+}
+
+// Peers returns the ranks that this one has connections to, in order.
+func (m *Mesh) Peers() []int {
+	peers := make([]int, 0, len(m.conns))
+	for r := range m.conns {
+		peers = append(peers, r)
+	}
+	slices.Sort(peers)
+	return peers
+}
+
+// Conns returns the connections to a rank, Config.Streams of them, by number;
+// none to a rank that is not a peer. Stream i here is stream i there.
+func (m *Mesh) Conns(rank int) []*Conn { return m.conns[rank] }
+
+// Close closes all connections.
+func (m *Mesh) Close() error {
+	for _, list := range m.conns {
+		for _, c := range list {
+			_ = c.tcp.Close()
+		}
+	}
+	return nil
+}

@@ -1,0 +1,118 @@
+package peer
+
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/transport/peer/faultproxy"
+)
+
+// through lets every connection of a rank go through a proxy, one per peer and
+// address, which script sets up.
+func through(t *testing.T, cfg *Config, script func(*faultproxy.Proxy)) {
+	proxies := map[netip.AddrPort]netip.AddrPort{}
+	ready := make(chan struct{}, 1)
+	ready <- struct{}{}
+	cfg.Via = func(_ int, at netip.AddrPort) netip.AddrPort {
+		<-ready
+		defer func() { ready <- struct{}{} }()
+		if _, ok := proxies[at]; !ok {
+			p := faultproxy.New(t, at.String())
+			script(p)
+			proxies[at] = p.Addr()
+		}
+		return proxies[at]
+	}
+}
+
+// Whatever a network does at the beginning and then stops doing, all connect.
+func TestHandshakeOverBadNetworks(t *testing.T) {
+	type fault = faultproxy.Fault
+	for name, f := range map[string][2]fault{
+		"late":               {{Delay: 20 * time.Millisecond}, {Delay: 20 * time.Millisecond}},
+		"one by one":         {{Piece: 1}, {Piece: 1}},
+		"late by one side":   {{}, {Delay: 50 * time.Millisecond, Piece: 3}},
+		"stalled for a time": {{After: 70, Kind: faultproxy.Stall, Hold: 100 * time.Millisecond}, {}},
+	} {
+		for _, encrypt := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/encrypt=%v", name, encrypt), func(t *testing.T) {
+				meshes := mustConnect(t, 3, func(cfg *Config) {
+					cfg.Streams, cfg.Encrypt = 2, encrypt
+					through(t, cfg, func(p *faultproxy.Proxy) { p.Next(f[0], f[1]) })
+				})
+				talk(t, meshes)
+			})
+		}
+	}
+}
+
+// A connection that ends, or is reset, at any byte of its handshake, is made
+// again.
+func TestHandshakeIsRepeated(t *testing.T) {
+	for _, kind := range []faultproxy.Kind{faultproxy.Reset, faultproxy.Close} {
+		for _, encrypt := range []bool{false, true} {
+			for after := int64(0); after < 100; after += 33 {
+				for _, up := range []bool{true, false} {
+					t.Run(fmt.Sprintf("%d/encrypt=%v/after=%d/up=%v", kind, encrypt, after, up), func(t *testing.T) {
+						t.Parallel()
+						var tries atomic.Int64
+						meshes := mustConnect(t, 2, func(cfg *Config) {
+							cfg.Encrypt = encrypt
+							cfg.Listen = cfg.Listen[:1]
+							cfg.Via = func(_ int, at netip.AddrPort) netip.AddrPort {
+								if tries.Add(1) > 1 {
+									return at
+								}
+								p := faultproxy.New(t, at.String())
+								f := faultproxy.Fault{After: after, Kind: kind}
+								if up {
+									p.Next(f, faultproxy.Fault{})
+								} else {
+									p.Next(faultproxy.Fault{}, f)
+								}
+								return p.Addr()
+							}
+						})
+						if n := tries.Load(); n == 1 && !encrypt && after > 96 {
+							return // all 96 bytes of the handshake had got through
+						} else if n != 2 {
+							t.Errorf("%d attempts", n)
+						}
+						talk(t, meshes)
+					})
+				}
+			}
+		}
+	}
+}
+
+// Bytes that come twice in a handshake are never taken for an answer.
+func TestRepeatedBytes(t *testing.T) {
+	_, errs := connect(t, 2, func(cfg *Config) {
+		cfg.Listen = cfg.Listen[:1]
+		through(t, cfg, func(p *faultproxy.Proxy) {
+			p.Next(faultproxy.Fault{}, faultproxy.Fault{After: 20, Kind: faultproxy.Duplicate, Bytes: 5})
+		})
+	})
+	if text := sameError(t, errs).Error(); !strings.Contains(text, ErrKey.Error()) {
+		t.Error(text)
+	}
+}
+
+// A connection is what it seems: when its peer's end closes, this one ends.
+func TestConnectionsEnd(t *testing.T) {
+	for _, encrypt := range []bool{false, true} {
+		meshes := mustConnect(t, 2, func(cfg *Config) { cfg.Encrypt = encrypt })
+		c := meshes[0].Conns(1)[0]
+		c.SetDeadline(time.Now().Add(limit))
+		meshes[1].Close()
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF && err != io.ErrUnexpectedEOF {
+			t.Errorf("encrypt %v: %v", encrypt, err)
+		}
+	}
+}

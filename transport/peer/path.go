@@ -1,0 +1,71 @@
+package peer
+
+import (
+	"cmp"
+	"slices"
+)
+
+// maxPaths is how many ways to one peer are tried.
+const maxPaths = 16
+
+// path is a way to a peer: from one of this rank's addresses to one of its.
+type path struct {
+	own, to int // indexes of the places
+	from    place
+	at      place
+}
+
+// paths returns the ways from a rank that listens at own to one that listens
+// at theirs, best first: every one of their addresses from the address that
+// suits it best, then from the second best, and so on. Both lists have the best
+// addresses first.
+func paths(own, theirs []place, sameHost bool) []path {
+	type ranked struct {
+		path
+		turn int
+		near bool
+	}
+	var all []ranked
+	for j, at := range theirs {
+		// What both hosts have, as bridges of containers do, leads back to us.
+		if !sameHost && slices.ContainsFunc(own, func(p place) bool { return p.addr == at.addr }) {
+			continue
+		}
+		var list []ranked
+		for i, from := range own {
+			if suits(from, at, sameHost) {
+				list = append(list, ranked{path{i, j, from, at}, 0, from.subnet.IsValid() && from.subnet.Contains(at.addr)})
+			}
+		}
+		slices.SortStableFunc(list, func(a, b ranked) int { return nearFirst(a.near, b.near) })
+		for i := range list {
+			list[i].turn = i
+		}
+		all = append(all, list...)
+	}
+	slices.SortStableFunc(all, func(a, b ranked) int {
+		return cmp.Or(cmp.Compare(a.turn, b.turn), nearFirst(a.near, b.near))
+	})
+	var out []path
+	for _, r := range all[:min(len(all), maxPaths)] {
+		out = append(out, r.path)
+	}
+	return out
+}
+
+func nearFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// suits says whether packets can get from one address to the other at all.
+func suits(from, at place, sameHost bool) bool {
+	return from.addr.Is4() == at.addr.Is4() &&
+		from.addr.IsLoopback() == at.addr.IsLoopback() && (sameHost || !at.addr.IsLoopback()) &&
+		from.addr.IsLinkLocalUnicast() == at.addr.IsLinkLocalUnicast()
+}

@@ -1,0 +1,106 @@
+// Package peer connects the ranks of a job over TCP: every rank listens at all
+// its addresses, and of every pair that needs connections one dials all of the
+// other's addresses at once and keeps the fastest on which both prove that they
+// know the job's key. The connections carry plain bytes or TLS 1.3.
+//
+// It knows nothing of links, slots or collectives; transport/tcp makes those
+// over its connections. How ranks tell each other where they listen is the
+// caller's function Exchange.
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"github.com/treerun/treerun/transport/ports"
+)
+
+// Defaults of Config.
+const (
+	DefaultTimeout     = 60 * time.Second
+	DefaultPeerTimeout = 10 * time.Second
+)
+
+// MaxStreams is the most connections that a pair of ranks may have.
+const MaxStreams = 64
+
+// Config says who connects to whom, and how. Job, Epoch, Purpose, Key, Streams
+// and Encrypt are the same on all ranks.
+type Config struct {
+	Rank, Size int
+	Peers      func(rank int) bool // with whom this rank has connections; symmetric; nil: with all others
+	Streams    int                 // connections per pair; 0 means 1
+
+	Key     []byte // the job's secret
+	JobID   string
+	Epoch   int    // a job that starts again under the same id and key counts up
+	Purpose string // tells the connections of one Connect from those of others at the same time
+	Encrypt bool   // TLS 1.3
+
+	Listen      []netip.Addr  // this rank's addresses, best first
+	Ports       ports.Range   // to listen at
+	Timeout     time.Duration // for all attempts, from the moment when all ranks listen; 0 means DefaultTimeout
+	PeerTimeout time.Duration // after which a host that does not answer any more is lost; 0 means DefaultPeerTimeout
+
+	HostOf func(rank int) string // names of hosts, for errors; may be nil
+
+	// Exchange gives every rank the blobs of all, by rank. It is called twice,
+	// or once when a rank cannot begin. An error that it returns keeps its
+	// type. It should fail when a rank is lost.
+	Exchange func(ctx context.Context, blob []byte) ([][]byte, error)
+
+	// Via, where it is not nil, returns the address to dial in place of the
+	// one where a peer listens: for tests with a proxy between.
+	Via func(peer int, at netip.AddrPort) netip.AddrPort
+
+	Log     *slog.Logger // nil means slog.Default
+	Verbose bool         // log at level Info by which addresses ranks are connected; else at Debug
+}
+
+// validate checks cfg and fills in defaults.
+func (cfg *Config) validate() error {
+	if cfg.Streams == 0 {
+		cfg.Streams = 1
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.PeerTimeout == 0 {
+		cfg.PeerTimeout = DefaultPeerTimeout
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	if cfg.HostOf == nil {
+		cfg.HostOf = func(int) string { return "" }
+	}
+	if cfg.Peers == nil {
+		cfg.Peers = func(int) bool { return true }
+	}
+	switch {
+	case cfg.Size < 1 || cfg.Size > 1<<24 || cfg.Rank < 0 || cfg.Rank >= cfg.Size:
+		return fmt.Errorf("rank %d of %d", cfg.Rank, cfg.Size)
+	case len(cfg.Key) == 0:
+		return errors.New("no key")
+	case cfg.Streams < 1 || cfg.Streams > MaxStreams:
+		return fmt.Errorf("%d connections per pair, want 1 to %d", cfg.Streams, MaxStreams)
+	case cfg.Epoch < 0 || int64(cfg.Epoch) > 1<<32-1:
+		return fmt.Errorf("epoch %d", cfg.Epoch)
+	case cfg.Timeout < 0 || cfg.PeerTimeout < 0:
+		return fmt.Errorf("timeouts %v and %v", cfg.Timeout, cfg.PeerTimeout)
+	case cfg.Ports.Check() != nil:
+		return cfg.Ports.Check()
+	case len(cfg.Listen) > maxPlaces:
+		return fmt.Errorf("%d addresses to listen at, at most %d are possible (hint: --iface)", len(cfg.Listen), maxPlaces)
+	}
+	for _, a := range cfg.Listen {
+		if !a.IsValid() || a.IsUnspecified() || a.IsMulticast() {
+			return fmt.Errorf("cannot listen at address %v", a)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package peer
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+
+	"github.com/treerun/treerun/transport/ports"
+)
+
+// place is an address at which a rank listens.
+type place struct {
+	addr   netip.Addr // without zone
+	port   uint16
+	device string       // "" when not known
+	subnet netip.Prefix // not valid when not known; not told to others
+}
+
+// String is the form of errors: "10.0.0.2:41234, eth0".
+func (p place) String() string {
+	s := netip.AddrPortFrom(p.addr, p.port).String()
+	if p.device != "" {
+		s += ", " + p.device
+	}
+	return s
+}
+
+// locate returns the places of addrs on this host, without ports.
+func locate(addrs []netip.Addr) ([]place, error) {
+	type home struct {
+		device string
+		subnet netip.Prefix
+	}
+	homes := map[netip.Addr][]home{} // link-local addresses may have several
+	devices, err := net.Interfaces()
+	if err != nil {
+		return nil, fmt.Errorf("listing network devices: %w", err)
+	}
+	for _, d := range devices {
+		list, err := d.Addrs()
+		if err != nil {
+			continue // it went away meanwhile
+		}
+		for _, a := range list {
+			if p, err := netip.ParsePrefix(a.String()); err == nil {
+				homes[p.Addr()] = append(homes[p.Addr()], home{d.Name, p.Masked()})
+			}
+		}
+	}
+	var all []place
+	for _, a := range addrs {
+		a = a.Unmap()
+		p := place{addr: a.WithZone("")}
+		for _, h := range homes[p.addr] {
+			if a.Zone() == "" || a.Zone() == h.device {
+				p.device, p.subnet = h.device, h.subnet
+				break
+			}
+		}
+		if p.addr.IsLoopback() && p.device == "" {
+			p.device = "lo" // all of 127.0.0.0/8 is
+		}
+		if p.addr.IsLinkLocalUnicast() && p.addr.Is6() && p.device == "" {
+			return nil, fmt.Errorf("no network device has the link-local address %v", a)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// zoned returns the address as sockets want it: link-local addresses of IPv6
+// need the name of this host's device.
+func zoned(a netip.Addr, device string) netip.Addr {
+	if a.Is6() && a.IsLinkLocalUnicast() {
+		return a.WithZone(device)
+	}
+	return a
+}
+
+// listen opens a listener at p, at a port of the range; it tries the one numbered
+// first first.
+func listen(p place, among ports.Range, first int) (*net.TCPListener, error) {
+	network := "tcp6"
+	if p.addr.Is4() {
+		network = "tcp4"
+	}
+	ln, err := ports.Listen(among, first, func(port uint16) (*net.TCPListener, error) {
+		return net.ListenTCP(network, net.TCPAddrFromAddrPort(netip.AddrPortFrom(zoned(p.addr, p.device), port)))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("listening at %v: %w", p.addr, err)
+	}
+	return ln, nil
+}
+
+// listenAll opens one listener per address and completes the places with their
+// ports. An address where that is not possible is left out, unless it is the
+// last hope.
+func (m *meeting) listenAll() error {
+	if len(m.cfg.Listen) == 0 {
+		return errors.New("no address to listen at (hint: --iface chooses the network devices)")
+	}
+	places, err := locate(m.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	var failed []error
+	for i, p := range places {
+		ln, err := listen(p, m.cfg.Ports, m.cfg.Rank*len(places)+i)
+		if err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		p.port = uint16(ln.Addr().(*net.TCPAddr).Port)
+		m.mine = append(m.mine, p)
+		m.listeners = append(m.listeners, ln)
+	}
+	if len(m.listeners) == 0 {
+		return errors.Join(failed...)
+	}
+	for _, err := range failed {
+		m.cfg.Log.Warn("treerun: an address is left out", "rank", m.cfg.Rank, "error", err)
+	}
+	return nil
+}
+
+// hostID is a digest that two processes share when they share a loopback
+// device: same boot of the same machine, same network namespace.
+func hostID() (id [16]byte) {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	ns, err2 := os.Readlink("/proc/self/ns/net")
+	if err != nil || err2 != nil {
+		name, err := os.Hostname()
+		if err != nil {
+			rand.Read(id[:])
+			return id
+		}
+		boot, ns = nil, name
+	}
+	digest := sha256.Sum256(fmt.Appendf(nil, "%s %s", boot, ns))
+	copy(id[:], digest[:])
+	return id
+}

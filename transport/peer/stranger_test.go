@@ -1,0 +1,357 @@
+package peer
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// logs keeps what is logged, line by line.
+type logs struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *logs) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(b)
+}
+
+func (l *logs) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+func (l *logs) lines(with string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.all.String()) {
+		if strings.Contains(line, with) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// onOffers calls f with the offers of all ranks, on this one, between the first
+// exchange and what follows it: all ranks listen then.
+func onOffers(cfg *Config, f func([]offer)) {
+	inner, calls := cfg.Exchange, 0
+	size := cfg.Size
+	cfg.Exchange = func(ctx context.Context, b []byte) ([][]byte, error) {
+		all, err := inner(ctx, b)
+		if calls++; calls == 1 && err == nil {
+			if offers, err := decodeOffers(all, size); err == nil {
+				f(offers)
+			}
+		}
+		return all, err
+	}
+}
+
+func doors(offers []offer) (all []netip.AddrPort) {
+	for _, o := range offers {
+		for _, p := range o.places {
+			all = append(all, netip.AddrPortFrom(p.addr, p.port))
+		}
+	}
+	return all
+}
+
+// A stranger is what somebody without the key does with a connection. Whether
+// he hangs up afterwards is up to him; a connection that he leaves open is
+// closed at the end of the test.
+type stranger func(c net.Conn, door netip.AddrPort)
+
+// says writes text and stays.
+func says(text []byte) stranger { return func(c net.Conn, _ netip.AddrPort) { c.Write(text) } }
+
+// strangers of all kinds, for a job of the given session.
+func strangers(t *testing.T) map[string]stranger {
+	helloOf := func(change func(*Config)) []byte {
+		cfg := config(newExchange(4), 0)
+		change(&cfg)
+		h := sessionOf(t, cfg).hello(0, 3, 0)
+		b := h.encode()
+		return b[:]
+	}
+	replayed := helloOf(func(*Config) {})
+	hangsUp := func(text []byte) stranger {
+		return func(c net.Conn, _ netip.AddrPort) { c.Write(text); c.Close() }
+	}
+	return map[string]stranger{
+		"port scan":        hangsUp(nil),
+		"silence":          says(nil),
+		"http":             hangsUp([]byte("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")),
+		"garbage":          says(bytes.Repeat([]byte{0xa5}, 5000)),
+		"tls":              says([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")),
+		"truncated hello":  hangsUp(replayed[:20]),
+		"half a hello":     says(replayed[:40]),
+		"replayed hello":   says(append(replayed, make([]byte, macBytes)...)),
+		"wrong key":        says(append(helloOf(func(c *Config) { c.Key = []byte("other") }), make([]byte, macBytes)...)),
+		"wrong job":        says(helloOf(func(c *Config) { c.JobID = "other" })),
+		"old epoch":        says(helloOf(func(c *Config) { c.Epoch = 2 })),
+		"other encryption": says(helloOf(func(c *Config) { c.Encrypt = true })),
+		"one by one": func(c net.Conn, _ netip.AddrPort) {
+			go func() {
+				for _, b := range replayed {
+					if _, err := c.Write([]byte{b}); err != nil {
+						return
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+			}()
+		},
+	}
+}
+
+// crowd sends n strangers to every door, and returns when all are there.
+func crowd(t *testing.T, doors []netip.AddrPort, n int, come stranger) {
+	var all sync.WaitGroup
+	for _, d := range doors {
+		for range min(n, 8) {
+			all.Go(func() {
+				for range n / min(n, 8) {
+					c, err := net.DialTimeout("tcp", d.String(), limit)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					t.Cleanup(func() { c.Close() })
+					come(c, d)
+				}
+			})
+		}
+	}
+	all.Wait()
+}
+
+// Strangers of every kind stand at every door before the peers come. All ranks
+// connect, and say once that somebody was there.
+func TestStrangers(t *testing.T) {
+	for name, come := range strangers(t) {
+		t.Run(name, func(t *testing.T) {
+			var log logs
+			meshes := mustConnect(t, 4, func(cfg *Config) {
+				cfg.Log = log.logger()
+				onOffers(cfg, func(all []offer) { crowd(t, doors(all[cfg.Rank:cfg.Rank+1]), 24, come) })
+			})
+			talk(t, meshes)
+			// Rank 0 is dialed by nobody: it may be through before it has looked at them.
+			if warned := log.lines("level=WARN"); len(warned) > 4 {
+				t.Errorf("%d warnings:\n%s", len(warned), strings.Join(warned, ""))
+			}
+		})
+	}
+}
+
+// So do a thousand at every door, of all kinds at once; over TLS, too.
+func TestCrowdOfStrangers(t *testing.T) {
+	kinds := strangers(t)
+	var names []string
+	for name := range kinds {
+		names = append(names, name)
+	}
+	for _, encrypt := range []bool{false, true} {
+		t.Run(fmt.Sprintf("encrypt=%v", encrypt), func(t *testing.T) {
+			var log logs
+			var mu sync.Mutex
+			n := 0
+			any := func(c net.Conn, d netip.AddrPort) {
+				mu.Lock()
+				n++
+				kind := kinds[names[n%len(names)]]
+				mu.Unlock()
+				kind(c, d)
+			}
+			meshes := mustConnect(t, 4, func(cfg *Config) {
+				cfg.Log, cfg.Encrypt = log.logger(), encrypt
+				onOffers(cfg, func(all []offer) { crowd(t, doors(all[cfg.Rank:cfg.Rank+1]), 1000, any) })
+			})
+			talk(t, meshes)
+			if warned := log.lines("level=WARN"); len(warned) < 1 || len(warned) > 4 {
+				t.Errorf("%d warnings:\n%s", len(warned), strings.Join(warned, ""))
+			}
+		})
+	}
+}
+
+// Each kind of stranger is refused for what he is, whatever else goes on, and
+// the log says so.
+func TestStrangersAreNamed(t *testing.T) {
+	want := map[string]string{
+		"silence":         "i/o timeout", // that takes proveTimeout
+		"http":            "does not speak treerun's protocol",
+		"garbage":         "does not speak treerun's protocol",
+		"tls":             "does not speak treerun's protocol",
+		"truncated hello": "20 of 64 bytes of its hello came",
+		"half a hello":    "40 of 64 bytes of its hello came",
+		"replayed hello":  ErrKey.Error(),
+		"wrong key":       ErrKey.Error(),
+		"wrong job":       "it belongs to another job",
+		"old epoch":       "it is of epoch 2, this is 3",
+		"one by one":      " of 64 bytes of its hello came",
+	}
+	for name, come := range strangers(t) {
+		text := want[name]
+		if text == "" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log logs
+			refused := func() bool { return len(log.lines(text)) > 0 }
+			// Rank 3 is visited, while rank 0 keeps all waiting.
+			mustConnect(t, 4, func(cfg *Config) {
+				switch cfg.Rank {
+				case 3:
+					cfg.Log = log.logger()
+					onOffers(cfg, func(all []offer) { crowd(t, doors(all[3:])[:1], 1, come) })
+				case 0:
+					onOffers(cfg, func([]offer) { waitFor(t, refused) })
+				}
+			})
+		})
+	}
+}
+
+// waitFor returns when f does, which somebody else brings about.
+func waitFor(t *testing.T, f func() bool) {
+	for end := time.Now().Add(limit); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Error("in vain")
+			return
+		}
+	}
+}
+
+// A port scanner among the peers' own addresses is told from a peer that found
+// a faster path: there are not so many of those.
+func TestPortScanIsNoticed(t *testing.T) {
+	var log logs
+	scan := strangers(t)["port scan"]
+	mustConnect(t, 2, func(cfg *Config) {
+		cfg.Listen = addrs("127.0.0.1") // where the scanner comes from
+		if cfg.Rank == 1 {
+			cfg.Log = log.logger()
+			onOffers(cfg, func(all []offer) { crowd(t, doors(all[1:]), 1000, scan) })
+		} else {
+			onOffers(cfg, func([]offer) { waitFor(t, func() bool { return len(log.lines("without a word")) > 0 }) })
+		}
+	})
+	if n := len(log.lines("level=WARN")); n != 1 {
+		t.Errorf("%d warnings", n)
+	}
+	if n := len(log.lines("refused more of them")); n != 1 {
+		t.Errorf("%d summaries:\n%s", n, &log.all)
+	}
+}
+
+// Paths that lose the race do not count as strangers.
+func TestSlowerPathsAreQuiet(t *testing.T) {
+	var log logs
+	for range 10 {
+		mustConnect(t, 6, func(cfg *Config) {
+			cfg.Log = log.logger()
+			cfg.Listen = nil
+			for i := range 8 {
+				cfg.Listen = append(cfg.Listen, addrs(fmt.Sprintf("127.0.%d.%d", i+1, cfg.Rank+1))...)
+			}
+		})
+	}
+	if all := log.lines(""); len(all) > 0 {
+		t.Errorf("%d lines:\n%s", len(all), strings.Join(all, ""))
+	}
+}
+
+// Jobs with the same key and addresses, or the same id, do not meet, even when
+// one dials the other's ports; and a rank of an older epoch does not get in.
+func TestOtherJobsAreStrangers(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"job":     func(cfg *Config) { cfg.JobID = "other" },
+		"epoch":   func(cfg *Config) { cfg.Epoch-- },
+		"purpose": func(cfg *Config) { cfg.Purpose = "other" },
+		"key":     func(cfg *Config) { cfg.Key = []byte("other") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var log logs
+			target := make(chan netip.AddrPort, 1)
+			lost := make(chan struct{})
+			var both sync.WaitGroup
+			both.Go(func() { // the other job, whose rank 0 dials into this one
+				defer close(lost)
+				_, errs := connect(t, 2, func(cfg *Config) {
+					change(cfg)
+					cfg.Timeout = 2 * time.Second
+					cfg.Listen = cfg.Listen[:1]
+					to := <-target
+					target <- to
+					cfg.Via = func(int, netip.AddrPort) netip.AddrPort { return to }
+				})
+				var e *UnreachableError
+				if !errors.As(errs[0], &e) || !errors.As(errs[1], &e) || e.Total != 1 {
+					t.Errorf("errors %v", errs)
+				}
+			})
+			both.Go(func() {
+				meshes := mustConnect(t, 2, func(cfg *Config) {
+					cfg.Log = log.logger()
+					if cfg.Rank == 0 {
+						onOffers(cfg, func(all []offer) {
+							target <- doors(all[1:])[0]
+							<-lost
+							waitFor(t, func() bool { return len(log.lines("level=WARN")) > 0 })
+						})
+					}
+				})
+				talk(t, meshes)
+			})
+			both.Wait()
+			if n := len(log.lines("level=WARN")); n != 1 {
+				t.Errorf("%d warnings:\n%s", n, &log.all)
+			}
+		})
+	}
+}
+
+// Who was let in is not asked again who he is, and who was not is gone when
+// Connect returns.
+func TestNothingStaysOpen(t *testing.T) {
+	var at []netip.AddrPort
+	var silent net.Conn
+	mustConnect(t, 2, func(cfg *Config) {
+		if cfg.Rank == 1 {
+			onOffers(cfg, func(all []offer) {
+				at = doors(all)
+				var err error
+				if silent, err = net.Dial("tcp", at[2].String()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	for _, a := range at {
+		if c, err := net.Dial("tcp", a.String()); err == nil {
+			c.Close()
+			t.Errorf("somebody listens at %v still", a)
+		}
+	}
+	defer silent.Close()
+	silent.SetReadDeadline(time.Now().Add(limit))
+	if _, err := silent.Read(make([]byte, 1)); err == nil || errors.Is(err, io.ErrNoProgress) || isTimeout(err) {
+		t.Errorf("a stranger's connection: %v", err)
+	}
+}
+
+func isTimeout(err error) bool {
+	var e net.Error
+	return errors.As(err, &e) && e.Timeout()
+}

@@ -1,0 +1,104 @@
+package peer
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// exporterLabel is that of tls-exporter channel bindings (RFC 9266).
+const exporterLabel = "EXPORTER-Channel-Binding"
+
+// newTLS returns the settings of both sides' TLS. The certificate's private key
+// is derived from the job's key: who has it is a rank of the job, and all ranks
+// have the same, so that nothing needs to be distributed and no authority asked.
+// Session keys are ephemeral: who learns the job's key later reads nothing.
+func newTLS(cfg *Config) (*tls.Config, error) {
+	seed, err := deriveKey(cfg, "certificate")
+	if err != nil {
+		return nil, err
+	}
+	key := ed25519.NewKeyFromSeed(seed)
+	public := key.Public().(ed25519.PublicKey)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "treerun job"}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, public, key)
+	if err != nil {
+		return nil, fmt.Errorf("making the job's certificate: %w", err)
+	}
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS13,
+		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
+		ClientAuth:             tls.RequireAnyClientCert,
+		SessionTicketsDisabled: true,
+		InsecureSkipVerify:     true, // names and dates mean nothing here: VerifyConnection compares the key
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) != 1 || !public.Equal(s.PeerCertificates[0].PublicKey) {
+				return ErrKey
+			}
+			return nil
+		},
+	}, nil
+}
+
+// under is the connection beneath a tls.Conn, which the owner may exchange.
+type under struct{ net.Conn }
+
+// binding returns 32 bytes that only the two ends of c's session know.
+func binding(c *tls.Conn) ([]byte, error) {
+	state := c.ConnectionState()
+	if state.Version != tls.VersionTLS13 {
+		return nil, errors.New("no TLS 1.3")
+	}
+	return state.ExportKeyingMaterial(exporterLabel, nil, 32)
+}
+
+// seal begins the TLS session of a connection that was taken, where one is
+// wanted, and has the dialing side prove that it is at the other end of it. It
+// returns what the welcome has to cover besides.
+func (m *meeting) seal(ctx context.Context, c *Conn, t *transcript, dialer bool) ([]byte, error) {
+	if m.tls == nil {
+		return nil, nil
+	}
+	c.under = &under{c.tcp}
+	if dialer {
+		c.tls = tls.Client(c.under, m.tls)
+	} else {
+		c.tls = tls.Server(c.under, m.tls)
+	}
+	c.Conn = c.tls
+	if err := c.tls.HandshakeContext(ctx); err != nil {
+		return nil, fmt.Errorf("TLS: %w", noEOF(err))
+	}
+	bound, err := binding(c.tls)
+	if err != nil {
+		return nil, err
+	}
+	if dialer {
+		return bound, t.send(c, "seal", bound...)
+	}
+	return bound, t.expect(c, "seal", bound...)
+}
+
+// guarded runs f, which uses c, under a deadline and until ctx ends; afterwards
+// c has no deadline.
+func guarded(ctx context.Context, c *Conn, limit time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	unblock := context.AfterFunc(ctx, func() { c.tcp.SetDeadline(time.Unix(1, 0)) })
+	err := f(ctx)
+	if !unblock() {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	if err != nil {
+		return err
+	}
+	return c.tcp.SetDeadline(time.Time{})
+}

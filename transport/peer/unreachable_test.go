@@ -1,0 +1,298 @@
+package peer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/docs/longer"
+	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/transport/internal/intro"
+	"github.com/treerun/treerun/transport/peer/faultproxy"
+	"github.com/treerun/treerun/transport/ports"
+)
+
+// closedPort returns a port of 127.0.0.1 where nobody listens.
+func closedPort(t *testing.T) netip.AddrPort {
+	return netip.MustParseAddrPort(freeport.Address(t))
+}
+
+// sameError fails unless all ranks have the same UnreachableError, and returns it.
+func sameError(t *testing.T, errs []error) *UnreachableError {
+	t.Helper()
+	var first *UnreachableError
+	for r, err := range errs {
+		var e *UnreachableError
+		if !errors.As(err, &e) {
+			t.Fatalf("rank %d: error %v", r, err)
+		}
+		if first == nil {
+			first = e
+		}
+		if e.Error() != first.Error() {
+			t.Errorf("rank %d says\n%v\nrank 0 says\n%v", r, e, first)
+		}
+	}
+	return first
+}
+
+// When two pairs cannot connect, all ranks return the same lines, long before
+// time is up where the answer is clear.
+func TestRefusedPairs(t *testing.T) {
+	closed := closedPort(t)
+	begin := time.Now()
+	_, errs := connect(t, 4, func(cfg *Config) {
+		cfg.Timeout = limit
+		if cfg.Rank == 1 {
+			cfg.Via = func(int, netip.AddrPort) netip.AddrPort { return closed }
+		}
+	})
+	e := sameError(t, errs)
+	if d := time.Since(begin); d > limit/2 {
+		t.Errorf("it took %v", d)
+	}
+	text := e.Error()
+	for port := 10_000; port < 65536; port++ { // ports differ from run to run
+		text = strings.ReplaceAll(text, fmt.Sprintf(":%d,", port), ":PORT,")
+	}
+	want := `2 pairs of ranks cannot connect:
+  rank 1 (127.0.1.2, lo on host b) -> rank 2 (127.0.1.3:PORT, lo on host c): connection refused; 127.0.1.2, lo -> 127.0.2.3:PORT, lo: connection refused; 127.0.2.2, lo -> 127.0.1.3:PORT, lo: connection refused; 127.0.2.2, lo -> 127.0.2.3:PORT, lo: connection refused
+  rank 1 (127.0.1.2, lo on host b) -> rank 3 (127.0.1.4:PORT, lo on host d): connection refused; 127.0.1.2, lo -> 127.0.2.4:PORT, lo: connection refused; 127.0.2.2, lo -> 127.0.1.4:PORT, lo: connection refused; 127.0.2.2, lo -> 127.0.2.4:PORT, lo: connection refused
+hint: does a firewall stand between? --iface chooses the network, --port-range the ports that ranks listen at`
+	if text != want {
+		t.Errorf("got\n%s\nwant\n%s", text, want)
+	}
+}
+
+// One bad path does not matter: neither one that refuses, nor one that takes
+// all bytes and never answers.
+func TestOneGoodPathIsEnough(t *testing.T) {
+	closed := closedPort(t)
+	for _, bad := range []string{"closed", "mute"} {
+		for _, slot := range []string{"127.0.1.", "127.0.2."} {
+			t.Run(bad+" "+slot, func(t *testing.T) {
+				meshes := mustConnect(t, 3, func(cfg *Config) {
+					cfg.Streams = 2
+					cfg.Via = func(_ int, at netip.AddrPort) netip.AddrPort {
+						if !strings.HasPrefix(at.String(), slot) {
+							return at
+						}
+						if bad == "closed" {
+							return closed
+						}
+						p := faultproxy.New(t, at.String())
+						p.Next(faultproxy.Fault{}, faultproxy.Fault{Kind: faultproxy.Blackhole})
+						return p.Addr()
+					}
+				})
+				talk(t, meshes)
+				for _, c := range meshes[0].Conns(2) {
+					if got := c.RemoteAddr().String(); strings.HasPrefix(got, slot) {
+						t.Errorf("connected by %s", got)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Who accepts and never answers is a failure when time is up, and says so.
+func TestMutePeer(t *testing.T) {
+	longer.With(t, 500*time.Millisecond, func(limit time.Duration) error {
+		_, errs := connect(t, 3, func(cfg *Config) {
+			cfg.Timeout = limit
+			cfg.Listen = cfg.Listen[:1]
+			cfg.Via = func(peer int, at netip.AddrPort) netip.AddrPort {
+				if peer != 2 {
+					return at
+				}
+				p := faultproxy.New(t, at.String())
+				p.Next(faultproxy.Fault{Kind: faultproxy.Blackhole}, faultproxy.Fault{})
+				return p.Addr()
+			}
+		})
+		text := sameError(t, errs).Error()
+		if strings.Count(text, "accepts connections but does not answer") != 2 || strings.Count(text, "\n") != 3 {
+			return errors.New(text)
+		}
+		return nil
+	})
+}
+
+func TestWrongKey(t *testing.T) {
+	_, errs := connect(t, 3, func(cfg *Config) {
+		if cfg.Rank == 1 {
+			cfg.Key = []byte("another")
+		}
+	})
+	text := sameError(t, errs).Error()
+	if !strings.Contains(text, "on host a) -> rank 1 ") || !strings.Contains(text, ErrKey.Error()) || !strings.Contains(text, "hint: have all ranks been started with the same key?") {
+		t.Error(text)
+	}
+}
+
+// Ranks without a network in common are told so.
+func TestNoCommonNetwork(t *testing.T) {
+	ln, err := net.Listen("tcp", "[::1]:0")
+	require.Need(t, require.IPv6, err)
+	ln.Close()
+	_, errs := connect(t, 2, func(cfg *Config) {
+		if cfg.Rank == 1 {
+			cfg.Listen = addrs("::1")
+		}
+	})
+	want := "rank 0 (on host a) -> rank 1 (on host b): no address of one can be reached from one of the other (127.0.1.1, 127.0.2.1; ::1)"
+	if text := sameError(t, errs).Error(); !strings.Contains(text, want) {
+		t.Error(text)
+	}
+}
+
+// A rank that cannot begin is named on all.
+func TestRankThatCannotBegin(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*Config)
+		want   string
+	}{
+		"address": {func(cfg *Config) { cfg.Listen = addrs("192.0.2.77") }, "rank 1: listening at 192.0.2.77: listen tcp4 192.0.2.77:0"},
+		"ports":   {func(cfg *Config) { cfg.Ports = ports.Range{Lo: 9, Hi: 8} }, "rank 1: ports from 9 to 8"},
+		"streams": {func(cfg *Config) { cfg.Streams = 1000 }, "rank 1: 1000 connections per pair, want 1 to 64"},
+		"key":     {func(cfg *Config) { cfg.Key = nil }, "rank 1: no key"},
+		"encrypt": {func(cfg *Config) { cfg.Encrypt = true }, "rank 1 has other settings than rank 0"},
+		"none":    {func(cfg *Config) { cfg.Listen = nil }, "no address to listen at"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, errs := connect(t, 3, func(cfg *Config) {
+				if cfg.Rank == 1 {
+					c.change(cfg)
+				}
+			})
+			for r, err := range errs {
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("rank %d: error %v, want %q", r, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// lostError is what an Exchange returns when a rank has died.
+type lostError struct{ rank int }
+
+func (e lostError) Error() string { return fmt.Sprintf("rank %d was killed", e.rank) }
+func (e lostError) AtFault() int  { return e.rank }
+
+// A rank that dies meanwhile, before or after all listen, ends it on the others
+// with the words of Exchange.
+func TestRankDiesMeanwhile(t *testing.T) {
+	for _, after := range []int{0, 1} {
+		t.Run(fmt.Sprint(after), func(t *testing.T) {
+			ctx, die := context.WithCancelCause(t.Context())
+			_, errs := connect(t, 3, func(cfg *Config) {
+				inner, calls := cfg.Exchange, 0
+				rank := cfg.Rank
+				cfg.Exchange = func(_ context.Context, b []byte) ([][]byte, error) {
+					if calls++; calls > after && rank == 2 {
+						die(lostError{2})
+						return nil, errors.New("dead")
+					}
+					return inner(ctx, b)
+				}
+			})
+			for r, err := range errs[:2] {
+				var lost interface{ AtFault() int }
+				if !errors.As(err, &lost) || lost.AtFault() != 2 || !strings.Contains(err.Error(), fmt.Sprintf("rank %d: connecting 3 ranks: exchange: rank 2 was killed", r)) {
+					t.Errorf("rank %d: error %v", r, err)
+				}
+			}
+		})
+	}
+}
+
+// When the context ends, so does Connect, wherever it is, and says why.
+func TestContextEnds(t *testing.T) {
+	ctx, end := context.WithCancelCause(t.Context())
+	cause := errors.New("enough")
+	begin := time.Now()
+	_, errs := connectUntil(ctx, t, 2, func(cfg *Config) {
+		cfg.Timeout = limit
+		cfg.Listen = cfg.Listen[:1]
+		cfg.Via = func(_ int, at netip.AddrPort) netip.AddrPort {
+			time.AfterFunc(20*time.Millisecond, func() { end(cause) })
+			p := faultproxy.New(t, at.String())
+			p.Next(faultproxy.Fault{Kind: faultproxy.Stall}, faultproxy.Fault{})
+			return p.Addr()
+		}
+	})
+	for r, err := range errs {
+		if !errors.Is(err, cause) {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+	if d := time.Since(begin); d > limit/2 {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// Very many lines become some.
+func TestMatrixOfMany(t *testing.T) {
+	const size = 200
+	offers := make([]offer, size)
+	for r := range offers {
+		offers[r].places = []place{{addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(r)}), port: 4000, device: "eth0"}}
+	}
+	var reports []report
+	for r := range size {
+		one := report{total: size - 1 - r}
+		for to := r + 1; to < min(size, r+1+maxPairs); to++ {
+			one.pairs = append(one.pairs, failedPair{r, to, []try{{0, 0, "no route to host"}}})
+		}
+		reports = append(reports, one)
+	}
+	err := unreachable(reports, offers, func(r int) string { return fmt.Sprint("h", r/100) })
+	text := err.Error()
+	want := []string{
+		"19900 pairs of ranks cannot connect:",
+		"  4320 pairs like rank 0 (10.0.0.0, eth0 on host h0) -> rank 1 (10.0.0.1:4000, eth0 on host h0): no route to host",
+		"-> rank 101 (10.0.0.101:4000, eth0 on host h1)",
+		"  and 9180 pairs more",
+		"hint: ",
+	}
+	for _, w := range want {
+		if !strings.Contains(text, w) {
+			t.Errorf("no %q in\n%s", w, text)
+		}
+	}
+	if n := strings.Count(text, "\n"); n > intro.MaxLines+3 {
+		t.Errorf("%d lines", n)
+	}
+	if unreachable(make([]report, 3), make([]offer, 3), nil) != nil {
+		t.Error("an error without a failure")
+	}
+}
+
+func TestReasons(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{&net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("connect: %w", syscall.EHOSTUNREACH)}, "no route to host"},
+		{fmt.Errorf("%w: %w", errNoConnection, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}), "timeout, no answer at all"},
+		{fmt.Errorf("%w: %w", errNoConnection, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}), "timeout, no answer at all"},
+		{fmt.Errorf("waiting: %w", os.ErrDeadlineExceeded), "it accepts connections but does not answer"},
+		{fmt.Errorf("waiting: %w", errHungUp), "waiting: the other side closed the connection during the handshake"},
+		{fmt.Errorf("TLS: %w", ErrKey), "TLS: " + ErrKey.Error()},
+		{errNotTried, errNotTried.Error()},
+	} {
+		if got := reasonOf(c.err); got != c.want {
+			t.Errorf("%v: %q, want %q", c.err, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package shm
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/internal/segment"
+)
+
+// doorbells are the sockets on which the members of a set sleep: this rank's
+// own, and the addresses of all. The names are random. Whoever finds one out
+// can wake its owner for nothing, and no more.
+type doorbells struct {
+	of   []*osys.BellAddress // by rank, nil for those that are no members
+	self *osys.BellAddress
+
+	mu  sync.RWMutex // held for writing by close only
+	own *osys.Doorbell
+}
+
+// newDoorbells opens this rank's socket, and returns its name.
+func newDoorbells() (b *doorbells, name string, err error) {
+	name = randomName()
+	own, err := osys.NewDoorbell(name)
+	if err != nil {
+		return nil, "", fmt.Errorf("doorbell: %w", err)
+	}
+	self, err := osys.NewBellAddress(name)
+	if err != nil {
+		_ = own.Close()
+		return nil, "", fmt.Errorf("doorbell: %w", err)
+	}
+	return &doorbells{self: self, own: own}, name, nil
+}
+
+// meet takes over the names of all members, in their order.
+func (b *doorbells) meet(l *transport.Layout, names []string) error {
+	b.of = make([]*osys.BellAddress, l.Size)
+	for i, name := range names {
+		if name == "" {
+			return fmt.Errorf("rank %d has told no doorbell (hint: all ranks must run the same build)", l.Member(i))
+		}
+		var err error
+		if b.of[l.Member(i)], err = osys.NewBellAddress(name); err != nil {
+			return fmt.Errorf("rank %d: %w", l.Member(i), err)
+		}
+	}
+	return nil
+}
+
+// ring wakes rank r.
+func (b *doorbells) ring(r int) { b.knock(b.of[r]) }
+
+func (b *doorbells) knock(a *osys.BellAddress) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.own != nil {
+		b.own.Knock(a)
+	}
+}
+
+// wait sleeps like osys.Doorbell.Wait. Without the socket any more there is
+// nobody to sleep for.
+func (b *doorbells) wait(fd int, max time.Duration) bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.own == nil || b.own.Wait(fd, max)
+}
+
+// close gives the socket back, as soon as its owner does not sleep on it: ring
+// it before. Whoever has rung may still have to knock, and cannot once the lock waits
+// for the sleeper.
+func (b *doorbells) close() {
+	b.knock(b.self)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.own != nil {
+		_ = b.own.Close()
+		b.own = nil
+	}
+}
+
+// Doorbell implements transport.Bell on a socket, so that its owner can wait
+// for other descriptors at the same time.
+type Doorbell struct {
+	*segment.BellWord
+	bells  *doorbells
+	yields uint
+}
+
+// Cancel ends the sleep that Prepare announced.
+func (b *Doorbell) Cancel() { b.BellWord.Cancel() }
+
+// Sleep blocks until the bell has been rung after Prepare, or max has passed.
+func (b *Doorbell) Sleep(max time.Duration) { b.SleepOn(-1, max, nil) }
+
+// SleepOn blocks until the bell has been rung after Prepare, descriptor fd,
+// unless it is negative, is readable and serve, which is then called, has found
+// something in it, or max has passed.
+func (b *Doorbell) SleepOn(fd int, max time.Duration, serve func() bool) {
+	deadline := time.Now().Add(max)
+	for !b.Rung() && max > 0 {
+		if b.bells.wait(fd, max) && (serve == nil || serve()) {
+			break
+		}
+		max = time.Until(deadline) // after a signal, or a ring meant for an earlier sleep
+	}
+	b.Cancel()
+}
+
+// Yield lets another process run on this core, and now and then another
+// goroutine.
+func (b *Doorbell) Yield() {
+	b.yields++
+	if b.yields%goschedEvery == 0 {
+		runtime.Gosched()
+		return
+	}
+	osys.Yield()
+}
+
+// FD returns the socket, which is readable once the bell has been rung. It
+// stays the bell's, until the endpoint is closed.
+func (b *Doorbell) FD() int { return b.bells.own.FD() }

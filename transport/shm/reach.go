@@ -1,0 +1,171 @@
+package shm
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/internal/segment"
+)
+
+var (
+	_ transport.Reacher = (*endpoint)(nil)
+	_ segment.Push      = (*reach)(nil)
+)
+
+// secretBytes is the size of what ranks read of each other to find out whether
+// they can.
+const secretBytes = 16
+
+// sample is memory of a rank that the others try to read: they see whether the
+// system lets them (Yama, another user, a filter of system calls), and whether
+// the number of its process means the same to them.
+type sample struct {
+	pid     int
+	address uint64
+	secret  [secretBytes]byte // what stands there
+}
+
+const sampleBytes = 8 + 8 + secretBytes
+
+func (s *sample) put(b []byte) {
+	binary.LittleEndian.PutUint64(b, uint64(s.pid))
+	binary.LittleEndian.PutUint64(b[8:], s.address)
+	copy(b[16:sampleBytes], s.secret[:])
+}
+
+// readSample reads what put wrote. Its numbers are only ever given to the
+// kernel, which checks them.
+func readSample(b []byte) (s sample) {
+	s.pid = int(binary.LittleEndian.Uint64(b))
+	s.address = binary.LittleEndian.Uint64(b[8:])
+	copy(s.secret[:], b[16:])
+	return s
+}
+
+// makeSample makes this rank's sample. Its memory stays until the second
+// exchange is done.
+func (c *connecting) makeSample() sample {
+	osys.LetSiblingsRead()
+	c.sample = new([secretBytes]byte)
+	_, _ = rand.Read(c.sample[:])
+	return sample{pid: os.Getpid(), address: osys.Address(c.sample[:]), secret: *c.sample}
+}
+
+// readSamples tries to read the memory of all other ranks.
+func (c *connecting) readSamples(all []report) error {
+	c.reach = newReach(c.cfg.Layout.Size)
+	for i := range all {
+		r := c.cfg.Layout.Member(i)
+		if r == c.cfg.Rank {
+			continue
+		}
+		if err := c.reach.open(r, all[i].sample); err != nil {
+			return fmt.Errorf("reading rank %d's: %w", r, err)
+		}
+	}
+	return nil
+}
+
+// whoCannotRead returns the first rank that could not read another's memory,
+// and why; "" when all could.
+func whoCannotRead(all []report, rank func(i int) int) string {
+	for i := range all {
+		if !all[i].reads {
+			return fmt.Sprintf("rank %d: %s", rank(i), all[i].text)
+		}
+	}
+	return ""
+}
+
+func (c *connecting) closeReach() {
+	_ = c.reach.close()
+	c.reach = nil
+}
+
+// reach reads and writes the memory of the other ranks' processes.
+type reach struct {
+	once  sync.Once
+	procs []process // by rank
+}
+
+type process struct{ pid, fd int }
+
+func newReach(ranks int) *reach {
+	r := &reach{procs: make([]process, ranks)}
+	for i := range r.procs {
+		r.procs[i].fd = -1
+	}
+	return r
+}
+
+// open finds out whether rank's process can be read.
+func (r *reach) open(rank int, s sample) (err error) {
+	if s.pid < 1 {
+		return fmt.Errorf("process number %d", s.pid)
+	}
+	p := &r.procs[rank]
+	p.pid = s.pid
+	if p.fd, err = osys.OpenProcess(s.pid); err != nil {
+		return err
+	}
+	var got [secretBytes]byte
+	if err := osys.ReadMemory(p.pid, s.address, got[:]); err != nil {
+		return err
+	}
+	if got != s.secret {
+		return fmt.Errorf("process %d is another one here", s.pid)
+	}
+	return nil
+}
+
+func (r *reach) close() error {
+	if r == nil {
+		return nil
+	}
+	var err error
+	r.once.Do(func() {
+		for _, p := range r.procs {
+			if p.fd >= 0 {
+				err = errors.Join(err, osys.CloseFD(p.fd))
+			}
+		}
+	})
+	return err
+}
+
+// Address returns where the window is in this process.
+func (r *reach) Address(_ transport.Link, _ int, window []byte) uint64 { return osys.Address(window) }
+
+// Read reads from the process of k's sender. That this was alive afterwards
+// shows that its number meant no other process before.
+func (r *reach) Read(k transport.Link, _ int, address uint64, at int, b []byte) error {
+	p := r.procs[k.Src]
+	err := osys.ReadMemory(p.pid, address+uint64(at), b)
+	if errors.Is(err, osys.ErrNoProcess) || err == nil && !osys.Alive(p.fd) {
+		return segment.ErrVanished
+	}
+	return err
+}
+
+// Target returns where the place is in this process.
+func (r *reach) Target(place []byte) uint64 { return osys.Address(place) }
+
+// Write writes to the process of k's receiver. Its number means that process as long
+// as nobody has waited for its end, which is looked at right before.
+func (r *reach) Write(k transport.Link, address uint64, b []byte) error {
+	p := r.procs[k.Dst]
+	if !osys.Alive(p.fd) {
+		return segment.ErrVanished
+	}
+	err := osys.WriteMemory(p.pid, address, b)
+	if errors.Is(err, osys.ErrNoProcess) {
+		return segment.ErrVanished
+	}
+	return err
+}

@@ -1,0 +1,90 @@
+package shm
+
+import (
+	"crypto/rand"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/internal/segment"
+)
+
+// ownSample is a sample of this process.
+func ownSample() (sample, *[secretBytes]byte) {
+	b := new([secretBytes]byte)
+	_, _ = rand.Read(b[:])
+	return sample{pid: os.Getpid(), address: osys.Address(b[:]), secret: *b}, b
+}
+
+// Only a process that can be read, and is the one that is meant, is reached.
+func TestReachIsTried(t *testing.T) {
+	good, memory := ownSample()
+	for name, c := range map[string]struct {
+		change func(*sample)
+		want   string // "" for none
+	}{
+		"itself":         {func(*sample) {}, ""},
+		"another secret": {func(s *sample) { s.secret[3]++ }, "is another one here"},
+		"no address":     {func(s *sample) { s.address = 4096 }, "bad address"},
+		"no process":     {func(s *sample) { s.pid = 1 << 22 }, "pidfd_open"},
+		"zero":           {func(s *sample) { s.pid = 0 }, "process number 0"},
+		"negative":       {func(s *sample) { s.pid = -1 }, "process number -1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := good
+			c.change(&s)
+			r := newReach(2)
+			err := r.open(1, s)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+			if err := r.close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if *memory != good.secret {
+		t.Error("reading changed the memory")
+	}
+}
+
+// What is read of a process that has ended, or of addresses that it does not
+// have, is an error, and never bytes.
+func TestReachOfTheDead(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	r := newReach(2)
+	defer r.close()
+	fd, err := osys.OpenProcess(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.procs[1] = process{pid: cmd.Process.Pid, fd: fd}
+	link := transport.Link{Src: 1, Dst: 0}
+	b := []byte("unchanged")
+	if err := r.Read(link, 0, 64, 0, b); err == nil || errors.Is(err, segment.ErrVanished) {
+		t.Errorf("reading no memory of a live process: %v", err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err := r.Read(link, 0, 64, 0, b); !errors.Is(err, segment.ErrVanished) {
+		t.Errorf("reading of a dead process: %v", err)
+	}
+	if osys.Alive(fd) {
+		t.Error("a process that was waited for counts as alive")
+	}
+	r.procs[1].pid = os.Getpid() // as if its number had been given to another process
+	own, _ := ownSample()
+	if err := r.Read(link, 0, own.address, 0, make([]byte, secretBytes)); !errors.Is(err, segment.ErrVanished) {
+		t.Errorf("reading of another process with the number of a dead one: %v", err)
+	}
+	if string(b) != "unchanged" {
+		t.Errorf("read %q", b)
+	}
+}

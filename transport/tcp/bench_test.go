@@ -1,0 +1,277 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+// Each benchmark has two processes; the other one is this executable again, with
+// its ends of the connections from descriptor 3 on and the body's name and
+// arguments in this variable.
+const envBench = "TREERUN_TCP_BENCH"
+
+// body is what both processes run: sockets are the connections to the other one.
+type body func(sockets []*net.TCPConn, n, size int, first bool) error
+
+var bodies = map[string]body{
+	"links":        linksPingPong,
+	"bare":         barePingPong,
+	"net.Conn":     connPingPong,
+	"stream links": linksStream,
+	"stream conn":  connStream,
+}
+
+// BenchmarkPingPong measures one round trip of 8 bytes over the loopback: over
+// links; over the same sockets with bare system calls, which is what links can
+// reach at best; and over net.Conn.
+func BenchmarkPingPong(b *testing.B) {
+	for _, name := range []string{"links", "bare", "net.Conn"} {
+		b.Run(name, func(b *testing.B) { twoProcesses(b, name, 1, 8) })
+	}
+}
+
+// BenchmarkStream measures one direction, by chunks: over links, copied in and
+// not copied out; and over net.Conn.
+func BenchmarkStream(b *testing.B) {
+	for _, size := range []int{32 << 10, 128 << 10, 512 << 10} {
+		for _, streams := range []int{1, 2, 4} {
+			b.Run(fmt.Sprintf("links/size=%dK/streams=%d", size>>10, streams), func(b *testing.B) {
+				b.SetBytes(int64(size))
+				twoProcesses(b, "stream links", streams, size)
+			})
+		}
+		b.Run(fmt.Sprintf("net.Conn/size=%dK", size>>10), func(b *testing.B) {
+			b.SetBytes(int64(size))
+			twoProcesses(b, "stream conn", 1, size)
+		})
+	}
+}
+
+func twoProcesses(b *testing.B, name string, streams, size int) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s,%d,%d", envBench, name, b.N, size))
+	cmd.Stderr = os.Stderr
+	var mine []*net.TCPConn
+	for range streams {
+		x, y := tcpPair(b)
+		mine = append(mine, x)
+		f, err := y.File()
+		if err != nil {
+			b.Fatal(err)
+		}
+		cmd.ExtraFiles = append(cmd.ExtraFiles, f)
+		_ = y.Close()
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	for _, f := range cmd.ExtraFiles {
+		_ = f.Close()
+	}
+	// The other one says when it is there.
+	if _, err := io.ReadFull(mine[0], make([]byte, 1)); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	err := bodies[name](mine, b.N, size, true)
+	b.StopTimer()
+	if err := errors.Join(err, cmd.Wait()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// benchChild is the other process.
+func benchChild(arg string) error {
+	parts := strings.Split(arg, ",")
+	n, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return err
+	}
+	size, err := strconv.Atoi(parts[2])
+	if err != nil {
+		return err
+	}
+	var sockets []*net.TCPConn
+	for fd := uintptr(3); ; fd++ {
+		f := os.NewFile(fd, "socket")
+		c, err := net.FileConn(f)
+		if err != nil {
+			break // no more of them
+		}
+		_ = f.Close()
+		sockets = append(sockets, c.(*net.TCPConn))
+	}
+	if _, err := sockets[0].Write([]byte{1}); err != nil {
+		return err
+	}
+	return bodies[parts[0]](sockets, n, size, false)
+}
+
+// benchEnd makes links over the sockets.
+func benchEnd(sockets []*net.TCPConn, size int, first bool) (e *Endpoint, s transport.Sender, r transport.Receiver, err error) {
+	runtime.LockOSThread()
+	peer := 0
+	if first {
+		peer = 1
+	}
+	var all []socket
+	for _, c := range sockets {
+		fd, err := osys.TakeSocket(c)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		all = append(all, socket{peer: peer, fd: fd})
+	}
+	l := transporttest.Pair(8, max(size, 64))
+	e, err = newEndpoint(setup{rank: 1 - peer, layout: l, timeout: 10 * time.Second, grace: time.Second}, all)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	s, err = e.Sender(0, peer)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r, err = e.Receiver(0, peer)
+	return e, s, r, err
+}
+
+// benchPoll polls as the executor does: it yields at once, since a poll is a
+// system call and the other process may share the core, and then sleeps.
+func benchPoll(e *Endpoint, poll func() (bool, error)) error {
+	bell := e.Bell()
+	for turn := 0; ; turn++ {
+		if ok, err := poll(); ok || err != nil {
+			return err
+		}
+		if turn < 60 {
+			bell.Yield()
+			continue
+		}
+		bell.Prepare()
+		if ok, err := poll(); ok || err != nil {
+			bell.Cancel()
+			return err
+		}
+		bell.Sleep(20 * time.Millisecond)
+	}
+}
+
+func benchSend(e *Endpoint, s transport.Sender, n int) error {
+	return benchPoll(e, func() (bool, error) {
+		w, ok, err := s.TryReserve(n)
+		if ok {
+			clear(w)
+			s.Commit(&transport.Header{})
+		}
+		return ok, err
+	})
+}
+
+func benchReceive(e *Endpoint, r transport.Receiver) error {
+	return benchPoll(e, func() (bool, error) {
+		var h transport.Header
+		_, ok, err := r.TryPeek(&h)
+		if ok {
+			r.Release()
+		}
+		return ok, err
+	})
+}
+
+func linksPingPong(sockets []*net.TCPConn, n, size int, first bool) error {
+	e, s, r, err := benchEnd(sockets, size, first)
+	for i := 0; i < 2*n && err == nil; i++ {
+		if first == (i%2 == 0) {
+			err = benchSend(e, s, size)
+		} else {
+			err = benchReceive(e, r)
+		}
+	}
+	return errors.Join(err, e.Close())
+}
+
+func linksStream(sockets []*net.TCPConn, n, size int, first bool) error {
+	e, s, r, err := benchEnd(sockets, size, first)
+	for i := 0; i < n && err == nil; i++ {
+		if first {
+			err = benchSend(e, s, size)
+		} else {
+			err = benchReceive(e, r)
+		}
+	}
+	if err == nil && first { // until the other one has it all
+		err = benchReceive(e, r)
+	} else if err == nil {
+		err = benchSend(e, s, 8)
+	}
+	return errors.Join(err, e.Close())
+}
+
+// barePingPong moves as many bytes as a frame has.
+func barePingPong(sockets []*net.TCPConn, n, size int, first bool) error {
+	runtime.LockOSThread()
+	fd, err := osys.TakeSocket(sockets[0])
+	if err != nil {
+		return err
+	}
+	var v osys.Vectors
+	v.Add(make([]byte, dataBytes+size+tailBytes))
+	for i := range 2 * n {
+		for {
+			if first == (i%2 == 0) {
+				_, err = v.Send(fd)
+			} else {
+				_, err = v.Recv(fd)
+			}
+			if !errors.Is(err, osys.ErrAgain) {
+				break
+			}
+			osys.Yield()
+		}
+	}
+	return errors.Join(err, osys.CloseFD(fd))
+}
+
+func connPingPong(sockets []*net.TCPConn, n, size int, first bool) error {
+	c, buf := sockets[0], make([]byte, dataBytes+size+tailBytes)
+	var err error
+	for i := 0; i < 2*n && err == nil; i++ {
+		if first == (i%2 == 0) {
+			_, err = c.Write(buf)
+		} else {
+			_, err = io.ReadFull(c, buf)
+		}
+	}
+	return errors.Join(err, c.Close())
+}
+
+func connStream(sockets []*net.TCPConn, n, size int, first bool) error {
+	c, buf := sockets[0], make([]byte, dataBytes+size+tailBytes)
+	var err error
+	for i := 0; i < n && err == nil; i++ {
+		if first {
+			_, err = c.Write(buf)
+		} else {
+			_, err = io.ReadFull(c, buf)
+		}
+	}
+	if err == nil && first {
+		_, err = io.ReadFull(c, buf[:1])
+	} else if err == nil {
+		_, err = c.Write(buf[:1])
+	}
+	return errors.Join(err, c.Close())
+}

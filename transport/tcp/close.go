@@ -1,0 +1,99 @@
+package tcp
+
+import (
+	"errors"
+	"time"
+
+	"github.com/treerun/treerun/transport/internal/osys"
+)
+
+// stuckAfter bounds how long Close waits while nothing moves: first until what
+// was sent is with the kernel, then until the peers' kernels have it. A socket
+// that is closed earlier takes back what is still on its way when something
+// arrives for it. A slow network may take as long as it needs: a root is done
+// with a message as soon as its slots hold the end of it.
+const stuckAfter = 2 * time.Second
+
+// Close tells the other ranks that this one has left, after all that it sent,
+// and gives the connections back.
+func (e *Endpoint) Close() error {
+	e.once.Do(func() {
+		e.closed.Store(true)
+		for _, r := range e.receivers {
+			r.Unplace()
+		}
+		close(e.stopped)
+		e.bell.Ring()
+		e.pump.stop.Store(true)
+		e.pump.kick()
+		<-e.pump.ended
+		e.goodbye()
+		e.closeErr = e.release()
+	})
+	return e.closeErr
+}
+
+// goodbye sends what waits, the latest calls and the news that this rank has
+// closed.
+func (e *Endpoint) goodbye() {
+	for _, r := range e.faults.take() {
+		e.pump.flood(r)
+	}
+	e.pump.tell()
+	flushed := func(c *conn) bool { c.flush(); return !c.pending.Load() }
+	e.until(flushed) // first, as what is no data overtakes what is
+	for _, c := range e.conns {
+		c.control(kindClosed, nil)
+	}
+	e.until(flushed)
+	e.until(func(c *conn) bool { n, err := osys.Unsent(c.fd); return n == 0 || err != nil })
+	for _, c := range e.conns {
+		if c.fd >= 0 && !c.dead.Load() {
+			_ = osys.EndSending(c.fd)
+		}
+	}
+}
+
+// until waits until all connections on which the peer still listens are ready,
+// and drops what comes.
+func (e *Endpoint) until(ready func(c *conn) bool) {
+	var set osys.PollSet
+	acked := make([]int, len(e.conns)) // bytes that the peers had not acknowledged
+	for deadline := time.Now().Add(stuckAfter); time.Now().Before(deadline); {
+		set.Reset()
+		all := true
+		for i, c := range e.conns {
+			c.receive()
+			if c.dead.Load() || ready(c) {
+				continue
+			}
+			all = false
+			set.Add(c.fd, c.blocked.Load())
+			// A full socket moves when this changes, whichever way.
+			if n, err := osys.Unsent(c.fd); err == nil && n != acked[i] {
+				acked[i] = n
+				deadline = time.Now().Add(stuckAfter)
+			}
+		}
+		if all {
+			return
+		}
+		set.Wait(time.Millisecond)
+	}
+}
+
+// release gives all descriptors back.
+func (e *Endpoint) release() error {
+	var errs []error
+	for _, c := range e.conns {
+		errs = append(errs, c.close())
+	}
+	e.bell.close()
+	e.pump.mu.Lock()
+	defer e.pump.mu.Unlock()
+	if e.pump.event >= 0 {
+		errs = append(errs, osys.CloseFD(e.pump.event))
+		e.pump.event = -1
+	}
+	return errors.Join(errs...)
+}

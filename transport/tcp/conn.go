@@ -1,0 +1,297 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+)
+
+// errEnded is how a connection fails whose peer sends no more, without having
+// said that it closes.
+var errEnded = errors.New("the connection ended")
+
+// batchBytes bounds what one system call is given to send or to receive.
+const batchBytes = 1 << 20
+
+// item is a data frame that waits to be sent: its beginning, and the rest of it
+// where that lies elsewhere.
+type item struct {
+	from *sender
+	buf  *buffer // of head and tail
+	head []byte
+	body []byte  // nil, in another sender's buffer, or memory that was lent
+	loan *buffer // that other buffer
+	tail []byte  // nil without body: it is in head then
+	lent bool
+}
+
+func (t *item) bytes() int { return len(t.head) + len(t.body) + len(t.tail) }
+
+// conn is one connection to a peer. Sending and receiving have a lock each, so
+// that the rank's own goroutine and the pump take turns, whoever comes first.
+type conn struct {
+	e      *Endpoint
+	peer   *remote
+	stream int
+	id     int // its number, for the poller
+	wire   wire
+	fd     int    // -1 once closed
+	name   string // both addresses, for messages
+
+	pending atomic.Bool // there is something to send
+	owes    atomic.Bool // there are released chunks to tell of
+	heard   atomic.Bool // something came since the pump last looked
+	sentAny atomic.Bool // something was sent since the pump last looked
+	blocked atomic.Bool // the socket had no room the last time
+	dead    atomic.Bool // nothing more will come
+	expects hello
+	lostAt  time.Time     // when the pump saw that it is of no more use; the pump's
+	silent  time.Duration // for how long nothing came; the pump's
+	quiet   time.Duration // for how long nothing was sent; the pump's
+
+	err    atomic.Pointer[error] // why the connection is of no more use
+	closed atomic.Bool           // the peer has said that it closes
+
+	wmu    sync.Mutex
+	queue  ring[item] // data frames, the oldest first
+	off    int        // bytes of the oldest that are sent
+	ctl    []byte     // other frames, which go first
+	ctlOff int        // bytes of them that are sent
+	owing  []*receiver
+	room   bool // the poller watches for room
+	out    osys.Vectors
+	gone   bool // nothing more can be sent
+
+	rmu sync.Mutex
+	in  reader
+	low int // bytes that have to come before a wait for the socket ends; 0 is 1
+}
+
+// enqueue puts a data frame behind those that wait. wmu is held.
+func (c *conn) enqueue(t item) {
+	if c.gone {
+		t.done()
+		return
+	}
+	c.queue.push(t)
+	c.pending.Store(true)
+}
+
+// done says that t needs its memory no longer.
+func (t *item) done() {
+	pool := &t.from.e.buffers
+	pool.drop(t.buf)
+	if t.loan != nil {
+		pool.drop(t.loan)
+	}
+	if t.lent {
+		t.from.lent.Add(-1)
+	}
+}
+
+// flush sends what waits, as far as there is room. It reports whether that
+// freed anything that a sender may wait for.
+func (c *conn) flush() bool {
+	if !c.pending.Load() && !c.owes.Load() {
+		return false
+	}
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	return c.flushLocked()
+}
+
+func (c *conn) flushLocked() (news bool) {
+	whole := true
+	for !c.gone {
+		c.gather()
+		want := c.out.Bytes()
+		n, err := 0, error(nil)
+		if want > 0 {
+			n, err = c.wire.send(&c.out)
+		}
+		if err == nil {
+			whole, err = c.wire.push()
+		}
+		if err != nil && !errors.Is(err, osys.ErrAgain) {
+			c.fail(fmt.Errorf("sending: %w", err))
+			c.discard()
+			return true
+		}
+		if n > 0 {
+			c.sentAny.Store(true)
+			news = c.taken(n) || news
+		}
+		c.blocked.Store(n < want || !whole)
+		if n < want || !whole || want == 0 {
+			break
+		}
+	}
+	if c.room && !c.blocked.Load() {
+		c.watchRoom(false)
+	}
+	c.out.Reset()
+	c.pending.Store(!c.gone && (c.queue.len() > 0 || len(c.ctl) > 0 || !whole))
+	return news
+}
+
+// watchRoom changes whether the poller watches for room. wmu is held.
+func (c *conn) watchRoom(room bool) {
+	c.room = room
+	if c.fd >= 0 && !c.dead.Load() {
+		_ = osys.WatchRoom(c.e.bell.poller, c.fd, c.id, room)
+	}
+}
+
+// awaitRoom has the poller watch for room if there was none.
+func (c *conn) awaitRoom() {
+	if !c.blocked.Load() {
+		return
+	}
+	c.wmu.Lock()
+	if c.blocked.Load() && !c.room && !c.gone {
+		c.watchRoom(true)
+	}
+	c.wmu.Unlock()
+}
+
+// gather fills c.out with what goes next: the rest of a data frame of which a
+// part is sent, then other frames, then data frames.
+func (c *conn) gather() {
+	c.out.Reset()
+	c.tellReleased()
+	i := 0
+	if c.off > 0 {
+		c.gatherItem(c.queue.at(0), c.off)
+		i = 1
+	}
+	c.out.Add(c.ctl[c.ctlOff:])
+	for ; i < c.queue.len() && c.out.Room() >= 3 && c.out.Bytes() < batchBytes; i++ {
+		c.gatherItem(c.queue.at(i), 0)
+	}
+}
+
+func (c *conn) gatherItem(t *item, off int) {
+	for _, part := range [...][]byte{t.head, t.body, t.tail} {
+		if off < len(part) {
+			c.out.Add(part[off:])
+		}
+		off = max(0, off-len(part))
+	}
+}
+
+// tellReleased makes a frame for every link that has released chunks.
+func (c *conn) tellReleased() {
+	if !c.owes.Load() {
+		return
+	}
+	c.owes.Store(false)
+	for i, r := range c.owing {
+		r.told = r.released.Load()
+		r.owed = false
+		c.ctl = appendCredit(c.ctl, r.number, r.told)
+		c.owing[i] = nil
+	}
+	c.owing = c.owing[:0]
+}
+
+// taken removes n sent bytes from what gather has gathered.
+func (c *conn) taken(n int) (news bool) {
+	if c.off > 0 {
+		n, news = c.takenItem(n)
+	}
+	m := min(n, len(c.ctl)-c.ctlOff)
+	if c.ctlOff += m; c.ctlOff == len(c.ctl) {
+		c.ctl, c.ctlOff = c.ctl[:0], 0
+	}
+	for n -= m; n > 0; {
+		var whole bool
+		n, whole = c.takenItem(n)
+		news = news || whole
+	}
+	return news
+}
+
+// takenItem removes up to n bytes of the oldest data frame, and returns how
+// many of them are left, and whether the frame is sent.
+func (c *conn) takenItem(n int) (left int, whole bool) {
+	t := c.queue.at(0)
+	rest := t.bytes() - c.off
+	if n < rest {
+		c.off += n
+		return 0, false
+	}
+	t.done()
+	c.queue.pop()
+	c.off = 0
+	return n - rest, true
+}
+
+// discard drops what waits to be sent: nobody will read it. wmu is held.
+func (c *conn) discard() {
+	c.gone = true
+	c.blocked.Store(false)
+	c.out.Reset()
+	for c.queue.len() > 0 {
+		c.queue.at(0).done()
+		c.queue.pop()
+	}
+	c.off, c.ctl, c.ctlOff = 0, nil, 0
+	c.owing = nil
+	c.owes.Store(false)
+	c.pending.Store(false)
+}
+
+// control puts a frame that is no data before those that wait, and sends what
+// can be sent.
+func (c *conn) control(k kind, body []byte) {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	if c.gone {
+		return
+	}
+	c.ctl = appendControl(c.ctl, k, body)
+	c.pending.Store(true)
+	c.flushLocked()
+}
+
+// fail makes err the reason why the connection is of no more use, unless there
+// is one, and has the pump see to it. It never blocks.
+func (c *conn) fail(err error) {
+	if c.closed.Load() {
+		err = nil // it said that it goes
+	}
+	if err != nil && !c.err.CompareAndSwap(nil, &err) {
+		return
+	}
+	c.e.pump.kick()
+}
+
+// broken returns the error of a connection on which the peer sent what it must
+// not.
+func (c *conn) broken() error {
+	if p := c.err.Load(); p != nil && errors.Is(*p, transport.ErrCorrupt) {
+		return *p
+	}
+	return nil
+}
+
+// close gives the descriptor back.
+func (c *conn) close() error {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	c.rmu.Lock() // whoever holds it never waits for wmu
+	defer c.rmu.Unlock()
+	c.discard()
+	c.in.ended = true
+	if c.fd < 0 {
+		return nil
+	}
+	err := osys.CloseFD(c.fd)
+	c.fd = -1
+	return err
+}

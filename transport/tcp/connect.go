@@ -1,0 +1,145 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/peer"
+)
+
+// Config says who connects to whom, and over which links. But for Rank, Listen
+// and functions it is the same on all ranks.
+type Config struct {
+	// Config is how the connections are made, with Size as in Layout. Where
+	// Peers is nil, a rank has connections with those on other hosts with which
+	// it has a link. PeerTimeout is also how long a peer may be silent, stopped
+	// for example, before it counts as lost.
+	peer.Config
+
+	// Layout has the links. Those between ranks without a connection are not
+	// there.
+	Layout transport.Layout
+
+	// Hosts holds the host of every rank, by any numbers; nil means that each
+	// rank is on a host of its own. Ranks of one host are not connected.
+	Hosts []int
+
+	// Grace is how long a rank that sees a connection end waits for somebody
+	// with better knowledge, such as the launcher, to call Abort first. 0 means
+	// DefaultGrace.
+	Grace time.Duration
+}
+
+// DefaultGrace is the value of Config.Grace where none is given.
+const DefaultGrace = 100 * time.Millisecond
+
+// Connect makes this rank's endpoint. All ranks call it at about the same time.
+// It calls Exchange as peer.Connect does, also on ranks without a link. An error
+// is one of peer.Connect, or about the configuration.
+func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
+	if err := cfg.fill(); err != nil {
+		return nil, fmt.Errorf("tcp: rank %d: %w", cfg.Rank, err)
+	}
+	var member func(r int) bool
+	if cfg.Peers == nil {
+		member = cfg.members()
+		linked := cfg.linked()
+		cfg.Peers = func(r int) bool { return linked[r] }
+	}
+	mesh, err := peer.Connect(ctx, cfg.Config)
+	if err != nil {
+		return nil, fmt.Errorf("tcp: %w", err)
+	}
+	var sockets []socket
+	for _, r := range mesh.Peers() {
+		for _, c := range mesh.Conns(r) {
+			k, err := take(c)
+			if err != nil {
+				for _, k := range sockets {
+					_ = osys.CloseFD(k.fd)
+				}
+				return nil, fmt.Errorf("tcp: rank %d: connection to rank %d: %w", cfg.Rank, r, errors.Join(err, mesh.Close()))
+			}
+			sockets = append(sockets, k)
+		}
+	}
+	return newEndpoint(setup{
+		rank: cfg.Rank, layout: cfg.Layout, timeout: cfg.PeerTimeout, grace: cfg.Grace,
+		host: cfg.HostOf, member: member,
+	}, sockets)
+}
+
+// fill checks cfg and puts in defaults.
+func (cfg *Config) fill() error {
+	if cfg.Grace == 0 {
+		cfg.Grace = DefaultGrace
+	}
+	if cfg.PeerTimeout == 0 {
+		cfg.PeerTimeout = peer.DefaultPeerTimeout
+	}
+	switch {
+	case cfg.Size != cfg.Layout.Size:
+		return fmt.Errorf("%d ranks with a layout of %d", cfg.Size, cfg.Layout.Size)
+	case cfg.Rank < 0 || cfg.Rank >= cfg.Size:
+		return fmt.Errorf("rank %d of %d", cfg.Rank, cfg.Size)
+	case cfg.Hosts != nil && len(cfg.Hosts) != cfg.Size:
+		return fmt.Errorf("hosts of %d ranks, there are %d", len(cfg.Hosts), cfg.Size)
+	case cfg.Grace < 0 || cfg.PeerTimeout < 0:
+		return fmt.Errorf("grace of %v, timeout of %v", cfg.Grace, cfg.PeerTimeout)
+	}
+	return cfg.Layout.Validate()
+}
+
+// apart reports whether two ranks are on different hosts.
+func (cfg *Config) apart(a, b int) bool { return cfg.Hosts == nil || cfg.Hosts[a] != cfg.Hosts[b] }
+
+// linked returns, by rank, with whom this one has a link between hosts.
+func (cfg *Config) linked() []bool {
+	linked := make([]bool, cfg.Size)
+	for _, k := range cfg.Layout.Links {
+		if !cfg.apart(k.Src, k.Dst) {
+			continue
+		}
+		switch cfg.Rank {
+		case k.Src:
+			linked[k.Dst] = true
+		case k.Dst:
+			linked[k.Src] = true
+		}
+	}
+	return linked
+}
+
+// members returns which ranks have a link between hosts at all.
+func (cfg *Config) members() func(r int) bool {
+	in := make([]bool, cfg.Size)
+	for _, k := range cfg.Layout.Links {
+		if cfg.apart(k.Src, k.Dst) {
+			in[k.Src], in[k.Dst] = true, true
+		}
+	}
+	return func(r int) bool { return in[r] }
+}
+
+// take takes the socket out of a connection.
+func take(c *peer.Conn) (socket, error) {
+	name := fmt.Sprintf("%v -> %v", c.LocalAddr(), c.RemoteAddr())
+	if c.Device() != "" {
+		name += " over " + c.Device()
+	}
+	fd, err := osys.TakeSocket(c.TCP())
+	if err != nil {
+		return socket{}, err
+	}
+	k := socket{peer: c.Peer(), fd: fd, name: name}
+	if s := c.TLS(); s != nil {
+		w := newSealed(fd, s)
+		c.SetInner(w)
+		k.wire = w
+	}
+	return k, nil
+}

@@ -1,0 +1,105 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"testing"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/peer"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+// table is an all-gather between goroutines: a fresh round begins when all
+// ranks have given their blob to the round before.
+type table struct {
+	mu     sync.Mutex
+	size   int
+	rounds []*gathering
+	next   []int // per rank, the round of its next call
+}
+
+type gathering struct {
+	blobs [][]byte
+	given int
+	full  chan struct{}
+}
+
+func newTable(size int) *table { return &table{size: size, next: make([]int, size)} }
+
+func (t *table) exchange(rank int) func(context.Context, []byte) ([][]byte, error) {
+	return func(ctx context.Context, blob []byte) ([][]byte, error) {
+		t.mu.Lock()
+		i := t.next[rank]
+		t.next[rank]++
+		for len(t.rounds) <= i {
+			t.rounds = append(t.rounds, &gathering{blobs: make([][]byte, t.size), full: make(chan struct{})})
+		}
+		r := t.rounds[i]
+		r.blobs[rank] = append([]byte{}, blob...)
+		if r.given++; r.given == t.size {
+			close(r.full)
+		}
+		t.mu.Unlock()
+		select {
+		case <-r.full:
+			return r.blobs, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// connectAll connects all ranks of a layout in this process; change, if not
+// nil, may change each rank's Config.
+func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]transport.Endpoint, []error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Limit)
+	defer cancel()
+	tab := newTable(l.Size)
+	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
+	var wg sync.WaitGroup
+	for r := range all {
+		cfg := Config{Layout: l, Config: peer.Config{
+			Rank: r, Size: l.Size, Key: []byte("0123456789abcdef0123456789abcdef"), JobID: "test", Purpose: "test",
+			Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Exchange: tab.exchange(r),
+		}}
+		if change != nil {
+			change(&cfg)
+		}
+		wg.Go(func() {
+			if e, err := Connect(ctx, cfg); err != nil {
+				errs[r] = err
+			} else {
+				all[r] = e
+			}
+		})
+	}
+	wg.Wait()
+	return all, errs
+}
+
+// opener is connectAll for the conformance suite.
+func opener(change func(*Config)) transporttest.Open {
+	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
+		all, errs := connectAll(t, l, change)
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+}
+
+// The suite has ranks without a link, to which there would be no connection.
+func everybody(int) bool { return true }
+
+func TestConformanceConnected(t *testing.T) {
+	transporttest.RunApart(t, opener(func(c *Config) { c.Peers = everybody }))
+}
+
+func TestConformanceEncrypted(t *testing.T) {
+	open := opener(func(c *Config) { c.Peers, c.Encrypt, c.Streams = everybody, true, 2 })
+	transporttest.RunApart(t, open, "no allocation") // crypto/tls does allocate
+}

@@ -1,0 +1,271 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+)
+
+// Endpoint is one rank's end of links over TCP. It is a transport.Endpoint; what
+// it has besides is for packages that combine it with other links.
+type Endpoint struct {
+	layout  transport.Layout
+	rank    int
+	timeout time.Duration // without a sign of life
+	grace   time.Duration
+	host    func(rank int) string
+	outside func(rank int) bool
+
+	peers     []*remote // by rank; nil where there is no connection
+	conns     []*conn
+	senders   map[transport.Link]*sender
+	receivers map[transport.Link]*receiver
+
+	board   board
+	faults  faults
+	bell    bell
+	pump    pump
+	heap    heap
+	buffers buffers
+
+	fence    atomic.Uint32
+	closed   atomic.Bool
+	stopped  chan struct{} // closed with the endpoint
+	once     sync.Once
+	closeErr error
+}
+
+// setup is what newEndpoint needs to know.
+type setup struct {
+	rank    int
+	layout  transport.Layout
+	timeout time.Duration         // PeerTimeout
+	grace   time.Duration         // as in Config
+	host    func(rank int) string // may be nil
+	member  func(rank int) bool   // whether a rank has connections at all; nil: every rank has
+	beat    time.Duration         // between two beats of the pump; 0: beatEvery
+}
+
+// socket is one connection for newEndpoint, which owns it then.
+type socket struct {
+	peer int
+	fd   int
+	wire wire   // nil: fd itself
+	name string // for messages
+}
+
+// newEndpoint makes the endpoint of a rank out of connections: to each peer the
+// same number, in the same order as the peer has them.
+func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
+	e := &Endpoint{
+		layout: s.layout, rank: s.rank, timeout: s.timeout, grace: s.grace, host: s.host, outside: s.member,
+		peers:     make([]*remote, s.layout.Size),
+		senders:   make(map[transport.Link]*sender),
+		receivers: make(map[transport.Link]*receiver),
+		stopped:   make(chan struct{}),
+	}
+	e.buffers.slotBytes = s.layout.SlotBytes
+	e.board.peers = make([]record, s.layout.Size)
+	e.faults = faults{e: e, done: make(chan struct{})}
+	e.bell = bell{e: e, poller: -1, event: -1}
+	e.pump = pump{e: e, event: -1, ended: make(chan struct{}), kicked: make(chan struct{}, 1), timer: time.NewTimer(time.Hour), every: s.beat}
+	if s.beat == 0 {
+		e.pump.every = beatEvery
+	}
+	for _, k := range sockets {
+		e.addConn(k)
+	}
+	e.addLinks()
+	if err := e.open(); err != nil {
+		return nil, errors.Join(fmt.Errorf("tcp: rank %d: %w", e.rank, err), e.release())
+	}
+	go e.pump.run()
+	return e, nil
+}
+
+func (e *Endpoint) addConn(k socket) {
+	p := e.peers[k.peer]
+	if p == nil {
+		p = &remote{e: e, rank: k.peer}
+		e.peers[k.peer] = p
+	}
+	c := &conn{e: e, peer: p, stream: len(p.conns), id: len(e.conns), fd: k.fd, wire: k.wire, name: k.name}
+	if c.wire == nil {
+		c.wire = plain(k.fd)
+	}
+	c.in.ahead = make([]byte, aheadBytes)
+	p.conns = append(p.conns, c)
+	e.conns = append(e.conns, c)
+}
+
+// addLinks makes this rank's ends of the links to ranks to which there is a
+// connection. Both ranks number them alike.
+func (e *Endpoint) addLinks() {
+	links := slices.Clone(e.layout.Links)
+	slices.SortFunc(links, compareLinks)
+	slots := e.layout.Slots
+	for _, k := range links {
+		switch {
+		case k.Src == e.rank && e.peers[k.Dst] != nil:
+			p := e.peers[k.Dst]
+			s := &sender{
+				end: end{e: e, peer: p, link: k, number: uint32(len(p.senders)), mask: uint32(slots - 1)},
+				n:   -1,
+			}
+			p.senders = append(p.senders, s)
+			e.senders[k] = s
+		case k.Dst == e.rank && e.peers[k.Src] != nil:
+			p := e.peers[k.Src]
+			r := &receiver{
+				end:   end{e: e, peer: p, link: k, number: uint32(len(p.receivers)), mask: uint32(slots - 1)},
+				slots: make([]arrival, slots),
+			}
+			p.receivers = append(p.receivers, r)
+			e.receivers[k] = r
+		}
+	}
+	for _, p := range e.peers {
+		if p == nil {
+			continue
+		}
+		frames := 2 + e.layout.Slots*len(p.senders)
+		for _, c := range p.conns {
+			size := 16
+			for size < frames {
+				size *= 2
+			}
+			c.queue.grow(size)
+			c.owing = make([]*receiver, 0, len(p.receivers))
+			c.ctl = make([]byte, 0, 4*maxControl+baseBytes*len(p.receivers))
+		}
+	}
+}
+
+// open makes the descriptors to wait on, and says hello to everybody.
+func (e *Endpoint) open() (err error) {
+	if e.bell.poller, err = osys.NewPoller(); err != nil {
+		return err
+	}
+	if e.bell.event, err = osys.NewEvent(); err != nil {
+		return err
+	}
+	if e.pump.event, err = osys.NewEvent(); err != nil {
+		return err
+	}
+	if err := osys.Watch(e.bell.poller, e.bell.event, eventID); err != nil {
+		return err
+	}
+	digest := layoutDigest(&e.layout)
+	for _, c := range e.conns {
+		if err := osys.Watch(e.bell.poller, c.fd, c.id); err != nil {
+			return err
+		}
+		h := hello{version: version, src: uint32(e.rank), dst: uint32(c.peer.rank), stream: uint32(c.stream),
+			streams: uint32(len(c.peer.conns)), layout: digest}
+		c.expects = h
+		c.expects.src, c.expects.dst = h.dst, h.src
+		c.control(kindHello, h.encode())
+	}
+	return nil
+}
+
+// Sender returns the sending end of a link of this rank.
+func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
+	k := transport.Link{Lane: lane, Src: e.rank, Dst: dst}
+	if s := e.senders[k]; s != nil {
+		return s, nil
+	}
+	return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+}
+
+// Receiver returns the receiving end of a link of this rank.
+func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
+	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
+	if r := e.receivers[k]; r != nil {
+		return r, nil
+	}
+	return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+}
+
+// Bell is this rank's own bell.
+func (e *Endpoint) Bell() transport.Bell { return &e.bell }
+
+// PollFD returns a descriptor that can be read while something has come for this
+// rank, or its Bell was rung, since the Bell was prepared: for an owner who waits
+// for other things too. Before that it prepares the Bell and polls its links, and
+// afterwards it cancels the Bell. The descriptor stays the endpoint's.
+func (e *Endpoint) PollFD() int { return e.bell.poller }
+
+// Progress sends and receives what can be at once, without blocking, and reports
+// whether that brought anything that a link may wait for, or the Bell was rung since
+// it was prepared, as the pump does when it has received something itself. An owner
+// who waits on PollFD may call it, to go on waiting when there is only a part of a
+// chunk.
+func (e *Endpoint) Progress() bool {
+	e.pump.turns.Add(1)
+	news := false
+	for _, c := range e.conns {
+		if c.pending.Load() {
+			news = c.flush() || news
+			c.awaitRoom()
+		}
+	}
+	news = e.bell.look() || news
+	return news || !e.bell.sleeping()
+}
+
+// MaxPayload is the slot size in bytes.
+func (e *Endpoint) MaxPayload() int { return e.layout.SlotBytes }
+
+// Fence orders what was posted before what is loaded afterwards.
+func (e *Endpoint) Fence() { e.fence.Store(0) }
+
+// Enter publishes the call that this rank begins. Others hear of it within some
+// tenths of a second, or when this rank has nothing to do.
+func (e *Endpoint) Enter(h *transport.Header) { e.board.enter(h) }
+
+// Tell has the pump tell the others of the latest call.
+func (e *Endpoint) Tell() {
+	e.pump.hurry.Store(true)
+	e.pump.kick()
+}
+
+// Status returns what rank r told last; it is unknown where there is no
+// connection.
+func (e *Endpoint) Status(r int) transport.Status {
+	if r != e.rank && e.peers[r] == nil {
+		return transport.Status{Unknown: true}
+	}
+	closed := r == e.rank && e.closed.Load() || r != e.rank && e.peers[r].left()
+	call, _ := e.board.lookup(r, r == e.rank, 0)
+	return transport.Status{Call: call, Closed: closed}
+}
+
+// CallBefore returns the call that rank r told of back calls before its latest.
+func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
+	return e.board.lookup(r, r == e.rank, back)
+}
+
+// hostOf names the host of a rank, "" if it is not known.
+func (e *Endpoint) hostOf(r int) string {
+	if e.host == nil {
+		return ""
+	}
+	return e.host(r)
+}
+
+// at is hostOf for messages, with the words around it.
+func (e *Endpoint) at(r int) string {
+	if host := e.hostOf(r); host != "" {
+		return " on " + host
+	}
+	return ""
+}
+
+func (e *Endpoint) member(r int) bool { return e.outside == nil || e.outside(r) }

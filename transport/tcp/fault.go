@@ -1,0 +1,144 @@
+package tcp
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// decideAfter is how long a rank waits for the one that decides which fault is
+// the first, before it decides by itself.
+const decideAfter = 100 * time.Millisecond
+
+// faults makes one fault of those that ranks report, the same on every rank as
+// far as messages get there. A rank that has a fault to report tells everybody.
+// The lowest rank that seems to be well, and is not the one at fault, decides
+// for the first that it hears of, and tells everybody; where nobody does so in
+// time, each takes that of the lowest rank that reported one. Every rank passes
+// on what is new to it, so that ranks without a connection hear of it too.
+type faults struct {
+	e       *Endpoint
+	elected atomic.Pointer[transport.Fault]
+	done    chan struct{} // closed when there is one
+
+	mu      sync.Mutex
+	reports []report  // one of each rank
+	since   time.Time // when the first came
+	outbox  []report  // for everybody, by the pump
+}
+
+// propose makes f this rank's report, unless there is one already.
+func (s *faults) propose(f transport.Fault) {
+	s.mu.Lock()
+	s.add(report{by: s.e.rank, fault: f})
+	s.mu.Unlock()
+	s.e.pump.kick()
+}
+
+// hear takes in what another rank has sent. It never blocks.
+func (s *faults) hear(r report) {
+	s.mu.Lock()
+	if r.decided {
+		s.decide(r)
+	} else {
+		s.add(r)
+	}
+	s.mu.Unlock()
+	s.e.pump.kick()
+}
+
+// add notes a report. mu is held.
+func (s *faults) add(r report) {
+	if s.elected.Load() != nil || slices.ContainsFunc(s.reports, func(q report) bool { return q.by == r.by }) {
+		return
+	}
+	if len(s.reports) == 0 {
+		s.since = time.Now()
+	}
+	s.reports = append(s.reports, r)
+	s.outbox = append(s.outbox, r)
+	if len(s.e.conns) == 0 || s.e.decides(&r.fault) {
+		r.decided = true
+		s.decide(r)
+	}
+}
+
+// decide makes the fault of r that of the set. mu is held.
+func (s *faults) decide(r report) {
+	if s.elected.Load() != nil {
+		return
+	}
+	f := r.fault
+	f.Text = cutText(f.Text, transport.MaxFaultText)
+	s.outbox = append(s.outbox, r)
+	s.elected.Store(&f)
+	close(s.done)
+}
+
+// tick decides when nobody else has for too long. It returns when it wants to be
+// called again, zero if at no time.
+func (s *faults) tick(now time.Time) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.elected.Load() != nil || len(s.reports) == 0 {
+		return time.Time{}
+	}
+	if due := s.since.Add(decideAfter); now.Before(due) {
+		return due
+	}
+	first := slices.MinFunc(s.reports, func(a, b report) int { return a.by - b.by })
+	first.decided = true
+	s.decide(first)
+	return time.Time{}
+}
+
+// take empties the outbox.
+func (s *faults) take() []report {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.outbox
+	s.outbox = nil
+	return out
+}
+
+// Abort reports f, and returns when the set has a fault: this one, or one that
+// was reported earlier or at the same time.
+func (e *Endpoint) Abort(f transport.Fault) {
+	if f.Rank < -1 || f.Rank >= e.layout.Size {
+		f.Rank = -1
+	}
+	if e.closed.Load() {
+		return
+	}
+	e.faults.propose(f)
+	select {
+	case <-e.faults.done:
+	case <-e.stopped:
+	}
+	e.bell.Ring()
+}
+
+// Aborted returns the fault of the set.
+func (e *Endpoint) Aborted() (transport.Fault, bool) {
+	if f := e.faults.elected.Load(); f != nil {
+		return *f, true
+	}
+	return transport.Fault{}, false
+}
+
+// decides reports whether this rank is the one to decide for a report of f.
+func (e *Endpoint) decides(f *transport.Fault) bool {
+	for r := range e.layout.Size {
+		switch {
+		case r == e.rank:
+			return true
+		case r == f.Rank || !e.member(r):
+		case e.peers[r] == nil || !e.peers[r].unwell():
+			return false
+		}
+	}
+	return false
+}

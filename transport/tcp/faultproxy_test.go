@@ -1,0 +1,276 @@
+package tcp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/peer/faultproxy"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+// disturbed returns the endpoints of two ranks, all of whose connections go
+// through a proxy that does up to what rank 0 sends and down to what rank 1
+// sends; a rank is lost when it was silent for timeout.
+func disturbed(t *testing.T, l transport.Layout, streams int, timeout time.Duration, up, down faultproxy.Fault) (*faultproxy.Proxy, []transport.Endpoint) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = ln.Close() }()
+	p := faultproxy.New(t, ln.Addr().String())
+	p.Next(up, down)
+	sockets := make([][]socket, 2)
+	for range streams {
+		near, err := net.Dial("tcp", p.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		far, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sockets[0] = append(sockets[0], socketOf(t, near.(*net.TCPConn), 1))
+		sockets[1] = append(sockets[1], socketOf(t, far.(*net.TCPConn), 0))
+	}
+	var all []transport.Endpoint
+	for r := range 2 {
+		e, err := newEndpoint(setup{
+			rank: r, layout: l, timeout: timeout, grace: 50 * time.Millisecond,
+			host: func(r int) string { return fmt.Sprintf("host%d", r) },
+		}, sockets[r])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	t.Cleanup(func() {
+		for _, e := range all {
+			_ = e.Close()
+		}
+	})
+	return p, all
+}
+
+// exchange has both ranks send each other chunks of many sizes until done
+// chunks came or the set has a fault. Every payload that comes is checked.
+func exchange(t *testing.T, all []transport.Endpoint, chunks int) (faults [2]transport.Fault) {
+	t.Helper()
+	var wg sync.WaitGroup
+	errs := make([]error, 2)
+	for me, e := range all {
+		wg.Go(func() { errs[me] = exchangeAs(e, me, chunks) })
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(3 * transporttest.Limit):
+		t.Fatal("neither the data nor a fault")
+	}
+	for me, e := range all {
+		f, failed := e.Aborted()
+		var w *wrong
+		switch {
+		case errors.As(errs[me], &w):
+			t.Errorf("rank %d got wrong data: %v", me, w)
+		case errs[me] != nil && !failed && !errors.Is(errs[me], transport.ErrCorrupt):
+			t.Errorf("rank %d: %v without a fault", me, errs[me])
+		}
+		faults[me] = f
+	}
+	return faults
+}
+
+type wrong struct{ error }
+
+func exchangeAs(e transport.Endpoint, me, chunks int) error {
+	s, err := e.Sender(0, 1-me)
+	if err != nil {
+		return err
+	}
+	r, err := e.Receiver(0, 1-me)
+	if err != nil {
+		return err
+	}
+	size := func(i int) int { return i * 7919 % (e.MaxPayload() + 1) }
+	for sent, got := 0, 0; sent < chunks || got < chunks; {
+		err := transporttest.Wait(e, func() (bool, error) {
+			moved := false
+			if sent < chunks {
+				w, ok, err := s.TryReserve(size(sent))
+				if err != nil {
+					return false, err
+				}
+				if ok {
+					for k := range w {
+						w[k] = byte(sent + k)
+					}
+					s.Commit(&transport.Header{Seq: uint64(sent)})
+					sent++
+					moved = true
+				}
+			}
+			var h transport.Header
+			b, ok, err := r.TryPeek(&h)
+			if err != nil || !ok {
+				return moved, err
+			}
+			if h != (transport.Header{Seq: uint64(got)}) || len(b) != size(got) {
+				return false, &wrong{fmt.Errorf("chunk %d: %d bytes, header %+v", got, len(b), h)}
+			}
+			for k := range b {
+				if b[k] != byte(got+k) {
+					return false, &wrong{fmt.Errorf("chunk %d: byte %d of %d", got, k, len(b))}
+				}
+			}
+			r.Release()
+			got++
+			return true, nil
+		})
+		if err != nil && sent == chunks && got == chunks {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// TestDisturbed: whatever happens to a connection, no payload is ever wrong, and
+// either all come or every rank has a fault in time.
+func TestDisturbed(t *testing.T) {
+	const far = 200 << 10 // bytes, in the middle of the exchange
+	for name, c := range map[string]struct {
+		up, down faultproxy.Fault
+		chunks   int
+		fails    string // in the text of the fault; "": all is well
+	}{
+		"nothing":           {chunks: 300},
+		"delay":             {up: faultproxy.Fault{Delay: 3 * time.Millisecond}, down: faultproxy.Fault{Delay: 5 * time.Millisecond}, chunks: 60},
+		"one byte at once":  {up: faultproxy.Fault{Piece: 1}, chunks: 20},
+		"odd pieces":        {up: faultproxy.Fault{Piece: 37}, down: faultproxy.Fault{Piece: 41}, chunks: 60},
+		"short stall":       {up: faultproxy.Fault{After: far, Kind: faultproxy.Stall, Hold: 300 * time.Millisecond}, chunks: 300},
+		"stall":             {down: faultproxy.Fault{After: far, Kind: faultproxy.Stall}, chunks: 300, fails: "nothing was heard of it for 1s"},
+		"black hole":        {up: faultproxy.Fault{After: far, Kind: faultproxy.Blackhole}, chunks: 300, fails: "nothing was heard of it for 1s"},
+		"reset":             {up: faultproxy.Fault{After: far, Kind: faultproxy.Reset}, chunks: 300, fails: "is lost: connection "},
+		"half closed":       {up: faultproxy.Fault{After: far, Kind: faultproxy.HalfClose}, chunks: 300, fails: "is lost: connection "},
+		"closed":            {down: faultproxy.Fault{After: far, Kind: faultproxy.Close}, chunks: 300, fails: "is lost: connection "},
+		"twice, one byte":   {up: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 1}, chunks: 300, fails: "does not allow"},
+		"twice, some bytes": {up: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 44}, chunks: 300, fails: "does not allow"},
+		"twice, many bytes": {down: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 4000}, chunks: 300, fails: "does not allow"},
+		"cut at once":       {up: faultproxy.Fault{After: 1, Kind: faultproxy.Close}, chunks: 10, fails: "is lost: connection "},
+	} {
+		for _, streams := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s/%d", name, streams), func(t *testing.T) {
+				t.Parallel()
+				timeout := transporttest.Limit // a busy machine is no fault
+				if strings.Contains(c.fails, "for 1s") {
+					timeout = time.Second
+				}
+				_, all := disturbed(t, transporttest.Pair(4, 4096), streams, timeout, c.up, c.down)
+				faults := exchange(t, all, c.chunks)
+				for me, f := range faults {
+					if c.fails == "" {
+						if f != (transport.Fault{}) {
+							t.Errorf("rank %d has fault %+v", me, f)
+						}
+						continue
+					}
+					if f.Rank < 0 || !strings.Contains(f.Text, c.fails) {
+						t.Errorf("rank %d has fault %+v, want %q", me, f, c.fails)
+					}
+					if want := fmt.Sprintf("rank %d on host%d", f.Rank, f.Rank); !strings.Contains(f.Text, want) {
+						t.Errorf("fault %q does not name %q", f.Text, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLostInNoCall: a rank that is in no call learns of a lost peer too, and of
+// a fault that another one reports.
+func TestLostInNoCall(t *testing.T) {
+	p, all := disturbed(t, transporttest.Pair(4, 4096), 1, transporttest.Limit, faultproxy.Fault{}, faultproxy.Fault{})
+	if faults := exchange(t, all, 10); faults != [2]transport.Fault{} {
+		t.Fatal(faults)
+	}
+	p.Inject(faultproxy.Fault{Kind: faultproxy.Reset}, faultproxy.Fault{})
+	for me, e := range all {
+		if err := untilAborted(e); err != nil {
+			t.Fatalf("rank %d: %v", me, err)
+		}
+		if f, _ := e.Aborted(); f.Rank != 1-me || !strings.Contains(f.Text, "is lost") {
+			t.Errorf("rank %d has fault %+v", me, f)
+		}
+	}
+}
+
+func untilAborted(e transport.Endpoint) error {
+	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Limit)
+	defer cancel()
+	for {
+		if _, ok := e.Aborted(); ok {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// What was sent before Close comes, all of it, however much was still waiting
+// for the network: that the rank has closed does not overtake it.
+func TestCloseBehindTheLastChunk(t *testing.T) {
+	const slots, bytes = 8, 4 << 20 // more than the kernels take
+	l := transport.Layout{Size: 2, Slots: slots, SlotBytes: bytes, Links: []transport.Link{{Src: 0, Dst: 1}}}
+	// What the receiver says after its hello stays in the proxy: to a socket that is
+	// closed it would bring a reset, at which the proxy's kernel drops what it holds.
+	// Between two ranks the receiver's own kernel has all of it by then.
+	hello := int64(baseBytes + len((&hello{}).encode()))
+	_, all := disturbed(t, l, 1, transporttest.Limit, faultproxy.Fault{Kind: faultproxy.Stall, After: 1000, Hold: 300 * time.Millisecond},
+		faultproxy.Fault{Kind: faultproxy.Stall, After: hello})
+	s, err := all[0].Sender(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := all[1].Receiver(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range slots {
+		w, ok, err := s.TryReserve(bytes)
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		w[0], w[bytes-1] = byte(i), byte(i+1)
+		s.Commit(&transport.Header{Seq: uint64(i + 1)})
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- all[0].Close() }()
+	for i := range slots {
+		err := transporttest.Receive(all[1], r, func(h transport.Header, w []byte) error {
+			if h.Seq != uint64(i+1) || len(w) != bytes || w[0] != byte(i) || w[bytes-1] != byte(i+1) {
+				return fmt.Errorf("chunk %d is call %d with %d bytes", i, h.Seq, len(w))
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatalf("chunk %d: %v", i, err)
+		}
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}

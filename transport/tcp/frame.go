@@ -1,0 +1,145 @@
+package tcp
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// What travels on a connection is a sequence of frames. Each begins with a base
+// of 16 bytes, all numbers little-endian:
+//
+//	 0  uint32  bytes that follow the base
+//	 4  uint8   kind
+//	 5  uint8   0
+//	 6  uint16  frameMark
+//	 8  uint32  number of the link, among those from one rank to the other
+//	12  uint32  position: of a chunk on its link; or how many chunks of it the
+//	            receiver has released
+//
+// A data frame goes on with the transport.Header of the chunk, 24 bytes, the
+// payload, and a tail of 4 bytes that is another one for each chunk: a payload in
+// which bytes are missing, or stand twice, does not end with it. Nothing of a
+// frame is used before it was checked.
+const (
+	frameMark  = 0x7254
+	baseBytes  = 16
+	callBytes  = 24
+	tailBytes  = 4
+	dataBytes  = baseBytes + callBytes // of a data frame, before its payload
+	maxControl = 1024                  // bytes after the base, for all kinds but data
+)
+
+// kind is what a frame is about.
+type kind uint8
+
+const (
+	kindHello  kind = 1 + iota // the first frame of every connection: who, and which layout
+	kindData                   // a chunk
+	kindCredit                 // chunks of a link that the receiver has released
+	kindStatus                 // the latest calls of the sending rank
+	kindFault                  // a fault that a rank reports, or that all have
+	kindPing                   // nothing but a sign of life
+	kindClosed                 // the last frame: the rank has closed its endpoint
+)
+
+var kindNames = [...]string{"unknown", "hello", "data", "credit", "status", "fault", "ping", "closed"}
+
+func (k kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// base is the first 16 bytes of a frame.
+type base struct {
+	kind kind
+	more int    // bytes that follow
+	link uint32 // data, credit
+	pos  uint32 // data, credit
+}
+
+// put writes b to the first baseBytes of to.
+func (b *base) put(to []byte) {
+	_ = to[baseBytes-1]
+	binary.LittleEndian.PutUint32(to, uint32(b.more))
+	binary.LittleEndian.PutUint32(to[4:], uint32(b.kind)|frameMark<<16)
+	binary.LittleEndian.PutUint32(to[8:], b.link)
+	binary.LittleEndian.PutUint32(to[12:], b.pos)
+}
+
+// parseBase reads the first baseBytes of from. An error wraps
+// transport.ErrCorrupt; without one, the number of bytes that follow is what the
+// kind allows, with chunks of at most slotBytes.
+func parseBase(from []byte, slotBytes int) (base, error) {
+	_ = from[baseBytes-1]
+	w := binary.LittleEndian.Uint32(from[4:])
+	more := binary.LittleEndian.Uint32(from)
+	b := base{kind: kind(w), link: binary.LittleEndian.Uint32(from[8:]), pos: binary.LittleEndian.Uint32(from[12:])}
+	if w>>16 != frameMark || w>>8&0xff != 0 {
+		return base{}, fmt.Errorf("%w: %x is not the beginning of a frame", transport.ErrCorrupt, from[:baseBytes])
+	}
+	low, high := 0, 0
+	switch b.kind {
+	case kindData:
+		low, high = callBytes+tailBytes, callBytes+slotBytes+tailBytes
+	case kindHello, kindStatus, kindFault:
+		low, high = 1, maxControl
+	case kindCredit, kindPing, kindClosed:
+	default:
+		return base{}, fmt.Errorf("%w: frame of kind %d", transport.ErrCorrupt, uint8(b.kind))
+	}
+	if uint64(more) < uint64(low) || uint64(more) > uint64(high) {
+		return base{}, fmt.Errorf("%w: %v frame of %d bytes, want %d to %d", transport.ErrCorrupt, b.kind, more, low, high)
+	}
+	b.more = int(more)
+	return b, nil
+}
+
+// putCall writes h to the first callBytes of to.
+func putCall(to []byte, h *transport.Header) {
+	_ = to[callBytes-1]
+	binary.LittleEndian.PutUint64(to, h.Seq)
+	binary.LittleEndian.PutUint64(to[8:], h.Count)
+	to[16], to[17], to[18], to[19] = h.Kind, h.Op, h.DType, h.Chain
+	binary.LittleEndian.PutUint32(to[20:], uint32(h.Root))
+}
+
+// getCall reads what putCall wrote.
+func getCall(from []byte, h *transport.Header) {
+	_ = from[callBytes-1]
+	h.Seq = binary.LittleEndian.Uint64(from)
+	h.Count = binary.LittleEndian.Uint64(from[8:])
+	h.Kind, h.Op, h.DType, h.Chain = from[16], from[17], from[18], from[19]
+	h.Root = int32(binary.LittleEndian.Uint32(from[20:]))
+}
+
+// tailOf is the tail of the chunk at a position of a link.
+func tailOf(link, pos uint32) uint32 { return (pos*0x9e3779b1 + link) ^ 0x6c696174 }
+
+// putTail writes it to the first tailBytes of to.
+func putTail(to []byte, link, pos uint32) { binary.LittleEndian.PutUint32(to, tailOf(link, pos)) }
+
+// checkTail checks the first tailBytes of from.
+func checkTail(from []byte, link, pos uint32) error {
+	if got := binary.LittleEndian.Uint32(from); got != tailOf(link, pos) {
+		return fmt.Errorf("%w: chunk %d of link %d ends with %08x, not %08x: bytes of it are lost or came twice", transport.ErrCorrupt, pos, link, got, tailOf(link, pos))
+	}
+	return nil
+}
+
+// appendControl appends a frame whose body is at most maxControl bytes.
+func appendControl(to []byte, k kind, body []byte) []byte {
+	var head [baseBytes]byte
+	(&base{kind: k, more: len(body)}).put(head[:])
+	return append(append(to, head[:]...), body...)
+}
+
+// appendCredit appends the news that released chunks of a link were released.
+func appendCredit(to []byte, link, released uint32) []byte {
+	var head [baseBytes]byte
+	(&base{kind: kindCredit, link: link, pos: released}).put(head[:])
+	return append(to, head[:]...)
+}

@@ -1,0 +1,273 @@
+package tcp
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// end is what both ends of a link have.
+type end struct {
+	e      *Endpoint
+	peer   *remote
+	link   transport.Link
+	number uint32 // among the links of the same two ranks, in this direction
+	mask   uint32 // number of slots - 1
+	round  uint32 // of the peer, in which this link has looked at the sockets last
+}
+
+// gone is the error of a link on which nothing can happen any more, nil where
+// there is none or where the set has a fault, which Aborted tells.
+func (d *end) gone() error {
+	if d.e.closed.Load() {
+		return d.failure(transport.ErrClosed)
+	}
+	if err := d.peer.broken(); err != nil {
+		return d.failure(err)
+	}
+	if !d.peer.left() {
+		return nil
+	}
+	if _, aborted := d.e.Aborted(); aborted {
+		return nil
+	}
+	return d.failure(transport.ErrPeerClosed)
+}
+
+// failure says which link has the error.
+func (d *end) failure(err error) error {
+	return fmt.Errorf("lane %d, rank %d -> rank %d%s: %w", d.link.Lane, d.link.Src, d.link.Dst, d.peer.on(), err)
+}
+
+// look reads the sockets of the peer, unless another link has just done so. It
+// reports whether something may have changed.
+func (d *end) look() bool { return d.peer.look(&d.round) }
+
+// sender implements transport.Sender. A slot is taken until the receiver has
+// released it; the memory of its chunk is in use only until it is sent.
+type sender struct {
+	end
+	pos      atomic.Uint32 // of the next chunk; written by the owner
+	released atomic.Uint32 // chunks that the receiver has released
+	lent     atomic.Int32  // frames that wait with memory of a caller
+	buf      *buffer       // of the next chunk, nil before it is asked for
+	n        int           // bytes reserved, -1 when nothing is
+}
+
+// TryReserve returns the window of the next free slot.
+func (s *sender) TryReserve(n int) ([]byte, bool, error) {
+	if uint(n) > uint(s.e.layout.SlotBytes) {
+		return nil, false, s.failure(fmt.Errorf("payload of %d bytes, slots hold %d", n, s.e.layout.SlotBytes))
+	}
+	if !s.free() || s.e.closed.Load() {
+		if s.look(); !s.free() || s.e.closed.Load() {
+			return nil, false, s.gone()
+		}
+	}
+	if s.buf == nil {
+		s.buf = s.e.buffers.take()
+	}
+	s.n = n
+	return s.buf.window(n), true, nil
+}
+
+// free reports whether there is a free slot.
+func (s *sender) free() bool { return s.pos.Load()-s.released.Load() <= s.mask }
+
+// post makes a data frame of the next slot and puts it into the queue of a
+// connection, whose wmu it leaves locked. The payload is body, which is in loan
+// unless that is nil, or n bytes of the slot's own if body is nil.
+func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *conn {
+	if body != nil {
+		n = len(body)
+	}
+	pos := s.pos.Load()
+	t := item{from: s, buf: s.buf, body: body, loan: loan, lent: body != nil && loan == nil}
+	t.head = s.buf.mem[frontBytes-dataBytes : frontBytes+n+tailBytes]
+	putTail(t.head[dataBytes+n:], s.number, pos)
+	if body != nil {
+		t.head, t.tail = t.head[:dataBytes], t.head[dataBytes+n:]
+	}
+	(&base{kind: kindData, more: callBytes + n + tailBytes, link: s.number, pos: pos}).put(t.head)
+	putCall(t.head[baseBytes:], h)
+	s.n, s.buf = -1, nil
+	if t.lent {
+		s.lent.Add(1)
+	}
+	c := s.peer.connFor(pos, n)
+	c.wmu.Lock()
+	s.pos.Store(pos + 1)
+	c.enqueue(t)
+	return c
+}
+
+// Commit sends the reserved window, and what was posted before.
+func (s *sender) Commit(h *transport.Header) {
+	s.mustReserve("Commit")
+	c := s.post(h, s.n, nil, nil)
+	c.flushUnlessBlocked()
+	c.wmu.Unlock()
+	if s.peer.striped() {
+		s.peer.flush()
+	}
+}
+
+// Post sends the reserved window with what follows.
+func (s *sender) Post(h *transport.Header) {
+	s.mustReserve("Post")
+	s.post(h, s.n, nil, nil).wmu.Unlock()
+}
+
+// Wake sends what was posted.
+func (s *sender) Wake() { s.peer.flush() }
+
+// Share sends the window that lender has reserved.
+func (s *sender) Share(h *transport.Header, lender transport.Sender) {
+	s.mustReserve("Share")
+	from := lender.(*sender)
+	from.mustReserve("Share of a lender")
+	window := from.buf.window(from.n)
+	if len(window) <= copyUpTo {
+		s.n = copy(s.buf.window(len(window)), window)
+		s.Post(h)
+		return
+	}
+	from.buf.uses.Add(1)
+	s.post(h, 0, window, from.buf).wmu.Unlock()
+}
+
+// copyUpTo is the size of a payload, in bytes, up to which it is copied rather
+// than sent from where it lies: one piece of memory is sent faster than two.
+const copyUpTo = 1 << 10
+
+// Lend sends window from where it lies.
+func (s *sender) Lend(h *transport.Header, window []byte) {
+	s.mustReserve("Lend")
+	if len(window) <= copyUpTo {
+		s.n = copy(s.buf.window(len(window)), window)
+		s.Post(h)
+		return
+	}
+	s.post(h, 0, window, nil).wmu.Unlock()
+}
+
+// LendsAny reports that any memory can be sent from where it lies.
+func (s *sender) LendsAny() bool { return true }
+
+// Returned reports whether what was lent is with the kernel.
+func (s *sender) Returned() bool {
+	if s.lent.Load() == 0 {
+		return true
+	}
+	s.look()
+	return s.lent.Load() == 0
+}
+
+func (s *sender) mustReserve(what string) {
+	if s.n < 0 {
+		panic("tcp: " + what + " without a reserved slot")
+	}
+}
+
+// credit notes that the receiver has released chunks up to position upTo.
+func (s *sender) credit(upTo uint32) error {
+	old := s.released.Load()
+	if upTo-old > s.pos.Load()-old {
+		return fmt.Errorf("%w: released %d chunks of %d sent", transport.ErrCorrupt, upTo, s.pos.Load())
+	}
+	s.released.Store(upTo)
+	return nil
+}
+
+// receiver implements transport.Receiver.
+type receiver struct {
+	end
+	slots    []arrival
+	pos      uint32        // of the oldest unread chunk
+	place    place         // for chunks from pos on
+	released atomic.Uint32 // the same, for those who tell the sender
+	peeked   bool
+
+	told uint32 // how many releases the sender knows of; wmu of the first connection
+	owed bool   // it is in that connection's list; wmu
+}
+
+// arrival is a slot of a receiver.
+type arrival struct {
+	begun atomic.Uint32 // position + 1 of the latest chunk that began to come
+	came  atomic.Uint32 // the same, when it is complete
+	buf   *buffer       // where it is, nil when that is placed
+	place []byte        // memory of the caller, where it is
+	n     int           // its bytes
+	head  transport.Header
+}
+
+// TryPeek returns the oldest unread payload.
+func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
+	a := &r.slots[r.pos&r.mask]
+	if a.came.Load() != r.pos+1 {
+		left := r.peer.left() // asked first: what was sent before is looked for after
+		if r.look(); a.came.Load() != r.pos+1 {
+			if !left && !r.e.closed.Load() && r.peer.broken() == nil {
+				return nil, false, nil
+			}
+			return nil, false, r.gone()
+		}
+	}
+	*h = a.head
+	r.peeked = true
+	return a.window(), true, nil
+}
+
+// Release gives the slot back, and tells the sender before long.
+func (r *receiver) Release() {
+	c := r.drop()
+	if r.due() {
+		c.flushUnlessBlocked()
+	}
+	c.wmu.Unlock()
+}
+
+// Drop gives the slot back. The sender is told with what follows.
+func (r *receiver) Drop() { r.drop().wmu.Unlock() }
+
+// Wake tells the sender, if it may be waiting.
+func (r *receiver) Wake() {
+	c := r.peer.conns[0]
+	c.wmu.Lock()
+	if r.owed && r.due() {
+		c.flushUnlessBlocked()
+	}
+	c.wmu.Unlock()
+}
+
+// drop leaves wmu of the connection that will tell the sender locked.
+func (r *receiver) drop() *conn {
+	if !r.peeked {
+		panic("tcp: Release without a peeked slot")
+	}
+	r.peeked = false
+	a := &r.slots[r.pos&r.mask]
+	if a.buf != nil {
+		r.e.buffers.drop(a.buf)
+	}
+	a.buf, a.place = nil, nil
+	if r.pos++; r.pos == r.place.end {
+		r.place.set(0, nil, 0) // what has a position of these again is another chunk
+	}
+	r.released.Store(r.pos)
+	c := r.peer.conns[0]
+	c.wmu.Lock()
+	if !r.owed && !c.gone {
+		r.owed = true
+		c.owing = append(c.owing, r)
+		c.owes.Store(true)
+	}
+	return c
+}
+
+// due reports whether so many released slots have not been told of that the
+// sender may soon wait for them. What is not due is told with the next frame,
+// or when this rank has nothing to do.
+func (r *receiver) due() bool { return 2*(r.pos-r.told) > r.mask }

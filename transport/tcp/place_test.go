@@ -1,0 +1,116 @@
+package tcp
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+// A chunk of which the beginning has come to the caller's memory goes on in a
+// slot after Unplace, whole, and the caller's memory is left alone.
+func TestUnplaceInTheMiddle(t *testing.T) {
+	all := mesh(t, transporttest.Pair(4, 4096), 1, nil)
+	defer func() {
+		for _, e := range all {
+			_ = e.Close()
+		}
+	}()
+	got, err := all[1].Receiver(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := got.(*receiver)
+	const size, came = 1000, 300
+	payload := make([]byte, size)
+	for i := range payload {
+		payload[i] = byte(1 + i%250)
+	}
+	into := make([]byte, size)
+	var h transport.Header
+	r.Place(into, size)
+	if _, ok, err := r.TryPeek(&h); ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	c := r.peer.conns[0]
+	c.rmu.Lock()
+	defer c.rmu.Unlock() // the pump is kept away
+	in := &c.in
+	in.r, in.w = 0, copy(in.ahead, payload[:came])
+	if _, err := in.chunk(c, &base{kind: kindData, more: callBytes + size + tailBytes, link: r.number}, make([]byte, callBytes)); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(into[:came], payload[:came]) || len(in.rest) != size-came || &in.rest[0] != &into[came] {
+		t.Fatalf("the chunk does not come where it was placed: %d bytes are left", len(in.rest))
+	}
+	c.rmu.Unlock()
+	r.Unplace()
+	c.rmu.Lock()
+	if n := copy(in.rest, payload[came:]); n != size-came {
+		t.Fatalf("%d bytes are to come, want %d", n, size-came)
+	}
+	if !bytes.Equal(r.slots[0].window(), payload) {
+		t.Error("the chunk is another after it was moved to a slot")
+	}
+	if !bytes.Equal(into[came:], make([]byte, size-came)) {
+		t.Error("the caller's memory was written after Unplace")
+	}
+	in.rest, in.into, in.slot, in.r, in.w = nil, nil, nil, 0, 0
+}
+
+// All chunks that were placed at once come where they belong, and the last of
+// them takes the places back.
+func TestPlaceSeveral(t *testing.T) {
+	all := mesh(t, transporttest.Pair(4, 4096), 1, nil)
+	defer func() {
+		for _, e := range all {
+			_ = e.Close()
+		}
+	}()
+	s, err := all[0].Sender(0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := all[1].Receiver(0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := got.(*receiver)
+	const chunk = 3000
+	into, want := make([]byte, 2*chunk+500), make([]byte, 2*chunk+500)
+	for i := range want {
+		want[i] = byte(1 + i%251)
+	}
+	r.Place(into, chunk)
+	var h transport.Header
+	for from := 0; from < len(want); from += chunk {
+		part := want[from:min(from+chunk, len(want))]
+		w, ok, err := s.TryReserve(len(part))
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		copy(w, part)
+		s.Commit(&h)
+	}
+	for from := 0; from < len(want); from += chunk {
+		b, ok, err := r.TryPeek(&h)
+		for end := time.Now().Add(time.Minute); !ok && err == nil && time.Now().Before(end); {
+			b, ok, err = r.TryPeek(&h)
+		}
+		if !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if &b[0] != &into[from] {
+			t.Fatalf("the chunk at byte %d does not lie where it belongs", from)
+		}
+		r.Release()
+	}
+	if !bytes.Equal(into, want) {
+		t.Error("the chunks are others than were sent")
+	}
+	if r.place.into != nil {
+		t.Error("there are places left after the last chunk")
+	}
+}

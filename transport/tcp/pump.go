@@ -1,0 +1,244 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+)
+
+const (
+	// turnEvery is how often the pump looks whether the owner of the links still
+	// does the sending and receiving. A rank that is in no call any more is so
+	// relieved of it after at most twice this time.
+	turnEvery = 5 * time.Millisecond
+	// beatEvery is how often others are told what this rank is in, and how often
+	// it is checked that they are heard of.
+	beatEvery = 100 * time.Millisecond
+)
+
+// pump is the one goroutine that an Endpoint has. It sends and receives while
+// the owner of the links does not, and does what has its time: news for the
+// others, signs of life, and faults.
+type pump struct {
+	e     *Endpoint
+	turns atomic.Uint64 // how often the owner looked at sockets
+	stop  atomic.Bool
+	hurry atomic.Bool // the others are to hear of the latest call at once
+	ended chan struct{}
+
+	kicked  chan struct{} // ends a wait of a busy owner's pump
+	polling atomic.Bool   // the pump waits, or will, in a system call
+
+	mu    sync.Mutex // guards event against Close
+	event int        // an eventfd that ends such a wait; -1 once closed
+
+	every time.Duration // between two beats
+	timer *time.Timer
+	set   osys.PollSet
+	told  uint64 // calls that the others know of
+	body  []byte // scratch
+}
+
+// kick has the pump look around at once. It never blocks.
+func (p *pump) kick() {
+	select {
+	case p.kicked <- struct{}{}:
+	default:
+	}
+	if !p.polling.Load() {
+		return
+	}
+	p.mu.Lock()
+	if p.event >= 0 {
+		osys.Signal(p.event)
+	}
+	p.mu.Unlock()
+}
+
+// doze waits for a kick, or until max has passed. It is no system call: the Go
+// runtime looks after goroutines in those every 20 us for a while, which costs
+// more than all else that the pump does.
+func (p *pump) doze(max time.Duration) {
+	p.timer.Reset(max)
+	select {
+	case <-p.kicked:
+		p.timer.Stop()
+	case <-p.timer.C:
+	}
+}
+
+// watch waits for a kick, for something that comes, for room where there was
+// none, or until max has passed.
+func (p *pump) watch(max time.Duration) {
+	p.set.Reset()
+	p.set.Add(p.event, false)
+	p.relieve()
+	p.polling.Store(true)
+	select {
+	case <-p.kicked: // before anybody knew of the event
+	default:
+		p.set.Wait(max)
+	}
+	p.polling.Store(false)
+	osys.Drain(p.event)
+}
+
+func (p *pump) run() {
+	defer close(p.ended)
+	e := p.e
+	last := time.Now()
+	turns := p.turns.Load()
+	next := last.Add(p.every)
+	again := time.Time{} // something else has its time
+	for active := true; !p.stop.Load(); {
+		now := time.Now()
+		wait := next.Sub(now)
+		if !again.IsZero() {
+			wait = min(wait, again.Sub(now))
+		}
+		if active {
+			p.doze(max(0, min(wait, turnEvery)))
+		} else {
+			p.watch(max(wait, 0))
+		}
+
+		t := p.turns.Load()
+		active = t != turns || e.bell.sleeping()
+		turns = t
+		news := false
+		for _, c := range e.conns {
+			news = c.flush() || news
+			news = c.receive() || news
+		}
+		if news {
+			e.bell.Ring()
+		}
+		if p.hurry.Swap(false) {
+			p.tell()
+		}
+		now = time.Now()
+		again = p.troubles(now)
+		if !now.Before(next) {
+			p.beat(min(now.Sub(last), 2*p.every))
+			last, next = now, now.Add(p.every)
+		}
+	}
+}
+
+// relieve prepares to do the owner's work: to wait for all sockets, with nothing
+// left to tell.
+func (p *pump) relieve() {
+	for _, c := range p.e.conns {
+		c.flush()
+		if !c.dead.Load() {
+			p.set.Add(c.fd, c.blocked.Load())
+		}
+	}
+	p.tell()
+}
+
+// tell sends the latest calls of this rank to everybody, if they are news.
+func (p *pump) tell() {
+	total := p.e.board.entered()
+	if total == p.told {
+		return
+	}
+	p.told = total
+	p.body = p.e.board.status(p.body[:0])
+	for _, q := range p.e.peers {
+		if q != nil {
+			q.conns[0].control(kindStatus, p.body)
+		}
+	}
+}
+
+// troubles sees to connections that have failed, and to faults, and returns
+// when it wants to be called again, zero if at no time.
+func (p *pump) troubles(now time.Time) (again time.Time) {
+	for _, c := range p.e.conns {
+		due := c.mourn(now)
+		if !due.IsZero() && (again.IsZero() || due.Before(again)) {
+			again = due
+		}
+	}
+	if due := p.e.faults.tick(now); !due.IsZero() && (again.IsZero() || due.Before(again)) {
+		again = due
+	}
+	for _, r := range p.e.faults.take() {
+		p.flood(r)
+	}
+	return again
+}
+
+// flood tells everybody of a report.
+func (p *pump) flood(r report) {
+	body := r.encode()
+	for _, q := range p.e.peers {
+		if q != nil {
+			q.conns[0].control(kindFault, body)
+		}
+	}
+	for _, c := range p.e.conns {
+		if r.decided && c.err.Load() != nil {
+			_ = osys.EndSending(c.fd) // whoever is still there need not wait for more
+		}
+	}
+	p.e.bell.Ring()
+}
+
+// mourn reports a connection that failed, when somebody with better knowledge
+// has had the time to do so. It returns when it wants to be called again.
+func (c *conn) mourn(now time.Time) time.Time {
+	err := c.err.Load()
+	if err == nil {
+		return time.Time{}
+	}
+	if c.lostAt.IsZero() {
+		c.lostAt = now
+	}
+	corrupt := errors.Is(*err, transport.ErrCorrupt)
+	if due := c.lostAt.Add(c.e.grace); now.Before(due) && !corrupt {
+		return due
+	}
+	if c.peer.mourned || c.peer.left() {
+		return time.Time{}
+	}
+	c.peer.mourned = true
+	c.peer.lost.Store(true)
+	text := fmt.Sprintf("rank %d%s is lost: connection %s: %v", c.peer.rank, c.e.at(c.peer.rank), c.name, *err)
+	if corrupt {
+		text = fmt.Sprintf("link: rank %d%s: connection %s: %v", c.peer.rank, c.e.at(c.peer.rank), c.name, *err)
+	}
+	c.e.faults.propose(transport.Fault{Rank: c.peer.rank, Text: text})
+	return now // faults may be due at once
+}
+
+// beat is what the pump does in every beat; passed is how long it was since
+// the last time. A time in which this process did not run does not count.
+func (p *pump) beat(passed time.Duration) {
+	p.tell()
+	for _, c := range p.e.conns {
+		if c.dead.Load() || c.closed.Load() {
+			continue
+		}
+		if c.silent += passed; c.heard.Swap(false) {
+			c.silent = 0
+		}
+		if c.silent > p.e.timeout {
+			c.fail(fmt.Errorf("nothing was heard of it for %v: its host or the network is down, or its process is stopped", p.e.timeout))
+			continue
+		}
+		if c.quiet += passed; c.sentAny.Swap(false) {
+			c.quiet = 0
+		}
+		if c.quiet >= p.e.timeout/5 {
+			c.quiet = 0
+			c.control(kindPing, nil)
+		}
+	}
+}

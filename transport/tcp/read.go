@@ -1,0 +1,230 @@
+package tcp
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+)
+
+const (
+	// aheadBytes is the room for frames that are read before they are looked
+	// at: many small ones come with one system call, and of a large chunk no
+	// more than this is copied.
+	aheadBytes = 4 << 10
+	// peekBytes is how much of it is used behind a large chunk: the beginning
+	// of the next frame and some small ones.
+	peekBytes = 256
+)
+
+// reader takes frames apart as they come. rmu of its connection is held.
+type reader struct {
+	ahead []byte    // aheadBytes of room
+	r, w  int       // what is read and not looked at
+	into  *receiver // of the chunk that is being received, nil if none is
+	slot  *arrival
+	rest  []byte // of its payload
+	hello bool   // the first frame has come
+	ended bool   // nothing more will come
+	list  osys.Vectors
+}
+
+// receive reads what is there, and reports whether it brought anything that a
+// link may wait for. It does nothing if another goroutine is at it.
+func (c *conn) receive() bool {
+	if !c.rmu.TryLock() {
+		return false
+	}
+	news := c.receiveLocked()
+	c.rmu.Unlock() // not deferred: most calls find nothing
+	return news
+}
+
+func (c *conn) receiveLocked() (news bool) {
+	in := &c.in
+	for total := 0; !in.ended && (total < batchBytes || c.wire.hides()); {
+		in.list.Reset()
+		if len(in.rest) > 0 {
+			in.list.Add(in.rest)
+			in.list.Add(in.ahead[:peekBytes]) // where nothing is while a payload is incomplete
+		} else {
+			in.list.Add(in.ahead[in.w:])
+		}
+		want := in.list.Bytes()
+		n, err := c.wire.recv(&in.list)
+		if errors.Is(err, osys.ErrAgain) {
+			break
+		}
+		if err != nil || n == 0 {
+			c.end(err)
+			return true
+		}
+		total += n
+		c.heard.Store(true)
+		fresh, err := in.take(c, n)
+		news = news || fresh
+		if err != nil {
+			c.stop(err)
+			return true
+		}
+		if n < want {
+			break
+		}
+	}
+	if c.low > 1 {
+		c.await(false)
+	}
+	return news
+}
+
+// mostAwaited bounds what a socket keeps to itself: well below what a peer may have
+// under way, so that it goes on sending meanwhile.
+const mostAwaited = 32 << 10
+
+// await has nobody who waits for the socket woken up before the rest of a payload is
+// there, or as much of it as may be: most of it comes in pieces of a few kilobytes.
+// Where less is missing than was said before, that is always told; more only if raise
+// is set, by who is about to wait. rmu is held.
+func (c *conn) await(raise bool) {
+	want := 1
+	if rest := len(c.in.rest); rest > 0 && !c.in.ended {
+		want = min(rest+tailBytes, mostAwaited)
+	}
+	if _, shows := c.wire.(plain); !shows || c.fd < 0 || want == max(c.low, 1) || want > c.low && !raise {
+		return
+	}
+	c.low = want
+	osys.Await(c.fd, want)
+}
+
+// end is what happens when the peer sends no more: err says why, nil for an
+// ordinary end.
+func (c *conn) end(err error) {
+	switch {
+	case err != nil:
+		c.stop(fmt.Errorf("receiving: %w", err))
+	case c.in.into != nil || c.in.w > c.in.r:
+		c.stop(fmt.Errorf("%w in the middle of a frame", errEnded))
+	default:
+		c.stop(errEnded)
+	}
+}
+
+func (c *conn) stop(err error) {
+	c.in.ended = true
+	c.in.list.Reset()
+	c.dead.Store(true)
+	if c.fd >= 0 {
+		_ = osys.Unwatch(c.e.bell.poller, c.fd) // it would be ready for ever
+	}
+	c.fail(err)
+}
+
+// take looks at n bytes that were received.
+func (in *reader) take(c *conn, n int) (news bool, err error) {
+	if rest := len(in.rest); rest > 0 {
+		m := min(n, rest)
+		in.rest = in.rest[m:]
+		if n -= m; m < rest {
+			return false, nil
+		}
+	}
+	in.w += n
+	for {
+		if in.into != nil {
+			if len(in.rest) > 0 || in.w-in.r < tailBytes {
+				break
+			}
+			if err := in.arrived(); err != nil {
+				return news, err
+			}
+			news = true
+		}
+		if in.w-in.r < baseBytes {
+			break
+		}
+		b, err := parseBase(in.ahead[in.r:in.w], c.e.layout.SlotBytes)
+		if err != nil {
+			return news, err
+		}
+		if !in.hello != (b.kind == kindHello) {
+			return news, fmt.Errorf("%w: %v frame out of turn", transport.ErrCorrupt, b.kind)
+		}
+		need := baseBytes + b.more
+		if b.kind == kindData {
+			need = dataBytes
+		}
+		if in.w-in.r < need {
+			break
+		}
+		frame := in.ahead[in.r+baseBytes : in.r+need]
+		in.r += need
+		fresh, err := in.frame(c, &b, frame)
+		if err != nil {
+			return news, err
+		}
+		news = news || fresh
+	}
+	in.w = copy(in.ahead, in.ahead[in.r:in.w])
+	in.r = 0
+	return news, nil
+}
+
+// frame acts on one frame. Of a data frame body is the header of the call.
+func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
+	switch b.kind {
+	case kindData:
+		return in.chunk(c, b, body)
+	case kindCredit:
+		return true, c.peer.credit(b.link, b.pos)
+	case kindHello:
+		in.hello = true
+		return false, c.expects.check(body)
+	case kindStatus:
+		return false, c.e.board.heard(c.peer.rank, body)
+	case kindFault:
+		r, err := decodeReport(body, c.e.layout.Size)
+		if err == nil {
+			c.e.faults.hear(r)
+		}
+		return true, err
+	case kindClosed:
+		c.closed.Store(true)
+		osys.QuickAck(c.fd) // it waits for that
+		return true, nil
+	}
+	return false, nil // a ping
+}
+
+// chunk begins to receive a data frame: what has come of the payload is put
+// where it belongs.
+func (in *reader) chunk(c *conn, b *base, call []byte) (news bool, err error) {
+	n := b.more - callBytes - tailBytes
+	r, a, err := c.peer.expect(b.link, b.pos, n)
+	if err != nil {
+		return false, err
+	}
+	getCall(call, &a.head)
+	a.n = n
+	if a.place = r.place.of(b.pos, n); a.place == nil && a.buf == nil {
+		a.buf = c.e.buffers.take()
+	}
+	window := a.window()
+	m := copy(window, in.ahead[in.r:in.w])
+	in.r += m
+	in.into, in.slot, in.rest = r, a, window[m:]
+	return false, nil
+}
+
+// arrived publishes the chunk whose tail is there.
+func (in *reader) arrived() error {
+	end := in.slot.begun.Load()
+	if err := checkTail(in.ahead[in.r:in.w], in.into.number, end-1); err != nil {
+		return err
+	}
+	in.r += tailBytes
+	in.slot.came.Store(end)
+	in.into, in.slot, in.rest = nil, nil, nil
+	return nil
+}

@@ -1,0 +1,161 @@
+package tcp
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// remote is another rank to which there are connections. Their order is the same
+// on both sides; all but data travels on the first.
+type remote struct {
+	e     *Endpoint
+	rank  int
+	conns []*conn
+
+	senders   []*sender   // by number
+	receivers []*receiver // by number
+
+	round atomic.Uint32 // how often the sockets were looked at
+	empty atomic.Uint32 // how often in a row that brought nothing
+	lost  atomic.Bool   // it is gone
+
+	mourned bool // the pump has reported that
+}
+
+// tellAfter is after how many looks at the sockets that brought nothing the
+// peer is told of released slots: some dozen microseconds, in which most often
+// there is a frame to which the news can be added.
+const tellAfter = 48
+
+// look reads the sockets, unless that was done once since the link that asks,
+// whose round it is, asked last: so links that share a socket cost one system
+// call per turn of a waiting loop. A link that has not asked for longer begins a
+// round of its own. It reports whether there may be news.
+func (p *remote) look(round *uint32) bool {
+	now := p.round.Load()
+	if now-*round == 1 {
+		*round = now
+		return true
+	}
+	*round = p.round.Add(1)
+	p.e.pump.turns.Add(1)
+	return p.progress()
+}
+
+// progress sends and receives what can be at once.
+func (p *remote) progress() (news bool) {
+	for _, c := range p.conns {
+		if c.pending.Load() {
+			news = c.flush() || news
+		}
+		news = c.receive() || news
+	}
+	if news {
+		p.empty.Store(0)
+	} else if c := p.conns[0]; c.owes.Load() && p.empty.Add(1) >= tellAfter {
+		p.empty.Store(0)
+		c.flush()
+	}
+	return news
+}
+
+// flush sends what waits, as far as there is room.
+func (p *remote) flush() {
+	for _, c := range p.conns {
+		if c.pending.Load() {
+			c.wmu.Lock()
+			c.flushUnlessBlocked()
+			c.wmu.Unlock()
+		}
+	}
+}
+
+// flushUnlessBlocked is flush without another try where there was no room the
+// last time: a look at the socket will tell. wmu is held.
+func (c *conn) flushUnlessBlocked() {
+	if !c.blocked.Load() {
+		c.flushLocked()
+	}
+}
+
+func (p *remote) striped() bool { return len(p.conns) > 1 }
+
+// stripeFrom is the size of a payload, in bytes, from which it may travel on
+// another connection than the first.
+const stripeFrom = 16 << 10
+
+// connFor returns the connection for the chunk at a position.
+func (p *remote) connFor(pos uint32, n int) *conn {
+	if len(p.conns) == 1 || n < stripeFrom {
+		return p.conns[0]
+	}
+	return p.conns[int(pos)%len(p.conns)]
+}
+
+// left reports whether the peer has closed, and everything it sent is here.
+func (p *remote) left() bool {
+	for _, c := range p.conns {
+		if !c.closed.Load() {
+			return false
+		}
+	}
+	return true
+}
+
+// broken returns the error of a peer that sent what it must not.
+func (p *remote) broken() error {
+	for _, c := range p.conns {
+		if err := c.broken(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// on names the peer's host for messages, with a space before it.
+func (p *remote) on() string {
+	if host := p.e.hostOf(p.rank); host != "" {
+		return fmt.Sprintf(" (rank %d is on %s)", p.rank, host)
+	}
+	return ""
+}
+
+// credit gives news of released slots to the sender that they concern.
+func (p *remote) credit(link, upTo uint32) error {
+	if uint64(link) >= uint64(len(p.senders)) {
+		return fmt.Errorf("%w: slots of link %d of %d", transport.ErrCorrupt, link, len(p.senders))
+	}
+	return p.senders[link].credit(upTo)
+}
+
+// expect returns where the chunk of n bytes at a position of a link belongs.
+func (p *remote) expect(link, pos uint32, n int) (*receiver, *arrival, error) {
+	if uint64(link) >= uint64(len(p.receivers)) {
+		return nil, nil, fmt.Errorf("%w: chunk on link %d of %d", transport.ErrCorrupt, link, len(p.receivers))
+	}
+	r := p.receivers[link]
+	released := r.released.Load()
+	a := &r.slots[pos&r.mask]
+	if pos-released > r.mask {
+		return nil, nil, fmt.Errorf("%w: chunk %d of lane %d, of which %d are released and %d may follow", transport.ErrCorrupt, pos, r.link.Lane, released, r.mask+1)
+	}
+	if a.begun.Swap(pos+1) == pos+1 {
+		return nil, nil, fmt.Errorf("%w: chunk %d of lane %d came twice", transport.ErrCorrupt, pos, r.link.Lane)
+	}
+	return r, a, nil
+}
+
+// unwell reports whether the peer is gone, or seems to be.
+func (p *remote) unwell() bool {
+	if p.left() || p.lost.Load() {
+		return true
+	}
+	for _, c := range p.conns {
+		if c.err.Load() != nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,125 @@
+package tcp
+
+import (
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/osys"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+func TestMain(m *testing.M) {
+	if arg := os.Getenv(envBench); arg != "" {
+		if err := benchChild(arg); err != nil {
+			fmt.Fprintf(os.Stderr, "%s: %v\n", arg, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	flag.Parse()
+	if fuzz := flag.Lookup("test.fuzz"); fuzz != nil && fuzz.Value.String() != "" {
+		os.Exit(m.Run()) // the fuzzer has goroutines of its own
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// tcpPair returns both ends of a connection over the loopback.
+func tcpPair(t testing.TB) (a, b *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.(*net.TCPConn), d.(*net.TCPConn)
+}
+
+func socketOf(t testing.TB, c *net.TCPConn, peer int) socket {
+	t.Helper()
+	name := fmt.Sprintf("%v -> %v", c.LocalAddr(), c.RemoteAddr())
+	if err := c.SetNoDelay(true); err != nil {
+		t.Fatal(err)
+	}
+	fd, err := osys.TakeSocket(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return socket{peer: peer, fd: fd, name: name}
+}
+
+// mesh returns endpoints of all ranks of a layout with connections between all
+// of them; change, if not nil, may change how each is made.
+func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []transport.Endpoint {
+	t.Helper()
+	sockets := make([][]socket, l.Size)
+	for a := range l.Size {
+		for b := range a {
+			for range streams {
+				x, y := tcpPair(t)
+				sockets[a] = append(sockets[a], socketOf(t, x, b))
+				sockets[b] = append(sockets[b], socketOf(t, y, a))
+			}
+		}
+	}
+	all := make([]transport.Endpoint, l.Size)
+	for r := range all {
+		s := setup{rank: r, layout: l, timeout: transporttest.Limit, grace: 100 * time.Millisecond}
+		if change != nil {
+			change(&s)
+		}
+		e, err := newEndpoint(s, sockets[r])
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[r] = e
+	}
+	return all
+}
+
+func TestConformance(t *testing.T) {
+	transporttest.Run(t, func(t *testing.T, l transport.Layout) []transport.Endpoint { return mesh(t, l, 1, nil) })
+}
+
+func TestConformanceOfStreams(t *testing.T) {
+	transporttest.Run(t, func(t *testing.T, l transport.Layout) []transport.Endpoint { return mesh(t, l, 3, nil) })
+}
+
+// Tell has the others hear of a call long before the next beat, though the owner
+// of the links keeps looking at them.
+func TestTell(t *testing.T) {
+	all := mesh(t, transporttest.Pair(2, 64), 1, func(s *setup) { s.beat = time.Hour })
+	defer func() {
+		for _, e := range all {
+			_ = e.Close()
+		}
+	}()
+	for i := range 10 {
+		begin := time.Now()
+		h := transport.Header{Seq: uint64(i + 1)}
+		all[0].Enter(&h)
+		all[0].(transport.Teller).Tell()
+		for all[1].Status(0).Call != h {
+			all[0].(*Endpoint).Progress() // as an owner does who waits for something
+			all[1].(*Endpoint).Progress()
+			if time.Since(begin) > transporttest.Limit {
+				t.Fatalf("rank 1 does not hear of call %d", i+1)
+			}
+			time.Sleep(100 * time.Microsecond)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package tcp
+
+import "github.com/treerun/treerun/transport/internal/osys"
+
+// wire moves bytes to and from the peer without ever blocking. One goroutine
+// sends and one receives at a time.
+type wire interface {
+	// send sends what v holds, as far as there is room. osys.ErrAgain when
+	// there is none.
+	send(v *osys.Vectors) (int, error)
+	// recv fills v with what is there; 0 and no error at the end.
+	// osys.ErrAgain when there is nothing yet.
+	recv(v *osys.Vectors) (int, error)
+	// push sends what send has taken and not yet sent, and reports whether
+	// nothing is left of it.
+	push() (bool, error)
+	// hides reports whether there may be something to receive that the socket
+	// does not show.
+	hides() bool
+}
+
+// plain is the socket itself.
+type plain int
+
+func (p plain) send(v *osys.Vectors) (int, error) { return v.Send(int(p)) }
+func (p plain) recv(v *osys.Vectors) (int, error) { return v.Recv(int(p)) }
+func (p plain) push() (bool, error)               { return true, nil }
+func (p plain) hides() bool                       { return false }
