@@ -1,8 +1,3 @@
-// Package cuda tells what the NVIDIA driver of this host says about its GPUs
-// without opening the driver: it reads the driver's files, so it needs neither
-// cgo nor a CUDA installation and gives an answer (none) where there is no
-// driver. It allocates nothing on a device and runs nothing there. Anyone may
-// import it; it imports nothing of ours.
 package cuda
 
 import (

@@ -1,0 +1,96 @@
+// Package cuda uses NVIDIA GPUs through the driver's library, which it opens at
+// run time: devices, streams, events, device and pinned memory, memory of other
+// processes, and kernels. Nothing of CUDA is needed to build it. Where there is
+// no driver, or the build has no cgo, every call that needs one returns an
+// error that wraps ErrUnavailable. HostGPUs works without any of this.
+//
+// Lifetimes: what has a Close or Free is to be closed by whoever made it, when
+// no work uses it any more. What was forgotten is closed once nothing refers to
+// it (Stats counts that). Close may not run at the same time as another method
+// of the same value; otherwise all of this may be called from any goroutine.
+//
+// Waiting streams: some calls of the driver wait until the device is idle
+// (freeing memory, loading a module, sometimes allocating). Make such a call
+// while a stream waits for something that only you can bring about, and both
+// wait for ever. So allocate, open and load first, then enqueue; before
+// freeing, see to it that the streams come to their end.
+//
+// Anyone may import this package; it imports none of ours but the one below it
+// that calls the library.
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/treerun/treerun/cuda/internal/driver"
+)
+
+// ErrUnavailable is wrapped by the error of every call that found no usable
+// driver: none installed, too old, without a GPU that this process may use, or
+// a build without cgo. The text says which, and what can be done.
+var ErrUnavailable = errors.New("no usable CUDA driver")
+
+// library is the state of the driver's library, opened once per process.
+var library struct {
+	once    sync.Once
+	version int
+	err     error
+}
+
+// Open opens the driver, the first time it is called; later calls return the
+// same. It need not be called: whatever needs the driver does it.
+func Open() error {
+	library.once.Do(func() {
+		version, err := driver.Open()
+		if err != nil {
+			err = fmt.Errorf("cuda: %w: %w%s", ErrUnavailable, err, openHint(err))
+		}
+		library.version, library.err = version, err
+	})
+	return library.err
+}
+
+// DriverVersion returns the version of CUDA that the driver supports, as in
+// "12.4".
+func DriverVersion() (string, error) {
+	if err := Open(); err != nil {
+		return "", err
+	}
+	return versionText(library.version), nil
+}
+
+func versionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
+
+// openHint says what may help when the driver could not be opened.
+func openHint(err error) string {
+	var e *driver.OpenError
+	switch {
+	case !errors.As(err, &e):
+		return ""
+	case !driver.Built:
+		return "; build it with CGO_ENABLED=1 and a C compiler"
+	case e.Result != driver.Success:
+		return hint(e.Result) + controlDevice("/dev/nvidiactl")
+	case e.Version != 0:
+		return "; install a newer NVIDIA driver"
+	default:
+		return "; this host has no NVIDIA driver, or its container was started without the GPUs"
+	}
+}
+
+// controlDevice says so when this user may not open the file that every use of
+// a GPU begins with: the driver's own words do not tell.
+func controlDevice(file string) string {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err == nil {
+		f.Close()
+		return ""
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return "; " + err.Error()
+	}
+	return ""
+}

@@ -1,0 +1,284 @@
+package cuda
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/cuda/internal/driver"
+)
+
+// Device is one GPU. There is one value per GPU and process. Its primary
+// context, which takes some hundred megabytes of device memory, is made when it
+// is first needed.
+type Device struct {
+	index        int
+	handle       driver.Device
+	name         string
+	uuid         string
+	pci          string
+	memory       int64
+	processors   int
+	major, minor int
+
+	users atomic.Int64 // resources that are open
+	hangs atomic.Bool  // Abandon was called
+
+	mu       sync.Mutex
+	primary  driver.Context
+	memops   *bool // nil: not tried yet
+	mappings map[MemHandle]*mapping
+}
+
+// all is the list of devices, made once.
+var all struct {
+	once sync.Once
+	list []*Device
+	err  error
+}
+
+// Devices returns the GPUs that this process sees, in the driver's order:
+// CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER have their effect. The slice is
+// the caller's, the devices are the same in every call.
+func Devices() ([]*Device, error) {
+	if err := Open(); err != nil {
+		return nil, err
+	}
+	all.once.Do(func() {
+		n, r := driver.Count()
+		if all.err = failed(nil, "cuDeviceGetCount", "", r); all.err != nil {
+			return
+		}
+		list := make([]*Device, n)
+		for i := range list {
+			if list[i], all.err = newDevice(i); all.err != nil {
+				return
+			}
+		}
+		all.list = list
+	})
+	return append([]*Device(nil), all.list...), all.err
+}
+
+// DeviceByUUID returns the device with that UUID, in the form of Device.UUID.
+func DeviceByUUID(uuid string) (*Device, error) {
+	list, err := Devices()
+	if err != nil {
+		return nil, err
+	}
+	var seen []string
+	for _, d := range list {
+		if strings.EqualFold(d.uuid, uuid) {
+			return d, nil
+		}
+		seen = append(seen, d.uuid)
+	}
+	return nil, fmt.Errorf("cuda: no device has the UUID %q; this process sees %s; does CUDA_VISIBLE_DEVICES hide it?", uuid, strings.Join(seen, " "))
+}
+
+func newDevice(index int) (*Device, error) {
+	d := &Device{index: index}
+	var r driver.Result
+	try := func(call string, r driver.Result) error { return failed(d, call, "", r) }
+	if d.handle, r = driver.DeviceAt(index); r != driver.Success {
+		return nil, try("cuDeviceGet", r)
+	}
+	uuid, r := d.handle.UUID()
+	if r != driver.Success {
+		return nil, try("cuDeviceGetUuid_v2", r)
+	}
+	d.uuid = uuidText(uuid)
+	if d.name, r = d.handle.Name(); r != driver.Success {
+		return nil, try("cuDeviceGetName", r)
+	}
+	if d.pci, r = d.handle.PCI(); r != driver.Success {
+		return nil, try("cuDeviceGetPCIBusId", r)
+	}
+	d.pci = strings.ToLower(d.pci)
+	if d.memory, r = d.handle.Memory(); r != driver.Success {
+		return nil, try("cuDeviceTotalMem", r)
+	}
+	for _, a := range []struct {
+		attribute int
+		to        *int
+	}{
+		{driver.Multiprocessors, &d.processors}, {driver.ComputeMajor, &d.major}, {driver.ComputeMinor, &d.minor},
+	} {
+		if *a.to, r = d.handle.Attribute(a.attribute); r != driver.Success {
+			return nil, failed(d, "cuDeviceGetAttribute", fmt.Sprintf("%d", a.attribute), r)
+		}
+	}
+	return d, nil
+}
+
+// uuidText writes a UUID as nvidia-smi does: GPU-8-4-4-4-12 hexadecimal digits.
+func uuidText(b [16]byte) string {
+	h := hex.EncodeToString(b[:])
+	return "GPU-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// Index returns the device's number in Devices, which other processes may
+// count differently.
+func (d *Device) Index() int { return d.index }
+
+// Name returns the product's name.
+func (d *Device) Name() string { return d.name }
+
+// UUID returns what tells this GPU from all others, as in
+// "GPU-5e6f7a8b-0000-1111-2222-333344445555".
+func (d *Device) UUID() string { return d.uuid }
+
+// PCI returns the PCI address as the system writes it, "0000:b3:00.0".
+func (d *Device) PCI() string { return d.pci }
+
+// TotalMemory returns the size of the device's memory in bytes.
+func (d *Device) TotalMemory() int64 { return d.memory }
+
+// Multiprocessors returns the number of multiprocessors.
+func (d *Device) Multiprocessors() int { return d.processors }
+
+// Compute returns the compute capability, 9 and 0 for an H200.
+func (d *Device) Compute() (major, minor int) { return d.major, d.minor }
+
+// String returns "device 3 (GPU-…)", for messages.
+func (d *Device) String() string { return fmt.Sprintf("device %d (%s)", d.index, d.uuid) }
+
+// context returns the primary context, and makes it first when need be.
+func (d *Device) context() (driver.Context, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.primary != 0 {
+		return d.primary, nil
+	}
+	c, r := d.handle.Retain()
+	if r != driver.Success {
+		return 0, failed(d, "cuDevicePrimaryCtxRetain", "", r)
+	}
+	d.primary = c
+	live.contexts.Add(1)
+	return c, nil
+}
+
+// Close gives up the device's context. It fails, and does nothing, while
+// anything made on the device is open. A later call makes a new context.
+// Nobody else may use the device meanwhile.
+func (d *Device) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.primary == 0 {
+		return nil
+	}
+	if n := d.users.Load(); n != 0 {
+		return fmt.Errorf("cuda: %s cannot be closed: %d streams, events, modules or ranges of memory are open", d, n)
+	}
+	d.primary = 0
+	live.contexts.Add(-1)
+	return failed(d, "cuDevicePrimaryCtxRelease", "", d.handle.Release())
+}
+
+// Abandon says that work on the device never ends. The driver would wait for it when
+// anything of the device is given back: from now on Close and Free of what was made on
+// it leave that to the end of the process. Stats goes on counting it.
+func (d *Device) Abandon() { d.hangs.Store(true) }
+
+// FreeMemory returns how many bytes of device memory nobody has allocated.
+func (d *Device) FreeMemory() (int64, error) {
+	c, err := d.context()
+	if err != nil {
+		return 0, err
+	}
+	free, _, r := c.MemoryInfo()
+	return free, failed(d, "cuMemGetInfo", "", r)
+}
+
+// CanAccess tells whether d can read and write the memory of peer, over NVLink
+// or PCIe, as the driver says. Whether it works is another matter. A device
+// can access itself.
+func (d *Device) CanAccess(peer *Device) (bool, error) {
+	if d == peer {
+		return true, nil
+	}
+	can, r := d.handle.CanAccess(peer.handle)
+	return can, failed(d, "cuDeviceCanAccessPeer", "to "+peer.String(), r)
+}
+
+// EnablePeer lets d use memory that this process allocates on peer, until
+// either is closed. It may be called again. Memory of other processes needs no
+// such call. It makes contexts on both devices.
+func (d *Device) EnablePeer(peer *Device) error {
+	if d == peer {
+		return nil
+	}
+	c, err := d.context()
+	if err != nil {
+		return err
+	}
+	p, err := peer.context()
+	if err != nil {
+		return err
+	}
+	if r := c.EnablePeer(p); r != driver.PeerEnabled {
+		return failed(d, "cuCtxEnablePeerAccess", "to "+peer.String(), r)
+	}
+	return nil
+}
+
+// CanUseStreamMemOps tells whether streams of this device can wait for values
+// in memory and write them. It is tried once on a stream of its own, since some
+// systems have the calls and refuse them. False also when it could not be tried.
+func (d *Device) CanUseStreamMemOps() bool {
+	if Open() != nil || !driver.HasMemOps() {
+		return false
+	}
+	d.mu.Lock()
+	known := d.memops
+	d.mu.Unlock()
+	if known != nil {
+		return *known
+	}
+	can, err := d.tryMemOps()
+	if err != nil {
+		return false
+	}
+	d.mu.Lock()
+	d.memops = &can
+	d.mu.Unlock()
+	return can
+}
+
+// memOpsDeadline is how long the two operations of tryMemOps may take.
+const memOpsDeadline = 5 * time.Second
+
+func (d *Device) tryMemOps() (can bool, err error) {
+	s, err := d.NewStream()
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	word, err := Alloc[uint32](d, 1)
+	if err != nil {
+		return false, err
+	}
+	defer func() { err = errors.Join(err, word.Free()) }()
+	err = s.WriteValue(word.Addr(), 1)
+	if err == nil {
+		err = s.WaitValueGEQ(word.Addr(), 1)
+	}
+	if errors.Is(err, ErrNotSupported) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), memOpsDeadline)
+	defer cancel()
+	if err := s.Synchronize(ctx); err != nil {
+		return false, err
+	}
+	return true, nil
+}

@@ -1,0 +1,130 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/treerun/treerun/cuda/internal/driver"
+)
+
+// Event marks a place in a stream: Stream.Record sets it, others wait for it.
+type Event struct {
+	r      *resource
+	handle driver.Event
+}
+
+// EventHandle lets another process of this host open an event. It is as secret
+// as the event.
+type EventHandle [64]byte
+
+// NewEvent makes an event. With timing, Since tells the time between two; that
+// costs a little.
+func (d *Device) NewEvent(timing bool) (*Event, error) {
+	if timing {
+		return d.newEvent(driver.EventTimed)
+	}
+	return d.newEvent(driver.EventUntimed)
+}
+
+// NewSharedEvent makes an event that other processes may open, without timing.
+func (d *Device) NewSharedEvent() (*Event, error) {
+	return d.newEvent(driver.EventUntimed | driver.EventInterprocess)
+}
+
+func (d *Device) newEvent(kind int) (*Event, error) {
+	c, err := d.context()
+	if err != nil {
+		return nil, err
+	}
+	h, r := c.NewEvent(kind)
+	if r != driver.Success {
+		return nil, failed(d, "cuEventCreate", "", r)
+	}
+	return d.ownEvent(c, h), nil
+}
+
+func (d *Device) ownEvent(c driver.Context, h driver.Event) *Event {
+	e := &Event{handle: h, r: &resource{device: d, context: c, kind: kindEvent, call: "cuEventDestroy", release: h.Destroy}}
+	own(e, e.r)
+	return e
+}
+
+// Export returns what another process needs for Device.OpenEvent. e was made by
+// NewSharedEvent.
+func (e *Event) Export() (EventHandle, error) {
+	if err := e.r.check(); err != nil {
+		return EventHandle{}, err
+	}
+	h, r := e.handle.Export(e.r.context)
+	runtime.KeepAlive(e)
+	return EventHandle(h), failed(e.r.device, "cuIpcGetEventHandle", "", r)
+}
+
+// OpenEvent opens an event that another process has exported, which must be
+// alive and see the same device. d is the device that will use it.
+func (d *Device) OpenEvent(h EventHandle) (*Event, error) {
+	c, err := d.context()
+	if err != nil {
+		return nil, err
+	}
+	e, r := c.OpenEvent(driver.Handle(h))
+	if r != driver.Success {
+		return nil, failed(d, "cuIpcOpenEventHandle", "", r)
+	}
+	return d.ownEvent(c, e), nil
+}
+
+// Device returns the event's device.
+func (e *Event) Device() *Device { return e.r.device }
+
+// Query tells whether the work before the event is done, and returns the error
+// of the work if it failed. It does not wait. An event never recorded is done.
+func (e *Event) Query() (bool, error) {
+	if err := e.r.check(); err != nil {
+		return false, err
+	}
+	r := e.handle.Query(e.r.context)
+	runtime.KeepAlive(e)
+	if r == driver.NotReady {
+		return false, nil
+	}
+	return r == driver.Success, failed(e.r.device, "cuEventQuery", "", r)
+}
+
+// Synchronize waits until the work before the event is done, and returns the
+// error of the work if it failed, or that ctx ended: then the work goes on.
+func (e *Event) Synchronize(ctx context.Context) error {
+	err := poll(ctx, e.Query)
+	if err != nil && ctx.Err() == err {
+		return fmt.Errorf("cuda: wait for an event of %s: %w", e.r.device, err)
+	}
+	return err
+}
+
+// Since returns the device's time from one event to another; both were made
+// with timing, recorded, and are done. Its steps are about half a microsecond.
+func (e *Event) Since(from *Event) (time.Duration, error) {
+	if err := e.r.check(); err != nil {
+		return 0, err
+	}
+	if err := from.r.check(); err != nil {
+		return 0, err
+	}
+	ms, r := e.handle.Since(e.r.context, from.handle)
+	runtime.KeepAlive(e)
+	runtime.KeepAlive(from)
+	if err := failed(e.r.device, "cuEventElapsedTime", "", r); err != nil {
+		return 0, err
+	}
+	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
+}
+
+// Close ends the event; streams that wait for it go on waiting. A second Close
+// does nothing.
+func (e *Event) Close() error {
+	err := e.r.close()
+	runtime.KeepAlive(e)
+	return err
+}

@@ -1,0 +1,139 @@
+// Package driver calls NVIDIA's CUDA driver, libcuda.so.1, which it opens at
+// run time: nothing of CUDA is needed to build it, and a host without a driver
+// gets an error of Open. abi.h holds what is known of the library's interface,
+// open.c opens it, and shim.c has the calls; the rest of the repository sees the Go
+// types here. Calls are thin: they keep no state beside the loaded library, hand back the
+// driver's own result, and may be made from any goroutine, since each makes
+// its context the current one of its thread. Only package cuda imports it.
+//
+// Before Open has succeeded, and in a build without cgo, nothing else may be
+// called.
+package driver
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Library is the name by which the driver's library is opened.
+const Library = "libcuda.so.1"
+
+// Result is what a driver call returned, a CUresult. Success is 0.
+type Result int32
+
+// The results that package cuda treats in a way of their own.
+const (
+	Success             Result = 0
+	InvalidValue        Result = 1
+	OutOfMemory         Result = 2
+	NotInitialized      Result = 3
+	Deinitialized       Result = 4
+	StubLibrary         Result = 34
+	DeviceUnavailable   Result = 46
+	NoDevice            Result = 100
+	InvalidDevice       Result = 101
+	InvalidContext      Result = 201
+	MapFailed           Result = 205
+	NoBinaryForGPU      Result = 209
+	ECCUncorrectable    Result = 214
+	PeerUnsupported     Result = 217
+	NVLinkUncorrectable Result = 220
+	UnsupportedPTX      Result = 222
+	OperatingSystem     Result = 304
+	NotReady            Result = 600
+	IllegalAddress      Result = 700
+	LaunchTimeout       Result = 702
+	PeerEnabled         Result = 704
+	Assert              Result = 710
+	HardwareStack       Result = 714
+	IllegalInstruction  Result = 715
+	MisalignedAddress   Result = 716
+	InvalidAddressSpace Result = 717
+	InvalidPC           Result = 718
+	LaunchFailed        Result = 719
+	Contained           Result = 721
+	NotPermitted        Result = 800
+	NotSupported        Result = 801
+	SystemNotReady      Result = 802
+	SystemMismatch      Result = 803
+	CompatNotSupported  Result = 804
+	MPSConnection       Result = 805
+	MPSClientTerminated Result = 810
+	ExternalDevice      Result = 911
+	Unknown             Result = 999
+)
+
+// NoContext is added to the result of a call that was not made, because its
+// context could not be made current: the rest is what cuCtxSetCurrent returned.
+const NoContext Result = 1 << 20
+
+// Attributes of devices and of functions, for Device.Attribute and
+// Function.Attribute.
+const (
+	Multiprocessors    = 16 // of a device
+	ComputeMajor       = 75
+	ComputeMinor       = 76
+	MaxThreadsPerBlock = 0 // of a function
+)
+
+// Kinds of events, for Context.NewEvent; they may be added.
+const (
+	EventTimed        = 0
+	EventUntimed      = 2
+	EventInterprocess = 4 // with EventUntimed
+)
+
+// Kinds of memory, as Pointer.Kind tells.
+const (
+	HostMemory   = 1
+	DeviceMemory = 2
+)
+
+// Limits of the calls here.
+const (
+	MaxBatch = 64   // operations in one Stream.Batch
+	MaxArgs  = 4096 // bytes of a kernel's arguments
+)
+
+// Handles of the driver; 0 is none.
+type (
+	Device   int32 // a CUdevice
+	Context  uintptr
+	Stream   uintptr
+	Event    uintptr
+	Module   uintptr
+	Function uintptr
+	Addr     uint64 // a CUdeviceptr
+)
+
+// Handle lets another process open an allocation or an event.
+type Handle [64]byte
+
+// Pointer is what the driver knows of an address.
+type Pointer struct {
+	Kind        uint32 // HostMemory, DeviceMemory, or 0: not known to the driver
+	Managed     bool   // moves between host and devices
+	Pooled      bool   // of a memory pool
+	Exportable  bool   // by Context.ExportMemory
+	Device      int32  // the ordinal of its device
+	Start, Size uint64 // of its allocation, bytes
+}
+
+// OpenError says why the driver cannot be used.
+type OpenError struct {
+	Text    string // what failed, or the name of the call that did
+	Result  Result // of that call; Success if none was made
+	Version int    // of CUDA that the driver supports, 12040 for 12.4; 0: not known
+}
+
+// Error names the library and what failed.
+func (e *OpenError) Error() string {
+	if e.Result == Success && strings.Contains(e.Text, Library) {
+		return e.Text // dlopen's, which names it
+	}
+	if e.Result == Success {
+		return Library + ": " + e.Text
+	}
+	name, text := ErrorText(e.Result)
+	return fmt.Sprintf("%s: %s: %s (%d): %s", Library, e.Text, name, e.Result, text)
+}

@@ -1,0 +1,172 @@
+//go:build !cgo
+
+package driver
+
+// Without cgo Open fails, and so nobody comes to the rest.
+
+// Built tells that this build has no cgo.
+const Built = false
+
+// Open returns an *OpenError: this build cannot open the driver.
+func Open() (version int, err error) {
+	return 0, &OpenError{Text: "treerun was built without cgo"}
+}
+
+// ErrorText returns that there is no driver to ask.
+func ErrorText(Result) (name, text string) { return "CUDA_ERROR_NOT_INITIALIZED", "no driver" }
+
+// HasMemOps returns false.
+func HasMemOps() bool { return false }
+
+// Count returns NotInitialized.
+func Count() (int, Result) { return 0, NotInitialized }
+
+// DeviceAt returns NotInitialized.
+func DeviceAt(int) (Device, Result) { return 0, NotInitialized }
+
+// Name returns NotInitialized.
+func (Device) Name() (string, Result) { return "", NotInitialized }
+
+// PCI returns NotInitialized.
+func (Device) PCI() (string, Result) { return "", NotInitialized }
+
+// UUID returns NotInitialized.
+func (Device) UUID() ([16]byte, Result) { return [16]byte{}, NotInitialized }
+
+// Memory returns NotInitialized.
+func (Device) Memory() (int64, Result) { return 0, NotInitialized }
+
+// Attribute returns NotInitialized.
+func (Device) Attribute(int) (int, Result) { return 0, NotInitialized }
+
+// CanAccess returns NotInitialized.
+func (Device) CanAccess(Device) (bool, Result) { return false, NotInitialized }
+
+// Retain returns NotInitialized.
+func (Device) Retain() (Context, Result) { return 0, NotInitialized }
+
+// Release returns NotInitialized.
+func (Device) Release() Result { return NotInitialized }
+
+// EnablePeer returns NotInitialized.
+func (Context) EnablePeer(Context) Result { return NotInitialized }
+
+// MemoryInfo returns NotInitialized.
+func (Context) MemoryInfo() (int64, int64, Result) { return 0, 0, NotInitialized }
+
+// Alloc returns NotInitialized.
+func (Context) Alloc(int64) (Addr, Result) { return 0, NotInitialized }
+
+// Free returns NotInitialized.
+func (Context) Free(Addr) Result { return NotInitialized }
+
+// AllocPooled returns NotInitialized.
+func (Context) AllocPooled(Stream, int64) (Addr, Result) { return 0, NotInitialized }
+
+// FreePooled returns NotInitialized.
+func (Context) FreePooled(Stream, Addr) Result { return NotInitialized }
+
+// AllocHost returns NotInitialized.
+func (Context) AllocHost(int) ([]byte, Result) { return nil, NotInitialized }
+
+// FreeHost returns NotInitialized.
+func (Context) FreeHost([]byte) Result { return NotInitialized }
+
+// RegisterHost returns NotInitialized.
+func (Context) RegisterHost([]byte) Result { return NotInitialized }
+
+// UnregisterHost returns NotInitialized.
+func (Context) UnregisterHost([]byte) Result { return NotInitialized }
+
+// HostAddr returns NotInitialized.
+func (Context) HostAddr([]byte) (Addr, Result) { return 0, NotInitialized }
+
+// AddressRange returns NotInitialized.
+func (Context) AddressRange(Addr) (Addr, int64, Result) { return 0, 0, NotInitialized }
+
+// Describe returns NotInitialized.
+func (Context) Describe(Addr) (Pointer, Result) { return Pointer{}, NotInitialized }
+
+// ExportMemory returns NotInitialized.
+func (Context) ExportMemory(Addr) (Handle, Result) { return Handle{}, NotInitialized }
+
+// OpenMemory returns NotInitialized.
+func (Context) OpenMemory(Handle) (Addr, Result) { return 0, NotInitialized }
+
+// CloseMemory returns NotInitialized.
+func (Context) CloseMemory(Addr) Result { return NotInitialized }
+
+// NewStream returns NotInitialized.
+func (Context) NewStream(int) (Stream, Result) { return 0, NotInitialized }
+
+// Destroy returns NotInitialized.
+func (Stream) Destroy(Context) Result { return NotInitialized }
+
+// Query returns NotInitialized.
+func (Stream) Query(Context) Result { return NotInitialized }
+
+// Synchronize returns NotInitialized.
+func (Stream) Synchronize(Context) Result { return NotInitialized }
+
+// WaitEvent returns NotInitialized.
+func (Stream) WaitEvent(Context, Event) Result { return NotInitialized }
+
+// WaitValueGEQ returns NotInitialized.
+func (Stream) WaitValueGEQ(Context, Addr, uint32) Result { return NotInitialized }
+
+// WriteValue returns NotInitialized.
+func (Stream) WriteValue(Context, Addr, uint32) Result { return NotInitialized }
+
+// Batch returns NotInitialized.
+func (Stream) Batch(Context, []Addr, []uint32, []uint8) Result { return NotInitialized }
+
+// Copy returns NotInitialized.
+func (Stream) Copy(Context, Addr, Addr, int64) Result { return NotInitialized }
+
+// CopyIn returns NotInitialized.
+func (Stream) CopyIn(Context, Addr, []byte) Result { return NotInitialized }
+
+// CopyOut returns NotInitialized.
+func (Stream) CopyOut(Context, []byte, Addr) Result { return NotInitialized }
+
+// Set returns NotInitialized.
+func (Stream) Set(Context, Addr, byte, int64) Result { return NotInitialized }
+
+// Launch returns NotInitialized.
+func (Stream) Launch(Context, Function, uint32, uint32, []byte) Result { return NotInitialized }
+
+// NewEvent returns NotInitialized.
+func (Context) NewEvent(int) (Event, Result) { return 0, NotInitialized }
+
+// OpenEvent returns NotInitialized.
+func (Context) OpenEvent(Handle) (Event, Result) { return 0, NotInitialized }
+
+// Export returns NotInitialized.
+func (Event) Export(Context) (Handle, Result) { return Handle{}, NotInitialized }
+
+// Destroy returns NotInitialized.
+func (Event) Destroy(Context) Result { return NotInitialized }
+
+// Record returns NotInitialized.
+func (Event) Record(Context, Stream) Result { return NotInitialized }
+
+// Query returns NotInitialized.
+func (Event) Query(Context) Result { return NotInitialized }
+
+// Since returns NotInitialized.
+func (Event) Since(Context, Event) (float32, Result) { return 0, NotInitialized }
+
+// Load returns NotInitialized.
+func (Context) Load([]byte) (Module, string, Result) { return 0, "", NotInitialized }
+
+// Unload returns NotInitialized.
+func (Module) Unload(Context) Result { return NotInitialized }
+
+// Function returns NotInitialized.
+func (Module) Function(Context, string) (Function, Result) { return 0, NotInitialized }
+
+// Attribute returns NotInitialized.
+func (Function) Attribute(Context, int) (int, Result) { return 0, NotInitialized }
+
+// Occupancy returns NotInitialized.
+func (Function) Occupancy(Context, int) (int, Result) { return 0, NotInitialized }

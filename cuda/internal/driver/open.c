@@ -1,0 +1,107 @@
+// Opens the driver's library and looks its entry points up.
+
+#include "calls.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct treerun_cuda_calls treerun_cuda_calls;
+
+struct entry {
+    const char *name, *exported;
+    int since;
+    void **where;
+};
+
+#define DESCRIBE(name, exported, since, parameters) {#name, #exported, since, (void **)&cu.name},
+static const struct entry entries[] = {ENTRIES(DESCRIBE)};
+
+typedef CUresult (*lookup1)(const char *, void **, int, uint64_t);
+typedef CUresult (*lookup2)(const char *, void **, int, uint64_t, int *);
+
+// find looks one entry up: cuGetProcAddress knows which form of a function
+// belongs to a version; what it does not have is taken from the library's
+// table of symbols, under the name of that form.
+static void *find(void *library, const struct entry *e, int version) {
+    if (version < e->since)
+        return NULL;
+    if (version > ABI_VERSION)
+        version = ABI_VERSION;
+    lookup2 second = (lookup2)dlsym(library, "cuGetProcAddress_v2");
+    lookup1 first = (lookup1)dlsym(library, "cuGetProcAddress");
+    void *p = NULL;
+    int status = 0;
+    CUresult r = second  ? second(e->name, &p, version, 0, &status)
+                 : first ? first(e->name, &p, version, 0)
+                         : CUDA_ERROR_NOT_FOUND;
+    if (r != CUDA_SUCCESS || p == NULL)
+        p = dlsym(library, e->exported);
+    return p;
+}
+
+// want_queues asks for as many queues of the hardware as there may be. The
+// streams of a context share them, 8 without a setting, and in one queue a
+// stream that waits holds up those behind it. MPS hands the same queues out to
+// all its clients: there the setting is left to whoever runs it.
+static void want_queues(void) {
+    if (getenv("CUDA_MPS_PIPE_DIRECTORY") == NULL && access("/tmp/nvidia-mps/control", F_OK) != 0)
+        setenv("CUDA_DEVICE_MAX_CONNECTIONS", QUEUES, 0);
+}
+
+int treerun_cuda_open(const char *name, int *version, CUresult *result, char *text, size_t size) {
+    *version = 0;
+    *result = CUDA_SUCCESS;
+    void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        snprintf(text, size, "%s", dlerror());
+        return 1;
+    }
+    CUresult (*driver_version)(int *) = (CUresult(*)(int *))dlsym(library, "cuDriverGetVersion");
+    CUresult (*init)(unsigned int) = (CUresult(*)(unsigned int))dlsym(library, "cuInit");
+    if (driver_version == NULL || init == NULL) {
+        snprintf(text, size, "it has no cuInit or no cuDriverGetVersion");
+        goto fail;
+    }
+    *result = driver_version(version);
+    if (*result != CUDA_SUCCESS) {
+        snprintf(text, size, "cuDriverGetVersion");
+        goto fail;
+    }
+    if (*version < MINIMUM_VERSION) {
+        snprintf(text, size, "it supports CUDA %d.%d at most, and CUDA %d.%d is needed", *version / 1000, *version % 1000 / 10,
+                 MINIMUM_VERSION / 1000, MINIMUM_VERSION % 1000 / 10);
+        goto fail;
+    }
+    want_queues();
+    // Before cuInit, so that cuGetErrorName can tell what cuInit returned.
+    for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+        void *p = find(library, &entries[i], *version);
+        if (p == NULL && entries[i].since <= MINIMUM_VERSION) {
+            snprintf(text, size, "it lacks %s, which CUDA %d.%d should have", entries[i].exported, *version / 1000, *version % 1000 / 10);
+            goto fail;
+        }
+        *entries[i].where = p;
+    }
+    *result = init(0);
+    if (*result == CUDA_SUCCESS)
+        return 0;
+    snprintf(text, size, "cuInit");
+    return 1; // the library stays, to name its errors
+fail:
+    memset(&cu, 0, sizeof cu);
+    dlclose(library);
+    return 1;
+}
+
+int treerun_cuda_has_memops(void) { return cu.cuStreamWaitValue32 && cu.cuStreamWriteValue32 && cu.cuStreamBatchMemOp; }
+
+void treerun_cuda_error(CUresult code, const char **name, const char **text) {
+    *name = *text = NULL;
+    if (cu.cuGetErrorName == NULL || cu.cuGetErrorName(code, name) != CUDA_SUCCESS)
+        *name = NULL;
+    if (cu.cuGetErrorString == NULL || cu.cuGetErrorString(code, text) != CUDA_SUCCESS)
+        *text = NULL;
+}

@@ -1,0 +1,136 @@
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/treerun/treerun/cuda/internal/driver"
+)
+
+// MemHandle lets another process of this host map an allocation: it is as
+// secret as the memory is.
+type MemHandle [64]byte
+
+// mapping is an allocation of another process as one device of this process
+// sees it, shared by all Mappings of the same handle.
+type mapping struct {
+	handle MemHandle
+	base   Addr
+	users  int // under the device's mu
+}
+
+// Mapping is memory of another process.
+type Mapping struct {
+	r       *resource
+	mapping *mapping
+}
+
+// ExportMemory returns what another process needs for OpenMemory, to reach the
+// memory at a. A handle always stands for a whole allocation, of size bytes
+// from base on, in which a lies at offset. The driver may put small allocations
+// into one block, and then who opens one maps its neighbours, too: memory to
+// share is best allocated in multiples of 2 MiB. It must not be freed while
+// others have it open.
+//
+// Memory that the driver cannot hand over this way is ErrNotExportable, memory
+// of another device ErrWrongDevice.
+func (d *Device) ExportMemory(a Addr) (h MemHandle, base Addr, offset, size int64, err error) {
+	refuse := func(why error) (MemHandle, Addr, int64, int64, error) {
+		return MemHandle{}, 0, 0, 0, fmt.Errorf("cuda: export memory at %#x of %s: %w", uint64(a), d, why)
+	}
+	p, err := d.describe(a)
+	switch {
+	case err != nil:
+		return refuse(err)
+	case p.Kind != driver.DeviceMemory && !p.Managed:
+		return refuse(fmt.Errorf("%w: %w", ErrNotExportable, ErrNotDeviceMemory))
+	case p.Managed:
+		return refuse(fmt.Errorf("%w: it is managed memory", ErrNotExportable))
+	case int(p.Device) != d.index:
+		return refuse(fmt.Errorf("%w: it is memory of device %d", ErrWrongDevice, p.Device))
+	case p.Pooled:
+		return refuse(fmt.Errorf("%w: it is of a memory pool", ErrNotExportable))
+	case !p.Exportable:
+		return refuse(fmt.Errorf("%w: it was not allocated by cuMemAlloc of this process", ErrNotExportable))
+	}
+	c, err := d.context()
+	if err != nil {
+		return refuse(err)
+	}
+	base, size, r := c.AddressRange(a)
+	if r != driver.Success {
+		return refuse(failed(d, "cuMemGetAddressRange", "", r))
+	}
+	handle, r := c.ExportMemory(base)
+	switch r {
+	case driver.Success:
+		return MemHandle(handle), base, int64(a - base), size, nil
+	case driver.InvalidValue, driver.NotSupported, driver.NotPermitted:
+		return refuse(fmt.Errorf("%w: %w", ErrNotExportable, failed(d, "cuIpcGetMemHandle", "", r)))
+	default:
+		return refuse(failed(d, "cuIpcGetMemHandle", "", r))
+	}
+}
+
+// OpenMemory maps an allocation that another process of this host has exported,
+// for use by d, which may be the same device or a peer of it. The other process
+// must be alive now. Opened again, an allocation is mapped once and stays until
+// the last Close.
+func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
+	c, err := d.context()
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.mappings[h]
+	if m == nil {
+		base, r := c.OpenMemory(driver.Handle(h))
+		if r != driver.Success {
+			return nil, failed(d, "cuIpcOpenMemHandle", "", r)
+		}
+		m = &mapping{handle: h, base: base}
+		if d.mappings == nil {
+			d.mappings = map[MemHandle]*mapping{}
+		}
+		d.mappings[h] = m
+	}
+	m.users++
+	g := &Mapping{mapping: m, r: &resource{
+		device: d, context: c, kind: kindMapping, call: "cuIpcCloseMemHandle",
+		release: func(c driver.Context) driver.Result { return d.unmap(c, m) },
+	}}
+	own(g, g.r)
+	return g, nil
+}
+
+// unmap ends one use of m.
+func (d *Device) unmap(c driver.Context, m *mapping) driver.Result {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if m.users--; m.users > 0 {
+		return driver.Success
+	}
+	delete(d.mappings, m.handle)
+	return c.CloseMemory(m.base)
+}
+
+// Addr returns where the allocation begins for devices of this process; 0 after
+// Close. What lies at offset there lies at Addr()+offset here.
+func (g *Mapping) Addr() Addr {
+	if g.r.closed.Load() {
+		return 0
+	}
+	return g.mapping.base
+}
+
+// Device returns the device that it was opened for.
+func (g *Mapping) Device() *Device { return g.r.device }
+
+// Close gives the mapping up; no work may use it any more. A second Close does
+// nothing.
+func (g *Mapping) Close() error {
+	err := g.r.close()
+	runtime.KeepAlive(g)
+	return err
+}

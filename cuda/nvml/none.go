@@ -1,0 +1,13 @@
+//go:build !cgo || !linux
+
+package nvml
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/topo/gpu"
+)
+
+func read() (*gpu.Machine, error) {
+	return nil, fmt.Errorf("%w: this treerun was built without cgo (CGO_ENABLED=0), or not for Linux", ErrUnavailable)
+}

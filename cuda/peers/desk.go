@@ -1,0 +1,280 @@
+package peers
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/cuda"
+)
+
+const (
+	mostBytes    = 16 << 20  // of a copy that is timed
+	leastBytes   = 1 << 20   // where there is little memory
+	plenty       = 128 << 20 // free bytes of a device that has enough for mostBytes
+	patternBytes = 1 << 20
+)
+
+// Errors of a link.
+var (
+	errHung    = errors.New("the copy does not end")
+	errRefused = errors.New("the driver does not let these GPUs reach each other's memory")
+)
+
+// A copy gets patience times slice, 10 s: others may use the GPU meanwhile, and a
+// link that works must not be left out for that. A process that was stopped does not
+// take its own absence for the GPU's.
+const slice = 500 * time.Millisecond
+
+var patience = 20 // tests of links that hang have less
+
+// attempts is how many copies may hang before a rank tries no more links.
+const attempts = 2
+
+// desk is what a rank measures with. Everything is allocated before anything is
+// tried: while a copy hangs the driver may wait for it when it allocates.
+type desk struct {
+	dev      *cuda.Device
+	bytes    int64             // of each of its parts
+	memory   cuda.Slice[uint8] // for others: what they read, then what they write
+	targets  cuda.Slice[uint8] // where copies go, one part for each attempt
+	streams  [attempts]*cuda.Stream
+	from, to *cuda.Event
+	hung     int  // attempts that are spent
+	inUse    bool // a copy of another rank may still use memory
+}
+
+// newDesk makes the desk of a rank. Ranks that share a GPU see the same free memory
+// and then take it together, so whoever finds too little makes do with the least.
+func newDesk(dev *cuda.Device) (*desk, error) {
+	free, err := dev.FreeMemory()
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", dev, err)
+	}
+	if free >= plenty {
+		k, err := deskOf(dev, mostBytes)
+		if !errors.Is(err, cuda.ErrOutOfMemory) {
+			return k, err
+		}
+	}
+	return deskOf(dev, leastBytes)
+}
+
+// deskOf makes a desk for copies of that many bytes; nothing is left of one that
+// cannot be made.
+func deskOf(dev *cuda.Device, bytes int64) (_ *desk, err error) {
+	k := &desk{dev: dev, bytes: bytes}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%v: %w", dev, errors.Join(err, k.close()))
+		}
+	}()
+	if k.memory, err = cuda.Alloc[uint8](dev, int(2*k.bytes)); err != nil {
+		return nil, err
+	}
+	if k.targets, err = cuda.Alloc[uint8](dev, int(attempts*k.bytes)); err != nil {
+		return nil, err
+	}
+	for i := range k.streams {
+		if k.streams[i], err = dev.NewStream(); err != nil {
+			return nil, err
+		}
+	}
+	if k.from, err = dev.NewEvent(true); err != nil {
+		return nil, err
+	}
+	k.to, err = dev.NewEvent(true)
+	return k, err
+}
+
+// abandoned keeps what copies that hang may still use: giving it back would wait for
+// them for ever.
+var abandoned struct {
+	sync.Mutex
+	list []any
+}
+
+// abandon keeps v for the rest of the process.
+func abandon(v any) {
+	abandoned.Lock()
+	defer abandoned.Unlock()
+	abandoned.list = append(abandoned.list, v)
+}
+
+// close gives everything back, unless something may still be used. k may be nil.
+func (k *desk) close() error {
+	if k == nil {
+		return nil
+	}
+	if k.hung > 0 || k.inUse {
+		abandon(k)
+		return nil
+	}
+	var all []error
+	for _, s := range k.streams {
+		if s != nil {
+			all = append(all, s.Close())
+		}
+	}
+	for _, e := range []*cuda.Event{k.from, k.to} {
+		if e != nil {
+			all = append(all, e.Close())
+		}
+	}
+	return errors.Join(append(all, k.memory.Free(), k.targets.Free())...)
+}
+
+// spent tells that too many copies hang.
+func (k *desk) spent() bool { return k.hung == attempts }
+
+func (k *desk) stream() *cuda.Stream { return k.streams[k.hung] }
+
+// target is where a copy goes.
+func (k *desk) target() cuda.Slice[uint8] {
+	return k.targets.Slice(k.hung*int(k.bytes), (k.hung+1)*int(k.bytes))
+}
+
+// source is what others read.
+func (k *desk) source() cuda.Slice[uint8] { return k.memory.Slice(0, int(k.bytes)) }
+
+// inbox is what others write.
+func (k *desk) inbox() cuda.Slice[uint8] { return k.memory.Slice(int(k.bytes), 2*int(k.bytes)) }
+
+// patternOf returns what a rank writes and lets others read in a turn.
+func patternOf(number uint64, rank int) []byte {
+	g := rand.New(rand.NewPCG(number+1, uint64(rank)+1))
+	b := make([]byte, patternBytes)
+	for i := 0; i < len(b); i += 8 {
+		binary.LittleEndian.PutUint64(b[i:], g.Uint64())
+	}
+	return b
+}
+
+// fill puts a pattern where others read, and something else where they write.
+func (k *desk) fill(ctx context.Context, pattern []byte) error {
+	if k.spent() {
+		return nil
+	}
+	if err := k.stream().Memset(k.inbox().Addr(), 0x5a, patternBytes); err != nil {
+		return err
+	}
+	return k.source().Slice(0, patternBytes).CopyFrom(ctx, k.stream(), pattern)
+}
+
+// pull copies n bytes of a peer's memory.
+func (k *desk) pull(ctx context.Context, from cuda.Addr, n int64) error {
+	if err := k.stream().Memset(k.target().Addr(), 0xa5, patternBytes); err != nil {
+		return err
+	}
+	if err := k.stream().Memcpy(k.target().Addr(), from, n); err != nil {
+		return err
+	}
+	return k.wait(ctx)
+}
+
+// push copies this rank's pattern into a peer's memory. It has arrived when push
+// returns: the end of a stream's work is a fence for the whole system.
+func (k *desk) push(ctx context.Context, to cuda.Addr) error {
+	if err := k.stream().Memcpy(to, k.source().Addr(), patternBytes); err != nil {
+		return err
+	}
+	return k.wait(ctx)
+}
+
+// compare compares the beginning of this rank's memory with a pattern.
+func (k *desk) compare(ctx context.Context, memory cuda.Slice[uint8], pattern []byte) error {
+	if k.spent() {
+		return errHung
+	}
+	got := make([]byte, patternBytes)
+	if err := memory.Slice(0, patternBytes).CopyTo(ctx, k.stream(), got); err != nil {
+		return err
+	}
+	wrong, first := 0, -1
+	for i := range got {
+		if got[i] != pattern[i] {
+			wrong++
+			if first < 0 {
+				first = i
+			}
+		}
+	}
+	if wrong == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d bytes differ, the first at %d: does ACS or an IOMMU redirect what peers send? (hint: dmesg, and turn ACS off on PCIe switches, or intel_iommu=off)", wrong, patternBytes, first)
+}
+
+// wait waits for this rank's copies, as long as any copy can take.
+func (k *desk) wait(ctx context.Context) error {
+	for i := 0; ; i++ {
+		within, cancel := context.WithTimeout(ctx, slice)
+		err := k.stream().Synchronize(within)
+		late := within.Err() != nil
+		cancel()
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil || !late:
+			return err
+		case i == patience-1:
+			k.hung++
+			return fmt.Errorf("%w within %v: does ACS or an IOMMU redirect what peers send? (hint: dmesg, and turn ACS off on PCIe switches, or intel_iommu=off)", errHung, slice*time.Duration(patience))
+		}
+	}
+}
+
+// Copies that are timed take about this long together.
+const timed = 2 * time.Millisecond
+
+// time returns how fast copies of n bytes from a peer's memory are, in GB/s, and how
+// long one of a few bytes takes, in microseconds: the best of some.
+func (k *desk) time(ctx context.Context, from cuda.Addr, n int64) (rate, latency float64, err error) {
+	one, err := k.copies(ctx, from, n, 1)
+	if err != nil {
+		return 0, 0, err
+	}
+	times := min(max(int(timed/max(one, time.Microsecond)), 1), 32)
+	for range 3 {
+		took, err := k.copies(ctx, from, n, times)
+		if err != nil {
+			return 0, 0, err
+		}
+		rate = max(rate, float64(n)*float64(times)/float64(max(took, 1)))
+	}
+	const small, many = 8, 32
+	for range 3 {
+		took, err := k.copies(ctx, from, small, many)
+		if err != nil {
+			return 0, 0, err
+		}
+		us := float64(max(took, 1)) / 1e3 / many
+		if latency == 0 || us < latency {
+			latency = us
+		}
+	}
+	return rate, latency, nil
+}
+
+// copies returns how long some copies take, by the device's clock.
+func (k *desk) copies(ctx context.Context, from cuda.Addr, n int64, times int) (time.Duration, error) {
+	if err := k.stream().Record(k.from); err != nil {
+		return 0, err
+	}
+	for range times {
+		if err := k.stream().Memcpy(k.target().Addr(), from, n); err != nil {
+			return 0, err
+		}
+	}
+	if err := k.stream().Record(k.to); err != nil {
+		return 0, err
+	}
+	if err := k.wait(ctx); err != nil {
+		return 0, err
+	}
+	return k.to.Since(k.from)
+}

@@ -1,0 +1,128 @@
+package peers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/gpu"
+	"github.com/treerun/treerun/topo/probe"
+)
+
+// method counts the changes to how links are measured, and to the form that is kept.
+const method = 2
+
+// Limits of what was kept.
+const (
+	maxKept    = 16 << 20 // bytes
+	maxDropped = 1 << 12  // links
+	maxFault   = 4 << 10  // bytes
+)
+
+// keptFile is what is kept of a measurement.
+type keptFile struct {
+	Version int             `json:"version"`
+	Graph   json.RawMessage `json:"graph"`
+	Dropped []gpu.Drop      `json:"dropped,omitempty"`
+}
+
+// parseKept reads what was kept for so many ranks.
+func parseKept(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
+	if len(data) > maxKept {
+		return nil, nil, fmt.Errorf("%d bytes, at most %d are possible", len(data), maxKept)
+	}
+	var f keptFile
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return nil, nil, err
+	}
+	if f.Version != method {
+		return nil, nil, fmt.Errorf("version %d, want %d", f.Version, method)
+	}
+	g, err := topo.ParseGraph(f.Graph)
+	if err != nil {
+		return nil, nil, err
+	}
+	if g.Ranks != ranks {
+		return nil, nil, fmt.Errorf("a graph of %d ranks, want %d", g.Ranks, ranks)
+	}
+	return g, f.Dropped, checkDropped(f.Dropped, ranks)
+}
+
+// checkDropped looks at what others say of the links of a host with so many ranks.
+func checkDropped(all []gpu.Drop, ranks int) error {
+	if len(all) > maxDropped {
+		return fmt.Errorf("%d links, at most %d are possible", len(all), maxDropped)
+	}
+	for _, d := range all {
+		if d.A < 0 || d.A >= d.B || d.B >= ranks {
+			return fmt.Errorf("it drops the link %d-%d of %d ranks", d.A, d.B, ranks)
+		}
+		if len(d.Fault) > maxFault || !utf8.ValidString(d.Fault) || strings.ContainsFunc(d.Fault, unicode.IsControl) {
+			return errors.New("a fault that is too long, or no text")
+		}
+	}
+	return nil
+}
+
+// keeper keeps measurements; only rank 0 uses it.
+type keeper struct {
+	cache  probe.Cache
+	file   string // "": nothing is kept
+	anew   bool
+	forget bool
+	ranks  int
+}
+
+func newKeeper(o Options, m *meter) *keeper {
+	k := &keeper{anew: o.Anew || o.Forget, forget: o.Forget, ranks: m.w.Size()}
+	if o.Cache != nil {
+		k.cache = *o.Cache
+	} else if c, err := probe.UserCache(); err == nil {
+		k.cache = c
+	} else {
+		return k
+	}
+	k.file = k.cache.PathOf(fmt.Sprintf("gpus %d\n%s\n%s", method, m.machine.Driver, strings.Join(m.devices(), "\n")), k.ranks)
+	return k
+}
+
+// load returns what was kept, nil for nothing that can be used.
+func (k *keeper) load() []byte {
+	if k.file == "" || k.anew {
+		return nil
+	}
+	data, err := k.cache.Kept(k.file)
+	if err == nil && data != nil {
+		_, _, err = parseKept(data, k.ranks)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "treerun: %s: %v: GPUs are measured again\n", k.file, err)
+		return nil
+	}
+	return data
+}
+
+// store keeps r.
+func (k *keeper) store(r *Result) error {
+	if k.file == "" || k.forget {
+		return nil
+	}
+	f := keptFile{Version: method, Dropped: r.Dropped}
+	var err error
+	if f.Graph, err = r.Graph.AppendJSON(nil); err != nil {
+		return err
+	}
+	data, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	return k.cache.Keep(k.file, data)
+}

@@ -1,0 +1,244 @@
+package peers
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/topo/gpu"
+)
+
+// seen is what a rank saw of the link to another, reading and writing its memory.
+type seen struct {
+	Peer    int
+	Rate    float64 // GB/s
+	Latency float64 // microseconds
+	Fault   string
+	Refused bool // the driver says beforehand that it cannot be
+	Hung    bool // a copy has not ended
+	Closed  bool // the other's memory could not be opened
+}
+
+// measure measures all links and returns what was found, for every pair of ranks.
+func (m *meter) measure() ([]gpu.Finding, error) {
+	if m.w.Size() == 1 {
+		return nil, nil
+	}
+	var mine offer
+	var err error
+	if m.desk, err = newDesk(m.dev); err == nil {
+		mine, err = m.desk.offer()
+	}
+	if m.offers, err = swap(m, mine, err); err != nil {
+		return nil, err
+	}
+	var list []seen
+	for i, t := range schedule(m.devices()) {
+		of, err := m.turn(uint64(i), t.partner(m.w.Rank()))
+		if err != nil {
+			return nil, err
+		}
+		if of != nil {
+			list = append(list, *of)
+		}
+	}
+	all, err := swap(m, list, nil) // now nobody has another's memory open
+	if err != nil {
+		return nil, err
+	}
+	for r, of := range all {
+		for _, s := range of {
+			if s.Hung && (s.Peer == m.w.Rank() || m.hellos[r].Process == thisProcess()) {
+				m.desk.inUse = true // freeing waits for all copies of a process
+			}
+		}
+	}
+	return findings(m.devices(), all)
+}
+
+// step is what a rank says of the link after a step of a turn.
+type step struct {
+	Wrote bool
+	Hung  string // the fault, if a copy has not ended: the other one does not try, too
+}
+
+// turn measures the link to a peer, -1 for none, while other pairs do the same: the
+// lower rank reads, then the higher one, then both write and read back what the
+// other has written. All ranks wait for each other in between.
+func (m *meter) turn(number uint64, peer int) (*seen, error) {
+	self := m.w.Rank()
+	t := &trial{meter: m, peer: peer, number: number, seen: seen{Peer: peer}}
+	var mine step
+	steps := []func() error{
+		t.open,
+		func() error { return t.when(self < peer, t.read) },
+		func() error { return t.when(self > peer, t.read) },
+		func() error {
+			err := t.when(true, t.write)
+			mine.Wrote = t.link != nil && t.Fault == ""
+			return err
+		},
+	}
+	var said []step
+	for _, take := range steps {
+		var err error
+		if peer >= 0 {
+			err = take()
+		}
+		if t.Hung {
+			mine.Hung = t.Fault
+		}
+		if said, err = swap(m, mine, err); err != nil {
+			return nil, errors.Join(err, t.close())
+		}
+		if peer >= 0 && t.Fault == "" {
+			t.Fault = said[peer].Hung
+		}
+	}
+	if peer < 0 {
+		return nil, nil
+	}
+	var err error
+	if said[peer].Wrote {
+		err = t.check()
+	}
+	if err = errors.Join(err, t.close()); err != nil {
+		m.late = errors.Join(m.late, err) // told with the next step
+	}
+	return &t.seen, nil
+}
+
+// trial is a rank's part in measuring one link.
+type trial struct {
+	*meter
+	peer   int
+	number uint64
+	link   *link // nil where there is none
+	seen
+}
+
+// when runs a step over the link, if it is this rank's turn and the link is good so
+// far. What is wrong with the link is noted; the error is about this rank's own GPU.
+func (t *trial) when(mine bool, step func() error) error {
+	if !mine || t.link == nil || t.Fault != "" {
+		return nil
+	}
+	return t.judge(step())
+}
+
+// judge parts errors of a link, which it notes, from those of this rank's own GPU.
+func (t *trial) judge(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case t.ctx.Err() != nil || errors.Is(err, cuda.ErrDeviceLost) || errors.Is(err, cuda.ErrOutOfMemory):
+		return fmt.Errorf("%v: %w", t.dev, err)
+	case errors.Is(err, errHung):
+		t.Hung = true
+	}
+	t.Fault = err.Error()
+	return nil
+}
+
+// open puts a pattern where the peer reads, and opens the peer's memory.
+func (t *trial) open() error {
+	if err := t.desk.fill(t.ctx, patternOf(t.number, t.w.Rank())); err != nil {
+		return fmt.Errorf("%v: %w", t.dev, err)
+	}
+	var err error
+	if t.desk.spent() {
+		err = errors.New("not tried, since other copies of this GPU hang")
+	} else {
+		t.link, err = t.connect(t.peer)
+	}
+	t.Refused = errors.Is(err, errRefused)
+	t.Closed = err != nil && !t.Refused && !t.desk.spent()
+	return t.judge(err)
+}
+
+// read reads the peer's pattern and then times copies.
+func (t *trial) read() error {
+	n := min(t.desk.bytes, t.link.bytes)
+	if err := t.desk.pull(t.ctx, t.link.source, n); err != nil {
+		return err
+	}
+	if err := t.desk.compare(t.ctx, t.desk.target(), patternOf(t.number, t.peer)); err != nil {
+		return fmt.Errorf("rank %d reads wrong data from rank %d: %w", t.w.Rank(), t.peer, err)
+	}
+	var err error
+	t.Rate, t.Latency, err = t.desk.time(t.ctx, t.link.source, n)
+	return err
+}
+
+// write writes this rank's pattern into the peer's memory.
+func (t *trial) write() error {
+	return t.desk.push(t.ctx, t.link.inbox)
+}
+
+// check reads back what the peer has written. It came over the link, the way back
+// does not.
+func (t *trial) check() error {
+	if t.Fault != "" {
+		return nil
+	}
+	err := t.desk.compare(t.ctx, t.desk.inbox(), patternOf(t.number, t.peer))
+	if err != nil {
+		err = fmt.Errorf("rank %d finds wrong data where rank %d has written: %w", t.w.Rank(), t.peer, err)
+	}
+	return t.judge(err)
+}
+
+// close gives the peer's memory up. While a copy of this rank hangs the driver would
+// wait for it.
+func (t *trial) close() error {
+	switch {
+	case t.link == nil:
+		return nil
+	case t.desk.hung > 0:
+		abandon(t.link)
+		return nil
+	}
+	return t.link.close()
+}
+
+// findings puts together what both sides of each link saw. Ranks that share GPUs
+// with those that have measured have the same links.
+func findings(devices []string, all [][]seen) ([]gpu.Finding, error) {
+	type pair [2]string
+	known := make(map[pair]*gpu.Finding)
+	for r, list := range all {
+		for _, s := range list {
+			if s.Peer < 0 || s.Peer >= len(devices) || s.Peer == r {
+				return nil, fmt.Errorf("measure peer links: rank %d tells of a link to rank %d", r, s.Peer)
+			}
+			key := pair{min(devices[r], devices[s.Peer]), max(devices[r], devices[s.Peer])}
+			f := known[key]
+			if f == nil {
+				f = &gpu.Finding{GBytesPerSecond: s.Rate, LatencyUs: s.Latency, Refused: true}
+				known[key] = f
+			}
+			f.GBytesPerSecond = min(f.GBytesPerSecond, s.Rate)
+			f.LatencyUs = max(f.LatencyUs, s.Latency)
+			if f.Fault == "" {
+				f.Fault = s.Fault
+			}
+			f.Unopened = f.Unopened || s.Closed
+			f.Hung = f.Hung || s.Hung
+			if s.Fault != "" {
+				f.Refused = f.Refused && s.Refused
+			}
+		}
+	}
+	var list []gpu.Finding
+	for a := range devices {
+		for b := a + 1; b < len(devices); b++ {
+			if f := known[pair{min(devices[a], devices[b]), max(devices[a], devices[b])}]; f != nil {
+				of := *f
+				of.A, of.B = a, b
+				of.Refused = of.Refused && of.Fault != ""
+				list = append(list, of)
+			}
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,114 @@
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/cuda/internal/driver"
+)
+
+// kind is what a resource is, and the index of its counter.
+type kind int
+
+const (
+	kindMemory kind = iota
+	kindPinned
+	kindRegistered
+	kindStream
+	kindEvent
+	kindMapping
+	kindModule
+	kinds
+)
+
+var kindNames = [kinds]string{"device memory", "pinned memory", "registered memory", "stream", "event", "mapping of another process's memory", "module"}
+
+// live counts what is open in this process.
+var live struct {
+	count     [kinds]atomic.Int64
+	bytes     atomic.Int64
+	contexts  atomic.Int64
+	collected atomic.Int64
+}
+
+// Counts says what this process holds of all devices.
+type Counts struct {
+	Allocations int64 // of device memory
+	Bytes       int64 // of these
+	Pinned      int64 // allocations of pinned host memory
+	Registered  int64 // ranges of host memory pinned by RegisterHost
+	Streams     int64
+	Events      int64
+	Mappings    int64 // of other processes' memory
+	Modules     int64
+	Contexts    int64 // devices in use
+	Collected   int64 // how many were forgotten, and closed by the collector
+}
+
+// Stats returns what is open now. Tests compare it before and after; it is
+// exact when nothing is made or closed meanwhile.
+func Stats() Counts {
+	n := func(k kind) int64 { return live.count[k].Load() }
+	return Counts{
+		Allocations: n(kindMemory), Bytes: live.bytes.Load(), Pinned: n(kindPinned), Registered: n(kindRegistered),
+		Streams: n(kindStream), Events: n(kindEvent), Mappings: n(kindMapping), Modules: n(kindModule),
+		Contexts: live.contexts.Load(), Collected: live.collected.Load(),
+	}
+}
+
+// resource is the part of a value that must be given back to the driver. It
+// does not refer to the value, so that the collector can tell when that is gone.
+type resource struct {
+	device  *Device
+	context driver.Context
+	kind    kind
+	bytes   int64  // of device memory
+	call    string // what release calls, for its error
+	release func(driver.Context) driver.Result
+	closed  atomic.Bool
+}
+
+// own counts r and makes it go when owner is collected, if not before.
+func own[T any](owner *T, r *resource) {
+	live.count[r.kind].Add(1)
+	live.bytes.Add(r.bytes)
+	r.device.users.Add(1)
+	runtime.AddCleanup(owner, func(r *resource) {
+		if r.closed.Load() {
+			return
+		}
+		live.collected.Add(1)
+		// The driver may wait for the device, and cleanups share a goroutine.
+		go r.close()
+	}, r)
+}
+
+// close gives r back. Only the first call does anything. An error does not
+// mean that it can be tried again: the driver also reports here that earlier
+// work has failed.
+func (r *resource) close() error {
+	if r.closed.Swap(true) {
+		return nil
+	}
+	if r.device.hangs.Load() {
+		return nil // Stats goes on counting it
+	}
+	result := r.release(r.context)
+	live.count[r.kind].Add(-1)
+	live.bytes.Add(-r.bytes)
+	r.device.users.Add(-1)
+	return failed(r.device, r.call, "", result)
+}
+
+// check returns an error when r is closed.
+func (r *resource) check() error {
+	if !r.closed.Load() {
+		return nil
+	}
+	end := ErrClosed
+	if r.kind == kindMemory || r.kind == kindPinned {
+		end = ErrFreed
+	}
+	return fmt.Errorf("cuda: %s on %s was %w", kindNames[r.kind], r.device, end)
+}

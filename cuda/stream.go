@@ -1,0 +1,271 @@
+package cuda
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/treerun/treerun/cuda/internal/driver"
+)
+
+// Addr is an address that devices understand: of device memory, or of pinned
+// host memory as devices see it. 0 is none. Bytes are counted: a+4 is the next
+// 32-bit word.
+type Addr = driver.Addr
+
+// Stream is a queue of work for one device, done in order. Its methods only
+// put work at the end, except where they say that they wait. Errors of the
+// work itself come from later calls, at the latest from Synchronize.
+type Stream struct {
+	r      *resource
+	handle driver.Stream
+}
+
+// NewStream makes a stream.
+func (d *Device) NewStream() (*Stream, error) { return d.newStream(0) }
+
+// NewUrgentStream makes a stream whose kernels go before those of others, as
+// soon as there is room: for what others wait for.
+func (d *Device) NewUrgentStream() (*Stream, error) {
+	return d.newStream(-100) // the driver takes the nearest that there is
+}
+
+func (d *Device) newStream(priority int) (*Stream, error) {
+	c, err := d.context()
+	if err != nil {
+		return nil, err
+	}
+	h, r := c.NewStream(priority)
+	if r != driver.Success {
+		return nil, failed(d, "cuStreamCreateWithPriority", "", r)
+	}
+	s := &Stream{handle: h, r: &resource{device: d, context: c, kind: kindStream, call: "cuStreamDestroy", release: h.Destroy}}
+	own(s, s.r)
+	return s, nil
+}
+
+// Device returns the stream's device.
+func (s *Stream) Device() *Device { return s.r.device }
+
+// Handle returns the driver's CUstream, for other libraries. It is valid until
+// Close.
+func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
+
+// Close ends the stream once its work is done, and does not wait for that. A
+// second Close does nothing.
+func (s *Stream) Close() error {
+	err := s.r.close()
+	runtime.KeepAlive(s)
+	return err
+}
+
+// done makes an error of what a call of the driver returned; and s stays until
+// then.
+func (s *Stream) done(call, what string, r driver.Result) error {
+	runtime.KeepAlive(s)
+	if r == driver.Success {
+		return nil
+	}
+	return failed(s.r.device, call, what, r)
+}
+
+// Query tells whether all work is done, and returns the error of the work if it
+// failed. It does not wait.
+func (s *Stream) Query() (bool, error) {
+	if err := s.r.check(); err != nil {
+		return false, err
+	}
+	r := s.handle.Query(s.r.context)
+	if r == driver.NotReady {
+		return false, nil
+	}
+	return r == driver.Success, s.done("cuStreamQuery", "", r)
+}
+
+// Synchronize waits until all work that is in s now is done, and returns the
+// error of the work if it failed, or that ctx ended: then the work goes on.
+func (s *Stream) Synchronize(ctx context.Context) error {
+	if err := poll(ctx, s.Query); err != nil {
+		if ctx.Err() == err {
+			return fmt.Errorf("cuda: wait for a stream of %s: %w", s.r.device, err)
+		}
+		return err
+	}
+	return nil
+}
+
+// poll waits until done returns true or an error, or ctx ends. It asks again
+// and again for some microseconds, as the shortest work takes, and then pauses
+// between two questions for a small part of the time waited so far: it keeps
+// no thread, and is seldom later than that part.
+func poll(ctx context.Context, done func() (bool, error)) error {
+	const (
+		spin     = 50 * time.Microsecond
+		maxPause = 200 * time.Microsecond
+	)
+	began := time.Now()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if waited := time.Since(began); waited < spin {
+			runtime.Gosched()
+		} else {
+			time.Sleep(min(waited/16, maxPause))
+		}
+	}
+}
+
+// Wait makes s wait for the work before the last Record of e, in whichever
+// stream, device or process that was. An event never recorded is not waited
+// for.
+func (s *Stream) Wait(e *Event) error {
+	if err := s.with(e.r); err != nil {
+		return err
+	}
+	r := s.handle.WaitEvent(s.r.context, e.handle)
+	runtime.KeepAlive(e)
+	return s.done("cuStreamWaitEvent", "", r)
+}
+
+// Record makes e stand for all work that is in s now. e must be of the same
+// device.
+func (s *Stream) Record(e *Event) error {
+	if err := s.with(e.r); err != nil {
+		return err
+	}
+	if e.r.device != s.r.device {
+		return fmt.Errorf("cuda: record an event of %s in a stream of %s: %w", e.r.device, s.r.device, ErrWrongDevice)
+	}
+	r := e.handle.Record(s.r.context, s.handle)
+	runtime.KeepAlive(e)
+	return s.done("cuEventRecord", "", r)
+}
+
+// with checks that s and something else are open.
+func (s *Stream) with(other *resource) error {
+	if err := s.r.check(); err != nil {
+		return err
+	}
+	return other.check()
+}
+
+// WriteValue sets the 32-bit word at a to v, after all that s did before is
+// visible to all devices and the host. a is device memory or pinned memory,
+// divisible by 4. Only where Device.CanUseStreamMemOps.
+func (s *Stream) WriteValue(a Addr, v uint32) error {
+	if err := s.r.check(); err != nil {
+		return err
+	}
+	return s.done("cuStreamWriteValue32", "", s.handle.WriteValue(s.r.context, a, v))
+}
+
+// WaitValueGEQ makes s wait until the 32-bit word at a has reached v, as
+// int32(word-v) >= 0: counters may wrap. The word may be written by any stream,
+// device or host thread. Only where Device.CanUseStreamMemOps.
+func (s *Stream) WaitValueGEQ(a Addr, v uint32) error {
+	if err := s.r.check(); err != nil {
+		return err
+	}
+	return s.done("cuStreamWaitValue32", "", s.handle.WaitValueGEQ(s.r.context, a, v))
+}
+
+// MemOp is a WaitValueGEQ or, without Wait, a WriteValue.
+type MemOp struct {
+	Addr  Addr
+	Value uint32
+	Wait  bool
+}
+
+// MaxMemOps is how many operations one call of MemOps takes.
+const MaxMemOps = driver.MaxBatch
+
+// MemOps does several operations in one call of the driver, for less than they
+// cost one by one. They are done in order, as if each were a call.
+func (s *Stream) MemOps(ops []MemOp) error {
+	if len(ops) == 0 {
+		return nil
+	}
+	if len(ops) > MaxMemOps {
+		return fmt.Errorf("cuda: %d operations in one call on a stream of %s, at most %d: %w", len(ops), s.r.device, MaxMemOps, ErrOutOfRange)
+	}
+	if err := s.r.check(); err != nil {
+		return err
+	}
+	var addr [MaxMemOps]Addr
+	var value [MaxMemOps]uint32
+	var wait [MaxMemOps]uint8
+	for i, op := range ops {
+		addr[i], value[i] = op.Addr, op.Value
+		if op.Wait {
+			wait[i] = 1
+		}
+	}
+	n := len(ops)
+	return s.done("cuStreamBatchMemOp", "", s.handle.Batch(s.r.context, addr[:n], value[:n], wait[:n]))
+}
+
+// Memcpy copies n bytes from src to dst: device memory of any device or
+// process, or pinned memory, both as devices see it. The two may not overlap.
+// An address that the driver does not know counts as ordinary memory of this
+// process: with a wrong one the process may crash.
+// Between devices without access to each other it goes through the host.
+func (s *Stream) Memcpy(dst, src Addr, n int64) error {
+	if err := s.r.check(); err != nil {
+		return err
+	}
+	if n < 0 {
+		return fmt.Errorf("cuda: copy of %d bytes on %s: %w", n, s.r.device, ErrOutOfRange)
+	}
+	if n == 0 {
+		return nil
+	}
+	r := s.handle.Copy(s.r.context, dst, src, n)
+	if r == driver.Success {
+		return s.done("", "", r)
+	}
+	return s.done("cuMemcpyAsync", fmt.Sprintf("of %d bytes from %#x to %#x", n, uint64(src), uint64(dst)), r)
+}
+
+// Memset sets n bytes at dst to v.
+func (s *Stream) Memset(dst Addr, v byte, n int64) error {
+	if err := s.r.check(); err != nil {
+		return err
+	}
+	if n < 0 {
+		return fmt.Errorf("cuda: set %d bytes on %s: %w", n, s.r.device, ErrOutOfRange)
+	}
+	if n == 0 {
+		return nil
+	}
+	r := s.handle.Set(s.r.context, dst, v, n)
+	if r == driver.Success {
+		return s.done("", "", r)
+	}
+	return s.done("cuMemsetD8Async", fmt.Sprintf("of %d bytes at %#x", n, uint64(dst)), r)
+}
+
+// Launch runs k with grid blocks of block threads each. args is the one
+// parameter that it takes, a struct as the device sees it; it is copied.
+func (s *Stream) Launch(k *Kernel, grid, block uint32, args []byte) error {
+	if err := s.with(k.module.r); err != nil {
+		return err
+	}
+	if k.module.r.device != s.r.device {
+		return fmt.Errorf("cuda: launch kernel %s of %s in a stream of %s: %w", k.name, k.module.r.device, s.r.device, ErrWrongDevice)
+	}
+	if len(args) > driver.MaxArgs {
+		return fmt.Errorf("cuda: launch kernel %s on %s: %d bytes of arguments, at most %d: %w", k.name, s.r.device, len(args), driver.MaxArgs, ErrOutOfRange)
+	}
+	r := s.handle.Launch(s.r.context, k.handle, grid, block, args)
+	runtime.KeepAlive(k)
+	if r == driver.Success {
+		return s.done("", "", r)
+	}
+	return s.done("cuLaunchKernel", fmt.Sprintf("of %s with %d blocks of %d threads", k.name, grid, block), r)
+}

@@ -1,0 +1,220 @@
+//go:build cgo
+
+package cuda
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestEventsOrderStreams: a stream that waits for an event sees what another
+// did before it, on the same device and on another.
+func TestEventsOrderStreams(t *testing.T) {
+	d := gpus(t, 1)[0]
+	other := d
+	if all, _ := Devices(); len(all) > 1 {
+		other = all[1]
+	}
+	a, b, c := stream(t, d), stream(t, d), stream(t, other)
+	e, f := event(t, d, false), event(t, d, false)
+	m, n := alloc[uint32](t, d, 1<<12), alloc[uint32](t, d, 1<<12)
+	p := pinned[uint32](t, d, 1<<12)
+	for i := range 30 {
+		must(t, a.Memset(m.Addr(), byte(i+1), m.Bytes()))
+		must(t, a.Record(e))
+		must(t, b.Wait(e))
+		must(t, b.Memcpy(n.Addr(), m.Addr(), m.Bytes()))
+		must(t, b.Record(f))
+		must(t, c.Wait(f))
+		must(t, c.Memcpy(p.Addr(), n.Addr(), n.Bytes()))
+		must(t, a.Wait(f)) // the next round writes m
+		must(t, c.Synchronize(t.Context()))
+		want := uint32(i+1) * 0x01010101
+		if host := p.Host(); host[0] != want || host[len(host)-1] != want {
+			t.Fatalf("round %d: %#x and %#x, want %#x", i, host[0], host[len(host)-1], want)
+		}
+	}
+}
+
+func event(t testing.TB, d *Device, timing bool) *Event {
+	t.Helper()
+	e, err := d.NewEvent(timing)
+	must(t, err)
+	closed(t, e.Close)
+	return e
+}
+
+// TestEvents: an event is done when the work before it is, and tells the time.
+func TestEvents(t *testing.T) {
+	d := gpus(t, 1)[0]
+	s := stream(t, d)
+	from, to := event(t, d, true), event(t, d, true)
+	if done, err := from.Query(); !done || err != nil {
+		t.Errorf("an event never recorded: %t, %v", done, err)
+	}
+	must(t, s.Wait(from)) // nothing to wait for
+	w := flag(t, d)
+	must(t, s.Record(from))
+	must(t, s.WaitValueGEQ(w.addr, 1))
+	must(t, s.Record(to))
+	must(t, from.Synchronize(t.Context()))
+	if done, err := to.Query(); done || err != nil {
+		t.Errorf("the event behind a stream that waits: %t, %v", done, err)
+	}
+	if done, err := s.Query(); done || err != nil {
+		t.Errorf("a stream that waits: %t, %v", done, err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	wantError(t, to.Synchronize(ctx), context.DeadlineExceeded, d.UUID())
+	wantError(t, s.Synchronize(ctx), context.DeadlineExceeded, d.UUID())
+	w.Store(1)
+	must(t, to.Synchronize(t.Context()))
+	took, err := to.Since(from)
+	if err != nil || took < 10*time.Millisecond || took > time.Minute {
+		t.Errorf("from one event to the other %v, %v; the stream was held for 20 ms", took, err)
+	}
+	untimed := event(t, d, false)
+	must(t, s.Record(untimed))
+	must(t, s.Synchronize(t.Context()))
+	_, err = to.Since(untimed)
+	wantError(t, err, nil, "cuEventElapsedTime", d.UUID())
+}
+
+// TestValues: streams wait for words and write them, in device memory and in
+// the host's; counters wrap.
+func TestValues(t *testing.T) {
+	d := gpus(t, 1)[0]
+	if !d.CanUseStreamMemOps() {
+		t.Fatalf("%s cannot", d)
+	}
+	a, b := stream(t, d), stream(t, d)
+	m := alloc[uint32](t, d, 8)
+	in, out := flag(t, d), flag(t, d)
+	for i, start := range []uint32{0, 5, math.MaxInt32, math.MaxInt32 + 1, math.MaxUint32} {
+		in.Store(start)
+		out.Store(start)
+		must(t, a.Memset(m.Addr(), 0, m.Bytes()))
+		must(t, a.WriteValue(m.Addr()+4, start))
+		must(t, a.Synchronize(t.Context()))
+		must(t, a.WaitValueGEQ(in.addr, start+2))    // the host's store
+		must(t, a.WriteValue(m.Addr()+4, start+2))   // tells b
+		must(t, b.WaitValueGEQ(m.Addr()+4, start+1)) // passed by more
+		must(t, b.WriteValue(out.addr, start+3))     // tells the host
+		must(t, b.WaitValueGEQ(out.addr, start+3))   // equal
+		must(t, b.WaitValueGEQ(out.addr, start-10))  // long ago
+		in.Store(start + 1)                          // not yet
+		time.Sleep(5 * time.Millisecond)
+		if done, err := b.Query(); done || err != nil || out.Load() != start {
+			t.Fatalf("start %#x: the streams did not wait: %t, %v, %#x", start, done, err, out.Load())
+		}
+		in.Store(start + 2)
+		must(t, b.Synchronize(t.Context()))
+		must(t, a.Synchronize(t.Context()))
+		if out.Load() != start+3 {
+			t.Errorf("case %d: the stream wrote %#x, want %#x", i, out.Load(), start+3)
+		}
+	}
+	wantError(t, a.WriteValue(in.addr+2, 1), nil, "cuStreamWriteValue32", d.UUID())
+	wantError(t, a.WaitValueGEQ(64, 1), nil, "cuStreamWaitValue32", "CUDA_ERROR_INVALID_VALUE")
+}
+
+// TestMemOps: operations of one call are done in their order.
+func TestMemOps(t *testing.T) {
+	d := gpus(t, 1)[0]
+	s, other := stream(t, d), stream(t, d)
+	p := pinned[uint32](t, d, MaxMemOps+1)
+	w := wordsOf(p)
+	gate := p.Addr() + MaxMemOps*4
+	ops := make([]MemOp, 0, MaxMemOps)
+	for i := range MaxMemOps / 2 {
+		a := p.Addr() + Addr(i)*4
+		ops = append(ops, MemOp{a, uint32(i + 1), false}, MemOp{a, uint32(i + 1), true})
+	}
+	ops[0] = MemOp{gate, 1, true}
+	must(t, s.MemOps(nil))
+	must(t, s.MemOps(ops))
+	time.Sleep(2 * time.Millisecond)
+	if w[1].Load() != 0 {
+		t.Error("the second write came before the first wait was over")
+	}
+	// ops[1] waits for a word that ops[0] no longer writes.
+	must(t, other.MemOps([]MemOp{{p.Addr(), 1, false}, {gate, 9, false}}))
+	must(t, s.Synchronize(t.Context()))
+	must(t, other.Synchronize(t.Context()))
+	for i, v := range p.Host()[:MaxMemOps/2] {
+		if v != uint32(i+1) {
+			t.Errorf("word %d is %d", i, v)
+		}
+	}
+	wantError(t, s.MemOps(make([]MemOp, MaxMemOps+1)), ErrOutOfRange, "65")
+}
+
+// TestWrongDevice: what belongs to another device is refused before the driver
+// is asked.
+func TestWrongDevice(t *testing.T) {
+	needFake(t)
+	list := gpus(t, 2)
+	s := stream(t, list[1])
+	e := event(t, list[0], false)
+	wantError(t, s.Record(e), ErrWrongDevice, list[0].UUID(), list[1].UUID())
+	must(t, s.Wait(e))
+	m := alloc[byte](t, list[0], 1)
+	_, _, _, _, err := list[1].ExportMemory(m.Addr())
+	wantError(t, err, ErrWrongDevice, list[1].UUID(), "device 0")
+}
+
+// TestClosed: what was closed says so, and closing again does nothing.
+func TestClosed(t *testing.T) {
+	d := gpus(t, 1)[0]
+	open := stream(t, d)
+	live := event(t, d, false)
+	s, err := d.NewUrgentStream()
+	must(t, err)
+	e, err := d.NewSharedEvent()
+	must(t, err)
+	must(t, s.Close())
+	must(t, s.Close())
+	must(t, e.Close())
+	must(t, e.Close())
+	m := alloc[byte](t, d, 8)
+	_, query := s.Query()
+	_, export := e.Export()
+	_, since := e.Since(live)
+	for name, err := range map[string]error{
+		"Query": query, "Export": export, "Since": since,
+		"Synchronize": s.Synchronize(t.Context()), "Memcpy": s.Memcpy(m.Addr(), m.Addr(), 1), "Memset": s.Memset(m.Addr(), 0, 1),
+		"WriteValue": s.WriteValue(m.Addr(), 1), "WaitValueGEQ": s.WaitValueGEQ(m.Addr(), 1), "MemOps": s.MemOps(make([]MemOp, 1)),
+		"Record": s.Record(live), "Record closed": open.Record(e), "Wait": s.Wait(live), "Wait closed": open.Wait(e),
+		"CopyFrom": m.CopyFrom(t.Context(), s, make([]byte, 8)),
+	} {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%s: %v, want ErrClosed", name, err)
+		}
+	}
+}
+
+// TestPoll: poll returns what the question returns, and the context's end.
+func TestPoll(t *testing.T) {
+	var asked atomic.Int64
+	must(t, poll(t.Context(), func() (bool, error) { return asked.Add(1) == 100, nil }))
+	if asked.Load() != 100 {
+		t.Errorf("asked %d times", asked.Load())
+	}
+	broken := errors.New("broken")
+	if err := poll(t.Context(), func() (bool, error) { return false, broken }); err != broken {
+		t.Errorf("poll = %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := poll(ctx, func() (bool, error) { return false, nil }); err != context.Canceled {
+		t.Errorf("poll = %v", err)
+	}
+	if err := poll(ctx, func() (bool, error) { return true, nil }); err != nil {
+		t.Errorf("what is done is done, even after the context: %v", err)
+	}
+}

@@ -1,0 +1,230 @@
+package fakegpu
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// driver builds testdata/drive, a program in C that drives the fake driver
+// through dlopen, once.
+var driver = sync.OnceValues(func() (string, error) {
+	files, err := filepath.Glob("testdata/drive/*.c")
+	if err != nil {
+		return "", err
+	}
+	dir, err := os.MkdirTemp("", "drive-")
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(dir, "drive")
+	flags := []string{"-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread"}
+	return program, compile(compilers()[0], flags, files, []string{"-o", program})
+})
+
+func TestMain(m *testing.M) {
+	if os.Getenv(roleVariable) != "" {
+		panics()
+		return
+	}
+	code := m.Run()
+	if program, err := driver(); err == nil {
+		os.RemoveAll(filepath.Dir(program))
+	}
+	os.Exit(code)
+}
+
+// drive runs one test of the C program on a fresh dgx1v.
+func drive(t *testing.T, test string, env ...string) { driveOn(t, "dgx1v", test, env...) }
+
+// driveOn runs one test of the C program on a fresh host and returns what it
+// prints.
+func driveOn(t *testing.T, graph, test string, env ...string) string {
+	t.Helper()
+	require.Need(t, require.Compilers, Missing())
+	program, err := driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := Make(Options{Graph: graph, Kernels: []string{"testdata/add.cu"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer h.Close()
+	cmd := exec.Command(program, test)
+	cmd.Env = append(append(os.Environ(), h.Env()...), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasSuffix(string(out), "ok\n") {
+		t.Errorf("%s: %v\n%s", test, err, out)
+	}
+	return string(out)
+}
+
+const late = "TREERUN_FAKE_GPU_JITTER=300:1"
+
+func TestOneProcess(t *testing.T) {
+	for _, test := range []string{"devices", "addresses", "kernel", "order", "events", "values", "host-memory", "pointers", "free-waits", "peers", "modules", "misuse", "illegal", "whole", "idle"} {
+		t.Run(test, func(t *testing.T) { drive(t, test) })
+	}
+	for _, test := range []string{"order", "disorder", "kernel"} {
+		t.Run(test+" with late streams", func(t *testing.T) { drive(t, test, late) })
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	for _, test := range []string{"ipc", "ipc-events", "ipc-dead", "ipc-bad"} {
+		t.Run(test, func(t *testing.T) { drive(t, test) })
+	}
+	t.Run("ipc with late streams", func(t *testing.T) { drive(t, "ipc", late) })
+}
+
+func TestFaults(t *testing.T) {
+	for _, c := range []struct{ test, env string }{
+		{"out-of-memory", "MEMORY=1048576"},
+		{"third-allocation", "FAIL=cuMemAlloc:3,cuStreamSynchronize:1:719,cuMemsetD8Async:1:999@2,cuStreamSynchronize:2@7"},
+		{"lost", "LOST=2@90"},
+		{"corrupts", "BROKEN=1-2,3-0"},
+		{"whole", "BROKEN=1-2,3-4:hang"},
+		{"hangs", "BROKEN=0-3:hang"},
+		{"no-operations", "NO_MEMOPS=1"},
+		{"old-driver", "DRIVER=10020"},
+		{"no-permission", "NO_PERMISSION=1"},
+		{"slow", "SLOW=1000"},
+	} {
+		t.Run(c.test+" "+c.env, func(t *testing.T) { drive(t, c.test, "TREERUN_FAKE_GPU_"+c.env) })
+	}
+	t.Run("without a fake host", func(t *testing.T) { drive(t, "not-asked-for", Variable+"=") })
+	t.Run("visible", func(t *testing.T) { drive(t, "visible", "CUDA_VISIBLE_DEVICES=5,1,9,2") })
+}
+
+// TestTwoHosts: what one fake host exports, another cannot open.
+func TestTwoHosts(t *testing.T) {
+	require.Need(t, require.Compilers, Missing())
+	program, err := driver()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := Start(t, "dgx1v/0-3"), Start(t, "dgx1v/4-7")
+	exporter := exec.Command(program, "export")
+	exporter.Env = append(os.Environ(), here...)
+	in, err := exporter.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := exporter.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := exporter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer exporter.Wait()
+	defer in.Close()
+	handle, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	for test, env := range map[string][]string{"import": here, "import-foreign": there} {
+		importer := exec.Command(program, test)
+		importer.Env = append(os.Environ(), env...)
+		importer.Stdin = strings.NewReader(handle)
+		if text, err := importer.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v\n%s", test, err, text)
+		}
+	}
+}
+
+const roleVariable = "FAKE_GPU_TEST_ROLE"
+
+// panics is a Go program with the fake driver in it, in which a bad access of
+// Go's own is still a panic that can be recovered, and one of a kernel is not.
+func panics() {
+	devices, err := cuda.Devices()
+	if err == nil {
+		err = badKernel(devices[0])
+	}
+	fmt.Println("kernel:", err)
+	defer func() { fmt.Println("recovered:", recover()) }()
+	var nothing *int
+	*nothing++
+}
+
+// badKernel copies from an address where nothing is.
+func badKernel(d *cuda.Device) error {
+	set, err := kernels.Load(d)
+	if err != nil {
+		return err
+	}
+	s, err := d.NewStream()
+	if err != nil {
+		return err
+	}
+	to, err := cuda.Alloc[byte](d, 64)
+	if err != nil {
+		return err
+	}
+	if err := set.Copy(s, to.Addr(), 4096, 64); err != nil {
+		return err
+	}
+	return s.Synchronize(context.Background())
+}
+
+// TestSignalsOfGo: the fake driver catches bad accesses of kernels, and leaves
+// Go's to Go.
+func TestSignalsOfGo(t *testing.T) {
+	env := Start(t, "dgx1v")
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(append(os.Environ(), env...), roleVariable+"=panics")
+	out, err := cmd.CombinedOutput()
+	if errors.Is(cuda.Open(), cuda.ErrUnavailable) && strings.Contains(string(out), "cgo") {
+		require.Need(t, require.GPU, errors.New("built without cgo"))
+	}
+	for _, want := range []string{"CUDA_ERROR_ILLEGAL_ADDRESS (700)", "recovered: runtime error: invalid memory address"} {
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%v, no %q in\n%s", err, want, out)
+		}
+	}
+}
+
+func FuzzRanks(f *testing.F) {
+	for _, s := range []string{"dgx1v", "dgx1v/0-3", "dgx1v-x2/8-15", "dgx1v/7,1", "dgx1v/3-1", "dgx1v/0-99999999999999999999", "/", "dgx1v/,", "dgx2/0,0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		base, list, some := cutRanks(name)
+		g, ok := machines.Get(base)
+		if !ok {
+			return
+		}
+		ranks, err := pick(g, list, some)
+		if err != nil {
+			return
+		}
+		seen := map[int]bool{}
+		for _, r := range ranks {
+			if r < 0 || r >= g.Ranks || seen[r] {
+				t.Fatalf("%q gives ranks %v of %d", name, ranks, g.Ranks)
+			}
+			seen[r] = true
+		}
+		if text, err := describe(g.Inside(ranks), 1); err != nil || strings.Count(text, "\ngpu ") != len(ranks) {
+			t.Fatalf("%q: %v\n%s", name, err, text)
+		}
+	})
+}

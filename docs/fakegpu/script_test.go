@@ -1,0 +1,146 @@
+package fakegpu
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/docs/require"
+)
+
+// script returns a command that runs scripts/fake-gpu.sh with a temporary folder
+// of its own, which must be empty afterwards.
+func script(t *testing.T, args ...string) (cmd *exec.Cmd, empty func()) {
+	t.Helper()
+	require.Need(t, require.Compilers, Missing())
+	_, err := os.Stat("/bin/bash")
+	require.Need(t, require.Bash, err)
+	path, err := filepath.Abs("../../scripts/fake-gpu.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd = exec.Command("/bin/bash", append([]string{path}, args...)...)
+	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
+	return cmd, func() {
+		t.Helper()
+		var left []string
+		for range 600 { // what ends last may need a moment
+			left = nil
+			filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+				if path != dir && err == nil {
+					left = append(left, path)
+				}
+				return nil
+			})
+			if len(left) == 0 {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		t.Errorf("left behind: %v", left)
+	}
+}
+
+func TestScript(t *testing.T) {
+	program, err := driver()
+	if err != nil {
+		require.Need(t, require.Compilers, Missing())
+		t.Fatal(err)
+	}
+	graph := filepath.Join(t.TempDir(), "two.json")
+	text := `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": 12, "kind": "pcie"}]}`
+	if err := os.WriteFile(graph, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const fake = "fake GPU: 8 GPUs of dgx1v, made of this machine's memory and cores\n"
+	for _, c := range []struct {
+		name string
+		args []string
+		dir  string
+		env  []string
+		in   string
+		code int
+		want []string
+	}{
+		{name: "a program that opens the driver", args: []string{"--graph", "dgx1v", "--", program, "values"}, want: []string{fake, "ok\n"}},
+		{name: "its exit code", args: []string{"--graph=dgx1v", "--", "sh", "-c", "exit 7"}, code: 7, want: []string{fake}},
+		{name: "a signal", args: []string{"--graph", "dgx1v", "--", "sh", "-c", "kill -9 $$"}, code: -1},
+		{name: "standard input", args: []string{"--graph", "dgx1v", "--", "cat"}, in: "words", want: []string{"words"}},
+		{name: "no such command", args: []string{"--graph", "dgx1v", "--", "/nowhere"}, code: 127, want: []string{"/nowhere"}},
+		{name: "a file, by a relative path", args: []string{"--graph", "two.json", "--", program, "nvml"}, dir: filepath.Dir(graph),
+			want: []string{"fake GPU: 2 GPUs of", "pair 0 1 level 10 p2p 0\n"}},
+		{name: "ranks of a file", args: []string{"--graph", graph + "/1", "--", program, "nvml"}, want: []string{"fake GPU: 1 GPUs of"}},
+		{name: "an unknown graph", args: []string{"--graph", "dgx9", "--", "true"}, code: 125, want: []string{`graph "dgx9" is neither a file nor a machine`, "dgx1v"}},
+		{name: "ranks that are not there", args: []string{"--graph", "dgx1v/6-8", "--", "true"}, code: 125, want: []string{`"6-8" is no range of the ranks 0-7`}},
+		{name: "ranks of two hosts", args: []string{"--graph", "dgx1v-x2/7,8", "--", "true"}, code: 125, want: []string{"rank 8 stands twice, or is on another host"}},
+		{name: "no graph", args: []string{"--", "true"}, code: 64, want: []string{"usage: scripts/fake-gpu.sh"}},
+		{name: "no command", args: []string{"--graph", "dgx1v", "--"}, code: 64, want: []string{"usage: scripts/fake-gpu.sh"}},
+		{name: "no compiler", args: []string{"--graph", "dgx1v", "--", "true"}, env: []string{"CXX=no-c++"}, code: 125,
+			want: []string{`the fake GPU's libraries cannot be built: exec: "no-c++": executable file not found`, "Debian has it in gcc and g++"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd, empty := script(t, c.args...)
+			cmd.Dir = c.dir
+			cmd.Env = append(cmd.Env, c.env...)
+			cmd.Stdin = strings.NewReader(c.in)
+			out, _ := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != c.code {
+				t.Errorf("exit code %d, want %d\n%s", code, c.code, out)
+			}
+			for _, w := range c.want {
+				if !bytes.Contains(out, []byte(w)) {
+					t.Errorf("no %q in\n%s", w, out)
+				}
+			}
+			empty()
+		})
+	}
+}
+
+// TestScriptKilled: whatever kills the script or its command, the folder goes.
+func TestScriptKilled(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		signal syscall.Signal
+		code   int
+	}{
+		{"terminated", syscall.SIGTERM, -1},
+		{"interrupted", syscall.SIGINT, 3}, // the command catches that
+		{"killed", syscall.SIGKILL, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cmd, empty := script(t, "--graph", "dgx1v", "--", "/bin/bash", "-c", "trap 'exit 3' INT; echo ready; read -r line")
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Close()
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+				t.Fatalf("%q, %v", line, err)
+			}
+			cmd.Process.Signal(c.signal)
+			timer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
+			cmd.Wait()
+			timer.Stop()
+			if code := cmd.ProcessState.ExitCode(); code != c.code {
+				t.Errorf("exit code %d, want %d", code, c.code)
+			}
+			empty()
+		})
+	}
+}

@@ -1,0 +1,138 @@
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Calls fn with every item of a list between commas that an environment
+ * variable holds. */
+static void each(const char *variable, void (*fn)(const char *item)) {
+    const char *list = setting(variable);
+    if (!list)
+        return;
+    char *copy = strdup(list), *rest = copy;
+    for (char *item; (item = strsep(&rest, ","));)
+        fn(item);
+    free(copy);
+}
+
+/* TREERUN_FAKE_GPU_FAIL=CALL:N[:CODE][@GPU]: the N-th CALL of each process
+ * fails; only with a context of GPU, if given. Without a CODE it is "out of
+ * memory". */
+static struct failure {
+    char call[64];
+    unsigned n;
+    int code, gpu;
+} failures[16];
+static int failing;
+
+static void read_failure(const char *item) {
+    struct failure f = {.code = CUDA_ERROR_OUT_OF_MEMORY, .gpu = -1};
+    char text[128];
+    snprintf(text, sizeof text, "%s", item);
+    char *at = strchr(text, '@');
+    if (at) {
+        *at = 0;
+        f.gpu = atoi(at + 1);
+    }
+    if (failing < 16 && sscanf(text, "%63[^:]:%u:%d", f.call, &f.n, &f.code) >= 2)
+        failures[failing++] = f;
+    else
+        complain("TREERUN_FAKE_GPU_FAIL: %s is not CALL:N[:CODE][@GPU]", item);
+}
+
+/* TREERUN_FAKE_GPU_BROKEN=A-B[:hang]: copies between A and B are wrong, or hang. */
+static unsigned char damage[MAX_GPUS][MAX_GPUS];
+
+static void read_broken(const char *item) {
+    unsigned a, b;
+    char how[8] = "";
+    if (sscanf(item, "%u-%u:%7s", &a, &b, how) < 2 || a >= MAX_GPUS || b >= MAX_GPUS || (*how && strcmp(how, "hang") != 0))
+        complain("TREERUN_FAKE_GPU_BROKEN: %s is not A-B or A-B:hang", item);
+    else
+        damage[a][b] = damage[b][a] = *how ? LINK_HANGS : LINK_CORRUPTS;
+}
+
+/* TREERUN_FAKE_GPU_LOST=GPU@N: the GPU is lost after N calls, counted over all
+ * processes. */
+static int64_t lost_after[MAX_GPUS];
+
+static void read_lost(const char *item) {
+    unsigned gpu;
+    long n;
+    if (sscanf(item, "%u@%ld", &gpu, &n) != 2 || gpu >= MAX_GPUS || n < 0)
+        complain("TREERUN_FAKE_GPU_LOST: %s is not GPU@CALLS", item);
+    else
+        lost_after[gpu] = n + 1;
+}
+
+static bool without_operations;
+static unsigned jitter, seed;
+static double slow;
+
+static void read_settings(void) {
+    each("TREERUN_FAKE_GPU_FAIL", read_failure);
+    each("TREERUN_FAKE_GPU_BROKEN", read_broken);
+    each("TREERUN_FAKE_GPU_LOST", read_lost);
+    without_operations = setting("TREERUN_FAKE_GPU_NO_MEMOPS");
+    const char *late = setting("TREERUN_FAKE_GPU_JITTER");
+    if (late && sscanf(late, "%u:%u", &jitter, &seed) < 1)
+        complain("TREERUN_FAKE_GPU_JITTER=%s is not MICROSECONDS[:SEED]", late);
+    const char *factor = setting("TREERUN_FAKE_GPU_SLOW");
+    if (factor && (sscanf(factor, "%lf", &slow) < 1 || !(slow >= 0)))
+        complain("TREERUN_FAKE_GPU_SLOW=%s is no factor", factor);
+}
+
+static void once(void) {
+    static pthread_once_t read = PTHREAD_ONCE_INIT;
+    pthread_once(&read, read_settings);
+}
+
+CUresult injected_failure(const char *call, unsigned count, int gpu) {
+    once();
+    for (int i = 0; i < failing; i++) {
+        const struct failure *f = &failures[i];
+        if (f->n == count && strcmp(f->call, call) == 0 && (f->gpu < 0 || f->gpu == gpu))
+            return f->code;
+    }
+    return CUDA_SUCCESS;
+}
+
+void count_for_loss(int gpu) {
+    if (lost_after[gpu] && atomic_fetch_add(&board()->calls[gpu], 1) + 1 >= lost_after[gpu])
+        atomic_store(&board()->lost[gpu], 1);
+}
+
+bool no_memory_operations(void) {
+    once();
+    return without_operations;
+}
+
+enum damage link_damage(int gpu, int other) {
+    once();
+    return gpu < 0 || other < 0 || gpu == other ? LINK_WHOLE : damage[gpu][other];
+}
+
+/* TREERUN_FAKE_GPU_JITTER=MICROSECONDS[:SEED]: every other operation of a stream
+ * begins later, by up to that. */
+unsigned jitter_microseconds(unsigned *state) {
+    if (jitter == 0 || rand_r(state) % 2)
+        return 0;
+    return rand_r(state) % jitter + 1;
+}
+
+/* TREERUN_FAKE_GPU_SLOW=FACTOR: what n bytes between two GPUs take then. The
+ * link is not shared with other copies. */
+double modelled_seconds(int gpu, int other, size_t n) {
+    once();
+    double rate = gpu < 0 || other < 0 || gpu == other ? 0 : topology()->rate[gpu][other];
+    return rate > 0 ? slow * (double)n / (rate * 1e9) : 0;
+}
+
+unsigned jitter_seed(void) {
+    static _Atomic unsigned streams;
+    once();
+    return seed * 7919 + (unsigned)getpid() * 31 + atomic_fetch_add(&streams, 1) + 1;
+}

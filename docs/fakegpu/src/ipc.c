@@ -1,0 +1,141 @@
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* What a handle's 64 bytes hold. The memory is a file without a name: another
+ * process opens it through the exporter's descriptor, for as long as that has
+ * it. What is open stays when the exporter ends. */
+struct handle {
+    uint32_t magic;
+    int32_t process, file, gpu;
+    uint64_t host, inode, id;
+    uint64_t length, offset, size; /* of the file; of the memory in it */
+};
+
+_Static_assert(sizeof(struct handle) == 64, "a handle has 64 bytes");
+enum { MEMORY_MAGIC = 0x6d656d31, EVENT_MAGIC = 0x65767431 };
+
+static bool describe(struct handle *h, int file) {
+    struct stat s;
+    if (fstat(file, &s) != 0)
+        return false;
+    h->process = getpid();
+    h->file = file;
+    h->host = topology()->nonce;
+    h->inode = s.st_ino;
+    h->length = (uint64_t)s.st_size;
+    return true;
+}
+
+/* Opens what a handle describes. A handle of another host, of a process that
+ * has ended or of something freed is an invalid value, as with a real driver,
+ * and the own process's is of an invalid context. */
+static CUresult open_handle(const struct handle *h, uint32_t magic, int *file) {
+    if (h->magic != magic || h->host != topology()->nonce || h->length == 0 || h->offset > h->length || h->size > h->length - h->offset)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (h->process == getpid())
+        return CUDA_ERROR_INVALID_CONTEXT;
+    char path[64];
+    struct stat s;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", h->process, h->file);
+    *file = open(path, O_RDWR | O_CLOEXEC);
+    if (*file < 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (fstat(*file, &s) == 0 && s.st_ino == h->inode && (uint64_t)s.st_size == h->length)
+        return CUDA_SUCCESS;
+    close(*file);
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuIpcGetMemHandle(CUipcMemHandle *handle, CUdeviceptr address) {
+    BEGIN("cuIpcGetMemHandle", NEED_CONTEXT);
+    struct mapping m;
+    if (!handle || !find_mapping(address, 1, &m) || m.kind != MEMORY_DEVICE)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct handle h = {.magic = MEMORY_MAGIC, .gpu = m.gpu, .id = m.id, .offset = m.base - (uintptr_t)m.start, .size = m.size};
+    if (!describe(&h, m.file))
+        return CUDA_ERROR_MAP_FAILED;
+    memcpy(handle, &h, sizeof h);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, unsigned flags) {
+    BEGIN("cuIpcOpenMemHandle", NEED_CONTEXT);
+    struct context *c = current_context();
+    struct handle h;
+    memcpy(&h, &handle, sizeof h);
+    if (!address || flags != CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS || h.gpu < 0 || h.gpu >= topology()->gpus)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!context_of_gpu(h.gpu)) /* CUDA_VISIBLE_DEVICES hides it */
+        return CUDA_ERROR_INVALID_VALUE;
+    struct mapping m = {.kind = MEMORY_IMPORTED, .base = h.offset, .size = h.size, .gpu = h.gpu, .references = 1, .id = h.id, .context = c};
+    if (find_import(h.id, c, &m)) {
+        *address = m.base;
+        return CUDA_SUCCESS;
+    }
+    int file;
+    CUresult result = open_handle(&h, MEMORY_MAGIC, &file);
+    if (result != CUDA_SUCCESS)
+        return result;
+    if (h.gpu != c->gpu && !topology()->peer[c->gpu][h.gpu]) {
+        close(file);
+        return CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+    }
+    uintptr_t base;
+    result = map_import(file, h.length, &m, &base);
+    if (result != CUDA_SUCCESS) {
+        close(file);
+        return CUDA_ERROR_MAP_FAILED;
+    }
+    if (h.gpu != c->gpu)
+        atomic_store(&c->peers[h.gpu], true);
+    *address = base;
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
+    BEGIN("cuIpcCloseMemHandle", NEED_CONTEXT);
+    struct mapping m;
+    if (!find_mapping(address, 1, &m) || m.kind != MEMORY_IMPORTED || m.base != address)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (m.references == 1)
+        drain_context(m.context);
+    return drop_mapping(address, 1 << MEMORY_IMPORTED, &m) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+API CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event) {
+    BEGIN("cuIpcGetEventHandle", NEED_CONTEXT);
+    if (!handle)
+        return CUDA_ERROR_INVALID_VALUE;
+    int file = event_file(event);
+    struct handle h = {.magic = EVENT_MAGIC};
+    if (file < 0 || !describe(&h, file))
+        return CUDA_ERROR_INVALID_HANDLE;
+    memcpy(handle, &h, sizeof h);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle) {
+    BEGIN("cuIpcOpenEventHandle", NEED_CONTEXT);
+    struct handle h;
+    memcpy(&h, &handle, sizeof h);
+    int file;
+    if (!event)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = open_handle(&h, EVENT_MAGIC, &file);
+    if (result != CUDA_SUCCESS)
+        return result;
+    void *p = MAP_FAILED;
+    if (h.length >= sizeof(struct progress))
+        p = mmap(NULL, sizeof(struct progress), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    close(file);
+    if (p == MAP_FAILED)
+        return CUDA_ERROR_MAP_FAILED;
+    return import_event(p, current_context(), event);
+}

@@ -1,0 +1,224 @@
+#define _GNU_SOURCE
+#include "driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* A stream is a thread that performs one operation after the other. Handles of
+ * destroyed streams are seen as such: structs are used again, the longest unused
+ * first, but never freed, and their counters go on. */
+enum { STREAM = 0x5354524d, SPARE = 64, STACK = 1 << 20 };
+
+static struct stream *spare, **spare_end = &spare; /* under contexts_lock */
+static int spares;
+
+static struct stream *new_stream(void) {
+    if (spares > SPARE) {
+        struct stream *s = spare;
+        spare = s->next;
+        spares--;
+        return s;
+    }
+    struct stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return NULL;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->work, NULL);
+    pthread_cond_init(&s->done, NULL);
+    return s;
+}
+
+static void keep(struct stream *s) {
+    s->next = NULL;
+    *spare_end = s;
+    spare_end = &s->next;
+    spares++;
+}
+
+/* The next operation; NULL when the stream has ended and there is none. */
+static struct operation *next(struct stream *s) {
+    pthread_mutex_lock(&s->lock);
+    while (!s->head && !s->ending)
+        pthread_cond_wait(&s->work, &s->lock);
+    struct operation *o = s->head;
+    if (o && !(s->head = o->next))
+        s->tail = &s->head;
+    pthread_mutex_unlock(&s->lock);
+    return o;
+}
+
+static void *serve(void *stream) {
+    struct stream *s = stream;
+    for (struct operation *o; (o = next(s));) {
+        perform(s, o);
+        free(o);
+        pthread_mutex_lock(&s->lock);
+        s->completed++;
+        pthread_cond_broadcast(&s->done);
+        pthread_mutex_unlock(&s->lock);
+    }
+    pthread_mutex_lock(&contexts_lock);
+    keep(s);
+    pthread_mutex_unlock(&contexts_lock);
+    return NULL;
+}
+
+/* Makes a stream of c; contexts_lock is held. */
+static struct stream *start(struct context *c, unsigned flags, int priority) {
+    struct stream *s = new_stream();
+    if (!s)
+        return NULL;
+    s->context = c;
+    s->head = NULL;
+    s->tail = &s->head;
+    s->ending = false;
+    s->seed = jitter_seed();
+    s->flags = flags;
+    s->priority = priority;
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attributes, STACK);
+    int failed = pthread_create(&s->thread, &attributes, serve, s);
+    pthread_attr_destroy(&attributes);
+    if (failed) {
+        keep(s);
+        return NULL;
+    }
+    s->magic = STREAM;
+    s->next = c->streams;
+    c->streams = s;
+    return s;
+}
+
+/* Takes a stream off its context's list and lets its thread end after the work
+ * that it has; contexts_lock is held. */
+static void end(struct stream *s) {
+    struct stream **at = &s->context->streams;
+    while (*at != s)
+        at = &(*at)->next;
+    *at = s->next;
+    pthread_mutex_lock(&s->lock);
+    s->magic = 0;
+    s->ending = true;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Ends a dying context's streams: what waits gives up. */
+void end_streams(struct context *c) {
+    drain_context(c);
+    pthread_mutex_lock(&contexts_lock);
+    while (c->streams)
+        end(c->streams);
+    c->default_stream = NULL;
+    pthread_mutex_unlock(&contexts_lock);
+}
+
+static struct stream *default_stream(struct context *c) {
+    pthread_mutex_lock(&contexts_lock);
+    if (c && !c->default_stream)
+        c->default_stream = start(c, 0, 0);
+    pthread_mutex_unlock(&contexts_lock);
+    return c ? c->default_stream : NULL;
+}
+
+/* The default stream is ordered with no other one here, which the real driver's
+ * is with some: whoever relies on that gets wrong results. */
+struct stream *resolve_stream(CUstream handle) {
+    if ((uintptr_t)handle <= 2)
+        return default_stream(current_context());
+    return handle->magic == STREAM ? handle : NULL;
+}
+
+CUresult submit(struct stream *s, const struct operation *operation) {
+    CUresult error = context_error(s->context);
+    struct operation *o = error == CUDA_SUCCESS ? malloc(sizeof *o) : NULL;
+    if (!o)
+        return error != CUDA_SUCCESS ? error : CUDA_ERROR_OUT_OF_MEMORY;
+    *o = *operation;
+    o->next = NULL;
+    pthread_mutex_lock(&s->lock);
+    *s->tail = o;
+    s->tail = &o->next;
+    s->submitted++;
+    pthread_cond_signal(&s->work);
+    pthread_mutex_unlock(&s->lock);
+    return CUDA_SUCCESS;
+}
+
+uint64_t submitted(struct stream *s) {
+    pthread_mutex_lock(&s->lock);
+    uint64_t n = s->submitted;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+void wait_completed(struct stream *s, uint64_t until) {
+    pthread_mutex_lock(&s->lock);
+    while (s->completed < until)
+        pthread_cond_wait(&s->done, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static CUresult create(CUstream *stream, unsigned flags, int priority) {
+    if (!stream || flags & ~(unsigned)CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    pthread_mutex_lock(&contexts_lock);
+    *stream = start(current_context(), flags, priority);
+    pthread_mutex_unlock(&contexts_lock);
+    return *stream ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+API CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
+    BEGIN("cuStreamCreate", NEED_CONTEXT);
+    return create(stream, flags, 0);
+}
+
+API CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority) {
+    BEGIN("cuStreamCreateWithPriority", NEED_CONTEXT);
+    return create(stream, flags, priority);
+}
+
+/* Returns at once; the work that the stream has is done all the same. */
+API CUresult cuStreamDestroy_v2(CUstream stream) {
+    BEGIN("cuStreamDestroy", NEED_CONTEXT);
+    if ((uintptr_t)stream <= 2 || !resolve_stream(stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&contexts_lock);
+    end(stream);
+    pthread_mutex_unlock(&contexts_lock);
+    return CUDA_SUCCESS;
+}
+
+API CUresult cuStreamSynchronize(CUstream stream) {
+    BEGIN("cuStreamSynchronize", NEED_CONTEXT);
+    struct stream *s = resolve_stream(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    wait_completed(s, submitted(s));
+    return context_error(s->context);
+}
+
+API CUresult cuStreamQuery(CUstream stream) {
+    BEGIN("cuStreamQuery", NEED_CONTEXT);
+    struct stream *s = resolve_stream(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&s->lock);
+    bool busy = s->completed < s->submitted;
+    pthread_mutex_unlock(&s->lock);
+    CUresult error = context_error(s->context);
+    return error == CUDA_SUCCESS && busy ? CUDA_ERROR_NOT_READY : error;
+}
+
+API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn call, void *data) {
+    BEGIN("cuLaunchHostFunc", NEED_CONTEXT);
+    struct stream *s = resolve_stream(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!call)
+        return CUDA_ERROR_INVALID_VALUE;
+    struct operation o = {.kind = DO_HOST_FUNCTION, .host = {call, data}};
+    return submit(s, &o);
+}

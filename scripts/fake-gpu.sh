@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs a command on a fake host with GPUs: libraries that are built here stand in
+# for the NVIDIA driver and for NVML. Needs Go and compilers of C and C++.
+#
+#   scripts/fake-gpu.sh --graph dgx1v -- treerun -np 8 ./examples/train --device cuda
+#
+# --graph takes the name of a machine that treerun knows, or a graph file; ranks
+# behind a slash choose some: dgx1v/0-3. How to make it fail is said in
+# docs/fakegpu. The command takes the place of this shell, with its signals and
+# its exit code; 125 means that there is no fake host, 64 wrong usage. Nothing
+# stays behind but the libraries in the user's cache.
+set -euo pipefail
+
+usage() { echo "usage: scripts/fake-gpu.sh --graph NAME|FILE[/RANKS] -- COMMAND [ARGS...]" >&2; exit 64; }
+
+graph=
+while [ $# -gt 0 ]; do
+    case $1 in
+    --graph) [ $# -ge 2 ] || usage; graph=$2; shift 2 ;;
+    --graph=*) graph=${1#*=}; shift ;;
+    --) shift; break ;;
+    *) usage ;;
+    esac
+done
+[ -n "$graph" ] && [ $# -gt 0 ] || usage
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The folder goes when the last process has ended that has descriptor 9, however
+# it ends.
+# shellcheck disable=SC2016 # it is the other shell that expands
+exec 9> >(exec setsid sh -c 'trap "" INT QUIT TERM HUP; cat; rm -rf "$0"' "$work" > /dev/null 2>&1)
+
+case $graph in # a file's name is that of the caller's folder
+/*) ;;
+*) if [ -e "${graph%/*}" ] || [ -e "$graph" ]; then graph=$PWD/$graph; fi ;;
+esac
+(cd "$root" && go build -buildvcs=false -o "$work/fakegpu" ./scripts/fakegpu) || exit 125
+variables=$(cd "$root" && TMPDIR=$work "$work/fakegpu" "$graph") || exit 125
+while IFS= read -r line; do
+    export "${line?}"
+done <<< "$variables"
+
+exec "$@"

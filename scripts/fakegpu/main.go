@@ -1,0 +1,27 @@
+// Command fakegpu makes a fake GPU host for scripts/fake-gpu.sh, which says what
+// it is for: it builds the libraries, fills the folder and prints the variables
+// of the environment, one a line.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/treerun/treerun/docs/fakegpu"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: fakegpu GRAPH")
+		os.Exit(64)
+	}
+	h, err := fakegpu.Make(fakegpu.Options{Graph: os.Args[1]})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(125)
+	}
+	fmt.Fprintf(os.Stderr, "fake GPU: %d GPUs of %s, made of this machine's memory and cores\n", h.GPUs(), os.Args[1])
+	for _, line := range h.Env() {
+		fmt.Println(line)
+	}
+}

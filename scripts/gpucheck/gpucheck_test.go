@@ -1,0 +1,61 @@
+//go:build cgo
+
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/docs/fakegpu"
+)
+
+// built builds treerun and gpucheck and returns their folder.
+func built(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	c := exec.Command("go", "build", "-buildvcs=false", "-o", dir+"/", "../../cmd/treerun", ".")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return dir
+}
+
+// Everything runs on a fake host, step by step, and leaves a file with all of it;
+// but no page is made of that.
+func TestAllOnFakeHost(t *testing.T) {
+	dir := built(t)
+	file := filepath.Join(dir, "out.json")
+	c := exec.CommandContext(t.Context(), filepath.Join(dir, "gpucheck"), "all", "--treerun", filepath.Join(dir, "treerun"),
+		"--json", file, "--sample", "8", "--processes", "2,4")
+	c.Env = append(append(os.Environ(), "TMPDIR="+dir), fakegpu.Start(t, "dgx1v/0-1")...)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r results
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	if !r.Fake || len(r.GPUs) != 2 || len(r.Steps) < 10 || len(r.Kernels) < 5 || r.Streams == nil || r.Processes == nil || r.Latency == nil || len(r.Bench) < 4 || r.KillMs <= 0 {
+		t.Errorf("found %s", text)
+	}
+	for _, s := range r.Steps {
+		if !s.OK || s.Text == "" {
+			t.Errorf("step %+v", s)
+		}
+	}
+	page := filepath.Join(dir, "page.md")
+	if err := run([]string{"page", file, page}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err = os.ReadFile(page); err != nil || !strings.Contains(string(text), "not been run on a real GPU") {
+		t.Errorf("the page of a fake host: %v\n%s", err, text)
+	}
+}

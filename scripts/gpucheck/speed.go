@@ -1,0 +1,106 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const together = 4 // ranks on one GPU whose AllReduce is timed
+
+// streams compares the AllReduce of ranks as streams of one process with what the
+// device's memory allows: every input read and every result written once.
+func (k *checker) streams() (string, error) {
+	t, err := asStreams(k.ctx, k.dev, together, k.large, 20)
+	if err != nil {
+		return "", err
+	}
+	k.Streams = t
+	if k.CopyGBs == 0 {
+		return "", errors.New("the copy rate is not known")
+	}
+	k.FloorUs = 2 * together * float64(t.Bytes) / k.CopyGBs / 1e3
+	k.StreamsShare = k.FloorUs / t.MedianUs
+	return fmt.Sprintf("%d bytes in %.0f us, %.2f of the floor (%.0f us), plan %s", t.Bytes, t.MedianUs, k.StreamsShare, k.FloorUs, t.Plan), nil
+}
+
+// timedJob measures an AllReduce of processes on one GPU.
+func (k *checker) timedJob(np int, bytes int64) (*times, error) {
+	out, _, err := k.job(0, onOne(np), "time", "--bytes", strconv.FormatInt(bytes, 10))
+	if err != nil {
+		return nil, err
+	}
+	line, found := lineWith(out, "median_us")
+	if !found {
+		return nil, fmt.Errorf("no times in %q", out)
+	}
+	var t times
+	return &t, json.Unmarshal([]byte(line[strings.Index(line, "{"):]), &t)
+}
+
+func (k *checker) procs() (_ string, err error) {
+	if k.Processes, err = k.timedJob(together, k.large); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d bytes in %.0f us, plan %s", k.Processes.Bytes, k.Processes.MedianUs, k.Processes.Plan), nil
+}
+
+func (k *checker) latency() (_ string, err error) {
+	if k.Latency, err = k.timedJob(2, 8); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%.1f us, plan %s", k.Latency.MedianUs, k.Latency.Plan), nil
+}
+
+// bench runs treerun bench on all GPUs, or two ranks on the only one.
+func (k *checker) bench() (string, error) {
+	dir, err := os.MkdirTemp("", "gpucheck-")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "rows.json")
+	flags := onOne(2)
+	if k.gpus > 1 {
+		flags = []string{"-np", strconv.Itoa(k.gpus)}
+	}
+	args := append([]string{"bench", "--device", "cuda", "--json", file, "-b", "8", "-e", strconv.FormatInt(k.large, 10), "-f", "32", "--max-seconds", "1"}, flags...)
+	if out, err := exec.CommandContext(k.ctx, k.treerun, args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("treerun %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", err
+	}
+	k.Bench = nil
+	for _, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
+		k.Bench = append(k.Bench, json.RawMessage(line))
+	}
+	return fmt.Sprintf("%d rows, every element right", len(k.Bench)), nil
+}
+
+// sanitizer runs what one process does by itself under compute-sanitizer, where that
+// is installed.
+func (k *checker) sanitizer() (string, error) {
+	tool, err := exec.LookPath("compute-sanitizer")
+	if err != nil {
+		if tool = "/usr/local/cuda/bin/compute-sanitizer"; !there(tool) {
+			return "not installed here: not run", nil
+		}
+	}
+	out, err := exec.CommandContext(k.ctx, tool, "--error-exitcode", "9", k.self, "alone").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: %s", tool, err, out)
+	}
+	return "clean", nil
+}
+
+func there(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}

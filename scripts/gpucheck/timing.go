@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
+)
+
+// times is how long an AllReduce took, over many of them, on the slowest rank.
+type times struct {
+	Ranks      int     `json:"ranks"`
+	Bytes      int64   `json:"bytes"`
+	Iterations int     `json:"iterations"`
+	MedianUs   float64 `json:"median_us"`
+	MinUs      float64 `json:"min_us"`
+	Plan       string  `json:"plan"`
+}
+
+// timed measures AllReduces of float32, from a barrier on until SyncDevice has said
+// that the result is there. All ranks get the same.
+func timed(ctx context.Context, c *collective.Comm, s *cuda.Stream, bytes int64, iterations int) (t *times, err error) {
+	n := int(max(bytes/4, 1))
+	send, err := cuda.Alloc[float32](s.Device(), n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, send.Free()) }()
+	recv, err := cuda.Alloc[float32](s.Device(), n)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, recv.Free()) }()
+	if err := s.Memset(send.Addr(), 0, send.Bytes()); err != nil {
+		return nil, err
+	}
+	for _, x := range []cuda.Slice[float32]{send, recv} {
+		m, err := collective.RegisterDevice(ctx, c, x)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { err = errors.Join(err, m.Close(ctx)) }()
+	}
+	const warmup = 3
+	mine := make([]float64, 0, iterations)
+	for i := range warmup + iterations {
+		if err := collective.Barrier(ctx, c); err != nil {
+			return nil, err
+		}
+		began := time.Now()
+		if err := collective.AllReduceDevice(ctx, c, s, send, recv, collective.Sum); err != nil {
+			return nil, err
+		}
+		if err := c.SyncDevice(ctx, s); err != nil {
+			return nil, err
+		}
+		if i >= warmup {
+			mine = append(mine, float64(time.Since(began).Nanoseconds())/1e3)
+		}
+	}
+	slowest := make([]float64, len(mine))
+	if err := collective.AllReduce(ctx, c, mine, slowest, collective.Max); err != nil {
+		return nil, err
+	}
+	slices.Sort(slowest)
+	name, _ := c.DeviceChoice(allReduceKind, int(bytes))
+	return &times{Ranks: c.Size(), Bytes: int64(n) * 4, Iterations: iterations,
+		MedianUs: slowest[len(slowest)/2], MinUs: slowest[0], Plan: name}, nil
+}
+
+// asStreams measures the AllReduce of ranks that are goroutines of this process, on
+// one GPU.
+func asStreams(ctx context.Context, dev *cuda.Device, ranks int, bytes int64, iterations int) (*times, error) {
+	errs := make([]error, ranks)
+	results := make([]*times, ranks)
+	var all sync.WaitGroup
+	for r, w := range collective.InProcess(ranks) {
+		all.Go(func() {
+			errs[r] = func() (err error) {
+				s, err := dev.NewStream()
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, s.Close()) }()
+				c, err := collective.New(ctx, w, collective.WithTopoCache(""))
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, c.Close()) }()
+				results[r], err = timed(ctx, c, s, bytes, iterations)
+				return err
+			}()
+		})
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("%d ranks as streams of one process: %w", ranks, err)
+	}
+	return results[0], nil
+}
+
+// onStream returns how long the device takes for work that enqueue puts into a
+// stream, the median of rounds, in seconds.
+func onStream(ctx context.Context, s *cuda.Stream, rounds int, enqueue func() error) (float64, error) {
+	begin, err := s.Device().NewEvent(true)
+	if err != nil {
+		return 0, err
+	}
+	defer begin.Close()
+	end, err := s.Device().NewEvent(true)
+	if err != nil {
+		return 0, err
+	}
+	defer end.Close()
+	var seconds []float64
+	for i := range rounds + 2 {
+		if err := errors.Join(s.Record(begin), enqueue(), s.Record(end), s.Synchronize(ctx)); err != nil {
+			return 0, err
+		}
+		d, err := end.Since(begin)
+		if err != nil {
+			return 0, err
+		}
+		if i >= 2 {
+			seconds = append(seconds, d.Seconds())
+		}
+	}
+	slices.Sort(seconds)
+	return seconds[len(seconds)/2], nil
+}
