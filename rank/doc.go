@@ -14,27 +14,31 @@
 //     descriptor (TREERUN_JOB_FD);
 //   - the environment of another launcher: TREERUN_RANK and TREERUN_SIZE,
 //     torchrun, Open MPI, PMI (MPICH, Intel MPI), Slurm, LeaderWorkerSet,
-//     JobSet. The ranks then need the address at which rank 0 is to listen,
-//     TREERUN_SEED or MASTER_ADDR and MASTER_PORT, and a key that all of them
-//     can read, TREERUN_KEY_FILE. When the seed is a loopback address, a key of
-//     the user's own is made and kept in the user's configuration directory;
+//     JobSet. Where that does not say enough, the ranks need the address at
+//     which rank 0 is to listen, TREERUN_SEED or MASTER_ADDR and MASTER_PORT
+//     (seed.go). They need a key that all of them can read: TREERUN_KEY_FILE,
+//     or the user's own in the user's configuration directory, which is made
+//     when the seed is a loopback address;
 //   - neither: a world of one rank, without sockets and goroutines.
 //
 // # How the ranks find each other
 //
 // Each rank listens at one TCP port, and gossips at the UDP port of the same
-// number. Nobody who does not prove that he knows the job's secret, in 64 bytes
+// number: at the loopback address when all ranks are on one host, else at all
+// addresses. It offers others those that package iface chooses, and they keep
+// the first at which it proves itself (network.go, dial.go). Nobody who does not prove that he knows the job's secret, in 64 bytes
 // and one second, is listened to (handshake.go). hashicorp/memberlist carries
 // the membership: who the ranks are and where they listen. Blobs travel over
 // connections between the ranks themselves, in ceil(log2 n) steps. Init that
-// waits for ten seconds says for whom, through the logger (WithLogger).
+// waits for ten seconds says for whom, through the logger (WithLogger); pairs
+// that cannot connect are listed by rank 0 (report.go).
 //
 // # How failures become known
 //
 // The launcher says how a rank ended. Without a launcher, or should it not
 // know, the end of a rank's connections says it, and is passed on from rank to
-// rank; a rank on another host that does not answer memberlist's probes is
-// lost as well. A rank that has called Close has not failed.
+// rank; a rank on another host from which nothing comes for the peer timeout is
+// lost as well (pulse.go). A rank that has called Close has not failed.
 //
 // The package does not start processes and moves no tensors. Programs import
 // it; package collective does not, it takes a *World as an interface.

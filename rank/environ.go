@@ -1,8 +1,8 @@
 package rank
 
 import (
+	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -41,20 +41,28 @@ func (osEnvironment) keyDir() (string, error) {
 
 // source is a launcher that tells ranks their place in environment variables.
 type source struct {
-	name                             string
-	rank, size, localRank, localSize string                             // names of variables; "" when it has none
-	present                          func(get func(string) string) bool // whether it is this one; nil: rank or size is set
-	jobID                            func(get func(string) string) string
+	name string
+
+	// Names of variables, between spaces: the first that is set counts. "" when the
+	// launcher has none.
+	rank, size, localRank, localSize, epoch string
+
+	present func(get func(string) string) bool // whether it is this one; nil: rank or size is set
+	oneHost func(get func(string) string) bool // whether all ranks are on one host; nil: it does not say
+	jobID   func(get func(string) string) string
+	seed    func(get func(string) string) (host string, err error) // where rank 0 runs; nil: it does not say
 }
 
 // sources are the launchers, in the order in which they are looked for.
 var sources = []source{
 	{
 		name: "treerun", rank: job.EnvRank, size: job.EnvSize, localRank: job.EnvLocalRank, localSize: job.EnvLocalSize,
+		epoch:   job.EnvEpoch,
 		present: func(get func(string) string) bool { return get(job.EnvRank) != "" },
 	},
 	{
 		name: "torchrun", rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", localSize: "LOCAL_WORLD_SIZE",
+		epoch: "TORCHELASTIC_RESTART_COUNT",
 		jobID: joined("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"),
 	},
 	{
@@ -67,18 +75,29 @@ var sources = []source{
 		jobID: joined("PMI_JOBID"),
 	},
 	{
-		name: "Slurm", rank: "SLURM_PROCID", size: "SLURM_NTASKS", localRank: "SLURM_LOCALID",
+		name: "Slurm", rank: "SLURM_PROCID", size: "SLURM_STEP_NUM_TASKS SLURM_NTASKS", localRank: "SLURM_LOCALID",
+		epoch:   "SLURM_RESTART_COUNT",
 		present: inSlurmStep,
+		oneHost: func(get func(string) string) bool { return get("SLURM_STEP_NUM_NODES") == "1" },
 		jobID:   joined("SLURM_JOB_ID", "SLURM_STEP_ID"),
+		seed:    firstOfStep,
 	},
-	{name: "LeaderWorkerSet", rank: "LWS_WORKER_INDEX", size: "LWS_GROUP_SIZE"},
+	{
+		name: "LeaderWorkerSet", rank: "LWS_WORKER_INDEX", size: "LWS_GROUP_SIZE",
+		jobID: joined("LWS_LEADER_ADDRESS"),
+		seed:  hostIn("LWS_LEADER_ADDRESS"),
+	},
 	{
 		// An indexed Job says the index only, and is not always one job of
-		// ranks.
-		name: "JobSet", rank: "JOB_COMPLETION_INDEX", size: job.EnvSize,
+		// ranks. The names with JOBSET are those that manifests usually give to
+		// the labels and annotations of a JobSet.
+		name: "JobSet", rank: "JOB_GLOBAL_INDEX JOB_COMPLETION_INDEX", size: job.EnvSize,
+		epoch: "JOBSET_RESTART_ATTEMPT",
 		present: func(get func(string) string) bool {
-			return get("JOB_COMPLETION_INDEX") != "" && (get(job.EnvSize) != "" || get(job.EnvSeed) != "")
+			return get("JOB_COMPLETION_INDEX") != "" && (get(job.EnvSize) != "" || get(job.EnvSeed) != "" || get("JOBSET_COORDINATOR") != "")
 		},
+		jobID: joined("JOBSET_NAME", "JOBSET_RESTART_ATTEMPT"),
+		seed:  hostIn("JOBSET_COORDINATOR"),
 	},
 	{name: "treerun", rank: job.EnvRank, size: job.EnvSize}, // a size without a rank
 }
@@ -89,6 +108,20 @@ var sources = []source{
 func inSlurmStep(get func(string) string) bool {
 	step, err := strconv.ParseUint(get("SLURM_STEP_ID"), 10, 32)
 	return err == nil && step < 0xfffffff0 && get("SLURM_PROCID") != ""
+}
+
+// firstSet returns the first of names that is set, else the last one.
+func firstSet(get func(string) string, names string) string {
+	all := strings.Fields(names)
+	for _, name := range all {
+		if get(name) != "" {
+			return name
+		}
+	}
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
 }
 
 // joined returns a function that gives the values of variables, with a dot
@@ -109,7 +142,7 @@ func joined(names ...string) func(get func(string) string) string {
 // fromEnvironment returns what another launcher says; nil when there is none.
 func fromEnvironment(env environment) (*config, error) {
 	for _, s := range sources {
-		present := env.get(s.rank) != "" || env.get(s.size) != ""
+		present := env.get(firstSet(env.get, s.rank)) != "" || env.get(firstSet(env.get, s.size)) != ""
 		if s.present != nil {
 			present = s.present(env.get)
 		}
@@ -125,18 +158,55 @@ func fromEnvironment(env environment) (*config, error) {
 }
 
 func (s *source) config(env environment) (*config, error) {
-	cfg := &config{localRank: -1, host: hostname()}
-	var err error
-	if cfg.size, err = number(env, s.size, s.rank, 1, job.MaxRanks); err != nil {
+	cfg := &config{localRank: -1, host: hostname(), device: env.get(job.EnvDevice)}
+	if err := errors.Join(s.place(cfg, env), checkDevice(cfg.device)); err != nil {
 		return nil, err
 	}
-	if cfg.rank, err = number(env, s.rank, s.size, 0, cfg.size-1); err != nil {
+	var err error
+	cfg.jobID = env.get(job.EnvJobID)
+	if cfg.jobID == "" && s.jobID != nil {
+		cfg.jobID = s.jobID(env.get)
+	}
+	if cfg.size == 1 {
+		one, err := alone(env)
+		if err == nil && cfg.jobID != "" {
+			one.jobID = cfg.jobID
+			err = checkJobID(cfg.jobID)
+		}
+		return one, err
+	}
+	cfg.settingsFrom(env)
+	seed, err := s.seedFrom(cfg, env)
+	if err != nil {
 		return nil, err
+	}
+	cfg.seeds = []string{seed}
+	if cfg.jobID == "" {
+		cfg.jobID = seed
+	}
+	if err := checkJobID(cfg.jobID); err != nil {
+		return nil, err
+	}
+	cfg.secret, err = secretFrom(env, seed)
+	return cfg, err
+}
+
+// place reads who this rank is.
+func (s *source) place(cfg *config, env environment) (err error) {
+	rank, size := firstSet(env.get, s.rank), firstSet(env.get, s.size)
+	if cfg.size, err = number(env, size, rank, 1, job.MaxRanks); err != nil {
+		return err
+	}
+	if cfg.rank, err = number(env, rank, size, 0, cfg.size-1); err != nil {
+		return err
 	}
 	if env.get(s.localSize) != "" {
 		if cfg.localSize, err = number(env, s.localSize, "", 1, cfg.size); err != nil {
-			return nil, err
+			return err
 		}
+	}
+	if s.oneHost != nil && s.oneHost(env.get) {
+		cfg.localSize = cfg.size
 	}
 	if env.get(s.localRank) != "" {
 		most := cfg.size - 1
@@ -144,32 +214,20 @@ func (s *source) config(env environment) (*config, error) {
 			most = cfg.localSize - 1
 		}
 		if cfg.localRank, err = number(env, s.localRank, "", 0, most); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	cfg.jobID = env.get(job.EnvJobID)
-	if cfg.jobID == "" && s.jobID != nil {
-		cfg.jobID = s.jobID(env.get)
+	if name := firstSet(env.get, job.EnvEpoch+" "+s.epoch); env.get(name) != "" {
+		cfg.epoch, err = number(env, name, "", 0, job.MaxEpoch)
 	}
-	if cfg.size == 1 {
-		one, err := alone()
-		if err == nil && cfg.jobID != "" {
-			one.jobID = cfg.jobID
-			err = checkJobID(cfg.jobID)
-		}
-		return one, err
+	return err
+}
+
+func checkDevice(uuid string) error {
+	if err := job.CheckDevice(uuid); err != nil {
+		return fmt.Errorf("%w; %s sets it", err, job.EnvDevice)
 	}
-	if cfg.seed, err = seedFrom(env); err != nil {
-		return nil, err
-	}
-	if cfg.jobID == "" {
-		cfg.jobID = cfg.seed
-	}
-	if err := checkJobID(cfg.jobID); err != nil {
-		return nil, err
-	}
-	cfg.secret, err = secretFrom(env, cfg.seed)
-	return cfg, err
+	return nil
 }
 
 func checkJobID(id string) error {
@@ -194,61 +252,4 @@ func number(env environment, name, other string, least, most int) (int, error) {
 		return 0, fmt.Errorf("%s=%d, want %d..%d", name, n, least, most)
 	}
 	return n, nil
-}
-
-// seedFrom returns the address at which rank 0 is to listen.
-func seedFrom(env environment) (string, error) {
-	const remedy = "set " + job.EnvSeed + "=HOST:PORT on all ranks, with the host of rank 0 and a port that is free there"
-	seed := env.get(job.EnvSeed)
-	from, verb := job.EnvSeed, "is"
-	if seed == "" && env.get("MASTER_ADDR") != "" {
-		switch {
-		case env.get(job.EnvRank) != "":
-			// These are what treerun tells PyTorch; nobody listens there.
-			return "", fmt.Errorf("neither %s nor %s is set: this process was not started by treerun itself, perhaps by one of its ranks, and is no part of that job; unset %s, or %s",
-				job.EnvFD, job.EnvSeed, job.EnvRank, remedy)
-		case strings.EqualFold(env.get("TORCHELASTIC_USE_AGENT_STORE"), "true"):
-			return "", fmt.Errorf("the agent of torchrun listens at MASTER_PORT itself; %s", remedy)
-		case env.get("MASTER_PORT") == "":
-			return "", fmt.Errorf("MASTER_ADDR is set but MASTER_PORT is not; %s", remedy)
-		}
-		seed = net.JoinHostPort(env.get("MASTER_ADDR"), env.get("MASTER_PORT"))
-		from, verb = "MASTER_ADDR and MASTER_PORT", "are"
-	}
-	if seed == "" {
-		return "", fmt.Errorf("the ranks do not know where to meet; %s", remedy)
-	}
-	host, port, err := net.SplitHostPort(seed)
-	if err != nil {
-		return "", fmt.Errorf("%s: %w; %s", from, err, remedy)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
-		return "", fmt.Errorf("%s %s %q, want HOST:PORT with a port from 1 to 65535", from, verb, seed)
-	}
-	return seed, nil
-}
-
-// secretFrom returns the secret of the job: from the key file, or, for ranks
-// that meet at a loopback address, from the user's own key, which is made when
-// there is none.
-func secretFrom(env environment, seed string) ([]byte, error) {
-	if path := env.get(job.EnvKeyFile); path != "" {
-		secret, err := readKey(path)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", job.EnvKeyFile, err)
-		}
-		return secret, nil
-	}
-	host, _, err := net.SplitHostPort(seed)
-	if err != nil {
-		return nil, err
-	}
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("the ranks have no key; make one with `openssl rand -hex 32 > FILE; chmod 600 FILE`, give the file to all hosts, and set %s=FILE", job.EnvKeyFile)
-	}
-	dir, err := env.keyDir()
-	if err != nil {
-		return nil, fmt.Errorf("no folder for a key: %w; set %s", err, job.EnvKeyFile)
-	}
-	return userKey(dir)
 }

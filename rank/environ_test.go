@@ -1,13 +1,18 @@
 package rank
 
 import (
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/rank/keyfile"
+	"github.com/treerun/treerun/transport/ports"
 )
 
 // variables is an environment that a test makes up.
@@ -52,7 +57,7 @@ func TestEveryLaunchersEnvironmentIsUnderstood(t *testing.T) {
 		{"Open MPI", "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 OMPI_COMM_WORLD_LOCAL_RANK=2 OMPI_COMM_WORLD_LOCAL_SIZE=3 PMIX_NAMESPACE=prterun-host-77@1 PMIX_RANK=5" + seed, 5, 6, 2, 3, "prterun-host-77@1"},
 		{"MPICH", "PMI_RANK=1 PMI_SIZE=2 PMI_FD=7 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2" + seed, 1, 2, 1, 2, "127.0.0.1:7000"},
 		{"srun", "SLURM_PROCID=9 SLURM_NTASKS=10 SLURM_LOCALID=4 SLURM_JOB_ID=123 SLURM_STEP_ID=0" + seed, 9, 10, 4, 0, "123.0"},
-		{"LeaderWorkerSet", "LWS_LEADER_ADDRESS=lws-0.lws LWS_WORKER_INDEX=2 LWS_GROUP_SIZE=4" + seed, 2, 4, -1, 0, "127.0.0.1:7000"},
+		{"LeaderWorkerSet", "LWS_LEADER_ADDRESS=lws-0.lws LWS_WORKER_INDEX=2 LWS_GROUP_SIZE=4" + seed, 2, 4, -1, 0, "lws-0.lws"},
 		{"JobSet", "JOB_COMPLETION_INDEX=2 TREERUN_SIZE=4 TREERUN_JOB_ID=x" + seed, 2, 4, -1, 0, "x"},
 		{"the name wins over others", "TREERUN_RANK=1 TREERUN_SIZE=2 RANK=7 WORLD_SIZE=8" + seed, 1, 2, -1, 0, "127.0.0.1:7000"},
 	} {
@@ -64,8 +69,8 @@ func TestEveryLaunchersEnvironmentIsUnderstood(t *testing.T) {
 		if cfg.rank != c.rank || cfg.size != c.size || cfg.localRank != c.localRank || cfg.localSize != c.localSize || cfg.jobID != c.jobID {
 			t.Errorf("%s: read as %+v", c.name, cfg)
 		}
-		if len(cfg.secret) != job.SecretBytes || cfg.seed == "" || cfg.host == "" {
-			t.Errorf("%s: secret of %d bytes, seed %q, host %q", c.name, len(cfg.secret), cfg.seed, cfg.host)
+		if len(cfg.secret) != job.SecretBytes || len(cfg.seeds) != 1 || cfg.host == "" {
+			t.Errorf("%s: secret of %d bytes, seeds %q, host %q", c.name, len(cfg.secret), cfg.seeds, cfg.host)
 		}
 	}
 }
@@ -87,6 +92,96 @@ func TestWithoutALauncherARankIsAlone(t *testing.T) {
 	}
 }
 
+// Schedulers that say which host is the first one need nothing but a key, and
+// launchers of one host nothing at all. All ranks find the same address.
+func TestSeedFollowsFromTheLauncher(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("ab", job.SecretBytes)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const slurm = "SLURM_STEP_NUM_TASKS=4 SLURM_JOB_ID=77 SLURM_STEP_ID=3 SLURM_STEP_NODELIST="
+	for _, c := range []struct {
+		name, rank, env, host string
+		epoch                 int
+	}{
+		{"Slurm", "SLURM_PROCID", slurm + "n[07-09,12],gpu1 SLURM_RESTART_COUNT=2", "n07", 2},
+		{"Slurm, several brackets", "SLURM_PROCID", slurm + "r[2,4]n[003-004].x SLURM_STEP_NUM_NODES=4", "r2n003.x", 0},
+		{"Slurm, plain names", "SLURM_PROCID", slurm + "beta,alpha", "beta", 0},
+		{"Slurm, one name", "SLURM_PROCID", slurm + "login-1", "login-1", 0},
+		{"Slurm, one node", "SLURM_PROCID", slurm + "n07 SLURM_STEP_NUM_NODES=1", "127.0.0.1", 0},
+		{"torchrun with its own store", "RANK", "WORLD_SIZE=4 MASTER_ADDR=n1 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=x TORCHELASTIC_RESTART_COUNT=1", "n1", 1},
+		{"Open MPI on one host", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=2042822657", "127.0.0.1", 0},
+		{"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE=4 LWS_LEADER_ADDRESS=lws-0.lws.ns", "lws-0.lws.ns", 0},
+		{"JobSet", "JOB_COMPLETION_INDEX", "TREERUN_SIZE=4 JOBSET_NAME=js JOBSET_RESTART_ATTEMPT=5 JOBSET_COORDINATOR=js-w-0-0.js", "js-w-0-0.js", 5},
+		{"an epoch of the user's", "TREERUN_RANK", "TREERUN_SIZE=4 TREERUN_JOB_ID=x TREERUN_EPOCH=9 TREERUN_SEED=n1:7000", "n1", 9},
+	} {
+		ports := map[string]bool{}
+		for r := range 4 {
+			cfg, err := find(env(t, fmt.Sprintf("%s TREERUN_KEY_FILE=%s %s=%d", c.env, key, c.rank, r)))
+			if err != nil {
+				t.Errorf("%s: %v", c.name, err)
+				break
+			}
+			host, port, err := net.SplitHostPort(cfg.seeds[0])
+			if err != nil || host != c.host || cfg.rank != r || cfg.size != 4 || cfg.epoch != c.epoch {
+				t.Errorf("%s: rank %d of %d, epoch %d, seed %s; want host %s", c.name, cfg.rank, cfg.size, cfg.epoch, cfg.seeds, c.host)
+			}
+			ports[port] = true
+		}
+		if len(ports) != 1 {
+			t.Errorf("%s: ports %v", c.name, ports)
+		}
+	}
+	cfg, err := find(env(t, slurm+"n1 SLURM_PROCID=1 TREERUN_PORT_RANGE=7100-7103 TREERUN_KEY_FILE="+key))
+	if err != nil || !strings.HasPrefix(cfg.seeds[0], "n1:710") {
+		t.Errorf("with a range of ports: %+v, %v", cfg, err)
+	}
+}
+
+// What treerun's flags say comes from variables of their names, and --iface from
+// NCCL's, too.
+func TestSettingsFromTheEnvironment(t *testing.T) {
+	const base = "RANK=0 WORLD_SIZE=2 TREERUN_SEED=127.0.0.1:7000 "
+	for _, c := range []struct {
+		env, iface  string
+		ports       ports.Range
+		peerTimeout time.Duration
+	}{
+		{"NCCL_SOCKET_IFNAME=^docker,lo", "^docker,lo", ports.Range{}, defaultPeerTimeout},
+		{"NCCL_SOCKET_IFNAME=ib TREERUN_IFACE==eth0", "=eth0", ports.Range{}, defaultPeerTimeout},
+		{"TREERUN_PORT_RANGE=40000-40050 TREERUN_PEER_TIMEOUT=3s", "", ports.Range{Lo: 40000, Hi: 40050}, 3 * time.Second},
+	} {
+		cfg, err := find(env(t, base+c.env))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = cfg.useSettings()
+		if got := cfg.parsed; err != nil || got.iface.String() != c.iface || got.ports != c.ports || got.peerTimeout != c.peerTimeout {
+			t.Errorf("%s: %+v, %v", c.env, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"TREERUN_IFACE=,":                 `TREERUN_IFACE: "," has an empty element`,
+		"NCCL_SOCKET_IFNAME=a,,b":         "NCCL_SOCKET_IFNAME: ",
+		"TREERUN_PORT_RANGE=7":            `TREERUN_PORT_RANGE: "7" is no range of ports, want LO-HI`,
+		"TREERUN_PORT_RANGE=9-8":          "is no range of ports",
+		"TREERUN_PORT_RANGE=0-8":          "is no range of ports",
+		"TREERUN_PORT_RANGE=1-65536":      "is no range of ports",
+		"TREERUN_START_TIMEOUT=-1s":       `TREERUN_START_TIMEOUT is "-1s", want a time`,
+		"TREERUN_PEER_TIMEOUT=1ms":        "from 200ms to",
+		"TREERUN_PEER_TIMEOUT=9999999h":   "want a time",
+		"TREERUN_START_TIMEOUT=yesterday": "want a time",
+	} {
+		cfg, err := find(env(t, base+text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cfg.useSettings(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: error %v, want %s", text, err, want)
+		}
+	}
+}
+
 // Each error names the variable, and says what to do about it.
 func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
 	const seed = " TREERUN_SEED=127.0.0.1:7000"
@@ -103,7 +198,14 @@ func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
 		"TREERUN_SIZE=3" + seed:                                                                                    "TREERUN_SIZE is set but TREERUN_RANK is not",
 		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2":                                                            "set TREERUN_SEED=HOST:PORT on all ranks",
 		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1":                                                                "MASTER_ADDR is set but MASTER_PORT is not",
-		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True":            "the agent of torchrun listens at MASTER_PORT itself",
+		"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[a-b]":          "SLURM_STEP_NODELIST=\"n[a-b]\" is no list of nodes; set TREERUN_SEED",
+		"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[1":             "is no list of nodes",
+		"SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=3 SLURM_STEP_ID=0 SLURM_JOB_ID=1":                      "SLURM_PROCID=2, want 0..1",
+		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[1-2]":          "the ranks have no key; make one with `openssl rand -hex 32",
+		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_RESTART_COUNT=x" + seed:        `SLURM_RESTART_COUNT="x" is not a number`,
+		"LWS_WORKER_INDEX=4 LWS_GROUP_SIZE=4 LWS_LEADER_ADDRESS=lws-0.lws":                                         "environment of LeaderWorkerSet: LWS_WORKER_INDEX=4, want 0..3",
+		"JOB_COMPLETION_INDEX=1 JOBSET_COORDINATOR=js-w-0-0.js":                                                    "environment of JobSet: JOB_COMPLETION_INDEX is set but TREERUN_SIZE is not",
+		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2":                                                "environment of PMI: the ranks do not know where to meet; set TREERUN_SEED",
 		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1":                                                                   "TREERUN_SEED: address node1: missing port",
 		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:0":                                                                 `TREERUN_SEED is "node1:0", want HOST:PORT with a port from 1 to 65535`,
 		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:http":                                                              `want HOST:PORT`,
@@ -137,7 +239,7 @@ func TestKeyFile(t *testing.T) {
 	}
 	const digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	for _, mode := range []os.FileMode{0o600, 0o400} {
-		key, err := readKey(write(mode.String(), digits+"\n", mode))
+		key, err := keyfile.Read(write(mode.String(), digits+"\n", mode))
 		if err != nil || len(key) != job.SecretBytes || key[31] != 31 {
 			t.Errorf("mode %v: key %x, error %v", mode, key, err)
 		}
@@ -151,7 +253,7 @@ func TestKeyFile(t *testing.T) {
 		"is no regular file":          dir,
 		"no such file":                filepath.Join(dir, "none"),
 	} {
-		if _, err := readKey(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := keyfile.Read(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -190,7 +292,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Add([]byte(strings.Repeat("0f", job.SecretBytes) + "\n"))
 	f.Add([]byte("secret"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if key, err := parseKey("file", text); err == nil && len(key) != job.SecretBytes {
+		if key, err := keyfile.Parse("file", text); err == nil && len(key) != job.SecretBytes {
 			t.Fatalf("key of %d bytes", len(key))
 		}
 	})
@@ -210,7 +312,7 @@ func FuzzEnvironment(f *testing.F) {
 		v.dir = dir
 		cfg, err := find(v)
 		if err == nil && (cfg.rank < 0 || cfg.rank >= cfg.size || cfg.size > job.MaxRanks || cfg.localRank >= cfg.size ||
-			cfg.localSize > cfg.size || job.CheckID(cfg.jobID) != nil || cfg.size > 1 && cfg.seed == "") {
+			cfg.localSize > cfg.size || job.CheckID(cfg.jobID) != nil || cfg.size > 1 && len(cfg.seeds) == 0) {
 			t.Fatalf("%q: %+v", text, cfg)
 		}
 	})

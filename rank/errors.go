@@ -50,9 +50,13 @@ func (e *Error) Error() string {
 			fmt.Fprintf(&b, "rank %d ", e.Rank)
 		}
 	}
-	b.WriteString(e.Err.Error())
+	text, space := e.Err.Error(), " "
+	if strings.Contains(text, "\n") {
+		space = "\n" // below a list
+	}
+	b.WriteString(text)
 	if e.Hint != "" {
-		b.WriteString(" (" + e.Hint + ")")
+		b.WriteString(space + "(" + e.Hint + ")")
 	}
 	return b.String()
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/docs/longer"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -247,23 +249,27 @@ func TestRankThatEndsBeforeItJoined(t *testing.T) {
 }
 
 func TestStartTimeoutNamesWhoIsMissing(t *testing.T) {
-	j := newTestJob(t, 7)
-	ends := j.launch()
-	errs := j.each(func(r int) error {
-		if r != 0 && r != 4 {
-			return ends[r].Close()
+	t.Parallel()
+	longer.With(t, time.Second, func(limit time.Duration) error {
+		j := newTestJob(t, 7)
+		ends := j.launch()
+		errs := j.each(func(r int) error {
+			if r != 0 && r != 4 {
+				return ends[r].Close()
+			}
+			cfg := j.config(r, ends[r])
+			cfg.startTimeout = limit
+			_, err := start(t.Context(), cfg)
+			return err
+		})
+		want := fmt.Sprintf("ranks 1-3,5,6 of 7 have not joined: context deadline exceeded: %v have passed", limit)
+		for _, r := range []int{0, 4} {
+			if errs[r] == nil || !strings.Contains(errs[r].Error(), want) || !errors.Is(errs[r], context.DeadlineExceeded) {
+				return fmt.Errorf("rank %d: error %w\nwant %s", r, errs[r], want)
+			}
 		}
-		cfg := j.config(r, ends[r])
-		cfg.startTimeout = 300 * time.Millisecond
-		_, err := start(t.Context(), cfg)
-		return err
+		return nil
 	})
-	const want = "ranks 1-3,5,6 of 7 have not joined: context deadline exceeded: 300ms have passed"
-	for _, r := range []int{0, 4} {
-		if errs[r] == nil || !strings.Contains(errs[r].Error(), want) || !errors.Is(errs[r], context.DeadlineExceeded) {
-			t.Fatalf("rank %d: error %v\nwant %s", r, errs[r], want)
-		}
-	}
 }
 
 // memberlist's opinion counts for ranks on other hosts only: one on this host
@@ -280,8 +286,18 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 		w.members.table[3].host = "elsewhere"
 		w.members.mu.Unlock()
 	}
+	for _, l := range j.worlds[0].mesh.lines(true) {
+		l.heard.Add(int64(time.Hour)) // however long ago that is on a busy machine
+	}
 	j.worlds[0].members.NotifyLeave(gone)
-	j.allFailed(-1, 3, "does not answer any more: it, its host, or the network between is down")
+	if r, err := j.worlds[0].Failure(); err != nil {
+		t.Fatalf("rank %d, from which something has just come, failed: %v", r, err)
+	}
+	for _, l := range j.worlds[0].mesh.lines(true) {
+		l.heard.Add(-int64(2 * time.Hour))
+	}
+	j.worlds[0].members.NotifyLeave(gone)
+	j.allFailed(-1, 3, "does not answer any more on host here: it, its host, or the network between is down")
 }
 
 // A rank on another host that has closed its world does not answer either.
@@ -316,39 +332,54 @@ func TestMissingRanksAreReported(t *testing.T) {
 	} {
 		t.Run(c.missing, func(t *testing.T) {
 			t.Parallel()
-			j := newTestJob(t, 5)
-			seed := freeAddress(t)
-			logs := make([]bytes.Buffer, j.size) // a handler writes one line at a time
-			errs := j.each(func(r int) error {
-				if !slices.Contains(c.there, r) {
-					return context.DeadlineExceeded
-				}
-				cfg := j.seedConfig(r, seed)
-				cfg.startTimeout, cfg.waitReport = time.Second, 200*time.Millisecond
-				cfg.log = slog.New(slog.NewTextHandler(&logs[r], nil))
-				_, err := start(t.Context(), cfg)
-				return err
+			longer.With(t, 2*time.Second, func(limit time.Duration) error {
+				return reportsOfMissing(t, limit, c.there, c.report, c.missing)
 			})
-			for r, err := range errs {
-				if !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("rank %d: error %v", r, err)
-				}
-				if !slices.Contains(c.report, r) {
-					continue
-				}
-				lines := strings.Split(strings.TrimSpace(logs[r].String()), "\n")
-				want := fmt.Sprintf(`level=WARN msg="treerun: waiting for ranks that have not joined" rank=%d size=5 missing=%s waited=`, r, c.missing)
-				if last := lines[len(lines)-1]; !strings.Contains(last, want) || !strings.HasSuffix(last, " seed="+seed) {
-					t.Errorf("rank %d says\n%s\nwant\n%s... seed=%s", r, last, want, seed)
-				}
-			}
-			if slices.Equal(c.there, []int{0, 2, 4}) {
-				for _, r := range []int{2, 4} {
-					if strings.Contains(logs[r].String(), "missing=1,3 ") {
-						t.Errorf("rank %d repeats what rank 0 says:\n%s", r, &logs[r])
-					}
-				}
-			}
 		})
 	}
+}
+
+// reportsOfMissing has only some ranks of five come, and compares what they say until
+// their time is up.
+func reportsOfMissing(t *testing.T, limit time.Duration, there, report []int, missing string) (wrong error) {
+	j := newTestJob(t, 5)
+	seed := freeport.Address(t)
+	logs := make([]bytes.Buffer, j.size) // a handler writes one line at a time
+	errs := j.each(func(r int) error {
+		if !slices.Contains(there, r) {
+			return context.DeadlineExceeded
+		}
+		cfg := j.seedConfig(r, seed)
+		cfg.startTimeout, cfg.waitReport = limit, limit/4
+		cfg.log = slog.New(slog.NewTextHandler(&logs[r], nil))
+		_, err := start(t.Context(), cfg)
+		return err
+	})
+	complain := func(format string, args ...any) { wrong = errors.Join(wrong, fmt.Errorf(format, args...)) }
+	for r, err := range errs {
+		if !errors.Is(err, context.DeadlineExceeded) {
+			complain("rank %d: error %w", r, err)
+		}
+		if !slices.Contains(report, r) {
+			continue
+		}
+		lines := strings.Split(strings.TrimSpace(logs[r].String()), "\n")
+		want := fmt.Sprintf(`level=WARN msg="treerun: waiting for ranks that have not joined" rank=%d size=5 missing_ranks=%s waited=`, r, missing)
+		last := lines[len(lines)-1]
+		if !strings.Contains(last, want) || !strings.Contains(last, " seed="+seed) {
+			complain("rank %d says\n%s\nwant\n%s... seed=%s", r, last, want, seed)
+		}
+		why := fmt.Sprintf("-> rank 0 (%s): connection refused", seed)
+		if strings.Contains(last, why) != (r != 0) {
+			complain("rank %d says\n%s\nwant, from others than rank 0, %s", r, last, why)
+		}
+	}
+	if slices.Equal(there, []int{0, 2, 4}) {
+		for _, r := range []int{2, 4} {
+			if strings.Contains(logs[r].String(), "missing_ranks=1,3 ") {
+				complain("rank %d repeats what rank 0 says:\n%s", r, &logs[r])
+			}
+		}
+	}
+	return wrong
 }

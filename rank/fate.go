@@ -93,6 +93,13 @@ func (f *fate) breakOff(rank int, number uint64, err error) bool {
 	return true
 }
 
+// isBroken says whether some AllGather cannot complete.
+func (f *fate) isBroken() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.broken != nil
+}
+
 // close notes that this rank closes. It says whether it did not before.
 func (f *fate) close() bool {
 	f.mu.Lock()

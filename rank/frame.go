@@ -22,6 +22,7 @@ const (
 	leftFrame   frameKind = 2 // rank has closed after completing number AllGathers
 	failedFrame frameKind = 3 // rank has failed; the text says how
 	brokenFrame frameKind = 4 // AllGather number cannot complete, because of rank; the text says why
+	beatFrame   frameKind = 5 // the sender lives; no text
 )
 
 const (
@@ -101,6 +102,11 @@ func readFrame(r io.Reader, size int) (*frame, error) {
 		return f, f.readBlobs(r, count, size)
 	case leftFrame, failedFrame, brokenFrame:
 		return f, f.readText(r, count)
+	case beatFrame:
+		if count != 0 || f.step != 0 || f.number != 0 {
+			return nil, fmt.Errorf("beat with count %d, step %d and number %d", count, f.step, f.number)
+		}
+		return f, nil
 	}
 	return nil, fmt.Errorf("unknown frame kind %d", f.kind)
 }
@@ -126,8 +132,8 @@ func (f *frame) readBlobs(r io.Reader, count, size int) error {
 		return unexpected(err)
 	}
 	for i := range count {
-		if n := binary.BigEndian.Uint32(lengths[4*i:]); n > MaxBlob {
-			return fmt.Errorf("blob of %d bytes, at most %d are possible", n, MaxBlob)
+		if n := binary.BigEndian.Uint32(lengths[4*i:]); n > MaxBlob+1 { // with the kind of gatherAs
+			return fmt.Errorf("blob of %d bytes, at most %d are possible", n, MaxBlob+1)
 		}
 	}
 	f.blobs = make([][]byte, count)

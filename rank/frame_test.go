@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"io"
+	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
@@ -11,8 +12,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hashicorp/memberlist"
-	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/rank/iface"
 )
 
 func flat(f *frame) []byte { return bytes.Join(f.encode(), nil) }
@@ -68,8 +70,8 @@ func TestFramesThatDoNotFitAreRefused(t *testing.T) {
 		}
 	}
 	huge := flat(&frame{kind: blobsFrame, blobs: [][]byte{nil}})
-	binary.BigEndian.PutUint32(huge[frameHeader:], MaxBlob+1)
-	if _, err := readFrame(bytes.NewReader(huge), 8); err == nil || !strings.Contains(err.Error(), "blob of 67108865 bytes") {
+	binary.BigEndian.PutUint32(huge[frameHeader:], MaxBlob+2)
+	if _, err := readFrame(bytes.NewReader(huge), 8); err == nil || !strings.Contains(err.Error(), "blob of 67108866 bytes") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -115,40 +117,79 @@ func FuzzReadFrame(f *testing.F) {
 	})
 }
 
+// goodMeta is the largest metadata that is possible.
+func goodMeta() meta {
+	var all []iface.Address
+	for i := range 40 {
+		ip := netip.AddrFrom16([16]byte{0xfd, 15: byte(i + 1)})
+		all = append(all, iface.Address{IP: ip, Device: "a-long-name-000"})
+	}
+	return meta{
+		Version: metaVersion, Rank: 65535, Size: 65536, Host: strings.Repeat("h", maxHostID),
+		Name: strings.Repeat("n", maxHostName), Addrs: packAddresses(all),
+	}
+}
+
 func TestMetadataThatCannotBeUsedIsRefused(t *testing.T) {
-	for want, m := range map[string]meta{
-		"version 7":        {7, 0, 1, "h"},
-		"rank 4 of 4":      {metaVersion, 4, 4, "h"},
-		"rank -1 of 4":     {metaVersion, -1, 4, "h"},
-		"rank 0 of 0":      {metaVersion, 0, 0, "h"},
-		"rank 0 of 65537":  {metaVersion, 0, 65537, "h"},
-		"identity of 0 ":   {metaVersion, 0, 1, ""},
-		"identity of 65 ":  {metaVersion, 0, 1, strings.Repeat("h", 65)},
-		"at most 512 are ": {metaVersion, 0, 1, strings.Repeat("h", 600-36)},
+	for want, spoil := range map[string]func(m *meta){
+		"version 7":          func(m *meta) { m.Version = 7 },
+		"rank 4 of 4":        func(m *meta) { m.Rank, m.Size = 4, 4 },
+		"rank -1 of 4":       func(m *meta) { m.Rank, m.Size = -1, 4 },
+		"rank 0 of 0":        func(m *meta) { m.Rank, m.Size = 0, 0 },
+		"rank 0 of 65537":    func(m *meta) { m.Rank, m.Size = 0, 65537 },
+		"identity of 0 ":     func(m *meta) { m.Host = "" },
+		"identity of 65 ":    func(m *meta) { m.Host += "h" },
+		"host name of 0 ":    func(m *meta) { m.Name = "" },
+		"host name of 65 ":   func(m *meta) { m.Name += "n" },
+		"at most 512 are ":   func(m *meta) { m.Host = strings.Repeat("h", 600) },
+		"none at all":        func(m *meta) { m.Addrs = nil },
+		"make no sense":      func(m *meta) { m.Addrs = m.Addrs[:len(m.Addrs)-1] },
+		"sense: 301 bytes":   func(m *meta) { m.Addrs = make([]byte, 301); m.Host = "h" },
+		"that make no sense": func(m *meta) { m.Addrs = []byte{4, 0, 0, 0, 0, 1, 'e'} },
+		"addresses that":     func(m *meta) { m.Addrs = []byte{4, 10, 0, 0, 1, 1, 7} },
 	} {
-		b, err := msgpack.Marshal(&m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := decodeMeta(b); err == nil || !strings.Contains(err.Error(), want) {
+		m := goodMeta()
+		spoil(&m)
+		if _, err := decodeMeta(m.encode()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
-	// The largest that is possible fits memberlist.
-	b, err := msgpack.Marshal(&meta{metaVersion, 65535, 65536, strings.Repeat("h", maxHostID)})
-	if err != nil || len(b) > memberlist.MetaMaxSize {
-		t.Fatal(len(b), err)
-	}
-	if _, err := decodeMeta(b); err != nil {
+	m := goodMeta()
+	if b := m.encode(); len(b) > memberlist.MetaMaxSize {
+		t.Fatalf("the largest metadata has %d bytes, more than memberlist takes", len(b))
+	} else if _, err := decodeMeta(b); err != nil {
 		t.Fatal(err)
 	}
 }
 
+// Addresses come out as they went in, as many as there is room for, in order.
+func TestAddressesArePackedInOrder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all []iface.Address
+		for i := range rapid.IntRange(1, 40).Draw(t, "addresses") {
+			a := iface.Address{Device: rapid.StringMatching("[a-z0-9]{1,15}").Draw(t, "device")}
+			if rapid.Bool().Draw(t, "IPv6") {
+				a.IP = netip.AddrFrom16([16]byte{0xfe, 0x80, 15: byte(i + 1)}).WithZone(a.Device)
+			} else {
+				a.IP = netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})
+			}
+			all = append(all, a)
+		}
+		got, err := unpackAddresses(packAddresses(all))
+		if err != nil || len(got) < min(len(all), 9) {
+			t.Fatalf("%d addresses of %d, error %v", len(got), len(all), err)
+		}
+		for i, e := range got {
+			if e.ip != all[i].IP.WithZone("") || e.device != all[i].Device {
+				t.Fatalf("address %d is %v, want %v", i, e, all[i])
+			}
+		}
+	})
+}
+
 func FuzzDecodeMeta(f *testing.F) {
-	b, err := msgpack.Marshal(&meta{metaVersion, 3, 8, "0123456789abcdef"})
-	if err != nil {
-		f.Fatal(err)
-	}
+	m := goodMeta()
+	b := m.encode()
 	f.Add(b)
 	f.Add(b[:len(b)-1])
 	f.Add([]byte("\x81\xa4Host\xdb\xff\xff\xff\xff"))

@@ -20,11 +20,17 @@ import (
 // One that ends with ctx is such an error. Calls of one World run one after the
 // other.
 func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	if len(blob) > MaxBlob {
-		return nil, &Error{Self: w.cfg.rank, Rank: w.cfg.rank, Op: "AllGather",
-			Err: fmt.Errorf("gave a blob of %d bytes, at most %d are possible", len(blob), MaxBlob)}
+	if err := w.fits("AllGather", blob); err != nil {
+		return nil, err
 	}
-	return w.gather(ctx, "AllGather", blob)
+	all, kind, err := w.gatherAs(ctx, "AllGather", gatherRanks, blob)
+	switch {
+	case err != nil:
+		return nil, err
+	case kind != gatherRanks:
+		return nil, &Error{Self: w.cfg.rank, Rank: -1, Op: "AllGather", Err: errGathers}
+	}
+	return all[:w.Size()], nil
 }
 
 // gather is AllGather, for the operation op.
@@ -46,7 +52,11 @@ func (w *World) gather(ctx context.Context, op string, blob []byte) ([][]byte, e
 		return result, nil
 	}
 	if ctx.Err() != nil && w.fate.first() == nil { // a failure is the better reason, and often why ctx ended
-		err = &Error{Self: w.cfg.rank, Rank: -1, Op: op, Err: context.Cause(ctx)}
+		late := context.Cause(ctx)
+		if p := w.waiting.Load(); p > 0 {
+			late = fmt.Errorf("still waiting for rank %d: %w", p-1, late)
+		}
+		err = &Error{Self: w.cfg.rank, Rank: -1, Op: op, Err: late}
 		if w.mesh != nil {
 			w.mesh.breakOff(w.cfg.rank, number, fmt.Errorf("gave up %s: %w", op, context.Cause(ctx)))
 		}
@@ -118,8 +128,10 @@ func (w *World) sendFailed(run context.Context, op string, to int, err error) er
 
 // receive takes the blobs that from sends in a step.
 func (w *World) receive(run context.Context, op string, from, step int, number uint64) ([][]byte, error) {
+	w.waiting.Store(int64(from) + 1)
 	select {
 	case f := <-w.mesh.inbox[from]:
+		w.waiting.Store(0)
 		if f.step == step && f.number == number {
 			return f.blobs, nil
 		}

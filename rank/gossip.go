@@ -19,9 +19,8 @@ type gossip struct {
 	door    *door
 	gate    *gate
 	udp     *net.UDPConn
-	addr    net.IP // as told to others
+	members *members
 	label   []byte // how every packet of the job begins
-	refused func(addr string, err error)
 
 	packets chan *memberlist.Packet
 	stop    context.Context
@@ -34,11 +33,10 @@ var _ memberlist.NodeAwareTransport = (*gossip)(nil)
 // labelByte begins every labelled packet of memberlist.
 const labelByte = 244
 
-// newGossip takes over udp. refused hears of addresses that did not take a
-// connection.
-func newGossip(d *door, udp *net.UDPConn, addr net.IP, label string, refused func(string, error)) *gossip {
+// newGossip takes over udp. members knows where ranks listen.
+func newGossip(d *door, udp *net.UDPConn, m *members, label string) *gossip {
 	g := &gossip{
-		door: d, gate: d.gate, udp: udp, addr: addr, refused: refused,
+		door: d, gate: d.gate, udp: udp, members: m,
 		label:   append([]byte{labelByte, byte(len(label))}, label...),
 		packets: make(chan *memberlist.Packet),
 	}
@@ -78,9 +76,10 @@ func (g *gossip) receive() {
 func (g *gossip) PacketCh() <-chan *memberlist.Packet { return g.packets }
 func (g *gossip) StreamCh() <-chan net.Conn           { return g.door.streams }
 
-// FinalAdvertiseAddr returns what other ranks are told.
+// FinalAdvertiseAddr returns what memberlist tells other ranks: the first
+// address that this rank offers. The others stand in the metadata.
 func (g *gossip) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return g.addr, g.udp.LocalAddr().(*net.UDPAddr).Port, nil
+	return g.door.net.offered[0].IP.AsSlice(), g.udp.LocalAddr().(*net.UDPAddr).Port, nil
 }
 
 // WriteTo sends a packet.
@@ -93,8 +92,15 @@ func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
 	return time.Now(), err
 }
 
-// WriteToAddress sends a packet.
+// WriteToAddress sends a packet to a rank, whose number is the node's name, at
+// the address where it was reached before, if it was.
 func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
+	if to, err := strconv.Atoi(a.Name); err == nil {
+		if at := g.members.where(to); len(at) > 0 {
+			_, err := g.udp.WriteToUDPAddrPort(b, at[0])
+			return time.Now(), err
+		}
+	}
 	return g.WriteTo(b, a.Addr)
 }
 
@@ -103,8 +109,8 @@ func (g *gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, erro
 	return g.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// DialAddressTimeout opens a stream to a rank, whose number is the node's name.
-// Shutdown ends it.
+// DialAddressTimeout opens a stream to a rank, whose number is the node's name,
+// at the address that members knows of it. Shutdown ends it.
 func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	to, err := strconv.Atoi(a.Name)
 	if err != nil {
@@ -112,9 +118,8 @@ func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration)
 	}
 	ctx, cancel := context.WithTimeout(g.stop, timeout)
 	defer cancel()
-	conn, err := dial(ctx, g.gate, a.Addr, to, gossipChannel)
+	conn, err := g.members.reach(ctx, g.gate, to, gossipChannel)
 	if err != nil {
-		g.refused(a.Addr, err)
 		return nil, err
 	}
 	return &stream{conn, context.AfterFunc(g.stop, func() { conn.Close() })}, nil

@@ -19,16 +19,21 @@ import (
 //	hello  magic 4 | version 1 | channel 1 | 0 0 | from 4 | to 4 | nonce 16
 //	answer nonce 16 | MAC("answer", hello, nonce) 32
 //	proof  MAC("proof", hello, nonce) 32
+//	word   1, that the dialing side has been let in
+//
+// A dialing side that has been quicker at another address of the same rank
+// sends MAC("withdraw", hello, nonce) instead of the proof.
 //
 // So each side knows the other's rank, and an overheard conversation is worth
 // nothing to anybody else, and a stranger is read 64 bytes at most.
 const (
 	helloMagic   = "trnk"
-	helloVersion = 1
+	helloVersion = 2
 	helloBytes   = 32
 	nonceBytes   = 16
 	macBytes     = sha256.Size
 	answerBytes  = nonceBytes + macBytes
+	welcome      = 'w' // the word
 )
 
 // channel says what a connection is for.
@@ -41,6 +46,9 @@ const (
 
 // errStranger is a connection that does not speak the protocol.
 var errStranger = errors.New("not a rank of treerun")
+
+// errNoProof is a caller who began well and did not go on.
+var errNoProof = errors.New("waiting for the proof")
 
 // hello is the first message of a connection.
 type hello struct {
@@ -99,7 +107,10 @@ func (g *gate) mac(purpose string, parts ...[]byte) []byte {
 // dial performs the dialing side's part on c: it wants to reach rank to. The
 // error is ErrKey when a process of treerun that does not know the key is
 // there. The caller sets deadlines.
-func (g *gate) dial(c io.ReadWriter, to int, ch channel) error {
+//
+// take is asked before the proof is sent; when it says no, the error is
+// errBeaten.
+func (g *gate) dial(c io.ReadWriter, to int, ch channel, take func() bool) error {
 	h := hello{channel: ch, from: uint32(g.self), to: uint32(to)}
 	rand.Read(h.nonce[:])
 	first := h.encode()
@@ -114,14 +125,27 @@ func (g *gate) dial(c io.ReadWriter, to int, ch channel) error {
 	if !hmac.Equal(mac, g.mac("answer", first, nonce)) {
 		return ErrKey
 	}
+	if !take() {
+		_, err := c.Write(g.mac("withdraw", first, nonce))
+		return errors.Join(errBeaten, err)
+	}
 	if _, err := c.Write(g.mac("proof", first, nonce)); err != nil {
 		return fmt.Errorf("sending the proof: %w", err)
+	}
+	// Whoever has no time for us just now may have hung up before the proof came.
+	var word [1]byte
+	if _, err := io.ReadFull(c, word[:]); err != nil {
+		return fmt.Errorf("waiting to be let in: %w", err)
+	}
+	if word[0] != welcome {
+		return errStranger
 	}
 	return nil
 }
 
-// accept performs the accepting side's part on c, and returns who dialed, and
-// what for. The caller sets deadlines.
+// accept performs the accepting side's part on c up to the proof, and returns
+// who dialed, and what for. The caller sets deadlines, and tells the other side
+// that it is let in by letIn.
 func (g *gate) accept(c io.ReadWriter) (peer int, ch channel, err error) {
 	var first [helloBytes]byte
 	if n, err := io.ReadFull(c, first[:]); err != nil {
@@ -142,10 +166,19 @@ func (g *gate) accept(c io.ReadWriter) (peer int, ch channel, err error) {
 	}
 	var proof [macBytes]byte
 	if _, err := io.ReadFull(c, proof[:]); err != nil {
-		return 0, 0, fmt.Errorf("waiting for the proof: %w", err)
+		return 0, 0, fmt.Errorf("%w: %w", errNoProof, err)
 	}
-	if !hmac.Equal(proof[:], g.mac("proof", first[:], nonce)) {
-		return 0, 0, ErrKey
+	switch {
+	case hmac.Equal(proof[:], g.mac("proof", first[:], nonce)):
+		return int(h.from), h.channel, nil
+	case hmac.Equal(proof[:], g.mac("withdraw", first[:], nonce)):
+		return 0, 0, errBeaten
 	}
-	return int(h.from), h.channel, nil
+	return 0, 0, ErrKey
+}
+
+// letIn is the last word of the accepting side.
+func letIn(c io.Writer) error {
+	_, err := c.Write([]byte{welcome})
+	return err
 }

@@ -19,6 +19,8 @@ type tape struct {
 
 func (t *tape) Read(b []byte) (int, error) { return t.Reader.Read(b) }
 
+func always() bool { return true }
+
 func testGate(self int, key string) *gate { return &gate{key: []byte(key), self: self, size: 8} }
 
 // shake runs both sides of a handshake, with change applied to everything that
@@ -32,9 +34,12 @@ func shake(client, server *gate, to int, changeUp, changeDown func([]byte) []byt
 	go func() {
 		defer close(done)
 		peer, ch, acceptErr = server.accept(changed{b, changeDown})
+		if acceptErr == nil {
+			acceptErr = letIn(changed{b, changeDown})
+		}
 		b.Close()
 	}()
-	dialErr = client.dial(changed{a, changeUp}, to, dataChannel)
+	dialErr = client.dial(changed{a, changeUp}, to, dataChannel, always)
 	if dialErr != nil {
 		a.Close()
 	}
@@ -161,7 +166,7 @@ func FuzzDecodeAnswer(f *testing.F) {
 	f.Add(make([]byte, answerBytes))
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if err := testGate(1, "k").dial(&tape{Reader: bytes.NewReader(in)}, 0, dataChannel); err == nil {
+		if err := testGate(1, "k").dial(&tape{Reader: bytes.NewReader(in)}, 0, dataChannel, always); err == nil {
 			t.Fatal("took a stranger for a rank")
 		}
 	})

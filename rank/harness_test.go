@@ -12,11 +12,12 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/treerun/treerun/docs/freeport"
 	"github.com/treerun/treerun/rank/job"
 )
 
 // deadline is how long anything in a test may take before it counts as hung.
-const deadline = 30 * time.Second
+const deadline = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv("RANK_TEST_ROLE"); role != "" {
@@ -193,7 +194,10 @@ func (j *testJob) each(f func(rank int) error) []error {
 func inTime(t testing.TB, f func()) {
 	t.Helper()
 	done := make(chan struct{})
-	go func() { f(); close(done) }()
+	go func() {
+		defer close(done) // also when f ends the test
+		f()
+	}()
 	select {
 	case <-done:
 	case <-time.After(deadline):
@@ -204,7 +208,7 @@ func inTime(t testing.TB, f func()) {
 // meetAtSeed makes the Worlds of a job that treerun's launcher did not start.
 func (j *testJob) meetAtSeed() *testJob {
 	j.t.Helper()
-	seed := freeAddress(j.t)
+	seed := freeport.Address(j.t)
 	errs := j.each(func(r int) (err error) {
 		j.worlds[r], err = start(j.t.Context(), j.seedConfig(r, seed))
 		return err
@@ -221,35 +225,12 @@ func (j *testJob) meetAtSeed() *testJob {
 // seedConfig is what a rank of such a job starts from.
 func (j *testJob) seedConfig(rank int, seed string) *config {
 	cfg := &config{
-		jobID: j.id, secret: j.secret, rank: rank, size: j.size, localRank: -1, host: "here", seed: seed,
+		jobID: j.id, secret: j.secret, rank: rank, size: j.size, localRank: -1, host: "here", seeds: []string{seed},
 		options: defaultOptions(),
 	}
 	cfg.log, cfg.startTimeout = j.log, deadline
 	return cfg
 }
 
-// nextPort is below the ports that the kernel gives to those who ask for any,
-// so that nobody takes it between freeAddress and its use.
-var nextPort = struct {
-	sync.Mutex
-	n int
-}{n: 10_000 + os.Getpid()%20_000}
-
-// freeAddress returns a loopback address that nobody listens at, and that is
-// given out once.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	nextPort.Lock()
-	defer nextPort.Unlock()
-	for range 1000 {
-		nextPort.n++
-		ln, udp, err := listen(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: nextPort.n})
-		if err == nil {
-			ln.Close()
-			udp.Close()
-			return ln.Addr().String()
-		}
-	}
-	t.Fatal("no free port")
-	return ""
-}
+// address is where the rank that m belongs to would look for another.
+func (m *members) address(rank int) string { return m.where(rank)[0].String() }

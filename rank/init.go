@@ -2,7 +2,6 @@ package rank
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +24,9 @@ func Init(ctx context.Context, opts ...Option) (*World, error) {
 	}
 	o := defaultOptions()
 	for _, opt := range opts {
-		opt(&o)
+		if opt != nil {
+			opt(&o)
+		}
 	}
 	cfg, err := find(osEnvironment{})
 	if err != nil {
@@ -46,24 +47,33 @@ func find(env environment) (*config, error) {
 	}
 	cfg, err := fromEnvironment(env)
 	if cfg == nil && err == nil {
-		cfg, err = alone()
+		cfg, err = alone(env)
 	}
 	return cfg, err
 }
 
 // start makes the World that cfg describes. It takes over cfg.control.
 func start(ctx context.Context, cfg *config) (*World, error) {
-	w := &World{cfg: cfg, fate: newFate(cfg.rank)}
+	w := &World{cfg: cfg, fate: newFate(cfg.rank), turn: make(chan struct{}, 1)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
+	err := cfg.useSettings()
+	if cfg.rank >= w.Size() {
+		// An aggregator is there before the ranks, and does not know when their
+		// program calls Init, if ever. They say whom they wait for, it need not.
+		cfg.startTimeout, cfg.waitReport = longestTimeout, longestTimeout
+	}
 	if cfg.size > 1 {
-		g := &gate{key: deriveKey(cfg.secret, cfg.jobID, "connections"), self: cfg.rank, size: cfg.size}
-		w.mesh = newMesh(w.stop, &w.wg, g, w.fate, cfg.lossGrace())
-		w.members = newMembers(meta{metaVersion, cfg.rank, cfg.size, hostID()}, cfg.log, w.memberLost)
+		g := &gate{key: cfg.key("connections"), self: cfg.rank, size: cfg.size}
+		w.mesh = newMesh(w.stop, &w.wg, g, w.fate, cfg.lossGrace(), w.on)
+		w.members = newMembers(cfg, w.memberLost)
 	}
 	if cfg.control != nil {
 		w.launcher = newLauncher(w, cfg.control)
 	}
-	if err := w.assemble(ctx); err != nil {
+	if err == nil {
+		err = w.assemble(ctx)
+	}
+	if err != nil {
 		if _, typed := err.(*Error); !typed {
 			err = &Error{Self: cfg.rank, Rank: -1, Op: "Init", Err: err}
 		}
@@ -77,20 +87,30 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 // assemble brings the ranks together.
 func (w *World) assemble(ctx context.Context) error {
 	if w.cfg.size > 1 {
-		limit := fmt.Errorf("%w: %v have passed", context.DeadlineExceeded, w.cfg.startTimeout)
-		ctx, cancel := context.WithTimeoutCause(ctx, w.cfg.startTimeout, limit)
+		begin := time.Now()
+		joining, cancel := context.WithTimeoutCause(ctx, w.cfg.startTimeout, timeUp(w.cfg.startTimeout))
 		defer cancel()
-		if err := w.meet(ctx); err != nil {
-			return err
+		if err := w.meet(joining); err != nil {
+			return w.named(err)
 		}
 		w.countHosts()
-		if err := w.mesh.connect(w.untilFailure(ctx), w.members.address); err != nil {
-			return w.whyNot(err)
+		if w.members.severalHosts() {
+			w.wg.Go(func() { w.mesh.pulse(w.cfg.parsed.peerTimeout, w.members.elsewhere) })
 		}
-		// When this is through, every rank has found all others.
-		if _, err := w.gather(ctx, "Init", nil); err != nil {
-			return w.whyNot(err)
+		err := w.connect(ctx)
+		if err == nil {
+			// When this is through, every rank has found all others.
+			all := w.cfg.startTimeout + reportWait
+			ctx, cancel := context.WithTimeoutCause(ctx, all, timeUp(all))
+			defer cancel()
+			_, err = w.gather(ctx, "Init", nil)
 		}
+		if err != nil {
+			err = w.named(w.whyNot(w.collect(w.stop, err)))
+			w.linger()
+			return err
+		}
+		w.sayJoined(time.Since(begin))
 	} else if w.cfg.hosts == nil {
 		w.cfg.hosts, w.cfg.localRank, w.cfg.localSize = []int{0}, 0, 1
 	}
@@ -100,14 +120,13 @@ func (w *World) assemble(ctx context.Context) error {
 	return nil
 }
 
-// untilFailure returns ctx, ended by the first failure, too, and when this rank
-// learns that it cannot join.
+// untilFailure returns ctx, ended by the first failure, too, when a rank gives
+// Init up, and when this rank learns that it cannot join.
 func (w *World) untilFailure(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
+	w.wg.Go(func() { w.watchFate(ctx, cancel, "Init", 0) })
 	w.wg.Go(func() {
 		select {
-		case <-w.fate.failed:
-			cancel(w.fate.first())
 		case <-w.members.hopeless:
 			cancel(w.members.whyHopeless())
 		case <-w.stop.Done():
@@ -129,10 +148,11 @@ func (c *config) lossGrace() time.Duration {
 }
 
 // alone is the world of one.
-func alone() (*config, error) {
+func alone(env environment) (*config, error) {
 	secret, err := job.NewSecret()
 	if err != nil {
 		return nil, err
 	}
-	return &config{jobID: job.NewID(), secret: secret, size: 1, host: hostname()}, nil
+	device := env.get(job.EnvDevice)
+	return &config{jobID: job.NewID(), secret: secret, size: 1, host: hostname(), device: device}, checkDevice(device)
 }

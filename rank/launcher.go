@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"sync"
@@ -18,14 +19,14 @@ import (
 type launcher struct {
 	w    *World
 	conn net.Conn
-	seed chan string // gets the address of rank 0
+	seed chan []netip.AddrPort // gets the addresses of rank 0
 
 	mu sync.Mutex // one message at a time
 }
 
 // newLauncher begins to read from conn.
 func newLauncher(w *World, conn net.Conn) *launcher {
-	l := &launcher{w: w, conn: conn, seed: make(chan string, 1)}
+	l := &launcher{w: w, conn: conn, seed: make(chan []netip.AddrPort, 1)}
 	w.wg.Go(l.read)
 	return l
 }
@@ -42,8 +43,13 @@ func (l *launcher) read() {
 		}
 		switch m.Kind {
 		case job.SeedIs:
+			seeds, err := splitSeeds(m.Text)
+			if err != nil {
+				l.gone(err)
+				return
+			}
 			select {
-			case l.seed <- m.Text:
+			case l.seed <- seeds:
 			default: // said before
 			}
 		case job.Exited:
@@ -88,11 +94,14 @@ func (l *launcher) exited(m *job.Message) {
 		l.w.fate.end(m.Rank)
 		return
 	}
-	l.w.fate.fail(m.Rank, describeExit(m, l.w.members.joined(m.Rank)))
+	l.w.fate.fail(m.Rank, describeExit(m, l.w.members.joined(m.Rank))+l.w.on(m.Rank))
 }
 
 // describeExit says in words how a rank ended.
 func describeExit(m *job.Message, joined bool) string {
+	if m.Lost {
+		return m.Text
+	}
 	what := "exited with code " + strconv.Itoa(m.Code)
 	if m.Signal != 0 {
 		what = "killed by " + signalName(m.Signal)

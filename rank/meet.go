@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/treerun/treerun/rank/iface"
 	"github.com/treerun/treerun/rank/job"
 	"github.com/treerun/treerun/topo"
 )
@@ -14,14 +18,16 @@ import (
 //
 // Everybody exchanges lists with rank 0, once, as soon as it is there. Whoever
 // finds his list complete hands it down a binary tree of the ranks, rank 0
-// first, so that nobody has to ask again and again. Asking again, every 50 ms
-// in the end, is there for the case that something got lost.
+// first, so that nobody has to ask again and again: a rank dials and is dialed
+// O(log n) times, but rank 0, which all the others ask. Asking again, every 50 ms
+// in the end and less often in large jobs, is there for the case that something
+// got lost.
 func (w *World) meet(ctx context.Context) error {
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
 	if w.cfg.rank == 0 && w.launcher != nil {
-		if err := w.launcher.send(job.Seed, w.members.address(0)); err != nil {
+		if err := w.launcher.send(job.Seed, joinSeeds(w.members.where(0))); err != nil {
 			return err
 		}
 	}
@@ -35,6 +41,19 @@ func (w *World) meet(ctx context.Context) error {
 	}
 	w.wg.Go(w.handDown)
 	return nil
+}
+
+// sayJoined logs, on rank 0 and if asked to, what the start took.
+func (w *World) sayJoined(took time.Duration) {
+	if w.cfg.parsed.verbose && w.cfg.rank == 0 {
+		dialed, taken := w.calls()
+		w.cfg.log.Info("treerun: all ranks have joined", "rank", 0, "took", took.Round(100*time.Microsecond), "dialed", dialed, "taken", taken)
+	}
+}
+
+// calls returns how many connections this rank has dialed, and taken.
+func (w *World) calls() (dialed, taken int64) {
+	return w.members.dialed.Load(), w.door.taken.Load()
 }
 
 // allJoined waits until all ranks have joined, and says now and then which have
@@ -66,43 +85,99 @@ func (w *World) reportAbsent(waited time.Duration) {
 	if len(absent) == 0 || w.cfg.rank != 0 && absent[0] != 0 {
 		return
 	}
-	attrs := []any{"rank", w.cfg.rank, "size", w.cfg.size, "missing", topo.RankList(absent), "waited", waited.Round(10 * time.Millisecond)}
-	if w.cfg.seed != "" {
-		attrs = append(attrs, "seed", w.cfg.seed)
+	attrs := []any{"rank", w.cfg.rank, "size", w.Size()}
+	ranks, aggregators := w.split(absent)
+	if len(ranks) > 0 {
+		attrs = append(attrs, "missing_ranks", topo.RankList(ranks))
+	}
+	if len(aggregators) > 0 {
+		attrs = append(attrs, "missing_aggregators", topo.RankList(aggregators))
+	}
+	attrs = append(attrs, "waited", waited.Round(10*time.Millisecond))
+	if len(w.cfg.seeds) > 0 {
+		attrs = append(attrs, "seed", strings.Join(w.cfg.seeds, ","))
+	}
+	if absent[0] == 0 && w.cfg.rank != 0 {
+		attrs = append(attrs, "rank_0", w.whereIsZero())
 	}
 	w.cfg.log.Warn("treerun: waiting for ranks that have not joined", attrs...)
+}
+
+// whereIsZero says at which addresses this rank looks for rank 0, and why it is
+// not there.
+func (w *World) whereIsZero() string {
+	if lines := w.troubles([]int{0}); len(lines) > 0 {
+		return strings.Join(lines, "; ")
+	}
+	var at []string
+	for _, a := range w.members.where(0) {
+		at = append(at, a.String())
+	}
+	if len(at) == 0 {
+		return "has not told yet where it listens"
+	}
+	return "is expected at " + strings.Join(at, ", ")
 }
 
 // listen opens this rank's port and starts memberlist on it.
 func (w *World) listen(ctx context.Context) error {
 	cfg := w.cfg
-	at, err := findPlace(ctx, cfg)
-	if err != nil {
+	var err error
+	if err = cfg.portsNeeded(); err != nil {
 		return err
 	}
-	ln, udp, err := listen(at.listen)
+	if w.net, err = findNetwork(ctx, cfg); err != nil {
+		return err
+	}
+	at, err := listen(w.net.listen, w.net.port, cfg.parsed.ports, cfg.localRank, w.net.taken)
 	if err != nil {
 		e := &Error{Self: cfg.rank, Rank: -1, Op: "Init", Err: err}
-		if at.listen.Port != 0 {
+		if w.net.port != 0 {
 			e.Hint = "rank 0 listens at the seed address; choose a free port with TREERUN_SEED"
 		}
 		return e
 	}
-	w.door = openDoor(w.stop, ln, w.mesh.gate, cfg.log, w.mesh.attach)
-	label := labelOf(deriveKey(cfg.secret, cfg.jobID, "memberlist label"))
-	g := newGossip(w.door, udp, at.tell, label, w.members.refused)
-	return w.members.open(g, deriveKey(cfg.secret, cfg.jobID, "memberlist key"), label, cfg.oneHost())
+	w.sayAddresses()
+	w.members.setNetwork(w.net)
+	w.door = &door{gate: w.mesh.gate, net: w.net, ln: at.tcp, log: cfg.log, data: w.mesh.attach, came: w.members.came, hello: cfg.helloTimeout}
+	w.door.open(w.stop)
+	label := labelOf(cfg.key("memberlist label"))
+	g := newGossip(w.door, at.udp, w.members, label)
+	return w.members.open(g, cfg.key("memberlist key"), label, cfg)
+}
+
+// sayAddresses logs, once per host and if asked to, which addresses the ranks
+// offer.
+func (w *World) sayAddresses() {
+	if !w.cfg.parsed.verbose || w.cfg.localRank > 0 || w.net.offered[0].Kind == iface.Loopback {
+		return
+	}
+	attrs := []any{"host", w.cfg.host, "rank", w.cfg.rank, "offered", texts(w.net.offered)}
+	left := slices.DeleteFunc(slices.Clone(w.net.left), func(a iface.Address) bool { return a.Kind == iface.Loopback })
+	if len(left) > 0 {
+		attrs = append(attrs, "left out", texts(left))
+	}
+	w.cfg.log.Info("treerun: addresses of this host", attrs...)
+}
+
+func texts(all []iface.Address) string {
+	var list []string
+	for _, a := range all {
+		list = append(list, a.String())
+	}
+	return strings.Join(list, ", ")
 }
 
 // ask exchanges lists with rank 0 until the list is complete.
 func (w *World) ask(ctx context.Context) {
-	seed, ok := w.seedAddress(ctx)
-	if !ok {
+	if !w.findSeed(ctx) {
 		return
 	}
-	for wait := 2 * time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		if w.members.join(0, seed) {
-			wait = max(wait, 16*time.Millisecond) // the list will be handed down
+	size := time.Duration(w.cfg.size)
+	most := max(50*time.Millisecond, min(size*4*time.Millisecond, 2*time.Second))
+	for wait := 2 * time.Millisecond; ; wait = min(2*wait, most) {
+		if w.members.join(0) {
+			wait = max(wait, 16*time.Millisecond, most/3) // the list will be handed down
 		}
 		select {
 		case <-w.members.complete:
@@ -116,34 +191,44 @@ func (w *World) ask(ctx context.Context) {
 	}
 }
 
-// seedAddress returns where rank 0 listens, from the launcher if need be.
-func (w *World) seedAddress(ctx context.Context) (string, bool) {
-	if w.cfg.seed != "" {
-		return w.cfg.seed, true
+// findSeed learns where rank 0 listens, from the launcher if need be.
+func (w *World) findSeed(ctx context.Context) bool {
+	if len(w.cfg.seeds) > 0 {
+		w.members.setSeeds(w.net.seeds)
+		return true
 	}
 	select {
-	case seed := <-w.launcher.seed:
-		return seed, true
+	case seeds := <-w.launcher.seed:
+		w.members.setSeeds(seeds)
+		return true
 	case <-ctx.Done():
 	case <-w.stop.Done():
 	}
-	return "", false
+	return false
+}
+
+// reach opens a connection of the mesh to a rank.
+func (w *World) reach(ctx context.Context, to int) (net.Conn, error) {
+	return w.members.reach(ctx, w.mesh.gate, to, dataChannel)
 }
 
 // handDown exchanges lists with the ranks below this one in the tree.
 func (w *World) handDown() {
 	for child := 2*w.cfg.rank + 1; child <= 2*w.cfg.rank+2 && child < w.cfg.size; child++ {
 		if w.stop.Err() == nil {
-			w.members.join(child, w.members.address(child))
+			w.members.join(child)
 		}
 	}
 }
 
 // whyNot returns the reason for err: that this rank cannot be one of the job,
-// else that a rank has failed, else err.
+// else that ranks cannot connect, else that a rank has failed, else err.
 func (w *World) whyNot(err error) error {
 	if no := w.members.whyHopeless(); no != nil {
 		return no
+	}
+	if errors.Is(err, errPairs) || w.fate.isBroken() {
+		return err
 	}
 	if f := w.fate.first(); f != nil {
 		return &Error{Self: w.cfg.rank, Rank: f.Rank, Op: "Init", Err: f.Err}
@@ -159,11 +244,14 @@ func (w *World) incomplete(cause error) error {
 		e.Rank = absent[0]
 		e.Err = fmt.Errorf("has not joined: %w", cause)
 	} else {
-		e.Err = fmt.Errorf("ranks %s of %d have not joined: %w", topo.RankList(absent), w.cfg.size, cause)
+		e.Err = fmt.Errorf("%s have not joined: %w", w.listOf(absent), cause)
 	}
+	lines := w.troubles(w.members.failed())
 	w.members.mu.Lock()
 	defer w.members.mu.Unlock()
-	if w.members.lastErr != nil {
+	if len(lines) > 0 {
+		e.Err = fmt.Errorf("%w:\n  %s", e.Err, strings.Join(lines, "\n  "))
+	} else if w.members.lastErr != nil {
 		e.Err = fmt.Errorf("%w; the latest attempt: %w", e.Err, w.members.lastErr)
 	}
 	if errors.Is(cause, context.DeadlineExceeded) {
@@ -173,14 +261,26 @@ func (w *World) incomplete(cause error) error {
 }
 
 // memberLost is memberlist's opinion that a rank is dead. It counts where
-// nobody can know better: for a rank on another host, and while the ranks still
-// gather. A rank on this host that is stopped or starved is not dead.
+// nobody can know better: for a rank on another host that this one has no
+// connection with, and while the ranks still gather. A rank on this host that
+// is stopped or starved is not dead.
 func (w *World) memberLost(rank int) {
 	if w.fate.hasLeft(rank) {
 		return
 	}
-	elsewhere := w.members.host(rank) != w.members.self.Host
-	if elsewhere || w.launcher == nil && len(w.members.absent()) > 0 {
-		w.mesh.fail(rank, "does not answer any more: it, its host, or the network between is down")
+	if silence, ok := w.mesh.silence(rank); ok && silence < w.cfg.parsed.peerTimeout/2 {
+		return
 	}
+	if w.members.elsewhere(rank) || w.launcher == nil && len(w.members.absent()) > 0 {
+		w.mesh.fail(rank, "does not answer any more"+w.on(rank)+": it, its host, or the network between is down")
+	}
+}
+
+// on returns " on host c", to be said of what became of a rank, where ranks are
+// on several hosts.
+func (w *World) on(rank int) string {
+	if name := w.members.name(rank); name != "" && w.members.severalHosts() {
+		return " on host " + name
+	}
+	return ""
 }

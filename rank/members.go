@@ -1,81 +1,55 @@
 package rank
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
+	"net/netip"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
-	"github.com/vmihailenco/msgpack/v5"
-
-	"github.com/treerun/treerun/rank/job"
-
-	"github.com/treerun/treerun/rank/strict"
 )
-
-// meta is what a rank tells about itself through memberlist, as msgpack. Where
-// it listens, memberlist knows.
-type meta struct {
-	Version int
-	Rank    int
-	Size    int
-	Host    string // identity of its host
-}
-
-const (
-	metaVersion = 1
-	maxHostID   = 64
-)
-
-// decodeMeta reads the metadata of a node.
-func decodeMeta(b []byte) (m meta, err error) {
-	if len(b) > memberlist.MetaMaxSize {
-		return m, fmt.Errorf("metadata of %d bytes, at most %d are possible", len(b), memberlist.MetaMaxSize)
-	}
-	if err := strict.Unmarshal(b, &m); err != nil {
-		return m, fmt.Errorf("metadata: %w", err)
-	}
-	switch {
-	case m.Version != metaVersion:
-		return m, fmt.Errorf("version %d of the metadata, want %d: the ranks come from different versions of treerun", m.Version, metaVersion)
-	case m.Size < 1 || m.Size > job.MaxRanks || m.Rank < 0 || m.Rank >= m.Size:
-		return m, fmt.Errorf("metadata of rank %d of %d", m.Rank, m.Size)
-	case m.Host == "" || len(m.Host) > maxHostID:
-		return m, fmt.Errorf("host identity of %d bytes, want 1..%d", len(m.Host), maxHostID)
-	}
-	return m, nil
-}
 
 // member is what is known of a rank that has joined.
 type member struct {
-	addr string // HOST:PORT
-	host string
+	offers []endpoint
+	port   uint16         // 0: has not joined
+	meta   []byte         // what it says of itself
+	route  netip.AddrPort // where it was reached; not valid: nowhere yet
+	from   netip.Addr     // where it last came from; not valid: it did not
+	host   string         // identity
+	name   string         // of the host, for people
 }
 
 // members is the list of ranks that memberlist keeps, and the delegate that it
 // tells of changes.
 type members struct {
 	self meta
-	raw  []byte // self, encoded
+	raw  []byte // self, encoded, once the addresses are known
 	log  *slog.Logger
 	lost func(rank int) // memberlist thinks that a rank that had joined is dead
 
-	list *memberlist.Memberlist
+	list   *memberlist.Memberlist
+	dialed atomic.Int64 // connections to ranks, also those that failed
 
 	mu       sync.Mutex
-	table    []member // by rank; no address: has not joined
+	seeds    []netip.AddrPort // where rank 0 is said to listen
+	zones    []string         // devices with addresses of one link
+	failing  map[int]error    // ranks that could not be reached at the latest attempt
+	table    []member         // by rank
 	missing  int
 	complete chan struct{} // closed when nobody is missing
 	refusal  error         // the first reason why this rank cannot join at all
 	hopeless chan struct{} // closed when there is one
-	lastErr  error         // why the latest attempt to reach a rank did not succeed
+	lastErr  error         // why the latest exchange of lists did not succeed
+	reports  reports       // for rank 0
 }
 
 var (
@@ -85,20 +59,37 @@ var (
 	_ memberlist.ConflictDelegate = (*members)(nil)
 )
 
-func newMembers(self meta, log *slog.Logger, lost func(rank int)) *members {
-	raw, err := msgpack.Marshal(&self)
-	if err != nil {
-		panic(fmt.Sprintf("rank: encoding metadata: %v", err)) // plain fields
+func newMembers(cfg *config, lost func(rank int)) *members {
+	id := cfg.hostID
+	if id == "" {
+		id = hostID()
 	}
 	return &members{
-		self: self, raw: raw, log: log, lost: lost,
-		table: make([]member, self.Size), missing: self.Size,
+		self: meta{Version: metaVersion, Rank: cfg.rank, Size: cfg.size, Host: id, Name: cfg.host[:min(len(cfg.host), maxHostName)]},
+		log:  cfg.log, lost: lost, reports: reports{came: make(chan struct{}, 1)}, failing: map[int]error{},
+		table: make([]member, cfg.size), missing: cfg.size,
 		complete: make(chan struct{}), hopeless: make(chan struct{}),
 	}
 }
 
-// open starts memberlist over g. oneHost says that all ranks are on one host.
-func (m *members) open(g *gossip, key []byte, label string, oneHost bool) error {
+// setNetwork notes which addresses this rank offers.
+func (m *members) setNetwork(n *network) {
+	m.self.Addrs = packAddresses(n.offered)
+	m.raw = m.self.encode()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.zones = n.zones
+}
+
+// setSeeds notes where rank 0 is said to listen.
+func (m *members) setSeeds(seeds []netip.AddrPort) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seeds = seeds
+}
+
+// open starts memberlist over g.
+func (m *members) open(g *gossip, key []byte, label string, cfg *config) error {
 	c := memberlist.DefaultLANConfig()
 	c.Name = strconv.Itoa(m.self.Rank)
 	c.Transport = g
@@ -109,11 +100,14 @@ func (m *members) open(g *gossip, key []byte, label string, oneHost bool) error 
 	// Joining does not wait for gossip, so that it can be slow from the start:
 	// it is there to find hosts that are lost. On one host there are none, and
 	// nothing that memberlist would have to do of its own accord.
+	// The mesh finds a lost host earlier (pulse.go): a rank has to be silent
+	// for longer than the peer timeout before memberlist calls it dead.
 	c.GossipInterval = 500 * time.Millisecond
-	c.ProbeInterval = time.Second
-	c.ProbeTimeout = 500 * time.Millisecond
+	c.ProbeInterval = cfg.parsed.peerTimeout / 5
+	c.ProbeTimeout = c.ProbeInterval / 2
+	c.SuspicionMult = 6
 	c.PushPullInterval = 30 * time.Second
-	if oneHost {
+	if cfg.oneHost() {
 		c.GossipInterval, c.ProbeInterval, c.PushPullInterval = 0, 0, 0
 	}
 	c.TCPTimeout = 2 * time.Second
@@ -135,20 +129,19 @@ func (m *members) logger() *log.Logger {
 	return slog.NewLogLogger(m.log.Handler(), slog.LevelDebug)
 }
 
-// join exchanges the list with rank at addr, and says whether that succeeded.
-func (m *members) join(rank int, addr string) bool {
-	_, err := m.list.Join([]string{strconv.Itoa(rank) + "/" + addr})
+// join exchanges the list with a rank, and says whether that succeeded.
+func (m *members) join(rank int) bool {
+	at := m.where(rank)
+	if len(at) == 0 {
+		return false
+	}
+	// The transport dials by the name alone, at all addresses.
+	addr := netip.AddrPortFrom(at[0].Addr().WithZone(""), at[0].Port())
+	_, err := m.list.Join([]string{strconv.Itoa(rank) + "/" + addr.String()})
 	m.mu.Lock()
 	m.lastErr = err
 	m.mu.Unlock()
 	return err == nil
-}
-
-// refused hears of an address that did not let this rank in.
-func (m *members) refused(addr string, err error) {
-	if errors.Is(err, ErrKey) {
-		m.cannot(fmt.Errorf("the process at %s %w: it belongs to another job, or its key file differs", addr, ErrKey))
-	}
 }
 
 // cannot notes why this rank cannot join.
@@ -168,15 +161,12 @@ func (m *members) whyHopeless() error {
 	return m.refusal
 }
 
-// address returns where a rank listens, "" when it has not joined.
-func (m *members) address(rank int) string {
+// joined says whether a rank has joined.
+func (m *members) joined(rank int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.table[rank].addr
+	return m.table[rank].port != 0
 }
-
-// joined says whether a rank has joined.
-func (m *members) joined(rank int) bool { return m.address(rank) != "" }
 
 // absent returns the ranks that have not joined.
 func (m *members) absent() []int {
@@ -184,18 +174,36 @@ func (m *members) absent() []int {
 	defer m.mu.Unlock()
 	var list []int
 	for r := range m.table {
-		if m.table[r].addr == "" {
+		if m.table[r].port == 0 {
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// host returns the identity of a rank's host, "" when it has not joined.
-func (m *members) host(rank int) string {
+// name returns the name of a rank's host, "" when it has not joined.
+func (m *members) name(rank int) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.table[rank].host
+	return m.table[rank].name
+}
+
+// elsewhere says whether a rank has joined on another host than this one.
+func (m *members) elsewhere(rank int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	host := m.table[rank].host
+	return host != "" && host != m.self.Host
+}
+
+// severalHosts says whether any rank has joined on another host.
+func (m *members) severalHosts() bool {
+	for r := range m.table {
+		if m.elsewhere(r) {
+			return true
+		}
+	}
+	return false
 }
 
 // hostIDs returns the identities of the hosts, by rank.
@@ -218,8 +226,15 @@ func (m *members) close() {
 // NodeMeta is for memberlist.
 func (m *members) NodeMeta(limit int) []byte { return m.raw }
 
-// NotifyMsg is for memberlist. There are no messages.
-func (m *members) NotifyMsg([]byte) {}
+// NotifyMsg is for memberlist: a rank reports whom it could not reach.
+func (m *members) NotifyMsg(b []byte) {
+	r, err := decodeReport(b, m.self.Size)
+	if err != nil {
+		m.log.Debug("treerun: a message that is no report", "error", err)
+		return
+	}
+	m.reports.add(r)
+}
 
 // GetBroadcasts is for memberlist.
 func (m *members) GetBroadcasts(overhead, limit int) [][]byte { return nil }
@@ -232,6 +247,9 @@ func (m *members) MergeRemoteState(buf []byte, join bool) {}
 
 // NotifyAlive is for memberlist: it lets only ranks of this job in.
 func (m *members) NotifyAlive(n *memberlist.Node) error {
+	if r, err := strconv.Atoi(n.Name); err == nil && m.knows(r, n.Meta) {
+		return nil
+	}
 	t, err := decodeMeta(n.Meta)
 	if err == nil && n.Name != strconv.Itoa(t.Rank) {
 		err = fmt.Errorf("metadata of rank %d", t.Rank)
@@ -244,6 +262,13 @@ func (m *members) NotifyAlive(n *memberlist.Node) error {
 		return fmt.Errorf("rank %.12s at %s: %w", n.Name, n.Address(), err)
 	}
 	return nil
+}
+
+// knows says whether a rank has joined with the same metadata.
+func (m *members) knows(rank int, meta []byte) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return rank >= 0 && rank < len(m.table) && m.table[rank].port != 0 && bytes.Equal(m.table[rank].meta, meta)
 }
 
 // NotifyConflict is for memberlist: two processes are the same rank.
@@ -259,15 +284,20 @@ func (m *members) NotifyConflict(existing, other *memberlist.Node) {
 // NotifyJoin is for memberlist.
 func (m *members) NotifyJoin(n *memberlist.Node) {
 	t, err := decodeMeta(n.Meta)
-	if err != nil || t.Size != m.self.Size {
+	if err != nil || t.Size != m.self.Size || n.Port == 0 {
 		return // NotifyAlive has refused it
+	}
+	offers, err := unpackAddresses(t.Addrs)
+	if err != nil {
+		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.table[t.Rank].addr != "" {
+	if m.table[t.Rank].port != 0 {
 		return // back from the dead
 	}
-	m.table[t.Rank] = member{n.Address(), t.Host}
+	r := &m.table[t.Rank] // where it was reached may be known before
+	r.offers, r.port, r.host, r.name, r.meta = offers, n.Port, t.Host, t.Name, n.Meta
 	if m.missing--; m.missing == 0 {
 		close(m.complete)
 	}

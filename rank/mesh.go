@@ -6,14 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 )
-
-// noticeTimeout is how long writing a notice may take.
-const noticeTimeout = 100 * time.Millisecond
 
 // mesh is a rank's connections to other ranks. Rank r dials r-1, r-2, r-4, ...
 // modulo the number of ranks, and is dialed by r+1, r+2, r+4, ...: the pattern
@@ -25,32 +24,23 @@ const noticeTimeout = 100 * time.Millisecond
 type mesh struct {
 	gate  *gate
 	fate  *fate
-	grace time.Duration // how long a lost connection waits for an explanation
+	on    func(rank int) string // " on host c", as World.on
+	grace time.Duration         // how long a lost connection waits for an explanation
 	stop  context.Context
 	wg    *sync.WaitGroup
 	inbox map[int]chan *frame // by peer: frames of blobs
 
 	mu  sync.Mutex
-	in  map[int]net.Conn
-	out map[int]*outlet
-}
-
-// outlet is a connection that this rank dialed.
-type outlet struct {
-	peer int
-	conn net.Conn
-	mu   sync.Mutex // held while writing
-
-	queueMu sync.Mutex
-	queue   []*frame // notices to be written, in order
+	in  map[int]*line
+	out map[int]*line
 }
 
 // newMesh makes a mesh without connections. Its goroutines end with stop, and
 // are counted in wg.
-func newMesh(stop context.Context, wg *sync.WaitGroup, g *gate, f *fate, grace time.Duration) *mesh {
+func newMesh(stop context.Context, wg *sync.WaitGroup, g *gate, f *fate, grace time.Duration, on func(rank int) string) *mesh {
 	m := &mesh{
-		gate: g, fate: f, grace: grace, stop: stop, wg: wg,
-		inbox: map[int]chan *frame{}, in: map[int]net.Conn{}, out: map[int]*outlet{},
+		gate: g, fate: f, on: on, grace: grace, stop: stop, wg: wg,
+		inbox: map[int]chan *frame{}, in: map[int]*line{}, out: map[int]*line{},
 	}
 	for step := range stepsOf(g.size) {
 		// A peer can be one AllGather ahead, not more.
@@ -65,7 +55,7 @@ func (m *mesh) peer(distance int) int {
 }
 
 // outlet returns the connection to the rank that is distance ranks further on.
-func (m *mesh) outlet(distance int) *outlet {
+func (m *mesh) outlet(distance int) *line {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.out[m.peer(distance)]
@@ -75,34 +65,50 @@ func (m *mesh) outlet(distance int) *outlet {
 func (m *mesh) attach(peer int, conn net.Conn) {
 	m.mu.Lock()
 	_, expected := m.inbox[peer]
-	if m.in[peer] != nil || !expected || m.stop.Err() != nil {
+	old := m.in[peer]
+	if !expected || m.stop.Err() != nil || old != nil && old.used.Load() {
 		m.mu.Unlock()
 		conn.Close()
 		return
 	}
-	m.in[peer] = conn
-	m.wg.Go(func() { m.read(peer, conn, m.inbox[peer]) })
+	if old != nil {
+		old.gone.Store(true) // the peer did not hear in time that it had been let in
+		old.conn.Close()
+	}
+	l := newLine(peer, conn)
+	m.in[peer] = l
+	m.wg.Go(func() { m.read(l, m.inbox[peer]) })
 	m.mu.Unlock()
 }
 
-// connect dials all ranks that this one dials; address says where they are. It
-// tries again until ctx is done.
-func (m *mesh) connect(ctx context.Context, address func(rank int) string) error {
+// reacher opens a connection to a rank.
+type reacher func(ctx context.Context, to int) (net.Conn, error)
+
+// connect dials all ranks that this one dials. It tries again until ctx is done,
+// or until one has been out of reach for patience. One that takes connections
+// and is slow to answer is not.
+func (m *mesh) connect(ctx context.Context, patience time.Duration, reach reacher) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	steps := stepsOf(m.gate.size)
 	errs := make(chan error, steps)
 	for step := range steps {
-		m.wg.Go(func() { errs <- m.reach(ctx, m.peer(-1<<step), address) })
+		m.wg.Go(func() { errs <- m.reach(ctx, m.peer(-1<<step), patience, reach) })
 	}
 	var all error
 	for range steps {
-		all = errors.Join(all, <-errs)
+		if err := <-errs; err != nil {
+			all = errors.Join(all, err)
+			cancel() // the others have had their time
+		}
 	}
 	return all
 }
 
-func (m *mesh) reach(ctx context.Context, peer int, address func(rank int) string) error {
+func (m *mesh) reach(ctx context.Context, peer int, patience time.Duration, reach reacher) error {
+	last := time.Now() // when it was last known to be there
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		conn, err := dial(ctx, m.gate, address(peer), peer, dataChannel)
+		conn, err := reach(ctx, peer)
 		if err == nil {
 			m.mu.Lock()
 			defer m.mu.Unlock()
@@ -110,9 +116,15 @@ func (m *mesh) reach(ctx context.Context, peer int, address func(rank int) strin
 				conn.Close()
 				return context.Cause(m.stop)
 			}
-			m.out[peer] = &outlet{peer: peer, conn: conn}
-			m.wg.Go(func() { m.read(peer, conn, nil) })
+			l := newLine(peer, conn)
+			m.out[peer] = l
+			m.wg.Go(func() { m.read(l, nil) })
 			return nil
+		}
+		if errors.As(err, new(answered)) {
+			last = time.Now()
+		} else if time.Since(last) > patience {
+			return fmt.Errorf("connecting to rank %d: %w", peer, err)
 		}
 		select {
 		case <-ctx.Done():
@@ -123,16 +135,18 @@ func (m *mesh) reach(ctx context.Context, peer int, address func(rank int) strin
 }
 
 // read takes the frames of one connection until it ends. Blobs go to inbox.
-func (m *mesh) read(peer int, conn net.Conn, inbox chan<- *frame) {
-	r := bufio.NewReaderSize(conn, 4096)
+func (m *mesh) read(l *line, inbox chan<- *frame) {
+	r := bufio.NewReaderSize(l, 4096)
 	for {
 		f, err := readFrame(r, m.gate.size)
-		if err == nil && f.kind == blobsFrame && (inbox == nil || f.rank != peer) {
-			err = fmt.Errorf("blobs of rank %d from rank %d", f.rank, peer)
+		if err == nil && f.kind == blobsFrame && (inbox == nil || f.rank != l.peer) {
+			err = fmt.Errorf("blobs of rank %d from rank %d", f.rank, l.peer)
 		}
 		if err != nil {
-			conn.Close()
-			m.lost(peer, err)
+			l.conn.Close()
+			if !l.gone.Load() {
+				m.lost(l.peer, err)
+			}
 			return
 		}
 		switch f.kind {
@@ -170,9 +184,9 @@ func (m *mesh) lost(peer int, err error) {
 	case m.fate.hasEnded(peer):
 		m.leave(peer, 0)
 	case isEnd(err):
-		m.fail(peer, "ended without closing its world")
+		m.fail(peer, "ended without closing its world"+m.on(peer))
 	default:
-		m.fail(peer, fmt.Sprintf("lost its connection to rank %d: %v", m.gate.self, err))
+		m.fail(peer, fmt.Sprintf("lost its connection to rank %d%s: %v", m.gate.self, m.on(m.gate.self), err))
 	}
 }
 
@@ -191,78 +205,45 @@ func isEnd(err error) bool {
 // is news.
 func (m *mesh) fail(rank int, what string) {
 	if m.fate.fail(rank, what) && rank >= 0 {
-		m.tell(notice(failedFrame, rank, 0, what))
+		m.tell(notice(failedFrame, rank, 0, what), true)
 	}
 }
 
 func (m *mesh) leave(rank int, done uint64) {
 	if m.fate.leave(rank, done) {
-		m.tell(notice(leftFrame, rank, done, ""))
+		m.tell(notice(leftFrame, rank, done, ""), false)
 	}
 }
 
 func (m *mesh) breakOff(rank int, number uint64, err error) {
 	if m.fate.breakOff(rank, number, err) {
-		m.tell(notice(brokenFrame, rank, number, err.Error()))
+		m.tell(notice(brokenFrame, rank, number, err.Error()), false)
 	}
 }
 
 // tell sends a notice to all ranks that this one dialed, without waiting, and
-// after all earlier ones.
-func (m *mesh) tell(f *frame) {
+// after all earlier ones; to those that dialed this one, too, when it is for
+// everybody.
+func (m *mesh) tell(f *frame, everybody bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stop.Err() != nil {
 		return
 	}
-	for _, o := range m.out {
-		o.put(f)
-		m.wg.Go(o.flush)
+	for _, l := range m.lines(everybody) {
+		l.put(f)
+		m.wg.Go(l.flush)
 	}
 }
 
-func (o *outlet) put(f *frame) {
-	o.queueMu.Lock()
-	defer o.queueMu.Unlock()
-	o.queue = append(o.queue, f)
-}
-
-// flush writes the notices that are queued. Nobody waits for them: the peer may
-// be gone, which the connection's reader finds out.
-func (o *outlet) flush() {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.queueMu.Lock()
-	queue := o.queue
-	o.queue = nil
-	o.queueMu.Unlock()
-	for _, f := range queue {
-		write(o.conn, f)
+// lines returns the connections that this rank dialed, and, if in says so, the
+// others. The caller holds mu.
+func (m *mesh) lines(in bool) []*line {
+	all := slices.Collect(maps.Values(m.out))
+	if in {
+		all = slices.AppendSeq(all, maps.Values(m.in))
 	}
-}
-
-// write writes a notice. It is small; only a peer that does not read makes it
-// wait, and then not for long.
-func write(conn net.Conn, f *frame) {
-	conn.SetWriteDeadline(time.Now().Add(noticeTimeout))
-	bufs := net.Buffers(f.encode())
-	bufs.WriteTo(conn)
-}
-
-// send writes a frame, until ctx is done. After an error the connection is of
-// no more use.
-func (o *outlet) send(ctx context.Context, f *frame) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.conn.SetWriteDeadline(time.Time{})
-	unblock := context.AfterFunc(ctx, func() { o.conn.SetWriteDeadline(time.Unix(1, 0)) })
-	defer unblock()
-	bufs := net.Buffers(f.encode())
-	n, err := bufs.WriteTo(o.conn)
-	if err != nil && n > 0 {
-		o.conn.Close() // in the middle of a frame
-	}
-	return err
+	return all
 }
 
 // goodbye tells all peers that this rank closes after done AllGathers. What it
@@ -272,16 +253,11 @@ func (m *mesh) goodbye(done uint64) {
 	notices := append(m.fate.troubles(), notice(leftFrame, m.gate.self, done, ""))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, o := range m.out {
+	for _, l := range m.lines(true) {
 		for _, f := range notices {
-			o.put(f)
+			l.put(f)
 		}
-		o.flush()
-	}
-	for _, conn := range m.in {
-		for _, f := range notices {
-			write(conn, f)
-		}
+		l.flush()
 	}
 }
 
@@ -289,10 +265,7 @@ func (m *mesh) goodbye(done uint64) {
 func (m *mesh) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, o := range m.out {
-		o.conn.Close()
-	}
-	for _, conn := range m.in {
-		conn.Close()
+	for _, l := range m.lines(true) {
+		l.conn.Close()
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/docs/freeport"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -28,7 +30,7 @@ func playRole(role string) int {
 	}
 	control, _ := os.Readlink("/proc/self/fd/3")
 	file, _ := os.Readlink("/proc/self/fd/4")
-	w, err := Init(context.Background(), WithStartTimeout(deadline))
+	w, err := Init(context.Background(), WithStartTimeout(deadline), WithLogger(slog.New(slog.NewTextHandler(os.Stdout, nil))))
 	if err != nil {
 		fmt.Println("Init:", err)
 		return 9
@@ -61,6 +63,13 @@ func playRole(role string) int {
 		out, err := exec.Command("sh", "-c", "ls -l /proc/self/fd").Output()
 		fmt.Println(len(out) > 0 && err == nil, strings.Contains(string(out), control), strings.Contains(string(out), file))
 		w.Close()
+	case "survive": // until a rank is lost
+		fmt.Println(w.ListenAddrs())
+		<-w.Failed()
+		lost, err := w.Failure()
+		fmt.Println("lost rank", lost, err)
+		w.Close()
+		return 3
 	case "wait": // for the end
 		<-w.Failed()
 		time.Sleep(deadline)
@@ -84,7 +93,13 @@ func run(t testing.TB, role string, vars []string, files ...*os.File) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &process{Cmd: exec.Command(exe)}
+	return runCommand(t, exec.Command(exe), role, vars, files...)
+}
+
+// runCommand is run for a command that starts this binary.
+func runCommand(t testing.TB, cmd *exec.Cmd, role string, vars []string, files ...*os.File) *process {
+	t.Helper()
+	p := &process{Cmd: cmd}
 	p.Env = append(slices.Clone(vars), "RANK_TEST_ROLE="+role, "PATH="+os.Getenv("PATH"), "HOME="+os.Getenv("HOME"))
 	p.ExtraFiles = files
 	p.Stderr = os.Stderr
@@ -213,7 +228,7 @@ func TestKilledProcessIsNoticedByAllOthers(t *testing.T) {
 
 // processesAtSeed starts ranks with the environment of torchrun.
 func (j *testJob) processesAtSeed(role string) []*process {
-	seed := freeAddress(j.t)
+	seed := freeport.Address(j.t)
 	host, port, _ := strings.Cut(seed, ":")
 	config := "XDG_CONFIG_HOME=" + j.t.TempDir()
 	var ranks []*process

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"context"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 
@@ -16,6 +17,7 @@ type World struct {
 
 	// The rest is nil in a world of one.
 	launcher *launcher // nil also when another launcher started the ranks
+	net      *network
 	members  *members
 	door     *door
 	mesh     *mesh
@@ -24,8 +26,10 @@ type World struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of the goroutines that end with stop
 
-	gatherMu sync.Mutex // held by AllGather
+	turn     chan struct{} // of Turn; room for one
+	gatherMu sync.Mutex    // held by AllGather
 	gathered atomic.Uint64
+	waiting  atomic.Int64 // 1 + the rank whose blobs AllGather waits for, 0: none
 
 	closeOnce sync.Once
 	closeErr  error
@@ -35,7 +39,7 @@ type World struct {
 func (w *World) Rank() int { return w.cfg.rank }
 
 // Size returns the number of ranks.
-func (w *World) Size() int { return w.cfg.size }
+func (w *World) Size() int { return w.cfg.size - w.cfg.aggregators }
 
 // LocalRank returns this rank's number among the ranks of its host, from 0.
 func (w *World) LocalRank() int { return w.cfg.localRank }
@@ -46,9 +50,42 @@ func (w *World) LocalSize() int { return w.cfg.localSize }
 // Host returns the name of this rank's host.
 func (w *World) Host() string { return w.cfg.host }
 
+// Device returns the UUID of the GPU that this rank is to use, as "GPU-" and 36
+// digits and dashes, and "" when it has none: treerun gave it none, or another
+// launcher has not set TREERUN_DEVICE. It may be one that other ranks use as well.
+func (w *World) Device() string { return w.cfg.device }
+
 // HostOf returns the index of a rank's host. Hosts are numbered in the order in
 // which the ranks, from 0, bring them up. It panics when there is no such rank.
 func (w *World) HostOf(rank int) int { return w.cfg.hosts[rank] }
+
+// HostName returns the name of a rank's host, for people. It panics when there
+// is no such rank.
+func (w *World) HostName(rank int) string {
+	if rank == w.cfg.rank || w.members == nil {
+		_ = w.cfg.hosts[rank]
+		return w.cfg.host
+	}
+	return w.members.name(rank)
+}
+
+// ListenAddrs returns the addresses of this rank's host that it offers to other
+// hosts, best first; the loopback address when all ranks are on one host. The
+// slice is the caller's.
+func (w *World) ListenAddrs() []netip.Addr {
+	for _, h := range w.cfg.hosts {
+		if h != w.cfg.hosts[0] {
+			return w.net.ips()
+		}
+	}
+	if w.net != nil && w.net.offered[0].IP == loopback6 {
+		return []netip.Addr{loopback6}
+	}
+	return []netip.Addr{loopback4}
+}
+
+// Epoch returns how often the job was restarted, from 0.
+func (w *World) Epoch() int { return w.cfg.epoch }
 
 // JobID returns the id of the job, the same on all ranks.
 func (w *World) JobID() string { return w.cfg.jobID }
@@ -60,7 +97,7 @@ func (w *World) Setting(name string) string { return w.cfg.settings[name] }
 // DeriveKey returns a 32-byte key that only the ranks of this job can know, and
 // another one for every purpose. The key is the caller's.
 func (w *World) DeriveKey(purpose string) []byte {
-	return deriveKey(w.cfg.secret, w.cfg.jobID, "user "+purpose)
+	return w.cfg.key("user " + purpose)
 }
 
 // Failed returns a channel that is closed when a rank is known to have failed:
@@ -71,10 +108,11 @@ func (w *World) Failed() <-chan struct{} { return w.fate.failed }
 
 // Failure returns the rank that failed first, as far as this rank knows, and
 // how: a *Error that is an ErrFailed. It returns -1 and nil while there is
-// none; -1 with an error when the launcher is gone.
+// none; -1 with an error when the launcher is gone, or an aggregator has failed.
 func (w *World) Failure() (rank int, err error) {
 	if f := w.fate.first(); f != nil {
-		return f.Rank, f
+		err := w.named(f)
+		return err.(*Error).Rank, err
 	}
 	return -1, nil
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/rank/iface"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -84,7 +85,14 @@ func TestRanksOfAJobGather(t *testing.T) {
 
 // Ranks of several hosts listen where other hosts reach them.
 func TestRanksOfSeveralHosts(t *testing.T) {
-	ip, err := anyAddress()
+	devices, err := iface.Read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	offered, _, err := iface.Choose(devices, iface.Spec{})
+	if err == nil && offered[0].Kind == iface.Loopback {
+		err = errors.New("there is only the loopback")
+	}
 	require.Need(t, require.Network, err)
 	j := newTestJob(t, 5)
 	j.hosts = []int{0, 0, 1, 1, 0}
@@ -95,8 +103,11 @@ func TestRanksOfSeveralHosts(t *testing.T) {
 		t.Fatalf("%+v", w.cfg)
 	}
 	for r := range j.worlds {
-		if host, _, _ := net.SplitHostPort(w.members.address(r)); host != ip.String() {
-			t.Fatalf("rank %d listens at %s, want %s", r, host, ip)
+		if host, _, _ := net.SplitHostPort(w.members.address(r)); host != offered[0].IP.String() {
+			t.Fatalf("rank %d listens at %s, want %s", r, host, offered[0])
+		}
+		if got := j.worlds[r].ListenAddrs(); len(got) != len(offered) || got[0] != offered[0].IP || w.HostName(r) != "here" {
+			t.Fatalf("rank %d offers %v, want %v; its host is %q", r, got, offered, w.HostName(r))
 		}
 	}
 }

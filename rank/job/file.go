@@ -15,13 +15,20 @@ import (
 
 // Limits of the fields of a File and a Message.
 const (
-	MaxRanks    = 1 << 16
+	MaxRanks = 1 << 16
+
+	// MaxAggregators bounds the aggregators of a job: every one has a link to
+	// every rank.
+	MaxAggregators = 64
+
 	maxHost     = 255 // bytes
+	maxDevice   = 128
 	maxID       = 128
 	maxSeeds    = 1024
 	maxSeed     = 512
 	maxSettings = 1024
 	maxFD       = 1 << 20
+	MaxEpoch    = 1 << 30
 )
 
 // NewSecret returns a new job secret of SecretBytes random bytes.
@@ -80,20 +87,26 @@ func (f *File) Validate() error {
 		return fmt.Errorf("job: the job file has version %d, want %d: launcher and program come from different versions of treerun", f.Version, FileVersion)
 	case len(f.Secret) != SecretBytes:
 		return fmt.Errorf("job: secret of %d bytes, want %d", len(f.Secret), SecretBytes)
+	case f.Epoch < 0 || f.Epoch > MaxEpoch:
+		return fmt.Errorf("job: epoch %d, want 0..%d", f.Epoch, MaxEpoch)
 	case f.Size < 1 || f.Size > MaxRanks:
 		return fmt.Errorf("job: size %d, want 1..%d", f.Size, MaxRanks)
-	case f.Rank < 0 || f.Rank >= f.Size:
-		return fmt.Errorf("job: rank %d of %d", f.Rank, f.Size)
-	case f.LocalSize < 1 || f.LocalSize > f.Size:
+	case f.Aggregators < 0 || f.Aggregators > MaxAggregators || f.Members() > MaxRanks:
+		return fmt.Errorf("job: %d aggregators for %d ranks, want 0..%d, and %d of both", f.Aggregators, f.Size, MaxAggregators, MaxRanks)
+	case f.Rank < 0 || f.Rank >= f.Members():
+		return fmt.Errorf("job: rank %d of %d, with %d aggregators", f.Rank, f.Size, f.Aggregators)
+	case f.LocalSize < 0 || f.LocalSize > f.Size:
 		return fmt.Errorf("job: local size %d of %d ranks", f.LocalSize, f.Size)
-	case f.LocalRank < 0 || f.LocalRank >= f.LocalSize:
+	case f.Rank < f.Size && (f.LocalRank < 0 || f.LocalRank >= f.LocalSize):
 		return fmt.Errorf("job: local rank %d of %d", f.LocalRank, f.LocalSize)
+	case f.Rank >= f.Size && (f.LocalRank < f.LocalSize || f.LocalRank >= f.LocalSize+f.Aggregators):
+		return fmt.Errorf("job: local rank %d of an aggregator beside %d ranks", f.LocalRank, f.LocalSize)
 	case f.Host == "" || len(f.Host) > maxHost:
 		return fmt.Errorf("job: host name of %d bytes, want 1..%d", len(f.Host), maxHost)
 	case f.ControlFD < 3 || f.ControlFD > maxFD:
 		return fmt.Errorf("job: control descriptor %d, want 3..%d", f.ControlFD, maxFD)
 	}
-	return errors.Join(CheckID(f.JobID), f.validateHosts(), f.validateSeeds(), f.validateSettings())
+	return errors.Join(CheckID(f.JobID), CheckDevice(f.Device), f.validateHosts(), f.validateSeeds(), f.validateSettings())
 }
 
 // CheckID reports an id that no job can have.
@@ -105,9 +118,21 @@ func CheckID(id string) error {
 	return nil
 }
 
+// CheckDevice reports what cannot be the UUID of a GPU, or "" for none.
+func CheckDevice(uuid string) error {
+	bad := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	if len(uuid) > maxDevice || strings.ContainsFunc(uuid, bad) {
+		return fmt.Errorf("job: device %.40q, want the UUID of a GPU, at most %d printable characters without spaces", uuid, maxDevice)
+	}
+	return nil
+}
+
+// Members returns how many processes the job has: ranks and aggregators.
+func (f *File) Members() int { return f.Size + f.Aggregators }
+
 func (f *File) validateHosts() error {
-	if len(f.Hosts) != f.Size {
-		return fmt.Errorf("job: hosts of %d ranks, want %d", len(f.Hosts), f.Size)
+	if len(f.Hosts) != f.Members() {
+		return fmt.Errorf("job: hosts of %d ranks and aggregators, want %d", len(f.Hosts), f.Members())
 	}
 	known, local := 0, 0
 	for r, h := range f.Hosts {
@@ -117,7 +142,7 @@ func (f *File) validateHosts() error {
 		if h == known {
 			known++
 		}
-		if h == f.Hosts[f.Rank] {
+		if h == f.Hosts[f.Rank] && r < f.Size {
 			local++
 		}
 	}

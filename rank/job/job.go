@@ -12,10 +12,19 @@ const (
 	EnvJobID     = "TREERUN_JOB_ID"
 	EnvRank      = "TREERUN_RANK"
 	EnvSize      = "TREERUN_SIZE"
+	EnvHelpers   = "TREERUN_AGGREGATORS" // how many aggregators the job has; not set for none
 	EnvLocalRank = "TREERUN_LOCAL_RANK"
 	EnvLocalSize = "TREERUN_LOCAL_SIZE"
+	EnvDevice    = "TREERUN_DEVICE"   // UUID of the rank's GPU; not set for a rank without one
+	EnvEpoch     = "TREERUN_EPOCH"    // how often the job was restarted, 0 when not set
 	EnvSeed      = "TREERUN_SEED"     // HOST:PORT, for ranks that another launcher started
 	EnvKeyFile   = "TREERUN_KEY_FILE" // path of the job key, mode 0600, likewise
+
+	// What treerun's flags of these names say, likewise.
+	EnvIface        = "TREERUN_IFACE"
+	EnvPortRange    = "TREERUN_PORT_RANGE"
+	EnvPeerTimeout  = "TREERUN_PEER_TIMEOUT"
+	EnvStartTimeout = "TREERUN_START_TIMEOUT"
 )
 
 // SecretBytes is the length of a job secret.
@@ -27,20 +36,27 @@ const SecretBytes = 32
 type File struct {
 	Version   int // of this format; FileVersion
 	JobID     string
+	Epoch     int    // how often the job was restarted: ranks of different epochs do not know each other
 	Secret    []byte // SecretBytes random bytes, the same for all ranks of the job
-	Rank      int
-	Size      int
-	LocalRank int
-	LocalSize int
-	Host      string            // name of this rank's host
-	Hosts     []int             // host index of every rank
+	Rank      int    // from Size on: an aggregator
+	Size      int    // number of ranks, which are numbered from 0
+	LocalRank int    // aggregators come after the ranks of their host
+	LocalSize int    // ranks of the host; 0 where there are aggregators only
+	Host      string // name of this rank's host
+	Device    string // UUID of this rank's GPU, "" for none
+	Hosts     []int  // host index of every rank, then of every aggregator
+
+	// Aggregators is how many processes the job has beside its ranks, which help
+	// these with sparse reductions. They are numbered from Size on.
+	Aggregators int
+
 	Seeds     []string          // memberlist addresses to join, empty when the launcher forwards rank 0's
 	ControlFD int               // unix stream socket to the launcher; its end of file means that the launcher is gone
 	Settings  map[string]string // resolved settings, the same on all ranks
 }
 
 // FileVersion is the version of File and Message that this code speaks.
-const FileVersion = 1
+const FileVersion = 4
 
 // MessageKind says what a Message is about.
 type MessageKind uint8
@@ -65,6 +81,7 @@ type Message struct {
 	Code   int  // exit code, when Signal is 0
 	Signal int  // number of the signal that ended the rank
 	Closed bool // the rank had closed its world before it ended
+	Lost   bool // the rank's host cannot be reached any more; Text says it
 	Text   string
 }
 

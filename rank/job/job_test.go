@@ -19,8 +19,8 @@ import (
 // valid is rank 1 of four on two hosts.
 func valid() *job.File {
 	return &job.File{
-		Version: job.FileVersion, JobID: "7h2k", Secret: bytes.Repeat([]byte{7}, job.SecretBytes),
-		Rank: 1, Size: 4, LocalRank: 1, LocalSize: 2, Host: "node01", Hosts: []int{0, 0, 1, 1},
+		Version: job.FileVersion, JobID: "7h2k", Epoch: 3, Secret: bytes.Repeat([]byte{7}, job.SecretBytes),
+		Rank: 1, Size: 4, LocalRank: 1, LocalSize: 2, Host: "node01", Device: "GPU-5f1c", Hosts: []int{0, 0, 1, 1},
 		Seeds: []string{"[::1]:7946"}, ControlFD: 4, Settings: map[string]string{"no-topo-cache": "1"},
 	}
 }
@@ -45,6 +45,8 @@ func TestFileWithAWrongFieldIsRefused(t *testing.T) {
 		"version 9":             func(f *job.File) { f.Version = 9 },
 		"job id \"\"":           func(f *job.File) { f.JobID = "" },
 		"job id \"a b\"":        func(f *job.File) { f.JobID = "a b" },
+		"epoch -1":              func(f *job.File) { f.Epoch = -1 },
+		"epoch 1073741825":      func(f *job.File) { f.Epoch = job.MaxEpoch + 1 },
 		"secret of 3 bytes":     func(f *job.File) { f.Secret = []byte("abc") },
 		"size 0":                func(f *job.File) { f.Size = 0 },
 		"size 65537":            func(f *job.File) { f.Size = 65537 },
@@ -54,6 +56,7 @@ func TestFileWithAWrongFieldIsRefused(t *testing.T) {
 		"2 ranks are on host 0": func(f *job.File) { f.LocalSize = 3 },
 		"local rank 2 of 2":     func(f *job.File) { f.LocalRank = 2 },
 		"host name of 0 bytes":  func(f *job.File) { f.Host = "" },
+		"device \"GPU 1\"":      func(f *job.File) { f.Device = "GPU 1" },
 		"hosts of 3 ranks":      func(f *job.File) { f.Hosts = f.Hosts[:3] },
 		"rank 2 is on host 3":   func(f *job.File) { f.Hosts[2] = 3 },
 		"rank 3 is on host -1":  func(f *job.File) { f.Hosts[3] = -1 },
@@ -81,7 +84,7 @@ func TestFileOfAnotherShapeIsRefused(t *testing.T) {
 	if err := job.WriteFile(&b, valid()); err != nil {
 		t.Fatal(err)
 	}
-	unknown, err := msgpack.Marshal(map[string]int{"Version": 1, "Colour": 3})
+	unknown, err := msgpack.Marshal(map[string]int{"Version": job.FileVersion, "Colour": 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +196,7 @@ func FuzzReadFile(f *testing.F) {
 	f.Add([]byte("\x81\xa5Hosts\xdd\xff\xff\xff\xff"))                               // an array likewise
 	f.Add([]byte("\x81\xa6Secret\xc6\xff\xff\xff\xff"))                              // bytes likewise
 	f.Add([]byte("\x81\xa8Settings" + strings.Repeat("\x91", 2000)))                 // nested
-	f.Add(bytes.Replace(b.Bytes(), []byte("Version\x01"), []byte("Version\x02"), 1)) // another version
+	f.Add(bytes.Replace(b.Bytes(), []byte("Version\x02"), []byte("Version\x03"), 1)) // another version
 	f.Fuzz(func(t *testing.T, data []byte) {
 		got, err := job.ReadFile(bytes.NewReader(data))
 		if err != nil {

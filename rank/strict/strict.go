@@ -30,7 +30,7 @@ func Unmarshal(b []byte, v any) error {
 }
 
 // maxDepth is how deep arrays and maps may nest.
-const maxDepth = 4
+const maxDepth = 8
 
 var (
 	errShort = errors.New("a length goes beyond the end of the input")

@@ -1,0 +1,109 @@
+package rank
+
+import (
+	"context"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// noticeTimeout is how long writing a notice may take.
+const noticeTimeout = 100 * time.Millisecond
+
+// line is one connection of the mesh.
+type line struct {
+	peer  int
+	conn  net.Conn
+	used  atomic.Bool  // something has come
+	gone  atomic.Bool  // another connection has taken its place
+	heard atomic.Int64 // when something last came, as time since began
+	mu    sync.Mutex   // held while writing
+
+	queueMu sync.Mutex
+	queue   []*frame // notices to be written, in order
+}
+
+// began is what the times of lines count from, by the monotonic clock.
+var began = time.Now()
+
+func newLine(peer int, conn net.Conn) *line {
+	l := &line{peer: peer, conn: conn}
+	l.heard.Store(int64(time.Since(began)))
+	return l
+}
+
+// Read reads from the connection, and notes that the peer lives.
+func (l *line) Read(b []byte) (int, error) {
+	n, err := l.conn.Read(b)
+	if n > 0 {
+		l.heard.Store(int64(time.Since(began)))
+		l.used.Store(true)
+	}
+	return n, err
+}
+
+// silence says for how long nothing has come.
+func (l *line) silence() time.Duration {
+	return time.Since(began) - time.Duration(l.heard.Load())
+}
+
+// excuse takes a time in which nobody here read what came off the silence.
+func (l *line) excuse(late time.Duration) {
+	l.heard.Store(min(l.heard.Load()+int64(late), int64(time.Since(began))))
+}
+
+func (l *line) put(f *frame) {
+	l.queueMu.Lock()
+	defer l.queueMu.Unlock()
+	l.queue = append(l.queue, f)
+}
+
+// flush writes the notices that are queued. Nobody waits for them: the peer may
+// be gone, which the connection's reader finds out.
+func (l *line) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queueMu.Lock()
+	queue := l.queue
+	l.queue = nil
+	l.queueMu.Unlock()
+	for _, f := range queue {
+		l.write(f)
+	}
+}
+
+// write writes a notice. It is small; only a peer that does not read makes it
+// wait, and then not for long. The caller holds mu.
+func (l *line) write(f *frame) {
+	l.conn.SetWriteDeadline(time.Now().Add(noticeTimeout))
+	bufs := net.Buffers(f.encode())
+	if n, err := bufs.WriteTo(l.conn); err != nil && n > 0 {
+		l.conn.Close() // in the middle of a frame
+	}
+}
+
+// beat tells the peer that this rank lives, unless something is being written,
+// which tells it as well.
+func (l *line) beat(f *frame) {
+	if l.mu.TryLock() {
+		l.write(f)
+		l.mu.Unlock()
+	}
+}
+
+// send writes a frame, until ctx is done. After an error the connection is of
+// no more use.
+func (l *line) send(ctx context.Context, f *frame) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conn.SetWriteDeadline(time.Time{})
+	unblock := context.AfterFunc(ctx, func() { l.conn.SetWriteDeadline(time.Unix(1, 0)) })
+	defer unblock()
+	bufs := net.Buffers(f.encode())
+	n, err := bufs.WriteTo(l.conn)
+	if err != nil && n > 0 {
+		l.conn.Close() // in the middle of a frame
+	}
+	return err
+}

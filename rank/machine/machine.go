@@ -1,0 +1,63 @@
+// Package machine tells which hosts of a job are one machine: containers and
+// network namespaces of it, which share its cores. The launcher gives each rank
+// its cores by that, and collective prices plans by it. It imports nothing of
+// ours.
+package machine
+
+import (
+	"os"
+	"strconv"
+	"strings"
+)
+
+// ID names this machine where a job may use all its cores, which are so many: hosts that are namespaces or containers of one machine share them then.
+// Where this host may use some of the cores only, or the kernel does not say, it
+// is "": such a host has its cores to itself.
+func ID(cores int) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	online, err := os.ReadFile("/sys/devices/system/cpu/online")
+	if err != nil || countList(strings.TrimSpace(string(online))) != cores {
+		return ""
+	}
+	return strings.TrimSpace(string(boot))
+}
+
+// countList returns how many numbers a list such as "0-3,6" has, 0 for what is no
+// such list.
+func countList(text string) int {
+	count := 0
+	for part := range strings.SplitSeq(text, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		lo, err := strconv.Atoi(from)
+		hi := lo
+		if err == nil && isRange {
+			hi, err = strconv.Atoi(to)
+		}
+		if err != nil || lo < 0 || hi < lo || hi > 1<<20 {
+			return 0
+		}
+		count += hi - lo + 1
+	}
+	return count
+}
+
+// Shared returns who shares cores, as numbers that are the same for those that
+// do: those of one host, and those of hosts whose machines have the same ID, ""
+// being none. hosts and machines are of the same length.
+func Shared(hosts []int, machines []string) []int {
+	first := make(map[string]int) // host
+	boxes := make([]int, len(hosts))
+	for r, h := range hosts {
+		boxes[r] = h
+		if id := machines[r]; id != "" {
+			if _, known := first[id]; !known {
+				first[id] = h
+			}
+			boxes[r] = first[id]
+		}
+	}
+	return boxes
+}

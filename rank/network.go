@@ -1,0 +1,272 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/treerun/treerun/rank/iface"
+)
+
+// network is where a rank listens, and which addresses it offers to others.
+type network struct {
+	listen  netip.Addr // unspecified: at all addresses
+	port    int        // 0: any
+	taken   int        // by rank 0, on this host; 0: none
+	seeds   []netip.AddrPort
+	offered []iface.Address // best first
+	left    []iface.Address
+	allowed map[netip.Addr]bool // where calls are taken; nil: everywhere
+	zones   []string            // devices with an address of one link
+}
+
+var (
+	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	loopback6 = netip.IPv6Loopback()
+)
+
+// ownSeedLimit is how long rank 0 waits for the seed's name. It needs the name
+// only to tell whether it stands for the loopback.
+const ownSeedLimit = 2 * time.Second
+
+// findNetwork decides on addresses. Ranks that are known to be on one host, or
+// that are to meet at a loopback address, use the loopback. Others listen
+// everywhere, and offer what package iface chooses, first of all the address
+// on the way to rank 0.
+func findNetwork(ctx context.Context, cfg *config) (*network, error) {
+	n := &network{}
+	if len(cfg.seeds) == 0 && cfg.oneHost() {
+		n.useLoopback(loopback4)
+		return n, nil
+	}
+	if err := n.findSeeds(ctx, cfg); err != nil {
+		return nil, err
+	}
+	if len(n.seeds) > 0 && cfg.seedsAreLoopback() {
+		n.useLoopback(n.seeds[0].Addr())
+		n.keepSeedFree()
+		return n, nil
+	}
+	devices, err := iface.Read()
+	if err != nil {
+		return nil, err
+	}
+	if n.offered, n.left, err = iface.Choose(devices, cfg.parsed.iface); err != nil {
+		if cfg.parsed.iface.String() != "" {
+			err = fmt.Errorf("%s: %w", cfg.source(settingIface), err)
+		}
+		return nil, err
+	}
+	if err = n.reachesOthers(cfg); err != nil {
+		return nil, err
+	}
+	for _, d := range devices {
+		if d.Up && slices.ContainsFunc(d.Addrs, func(p netip.Prefix) bool { return needsZone(p.Addr()) }) {
+			n.zones = append(n.zones, d.Name)
+		}
+	}
+	n.listen = netip.IPv6Unspecified() // IPv4, too
+	n.keepSeedFree()
+	if cfg.parsed.iface.String() == "" {
+		n.putFirst(n.towardsSeed(), "on the way to the seed address")
+	} else {
+		n.allow()
+	}
+	return n, nil
+}
+
+// reachesOthers refuses, for a job on several hosts, a choice of the user's that
+// left out all that other hosts could reach. What the choice names is taken at
+// its word.
+func (n *network) reachesOthers(cfg *config) error {
+	spec := cfg.parsed.iface
+	if !cfg.severalHosts() || spec.String() == "" || spec.Asks() {
+		return nil
+	}
+	for _, a := range n.offered {
+		if a.Kind != iface.Loopback && a.Kind != iface.Container && !a.IP.IsLoopback() {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s %s leaves no address of host %s that other hosts can reach, but %s; left out are %s (hint: who knows better names the device to use, as in eth1 or =eth1)",
+		cfg.source(settingIface), spec, cfg.host, texts(n.offered), texts(n.left))
+}
+
+// keepSeedFree keeps this rank off rank 0's port, if they are on one host.
+func (n *network) keepSeedFree() {
+	for _, s := range n.seeds {
+		if n.port == 0 && (s.Addr().IsLoopback() || n.device(s.Addr()) != "") {
+			n.taken = int(s.Port())
+		}
+	}
+}
+
+func (n *network) useLoopback(ip netip.Addr) {
+	n.listen = ip
+	n.offered = []iface.Address{{IP: ip, Device: "lo", Kind: iface.Loopback, Why: "all ranks are on this host"}}
+}
+
+// findSeeds looks the seeds up, and notes at which port rank 0 listens.
+func (n *network) findSeeds(ctx context.Context, cfg *config) error {
+	if cfg.rank == 0 && !cfg.seedsAreLoopback() {
+		limited, cancel := context.WithTimeout(ctx, ownSeedLimit)
+		defer cancel()
+		ctx = limited
+	}
+	for i, seed := range cfg.seeds {
+		host, port, err := splitSeed(ctx, seed)
+		if err != nil {
+			return err
+		}
+		if cfg.rank == 0 {
+			if i > 0 && port != n.port {
+				return fmt.Errorf("the seed addresses %s and %s have different ports; rank 0 listens at one", cfg.seeds[0], seed)
+			}
+			n.port = port
+		}
+		found, err := lookUp(ctx, host)
+		if err != nil && cfg.rank != 0 {
+			return fmt.Errorf("seed address %q: %w", seed, err)
+		}
+		for _, ip := range found {
+			n.seeds = append(n.seeds, netip.AddrPortFrom(ip, uint16(port)))
+		}
+	}
+	return nil
+}
+
+// splitSeed splits HOST:PORT.
+func splitSeed(ctx context.Context, seed string) (host string, port int, err error) {
+	host, service, err := net.SplitHostPort(seed)
+	if err == nil {
+		port, err = net.DefaultResolver.LookupPort(ctx, "tcp", service)
+	}
+	if err != nil {
+		return "", 0, fmt.Errorf("seed address %q: %w", seed, err)
+	}
+	return host, port, nil
+}
+
+// lookUp returns the addresses of a host. It asks again and again until ctx is
+// done: in a cluster that is starting, names come up late.
+func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{ip.Unmap()}, nil
+	}
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+		if err == nil {
+			for i := range found {
+				found[i] = found[i].Unmap()
+			}
+			slices.SortStableFunc(found, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() })
+			return slices.Compact(found), nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(context.Cause(ctx), err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// seedsAreLoopback says whether the ranks are to meet at a loopback address.
+// Another name than localhost may well be that of rank 0's host, to which
+// Debian gives the address 127.0.1.1 there.
+func (c *config) seedsAreLoopback() bool {
+	for _, seed := range c.seeds {
+		host, _, err := net.SplitHostPort(seed)
+		if err != nil {
+			return false
+		}
+		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
+			return false
+		}
+	}
+	return len(c.seeds) > 0
+}
+
+// towardsSeed returns this host's address on the way to rank 0, the zero Addr
+// when there is none. Nothing is sent.
+func (n *network) towardsSeed() netip.Addr {
+	for _, seed := range n.seeds {
+		if ip, err := sourceTowards(seed); err == nil {
+			return ip
+		}
+	}
+	return netip.Addr{}
+}
+
+// sourceTowards returns the address that the system takes for what this host
+// sends to another.
+func sourceTowards(to netip.AddrPort) (netip.Addr, error) {
+	conn, err := net.Dial("udp", to.String())
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	defer conn.Close()
+	return conn.LocalAddr().(*net.UDPAddr).AddrPort().Addr().Unmap(), nil
+}
+
+// putFirst moves an address that is offered, or was left out, to the front.
+func (n *network) putFirst(ip netip.Addr, why string) {
+	if !ip.IsValid() || ip.IsLoopback() {
+		return
+	}
+	for _, list := range []*[]iface.Address{&n.offered, &n.left} {
+		i := slices.IndexFunc(*list, func(a iface.Address) bool { return a.IP == ip })
+		if i >= 0 {
+			a := (*list)[i]
+			a.Why = why
+			*list = slices.Delete(*list, i, i+1)
+			n.offered = slices.Insert(n.offered, 0, a)
+			return
+		}
+	}
+}
+
+// allow lets nobody in who comes to an address that is not offered, unless it
+// is the seed's or the loopback's.
+func (n *network) allow() {
+	n.allowed = map[netip.Addr]bool{}
+	for _, a := range n.offered {
+		n.allowed[a.IP.WithZone("")] = true
+	}
+	for _, s := range n.seeds {
+		n.allowed[s.Addr().WithZone("")] = true
+	}
+}
+
+// takes says whether a call that came to a local address is taken.
+func (n *network) takes(local netip.Addr) bool {
+	local = local.Unmap().WithZone("")
+	return n.allowed == nil || local.IsLoopback() || n.allowed[local]
+}
+
+func needsZone(ip netip.Addr) bool { return ip.Is6() && ip.IsLinkLocalUnicast() }
+
+// device returns the name of the device that has an address, "" when it is not
+// among those that were looked at.
+func (n *network) device(ip netip.Addr) string {
+	for _, list := range [][]iface.Address{n.offered, n.left} {
+		for _, a := range list {
+			if a.IP.WithZone("") == ip.WithZone("") {
+				return a.Device
+			}
+		}
+	}
+	return ""
+}
+
+// ips returns the addresses that are offered.
+func (n *network) ips() []netip.Addr {
+	all := make([]netip.Addr, len(n.offered))
+	for i, a := range n.offered {
+		all[i] = a.IP
+	}
+	return all
+}

@@ -1,0 +1,150 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/docs/freeport"
+)
+
+// onHosts makes the Worlds of ranks that take themselves for ranks of several
+// hosts, host[r] that of rank r, with a peer timeout.
+func (j *testJob) onHosts(peerTimeout string, host ...string) *testJob {
+	j.t.Helper()
+	seed := freeport.Address(j.t)
+	errs := j.each(func(r int) (err error) {
+		cfg := j.seedConfig(r, seed)
+		cfg.hostID, cfg.host = "identity of "+host[r], host[r]
+		cfg.settings = map[string]string{"peer-timeout": peerTimeout}
+		j.worlds[r], err = start(j.t.Context(), cfg)
+		return err
+	})
+	j.t.Cleanup(j.close)
+	for r, err := range errs {
+		if err != nil {
+			j.t.Fatalf("rank %d of %d: %v", r, j.size, err)
+		}
+	}
+	return j
+}
+
+// hush keeps a rank from saying anything, as if it were stopped, until the
+// returned function is called.
+func hush(w *World) (speak func()) {
+	w.mesh.mu.Lock()
+	lines := w.mesh.lines(true)
+	w.mesh.mu.Unlock()
+	for _, l := range lines {
+		l.mu.Lock()
+	}
+	return func() {
+		for _, l := range lines {
+			l.mu.Unlock()
+		}
+	}
+}
+
+// A rank of another host that says nothing for the peer timeout is lost, on
+// every rank, with its host's name.
+func TestSilentHostIsLost(t *testing.T) {
+	t.Parallel()
+	j := newTestJob(t, 6).onHosts("2s", "a", "a", "b", "b", "c", "c")
+	for r, want := range []string{"a", "a", "b", "b", "c", "c"} {
+		if got := j.worlds[5].HostName(r); got != want {
+			t.Fatalf("rank %d is on host %q, want %q", r, got, want)
+		}
+	}
+	begin := time.Now()
+	defer hush(j.worlds[4])()
+	defer hush(j.worlds[5])()
+	for r, w := range j.worlds[:4] {
+		inTime(t, func() { <-w.Failed() })
+		lost, err := w.Failure()
+		if lost < 4 || !errors.Is(err, ErrFailed) || !strings.HasPrefix(err.Error(), "gave no sign of life on host c for ") {
+			t.Errorf("rank %d: rank %d failed: %v", r, lost, err)
+		}
+	}
+	if d := time.Since(begin); d < 1600*time.Millisecond {
+		t.Errorf("noticed after %v, long before the peer timeout", d)
+	}
+}
+
+// One that is silent for a shorter time is not, and neither is one of this
+// host, however long.
+func TestShortSilenceIsNoFailure(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		hosts   []string
+		timeout string
+		silent  time.Duration
+	}{
+		"a third of the time": {[]string{"a", "b", "c"}, "6s", 2 * time.Second},
+		"all of one host":     {[]string{"a", "a", "a"}, "2s", 3 * time.Second},
+		"two of another host": {[]string{"a", "b", "b"}, "6s", 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newTestJob(t, 3).onHosts(c.timeout, c.hosts...)
+			speak := hush(j.worlds[2])
+			time.Sleep(c.silent)
+			speak()
+			j.mustGather(constant(100))
+			time.Sleep(time.Second / 4)
+			for r, w := range j.worlds {
+				if lost, err := w.Failure(); err != nil {
+					t.Errorf("rank %d: rank %d failed: %v", r, lost, err)
+				}
+			}
+		})
+	}
+}
+
+// What becomes known of a rank of another host has the host's name in it.
+func TestFailureNamesTheHost(t *testing.T) {
+	t.Parallel()
+	j := newTestJob(t, 4).onHosts("10s", "a", "b", "c", "d")
+	j.worlds[2].fate.close()
+	j.worlds[2].shut(false)
+	j.allFailed(2, 2, "ended without closing its world on host c")
+}
+
+// A rank that reads nothing for a while, because it got no core, does not take
+// the others for silent.
+func TestOwnStarvationIsNoSilence(t *testing.T) {
+	l := newLine(1, nil)
+	l.heard.Add(-int64(10 * time.Hour))
+	l.excuse(9 * time.Hour)
+	if s := l.silence(); s < time.Hour || s > 2*time.Hour {
+		t.Fatalf("silent for %v, want 1h", s)
+	}
+	l.excuse(time.Hour)
+	if s := l.silence(); s < 0 || s > time.Hour/2 {
+		t.Fatalf("silent for %v, want 0", s)
+	}
+}
+
+// Ranks of other epochs do not know the key.
+func TestOldEpochIsRefused(t *testing.T) {
+	t.Parallel()
+	j := newTestJob(t, 2)
+	seed := freeport.Address(t)
+	ctx, refused := context.WithCancel(t.Context())
+	errs := j.each(func(r int) (err error) {
+		cfg := j.seedConfig(r, seed)
+		cfg.epoch = 1 + r
+		if r == 1 {
+			defer refused() // rank 0 has waited for long enough
+			j.worlds[r], err = start(t.Context(), cfg)
+			return err
+		}
+		j.worlds[r], err = start(ctx, cfg)
+		return err
+	})
+	if !errors.Is(errs[1], ErrKey) || !strings.Contains(fmt.Sprint(errs[1]), "another job or epoch") || errs[0] == nil {
+		t.Fatalf("errors %v", errs)
+	}
+}

@@ -1,0 +1,246 @@
+package rank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/rank/strict"
+)
+
+// When pairs of ranks cannot connect, every rank that has such a pair sends
+// what it tried to rank 0, which makes one list of it; the others' errors name
+// their own pairs only. A rank that cannot reach rank 0 has only its own error.
+
+// report is what a rank could not reach, as msgpack.
+type report struct {
+	Version int
+	Rank    int
+	Lines   []string // one for every address that was tried
+}
+
+const (
+	reportVersion = 1
+	maxReport     = 32 << 10 // bytes
+	maxLines      = 64       // of one rank's report
+	maxLine       = 400      // bytes
+	mostShown     = 100      // lines that rank 0 shows
+
+	reportWait  = 2 * time.Second        // for reports, once one is expected, at most
+	reportQuiet = 200 * time.Millisecond // without another one means that all have come
+	maxConnect  = 15 * time.Second       // for a rank to be out of reach
+)
+
+// decodeReport reads a report that came to a rank of a job of size ranks.
+func decodeReport(b []byte, size int) (r report, err error) {
+	if len(b) > maxReport {
+		return r, fmt.Errorf("report of %d bytes, at most %d are possible", len(b), maxReport)
+	}
+	if err := strict.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("report: %w", err)
+	}
+	if r.Version != reportVersion || r.Rank < 0 || r.Rank >= size || len(r.Lines) > maxLines {
+		return r, fmt.Errorf("report of version %d, rank %d, %d lines", r.Version, r.Rank, len(r.Lines))
+	}
+	for _, l := range r.Lines {
+		if len(l) > maxLine || strings.ContainsFunc(l, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+			return r, fmt.Errorf("report of rank %d with a line that cannot be shown: %.40q", r.Rank, l)
+		}
+	}
+	return r, nil
+}
+
+// reports are those that came to rank 0.
+type reports struct {
+	mu    sync.Mutex
+	lines map[int][]string // by rank
+	came  chan struct{}    // gets something when a report comes
+}
+
+func (r *reports) add(p report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lines == nil {
+		r.lines = map[int][]string{}
+	}
+	r.lines[p.Rank] = p.Lines
+	select {
+	case r.came <- struct{}{}:
+	default:
+	}
+}
+
+// all returns the lines, in the order of ranks.
+func (r *reports) all() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []string
+	for _, rank := range slices.Sorted(maps.Keys(r.lines)) {
+		all = append(all, r.lines[rank]...)
+	}
+	return all
+}
+
+// wait returns when no more reports are to be expected.
+func (r *reports) wait(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reportWait)
+	defer cancel()
+	for quiet := reportWait; ; quiet = reportQuiet {
+		select {
+		case <-r.came:
+		case <-time.After(quiet):
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// troubles returns a line for every address of the given ranks that this one
+// did not get through to: "rank 2 (10.0.0.3, eth0 on host c) -> rank 0
+// (10.0.0.1:7946): connection refused".
+func (w *World) troubles(ranks []int) []string {
+	var lines []string
+	for _, to := range ranks {
+		err := w.members.trouble(to)
+		var u *unreachable
+		if !errors.As(err, &u) {
+			continue
+		}
+		for _, a := range u.attempts {
+			if len(lines) < maxLines && !errors.Is(a.err, errBeaten) {
+				line := fmt.Sprintf("%s (%s) -> %s (%s): %s", w.whoIs(w.cfg.rank), w.standpoint(a.at), w.whoIs(to), w.spot(to, a.at), plain(a.err))
+				lines = append(lines, line[:min(len(line), maxLine)])
+			}
+		}
+	}
+	return lines
+}
+
+// standpoint says from where this rank sends to an address: "10.0.0.3, eth0 on
+// host c".
+func (w *World) standpoint(to netip.AddrPort) string {
+	ip, err := sourceTowards(to)
+	if err != nil {
+		return "host " + w.cfg.host
+	}
+	text := ip.String()
+	if device := w.net.device(ip); device != "" {
+		text += ", " + device
+	}
+	return text + " on host " + w.cfg.host
+}
+
+// spot says where another rank listens: "10.0.0.1:7946 on host a".
+func (w *World) spot(rank int, at netip.AddrPort) string {
+	if name := w.members.name(rank); name != "" {
+		return at.String() + " on host " + name
+	}
+	return at.String()
+}
+
+// connect makes this rank's connections of the mesh. When some cannot be made,
+// all ranks learn that, and rank 0 which. All ranks begin at almost the same
+// time, when their lists are complete, whenever they were started.
+func (w *World) connect(ctx context.Context) error {
+	limit, cancel := context.WithTimeoutCause(ctx, w.cfg.startTimeout, timeUp(w.cfg.startTimeout))
+	defer cancel()
+	err := w.mesh.connect(w.untilFailure(limit), w.cfg.connectTime(), w.reach)
+	if err == nil {
+		return nil
+	}
+	lost := w.fate.first() != nil && !w.fate.isBroken() // a rank, for another reason
+	if lost || w.members.whyHopeless() != nil || errors.Is(context.Cause(ctx), context.Canceled) {
+		return err
+	}
+	bad := w.members.failed()
+	lines := w.troubles(bad)
+	if len(lines) == 0 {
+		return err
+	}
+	err = w.notConnected(lines)
+	w.mesh.breakOff(w.cfg.rank, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.trouble(bad[0])))
+	if w.cfg.rank != 0 {
+		w.send(lines)
+	}
+	return err
+}
+
+// notConnected is the error with some lines.
+func (w *World) notConnected(lines []string) error {
+	more := ""
+	if len(lines) > mostShown {
+		more = fmt.Sprintf("\n  and %d more", len(lines)-mostShown)
+		lines = lines[:mostShown]
+	}
+	return &Error{
+		Self: w.cfg.rank, Rank: -1, Op: "Init",
+		Err:  fmt.Errorf("%w:\n  %s%s", errPairs, strings.Join(lines, "\n  "), more),
+		Hint: fmt.Sprintf("is there a firewall? %s chooses the network, %s the ports", w.cfg.source(settingIface), w.cfg.source(settingPorts)),
+	}
+}
+
+var errPairs = errors.New("these ranks cannot connect")
+
+// send sends this rank's report to rank 0, if that can be reached.
+func (w *World) send(lines []string) {
+	b, err := msgpack.Marshal(&report{reportVersion, w.cfg.rank, lines})
+	if err != nil {
+		panic(fmt.Sprintf("rank: encoding a report: %v", err)) // plain fields
+	}
+	at := w.members.where(0)
+	if len(b) > maxReport || len(at) == 0 {
+		return
+	}
+	// The transport dials by the name alone. What does not arrive stands in this
+	// rank's own error.
+	_ = w.members.list.SendReliable(&memberlist.Node{Name: strconv.Itoa(0), Addr: net.IP(at[0].Addr().AsSlice()), Port: at[0].Port()}, b)
+}
+
+// collect returns the error of Init on rank 0, with all pairs that cannot
+// connect if that is why; err is what rank 0 itself ran into.
+func (w *World) collect(ctx context.Context, err error) error {
+	if w.cfg.rank != 0 || w.members.list == nil || w.members.whyHopeless() != nil {
+		return err
+	}
+	own := errors.Is(err, errPairs)
+	if !own && !w.fate.isBroken() {
+		return err
+	}
+	if own {
+		w.members.reports.add(report{reportVersion, 0, w.troubles(w.members.failed())})
+	}
+	w.members.reports.wait(ctx)
+	if lines := w.members.reports.all(); len(lines) > 0 {
+		return w.notConnected(lines)
+	}
+	return err
+}
+
+// linger keeps a rank other than 0 from ending before rank 0 has said what
+// happened: a launcher takes the first to end for the cause.
+func (w *World) linger() {
+	if w.cfg.rank != 0 && w.fate.isBroken() {
+		time.Sleep(reportQuiet + reportQuiet/2)
+	}
+}
+
+// connectTime is how long a rank may be out of reach of another one when they
+// have found each other, before they are a pair that cannot connect.
+func (c *config) connectTime() time.Duration { return min(c.startTimeout/4, maxConnect) }
+
+// timeUp is the error of a part of the start that took too long.
+func timeUp(d time.Duration) error {
+	return fmt.Errorf("%w: %v have passed", context.DeadlineExceeded, d)
+}

@@ -1,0 +1,220 @@
+package rank
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/docs/longer"
+	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/transport/ports"
+)
+
+func TestReportsThatCannotBeShownAreRefused(t *testing.T) {
+	good := report{reportVersion, 3, []string{"rank 3 (10.0.0.3, eth0 on host c) -> rank 0 (10.0.0.1:7946): connection refused"}}
+	for want, spoil := range map[string]func(r *report){
+		"":                           func(r *report) {},
+		"report of version 2":        func(r *report) { r.Version = 2 },
+		"rank 8":                     func(r *report) { r.Rank = 8 },
+		"rank -1":                    func(r *report) { r.Rank = -1 },
+		"65 lines":                   func(r *report) { r.Lines = make([]string, maxLines+1) },
+		"cannot be shown":            func(r *report) { r.Lines[0] = "\x1b[2J" },
+		"line that cannot be shown":  func(r *report) { r.Lines[0] = strings.Repeat("x", maxLine+1) },
+		"at most 32768 are possible": func(r *report) { r.Lines[0] = strings.Repeat("x", maxReport) },
+	} {
+		r := report{good.Version, good.Rank, slices.Clone(good.Lines)}
+		spoil(&r)
+		b, err := msgpack.Marshal(&r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = decodeReport(b, 8)
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+func FuzzDecodeReport(f *testing.F) {
+	b, err := msgpack.Marshal(&report{reportVersion, 3, []string{"rank 3 -> rank 0", ""}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte("\x81\xa5Lines\xdd\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		r, err := decodeReport(in, 8)
+		if err == nil && (r.Rank < 0 || r.Rank >= 8 || len(r.Lines) > maxLines || strings.ContainsAny(strings.Join(r.Lines, ""), "\n\x1b")) {
+			t.Fatalf("%x was read as %+v", in, r)
+		}
+	})
+}
+
+// Whatever a rank says that it offers, it can be tried, and comes out again.
+func FuzzUnpackAddresses(f *testing.F) {
+	f.Add([]byte{4, 10, 0, 0, 1, 4, 'e', 't', 'h', '0'})
+	f.Add(append(append([]byte{16, 0xfe, 0x80}, make([]byte, 13)...), 1, 0))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		all, err := unpackAddresses(in)
+		if err != nil {
+			return
+		}
+		var again []iface.Address
+		for _, e := range all {
+			again = append(again, iface.Address{IP: e.ip, Device: e.device})
+		}
+		if got := packAddresses(again); string(got) != string(in) {
+			t.Fatalf("%x was read as %v, which is %x", in, all, got)
+		}
+	})
+}
+
+func FuzzSplitSeeds(f *testing.F) {
+	f.Add("127.0.0.1:4000,[fd00::1]:4000")
+	f.Add("[fe80::1%eth0]:4000")
+	f.Add(strings.Repeat("1.2.3.4:5,", 9))
+	f.Fuzz(func(t *testing.T, text string) {
+		all, err := splitSeeds(text)
+		if err != nil {
+			return
+		}
+		again, err := splitSeeds(joinSeeds(all))
+		if err != nil || !slices.Equal(again, all) || len(all) > maxSeeds {
+			t.Fatalf("%q was read as %v, then as %v, %v", text, all, again, err)
+		}
+	})
+}
+
+// Addresses of one link are tried on every device; others as they are.
+func TestAddressesOfOneLinkAreTriedEverywhere(t *testing.T) {
+	at := func(texts ...string) (all []netip.AddrPort) {
+		for _, s := range texts {
+			all = append(all, netip.MustParseAddrPort(s))
+		}
+		return all
+	}
+	got := reachable(at("10.0.0.1:7", "[fe80::1]:7", "[fe80::2%eth9]:7"), []string{"eth0", "ib0"})
+	if want := at("10.0.0.1:7", "[fe80::1%eth0]:7", "[fe80::1%ib0]:7", "[fe80::2%eth9]:7"); !slices.Equal(got, want) {
+		t.Fatalf("%v, want %v", got, want)
+	}
+}
+
+// Why an address could not be reached is said in the system's words, or as a
+// timeout.
+func TestAttemptsInPlainWords(t *testing.T) {
+	u := &unreachable{[]attempt{
+		{netip.MustParseAddrPort("10.0.0.1:7"), fmt.Errorf("dial: %w", syscall.ECONNREFUSED)},
+		{netip.MustParseAddrPort("[fd00::1]:7"), errors.Join(errors.New("dial"), timeUp(time.Second))},
+		{netip.MustParseAddrPort("10.0.0.2:7"), ErrKey},
+	}}
+	if got, want := u.Error(), "10.0.0.1:7: connection refused, [fd00::1]:7: timeout, 10.0.0.2:7: does not know the key of this job"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if u.allSay(ErrKey) || !(&unreachable{u.attempts[2:]}).allSay(ErrKey) || (&unreachable{}).allSay(ErrKey) {
+		t.Error("what all addresses say")
+	}
+}
+
+// A rank that does not reach rank 0 says at which address it tried, and from
+// where.
+func TestRankThatReachesNobodySaysWhere(t *testing.T) {
+	t.Parallel()
+	longer.With(t, 300*time.Millisecond, func(limit time.Duration) error {
+		j := newTestJob(t, 3)
+		seed := freeport.Address(t)
+		cfg := j.seedConfig(2, seed)
+		cfg.startTimeout = limit
+		_, err := start(t.Context(), cfg)
+		want := "rank 2 (127.0.0.1, lo on host here) -> rank 0 (" + seed + "): connection refused"
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ranks 0,1 of 3 have not joined") {
+			return fmt.Errorf("error %w\nwant one with %s", err, want)
+		}
+		return nil
+	})
+}
+
+// localhost may be either loopback address, or both.
+func TestSeedsAtTheLoopback(t *testing.T) {
+	t.Parallel()
+	_, port, _ := strings.Cut(freeport.Address(t), ":")
+	for _, host := range []string{"localhost", "[::1]", "127.0.0.1"} {
+		j := newTestJob(t, 3)
+		errs := j.each(func(r int) (err error) {
+			j.worlds[r], err = start(t.Context(), j.seedConfig(r, host+":"+port))
+			return err
+		})
+		if err := errors.Join(errs...); err != nil {
+			t.Fatalf("%s: %v", host, err)
+		}
+		if got := j.worlds[1].ListenAddrs(); len(got) != 1 || !got[0].IsLoopback() {
+			t.Errorf("%s: offers %v", host, got)
+		}
+		j.mustGather(constant(100))
+		j.close()
+	}
+}
+
+// Ranks of one host share a range of ports; too small a range is an error.
+func TestPortRange(t *testing.T) {
+	t.Parallel()
+	lo := freeport.Range(200)
+	withRange := func(j *testJob, n int) []error {
+		ends := j.launch()
+		return j.each(func(r int) (err error) {
+			cfg := j.config(r, ends[r])
+			cfg.settings = map[string]string{"port-range": fmt.Sprintf("%d-%d", lo, lo+n-1)}
+			j.worlds[r], err = start(t.Context(), cfg)
+			return err
+		})
+	}
+	j := newTestJob(t, 4)
+	err := errors.Join(withRange(j, 200)...) // most are free
+	t.Cleanup(j.close)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[uint16]bool{}
+	for _, w := range j.worlds {
+		at := netip.MustParseAddrPort(w.members.address(w.Rank()))
+		found[at.Port()] = true
+		if int(at.Port()) < lo || int(at.Port()) >= lo+200 {
+			t.Errorf("rank %d listens at %v", w.Rank(), at)
+		}
+	}
+	if len(found) != 4 {
+		t.Errorf("ports %v", found)
+	}
+	for _, err := range withRange(newTestJob(t, 4), 3) {
+		want := fmt.Sprintf("--port-range %d-%d has 3 ports, and the 4 ranks of this host need one each: 4 at least", lo, lo+2)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+	}
+	several := newTestJob(t, 4)
+	several.hosts = []int{0, 0, 1, 1}
+	for _, err := range withRange(several, 3) {
+		want := fmt.Sprintf("--port-range %d-%d has 3 ports, and the 2 ranks of this host need two each, one of them for data between hosts: 4 at least", lo, lo+2)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("several hosts: error %v, want %s", err, want)
+		}
+	}
+	at, err := listen(loopback4, 0, ports.Range{}, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.udp.Close()
+	defer at.tcp.Close()
+	taken := int(netip.MustParseAddrPort(at.tcp.Addr().String()).Port())
+	_, err = listen(loopback4, 0, ports.Range{Lo: taken, Hi: taken}, 0, 0)
+	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "are taken (hint: --port-range") {
+		t.Errorf("a range that is taken: error %v", err)
+	}
+}
