@@ -13,7 +13,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 2
+const protocol = 4
 
 // hello is the first message of New.
 type hello struct {
@@ -21,6 +21,7 @@ type hello struct {
 	Settings string // config.digest
 	Graph    []byte // rank 0's graph of an earlier job; empty: measure
 	Cores    int    // usable cores of the rank
+	Machine  string // whose cores they are, of all of it; empty: nobody else's
 
 	Tuning      []byte // rank 0's tuning file; empty: none
 	TuningFile  string // its name, for people

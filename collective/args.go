@@ -20,12 +20,27 @@ type args struct {
 	scale   bool         // of a pre-multiplied sum
 	factor  [8]byte      // one element
 	pieces  []exec.Piece // in place of in and out
-	err     error        // the call cannot be made
+	aside   bool         // it begins a call of a package below this one
+	device  bool         // it is a call on device memory
+
+	registers bool  // it is RegisterDevice
+	err       error // the call cannot be made
 }
 
 // refuse makes a an argument error.
 func (a *args) refuse(c *Comm, format string, v ...any) {
-	a.err = fmt.Errorf("collective: %s on rank %d: %w: %s", exec.CallName(a.kind), c.rank, ErrArgument, fmt.Sprintf(format, v...))
+	a.err = fmt.Errorf("collective: %s on rank %d: %w: %w", a.name(), c.rank, ErrArgument, fmt.Errorf(format, v...))
+}
+
+// name is the name of the function that makes the call.
+func (a *args) name() string {
+	if a.registers {
+		return "RegisterDevice"
+	}
+	if a.device {
+		return exec.CallName(a.kind) + "Device"
+	}
+	return exec.CallName(a.kind)
 }
 
 // setArgs sets, and checks, what all calls with buffers have in common. in and out are nil
@@ -33,8 +48,11 @@ func (a *args) refuse(c *Comm, format string, v ...any) {
 func setArgs[T Number](a *args, c *Comm, kind plan.Kind, root, count int, in, out []T) *args {
 	a.kind, a.root, a.count, a.dtype = kind, root, count, dtypeOf[T]()
 	a.in, a.out = bytesOf(in), bytesOf(out)
-	if kind.HasRoot() && (root < 0 || root >= c.size) {
+	switch {
+	case kind.HasRoot() && (root < 0 || root >= c.size):
 		a.refuse(c, "root %d of %d ranks", root, c.size)
+	case !c.plans.runs(kind):
+		a.refuse(c, "it is for %s", c.plans.pairLimit())
 	}
 	return a
 }

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/internal/side"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -22,6 +24,7 @@ type Comm struct {
 	rank, size int
 	world      World
 	graph      *topo.Graph
+	between    *Between // nil on one host
 	ep         transport.Endpoint
 	links      *exec.Links
 	plans      *planner
@@ -36,7 +39,18 @@ type Comm struct {
 	splits  int // so far
 	connect connector
 
-	once   sync.Once // Close
+	aside     *side.Comm // of Aside
+	asideOnce sync.Once
+	sidesMu   sync.Mutex
+	sides     []*sideLinks   // of asideOpen
+	leaving   []func() error // of side.Comm.OnClose
+
+	devices     *devices       // nil until the first device call
+	deviceGraph *topo.Graph    // of WithDeviceGraph
+	devicePeers *peers.Options // how devices are measured; nil: not at all
+
+	settle time.Duration // how long Close waits for ranks that have not entered this one's last call
+	once   sync.Once     // Close
 	watch  sync.WaitGroup
 	closed chan struct{}
 }
@@ -50,6 +64,10 @@ func (c *Comm) Size() int { return c.size }
 // Graph returns what was measured of the links between the ranks. It must not
 // be changed.
 func (c *Comm) Graph() *topo.Graph { return c.graph }
+
+// Between returns how the graph of ranks on several hosts is known, nil for one
+// host and for a graph that New was given. It must not be changed.
+func (c *Comm) Between() *Between { return c.between }
 
 // Explain returns, for people, the plans of the communicator and the sizes for
 // which each is used.
@@ -74,7 +92,7 @@ func (c *Comm) Close() error {
 
 func (c *Comm) close() error {
 	for !c.busy.CompareAndSwap(false, true) {
-		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultClosed + fmt.Sprintf("rank %d closed its communicator during its own call", c.rank)})
+		c.abort(transport.Fault{Rank: c.rank, Text: exec.FaultClosed + fmt.Sprintf("rank %d closed its communicator during its own call", c.rank)})
 		time.Sleep(time.Millisecond)
 	}
 	// busy stays set: no call begins any more.
@@ -86,10 +104,16 @@ func (c *Comm) close() error {
 	if !c.links.Idle() {
 		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultClosed + fmt.Sprintf("rank %d closed its communicator with calls under way; Wait for every Request before Close", c.rank)})
 	}
-	fault, failed := c.links.Settle(settleMax)
+	c.devices.finish()
+	fault, failed := c.links.Settle(c.settle)
+	gone := c.devices.close()
+	for _, f := range c.leaving {
+		gone = errors.Join(gone, f())
+	}
 	close(c.closed)
+	gone = errors.Join(gone, c.closeSides())
 	c.watch.Wait()
-	if err := c.ep.Close(); err != nil {
+	if err := errors.Join(gone, c.ep.Close()); err != nil && !failed {
 		return fmt.Errorf("collective: rank %d: close: %w", c.rank, err)
 	}
 	if failed && c.err == nil {
@@ -99,10 +123,7 @@ func (c *Comm) close() error {
 	return nil
 }
 
-const (
-	settleMax  = time.Second
-	checkEvery = 200 * time.Millisecond
-)
+const checkEvery = 200 * time.Millisecond
 
 // checkCalls compares the ranks' calls now and then while the communicator is
 // open, for ranks that are in no call themselves.
@@ -163,6 +184,7 @@ func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during string)
 		err = errors.Join(err, ctx.Err())
 	}
 	c.err = &RankError{Rank: f.Rank, Op: during, Err: err}
+	c.abort(f)
 	return c.err
 }
 

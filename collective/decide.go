@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
 )
 
 // decision is what rank 0 makes of the graph and the settings: every rank would
@@ -17,8 +19,16 @@ type decision struct {
 	Error     string // why there is none
 	Trees     []decidedTree
 	SmallRoot int
+	Sets      []decidedSet // of trees over hosts; Trees is empty then
 	AllReduce []decidedChoice
 	Barrier   []decidedChoice
+	More      []decidedKind // rising
+}
+
+// decidedKind is what was decided for a kind that not every communicator needs.
+type decidedKind struct {
+	Kind    int
+	Choices []decidedChoice
 }
 
 type decidedTree struct {
@@ -29,7 +39,17 @@ type decidedTree struct {
 type decidedChoice struct {
 	Below int // bytes
 	Shape string
+	Chunk int // bytes, 0: a slot
+	Least int // bytes, 0: as always
 	Us    float64
+}
+
+type decidedSet struct {
+	Shape   string
+	Of      int
+	Root    int       // host, -1 for none
+	Parents []int     // of the hosts in the first tree, then in the next, -1 at a root
+	Weights []float64 // by tree; none: equal
 }
 
 // plan lets rank 0 plan and gives all ranks the outcome.
@@ -54,18 +74,23 @@ func (s *setup) plan(g *topo.Graph) (*planner, error) {
 }
 
 func (p *planner) decision() decision {
-	d := decision{SmallRoot: p.smallRoot}
+	d := decision{SmallRoot: p.smallRoot, Sets: p.hosts.decided()}
 	for _, t := range p.trees {
 		d.Trees = append(d.Trees, decidedTree{t.Root, t.Parent, t.Round})
 	}
 	d.AllReduce, d.Barrier = decided(p.choices[plan.AllReduce]), decided(p.choices[plan.Barrier])
+	for _, kind := range p.first {
+		if kind != plan.AllReduce && kind != plan.Barrier {
+			d.More = append(d.More, decidedKind{int(kind), decided(p.choices[kind])})
+		}
+	}
 	return d
 }
 
 func decided(all []choice) []decidedChoice {
 	var out []decidedChoice
 	for _, c := range all {
-		out = append(out, decidedChoice{c.below, c.shape.String(), c.us})
+		out = append(out, decidedChoice{c.below, c.shape.String(), c.chunks.Most, c.chunks.Least, c.us})
 	}
 	return out
 }
@@ -94,8 +119,12 @@ func (p *planner) follow(d *decision) error {
 		return fmt.Errorf("rank 0 decided on root %d of %d ranks", d.SmallRoot, p.size)
 	}
 	p.smallRoot = d.SmallRoot
-	for kind, from := range map[plan.Kind][]decidedChoice{plan.AllReduce: d.AllReduce, plan.Barrier: d.Barrier} {
-		to, err := p.chosen(kind, from)
+	lists := map[plan.Kind][]decidedChoice{plan.AllReduce: d.AllReduce, plan.Barrier: d.Barrier}
+	for _, m := range d.More {
+		lists[plan.Kind(m.Kind)] = m.Choices
+	}
+	for _, kind := range p.first {
+		to, err := p.chosen(kind, lists[kind])
 		if err != nil {
 			return fmt.Errorf("rank 0's choices for %s: %w", kind, err)
 		}
@@ -111,13 +140,18 @@ func (p *planner) chosen(kind plan.Kind, from []decidedChoice) ([]choice, error)
 	before := 0
 	for _, c := range from {
 		s, ok := shapeOf(c.Shape)
-		if !ok {
+		if !ok || p.hosts == nil && s >= shapes || p.hosts != nil && !p.hosts.fits(kind, s) {
 			return nil, fmt.Errorf("no shape %q", c.Shape)
 		}
 		if c.Below <= before {
 			return nil, fmt.Errorf("sizes below %d after those below %d", c.Below, before)
 		}
 		before = c.Below
+		for _, bytes := range []int{c.Chunk, c.Least} {
+			if bytes < 0 || bytes > transport.MaxSlotBytes || bytes%quantumBytes != 0 {
+				return nil, fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, quantumBytes, transport.MaxSlotBytes)
+			}
+		}
 		m, err := p.make(kind, 0, s)
 		if err != nil {
 			return nil, err
@@ -127,7 +161,7 @@ func (p *planner) chosen(kind plan.Kind, from []decidedChoice) ([]choice, error)
 				return nil, fmt.Errorf("shape %v needs links that are not there", s)
 			}
 		}
-		out = append(out, choice{below: c.Below, shape: s, us: c.Us})
+		out = append(out, choice{below: c.Below, shape: s, chunks: exec.Chunks{Most: c.Chunk, Least: c.Least}, us: c.Us})
 	}
 	if before != math.MaxInt {
 		return nil, fmt.Errorf("sizes end at %d", before)

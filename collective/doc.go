@@ -27,6 +27,33 @@
 // all ranks: each gets a *RankError with the first cause, and so does every
 // later call.
 //
+// # Devices
+//
+// AllReduceDevice and its like are the collectives on memory of GPUs, as package
+// cuda allocates it:
+//
+//	gpu, err := cuda.DeviceByUUID(w.Device())
+//	s, err := gpu.NewStream()
+//	err = collective.AllReduceDevice(ctx, c, s, grad, grad, collective.Sum)
+//	err = c.SyncDevice(ctx, s)
+//
+// They are calls like the others, and stand in one order with them, on all ranks
+// the same; but they are done in the order of a stream, behind what it has to do
+// already, and return when they are in it. What was computed is known to be right when SyncDevice says so.
+// Until then send and recv must not be touched but by what comes behind in the
+// stream. Up to 256 may be under way on a rank, on one stream or on several of its
+// device; one more waits for the first.
+//
+// All ranks call the first of them together, and it opens their devices: memory
+// for what is under way, mapped into the ranks of the host that read it, and
+// streams. Whether one device reads another's memory is found out by doing it;
+// where it does not, what they exchange goes through the memory of the hosts, and
+// through TCP between them. Where a device cannot be opened the call is an
+// ErrDevice on all ranks, with the rank whose it is, and the communicator is as it
+// was. That first call may not be made while a stream of this process waits for
+// what only its caller can bring about: the driver waits for streams when memory
+// is allocated.
+//
 // # Numbers
 //
 // The same plan gives bit-identical results from run to run and on all ranks:
@@ -39,7 +66,10 @@
 // takes any World.
 package collective
 
-import "context"
+import (
+	"context"
+	"net/netip"
+)
 
 // World is what a communicator needs to know of the job. *rank.World is one.
 type World interface {
@@ -63,4 +93,12 @@ type World interface {
 
 	// Setting returns a setting of the launcher, "" when it is not set.
 	Setting(name string) string
+}
+
+// Networked is what the World must be, too, where its ranks are on several
+// hosts. *rank.World is one.
+type Networked interface {
+	ListenAddrs() []netip.Addr // of this rank's host, for other hosts, best first
+	HostName(rank int) string  // for people
+	Epoch() int                // how often the job was restarted under its id, from 0
 }

@@ -40,6 +40,10 @@ var (
 	// ErrLink: a link between two ranks broke, or carried what it must not.
 	ErrLink = errors.New("a link failed")
 
+	// ErrDevice: a device of a rank, or its driver, did not do what it was asked
+	// for. On that rank the error wraps a *cuda.Error as well.
+	ErrDevice = errors.New("a device failed")
+
 	// ErrDisagree: the ranks have different settings, graphs or plans.
 	ErrDisagree = errors.New("the ranks do not agree")
 )
@@ -53,10 +57,11 @@ type RankError struct {
 
 // Error names the call, the rank at fault and what happened.
 func (e *RankError) Error() string {
-	if e.Rank < 0 {
-		return fmt.Sprintf("collective: %s: %v", e.Op, e.Err)
+	rank, text := fmt.Sprintf("rank %d", e.Rank), fmt.Sprint(e.Err)
+	if e.Rank < 0 || strings.HasPrefix(text, rank+" ") || strings.HasPrefix(text, rank+":") {
+		return fmt.Sprintf("collective: %s: %s", e.Op, text) // it names the rank itself
 	}
-	return fmt.Sprintf("collective: %s: rank %d: %v", e.Op, e.Rank, e.Err)
+	return fmt.Sprintf("collective: %s: %s: %s", e.Op, rank, text)
 }
 
 // Unwrap returns what happened.
@@ -82,7 +87,11 @@ var faultKinds = []struct {
 	{exec.FaultCanceled, ErrCanceled},
 	{exec.FaultLink, ErrLink},
 	{exec.FaultAborted, ErrAborted},
+	{faultDevice, ErrDevice},
 }
+
+// faultDevice begins the text of a fault of a device.
+const faultDevice = "device: "
 
 func errorOf(f transport.Fault) error {
 	for _, k := range faultKinds {

@@ -3,6 +3,7 @@ package collective
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -55,6 +56,8 @@ func (c *Comm) ChosenBy(kind plan.Kind) string {
 		return "tuning file " + p.tuning.from
 	case len(fitting) == 1:
 		return "rule (only this one is offered here)"
+	case kind == plan.Barrier && (p.hosts == nil && p.sharesCores() || p.sharesBox()) && slices.Contains(fitting, starShape):
+		return "rule (ranks share cores, and rank 0 is to leave first)"
 	}
 	return "price"
 }
@@ -65,8 +68,8 @@ func (p *planner) choice(kind plan.Kind, bytes int64) (name string, us float64) 
 	if err := p.choosing(kind); err != nil {
 		return "", math.NaN()
 	}
-	s := p.shapeFor(kind, int(bytes))
-	us, err := p.priceShape(kind, 0, s, bytes)
+	s := p.choiceFor(kind, int(bytes)).shape
+	us, _, err := p.priceShape(kind, 0, s, bytes, math.Inf(1))
 	if err != nil {
 		return s.String(), math.NaN()
 	}
@@ -76,6 +79,9 @@ func (p *planner) choice(kind plan.Kind, bytes int64) (name string, us float64) 
 // certificate compares the rate of the plan for large messages, as far as the
 // links go, with the most that any plan could reach on them.
 func (p *planner) certificate() string {
+	if p.hosts != nil {
+		return p.hosts.certificate()
+	}
 	bound, err := pack.TreeBound(p.graph)
 	if err != nil {
 		return fmt.Sprintf("no bound: %v\n", err)

@@ -21,7 +21,7 @@ func TestRankLost(t *testing.T) {
 		}
 		if c.Rank() == lost {
 			time.Sleep(20 * time.Millisecond)
-			w.fail(lost, errors.New("killed by SIGKILL"))
+			w.Fail(lost, errors.New("killed by SIGKILL"))
 			return nil
 		}
 		first := AllReduce(t.Context(), c, x, x, Sum)
@@ -46,9 +46,9 @@ func TestRankLost(t *testing.T) {
 func TestRankLostDuringNew(t *testing.T) {
 	job := newFakeJob(3)
 	errs := job.run(t, func(w *fakeWorld) error {
-		if w.rank == 1 {
+		if w.Rank() == 1 {
 			time.Sleep(20 * time.Millisecond)
-			w.fail(1, errors.New("exited with code 3"))
+			w.Fail(1, errors.New("exited with code 3"))
 			return nil
 		}
 		_, err := New(t.Context(), w, overMem, WithTopoCache(""))
@@ -84,8 +84,10 @@ func TestContext(t *testing.T) {
 	errs := runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 		ctx := t.Context()
 		switch c.Rank() {
-		case 2: // comes late
-			time.Sleep(150 * time.Millisecond)
+		case 2: // comes when it is over
+			for over := false; !over; time.Sleep(time.Millisecond) {
+				_, over = c.ep.Aborted()
+			}
 		case 1:
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, 30*time.Millisecond)
@@ -109,7 +111,7 @@ func TestSettingsDiffer(t *testing.T) {
 	job := newFakeJob(3)
 	errs := job.run(t, func(w *fakeWorld) error {
 		slots := 8
-		if w.rank == 1 {
+		if w.Rank() == 1 {
 			slots = 4
 		}
 		_, err := New(t.Context(), w, overMem, WithTopoCache(""), WithSlots(slots, 4096))

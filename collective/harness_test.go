@@ -93,6 +93,8 @@ func draw(t *testing.T, all []testCase, rng *rand.Rand) []testCase {
 	few, fewLarge := 100, 4
 	if raceDetector {
 		few, fewLarge = 6, 0
+	} else if testing.Short() {
+		few, fewLarge = 30, 1
 	}
 	switch s := os.Getenv("TREERUN_HARNESS"); s {
 	case "":
@@ -105,6 +107,11 @@ func draw(t *testing.T, all []testCase, rng *rand.Rand) []testCase {
 		}
 		few, fewLarge = int(float64(few)*n), int(float64(fewLarge)*n)
 	}
+	return drawn(all, few, fewLarge, rng)
+}
+
+// drawn takes few of the cases, of large ones fewLarge.
+func drawn(all []testCase, few, fewLarge int, rng *rand.Rand) []testCase {
 	rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return slices.DeleteFunc(all, func(tc testCase) bool {
 		left := &few

@@ -7,12 +7,13 @@ import (
 	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/rank/machine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/shm"
 )
 
 // New makes a communicator of all ranks of w. All ranks call it together, with
@@ -28,8 +29,13 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
 		cfg.cores = n // of all ranks; this one may be bound to its share
 	}
+	if threadOf(w) != nil {
+		cfg.connect, cfg.heapBytes = connectThreads, threadHeap
+	}
 	for _, o := range opts {
-		o(&cfg)
+		if o != nil {
+			o(&cfg)
+		}
 	}
 	within, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
@@ -40,7 +46,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 		case <-within.Done():
 		}
 	})
-	s := setup{ctx: within, w: w, cfg: &cfg}
+	s := setup{ctx: within, w: w, cfg: &cfg, cores: cfg.cores}
 	c, err := s.comm()
 	cancel()
 	watch.Wait()
@@ -64,12 +70,12 @@ type setup struct {
 	ctx context.Context
 	w   World
 	cfg *config
+
+	cores   int // that this host lets its ranks use
+	between *Between
 }
 
 func (s *setup) comm() (*Comm, error) {
-	if err := s.oneHost(); err != nil {
-		return nil, err
-	}
 	graph, err := s.graph()
 	if err != nil {
 		return nil, err
@@ -86,14 +92,19 @@ func (s *setup) comm() (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
+	hosts := hostsOf(s.w)
 	c := &Comm{
 		rank: s.w.Rank(), size: s.w.Size(), world: s.w,
-		graph: graph, ep: ep, plans: plans,
-		waiter:  waiterFor(s.w.Size(), s.cfg.cores),
+		graph: graph, between: s.between, ep: ep, plans: plans,
+		waiter:  waiterFor(hosts, s.w.Rank(), s.cores),
 		connect: s.cfg.connect,
 		closed:  make(chan struct{}),
+		settle:  s.cfg.settle,
+
+		deviceGraph: s.cfg.deviceGraph,
+		devicePeers: s.cfg.peerOptions(s.w),
 	}
-	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane())
+	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane(), c.size > s.cfg.cores)
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -102,7 +113,15 @@ func (s *setup) comm() (*Comm, error) {
 		c.waiter.Stalled, c.waiter.StallEvery = c.reportStall, s.cfg.stall
 	}
 	if c.rank == 0 && s.w.Setting("verbose") != "" {
+		if s.between != nil {
+			fmt.Fprint(os.Stderr, s.between.Network.Text(time.Now().Unix()))
+		}
 		fmt.Fprint(os.Stderr, plans.explain())
+		if r, is := ep.(transport.Reacher); is {
+			if ok, why := r.Reaches(); !ok {
+				fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
+			}
+		}
 	}
 	c.watch.Go(func() { abortOnFailure(s.w, ep, c.closed) })
 	if c.size > 1 {
@@ -111,24 +130,14 @@ func (s *setup) comm() (*Comm, error) {
 	return c, nil
 }
 
-// oneHost refuses worlds that this version has no transport for.
-func (s *setup) oneHost() error {
-	for r := range s.w.Size() {
-		if h := s.w.HostOf(r); h != s.w.HostOf(0) {
-			return fmt.Errorf("rank 0 and rank %d are on different hosts, and the only transport is shared memory; start all ranks on one host", r)
-		}
-	}
-	return nil
-}
-
 // graph returns the same graph on all ranks: the caller's, an earlier job's, or
 // a measured one.
 func (s *setup) graph() (*topo.Graph, error) {
 	cache := s.cfg.topoCache(s.w)
 	size := s.w.Size()
-	h := hello{Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores}
+	h := hello{Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: machine.ID(s.cfg.cores)}
 	file := ""
-	if s.w.Rank() == 0 && s.cfg.graph == nil && size > 1 && cache != nil {
+	if s.w.Rank() == 0 && s.cfg.graph == nil && size > 1 && cache != nil && oneHost(hostsOf(s.w)) {
 		file = cache.Path(size, s.cfg.cores)
 		// A broken or foreign file is measured over.
 		if g, err := cache.Load(file, size); err == nil && g != nil {
@@ -149,7 +158,12 @@ func (s *setup) graph() (*topo.Graph, error) {
 		return nil, err
 	}
 	s.cfg.cores = all[0].Cores // plans depend on it
-	if err := errors.Join(s.cfg.checkPlan(size), s.takeTuning(&all[0])); err != nil {
+	machines := make([]string, size)
+	for r, h := range all {
+		machines[r] = h.Machine
+	}
+	s.cfg.boxes = machine.Shared(hostsOf(s.w), machines)
+	if err := errors.Join(s.cfg.checkPlan(s.w), s.takeTuning(&all[0])); err != nil {
 		return nil, err
 	}
 	switch {
@@ -167,6 +181,13 @@ func (s *setup) graph() (*topo.Graph, error) {
 		}
 		return g, nil
 	}
+	if !oneHost(hostsOf(s.w)) {
+		g, err := s.hostsGraph(cache)
+		if err != nil {
+			return nil, fmt.Errorf("measuring the links: %w", err)
+		}
+		return g, nil
+	}
 	g, err := s.measure()
 	if err != nil {
 		return nil, fmt.Errorf("measuring the links: %w", err)
@@ -176,38 +197,6 @@ func (s *setup) graph() (*topo.Graph, error) {
 		_ = cache.Store(file, g)
 	}
 	return g, nil
-}
-
-// measure probes all links and gives every rank the same graph.
-func (s *setup) measure() (*topo.Graph, error) {
-	size := s.w.Size()
-	ep, err := s.cfg.connect(s.ctx, s.w, "probe", probe.Layout(size))
-	if err != nil {
-		return nil, err
-	}
-	defer ep.Close()
-	stop := make(chan struct{})
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		abortOnFailure(s.w, ep, stop)
-	}()
-	pairs, err := probe.Measure(s.ctx, ep, s.w.Rank(), size, s.cfg.cores, shm.PinThread)
-	close(stop)
-	<-stopped
-	if err != nil {
-		return nil, err
-	}
-	all, err := exchange(s.ctx, s.w, pairs)
-	if err != nil {
-		return nil, err
-	}
-	pairs = pairs[:0:0]
-	for _, p := range all {
-		pairs = append(pairs, p...)
-	}
-	g := probe.Graph(size, pairs)
-	return g, g.Validate()
 }
 
 // compare checks that all ranks came to the same graph, plans and links.

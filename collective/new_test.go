@@ -70,7 +70,7 @@ func TestNoTopoCache(t *testing.T) {
 	dir := t.TempDir()
 	job := newFakeJob(2)
 	for _, err := range job.run(t, func(w *fakeWorld) error {
-		w.settings = map[string]string{"no-topo-cache": "1"}
+		w.Settings = map[string]string{"no-topo-cache": "1"}
 		c, err := New(t.Context(), w, overMem, WithTopoCache(dir))
 		if err != nil {
 			return err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
@@ -18,6 +19,10 @@ type Option func(*config)
 // WithGraph makes plans for g instead of measuring the links. g must have as
 // many ranks as the World.
 func WithGraph(g *topo.Graph) Option { return func(c *config) { c.graph = g } }
+
+// WithDeviceGraph makes the plans of device calls for g, which has the ranks'
+// devices in place of the ranks, instead of what is known of the devices.
+func WithDeviceGraph(g *topo.Graph) Option { return func(c *config) { c.deviceGraph = g } }
 
 // WithSlots sets the number of slots of each link (a power of two, at least 2)
 // and their size in bytes (a multiple of 64). The default follows from the
@@ -54,23 +59,27 @@ type connector func(ctx context.Context, w World, purpose string, layout transpo
 
 type config struct {
 	graph            *topo.Graph
+	deviceGraph      *topo.Graph
 	slots, slotBytes int
 	plan             string  // of WithPlan
 	shape            *shape  // the one to use wherever it fits; nil: by price
 	tuning           *tuning // nil: none
 	heapBytes        int     // per rank
-	stall            time.Duration
+	stall, settle    time.Duration
 	cache            *probe.Cache
 	cores            int
+	boxes            []int // by rank: those with the same number share cores; nil: those of a host
 	connect          connector
+	devices          *devicePlanning // the plans are for devices; nil: they are not
 }
 
 func defaults() config {
 	return config{
 		heapBytes: shm.HeapBytes(heapBytes),
 		stall:     10 * time.Second,
+		settle:    time.Second,
 		cores:     shm.UsableCores(),
-		connect:   connectShm,
+		connect:   connect,
 	}
 }
 
@@ -90,12 +99,23 @@ func (c *config) digest() string {
 	return fmt.Sprintf("slots=%dx%d plans=%s tuning=%s graph=%s", c.slots, c.slotBytes, only, c.tuning, graph)
 }
 
-// checkPlan checks the name that WithPlan was given.
-func (c *config) checkPlan(ranks int) error {
+// checkPlan checks the name that WithPlan was given; the graph of several hosts
+// says what is possible there.
+func (c *config) checkPlan(w World) error {
+	ranks := w.Size()
+	several := c.graph != nil && len(plan.Hosts(c.graph)) > 1
+	for r := range ranks {
+		several = several || w.HostOf(r) != w.HostOf(0)
+	}
 	switch {
 	case c.plan == "":
 	case c.shape == nil:
 		return fmt.Errorf("%w: WithPlan(%q): want one of %q", ErrArgument, c.plan, shapeNames[:])
+	case several && (*c.shape == oneTree || *c.shape == allTrees):
+		return fmt.Errorf("%w: WithPlan(%q) is for one host", ErrArgument, c.plan)
+	case several:
+	case *c.shape >= shapes:
+		return fmt.Errorf("%w: WithPlan(%q) is for several hosts", ErrArgument, c.plan)
 	case !c.shape.reaches(ranks):
 		return fmt.Errorf("%w: WithPlan(%q) is for up to %d ranks, not for %d", ErrArgument, c.plan, directRanks, ranks)
 	}
@@ -105,7 +125,7 @@ func (c *config) checkPlan(ranks int) error {
 // topoCache returns where measured graphs are kept, nil for nowhere. A user
 // without a cache directory is no reason to fail.
 func (c *config) topoCache(w World) *probe.Cache {
-	if w.Setting("no-topo-cache") != "" {
+	if s := w.Setting("no-topo-cache"); s != "" && s != refresh {
 		return nil
 	}
 	if c.cache != nil {

@@ -24,35 +24,55 @@ type planner struct {
 	rank, size int
 	graph      *topo.Graph
 	machine    sim.Machine // what the plans will run on
-	trees      []topo.Tree // by root
+	pricer     *sim.Pricer // on graph
+	only       *shape      // of several hosts: the one to take wherever it fits
+	slim       *planner    // of one rank on every host, by which plans over hosts are priced where there are many ranks
+	trees      []topo.Tree // by root, on one host
+	hosts      *hosts      // where there are several
 	smallRoot  int         // of the tree for small messages
 	offered    []shape     // whose lanes are open
 	tuning     *tuning     // nil without one
+	first      []plan.Kind // chosen for when the communicator is made: by rank 0, for all
+	devices    bool        // it plans for devices
+	forced     *shape      // of WithPlan
+	most       int64       // bytes of the largest message that is priced
 
 	slots, slotBytes int
 	heapBytes        int // per rank
 	lanes            lanes
 	links            *exec.Links
 
-	choices [plan.AllToAll + 1][]choice        // by kind, by size; nil until the first call
-	made    [plan.AllToAll + 1][shapes][]*made // by root, or one
+	choices [plan.AllToAll + 1][]choice           // by kind, by size; nil until the first call
+	made    [plan.AllToAll + 1][allShapes][]*made // by root, or one
 }
 
 // choice is the shape for messages below a size, in bytes of one rank's result.
 type choice struct {
-	below int
-	shape shape
-	us    float64 // price at the least size that was tried
+	below  int
+	shape  shape
+	chunks exec.Chunks
+	us     float64 // price at the least size that was tried
 }
 
 // newPlanner makes the planner of a rank. With a decision it takes the trees and
 // choices from there, without one it makes them.
 func newPlanner(g *topo.Graph, rank int, cfg *config, d *decision) (*planner, error) {
-	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning.forRanks(g.Ranks), heapBytes: cfg.heapBytes}
+	g, level := levelled(g, cfg.boxes)
+	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning.forRanks(g.Ranks), heapBytes: cfg.heapBytes, first: firstKinds, most: mostPriced, forced: cfg.shape}
+	if cfg.devices != nil {
+		p.devices, p.first, p.most = true, deviceKinds, mostOnDevice
+	}
 	if cfg.shape != nil {
 		p.tuning = nil
 	}
 	var err error
+	if p.pricer, err = sim.NewPricer(g); err != nil {
+		return nil, err
+	}
+	if p.hosts = newHosts(g); p.hosts != nil {
+		p.hosts.level = level
+		return p, p.planHosts(cfg, d)
+	}
 	if d != nil {
 		if p.trees, err = d.trees(g.Ranks); err != nil {
 			return nil, err
@@ -63,20 +83,39 @@ func newPlanner(g *topo.Graph, rank int, cfg *config, d *decision) (*planner, er
 	p.offer(cfg)
 	if p.slots == 0 {
 		p.slots, p.slotBytes = slotShape(p.size, len(p.lanes.links))
+		if p.devices {
+			p.slots, p.slotBytes = deviceSlots(p.size, len(p.lanes.links), cfg.devices.stagingBytes)
+		}
 	}
-	p.machine = sim.Executor(p.slots, p.slotBytes, cfg.cores)
+	p.machine = p.machineOf(cfg)
 	if d != nil {
 		return p, p.follow(d)
 	}
 	if err := p.pickRoot(); err != nil {
 		return nil, err
 	}
-	for _, kind := range []plan.Kind{plan.AllReduce, plan.Barrier} {
+	return p, p.chooseFirst()
+}
+
+// firstKinds are the collectives whose choices every communicator needs.
+var firstKinds = []plan.Kind{plan.AllReduce, plan.Barrier}
+
+// machineOf returns what the plans will run on.
+func (p *planner) machineOf(cfg *config) sim.Machine {
+	if p.devices {
+		return sim.Device(p.slots, p.slotBytes)
+	}
+	return sim.Executor(p.slots, p.slotBytes, cfg.cores)
+}
+
+// chooseFirst makes the choices that every communicator needs.
+func (p *planner) chooseFirst() (err error) {
+	for _, kind := range p.first {
 		if p.choices[kind], err = p.choose(kind); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // treesOf returns one tree per root. Where all links are alike the trees share
@@ -100,7 +139,8 @@ const jointRanks = 8
 // for each that owns a slice.
 //
 // pairRanks is up to how many have one for Gather, Scatter, AllToAll, Send and
-// Recv: the links' memory grows with the square of the ranks.
+// Recv, and on several hosts for AllGather and ReduceScatter: the links' memory
+// grows with the square of the ranks.
 const (
 	directRanks = 16
 	pairRanks   = 128
@@ -117,9 +157,9 @@ func (p *planner) offer(cfg *config) {
 	case !small:
 		p.offered = []shape{oneTree, allTrees}
 	case p.graph.IsUniform():
-		p.offered = []shape{flat, directOne, directMany}
+		p.offered = []shape{flat, directOne, directMany, starShape}
 	default:
-		p.offered = []shape{flat, oneTree, allTrees, directOne, directMany}
+		p.offered = []shape{flat, oneTree, allTrees, directOne, directMany, starShape}
 	}
 	for _, s := range p.tuning.shapes() {
 		if cfg.shape == nil && s.reaches(p.size) && !slices.Contains(p.offered, s) {
@@ -132,8 +172,17 @@ func (p *planner) offer(cfg *config) {
 	if small {
 		p.openAll(directLane)
 	}
-	if p.size <= pairRanks {
-		p.lanes.open(laneKey{of: pairsLane}, p.size, nil)
+	p.openPairs()
+}
+
+// openPairs opens the lanes that join all ranks, where these are not too many. On
+// devices there are no messages from rank to rank.
+func (p *planner) openPairs() {
+	if p.size > pairRanks {
+		return
+	}
+	p.lanes.open(laneKey{of: pairsLane}, p.size, nil)
+	if !p.devices {
 		p.lanes.open(laneKey{of: pointLane}, p.size, nil)
 	}
 }
@@ -170,7 +219,7 @@ func (p *planner) pickRoot() error {
 // price returns what a message of so many bytes takes with plan m, in
 // microseconds.
 func (p *planner) price(m *plan.Plan, bytes int64) (float64, error) {
-	r, err := sim.Price(m, p.graph, bytes, p.machine)
+	r, err := p.pricer.Run([]sim.Operation{{Plan: m, Bytes: bytes}}, p.machine)
 	if err != nil {
 		return 0, fmt.Errorf("price of plan %s: %w", m.Name, err)
 	}
@@ -212,26 +261,45 @@ func (p *planner) pointLane() int {
 	return -1
 }
 
-// program returns the program for a call of so many bytes.
-func (p *planner) program(kind plan.Kind, root, bytes int) (*exec.Program, error) {
+// pairLimit says up to how many ranks every pair of them has links.
+func (p *planner) pairLimit() string {
+	return fmt.Sprintf("up to %d ranks, not for %d", pairRanks, p.size)
+}
+
+// runs reports whether there is a plan for kind, however many ranks there are.
+func (p *planner) runs(kind plan.Kind) bool {
+	if p.size <= pairRanks {
+		return true
+	}
+	switch kind {
+	case plan.AllToAll, plan.Gather, plan.Scatter:
+		return false
+	case plan.AllGather, plan.ReduceScatter:
+		return p.hosts == nil // over a tree for every part, whose links between hosts would be too many
+	}
+	return true
+}
+
+// program returns the program for a call of so many bytes, and how it cuts them.
+func (p *planner) program(kind plan.Kind, root, bytes int) (pr *exec.Program, chunks exec.Chunks, err error) {
 	if err := p.choosing(kind); err != nil {
-		return nil, err
+		return nil, chunks, err
 	}
-	s := p.shapeFor(kind, bytes)
+	c := p.choiceFor(kind, bytes)
 	i := max(root, 0)
-	if all := p.made[kind][s]; i < len(all) && all[i] != nil && all[i].program != nil {
-		return all[i].program, nil
+	if all := p.made[kind][c.shape]; i < len(all) && all[i] != nil && all[i].program != nil {
+		return all[i].program, c.chunks, nil
 	}
-	m, err := p.planFor(kind, i, s)
+	m, err := p.planFor(kind, i, c.shape)
 	if err != nil {
-		return nil, err
+		return nil, chunks, err
 	}
 	numbers := make([]int, len(m.lanes))
 	for l, k := range m.lanes {
 		numbers[l] = p.lanes.number[k]
 	}
 	m.program, err = exec.Bind(m.plan, p.links, numbers)
-	return m.program, err
+	return m.program, c.chunks, err
 }
 
 // choosing makes the choices for kind where they have not been made.
@@ -242,11 +310,11 @@ func (p *planner) choosing(kind plan.Kind) (err error) {
 	return err
 }
 
-// shapeFor returns the shape chosen for a size.
-func (p *planner) shapeFor(kind plan.Kind, bytes int) shape {
+// choiceFor returns what was chosen for a size.
+func (p *planner) choiceFor(kind plan.Kind, bytes int) choice {
 	for _, c := range p.choices[kind] {
 		if bytes < c.below {
-			return c.shape
+			return c
 		}
 	}
 	panic("collective: no shape for the largest messages")
@@ -271,12 +339,23 @@ func (p *planner) planFor(kind plan.Kind, root int, s shape) (*made, error) {
 		return nil, err
 	}
 	if p.rank == 0 {
-		if err := plan.Verify(m.plan, minSlots); err != nil {
+		if err := p.verify(kind, root, m); err != nil {
 			return nil, fmt.Errorf("%s plan %s: %w", kind, m.plan.Name, err)
 		}
 	}
 	*slot = m
 	return m, nil
+}
+
+// verify proves a plan. Of many ranks on several hosts it proves the plan of one
+// rank on every host, which the same function makes of the same trees: the lanes
+// of the carriers differ in who they are only.
+func (p *planner) verify(kind plan.Kind, root int, m *made) error {
+	if p.slim != nil && m.shape >= shapes {
+		_, err := p.slim.planFor(kind, p.hosts.host[root], m.shape)
+		return err
+	}
+	return plan.Verify(m.plan, minSlots)
 }
 
 // digest is the same on two ranks when all their choices and trees are.
@@ -285,6 +364,7 @@ func (p *planner) digest() string {
 	for _, t := range p.trees {
 		fmt.Fprintln(h, t.Root, t.Parent, t.Round)
 	}
+	p.hosts.digest(h)
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s,tuning %s,trees %s", choicesText(p.choices[plan.AllReduce]), p.tuning, hex.EncodeToString(h.Sum(nil)[:6]))
 	return b.String()

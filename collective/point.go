@@ -110,7 +110,7 @@ func (c *Comm) checkPoint(call string, peer, tag int) error {
 	case peer == c.rank:
 		return c.pointError(call, "rank %d is this one", peer)
 	case c.plans.pointLane() < 0:
-		return c.pointError(call, "%d ranks on one host, messages work for up to %d", c.size, pairRanks)
+		return c.pointError(call, "messages are for %s", c.plans.pairLimit())
 	}
 	return c.checkTag(call, tag)
 }

@@ -90,9 +90,14 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 
 // wait waits for a call under way. The communicator is claimed.
 func (c *Comm) wait(ctx context.Context, seq uint64) error {
+	return c.waitAs(ctx, seq, &c.waiter)
+}
+
+// waitAs is wait in another way.
+func (c *Comm) waitAs(ctx context.Context, seq uint64, w *exec.Waiter) error {
 	call := c.callOf(seq)
 	h := call.Header
-	if fault, failed := c.links.Wait(ctx, call, &c.waiter); failed {
+	if fault, failed := c.links.Wait(ctx, call, w); failed {
 		return c.fail(ctx, fault, h)
 	}
 	return nil
@@ -149,6 +154,11 @@ func (c *Comm) header(a *args) transport.Header {
 		h.Op, h.DType = 0, 0
 	case a.scale:
 		h.Op = exec.PreMulSum
+	case a.aside:
+		h.Op = exec.Aside
+	}
+	if a.device {
+		h.Kind |= exec.OnDevice
 	}
 	return h
 }
@@ -171,7 +181,8 @@ func (c *Comm) enter(ctx context.Context, a *args) error {
 	if a.kind.HasParts() {
 		bytes *= c.size
 	}
-	pr, err := c.plans.program(a.kind, a.root, bytes)
+	pr, chunks, err := c.plans.program(a.kind, a.root, bytes)
+	call.Chunks = chunks
 	if err != nil { // the others wait for this rank
 		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultLink + err.Error()})
 		fault, _ := c.ep.Aborted()

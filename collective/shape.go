@@ -18,10 +18,22 @@ const (
 	allTrees                // one tree per rank, each with a share
 	directOne               // every rank owns a slice; a rank's part of a slice is one track
 	directMany              // the same, sending and receiving side by side
-	shapes                  // their number
+	starShape               // everybody sends all to one rank, which hands the result out
+
+	// Those for several hosts.
+	leaders         // a rank of every host exchanges with all others what its host has
+	leadersDoubling // the same with the hosts at rising distances
+	hostsTree       // one tree over hosts, from the root
+	hostsDirect     // every host owns a slice, divided among its ranks
+	hostsDouble     // a double binary tree over hosts for every carrier
+	hostsPacked     // trees over hosts, with shares that fill links and cards
+
+	allShapes           // their number
+	shapes    = leaders // the number of those for one host
 )
 
-var shapeNames = [shapes]string{"flat", "tree", "trees", "direct", "direct-split"}
+var shapeNames = [allShapes]string{"flat", "tree", "trees", "direct", "direct-split", "star",
+	"leaders", "leaders-doubling", "hosts-tree", "hosts-direct", "hosts-double", "hosts-packed"}
 
 func (s shape) String() string { return shapeNames[s] }
 
@@ -35,17 +47,20 @@ func shapeOf(name string) (shape, bool) {
 	return 0, false
 }
 
-// fits reports whether kind can run in shape s.
+// fits reports whether kind can run in shape s on one host.
 func (s shape) fits(kind plan.Kind) bool {
+	if s >= shapes {
+		return false
+	}
 	switch kind {
 	case plan.AllReduce:
 		return true
 	case plan.Barrier:
-		return s == flat || s == oneTree
+		return s == flat || s == oneTree || s == starShape
 	case plan.Broadcast:
 		return s == oneTree || s == directOne
 	case plan.Reduce:
-		return s == oneTree || s == directOne || s == directMany
+		return s == oneTree || s == directOne || s == directMany || s == starShape
 	case plan.AllGather:
 		return s == allTrees || s == directOne
 	case plan.ReduceScatter:
@@ -56,10 +71,10 @@ func (s shape) fits(kind plan.Kind) bool {
 	return s == directOne // Gather, Scatter
 }
 
-// reaches reports whether shape s is there for so many ranks: those in which
-// every pair has a link per rank are not for many.
+// reaches reports whether shape s is there for so many ranks of one host: those in
+// which every pair has a link per rank are not for many.
 func (s shape) reaches(ranks int) bool {
-	return ranks <= directRanks || s == oneTree || s == allTrees
+	return s < shapes && (ranks <= directRanks || s == oneTree || s == allTrees)
 }
 
 // laneKey names a lane of the communicator's Layout.
@@ -71,10 +86,12 @@ type laneKey struct {
 type laneKind uint8
 
 const (
-	treeLane   laneKind = iota // of the tree of a root, both ways
-	directLane                 // between a rank and everybody else, both ways
-	pairsLane                  // between all ranks, for plans of one lane
-	pointLane                  // between all ranks, for Send and Recv
+	treeLane    laneKind = iota // of the tree of a root, both ways
+	directLane                  // between a rank and everybody else, both ways
+	pairsLane                   // between all ranks, for plans of one lane
+	pointLane                   // between all ranks, for Send and Recv
+	leadersLane                 // between the leaders of hosts, and inside hosts, for one plan at a time
+	hostsLane                   // of trees over hosts: rank counts them
 )
 
 // lanes gives lanes their numbers, in the order in which they are first named,
@@ -82,6 +99,26 @@ const (
 type lanes struct {
 	number map[laneKey]int
 	links  []transport.Link
+	joined map[transport.Link]bool // of lanes that are opened link by link
+}
+
+// join adds one link to lane k, which is opened when it is first named.
+func (l *lanes) join(k laneKey, src, dst int) {
+	if l.number == nil {
+		l.number = make(map[laneKey]int)
+	}
+	if l.joined == nil {
+		l.joined = make(map[transport.Link]bool)
+	}
+	i, open := l.number[k]
+	if !open {
+		i = len(l.number)
+		l.number[k] = i
+	}
+	if link := (transport.Link{Lane: i, Src: src, Dst: dst}); !l.joined[link] {
+		l.joined[link] = true
+		l.links = append(l.links, link)
+	}
 }
 
 // open gives lane k a number and links, unless it has them.
@@ -132,6 +169,8 @@ func (p *planner) make(kind plan.Kind, root int, s shape) (*made, error) {
 	m := &made{shape: s}
 	var err error
 	switch s {
+	case leaders, leadersDoubling, hostsTree, hostsDirect, hostsDouble, hostsPacked:
+		m.plan, m.lanes, err = p.hosts.make(kind, root, s)
 	case flat:
 		m.plan, err = plan.Flat(kind, p.size)
 		m.lanes = []laneKey{{of: pairsLane}}
@@ -145,6 +184,13 @@ func (p *planner) make(kind plan.Kind, root int, s shape) (*made, error) {
 		}
 		m.plan, err = plan.FromTrees(kind, p.trees[root:root+1], nil, plan.Options{Form: form})
 		m.lanes = []laneKey{{treeLane, root}}
+	case starShape:
+		root = max(root, 0)
+		m.plan, err = plan.Star(kind, p.size, root)
+		m.lanes = []laneKey{{directLane, root}}
+		if p.hosts != nil {
+			m.lanes = []laneKey{{of: pairsLane}} // that of flat
+		}
 	case allTrees:
 		m.plan, err = p.overTrees(kind)
 		m.lanes = perRank(treeLane, p.size)

@@ -6,11 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 
 	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/internal/kernel"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -32,7 +33,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 		return nil, nil
 	}
 	if c.plans.pointLane() < 0 {
-		return nil, c.pointError("Split", "%d ranks on one host, Split works for up to %d", c.size, pairRanks)
+		return nil, c.pointError("Split", "it is for %s", c.plans.pairLimit())
 	}
 	g := &group{parent: c, id: fmt.Sprintf("%s-%d.%d", c.world.JobID(), c.splits, color)}
 	for r := range c.size {
@@ -45,49 +46,10 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	inherited := []Option{func(cfg *config) {
 		cfg.connect, cfg.tuning, cfg.heapBytes = c.connect, c.plans.tuning, c.plans.heapBytes
 	}}
-	if sub := subgraph(c.graph, g.members); sub.Validate() == nil {
+	if sub := c.graph.Among(g.members); sub.Validate() == nil {
 		inherited = append(inherited, WithGraph(sub))
 	}
 	return New(ctx, g, append(inherited, opts...)...)
-}
-
-// subgraph returns what g has between some of its ranks, with the numbers that
-// these have as members.
-func subgraph(g *topo.Graph, members []int) *topo.Graph {
-	number := make(map[int]int, len(members))
-	for i, r := range members {
-		number[r] = i
-	}
-	sub := *g
-	sub.Ranks, sub.Links, sub.Ports, sub.Hosts = len(members), nil, nil, nil
-	for _, l := range g.Links {
-		a, aIn := number[l.A]
-		b, bIn := number[l.B]
-		if aIn && bIn {
-			l.A, l.B = min(a, b), max(a, b)
-			sub.Links = append(sub.Links, l)
-		}
-	}
-	slices.SortFunc(sub.Links, func(a, b topo.Link) int { return cmp.Or(a.A-b.A, a.B-b.B) })
-	for _, p := range g.Ports {
-		var ranks []int
-		for _, r := range p.Ranks {
-			if i, in := number[r]; in {
-				ranks = append(ranks, i)
-			}
-		}
-		if len(ranks) > 0 && len(ranks) < len(members) {
-			slices.Sort(ranks)
-			p.Ranks = ranks
-			sub.Ports = append(sub.Ports, p)
-		}
-	}
-	for _, r := range members {
-		if len(g.Hosts) > 0 {
-			sub.Hosts = append(sub.Hosts, g.Hosts[r])
-		}
-	}
-	return &sub
 }
 
 // group is the World of some ranks of a communicator.
@@ -98,6 +60,7 @@ type group struct {
 	id      string
 }
 
+func (g *group) above() World               { return g.parent.world }
 func (g *group) Rank() int                  { return g.rank }
 func (g *group) Size() int                  { return len(g.members) }
 func (g *group) HostOf(r int) int           { return g.parent.world.HostOf(g.members[r]) }
@@ -106,6 +69,28 @@ func (g *group) JobID() string              { return g.id }
 func (g *group) Setting(name string) string { return g.parent.world.Setting(name) }
 func (g *group) DeriveKey(purpose string) []byte {
 	return g.parent.world.DeriveKey("group " + g.id + " " + purpose)
+}
+
+func (g *group) Epoch() int {
+	if n, ok := g.parent.world.(Networked); ok {
+		return n.Epoch()
+	}
+	return 0
+}
+
+func (g *group) ListenAddrs() []netip.Addr {
+	if n, ok := g.parent.world.(Networked); ok {
+		return n.ListenAddrs()
+	}
+	return nil
+}
+
+// HostName returns the name of a rank's host, for people.
+func (g *group) HostName(r int) string {
+	if n, ok := g.parent.world.(Networked); ok {
+		return n.HostName(g.members[r])
+	}
+	return ""
 }
 
 // Failure returns the rank of the group that has failed, -1 for one that is not
@@ -173,7 +158,12 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 }
 
 // Abort ends the communicator on all ranks: what is under way, and every later
-// call, fails with ErrAborted, this rank and cause. Any goroutine may call it.
+// call, fails with ErrAborted, this rank and cause, which may be nil. Any
+// goroutine may call it.
 func (c *Comm) Abort(cause error) {
-	c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d aborted the communicator: %v", exec.FaultAborted, c.rank, cause)})
+	text := fmt.Sprintf("%srank %d aborted the communicator", exec.FaultAborted, c.rank)
+	if cause != nil {
+		text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
+	}
+	c.abort(transport.Fault{Rank: c.rank, Text: text})
 }

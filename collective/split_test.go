@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -52,12 +53,13 @@ func TestSplit(t *testing.T) {
 func TestAbort(t *testing.T) {
 	for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 		if c.Rank() == 1 {
-			c.Abort(errors.New("loss is NaN"))
+			c.Abort(errors.New("loss is NaN\nin layer 3"))
 		}
 		return Barrier(t.Context(), c)
 	}) {
 		var re *RankError
-		if !errors.Is(err, ErrAborted) || !errors.As(err, &re) || re.Rank != 1 {
+		if !errors.Is(err, ErrAborted) || !errors.As(err, &re) || re.Rank != 1 ||
+			!strings.HasSuffix(err.Error(), ": rank 1 aborted the communicator: loss is NaN; in layer 3") {
 			t.Errorf("rank %d: %v, want ErrAborted of rank 1", r, err)
 		}
 	}

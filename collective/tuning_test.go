@@ -156,8 +156,8 @@ func tuned(t *testing.T, ranks int, opts ...Option) (said []string, errs []error
 	t.Helper()
 	said = make([]string, ranks)
 	errs = newFakeJob(ranks).run(t, func(w *fakeWorld) error {
-		if w.rank != 0 { // only rank 0's file counts
-			w.settings = map[string]string{"no-topo-cache": "1"}
+		if w.Rank() != 0 { // only rank 0's file counts
+			w.Settings = map[string]string{"no-topo-cache": "1"}
 		}
 		c, err := New(t.Context(), w, append([]Option{overMem, WithGraph(topo.UniformGraph(ranks))}, opts...)...)
 		if err != nil {
@@ -171,7 +171,7 @@ func tuned(t *testing.T, ranks int, opts ...Option) (said []string, errs []error
 			}
 			b.WriteString("by " + c.ChosenBy(kind) + "\n")
 		}
-		said[w.rank] = b.String() + c.Explain()
+		said[w.Rank()] = b.String() + c.Explain()
 		x := make([]float32, 5000)
 		x[7] = 1
 		for _, n := range []int{2, 1000, 5000} { // all three ranges
@@ -260,11 +260,11 @@ func TestTunedSplit(t *testing.T) {
 	}
 	t.Setenv(TuneVariable, file)
 	mustRun(t, 4, func(w *fakeWorld, c *Comm) error {
-		same, err := c.Split(t.Context(), 0, -w.rank)
+		same, err := c.Split(t.Context(), 0, -w.Rank())
 		if err != nil {
 			return err
 		}
-		half, err := c.Split(t.Context(), w.rank%2, 0)
+		half, err := c.Split(t.Context(), w.Rank()%2, 0)
 		if err != nil {
 			return err
 		}
@@ -295,7 +295,7 @@ func TestWithPlan(t *testing.T) {
 		"plans=tree ": {WithPlan("tree"), WithPlan("flat")},
 	} {
 		errs := newFakeJob(2).run(t, func(w *fakeWorld) error {
-			_, err := New(t.Context(), w, overMem, WithTopoCache(""), opts[w.rank])
+			_, err := New(t.Context(), w, overMem, WithTopoCache(""), opts[w.Rank()])
 			return err
 		})
 		for r, err := range errs {

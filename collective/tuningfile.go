@@ -189,8 +189,22 @@ func (k *TunedKind) validate(ranks int) error {
 	return nil
 }
 
+// PlanNames returns the names of the shapes of plan among which c chooses for a
+// collective, at least one, for WithPlan. It must not run beside a call of the
+// communicator.
+func (c *Comm) PlanNames(kind plan.Kind) []string {
+	if c.plans.hosts == nil {
+		return PlanNames(kind, c.Size())
+	}
+	var names []string
+	for _, s := range c.plans.fittingHosts(kind) {
+		names = append(names, s.String())
+	}
+	return names
+}
+
 // PlanNames returns the names of the shapes of plan in which a collective can run
-// on so many ranks, at least one, for WithPlan and Tuning. Where it is one only,
+// on so many ranks of one host, at least one, for WithPlan and Tuning. Where it is one only,
 // every communicator takes it, whatever WithPlan says.
 func PlanNames(kind plan.Kind, ranks int) []string {
 	var names []string

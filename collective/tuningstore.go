@@ -121,10 +121,10 @@ func Processor() string {
 
 // readTuning puts the tuning file into rank 0's message. A file that
 // TREERUN_TUNE names and that cannot be used fails New on all ranks; a kept one
-// is passed over.
+// is passed over. It is of one host, and for its ranks alone.
 func (s *setup) readTuning(h *hello) {
 	_, part := s.w.(*group)
-	if s.w.Rank() != 0 || s.w.Size() == 1 || part || s.cfg.plan != "" || s.cfg.shape != nil || s.cfg.tuning != nil {
+	if s.w.Rank() != 0 || s.w.Size() == 1 || part || !oneHost(hostsOf(s.w)) || s.cfg.plan != "" || s.cfg.shape != nil || s.cfg.tuning != nil {
 		return
 	}
 	file := os.Getenv(TuneVariable)

@@ -9,83 +9,35 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/rank/ranktest"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
 )
 
 // fakeJob is a job whose ranks are goroutines of the test.
 type fakeJob struct {
-	size   int
-	failed chan struct{}
+	*ranktest.Job
 
 	mu        sync.Mutex
-	rounds    []*round // all-gathers, in order
 	endpoints map[string][]transport.Endpoint
-	lost      int
-	lostErr   error
-}
-
-type round struct {
-	blobs [][]byte
-	here  int
-	full  chan struct{}
 }
 
 func newFakeJob(size int) *fakeJob {
-	return &fakeJob{size: size, failed: make(chan struct{}), endpoints: map[string][]transport.Endpoint{}, lost: -1}
-}
-
-// fail tells all ranks that one is lost.
-func (j *fakeJob) fail(rank int, err error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.lost < 0 {
-		j.lost, j.lostErr = rank, err
-		close(j.failed)
+	j := &fakeJob{Job: ranktest.New(ranktest.OneHost(size)...), endpoints: map[string][]transport.Endpoint{}}
+	if os.Getenv("TREERUN_HARNESS") != "" {
+		j.Patience = time.Hour // thousands of calls
 	}
+	return j
 }
 
+// soon is how long ranks may take to hear of a fault, on a machine that has much else
+// to do.
+const soon = time.Minute
+
+// fakeWorld is a rank of one.
 type fakeWorld struct {
-	*fakeJob
-	rank     int
-	round    int
-	settings map[string]string
-}
-
-func (w *fakeWorld) Rank() int                       { return w.rank }
-func (w *fakeWorld) Size() int                       { return w.size }
-func (w *fakeWorld) HostOf(int) int                  { return 0 }
-func (w *fakeWorld) Failed() <-chan struct{}         { return w.failed }
-func (w *fakeWorld) DeriveKey(purpose string) []byte { return make([]byte, 32) }
-func (w *fakeWorld) JobID() string                   { return "test" }
-func (w *fakeWorld) Setting(name string) string      { return w.settings[name] }
-
-func (w *fakeWorld) Failure() (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lost, w.lostErr
-}
-
-func (w *fakeWorld) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	w.mu.Lock()
-	if w.round == len(w.rounds) {
-		w.rounds = append(w.rounds, &round{blobs: make([][]byte, w.size), full: make(chan struct{})})
-	}
-	r := w.rounds[w.round]
-	w.round++
-	r.blobs[w.rank] = append([]byte{}, blob...)
-	if r.here++; r.here == w.size {
-		close(r.full)
-	}
-	w.mu.Unlock()
-	select {
-	case <-r.full:
-		return r.blobs, nil
-	case <-w.failed:
-		return nil, errors.New("a rank failed during the all-gather")
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	*ranktest.World
+	job *fakeJob
 }
 
 // connectMem gives all ranks of a fakeJob one set of in-process endpoints.
@@ -99,20 +51,20 @@ func connectMem(_ context.Context, w World, purpose string, layout transport.Lay
 		w = g.parent.world
 	}
 	f := w.(*fakeWorld)
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	f.job.mu.Lock()
+	defer f.job.mu.Unlock()
 	if key == f.JobID() {
-		key = fmt.Sprint(f.round)
+		key = fmt.Sprint(f.Round())
 	}
 	key += purpose
-	if f.endpoints[key] == nil {
+	if f.job.endpoints[key] == nil {
 		eps, err := mem.New(layout)
 		if err != nil {
 			return nil, err
 		}
-		f.endpoints[key] = eps
+		f.job.endpoints[key] = eps
 	}
-	return f.endpoints[key][rank], nil
+	return f.job.endpoints[key][rank], nil
 }
 
 func overMem(c *config) { c.connect, c.heapBytes = connectMem, 2<<20 }
@@ -131,29 +83,9 @@ func runRanks(t *testing.T, size int, body func(w *fakeWorld, c *Comm) error, op
 	})
 }
 
-// patience is how long a test waits for its ranks before it calls them stuck.
-func patience() time.Duration {
-	if os.Getenv("TREERUN_HARNESS") != "" {
-		return time.Hour // thousands of calls
-	}
-	return time.Minute
-}
-
 func (j *fakeJob) run(t *testing.T, body func(w *fakeWorld) error) []error {
 	t.Helper()
-	errs := make([]error, j.size)
-	var all sync.WaitGroup
-	for r := range j.size {
-		all.Go(func() { errs[r] = body(&fakeWorld{fakeJob: j, rank: r}) })
-	}
-	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(patience()):
-		t.Fatalf("ranks still run after %v", patience())
-	}
-	return errs
+	return j.Run(t, func(w *ranktest.World) error { return body(&fakeWorld{w, j}) })
 }
 
 // mustRun is runRanks for ranks that may not fail.

@@ -85,6 +85,34 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 	return treeTracks(p.Kind, star(n, owner), opt)
 }
 
+// Star builds an AllReduce, a Barrier or a Reduce in which one rank, root, does
+// all the work: the others send it their inputs, it reduces them, its own first
+// and then those of the ranks behind it in turn, and sends the result to everybody.
+// These are the fewest messages, and root leaves first: what it sends next is
+// there when the others come to run, where ranks share cores. A Barrier or an
+// AllReduce has one track on each rank.
+func Star(kind Kind, size, root int) (*Plan, error) {
+	switch {
+	case !kind.bothWays() && kind != Reduce:
+		return nil, fmt.Errorf("plan: cannot build %v as a star: want %v, %v or %v", kind, AllReduce, Barrier, Reduce)
+	case size < 1 || size > MaxRanks:
+		return nil, fmt.Errorf("plan: star of %v over %d ranks, want 1..%d", kind, size, MaxRanks)
+	case root < 0 || root >= size:
+		return nil, fmt.Errorf("plan: root %d of a star is not a rank of 0..%d", root, size-1)
+	}
+	p := &Plan{Name: "star", Kind: kind, Size: size, Root: -1}
+	if kind.HasRoot() {
+		p.Root = root
+	}
+	err := p.addLanes(1, nil, func(_, _ int) []Track {
+		return treeTracks(kind, star(size, root), Options{Apart: true})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
 // star returns the tree in which everybody hangs from root, those behind it
 // first: rounds keep that order.
 func star(n, root int) topo.Tree {

@@ -10,7 +10,7 @@ import (
 
 var everyKind = []Kind{AllReduce, Reduce, Broadcast, Barrier, AllGather, ReduceScatter, Gather, Scatter, AllToAll}
 
-// directPlans returns all plans that Flat and Direct make over n ranks, for a
+// directPlans returns all plans that Flat, Star and Direct make over n ranks, for a
 // few roots.
 func directPlans(t *testing.T, n int) []*Plan {
 	t.Helper()
@@ -21,6 +21,15 @@ func directPlans(t *testing.T, n int) []*Plan {
 			t.Fatal(err)
 		}
 		plans = append(plans, p)
+	}
+	for _, kind := range []Kind{AllReduce, Barrier, Reduce} {
+		for _, root := range []int{0, n - 1} {
+			p, err := Star(kind, n, root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plans = append(plans, p)
+		}
 	}
 	for _, kind := range everyKind {
 		for _, form := range []Form{Single, Split} {
@@ -154,6 +163,9 @@ func TestDirectRefuses(t *testing.T) {
 		{"root", func() (*Plan, error) { return Direct(Gather, 3, 3, Options{}) }, "root 3 of a gather is not a rank of 0..2"},
 		{"too many lanes", func() (*Plan, error) { return Direct(AllGather, MaxLanes+1, -1, Options{}) }, "lanes for each of 4097 parts"},
 		{"flat with a root", func() (*Plan, error) { return Flat(Reduce, 2) }, "cannot build reduce as a flat exchange"},
+		{"star of parts", func() (*Plan, error) { return Star(AllGather, 2, 0) }, "cannot build allgather as a star"},
+		{"star without ranks", func() (*Plan, error) { return Star(Barrier, 0, 0) }, "0 ranks, want 1.."},
+		{"star round nobody", func() (*Plan, error) { return Star(Reduce, 2, 2) }, "root 2 of a star"},
 		{"flat without ranks", func() (*Plan, error) { return Flat(AllReduce, 0) }, "0 ranks, want 1.."},
 		{"alltoall over trees", func() (*Plan, error) { return FromTrees(AllToAll, nil, nil, Options{}) }, "cannot build alltoall from trees"},
 		{"gather over rings", func() (*Plan, error) { return FromRings(Gather, nil, nil, 0, Options{}) }, "cannot build gather from rings"},

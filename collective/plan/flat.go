@@ -28,8 +28,12 @@ func Flat(kind Kind, size int) (*Plan, error) {
 	p := &Plan{Name: "flat", Kind: kind, Size: size, Root: -1}
 	err := p.addLanes(1, nil, func(_, _ int) []Track {
 		tracks := make([]Track, size)
+		ranks := make([]int, size)
+		for v := range ranks {
+			ranks[v] = v
+		}
 		for v := range tracks {
-			tracks[v] = Track{Rank: v, Steps: flatSteps(v, size)}
+			tracks[v] = Track{Rank: v, Steps: leaderSteps(v, nil, ranks, Everybody)}
 		}
 		return tracks
 	})
@@ -37,44 +41,4 @@ func Flat(kind Kind, size int) (*Plan, error) {
 		return nil, err
 	}
 	return p, nil
-}
-
-// flatSteps returns the steps of rank v of n. The sum grows in Tmp, as in place
-// nothing may be stored in Out while In is needed; the last step completes it in
-// Out. Only the last rank needs a Copy for that, since what it adds last is not
-// received but its own.
-func flatSteps(v, n int) []Step {
-	if n == 1 {
-		return []Step{copyStep()}
-	}
-	steps := make([]Step, 0, 2*n)
-	for d := 1; d < n; d++ {
-		steps = append(steps, sendStep(In, int32((v+d)%n)))
-	}
-	sum := None // nothing yet
-	if v == 0 {
-		sum = In
-	}
-	for r := range n {
-		from := int32(r)
-		switch {
-		case r == v && v <= 1:
-			continue // In is where the sum begins
-		case r == v:
-			steps = append(steps, Step{Op: LocalReduce, Src: In, Dst: Tmp, From: -1, To: -1})
-			continue
-		case r == 0 && v == 1:
-			steps = append(steps, Step{Op: RecvReduce, Src: In, Dst: Tmp, From: from, To: -1})
-		case r == 0:
-			steps = append(steps, recvStep(Tmp, from))
-		default:
-			steps = append(steps, Step{Op: RecvReduce, Src: sum, Dst: Tmp, From: from, To: -1})
-		}
-		sum = Tmp
-	}
-	if last := &steps[len(steps)-1]; last.Op != LocalReduce {
-		last.Dst = Out
-		return steps
-	}
-	return append(steps, Step{Op: Copy, Src: Tmp, Dst: Out, From: -1, To: -1})
 }

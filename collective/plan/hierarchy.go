@@ -76,9 +76,9 @@ func Hierarchical(kind Kind, g *topo.Graph, h *Hierarchy, root int, opt Options)
 // every tree of Between once for every carrier of the host that has the most
 // of them. A host with fewer takes turns. Equal trees become one.
 //
-// Neighbouring hosts are joined by the link of g between their carriers. Where
-// there is none, the quickest link between any of their ranks stands in, and
-// the local tree hangs from its end.
+// Neighbouring hosts are joined by the link of g between their carriers, or the
+// TCP wire of their hosts. Where there is neither, the quickest link between any
+// of their ranks stands in, and the local tree hangs from its end.
 func (h *Hierarchy) Trees(g *topo.Graph) (trees []topo.Tree, weights []float64, err error) {
 	carriers, err := h.validate(g)
 	if err != nil {
@@ -188,11 +188,12 @@ func (h *Hierarchy) compose(j *joints, between topo.Tree, c int) (topo.Tree, err
 type joints struct {
 	host, place []int                // by rank
 	has         map[[2]int]bool      // pairs of ranks of different hosts, lower first
+	wired       map[[2]int]bool      // pairs of hosts with a link of kind topo.TCP, both ways
 	best        map[[2]int]topo.Link // by hosts: their quickest link, A on the first
 }
 
 func newJoints(g *topo.Graph, hosts [][]int) *joints {
-	j := &joints{host: make([]int, g.Ranks), place: make([]int, g.Ranks), has: make(map[[2]int]bool), best: make(map[[2]int]topo.Link)}
+	j := &joints{host: make([]int, g.Ranks), place: make([]int, g.Ranks), has: make(map[[2]int]bool), wired: make(map[[2]int]bool), best: make(map[[2]int]topo.Link)}
 	for h, ranks := range hosts {
 		for i, r := range ranks {
 			j.host[r], j.place[r] = h, i
@@ -203,6 +204,10 @@ func newJoints(g *topo.Graph, hosts [][]int) *joints {
 			continue
 		}
 		j.has[[2]int{min(l.A, l.B), max(l.A, l.B)}] = true
+		if l.Kind == topo.TCP {
+			a, b := j.host[l.A], j.host[l.B]
+			j.wired[[2]int{a, b}], j.wired[[2]int{b, a}] = true, true
+		}
 		j.offer(l)
 		l.A, l.B = l.B, l.A
 		j.offer(l)
@@ -224,7 +229,7 @@ func (j *joints) offer(l topo.Link) {
 // between returns the link that joins hosts up and down: that of their carriers
 // u and d if there is one. A is on up.
 func (j *joints) between(up, u, down, d int) (topo.Link, error) {
-	if j.has[[2]int{min(u, d), max(u, d)}] {
+	if j.has[[2]int{min(u, d), max(u, d)}] || j.wired[[2]int{up, down}] {
 		return topo.Link{A: u, B: d}, nil
 	}
 	l, ok := j.best[[2]int{up, down}]

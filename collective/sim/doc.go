@@ -30,6 +30,13 @@
 // Steps that add to what the step before stored are one pass with it, as package
 // exec makes them: they take the time of their bytes, but StepUs only once.
 //
+// Between hosts a link may be a socket (SocketUs, SocketGBs): the step that sends
+// gives the bytes to the kernel, which takes SocketUs and the time of copying
+// them, and goes on; the step that receives takes the same again to have them
+// back. What is measured as a link's latency has both system calls in it, so
+// that what is left of it is the way. Links of kind topo.TCP between two hosts
+// are one wire for all their ranks.
+//
 // Where ranks share cores and yield them (SwitchUs), the ranks of a host stand
 // on its cores in turn, and stay there. A rank keeps its core as long as it has
 // a step to take. Then the core goes round its ranks in their order, SwitchUs

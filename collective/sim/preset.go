@@ -17,6 +17,23 @@ func Executor(slots, slotBytes, cores int) Machine {
 
 const switchUs = 1.1
 
+// Device returns the constants with which package devexec cuts messages and moves
+// them between the memories of GPUs: slots of slotBytes in device memory, which
+// the receiving device reads over the link. They are round figures of the order
+// that data sheets and other people's measurements give, not ours: a step is a
+// wait, a kernel or a copy, and a write, which a stream works off in some
+// microseconds, and the kernels run at the rate of an older GPU's memory, two
+// reads and a write or a read and a write for each byte of result. What they
+// decide is where few steps matter more than few bytes.
+func Device(slots, slotBytes int) Machine {
+	return Machine{
+		Name: "device", Slots: slots, SlotBytes: slotBytes, MinChunk: deviceChunk,
+		LaunchUs: 10, StepUs: 4, ReduceGBs: 300, CopyGBs: 400,
+	}
+}
+
+const deviceChunk = 128 << 10 // bytes: smaller chunks are all overhead
+
 // Protocol is one of NCCL's ways to move a chunk.
 type Protocol int
 

@@ -64,50 +64,11 @@ func Price(p *plan.Plan, g *topo.Graph, bytes int64, m Machine) (Result, error) 
 // Run says what several operations cost that are issued one after the other
 // and may be under way at the same time.
 func Run(ops []Operation, g *topo.Graph, m Machine) (Result, error) {
-	if err := check(ops, g, &m); err != nil {
-		return Result{}, err
-	}
-	r, err := newRunner(ops, newNetwork(g, &m))
+	x, err := NewPricer(g)
 	if err != nil {
 		return Result{}, err
 	}
-	if err := r.run(); err != nil {
-		return Result{}, err
-	}
-	res := Result{Us: r.end, Events: r.events, Loads: r.loads()}
-	for _, op := range ops {
-		res.Bytes += op.Bytes
-	}
-	return res, nil
-}
-
-func check(ops []Operation, g *topo.Graph, m *Machine) error {
-	if err := m.Validate(); err != nil {
-		return err
-	}
-	if err := g.Validate(); err != nil {
-		return err
-	}
-	if len(ops) == 0 {
-		return fmt.Errorf("sim: no operations")
-	}
-	seen := make(map[*plan.Plan]bool)
-	for i, op := range ops {
-		if op.Plan.Size != g.Ranks {
-			return fmt.Errorf("sim: plan %s of %d ranks on a graph of %d", op.Plan.Name, op.Plan.Size, g.Ranks)
-		}
-		if op.Bytes < 0 {
-			return fmt.Errorf("sim: operation %d with %d bytes, want at least 0", i, op.Bytes)
-		}
-		if seen[op.Plan] {
-			continue
-		}
-		seen[op.Plan] = true
-		if err := op.Plan.Validate(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return x.Run(ops, m)
 }
 
 // loads returns what the run did to every resource it used.
@@ -118,8 +79,23 @@ func (w *network) loads() []Load {
 			all = append(all, Load{name(), r.busy, r.bytes})
 		}
 	}
+	shared := make(map[int32]bool, len(w.wires))
+	for _, i := range w.wires {
+		shared[i] = true
+	}
 	for _, r := range w.all {
-		add(r.via[0], func() string { return fmt.Sprintf("%d -> %d", r.src, r.dst) })
+		if !shared[r.via[0]] {
+			add(r.via[0], func() string { return fmt.Sprintf("%d -> %d", r.src, r.dst) })
+		}
+	}
+	for _, hop := range w.wired {
+		add(w.wires[hop], func() string {
+			l := w.g.Links[hop.Link]
+			if hop.Back {
+				l.A, l.B = l.B, l.A
+			}
+			return fmt.Sprintf("%d -> %d", l.A, l.B)
+		})
 	}
 	for i, p := range w.ports {
 		add(p[0], func() string { return "out of " + w.g.Ports[i].Name })

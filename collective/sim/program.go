@@ -31,6 +31,8 @@ type step struct {
 	again   bool // sends what the step before has written, to one more rank
 	joins   bool // adds to what the step before has stored, in one pass with it
 	in, out int32
+	hands   bool    // what it sends to the kernel, which sends it on: over a socket
+	sockets int32   // ends of sockets that it moves a chunk through
 	perByte float64 // microseconds to read what it receives, 0 where that is part of sending it
 }
 
@@ -121,6 +123,9 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 				if w.inPlace(s.From, t.rank) {
 					b.perByte = w.resources[w.all[pr.fifos[b.in].route].via[0]].perByte
 				}
+				if w.sockets(s.From, t.rank) {
+					b.sockets++
+				}
 				pr.fifos[b.in].receiver = at
 			}
 			if s.Op.Sends() {
@@ -128,6 +133,10 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 					return err
 				}
 				b.again = i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s) && w.inPlace(t.rank, s.To) && w.inPlace(t.rank, from.Steps[i-1].To)
+				if w.sockets(t.rank, s.To) {
+					b.sockets++
+					b.hands = true
+				}
 				pr.fifos[b.out].sender = at
 			}
 			t.steps[i] = b

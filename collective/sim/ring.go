@@ -40,7 +40,7 @@ func PriceRing(kind plan.Kind, ring []int, g *topo.Graph, bytes int64, m Machine
 	if err := g.Validate(); err != nil {
 		return Result{}, err
 	}
-	w := newNetwork(g, &m)
+	w := newNetwork(g, topo.NewWays(g), &m)
 	share := (bytes + int64(n) - 1) / int64(n)
 	longest, err := w.longestLane(kind, ring, share)
 	if err != nil {

@@ -37,8 +37,10 @@ type route struct {
 type network struct {
 	g         *topo.Graph
 	m         *Machine
-	links     map[[2]int]int32 // by ranks, lower first: index into g.Links
-	portsOf   [][]int32        // by rank
+	ways      *topo.Ways
+	wires     map[topo.Hop]int32 // resources of the links that ranks share
+	wired     []topo.Hop         // in the order in which they came up
+	portsOf   [][]int32          // by rank
 	resources []resource
 	ports     [][2]int32         // by port: resources out and in
 	adapters  map[adapter]int32  // resources
@@ -52,12 +54,9 @@ type adapter struct {
 	in   bool
 }
 
-func newNetwork(g *topo.Graph, m *Machine) *network {
-	w := &network{g: g, m: m, links: make(map[[2]int]int32, len(g.Links)), portsOf: make([][]int32, g.Ranks),
+func newNetwork(g *topo.Graph, ways *topo.Ways, m *Machine) *network {
+	w := &network{g: g, m: m, ways: ways, wires: make(map[topo.Hop]int32), portsOf: make([][]int32, g.Ranks),
 		adapters: make(map[adapter]int32), routes: make(map[[2]int32]int32)}
-	for i, l := range g.Links {
-		w.links[[2]int{min(l.A, l.B), max(l.A, l.B)}] = int32(i)
-	}
 	for i, p := range g.Ports {
 		rate := usPerByte(p.GBytesPerSecond)
 		w.ports = append(w.ports, [2]int32{w.add(rate, 0), w.add(rate, 0)})
@@ -79,21 +78,16 @@ func (w *network) route(src, dst int) (int32, error) {
 	if i, ok := w.routes[key]; ok {
 		return i, nil
 	}
-	at, ok := w.links[[2]int{min(src, dst), max(src, dst)}]
-	if !ok {
+	hops := w.ways.Route(src, dst)
+	if hops == nil {
 		return 0, fmt.Errorf("the graph has no link between ranks %d and %d", src, dst)
 	}
-	l := w.g.Links[at]
-	rate := l.GBytesPerSecond
-	if w.m.RateFactor > 0 {
-		rate *= w.m.RateFactor
+	r := route{src: src, dst: dst}
+	for _, hop := range hops {
+		w.addHop(&r, hop)
 	}
-	r := route{src: src, dst: dst, latency: l.LatencyUs, via: []int32{w.add(usPerByte(rate), w.m.MessageUs)}}
-	if us, ok := w.m.LatencyUs[l.Kind]; ok {
-		r.latency = us
-	}
-	if gbs, ok := w.m.AdapterGBs[l.Kind]; ok {
-		r.via = append(r.via, w.adapter(src, l.Kind, false, gbs), w.adapter(dst, l.Kind, true, gbs))
+	if w.sockets(int32(src), int32(dst)) {
+		r.latency = max(0, r.latency-2*w.m.SocketUs)
 	}
 	for _, p := range w.portsOf[src] {
 		if !holds(w.portsOf[dst], p) {
@@ -111,10 +105,47 @@ func (w *network) route(src, dst int) (int32, error) {
 	return i, nil
 }
 
-// inPlace reports whether dst reads what src sends where src wrote it.
-func (w *network) inPlace(src, dst int32) bool {
-	return w.m.InPlace && (len(w.g.Hosts) == 0 || w.g.Hosts[src] == w.g.Hosts[dst])
+// addHop adds a link to the route of a pair of ranks: a resource of the pair's
+// own, or where it is the wire of two hosts that of all their ranks.
+func (w *network) addHop(r *route, hop topo.Hop) {
+	l := &w.g.Links[hop.Link]
+	rate := l.GBytesPerSecond
+	if w.m.RateFactor > 0 {
+		rate *= w.m.RateFactor
+	}
+	us, ok := w.m.LatencyUs[l.Kind]
+	if !ok {
+		us = l.LatencyUs
+	}
+	r.latency += us
+	if l.Kind != topo.TCP || w.oneHost(int32(l.A), int32(l.B)) {
+		r.via = append(r.via, w.add(usPerByte(rate), w.m.MessageUs))
+	} else {
+		i, ok := w.wires[hop]
+		if !ok {
+			i = w.add(usPerByte(rate), w.m.MessageUs)
+			w.wires[hop] = i
+			w.wired = append(w.wired, hop)
+		}
+		r.via = append(r.via, i)
+	}
+	if gbs, ok := w.m.AdapterGBs[l.Kind]; ok {
+		r.via = append(r.via, w.adapter(r.src, l.Kind, false, gbs), w.adapter(r.dst, l.Kind, true, gbs))
+	}
 }
+
+// oneHost reports whether two ranks are on the same host.
+func (w *network) oneHost(a, b int32) bool {
+	return len(w.g.Hosts) == 0 || w.g.Hosts[a] == w.g.Hosts[b]
+}
+
+// sockets reports whether src and dst talk over sockets.
+func (w *network) sockets(src, dst int32) bool {
+	return (w.m.SocketUs > 0 || w.m.SocketGBs > 0) && !w.oneHost(src, dst)
+}
+
+// inPlace reports whether dst reads what src sends where src wrote it.
+func (w *network) inPlace(src, dst int32) bool { return w.m.InPlace && w.oneHost(src, dst) }
 
 func (w *network) adapter(rank int, kind string, in bool, gbs float64) int32 {
 	key := adapter{rank, kind, in}

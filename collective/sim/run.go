@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -23,11 +24,15 @@ type runner struct {
 	ready   []bool  // by operation and rank: launched
 	workers []pool  // by rank
 	hosts   []pool  // by host; nil where ranks take turns
-	hostOf  []int
+	hostOf  []int   // by rank: whose cores it uses
 	places  []place // by rank, where they take turns on a core
 	cores   []core
 	end     float64
+	limit   float64 // of the time; 0: none
 }
+
+// errLonger says that a run takes longer than its limit.
+var errLonger = errors.New("sim: longer than anybody wants to know")
 
 // operation is one execution of a program. Its tracks, FIFOs and ranks are
 // numbered from the given numbers on.
@@ -96,9 +101,19 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 	r.ready = make([]bool, len(r.left))
 	r.hostOf = make([]int, w.g.Ranks)
 	hosts := 1
-	for rank, h := range w.g.Hosts {
-		r.hostOf[rank] = h
-		hosts = max(hosts, h+1)
+	shared := w.g.Hosts
+	if w.m.Boxes != nil {
+		shared = w.m.Boxes
+	}
+	number := make(map[int]int)
+	for rank, h := range shared {
+		i, known := number[h]
+		if !known {
+			i = len(number)
+			number[h] = i
+		}
+		r.hostOf[rank] = i
+		hosts = len(number)
 	}
 	r.workers = pools(w.g.Ranks, w.m.Workers)
 	if w.m.Cores > 0 && w.m.SwitchUs > 0 {
@@ -132,6 +147,9 @@ func (r *runner) run() error {
 	for r.size > 0 {
 		at, e := r.pop()
 		r.now = at
+		if at > r.limit && r.limit > 0 {
+			return errLonger
+		}
 		r.events++
 		switch e.what {
 		case launched:
@@ -255,15 +273,19 @@ func (r *runner) start(t int32) {
 	if st.joins {
 		us = 0
 	}
+	us += float64(st.sockets) * (r.m.SocketUs + float64(bytes)*usPerByte(r.m.SocketGBs))
 	switch {
 	case st.again: // the window is there already
 		r.push(r.now, stepped, t)
-	case r.m.Inline && st.out >= 0:
+	case r.inline(st):
 		r.push(r.now+us, sent, t)
 	default:
 		r.push(r.now+us+r.workUs(st, bytes), stepped, t)
 	}
 }
+
+// inline reports whether a step itself brings what it sends to where it goes.
+func (r *runner) inline(st *step) bool { return r.m.Inline && st.out >= 0 && !st.hands }
 
 // at returns the step of track t that is being taken, and the bytes of its
 // chunk.
@@ -298,7 +320,7 @@ func (r *runner) finish(t int32) {
 	if st.in >= 0 && r.m.Slots > 0 {
 		r.push(r.now+r.all[o.program.fifos[st.in].route].latency, credited, o.fifo+st.in)
 	}
-	if st.out >= 0 && (!r.m.Inline || st.again) {
+	if st.out >= 0 && (!r.inline(st) || st.again) {
 		r.send(t, false)
 	}
 	if r.hosts != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/mem"
 )
 
 // eachRank opens the links of the plans, lane after lane, binds them, and calls
@@ -31,14 +30,14 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int, f func(ran
 			next++
 		}
 	}
-	eps, err := mem.New(layout)
+	eps, err := openAll(layout)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			links, err := NewLinks(ep, r, &layout, -1)
+			links, err := NewLinks(ep, r, &layout, -1, false)
 			if err != nil {
 				t.Error(err)
 				return

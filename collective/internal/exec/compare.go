@@ -238,6 +238,9 @@ func (k *Links) Check() {
 // fault of the Endpoint. The owner of the links calls it.
 func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
 	mine := k.ep.Status(k.rank).Call
+	if t, ok := k.ep.(transport.Teller); ok {
+		t.Tell()
+	}
 	pause := 50 * time.Microsecond
 	for start := time.Now(); ; pause = min(2*pause, 5*time.Millisecond) {
 		if f, failed := k.ep.Aborted(); failed {
@@ -259,10 +262,10 @@ func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
 	}
 }
 
-// behind reports whether a rank has still to enter call mine.
+// behind reports whether a rank that is heard of has still to enter call mine.
 func (k *Links) behind(mine transport.Header) bool {
 	for r := range k.size {
-		if st := k.ep.Status(r); r != k.rank && !st.Closed && st.Call.Seq < mine.Seq {
+		if st := k.ep.Status(r); r != k.rank && !st.Closed && !st.Unknown && st.Call.Seq < mine.Seq {
 			return true
 		}
 	}

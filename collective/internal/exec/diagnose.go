@@ -26,6 +26,10 @@ const (
 // multiplied beforehand.
 const PreMulSum = 100
 
+// Aside stands in the Op of a header of an AllGather with which a sparse
+// collective begins or, of a device call, with which ranks open their devices.
+const Aside = 101
+
 // errAborted ends a wait whose Endpoint already carries the fault.
 var errAborted = errors.New("exec: aborted")
 
@@ -34,9 +38,20 @@ func Describe(h transport.Header) string {
 	if h.Kind == pointKind {
 		return fmt.Sprintf("a message (%d %s, tag %d)", h.Count, kernel.DType(h.DType), h.Root)
 	}
+	switch _, onDevice := kindOf(h); {
+	case h.Op == Aside && onDevice:
+		return fmt.Sprintf("the opening of the devices (#%d)", h.Seq)
+	case h.Op == Aside:
+		return fmt.Sprintf("sparse collective #%d", h.Seq)
+	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s #%d", CallName(plan.Kind(h.Kind)), h.Seq)
-	if plan.Kind(h.Kind) == plan.Barrier {
+	kind, onDevice := kindOf(h)
+	b.WriteString(CallName(kind))
+	if onDevice {
+		b.WriteString("Device")
+	}
+	fmt.Fprintf(&b, " #%d", h.Seq)
+	if kind == plan.Barrier {
 		return b.String()
 	}
 	b.WriteString(" (")

@@ -16,6 +16,11 @@ type Links struct {
 	inbound []inbound
 	history [past]transport.Header // the latest calls, by number
 
+	reaches bool // ranks can read each other's own memory
+	crowded bool // ranks share cores
+
+	linkBytes int // what all slots of a link hold
+
 	chain uint64 // digest of all calls so far
 
 	first, last *Call    // calls under way, oldest first; nil when there are none
@@ -36,9 +41,13 @@ type inbound struct {
 }
 
 // NewLinks looks up the links of rank in ep, whose Layout is layout. Messages
-// from rank to rank travel on lane pointLane, -1 where there is none.
-func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, pointLane int) (*Links, error) {
-	k := &Links{rank: rank, size: layout.Size, ep: ep}
+// from rank to rank travel on lane pointLane, -1 where there is none. crowded
+// says that ranks share cores. It is the same on all ranks.
+func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, pointLane int, crowded bool) (*Links, error) {
+	k := &Links{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
+	if r, ok := ep.(transport.Reacher); ok {
+		k.reaches, _ = r.Reaches()
+	}
 	if pointLane >= 0 {
 		if err := k.openPoints(pointLane); err != nil {
 			return nil, fmt.Errorf("exec: rank %d: lane %d: %w", rank, pointLane, err)

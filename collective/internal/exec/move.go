@@ -20,7 +20,7 @@ func (k *Links) take(t *track, s *step) (bool, error) {
 		if a.in == nil {
 			continue
 		}
-		window, ok, err := a.in.TryPeek(&t.got)
+		window, ok, err := k.peek(t, s, a, from, n)
 		if err != nil || !ok {
 			return false, linkError(err, "receiving from", a.from)
 		}
@@ -33,6 +33,12 @@ func (k *Links) take(t *track, s *step) (bool, error) {
 		k.windows[i] = window
 	}
 	lends := len(s.outs) > 0 && n > transport.MaxInline && c.lends(s)
+	return k.emit(t, s, from, n, lends)
+}
+
+// emit moves n bytes from byte from of the lane, whose operands are there, to
+// the links of s, or lends them, once every link has room: false before that.
+func (k *Links) emit(t *track, s *step, from, n int, lends bool) (bool, error) {
 	var to []byte
 	for i := len(s.outs) - 1; i >= 0; i-- {
 		want := 0 // the others read the first one's slot
@@ -50,7 +56,7 @@ func (k *Links) take(t *track, s *step) (bool, error) {
 	} else {
 		k.move(t, s, to, from, n)
 	}
-	k.publish(&c.Header, s, lends)
+	k.publish(&t.call.Header, s, lends)
 	return true, nil
 }
 

@@ -22,6 +22,7 @@ type Point struct {
 	send  bool
 	moved int  // bytes
 	begun bool // a Receive that has met its message
+	lends bool // a Send whose memory its peer reads where it lies
 	done  bool
 	next  *Point
 }
@@ -51,6 +52,7 @@ type points struct {
 	in          []transport.Receiver // by peer
 	stashed     [][]stash            // by peer: came before their Receives, oldest first
 	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
+	more        bool                 // scratch of one poll: a Receive may have more to read
 	head        transport.Header     // scratch of one chunk: the message that it belongs to
 }
 
@@ -90,6 +92,7 @@ func (k *Links) StartRecv(p *Point) error { return k.startPoint(p, false) }
 
 func (k *Links) startPoint(p *Point, send bool) error {
 	p.send, p.moved, p.begun, p.done, p.next = send, 0, false, false, nil
+	p.lends = send && k.lendsOwn(pointKind, int64(len(p.Buf)))
 	if k.points.last == nil {
 		k.points.first = p
 	} else {
@@ -105,7 +108,7 @@ func (k *Links) WaitPoint(ctx context.Context, p *Point, w *Waiter) (transport.F
 	if p.done {
 		return transport.Fault{}, false
 	}
-	if err := w.wait(ctx, k, &p.done); err != nil {
+	if err := w.wait(ctx, k, &p.done, w.Spins); err != nil {
 		return k.FailPoint(err, p)
 	}
 	return transport.Fault{}, false
@@ -120,8 +123,21 @@ func (k *Links) FailPoint(err error, p *Point) (transport.Fault, bool) {
 	return k.ep.Aborted()
 }
 
-// pollPoints moves all messages as far as they can go now.
+// pollPoints moves all messages as far as they can go now, each by one lent chunk
+// at a time: others wait for what this rank lends, and while it reads what they
+// have lent it does not.
 func (k *Links) pollPoints() error {
+	for more := true; more && k.points.first != nil; {
+		k.points.more = false
+		if err := k.passPoints(); err != nil {
+			return err
+		}
+		more = k.points.more
+	}
+	return nil
+}
+
+func (k *Links) passPoints() error {
 	clear(k.points.busy)
 	var before, next *Point
 	for p := k.points.first; p != nil; p = next {
@@ -159,6 +175,9 @@ func (k *Links) moveOut(p *Point) error {
 	}
 	link, slot, h := k.points.out[p.Peer], k.ep.MaxPayload(), &k.points.head
 	*h = p.header()
+	if p.lends {
+		return k.lendOut(p, link)
+	}
 	for !p.done {
 		n := min(slot, len(p.Buf)-p.moved)
 		window, ok, err := link.TryReserve(n)
@@ -175,6 +194,63 @@ func (k *Links) moveOut(p *Point) error {
 	return nil
 }
 
+// lendOut lends what the link takes of p. p is done when all has come back, and
+// later messages to its peer wait for that: what they lend would be waited for
+// with it, and that might not come before p is done.
+func (k *Links) lendOut(p *Point, link transport.Sender) error {
+	k.points.busy[p.Peer] = true
+	moved := p.moved
+	helper, _ := link.(transport.Helper)
+	helps := helper != nil && !k.crowded && !k.receiving()
+	if helper != nil {
+		helper.Helps(helps)
+	}
+	for p.moved < len(p.Buf) {
+		n := min(lentBytes, len(p.Buf)-p.moved)
+		_, ok, err := link.TryReserve(0)
+		if err != nil {
+			return linkError(err, "sending to", int32(p.Peer))
+		}
+		if !ok {
+			break
+		}
+		link.Lend(&k.points.head, p.Buf[p.moved:p.moved+n:p.moved+n])
+		p.moved += n
+		k.steps++
+	}
+	if p.moved > moved {
+		k.ep.Fence()
+		link.Wake()
+	}
+	if p.moved == len(p.Buf) && link.Returned() {
+		if _, ok, err := link.TryReserve(0); err != nil || !ok { // the peer did not read all of it
+			return linkError(err, "sending to", int32(p.Peer))
+		}
+		p.done = true
+		k.points.busy[p.Peer] = false
+		k.steps++
+		return nil
+	}
+	if !helps {
+		return nil
+	}
+	ok, err := helper.Help()
+	if ok {
+		k.steps++
+	}
+	return linkError(err, "sending to", int32(p.Peer))
+}
+
+// receiving reports whether this rank waits for a message.
+func (k *Links) receiving() bool {
+	for p := k.points.first; p != nil; p = p.next {
+		if !p.send && !p.done {
+			return true
+		}
+	}
+	return false
+}
+
 // moveIn receives what has come of p.
 func (k *Links) moveIn(p *Point) error {
 	if !p.begun {
@@ -184,29 +260,71 @@ func (k *Links) moveIn(p *Point) error {
 	}
 	link, h := k.points.in[p.Peer], &k.points.head
 	for !p.done {
-		window, ok, err := link.TryPeek(h)
+		n, ok, err := k.head(link, h)
 		if err != nil || !ok {
 			return linkError(err, "receiving from", int32(p.Peer))
 		}
-		if taker := k.taker(p.Peer, h.Root); k.stashing(p.Peer) != nil || taker == nil {
+		aside := k.stashing(p.Peer) != nil
+		if taker := k.taker(p.Peer, h.Root); !aside && taker == nil {
+			aside = true
+		} else if !aside && taker != p {
+			return nil
+		}
+		var into []byte
+		switch {
+		case aside && n > k.ep.MaxPayload():
+			into = make([]byte, min(n, lentBytes))
+		case !aside:
+			if err := p.accept(*h, n); err != nil {
+				return err
+			}
+			into = p.Buf[p.moved : p.moved+n : p.moved+n]
+		}
+		window, ok, err := k.payload(link, h, into)
+		if err != nil || !ok {
+			return linkError(err, "receiving from", int32(p.Peer))
+		}
+		if len(window) != n {
+			return fmt.Errorf("rank %d sent %d bytes at once", p.Peer, n)
+		}
+		if aside {
 			k.stash(p.Peer, *h, window)
 			link.Release()
 			k.steps++
 			continue
-		} else if taker != p {
-			return nil
 		}
-		if err := p.accept(*h, len(window)); err != nil {
-			return err
+		if n > 0 && &window[0] != &into[0] {
+			copy(into, window)
 		}
-		copy(p.Buf[p.moved:], window)
 		link.Release()
 		k.steps++
 		p.begun = true
 		p.moved += len(window)
 		p.done = p.moved == len(p.Buf)
+		if n > k.ep.MaxPayload() {
+			k.points.more = true
+			return nil
+		}
 	}
 	return nil
+}
+
+// head returns the length of what comes next on a link.
+func (k *Links) head(link transport.Receiver, h *transport.Header) (int, bool, error) {
+	if k.reaches {
+		return link.(transport.LentReceiver).TryHead(h)
+	}
+	b, ok, err := link.TryPeek(h)
+	return len(b), ok, err
+}
+
+// payload returns what comes next on a link, in into where it has to be brought
+// from its sender's memory.
+func (k *Links) payload(link transport.Receiver, h *transport.Header, into []byte) ([]byte, bool, error) {
+	if k.reaches {
+		return link.(transport.LentReceiver).TryPeekInto(h, into)
+	}
+	return link.TryPeek(h)
 }
 
 // taker returns the Receive that was started first of those from peer with a

@@ -20,6 +20,8 @@ type Program struct {
 	*Links
 	plan   *plan.Plan
 	tracks []track
+	wide   bool // every chunk goes from buffer to buffer: see wide.go
+	passes bool // a rank passes on what it receives
 }
 
 // share is the part of the message that a lane carries, as plan.Cuts gives it.
@@ -46,6 +48,7 @@ type track struct {
 	grain  int    // bytes per chunk, the last may be shorter
 	chunks int
 	part   int // bytes of one part of the message
+	moved  int // bytes of the step at work, where its chunk moves bit by bit
 }
 
 // quantum is the grain, in bytes, of lane shares and chunks. It keeps every
@@ -53,7 +56,8 @@ type track struct {
 const quantum = 64
 
 // minChunk is the smallest chunk, in bytes, into which a message is cut for the
-// sake of pipelining. Below it the cost of a chunk outweighs the overlap.
+// sake of pipelining, unless the call says otherwise. Below it the cost of a chunk
+// outweighs the overlap.
 const minChunk = 8 << 10
 
 // Bind looks up the links that the rank of k needs for p. laneOf[i] is the lane
@@ -62,11 +66,12 @@ func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
 	if len(laneOf) != len(p.Lanes) {
 		return nil, fmt.Errorf("exec: %d lane numbers for the %d lanes of plan %s", len(laneOf), len(p.Lanes), p.Name)
 	}
-	pr := &Program{Links: k, plan: p}
-	cuts := p.Cuts()
+	pr := &Program{Links: k, plan: p, wide: onlyMoves(p), passes: passesOn(p)}
+	cuts, users, lanes := p.Cuts(), make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
 	for i := range p.Lanes {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)
+		lanes = append(lanes, begin)
 		s := share{from: cuts[i], upTo: cuts[i+1], part: l.Part, first: i == 0}
 		for _, t := range l.Tracks {
 			if t.Rank != k.rank {
@@ -83,6 +88,11 @@ func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
 			pr.add(track{share: s, steps: steps})
 		}
 		markHeard(pr.tracks[begin:])
+		countUsers(users, laneOf[i], pr.tracks[begin:])
+	}
+	lanes = append(lanes, len(pr.tracks))
+	for i := range p.Lanes {
+		markAhead(p, laneOf[i], pr.tracks[lanes[i]:lanes[i+1]], users)
 	}
 	return pr, nil
 }
@@ -122,7 +132,7 @@ func (pr *Program) add(t track) {
 func (pr *Program) Plan() *plan.Plan { return pr.plan }
 
 // begin points t at the start of the message of c.
-func (t *track) begin(c *Call, slot int) {
+func (k *Links) begin(t *track, c *Call) {
 	elem := c.DType.Size()
 	count := int64(c.Header.Count)
 	grain := int64(quantum / elem)
@@ -131,17 +141,26 @@ func (t *track) begin(c *Call, slot int) {
 	from := int(plan.CutAt(count, t.share.from, grain)) * elem
 	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - from
 	t.start = from - t.share.part*t.part
-	t.grain = chunkBytes(t.bytes, slot)
+	slot := k.ep.MaxPayload()
+	t.grain = c.Chunks.Of(t.bytes, slot)
+	if c.wide {
+		t.grain = k.wideChunk(t.bytes, c.program.passes)
+	}
 	t.chunks = (t.bytes + t.grain - 1) / t.grain
 	if count == 0 && t.share.first {
 		t.chunks = 1 // an empty message still meets everybody
 	}
+	t.place()
 }
 
-// chunkBytes cuts a lane's bytes into four chunks, or more where they would not
-// fit a slot, so that the ranks of a tree overlap, unless the chunks became
-// smaller than minChunk.
-func chunkBytes(bytes, slot int) int {
-	c := ((bytes+3)/4 + quantum - 1) &^ (quantum - 1)
-	return min(max(c, minChunk), slot)
+// Of returns the bytes of a chunk where a lane carries so many and slots hold slot.
+func (c Chunks) Of(bytes, slot int) int {
+	least, most := minChunk, slot
+	if c.Least > 0 {
+		least = c.Least
+	}
+	if c.Most > 0 {
+		most = min(slot, c.Most)
+	}
+	return min(max(((bytes+3)/4+quantum-1)&^(quantum-1), least), most)
 }

@@ -12,6 +12,7 @@ import (
 func (pr *Program) Start(c *Call) error {
 	c.program, c.next, c.left, c.done = pr, nil, len(pr.tracks), false
 	c.stream = streams(c)
+	c.wide = pr.wide && pr.lendsOwn(c.Header.Kind, int64(c.Header.Count)*int64(c.DType.Size()))
 	pr.prepareLending(c)
 	pr.record(c)
 	pr.ep.Enter(&c.Header)
@@ -38,7 +39,7 @@ func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault
 // Endpoint when it cannot be.
 func (k *Links) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if !c.done {
-		if err := w.wait(ctx, k, &c.done); err != nil {
+		if err := w.wait(ctx, k, &c.done, w.polls(k, c)); err != nil {
 			return k.Fail(err, c)
 		}
 	}
@@ -51,6 +52,7 @@ func (k *Links) Poll() error { return k.poll() }
 // Fail makes err, which stopped this rank in call c, the fault of the Endpoint,
 // unless there is one, and returns the one that counts.
 func (k *Links) Fail(err error, c *Call) (transport.Fault, bool) {
+	k.unplace()
 	if err != errAborted {
 		k.ep.Abort(k.faultOf(err, Describe(c.Header), k.waitsFor))
 	}
@@ -75,7 +77,7 @@ func (k *Links) push(c *Call) {
 	}
 	for i := range k.active.tracks {
 		if t := &k.active.tracks[i]; t.call == nil && t.seq == before.Header.Seq {
-			t.begin(c, k.ep.MaxPayload())
+			k.begin(t, c)
 		}
 	}
 }
@@ -84,7 +86,7 @@ func (k *Links) push(c *Call) {
 func (k *Links) activate(c *Call) {
 	k.active = c.program
 	for i := range k.active.tracks {
-		k.active.tracks[i].begin(c, k.ep.MaxPayload())
+		k.begin(&k.active.tracks[i], c)
 	}
 }
 
@@ -98,12 +100,18 @@ func (k *Links) poll() error {
 	}
 	for k.first != nil {
 		tracks := k.active.tracks
+		again := false
 		for i := range tracks {
 			if t := &tracks[i]; t.call != nil {
-				if err := k.advance(t); err != nil {
+				more, err := k.advance(t)
+				if err != nil {
 					return err
 				}
+				again = again || more
 			}
+		}
+		if again {
+			continue
 		}
 		if k.first.left > 0 {
 			return nil
@@ -132,29 +140,44 @@ func (k *Links) pop() bool {
 }
 
 // advance takes the steps of t until one has to wait or there are no more
-// calls for it.
-func (k *Links) advance(t *track) error {
+// calls for it. After a large chunk it reports that there is more to do: the other
+// tracks have their turn first, as other ranks may wait for what they send.
+func (k *Links) advance(t *track) (more bool, err error) {
 	for {
 		for t.chunk < t.chunks {
-			ok, err := k.take(t, &t.steps[t.next])
-			if err != nil || !ok {
-				return err
+			var ok bool
+			if s := &t.steps[t.next]; t.call.wide {
+				ok, err = k.takeWide(t, s)
+			} else {
+				ok, err = k.take(t, s)
+			}
+			if err != nil {
+				return false, err
+			}
+			if !ok {
+				return false, k.help(t)
 			}
 			k.steps++
 			if t.next++; t.next == len(t.steps) {
 				t.next = 0
 				t.chunk++
+				if t.chunk < t.chunks && t.grain >= turn {
+					return true, nil
+				}
 			}
 		}
 		c := t.call
-		if (c.lendIn || c.lendOut) && !t.returned() {
-			return nil // somebody still reads the caller's memory
+		if c.lent && !t.returned() {
+			return false, k.help(t) // somebody still reads the caller's memory
 		}
 		c.left--
 		t.call = nil
 		if c.next == nil || c.next.program != c.program {
-			return nil
+			return false, nil
 		}
-		t.begin(c.next, k.ep.MaxPayload())
+		k.begin(t, c.next)
 	}
 }
+
+// turn is the size of a chunk, in bytes, after which other tracks have their turn.
+const turn = 16 << 10

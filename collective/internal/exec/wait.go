@@ -3,6 +3,8 @@ package exec
 import (
 	"context"
 	"time"
+
+	"github.com/treerun/treerun/collective/plan"
 )
 
 // Waiter is how one rank waits for its links: it polls, then yields the
@@ -18,6 +20,18 @@ type Waiter struct {
 	// sleeps. Right for ranks that share cores: the other rank runs at once.
 	Yields int
 
+	// Nap is for how long a rank to which others send on and on does nothing at all, in
+	// place of yields, when a poll has found nothing; 0: it does not. Right for ranks that
+	// share cores: a wake-up for every piece that comes, and a poll between any two
+	// others' turns, cost more than what is done with the piece.
+	Nap time.Duration
+
+	// Lingers says that the rank polls on for about the time that a message takes before
+	// it starts to yield, where the sender needs nobody to get on. Right for ranks of
+	// one host that share cores: one that gives its core away while the message is
+	// being copied is back a round of the others later.
+	Lingers bool
+
 	// Stalled is called about every StallEvery while a call does not move. It
 	// runs in the caller's goroutine. Nil for none.
 	Stalled    func(Stall)
@@ -28,15 +42,37 @@ type Waiter struct {
 // context has ended, whether the others are in the same call.
 const sleepMax = 20 * time.Millisecond
 
-// wait polls until done is set or k cannot go on.
-func (w *Waiter) wait(ctx context.Context, k *Links, done *bool) error {
+// A rank that lingers polls so often, and once more for so many bytes of a chunk. A poll takes
+// 15 to 25 ns, and copies of small messages 0.1 ns a byte. Broadcast of 8 KiB took 4.3 us
+// without that and 1.7 with it on four ranks that share two cores, 12 and 1.9 on eight.
+const (
+	lingerPolls = 20
+	lingerBytes = 64
+)
+
+// polls returns how many polls in a row may find nothing while the rank waits for c,
+// before it starts to yield. A root gets on alone if all that it sends fits the
+// slots, of which some may not be released yet. If it has to wait until they are, ranks
+// that linger keep it from its core: a Broadcast of 512 KiB then takes ten times as long.
+func (w *Waiter) polls(k *Links, c *Call) int {
+	bytes := int(c.Header.Count) * c.DType.Size()
+	switch kind := plan.Kind(c.Header.Kind); {
+	case !w.Lingers, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == k.rank, c.wide, 3*bytes > 2*k.linkBytes:
+		return w.Spins
+	}
+	return lingerPolls + min(bytes, k.ep.MaxPayload())/lingerBytes
+}
+
+// wait polls until done is set or k cannot go on. Of these polls so many may find nothing
+// before it yields.
+func (w *Waiter) wait(ctx context.Context, k *Links, done *bool, spins int) error {
 	idle := 0
 	steps := k.steps
 	var asleep sleeper
 	for {
-		if idle < w.Spins {
+		if idle < spins {
 			idle++
-		} else if idle < w.Spins+w.Yields {
+		} else if idle < spins+w.Yields {
 			idle++
 			k.ep.Bell().Yield()
 		} else if err := asleep.sleep(ctx, w, k); err != nil {

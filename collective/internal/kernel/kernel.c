@@ -1,4 +1,4 @@
-// The loops of package kernel in C, once per level: loops.h, half.h and level.h
+// The loops of package kernel in C, once per level: loops.h, half.h, find.h and level.h
 // hold them, this file includes those for the baseline of the architecture and,
 // on amd64, for two larger instruction sets, and chooses between them.
 
@@ -113,6 +113,8 @@ struct level {
 	void (*multiply[11])(uint8_t *, const uint8_t *, size_t, const uint8_t *);
 	void (*divide[11])(uint8_t *, size_t, int64_t);
 	void (*stream)(uint8_t *, const uint8_t *, size_t);
+	int (*nonzero)(const uint8_t *, size_t, size_t, uint64_t, uint64_t *);
+	int (*above[9])(const uint8_t *, size_t, size_t, uint64_t, uint64_t, uint64_t *); // by the bytes of an element
 };
 
 static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
@@ -123,9 +125,23 @@ static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
 #define STREAM_LINE(dst, src) \
 	for (int i = 0; i < 4; i++) \
 		_mm_stream_si128((__m128i *)(dst) + i, _mm_loadu_si128((const __m128i_u *)(src) + i))
+#define OR_VECTOR __m128i
+#define OR_LOAD(p) _mm_loadu_si128((const __m128i_u *)(p))
+#define OR_JOIN(a, b) _mm_or_si128(a, b)
+#define OR_SPREAD(x) _mm_set1_epi64x(x)
+#define OR_HIT(a, mask) (_mm_movemask_epi8(_mm_cmpeq_epi8(_mm_and_si128(a, mask), _mm_setzero_si128())) != 0xFFFF)
+#define OR_ZERO _mm_setzero_si128()
+#else
+#define OR_VECTOR uint64_t
+#define OR_LOAD(p) (*(const u64 *)(p))
+#define OR_JOIN(a, b) ((a) | (b))
+#define OR_SPREAD(x) ((uint64_t)(x))
+#define OR_HIT(a, mask) (((a) & (mask)) != 0)
+#define OR_ZERO 0
 #endif
 #include "loops.h"
 #include "half.h"
+#include "find.h"
 #include "level.h"
 #undef LEVEL
 #undef TARGET
@@ -161,8 +177,15 @@ static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
 #define STREAM_LINE(dst, src) \
 	for (int i = 0; i < 2; i++) \
 		_mm256_stream_si256((__m256i *)(dst) + i, _mm256_loadu_si256((const __m256i_u *)(src) + i))
+#define OR_VECTOR __m256i
+#define OR_LOAD(p) _mm256_loadu_si256((const __m256i_u *)(p))
+#define OR_JOIN(a, b) _mm256_or_si256(a, b)
+#define OR_SPREAD(x) _mm256_set1_epi64x(x)
+#define OR_HIT(a, mask) (!_mm256_testz_si256(a, mask))
+#define OR_ZERO _mm256_setzero_si256()
 #include "loops.h"
 #include "half.h"
+#include "find.h"
 #include "level.h"
 #undef LEVEL
 #undef TARGET
@@ -203,8 +226,15 @@ static const uint8_t sizes[11] = {0, 1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
 		_mm256_storeu_si256((__m256i_u *)(p), _mm512_cvtepi32_epi16(_mm512_srli_epi32(UPPER_bf16(x), 16))); \
 	} while (0)
 #define STREAM_LINE(dst, src) _mm512_stream_si512((__m512i *)(dst), _mm512_loadu_si512(src))
+#define OR_VECTOR __m512i
+#define OR_LOAD(p) _mm512_loadu_si512(p)
+#define OR_JOIN(a, b) _mm512_or_si512(a, b)
+#define OR_SPREAD(x) _mm512_set1_epi64(x)
+#define OR_HIT(a, mask) (_mm512_test_epi64_mask(a, mask) != 0)
+#define OR_ZERO _mm512_setzero_si512()
 #include "loops.h"
 #include "half.h"
+#include "find.h"
 #include "level.h"
 
 static const struct level *const levels[] = {0, &level_portable, &level_avx2, &level_avx512};
@@ -279,6 +309,43 @@ void treerun_kernel_reduce_many(int level, int op, int dtype, int stream, uint8_
 		FENCE();
 }
 
+void treerun_kernel_pieces(int level, int op, int dtype, int stream, uint8_t *dst, const uint64_t *list, size_t words,
+	const uint8_t *s0, const uint8_t *s1, const uint8_t *s2, const uint8_t *s3,
+	const uint8_t *s4, const uint8_t *s5, const uint8_t *s6, const uint8_t *s7) {
+	static const uint8_t zero[BLOCK] __attribute__((aligned(64)));
+	const uint8_t *const base[8] = {s0, s1, s2, s3, s4, s5, s6, s7};
+	const struct level *l = levels[level];
+	const reduce_function *loops = l->reduce[dtype][op].of;
+	const uint64_t place = ((uint64_t)1 << 48) - 1;
+	uint8_t part[BLOCK] __attribute__((aligned(64)));
+	for (const uint64_t *end = list + words; list < end;) {
+		uint8_t *to = dst + (list[0] & place);
+		const uint8_t *s[256], *now[256];
+		size_t left = list[1];
+		int k = list[0] >> 48 & 255, all = k + (int)(list[0] >> 63);
+		for (int i = 0; i < k; i++)
+			s[i] = base[list[2 + i] >> 48] + (list[2 + i] & place);
+		list += 2 + k;
+		for (size_t at = 0; at < left; at += BLOCK) {
+			size_t n = left - at < BLOCK ? left - at : BLOCK;
+			for (int i = 0; i < k; i++)
+				now[i] = s[i] + at;
+			now[k] = zero;
+			if (all == 1 && stream)
+				l->stream(to + at, now[0], n);
+			else if (all == 1)
+				memcpy(to + at, now[0], n);
+			else if (stream) {
+				reduce_block(loops, part, part, now, all, n / sizes[dtype]);
+				l->stream(to + at, part, n);
+			} else
+				reduce_block(loops, to + at, part, now, all, n / sizes[dtype]);
+		}
+	}
+	if (stream)
+		FENCE();
+}
+
 void treerun_kernel_multiply(int level, int dtype, uint8_t *dst, const uint8_t *src, size_t n, const uint8_t *factor) {
 	levels[level]->multiply[dtype](dst, src, n, factor);
 }
@@ -290,4 +357,12 @@ void treerun_kernel_divide(int level, int dtype, uint8_t *dst, size_t n, int64_t
 void treerun_kernel_stream(int level, uint8_t *dst, const uint8_t *src, size_t size) {
 	levels[level]->stream(dst, src, size);
 	FENCE();
+}
+
+int treerun_kernel_nonzero(int level, const uint8_t *src, size_t size, size_t block, uint64_t mask, uint64_t *bits) {
+	return levels[level]->nonzero(src, size, block, mask, bits);
+}
+
+int treerun_kernel_above(int level, int width, const uint8_t *src, size_t n, size_t block, uint64_t mask, uint64_t limit, uint64_t *bits) {
+	return levels[level]->above[width](src, n, block, mask, limit, bits);
 }

@@ -1,7 +1,7 @@
 // Package kernel combines two arrays of numbers, element by element: dst = a
 // op b over bytes, for every element type and reduction operation of the
 // collectives. It also combines many arrays at once, multiplies one with a
-// number, and copies past the caches.
+// number, copies past the caches, and finds the blocks of one that are not zero.
 //
 // It knows neither ranks nor messages and does not split work between
 // goroutines. It is for package collective and its internals alone, and
@@ -81,6 +81,9 @@ func (d DType) Size() int {
 	}
 	return int(sizes[d&15])
 }
+
+// Float reports whether d is a type of floating-point numbers.
+func (d DType) Float() bool { return d >= Float16 && d < dtypeEnd }
 
 // String returns the name of the type: "float32".
 func (d DType) String() string {

@@ -69,9 +69,9 @@ func fill(r *rand.Rand, dt DType, b []byte) {
 	for i := 0; i+dt.Size() <= len(b); i += dt.Size() {
 		v := r.Uint64()
 		switch {
-		case r.IntN(4) == 0 && dt.isFloat():
+		case r.IntN(4) == 0 && dt.Float():
 			v = special[dt][r.IntN(len(special[dt]))]
-		case r.IntN(2) == 0 && dt.isFloat():
+		case r.IntN(2) == 0 && dt.Float():
 			v = bitsOfFloat(dt, r.NormFloat64())
 		case r.IntN(8) == 0:
 			v = []uint64{0, math.MaxUint64, 1 << (8*dt.Size() - 1), 1<<(8*dt.Size()-1) - 1}[r.IntN(4)]

@@ -45,6 +45,8 @@ static const struct level F(level) = {
 		F(divide_f16), F(divide_bf16), F(divide_f32), F(divide_f64),
 	},
 	.stream = F(stream),
+	.nonzero = F(nonzero),
+	.above = {0, 0, F(above_16), 0, F(above_32), 0, 0, 0, F(above_64)},
 };
 
 #undef LOOPS

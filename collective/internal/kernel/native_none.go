@@ -13,8 +13,14 @@ func reduceNative(level, Op, DType, []byte, []byte, []byte) { panic(noNative) }
 
 func reduceManyNative(level, Op, DType, []byte, [][]byte, bool) { panic(noNative) }
 
+func piecesNative(level, Op, DType, []byte, [][]byte, []uint64, bool) { panic(noNative) }
+
 func multiplyNative(level, DType, []byte, []byte, [8]byte) { panic(noNative) }
 
 func divideNative(level, DType, []byte, int) { panic(noNative) }
 
 func streamNative(level, []byte, []byte) { panic(noNative) }
+
+func nonZeroNative(level, []byte, int, uint64, []uint64) bool { panic(noNative) }
+
+func aboveNative(level, int, []byte, int, uint64, uint64, []uint64) bool { panic(noNative) }

@@ -7,12 +7,18 @@ package kernel
 // #cgo nocallback treerun_kernel_reduce
 // #cgo noescape treerun_kernel_reduce_many
 // #cgo nocallback treerun_kernel_reduce_many
+// #cgo noescape treerun_kernel_pieces
+// #cgo nocallback treerun_kernel_pieces
 // #cgo noescape treerun_kernel_multiply
 // #cgo nocallback treerun_kernel_multiply
 // #cgo noescape treerun_kernel_divide
 // #cgo nocallback treerun_kernel_divide
 // #cgo noescape treerun_kernel_stream
 // #cgo nocallback treerun_kernel_stream
+// #cgo noescape treerun_kernel_nonzero
+// #cgo nocallback treerun_kernel_nonzero
+// #cgo noescape treerun_kernel_above
+// #cgo nocallback treerun_kernel_above
 // #include "kernel.h"
 import "C"
 
@@ -34,20 +40,32 @@ func reduceNative(l level, op Op, dt DType, dst, a, b []byte) {
 // arguments, not an array: memory that C gets may not hold pointers of Go's.
 const maxNative = 8
 
-// reduceManyNative is ReduceMany in C, for 2 to maxNative sources. op is not
-// Avg.
-func reduceManyNative(l level, op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
-	var s [maxNative]*C.uint8_t
+// operands returns srcs as arguments of a call of C that writes dst, and whether it
+// writes past the caches.
+func operands(dst []byte, srcs [][]byte, stream bool) (s [maxNative]*C.uint8_t, past C.int) {
 	for i, src := range srcs {
 		raceRead(src)
 		s[i] = pointer(src)
 	}
 	raceWrite(dst)
-	var past C.int
 	if stream {
 		past = 1
 	}
+	return s, past
+}
+
+// reduceManyNative is ReduceMany in C, for 2 to maxNative sources. op is not
+// Avg.
+func reduceManyNative(l level, op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
+	s, past := operands(dst, srcs, stream)
 	C.treerun_kernel_reduce_many(C.int(l), C.int(op), C.int(dt), past, pointer(dst), C.size_t(len(dst)/dt.Size()), C.int(len(srcs)),
+		s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])
+}
+
+// piecesNative is Pieces.Run in C, for up to maxNative sources.
+func piecesNative(l level, op Op, dt DType, dst []byte, srcs [][]byte, list []uint64, stream bool) {
+	s, past := operands(dst, srcs, stream)
+	C.treerun_kernel_pieces(C.int(l), C.int(op), C.int(dt), past, pointer(dst), words(list), C.size_t(len(list)),
 		s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])
 }
 
@@ -70,6 +88,24 @@ func streamNative(l level, dst, src []byte) {
 	raceRead(src)
 	raceWrite(dst)
 	C.treerun_kernel_stream(C.int(l), pointer(dst), pointer(src), C.size_t(len(dst)))
+}
+
+// nonZeroNative is NonZero in C. bits are 0 before.
+func nonZeroNative(l level, src []byte, block int, mask uint64, bits []uint64) bool {
+	raceRead(src)
+	raceWrite(bytesOf(bits))
+	return C.treerun_kernel_nonzero(C.int(l), pointer(src), C.size_t(len(src)), C.size_t(block), C.uint64_t(mask), words(bits)) != 0
+}
+
+// aboveNative is Above in C. bits are 0 before.
+func aboveNative(l level, width int, src []byte, block int, mask, limit uint64, bits []uint64) bool {
+	raceRead(src)
+	raceWrite(bytesOf(bits))
+	return C.treerun_kernel_above(C.int(l), C.int(width), pointer(src), C.size_t(len(src)/width), C.size_t(block), C.uint64_t(mask), C.uint64_t(limit), words(bits)) != 0
+}
+
+func words(b []uint64) *C.uint64_t {
+	return (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(b)))
 }
 
 // pointer is typed: cgo inspects what an untyped pointer points to, on every

@@ -10,8 +10,6 @@ import (
 // Integers are computed in math/big, float32 in float64, 16-bit floats by a
 // search among all of them.
 
-func (d DType) isFloat() bool { return d >= Float16 }
-
 func (d DType) isSigned() bool { return d == Int8 || d == Int32 || d == Int64 }
 
 func load(dt DType, b []byte) uint64 {
@@ -30,7 +28,7 @@ func oracleReduce(op Op, dt DType, a, b []byte) []byte {
 	out := make([]byte, len(a))
 	for i := 0; i < len(a); i += dt.Size() {
 		x, y := load(dt, a[i:]), load(dt, b[i:])
-		if dt.isFloat() {
+		if dt.Float() {
 			store(dt, out[i:], oracleFloat(op, dt, x, y))
 		} else {
 			store(dt, out[i:], oracleInteger(op, dt, x, y))
@@ -177,7 +175,7 @@ func oracleScale(dt DType, b []byte, n int) []byte {
 		switch {
 		case dt == Float16 || dt == BFloat16: // by way of float32, as documented
 			store(dt, out[i:], bitsOfFloat(dt, float64(float32(floatOf(dt, x)/divisor))))
-		case dt.isFloat():
+		case dt.Float():
 			store(dt, out[i:], bitsOfFloat(dt, floatOf(dt, x)/divisor))
 		default:
 			store(dt, out[i:], bitsOfBig(dt, new(big.Int).Quo(bigOf(dt, x), big.NewInt(int64(n)))))

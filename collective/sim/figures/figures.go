@@ -1,7 +1,9 @@
 // Package figures computes what the design documents of treerun's forerunners
 // show in their plots, by pricing plans with package sim: MXNet's comparison of
 // trees, rings and parameter server on a p3.16xlarge, its crossover from one
-// tree to several, and NCCL's trees against its rings up to 24,576 GPUs.
+// tree to several, and NCCL's trees against its rings up to 24,576 GPUs; and what
+// treerun's own plans for 1,024 hosts come to; and OmniReduce's results, by running
+// the sparse protocols with package sparsesim.
 //
 // It returns series of numbers and draws nothing. The shapes are the point, not
 // the microseconds: every Figure says which constants it stands on. The package
@@ -94,9 +96,14 @@ func All() ([]Figure, error) {
 		}
 		all = append(all, f)
 	}
-	f, err := TreeAgainstRing()
-	if err != nil {
-		return nil, err
+	random := func() (Figure, error) { return SparseOverCards(false) }
+	same := func() (Figure, error) { return SparseOverCards(true) }
+	for _, figure := range []func() (Figure, error){TreeAgainstRing, AllReduceOverHosts, StartMessages, SparseAgainstAuthors, random, same} {
+		f, err := figure()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, f)
 	}
-	return append(all, f), nil
+	return all, nil
 }

@@ -211,7 +211,7 @@ func TestAll(t *testing.T) {
 			}
 		}
 	}
-	if len(figures) != 6 {
-		t.Errorf("%d figures, want 6", len(figures))
+	if len(figures) != 11 {
+		t.Errorf("%d figures, want 11", len(figures))
 	}
 }

@@ -65,8 +65,9 @@ func crossings(b *strings.Builder, f *figures.Figure) {
 	if len(f.Series) == 2 {
 		first, second := f.Series[0], f.Series[1]
 		k := len(first.Points) - 1
-		fmt.Fprintf(b, "- At %s %s the time of **%s** is %.3g times that of **%s**.\n", figures.Grouped(first.Points[k].X), f.XUnit,
-			second.Name, second.Points[k].Y/first.Points[k].Y, first.Name)
+		what, _, _ := strings.Cut(f.YLabel, " (")
+		fmt.Fprintf(b, "- At %s %s **%s** is at %.3g times the %s of **%s**.\n", figures.Grouped(first.Points[k].X), f.XUnit,
+			second.Name, second.Points[k].Y/first.Points[k].Y, what, first.Name)
 	}
 	b.WriteByte('\n')
 }

@@ -1,0 +1,300 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/internal/side"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Aside is for the packages of treerun below this one, which run exchanges of
+// their own between the ranks of c; see package side.
+func (c *Comm) Aside() *side.Comm {
+	c.asideOnce.Do(func() {
+		trees, shares := c.plans.largeTrees()
+		ranks := c.boxRanks()
+		c.aside = &side.Comm{
+			Rank: c.rank, Size: c.size, Hosts: hostsOf(c.world), Graph: c.graph, Cores: c.plans.machine.Cores,
+			Share:  max(1, float64(slices.Max(ranks))/float64(max(c.plans.machine.Cores, 1))),
+			Waiter: c.asideWaiter(ranks[c.rank]), Verbose: c.world.Setting("verbose") != "",
+			Trees: trees, Shares: shares,
+			Claim: c.claim, Release: c.end,
+			Gather: c.asideGather, Dense: c.asideDense,
+			DenseUs: func(bytes int) (string, float64) { return c.Choice(plan.AllReduce, bytes) },
+			Open:    c.asideOpen, Try: c.asideTry,
+			OpenWhole: c.asideOpenWhole,
+			Shut:      c.asideShut,
+			HeapBytes: c.plans.heapBytes,
+			Datagrams: c.asideDatagrams, PeerTimeout: peerTimeout(c.world),
+			Fail:        c.asideFail,
+			DenseDevice: c.asideDenseDevice, DenseDeviceUs: c.asideDenseDeviceUs, FailDevice: c.asideFailDevice,
+			OnClose: func(f func() error) { c.leaving = append(c.leaving, f) },
+		}
+		c.addAggregators(c.aside)
+	})
+	return c.aside
+}
+
+// boxRanks returns, for every rank, how many share its cores, it among them.
+func (c *Comm) boxRanks() []int {
+	boxes := c.plans.machine.Boxes
+	if len(boxes) != c.size {
+		boxes = hostsOf(c.world)
+	}
+	count := make(map[int]int)
+	for _, b := range boxes {
+		count[b]++
+	}
+	ranks := make([]int, c.size)
+	for r, b := range boxes {
+		ranks[r] = count[b]
+	}
+	return ranks
+}
+
+// asideWaiter is how a rank waits for links aside, whose cores so many ranks share. A
+// poll of them is many system calls where ranks are on several hosts; where these are
+// namespaces of one machine, which share its cores, ranks sleep soon.
+func (c *Comm) asideWaiter(ranks int) exec.Waiter {
+	w := c.waiter
+	if !oneHost(hostsOf(c.world)) && ranks > c.plans.machine.Cores {
+		w.Spins, w.Yields, w.Nap = 1, asideYields, asideNap
+	}
+	return w
+}
+
+const (
+	asideYields = 4
+	asideNap    = 300 * time.Microsecond // a millisecond where the runtime has no finer timer
+)
+
+// asideGather is an AllGather of bytes. Its header says what it is for, so that a
+// rank that makes another call is found out by it.
+func (c *Comm) asideGather(ctx context.Context, during string, mine, all []byte) error {
+	// Others may be busy, with what they have to tell.
+	err := c.heldGather(ctx, allGatherArgs(&args{aside: true}, c, mine, all), &c.aside.Waiter)
+	if err == nil || c.err == nil {
+		return err
+	}
+	return c.failedDuring(during)
+}
+
+// failedDuring returns the failure of c, which this rank met in a call: it is that call's
+// whichever part of it met it.
+func (c *Comm) failedDuring(during string) error {
+	c.err = &RankError{Rank: c.err.Rank, Op: during, Err: c.err.Err}
+	return c.err
+}
+
+// heldGather makes the AllGather a, and waits as w says. The communicator is claimed.
+func (c *Comm) heldGather(ctx context.Context, a *args, w *exec.Waiter) error {
+	if err := ctx.Err(); err != nil {
+		return c.cancel(ctx, a)
+	}
+	if a.err != nil {
+		return a.err
+	}
+	if err := c.enter(ctx, a); err != nil {
+		return err
+	}
+	return c.waitAs(ctx, c.seq, w)
+}
+
+func (c *Comm) asideDense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
+	a := args{kind: plan.AllReduce, op: op, root: -1, count: len(out) / t.Size(), dtype: t, in: in, out: out}
+	if err := c.enter(ctx, &a); err != nil {
+		return err
+	}
+	return c.wait(ctx, c.seq)
+}
+
+// asideOpen opens links that live as long as c, which has failed if it cannot.
+func (c *Comm) asideOpen(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+	return c.asideConnect(ctx, during, func(within context.Context) (transport.Endpoint, error) {
+		return c.connect(within, newInner(c, openAside), purpose, layout)
+	})
+}
+
+// asideConnect is asideOpen with its own way to make an endpoint.
+func (c *Comm) asideConnect(ctx context.Context, during string, connect func(context.Context) (transport.Endpoint, error)) (transport.Endpoint, error) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go c.cancelOnFault(within, cancel)
+	ep, err := connect(within)
+	if err != nil {
+		return nil, c.asideUnopened(ctx, during, "opening links", err)
+	}
+	c.besides(ep)
+	return ep, nil
+}
+
+// besides makes ep links of c, which end and fail with it.
+func (c *Comm) besides(ep transport.Endpoint) {
+	s := &sideLinks{ep: ep, over: make(chan struct{})}
+	c.sidesMu.Lock()
+	c.sides = append(c.sides, s)
+	c.sidesMu.Unlock()
+	if fault, failed := c.ep.Aborted(); failed {
+		ep.Abort(fault)
+	}
+	s.watch.Go(func() { abortOnFailure(c.world, ep, s.over) })
+}
+
+// sideLinks are links that asideConnect has opened.
+type sideLinks struct {
+	ep    transport.Endpoint
+	over  chan struct{} // closed when ep is about to be
+	watch sync.WaitGroup
+}
+
+func (s *sideLinks) close() error {
+	close(s.over)
+	s.watch.Wait()
+	return s.ep.Close()
+}
+
+// asideShut closes links that asideOpen or asideOpenWhole has opened.
+func (c *Comm) asideShut(ep transport.Endpoint) error {
+	c.sidesMu.Lock()
+	defer c.sidesMu.Unlock()
+	i := slices.IndexFunc(c.sides, func(s *sideLinks) bool { return s.ep == ep })
+	if i < 0 {
+		return nil
+	}
+	s := c.sides[i]
+	c.sides = slices.Delete(c.sides, i, i+1)
+	return s.close()
+}
+
+// asideUnopened is what becomes of c when links could not be opened because of err.
+func (c *Comm) asideUnopened(ctx context.Context, during, doing string, err error) error {
+	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", exec.FaultLink, c.rank, during, doing, err)}
+	r, lost := c.world.Failure()
+	switch fault, failed := c.ep.Aborted(); {
+	case failed:
+		f = fault
+	case lost != nil:
+		f = transport.Fault{Rank: r, Text: exec.FaultLost + lost.Error()}
+	case ctx.Err() != nil:
+		f = transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", exec.FaultCanceled, c.rank, during, err)}
+	}
+	return c.asideFail(ctx, f, during)
+}
+
+// cancelOnFault cancels a context when c fails before it ends: a rank that has
+// learnt of a fault does not come to open links.
+func (c *Comm) cancelOnFault(ctx context.Context, cancel func()) {
+	tick := time.NewTicker(faultEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.world.Failed():
+			abortOnFailure(c.world, c.ep, nil) // the cause, before a part of the opening says that it was cancelled
+			cancel()
+		case <-tick.C:
+			if _, failed := c.ep.Aborted(); failed {
+				cancel()
+			}
+		}
+	}
+}
+
+const faultEvery = 5 * time.Millisecond
+
+// asideFail makes a fault that of all links of c.
+func (c *Comm) asideFail(ctx context.Context, f transport.Fault, during string) error {
+	f = c.nameAggregator(f)
+	c.abort(f)
+	if c.err != nil {
+		return c.failedDuring(during)
+	}
+	return c.failDuring(ctx, f, during)
+}
+
+// abort makes f the fault of all links of c, unless they have one.
+func (c *Comm) abort(f transport.Fault) {
+	c.ep.Abort(f)
+	c.sidesMu.Lock()
+	defer c.sidesMu.Unlock() // none of them is closed meanwhile
+	for _, s := range c.sides {
+		s.ep.Abort(f)
+	}
+}
+
+// closeSides closes the links that asideOpen has opened and nobody has shut.
+func (c *Comm) closeSides() (err error) {
+	c.sidesMu.Lock()
+	sides := c.sides
+	c.sides = nil
+	c.sidesMu.Unlock()
+	for _, s := range sides {
+		err = errors.Join(err, s.close())
+	}
+	return err
+}
+
+// largeTrees returns the trees over all ranks on which large messages travel, with
+// their shares: one from every rank or host where all links are alike, else those
+// that the links' rates gave.
+func (p *planner) largeTrees() ([]topo.Tree, []float64) {
+	var trees []topo.Tree
+	var weights []float64
+	switch {
+	case p.size == 1:
+	case p.hosts != nil:
+		for _, t := range p.hosts.carry(p.hosts.large(), p.hosts.carriers, -1) {
+			trees, weights = append(trees, t.tree), append(weights, t.weight)
+		}
+	default:
+		for i := range min(p.size, directRanks) {
+			r := i * p.size / min(p.size, directRanks)
+			t := p.trees[r]
+			if p.size <= directRanks && p.graph.IsUniform() {
+				t = starOf(p.size, r)
+			}
+			trees, weights = append(trees, t), append(weights, 1)
+		}
+	}
+	total := 0.0
+	for _, w := range weights {
+		total += w
+	}
+	for i := range weights {
+		weights[i] /= total
+	}
+	return trees, weights
+}
+
+// large returns the trees over hosts for large messages: stars, one from every host,
+// where other trees gain next to nothing, since a star's leaves are no further apart
+// than they must be, and blocks that travel alone meet as late as they can.
+func (h *hosts) large() treeSet {
+	packed := setKey{hostsPacked, bothWays, -1}
+	stars := setKey{hostsDirect, bothWays, -1}
+	few := len(h.ranks) <= directHosts
+	switch {
+	case h.has(packed):
+		if few && h.rate(h.set(stars), bothWays) >= nearRate*h.rate(h.set(packed), bothWays) {
+			return h.set(stars)
+		}
+		return h.set(packed)
+	case few:
+		return h.set(stars)
+	}
+	return h.set(setKey{hostsDouble, bothWays, -1})
+}
+
+// nearRate is the part of the packed trees' rate from which stars do as well: rates
+// are measured no better.
+const nearRate = 0.95

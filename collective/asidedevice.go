@@ -1,0 +1,49 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/transport"
+)
+
+// asideDenseDevice is side.Comm.DenseDevice.
+func (c *Comm) asideDenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr, count int) error {
+	bytes := int64(count) * int64(t.Size())
+	k := deviceArgs{
+		args:   args{kind: plan.AllReduce, op: op, root: -1, count: count, dtype: t, device: true},
+		stream: s,
+		in:     buffer{name: "send", device: s.Device(), addr: in, count: count, bytes: bytes},
+		out:    buffer{name: "recv", device: s.Device(), addr: out, count: count, bytes: bytes},
+	}
+	return c.heldEnqueue(ctx, &k)
+}
+
+// asideDenseDeviceUs is side.Comm.DenseDeviceUs.
+func (c *Comm) asideDenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
+	k := deviceArgs{args: args{kind: plan.AllReduce, device: true}}
+	if err := c.haveDevices(ctx, &k, dev); err != nil {
+		return 0, err
+	}
+	_, us := c.DeviceChoice(plan.AllReduce, bytes)
+	return us, nil
+}
+
+// asideFailDevice makes an error of this rank's device the fault of all links of c,
+// and returns the first fault.
+func (c *Comm) asideFailDevice(ctx context.Context, during string, cause error) error {
+	f := transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", faultDevice, c.rank, during, cause)}
+	c.abort(f)
+	if first, failed := c.ep.Aborted(); failed {
+		f = first
+	}
+	err := c.asideFail(ctx, f, during)
+	if f.Rank == c.rank && errors.Is(err, ErrDevice) {
+		c.err.Err = &deviceError{text: c.err.Err.Error(), cause: cause}
+	}
+	return err
+}

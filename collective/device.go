@@ -1,0 +1,78 @@
+package collective
+
+import (
+	"context"
+	"math"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/topo"
+)
+
+// AllReduceDevice is AllReduce on device memory: see SyncDevice.
+func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
+	return c.enqueue(ctx, deviceAllReduce(c, s, send, recv, op))
+}
+
+// ReduceDevice is Reduce on device memory: see SyncDevice. recv is used on root
+// only.
+func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op, root int) error {
+	return c.enqueue(ctx, deviceReduce(c, s, send, recv, op, root))
+}
+
+// BroadcastDevice is Broadcast on device memory: see SyncDevice. send is used on
+// root only.
+func BroadcastDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
+	return c.enqueue(ctx, deviceBroadcast(c, s, send, recv, root))
+}
+
+// AllGatherDevice is AllGather on device memory: see SyncDevice.
+func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
+	return c.enqueue(ctx, deviceAllGather(c, s, send, recv))
+}
+
+// ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
+func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
+	return c.enqueue(ctx, deviceReduceScatter(c, s, send, recv, op))
+}
+
+// BarrierDevice lets the stream go on when the streams of all ranks have come to
+// it: see SyncDevice.
+func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
+	k := setDevice[uint8](new(deviceArgs), c, plan.Barrier, s, -1, 0, buffer{}, buffer{})
+	barrierArgs(&k.args)
+	return c.enqueue(ctx, k)
+}
+
+// AllReducePreMulDevice is AllReducePreMul on device memory: see SyncDevice.
+func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T) error {
+	return c.enqueue(ctx, preMultipliedOnDevice(deviceAllReduce(c, s, send, recv, Sum), factor))
+}
+
+// ReducePreMulDevice is ReducePreMul on device memory: see SyncDevice.
+func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T, root int) error {
+	return c.enqueue(ctx, preMultipliedOnDevice(deviceReduce(c, s, send, recv, Sum, root), factor))
+}
+
+// ReduceScatterPreMulDevice is ReduceScatterPreMul on device memory: see SyncDevice.
+func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T) error {
+	return c.enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))
+}
+
+// DeviceChoice is Choice for device calls, after the first of them: before it the
+// name is "" and the time NaN.
+func (c *Comm) DeviceChoice(kind plan.Kind, bytes int) (name string, us float64) {
+	if c.devices == nil {
+		return "", math.NaN()
+	}
+	return c.devices.plans.choice(kind, int64(bytes))
+}
+
+// DeviceGraph returns what is known of the links between the ranks' devices, nil
+// before the first device call. It must not be changed.
+func (c *Comm) DeviceGraph() *topo.Graph {
+	if c.devices == nil {
+		return nil
+	}
+	return c.devices.graph
+}

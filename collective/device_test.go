@@ -1,0 +1,330 @@
+//go:build cgo
+
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/topo"
+)
+
+// onFake runs the test that calls it once more, in a process on a fake host with
+// GPUs, and with these variables. It reports whether this is that process.
+func onFake(t *testing.T, graph string, env ...string) bool {
+	t.Helper()
+	if os.Getenv(fakegpu.Variable) != "" {
+		return true
+	}
+	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v", "-test.count=1")
+	// Links are measured with a few megabytes where GPUs have little memory.
+	child.Env = append(append(append(os.Environ(), "TREERUN_FAKE_GPU_MEMORY=100000000"), fakegpu.Start(t, graph)...), env...)
+	out, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+" ") {
+		t.Errorf("on the fake host: %v\n%s", err, out)
+	}
+	return false
+}
+
+// gpuOf returns the GPU of a rank, as many ranks on each as it takes.
+func gpuOf(rank int) (*cuda.Device, error) {
+	all, err := cuda.Devices()
+	if err != nil {
+		return nil, err
+	}
+	return all[rank%len(all)], nil
+}
+
+// onDevices runs body as every rank of one process, with a stream on the rank's GPU,
+// and compares what the process holds of its devices before and after.
+func onDevices(t *testing.T, n int, body func(c *Comm, s *cuda.Stream) error, opts ...Option) []error {
+	t.Helper()
+	before := cuda.Stats()
+	errs := inProcess(t, n, func(_ World, c *Comm) error {
+		dev, err := gpuOf(c.Rank())
+		if err != nil {
+			return err
+		}
+		s, err := dev.NewStream()
+		if err != nil {
+			return err
+		}
+		err = body(c, s)
+		return errors.Join(err, c.Close(), s.Close())
+	}, opts...)
+	after := cuda.Stats()
+	before.Contexts, after.Contexts = 0, 0 // they stay
+	if after != before {
+		t.Errorf("left on the devices: %+v, before %+v", after, before)
+	}
+	return errs
+}
+
+func mustRunOnDevices(t *testing.T, n int, body func(c *Comm, s *cuda.Stream) error, opts ...Option) {
+	t.Helper()
+	for r, err := range onDevices(t, n, body, opts...) {
+		if err != nil {
+			t.Errorf("rank %d of %d: %v", r, n, err)
+		}
+	}
+}
+
+// deviceTrial is a trial whose memory is on a device.
+type deviceTrial interface {
+	trial
+	onDevice(ctx context.Context, s *cuda.Stream) error
+}
+
+// onDevice makes the call of t on device memory, guards and all, and takes what is
+// there then.
+func (t *collectiveTrial[T]) onDevice(ctx context.Context, s *cuda.Stream) (err error) {
+	var mem []cuda.Slice[T]
+	for _, m := range t.mem {
+		d, err := cuda.Alloc[T](s.Device(), len(m.all))
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, d.Free()) }()
+		if err := d.CopyFrom(ctx, s, m.all); err != nil {
+			return err
+		}
+		mem = append(mem, d)
+	}
+	// The driver waits for streams where memory is allocated and freed, and in one
+	// process those of other ranks that wait for this one are among them.
+	if err := Barrier(ctx, t.c); err != nil {
+		return err
+	}
+	in, out := mem[0], mem[len(mem)-1]
+	from, to := guard, guard
+	if t.inPlace && len(mem) == 1 {
+		from, to = guard+shift(t.send, t.mem[0].body), guard+shift(t.recv, t.mem[0].body)
+	}
+	send, recv := in.Slice(from, from+len(t.send)), out.Slice(to, to+len(t.recv))
+	if err := t.callOnDevice(ctx, s, send, recv); err != nil {
+		return err
+	}
+	if err := t.c.SyncDevice(ctx, s); err != nil {
+		return err
+	}
+	for i, m := range t.mem {
+		if err := mem[i].CopyTo(ctx, s, m.all); err != nil {
+			return err
+		}
+	}
+	return Barrier(ctx, t.c)
+}
+
+// shift is where part begins in whole, by their capacities.
+func shift[T Number](part, whole []T) int { return cap(whole) - cap(part) }
+
+func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, send, recv cuda.Slice[T]) error {
+	c := t.c
+	switch f := t.k.of(factorOf(c.rank)); {
+	case t.kind == plan.AllReduce && t.premul:
+		return AllReducePreMulDevice(ctx, c, s, send, recv, f)
+	case t.kind == plan.Reduce && t.premul:
+		return ReducePreMulDevice(ctx, c, s, send, recv, f, t.root)
+	case t.kind == plan.ReduceScatter && t.premul:
+		return ReduceScatterPreMulDevice(ctx, c, s, send, recv, f)
+	}
+	switch t.kind {
+	case plan.AllReduce:
+		return AllReduceDevice(ctx, c, s, send, recv, t.op)
+	case plan.Reduce:
+		return ReduceDevice(ctx, c, s, send, recv, t.op, t.root)
+	case plan.Broadcast:
+		return BroadcastDevice(ctx, c, s, send, recv, t.root)
+	case plan.AllGather:
+		return AllGatherDevice(ctx, c, s, send, recv)
+	case plan.ReduceScatter:
+		return ReduceScatterDevice(ctx, c, s, send, recv, t.op)
+	}
+	return BarrierDevice(ctx, c, s)
+}
+
+// deviceCases are the calls that run on devices, drawn.
+func deviceCases(size int, rng *rand.Rand, few int) []testCase {
+	var all []testCase
+	for _, kind := range deviceKinds {
+		for _, base := range variants(kind) {
+			for i, n := range counts {
+				for j, typed := range elementTypes {
+					cl := base
+					cl.count = n
+					if kind.HasRoot() {
+						cl.root = (i + j + int(base.op)) % size
+					}
+					all = append(all, testCase{cl, typed})
+				}
+			}
+		}
+	}
+	return drawn(all, few, few/8, rng)
+}
+
+// TestDeviceCalls makes device calls of every kind, with every element type and
+// operation, in place and not, from one element to many, and compares all memory
+// with the oracle. Ranks are goroutines, each with a GPU of a DGX-1V, or two on
+// one.
+func TestDeviceCalls(t *testing.T) {
+	if !onFake(t, "dgx1v", "TREERUN_FAKE_GPU_JITTER=30:7") {
+		return
+	}
+	few, sizes := 60, []int{1, 2, 3, 8, 16}
+	if raceDetector {
+		few, sizes = 10, sizes[:4]
+	}
+	for _, size := range sizes {
+		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			few := few
+			if size == 16 {
+				few /= 4 // large ones take the time
+			}
+			cases := deviceCases(size, rand.New(rand.NewPCG(uint64(size), 5)), few)
+			mustRunOnDevices(t, size, func(c *Comm, s *cuda.Stream) error {
+				for i, tc := range cases {
+					tr := tc.typed(c, tc.call).(deviceTrial)
+					if err := tr.onDevice(t.Context(), s); err != nil {
+						return fmt.Errorf("case %d, %v: %w", i, tr, err)
+					}
+					if err := tr.check(); err != nil {
+						return fmt.Errorf("case %d: %w", i, err)
+					}
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// TestManyDeviceCalls: more calls than may be under way, on two streams and between
+// calls on the host, are done in their order.
+func TestManyDeviceCalls(t *testing.T) {
+	if !onFake(t, "dgx1v", "TREERUN_FAKE_GPU_JITTER=10:3") {
+		return
+	}
+	const n, count = 3, 50
+	calls := 2*inFlight + 7
+	if raceDetector {
+		calls = inFlight + 7
+	}
+	mustRunOnDevices(t, n, func(c *Comm, s *cuda.Stream) (err error) {
+		ctx := t.Context()
+		two, err := s.Device().NewStream()
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, two.Close()) }()
+		x, err := cuda.Alloc[uint64](s.Device(), count)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, x.Free()) }()
+		host := make([]uint64, count)
+		for i := range host {
+			host[i] = uint64(c.Rank() + i)
+		}
+		if err := x.CopyFrom(ctx, s, host); err != nil {
+			return err
+		}
+		want := make([]uint64, count)
+		for i := range want {
+			for r := range n {
+				want[i] += uint64(r + i)
+			}
+		}
+		for k := range calls {
+			stream := s
+			if k%5 == 4 {
+				stream = two
+			}
+			if err := AllReduceDevice(ctx, c, stream, x, x, Sum); err != nil {
+				return err
+			}
+			for i := range want {
+				if k > 0 {
+					want[i] *= n
+				}
+			}
+			if k%100 == 99 {
+				if err := Barrier(ctx, c); err != nil {
+					return err
+				}
+			}
+		}
+		if err := errors.Join(c.SyncDevice(ctx, two), c.SyncDevice(ctx, s)); err != nil {
+			return err
+		}
+		if err := x.CopyTo(ctx, s, host); err != nil {
+			return err
+		}
+		for i := range want {
+			if host[i] != want[i] {
+				return fmt.Errorf("element %d is %d, want %d", i, host[i], want[i])
+			}
+		}
+		return nil
+	})
+}
+
+// TestDeviceSurvey: the links of devices are measured the first time and kept; a
+// second communicator takes them from there, and the results are right on the graph
+// of a DGX-1, where not all pairs have a link.
+func TestDeviceSurvey(t *testing.T) {
+	if !onFake(t, "dgx1v") {
+		return
+	}
+	cache := t.TempDir()
+	for round := range 2 {
+		mustRunOnDevices(t, 8, func(c *Comm, s *cuda.Stream) error {
+			const n = 5000
+			x, err := cuda.Alloc[int32](s.Device(), n)
+			if err != nil {
+				return err
+			}
+			mine := make([]int32, n)
+			for i := range mine {
+				mine[i] = int32(c.Rank() + i)
+			}
+			if err := x.CopyFrom(t.Context(), s, mine); err != nil {
+				return err
+			}
+			if err := AllReduceDevice(t.Context(), c, s, x, x, Sum); err != nil {
+				return err
+			}
+			if err := x.CopyTo(t.Context(), s, mine); err != nil {
+				return err
+			}
+			for i, v := range mine {
+				if want := int32(28 + 8*i); v != want {
+					return fmt.Errorf("round %d, element %d: %d, want %d", round, i, v, want)
+				}
+			}
+			g, measured := c.DeviceGraph(), 0
+			for _, l := range g.Links {
+				if l.Source == topo.Measured && l.Declared > 0 {
+					measured++
+				}
+			}
+			if len(g.Links) != 28 || measured != 16 {
+				return fmt.Errorf("round %d: graph %v", round, g)
+			}
+			return x.Free()
+		}, WithTopoCache(cache))
+		files, err := filepath.Glob(filepath.Join(cache, "*"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("kept: %v, %v", files, err)
+		}
+	}
+}

@@ -1,0 +1,324 @@
+//go:build cgo
+
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/topo"
+)
+
+// Wrong arguments are errors with rank, device and call, nothing is sent, and the
+// communicator stays usable.
+func TestDeviceArguments(t *testing.T) {
+	if !onFake(t, "dgx1v") {
+		return
+	}
+	mustRunOnDevices(t, 2, func(c *Comm, s *cuda.Stream) (err error) {
+		ctx := t.Context()
+		other, err := gpuOf(c.Rank() + 2)
+		if err != nil {
+			return err
+		}
+		elsewhere, err := other.NewStream()
+		if err != nil {
+			return err
+		}
+		var keep []cuda.Slice[float32]
+		alloc := func(d *cuda.Device, n int) cuda.Slice[float32] {
+			x, e := cuda.Alloc[float32](d, n)
+			err = errors.Join(err, e)
+			keep = append(keep, x)
+			return x
+		}
+		x, y, far, freed := alloc(s.Device(), 100), alloc(s.Device(), 200), alloc(other, 100), alloc(s.Device(), 100)
+		if err = errors.Join(err, freed.Free()); err != nil {
+			return err
+		}
+		defer func() {
+			for _, x := range keep {
+				err = errors.Join(err, x.Free())
+			}
+			err = errors.Join(err, elsewhere.Close())
+		}()
+		// The first call opens the devices.
+		if err := errors.Join(AllReduceDevice(ctx, c, s, x, x, Sum), c.SyncDevice(ctx, s)); err != nil {
+			return err
+		}
+		for name, w := range map[string]struct {
+			call func() error
+			want string
+		}{
+			"no stream":          {func() error { return AllReduceDevice(ctx, c, nil, x, x, Sum) }, "no stream"},
+			"another device":     {func() error { return AllReduceDevice(ctx, c, s, far, far, Sum) }, other.UUID()},
+			"a stream elsewhere": {func() error { return AllReduceDevice(ctx, c, elsewhere, far, far, Sum) }, s.Device().UUID()},
+			"freed":              {func() error { return BroadcastDevice(ctx, c, s, freed, freed, 0) }, "freed"},
+			"lengths":            {func() error { return AllReduceDevice(ctx, c, s, x, y, Sum) }, "send has 100 elements, recv 200"},
+			"parts":              {func() error { return AllGatherDevice(ctx, c, s, x, x) }, "want 2 parts"},
+			"in part":            {func() error { return AllReduceDevice(ctx, c, s, y.Slice(0, 100), y.Slice(50, 150), Sum) }, "overlap"},
+			"root":               {func() error { return ReduceDevice(ctx, c, s, x, x, Sum, 2) }, "root 2 of 2"},
+			"operation":          {func() error { return AllReduceDevice(ctx, c, s, x, x, Op(9)) }, "no such operation"},
+		} {
+			err := w.call()
+			if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), w.want) || !strings.Contains(err.Error(), fmt.Sprintf("Device on rank %d", c.Rank())) {
+				return fmt.Errorf("%s: %v, want %q", name, err, w.want)
+			}
+			if name == "freed" && !errors.Is(err, cuda.ErrFreed) {
+				return fmt.Errorf("freed: %v", err)
+			}
+		}
+		if err := c.SyncDevice(ctx, nil); !errors.Is(err, ErrArgument) {
+			return fmt.Errorf("SyncDevice of no stream: %v", err)
+		}
+		return errors.Join(AllReduceDevice(ctx, c, s, x, x, Sum), c.SyncDevice(ctx, s), Barrier(ctx, c))
+	})
+}
+
+// Host memory is refused where device memory is asked for, before any call of a
+// communicator.
+func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
+	if !onFake(t, "dgx1v/0") {
+		return
+	}
+	dev, err := gpuOf(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := cuda.AllocPinned[float32](dev, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Free()
+	if _, err := cuda.Wrap[float32](dev, p.Addr(), 100); !errors.Is(err, cuda.ErrNotDeviceMemory) {
+		t.Errorf("pinned memory of the host: %v", err)
+	}
+}
+
+// Whatever call of the driver fails while the devices are opened, on whichever rank:
+// the device call is an ErrDevice on both, which names the rank and the driver's call;
+// nothing is left on the devices, the communicator works on the host, and the next
+// device call opens them. Some calls may fail: there is another way.
+func TestOpeningFails(t *testing.T) {
+	const most = 5 // of each, drawn
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, of := range []struct {
+		call string
+		n    int
+	}{{"cuMemAlloc", 12}, {"cuModuleLoadDataEx", 16}, {"cuMemHostAlloc", 1}, {"cuStreamCreateWithPriority", 14}, {"cuEventCreate", 8}} {
+		call, n := of.call, of.n
+		numbers := rng.Perm(n)
+		for _, k := range numbers[:min(n, most)] {
+			t.Run(fmt.Sprintf("%s-%d", call, k+1), func(t *testing.T) {
+				if onFake(t, "dgx1v", fmt.Sprintf("TREERUN_FAKE_GPU_FAIL=%s:%d", call, k+1)) {
+					openingFails(t, call)
+				}
+			})
+		}
+	}
+}
+
+func openingFails(t *testing.T, call string) {
+	errs := onDevices(t, 2, func(c *Comm, s *cuda.Stream) (err error) {
+		ctx := t.Context()
+		if err = BarrierDevice(ctx, c, s); err == nil {
+			err = c.SyncDevice(ctx, s)
+		}
+		if err == nil {
+			t.Log("there was another way")
+			return nil
+		}
+		var failed *RankError
+		if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), call) || !strings.Contains(err.Error(), "BarrierDevice") {
+			return fmt.Errorf("%s fails: %v", call, err)
+		}
+		var driver *cuda.Error
+		if own := c.Rank() == failed.Rank; errors.As(err, &driver) != own {
+			return fmt.Errorf("rank %d has the driver's error: %v: %w", c.Rank(), !own, err)
+		}
+		return errors.Join(Barrier(ctx, c), BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s), Barrier(ctx, c))
+	})
+	if slices.ContainsFunc(errs, func(err error) bool { return isOwnStream(err, call) }) {
+		t.Log("it was the test's own stream")
+		return
+	}
+	for r, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// isOwnStream tells whether it was the test's own call that failed.
+func isOwnStream(err error, call string) bool {
+	var driver *cuda.Error
+	return errors.As(err, &driver) && driver.Call == call && !strings.Contains(err.Error(), "collective")
+}
+
+// A call of the driver that fails later, and a GPU that is lost, end the
+// communicator on all ranks, with the rank, the device and the call.
+func TestDeviceFails(t *testing.T) {
+	for name, env := range map[string]string{
+		"launch":  "TREERUN_FAKE_GPU_FAIL=cuLaunchKernel:40:719",
+		"memory":  "TREERUN_FAKE_GPU_FAIL=cuStreamBatchMemOp:30:1",
+		"records": "TREERUN_FAKE_GPU_FAIL=cuEventRecord:25:999",
+		"lost":    "TREERUN_FAKE_GPU_LOST=1@1500",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !onFake(t, "dgx1v", env) {
+				return
+			}
+			errs := inProcess(t, 3, func(_ World, c *Comm) error {
+				ctx := t.Context()
+				dev, err := gpuOf(c.Rank())
+				if err != nil {
+					return err
+				}
+				s, err := dev.NewStream()
+				if err != nil {
+					return err
+				}
+				x, err := cuda.Alloc[float32](dev, 5000)
+				if err != nil {
+					return err
+				}
+				if err := Barrier(ctx, c); err != nil {
+					return err
+				}
+				for range 3000 {
+					if err = AllReduceDevice(ctx, c, s, x, x, Sum); err != nil {
+						break
+					}
+					if err = c.SyncDevice(ctx, s); err != nil {
+						break
+					}
+				}
+				var failed *RankError
+				if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), fmt.Sprintf("device %d", failed.Rank)) || !strings.Contains(err.Error(), "AllReduceDevice") {
+					return fmt.Errorf("rank %d: %v", c.Rank(), err)
+				}
+				if err := AllReduce(ctx, c, []int32{1}, []int32{1}, Sum); !errors.Is(err, ErrDevice) {
+					return fmt.Errorf("rank %d: the next call: %v", c.Rank(), err)
+				}
+				return nil
+			})
+			for r, err := range errs {
+				if err != nil && !(errors.Is(err, cuda.ErrDeviceLost) && strings.Contains(err.Error(), "close")) { // Close cannot give back what a lost GPU has
+					t.Errorf("rank %d: %v", r, err)
+				}
+			}
+		})
+	}
+}
+
+// A rank that closes, gives up or aborts while others wait for it on their devices
+// is the first cause on all of them.
+func TestDeviceStops(t *testing.T) {
+	if !onFake(t, "dgx1v") {
+		return
+	}
+	for name, w := range map[string]struct {
+		stop func(c *Comm, s *cuda.Stream) error
+		want error
+	}{
+		"closes": {func(c *Comm, s *cuda.Stream) error { return c.Close() }, ErrPeerClosed},
+		"aborts": {func(c *Comm, s *cuda.Stream) error { c.Abort(errors.New("enough")); return nil }, ErrAborted},
+		"gives up": {func(c *Comm, s *cuda.Stream) error {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+			defer cancel()
+			<-ctx.Done()
+			if err := BarrierDevice(ctx, c, s); !errors.Is(err, ErrCanceled) {
+				return fmt.Errorf("a call with a context that has ended: %v", err)
+			}
+			return nil
+		}, ErrCanceled},
+		"calls on the host": {func(c *Comm, s *cuda.Stream) error {
+			if err := Barrier(t.Context(), c); !errors.Is(err, ErrMismatch) {
+				return fmt.Errorf("Barrier beside BarrierDevice: %v", err)
+			}
+			return nil
+		}, ErrMismatch},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := onDevices(t, 3, func(c *Comm, s *cuda.Stream) error {
+				ctx := t.Context()
+				if err := errors.Join(BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s)); err != nil {
+					if c.Rank() != 2 && errors.Is(err, w.want) {
+						return nil // it was quick
+					}
+					return err
+				}
+				if c.Rank() == 2 {
+					return w.stop(c, s)
+				}
+				began := time.Now()
+				err := BarrierDevice(ctx, c, s)
+				if err == nil {
+					err = c.SyncDevice(ctx, s)
+				}
+				if !errors.Is(err, w.want) || time.Since(began) > patienceOnDevice {
+					return fmt.Errorf("after %v: %v, want %v", time.Since(began), err, w.want)
+				}
+				return nil
+			})
+			for r, err := range errs {
+				if err != nil && !(r == 2 && errors.Is(err, w.want)) {
+					t.Errorf("rank %d: %v", r, err)
+				}
+			}
+		})
+	}
+}
+
+// Groups have devices of their own, and a graph of devices that the caller knows is
+// what plans are made for.
+func TestDeviceGroups(t *testing.T) {
+	if !onFake(t, "dgx1v") {
+		return
+	}
+	g := topo.UniformGraph(6)
+	for i := range g.Links {
+		if g.Links[i].A == 0 {
+			g.Links[i].GBytesPerSecond = 7
+		}
+	}
+	mustRunOnDevices(t, 6, func(c *Comm, s *cuda.Stream) (err error) {
+		ctx := t.Context()
+		if err := errors.Join(BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s)); err != nil {
+			return err
+		}
+		if c.DeviceGraph() != g {
+			return errors.New("the plans are not made for the graph that was given")
+		}
+		part, err := c.Split(ctx, c.Rank()%2, -c.Rank())
+		if err != nil {
+			return err
+		}
+		x, err := cuda.Alloc[int32](s.Device(), 3)
+		if err != nil {
+			return err
+		}
+		err = x.CopyFrom(ctx, s, []int32{int32(c.Rank()), 1, 100})
+		if err := Barrier(ctx, c); err != nil {
+			return err
+		}
+		err = errors.Join(err, AllReduceDevice(ctx, part, s, x, x, Sum), part.SyncDevice(ctx, s))
+		got := make([]int32, 3)
+		err = errors.Join(err, x.CopyTo(ctx, s, got), Barrier(ctx, c))
+		if want := int32(6 + 3*(c.Rank()%2)); err == nil && (got[0] != want || got[1] != 3 || got[2] != 300) {
+			err = fmt.Errorf("rank %d has %v, want %d first", c.Rank(), got, want)
+		}
+		return errors.Join(err, part.Close(), x.Free(), Barrier(ctx, c))
+	}, WithDeviceGraph(g))
+}
+
+// patienceOnDevice is how long ranks may take to hear of a fault, on a machine that
+// does other things as well.
+const patienceOnDevice = time.Minute

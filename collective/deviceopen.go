@@ -1,0 +1,326 @@
+package collective
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/treerun/treerun/collective/internal/devexec"
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/transport"
+)
+
+// opening is how the ranks open their devices, together and step by step. After
+// each step all hear how it went everywhere: where one has failed, all give up and
+// give back what they have, and the communicator stays usable.
+type opening struct {
+	*devices
+	ctx   context.Context
+	w     *inner
+	trial *peerTrial
+
+	all    []deviceHello
+	direct [][]int // by rank: whose memory its device reads, rising
+	layout *devexec.Layout
+	shared []deviceShare
+
+	stagingOf []cuda.Addr        // by rank: where this rank's device sees it
+	relay     transport.Endpoint // nil where all links go from device to device
+}
+
+// openDevices opens the device of every rank. The communicator is claimed.
+func (c *Comm) openDevices(ctx context.Context, dev *cuda.Device) (*devices, error) {
+	d := &devices{c: c, device: dev, first: 1, local: sharing(c.ep, c.rank, c.size), kick: make(chan struct{}, 1), stop: make(chan struct{})}
+	d.mine = slices.Index(d.local, c.rank)
+	d.compared = make([]uint64, len(d.local))
+	o := &opening{devices: d, ctx: ctx, w: newInner(c, openDevices)}
+	err := o.run()
+	err = errors.Join(err, o.trial.close())
+	if err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	d.watching.Go(d.watch)
+	if c.rank == 0 && c.world.Setting("verbose") != "" {
+		fmt.Fprint(os.Stderr, d.explain(o.layout))
+	}
+	return d, nil
+}
+
+func (o *opening) run() error {
+	for _, step := range []func() error{o.meet, o.survey, o.tryPeers, o.plan, o.share, o.attach, o.connect, o.start} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deviceHello is what a rank tells of its device.
+type deviceHello struct {
+	Host    int
+	Process uint64 // a random number of the process
+	Device  string // UUID
+	Name    string
+	Memory  int64 // bytes
+	MemOps  bool  // its streams wait for memory and write it
+	Probe   probeOffer
+}
+
+// meet tells the others of this rank's device.
+func (o *opening) meet() (err error) {
+	c := o.c
+	h := deviceHello{Host: c.world.HostOf(c.rank), Process: thisProcess(), Device: o.device.UUID(), Name: o.device.Name(),
+		Memory: o.device.TotalMemory(), MemOps: o.device.CanUseStreamMemOps()}
+	if o.kernels, err = loadKernels(o.device); err == nil && c.size > 1 {
+		if o.trial, err = newPeerTrial(o.ctx, o.device); err == nil {
+			h.Probe = o.trial.offer
+		}
+	}
+	if o.all, err = swap(o.ctx, o.w, h, err); err != nil {
+		return err
+	}
+	for r, h := range o.all {
+		if h.Memory <= 0 || h.Device == "" {
+			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
+		}
+	}
+	return nil
+}
+
+// deviceReach is whose memory a rank's device reads, and why not that of others of
+// its host.
+type deviceReach struct {
+	Sources []int
+	Missing []missingPeer
+}
+
+type missingPeer struct {
+	Rank int
+	Why  string
+}
+
+// tryPeers finds out which devices read which others' memory, by doing it.
+func (o *opening) tryPeers() error {
+	var mine deviceReach
+	hung := o.ctx.Err()
+	for _, r := range o.local {
+		if r == o.c.rank || hung != nil {
+			continue
+		}
+		if o.dropped(r) {
+			mine.Missing = append(mine.Missing, missingPeer{r, "so it was measured"})
+		} else if err := o.trial.try(o.ctx, &o.all[r]); errors.Is(err, errHung) {
+			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or leave one of the two GPUs out (--gpus)", o.device, r, o.all[r].Device, err)
+			o.device.Abandon()
+		} else if err != nil {
+			mine.Missing = append(mine.Missing, missingPeer{r, err.Error()})
+		} else {
+			mine.Sources = append(mine.Sources, r)
+		}
+	}
+	all, err := swap(o.ctx, o.w, mine, hung)
+	if err != nil {
+		return err
+	}
+	// Now, as the driver waits for streams when memory is freed, and the others'
+	// will soon wait for this rank's first call.
+	if err := o.trial.close(); err != nil {
+		return err
+	}
+	o.trial = nil
+	if o.direct, err = directReads(all); err != nil {
+		return err
+	}
+	for r, reach := range all {
+		for _, m := range reach.Missing {
+			if o.c.rank == 0 && o.c.world.Setting("verbose") != "" {
+				fmt.Fprintf(os.Stderr, "treerun: the device of rank %d does not read that of rank %d, which goes through host memory: %s\n", r, m.Rank, m.Why)
+			}
+		}
+	}
+	return nil
+}
+
+// directReads returns whose memory each rank's device reads, as the ranks said and
+// rising.
+func directReads(all []deviceReach) ([][]int, error) {
+	direct := make([][]int, len(all))
+	for r, reach := range all {
+		last := -1
+		for _, q := range reach.Sources {
+			if q <= last || q >= len(all) || q == r {
+				return nil, fmt.Errorf("rank %d says that its device reads the memory of ranks %v", r, reach.Sources)
+			}
+			last = q
+		}
+		direct[r] = reach.Sources
+	}
+	return direct, nil
+}
+
+// reads reports whether the device of rank dst reads the memory of that of src.
+func (o *opening) reads(src, dst int) bool {
+	_, found := slices.BinarySearch(o.direct[dst], src)
+	return found
+}
+
+// plan lets rank 0 choose the plans, and lays out the links that they need.
+func (o *opening) plan() error {
+	c := o.c
+	var failed error
+	if o.graph = o.chosenGraph(); o.graph.Ranks != c.size {
+		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", ErrArgument, o.graph.Ranks, c.size)
+	}
+	if failed == nil {
+		failed = o.graph.Validate()
+	}
+	if _, err := swap(o.ctx, o.w, o.graph.Digest(), failed); err != nil {
+		return err
+	}
+	cfg := defaults()
+	cfg.shape, cfg.cores = c.plans.forced, 1
+	cfg.devices = &devicePlanning{stagingBytes: stagingBytes(o.all)}
+	mine, err := o.layOut(&setup{ctx: o.ctx, w: o.w, cfg: &cfg})
+	all, err := swap(o.ctx, o.w, mine, err)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		agreed("the graph of devices", all, func(o outcome) string { return o.Graph }),
+		agreed("the plans for devices", all, func(o outcome) string { return o.Plans }),
+		agreed("the links between devices", all, func(o outcome) string { return o.Layout }),
+	)
+}
+
+// layOut makes the plans that rank 0 has chosen, and the links for them.
+func (o *opening) layOut(s *setup) (mine outcome, err error) {
+	if o.plans, err = s.plan(o.graph); err != nil {
+		return mine, err
+	}
+	placed, index, err := o.plans.devicePlans()
+	if err != nil {
+		return mine, err
+	}
+	o.index = index
+	o.layout, err = devexec.NewLayout(devexec.Shape{Plans: placed, Slots: o.plans.slots, SlotBytes: o.plans.slotBytes, Direct: o.reads}, o.c.rank)
+	digest := sha256.New()
+	for _, p := range placed {
+		fmt.Fprintln(digest, p.Plan.Digest(), p.Lanes)
+	}
+	return outcome{
+		Graph: o.graph.Digest(), Plans: hex.EncodeToString(digest.Sum(nil)[:8]),
+		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", o.plans.slots, o.plans.slotBytes, o.direct),
+	}, err
+}
+
+// deviceShare is what a rank gives the others to use.
+type deviceShare struct {
+	Staging memoryOffer
+	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
+}
+
+// share allocates what the others use.
+func (o *opening) share() (err error) {
+	var mine deviceShare
+	if n := o.layout.StagingBytes(o.c.rank); n > 0 {
+		if o.staging, err = cuda.Alloc[uint8](o.device, int(n)); err == nil {
+			mine.Staging, err = offerOf(o.device, o.staging.Addr(), n)
+		}
+	}
+	if err == nil && o.mine == 0 {
+		o.block, mine.Block, err = o.makeBlock()
+	}
+	o.shared, err = swap(o.ctx, o.w, mine, err)
+	return err
+}
+
+// attach maps what the others share.
+func (o *opening) attach() error {
+	err := o.attachBlock(o.shared[o.local[0]].Block)
+	if err == nil {
+		err = o.attachStaging()
+	}
+	_, err = swap(o.ctx, o.w, struct{}{}, err)
+	return err
+}
+
+func (o *opening) attachStaging() error {
+	o.stagingOf = make([]cuda.Addr, o.c.size)
+	if o.staging.Len() > 0 {
+		o.stagingOf[o.c.rank] = o.staging.Addr()
+	}
+	o.sources = o.layout.Sources(o.c.rank)
+	for _, r := range o.sources {
+		if o.layout.StagingBytes(r) == 0 {
+			continue
+		}
+		at, m, err := o.shared[r].Staging.open(o.device, o.layout.StagingBytes(r))
+		if err != nil {
+			return fmt.Errorf("staging memory of rank %d: %w", r, err)
+		}
+		o.stagingOf[r] = at
+		if m != nil {
+			o.maps = append(o.maps, m)
+		}
+	}
+	return nil
+}
+
+// connect opens the links that do not go from device to device.
+func (o *opening) connect() error {
+	links := o.layout.Relayed()
+	if len(links) == 0 {
+		return nil
+	}
+	ep, err := o.c.asideOpen(o.ctx, "opening the devices", "devices", transport.Layout{
+		Size: o.c.size, Slots: o.plans.slots, SlotBytes: o.plans.slotBytes, Links: links,
+	})
+	if err != nil {
+		return fmt.Errorf("links through the hosts: %w", err)
+	}
+	o.relay = ep
+	return nil
+}
+
+// start makes the group, which the streams of calls go through.
+func (o *opening) start() error {
+	events := slices.ContainsFunc(o.local, func(r int) bool { return !o.all[r].MemOps })
+	var err error
+	o.group, err = devexec.New(devexec.Config{
+		Layout: o.layout, Device: o.device, Kernels: o.kernels, Staging: o.stagingOf,
+		Flags: o.block.mem[:o.block.flags], FlagsAddr: o.block.addr(),
+		Endpoint: o.relay, Events: events, Failed: o.groupFailed,
+	})
+	without := slices.ContainsFunc(o.all, func(h deviceHello) bool { return !h.MemOps })
+	var offers []eventOffer
+	if err == nil && events {
+		offers, err = o.offerEvents()
+	}
+	all, err := swap(o.ctx, o.w, offers, err)
+	if err != nil || !without {
+		return err
+	}
+	if events {
+		err = o.takeEvents(all)
+	}
+	_, err = swap(o.ctx, o.w, struct{}{}, err)
+	return err
+}
+
+// explain says, for people, which plans the devices run.
+func (d *devices) explain(l *devexec.Layout) string {
+	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device memory on rank %d\n",
+		d.c.size, d.device.Name(), d.plans.slots, d.plans.slotBytes, float64(l.StagingBytes(d.c.rank))/(1<<20), d.c.rank)
+	if d.c.size == 1 {
+		return text
+	}
+	for _, kind := range deviceKinds {
+		text += fmt.Sprintf("%sDevice: %s\n", exec.CallName(kind), choicesText(d.plans.choices[kind]))
+	}
+	return text
+}

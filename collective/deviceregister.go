@@ -1,0 +1,214 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/internal/devexec"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+)
+
+// DeviceMemory is device memory of all ranks that every device may read where it
+// lies: see RegisterDevice.
+type DeviceMemory struct {
+	c      *Comm
+	number uint64      // among those of the communicator, from 1
+	at     []cuda.Addr // by rank: where this rank's device sees it, 0 where it does not
+	mine   cuda.Addr
+	bytes  int64           // that every rank has
+	maps   []*cuda.Mapping // of other processes' memory
+	direct bool            // all devices read it
+}
+
+// RegisterDevice lets the devices of all ranks read x where it lies, which spares
+// large calls the copies through staging memory: AllReduceDevice, AllGatherDevice
+// and ReduceScatterDevice whose send and recv lie in registered memory, on all ranks
+// in the same of them, as many elements behind its beginning; in place, that of the
+// whole message counts. A rank that has them elsewhere than the others is found out,
+// as with different calls.
+//
+// All ranks call it together, as they make a call. The memory is registered until
+// Close, and must not be freed before. Where a device cannot read another's, memory
+// is of a pool, or ranks are on several hosts, it may be called and has no effect:
+// calls go through staging memory.
+func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*DeviceMemory, error) {
+	const call = "RegisterDevice"
+	refuse := func(err error) error {
+		return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.rank, ErrArgument, err)
+	}
+	switch {
+	case x.Check() != nil:
+		return nil, refuse(x.Check())
+	case x.Len() == 0 || x.Device() == nil:
+		return nil, refuse(errors.New("no device memory"))
+	}
+	if err := c.claim(call); err != nil {
+		return nil, err
+	}
+	defer c.end()
+	if c.devices != nil && c.devices.device != x.Device() {
+		return nil, refuse(fmt.Errorf("memory of %v; the communicator's device calls on this rank are on %v", x.Device(), c.devices.device))
+	}
+	k := &deviceArgs{args: args{registers: true, device: true}}
+	if c.devices == nil {
+		d, err := c.openDevices(ctx, x.Device())
+		if err != nil {
+			return nil, c.openingError(k, err)
+		}
+		c.devices = d
+	}
+	m, err := c.devices.register(ctx, x.Addr(), x.Bytes())
+	if err != nil {
+		return nil, c.openingError(k, err)
+	}
+	return m, nil
+}
+
+// register exchanges what lies where. The communicator is claimed.
+func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64) (*DeviceMemory, error) {
+	c := d.c
+	w := newInner(c, openDevices)
+	m := &DeviceMemory{c: c, mine: at, bytes: bytes, at: make([]cuda.Addr, c.size)}
+	type region struct {
+		Memory memoryOffer
+		Bytes  int64
+	}
+	offer, err := offerOf(d.device, at, bytes)
+	all, err := swap(ctx, w, region{offer, bytes}, err)
+	if err != nil {
+		return nil, err
+	}
+	for r := range all {
+		m.bytes = min(m.bytes, all[r].Bytes)
+	}
+	direct := len(d.local) == c.size
+	for _, r := range d.sources {
+		if !direct {
+			break
+		}
+		seen, mapping, err := all[r].Memory.open(d.device, all[r].Bytes)
+		if err != nil {
+			direct = false
+			break
+		}
+		m.at[r] = seen
+		if mapping != nil {
+			m.maps = append(m.maps, mapping)
+		}
+	}
+	everywhere, err := swap(ctx, w, direct, nil)
+	if err != nil {
+		return nil, errors.Join(err, m.unmap())
+	}
+	m.direct = m.bytes > 0
+	for _, yes := range everywhere {
+		m.direct = m.direct && yes
+	}
+	if !m.direct {
+		err = m.unmap()
+	}
+	d.registrations++
+	m.number = d.registrations
+	d.registered = append(d.registered, m)
+	return m, err
+}
+
+func (m *DeviceMemory) unmap() error {
+	var errs []error
+	for _, g := range m.maps {
+		errs = append(errs, g.Close())
+	}
+	m.maps = nil
+	return errors.Join(errs...)
+}
+
+// Close ends the registration, when no call uses the memory any more. All ranks call
+// it together; when it returns, the memory may be freed. After a failure of the
+// communicator, or when that was closed, it returns at once.
+func (m *DeviceMemory) Close(ctx context.Context) error {
+	c := m.c
+	if err := c.claim("DeviceMemory.Close"); err != nil {
+		return nil // closed or failed: its end has unmapped the memory, or it will
+	}
+	defer c.end()
+	d := c.devices
+	if d == nil || !d.forget(m) {
+		return nil
+	}
+	_, err := swap(ctx, newInner(c, openDevices), struct{}{}, m.unmap())
+	return err
+}
+
+// forget takes m from the registrations, and reports whether it was one.
+func (d *devices) forget(m *DeviceMemory) bool {
+	for i, r := range d.registered {
+		if r == m {
+			d.registered = append(d.registered[:i], d.registered[i+1:]...)
+			return true
+		}
+	}
+	return false
+}
+
+// leastLent is from which size on, in bytes, a message is read where it lies: the
+// stream then waits, at the end, until all others have read.
+const leastLent = 256 << 10
+
+// place is where a buffer lies in registered memory.
+type place struct {
+	memory *DeviceMemory
+	at     int64 // bytes
+}
+
+// find returns where n bytes lie, false if not in registered memory.
+func (d *devices) find(a cuda.Addr, n int64) (place, bool) {
+	for _, m := range d.registered {
+		if at := int64(a) - int64(m.mine); m.direct && at >= 0 && at <= m.bytes-n {
+			return place{m, at}, true
+		}
+	}
+	return place{}, false
+}
+
+// lend returns where the ranks' buffers lie, and a number for that, which is the
+// same on all ranks if the places are; nil and 0 where the call goes through staging
+// memory.
+func (d *devices) lend(k *deviceArgs) (*devexec.Lent, uint64) {
+	n := d.c.size
+	if len(d.registered) == 0 || k.in.bytes == 0 || max(k.in.bytes, k.out.bytes) < leastLent {
+		return nil, 0
+	}
+	send, recv := k.in, k.out
+	together := overlapOfDevice(send, recv) != apart
+	var partIn, partOut int64 // in place: the short one lies behind the beginning of the long one by so much per rank
+	switch k.kind {
+	case plan.AllReduce:
+	case plan.AllGather:
+		if together {
+			send, partIn = recv, send.bytes
+		}
+	case plan.ReduceScatter:
+		if together {
+			recv, partOut = send, recv.bytes
+		}
+	default:
+		return nil, 0
+	}
+	in, ok := d.find(send.addr, send.bytes)
+	out, too := d.find(recv.addr, recv.bytes)
+	if !ok || !too {
+		return nil, 0
+	}
+	l := &devexec.Lent{In: make([]cuda.Addr, n), Out: make([]cuda.Addr, n), InPlace: together}
+	for _, r := range d.sources {
+		l.In[r] = in.memory.at[r] + cuda.Addr(in.at+int64(r)*partIn)
+		l.Out[r] = out.memory.at[r] + cuda.Addr(out.at+int64(r)*partOut)
+	}
+	number := uint64(1)
+	for _, v := range []uint64{in.memory.number, uint64(in.at), out.memory.number, uint64(out.at)} {
+		number = (number ^ v) * 0x9E3779B97F4A7C15
+	}
+	return l, number | 1
+}

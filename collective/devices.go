@@ -1,0 +1,335 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/devexec"
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// devices is the device side of a communicator: what its ranks' devices share, and
+// the calls that are under way on this one's. The first device call makes it, and
+// it is closed with the communicator.
+type devices struct {
+	c      *Comm
+	device *cuda.Device
+	local  []int // the ranks that share memory with this one, rising
+	mine   int   // which of them this one is
+
+	graph *topo.Graph
+	plans *planner
+	index map[planKey]int // of the layout's plans
+	group *devexec.Group
+
+	kernels *deviceKernels
+	staging cuda.Slice[uint8]
+	maps    []*cuda.Mapping // of other ranks' staging memory
+	block   *deviceBlock
+	opened  []*cuda.Event // other processes', where devices cannot wait for memory
+	sources []int         // the ranks whose memory this rank's device reads, rising
+
+	registered    []*DeviceMemory
+	registrations uint64 // so far
+
+	mu       sync.Mutex // guards what follows
+	calls    [inFlight]deviceCall
+	first    uint64 // number of the oldest call under way, counted from 1
+	latest   uint64
+	compared []uint64 // by rank of the host: the number of the first call that is not compared with its
+	cause    error    // behind a fault of this rank's device
+	kick     chan struct{}
+	stop     chan struct{}
+	watching sync.WaitGroup
+}
+
+// deviceCall is one of the latest calls.
+type deviceCall struct {
+	header transport.Header
+	since  time.Time
+	done   *cuda.Event // the caller's stream is through with it; kept for the next call here
+}
+
+func (d *devices) at(number uint64) *deviceCall { return &d.calls[number%inFlight] }
+
+// retire forgets the calls that are done, and reports how many are left.
+func (d *devices) retire() (left int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.first <= d.latest {
+		done, err := d.at(d.first).done.Query()
+		if err != nil {
+			return int(d.latest - d.first + 1), err
+		}
+		if !done {
+			break
+		}
+		d.first++
+	}
+	return int(d.latest - d.first + 1), nil
+}
+
+// oldest returns the header of the oldest call under way, and since when it is.
+func (d *devices) oldest() (h transport.Header, since time.Time, any bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.first > d.latest {
+		return h, since, false
+	}
+	return d.at(d.first).header, d.at(d.first).since, true
+}
+
+// room waits until one more call may be under way.
+func (d *devices) room(ctx context.Context) error {
+	pause := 50 * time.Microsecond
+	for {
+		left, err := d.retire()
+		if err != nil || left < inFlight-1 {
+			return err
+		}
+		if _, failed := d.c.ep.Aborted(); failed {
+			return nil // the caller looks
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, time.Millisecond)
+	}
+}
+
+// enter puts a call behind the work of stream s. The communicator is claimed, and
+// there is room.
+func (d *devices) enter(k *deviceArgs, h transport.Header) error {
+	s, a := k.stream, &k.args
+	bytes := a.count * a.dtype.Size()
+	if a.kind.HasParts() {
+		bytes *= d.c.size
+	}
+	choice := d.plans.choiceFor(a.kind, bytes)
+	i, there := d.index[planKey{a.kind, choice.shape, max(a.root, 0)}]
+	if !there {
+		return fmt.Errorf("no plan for %s in shape %v", a.kind, choice.shape)
+	}
+	lent, place := d.lend(k)
+	d.block.ring(d.mine).put(&h, place)
+	err := d.group.Program(i).Enqueue(s, &devexec.Call{
+		Header: h, In: k.in.addr, Out: k.out.addr, Lent: lent, DType: a.dtype, Op: a.op,
+		Chunk: choice.chunks.Most, Divide: a.divide, Scale: a.scale, Factor: a.factor,
+	})
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	call := d.at(d.latest + 1)
+	if call.done == nil {
+		if call.done, err = d.device.NewEvent(false); err != nil {
+			return err
+		}
+	}
+	if err := s.Record(call.done); err != nil {
+		return err
+	}
+	d.latest++
+	call.header, call.since = h, time.Now()
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// broken makes an error of this rank's device the fault of the communicator.
+func (d *devices) broken(during string, err error) {
+	d.mu.Lock()
+	if d.cause == nil {
+		d.cause = err
+	}
+	d.mu.Unlock()
+	d.c.abort(transport.Fault{Rank: d.c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", faultDevice, d.c.rank, during, err)})
+}
+
+// groupFailed is told why the group has failed by itself.
+func (d *devices) groupFailed(err error) {
+	if errors.Is(err, devexec.ErrAborted) && d.awaitFault(faultGrace) {
+		return // whoever was the first has told why
+	}
+	during := "a device call"
+	if h, _, any := d.oldest(); any {
+		during = exec.Describe(h)
+	}
+	if f, is := d.relayFault(err, during); is {
+		d.c.abort(f)
+		return
+	}
+	d.broken(during, err)
+}
+
+// relayFault returns the fault that ended a link between devices which goes through
+// hosts, false where err is none of that: the cause is another rank then, or the
+// network, and not this rank's device.
+func (d *devices) relayFault(err error, during string) (f transport.Fault, is bool) {
+	var told *devexec.EndpointFault
+	var calls *devexec.Mismatch
+	var link *devexec.LinkError
+	var driver *cuda.Error
+	switch c := d.c; {
+	case errors.As(err, &driver):
+		return f, false
+	case errors.As(err, &told):
+		return told.Fault, true
+	case errors.As(err, &calls):
+		return c.links.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
+	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
+		return transport.Fault{Rank: link.Peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
+			exec.FaultClosed, link.Peer, c.rank, during)}, true
+	case errors.As(err, &link):
+		return transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", exec.FaultLink, c.rank, during, err)}, true
+	}
+	return f, false
+}
+
+// faultGrace is how long a rank that another one has stopped waits for that one's
+// words.
+const faultGrace = 500 * time.Millisecond
+
+// awaitFault waits for the communicator's fault.
+func (d *devices) awaitFault(within time.Duration) bool {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, failed := d.c.ep.Aborted(); failed {
+			return true
+		}
+		if time.Since(began) > within {
+			return false
+		}
+	}
+}
+
+// lookEvery is how often a rank with calls under way looks whether all is well.
+const lookEvery = 10 * time.Millisecond
+
+// watch looks after the calls under way until the communicator has failed or is
+// closed: a stream that waits for a rank which will never come is let go.
+func (d *devices) watch() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	reported := time.Duration(0)
+	for {
+		select {
+		case <-d.stop:
+			return
+		case <-d.kick:
+		}
+		for {
+			if d.aborted() {
+				return
+			}
+			left, err := d.retire()
+			if err != nil {
+				d.groupFailed(err)
+				continue
+			}
+			if left == 0 {
+				reported = 0
+				break
+			}
+			d.compare()
+			reported = d.reportStall(reported)
+			select {
+			case <-d.stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+// aborted passes a fault of the communicator on to the group.
+func (d *devices) aborted() bool {
+	fault, failed := d.c.ep.Aborted()
+	if failed {
+		d.group.Abort(errorOf(fault))
+	}
+	return failed
+}
+
+// compare looks whether the other ranks have made the same calls, and have not left
+// before one that is under way.
+func (d *devices) compare() {
+	h, _, any := d.oldest()
+	if !d.compareHost() || !any {
+		return
+	}
+	c := d.c
+	for i, r := range d.local {
+		if i != d.mine && d.block.stage(i).Load() != stageOpen && c.ep.Status(r).Call.Seq < h.Seq {
+			c.abort(transport.Fault{Rank: r, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
+				exec.FaultClosed, r, c.rank, exec.Describe(h))})
+			return
+		}
+	}
+	c.links.CheckCall(h)
+}
+
+// compareHost compares all calls of this rank with those that the other ranks of its
+// host have made, unless that was done. A difference is the communicator's fault.
+func (d *devices) compareHost() (same bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.latest == 0 {
+		return true
+	}
+	mine, upTo := d.block.ring(d.mine), d.at(d.latest).header.Seq
+	for i, r := range d.local {
+		if i == d.mine {
+			continue
+		}
+		latest := d.c.ep.Status(r).Call.Seq
+		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
+		if differ {
+			d.c.abort(d.mismatch(r, other, own))
+			return false
+		}
+		d.compared[i] = next
+	}
+	return true
+}
+
+// mismatch is the fault of rank r, whose call of the same number is theirs.
+func (d *devices) mismatch(r int, theirs, mine transport.Header) transport.Fault {
+	if theirs == mine {
+		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
+			exec.FaultMismatch, r, d.c.rank, exec.Describe(mine))}
+	}
+	return d.c.links.Mismatch(r, theirs, mine)
+}
+
+// reportStall tells people who has not come to the oldest call, and returns after
+// how long it did so last.
+func (d *devices) reportStall(reported time.Duration) time.Duration {
+	every := d.c.waiter.StallEvery
+	h, since, any := d.oldest()
+	waited := time.Since(since)
+	if !any || d.c.waiter.Stalled == nil || waited-reported < every {
+		return min(reported, waited)
+	}
+	var late []int
+	for r := range d.c.size {
+		if st := d.c.ep.Status(r); r != d.c.rank && !st.Unknown && st.Call.Seq < h.Seq {
+			late = append(late, r)
+		}
+	}
+	if len(late) > 0 {
+		fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: for %s to call it\n",
+			d.c.rank, waited.Seconds(), exec.Describe(h), rankList(late))
+	}
+	return waited
+}

@@ -1,0 +1,160 @@
+package devexec
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// failure is the first reason why a group has failed.
+type failure struct {
+	err atomic.Pointer[error]
+}
+
+func (f *failure) get() error {
+	if e := f.err.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// set notes err, and reports whether it is the first.
+func (f *failure) set(err error) bool { return f.err.CompareAndSwap(nil, &err) }
+
+// Err returns why the Group is of no further use, nil when it is well. Ask after
+// a stream has come to the end of a call, before its result is used: what
+// streams did after an abort is void. It costs a load of memory that all ranks of
+// the host share.
+func (g *Group) Err() error {
+	if err := g.failure.get(); err != nil {
+		return err
+	}
+	if g.abort.Load() != 0 {
+		g.failed(ErrAborted)
+		return g.failure.get()
+	}
+	return nil
+}
+
+// Abort ends the Group with err, which later calls return, and that of all ranks
+// of the segment with ErrAborted. It returns at once; within some milliseconds
+// all streams of this rank that wait for others go on, whatever became of those.
+// Only the first Abort counts.
+func (g *Group) Abort(err error) {
+	g.fail(err)
+}
+
+// fail is Abort, and returns the error that counts.
+func (g *Group) fail(err error) error {
+	g.end(err, nil)
+	return g.failure.get()
+}
+
+// failed is fail for what the Group found by itself.
+func (g *Group) failed(err error) { g.end(err, g.cfg.Failed) }
+
+// end ends the group with err, unless it has ended, and tells whoever asked to
+// be told.
+func (g *Group) end(err error, tell func(error)) {
+	g.ending.Lock()
+	defer g.ending.Unlock()
+	if !g.failure.set(err) {
+		return
+	}
+	g.abort.CompareAndSwap(0, 1) // before any wait passes
+	g.workers.Go(g.drain)
+	if tell != nil {
+		go tell(err)
+	}
+	if g.relay != nil {
+		g.relay.rouse()
+	}
+}
+
+// drain lets all waits of this rank's streams pass until nothing is under way.
+// Others may still write a flag that was set here: they write what a stream waits
+// for, or, if they are gone, nothing. A flag that falls back is set again.
+func (g *Group) drain() {
+	pause := 100 * time.Microsecond
+	for {
+		g.passAll()
+		if g.mu.TryLock() {
+			idle := g.idle()
+			g.mu.Unlock()
+			if idle {
+				return
+			}
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, 2*time.Millisecond)
+	}
+}
+
+// ahead is how far beyond what a stream may wait for a flag is set that is to
+// let it pass. Flags are compared as numbers modulo 2^32.
+const ahead = 1 << 30
+
+// passAll sets all flags that streams of this rank may wait for far ahead.
+func (g *Group) passAll() {
+	for i := range g.links {
+		k := &g.layout.links[i]
+		switch {
+		case k.Dst == g.rank:
+			host, _ := g.flag(i, false)
+			host.Store(g.links[i].highest.Load() + ahead)
+		case k.Src == g.rank:
+			host, _ := g.flag(i, true)
+			host.Store(g.links[i].highest.Load() + ahead)
+		}
+	}
+}
+
+// idle reports whether no stream has work of a call. An error of the device ends
+// what it had to do.
+func (g *Group) idle() bool {
+	if !g.called {
+		return true
+	}
+	if done, err := g.tail.Query(); err == nil && !done {
+		return false
+	}
+	for _, s := range g.streams {
+		if done, err := s.Query(); err == nil && !done {
+			return false
+		}
+	}
+	return true
+}
+
+// watchEvery is how often a Group with calls under way looks at the abort word
+// and at errors of its device.
+const watchEvery = 10 * time.Millisecond
+
+// watch looks for failures while calls are under way, and sleeps otherwise.
+func (g *Group) watch() {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		tick.Stop()
+		select {
+		case <-g.done:
+			return
+		case <-g.wake:
+		}
+		tick.Reset(watchEvery)
+		for under := true; under; {
+			select {
+			case <-g.done:
+				return
+			case <-tick.C:
+			}
+			done, err := g.tail.Query()
+			if err != nil {
+				g.failed(err)
+			}
+			if g.Err() != nil {
+				return
+			}
+			under = !done
+		}
+	}
+}

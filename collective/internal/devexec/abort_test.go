@@ -1,0 +1,246 @@
+//go:build cgo
+
+package devexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+	"github.com/treerun/treerun/transport"
+)
+
+// patience is how long a test waits for what takes milliseconds.
+const patience = 2 * time.Minute
+
+func fromTrees(t *testing.T, n int, kind plan.Kind, form plan.Form) *plan.Plan {
+	t.Helper()
+	trees := make([]topo.Tree, n)
+	for r := range trees {
+		trees[r] = tree.Binomial(n, r)
+	}
+	p, err := plan.FromTrees(kind, trees, nil, plan.Options{Form: form})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// drained waits for a stream of rank r, which nothing may hold up.
+func (m *machine) drained(s *cuda.Stream) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return s.Synchronize(ctx)
+}
+
+var errTest = errors.New("the test says so")
+
+// TestAbort lets all ranks but the last call, a large message and a small one,
+// and one of them abort, in the middle of it. All streams come to their end, and
+// all ranks know.
+func TestAbort(t *testing.T) {
+	for _, events := range []bool{false, true} {
+		for _, count := range []int{5, 200000} {
+			t.Run(fmt.Sprintf("%d elements, events %v", count, events), func(t *testing.T) {
+				const n = 4
+				plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
+				before := cuda.Stats()
+				m := start(t, plans, how{slots: 2, slotBytes: 4096, first: 1<<32 - 10, events: events})
+				small := !events && count < 1000 // it fits into the streams
+				var enqueued sync.WaitGroup
+				enqueued.Add(n - 1)
+				go func() {
+					if small {
+						enqueued.Wait()
+					}
+					time.Sleep(100 * time.Millisecond)
+					m.groups[1].Abort(errTest)
+				}()
+				m.each(func(r int) error {
+					if r == n-1 {
+						return nil
+					}
+					s, err := m.devices[r].NewStream()
+					if err != nil {
+						return err
+					}
+					defer s.Close()
+					u, err := m.enqueue(r, s, &trial{count: count, dtype: kernel.Float32, op: kernel.Sum, seq: 1}, 0)
+					enqueued.Done()
+					if small && err != nil {
+						return err
+					}
+					if err := m.drained(s); err != nil {
+						return err
+					}
+					want := ErrAborted
+					if r == 1 {
+						want = errTest
+					}
+					if err := m.groups[r].Err(); !errors.Is(err, want) {
+						return fmt.Errorf("fault %v, want %v", err, want)
+					}
+					if err := m.groups[r].Program(0).Enqueue(s, new(Call)); !errors.Is(err, want) {
+						return fmt.Errorf("a later call: %v, want %v", err, want)
+					}
+					for _, a := range u.buffers() {
+						if err := a.Free(); err != nil {
+							return err
+						}
+					}
+					return nil
+				})
+				if err := m.groups[n-1].Err(); !errors.Is(err, ErrAborted) {
+					t.Errorf("the rank that did not call: %v", err)
+				}
+				m.close()
+				if after := cuda.Stats(); after != leftOpen(before, after) {
+					t.Errorf("open before %+v, after %+v", before, after)
+				}
+			})
+		}
+	}
+}
+
+// leftOpen is before, with the contexts of after, which stay.
+func leftOpen(before, after cuda.Counts) cuda.Counts {
+	before.Contexts = after.Contexts
+	return before
+}
+
+// TestAbortWhileOthersRun aborts at some moment of a row of calls that all ranks
+// make. No result that a rank may believe is wrong.
+func TestAbortWhileOthersRun(t *testing.T) {
+	const n, calls = 4, 40
+	for _, hosts := range []int{1, 2} {
+		plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
+		m := start(t, plans, how{slots: 2, slotBytes: 1024, hosts: func(r int) int { return r % hosts }})
+		time.AfterFunc(30*time.Millisecond, func() {
+			for _, r := range []int{2, 3} { // one of each host
+				m.groups[r].Abort(errTest)
+			}
+		})
+		m.each(func(r int) error {
+			s, err := m.devices[r].NewStream()
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			var all []*under
+			defer func() {
+				for _, u := range all {
+					for _, a := range u.all {
+						a.Free()
+					}
+				}
+			}()
+			for i := range calls {
+				u, err := m.enqueue(r, s, &trial{count: 5000, dtype: kernel.Int32, op: kernel.Sum, seq: uint64(i + 1)}, 0)
+				all = append(all, u)
+				if err == nil {
+					err = m.check(r, s, u)
+				}
+				if errors.Is(err, errTest) || errors.Is(err, ErrAborted) {
+					return m.drained(s)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		m.close()
+	}
+}
+
+// TestEndpointFault is what a rank on another host reports.
+func TestEndpointFault(t *testing.T) {
+	const n = 4
+	told := make(chan error, n)
+	plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
+	m := start(t, plans, how{slots: 2, slotBytes: 4096, hosts: func(r int) int { return r / 2 }, failed: func(_ int, err error) { told <- err }})
+	var enqueued sync.WaitGroup
+	enqueued.Add(n - 1)
+	go func() {
+		enqueued.Wait()
+		time.Sleep(50 * time.Millisecond)
+		m.eps[3].Abort(transport.Fault{Rank: 3, Text: "rank 3 is gone"})
+	}()
+	m.each(func(r int) error {
+		if r == 3 {
+			return nil
+		}
+		s, err := m.devices[r].NewStream()
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		u, err := m.enqueue(r, s, &trial{count: 100, dtype: kernel.Float32, op: kernel.Sum, seq: 1}, 0)
+		enqueued.Done()
+		if err != nil {
+			return err
+		}
+		defer func() {
+			for _, a := range u.all {
+				a.Free()
+			}
+		}()
+		return m.drained(s)
+	})
+	fault := new(EndpointFault)
+	if err := <-told; !errors.As(err, &fault) && !errors.Is(err, ErrAborted) {
+		t.Errorf("told of %v", err)
+	}
+	for r := range 2 {
+		if err := m.groups[r].Err(); !errors.As(err, &fault) && !errors.Is(err, ErrAborted) {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+	m.close()
+}
+
+// TestMismatch has two hosts whose ranks make different calls.
+func TestMismatch(t *testing.T) {
+	plans := []*plan.Plan{fromTrees(t, 2, plan.AllReduce, plan.Split)}
+	m := start(t, plans, how{slots: 2, slotBytes: 4096, hosts: func(r int) int { return r }})
+	found := make([]bool, 2)
+	m.each(func(r int) error {
+		s, err := m.devices[r].NewStream()
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		u, err := m.enqueue(r, s, &trial{count: 100, dtype: kernel.Int32, op: kernel.Sum + kernel.Op(r), seq: 1}, 0)
+		if err != nil && (u == nil || m.groups[r].Err() == nil) { // else it is found out already
+			m.groups[1-r].Abort(errTest) // who would wait for ever
+			return err
+		}
+		if err := m.groups[r].wait(func() (bool, error) { return false, nil }); err == nil {
+			return errors.New("the wait for a failure ended without one")
+		}
+		m.groups[1-r].Abort(errTest) // as a communicator does
+		var mismatch *Mismatch
+		found[r] = errors.As(m.groups[r].Err(), &mismatch) && mismatch.Peer == 1-r && mismatch.Theirs.Op != mismatch.Mine.Op
+		if err := m.drained(s); err != nil {
+			return err
+		}
+		for _, a := range u.all {
+			if err := a.Free(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if !found[0] && !found[1] {
+		t.Errorf("no mismatch: %v, %v", m.groups[0].Err(), m.groups[1].Err())
+	}
+	m.close()
+}

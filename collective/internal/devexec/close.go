@@ -1,0 +1,60 @@
+package devexec
+
+import "time"
+
+// closeWithin is how long Close waits for the calls under way, and for other ranks
+// to read what this one has sent.
+const closeWithin = 10 * time.Second
+
+// Close ends the Group and frees what it has. It waits, some seconds at most,
+// until its calls are done and the other ranks have read what it sent, and else
+// aborts. A second Close does nothing. Enqueue must not run meanwhile.
+func (g *Group) Close() error {
+	var err error
+	g.closing.Do(func() {
+		if !g.settled(closeWithin) {
+			g.fail(ErrClosed)
+		}
+		g.ending.Lock()
+		g.failure.set(ErrClosed)
+		g.ending.Unlock()
+		close(g.done)
+		if g.relay != nil {
+			g.relay.rouse()
+		}
+		g.workers.Wait()
+		err = g.free()
+	})
+	return err
+}
+
+// settled waits until nothing is under way, and reports whether that is so.
+func (g *Group) settled(within time.Duration) bool {
+	end := time.Now().Add(within)
+	err := g.wait(func() (bool, error) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if time.Now().After(end) {
+			return true, nil
+		}
+		if !g.idle() {
+			return false, nil
+		}
+		return g.allRead()
+	})
+	return err != nil || time.Now().Before(end)
+}
+
+// allRead reports whether the other ranks have released all that this one sent.
+func (g *Group) allRead() (bool, error) {
+	for i := range g.links {
+		k := &g.layout.links[i]
+		if k.Src != g.rank {
+			continue
+		}
+		if ok, err := g.signals.reached(mark{link: i, released: true, value: g.links[i].count}); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

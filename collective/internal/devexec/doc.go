@@ -1,0 +1,40 @@
+// Package devexec runs one rank's part of verified plans on CUDA streams. A step
+// that package exec would do is enqueued here: waits for flags, a kernel that
+// reads the other rank's memory, flags that tell it so. Nothing on the host waits
+// for a chunk.
+//
+// # Links
+//
+// A link is a FIFO of slots in the staging memory of the sender's device, which
+// the receiver's device reads where they lie. Two counters, the flags, say how
+// many payloads were published and how many released; they lie in a segment of
+// host memory that all ranks of the host map and register, and streams wait for
+// them and write them. What one step sends to several such receivers is in one
+// slot. Flags count from 0 and wrap around.
+//
+// A link between ranks whose devices cannot read each other is relayed: slots of
+// pinned memory at both ends, and two goroutines per rank, one for each direction,
+// which move payloads between them and a transport.Endpoint. They sleep while
+// nothing is under way.
+//
+// Where streams cannot wait for memory, events take the place of flags (see
+// Config.Events): then Enqueue returns when all other ranks have come to call it.
+//
+// # Order
+//
+// Calls are done in the order of Enqueue, on all ranks the same. A call forks
+// from the caller's stream to streams of the Group, one per track as far as there
+// are enough, and joins it again; a small one stays on the caller's stream.
+//
+// # Failure
+//
+// A Group is fail-stop. Abort sets the word of the segment that all its ranks
+// look at, and then lets all waits of this rank's streams pass, so that they
+// drain; what they compute is void. Whoever has waited for a stream must ask Err
+// before it uses a result: the word is set before anything void is passed on.
+//
+// The package knows bytes, not types. It does not choose plans, exchange handles
+// or compare calls of ranks that share a segment; package collective does, and is
+// the only importer. Calls of ranks with a relayed link are compared by what
+// travels with every chunk.
+package devexec

@@ -1,0 +1,381 @@
+package devexec
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/transport"
+)
+
+// The dry machine runs what a Group enqueues without any device: memory is Go's,
+// streams are lists of functions, and a seeded scheduler takes the head of any
+// stream that can go on. So every order that a device may choose can come up.
+
+// dry is all ranks.
+type dry struct {
+	ranks   []*dryRank
+	memory  map[cuda.Addr][]byte // by the first address
+	bases   []cuda.Addr
+	next    cuda.Addr
+	flags   map[[2]int]uint32 // link, 1 for released
+	streams []*dryStream
+}
+
+type dryRank struct {
+	d       *dry
+	g       *Group
+	streams map[*cuda.Stream]*dryStream
+}
+
+// dryStream is a queue of operations.
+type dryStream struct {
+	ops  []dryOp
+	done int
+}
+
+type dryOp struct {
+	ready func() bool
+	do    func()
+}
+
+func (d *dry) alloc(n int) cuda.Addr {
+	a := d.next
+	d.next += cuda.Addr(n+4096) &^ 255
+	d.memory[a] = bytes.Repeat([]byte{0xCC}, n)
+	d.bases = append(d.bases, a)
+	return a
+}
+
+// at returns n bytes at a, which must lie within one allocation.
+func (d *dry) at(a cuda.Addr, n int64) []byte {
+	i, found := slices.BinarySearch(d.bases, a)
+	if !found {
+		i--
+	}
+	if i < 0 {
+		panic(fmt.Sprintf("address %#x is nobody's", a))
+	}
+	from := int64(a - d.bases[i])
+	return d.memory[d.bases[i]][from : from+n : from+n]
+}
+
+func (r *dryRank) put(s *cuda.Stream, ready func() bool, do func()) {
+	r.streams[s].ops = append(r.streams[s].ops, dryOp{ready, do})
+}
+
+func always() bool { return true }
+
+func (r *dryRank) Copy(s *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error {
+	r.put(s, always, func() {
+		copy(r.d.at(dst, n), r.d.at(src, n))
+		if dst2 != 0 {
+			copy(r.d.at(dst2, n), r.d.at(src, n))
+		}
+	})
+	return nil
+}
+
+func (r *dryRank) Reduce(s *cuda.Stream, op kernel.Op, dt kernel.DType, dst, dst2, a, b, c cuda.Addr, n int64) error {
+	n *= int64(dt.Size())
+	r.put(s, always, func() {
+		srcs := [][]byte{r.d.at(a, n), r.d.at(b, n)}
+		if c != 0 {
+			srcs = append(srcs, r.d.at(c, n))
+		}
+		kernel.ReduceMany(op, dt, r.d.at(dst, n), srcs, false)
+		if dst2 != 0 {
+			copy(r.d.at(dst2, n), r.d.at(dst, n))
+		}
+	})
+	return nil
+}
+
+func (r *dryRank) Multiply(s *cuda.Stream, dt kernel.DType, dst, src cuda.Addr, factor [8]byte, n int64) error {
+	n *= int64(dt.Size())
+	r.put(s, always, func() { kernel.ScaleCopy(dt, r.d.at(dst, n), r.d.at(src, n), factor) })
+	return nil
+}
+
+func (r *dryRank) Divide(s *cuda.Stream, dt kernel.DType, dst cuda.Addr, by int, n int64) error {
+	n *= int64(dt.Size())
+	r.put(s, always, func() { kernel.Scale(dt, r.d.at(dst, n), by) })
+	return nil
+}
+
+func key(m mark) [2]int {
+	if m.released {
+		return [2]int{m.link, 1}
+	}
+	return [2]int{m.link, 0}
+}
+
+func (r *dryRank) await(s *lineup, marks []mark) error {
+	for _, m := range marks {
+		r.put(s.Stream, func() bool { return int32(r.d.flags[key(m)]-m.value) >= 0 }, func() {})
+	}
+	return nil
+}
+
+func (r *dryRank) tell(s *lineup, marks []mark) error {
+	for _, m := range marks {
+		r.put(s.Stream, always, func() {
+			if r.d.flags[key(m)] != m.value-1 {
+				panic(fmt.Sprintf("a counter of link %+v goes from %d to %d", r.g.layout.links[m.link], r.d.flags[key(m)], m.value))
+			}
+			r.d.flags[key(m)] = m.value
+		})
+	}
+	return nil
+}
+
+func (r *dryRank) reached(mark) (bool, error) { return true, nil }
+
+// newDry makes the groups of all ranks of some plans, with so many streams each.
+func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, first uint32) *dry {
+	t.Helper()
+	d := &dry{memory: map[cuda.Addr][]byte{}, next: 1 << 20, flags: map[[2]int]uint32{}}
+	size := plans[0].Size
+	shape := Shape{Slots: slots, SlotBytes: slotBytes, Direct: func(int, int) bool { return true }}
+	for _, p := range plans {
+		if err := plan.Verify(p, slots); err != nil {
+			t.Fatal(err)
+		}
+		shape.Plans = append(shape.Plans, placed(p))
+	}
+	staging := make([]cuda.Addr, size)
+	for r := range size {
+		l, err := NewLayout(shape, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := &Group{layout: l, rank: r, links: make([]state, len(l.links))}
+		staging[r] = d.alloc(int(l.StagingBytes(r)))
+		rank := &dryRank{d: d, g: g, streams: map[*cuda.Stream]*dryStream{}}
+		g.cfg = Config{Layout: l, Kernels: rank, Staging: staging, First: first}
+		g.signals = rank
+		g.reset()
+		n := int(g.scratch.plan(l))
+		g.scratch.base = d.alloc(n)
+		for range streams {
+			g.streams = append(g.streams, &lineup{Stream: new(cuda.Stream)})
+		}
+		g.caller.Stream = new(cuda.Stream)
+		for _, s := range append(slices.Clone(g.streams), &g.caller) {
+			q := &dryStream{}
+			rank.streams[s.Stream] = q
+			d.streams = append(d.streams, q)
+		}
+		for i := range l.plans {
+			g.programs = append(g.programs, &Program{g: g, schedule: &l.plans[i]})
+		}
+		for i := range l.links {
+			d.flags[[2]int{i, 0}], d.flags[[2]int{i, 1}] = first, first
+		}
+		d.ranks = append(d.ranks, rank)
+	}
+	return d
+}
+
+// placed puts lane i of a plan on lane i.
+func placed(p *plan.Plan) Placed {
+	out := Placed{Plan: p}
+	for i := range p.Lanes {
+		out.Lanes = append(out.Lanes, i)
+	}
+	return out
+}
+
+// enqueue enqueues a call on all ranks. Behind it the input is spoiled, as a
+// caller may do.
+func (d *dry) enqueue(t *testing.T, which int, calls []Call, lend bool) {
+	t.Helper()
+	for r, rank := range d.ranks {
+		p, c := rank.g.programs[which], &calls[r]
+		if lend {
+			c.Lent = &Lent{In: make([]cuda.Addr, len(calls)), Out: make([]cuda.Addr, len(calls))}
+			for src := range calls {
+				c.Lent.In[src], c.Lent.Out[src] = calls[src].In, calls[src].Out
+				c.Lent.InPlace = c.Lent.InPlace || calls[src].In == calls[src].Out
+			}
+		}
+		p.begin(c)
+		chunks := uint32(0)
+		for _, s := range p.spans {
+			chunks = max(chunks, s.chunks)
+		}
+		if err := p.take(c, chunks, rank.g.streams); err != nil {
+			t.Fatal(err)
+		}
+		rank.join()
+		if err := p.returned(&rank.g.caller); err != nil {
+			t.Fatal(err)
+		}
+		p.end()
+		if c.Out != c.In && c.Header.Count > 0 && p.plan.Kind == plan.AllReduce {
+			rank.put(rank.g.caller.Stream, always, func() {
+				b := d.at(c.In, int64(c.Header.Count)*4)
+				copy(b, bytes.Repeat([]byte{0xEE}, len(b)))
+			})
+		}
+	}
+}
+
+// join makes the caller's stream wait for what is in the others now.
+func (r *dryRank) join() {
+	for _, s := range r.g.streams {
+		q := r.streams[s.Stream]
+		upTo := q.done + len(q.ops)
+		r.put(r.g.caller.Stream, func() bool { return q.done >= upTo }, func() {})
+	}
+}
+
+// run takes the heads of streams in the order of a seed until all are empty.
+func (d *dry) run(t *testing.T, seed uint64) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 1))
+	for {
+		var can []*dryStream
+		left := 0
+		for _, s := range d.streams {
+			if left += len(s.ops); len(s.ops) > 0 && s.ops[0].ready() {
+				can = append(can, s)
+			}
+		}
+		if len(can) == 0 {
+			if left > 0 {
+				t.Fatalf("stuck: %d operations are left", left)
+			}
+			return
+		}
+		s := can[rng.IntN(len(can))]
+		for n := rng.IntN(4); n >= 0 && len(s.ops) > 0 && s.ops[0].ready(); n-- {
+			s.ops[0].do()
+			s.ops = s.ops[1:]
+			s.done++
+		}
+	}
+}
+
+// input is what a rank gives: small numbers that differ by rank and place.
+func input(rank, count int) []byte {
+	var b []byte
+	for i := range count {
+		b = binary.NativeEndian.AppendUint32(b, uint32(rank+1)*uint32(i%1000+1))
+	}
+	return b
+}
+
+// oracle says what every rank has in Out when inputs are those of input; nil where
+// it has nothing.
+func oracle(p *plan.Plan, rank, count int) []byte {
+	switch p.Kind {
+	case plan.Barrier:
+		return nil
+	case plan.AllReduce:
+		return input(p.Size*(p.Size+1)/2-1, count)
+	case plan.Reduce:
+		if rank != p.Root {
+			return nil
+		}
+		return input(p.Size*(p.Size+1)/2-1, count)
+	case plan.Broadcast:
+		return input(p.Root, count)
+	case plan.AllGather:
+		var b []byte
+		for r := range p.Size {
+			b = append(b, input(r, count)...)
+		}
+		return b
+	case plan.ReduceScatter:
+		return input(p.Size*(p.Size+1)/2-1, count*p.Size)[4*count*rank:][:4*count]
+	}
+	panic(p.Kind)
+}
+
+// buffers allocates the buffers of a rank, apart or in place, and returns the call.
+func (d *dry) buffers(p *plan.Plan, rank, count int, inPlace bool) Call {
+	c := Call{Header: transport.Header{Seq: 1, Count: uint64(count), Kind: uint8(p.Kind), Root: int32(p.Root)}, DType: kernel.Int32, Op: kernel.Sum}
+	in, out := input(rank, count), 4*count
+	switch p.Kind {
+	case plan.Barrier:
+		return c
+	case plan.AllGather:
+		out *= p.Size
+	case plan.ReduceScatter:
+		in = input(rank, count*p.Size)
+	}
+	if !inPlace {
+		c.In, c.Out = d.alloc(len(in)), d.alloc(out)
+	} else {
+		whole := d.alloc(max(len(in), out))
+		c.In, c.Out = whole, whole
+		switch p.Kind {
+		case plan.AllGather:
+			c.In += cuda.Addr(rank * len(in))
+		case plan.ReduceScatter:
+			c.Out += cuda.Addr(rank * out)
+		}
+	}
+	copy(d.at(c.In, int64(len(in))), in)
+	return c
+}
+
+func (d *dry) check(t *testing.T, what string, p *plan.Plan, rank, count int, c *Call) {
+	t.Helper()
+	want := oracle(p, rank, count)
+	if len(want) == 0 {
+		return
+	}
+	if got := d.at(c.Out, int64(len(want))); !bytes.Equal(got, want) {
+		i := 0
+		for got[i] == want[i] {
+			i++
+		}
+		t.Fatalf("%s: rank %d: byte %d of %d is wrong", what, rank, i, len(want))
+	}
+}
+
+// TestOrder runs plans of every shape in orders that the seeds choose, with many
+// streams, few, and only one per rank, over few small slots. Two calls are queued.
+func TestOrder(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5, 8} {
+		for _, p := range shapes(t, n) {
+			for seed, shape := range []struct{ slots, bytes, streams, count int }{
+				{2, 64, 0, 100}, {2, 64, 1, 333}, {4, 256, 2, 1000}, {2, 128, 16, 700}, {8, 4096, 3, 1}, {2, 64, 16, 0},
+			} {
+				if n == 8 && seed%2 == 1 {
+					continue
+				}
+				for how := range 4 {
+					inPlace, lend := how%2 == 1, how/2 == 1
+					what := fmt.Sprintf("%d ranks, %s of %v, %+v, in place %v, lent %v", n, p.Name, p.Kind, shape, inPlace, lend)
+					d := newDry(t, []*plan.Plan{p}, shape.slots, shape.bytes, shape.streams, 1<<32-5)
+					count := shape.count
+					if p.Kind == plan.Barrier {
+						count = 0
+					}
+					var calls [2][]Call
+					for k := range calls {
+						for r := range n {
+							calls[k] = append(calls[k], d.buffers(p, r, count, inPlace))
+						}
+						d.enqueue(t, 0, calls[k], lend)
+					}
+					d.run(t, uint64(seed))
+					for k := range calls {
+						for r := range n {
+							d.check(t, what, p, r, count, &calls[k][r])
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package devexec
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/cuda"
+)
+
+// Group is one rank's end of the links between devices, with the streams that
+// serve them. Its methods may be called concurrently unless they say otherwise.
+type Group struct {
+	cfg      Config
+	layout   *Layout
+	rank     int
+	programs []*Program
+
+	mu      sync.Mutex // one Enqueue at a time
+	streams []*lineup
+	fork    *cuda.Event // of the latest call: its stream has come to it
+	tail    *cuda.Event // its stream is through
+	latest  uintptr     // that stream
+	called  bool        // there is a latest call
+	links   []state     // of the links of the layout
+	signals signals
+	scratch scratch
+	pins    pins
+	events  []*cuda.Event // that free closes
+	caller  lineup        // the stream of the call at work
+
+	relay *relay // nil where no link is relayed
+
+	failure failure
+	abort   *atomic.Uint32 // the word that all ranks of the segment look at
+	wake    chan struct{}  // tells the watcher that something is under way
+	done    chan struct{}  // closed by Close
+	workers sync.WaitGroup
+	ending  sync.Mutex // guards that a failure starts a worker against Close
+	closing sync.Once
+
+	// Scratch of one step: who uses it holds mu.
+	marks          []mark
+	addrs, targets []cuda.Addr
+}
+
+// reset lets all links begin.
+func (g *Group) reset() {
+	for i := range g.links {
+		k, first := &g.links[i], g.cfg.First
+		k.count, k.slots, k.waited = first, first, first
+		k.highest.Store(first)
+		if g.layout.links[i].Src == g.rank {
+			k.filled = make([][]reading, g.layout.slots)
+		}
+	}
+}
+
+// flag returns a counter of link i: where this process sees it, and where its
+// device does.
+func (g *Group) flag(i int, isReleased bool) (*atomic.Uint32, cuda.Addr) {
+	if !g.layout.links[i].direct {
+		return g.pins.flag(i, isReleased)
+	}
+	at := published(i)
+	if isReleased {
+		at = released(i)
+	}
+	return word(g.cfg.Flags, at), g.cfg.FlagsAddr + cuda.Addr(at)
+}
+
+// state is what a rank knows of a link that it serves, or whose slots it reads.
+type state struct {
+	count   uint32        // payloads of the calls before the one at work
+	slots   uint32        // slots filled by those
+	waited  uint32        // the value of released that a stream has waited for
+	filled  [][]reading   // sender: by slot, who reads it
+	lent    uint32        // sender: the latest payload that was lent in the call at work
+	lends   bool          // there is one
+	highest atomic.Uint32 // the value of a flag that a stream may wait for at most
+
+	pinned     []byte    // relayed: slots in the memory of this host
+	pinnedAddr cuda.Addr // where the device sees them
+}
+
+// reading is a payload that must be released before its slot is filled anew.
+type reading struct {
+	link  int
+	value uint32
+}
+
+// lineup is a stream, with what is to be told of it.
+type lineup struct {
+	*cuda.Stream
+	joined *cuda.Event // recorded when a call is through with the stream
+	pace   *pace
+}
+
+// New makes a Group: streams, events and scratch memory. It allocates device
+// memory, which Close frees.
+func New(cfg Config) (*Group, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	l := cfg.Layout
+	g := &Group{
+		cfg: cfg, layout: l, rank: l.rank,
+		links: make([]state, len(l.links)),
+		abort: word(cfg.Flags, 0),
+		wake:  make(chan struct{}, 1),
+		done:  make(chan struct{}),
+	}
+	g.reset()
+	if err := g.open(); err != nil {
+		g.free()
+		return nil, fmt.Errorf("devexec: rank %d: %w", g.rank, err)
+	}
+	for i := range l.plans {
+		g.programs = append(g.programs, &Program{g: g, schedule: &l.plans[i]})
+	}
+	g.workers.Go(g.watch)
+	if g.relay != nil {
+		g.relay.start()
+	}
+	return g, nil
+}

@@ -1,0 +1,185 @@
+package devexec
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/transport"
+)
+
+// Shape is what the ranks of a communicator agree on before they open links
+// between their devices. It is the same on all of them.
+type Shape struct {
+	Plans []Placed // every rank's Programs, in this order
+
+	Slots     int // of a link, at least 2, a power of two up to transport.MaxSlots
+	SlotBytes int // the largest chunk, a multiple of 64
+
+	// Direct reports whether the device of rank dst reads the memory of that of
+	// rank src, and both ranks share a flag segment. Links between others are
+	// relayed: through pinned memory and a transport.Endpoint.
+	Direct func(src, dst int) bool
+}
+
+// Placed is a verified plan with the lanes of links that it travels on: lane i
+// of the plan on lane Lanes[i]. Plans may share lanes, as calls are ordered.
+type Placed struct {
+	Plan  *plan.Plan
+	Lanes []int
+}
+
+// Layout says where everything lies that ranks share: slots in the staging
+// memory of their devices, and flags in the segment of a host. It is a pure
+// function of a Shape, and never changes.
+type Layout struct {
+	size      int
+	slots     int
+	slotBytes int
+	links     []link // by lane, source, destination
+	staging   []int64
+	plans     []schedule
+	rank      int
+}
+
+// link is one FIFO between two ranks' devices.
+type link struct {
+	transport.Link
+	direct bool
+	lends  bool  // some plan puts payloads into its slots
+	at     int64 // where its slots begin in the staging memory of Src
+}
+
+// Limits of a Layout, beyond those of transport.Layout.
+const (
+	maxStaging = 1 << 40 // bytes of one rank
+	maxFlags   = 1 << 30 // bytes of a segment
+)
+
+// flagLine is the distance between two flags, in bytes: a cache line each, so
+// that devices do not disturb each other.
+const flagLine = 64
+
+// flagHead is where the flags of links begin. The first word of a segment is
+// not zero when one of its ranks has aborted.
+const flagHead = 4096
+
+// NewLayout lays out the links that the plans of s need, as rank sees them: all
+// ranks come to the same places.
+func NewLayout(s Shape, rank int) (*Layout, error) {
+	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, rank: rank}
+	switch {
+	case len(s.Plans) == 0:
+		return nil, fmt.Errorf("devexec: a layout of no plans")
+	case s.Slots < 2 || s.Slots > transport.MaxSlots || s.Slots&(s.Slots-1) != 0:
+		return nil, fmt.Errorf("devexec: %d slots per link, want a power of two from 2 to %d", s.Slots, transport.MaxSlots)
+	case s.SlotBytes < quantum || s.SlotBytes > transport.MaxSlotBytes || s.SlotBytes%quantum != 0:
+		return nil, fmt.Errorf("devexec: slots of %d bytes, want a multiple of %d up to %d", s.SlotBytes, quantum, transport.MaxSlotBytes)
+	}
+	l.size = s.Plans[0].Plan.Size
+	if rank < 0 || rank >= l.size {
+		return nil, fmt.Errorf("devexec: layout for rank %d of %d", rank, l.size)
+	}
+	for _, p := range s.Plans {
+		if p.Plan.Size != l.size {
+			return nil, fmt.Errorf("devexec: plan %s is for %d ranks, the first plan for %d", p.Plan.Name, p.Plan.Size, l.size)
+		}
+		if len(p.Lanes) != len(p.Plan.Lanes) {
+			return nil, fmt.Errorf("devexec: %d lane numbers for the %d lanes of plan %s", len(p.Lanes), len(p.Plan.Lanes), p.Plan.Name)
+		}
+		for _, k := range p.Plan.Links() {
+			l.links = append(l.links, link{Link: transport.Link{Lane: p.Lanes[k.Lane], Src: k.Src, Dst: k.Dst}, direct: s.Direct(k.Src, k.Dst)})
+		}
+	}
+	slices.SortFunc(l.links, func(a, b link) int { return compareLinks(a.Link, b.Link) })
+	l.links = slices.Compact(l.links)
+	for _, p := range s.Plans {
+		one, err := l.schedule(p)
+		if err != nil {
+			return nil, fmt.Errorf("devexec: plan %s: %w", p.Plan.Name, err)
+		}
+		l.plans = append(l.plans, one)
+	}
+	return l, l.place()
+}
+
+func compareLinks(a, b transport.Link) int { return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst) }
+
+// place gives every link that lends its slots.
+func (l *Layout) place() error {
+	l.staging = make([]int64, l.size)
+	for i := range l.links {
+		if k := &l.links[i]; k.direct && k.lends {
+			k.at = l.staging[k.Src]
+			l.staging[k.Src] += int64(l.slots) * int64(l.slotBytes)
+		}
+	}
+	for r, n := range l.staging {
+		if n > maxStaging {
+			return fmt.Errorf("devexec: rank %d would need %d bytes of staging memory, more than %d; take smaller or fewer slots", r, n, int64(maxStaging))
+		}
+	}
+	if l.FlagBytes() > maxFlags {
+		return fmt.Errorf("devexec: the flags of %d links are more than %d bytes", len(l.links), maxFlags)
+	}
+	return nil
+}
+
+// find returns the index of a link, which the layout has.
+func (l *Layout) find(k transport.Link) int {
+	i, _ := slices.BinarySearchFunc(l.links, k, func(a link, b transport.Link) int { return compareLinks(a.Link, b) })
+	return i
+}
+
+// StagingBytes returns how much device memory rank r has to give: one
+// allocation, which the ranks that read it map. It may be 0.
+func (l *Layout) StagingBytes(r int) int64 { return l.staging[r] }
+
+// FlagBytes returns the size of the flag segment of a host, a multiple of 4096.
+// It is the same for every host, and zero memory when the first rank uses it.
+func (l *Layout) FlagBytes() int { return (flagHead + 2*flagLine*len(l.links) + 4095) &^ 4095 }
+
+// Sources returns the ranks whose staging memory rank r reads, rising.
+func (l *Layout) Sources(r int) []int {
+	var all []int
+	for _, k := range l.links {
+		if k.direct && k.Dst == r {
+			all = append(all, k.Src)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Neighbours returns the ranks that r has direct links with, either way,
+// rising: those whose Events it needs where devices cannot wait for memory.
+func (l *Layout) Neighbours(r int) []int {
+	var all []int
+	for _, k := range l.links {
+		switch {
+		case k.direct && k.Dst == r:
+			all = append(all, k.Src)
+		case k.direct && k.Src == r:
+			all = append(all, k.Dst)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Relayed returns the links of all ranks that need a transport.Endpoint, sorted:
+// what its Layout has to have. Its slots are those of this Layout.
+func (l *Layout) Relayed() []transport.Link {
+	var all []transport.Link
+	for _, k := range l.links {
+		if !k.direct {
+			all = append(all, k.Link)
+		}
+	}
+	return all
+}
+
+// published and released are where the flags of link i lie in a segment.
+func published(i int) int { return flagHead + 2*flagLine*i }
+func released(i int) int  { return published(i) + flagLine }

@@ -1,0 +1,220 @@
+//go:build cgo
+
+package devexec
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/mem"
+)
+
+// set gives package devexec's names to the kernels.
+type set struct{ *kernels.Set }
+
+func (k set) Copy(s *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error {
+	if dst2 == 0 {
+		return k.Set.Copy(s, dst, src, n)
+	}
+	return k.CopyForward(s, dst, dst2, src, n)
+}
+
+func (k set) Reduce(s *cuda.Stream, op kernel.Op, d kernel.DType, dst, dst2, a, b, c cuda.Addr, n int64) error {
+	return k.Set.Reduce(s, kernels.Op(op), kernels.DType(d), kernels.Arrays{Dst: dst, Dst2: dst2, A: a, B: b, C: c, N: n})
+}
+
+func (k set) Multiply(s *cuda.Stream, d kernel.DType, dst, src cuda.Addr, factor [8]byte, n int64) error {
+	return k.ScaleCopy(s, kernels.DType(d), dst, src, n, factor)
+}
+
+func (k set) Divide(s *cuda.Stream, d kernel.DType, dst cuda.Addr, by int, n int64) error {
+	return k.Scale(s, kernels.DType(d), dst, dst, n, int64(by))
+}
+
+// machine is some ranks of this process, each with a device of its own as far as
+// there are enough, and the groups that they make.
+type machine struct {
+	t       *testing.T
+	plans   []*plan.Plan
+	devices []*cuda.Device // by rank
+	loaded  map[*cuda.Device]set
+	staging []cuda.Slice[uint8]
+	flags   []*cuda.Pinned[uint8] // by host
+	groups  []*Group
+	eps     []transport.Endpoint // by rank, where a link is relayed
+	free    []func() error
+}
+
+// how says what a machine is like.
+type how struct {
+	slots, slotBytes int
+	first            uint32
+	streams          int
+	events           bool
+	hosts            func(rank int) int // nil: all on one
+	failed           func(rank int, err error)
+	devices          int // 0: one each
+}
+
+func (h *how) host(rank int) int {
+	if h.hosts == nil {
+		return 0
+	}
+	return h.hosts(rank)
+}
+
+func shapeOf(plans []*plan.Plan, h how, devices []*cuda.Device) Shape {
+	s := Shape{Slots: h.slots, SlotBytes: h.slotBytes, Direct: func(src, dst int) bool {
+		can, err := devices[dst].CanAccess(devices[src])
+		return h.host(src) == h.host(dst) && can && err == nil
+	}}
+	for _, p := range plans {
+		s.Plans = append(s.Plans, placed(p))
+	}
+	return s
+}
+
+func someDevices(t *testing.T, n int, h how) []*cuda.Device {
+	t.Helper()
+	fakegpu.Need(t)
+	all, err := cuda.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	use := h.devices
+	if use == 0 {
+		use = len(all)
+	}
+	var devices []*cuda.Device
+	for r := range n {
+		devices = append(devices, all[r%use])
+	}
+	return devices
+}
+
+func start(t *testing.T, plans []*plan.Plan, h how) *machine {
+	t.Helper()
+	n := plans[0].Size
+	m := &machine{t: t, plans: plans, devices: someDevices(t, n, h), loaded: map[*cuda.Device]set{}, groups: make([]*Group, n)}
+	shape := shapeOf(plans, h, m.devices)
+	hosts := 0
+	for r := range n {
+		hosts = max(hosts, h.host(r)+1)
+	}
+	layouts := make([]*Layout, n)
+	staging := make([]cuda.Addr, n)
+	for r, d := range m.devices {
+		l, err := NewLayout(shape, r)
+		m.must(err)
+		layouts[r] = l
+		if _, ok := m.loaded[d]; !ok {
+			k, err := kernels.Load(d)
+			m.must(err)
+			m.loaded[d] = set{k}
+			m.free = append(m.free, k.Close)
+			for dt := kernels.Int8; dt.Valid(); dt++ {
+				m.must(k.Prepare(dt))
+			}
+		}
+		s, err := cuda.Alloc[uint8](d, int(l.StagingBytes(r)))
+		m.must(err)
+		m.staging, staging[r] = append(m.staging, s), s.Addr()
+		m.free = append(m.free, s.Free)
+	}
+	for r, d := range m.devices {
+		for _, src := range layouts[r].Sources(r) {
+			m.must(d.EnablePeer(m.devices[src]))
+		}
+	}
+	for range hosts {
+		p, err := cuda.AllocPinned[uint8](m.devices[0], layouts[0].FlagBytes())
+		m.must(err)
+		layouts[0].begin(p.Host(), h.first)
+		m.flags = append(m.flags, p)
+		m.free = append(m.free, p.Free)
+	}
+	if links := layouts[0].Relayed(); len(links) > 0 {
+		var err error
+		m.eps, err = mem.New(transport.Layout{Size: n, Links: links, Slots: h.slots, SlotBytes: h.slotBytes})
+		m.must(err)
+		for _, ep := range m.eps {
+			m.free = append(m.free, ep.Close)
+		}
+	}
+	for r, d := range m.devices {
+		cfg := Config{Layout: layouts[r], Device: d, Kernels: m.loaded[d], Staging: staging, First: h.first, Streams: h.streams, Events: h.events,
+			Flags: m.flags[h.host(r)].Host(), FlagsAddr: m.flags[h.host(r)].Addr()}
+		if m.eps != nil {
+			cfg.Endpoint = m.eps[r]
+		}
+		if h.failed != nil {
+			cfg.Failed = func(err error) { h.failed(r, err) }
+		}
+		g, err := New(cfg)
+		m.must(err)
+		m.groups[r] = g
+	}
+	for r := range m.groups {
+		for _, peer := range layouts[r].Neighbours(r) {
+			if h.events {
+				m.must(m.groups[r].PeerEvents(peer, m.groups[peer].Events(r)))
+			}
+		}
+	}
+	return m
+}
+
+// begin lets the counters of a segment begin at first.
+func (l *Layout) begin(segment []byte, first uint32) {
+	clear(segment)
+	for i := range l.links {
+		word(segment, published(i)).Store(first)
+		word(segment, released(i)).Store(first)
+	}
+}
+
+func (m *machine) must(err error) {
+	m.t.Helper()
+	if err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) close() {
+	m.t.Helper()
+	var all sync.WaitGroup
+	for r, g := range m.groups {
+		all.Go(func() {
+			if err := g.Close(); err != nil {
+				m.t.Errorf("rank %d: close: %v", r, err)
+			}
+		})
+	}
+	all.Wait()
+	for _, f := range m.free {
+		m.must(f())
+	}
+}
+
+// each runs f as every rank.
+func (m *machine) each(f func(r int) error) {
+	m.t.Helper()
+	var all sync.WaitGroup
+	for r := range m.groups {
+		all.Go(func() {
+			if err := f(r); err != nil {
+				m.t.Errorf("rank %d: %v", r, err)
+			}
+		})
+	}
+	all.Wait()
+	if m.t.Failed() {
+		m.t.FailNow()
+	}
+}

@@ -1,0 +1,321 @@
+package devexec
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/internal/fuse"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/transport"
+)
+
+// schedule is a plan as one rank runs it.
+type schedule struct {
+	plan   *plan.Plan
+	lanes  []lane
+	tracks int // of the rank
+	steps  int // of the rank, for one chunk of every lane
+}
+
+// lane is what a rank does with one chunk of a lane, and how often the lane's
+// links are used for it, also those of other ranks whose slots it reads.
+type lane struct {
+	from, upTo uint64 // as plan.Cuts gives them
+	part       int
+	first      bool // of the plan's lanes
+	todo       []todo
+	uses       []linkUses
+}
+
+// linkUses says how many payloads a link carries per chunk, and how many of its
+// slots are filled for them: less where it carries what lies in another's.
+type linkUses struct {
+	link     int
+	n, slots uint32
+}
+
+// todo is one fused step of the rank.
+//
+// All steps of all ranks have an order in which each comes after all that it
+// waits for: chunk by chunk, and within one as order finds it. A rank enqueues
+// its steps in that order. So even where several of its streams are one queue
+// of the device, or are one stream, whatever the device finds first can be
+// done, or waits for what another rank has enqueued already, or will.
+type todo struct {
+	fuse.Step
+	track int     // of the rank's tracks
+	ins   []use   // for every operand, link -1 where it is a buffer
+	outs  []share // the slots that the value goes to
+}
+
+// use is the n-th use of a link per chunk, from 0 on, out of each. The payload
+// lies in a slot of link lender, which is at its own use then.
+type use struct {
+	link    int
+	n, each uint32
+
+	lender            int
+	lenderN, lendEach uint32
+
+	lend lend
+}
+
+// lend says which chunk of the sender's buffers a payload is, if it can be read
+// where it lies there: nothing else is stored there before all have read it.
+type lend struct {
+	buf   plan.Buf // None: it cannot
+	part  int
+	apart bool // only if no rank makes the call in place
+}
+
+// share is one slot that is written, and who reads it: what goes to several
+// ranks that read it directly is written once.
+type share struct {
+	use
+	readers []use
+}
+
+// runner is a track on its way through one chunk.
+type runner struct {
+	rank  int
+	track int // of its rank
+	steps []fuse.Step
+	next  int
+	bufs  *traffic // of its rank in the lane
+}
+
+// traffic is what the tracks of a rank do with its buffers in a lane.
+type traffic struct {
+	reads  int  // steps that read In
+	stores int  // steps that store in Out
+	heard  bool // all that is stored in Out is received as it is
+}
+
+// count adds what steps do.
+func (b *traffic) count(steps []fuse.Step) {
+	for i := range steps {
+		s := &steps[i]
+		if s.Dst == plan.Out {
+			b.stores++
+			b.heard = b.heard && len(s.Args) == 1 && s.Args[0].Received()
+		}
+		if slices.ContainsFunc(s.Args, func(a fuse.Operand) bool { return !a.Received() && a.Buf == plan.In }) {
+			b.reads++
+		}
+	}
+}
+
+// lends says what a step of t sends can be read from.
+func (t *runner) lends(kind plan.Kind, s *fuse.Step) lend {
+	switch {
+	case kind == plan.AllToAll || kind == plan.Scatter:
+	case s.Dst == plan.Out && t.bufs.stores == 1:
+		return lend{buf: plan.Out, part: s.DstPart}
+	case s.Dst == plan.None && s.IsBuffer() && s.Args[0].Buf == plan.In:
+		// In place the result takes the input's place. Whoever makes the result has
+		// read the input, if it went nowhere else.
+		once := t.bufs.reads == 1 && len(s.To) == 1 && t.bufs.heard
+		reduces := kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter
+		return lend{buf: plan.In, part: s.Args[0].Part, apart: reduces && !once}
+	}
+	return lend{}
+}
+
+// line is the state of a link while order runs: what was sent and not received.
+type line struct {
+	link    int
+	sent    uint32
+	waiting []use  // payloads, oldest first
+	written uint32 // slots of it that were filled
+	unread  []int  // readers left, by slot filled
+}
+
+// sorter finds the order of one lane.
+type sorter struct {
+	l     *Layout
+	kind  plan.Kind
+	lines map[transport.Link]*line
+	lane  int // of links
+	own   *lane
+
+	sources []int // ranks whose slots the rank reads
+}
+
+// schedule orders the steps of a plan.
+func (l *Layout) schedule(p Placed) (schedule, error) {
+	s := schedule{plan: p.Plan}
+	cuts := p.Plan.Cuts()
+	sources := l.Sources(l.rank)
+	for i := range p.Plan.Lanes {
+		from := &p.Plan.Lanes[i]
+		one := lane{from: cuts[i], upTo: cuts[i+1], part: from.Part, first: i == 0}
+		var tracks []runner
+		bufs := map[int]*traffic{}
+		for _, t := range from.Tracks {
+			steps, err := fuse.Track(p.Plan, from.Part, t)
+			if err != nil {
+				return s, fmt.Errorf("lane %d, rank %d: %w", i, t.Rank, err)
+			}
+			if bufs[t.Rank] == nil {
+				bufs[t.Rank] = &traffic{heard: true}
+			}
+			bufs[t.Rank].count(steps)
+			r := runner{rank: t.Rank, steps: steps, bufs: bufs[t.Rank]}
+			if t.Rank == l.rank {
+				r.track = s.tracks
+				s.tracks++
+				s.steps += len(steps)
+			}
+			tracks = append(tracks, r)
+		}
+		o := sorter{l: l, kind: p.Plan.Kind, lines: map[transport.Link]*line{}, lane: p.Lanes[i], own: &one, sources: sources}
+		if err := o.order(tracks); err != nil {
+			return s, fmt.Errorf("lane %d: %w", i, err)
+		}
+		s.lanes = append(s.lanes, one)
+	}
+	return s, nil
+}
+
+// order takes all tracks through one chunk, one step of each in turn, and notes
+// those of the rank. Between chunks of this order all links are empty.
+func (o *sorter) order(tracks []runner) error {
+	for {
+		moved, left := false, -1
+		for i := range tracks {
+			t := &tracks[i]
+			if t.next == len(t.steps) {
+				continue
+			}
+			if !o.ready(t) {
+				left = i
+				continue
+			}
+			o.step(t)
+			moved = true
+		}
+		if moved {
+			continue
+		}
+		if left >= 0 {
+			t := &tracks[left]
+			return fmt.Errorf("stuck: rank %d cannot take step %d, which Verify rejects", t.rank, t.next)
+		}
+		o.count()
+		return nil
+	}
+}
+
+// line returns the link between two ranks.
+func (o *sorter) line(src, dst int32) *line {
+	k := transport.Link{Lane: o.lane, Src: int(src), Dst: int(dst)}
+	ln := o.lines[k]
+	if ln == nil {
+		ln = &line{link: o.l.find(k)}
+		o.lines[k] = ln
+	}
+	return ln
+}
+
+// groups splits the receivers of a step by the slot that they read: one for all
+// that read it directly, and one for each of the others.
+func (o *sorter) groups(t *runner, s *fuse.Step) [][]*line {
+	var all [][]*line
+	direct := -1
+	for _, to := range s.To {
+		ln := o.line(int32(t.rank), to)
+		if o.l.links[ln.link].direct {
+			if direct >= 0 {
+				all[direct] = append(all[direct], ln)
+				continue
+			}
+			direct = len(all)
+		}
+		all = append(all, []*line{ln})
+	}
+	return all
+}
+
+// ready reports whether the next step of t can be taken.
+func (o *sorter) ready(t *runner) bool {
+	s := &t.steps[t.next]
+	for _, a := range s.Args {
+		if a.Received() && len(o.line(a.From, int32(t.rank)).waiting) == 0 {
+			return false
+		}
+	}
+	for _, g := range o.groups(t, s) {
+		if n := int(g[0].written) - o.l.slots; n >= 0 && g[0].unread[n] > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// step takes the next step of t.
+func (o *sorter) step(t *runner) {
+	s := t.steps[t.next]
+	t.next++
+	do := todo{Step: s, track: t.track}
+	for _, a := range s.Args {
+		u := use{link: -1}
+		if a.Received() {
+			ln := o.line(a.From, int32(t.rank))
+			u, ln.waiting = ln.waiting[0], ln.waiting[1:]
+			o.byIndex(u.lender).unread[u.lenderN]--
+		}
+		do.ins = append(do.ins, u)
+	}
+	for _, g := range o.groups(t, &s) {
+		first := g[0]
+		var from lend
+		if o.l.links[first.link].direct {
+			from = t.lends(o.kind, &s)
+		}
+		out := share{use: use{link: first.link, n: first.sent, lender: first.link, lenderN: first.written, lend: from}}
+		for _, ln := range g {
+			u := use{link: ln.link, n: ln.sent, lender: first.link, lenderN: first.written, lend: from}
+			ln.sent++
+			ln.waiting = append(ln.waiting, u)
+			out.readers = append(out.readers, u)
+		}
+		first.written++
+		first.unread = append(first.unread, len(g))
+		o.l.links[first.link].lends = true
+		do.outs = append(do.outs, out)
+	}
+	if t.rank == o.l.rank {
+		o.own.todo = append(o.own.todo, do)
+	}
+}
+
+func (o *sorter) byIndex(i int) *line { return o.lines[o.l.links[i].Link] }
+
+// count completes what the rank has to do with how often every link is used in
+// all.
+func (o *sorter) count() {
+	fill := func(u *use) {
+		if u.link < 0 {
+			return
+		}
+		u.each = o.byIndex(u.link).sent
+		u.lendEach = o.byIndex(u.lender).written
+	}
+	for i := range o.own.todo {
+		do := &o.own.todo[i]
+		for j := range do.ins {
+			fill(&do.ins[j])
+		}
+		for j := range do.outs {
+			fill(&do.outs[j].use)
+			for k := range do.outs[j].readers {
+				fill(&do.outs[j].readers[k])
+			}
+		}
+	}
+	for _, ln := range o.lines {
+		if k := o.l.links[ln.link]; k.Src == o.l.rank || k.Dst == o.l.rank || k.direct && slices.Contains(o.sources, k.Src) {
+			o.own.uses = append(o.own.uses, linkUses{link: ln.link, n: ln.sent, slots: ln.written})
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package devexec
+
+import (
+	"time"
+
+	"github.com/treerun/treerun/cuda"
+)
+
+// The driver takes about 1024 operations per stream, and then lets the caller
+// wait inside it, with locks that others need. A stream gets no more than
+// paceTicks times paceSteps steps ahead of the device.
+const (
+	paceSteps = 32
+	paceTicks = 4
+)
+
+// pace knows how far a stream is ahead of its device.
+type pace struct {
+	ticks [paceTicks]*cuda.Event // recorded every paceSteps steps, in turn
+	steps int
+}
+
+// step counts one step, and waits where the stream is too far ahead.
+func (p *pace) step(g *Group, s *lineup) error {
+	if p.steps++; p.steps%paceSteps != 0 {
+		return nil
+	}
+	tick := p.ticks[p.steps/paceSteps%paceTicks]
+	err := g.wait(func() (bool, error) { return tick.Query() })
+	if err != nil {
+		return err
+	}
+	return s.Record(tick)
+}
+
+// wait returns when ready does, or the Group has failed. It sleeps in between,
+// never longer than some hundred microseconds.
+func (g *Group) wait(ready func() (bool, error)) error {
+	for pause := 5 * time.Microsecond; ; pause = min(2*pause, 200*time.Microsecond) {
+		ok, err := ready()
+		if ok || err != nil {
+			return err
+		}
+		if err := g.Err(); err != nil {
+			return err
+		}
+		time.Sleep(pause)
+	}
+}

@@ -1,0 +1,196 @@
+package devexec
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+)
+
+// Program is a plan bound to a Group.
+type Program struct {
+	g *Group
+	*schedule
+	spans []span // of the lanes, for the call at work
+}
+
+// span is what a lane has to move in a call: n bytes from byte start of its part
+// on, in chunks of grain.
+type span struct {
+	start, n int64
+	grain    int64
+	chunks   uint32
+}
+
+// chunk returns the bytes of chunk j, and where they begin within the part.
+func (s *span) chunk(j uint32) (at, n int64) {
+	from := int64(j) * s.grain
+	return s.start + from, min(s.grain, s.n-from)
+}
+
+// Program returns the program of plan i of the Shape.
+func (g *Group) Program(i int) *Program { return g.programs[i] }
+
+// Plan returns the plan that the program runs.
+func (p *Program) Plan() *plan.Plan { return p.plan }
+
+// spanOf returns what lane ln moves in call c.
+func (p *Program) spanOf(ln *lane, c *Call) span {
+	elem := int64(c.DType.Size())
+	count := int64(c.Header.Count)
+	grain := quantum / elem
+	from := plan.CutAt(count, ln.from, grain) * elem
+	s := span{n: plan.CutAt(count, ln.upTo, grain)*elem - from, start: from - int64(ln.part)*count*elem}
+	most := p.g.layout.slotBytes
+	if c.Chunk > 0 {
+		most = min(most, c.Chunk)
+	}
+	s.grain = chunkBytes(s.n, most)
+	s.chunks = uint32((s.n + s.grain - 1) / s.grain)
+	if count == 0 && ln.first {
+		s.chunks = 1 // an empty message still meets everybody
+	}
+	return s
+}
+
+// small is up to how many steps a call stays on the caller's stream, if every
+// lane has one chunk at most: going to another stream and back takes as long as
+// a few steps.
+const small = 12
+
+// Enqueue puts call c behind the work of stream s, which must be of the Group's
+// device. It returns when all is enqueued; s goes on when this rank's part of the
+// call is done, also where the Group fails meanwhile. Where so much is waiting
+// that the driver would not take more, Enqueue waits for it, so every rank needs
+// a goroutine of its own.
+//
+// A stream of another device is an error (cuda.ErrWrongDevice) before anything is
+// done. Any other error is that of the Group, which is of no further use.
+func (p *Program) Enqueue(s *cuda.Stream, c *Call) error {
+	g := p.g
+	if d := s.Device(); d != g.cfg.Device {
+		return fmt.Errorf("devexec: rank %d: a stream of %s for a group of %s: %w", g.rank, d, g.cfg.Device, cuda.ErrWrongDevice)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.Err(); err != nil {
+		return err
+	}
+	p.begin(c)
+	err := p.enqueue(s, c)
+	if err != nil {
+		err = g.fail(fmt.Errorf("devexec: rank %d: %w", g.rank, err))
+	}
+	p.end()
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+	return err
+}
+
+// begin counts the chunks of call c, and tells the relay which of them to expect.
+func (p *Program) begin(c *Call) {
+	g := p.g
+	p.spans = p.spans[:0]
+	for i := range p.lanes {
+		ln := &p.lanes[i]
+		s := p.spanOf(ln, c)
+		p.spans = append(p.spans, s)
+		for _, u := range ln.uses {
+			k := &g.links[u.link]
+			k.highest.Store(k.count + s.chunks*u.n)
+			if g.relay != nil && s.chunks > 0 && u.n > 0 {
+				g.relay.expect(u.link, job{header: c.Header, span: s, each: u.n, first: k.count})
+			}
+		}
+	}
+}
+
+// end moves the counters behind the call.
+func (p *Program) end() {
+	for i := range p.lanes {
+		for _, u := range p.lanes[i].uses {
+			k := &p.g.links[u.link]
+			k.count += p.spans[i].chunks * u.n
+			k.slots += p.spans[i].chunks * u.slots
+		}
+	}
+}
+
+// enqueue forks, takes all steps in the order of todo, and joins.
+func (p *Program) enqueue(s *cuda.Stream, c *Call) (err error) {
+	g := p.g
+	if g.called && g.latest != s.Handle() {
+		if err := s.Wait(g.tail); err != nil {
+			return err
+		}
+	}
+	g.caller.Stream = s
+	g.called, g.latest = true, s.Handle()
+	chunks, apart := uint32(0), p.steps > small
+	for _, sp := range p.spans {
+		chunks = max(chunks, sp.chunks)
+	}
+	streams := g.streams[:min(len(g.streams), p.tracks)]
+	if apart = (apart || chunks > 1) && len(streams) > 1; !apart {
+		streams = nil
+	}
+	if apart {
+		err = g.spread(s, streams)
+	}
+	if err == nil {
+		err = p.take(c, chunks, streams)
+	}
+	// What has been enqueued is joined also after an error: the caller's stream
+	// must not go on before it.
+	for _, ln := range streams {
+		err = errors.Join(err, ln.Record(ln.joined), s.Wait(ln.joined))
+	}
+	if err == nil && c.Lent != nil {
+		err = p.returned(&g.caller)
+	}
+	if err == nil && c.Divide > 1 && c.Out != 0 && c.Header.Count > 0 {
+		err = g.divide(&g.caller, c)
+	}
+	return errors.Join(err, s.Record(g.tail))
+}
+
+// spread makes streams wait for the work of s.
+func (g *Group) spread(s *cuda.Stream, streams []*lineup) error {
+	if err := s.Record(g.fork); err != nil {
+		return err
+	}
+	for _, ln := range streams {
+		if err := ln.Wait(g.fork); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take enqueues the steps of all chunks.
+func (p *Program) take(c *Call, chunks uint32, streams []*lineup) error {
+	g := p.g
+	for j := range chunks {
+		for i := range p.lanes {
+			if j >= p.spans[i].chunks {
+				continue
+			}
+			for k := range p.lanes[i].todo {
+				if err := g.failure.get(); err != nil {
+					return err
+				}
+				do, s := &p.lanes[i].todo[k], &g.caller
+				if len(streams) > 0 {
+					s = streams[do.track%len(streams)]
+				}
+				if err := g.step(s, c, do, &p.spans[i], j); err != nil {
+					return fmt.Errorf("lane %d, chunk %d, %w", i, j, err)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,276 @@
+package devexec
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// relay moves the payloads of relayed links between pinned memory and a
+// transport: one goroutine sends, one receives.
+type relay struct {
+	g    *Group
+	out  queue
+	in   queue
+	ends []end // by link
+}
+
+// end is this rank's end of a relayed link.
+type end struct {
+	sender   transport.Sender
+	receiver transport.Receiver
+	peer     int
+	jobs     []job // under way, oldest first; the queue's mutex guards it
+	done     uint32
+}
+
+// job is what a call moves over a link: n payloads per chunk.
+type job struct {
+	header transport.Header
+	span   span
+	each   uint32
+	first  uint32 // payloads before it
+}
+
+// queue is one direction.
+type queue struct {
+	mu    sync.Mutex
+	links []int // with an end that way
+	left  int   // jobs
+	wake  chan struct{}
+}
+
+// Mismatch says that two ranks with a relayed link made different calls.
+type Mismatch struct {
+	Peer         int
+	Theirs, Mine transport.Header
+}
+
+// Error names the rank and both calls.
+func (m *Mismatch) Error() string {
+	return fmt.Sprintf("devexec: rank %d sent a chunk of call %+v where one of call %+v belongs", m.Peer, m.Theirs, m.Mine)
+}
+
+// newRelay looks up the ends of this rank's relayed links; nil where there are none.
+func newRelay(g *Group) (*relay, error) {
+	r := &relay{g: g, ends: make([]end, len(g.links))}
+	r.out.wake, r.in.wake = make(chan struct{}, 1), make(chan struct{}, 1)
+	for i := range g.layout.links {
+		k := &g.layout.links[i]
+		if k.direct {
+			continue
+		}
+		e := &r.ends[i]
+		e.done = g.cfg.First
+		var err error
+		switch g.rank {
+		case k.Src:
+			e.peer = k.Dst
+			e.sender, err = g.cfg.Endpoint.Sender(k.Lane, k.Dst)
+			r.out.links = append(r.out.links, i)
+		case k.Dst:
+			e.peer = k.Src
+			e.receiver, err = g.cfg.Endpoint.Receiver(k.Lane, k.Src)
+			r.in.links = append(r.in.links, i)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("relayed link of lane %d with rank %d: %w", k.Lane, e.peer, err)
+		}
+	}
+	if len(r.out.links)+len(r.in.links) == 0 {
+		return nil, nil
+	}
+	return r, nil
+}
+
+// start begins to relay. The goroutines end when the Group is closed or fails.
+func (r *relay) start() {
+	r.g.workers.Go(func() { r.serve(&r.out, r.send) })
+	r.g.workers.Go(func() { r.serve(&r.in, r.receive) })
+}
+
+// expect tells the goroutine of link what comes.
+func (r *relay) expect(link int, j job) {
+	q, e := &r.in, &r.ends[link]
+	switch {
+	case e.sender != nil:
+		q = &r.out
+	case e.receiver == nil:
+		return
+	}
+	q.mu.Lock()
+	e.jobs = append(e.jobs, j)
+	q.left++
+	q.mu.Unlock()
+	q.rouse()
+}
+
+func (q *queue) rouse() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// rouse lets both goroutines look around.
+func (r *relay) rouse() {
+	r.out.rouse()
+	r.in.rouse()
+}
+
+// The goroutines of a relay poll while something is under way, yield the core
+// some times, and then sleep between polls, longer and longer.
+const (
+	relayYields = 50
+	relayPause  = 20 * time.Microsecond
+	relayRest   = 500 * time.Microsecond
+)
+
+// serve moves payloads with move, one of a link at a time.
+func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
+	idle, pause := 0, relayPause
+	for r.g.Err() == nil {
+		q.mu.Lock()
+		left := q.left
+		q.mu.Unlock()
+		if left == 0 {
+			select {
+			case <-q.wake:
+			case <-r.g.done:
+				return
+			}
+			idle, pause = 0, relayPause
+			continue
+		}
+		moved := false
+		for _, link := range q.links {
+			ok, err := r.one(q, link, move)
+			if err != nil {
+				r.g.failed(&LinkError{Rank: r.g.rank, Peer: r.ends[link].peer, Err: err})
+				return
+			}
+			moved = moved || ok
+		}
+		switch {
+		case moved:
+			idle, pause = 0, relayPause
+		case idle < relayYields:
+			idle++
+			runtime.Gosched()
+		default:
+			if f, ok := r.g.cfg.Endpoint.Aborted(); ok {
+				r.g.failed(&EndpointFault{f})
+				return
+			}
+			time.Sleep(pause)
+			pause = min(2*pause, relayRest)
+		}
+	}
+}
+
+// LinkError says that a relayed link has failed, and why: the error of the
+// Endpoint, or a *Mismatch.
+type LinkError struct {
+	Rank, Peer int
+	Err        error
+}
+
+// Error names both ranks.
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("devexec: rank %d: relaying with rank %d: %v", e.Rank, e.Peer, e.Err)
+}
+
+// Unwrap returns the reason.
+func (e *LinkError) Unwrap() error { return e.Err }
+
+// EndpointFault is the fault of Config.Endpoint, which another rank may have
+// reported.
+type EndpointFault struct{ transport.Fault }
+
+// Error returns the fault's text.
+func (f *EndpointFault) Error() string { return "devexec: " + f.Text }
+
+// one moves a payload of link, if one is due and can be.
+func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error)) (bool, error) {
+	e := &r.ends[link]
+	q.mu.Lock()
+	if len(e.jobs) == 0 {
+		q.mu.Unlock()
+		return false, nil
+	}
+	j := e.jobs[0]
+	q.mu.Unlock()
+	ok, err := move(link, &j)
+	if err != nil || !ok {
+		return false, err
+	}
+	e.done++
+	if e.done-j.first == j.each*j.span.chunks {
+		q.mu.Lock()
+		e.jobs = append(e.jobs[:0], e.jobs[1:]...)
+		q.left--
+		q.mu.Unlock()
+	}
+	return true, nil
+}
+
+// window returns the pinned slot of the next payload of link, cut to its length.
+func (r *relay) window(link int, j *job) []byte {
+	e := &r.ends[link]
+	_, n := j.span.chunk((e.done - j.first) / j.each)
+	size := r.g.layout.slotBytes
+	slot := int(e.done % uint32(r.g.layout.slots))
+	return r.g.links[link].pinned[slot*size:][:max(n, 0)]
+}
+
+// send commits a payload that the device has published.
+func (r *relay) send(link int, j *job) (bool, error) {
+	e := &r.ends[link]
+	ok, err := r.g.signals.reached(mark{link: link, value: e.done + 1})
+	if err != nil || !ok {
+		return false, err
+	}
+	from := r.window(link, j)
+	to, ok, err := e.sender.TryReserve(len(from))
+	if err != nil || !ok {
+		return false, err
+	}
+	copy(to, from)
+	if err := r.g.Err(); err != nil {
+		return false, err // what was published may be void
+	}
+	e.sender.Commit(&j.header)
+	host, _ := r.g.flag(link, true)
+	host.Store(e.done + 1)
+	return true, nil
+}
+
+// receive publishes a payload of the transport to the device, once there is room.
+func (r *relay) receive(link int, j *job) (bool, error) {
+	e := &r.ends[link]
+	slots := uint32(r.g.layout.slots)
+	free, err := r.g.signals.reached(mark{link: link, released: true, value: e.done + 1 - slots})
+	if err != nil || !free {
+		return false, err
+	}
+	var h transport.Header
+	from, ok, err := e.receiver.TryPeek(&h)
+	if err != nil || !ok {
+		return false, err
+	}
+	if h != j.header {
+		return false, &Mismatch{Peer: e.peer, Theirs: h, Mine: j.header}
+	}
+	to := r.window(link, j)
+	if len(from) != len(to) {
+		return false, fmt.Errorf("a chunk of %d bytes where %d belong", len(from), len(to))
+	}
+	copy(to, from)
+	e.receiver.Release()
+	host, _ := r.g.flag(link, false)
+	host.Store(e.done + 1)
+	return true, nil
+}

@@ -1,0 +1,51 @@
+package devexec
+
+import (
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// shapes returns plans of every kind that devices run, in several shapes.
+func shapes(t *testing.T, n int) []*plan.Plan {
+	t.Helper()
+	var all []*plan.Plan
+	add := func(p *plan.Plan, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	trees := make([]topo.Tree, n)
+	order := make([]int, n)
+	for r := range trees {
+		trees[r], order[r] = tree.Binomial(n, r), r
+	}
+	root := n / 2
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather, plan.ReduceScatter} {
+		base := root
+		if !kind.HasRoot() {
+			base = -1
+		}
+		for _, form := range []plan.Form{plan.Single, plan.Split} {
+			some := trees
+			if kind.HasRoot() {
+				some = trees[root : root+1]
+			}
+			add(plan.FromTrees(kind, some, nil, plan.Options{Form: form}))
+			add(plan.Direct(kind, n, base, plan.Options{Form: form}))
+		}
+		add(plan.FromRings(kind, [][]int{order}, nil, max(base, 0), plan.Options{}))
+		if !kind.HasRoot() && kind != plan.ReduceScatter {
+			add(plan.Flat(kind, n))
+		}
+		if !kind.HasParts() && kind != plan.Broadcast {
+			add(plan.Star(kind, n, root))
+		}
+	}
+	add(plan.FromTrees(plan.AllReduce, trees[:1], nil, plan.Options{Form: plan.Split}))
+	return all
+}

@@ -1,0 +1,210 @@
+package devexec
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+)
+
+// seqs is where a use of a link stands: its payload is the count-th of the link,
+// from 1 on, and lies in slot number slot of its lender.
+func (g *Group) seqs(u *use, j uint32) (count, slot uint32) {
+	count = g.links[u.link].count + j*u.each + u.n + 1
+	slot = g.links[u.lender].slots + j*u.lendEach + u.lenderN
+	return count, slot % uint32(g.layout.slots)
+}
+
+// step enqueues what todo says for chunk j: wait until all links are ready, move,
+// tell the other ends.
+func (g *Group) step(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
+	if s.pace != nil {
+		if err := s.pace.step(g, s); err != nil {
+			return err
+		}
+	}
+	marks := g.marks[:0]
+	for i := range do.ins {
+		if u := &do.ins[i]; u.link >= 0 {
+			count, _ := g.seqs(u, j)
+			marks = append(marks, mark{link: u.link, value: count})
+		}
+	}
+	for i := range do.outs {
+		if out := &do.outs[i]; !c.lends(&out.use) {
+			marks = g.room(marks, out, j)
+		}
+	}
+	err := g.signals.await(s, marks)
+	if err == nil {
+		err = g.move(s, c, do, sp, j)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", g.describe(do), err)
+	}
+	marks = marks[:0]
+	for i := range do.ins {
+		if u := &do.ins[i]; u.link >= 0 {
+			count, _ := g.seqs(u, j)
+			marks = append(marks, mark{link: u.link, released: true, value: count})
+		}
+	}
+	for i := range do.outs {
+		marks = g.fill(marks, c, &do.outs[i], j)
+	}
+	g.marks = marks
+	if err := g.signals.tell(s, marks); err != nil {
+		return fmt.Errorf("%s: %w", g.describe(do), err)
+	}
+	return nil
+}
+
+// lends reports whether the payload of u is read from the sender's buffers.
+func (c *Call) lends(u *use) bool {
+	switch {
+	case c.Lent == nil:
+		return false
+	case u.lend.buf == plan.In:
+		return !c.Scale && !(u.lend.apart && c.Lent.InPlace)
+	}
+	return u.lend.buf == plan.Out && c.Op != kernel.Avg
+}
+
+// room appends what must be released before the slot of out can be filled.
+func (g *Group) room(marks []mark, out *share, j uint32) []mark {
+	_, slot := g.seqs(&out.use, j)
+	for _, r := range g.links[out.lender].filled[slot] {
+		if k := &g.links[r.link]; int32(r.value-k.waited) > 0 {
+			k.waited = r.value
+			marks = append(marks, mark{link: r.link, released: true, value: r.value})
+		}
+	}
+	return marks
+}
+
+// fill notes who has to release the slot of out, or what is lent in its place, and
+// appends what tells them that it is there.
+func (g *Group) fill(marks []mark, c *Call, out *share, j uint32) []mark {
+	_, slot := g.seqs(&out.use, j)
+	filled := &g.links[out.lender].filled[slot]
+	lent := c.lends(&out.use)
+	if !lent {
+		*filled = (*filled)[:0]
+	}
+	for i := range out.readers {
+		r := &out.readers[i]
+		count, _ := g.seqs(r, j)
+		if lent {
+			g.links[r.link].lent, g.links[r.link].lends = count, true
+		} else {
+			*filled = append(*filled, reading{link: r.link, value: count})
+		}
+		marks = append(marks, mark{link: r.link, value: count})
+	}
+	return marks
+}
+
+// returned makes s wait until the other ranks have read all that was lent to them.
+func (p *Program) returned(s *lineup) error {
+	g := p.g
+	marks := g.marks[:0]
+	for i := range p.lanes {
+		for _, u := range p.lanes[i].uses {
+			if k := &g.links[u.link]; k.lends {
+				k.lends, k.waited = false, k.lent
+				marks = append(marks, mark{link: u.link, released: true, value: k.lent})
+			}
+		}
+	}
+	g.marks = marks
+	return g.signals.await(s, marks)
+}
+
+// slotAddr is where the device of this rank sees a slot of a link.
+func (g *Group) slotAddr(lender int, slot uint32) cuda.Addr {
+	k := &g.layout.links[lender]
+	base := g.links[lender].pinnedAddr
+	if k.direct {
+		base = g.cfg.Staging[k.Src] + cuda.Addr(k.at)
+	}
+	return base + cuda.Addr(int64(slot)*int64(g.layout.slotBytes))
+}
+
+// within is where byte at of a part of a buffer lies.
+func (c *Call) within(buffer cuda.Addr, part int, at int64) cuda.Addr {
+	return buffer + cuda.Addr(int64(part)*int64(c.Header.Count)*int64(c.DType.Size())+at)
+}
+
+// buffer is where the chunk at byte at of a part of a buffer lies.
+func (g *Group) buffer(c *Call, do *todo, b plan.Buf, part int, at int64) cuda.Addr {
+	switch b {
+	case plan.In:
+		return c.within(c.In, part, at)
+	case plan.Out:
+		return c.within(c.Out, part, at)
+	}
+	return g.scratch.at(do.track, scratchTmp)
+}
+
+// payload is where a chunk lies that another rank sends.
+func (g *Group) payload(c *Call, u *use, j uint32, at int64) cuda.Addr {
+	if c.lends(u) {
+		buffers := c.Lent.In
+		if u.lend.buf == plan.Out {
+			buffers = c.Lent.Out
+		}
+		return c.within(buffers[g.layout.links[u.link].Src], u.lend.part, at)
+	}
+	_, slot := g.seqs(u, j)
+	return g.slotAddr(u.lender, slot)
+}
+
+// move enqueues the kernels of a step.
+func (g *Group) move(s *lineup, c *Call, do *todo, sp *span, j uint32) error {
+	at, n := sp.chunk(j)
+	if n <= 0 {
+		return nil
+	}
+	args, to := g.addrs[:0], g.targets[:0]
+	scaled := -1 // the operand that is multiplied beforehand
+	for i, a := range do.Args {
+		if a.Received() {
+			args = append(args, g.payload(c, &do.ins[i], j, at))
+			continue
+		}
+		if c.Scale && a.Buf == plan.In {
+			scaled = i
+		}
+		args = append(args, g.buffer(c, do, a.Buf, a.Part, at))
+	}
+	if do.Dst != plan.None {
+		to = append(to, g.buffer(c, do, do.Dst, do.DstPart, at))
+	}
+	for i := range do.outs {
+		if u := &do.outs[i].use; !c.lends(u) {
+			_, slot := g.seqs(u, j)
+			to = append(to, g.slotAddr(u.lender, slot))
+		}
+	}
+	g.addrs, g.targets = args, to
+	m := mover{g: g, s: s, dtype: c.DType, op: c.Op, n: n, track: do.track}
+	if scaled >= 0 {
+		return m.scaled(args, to, scaled, c.Factor)
+	}
+	return m.combine(args, to)
+}
+
+// describe names a step in an error.
+func (g *Group) describe(do *todo) string {
+	text := "step"
+	for _, a := range do.Args {
+		if a.Received() {
+			text += fmt.Sprintf(" from rank %d", a.From)
+		}
+	}
+	for _, to := range do.To {
+		text += fmt.Sprintf(" to rank %d", to)
+	}
+	return text
+}

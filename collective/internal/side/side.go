@@ -1,0 +1,137 @@
+// Package side is what a communicator gives to the packages below collective
+// that run exchanges of their own between its ranks: package sparse. It holds
+// one struct of data and functions, which collective fills in, and has no code.
+//
+// Such an exchange is a call of the communicator like any other: it claims it,
+// begins with a Gather, in which the ranks find out about different calls, and
+// fails as calls do. Its links are opened by the connecting code of
+// collective.New, and closed with the communicator.
+package side
+
+import (
+	"context"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/datagram"
+)
+
+// Comm is a communicator as its own packages see it. One goroutine at a time may
+// use it, from Claim to Release.
+type Comm struct {
+	Rank, Size int
+	Hosts      []int       // by rank
+	Graph      *topo.Graph // as measured, the same on all ranks
+	Cores      int         // usable cores of a host
+	Share      float64     // ranks that a core has, 1 where they have one each
+	Waiter     exec.Waiter // how this rank waits
+	Verbose    bool        // people want to know more
+
+	// Trees are what large messages between these ranks travel on, up to the root
+	// and down again, with their shares, which add up to 1. They are the same on
+	// all ranks.
+	Trees  []topo.Tree
+	Shares []float64
+
+	// Claim claims the communicator for a call with a name, and Release ends that.
+	// An error of Claim is the caller's to return as it is.
+	Claim   func(call string) error
+	Release func()
+
+	// Gather gives all ranks, in all, the bytes of all ranks, by rank. Every rank
+	// gives as many. during names the call that it is a part of.
+	Gather func(ctx context.Context, during string, mine, all []byte) error
+
+	// Dense is an AllReduce. in and out are the same memory or do not overlap.
+	Dense func(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error
+
+	// DenseUs predicts what Dense takes for so many bytes, in microseconds, and
+	// names the plan. It is the same on all ranks; NaN: nobody knows.
+	DenseUs func(bytes int) (name string, us float64)
+
+	// Open opens links between all ranks, which call it together. purpose names
+	// them among all that were opened. They close with the communicator, and
+	// whatever is the fault of one endpoint is made that of all. An error is one of
+	// Fail, whose during it takes.
+	Open func(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error)
+
+	// Try is Open for links that the ranks can do without: where any of them cannot open
+	// them, why says so on all ranks, which have no links then, and goes on. An error is
+	// one of Fail.
+	Try func(ctx context.Context, during, purpose string, layout transport.Layout) (ep transport.Endpoint, why, err error)
+
+	// HeapBytes is the most that the Layouts of links may have for Alloc, where all ranks
+	// are on one host; 0: nothing. It is the same on all ranks.
+	HeapBytes int
+
+	// Datagrams opens a socket for UDP between the ranks that are peers, which all
+	// ranks call together; peers is symmetric. It closes with the communicator. An
+	// error is one of Fail, whose during it takes.
+	Datagrams func(ctx context.Context, during, purpose string, peers func(rank int) bool) (*datagram.Socket, error)
+
+	// PeerTimeout is after which time without news another rank counts as lost.
+	PeerTimeout time.Duration
+
+	// Aggregators is how many aggregators of their own serve this communicator, and
+	// AggregatorHosts where they are: 0 where the job has none, or where these are
+	// some of its ranks, which Apart then says.
+	Aggregators     int
+	AggregatorHosts []int
+	Apart           bool
+
+	// OpenWhole is Open between all ranks and the aggregators, which are numbered
+	// behind them and learn what it is for from invitation, the same on all ranks. With
+	// peers, which is that of Datagrams, it opens a socket besides, for which aggregators
+	// call Helper.Datagrams with the same purpose; else that is nil. Several communicators
+	// may do it at once: they come to the aggregators one after the other.
+	OpenWhole func(ctx context.Context, during string, invitation []byte, purpose string, layout transport.Layout, peers func(member int) bool) (transport.Endpoint, *datagram.Socket, error)
+
+	// Shut closes links that Open or OpenWhole has opened, before the communicator is
+	// closed: when no rank uses them any more.
+	Shut func(ep transport.Endpoint) error
+
+	// Fail ends the communicator on all ranks with a fault, unless it has one, and
+	// returns the error for the caller, who was in this call.
+	Fail func(ctx context.Context, f transport.Fault, during string) error
+
+	// DenseDevice is AllReduceDevice, put into stream s. in and out are the same
+	// memory of the stream's device or do not overlap.
+	DenseDevice func(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr, count int) error
+
+	// DenseDeviceUs is DenseUs for DenseDevice. The first of the two opens the ranks'
+	// devices, of which dev is this one's: all ranks call it together. An error is the
+	// caller's to return as it is.
+	DenseDeviceUs func(ctx context.Context, dev *cuda.Device, bytes int) (us float64, err error)
+
+	// FailDevice is Fail for what this rank's device, or its driver, did not do.
+	FailDevice func(ctx context.Context, during string, cause error) error
+
+	// OnClose has f called when the communicator is closed, after all calls.
+	OnClose func(f func() error)
+
+	// State is the package's own.
+	State any
+}
+
+// Helper is an aggregator of its own as the packages see it that run in it.
+type Helper struct {
+	Ranks, Aggregators int // of the job
+	Number             int // of this aggregator
+	Waiter             exec.Waiter
+	Verbose            bool
+
+	// Next waits until the ranks open links, and returns the invitations of all of
+	// them. An error is the end of it: the ranks have closed, or one has failed.
+	Next func(ctx context.Context) ([][]byte, error)
+
+	// Open opens the links to which the ranks have invited, and makes the failure of
+	// a rank their fault until ended is called.
+	Open func(ctx context.Context, purpose string, layout transport.Layout) (ep transport.Endpoint, ended func(), err error)
+
+	// Datagrams opens a socket for UDP with the ranks, which the caller closes.
+	Datagrams func(ctx context.Context, purpose string, peers func(rank int) bool) (*datagram.Socket, error)
+}

@@ -1,0 +1,138 @@
+package collective
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
+)
+
+// keptJob runs a job on hosts and returns how its graph is known, which must be
+// the same on all ranks, and the graph.
+func keptJob(t *testing.T, dir string, hosts []int, settings map[string]string) (*Between, *topo.Graph, error) {
+	t.Helper()
+	var mu sync.Mutex
+	var known *Between
+	var graph *topo.Graph
+	settings["start-timeout"] = "30s"
+	errs := runHosts(t, hosts, settings, func(w *ranktest.Hosted, c *Comm) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if graph != nil && graph.Digest() != c.Graph().Digest() {
+			return errors.New("different graphs")
+		}
+		known, graph = c.Between(), c.Graph()
+		return nil
+	}, WithTopoCache(dir))
+	return known, graph, errors.Join(errs...)
+}
+
+// age makes what a job has kept look older.
+func age(t *testing.T, dir string, by time.Duration) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*-hosts*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("kept %v, %v; want one network", files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := network.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.At -= int64(by.Seconds())
+	if data, err = n.AppendJSON(nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(files[0], data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What one job has measured the next one takes, until it is too old, or a job
+// wants more; whatever the order in which its hosts come.
+func TestKeptNetwork(t *testing.T) {
+	dir := t.TempDir()
+	hosts := []int{0, 0, 1, 2} // two of several ranks would share a file here
+	first, graph, err := keptJob(t, dir, hosts, map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := first.Network; n.Probe != "quick" || len(n.Hosts) != 3 || n.Hosts[1] != "host1" || n.At == 0 {
+		t.Errorf("measured %+v", n)
+	}
+	if w := first.Within; len(w) != 3 || w[0] == 0 || w[2] != 0 {
+		t.Errorf("within hosts: %v, want two times, and none for the host of one rank", w)
+	}
+	age(t, dir, 2*24*time.Hour)
+	second, again, err := keptJob(t, dir, hosts, map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Digest() != graph.Digest() || second.Network.At != first.Network.At-2*86400 {
+		t.Errorf("measured again:\n%v\nwas\n%v", again, graph)
+	}
+	third, _, err := keptJob(t, dir, hosts, map[string]string{"no-topo-cache": refresh})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if third.Network.At < first.Network.At {
+		t.Error("not measured though told to")
+	}
+	if taken, _, err := keptJob(t, dir, hosts, map[string]string{}); err != nil || taken.Network.At != third.Network.At {
+		t.Errorf("what was measured anew was not kept: %v", err)
+	}
+	age(t, dir, 30*24*time.Hour)
+	old, _, err := keptJob(t, dir, hosts, map[string]string{"probe": "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if time.Since(time.Unix(old.Network.At, 0)) < 29*24*time.Hour {
+		t.Error("off has measured")
+	}
+	fresh, _, err := keptJob(t, dir, hosts, map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if time.Since(time.Unix(fresh.Network.At, 0)) > time.Hour {
+		t.Error("a month is not too old")
+	}
+}
+
+// Without anything kept, off declares all hosts alike; a broken file is measured
+// over; a word that --probe does not know is an error.
+func TestProbeOff(t *testing.T) {
+	known, graph, err := keptJob(t, t.TempDir(), []int{0, 1, 2}, map[string]string{"probe": "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known.Network.At != 0 || !known.Network.Even() || graph.Links[0].Source != topo.Declared {
+		t.Errorf("declared\n%v", graph)
+	}
+	dir := t.TempDir()
+	if _, _, err := keptJob(t, dir, []int{0, 1}, map[string]string{}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*-hosts2.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.WriteFile(files[0], []byte(`{"version":1`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if known, _, err = keptJob(t, dir, []int{0, 1}, map[string]string{}); err != nil || known.Network.Probe != "quick" {
+		t.Errorf("over a broken file: %v, %v", known, err)
+	}
+	if _, _, err = keptJob(t, dir, []int{0, 1}, map[string]string{"probe": "fast"}); !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "quick, full or off") {
+		t.Errorf("--probe fast: %v", err)
+	}
+}

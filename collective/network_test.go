@@ -1,0 +1,173 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/topo"
+)
+
+// runHosts runs body as every rank of a job on several hosts, over shared memory
+// and TCP, and returns their errors, by rank.
+func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w *ranktest.Hosted, c *Comm) error, opts ...Option) []error {
+	t.Helper()
+	return ranktest.New(hosts...).Run(t, func(world *ranktest.World) error {
+		w := &ranktest.Hosted{World: world}
+		w.Settings = settings
+		c, err := New(t.Context(), w, append([]Option{WithTopoCache("")}, opts...)...)
+		if err != nil {
+			return err
+		}
+		err = body(w, c)
+		if closed := c.Close(); err == nil {
+			err = closed
+		}
+		return err
+	})
+}
+
+// Whatever hosts the ranks are on, the results are those of one host.
+func TestSeveralHosts(t *testing.T) {
+	for _, hosts := range [][]int{{0, 1}, {0, 1, 2, 3}, {0, 0, 1, 1}, {0, 1, 0, 1, 2}} {
+		for _, encrypt := range []string{"", "1"} {
+			t.Run(fmt.Sprint(hosts, encrypt), func(t *testing.T) {
+				settings := map[string]string{"encrypt": encrypt, "start-timeout": "30s"}
+				errs := runHosts(t, hosts, settings, func(w *ranktest.Hosted, c *Comm) error {
+					for _, n := range []int{0, 1, 7, 1000, 100003} {
+						if err := checkSum(t, c, n); err != nil {
+							return err
+						}
+					}
+					return errors.Join(checkOthers(t, c), Barrier(t.Context(), c))
+				}, WithGraph(ranktest.Graph(hosts)))
+				if err := errors.Join(errs...); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+func checkSum(t *testing.T, c *Comm, n int) error {
+	in, out := make([]float32, n), make([]float32, n)
+	for i := range in {
+		in[i] = float32(i%7 + c.Rank())
+	}
+	if err := AllReduce(t.Context(), c, in, out, Sum); err != nil {
+		return err
+	}
+	for i := range out {
+		want := float32(c.Size()*(i%7) + c.Size()*(c.Size()-1)/2)
+		if out[i] != want {
+			return fmt.Errorf("rank %d: sum of %d: element %d is %v, want %v", c.Rank(), n, i, out[i], want)
+		}
+	}
+	return nil
+}
+
+// checkOthers runs the collectives with roots and parts, a message round the
+// ring, and a group of every second rank.
+func checkOthers(t *testing.T, c *Comm) error {
+	n, me := c.Size(), c.Rank()
+	for root := range n {
+		b := make([]int64, 5000)
+		if me == root {
+			for i := range b {
+				b[i] = int64(i * (root + 1))
+			}
+		}
+		if err := Broadcast(t.Context(), c, b, b, root); err != nil {
+			return err
+		}
+		if b[4999] != int64(4999*(root+1)) {
+			return fmt.Errorf("rank %d: Broadcast from %d gave %d", me, root, b[4999])
+		}
+	}
+	all := make([]int32, 3*n)
+	if err := AllGather(t.Context(), c, []int32{int32(me), int32(me + 1), int32(me + 2)}, all); err != nil {
+		return err
+	}
+	for r := range n {
+		if all[3*r] != int32(r) || all[3*r+2] != int32(r+2) {
+			return fmt.Errorf("rank %d: AllGather gave %v", me, all)
+		}
+	}
+	got := make([]int32, 1)
+	if err := SendRecv(t.Context(), c, []int32{int32(me)}, (me+1)%n, got, (me+n-1)%n, 5); err != nil {
+		return err
+	}
+	if got[0] != int32((me+n-1)%n) {
+		return fmt.Errorf("rank %d: SendRecv gave %d", me, got[0])
+	}
+	g, err := c.Split(t.Context(), me%2, me)
+	if err != nil {
+		return err
+	}
+	err = checkSum(t, g, 1000)
+	return errors.Join(err, g.Close())
+}
+
+// A rank that aborts ends the calls of all, on whatever hosts.
+func TestAbortAcrossHosts(t *testing.T) {
+	hosts := []int{0, 0, 1, 1, 2}
+	begin := time.Now()
+	for r, err := range runHosts(t, hosts, nil, func(w *ranktest.Hosted, c *Comm) error {
+		if c.Rank() == 3 {
+			time.Sleep(50 * time.Millisecond)
+			c.Abort(errors.New("enough"))
+		}
+		for {
+			if err := checkSum(t, c, 1000); err != nil {
+				return err
+			}
+		}
+	}, WithGraph(ranktest.Graph(hosts))) {
+		var re *RankError
+		if !errors.Is(err, ErrAborted) || !errors.As(err, &re) || re.Rank != 3 {
+			t.Errorf("rank %d: %v, want ErrAborted of rank 3", r, err)
+		}
+	}
+	if d := time.Since(begin); d > soon {
+		t.Errorf("it took %v", d)
+	}
+}
+
+// Ranks of different hosts that make different calls hear of it.
+func TestMismatchAcrossHosts(t *testing.T) {
+	hosts := []int{0, 0, 1, 1}
+	for r, err := range runHosts(t, hosts, nil, func(w *ranktest.Hosted, c *Comm) error {
+		op := Sum
+		if c.Rank() == 2 {
+			op = Max
+		}
+		b := make([]float32, 100)
+		return AllReduce(t.Context(), c, b, b, op)
+	}, WithGraph(ranktest.Graph(hosts))) {
+		if !errors.Is(err, ErrMismatch) {
+			t.Errorf("rank %d: %v, want ErrMismatch", r, err)
+		}
+	}
+}
+
+// A network that nobody knows is measured.
+func TestMeasuredAcrossHosts(t *testing.T) {
+	hosts := []int{0, 0, 1}
+	errs := runHosts(t, hosts, nil, func(w *ranktest.Hosted, c *Comm) error {
+		g := c.Graph()
+		if len(g.Hosts) != 3 || len(g.Links) < 2 {
+			return fmt.Errorf("graph %+v", g)
+		}
+		for _, l := range g.Links {
+			if !(l.GBytesPerSecond > 0) || !(l.LatencyUs > 0) || (l.Kind == topo.TCP) != (hosts[l.A] != hosts[l.B]) {
+				return fmt.Errorf("link %+v", l)
+			}
+		}
+		return checkSum(t, c, 1000)
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Exchange is how the leaders of hosts exchange what they have.
+type Exchange uint8
+
+// The exchanges. With either all hosts get the same bits, for an op that is
+// commutative bit for bit.
+const (
+	Everybody Exchange = iota // all to all at once: the fewest times that a message is waited for, one
+	Doubling                  // with the host at distance 1, 2, 4, ...: ceil(log2 hosts) times, and as many messages; two more where their number is no power of two
+)
+
+// Leaders builds an AllReduce or a Barrier for small messages over several
+// hosts: the first rank of every host, its leader, reduces what the others have
+// there, the leaders exchange that, and every leader hands the result out. hosts
+// has the ranks of every host, all ranks together. One track does it on each rank.
+//
+// With one rank on every host and Everybody it is the flat exchange.
+func Leaders(kind Kind, hosts [][]int, x Exchange) (*Plan, error) {
+	if !kind.bothWays() {
+		return nil, fmt.Errorf("plan: leaders have no %v: want %v or %v", kind, AllReduce, Barrier)
+	}
+	var all, leaders []int
+	for i, ranks := range hosts {
+		if len(ranks) == 0 {
+			return nil, fmt.Errorf("plan: leaders: host %d has no rank", i)
+		}
+		all, leaders = append(all, ranks...), append(leaders, ranks[0])
+	}
+	if err := checkRing(all, len(all)); err != nil {
+		return nil, fmt.Errorf("plan: the hosts of leaders: %w", err)
+	}
+	p := &Plan{Name: fmt.Sprintf("leaders(%d)", len(hosts)), Kind: kind, Size: len(all), Root: -1}
+	if x == Doubling {
+		p.Name += " doubling"
+	}
+	err := p.addLanes(1, nil, func(_, _ int) []Track {
+		var tracks []Track
+		for h, ranks := range hosts {
+			tracks = append(tracks, Track{Rank: ranks[0], Steps: leaderSteps(h, ranks[1:], leaders, x)})
+			for _, r := range ranks[1:] {
+				tracks = append(tracks, Track{Rank: r, Steps: []Step{sendStep(In, int32(ranks[0])), recvStep(Out, int32(ranks[0]))}})
+			}
+		}
+		return tracks
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// leaderSteps returns the steps of the leader of host h, which has others with
+// it.
+func leaderSteps(h int, others, leaders []int, x Exchange) []Step {
+	var steps []Step
+	sum := In
+	for _, r := range others {
+		steps = append(steps, Step{Op: RecvReduce, Src: sum, Dst: Tmp, From: int32(r), To: -1})
+		sum = Tmp
+	}
+	switch {
+	case len(leaders) == 1 && sum == In:
+		return []Step{copyStep()}
+	case len(leaders) == 1:
+		steps[len(steps)-1].Dst = Out
+	case x == Doubling:
+		steps = append(steps, doublingSteps(h, sum, leaders)...)
+	default:
+		steps = append(steps, everybodySteps(h, sum, leaders)...)
+	}
+	for _, r := range others {
+		steps = append(steps, sendStep(Out, int32(r)))
+	}
+	return steps
+}
+
+// everybodySteps lets leader h of several, who has mine, send it to all others
+// and combine what they send. The sum grows where mine is not: in place nothing
+// may be stored in Out while In is needed, but once the sum of the host is in Tmp,
+// In is needed no more. The last step completes the sum in Out; only the last
+// host needs a Copy for that, since what it adds last is not received but its own.
+func everybodySteps(h int, mine Buf, leaders []int) []Step {
+	n := len(leaders)
+	sum := Tmp
+	if mine == Tmp {
+		sum = Out
+	}
+	var steps []Step
+	for d := 1; d < n; d++ {
+		steps = append(steps, sendStep(mine, int32(leaders[(h+d)%n])))
+	}
+	src := None // of the sum so far
+	if h <= 1 {
+		src = mine
+	}
+	for i, leader := range leaders {
+		from := int32(leader)
+		switch {
+		case i == h && h <= 1:
+			continue // that is where the sum begins
+		case i == h:
+			steps = append(steps, Step{Op: LocalReduce, Src: mine, Dst: sum, From: -1, To: -1})
+		case src == None:
+			steps = append(steps, recvStep(sum, from))
+		default:
+			steps = append(steps, Step{Op: RecvReduce, Src: src, Dst: sum, From: from, To: -1})
+		}
+		src = sum
+	}
+	if sum == Out {
+		return steps
+	}
+	if last := &steps[len(steps)-1]; last.Op != LocalReduce {
+		last.Dst = Out
+		return steps
+	}
+	return append(steps, Step{Op: Copy, Src: sum, Dst: Out, From: -1, To: -1})
+}
+
+// doublingSteps lets leader h, who has mine, exchange sums with the hosts at
+// rising distances. Of hosts whose number is no power of two the last ones first
+// give theirs to one that takes part, and get the result from it.
+func doublingSteps(h int, mine Buf, leaders []int) []Step {
+	n := len(leaders)
+	rounds := bits.Len(uint(n)) - 1
+	most := 1 << rounds // hosts that take part
+	if h >= most {
+		with := int32(leaders[h-most])
+		return []Step{sendStep(mine, with), recvStep(Out, with)}
+	}
+	var steps []Step
+	add := func(with int, dst Buf) {
+		steps = append(steps, Step{Op: RecvReduce, Src: mine, Dst: dst, From: int32(leaders[with]), To: -1})
+		mine = dst
+	}
+	extra := h + most
+	if extra < n {
+		add(extra, Tmp)
+	}
+	for k := range rounds {
+		with := h ^ 1<<k
+		steps = append(steps, sendStep(mine, int32(leaders[with])))
+		dst := Tmp
+		if k == rounds-1 {
+			dst = Out
+		}
+		add(with, dst)
+	}
+	if extra < n {
+		steps = append(steps, sendStep(Out, int32(leaders[extra])))
+	}
+	return steps
+}

@@ -1,0 +1,190 @@
+package sim
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+// Pricer prices many plans on one graph. What follows from the graph and from
+// the plans alone it works out once. It is not for several goroutines at a time.
+type Pricer struct {
+	g     *topo.Graph
+	ways  *topo.Ways
+	known map[*plan.Plan]bool // to be valid
+}
+
+const mostKnown = 256
+
+// NewPricer returns a Pricer for g, which must not change. The error is for a
+// graph that is not valid.
+func NewPricer(g *topo.Graph) (*Pricer, error) {
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	return &Pricer{g: g, ways: topo.NewWays(g), known: make(map[*plan.Plan]bool)}, nil
+}
+
+// Run is the function Run on the Pricer's graph. The plans must not change
+// afterwards.
+func (x *Pricer) Run(ops []Operation, m Machine) (Result, error) {
+	r, err := x.run(ops, m, 0)
+	if err != nil {
+		return Result{}, err
+	}
+	res := Result{Us: r.end, Events: r.events, Loads: r.loads()}
+	for _, op := range ops {
+		res.Bytes += op.Bytes
+	}
+	return res, nil
+}
+
+// run runs calls, up to a time unless that is 0.
+func (x *Pricer) run(ops []Operation, m Machine, limit float64) (*runner, error) {
+	if err := x.check(ops, &m); err != nil {
+		return nil, err
+	}
+	r, err := newRunner(ops, newNetwork(x.g, x.ways, &m))
+	if err != nil {
+		return nil, err
+	}
+	r.limit = limit
+	return r, r.run()
+}
+
+func (x *Pricer) check(ops []Operation, m *Machine) error {
+	if err := m.Validate(); err != nil {
+		return err
+	}
+	if len(ops) == 0 {
+		return fmt.Errorf("sim: no operations")
+	}
+	if m.Boxes != nil && len(m.Boxes) != x.g.Ranks {
+		return fmt.Errorf("sim: machine %s: Boxes of %d ranks for a graph of %d", m.Name, len(m.Boxes), x.g.Ranks)
+	}
+	for i, op := range ops {
+		if op.Plan.Size != x.g.Ranks {
+			return fmt.Errorf("sim: plan %s of %d ranks on a graph of %d", op.Plan.Name, op.Plan.Size, x.g.Ranks)
+		}
+		if op.Bytes < 0 {
+			return fmt.Errorf("sim: operation %d with %d bytes, want at least 0", i, op.Bytes)
+		}
+		if x.known[op.Plan] {
+			continue
+		}
+		if err := op.Plan.Validate(); err != nil {
+			return err
+		}
+		if len(x.known) == mostKnown {
+			clear(x.known) // and let go of the plans
+		}
+		x.known[op.Plan] = true
+	}
+	return nil
+}
+
+// Limits bound what finding a price may cost.
+type Limits struct {
+	Steps  float64 // up to so many a call is run to its end
+	Chunks float64 // of the widest lane, at least, in the longer of the runs that stand for a longer call
+	Us     float64 // a price above may come out as +Inf; 0: none may
+}
+
+// Us says what calls of one plan at once cost, in microseconds. Up to most steps
+// that is what Run says. With more, the chunks of the widest lane follow each
+// other at a distance that has long become even: every chunk more adds the same
+// time, and so the time of the message lies on the line through those of two
+// messages that are shorter by whole chunks. m must have SlotBytes.
+func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
+	bytes := ops[0].Bytes
+	perChunk, widest := Weigh(ops[0].Plan)
+	chunks := math.Ceil(float64(bytes) * widest / float64(m.SlotBytes)) // of the widest lane
+	perChunk *= float64(len(ops))
+	half := max(math.Floor(most.Chunks/2), math.Floor(most.Steps/perChunk/2), 1)
+	if chunks*perChunk <= most.Steps || chunks < 3*half {
+		return x.until(ops, m, most.Us)
+	}
+	var at, us [2]float64
+	for i := range at {
+		shorter := make([]Operation, len(ops))
+		for k, op := range ops {
+			op.Bytes = int64(half * float64(i+1) * float64(m.SlotBytes) / widest)
+			shorter[k] = op
+		}
+		v, err := x.until(shorter, m, most.Us)
+		if err != nil || math.IsInf(v, 1) { // what takes longer does so, too
+			return v, err
+		}
+		at[i], us[i] = float64(shorter[0].Bytes), v
+	}
+	return us[1] + (float64(bytes)-at[1])*(us[1]-us[0])/(at[1]-at[0]), nil
+}
+
+// until is the time that Run finds, or +Inf where it is above a limit; 0 is none.
+func (x *Pricer) until(ops []Operation, m Machine, limit float64) (float64, error) {
+	r, err := x.run(ops, m, limit)
+	if err == errLonger {
+		return math.Inf(1), nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return r.end, nil
+}
+
+// Weigh returns the steps that all ranks take while the widest lane of p moves
+// one chunk, and the part of the message that this lane has.
+func Weigh(p *plan.Plan) (steps, widest float64) {
+	sums := make(map[int]float64) // of weights, by part
+	for _, l := range p.Lanes {
+		sums[l.Part] += l.Weight
+	}
+	share := func(l *plan.Lane) float64 { return l.Weight / sums[l.Part] / float64(len(sums)) }
+	for i := range p.Lanes {
+		widest = max(widest, share(&p.Lanes[i]))
+	}
+	for i := range p.Lanes {
+		l := &p.Lanes[i]
+		count := 0
+		for _, t := range l.Tracks {
+			count += len(t.Steps)
+		}
+		steps += float64(count) * share(l) / widest
+	}
+	return steps, widest
+}
+
+// LeastUs returns the time for which a call of p with a message of so many bytes
+// holds the link, port or adapter that it uses most: no price of it is lower. It
+// does not run the plan.
+func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, m Machine) (float64, error) {
+	if err := x.check([]Operation{{p, bytes}}, &m); err != nil {
+		return 0, err
+	}
+	w := newNetwork(x.g, x.ways, &m)
+	pr, err := newProgram(p, bytes, w)
+	if err != nil {
+		return 0, err
+	}
+	most := 0.0
+	for _, t := range pr.tracks {
+		if t.chunks == 0 {
+			continue
+		}
+		share := int64(t.chunks-1)*t.chunk + t.last
+		for i := range t.steps {
+			st := &t.steps[i]
+			if st.out < 0 || st.again {
+				continue
+			}
+			for _, via := range w.all[pr.fifos[st.out].route].via {
+				r := &w.resources[via]
+				r.busy += float64(t.chunks)*r.fixed + float64(share)*r.perByte
+				most = max(most, r.busy)
+			}
+		}
+	}
+	return most, nil
+}

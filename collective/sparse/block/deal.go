@@ -1,0 +1,94 @@
+package block
+
+import (
+	"fmt"
+	"math"
+)
+
+// Deal says which of several trees carries which block. Stripes of Grain
+// consecutive blocks go to the trees in a fixed cyclic pattern in which each
+// has its share, spread as evenly as can be: clustered non-zero blocks so load
+// all trees alike. A Deal is immutable.
+type Deal struct {
+	grain   int
+	trees   int
+	pattern []uint16 // by stripe, modulo its length: the tree
+}
+
+// turns is the length of a pattern, which is how exact shares are kept.
+const turns = 64
+
+// Turn returns after how many stripes a Deal to so many trees begins again.
+func Turn(trees int) int { return turns * ((trees + turns - 1) / turns) }
+
+// NewDeal returns the Deal to one tree per share, in stripes of grain blocks.
+// Shares count relative to each other; a tree of share 0 gets nothing.
+func NewDeal(shares []float64, grain int) (*Deal, error) {
+	sum := 0.0
+	for i, s := range shares {
+		if !(s >= 0) || math.IsInf(s, 0) {
+			return nil, fmt.Errorf("block: tree %d has share %v", i, s)
+		}
+		sum += s
+	}
+	if !(sum > 0) || math.IsInf(sum, 0) || grain < 1 || len(shares) > math.MaxUint16 {
+		return nil, fmt.Errorf("block: cannot deal stripes of %d blocks to %d trees whose shares sum up to %v", grain, len(shares), sum)
+	}
+	d := &Deal{grain: grain, trees: len(shares), pattern: make([]uint16, Turn(len(shares)))}
+	owed := make([]float64, len(shares))
+	for i := range d.pattern { // the tree that is furthest behind its share is next
+		next := 0
+		for t, s := range shares {
+			owed[t] += s
+			if owed[t] > owed[next] {
+				next = t
+			}
+		}
+		owed[next] -= sum
+		d.pattern[i] = uint16(next)
+	}
+	return d, nil
+}
+
+// Trees returns the number of trees.
+func (d *Deal) Trees() int { return d.trees }
+
+// Tree returns which tree carries block b.
+func (d *Deal) Tree(b int) int { return int(d.pattern[b/d.grain%len(d.pattern)]) }
+
+// Stripe returns the first blocks of tree t at or after b that follow each
+// other: the first, and one past the last; -1 and -1 where t carries none
+// before end.
+func (d *Deal) Stripe(t, b, end int) (first, past int) {
+	s := b / d.grain
+	for range d.pattern {
+		if max(b, s*d.grain) >= end {
+			break
+		}
+		if int(d.pattern[s%len(d.pattern)]) == t {
+			return max(b, s*d.grain), min((s+1)*d.grain, end)
+		}
+		s++
+	}
+	return -1, -1
+}
+
+// Part returns the blocks of s, of which there are n, that tree t carries.
+func (d *Deal) Part(s Set, t, n int) Set {
+	part := NewSet(n)
+	for b := s.Next(0); b >= 0 && b < n; b = s.Next(b + 1) {
+		if d.Tree(b) == t {
+			part.Add(b)
+		}
+	}
+	return part
+}
+
+// Split puts those of blocks from to to-1 that are in s into the part of the tree that
+// carries them.
+func (d *Deal) Split(s Set, from, to int, parts []Set) {
+	s = s[:Words(to)]
+	for b := s.Next(from); b >= 0 && b < to; b = s.Next(b + 1) {
+		parts[d.Tree(b)].Add(b)
+	}
+}

@@ -1,0 +1,276 @@
+package sparse
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"strings"
+	"time"
+)
+
+// estimate is what the samples of all ranks say, and what follows from it: the same
+// on all ranks.
+type estimate struct {
+	mean, most float64 // density of the ranks' blocks
+	union      float64 // of what any rank has
+	host       float64 // of what any rank of a host has: the largest
+	apart      bool    // results go to other memory
+	find       float64 // GB/s of a core that looks for blocks
+	form       Form
+	us         [formEnd]time.Duration // predicted; 0: the form cannot run
+	learnt     bool                   // us was corrected by what earlier calls took
+}
+
+// estimate predicts what the forms take, and chooses.
+func (r *reduction) estimate(all []hello) estimate {
+	e := estimate{form: r.cfg.form}
+	if e.form != ByPrice {
+		return e
+	}
+	n := taken(r.grid.Blocks())
+	var union sample
+	hosts := make(map[int]*sample)
+	for q := range all {
+		s := &all[q].sample
+		d := part(s.count(), n)
+		e.mean += d / float64(len(all))
+		e.most = max(e.most, d)
+		union.union(s)
+		h := r.c.Hosts[q]
+		if hosts[h] == nil {
+			hosts[h] = new(sample)
+		}
+		hosts[h].union(s)
+	}
+	e.union = part(union.count(), n)
+	for _, s := range hosts {
+		e.host = max(e.host, part(s.count(), n))
+	}
+	for q := range all {
+		e.apart = e.apart || all[q].apart
+	}
+	e.find = r.findRate(all)
+	r.predict(&e, r.call.what == allReduce)
+	e.choose(Dense, Trees, Aggregators, Shared)
+	return e
+}
+
+// choose takes the quickest of some forms that can run, the first of equals.
+func (e *estimate) choose(of ...Form) {
+	e.form = of[0]
+	for _, f := range of {
+		if 0 < e.us[f] && e.us[f] < e.us[e.form] {
+			e.form = f
+		}
+	}
+}
+
+// findRate returns at how many GB/s a core finds blocks, on the host whose cores are
+// slowest. Of a host's ranks the best counts: the others may have had their cores taken
+// away while they measured. A first search may have met fresh memory.
+func (r *reduction) findRate(all []hello) float64 {
+	best := make(map[int]float64)
+	for q := range all {
+		h := r.c.Hosts[q]
+		best[h] = max(best[h], leastFind, float64(all[q].find))
+	}
+	rate := math.Inf(1)
+	for _, f := range best {
+		rate = min(rate, f)
+	}
+	return rate
+}
+
+// What sparse forms cost beside what the dense plan would take for the bytes that
+// they move: a block is handled by itself where the dense plan has long pieces,
+// and a search for blocks comes first. A rank that waits for the answer to every
+// packet is idle in between.
+const (
+	leastFind    = 8.0  // GB/s of a core
+	findPart     = 0.87 // of the best that was measured, as a rule
+	blockUs      = 0.15 // per block moved, at each end
+	treeFactor   = 1.1
+	packetFactor = 1.4
+	crowded      = 1.5 // what the dense plan takes on one host, of ranks that share cores
+)
+
+// predict fills in e.us. search: the blocks have to be found.
+//
+// Up a tree goes what the ranks have, merged on the way, and the union comes down;
+// the dense plan moves the whole message both ways. So a sparse form moves what the
+// dense plan does for a message of the mean of the two. Aggregators get what every
+// rank has, so several ranks of a host send its blocks through its card several
+// times.
+//
+// What ranks do by themselves takes as many times as long as ranks have a core together.
+func (r *reduction) predict(e *estimate, search bool) {
+	bytes := float64(r.grid.Bytes())
+	ranks := 1 // of the largest host
+	count := make(map[int]int)
+	for _, h := range r.c.Hosts {
+		count[h]++
+		ranks = max(ranks, count[h])
+	}
+	find, zeros := 0.0, 0.0
+	if search {
+		find, zeros = r.findUs(e)
+	}
+	up, copies, ends, wait := e.mean, 1.0, 1.0, 1.0
+	if len(count) > 1 {
+		up, copies = e.host, float64(ranks)
+	} else {
+		ends = 2 // in and out of shared memory
+		if r.c.Share > 1 {
+			wait = crowded
+		}
+	}
+	handling := (up + e.union) * float64(r.grid.Blocks()) * blockUs * ends * r.c.Share
+	e.us[Dense] = micro(wait * r.denseUs(int(bytes)))
+	if r.cfg.threshold > 0 {
+		e.us[Dense] += micro(find) // what counts as zero has to be made zero
+	}
+	own := find + zeros + handling
+	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*(up+e.union)/2)))
+	e.us[Aggregators] = micro(own + wait*packetFactor*r.denseUs(int(bytes*(copies*e.mean+copies*e.union)/2)))
+	if r.own != nil && len(count) > 1 {
+		e.us[Aggregators] = micro(own + packetFactor*r.ownUs(e))
+	}
+	if r.noSharing() == "" && !r.lacking() {
+		// Of a tensor that is full it does all that the dense plan does.
+		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.denseUs(int(bytes*(e.mean+e.union)/2))))
+	}
+	if r.noAggregators() != "" {
+		e.us[Aggregators] = 0
+	}
+}
+
+// findUs predicts what a search for blocks takes, and what zeros around a result take that
+// goes to other memory, if they are not found to be there already.
+func (r *reduction) findUs(e *estimate) (find, zeros float64) {
+	bytes := float64(r.grid.Bytes()) * r.c.Share
+	find = bytes / (findPart * e.find) / 1e3
+	switch {
+	case e.apart && e.union > sweepMost:
+		zeros = (1 - e.union) * bytes * zeroUs
+	case e.apart:
+		find *= 2
+	}
+	return find, zeros
+}
+
+// What the form Shared takes of a core, in us per byte: to copy a rank's blocks into
+// shared memory; to read a block of another rank and add it up; to write one of the
+// result; to write zeros. And what ranks wait for each other, in us.
+const (
+	packUs  = 1 / 5e3
+	readUs  = 1 / 12e3
+	writeUs = 1 / 4.5e3
+	zeroUs  = 1 / 9e3
+	meetUs  = 30
+)
+
+// sharedUs predicts what the form Shared takes beside the search: all ranks do the same
+// at the same time.
+func (r *reduction) sharedUs(e *estimate) float64 {
+	n := float64(r.c.Size)
+	us := e.mean*packUs + e.union*writeUs + min(n*e.mean, e.mean+2*e.union)*readUs
+	return (us*float64(r.grid.Bytes()) + meetUs) * r.c.Share
+}
+
+// ownUs predicts what aggregators that are no ranks need to get what the ranks have
+// and to hand out the union.
+//
+// Every host's card carries what its ranks send and get, and what its aggregators do,
+// as far as that is not within the host: the fullest card, in its busier direction, is
+// what a call waits for. What a byte takes is that of the dense plan, which moves
+// 2(n-1)/n of the message through each of n cards, in each direction. On one host the
+// aggregators do what the ranks did among them, and fewer have more to do.
+func (r *reduction) ownUs(e *estimate) float64 {
+	bytes := float64(r.grid.Bytes())
+	share := 1 / float64(len(r.c.AggregatorHosts)) // of the blocks, of an aggregator
+	size := float64(r.c.Size)
+	ranks, parts := make(map[int]float64), make(map[int]float64) // by host
+	for _, h := range r.c.Hosts {
+		ranks[h]++
+	}
+	n := float64(len(ranks))
+	for _, h := range r.c.AggregatorHosts {
+		parts[h] += share
+	}
+	if len(ranks) == 1 && len(parts) == 1 && parts[r.c.Hosts[0]] > 0 {
+		return r.denseUs(int(bytes * (e.mean + e.union) / 2 * max(1, share*size)))
+	}
+	busiest := 0.0
+	for _, hosts := range []map[int]float64{ranks, parts} {
+		for h := range hosts {
+			here, part := ranks[h], parts[h]
+			out := here*(1-part)*e.mean + part*(size-here)*e.union
+			in := here*(1-part)*e.union + part*(size-here)*e.mean
+			busiest = max(busiest, out, in)
+		}
+	}
+	if n == 1 { // the dense plan does not leave the host: nobody knows the card
+		return r.denseUs(int(bytes * busiest))
+	}
+	return r.denseUs(int(bytes * busiest * n / (2 * (n - 1))))
+}
+
+func micro(us float64) time.Duration { return time.Duration(us * 1e3) }
+
+// denseUs predicts what the dense plan takes for so many bytes: between powers of
+// two, which are priced once, on the line.
+func (s *state) denseUs(n int) float64 {
+	n = max(n, 8)
+	low := 1 << (bits.Len(uint(n)) - 1)
+	a, b := s.priceOf(low), s.priceOf(2*low)
+	return a + (b-a)*float64(n-low)/float64(low)
+}
+
+func (s *state) priceOf(n int) float64 {
+	if us, known := s.prices[n]; known {
+		return us
+	}
+	_, us := s.c.DenseUs(n)
+	if math.IsNaN(us) || us <= 0 {
+		us = 10 + float64(n)/1e3 // nobody knows: 1 GB/s
+	}
+	s.prices[n] = us
+	return us
+}
+
+// words says what was chosen, and why.
+func (e *estimate) words(r *reduction) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "sparse AllReduce of %d %v: ", r.call.count, r.call.dtype)
+	if r.cfg.form != ByPrice {
+		over := ""
+		if r.call.over == UDP {
+			over = " over UDP"
+		}
+		fmt.Fprintf(&b, "%v%s, as was said%s\n", e.form, over, r.whoAggregates(e.form))
+		return b.String()
+	}
+	fmt.Fprintf(&b, "%s of the blocks are not zero, %s with those of all ranks: %v;", percent(e.mean), percent(e.union), e.form)
+	for _, f := range []Form{Trees, Aggregators, Shared, Dense, Lists} {
+		if e.us[f] > 0 {
+			fmt.Fprintf(&b, " %v would take %v,", f, e.us[f].Round(time.Microsecond))
+		}
+	}
+	if e.learnt {
+		b.WriteString(" as far as earlier calls say")
+	}
+	return strings.TrimSuffix(b.String(), ",") + r.whoAggregates(e.form) + "\n"
+}
+
+// whoAggregates says what the user would not expect of the aggregators.
+func (r *reduction) whoAggregates(f Form) string {
+	switch {
+	case f != Aggregators:
+		return ""
+	case r.own != nil:
+		return fmt.Sprintf("; with %d aggregators of their own", len(r.own.aggs))
+	case r.c.Apart:
+		return "; the job's aggregators serve communicators that collective.New has made, and this is of a Split: ranks aggregate"
+	}
+	return ""
+}

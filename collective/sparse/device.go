@@ -1,0 +1,263 @@
+package sparse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/transport"
+)
+
+// AllReduceDevice is AllReduce on device memory: behind the work of stream s the
+// device finds the blocks that are not zero and copies them to pinned memory of the
+// host, the ranks exchange these, and the device puts the result into recv. send and
+// recv have the same length and are memory of the stream's device; they may be the
+// same memory, and overlap in no other way. A dense tensor goes from device to device
+// as with collective.AllReduceDevice.
+//
+// It returns when the result is on its way: what is put into s later finds it in
+// recv, and collective.Comm.SyncDevice waits for it and tells of errors until then.
+// The host waits twice in between, for the blocks that were found and for those that
+// were copied. All ranks call it together, and none of them AllReduce.
+//
+// Pinned memory as large as the largest tensor of calls so far stays with c until it
+// is closed. The first call by price, and the first dense one, opens the devices as
+// device calls do. All calls on c are on one device of this rank.
+func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send, recv cuda.Slice[T], op collective.Op, opts ...Option) (Stats, error) {
+	const name = "sparse AllReduceDevice"
+	cfg := newConfig(opts)
+	dt := dtypeOf[T]()
+	refuse := func(wrong string) (Stats, error) {
+		return Stats{}, wrongArgument(name, c.Rank(), wrong)
+	}
+	if wrong := cfg.checkReduce(dt, op); wrong != "" {
+		return refuse(wrong)
+	}
+	if wrong := checkDevice(s, send, recv); wrong != "" {
+		return refuse(wrong)
+	}
+	r := deviceReduction{stream: s, send: send.Addr(), recv: recv.Addr(), reduction: newReduction(allReduceDevice, cfg, dt, op, send.Len())}
+	if err := r.grid.Validate(); err != nil {
+		return refuse(err.Error())
+	}
+	a := c.Aside()
+	if err := a.Claim(name); err != nil {
+		return Stats{}, err
+	}
+	defer a.Release()
+	r.state = stateOf(a)
+	if g := r.state.stage; g != nil && g.device != s.Device() {
+		return refuse(fmt.Sprintf("a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(), g.device))
+	}
+	if err := r.refused(name, cfg.form); err != nil {
+		return Stats{}, err
+	}
+	err := r.run(ctx)
+	runtime.KeepAlive(send)
+	runtime.KeepAlive(recv)
+	return r.stats, err
+}
+
+// checkDevice says what of a call's stream and memory cannot be used, "" if all can.
+func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
+	if s == nil || s.Device() == nil {
+		return "no stream"
+	}
+	for _, b := range []struct {
+		name string
+		cuda.Slice[T]
+	}{{"send", send}, {"recv", recv}} {
+		switch {
+		case b.Check() != nil:
+			return fmt.Sprintf("%s: %v", b.name, b.Check())
+		case b.Len() > 0 && b.Device() != s.Device():
+			return fmt.Sprintf("%s is memory of %v, the stream is one of %v", b.name, b.Device(), s.Device())
+		case b.Len() > 0 && b.Addr() == 0:
+			return b.name + " is no device memory"
+		}
+	}
+	p, q, n := uint64(send.Addr()), uint64(recv.Addr()), uint64(send.Bytes())
+	switch {
+	case send.Len() != recv.Len():
+		return fmt.Sprintf("send has %d elements, recv %d", send.Len(), recv.Len())
+	case n > 0 && p != q && p < q+n && q < p+n:
+		return "send and recv overlap in part; use the same slice or two separate ones"
+	}
+	return ""
+}
+
+// deviceReduction is an AllReduceDevice under way. The tensor that it exchanges is in
+// the stage, and has only the blocks that travel.
+type deviceReduction struct {
+	reduction
+	stream     *cuda.Stream
+	send, recv cuda.Addr
+}
+
+func (r *deviceReduction) run(ctx context.Context) error {
+	defer func(own block.Set) { r.set = own }(r.set) // the stage's memory may go
+	r.stats.Blocks = r.grid.Blocks()
+	n := r.grid.Elements
+	h := hello{call: r.call}
+	if err := ctx.Err(); err == nil && n > 0 && (r.cfg.form != Dense || r.cfg.threshold > 0 || r.c.Size == 1) {
+		if err := r.look(ctx); err != nil {
+			return err
+		}
+		for i := range taken(r.grid.Blocks()) {
+			if r.set.Has(sampleAt(i, r.grid.Blocks())) {
+				h.sample.add(i)
+			}
+		}
+	}
+	all, err := r.greet(ctx, h)
+	if err != nil {
+		return err
+	}
+	if r.c.Size == 1 {
+		return r.alone(ctx)
+	}
+	if n == 0 {
+		r.stats.Form = Dense // there is nothing to do
+		return nil
+	}
+	e, err := r.weigh(ctx, all)
+	if err != nil {
+		return err
+	}
+	r.take(&e)
+	if e.form == Dense {
+		r.stats.NonZero, r.stats.Union = -1, -1
+		if err := r.rest(ctx, Dense); err != nil {
+			return err
+		}
+		if r.cfg.threshold > 0 { // as reduction.cut
+			if err := r.keep(); err != nil {
+				return r.c.FailDevice(ctx, r.name, err)
+			}
+			r.send = r.recv
+		}
+		return r.c.DenseDevice(ctx, r.stream, r.call.dtype, r.call.op, r.send, r.recv, n)
+	}
+	return r.travel(ctx, e.form)
+}
+
+// look finds the blocks that count, and waits for that.
+func (r *deviceReduction) look(ctx context.Context) error {
+	if err := r.stageFor(r.stream.Device(), r.grid); err != nil {
+		return r.c.FailDevice(ctx, r.title(), err)
+	}
+	g, words := r.stage, block.Words(r.grid.Blocks())
+	begun := time.Now()
+	err := g.find(r.stream, r.send, &r.find, r.grid)
+	if err == nil {
+		err = r.stream.Synchronize(ctx)
+	}
+	if err != nil {
+		return r.stopped(ctx, err)
+	}
+	r.set, r.union = g.set(0, words), g.set(words, words)
+	clear(r.union)
+	r.stats.Finding = time.Since(begun)
+	r.stats.NonZero = r.set.Len()
+	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
+	return nil
+}
+
+// title names the call before it has a number.
+func (r *deviceReduction) title() string { return r.call.String() }
+
+// stopped ends the communicator because the stream has failed, or ctx ended before it
+// was there.
+func (r *deviceReduction) stopped(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return r.c.FailDevice(ctx, r.title(), err)
+	}
+	text := fmt.Sprintf("%srank %d gave up in %s: %v; it waited for its device", exec.FaultCanceled, r.c.Rank, r.title(), ctx.Err())
+	return r.c.Fail(ctx, transport.Fault{Rank: r.c.Rank, Text: text}, r.title())
+}
+
+// hostLink is at how many GB/s blocks come to the host and go back, where nobody has
+// measured it, and stagingUs what the waits for that take.
+const (
+	hostLink  = 10.0
+	stagingUs = 60
+)
+
+// weigh is estimate for device memory: what the dense plan takes is that of devices,
+// and the sparse forms take the way of the blocks to the host and back besides.
+func (r *deviceReduction) weigh(ctx context.Context, all []hello) (estimate, error) {
+	e := r.estimate(all)
+	if r.cfg.form != ByPrice {
+		return e, nil
+	}
+	us, err := r.c.DenseDeviceUs(ctx, r.stream.Device(), r.grid.Bytes())
+	if err != nil {
+		return e, err
+	}
+	staging := micro(stagingUs + (e.most+e.union)*float64(r.grid.Bytes())/hostLink/1e3)
+	e.us[Trees] += staging
+	e.us[Aggregators] += staging
+	if e.us[Shared] > 0 {
+		e.us[Shared] += staging
+	}
+	if e.us[Dense] = micro(us); math.IsNaN(us) || us <= 0 {
+		e.us[Dense] = micro(r.denseUs(r.grid.Bytes()))
+	}
+	e.choose(Dense, Trees, Aggregators, Shared)
+	return e, nil
+}
+
+// travel exchanges the blocks by way of the host, in form f.
+func (r *deviceReduction) travel(ctx context.Context, f Form) error {
+	g := r.stage
+	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks()) // of this rank
+	if err := g.gather(r.stream, r.send, r.call.dtype, r.grid); err != nil {
+		return r.c.FailDevice(ctx, r.name, err)
+	}
+	if err := r.stream.Synchronize(ctx); err != nil {
+		return r.stopped(ctx, err)
+	}
+	r.in = g.tensor(r.grid)
+	r.out, r.inPlace = r.in, true
+	if err := r.exchange(ctx, f, true); err != nil {
+		return err
+	}
+	if err := g.scatter(r.stream, r.recv, r.call.dtype, r.grid); err != nil {
+		return r.c.FailDevice(ctx, r.name, err)
+	}
+	return nil
+}
+
+// alone is the call of a communicator of one rank.
+func (r *deviceReduction) alone(ctx context.Context) error {
+	r.stats.Union, r.stats.UnionDensity = r.stats.NonZero, r.stats.Density
+	var err error
+	switch {
+	case r.grid.Elements == 0:
+	case r.cfg.threshold > 0:
+		err = r.keep()
+	case r.send != r.recv:
+		err = r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes()))
+	}
+	if err != nil {
+		return r.c.FailDevice(ctx, r.name, err)
+	}
+	return nil
+}
+
+// keep puts into the stream the copy of what send counts as to recv: blocks below the
+// threshold are zero. The device knows the others from look.
+func (r *deviceReduction) keep() error {
+	g := r.stage
+	return errors.Join(
+		g.kernels.CopyBlocks(r.stream, kernels.DType(r.call.dtype), r.recv, r.send, g.bitmap.Addr(), int64(r.grid.Elements), int64(r.grid.Size), true),
+		r.stream.Record(g.done))
+}

@@ -1,0 +1,65 @@
+//go:build cgo
+
+package sparse
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
+)
+
+// The dense form goes from device to device, mixed with the others and by price.
+func TestDenseOnDevice(t *testing.T) {
+	mustOnDevices(t, oneHost(3), func(c *collective.Comm, s *cuda.Stream) error {
+		for i, form := range []Form{Dense, Trees, ByPrice, Dense, Aggregators, ByPrice} {
+			send := make([]int32, 50000)
+			for k := range send {
+				if i%2 == 0 || k < 1000 {
+					send[k] = int32(k * (c.Rank() + i))
+				}
+			}
+			_, got, st, err := callOnDevice(t.Context(), c, s, send, 77, collective.Sum, i%2 == 0, Use(form))
+			if err != nil {
+				return err
+			}
+			if st.Form != form && form != ByPrice || form == ByPrice && (st.Predicted[Dense] <= 0 || st.Predicted[Trees] <= 0) || st.Form == Dense && st.NonZero != -1 {
+				return fmt.Errorf("%v ran as %+v", form, st)
+			}
+			for k := range got {
+				want := int32(0)
+				if i%2 == 0 || k < 1000 {
+					want = int32(k * (3 + 3*i))
+				}
+				if got[k] != want {
+					return fmt.Errorf("%v: element %d is %d, want %d", form, k, got[k], want)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// What is below the threshold counts as zero on the way from device to device, too.
+func TestDenseThresholdOnDevice(t *testing.T) {
+	mustOnDevices(t, oneHost(2), func(c *collective.Comm, s *cuda.Stream) error {
+		send, want := make([]int64, 1000), make([]int64, 1000)
+		for k := range send {
+			if send[k] = int64(k % 5); k/10%2 == 0 { // every second block has nothing above 4
+				send[k], want[k] = send[k]+100, 2*(send[k]+100)
+			}
+		}
+		for _, inPlace := range []bool{false, true} {
+			kept, got, st, err := callOnDevice(t.Context(), c, s, send, 77, collective.Sum, inPlace, Use(Dense), BlockSize(10), Threshold(4))
+			if err != nil {
+				return err
+			}
+			if st.Form != Dense || !slices.Equal(got, want) || !inPlace && !slices.Equal(kept, send) {
+				return fmt.Errorf("in place %v: %v, %v", inPlace, st, got)
+			}
+		}
+		return nil
+	})
+}

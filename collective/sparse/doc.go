@@ -1,0 +1,75 @@
+// Package sparse reduces tensors that are mostly zero: only blocks that have
+// something in them travel.
+//
+//	stats, err := sparse.AllReduce(ctx, c, grad, grad, collective.Sum)
+//
+// A tensor is cut into blocks of 256 elements (BlockSize). Before anything else
+// the ranks tell each other what they were called with, and which of about a
+// thousand blocks, the same ones on all of them, have something in them: so
+// all know the density, that of the union, and that they make the same call. By
+// price, which what earlier calls took corrects, the call then runs in one of these forms,
+// which Use can say instead:
+//
+//   - Trees: along the trees of the communicator, whose inner ranks merge sorted
+//     streams of blocks (package merge);
+//   - Aggregators: by OmniReduce's Algorithm 1, with aggregators on the ranks
+//     (package omni);
+//   - Shared: on one host, where every rank puts its blocks into memory that all can
+//     read, and takes from there what it needs (package pool);
+//   - Dense: as collective.AllReduce, where there is nothing to save.
+//
+// AllReduceDevice does it for device memory, of which only those blocks come to the
+// host; AllReducePairs for lists of rows.
+//
+// # Zeros
+//
+// A block is left out when all its bits are zero but for signs: NaN, infinities
+// and subnormal numbers are never lost, and -0 in such a block counts as +0. A
+// block that a rank leaves out counts as +0 in Min and Max, too. Threshold leaves
+// out more. send is never changed, unless it is recv.
+//
+// # Results
+//
+// All ranks get the same bits. Integers have those of collective.AllReduce.
+// Floating-point numbers are added in a fixed order: of the ranks with Aggregators, Shared
+// and Lists, of the trees with Trees, of the plan with Dense. So the last bits of a sum
+// depend on the form, and between Trees and Dense on the communicator's trees and plans. Of
+// one form on one graph they are the same from run to run; the form that is chosen by price
+// may be another one in another run, and from call to call, as prices rest on times that were
+// measured, of the machine and of earlier calls: Use says which it is to be.
+//
+// The sum of zeros is -0 where all ranks have -0, and else +0, whatever the form, but for
+// elements in blocks that some rank leaves out: such a rank has +0 there. In the Dense
+// form no block is left out without a Threshold.
+//
+// # Memory
+//
+// The form Shared has memory for a rank's blocks that all ranks of the host map, and for the
+// sums it makes. Between calls a rank keeps up to 64 MiB of each with a communicator. What a
+// call took beyond it is given back when the call ends; but where one such call
+// follows the other it stays, until a smaller call has ended, or one in another form begins.
+// Closing the communicator gives all back. Where a rank cannot have the memory, or the
+// addresses, all run the call as Trees, and by price not as Shared for a while. Where ranks
+// share no memory from the start, as they are on several hosts or started under a small
+// ulimit -v, Use(Shared) is an ErrArgument, on all ranks, when they have told each other.
+//
+// # Errors
+//
+// They are those of package collective. Ranks that call with another length,
+// element type, operation, block size or option all get ErrMismatch, with who
+// called what; a wrong argument is an ErrArgument before anything is sent. So is a
+// tensor of about 2^32 elements or more where Use says Aggregators, whose offsets have
+// 32 bits; by price it runs in another form. Whether the rows of AllReducePairs are as
+// many is known, on all ranks alike, when their indices have been told. A rank that is
+// stopped, by a debugger say, is waited for; but over UDP only for as long as
+// --peer-timeout says, since datagrams have no connection that tells whether it lives.
+//
+// # Links
+//
+// The links are opened by the first call on a communicator that needs them, and live as
+// long as it does, or until a call with larger blocks than they carry opens others in
+// their place. Several communicators may do so at once, in any order. With aggregators
+// of their own (treerun --aggregators) the ranks meet these over AllGathers of the World:
+// a program that makes some itself, or calls collective.New, does not do so beside a
+// call that opens links.
+package sparse

@@ -1,0 +1,316 @@
+package drive
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/transport"
+)
+
+// Merge runs the merge of sorted block streams along several trees at once. It is
+// used again for one tensor after the other.
+type Merge struct {
+	Traffic
+
+	links *Links
+	trees []tree
+	head  transport.Header
+	left  int // trees that are not done
+
+	finder merge.Finder // of this rank's blocks; nil: they are all known
+	blocks int          // of the tensor
+}
+
+// tree is a rank's Node of one tree, and the ends of its links.
+type tree struct {
+	*ends
+	node *merge.Node
+	fed  []bool // by child: the Node has a chunk of it, which its link still holds
+	busy bool   // not Done
+}
+
+// NewMerge makes the exchanges of a rank on these trees of its Links.
+func NewMerge(k *Links, trees []int) *Merge {
+	m := &Merge{links: k}
+	for _, t := range trees {
+		e := &k.trees[t]
+		m.trees = append(m.trees, tree{
+			ends: e, fed: make([]bool, len(e.children)),
+			node: merge.NewNode(len(e.children), e.parent < 0),
+		})
+	}
+	return m
+}
+
+// Begin starts the next tensor. job says what tree t carries.
+func (m *Merge) Begin(head transport.Header, job func(t int) merge.Job) error {
+	m.Traffic, m.head, m.left = Traffic{}, head, len(m.trees)
+	for i := range m.trees {
+		t := &m.trees[i]
+		j := job(i)
+		m.finder, m.blocks = j.Finder, j.Grid.Blocks()
+		if err := t.node.Begin(j); err != nil {
+			return err
+		}
+		if least := t.node.LeastWindow(); least > m.links.ep.MaxPayload() {
+			return fmt.Errorf("sparse: a block takes %d bytes, slots hold %d", least, m.links.ep.MaxPayload())
+		}
+		t.busy = true
+	}
+	return nil
+}
+
+// Streams reports that the others send on, whether or not this rank looks.
+func (m *Merge) Streams() bool { return true }
+
+// Done reports whether all trees are done.
+func (m *Merge) Done() bool { return m.left == 0 }
+
+// mergeLimit is how many bytes of a tree a rank merges before it looks at its
+// other links.
+const mergeLimit = 64 << 10
+
+// Poll moves what can be moved now. Ranks begin with different trees, so that not
+// all of them send their first chunks to the same root.
+func (m *Merge) Poll() (moved bool, err error) {
+	for k := range m.trees {
+		i := (m.links.rank + k) % len(m.trees)
+		t := &m.trees[i]
+		if !t.busy {
+			continue
+		}
+		for _, step := range [...]func(*tree) (bool, error){m.feed, m.sendUp, m.fromParent, m.sendDown} {
+			did, err := step(t)
+			if err != nil {
+				return moved, fmt.Errorf("tree %d: %w", i, err)
+			}
+			moved = moved || did
+		}
+		if t.node.Done() {
+			t.busy = false
+			m.left--
+			m.release(t)
+		}
+	}
+	if !moved && m.searching() {
+		m.finder.Find()
+		moved = true
+	}
+	return moved, nil
+}
+
+// searching reports whether this rank does not know all of its blocks yet. It goes on
+// with the search while there is nothing to move.
+func (m *Merge) searching() bool { return m.finder != nil && m.finder.Known() < m.blocks }
+
+// feed gives the Node what has come from children, and lets it merge.
+func (m *Merge) feed(t *tree) (moved bool, err error) {
+	for i := range t.children {
+		c := &t.children[i]
+		if !t.node.Hungry(i) {
+			continue
+		}
+		if t.fed[i] {
+			c.of.Release()
+			t.fed[i] = false
+		}
+		chunk, ok, err := m.peek(c.of)
+		if err == nil && ok {
+			t.fed[i], moved = true, true
+			err = t.node.Feed(i, chunk)
+		}
+		if err != nil {
+			return moved, failed("blocks from", c.rank, err)
+		}
+	}
+	return t.node.Merge(mergeLimit) || moved, nil
+}
+
+// release gives back the last chunks of the children.
+func (m *Merge) release(t *tree) {
+	for i := range t.children {
+		if t.fed[i] {
+			t.children[i].of.Release()
+			t.fed[i] = false
+		}
+	}
+}
+
+// peek returns the next chunk of a link.
+func (m *Merge) peek(r transport.Receiver) ([]byte, bool, error) {
+	var h transport.Header
+	chunk, ok, err := r.TryPeek(&h)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	if h != m.head {
+		return nil, false, fmt.Errorf("%w: it is of another call (number %d, %d elements)", merge.ErrMismatch, h.Seq, h.Count)
+	}
+	m.received(len(chunk))
+	return chunk, true, nil
+}
+
+// sendUp sends the parent what there is, as far as there is room, but one chunk at a
+// time of what has to be found before.
+func (m *Merge) sendUp(t *tree) (moved bool, err error) {
+	for t.parent >= 0 {
+		n, err := m.send(t.toParent, t.node.Up)
+		if err != nil || n == 0 {
+			return moved, failed("sending to", t.parent, err)
+		}
+		if moved = true; m.searching() {
+			break
+		}
+	}
+	return moved, nil
+}
+
+// send composes a chunk in a slot of a link and sends it: 0 where there is none, or
+// no room.
+func (m *Merge) send(to transport.Sender, compose func([]byte) int) (n int, err error) {
+	window, ok, err := to.TryReserve(m.links.ep.MaxPayload())
+	if err != nil || !ok {
+		return 0, err
+	}
+	if n = compose(window); n == 0 {
+		return 0, nil
+	}
+	if err := m.cut(to, window, n); err != nil {
+		return 0, err
+	}
+	to.Commit(&m.head)
+	m.sent(n)
+	return n, nil
+}
+
+// cut makes the reserved window of a link n bytes long, with what is in it. A short
+// one may lie elsewhere.
+func (m *Merge) cut(to transport.Sender, window []byte, n int) error {
+	short, ok, err := to.TryReserve(n)
+	if err == nil && !ok {
+		err = fmt.Errorf("the slot of %d bytes is not there any more", len(window))
+	}
+	if err == nil && &short[0] != &window[0] {
+		copy(short, window[:n])
+	}
+	return err
+}
+
+// fromParent takes in what the parent has sent.
+func (m *Merge) fromParent(t *tree) (moved bool, err error) {
+	for t.node.Listens() {
+		chunk, ok, err := m.peek(t.ofParent)
+		if err == nil && ok {
+			err = t.node.Down(chunk)
+		}
+		if err != nil || !ok {
+			return moved, failed("results from", t.parent, err)
+		}
+		t.ofParent.Release()
+		moved = true
+	}
+	return moved, nil
+}
+
+// sendDown sends the children what there is, as far as there is room: one chunk for
+// all of them where they are to get the same.
+func (m *Merge) sendDown(t *tree) (moved bool, err error) {
+	for len(t.children) > 1 {
+		did, room, err := m.sendAll(t)
+		if err != nil || !room {
+			return moved, err // the slowest child has slots of what it has not taken yet
+		}
+		if !did {
+			break
+		}
+		moved = true
+	}
+	for i := range t.children {
+		c := &t.children[i]
+		for {
+			n, err := m.send(c.to, func(window []byte) int { return t.node.ToChild(i, window) })
+			if err != nil {
+				return moved, failed("sending to", c.rank, err)
+			}
+			if n == 0 {
+				break
+			}
+			moved = true
+		}
+	}
+	return moved, nil
+}
+
+// sendAll sends all children one chunk, which is written once. It reports whether
+// there was one, and whether all have room.
+func (m *Merge) sendAll(t *tree) (did, room bool, err error) {
+	lender := t.children[0].to
+	var window []byte
+	for i := len(t.children) - 1; i >= 0; i-- {
+		n := 0 // the others read the first one's slot
+		if i == 0 {
+			n = m.links.ep.MaxPayload()
+		}
+		if window, room, err = t.children[i].to.TryReserve(n); err != nil || !room {
+			return false, false, failed("sending to", t.children[i].rank, err)
+		}
+	}
+	n := t.node.ToChildren(window)
+	if n == 0 {
+		return false, true, nil
+	}
+	if err := m.cut(lender, window, n); err != nil {
+		return false, true, failed("sending to", t.children[0].rank, err)
+	}
+	m.sent(n)
+	for _, c := range t.children[1:] {
+		c.to.Share(&m.head, lender)
+		m.sent(n)
+	}
+	lender.Commit(&m.head)
+	for _, c := range t.children[1:] {
+		c.to.Wake()
+	}
+	return true, true, nil
+}
+
+// Counts adds up what the Nodes counted: blocks sent up or down, and those of the
+// results.
+func (m *Merge) Counts() (c merge.Counts) {
+	for i := range m.trees {
+		n := m.trees[i].node.Counts()
+		c.SentBlocks += n.SentBlocks
+		c.ReceivedBlocks += n.ReceivedBlocks
+		c.Union += n.Union
+		c.Kept += n.Kept
+	}
+	return c
+}
+
+// WaitsFor says what is missing.
+func (m *Merge) WaitsFor() string {
+	var parts []string
+	for i := range m.trees {
+		t := &m.trees[i]
+		if !t.busy {
+			continue
+		}
+		var from []string
+		for j, c := range t.children {
+			if t.node.Hungry(j) {
+				from = append(from, fmt.Sprint(c.rank))
+			}
+		}
+		switch {
+		case len(from) > 0:
+			parts = append(parts, fmt.Sprintf("blocks of tree %d from rank %s", i, strings.Join(from, ", ")))
+		case t.parent >= 0:
+			parts = append(parts, fmt.Sprintf("tree %d's result from rank %d", i, t.parent))
+		}
+	}
+	if len(parts) == 0 {
+		return "other ranks to take results"
+	}
+	return strings.Join(parts, "; ")
+}

@@ -1,0 +1,176 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/sparse/omni"
+	"github.com/treerun/treerun/transport"
+)
+
+// Exchange is a protocol under way on this rank.
+type Exchange interface {
+	// Poll moves what can be moved now, and reports whether that was anything.
+	Poll() (moved bool, err error)
+
+	// Done reports whether this rank's part is done.
+	Done() bool
+
+	// WaitsFor says, for people, what is missing.
+	WaitsFor() string
+}
+
+// napper is an Exchange whose rank does not wait for its links alone.
+type napper interface {
+	// Sleep sleeps once, for longest or less. The bell is prepared.
+	Sleep(bell transport.Bell, longest time.Duration) error
+}
+
+// errAborted ends a wait whose Endpoint already carries the fault.
+var errAborted = errors.New("sparse: aborted")
+
+// streamer is an Exchange whose peers send on, while there is room on their links: what
+// a rank takes in a little later costs nobody anything.
+type streamer interface{ Streams() bool }
+
+// mostNaps is how often in a row such a rank naps for nothing before it sleeps on its
+// bell.
+const mostNaps = 20
+
+// idler is an Exchange that can have nothing to do for hours.
+type idler interface{ Idle() bool }
+
+// idleMax bounds one sleep of such an Exchange.
+const idleMax = 5 * time.Second
+
+// sleepMax bounds one sleep, after which a rank looks around.
+const sleepMax = 20 * time.Millisecond
+
+// Run polls x until it is done, and waits in between as w says. It returns the
+// fault of the links if x could not be completed, here or on another rank; the
+// links are then of no further use. doing names the call.
+func (k *Links) Run(ctx context.Context, x Exchange, w *exec.Waiter, doing string) (transport.Fault, bool) {
+	err := k.wait(ctx, x, w, doing)
+	switch {
+	case err == nil:
+		return transport.Fault{}, false
+	case err != errAborted:
+		if _, aborted := k.ep.Aborted(); !aborted {
+			k.ep.Abort(k.faultOf(err, x, doing))
+		}
+	}
+	return k.ep.Aborted()
+}
+
+func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing string) error {
+	idle, yields, naps := 0, w.Spins+w.Yields, 0
+	if s, is := x.(streamer); is && s.Streams() && w.Nap > 0 {
+		yields, naps = w.Spins, mostNaps
+	}
+	asleep := sleeper{k: k, x: x, w: w, doing: doing}
+	for {
+		moved, err := x.Poll()
+		if err != nil {
+			return err
+		}
+		if x.Done() {
+			return nil
+		}
+		idle++
+		switch {
+		case moved:
+			idle = 0
+			asleep.since = time.Time{}
+		case idle < w.Spins:
+		case idle < yields:
+			k.ep.Bell().Yield()
+		case idle < yields+naps:
+			time.Sleep(w.Nap)
+		default:
+			if err := asleep.sleep(ctx); err != nil {
+				return err
+			}
+		}
+		if idle&63 == 63 || idle > yields {
+			if _, aborted := k.ep.Aborted(); aborted {
+				return errAborted
+			}
+		}
+	}
+}
+
+// sleeper is the slow end of a wait.
+type sleeper struct {
+	k        *Links
+	x        Exchange
+	w        *exec.Waiter
+	doing    string
+	since    time.Time // when the sleeping began; zero while the call moves
+	reported time.Duration
+}
+
+// sleep sleeps once, until the bell rings or for sleepMax.
+func (s *sleeper) sleep(ctx context.Context) error {
+	if _, aborted := s.k.ep.Aborted(); aborted {
+		return errAborted
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	now := time.Now()
+	if s.since.IsZero() {
+		s.since, s.reported = now, 0
+	}
+	bell := s.k.ep.Bell()
+	bell.Prepare()
+	moved, err := s.x.Poll()
+	_, aborted := s.k.ep.Aborted()
+	if err != nil || moved || aborted || s.x.Done() {
+		bell.Cancel()
+		if moved {
+			s.since = time.Time{}
+		}
+		return err
+	}
+	if i, is := s.x.(idler); is && i.Idle() {
+		bell.Sleep(idleMax)
+		s.since = time.Time{}
+		return nil
+	}
+	if n, ok := s.x.(napper); !ok {
+		bell.Sleep(sleepMax)
+	} else if err := n.Sleep(bell, sleepMax); err != nil {
+		return err
+	}
+	if waited := time.Since(s.since); s.w.Stalled != nil && waited-s.reported >= s.w.StallEvery {
+		s.reported = waited
+		s.w.Stalled(exec.Stall{Waited: waited, Doing: s.doing, For: s.x.WaitsFor()})
+	}
+	return nil
+}
+
+// faultOf turns what stopped this rank into what all ranks are told.
+func (k *Links) faultOf(err error, x Exchange, doing string) transport.Fault {
+	peer := -1
+	var p *peerError
+	if errors.As(err, &p) {
+		if peer = p.peer; k.IsAggregator(peer) {
+			p.name = k.nameOf(peer)
+		}
+	}
+	self := k.nameOf(k.rank)
+	switch {
+	case errors.Is(err, transport.ErrPeerClosed):
+		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s closed its communicator while %s called %s", exec.FaultClosed, k.nameOf(peer), self, doing)}
+	case errors.Is(err, ErrSilent):
+		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultLost, self, doing, err)}
+	case errors.Is(err, omni.ErrMismatch):
+		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultMismatch, self, doing, err)}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%s%s gave up in %s: %v; it waited for %s", exec.FaultCanceled, self, doing, err, x.WaitsFor())}
+	}
+	return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultLink, self, doing, err)}
+}

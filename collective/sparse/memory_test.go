@@ -1,0 +1,312 @@
+package sparse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/transport"
+)
+
+// sharedAddresses returns how many bytes of addresses this process has mapped of memory
+// that ranks share.
+func sharedAddresses() (n uint64, err error) {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(maps)) {
+		if !strings.Contains(line, "/memfd:treerun-") {
+			continue
+		}
+		from, to, _ := strings.Cut(strings.Fields(line)[0], "-")
+		low, first := strconv.ParseUint(from, 16, 64)
+		high, second := strconv.ParseUint(to, 16, 64)
+		if first != nil || second != nil {
+			return 0, fmt.Errorf("maps: %q", line)
+		}
+		n += high - low
+	}
+	return n, nil
+}
+
+// sharedMemory returns how many bytes of memory the files have that this process has
+// open for its ranks to share.
+func sharedMemory() (n int64, err error) {
+	files, err := filepath.Glob("/proc/self/fd/*")
+	if err != nil {
+		return 0, err
+	}
+	seen := make(map[uint64]bool)
+	for _, f := range files {
+		var st syscall.Stat_t
+		if name, err := os.Readlink(f); err != nil || !strings.Contains(name, "memfd:treerun-") {
+			continue // closed since, or another file
+		}
+		if err := syscall.Stat(f, &st); err == nil && !seen[st.Ino] {
+			seen[st.Ino] = true
+			n += 512 * st.Blocks
+		}
+	}
+	return n, nil
+}
+
+func full(n int) []float32 {
+	x := make([]float32, n)
+	for i := range x {
+		x[i] = 1
+	}
+	return x
+}
+
+// The form Shared takes addresses for the calls there are, not for all there could be, and
+// leaves none of them when its communicator is closed and forgotten.
+func TestSharedAddresses(t *testing.T) {
+	const ranks = 4
+	before, err := sharedAddresses()
+	require.Need(t, require.Proc, err)
+	mustRun(t, oneHost(ranks), func(_ *world, c *collective.Comm) error {
+		for _, elements := range []int{1000, 4_500_000} {
+			x := full(elements)
+			most := max(64<<20, uint64(8*4*len(x))) + 1<<20 // with the links
+			first, err := sharedAddresses()
+			if err != nil {
+				return err
+			}
+			if _, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Shared)); err != nil {
+				return err
+			}
+			second, err := sharedAddresses()
+			if err != nil {
+				return err
+			}
+			if more := second - min(first, second); more > ranks*ranks*most { // every rank maps what all have
+				return fmt.Errorf("a call of %d bytes took %d bytes of addresses, want %d at most", 4*len(x), more, ranks*ranks*most)
+			}
+			if err := collective.Barrier(t.Context(), c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		runtime.GC()
+		after, err := sharedAddresses()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if after <= before {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d bytes of addresses are mapped after the ranks have closed, %d before", after, before)
+		}
+	}
+}
+
+// Of the memory of a large call a rank keeps no more than Keep says: after the first one, and
+// after a loop of them when a smaller call or one in another form follows.
+func TestSharedMemoryIsBounded(t *testing.T) {
+	const ranks, keep = 3, 64 << 10
+	_, err := sharedMemory()
+	require.Need(t, require.Proc, err)
+	large, small := full(300000), full(2000)
+	mustRun(t, oneHost(ranks), func(_ *world, c *collective.Comm) error {
+		call := func(x []float32, form Form) error {
+			recv := make([]float32, len(x))
+			s, err := AllReduce(t.Context(), c, x, recv, collective.Sum, Use(form))
+			if err == nil && (s.Form != form || recv[0] != ranks || recv[len(x)-1] != ranks) {
+				err = fmt.Errorf("%v gave %v and %v", s, recv[0], recv[len(x)-1])
+			}
+			return err
+		}
+		for _, form := range []Form{Shared, Trees, Dense} {
+			if err := call(small, form); err != nil {
+				return err
+			}
+		}
+		stateOf(c.Aside()).host.Keep = keep
+		before, err := agreed(t, c)
+		for i, step := range []struct {
+			x     []float32
+			form  Form
+			keeps bool
+		}{
+			{large, Shared, false}, {small, Shared, false}, {large, Shared, false}, {large, Shared, true}, {large, Shared, true}, {small, Shared, false},
+			{large, Shared, false}, {large, Shared, true}, {small, Trees, false}, {large, Shared, false}, {large, Shared, true}, {small, Dense, false},
+		} {
+			if err := call(step.x, step.form); err != nil {
+				return err
+			}
+			after, err := agreed(t, c)
+			if err != nil {
+				return err
+			}
+			if keeps := after-before > 4*int64(len(large)); keeps != step.keeps || !keeps && after-before > 2*ranks*keep {
+				return fmt.Errorf("after call %d of %d bytes the ranks have %d bytes of shared memory, %d before", i, 4*len(step.x), after, before)
+			}
+		}
+		return err
+	})
+}
+
+// agreed returns how much memory the ranks share when all have come here, before any goes on.
+func agreed(t *testing.T, c *collective.Comm) (int64, error) {
+	first := collective.Barrier(t.Context(), c)
+	n, err := sharedMemory()
+	return n, errors.Join(first, err, collective.Barrier(t.Context(), c))
+}
+
+// poor is an Endpoint whose memory for others is used up when fails says so.
+type poor struct {
+	transport.Endpoint
+	fails func(n int) bool
+}
+
+func (p *poor) Alloc(n int) ([]byte, error) {
+	if p.fails(n) {
+		return nil, syscall.ENOMEM
+	}
+	return p.Endpoint.Alloc(n)
+}
+
+// poorly has the communicator open links for the form Shared whose memory is used up when
+// fails says so.
+func poorly(c *collective.Comm, fails func(n int) bool) {
+	a := c.Aside()
+	try := a.Try
+	a.Try = func(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error, error) {
+		ep, why, err := try(ctx, during, purpose, layout)
+		if ep != nil {
+			ep = &poor{ep, fails}
+		}
+		return ep, why, err
+	}
+}
+
+// Where a rank has no memory for its blocks all ranks run as Trees, with the same result; by
+// price the form is not chosen again soon, for calls as large; and later it is.
+func TestSharedWithoutMemory(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		for _, who := range []func(rank int) bool{
+			func(rank int) bool { return rank == 1 },
+			func(rank int) bool { return inPlace || rank != 2 },
+		} {
+			mustRun(t, oneHost(4), func(_ *world, c *collective.Comm) error {
+				none := true
+				poorly(c, func(n int) bool { return none && n > 50<<10 && who(c.Rank()) })
+				if err := trial(t, c, patterns[8], Shared, collective.Sum, 10000, 16, inPlace, float32s); err != nil {
+					return err // there is enough for it
+				}
+				one := func(r *rand.Rand) int32 { return r.Int32() } // whose sums are the same in any order
+				of := func(rank int) []int32 { return input(patterns[10], rank, 4, 30000, 100, 1, one) }
+				send := of(c.Rank())
+				recv := send
+				if !inPlace {
+					recv = make([]int32, len(send))
+					recv[7], recv[27777] = 5, 5
+				}
+				stats, err := AllReduce(t.Context(), c, send, recv, collective.Sum, BlockSize(100), Use(Shared))
+				if err != nil {
+					return err
+				}
+				want := expected(Aggregators, c, collective.Sum, 100, 30000, of)
+				if stats.Form != Trees || !bytes.Equal(bytesOf(recv), bytesOf(want)) {
+					return fmt.Errorf("%v", stats)
+				}
+				r := newReduction(allReduce, newConfig(nil), dtypeOf[float32](), collective.Sum, 60000)
+				r.state = stateOf(c.Aside())
+				if !r.lacking() {
+					return errors.New("a call that is larger is tried again")
+				}
+				r.tensor += scarceCalls
+				if r.lacking() {
+					return errors.New("nobody tries again")
+				}
+				none = false
+				return trial(t, c, patterns[10], Shared, collective.Sum, 30000, 100, inPlace, float32s)
+			})
+		}
+	}
+}
+
+// A rank that has no memory for its share of the sums has them added up by everybody.
+func TestSharedWithoutMemoryForResults(t *testing.T) {
+	for _, inPlace := range []bool{false, true} {
+		mustRun(t, oneHost(4), func(_ *world, c *collective.Comm) error {
+			allocs := 0
+			poorly(c, func(int) bool { // the second is for results
+				allocs++
+				return allocs > 1 && c.Rank() < 2
+			})
+			for range 2 {
+				if err := trial(t, c, patterns[10], Shared, collective.Sum, 30001, 256, inPlace, float32s); err != nil {
+					return err
+				}
+			}
+			if c.Rank() < 2 && allocs < 3 {
+				return fmt.Errorf("%d allocations: nothing was dealt", allocs)
+			}
+			return nil
+		})
+	}
+}
+
+// keyless is a World of a rank that cannot prove who it is to those with whom it is to share
+// memory for sparse calls.
+type keyless struct {
+	*world
+	lost bool
+}
+
+func (k *keyless) DeriveKey(purpose string) []byte {
+	key := k.world.DeriveKey(purpose)
+	if k.lost && strings.Contains(purpose, "sparse shared") {
+		key[0]++
+	}
+	return key
+}
+
+// Where links with shared memory cannot be opened all ranks run as Trees, and go on.
+func TestSharedIsNotOpened(t *testing.T) {
+	errs := ranktest.New(oneHost(3)...).Run(t, func(member *ranktest.World) error {
+		w := &keyless{world: worldOf(member), lost: member.Rank() == 2}
+		return asRank(t, w, oneHost(3), func(c *collective.Comm) error {
+			for range 2 {
+				x := full(10000)
+				stats, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Shared))
+				if err != nil {
+					return err
+				}
+				if stats.Form != Trees || x[0] != 3 || x[9999] != 3 {
+					return fmt.Errorf("%v, and the sums are %v and %v", stats, x[0], x[9999])
+				}
+			}
+			w.lost = false
+			x := full(10000)
+			stats, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Shared))
+			if err == nil && (stats.Form != Shared || x[9999] != 3) {
+				err = fmt.Errorf("%v, and the last sum is %v", stats, x[9999])
+			}
+			return err
+		})
+	})
+	for r, err := range errs {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+// Package omni is OmniReduce's protocol as two state machines: Worker, which has
+// a tensor, and Aggregator, which adds up blocks. Only non-zero blocks travel,
+// and the aggregator asks for them one after the other.
+//
+// It knows no links, clock or goroutine: packets are bytes that the caller moves,
+// and "now" is a number that the caller gives to Timers. Package sparse runs it;
+// collective/sim/figures counts with it. The package is pure.
+//
+// # The protocol
+//
+// Fei, Ho, Sahu, Canini, Sapio, "Efficient Sparse Collective Communication and
+// its application to Accelerate Distributed Deep Learning" (SIGCOMM 2021).
+// Block b of a tensor belongs to column b mod C of C = Streams x Columns
+// columns, and Columns columns that follow each other are a stream. Every
+// column runs Algorithm 1 by itself: a worker sends a block with the number of
+// its next non-zero block in the column, the aggregator asks for the least that
+// anybody has next as soon as nobody can have an earlier one, and only those who
+// have it answer. A packet carries blocks of different columns of one stream
+// (block fusion) behind which stands a table of next offsets; that of a column
+// which has ended is an infinity of its own, so that it still names the column.
+// The columns of a stream advance together: a result carries all that have not
+// ended. Streams are independent, and as many are under way as there are.
+//
+// With Shape.Lossy it is Algorithm 2, for networks that lose, repeat and reorder
+// packets: every worker answers every round, if only to acknowledge, whoever has
+// waited too long for a result sends its packet again, and the aggregator keeps
+// the last result of every slot to answer with; whose packet comes again while
+// others are awaited is told that it is there. Pace says how many packets a worker
+// may have under way, and when one is sent again. The published code tells two
+// rounds apart by one bit, which mistakes a packet that comes two rounds late for
+// a new one; here a packet has the number of its round, which goes on from tensor
+// to tensor.
+//
+// # What differs from the published code
+//
+// Blocks of one place are added in the order of the workers, not of arrival, so
+// results are the same every time. A packet names its tensor, round and worker
+// and a digest of the Shape. With Shape.Compact the first blocks of columns, which
+// the published protocol sends even when they are zero, are told but not carried.
+// Package block says what a block that nobody sent stands for; no number is lost,
+// NaN included, and a tensor is only read.
+package omni

@@ -1,0 +1,181 @@
+package omni
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+)
+
+// A packet, little endian but for elements, which are in the order of the machine:
+//
+//	u32  type << 28 | blocks << 16 | stream: the immediate data of the published RDMA code
+//	u32  number of the tensor
+//	u32  round of the stream; the lowest bit is the published slot version
+//	u16  worker, 0xFFFF in results
+//	u16  entries of the table, at least as many as blocks
+//	u64  digest of the Shape
+//	...  the blocks
+//	u32  per entry: where the column's next block begins, in elements. First those
+//	     of the blocks, then those of columns whose current block is zero
+
+// HeaderBytes is the size of a packet without blocks and table.
+const HeaderBytes = 24
+
+const (
+	entryBytes = 4
+	fromAll    = 0xFFFF // worker of a result
+)
+
+// codes are the element types as packets number them; 1 and 2 are published.
+var codes = [16]kernel.DType{1: kernel.Int32, 2: kernel.Float32, 3: kernel.Int64, 4: kernel.Float64, 5: kernel.Float16, 6: kernel.BFloat16,
+	7: kernel.Int8, 8: kernel.Uint8, 9: kernel.Uint32, 10: kernel.Uint64}
+
+var codeOf = func() (of [16]uint32) {
+	for code, dt := range codes {
+		if dt.Valid() {
+			of[dt] = uint32(code)
+		}
+	}
+	return of
+}()
+
+// Header is what stands in front of every packet.
+type Header struct {
+	DType   kernel.DType
+	Blocks  int // carried
+	Stream  int
+	Tensor  uint32
+	Round   uint32
+	Worker  int // -1 in a result
+	Entries int // of the table
+	Digest  uint64
+}
+
+// Decode reads the header of a packet from outside and checks that blocks and
+// table may be as it says. The error is an ErrProtocol.
+func Decode(packet []byte) (Header, error) {
+	if len(packet) < HeaderBytes {
+		return Header{}, fmt.Errorf("omni: %w: %d bytes, less than a header", ErrProtocol, len(packet))
+	}
+	word := binary.LittleEndian.Uint32(packet)
+	h := Header{
+		DType:   codes[word>>28],
+		Blocks:  int(word >> 16 & 0xFFF),
+		Stream:  int(word & 0xFFFF),
+		Tensor:  binary.LittleEndian.Uint32(packet[4:]),
+		Round:   binary.LittleEndian.Uint32(packet[8:]),
+		Worker:  int(binary.LittleEndian.Uint16(packet[12:])),
+		Entries: int(binary.LittleEndian.Uint16(packet[14:])),
+		Digest:  binary.LittleEndian.Uint64(packet[16:]),
+	}
+	if h.Worker == fromAll {
+		h.Worker = -1
+	}
+	body := len(packet) - HeaderBytes - h.Entries*entryBytes
+	switch {
+	case !h.DType.Valid():
+		return Header{}, fmt.Errorf("omni: %w: element type %d", ErrProtocol, word>>28)
+	case h.Entries < h.Blocks || h.Entries > MaxColumns || body < h.Blocks*h.DType.Size() || h.Blocks == 0 && body != 0:
+		return Header{}, fmt.Errorf("omni: %w: %d bytes with %d blocks and a table of %d", ErrProtocol, len(packet), h.Blocks, h.Entries)
+	}
+	return h, nil
+}
+
+// put writes h to the begin of packet.
+func (h *Header) put(packet []byte) {
+	binary.LittleEndian.PutUint32(packet, codeOf[h.DType]<<28|uint32(h.Blocks)<<16|uint32(h.Stream))
+	binary.LittleEndian.PutUint32(packet[4:], h.Tensor)
+	binary.LittleEndian.PutUint32(packet[8:], h.Round)
+	binary.LittleEndian.PutUint16(packet[12:], uint16(h.Worker)) // -1 is fromAll
+	binary.LittleEndian.PutUint16(packet[14:], uint16(h.Entries))
+	binary.LittleEndian.PutUint64(packet[16:], h.Digest)
+}
+
+// entry is what a packet says of one column.
+type entry struct {
+	column int    // of the stream
+	next   int32  // block, or none
+	data   []byte // the current block; nil: zero
+}
+
+// reader parses packets, with memory that it keeps.
+type reader struct {
+	list  []entry
+	taken []uint64 // set of columns
+}
+
+// entries parses the body of packet, which Decode has accepted as h. current has
+// the block that each column of its stream is at, none where it has ended. The
+// result is valid until the next call.
+func (r *reader) entries(s *Shape, h *Header, packet []byte, current []int32) ([]entry, error) {
+	r.list = r.list[:0]
+	if n := (len(current) + 63) / 64; len(r.taken) < n {
+		r.taken = make([]uint64, n)
+	}
+	clear(r.taken)
+	split := len(packet) - h.Entries*entryBytes
+	body, table := packet[HeaderBytes:split], packet[split:]
+	for i := range h.Entries {
+		next, column, err := s.parseOffset(binary.LittleEndian.Uint32(table[i*entryBytes:]))
+		if err != nil {
+			return nil, err
+		}
+		k := column - h.Stream*s.Columns
+		switch {
+		case k < 0 || k >= len(current):
+			return nil, fmt.Errorf("entry %d is of column %d, which is not of stream %d", i, column, h.Stream)
+		case r.taken[k/64]>>(k%64)&1 != 0:
+			return nil, fmt.Errorf("column %d stands twice", k)
+		case current[k] == none || next <= current[k]:
+			return nil, fmt.Errorf("column %d is at block %d and says %d is next", k, current[k], next)
+		}
+		r.taken[k/64] |= 1 << (k % 64)
+		e := entry{column: k, next: next}
+		if i < h.Blocks {
+			from, to := s.Grid.Range(int(current[k]), 1)
+			if to-from > len(body) {
+				return nil, fmt.Errorf("block %d has %d bytes, %d are left", current[k], to-from, len(body))
+			}
+			e.data, body = body[:to-from:to-from], body[to-from:]
+		}
+		r.list = append(r.list, e)
+	}
+	if len(body) != 0 {
+		return nil, fmt.Errorf("%d bytes behind the last block", len(body))
+	}
+	return r.list, nil
+}
+
+// writer composes a packet: columns with blocks first, then those without.
+type writer struct {
+	shape  *Shape
+	packet []byte
+	at     int
+	h      Header
+}
+
+func newWriter(s *Shape, packet []byte, h Header) writer {
+	return writer{shape: s, packet: packet, at: HeaderBytes, h: h}
+}
+
+// block returns where the next block, of n bytes, goes.
+func (w *writer) block(n int) []byte {
+	w.h.Blocks++
+	w.at += n
+	return w.packet[w.at-n : w.at : w.at]
+}
+
+// entry writes the next entry of the table, after all blocks.
+func (w *writer) entry(column int, next int32) {
+	v := w.shape.offset(next, w.h.Stream*w.shape.Columns+column)
+	binary.LittleEndian.PutUint32(w.packet[w.at:], v)
+	w.at += entryBytes
+	w.h.Entries++
+}
+
+// finish writes the header and returns the size of the packet.
+func (w *writer) finish() int {
+	w.h.put(w.packet)
+	return w.at
+}

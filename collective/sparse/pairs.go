@@ -1,0 +1,321 @@
+package sparse
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/sparse/block"
+)
+
+// Pairs is a sparse matrix of which some rows are there, such as the gradient of an
+// embedding: Values[i*Width:(i+1)*Width] is row Indices[i].
+type Pairs[T Number] struct {
+	Indices []uint32
+	Values  []T
+	Width   int
+}
+
+// AllReducePairs adds up the rows of all ranks: every rank gets all rows that any
+// rank has, by rising index, each the sum of what the ranks have of it. in may have
+// its rows in any order, and a row several times, and is not changed; ranks may have
+// any number of rows. All ranks call it together, with the same Width and options, of
+// which BlockSize and Threshold mean nothing here.
+//
+// The ranks first tell each other their indices. The rows that any of them has then
+// are a tensor in which nothing lies between them, which runs in one of the forms of
+// AllReduce; or, in the form Lists, everybody gets the rows of all ranks and adds
+// them up in their order (AGsparse). Density in the Stats is of this tensor, and bytes are
+// those of the rows: the indices, which all forms need, are not among them.
+func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[T], opts ...Option) (Pairs[T], Stats, error) {
+	const name = "sparse AllReducePairs"
+	cfg := newConfig(opts)
+	dt := dtypeOf[T]()
+	cfg.block, cfg.threshold = max(in.Width, 1), 0
+	wrong := cfg.check(dt, collective.Sum)
+	switch {
+	case in.Width < 1 || in.Width > mostBlockBytes/dt.Size():
+		wrong = fmt.Sprintf("rows of %d elements; want 1 to %d of %v", in.Width, mostBlockBytes/dt.Size(), dt)
+	case len(in.Indices) > math.MaxUint32/4 || len(in.Values) != len(in.Indices)*in.Width:
+		wrong = fmt.Sprintf("%d values for %d rows of %d", len(in.Values), len(in.Indices), in.Width)
+	}
+	if wrong != "" {
+		return Pairs[T]{}, Stats{}, wrongArgument(name, c.Rank(), wrong)
+	}
+	own := sorted(in)
+	a := c.Aside()
+	if err := a.Claim(name); err != nil {
+		return Pairs[T]{}, Stats{}, err
+	}
+	defer a.Release()
+	p := pairs[T]{own: own, reduction: reduction{
+		state: stateOf(a), cfg: cfg, inPlace: true, find: finder{dtype: dt},
+		call: call{what: allReducePairs, dtype: dt, op: kernel.Sum, form: cfg.form, block: uint32(in.Width), streams: uint16(cfg.streams), columns: uint16(cfg.columns), over: cfg.over},
+	}}
+	out, err := p.run(ctx)
+	return out, p.stats, err
+}
+
+// pairs is an AllReducePairs under way.
+type pairs[T Number] struct {
+	reduction
+	own   Pairs[T]   // sorted, every row once
+	lists [][]uint32 // the indices of all ranks
+	union []uint32
+}
+
+// sorted returns in by rising index, rows that stand there several times added up in
+// their order. Where it is so already it is in itself.
+func sorted[T Number](in Pairs[T]) Pairs[T] {
+	rising := true
+	for i := 1; i < len(in.Indices); i++ {
+		rising = rising && in.Indices[i-1] < in.Indices[i]
+	}
+	if rising {
+		return in
+	}
+	order := make([]int, len(in.Indices))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return int(int64(in.Indices[a]) - int64(in.Indices[b])) })
+	out := Pairs[T]{Width: in.Width}
+	for _, i := range order {
+		row := in.Values[i*in.Width : (i+1)*in.Width]
+		if n := len(out.Indices); n == 0 || out.Indices[n-1] != in.Indices[i] {
+			out.Indices = append(out.Indices, in.Indices[i])
+			out.Values = append(out.Values, row...)
+			continue
+		}
+		last := out.Values[len(out.Values)-in.Width:]
+		kernel.Reduce(kernel.Sum, dtypeOf[T](), bytesOf(last), bytesOf(last), bytesOf(row))
+	}
+	return out
+}
+
+func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
+	out := Pairs[T]{Width: p.own.Width}
+	all, err := p.greet(ctx, hello{call: p.call, pairs: uint32(len(p.own.Indices))})
+	if err != nil {
+		return out, err
+	}
+	if err := p.tellIndices(ctx, all); err != nil {
+		return out, err
+	}
+	if err := p.lay(); err != nil { // on all ranks alike
+		return out, wrongArgument(p.call.String(), p.c.Rank, err.Error())
+	}
+	if err := p.refused(p.call.String(), p.cfg.form); err != nil {
+		return out, err
+	}
+	e := p.weigh()
+	p.take(&e)
+	out.Indices = p.union
+	out.Values = make([]T, len(p.union)*out.Width)
+	if len(out.Values) == 0 {
+		return out, nil
+	}
+	if e.form == Lists {
+		return out, p.gatherLists(ctx, out)
+	}
+	at := 0
+	for i, index := range p.own.Indices {
+		for p.union[at] != index {
+			at++
+		}
+		copy(out.Values[at*out.Width:(at+1)*out.Width], p.own.Values[i*out.Width:])
+	}
+	if p.c.Size == 1 {
+		return out, nil
+	}
+	p.in = bytesOf(out.Values)
+	p.out = p.in
+	return out, p.exchange(ctx, e.form, true)
+}
+
+// tellIndices gives all ranks the indices of all, padded to those of the one that
+// has most.
+func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
+	most := 0
+	for q := range all {
+		most = max(most, int(all[q].pairs))
+	}
+	p.lists = make([][]uint32, p.c.Size)
+	if most == 0 {
+		return nil
+	}
+	mine := make([]byte, 4*most)
+	for i, index := range p.own.Indices {
+		binary.LittleEndian.PutUint32(mine[4*i:], index)
+	}
+	blobs := make([]byte, len(mine)*p.c.Size)
+	if err := p.c.Gather(ctx, p.name, mine, blobs); err != nil {
+		return err
+	}
+	for q := range p.lists {
+		list, err := parseIndices(blobs[q*len(mine):(q+1)*len(mine)], int(all[q].pairs))
+		if err != nil {
+			return p.broken(ctx, p.name, fmt.Errorf("from rank %d: %w", q, err))
+		}
+		p.lists[q] = list
+	}
+	return nil
+}
+
+// parseIndices reads the n indices that a rank has told: they rise.
+func parseIndices(b []byte, n int) ([]uint32, error) {
+	if n > len(b)/4 {
+		return nil, fmt.Errorf("%d indices in %d bytes", n, len(b))
+	}
+	list := make([]uint32, n)
+	for i := range list {
+		list[i] = binary.LittleEndian.Uint32(b[4*i:])
+		if i > 0 && list[i] <= list[i-1] {
+			return nil, fmt.Errorf("index %d follows index %d", list[i], list[i-1])
+		}
+	}
+	return list, nil
+}
+
+// leastBlock is how many elements blocks of rows have at least: shorter ones would
+// cost more to handle than they save.
+const leastBlock = 64
+
+// lay makes the union of all indices, and the tensor of its rows: its blocks are
+// whole rows; over UDP, of long ones, parts, or pieces that do not end with them.
+func (p *pairs[T]) lay() error {
+	for _, list := range p.lists {
+		p.union = append(p.union, list...)
+	}
+	slices.Sort(p.union)
+	p.union = slices.Clip(slices.Compact(p.union))
+	p.grid = p.gridOf(len(p.union))
+	if err := p.grid.Validate(); err != nil {
+		return fmt.Errorf("%d rows that any rank has: %w", len(p.union), err)
+	}
+	p.call.count = uint64(p.grid.Elements)
+	p.stats.Blocks = p.grid.Blocks()
+	p.set = p.blocksOf(p.own.Indices)
+	p.stats.NonZero = p.set.Len()
+	return nil
+}
+
+// gridOf cuts a tensor of so many rows.
+func (p *pairs[T]) gridOf(union int) block.Grid {
+	w := p.own.Width
+	rows := (leastBlock + w - 1) / w
+	g := block.Grid{Elements: union * w, Size: rows * w, Width: p.call.dtype.Size()}
+	if p.cfg.over == UDP { // as many as fit a datagram, or a part of one
+		rows = min(rows, max(1, mostDatagramBlock/(w*g.Width)))
+		g.Size = rows * p.cfg.blockFor(p.call.dtype)
+	}
+	return g
+}
+
+// blocksOf returns the blocks in which rows of a list lie.
+func (p *pairs[T]) blocksOf(list []uint32) block.Set {
+	set, at := block.NewSet(p.grid.Blocks()), 0
+	for _, index := range list {
+		for p.union[at] != index {
+			at++
+		}
+		for b := at * p.own.Width / p.grid.Size; b*p.grid.Size < (at+1)*p.own.Width; b++ {
+			set.Add(b)
+		}
+	}
+	return set
+}
+
+// weigh predicts what the forms take, from what is known of all ranks, and chooses.
+func (p *pairs[T]) weigh() estimate {
+	e := estimate{form: p.cfg.form, union: 1}
+	most, blocks := 0, p.grid.Blocks()
+	if blocks == 0 || p.c.Size == 1 {
+		if e.form == ByPrice {
+			e.form = Lists // nothing is sent
+		}
+		e.union = part(blocks, blocks)
+		e.mean = e.union
+		return e
+	}
+	hosts := make(map[int]block.Set)
+	for q, list := range p.lists {
+		most = max(most, len(list))
+		set := p.blocksOf(list)
+		d := part(set.Len(), blocks)
+		e.mean += d / float64(p.c.Size)
+		e.most = max(e.most, d)
+		if h := p.c.Hosts[q]; hosts[h] == nil {
+			hosts[h] = set
+		} else {
+			hosts[h].Union(set)
+		}
+	}
+	for _, set := range hosts {
+		e.host = max(e.host, part(set.Len(), blocks))
+	}
+	p.predict(&e, false)
+	all := most * p.own.Width * p.call.dtype.Size() * p.c.Size
+	e.us[Lists] = micro(p.denseUs(all)/2 + float64(all)*addUs) // an AllGather moves bytes one way only
+	if e.form == ByPrice {
+		e.choose(Dense, Trees, Aggregators, Shared, Lists)
+	}
+	return e
+}
+
+// addUs is what it takes a rank to add up rows that it got, per byte.
+const addUs = 1.0 / 5e3
+
+// gatherLists gives all ranks the rows of all, and adds them up.
+func (p *pairs[T]) gatherLists(ctx context.Context, out Pairs[T]) error {
+	most, w := 0, out.Width
+	for _, list := range p.lists {
+		most = max(most, len(list))
+	}
+	mine := make([]T, most*w)
+	copy(mine, p.own.Values)
+	rows := make([]T, len(mine)*p.c.Size)
+	if err := p.c.Gather(ctx, p.name, bytesOf(mine), bytesOf(rows)); err != nil {
+		return err
+	}
+	p.stats.Union = p.grid.Blocks()
+	p.stats.SentBytes = int64(len(bytesOf(mine)) * (p.c.Size - 1))
+	p.stats.ReceivedBytes = p.stats.SentBytes
+	seen := make([]int, len(p.union)) // how many ranks have each
+	for q, list := range p.lists {
+		at := 0
+		for i, index := range list {
+			for p.union[at] != index {
+				at++
+			}
+			to, row := out.Values[at*w:(at+1)*w], rows[(q*most+i)*w:(q*most+i+1)*w]
+			if seen[at] > 0 {
+				kernel.Reduce(kernel.Sum, p.call.dtype, bytesOf(to), bytesOf(to), bytesOf(row))
+			} else {
+				copy(to, row)
+			}
+			seen[at]++
+		}
+	}
+	p.addZeros(out, seen)
+	return nil
+}
+
+// addZeros adds what ranks have of rows that are not theirs, which is +0 as in all forms: it
+// makes +0 of -0.
+func (p *pairs[T]) addZeros(out Pairs[T], seen []int) {
+	if !p.call.dtype.Float() {
+		return
+	}
+	w := out.Width
+	zeros := make([]T, w)
+	for at, ranks := range seen {
+		if row := out.Values[at*w : (at+1)*w]; ranks < p.c.Size {
+			kernel.Reduce(kernel.Sum, p.call.dtype, bytesOf(row), bytesOf(row), bytesOf(zeros))
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package sparse
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/collective"
+)
+
+// Rows of all ranks are added up, whatever their order and number, in every form.
+func TestAllReducePairs(t *testing.T) {
+	for _, hosts := range [][]int{oneHost(1), oneHost(2), oneHost(5), {0, 1, 0, 1}} {
+		mustRun(t, hosts, func(_ *world, c *collective.Comm) error {
+			for i, form := range formsOn(hosts, ByPrice, Trees, Aggregators, Dense, Lists) {
+				for _, width := range []int{1, 3, 64, 300} {
+					for _, rows := range []int{0, 1, 50, 2000 / width} {
+						if err := checkPairs(t, c, form, width, rows, uint64(i)); err != nil {
+							return fmt.Errorf("%v, %d rows of %d: %w", form, rows, width, err)
+						}
+					}
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// pairsOf is what a rank has: small integers, whose sums are exact.
+func pairsOf(rank, width, rows int, seed uint64) Pairs[float32] {
+	r := rand.New(rand.NewPCG(seed, uint64(rank)))
+	p := Pairs[float32]{Width: width}
+	for range rows * (rank + 1) / 2 {
+		p.Indices = append(p.Indices, uint32(r.IntN(3*rows))<<r.IntN(2)) // some several times
+		for range width {
+			p.Values = append(p.Values, float32(r.IntN(9)-4))
+		}
+	}
+	return p
+}
+
+func checkPairs(t *testing.T, c *collective.Comm, form Form, width, rows int, seed uint64) error {
+	want := make(map[uint32][]float32)
+	for q := range c.Size() {
+		p := pairsOf(q, width, rows, seed)
+		for i, index := range p.Indices {
+			if want[index] == nil {
+				want[index] = make([]float32, width)
+			}
+			for k := range width {
+				want[index][k] += p.Values[i*width+k]
+			}
+		}
+	}
+	in := pairsOf(c.Rank(), width, rows, seed)
+	indices, values := slices.Clone(in.Indices), slices.Clone(in.Values)
+	out, stats, err := AllReducePairs(t.Context(), c, in, Use(form))
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(in.Indices, indices) || !slices.Equal(in.Values, values) {
+		return errors.New("the input has changed")
+	}
+	if keys := slices.Sorted(maps.Keys(want)); !slices.Equal(out.Indices, keys) {
+		return fmt.Errorf("rows %v, want %v", out.Indices, keys)
+	}
+	for i, index := range out.Indices {
+		if row := out.Values[i*width : (i+1)*width]; !slices.Equal(row, want[index]) {
+			return fmt.Errorf("row %d is %v, want %v (%v)", index, row, want[index], stats)
+		}
+	}
+	return nil
+}
+
+// Ranks with other widths all hear of it.
+func TestPairsMismatch(t *testing.T) {
+	errs := runRanks(t, oneHost(3), func(_ *world, c *collective.Comm) error {
+		_, _, err := AllReducePairs(t.Context(), c, Pairs[int32]{Width: 2 + c.Rank()/2})
+		return err
+	})
+	for r, err := range errs {
+		var re *collective.RankError
+		if !errors.As(err, &re) || !errors.Is(err, collective.ErrMismatch) || re.Rank != 2 {
+			t.Errorf("rank %d: %v, want an ErrMismatch of rank 2", r, err)
+		}
+	}
+}
+
+// A row of -0 is one of +0 in the sum where a rank does not have it, and stays what it is
+// where all have it: in every form.
+func TestPairsZeros(t *testing.T) {
+	const ranks, width = 3, 70 // a row is a block
+	negative := float32(math.Copysign(0, -1))
+	for _, form := range []Form{Trees, Aggregators, Dense, Lists, Shared} {
+		mustRun(t, oneHost(ranks), func(_ *world, c *collective.Comm) error {
+			in := Pairs[float32]{Width: width}
+			for _, index := range []uint32{3, 4, 5} { // of one rank, of two, of all
+				if uint32(c.Rank()) < index-2 {
+					in.Indices = append(in.Indices, index)
+					in.Values = append(in.Values, slices.Repeat([]float32{negative}, width)...)
+				}
+			}
+			in.Values[len(in.Values)-1] = 1 // else nobody would have to send the block
+			out, _, err := AllReducePairs(t.Context(), c, in, Use(form))
+			if err != nil {
+				return err
+			}
+			for i, v := range out.Values[:len(out.Values)-1] {
+				if i%width < width-1 && math.Signbit(float64(v)) != (i >= 2*width) {
+					return fmt.Errorf("%v: element %d of row %d is %x", form, i%width, out.Indices[i/width], math.Float32bits(v))
+				}
+			}
+			return nil
+		})
+	}
+}
+
+// With Lists the rows of a rank go to every other one, padded to those of the rank with most.
+func TestListsBytes(t *testing.T) {
+	const ranks, width = 4, 8
+	var sent, received [ranks]int64
+	mustRun(t, oneHost(ranks), func(_ *world, c *collective.Comm) error {
+		in := Pairs[float64]{Width: width}
+		for i := range 5 + c.Rank() {
+			in.Indices = append(in.Indices, uint32(i*10+c.Rank()))
+			in.Values = append(in.Values, make([]float64, width)...)
+		}
+		_, s, err := AllReducePairs(t.Context(), c, in, Use(Lists))
+		sent[c.Rank()], received[c.Rank()] = s.SentBytes, s.ReceivedBytes
+		return err
+	})
+	const want = (ranks - 1) * (5 + ranks - 1) * width * 8
+	for r := range ranks {
+		if sent[r] != want || received[r] != want {
+			t.Errorf("rank %d: %d bytes sent, %d received, want %d", r, sent[r], received[r], want)
+		}
+	}
+}
+
+func FuzzParseIndices(f *testing.F) {
+	f.Add([]byte{1, 0, 0, 0, 2, 0, 0, 0}, 2)
+	f.Add([]byte{2, 0, 0, 0, 2, 0, 0, 0}, 2)
+	f.Add([]byte{2}, 1)
+	f.Fuzz(func(t *testing.T, b []byte, n int) {
+		if n < 0 {
+			return
+		}
+		list, err := parseIndices(b, n)
+		if err == nil && (len(list) != n || !slices.IsSorted(list)) {
+			t.Fatalf("%v of %d", list, n)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package sparse
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/internal/side"
+)
+
+// pricing predicts calls of 16 Mi float32 of so many ranks, so many per host and per core, where
+// the dense plan moves 1 GB/s.
+type pricing struct{ ranks, perHost, perCore int }
+
+func (p pricing) of(e estimate) [formEnd]time.Duration {
+	c := &side.Comm{
+		Size: p.ranks, Share: float64(p.perCore), HeapBytes: 1 << 40,
+		DenseUs: func(bytes int) (string, float64) { return "", 20 + float64(bytes)/1e3 },
+	}
+	for r := range p.ranks {
+		c.Hosts = append(c.Hosts, r/p.perHost)
+	}
+	r := newReduction(allReduce, newConfig(nil), kernel.Float32, collective.Sum, 16<<20)
+	r.state = &state{c: c, aggs: make([]int, p.ranks), prices: make(map[int]float64)}
+	e.find = 10
+	r.predict(&e, true)
+	return e.us
+}
+
+// More blocks cost no less; a result in other memory costs all sparse forms the same;
+// ranks that share cores take longer; full tensors go dense, and empty ones do not.
+func TestPrices(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		p := pricing{ranks: rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "ranks"), perCore: rapid.IntRange(1, 4).Draw(t, "per core")}
+		p.perHost = rapid.SampledFrom([]int{1, 2, p.ranks}).Draw(t, "per host")
+		d := rapid.Float64Range(0, 1).Draw(t, "density")
+		union := 1 - math.Pow(1-d, float64(p.ranks))
+		e := estimate{mean: d, most: d, host: 1 - math.Pow(1-d, float64(p.perHost)), union: union}
+		more, apart, full, empty := e, e, estimate{mean: 1, most: 1, host: 1, union: 1}, estimate{}
+		more.mean, more.union = d+(1-d)/2, union+(1-union)/2
+		apart.apart = true
+		own, away := p.of(e), p.of(apart)
+		fewer := p
+		fewer.perCore = 1
+		for f, us := range own {
+			switch form := Form(f); {
+			case p.of(more)[f] < us || fewer.of(e)[f] > us:
+				t.Fatalf("%v costs %v, of more blocks %v, of ranks with cores of their own %v", form, us, p.of(more)[f], fewer.of(e)[f])
+			case form == Dense && away[f] != us, form != Dense && us > 0 && away[f]-us != away[Trees]-own[Trees] && (away[f]-us-away[Trees]+own[Trees]).Abs() > time.Microsecond:
+				t.Fatalf("%v costs %v, with a result in other memory %v; trees %v and %v", form, us, away[f], own[Trees], away[Trees])
+			case (us > 0) != (form == Trees || form == Aggregators || form == Dense || form == Shared && p.perHost == p.ranks):
+				t.Fatalf("%v costs %v", form, us)
+			}
+			if us > 0 && (p.of(full)[f] < p.of(full)[Dense] || f != int(Dense) && p.of(empty)[f] > p.of(empty)[Dense]) {
+				t.Fatalf("%v costs %v where all is full, %v where all is empty; the dense form %v", Form(f), p.of(full)[f], p.of(empty)[f], own[Dense])
+			}
+		}
+	})
+}
+
+// Ranks tell each other what calls by price took, and only of those.
+func TestCallsTellTheirTimes(t *testing.T) {
+	mustRun(t, oneHost(3), func(_ *world, c *collective.Comm) error {
+		x := make([]int32, 10000)
+		for range 3 {
+			for _, form := range []Form{ByPrice, Trees} {
+				if _, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(form)); err != nil {
+					return err
+				}
+			}
+		}
+		a := c.Aside()
+		if err := a.Claim("a look"); err != nil {
+			return err
+		}
+		defer a.Release()
+		s := stateOf(a)
+		ran := 0
+		for _, c := range s.known.cases {
+			for _, k := range c.of {
+				ran += k.times
+			}
+		}
+		if ran != 2 || s.took <= 0 || s.known.last.us <= 0 { // the third is not told yet
+			return fmt.Errorf("%d calls are known, the latest took %v us, %+v", ran, s.took, s.known.last)
+		}
+		return nil
+	})
+}

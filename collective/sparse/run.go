@@ -1,0 +1,168 @@
+package sparse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/drive"
+	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/collective/sparse/omni"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/datagram"
+)
+
+// leastShape returns the shape of the Aggregators form with one column.
+func (r *reduction) leastShape() omni.Shape {
+	aggs := len(r.aggs)
+	if r.own != nil {
+		aggs = len(r.own.aggs)
+	}
+	return omni.Shape{
+		Grid: r.grid, DType: r.call.dtype, Op: r.call.op,
+		Workers: r.c.Size, Aggregators: aggs,
+		Streams: r.cfg.streams * aggs,
+		Columns: 1, Compact: true, Lossy: r.call.over == UDP,
+	}
+}
+
+// noAggregators says why the form Aggregators cannot run a call, "" if it can: the same
+// on all ranks.
+func (r *reduction) noAggregators() string {
+	s := r.leastShape()
+	if err := s.Validate(); err != nil && r.c.Size > 1 {
+		return fmt.Sprintf("the form %v: %v", Aggregators, err)
+	}
+	return ""
+}
+
+// shape returns what the Aggregators form runs with. Packets have as many columns
+// as fit 16 KiB, or a slot, but no more than give every stream of every aggregator
+// something to do, and than offsets have room for.
+func (r *reduction) shape() omni.Shape {
+	s, ep := r.leastShape(), r.ep
+	if r.own != nil {
+		ep = r.own.ep // nil over UDP
+	}
+	room := s.MostColumns()
+	if s.Columns = r.cfg.columns; s.Columns == 0 {
+		s.Columns = max(1, min(defaultMessage/r.grid.BlockBytes(), r.grid.Blocks()/s.Streams, 1024))
+	}
+	slot := datagram.MaxPayload
+	if !s.Lossy {
+		slot = ep.MaxPayload()
+	}
+	most := (slot - omni.HeaderBytes) / (r.grid.BlockBytes() + 4)
+	s.Columns = max(1, min(s.Columns, most, room))
+	return s
+}
+
+// aggregate runs the call in the Aggregators form.
+func (r *reduction) aggregate(ctx context.Context) error {
+	s := r.shape()
+	x, links, sock := r.aggregation()
+	var before datagram.Counters
+	if sock != nil {
+		before = sock.Counters()
+	}
+	in := omni.Input{Blocks: r.set, Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union}
+	if err := x.Begin(r.state.tensor, s, in); err != nil {
+		return r.broken(ctx, r.name, err)
+	}
+	if fault, failed := links.Run(ctx, x, &r.c.Waiter, r.name); failed {
+		return r.c.Fail(ctx, fault, r.name)
+	}
+	if r.own != nil {
+		r.stats.OwnAggregators = len(r.own.aggs)
+	}
+	o := x.Counted()
+	r.traffic(&o.Traffic)
+	r.stats.WorkerBlocks, r.stats.WorkerBytes = o.WorkerBlocks, o.WorkerBytes
+	r.stats.Union = o.Union
+	r.stats.UnionDensity = part(o.Union, r.grid.Blocks())
+	if sock != nil {
+		now := sock.Counters().Sub(before)
+		r.stats.Transport = UDP
+		r.stats.Datagrams = Datagrams{Sent: now.Sent, Received: now.Received, Resent: o.Resent, Lost: max(0, now.Lost), Refused: now.Refused}
+	}
+	return nil
+}
+
+// aggregation returns what the Aggregators form runs with: Algorithm 1 and its links, or
+// over UDP Algorithm 2, the links beside it, and its socket.
+func (r *reduction) aggregation() (drive.Aggregation, *drive.Links, *datagram.Socket) {
+	udp := r.call.over == UDP
+	switch {
+	case r.own != nil && udp:
+		return r.own.lossy, r.own.beside, r.own.sock
+	case r.own != nil:
+		return r.own.omni, r.own.links, nil
+	case udp:
+		return r.lossy, r.links, r.sock
+	}
+	return r.omni, r.links, nil
+}
+
+func (r *reduction) traffic(t *drive.Traffic) {
+	r.stats.SentBytes, r.stats.ReceivedBytes = t.SentBytes, t.ReceivedBytes
+	r.stats.SentBlocks, r.stats.ReceivedBlocks = t.SentBlocks, t.ReceivedBlocks
+	r.stats.SentMessages, r.stats.ReceivedMessages = t.SentMessages, t.ReceivedMessages
+}
+
+// mergeTrees runs the call in the Trees form.
+func (r *reduction) mergeTrees(ctx context.Context) error {
+	if err := r.dealOut(); err != nil {
+		return r.broken(ctx, r.name, err)
+	}
+	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.count, Op: uint8(r.call.op), DType: uint8(r.call.dtype), Root: -1}
+	var finder merge.Finder
+	if r.search != nil {
+		finder = r.search
+	}
+	err := r.merge.Begin(head, func(t int) merge.Job {
+		return merge.Job{
+			Tensor: r.state.tensor, Grid: r.grid, Combiner: r.combine, Blocks: r.parts[t],
+			Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union, Deal: r.deal, Tree: t, Finder: finder,
+		}
+	})
+	if err != nil {
+		return r.broken(ctx, r.name, err)
+	}
+	if fault, failed := r.links.Run(ctx, r.merge, &r.c.Waiter, r.name); failed {
+		return r.c.Fail(ctx, fault, r.name)
+	}
+	counts := r.merge.Counts()
+	r.merge.SentBlocks, r.merge.ReceivedBlocks = int64(counts.SentBlocks), int64(counts.ReceivedBlocks)
+	r.traffic(&r.merge.Traffic)
+	r.stats.Union = counts.Union
+	r.stats.UnionDensity = part(counts.Union, r.grid.Blocks())
+	return nil
+}
+
+// stripeBytes is how much of a tensor goes to one tree before the next one's turn.
+const stripeBytes = 4 << 10
+
+// dealOut gives every tree its part of the blocks.
+func (r *reduction) dealOut() (err error) {
+	if r.combine == nil || r.combine.Op() != r.call.op || r.combine.DType() != r.call.dtype {
+		r.combine = block.NewCombiner(r.call.op, r.call.dtype)
+	}
+	grain := max(1, stripeBytes/r.grid.BlockBytes())
+	if r.deal, err = block.NewDeal(r.shares, grain); err != nil {
+		return err
+	}
+	words := block.Words(r.grid.Blocks())
+	r.parts = slices.Grow(r.parts[:0], len(r.merged))[:len(r.merged)]
+	for t := range r.parts {
+		if cap(r.parts[t]) < words {
+			r.parts[t] = block.NewSet(r.grid.Blocks())
+		}
+		r.parts[t] = r.parts[t][:words]
+		clear(r.parts[t])
+	}
+	if r.search == nil {
+		r.deal.Split(r.set, 0, r.grid.Blocks(), r.parts)
+	}
+	return nil
+}

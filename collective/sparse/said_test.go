@@ -1,0 +1,86 @@
+package sparse
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank/ranktest"
+)
+
+// People are told once of the choice for a call, however calls take turns, and again when it
+// is another one.
+func TestSaidOnce(t *testing.T) {
+	file, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	before := os.Stderr
+	os.Stderr = file
+	defer func() { os.Stderr = before }()
+	errs := ranktest.New(oneHost(2)...).Run(t, func(member *ranktest.World) error {
+		w := worldOf(member)
+		w.Settings["verbose"] = "1"
+		return asRank(t, w, oneHost(2), func(c *collective.Comm) error {
+			for i := range 4 {
+				for _, n := range []int{1000, 3000} {
+					for _, form := range []Form{Trees, Aggregators} {
+						if _, err := AllReduce(t.Context(), c, make([]float32, n), make([]float32, n), collective.Sum, Use(form)); err != nil {
+							return err
+						}
+					}
+				}
+				rows := Pairs[float32]{Indices: make([]uint32, i), Values: make([]float32, 5*i), Width: 5} // another length every time
+				for k := range rows.Indices {
+					rows.Indices[k] = uint32(k)
+				}
+				if _, _, err := AllReducePairs(t.Context(), c, rows, Use(Lists)); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	text, err := os.ReadFile(file.Name())
+	for _, e := range append(errs, err) {
+		if e != nil {
+			t.Fatal(e)
+		}
+	}
+	if n := strings.Count(string(text), "as was said"); n != 5 {
+		t.Errorf("%d choices were said, want 5:\n%s", n, text)
+	}
+}
+
+// A choice that changes is news, and of calls of ever more kinds an end is made.
+func TestNews(t *testing.T) {
+	var s said
+	one, two := call{what: allReduce, count: 1}, call{what: allReduce, count: 2}
+	for i, step := range []struct {
+		call call
+		form Form
+		want bool
+	}{
+		{one, Dense, true}, {two, Trees, true}, {one, Dense, false}, {two, Trees, false}, {one, Trees, true}, {two, Trees, false}, {one, Dense, true}, {one, Dense, false},
+	} {
+		if is, last := s.news(step.call, step.form); is != step.want || last {
+			t.Errorf("step %d: news %v, the last %v", i, is, last)
+		}
+	}
+	said, lasts := 2, 0
+	for i := range 3 * mostSaid {
+		is, last := s.news(call{what: allReduce, count: uint64(10 + i)}, Dense)
+		if is {
+			said++
+		}
+		if last {
+			lasts++
+		}
+	}
+	if is, _ := s.news(one, Trees); said != mostSaid || lasts != 1 || !is {
+		t.Errorf("%d were said, %d of them the last, and news of a known one %v", said, lasts, is)
+	}
+}

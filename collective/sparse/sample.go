@@ -1,0 +1,89 @@
+package sparse
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"github.com/treerun/treerun/collective/sparse/block"
+)
+
+// sampled is how many blocks the ranks look at before they choose a form.
+const sampled = 1024
+
+// sample is which of the sampled blocks have something in them.
+type sample [sampled / 64]uint64
+
+// sampleAt returns the i-th block that is looked at, of so many: one of every
+// stretch of the same length, at a place that no pattern in the data follows.
+func sampleAt(i, blocks int) int {
+	if blocks <= sampled {
+		return i
+	}
+	lo, hi := i*blocks/sampled, (i+1)*blocks/sampled
+	x := uint64(i+1) * 0x9E3779B97F4A7C15
+	x ^= x >> 29
+	x *= 0xBF58476D1CE4E5B9
+	x ^= x >> 32
+	return lo + int(x%uint64(hi-lo))
+}
+
+// taken returns how many blocks are looked at, of so many.
+func taken(blocks int) int { return min(blocks, sampled) }
+
+// draw looks at the sampled blocks of a tensor. They are far apart, in no cache and on as many
+// pages: of several it reads a line each by turns, so that the processor waits for all of
+// these at once: 0.4 ms in place of 0.7, of a call of 6.
+func draw(f *finder, g block.Grid, tensor []byte) (s sample) {
+	const together = 16
+	n := taken(g.Blocks())
+	var at [together][]byte
+	for i := 0; i < n; i += together {
+		some := at[:min(together, n-i)]
+		for j := range some {
+			some[j] = g.Of(tensor, sampleAt(i+j, g.Blocks()), 1)
+		}
+		if f.threshold == 0 {
+			f.glance(some)
+		}
+		for j, b := range some {
+			if f.counts(b) {
+				s.add(i + j)
+			}
+		}
+	}
+	return s
+}
+
+// glance brings blocks of zeros into the nearest cache, and of others what it takes to see
+// that they are not.
+func (f *finder) glance(blocks [][]byte) {
+	const line = 64
+	mask := ^f.signs()
+	hit := make([]bool, len(blocks))
+	for at, left := 0, true; left; at += line {
+		left = false
+		for j, b := range blocks {
+			if hit[j] || at+8 > len(b) {
+				continue
+			}
+			left = true
+			hit[j] = binary.NativeEndian.Uint64(b[at:])&mask != 0
+		}
+	}
+}
+
+// add says that sampled block i has something in it.
+func (s *sample) add(i int) { s[i/64] |= 1 << (i % 64) }
+
+func (s *sample) count() (n int) {
+	for _, w := range s {
+		n += bits.OnesCount64(w)
+	}
+	return n
+}
+
+func (s *sample) union(o *sample) {
+	for i, w := range o {
+		s[i] |= w
+	}
+}

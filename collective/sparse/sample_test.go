@@ -1,0 +1,57 @@
+package sparse
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/treerun/treerun/collective/sparse/block"
+)
+
+// A sample says of each of its blocks whether it counts, wherever in the block something
+// is, of blocks of every length, the last one too, with a threshold and without.
+func TestDraw(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, size := range []int{1, 3, 16, 100, 256} {
+		for _, blocks := range []int{1, 15, 17, sampled, 5 * sampled} {
+			x := make([]float32, blocks*size-r.IntN(size))
+			for range blocks / 3 {
+				x[r.IntN(len(x))] = []float32{1, -2, 0.25}[r.IntN(3)]
+			}
+			x[len(x)-1] = 1
+			for _, threshold := range []float64{0, 0.5} {
+				f := finder{dtype: dtypeOf[float32](), threshold: threshold}
+				g := block.Grid{Elements: len(x), Size: size, Width: 4}
+				s := draw(&f, g, bytesOf(x))
+				for i := range taken(blocks) {
+					b := sampleAt(i, blocks)
+					want := false
+					for _, v := range x[b*size : min((b+1)*size, len(x))] {
+						want = want || max(v, -v) > float32(threshold)
+					}
+					if got := s[i/64]>>(i%64)&1 != 0; got != want {
+						t.Fatalf("blocks of %d, threshold %g: block %d counts: %v", size, threshold, b, got)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Of memory that is in no cache.
+func BenchmarkDraw(b *testing.B) {
+	x := make([]float32, 512<<20/4)
+	for i := range x {
+		x[i] = 1 // else all of it is one page
+	}
+	clear(x)
+	f := finder{dtype: dtypeOf[float32]()}
+	g := block.Grid{Elements: len(x) / 8, Size: 256, Width: 4}
+	for i := 0; b.Loop(); i = (i + 1) % 8 {
+		if s := draw(&f, g, bytesOf(x[i*len(x)/8:][:len(x)/8])); s.count() != 0 {
+			b.Fatal(s)
+		}
+		b.StopTimer()
+		clear(x[(i+2)%8*len(x)/8:][:len(x)/8]) // what comes now and then
+		b.StartTimer()
+	}
+}

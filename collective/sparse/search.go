@@ -1,0 +1,128 @@
+package sparse
+
+import (
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/sparse/block"
+)
+
+// search finds the blocks of a call, and what has to be written around the result's. It
+// goes through the tensor once, piece by piece: the trees carry what is found already
+// while the rest is searched, and as no rank sends a block before it knows which is its
+// next, nobody sees a difference. It is a merge.Finder.
+type search struct {
+	r     *reduction
+	known int // blocks
+	fill  bool
+	later bool // who writes the result makes zero what is found in out, in r.swept
+	took  time.Duration
+	read  time.Duration // part of it: of the tensor alone
+}
+
+// pieceBytes is how much of a tensor is searched before the next look at the links.
+const pieceBytes = 256 << 10
+
+func newSearch(r *reduction) *search {
+	words := block.Words(r.grid.Blocks())
+	if cap(r.set) < words {
+		r.set = block.NewSet(r.grid.Blocks())
+	}
+	if r.set = r.set[:words]; !r.inPlace && cap(r.swept) < words {
+		r.swept = block.NewSet(r.grid.Blocks())
+	}
+	clear(r.set)
+	return &search{r: r}
+}
+
+// Known returns how many blocks, from the first on, were looked at.
+func (s *search) Known() int { return s.known }
+
+// Fill reports whether zeros have to be written to blocks of the result that nobody has.
+func (s *search) Fill() bool { return s.fill }
+
+// Find looks at one more piece, and deals what it finds to the trees.
+func (s *search) Find() {
+	r := s.r
+	from := s.known
+	const word = 64 // of a set
+	s.find(max(word, pieceBytes/r.grid.BlockBytes()/word*word))
+	r.deal.Split(r.set, from, s.known, r.parts)
+}
+
+// all looks at everything at once.
+func (s *search) all() {
+	s.find(s.r.grid.Blocks())
+	s.r.fill = s.fill
+}
+
+// find looks at so many blocks more. All but the last time they are whole words of a
+// set.
+func (s *search) find(blocks int) {
+	r := s.r
+	begun := time.Now()
+	from, to := s.known, min(s.known+blocks, r.grid.Blocks())
+	residue := s.mark(from, to)
+	s.read += time.Since(begun)
+	if !r.inPlace {
+		residue = r.c.Size > 1 && !s.fill && s.sweep(from, to)
+	}
+	s.fill = s.fill || residue
+	s.known = to
+	s.took += time.Since(begun)
+	if s.known == r.grid.Blocks() {
+		s.end()
+	}
+}
+
+// end notes what the whole search has found.
+func (s *search) end() {
+	r := s.r
+	r.stats.Finding = s.took
+	rate := float32(float64(len(r.in)) / float64(max(s.read.Nanoseconds(), 1)))
+	r.found = max(r.found, rate) // the best: others may have had the core now and then
+	r.stats.NonZero = r.set.Len()
+	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
+}
+
+// mark finds the blocks that count among from to to-1, and reports whether the others
+// have bits in them.
+func (s *search) mark(from, to int) (residue bool) {
+	r := s.r
+	return r.find.find(r.piece(from, to), r.grid.Of(r.in, from, to-from), words(r.set, from, to))
+}
+
+// piece is the Grid of blocks from to to-1 alone.
+func (r *reduction) piece(from, to int) block.Grid {
+	g := r.grid
+	g.Elements = min(to*g.Size, g.Elements) - from*g.Size
+	return g
+}
+
+// words are those of a set with blocks from to to-1, which begin a word.
+func words(set block.Set, from, to int) block.Set { return set[from/64 : block.Words(to)] }
+
+// sweepMost is of how many blocks not being zero, or going to be, a result is filled.
+const sweepMost = 0.25
+
+// sweep makes blocks from to to-1 of out zero where that is little work, and reports
+// whether it was not: results that are mostly zero come to where such a result was
+// before, or to fresh memory, and to read is less work than to write. Nothing of the
+// result is there yet.
+func (s *search) sweep(from, to int) (fill bool) {
+	r := s.r
+	if r.stats.UnionDensity > sweepMost {
+		return true
+	}
+	g, out, set := r.piece(from, to), r.grid.Of(r.out, from, to-from), words(r.swept, from, to)
+	if kernel.NonZero(r.call.dtype, out, g.Size, set) || part(set.Len(), g.Blocks()) > sweepMost {
+		return true
+	}
+	if s.later {
+		return false
+	}
+	for b, n := set.Run(0); n > 0; b, n = set.Run(b + n) {
+		clear(g.Of(out, b, n))
+	}
+	return false
+}

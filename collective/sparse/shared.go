@@ -1,0 +1,183 @@
+package sparse
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/treerun/treerun/collective/sparse/internal/drive"
+	"github.com/treerun/treerun/collective/sparse/pool"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// mostSharing is how many ranks the form Shared is for: every one has a link with every
+// other, and looks at what all have.
+const mostSharing = 32
+
+// noSharing says why the form Shared cannot run a call, "" if it can: the same on all
+// ranks.
+func (r *reduction) noSharing() string {
+	switch {
+	case slices.ContainsFunc(r.c.Hosts, func(h int) bool { return h != r.c.Hosts[0] }):
+		return "the ranks are on several hosts"
+	case r.c.Size > mostSharing:
+		return fmt.Sprintf("%d ranks, at most %d can", r.c.Size, mostSharing)
+	case r.c.HeapBytes == 0:
+		return "the ranks share no memory but their links (see ulimit -v)"
+	case heapTimes*pool.MostBytes(r.grid) > r.c.HeapBytes:
+		return fmt.Sprintf("the ranks share %d bytes each, %d are needed", r.c.HeapBytes, heapTimes*pool.MostBytes(r.grid))
+	}
+	return ""
+}
+
+// scarce notes that ranks had no memory for a call in the form Shared.
+type scarce struct {
+	need  int    // bytes that the call would have taken at most
+	until uint32 // number of the call from which on it is worth another try
+}
+
+// scarceCalls is for how many calls that are as large nobody tries again.
+const scarceCalls = 100
+
+// lacking reports whether ranks had no memory for a call as large as this one, lately: the
+// same on all ranks.
+func (r *reduction) lacking() bool {
+	s := &r.state.scarce
+	return s.need > 0 && pool.MostBytes(r.grid) >= s.need && r.tensor < s.until
+}
+
+// Of the addresses that the ranks' shared memory takes, per rank: the least, and how many
+// times what a call can need of it, since one block stays where it is while there has to be
+// room for another.
+const (
+	leastHeap = 64 << 20
+	heapTimes = 4
+)
+
+// openHost opens the links of the form Shared with addresses for so many bytes a rank,
+// unless they are open. All ranks call it together. why says why they cannot be opened, on
+// all ranks. Links with fewer addresses, half as many at most, stay until the communicator is
+// closed, but without the memory of parts.
+func (s *state) openHost(ctx context.Context, during string, need int) (why, err error) {
+	if s.host != nil && heapTimes*need <= s.heap {
+		return nil, nil
+	}
+	if s.host != nil {
+		if err := s.host.GiveBack(); err != nil {
+			return nil, s.broken(ctx, during, err)
+		}
+	}
+	var lanes drive.Lanes
+	var stars []int
+	for root := range s.c.Size {
+		star := topo.Tree{Root: root, Parent: slices.Repeat([]int{root}, s.c.Size)}
+		star.Parent[root] = -1
+		stars = append(stars, lanes.Add(star))
+	}
+	layout := lanes.Layout(s.c.Size, 2, slotsQuantum)
+	layout.HeapBytes = min(max(leastHeap, 1<<bits.Len(uint(heapTimes*need-1))), s.c.HeapBytes)
+	s.hosts++
+	ep, why, err := s.c.Try(ctx, during, fmt.Sprintf("sparse shared %d", s.hosts), layout)
+	if why != nil || err != nil {
+		return why, err
+	}
+	links, err := drive.Open(ep, &lanes, s.c.Rank, s.c.Size, s.c.Size)
+	if err != nil {
+		return nil, s.broken(ctx, during, err)
+	}
+	if s.host == nil {
+		s.c.OnClose(func() error { s.hosted, s.host = nil, nil; return nil })
+	}
+	s.hosted, s.host, s.heap = links, drive.NewPool(links, stars), layout.HeapBytes
+	return nil, nil
+}
+
+// shareMemory runs the call in the form Shared. Where a rank has no memory for that it is
+// not done on any, which have found their blocks then.
+func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err error) {
+	if why := r.noSharing(); why != "" {
+		return false, wrongArgument(fmt.Sprint(r.call), r.c.Rank, why)
+	}
+	begun := time.Now()
+	why, err := r.openHost(ctx, r.name, pool.MostBytes(r.grid))
+	if err != nil {
+		return false, err
+	}
+	r.opening += time.Since(begun)
+	if !known {
+		s := newSearch(r)
+		s.later = true
+		s.all()
+	}
+	if why != nil {
+		r.saveMemory(why)
+		return false, nil
+	}
+	job := pool.Job{Grid: r.grid, DType: r.call.dtype, Op: r.call.op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out, Fill: r.fill, Union: r.union}
+	if !r.inPlace && !known {
+		job.Stale = r.swept[:len(r.set)]
+	}
+	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.count, Op: uint8(r.call.op), DType: uint8(r.call.dtype)}
+	n, short := r.pack()
+	if short != nil {
+		err = r.host.BeginWithout(head, job)
+	} else {
+		err = r.host.Begin(head, job, n)
+	}
+	if err != nil {
+		return false, r.broken(ctx, r.name, err)
+	}
+	if fault, failed := r.hosted.Run(ctx, r.host, &r.c.Waiter, r.name); failed {
+		return false, r.c.Fail(ctx, fault, r.name)
+	}
+	if rank, lacks := r.host.Lacks(); lacks {
+		if short == nil {
+			short = fmt.Errorf("rank %d has no memory for its blocks", rank)
+		}
+		r.saveMemory(short)
+		return false, nil
+	}
+	r.traffic(&r.host.Traffic)
+	r.stats.Union = r.host.Union()
+	r.stats.UnionDensity = part(r.stats.Union, r.grid.Blocks())
+	return true, nil
+}
+
+// saveMemory notes that the form Shared had no memory, and says why as this rank sees it.
+func (r *reduction) saveMemory(why error) {
+	if r.c.Verbose && !r.lacking() {
+		fmt.Fprintf(os.Stderr, "treerun: rank %d: %s cannot share memory, and runs in the form trees: %v\n", r.c.Rank, r.name, why)
+	}
+	r.state.scarce = scarce{need: pool.MostBytes(r.grid), until: r.tensor + scarceCalls}
+	r.fill = r.fill || !r.inPlace // of what was in out before nothing was cleared
+}
+
+// rest gives back what the form Shared keeps of large calls when the next one is in another
+// form. All ranks have begun it.
+func (r *reduction) rest(ctx context.Context, f Form) error {
+	if f == Shared || r.host == nil {
+		return nil
+	}
+	if err := r.host.Rest(); err != nil {
+		return r.broken(ctx, r.name, err)
+	}
+	return nil
+}
+
+// pack puts this rank's part into memory that all ranks can read, and returns how long
+// it is. An error says that there is no such memory.
+func (r *reduction) pack() (n int, err error) {
+	g := r.grid
+	n = pool.PartBytes(g, r.set)
+	room, err := r.host.Room(n)
+	if err != nil {
+		return 0, fmt.Errorf("shared memory for %d bytes of blocks: %w", n, err)
+	}
+	pool.PutHead(room, g, r.set)
+	pool.PutBlocks(room[pool.HeadBytes(g):], g, r.in, r.set)
+	return n, nil
+}

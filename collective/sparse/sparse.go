@@ -1,0 +1,260 @@
+package sparse
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/transport"
+)
+
+// AllReduce combines send of all ranks, element by element, with op, which is Sum,
+// Min or Max, and gives every rank the result in recv. send and recv have the same
+// length on all ranks; they may be the same slice, and overlap in no other way.
+// All ranks call it together, with the same options.
+func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T, op collective.Op, opts ...Option) (Stats, error) {
+	const name = "sparse AllReduce"
+	cfg := newConfig(opts)
+	in, out := bytesOf(send), bytesOf(recv)
+	dt := dtypeOf[T]()
+	same, partly := sharing(in, out)
+	wrong := cfg.checkReduce(dt, op)
+	switch {
+	case len(send) != len(recv):
+		wrong = fmt.Sprintf("send has %d elements, recv %d", len(send), len(recv))
+	case partly:
+		wrong = "send and recv overlap in part; use the same slice or two separate ones"
+	}
+	r := newReduction(allReduce, cfg, dt, op, len(send))
+	r.in, r.out, r.inPlace = in, out, same
+	if err := r.grid.Validate(); wrong == "" && err != nil {
+		wrong = err.Error()
+	}
+	if wrong != "" {
+		return Stats{}, wrongArgument(name, c.Rank(), wrong)
+	}
+	a := c.Aside()
+	if err := a.Claim(name); err != nil {
+		return Stats{}, err
+	}
+	defer a.Release()
+	r.state = stateOf(a)
+	if err := r.refused(name, cfg.form); err != nil {
+		return Stats{}, err
+	}
+	err := r.run(ctx)
+	return r.stats, err
+}
+
+// refused is an ErrArgument where a form cannot run the call, the same on all ranks.
+func (r *reduction) refused(name string, f Form) error {
+	if f != Aggregators {
+		return nil
+	}
+	if why := r.noAggregators(); why != "" {
+		return wrongArgument(name, r.c.Rank, why)
+	}
+	return nil
+}
+
+// wrongArgument is the ErrArgument of a call on a rank.
+func wrongArgument(call string, rank int, why string) error {
+	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, rank, collective.ErrArgument, why)
+}
+
+// newReduction returns what every AllReduce begins with.
+func newReduction(what kind, cfg config, dt kernel.DType, op collective.Op, count int) reduction {
+	cfg.block = cfg.blockFor(dt)
+	return reduction{
+		cfg:  cfg,
+		grid: block.Grid{Elements: count, Size: cfg.block, Width: dt.Size()},
+		find: finder{dtype: dt, threshold: cfg.threshold},
+		call: call{
+			what: what, dtype: dt, op: kernel.Op(op), form: cfg.form, block: uint32(cfg.block),
+			streams: uint16(cfg.streams), columns: uint16(cfg.columns), count: uint64(count), threshold: math.Float64bits(cfg.threshold),
+			over: cfg.over,
+		},
+	}
+}
+
+// reduction is an AllReduce under way.
+type reduction struct {
+	*state
+	cfg     config
+	call    call
+	grid    block.Grid
+	find    finder
+	in, out []byte
+	inPlace bool
+	fill    bool      // zeros have to be written to the blocks of out that nobody has
+	search  *search   // of this rank's blocks, while the others exchange theirs; nil: they are known
+	union   block.Set // gets the blocks that any rank had; nil: nobody asks
+	stats   Stats
+	opening time.Duration // of links, part of the exchange
+	name    string        // of the call, with its number
+}
+
+func (r *reduction) run(ctx context.Context) error {
+	r.stats.Blocks = r.grid.Blocks()
+	h := hello{call: r.call, find: r.found, took: r.took, apart: !r.inPlace}
+	if r.cfg.form == ByPrice && r.c.Size > 1 {
+		h.sample = draw(&r.find, r.grid, r.in)
+	}
+	all, err := r.greet(ctx, h)
+	if err != nil {
+		return err
+	}
+	if r.c.Size == 1 {
+		r.alone()
+		return nil
+	}
+	if len(r.in) == 0 {
+		r.stats.Form = Dense // there is nothing to do
+		return nil
+	}
+	e := r.estimate(all)
+	if r.cfg.form == ByPrice {
+		r.learn(all, &e)
+	}
+	r.take(&e)
+	if e.form == Dense {
+		r.stats.NonZero, r.stats.Union = -1, -1
+	}
+	begun := time.Now()
+	r.opening = 0
+	err = r.exchange(ctx, e.form, false)
+	if r.cfg.form == ByPrice {
+		r.took = float32((time.Since(begun) - r.opening).Nanoseconds()) / 1e3
+	}
+	return err
+}
+
+// take notes what was chosen.
+func (r *reduction) take(e *estimate) {
+	r.stats.Form = e.form
+	r.stats.Predicted = e.us
+	r.stats.Density, r.stats.UnionDensity = e.mean, e.union
+	r.say(e)
+}
+
+// exchange runs the call in a form. known says that this rank's blocks are found.
+func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
+	if err := r.rest(ctx, f); err != nil {
+		return err
+	}
+	switch f {
+	case Dense:
+		if r.cfg.threshold > 0 {
+			r.cut()
+		}
+		return r.c.Dense(ctx, r.call.dtype, r.call.op, r.in, r.out)
+	case Shared:
+		if done, err := r.shareMemory(ctx, known); done || err != nil {
+			return err
+		}
+		f, known = Trees, true
+		r.stats.Form = f
+		r.known.last = attempt{} // its time is no experience with Shared
+	}
+	begun := time.Now()
+	if err := r.connect(ctx, f); err != nil {
+		return err
+	}
+	r.opening += time.Since(begun)
+	if !known {
+		r.search = newSearch(r)
+	}
+	if f == Trees {
+		return r.mergeTrees(ctx)
+	}
+	if !known {
+		r.search.all()
+	}
+	return r.aggregate(ctx)
+}
+
+// connect opens what the form f needs, unless it is open.
+func (r *reduction) connect(ctx context.Context, f Form) error {
+	udp := r.call.over == UDP
+	switch {
+	case f != Aggregators || r.own == nil:
+		err := r.open(ctx, r.name, r.grid.BlockBytes())
+		if err == nil && f == Aggregators && udp {
+			err = r.openSocket(ctx, r.name)
+		}
+		return err
+	case udp:
+		return r.openOwnUDP(ctx, r.name)
+	}
+	return r.openOwn(ctx, r.name, r.grid.BlockBytes())
+}
+
+// greet begins the call: it tells the other ranks and returns what all told.
+func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
+	r.tensor++
+	r.name = fmt.Sprintf("%v #%d", r.call, r.tensor)
+	blobs := make([]byte, helloBytes*r.c.Size)
+	if err := r.c.Gather(ctx, r.name, h.encode(), blobs); err != nil {
+		return nil, err
+	}
+	all := make([]hello, r.c.Size)
+	for q := range all {
+		var err error
+		if all[q], err = parseHello(blobs[q*helloBytes : (q+1)*helloBytes]); err != nil {
+			return nil, r.broken(ctx, r.name, fmt.Errorf("from rank %d: %w", q, err))
+		}
+	}
+	if odd, words, ok := compare(all); !ok {
+		return nil, r.c.Fail(ctx, transport.Fault{Rank: odd, Text: exec.FaultMismatch + words}, r.name)
+	}
+	return all, nil
+}
+
+// broken ends the communicator because of err, which this rank met in a call.
+func (s *state) broken(ctx context.Context, during string, err error) error {
+	text := fmt.Sprintf("%srank %d in %s: %v", exec.FaultLink, s.c.Rank, during, err)
+	return s.c.Fail(ctx, transport.Fault{Rank: s.c.Rank, Text: text}, during)
+}
+
+// alone is the call of a communicator of one rank: the result is what it has.
+func (r *reduction) alone() {
+	newSearch(r).all()
+	r.stats.Union, r.stats.UnionDensity = r.stats.NonZero, r.stats.Density
+	r.keep()
+}
+
+// keep makes out what in counts as: blocks below the threshold are zero.
+func (r *reduction) keep() {
+	if !r.inPlace {
+		copy(r.out, r.in)
+	}
+	if r.cfg.threshold == 0 {
+		return
+	}
+	for b := range r.grid.Blocks() {
+		if !r.set.Has(b) {
+			clear(r.grid.Of(r.out, b, 1))
+		}
+	}
+}
+
+// cut has the dense plan run on what the tensor counts as, in out: the result of a call
+// with a threshold is not to depend on the form.
+func (r *reduction) cut() {
+	newSearch(r).mark(0, r.grid.Blocks())
+	r.keep()
+	r.in, r.inPlace = r.out, true
+}
+
+// part returns n of all, 0 of nothing.
+func part(n, all int) float64 {
+	if all == 0 {
+		return 0
+	}
+	return float64(n) / float64(all)
+}

@@ -1,0 +1,158 @@
+package sparse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/internal/side"
+	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/forest"
+	"github.com/treerun/treerun/collective/sparse/internal/drive"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/datagram"
+)
+
+// state is what the package keeps with a communicator, from its first call on.
+type state struct {
+	c       *side.Comm
+	lanes   drive.Lanes
+	aggs    []int       // the stars of aggregators on ranks, by their numbers in lanes
+	own     *own        // links to aggregators that are no ranks; nil: there are none
+	trees   []topo.Tree // the communicator's, each once
+	shares  []float64
+	merged  []int // their numbers in lanes
+	opened  int   // links so far
+	links   *drive.Links
+	ep      transport.Endpoint
+	omni    *drive.Omni
+	sock    *datagram.Socket // nil until a call over UDP
+	lossy   *drive.Lossy     // over links and sock; nil until a call
+	merge   *drive.Merge
+	host    *drive.Pool  // nil until a call in the form Shared
+	hosted  *drive.Links // its links
+	heap    int          // bytes of addresses that a rank's memory has there
+	hosts   int          // such links that were opened so far, or not
+	scarce  scarce       // of memory for them
+	tensor  uint32       // number of the latest call
+	set     block.Set
+	swept   block.Set   // of sweep
+	parts   []block.Set // by tree
+	deal    *block.Deal
+	prices  map[int]float64
+	found   float32 // GB/s of the quickest search
+	took    float32 // us, of the latest call by price
+	known   experience
+	stage   *stage // nil before the first call on device memory
+	said    said
+	combine *block.Combiner
+}
+
+// mostAggregators bounds the aggregators, and with them the links.
+const mostAggregators = 16
+
+func stateOf(c *side.Comm) *state {
+	if s, ok := c.State.(*state); ok {
+		return s
+	}
+	s := &state{c: c, prices: make(map[int]float64)}
+	n := min(c.Size, mostAggregators)
+	if c.Aggregators > 0 {
+		s.own, n = newOwn(c.Size, c.Aggregators), 0
+	}
+	for a := range n {
+		root := a * c.Size / n
+		star := topo.Tree{Root: root, Parent: make([]int, c.Size)}
+		for r := range star.Parent {
+			star.Parent[r] = root
+		}
+		star.Parent[root] = -1
+		s.aggs = append(s.aggs, s.lanes.Add(star))
+	}
+	s.takeTrees()
+	c.State = s
+	return s
+}
+
+// Of the links: what a rank's slots may take, in bytes, how many a link has, and
+// between which sizes they are. Between hosts there are more, and the budget is larger by
+// as much, though memory is there for what is under way only: a rank merges no more than
+// the slowest of its children has sent, and with fewer slots the others' cards are idle
+// meanwhile.
+const (
+	linkBudget   = 6 << 20
+	linkSlots    = 8
+	farSlots     = 32
+	leastSlot    = 4 << 10
+	mostSlot     = 32 << 10
+	packetExtra  = 64 // what protocols add to a block, and room
+	slotsQuantum = 64
+)
+
+// open opens links whose slots hold a block of so many bytes, unless they are open.
+// All ranks call it together.
+func (s *state) open(ctx context.Context, during string, blockBytes int) error {
+	if s.ep != nil && s.ep.MaxPayload() >= blockBytes+packetExtra {
+		return nil
+	}
+	layout := layoutOf(&s.lanes, s.c.Size, blockBytes)
+	if slices.ContainsFunc(s.c.Hosts, func(h int) bool { return h != s.c.Hosts[0] }) {
+		layout.Slots = farSlots
+	}
+	if err := forest.Verify(s.plan(&layout)); err != nil {
+		return s.broken(ctx, during, fmt.Errorf("the plan of the trees is wrong: %w", err))
+	}
+	s.opened++
+	ep, err := s.c.Open(ctx, during, fmt.Sprintf("sparse %d", s.opened), layout)
+	if err != nil {
+		return err
+	}
+	links, err := drive.Open(ep, &s.lanes, s.c.Rank, s.c.Size, s.c.Size)
+	if err != nil {
+		return s.broken(ctx, during, err)
+	}
+	old := s.ep
+	s.ep, s.links = ep, links
+	s.lossy = nil
+	s.omni, s.merge = drive.NewOmni(links, s.aggs), drive.NewMerge(links, s.merged)
+	return s.shut(ctx, during, old)
+}
+
+// shut closes links in whose place all ranks have opened others, if there were any. What
+// went over them is done on all ranks: each has come to the present call.
+func (s *state) shut(ctx context.Context, during string, old transport.Endpoint) error {
+	if old == nil {
+		return nil
+	}
+	if err := s.c.Shut(old); err != nil {
+		return s.broken(ctx, during, fmt.Errorf("closing links that were too small: %w", err))
+	}
+	return nil
+}
+
+// openSocket opens the socket for UDP, unless it is open. The links are. All ranks
+// call it together.
+func (s *state) openSocket(ctx context.Context, during string) (err error) {
+	if s.sock == nil {
+		aggregates := make(map[int]bool) // ranks with an aggregator
+		for _, t := range s.aggs {
+			aggregates[s.lanes.Root(t)] = true
+		}
+		peers := func(r int) bool { return aggregates[r] || aggregates[s.c.Rank] }
+		if s.sock, err = s.c.Datagrams(ctx, during, "sparse", peers); err != nil {
+			return err
+		}
+	}
+	if s.lossy == nil {
+		s.lossy = drive.NewLossy(s.links, s.aggs, s.sock, s.c.PeerTimeout)
+	}
+	return nil
+}
+
+// layoutOf returns the layout of lanes between so many ranks.
+func layoutOf(lanes *drive.Lanes, size, blockBytes int) transport.Layout {
+	bytes := linkBudget / (linkSlots * lanes.Most(size))
+	bytes = max(min(max(bytes, leastSlot), mostSlot), blockBytes+packetExtra)
+	return lanes.Layout(size, linkSlots, (bytes+slotsQuantum-1)/slotsQuantum*slotsQuantum)
+}

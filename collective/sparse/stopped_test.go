@@ -1,0 +1,46 @@
+package sparse
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+)
+
+// reduceUntil makes a call of so many elements again and again until it fails, and on rank 2 stops a while
+// after the first, when all ranks have begun.
+func reduceUntil(t *testing.T, c *collective.Comm, elements int, after time.Duration, stop func(), how Option) error {
+	x := make([]float32, elements)
+	for i := range x {
+		x[i] = 1
+	}
+	if _, err := AllReduce(t.Context(), c, x, x, collective.Max, how); err != nil { // opens the links
+		return err
+	}
+	for i := range 100000 {
+		if _, err := AllReduce(t.Context(), c, x, x, collective.Max, how); err != nil {
+			return err
+		}
+		if i == 0 && c.Rank() == 2 {
+			time.AfterFunc(after, stop)
+		}
+	}
+	return nil
+}
+
+// wantStop compares the errors of all ranks after rank 2 has stopped: they are of one
+// kind, name a rank, and say something.
+func wantStop(t *testing.T, errs []error, kind error, rank int, says string) {
+	t.Helper()
+	for r, err := range errs {
+		var re *collective.RankError
+		if r == 2 && errors.Is(err, collective.ErrClosed) {
+			continue // it was between two calls
+		}
+		if !errors.As(err, &re) || !errors.Is(err, kind) || re.Rank != rank || !strings.Contains(err.Error(), says) {
+			t.Errorf("rank %d: %v, want %v of rank %d with %q", r, err, kind, rank, says)
+		}
+	}
+}

@@ -1,0 +1,50 @@
+package sparse
+
+import (
+	"testing"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank/ranktest"
+)
+
+// world is a rank of a job whose ranks are goroutines of the test.
+type world = ranktest.Hosted
+
+func worldOf(w *ranktest.World) *world {
+	w.Settings = map[string]string{"start-timeout": "30s"}
+	return &world{World: w}
+}
+
+var oneHost = ranktest.OneHost
+
+// asRank runs body with a communicator of all ranks, which are on these hosts.
+func asRank(t *testing.T, w collective.World, hosts []int, body func(c *collective.Comm) error) error {
+	c, err := collective.New(t.Context(), w, collective.WithTopoCache(""), collective.WithGraph(ranktest.Graph(hosts)))
+	if err != nil {
+		return err
+	}
+	err = body(c)
+	if closed := c.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// runRanks runs body as every rank of a job and returns the errors, by rank.
+func runRanks(t *testing.T, hosts []int, body func(w *world, c *collective.Comm) error) []error {
+	t.Helper()
+	return ranktest.New(hosts...).Run(t, func(member *ranktest.World) error {
+		w := worldOf(member)
+		return asRank(t, w, hosts, func(c *collective.Comm) error { return body(w, c) })
+	})
+}
+
+// mustRun is runRanks for ranks that may not fail.
+func mustRun(t *testing.T, hosts []int, body func(w *world, c *collective.Comm) error) {
+	t.Helper()
+	for r, err := range runRanks(t, hosts, body) {
+		if err != nil {
+			t.Fatalf("rank %d of %v: %v", r, hosts, err)
+		}
+	}
+}
