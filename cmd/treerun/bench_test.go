@@ -33,7 +33,8 @@ type benchRow struct {
 // bandwidths that follow from the times.
 func TestBenchRows(t *testing.T) {
 	factor := map[string]func(n float64) float64{
-		"allreduce": func(n float64) float64 { return 2 * (n - 1) / n }, "allgather": func(n float64) float64 { return (n - 1) / n },
+		"allreduce": func(n float64) float64 { return 2 * (n - 1) / n }, "sparse-allreduce": func(n float64) float64 { return 2 * (n - 1) / n },
+		"allgather":     func(n float64) float64 { return (n - 1) / n },
 		"reducescatter": func(n float64) float64 { return (n - 1) / n }, "alltoall": func(n float64) float64 { return (n - 1) / n },
 		"gather": func(n float64) float64 { return (n - 1) / n }, "scatter": func(n float64) float64 { return (n - 1) / n },
 	}

@@ -12,7 +12,7 @@ import (
 // by a rank that has ended; but not what has left its rank's process group, nor
 // treerun's own neighbours.
 func TestKillTreerunEndsChildren(t *testing.T) {
-	bystander := exec.Command("sleep", "60")
+	bystander := exec.Command("sleep", "600")
 	bystander.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := bystander.Start(); err != nil {
 		t.Fatal(err)
@@ -22,10 +22,10 @@ func TestKillTreerunEndsChildren(t *testing.T) {
 		bystander.Wait()
 	}()
 	for name, script := range map[string]string{
-		"wrapper":    `sh -c 'echo ready; sleep 60; true'; true`,
-		"background": `sleep 60 & sleep 60 & echo ready; wait`,
+		"wrapper":    `sh -c 'echo ready; sleep 300; true'; true`,
+		"background": `sleep 300 & sleep 300 & echo ready; wait`,
 		"deaf":       `sh -c 'trap "" TERM; echo ready; while :; do sleep 0.01; done'; true`,
-		"rank ended": `if [ $RANK = 1 ]; then echo ready; sleep 60; true; else sleep 60 & echo ready; fi`,
+		"rank ended": `if [ $RANK = 1 ]; then echo ready; sleep 300; true; else sleep 300 & echo ready; fi`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := launch(t, func(c *exec.Cmd) {
@@ -34,23 +34,19 @@ func TestKillTreerunEndsChildren(t *testing.T) {
 			l.expect(2, "ready")
 			l.signal(syscall.SIGKILL)
 			l.ends(137)
-			if s := state(bystander.Process.Pid); s != "S" {
-				t.Errorf("the bystander is in state %q", s)
-			}
+			waitForState(t, bystander.Process.Pid, "S")
 		})
 	}
 
-	daemon := launch(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 60' & wait")
+	daemon := launch(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
 	pid := daemon.pids(1)[0]
 	daemon.signal(syscall.SIGKILL)
-	for end := time.Now().Add(10 * time.Second); len(marked(daemon.mark)) > 1; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience / 2); len(marked(daemon.mark)) > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("processes are left: %v", marked(daemon.mark))
 		}
 	}
-	if s := state(pid); s != "S" {
-		t.Errorf("the process that left the job is in state %q", s)
-	}
+	waitForState(t, pid, "S") // the process that left the job
 	syscall.Kill(pid, syscall.SIGKILL)
 	daemon.ends(137)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // sleeper is a rank that knows nothing of treerun and would sleep for long.
-const sleeper = `echo pid $$; exec sleep 60`
+const sleeper = `echo pid $$; exec sleep 300`
 
 // pids reads the process ids that n sleepers print.
 func (l *launched) pids(n int) []int {
@@ -75,7 +75,7 @@ func TestKillTreerun(t *testing.T) {
 // Processes that are not the job's survive whatever happens to it: one in
 // treerun's own process group, and one that a rank has sent away on purpose.
 func TestBystander(t *testing.T) {
-	bystander := exec.Command("sleep", "60")
+	bystander := exec.Command("sleep", "600")
 	bystander.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := bystander.Start(); err != nil {
 		t.Fatal(err)
@@ -91,9 +91,9 @@ func TestBystander(t *testing.T) {
 	}{
 		{"echo ready; exit 0", 0, 0},
 		{"echo ready; exit 3", 0, 3},
-		{"echo ready; sleep 60", syscall.SIGTERM, 143},
-		{"trap '' TERM; echo ready; sleep 60; sleep 60", syscall.SIGINT, 130},
-		{"sleep 60 & echo ready; exit 0", 0, 0},
+		{"echo ready; sleep 300", syscall.SIGTERM, 143},
+		{"trap '' TERM; echo ready; sleep 300; sleep 300", syscall.SIGINT, 130},
+		{"sleep 300 & echo ready; exit 0", 0, 0},
 	} {
 		l := launch(t, func(c *exec.Cmd) {
 			c.SysProcAttr.Pgid = bystander.Process.Pid
@@ -103,12 +103,10 @@ func TestBystander(t *testing.T) {
 			l.signal(c.signal)
 		}
 		l.ends(c.code)
-		if s := state(bystander.Process.Pid); s != "S" {
-			t.Fatalf("after %q the bystander is in state %q", c.script, s)
-		}
+		waitForState(t, bystander.Process.Pid, "S")
 	}
 
-	daemon := launch(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 60' & wait")
+	daemon := launch(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
 	pid := daemon.pids(1)[0]
 	daemon.signal(syscall.SIGINT)
 	for range daemon.lines {
@@ -117,9 +115,7 @@ func TestBystander(t *testing.T) {
 	if code := daemon.cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("exit code %d, want 130; stderr:\n%s", code, &daemon.stderr)
 	}
-	if s := state(pid); s != "S" {
-		t.Errorf("the process that left the job is in state %q", s)
-	}
+	waitForState(t, pid, "S") // the process that left the job
 	syscall.Kill(pid, syscall.SIGKILL)
 	daemon.leavesNothing()
 }

@@ -14,6 +14,11 @@ import (
 	"time"
 )
 
+// patience is how long anything in these tests may take before it counts as hung. It
+// says nothing about speed. With half of it again what sleeps for five minutes is not
+// gone yet.
+const patience = 90 * time.Second
+
 // launched is a treerun that a test has started.
 type launched struct {
 	t      *testing.T
@@ -62,7 +67,7 @@ func launch(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
 // expect reads stdout until n lines with this text have come.
 func (l *launched) expect(n int, text string) {
 	l.t.Helper()
-	late := time.After(20 * time.Second)
+	late := time.After(patience)
 	for n > 0 {
 		select {
 		case line, ok := <-l.lines:
@@ -91,7 +96,14 @@ func (l *launched) signal(s syscall.Signal) {
 // the job is left: no process, no file in TMPDIR.
 func (l *launched) ends(code int) {
 	l.t.Helper()
-	killer := time.AfterFunc(20*time.Second, func() { l.cmd.Process.Kill() })
+	l.exits(code)
+	l.leavesNothing()
+}
+
+// exits waits for the exit code, 128+n for signal n.
+func (l *launched) exits(code int) {
+	l.t.Helper()
+	killer := time.AfterFunc(patience, func() { l.cmd.Process.Kill() })
 	for line := range l.lines {
 		l.seen = append(l.seen, line)
 	}
@@ -106,14 +118,13 @@ func (l *launched) ends(code int) {
 	if got != code {
 		l.t.Errorf("exit code %d, want %d; stderr:\n%s", got, code, &l.stderr)
 	}
-	l.leavesNothing()
 }
 
 // leavesNothing gives processes that have been killed a moment to vanish.
 func (l *launched) leavesNothing() {
 	l.t.Helper()
 	var left []int
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(patience / 2); ; time.Sleep(5 * time.Millisecond) {
 		if left = marked(l.mark); len(left) == 0 || time.Now().After(deadline) {
 			break
 		}
@@ -121,6 +132,8 @@ func (l *launched) leavesNothing() {
 	if len(left) > 0 {
 		l.t.Errorf("processes are left: %v", left)
 		for _, pid := range left {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			l.t.Errorf("%d in state %s: %q", pid, state(pid), line)
 			syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -158,7 +171,7 @@ func state(pid int) string {
 
 func waitForState(t *testing.T, pid int, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(want, state(pid)) || state(pid) == ""; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(want, state(pid)) || state(pid) == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d is in state %q, want one of %q", pid, state(pid), want)
 		}

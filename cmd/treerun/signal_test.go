@@ -105,9 +105,13 @@ func TestInterruptWithBlockedOutput(t *testing.T) {
 	r.Read(make([]byte, 1)) // it prints; from now on nobody reads
 	time.Sleep(100 * time.Millisecond)
 	cmd.Process.Signal(syscall.SIGINT)
-	time.Sleep(500 * time.Millisecond)
+	ranks := (&chaosJob{cmd: cmd}).ranks
+	for late := time.Now().Add(patience); len(ranks()) > 0 && time.Now().Before(late); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	time.Sleep(300 * time.Millisecond) // or the second counts as the same
 	cmd.Process.Signal(syscall.SIGINT)
-	killer := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	cmd.Wait() // the state says how it ended
 	if !killer.Stop() || cmd.ProcessState.ExitCode() != 130 {
 		t.Errorf("treerun ended with %v, want exit code 130", cmd.ProcessState)
@@ -169,11 +173,13 @@ func TestNohup(t *testing.T) {
 		c.Path = "/bin/bash"
 		_, err := os.Stat(c.Path)
 		require.Need(t, require.Bash, err) // for exec -a
-	}, "-np", "2", "sh", "-c", "echo ready; sleep 0.3; echo done")
+	}, "-np", "2", "sh", "-c", "echo ready; sleep 2; echo done")
 	l.expect(2, "ready")
 	l.signal(syscall.SIGHUP)
-	l.expect(2, "done")
 	l.ends(0)
+	if n := strings.Count(strings.Join(l.seen, "\n"), "done"); n != 2 {
+		t.Errorf("%d ranks were done: %q", n, l.seen)
+	}
 }
 
 // A signal while a folder is built ends the go command, and treerun. Even
@@ -181,7 +187,7 @@ func TestNohup(t *testing.T) {
 func TestInterruptedBuild(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"go":      "#!/bin/sh\ntouch \"$GOTMPDIR/work\"\nexec sleep 60\n",
+		"go":      "#!/bin/sh\ntouch \"$GOTMPDIR/work\"\nexec sleep 300\n",
 		"main.go": "package main\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
@@ -195,7 +201,7 @@ func TestInterruptedBuild(t *testing.T) {
 		l := launch(t, func(c *exec.Cmd) {
 			c.Env = append(c.Env, "PATH="+dir+":"+os.Getenv("PATH"))
 		}, dir)
-		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			if found, _ := filepath.Glob(filepath.Join(l.tmp, "*", "work")); len(found) == 1 {
 				break
 			}

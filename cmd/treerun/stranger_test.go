@@ -25,7 +25,7 @@ func TestStrangersAtTheRanks(t *testing.T) {
 
 	came := map[string]int{} // by port
 	var held []net.Conn
-	deadline := time.Now().Add(20 * time.Second)
+	deadline := time.Now().Add(patience)
 	for missing := size; missing > 0; {
 		if time.Now().After(deadline) {
 			j.cmd.Process.Kill()
@@ -62,7 +62,7 @@ func TestStrangersAtTheRanks(t *testing.T) {
 // stranger stays.
 func visit(t *testing.T, door string, i int) net.Conn {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", door, 10*time.Second)
+	c, err := net.DialTimeout("tcp", door, patience)
 	if err != nil {
 		return nil // the rank has ended: the job's outcome tells
 	}

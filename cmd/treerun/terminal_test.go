@@ -51,7 +51,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "-np", "2", "sh", "-c",
-		`if [ $RANK = 0 ]; then printf "50%%\r100%%\r"; read answer; echo "heard $answer"; fi; sleep 60`)
+		`if [ $RANK = 0 ]; then printf "50%%\r100%%\r"; read answer; echo "heard $answer"; fi; sleep 300`)
 	cmd.Args[0] = "treerun"
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 0}
@@ -59,7 +59,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	tty.Close()
-	killer := time.AfterFunc(20*time.Second, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 
 	var screen bytes.Buffer
 	until := func(text string) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/docs/longer"
 )
 
 // unread starts treerun with a stdout that nobody reads, and returns how it
@@ -35,7 +37,7 @@ func unread(t *testing.T, shared bool, args ...string) (code int, stderr string)
 		t.Fatal(err)
 	}
 	w.Close()
-	killer := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	cmd.Wait() // the state says how it ended
 	if !killer.Stop() {
 		t.Fatal("treerun waits for somebody to read")
@@ -52,31 +54,35 @@ func unread(t *testing.T, shared bool, args ...string) (code int, stderr string)
 func TestNobodyReads(t *testing.T) {
 	const flood = `yes | head -c 300000`
 	for _, c := range []struct {
-		name string
-		args []string
-		code int
-		last string // of the lines on stderr, the beginning of the cause
+		name  string
+		limit time.Duration // the job's time limit, 0 for none
+		args  []string
+		code  int
+		last  string // of the lines on stderr, the beginning of the cause
 	}{
-		{"endless output", []string{"--timeout", "0.5", "yes"}, 124, "treerun: the time limit of 500ms is over: 2 of 2 ranks still ran"},
-		{"stubborn ranks", []string{"--timeout", "0.5", "sh", "-c", "trap '' TERM; yes; while :; do sleep 0.01; done"}, 124, "treerun: the time limit of 500ms is over: 2 of 2 ranks still ran"},
-		{"only the output is late", []string{"--timeout", "1.5", "sh", "-c", "printf '%60000s\n%30000s\n' x y"}, 124, "treerun: the time limit of 1.5s is over: all ranks had ended"},
-		{"failure", []string{"sh", "-c", "[ $RANK = 1 ] && exit 7; " + flood}, 7, "treerun: rank 1 failed first"},
+		{"endless output", 1500 * time.Millisecond, []string{"yes"}, 124, "treerun: the time limit of %v is over: 2 of 2 ranks still ran"},
+		{"stubborn ranks", 1500 * time.Millisecond, []string{"sh", "-c", "trap '' TERM; yes; while :; do sleep 0.01; done"}, 124, "treerun: the time limit of %v is over: 2 of 2 ranks still ran"},
+		{"only the output is late", 2 * time.Second, []string{"sh", "-c", "printf '%60000s\n%30000s\n' x y"}, 124, "treerun: the time limit of %v is over: all ranks had ended"},
+		{"failure", 0, []string{"sh", "-c", "[ $RANK = 1 ] && exit 7; " + flood}, 7, "treerun: rank 1 failed first"},
 	} {
 		for _, shared := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/shared=%v", c.name, shared), func(t *testing.T) {
 				t.Parallel()
-				args := append([]string{"-v", "-np", "2", "--shutdown-timeout", "0.2"}, c.args...)
-				code, stderr := unread(t, shared, args...)
-				if code != c.code {
-					t.Errorf("exit code %d, want %d; stderr:\n%s", code, c.code, stderr)
-				}
-				if shared {
-					return
-				}
-				dropped, cause := strings.Index(stderr, "treerun: nobody reads stdout: the last "), strings.Index(stderr, c.last)
-				if dropped < 0 || cause < dropped {
-					t.Errorf("stderr does not tell of the output, and then of the cause:\n%s", stderr)
-				}
+				longer.With(t, c.limit, func(limit time.Duration) error {
+					args, last := []string{"-v", "-np", "2", "--shutdown-timeout", "0.2"}, c.last
+					if limit > 0 {
+						args, last = append(args, "--timeout", limit.String()), fmt.Sprintf(c.last, limit)
+					}
+					code, stderr := unread(t, shared, append(args, c.args...)...)
+					if code != c.code {
+						return fmt.Errorf("exit code %d, want %d; stderr:\n%s", code, c.code, stderr)
+					}
+					dropped, cause := strings.Index(stderr, "treerun: nobody reads stdout: the last "), strings.Index(stderr, last)
+					if !shared && (dropped < 0 || cause < dropped) {
+						return fmt.Errorf("stderr does not tell of the output, and then of the cause:\n%s", stderr)
+					}
+					return nil
+				})
 			})
 		}
 	}

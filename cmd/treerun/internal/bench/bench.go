@@ -1,5 +1,5 @@
 // Package bench is the subcommand bench of treerun: it measures collectives
-// with ranks of its own on this host, and prints what they find as nccl-tests
+// with ranks of its own, and prints what they find as nccl-tests
 // does, as JSON and as a picture. It is the launcher's side: what is measured
 // stands in package suite, how in package meter, which runs in the ranks. Only
 // package cli below cmd/treerun imports it.
@@ -21,7 +21,9 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/tuner"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
 )
 
@@ -34,7 +36,8 @@ const WrongResults = 1
 // Rank does a rank's part, with the arguments of the launcher. A signal simply
 // ends it: it is the launcher that has something to say.
 func Rank(args []string) (int, error) {
-	o, err := suite.Parse(args)
+	var p place.Options
+	o, err := suite.Parse(args, p.Define, p.DefineAggregators)
 	if err != nil {
 		return 0, err
 	}
@@ -47,29 +50,29 @@ func Rank(args []string) (int, error) {
 // Main runs the subcommand with the arguments after its name, and returns the
 // exit code. Call it once per process.
 func Main(args []string) (int, error) {
-	o, err := suite.Parse(args)
+	c := &command{args: args}
+	o, err := suite.Parse(args, c.place.Define, c.place.DefineAggregators)
 	if err != nil {
 		return 0, err
 	}
-	if o.Help {
+	if c.Options = o; o.Help {
 		return 0, printHelp(o)
 	}
-	np, err := cmdline.DefaultRanks(o.Ranks)
-	if err != nil {
+	if err := c.findRanks(); err != nil {
 		return 0, err
 	}
-	if err := o.CheckRanks(np); err != nil {
-		return 0, err
-	}
+	np := c.np
 	cases := o.Cases(np)
-	if err := enoughMemory(suite.Memory(cases, np), np); err != nil {
+	if err := enoughMemory(suite.Memory(cases, np), c.perHost); err != nil {
 		return 0, err
 	}
 	if o.Shapes() {
-		return shapes(o, args, np, cases)
+		return shapes(c, cases)
 	}
-	if err := tuner.Check(np, cmdline.UsableCores()); err != nil {
-		return 0, err
+	if !c.place.Elsewhere() {
+		if err := tuner.Check(np, cmdline.UsableCores()); err != nil {
+			return 0, err
+		}
 	}
 	r := &results{np: np, cases: cases}
 	if o.JSON != "-" {
@@ -79,18 +82,66 @@ func Main(args []string) (int, error) {
 		return 0, err
 	}
 	r.progress = progressOnTerminal()
-	code, err := run(o, args, np, r)
+	code, err := c.run(r)
 	return r.finish(code, err)
 }
 
+// command is a command line of bench, and the ranks that it is for.
+type command struct {
+	*suite.Options
+	place       place.Options
+	args        []string
+	hosts       []launch.Host // none: this one
+	np          int
+	aggregators int // beside the ranks
+	perHost     int // ranks of the fullest host
+}
+
+// findRanks finds out how many ranks there are, and where.
+func (c *command) findRanks() (err error) {
+	if c.hosts, c.np, err = c.place.Hosts(c.Ranks); err != nil {
+		return err
+	}
+	c.perHost = c.np
+	if len(c.hosts) > 0 {
+		c.perHost = 0
+		for _, h := range c.hosts {
+			ranks := 0
+			for _, r := range h.Ranks {
+				if r < c.np { // else an aggregator
+					ranks++
+				}
+			}
+			c.perHost = max(c.perHost, ranks)
+		}
+	}
+	if c.aggregators, err = c.place.Aggregators(); err != nil {
+		return err
+	}
+	if c.Tune && len(c.hosts) > 1 {
+		return exitcode.Errorf(exitcode.Usage, "bench: --tune is for the ranks of one host; between hosts plans follow from the measured network (--explain compares them)")
+	}
+	return c.CheckRanks(c.np)
+}
+
 // run runs the ranks, which write to r.
-func run(o *suite.Options, args []string, np int, r io.Writer) (int, error) {
+func (c *command) run(r io.Writer) (int, error) {
+	reach, err := c.place.Remote()
+	if err != nil {
+		return 0, err
+	}
 	job := &selfrun.Job{
-		Subcommand: Subcommand, Args: args, Size: np, Settings: map[string]string{},
+		Subcommand: Subcommand, Args: c.args, Size: c.np, Aggregators: c.aggregators, Hosts: c.hosts, Remote: reach, Settings: map[string]string{},
 		Result: r, Screen: output.NewScreen(os.Stdout, os.Stderr),
 	}
-	if o.NoTopoCache {
+	if err := c.place.Settings(job.Settings); err != nil {
+		return 0, err
+	}
+	if c.NoTopoCache {
 		job.Settings["no-topo-cache"] = "1"
+	}
+	if c.Verbose {
+		job.Settings["verbose"] = "1"
 	}
 	return selfrun.Run(job)
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 )
 
-const helpText = `treerun bench measures collectives with N ranks on this host, and prints the
-table of nccl-tests.
+const helpText = `treerun bench measures collectives with N ranks, and prints the table of
+nccl-tests.
 
 usage:
   treerun bench [-np N] [--collective allreduce] [-b 8] [-e 256M] [flags]
@@ -24,7 +24,8 @@ compared, with numbers for which every order of additions gives the same.
 limit is the share that a row reaches of the least time that any implementation
 could need here: the bytes that a rank must read and write on the average, over
 the rate at which all ranks together copy messages of that size, which bench
-measures, and the latency of the quickest link. A rank must
+measures, and the latency of the quickest link; between hosts also the message
+over the most that the measured network allows. A rank must
 
 %s
 All ranks must have the memory of two messages of the largest size each.
@@ -36,7 +37,8 @@ they are in the file. Jobs of as many ranks on this host and its usable cores go
 the file in the user's cache directory, unless --no-topo-cache is given.
 TREERUN_TUNE=FILE names another one, for --tune and for jobs, and TREERUN_TUNE=off
 turns it off for jobs. Both --tune and --explain take -np, --collective, -n, -w and
---max-seconds (for a size with all its shapes, 1); --tune also -b, -e and -f.
+--max-seconds (for a size with all its shapes, 1); --tune also -b, -e and -f, and
+--explain all that says on which hosts the ranks are and how they reach each other.
 
 exit code 1: elements were wrong; 64: wrong usage; else as of any job.
 
@@ -45,6 +47,7 @@ examples:
   treerun bench -np 4 --collective all -b 8 -e 64M -f 8 --json rows.json --plot rows.svg
   treerun bench -np 4 --tune
   treerun bench -np 4 --explain 64K --collective allreduce,broadcast
+  treerun bench -H a,b,c,d --explain 2M --collective broadcast
   treerun bench -np 8 --collective broadcast --in-place -b 1M -e 1M -n 200 --stream
 `
 

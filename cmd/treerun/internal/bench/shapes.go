@@ -27,13 +27,14 @@ type points struct {
 }
 
 // shapes is the subcommand with --tune or --explain.
-func shapes(o *suite.Options, args []string, np int, cases []suite.Case) (int, error) {
+func shapes(c *command, cases []suite.Case) (int, error) {
+	o, np := c.Options, c.np
 	p := &points{out: os.Stdout, np: np, cases: cases}
 	file, err := "", error(nil)
 	if o.Tune {
 		p.tuner = tuner.New(np, cmdline.UsableCores())
 		file, err = tuner.File(np, cmdline.UsableCores())
-	} else {
+	} else if !c.place.Elsewhere() {
 		err = tuner.Check(np, cmdline.UsableCores())
 	}
 	if err != nil {
@@ -41,7 +42,7 @@ func shapes(o *suite.Options, args []string, np int, cases []suite.Case) (int, e
 	}
 	p.progress = progressOnTerminal()
 	p.show()
-	code, err := run(o, args, np, p)
+	code, err := c.run(p)
 	p.progress.stop()
 	switch {
 	case errors.Is(err, syscall.EPIPE): // the reader has seen enough

@@ -12,16 +12,19 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/assist"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/measure"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
-	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
 )
 
 // commands maps a first argument to what it runs, with the arguments after it.
@@ -30,6 +33,7 @@ var commands = map[string]func(args []string) (int, error){
 	"help":    func([]string) (int, error) { return 0, printHelp() },
 	"version": func([]string) (int, error) { return 0, printVersion() },
 	"topo":    runTopo,
+	"check":   runCheck,
 	"plan":    func(args []string) (int, error) { return 0, planner.Plan(os.Stdout, args) },
 	"sim":     func(args []string) (int, error) { return 0, planner.Sim(os.Stdout, args) },
 	"bench":   bench.Main,
@@ -37,6 +41,7 @@ var commands = map[string]func(args []string) (int, error){
 	// What the ranks of a subcommand run; users are not told of it.
 	selfrun.Name(bench.Subcommand):   bench.Rank,
 	selfrun.Name(measure.Subcommand): measure.Rank,
+	host.AggregatorCommand:           assist.Main,
 }
 
 // Main runs treerun with the arguments after its name and returns the exit
@@ -63,17 +68,46 @@ func Main(args []string) int {
 
 // runTopo is the command topo.
 func runTopo(args []string) (int, error) {
-	code, err := planner.Topo(os.Stdout, args, func(ranks cmdline.Ranks) (*topo.Graph, int, error) {
-		n, err := cmdline.DefaultRanks(ranks)
-		if err != nil {
-			return nil, 0, err
-		}
-		return measure.Graph(n)
-	})
+	code, err := planner.Topo(os.Stdout, args, measureTopo)
 	if errors.Is(err, syscall.EPIPE) { // the reader has seen enough; measuring has turned the signal off
 		return exitcode.Signal(syscall.SIGPIPE), nil
 	}
 	return code, err
+}
+
+// measureTopo measures the links of ranks somewhere: anew, unless it must not
+// measure the network between hosts.
+func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, int, error) {
+	j := &measure.Job{Settings: map[string]string{"no-topo-cache": "1"}, Screen: output.NewScreen(os.Stdout, os.Stderr)}
+	var err error
+	if j.Hosts, j.Size, err = where.Hosts(ranks); err != nil {
+		return nil, 0, err
+	}
+	if j.Remote, err = where.Remote(); err == nil {
+		err = where.Settings(j.Settings)
+	}
+	request, gpuErr := where.GPUs()
+	j.GPUs = &request
+	err = errors.Join(err, gpuErr)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch {
+	case j.Hosts == nil:
+	case j.Settings["probe"] == network.Off.String():
+		delete(j.Settings, "no-topo-cache")
+	default:
+		j.Settings["no-topo-cache"] = "refresh" // later jobs may take it
+	}
+	r, code, err := measure.Graph(j)
+	if r == nil {
+		return nil, code, err
+	}
+	m := &planner.Measured{Graph: r.Graph, Network: r.Network, Within: r.Within, Now: time.Now().Unix()}
+	for _, h := range r.Hosts {
+		m.GPUs = append(m.GPUs, planner.GPUHost{Ranks: h.Ranks, Devices: h.Devices, Machine: h.Machine, Dropped: h.DroppedLines()})
+	}
+	return m, code, err
 }
 
 // runJob is the command without a name.
@@ -89,6 +123,9 @@ func runJob(args []string) (int, error) {
 		return 0, printVersion()
 	}
 	prog, err := program.Find(o.program)
+	if code, done, err := runNodes(o, prog, err, begin); done {
+		return code, err
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -99,7 +136,7 @@ func runJob(args []string) (int, error) {
 	if o.dryRun {
 		return 0, printDryRun(os.Stdout, j, prog)
 	}
-	if cores := cmdline.UsableCores(); j.Size > cores {
+	if cores := cmdline.UsableCores(); j.Hosts == nil && j.Size > cores {
 		plural := "s"
 		if cores == 1 {
 			plural = ""
@@ -142,6 +179,7 @@ func buildAndRun(j *launch.Job, prog *program.Program) (int, error) {
 			return 0, err
 		}
 		j.Trace("built %s", prog.Folder)
+		j.Remote.PushProgram = j.Remote.Open == nil // other hosts do not have it, unless they build it, too
 	}
 	j.Path = prog.Path
 	j.Started = prog.Remove // the ranks have it open
@@ -150,16 +188,29 @@ func buildAndRun(j *launch.Job, prog *program.Program) (int, error) {
 
 // newJob turns options into a job; Path is set once the program is built.
 func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, error) {
-	size, err := cmdline.DefaultRanks(o.size)
+	hosts, size, err := o.hosts()
 	if err != nil {
 		return nil, err
 	}
+	aggregators, err := o.place.Aggregators()
+	if err != nil {
+		return nil, err
+	}
+	reach, err := o.place.Remote()
+	if err != nil {
+		return nil, err
+	}
+	request, err := o.place.GPUs()
+	if err != nil {
+		return nil, err
+	}
+	o.connect(&reach)
 	dir, err := workingDir(o.dir)
 	if err != nil {
 		return nil, err
 	}
 	screen := output.NewScreen(os.Stdout, os.Stderr)
-	env, warnings, err := environment(os.Environ(), o.exports)
+	env, exports, warnings, err := environment(os.Environ(), o.exports)
 	if err != nil {
 		return nil, err
 	}
@@ -170,23 +221,23 @@ func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, er
 		env = setenv(env, "PWD", dir)
 	}
 	j := &launch.Job{
-		Path: prog.Path, Args: o.args, Dir: dir, Env: env, Size: size,
-		Bind: launch.Bind(o.bindTo), Cores: cmdline.UsableCores(),
+		Program: o.program, Path: prog.Path, Args: o.args, Dir: dir, Env: env, Exports: exports, Size: size, Aggregators: aggregators,
+		Hosts: hosts, Remote: reach,
+		Bind: host.Bind(o.bindTo), GPUs: request, Cores: cmdline.UsableCores(),
 		Settings: make(map[string]string),
 		Timeout:  time.Duration(o.timeout), ShutdownTimeout: time.Duration(o.shutdownTimeout),
 		Tag: o.tagged(size), OutputDir: o.outputDir,
 		Stdin: os.Stdin, Screen: screen,
-		Trace: func(string, ...any) {},
+		Trace: o.tracer(begin, screen.Err.Printf),
+	}
+	if err := o.place.Settings(j.Settings); err != nil {
+		return nil, err
 	}
 	if o.noTopoCache {
 		j.Settings["no-topo-cache"] = "1"
 	}
 	if o.verbose {
 		j.Settings["verbose"] = "1"
-		j.Trace = func(format string, args ...any) {
-			ms := float64(time.Since(begin).Microseconds()) / 1000
-			screen.Err.Printf("treerun: %7.1f ms  %s", ms, fmt.Sprintf(format, args...))
-		}
 	}
 	return j, nil
 }

@@ -72,20 +72,23 @@ func FuzzParse(f *testing.F) {
 
 func TestEnvironment(t *testing.T) {
 	base := []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}
-	env, warnings, err := environment(base, []string{"COLOUR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOUR=green"})
+	env, far, warnings, err := environment(base, []string{"COLOUR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOUR=green"})
 	want := []string{"SHAPE=round", "NCCL_DEBUG=1", "SIZE=a=b", "EMPTY=", "COLOUR=green"}
 	if err != nil || len(warnings) > 0 || !slices.Equal(env, want) {
 		t.Errorf("environment: %q, %q, %v; want %q", env, warnings, err, want)
 	}
+	if want := []string{"SIZE=a=b", "EMPTY=", "SHAPE=round", "NCCL_DEBUG=1", "COLOUR=green"}; !slices.Equal(far, want) {
+		t.Errorf("for other hosts: %q, want %q", far, want)
+	}
 	if !slices.Equal(base, []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}) {
 		t.Errorf("the base was changed to %q", base)
 	}
-	_, warnings, err = environment(base, []string{"NOWHERE", "NO*", "COL*"})
+	_, _, warnings, err = environment(base, []string{"NOWHERE", "NO*", "COL*"})
 	if err != nil || len(warnings) != 2 {
 		t.Errorf("warnings: %q, %v", warnings, err)
 	}
 	for _, x := range []string{"", "=1", "A*=1", "MASTER_PORT=1", "A\x00=1", "["} {
-		if _, _, err := environment(base, []string{x}); exitcode.Of(err) != exitcode.Usage {
+		if _, _, _, err := environment(base, []string{x}); exitcode.Of(err) != exitcode.Usage {
 			t.Errorf("-x %q: %v", x, err)
 		}
 	}

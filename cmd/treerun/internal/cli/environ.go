@@ -11,47 +11,55 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
-// environment returns base with what -x asks for, and warnings about names that
-// it asks for in vain.
-func environment(base, exports []string) (env, warnings []string, err error) {
+// environment returns base with what -x asks for, what of that goes to other
+// hosts (with the variables of treerun's own), and warnings about names that -x
+// asks for in vain.
+func environment(base, exports []string) (env, far, warnings []string, err error) {
 	env = slices.Clone(base)
+	far = matching(env, "TREERUN_*")
 	for _, x := range exports {
 		name, value, set := strings.Cut(x, "=")
 		pattern := strings.ContainsAny(name, "*?[")
 		switch {
 		case name == "" || strings.Contains(x, "\x00"):
-			return nil, nil, exitcode.Errorf(exitcode.Usage, "-x %q: want NAME or NAME=VALUE", x)
+			return nil, nil, nil, exitcode.Errorf(exitcode.Usage, "-x %q: want NAME or NAME=VALUE", x)
 		case set && pattern:
-			return nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: a pattern has no value", x)
+			return nil, nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: a pattern has no value", x)
 		case set && slices.Contains(launch.Names(), name):
-			return nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: treerun sets %s itself", x, name)
+			return nil, nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: treerun sets %s itself", x, name)
 		case set:
-			env = setenv(env, name, value)
+			env, far = setenv(env, name, value), setenv(far, name, value)
 			continue
 		}
-		found, err := anyMatch(env, name)
-		if err != nil {
-			return nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: %w", x, err)
+		found := matching(env, name)
+		for _, e := range found {
+			name, value, _ := strings.Cut(e, "=")
+			far = setenv(far, name, value)
+		}
+		if _, err := path.Match(name, ""); err != nil {
+			return nil, nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: %w", x, err)
 		}
 		switch {
-		case !found && pattern:
+		case len(found) == 0 && pattern:
 			warnings = append(warnings, fmt.Sprintf("-x %s: no variable of the environment matches", name))
-		case !found:
+		case len(found) == 0:
 			warnings = append(warnings, fmt.Sprintf("-x %s: %s is not set in the environment", name, name))
 		}
 	}
-	return env, warnings, nil
+	return env, far, warnings, nil
 }
 
-// anyMatch tells whether a variable of env matches the pattern, as in a shell.
-func anyMatch(env []string, pattern string) (bool, error) {
+// matching returns the variables of env that match the pattern, as in a shell,
+// but for those that treerun itself gives to ranks.
+func matching(env []string, pattern string) []string {
+	var found []string
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")
-		if ok, err := path.Match(pattern, name); ok || err != nil {
-			return ok, err
+		if ok, _ := path.Match(pattern, name); ok && !slices.Contains(launch.Names(), name) {
+			found = append(found, e)
 		}
 	}
-	return false, nil
+	return found
 }
 
 // setenv gives a variable its only value.

@@ -9,12 +9,15 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 )
 
 // options is the command line that runs a job.
 type options struct {
 	size            cmdline.Ranks // 0: the default
+	place           place.Options
+	node            nodeOptions
 	exports         []string
 	dir             string // "": as ours
 	tag             bool
@@ -40,13 +43,16 @@ func newOptions() *options {
 	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
 	f.SortFlags = false
 	f.VarP(&o.size, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
-	f.StringArrayVarP(&o.exports, "export", "x", nil, "give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone\nand patterns like 'NCCL_*' are for ranks on other hosts: here, ranks\nhave treerun's whole environment")
+	o.place.Define(f)
+	o.place.DefineAggregators(f)
+	o.node.define(f)
+	f.StringArrayVarP(&o.exports, "export", "x", nil, "give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone\nand patterns like 'NCCL_*' give ranks on other hosts what treerun has\n(here, ranks have all of it; there, that host's own, and TREERUN_*)")
 	f.StringVar(&o.dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is found before, from here")
 	f.BoolVarP(&o.tag, "tag-output", "l", false, "put \"[rank] \" in front of each line (default: with more than one rank)")
 	f.StringVar(&o.outputDir, "output-dir", "", "also write what each rank prints, byte for byte, to\n`FOLDER`/rank.N/stdout and .../stderr")
 	f.Var(&o.timeout, "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(&o.shutdownTimeout, "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
-	f.Var(&o.bindTo, "bind-to", "core: each rank on its own share of the cores, or on one that it\nshares; none: wherever the kernel puts it (default: core, unless\nthere are more ranks than cores)")
+	f.Var(&o.bindTo, "bind-to", "core: each rank on its own share of the cores, or on one that it\nshares; none: wherever the kernel puts it (default: core, unless\nsome cores would have more ranks than others; with a GPU, the cores of its NUMA node)")
 	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew, and do not\ngo by a kept tuning file")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
@@ -57,15 +63,15 @@ func newOptions() *options {
 }
 
 // binding is the value of --bind-to.
-type binding launch.Bind
+type binding host.Bind
 
 // Set takes core or none.
 func (b *binding) Set(s string) error {
 	switch s {
 	case "core":
-		*b = binding(launch.BindCore)
+		*b = binding(host.BindCore)
 	case "none":
-		*b = binding(launch.BindNone)
+		*b = binding(host.BindNone)
 	default:
 		return fmt.Errorf("want core or none")
 	}
@@ -74,7 +80,7 @@ func (b *binding) Set(s string) error {
 
 // String returns what Set takes, "" for the default.
 func (b *binding) String() string {
-	return map[launch.Bind]string{launch.BindCore: "core", launch.BindNone: "none"}[launch.Bind(*b)]
+	return map[host.Bind]string{host.BindCore: "core", host.BindNone: "none"}[host.Bind(*b)]
 }
 
 // Type names the value in the help.

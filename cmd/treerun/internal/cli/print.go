@@ -6,27 +6,32 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
+	"github.com/treerun/treerun/topo"
 )
 
 // helpText has room for the list of flags.
 const helpText = `treerun starts N copies of a program, the ranks, and runs them as one job.
 
 usage:
-  treerun [-np N] [flags] PROGRAM [ARGS...]
-  treerun topo [-np N | --graph FILE|MACHINE] [flags]
+  treerun [-np N] [-H HOST:N,...] [flags] PROGRAM [ARGS...]
+  treerun topo [-np N | -H HOST:N,... | --graph FILE|MACHINE] [flags]
   treerun plan | sim --graph FILE|MACHINE [flags]
   treerun bench [-np N] [--collective NAME,...] [flags]
+  treerun check
   treerun help | version
 
-topo measures the links of this host, or shows a graph of links; plan makes
-trees on a graph and proves how good they are; sim predicts times;
-bench measures them on this host. Each has a --help of its own.
+topo measures the links of this host, or the network between hosts, or shows a
+graph of links; plan makes trees on a graph and proves how good they are; sim
+predicts times; bench measures them; check looks at whether this host can run jobs,
+and its GPUs. Each has a --help of its own.
 
 PROGRAM is an executable, found as a shell finds it, or a folder with a Go main
 package, which is built once and then run. A folder or a program in this folder
@@ -34,6 +39,9 @@ needs a slash: ./train. Flags after PROGRAM are the program's own.
 
 flags:
 %s
+Aggregators are treerun itself, beside the ranks: programs see them only in
+TREERUN_AGGREGATORS, and sparse reductions of all ranks use them.
+
 Ranks learn who they are through package rank, or from RANK, WORLD_SIZE,
 LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0 reads treerun's
 stdin. A line of a rank is shown as one line; one that is not finished within
@@ -46,12 +54,16 @@ When a rank fails, the others have 500 ms to say what they know; then they are
 stopped, and the last lines of treerun tell the cause. What ranks leave running
 in their process groups is ended with the job.
 
+Other hosts are reached with ssh, which must not ask questions. The same treerun
+and PROGRAM must be there, at the same path or in PATH, unless --push sends them;
+ranks run in a folder of the same path, with the environment of their host.
+
 exit codes:
   0      all ranks exited with 0
   N      code of the first rank that failed; 128+n if signal n killed it
   128+n  treerun was stopped by signal n
   124    --timeout is over
-  125    treerun itself failed, or PROGRAM does not build
+  125    treerun itself failed, a host was lost, or PROGRAM does not build
   126    PROGRAM cannot be executed
   127    PROGRAM was not found
   64     wrong usage
@@ -60,6 +72,7 @@ examples:
   treerun -np 8 ./examples/train --epochs 5
   treerun -np 4 -x DEBUG=1 --timeout 10m --output-dir logs ./train
   treerun -np 2 python3 train.py
+  treerun -H node1:8,node2:8 --push ./train
   treerun bench -np 2 --collective all --plot bench.svg
 `
 
@@ -101,15 +114,84 @@ func printDryRun(w io.Writer, j *launch.Job, prog *program.Program) error {
 	for _, a := range j.Args {
 		command = append(command, quote(a))
 	}
+	where := fmt.Sprintf("%d on %d usable cores", j.Size, cmdline.UsableCores())
+	if len(j.Hosts) > 0 {
+		where = fmt.Sprintf("%d on %d hosts", j.Size, len(j.Hosts))
+	}
 	_, err = fmt.Fprintf(w, `host         %s
-ranks        %d on %d usable cores
+ranks        %s
 program      %s
 command      %s
 folder       %s
 environment  treerun's own, and %s
-`, host, j.Size, cmdline.UsableCores(), path, strings.Join(command, " "), j.Dir, strings.Join(launch.Names(), " "))
+`, host, where, path, strings.Join(command, " "), j.Dir, strings.Join(launch.Names(), " "))
+	if err == nil && j.Aggregators > 0 {
+		_, err = fmt.Fprintf(w, "aggregators  %d beside the ranks\n", j.Aggregators)
+	}
+	for _, h := range j.Hosts {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "on           %s: %s\n", h.Name, membersOf(h.Ranks, j.Size))
+		}
+	}
+	if err == nil {
+		err = printGPUs(w, j)
+	}
 	if err == nil && j.OutputDir != "" {
 		_, err = fmt.Fprintf(w, "output       also to %s/rank.N/\n", j.OutputDir)
+	}
+	return err
+}
+
+// membersOf lists the ranks and aggregators of a host of a job of so many ranks.
+func membersOf(list []int, size int) string {
+	ranks, aggregators := apart(list, size)
+	var words []string
+	if len(ranks) > 0 {
+		words = append(words, "ranks "+topo.RankList(ranks))
+	}
+	if len(aggregators) > 0 {
+		words = append(words, "aggregators "+topo.RankList(aggregators))
+	}
+	return strings.Join(words, ", ")
+}
+
+// apart parts ranks and aggregators.
+func apart(list []int, size int) (ranks, aggregators []int) {
+	for _, r := range list {
+		if r < size {
+			ranks = append(ranks, r)
+		} else {
+			aggregators = append(aggregators, r-size)
+		}
+	}
+	return ranks, aggregators
+}
+
+// printGPUs prints which GPUs the ranks of this host would get; those of others
+// find out there.
+func printGPUs(w io.Writer, j *launch.Job) error {
+	ranks := make([]int, 0, j.Size)
+	for r := range j.Size {
+		ranks = append(ranks, r)
+	}
+	if len(j.Hosts) > 0 {
+		i := slices.IndexFunc(j.Hosts, func(h launch.Host) bool { return h.Local })
+		if i < 0 {
+			return nil
+		}
+		ranks, _ = apart(j.Hosts[i].Ranks, j.Size)
+	}
+	plan, err := gpus.Assign(j.GPUs, gpus.Share{Ranks: len(ranks), Among: len(ranks)}, j.Env)
+	if err != nil {
+		return err
+	}
+	if plan.Notice != "" {
+		_, err = fmt.Fprintf(w, "gpus         %s\n", plan.Notice)
+	}
+	for i := range plan.GPUs {
+		if err == nil {
+			_, err = fmt.Fprintf(w, "rank %-7d %s\n", ranks[i], plan.Describe(i))
+		}
 	}
 	return err
 }

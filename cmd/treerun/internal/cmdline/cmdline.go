@@ -3,26 +3,27 @@ package cmdline
 import (
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 )
 
 // DefaultRanks returns n, or the number of ranks where n is 0: that of the
-// host's GPUs, without GPUs that of usable cores.
-func DefaultRanks(n Ranks) (int, error) {
+// host's GPUs that a request leaves, without GPUs that of usable cores.
+func DefaultRanks(n Ranks, r gpus.Request) (int, error) {
 	if n > 0 {
 		return int(n), nil
 	}
-	gpus, err := cuda.HostGPUs()
+	count, err := gpus.Count(r, os.Environ())
 	if err != nil {
 		return 0, exitcode.Errorf(exitcode.Internal, "%w (give the number of ranks with -np)", err)
 	}
-	if gpus > 0 {
-		return gpus, nil
+	if count > 0 {
+		return count, nil
 	}
 	return UsableCores(), nil
 }
@@ -37,8 +38,12 @@ func UsableCores() int {
 	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
 }
 
-// Rewrite turns -np, which users of MPI type, into --np. It stops at the first
-// argument that is no flag: what follows may be a program's own.
+// mpiFlags are those that users of MPI type with one dash.
+var mpiFlags = []string{"-ppn", "-hostfile", "-host", "-oversubscribe"}
+
+// Rewrite turns -np, which users of MPI type, into --np, and some others likewise,
+// where flags has them. It stops at the first argument that is no flag: what
+// follows may be a program's own.
 func Rewrite(args []string, flags *pflag.FlagSet) []string {
 	out := append([]string(nil), args...)
 	for i := 0; i < len(out); i++ {
@@ -53,6 +58,10 @@ func Rewrite(args []string, flags *pflag.FlagSet) []string {
 			default:
 				arg = "--np=" + strings.TrimPrefix(rest, "=")
 			}
+			out[i] = arg
+		}
+		if name, _, _ := strings.Cut(arg, "="); slices.Contains(mpiFlags, name) && flags.Lookup(name[1:]) != nil {
+			arg = "-" + arg
 			out[i] = arg
 		}
 		if takesNext(arg, flags) {

@@ -30,6 +30,24 @@ func (g group) signal(sig syscall.Signal) error {
 // member that has cleared its environment is not found; somebody else's process
 // never is.
 func signalByNumber(groups []group, jobID string, sig syscall.Signal) (found bool) {
+	return signalThose(sig, func(pid int) bool {
+		id := groupOf(pid)
+		return slices.ContainsFunc(groups, func(g group) bool { return g.id == id }) && carries(pid, job.EnvJobID+"="+jobID)
+	})
+}
+
+// signalRank sends sig to the processes of a session that have the job's id and
+// the rank in their environment, and tells whether there are any.
+func signalRank(rank, session int, jobID string, sig syscall.Signal) (found bool) {
+	return signalThose(sig, func(pid int) bool {
+		sid, err := unix.Getsid(pid)
+		return err == nil && sid == session && carries(pid, job.EnvJobID+"="+jobID) && carries(pid, job.EnvRank+"="+strconv.Itoa(rank))
+	})
+}
+
+// signalThose sends sig to all processes that are meant, and tells whether there
+// are any.
+func signalThose(sig syscall.Signal, meant func(pid int) bool) (found bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return false
@@ -45,8 +63,7 @@ func signalByNumber(groups []group, jobID string, sig syscall.Signal) (found boo
 		if err != nil {
 			continue
 		}
-		id := groupOf(pid)
-		if slices.ContainsFunc(groups, func(g group) bool { return g.id == id }) && carries(pid, jobID) {
+		if meant(pid) {
 			found = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || found
 		}
 		_ = unix.Close(pidfd)
@@ -78,14 +95,12 @@ func parseGroup(stat string) int {
 	return id
 }
 
-// carries tells whether a process was started with the job's id in its
+// carries tells whether a process was started with this entry in its
 // environment.
-func carries(pid int, jobID string) bool {
+func carries(pid int, want string) bool {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
 		return false
 	}
-	return slices.ContainsFunc(bytes.Split(env, []byte{0}), func(entry []byte) bool {
-		return string(entry) == job.EnvJobID+"="+jobID
-	})
+	return slices.ContainsFunc(bytes.Split(env, []byte{0}), func(entry []byte) bool { return string(entry) == want })
 }

@@ -21,18 +21,19 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Command is the first argument of treerun by which it becomes a guard; the
-// job's id is the second. Users do not call it, and no PROGRAM has such a name
+// Command is the first argument of treerun by which it becomes a guard; then
+// come the job's id and the longest silence of the launcher. Users do not call it, and no PROGRAM has such a name
 // without a slash.
 const Command = "guard:ranks"
 
 const (
 	socketFD   = 3       // of the guard: its end of the socket
-	groupBytes = 4       // a message: the group's number; the pidfd comes with it
+	groupBytes = 4       // a message: the group's number; the pidfd comes with it. 0 is a sign of life, -1-R: see Expect
 	sendLimit  = 200_000 // microseconds that the launcher waits for a guard that does not read
 )
 
@@ -44,8 +45,9 @@ type Guard struct {
 }
 
 // Start starts the guard of a job. The caller, or whoever waits for all
-// children, may reap it.
-func Start(jobID string) (*Guard, error) {
+// children, may reap it. With a silence, not 0, the guard also ends the ranks
+// when it has not heard of Alive for so long, because we are stopped.
+func Start(jobID string, silence time.Duration) (*Guard, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("start a guard: %w", os.NewSyscallError("socketpair", err))
@@ -63,7 +65,7 @@ func Start(jobID string) (*Guard, error) {
 	// In the process list it is "treerun guard:ranks ID", and its name is not
 	// ours, so that killall does not hit both. A session of its own keeps the
 	// signals of our terminal from it.
-	_, err = syscall.ForkExec("/proc/self/exe", []string{"treerun", Command, jobID}, &syscall.ProcAttr{
+	_, err = syscall.ForkExec("/proc/self/exe", []string{"treerun", Command, jobID, silence.String()}, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   append(os.Environ(), "GOMAXPROCS=1"),
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), socketFD: uintptr(fds[1])},
@@ -90,6 +92,22 @@ func (g *Guard) Watch(pid, pidfd int) error {
 		return fmt.Errorf("give process group %d into the guard's care: %w", pid, os.NewSyscallError("sendmsg", err))
 	}
 	return nil
+}
+
+// Expect tells the guard that the rank is about to be started: should this process
+// die before Watch, what the rank has started by then is found by its environment.
+func (g *Guard) Expect(rank int) {
+	if g != nil {
+		message := binary.BigEndian.AppendUint32(nil, uint32(int32(-1-rank)))
+		_ = unix.Sendmsg(g.socket, message, nil, nil, unix.MSG_NOSIGNAL)
+	}
+}
+
+// Alive tells the guard that this process still does something.
+func (g *Guard) Alive() {
+	if g != nil {
+		_ = unix.Sendmsg(g.socket, make([]byte, groupBytes), nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+	}
 }
 
 // Dismiss ends the guard, and returns when it has ended. Call it once.

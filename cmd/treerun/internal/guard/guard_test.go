@@ -17,8 +17,8 @@ import (
 
 // The test binary is the guard, too, as treerun is.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 3 && os.Args[1] == Command {
-		if err := Run(os.Args[2]); err != nil {
+	if len(os.Args) == 4 && os.Args[1] == Command {
+		if err := Run(os.Args[2], os.Args[3]); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -26,7 +26,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-const testJob = "guarded"
+// testJob is of this process: other tests may have guards beside this one's.
+var testJob = fmt.Sprint("guarded", os.Getpid())
 
 // family is a rank with a child of its own, both in one process group.
 type family struct {
@@ -89,7 +90,7 @@ func alive(pid int) bool {
 
 func gone(t *testing.T, pid int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); alive(pid); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); alive(pid); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("process %d is still there", pid)
 		}
@@ -97,9 +98,9 @@ func gone(t *testing.T, pid int) {
 }
 
 const (
-	plain    = `sleep 60 & echo $!; wait`
+	plain    = `sleep 300 & echo $!; wait`
 	stubborn = `sh -c 'trap "" TERM; while :; do sleep 0.01; done' & echo $!; wait`
-	stopped  = `sh -c 'kill -STOP $$; sleep 60' & echo $!; wait`
+	stopped  = `sh -c 'kill -STOP $$; sleep 300' & echo $!; wait`
 )
 
 var inJob = "TREERUN_JOB_ID=" + testJob
@@ -108,7 +109,7 @@ var inJob = "TREERUN_JOB_ID=" + testJob
 // of each group, also what does not heed SIGTERM or is stopped, and nothing else.
 func TestGuardEndsGroups(t *testing.T) {
 	bystander := start(t, plain, inJob) // no group of the guard's
-	g, err := Start(testJob)
+	g, err := Start(testJob, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestGuardEndsGroups(t *testing.T) {
 func TestDismiss(t *testing.T) {
 	f := start(t, plain, inJob)
 	for _, sig := range []syscall.Signal{0, syscall.SIGTERM, syscall.SIGSTOP, syscall.SIGKILL} {
-		g, err := Start(testJob)
+		g, err := Start(testJob, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -180,7 +181,7 @@ func TestGroupOfEndedRank(t *testing.T) {
 		t.Error(err)
 	}
 	gone(t, f.child)
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) { // it is reaped by others
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // it is reaped by others
 		if err := f.group().signal(0); err == unix.ESRCH {
 			break
 		} else if time.Now().After(end) {
@@ -212,22 +213,22 @@ func TestSignalByNumber(t *testing.T) {
 // A guard believes nothing but the launcher's messages.
 func TestStrangeMessages(t *testing.T) {
 	for name, message := range map[string][]byte{
-		"short": {1}, "no descriptor": {0, 0, 1, 1}, "group 1": {0, 0, 0, 1}, "negative": {0xFF, 0, 0, 0},
+		"short": {1}, "no descriptor": {0, 0, 1, 1}, "group 1": {0, 0, 0, 1}, "negative": {0xFF, 0, 0, 0}, "no rank": {0x80, 0, 0, 0},
 	} {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var rights []byte
-		if name != "no descriptor" {
+		if name != "no descriptor" && name != "no rank" {
 			rights = unix.UnixRights(fds[0])
 		}
 		if err := unix.Sendmsg(fds[0], message, rights, nil, 0); err != nil {
 			t.Fatal(err)
 		}
 		unix.Close(fds[0])
-		if groups, err := receive(fds[1]); err == nil || len(groups) > 0 {
-			t.Errorf("%s: %v, %v", name, groups, err)
+		if h, err := receive(fds[1], 0); err == nil || len(h.groups) > 0 {
+			t.Errorf("%s: %v, %v", name, h, err)
 		}
 		unix.Close(fds[1])
 	}

@@ -5,7 +5,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
 // unreadGrace is how long a job that did not end well waits at least for
@@ -21,12 +23,14 @@ func (s *supervisor) drain() (complete bool) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		for _, c := range s.children {
-			<-c.out.Done()
-			<-c.err.Done()
+		for _, m := range s.members {
+			if m.running {
+				<-m.streams[wire.Stdout].Done()
+				<-m.streams[wire.Stderr].Done()
+			}
 		}
 	}()
-	late := time.After(leftoverGrace)
+	late := time.After(host.LeftoverGrace)
 	unread := s.unread()
 	var written <-chan struct{}
 	for {
@@ -38,10 +42,9 @@ func (s *supervisor) drain() (complete bool) {
 			s.heedBroken()
 			return true
 		case <-late:
-			for _, c := range s.children {
-				c.out.Finish()
-				c.err.Finish()
-			}
+			s.broadcast(&wire.Finish{}) // a process outside the ranks' process groups may hold output open
+		case e := <-s.events:
+			s.receive(e)
 		case <-s.timeout:
 			s.timeout = nil
 			if s.cause.kind == none {
@@ -77,11 +80,15 @@ func (s *supervisor) unread() <-chan time.Time {
 func (s *supervisor) giveUp(copied <-chan struct{}) {
 	s.job.Screen.GiveUp()
 	if copied != nil {
-		for _, c := range s.children {
-			c.out.Finish()
-			c.err.Finish()
+		s.broadcast(&wire.Finish{})
+	}
+	for copied != nil { // no stream waits for anybody now
+		select {
+		case <-copied:
+			copied = nil
+		case e := <-s.events:
+			s.receive(e)
 		}
-		<-copied // no stream waits for anybody now
 	}
 	s.heedBroken()
 	screen := s.job.Screen

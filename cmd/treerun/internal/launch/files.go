@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,8 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
-
-	"github.com/treerun/treerun/rank/job"
 )
 
 // rankStdin returns what rank 0 gets as its stdin. A file or a pipe it gets
@@ -81,24 +78,10 @@ func Stale(dir string, size int) []string {
 }
 
 // rawFile creates the file for what a rank prints: DIR/rank.007/stdout.
-func rawFile(dir string, rank, size int, name string) (*os.File, error) {
-	dir = filepath.Join(dir, rankFolder(rank, size))
+func rawFile(dir, folder, name string) (*os.File, error) {
+	dir = filepath.Join(dir, folder)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	return os.Create(filepath.Join(dir, name))
-}
-
-// rankEnv returns the environment of one rank.
-func rankEnv(common []string, rank int) []string {
-	r := strconv.Itoa(rank)
-	return append(slices.Clip(common), job.EnvRank+"="+r, job.EnvLocalRank+"="+r, "RANK="+r, "LOCAL_RANK="+r)
-}
-
-// without returns a copy of env that lacks the named variables.
-func without(env, names []string) []string {
-	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
-		name, _, _ := strings.Cut(e, "=")
-		return slices.Contains(names, name)
-	})
 }

@@ -1,27 +1,23 @@
-// Package launch runs one job on this host: it starts the ranks, shows what
-// they print, passes messages and signals between them and the user, and ends
-// with all of them ended and the cause of a failure named. It parses no command
-// line and knows nothing of collectives. Only the packages below cmd/treerun
-// import it.
+// Package launch runs one job: it has its ranks started, on this host and
+// through agents on others, shows what they print, passes messages and signals
+// between them and the user, and ends with all of them ended and the cause of a
+// failure named. It parses no command line and knows nothing of collectives. Only
+// the packages below cmd/treerun import it.
 //
-// One goroutine, which keeps its operating system thread, starts, signals and
-// waits for all ranks (supervisor). So the kernel ends the ranks when the
-// launcher dies, whatever kills it, and a process group is never signalled
-// after its number could have gone to somebody else. Streams and control
-// sockets have goroutines of their own, which only pass things on.
+// One goroutine, the supervisor, gives orders to the hosts and gets their reports
+// (package wire). The ranks of this host are run by package host within this
+// process, those of others by the same code within their agents.
 package launch
 
 import (
 	"os"
-	"runtime"
-	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
 // FailureGrace is how long the other ranks may go on after one has failed, to
@@ -30,13 +26,23 @@ const FailureGrace = 500 * time.Millisecond
 
 // Job says what to run and how.
 type Job struct {
-	Path  string   // of the executable, absolute
-	Args  []string // of each rank, from argv[0] on
-	Dir   string   // working directory of the ranks
-	Env   []string // environment of the ranks; theirs of this job is added
-	Size  int      // number of ranks
-	Bind  Bind     // to which cores; with Cores, how many this host lets the job use
-	Cores int
+	Program string   // as the user gave it
+	Path    string   // of the executable, absolute
+	Args    []string // of each rank, from argv[0] on
+	Dir     string   // working directory of the ranks
+	Env     []string // environment of the ranks on this host; theirs of this job is added
+	Exports []string // NAME=VALUE, for ranks on other hosts, which have their own environment
+	Size    int      // number of ranks
+
+	// Aggregators is how many processes run beside the ranks, which are treerun
+	// itself. They have the numbers from Size on in Hosts.
+	Aggregators int
+
+	Hosts  []Host // where they run; none: all on this host
+	Remote Remote // how to reach other hosts
+	Bind   host.Bind
+	GPUs   gpus.Request
+	Cores  int // how many this host lets the job use
 
 	Settings        map[string]string // for package rank, the same on all ranks
 	Timeout         time.Duration     // of the whole job; 0: none
@@ -52,6 +58,33 @@ type Job struct {
 	Trace   func(format string, args ...any)
 }
 
+// Host is one host of a job. Hosts are numbered in the order in which ranks
+// mention them.
+type Host struct {
+	Name   string
+	Target string // how ssh knows it, or the launch agent
+	Local  bool   // it is this one: its ranks are started directly
+	Ranks  []int  // in ascending order, at least one; from Size on they are aggregators
+}
+
+// Remote says how other hosts are reached. The zero value is not enough: see its
+// fields.
+type Remote struct {
+	Command     []string      // that starts an agent, {host} stands for the host; none: ssh
+	SSHArgs     []string      // further arguments of ssh
+	Push        bool          // send treerun
+	PushProgram bool          // send the program
+	FanOut      int           // how many agents one process starts, at least 1
+	Timeout     time.Duration // until all agents have answered
+	PeerTimeout time.Duration // until a silent host is given up
+
+	// Open, unless it is nil, returns the connections to agents that have come by
+	// themselves, by number of the host. They learn the exit code of the job.
+	Open   func(index int) (in, out *os.File)
+	Master string // MASTER_ADDR; "": the name of the first host
+	JobID  string // "": a new one
+}
+
 // Run runs the job and returns the exit code for it; what went wrong in a rank
 // has then been reported on the screen. An error is treerun's own, carries the
 // exit code, and has not been reported.
@@ -59,34 +92,25 @@ type Job struct {
 // While Run runs, it owns all child processes of this process, and waits for
 // whichever ends. Call it once per process.
 func Run(j *Job) (int, error) {
-	runtime.LockOSThread() // the parent-death signal follows the thread
-	defer runtime.UnlockOSThread()
-
-	// Nothing that we have inherited is for the ranks, and what we open is
-	// close-on-exec anyway. Before Linux 5.11 it stays as it is.
-	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	// Orphans of ranks become our children: so we see which process groups
-	// still live. Without it, such orphans are not swept.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		j.Trace("orphans of ranks will not be seen: %v", err)
-	}
-
-	s := newSupervisor(j)
-	defer s.close()
-	err := s.startAll()
-	if startedErr := j.Started(); err == nil && startedErr != nil {
-		err = exitcode.Errorf(exitcode.Internal, "%w", startedErr)
-	}
+	s, err := newSupervisor(j)
 	if err != nil {
+		return exitcode.Of(err), err
+	}
+	s.startAll()
+	if startedErr := j.Started(); s.err == nil && startedErr != nil {
+		s.err = exitcode.Errorf(exitcode.Internal, "%w", startedErr)
+	}
+	if s.err != nil {
 		s.abandon()
 	}
-	s.loop()
-	s.guard.Dismiss() // no group has a member left
+	s.wait(func() bool { return s.living == 0 })
+	j.Trace("all ranks have ended")
 	complete := s.drain()
+	s.part()
 	StopSignals() // from here on a signal ends us as it ends any program
-	if err != nil {
+	if s.err != nil {
 		s.flush()
-		return exitcode.Of(err), err
+		return exitcode.Of(s.err), s.err
 	}
 	if complete {
 		s.report()
@@ -95,12 +119,9 @@ func Run(j *Job) (int, error) {
 	return s.exitCode(), nil
 }
 
-// names are the environment variables that every rank gets.
-var names = []string{
-	job.EnvFD, job.EnvJobID, job.EnvRank, job.EnvSize, job.EnvLocalRank, job.EnvLocalSize,
-	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-}
-
 // Names returns the names of the environment variables that every rank gets
 // from treerun.
-func Names() []string { return slices.Clone(names) }
+func Names() []string { return host.Names() }
+
+// streams of a rank, by wire.Stdout and wire.Stderr.
+type streams [wire.Streams]*output.Stream

@@ -14,24 +14,42 @@ import (
 
 // End is how one rank ended.
 type End struct {
-	Rank, PID int
-	Order     int            // ranks whose ends were seen at the same moment share it
-	Code      int            // exit code, when Signal is 0
-	Signal    syscall.Signal // that killed it, or 0
-	After     time.Duration  // since the start of the job
-	Joined    bool           // its world was complete
-	Closed    bool           // it had closed its world
-	Stopped   bool           // treerun had told it to stop
+	Rank, PID  int
+	Name       string         // for people; "": of the rank
+	Aggregator bool           // it was none of the ranks
+	Order      int            // ranks whose ends were seen at the same moment share it
+	Code       int            // exit code, when Signal is 0
+	Signal     syscall.Signal // that killed it, or 0
+	After      time.Duration  // since the start of the job
+	Joined     bool           // its world was complete
+	Closed     bool           // it had closed its world
+	Stopped    bool           // treerun had told it to stop
+	Host       string         // it was on this one
+	Took       bool           // it had read its job file
+	Lost       bool           // its host was lost; Code is treerun's
+	Why        string         // Lost
+	Hint       string         // on who killed it; may be empty
 }
 
 func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 }
 
+// name names who has ended.
+func (e End) name() string {
+	if e.Name == "" {
+		return fmt.Sprintf("rank %d", e.Rank)
+	}
+	return e.Name
+}
+
 // crashed tells whether a signal ended the rank that another rank's end does
 // not cause.
-func (e End) crashed() bool { return e.Signal != 0 && e.Signal != syscall.SIGPIPE }
+func (e End) crashed() bool { return e.Lost || e.Signal != 0 && e.Signal != syscall.SIGPIPE }
 
 // how says in words how the rank ended.
 func (e End) how() string {
+	if e.Lost {
+		return "was lost with host " + e.Host
+	}
 	if e.Signal != 0 {
 		return "was killed by " + signalName(e.Signal)
 	}
@@ -53,6 +71,10 @@ func signalName(s syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(s))
 }
 
+// oneMoment is how far apart the news of two ends on different hosts may be that
+// count as of the same moment: which came first is not known.
+const oneMoment = 50 * time.Millisecond
+
 // firstFailure returns the end that the job failed by: the first in time of
 // those that treerun did not bring about. Of several at the same moment a crash
 // comes before an exit code, because a rank that notices a crash exits; then
@@ -63,7 +85,17 @@ func firstFailure(ends []End) (first End, ok bool) {
 			first, ok = e, true
 		}
 	}
-	return first, ok
+	if !ok || first.crashed() {
+		return first, ok
+	}
+	cause := first
+	for _, e := range ends {
+		near := e.Host != first.Host && e.After-first.After <= oneMoment
+		if near && e.crashed() && !e.Stopped && (!cause.crashed() || before(e, cause)) {
+			cause = e
+		}
+	}
+	return cause, true
 }
 
 // before tells whether a, rather than b, is the cause of a failure.
@@ -79,7 +111,7 @@ func before(a, b End) bool {
 func earlyLeavers(ends []End, failure End) []End {
 	var early []End
 	for _, e := range ends {
-		if !e.failed() && !e.Closed && !e.Stopped && e.Order <= failure.Order {
+		if !e.Aggregator && !e.failed() && !e.Closed && !e.Stopped && e.Order <= failure.Order {
 			early = append(early, e)
 		}
 	}

@@ -1,7 +1,6 @@
 package launch
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -27,6 +26,10 @@ func TestFirstFailure(t *testing.T) {
 		{"of the same moment, the lowest rank", []End{{Rank: 2, Order: 3, Code: 9}, exit3}, 3},
 		{"of the same moment, the crash", []End{{Rank: 2, Order: 3, Signal: syscall.SIGKILL}, exit3}, 137},
 		{"a broken pipe is no crash", []End{{Rank: 2, Order: 3, Signal: syscall.SIGPIPE}, exit3}, 3},
+		{"a crash on another host, of which the news comes a little later", []End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGSEGV, Host: "b", After: 20 * time.Millisecond}}, 139},
+		{"a host that is lost, likewise", []End{exit3, {Rank: 2, Order: 4, Lost: true, Code: 125, Host: "b"}}, 125},
+		{"a crash on another host, much later", []End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGSEGV, Host: "b", After: time.Second}}, 3},
+		{"a crash on another host that treerun brought about", []End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGKILL, Host: "b", Stopped: true}}, 3},
 		{"a crash does not come before an earlier exit", []End{{Rank: 0, Order: 4, Signal: syscall.SIGSEGV}, exit3}, 3},
 		{"what treerun stopped did not fail", []End{{Rank: 0, Order: 2, Signal: syscall.SIGTERM, Stopped: true}, exit3}, 3},
 		{"only stopped ones", []End{{Rank: 0, Order: 2, Signal: syscall.SIGTERM, Stopped: true}}, 0},
@@ -110,7 +113,7 @@ func TestTimeoutText(t *testing.T) {
 	for i := 1; i < 20; i++ {
 		list = append(list, straggler{rank: i, pid: 10 + i})
 	}
-	got := timeoutText(time.Minute, 32, list)
+	got := timeoutText(time.Minute, 32, list, false)
 	for _, want := range []string{
 		"treerun: the time limit of 1m0s is over: 20 of 32 ranks still ran\n    rank 0 (pid 10) had last printed 1.5s before, on stdout: step 7\n",
 		"\n    rank 15 (pid 25) had printed nothing\n    and 4 more",
@@ -130,42 +133,6 @@ func TestSignalNames(t *testing.T) {
 	}
 }
 
-func TestKillHint(t *testing.T) {
-	killed := End{Signal: syscall.SIGKILL}
-	for _, c := range []struct {
-		end           End
-		before, after int
-		want          string
-	}{
-		{End{Signal: syscall.SIGSEGV}, 1, 2, ""},
-		{End{Code: 137}, 1, 2, ""},
-		{killed, 1, 2, "out of memory: "},
-		{killed, 1, 1, "killed nothing for want of memory"},
-		{killed, -1, -1, "out of memory?"},
-	} {
-		got := killHint(c.end, c.before, c.after)
-		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("killHint(%+v, %d, %d) = %q, want %q", c.end, c.before, c.after, got, c.want)
-		}
-	}
-}
-
-func TestParseVMStat(t *testing.T) {
-	for text, want := range map[string]int{
-		"":                                  -1,
-		"nr_free 5\n":                       -1,
-		"nr_free 5\noom_kill 17\npgfault 3": 17,
-		"oom_kill 4":                        4,
-		"oom_kill many\n":                   -1,
-		"oom_kill -3\n":                     -1,
-		"not_oom_kill 5\n":                  -1,
-	} {
-		if got := parseVMStat(text); got != want {
-			t.Errorf("parseVMStat(%q) = %d, want %d", text, got, want)
-		}
-	}
-}
-
 // A further signal to stop counts as a repetition only after a while.
 func TestInsists(t *testing.T) {
 	s := &supervisor{}
@@ -179,19 +146,5 @@ func TestInsists(t *testing.T) {
 	s.firstStop = time.Now().Add(-2 * sameSignal)
 	if !s.insists() {
 		t.Error("a later signal is not taken for a repetition")
-	}
-}
-
-func TestEnvironments(t *testing.T) {
-	base := []string{"A=1", "RANK=stale", "RANK_OF_NOBODY=kept", "TREERUN_JOB_FD=9", "B="}
-	common := without(base, names)
-	if !slices.Equal(common, []string{"A=1", "RANK_OF_NOBODY=kept", "B="}) {
-		t.Errorf("without: %q", common)
-	}
-	one, two := rankEnv(common, 1), rankEnv(common, 2)
-	for r, env := range map[int][]string{1: one, 2: two} { // they must not share memory
-		if !slices.Contains(env, fmt.Sprintf("RANK=%d", r)) || !slices.Contains(env, fmt.Sprintf("TREERUN_LOCAL_RANK=%d", r)) {
-			t.Errorf("environment of rank %d: %q", r, env)
-		}
 	}
 }

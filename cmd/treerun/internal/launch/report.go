@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -25,19 +26,16 @@ func (s *supervisor) report() {
 		if !ok {
 			return
 		}
-		c := s.children[first.Rank]
-		f := failure{
-			first: first, host: s.host, ends: ends, stderr: c.err.Tail.Lines(stderrLines),
-			hint: killHint(first, s.oomKills, outOfMemoryKills()),
-		}
-		if c.readJobFile() { // else it never waited for another rank
+		f := failure{first: first, host: first.Host, ends: ends, hint: first.Hint}
+		f.stderr = s.members[first.Rank].streams[wire.Stderr].Tail.Lines(stderrLines)
+		if first.Took { // else it never waited for another rank
 			f.early = earlyLeavers(ends, first)
 		}
 		s.job.Screen.Err.Printf("%s", f)
 	case bySignal:
 		s.job.Screen.Err.Printf("treerun: stopped by %s", signalName(s.cause.signal))
 	case byTimeout:
-		s.job.Screen.Err.Printf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late))
+		s.job.Screen.Err.Printf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late, s.early))
 	case byOutput:
 		if !errors.Is(s.cause.err, syscall.EPIPE) {
 			s.job.Screen.Err.Printf("treerun: %v", s.cause.err)
@@ -48,9 +46,9 @@ func (s *supervisor) report() {
 // ends returns how the ranks have ended, in the order of their numbers.
 func (s *supervisor) ends() []End {
 	var ends []End
-	for _, c := range s.children {
-		if c.end != nil {
-			ends = append(ends, *c.end)
+	for _, m := range s.members {
+		if m.end != nil {
+			ends = append(ends, *m.end)
 		}
 	}
 	return ends
@@ -69,7 +67,11 @@ type failure struct {
 // String returns the root cause block, without a newline at its end.
 func (f failure) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "treerun: rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(), seconds(f.first.After))
+	if f.first.Lost {
+		f.describeLoss(&b)
+		return b.String()
+	}
+	fmt.Fprintf(&b, "treerun: %s failed first: it %s %s after the start", f.first.name(), f.first.how(), seconds(f.first.After))
 	fmt.Fprintf(&b, "\n    host    %s", f.host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
 	if f.hint != "" {
@@ -96,12 +98,37 @@ func (f failure) String() string {
 	return b.String()
 }
 
+// describeLoss writes the block for a host that was lost.
+func (f failure) describeLoss(b *strings.Builder) {
+	var ranks []int
+	aggregators := 0
+	for _, e := range f.ends {
+		switch {
+		case !e.Lost || e.Host != f.first.Host:
+		case e.Aggregator:
+			aggregators++
+		default:
+			ranks = append(ranks, e.Rank)
+		}
+	}
+	fmt.Fprintf(b, "treerun: host %s was lost %s after the start: %s", f.first.Host, seconds(f.first.After), f.first.Why)
+	if len(ranks) > 0 {
+		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", count(len(ranks), "rank"), topo.RankList(ranks))
+	}
+	if aggregators > 0 {
+		fmt.Fprintf(b, "\n    beside  %s on it", count(aggregators, "aggregator"))
+	}
+	if others := f.others(); others != "" {
+		fmt.Fprintf(b, "\n    after   %s", others)
+	}
+}
+
 // others tells in one line what became of the other ranks.
 func (f failure) others() string {
 	var failed, stopped []int
 	for _, e := range f.ends {
 		switch {
-		case e.Rank == f.first.Rank:
+		case e.Aggregator, e.Rank == f.first.Rank, e.Lost && f.first.Lost && e.Host == f.first.Host:
 		case e.Stopped:
 			stopped = append(stopped, e.Rank)
 		case e.failed():
@@ -130,18 +157,18 @@ type straggler struct {
 func (s *supervisor) stragglers() []straggler {
 	var list []straggler
 	now := time.Now()
-	for _, c := range s.children {
-		if c.end != nil {
+	for _, m := range s.members {
+		if m.end != nil || !m.running || m.rank >= s.job.Size {
 			continue
 		}
-		r := straggler{rank: c.rank, pid: c.pid}
-		tail := &c.out.Tail
+		r := straggler{rank: m.rank, pid: m.pid}
+		tail, errTail := &m.streams[wire.Stdout].Tail, &m.streams[wire.Stderr].Tail
 		at, written := tail.Last()
 		if written {
 			r.stream = "stdout"
 		}
-		if errAt, ok := c.err.Tail.Last(); ok && errAt.After(at) {
-			r.stream, at, tail = "stderr", errAt, &c.err.Tail
+		if errAt, ok := errTail.Last(); ok && errAt.After(at) {
+			r.stream, at, tail = "stderr", errAt, errTail
 		}
 		if lines := tail.Lines(1); len(lines) > 0 {
 			r.line = lines[0]
@@ -152,10 +179,11 @@ func (s *supervisor) stragglers() []straggler {
 	return list
 }
 
-// timeoutText returns the block for a job that ran out of time.
-func timeoutText(limit time.Duration, size int, list []straggler) string {
+// timeoutText returns the block for a job that ran out of time, early: while its
+// ranks were being started.
+func timeoutText(limit time.Duration, size int, list []straggler, early bool) string {
 	var b strings.Builder
-	if len(list) == 0 {
+	if len(list) == 0 && !early {
 		return fmt.Sprintf("treerun: the time limit of %s is over: all ranks had ended, and nobody read what they had printed", limit)
 	}
 	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list), count(size, "rank"))

@@ -5,8 +5,6 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 var (
@@ -37,25 +35,6 @@ func StopSignals() { signal.Reset(stopSignals...) }
 // timeout(1) and closing terminals send theirs twice.
 const sameSignal = 100 * time.Millisecond
 
-// handle acts on a signal to the launcher.
-func (s *supervisor) handle(sig os.Signal) {
-	switch sig {
-	case syscall.SIGPIPE: // the failed write reports itself
-	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-		s.job.Trace("got %s", unix.SignalName(sig.(syscall.Signal)))
-		again := s.insists()
-		s.begin(cause{kind: bySignal, signal: sig.(syscall.Signal)})
-		if again && sig == syscall.SIGINT {
-			s.kill()
-		}
-	case syscall.SIGTSTP:
-		s.signalAll(unix.SIGTSTP)
-		_ = unix.Kill(unix.Getpid(), unix.SIGSTOP) // until SIGCONT, which is forwarded
-	default:
-		s.signalAll(sig.(syscall.Signal))
-	}
-}
-
 // insists notes a signal to stop, and tells whether it repeats an earlier one.
 func (s *supervisor) insists() bool {
 	if s.firstStop.IsZero() {
@@ -63,28 +42,4 @@ func (s *supervisor) insists() bool {
 		return false
 	}
 	return time.Since(s.firstStop) > sameSignal
-}
-
-// signalAll sends sig to the process groups of all ranks that have not ended,
-// and to those that ended ranks have left processes in.
-func (s *supervisor) signalAll(sig syscall.Signal) {
-	for _, c := range s.children {
-		c.signal(sig)
-	}
-}
-
-// signal sends sig to the rank's process group if there is one. The rank's pid
-// is the group's number; it belongs to the rank until the rank is waited for,
-// and after that as long as a child of ours is in the group. Only the goroutine
-// that waits for children may call it.
-func (c *child) signal(sig syscall.Signal) {
-	if c.end == nil || c.groupLives() {
-		_ = unix.Kill(-c.pid, sig) // EPERM: a rank that changed its user is beyond us
-	}
-}
-
-// groupLives tells whether the process group of an ended rank still has a
-// process in it. Orphans of a rank are our children (we are the subreaper).
-func (c *child) groupLives() bool {
-	return unix.Waitid(unix.P_PGID, c.pid, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == nil
 }

@@ -3,25 +3,13 @@ package launch
 import (
 	"errors"
 	"os"
-	"os/signal"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/guard"
-)
-
-const (
-	// leftoverGrace is the time from SIGTERM to SIGKILL for what ended ranks
-	// have left running, and the time that is waited for the end of output
-	// that a process outside the ranks' process groups holds open.
-	leftoverGrace = 100 * time.Millisecond
-
-	// lostAfter is how long after SIGKILL a process is given up: it hangs in
-	// the kernel.
-	lostAfter = 5 * time.Second
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/remote"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
 // cause is why a job is brought to its end before all ranks have ended by
@@ -36,54 +24,48 @@ type causeKind int
 
 const (
 	none      causeKind = iota
-	byFailure           // a rank has failed
+	byFailure           // a rank has failed, or a host was lost
 	bySignal            // treerun was told to stop
 	byTimeout
 	byOutput // what the ranks print cannot be written
 	byError  // treerun could not start the job; Run returns the error
 )
 
-// supervisor runs the ranks of a job from their start to their end. All its
-// methods but outputFailed are called by one goroutine.
+// supervisor runs a job from its start to its end. All its methods but
+// outputFailed and report are called by one goroutine.
 type supervisor struct {
-	job      *Job
-	host     string
-	guard    *guard.Guard // of the ranks' process groups
-	start    time.Time
-	oomKills int // at the start
-	children []*child
-	byPID    map[int]*child
-	running  int // children that have not ended
-	talking  int // children that may still send messages
+	job     *Job
+	keeper  *host.Keeper
+	local   *host.Host     // nil where no rank is on this host
+	forest  *remote.Forest // nil where all are
+	input   *input         // nil where rank 0 has our stdin itself
+	start   time.Time
+	parties []*party
+	members []*member // by rank
+
+	unready  int // hosts whose agents are not there yet
+	starting int // hosts that start ranks
+	living   int // hosts whose ranks have not all ended
+	staying  int // hosts that have more to say
+	running  int // ranks and aggregators that have not ended
+	working  int // ranks that have not ended, or not begun
 	joined   int
 	seeded   bool
 	order    int // counts the moments at which ends were seen
 
-	ending    chan os.Signal // SIGCHLD; one that waits stands for all
 	events    chan event
-	broken    chan error // errors of writing what ranks print
+	quit      chan struct{} // closed when nobody takes events any more
+	broken    chan error    // errors of writing what ranks print
 	timeout   <-chan time.Time
 	grace     <-chan time.Time // when to stop the others after a failure
 	killAt    <-chan time.Time
-	lost      <-chan time.Time
-	firstStop time.Time   // when the first signal to stop came
-	sweeping  bool        // all ranks have ended, what they left is being stopped
-	cause     cause       // the first
-	late      []straggler // byTimeout
-}
-
-func newSupervisor(j *Job) *supervisor {
-	s := &supervisor{
-		job: j, start: time.Now(), oomKills: outOfMemoryKills(), byPID: make(map[int]*child),
-		ending: make(chan os.Signal, 1), events: make(chan event, 64), broken: make(chan error, 1),
-	}
-	signal.Notify(s.ending, syscall.SIGCHLD)
-	if j.Timeout > 0 {
-		s.timeout = time.After(j.Timeout)
-	}
-	j.Screen.Out.OnError(s.outputFailed)
-	j.Screen.Err.OnError(s.outputFailed)
-	return s
+	deaf      <-chan time.Time // when to give up hosts that do not heed a kill
+	firstStop time.Time        // when the first signal to stop came
+	told      bool             // ranks have been told to stop
+	cause     cause            // the first
+	late      []straggler      // byTimeout
+	early     bool             // byTimeout: ranks were still being started
+	err       error            // why the job could not be started
 }
 
 // outputFailed is called by the goroutines of streams; the first error counts.
@@ -94,70 +76,10 @@ func (s *supervisor) outputFailed(err error) {
 	}
 }
 
-// startAll starts all ranks; or some, and reports why not the rest, unless the
-// user or the time limit stopped it. Messages and ends wait until it is done:
-// they are for all ranks.
-func (s *supervisor) startAll() error {
-	sp, err := newSpawner(s.job, s.outputFailed, s.events)
-	if err != nil {
-		return err
-	}
-	defer sp.close()
-	s.host = sp.file.Host
-	if s.guard, err = guard.Start(sp.file.JobID); err != nil {
-		s.job.Trace("what ranks start will outlive a SIGKILL of this process: %v", err)
-	}
-	sp.guard = s.guard
-	for rank := range s.job.Size {
-		if s.stopAsked() {
-			s.job.Trace("started %d of %d ranks", rank, s.job.Size)
-			return nil
-		}
-		c, err := sp.start(rank)
-		if err != nil {
-			return err
-		}
-		s.children = append(s.children, c)
-		s.byPID[c.pid] = c
-		s.running++
-		s.talking++
-	}
-	s.job.Trace("started %s", count(s.job.Size, "rank"))
-	return nil
-}
-
-// stopAsked looks, without waiting, whether the job is to be stopped.
-func (s *supervisor) stopAsked() bool {
-	select {
-	case sig := <-s.job.Signals:
-		s.handle(sig)
-	case <-s.timeout:
-		s.timeIsUp()
-	default:
-	}
-	return s.cause.kind != none
-}
-
-func (s *supervisor) timeIsUp() {
-	if s.running > 0 || len(s.children) < s.job.Size { // else only leftovers remain
-		s.late = s.stragglers()
-		s.begin(cause{kind: byTimeout})
-	}
-}
-
-// abandon ends the ranks of a job that could not be started as a whole.
-func (s *supervisor) abandon() {
-	s.cause = cause{kind: byError}
-	s.kill()
-}
-
-// loop runs until all ranks have ended, with all that they have left in their
-// process groups.
-func (s *supervisor) loop() {
-	for s.running > 0 || s.talking > 0 || s.leftovers() {
+// wait acts on what happens until a condition holds.
+func (s *supervisor) wait(until func() bool) {
+	for !until() {
 		select {
-		case <-s.ending:
-			s.reap()
 		case sig := <-s.job.Signals:
 			s.handle(sig)
 		case e := <-s.events:
@@ -170,12 +92,45 @@ func (s *supervisor) loop() {
 			s.terminate()
 		case <-s.killAt:
 			s.kill()
-		case <-s.lost:
-			s.job.Screen.Err.Printf("treerun: some processes could not be killed: they hang in the kernel")
-			return
+		case <-s.deaf:
+			s.loseDeaf()
 		}
 	}
-	s.job.Trace("all ranks have ended")
+}
+
+// broadcast gives an order to all hosts.
+func (s *supervisor) broadcast(b wire.Body) {
+	if s.local != nil {
+		s.local.Order(b)
+	}
+	s.sendTo(wire.All, b)
+}
+
+// sendTo gives an order to another host, or to all others.
+func (s *supervisor) sendTo(index int, b wire.Body) {
+	if s.forest == nil {
+		return
+	}
+	f, err := wire.Encode(index, b)
+	if err != nil {
+		s.outputFailed(err) // cannot be: what is sent has its limits from elsewhere
+		return
+	}
+	s.forest.Send(f)
+}
+
+func (s *supervisor) timeIsUp() {
+	s.timeout = nil
+	if s.running > 0 || s.starting > 0 { // else only leftovers remain
+		s.late, s.early = s.stragglers(), s.starting > 0
+		s.begin(cause{kind: byTimeout})
+	}
+}
+
+// abandon ends the ranks of a job that could not be started as a whole.
+func (s *supervisor) abandon() {
+	s.cause = cause{kind: byError}
+	s.kill()
 }
 
 // begin begins to end the job. Only the first cause counts; a later one that
@@ -193,64 +148,34 @@ func (s *supervisor) begin(c cause) {
 	}
 }
 
-// terminate tells all ranks, and what ended ones have left, to stop. SIGCONT
-// lets stopped processes hear it.
+// terminate tells all ranks, and what ended ones have left, to stop.
 func (s *supervisor) terminate() {
-	s.grace = nil
-	if s.sweeping || s.lost != nil {
-		return // they have been told more than that
-	}
+	s.grace, s.told = nil, true
 	s.job.Trace("stopping %s", count(s.running, "rank"))
-	s.markStopped()
-	s.signalAll(unix.SIGTERM)
-	s.signalAll(unix.SIGCONT)
+	s.broadcast(&wire.Stop{})
 	s.killAt = time.After(s.job.ShutdownTimeout)
 }
 
 // kill ends all ranks and what they have left, at once.
 func (s *supervisor) kill() {
-	s.grace, s.killAt = nil, nil
+	s.grace, s.killAt, s.told = nil, nil, true
 	s.job.Trace("killing %s", count(s.running, "rank"))
-	s.markStopped()
-	s.signalAll(unix.SIGKILL)
-	if s.lost == nil {
-		s.lost = time.After(lostAfter)
+	s.broadcast(&wire.Kill{})
+	if s.deaf == nil {
+		s.deaf = time.After(host.LostAfter + time.Second)
 	}
 }
 
-func (s *supervisor) markStopped() {
-	for _, c := range s.children {
-		if c.end == nil {
-			c.stopped = true
+// loseDeaf gives up hosts that have not answered to a kill.
+func (s *supervisor) loseDeaf() {
+	l := &wire.Lost{Code: exitcode.Internal, Text: "it does not answer"}
+	for _, p := range s.parties {
+		if !p.over {
+			l.Hosts = append(l.Hosts, p.index)
+			s.job.Screen.Err.Printf("treerun: host %s does not answer: its ranks may still run", p.Name)
 		}
 	}
-}
-
-// leftovers tells whether processes are left in the groups of ranks, all of
-// which have ended, and begins to stop them. If the job was being stopped, they
-// know, and have the time that ranks have.
-func (s *supervisor) leftovers() bool {
-	lives := false
-	for _, c := range s.children {
-		lives = lives || c.groupLives()
-	}
-	if lives && !s.sweeping {
-		s.sweeping = true
-		s.job.Trace("stopping processes that ranks have left running")
-		if s.killAt == nil && s.lost == nil {
-			s.signalAll(unix.SIGTERM)
-			s.signalAll(unix.SIGCONT)
-			s.killAt = time.After(leftoverGrace)
-		}
-	}
-	return lives
-}
-
-// close closes what is still open of the ranks.
-func (s *supervisor) close() {
-	for _, c := range s.children {
-		c.close()
-	}
+	s.loseHosts(l)
 }
 
 // exitCode returns the exit code of the job.
@@ -272,4 +197,74 @@ func (s *supervisor) exitCode() int {
 		}
 	}
 	return exitcode.Internal
+}
+
+// part ends the connections to other hosts, and what this process has started
+// for them.
+func (s *supervisor) part() {
+	if s.forest != nil {
+		late := time.After(partGrace)
+		for out := false; s.staying > 0 && !out; {
+			select {
+			case e := <-s.events:
+				s.receive(e)
+			case <-late:
+				out = true
+			}
+		}
+	}
+	close(s.quit)
+	s.tellResult()
+	if s.forest != nil {
+		s.forest.Close(partGrace)
+	}
+	s.keeper.Close()
+}
+
+// tellResult tells the treeruns of other nodes what came of the job: users have
+// started them, and want to know.
+func (s *supervisor) tellResult() {
+	if s.forest == nil || s.job.Remote.Open == nil {
+		return
+	}
+	r := &wire.Result{Code: s.exitCode()}
+	if s.err != nil {
+		r.Code, r.Text = exitcode.Of(s.err), s.err.Error()
+	}
+	s.sendTo(wire.All, r)
+	s.forest.Flush(partGrace)
+}
+
+// partGrace is how long agents have for their last words, and then for their end.
+const partGrace = time.Second
+
+// handle acts on a signal to the launcher.
+func (s *supervisor) handle(sig os.Signal) {
+	switch sig {
+	case syscall.SIGPIPE: // the failed write reports itself
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
+		s.job.Trace("got %s", signalName(sig.(syscall.Signal)))
+		again := s.insists()
+		s.begin(cause{kind: bySignal, signal: sig.(syscall.Signal)})
+		if again && sig == syscall.SIGINT {
+			s.kill()
+		}
+	case syscall.SIGTSTP:
+		s.broadcast(&wire.Signal{Number: int(syscall.SIGTSTP)})
+		s.suspend()
+	default:
+		s.broadcast(&wire.Signal{Number: int(sig.(syscall.Signal))})
+	}
+}
+
+// suspend stops this process until SIGCONT, which is forwarded.
+func (s *supervisor) suspend() {
+	if s.local != nil {
+		s.local.Settle()
+	}
+	if s.forest != nil {
+		s.sendTo(wire.All, &wire.Pause{})
+		s.forest.Flush(100 * time.Millisecond)
+	}
+	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 }

@@ -1,58 +1,141 @@
-// Package measure makes the graph of this host: Graph starts ranks that measure
-// the links between them, and Rank is such a rank. The ranks are a job as any
-// other; the measuring is that of collective.New. Only package cli below cmd/treerun imports it.
+// Package measure makes the graph of this host, or of several: Graph starts ranks
+// that measure the links between them, and Rank is such a rank. The ranks are a
+// job as any other; the measuring is that of collective.New. Only package cli
+// below cmd/treerun imports it.
 package measure
 
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
 )
 
 // Subcommand is the name under which package selfrun starts the ranks.
 const Subcommand = "topo"
 
-// Graph measures the links between n ranks on this host, whatever earlier jobs
-// have measured, and keeps nothing. Where a rank fails, or a signal stops the
-// job, the cause has been printed on standard error: the graph is nil, and code
-// is that of the job. Call it once per process, as selfrun.Run.
-func Graph(n int) (g *topo.Graph, code int, err error) {
+// Job says which ranks measure.
+type Job struct {
+	Size     int
+	Hosts    []launch.Host // none: all on this host
+	Remote   launch.Remote
+	GPUs     *gpus.Request     // ranks on GPUs measure those, too; nil: ranks have none
+	Settings map[string]string // for the ranks
+	Screen   *output.Screen
+}
+
+// Result is what they found.
+type Result struct {
+	Graph   *topo.Graph
+	Network *network.Network // between hosts; nil for one host
+	Within  []int64          // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
+
+	Hosts []peers.HostResult // of the GPUs of each host; nil: the ranks have none
+}
+
+// Graph measures the links between the ranks of a job. Where a rank fails, or a
+// signal stops the job, the cause has been printed on standard error: the result
+// is nil, and code is that of the job. Call it once per process, as selfrun.Run.
+func Graph(j *Job) (r *Result, code int, err error) {
 	var said text
 	code, err = selfrun.Run(&selfrun.Job{
-		Subcommand: Subcommand, Size: n, Settings: map[string]string{"no-topo-cache": "1"},
-		Result: &said, Screen: output.NewScreen(os.Stdout, os.Stderr),
+		Subcommand: Subcommand, Size: j.Size, Hosts: j.Hosts, Remote: j.Remote, GPUs: j.GPUs, Settings: j.Settings,
+		Result: &said, Screen: j.Screen,
 	})
 	if err != nil || code != 0 {
 		return nil, code, err
 	}
-	if g, err = topo.ParseGraph(said.Bytes()); err != nil {
+	if r, err = parse(said.Bytes()); err != nil {
 		return nil, 0, exitcode.Errorf(exitcode.Internal, "measure the links: what rank 0 says: %w", err)
 	}
-	return g, 0, nil
+	return r, 0, nil
 }
 
-// text is what rank 0 says, up to the size of a graph.
+// message is what rank 0 says.
+type message struct {
+	Graph   json.RawMessage
+	Network json.RawMessage
+	Within  []int64
+	Hosts   []json.RawMessage
+}
+
+func (r *Result) appendTo(b []byte) ([]byte, error) {
+	m := message{Within: r.Within}
+	var err error
+	if m.Graph, err = r.Graph.AppendJSON(nil); err != nil {
+		return nil, err
+	}
+	m.Network = json.RawMessage("null")
+	if r.Network != nil {
+		if m.Network, err = r.Network.AppendJSON(nil); err != nil {
+			return nil, err
+		}
+	}
+	for i := range r.Hosts {
+		host, err := r.Hosts[i].AppendJSON(nil)
+		if err != nil {
+			return nil, err
+		}
+		m.Hosts = append(m.Hosts, host)
+	}
+	data, err := json.Marshal(m)
+	return append(append(b, data...), '\n'), err
+}
+
+func parse(data []byte) (*Result, error) {
+	var m message
+	if err := json.Unmarshal(data, &m); err != nil {
+		return nil, err
+	}
+	r := &Result{Within: m.Within}
+	var err error
+	if r.Graph, err = topo.ParseGraph(m.Graph); err != nil {
+		return nil, err
+	}
+	for _, data := range m.Hosts {
+		h, err := peers.ParseHost(data)
+		if err != nil {
+			return nil, err
+		}
+		r.Hosts = append(r.Hosts, *h)
+	}
+	if string(m.Network) == "null" || len(m.Network) == 0 {
+		return r, nil
+	}
+	if r.Network, err = network.Parse(m.Network); err == nil && len(r.Within) != len(r.Network.Hosts) {
+		err = fmt.Errorf("%d hosts, and times of %d", len(r.Network.Hosts), len(r.Within))
+	}
+	return r, err
+}
+
+// text is what rank 0 says, up to the size of a graph and a network.
 type text struct{ bytes.Buffer }
 
 func (t *text) Write(p []byte) (int, error) {
-	if t.Len()+len(p) > topo.MaxGraphBytes {
-		return 0, exitcode.Errorf(exitcode.Internal, "measure the links: rank 0 says more than %d bytes", topo.MaxGraphBytes)
+	if t.Len()+len(p) > topo.MaxGraphBytes+network.MaxBytes {
+		return 0, exitcode.Errorf(exitcode.Internal, "measure the links: rank 0 says more than %d bytes", topo.MaxGraphBytes+network.MaxBytes)
 	}
 	return t.Buffer.Write(p)
 }
 
-// Rank takes part in a Graph as one rank; rank 0 writes the graph to standard
-// output, as JSON. It takes no arguments.
+// Rank takes part in a Graph as one rank; rank 0 writes what was found to standard
+// output. It takes no arguments.
 func Rank([]string) (int, error) {
 	ctx := context.Background() // treerun ends ranks that are not wanted any more
 	world, err := rank.Init(ctx)
@@ -69,16 +152,46 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 		return fmt.Errorf("measure the links: %w", err)
 	}
 	defer func() { err = errors.Join(err, comm.Close()) }()
+	graph := *comm.Graph()
+	graph.Name = "measured"
+	r := Result{Graph: &graph}
+	if b := comm.Between(); b != nil {
+		r.Network, r.Within = b.Network, b.Within
+	}
+	if err := r.addGPUs(ctx, world); err != nil {
+		return err
+	}
 	if world.Rank() == 0 {
-		graph := *comm.Graph()
-		graph.Name = "measured"
-		data, err := graph.AppendJSON(nil)
+		data, err := r.appendTo(nil)
 		if err == nil {
-			_, err = w.Write(append(data, '\n'))
+			_, err = w.Write(data)
 		}
 		if err != nil {
 			return fmt.Errorf("measure the links: give the graph back: %w", err)
 		}
 	}
 	return collective.Barrier(ctx, comm) // nobody leaves before all have what they need
+}
+
+// addGPUs measures the GPUs of the ranks, where all have one, and makes the graph
+// theirs.
+func (r *Result) addGPUs(ctx context.Context, world *rank.World) error {
+	all, err := world.AllGather(ctx, []byte(world.Device()))
+	if err != nil {
+		return fmt.Errorf("measure the links: %w", err)
+	}
+	if slices.ContainsFunc(all, func(b []byte) bool { return len(b) == 0 }) {
+		return nil
+	}
+	dev, err := cuda.DeviceByUUID(world.Device())
+	if err != nil {
+		return fmt.Errorf("measure the links: rank %d: %w", world.Rank(), err)
+	}
+	if r.Hosts, err = peers.OnHosts(ctx, world, dev, peers.Options{Anew: true}); err != nil {
+		return fmt.Errorf("measure the links: %w", err)
+	}
+	if r.Graph, err = peers.Join(r.Graph, r.Hosts, false); err != nil {
+		return fmt.Errorf("measure the links: %w", err)
+	}
+	return nil
 }

@@ -4,18 +4,27 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 )
 
 // readBytes is how much is read from a rank at a time.
 const readBytes = 16 << 10
 
+// Source is where a Stream reads from: the pipe of a rank on this host, or what
+// comes from another host.
+type Source interface {
+	// ReadUntil waits for bytes. It returns os.ErrDeadlineExceeded when nothing
+	// has come by the deadline (the zero time: none), and io.EOF at the end.
+	ReadUntil(p []byte, deadline time.Time) (int, error)
+	Close() error
+}
+
 // Options say how a rank's output is shown and kept.
 type Options struct {
-	Tag    bool // put "[rank] " in front of each line
-	Single bool // there is only one rank: without tags, hold nothing back
+	Tag    bool   // put "[rank] " in front of each line
+	Name   string // in place of the rank's number; "": that
+	Single bool   // there is only one rank: without tags, hold nothing back
 
 	Raw       *os.File    // also gets the bytes as they came, unless nil
 	RawFailed func(error) // called, at most twice, when writing to Raw fails
@@ -25,20 +34,22 @@ type Options struct {
 type Stream struct {
 	Tail Tail // the last that the rank wrote
 
-	src     *pipe.Reader
 	cut     cutter
 	dst     *Sink
 	options Options
 	done    chan struct{}
 }
 
-// NewStream returns a Stream that reads src and shows it on dst. The Stream
-// owns src and options.Raw; Run closes them at its end, or Discard.
-func NewStream(src *pipe.Reader, dst *Sink, rank int, options Options) *Stream {
-	s := &Stream{src: src, dst: dst, options: options, done: make(chan struct{})}
+// NewStream returns a Stream that shows what a rank writes on dst. The Stream
+// owns options.Raw; Run closes it at its end, or Discard.
+func NewStream(dst *Sink, rank int, options Options) *Stream {
+	s := &Stream{dst: dst, options: options, done: make(chan struct{})}
 	switch {
 	case options.Tag:
-		s.cut = &tagged{tag: fmt.Sprintf("[%d] ", rank), terminal: dst.dev.terminal}
+		if options.Name == "" {
+			options.Name = strconv.Itoa(rank)
+		}
+		s.cut = &tagged{tag: "[" + options.Name + "] ", terminal: dst.dev.terminal}
 	case options.Single:
 		s.cut = &whole{}
 	default:
@@ -47,11 +58,11 @@ func NewStream(src *pipe.Reader, dst *Sink, rank int, options Options) *Stream {
 	return s
 }
 
-// Run copies until the end of the stream. The end is where no process has it
-// open any more, or what Finish says.
-func (s *Stream) Run() {
+// Run copies until the end of src, and closes it.
+func (s *Stream) Run(src Source) {
 	defer close(s.done)
 	defer s.close()
+	defer src.Close() // only read from
 	buf := make([]byte, readBytes)
 	var out []byte
 	for {
@@ -59,7 +70,7 @@ func (s *Stream) Run() {
 		if at, ok := s.cut.due(); ok {
 			deadline = at
 		}
-		n, err := s.src.ReadUntil(buf, deadline)
+		n, err := src.ReadUntil(buf, deadline)
 		switch {
 		case err == nil:
 			now := time.Now()
@@ -76,9 +87,6 @@ func (s *Stream) Run() {
 		}
 	}
 }
-
-// Finish makes Run end when it has copied what has been written until now.
-func (s *Stream) Finish() { s.src.Finish() }
 
 // Done is closed when Run has ended and everything has been written.
 func (s *Stream) Done() <-chan struct{} { return s.done }
@@ -99,7 +107,6 @@ func (s *Stream) keep(b []byte, now time.Time) {
 }
 
 func (s *Stream) close() {
-	_ = s.src.Close() // only read from
 	if s.options.Raw != nil {
 		if err := s.options.Raw.Close(); err != nil {
 			s.rawFailed(err)

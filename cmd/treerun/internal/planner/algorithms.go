@@ -56,7 +56,7 @@ func (r *request) candidates() ([]candidate, error) {
 	var list []candidate
 	var failed []error
 	m := newMeter(r.g)
-	r.meter, r.untried = m, nil
+	r.meter, r.untried, r.pricer = m, nil, nil
 	for i := range algorithms {
 		a := &algorithms[i]
 		if !r.wants(a) {

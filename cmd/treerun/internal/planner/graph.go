@@ -27,13 +27,16 @@ const graphHelp = `graph file (JSON; GB = 1e9 bytes):
   hosts   the host of every rank, a number (default: all on one)
   links   a pair of ranks each, at most one per pair, 2097152 in all. The rate holds
           each way, 1e-9 to 1e9. latency_us is one way, 1e-9 to 1e9, or 0: not
-          known; kind is a word for people; source is "declared" or "measured"
+          known; kind is a word for people; source is "declared", "estimated"
+          or "measured"; declared_gbytes_per_second is what was declared of a
+          rate that was measured since
   ports   sets of ranks whose traffic with all others shares one rate, each way: a
           network card, a PCIe uplink, a socket interconnect; at most 65536
-  name, hosts, ports, latency_us, kind and source may be left out. Links must
-  connect all ranks. Unknown fields, fields that stand twice and numbers outside
-  these limits are errors. Names have at most 256 characters that can be printed,
-  a file at most 256 MiB. Whole numbers are written without point and exponent.
+  name, hosts, ports, latency_us, kind, source and declared_... may be left out.
+  Links must connect all ranks. Unknown fields, fields that stand twice and numbers
+  outside these limits are errors. Names have at most 256 characters that can be
+  printed, a file at most 256 MiB. Whole numbers are written without point and
+  exponent.
 
 limits of the algorithms: packing, and the bound of a plan, up to 1024 ranks;
 exact up to 16.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
@@ -29,7 +30,7 @@ func run(t *testing.T, command func(*bytes.Buffer, []string) error, args string)
 func planTo(b *bytes.Buffer, args []string) error { return Plan(b, args) }
 func simTo(b *bytes.Buffer, args []string) error  { return Sim(b, args) }
 func topoTo(b *bytes.Buffer, args []string) error {
-	_, err := Topo(b, args, func(cmdline.Ranks) (*topo.Graph, int, error) { panic("topo --graph measures") })
+	_, err := Topo(b, args, func(cmdline.Ranks, *place.Options) (*Measured, int, error) { panic("topo --graph measures") })
 	return err
 }
 

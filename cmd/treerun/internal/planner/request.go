@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/sim"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 	"github.com/treerun/treerun/topo/tree"
@@ -33,6 +34,7 @@ type request struct {
 	g    *topo.Graph
 
 	meter   *meter      // of g
+	pricer  *sim.Pricer // of g; nil until something is priced
 	untried []string    // algorithms that auto did without
 	proved  *pack.Bound // what an algorithm has proved of the request on its way; nil: nothing
 }

@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/draw"
 	"github.com/treerun/treerun/topo/machines"
+	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/pack"
 )
 
@@ -18,12 +21,25 @@ const topoHelp = `treerun topo shows a graph: ranks, links, ports, and how fast 
 
 usage:
   treerun topo [-np N] [--format text|json|dot|svg]
+  treerun topo -H HOST:N,... [--probe quick|full|off] [--format text|json|dot|svg]
   treerun topo --graph FILE|MACHINE [--format text|json|dot|svg]
 
-Without --graph, treerun starts N ranks on this host and measures the links
-between them, as it does for a job, whatever earlier jobs have measured. Rates
-that differ by no more than they do from run to run are given as one, and so
-are latencies. The JSON form can be kept and given to --graph.
+Without --graph, treerun starts N ranks on this host, or ranks on the hosts of -H
+or --hostfile, and measures the links between them, as it does for a job,
+whatever earlier jobs have measured. Rates that differ by no more than they do
+from run to run are given as one, and so are latencies. The JSON form can be kept
+and given to --graph.
+
+Ranks on GPUs measure what these can do for each other: NVLink, NVSwitch, PCIe. What
+NVML and data sheets declare stands beside it, in JSON as declared_gbytes_per_second;
+a link that gives wrong data or hangs is named and left out. It is kept for jobs.
+--gpu-bind none measures the links through shared memory instead.
+
+Between hosts, pairs of them take turns; then each sends to all others at once,
+and receives from all, which shows what they share: a network card is a port. It
+takes under a second for four hosts, with --probe full some seconds. The network
+is kept for jobs on the same hosts, for a week; --probe off shows what is kept,
+and how old it is.
 
 flags:
 %s
@@ -31,10 +47,19 @@ flags:
 machines:
 %s`
 
-// Measure measures the links between n ranks on this host; n = 0 is the
-// default number. A nil graph without an error says that the job failed with
+// Measured is what was measured of the links between ranks.
+type Measured struct {
+	Graph   *topo.Graph
+	Network *network.Network // between hosts; nil for one host
+	Within  []int64          // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
+	Now     int64            // the time, so too
+	GPUs    []GPUHost        // by host, where the ranks run on GPUs
+}
+
+// Measure measures the links between n ranks on this host, or where it says;
+// n = 0 is the default number. Nil without an error says that the job failed with
 // this exit code, and that the cause has been printed.
-type Measure func(n cmdline.Ranks) (g *topo.Graph, code int, err error)
+type Measure func(n cmdline.Ranks, where *place.Options) (m *Measured, code int, err error)
 
 // Topo runs the subcommand topo with the arguments after its name, and returns
 // the exit code.
@@ -42,40 +67,93 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	var graph string
 	format := "text"
 	var ranks cmdline.Ranks
+	var where place.Options
 	var help bool
 	f := newFlags("topo", &graph, &help)
-	f.VarP(&ranks, "np", "n", "measure this host with `N` ranks (default: the number of GPUs,\nwithout GPUs of usable cores)")
+	f.VarP(&ranks, "np", "n", "measure with `N` ranks (default: the number of GPUs, without GPUs\nof usable cores; with hosts, one for every slot)")
 	f.VarP(&choice{&format, graphFormats}, "format", "f", "`FORMAT`: "+or(graphFormats))
+	where.Define(f)
 	if err := parse(f, cmdline.Rewrite(args, f)); err != nil {
 		return 0, err
 	}
 	if help {
-		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsages(), graphHelp, machines.Details())
+		f.VisitAll(func(g *pflag.Flag) { g.Usage = strings.ReplaceAll(g.Usage, "\n", " ") }) // the lines are shorter here
+		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsagesWrapped(88), graphHelp, machines.Details())
 		return 0, err
 	}
-	var g *topo.Graph
+	m := &Measured{}
 	var err error
 	switch {
-	case f.Changed("np") && f.Changed("graph"):
-		return 0, usage("give -np to measure this host, or --graph to show a graph, not both")
+	case f.Changed("graph") && (f.Changed("np") || where.Elsewhere()):
+		return 0, usage("give -np or -H to measure hosts, or --graph to show a graph, not both")
 	case f.Changed("graph"):
-		g, err = loadGraph(graph)
+		m.Graph, err = loadGraph(graph)
 	default:
 		var code int
-		if g, code, err = measure(ranks); err == nil && g == nil {
+		if m, code, err = measure(ranks, &where); err == nil && m == nil {
 			return code, nil
 		}
 	}
 	if err != nil {
 		return 0, err
 	}
-	text, err := topoIn(g, format)
+	text, err := m.in(format)
 	if err != nil {
 		return 0, err
 	}
 	_, err = io.WriteString(w, text)
 	return 0, err
 }
+
+// in writes what was measured in a format.
+func (m *Measured) in(format string) (string, error) {
+	switch {
+	case m.Network == nil && m.GPUs != nil && format == "text":
+		text := m.Graph.String() + gpuText(m.Graph, m.GPUs, nil)
+		limits, err := limits(m.Graph)
+		return text + limits, err
+	case m.Network == nil:
+		return topoIn(m.Graph, format)
+	case format == "text":
+		return m.text()
+	case format == "json":
+		return topoIn(m.Graph, format)
+	}
+	title := fmt.Sprintf("network of %d hosts: %s", len(m.Network.Hosts), m.Network.Origin(m.Now))
+	return picture(m.Graph, draw.Plan{Title: title, Hosts: m.Network.Hosts}, format), nil
+}
+
+// text writes the network between the hosts, and the graph of the ranks where it
+// has more than one for each.
+func (m *Measured) text() (string, error) {
+	text := m.Network.Text(m.Now)
+	if m.Graph.Ranks > len(m.Network.Hosts) {
+		text += "\n" + m.Graph.String() + m.within()
+	}
+	text += gpuText(m.Graph, m.GPUs, m.Network.Hosts)
+	limits, err := limits(m.Graph)
+	return text + limits, err
+}
+
+// within says since when the links within the hosts are known.
+func (m *Measured) within() string {
+	var ages []string
+	for h, at := range m.Within {
+		if at == 0 {
+			continue
+		}
+		text := fmt.Sprintf("%s %s", m.Network.Hosts[h], network.Age(m.Now-at))
+		if len(ages) == mostAges {
+			ages = append(ages, "...")
+			break
+		}
+		ages = append(ages, text)
+	}
+	return "links within hosts measured: " + strings.Join(ages, ", ") + "\n"
+}
+
+// mostAges is for how many hosts the age of their links is written.
+const mostAges = 16
 
 // topoIn writes a graph in a format.
 func topoIn(g *topo.Graph, format string) (string, error) {
@@ -116,8 +194,14 @@ func topoText(g *topo.Graph) (string, error) {
 	if about := machines.About(g.Name); about != "" {
 		text += "\n" + about + "\n"
 	}
+	limits, err := limits(g)
+	return text + limits, err
+}
+
+// limits says how quick trees can be on g; nothing for a graph that is too large.
+func limits(g *topo.Graph) (string, error) {
 	if g.Ranks == 1 || g.Ranks > pack.MaxRanks {
-		return text, nil
+		return "", nil
 	}
 	trees, err := pack.TreeBound(g)
 	if err != nil {
@@ -127,7 +211,7 @@ func topoText(g *topo.Graph) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return text + fmt.Sprintf("\nallreduce over trees: at most %.4g GB/s; %s\nbroadcast, reduce: at most %.4g GB/s from every root; %s\n",
+	return fmt.Sprintf("\nallreduce over trees: at most %.4g GB/s; %s\nbroadcast, reduce: at most %.4g GB/s from every root; %s\n",
 		trees.Rate, trees, cut.Rate, cut), nil
 }
 

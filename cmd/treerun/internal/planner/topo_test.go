@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -29,9 +30,9 @@ func TestTopoMeasures(t *testing.T) {
 	for args, want := range map[string]int{"": 0, "-np 3": 3, "-np=3": 3, "-np3": 3, "-n 3": 3, "--np 3": 3, "-f json -np 5": 5} {
 		asked := -1
 		var b bytes.Buffer
-		code, err := Topo(&b, strings.Fields(args), func(n cmdline.Ranks) (*topo.Graph, int, error) {
+		code, err := Topo(&b, strings.Fields(args), func(n cmdline.Ranks, _ *place.Options) (*Measured, int, error) {
 			asked = int(n)
-			return measured(max(int(n), 2)), 0, nil
+			return &Measured{Graph: measured(max(int(n), 2))}, 0, nil
 		})
 		if err != nil || code != 0 || asked != want || !strings.Contains(b.String(), "measured") {
 			t.Errorf("topo %s: asked for %d ranks, want %d; code %d, %v\n%s", args, asked, want, code, err, &b)
@@ -39,7 +40,9 @@ func TestTopoMeasures(t *testing.T) {
 	}
 	for _, format := range []string{"text", "json", "dot", "svg"} {
 		var b bytes.Buffer
-		if _, err := Topo(&b, []string{"-np", "4", "-f", format}, func(n cmdline.Ranks) (*topo.Graph, int, error) { return measured(int(n)), 0, nil }); err != nil {
+		if _, err := Topo(&b, []string{"-np", "4", "-f", format}, func(n cmdline.Ranks, _ *place.Options) (*Measured, int, error) {
+			return &Measured{Graph: measured(int(n))}, 0, nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if format == "json" {
@@ -57,12 +60,12 @@ func TestTopoMeasures(t *testing.T) {
 // measuring cannot do itself is an error.
 func TestTopoJobFails(t *testing.T) {
 	var b bytes.Buffer
-	code, err := Topo(&b, nil, func(cmdline.Ranks) (*topo.Graph, int, error) { return nil, 137, nil })
+	code, err := Topo(&b, nil, func(cmdline.Ranks, *place.Options) (*Measured, int, error) { return nil, 137, nil })
 	if code != 137 || err != nil || b.Len() > 0 {
 		t.Errorf("code %d, %v, printed %s", code, err, &b)
 	}
 	broken := errors.New("no pipes")
-	if _, err := Topo(&b, nil, func(cmdline.Ranks) (*topo.Graph, int, error) { return nil, 0, broken }); !errors.Is(err, broken) || b.Len() > 0 {
+	if _, err := Topo(&b, nil, func(cmdline.Ranks, *place.Options) (*Measured, int, error) { return nil, 0, broken }); !errors.Is(err, broken) || b.Len() > 0 {
 		t.Errorf("%v, printed %s", err, &b)
 	}
 }
@@ -76,7 +79,7 @@ func TestTopoUsage(t *testing.T) {
 		"-np 2 --format png":  "want text, json, dot or svg",
 		"-np 2 extra":         `unexpected argument "extra"`,
 	} {
-		_, err := Topo(&bytes.Buffer{}, strings.Fields(args), func(cmdline.Ranks) (*topo.Graph, int, error) {
+		_, err := Topo(&bytes.Buffer{}, strings.Fields(args), func(cmdline.Ranks, *place.Options) (*Measured, int, error) {
 			t.Errorf("topo %s measures", args)
 			return nil, 0, nil
 		})

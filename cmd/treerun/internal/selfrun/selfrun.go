@@ -15,6 +15,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
@@ -26,11 +27,15 @@ func Name(subcommand string) string { return "rank:" + subcommand }
 
 // Job says what the ranks do.
 type Job struct {
-	Subcommand string            // without what Name adds
-	Args       []string          // of the subcommand, on every rank
-	Size       int               // number of ranks, at least 1
-	Settings   map[string]string // for package rank, the same on all ranks; nil: none
-	Timeout    time.Duration     // of the whole job; 0: none
+	Subcommand  string            // without what Name adds
+	Args        []string          // of the subcommand, on every rank
+	Size        int               // number of ranks, at least 1
+	Aggregators int               // beside the ranks
+	Hosts       []launch.Host     // where they run; none: all on this host
+	Remote      launch.Remote     // how to reach other hosts
+	GPUs        *gpus.Request     // which they get; nil: none
+	Settings    map[string]string // for package rank, the same on all ranks; nil: none
+	Timeout     time.Duration     // of the whole job; 0: none
 
 	// Result gets what rank 0 writes to stdout; the other ranks write nothing
 	// there. One goroutine calls Write, and none does when Run has returned. An
@@ -86,10 +91,15 @@ func launchJob(j *Job) (*launch.Job, error) {
 	if settings == nil {
 		settings = make(map[string]string)
 	}
+	request := gpus.Request{Bind: gpus.None}
+	if j.GPUs != nil {
+		request = *j.GPUs
+	}
 	return &launch.Job{
+		GPUs: request,
 		Path: "/proc/self/exe", // this very program, even where its file has been replaced
 		Args: append([]string{"treerun", Name(j.Subcommand)}, j.Args...),
-		Dir:  dir, Env: os.Environ(), Size: j.Size, Settings: settings, Cores: cmdline.UsableCores(),
+		Dir:  dir, Env: os.Environ(), Size: j.Size, Aggregators: j.Aggregators, Hosts: j.Hosts, Remote: j.Remote, Settings: settings, Cores: cmdline.UsableCores(),
 		Timeout: j.Timeout, ShutdownTimeout: shutdownTimeout,
 		Stdin:   null,
 		Started: func() error { return nil },

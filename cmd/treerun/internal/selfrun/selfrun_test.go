@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/rank/job"
 )
@@ -66,15 +66,15 @@ func rank(scene string) int {
 		fmt.Fprintln(os.Stderr, "rank 1: no luck")
 		return 7
 	case scene == "fails":
-		time.Sleep(time.Minute) // until treerun stops it
+		time.Sleep(5 * time.Minute) // until treerun stops it
 	case scene == "refused":
 		for me == "0" {
 			if _, err := fmt.Println("line"); err != nil {
-				time.Sleep(time.Minute)
+				time.Sleep(5 * time.Minute)
 			}
 			time.Sleep(time.Millisecond)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(5 * time.Minute)
 	case scene == "large" && me == "0":
 		for i := range 100_000 {
 			fmt.Println("line", i)
@@ -86,7 +86,7 @@ func rank(scene string) int {
 			return 99
 		}
 		in, err := io.ReadAll(os.Stdin)
-		delete(f.Settings, launch.CoresSetting) // this machine's
+		delete(f.Settings, host.CoresSetting) // this machine's
 		fmt.Printf("%d ranks, %v, stdin %q %v, arguments %q\n", f.Size, f.Settings, in, err, os.Args)
 	}
 	return 0
@@ -101,7 +101,7 @@ func play(t *testing.T, scene string) (stdout, stderr string, code int) {
 	if e := cmd.Start(); e != nil {
 		t.Fatal(e)
 	}
-	killer := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(2*time.Minute, func() { cmd.Process.Kill() })
 	defer killer.Stop()
 	cmd.Wait() // the state says how it ended
 	return out.String(), err.String(), cmd.ProcessState.ExitCode()

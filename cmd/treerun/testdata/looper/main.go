@@ -1,4 +1,5 @@
-// Looper makes AllReduce calls until one fails. The chaos tests kill its ranks.
+// Looper makes AllReduce calls until one fails, dense or sparse ones. The chaos tests
+// kill its ranks.
 //
 // It exits with 0 when asked to stop after a number of calls, with 3 when a
 // call returned a typed error, with 4 when the error was not typed, with 5 when
@@ -11,9 +12,12 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/sparse"
 	"github.com/treerun/treerun/rank"
 )
 
@@ -23,9 +27,14 @@ func main() {
 	leave := flag.Int("leave", -1, "rank that closes after its first call")
 	odd := flag.Int("odd", -1, "rank that calls Barrier instead")
 	until := flag.String("until", "", "file whose appearance ends the loop on all ranks")
+	form := flag.String("sparse", "", "make sparse calls, in this form")
 	flag.Parse()
+	signal.Ignore(syscall.SIGTERM) // who is slow on a busy machine still says what he has learned
 	if os.Getenv("TREERUN_RANK") == fmt.Sprint(*early) {
 		os.Exit(0)
+	}
+	if *form != "" {
+		os.Exit(runSparse(*calls, *form))
 	}
 	os.Exit(run(*calls, *leave, *odd, *until))
 }
@@ -73,6 +82,46 @@ func run(calls, leave, odd int, until string) int {
 		}
 		if want := float32(w.Size() * (w.Size() + 1) / 2); part[0] != want || part[len(part)-1] != want {
 			fmt.Fprintf(os.Stderr, "looper: call %d gave %v and %v, want %v\n", i, part[0], part[len(part)-1], want)
+			return 5
+		}
+	}
+	return 0
+}
+
+// runSparse makes one sparse call after the other: there is hardly a moment at which
+// a rank is in none.
+func runSparse(calls int, name string) int {
+	ctx := context.Background()
+	form, err := sparse.ParseForm(name)
+	if err != nil {
+		return report(-1, err)
+	}
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return report(-1, err)
+	}
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return report(w.Rank(), err)
+	}
+	defer c.Close()
+	const block, elements = 256, 1 << 20
+	send, recv := make([]float32, elements), make([]float32, elements)
+	for i := range send {
+		if b := i / block; b%4 == 0 || b%17 == w.Rank() {
+			send[i] = float32(w.Rank() + 1)
+		}
+	}
+	for i := range calls {
+		if i == 1 {
+			fmt.Printf("ready %d rank %d\n", os.Getpid(), w.Rank())
+		}
+		if _, err := sparse.AllReduce(ctx, c, send, recv, collective.Sum, sparse.Use(form), sparse.BlockSize(block)); err != nil {
+			return report(w.Rank(), err)
+		}
+		if want := float32(w.Size() * (w.Size() + 1) / 2); recv[0] != want || recv[4*block] != want || recv[17*block+1] != 1 {
+			fmt.Fprintf(os.Stderr, "looper: call %d gave %v, %v and %v\n", i, recv[0], recv[4*block], recv[17*block+1])
 			return 5
 		}
 	}

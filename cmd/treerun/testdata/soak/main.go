@@ -9,9 +9,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"strconv"
+	"time"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/rank"
@@ -44,9 +46,10 @@ func soak(ctx context.Context) error {
 	defer c.Close()
 	x := make([]int64, 1)
 	n := int64(w.Size())
+	begin := time.Now()
 	for i := range calls {
 		if i == calls/10 {
-			if err := report(w.Rank(), i); err != nil {
+			if err := report(w.Rank(), i, begin); err != nil {
 				return err
 			}
 		}
@@ -58,19 +61,28 @@ func soak(ctx context.Context) error {
 			return fmt.Errorf("call %d: rank %d got %d, want %d", i, w.Rank(), x[0], want)
 		}
 	}
-	if err := report(w.Rank(), calls); err != nil {
+	if err := report(w.Rank(), calls, begin); err != nil {
 		return err
 	}
 	return collective.Barrier(ctx, c) // nobody's links end before all have reported
 }
 
+// own are the allocations of report itself.
+var own uint64
+
 // report prints one line of figures.
-func report(rank, calls int) error {
+func report(rank, calls int, begin time.Time) error {
+	var mem, after runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	defer func() {
+		runtime.ReadMemStats(&after)
+		own += after.Mallocs - mem.Mallocs
+	}()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return err
 	}
-	fds, err := os.ReadDir("/proc/self/fd")
+	fds, goroutines, err := least()
 	if err != nil {
 		return err
 	}
@@ -82,9 +94,22 @@ func report(rank, calls int) error {
 		}
 		return string(value[0])
 	}
-	var mem runtime.MemStats
-	runtime.ReadMemStats(&mem)
-	fmt.Printf("rank=%d calls=%d rss=%s size=%s fds=%d goroutines=%d threads=%s mallocs=%d\n",
-		rank, calls, field("VmRSS"), field("VmSize"), len(fds), runtime.NumGoroutine(), field("Threads"), mem.Mallocs)
+	fmt.Printf("rank=%d calls=%d rss=%s size=%s fds=%d goroutines=%d threads=%s mallocs=%d seconds=%g\n",
+		rank, calls, field("VmRSS"), field("VmSize"), fds, goroutines, field("Threads"), mem.Mallocs-own, time.Since(begin).Seconds())
 	return nil
+}
+
+// least returns how many descriptors and goroutines stay: the least of some counts, for
+// a rank that looks after the others has one more of each now and then.
+func least() (fds, goroutines int, err error) {
+	fds, goroutines = math.MaxInt, math.MaxInt
+	for range 20 {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			return 0, 0, err
+		}
+		fds, goroutines = min(fds, len(all)), min(goroutines, runtime.NumGoroutine())
+		time.Sleep(time.Millisecond)
+	}
+	return fds, goroutines, nil
 }

@@ -13,6 +13,7 @@ type call[T collective.Number] struct {
 	send, recv []T
 	op         collective.Op
 	root       int
+	spread     *spread // of a sparse collective, else nil
 }
 
 // collectiveOf is how a collective is called, and what it gives. The rest of it
@@ -83,7 +84,8 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 			func(x ctx, k *call[T]) error { return collective.Barrier(x, k.c) },
 			func(k *call[T]) (request, error) { return collective.StartBarrier(k.c) }, nil,
 		},
-		"sendrecv": {0, sendRecv[T], nil, inputBefore},
+		"sendrecv":         {0, sendRecv[T], nil, inputBefore},
+		"sparse-allreduce": {plan.AllReduce, runSparse[T], nil, nil},
 	}
 }
 

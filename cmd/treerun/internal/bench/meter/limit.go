@@ -6,17 +6,23 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
 )
 
 // limits is what was found of the machine until now.
 type limits struct {
 	rates   map[int64]float64 // by bytes copied: read and written per second, on every rank at once
 	latency float64           // seconds, of the quickest link
+	device  *cuda.Device      // that the data are on; nil: the host
 }
 
-func newLimits(c *collective.Comm) *limits {
-	l := &limits{rates: make(map[int64]float64)}
-	for i, link := range c.Graph().Links {
+func newLimits(c *collective.Comm, device *cuda.Device) *limits {
+	l := &limits{rates: make(map[int64]float64), device: device}
+	links := c.Graph().Links
+	if device != nil {
+		links = c.DeviceGraph().Links
+	}
+	for i, link := range links {
 		if seconds := link.LatencyUs * 1e-6; i == 0 || seconds < l.latency {
 			l.latency = seconds
 		}
@@ -32,7 +38,7 @@ const (
 
 // floor returns the least seconds that a case could take. All ranks call it
 // together. It overwrites the buffers.
-func (m *meter[T]) floor(ctx context.Context, k *suite.Case) (float64, error) {
+func (m *meter[T]) floor(ctx context.Context, k *suite.Case, s *spread) (float64, error) {
 	l := m.limits
 	latency := l.latency
 	if k.Rooted {
@@ -51,7 +57,21 @@ func (m *meter[T]) floor(ctx context.Context, k *suite.Case) (float64, error) {
 		}
 		l.rates[bytes] = rate
 	}
-	return latency + k.Traffic(all, k.InPlace, m.c.Size())/rate, nil
+	crossing := m.crossing(k, all)
+	if s != nil {
+		crossing = m.crossingSparse(s, crossing)
+	}
+	return latency + max(k.Traffic(all, k.InPlace, m.c.Size())/rate, crossing), nil
+}
+
+// crossing returns the least seconds that so many bytes of message take between
+// hosts, 0 on one host.
+func (m *meter[T]) crossing(k *suite.Case, bytes int64) float64 {
+	rate := m.c.NetworkLimit(m.calls[k.Collective.Name].kind, m.o.Root)
+	if rate == 0 {
+		return 0
+	}
+	return float64(bytes) / (rate * 1e9)
 }
 
 // copyRate returns the bytes per second that a rank reads and writes while all
@@ -59,6 +79,9 @@ func (m *meter[T]) floor(ctx context.Context, k *suite.Case) (float64, error) {
 // barrier to the next: where ranks share cores, a rank's own clock would not
 // see the others' turns.
 func (m *meter[T]) copyRate(ctx context.Context, count int, bytes int64) (float64, error) {
+	if m.gpu != nil {
+		return m.gpuCopyRate(ctx, count, bytes)
+	}
 	times := max(1, copyVolume/bytes)
 	best := 0.0
 	for range copyRounds {

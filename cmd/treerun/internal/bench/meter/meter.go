@@ -17,6 +17,8 @@
 // that footprint, which is measured beside the row; plus, without a root, the
 // latency of the quickest link: whichever rank comes last, the others wait for
 // what it sends. (With a root, a rank that comes late finds everything ready.)
+// Where ranks are on several hosts it is at least the size of the message over
+// the most that the measured network allows (collective.Comm.NetworkLimit).
 // Reads count as much as writes. It is an estimate: calls whose footprint is
 // smaller than that of the copy can be above it at the edge of a cache.
 //
@@ -44,6 +46,7 @@ type meter[T collective.Number] struct {
 	slowest    []float64 // the same on the slowest rank
 	calls      map[string]collectiveOf[T]
 	limits     *limits
+	gpu        *gpu[T]   // nil where the data are on the host
 	origin     time.Time // reading the clock against it costs one clock read
 }
 
@@ -67,13 +70,19 @@ func newMeter[T collective.Number](c *collective.Comm, o *suite.Options, cases [
 		}
 		fill(*buf, data, 0)
 	}
+	if l.device != nil {
+		var err error
+		if m.gpu, err = newGPU[T](l.device, n); err != nil {
+			return nil, errors.Join(err, m.close())
+		}
+	}
 	return m, nil
 }
 
 // close gives the memory back.
 func (m *meter[T]) close() error {
 	if !m.o.Alloc {
-		return nil
+		return m.gpu.close()
 	}
 	return errors.Join(collective.Free(m.c, m.send), collective.Free(m.c, m.recv))
 }
@@ -83,13 +92,18 @@ func (m *meter[T]) now() float64 { return time.Since(m.origin).Seconds() }
 
 // measure times a case and checks its result. The row is the same on all ranks.
 func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, error) {
-	run := m.prepare(k)
-	oracle := &oracle[T]{size: m.c.Size(), op: k.Op}
-	floor, err := m.floor(ctx, k)
+	run, err := m.prepare(k)
 	if err != nil {
 		return nil, err
 	}
-	m.load(run, oracle)
+	oracle := &oracle[T]{size: m.c.Size(), op: k.Op}
+	floor, err := m.floor(ctx, k, run.spread)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.load(ctx, run, oracle); err != nil {
+		return nil, err
+	}
 
 	// One iteration tells how long they take, then the warm-up does so better.
 	one, err := m.backToBack(ctx, run, 1)
@@ -118,52 +132,42 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 		}
 		summarize(r, m.slowest[:iters])
 	}
-	if m.o.Alloc {
+	switch {
+	case m.o.Alloc:
 		r.Memory = "alloc"
+	case m.gpu != nil:
+		r.Memory = "device"
 	}
 	rate(r, k, floor)
-	m.explain(r, k)
+	if run.spread == nil {
+		m.explain(r, k)
+	} else if err := m.tellSparse(ctx, r, k, run.spread); err != nil {
+		return nil, err
+	}
 	if m.o.Check && !k.Empty {
 		err = m.check(ctx, k, run, oracle, r)
 	}
 	return r, err
 }
 
-// running is a case that is ready to be called.
-type running[T collective.Number] struct {
-	collectiveOf[T]
-	calls    []call[T]            // one, or those that are in flight together
-	requests []collective.Request // of calls
-}
-
-// once makes one call and waits for it, or all calls and waits for all.
-func (r *running[T]) once(ctx context.Context) error {
-	if len(r.calls) == 1 {
-		return r.run(ctx, &r.calls[0])
-	}
-	for i := range r.calls {
-		request, err := r.start(&r.calls[i])
-		if err != nil {
-			return err
-		}
-		r.requests[i] = request
-	}
-	for _, request := range r.requests {
-		if err := request.Wait(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // prepare lays out the buffers of a case.
-func (m *meter[T]) prepare(k *suite.Case) *running[T] {
-	r := &running[T]{m.calls[k.Name], make([]call[T], k.Calls), make([]collective.Request, k.Calls)}
+func (m *meter[T]) prepare(k *suite.Case) (*running[T], error) {
+	r := &running[T]{collectiveOf: m.calls[k.Name], name: k.Name, calls: make([]call[T], k.Calls), requests: make([]collective.Request, k.Calls)}
+	if m.gpu != nil {
+		r.gpu = m
+	}
+	if k.Sparse {
+		var err error
+		if r.spread, err = newSpread(k, m.o, m.c.Size()); err != nil {
+			return nil, err
+		}
+	}
 	stride := k.Stride(m.c.Size())
 	for i := range r.calls {
 		r.calls[i] = m.callAt(k, i*stride)
+		r.calls[i].spread = r.spread
 	}
-	return r
+	return r, nil
 }
 
 // callAt is a call whose buffers begin at this element. In place, both are in
@@ -181,18 +185,31 @@ func (m *meter[T]) callAt(k *suite.Case, at int) call[T] {
 			to = to[mine:]
 		}
 	}
-	return call[T]{m.c, from[:send], to[:recv], opOf(k.Op), k.Root}
+	return call[T]{c: m.c, send: from[:send], recv: to[:recv], op: opOf(k.Op), root: k.Root}
 }
 
 // load writes this rank's input, and something else where the result will be.
-func (m *meter[T]) load(r *running[T], o *oracle[T]) {
+func (m *meter[T]) load(ctx context.Context, r *running[T], o *oracle[T]) error {
 	data := o.input(m.c.Rank())
+	if r.spread != nil {
+		k := &r.calls[0] // there is no form of which several are in flight
+		m.loadSparse(k, o)
+		r.again = nil
+		if &k.send[0] == &k.recv[0] {
+			r.again = func() error {
+				m.relay(k, data)
+				return m.uploaded(ctx, r)
+			}
+		}
+		return m.uploaded(ctx, r)
+	}
 	for _, k := range r.calls {
 		for i := range k.recv {
 			k.recv[i] = 99 // a right result may be the same here and there, not everywhere
 		}
 		fill(k.send, data, 0)
 	}
+	return m.uploaded(ctx, r)
 }
 
 // backToBack returns the seconds of one of n iterations in a row, on the
@@ -203,9 +220,15 @@ func (m *meter[T]) backToBack(ctx context.Context, r *running[T], n int) (float6
 	}
 	begin := m.now()
 	for range n {
-		if err := r.once(ctx); err != nil {
+		if err := r.anew(); err != nil {
 			return 0, err
 		}
+		if err := r.issue(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if err := r.settle(ctx); err != nil {
+		return 0, err
 	}
 	return slowestOf(ctx, m.c, (m.now()-begin)/float64(n))
 }
@@ -222,6 +245,9 @@ func slowestOf(ctx context.Context, c *collective.Comm, seconds float64) (float6
 func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 	times := m.times[:n]
 	for i := range times {
+		if err := r.anew(); err != nil {
+			return err
+		}
 		if err := collective.Barrier(ctx, m.c); err != nil {
 			return err
 		}
@@ -237,12 +263,22 @@ func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 // check makes one more call, or as many as are in flight, on fresh data and counts the elements, over all
 // ranks, that are not what they should be.
 func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *oracle[T], row *suite.Row) error {
-	m.load(r, o)
+	if err := m.load(ctx, r, o); err != nil {
+		return err
+	}
 	if err := r.once(ctx); err != nil {
 		return err
 	}
+	if m.gpu != nil {
+		if err := m.download(ctx, r); err != nil {
+			return err
+		}
+	}
 	var wrong int64
-	for _, b := range r.want(m.c.Rank(), m.c.Size(), k.Root, k.Count) {
+	if r.spread != nil {
+		wrong = m.wrongSparse(&r.calls[0], o)
+	}
+	for _, b := range r.blocks(m.c.Rank(), m.c.Size(), k) {
 		data := o.all()
 		if b.from != everybody {
 			data = o.input(b.from)
@@ -295,7 +331,7 @@ func (m *meter[T]) explain(r *suite.Row, k *suite.Case) {
 	if kind == 0 || m.c.Rank() != 0 {
 		return
 	}
-	name, predicted := m.c.Choice(kind, int(k.Bytes))
+	name, predicted := m.choice(k)
 	r.Plan = name
 	if k.Calls == 1 && !math.IsNaN(predicted) {
 		predicted = math.Round(predicted*1e4) / 1e4

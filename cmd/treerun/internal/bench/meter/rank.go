@@ -14,6 +14,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/rank"
 )
 
@@ -38,19 +39,25 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 			return nil
 		})
 	}
+	var dev *cuda.Device
+	if o.Device == suite.CUDA {
+		if dev, err = deviceOf(world); err != nil {
+			return err
+		}
+	}
 	c, err := collective.New(ctx, world)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	ranks, err := gather(ctx, world)
+	ranks, err := gather(ctx, world, dev)
 	if err != nil {
 		return err
 	}
 	if err := out.Encode(suite.Record{Ranks: ranks}); err != nil {
 		return tellError(err)
 	}
-	return All(ctx, c, o, func(r *suite.Row) error {
+	return All(ctx, c, dev, o, func(r *suite.Row) error {
 		if err := out.Encode(suite.Record{Row: r}); err != nil {
 			return tellError(err)
 		}
@@ -60,11 +67,17 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 
 func tellError(err error) error { return fmt.Errorf("tell the launcher what was measured: %w", err) }
 
-// All measures all cases of o on a communicator and calls tell with every row,
-// on every rank. All ranks call it together.
-func All(ctx context.Context, c *collective.Comm, o *suite.Options, tell func(*suite.Row) error) error {
+// All measures all cases of o on a communicator, with data on this rank's device,
+// nil for the host, and calls tell with every row, on every rank. All ranks call it
+// together.
+func All(ctx context.Context, c *collective.Comm, dev *cuda.Device, o *suite.Options, tell func(*suite.Row) error) error {
 	cases := o.Cases(c.Size())
-	l := newLimits(c)
+	if dev != nil {
+		if err := openGPUs(ctx, c, dev); err != nil {
+			return err
+		}
+	}
+	l := newLimits(c, dev)
 	for i := 0; i < len(cases); {
 		n := 1 // as many as have the same type
 		for i+n < len(cases) && cases[i+n].Type == cases[i].Type {
@@ -124,12 +137,16 @@ func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite
 }
 
 // gather returns who the ranks are.
-func gather(ctx context.Context, world *rank.World) ([]suite.Rank, error) {
+func gather(ctx context.Context, world *rank.World, dev *cuda.Device) ([]suite.Rank, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this host: %w", err)
 	}
-	mine, err := json.Marshal(suite.Rank{PID: os.Getpid(), Host: host, Device: processor()})
+	me := suite.Rank{PID: os.Getpid(), Host: host, Device: processor()}
+	if dev != nil {
+		me.Device = describeGPU(dev)
+	}
+	mine, err := json.Marshal(me)
 	if err != nil {
 		return nil, err
 	}

@@ -93,13 +93,13 @@ func (s *shapes) openAll(ctx context.Context, world collective.World, cases []su
 		}
 		s.chosen = c
 	}
-	s.quick = collective.PlanNames(plan.Barrier, s.np)[0]
+	s.quick = s.names(plan.Barrier)[0]
 	if err := add(s.quick); err != nil {
 		return err
 	}
 	s.base = s.meters[s.quick].c
 	for _, k := range cases {
-		names := collective.PlanNames(s.calls[k.Name].kind, s.np)
+		names := s.names(s.calls[k.Name].kind)
 		if len(names) == 1 {
 			continue // every communicator has that
 		}
@@ -110,6 +110,14 @@ func (s *shapes) openAll(ctx context.Context, world collective.World, cases []su
 		}
 	}
 	return nil
+}
+
+// names returns the shapes in which kind can run; to tune is for one host.
+func (s *shapes) names(kind plan.Kind) []string {
+	if s.chosen == nil {
+		return collective.PlanNames(kind, s.np)
+	}
+	return s.chosen.PlanNames(kind)
 }
 
 // metersOf returns what measures each of the shapes of a collective.
@@ -128,12 +136,15 @@ func (s *shapes) metersOf(names []string) []*meter[float32] {
 // what stands in it for people, which rank 0 has.
 func (s *shapes) point(ctx context.Context, k *suite.Case) (*suite.Point, error) {
 	kind := s.calls[k.Name].kind
-	names := collective.PlanNames(kind, s.np)
+	names := s.names(kind)
 	meters := s.metersOf(names)
 	runs, counts := make([]*running[float32], len(names)), make([]int, len(names))
+	var err error
 	for i, name := range names {
 		m := meters[i]
-		runs[i] = m.prepare(k)
+		if runs[i], err = m.prepare(k); err != nil {
+			return nil, err
+		}
 		if err := s.rightResult(ctx, m, runs[i], k, name); err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
 )
 
 // Every shape that a collective has is measured at every size, with results
@@ -70,5 +71,43 @@ func checkPoint(t *testing.T, line string, o *suite.Options, k *suite.Case, p, f
 	byThis := strings.HasPrefix(p.By, "price") || strings.HasPrefix(p.By, "rule")
 	if o.Explain > 0 && rank == 0 && (!chosen || !byThis || p.Links == "") {
 		t.Errorf("%s: rank %d: nothing is explained: %+v", line, rank, p)
+	}
+}
+
+// The shapes for ranks on several hosts are explained as those of one host are.
+func TestShapesOfHosts(t *testing.T) {
+	const np = 4
+	g := &topo.Graph{Name: "hosts", Ranks: np, Hosts: []int{0, 1, 2, 3}}
+	for b := range np {
+		for a := range b {
+			g.Links = append(g.Links, topo.Link{A: a, B: b, Kind: topo.TCP, GBytesPerSecond: 1, LatencyUs: 20, Source: topo.Measured})
+		}
+	}
+	o := parsed(t, "--explain 4K --collective allreduce,broadcast,barrier -n 5 --max-seconds 0.1")
+	var seen []*suite.Point
+	worlds(t, np, func(w *world) error {
+		return Shapes(t.Context(), w, o, func(p *suite.Point) error {
+			if w.rank == 0 {
+				seen = append(seen, p)
+			}
+			return nil
+		}, collective.WithTopoCache(""), collective.WithGraph(g))
+	})
+	if len(seen) != 3 {
+		t.Fatalf("%d points, want 3", len(seen))
+	}
+	for i, want := range []string{"flat leaders-doubling hosts-direct hosts-double", "hosts-tree hosts-direct hosts-double", "flat leaders-doubling star"} {
+		var names []string
+		chosen := false
+		for _, c := range seen[i].Candidates {
+			names = append(names, c.Plan)
+			chosen = chosen || c.Plan == seen[i].Chosen
+			if !(c.Us > 0) || c.PredictedUs == nil {
+				t.Errorf("%s in shape %s: %+v", seen[i].Collective, c.Plan, c)
+			}
+		}
+		if got := strings.Join(names, " "); got != want || !chosen {
+			t.Errorf("%s: shapes %s, want %s; chosen %s", seen[i].Collective, got, want, seen[i].Chosen)
+		}
 	}
 }

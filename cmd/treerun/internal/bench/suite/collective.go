@@ -15,6 +15,8 @@ type Collective struct {
 	HasInPlace bool // it can be called in place
 	Empty      bool // it carries no data: one row, of size 0
 	OneByOne   bool // it has no form of which many can be in flight
+	OnGPU      bool // it runs on GPUs, too
+	Sparse     bool // most of its data may be zero: there are densities and overlaps
 
 	// Factor is busbw over algbw for n ranks, as nccl-tests defines it.
 	Factor Share
@@ -74,16 +76,17 @@ func (s Share) String() string {
 // Collectives are all that can be measured, in the order of "all". Package
 // meter has the call for each.
 var Collectives = []Collective{
-	{Name: "allreduce", Reduces: true, HasInPlace: true, Factor: Twice, Least: Moves{All, All}},
-	{Name: "reduce", Reduces: true, Rooted: true, HasInPlace: true, Factor: All, Least: Moves{All, PerN}},
-	{Name: "broadcast", Rooted: true, HasInPlace: true, Factor: All, Least: Moves{PerN, All}, LeastInPlace: Moves{PerN, Rest}},
-	{Name: "allgather", Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{PerN, All}, LeastInPlace: Moves{PerN, Rest}},
-	{Name: "reducescatter", Reduces: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{All, PerN}},
+	{Name: "allreduce", OnGPU: true, Reduces: true, HasInPlace: true, Factor: Twice, Least: Moves{All, All}},
+	{Name: "reduce", OnGPU: true, Reduces: true, Rooted: true, HasInPlace: true, Factor: All, Least: Moves{All, PerN}},
+	{Name: "broadcast", OnGPU: true, Rooted: true, HasInPlace: true, Factor: All, Least: Moves{PerN, All}, LeastInPlace: Moves{PerN, Rest}},
+	{Name: "allgather", OnGPU: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{PerN, All}, LeastInPlace: Moves{PerN, Rest}},
+	{Name: "reducescatter", OnGPU: true, Reduces: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{All, PerN}},
 	{Name: "alltoall", Parts: true, Send: CountPerRank, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{All, All}, LeastInPlace: Moves{Rest, Rest}},
 	{Name: "gather", Rooted: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{PerN, PerN}, LeastInPlace: Moves{RestPerN, RestPerN}},
 	{Name: "scatter", Rooted: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest, Least: Moves{PerN, PerN}, LeastInPlace: Moves{RestPerN, RestPerN}},
 	{Name: "sendrecv", OneByOne: true, Factor: All, Least: Moves{All, All}},
-	{Name: "barrier", Empty: true},
+	{Name: "barrier", OnGPU: true, Empty: true},
+	{Name: "sparse-allreduce", OnGPU: true, Sparse: true, Reduces: true, HasInPlace: true, OneByOne: true, Factor: Twice, Least: Moves{All, All}, LeastInPlace: Moves{All, None}},
 }
 
 // Find returns the collective of a name, nil when there is none.

@@ -26,19 +26,35 @@ type Options struct {
 	Iterations  int
 	MaxSeconds  float64 // of timed iterations per row; 0: no limit
 	Check       bool
-	InFlight    []int // calls at once
-	Stream      bool  // back to back, without a barrier between iterations
-	Alloc       bool  // buffers from collective.Alloc
-	Percentiles bool  // in the table, too
+	InFlight    []int  // calls at once
+	Stream      bool   // back to back, without a barrier between iterations
+	Alloc       bool   // buffers from collective.Alloc
+	Percentiles bool   // in the table, too
+	Device      string // that the data are on: CPU or CUDA
+
+	// Of sparse collectives.
+	Densities []float64 // parts of a rank's blocks that are not zero
+	Overlaps  []string  // which blocks the ranks have in common
+	BlockSize int       // elements
+	Form      string    // in which they run; "": by price
+	Transport string    // of aggregators; "": what the ranks' environment says, else tcp
+
 	Wide        Wide
 	JSON, Plot  string       // files; "": none
 	Tune        bool         // compare the shapes of plan and write a tuning file
 	Explain     cmdline.Size // compare the shapes of plan for this size; 0: do not
 	NoTopoCache bool
+	Verbose     bool // the ranks tell on stderr what they choose
 	Help        bool
 
 	Flags *pflag.FlagSet
 }
+
+// Where data may be.
+const (
+	CPU  = "cpu"
+	CUDA = "cuda"
+)
 
 // Wide says whether the table has the columns of the plan.
 type Wide int
@@ -54,6 +70,7 @@ const (
 type raw struct {
 	collectives, types, ops []string
 	inPlace                 string
+	densities               []string
 	check                   int
 	wide                    bool
 }
@@ -83,13 +100,20 @@ func newOptions() (*Options, *raw) {
 	f.BoolVar(&o.Alloc, "alloc", false, "buffers in memory that all ranks can read (collective.Alloc), in place\nof ordinary slices")
 	f.BoolVar(&o.Percentiles, "percentiles", false, "add the 90th and 99th percentile and the longest iteration to the\ntable; JSON rows always have them")
 	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or with\n--wide=false leave them out (default: as the terminal has room)")
+	f.StringSliceVar(&r.densities, "density", []string{"0.01"}, "of sparse collectives: `PART`,... of a rank's blocks, 0 to 1, that are\nnot zero")
+	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"}, "of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the\nsame ones), random, none (as few as can be are the same)")
+	f.IntVar(&o.BlockSize, "block", 256, "of sparse collectives: `ELEMENTS` of a block")
+	f.StringVar(&o.Form, "form", "", "of sparse collectives: run as `FORM`: trees, aggregators, shared (on one\nhost), dense, or lists: blocks as rows with an index, which everybody\ngets from all (AGsparse), sums alone (default: by price)")
+	f.StringVar(&o.Transport, "sparse-transport", "", "of sparse collectives with aggregators: `HOW` packets travel, tcp (links, as\nelsewhere) or udp (Algorithm 2 of OmniReduce; --form aggregators is\nimplied)")
+	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and\n--ranks-per-gpu say which")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
 	f.BoolVar(&o.Tune, "tune", false, "measure every shape of plan from 8 to 64M in steps of 4 and keep what\nis best for later jobs of as many ranks; see TREERUN_TUNE below")
 	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every shape of plan with its\npredicted and measured time, and which one is chosen by what")
 	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew, and do not\ngo by a kept tuning file")
+	f.BoolVarP(&o.Verbose, "verbose", "v", false, "tell on stderr what plans the ranks have, and of sparse collectives the\nform that was chosen, the density and what every form is predicted to\ntake")
 	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
-	for _, list := range []string{"collective", "datatype", "op", "inflight"} {
+	for _, list := range []string{"collective", "datatype", "op", "inflight", "density", "overlap"} {
 		f.Lookup(list).DefValue = strings.Trim(f.Lookup(list).DefValue, "[]")
 	}
 	o.Flags = f
@@ -113,10 +137,16 @@ func listed(names []string) string {
 	return text
 }
 
-// Parse reads a command line without the subcommand's name. An error is one of
-// usage, and carries its exit code.
-func Parse(args []string) (*Options, error) {
+// Parse reads a command line without the subcommand's name; more adds flags that
+// are not about what is measured. An error is one of usage, and carries its exit
+// code.
+func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 	o, r := newOptions()
+	var own []string
+	o.Flags.VisitAll(func(f *pflag.Flag) { own = append(own, f.Name) })
+	for _, define := range more {
+		define(o.Flags)
+	}
 	if err := o.Flags.Parse(cmdline.Rewrite(args, o.Flags)); err != nil {
 		return nil, usage("%w", err)
 	}
@@ -129,7 +159,7 @@ func Parse(args []string) (*Options, error) {
 	if err := o.take(r); err != nil {
 		return nil, err
 	}
-	if err := o.takeShapes(); err != nil {
+	if err := o.takeShapes(own); err != nil {
 		return nil, err
 	}
 	return o, o.check()
@@ -137,7 +167,7 @@ func Parse(args []string) (*Options, error) {
 
 // take reads the lists.
 func (o *Options) take(r *raw) (err error) {
-	if o.Collectives, err = choose("--collective", r.collectives, names()); err != nil {
+	if o.Collectives, err = choose("--collective", r.collectives, o.known()); err != nil {
 		return err
 	}
 	if o.Ops, err = choose("--op", r.ops, Ops); err != nil {
@@ -155,6 +185,9 @@ func (o *Options) take(r *raw) (err error) {
 	for _, name := range types {
 		t, _ := findType(name) // choose has seen to that
 		o.Types = append(o.Types, t)
+	}
+	if err := o.takeSparse(r.densities); err != nil {
+		return err
 	}
 	switch r.inPlace {
 	case "yes":
@@ -219,6 +252,10 @@ func (o *Options) check() error {
 		return usage("--inflight: want at least one number")
 	case slices.Min(o.InFlight) < 1 || slices.Max(o.InFlight) > mostInFlight:
 		return usage("--inflight: want numbers from 1 to %d", mostInFlight)
+	case o.Device != CPU && o.Device != CUDA:
+		return usage("--device %s: want cpu or cuda", o.Device)
+	case o.Device == CUDA && o.Alloc:
+		return usage("--alloc is for memory of the host: it does not go with --device cuda")
 	case o.Percentiles && o.Stream:
 		return usage("--percentiles: with --stream only the mean is known")
 	case o.Plot != "" && !strings.HasSuffix(o.Plot, ".svg"):
@@ -243,6 +280,12 @@ func (o *Options) CheckRoot(np int) error {
 
 func usage(format string, args ...any) error {
 	return exitcode.Errorf(exitcode.Usage, "bench: %w", fmt.Errorf(format, args...))
+}
+
+// known returns the names of the collectives that can be measured where the data
+// are.
+func (o *Options) known() []string {
+	return slices.DeleteFunc(names(), func(name string) bool { return o.Device == CUDA && !Find(name).OnGPU })
 }
 
 func names() []string {

@@ -21,7 +21,7 @@ type Row struct {
 	InFlight   int    `json:"inflight"` // calls at once; bytes and count are those of one, times of all
 
 	Mode   string `json:"mode"`   // barrier or stream
-	Memory string `json:"memory"` // of the buffers: go, or alloc for collective.Alloc
+	Memory string `json:"memory"` // of the buffers: go, alloc for collective.Alloc, or device
 	Iters  int    `json:"iters"`
 
 	TimeUs float64 `json:"time_us"` // median over iterations; in mode stream their mean
@@ -35,10 +35,39 @@ type Row struct {
 	BusbwGBs float64 `json:"busbw_gbs"`
 	Wrong    *int64  `json:"wrong"` // elements over all ranks; null: not compared
 
+	Sparse *Sparse `json:"sparse,omitempty"` // of a sparse collective
+
 	Plan        string   `json:"plan"`         // "" where it is not known
 	PredictedUs *float64 `json:"predicted_us"` // null where it is not known
 	FloorUs     float64  `json:"floor_us"`     // the limit: see package meter
 	LimitShare  float64  `json:"limit_share"`  // FloorUs over TimeUs
+}
+
+// Sparse is what a row of a sparse collective has besides. Bytes and blocks are those
+// of the rank that has most.
+type Sparse struct {
+	Density       float64 `json:"density"` // as was asked for
+	Overlap       string  `json:"overlap"`
+	BlockSize     int     `json:"block"`
+	Form          string  `json:"form"` // in which it ran: also the plan
+	Blocks        int     `json:"blocks"`
+	NonZero       int     `json:"nonzero"` // blocks of the rank with the most
+	UnionDensity  float64 `json:"union_density"`
+	SentBytes     int64   `json:"sent_bytes"`
+	ReceivedBytes int64   `json:"received_bytes"`
+	FindUs        float64 `json:"find_us"` // looking for blocks, on the slowest rank
+
+	// How the packets of aggregators travelled: tcp or udp. With udp, what one rank, the
+	// one with the most of each, sent, sent again, and missed of what others sent.
+	Transport string `json:"transport"`
+	Datagrams int64  `json:"datagrams"`
+	Resent    int64  `json:"resent"`
+	Lost      int64  `json:"lost"`
+
+	TreesUs       float64 `json:"trees_us"` // predicted; 0 where nothing was
+	AggregatorsUs float64 `json:"aggregators_us"`
+	SharedUs      float64 `json:"shared_us"`
+	DenseUs       float64 `json:"dense_us"`
 }
 
 // Rank is a process of the job.
@@ -59,7 +88,8 @@ type Record struct {
 // Matches tells whether the row is one of this case on np ranks.
 func (r *Row) Matches(c *Case, np int) bool {
 	return r.Collective == c.Name && r.NP == np && r.Bytes == c.Bytes && r.Count == c.Count &&
-		r.Type == c.Type.Name && r.Op == c.Op && r.Root == c.Root && r.InPlace == c.InPlace && r.InFlight == c.Calls
+		r.Type == c.Type.Name && r.Op == c.Op && r.Root == c.Root && r.InPlace == c.InPlace && r.InFlight == c.Calls &&
+		(!c.Sparse || r.Sparse != nil && r.Sparse.Density == c.Density && r.Sparse.Overlap == c.Overlap)
 }
 
 // ParseRecord reads a line that rank 0 sent.

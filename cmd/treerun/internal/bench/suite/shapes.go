@@ -44,18 +44,19 @@ const (
 )
 
 // takeShapes sets the defaults of --tune and --explain, and refuses flags that
-// mean nothing there.
-func (o *Options) takeShapes() error {
+// mean nothing there: of bench's own ones most, of the others, which say where
+// ranks run, all with --tune, which is for one host.
+func (o *Options) takeShapes(own []string) error {
 	if !o.Shapes() {
 		return nil
 	}
-	mode, known := "--tune", []string{"tune", "np", "collective", "begin", "end", "factor", "iterations", "warmup", "max-seconds", "no-topo-cache"}
+	mode, known := "--tune", []string{"tune", "np", "collective", "begin", "end", "factor", "iterations", "warmup", "max-seconds", "no-topo-cache", "verbose"}
 	if o.Explain > 0 {
-		mode, known = "--explain", []string{"explain", "np", "collective", "iterations", "warmup", "max-seconds", "no-topo-cache"}
+		mode, known = "--explain", []string{"explain", "np", "collective", "iterations", "warmup", "max-seconds", "no-topo-cache", "verbose"}
 	}
 	var surplus []string
 	o.Flags.Visit(func(f *pflag.Flag) {
-		if !slices.Contains(known, f.Name) {
+		if !slices.Contains(known, f.Name) && (o.Tune || slices.Contains(own, f.Name)) {
 			surplus = append(surplus, "--"+f.Name)
 		}
 	})

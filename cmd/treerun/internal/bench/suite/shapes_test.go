@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
@@ -20,6 +22,13 @@ func TestShapes(t *testing.T) {
 	}
 	if parsed(t, "").Shapes() {
 		t.Error("shapes are compared although nobody asked")
+	}
+	where := func(f *pflag.FlagSet) { f.String("where", "", "") }
+	if o, err := Parse(strings.Fields("--explain 8 --where a,b"), where); err != nil || !o.Shapes() {
+		t.Errorf("--explain does not go with a flag of the job: %v", err)
+	}
+	if _, err := Parse(strings.Fields("--tune --where a,b"), where); exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), "--tune does not go with --where") {
+		t.Errorf("--tune with a flag of the job: %v", err)
 	}
 	for line, want := range map[string]string{
 		"--tune --explain 8":                  "--explain does not go with --tune",

@@ -17,6 +17,9 @@ type Case struct {
 	Count   int    // elements; of a block where the collective has blocks
 	InPlace bool
 	Calls   int // that are in flight together; the size is that of one
+
+	Density float64 // of a sparse collective, else 0
+	Overlap string  // of a sparse collective, else ""
 }
 
 // Cases lists what is measured on np ranks, in this order: by collective, calls
@@ -41,6 +44,9 @@ func (o *Options) table(c *Collective, calls, np int) []Case {
 	}
 	for _, typ := range types {
 		for _, op := range o.opsOf(c) {
+			if !c.takes(typ, op) {
+				continue
+			}
 			list = append(list, o.section(Case{Collective: c, Type: typ, Op: op, Root: o.rootOf(c), Calls: calls}, np)...)
 		}
 	}
@@ -55,9 +61,11 @@ func (o *Options) section(c Case, np int) []Case {
 		if len(list) > 0 && list[len(list)-1].Bytes == c.Bytes {
 			continue // two small sizes have become one
 		}
-		for _, inPlace := range o.passesOf(c.Collective) {
-			c.InPlace = inPlace
-			list = append(list, c)
+		for _, k := range o.spread(c) {
+			for _, inPlace := range o.passesOf(c.Collective) {
+				k.InPlace = inPlace
+				list = append(list, k)
+			}
 		}
 		if c.Empty {
 			break
@@ -104,9 +112,10 @@ func (o *Options) inFlightOf(c *Collective) []int {
 }
 
 // passesOf returns the passes of a collective: one that cannot be called in
-// place is measured out of place whatever is asked for.
+// place is measured out of place whatever is asked for, and so is a sparse one back to
+// back: in place, the result of a call is not the input of the next.
 func (o *Options) passesOf(c *Collective) []bool {
-	if !c.HasInPlace {
+	if !c.HasInPlace || c.Sparse && o.Stream {
 		return []bool{false}
 	}
 	return o.Passes

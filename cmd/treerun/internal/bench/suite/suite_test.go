@@ -70,6 +70,22 @@ func TestUsage(t *testing.T) {
 		"--percentiles --stream":          "only the mean",
 		"--nothing":                       "unknown flag",
 		"--collective= -b 8":              "--collective",
+		"--density 0.1":                   "for sparse collectives",
+		"--collective sparse-allreduce --density 1.5":                       "want parts from 0 to 1",
+		"--collective sparse-allreduce --density 0.1,.1":                    "stands there twice",
+		"--collective sparse-allreduce --overlap some":                      `"some": want all, or some of full`,
+		"--collective sparse-allreduce --block 0":                           "--block 0",
+		"--collective sparse-allreduce --form ring":                         `"ring": want one of trees`,
+		"--collective sparse-allreduce --sparse-transport pigeon":           `"pigeon": want one of tcp`,
+		"--collective sparse-allreduce --sparse-transport udp --form trees": "is for --form aggregators",
+		"--collective sparse-allreduce --form lists -o sum,min":             "is for --op sum",
+		"--collective sparse-allreduce --form lists --device cuda":          "does not go with --device cuda",
+		"--collective sparse-allreduce --form lists --sparse-transport udp": "is for --form aggregators",
+		"--form lists":                          "for sparse collectives",
+		"--sparse-transport udp":                "for sparse collectives",
+		"--collective sparse-allreduce -d int8": "take the types int32",
+		"--collective sparse-allreduce -o prod": "the operations sum",
+		"--collective sparse-allreduce --tune":  "has no plan",
 	} {
 		_, err := Parse(strings.Fields(line))
 		if exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {
@@ -134,6 +150,28 @@ func TestCases(t *testing.T) {
 	}
 }
 
+// Sparse collectives are measured with every density and overlap, and with the types
+// and operations that they take.
+func TestSparseCases(t *testing.T) {
+	o := parsed(t, "--collective sparse-allreduce --density 1,.25,0 --overlap all -d int8,float32 -o prod,max -b 1M -e 1M --in-place=no")
+	var got []string
+	for _, c := range o.Cases(4) {
+		got = append(got, fmt.Sprint(c.Type.Name, " ", c.Op, " ", c.Density, " ", c.Overlap))
+	}
+	want := []string{"float32 max 1 full", "float32 max 0.25 full", "float32 max 0.25 random", "float32 max 0.25 none", "float32 max 0 full"}
+	if !slices.Equal(got, want) {
+		t.Errorf("cases %q, want %q", got, want)
+	}
+	c := o.Cases(4)[1]
+	row := Row{Collective: c.Name, NP: 4, Bytes: c.Bytes, Count: c.Count, Type: "float32", Op: "max", Root: -1, InFlight: 1, Sparse: &Sparse{Density: 0.25, Overlap: "full"}}
+	if !row.Matches(&c, 4) {
+		t.Errorf("%+v does not match its case", row)
+	}
+	if row.Sparse.Overlap = "none"; row.Matches(&c, 4) {
+		t.Error("a row matches the case of another overlap")
+	}
+}
+
 // A message in parts has a whole count for every rank, at least 1, and sizes
 // that become one are measured once.
 func TestParts(t *testing.T) {
@@ -180,7 +218,7 @@ func TestMemory(t *testing.T) {
 
 // The bus bandwidths are those of nccl-tests.
 func TestBus(t *testing.T) {
-	for name, want := range map[string]float64{"allreduce": 15, "reduce": 10, "broadcast": 10, "barrier": 0, "allgather": 7.5, "reducescatter": 7.5, "alltoall": 7.5, "gather": 7.5, "scatter": 7.5, "sendrecv": 10} {
+	for name, want := range map[string]float64{"allreduce": 15, "reduce": 10, "broadcast": 10, "barrier": 0, "allgather": 7.5, "reducescatter": 7.5, "alltoall": 7.5, "gather": 7.5, "scatter": 7.5, "sendrecv": 10, "sparse-allreduce": 15} {
 		if got := Find(name).Bus(10, 4); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: busbw %g of algbw 10 on 4 ranks, want %g", name, got, want)
 		}

@@ -142,8 +142,12 @@ func (t *Table) head() string {
 		t.section.collective, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, t.section.inFlight, check, mode)
 	if len(t.ranks) > 0 {
 		s += "# Using devices\n"
+		kind := "[cpu] "
+		if o.Device == suite.CUDA {
+			kind = "" // a GPU says where it is
+		}
 		for i, r := range t.ranks {
-			s += fmt.Sprintf("#  Rank %2d Group %2d Pid %6d on %10s device %2d [cpu] %s\n", i, 0, r.PID, r.Host, i, r.Device)
+			s += fmt.Sprintf("#  Rank %2d Group %2d Pid %6d on %10s device %2d %s%s\n", i, 0, r.PID, r.Host, i, kind, r.Device)
 		}
 		s += "#\n"
 		t.ranks = nil
@@ -202,7 +206,27 @@ func (t *Table) row() string {
 		if r.Plan != "" {
 			plan = r.Plan
 		}
+		if x := r.Sparse; x != nil {
+			plan = ofSparse(x)
+		}
 		s += fmt.Sprintf("  %9s  %6s  %s", predicted, figure(100*r.LimitShare, 6), plan)
+	}
+	return s
+}
+
+// ofSparse says what a sparse collective ran as, of what data, and what else there was to
+// choose.
+func ofSparse(x *suite.Sparse) string {
+	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", x.Form, x.Density, x.Overlap, 100*x.UnionDensity, x.SentBytes)
+	before := "; predicted "
+	for _, f := range []struct {
+		name string
+		us   float64
+	}{{"trees", x.TreesUs}, {"aggregators", x.AggregatorsUs}, {"shared", x.SharedUs}, {"dense", x.DenseUs}} {
+		if f.us > 0 {
+			s += before + f.name + " " + strconv.FormatFloat(f.us, 'f', 0, 64)
+			before = ", "
+		}
 	}
 	return s
 }

@@ -109,6 +109,13 @@ func TestRows(t *testing.T) {
 			"#wrong  predicted   limit  plan\n",
 			"    2.00       0      12.34   45.67  eight trees\n",
 		}},
+		"sparse": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *suite.Row) {
+			r.Plan, r.PredictedUs = "shared", &predicted
+			r.Sparse = &suite.Sparse{Density: 0.01, Overlap: "random", Form: "shared", UnionDensity: 0.0199, SentBytes: 1234, TreesUs: 20, AggregatorsUs: 30.4, SharedUs: 12.34, DenseUs: 99.6}
+		}, []string{"  12.34   45.67  shared: density 0.01, random overlap, 1.99 % in union, at most 1234 bytes sent; predicted trees 20, aggregators 30, shared 12, dense 100\n"}},
+		"sparse as was said": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *suite.Row) {
+			r.Sparse = &suite.Sparse{Density: 0.01, Overlap: "random", Form: "lists", UnionDensity: 0.02, SentBytes: 12}
+		}, []string{"  lists: density 0.01, random overlap, 2 % in union, at most 12 bytes sent\n"}},
 		"plan not known": {"-b 1K -e 1K", true, func(r *suite.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
 		"in flight":      {"-b 1K -e 1K --inflight 50", false, func(r *suite.Row) {}, []string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
 		"percentiles": {"-b 1K -e 1K --percentiles", true, func(r *suite.Row) { r.P90Us, r.P99Us, r.MaxUs = 20, 30.5, 123456 }, []string{

@@ -1,4 +1,4 @@
-package launch
+package host
 
 import (
 	"os"
@@ -7,14 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/rank/job"
 )
-
-// event is what the goroutine of a control socket tells the supervisor.
-type event struct {
-	rank    int
-	message *job.Message // nil: no more messages will come from the rank
-}
 
 // link is the launcher's end of one rank's control socket.
 type link struct {
@@ -42,14 +37,14 @@ func newLink(theirs *[]int) (*link, error) {
 
 // receive passes the rank's messages on until there are no more, or one is
 // broken: then the rank is not listened to any more.
-func (l *link) receive(rank int, events chan<- event) {
+func (l *link) receive(h *Host, rank int) {
 	for {
 		m, err := job.ReadMessage(l.r)
 		if err != nil {
-			events <- event{rank, nil}
+			h.k.Do(func() { h.silent(rank) })
 			return
 		}
-		events <- event{rank, m}
+		h.k.Do(func() { h.cfg.Report(&wire.Said{Rank: rank, Message: *m}) })
 	}
 }
 

@@ -1,4 +1,4 @@
-package launch
+package host
 
 import (
 	"os"
@@ -30,9 +30,9 @@ func parseVMStat(text string) int {
 
 // killHint tells what may have sent SIGKILL to a rank, from the kernel's count
 // of such kills before and after.
-func killHint(e End, before, after int) string {
+func killHint(sig syscall.Signal, before, after int) string {
 	switch {
-	case e.Signal != syscall.SIGKILL:
+	case sig != syscall.SIGKILL:
 		return ""
 	case before < 0 || after < 0:
 		return "treerun did not send it; out of memory? (dmesg tells)"

@@ -1,0 +1,271 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// hostAgent is a launch agent whose hosts are this one under other names.
+const hostAgent = `env FAKEHOST={host} sh -c 'exec "$@"' -`
+
+// hostSleeper is a rank on such a host that would sleep for long, with a child
+// that knows nothing of treerun.
+const hostSleeper = `echo pid $$ on $FAKEHOST; sleep 300 & wait`
+
+// launchHosts starts treerun, under a name by which its agents are treerun, too.
+func launchHosts(t *testing.T, args ...string) *launched {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := filepath.Join(t.TempDir(), "treerun")
+	if err := os.Link(self, named); err != nil {
+		text, err := os.ReadFile(self)
+		if err == nil {
+			err = os.WriteFile(named, text, 0o700)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return launch(t, func(c *exec.Cmd) { c.Path = named }, append([]string{"--launch-agent", hostAgent}, args...)...)
+}
+
+// agentOf returns the process of the agent on a host.
+func (l *launched) agentOf(host string) int {
+	l.t.Helper()
+	for _, pid := range marked(l.mark) {
+		env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		if bytes.Contains(env, []byte("FAKEHOST="+host+"\x00")) && bytes.HasSuffix(line, []byte("treerun\x00agent\x00")) {
+			return pid
+		}
+	}
+	l.t.Fatalf("no agent on host %s", host)
+	return 0
+}
+
+// kill -9 of an agent: the ranks of its host end with it, those of the others are
+// stopped, and the host is named.
+func TestKillAgent(t *testing.T) {
+	l := launchHosts(t, "-H", "a:2,b:2,c:1", "sh", "-c", hostSleeper)
+	l.expect(5, "pid ")
+	syscall.Kill(l.agentOf("b"), syscall.SIGKILL)
+	l.ends(125)
+	text := l.stderr.String()
+	for _, want := range []string{"host b was lost", "was killed by SIGKILL", "2 ranks on it (2,3)", "3 ranks stopped by treerun"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+}
+
+// Where the agent had others below it, those hosts are lost as well, and nothing
+// is left there.
+func TestKillInnerAgent(t *testing.T) {
+	l := launchHosts(t, "-H", "n[1-9]", "--fan-out", "2", "sh", "-c", hostSleeper)
+	l.expect(9, "pid ")
+	syscall.Kill(l.agentOf("n1"), syscall.SIGKILL)
+	l.ends(125)
+	if text := l.stderr.String(); !strings.Contains(text, "host n1 was lost") {
+		t.Errorf("host n1 is not named:\n%s", text)
+	}
+}
+
+// kill -9 of the launcher: everything ends on all hosts.
+func TestKillLauncherOfHosts(t *testing.T) {
+	for _, fan := range []string{"16", "1"} {
+		l := launchHosts(t, "-H", "a:2,b:2,c:2", "--fan-out", fan, "sh", "-c", hostSleeper)
+		l.expect(6, "pid ")
+		l.signal(syscall.SIGKILL)
+		l.ends(137)
+	}
+}
+
+// The same while agents and ranks are being started.
+func TestKillLauncherOfHostsEarly(t *testing.T) {
+	for i := range 8 {
+		l := launchHosts(t, "-H", "a:2,b:2,c:2", "--fan-out", "2", "sh", "-c", hostSleeper)
+		time.Sleep(time.Duration(i) * 8 * time.Millisecond)
+		l.signal(syscall.SIGKILL)
+		l.ends(137)
+	}
+}
+
+// kill -9 of a rank somewhere: the code and the cause of one host.
+func TestKillRankOfHosts(t *testing.T) {
+	l := launchHosts(t, "-H", "a:2,b:2", "sh", "-c", hostSleeper)
+	victim := l.pidsOn("b")[1]
+	syscall.Kill(victim, syscall.SIGKILL)
+	l.ends(137)
+	if text := l.stderr.String(); !strings.Contains(text, "failed first: it was killed by SIGKILL") || !strings.Contains(text, "host    b\n") {
+		t.Errorf("the cause does not name SIGKILL and host b:\n%s", text)
+	}
+}
+
+// pidsOn returns the ranks on a host, of two hosts with two ranks each.
+func (l *launched) pidsOn(host string) []int {
+	l.t.Helper()
+	l.expect(4, "pid ")
+	var pids []int
+	for _, line := range l.seen {
+		var rank, pid int
+		var on string
+		if _, err := fmt.Sscanf(line, "[%d] pid %d on %s", &rank, &pid, &on); err == nil && on == host {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// An agent that does nothing any more is given up, and ends with its ranks
+// although nobody wakes it.
+func TestStoppedAgent(t *testing.T) {
+	t.Parallel()
+	l := launchHosts(t, "-H", "a:1,b:1", "--peer-timeout", "6", "sh", "-c", hostSleeper)
+	l.expect(2, "pid ")
+	syscall.Kill(l.agentOf("b"), syscall.SIGSTOP)
+	l.ends(125)
+	if text := l.stderr.String(); !strings.Contains(text, "host b was lost") || !strings.Contains(text, "nothing was heard of it") {
+		t.Errorf("the cause does not name host b and its silence:\n%s", text)
+	}
+}
+
+// Whoever stops the launcher for a while does not lose the job: hosts wait.
+func TestStoppedLauncher(t *testing.T) {
+	t.Parallel()
+	fifo := filepath.Join(t.TempDir(), "go")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l := launchHosts(t, "-H", "a:1,b:1", "--peer-timeout", "4", "sh", "-c", `echo pid $$; read -r line < "$0"; exit 0`, fifo)
+	l.pids(2)
+	l.signal(syscall.SIGTSTP)
+	waitForState(t, l.cmd.Process.Pid, "T")
+	time.Sleep(6 * time.Second) // longer than the timeout
+	l.signal(syscall.SIGCONT)
+	f, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString("1\n2\n"); err != nil {
+		t.Fatal(err)
+	}
+	l.ends(0)
+}
+
+// Ctrl-C stops ranks everywhere; a second one kills those that do not heed it.
+func TestInterruptHosts(t *testing.T) {
+	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c", `trap 'echo heard; exit 0' TERM; echo pid $$; while :; do sleep 0.01; done`)
+	l.pids(2)
+	l.signal(syscall.SIGINT)
+	l.expect(2, "heard")
+	l.ends(130)
+
+	deaf := launchHosts(t, "-H", "a:1,b:1", "sh", "-c", `trap '' TERM; echo pid $$; while :; do sleep 0.01; done`)
+	deaf.pids(2)
+	deaf.signal(syscall.SIGINT)
+	time.Sleep(200 * time.Millisecond)
+	deaf.signal(syscall.SIGINT)
+	deaf.ends(130)
+}
+
+// Other signals are passed on.
+func TestSignalHosts(t *testing.T) {
+	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c", `trap 'echo heard; exit 0' USR1; echo pid $$; while :; do sleep 0.01; done`)
+	l.pids(2)
+	l.signal(syscall.SIGUSR1)
+	l.expect(2, "heard")
+	l.ends(0)
+}
+
+// Ranks hear which rank is lost, and with which host.
+func TestRanksHearOfLostHost(t *testing.T) {
+	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c",
+		`if [ $RANK = 0 ]; then exec member init hear; else exec member init sleep 300s; fi`)
+	l.expect(2, " of 2, local")
+	syscall.Kill(l.agentOf("b"), syscall.SIGKILL)
+	l.expect(1, "heard: exited rank=1")
+	l.ends(125)
+	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "was lost with host b") {
+		t.Errorf("rank 0 has not heard of host b:\n%s", text)
+	}
+}
+
+// --push needs neither treerun nor the program on the other side, and leaves no
+// file there; a program that has been built here goes by itself.
+func TestPush(t *testing.T) {
+	dir := t.TempDir()
+	exe := filepath.Join(dir, "treerun") // a real one: a pushed file has no name by which a test binary knows what to be
+	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho script $RANK on $FAKEHOST\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	binary, err := exec.LookPath("cat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The other side has neither: a wrapper hides them.
+	hide := `env FAKEHOST={host} sh -c 'chmod 0 ` + exe + ` ` + script + `; exec "$@"' -`
+	if os.Getuid() == 0 {
+		hide = hostAgent // root executes what it likes to; the checks below tell it was not needed
+	}
+	for program, want := range map[string]string{script: "script 2 on n3", binary: ""} {
+		l := launch(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hide, "--push", "-H", "n[1-3]", "--fan-out", "1", program)
+		l.ends(0)
+		if !strings.Contains(strings.Join(l.seen, "\n"), want) {
+			t.Errorf("%s: %q is missing in %q", program, want, l.seen)
+		}
+	}
+	l := launch(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hostAgent, "-H", "n[1-2]", "../../examples/hello")
+	for line := range l.lines {
+		l.seen = append(l.seen, line)
+	}
+	l.cmd.Wait() // hello may need a network between hosts: its code does not matter here
+	if text := l.stderr.String(); strings.Contains(text, "treerun: host") || strings.Contains(text, "treerun: start") {
+		t.Errorf("a built program was not started elsewhere:\n%s", text)
+	}
+	l.leavesNothing()
+}
+
+// A connection that carries nothing any more, in either direction, is no
+// connection: the host is given up, and its ranks end by themselves.
+func TestSilentConnection(t *testing.T) {
+	for name, agent := range map[string]string{
+		"from the agent": `sh -c '"$@" | cat' {host}`,
+		"to the agent":   `sh -c 'cat | "$@"' {host}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			l := launchHosts(t, "--launch-agent", agent, "-H", "a:1", "--peer-timeout", "5", "sh", "-c", hostSleeper)
+			l.expect(1, "pid ")
+			stopped := 0
+			for _, pid := range marked(l.mark) {
+				if line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); string(line) == "cat\x00" {
+					syscall.Kill(pid, syscall.SIGSTOP)
+					defer syscall.Kill(pid, syscall.SIGKILL)
+					stopped++
+				}
+			}
+			if stopped != 1 {
+				t.Fatalf("%d of the connections stopped", stopped)
+			}
+			l.ends(125)
+			if text := l.stderr.String(); !strings.Contains(text, "host a was lost") {
+				t.Errorf("host a is not named:\n%s", text)
+			}
+		})
+	}
+}

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/rank/machine"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// onGPUs starts treerun on a fake host, with a cache of its own.
+func onGPUs(t *testing.T, env []string, args ...string) *launched {
+	t.Helper()
+	cache := t.TempDir()
+	return launch(t, func(cmd *exec.Cmd) { cmd.Env = append(append(cmd.Env, env...), "XDG_CACHE_HOME="+cache) }, args...)
+}
+
+// sorted returns what a job printed, line by line.
+func (l *launched) sorted() []string {
+	list := slices.Clone(l.seen)
+	slices.Sort(list)
+	return list
+}
+
+// TestRanksGetGPUs: one each, as many ranks as GPUs, in the order of NUMA nodes and
+// PCI addresses; shared, chosen, isolated or none where the user says so.
+func TestRanksGetGPUs(t *testing.T) {
+	env := fakegpu.Start(t, "dgx1v")
+	const show = `echo "$RANK ${TREERUN_DEVICE:-none} ${CUDA_VISIBLE_DEVICES-all}"`
+	l := onGPUs(t, env, "--tag-output=false", "sh", "-c", show)
+	l.ends(0)
+	all := make(map[string]string) // by rank: its GPU
+	for _, line := range l.seen {
+		f := strings.Fields(line)
+		if len(f) != 3 || !strings.HasPrefix(f[1], "GPU-") || f[2] != "all" {
+			t.Errorf("line %q", line)
+			continue
+		}
+		all[f[0]] = f[1]
+	}
+	if different := slices.Compact(slices.Sorted(slices.Values(valuesOf(all)))); len(all) != 8 || len(different) != 8 {
+		t.Fatalf("%d ranks on %d GPUs:\n%s", len(all), len(different), strings.Join(l.sorted(), "\n"))
+	}
+	for _, c := range []struct {
+		args string
+		want string // of the highest rank
+	}{
+		{"-np 3", "2 " + all["2"] + " all"},
+		{"-np 6 --ranks-per-gpu 2", "5 " + all["2"] + " all"},
+		{"-np 2 --gpus 6,3", "1 " + all["3"] + " " + all["6"] + "," + all["3"]},
+		{"--gpus 1-2", "1 " + all["2"] + " " + all["1"] + "," + all["2"]},
+		{"-np 2 --gpu-bind isolate", "1 " + all["1"] + " " + all["1"]},
+		{"-np 2 --gpu-bind none", "1 none all"},
+		{"-np 9", "8 none all"},
+	} {
+		l := onGPUs(t, env, append(strings.Fields(c.args), "--tag-output=false", "sh", "-c", show)...)
+		l.ends(0)
+		if list := l.sorted(); len(list) == 0 || list[len(list)-1] != c.want {
+			t.Errorf("%s: %q, want %q last", c.args, list, c.want)
+		}
+		if noted := strings.Contains(l.stderr.String(), "9 ranks and 8 GPUs: --ranks-per-gpu 2 lets them share"); noted != (c.args == "-np 9") {
+			t.Errorf("%s: stderr %s", c.args, &l.stderr)
+		}
+	}
+	l = onGPUs(t, env, "-np", "9", "--ranks-per-gpu", "1", "true")
+	l.ends(64)
+	if !strings.Contains(l.stderr.String(), "--ranks-per-gpu 2 lets them share") {
+		t.Errorf("stderr %s", &l.stderr)
+	}
+	l = onGPUs(t, env, "-np", "2", "-v", "true")
+	l.ends(0)
+	if text := l.stderr.String(); !strings.Contains(text, "rank 1: GPU 1 (") || !strings.Contains(text, all["1"]) || !strings.Contains(text, "core") {
+		t.Errorf("-v says\n%s", text)
+	}
+}
+
+func valuesOf(m map[string]string) (list []string) {
+	for _, v := range m {
+		list = append(list, v)
+	}
+	return list
+}
+
+// TestTopoMeasuresGPUs: ranks in processes of their own measure over CUDA IPC what
+// NVML has declared, and both are shown.
+func TestTopoMeasuresGPUs(t *testing.T) {
+	env := fakegpu.Start(t, "dgx1v")
+	l := onGPUs(t, env, "topo", "-np", "4", "--format", "json")
+	l.ends(0)
+	g, err := topo.ParseGraph([]byte(strings.Join(l.seen, "\n")))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &l.stderr)
+	}
+	want, _ := machines.Get("dgx1v")
+	for _, w := range want.Links {
+		if w.B >= 4 {
+			continue
+		}
+		i := slices.IndexFunc(g.Links, func(k topo.Link) bool { return k.A == w.A && k.B == w.B })
+		if i < 0 || g.Links[i].Source != topo.Measured || g.Links[i].Declared != w.GBytesPerSecond || g.Links[i].Kind != "nvlink" {
+			t.Errorf("link %d-%d of %v", w.A, w.B, g)
+		}
+	}
+	l = onGPUs(t, append(env, "TREERUN_FAKE_GPU_BROKEN=0-3"), "topo", "-np", "4")
+	l.ends(0)
+	text := strings.Join(l.seen, "\n")
+	for _, want := range []string{"declared, where it was measured", "rank 3: GPU 3 (", "nvlink: ", "the link of ranks 0 and 3 (", "is not used: ", "ACS or an IOMMU"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	l = onGPUs(t, env, "topo", "-np", "2", "--gpu-bind", "none")
+	l.ends(0)
+	if text := strings.Join(l.seen, "\n"); strings.Contains(text, "GPU") || !strings.Contains(text, "2 ranks, 1 link, measured") {
+		t.Errorf("without GPUs:\n%s", text)
+	}
+}
+
+// TestCheck: a line for each thing, and the exit code says whether one is wrong.
+func TestCheck(t *testing.T) {
+	env := fakegpu.Start(t, "dgx1v/0-3")
+	for _, c := range []struct {
+		name string
+		vars []string
+		code int
+		want []string
+	}{
+		{"all well", nil, 0, []string{"ok     driver", "ok     nvml", "ok     gpu 3", "ok     peers", "ok     ipc            4 processes", "ok     locked memory", "cores", "network"}},
+		{"a link that is wrong", []string{"TREERUN_FAKE_GPU_BROKEN=1-2"}, 1, []string{"WRONG  peers", "1 should and give wrong data or hang", "ranks 1 and 2", "ok     ipc"}},
+		{"a link that hangs", []string{"TREERUN_FAKE_GPU_BROKEN=1-2:hang"}, 1, []string{"WRONG  peers", "does not end within"}},
+		{"no permission", []string{"TREERUN_FAKE_GPU_NO_PERMISSION=1"}, 1, []string{"WRONG  driver", "WRONG  nvml", "/dev/nvidiactl"}},
+		{"no stream memory operations", []string{"TREERUN_FAKE_GPU_NO_MEMOPS=1"}, 0, []string{"note   gpu 0", "a newer driver"}},
+		{"hidden", []string{"CUDA_VISIBLE_DEVICES=0,1"}, 1, []string{"ok     gpu 1", "WRONG  gpu 2", "CUDA_VISIBLE_DEVICES"}},
+		{"one GPU", []string{"CUDA_VISIBLE_DEVICES=2"}, 1, []string{"ok     ipc            2 processes"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := onGPUs(t, append(slices.Clone(env), c.vars...), "check")
+			l.ends(c.code)
+			text := strings.Join(l.seen, "\n")
+			for _, want := range c.want {
+				if !strings.Contains(text, want) {
+					t.Errorf("no %q in\n%s\nstderr:\n%s", want, text, &l.stderr)
+				}
+			}
+		})
+	}
+}
+
+// A host without GPU is fine, and says so.
+func TestCheckWithoutGPU(t *testing.T) {
+	l := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }, "check")
+	l.exits(0)
+	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "none   gpu") || !strings.Contains(text, "ok     shared memory") {
+		t.Errorf("%s", text)
+	}
+	for code, args := range map[int][]string{64: {"check", "x"}, 0: {"check", "--help"}} {
+		l := launch(t, nil, args...)
+		l.ends(code)
+		if code == 0 && !strings.Contains(strings.Join(l.seen, "\n"), "WRONG  jobs fail") {
+			t.Error(fmt.Sprint(l.seen))
+		}
+	}
+}
+
+// Agents give the ranks of their hosts GPUs, and say which with -v; hosts that are
+// one machine take different ones.
+func TestHostsGiveGPUs(t *testing.T) {
+	for _, e := range fakegpu.Start(t, "dgx1v") {
+		name, value, _ := strings.Cut(e, "=")
+		t.Setenv(name, value)
+	}
+	l := launchHosts(t, "-H", "a:2,b:2", "-v", "--tag-output=false", "sh", "-c", `echo "$FAKEHOST $TREERUN_DEVICE"`)
+	l.ends(0)
+	all := l.sorted()
+	if len(all) != 4 || len(slices.Compact(slices.Clone(all))) != 4 || !strings.HasPrefix(all[3], "b GPU-") {
+		t.Fatalf("%q\n%s", all, &l.stderr)
+	}
+	if machine.ID(cmdline.UsableCores()) != "" { // else nobody knows that a and b are one
+		if all[0][2:] == all[2][2:] || all[1][2:] == all[3][2:] {
+			t.Errorf("hosts that are one machine share GPUs: %q", all)
+		}
+	}
+	if text := l.stderr.String(); !strings.Contains(text, "b: rank 3: GPU ") {
+		t.Errorf("-v says\n%s", text)
+	}
+	l = launchHosts(t, "-H", "a:1,b:1", "--gpus", "77", "true")
+	l.exits(64)
+	if text := l.stderr.String(); !strings.Contains(text, "this host has no GPU 77: it has 8 GPUs") {
+		t.Errorf("%s", text)
+	}
+}

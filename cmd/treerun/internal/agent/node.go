@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"errors"
+	"io"
+	"os"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+)
+
+// Node is the treerun of a node: an agent that a user, or a scheduler, has
+// started with a command line of its own.
+type Node struct {
+	Program string           // as the user gave it
+	Path    string           // of the executable, absolute
+	Dir     string           // working directory of the ranks
+	Signals <-chan os.Signal // those that stop the job; they go to the launcher
+}
+
+// Run runs the ranks of this node for the launcher, which is at the other end of
+// in and out; both are closed. It returns the exit code of the job. An error is
+// one that the launcher may not know of.
+func (n *Node) Run(in, out *os.File) (int, error) {
+	defer in.Close()
+	defer out.Close()
+	if _, err := out.Write(wire.Me().AsAgent()); err != nil {
+		return 0, exitcode.Errorf(exitcode.Internal, "greet node 0: %w", err)
+	}
+	return obeyAs(n, in, out)
+}
+
+// signals returns the signals to pass on; nil, which never gives one, for an
+// agent that a launcher has started.
+func (n *Node) signals() <-chan os.Signal {
+	if n == nil {
+		return nil
+	}
+	return n.Signals
+}
+
+// over is how the reader learns that the job is over.
+type over struct{ result *wire.Result }
+
+func (o *over) Error() string { return "the job is over" }
+
+// end returns what came of the job, as far as the launcher has told. err is why
+// no more is heard of it.
+func (n *Node) end(err error) (int, error) {
+	o := new(over)
+	switch {
+	case errors.As(err, &o) && o.result.Text != "":
+		return 0, exitcode.Errorf(o.result.Code, "node 0: %s", o.result.Text)
+	case errors.As(err, &o):
+		return o.result.Code, nil
+	case err == io.EOF:
+		err = errors.New("its connection has ended")
+	}
+	return 0, exitcode.Errorf(exitcode.Internal, "node 0 is lost: %w", err)
+}

@@ -1,0 +1,201 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/rank"
+)
+
+// deviceOf returns the GPU that a rank's data are on: the one that treerun gave
+// it or, where it gave none, the one of the same number among those that the
+// process sees.
+func deviceOf(world *rank.World) (*cuda.Device, error) {
+	if uuid := world.Device(); uuid != "" {
+		dev, err := cuda.DeviceByUUID(uuid)
+		if err != nil {
+			return nil, fmt.Errorf("rank %d: %w", world.Rank(), err)
+		}
+		return dev, nil
+	}
+	all, err := cuda.Devices()
+	if err != nil {
+		return nil, fmt.Errorf("rank %d: --device cuda: %w", world.Rank(), err)
+	}
+	if len(all) < world.LocalSize() {
+		return nil, fmt.Errorf("rank %d: --device cuda: treerun gave this rank no GPU, and %d ranks of its host see %d; --ranks-per-gpu lets them share", world.Rank(), world.LocalSize(), len(all))
+	}
+	return all[world.LocalRank()], nil
+}
+
+// describeGPU names a GPU for people.
+func describeGPU(d *cuda.Device) string { return fmt.Sprintf("[%s] %s", d.PCI(), d.Name()) }
+
+// gpu is the memory of a meter on a GPU, beside that on the host, where inputs are
+// made and results compared, element for element.
+type gpu[T collective.Number] struct {
+	stream     *cuda.Stream
+	send, recv cuda.Slice[T]
+}
+
+// newGPU allocates n elements for each buffer. The caller closes it.
+func newGPU[T collective.Number](dev *cuda.Device, n int) (g *gpu[T], err error) {
+	g = &gpu[T]{}
+	if g.stream, err = dev.NewStream(); err != nil {
+		return nil, err
+	}
+	for _, s := range []*cuda.Slice[T]{&g.send, &g.recv} {
+		if *s, err = cuda.Alloc[T](dev, n); err != nil {
+			return nil, errors.Join(err, g.close())
+		}
+	}
+	return g, nil
+}
+
+// close gives the memory back. g may be nil.
+func (g *gpu[T]) close() error {
+	if g == nil {
+		return nil
+	}
+	return errors.Join(g.send.Free(), g.recv.Free(), g.stream.Close())
+}
+
+// slices returns where a call's buffers lie on the GPU.
+func (g *gpu[T]) slices(m *meter[T], k *call[T]) (send, recv cuda.Slice[T]) {
+	return g.of(m, k.send), g.of(m, k.recv)
+}
+
+// of returns what lies on the GPU in place of a part of a buffer of the meter.
+func (g *gpu[T]) of(m *meter[T], part []T) cuda.Slice[T] {
+	if len(part) == 0 {
+		return cuda.Slice[T]{}
+	}
+	whole, at := g.send, m.place(m.send, part)
+	if at < 0 {
+		whole, at = g.recv, m.place(m.recv, part)
+	}
+	return whole.Slice(at, at+len(part))
+}
+
+// place returns where part begins in whole, -1 if it is no part of it.
+func (m *meter[T]) place(whole, part []T) int {
+	at := cap(whole) - cap(part)
+	if at < 0 || at >= len(whole) || &whole[at] != &part[0] {
+		return -1
+	}
+	return at
+}
+
+// uploaded brings the buffers of all calls to the GPU as they are on the host, where
+// they are called there.
+func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
+	if m.gpu == nil {
+		return nil
+	}
+	for i := range r.calls {
+		k := &r.calls[i]
+		send, recv := m.gpu.slices(m, k)
+		// In place the input is a part of the result's buffer, or the other way round.
+		if err := errors.Join(recv.CopyFrom(ctx, m.gpu.stream, k.recv), send.CopyFrom(ctx, m.gpu.stream, k.send)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// download brings the results of all calls back.
+func (m *meter[T]) download(ctx context.Context, r *running[T]) error {
+	for i := range r.calls {
+		k := &r.calls[i]
+		_, recv := m.gpu.slices(m, k)
+		if err := recv.CopyTo(ctx, m.gpu.stream, k.recv); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// enqueue puts a call into the stream.
+func (m *meter[T]) enqueue(ctx context.Context, name string, k *call[T]) error {
+	s := m.gpu.stream
+	send, recv := m.gpu.slices(m, k)
+	switch name {
+	case "allreduce":
+		return collective.AllReduceDevice(ctx, k.c, s, send, recv, k.op)
+	case "reduce":
+		return collective.ReduceDevice(ctx, k.c, s, send, recv, k.op, k.root)
+	case "broadcast":
+		return collective.BroadcastDevice(ctx, k.c, s, send, recv, k.root)
+	case "allgather":
+		return collective.AllGatherDevice(ctx, k.c, s, send, recv)
+	case "reducescatter":
+		return collective.ReduceScatterDevice(ctx, k.c, s, send, recv, k.op)
+	case "barrier":
+		return collective.BarrierDevice(ctx, k.c, s)
+	case "sparse-allreduce":
+		return sparseOnGPU(ctx, s, k, send, recv)
+	}
+	return fmt.Errorf("%s does not run on GPUs", name)
+}
+
+const (
+	gpuCopyVolume = 256 << 20 // bytes that a GPU copies at a time at least, where that is not too many copies
+	mostCopies    = 32
+)
+
+// gpuCopyRate is copyRate for memory of GPUs, which the ranks that share one share.
+func (m *meter[T]) gpuCopyRate(ctx context.Context, count int, bytes int64) (float64, error) {
+	times := min(max(1, gpuCopyVolume/bytes), mostCopies)
+	best := 0.0
+	for range copyRounds {
+		if err := collective.Barrier(ctx, m.c); err != nil {
+			return 0, err
+		}
+		begin := time.Now()
+		for range times {
+			if err := m.gpu.stream.Memcpy(m.gpu.recv.Slice(0, count).Addr(), m.gpu.send.Slice(0, count).Addr(), bytes); err != nil {
+				return 0, err
+			}
+		}
+		if err := m.gpu.stream.Synchronize(ctx); err != nil {
+			return 0, err
+		}
+		if err := collective.Barrier(ctx, m.c); err != nil {
+			return 0, err
+		}
+		seconds, err := slowestOf(ctx, m.c, time.Since(begin).Seconds())
+		if err != nil {
+			return 0, err
+		}
+		best = max(best, 2*float64(bytes*times)/seconds)
+	}
+	return best, nil
+}
+
+// open makes the first device call, which opens the GPUs of all ranks, so that no
+// row pays for it.
+func openGPUs(ctx context.Context, c *collective.Comm, dev *cuda.Device) (err error) {
+	s, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	if err := collective.BarrierDevice(ctx, c, s); err != nil {
+		return err
+	}
+	return c.SyncDevice(ctx, s)
+}
+
+// choice is what runs a case, for the row.
+func (m *meter[T]) choice(k *suite.Case) (name string, us float64) {
+	kind := m.calls[k.Name].kind
+	if m.gpu != nil {
+		return m.c.DeviceChoice(kind, int(k.Bytes))
+	}
+	return m.c.Choice(kind, int(k.Bytes))
+}

@@ -1,0 +1,78 @@
+package meter
+
+import (
+	"context"
+	"errors"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/collective"
+)
+
+// running is a case that is ready to be called.
+type running[T collective.Number] struct {
+	collectiveOf[T]
+	name     string
+	calls    []call[T]            // one, or those that are in flight together
+	requests []collective.Request // of calls
+	spread   *spread              // of a sparse collective, else nil
+	gpu      *meter[T]            // it is called on the GPU of this meter; nil: on the host
+	again    func() error         // lays out the input anew before a call that has changed it; nil: none has
+}
+
+// anew lays out an input that the last call has changed.
+func (r *running[T]) anew() error {
+	if r.again == nil {
+		return nil
+	}
+	return r.again()
+}
+
+// once makes one call and waits for it, or all calls and waits for all.
+func (r *running[T]) once(ctx context.Context) error {
+	return errors.Join(r.issue(ctx), r.settle(ctx))
+}
+
+// settle waits for calls on a GPU; those on the host are done.
+func (r *running[T]) settle(ctx context.Context) error {
+	if r.gpu == nil {
+		return nil
+	}
+	return r.gpu.c.SyncDevice(ctx, r.gpu.gpu.stream)
+}
+
+// issue is once but for the waiting on a GPU, which several may have in common.
+func (r *running[T]) issue(ctx context.Context) error {
+	if r.gpu != nil {
+		for i := range r.calls {
+			if err := r.gpu.enqueue(ctx, r.name, &r.calls[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(r.calls) == 1 {
+		return r.run(ctx, &r.calls[0])
+	}
+	for i := range r.calls {
+		request, err := r.start(&r.calls[i])
+		if err != nil {
+			return err
+		}
+		r.requests[i] = request
+	}
+	for _, request := range r.requests {
+		if err := request.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// blocks are what the result of a case consists of; of a sparse one nothing, which is
+// compared by itself.
+func (r *running[T]) blocks(me, size int, k *suite.Case) []block {
+	if r.want == nil {
+		return nil
+	}
+	return r.want(me, size, k.Root, k.Count)
+}

@@ -1,0 +1,294 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/sparse"
+	"github.com/treerun/treerun/cuda"
+)
+
+// spread is which blocks of the ranks' tensors are not zero. All ranks know it of
+// all, as the result is to be compared.
+type spread struct {
+	count, block int      // elements, of the tensor and of a block
+	has          [][]bool // by rank, by block
+	union        []bool   // by block
+
+	options []sparse.Option
+	lists   bool         // blocks travel as rows of lists
+	stats   sparse.Stats // of the latest call
+}
+
+// newSpread lays out the blocks of a case. Of every rank the same number is not
+// zero.
+func newSpread(k *suite.Case, o *suite.Options, size int) (*spread, error) {
+	form, err := sparse.ParseForm(o.Form)
+	if err != nil {
+		return nil, err
+	}
+	blocks := (k.Count + o.BlockSize - 1) / o.BlockSize
+	s := &spread{
+		count: k.Count, block: o.BlockSize, has: make([][]bool, size), union: make([]bool, blocks),
+		options: []sparse.Option{sparse.BlockSize(o.BlockSize), sparse.Use(form)}, lists: form == sparse.Lists,
+	}
+	switch o.Transport {
+	case sparse.UDP.String():
+		s.options = append(s.options, sparse.Over(sparse.UDP))
+	case sparse.Links.String():
+		s.options = append(s.options, sparse.Over(sparse.Links))
+	}
+	n := int(math.Round(k.Density * float64(blocks)))
+	common := rand.New(rand.NewPCG(1, 1)).Perm(blocks)
+	for q := range s.has {
+		order, from := common, 0
+		switch k.Overlap {
+		case "random":
+			order = rand.New(rand.NewPCG(2, uint64(q))).Perm(blocks)
+		case "none":
+			from = q * n
+		}
+		s.has[q] = make([]bool, blocks)
+		for i := range n {
+			b := order[(from+i)%blocks]
+			s.has[q][b], s.union[b] = true, true
+		}
+	}
+	return s, nil
+}
+
+// each calls f with the elements of every block: from, to.
+func (s *spread) each(f func(b, from, to int)) {
+	for b := range s.union {
+		f(b, b*s.block, min((b+1)*s.block, s.count))
+	}
+}
+
+// nonZero returns how many blocks of the rank with the most are not zero.
+func (s *spread) nonZero() (most int) {
+	for _, has := range s.has {
+		n := 0
+		for _, yes := range has {
+			if yes {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// runSparse makes a call.
+func runSparse[T collective.Number](ctx context.Context, k *call[T]) (err error) {
+	switch send := any(k.send).(type) {
+	case []int32:
+		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]int32), k.op)
+	case []int64:
+		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]int64), k.op)
+	case []float32:
+		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]float32), k.op)
+	case []float64:
+		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]float64), k.op)
+	case []collective.Float16:
+		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]collective.Float16), k.op)
+	case []collective.BFloat16:
+		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]collective.BFloat16), k.op)
+	default:
+		err = errNoSparse
+	}
+	return err
+}
+
+var errNoSparse = errors.New("sparse collectives do not take this type")
+
+// runAs makes a call with elements of a type that sparse collectives take.
+func runAs[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T, op collective.Op) (err error) {
+	if s.lists {
+		return runLists(ctx, c, s, send, recv)
+	}
+	s.stats, err = sparse.AllReduce(ctx, c, send, recv, op, s.options...)
+	return err
+}
+
+// runLists makes the call as one on lists: this rank's blocks, which it knows, become rows,
+// and the rows that come back the blocks of recv, whose others are zero.
+func runLists[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T) error {
+	in := sparse.Pairs[T]{Width: s.block}
+	s.each(func(b, from, to int) {
+		if s.has[c.Rank()][b] {
+			in.Indices = append(in.Indices, uint32(b))
+			in.Values = append(in.Values, send[from:to]...)
+			in.Values = append(in.Values, make([]T, s.block-(to-from))...) // behind the end
+		}
+	})
+	out, stats, err := sparse.AllReducePairs(ctx, c, in, s.options...)
+	if err != nil {
+		return err
+	}
+	clear(recv)
+	for i, b := range out.Indices {
+		copy(recv[int(b)*s.block:], out.Values[i*s.block:(i+1)*s.block])
+	}
+	stats.Blocks, stats.UnionDensity = len(s.union), float64(len(out.Indices))/float64(max(len(s.union), 1))
+	s.stats = stats
+	return nil
+}
+
+// sparseOnGPU puts a call into stream s of a GPU.
+func sparseOnGPU[T collective.Number](ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) (err error) {
+	op, opts := k.op, k.spread.options
+	st := &k.spread.stats
+	switch send := any(send).(type) {
+	case cuda.Slice[int32]:
+		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[int32]), op, opts...)
+	case cuda.Slice[int64]:
+		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[int64]), op, opts...)
+	case cuda.Slice[float32]:
+		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[float32]), op, opts...)
+	case cuda.Slice[float64]:
+		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[float64]), op, opts...)
+	case cuda.Slice[collective.Float16]:
+		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[collective.Float16]), op, opts...)
+	case cuda.Slice[collective.BFloat16]:
+		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[collective.BFloat16]), op, opts...)
+	default:
+		err = errNoSparse
+	}
+	return err
+}
+
+// loadSparse writes this rank's blocks, and something else where the result will be.
+func (m *meter[T]) loadSparse(k *call[T], o *oracle[T]) {
+	for i := range k.recv {
+		k.recv[i] = 99
+	}
+	clear(k.send)
+	m.relay(k, o.input(m.c.Rank()))
+}
+
+// relay writes this rank's input again to those blocks of send that a call may have
+// changed.
+func (m *meter[T]) relay(k *call[T], data *pattern[T]) {
+	has := k.spread.has[m.c.Rank()]
+	k.spread.each(func(b, from, to int) {
+		switch {
+		case has[b]:
+			fill(k.send[from:to], data, from)
+		case k.spread.union[b]:
+			clear(k.send[from:to])
+		}
+	})
+}
+
+// wrongSparse counts the elements of a result that are not what they should be.
+func (m *meter[T]) wrongSparse(k *call[T], o *oracle[T]) (wrong int64) {
+	values := make([][]int64, len(k.spread.has)) // by rank, of a period
+	for q := range values {
+		for i := range period {
+			values[q] = append(values[q], o.value(q, i))
+		}
+	}
+	k.spread.each(func(b, from, to int) {
+		if !k.spread.union[b] {
+			for _, v := range k.recv[from:to] {
+				if v != 0 {
+					wrong++
+				}
+			}
+			return
+		}
+		for i := from; i < to; i++ {
+			if k.recv[i] != number[T](k.spread.at(o.op, b, values, i%period)) {
+				wrong++
+			}
+		}
+	})
+	return wrong
+}
+
+// at combines the ranks' values for an element of block b.
+func (s *spread) at(op string, b int, values [][]int64, i int) int64 {
+	v := int64(0)
+	for q, has := range s.has {
+		w := int64(0)
+		if has[b] {
+			w = values[q][i]
+		}
+		switch {
+		case q == 0:
+			v = w
+		case op == "min":
+			v = min(v, w)
+		case op == "max":
+			v = max(v, w)
+		default:
+			v += w
+		}
+	}
+	return v
+}
+
+// tellSparse adds to a row what the latest call did, on the rank that did most. All
+// ranks call it.
+func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, s *spread) error {
+	st := &s.stats
+	d := st.Datagrams
+	most := []float64{float64(st.SentBytes), float64(st.ReceivedBytes), st.Finding.Seconds() * 1e6, st.UnionDensity, float64(d.Sent), float64(d.Resent), float64(d.Lost)}
+	if err := collective.AllReduce(ctx, m.c, most, most, collective.Max); err != nil {
+		return err
+	}
+	own := s.nonZero()
+	us := func(f sparse.Form) float64 { return float64(st.Predicted[f].Nanoseconds()) / 1e3 }
+	r.Sparse = &suite.Sparse{
+		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: st.Form.String(), Blocks: st.Blocks, NonZero: own,
+		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
+		Transport: st.Transport.String(), Datagrams: int64(most[4]), Resent: int64(most[5]), Lost: int64(most[6]),
+		TreesUs: us(sparse.Trees), AggregatorsUs: us(sparse.Aggregators), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
+	}
+	r.Plan = st.Form.String()
+	if p := us(st.Form); p > 0 {
+		r.PredictedUs = &p
+	}
+	return nil
+}
+
+// crossingSparse is crossing for a sparse collective on an even network: its card
+// takes a host at least as long as the blocks that its ranks have, or those of the
+// other hosts, whichever are more.
+func (m *meter[T]) crossingSparse(s *spread, dense float64) float64 {
+	hosts := make(map[int][]bool) // what the ranks of each have
+	of := m.c.Graph().Hosts
+	if of == nil || dense == 0 {
+		return 0
+	}
+	for q, h := range of {
+		if hosts[h] == nil {
+			hosts[h] = make([]bool, len(s.union))
+		}
+		for b, yes := range s.has[q] {
+			hosts[h][b] = hosts[h][b] || yes
+		}
+	}
+	most := 0
+	for h, own := range hosts {
+		sent, got := 0, 0
+		for b, yes := range own {
+			if yes {
+				sent++
+			}
+			for g, other := range hosts {
+				if g != h && other[b] {
+					got++
+					break
+				}
+			}
+		}
+		most = max(most, sent, got)
+	}
+	n := float64(len(hosts))
+	return dense * n / (2 * (n - 1)) * float64(most) / float64(max(len(s.union), 1))
+}

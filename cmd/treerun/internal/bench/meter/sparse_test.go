@@ -1,0 +1,85 @@
+package meter
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/collective"
+)
+
+// Every rank has as many blocks as were asked for, which lie as was said.
+func TestSpread(t *testing.T) {
+	for _, c := range []struct {
+		density float64
+		overlap string
+		least   float64 // of the union
+		most    float64
+	}{
+		{0, "full", 0, 0}, {1, "full", 1, 1}, {0.25, "full", 0.25, 0.25}, {0.1, "none", 0.4, 0.4}, {0.5, "none", 1, 1},
+		{0.1, "random", 0.3, 0.39}, {0.5, "random", 0.9, 0.97},
+	} {
+		k := suite.Case{Collective: suite.Find("sparse-allreduce"), Count: 256 * 1000, Density: c.density, Overlap: c.overlap}
+		s, err := newSpread(&k, parsed(t, "--collective sparse-allreduce"), 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		union := 0
+		for _, yes := range s.union {
+			if yes {
+				union++
+			}
+		}
+		if n := s.nonZero(); n != int(math.Round(c.density*1000)) || float64(union) < c.least*1000-0.5 || float64(union) > c.most*1000+0.5 {
+			t.Errorf("density %g, overlap %s: %d blocks of 1000, %d in the union", c.density, c.overlap, n, union)
+		}
+	}
+}
+
+// Sparse rows are right, and a wrong element, in a block that anybody has or in one
+// that nobody has, is counted.
+func TestSparseRows(t *testing.T) {
+	o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density 0,.02,.3,1 --overlap all -d float32,bfloat16,int64 -o sum,min -n 2 -w 1")
+	onRanks(t, 3, func(c *collective.Comm) error {
+		return All(t.Context(), c, nil, o, func(r *suite.Row) error {
+			if r.Wrong == nil || *r.Wrong != 0 || r.Sparse == nil || r.Plan != r.Sparse.Form {
+				return fmt.Errorf("row %+v, sparse %+v", *r, r.Sparse)
+			}
+			return nil
+		})
+	})
+	o = parsed(t, "--collective sparse-allreduce --form lists -b 100001 -e 100001 --density 0,.3 --overlap full,none -d float32,bfloat16 -n 2 -w 1")
+	onRanks(t, 3, func(c *collective.Comm) error {
+		return All(t.Context(), c, nil, o, func(r *suite.Row) error {
+			x, width := r.Sparse, float64(r.Bytes/int64(r.Count))
+			rows := x.UnionDensity * float64(x.Blocks)
+			if *r.Wrong != 0 || r.Plan != "lists" || x.NonZero > 0 && x.Overlap == "full" && math.Round(rows) != float64(x.NonZero) ||
+				x.SentBytes != 2*int64(x.NonZero)*256*int64(width) {
+				return fmt.Errorf("row %+v, sparse %+v", *r, x)
+			}
+			return nil
+		})
+	})
+	for _, at := range []int{0, 300, 25599} {
+		onRanks(t, 2, func(c *collective.Comm) error {
+			o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --overlap full --in-place=no")
+			cases := o.Cases(2)
+			m, err := newMeter[float32](c, o, cases, cases[0].Type, newLimits(c, nil))
+			if err != nil {
+				return err
+			}
+			m.calls["sparse-allreduce"] = collectiveOf[float32]{run: func(ctx context.Context, k *call[float32]) error {
+				err := runSparse(ctx, k)
+				k.recv[at]++
+				return err
+			}}
+			r, err := m.measure(t.Context(), &cases[0])
+			if err == nil && *r.Wrong != 2 {
+				err = fmt.Errorf("element %d: %d wrong elements were seen, want one per rank", at, *r.Wrong)
+			}
+			return err
+		})
+	}
+}

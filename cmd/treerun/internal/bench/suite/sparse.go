@@ -1,0 +1,116 @@
+package suite
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Overlaps are how the ranks' non-zero blocks can lie: all have the same ones; each
+// has drawn its own; as few as can be are another's, too.
+var Overlaps = []string{"full", "random", "none"}
+
+// Forms are those in which a sparse collective can run. Lists is that of key-value lists.
+var Forms = []string{"trees", "aggregators", "shared", "dense", Lists}
+
+// Lists has the blocks of a tensor travel as rows of lists: AGsparse.
+const Lists = "lists"
+
+// Transports are what can carry the packets of aggregators.
+var Transports = []string{"tcp", "udp"}
+
+// sparseTypes and sparseOps are what sparse collectives take.
+var (
+	sparseTypes = []string{"int32", "int64", "float16", "float32", "float64", "bfloat16"}
+	sparseOps   = []string{"sum", "min", "max"}
+)
+
+const mostBlock = 1 << 17 // elements of 8 bytes are the largest block then
+
+// takeSparse reads the flags of sparse collectives.
+func (o *Options) takeSparse(densities []string) error {
+	for _, text := range densities {
+		d, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(d >= 0 && d <= 1) {
+			return usage("--density %q: want parts from 0 to 1, such as 0.01", text)
+		}
+		if slices.Contains(o.Densities, d) {
+			return usage("--density: %s stands there twice", text)
+		}
+		o.Densities = append(o.Densities, d)
+	}
+	if len(o.Densities) == 0 {
+		return usage("--density: want at least one")
+	}
+	var err error
+	if o.Overlaps, err = choose("--overlap", o.Overlaps, Overlaps); err != nil {
+		return err
+	}
+	sparse := slices.ContainsFunc(o.Collectives, func(name string) bool { return Find(name).Sparse })
+	switch {
+	case o.BlockSize < 1 || o.BlockSize > mostBlock:
+		return usage("--block %d: want 1 to %d elements", o.BlockSize, mostBlock)
+	case o.Form != "" && !slices.Contains(Forms, o.Form):
+		return usage("--form %q: want one of %s", o.Form, strings.Join(Forms, ", "))
+	case o.Transport != "" && !slices.Contains(Transports, o.Transport):
+		return usage("--sparse-transport %q: want one of %s", o.Transport, strings.Join(Transports, ", "))
+	case o.Transport == "udp" && o.Form != "" && o.Form != "aggregators":
+		return usage("--sparse-transport udp is for --form aggregators, not %s", o.Form)
+	}
+	if err := o.checkLists(); err != nil {
+		return err
+	}
+	for _, flag := range []string{"density", "overlap", "block", "form", "sparse-transport"} {
+		if o.Flags.Changed(flag) && !sparse {
+			return usage("--%s is for sparse collectives", flag)
+		}
+	}
+	if sparse && len(o.Collectives) == 1 && (!intersects(o.Ops, sparseOps) || !slices.ContainsFunc(o.Types, Type.sparse)) {
+		return usage("sparse collectives take the types %s and the operations %s", strings.Join(sparseTypes, ", "), strings.Join(sparseOps, ", "))
+	}
+	return nil
+}
+
+// checkLists says what does not go with the form of lists.
+func (o *Options) checkLists() error {
+	switch {
+	case o.Form != Lists:
+		return nil
+	case !slices.Equal(o.Ops, []string{"sum"}):
+		return usage("--form lists is for --op sum, not for %s", strings.Join(o.Ops, ", "))
+	case o.Device == CUDA:
+		return usage("--form lists is for memory of the host: it does not go with --device cuda")
+	}
+	return nil
+}
+
+func intersects(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}
+
+// sparse tells whether sparse collectives take elements of the type.
+func (t Type) sparse() bool { return slices.Contains(sparseTypes, t.Name) }
+
+// takes tells whether a collective runs with a type and an operation.
+func (c *Collective) takes(t Type, op string) bool {
+	return !c.Sparse || t.sparse() && slices.Contains(sparseOps, op)
+}
+
+// spread returns the cases of c with all densities and overlaps; c itself if it is
+// not sparse.
+func (o *Options) spread(c Case) []Case {
+	if !c.Sparse {
+		return []Case{c}
+	}
+	var list []Case
+	for _, d := range o.Densities {
+		for _, lie := range o.Overlaps {
+			c.Density, c.Overlap = d, lie
+			list = append(list, c)
+			if d == 0 || d == 1 {
+				break // there is one way to have none, or all
+			}
+		}
+	}
+	return list
+}

@@ -1,0 +1,156 @@
+// Package check is the subcommand check: it looks at whether this host can run jobs,
+// on GPUs where it has some, and writes a line for each thing with the remedy for what
+// is wrong. What GPUs can do for each other it finds out with ranks of its own, as
+// jobs do. Only package cli below cmd/treerun imports it.
+package check
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/topo/gpu"
+)
+
+const help = `treerun check looks at whether this host can run jobs, on GPUs where it has some.
+
+usage:
+  treerun check
+
+It writes a line for each of: the CUDA driver, every GPU, NVML, what GPUs can do for
+each other (peer memory, measured), memory shared between processes of a GPU (IPC),
+limits (locked memory, open files, shared memory, cores) and network devices. Each
+begins with
+
+  ok     it is as it should be
+  note   jobs run, but not as well as they could
+  WRONG  jobs fail, or GPUs cannot be used; the remedy stands behind it
+  none   the host does not have it
+
+Exit code: 0, or 1 when something is wrong. On a host without GPU that alone is not
+wrong. GPUs are busy for a second.
+`
+
+// State is how something is.
+type State int
+
+// The states.
+const (
+	Good State = iota
+	Note
+	Wrong
+	None
+)
+
+var words = []string{"ok", "note", "WRONG", "none"}
+
+// Line is about one thing.
+type Line struct {
+	State  State
+	What   string // in one or two words
+	Text   string
+	Remedy string // "" where nothing needs one
+}
+
+// String writes the line.
+func (l Line) String() string {
+	text := fmt.Sprintf("%-6s %-14s %s", words[l.State], l.What, l.Text)
+	if l.Remedy != "" {
+		text += " (remedy: " + l.Remedy + ")"
+	}
+	return text
+}
+
+// Host is what check asks about. Package cli's is this very host.
+type Host struct {
+	Devices func() (version string, list []Device, err error) // the CUDA driver's version and devices
+	Machine func() (*gpu.Machine, error)                      // what NVML says
+	Kernel  func() (gpus int, err error)                      // how many GPUs the kernel's driver has
+	Peers   func(m *gpu.Machine) (*peers.HostResult, error)   // what ranks on the GPUs have measured; nil: they have failed, and said why
+	Limits  func() Limits
+	Network func() ([]iface.Device, error)
+}
+
+// Device is a GPU as the CUDA driver sees it.
+type Device struct {
+	UUID   string
+	MemOps bool // streams can wait for values in memory
+}
+
+// Main runs the subcommand with the arguments after its name, and returns the exit
+// code.
+func Main(w io.Writer, args []string, h *Host) (int, error) {
+	f := pflag.NewFlagSet("check", pflag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	asked := f.BoolP("help", "h", false, "print this text")
+	if err := f.Parse(args); err != nil {
+		return 0, exitcode.Errorf(exitcode.Usage, "check: %w", err)
+	}
+	if *asked {
+		_, err := io.WriteString(w, help)
+		return 0, err
+	}
+	if f.NArg() > 0 {
+		return 0, exitcode.Errorf(exitcode.Usage, "check: unexpected argument %q", f.Arg(0))
+	}
+	p := &printer{w: w}
+	gpus := h.gpus(p)
+	h.Limits().check(p, gpus)
+	h.network(p)
+	if p.err != nil {
+		return 0, p.err
+	}
+	if p.wrong > 0 {
+		return 1, nil
+	}
+	return 0, nil
+}
+
+// printer writes lines as they come.
+type printer struct {
+	w     io.Writer
+	err   error
+	wrong int
+}
+
+func (p *printer) line(l Line) {
+	if l.State == Wrong {
+		p.wrong++
+	}
+	p.text(l.String() + "\n")
+}
+
+func (p *printer) text(text string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, text)
+	}
+}
+
+// network looks at the devices over which ranks reach other hosts.
+func (h *Host) network(p *printer) {
+	list, err := h.Network()
+	if err != nil {
+		p.line(Line{Wrong, "network", err.Error(), "may this user read /sys and /proc/net?"})
+		return
+	}
+	spec, err := iface.Parse("")
+	if err != nil {
+		p.line(Line{Wrong, "network", err.Error(), ""})
+		return
+	}
+	offered, _, err := iface.Choose(list, spec)
+	if err != nil || len(offered) == 0 {
+		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list), "switch a device on, or name one with --iface"})
+		return
+	}
+	var names []string
+	for _, a := range offered {
+		names = append(names, a.String())
+	}
+	p.line(Line{Good, "network", strings.Join(names, ", "), ""})
+}

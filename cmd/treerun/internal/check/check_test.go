@@ -1,0 +1,150 @@
+package check
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/nvml"
+	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/topo/gpu"
+)
+
+// well is a host with two GPUs on which nothing is wrong.
+func well() *Host {
+	m := &gpu.Machine{Driver: "550.54", GPUs: []gpu.GPU{
+		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", Memory: 16 << 30, PCIeGeneration: 3, PCIeWidth: 16, NVLinks: make([]gpu.NVLink, 2)},
+		{Index: 1, UUID: "GPU-b", Name: "V100", PCI: "0000:07:00.0", Memory: 16 << 30, NUMA: -1},
+	}}
+	return &Host{
+		Devices: func() (string, []Device, error) {
+			return "12.4", []Device{{UUID: "GPU-b", MemOps: true}, {UUID: "GPU-a", MemOps: true}}, nil
+		},
+		Machine: func() (*gpu.Machine, error) { return m, nil },
+		Kernel:  func() (int, error) { return 2, nil },
+		Peers: func(m *gpu.Machine) (*peers.HostResult, error) {
+			r := &peers.HostResult{Ranks: []int{0, 1}}
+			r.Machine, r.Devices = m, []string{"GPU-a", "GPU-b"}
+			r.Found = []gpu.Finding{{A: 0, B: 1, GBytesPerSecond: 46.25, LatencyUs: 2}}
+			return r, nil
+		},
+		Limits: func() Limits {
+			return Limits{Locked: math.MaxUint64, Files: 1 << 16, MostFiles: 1 << 20, Cores: 8, Usable: 8, DevShm: 64 << 20}
+		},
+		Network: func() ([]iface.Device, error) {
+			return []iface.Device{{Name: "eth0", Kind: iface.Ethernet, Up: true, Speed: 10000, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.3/24")}}}, nil
+		},
+	}
+}
+
+// found makes the ranks of a host find something else.
+func found(f ...gpu.Finding) func(*Host) {
+	return func(h *Host) {
+		before := h.Peers
+		h.Peers = func(m *gpu.Machine) (*peers.HostResult, error) {
+			r, err := before(m)
+			r.Found, r.Dropped = f, gpu.Dropped(f)
+			return r, err
+		}
+	}
+}
+
+// limit changes the limits of a host.
+func limit(change func(*Limits)) func(*Host) {
+	return func(h *Host) {
+		l := h.Limits()
+		change(&l)
+		h.Limits = func() Limits { return l }
+	}
+}
+
+func TestCheck(t *testing.T) {
+	none := fmt.Errorf("%w: no driver", cuda.ErrUnavailable)
+	noDriver := func(h *Host) { h.Devices = func() (string, []Device, error) { return "", nil, none } }
+	noNVML := func(h *Host) {
+		h.Machine = func() (*gpu.Machine, error) { return nil, fmt.Errorf("%w: no library", nvml.ErrUnavailable) }
+	}
+	noKernel := func(h *Host) { h.Kernel = func() (int, error) { return 0, nil } }
+	for _, c := range []struct {
+		name    string
+		changes []func(*Host)
+		code    int
+		want    []string
+	}{
+		{"all well", nil, 0, []string{
+			"ok     driver         CUDA 12.4, 2 GPUs\n", "ok     nvml           driver 550.54, 2 GPUs\n",
+			"ok     gpu 0          V100, GPU-a, 0000:06:00.0, 16 GiB, NUMA node 0, PCIe 3.0 x16, 2 NVLinks\n", "ok     gpu 1          V100, GPU-b, 0000:07:00.0, 16 GiB\n",
+			"ok     peers          1 pair: 1 read and write each other's memory\n", "          gpu0       .   46.25\n", "ok     ipc            2 processes opened each other's device memory\n",
+			"ok     locked memory  unlimited\n", "ok     open files     65536, at most 1048576\n", "which has 64 MiB\n", "ok     cores          8\n", "ok     network        10.0.0.3 (eth0, 10000 Mbit/s",
+		}},
+		{"no GPU", []func(*Host){noDriver, noNVML, noKernel}, 0, []string{"none   gpu            no NVIDIA GPU that this process could use: no usable CUDA driver: no driver\n", "ok     locked memory"}},
+		{"no driver in this container", []func(*Host){noDriver, noNVML}, 1, []string{"WRONG  driver", "compute capability", "WRONG  nvml", "utility"}},
+		{"no permission", []func(*Host){noDriver, noKernel, func(h *Host) {
+			h.Machine = func() (*gpu.Machine, error) {
+				return nil, fmt.Errorf("%w: %w: denied", nvml.ErrUnavailable, nvml.ErrBroken)
+			}
+		}}, 1, []string{"WRONG  driver", "WRONG  nvml", "denied"}},
+		{"no NVML", []func(*Host){noNVML}, 1, []string{"ok     driver", "WRONG  nvml"}},
+		{"a GPU that CUDA does not show", []func(*Host){func(h *Host) {
+			h.Devices = func() (string, []Device, error) { return "12.4", []Device{{UUID: "GPU-a", MemOps: true}}, nil }
+		}}, 1, []string{"ok     gpu 0", "WRONG  gpu 1", "Xid"}},
+		{"no memory operations", []func(*Host){func(h *Host) {
+			h.Devices = func() (string, []Device, error) {
+				return "12.4", []Device{{UUID: "GPU-a"}, {UUID: "GPU-b", MemOps: true}}, nil
+			}
+		}}, 0, []string{"note   gpu 0", "(remedy: a newer driver)"}},
+		{"cut into instances", []func(*Host){func(h *Host) { m, _ := h.Machine(); m.GPUs[1].MIG = true }}, 0, []string{"note   gpu 1", "nvidia-smi -i 1 -mig 0"}},
+		{"a wrong link", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "wrong data"})}, 1, []string{"WRONG  peers", "the link of ranks 0 and 1 (GPU-a, GPU-b) is not used: wrong data\n", "      x\n", "ok     ipc", "iommu=pt"}},
+		{"peers that the driver refuses", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "no", Refused: true})}, 0, []string{"ok     peers", "1 cannot by the driver's word", "      -\n"}},
+		{"containers apart", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "invalid handle", Unopened: true})}, 1, []string{"ok     peers", "WRONG  ipc            in 1 pair", "invalid handle", "--ipc=host"}},
+		{"ranks fail", []func(*Host){func(h *Host) {
+			h.Peers = func(*gpu.Machine) (*peers.HostResult, error) { return nil, errors.New("failed with code 3") }
+		}}, 1, []string{"WRONG  peers          failed with code 3\n"}},
+		{"little locked memory", []func(*Host){limit(func(l *Limits) { l.Locked = 64 << 10 })}, 1, []string{"WRONG  locked memory  64 KiB for what 2 GPUs pin, some 128 MiB (remedy: ulimit -l unlimited"}},
+		{"little locked memory without GPU", []func(*Host){noDriver, noNVML, noKernel, limit(func(l *Limits) { l.Locked = 64 << 10 })}, 0, []string{"ok     locked memory  64 KiB\n"}},
+		{"few files", []func(*Host){limit(func(l *Limits) { l.Files = 128 })}, 1, []string{"WRONG  open files     128, at most 1048576: 8 ranks take some 384 (remedy: ulimit -n 384)\n"}},
+		{"no shared memory", []func(*Host){limit(func(l *Limits) { l.Shared = errors.New("fallocate: no memory") })}, 1, []string{"WRONG  shared memory  fallocate: no memory"}},
+		{"a share of a core", []func(*Host){limit(func(l *Limits) { l.Usable = 1 })}, 0, []string{"note   cores          the time of 1, of 8 that may be used: 2 GPUs are fed by fewer cores"}},
+		{"no network", []func(*Host){func(h *Host) { h.Network = func() ([]iface.Device, error) { return nil, nil } }}, 0, []string{"note   network        no address for other hosts: no device at all"}},
+		{"unreadable network", []func(*Host){func(h *Host) { h.Network = func() ([]iface.Device, error) { return nil, errors.New("denied") } }}, 1, []string{"WRONG  network        denied"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := well()
+			for _, change := range c.changes {
+				change(h)
+			}
+			var b bytes.Buffer
+			code, err := Main(&b, nil, h)
+			if err != nil || code != c.code {
+				t.Errorf("code %d, %v, want %d", code, err, c.code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(b.String(), want) {
+					t.Errorf("no %q in\n%s", want, &b)
+				}
+			}
+		})
+	}
+}
+
+// failing is a writer that fails.
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errors.New("no room") }
+
+func TestMainArguments(t *testing.T) {
+	for _, args := range [][]string{{"--colour"}, {"now"}} {
+		if _, err := Main(new(bytes.Buffer), args, well()); err == nil || !strings.Contains(err.Error(), "check: ") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+	if _, err := Main(failing{}, nil, well()); err == nil || err.Error() != "no room" {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,196 @@
+package check
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/nvml"
+	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/topo/gpu"
+)
+
+// gpus looks at the GPUs and returns how many can be used.
+func (h *Host) gpus(p *printer) int {
+	version, devices, driverErr := h.Devices()
+	m, nvmlErr := h.Machine()
+	kernel, kernelErr := h.Kernel()
+	if driverErr != nil && nvmlErr != nil && !errors.Is(nvmlErr, nvml.ErrBroken) && kernel == 0 && kernelErr == nil {
+		p.line(Line{None, "gpu", "no NVIDIA GPU that this process could use: " + driverErr.Error(), ""})
+		return 0
+	}
+	if driverErr != nil {
+		p.line(Line{Wrong, "driver", driverErr.Error(), driverRemedy(driverErr)})
+	} else {
+		p.line(Line{Good, "driver", fmt.Sprintf("CUDA %s, %s", version, count(len(devices), "GPU")), ""})
+	}
+	switch {
+	case nvmlErr != nil:
+		p.line(Line{Wrong, "nvml", nvmlErr.Error(), "libnvidia-ml.so.1 comes with the driver; containers need the utility capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"})
+		return len(devices)
+	case m.Driver == "":
+		p.line(Line{Good, "nvml", count(len(m.GPUs), "GPU"), ""})
+	default:
+		p.line(Line{Good, "nvml", fmt.Sprintf("driver %s, %s", m.Driver, count(len(m.GPUs), "GPU")), ""})
+	}
+	usable := 0
+	for i := range m.GPUs {
+		l := lineOf(&m.GPUs[i], devices, driverErr == nil)
+		if l.State == Good || l.State == Note && !m.GPUs[i].MIG {
+			usable++
+		}
+		p.line(l)
+	}
+	if driverErr != nil || usable == 0 {
+		return usable
+	}
+	r, err := h.Peers(m)
+	switch {
+	case err != nil:
+		p.line(Line{Wrong, "peers", err.Error(), ""})
+	case r == nil:
+		p.line(Line{Wrong, "peers", "ranks on the GPUs have failed: see above", "dmesg tells of errors of GPUs (Xid)"})
+	default:
+		peersOf(p, r)
+	}
+	return usable
+}
+
+// driverRemedy says what may be done about a driver that cannot be used.
+func driverRemedy(err error) string {
+	if errors.Is(err, cuda.ErrUnavailable) && strings.Contains(err.Error(), "without cgo") {
+		return "build treerun with cgo"
+	}
+	return "nvidia-smi must work; containers need --gpus all and the compute capability"
+}
+
+// lineOf is about one GPU.
+func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
+	l := Line{Good, fmt.Sprintf("gpu %d", g.Index), fmt.Sprintf("%s, %s, %s, %s", g.Name, g.UUID, g.PCI, size(uint64(max(g.Memory, 0)))), ""}
+	if g.NUMA >= 0 {
+		l.Text += fmt.Sprintf(", NUMA node %d", g.NUMA)
+	}
+	if g.PCIeGeneration > 0 {
+		l.Text += fmt.Sprintf(", PCIe %d.0 x%d", g.PCIeGeneration, g.PCIeWidth)
+	}
+	if n := len(g.NVLinks); n > 0 {
+		l.Text += fmt.Sprintf(", %d NVLinks", n)
+	}
+	if g.MIG {
+		l.State, l.Text, l.Remedy = Note, l.Text+", cut into MIG instances, which treerun does not use", fmt.Sprintf("nvidia-smi -i %d -mig 0", g.Index)
+		return l
+	}
+	if !known {
+		return l
+	}
+	for _, d := range devices {
+		if d.UUID != g.UUID {
+			continue
+		}
+		if !d.MemOps {
+			l.State, l.Text = Note, l.Text+", its streams cannot wait for memory: collectives take more help of the host"
+			l.Remedy = "a newer driver"
+		}
+		return l
+	}
+	l.State, l.Text, l.Remedy = Wrong, l.Text+", which CUDA does not show", "is it in CUDA_VISIBLE_DEVICES? dmesg tells of lost GPUs (Xid)"
+	return l
+}
+
+// peersOf tells what the ranks have found: a line for the links, one for each that is
+// advertised and wrong, the matrix, and a line for memory that processes share.
+func peersOf(p *printer, r *peers.HostResult) {
+	good, refused, wrong, closed := 0, 0, 0, 0
+	why := ""
+	for _, f := range r.Found {
+		switch {
+		case f.Fault == "":
+			good++
+		case f.Refused:
+			refused++
+		case f.Unopened:
+			closed++
+			why = f.Fault
+		default:
+			wrong++
+		}
+	}
+	pairs := len(r.Found)
+	text := fmt.Sprintf("%s: %d read and write each other's memory", count(pairs, "pair"), good)
+	if refused > 0 {
+		text += fmt.Sprintf(", %d cannot by the driver's word and go through host memory", refused)
+	}
+	l := Line{Good, "peers", text, ""}
+	if wrong > 0 {
+		l.State = Wrong
+		l.Text += fmt.Sprintf(", %d should and give wrong data or hang", wrong)
+		l.Remedy = "turn ACS off on PCIe switches and the IOMMU off or to passthrough (iommu=pt); jobs leave these links out"
+	}
+	p.line(l)
+	for _, line := range r.DroppedLines() {
+		p.text("         " + line + "\n")
+	}
+	p.text(matrix(r))
+	if closed > 0 {
+		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s", count(closed, "pair"), why), "containers share one IPC namespace and see the same GPUs (docker --ipc=host); isolated GPUs hide from each other"})
+		return
+	}
+	if pairs > 0 {
+		p.line(Line{Good, "ipc", fmt.Sprintf("%s opened each other's device memory", count(len(r.Ranks), "process")), ""})
+	}
+}
+
+// matrix writes what was measured between ranks, GB/s: - where the driver allows
+// nothing, x where it is wrong.
+func matrix(r *peers.HostResult) string {
+	n := len(r.Ranks)
+	if n < 2 || n > 32 {
+		return ""
+	}
+	cell := make(map[[2]int]string)
+	for _, f := range r.Found {
+		text := fmt.Sprintf("%.4g", f.GBytesPerSecond)
+		switch {
+		case f.Refused:
+			text = "-"
+		case f.Fault != "":
+			text = "x"
+		}
+		cell[[2]int{f.A, f.B}], cell[[2]int{f.B, f.A}] = text, text
+	}
+	head := func(k int) string {
+		if g := r.Machine.Find(r.Devices[k]); g != nil {
+			return fmt.Sprintf("gpu%d", g.Index)
+		}
+		return "?"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%14s", "GB/s")
+	for k := range n {
+		fmt.Fprintf(&b, " %7s", head(k))
+	}
+	b.WriteByte('\n')
+	for a := range n {
+		fmt.Fprintf(&b, "%14s", head(a))
+		for c := range n {
+			text := cell[[2]int{a, c}]
+			if text == "" {
+				text = "."
+			}
+			fmt.Fprintf(&b, " %7s", text)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
+
+func count(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case strings.HasSuffix(what, "ss"):
+		return fmt.Sprintf("%d %ses", n, what)
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/agent"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/nodes"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
+	"github.com/treerun/treerun/cmd/treerun/internal/program"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/rank/keyfile"
+)
+
+// nodeOptions are the flags for jobs of which every host has a treerun of its
+// own, started with one and the same command.
+type nodeOptions struct {
+	count   cmdline.Ranks // 0: not given
+	node    int
+	seed    string
+	keyFile string
+	jobID   string
+
+	cfg *nodes.Config // of node 0, when the job has several
+	met []*nodes.Node // once all are there: the hosts of the job
+}
+
+func (n *nodeOptions) define(f *pflag.FlagSet) {
+	f.Var(&n.count, "nnodes", "this command is started once on each of `N` hosts, without ssh")
+	f.IntVar(&n.node, "node-rank", 0, "number of this host among them, from 0 (default: as Slurm,\ntorchrun's variables or Kubernetes say)")
+	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")
+	f.StringVar(&n.keyFile, "key-file", "", "`FILE` with the key that these hosts share, mode 0600:\n64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
+	f.StringVar(&n.jobID, "job-id", "", "`ID` of the job: others with the same key do not disturb it")
+}
+
+// nodes returns what this treerun knows of its place among those of a job; nil
+// if it is alone. idle tells that another one on this host does everything.
+func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, err error) {
+	n := &o.node
+	asked := o.given("nnodes", "node-rank", "seed", "job-id")
+	if o.given("host", "hostfile") {
+		if asked {
+			return nil, false, exitcode.Errorf(exitcode.Usage, "--nnodes, --node-rank, --seed and --job-id are for hosts that start treerun themselves, -H and --hostfile for those where this treerun does it")
+		}
+		return nil, false, nil
+	}
+	if n.count == 1 {
+		return nil, false, nil // whatever the environment says
+	}
+	key := n.keyFile
+	if key == "" {
+		key = get(job.EnvKeyFile)
+	}
+	found, err := nodes.FromEnvironment(get)
+	if err != nil && (asked || key != "") {
+		return nil, false, exitcode.Errorf(exitcode.Usage, "%w", err)
+	}
+	if found == nil || err != nil {
+		found = new(nodes.Found)
+	}
+	wanted := asked || found.Nodes > 1 && (found.Sure || key != "")
+	switch {
+	case !wanted && n.keyFile != "":
+		return nil, false, exitcode.Errorf(exitcode.Usage, "--key-file is for jobs with --nnodes")
+	case !wanted:
+		return nil, false, nil
+	case key == "" && !asked:
+		return nil, false, exitcode.Errorf(exitcode.Usage, "this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 for one of this host alone", found.Node, found.Nodes, found.From)
+	case key == "":
+		return nil, false, exitcode.Errorf(exitcode.Usage, "the hosts have no key: make one with `openssl rand -hex 32 > FILE; chmod 600 FILE`, give it to all of them, and use --key-file FILE")
+	}
+	c, err = o.nodeConfig(found, key)
+	return c, found.Idle && err == nil, err
+}
+
+// nodeConfig puts together what flags and environment say; flags come first.
+func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, error) {
+	n := &o.node
+	c := &nodes.Config{
+		Place: found.Place, Size: int(o.size), PerNode: int(*o.flags.Lookup("ppn").Value.(*cmdline.Ranks)), Args: o.args, Version: wire.Me().String(),
+		Timeout: time.Duration(*o.flags.Lookup("start-timeout").Value.(*cmdline.Seconds)),
+	}
+	if n.count > 0 {
+		c.Nodes = int(n.count)
+	}
+	if o.flags.Changed("node-rank") {
+		c.Node = n.node
+	} else if found.From == "" {
+		return nil, exitcode.Errorf(exitcode.Usage, "--nnodes without --node-rank: which of the %d hosts is this?", c.Nodes)
+	}
+	if n.seed != "" {
+		c.Seed = n.seed
+	}
+	if n.jobID != "" {
+		c.JobID = n.jobID
+	}
+	switch {
+	case c.Nodes == 0:
+		return nil, exitcode.Errorf(exitcode.Usage, "--nnodes: how many hosts are there?")
+	case c.Seed == "":
+		return nil, exitcode.Errorf(exitcode.Usage, "--seed HOST:PORT: where does host 0 listen?")
+	case o.given("launch-agent", "ssh-args", "push"):
+		return nil, exitcode.Errorf(exitcode.Usage, "--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started on other hosts")
+	}
+	err := c.Check()
+	if err == nil {
+		c.Key, err = keyfile.Read(key)
+	}
+	if err != nil {
+		return nil, exitcode.Errorf(exitcode.Usage, "%w", err)
+	}
+	if c.Default = found.PerNode; c.Default == 0 {
+		r, err := o.place.GPUs()
+		if err != nil {
+			return nil, err
+		}
+		if c.Default, err = cmdline.DefaultRanks(0, r); err != nil {
+			return nil, err
+		}
+	}
+	if c.Host, err = os.Hostname(); err != nil {
+		return nil, exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
+	}
+	return c, nil
+}
+
+// given tells whether one of these flags was.
+func (o *options) given(names ...string) bool { return slices.ContainsFunc(names, o.flags.Changed) }
+
+// hosts returns where the ranks run, and how many there are.
+func (o *options) hosts() ([]launch.Host, int, error) {
+	if o.node.cfg != nil {
+		return o.placeNodes()
+	}
+	return o.place.Hosts(o.size)
+}
+
+// placeNodes waits, as node 0, for the other nodes, and gives all their ranks.
+func (o *options) placeNodes() ([]launch.Host, int, error) {
+	met, err := nodes.Gather(context.Background(), o.node.cfg)
+	if err != nil {
+		return nil, 0, exitcode.Errorf(exitcode.Internal, "%w", err)
+	}
+	o.node.met = met
+	var hosts []launch.Host
+	size := 0
+	for i, n := range met {
+		h := launch.Host{Name: n.Host, Target: n.Host, Local: i == 0}
+		for range n.Ranks {
+			h.Ranks = append(h.Ranks, size)
+			size++
+		}
+		hosts = append(hosts, h)
+	}
+	aggregators, err := o.place.Aggregators()
+	if err == nil {
+		place.Spread(hosts, size, aggregators)
+	}
+	return hosts, size, err
+}
+
+// connect makes the nodes the way to other hosts.
+func (o *options) connect(r *launch.Remote) {
+	c := o.node.cfg
+	if c == nil {
+		return
+	}
+	r.FanOut, r.JobID = c.Nodes, c.JobID
+	r.Master, _, _ = net.SplitHostPort(c.Seed) // Check has seen it
+	r.Open = func(index int) (in, out *os.File) { return o.node.met[index].Files() }
+}
+
+// runNode is a job of which this is another node than 0.
+func runNode(o *options, prog *program.Program, broken error, c *nodes.Config) (int, error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	signals := launch.Signals()
+	if broken == nil && prog.Folder != "" {
+		broken = prog.Build(signals)
+		defer prog.Remove()
+	}
+	dir, err := workingDir(o.dir)
+	if broken == nil {
+		broken = err
+	}
+	if broken != nil {
+		c.Broken = broken.Error()
+	}
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	stops := make(chan os.Signal, 8)
+	go func() {
+		for sig := range signals {
+			switch sig {
+			case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
+				cancel(exitcode.Errorf(exitcode.Signal(sig.(syscall.Signal)), "stopped by %v while waiting for the other nodes", sig))
+				stops <- sig
+			}
+		}
+	}()
+	in, out, err := nodes.Join(ctx, c)
+	if broken != nil {
+		return 0, broken
+	}
+	if err != nil {
+		return 0, err // exit code 125, unless a signal gave another one
+	}
+	c.Trace("node %d of %d: all are there", c.Node, c.Nodes)
+	n := &agent.Node{Program: o.program, Path: prog.Path, Dir: dir, Signals: stops}
+	return n.Run(in, out)
+}
+
+// runNodes is a job for which every host starts a treerun; done tells that it is
+// over, since this is not node 0. broken is why there is no program here: the
+// others are told, and do not wait.
+func runNodes(o *options, prog *program.Program, broken error, begin time.Time) (code int, done bool, err error) {
+	c, idle, err := o.nodes(os.Getenv)
+	switch {
+	case err != nil || idle || c == nil:
+		return 0, err != nil || idle, err
+	case o.dryRun:
+		return 0, true, exitcode.Errorf(exitcode.Usage, "--dry-run: nobody knows what the other hosts would run")
+	}
+	screen := output.NewScreen(os.Stdout, os.Stderr)
+	c.Warn = func(format string, args ...any) { screen.Err.Printf("treerun: "+format, args...) }
+	c.Trace = o.tracer(begin, screen.Err.Printf)
+	if c.Node == 0 {
+		o.node.cfg = c
+		if broken != nil {
+			c.Broken = broken.Error()
+			_, err := nodes.Gather(context.Background(), c)
+			c.Trace("%v", err)
+		}
+		return 0, false, nil
+	}
+	code, err = runNode(o, prog, broken, c)
+	return code, true, err
+}
+
+// tracer returns the function that tells what happens, if that is wanted.
+func (o *options) tracer(begin time.Time, printf func(format string, args ...any)) func(format string, args ...any) {
+	if !o.verbose {
+		return func(string, ...any) {}
+	}
+	return func(format string, args ...any) {
+		ms := float64(time.Since(begin).Microseconds()) / 1000
+		printf("treerun: %7.1f ms  %s", ms, fmt.Sprintf(format, args...))
+	}
+}

@@ -1,0 +1,44 @@
+package cmdline
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestWords(t *testing.T) {
+	for text, want := range map[string][]string{
+		"":                        nil,
+		"  ip netns  exec {host}": {"ip", "netns", "exec", "{host}"},
+		`env A='b c' "d e"f \ g`:  {"env", "A=b c", "d ef", " g"},
+		`sh -c 'exec "$@"' -`:     {"sh", "-c", `exec "$@"`, "-"},
+		`'' "a\"b" 'c\d'`:         {"", `a"b`, `c\d`},
+	} {
+		got, err := Words(text)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("Words(%s) = %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"'", `"a`, `a\`, `'a"`} {
+		if got, err := Words(text); err == nil {
+			t.Errorf("Words(%s) = %q and no error", text, got)
+		}
+	}
+}
+
+// Words that are quoted come back as they were.
+func TestWordsThatAreQuoted(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		want := rapid.SliceOf(rapid.String()).Draw(t, "words")
+		var quoted []string
+		for _, w := range want {
+			quoted = append(quoted, "'"+strings.ReplaceAll(w, "'", `'\''`)+"'")
+		}
+		got, err := Words(strings.Join(quoted, " "))
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%q, %v; want %q", got, err, want)
+		}
+	})
+}

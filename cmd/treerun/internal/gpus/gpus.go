@@ -1,0 +1,256 @@
+// Package gpus says which GPUs of this host the ranks of a job get. It reads what
+// NVML tells, CUDA_VISIBLE_DEVICES and the flags --gpus, --gpu-bind and
+// --ranks-per-gpu; it opens no CUDA driver and runs nothing on a GPU. Every host of
+// a job calls it for its own ranks. Only the packages below cmd/treerun import it.
+package gpus
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/nvml"
+	"github.com/treerun/treerun/topo/gpu"
+)
+
+// Bind says what ranks see of the GPUs of their host.
+type Bind int
+
+// What --gpu-bind takes.
+const (
+	Visible Bind = iota // all GPUs; TREERUN_DEVICE says which is the rank's
+	Isolate             // CUDA_VISIBLE_DEVICES shows each rank its own GPU only
+	None                // ranks get no GPU, and their environment is left alone
+)
+
+var bindNames = []string{"visible", "isolate", "none"}
+
+// Set reads what --gpu-bind takes.
+func (b *Bind) Set(s string) error {
+	i := slices.Index(bindNames, s)
+	if i < 0 {
+		return errors.New("want visible, isolate or none")
+	}
+	*b = Bind(i)
+	return nil
+}
+
+// String returns what Set takes.
+func (b *Bind) String() string { return bindNames[*b] }
+
+// Type names the value in the help.
+func (b *Bind) Type() string { return "HOW" }
+
+// Request is what the user wants of the GPUs of every host.
+type Request struct {
+	Bind   Bind
+	PerGPU int    // ranks on one GPU; 0: one, and none has any where there are more ranks than GPUs
+	List   string // GPUs that may be used; "": all that are visible
+}
+
+// MaxPerGPU bounds PerGPU.
+const MaxPerGPU = 1024
+
+// maxList bounds List, in bytes.
+const maxList = 16 << 10
+
+// Check reports what cannot be meant.
+func (r *Request) Check() error {
+	switch {
+	case r.Bind < Visible || r.Bind > None:
+		return fmt.Errorf("way %d to bind GPUs", int(r.Bind))
+	case r.PerGPU < 0 || r.PerGPU > MaxPerGPU:
+		return fmt.Errorf("--ranks-per-gpu %d: want 1 to %d", r.PerGPU, MaxPerGPU)
+	case len(r.List) > maxList:
+		return fmt.Errorf("--gpus: a list of %d bytes, at most %d are possible", len(r.List), maxList)
+	case r.Bind == None && (r.PerGPU > 0 || r.List != ""):
+		return errors.New("--gpu-bind none gives ranks no GPU: it does not go with --gpus and --ranks-per-gpu")
+	}
+	if r.List == "" {
+		return nil
+	}
+	_, err := parseList(r.List)
+	if err != nil {
+		return fmt.Errorf("--gpus: %w", err)
+	}
+	return nil
+}
+
+// explicit tells whether the user has asked for GPUs.
+func (r *Request) explicit() bool { return r.PerGPU > 0 || r.List != "" || r.Bind == Isolate }
+
+// Plan says which rank of a host gets which GPU.
+type Plan struct {
+	GPUs    []gpu.GPU // by local rank; nil: no rank has one
+	Visible []string  // UUIDs for CUDA_VISIBLE_DEVICES of all ranks; nil: it is left alone
+	Isolate bool      // each rank's CUDA_VISIBLE_DEVICES is its own GPU
+	Notice  string    // why ranks have none although the host has GPUs, for the user; "": they have, or there are none
+}
+
+// Share is which ranks of a machine are those of this host.
+type Share struct {
+	Ranks int // of this host
+	First int // ranks of other hosts that are this very machine, as containers may be, and come before
+	Among int // ranks of all of them
+}
+
+// Assign plans for the ranks of this host. Hosts that are one machine take different
+// GPUs of it where that has enough for all of them; else each may have GPUs of its
+// own. env is the ranks' environment, of which CUDA_VISIBLE_DEVICES counts. A host
+// without GPUs gives an empty Plan, unless the user has asked for GPUs. An error
+// carries its exit code.
+func Assign(r Request, ranks Share, env []string) (*Plan, error) {
+	if r.Bind == None {
+		return new(Plan), nil
+	}
+	m, err := read()
+	if err != nil {
+		return unread(r, err)
+	}
+	return assign(r, ranks, m, visibleIn(env))
+}
+
+// read is nvml.Read; tests put other machines here.
+var read = nvml.Read
+
+// unread says what follows when NVML cannot be asked: where the kernel knows no
+// GPU, there is none.
+func unread(r Request, err error) (*Plan, error) {
+	n, _ := cuda.HostGPUs()
+	if r.explicit() {
+		return nil, exitcode.Errorf(exitcode.Internal, "give ranks GPUs: %w", err)
+	}
+	if n > 0 {
+		return &Plan{Notice: fmt.Sprintf("the host has GPUs (%d), but ranks get none: %v (--gpu-bind none says that none is wanted)", n, err)}, nil
+	}
+	return new(Plan), nil
+}
+
+func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error) {
+	usable, err := usable(r, m, visible)
+	if err != nil {
+		return nil, exitcode.Errorf(exitcode.Usage, "%w", err)
+	}
+	if len(usable) == 0 {
+		if r.explicit() {
+			return nil, exitcode.Errorf(exitcode.Internal, "give ranks GPUs: this host has none that can be used%s", why(m, visible))
+		}
+		return new(Plan), nil
+	}
+	each := max(1, r.PerGPU)
+	room := len(usable) * each
+	if s.Ranks > room {
+		need := (s.Ranks + len(usable) - 1) / len(usable)
+		text := fmt.Sprintf("%d ranks and %s: --ranks-per-gpu %d lets them share", s.Ranks, count(len(usable), "GPU"), need)
+		if r.explicit() {
+			return nil, exitcode.Errorf(exitcode.Usage, "%s", text)
+		}
+		return &Plan{Notice: text + ", --gpu-bind none says that none is wanted; now they get none"}, nil
+	}
+	p := &Plan{Isolate: r.Bind == Isolate}
+	if s.Among > room {
+		s.First = 0
+	}
+	for i := range s.Ranks {
+		p.GPUs = append(p.GPUs, usable[(s.First+i)/each])
+	}
+	if r.List != "" && !p.Isolate {
+		for i := range usable {
+			p.Visible = append(p.Visible, usable[i].UUID)
+		}
+	}
+	return p, nil
+}
+
+// usable returns the GPUs that ranks may get, in the order in which they do.
+func usable(r Request, m *gpu.Machine, visible variable) ([]gpu.GPU, error) {
+	whole := slices.DeleteFunc(slices.Clone(m.GPUs), func(g gpu.GPU) bool { return g.MIG })
+	all := gpu.InOrder(whole)
+	switch {
+	case r.List != "":
+		list, err := parseList(r.List)
+		if err != nil {
+			return nil, fmt.Errorf("--gpus: %w", err)
+		}
+		picked, err := pick(list, m)
+		if err != nil {
+			return nil, fmt.Errorf("--gpus %s: %w", r.List, err)
+		}
+		return picked, nil
+	case visible.set:
+		picked, err := visible.pick(all)
+		if err != nil {
+			return nil, fmt.Errorf("CUDA_VISIBLE_DEVICES=%s: %w", visible.value, err)
+		}
+		return gpu.InOrder(picked), nil
+	}
+	return all, nil
+}
+
+// why says why none of the GPUs that there are can be used.
+func why(m *gpu.Machine, visible variable) string {
+	switch {
+	case len(m.GPUs) == 0:
+		return ""
+	case visible.set:
+		return fmt.Sprintf(": CUDA_VISIBLE_DEVICES=%s hides all %d", visible.value, len(m.GPUs))
+	}
+	return fmt.Sprintf(": all %d are cut into MIG instances, which treerun does not use (hint: nvidia-smi -mig 0)", len(m.GPUs))
+}
+
+// Count returns how many ranks get a GPU of their own on this host when nobody
+// says how many there are: the GPUs that ranks may use, times those that share one.
+func Count(r Request, env []string) (int, error) {
+	if r.Bind == None {
+		return 0, nil
+	}
+	m, err := read()
+	if err != nil {
+		if n, hostErr := cuda.HostGPUs(); hostErr != nil || n > 0 {
+			return n * max(1, r.PerGPU), hostErr
+		}
+		return 0, nil
+	}
+	list, err := usable(r, m, visibleIn(env))
+	return len(list) * max(1, r.PerGPU), err
+}
+
+// Describe writes which GPU a local rank has, for people.
+func (p *Plan) Describe(local int) string {
+	g := &p.GPUs[local]
+	node := ""
+	if g.NUMA >= 0 {
+		node = fmt.Sprintf(", NUMA node %d", g.NUMA)
+	}
+	return fmt.Sprintf("GPU %d (%s, %s, %s%s)", g.Index, g.Name, g.UUID, g.PCI, node)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// variable is an environment variable.
+type variable struct {
+	value    string
+	set      bool
+	pciOrder bool // CUDA_DEVICE_ORDER says so
+}
+
+// visibleIn finds CUDA_VISIBLE_DEVICES.
+func visibleIn(env []string) (v variable) {
+	for _, e := range env {
+		switch name, value, _ := strings.Cut(e, "="); name {
+		case "CUDA_VISIBLE_DEVICES":
+			v.value, v.set = value, true
+		case "CUDA_DEVICE_ORDER":
+			v.pciOrder = value == "PCI_BUS_ID"
+		}
+	}
+	return v
+}

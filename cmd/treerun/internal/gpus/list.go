@@ -1,0 +1,147 @@
+package gpus
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/treerun/treerun/topo/gpu"
+)
+
+// word is one GPU of a list: its number, or the beginning of its UUID, or its PCI
+// address.
+type word struct {
+	number int // -1: text counts
+	text   string
+}
+
+// parseList reads what --gpus takes: numbers, ranges of them, beginnings of UUIDs
+// and PCI addresses, between commas.
+func parseList(list string) ([]word, error) {
+	var words []word
+	for part := range strings.SplitSeq(list, ",") {
+		part = strings.TrimSpace(part)
+		lo, hi, isRange := strings.Cut(part, "-")
+		a, err := strconv.Atoi(lo)
+		switch {
+		case part == "":
+			return nil, errors.New("no GPU between the commas; want numbers as nvidia-smi has them, ranges, UUIDs or PCI addresses: 0-3,GPU-5f1c")
+		case strings.HasPrefix(strings.ToUpper(part), "GPU-") || strings.Count(part, ":") > 0:
+			words = append(words, word{-1, part})
+		case strings.HasPrefix(part, "MIG-"):
+			return nil, fmt.Errorf("%s: treerun does not use MIG instances", part)
+		case err != nil || a < 0 || a >= gpu.MaxGPUs:
+			return nil, fmt.Errorf("%q is no GPU: want a number as nvidia-smi has it, a range, a UUID (GPU-...) or a PCI address", part)
+		case isRange:
+			b, err := strconv.Atoi(hi)
+			if err != nil || b < a || b >= gpu.MaxGPUs {
+				return nil, fmt.Errorf("%q is no range of GPUs: want LO-HI", part)
+			}
+			for ; a <= b; a++ {
+				words = append(words, word{number: a})
+			}
+		default:
+			words = append(words, word{number: a})
+		}
+		if len(words) > gpu.MaxGPUs {
+			return nil, fmt.Errorf("more than %d GPUs", gpu.MaxGPUs)
+		}
+	}
+	return words, nil
+}
+
+// pick returns the GPUs of a list, in its order.
+func pick(list []word, m *gpu.Machine) ([]gpu.GPU, error) {
+	var picked []gpu.GPU
+	for _, w := range list {
+		g, err := w.find(m)
+		if err != nil {
+			return nil, err
+		}
+		if g.MIG {
+			return nil, fmt.Errorf("GPU %d is cut into MIG instances, which treerun does not use (hint: nvidia-smi -i %d -mig 0)", g.Index, g.Index)
+		}
+		if slices.ContainsFunc(picked, func(p gpu.GPU) bool { return p.UUID == g.UUID }) {
+			return nil, fmt.Errorf("GPU %d (%s) stands twice (--ranks-per-gpu lets ranks share one)", g.Index, g.UUID)
+		}
+		picked = append(picked, *g)
+	}
+	return picked, nil
+}
+
+func (w word) find(m *gpu.Machine) (*gpu.GPU, error) {
+	var found *gpu.GPU
+	for i := range m.GPUs {
+		g := &m.GPUs[i]
+		ok := w.number == g.Index
+		if w.number < 0 {
+			ok = strings.HasPrefix(strings.ToLower(g.UUID), strings.ToLower(w.text)) || gpu.NormalPCI(w.text) == g.PCI
+		}
+		if ok && found != nil {
+			return nil, fmt.Errorf("%s is the beginning of several UUIDs", w.text)
+		}
+		if ok {
+			found = g
+		}
+	}
+	if found == nil {
+		name := w.text
+		if w.number >= 0 {
+			name = "GPU " + strconv.Itoa(w.number)
+		}
+		return nil, fmt.Errorf("this host has no %s: it has %s%s", name, count(len(m.GPUs), "GPU"), known(m))
+	}
+	return found, nil
+}
+
+// known names a few GPUs.
+func known(m *gpu.Machine) string {
+	const most = 8
+	var names []string
+	for i, g := range m.GPUs {
+		if i == most {
+			names = append(names, "...")
+			break
+		}
+		names = append(names, fmt.Sprintf("%d %s", g.Index, g.UUID))
+	}
+	if names == nil {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+// pick returns the GPUs that CUDA_VISIBLE_DEVICES shows. As CUDA does, it reads
+// numbers and beginnings of UUIDs up to the first that names none. Numbers count
+// GPUs in CUDA's own order, the fastest first, which only CUDA_DEVICE_ORDER or GPUs
+// that are all alike make that of PCI.
+func (v variable) pick(all []gpu.GPU) ([]gpu.GPU, error) {
+	byPCI := slices.Clone(all)
+	slices.SortFunc(byPCI, func(a, b gpu.GPU) int { return cmp.Compare(a.PCI, b.PCI) })
+	alike := !slices.ContainsFunc(all, func(g gpu.GPU) bool { return g.Name != all[0].Name })
+	var picked []gpu.GPU
+	for part := range strings.SplitSeq(v.value, ",") {
+		part = strings.TrimSpace(part)
+		if strings.HasPrefix(part, "MIG-") {
+			return nil, errors.New("treerun does not use MIG instances (--gpu-bind none gives ranks no GPU)")
+		}
+		i, err := strconv.Atoi(part)
+		if err == nil && !alike && !v.pciOrder {
+			return nil, errors.New("the GPUs differ, so only CUDA knows which has this number: give UUIDs, set CUDA_DEVICE_ORDER=PCI_BUS_ID, or use --gpus")
+		}
+		if err != nil {
+			i = slices.IndexFunc(byPCI, func(g gpu.GPU) bool { return part != "" && strings.HasPrefix(g.UUID, part) })
+		}
+		if i < 0 || i >= len(byPCI) {
+			break // as CUDA does
+		}
+		if slices.ContainsFunc(picked, func(g gpu.GPU) bool { return g.UUID == byPCI[i].UUID }) {
+			return nil, fmt.Errorf("%s stands twice: CUDA then shows no GPU at all", part)
+		}
+		picked = append(picked, byPCI[i])
+	}
+	return picked, nil
+}

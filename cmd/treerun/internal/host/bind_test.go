@@ -1,0 +1,89 @@
+package host
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/rank/job"
+)
+
+// TestShareOf: all cores are given out, evenly, and ranks share only when there
+// are too few.
+func TestShareOf(t *testing.T) {
+	for _, tc := range []struct {
+		cores []int
+		size  int
+		want  string
+	}{
+		{[]int{0, 1}, 1, "[[0 1]]"},
+		{[]int{0, 1}, 2, "[[0] [1]]"},
+		{[]int{2, 3, 6, 7}, 2, "[[2 3] [6 7]]"},
+		{[]int{0, 1, 2, 3, 4}, 2, "[[0 1] [2 3 4]]"},
+		{[]int{0, 1}, 5, "[[0] [1] [0] [1] [0]]"},
+	} {
+		var got [][]int
+		for r := range tc.size {
+			got = append(got, shareOf(tc.cores, r, tc.size))
+		}
+		if fmt.Sprint(got) != tc.want {
+			t.Errorf("cores %v for %d ranks: %v, want %s", tc.cores, tc.size, got, tc.want)
+		}
+	}
+}
+
+// TestNeighbours: ranks of hosts that are one machine share its cores out among
+// them, those of other hosts are not counted.
+func TestNeighbours(t *testing.T) {
+	j := &wire.Job{File: job.File{Size: 7, Hosts: []int{0, 0, 1, 2, 2, 2, 3}}}
+	for index, want := range [][2]int{{0, 2}, {0, 1}, {0, 3}, {0, 1}} {
+		if before, all := neighbours(j, index, isRank); before != want[0] || all != want[1] {
+			t.Errorf("host %d alone: rank %d of %d, want %d of %d", index, before, all, want[0], want[1])
+		}
+	}
+	j.Machines = []int{0, 1, 0, 1}
+	for index, want := range [][2]int{{0, 5}, {0, 2}, {2, 5}, {1, 2}} {
+		if before, all := neighbours(j, index, isRank); before != want[0] || all != want[1] {
+			t.Errorf("host %d: rank %d of %d, want %d of %d", index, before, all, want[0], want[1])
+		}
+	}
+}
+
+// TestPlanBinding: ranks are bound unless some cores would have more of them. Those
+// with a GPU keep to the cores of its NUMA node, all of them unless they are told to
+// share them out.
+func TestPlanBinding(t *testing.T) {
+	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
+	low, high := []int{0, 1, 2, 3}, []int{4, 5, 6, 7}
+	for _, tc := range []struct {
+		name         string
+		bind         Bind
+		near         [][]int
+		first, among int
+		usable       int
+		want         string
+	}{
+		{"no GPU", BindAuto, [][]int{nil, nil}, 0, 2, 8, "[[0 1 2 3] [4 5 6 7]]"},
+		{"no GPU, neighbours", BindAuto, [][]int{nil, nil}, 2, 4, 8, "[[4 5] [6 7]]"},
+		{"no GPU, a quota", BindAuto, [][]int{nil, nil}, 0, 2, 4, "[[] []]"},
+		{"no GPU, twice as many", BindAuto, [][]int{nil, nil}, 8, 16, 8, "[[0] [1]]"},
+		{"no GPU, uneven", BindAuto, [][]int{nil, nil}, 0, 9, 8, "[[] []]"},
+		{"no GPU, uneven, cores", BindCore, [][]int{nil, nil}, 0, 9, 8, "[[0] [1]]"},
+		{"nodes", BindAuto, [][]int{low, low, high}, 0, 3, 8, "[[0 1 2 3] [0 1 2 3] [4 5 6 7]]"},
+		{"nodes, a quota", BindAuto, [][]int{low, high}, 0, 2, 4, "[[0 1 2 3] [4 5 6 7]]"},
+		{"one node", BindAuto, [][]int{all, all}, 0, 2, 8, "[[0 1 2 3] [4 5 6 7]]"},
+		{"nodes, cores", BindCore, [][]int{low, high, low}, 0, 3, 8, "[[0 1] [4 5 6 7] [2 3]]"},
+		{"nodes, nothing", BindNone, [][]int{low, high}, 0, 2, 8, "[[] []]"},
+		{"many on one node", BindAuto, [][]int{low, low, low, low, low}, 0, 5, 8, "[[0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3]]"},
+	} {
+		if got := fmt.Sprint(planBinding(tc.bind, all, tc.near, tc.first, tc.among, tc.usable)); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+	if got := fmt.Sprint(planBinding(BindCore, nil, [][]int{nil}, 0, 1, 8)); got != "[[]]" {
+		t.Errorf("without cores: %s", got)
+	}
+	if got := fmt.Sprint(common(all, []int{-3, 2, 7, 9})); got != "[2 7]" {
+		t.Errorf("common: %s", got)
+	}
+}

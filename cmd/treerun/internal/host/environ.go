@@ -1,0 +1,88 @@
+package host
+
+import (
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/rank/job"
+)
+
+// names are the environment variables that every rank gets.
+var names = []string{
+	job.EnvFD, job.EnvJobID, job.EnvRank, job.EnvSize, job.EnvHelpers, job.EnvLocalRank, job.EnvLocalSize, job.EnvEpoch, job.EnvDevice,
+	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+}
+
+// Names returns the names of the environment variables that every rank gets
+// from treerun.
+func Names() []string { return slices.Clone(names) }
+
+// jobEnv returns the environment of a host's ranks without what differs from
+// rank to rank.
+func jobEnv(base []string, f *job.File, j *wire.Job) []string {
+	size, local := strconv.Itoa(f.Size), strconv.Itoa(f.LocalSize)
+	if f.Aggregators > 0 {
+		base = append(base, job.EnvHelpers+"="+strconv.Itoa(f.Aggregators))
+	}
+	return append(base,
+		job.EnvFD+"="+strconv.Itoa(jobFD), job.EnvJobID+"="+f.JobID, job.EnvSize+"="+size, job.EnvLocalSize+"="+local,
+		job.EnvEpoch+"="+strconv.Itoa(f.Epoch), "WORLD_SIZE="+size, "LOCAL_WORLD_SIZE="+local, "MASTER_ADDR="+j.Master, "MASTER_PORT="+strconv.Itoa(j.Port))
+}
+
+// rankEnv returns the environment of one rank.
+func rankEnv(common []string, rank, local int, p *gpus.Plan) []string {
+	r, l := strconv.Itoa(rank), strconv.Itoa(local)
+	switch {
+	case p.GPUs == nil:
+	case p.Isolate:
+		common = setenv(slices.Clone(common), visibleDevices+"="+p.GPUs[local].UUID)
+	case p.Visible != nil:
+		common = setenv(slices.Clone(common), visibleDevices+"="+strings.Join(p.Visible, ","))
+	}
+	if p.GPUs != nil {
+		common = append(slices.Clip(common), job.EnvDevice+"="+p.GPUs[local].UUID)
+	}
+	return append(slices.Clip(common), job.EnvRank+"="+r, job.EnvLocalRank+"="+l, "RANK="+r, "LOCAL_RANK="+l)
+}
+
+// visibleDevices is the name of the variable that says which GPUs CUDA shows.
+const visibleDevices = "CUDA_VISIBLE_DEVICES"
+
+// without returns a copy of env that lacks the named variables.
+func without(env, names []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(e string) bool {
+		name, _, _ := strings.Cut(e, "=")
+		return slices.Contains(names, name)
+	})
+}
+
+// setenv returns env with an entry NAME=VALUE as the only one of its name. It
+// may change env.
+func setenv(env []string, entry string) []string {
+	name, _, _ := strings.Cut(entry, "=")
+	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
+	return append(env, entry)
+}
+
+// FreePort returns a TCP port of the loopback address that nobody has now.
+func FreePort() (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, os.NewSyscallError("socket", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		return 0, os.NewSyscallError("bind", err)
+	}
+	addr, err := unix.Getsockname(fd)
+	if err != nil {
+		return 0, os.NewSyscallError("getsockname", err)
+	}
+	return addr.(*unix.SockaddrInet4).Port, nil
+}

@@ -1,0 +1,376 @@
+// Package host runs the ranks of a job that one host has: it starts them, passes
+// messages and signals to them, and ends them with all that they have left in
+// their process groups. It decides nothing: the launcher gives orders and gets
+// reports (package wire), whether it is this very process or far away. Packages
+// launch and agent import it, and remote, whose processes a Keeper keeps as well.
+package host
+
+import (
+	"os"
+	"slices"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/guard"
+	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/rank/job"
+)
+
+const (
+	// LeftoverGrace is the time from SIGTERM to SIGKILL for what ended ranks
+	// have left running.
+	LeftoverGrace = 100 * time.Millisecond
+
+	// LostAfter is how long after SIGKILL a process is given up: it hangs in
+	// the kernel.
+	LostAfter = 5 * time.Second
+)
+
+// Config says what a Host needs beside the job.
+type Config struct {
+	Keeper *Keeper
+	Index  int      // of the host
+	Path   string   // of the program
+	Dir    string   // working directory of the ranks
+	Env    []string // environment of the ranks; theirs of the job is added
+	Stdin  *os.File // of rank 0, nil for /dev/null, which the others get
+	Pipe   bool     // Stdin is the Host's, which closes it once rank 0 has it
+	Name   string   // of the host
+	Cores  int      // how many this host lets the job use
+
+	// Report is told what happens, in order, by one goroutine. It should not
+	// wait for long.
+	Report func(wire.Body)
+	// Stream takes over the reading end of one of a rank's streams.
+	Stream func(rank, stream int, src *pipe.Reader)
+	Trace  func(format string, args ...any)
+
+	// GuardTimeout makes the guard end the ranks when this process does nothing
+	// any more for so long; 0: only when it has died.
+	GuardTimeout time.Duration
+}
+
+// Host runs the ranks of one host, from Start to a report of wire.Over. Its
+// methods may be called concurrently; what is asked for happens in order.
+type Host struct {
+	cfg Config
+	k   *Keeper
+
+	// Of the Keeper's goroutine:
+	job      *wire.Job
+	spawner  *spawner
+	guard    *guard.Guard
+	ranks    []int // of this host
+	children []*child
+	byRank   map[int]*child
+	told     []*job.Message // for ranks that are not there yet
+	ends     []wire.End     // seen at this moment
+	running  int            // children that have not ended
+	talking  int            // children that may still send messages
+	oomKills int            // at the start
+
+	starting bool // more ranks are to be started
+	retired  bool // aggregators have been told to stop
+	stop     bool // all ranks have been told to stop
+	killed   bool
+	sweeping bool // all ranks have ended, what they left is being stopped
+	over     bool
+}
+
+// New returns a Host without ranks.
+func New(cfg Config) *Host {
+	h := &Host{cfg: cfg, k: cfg.Keeper, byRank: make(map[int]*child)}
+	h.k.Do(func() { h.k.reaped = h.reaped })
+	return h
+}
+
+// Start starts the host's ranks of a job. The report is wire.Started, then, where
+// not all could be started, wire.Refused; wire.Over comes in every case. Call it
+// once.
+func (h *Host) Start(j *wire.Job) { h.k.Do(func() { h.start(j) }) }
+
+// Order does what the launcher asks for: the orders that concern running ranks.
+func (h *Host) Order(b wire.Body) {
+	h.k.Do(func() {
+		switch b := b.(type) {
+		case *wire.Tell:
+			h.tell(&b.Message)
+		case *wire.Stop:
+			h.terminate()
+		case *wire.Kill:
+			h.kill()
+		case *wire.Retire:
+			h.retire()
+		case *wire.Signal:
+			h.signalAll(syscall.Signal(b.Number))
+		case *wire.Finish:
+			h.finish()
+		}
+	})
+}
+
+// Settle returns when everything that was asked for before has been done.
+func (h *Host) Settle() { h.k.Call(func() {}) }
+
+// Alive tells the guard that the Keeper still works.
+func (h *Host) Alive() {
+	h.k.Do(func() {
+		if !h.over {
+			h.guard.Alive()
+		}
+	})
+}
+
+// ranksOf returns the ranks and aggregators of a host, in order.
+func ranksOf(f *job.File, host int) []int {
+	var ranks []int
+	for r, at := range f.Hosts {
+		if at == host {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks
+}
+
+func (h *Host) start(j *wire.Job) {
+	if h.over {
+		return
+	}
+	h.job, h.ranks, h.starting = j, ranksOf(&j.File, h.cfg.Index), true
+	h.oomKills = outOfMemoryKills()
+	if h.stop || h.killed {
+		h.started(nil)
+		return
+	}
+	sp, err := newSpawner(h)
+	if err != nil {
+		h.started(err)
+		return
+	}
+	h.spawner = sp
+	if h.guard, err = guard.Start(j.File.JobID, h.cfg.GuardTimeout); err != nil {
+		h.cfg.Trace("what ranks start will outlive a SIGKILL of this process: %v", err)
+	}
+	h.next()
+}
+
+// next starts the next rank. Between two ranks, what has been asked for
+// meanwhile is done.
+func (h *Host) next() {
+	i := len(h.children)
+	if i == len(h.ranks) || h.stop || h.killed {
+		h.started(nil)
+		return
+	}
+	c, err := h.spawner.start(i)
+	if err != nil {
+		h.started(err)
+		return
+	}
+	h.children = append(h.children, c)
+	h.byRank[c.rank] = c
+	h.running++
+	h.talking++
+	for _, m := range h.told {
+		c.control.send(m)
+	}
+	h.k.Do(h.next)
+}
+
+// started reports which ranks run, and why not the rest.
+func (h *Host) started(err error) {
+	h.starting, h.told = false, nil
+	if h.spawner != nil {
+		h.spawner.close()
+	}
+	if h.cfg.Pipe {
+		_ = h.cfg.Stdin.Close()
+	}
+	report := new(wire.Started)
+	for _, c := range h.children {
+		report.Ranks, report.PIDs = append(report.Ranks, c.rank), append(report.PIDs, c.pid)
+	}
+	if err == nil && len(h.children) < len(h.ranks) {
+		h.cfg.Trace("started %d of %d ranks", len(h.children), len(h.ranks))
+	}
+	h.cfg.Report(report)
+	if err != nil {
+		h.cfg.Report(&wire.Refused{Code: exitcode.Of(err), Text: err.Error()})
+	}
+	if h.retired {
+		h.retire()
+	}
+	h.reaped() // some may have ended
+	h.look()
+}
+
+// retire tells the aggregators to end: all ranks of the job have. One that does not
+// is killed.
+func (h *Host) retire() {
+	h.retired = true
+	if h.starting || h.stop || h.killed {
+		return
+	}
+	h.signalAggregators(unix.SIGTERM)
+	h.signalAggregators(unix.SIGCONT)
+	h.after(retireGrace, func() { h.signalAggregators(unix.SIGKILL) })
+}
+
+// retireGrace is the time that aggregators have to end.
+const retireGrace = 2 * time.Second
+
+func (h *Host) signalAggregators(sig syscall.Signal) {
+	for _, c := range h.children {
+		if c.rank >= h.job.File.Size {
+			c.stopped = true
+			c.signal(sig)
+		}
+	}
+}
+
+// tell passes a message on to all ranks but the one that it is about, as far as
+// they run.
+func (h *Host) tell(m *job.Message) {
+	if h.job == nil || h.starting {
+		h.told = append(h.told, m)
+	}
+	for _, c := range h.children {
+		if !c.ended && (m.Kind != job.Exited || c.rank != m.Rank) {
+			c.control.send(m)
+		}
+	}
+}
+
+// ended notes that a rank has ended.
+func (h *Host) ended(c *child, status unix.WaitStatus) {
+	c.ended = true
+	h.running--
+	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, Took: c.readJobFile()}
+	if status.Signaled() {
+		e.Signal = int(status.Signal())
+		e.Hint = killHint(status.Signal(), h.oomKills, outOfMemoryKills())
+	} else {
+		e.Code = status.ExitStatus()
+	}
+	h.ends = append(h.ends, e)
+	c.control.finish()
+}
+
+// reaped reports the ends that were seen at this moment.
+func (h *Host) reaped() {
+	if len(h.ends) > 0 && !h.starting {
+		ends := h.ends
+		h.ends = nil
+		h.cfg.Report(&wire.Ended{Ends: ends})
+	}
+	h.look()
+}
+
+// silent notes that no more messages will come from a rank.
+func (h *Host) silent(rank int) {
+	h.talking--
+	h.cfg.Report(&wire.Silent{Rank: rank})
+	h.look()
+}
+
+// look sees whether everything is over.
+func (h *Host) look() {
+	if h.over || h.starting || h.job == nil && !h.stop && !h.killed || h.running > 0 || h.talking > 0 || h.leftovers() {
+		return
+	}
+	h.end(false)
+}
+
+func (h *Host) end(stuck bool) {
+	if h.over {
+		return
+	}
+	h.over = true
+	if !stuck {
+		h.guard.Dismiss() // no group has a member left
+	}
+	for _, c := range h.children {
+		c.close()
+	}
+	h.cfg.Report(&wire.Over{Stuck: stuck})
+}
+
+// leftovers tells whether processes are left in the groups of ranks, all of
+// which have ended, and begins to stop them. If the job was being stopped, they
+// know, and have the time that ranks have.
+func (h *Host) leftovers() bool {
+	lives := slices.ContainsFunc(h.children, (*child).groupLives)
+	if lives && !h.sweeping {
+		h.sweeping = true
+		h.cfg.Trace("stopping processes that ranks have left running")
+		if !h.stop && !h.killed {
+			h.signalAll(unix.SIGTERM)
+			h.signalAll(unix.SIGCONT)
+			h.after(LeftoverGrace, h.kill)
+		}
+	}
+	return lives
+}
+
+// after has f run by the Keeper's goroutine, unless all is over then.
+func (h *Host) after(d time.Duration, f func()) {
+	time.AfterFunc(d, func() {
+		h.k.Do(func() {
+			if !h.over {
+				f()
+			}
+		})
+	})
+}
+
+// terminate tells all ranks, and what ended ones have left, to stop. SIGCONT
+// lets stopped processes hear it.
+func (h *Host) terminate() {
+	if h.stop || h.killed || h.sweeping {
+		return // they have been told more than that
+	}
+	h.stop = true
+	h.markStopped()
+	h.signalAll(unix.SIGTERM)
+	h.signalAll(unix.SIGCONT)
+	h.look()
+}
+
+// kill ends all ranks and what they have left, at once.
+func (h *Host) kill() {
+	h.markStopped()
+	h.signalAll(unix.SIGKILL)
+	if !h.killed {
+		h.killed = true
+		h.after(LostAfter, func() { h.end(true) })
+	}
+	h.look()
+}
+
+func (h *Host) markStopped() {
+	for _, c := range h.children {
+		c.stopped = true
+	}
+}
+
+// signalAll sends sig to the process groups of all ranks that have not ended,
+// and to those that ended ranks have left processes in.
+func (h *Host) signalAll(sig syscall.Signal) {
+	for _, c := range h.children {
+		c.signal(sig)
+	}
+}
+
+// finish makes all streams end with what has been written until now: a process
+// outside the ranks' process groups may hold them open.
+func (h *Host) finish() {
+	for _, c := range h.children {
+		for _, s := range c.streams {
+			s.Finish()
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package host
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/guard"
+	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/rank/job"
+)
+
+// The test binary is the guard, too, as treerun is.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == guard.Command {
+		if err := guard.Run(os.Args[2], os.Args[3]); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// keeper is that of the process: there is one.
+var keeper = sync.OnceValue(NewKeeper)
+
+// tried is a Host in a test, and what it has reported.
+type tried struct {
+	*Host
+	t       *testing.T
+	reports chan wire.Body
+	text    chan string // of rank 2's stdout, once it has ended
+}
+
+// try starts host 1 of two, which has ranks 1 and 2 of four; they run a script.
+func try(t *testing.T, script string, start bool) *tried {
+	t.Helper()
+	h := &tried{t: t, reports: make(chan wire.Body, 100), text: make(chan string, 1)}
+	h.Host = New(Config{
+		Keeper: keeper(), Index: 1, Path: "/bin/sh", Dir: "/", Env: []string{"PATH=/bin:/usr/bin", "RANK=stale", "KEPT=1"},
+		Name: "here", Cores: 1, Report: func(b wire.Body) { h.reports <- b },
+		Stream: func(rank, stream int, src *pipe.Reader) { go h.read(rank, stream, src) },
+		Trace:  func(string, ...any) {},
+	})
+	if start {
+		h.Start(&wire.Job{
+			File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 4, Hosts: []int{0, 1, 1, 0}},
+			Args: []string{"sh", "-c", script}, Env: []string{"MORE=2"}, Master: "there", Port: 7,
+		})
+	}
+	return h
+}
+
+func (h *tried) read(rank, stream int, src *pipe.Reader) {
+	defer src.Close()
+	var all []byte
+	buf := make([]byte, 1000)
+	for {
+		n, err := src.Read(buf)
+		all = append(all, buf[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	if rank == 2 && stream == wire.Stdout {
+		h.text <- string(all)
+	}
+}
+
+// next returns the next report but for those of silence.
+func (h *tried) next() wire.Body {
+	h.t.Helper()
+	for {
+		select {
+		case b := <-h.reports:
+			if _, ok := b.(*wire.Silent); !ok {
+				return b
+			}
+		case <-time.After(2 * time.Minute):
+			h.t.Fatal("no report comes")
+		}
+	}
+}
+
+// ends returns how the ranks have ended, up to the report of Over.
+func (h *tried) ends() []wire.End {
+	h.t.Helper()
+	if s, ok := h.next().(*wire.Started); !ok || !slices.Equal(s.Ranks, []int{1, 2}) {
+		h.t.Fatalf("first report %+v", s)
+	}
+	var all []wire.End
+	for {
+		switch b := h.next().(type) {
+		case *wire.Ended:
+			all = append(all, b.Ends...)
+		case *wire.Over:
+			if b.Stuck {
+				h.t.Error("a process hangs")
+			}
+			slices.SortFunc(all, func(a, b wire.End) int { return a.Rank - b.Rank })
+			return all
+		default:
+			h.t.Fatalf("report %+v", b)
+		}
+	}
+}
+
+func TestRanksOfAHost(t *testing.T) {
+	h := try(t, `echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $KEPT $MORE $MASTER_ADDR:$MASTER_PORT; exit $RANK`, true)
+	ends := h.ends()
+	if len(ends) != 2 || ends[0].Code != 1 || ends[1].Code != 2 || ends[0].Stopped || ends[0].Took {
+		t.Errorf("%+v", ends)
+	}
+	if text := <-h.text; text != "2 1 4 2 1 2 there:7\n" {
+		t.Errorf("%q", text)
+	}
+}
+
+func TestStopAndKill(t *testing.T) {
+	h := try(t, `trap 'exit 5' TERM; sleep 60 & wait`, true)
+	time.Sleep(50 * time.Millisecond) // or the shell has no trap yet, and SIGTERM ends it
+	h.Order(&wire.Stop{})
+	for _, e := range h.ends() {
+		if !e.Stopped || e.Code != 5 && e.Signal != 15 {
+			t.Errorf("%+v", e)
+		}
+	}
+	h = try(t, `trap '' TERM; sleep 60 & wait; sleep 60`, true)
+	h.Order(&wire.Kill{})
+	started := h.next().(*wire.Started)
+	for len(started.Ranks) > 0 {
+		switch b := h.next().(type) {
+		case *wire.Ended:
+			for _, e := range b.Ends {
+				if !e.Stopped || e.Signal != 9 {
+					t.Errorf("%+v", e)
+				}
+			}
+		case *wire.Over:
+			return
+		}
+	}
+}
+
+// A host that is stopped before its job comes is over at once, and starts none.
+func TestStopBeforeTheJob(t *testing.T) {
+	h := try(t, "", false)
+	h.Order(&wire.Kill{})
+	if _, ok := h.next().(*wire.Over); !ok {
+		t.Error("it is not over")
+	}
+	h.Start(&wire.Job{})
+	h.Settle()
+	if len(h.reports) > 0 {
+		t.Errorf("%+v", <-h.reports)
+	}
+}
+
+// A program that cannot be run is refused, with the code for it.
+func TestRefused(t *testing.T) {
+	h := try(t, "", false)
+	h.cfg.Path = "/etc/passwd"
+	h.Start(&wire.Job{
+		File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 2, Hosts: []int{0, 1}},
+		Args: []string{"p"},
+	})
+	if s, ok := h.next().(*wire.Started); !ok || len(s.Ranks) > 0 {
+		t.Errorf("%+v", s)
+	}
+	if r, ok := h.next().(*wire.Refused); !ok || r.Code != 126 || !strings.Contains(r.Text, "start rank 1 of 2: run /etc/passwd") {
+		t.Errorf("%+v", r)
+	}
+	if _, ok := h.next().(*wire.Over); !ok {
+		t.Error("it is not over")
+	}
+}

@@ -1,0 +1,128 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Keeper starts, signals and waits for all child processes of this process, in
+// one goroutine that keeps its operating system thread. So the kernel ends
+// children with a parent-death signal when this process dies, whatever kills it,
+// and no process is signalled after its number could have gone to somebody else.
+// There is one per process. Any goroutine may call its methods.
+type Keeper struct {
+	mu    sync.Mutex
+	queue []func()
+	wake  chan struct{}
+
+	ended  map[int]func(unix.WaitStatus) // by pid; of the goroutine
+	reaped func()                        // called after ends have been noted
+	done   chan struct{}
+}
+
+// NewKeeper starts the Keeper of this process.
+func NewKeeper() *Keeper {
+	// Nothing that we have inherited is for children, and what we open is
+	// close-on-exec anyway. Before Linux 5.11 it stays as it is.
+	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	k := &Keeper{
+		wake: make(chan struct{}, 1), ended: make(map[int]func(unix.WaitStatus)),
+		reaped: func() {}, done: make(chan struct{}),
+	}
+	ending := make(chan os.Signal, 1) // SIGCHLD; one that waits stands for all
+	signal.Notify(ending, syscall.SIGCHLD)
+	go k.run(ending)
+	return k
+}
+
+// Adopt makes orphans of children our children: so we see which process groups
+// still live. Without it, such orphans are not swept.
+func (k *Keeper) Adopt() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("orphans of ranks will not be seen: %w", err)
+	}
+	return nil
+}
+
+// Do has f run by the Keeper's goroutine, after what was given before. It does
+// not wait.
+func (k *Keeper) Do(f func()) {
+	k.mu.Lock()
+	k.queue = append(k.queue, f)
+	k.mu.Unlock()
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Call is Do that waits until f has run.
+func (k *Keeper) Call(f func()) {
+	done := make(chan struct{})
+	k.Do(func() { f(); close(done) })
+	<-done
+}
+
+// Children calls ended when the child has ended and has been waited for. Only
+// functions given to Do may call it, right after the child was started.
+func (k *Keeper) Children(pid int, ended func(unix.WaitStatus)) { k.ended[pid] = ended }
+
+// Close ends the Keeper once it has done what it was given before. Children with
+// a parent-death signal die.
+func (k *Keeper) Close() {
+	k.Do(func() { close(k.done) })
+}
+
+func (k *Keeper) run(ending chan os.Signal) {
+	runtime.LockOSThread() // for ever: the thread ends with the goroutine
+	defer signal.Stop(ending)
+	for {
+		select {
+		case <-k.done:
+			return
+		default:
+		}
+		for _, f := range k.take() {
+			f()
+		}
+		select {
+		case <-k.done:
+		case <-ending:
+			k.reap()
+		case <-k.wake:
+		}
+	}
+}
+
+func (k *Keeper) take() []func() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	list := k.queue
+	k.queue = nil
+	return list
+}
+
+// reap waits for all children that have ended.
+func (k *Keeper) reap() {
+	defer func() { k.reaped() }()
+	for {
+		var status unix.WaitStatus
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || pid == 0 {
+			return
+		}
+		if ended := k.ended[pid]; ended != nil { // else it was an orphan
+			delete(k.ended, pid)
+			ended(status)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/rank/job"
+)
+
+// Descriptors of a rank, after stdin, stdout and stderr.
+const (
+	jobFD     = 3
+	controlFD = 4
+)
+
+// CoresSetting is the name of the setting with the number of cores that the
+// ranks of a host have together: a rank that is bound sees its own only.
+const CoresSetting = "cores"
+
+// spawner starts the ranks of one host.
+type spawner struct {
+	h     *Host
+	ranks []int      // of this host, then its aggregators
+	work  int        // how many of them are ranks
+	file  job.File   // what the job files of these ranks have in common
+	env   []string   // what the environments of these ranks have in common
+	null  *os.File   // stdin of all ranks but rank 0
+	share gpus.Share // of the machine's cores and GPUs
+	gpus  *gpus.Plan
+	cores [][]int // by local rank: that it is bound to, nil for none
+}
+
+// newSpawner prepares the ranks of a host. What it opens, close closes.
+func newSpawner(h *Host) (*spawner, error) {
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, exitcode.Errorf(exitcode.Internal, "start ranks: %w%s", err, openFilesHint(err))
+	}
+	file := h.job.File
+	work := 0
+	for _, r := range h.ranks {
+		if r < file.Size {
+			work++
+		}
+	}
+	file.LocalSize, file.Host, file.ControlFD = work, h.cfg.Name, controlFD
+	file.Settings = map[string]string{CoresSetting: strconv.Itoa(h.cfg.Cores)}
+	maps.Copy(file.Settings, h.job.File.Settings)
+	env := without(h.cfg.Env, names)
+	for _, e := range h.job.Env {
+		env = setenv(env, e)
+	}
+	sp := &spawner{h: h, ranks: h.ranks, work: work, file: file, env: jobEnv(env, &file, h.job), null: null}
+	sp.share = gpus.Share{Ranks: work}
+	sp.share.First, sp.share.Among = neighbours(h.job, h.cfg.Index, isRank)
+	g := h.job.GPUs
+	sp.gpus = new(gpus.Plan)
+	if work > 0 {
+		sp.gpus, err = gpus.Assign(gpus.Request{Bind: gpus.Bind(g.Bind), PerGPU: g.PerGPU, List: g.List}, sp.share, env)
+	}
+	if err != nil {
+		sp.close()
+		return nil, err
+	}
+	if sp.gpus.Notice != "" {
+		h.cfg.Report(&wire.Note{Text: sp.gpus.Notice})
+	}
+	sp.bind()
+	return sp, nil
+}
+
+// close closes what only starting ranks needs.
+func (sp *spawner) close() { _ = sp.null.Close() }
+
+// start starts one rank in a process group of its own. It gets stdin, stdout,
+// stderr, the job file and the control socket, and no other descriptor. The
+// kernel kills it when the calling thread ends.
+func (sp *spawner) start(local int) (*child, error) {
+	var theirs []int // the rank's ends, which are open here only until it has them
+	defer func() {
+		for _, fd := range theirs {
+			_ = unix.Close(fd)
+		}
+	}()
+	c := &child{rank: sp.ranks[local]}
+	err := sp.open(c, local, &theirs)
+	if err == nil {
+		err = sp.exec(c, local, theirs)
+	}
+	if err != nil {
+		c.discard()
+		return nil, err
+	}
+	sp.h.k.Children(c.pid, func(status unix.WaitStatus) { sp.h.ended(c, status) })
+	for i, src := range c.streams {
+		sp.h.cfg.Stream(c.rank, i, src)
+	}
+	go c.control.receive(sp.h, c.rank)
+	return c, nil
+}
+
+// open opens what connects us with the rank, and appends the rank's ends of
+// stdout, stderr and the control socket to theirs.
+func (sp *spawner) open(c *child, local int, theirs *[]int) (err error) {
+	for i, name := range streamNames {
+		var fds [2]int
+		if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
+			return sp.startError(c.rank, os.NewSyscallError("pipe2", err))
+		}
+		*theirs = append(*theirs, fds[1])
+		if c.streams[i], err = pipe.NewReader(fds[0], fmt.Sprintf("%s of rank %d", name, c.rank)); err != nil {
+			return sp.startError(c.rank, err)
+		}
+	}
+	if c.control, err = newLink(theirs); err != nil {
+		return sp.startError(c.rank, err)
+	}
+	if c.file, err = sp.jobFile(c.rank, local); err != nil {
+		return sp.startError(c.rank, err)
+	}
+	return nil
+}
+
+// streamNames are the names of a rank's streams.
+var streamNames = [wire.Streams]string{"stdout", "stderr"}
+
+func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
+	stdin := sp.null
+	if c.rank == 0 && sp.h.cfg.Stdin != nil {
+		stdin = sp.h.cfg.Stdin
+	}
+	path, args := sp.h.cfg.Path, sp.h.job.Args
+	if local >= sp.work {
+		path, args = "/proc/self/exe", []string{"treerun", AggregatorCommand}
+	}
+	sp.h.guard.Expect(c.rank)
+	pidfd := -1 // stays so where the kernel has none
+	err = sp.bound(local, func() (err error) {
+		c.pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
+			Dir:   sp.h.cfg.Dir,
+			Env:   sp.environment(c.rank, local),
+			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(), controlFD: uintptr(theirs[2])},
+			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+		})
+		return err
+	})
+	if err != nil {
+		return sp.execError(c.rank, err)
+	}
+	if pidfd >= 0 {
+		if err := sp.h.guard.Watch(c.pid, pidfd); err != nil {
+			sp.h.cfg.Trace("%v", err)
+		}
+		_ = unix.Close(pidfd)
+	}
+	return nil
+}
+
+// jobFile writes the rank's job file into memory that has no name. It stays
+// open here so that we can tell whether the rank has read it.
+func (sp *spawner) jobFile(rank, local int) (*os.File, error) {
+	f := sp.file
+	f.Rank, f.LocalRank = rank, local
+	if local < len(sp.gpus.GPUs) {
+		f.Device = sp.gpus.GPUs[local].UUID
+	}
+	var b bytes.Buffer
+	if err := job.WriteFile(&b, &f); err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("treerun-job", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, os.NewSyscallError("memfd_create", err)
+	}
+	file := os.NewFile(uintptr(fd), "job file")
+	if _, err := file.WriteAt(b.Bytes(), 0); err != nil { // leaves the offset at 0
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+func (sp *spawner) startError(rank int, err error) error { return StartError(rank, sp.file.Size, err) }
+
+// AggregatorCommand is the first argument of treerun for an aggregator.
+const AggregatorCommand = "rank:aggregator"
+
+// environment returns the environment of a rank, or of an aggregator, which has no
+// GPU and is no rank that a program could know.
+func (sp *spawner) environment(rank, local int) []string {
+	if local < sp.work {
+		return rankEnv(sp.env, rank, local, sp.gpus)
+	}
+	return sp.env
+}
+
+// StartError tells what treerun could not get for a rank.
+func StartError(rank, size int, err error) error {
+	return exitcode.Errorf(exitcode.Internal, "start rank %d of %d: %w%s", rank, size, err, openFilesHint(err))
+}
+
+// openFilesHint says what to do when err is that there are too many open files.
+func openFilesHint(err error) string {
+	switch {
+	case errors.Is(err, unix.EMFILE):
+		return " (a rank takes 4 open files of treerun and more while it starts: see ulimit -n)"
+	case errors.Is(err, unix.ENFILE):
+		return " (the whole system's limit: see /proc/sys/fs/file-max)"
+	}
+	return ""
+}
+
+// execError tells why a program that was found could not be run.
+func (sp *spawner) execError(rank int, err error) error {
+	code, hint := exitcode.NotExecutable, ""
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		code, hint = exitcode.NotFound, " (the interpreter or loader that the file names is missing)"
+	case errors.Is(err, unix.ENOEXEC):
+		hint = " (a script needs #! and an interpreter in its first line)"
+	case errors.Is(err, unix.EACCES):
+		hint = " (is its file system mounted noexec? treerun builds in TMPDIR)"
+	case errors.Is(err, unix.EAGAIN):
+		code, hint = exitcode.Internal, " (the number of processes is limited: see ulimit -u)"
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		code, hint = exitcode.Internal, openFilesHint(err)
+	}
+	return exitcode.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.cfg.Path, err, hint)
+}

@@ -1,0 +1,188 @@
+package hostlist
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+const (
+	maxSlots = job.MaxRanks
+	maxName  = 253 // bytes, as in the domain name system
+)
+
+// entry is one word of a list.
+type entry struct {
+	user  string
+	names []string
+	slots int // 0: not given
+}
+
+// parseEntry reads [USER@]HOST[:SLOTS].
+func parseEntry(text string) (entry, error) {
+	var e entry
+	rest := text
+	if user, host, found := strings.Cut(text, "@"); found {
+		if err := checkChars("user", user, "._-$+"); err != nil {
+			return e, err
+		}
+		e.user, rest = user, host
+	}
+	host, slots, err := cutSlots(rest)
+	if err != nil {
+		return e, err
+	}
+	if slots != "" {
+		if e.slots, err = parseCount("slots", slots); err != nil {
+			return e, err
+		}
+	}
+	if strings.HasPrefix(host, "[") {
+		a, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		if err != nil || !a.Is6() || host != "["+strings.Trim(host, "[]")+"]" {
+			return e, fmt.Errorf("%.60q is no IPv6 address", host)
+		}
+		e.names = []string{a.String()}
+		return e, checkZone(a.Zone())
+	}
+	e.names, err = expand(host)
+	if err != nil {
+		return e, err
+	}
+	for _, name := range e.names {
+		if err := checkName(name); err != nil {
+			return e, err
+		}
+	}
+	return e, nil
+}
+
+// cutSlots parts HOST:SLOTS at the colon behind all brackets. slots is empty
+// where there is no colon.
+func cutSlots(text string) (host, slots string, err error) {
+	end := strings.LastIndexByte(text, ']') + 1
+	colon := strings.IndexByte(text[end:], ':')
+	if colon < 0 {
+		return text, "", nil
+	}
+	host, slots = text[:end+colon], text[end+colon+1:]
+	switch {
+	case strings.Contains(slots, ":"):
+		return "", "", fmt.Errorf("%.60q: put an IPv6 address in brackets, as in [fd00::1] or [fd00::1]:4", text)
+	case slots == "":
+		return "", "", fmt.Errorf("%.60q: no number behind the colon", text)
+	}
+	return host, slots, nil
+}
+
+// parseCount reads a number of ranks.
+func parseCount(what, text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > maxSlots || text[0] == '+' {
+		return 0, fmt.Errorf("%s %.40q, want a whole number from 1 to %d", what, text, maxSlots)
+	}
+	return n, nil
+}
+
+// checkName refuses what cannot be the name of a host. It must not begin with a
+// dash: ssh would take it for an option.
+func checkName(name string) error {
+	if len(name) > maxName {
+		return fmt.Errorf("the name %.20q... has %d bytes, at most %d are possible", name, len(name), maxName)
+	}
+	return checkChars("host", name, "._-")
+}
+
+func checkZone(zone string) error {
+	if zone == "" {
+		return nil
+	}
+	return checkChars("zone", zone, "._-")
+}
+
+// checkChars wants letters, digits and those of more, and no dash in front.
+func checkChars(what, text, more string) error {
+	if text == "" {
+		return fmt.Errorf("no %s", what)
+	}
+	if text[0] == '-' {
+		return fmt.Errorf("%s %.60q begins with a dash", what, text)
+	}
+	for _, r := range text {
+		letter := 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9'
+		if !letter && !strings.ContainsRune(more, r) {
+			return fmt.Errorf("%s %.60q: %q is not allowed in it", what, text, r)
+		}
+	}
+	return nil
+}
+
+// attributes is what stands behind a host in a file.
+type attributes struct {
+	slots, most int // 0: not given
+}
+
+// set reads one NAME=VALUE.
+func (a *attributes) set(text string) error {
+	key, value, found := strings.Cut(text, "=")
+	if !found {
+		return fmt.Errorf("%.60q, want slots=N or max_slots=N; one host per line", text)
+	}
+	var to *int
+	switch strings.ReplaceAll(key, "-", "_") {
+	case "slots", "cpu", "count":
+		to = &a.slots
+	case "max_slots", "slots_max":
+		to = &a.most
+	case "binding", "ifname": // MPICH's; treerun has flags for all hosts
+		return nil
+	default:
+		return fmt.Errorf("unknown attribute %.40q, want slots=N or max_slots=N", key)
+	}
+	if *to != 0 {
+		return fmt.Errorf("%s is given twice", key)
+	}
+	n, err := parseCount(key, value)
+	*to = n
+	return err
+}
+
+// splitTop parts text at the commas outside brackets.
+func splitTop(text string) []string {
+	var words []string
+	depth, begin := 0, 0
+	for i, c := range []byte(text) {
+		switch {
+		case c == '[':
+			depth++
+		case c == ']':
+			depth--
+		case c == ',' && depth <= 0:
+			words = append(words, text[begin:i])
+			begin = i + 1
+		}
+	}
+	return append(words, text[begin:])
+}
+
+// split parts a line at blanks, and tells the columns, from 1.
+func split(line string) (fields []string, columns []int) {
+	begin := -1
+	for i, c := range []byte(line + " ") {
+		blank := c == ' ' || c == '\t' || c == '\r'
+		switch {
+		case !blank && begin < 0:
+			begin = i
+		case blank && begin >= 0:
+			fields, columns = append(fields, line[begin:i]), append(columns, begin+1)
+			begin = -1
+		}
+	}
+	return fields, columns
+}
+
+var errBrackets = errors.New("brackets that do not match")

@@ -1,0 +1,213 @@
+// Package hostlist reads lists of hosts, as users write them on a command line
+// and in files for Open MPI, MPICH, Horovod, DeepSpeed and Slurm, and maps ranks
+// to hosts. It resolves no name and starts nothing. Only the packages below
+// cmd/treerun import it.
+//
+// A host counts one slot, that is one rank, for each time that it is mentioned
+// without a number. Mentions add up.
+package hostlist
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// Limits of what is read: hosts as many as there can be ranks, in a file that a
+// program may have written.
+const (
+	maxHosts = job.MaxRanks
+	mentions = 16 * maxHosts
+	maxFile  = 16 << 20 // bytes
+	maxLine  = 1 << 20
+)
+
+// Host is one host of a list.
+type Host struct {
+	Name  string // name or address; an IPv6 address has no brackets
+	User  string // to log in as, "" if none was given
+	Slots int    // how many ranks it takes, at least 1
+	Max   int    // how many it takes when oversubscribed, 0: any number
+	Given bool   // the number of slots was written, not counted from mentions
+	Where string // where it stands first, for errors: FILE:LINE:COLUMN, or "-H, word 2"
+}
+
+// Target returns the host as ssh takes it, [USER@]NAME.
+func (h Host) Target() string {
+	if h.User == "" {
+		return h.Name
+	}
+	return h.User + "@" + h.Name
+}
+
+// Error tells what is wrong with a list, and where.
+type Error struct {
+	Where string // FILE:LINE:COLUMN, or "-H, word 2"
+	Err   error
+}
+
+// Error returns place and reason.
+func (e *Error) Error() string { return e.Where + ": " + e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Parse reads the value of -H: hosts between commas, each [USER@]HOST[:SLOTS].
+// HOST is a name, an address (IPv6 in brackets), or several names as Slurm
+// writes them, n[01-04,9]. Columns count bytes from 1.
+func Parse(list string) ([]Host, error) {
+	var l gatherer
+	if strings.TrimSpace(list) == "" {
+		return nil, &Error{"-H", errors.New("no host")}
+	}
+	for i, word := range splitTop(list) {
+		where := fmt.Sprintf("-H, word %d", i+1)
+		text := strings.TrimSpace(word)
+		if text == "" {
+			return nil, &Error{where, errors.New("no host between the commas")}
+		}
+		err := l.word(where, text, attributes{})
+		if err != nil {
+			return nil, &Error{where, err}
+		}
+	}
+	return l.hosts, nil
+}
+
+// ParseFile reads a file of hosts. See Read.
+func ParseFile(path string) ([]Host, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().IsRegular() && info.Size() > maxFile {
+		return nil, fmt.Errorf("%s has %d bytes, at most %d are possible: is it a list of hosts?", path, info.Size(), maxFile)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Read(path, data)
+}
+
+// Read reads the contents of a file of hosts: one entry per line, as for -H,
+// and behind it what Open MPI, Horovod and DeepSpeed write: slots=N (or cpu=,
+// count=) and max_slots=N (or max-slots=). Entries may also be lists between
+// commas, as in $SLURM_JOB_NODELIST. "#" begins a comment. name is for errors.
+func Read(name string, data []byte) ([]Host, error) {
+	var l gatherer
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	lines.Buffer(nil, maxLine)
+	n := 0
+	for lines.Scan() {
+		n++
+		if err := l.line(fmt.Sprintf("%s:%d", name, n), lines.Text()); err != nil {
+			return nil, err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, &Error{fmt.Sprintf("%s:%d", name, n+1), err}
+	}
+	if len(l.hosts) == 0 {
+		return nil, &Error{name, errors.New("no host")}
+	}
+	return l.hosts, nil
+}
+
+// gatherer collects hosts in order of their first mention.
+type gatherer struct {
+	hosts    []Host
+	index    map[string]int
+	mentions int
+}
+
+// line adds the hosts of one line of a file.
+func (l *gatherer) line(where, text string) error {
+	text, _, _ = strings.Cut(text, "#")
+	fields, columns := split(text)
+	if len(fields) == 0 {
+		return nil
+	}
+	at := func(i int) string { return fmt.Sprintf("%s:%d", where, columns[i]) }
+	var a attributes
+	for i, f := range fields[1:] {
+		if err := a.set(f); err != nil {
+			return &Error{at(i + 1), err}
+		}
+	}
+	column := columns[0]
+	for _, word := range splitTop(fields[0]) {
+		here := fmt.Sprintf("%s:%d", where, column)
+		column += len(word) + 1
+		if word == "" {
+			return &Error{here, errors.New("no host between the commas")}
+		}
+		if err := l.word(here, word, a); err != nil {
+			return &Error{here, err}
+		}
+	}
+	return nil
+}
+
+// word adds the hosts of one entry.
+func (l *gatherer) word(where, text string, a attributes) error {
+	e, err := parseEntry(text)
+	if err != nil {
+		return err
+	}
+	if e.slots > 0 && a.slots > 0 {
+		return fmt.Errorf("slots are given twice, as :%d and slots=%d", e.slots, a.slots)
+	}
+	h := Host{User: e.user, Slots: max(e.slots, a.slots), Max: a.most, Where: where}
+	h.Given = h.Slots > 0
+	h.Slots = max(h.Slots, 1)
+	if h.Max > 0 && h.Slots > h.Max {
+		return fmt.Errorf("slots=%d is more than max_slots=%d", h.Slots, h.Max)
+	}
+	if l.mentions += len(e.names); l.mentions > mentions {
+		return fmt.Errorf("hosts are mentioned more than %d times", mentions)
+	}
+	for _, h.Name = range e.names {
+		if err := l.add(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds one mention of a host.
+func (l *gatherer) add(h Host) error {
+	if l.index == nil {
+		l.index = make(map[string]int)
+	}
+	i, known := l.index[h.Name]
+	if !known {
+		if len(l.hosts) == maxHosts {
+			return fmt.Errorf("more than %d hosts", maxHosts)
+		}
+		l.index[h.Name] = len(l.hosts)
+		l.hosts = append(l.hosts, h)
+		return nil
+	}
+	first := &l.hosts[i]
+	if first.User != h.User {
+		return fmt.Errorf("host %.80s is also written as %.80s (%s): as which user shall treerun log in?", h.Target(), first.Target(), first.Where)
+	}
+	first.Slots += h.Slots
+	first.Given = first.Given || h.Given
+	if first.Slots > maxSlots {
+		return fmt.Errorf("host %s has more than %d slots", h.Name, maxSlots)
+	}
+	switch {
+	case h.Max == 0 || first.Max == 0:
+		first.Max = 0
+	default:
+		first.Max += h.Max
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package hostlist
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata")
+
+// TestScenarios runs the commands in testdata/*.txt. A block is a command, the
+// lines of a file of hosts that begin with "| ", the line "----", and what the
+// command prints.
+//
+//	read [-H LIST]       the hosts of LIST, or else of the file
+//	map [-np N] [--ppn N] [--map-by WHAT] [--oversubscribe] [-H LIST]
+//	slurm NODES TASKS    the hosts of an allocation
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files %v, error %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+			input, _, found := strings.Cut(block, "----")
+			if !found {
+				out = append(out, block) // a comment
+				continue
+			}
+			got := strings.TrimSpace(input) + "\n----\n" + scenario(t, input)
+			if !*rewrite {
+				if d := cmp.Diff(block, got); d != "" {
+					t.Errorf("%s: %s", file, d)
+				}
+			}
+			out = append(out, got)
+		}
+		if *rewrite {
+			if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// scenario returns what one command prints.
+func scenario(t *testing.T, input string) string {
+	t.Helper()
+	var file strings.Builder
+	var words []string
+	for line := range strings.Lines(strings.TrimSpace(input) + "\n") {
+		switch {
+		case strings.HasPrefix(line, "#"):
+		case strings.HasPrefix(line, "|"):
+			file.WriteString(strings.TrimPrefix(strings.TrimPrefix(line, "|"), " "))
+		default:
+			words = strings.Fields(line)
+		}
+	}
+	f := flag.NewFlagSet("", flag.PanicOnError)
+	var r Request
+	list := f.String("H", "", "")
+	f.IntVar(&r.Size, "np", 0, "")
+	f.IntVar(&r.PerHost, "ppn", 0, "")
+	f.Var(&r.By, "map-by", "")
+	f.BoolVar(&r.Oversubscribe, "oversubscribe", false, "")
+	if err := f.Parse(words[1:]); err != nil {
+		t.Fatal(err)
+	}
+	var hosts []Host
+	var err error
+	switch {
+	case words[0] == "slurm":
+		hosts, err = Slurm(f.Arg(0), f.Arg(1))
+	case slices.Contains(words, "-H"):
+		hosts, err = Parse(*list)
+	default:
+		hosts, err = Read("hosts", []byte(file.String()))
+	}
+	if err != nil {
+		return err.Error()
+	}
+	var out []string
+	if words[0] != "map" {
+		for _, h := range hosts {
+			line := fmt.Sprintf("%s slots=%d", h.Target(), h.Slots)
+			if h.Max > 0 {
+				line += fmt.Sprintf(" max_slots=%d", h.Max)
+			}
+			if !h.Given {
+				line += " (mentions)"
+			}
+			out = append(out, line)
+		}
+		return strings.Join(out, "\n")
+	}
+	places, err := Map(hosts, r)
+	if err != nil {
+		return err.Error()
+	}
+	for _, p := range places {
+		out = append(out, strings.Trim(fmt.Sprintf("%s: %v", p.Host.Target(), p.Ranks), "[]"))
+	}
+	return strings.ReplaceAll(strings.Join(out, "\n"), ": [", ": ")
+}
+
+// TestExpansion compares with the plainest reading of the
+// notation: every number below 1000 that some part names.
+func TestExpansion(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var parts, want []string
+		for range rapid.IntRange(1, 5).Draw(t, "parts") {
+			lo, width := rapid.IntRange(0, 999).Draw(t, "lo"), rapid.IntRange(1, 4).Draw(t, "width")
+			hi := rapid.IntRange(lo, lo+20).Draw(t, "hi")
+			text := strconv.Itoa(lo)
+			for len(text) < width {
+				text = "0" + text
+			}
+			width = len(text)
+			if hi > lo {
+				parts = append(parts, fmt.Sprintf("%s-%d", text, hi))
+			} else {
+				parts = append(parts, text)
+			}
+			for n := lo; n <= hi; n++ {
+				digits := strconv.Itoa(n)
+				for len(digits) < width {
+					digits = "0" + digits
+				}
+				want = append(want, "a"+digits+"b")
+			}
+		}
+		got, err := expand("a[" + strings.Join(parts, ",") + "]b")
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("%v: %v, %v; want %v", parts, got, err, want)
+		}
+	})
+}
+
+// TestMapping checks what holds of every mapping, whatever the hosts.
+func TestMapping(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var hosts []Host
+		slots, most := 0, 0
+		for i := range rapid.IntRange(1, 6).Draw(t, "hosts") {
+			h := Host{Name: fmt.Sprint("h", i), Slots: rapid.IntRange(1, 5).Draw(t, "slots"), Given: true}
+			h.Max = h.Slots + rapid.IntRange(0, 3).Draw(t, "more")
+			hosts = append(hosts, h)
+			slots += h.Slots
+			most += h.Max
+		}
+		r := Request{Size: rapid.IntRange(0, 50).Draw(t, "size"), Oversubscribe: rapid.Bool().Draw(t, "over")}
+		r.By = By(rapid.IntRange(0, 1).Draw(t, "by"))
+		places, err := Map(hosts, r)
+		possible := r.Size <= slots || r.Oversubscribe && r.Size <= most
+		if (err == nil) != possible {
+			t.Fatalf("%d slots, at most %d, %+v: error %v", slots, most, r, err)
+		}
+		if err != nil {
+			return
+		}
+		on := make(map[int]string)
+		first := -1
+		for _, p := range places {
+			if len(p.Ranks) == 0 || !slices.IsSorted(p.Ranks) || p.Ranks[0] < first {
+				t.Fatalf("%+v", places)
+			}
+			if first = p.Ranks[0]; len(p.Ranks) > p.Host.Max || len(p.Ranks) > p.Host.Slots && r.Size <= slots {
+				t.Fatalf("host %+v has ranks %v", p.Host, p.Ranks)
+			}
+			for _, rank := range p.Ranks {
+				on[rank] = p.Host.Name
+			}
+			if last := p.Ranks[len(p.Ranks)-1]; r.By == BySlot && last-p.Ranks[0] != len(p.Ranks)-1 {
+				t.Fatalf("by slot: ranks %v of a host are not in a row", p.Ranks)
+			}
+		}
+		want := r.Size
+		if want == 0 {
+			want = slots
+		}
+		for rank := range want {
+			if on[rank] == "" {
+				t.Fatalf("rank %d of %d is nowhere: %+v", rank, want, places)
+			}
+		}
+		if len(on) != want {
+			t.Fatalf("%d ranks, want %d", len(on), want)
+		}
+	})
+}
+
+func TestParseFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "list")
+	if _, err := ParseFile(path); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("no file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("a:2\n\nb slots=x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseFile(path); err == nil || err.Error() != path+`:3:3: slots "x", want a whole number from 1 to 65536` {
+		t.Errorf("error %v", err)
+	}
+	if err := os.Truncate(path, maxFile+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ParseFile(path); err == nil || !strings.Contains(err.Error(), "is it a list of hosts?") {
+		t.Errorf("a huge file: %v", err)
+	}
+}
+
+// TestBombs: a few bytes must not stand for more than there can be.
+func TestBombs(t *testing.T) {
+	for _, text := range []string{
+		"n[0-2147483647]", "n[0-70000]", "n[0-999][0-999]", "n[0-9][0-9][0-9][0-9][0-9][0-9][0-9]",
+		strings.Repeat("x", 1000) + "[0-65535]", "n[" + strings.Repeat("0", 100_000) + "-65535]",
+		strings.TrimSuffix(strings.Repeat("n[0-65535],", 100), ","),
+	} {
+		if hosts, err := Parse(text); err == nil {
+			t.Errorf("%.40s: %d hosts", text, len(hosts))
+		}
+	}
+}
+
+func FuzzHosts(f *testing.F) {
+	for _, s := range []string{"a:2,b", "n[01-04,9],m3", "u@[fd00::1%eth0]:3", "a slots=2 max_slots=4 # x\nb:3\n", "[", "n[1-2]x[3-4]:5", "a,,b", "\xff", "a@b@c"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		for _, read := range []func() ([]Host, error){
+			func() ([]Host, error) { return Parse(text) },
+			func() ([]Host, error) { return Read("f", []byte(text)) },
+		} {
+			hosts, err := read()
+			if err != nil {
+				if hosts != nil || len(err.Error()) > 2000 {
+					t.Fatalf("%d hosts and error %v", len(hosts), err)
+				}
+				continue
+			}
+			seen := make(map[string]bool)
+			for _, h := range hosts {
+				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+h.User, " \n'\"\\;,@") || h.Slots < 1 || h.Slots > maxSlots || seen[h.Name] {
+					t.Fatalf("%q: host %+v", text, h)
+				}
+				seen[h.Name] = true
+			}
+			if places, err := Map(hosts, Request{}); err == nil && len(places) != len(hosts) {
+				t.Fatalf("%d places for %d hosts", len(places), len(hosts))
+			}
+		}
+	})
+}
+
+func FuzzTasksPerNode(f *testing.F) {
+	for _, s := range []string{"2(x3),1", "4", "1,1,2", "2(x", "2(x3", "0", "9(x99999999999)"} {
+		f.Add(s, 4)
+	}
+	f.Fuzz(func(t *testing.T, text string, want int) {
+		if want < 0 || want > 1000 {
+			t.Skip()
+		}
+		all, err := TasksPerNode(text, want)
+		if err == nil && len(all) != want {
+			t.Fatalf("%d numbers, want %d", len(all), want)
+		}
+	})
+}

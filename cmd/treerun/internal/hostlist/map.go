@@ -1,0 +1,202 @@
+package hostlist
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// By says in which order ranks are dealt to hosts.
+type By int
+
+// The ways to deal ranks.
+const (
+	BySlot By = iota // fill a host before the next one
+	ByHost           // one rank for each host in turn
+)
+
+// Set reads slot, or host or node.
+func (b *By) Set(s string) error {
+	switch s {
+	case "slot":
+		*b = BySlot
+	case "host", "node":
+		*b = ByHost
+	default:
+		return fmt.Errorf("want slot or host")
+	}
+	return nil
+}
+
+// String returns what Set takes.
+func (b *By) String() string {
+	if *b == ByHost {
+		return "host"
+	}
+	return "slot"
+}
+
+// Type names the value in the help.
+func (b *By) Type() string { return "WHAT" }
+
+// Request says how many ranks there shall be, and where.
+type Request struct {
+	Size          int // number of ranks, 0: one for each slot
+	PerHost       int // at most so many on each host, instead of its slots; 0: its slots
+	By            By
+	Oversubscribe bool // go beyond the slots, up to Max
+	Aggregators   int  // how many there shall be beside the ranks
+}
+
+// Place is where some ranks of a job run.
+type Place struct {
+	Host  Host
+	Ranks []int // ascending; at least one, or an aggregator
+
+	// Aggregators are the numbers of those beside the ranks, from 0.
+	Aggregators []int
+}
+
+// Map deals ranks to hosts. Hosts without a rank are left out; the others keep
+// their order, which is that of their first ranks. Ranks beyond all slots, if
+// they are allowed, are dealt to the hosts in turn before ranks get their
+// numbers: with BySlot those of a host follow each other.
+//
+// Aggregators go to the slots that the ranks have left, one on each host in turn,
+// hosts without ranks first; where none is left, to the hosts with ranks, in turn.
+func Map(hosts []Host, r Request) ([]Place, error) {
+	room, total := make([]int, len(hosts)), 0
+	for i, h := range hosts {
+		room[i] = h.Slots
+		if r.PerHost > 0 {
+			if h.Given && r.PerHost > h.Slots && !r.Oversubscribe {
+				return nil, fmt.Errorf("%d ranks per host, but host %s has %s (%s): give it more slots, or use --oversubscribe", r.PerHost, h.Name, slots(h.Slots), h.Where)
+			}
+			if h.Max > 0 && r.PerHost > h.Max {
+				return nil, fmt.Errorf("%d ranks per host, but host %s takes at most %d (%s)", r.PerHost, h.Name, h.Max, h.Where)
+			}
+			room[i] = r.PerHost
+		}
+		total += room[i]
+	}
+	size := r.Size
+	if size == 0 {
+		size = total
+	}
+	switch {
+	case len(hosts) == 0:
+		return nil, fmt.Errorf("no hosts")
+	case size > job.MaxRanks:
+		return nil, fmt.Errorf("%d ranks, at most %d are possible", size, job.MaxRanks)
+	case size > total && r.PerHost > 0:
+		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, plural(len(hosts), "host"), r.PerHost, total)
+	case size > total && !r.Oversubscribe:
+		return nil, fmt.Errorf("%d ranks, but there %s on %s (%s): give the hosts more slots, as in HOST:SLOTS, or use --oversubscribe",
+			size, are(total), plural(len(hosts), "host"), list(hosts))
+	}
+	if err := extend(room, hosts, size-total); err != nil {
+		return nil, fmt.Errorf("%d ranks: %w", size, err)
+	}
+	return deal(hosts, room, size, r.By, r.Aggregators), nil
+}
+
+// extend makes room for more ranks, in turn.
+func extend(room []int, hosts []Host, more int) error {
+	for more > 0 {
+		before := more
+		for i, h := range hosts {
+			if more > 0 && (h.Max == 0 || room[i] < h.Max) {
+				room[i]++
+				more--
+			}
+		}
+		if more == before {
+			return fmt.Errorf("max_slots leaves %d of them no host", more)
+		}
+	}
+	return nil
+}
+
+// deal numbers the ranks.
+func deal(hosts []Host, room []int, size int, by By, aggregators int) []Place {
+	places := make([]Place, len(hosts))
+	for i, h := range hosts {
+		places[i].Host = h
+	}
+	turn := 1
+	for rank := 0; rank < size; {
+		for i := range places {
+			if by == BySlot {
+				turn = room[i]
+			}
+			for k := 0; k < turn && rank < size && len(places[i].Ranks) < room[i]; k++ {
+				places[i].Ranks = append(places[i].Ranks, rank)
+				rank++
+			}
+		}
+	}
+	assist(places, aggregators)
+	used := places[:0]
+	for _, p := range places {
+		if len(p.Ranks)+len(p.Aggregators) > 0 {
+			used = append(used, p)
+		}
+	}
+	return used
+}
+
+// assist places aggregators.
+func assist(places []Place, n int) {
+	next := 0
+	give := func(fits func(p *Place) bool) {
+		for more := true; more && next < n; {
+			more = false
+			for i := range places {
+				if p := &places[i]; next < n && fits(p) {
+					p.Aggregators = append(p.Aggregators, next)
+					next++
+					more = true
+				}
+			}
+		}
+	}
+	left := func(p *Place) bool { return len(p.Ranks)+len(p.Aggregators) < p.Host.Slots }
+	give(func(p *Place) bool { return len(p.Ranks) == 0 && left(p) })
+	give(left)
+	give(func(p *Place) bool { return len(p.Ranks) > 0 })
+}
+
+// list names a few hosts with their slots.
+func list(hosts []Host) string {
+	const shown = 8
+	var words []string
+	for i, h := range hosts {
+		if i == shown {
+			words = append(words, "...")
+			break
+		}
+		name := h.Name
+		if strings.Contains(name, ":") {
+			name = "[" + name + "]"
+		}
+		words = append(words, fmt.Sprintf("%s:%d", name, h.Slots))
+	}
+	return strings.Join(words, ",")
+}
+
+func slots(n int) string { return plural(n, "slot") }
+
+func are(n int) string {
+	if n == 1 {
+		return "is 1 slot"
+	}
+	return "are " + slots(n)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

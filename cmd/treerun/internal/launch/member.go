@@ -1,0 +1,284 @@
+package launch
+
+import (
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/rank/job"
+)
+
+// member is one rank, as the supervisor knows it.
+type member struct {
+	rank, pid int
+	at        *party
+	streams   streams
+	sources   [wire.Streams]*source // on another host
+
+	running        bool // it was started
+	silent         bool // no more messages will come from it
+	joined, closed bool // as it has told
+	end            *End // nil while it runs
+}
+
+// party is one host of the job.
+type party struct {
+	Host
+	index   int
+	ready   *wire.Ready // another host's, once its agent is there
+	started bool        // no more ranks will be started
+	over    bool        // all its ranks have ended
+	bye     bool        // its last word, or the loss of it
+	lost    bool
+}
+
+// event is a report of a host.
+type event struct {
+	host int
+	body wire.Body
+}
+
+// receive acts on what a host has told.
+func (s *supervisor) receive(e event) {
+	p := s.parties[e.host]
+	if l, ok := e.body.(*wire.Lost); ok {
+		s.loseHosts(l)
+		return
+	}
+	if p.lost {
+		return
+	}
+	switch b := e.body.(type) {
+	case *wire.Ready:
+		s.isReady(p, b)
+	case *wire.Refused:
+		s.fail(p, b.Code, b.Text)
+	case *wire.Started:
+		s.hasStarted(p, b)
+	case *wire.Over:
+		if b.Stuck {
+			s.job.Screen.Err.Printf("treerun: some processes%s could not be killed: they hang in the kernel", s.on(p))
+		}
+		s.isOver(p)
+	case *wire.Bye:
+		s.isOver(p)
+		s.hasLeft(p)
+	case *wire.Asked:
+		s.job.Trace("%s: treerun there got %s", p.Name, signalName(syscall.Signal(b.Signal)))
+		s.handle(syscall.Signal(b.Signal))
+	case *wire.Trace:
+		s.job.Trace("%s: %s", p.Name, b.Text)
+	case *wire.Note:
+		s.job.Screen.Err.Printf("treerun:%s %s", strings.TrimPrefix(s.on(p)+":", ":"), b.Text)
+	case *wire.Consumed:
+		if p == s.parties[0] && s.input != nil {
+			s.input.consumed(b.Bytes)
+		}
+	case *wire.Ended:
+		s.order++
+		for _, e := range b.Ends {
+			if m := s.memberOf(p, e.Rank); m != nil && m.end == nil {
+				s.ended(m, &End{
+					Rank: e.Rank, PID: e.PID, Code: e.Code, Signal: syscall.Signal(e.Signal),
+					Stopped: e.Stopped, Took: e.Took, Hint: e.Hint,
+				})
+			}
+		}
+	default:
+		s.receiveOf(p, b)
+	}
+}
+
+// receiveOf acts on what concerns one rank.
+func (s *supervisor) receiveOf(p *party, b wire.Body) {
+	switch b := b.(type) {
+	case *wire.Output:
+		if m := s.memberOf(p, b.Rank); m != nil && m.sources[b.Stream] != nil {
+			m.sources[b.Stream].push(b.Data)
+		}
+	case *wire.Said:
+		if m := s.memberOf(p, b.Rank); m != nil {
+			s.said(m, &b.Message)
+		}
+	case *wire.Silent:
+		if m := s.memberOf(p, b.Rank); m != nil {
+			s.isSilent(m)
+		}
+	}
+}
+
+// memberOf returns a rank of a host, nil for one that it does not have.
+func (s *supervisor) memberOf(p *party, rank int) *member {
+	if rank >= len(s.members) || s.members[rank].at != p {
+		return nil
+	}
+	return s.members[rank]
+}
+
+// on names the host where there are several.
+func (s *supervisor) on(p *party) string {
+	if len(s.parties) == 1 {
+		return ""
+	}
+	return " on host " + p.Name
+}
+
+// fail notes why treerun could not do its part on a host.
+func (s *supervisor) fail(p *party, code int, text string) {
+	if s.err != nil {
+		return
+	}
+	if len(s.parties) > 1 || !p.Local {
+		s.err = exitcode.Errorf(code, "host %s: %s", p.Name, text)
+		return
+	}
+	s.err = exitcode.Errorf(code, "%s", text)
+}
+
+func (s *supervisor) isReady(p *party, b *wire.Ready) {
+	if p.ready == nil && !p.Local {
+		p.ready = b
+		s.unready--
+		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, count(b.Cores, "core"), b.PID)
+	}
+}
+
+func (s *supervisor) hasStarted(p *party, b *wire.Started) {
+	if p.started {
+		return
+	}
+	p.started = true
+	s.starting--
+	for i, rank := range b.Ranks {
+		if m := s.memberOf(p, rank); m != nil && !m.running {
+			m.pid, m.running = b.PIDs[i], true
+			s.running++
+			if !p.Local {
+				go m.streams[wire.Stdout].Run(m.sources[wire.Stdout])
+				go m.streams[wire.Stderr].Run(m.sources[wire.Stderr])
+			}
+		}
+	}
+	if s.early {
+		s.late = s.stragglers() // now that we know whom there is
+	}
+}
+
+// said acts on a message of a rank.
+func (s *supervisor) said(m *member, msg *job.Message) {
+	switch {
+	case msg.Kind == job.Seed && m.rank == 0 && !s.seeded:
+		s.seeded = true
+		s.job.Trace("rank 0 listens on %s", msg.Text)
+		s.broadcast(&wire.Tell{Message: job.Message{Kind: job.SeedIs, Text: msg.Text}})
+	case msg.Kind == job.Joined && !m.joined:
+		m.joined = true
+		if s.joined++; s.joined == s.job.members() {
+			s.job.Trace("all ranks have joined")
+		}
+	case msg.Kind == job.Closing:
+		m.closed = true
+	}
+}
+
+func (s *supervisor) isSilent(m *member) {
+	if !m.silent {
+		m.silent = true
+		if m.end != nil {
+			s.announce(m)
+		}
+	}
+}
+
+// ended notes that a rank has ended.
+func (s *supervisor) ended(m *member, e *End) {
+	m.end = e
+	e.Host, e.Order, e.After = m.at.Name, s.order, time.Since(s.start)
+	e.Name = s.job.nameOf(m.rank)
+	e.Aggregator = m.rank >= s.job.Size
+	s.running--
+	s.job.Trace("%s (pid %d) %s", e.Name, m.pid, e.how())
+	if e.failed() && !e.Stopped {
+		s.begin(cause{kind: byFailure})
+	}
+	if !e.Aggregator {
+		if s.working--; s.working == 0 && s.job.Aggregators > 0 {
+			s.broadcast(&wire.Retire{})
+		}
+	}
+	if m.silent {
+		s.announce(m)
+	}
+}
+
+// announce tells all other ranks that m has ended. All that m had to say has
+// been heard.
+func (s *supervisor) announce(m *member) {
+	m.end.Joined, m.end.Closed = m.joined, m.closed
+	s.broadcast(&wire.Tell{Message: job.Message{
+		Kind: job.Exited, Rank: m.rank, PID: m.pid, Code: m.end.Code, Signal: int(m.end.Signal), Closed: m.closed,
+		Lost: m.end.Lost, Text: m.end.how(),
+	}})
+}
+
+// isOver notes that all ranks of a host have ended.
+func (s *supervisor) isOver(p *party) {
+	if !p.over {
+		p.over = true
+		s.living--
+	}
+	if !p.started {
+		p.started = true
+		s.starting--
+	}
+}
+
+// hasLeft notes that nothing more comes from a host.
+func (s *supervisor) hasLeft(p *party) {
+	if !p.bye {
+		p.bye = true
+		s.staying--
+	}
+	for _, rank := range p.Ranks {
+		m := s.members[rank]
+		for _, src := range m.sources {
+			if src != nil {
+				src.push(nil)
+			}
+		}
+	}
+}
+
+// loseHosts notes that hosts cannot be reached any more: their ranks have ended,
+// as far as this job is concerned.
+func (s *supervisor) loseHosts(l *wire.Lost) {
+	s.order++
+	for _, i := range l.Hosts {
+		if i >= len(s.parties) || s.parties[i].lost || s.parties[i].bye {
+			continue
+		}
+		p := s.parties[i]
+		p.lost = true
+		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
+		if !p.over && s.running == 0 && s.err == nil && s.cause.kind == none { // no rank runs yet
+			s.err = exitcode.Errorf(l.Code, "%s", l.Text)
+		}
+		for _, rank := range p.Ranks {
+			m := s.members[rank]
+			if m.running && m.end == nil {
+				m.silent = true
+				s.ended(m, &End{Rank: rank, PID: m.pid, Lost: true, Code: l.Code, Why: l.Text, Stopped: s.told})
+			}
+		}
+		if p.ready == nil {
+			s.unready--
+		}
+		if !p.started && s.err == nil {
+			s.fail(p, l.Code, l.Text)
+		}
+		s.isOver(p)
+		s.hasLeft(p)
+	}
+}

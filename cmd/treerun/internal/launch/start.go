@@ -1,0 +1,328 @@
+package launch
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
+	"github.com/treerun/treerun/cmd/treerun/internal/remote"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/rank/machine"
+)
+
+func newSupervisor(j *Job) (*supervisor, error) {
+	s := &supervisor{
+		job: j, start: time.Now(), keeper: host.NewKeeper(),
+		events: make(chan event, 64), quit: make(chan struct{}), broken: make(chan error, 1),
+	}
+	if err := s.keeper.Adopt(); err != nil {
+		j.Trace("%v", err)
+	}
+	if j.Timeout > 0 {
+		s.timeout = time.After(j.Timeout)
+	}
+	j.Screen.Out.OnError(s.outputFailed)
+	j.Screen.Err.OnError(s.outputFailed)
+	if err := s.place(); err != nil {
+		s.keeper.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// place makes the hosts and the ranks on them.
+func (s *supervisor) place() error {
+	hosts := s.job.Hosts
+	if len(hosts) == 0 {
+		name, err := os.Hostname()
+		if err != nil {
+			return exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
+		}
+		hosts = []Host{{Name: name, Local: true}}
+		for r := range s.job.members() {
+			hosts[0].Ranks = append(hosts[0].Ranks, r)
+		}
+	}
+	s.members, s.working = make([]*member, s.job.members()), s.job.Size
+	for i, h := range inOrder(hosts) {
+		p := &party{Host: h, index: i}
+		s.parties = append(s.parties, p)
+		for _, r := range h.Ranks {
+			if r < 0 || r >= s.job.members() || s.members[r] != nil {
+				return exitcode.Errorf(exitcode.Internal, "host %s: rank %d is out of place", h.Name, r)
+			}
+			s.members[r] = &member{rank: r, at: p}
+		}
+	}
+	if slices.Contains(s.members, nil) {
+		return exitcode.Errorf(exitcode.Internal, "rank %d is on no host", slices.Index(s.members, nil))
+	}
+	s.starting, s.living, s.staying = len(s.parties), len(s.parties), len(s.parties)
+	return s.openStreams()
+}
+
+// inOrder returns hosts in the order in which ranks mention them.
+func inOrder(hosts []Host) []Host {
+	list := slices.DeleteFunc(slices.Clone(hosts), func(h Host) bool { return len(h.Ranks) == 0 })
+	slices.SortStableFunc(list, func(a, b Host) int { return a.Ranks[0] - b.Ranks[0] })
+	return list
+}
+
+// openStreams makes what carries the ranks' output to the screen and to files.
+func (s *supervisor) openStreams() error {
+	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
+	for _, m := range s.members {
+		for i, sink := range sinks {
+			options := output.Options{Tag: s.job.Tag, Name: s.job.tagOf(m.rank), Single: s.job.Size == 1, RawFailed: s.outputFailed}
+			if s.job.OutputDir != "" {
+				var err error
+				if options.Raw, err = rawFile(s.job.OutputDir, s.job.folderOf(m.rank), sink.Name()); err != nil {
+					s.discardStreams()
+					return host.StartError(m.rank, s.job.Size, err)
+				}
+			}
+			m.streams[i] = output.NewStream(sink, m.rank, options)
+			if !m.at.Local {
+				m.sources[i] = newSource(func(n int) {
+					s.sendTo(m.at.index, &wire.Taken{Rank: m.rank, Stream: i, Bytes: n})
+				})
+			}
+		}
+	}
+	return nil
+}
+
+// discardStreams closes the files of ranks that were not started.
+func (s *supervisor) discardStreams() {
+	for _, m := range s.members {
+		for _, stream := range m.streams {
+			if stream != nil && !m.running {
+				stream.Discard()
+			}
+		}
+	}
+}
+
+// startAll starts all ranks; or some, and notes in s.err why not the rest, unless
+// the user or the time limit stopped it.
+func (s *supervisor) startAll() {
+	stopped := func() bool { return s.err != nil || s.cause.kind != none }
+	if err := s.reach(); err != nil {
+		s.err = err
+	}
+	s.wait(func() bool { return s.unready == 0 || stopped() })
+	j, err := s.wireJob()
+	if err != nil && s.err == nil {
+		s.err = err
+	}
+	if stopped() {
+		s.neverStarted()
+		return
+	}
+	if err := s.startLocal(j); err != nil {
+		s.err = err
+		s.neverStarted()
+		return
+	}
+	s.sendTo(wire.All, j)
+	if j.HasStdin { // not before the job is on its way: what comes first is for nobody
+		s.input = newInput(s.job.Stdin, func(b *wire.Input) { s.sendTo(0, b) })
+	}
+	s.wait(func() bool { return s.starting == 0 })
+	if !stopped() {
+		s.job.Trace("started %s", count(s.job.Size, "rank"))
+	}
+	s.discardStreams()
+}
+
+// reach starts agents on the other hosts.
+func (s *supervisor) reach() error {
+	j, r := s.job, &s.job.Remote
+	join := wire.Join{
+		Program: j.Program, Path: j.Path, Dir: j.Dir, PeerTimeout: r.PeerTimeout, Verbose: j.Settings["verbose"] != "",
+		Start: wire.Start{Command: r.Command, SSHArgs: r.SSHArgs, Push: r.Push, FanOut: r.FanOut, Timeout: r.Timeout},
+	}
+	for _, p := range s.parties {
+		if !p.Local {
+			join.Below = append(join.Below, wire.Below{Index: p.index, Name: p.Name, Target: p.Target})
+		}
+	}
+	if len(join.Below) == 0 {
+		return nil
+	}
+	s.unready = len(join.Below)
+	var err error
+	if join.Start.Treerun, err = os.Executable(); err != nil {
+		return exitcode.Errorf(exitcode.Internal, "find this executable: %w", err)
+	}
+	if r.PushProgram {
+		join.Path = ""
+	}
+	s.forest, err = remote.New(remote.Config{Keeper: s.keeper, Join: join, Emit: s.emit, Trace: j.Trace, Open: r.Open})
+	if err == nil && r.PushProgram {
+		err = s.push()
+	}
+	if err != nil {
+		return exitcode.Errorf(exitcode.Internal, "%w", err)
+	}
+	return nil
+}
+
+// emit takes a frame from another host. Several goroutines call it.
+func (s *supervisor) emit(f *wire.Frame) {
+	b, err := f.Decode()
+	if err == nil && (f.Host < 0 || f.Host >= len(s.parties)) {
+		err = fmt.Errorf("host %d is not in the job", f.Host)
+	}
+	e := event{f.Host, b}
+	if err != nil {
+		e = event{0, &wire.Lost{Hosts: []int{f.Host}, Code: exitcode.Internal, Text: fmt.Sprintf("its agent does not keep to the protocol: %v", err)}}
+	}
+	select {
+	case s.events <- e:
+	case <-s.quit:
+	}
+}
+
+// wireJob returns what all hosts are to run.
+func (s *supervisor) wireJob() (*wire.Job, error) {
+	secret, err := job.NewSecret()
+	if err != nil {
+		return nil, exitcode.Errorf(exitcode.Internal, "make the secret of the job: %w", err)
+	}
+	file := job.File{
+		Version: job.FileVersion, JobID: job.NewID(), Secret: secret, Size: s.job.Size, Aggregators: s.job.Aggregators,
+		Hosts: make([]int, s.job.members()), Settings: s.job.Settings,
+	}
+	if id := s.job.Remote.JobID; id != "" {
+		file.JobID = id
+	}
+	for r, m := range s.members {
+		file.Hosts[r] = m.at.index
+	}
+	j := &wire.Job{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
+		GPUs: wire.GPUs{Bind: int(s.job.GPUs.Bind), PerGPU: s.job.GPUs.PerGPU, List: s.job.GPUs.List}, Master: "127.0.0.1"}
+	first := s.parties[0]
+	switch {
+	case !first.Local && first.ready != nil:
+		j.Master, j.Port, j.HasStdin = first.Name, first.ready.Port, true
+	default:
+		if j.Port, err = host.FreePort(); err != nil {
+			return nil, exitcode.Errorf(exitcode.Internal, "find a free port for MASTER_PORT: %w", err)
+		}
+	}
+	switch {
+	case s.job.Remote.Master != "":
+		j.Master = s.job.Remote.Master
+	case len(s.parties) > 1 && first.Local:
+		if j.Master, err = os.Hostname(); err != nil {
+			return nil, exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
+		}
+	}
+	s.job.Trace("job %s: %s on %s", file.JobID, count(s.job.Size, "rank"), s.where())
+	for _, m := range s.members[s.job.Size:] {
+		s.job.Trace("%s is on host %s", s.job.nameOf(m.rank), m.at.Name)
+	}
+	return j, nil
+}
+
+// machines returns which hosts share cores, nil where there is only one.
+func (s *supervisor) machines() []int {
+	if len(s.parties) == 1 {
+		return nil
+	}
+	hosts, ids := make([]int, len(s.parties)), make([]string, len(s.parties))
+	for i, p := range s.parties {
+		hosts[i] = i
+		switch {
+		case p.Local:
+			ids[i] = machine.ID(s.job.Cores)
+		case p.ready != nil:
+			ids[i] = p.ready.Machine
+		}
+	}
+	return machine.Shared(hosts, ids)
+}
+
+// where names the hosts, as far as there is room.
+func (s *supervisor) where() string {
+	if n := len(s.parties); n > 1 {
+		return fmt.Sprintf("%d hosts, from %s to %s", n, s.parties[0].Name, s.parties[n-1].Name)
+	}
+	return s.parties[0].Name
+}
+
+// startLocal starts the ranks of this host.
+func (s *supervisor) startLocal(j *wire.Job) error {
+	i := slices.IndexFunc(s.parties, func(p *party) bool { return p.Local })
+	if i < 0 {
+		return nil
+	}
+	cfg := host.Config{
+		Keeper: s.keeper, Index: i, Path: s.job.Path, Dir: s.job.Dir, Env: s.job.Env, Cores: s.job.Cores, Trace: s.job.Trace,
+		Report: func(b wire.Body) {
+			select {
+			case s.events <- event{i, b}:
+			case <-s.quit:
+			}
+		},
+		Stream: func(rank, stream int, src *pipe.Reader) { go s.members[rank].streams[stream].Run(src) },
+	}
+	cfg.Name = s.parties[i].Name
+	var err error
+	if i == 0 {
+		if cfg.Stdin, err = rankStdin(s.job.Stdin); err != nil {
+			return exitcode.Errorf(exitcode.Internal, "give stdin to rank 0: %w", err)
+		}
+		cfg.Pipe = cfg.Stdin != s.job.Stdin
+	}
+	s.local = host.New(cfg)
+	s.local.Start(j)
+	return nil
+}
+
+// neverStarted ends the agents of a job of which no rank was started.
+func (s *supervisor) neverStarted() {
+	s.tellResult()
+	if s.forest != nil {
+		s.forest.Close(partGrace)
+	}
+	for _, p := range s.parties {
+		s.isOver(p)
+		s.hasLeft(p)
+	}
+	s.discardStreams()
+}
+
+// push sends the program to all other hosts.
+func (s *supervisor) push() error {
+	f, err := os.Open(s.job.Path)
+	if err != nil {
+		return fmt.Errorf("send the program: %w", err)
+	}
+	defer f.Close()
+	sum := sha256.New()
+	for {
+		buf := make([]byte, wire.PushChunk)
+		n, err := io.ReadFull(f, buf)
+		if n > 0 {
+			sum.Write(buf[:n])
+			s.sendTo(wire.All, &wire.Push{Data: buf[:n]})
+		}
+		if err == io.EOF || err == io.ErrUnexpectedEOF {
+			s.sendTo(wire.All, &wire.Push{Sum: sum.Sum(nil)})
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("send the program: %w", err)
+		}
+	}
+}

@@ -1,0 +1,327 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/docs/longer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// outcome is what one node got.
+type outcome struct {
+	nodes   []*Node  // of node 0
+	in, out *os.File // of the others
+	err     error
+	told    []string // Warn and Trace
+	mu      sync.Mutex
+}
+
+func (o *outcome) tell(format string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.told = append(o.told, fmt.Sprintf(format, args...))
+}
+
+func (o *outcome) said() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return strings.Join(o.told, "\n")
+}
+
+// config returns the settings of one of n nodes.
+func config(o *outcome, at string, node, n int) *Config {
+	return &Config{
+		Place: Place{Nodes: n, Node: node, Seed: at, JobID: "job"}, Default: 2, Args: []string{"./train", "-x"}, Version: "v1",
+		Host: fmt.Sprint("host", node), Key: bytes.Repeat([]byte{1}, 32), Timeout: time.Minute,
+		Trace: o.tell, Warn: o.tell,
+	}
+}
+
+// start starts a node; the channel gets its outcome when it is there or is not.
+func start(ctx context.Context, o *outcome, c *Config) <-chan *outcome {
+	done := make(chan *outcome, 1)
+	go func() {
+		if c.Node == 0 {
+			o.nodes, o.err = Gather(ctx, c)
+		} else {
+			o.in, o.out, o.err = Join(ctx, c)
+		}
+		done <- o
+	}()
+	return done
+}
+
+// meet runs n nodes at one seed, each changed by change.
+func meet(t *testing.T, n int, change func(c *Config)) []*outcome {
+	t.Helper()
+	at := freeport.Address(t)
+	var waits []<-chan *outcome
+	for i := range n {
+		o := new(outcome)
+		c := config(o, at, i, n)
+		if change != nil {
+			change(c)
+		}
+		waits = append(waits, start(t.Context(), o, c))
+	}
+	var all []*outcome
+	for _, w := range waits {
+		all = append(all, <-w)
+	}
+	return all
+}
+
+// talk sends some bytes both ways over every connection, and closes them.
+func talk(t *testing.T, all []*outcome) {
+	t.Helper()
+	var wait sync.WaitGroup
+	for i, o := range all {
+		if o.err != nil {
+			t.Fatalf("node %d: %v", i, o.err)
+		}
+		if i == 0 {
+			continue
+		}
+		wait.Go(func() { // echoes until the end
+			_, _ = io.Copy(o.out, o.in)
+			_ = o.out.Close()
+			_ = o.in.Close()
+		})
+		in, out := all[0].nodes[i].Files()
+		sent := bytes.Repeat([]byte{byte(i), 7}, 100_000)
+		wait.Go(func() {
+			_, _ = in.Write(sent)
+			_ = in.Close()
+		})
+		got, err := io.ReadAll(out)
+		if err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("node %d returned %d bytes of %d, %v", i, len(got), len(sent), err)
+		}
+		_ = out.Close()
+	}
+	wait.Wait()
+}
+
+func TestMeeting(t *testing.T) {
+	for _, n := range []int{1, 2, 9} {
+		all := meet(t, n, func(c *Config) { c.Default = c.Node + 1 })
+		for i, node := range all[0].nodes {
+			if node == nil || node.Host != fmt.Sprint("host", i) || node.Default != i+1 {
+				t.Errorf("node %d: %+v", i, node)
+			}
+		}
+		talk(t, all)
+	}
+}
+
+// Each node tells the same reason, and no time passes.
+func TestDifferentSettings(t *testing.T) {
+	for _, c := range []struct {
+		change func(c *Config)
+		want   string
+	}{
+		{func(c *Config) { c.Size = 4 * c.Node }, "-np 4, node 0 on host host0 has not given"},
+		{func(c *Config) { c.PerNode = 1 + c.Node }, "node 1 on host host1 has --ppn 2, node 0 on host host0 has 1"},
+		{func(c *Config) { c.Nodes += 5 * c.Node }, "--nnodes 7, node 0 on host host0 has 2"},
+		{func(c *Config) { c.Args = append(c.Args, c.Host) }, `the command "./train -x host1"`},
+		{func(c *Config) { c.Version += c.Host }, "has treerun v1host1, node 0 on host host0 has v1host0 (hint: install the same version"},
+	} {
+		for i, o := range meet(t, 2, c.change) {
+			if o.err == nil || !strings.Contains(o.err.Error(), c.want) {
+				t.Errorf("node %d: %v, want %q", i, o.err, c.want)
+			}
+		}
+	}
+	for i, o := range meet(t, 3, func(c *Config) { c.Node = min(c.Node, 1) }) {
+		if o.err == nil || !strings.Contains(o.err.Error(), "both are node 1") {
+			t.Errorf("node %d: %v, want that two are node 1", i, o.err)
+		}
+	}
+}
+
+// All nodes learn why there will be no job, those that come late as well.
+func TestBrokenNode(t *testing.T) {
+	for broken := range 3 {
+		all := meet(t, 3, func(c *Config) {
+			if c.Node == broken {
+				c.Broken = "no program"
+			}
+			if c.Node == 2 {
+				time.Sleep(200 * time.Millisecond)
+			}
+		})
+		for i, o := range all {
+			if want := fmt.Sprintf("node %d on host host%d: no program", broken, broken); o.err == nil || !strings.Contains(o.err.Error(), want) {
+				t.Errorf("node %d is broken, node %d: %v", broken, i, o.err)
+			}
+		}
+	}
+}
+
+func TestWrongKeyAndJob(t *testing.T) {
+	for _, change := range []func(c *Config){
+		func(c *Config) { c.Key = bytes.Repeat([]byte{byte(c.Node)}, 32) },
+		func(c *Config) { c.JobID = fmt.Sprint("job", c.Node) },
+	} {
+		longer.With(t, time.Second, func(limit time.Duration) error {
+			all := meet(t, 2, func(c *Config) {
+				change(c)
+				c.Timeout = limit
+			})
+			if err := all[0].err; err == nil || !strings.Contains(err.Error(), "node 1 did not come") {
+				return fmt.Errorf("node 0: %w", err)
+			}
+			if said := all[0].said(); strings.Count(said, "further ones are not reported") != 1 {
+				return fmt.Errorf("node 0 says %s", said)
+			}
+			if said := all[0].said(); !strings.Contains(said, "another key file, or another job id") {
+				return fmt.Errorf("node 0 says %s", said)
+			}
+			if err := all[1].err; err == nil || !strings.Contains(err.Error(), "it does not have the key of this job") {
+				return fmt.Errorf("node 1: %w", err)
+			}
+			return nil
+		})
+	}
+}
+
+// Node 0 listens at its own address and nowhere else, if it knows that.
+func TestWhereNodeZeroListens(t *testing.T) {
+	for seed, want := range map[string]string{
+		"127.0.0.1:7": "127.0.0.1:7", "127.9.9.9:7": "127.9.9.9:7", "[::1]:7": "[::1]:7", "[::ffff:127.0.0.1]:7": "127.0.0.1:7",
+		"192.0.2.1:7": ":7", "0.0.0.0:7": ":7", "localhost:7": ":7", "node1:7": ":7",
+	} {
+		if got, err := listenAt(seed); got != want || err != nil {
+			t.Errorf("%s: %s, %v, want %s", seed, got, err, want)
+		}
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		ip, _, err := net.ParseCIDR(a.String())
+		if at := net.JoinHostPort(ip.String(), "7"); err == nil && !ip.IsLinkLocalUnicast() {
+			if got, err := listenAt(at); got != at || err != nil {
+				t.Errorf("this host's %s: %s, %v", at, got, err)
+			}
+		}
+	}
+}
+
+func TestMissingNodes(t *testing.T) {
+	o := new(outcome)
+	c := config(o, freeport.Address(t), 0, 20)
+	c.Timeout = 50 * time.Millisecond
+	got := <-start(t.Context(), o, c)
+	if got.err == nil || !strings.HasPrefix(got.err.Error(), "nodes 1, 2, 3, 4, 5, 6, 7 and 8 and 11 more did not come to 127.0.0.1:") {
+		t.Errorf("node 0: %v", got.err)
+	}
+	longer.With(t, 200*time.Millisecond, func(limit time.Duration) error {
+		o := new(outcome)
+		c := config(o, freeport.Address(t), 3, 20)
+		c.Timeout = limit
+		got := <-start(t.Context(), o, c)
+		if got.err == nil || !strings.Contains(got.err.Error(), "node 3 could not join node 0 at 127.0.0.1") || !strings.Contains(got.err.Error(), "connection refused") {
+			return fmt.Errorf("node 3: %w", got.err)
+		}
+		return nil
+	})
+}
+
+// A node that is ended while it waits may be started again.
+func TestNodeComesAgain(t *testing.T) {
+	at := freeport.Address(t)
+	zero, first, second, last := new(outcome), new(outcome), new(outcome), new(outcome)
+	gathered := start(t.Context(), zero, config(zero, at, 0, 3))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	joined := start(ctx, first, config(first, at, 1, 3))
+	until(t, func() bool { return strings.Contains(zero.said(), "node 1 of 3 is here") })
+	ended := errors.New("ended")
+	cancel(ended)
+	if o := <-joined; !errors.Is(o.err, ended) {
+		t.Errorf("the first: %v", o.err)
+	}
+	until(t, func() bool { return strings.Contains(zero.said(), "node 1 has gone again") })
+	a, b := start(t.Context(), second, config(second, at, 1, 3)), start(t.Context(), last, config(last, at, 2, 3))
+	talk(t, []*outcome{<-gathered, <-a, <-b})
+}
+
+// Whatever strangers send, the meeting goes on, and one line tells of them.
+func TestStrangers(t *testing.T) {
+	at := freeport.Address(t)
+	zero, one := new(outcome), new(outcome)
+	gathered := start(t.Context(), zero, config(zero, at, 0, 2))
+	var open []net.Conn
+	defer func() {
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}()
+	dial := func(text string) {
+		var c net.Conn
+		until(t, func() (ok bool) {
+			var err error
+			c, err = net.Dial("tcp", at)
+			return err == nil
+		})
+		_, _ = io.WriteString(c, text)
+		open = append(open, c)
+	}
+	dial("GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	dial(strings.Repeat("\x16\x03\x01\xff\xff", 1000))
+	for range 500 { // more than there are places
+		dial("") // says nothing, and stays
+	}
+	until(t, func() bool { return strings.Contains(zero.said(), "refused a connection") })
+	joined := start(t.Context(), one, config(one, at, 1, 2))
+	talk(t, []*outcome{<-gathered, <-joined})
+	if n := strings.Count(zero.said(), "further ones are not reported"); n != 1 {
+		t.Errorf("%d reports:\n%s", n, zero.said())
+	}
+}
+
+// A record claims more than comes: it must not take its word.
+func FuzzRecord(f *testing.F) {
+	var b bytes.Buffer
+	if err := writeRecord(&b, config(new(outcome), "a:1", 1, 2).hello()); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte{0, 16, 0, 0, 0xdd, 0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		h := new(hello)
+		if err := readRecord(bytes.NewReader(data), h); err != nil || h.check() != nil {
+			return
+		}
+		var again bytes.Buffer
+		back := new(hello)
+		if err := errors.Join(writeRecord(&again, h), readRecord(&again, back)); err != nil || fmt.Sprint(h) != fmt.Sprint(back) {
+			t.Fatalf("%+v, again %+v, %v", h, back, err)
+		}
+	})
+}
+
+func until(t *testing.T, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * time.Minute); !f(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it does not happen")
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package place
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/hostlist"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+)
+
+// hostOptions are the flags that say where the ranks run.
+type hostOptions struct {
+	list, file    string
+	perHost       cmdline.Ranks
+	by            hostlist.By
+	oversubscribe bool
+}
+
+func (h *hostOptions) define(f *pflag.FlagSet) {
+	f.StringVarP(&h.list, "host", "H", "", "run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]")
+	f.StringVar(&h.file, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, Horovod,\nDeepSpeed or Slurm")
+	f.Var(&h.perHost, "ppn", "number of ranks per host, whatever the hosts' slots are")
+	f.Var(&h.by, "map-by", "slot: fill a host before the next one (default);\nhost: one rank for each host in turn")
+	f.BoolVar(&h.oversubscribe, "oversubscribe", false, "allow more ranks than slots")
+}
+
+// Hosts returns how many ranks there are, and where; no hosts for this one. size
+// is what -np says, 0 when it says nothing. Aggregators are among the ranks of the
+// hosts, from that number on.
+func (o *Options) Hosts(size cmdline.Ranks) ([]launch.Host, int, error) {
+	h := &o.hosts
+	var hosts []hostlist.Host
+	aggregators, err := o.Aggregators()
+	if err != nil {
+		return nil, 0, err
+	}
+	switch {
+	case h.list != "" && h.file != "":
+		return nil, 0, exitcode.Errorf(exitcode.Usage, "-H and --hostfile: give one of them")
+	case h.list != "":
+		hosts, err = hostlist.Parse(h.list)
+	case h.file != "":
+		if hosts, err = hostlist.ParseFile(h.file); err != nil {
+			err = fmt.Errorf("--hostfile: %w", err)
+		}
+	default:
+		r, err := o.GPUs()
+		if err != nil {
+			return nil, 0, err
+		}
+		n, err := cmdline.DefaultRanks(size, r)
+		return nil, n, err
+	}
+	if err != nil {
+		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
+	}
+	places, err := hostlist.Map(hosts, hostlist.Request{
+		Size: int(size), PerHost: int(h.perHost), By: h.by, Oversubscribe: h.oversubscribe, Aggregators: aggregators,
+	})
+	if err != nil {
+		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
+	}
+	list, n := placed(places, o.remote.agent == "")
+	return list, n, nil
+}
+
+// placed turns places into what launch needs, and returns the number of ranks.
+// Names of this very host are one, if it may be started on directly.
+func placed(places []hostlist.Place, direct bool) ([]launch.Host, int) {
+	var list []launch.Host
+	n, here := 0, -1
+	for _, p := range places {
+		n += len(p.Ranks)
+	}
+	for _, p := range places {
+		for _, a := range p.Aggregators {
+			p.Ranks = append(slices.Clip(p.Ranks), n+a)
+		}
+		h := launch.Host{Name: p.Host.Name, Target: p.Host.Target(), Ranks: p.Ranks}
+		if direct && isHere(p.Host) {
+			h.Local = true
+			if here >= 0 {
+				list[here].Ranks = append(slices.Clone(list[here].Ranks), p.Ranks...)
+				slices.Sort(list[here].Ranks)
+				continue
+			}
+			here = len(list)
+		}
+		list = append(list, h)
+	}
+	return list, n
+}
+
+// isHere tells whether a host is this one, without asking anybody: by the name
+// that this host gives itself, or an address that it has.
+func isHere(h hostlist.Host) bool {
+	if h.User != "" {
+		if me, err := user.Current(); err != nil || me.Username != h.User {
+			return false
+		}
+	}
+	if strings.EqualFold(h.Name, "localhost") {
+		return true
+	}
+	if addr, err := netip.ParseAddr(h.Name); err == nil {
+		return addr.IsLoopback() || ownAddress(addr)
+	}
+	name, err := os.Hostname()
+	short, _, _ := strings.Cut(name, ".")
+	return err == nil && (strings.EqualFold(h.Name, name) || strings.EqualFold(h.Name, short))
+}
+
+func ownAddress(addr netip.Addr) bool {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(all, func(a net.Addr) bool {
+		prefix, err := netip.ParsePrefix(a.String())
+		return err == nil && prefix.Addr() == addr.Unmap().WithZone("")
+	})
+}

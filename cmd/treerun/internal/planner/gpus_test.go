@@ -1,0 +1,61 @@
+package planner
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/gpu"
+)
+
+// onGPUs is what four ranks on three GPUs have measured, of which two have no NVLink.
+func onGPUs(cmdline.Ranks, *place.Options) (*Measured, int, error) {
+	m := &gpu.Machine{GPUs: []gpu.GPU{
+		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", NUMA: 0, PCIeGeneration: 3, PCIeWidth: 16, MemoryRate: 900, NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:07:00.0"}}},
+		{Index: 1, UUID: "GPU-b", Name: "V100", PCI: "0000:07:00.0", NUMA: -1, NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:06:00.0"}}},
+		{Index: 2, UUID: "GPU-c", Name: "V100", PCI: "0000:08:00.0", NUMA: 1},
+	}}
+	devices := []string{"GPU-a", "GPU-b", "GPU-c", "GPU-c"}
+	found := []gpu.Finding{
+		{A: 0, B: 1, GBytesPerSecond: 22.5, LatencyUs: 2}, {A: 0, B: 2, GBytesPerSecond: 11, LatencyUs: 9}, {A: 1, B: 2, Fault: "wrong data"},
+	}
+	g, err := gpu.Graph(m, devices, found)
+	ranks := []int{0, 1, 2, 3}
+	var lines []string
+	for _, d := range gpu.Dropped(found) {
+		lines = append(lines, d.Line(ranks, devices))
+	}
+	return &Measured{Graph: g, GPUs: []GPUHost{{Ranks: ranks, Devices: devices, Machine: m, Dropped: lines}}}, 0, err
+}
+
+// TestTopoOfGPUs: declared rates stand beside measured ones, in text and JSON.
+func TestTopoOfGPUs(t *testing.T) {
+	var text, data bytes.Buffer
+	if code, err := Topo(&text, nil, onGPUs); err != nil || code != 0 {
+		t.Fatal(code, err)
+	}
+	for _, want := range []string{
+		"rank 0: GPU 0 (V100, GPU-a, 0000:06:00.0), NUMA node 0, PCIe 3.0 x16, 1 NVLinks 2.0\n", "rank 3: GPU 2 (V100, GPU-c, 0000:08:00.0), NUMA node 1\n",
+		"nvlink: 1 links, measured 22.5 GB/s, declared 25 GB/s (90 %)", "pcie: 1 links, measured 11 GB/s, declared 15.75 GB/s (70 %)",
+		"the link of ranks 1 and 2 (GPU-b, GPU-c) is not used: wrong data", "measured: 0-1, 0-2; the others are not",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("no %q in\n%s", want, &text)
+		}
+	}
+	if code, err := Topo(&data, []string{"--format", "json"}, onGPUs); err != nil || code != 0 {
+		t.Fatal(code, err)
+	}
+	g, err := topo.ParseGraph(data.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range g.Links {
+		if l.Source == "" || (l.Source == topo.Measured) != (l.Declared > 0) {
+			t.Errorf("%+v", l)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Command is the argument of treerun by which it becomes an agent; with SumFlag
+// behind it, it tells its checksum.
+const (
+	Command = "agent"
+	SumFlag = "--sum"
+)
+
+// hostMark stands for the host's name in a launch agent's command.
+const hostMark = "{host}"
+
+// runScript runs treerun where it is, or else from PATH.
+const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + Command
+
+// pushScript runs a treerun that comes on stdin, $1 bytes. Its file has lost its
+// name before the first byte comes, so that nothing can be left.
+const pushScript = `umask 077; d=$(mktemp -d "${TMPDIR:-/tmp}/treerun-XXXXXX") || exit 125; ` +
+	`exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; head -c "$1" >&3; exec 3>&-; ` +
+	`chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + Command + " " + SumFlag
+
+// command returns the command line that starts treerun on a host.
+func (f *Forest) command(name string) ([]string, error) {
+	start := &f.cfg.Join.Start
+	// Words that no shell changes: a launch agent may pass them to one, as ssh does.
+	run := []string{start.Treerun, Command}
+	if start.Push {
+		info, err := os.Stat(self)
+		if err != nil {
+			return nil, fmt.Errorf("send treerun: %w", err)
+		}
+		run = []string{"sh", "-c", pushScript, "treerun", strconv.FormatInt(info.Size(), 10)}
+	}
+	if len(start.Command) == 0 {
+		if !start.Push {
+			run = []string{"sh", "-c", runScript, start.Treerun}
+		}
+		return sshCommand(start.SSHArgs, name, run), nil
+	}
+	var args []string
+	for _, word := range start.Command {
+		args = append(args, strings.ReplaceAll(word, hostMark, name))
+	}
+	return append(args, run...), nil
+}
+
+// sshCommand returns the command line of ssh. The user's configuration counts
+// before ours where ssh lets it: of an option given twice ssh takes the first.
+func sshCommand(more []string, name string, run []string) []string {
+	args := append([]string{"ssh"}, more...)
+	args = append(args, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", "-o", "ServerAliveInterval=15", "--", name)
+	var words []string
+	for _, word := range run { // a shell reads it there, whichever it is
+		words = append(words, "'"+strings.ReplaceAll(word, "'", `'\''`)+"'")
+	}
+	return append(args, strings.Join(words, " "))
+}
+
+// program names what starts treerun on other hosts.
+func (f *Forest) program() string {
+	if c := f.cfg.Join.Start.Command; len(c) > 0 {
+		return filepath.Base(c[0])
+	}
+	return "ssh"
+}
+
+// lookPath finds the program that starts agents.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%w (hint: --launch-agent names another program than ssh)", err)
+	}
+	return path, nil
+}
+
+// self is this executable, even where its file is gone.
+const self = "/proc/self/exe"
+
+// sendSelf writes this executable.
+func sendSelf(w io.Writer) error {
+	f, err := os.Open(self)
+	if err != nil {
+		return fmt.Errorf("send treerun: %w", err)
+	}
+	defer f.Close()
+	if _, err := io.Copy(w, f); err != nil {
+		return fmt.Errorf("send treerun: %w", err)
+	}
+	return nil
+}

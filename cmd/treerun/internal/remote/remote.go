@@ -1,0 +1,137 @@
+// Package remote starts agents on other hosts and keeps the connections to them:
+// frames go down to the hosts of a job and come up from them. An agent does the
+// same with the hosts below it, so that many hosts are reached as a tree. It
+// knows nothing of ranks. Packages launch and agent import it.
+package remote
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+)
+
+// Config says how to reach hosts.
+type Config struct {
+	Keeper *host.Keeper
+	Join   wire.Join // Index, Name and Below are those of this process; Start and the rest hold for all
+	// Emit gets the frames that come up, those of one host in order. Several
+	// goroutines call it; while it waits, nothing more comes from that side.
+	Emit  func(*wire.Frame)
+	Trace func(format string, args ...any)
+	// Open, unless it is nil, returns the connection to an agent that is there
+	// already: what to write to and what to read from. Nothing is started then.
+	Open func(index int) (in, out *os.File)
+}
+
+// Forest holds the connections to the agents right below this process. Its
+// methods may be called concurrently.
+type Forest struct {
+	cfg      Config
+	branches []*branch
+	route    map[int]*branch // by index of the host
+	sum      string          // of this executable, where it is pushed
+	gone     sync.WaitGroup  // branches that are not gone
+}
+
+// New starts agents on the hosts of cfg.Join.Below. That goes on when it has
+// returned: every host reports wire.Ready or, for itself and all below it,
+// wire.Lost.
+func New(cfg Config) (*Forest, error) {
+	f := &Forest{cfg: cfg, route: make(map[int]*branch)}
+	if cfg.Join.Start.Push && len(cfg.Join.Below) > 0 {
+		var err error
+		if f.sum, err = wire.Sum(); err != nil {
+			return nil, err
+		}
+	}
+	for _, hosts := range split(cfg.Join.Below, cfg.Join.Start.FanOut) {
+		b := newBranch(f, hosts)
+		f.branches = append(f.branches, b)
+		for _, h := range hosts {
+			f.route[h.Index] = b
+		}
+	}
+	for _, b := range f.branches {
+		f.gone.Add(1)
+		go b.run()
+	}
+	return f, nil
+}
+
+// split shares hosts out to at most fan agents, neighbours together; the first of
+// each part is the one that is started from here.
+func split(hosts []wire.Below, fan int) [][]wire.Below {
+	var parts [][]wire.Below
+	n := min(len(hosts), fan)
+	for i := range n {
+		parts = append(parts, hosts[i*len(hosts)/n:(i+1)*len(hosts)/n])
+	}
+	return parts
+}
+
+// Send sends a frame to the host that it is for, or to all. It does not wait.
+func (f *Forest) Send(fr *wire.Frame) {
+	if fr.Host != wire.All {
+		if b := f.route[fr.Host]; b != nil {
+			b.send(fr)
+		}
+		return
+	}
+	for _, b := range f.branches {
+		b.send(fr)
+	}
+}
+
+// Flush waits until what has been sent is on its way; not for long.
+func (f *Forest) Flush(limit time.Duration) {
+	deadline := time.Now().Add(limit)
+	for _, b := range f.branches {
+		b.flush(deadline)
+	}
+}
+
+// Gone returns a channel that is closed when no connection is left.
+func (f *Forest) Gone() <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		f.gone.Wait()
+		close(done)
+	}()
+	return done
+}
+
+// Close ends the connections: agents that are still there end their ranks and
+// themselves. It returns when the processes that were started here have ended;
+// those that take longer than grace are killed.
+func (f *Forest) Close(grace time.Duration) {
+	for _, b := range f.branches {
+		b.hangUp()
+	}
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	for _, b := range f.branches {
+		select {
+		case <-b.exited:
+		case <-late.C:
+			late.Reset(0)
+			b.kill()
+			select {
+			case <-b.exited:
+			case <-time.After(time.Second):
+				f.cfg.Trace("%s does not end: it hangs in the kernel", b)
+			}
+		}
+	}
+}
+
+// String names the branch for errors.
+func (b *branch) String() string {
+	if len(b.hosts) > 1 {
+		return fmt.Sprintf("the connection to host %s and %d hosts behind it", b.name, len(b.hosts)-1)
+	}
+	return "the connection to host " + b.name
+}

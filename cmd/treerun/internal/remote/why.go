@@ -1,0 +1,173 @@
+package remote
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+)
+
+// exitGrace is how long the end of a connection waits for that of the process:
+// its exit code says more.
+const exitGrace = 300 * time.Millisecond
+
+// why tells in words why the connection has ended. err is the reader's error.
+func (b *branch) why(err error) string {
+	started := isClosed(b.hello)
+	what := fmt.Sprintf("the connection to treerun on host %s has ended: ", b.name)
+	if !started {
+		what = fmt.Sprintf("start treerun on host %s: ", b.name)
+	}
+	b.mu.Lock()
+	silence := b.silence
+	b.mu.Unlock()
+	strange := new(errStrange)
+	switch {
+	case silence != "":
+		b.kill()
+		return what + silence + b.tail()
+	case errors.As(err, strange):
+		b.kill()
+		return what + strange.Error()
+	case errors.Is(err, wire.ErrNoHello):
+		b.kill()
+		return what + err.Error() + b.tail() + b.hint(0)
+	}
+	select {
+	case <-b.exited:
+	case <-time.After(exitGrace):
+		b.kill()
+		if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
+			return what + err.Error() + b.tail()
+		}
+		return what + "it has closed its output" + b.tail()
+	}
+	b.words.wait(exitGrace)
+	program := b.f.program()
+	if s := b.status; s.Signaled() {
+		return fmt.Sprintf("%s%s was killed by %s%s", what, program, unix.SignalName(s.Signal()), b.tail())
+	} else if code := s.ExitStatus(); code != 0 || !started {
+		return fmt.Sprintf("%s%s exited with code %d%s%s", what, program, code, b.tail(), b.hint(code))
+	}
+	return what + "treerun there has ended before its ranks" + b.tail()
+}
+
+// hint tells what to do about a host on which treerun could not be started.
+func (b *branch) hint(code int) string {
+	text := b.words.text()
+	ssh := len(b.f.cfg.Join.Start.Command) == 0
+	where := "at " + b.f.cfg.Join.Start.Treerun
+	if ssh {
+		where += " or in PATH"
+	}
+	missing := strings.Contains(text, "not found") || strings.Contains(text, "No such file")
+	switch {
+	case isClosed(b.hello):
+		return ""
+	case b.f.cfg.Join.Start.Push && (code == 125 || code == 126):
+		return " (hint: programs must be allowed to run from the directory for temporary files of that host, TMPDIR or else /tmp, which a file system with noexec forbids; set TMPDIR there to another one)"
+	case b.f.cfg.Join.Start.Push && !(ssh && code == 255):
+		return ""
+	case code == 127, missing && !(ssh && code == 255):
+		return fmt.Sprintf(" (hint: treerun must be on that host, %s; --push sends it there)", where)
+	case ssh && code == 255:
+		return fmt.Sprintf(" (hint: \"ssh %s true\" must work without a question; --ssh-args adds arguments)", b.hosts[0].Target)
+	}
+	return ""
+}
+
+// tail returns the last that the process has written, for the end of an error.
+func (b *branch) tail() string {
+	if text := b.words.text(); text != "" {
+		return ": " + text
+	}
+	return ""
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// words keeps the end of what a process writes to its stderr.
+type words struct {
+	mu   sync.Mutex
+	last []byte
+	done chan struct{} // closed at the end
+}
+
+const (
+	keepWords = 4 << 10 // bytes that are kept
+	showWords = 3       // lines that are shown
+)
+
+func (w *words) begin() chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.done == nil {
+		w.done = make(chan struct{})
+	}
+	return w.done
+}
+
+func (w *words) read(f *os.File) {
+	defer close(w.begin())
+	defer f.Close()
+	buf := make([]byte, keepWords)
+	for {
+		n, err := f.Read(buf)
+		w.add(buf[:n])
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (w *words) add(b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.last = append(w.last, b...)
+	if extra := len(w.last) - keepWords; extra > 0 {
+		w.last = append(w.last[:0], w.last[extra:]...)
+	}
+}
+
+// wait waits until all has been read, for a while.
+func (w *words) wait(limit time.Duration) {
+	select {
+	case <-w.begin():
+	case <-time.After(limit):
+	}
+}
+
+// text returns the last lines, as one.
+func (w *words) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var lines []string
+	for line := range bytes.Lines(w.last) {
+		clean := strings.Map(func(r rune) rune {
+			if unicode.IsControl(r) { // those of C1 (U+0080 to U+009F), too
+				return -1
+			}
+			return r
+		}, strings.ToValidUTF8(string(line), "?"))
+		if clean = strings.TrimSpace(clean); clean != "" {
+			lines = append(lines, clean)
+		}
+	}
+	return strings.Join(lines[max(0, len(lines)-showWords):], "; ")
+}

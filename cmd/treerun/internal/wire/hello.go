@@ -1,0 +1,198 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"debug/elf"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Protocol is the version of what stands in this package.
+const Protocol = 2
+
+// The first line that an agent writes, and the first that it reads, begin with
+// these words; then come the protocol, the version of treerun and, from an agent
+// that was pushed, the SHA-256 checksum of its executable.
+const (
+	agentWord    = "treerun-agent:"
+	launcherWord = "treerun-launcher:"
+)
+
+const (
+	maxLine = 512
+	// maxPreamble is how much may come before the first line: what the start-up
+	// files of a shell print.
+	maxPreamble = 64 << 10
+)
+
+// Hello is the first thing that each side says.
+type Hello struct {
+	Protocol int
+	Version  string
+	Sum      string // hexadecimal; "": was not asked for
+}
+
+// Me is the Hello of this executable, without the checksum.
+func Me() Hello { return Hello{Protocol: Protocol, Version: version()} }
+
+// version returns what tells two builds of treerun apart, without spaces. Where
+// the go command has noted no commit, or files that were not committed, that
+// takes what the linker has noted: a hash of all that went into the executable. A
+// checksum of the whole file takes some 20 ms, on every host.
+var version = sync.OnceValue(func() string {
+	text := noted()
+	if text != "unknown" && !strings.Contains(text, "(devel)") && !strings.Contains(text, "dirty") {
+		return text
+	}
+	id, err := buildID()
+	if err != nil {
+		if id, err = Sum(); err != nil {
+			return text // such builds are taken for the same
+		}
+	}
+	sum := sha256.Sum256([]byte(id))
+	return text + "+build-" + hex.EncodeToString(sum[:6])
+})
+
+// buildID returns the note that the Go linker leaves in an executable.
+func buildID() (string, error) {
+	f, err := elf.Open(self)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	note := f.Section(".note.go.buildid")
+	if note == nil || note.Size == 0 || note.Size > 1<<10 {
+		return "", errors.New("no build id")
+	}
+	b, err := note.Data()
+	return string(b), err
+}
+
+// noted returns what the go command has noted in this executable.
+func noted() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	text := info.Main.Version
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" && !strings.Contains(text, s.Value[:min(len(s.Value), 12)]) {
+			text += "+" + s.Value[:min(len(s.Value), 12)]
+		}
+	}
+	if text == "" {
+		return "(devel)"
+	}
+	return strings.Join(strings.Fields(text), "_")
+}
+
+// self is this executable, even where its file is gone.
+const self = "/proc/self/exe"
+
+// Sum returns the SHA-256 checksum of this executable, hexadecimal.
+func Sum() (string, error) {
+	f, err := os.Open(self)
+	if err != nil {
+		return "", fmt.Errorf("checksum of treerun: %w", err)
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", fmt.Errorf("checksum of treerun: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// String returns the version for people.
+func (h Hello) String() string { return fmt.Sprintf("%s (protocol %d)", h.Version, h.Protocol) }
+
+// AsAgent returns the first line of an agent.
+func (h Hello) AsAgent() []byte { return h.line(agentWord) }
+
+// AsLauncher returns the first line for an agent.
+func (h Hello) AsLauncher() []byte { return h.line(launcherWord) }
+
+func (h Hello) line(word string) []byte {
+	return fmt.Appendf(nil, "%s %d %s %s\n", word, h.Protocol, h.Version, h.Sum)
+}
+
+// ErrNoHello is the error of ReadAgent and ReadLauncher when what came is not
+// treerun's.
+var ErrNoHello = errors.New("it is not treerun that answers")
+
+// ReadAgent reads the first line of an agent, and skips what comes before. The
+// error, where that does not come, is the reader's or ErrNoHello; said is what
+// came instead.
+func ReadAgent(r *bufio.Reader) (h Hello, said []byte, err error) {
+	for {
+		line, err := readLine(r)
+		if at := bytes.Index(line, []byte(agentWord)); at >= 0 && err == nil {
+			h, err = parse(string(line[at:]), agentWord)
+			return h, said, err
+		}
+		if bytes.Contains(line, []byte(launcherWord)) { // it only says what we say
+			return Hello{}, said, ErrNoHello
+		}
+		said = append(said, line...)
+		switch {
+		case err != nil:
+			return Hello{}, said, err
+		case len(said) > maxPreamble:
+			return Hello{}, said, ErrNoHello
+		}
+	}
+}
+
+// ReadLauncher reads the first line for an agent.
+func ReadLauncher(r *bufio.Reader) (Hello, error) {
+	line, err := readLine(r)
+	if err != nil {
+		return Hello{}, err
+	}
+	return parse(string(line), launcherWord)
+}
+
+// readLine reads up to the end of a line, or maxLine bytes.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for len(line) < maxLine {
+		c, err := r.ReadByte()
+		if err != nil {
+			if err == io.EOF && len(line) > 0 {
+				err = io.ErrUnexpectedEOF
+			}
+			return line, err
+		}
+		line = append(line, c)
+		if c == '\n' {
+			break
+		}
+	}
+	return line, nil
+}
+
+func parse(line, word string) (Hello, error) {
+	fields := strings.Fields(line)
+	if len(fields) < 3 || len(fields) > 4 || fields[0] != word || !strings.HasSuffix(line, "\n") {
+		return Hello{}, ErrNoHello
+	}
+	n, err := strconv.Atoi(fields[1])
+	if err != nil || n < 0 {
+		return Hello{}, ErrNoHello
+	}
+	h := Hello{Protocol: n, Version: fields[2]}
+	if len(fields) == 4 {
+		h.Sum = fields[3]
+	}
+	return h, nil
+}

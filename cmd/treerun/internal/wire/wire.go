@@ -1,0 +1,217 @@
+// Package wire is what the launcher and the hosts of a job tell each other: the
+// orders that go out to a host and the reports that come back. On the launcher's
+// own host they are passed as they are; between hosts they travel as frames on
+// the stdin and stdout of an agent. It holds data and codecs only. Only the
+// packages below cmd/treerun import it.
+package wire
+
+import (
+	"time"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// Body is what a frame carries: an order, a report, or neither. They are values
+// that nobody changes once they have been passed on.
+type Body interface {
+	kind() Kind
+	check() error // of what came from outside
+}
+
+// Orders: what the launcher tells a host. The zero values of fields that a
+// comment does not name are fine.
+type (
+	// Join is the first order: who the host is in the job, and which hosts lie
+	// below it in the tree of agents. It holds nothing secret.
+	Join struct {
+		Index       int    // of the host
+		Name        string // as the user gave it
+		Program     string // as the user gave it
+		Path        string // of the program, absolute; "": it is pushed
+		Dir         string // working directory
+		PeerTimeout time.Duration
+		Start       Start // how the hosts below are started
+		Below       []Below
+		Verbose     bool
+	}
+
+	// Start says how agents are started.
+	Start struct {
+		Command []string      // {host} stands for the host's name; empty: ssh
+		SSHArgs []string      // further arguments of ssh
+		Treerun string        // path of treerun on the other hosts; ignored when Push is set
+		Push    bool          // treerun itself is sent
+		FanOut  int           // how many agents one process starts at most
+		Timeout time.Duration // until an agent answers
+	}
+
+	// Below is a host further down in the tree.
+	Below struct {
+		Index  int
+		Name   string
+		Target string // how ssh knows it, or the launch agent
+	}
+
+	// Job is what to run: every host runs the ranks for which File.Hosts has
+	// its index.
+	Job struct {
+		File     job.File // what the job files of all ranks have in common
+		Args     []string // of each rank, from argv[0] on; aggregators are treerun itself
+		Env      []string // NAME=VALUE, added to the host's own environment
+		Bind     int      // to which cores; host.Bind
+		Machines []int    // by host: those with the same number share cores; empty: none do
+		GPUs     GPUs
+		Master   string // MASTER_ADDR
+		Port     int    // MASTER_PORT
+		HasStdin bool   // rank 0 gets what Input brings
+	}
+
+	// GPUs says which GPUs of each host its ranks get: package gpus' Request.
+	GPUs struct {
+		Bind, PerGPU int
+		List         string
+	}
+
+	// Tell is a message for all ranks that have not ended.
+	Tell struct{ Message job.Message }
+
+	// Stop tells all ranks, and what ended ones have left, to stop.
+	Stop struct{}
+
+	// Kill ends all ranks and what they have left.
+	Kill struct{}
+
+	// Retire tells the aggregators to end, as all ranks have ended.
+	Retire struct{}
+
+	// Signal is passed on to all process groups of the ranks.
+	Signal struct{ Number int }
+
+	// Input is for the stdin of rank 0. No data: its end.
+	Input struct{ Data []byte }
+
+	// Taken says how many bytes of a stream have been shown.
+	Taken struct {
+		Rank, Stream int
+		Bytes        int
+	}
+
+	// Finish asks for what has been written to all streams until now, and then
+	// their ends.
+	Finish struct{}
+
+	// Push is a piece of the program; the last one has its SHA-256 checksum and
+	// no data.
+	Push struct {
+		Data []byte
+		Sum  []byte
+	}
+
+	// Pause says that the launcher is stopped and will be silent until it says
+	// something again.
+	Pause struct{}
+
+	// Result is the last that the treerun of a node hears: the exit code of the job,
+	// and why it could not be started, if so.
+	Result struct {
+		Code int
+		Text string
+	}
+)
+
+// Reports: what a host tells the launcher.
+type (
+	// Ready says that the host can run the ranks.
+	Ready struct {
+		Host  string // its own name
+		PID   int    // of the agent
+		Cores int    // usable ones
+		Port  int    // a TCP port that nobody had
+
+		// Machine is machine.ID: hosts with the same one share cores. "": none does.
+		Machine string
+	}
+
+	// Refused says why ranks could not be started, with the exit code.
+	Refused struct {
+		Code int
+		Text string
+	}
+
+	// Started names the ranks that run, once no more will be started.
+	Started struct{ Ranks, PIDs []int }
+
+	// Output is what a rank has written to a stream. No data: its end.
+	Output struct {
+		Rank, Stream int
+		Data         []byte
+	}
+
+	// Said is a message of a rank.
+	Said struct {
+		Rank    int
+		Message job.Message
+	}
+
+	// Silent says that no more messages will come from a rank.
+	Silent struct{ Rank int }
+
+	// Ended tells of ranks whose ends were seen at the same moment.
+	Ended struct{ Ends []End }
+
+	// Note is a line for the user.
+	Note struct{ Text string }
+
+	// Over says that all ranks of the host have ended, with what they had left.
+	Over struct{ Stuck bool } // some processes hang in the kernel
+
+	// Consumed says how many bytes of Input rank 0 has got.
+	Consumed struct{ Bytes int }
+
+	// Lost says that hosts cannot be reached any more.
+	Lost struct {
+		Hosts []int
+		Code  int // exit code for it
+		Text  string
+	}
+
+	// Bye is the last report of a host: it is over and all output has been sent.
+	Bye struct{}
+
+	// Asked says that the treerun of a node got a signal to stop the job.
+	Asked struct{ Signal int }
+
+	// Trace is for --verbose.
+	Trace struct{ Text string }
+)
+
+// Alive goes both ways when there is nothing else to say.
+type Alive struct{}
+
+// End is how a rank ended.
+type End struct {
+	Rank, PID int
+	Code      int    // exit code, when Signal is 0
+	Signal    int    // that killed it, or 0
+	Stopped   bool   // it had been told to stop
+	Took      bool   // it had read its job file
+	Hint      string // on who killed it
+}
+
+// The streams of a rank.
+const (
+	Stdout = iota
+	Stderr
+	Streams // how many there are
+)
+
+const (
+	// Window is how many bytes of a stream, or of Input, may be under way.
+	Window = 64 << 10
+
+	// Chunk is how many of them one frame carries at most.
+	Chunk = 16 << 10
+
+	// PushChunk is the same for Push.
+	PushChunk = 128 << 10
+)

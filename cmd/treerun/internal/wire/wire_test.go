@@ -1,0 +1,211 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/treerun/treerun/rank/job"
+)
+
+// samples has one Body of each kind, with its fields set.
+func samples() []Body {
+	return []Body{
+		&Alive{}, &Stop{}, &Kill{}, &Retire{}, &Finish{}, &Pause{}, &Bye{}, &Over{Stuck: true},
+		&Join{
+			Index: 3, Name: "c", Program: "./p", Path: "/p", Dir: "/d", PeerTimeout: time.Second, Verbose: true,
+			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2, Timeout: time.Minute},
+			Below: []Below{{4, "d", "me@d"}},
+		},
+		&Job{
+			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2, Aggregators: 2, Hosts: []int{0, 1, 1, 1}},
+			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0}, GPUs: GPUs{1, 2, "0-3"}, Master: "a", Port: 4000, HasStdin: true,
+		},
+		&Tell{job.Message{Kind: job.SeedIs, Text: "a:1"}}, &Signal{10}, &Input{[]byte("in")}, &Taken{1, Stderr, 100},
+		&Push{Data: []byte("program")}, &Push{Sum: bytes.Repeat([]byte{2}, 32)},
+		&Ready{"c1", 77, 8, 4001, "b0"}, &Refused{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
+		&Output{1, Stdout, []byte("out\n")}, &Said{1, job.Message{Kind: job.Joined, Rank: 1}}, &Silent{1},
+		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, Took: true, Hint: "who?"}}},
+		&Consumed{5}, &Lost{[]int{3, 4}, 125, "gone"}, &Trace{"words"}, &Result{3, "why"}, &Asked{15}, &Note{"a line"},
+	}
+}
+
+func TestFramesComeBackAsWritten(t *testing.T) {
+	seen := make(map[Kind]bool)
+	var all []byte
+	for i, b := range samples() {
+		f, err := Encode(i, b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[f.Kind] = true
+		all = f.Append(all)
+	}
+	if len(seen) != int(kinds)-1 {
+		t.Errorf("%d of %d kinds are tried", len(seen), kinds-1)
+	}
+	r := iotest.HalfReader(bytes.NewReader(all))
+	for i, want := range samples() {
+		f, err := Read(r)
+		if err != nil || f.Host != i || !f.Is(want) {
+			t.Fatalf("frame %d: %+v, %v", i, f, err)
+		}
+		got, err := f.Decode()
+		if err != nil {
+			t.Fatalf("%T: %v", want, err)
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Fatalf("%T: %s", want, d)
+		}
+	}
+	if _, err := Read(r); err != io.EOF {
+		t.Errorf("at the end: %v", err)
+	}
+}
+
+// What no launcher and no agent of ours says is refused.
+func TestBodiesThatCannotBe(t *testing.T) {
+	for _, b := range []Body{
+		&Join{}, &Join{Index: -1, Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}},
+		&Join{Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}, Below: []Below{{1, "a", ""}}},
+		&Job{}, &Job{Args: []string{"p"}, File: job.File{Version: job.FileVersion, JobID: "x", Size: 2, Hosts: []int{0, 2}}},
+		&Job{Args: []string{"p"}, Machines: []int{0}, File: job.File{Version: job.FileVersion, JobID: "x", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2, Hosts: []int{0, 1}}},
+		&Job{Args: []string{"p"}, Port: 70000, File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
+		&Tell{}, &Signal{0}, &Signal{65}, &Input{make([]byte, Chunk+1)}, &Taken{-1, 0, 1}, &Taken{0, 2, 1}, &Taken{0, 0, Window + 1},
+		&Push{}, &Push{Data: make([]byte, PushChunk+1)}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
+		&Refused{256, ""}, &Refused{1, strings.Repeat("x", maxText+1)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
+		&Output{0, 7, nil}, &Output{0, 0, make([]byte, Chunk+1)}, &Said{}, &Silent{-1}, &Ended{[]End{{Rank: -1}}}, &Ended{[]End{{Code: 300}}},
+		&Consumed{-1}, &Lost{[]int{-1}, 1, ""}, &Trace{strings.Repeat("x", maxText+1)},
+	} {
+		f, err := Encode(0, b)
+		if err != nil {
+			continue // too large to be sent
+		}
+		if got, err := f.Decode(); err == nil {
+			t.Errorf("%+.80v is taken as %+.80v", b, got)
+		}
+	}
+}
+
+// A head that cannot be is refused before anything is allocated for it.
+func TestHeadsThatCannotBe(t *testing.T) {
+	head := func(n uint32, kind Kind, host int32) []byte {
+		b := binary.BigEndian.AppendUint32(nil, n)
+		return binary.BigEndian.AppendUint32(append(b, byte(kind)), uint32(host))
+	}
+	for name, b := range map[string][]byte{
+		"no kind": head(5, 0, 0), "unknown kind": head(5, kinds, 0), "negative length": head(4, kindStop, 0),
+		"too long": head(5+maxSmall+1, kindOutput, 0), "much too long": head(1<<31, kindJob, 0),
+		"no host": head(5, kindStop, -2), "far host": head(5, kindStop, job.MaxRanks),
+	} {
+		if _, err := Read(io.MultiReader(bytes.NewReader(b), endless{})); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if _, err := Read(bytes.NewReader(head(100, kindOutput, 0))); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("cut off: %v", err)
+	}
+}
+
+// endless fails the test that reads it.
+type endless struct{}
+
+func (endless) Read([]byte) (int, error) { panic("read past a head that cannot be") }
+
+func TestHello(t *testing.T) {
+	want := Hello{Protocol: 3, Version: "v1.2+abc", Sum: "00ff"}
+	noise := "Last login: yesterday\r\nno end"
+	h, said, err := ReadAgent(bufio.NewReader(strings.NewReader(noise + string(want.AsAgent()) + "rest")))
+	if err != nil || h != want || string(said) != "Last login: yesterday\r\n" {
+		t.Errorf("%v, %q, %v", h, said, err)
+	}
+	if h, err := ReadLauncher(bufio.NewReader(bytes.NewReader(want.AsLauncher()))); err != nil || h != want {
+		t.Errorf("%v, %v", h, err)
+	}
+	for _, text := range []string{
+		"", "hello\n", string(want.AsAgent()), launcherWord + " x v1 \n", launcherWord + " 1\n", launcherWord + " -1 v\n",
+		launcherWord + " 1 " + strings.Repeat("v", 600) + "\n", "GET / HTTP/1.1\r\n\r\n",
+	} {
+		if h, err := ReadLauncher(bufio.NewReader(strings.NewReader(text))); err == nil {
+			t.Errorf("%.40q is taken as %v", text, h)
+		}
+	}
+	for name, r := range map[string]io.Reader{
+		"end":      strings.NewReader("bash: treerun: not found\n"),
+		"echo":     io.MultiReader(bytes.NewReader(want.AsLauncher()), endless{}),
+		"too much": strings.NewReader(strings.Repeat("y\n", maxPreamble)),
+	} {
+		if _, _, err := ReadAgent(bufio.NewReaderSize(r, 16)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if me := Me(); me.Version == "" || strings.ContainsAny(me.Version, " \n") {
+		t.Errorf("version %q", me.Version)
+	}
+	// Builds of which the go command does not know the commit, as tests are,
+	// differ by what the linker notes: actions and contents, with slashes between.
+	id, err := buildID()
+	if err != nil || strings.Count(id, "/") != 3 || !strings.Contains(Me().Version, "+build-") {
+		t.Errorf("version %q of an executable with the build id %q, %v", Me().Version, id, err)
+	}
+}
+
+// Whatever is read without an error can be written, and is read again the same.
+func FuzzRead(f *testing.F) {
+	for i, b := range samples() {
+		fr, err := Encode(i, b)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(fr.Append(nil))
+	}
+	f.Add([]byte("GET /metrics HTTP/1.1\r\n\r\n"))
+	f.Add([]byte("\x00\x00\x00\x0a\x16\x00\x00\x00\x01\xdf\xff\xff\xff\xff"))
+	f.Add([]byte("\x00\x00\x00\x14\x0e\x00\x00\x00\x00\x82\xa5Ranks\xdd\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := bytes.NewReader(data)
+		for {
+			fr, err := Read(r)
+			if err != nil {
+				return
+			}
+			b, err := fr.Decode()
+			if err != nil {
+				continue
+			}
+			again, err := Encode(fr.Host, b)
+			if err != nil {
+				t.Fatalf("read but not writable: %v", err)
+			}
+			back, err := again.Decode()
+			if err != nil {
+				t.Fatalf("%T: written but not readable: %v", b, err)
+			}
+			if d := cmp.Diff(b, back); d != "" {
+				t.Fatal(d)
+			}
+		}
+	})
+}
+
+func FuzzHello(f *testing.F) {
+	f.Add(Me().AsAgent())
+	f.Add([]byte("motd\n" + agentWord + " 1 v\n"))
+	f.Add(Me().AsLauncher())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if h, said, err := ReadAgent(bufio.NewReader(bytes.NewReader(data))); err == nil && (h.Protocol < 0 || h.Version == "" || len(said) > maxPreamble+maxLine) {
+			t.Fatal(h, len(said))
+		}
+		if h, err := ReadLauncher(bufio.NewReader(bytes.NewReader(data))); err == nil && (h.Protocol < 0 || h.Version == "") {
+			t.Fatal(h)
+		}
+	})
+}

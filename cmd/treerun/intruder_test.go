@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/docs/nethosts"
+)
+
+// intruder is a process of testdata/intruder.
+type intruder struct {
+	cmd *exec.Cmd
+	in  io.Closer
+
+	mu   sync.Mutex
+	said []string
+	done chan struct{}
+}
+
+func buildIntruder(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "intruder")
+	if msg, err := exec.Command("go", "build", "-o", path, "./testdata/intruder").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, msg)
+	}
+	return path
+}
+
+// startIntruder starts one, which ends with the test at the latest.
+func startIntruder(t *testing.T, cmd *exec.Cmd) *intruder {
+	t.Helper()
+	x := &intruder{cmd: cmd, done: make(chan struct{})}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.in = in
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errors bytes.Buffer
+	cmd.Stderr = &errors
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(x.done)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			x.mu.Lock()
+			x.said = append(x.said, lines.Text())
+			x.mu.Unlock()
+		}
+	}()
+	t.Cleanup(func() {
+		x.in.Close()
+		<-x.done
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the intruder: %v\n%s", err, &errors)
+		}
+	})
+	return x
+}
+
+// count returns how often it has said something.
+func (x *intruder) count(text string) (n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, s := range x.said {
+		if s == text {
+			n++
+		}
+	}
+	return n
+}
+
+// await returns when the condition holds, or the job has ended, or it takes too
+// long.
+func await(t *testing.T, j *chaosJob, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(2 * patience); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			j.cmd.Process.Kill()
+			j.cmd.Wait()
+			t.Fatalf("no %s\nstdout:\n%s\nstderr:\n%s", what, &j.stdout, &j.stderr)
+		}
+	}
+}
+
+// A job runs on two hosts. From a third one somebody comes to every port that
+// opens, a thousand times in all, in ten ways; and on one of the two somebody
+// overhears all greetings of ranks and repeats them at once. The job takes no
+// notice but in a line per door and source, and ends well.
+func TestIntrudersBetweenHosts(t *testing.T) {
+	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "door"})
+	launcher, looper := chaosBinaries(t)
+	exe := buildIntruder(t)
+	for _, encrypt := range []bool{false, true} {
+		name := map[bool]string{false: "plain", true: "encrypted"}[encrypt]
+		t.Run(name, func(t *testing.T) { intrude(t, h, launcher, looper, exe, encrypt) })
+	}
+}
+
+// warnings counts the lines of a rank that tell of refused callers in these words.
+func (j *chaosJob) warnings(rank int, words string) (n int) {
+	for line := range strings.Lines(j.stderr.String()) {
+		if strings.HasPrefix(line, fmt.Sprintf("[%d] ", rank)) && strings.Contains(line, "refused somebody who is no rank of this job; "+words) {
+			n++
+		}
+	}
+	return n
+}
+
+func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encrypt bool) {
+	const size, ports = 4, "41000-41023"
+	tmp := t.TempDir()
+	before := leftovers(t, looper, tmp)
+	enough := filepath.Join(tmp, "enough")
+
+	replays := startIntruder(t, h.Command(0, exe, "-replay"))
+	crowd := startIntruder(t, h.Command(2, exe, "-hosts", h.Addr(0).String()+","+h.Addr(1).String(), "-ports", ports, "-n", "500"))
+	args := []string{"-H", h.Name(0) + ":2," + h.Name(1) + ":2", "--launch-agent", h.Agent(), "--port-range", ports}
+	if encrypt {
+		args = append(args, "--encrypt")
+	}
+	j := startJob(t, tmp, launcher, append(args, looper, "-until", enough)...)
+	await(t, j, "crowd", func() bool { return crowd.count("enough") > 0 && replays.count("refused trnk") > 0 })
+	if err := os.WriteFile(enough, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code := j.wait(t)
+	if code != 0 || strings.Count(j.stdout.String(), "ready ") != size || strings.Contains(j.stderr.String(), "looper:") {
+		t.Errorf("exit code %d, want 0 and %d ranks ready\nstdout:\n%s\nstderr:\n%s", code, size, &j.stdout, &j.stderr)
+	}
+	// The doors of package peer are open for some milliseconds only.
+	if replays.count("refused trnk") == 0 || replays.count("let in trnk")+replays.count("let in tpee") > 0 {
+		t.Errorf("greetings repeated: %q", replays.said)
+	}
+	for r := range size {
+		doors, sources := j.warnings(r, "others are refused"), j.warnings(r, "others from there are refused")
+		if doors != 1 || sources > 4 {
+			t.Errorf("rank %d warned %d times of the crowd, want 1, and %d times while connecting, want 4 at most: two sources, while measuring and afterwards\n%s", r, doors, sources, &j.stderr)
+		}
+	}
+	if err := os.Remove(enough); err != nil {
+		t.Error(err)
+	}
+	nothingLeft(t, looper, tmp, before)
+}

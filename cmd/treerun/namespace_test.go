@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/docs/nethosts"
+)
+
+// A host of a job fails in one way or another, while ranks on three hosts reduce
+// arrays over the network. Every survivor's call returns a typed error (exit code
+// 3 of the looper) that names the lost rank, the launcher says which host it was,
+// and nothing is left anywhere.
+func TestHostsThatFail(t *testing.T) {
+	launcher, looper := chaosBinaries(t)
+	for name, c := range map[string]struct {
+		fail    func(h *nethosts.Hosts) error
+		code    int
+		stderr  string
+		restore func(h *nethosts.Hosts) error
+	}{
+		"killed": {fail: func(h *nethosts.Hosts) error { return h.Kill(1) }, code: 125, stderr: "host x1 was lost"},
+		"stopped": {
+			fail: func(h *nethosts.Hosts) error { return h.Signal(1, syscall.SIGSTOP) }, code: 125, stderr: "host x1 was lost",
+			restore: func(h *nethosts.Hosts) error { return h.Signal(1, syscall.SIGCONT) },
+		},
+		"cut off": {fail: func(h *nethosts.Hosts) error { return h.Unplug(0, 1) }, code: 3, stderr: "failed first: it exited with code 3"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := nethosts.Up(t, 3, nethosts.Options{Prefix: "x"})
+			l := launch(t, func(cmd *exec.Cmd) {
+				cmd.Path = launcher
+				cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
+			},
+				"--launch-agent", h.Agent(), "-H", "x0,x1,x2", "--peer-timeout", "6", looper)
+			l.expect(3, "ready ")
+			if err := c.fail(h); err != nil {
+				t.Fatal(err)
+			}
+			l.exits(c.code) // which must not depend on what the host does later
+			if c.restore != nil {
+				if err := c.restore(h); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l.leavesNothing()
+			text := l.stderr.String()
+			if !strings.Contains(text, c.stderr) {
+				t.Errorf("%q is missing in\n%s", c.stderr, text)
+			}
+			for _, rank := range []string{"[0] ", "[2] "} {
+				if !strings.Contains(text, rank) {
+					t.Errorf("a survivor says nothing, %s:\n%s", rank, text)
+				}
+			}
+			for i := range h.Len() {
+				if err := empty(h, i); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// empty waits until no process is left in a host.
+func empty(h *nethosts.Hosts, i int) error {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		pids, err := h.Pids(i)
+		if err != nil || len(pids) == 0 {
+			return err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("on host %s processes are left: %v", h.Name(i), pids)
+		}
+	}
+}

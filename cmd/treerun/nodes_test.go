@@ -1,0 +1,299 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/docs/nethosts"
+)
+
+// nodesOf are treeruns as a user starts them by hand, one per host.
+type nodesOf struct {
+	t         *testing.T
+	seed, key string
+	n         int
+}
+
+func newNodes(t *testing.T, n int) *nodesOf {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("0a", 32)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &nodesOf{t, freeport.Address(t), key, n}
+}
+
+// start starts the treerun of node i.
+func (n *nodesOf) start(i int, args ...string) *launched {
+	n.t.Helper()
+	flags := []string{"--nnodes", strconv.Itoa(n.n), "--node-rank", strconv.Itoa(i), "--seed", n.seed, "--key-file", n.key}
+	return launch(n.t, nil, append(flags, args...)...)
+}
+
+// all starts all with the same arguments.
+func (n *nodesOf) all(args ...string) []*launched {
+	n.t.Helper()
+	var all []*launched
+	for i := range n.n {
+		all = append(all, n.start(i, args...))
+	}
+	return all
+}
+
+const nodeSleeper = `echo pid $$; sleep 300 & wait`
+
+// What the ranks of all nodes print comes out at node 0, and all end with 0.
+func TestNodes(t *testing.T) {
+	all := newNodes(t, 3).all("--ppn", "2", "sh", "-c", `echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, master $MASTER_ADDR`)
+	for _, l := range all {
+		l.ends(0)
+	}
+	for r := range 6 {
+		want := fmt.Sprintf("[%d] rank %d of 6, %d of 2, master 127.0.0.1", r, r, r%2)
+		if text := strings.Join(all[0].seen, "\n"); !strings.Contains(text, want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	for i, l := range all[1:] {
+		if len(l.seen) > 0 || l.stderr.Len() > 0 {
+			t.Errorf("node %d prints %v %s", i+1, l.seen, &l.stderr)
+		}
+	}
+}
+
+// All treeruns give the exit code of the rank that failed first, on any node.
+func TestNodesFailure(t *testing.T) {
+	all := newNodes(t, 3).all("-np", "3", "sh", "-c", `[ $RANK = 2 ] && exit 7; sleep 300`)
+	for _, l := range all {
+		l.ends(7)
+	}
+	if text := all[0].stderr.String(); !strings.Contains(text, "rank 2 failed first: it exited with code 7") {
+		t.Errorf("the cause is missing:\n%s", text)
+	}
+}
+
+func TestKillNode(t *testing.T) {
+	all := newNodes(t, 3).all("--ppn", "1", "sh", "-c", nodeSleeper)
+	all[0].expect(3, "pid ")
+	all[2].signal(syscall.SIGKILL)
+	all[2].ends(137)
+	all[0].ends(125)
+	all[1].ends(125)
+	if text := all[0].stderr.String(); !strings.Contains(text, "was lost") {
+		t.Errorf("nothing tells that a host was lost:\n%s", text)
+	}
+}
+
+func TestKillNode0(t *testing.T) {
+	all := newNodes(t, 3).all("--ppn", "1", "sh", "-c", nodeSleeper)
+	all[0].expect(3, "pid ")
+	all[0].signal(syscall.SIGKILL)
+	all[0].ends(137)
+	for _, l := range all[1:] {
+		l.ends(125)
+		if text := l.stderr.String(); !strings.Contains(text, "treerun: node 0 is lost") {
+			t.Errorf("stderr:\n%s", text)
+		}
+	}
+}
+
+// A signal to any treerun stops the job on all nodes, in good order.
+func TestSignalToNode(t *testing.T) {
+	for _, node := range []int{0, 1} {
+		all := newNodes(t, 2).all("--ppn", "1", "sh", "-c", `trap 'echo bye; exit 0' TERM; echo pid $$; sleep 300 & wait`)
+		all[0].expect(2, "pid ")
+		all[node].signal(syscall.SIGTERM)
+		for _, l := range all {
+			l.ends(143)
+		}
+		if text := strings.Join(all[0].seen, "\n"); strings.Count(text, "bye") != 2 {
+			t.Errorf("the ranks could not say bye:\n%s", text)
+		}
+	}
+}
+
+func TestSignalToWaitingNode(t *testing.T) {
+	for node, want := range []string{"", "stopped by terminated while waiting for the other nodes"} {
+		l := newNodes(t, 2).start(node, "true")
+		time.Sleep(100 * time.Millisecond) // it may even be before it has begun
+		l.signal(syscall.SIGTERM)
+		l.ends(143)
+		if text := l.stderr.String(); !strings.Contains(text, want) && text != "" {
+			t.Errorf("node %d: %s", node, text)
+		}
+	}
+}
+
+// What does not fit together, all nodes tell.
+func TestNodesThatDiffer(t *testing.T) {
+	for _, c := range []struct {
+		one, two []string
+		codes    [2]int
+		want     string
+	}{
+		{[]string{"-np", "4", "true"}, []string{"-np", "6", "true"}, [2]int{125, 125}, "node 1 on host"},
+		{[]string{"--ppn", "2", "true"}, []string{"true"}, [2]int{125, 125}, "has --ppn not given, node 0"},
+		{[]string{"true"}, []string{"true", "-x"}, [2]int{125, 125}, `has the command "true -x"`},
+		{[]string{"-np", "1", "true"}, []string{"-np", "1", "true"}, [2]int{125, 125}, "-np 1 leaves some of 2 nodes without a rank"},
+		{[]string{"./here"}, []string{"./here"}, [2]int{125, 127}, "./here"},
+	} {
+		n := newNodes(t, 2)
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "here"), []byte("#!/bin/sh\nexec sleep 300\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		a := launch(t, func(cmd *exec.Cmd) { cmd.Dir = dir }, append([]string{"--nnodes", "2", "--node-rank", "0", "--seed", n.seed, "--key-file", n.key}, c.one...)...)
+		b := n.start(1, c.two...)
+		a.ends(c.codes[0])
+		b.ends(c.codes[1])
+		for i, l := range []*launched{a, b} {
+			if text := l.stderr.String(); !strings.Contains(text, c.want) {
+				t.Errorf("node %d of %v and %v, want %q:\n%s", i, c.one, c.two, c.want, text)
+			}
+		}
+	}
+}
+
+// Without a word from the user, treerun under srun or in a pod must not make one
+// job of each host, nor of all without a key.
+func TestNodesOfEnvironment(t *testing.T) {
+	n := newNodes(t, 2)
+	host, port, err := net.SplitHostPort(n.seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lws := func(i int) func(*exec.Cmd) {
+		return func(cmd *exec.Cmd) {
+			cmd.Env = append(cmd.Env, "LWS_GROUP_SIZE=2", "LWS_LEADER_ADDRESS="+host, fmt.Sprint("LWS_WORKER_INDEX=", i))
+		}
+	}
+	torch := func(i int) func(*exec.Cmd) {
+		return func(cmd *exec.Cmd) {
+			cmd.Env = append(cmd.Env, "PET_NNODES=2", "PET_MASTER_ADDR="+host, "PET_MASTER_PORT="+port, fmt.Sprint("PET_NODE_RANK=", i), "PET_NPROC_PER_NODE=3", "TREERUN_KEY_FILE="+n.key)
+		}
+	}
+	l := launch(t, lws(1), "true")
+	l.ends(64)
+	if text := l.stderr.String(); !strings.Contains(text, "this is node 1 of 2, says LeaderWorkerSet: give --key-file") {
+		t.Errorf("without a key:\n%s", text)
+	}
+	launch(t, lws(1), "--nnodes", "1", "-np", "2", "true").ends(0)
+	a, b := launch(t, torch(0), "sh", "-c", "echo $RANK of $WORLD_SIZE"), launch(t, torch(1), "sh", "-c", "echo $RANK of $WORLD_SIZE")
+	a.ends(0)
+	b.ends(0)
+	if len(a.seen) != 6 || !strings.Contains(strings.Join(a.seen, "\n"), "[5] 5 of 6") {
+		t.Errorf("node 0 prints %v", a.seen)
+	}
+}
+
+func TestKeyFileMode(t *testing.T) {
+	n := newNodes(t, 2)
+	if err := os.Chmod(n.key, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	l := n.start(0, "true")
+	l.ends(64)
+	if text := l.stderr.String(); !strings.Contains(text, "has mode 0640") {
+		t.Errorf("stderr:\n%s", text)
+	}
+}
+
+// The commands of the Kubernetes manifest, as its pods run them, make one job:
+// only the address, the key, the number of ranks and the program are others.
+func TestJobSetManifest(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "examples", "jobset", "jobset.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m struct {
+		Spec struct {
+			ReplicatedJobs []struct {
+				Template struct {
+					Spec struct {
+						Parallelism, Completions int
+						Template                 struct {
+							Spec struct{ Containers []struct{ Command []string } }
+						}
+					}
+				} `yaml:"template"`
+			} `yaml:"replicatedJobs"`
+		}
+	}
+	if err := yaml.Unmarshal(text, &m); err != nil {
+		t.Fatal(err)
+	}
+	pods := m.Spec.ReplicatedJobs[0].Template.Spec
+	n := newNodes(t, pods.Completions)
+	args := slices.Clone(pods.Template.Spec.Containers[0].Command[1:])
+	program := slices.IndexFunc(args, func(a string) bool { return !strings.HasPrefix(a, "-") })
+	for i, a := range args[:program] {
+		name, _, _ := strings.Cut(a, "=")
+		switch name {
+		case "--nnodes":
+			if a != fmt.Sprint("--nnodes=", pods.Parallelism) || pods.Parallelism != pods.Completions {
+				t.Errorf("%s for %d pods of %d at once", a, pods.Completions, pods.Parallelism)
+			}
+		case "--seed":
+			args[i] = "--seed=" + n.seed
+		case "--key-file":
+			args[i] = "--key-file=" + n.key
+		case "--ppn":
+			args[i] = "--ppn=1"
+		case "--job-id":
+			args[i] = strings.ReplaceAll(a, "$(ATTEMPT)", "0") // as the kubelet does it
+		}
+	}
+	args = append(args[:program], "sh", "-c", "echo $RANK of $WORLD_SIZE")
+	var all []*launched
+	for i := range n.n {
+		all = append(all, launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i)) }, args...))
+	}
+	for _, l := range all {
+		l.ends(0)
+	}
+	if text := strings.Join(all[0].seen, "\n"); !strings.Contains(text, "[3] 3 of 4") {
+		t.Errorf("pod 0 prints %s", text)
+	}
+}
+
+// A node whose cable is pulled: all treeruns end within the peer timeout, that
+// one, too, and nothing is left there.
+func TestNodeVanishes(t *testing.T) {
+	h := nethosts.Up(t, 3, nethosts.Options{})
+	n := newNodes(t, 3)
+	n.seed = net.JoinHostPort(h.Name(0), "29517")
+	self := namedTreerun(t)
+	var all []*launched
+	for i := range n.n {
+		args := []string{"--nnodes", "3", "--node-rank", strconv.Itoa(i), "--seed", n.seed, "--key-file", n.key, "--ppn", "1", "--peer-timeout", "6", "sh", "-c", nodeSleeper}
+		all = append(all, launch(t, func(c *exec.Cmd) {
+			inside := h.Command(i, self, args...)
+			c.Path, c.Args = inside.Path, inside.Args
+		}, args...))
+	}
+	all[0].expect(3, "pid ")
+	if err := h.Unplug(0, 2); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range all {
+		l.ends(125)
+	}
+	if text := all[0].stderr.String(); !strings.Contains(text, "host h2 was lost") {
+		t.Errorf("host h2 is not named:\n%s", text)
+	}
+	if text := all[2].stderr.String(); !strings.Contains(text, "node 0 is lost: nothing was heard of the launcher") {
+		t.Errorf("node 2 says:\n%s", text)
+	}
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/docs/require"
+)
+
+// slurmCluster is a Slurm of two nodes with two CPUs each, in hosts of its own:
+// real daemons, with configuration, keys and state in a folder of the test.
+type slurmCluster struct {
+	t     *testing.T
+	hosts *nethosts.Hosts
+	dir   string
+	bin   string // folder with treerun and hello
+}
+
+const slurmNodes = 2
+
+// slurmConf is for a cluster without control groups or accounting, all of whose
+// daemons run as root. %[1]s is the folder.
+const slurmConf = `ClusterName=treerun
+SlurmctldHost=h0
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket=%[1]s/munge/socket
+StateSaveLocation=%[1]s/state
+SlurmdSpoolDir=%[1]s/spool-%%n
+SlurmctldPidFile=%[1]s/ctld.pid
+SlurmdPidFile=%[1]s/%%n.pid
+SlurmctldPort=6817
+SlurmdPort=6818
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+SelectType=select/linear
+MpiDefault=none
+ReturnToService=2
+SchedulerParameters=batch_sched_delay=0,sched_interval=1,sched_min_interval=10000
+KillWait=2
+NodeName=h[0-1] CPUs=2 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES State=UP
+`
+
+func newSlurm(t *testing.T) *slurmCluster {
+	t.Helper()
+	var missing error
+	for _, tool := range []string{"slurmctld", "slurmd", "munged", "sbatch", "srun", "scancel", "sinfo"} {
+		_, err := exec.LookPath(tool)
+		missing = errors.Join(missing, err)
+	}
+	require.Need(t, require.Slurm, missing)
+	s := &slurmCluster{t: t, hosts: nethosts.Up(t, slurmNodes, nethosts.Options{}), dir: t.TempDir(), bin: filepath.Dir(namedTreerun(t))}
+	if err := os.Chmod(filepath.Dir(s.dir), 0o755); err != nil { // munged's socket is for all users
+		t.Fatal(err)
+	}
+	for _, d := range []string{"munge", "state", "spool-h0", "spool-h1"} {
+		if err := os.Mkdir(filepath.Join(s.dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.write("slurm.conf", fmt.Sprintf(slurmConf, s.dir), 0o644)
+	s.write("munge.key", strings.Repeat("secret of this test only. ", 8), 0o600)
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(s.bin, "hello"), "../../examples/hello").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	s.daemon(0, "munged", "--foreground", "--force", "--key-file", s.dir+"/munge.key", "--socket", s.dir+"/munge/socket",
+		"--pid-file", s.dir+"/munge/pid", "--log-file", s.dir+"/munge/log", "--seed-file", s.dir+"/munge/seed")
+	s.until("munged", func() bool { _, err := os.Stat(s.dir + "/munge/socket"); return err == nil })
+	s.daemon(0, "slurmctld", "-D", "-f", s.dir+"/slurm.conf")
+	for i := range slurmNodes {
+		s.daemon(i, "slurmd", "-D", "-f", s.dir+"/slurm.conf", "-N", s.hosts.Name(i))
+	}
+	s.until("the nodes", func() bool {
+		out, _, _ := s.run("sinfo", "-h", "-o", "%D %t")
+		return strings.TrimSpace(out) == "2 idle"
+	})
+	return s
+}
+
+func (s *slurmCluster) write(name, text string, mode os.FileMode) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), mode); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// daemon starts a daemon on a host, which ends with the test.
+func (s *slurmCluster) daemon(i int, name string, args ...string) {
+	s.t.Helper()
+	log, err := os.Create(filepath.Join(s.dir, fmt.Sprintf("%s-%d.log", name, i)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := s.hosts.Command(i, name, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := s.hosts.Kill(i); err != nil {
+			s.t.Error(err)
+		}
+		_ = cmd.Wait()
+		_ = log.Close()
+		if text, err := os.ReadFile(log.Name()); err == nil && s.t.Failed() {
+			s.t.Logf("%s on host %d:\n%s", name, i, text)
+		}
+	})
+}
+
+func (s *slurmCluster) until(what string, f func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(60 * time.Second); !f(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			s.t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// run runs a command of Slurm on host 0, with treerun and hello in PATH.
+func (s *slurmCluster) run(name string, args ...string) (stdout, stderr string, code int) {
+	s.t.Helper()
+	cmd := s.hosts.Command(0, name, args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "SLURM_CONF="+s.dir+"/slurm.conf", "PATH="+s.bin+":"+os.Getenv("PATH"), "HOME="+s.dir, "TREERUN_KEY_DIR="+s.dir)
+	var out, told strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &told
+	killer := time.AfterFunc(90*time.Second, func() { _ = cmd.Process.Kill() })
+	defer killer.Stop()
+	err := cmd.Run()
+	if e := new(exec.ExitError); err != nil && !errors.As(err, &e) {
+		s.t.Fatalf("%s: %v", name, err)
+	}
+	return out.String(), told.String(), cmd.ProcessState.ExitCode()
+}
+
+// idle waits until nothing of a job is left on any node.
+func (s *slurmCluster) idle() {
+	s.t.Helper()
+	s.until("the end of all ranks", func() bool {
+		for i := range slurmNodes {
+			pids, err := s.hosts.Pids(i)
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			for _, pid := range pids {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+				if strings.HasPrefix(string(line), "treerun\x00") || strings.Contains(string(line), "sleep\x00") || strings.Contains(string(line), "/hello\x00") {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// The example's batch script, as it stands there, with a real Slurm.
+func TestSlurmBatchScript(t *testing.T) {
+	s := newSlurm(t)
+	script, err := filepath.Abs(filepath.Join("..", "..", "examples", "slurm", "job.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, told, code := s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn", "2", "hello")
+	text, err := os.ReadFile(filepath.Join(s.dir, "out.txt"))
+	if code != 0 || err != nil {
+		t.Fatalf("sbatch: code %d, %s%s%v\n%s", code, out, told, err, text)
+	}
+	for rank, host := range []string{"h0", "h0", "h1", "h1"} {
+		if want := fmt.Sprintf("[%d] hello from rank %d of 4, local rank %d of 2 on %s,", rank, rank, rank%2, host); !strings.Contains(string(text), want) {
+			t.Errorf("%q is missing in\n%s", want, text)
+		}
+	}
+	s.idle()
+	if keys, err := filepath.Glob(filepath.Join(s.dir, "treerun-key*")); err != nil || len(keys) > 0 {
+		t.Errorf("the key is left: %v, %v", keys, err)
+	}
+
+	// The code of the rank that fails is that of the job.
+	out, _, code = s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn", "1", "sh", "-c", `[ $RANK = 1 ] && exit 9; sleep 60`)
+	if text, _ := os.ReadFile(filepath.Join(s.dir, "out.txt")); code != 9 || !strings.Contains(string(text), "rank 1 failed first: it exited with code 9") {
+		t.Errorf("sbatch: code %d, want 9: %s\n%s", code, out, text)
+	}
+	s.idle()
+}
+
+func TestSlurmSrun(t *testing.T) {
+	s := newSlurm(t)
+	// Several tasks on a node: the first runs the ranks of all.
+	s.write("key", strings.Repeat("0c", 32), 0o600)
+	out, told, code := s.run("srun", "--nodes=2", "--ntasks=4", "--overcommit", "treerun", "--key-file", s.dir+"/key", "hello")
+	if code != 0 || strings.Count(out, "hello from rank") != 4 || !strings.Contains(out, "[3] hello from rank 3 of 4, local rank 1 of 2 on h1,") {
+		t.Errorf("srun: code %d\n%s%s", code, out, told)
+	}
+	s.idle()
+
+	// Without a key there must not be a job of its own on each node.
+	_, told, code = s.run("srun", "--nodes=2", "--ntasks=2", "treerun", "hello")
+	if code != 64 || !strings.Contains(told, "says Slurm: give --key-file") {
+		t.Errorf("srun without a key: code %d\n%s", code, told)
+	}
+
+	// One node is one host, and needs none.
+	out, told, code = s.run("srun", "--nodes=1", "--ntasks=1", "treerun", "-np", "2", "hello")
+	if code != 0 || strings.Count(out, "hello from rank") != 2 {
+		t.Errorf("srun on one node: code %d\n%s%s", code, out, told)
+	}
+
+	s.idle()
+}
+
+// scancel ends the ranks on all nodes.
+func TestSlurmCancel(t *testing.T) {
+	s := newSlurm(t)
+	script, err := filepath.Abs(filepath.Join("..", "..", "examples", "slurm", "job.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, told, code := s.run("sbatch", "--parsable", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn", "1", "sh", "-c", `echo pid $$; sleep 1000`)
+	if code != 0 {
+		t.Fatalf("sbatch: code %d, %s%s", code, out, told)
+	}
+	s.until("the ranks", func() bool {
+		text, _ := os.ReadFile(filepath.Join(s.dir, "out.txt"))
+		return strings.Count(string(text), "pid ") == 2
+	})
+	if _, told, code := s.run("scancel", strings.TrimSpace(out)); code != 0 {
+		t.Fatalf("scancel: code %d, %s", code, told)
+	}
+	s.idle()
+}

@@ -1,0 +1,133 @@
+// Intruder is what jobs have to live with: it comes to the ports of some hosts
+// again and again without knowing the key, or repeats what it has overheard. It
+// ends with its standard input.
+//
+//	intruder -hosts 10.77.0.1,10.77.0.2 -ports 41000-41031 -n 1000
+//
+// connects to every port that is open, in a dozen ways, and prints "enough" when
+// it has got n connections on each host.
+//
+//	intruder -replay
+//
+// listens to the packets of its own host, as root may, repeats every greeting
+// that goes to another host to the same address, with the proof that followed,
+// and prints one line for each: "refused MAGIC" or "let in MAGIC".
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+func main() {
+	hosts := flag.String("hosts", "", "addresses, between commas")
+	ports := flag.String("ports", "", "LO-HI")
+	n := flag.Int("n", 1000, "connections that are enough")
+	replay := flag.Bool("replay", false, "repeat what is overheard")
+	flag.Parse()
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		os.Exit(0)
+	}()
+	if *replay {
+		log.Fatal(overhear(repeat))
+	}
+	var lo, hi int
+	if _, err := fmt.Sscanf(*ports, "%d-%d", &lo, &hi); err != nil {
+		log.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for host := range strings.SplitSeq(*hosts, ",") {
+		all.Go(func() { besiege(host, lo, hi, *n) })
+	}
+	all.Wait()
+	fmt.Println("enough")
+	select {}
+}
+
+// besiege goes round the ports until it has got n connections.
+func besiege(host string, lo, hi, n int) {
+	var held []net.Conn // of those who stay, the latest
+	for i := 0; i < n; {
+		open := 0
+		for port := lo; port <= hi; port++ {
+			c, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", host, port), time.Second)
+			if err != nil {
+				continue
+			}
+			open++
+			i++
+			c.SetDeadline(time.Now().Add(time.Minute))
+			if !visit(c, i) {
+				c.Close()
+				continue
+			}
+			if held = append(held, c); len(held) > 500 {
+				held[0].Close()
+				held = held[1:]
+			}
+		}
+		if open == 0 {
+			time.Sleep(2 * time.Millisecond) // nobody is there yet
+		}
+	}
+	go func() { // keep those that stay
+		time.Sleep(time.Hour)
+		fmt.Fprintln(io.Discard, held)
+	}()
+}
+
+// greetings are how ranks begin: of package rank, and of package peer.
+var greetings = []string{
+	"trnk\x01\x02\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00" + strings.Repeat("n", 16),
+	"tpee\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00" + strings.Repeat("x", 12) + strings.Repeat("n", 32),
+}
+
+// visit is stranger number i. It tells whether he stays.
+func visit(c net.Conn, i int) bool {
+	hello := greetings[i/10%2]
+	switch i % 10 {
+	case 0: // silence
+		return true
+	case 1: // a port scan
+		return false
+	case 2:
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+		return false
+	case 3:
+		io.WriteString(c, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03") // of TLS
+		return true
+	case 4:
+		c.Write(bytes.Repeat([]byte{0xff, 0}, 1000+i))
+		return true
+	case 5: // a hello that is cut off, from somebody who goes
+		io.WriteString(c, hello[:20])
+		return false
+	case 6: // and from somebody who stays
+		io.WriteString(c, hello[:len(hello)-1])
+		return true
+	case 7: // a hello of somebody without the key
+		io.WriteString(c, hello+strings.Repeat("p", 32))
+		return true
+	case 8: // one byte a second
+		go func() {
+			for b := range strings.SplitSeq(hello, "") {
+				if _, err := io.WriteString(c, b); err != nil {
+					return
+				}
+				time.Sleep(time.Second)
+			}
+		}()
+		return true
+	}
+	c.(*net.TCPConn).SetLinger(0) // a reset
+	return false
+}

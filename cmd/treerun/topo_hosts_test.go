@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/topo"
+)
+
+// topoOn runs topo from host 0 and returns what it prints.
+func topoOn(t *testing.T, h *nethosts.Hosts, launcher string, args ...string) string {
+	t.Helper()
+	cmd := h.Command(0, launcher, append([]string{"topo", "--launch-agent", h.Agent()}, args...)...)
+	cmd.Env = os.Environ()
+	var wrong bytes.Buffer
+	cmd.Stderr = &wrong
+	out, err := cmd.Output()
+	if err != nil || wrong.Len() > 0 {
+		t.Fatalf("topo %v: %v\n%s", args, err, &wrong)
+	}
+	return string(out)
+}
+
+// linked is the path of a treerun: this test binary under that name.
+func linked(t *testing.T) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "treerun")
+	if os.Link(exe, path) == nil {
+		return path
+	}
+	data, err := os.ReadFile(exe) // the folder is on another file system
+	if err == nil {
+		err = os.WriteFile(path, data, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// topo -H measures the network between hosts, whatever was kept, keeps it for
+// later jobs, and shows it in every form; with --probe off it shows what is
+// kept, in whatever order the hosts are given, and without anything kept it says
+// that nothing was measured.
+func TestTopoOfHosts(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "topo", Networks: []nethosts.Network{{Rates: []string{"80mbit"}}}})
+	launcher := linked(t)
+
+	const hosts, turned = "topo0:2,topo1:1,topo2:1", "topo2:1,topo0:2,topo1:1"
+	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, "network of 3 hosts: declared, nothing was measured") {
+		t.Errorf("nothing was kept:\n%s", text)
+	}
+	var g *topo.Graph
+	text := topoOn(t, h, launcher, "-H", hosts, "-f", "json")
+	g, err := topo.ParseGraph([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.Ranks != 4 || len(g.Ports) != 3 {
+		t.Errorf("measured\n%v", g)
+	}
+	for _, l := range g.Links {
+		if l.Source != topo.Measured || l.LatencyUs <= 0 {
+			t.Errorf("link %+v", l)
+		}
+		if g.Hosts[l.A] != g.Hosts[l.B] && (l.Kind != topo.TCP || l.GBytesPerSecond > 0.0115) {
+			t.Errorf("link %+v is quicker than the cards", l)
+		}
+	}
+	text = topoOn(t, h, launcher, "-H", turned, "--probe", "off")
+	for _, want := range []string{"network of 3 hosts: measured (quick) ", "topo2    topo0    topo1", "card of", "links within hosts measured: topo0 ", "allreduce over trees"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("what is kept has no %q:\n%s", want, text)
+		}
+	}
+	text = topoOn(t, h, launcher, "-H", turned, "--probe", "off", "-f", "svg")
+	for _, want := range []string{"network of 3 hosts: measured (quick)", ">topo0<", ">topo2<", "GB/s"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the picture has no %q", want)
+		}
+	}
+}
+
+// What does not go together is wrong usage.
+func TestTopoOfHostsUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"topo -H a:1 --graph dgx1v":       "not both",
+		"topo -H a:1 --hostfile f":        "give one of them",
+		"topo -H a:1,b:1 --probe quickly": "want quick, full or off",
+	} {
+		l := launch(t, nil, strings.Fields(args)...)
+		l.ends(64)
+		if !strings.Contains(l.stderr.String(), want) {
+			t.Errorf("%s: %s", args, &l.stderr)
+		}
+	}
+}
