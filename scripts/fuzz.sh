@@ -17,10 +17,28 @@ targets() {
         sed -E 's,^\./(.*)/[^/]*:func (Fuzz.*)$,\1 \2,' | sort -u
 }
 
+# Runs a fuzz test; its output is in out.
+fuzz() {
+    out=$(go test -run '^$' -fuzz "^$2\$" -fuzztime "${inputs}x" -fuzzminimizetime 20x -parallel 2 "./$1" 2>&1)
+}
+
+# go test gives up an input after ten seconds, which may be those of a machine that
+# stands still: such an input, which is in the corpus by now, gets a second chance.
+stood_still() {
+    local input
+    [[ $out == *"hung or terminated unexpectedly"* ]] || return 1
+    input=$(sed -n 's,^ *Failing input written to \(testdata/fuzz/.*\)$,\1,p' <<< "$out")
+    fuzz "$1" "$2" || return 1
+    if [ -n "$input" ]; then
+        rm "$1/$input"
+        rmdir -p "$1/${input%/*}" 2> /dev/null || true
+    fi
+}
+
 failed=0 count=0
 while read -r folder name; do
     began=$SECONDS
-    if out=$(go test -run '^$' -fuzz "^$name\$" -fuzztime "${inputs}x" -fuzzminimizetime 20x -parallel 2 "./$folder" 2>&1); then
+    if fuzz "$folder" "$name" || stood_still "$folder" "$name"; then
         printf '%4d s  %s %s\n' $((SECONDS - began)) "$folder" "$name"
     else
         printf '%s\nFAIL %s %s\n' "$out" "$folder" "$name"

@@ -214,7 +214,7 @@ shared() {
     "$work/treerun" bench -np "$1" -b "$2" -e "$2" -n 1000000 --max-seconds 1 --in-place=no -c 0 --json /dev/null > /dev/null 2> "$work/stderr" < /dev/null &
     launcher=$!
     while kill -0 "$launcher" 2> /dev/null; do
-        for pid in $(cat "/proc/$launcher/task/$launcher/children" 2> /dev/null); do
+        for pid in $(cat "/proc/$launcher/task/"*/children 2> /dev/null); do
             map=$(awk '/memfd:treerun-/ { print $1; exit }' "/proc/$pid/maps" 2> /dev/null) || continue
             kib=$(stat -Lc '%b %B' "/proc/$pid/map_files/${map:-none}" 2> /dev/null | awk '{ print $1 * $2 / 1024 }')
             most=$(awk -v a="$most" -v b="${kib:-0}" 'BEGIN { print (a > b ? a : b) }')

@@ -13,10 +13,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/cuda"
 )
 
-// launcher runs this example on np ranks and returns all that it printed.
-type launcher func(np int, args ...string) (output string, err error)
+// launcher runs this example on real ranks.
+type launcher struct {
+	dir string   // of the executables
+	env []string // what is added to the environment
+}
 
 // Real ranks, started by the real launcher.
 func TestLaunched(t *testing.T) {
@@ -24,6 +29,7 @@ func TestLaunched(t *testing.T) {
 	t.Run("loss curve", func(t *testing.T) { testLossCurve(t, launch) })
 	t.Run("more ranks than images", func(t *testing.T) { testMoreRanksThanImages(t, launch) })
 	t.Run("errors", func(t *testing.T) { testErrors(t, launch) })
+	t.Run("no GPU", func(t *testing.T) { testNoGPU(t, launch) })
 }
 
 // build compiles the launcher and this example.
@@ -34,16 +40,20 @@ func build(t *testing.T) launcher {
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	return func(np int, args ...string) (string, error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // against a hang
-		defer cancel()
-		command := append([]string{"-np", strconv.Itoa(np), filepath.Join(dir, "train")}, args...)
-		cmd := exec.CommandContext(ctx, filepath.Join(dir, "treerun"), command...)
-		var output bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &output, &output
-		err := cmd.Run()
-		return output.String(), err
-	}
+	return launcher{dir: dir}
+}
+
+// run runs np ranks and returns all that they printed.
+func (l launcher) run(np int, args ...string) (output string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute) // against a hang
+	defer cancel()
+	command := append([]string{"-np", strconv.Itoa(np), filepath.Join(l.dir, "train")}, args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(l.dir, "treerun"), command...)
+	cmd.Env = append(os.Environ(), l.env...)
+	var text bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &text, &text
+	err = cmd.Run()
+	return text.String(), err
 }
 
 var final = regexp.MustCompile(`(?m)^(?:\[0\] )?final loss=(\d+\.\d{4}) accuracy=([01]\.\d{4}) seconds=\d+\.\d$`)
@@ -61,7 +71,7 @@ func testLossCurve(t *testing.T, launch launcher) {
 	var curve []lossLine
 	for _, np := range []int{1, 2, 4, 8} {
 		path := filepath.Join(t.TempDir(), "loss")
-		output, err := launch(np, "--epochs", "12", "--loss-log", path)
+		output, err := launch.run(np, "--epochs", "12", "--loss-log", path)
 		if err != nil {
 			t.Fatalf("np %d: %v\n%s", np, err, output)
 		}
@@ -125,7 +135,7 @@ func testMoreRanksThanImages(t *testing.T, launch launcher) {
 	var curve []lossLine
 	for _, np := range []int{1, 5} {
 		path := filepath.Join(t.TempDir(), "loss")
-		output, err := launch(np, "--epochs", "1", "--batch", "3", "--lr", "0.01", "--hidden", "8", "--loss-log", path)
+		output, err := launch.run(np, "--epochs", "1", "--batch", "3", "--lr", "0.01", "--hidden", "8", "--loss-log", path)
 		if err != nil {
 			t.Fatalf("np %d: %v\n%s", np, err, output)
 		}
@@ -147,7 +157,7 @@ func testErrors(t *testing.T, launch launcher) {
 		"--lr 1e30 --epochs 5":      "a smaller --lr may help",
 		"--loss-log " + t.TempDir(): "--loss-log: ",
 	} {
-		output, err := launch(2, strings.Fields(args)...)
+		output, err := launch.run(2, strings.Fields(args)...)
 		if err == nil {
 			t.Errorf("%s: exit code 0, want another", args)
 		}
@@ -157,5 +167,28 @@ func testErrors(t *testing.T, launch launcher) {
 		if strings.Contains(output, "final loss") {
 			t.Errorf("%s: there is a final line:\n%s", args, output)
 		}
+	}
+}
+
+// Without a driver, or in a build without cgo, there is a reason and no training.
+func testNoGPU(t *testing.T, launch launcher) {
+	if n, err := cuda.HostGPUs(); n == 0 && err == nil {
+		testErrorOnGPUs(t, launch, "", []string{"--device cuda", "no usable CUDA driver"})
+	}
+}
+
+func testErrorOnGPUs(t *testing.T, launch launcher, args string, want []string) {
+	t.Helper()
+	output, err := launch.run(2, append(strings.Fields(args), "--device", "cuda")...)
+	if err == nil {
+		t.Errorf("%s: exit code 0, want another", args)
+	}
+	for _, w := range append(want, "train: ") {
+		if !strings.Contains(output, w) {
+			t.Errorf("%s: output lacks %q:\n%s", args, w, output)
+		}
+	}
+	if strings.Contains(output, "final loss") {
+		t.Errorf("%s: there is a final line:\n%s", args, output)
 	}
 }

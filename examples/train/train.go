@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -10,10 +11,12 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
 )
 
-// train trains a network on all ranks of c. Rank 0 reports.
-func train(ctx context.Context, c *collective.Comm, opt *options, training, test *dataset) error {
+// train trains a network on all ranks of c. Rank 0 reports. device is nil for a
+// training on the host.
+func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *options, training, test *dataset) (err error) {
 	begin := time.Now()
 	widths := append(append([]int{training.width}, opt.hidden...), training.classes)
 	net := newMLP(widths, (opt.batch+c.Size()-1)/c.Size())
@@ -25,17 +28,22 @@ func train(ctx context.Context, c *collective.Comm, opt *options, training, test
 	if err := collective.Broadcast(ctx, c, net.params, net.params, 0); err != nil {
 		return err
 	}
+	var l learner = newOnHost(c, net, opt, training, test)
+	if device != nil {
+		if l, err = newOnGPU(ctx, c, device, net, opt, training, test); err != nil {
+			return fmt.Errorf("rank %d: %w", c.Rank(), err)
+		}
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
 
 	log, err := openLossLog(opt.lossLog, c.Rank())
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	descent := newSGD(len(net.params), opt.momentum)
 	var last epochResult
 	for epoch := 1; epoch <= opt.epochs; epoch++ {
-		descent.rate = float32(opt.rate * (1 - float64(epoch-1)/float64(opt.epochs)))
-		if last, err = trainEpoch(ctx, c, net, descent, opt, training, test, epoch); err != nil {
+		if last, err = trainEpoch(ctx, c, l, opt, training, test, epoch); err != nil {
 			return err
 		}
 		if c.Rank() == 0 {
@@ -61,30 +69,33 @@ type epochResult struct {
 }
 
 // trainEpoch goes once through the training images, then tests.
-func trainEpoch(ctx context.Context, c *collective.Comm, net *mlp, descent *sgd, opt *options, training, test *dataset, epoch int) (epochResult, error) {
+func trainEpoch(ctx context.Context, c *collective.Comm, l learner, opt *options, training, test *dataset, epoch int) (epochResult, error) {
 	begin := time.Now()
-	var communication time.Duration
-	var loss float64
-
 	// The order is the same on all ranks: it depends on seed and epoch only.
 	order := rand.New(rand.NewPCG(opt.seed, uint64(epoch))).Perm(training.size())
-	for len(order) > 0 {
-		batch := order[:min(opt.batch, len(order))]
-		order = order[len(batch):]
-
-		loss += net.gradient(training, shard(batch, c.Rank(), c.Size()))
-		t := time.Now()
-		if err := collective.AllReduce(ctx, c, net.grad, net.grad, collective.Sum); err != nil {
-			return epochResult{}, err
-		}
-		communication += time.Since(t)
-		descent.step(net.params, net.grad, len(batch))
+	rate := float32(opt.rate * (1 - float64(epoch-1)/float64(opt.epochs)))
+	err := l.begin(ctx, order, rate)
+	for first := 0; first < len(order) && err == nil; first += opt.batch {
+		batch := min(opt.batch, len(order)-first)
+		from, to := shard(batch, c.Rank(), c.Size())
+		err = l.step(ctx, first+from, to-from, batch)
+	}
+	if err != nil {
+		return epochResult{}, err
+	}
+	loss, communication, err := l.end(ctx)
+	if err != nil {
+		return epochResult{}, err
 	}
 	seconds := time.Since(begin).Seconds()
 
 	// Every rank knows the loss of its own images and tests its own share.
-	mine := shard(upTo(test.size()), c.Rank(), c.Size())
-	sums := []float64{loss, float64(net.correct(test, mine))}
+	from, to := shard(test.size(), c.Rank(), c.Size())
+	count, err := l.correct(ctx, upTo(test.size())[from:to])
+	if err != nil {
+		return epochResult{}, err
+	}
+	sums := []float64{loss, float64(count)}
 	if err := collective.AllReduce(ctx, c, sums, sums, collective.Sum); err != nil {
 		return epochResult{}, err
 	}
@@ -99,11 +110,11 @@ func trainEpoch(ctx context.Context, c *collective.Comm, net *mlp, descent *sgd,
 	}, nil
 }
 
-// shard returns the share of rank: a contiguous piece, as long as the others or
-// one longer. It is empty when there are more ranks than indices.
-func shard(indices []int, rank, size int) []int {
-	n := len(indices)
-	return indices[n*rank/size : n*(rank+1)/size]
+// shard returns the share of rank of n images, as long as the others or one
+// longer: from one up to, not including, another. It is empty when there are more
+// ranks than images.
+func shard(n, rank, size int) (from, to int) {
+	return n * rank / size, n * (rank + 1) / size
 }
 
 func upTo(n int) []int {

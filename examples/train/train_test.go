@@ -10,23 +10,18 @@ import (
 // The shards of all ranks are the whole, in order, and differ by at most one.
 func TestShard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		all := upTo(rapid.IntRange(0, 200).Draw(t, "n"))
+		n := rapid.IntRange(0, 200).Draw(t, "n")
 		size := rapid.IntRange(1, 70).Draw(t, "size")
 		next := 0
 		for rank := range size {
-			s := shard(all, rank, size)
-			if len(s) != len(all)/size && len(s) != (len(all)+size-1)/size {
-				t.Fatalf("rank %d of %d has %d of %d", rank, size, len(s), len(all))
+			from, to := shard(n, rank, size)
+			if from != next || to-from != n/size && to-from != (n+size-1)/size {
+				t.Fatalf("rank %d of %d has %d to %d of %d, want a fair share from %d on", rank, size, from, to, n, next)
 			}
-			for _, i := range s {
-				if i != next {
-					t.Fatalf("rank %d of %d has %v, want %d next", rank, size, s, next)
-				}
-				next++
-			}
+			next = to
 		}
-		if next != len(all) {
-			t.Fatalf("%d of %d were dealt to %d ranks", next, len(all), size)
+		if next != n {
+			t.Fatalf("%d of %d were dealt to %d ranks", next, n, size)
 		}
 	})
 }
@@ -50,6 +45,7 @@ func TestParse(t *testing.T) {
 		"--hidden 5,-1":   "--hidden has a layer of -1",
 		"--hidden 99999":  "--hidden has a layer of 99999",
 		"--seed -1":       "--seed",
+		"--device gpu":    `--device is "gpu"`,
 		"--nothing":       "--nothing",
 		"digits":          `unexpected argument "digits"`,
 	} {

@@ -3,19 +3,21 @@ package main
 import (
 	"fmt"
 	"math"
+
+	"github.com/treerun/treerun/scripts/internal/results"
 )
 
 // limits compares the large messages with what memory allows.
 func (b *writer) limits() {
-	b.line("## The limit of memory, from 16 MiB up")
-	b.line("`membw` measured the rates below in the same run, with two threads: payload in GB/s (1e9 bytes), median of the repetitions.\n" +
+	b.Line("## The limit of memory, from 16 MiB up")
+	b.Line("`membw` measured the rates below in the same run, with two threads: payload in GB/s (1e9 bytes), median of the repetitions.\n" +
 		"A copy of b bytes reads b and writes b; a sum c=a+b of b bytes reads 2b and writes b.")
 	rates := [][]string{{"bytes per thread", "copy", "sum c=a+b"}}
 	for _, bytes := range b.sizes("membw", "memcpy", 2) {
-		rates = append(rates, []string{size(bytes), number(b.cell("membw", "memcpy", 2, bytes, "machine")), number(b.cell("membw", "sum_c=a+b", 2, bytes, "machine"))})
+		rates = append(rates, []string{results.Size(bytes), results.Number(b.cell("membw", "memcpy", 2, bytes, "machine")), results.Number(b.cell("membw", "sum_c=a+b", 2, bytes, "machine"))})
 	}
-	b.table(rates)
-	b.line("Two limits, for a message of S bytes on n ranks:\n\n" +
+	b.Table(rates)
+	b.Line("Two limits, for a message of S bytes on n ranks:\n\n" +
 		"- *least*: what any implementation must move. A rank reads S and writes S for AllReduce; for Broadcast in place the root reads S\n" +
 		"  and each other rank writes S, on the average S/n read and S(n-1)/n written. At the copy rate: AllReduce nS / copy, Broadcast nS / 2 copy.\n" +
 		"- *mix*: as the ranks can share it. AllReduce: every rank sums its part of all inputs, (n+1)S read and written together, at the\n" +
@@ -31,7 +33,7 @@ func (b *writer) limits() {
 				}
 			}
 		}
-		b.table(rows)
+		b.Table(rows)
 	}
 }
 
@@ -39,11 +41,11 @@ func (b *writer) limits() {
 func (b *writer) limit(op string, np int, bytes int64) []string {
 	const ms = 1e-3 // of a microsecond
 	mine, alloc := b.cell("sweep", op, np, bytes, "treerun")*ms, b.cell("sweep", op, np, bytes, "treerun-alloc")*ms
-	best, _ := b.least("sweep", op, np, bytes, peer)
+	best, _ := b.best("sweep", op, np, bytes)
 	best *= ms
 	least, mix := bounds(op, np, float64(bytes), b.rate("memcpy", bytes), b.rate("sum_c=a+b", bytes))
-	return []string{size(bytes), fmt.Sprint(np), number(mine), number(least), share(least / mine), number(mix), share(mix / mine),
-		share(b.ownShare(op, np, bytes)), number(alloc), share(mix / alloc), number(best), share(mix / best)}
+	return []string{results.Size(bytes), fmt.Sprint(np), results.Number(mine), results.Number(least), results.Ratio(least / mine), results.Number(mix), results.Ratio(mix / mine),
+		results.Ratio(b.ownShare(op, np, bytes)), results.Number(alloc), results.Ratio(mix / alloc), results.Number(best), results.Ratio(mix / best)}
 }
 
 // bounds returns the milliseconds of both limits; rates are GB/s of payload.
@@ -58,7 +60,7 @@ func bounds(op string, np int, bytes, copying, sum float64) (least, mix float64)
 
 // rate returns what membw found, on a straight line between sizes in
 // logarithms; beyond them the nearest.
-func (r *record) rate(kind string, bytes int64) float64 {
+func (r record) rate(kind string, bytes int64) float64 {
 	below, above := math.NaN(), math.NaN()
 	var from, to int64
 	for _, s := range r.sizes("membw", kind, 2) {
@@ -81,12 +83,10 @@ func (r *record) rate(kind string, bytes int64) float64 {
 }
 
 // ownShare is the median of treerun bench's own share.
-func (r *record) ownShare(op string, np int, bytes int64) float64 {
+func (r record) ownShare(op string, np int, bytes int64) float64 {
 	var list []float64
-	for _, f := range r.figures {
-		if f.part == "sweep" && f.op == op && f.np == np && f.bytes == bytes && f.who == "treerun" && !math.IsNaN(f.share) {
-			list = append(list, f.share)
-		}
+	for _, f := range r.of("sweep", op, np, func(f *results.Figure) bool { return f.Bytes == bytes && f.Who == "treerun" && !math.IsNaN(f.Share) }) {
+		list = append(list, f.Share)
 	}
-	return median(list)
+	return results.Median(list)
 }

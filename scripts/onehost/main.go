@@ -9,7 +9,8 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
+
+	"github.com/treerun/treerun/scripts/internal/results"
 )
 
 func main() {
@@ -23,22 +24,11 @@ func run(args []string) error {
 	if len(args) != 1 {
 		return fmt.Errorf("usage: onehost RECORD, got %d arguments", len(args))
 	}
-	text, err := os.ReadFile(args[0])
-	if err != nil {
-		return err
-	}
-	r, err := parse(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", args[0], err)
-	}
-	files, err := page(r)
-	if err != nil {
-		return err
-	}
-	for name, data := range files {
-		if err := os.WriteFile(filepath.Join(filepath.Dir(args[0]), name), data, 0o644); err != nil {
-			return err
+	return results.WriteBeside(args[0], func(text []byte) (map[string][]byte, error) {
+		r, err := parse(text)
+		if err != nil {
+			return nil, err
 		}
-	}
-	return nil
+		return page(r)
+	})
 }

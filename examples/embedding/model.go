@@ -1,0 +1,121 @@
+package main
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// model is two vectors for every word: as itself, and as a context of others. Vector
+// v of the context of word w is row len(words)+w.
+type model struct {
+	dim  int
+	rows []float32 // of all words as themselves, then as contexts
+}
+
+// newModel draws the first vectors: small ones for the words, none for contexts.
+func newModel(words, dim int, seed uint64) *model {
+	m := &model{dim: dim, rows: make([]float32, 2*words*dim)}
+	r := rand.New(rand.NewPCG(seed, 0))
+	for i := range m.rows[:words*dim] {
+		m.rows[i] = (r.Float32() - 0.5) / float32(dim)
+	}
+	return m
+}
+
+func (m *model) row(i int) []float32 { return m.rows[i*m.dim : (i+1)*m.dim] }
+
+// one is 1 as a fixed-point number: gradients are integers.
+const one = 1 << 20
+
+func fixed(x float32) int32 { return int32(math.Round(float64(x) * one)) }
+
+// pair is a word, and one that stands near it; or, as a label of 0, one that was
+// drawn.
+type pair struct {
+	word, context int
+	label         float32
+}
+
+// gradient calls add with the rows that a pair touches and what is to be added to
+// them, in fixed point, and returns the pair's loss.
+func (m *model) gradient(p pair, words int, rate float32, step []int32, add func(row int, step []int32)) float64 {
+	u, v := m.row(p.word), m.row(words+p.context)
+	dot := float32(0)
+	for i := range u {
+		dot += u[i] * v[i]
+	}
+	likely := float32(1 / (1 + math.Exp(-float64(dot))))
+	g := rate * (p.label - likely)
+	for i := range step {
+		step[i] = fixed(g * v[i])
+	}
+	add(p.word, step)
+	for i := range step {
+		step[i] = fixed(g * u[i])
+	}
+	add(words+p.context, step)
+	if p.label == 0 {
+		likely = 1 - likely
+	}
+	return -math.Log(max(float64(likely), 1e-7))
+}
+
+// apply adds a row of a summed gradient.
+func (m *model) apply(row int, step []int32) {
+	for i, v := range m.row(row) {
+		m.rows[row*m.dim+i] = v + float32(step[i])/one
+	}
+}
+
+// digest is the same for two models when all their bits are.
+func (m *model) digest() uint64 {
+	h := fnv.New64a()
+	var b [4]byte
+	for _, v := range m.rows {
+		x := math.Float32bits(v)
+		b[0], b[1], b[2], b[3] = byte(x), byte(x>>8), byte(x>>16), byte(x>>24)
+		h.Write(b[:])
+	}
+	return h.Sum64()
+}
+
+// nearest returns the n words whose vectors point most nearly where that of a word
+// does; nil for a word that is not known.
+func (m *model) nearest(c *corpus, word string, n int) []string {
+	w := slices.Index(c.words, word)
+	if w < 0 {
+		return nil
+	}
+	type near struct {
+		word string
+		cos  float64
+	}
+	var all []near
+	for i := range c.words {
+		if i != w {
+			all = append(all, near{c.words[i], cosine(m.row(w), m.row(i))})
+		}
+	}
+	slices.SortFunc(all, func(a, b near) int {
+		if a.cos > b.cos {
+			return -1
+		}
+		return 1
+	})
+	var list []string
+	for _, a := range all[:min(n, len(all))] {
+		list = append(list, a.word)
+	}
+	return list
+}
+
+func cosine(a, b []float32) float64 {
+	ab, aa, bb := 0.0, 0.0, 0.0
+	for i := range a {
+		x, y := float64(a[i]), float64(b[i])
+		ab, aa, bb = ab+x*y, aa+x*x, bb+y*y
+	}
+	return ab / math.Sqrt(max(aa*bb, 1e-30))
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+)
+
+// learner is one rank's copy of the network, and how it learns: on the host, or
+// on a GPU. All ranks call the same methods in the same order.
+type learner interface {
+	// begin starts an epoch that goes through the images in order.
+	begin(ctx context.Context, order []int, rate float32) error
+	// step learns from a batch: the images of this rank are mine of them, images
+	// first to first+mine-1 of order; all ranks together have batch.
+	step(ctx context.Context, first, mine, batch int) error
+	// end returns the sum of the losses of this rank's images since begin, and
+	// how long its gradients were being added up.
+	end(ctx context.Context) (loss float64, communication time.Duration, err error)
+	// correct counts the images of the test that the network recognises.
+	correct(ctx context.Context, indices []int) (int, error)
+	// Close gives back what the learner holds.
+	Close() error
+}
+
+// onHost is the learner that computes with blas.
+type onHost struct {
+	c              *collective.Comm
+	net            *mlp
+	descent        *sgd
+	training, test *dataset
+
+	order         []int
+	loss          float64
+	communication time.Duration
+}
+
+func newOnHost(c *collective.Comm, net *mlp, opt *options, training, test *dataset) *onHost {
+	return &onHost{c: c, net: net, descent: newSGD(len(net.params), opt.momentum), training: training, test: test}
+}
+
+func (l *onHost) begin(_ context.Context, order []int, rate float32) error {
+	l.order, l.descent.rate = order, rate
+	l.loss, l.communication = 0, 0
+	return nil
+}
+
+func (l *onHost) step(ctx context.Context, first, mine, batch int) error {
+	l.loss += l.net.gradient(l.training, l.order[first:first+mine])
+	t := time.Now()
+	if err := collective.AllReduce(ctx, l.c, l.net.grad, l.net.grad, collective.Sum); err != nil {
+		return err
+	}
+	l.communication += time.Since(t)
+	l.descent.step(l.net.params, l.net.grad, batch)
+	return nil
+}
+
+func (l *onHost) end(context.Context) (float64, time.Duration, error) {
+	return l.loss, l.communication, nil
+}
+
+func (l *onHost) correct(_ context.Context, indices []int) (int, error) {
+	return l.net.correct(l.test, indices), nil
+}
+
+func (l *onHost) Close() error { return nil }

@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Measures treerun beside Open MPI, MPICH and Gloo on several hosts, which are
+# network namespaces that this script makes and removes, and writes the page
+# docs/results/several-hosts.md with its plot. As root, on Linux.
+#
+#   scripts/several-hosts.sh          measure, then write the page: about 10 minutes on two quiet cores
+#   scripts/several-hosts.sh quick    one repetition of few sizes into a new folder: to test this script
+#   scripts/several-hosts.sh page     write the page again from what was measured
+#
+# Interrupted after the first repetition, it writes what is whole.
+#
+# What was measured is in several-hosts.tsv beside the page: a line per figure,
+# and lines "# name<TAB>value" about the machine. scripts/severalhosts does the work.
+#
+# Environment:
+#   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
+#   REPEAT=5            repetitions; the median counts
+#   CAP=0.1             seconds that a small message's timed iterations may take
+#   ONLY=even,mesh      measure on these networks only: even, even2, mesh, uneven, open
+#   OUT=docs/results    where to write (quick: a new temporary folder)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mode=${1:-full}
+alone=no
+[ -n "${PEERS-unset}" ] || alone=yes
+# shellcheck source=scripts/peers.sh
+. scripts/peers.sh
+trap 'rm -rf "$work"' EXIT
+
+more=()
+case $mode in
+full) ;;
+page)
+    go run ./scripts/severalhosts page "${OUT:-docs/results}/several-hosts.tsv"
+    exit ;;
+quick)
+    more=(-quick -repeat 1)
+    OUT=${OUT:-$(mktemp -d)} ;;
+*) fail "usage: several-hosts.sh [quick | page]" ;;
+esac
+[ -z "${REPEAT:-}" ] || more+=(-repeat "$REPEAT")
+[ -z "${CAP:-}" ] || more+=(-cap "$CAP")
+[ -z "${ONLY:-}" ] || more+=(-only "$ONLY")
+if [ $alone = no ]; then
+    prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpi_null.openmpi bin/mpi_null.mpich bin/mpich_shim.so bin/gloo_perf
+    more+=(-peers "$peers")
+fi
+for f in ./cmd/treerun ./examples/hello ./examples/train ./scripts/severalhosts; do
+    go build -o "$work/$(basename "$f")" "$f"
+done
+mkdir -p "${OUT:-docs/results}"
+version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
+"$work/severalhosts" measure -treerun "$work/treerun" -hello "$work/hello" -train "$work/train" -about "$version" "${more[@]}" "${OUT:-docs/results}"

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Measures sparse AllReduce beside treerun's own dense one, Open MPI and MPICH, on
+# several hosts, which are network namespaces that this script makes and removes, and
+# on one, and writes the page docs/results/sparse.md. As root, on Linux.
+#
+#   scripts/sparse.sh          measure all, then write the page: about 3 minutes a repetition on two quiet cores
+#   scripts/sparse.sh quick    small tensors into a new folder: to test this script
+#   scripts/sparse.sh page     write the page again from what was measured
+#
+# What was measured is in sparse.jsonl beside the page, a line per row.
+# scripts/sparse does the work.
+#
+# Environment:
+#   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
+#   ONLY=CASE,...       measure these only (CASE* for all that begin so), and keep the rest of an earlier record
+#   REPEAT=3            repetitions; the median counts
+#   N=1                 timed iterations of a row on several hosts, in each repetition
+#   OUT=docs/results    where to write (quick: a new temporary folder)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mode=${1:-full}
+alone=no
+[ -n "${PEERS-unset}" ] || alone=yes
+# shellcheck source=scripts/peers.sh
+. scripts/peers.sh
+trap 'rm -rf "$work"' EXIT
+
+more=()
+case $mode in
+full) ;;
+page)
+    go run ./scripts/sparse page "${OUT:-docs/results}/sparse.jsonl"
+    exit ;;
+quick)
+    more=(-quick -repeat 1)
+    OUT=${OUT:-$(mktemp -d)} ;;
+*) fail "usage: sparse.sh [quick | page]" ;;
+esac
+[ -z "${ONLY:-}" ] || more+=(-only "$ONLY")
+[ -z "${REPEAT:-}" ] || more+=(-repeat "$REPEAT")
+[ -z "${N:-}" ] || more+=(-n "$N")
+if [ $alone = no ]; then
+    prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpich_shim.so
+    more+=(-peers "$peers")
+fi
+for f in ./cmd/treerun ./scripts/sparse; do
+    go build -o "$work/$(basename "$f")" "$f"
+done
+mkdir -p "${OUT:-docs/results}"
+version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
+"$work/sparse" measure -treerun "$work/treerun" -about "$version" "${more[@]}" "${OUT:-docs/results}"
