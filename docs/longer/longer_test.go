@@ -1,0 +1,37 @@
+package longer
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+// told counts what a test is told.
+type told struct {
+	testing.TB
+	errors, logs int
+}
+
+func (*told) Helper()                 {}
+func (t *told) Errorf(string, ...any) { t.errors++ }
+func (t *told) Logf(string, ...any)   { t.logs++ }
+
+func TestWith(t *testing.T) {
+	for enough, want := range map[time.Duration]told{
+		3: {}, 4: {logs: 1}, 64: {logs: 3}, 192: {logs: 3}, 193: {logs: 3, errors: 1},
+	} {
+		var got told
+		var limits []time.Duration
+		With(&got, 3, func(limit time.Duration) error {
+			limits = append(limits, limit)
+			if limit < enough {
+				return errors.New("not enough")
+			}
+			return nil
+		})
+		if got != want || !slices.Equal(limits, []time.Duration{3, 12, 48, 192}[:min(4, 1+want.logs)]) {
+			t.Errorf("needs %d: limits %v, told %+v, want %+v", enough, limits, got, want)
+		}
+	}
+}

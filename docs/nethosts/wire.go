@@ -1,0 +1,101 @@
+package nethosts
+
+import (
+	"fmt"
+	"slices"
+)
+
+// plan gathers the commands for one namespace.
+type plan struct {
+	ns            *namespace
+	pairs, ip, tc []string
+}
+
+func (p *plan) link(format string, args ...any) { p.ip = append(p.ip, fmt.Sprintf(format, args...)) }
+
+// pair makes a pair of devices, one here and the other at it.
+func (p *plan) pair(mine, its string, it *plan) {
+	p.pairs = append(p.pairs, fmt.Sprintf("link add name %s type veth peer name %s netns %s", mine, its, it.ns.pid()))
+}
+
+// shape limits what leaves by device dev.
+func (p *plan) shape(dev, rate string) {
+	if bits := mustRate(rate); bits > 0 {
+		// Whole 64 KiB packets would pass as one burst; queues of 10 ms keep TCP going.
+		burst, queue := max(bits/8/2000, 32<<10), max(bits/8/100, 256<<10)
+		p.link("link set dev %s gso_max_size 16384 gso_max_segs 16", dev)
+		p.tc = append(p.tc, fmt.Sprintf("qdisc add dev %s root tbf rate %d burst %d limit %d", dev, bits, burst, queue))
+	}
+}
+
+// wire makes all links, in one batch per namespace.
+func (h *Hosts) wire() error {
+	middle := &plan{ns: h.middle}
+	hosts := make([]*plan, len(h.hosts))
+	for i, ns := range h.hosts {
+		hosts[i] = &plan{ns: ns}
+	}
+	for k, nw := range h.networks {
+		h.wirePorts(k, middle, hosts)
+		if nw.Mesh != nil {
+			h.wireMesh(k, hosts)
+		}
+	}
+	// The first commands make the pairs of devices: the switches', then the meshes'.
+	for _, p := range append([]*plan{middle}, hosts...) {
+		if err := p.ns.batch("ip", p.pairs); err != nil {
+			return err
+		}
+	}
+	for _, p := range append([]*plan{middle}, hosts...) {
+		if err := p.ns.batch("ip", p.ip); err != nil {
+			return err
+		}
+	}
+	for _, p := range append([]*plan{middle}, hosts...) {
+		if err := p.ns.batch("tc", p.tc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wirePorts gives every host of network k its device; the other end is port
+// p<k>x<i> of the switch br<k>, which a mesh does not have.
+func (h *Hosts) wirePorts(k int, middle *plan, hosts []*plan) {
+	nw := h.networks[k]
+	if nw.Mesh == nil {
+		middle.link("link add name br%d type bridge", k)
+		middle.link("link set dev br%d up", k)
+	}
+	dev := h.Device(k)
+	for i, p := range hosts {
+		if slices.Contains(nw.Absent, i) {
+			continue
+		}
+		port := port(k, i)
+		middle.pair(port, dev, p)
+		if nw.Mesh == nil {
+			middle.link("link set dev %s master br%d", port, k)
+		}
+		middle.link("link set dev %s up", port)
+		p.link("addr add %s/24 dev %s", h.AddrIn(k, i), dev)
+		p.link("addr add %s/64 dev %s nodad", h.Addr6In(k, i), dev)
+		p.link("link set dev %s up", dev)
+		p.link("route change 10.77.%d.0/24 dev %s src %s congctl cubic", k, dev, h.AddrIn(k, i))
+		out, in := nw.rates(i)
+		p.shape(dev, out)
+		middle.shape(port, in)
+	}
+}
+
+// Device returns the name of the hosts' device in network k.
+func (h *Hosts) Device(k int) string {
+	if d := h.networks[k].Device; d != "" {
+		return d
+	}
+	return fmt.Sprint("eth", k)
+}
+
+// port names host i's port on the switch of network k.
+func port(k, i int) string { return fmt.Sprintf("p%dx%d", k, i) }

@@ -1,0 +1,127 @@
+package docs_test
+
+import (
+	"go/ast"
+	"slices"
+	"testing"
+)
+
+const (
+	maxFile     = 450 // lines; aim at 400
+	maxFunction = 80  // lines; aim at 70
+)
+
+// TestEverythingExportedIsDocumented wants a doc comment on each exported name and on
+// each package.
+func TestEverythingExportedIsDocumented(t *testing.T) {
+	described := map[string]bool{}
+	for _, s := range sources(t) {
+		if s.test {
+			continue
+		}
+		described[s.pkg] = described[s.pkg] || len(s.Doc.Text()) > 60
+		for _, d := range s.Decls {
+			for _, name := range undocumented(d) {
+				t.Errorf("%s: %s has no doc comment", fset.Position(d.Pos()), name)
+			}
+		}
+	}
+	for pkg, ok := range described {
+		if !ok {
+			t.Errorf("package %s: no doc comment says what it is and who may import it", pkg)
+		}
+	}
+}
+
+// undocumented returns the exported names that d declares without a comment.
+func undocumented(d ast.Decl) []string {
+	var bare []string
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Name.IsExported() && d.Doc.Text() == "" && exportedReceiver(d) {
+			bare = append(bare, d.Name.Name)
+		}
+	case *ast.GenDecl:
+		for _, spec := range d.Specs {
+			switch spec := spec.(type) {
+			case *ast.TypeSpec:
+				if spec.Name.IsExported() && spec.Doc.Text() == "" && d.Doc.Text() == "" {
+					bare = append(bare, spec.Name.Name)
+				}
+			case *ast.ValueSpec: // one comment may serve a whole group
+				for _, name := range spec.Names {
+					if name.IsExported() && spec.Doc.Text()+spec.Comment.Text()+d.Doc.Text() == "" {
+						bare = append(bare, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return bare
+}
+
+// TestSkips: a test skips only what the machine cannot do, through package
+// require, so that the skip can be forbidden. Fuzz tests may pass over inputs:
+// t.Skip() without a reason.
+func TestSkips(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.pkg == "docs/require" {
+			continue
+		}
+		ast.Inspect(s.File, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			method, ok := call.Fun.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			of, ok := method.X.(*ast.Ident)
+			if !ok || !slices.Contains([]string{"t", "b", "f", "tb"}, of.Name) {
+				return true
+			}
+			name := method.Sel.Name
+			if name == "Skipf" || name == "SkipNow" || name == "Skip" && len(call.Args) > 0 {
+				t.Errorf("%s:%d: %s.%s, want require.Need", s.path, fset.Position(call.Pos()).Line, of.Name, name)
+			}
+			return true
+		})
+	}
+}
+
+// exportedReceiver tells whether d is a function, or a method that users see.
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	typ := d.Recv.List[0].Type
+	for {
+		switch t := typ.(type) {
+		case *ast.StarExpr:
+			typ = t.X
+		case *ast.IndexExpr:
+			typ = t.X
+		case *ast.Ident:
+			return t.IsExported()
+		default:
+			return true
+		}
+	}
+}
+
+// TestLengths keeps files and functions short enough to be read.
+func TestLengths(t *testing.T) {
+	for _, s := range sources(t) {
+		if s.lines > maxFile {
+			t.Errorf("%s has %d lines, more than %d", s.path, s.lines, maxFile)
+		}
+		for _, d := range s.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > maxFunction {
+					t.Errorf("%s: %s has %d lines, more than %d", fset.Position(f.Pos()), f.Name.Name, n, maxFunction)
+				}
+			}
+		}
+	}
+}
