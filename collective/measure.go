@@ -76,6 +76,17 @@ func crowded(setting string, ranks int) (cores []int) {
 
 const mostCPUs = 1024 // that fit into a set of the kernel's
 
+// lendingLoses reports whether payloads pass clearly more quickly through slots than read
+// from their sender's own memory, as far as that was measured.
+func lendingLoses(g *topo.Graph) bool {
+	gain := g.LendGain()
+	return gain > 0 && gain < leastGain
+}
+
+// leastGain is lower than 1, since what is lent leaves the sender its time, and larger
+// payloads gain more than those that are measured.
+const leastGain = 0.8
+
 // connectWithin connects the ranks of each host, which w is, by shared memory.
 // It returns neither an endpoint nor an error where they cannot be.
 func connectWithin(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {

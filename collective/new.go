@@ -104,7 +104,7 @@ func (s *setup) comm() (*Comm, error) {
 		deviceGraph: s.cfg.deviceGraph,
 		devicePeers: s.cfg.peerOptions(s.w),
 	}
-	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane(), c.size > s.cfg.cores)
+	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane(), c.size > s.cfg.cores, !lendingLoses(graph))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -120,6 +120,8 @@ func (s *setup) comm() (*Comm, error) {
 		if r, is := ep.(transport.Reacher); is {
 			if ok, why := r.Reaches(); !ok {
 				fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
+			} else if lendingLoses(graph) {
+				fmt.Fprintf(os.Stderr, "treerun: ranks do not read each other's memory: through shared memory %d KiB take %.2g times as long\n", topo.LendBytes>>10, graph.LendGain())
 			}
 		}
 	}

@@ -146,6 +146,9 @@ func (l Link) validate(ranks int) error {
 			return fmt.Errorf(": declared_%w", err)
 		}
 	}
+	if l.LendGain != 0 && !(l.LendGain >= MinRate && l.LendGain <= MaxRate) {
+		return fmt.Errorf(": lend_gain is %v, want 0 or %g..%g", l.LendGain, MinRate, MaxRate)
+	}
 	if l.Source != "" && l.Source != Declared && l.Source != Estimated && l.Source != Measured {
 		return fmt.Errorf(": source %q, want %q, %q or %q", l.Source, Declared, Estimated, Measured)
 	}
@@ -317,4 +320,15 @@ func (g *Graph) Neighbours() [][]Neighbour {
 		slices.SortFunc(list, func(a, b Neighbour) int { return a.Rank - b.Rank })
 	}
 	return out
+}
+
+// LendGain returns the least LendGain of g's links for which it is known, 0 if for none.
+func (g *Graph) LendGain() float64 {
+	least := 0.0
+	for i := range g.Links {
+		if gain := g.Links[i].LendGain; gain > 0 && (least == 0 || gain < least) {
+			least = gain
+		}
+	}
+	return least
 }

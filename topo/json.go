@@ -45,6 +45,7 @@ func ParseGraph(data []byte) (*Graph, error) {
 					{"kind", false, label(d, &l.Kind)},
 					{"source", false, label(d, (*string)(&l.Source))},
 					{"declared_gbytes_per_second", false, scalar(d, &l.Declared)},
+					{"lend_gain", false, scalar(d, &l.LendGain)},
 				}
 			})},
 			{"ports", false, elements(d, &g.Ports, MaxPorts, func(p *Port) []field {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -23,7 +24,8 @@ type meter struct {
 	to         []transport.Sender
 	from       []transport.Receiver
 	sink       []byte
-	pin        Pin // nil for none
+	block      []byte // to try with what lending takes
+	pin        Pin    // nil for none
 }
 
 func newMeter(ctx context.Context, ep transport.Endpoint, rank, size int) (*meter, error) {
@@ -31,7 +33,7 @@ func newMeter(ctx context.Context, ep transport.Endpoint, rank, size int) (*mete
 		ctx: ctx, ep: ep, rank: rank, size: size,
 		to:   make([]transport.Sender, size),
 		from: make([]transport.Receiver, size),
-		sink: make([]byte, SlotBytes),
+		sink: make([]byte, SlotBytes), block: make([]byte, topo.LendBytes),
 	}
 	for r := range size {
 		if r == rank {
@@ -88,14 +90,21 @@ func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
 			break
 		}
 	}
+	if m.lends() {
+		if err := m.tryLending(b, &p, start.Add(within)); err != nil {
+			return p, err
+		}
+	}
 	return p, m.send(b, []byte{stop})
 }
 
 // What the first byte of a chunk asks of the rank that follows.
 const (
-	ping byte = iota + 1 // answer
-	pull                 // stream to me
-	push                 // I stream to you; answer at the end
+	ping   byte = iota + 1 // answer
+	pull                   // stream to me
+	push                   // I stream to you; answer at the end
+	copied                 // a payload comes through slots; answer
+	lent                   // a payload is lent; answer
 	stop
 )
 
@@ -137,6 +146,10 @@ func (m *meter) follow(peer int) error {
 		case push:
 			if err = m.drain(peer); err == nil {
 				err = m.send(peer, []byte{push})
+			}
+		case copied, lent:
+			if err = m.take(peer, ask); err == nil {
+				err = m.send(peer, []byte{ask})
 			}
 		case stop:
 			return nil

@@ -3,6 +3,7 @@ package probe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -125,11 +126,11 @@ func TestMeasureEndsWithTheRanks(t *testing.T) {
 // TestGraphIsSteady: measurements that differ by noise only give the same graph;
 // a link that is really slower stays slower.
 func TestGraphIsSteady(t *testing.T) {
-	quiet := Graph(3, []Pair{{0, 1, 1, 10}, {0, 2, 1.2, 12}, {1, 2, 2, 11}})
+	quiet := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10}, {A: 0, B: 2, LatencyUs: 1.2, GBytesPerSecond: 12}, {A: 1, B: 2, LatencyUs: 2, GBytesPerSecond: 11}})
 	if !quiet.IsUniform() {
 		t.Errorf("links within noise became\n%v", quiet)
 	}
-	slow := Graph(3, []Pair{{0, 1, 1, 10}, {0, 2, 1, 10.4}, {1, 2, 1, 1.01}})
+	slow := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10}, {A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10.4}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1.01}})
 	if a, b, c := slow.Links[0], slow.Links[1], slow.Links[2]; a.GBytesPerSecond != b.GBytesPerSecond || c.GBytesPerSecond > a.GBytesPerSecond/5 {
 		t.Errorf("a ten times slower link became\n%v", slow)
 	}
@@ -141,7 +142,7 @@ func TestCache(t *testing.T) {
 	if g, err := cache.Load(file, 3); g != nil || err != nil {
 		t.Fatalf("empty cache: %v, %v", g, err)
 	}
-	want := Graph(3, []Pair{{0, 1, 1, 10}, {0, 2, 1, 10}, {1, 2, 1, 1}})
+	want := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10}, {A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1}})
 	if err := cache.Store(file, want); err != nil {
 		t.Fatal(err)
 	}
@@ -164,5 +165,62 @@ func TestCache(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(cache.Dir, ".graph-*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// TestLendGain: the pairs that could lend say what lending gains, and all links have that.
+func TestLendGain(t *testing.T) {
+	pairs := []Pair{
+		{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10, CopiedUs: 2, LentUs: 5},
+		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10, CopiedUs: 3, LentUs: 5},
+		{A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 10, CopiedUs: 40, LentUs: 5},
+	}
+	for _, l := range Graph(3, pairs).Links {
+		if l.LendGain != 0.6 {
+			t.Errorf("link %+v, want a gain of 0.6", l)
+		}
+	}
+	pairs[0].LentUs, pairs[1].CopiedUs = 0, 0
+	if gain := Graph(3, pairs).LendGain(); gain != 8 {
+		t.Errorf("one pair lends: gain %v, want 8", gain)
+	}
+	pairs[2].LentUs = 0
+	if gain := Graph(3, pairs).LendGain(); gain != 0 {
+		t.Errorf("nobody lends: gain %v, want 0", gain)
+	}
+}
+
+// TestTryLending: ranks that can read each other's memory measure what that takes, and what a
+// payload takes through slots; what arrives is what was sent.
+func TestTryLending(t *testing.T) {
+	pairs, errs := measureAll(t, 3, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
+		m, err := newMeter(ctx, ep, rank, 3)
+		if err != nil || !m.lends() {
+			return nil, errors.Join(err, errors.New("these ranks cannot lend"))
+		}
+		if rank == 2 {
+			return nil, nil
+		}
+		for i := range m.block {
+			m.block[i] = byte(i*7 + i>>8 + rank)
+		}
+		if rank == 1 {
+			err := m.follow(0)
+			for i, b := range m.block {
+				if b != byte(i*7+i>>8) {
+					return nil, fmt.Errorf("byte %d is %d", i, b)
+				}
+			}
+			return nil, err
+		}
+		p := Pair{A: 0, B: 1}
+		err = m.tryLending(1, &p, time.Now().Add(time.Hour))
+		return []Pair{p}, errors.Join(err, m.send(1, []byte{stop}))
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	if len(pairs) != 1 || pairs[0].CopiedUs <= 0 || pairs[0].LentUs <= 0 {
+		t.Errorf("measured %+v", pairs)
 	}
 }

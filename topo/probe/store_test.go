@@ -11,7 +11,9 @@ import (
 	"time"
 )
 
-func smallGraph(gbytes float64) []Pair { return []Pair{{0, 1, 1, gbytes}} }
+func smallGraph(gbytes float64) []Pair {
+	return []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: gbytes}}
+}
 
 // TestMain: with TREERUN_TEST_STORE=FILE the test binary stores graphs in that
 // file until it is killed; with TREERUN_TEST_HOST it measures as one host.

@@ -37,7 +37,7 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int, f func(ran
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			links, err := NewLinks(ep, r, &layout, -1, false)
+			links, err := NewLinks(ep, r, &layout, -1, false, true)
 			if err != nil {
 				t.Error(err)
 				return

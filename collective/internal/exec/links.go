@@ -17,6 +17,7 @@ type Links struct {
 	history [past]transport.Header // the latest calls, by number
 
 	reaches bool // ranks can read each other's own memory
+	lending bool // and do so
 	crowded bool // ranks share cores
 
 	linkBytes int // what all slots of a link hold
@@ -42,11 +43,13 @@ type inbound struct {
 
 // NewLinks looks up the links of rank in ep, whose Layout is layout. Messages
 // from rank to rank travel on lane pointLane, -1 where there is none. crowded
-// says that ranks share cores. It is the same on all ranks.
-func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, pointLane int, crowded bool) (*Links, error) {
+// says that ranks share cores, and lending that payloads may be read from their
+// sender's own memory, where ranks can: on some machines copies are quicker. All of it is the same on all ranks.
+func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, pointLane int, crowded, lending bool) (*Links, error) {
 	k := &Links{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
 	if r, ok := ep.(transport.Reacher); ok {
 		k.reaches, _ = r.Reaches()
+		k.lending = k.reaches && lending
 	}
 	if pointLane >= 0 {
 		if err := k.openPoints(pointLane); err != nil {

@@ -32,7 +32,7 @@ func everyPair(t *testing.T, size, slots, slotBytes int, f func(k *Links, rank i
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			k, err := NewLinks(ep, r, &layout, 0, false)
+			k, err := NewLinks(ep, r, &layout, 0, false, true)
 			if err == nil {
 				err = f(k, r, &Waiter{Spins: 10, Yields: 10})
 			}

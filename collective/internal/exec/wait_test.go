@@ -20,7 +20,7 @@ func TestPolls(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k, err := NewLinks(eps[1], 1, &layout, -1, true)
+	k, err := NewLinks(eps[1], 1, &layout, -1, true, true)
 	if err != nil {
 		t.Fatal(err)
 	}
