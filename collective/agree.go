@@ -31,6 +31,7 @@ type hello struct {
 // outcome is what a rank made of the same input.
 type outcome struct {
 	Graph, Plans, Layout string // digests
+	HeapBytes            int    // that this rank can have
 }
 
 // exchange gives all ranks v and returns what all ranks gave, by rank.
