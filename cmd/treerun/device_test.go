@@ -199,6 +199,10 @@ func TestBenchOnGPUs(t *testing.T) {
 		onFakeHost(t, nil, 64, "bench --device cuda "+flags)
 	}
 	onFakeHost(t, nil, 64, "bench --gpus 0")
+	_, errs := onFakeHost(t, fakegpu.Start(t, "dgx1v/0"), 125, "bench --device cuda -np 1 -b 64M -e 64M")
+	if want := "rank 0: buffers of float32: cuMemAlloc of 67108864 bytes"; !strings.Contains(errs, want) {
+		t.Errorf("%q is missing in\n%s", want, errs)
+	}
 	onFakeHost(t, nil, 64, "bench --device gpu")
 	onFakeHost(t, nil, 64, "bench --device cuda --alloc")
 }
