@@ -13,7 +13,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 5
+const protocol = 4
 
 // hello is the first message of New.
 type hello struct {
@@ -31,6 +31,7 @@ type hello struct {
 // outcome is what a rank made of the same input.
 type outcome struct {
 	Graph, Plans, Layout string // digests
+	HeapBytes            int    // that this rank can have
 }
 
 // exchange gives all ranks v and returns what all ranks gave, by rank.

@@ -9,7 +9,7 @@ import "fmt"
 //
 // The memory belongs to c, whose calls alone profit from it. It is the caller's
 // until Free, or until the process ends; closing c does not end it. The error
-// says how much there is. Where a process may not have that many addresses
+// says how much there is. Where one of the ranks may not have that many addresses
 // (ulimit -v) it is ordinary memory, and calls copy it. Any goroutine may call
 // Alloc and Free.
 func Alloc[T Number](c *Comm, n int) ([]T, error) {

@@ -157,3 +157,36 @@ func TestAllocWithoutHeap(t *testing.T) {
 		return Free(c, x)
 	}, func(c *config) { c.heapBytes = 0 })
 }
+
+// TestAllocWithSmallHeaps: the rank with the fewest addresses says how much everybody can have.
+func TestAllocWithSmallHeaps(t *testing.T) {
+	for _, heaps := range [][]int{{4 << 20, 2 << 20}, {2 << 20, 4 << 20}, {2 << 20, 0}, {0, 2 << 20}} {
+		job := newFakeJob(2)
+		for r, err := range job.run(t, func(w *fakeWorld) error {
+			c, err := New(t.Context(), w, WithTopoCache(""), func(c *config) { c.connect, c.heapBytes = connect, heaps[w.Rank()] })
+			if err != nil {
+				return err
+			}
+			least := min(heaps[0], heaps[1])
+			if _, err := Alloc[int8](c, least+1); (err == nil) != (least == 0) {
+				return fmt.Errorf("more than %d bytes: %v", least, err)
+			}
+			x, err := Alloc[int32](c, 10000)
+			if err != nil {
+				return err
+			}
+			x[9999] = int32(w.Rank() + 1)
+			if err := AllReduce(t.Context(), c, x, x, Sum); err != nil {
+				return err
+			}
+			if x[9999] != 3 {
+				return fmt.Errorf("sum is %d, want 3", x[9999])
+			}
+			return errors.Join(Free(c, x), c.Close())
+		}) {
+			if err != nil {
+				t.Errorf("heaps of %v bytes, rank %d: %v", heaps, r, err)
+			}
+		}
+	}
+}

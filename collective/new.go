@@ -114,7 +114,7 @@ func (s *setup) comm() (*Comm, error) {
 	}
 	if c.rank == 0 && s.w.Setting("verbose") != "" {
 		if s.between != nil {
-			fmt.Fprint(os.Stderr, s.between.Text(time.Now().Unix()))
+			fmt.Fprint(os.Stderr, s.between.Network.Text(time.Now().Unix()))
 		}
 		fmt.Fprint(os.Stderr, plans.explain())
 		if r, is := ep.(transport.Reacher); is {
@@ -201,11 +201,15 @@ func (s *setup) graph() (*topo.Graph, error) {
 
 // compare checks that all ranks came to the same graph, plans and links.
 func (s *setup) compare(g *topo.Graph, p *planner, layout *transport.Layout) error {
-	mine := outcome{Graph: g.Digest(), Plans: p.digest(), Layout: layoutDigest(layout)}
+	mine := outcome{Graph: g.Digest(), Plans: p.digest(), Layout: layoutDigest(layout), HeapBytes: p.heapBytes}
 	all, err := exchange(s.ctx, s.w, mine)
 	if err != nil {
 		return fmt.Errorf("comparing plans: %w", err)
 	}
+	for _, o := range all {
+		p.heapBytes = max(0, min(p.heapBytes, o.HeapBytes))
+	}
+	layout.HeapBytes = p.heapBytes
 	return errors.Join(
 		agreed("the graph", all, func(o outcome) string { return o.Graph }),
 		agreed("the plans", all, func(o outcome) string { return o.Plans }),

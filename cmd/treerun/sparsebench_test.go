@@ -12,7 +12,7 @@ func TestBenchSaysChoice(t *testing.T) {
 	l.ends(0)
 	told := l.stderr.String()
 	for _, elements := range []string{"16384", "65536"} {
-		prefix := "sparse AllReduce of " + elements + " float32: "
+		prefix := "sparse AllReduce of " + elements + " float32, sum, blocks of 256: "
 		lines := 0
 		for line := range strings.Lines(told) {
 			if !strings.Contains(line, prefix) {

@@ -241,7 +241,7 @@ func (s *state) priceOf(n int) float64 {
 // words says what was chosen, and why.
 func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "sparse AllReduce of %d %v: ", r.call.count, r.call.dtype)
+	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.count, r.call.dtype, r.call.op, r.call.block)
 	if r.cfg.form != ByPrice {
 		over := ""
 		if r.call.over == UDP {

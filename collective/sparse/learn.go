@@ -12,7 +12,8 @@ import (
 // calls. It is of one goroutine at a time.
 //
 // A form that did not run in the like of a call yet is taken to be as much off as those
-// that did, and a little better, so that it is tried where it can be the quickest. A
+// that did, and a little better, the more so the more calls it would pay for, so that it is
+// tried where it can be the quickest. A
 // form that has lost is forgotten, slowly, and tried again: soon where it ran once, as its
 // call may have met fresh memory or others at work, and in hundreds of calls where it
 // ran often.
@@ -51,7 +52,8 @@ type attempt struct {
 const (
 	mostOff   = 4.0  // factor by which a price is off at most,
 	mostNew   = 1.6  // and one call more than what is known
-	hope      = 0.85 // of it is what a form takes that nobody knows
+	hope      = 0.85 // of it is what a form takes that nobody knows,
+	hopeMore  = 0.02 // less after each call
 	stay      = 0.95
 	mostTimes = 8 // that count
 	mostCases = 256
@@ -113,9 +115,9 @@ func (x *experience) correct(o occasion, e *estimate) {
 	if like := x.known(o, before); like != nil && e.us[before] > 0 {
 		e.learnt = true
 		for f := range e.us {
-			off := like.off * hope
+			off := like.off * (hope - hopeMore*float64(like.times-1))
 			if k := x.known(o, Form(f)); k != nil {
-				off = k.off - (k.off-min(off, k.off))*k.faded
+				off = k.off - (k.off-min(like.off*hope, k.off))*k.faded
 			}
 			e.us[f] = time.Duration(float64(e.us[f]) * off)
 		}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/collective"
 )
 
 // playing is a machine on which forms take other times than are predicted.
@@ -127,16 +129,57 @@ func TestChoiceOfRightPrices(t *testing.T) {
 			p.takes[f] = p.predicted[f] * common
 		}
 		for i := range 300 {
-			if f := p.call(); p.takes[f]*hope*stay > p.quickest()*1.001 {
+			if f := p.call(); p.takes[f]*(hope-hopeMore*(mostTimes-1))*stay > p.quickest()*1.001 {
 				t.Fatalf("call %d ran as %v, which takes %.0f, the quickest %.0f", i, f, p.takes[f], p.quickest())
 			}
 		}
 	})
 }
 
-// The same times make the same choices, on all ranks; what is not told changes nothing;
-// and memory has a bound.
-func TestExperienceIsAgreedUpon(t *testing.T) {
+// Ranks learn the same, however unlike the times are that they take themselves: of every call
+// all have the same prediction and run it in the same form, and calls change what is predicted.
+func TestRanksLearnTheSame(t *testing.T) {
+	const calls = 60
+	hosts := []int{0, 0, 1}
+	seen := make([][]Stats, len(hosts))
+	mustRun(t, hosts, func(_ *world, c *collective.Comm) error {
+		rnd := rand.New(rand.NewPCG(3, uint64(c.Rank())))
+		x := make([]float32, 20000)
+		for i := range calls {
+			if rnd.IntN(4) == 0 {
+				time.Sleep(time.Duration(rnd.IntN(1000)) * time.Microsecond)
+			}
+			clear(x)
+			for k := 0; k < len(x); k += []int{1, 300, 5000}[i%3] {
+				x[k] = 1
+			}
+			st, err := AllReduce(t.Context(), c, x, x, collective.Sum)
+			if err != nil {
+				return err
+			}
+			seen[c.Rank()] = append(seen[c.Rank()], st)
+		}
+		return nil
+	})
+	changed := 0
+	for i := range calls {
+		for r := range seen {
+			if a, b := seen[0][i], seen[r][i]; a.Form != b.Form || a.Predicted != b.Predicted {
+				t.Fatalf("call %d: rank 0 runs %v, predicted %v; rank %d %v, %v", i, a.Form, a.Predicted, r, b.Form, b.Predicted)
+			}
+		}
+		if i >= 3 && seen[0][i].Predicted != seen[0][i-3].Predicted {
+			changed++
+		}
+	}
+	if changed < calls/4 {
+		t.Errorf("predictions changed %d times in %d calls", changed, calls)
+	}
+}
+
+// The same times make the same choices; what is not told changes nothing; and memory has a
+// bound.
+func TestExperienceIsOfTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ranks := [2]experience{}
 		for range rapid.IntRange(1, 100).Draw(t, "calls") {

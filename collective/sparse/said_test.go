@@ -55,7 +55,8 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// A choice that changes is news, and of calls of ever more kinds an end is made.
+// A choice that changes is news, until it has changed often; and of calls of ever more kinds
+// an end is made.
 func TestNews(t *testing.T) {
 	var s said
 	one, two := call{what: allReduce, count: 1}, call{what: allReduce, count: 2}
@@ -66,21 +67,34 @@ func TestNews(t *testing.T) {
 	}{
 		{one, Dense, true}, {two, Trees, true}, {one, Dense, false}, {two, Trees, false}, {one, Trees, true}, {two, Trees, false}, {one, Dense, true}, {one, Dense, false},
 	} {
-		if is, last := s.news(step.call, step.form); is != step.want || last {
-			t.Errorf("step %d: news %v, the last %v", i, is, last)
+		if is, end := s.news(step.call, step.form); is != step.want || end != "" {
+			t.Errorf("step %d: news %v, the end %q", i, is, end)
 		}
 	}
-	said, lasts := 2, 0
+	said, ends := 2, 0
 	for i := range 3 * mostSaid {
-		is, last := s.news(call{what: allReduce, count: uint64(10 + i)}, Dense)
+		is, end := s.news(call{what: allReduce, count: uint64(10 + i)}, Dense)
 		if is {
 			said++
 		}
-		if last {
-			lasts++
+		if end != "" {
+			ends++
 		}
 	}
-	if is, _ := s.news(one, Trees); said != mostSaid || lasts != 1 || !is {
-		t.Errorf("%d were said, %d of them the last, and news of a known one %v", said, lasts, is)
+	if said != mostSaid || ends != 1 {
+		t.Errorf("%d were said, %d times was it the end", said, ends)
+	}
+	said, ends = 1, 0 // of the second
+	for i := range 100 {
+		is, end := s.news(two, []Form{Dense, Trees}[i%2])
+		if is {
+			said++
+		}
+		if end != "" {
+			ends++
+		}
+	}
+	if said != mostNews || ends != 1 {
+		t.Errorf("%d changes were said, %d times was it the end", said, ends)
 	}
 }

@@ -119,6 +119,9 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 	}
 
 	r := newRow(k, m.c.Size(), iters)
+	if run.spread != nil {
+		clear(run.spread.forms)
+	}
 	if m.o.Stream {
 		r.Mode = "stream"
 		seconds, err := m.backToBack(ctx, run, iters)

@@ -20,8 +20,29 @@ type spread struct {
 	union        []bool   // by block
 
 	options []sparse.Option
-	lists   bool         // blocks travel as rows of lists
-	stats   sparse.Stats // of the latest call
+	lists   bool                // blocks travel as rows of lists
+	stats   sparse.Stats        // of the latest call
+	forms   map[sparse.Form]int // in which so many calls ran
+}
+
+// ran takes down what a call did.
+func (s *spread) ran(stats sparse.Stats, err error) error {
+	if err == nil {
+		s.stats = stats
+		s.forms[stats.Form]++
+	}
+	return err
+}
+
+// mostly returns the form in which most calls ran.
+func (s *spread) mostly() sparse.Form {
+	most := s.stats.Form
+	for f, n := range s.forms {
+		if n > s.forms[most] || n == s.forms[most] && f < most {
+			most = f
+		}
+	}
+	return most
 }
 
 // newSpread lays out the blocks of a case. Of every rank the same number is not
@@ -35,6 +56,7 @@ func newSpread(k *suite.Case, o *suite.Options, size int) (*spread, error) {
 	s := &spread{
 		count: k.Count, block: o.BlockSize, has: make([][]bool, size), union: make([]bool, blocks),
 		options: []sparse.Option{sparse.BlockSize(o.BlockSize), sparse.Use(form)}, lists: form == sparse.Lists,
+		forms: make(map[sparse.Form]int),
 	}
 	switch o.Transport {
 	case sparse.UDP.String():
@@ -106,12 +128,11 @@ func runSparse[T collective.Number](ctx context.Context, k *call[T]) (err error)
 var errNoSparse = errors.New("sparse collectives do not take this type")
 
 // runAs makes a call with elements of a type that sparse collectives take.
-func runAs[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T, op collective.Op) (err error) {
+func runAs[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T, op collective.Op) error {
 	if s.lists {
 		return runLists(ctx, c, s, send, recv)
 	}
-	s.stats, err = sparse.AllReduce(ctx, c, send, recv, op, s.options...)
-	return err
+	return s.ran(sparse.AllReduce(ctx, c, send, recv, op, s.options...))
 }
 
 // runLists makes the call as one on lists: this rank's blocks, which it knows, become rows,
@@ -134,31 +155,30 @@ func runLists[T sparse.Number](ctx context.Context, c *collective.Comm, s *sprea
 		copy(recv[int(b)*s.block:], out.Values[i*s.block:(i+1)*s.block])
 	}
 	stats.Blocks, stats.UnionDensity = len(s.union), float64(len(out.Indices))/float64(max(len(s.union), 1))
-	s.stats = stats
-	return nil
+	return s.ran(stats, nil)
 }
 
 // sparseOnGPU puts a call into stream s of a GPU.
 func sparseOnGPU[T collective.Number](ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) (err error) {
 	op, opts := k.op, k.spread.options
-	st := &k.spread.stats
+	var stats sparse.Stats
 	switch send := any(send).(type) {
 	case cuda.Slice[int32]:
-		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[int32]), op, opts...)
+		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[int32]), op, opts...)
 	case cuda.Slice[int64]:
-		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[int64]), op, opts...)
+		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[int64]), op, opts...)
 	case cuda.Slice[float32]:
-		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[float32]), op, opts...)
+		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[float32]), op, opts...)
 	case cuda.Slice[float64]:
-		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[float64]), op, opts...)
+		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[float64]), op, opts...)
 	case cuda.Slice[collective.Float16]:
-		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[collective.Float16]), op, opts...)
+		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[collective.Float16]), op, opts...)
 	case cuda.Slice[collective.BFloat16]:
-		*st, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[collective.BFloat16]), op, opts...)
+		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[collective.BFloat16]), op, opts...)
 	default:
 		err = errNoSparse
 	}
-	return err
+	return k.spread.ran(stats, err)
 }
 
 // loadSparse writes this rank's blocks, and something else where the result will be.
@@ -232,8 +252,8 @@ func (s *spread) at(op string, b int, values [][]int64, i int) int64 {
 	return v
 }
 
-// tellSparse adds to a row what the latest call did, on the rank that did most. All
-// ranks call it.
+// tellSparse adds to a row the forms in which the timed calls ran, the same on all ranks, and
+// what the latest of them did, on the rank that did most. All ranks call it.
 func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, s *spread) error {
 	st := &s.stats
 	d := st.Datagrams
@@ -241,16 +261,22 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, 
 	if err := collective.AllReduce(ctx, m.c, most, most, collective.Max); err != nil {
 		return err
 	}
-	own := s.nonZero()
+	own, form := s.nonZero(), s.mostly()
 	us := func(f sparse.Form) float64 { return float64(st.Predicted[f].Nanoseconds()) / 1e3 }
 	r.Sparse = &suite.Sparse{
-		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: st.Form.String(), Blocks: st.Blocks, NonZero: own,
+		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: own,
 		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
 		Transport: st.Transport.String(), Datagrams: int64(most[4]), Resent: int64(most[5]), Lost: int64(most[6]),
 		TreesUs: us(sparse.Trees), AggregatorsUs: us(sparse.Aggregators), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
 	}
-	r.Plan = st.Form.String()
-	if p := us(st.Form); p > 0 {
+	r.Plan = r.Sparse.Form
+	if len(s.forms) > 1 {
+		r.Sparse.Forms = make(map[string]int)
+		for f, n := range s.forms {
+			r.Sparse.Forms[f.String()] = n
+		}
+	}
+	if p := us(form); p > 0 {
 		r.PredictedUs = &p
 	}
 	return nil

@@ -46,16 +46,17 @@ type Row struct {
 // Sparse is what a row of a sparse collective has besides. Bytes and blocks are those
 // of the rank that has most.
 type Sparse struct {
-	Density       float64 `json:"density"` // as was asked for
-	Overlap       string  `json:"overlap"`
-	BlockSize     int     `json:"block"`
-	Form          string  `json:"form"` // in which it ran: also the plan
-	Blocks        int     `json:"blocks"`
-	NonZero       int     `json:"nonzero"` // blocks of the rank with the most
-	UnionDensity  float64 `json:"union_density"`
-	SentBytes     int64   `json:"sent_bytes"`
-	ReceivedBytes int64   `json:"received_bytes"`
-	FindUs        float64 `json:"find_us"` // looking for blocks, on the slowest rank
+	Density       float64        `json:"density"` // as was asked for
+	Overlap       string         `json:"overlap"`
+	BlockSize     int            `json:"block"`
+	Form          string         `json:"form"`            // in which most of the timed calls ran: also the plan
+	Forms         map[string]int `json:"forms,omitempty"` // how many calls ran in each, where there were several
+	Blocks        int            `json:"blocks"`
+	NonZero       int            `json:"nonzero"` // blocks of the rank with the most
+	UnionDensity  float64        `json:"union_density"`
+	SentBytes     int64          `json:"sent_bytes"`
+	ReceivedBytes int64          `json:"received_bytes"`
+	FindUs        float64        `json:"find_us"` // looking for blocks, on the slowest rank
 
 	// How the packets of aggregators travelled: tcp or udp. With udp, what one rank, the
 	// one with the most of each, sent, sent again, and missed of what others sent.
