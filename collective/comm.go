@@ -181,7 +181,7 @@ func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Hea
 func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during string) error {
 	err := errorOf(f)
 	if f.Rank == c.rank && errors.Is(err, ErrCanceled) && ctx.Err() != nil {
-		err = errors.Join(err, ctx.Err())
+		err = &givenUp{err, ctx.Err()}
 	}
 	c.err = &RankError{Rank: f.Rank, Op: during, Err: err}
 	c.abort(f)

@@ -77,6 +77,13 @@ type faultError struct {
 func (e *faultError) Error() string { return e.text }
 func (e *faultError) Unwrap() error { return e.kind }
 
+// givenUp is the error of the rank whose context has ended: it is of two kinds,
+// and its text, which is that of all ranks, names the end of the context.
+type givenUp struct{ fault, cause error }
+
+func (e *givenUp) Error() string   { return e.fault.Error() }
+func (e *givenUp) Unwrap() []error { return []error{e.fault, e.cause} }
+
 var faultKinds = []struct {
 	prefix string
 	kind   error

@@ -102,6 +102,8 @@ func TestContext(t *testing.T) {
 		var re *RankError
 		if !errors.As(err, &re) || re.Rank != 1 || !errors.Is(err, ErrCanceled) {
 			t.Errorf("rank %d: %v, want ErrCanceled of rank 1", r, err)
+		} else if text := err.Error(); strings.Contains(text, "\n") || strings.Count(text, context.DeadlineExceeded.Error()) != 1 {
+			t.Errorf("rank %d: %q, want one line that names the end of the context once", r, text)
 		}
 	}
 }

@@ -297,3 +297,27 @@ func TestNodeVanishes(t *testing.T) {
 		t.Errorf("node 2 says:\n%s", text)
 	}
 }
+
+// The launcher does not wait for its own host to say goodbye, which only agents do:
+// what the hosts still have to say takes much less than the second that it allows them.
+func TestNodesEndAtOnce(t *testing.T) {
+	best := time.Hour
+	for range 5 { // a busy machine takes its time, but not always
+		all := newNodes(t, 2).all("--ppn", "1", "sh", "-c", "date +%s.%N")
+		for _, l := range all {
+			l.ends(0)
+		}
+		over := time.Now()
+		for _, line := range all[0].seen {
+			s, err := strconv.ParseFloat(line[strings.Index(line, "] ")+2:], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			best = min(best, over.Sub(time.UnixMicro(int64(s*1e6))))
+		}
+		if best < time.Second {
+			return
+		}
+	}
+	t.Errorf("the job ends %v after its last rank, at best", best)
+}

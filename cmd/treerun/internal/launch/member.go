@@ -62,6 +62,9 @@ func (s *supervisor) receive(e event) {
 			s.job.Screen.Err.Printf("treerun: some processes%s could not be killed: they hang in the kernel", s.on(p))
 		}
 		s.isOver(p)
+		if p.Local {
+			s.saysNoMore(p) // an agent has a Bye to say yet
+		}
 	case *wire.Bye:
 		s.isOver(p)
 		s.hasLeft(p)
@@ -235,12 +238,18 @@ func (s *supervisor) isOver(p *party) {
 	}
 }
 
-// hasLeft notes that nothing more comes from a host.
-func (s *supervisor) hasLeft(p *party) {
+// saysNoMore notes that no frames are to come from a host.
+func (s *supervisor) saysNoMore(p *party) {
 	if !p.bye {
 		p.bye = true
 		s.staying--
 	}
+}
+
+// hasLeft notes that nothing more comes from a host, so that the output of its
+// ranks has ended, too.
+func (s *supervisor) hasLeft(p *party) {
+	s.saysNoMore(p)
 	for _, rank := range p.Ranks {
 		m := s.members[rank]
 		for _, src := range m.sources {

@@ -44,8 +44,12 @@ func (o *Options) Hosts(size cmdline.Ranks) ([]launch.Host, int, error) {
 		return nil, 0, err
 	}
 	switch {
-	case h.list != "" && h.file != "":
+	case o.flags.Changed("host") && o.flags.Changed("hostfile"):
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "-H and --hostfile: give one of them")
+	case o.flags.Changed("host") && h.list == "":
+		return nil, 0, exitcode.Errorf(exitcode.Usage, "-H names no host: is a variable in it not set?")
+	case o.flags.Changed("hostfile") && h.file == "":
+		return nil, 0, exitcode.Errorf(exitcode.Usage, "--hostfile names no file: is a variable in it not set?")
 	case h.list != "":
 		hosts, err = hostlist.Parse(h.list)
 	case h.file != "":

@@ -28,11 +28,11 @@ type Program struct {
 	guard   *guard // of private
 }
 
-// Find looks name up: with a slash in it, relative to the working directory,
-// else in PATH. Its errors carry an exit code.
+// Find looks name up: with a slash in it, or . or .., relative to the working
+// directory, else in PATH. Its errors carry an exit code.
 func Find(name string) (*Program, error) {
 	path := name
-	if !strings.Contains(name, "/") {
+	if !strings.Contains(name, "/") && name != "." && name != ".." {
 		found, err := exec.LookPath(name)
 		if err != nil {
 			return nil, notInPath(name)

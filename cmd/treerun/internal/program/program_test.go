@@ -51,6 +51,8 @@ func TestFind(t *testing.T) {
 		{name: "tool", path: "bin/tool"},
 		{name: "bin/tool", path: "bin/tool"},
 		{name: "./folder", folder: "folder"},
+		{name: ".", folder: "."},
+		{name: "..", folder: ".."},
 		{name: "folder", code: 127, text: "write ./folder"},
 		{name: "here", code: 127, text: "write ./here"},
 		{name: "nowhere", code: 127, text: "not found in PATH"},
