@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/treerun/treerun/topo"
@@ -49,11 +51,30 @@ func (s *setup) measureHost(hosts []int) ([]probe.Pair, error) {
 		defer close(stopped)
 		abortOnFailure(w, ep, stop)
 	}()
-	pairs, err := probe.Measure(s.ctx, ep, w.Rank(), size, s.cores, shm.PinThread)
+	among := crowded(w.Setting("cpus"), size)
+	pin := func(k int) (func(), error) { return shm.PinThread(k, among) }
+	pairs, err := probe.Measure(s.ctx, ep, w.Rank(), size, s.cores, pin)
 	close(stop)
 	<-stopped
 	return pairs, err
 }
+
+// crowded returns the cores of a host among which its ranks are bound, as the launcher's
+// setting lists them, where several have to share one; else nil. A rank that keeps to a core
+// of its own measures its links from there. Two that share one cannot: what they would
+// measure is how long the kernel leaves a core to either.
+func crowded(setting string, ranks int) (cores []int) {
+	for text := range strings.SplitSeq(setting, ",") {
+		cpu, err := strconv.Atoi(text)
+		if err != nil || cpu < 0 || cpu >= mostCPUs || len(cores) == ranks-1 {
+			return nil
+		}
+		cores = append(cores, cpu)
+	}
+	return cores
+}
+
+const mostCPUs = 1024 // that fit into a set of the kernel's
 
 // connectWithin connects the ranks of each host, which w is, by shared memory.
 // It returns neither an endpoint nor an error where they cannot be.

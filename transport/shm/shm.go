@@ -90,10 +90,10 @@ func (c *Config) validate() error {
 func UsableCores() int { return osys.UsableCores() }
 
 // PinThread ties the calling goroutine to the k-th core, modulo their number,
-// of those on which its thread may run, until it calls restore. Measurements
-// use it, for what two ranks see of each other depends first of all on whether
-// the kernel has put them on one core.
-func PinThread(k int) (restore func(), err error) { return osys.PinThread(k) }
+// of a list, or, if it is empty, of those on which its thread may run, until it
+// calls restore. Measurements use it, for what two ranks see of each other
+// depends first of all on whether they run on one core.
+func PinThread(k int, among []int) (restore func(), err error) { return osys.PinThread(k, among) }
 
 // HeapBytes returns how large the heaps of a layout may be on this host: want,
 // or nothing where the addresses of a process are limited (ulimit -v), as heaps

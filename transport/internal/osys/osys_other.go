@@ -70,7 +70,7 @@ func Busy(error) bool { return false }
 func UsableCores() int { return runtime.NumCPU() }
 
 // PinThread is not supported.
-func PinThread(int) (func(), error) { return nil, ErrNotSupported }
+func PinThread(int, []int) (func(), error) { return nil, ErrNotSupported }
 
 // AddressLimit is not known here.
 func AddressLimit() (uint64, bool) { return 0, false }

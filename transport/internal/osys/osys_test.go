@@ -314,7 +314,7 @@ func FuzzSystemText(f *testing.F) {
 func TestPinThread(t *testing.T) {
 	before := UsableCores()
 	for k := range 2*before + 1 {
-		restore, err := PinThread(k)
+		restore, err := PinThread(k, nil)
 		if err != nil {
 			t.Fatalf("core %d: %v", k, err)
 		}

@@ -3,6 +3,7 @@ package host
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -100,6 +101,9 @@ func (sp *spawner) bind() {
 			own = shareOf(all, sp.share.Among+before+i, among)
 		}
 		sp.cores = append(sp.cores, own)
+	}
+	if len(sp.cores) > 0 && sp.cores[0] != nil {
+		sp.file.Settings[CPUsSetting] = strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
 	}
 	if sp.gpus.GPUs == nil {
 		return

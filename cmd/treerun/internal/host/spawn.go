@@ -28,6 +28,10 @@ const (
 // ranks of a host have together: a rank that is bound sees its own only.
 const CoresSetting = "cores"
 
+// CPUsSetting is the name of the setting with the numbers of the cores among which
+// the ranks of a host are bound, with commas; only ranks that are bound have it.
+const CPUsSetting = "cpus"
+
 // spawner starts the ranks of one host.
 type spawner struct {
 	h     *Host
