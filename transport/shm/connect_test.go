@@ -125,11 +125,12 @@ func TestNothingLeftInProcess(t *testing.T) {
 	mustClose(t, mustConnect(t, transporttest.Pair(2, 64))) // the poller's own descriptors
 	defer checkLeft(t)()
 	lines := countMaps(t)
+	_, others := left(t) // of tests before, which are still to be collected
 	for range 20 {
 		all := mustConnect(t, transporttest.Pair(16, 1<<16))
 		mustClose(t, all)
-		if _, maps := left(t); maps != 0 {
-			t.Fatalf("%d mappings of closed segments", maps)
+		if _, maps := left(t); maps > others {
+			t.Fatalf("%d mappings of closed segments, %d before", maps, others)
 		}
 	}
 	for end := time.Now().Add(transporttest.Limit); countMaps(t) > lines+10; time.Sleep(5 * time.Millisecond) {
