@@ -67,7 +67,7 @@ var imports = map[string]string{
 	"collective/sparse/forest":         "collective/internal/kernel collective/sparse/block collective/sparse/merge",
 	"collective/sparse/pool":           "collective/internal/kernel collective/sparse/block",
 	"collective/internal/side":         "collective/internal/exec collective/internal/kernel cuda topo transport transport/datagram",
-	"collective":                       "collective/internal/devexec collective/internal/exec collective/internal/kernel collective/internal/side collective/plan collective/sim cuda cuda/kernels cuda/peers rank/machine rank/strict topo topo/gpu topo/network topo/pack topo/probe topo/tree transport transport/datagram transport/mem transport/mixed transport/peer transport/ports transport/shm transport/tcp",
+	"collective":                       "collective/internal/devexec collective/internal/exec collective/internal/kernel collective/internal/side collective/plan collective/sim cuda cuda/kernels cuda/peers rank/iface rank/machine rank/strict topo topo/gpu topo/network topo/pack topo/probe topo/tree transport transport/datagram transport/mem transport/mixed transport/peer transport/ports transport/shm transport/tcp",
 	"collective/sparse/internal/drive": "collective/internal/exec collective/sparse/merge collective/sparse/omni collective/sparse/pool topo transport transport/datagram",
 	"collective/sparse":                "collective collective/internal/exec collective/internal/kernel collective/internal/side collective/sparse/block collective/sparse/forest collective/sparse/internal/drive collective/sparse/merge collective/sparse/omni collective/sparse/pool cuda cuda/kernels topo transport transport/datagram",
 	"rank/strict":                      "",
