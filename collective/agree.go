@@ -13,7 +13,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 4
+const protocol = 5
 
 // hello is the first message of New.
 type hello struct {

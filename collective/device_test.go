@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -325,6 +326,29 @@ func TestDeviceSurvey(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(cache, "*"))
 		if err != nil || len(files) == 0 {
 			t.Errorf("kept: %v, %v", files, err)
+		}
+	}
+}
+
+// The streams of all ranks of a process have a queue of the hardware each, however
+// many share a device.
+func TestStreamsOfRanksOfOneProcess(t *testing.T) {
+	if !onFake(t, "dgx1v/0") {
+		return
+	}
+	for _, n := range []int{2, 4, 8} {
+		before := cuda.Stats().Streams
+		var most atomic.Int64
+		mustRunOnDevices(t, n, func(c *Comm, s *cuda.Stream) error {
+			ctx := t.Context()
+			if err := errors.Join(BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s), Barrier(ctx, c)); err != nil {
+				return err
+			}
+			most.Store(cuda.Stats().Streams - before)
+			return Barrier(ctx, c) // nobody closes before all have counted
+		})
+		if got := most.Load(); got < int64(2*n) || got > queues {
+			t.Errorf("%d ranks have %d streams, want at least %d and at most %d", n, got, 2*n, queues)
 		}
 	}
 }

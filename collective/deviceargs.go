@@ -63,6 +63,10 @@ func setDevice[T Number](k *deviceArgs, c *Comm, kind plan.Kind, s *cuda.Stream,
 		k.refuse(c, "no stream")
 		return k
 	}
+	if err := s.Check(); err != nil {
+		k.refuse(c, "%w", err)
+		return k
+	}
 	for _, b := range []buffer{in, out} {
 		switch {
 		case b.err != nil:

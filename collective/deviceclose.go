@@ -26,6 +26,9 @@ func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 	if s == nil {
 		return fmt.Errorf("collective: %s on rank %d: %w: no stream", call, c.rank, ErrArgument)
 	}
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.rank, ErrArgument, err)
+	}
 	if err := c.claim(call); err != nil {
 		return err
 	}

@@ -32,6 +32,10 @@ func TestDeviceArguments(t *testing.T) {
 		if err != nil {
 			return err
 		}
+		closed, err := s.Device().NewStream()
+		if err = errors.Join(err, closed.Close()); err != nil {
+			return err
+		}
 		var keep []cuda.Slice[float32]
 		alloc := func(d *cuda.Device, n int) cuda.Slice[float32] {
 			x, e := cuda.Alloc[float32](d, n)
@@ -58,6 +62,7 @@ func TestDeviceArguments(t *testing.T) {
 			want string
 		}{
 			"no stream":          {func() error { return AllReduceDevice(ctx, c, nil, x, x, Sum) }, "no stream"},
+			"a closed stream":    {func() error { return AllReduceDevice(ctx, c, closed, x, x, Sum) }, "stream on " + s.Device().String() + " was closed"},
 			"another device":     {func() error { return AllReduceDevice(ctx, c, s, far, far, Sum) }, other.UUID()},
 			"a stream elsewhere": {func() error { return AllReduceDevice(ctx, c, elsewhere, far, far, Sum) }, s.Device().UUID()},
 			"freed":              {func() error { return BroadcastDevice(ctx, c, s, freed, freed, 0) }, "freed"},
@@ -77,6 +82,9 @@ func TestDeviceArguments(t *testing.T) {
 		}
 		if err := c.SyncDevice(ctx, nil); !errors.Is(err, ErrArgument) {
 			return fmt.Errorf("SyncDevice of no stream: %v", err)
+		}
+		if err := c.SyncDevice(ctx, closed); !errors.Is(err, ErrArgument) || !errors.Is(err, cuda.ErrClosed) {
+			return fmt.Errorf("SyncDevice of a closed stream: %v", err)
 		}
 		return errors.Join(AllReduceDevice(ctx, c, s, x, x, Sum), c.SyncDevice(ctx, s), Barrier(ctx, c))
 	})

@@ -294,7 +294,7 @@ func (o *opening) start() error {
 	o.group, err = devexec.New(devexec.Config{
 		Layout: o.layout, Device: o.device, Kernels: o.kernels, Staging: o.stagingOf,
 		Flags: o.block.mem[:o.block.flags], FlagsAddr: o.block.addr(),
-		Endpoint: o.relay, Events: events, Failed: o.groupFailed,
+		Endpoint: o.relay, Events: events, Streams: streamsOf(o.all, o.c.rank), Failed: o.groupFailed,
 	})
 	without := slices.ContainsFunc(o.all, func(h deviceHello) bool { return !h.MemOps })
 	var offers []eventOffer
@@ -310,6 +310,25 @@ func (o *opening) start() error {
 	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err
+}
+
+// queues is how many queues of the hardware the streams of a process share on a
+// device: package cuda asks for as many.
+const queues = 32
+
+// streamsOf returns how many streams a rank's group makes at most. Where ranks of one
+// process share a device, all their streams and those of the callers must have a queue
+// of their own: in the queue of a stream that waits for another rank, that one's
+// streams would wait as well, and both for ever.
+func streamsOf(all []deviceHello, rank int) int {
+	sharing := 0
+	for i := range all {
+		if all[i].Process == all[rank].Process && all[i].Device == all[rank].Device {
+			sharing++
+		}
+	}
+	const spare = 2 // for each: the caller's, and one more of the caller's
+	return max(1, min(devexec.DefaultStreams, queues/sharing-spare))
 }
 
 // explain says, for people, which plans the devices run.

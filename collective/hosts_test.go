@@ -2,6 +2,7 @@ package collective
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -264,5 +265,30 @@ func TestLinksOfManyHosts(t *testing.T) {
 			t.Errorf("%d hosts: what needs links between all ranks is offered", hosts)
 		}
 		before = most
+	}
+}
+
+// A choice made for a size stands for those up to four times it: where that size
+// does not tell two chunk sizes apart, what pays for the larger ones counts. So
+// messages between the sizes that are priced have chunks that their own price asks
+// for.
+func TestChunksBetweenPricedSizes(t *testing.T) {
+	p := plannerOf(t, evenNet(4, 1))
+	if err := p.choosing(plan.AllReduce); err != nil {
+		t.Fatal(err)
+	}
+	const bytes = 1 << 20 // priced are 512 KiB and 2 MiB
+	c := p.choiceFor(plan.AllReduce, bytes)
+	m, err := p.planFor(plan.AllReduce, 0, c.shape)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, want, err := p.priceHosts(m.plan, bytes, math.Inf(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := widestShare(m.plan, bytes)
+	if got, asked := c.chunks.Of(share, p.slotBytes), want.Of(share, p.slotBytes); got != asked {
+		t.Errorf("%v of %d bytes goes in chunks of %d, by its own price of %d", c.shape, bytes, got, asked)
 	}
 }

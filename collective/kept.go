@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treerun/treerun/rank/iface"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
@@ -13,16 +14,25 @@ import (
 
 // keptHost is what the first rank of a host knows of it.
 type keptHost struct {
-	Name     string
-	Identity string // for the network between hosts
-	Graph    []byte // of the host's ranks, from an earlier job; empty: none, or one rank
-	At       int64  // when that was measured, in seconds since 1970
+	Member probe.Member // of the network between hosts
+	Graph  []byte       // of the host's ranks, from an earlier job; empty: none, or one rank
+	At     int64        // when that was measured, in seconds since 1970
 }
 
 // Between says, for a communicator of several hosts, how its graph is known.
 type Between struct {
 	Network *network.Network
 	Within  []int64 // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
+	Unused  string  // why what earlier jobs have kept of the network was not taken, on rank 0; "" where that is no wonder
+}
+
+// Text is for people; now is the time, in seconds since 1970.
+func (b *Between) Text(now int64) string {
+	text := b.Network.Text(now)
+	if b.Unused != "" {
+		text += b.Unused + "\n"
+	}
+	return text
 }
 
 // What is taken of hosts that nobody has measured nor may measure: 10 Gbit/s
@@ -54,15 +64,15 @@ func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
 	}
 	firsts := firstRanks(hosts)
 	within := Between{Within: make([]int64, len(firsts))}
-	names, identities := make([]string, len(firsts)), make([]string, len(firsts))
+	members := make([]probe.Member, len(firsts))
 	for h, r := range firsts {
-		names[h], identities[h], within.Within[h] = all[r].Name, all[r].Identity, all[r].At
+		members[h], within.Within[h] = all[r].Member, all[r].At
 	}
 	graphs, err := s.withinHosts(cache, hosts, all, within.Within)
 	if err != nil {
 		return nil, err
 	}
-	if within.Network, err = s.betweenHosts(cache, hosts, names, identities, effort); err != nil {
+	if within.Network, within.Unused, err = s.betweenHosts(cache, hosts, members, effort); err != nil {
 		return nil, err
 	}
 	s.between = &within
@@ -75,7 +85,8 @@ func (s *setup) keptHost(cache *probe.Cache, hosts []int, known Networked) keptH
 	if members[0] != s.w.Rank() {
 		return keptHost{}
 	}
-	mine := keptHost{Name: known.HostName(s.w.Rank()), Identity: probe.Identity(known.ListenAddrs())}
+	addrs := known.ListenAddrs()
+	mine := keptHost{Member: probe.Member{Name: known.HostName(s.w.Rank()), Identity: probe.Identity(addrs), Facts: iface.Facts(addrs)}}
 	if cache == nil || len(members) == 1 || s.w.Setting("no-topo-cache") == refresh {
 		return mine
 	}
@@ -135,24 +146,26 @@ func measured(g *topo.Graph) bool {
 	return !slices.ContainsFunc(g.Links, func(l topo.Link) bool { return l.Source != topo.Measured })
 }
 
-// betweenHosts returns the network between hosts, the same on all ranks.
-func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, names, identities []string, effort network.Effort) (*network.Network, error) {
+// betweenHosts returns the network between hosts, the same on all ranks, and on
+// rank 0 why what is kept of it was not taken.
+func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Member, effort network.Effort) (n *network.Network, unused string, err error) {
 	file := ""
 	var blob []byte
 	if s.w.Rank() == 0 && cache != nil {
-		file = cache.NetworkPath(identities)
+		file = cache.NetworkPath(members)
 	}
-	if file != "" && s.w.Setting("no-topo-cache") != refresh {
-		// A broken or foreign file is measured over.
-		if n, err := cache.LoadNetwork(file, identities, effort, time.Now()); err == nil && n != nil {
-			if blob, err = n.AppendJSON(nil); err != nil {
-				return nil, err
-			}
+	if file != "" {
+		if blob, unused, err = s.keptBlob(cache, file, members, effort); err != nil {
+			return nil, "", err
 		}
 	}
 	all, err := exchange(s.ctx, s.w, blob)
 	if err != nil {
-		return nil, fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
+		return nil, "", fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
+	}
+	names := make([]string, len(members))
+	for h, m := range members {
+		names[h] = m.Name
 	}
 	switch {
 	case len(all[0]) > 0:
@@ -161,16 +174,34 @@ func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, names, identities 
 			err = fmt.Errorf("it has %d hosts, the job %d", len(n.Hosts), len(names))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("network from rank 0: %w", err)
+			return nil, "", fmt.Errorf("network from rank 0: %w", err)
 		}
 		n.Hosts = names
-		return n, nil
+		return n, "", nil
 	case effort == network.Off:
-		return network.Declared(names, declaredRate, declaredLatency), nil
+		return network.Declared(names, declaredRate, declaredLatency), unused, nil
 	}
-	n, err := s.measureNetwork(hosts, names, effort)
+	n, err = s.measureNetwork(hosts, names, effort)
 	if err == nil && file != "" {
-		_ = cache.StoreNetwork(file, identities, n) // the next job measures again when it could not be kept
+		_ = cache.StoreNetwork(file, members, n) // the next job measures again when it could not be kept
 	}
-	return n, err
+	return n, unused, err
+}
+
+// keptBlob returns the network in file, nil where it does not serve, and why it
+// does not. Where it is not asked for, that is what has changed since, if anything.
+func (s *setup) keptBlob(cache *probe.Cache, file string, members []probe.Member, effort network.Effort) (blob []byte, unused string, err error) {
+	anew := s.w.Setting("no-topo-cache") == refresh
+	if anew {
+		effort = network.Off // whatever there is
+	}
+	n, unused, err := cache.LoadNetwork(file, members, effort, time.Now())
+	switch {
+	case err != nil:
+		return nil, fmt.Sprintf("what was measured earlier cannot be read: %v", err), nil // it is measured over
+	case n == nil || anew:
+		return nil, unused, nil
+	}
+	blob, err = n.AppendJSON(nil)
+	return blob, "", err
 }

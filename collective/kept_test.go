@@ -1,9 +1,13 @@
 package collective
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -11,7 +15,6 @@ import (
 
 	"github.com/treerun/treerun/rank/ranktest"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/network"
 )
 
 // keptJob runs a job on hosts and returns how its graph is known, which must be
@@ -28,7 +31,9 @@ func keptJob(t *testing.T, dir string, hosts []int, settings map[string]string) 
 		if graph != nil && graph.Digest() != c.Graph().Digest() {
 			return errors.New("different graphs")
 		}
-		known, graph = c.Between(), c.Graph()
+		if graph = c.Graph(); c.Rank() == 0 || known == nil {
+			known = c.Between() // rank 0 knows most
+		}
 		return nil
 	}, WithTopoCache(dir))
 	return known, graph, errors.Join(errs...)
@@ -36,6 +41,19 @@ func keptJob(t *testing.T, dir string, hosts []int, settings map[string]string) 
 
 // age makes what a job has kept look older.
 func age(t *testing.T, dir string, by time.Duration) {
+	t.Helper()
+	rewrite(t, dir, `"measured_at":(\d+)`, func(old string) string {
+		seconds, err := strconv.ParseInt(old, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf(`"measured_at":%d`, seconds-int64(by.Seconds()))
+	})
+}
+
+// rewrite changes what is kept: the first place that a pattern of one group
+// matches.
+func rewrite(t *testing.T, dir, pattern string, change func(group string) string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*-hosts*.json"))
 	if err != nil || len(files) != 1 {
@@ -45,14 +63,11 @@ func age(t *testing.T, dir string, by time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := network.Parse(data)
-	if err != nil {
-		t.Fatal(err)
+	m := regexp.MustCompile(pattern).FindSubmatch(data)
+	if m == nil {
+		t.Fatalf("%s has no %s", files[0], pattern)
 	}
-	n.At -= int64(by.Seconds())
-	if data, err = n.AppendJSON(nil); err != nil {
-		t.Fatal(err)
-	}
+	data = bytes.Replace(data, m[0], []byte(change(string(m[1]))), 1)
 	if err := os.WriteFile(files[0], data, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -105,6 +120,45 @@ func TestKeptNetwork(t *testing.T) {
 	}
 	if time.Since(time.Unix(fresh.Network.At, 0)) > time.Hour {
 		t.Error("a month is not too old")
+	}
+}
+
+// A host that says something else than when its network was measured makes the
+// next job measure again, which says why; one that may not measure takes nothing.
+func TestKeptNetworkOfChangedHosts(t *testing.T) {
+	dir := t.TempDir()
+	hosts := []int{0, 1, 2}
+	first, _, err := keptJob(t, dir, hosts, map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Unused != "" {
+		t.Errorf("there was nothing: %s", first.Unused)
+	}
+	age(t, dir, time.Hour)
+	rewrite(t, dir, `"network namespace":"([^"]*)"`, func(is string) string { return `"network namespace":"not ` + is + `"` })
+	const why = "no longer holds: host host"
+	off, _, err := keptJob(t, dir, hosts, map[string]string{"probe": "off"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off.Network.At != 0 || !strings.Contains(off.Unused, why) || !strings.Contains(off.Text(0), off.Unused+"\n") {
+		t.Errorf("not measured:\n%s", off.Text(0))
+	}
+	second, _, err := keptJob(t, dir, hosts, map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Network.At < first.Network.At || !strings.Contains(second.Unused, why) || !strings.Contains(second.Unused, "network namespace was not ") {
+		t.Errorf("measured:\n%s", second.Text(0))
+	}
+	age(t, dir, time.Hour)
+	third, _, err := keptJob(t, dir, hosts, map[string]string{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if third.Network.At != second.Network.At-3600 || third.Unused != "" {
+		t.Errorf("what was measured then does not serve:\n%s", third.Text(0))
 	}
 }
 

@@ -114,7 +114,7 @@ func (s *setup) comm() (*Comm, error) {
 	}
 	if c.rank == 0 && s.w.Setting("verbose") != "" {
 		if s.between != nil {
-			fmt.Fprint(os.Stderr, s.between.Network.Text(time.Now().Unix()))
+			fmt.Fprint(os.Stderr, s.between.Text(time.Now().Unix()))
 		}
 		fmt.Fprint(os.Stderr, plans.explain())
 		if r, is := ep.(transport.Reacher); is {

@@ -186,8 +186,7 @@ func (p *planner) priceHosts(m *plan.Plan, bytes int64, worse float64) (us float
 	if err != nil || least > worse {
 		return us, chunks, err
 	}
-	_, widest := sim.Weigh(m)
-	share, before := int(float64(bytes)*widest), 0
+	share, before := widestShare(m, bytes), 0
 	for _, c := range chunkings {
 		c.Most, c.Least = min(c.Most, p.slotBytes), min(c.Least, p.slotBytes)
 		size := min(c.Of(share, p.slotBytes), max(share, 1))
@@ -272,11 +271,47 @@ func (p *planner) chooseHosts(kind plan.Kind, fitting []shape) ([]choice, error)
 			break
 		}
 	}
+	for i := steps - 1; i >= 0; i-- { // a size stands for those up to the next one, too
+		if same, err := p.sameChunks(kind, best[i], best[i+1], at(i)); err != nil {
+			return nil, err
+		} else if same {
+			c := *best[i]
+			c.chunks = best[i+1].chunks
+			best[i] = &c
+		}
+	}
 	var all []choice
 	for i, c := range best {
 		all = chosenFrom(all, at(i), *c)
 	}
 	return all, nil
+}
+
+// sameChunks reports whether messages of this size have chunks of one size by both
+// choices, which may allow larger ones of larger messages: then the price of this
+// size says nothing for the one and against the other. On four hosts of 500 Mbit/s
+// an AllReduce of 1 MiB took 27.7 ms in the chunks of 64 KiB that 512 KiB allowed,
+// and 27.1 in those of 32 KiB that paid from 2 MiB on.
+func (p *planner) sameChunks(kind plan.Kind, a, b *choice, bytes int64) (bool, error) {
+	if a.shape != b.shape || a.chunks == b.chunks || a.chunks.Least != b.chunks.Least {
+		return false, nil
+	}
+	of, root := p, 0
+	if p.slim != nil && a.shape >= shapes {
+		of, root = p.slim, p.hosts.host[0]
+	}
+	m, err := of.planFor(kind, root, a.shape)
+	if err != nil {
+		return false, err
+	}
+	share := widestShare(m.plan, bytes)
+	return a.chunks.Of(share, p.slotBytes) == b.chunks.Of(share, p.slotBytes), nil
+}
+
+// widestShare is what the widest lane of a plan carries of a message, in bytes.
+func widestShare(m *plan.Plan, bytes int64) int {
+	_, widest := sim.Weigh(m)
+	return int(float64(bytes) * widest)
 }
 
 // sharesBox is sharesCores where all hosts are one machine: see there. On four hosts

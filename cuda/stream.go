@@ -48,6 +48,9 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 // Device returns the stream's device.
 func (s *Stream) Device() *Device { return s.r.device }
 
+// Check returns an error that wraps ErrClosed when the stream was closed.
+func (s *Stream) Check() error { return s.r.check() }
+
 // Handle returns the driver's CUstream, for other libraries. It is valid until
 // Close.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }

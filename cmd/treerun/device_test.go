@@ -195,7 +195,44 @@ func TestBenchOnGPUs(t *testing.T) {
 	if strings.Contains(out, "FAILED") || strings.Contains(out, "alltoall") || !strings.Contains(out, "(fake)") {
 		t.Errorf("%s", out)
 	}
-	onFakeHost(t, nil, 64, "bench --device cuda --collective alltoall")
+	for _, flags := range []string{"--collective alltoall", "--gpu-bind none"} {
+		onFakeHost(t, nil, 64, "bench --device cuda "+flags)
+	}
+	onFakeHost(t, nil, 64, "bench --gpus 0")
+	_, errs := onFakeHost(t, fakegpu.Start(t, "dgx1v/0"), 125, "bench --device cuda -np 1 -b 64M -e 64M")
+	if want := "rank 0: buffers of float32: cuMemAlloc of 67108864 bytes"; !strings.Contains(errs, want) {
+		t.Errorf("%q is missing in\n%s", want, errs)
+	}
 	onFakeHost(t, nil, 64, "bench --device gpu")
 	onFakeHost(t, nil, 64, "bench --device cuda --alloc")
+}
+
+// The ranks of bench get the GPUs that the command line says.
+func TestBenchOnChosenGPUs(t *testing.T) {
+	env := fakegpu.Start(t, "dgx1v/0-3")
+	const short = "bench --device cuda -b 8 -e 8 -n 3 -w 1 -np "
+	out, _ := onFakeHost(t, env, 0, short+"2 --gpus 2,1")
+	if bus := busesOf(out); len(bus) != 2 || !(bus[0] > bus[1]) {
+		t.Errorf("not GPUs 2 and 1, but %q, in\n%s", bus, out)
+	}
+	out, _ = onFakeHost(t, env, 0, short+"2 --gpus 3 --ranks-per-gpu 2")
+	if bus := busesOf(out); len(bus) != 2 || bus[0] != bus[1] {
+		t.Errorf("not one GPU for both, but %q, in\n%s", bus, out)
+	}
+	for flags, want := range map[string]string{
+		"2 --gpus 9": "no GPU 9",
+		"2 --gpus 1": "--ranks-per-gpu 2 lets them share",
+	} {
+		if _, errs := onFakeHost(t, env, 64, short+flags); !strings.Contains(errs, want) {
+			t.Errorf("%s: %q is missing in\n%s", flags, want, errs)
+		}
+	}
+}
+
+// busesOf returns the PCI addresses in the head of a table, rank by rank.
+func busesOf(table string) (list []string) {
+	for _, m := range regexp.MustCompile(`# +Rank .*\[([0-9a-f:.]+)\]`).FindAllStringSubmatch(table, -1) {
+		list = append(list, m[1])
+	}
+	return list
 }

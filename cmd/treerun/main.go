@@ -13,8 +13,8 @@ import (
 
 func main() {
 	switch {
-	case len(os.Args) == 4 && os.Args[1] == guard.Command:
-		os.Exit(exitcode.Of(guard.Run(os.Args[2], os.Args[3])))
+	case guard.Is(os.Args[1:]):
+		os.Exit(exitcode.Of(guard.Run(os.Args[1:])))
 	case agent.Is(os.Args[1:]):
 		os.Exit(agent.Main(os.Args[1:]))
 	}

@@ -146,17 +146,17 @@ func TestSuspend(t *testing.T) {
 		}
 		pids = append(pids, pid)
 	}
-	pids = append(pids, l.cmd.Process.Pid)
 	l.signal(syscall.SIGTSTP)
+	waitForState(t, l.cmd.Process.Pid, "T") // it has told the ranks before
 	for _, pid := range pids {
 		waitForState(t, pid, "TD") // D: a shell whose child was stopped between vfork and exec
 	}
 	l.signal(syscall.SIGCONT)
-	for _, pid := range pids {
+	for _, pid := range append(pids, l.cmd.Process.Pid) {
 		waitForState(t, pid, "RS")
 	}
 	// Stopped ranks can be told to stop as well.
-	for _, pid := range pids[:2] {
+	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}

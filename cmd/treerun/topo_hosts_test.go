@@ -90,6 +90,46 @@ func TestTopoOfHosts(t *testing.T) {
 	}
 }
 
+// What was measured serves no more when the shaping of a host has changed, or
+// when hosts of the same names and addresses are others: jobs measure again, and
+// topo says why.
+func TestTopoOfChangedHosts(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	options := nethosts.Options{Prefix: "change", Networks: []nethosts.Network{{Rates: []string{"80mbit"}}}}
+	launcher := linked(t)
+	const hosts, measured = "change0:1,change1:1", "network of 2 hosts: measured (quick) "
+	wants := func(text string, wanted ...string) {
+		t.Helper()
+		for _, want := range wanted {
+			if !strings.Contains(text, want) {
+				t.Errorf("no %q:\n%s", want, text)
+			}
+		}
+	}
+	h, err := nethosts.Make(2, options)
+	if err == nil {
+		defer h.Close()
+	} else {
+		h = nethosts.Up(t, 2, options) // says why, or skips
+	}
+	topoOn(t, h, launcher, "-H", hosts)
+	wants(topoOn(t, h, launcher, "-H", hosts, "--probe", "off"), measured)
+	if out, err := h.Command(1, "tc", "qdisc", "change", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "32k", "limit", "256k").CombinedOutput(); err != nil {
+		t.Fatalf("tc: %v\n%s", err, out)
+	}
+	const slower = "no longer holds: host change1: eth0 queueing was tbf "
+	wants(topoOn(t, h, launcher, "-H", hosts, "--probe", "off"), "declared, nothing was measured", slower)
+	wants(topoOn(t, h, launcher, "-H", hosts), measured, slower)
+	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, measured) || strings.Contains(text, "no longer") {
+		t.Errorf("what was measured last does not serve:\n%s", text)
+	}
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	h = nethosts.Up(t, 2, options)
+	wants(topoOn(t, h, launcher, "-H", hosts), measured, "no longer holds: host change0: ", "network namespace was ")
+}
+
 // What does not go together is wrong usage.
 func TestTopoOfHostsUsage(t *testing.T) {
 	for args, want := range map[string]string{

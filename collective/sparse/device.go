@@ -71,6 +71,9 @@ func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	if s == nil || s.Device() == nil {
 		return "no stream"
 	}
+	if err := s.Check(); err != nil {
+		return err.Error()
+	}
 	for _, b := range []struct {
 		name string
 		cuda.Slice[T]

@@ -300,7 +300,8 @@ func TestDeviceArguments(t *testing.T) {
 			return err
 		}
 		defer func() { err = errors.Join(err, x.Free(), far.Free()) }()
-		if err := gone.Free(); err != nil {
+		closed, err := s.Device().NewStream()
+		if err := errors.Join(err, gone.Free(), closed.Close()); err != nil {
 			return err
 		}
 		for _, wrong := range []struct {
@@ -311,6 +312,7 @@ func TestDeviceArguments(t *testing.T) {
 			want       string
 		}{
 			{nil, x, x, collective.Sum, Use(Trees), "no stream"},
+			{closed, x, x, collective.Sum, Use(Trees), "was closed"},
 			{s, x, x.Slice(0, 50), collective.Sum, Use(Trees), "send has 100 elements, recv 50"},
 			{s, x.Slice(0, 50), x.Slice(10, 60), collective.Sum, Use(Trees), "overlap in part"},
 			{s, x, far, collective.Sum, Use(Trees), "recv is memory of"},

@@ -1,11 +1,30 @@
 package freeport
 
 import (
+	"bufio"
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
+	"os/exec"
 	"testing"
 )
+
+// The test binary is another process with tests, too: it says which port it got, and
+// stays until its stdin ends.
+func TestMain(m *testing.M) {
+	if name = os.Getenv(other); name != "" {
+		fmt.Println(Range(1))
+		_, _ = os.Stdin.Read(make([]byte, 1))
+		os.Exit(0)
+	}
+	name = fmt.Sprint("@freeport-test-", os.Getpid(), "-") // tests of other packages shall find regions
+	os.Exit(m.Run())
+}
+
+// other is the name of the environment variable that makes the test binary another
+// process; its value is what the names of regions begin with.
+const other = "FREEPORT_TEST_OTHER"
 
 func TestAddress(t *testing.T) {
 	seen := map[netip.AddrPort]bool{}
@@ -18,7 +37,7 @@ func TestAddress(t *testing.T) {
 	}
 	// What is taken is passed over, of either kind.
 	first := Range(3)
-	last.port = first - 1
+	ports.last = first - 1
 	if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", first)); err == nil { // else somebody else has it
 		defer l.Close()
 	}
@@ -30,13 +49,56 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// At the end the ports begin anew.
-func TestRange(t *testing.T) {
-	last.port = highest - 5
-	if first := Range(10); first != lowest+1 {
-		t.Errorf("10 ports from %d on", first)
+// No two processes have a region in common, also when this one takes all that are
+// left; then its own begin anew.
+func TestRegions(t *testing.T) {
+	letGo()
+	defer letGo()
+	theirs := map[int]bool{}
+	for range 3 {
+		process := exec.Command("/proc/self/exe")
+		process.Env = append(os.Environ(), other+"="+name)
+		stdin, err := process.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		stdout, err := process.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			stdin.Close()
+			process.Wait()
+		}()
+		port := 0
+		if _, err := fmt.Fscan(bufio.NewReader(stdout), &port); err != nil {
+			t.Fatal(err)
+		}
+		if theirs[(port-1)/region] {
+			t.Errorf("two processes have ports beside %d", port)
+		}
+		theirs[(port-1)/region] = true
 	}
-	if first := Range(1); first != lowest+11 {
-		t.Errorf("then port %d", first)
+	mine := map[int]bool{}
+	for range 2 * (highest - lowest) / region {
+		first := Range(region)
+		if first <= lowest || first+region-1 > highest || theirs[(first-1)/region] {
+			t.Errorf("ports %d to %d; others have those from %v thousand on", first, first+region-1, theirs)
+		}
+		mine[first] = true
 	}
+	if want := (highest-lowest)/region - len(theirs); len(mine) != want {
+		t.Errorf("%d regions were given out, want %d", len(mine), want)
+	}
+}
+
+// letGo gives up the regions of this process.
+func letGo() {
+	for _, h := range ports.held {
+		h.claim.Close()
+	}
+	ports.held, ports.last, ports.end = nil, 0, 0
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -51,56 +52,86 @@ type step struct {
 // checker runs the steps.
 type checker struct {
 	results
-	ctx       context.Context
+	ctx       context.Context // ends when the time of the step is over
 	treerun   string
+	train     string // "": not run
 	self      string
+	file      string // for the results; "": none
 	dev       *cuda.Device
 	gpus      int
 	large     int64 // bytes
 	sample    int
 	processes []int
+
+	stepMost time.Duration // of one step
+	grace    time.Duration // how much longer a step may take to come to its end
+	until    time.Time     // the end of all of them
 }
 
 func runAll(args []string) error {
-	k := &checker{ctx: context.Background()}
+	k := &checker{grace: 15 * time.Second}
 	flags := pflag.NewFlagSet("gpucheck all", pflag.ContinueOnError)
-	out := flags.String("json", "", "the file for what was found")
+	flags.StringVar(&k.file, "json", "", "the file for what was found, written after every step")
 	flags.StringVar(&k.treerun, "treerun", "treerun", "the command")
-	flags.IntVar(&k.sample, "sample", 400, "device calls against the oracle per job, 0 for all")
+	flags.StringVar(&k.train, "train", "", "examples/train, if that is to run")
+	flags.IntVar(&k.sample, "sample", 400, "device calls against the oracle per job at most, 0 for all")
 	flags.IntSliceVar(&k.processes, "processes", []int{2, 4, 8}, "ranks of the jobs on one GPU")
+	flags.DurationVar(&k.stepMost, "step-time", 100*time.Second, "for one step")
+	most := flags.Duration("time", 9*time.Minute, "for all steps; what is left then is not run")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	k.until = time.Now().Add(*most)
 	if err := k.begin(); err != nil {
 		return err
 	}
-	k.step("kernels against float64", func() (string, error) {
-		n, err := kernelsAreRight(k.ctx, k.dev)
-		return fmt.Sprintf("%d elements", n), err
-	})
-	k.step("rates of kernels", k.rates)
-	for _, np := range k.processes {
-		k.step(fmt.Sprintf("device calls of %d ranks on one GPU against the oracle, memory read by IPC", np), func() (string, error) { return k.matrix(np, true) })
-	}
-	if k.gpus > 1 {
-		k.step(fmt.Sprintf("device calls of %d ranks, a GPU each", k.gpus), func() (string, error) { return k.matrix(k.gpus, false) })
-	}
-	k.step("sparse AllReduces of 2 ranks on one GPU against the oracle", k.sparse)
-	k.step("a rank is killed", k.kill)
-	k.step("one rank makes another call", k.odd)
-	k.step("AllReduce of 4 ranks as streams of one process", k.streams)
-	k.step("AllReduce of 4 processes on one GPU", k.procs)
-	k.step("AllReduce of 8 bytes, 2 processes", k.latency)
-	k.step("bench", k.bench)
-	k.step("compute-sanitizer", k.sanitizer)
-	if *out != "" {
-		if err := k.write(*out); err != nil {
-			return err
-		}
+	if err := k.steps(); err != nil {
+		return err
 	}
 	for _, s := range k.Steps {
 		if !s.OK {
 			return fmt.Errorf("%s: %s", s.Name, s.Text)
+		}
+	}
+	return nil
+}
+
+// steps does everything, what tells the most first.
+func (k *checker) steps() error {
+	type named struct {
+		name string
+		do   func(*checker) (string, error)
+	}
+	all := []named{
+		{"treerun check", (*checker).machine},
+		{"kernels against float64", (*checker).kernels},
+		{"rates of kernels", (*checker).rates},
+	}
+	for _, np := range k.processes {
+		all = append(all, named{fmt.Sprintf("device calls of %d ranks on one GPU against the oracle, memory read by IPC", np),
+			func(k *checker) (string, error) { return k.matrix(np, true) }})
+	}
+	if k.gpus > 1 {
+		all = append(all, named{fmt.Sprintf("device calls of %d ranks, a GPU each", k.gpus), func(k *checker) (string, error) { return k.matrix(k.gpus, false) }})
+	}
+	all = append(all, []named{
+		{"sparse AllReduces of 2 ranks on one GPU against the oracle", (*checker).sparse},
+		{"a rank is killed", (*checker).kill},
+		{"one rank makes another call", (*checker).odd},
+		{"AllReduce of 4 processes on one GPU", (*checker).procs},
+		{"AllReduce of 8 bytes, 2 processes", (*checker).latency},
+		{"bench", (*checker).bench},
+		{"examples/train", (*checker).training},
+		{"AllReduce of 4 ranks as streams of one process", (*checker).streams},
+		{"compute-sanitizer", (*checker).sanitizer},
+	}...)
+	for _, s := range all {
+		k.step(s.name, s.do)
+		if k.file == "" {
+			continue
+		}
+		if err := k.write(k.file); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -150,10 +181,32 @@ func driver() (string, error) {
 	return "CUDA " + v, err
 }
 
-// step does one thing and notes how it went.
-func (k *checker) step(name string, do func() (string, error)) {
+// step does one thing, in its time, and notes how it went. What it finds it writes
+// to a copy: that of a step which hangs is not looked at any more.
+func (k *checker) step(name string, do func(*checker) (string, error)) {
 	began := time.Now()
-	text, err := do()
+	most := min(k.stepMost, time.Until(k.until))
+	mine := *k
+	text, err := "", errors.New("not run: the time for all steps is over (--time)")
+	if most > time.Second {
+		var cancel context.CancelFunc
+		mine.ctx, cancel = context.WithTimeout(context.Background(), most)
+		defer cancel()
+		ended := make(chan struct{})
+		var found string
+		var failed error
+		go func() {
+			defer close(ended)
+			found, failed = do(&mine)
+		}()
+		select {
+		case <-ended:
+			text, err = found, failed
+			k.results = mine.results
+		case <-time.After(most + k.grace):
+			err = fmt.Errorf("it hangs: no end after %.0f s", time.Since(began).Seconds())
+		}
+	}
 	s := step{Name: name, OK: err == nil, Seconds: time.Since(began).Seconds(), Text: text}
 	verdict := "ok"
 	if err != nil {
@@ -161,6 +214,29 @@ func (k *checker) step(name string, do func() (string, error)) {
 	}
 	k.Steps = append(k.Steps, s)
 	fmt.Printf("%-6s %6.1f s  %s: %s\n", verdict, s.Seconds, name, s.Text)
+}
+
+// machine lets treerun check say what it thinks of this machine: that is not wrong,
+// whatever it is.
+func (k *checker) machine() (string, error) {
+	c := k.command(k.treerun, "check")
+	out, err := c.CombinedOutput()
+	if err != nil && (c.ProcessState == nil || c.ProcessState.ExitCode() != 1) {
+		return "", fmt.Errorf("treerun check: %w: %s", err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// command is a command that ends with the step.
+func (k *checker) command(name string, args ...string) *exec.Cmd {
+	c := exec.CommandContext(k.ctx, name, args...)
+	c.WaitDelay = k.grace / 3 // for whoever else has its output
+	return c
+}
+
+func (k *checker) kernels() (string, error) {
+	n, err := kernelsAreRight(k.ctx, k.dev)
+	return fmt.Sprintf("%d elements", n), err
 }
 
 func (k *checker) rates() (string, error) {
@@ -179,10 +255,16 @@ func (k *checker) rates() (string, error) {
 
 // job runs ranks of gpucheck through treerun and returns what they printed.
 func (k *checker) job(code int, flags []string, mode ...string) (stdout, stderr string, err error) {
-	ctx, cancel := context.WithTimeout(k.ctx, 10*time.Minute)
-	defer cancel()
-	args := append(append(flags, k.self, "rank"), mode...)
-	c := exec.CommandContext(ctx, k.treerun, args...)
+	return k.ranks(code, flags, append([]string{k.self, "rank"}, mode...)...)
+}
+
+// ranks runs ranks of a program. treerun stops them a little before the step is over,
+// so that it can say who waited for whom.
+func (k *checker) ranks(code int, flags []string, program ...string) (stdout, stderr string, err error) {
+	end, _ := k.ctx.Deadline()
+	most := max(time.Second, time.Until(end)-5*time.Second).Round(time.Millisecond)
+	args := append(append(slices.Clone(flags), "--timeout", most.String(), "--shutdown-timeout", "1"), program...)
+	c := k.command(k.treerun, args...)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	err = c.Run()
@@ -204,7 +286,7 @@ func (k *checker) matrix(np int, one bool) (string, error) {
 	if one {
 		flags = onOne(np)
 	}
-	out, errs, err := k.job(0, append(flags, "-v"), "matrix", "--sample", strconv.Itoa(k.sample), "--seed", strconv.Itoa(np))
+	out, errs, err := k.job(0, append(flags, "-v"), "matrix", "--sample", strconv.Itoa(k.sample), "--seed", strconv.Itoa(np), "--most", (k.stepMost / 2).String())
 	if err != nil {
 		return "", err
 	}

@@ -5,7 +5,7 @@
 //
 //	gpucheck all --treerun FILE [--json FILE]   everything
 //	gpucheck rank MODE                          a rank of a job
-//	gpucheck alone                              what one process does by itself
+//	gpucheck alone kernels|streams              what one process does by itself
 //	gpucheck page [JSON] PAGE                   the page of what was found, if there is something
 package main
 
@@ -39,24 +39,29 @@ func run(args []string) error {
 	case "rank":
 		return runRank(args[1:])
 	case "alone":
-		return alone()
+		return alone(args[1:])
 	case "page":
 		return page(args[1:])
 	}
 	return errors.New(usage)
 }
 
-// alone is a small run of the kernels and of ranks as streams, for tools that watch
-// a process.
-func alone() error {
+// alone is a small run of the kernels, or of ranks as streams, for tools that watch a
+// process.
+func alone(args []string) error {
 	ctx := context.Background()
 	all, err := cuda.Devices()
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(all) == 0:
+		return errors.New("this process sees no GPU")
+	case len(args) == 1 && args[0] == "kernels":
+		_, err = kernelsAreRight(ctx, all[0])
+	case len(args) == 1 && args[0] == "streams":
+		_, err = asStreams(ctx, all[0], 2, 1<<20, 3)
+	default:
+		err = errors.New("usage: gpucheck alone kernels|streams")
 	}
-	if _, err := kernelsAreRight(ctx, all[0]); err != nil {
-		return err
-	}
-	_, err = asStreams(ctx, all[0], 2, 1<<20, 3)
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
@@ -15,9 +16,14 @@ import (
 // too. Buffers do not begin at a multiple of 16 bytes.
 const guard = 67
 
-// matrix makes the cases of a sample, the same on all ranks, or all cases, and
-// compares all memory with the oracle. It returns how many there were.
-func matrix(ctx context.Context, c *collective.Comm, s *cuda.Stream, sample int, seed uint64) (int, error) {
+// voteEvery is after how many cases the ranks ask each other whether it is time to end.
+const voteEvery = 8
+
+// matrix makes the cases of a sample, the same on all ranks, or all cases, until a rank
+// has worked so long, 0 for no limit, and compares all memory with the oracle. It
+// returns how many there were.
+func matrix(ctx context.Context, c *collective.Comm, s *cuda.Stream, sample int, seed uint64, most time.Duration) (int, error) {
+	began := time.Now()
 	cases := allCases(c.Size())
 	if sample > 0 && sample < len(cases) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -25,6 +31,15 @@ func matrix(ctx context.Context, c *collective.Comm, s *cuda.Stream, sample int,
 		cases = cases[:sample]
 	}
 	for i := range cases {
+		if most > 0 && i%voteEvery == 0 {
+			longest := []int64{int64(time.Since(began))}
+			if err := collective.AllReduce(ctx, c, longest, longest, collective.Max); err != nil {
+				return i, err
+			}
+			if longest[0] > int64(most) {
+				return i, nil
+			}
+		}
 		if err := try(ctx, c, s, &cases[i]); err != nil {
 			return i, fmt.Errorf("case %d, %v: %w", i, &cases[i], err)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 // page writes the page of results for people: gpucheck page [JSON] PAGE. Without
@@ -62,7 +63,7 @@ make this page:
 		if !s.OK {
 			verdict = "**failed**"
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Name, verdict, s.Text)
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Name, verdict, cell(s.Text))
 	}
 	fmt.Fprintf(&b, "\n## Kernels\n\nBytes read plus written. The device copies its own memory at %.0f GB/s; wanted: 0.90 of that.\n\n| kernel | GB/s | of the copy |\n|---|---|---|\n", r.CopyGBs)
 	for _, k := range r.Kernels {
@@ -79,4 +80,18 @@ make this page:
 		fmt.Fprintf(&b, "8 bytes, 2 processes: %.1f us from the call until SyncDevice has returned.\n", t.MedianUs)
 	}
 	return b.Bytes()
+}
+
+// cell makes a text one line of a table: of a long one its beginning.
+func cell(text string) string {
+	const most = 600
+	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	text = strings.ReplaceAll(strings.Join(lines, "<br>"), "|", "\\|")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + " ..."
+	}
+	return text
 }

@@ -21,7 +21,7 @@ import (
 // A rank of a job that gpucheck starts through treerun, or that a test does, is
 // gpucheck itself:
 //
-//	gpucheck rank matrix [--sample N --seed S]     every device call against the oracle
+//	gpucheck rank matrix [--sample N --seed S --most 50s]     every device call against the oracle
 //	gpucheck rank sparse                           sparse AllReduces against the oracle
 //	gpucheck rank loop --victim R --after 300ms    AllReduces, with --sparse sparse ones, until rank R kills itself
 //	gpucheck rank odd                              one rank makes another call
@@ -29,6 +29,7 @@ import (
 type rankFlags struct {
 	sample  int
 	seed    uint64
+	most    time.Duration
 	victim  int
 	after   time.Duration
 	bytes   int64
@@ -43,6 +44,7 @@ func runRank(args []string) (err error) {
 	flags := pflag.NewFlagSet("gpucheck rank", pflag.ContinueOnError)
 	flags.IntVar(&f.sample, "sample", 0, "matrix: so many cases, 0 for all")
 	flags.Uint64Var(&f.seed, "seed", 1, "matrix: which")
+	flags.DurationVar(&f.most, "most", 0, "matrix: no case begins later; 0 is no limit")
 	flags.IntVar(&f.victim, "victim", 1, "loop: the rank that kills itself")
 	flags.DurationVar(&f.after, "after", 300*time.Millisecond, "loop: when")
 	flags.Int64Var(&f.bytes, "bytes", 8, "time, loop: of a message")
@@ -102,7 +104,7 @@ func onDevice(ctx context.Context, w *rank.World, dev *cuda.Device, mode string,
 	defer func() { err = errors.Join(err, c.Close()) }()
 	switch mode {
 	case "matrix":
-		n, err := matrix(ctx, c, s, f.sample, f.seed)
+		n, err := matrix(ctx, c, s, f.sample, f.seed, f.most)
 		if err == nil && w.Rank() == 0 {
 			fmt.Printf("%d calls are right on %d ranks\n", n, w.Size())
 		}

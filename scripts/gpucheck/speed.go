@@ -70,7 +70,7 @@ func (k *checker) bench() (string, error) {
 		flags = []string{"-np", strconv.Itoa(k.gpus)}
 	}
 	args := append([]string{"bench", "--device", "cuda", "--json", file, "-b", "8", "-e", strconv.FormatInt(k.large, 10), "-f", "32", "--max-seconds", "1"}, flags...)
-	if out, err := exec.CommandContext(k.ctx, k.treerun, args...).CombinedOutput(); err != nil {
+	if out, err := k.command(k.treerun, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("treerun %s: %w: %s", strings.Join(args, " "), err, out)
 	}
 	text, err := os.ReadFile(file)
@@ -85,22 +85,33 @@ func (k *checker) bench() (string, error) {
 }
 
 // sanitizer runs what one process does by itself under compute-sanitizer, where that
-// is installed.
+// is installed and knows the device.
 func (k *checker) sanitizer() (string, error) {
-	tool, err := exec.LookPath("compute-sanitizer")
-	if err != nil {
-		if tool = "/usr/local/cuda/bin/compute-sanitizer"; !there(tool) {
-			return "not installed here: not run", nil
-		}
+	tool := sanitizerFile()
+	if tool == "" {
+		return "not installed here: not run", nil
 	}
-	out, err := exec.CommandContext(k.ctx, tool, "--error-exitcode", "9", k.self, "alone").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w: %s", tool, err, out)
+	for _, what := range []string{"kernels", "streams"} {
+		out, err := k.command(tool, "--error-exitcode", "9", k.self, "alone", what).CombinedOutput()
+		switch {
+		case strings.Contains(string(out), "Device not supported"):
+			return fmt.Sprintf("not run: %s does not support this device", tool), nil
+		case err != nil:
+			return "", fmt.Errorf("%s, %s: %w: %s", tool, what, err, out)
+		}
 	}
 	return "clean", nil
 }
 
-func there(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
+// sanitizerFile returns where compute-sanitizer is, "" if nowhere.
+func sanitizerFile() string {
+	if tool, err := exec.LookPath("compute-sanitizer"); err == nil {
+		return tool
+	}
+	for _, pattern := range []string{"/usr/local/cuda*/bin/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer/compute-sanitizer"} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			return found[0]
+		}
+	}
+	return ""
 }

@@ -1,91 +1,190 @@
 package probe
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/treerun/treerun/topo/network"
 )
 
-// Identity tells this host, as others reach it at these addresses, from every
-// other host, and from itself before a reboot.
+// Member is a host of a network that is kept.
+type Member struct {
+	Name     string            // for people
+	Identity string            // the file is found by all of them
+	Facts    map[string]string // what its rates hang on, by name: they must be what they were
+}
+
+// Identity tells this host, as others reach it at these addresses, from others.
+// Two may have the same one after all, at different times: their Facts differ.
 func Identity(addrs []netip.Addr) string {
-	name, boot := thisHost()
+	name, _ := thisHost()
 	sorted := slices.SortedFunc(slices.Values(addrs), netip.Addr.Compare)
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s\n%v", method, name, boot, sorted))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%v", method, name, sorted))
 	return hex.EncodeToString(sum[:16])
 }
 
 // staleNetwork is how old a network may be: others come and go on it.
 const staleNetwork = 7 * 24 * time.Hour
 
-// NetworkPath returns the file of the network between hosts of these identities,
-// in whatever order; "" when two of them are the same.
-func (c Cache) NetworkPath(identities []string) string {
-	sorted := slices.Sorted(slices.Values(identities))
+// NetworkPath returns the file of the network between these hosts, in whatever
+// order; "" when two of them are the same.
+func (c Cache) NetworkPath(members []Member) string {
 	h := sha256.New()
-	for i, id := range sorted {
-		if i > 0 && id == sorted[i-1] {
+	last := ""
+	for i, m := range byIdentity(members) {
+		id := members[m].Identity
+		if i > 0 && id == last {
 			return ""
 		}
+		last = id
 		_, _ = io.WriteString(h, id+"\n") // a hash takes everything
 	}
-	return filepath.Join(c.Dir, fmt.Sprintf("%x-hosts%d.json", h.Sum(nil)[:8], len(identities)))
+	return filepath.Join(c.Dir, fmt.Sprintf("%x-hosts%d.json", h.Sum(nil)[:8], len(members)))
 }
 
-// StoreNetwork keeps n, whose hosts have these identities, in file.
-func (c Cache) StoreNetwork(file string, identities []string, n *network.Network) error {
-	data, err := n.Renumber(byIdentity(identities)).AppendJSON(nil)
-	if err != nil {
+// keptNetwork is the form of the file. Its hosts stand in the order of their
+// identities.
+type keptNetwork struct {
+	Version int                 `json:"version"`
+	Facts   []map[string]string `json:"facts"` // by host, when it was measured
+	Network json.RawMessage     `json:"network"`
+}
+
+// keptVersion counts the changes of that form. The first one was the network
+// alone.
+const keptVersion = 2
+
+// maxKept bounds that file, in bytes.
+const maxKept = network.MaxBytes + 64<<20
+
+// StoreNetwork keeps n, whose hosts these are, in file.
+func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) error {
+	order := byIdentity(members)
+	k := keptNetwork{Version: keptVersion}
+	for _, h := range order {
+		k.Facts = append(k.Facts, members[h].Facts)
+	}
+	var err error
+	if k.Network, err = n.Renumber(order).AppendJSON(nil); err != nil {
 		return err
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("probe: keeping the network: %w", err)
 	}
 	return store(file, data)
 }
 
-// LoadNetwork returns the network in file, with its hosts in the order of these
-// identities. It returns nil where there is none, it was measured with less
-// effort than asked for, or is too old; for network.Off any will do.
-func (c Cache) LoadNetwork(file string, identities []string, e network.Effort, now time.Time) (*network.Network, error) {
-	data, err := load(file, network.MaxBytes)
-	if data == nil || err != nil {
-		return nil, err
+// LoadNetwork returns the network in file, with its hosts in the order of
+// members. It returns nil where there is none, and nil and why for one that does
+// not serve: one that was measured with less effort than asked for, is too old, or
+// of which a host has changed since. For network.Off any age and effort will do.
+func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now time.Time) (n *network.Network, why string, err error) {
+	k, n, err := readNetwork(file, len(members))
+	if n == nil {
+		return nil, "", err
 	}
-	n, err := network.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("probe: %s: %w", file, err)
-	}
-	if len(n.Hosts) != len(identities) {
-		return nil, fmt.Errorf("probe: %s is for %d hosts, not %d", file, len(n.Hosts), len(identities))
-	}
+	order := byIdentity(members)
 	age := now.Sub(time.Unix(n.At, 0))
-	if e != network.Off && (age > staleNetwork || age < -time.Hour || e == network.Full && n.Probe != network.Full.String()) {
-		return nil, nil
+	switch {
+	case e == network.Off:
+	case age < -time.Hour:
+		why = "is of a time yet to come"
+	case age > staleNetwork:
+		why = "is too old"
+	case e == network.Full && n.Probe != network.Full.String():
+		why = "is not as thorough as is asked for"
 	}
-	order := byIdentity(identities)
 	back := make([]int, len(order))
 	for i, h := range order {
 		back[h] = i
 	}
-	return n.Renumber(back), nil
+	for h, m := range members {
+		if change := changed(k.Facts[back[h]], m.Facts); change != "" {
+			why = fmt.Sprintf("no longer holds: host %s: %s", m.Name, change)
+			break
+		}
+	}
+	if why != "" {
+		return nil, fmt.Sprintf("what was %s %s", n.Origin(now.Unix()), why), nil
+	}
+	return n.Renumber(back), "", nil
 }
 
+// readNetwork reads a file of so many hosts. Without one there is no network.
+func readNetwork(file string, hosts int) (*keptNetwork, *network.Network, error) {
+	data, err := load(file, maxKept)
+	if data == nil || err != nil {
+		return nil, nil, err
+	}
+	var k keptNetwork
+	if err := json.Unmarshal(data, &k); err != nil {
+		return nil, nil, fmt.Errorf("probe: %s: %w", file, err)
+	}
+	if k.Version != keptVersion {
+		return nil, nil, fmt.Errorf("probe: %s: version %d of the file, want %d", file, k.Version, keptVersion)
+	}
+	n, err := network.Parse(k.Network)
+	if err != nil {
+		return nil, nil, fmt.Errorf("probe: %s: %w", file, err)
+	}
+	if len(n.Hosts) != hosts || len(k.Facts) != hosts {
+		return nil, nil, fmt.Errorf("probe: %s is for %d hosts, with facts of %d, not for %d", file, len(n.Hosts), len(k.Facts), hosts)
+	}
+	return &k, n, nil
+}
+
+// changed says in words how what is now differs from what was, "" where it does
+// not.
+func changed(was, is map[string]string) string {
+	if maps.Equal(was, is) {
+		return ""
+	}
+	if was[bootFact] != is[bootFact] {
+		return "it was started anew"
+	}
+	var list []string
+	for name, v := range was {
+		if now, there := is[name]; !there {
+			list = append(list, fmt.Sprintf("%s was %s, is not there any more", name, v))
+		} else if now != v {
+			list = append(list, fmt.Sprintf("%s was %s, is %s", name, v, now))
+		}
+	}
+	for name, v := range is {
+		if _, there := was[name]; !there {
+			list = append(list, fmt.Sprintf("%s is %s, was not there", name, v))
+		}
+	}
+	slices.Sort(list)
+	const most = 3
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most], fmt.Sprintf("%d changes more", more))
+	}
+	return strings.Join(list, "; ")
+}
+
+// bootFact is the name of the fact that tells a host from itself before a reboot.
+const bootFact = "boot"
+
 // byIdentity returns the hosts in the order of their identities.
-func byIdentity(identities []string) []int {
-	order := make([]int, len(identities))
+func byIdentity(members []Member) []int {
+	order := make([]int, len(members))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int {
-		if identities[a] < identities[b] {
-			return -1
-		}
-		return 1
+		return cmp.Compare(members[a].Identity, members[b].Identity)
 	})
 	return order
 }

@@ -22,34 +22,43 @@ func kept(at time.Time) *network.Network {
 	return n
 }
 
+// membersOf are hosts with these identities, of which the system says nothing.
+func membersOf(identities ...string) []Member {
+	var all []Member
+	for _, id := range identities {
+		all = append(all, Member{Name: "host" + id, Identity: id})
+	}
+	return all
+}
+
 // What one job has measured another one finds, with its hosts in its own order.
 func TestNetworkCache(t *testing.T) {
 	cache := Cache{Dir: t.TempDir()}
-	ids := []string{"3", "1", "2"} // of a, b, c
+	ids := membersOf("3", "1", "2") // of a, b, c
 	now := time.Unix(1_700_000_000, 0)
 	file := cache.NetworkPath(ids)
-	if n, err := cache.LoadNetwork(file, ids, network.Quick, now); n != nil || err != nil {
-		t.Fatalf("empty: %v, %v", n, err)
+	if n, why, err := cache.LoadNetwork(file, ids, network.Quick, now); n != nil || why != "" || err != nil {
+		t.Fatalf("empty: %v, %q, %v", n, why, err)
 	}
 	want := kept(now)
 	if err := cache.StoreNetwork(file, ids, want); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := cache.LoadNetwork(file, ids, network.Quick, now); err != nil || !reflect.DeepEqual(got, want) {
+	if got, _, err := cache.LoadNetwork(file, ids, network.Quick, now); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("kept %+v\ngot %+v, %v", want, got, err)
 	}
-	other := []string{"1", "2", "3"} // b, c, a
+	other := membersOf("1", "2", "3") // b, c, a
 	if cache.NetworkPath(other) != file {
 		t.Error("the file depends on the order of the hosts")
 	}
-	got, err := cache.LoadNetwork(file, other, network.Quick, now)
+	got, _, err := cache.LoadNetwork(file, other, network.Quick, now)
 	if err != nil || !reflect.DeepEqual(got, want.Renumber([]int{1, 2, 0})) {
 		t.Errorf("in another order: %+v, %v", got, err)
 	}
-	if cache.NetworkPath([]string{"1", "2"}) == file || cache.NetworkPath([]string{"1", "1"}) != "" {
+	if cache.NetworkPath(membersOf("1", "2")) == file || cache.NetworkPath(membersOf("1", "1")) != "" {
 		t.Error("the file does not tell hosts apart")
 	}
-	if _, err := cache.LoadNetwork(file, []string{"1", "2"}, network.Quick, now); err == nil {
+	if _, _, err := cache.LoadNetwork(file, membersOf("1", "2"), network.Quick, now); err == nil {
 		t.Error("a network of other hosts")
 	}
 }
@@ -58,30 +67,114 @@ func TestNetworkCache(t *testing.T) {
 // measured again; who does not measure takes what there is.
 func TestNetworkCacheAge(t *testing.T) {
 	cache := Cache{Dir: t.TempDir()}
-	ids := []string{"1", "2", "3"}
+	ids := membersOf("1", "2", "3")
 	file := cache.NetworkPath(ids)
 	now := time.Now()
 	for _, c := range []struct {
 		age    time.Duration
 		effort network.Effort
-		found  bool
+		why    string // it does not serve
 	}{
-		{time.Hour, network.Quick, true}, {time.Hour, network.Full, false}, {time.Hour, network.Off, true},
-		{8 * 24 * time.Hour, network.Quick, false}, {8 * 24 * time.Hour, network.Off, true}, {-2 * time.Hour, network.Quick, false},
+		{time.Hour, network.Quick, ""},
+		{time.Hour, network.Full, "what was measured (quick) 60 minutes ago is not as thorough as is asked for"},
+		{time.Hour, network.Off, ""},
+		{8 * 24 * time.Hour, network.Quick, "what was measured (quick) 8 days ago is too old"},
+		{8 * 24 * time.Hour, network.Off, ""},
+		{-2 * time.Hour, network.Quick, "is of a time yet to come"},
 	} {
 		if err := cache.StoreNetwork(file, ids, kept(now.Add(-c.age))); err != nil {
 			t.Fatal(err)
 		}
-		if n, err := cache.LoadNetwork(file, ids, c.effort, now); err != nil || (n != nil) != c.found {
-			t.Errorf("%v old, for %v: %v, %v", c.age, c.effort, n, err)
+		n, why, err := cache.LoadNetwork(file, ids, c.effort, now)
+		if err != nil || (n != nil) != (c.why == "") || !strings.Contains(why, c.why) {
+			t.Errorf("%v old, for %v: %v, %q, %v", c.age, c.effort, n, why, err)
 		}
 	}
 	if err := os.WriteFile(file, []byte(`{"version":1,`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cache.LoadNetwork(file, ids, network.Quick, now); err == nil || !strings.Contains(err.Error(), file) {
+	if _, _, err := cache.LoadNetwork(file, ids, network.Quick, now); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a cut file: %v", err)
 	}
+}
+
+// A network serves as long as every host says what it said when it was measured,
+// in whatever order the hosts are given, and whether or not it may be measured
+// anew; why not says which host, and what.
+func TestNetworkCacheFacts(t *testing.T) {
+	cache := Cache{Dir: t.TempDir()}
+	now := time.Now()
+	facts := func(changes ...string) map[string]string {
+		all := map[string]string{"boot": "first", "network namespace": "3", "eth0 speed": "1000 Mbit/s"}
+		for i := 0; i < len(changes); i += 2 {
+			if all[changes[i]] = changes[i+1]; changes[i+1] == "" {
+				delete(all, changes[i])
+			}
+		}
+		return all
+	}
+	was := membersOf("3", "1", "2")
+	for i := range was {
+		was[i].Facts = facts()
+	}
+	file := cache.NetworkPath(was)
+	if err := cache.StoreNetwork(file, was, kept(now)); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		host2 map[string]string
+		why   string
+	}{
+		{facts(), ""},
+		{facts("eth0 speed", "100 Mbit/s"), "what was measured (quick) just now no longer holds: host host2: eth0 speed was 1000 Mbit/s, is 100 Mbit/s"},
+		{facts("boot", "second", "network namespace", "4"), "host host2: it was started anew"},
+		{facts("eth0 speed", ""), "host host2: eth0 speed was 1000 Mbit/s, is not there any more"},
+		{facts("eth1 MTU", "1500", "network namespace", "4"), "host host2: eth1 MTU is 1500, was not there; network namespace was 3, is 4"},
+		{facts("a", "1", "b", "1", "c", "1", "d", "1"), "c is 1, was not there; 1 changes more"},
+		{nil, "it was started anew"},
+	} {
+		is := membersOf("2", "3", "1")
+		for i := range is {
+			is[i].Facts = facts()
+		}
+		is[0].Facts = c.host2
+		for _, e := range []network.Effort{network.Quick, network.Off} {
+			n, why, err := cache.LoadNetwork(file, is, e, now)
+			if err != nil || (n != nil) != (c.why == "") || !strings.HasSuffix(why, c.why) {
+				t.Errorf("with %v: %v, %q, %v; want %q", c.host2, n, why, err, c.why)
+			}
+		}
+	}
+}
+
+// What stands in the file, of whatever version, is a network or an error.
+func FuzzKeptNetwork(f *testing.F) {
+	dir := f.TempDir()
+	cache := Cache{Dir: dir}
+	ids := membersOf("1", "2", "3")
+	file := cache.NetworkPath(ids)
+	if err := cache.StoreNetwork(file, ids, kept(time.Unix(1e9, 0))); err != nil {
+		f.Fatal(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(data)
+	f.Add([]byte(`{"version":2,"facts":[null,null,null]}`))
+	f.Add([]byte(`{"version":1,"hosts":["a","b","c"]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if err := os.WriteFile(file, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		n, why, err := cache.LoadNetwork(file, ids, network.Quick, time.Unix(1e9, 0))
+		switch {
+		case n != nil && (why != "" || err != nil || len(n.Hosts) != 3 || n.Validate() != nil):
+			t.Errorf("%v, %q, %v", n, why, err)
+		case n == nil && why == "" && err == nil:
+			t.Error("neither a network nor why not")
+		}
+	})
 }
 
 func TestIdentity(t *testing.T) {

@@ -3,6 +3,7 @@ package merge
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"github.com/treerun/treerun/collective/sparse/block"
 )
@@ -14,14 +15,16 @@ type input struct {
 	n     int // blocks of its run that are here; 0: none yet
 	heard bool
 
-	set    block.Set // of own blocks, of which there are so many in all
-	finder Finder    // of those that are not in set yet; nil: all are
-	blocks int
-	runs   []run  // of a child's chunk, the present one first
-	whole  []byte // its blocks
-	body   []byte // those that are left
-	next   uint32 // what the chunk said is next
-	memory []run  // for the runs of a chunk
+	set     block.Set // of own blocks, of which there are so many in all
+	finder  Finder    // of those that are not in set yet; nil: all are
+	blocks  int
+	count   int // of the first words of set, of which there are counted
+	counted int
+	runs    []run  // of a child's chunk, the present one first
+	whole   []byte // its blocks
+	body    []byte // those that are left
+	next    uint32 // what the chunk said is next
+	memory  []run  // for the runs of a chunk
 }
 
 // own goes to the first own block from b on, which is looked for until it is found.
@@ -218,6 +221,20 @@ func appended(log []result, r result) []result {
 		}
 	}
 	return append(log, r)
+}
+
+// Found returns how many blocks of a rank without children are found that have not gone up,
+// as far as whole words of its set say.
+func (n *Node) Found() int {
+	in := &n.in[0]
+	words := len(in.set)
+	if in.finder != nil {
+		words = min(words, in.finder.Known()/64)
+	}
+	for ; in.counted < words; in.counted++ {
+		in.count += bits.OnesCount64(in.set[in.counted])
+	}
+	return in.count - n.counts.SentBlocks
 }
 
 // LeastWindow returns how many bytes a window must have at least for a chunk.

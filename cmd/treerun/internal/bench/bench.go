@@ -21,6 +21,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/tuner"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
@@ -92,6 +93,7 @@ type command struct {
 	place       place.Options
 	args        []string
 	hosts       []launch.Host // none: this one
+	gpus        *gpus.Request // nil: the data are in the hosts' memory
 	np          int
 	aggregators int // beside the ranks
 	perHost     int // ranks of the fullest host
@@ -118,10 +120,29 @@ func (c *command) findRanks() (err error) {
 	if c.aggregators, err = c.place.Aggregators(); err != nil {
 		return err
 	}
+	if err := c.findGPUs(); err != nil {
+		return err
+	}
 	if c.Tune && len(c.hosts) > 1 {
 		return exitcode.Errorf(exitcode.Usage, "bench: --tune is for the ranks of one host; between hosts plans follow from the measured network (--explain compares them)")
 	}
 	return c.CheckRanks(c.np)
+}
+
+// findGPUs finds out which GPUs the ranks get, where their data are on some.
+func (c *command) findGPUs() error {
+	request, err := c.place.GPUs()
+	switch {
+	case err != nil:
+		return err
+	case c.Device == suite.CUDA && request.Bind == gpus.None:
+		return exitcode.Errorf(exitcode.Usage, "bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
+	case c.Device == suite.CUDA:
+		c.gpus = &request
+	case request.List != "" || request.PerGPU != 0:
+		return exitcode.Errorf(exitcode.Usage, "bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go with --device cuda")
+	}
+	return nil
 }
 
 // run runs the ranks, which write to r.
@@ -131,7 +152,7 @@ func (c *command) run(r io.Writer) (int, error) {
 		return 0, err
 	}
 	job := &selfrun.Job{
-		Subcommand: Subcommand, Args: c.args, Size: c.np, Aggregators: c.aggregators, Hosts: c.hosts, Remote: reach, Settings: map[string]string{},
+		Subcommand: Subcommand, Args: c.args, Size: c.np, Aggregators: c.aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: map[string]string{},
 		Result: r, Screen: output.NewScreen(os.Stdout, os.Stderr),
 	}
 	if err := c.place.Settings(job.Settings); err != nil {

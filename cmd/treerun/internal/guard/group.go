@@ -1,7 +1,8 @@
 package guard
 
 import (
-	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -25,29 +26,43 @@ func (g group) signal(sig syscall.Signal) error {
 	return unix.PidfdSendSignal(g.pidfd, sig, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
 }
 
+// answer says whether a process is meant.
+type answer int
+
+const (
+	no answer = iota
+	yes
+	unsure // it is between two programs, or ending: look again
+)
+
 // signalByNumber sends sig to the processes in groups of these numbers that
-// have the job's id in their environment, and tells whether there are any. A
-// member that has cleared its environment is not found; somebody else's process
-// never is.
-func signalByNumber(groups []group, jobID string, sig syscall.Signal) (found bool) {
-	return signalThose(sig, func(pid int) bool {
-		id := groupOf(pid)
-		return slices.ContainsFunc(groups, func(g group) bool { return g.id == id }) && carries(pid, job.EnvJobID+"="+jobID)
+// have the job's id in their environment, and tells whether there are any, or
+// may be. A member that has cleared its environment is not found; somebody
+// else's process never is.
+func signalByNumber(groups []group, jobID string, sig syscall.Signal) (left bool) {
+	return signalThose(sig, func(pid int) answer {
+		_, id := stat(pid)
+		if !slices.ContainsFunc(groups, func(g group) bool { return g.id == id }) {
+			return no
+		}
+		return carries(pid, job.EnvJobID+"="+jobID)
 	})
 }
 
 // signalRank sends sig to the processes of a session that have the job's id and
-// the rank in their environment, and tells whether there are any.
-func signalRank(rank, session int, jobID string, sig syscall.Signal) (found bool) {
-	return signalThose(sig, func(pid int) bool {
-		sid, err := unix.Getsid(pid)
-		return err == nil && sid == session && carries(pid, job.EnvJobID+"="+jobID) && carries(pid, job.EnvRank+"="+strconv.Itoa(rank))
+// the rank in their environment, and tells whether there are any, or may be.
+func signalRank(rank, session int, jobID string, sig syscall.Signal) (left bool) {
+	return signalThose(sig, func(pid int) answer {
+		if sid, err := unix.Getsid(pid); err != nil || sid != session {
+			return no
+		}
+		return carries(pid, job.EnvJobID+"="+jobID, job.EnvRank+"="+strconv.Itoa(rank))
 	})
 }
 
 // signalThose sends sig to all processes that are meant, and tells whether there
-// are any.
-func signalThose(sig syscall.Signal, meant func(pid int) bool) (found bool) {
+// are any, or may be.
+func signalThose(sig syscall.Signal, meant func(pid int) answer) (left bool) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return false
@@ -63,44 +78,60 @@ func signalThose(sig syscall.Signal, meant func(pid int) bool) (found bool) {
 		if err != nil {
 			continue
 		}
-		if meant(pid) {
-			found = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || found
+		switch meant(pid) {
+		case yes:
+			left = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || left
+		case unsure:
+			left = true
 		}
 		_ = unix.Close(pidfd)
 	}
-	return found
+	return left
 }
 
-// groupOf returns the number of a process's group, 0 where it cannot be read.
-func groupOf(pid int) int {
+// stat returns the state of a process as a letter, and the number of its group;
+// 0 where it has ended.
+func stat(pid int) (state byte, group int) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0 // it has ended
+		return 0, 0
 	}
-	return parseGroup(string(text))
+	return parseStat(string(text))
 }
 
-// parseGroup reads the group's number from a line of /proc/PID/stat: the name
-// of the program stands in brackets and may hold anything, then come the state,
-// the parent and the group.
-func parseGroup(stat string) int {
-	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+// parseStat reads a line of /proc/PID/stat: the name of the program stands in
+// brackets and may hold anything, then come the state, the parent and the group.
+func parseStat(line string) (state byte, group int) {
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) < 3 {
-		return 0
+		return 0, 0
 	}
 	id, err := strconv.Atoi(fields[2])
 	if err != nil || id < 0 {
-		return 0
+		return 0, 0
 	}
-	return id
+	return fields[0][0], id
 }
 
-// carries tells whether a process was started with this entry in its
-// environment.
-func carries(pid int, want string) bool {
+// carries tells whether a process was started with these entries in its
+// environment. The kernel shows none while it begins a program, when it has
+// ended, and where there is none.
+func carries(pid int, want ...string) answer {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
-	if err != nil {
-		return false
+	if errors.Is(err, fs.ErrPermission) {
+		return no // nor could it be signalled
 	}
-	return slices.ContainsFunc(bytes.Split(env, []byte{0}), func(entry []byte) bool { return string(entry) == want })
+	if err != nil || len(env) == 0 {
+		if state, _ := stat(pid); state == 0 || state == 'Z' || state == 'X' {
+			return no // it has ended
+		}
+		return unsure
+	}
+	entries := strings.Split(string(env), "\x00")
+	for _, w := range want {
+		if !slices.Contains(entries, w) {
+			return no
+		}
+	}
+	return yes
 }

@@ -13,23 +13,36 @@
 // holds a pidfd of each rank, which stands for the rank's group as long as that
 // has members, even after the rank's end (Linux 6.9). On older kernels it looks
 // for processes of the group's number that have the job's id in their
-// environment. Only the packages below cmd/treerun import it.
+// environment. So it finds what a rank has started of which it has not been told
+// yet, too, by the session, the job and the rank: then it waits first until the
+// launcher is gone, since until then the rank may still begin.
+//
+// One look through the processes may miss some: one that is between two programs
+// shows no environment, and one that was forked meanwhile is not listed. So the
+// guard looks until several looks in a row have found nothing. Only the packages
+// below cmd/treerun import it.
 package guard
 
 import (
 	"encoding/binary"
 	"fmt"
 	"os"
+	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// Command is the first argument of treerun by which it becomes a guard; then
-// come the job's id and the longest silence of the launcher. Users do not call it, and no PROGRAM has such a name
-// without a slash.
+// Command is the first argument of treerun by which it becomes a guard. Then come
+// the job's id, the longest silence of the launcher, and the numbers of the
+// launcher's process and session, which the guard could not ask for any more were
+// the launcher dead before it begins. Users do not call it, and no PROGRAM has
+// such a name without a slash.
 const Command = "guard:ranks"
+
+// Is tells whether the arguments after treerun's name make it a guard: see Run.
+func Is(args []string) bool { return len(args) == 5 && args[0] == Command }
 
 const (
 	socketFD   = 3       // of the guard: its end of the socket
@@ -62,10 +75,16 @@ func Start(jobID string, silence time.Duration) (*Guard, error) {
 	// A guard that is stopped must not stop us.
 	_ = unix.SetsockoptTimeval(fds[0], unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Usec: sendLimit})
 	g := &Guard{pidfd: -1, socket: fds[0]}
+	session, err := unix.Getsid(0)
+	if err != nil {
+		_ = unix.Close(fds[0])
+		return nil, fmt.Errorf("start a guard: %w", os.NewSyscallError("getsid", err))
+	}
+	args := []string{"treerun", Command, jobID, silence.String(), strconv.Itoa(os.Getpid()), strconv.Itoa(session)}
 	// In the process list it is "treerun guard:ranks ID", and its name is not
 	// ours, so that killall does not hit both. A session of its own keeps the
 	// signals of our terminal from it.
-	_, err = syscall.ForkExec("/proc/self/exe", []string{"treerun", Command, jobID, silence.String()}, &syscall.ProcAttr{
+	_, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   append(os.Environ(), "GOMAXPROCS=1"),
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), socketFD: uintptr(fds[1])},

@@ -15,13 +15,19 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The test binary is the guard, too, as treerun is.
+// The test binary is the guard, too, as treerun is, and a launcher that dies.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == Command {
-		if err := Run(os.Args[2], os.Args[3]); err != nil {
+	if Is(os.Args[1:]) {
+		if err := Run(os.Args[1:]); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
+	}
+	if what := os.Getenv(doomed); what != "" {
+		if err := doomedLauncher(what); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		os.Exit(1)
 	}
 	os.Exit(m.Run())
 }
@@ -151,7 +157,7 @@ func TestDismiss(t *testing.T) {
 			t.Error(err)
 		}
 		g.Dismiss()
-		if children, err := exec.Command("pgrep", "-f", Command+" "+testJob+"$").Output(); err == nil {
+		if children, err := exec.Command("pgrep", "-f", Command+" "+testJob+" ").Output(); err == nil {
 			t.Errorf("after %v guards are left: %s", sig, children)
 		}
 	}
@@ -235,26 +241,26 @@ func TestStrangeMessages(t *testing.T) {
 }
 
 // The name of a program may hold anything.
-func TestParseGroup(t *testing.T) {
-	if got := parseGroup("12 (a) S 1 (b)) S 7 42 9 0"); got != 42 {
-		t.Errorf("got %d, want 42", got)
+func TestParseStat(t *testing.T) {
+	if state, id := parseStat("12 (a) S 1 (b)) S 7 42 9 0"); state != 'S' || id != 42 {
+		t.Errorf("got state %c and group %d, want S and 42", state, id)
 	}
-	if got := groupOf(os.Getpid()); got != syscall.Getpgrp() {
-		t.Errorf("our own group is %d, got %d", syscall.Getpgrp(), got)
+	if state, id := stat(os.Getpid()); id != syscall.Getpgrp() || state == 0 {
+		t.Errorf("our own group is %d, got %d in state %c", syscall.Getpgrp(), id, state)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		name, id := rapid.String().Draw(t, "name"), rapid.IntRange(0, 1<<22).Draw(t, "group")
-		if got := parseGroup(fmt.Sprintf("5 (%s) R 1 %d 3 0 -1", name, id)); got != id {
-			t.Fatalf("got %d", got)
+		if state, got := parseStat(fmt.Sprintf("5 (%s) R 1 %d 3 0 -1", name, id)); got != id || state != 'R' {
+			t.Fatalf("got %d in state %c", got, state)
 		}
 	})
 }
 
-func FuzzParseGroup(f *testing.F) {
+func FuzzParseStat(f *testing.F) {
 	f.Add("12 (cat) S 1 42 9 0")
 	f.Add(") S 1")
 	f.Fuzz(func(t *testing.T, text string) {
-		if id := parseGroup(text); id < 0 {
+		if _, id := parseStat(text); id < 0 {
 			t.Fatal(id)
 		}
 	})

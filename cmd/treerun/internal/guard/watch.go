@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -14,33 +15,61 @@ import (
 	"github.com/treerun/treerun/rank/job"
 )
 
-// grace is the time from SIGTERM to SIGKILL, as for what ended ranks leave
-// behind where the launcher lives.
-const grace = 100 * time.Millisecond
+const (
+	// grace is the time from SIGTERM to SIGKILL, as for what ended ranks leave
+	// behind where the launcher lives.
+	grace = 100 * time.Millisecond
 
-// Run is the guard: it returns when the launcher has died, or has been silent
-// for longer than silence (a duration; 0: no matter), which kills it, and the
-// groups have been ended. It takes over descriptor socketFD.
-func Run(jobID, silence string) error {
-	limit, err := time.ParseDuration(silence)
-	if err != nil || limit < 0 {
-		return fmt.Errorf("guard: a silence of %.40q", silence)
+	// limit is how long the guard looks for what is left, and how long it waits
+	// before for the launcher's end.
+	limit = 5 * time.Second
+
+	pause = 5 * time.Millisecond // between two looks
+	looks = 3                    // in a row must have found nothing
+)
+
+// Run is the guard, given the arguments after treerun's name, for which Is holds.
+// It returns when the launcher has died, or has been silent for too long, which
+// kills it, and the groups have been ended. It takes over descriptor socketFD.
+func Run(args []string) error {
+	jobID := args[1]
+	silence, err := time.ParseDuration(args[2])
+	if err != nil || silence < 0 {
+		return fmt.Errorf("guard: a silence of %.40q", args[2])
+	}
+	parent, err := strconv.Atoi(args[3])
+	if err != nil {
+		return fmt.Errorf("guard: a launcher of number %.40q", args[3])
+	}
+	session, err := strconv.Atoi(args[4])
+	if err != nil || session < 0 { // 0: its leader is outside of our PID namespace
+		return fmt.Errorf("guard: a session of number %.40q", args[4])
 	}
 	// Who stops all processes called treerun shall have the launcher stop its
 	// ranks in good order meanwhile.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	parent := unix.Getppid()
 	parentFD, err := unix.PidfdOpen(parent, 0)
 	if err != nil || unix.Getppid() != parent { // it has died before
 		parentFD = -1
 	}
-	session, _ := unix.Getsid(parent) // 0 where it has died
-	heard, err := receive(socketFD, limit)
+	heard, err := receive(socketFD, silence)
 	if heard.silent && parentFD >= 0 {
 		_ = unix.PidfdSendSignal(parentFD, unix.SIGKILL, nil, 0)
 	}
-	end(heard, jobID, session)
+	if heard.expected >= 0 {
+		awaitEnd(parent)
+	}
+	heard.end(jobID, session)
 	return err
+}
+
+// awaitEnd waits until this process has lost its parent. Its siblings have lost
+// theirs at the same moment, and with it those their lives that have such a
+// parent-death signal: from then on they start nothing more.
+func awaitEnd(parent int) {
+	for deadline := time.Now().Add(limit); unix.Getppid() == parent && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // heard is what the launcher has told.
@@ -52,12 +81,12 @@ type heard struct {
 
 // receive collects groups until the other end of the socket is closed, or
 // silent. A process that was stopped with us is not silent: what it has said, or
-// says within a quarter of the limit, is heard first.
-func receive(socket int, limit time.Duration) (h heard, err error) {
+// says within a quarter of that time, is heard first.
+func receive(socket int, silence time.Duration) (h heard, err error) {
 	h.expected = -1
 	const parts = 4
-	if limit > 0 {
-		timeout := unix.NsecToTimeval(int64(limit / parts))
+	if silence > 0 {
+		timeout := unix.NsecToTimeval(int64(silence / parts))
 		if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
 			return h, fmt.Errorf("guard: %w", os.NewSyscallError("setsockopt", err))
 		}
@@ -115,27 +144,37 @@ func descriptors(control []byte) ([]int, error) {
 	return unix.ParseUnixRights(&messages[0])
 }
 
-// end ends all that is left in the groups.
-func end(h heard, jobID string, session int) {
-	members := func(sig syscall.Signal) (found bool) {
-		if h.expected >= 0 && session > 0 {
+// end ends all that is left in the groups, and of the rank that was expected.
+func (h heard) end(jobID string, session int) {
+	// signal tells whether there was anybody in groups, of whom a signal misses
+	// none, and whether there was, or may have been, anybody who is looked for.
+	signal := func(sig syscall.Signal) (grouped, found bool) {
+		if h.expected >= 0 {
 			found = signalRank(h.expected, session, jobID, sig)
 		}
 		for _, g := range h.groups {
 			err := g.signal(sig)
 			if errors.Is(err, unix.EINVAL) { // Linux before 6.9
-				return signalByNumber(h.groups, jobID, sig) || found
+				return false, signalByNumber(h.groups, jobID, sig) || found
 			}
-			found = found || err == nil
+			grouped = grouped || err == nil
 		}
-		return found
+		return grouped, found
 	}
-	if !members(unix.SIGTERM) {
+	if len(h.groups) == 0 && h.expected < 0 {
 		return
 	}
-	members(unix.SIGCONT) // lets stopped ones hear it
-	for deadline := time.Now().Add(grace); members(0) && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond)
+	grouped, found := signal(unix.SIGTERM)
+	signal(unix.SIGCONT) // lets stopped ones hear it
+	for deadline := time.Now().Add(grace); (grouped || found) && time.Now().Before(deadline); {
+		time.Sleep(pause)
+		grouped, found = signal(0)
 	}
-	members(unix.SIGKILL)
+	deadline := time.Now().Add(limit)
+	for none := 0; none < looks && time.Now().Before(deadline); time.Sleep(pause) {
+		none++
+		if _, found = signal(unix.SIGKILL); found {
+			none = 0
+		}
+	}
 }

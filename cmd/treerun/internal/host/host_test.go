@@ -16,8 +16,8 @@ import (
 
 // The test binary is the guard, too, as treerun is.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == guard.Command {
-		if err := guard.Run(os.Args[2], os.Args[3]); err != nil {
+	if guard.Is(os.Args[1:]) {
+		if err := guard.Run(os.Args[1:]); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)

@@ -45,6 +45,7 @@ type Result struct {
 	Graph   *topo.Graph
 	Network *network.Network // between hosts; nil for one host
 	Within  []int64          // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
+	Unused  string           // why what earlier jobs have kept of the network was not taken
 
 	Hosts []peers.HostResult // of the GPUs of each host; nil: the ranks have none
 }
@@ -72,11 +73,12 @@ type message struct {
 	Graph   json.RawMessage
 	Network json.RawMessage
 	Within  []int64
+	Unused  string
 	Hosts   []json.RawMessage
 }
 
 func (r *Result) appendTo(b []byte) ([]byte, error) {
-	m := message{Within: r.Within}
+	m := message{Within: r.Within, Unused: r.Unused}
 	var err error
 	if m.Graph, err = r.Graph.AppendJSON(nil); err != nil {
 		return nil, err
@@ -103,7 +105,7 @@ func parse(data []byte) (*Result, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, err
 	}
-	r := &Result{Within: m.Within}
+	r := &Result{Within: m.Within, Unused: m.Unused}
 	var err error
 	if r.Graph, err = topo.ParseGraph(m.Graph); err != nil {
 		return nil, err
@@ -156,7 +158,7 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 	graph.Name = "measured"
 	r := Result{Graph: &graph}
 	if b := comm.Between(); b != nil {
-		r.Network, r.Within = b.Network, b.Within
+		r.Network, r.Within, r.Unused = b.Network, b.Within, b.Unused
 	}
 	if err := r.addGPUs(ctx, world); err != nil {
 		return err

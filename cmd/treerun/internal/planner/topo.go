@@ -38,8 +38,9 @@ a link that gives wrong data or hangs is named and left out. It is kept for jobs
 Between hosts, pairs of them take turns; then each sends to all others at once,
 and receives from all, which shows what they share: a network card is a port. It
 takes under a second for four hosts, with --probe full some seconds. The network
-is kept for jobs on the same hosts, for a week; --probe off shows what is kept,
-and how old it is.
+is kept for jobs on the same hosts, for a week, and as long as none of them says
+that it was started anew or that a device, its speed or its shaping has changed.
+--probe off shows what is kept, and how old it is, or why it is of no use.
 
 flags:
 %s
@@ -52,6 +53,7 @@ type Measured struct {
 	Graph   *topo.Graph
 	Network *network.Network // between hosts; nil for one host
 	Within  []int64          // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
+	Unused  string           // why what earlier jobs have kept of the network was not taken
 	Now     int64            // the time, so too
 	GPUs    []GPUHost        // by host, where the ranks run on GPUs
 }
@@ -127,6 +129,9 @@ func (m *Measured) in(format string) (string, error) {
 // has more than one for each.
 func (m *Measured) text() (string, error) {
 	text := m.Network.Text(m.Now)
+	if m.Unused != "" {
+		text += m.Unused + "\n"
+	}
 	if m.Graph.Ranks > len(m.Network.Hosts) {
 		text += "\n" + m.Graph.String() + m.within()
 	}

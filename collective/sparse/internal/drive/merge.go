@@ -19,7 +19,9 @@ type Merge struct {
 	left  int // trees that are not done
 
 	finder merge.Finder // of this rank's blocks; nil: they are all known
-	blocks int          // of the tensor
+	blocks int          // of the tensor, of so many bytes each
+	bytes  int
+	rested int // blocks that were known when this rank last gave its core away
 }
 
 // tree is a rank's Node of one tree, and the ends of its links.
@@ -45,11 +47,11 @@ func NewMerge(k *Links, trees []int) *Merge {
 
 // Begin starts the next tensor. job says what tree t carries.
 func (m *Merge) Begin(head transport.Header, job func(t int) merge.Job) error {
-	m.Traffic, m.head, m.left = Traffic{}, head, len(m.trees)
+	m.Traffic, m.head, m.left, m.rested = Traffic{}, head, len(m.trees), 0
 	for i := range m.trees {
 		t := &m.trees[i]
 		j := job(i)
-		m.finder, m.blocks = j.Finder, j.Grid.Blocks()
+		m.finder, m.blocks, m.bytes = j.Finder, j.Grid.Blocks(), j.Grid.BlockBytes()
 		if err := t.node.Begin(j); err != nil {
 			return err
 		}
@@ -93,16 +95,42 @@ func (m *Merge) Poll() (moved bool, err error) {
 			m.release(t)
 		}
 	}
-	if !moved && m.searching() {
-		m.finder.Find()
-		moved = true
-	}
-	return moved, nil
+	return m.search() || moved, nil
 }
 
-// searching reports whether this rank does not know all of its blocks yet. It goes on
-// with the search while there is nothing to move.
+// Of a search: after how many bytes of the tensor a rank looks at its links, and after how
+// many it lets others have the core that it shares with them. Every rank's blocks are needed before any
+// rank's result is there: so all should get on alike, and those first that have not even
+// greeted. 2 MB before a turn of the others was as good, 8 MB took them longer.
+const (
+	searchBytes = 1 << 20
+	turnBytes   = 4 << 20
+)
+
+// search goes on with the search, whether or not there was something to move, and reports
+// whether there was something to search.
+func (m *Merge) search() bool {
+	if !m.searching() {
+		return false
+	}
+	for to := m.finder.Known() + max(1, searchBytes/m.bytes); m.searching() && m.finder.Known() < to; {
+		m.finder.Find()
+	}
+	return true
+}
+
+// searching reports whether this rank does not know all of its blocks yet.
 func (m *Merge) searching() bool { return m.finder != nil && m.finder.Known() < m.blocks }
+
+// Rests reports, once for every turnBytes, that a rank has searched so much that it is
+// another one's turn.
+func (m *Merge) Rests() bool {
+	if !m.searching() || m.finder.Known()-m.rested < turnBytes/m.bytes {
+		return false
+	}
+	m.rested = m.finder.Known()
+	return true
+}
 
 // feed gives the Node what has come from children, and lets it merge.
 func (m *Merge) feed(t *tree) (moved bool, err error) {
@@ -151,25 +179,47 @@ func (m *Merge) peek(r transport.Receiver) ([]byte, bool, error) {
 	return chunk, true, nil
 }
 
-// sendUp sends the parent what there is, as far as there is room, but one chunk at a
-// time of what has to be found before.
+// sendUp sends the parent what there is, as far as there is room.
 func (m *Merge) sendUp(t *tree) (moved bool, err error) {
 	for t.parent >= 0 {
-		n, err := m.send(t.toParent, t.node.Up)
+		most := m.upMost(t)
+		if most == 0 {
+			break
+		}
+		n, err := m.send(t.toParent, most, t.node.Up)
 		if err != nil || n == 0 {
 			return moved, failed("sending to", t.parent, err)
 		}
-		if moved = true; m.searching() {
-			break
-		}
+		moved = true
 	}
 	return moved, nil
 }
 
-// send composes a chunk in a slot of a link and sends it: 0 where there is none, or
-// no room.
-func (m *Merge) send(to transport.Sender, compose func([]byte) int) (n int, err error) {
-	window, ok, err := to.TryReserve(m.links.ep.MaxPayload())
+// firstBytes is the size of the chunk with which a rank begins that searches still: its
+// parent can merge nothing before it has one of every child.
+const firstBytes = 8 << 10
+
+// upMost returns how large the next chunk for the parent may be, 0 if there is none yet: a
+// rank that searches sends what it has found when that fills a chunk. To compose one
+// before would be to search until it is full, while the other trees' links wait.
+func (m *Merge) upMost(t *tree) int {
+	most := m.links.ep.MaxPayload()
+	if len(t.children) > 0 || !m.searching() {
+		return most
+	}
+	if t.node.Counts().SentChunks == 0 {
+		most = min(most, max(firstBytes, t.node.LeastWindow()))
+	}
+	if t.node.LeastWindow()+t.node.Found()*m.bytes <= most {
+		return 0
+	}
+	return most
+}
+
+// send composes a chunk of so many bytes at most in a slot of a link and sends it: 0
+// where there is none, or no room.
+func (m *Merge) send(to transport.Sender, most int, compose func([]byte) int) (n int, err error) {
+	window, ok, err := to.TryReserve(most)
 	if err != nil || !ok {
 		return 0, err
 	}
@@ -229,7 +279,7 @@ func (m *Merge) sendDown(t *tree) (moved bool, err error) {
 	for i := range t.children {
 		c := &t.children[i]
 		for {
-			n, err := m.send(c.to, func(window []byte) int { return t.node.ToChild(i, window) })
+			n, err := m.send(c.to, m.links.ep.MaxPayload(), func(window []byte) int { return t.node.ToChild(i, window) })
 			if err != nil {
 				return moved, failed("sending to", c.rank, err)
 			}

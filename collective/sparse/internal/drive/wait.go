@@ -36,6 +36,15 @@ var errAborted = errors.New("sparse: aborted")
 // a rank takes in a little later costs nobody anything.
 type streamer interface{ Streams() bool }
 
+// worker is an Exchange that has much to do by itself.
+type worker interface {
+	// Rests reports whether a rank that shares its core should let others have it now.
+	Rests() bool
+}
+
+// restPart is which part of a nap such a rank then does nothing for: it has something to do.
+const restPart = 3
+
 // mostNaps is how often in a row such a rank naps for nothing before it sleeps on its
 // bell.
 const mostNaps = 20
@@ -70,6 +79,7 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing stri
 	if s, is := x.(streamer); is && s.Streams() && w.Nap > 0 {
 		yields, naps = w.Spins, mostNaps
 	}
+	busy, _ := x.(worker)
 	asleep := sleeper{k: k, x: x, w: w, doing: doing}
 	for {
 		moved, err := x.Poll()
@@ -78,6 +88,9 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing stri
 		}
 		if x.Done() {
 			return nil
+		}
+		if busy != nil && w.Nap > 0 && busy.Rests() {
+			time.Sleep(w.Nap / restPart)
 		}
 		idle++
 		switch {

@@ -120,7 +120,7 @@ func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []s
 func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits, tell func(*suite.Row) error) (err error) {
 	m, err := newMeter[T](c, o, cases, cases[0].Type, l)
 	if err != nil {
-		return fmt.Errorf("buffers of %s: %w", cases[0].Type.Name, err)
+		return fmt.Errorf("rank %d: buffers of %s: %w", c.Rank(), cases[0].Type.Name, err)
 	}
 	defer func() { err = errors.Join(err, m.close()) }()
 	for i := range cases {

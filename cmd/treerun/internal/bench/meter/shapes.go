@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
@@ -24,7 +22,6 @@ type shapes struct {
 	np     int
 	quick  string           // the shape of base
 	base   *collective.Comm // for barriers and for bringing times together
-	chosen *collective.Comm // as a job has it; nil unless it is to be explained
 	calls  map[string]collectiveOf[float32]
 	meters map[string]*meter[float32] // by shape
 	open   []io.Closer
@@ -34,9 +31,18 @@ type shapes struct {
 const rounds = 9
 
 // Shapes compares the shapes of plan for all cases of o on the ranks of a world
-// and calls tell with every point, on every rank. All ranks call it together,
-// with the same options, which are for all communicators.
-func Shapes(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error, opts ...collective.Option) (err error) {
+// and calls tell with every point, on every rank; what stands in it for people is
+// rank 0's. All ranks call it together, with the same options, which are for all
+// communicators.
+func Shapes(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error, opts ...collective.Option) error {
+	if o.Explain > 0 {
+		return explain(ctx, world, o, tell, opts...)
+	}
+	return tune(ctx, world, o, tell, opts...)
+}
+
+// tune is Shapes with --tune, which is for one host.
+func tune(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error, opts ...collective.Option) (err error) {
 	s := &shapes{o: o, np: world.Size(), calls: calls[float32](), meters: make(map[string]*meter[float32])}
 	defer func() {
 		for _, c := range slices.Backward(s.open) {
@@ -61,13 +67,6 @@ func Shapes(ctx context.Context, world collective.World, o *suite.Options, tell 
 
 // openAll makes the communicators of all shapes that a case needs.
 func (s *shapes) openAll(ctx context.Context, world collective.World, cases []suite.Case, opts []collective.Option) error {
-	connect := func(more ...collective.Option) (*collective.Comm, error) {
-		c, err := collective.New(ctx, world, append(slices.Clone(opts), more...)...)
-		if err == nil {
-			s.open = append(s.open, c)
-		}
-		return c, err
-	}
 	n := 1
 	for _, k := range cases {
 		n = max(n, k.Stride(s.np))
@@ -79,27 +78,21 @@ func (s *shapes) openAll(ctx context.Context, world collective.World, cases []su
 		if s.meters[name] != nil {
 			return nil
 		}
-		c, err := connect(collective.WithPlan(name))
+		c, err := collective.New(ctx, world, append(slices.Clone(opts), collective.WithPlan(name))...)
 		if err != nil {
 			return fmt.Errorf("plan %s: %w", name, err)
 		}
+		s.open = append(s.open, c)
 		s.meters[name] = &meter[float32]{c: c, o: s.o, send: send, recv: recv, times: times, slowest: slowest, calls: s.calls, origin: origin}
 		return nil
 	}
-	if s.o.Explain > 0 {
-		c, err := connect()
-		if err != nil {
-			return err
-		}
-		s.chosen = c
-	}
-	s.quick = s.names(plan.Barrier)[0]
+	s.quick = collective.PlanNames(plan.Barrier, s.np)[0]
 	if err := add(s.quick); err != nil {
 		return err
 	}
 	s.base = s.meters[s.quick].c
 	for _, k := range cases {
-		names := s.names(s.calls[k.Name].kind)
+		names := collective.PlanNames(s.calls[k.Name].kind, s.np)
 		if len(names) == 1 {
 			continue // every communicator has that
 		}
@@ -110,14 +103,6 @@ func (s *shapes) openAll(ctx context.Context, world collective.World, cases []su
 		}
 	}
 	return nil
-}
-
-// names returns the shapes in which kind can run; to tune is for one host.
-func (s *shapes) names(kind plan.Kind) []string {
-	if s.chosen == nil {
-		return collective.PlanNames(kind, s.np)
-	}
-	return s.chosen.PlanNames(kind)
 }
 
 // metersOf returns what measures each of the shapes of a collective.
@@ -132,11 +117,9 @@ func (s *shapes) metersOf(names []string) []*meter[float32] {
 	return list
 }
 
-// point measures a case with all shapes. It is the same on all ranks, but for
-// what stands in it for people, which rank 0 has.
+// point measures a case with all shapes. It is the same on all ranks.
 func (s *shapes) point(ctx context.Context, k *suite.Case) (*suite.Point, error) {
-	kind := s.calls[k.Name].kind
-	names := s.names(kind)
+	names := collective.PlanNames(s.calls[k.Name].kind, s.np)
 	meters := s.metersOf(names)
 	runs, counts := make([]*running[float32], len(names)), make([]int, len(names))
 	var err error
@@ -145,8 +128,8 @@ func (s *shapes) point(ctx context.Context, k *suite.Case) (*suite.Point, error)
 		if runs[i], err = m.prepare(k); err != nil {
 			return nil, err
 		}
-		if err := s.rightResult(ctx, m, runs[i], k, name); err != nil {
-			return nil, err
+		if err := m.rightResult(ctx, runs[i], k); err != nil {
+			return nil, fmt.Errorf("plan %s: %w", name, err)
 		}
 		one, err := s.turn(ctx, m, runs[i], max(1, min(s.o.Warmup, 3)))
 		if err != nil {
@@ -166,29 +149,23 @@ func (s *shapes) point(ctx context.Context, k *suite.Case) (*suite.Point, error)
 	}
 	p := &suite.Point{Collective: k.Name, NP: s.np, Bytes: k.Bytes}
 	for i, name := range names {
-		p.Candidates = append(p.Candidates, suite.Candidate{Plan: name, Us: us(median(medians[i])), PredictedUs: s.predicted(meters[i], kind, k.Bytes)})
-	}
-	if s.chosen != nil && s.base.Rank() == 0 { // it is rank 0 that tells
-		p.Chosen, _ = s.chosen.Choice(kind, int(k.Bytes))
-		p.By = s.chosen.ChosenBy(kind)
-		lines := strings.Split(strings.TrimSpace(s.chosen.Explain()), "\n")
-		p.Links = lines[len(lines)-1]
+		p.Candidates = append(p.Candidates, suite.Candidate{Plan: name, Us: us(median(medians[i]))})
 	}
 	return p, nil
 }
 
-// rightResult makes one call with a shape and compares every element: a quick
-// plan with a wrong result is not to be chosen.
-func (s *shapes) rightResult(ctx context.Context, m *meter[float32], r *running[float32], k *suite.Case, name string) error {
+// rightResult makes one call and compares every element: a quick plan with a
+// wrong result is not to be chosen.
+func (m *meter[T]) rightResult(ctx context.Context, r *running[T], k *suite.Case) error {
 	if k.Empty {
 		return nil
 	}
 	row := &suite.Row{}
-	if err := m.check(ctx, k, r, &oracle[float32]{size: s.np, op: k.Op}, row); err != nil {
+	if err := m.check(ctx, k, r, &oracle[T]{size: m.c.Size(), op: k.Op}, row); err != nil {
 		return err
 	}
 	if *row.Wrong > 0 {
-		return fmt.Errorf("plan %s: %d elements of the result are wrong", name, *row.Wrong)
+		return fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
 	}
 	return nil
 }
@@ -216,18 +193,4 @@ func median(v []float64) float64 {
 	slices.Sort(v)
 	n := len(v)
 	return (v[n/2] + v[(n-1)/2]) / 2
-}
-
-// predicted returns the price of a shape, nil where it is not asked for or not
-// known. Rank 0 tells.
-func (s *shapes) predicted(m *meter[float32], kind plan.Kind, bytes int64) *float64 {
-	if s.chosen == nil || s.base.Rank() != 0 {
-		return nil
-	}
-	_, predicted := m.c.Choice(kind, int(bytes))
-	if math.IsNaN(predicted) {
-		return nil
-	}
-	predicted = math.Round(predicted*1e4) / 1e4
-	return &predicted
 }

@@ -1,10 +1,13 @@
 package meter
 
 import (
+	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
@@ -110,4 +113,32 @@ func TestShapesOfHosts(t *testing.T) {
 			t.Errorf("%s: shapes %s, want %s; chosen %s", seen[i].Collective, got, want, seen[i].Chosen)
 		}
 	}
+}
+
+// Whatever --explain measures has no communicator beside it: those of other plans
+// are closed, whose links would take its time.
+func TestExplainOneByOne(t *testing.T) {
+	o := parsed(t, "--explain 4K --collective allreduce,reduce -n 3 --max-seconds 0.1")
+	worlds(t, 3, func(w *world) error {
+		var opened []*collective.Comm
+		e := &explainer{o: o, np: 3, opts: []collective.Option{collective.WithTopoCache("")}, calls: calls[float32](), origin: time.Now()}
+		e.open = func(opts ...collective.Option) (*collective.Comm, error) {
+			for i, c := range opened {
+				if err := collective.Barrier(t.Context(), c); !errors.Is(err, collective.ErrClosed) {
+					return nil, fmt.Errorf("communicator %d of %d is still open: %w", i, len(opened), err)
+				}
+			}
+			c, err := collective.New(t.Context(), w, opts...)
+			opened = append(opened, c)
+			return c, err
+		}
+		points := 0
+		if err := e.all(t.Context(), func(*suite.Point) error { points++; return nil }); err != nil {
+			return err
+		}
+		if shapes := len(collective.PlanNames(plan.AllReduce, 3)) + len(collective.PlanNames(plan.Reduce, 3)); points != 2 || len(opened) != 1+explainRounds*shapes {
+			return fmt.Errorf("%d points and %d communicators, want 2 and one for each of %d shapes, %d times", points, len(opened), shapes, explainRounds)
+		}
+		return nil
+	})
 }

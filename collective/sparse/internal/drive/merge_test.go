@@ -1,0 +1,136 @@
+package drive
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/mem"
+)
+
+// counter is a Finder of every so-manieth block, a word of the set at a time.
+type counter struct {
+	set           block.Set
+	blocks, every int
+	known         int
+}
+
+func (c *counter) Known() int { return c.known }
+func (c *counter) Fill() bool { return false }
+func (c *counter) Find() {
+	to := min(c.known+64, c.blocks)
+	for ; c.known < to; c.known++ {
+		if c.known%c.every == 0 {
+			c.set.Add(c.known)
+		}
+	}
+}
+
+// searchers are two ranks, the second one a leaf, each of which has every 64th block of
+// 1 KiB of a tensor and has found none yet.
+type searchers struct {
+	grid    block.Grid
+	links   []*Links
+	merges  []*Merge
+	finders []*counter
+	tensors [][]byte
+}
+
+func newSearchers(t *testing.T) *searchers {
+	t.Helper()
+	const blocks, every = 9 << 10, 64
+	s := &searchers{grid: block.Grid{Elements: 256 * blocks, Size: 256, Width: 4}}
+	var lanes Lanes
+	tree := lanes.Add(topo.Tree{Root: 0, Parent: []int{-1, 0}})
+	eps, err := mem.New(lanes.Layout(2, 8, 32<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, ep := range eps {
+		t.Cleanup(func() { _ = ep.Close() })
+		k, err := Open(ep, &lanes, r, 2, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := &counter{set: block.NewSet(blocks), blocks: blocks, every: every}
+		data := make([]byte, s.grid.Bytes())
+		for b := 0; b < blocks; b += every {
+			data[b<<10] = byte(1 + r)
+		}
+		m := NewMerge(k, []int{tree})
+		err = m.Begin(transport.Header{Seq: 1}, func(int) merge.Job {
+			return merge.Job{Tensor: 1, Grid: s.grid, Combiner: block.NewCombiner(kernel.Sum, kernel.Int32), Blocks: f.set, Send: data, Recv: data, Finder: f}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.links, s.merges, s.finders, s.tensors = append(s.links, k), append(s.merges, m), append(s.finders, f), append(s.tensors, data)
+	}
+	return s
+}
+
+// A rank that searches looks at its links after a megabyte, whether or not a chunk is full
+// by then; sends a small one first and then full ones; and every four megabytes it is
+// another rank's turn.
+func TestSearchTakesTurns(t *testing.T) {
+	s := newSearchers(t)
+	leaf, finder := s.merges[1], s.finders[1]
+	sent, turns := int64(0), 0
+	var sizes []int64
+	for before := 0; finder.known < finder.blocks; before = finder.known {
+		if _, err := leaf.Poll(); err != nil {
+			t.Fatal(err)
+		}
+		if n := (finder.known - before) << 10; n <= 0 || n > searchBytes+128<<10 {
+			t.Fatalf("%d bytes are searched between two looks at the links", n)
+		}
+		if leaf.SentBytes > sent {
+			sizes, sent = append(sizes, leaf.SentBytes-sent), leaf.SentBytes
+		}
+		if leaf.Rests() {
+			turns++
+		}
+	}
+	if len(sizes) < 2 || sizes[0] > firstBytes || sizes[1] < 30<<10 {
+		t.Errorf("chunks of %d bytes while it searches, want a small one first and then full ones", sizes)
+	}
+	if turns != 2 || leaf.Rests() {
+		t.Errorf("it is another rank's turn %d times in 9 MB", turns)
+	}
+}
+
+// What ranks send while they search is what they have, and those that share a core give it
+// away meanwhile.
+func TestSearchersAddUp(t *testing.T) {
+	s := newSearchers(t)
+	want := make([]byte, s.grid.Bytes())
+	for b := 0; b < s.grid.Blocks(); b += 64 {
+		want[b<<10] = 3
+	}
+	done := make(chan bool)
+	for r, k := range s.links {
+		go func() {
+			fault, failed := k.Run(t.Context(), s.merges[r], &exec.Waiter{Spins: 1, Yields: 4, Nap: 300 * time.Microsecond}, "test")
+			if failed {
+				t.Errorf("rank %d: %+v", r, fault)
+			}
+			done <- true
+		}()
+	}
+	<-done
+	<-done
+	for r, data := range s.tensors {
+		if !bytes.Equal(data, want) {
+			t.Errorf("rank %d has another result", r)
+		}
+		if s.merges[r].rested == 0 {
+			t.Errorf("rank %d has kept its core for all of the search", r)
+		}
+	}
+}
