@@ -88,7 +88,6 @@ func rank(scene string) int {
 		in, err := io.ReadAll(os.Stdin)
 		delete(f.Settings, host.CoresSetting) // this machine's
 		delete(f.Settings, host.CPUsSetting)
-		delete(f.Settings, host.CPUsSetting)
 		fmt.Printf("%d ranks, %v, stdin %q %v, arguments %q\n", f.Size, f.Settings, in, err, os.Args)
 	}
 	return 0
