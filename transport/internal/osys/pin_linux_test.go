@@ -10,11 +10,6 @@ import (
 // TestPinBoundThread: a thread that is bound to one core can be tied to another one for a
 // while, and to none that is not there.
 func TestPinBoundThread(t *testing.T) {
-	bind, err := PinThread(0, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer bind()
 	cores := func() (list []int) {
 		var set unix.CPUSet
 		if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -27,12 +22,13 @@ func TestPinBoundThread(t *testing.T) {
 		}
 		return list
 	}
-	own := cores()
-	bind()
 	all := cores()
-	if bind, err = PinThread(0, nil); err != nil {
+	bind, err := PinThread(0, nil)
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer bind()
+	own := cores()
 	for k := range 2 * len(all) {
 		restore, err := PinThread(k, all)
 		if err != nil {
