@@ -181,6 +181,9 @@ func (e *Endpoint) Leave() bool {
 	if !first {
 		return false
 	}
+	for _, r := range e.receivers {
+		r.abandon()
+	}
 	e.Aborted() // keep the fault, if any, for callers that come after Close
 	storeWord(e.m.rank(e.mem, e.rank), offClosed, 1)
 	e.ringAll()

@@ -3,6 +3,7 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/treerun/treerun/transport"
 )
@@ -92,6 +93,10 @@ func (r *receiver) bring(into []byte) (bool, error) {
 	}
 	if !r.offered {
 		r.offered, r.taken = true, 0
+		r.target.Store(&into[0])
+		if r.e.closed.Load() {
+			r.abandon()
+		}
 		r.rx.Offer(r.e.push.Target(into))
 	}
 	for {
@@ -105,5 +110,22 @@ func (r *receiver) bring(into []byte) (bool, error) {
 		if ok, err := r.fetch(piece(into, i), i*len(piece(into, 0))); !ok || err != nil {
 			return false, err
 		}
+	}
+}
+
+// abandoned is memory to which a sender may still write a piece that it has claimed, though
+// the call that offered it has failed, and the endpoint is closed: it is nobody else's until
+// this process ends.
+var abandoned struct {
+	sync.Mutex
+	memory []*byte
+}
+
+// abandon keeps what r has offered and has not been given back from being used again.
+func (r *receiver) abandon() {
+	if p := r.target.Load(); p != nil {
+		abandoned.Lock()
+		abandoned.memory = append(abandoned.memory, p)
+		abandoned.Unlock()
 	}
 }

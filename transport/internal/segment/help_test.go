@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/transport"
 )
@@ -224,6 +226,55 @@ func TestLost(t *testing.T) {
 		}
 		if _, ok, err := s.TryReserve(0); ok != read || errors.Is(err, transport.ErrPeerClosed) == read {
 			t.Errorf("read: %v, TryReserve = %v, %v", read, ok, err)
+		}
+	}
+}
+
+// TestAbandoned: memory in which a sender may still write when its receiver has given up stays
+// what it is, though nobody here refers to it any more. What was received is let go.
+func TestAbandoned(t *testing.T) {
+	for _, given := range []bool{true, false} {
+		freed := make(chan bool, 1)
+		func() {
+			c := &together{}
+			s, r := helping(t, c)
+			memory := new([helpFrom]byte)
+			runtime.AddCleanup(memory, func(int) { freed <- true }, 0)
+			c.writing = func() { // the sender is at its half for long
+				if given {
+					return
+				}
+				if _, ok, err := r.TryPeekInto(&transport.Header{}, memory[:]); ok || err != nil {
+					t.Errorf("there before the sender was done: %v, %v", ok, err)
+				}
+				r.e.Leave()
+				c.place = make([]byte, helpFrom) // what it writes to is an address, no reference
+			}
+			c.reading = func() { c.reading = nil; _, _ = s.Help() }
+			if _, ok, err := s.TryReserve(0); !ok || err != nil {
+				t.Fatal(ok, err)
+			}
+			s.Lend(&transport.Header{}, bytes.Repeat([]byte("x"), helpFrom))
+			if _, _, err := r.TryPeekInto(&transport.Header{}, memory[:]); err != nil {
+				t.Fatal(err)
+			}
+			if given {
+				r.Release()
+			}
+			r.e.Leave()
+		}()
+		for range 5 {
+			runtime.GC()
+		}
+		select {
+		case <-freed:
+			if !given {
+				t.Error("what the sender writes to may be somebody else's")
+			}
+		case <-time.After(map[bool]time.Duration{true: time.Minute, false: 200 * time.Millisecond}[given]):
+			if given {
+				t.Error("what was received is kept")
+			}
 		}
 	}
 }

@@ -198,9 +198,10 @@ func (s *sender) Returned() bool {
 type receiver struct {
 	end
 	rx      ring.Rx
-	fetched []byte // the payload of the oldest slot, once brought from the sender's memory
-	offered bool   // the sender may help to bring it
-	taken   int    // pieces of it that this end has taken
+	fetched []byte               // the payload of the oldest slot, once brought from the sender's memory
+	offered bool                 // the sender may help to bring it
+	taken   int                  // pieces of it that this end has taken
+	target  atomic.Pointer[byte] // where to, while it is offered
 }
 
 // TryHead returns the header and the length of the oldest unread payload.
@@ -315,9 +316,18 @@ func (r *receiver) dry(h *transport.Header, err error) ([]byte, bool, error) {
 	return b, true, nil
 }
 
+// settle forgets how the payload of the oldest slot was brought.
+func (r *receiver) settle() {
+	r.fetched = nil
+	if r.offered {
+		r.offered = false
+		r.target.Store(nil)
+	}
+}
+
 // Release gives the slot back and wakes the sender if it sleeps.
 func (r *receiver) Release() {
-	r.fetched, r.offered = nil, false
+	r.settle()
 	r.sync.releaseBack()
 	r.rx.Release()
 	r.bell.Ring()
@@ -325,7 +335,7 @@ func (r *receiver) Release() {
 
 // Drop gives the slot back without waking the sender.
 func (r *receiver) Drop() {
-	r.fetched, r.offered = nil, false
+	r.settle()
 	r.sync.releaseBack()
 	r.rx.Drop()
 }
