@@ -16,7 +16,8 @@
 //
 // All ranks of a communicator make the same calls in the same order, with the
 // same operation, element type, count and root. A rank that does not is found
-// out within a second: the call fails with ErrMismatch on every rank, and the
+// out within a second: the call fails with ErrMismatch, or, on a rank that has
+// returned from it, as the root of a Broadcast may, the next one, or Close; and the
 // error names both calls. send and recv are the same slice (in place) or do
 // not overlap. Messages are not calls of all ranks: a Send and a Recv with
 // different tags do not meet and may both be right, as long as neither rank

@@ -142,7 +142,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	if s.w.Rank() == 0 && s.cfg.graph == nil && size > 1 && cache != nil && oneHost(hostsOf(s.w)) {
 		file = cache.Path(size, s.cfg.cores)
 		// A broken or foreign file is measured over.
-		if g, err := cache.Load(file, size); err == nil && g != nil {
+		if g, err := cache.Load(file, size); err == nil && g != nil && s.w.Setting("no-topo-cache") != refresh {
 			if h.Graph, err = g.AppendJSON(nil); err != nil {
 				return nil, err
 			}

@@ -23,6 +23,10 @@ cores=$(nproc)
 work=$(mktemp -d)
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 
+# treerun goes by what it measures of this machine now, and not at some other time.
+GOCACHE=$(go env GOCACHE)
+export GOCACHE XDG_CACHE_HOME=$work/cache
+
 fail() { echo "${0##*/}: $*" >&2; exit 1; }
 
 # prepare TARGETS...: builds treerun, and of the peer kit what is missing.

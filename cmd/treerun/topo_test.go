@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,10 +17,33 @@ import (
 )
 
 // topo -np N measures every pair of ranks of this host, whatever was kept, and
-// keeps nothing itself.
+// keeps that.
 func TestTopoMeasuresThisHost(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)
+	kept := func() (name string) {
+		err := filepath.WalkDir(cache, func(path string, e fs.DirEntry, err error) error {
+			if err == nil && !e.IsDir() {
+				if name != "" {
+					t.Errorf("kept: %s and %s", name, path)
+				}
+				name = path
+			}
+			return err
+		})
+		if err != nil || name == "" {
+			t.Fatalf("nothing is kept: %v", err)
+		}
+		return name
+	}
+	launch(t, nil, "topo", "-np", "5").ends(0)
+	wrong, err := topo.UniformGraph(5).AppendJSON(nil)
+	if err == nil {
+		err = os.WriteFile(kept(), wrong, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	l := launch(t, nil, "topo", "-np", "5", "--format", "json")
 	l.ends(0)
 	g, err := topo.ParseGraph([]byte(strings.Join(l.seen, "\n")))
@@ -33,8 +58,10 @@ func TestTopoMeasuresThisHost(t *testing.T) {
 			t.Errorf("link %+v", k)
 		}
 	}
-	if files, err := os.ReadDir(cache); err != nil || len(files) > 0 {
-		t.Errorf("kept: %v, %v", files, err)
+	if text, err := os.ReadFile(kept()); err != nil {
+		t.Error(err)
+	} else if again, err := topo.ParseGraph(text); err != nil || again.Digest() != g.Digest() {
+		t.Errorf("kept is another graph than was shown: %v\n%s", err, text)
 	}
 }
 

@@ -78,7 +78,8 @@ func runTopo(args []string) (int, error) {
 // measureTopo measures the links of ranks somewhere: anew, unless it must not
 // measure the network between hosts.
 func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, int, error) {
-	j := &measure.Job{Settings: map[string]string{"no-topo-cache": "1"}, Screen: output.NewScreen(os.Stdout, os.Stderr)}
+	// Later jobs may take it.
+	j := &measure.Job{Settings: map[string]string{"no-topo-cache": "refresh"}, Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	var err error
 	if j.Hosts, j.Size, err = where.Hosts(ranks); err != nil {
 		return nil, 0, err
@@ -92,12 +93,8 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	if err != nil {
 		return nil, 0, err
 	}
-	switch {
-	case j.Hosts == nil:
-	case j.Settings["probe"] == network.Off.String():
+	if j.Hosts != nil && j.Settings["probe"] == network.Off.String() {
 		delete(j.Settings, "no-topo-cache")
-	default:
-		j.Settings["no-topo-cache"] = "refresh" // later jobs may take it
 	}
 	r, code, err := measure.Graph(j)
 	if r == nil {

@@ -26,7 +26,7 @@ usage:
 
 Without --graph, treerun starts N ranks on this host, or ranks on the hosts of -H
 or --hostfile, and measures the links between them, as it does for a job,
-whatever earlier jobs have measured. Rates that differ by no more than they do
+whatever earlier jobs have measured, and keeps that for later ones. Rates that differ by no more than they do
 from run to run are given as one, and so are latencies. The JSON form can be kept
 and given to --graph.
 
