@@ -76,12 +76,19 @@ func crowded(setting string, ranks int) (cores []int) {
 
 const mostCPUs = 1024 // that fit into a set of the kernel's
 
-// lendingLoses reports whether payloads pass clearly more quickly through slots than read
-// from their sender's own memory, as far as that was measured.
-func lendingLoses(g *topo.Graph) bool {
-	gain := g.LendGain()
-	return gain > 0 && gain < leastGain
+// lendGain returns what payloads take through slots over what they take read from their
+// sender's own memory, the same on all ranks: as it is now, on one host whose graph was not
+// given; else as the graph has it. 0: nobody knows.
+func (s *setup) lendGain(ep transport.Endpoint, g *topo.Graph, lane int) (float64, error) {
+	if !s.cfg.tryLending || s.cfg.graph != nil || lane < 0 || !oneHost(hostsOf(s.w)) {
+		return g.LendGain(), nil
+	}
+	return probe.Lending(s.ctx, ep, lane, s.w.Rank(), s.w.Size())
 }
+
+// lendingLoses reports whether payloads pass clearly more quickly through slots than read
+// from their sender's own memory.
+func lendingLoses(gain float64) bool { return gain > 0 && gain < leastGain }
 
 // leastGain is lower than 1, since what is lent leaves the sender its time, and larger
 // payloads gain more than those that are measured.

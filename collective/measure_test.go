@@ -52,7 +52,7 @@ func TestLendingLoses(t *testing.T) {
 		for i, gain := range tc.gains {
 			g.Links[i].LendGain = gain
 		}
-		if got := lendingLoses(g); got != tc.want {
+		if got := lendingLoses(g.LendGain()); got != tc.want {
 			t.Errorf("gains %v: %v, want %v", tc.gains, got, tc.want)
 		}
 	}

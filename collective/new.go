@@ -30,7 +30,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 		cfg.cores = n // of all ranks; this one may be bound to its share
 	}
 	if threadOf(w) != nil {
-		cfg.connect, cfg.heapBytes = connectThreads, threadHeap
+		cfg.connect, cfg.heapBytes, cfg.tryLending = connectThreads, threadHeap, false
 	}
 	for _, o := range opts {
 		if o != nil {
@@ -93,6 +93,10 @@ func (s *setup) comm() (*Comm, error) {
 		return nil, err
 	}
 	hosts := hostsOf(s.w)
+	gain, err := s.lendGain(ep, graph, plans.pointLane())
+	if err != nil {
+		return nil, errors.Join(err, ep.Close())
+	}
 	c := &Comm{
 		rank: s.w.Rank(), size: s.w.Size(), world: s.w,
 		graph: graph, between: s.between, ep: ep, plans: plans,
@@ -104,7 +108,7 @@ func (s *setup) comm() (*Comm, error) {
 		deviceGraph: s.cfg.deviceGraph,
 		devicePeers: s.cfg.peerOptions(s.w),
 	}
-	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane(), c.size > s.cfg.cores, !lendingLoses(graph))
+	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane(), c.size > s.cfg.cores, !lendingLoses(gain))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -120,8 +124,8 @@ func (s *setup) comm() (*Comm, error) {
 		if r, is := ep.(transport.Reacher); is {
 			if ok, why := r.Reaches(); !ok {
 				fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
-			} else if lendingLoses(graph) {
-				fmt.Fprintf(os.Stderr, "treerun: ranks do not read each other's memory: through shared memory %d KiB take %.2g times as long\n", topo.LendBytes>>10, graph.LendGain())
+			} else if lendingLoses(gain) {
+				fmt.Fprintf(os.Stderr, "treerun: ranks do not read each other's memory: through shared memory %d KiB take %.2g times as long\n", topo.LendBytes>>10, gain)
 			}
 		}
 	}

@@ -66,6 +66,7 @@ type config struct {
 	tuning           *tuning // nil: none
 	heapBytes        int     // per rank
 	stall, settle    time.Duration
+	tryLending       bool // find out whether lending pays, where that is not given
 	cache            *probe.Cache
 	cores            int
 	boxes            []int // by rank: those with the same number share cores; nil: those of a host
@@ -80,6 +81,8 @@ func defaults() config {
 		settle:    time.Second,
 		cores:     shm.UsableCores(),
 		connect:   connect,
+
+		tryLending: true,
 	}
 }
 

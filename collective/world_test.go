@@ -67,7 +67,8 @@ func connectMem(_ context.Context, w World, purpose string, layout transport.Lay
 	return f.job.endpoints[key][rank], nil
 }
 
-func overMem(c *config) { c.connect, c.heapBytes = connectMem, 2<<20 }
+// overMem connects ranks without a trial of what lending takes: here they always lend.
+func overMem(c *config) { c.connect, c.heapBytes, c.tryLending = connectMem, 2<<20, false }
 
 // runRanks runs body as every rank of a job and returns their errors, by rank.
 // It fails the test when a rank is still running after a generous time.

@@ -28,7 +28,8 @@ type meter struct {
 	pin        Pin    // nil for none
 }
 
-func newMeter(ctx context.Context, ep transport.Endpoint, rank, size int) (*meter, error) {
+// newMeter takes the links of a lane that joins every rank with every other one.
+func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (*meter, error) {
 	m := &meter{
 		ctx: ctx, ep: ep, rank: rank, size: size,
 		to:   make([]transport.Sender, size),
@@ -40,8 +41,8 @@ func newMeter(ctx context.Context, ep transport.Endpoint, rank, size int) (*mete
 			continue
 		}
 		var errs [2]error
-		m.to[r], errs[0] = ep.Sender(0, r)
-		m.from[r], errs[1] = ep.Receiver(0, r)
+		m.to[r], errs[0] = ep.Sender(lane, r)
+		m.from[r], errs[1] = ep.Receiver(lane, r)
 		if err := errors.Join(errs[:]...); err != nil {
 			return nil, fmt.Errorf("probe: rank %d: link with rank %d: %w", rank, r, err)
 		}

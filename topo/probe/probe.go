@@ -71,7 +71,7 @@ func Measure(ctx context.Context, ep transport.Endpoint, rank, size, cores int, 
 	if size == 1 {
 		return nil, nil
 	}
-	m, err := newMeter(ctx, ep, rank, size)
+	m, err := newMeter(ctx, ep, 0, rank, size)
 	if err != nil {
 		return nil, err
 	}

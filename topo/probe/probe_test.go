@@ -194,7 +194,7 @@ func TestLendGain(t *testing.T) {
 // payload takes through slots; what arrives is what was sent.
 func TestTryLending(t *testing.T) {
 	pairs, errs := measureAll(t, 3, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
-		m, err := newMeter(ctx, ep, rank, 3)
+		m, err := newMeter(ctx, ep, 0, rank, 3)
 		if err != nil || !m.lends() {
 			return nil, errors.Join(err, errors.New("these ranks cannot lend"))
 		}
@@ -222,5 +222,37 @@ func TestTryLending(t *testing.T) {
 	}
 	if len(pairs) != 1 || pairs[0].CopiedUs <= 0 || pairs[0].LentUs <= 0 {
 		t.Errorf("measured %+v", pairs)
+	}
+}
+
+// TestLending: all ranks hear of the same gain, whatever the size of their slots, and of
+// none where nothing can be lent.
+func TestLending(t *testing.T) {
+	for _, size := range []int{1, 2, 5} {
+		for _, slot := range []int{64, SlotBytes, 4 * SlotBytes} {
+			l := Layout(size)
+			l.SlotBytes = slot
+			for i := range l.Links {
+				l.Links[i].Lane = 3
+			}
+			eps, err := mem.New(l)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gains, errs := make([]float64, size), make([]error, size)
+			var all sync.WaitGroup
+			for r, ep := range eps {
+				all.Go(func() { gains[r], errs[r] = Lending(t.Context(), ep, 3, r, size) })
+			}
+			all.Wait()
+			if err := errors.Join(errs...); err != nil {
+				t.Fatal(err)
+			}
+			for r, gain := range gains {
+				if gain != gains[0] || (gain > 0) != (size > 1) {
+					t.Errorf("%d ranks, slots of %d bytes: rank %d has a gain of %v, rank 0 %v", size, slot, r, gain, gains[0])
+				}
+			}
+		}
 	}
 }
