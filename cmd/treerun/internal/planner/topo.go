@@ -26,9 +26,9 @@ usage:
 
 Without --graph, treerun starts N ranks on this host, or ranks on the hosts of -H
 or --hostfile, and measures the links between them, as it does for a job,
-whatever earlier jobs have measured, and keeps that for later ones. Rates that differ by no more than they do
-from run to run are given as one, and so are latencies. The JSON form can be kept
-and given to --graph.
+whatever earlier jobs have measured, and keeps that for later ones. Rates that
+differ by no more than they do from run to run are given as one, and so are
+latencies. The JSON form can be kept and given to --graph.
 
 Ranks on GPUs measure what these can do for each other: NVLink, NVSwitch, PCIe. What
 NVML and data sheets declare stands beside it, in JSON as declared_gbytes_per_second;
