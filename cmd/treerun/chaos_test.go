@@ -218,7 +218,8 @@ func TestKillRank(t *testing.T) {
 	for i := range chaosRuns(t, 20) {
 		seed := uint64(time.Now().UnixNano())
 		if !t.Run(fmt.Sprintf("run=%d/seed=%d", i, seed), func(t *testing.T) {
-			killOneRank(t, rand.New(rand.NewPCG(seed, 0)), tmp, launcher, looper, &times)
+			rng := rand.New(rand.NewPCG(seed, 0))
+			killOneRank(t, rng, tmp, &times, 2+rng.IntN(7), launcher, looper)
 		}) {
 			break
 		}
@@ -231,9 +232,30 @@ func TestKillRank(t *testing.T) {
 	}
 }
 
-func killOneRank(t *testing.T, rng *rand.Rand, tmp, launcher, looper string, times *chaosTimes) {
-	np := 2 + rng.IntN(7)
-	j := startJob(t, tmp, launcher, "-np", strconv.Itoa(np), "--peer-timeout", "60", looper)
+// TestKillRankInBroadcast: kill -9 of one of two ranks that broadcast 8 MiB in turn. No Broadcast
+// of the survivor returns nil with anything but the root's contents.
+func TestKillRankInBroadcast(t *testing.T) {
+	launcher, looper := chaosBinaries(t)
+	tmp := t.TempDir()
+	var times chaosTimes
+	for i := range chaosRuns(t, 20) {
+		seed := uint64(time.Now().UnixNano())
+		if !t.Run(fmt.Sprintf("run=%d/seed=%d", i, seed), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(seed, 0))
+			killOneRank(t, rng, tmp, &times, 2, launcher, looper, "-broadcast", strconv.Itoa(8<<20))
+		}) {
+			break
+		}
+	}
+	t.Logf("%+v", times)
+	if times.inCalls == 0 {
+		t.Error("no rank was killed in a call")
+	}
+}
+
+// killOneRank starts a job of np ranks, kills one of them, and looks at what the others report.
+func killOneRank(t *testing.T, rng *rand.Rand, tmp string, times *chaosTimes, np int, launcher string, program ...string) {
+	j := startJob(t, tmp, launcher, append([]string{"-np", strconv.Itoa(np), "--peer-timeout", "60"}, program...)...)
 	time.Sleep(time.Duration(rng.IntN(250)) * time.Millisecond)
 	pids := j.ranks()
 	for late := time.Now().Add(patience); len(pids) == 0 && time.Now().Before(late); {

@@ -104,12 +104,13 @@ func (r *receiver) bring(into []byte) (bool, error) {
 		if !ok {
 			return r.rx.Helped() >= pieces-r.taken, nil
 		}
-		if r.taken++; r.taken > pieces {
-			return false, r.failure(fmt.Errorf("%w: %d pieces claimed of %d", transport.ErrCorrupt, r.taken, pieces))
+		if r.taken == pieces {
+			return false, r.failure(fmt.Errorf("%w: more than %d pieces claimed", transport.ErrCorrupt, pieces))
 		}
 		if ok, err := r.fetch(piece(into, i), i*len(piece(into, 0))); !ok || err != nil {
-			return false, err
+			return false, err // and the piece is never there
 		}
+		r.taken++
 	}
 }
 

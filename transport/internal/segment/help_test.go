@@ -40,7 +40,7 @@ func (r *together) Write(_ transport.Link, address uint64, b []byte) error {
 }
 
 // helping makes both ends of a link over r.
-func helping(t *testing.T, r *together) (*sender, *receiver) {
+func helping(t *testing.T, r Push) (*sender, *receiver) {
 	m, err := NewMap(transport.Layout{Size: 2, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Src: 0, Dst: 1}}})
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func helping(t *testing.T, r *together) (*sender, *receiver) {
 	var ends [2]*Endpoint
 	for i := range ends {
 		ends[i] = New(m, b, i, false, func(int) {})
-		ends[i].SetReach(r, "")
+		ends[i].SetReach(r.(Reach), "")
 	}
 	s, err := ends[0].Sender(0, 1)
 	if err != nil {
@@ -274,6 +274,30 @@ func TestAbandoned(t *testing.T) {
 		case <-time.After(map[bool]time.Duration{true: time.Minute, false: 200 * time.Millisecond}[given]):
 			if given {
 				t.Error("what was received is kept")
+			}
+		}
+	}
+}
+
+// gone is a Reach of a sender whose process has ended.
+type gone struct{ together }
+
+func (*gone) Read(transport.Link, int, uint64, int, []byte) error { return ErrVanished }
+
+// TestSenderGone: a payload whose sender has ended before it was copied never counts as received,
+// however often the receiver polls.
+func TestSenderGone(t *testing.T) {
+	for _, n := range []int{helpFrom - 1, helpFrom, 1 << 20} {
+		c := &gone{}
+		s, r := helping(t, c)
+		if _, ok, err := s.TryReserve(0); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		s.Lend(&transport.Header{}, bytes.Repeat([]byte("new"), n)[:n])
+		into := make([]byte, n)
+		for poll := range 10 {
+			if b, ok, err := r.TryPeekInto(&transport.Header{}, into); ok || err != nil {
+				t.Fatalf("poll %d of %d bytes of a sender that has ended: %d bytes, %v, %v", poll, n, len(b), ok, err)
 			}
 		}
 	}

@@ -200,7 +200,7 @@ type receiver struct {
 	rx      ring.Rx
 	fetched []byte               // the payload of the oldest slot, once brought from the sender's memory
 	offered bool                 // the sender may help to bring it
-	taken   int                  // pieces of it that this end has taken
+	taken   int                  // pieces of it that this end has copied
 	target  atomic.Pointer[byte] // where to, while it is offered
 }
 

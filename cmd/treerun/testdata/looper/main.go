@@ -28,6 +28,7 @@ func main() {
 	odd := flag.Int("odd", -1, "rank that calls Barrier instead")
 	until := flag.String("until", "", "file whose appearance ends the loop on all ranks")
 	form := flag.String("sparse", "", "make sparse calls, in this form")
+	broadcast := flag.Int("broadcast", 0, "make Broadcast calls of this many bytes, from every rank in turn")
 	flag.Parse()
 	signal.Ignore(syscall.SIGTERM) // who is slow on a busy machine still says what he has learned
 	if os.Getenv("TREERUN_RANK") == fmt.Sprint(*early) {
@@ -35,6 +36,9 @@ func main() {
 	}
 	if *form != "" {
 		os.Exit(runSparse(*calls, *form))
+	}
+	if *broadcast > 0 {
+		os.Exit(runBroadcast(*calls, *broadcast))
 	}
 	os.Exit(run(*calls, *leave, *odd, *until))
 }
@@ -83,6 +87,42 @@ func run(calls, leave, odd int, until string) int {
 		if want := float32(w.Size() * (w.Size() + 1) / 2); part[0] != want || part[len(part)-1] != want {
 			fmt.Fprintf(os.Stderr, "looper: call %d gave %v and %v, want %v\n", i, part[0], part[len(part)-1], want)
 			return 5
+		}
+	}
+	return 0
+}
+
+// runBroadcast broadcasts from every rank in turn, and compares all that has come.
+func runBroadcast(calls, bytes int) int {
+	ctx := context.Background()
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return report(-1, err)
+	}
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return report(w.Rank(), err)
+	}
+	defer c.Close()
+	x := make([]uint32, bytes/4)
+	for i := range calls {
+		if i == 1 {
+			fmt.Printf("ready %d\n", os.Getpid())
+		}
+		if w.Rank() == i%w.Size() {
+			for j := range x {
+				x[j] = uint32(i + j)
+			}
+		}
+		if err := collective.Broadcast(ctx, c, x, x, i%w.Size()); err != nil {
+			return report(w.Rank(), err)
+		}
+		for j := range x {
+			if x[j] != uint32(i+j) {
+				fmt.Fprintf(os.Stderr, "looper: call %d gave %d in element %d, want %d\n", i, x[j], j, uint32(i+j))
+				return 5
+			}
 		}
 	}
 	return 0
