@@ -13,7 +13,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 5
+const protocol = 6
 
 // hello is the first message of New.
 type hello struct {
@@ -22,10 +22,6 @@ type hello struct {
 	Graph    []byte // rank 0's graph of an earlier job; empty: measure
 	Cores    int    // usable cores of the rank
 	Machine  string // whose cores they are, of all of it; empty: nobody else's
-
-	Tuning      []byte // rank 0's tuning file; empty: none
-	TuningFile  string // its name, for people
-	TuningFault string // why rank 0 could not read the one that it must
 }
 
 // outcome is what a rank made of the same input.

@@ -17,13 +17,9 @@ const (
 	mostPriced  = 1 << 20
 )
 
-// choose compares the shapes for kind, size by size. A tuning file's choice
-// stands above the prices.
+// choose compares the shapes for kind, size by size.
 func (p *planner) choose(kind plan.Kind) ([]choice, error) {
 	fitting := p.fitting(kind)
-	if c := p.tuning.choices(kind, fitting); c != nil {
-		return c, nil
-	}
 	if p.hosts != nil {
 		return p.chooseHosts(kind, fitting)
 	}

@@ -9,8 +9,7 @@
 // New measures how the ranks are connected (or takes the measurement of an
 // earlier job on this host), makes trees and plans from it, and checks that
 // all ranks came to the same ones. The calls then run the plan that is the
-// quickest for their size: by price, or as measured, where a tuning file is
-// kept for this host or TREERUN_TUNE names one (see Tuning).
+// quickest for their size by price.
 //
 // # Calls
 //

@@ -19,11 +19,6 @@ func (p *planner) explain() string {
 	if p.size == 1 {
 		return b.String()
 	}
-	if p.tuning == nil {
-		b.WriteString("Tuning file: none; prices choose\n")
-	} else {
-		fmt.Fprintf(&b, "Tuning file: %s\n", p.tuning.from)
-	}
 	fmt.Fprintf(&b, "AllReduce: %s\n", choicesText(p.choices[plan.AllReduce]))
 	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
 		name, us := p.choice(plan.AllReduce, bytes)
@@ -42,18 +37,15 @@ func (c *Comm) Choice(kind plan.Kind, bytes int) (name string, us float64) {
 	return c.plans.choice(kind, int64(bytes))
 }
 
-// ChosenBy says, for people, what the choice of plan for kind rests on: the
-// tuning file with its name, the price, or a rule where only one is offered: as
-// no trees are where all links are alike. It must not run beside a call of the
-// communicator.
+// ChosenBy says, for people, what the choice of plan for kind rests on: the price, or a
+// rule where only one is offered: as no trees are where all links are alike. It
+// must not run beside a call of the communicator.
 func (c *Comm) ChosenBy(kind plan.Kind) string {
 	p := c.plans
 	if err := p.choosing(kind); err != nil {
 		return err.Error()
 	}
 	switch fitting := p.fitting(kind); {
-	case p.tuning.choices(kind, fitting) != nil:
-		return "tuning file " + p.tuning.from
 	case len(fitting) == 1:
 		return "rule (only this one is offered here)"
 	case kind == plan.Barrier && (p.hosts == nil && p.sharesCores() || p.sharesBox()) && slices.Contains(fitting, starShape):
@@ -89,4 +81,34 @@ func (p *planner) certificate() string {
 	rate := float64(len(p.trees)) / p.graph.Busiest(p.trees)
 	return fmt.Sprintf("Links allow %.2f GB/s, these trees %.2f GB/s (%.0f %% of the bound): %s\n",
 		bound.Rate, rate, 100*rate/bound.Rate, bound)
+}
+
+// PlanNames returns the names of the shapes of plan among which c chooses for a
+// collective, at least one, for WithPlan. It must not run beside a call of the
+// communicator.
+func (c *Comm) PlanNames(kind plan.Kind) []string {
+	if c.plans.hosts == nil {
+		return PlanNames(kind, c.Size())
+	}
+	var names []string
+	for _, s := range c.plans.fittingHosts(kind) {
+		names = append(names, s.String())
+	}
+	return names
+}
+
+// PlanNames returns the names of the shapes of plan in which a collective can run
+// on so many ranks of one host, at least one, for WithPlan. Where it is one
+// only, every communicator takes it, whatever WithPlan says.
+func PlanNames(kind plan.Kind, ranks int) []string {
+	var names []string
+	for s := range shapes {
+		if s.fits(kind) && s.reaches(ranks) {
+			names = append(names, s.String())
+		}
+	}
+	if len(names) == 0 {
+		names = append(names, directOne.String()) // has no other
+	}
+	return names
 }

@@ -152,7 +152,6 @@ func (s *setup) graph() (*topo.Graph, error) {
 			}
 		}
 	}
-	s.readTuning(&h)
 	all, err := exchange(s.ctx, s.w, h)
 	if err != nil {
 		return nil, fmt.Errorf("comparing settings: %w", err)
@@ -169,7 +168,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 		machines[r] = h.Machine
 	}
 	s.cfg.boxes = machine.Shared(hostsOf(s.w), machines)
-	if err := errors.Join(s.cfg.checkPlan(s.w), s.takeTuning(&all[0])); err != nil {
+	if err := s.cfg.checkPlan(s.w); err != nil {
 		return nil, err
 	}
 	switch {

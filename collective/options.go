@@ -44,7 +44,7 @@ func WithTopoCache(dir string) Option {
 
 // WithPlan runs every collective in the shape of plan with this name wherever
 // that fits, for measuring; PlanNames has the names. Where it does not fit the
-// collective, another one is taken. Prices and tuning files do not count.
+// collective, another one is taken. Prices do not count.
 func WithPlan(name string) Option {
 	return func(c *config) {
 		c.plan, c.shape = name, nil
@@ -61,10 +61,9 @@ type config struct {
 	graph            *topo.Graph
 	deviceGraph      *topo.Graph
 	slots, slotBytes int
-	plan             string  // of WithPlan
-	shape            *shape  // the one to use wherever it fits; nil: by price
-	tuning           *tuning // nil: none
-	heapBytes        int     // per rank
+	plan             string // of WithPlan
+	shape            *shape // the one to use wherever it fits; nil: by price
+	heapBytes        int    // per rank
 	stall, settle    time.Duration
 	tryLending       bool // find out whether lending pays, where that is not given
 	cache            *probe.Cache
@@ -99,7 +98,7 @@ func (c *config) digest() string {
 	case c.shape != nil:
 		only = c.shape.String()
 	}
-	return fmt.Sprintf("slots=%dx%d plans=%s tuning=%s graph=%s", c.slots, c.slotBytes, only, c.tuning, graph)
+	return fmt.Sprintf("slots=%dx%d plans=%s graph=%s", c.slots, c.slotBytes, only, graph)
 }
 
 // checkPlan checks the name that WithPlan was given; the graph of several hosts

@@ -13,11 +13,10 @@ import (
 )
 
 // planHosts is newPlanner for several hosts: the trees over hosts, the lanes for
-// all shapes that are offered, and the first choices. Tuning files speak of one
-// host.
+// all shapes that are offered, and the first choices.
 func (p *planner) planHosts(cfg *config, d *decision) error {
 	h := p.hosts
-	p.tuning, p.only = nil, cfg.shape
+	p.only = cfg.shape
 	p.offered = h.offered(p.size)
 	if s := cfg.shape; s != nil && h.reaches(*s, p.size) && !slices.Contains(p.offered, *s) {
 		p.offered = append(p.offered, *s)

@@ -17,8 +17,7 @@ import (
 )
 
 // planner chooses and makes the plans of a communicator: for each collective
-// and size the shape that the simulator prices lowest on the measured graph, or
-// that a tuning file names. Everything follows from the graph and the settings,
+// and size the shape that the simulator prices lowest on the measured graph. Everything follows from the graph and the settings,
 // which are the same on all ranks.
 type planner struct {
 	rank, size int
@@ -31,7 +30,6 @@ type planner struct {
 	hosts      *hosts      // where there are several
 	smallRoot  int         // of the tree for small messages
 	offered    []shape     // whose lanes are open
-	tuning     *tuning     // nil without one
 	first      []plan.Kind // chosen for when the communicator is made: by rank 0, for all
 	devices    bool        // it plans for devices
 	forced     *shape      // of WithPlan
@@ -58,12 +56,9 @@ type choice struct {
 // choices from there, without one it makes them.
 func newPlanner(g *topo.Graph, rank int, cfg *config, d *decision) (*planner, error) {
 	g, level := levelled(g, cfg.boxes)
-	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, tuning: cfg.tuning.forRanks(g.Ranks), heapBytes: cfg.heapBytes, first: firstKinds, most: mostPriced, forced: cfg.shape}
+	p := &planner{rank: rank, size: g.Ranks, graph: g, slots: cfg.slots, slotBytes: cfg.slotBytes, heapBytes: cfg.heapBytes, first: firstKinds, most: mostPriced, forced: cfg.shape}
 	if cfg.devices != nil {
 		p.devices, p.first, p.most = true, deviceKinds, mostOnDevice
-	}
-	if cfg.shape != nil {
-		p.tuning = nil
 	}
 	var err error
 	if p.pricer, err = sim.NewPricer(g); err != nil {
@@ -160,11 +155,6 @@ func (p *planner) offer(cfg *config) {
 		p.offered = []shape{flat, directOne, directMany, starShape}
 	default:
 		p.offered = []shape{flat, oneTree, allTrees, directOne, directMany, starShape}
-	}
-	for _, s := range p.tuning.shapes() {
-		if cfg.shape == nil && s.reaches(p.size) && !slices.Contains(p.offered, s) {
-			p.offered = append(p.offered, s)
-		}
 	}
 	if !small || slices.Contains(p.offered, oneTree) || slices.Contains(p.offered, allTrees) {
 		p.openAll(treeLane)
@@ -366,7 +356,7 @@ func (p *planner) digest() string {
 	}
 	p.hosts.digest(h)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s,tuning %s,trees %s", choicesText(p.choices[plan.AllReduce]), p.tuning, hex.EncodeToString(h.Sum(nil)[:6]))
+	fmt.Fprintf(&b, "%s,trees %s", choicesText(p.choices[plan.AllReduce]), hex.EncodeToString(h.Sum(nil)[:6]))
 	return b.String()
 }
 

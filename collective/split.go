@@ -44,7 +44,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	slices.SortStableFunc(g.members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
 	g.rank = slices.Index(g.members, c.rank)
 	inherited := []Option{func(cfg *config) {
-		cfg.connect, cfg.tuning, cfg.heapBytes = c.connect, c.plans.tuning, c.plans.heapBytes
+		cfg.connect, cfg.heapBytes = c.connect, c.plans.heapBytes
 	}}
 	if sub := c.graph.Among(g.members); sub.Validate() == nil {
 		inherited = append(inherited, WithGraph(sub))

@@ -18,8 +18,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/tuner"
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
@@ -67,13 +65,8 @@ func Main(args []string) (int, error) {
 	if err := enoughMemory(suite.Memory(cases, np), c.perHost); err != nil {
 		return 0, err
 	}
-	if o.Shapes() {
-		return shapes(c, cases)
-	}
-	if !c.place.Elsewhere() {
-		if err := tuner.Check(np, cmdline.UsableCores()); err != nil {
-			return 0, err
-		}
+	if o.Explain > 0 {
+		return explain(c, cases)
 	}
 	r := &results{np: np, cases: cases}
 	if o.JSON != "-" {
@@ -122,9 +115,6 @@ func (c *command) findRanks() (err error) {
 	}
 	if err := c.findGPUs(); err != nil {
 		return err
-	}
-	if c.Tune && len(c.hosts) > 1 {
-		return exitcode.Errorf(exitcode.Usage, "bench: --tune is for the ranks of one host; between hosts plans follow from the measured network (--explain compares them)")
 	}
 	return c.CheckRanks(c.np)
 }

@@ -30,22 +30,15 @@ over the most that the measured network allows. A rank must
 %s
 All ranks must have the memory of two messages of the largest size each.
 
---tune measures every shape of plan in turns, prints their times, and keeps for
-each collective and size the quickest; a shape must be more than 5 %% quicker than
-that of the size before to take over. Collectives that are not measured stay as
-they are in the file. Jobs of as many ranks on this host and its usable cores go by
-the file in the user's cache directory, unless --no-topo-cache is given.
-TREERUN_TUNE=FILE names another one, for --tune and for jobs, and TREERUN_TUNE=off
-turns it off for jobs. Both --tune and --explain take -np, --collective, -n, -w and
---max-seconds (for a size with all its shapes, 1); --tune also -b, -e and -f, and
---explain all that says on which hosts the ranks are and how they reach each other.
+--explain measures every shape of plan in turns, and shows which one a job takes,
+and by what. It takes -np, --collective, -n, -w, --max-seconds (of all shapes, 1)
+and all that says on which hosts the ranks are and how they reach each other.
 
 exit code 1: elements were wrong; 64: wrong usage; else as of any job.
 
 examples:
   treerun bench -np 2
   treerun bench -np 4 --collective all -b 8 -e 64M -f 8 --json rows.json --plot rows.svg
-  treerun bench -np 4 --tune
   treerun bench -np 4 --explain 64K --collective allreduce,broadcast
   treerun bench -H a,b,c,d --explain 2M --collective broadcast
   treerun bench -np 8 --collective broadcast --in-place -b 1M -e 1M -n 200 --stream

@@ -53,7 +53,7 @@ func newOptions() *options {
 	f.Var(&o.timeout, "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(&o.shutdownTimeout, "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
 	f.Var(&o.bindTo, "bind-to", "core: each rank on its own share of the cores, or on one that it\nshares; none: wherever the kernel puts it (default: core, unless\nsome cores would have more ranks than others; with a GPU, the cores of its NUMA node)")
-	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew, and do not\ngo by a kept tuning file")
+	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
 	f.BoolVar(&o.version, "version", false, "print the version of treerun")

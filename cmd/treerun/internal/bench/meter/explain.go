@@ -35,8 +35,11 @@ type explainer struct {
 // made anew: what comes and goes on the machine meets several of them.
 const explainRounds = 3
 
-// explain is Shapes with --explain.
-func explain(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error, opts ...collective.Option) error {
+// Explain compares the shapes of plan for all cases of o on the ranks of a world
+// and calls tell with every point, on every rank; what stands in it for people is
+// rank 0's. All ranks call it together, with the same options, which are for all
+// communicators.
+func Explain(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error, opts ...collective.Option) error {
 	e := &explainer{
 		o: o, np: world.Size(), opts: opts, calls: calls[float32](), origin: time.Now(),
 		open: func(opts ...collective.Option) (*collective.Comm, error) { return collective.New(ctx, world, opts...) },
@@ -166,4 +169,27 @@ func predicted(c *collective.Comm, kind plan.Kind, bytes int64) *float64 {
 	}
 	price = math.Round(price*1e4) / 1e4
 	return &price
+}
+
+// rightResult makes one call and compares every element: a quick plan with a
+// wrong result is not to be chosen.
+func (m *meter[T]) rightResult(ctx context.Context, r *running[T], k *suite.Case) error {
+	if k.Empty {
+		return nil
+	}
+	row := &suite.Row{}
+	if err := m.check(ctx, k, r, &oracle[T]{size: m.c.Size(), op: k.Op}, row); err != nil {
+		return err
+	}
+	if *row.Wrong > 0 {
+		return fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
+	}
+	return nil
+}
+
+// median sorts v, which is not empty.
+func median(v []float64) float64 {
+	slices.Sort(v)
+	n := len(v)
+	return (v[n/2] + v[(n-1)/2]) / 2
 }

@@ -31,8 +31,8 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 	if world.Rank() == 0 {
 		out = json.NewEncoder(w)
 	}
-	if o.Shapes() {
-		return Shapes(ctx, world, o, func(p *suite.Point) error {
+	if o.Explain > 0 {
+		return Explain(ctx, world, o, func(p *suite.Point) error {
 			if err := out.Encode(suite.Record{Point: p}); err != nil {
 				return tellError(err)
 			}

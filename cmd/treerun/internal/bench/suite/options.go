@@ -41,7 +41,6 @@ type Options struct {
 
 	Wide        Wide
 	JSON, Plot  string       // files; "": none
-	Tune        bool         // compare the shapes of plan and write a tuning file
 	Explain     cmdline.Size // compare the shapes of plan for this size; 0: do not
 	NoTopoCache bool
 	Verbose     bool // the ranks tell on stderr what they choose
@@ -108,9 +107,8 @@ func newOptions() (*Options, *raw) {
 	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and\n--ranks-per-gpu say which")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
-	f.BoolVar(&o.Tune, "tune", false, "measure every shape of plan from 8 to 64M in steps of 4 and keep what\nis best for later jobs of as many ranks; see TREERUN_TUNE below")
 	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every shape of plan with its\npredicted and measured time, and which one is chosen by what")
-	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew, and do not\ngo by a kept tuning file")
+	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "tell on stderr what plans the ranks have, and of sparse collectives the\nform that was chosen, the density and what every form is predicted to\ntake")
 	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
 	for _, list := range []string{"collective", "datatype", "op", "inflight", "density", "overlap"} {
@@ -159,7 +157,7 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 	if err := o.take(r); err != nil {
 		return nil, err
 	}
-	if err := o.takeShapes(own); err != nil {
+	if err := o.takeExplain(own); err != nil {
 		return nil, err
 	}
 	return o, o.check()

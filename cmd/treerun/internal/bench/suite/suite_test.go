@@ -81,11 +81,11 @@ func TestUsage(t *testing.T) {
 		"--collective sparse-allreduce --form lists -o sum,min":             "is for --op sum",
 		"--collective sparse-allreduce --form lists --device cuda":          "does not go with --device cuda",
 		"--collective sparse-allreduce --form lists --sparse-transport udp": "is for --form aggregators",
-		"--form lists":                          "for sparse collectives",
-		"--sparse-transport udp":                "for sparse collectives",
-		"--collective sparse-allreduce -d int8": "take the types int32",
-		"--collective sparse-allreduce -o prod": "the operations sum",
-		"--collective sparse-allreduce --tune":  "has no plan",
+		"--form lists":                              "for sparse collectives",
+		"--sparse-transport udp":                    "for sparse collectives",
+		"--collective sparse-allreduce -d int8":     "take the types int32",
+		"--collective sparse-allreduce -o prod":     "the operations sum",
+		"--collective sparse-allreduce --explain 8": "has no plan",
 	} {
 		_, err := Parse(strings.Fields(line))
 		if exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {

@@ -17,13 +17,13 @@ import (
 
 // Every shape that a collective has is measured at every size, with results
 // that are right, and all ranks have the same times.
-func TestShapes(t *testing.T) {
+func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		np   int
 		line string
 	}{
-		{2, "--tune -e 40K -f 70 -n 20"},
-		{3, "--tune -b 100 -e 100 -n 1 -w 0 --collective gather,allreduce,alltoall"},
+		{2, "--explain 40K -n 20"},
+		{3, "--explain 100 -n 1 -w 0 --collective gather,allreduce,alltoall"},
 		{4, "--explain 4K --collective reduce,barrier -n 5"},
 	} {
 		o := parsed(t, c.line)
@@ -31,7 +31,7 @@ func TestShapes(t *testing.T) {
 		var mu sync.Mutex
 		seen := make([][]*suite.Point, c.np)
 		worlds(t, c.np, func(w *world) error {
-			return Shapes(t.Context(), w, o, func(p *suite.Point) error {
+			return Explain(t.Context(), w, o, func(p *suite.Point) error {
 				mu.Lock()
 				defer mu.Unlock()
 				seen[w.rank] = append(seen[w.rank], p)
@@ -43,13 +43,13 @@ func TestShapes(t *testing.T) {
 				t.Fatalf("%s: rank %d has %d points, want %d", c.line, r, len(seen[r]), len(cases))
 			}
 			for i, p := range seen[r] {
-				checkPoint(t, c.line, o, &cases[i], p, seen[0][i], r)
+				checkPoint(t, c.line, &cases[i], p, seen[0][i], r)
 			}
 		}
 	}
 }
 
-func checkPoint(t *testing.T, line string, o *suite.Options, k *suite.Case, p, first *suite.Point, rank int) {
+func checkPoint(t *testing.T, line string, k *suite.Case, p, first *suite.Point, rank int) {
 	t.Helper()
 	var kind plan.Kind
 	if err := kind.UnmarshalText([]byte(k.Name)); err != nil {
@@ -63,7 +63,7 @@ func checkPoint(t *testing.T, line string, o *suite.Options, k *suite.Case, p, f
 		if !(c.Us > 0) || c.Us != first.Candidates[i].Us {
 			t.Errorf("%s: rank %d: %s took %v us, on rank 0 %v", line, rank, c.Plan, c.Us, first.Candidates[i].Us)
 		}
-		if known := c.PredictedUs != nil; known != (o.Explain > 0 && rank == 0) {
+		if known := c.PredictedUs != nil; known != (rank == 0) {
 			t.Errorf("%s: rank %d: %s: a price is there: %v", line, rank, c.Plan, known)
 		}
 	}
@@ -72,13 +72,13 @@ func checkPoint(t *testing.T, line string, o *suite.Options, k *suite.Case, p, f
 	}
 	// What the links are measured to be decides whether a barrier has a choice.
 	byThis := strings.HasPrefix(p.By, "price") || strings.HasPrefix(p.By, "rule")
-	if o.Explain > 0 && rank == 0 && (!chosen || !byThis || p.Links == "") {
+	if rank == 0 && (!chosen || !byThis || p.Links == "") {
 		t.Errorf("%s: rank %d: nothing is explained: %+v", line, rank, p)
 	}
 }
 
 // The shapes for ranks on several hosts are explained as those of one host are.
-func TestShapesOfHosts(t *testing.T) {
+func TestExplainHosts(t *testing.T) {
 	const np = 4
 	g := &topo.Graph{Name: "hosts", Ranks: np, Hosts: []int{0, 1, 2, 3}}
 	for b := range np {
@@ -89,7 +89,7 @@ func TestShapesOfHosts(t *testing.T) {
 	o := parsed(t, "--explain 4K --collective allreduce,broadcast,barrier -n 5 --max-seconds 0.1")
 	var seen []*suite.Point
 	worlds(t, np, func(w *world) error {
-		return Shapes(t.Context(), w, o, func(p *suite.Point) error {
+		return Explain(t.Context(), w, o, func(p *suite.Point) error {
 			if w.rank == 0 {
 				seen = append(seen, p)
 			}

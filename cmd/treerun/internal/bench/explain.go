@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/tuner"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
@@ -19,27 +19,15 @@ type points struct {
 	out      io.Writer
 	np       int
 	cases    []suite.Case
-	tuner    *tuner.Tuner // nil: explain
 	progress *progress
 
 	rest []byte // of a line that is not complete
 	seen int
 }
 
-// shapes is the subcommand with --tune or --explain.
-func shapes(c *command, cases []suite.Case) (int, error) {
-	o, np := c.Options, c.np
-	p := &points{out: os.Stdout, np: np, cases: cases}
-	file, err := "", error(nil)
-	if o.Tune {
-		p.tuner = tuner.New(np, cmdline.UsableCores())
-		file, err = tuner.File(np, cmdline.UsableCores())
-	} else if !c.place.Elsewhere() {
-		err = tuner.Check(np, cmdline.UsableCores())
-	}
-	if err != nil {
-		return 0, err
-	}
+// explain is the subcommand with --explain.
+func explain(c *command, cases []suite.Case) (int, error) {
+	p := &points{out: os.Stdout, np: c.np, cases: cases}
 	p.progress = progressOnTerminal()
 	p.show()
 	code, err := c.run(p)
@@ -51,14 +39,8 @@ func shapes(c *command, cases []suite.Case) (int, error) {
 		return code, err
 	case p.seen < len(cases):
 		return 0, fmt.Errorf("bench: the ranks have ended after %d of %d sizes", p.seen, len(cases))
-	case !o.Tune:
-		return 0, nil
 	}
-	if err := p.tuner.Store(file); err != nil {
-		return 0, exitcode.Errorf(exitcode.Internal, "bench: --tune: %w", err)
-	}
-	_, err = fmt.Fprintf(p.out, "# written to %s\n# jobs of %d ranks on this host go by it; TREERUN_TUNE=off makes them not to\n", file, np)
-	return 0, err
+	return 0, nil
 }
 
 // Write implements io.Writer.
@@ -73,22 +55,9 @@ func (p *points) take(line []byte) error {
 	if rec.Point == nil || p.seen == len(p.cases) || !p.cases[p.seen].MatchesPoint(rec.Point, p.np) {
 		return fmt.Errorf("bench: rank 0 sent %s, which is not size %d of %d", line, p.seen+1, len(p.cases))
 	}
-	text := ""
-	if p.tuner == nil {
-		text = tuner.Explanation(rec.Point)
-	} else {
-		chosen, err := p.tuner.Add(rec.Point)
-		if err != nil {
-			return err
-		}
-		if p.seen == 0 || p.cases[p.seen-1].Name != rec.Point.Collective {
-			text = tuner.Head(rec.Point)
-		}
-		text += tuner.Line(rec.Point, chosen)
-	}
 	p.seen++
 	p.progress.hide()
-	if _, err := io.WriteString(p.out, text); err != nil {
+	if _, err := io.WriteString(p.out, explanation(rec.Point)); err != nil {
 		return fmt.Errorf("bench: print what was measured: %w", err)
 	}
 	p.show()
@@ -101,4 +70,31 @@ func (p *points) show() {
 		c := p.cases[p.seen]
 		p.progress.show(fmt.Sprintf("size %d of %d, %s of %d bytes", p.seen+1, len(p.cases), c.Name, c.Bytes))
 	}
+}
+
+// explanation is a point as text.
+func explanation(p *suite.Point) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s", p.Collective)
+	if p.Bytes > 0 {
+		size := cmdline.Size(p.Bytes)
+		fmt.Fprintf(&b, " of %s (%d bytes)", &size, p.Bytes)
+	}
+	fmt.Fprintf(&b, " on %d ranks\n%14s  %14s  %14s\n", p.NP, "plan", "predicted (us)", "measured (us)")
+	quickest := p.Candidates[0]
+	for _, c := range p.Candidates {
+		predicted, note := "-", ""
+		if c.PredictedUs != nil {
+			predicted = fmt.Sprintf("%.2f", *c.PredictedUs)
+		}
+		if c.Plan == p.Chosen {
+			note = "  chosen by " + p.By
+		}
+		if c.Us < quickest.Us {
+			quickest = c
+		}
+		fmt.Fprintf(&b, "%14s  %14s  %14.2f%s\n", c.Plan, predicted, c.Us, note)
+	}
+	fmt.Fprintf(&b, "the quickest was %s\n%s\n", quickest.Plan, p.Links)
+	return b.String()
 }

@@ -1,0 +1,80 @@
+package suite
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// Point is what was found of all shapes of plan for one case. Rank 0 sends it
+// with --explain.
+type Point struct {
+	Collective string      `json:"collective"`
+	NP         int         `json:"np"`
+	Bytes      int64       `json:"bytes"`
+	Candidates []Candidate `json:"candidates"` // at least one, in the order of the shapes
+
+	// What a job chooses and by what, and what the links allow.
+	Chosen string `json:"chosen,omitempty"`
+	By     string `json:"by,omitempty"`
+	Links  string `json:"links,omitempty"`
+}
+
+// Candidate is one shape of plan.
+type Candidate struct {
+	Plan        string   `json:"plan"`
+	Us          float64  `json:"us"`                     // median, on the slowest rank
+	PredictedUs *float64 `json:"predicted_us,omitempty"` // where it is known
+}
+
+// What comparing shapes takes where nothing was said.
+const (
+	explainIterations = 200
+	explainSeconds    = 1 // of a size, with all shapes
+)
+
+// takeExplain sets the defaults of --explain, and refuses those of bench's own
+// flags that mean nothing there.
+func (o *Options) takeExplain(own []string) error {
+	if o.Explain == 0 {
+		return nil
+	}
+	known := []string{"explain", "np", "collective", "iterations", "warmup", "max-seconds", "no-topo-cache", "verbose"}
+	var surplus []string
+	o.Flags.Visit(func(f *pflag.Flag) {
+		if !slices.Contains(known, f.Name) && slices.Contains(own, f.Name) {
+			surplus = append(surplus, "--"+f.Name)
+		}
+	})
+	if len(surplus) > 0 {
+		return usage("--explain does not go with %s", strings.Join(surplus, ", "))
+	}
+	if !o.Flags.Changed("iterations") {
+		o.Iterations = explainIterations
+	}
+	if !o.Flags.Changed("max-seconds") {
+		o.MaxSeconds = explainSeconds
+	}
+	o.Begin, o.End = o.Explain, o.Explain
+	o.Passes = []bool{false}
+	for _, name := range o.Collectives {
+		if c := Find(name); c.OneByOne {
+			return usage("--explain: %s has no plan", name)
+		}
+	}
+	return nil
+}
+
+// CheckRanks checks what depends on the number of ranks.
+func (o *Options) CheckRanks(np int) error {
+	if o.Explain > 0 && np == 1 {
+		return usage("one rank by itself has no plan to choose; give -np 2 or more")
+	}
+	return o.CheckRoot(np)
+}
+
+// MatchesPoint tells whether p is of this case on np ranks.
+func (c *Case) MatchesPoint(p *Point, np int) bool {
+	return p.Collective == c.Name && p.NP == np && p.Bytes == c.Bytes && len(p.Candidates) > 0
+}
