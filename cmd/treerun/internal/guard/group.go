@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/treerun/treerun/internal/procstate"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -41,7 +42,7 @@ const (
 // else's process never is.
 func signalByNumber(groups []group, jobID string, sig syscall.Signal) (left bool) {
 	return signalThose(sig, func(pid int) answer {
-		_, id := stat(pid)
+		id := procstate.Stat(pid).Group
 		if !slices.ContainsFunc(groups, func(g group) bool { return g.id == id }) {
 			return no
 		}
@@ -89,30 +90,6 @@ func signalThose(sig syscall.Signal, meant func(pid int) answer) (left bool) {
 	return left
 }
 
-// stat returns the state of a process as a letter, and the number of its group;
-// 0 where it has ended.
-func stat(pid int) (state byte, group int) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return 0, 0
-	}
-	return parseStat(string(text))
-}
-
-// parseStat reads a line of /proc/PID/stat: the name of the program stands in
-// brackets and may hold anything, then come the state, the parent and the group.
-func parseStat(line string) (state byte, group int) {
-	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(fields) < 3 {
-		return 0, 0
-	}
-	id, err := strconv.Atoi(fields[2])
-	if err != nil || id < 0 {
-		return 0, 0
-	}
-	return fields[0][0], id
-}
-
 // carries tells whether a process was started with these entries in its
 // environment. The kernel shows none while it begins a program, when it has
 // ended, and where there is none.
@@ -122,7 +99,7 @@ func carries(pid int, want ...string) answer {
 		return no // nor could it be signalled
 	}
 	if err != nil || len(env) == 0 {
-		if state, _ := stat(pid); state == 0 || state == 'Z' || state == 'X' {
+		if state := procstate.Stat(pid); !state.Known() || state.Ended() {
 			return no // it has ended
 		}
 		return unsure

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-	"pgregory.net/rapid"
 )
 
 // The test binary is the guard, too, as treerun is, and a launcher that dies.
@@ -238,30 +237,4 @@ func TestStrangeMessages(t *testing.T) {
 		}
 		unix.Close(fds[1])
 	}
-}
-
-// The name of a program may hold anything.
-func TestParseStat(t *testing.T) {
-	if state, id := parseStat("12 (a) S 1 (b)) S 7 42 9 0"); state != 'S' || id != 42 {
-		t.Errorf("got state %c and group %d, want S and 42", state, id)
-	}
-	if state, id := stat(os.Getpid()); id != syscall.Getpgrp() || state == 0 {
-		t.Errorf("our own group is %d, got %d in state %c", syscall.Getpgrp(), id, state)
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		name, id := rapid.String().Draw(t, "name"), rapid.IntRange(0, 1<<22).Draw(t, "group")
-		if state, got := parseStat(fmt.Sprintf("5 (%s) R 1 %d 3 0 -1", name, id)); got != id || state != 'R' {
-			t.Fatalf("got %d in state %c", got, state)
-		}
-	})
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("12 (cat) S 1 42 9 0")
-	f.Add(") S 1")
-	f.Fuzz(func(t *testing.T, text string) {
-		if _, id := parseStat(text); id < 0 {
-			t.Fatal(id)
-		}
-	})
 }

@@ -1,0 +1,129 @@
+// Package procstate reads the state of a process of this host from /proc: whether it
+// runs, sleeps, is stopped, and by which signal. It is for treerun's own packages.
+package procstate
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// State is the state of a process as the kernel tells it. The zero State is of a process
+// that is not there, or of which /proc says nothing.
+type State struct {
+	Code   byte           // as in ps: R, S, D, T, t, Z, X; 0: unknown
+	Group  int            // process group
+	Signal syscall.Signal // that stopped it, 0 where the kernel does not tell
+}
+
+// Read returns the state of process pid. Of a process with several threads Code is D when
+// one of them stays in uninterruptible sleep, else that of its first thread.
+func Read(pid int) State {
+	dir := "/proc/" + strconv.Itoa(pid)
+	s := readStat(dir + "/stat")
+	if (s.Code == 'S' || s.Code == 'R') && blocked(dir) {
+		s.Code = 'D'
+	}
+	return s
+}
+
+// Stat is Read without a look at the threads.
+func Stat(pid int) State { return readStat("/proc/" + strconv.Itoa(pid) + "/stat") }
+
+func readStat(file string) State {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return State{}
+	}
+	return parse(string(text))
+}
+
+// blockedFor tells a thread that hangs in the kernel from one that waits for a disk.
+const blockedFor = 20 * time.Millisecond
+
+// blocked reports whether a thread is in uninterruptible sleep, and still is a while later.
+func blocked(dir string) bool {
+	files, err := filepath.Glob(dir + "/task/[0-9]*/stat")
+	if err != nil {
+		return false
+	}
+	var asleep []string
+	for _, f := range files {
+		if readStat(f).Code == 'D' {
+			asleep = append(asleep, f)
+		}
+	}
+	if len(asleep) == 0 {
+		return false
+	}
+	time.Sleep(blockedFor)
+	for _, f := range asleep {
+		if readStat(f).Code == 'D' {
+			return true
+		}
+	}
+	return false
+}
+
+// exitField is the place of exit_code behind the name: field 52 of proc_pid_stat(5). While
+// a process is stopped it holds the signal; kernels before 5.17 say 0.
+const exitField = 52 - 3
+
+// parse reads a line of /proc/PID/stat: the name of the program stands in brackets and may
+// hold anything, then come the state, the parent and the group.
+func parse(line string) State {
+	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
+	if len(fields) < 3 {
+		return State{}
+	}
+	group, err := strconv.Atoi(fields[2])
+	if err != nil || group < 0 {
+		return State{}
+	}
+	s := State{Code: fields[0][0], Group: group}
+	if s.Code == 'T' && len(fields) > exitField {
+		if n, err := strconv.ParseUint(fields[exitField], 10, 7); err == nil {
+			s.Signal = syscall.Signal(n)
+		}
+	}
+	return s
+}
+
+// Known reports whether /proc told anything.
+func (s State) Known() bool { return s.Code != 0 }
+
+// Stopped reports whether the process is stopped, by a signal or a debugger.
+func (s State) Stopped() bool { return s.Code == 'T' || s.Code == 't' }
+
+// Ended reports whether the process has ended, and only its parent has still to take note.
+func (s State) Ended() bool { return s.Code == 'Z' || s.Code == 'X' || s.Code == 'x' }
+
+// String says for people what the process does: "stopped by SIGSTOP", "running".
+func (s State) String() string {
+	switch s.Code {
+	case 0:
+		return "in an unknown state"
+	case 'R':
+		return "running"
+	case 'S', 'I':
+		return "sleeping"
+	case 'D':
+		return "in uninterruptible sleep"
+	case 't':
+		return "stopped by a debugger"
+	case 'T':
+		if name := unix.SignalName(s.Signal); name != "" {
+			return "stopped by " + name
+		}
+		return "stopped by a signal"
+	case 'Z', 'X', 'x':
+		return "ended"
+	}
+	return fmt.Sprintf("in state %q", s.Code)
+}

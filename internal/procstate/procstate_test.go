@@ -1,0 +1,98 @@
+package procstate
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// The state of a real process follows what is done to it.
+func TestStates(t *testing.T) {
+	cmd := exec.Command("sleep", "60")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	pid := cmd.Process.Pid
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	want := func(text string) {
+		t.Helper()
+		for begin := time.Now(); Read(pid).String() != text; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > 10*time.Second {
+				t.Fatalf("process %d is %s, want %q", pid, Read(pid), text)
+			}
+		}
+	}
+	want("sleeping")
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTSTP} {
+		if err := cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		name := map[syscall.Signal]string{syscall.SIGSTOP: "SIGSTOP", syscall.SIGTSTP: "SIGTSTP"}[sig]
+		if s := waitStopped(pid); s.Signal == 0 {
+			name = "a signal" // a kernel before 5.17
+		}
+		want("stopped by " + name)
+		if !Read(pid).Stopped() || Read(pid).Ended() {
+			t.Errorf("%s: Stopped is false or Ended true", Read(pid))
+		}
+		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		want("sleeping")
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	want("ended")
+	if !Read(pid).Ended() {
+		t.Error("Ended is false")
+	}
+	cmd.Wait()
+	if s := Read(pid); s.Known() {
+		t.Errorf("a process that is gone is %s", s)
+	}
+}
+
+func waitStopped(pid int) State {
+	s := Read(pid)
+	for begin := time.Now(); !s.Stopped() && time.Since(begin) < 10*time.Second; s = Read(pid) {
+		time.Sleep(time.Millisecond)
+	}
+	return s
+}
+
+// This process reads itself: it runs.
+func TestSelf(t *testing.T) {
+	if s := Stat(os.Getpid()); s.Group != syscall.Getpgrp() || !s.Known() {
+		t.Errorf("this process is %s in group %d, want group %d", s, s.Group, syscall.Getpgrp())
+	}
+}
+
+// The name of a program may hold anything.
+func TestParse(t *testing.T) {
+	if s := parse("12 (a) S 1 (b)) S 7 42 9 0"); s.Code != 'S' || s.Group != 42 {
+		t.Errorf("got state %c and group %d, want S and 42", s.Code, s.Group)
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		name, group := rapid.String().Draw(t, "name"), rapid.IntRange(0, 1<<22).Draw(t, "group")
+		if s := parse(fmt.Sprintf("5 (%s) R 1 %d 3 0 -1", name, group)); s.Group != group || s.Code != 'R' {
+			t.Fatalf("got group %d in state %c", s.Group, s.Code)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("12 (cat) S 1 42 9 0")
+	f.Add(") S 1")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s := parse(text); s.Group < 0 || s.String() == "" {
+			t.Fatal(s)
+		}
+	})
+}
