@@ -194,9 +194,6 @@ func (h *Host) started(err error) {
 	for _, c := range h.children {
 		report.Ranks, report.PIDs = append(report.Ranks, c.rank), append(report.PIDs, c.pid)
 	}
-	if err == nil && len(h.children) < len(h.ranks) {
-		h.cfg.Trace("started %d of %d ranks", len(h.children), len(h.ranks))
-	}
 	h.cfg.Report(report)
 	if err != nil {
 		h.cfg.Report(&wire.Refused{Code: exitcode.Of(err), Text: err.Error()})

@@ -97,11 +97,8 @@ func Run(j *Job) (int, error) {
 		return exitcode.Of(err), err
 	}
 	s.startAll()
-	if startedErr := j.Started(); s.err == nil && startedErr != nil {
-		s.err = exitcode.Errorf(exitcode.Internal, "%w", startedErr)
-	}
-	if s.err != nil {
-		s.abandon()
+	if err := j.Started(); err != nil {
+		s.abandon(exitcode.Errorf(exitcode.Internal, "%w", err))
 	}
 	s.wait(func() bool { return s.living == 0 })
 	j.Trace("all ranks have ended")

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"time"
@@ -128,16 +129,12 @@ func (s *supervisor) on(p *party) string {
 	return " on host " + p.Name
 }
 
-// fail notes why treerun could not do its part on a host.
+// fail abandons the job because treerun could not do its part on a host.
 func (s *supervisor) fail(p *party, code int, text string) {
-	if s.err != nil {
-		return
-	}
 	if len(s.parties) > 1 || !p.Local {
-		s.err = exitcode.Errorf(code, "host %s: %s", p.Name, text)
-		return
+		text = fmt.Sprintf("host %s: %s", p.Name, text)
 	}
-	s.err = exitcode.Errorf(code, "%s", text)
+	s.abandon(exitcode.Errorf(code, "%s", text))
 }
 
 func (s *supervisor) isReady(p *party, b *wire.Ready) {
@@ -272,7 +269,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		p.lost = true
 		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
 		if !p.over && s.running == 0 && s.err == nil && s.cause.kind == none { // no rank runs yet
-			s.err = exitcode.Errorf(l.Code, "%s", l.Text)
+			s.abandon(exitcode.Errorf(l.Code, "%s", l.Text))
 		}
 		for _, rank := range p.Ranks {
 			m := s.members[rank]
@@ -284,7 +281,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		if p.ready == nil {
 			s.unready--
 		}
-		if !p.started && s.err == nil {
+		if !p.started {
 			s.fail(p, l.Code, l.Text)
 		}
 		s.isOver(p)

@@ -111,24 +111,22 @@ func (s *supervisor) discardStreams() {
 	}
 }
 
-// startAll starts all ranks; or some, and notes in s.err why not the rest, unless
-// the user or the time limit stopped it.
+// startAll starts all ranks; or some, and abandons the job, unless the user or the
+// time limit stopped it.
 func (s *supervisor) startAll() {
-	stopped := func() bool { return s.err != nil || s.cause.kind != none }
+	stopped := func() bool { return s.cause.kind != none }
 	if err := s.reach(); err != nil {
-		s.err = err
+		s.abandon(err)
 	}
 	s.wait(func() bool { return s.unready == 0 || stopped() })
 	j, err := s.wireJob()
-	if err != nil && s.err == nil {
-		s.err = err
+	if err == nil && !stopped() {
+		err = s.startLocal(j)
+	}
+	if err != nil {
+		s.abandon(err)
 	}
 	if stopped() {
-		s.neverStarted()
-		return
-	}
-	if err := s.startLocal(j); err != nil {
-		s.err = err
 		s.neverStarted()
 		return
 	}
@@ -137,9 +135,13 @@ func (s *supervisor) startAll() {
 		s.input = newInput(s.job.Stdin, func(b *wire.Input) { s.sendTo(0, b) })
 	}
 	s.wait(func() bool { return s.starting == 0 })
-	if !stopped() {
-		s.job.Trace("started %s", count(s.job.Size, "rank"))
+	started := 0
+	for _, m := range s.members {
+		if m.running {
+			started++
+		}
 	}
+	s.job.Trace("started %d of %s", started, count(len(s.members), "rank"))
 	s.discardStreams()
 }
 

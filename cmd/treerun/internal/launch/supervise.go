@@ -127,9 +127,13 @@ func (s *supervisor) timeIsUp() {
 	}
 }
 
-// abandon ends the ranks of a job that could not be started as a whole.
-func (s *supervisor) abandon() {
-	s.cause = cause{kind: byError}
+// abandon ends a job that could not be started as a whole: the ranks that run
+// already wait for the others. The first error counts.
+func (s *supervisor) abandon(err error) {
+	if s.err != nil {
+		return
+	}
+	s.err, s.cause = err, cause{kind: byError}
 	s.kill()
 }
 
