@@ -12,7 +12,6 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/side"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/datagram"
 )
 
 // Assisted is what the World is, too, where the launcher has started aggregators
@@ -104,11 +103,10 @@ func (c *Comm) addAggregators(s *side.Comm) {
 	}
 }
 
-// asideOpenWhole opens links to the aggregators, too, and a socket if there are peers.
-func (c *Comm) asideOpenWhole(ctx context.Context, during string, invitation []byte, purpose string, layout transport.Layout, peers func(member int) bool) (transport.Endpoint, *datagram.Socket, error) {
+// asideOpenWhole opens links to the aggregators, too.
+func (c *Comm) asideOpenWhole(ctx context.Context, during string, invitation []byte, purpose string, layout transport.Layout) (transport.Endpoint, error) {
 	all, _ := assistedOf(c.world)
-	var sock *datagram.Socket
-	ep, err := c.asideConnect(ctx, during, func(within context.Context) (transport.Endpoint, error) {
+	return c.asideConnect(ctx, during, func(within context.Context) (transport.Endpoint, error) {
 		if err := c.meet(within, invitation); err != nil {
 			return nil, err
 		}
@@ -122,22 +120,8 @@ func (c *Comm) asideOpenWhole(ctx context.Context, during string, invitation []b
 		if _, err := all.AllGather(resolved, invitation); err != nil {
 			return nil, err
 		}
-		ep, err := c.connect(resolved, all, purpose, layout)
-		if err != nil || peers == nil {
-			return ep, err
-		}
-		if sock, err = openDatagrams(resolved, all, purpose, peers); err != nil {
-			return nil, errors.Join(err, ep.Close())
-		}
-		return ep, nil
+		return c.connect(resolved, all, purpose, layout)
 	})
-	if err != nil {
-		return nil, nil, err
-	}
-	if sock != nil {
-		c.aside.OnClose(sock.Close)
-	}
-	return ep, sock, nil
 }
 
 // meet brings all ranks of c together, over links of its own, before they go to the
@@ -257,13 +241,6 @@ func Assist(w Assistant) *side.Helper {
 			over := make(chan struct{})
 			go abortOnFailure(w, ep, over)
 			return ep, func() { close(over) }, nil
-		},
-		Datagrams: func(ctx context.Context, purpose string, peers func(rank int) bool) (s *datagram.Socket, err error) {
-			err = untilFailure(ctx, w, "opening a socket for UDP to the ranks", func(within context.Context) (err error) {
-				s, err = openDatagrams(within, all, purpose, peers)
-				return err
-			})
-			return s, err
 		},
 	}
 }

@@ -40,12 +40,9 @@ func (l *launched) aggregators() (pids []int) {
 func TestKillWithAggregators(t *testing.T) {
 	looper := looperBinary(t)
 	const np = 3
-	for _, name := range []string{"aggregator", "rank", "aggregator over udp", "rank over udp"} {
-		t.Run(name, func(t *testing.T) {
-			victim, over, _ := strings.Cut(name, " over ")
-			l := launch(t, func(c *exec.Cmd) {
-				c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir(), "TREERUN_SPARSE_TRANSPORT="+over)
-			},
+	for _, victim := range []string{"aggregator", "rank"} {
+		t.Run(victim, func(t *testing.T) {
+			l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 				"-np", strconv.Itoa(np), "--aggregators", "2", looper, "-sparse", "aggregators")
 			l.expect(np, "ready ")
 			aggregators := l.aggregators()
@@ -150,11 +147,10 @@ func ticks(t *testing.T, pids []int) (n int) {
 // sparse calls between hosts are right with them.
 func TestAggregatorsOnHosts(t *testing.T) {
 	looper := looperBinary(t)
-	for over, says := range map[string]string{"tcp": "aggregators, as was said", "udp": "aggregators over UDP, as was said"} {
-		t.Setenv("TREERUN_SPARSE_TRANSPORT", over)
+	{
 		l := launchHosts(t, "-v", "-H", "a:1,b:1,c:1", "-np", "2", "--aggregators", "2", looper, "-sparse", "aggregators", "-calls", "20")
 		l.ends(0)
-		for _, want := range []string{"aggregator 0 is on host c", "aggregator 1 is on host a", says + "; with 2 aggregators of their own"} {
+		for _, want := range []string{"aggregator 0 is on host c", "aggregator 1 is on host a", "aggregators, as was said; with 2 aggregators of their own"} {
 			if !strings.Contains(l.stderr.String(), want) {
 				t.Errorf("%q is missing in\n%s", want, &l.stderr)
 			}
@@ -170,13 +166,4 @@ func TestAggregatorValues(t *testing.T) {
 			t.Errorf("%q: %s", value, text)
 		}
 	}
-}
-
-// Aggregators of their own speak UDP, too: results are right, and the row says so.
-func TestAggregatorsOverUDP(t *testing.T) {
-	l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
-		"bench", "-np", "4", "--aggregators", "2", "--collective", "sparse-allreduce", "--sparse-transport", "udp",
-		"-b", "1M", "-e", "1M", "-n", "2", "-w", "1", "--density", "0.05,1", "-d", "float32", "--json", "-")
-	l.ends(0)
-	wantUDPRows(t, l.seen, 4)
 }

@@ -20,15 +20,9 @@ func TestKillInSparseCalls(t *testing.T) {
 	}
 	const np = 4
 	before := leftovers(t, looper, filepath.Dir(looper))
-	for _, form := range []string{"trees", "aggregators", "shared", "dense", "aggregators over UDP"} {
+	for _, form := range []string{"trees", "aggregators", "shared", "dense"} {
 		t.Run(form, func(t *testing.T) {
-			form, udp := strings.CutSuffix(form, " over UDP")
-			l := launch(t, func(c *exec.Cmd) {
-				c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir())
-				if udp {
-					c.Env = append(c.Env, "TREERUN_SPARSE_TRANSPORT=udp")
-				}
-			},
+			l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 				"-np", fmt.Sprint(np), looper, "-sparse", form)
 			l.expect(np, "ready ")
 			pids := make(map[int]int) // by rank

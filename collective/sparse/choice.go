@@ -243,11 +243,7 @@ func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.count, r.call.dtype, r.call.op, r.call.block)
 	if r.cfg.form != ByPrice {
-		over := ""
-		if r.call.over == UDP {
-			over = " over UDP"
-		}
-		fmt.Fprintf(&b, "%v%s, as was said%s\n", e.form, over, r.whoAggregates(e.form))
+		fmt.Fprintf(&b, "%v, as was said%s\n", e.form, r.whoAggregates(e.form))
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s of the blocks are not zero, %s with those of all ranks: %v;", percent(e.mean), percent(e.union), e.form)

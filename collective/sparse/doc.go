@@ -61,8 +61,7 @@
 // tensor of about 2^32 elements or more where Use says Aggregators, whose offsets have
 // 32 bits; by price it runs in another form. Whether the rows of AllReducePairs are as
 // many is known, on all ranks alike, when their indices have been told. A rank that is
-// stopped, by a debugger say, is waited for; but over UDP only for as long as
-// --peer-timeout says, since datagrams have no connection that tells whether it lives.
+// stopped, by a debugger say, is waited for.
 //
 // # Links
 //

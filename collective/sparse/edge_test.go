@@ -166,8 +166,6 @@ func TestArguments(t *testing.T) {
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(77)) }, "no such form"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(Lists)) }, "for AllReducePairs"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Streams(0)) }, "0 streams"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Over(UDP), Use(Trees)) }, "UDP is for the form Aggregators"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Over(7)) }, "no such transport"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Columns(-1)) }, "-1 blocks in a packet"},
 			{func() (Stats, error) {
 				_, s, err := AllReducePairs(ctx, c, Pairs[float32]{Indices: []uint32{1}, Values: x, Width: 3})
@@ -215,10 +213,6 @@ func TestMismatch(t *testing.T) {
 			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Trees))
 			return err
 		}, ", trees)"},
-		"transport": {func(c *collective.Comm) error {
-			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Over(UDP))
-			return err
-		}, ", aggregators over UDP"},
 		"streams": {func(c *collective.Comm) error {
 			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Streams(3))
 			return err

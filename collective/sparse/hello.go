@@ -32,7 +32,6 @@ type call struct {
 	columns   uint16
 	count     uint64
 	threshold uint64 // its bits
-	over      Transport
 }
 
 // kind is which function was called.
@@ -46,7 +45,7 @@ const (
 )
 
 // helloVersion is the first byte of a hello.
-const helloVersion = 2
+const helloVersion = 3
 
 // helloBytes is the size of a hello.
 const helloBytes = 44 + sampled/8
@@ -54,7 +53,7 @@ const helloBytes = 44 + sampled/8
 // encode returns h as bytes.
 func (h *hello) encode() []byte {
 	b := make([]byte, 0, helloBytes)
-	b = append(b, helloVersion, byte(h.call.what), byte(h.call.dtype), byte(h.call.op), byte(h.call.form), byte(h.call.over), 0, 0)
+	b = append(b, helloVersion, byte(h.call.what), byte(h.call.dtype), byte(h.call.op), byte(h.call.form), 0, 0, 0)
 	if h.apart {
 		b[6] = 1
 	}
@@ -80,7 +79,7 @@ func parseHello(b []byte) (h hello, err error) {
 		return h, fmt.Errorf("%w: %d bytes", errHello, len(b))
 	}
 	h.call = call{
-		what: kind(b[1]), dtype: kernel.DType(b[2]), op: kernel.Op(b[3]), form: Form(b[4]), over: Transport(b[5]),
+		what: kind(b[1]), dtype: kernel.DType(b[2]), op: kernel.Op(b[3]), form: Form(b[4]),
 		block:     binary.LittleEndian.Uint32(b[8:]),
 		streams:   binary.LittleEndian.Uint16(b[12:]),
 		columns:   binary.LittleEndian.Uint16(b[14:]),
@@ -95,7 +94,7 @@ func parseHello(b []byte) (h hello, err error) {
 		h.sample[i] = binary.LittleEndian.Uint64(b[44+8*i:])
 	}
 	c := &h.call
-	if c.what < allReduce || c.what >= kinds || !c.dtype.Valid() || !c.op.Valid() || c.form >= formEnd || c.over >= transportEnd {
+	if c.what < allReduce || c.what >= kinds || !c.dtype.Valid() || !c.op.Valid() || c.form >= formEnd {
 		return h, fmt.Errorf("%w: call %d of %d with operation %d in form %d", errHello, c.what, c.dtype, c.op, c.form)
 	}
 	if !(h.find >= 0) || math.IsInf(float64(h.find), 0) {
@@ -122,13 +121,10 @@ func (c call) String() string {
 	if c.form != ByPrice {
 		fmt.Fprintf(&b, ", %v", c.form)
 	}
-	if c.over == UDP {
-		b.WriteString(" over UDP")
-	}
 	if t := math.Float64frombits(c.threshold); t != 0 {
 		fmt.Fprintf(&b, ", threshold %g", t)
 	}
-	if int(c.streams) != c.over.streams() || c.columns != 0 {
+	if int(c.streams) != defaultStreams || c.columns != 0 {
 		fmt.Fprintf(&b, ", %d streams of %d columns", c.streams, c.columns)
 	}
 	b.WriteString(")")

@@ -28,11 +28,9 @@ func TestTooLargeForAggregators(t *testing.T) {
 	const elements = 1 << 32
 	x := untouchable[collective.Float16](t, elements)
 	check := func(c *collective.Comm) error {
-		for _, over := range []Transport{Links, UDP} {
-			_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Aggregators), Over(over))
-			if err := wantTooLarge(err, c.Rank(), "4294967296 elements"); err != nil {
-				return fmt.Errorf("over %v: %w", over, err)
-			}
+		_, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Aggregators))
+		if err := wantTooLarge(err, c.Rank(), "4294967296 elements"); err != nil {
+			return err
 		}
 		// Rows of all ranks, of which none has as many.
 		const rows, width = 1 << 12, mostBlockBytes / 2
@@ -40,7 +38,7 @@ func TestTooLargeForAggregators(t *testing.T) {
 		for i := range rows {
 			p.Indices = append(p.Indices, uint32(i*c.Size()+c.Rank()))
 		}
-		_, _, err := AllReducePairs(t.Context(), c, p, Use(Aggregators))
+		_, _, err = AllReducePairs(t.Context(), c, p, Use(Aggregators))
 		if err := wantTooLarge(err, c.Rank(), "4294967296 elements"); err != nil {
 			return fmt.Errorf("rows: %w", err)
 		}
@@ -77,20 +75,18 @@ func TestTooLargeIsNoChoice(t *testing.T) {
 func TestTooManyRows(t *testing.T) {
 	for _, c := range []struct {
 		width, rows int
-		over        Transport
 		ok          bool
 	}{
-		{1, math.MaxUint32, Links, true},
-		{64, block.MaxBlocks, Links, true},
-		{64, block.MaxBlocks + 1, Links, false},
-		{300, math.MaxUint32, Links, false},
-		{mostBlockBytes / 4, 1 << 20, Links, true},
-		{mostBlockBytes / 4, 1 << 24, UDP, false}, // parts of rows
+		{1, math.MaxUint32, true},
+		{64, block.MaxBlocks, true},
+		{64, block.MaxBlocks + 1, false},
+		{300, math.MaxUint32, false},
+		{mostBlockBytes / 4, 1 << 20, true},
 	} {
-		p := pairs[float32]{own: Pairs[float32]{Width: c.width}, reduction: reduction{cfg: newConfig([]Option{Over(c.over)}), call: call{dtype: kernel.Float32}}}
+		p := pairs[float32]{own: Pairs[float32]{Width: c.width}, reduction: reduction{cfg: newConfig(nil), call: call{dtype: kernel.Float32}}}
 		p.cfg.block = c.width
 		if err := p.gridOf(c.rows).Validate(); (err == nil) != c.ok {
-			t.Errorf("%d rows of %d over %v: %v", c.rows, c.width, c.over, err)
+			t.Errorf("%d rows of %d: %v", c.rows, c.width, err)
 		}
 	}
 }

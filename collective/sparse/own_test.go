@@ -154,44 +154,6 @@ func TestOwnAggregators(t *testing.T) {
 	}
 }
 
-// The same over UDP, with calls over the links and in other forms in between.
-func TestOwnAggregatorsOverUDP(t *testing.T) {
-	layouts := []int{2, 4, 6}
-	if testing.Short() {
-		layouts = layouts[2:]
-	}
-	for _, i := range layouts {
-		l := ownLayouts[i]
-		t.Run(fmt.Sprint(l.hosts, l.aggregators), func(t *testing.T) {
-			mustRunHelped(t, l.hosts, l.aggregators, func(_ *helped, c *collective.Comm) error {
-				i := 0
-				for _, p := range patterns {
-					for _, count := range []int{0, 1, 257, 5000, 40001}[i%2:] {
-						size := []int{16, 64, 100, 150}[i%4] // which fit datagrams
-						form := []Form{Aggregators, Aggregators, Aggregators, Trees}[i%4]
-						over := Over(UDP)
-						if form == Trees || i%7 == 6 {
-							over = Over(Links)
-						}
-						if err := typed(t, i, c, p, form, operations[i/6%3], count, size, i/18%2 == 0, over); err != nil {
-							return err
-						}
-						i++
-					}
-				}
-				x := make([]float32, 9000)
-				x[c.Rank()] = 1
-				s, err := AllReduce(t.Context(), c, x, x, collective.Sum, Over(UDP))
-				if err == nil && c.Size() > 1 && (s.OwnAggregators != l.aggregators || s.Transport != UDP || s.Datagrams.Sent == 0 || s.Datagrams.Refused != 0 ||
-					!strings.Contains(s.String(), "of their own): ")) {
-					err = fmt.Errorf("%+v", s)
-				}
-				return err
-			})
-		})
-	}
-}
-
 // What the caller is told: how many aggregators there were, and that the worker's
 // blocks went to them, each once.
 func TestOwnStats(t *testing.T) {
@@ -280,21 +242,15 @@ func TestOwnAggregatorsStopped(t *testing.T) {
 	}
 	for i, hosts := range [][]int{oneHost(6), {0, 0, 1, 1, 0, 1}, {0, 1, 2, 3, 4, 5}} {
 		for name, s := range stops {
-			for _, over := range []Transport{Links, UDP} {
-				if i == 2 && over == UDP || i != 1 && testing.Short() {
-					continue
-				}
-				elements := 1 << 18
-				if over == UDP {
-					elements = 1 << 13 // 1<<18 take seconds under the race detector
-				}
-				t.Run(fmt.Sprint(hosts, name, over), func(t *testing.T) {
-					errs := runHelped(t, hosts, 2, func(w *helped, c *collective.Comm) error {
-						return reduceUntil(t, c, elements, 40*time.Millisecond, func() { s.do(w, c) }, Over(over))
-					})
-					wantStop(t, errs, s.kind, s.rank, s.says)
-				})
+			if i != 1 && testing.Short() {
+				continue
 			}
+			t.Run(fmt.Sprint(hosts, name), func(t *testing.T) {
+				errs := runHelped(t, hosts, 2, func(w *helped, c *collective.Comm) error {
+					return reduceUntil(t, c, 1<<18, 40*time.Millisecond, func() { s.do(w, c) }, Use(Aggregators))
+				})
+				wantStop(t, errs, s.kind, s.rank, s.says)
+			})
 		}
 	}
 }
@@ -324,8 +280,6 @@ func TestOwnAggregatorsAfterLinksThatDoNotOpen(t *testing.T) {
 func FuzzParseInvitations(f *testing.F) {
 	i := invitation{number: 3, block: 1024}
 	f.Add(i.encode(), i.encode())
-	udp := invitation{number: 3, over: UDP}
-	f.Add(udp.encode(), udp.encode())
 	f.Add(i.encode(), invitation{number: 4, block: 1024}.encode())
 	f.Add([]byte(invitationMagic), []byte{})
 	f.Fuzz(func(t *testing.T, a, b []byte) {
@@ -333,7 +287,7 @@ func FuzzParseInvitations(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if (i.block == 0) != (i.over == UDP) || i.over >= transportEnd || i.block > mostBlockBytes || string(i.encode()) != string(a) || string(a) != string(b) {
+		if i.block == 0 || i.block > mostBlockBytes || string(i.encode()) != string(a) || string(a) != string(b) {
 			t.Fatalf("%q and %q were taken for %+v", a, b, i)
 		}
 	})

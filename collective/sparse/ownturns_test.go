@@ -16,24 +16,19 @@ import (
 // times, as blocks grow: in any order on any rank.
 func TestTwoCommunicatorsWithAggregatorsAtOnce(t *testing.T) {
 	for _, hosts := range [][]int{oneHost(5), {0, 0, 1, 0, 1}} {
-		for _, over := range []Transport{Links, UDP} {
-			if over == UDP && hosts[2] > 0 {
-				continue
-			}
-			t.Run(fmt.Sprint(hosts, over), func(t *testing.T) { openAtOnce(t, hosts, over, -1) })
-		}
+		t.Run(fmt.Sprint(hosts), func(t *testing.T) { openAtOnce(t, hosts, -1) })
 	}
 }
 
 // The same where one rank makes all calls on one communicator after those on another, and
 // the others make them at once: whoever waits for that rank keeps nobody else waiting.
 func TestAggregatorsWhileARankIsElsewhere(t *testing.T) {
-	openAtOnce(t, oneHost(5), Links, 1)
+	openAtOnce(t, oneHost(5), 1)
 }
 
 // openAtOnce has ranks use three communicators at once; inTurn is a rank that uses one
 // after the other. The last two of hosts are those of aggregators.
-func openAtOnce(t *testing.T, hosts []int, over Transport, inTurn int) {
+func openAtOnce(t *testing.T, hosts []int, inTurn int) {
 	const aggregators = 2
 	mustRunHelped(t, hosts, aggregators, func(w *helped, c *collective.Comm) error {
 		all := []*collective.Comm{c}
@@ -45,13 +40,10 @@ func openAtOnce(t *testing.T, hosts []int, over Transport, inTurn int) {
 			all = append(all, next)
 		}
 		sizes := []int{64, 9000}
-		if over == UDP {
-			sizes = []int{64, 150}
-		}
 		errs := make([]error, len(all))
 		reduce := func(i int) {
 			for k, size := range sizes {
-				errs[i] = errors.Join(errs[i], typed(t, i, all[i], patterns[8], Aggregators, collective.Sum, 20000+i*500+k, size, true, Over(over)))
+				errs[i] = errors.Join(errs[i], typed(t, i, all[i], patterns[8], Aggregators, collective.Sum, 20000+i*500+k, size, true))
 			}
 		}
 		var calls sync.WaitGroup
@@ -73,7 +65,7 @@ func openAtOnce(t *testing.T, hosts []int, over Transport, inTurn int) {
 // the World.
 func TestGivingUpWhileAggregatorsAreFound(t *testing.T) {
 	hosts := oneHost(5)
-	for _, over := range []Transport{Links, UDP} {
+	{
 		mustRunHelped(t, hosts, 2, func(w *helped, c *collective.Comm) error {
 			if w.Rank() == 0 {
 				w.late = 2 * time.Millisecond // which the others wait in AllGathers
@@ -88,14 +80,14 @@ func TestGivingUpWhileAggregatorsAreFound(t *testing.T) {
 					ctx, cancel = context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
 				}
 				x := []float32{1}
-				_, err = AllReduce(ctx, next, x, x, collective.Sum, Use(Aggregators), Over(over))
+				_, err = AllReduce(ctx, next, x, x, collective.Sum, Use(Aggregators))
 				cancel()
 				if err != nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, collective.ErrCanceled) && !errors.Is(err, collective.ErrAborted) {
 					return fmt.Errorf("call %d: %w", i, err)
 				}
 				next.Close() // an error where the call failed
 			}
-			return typed(t, 0, c, patterns[8], Aggregators, collective.Sum, 5000, 256, true, Over(over))
+			return typed(t, 0, c, patterns[8], Aggregators, collective.Sum, 5000, 256, true)
 		})
 	}
 }

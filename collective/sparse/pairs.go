@@ -54,7 +54,7 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 	defer a.Release()
 	p := pairs[T]{own: own, reduction: reduction{
 		state: stateOf(a), cfg: cfg, inPlace: true, find: finder{dtype: dt},
-		call: call{what: allReducePairs, dtype: dt, op: kernel.Sum, form: cfg.form, block: uint32(in.Width), streams: uint16(cfg.streams), columns: uint16(cfg.columns), over: cfg.over},
+		call: call{what: allReducePairs, dtype: dt, op: kernel.Sum, form: cfg.form, block: uint32(in.Width), streams: uint16(cfg.streams), columns: uint16(cfg.columns)},
 	}}
 	out, err := p.run(ctx)
 	return out, p.stats, err
@@ -186,7 +186,7 @@ func parseIndices(b []byte, n int) ([]uint32, error) {
 const leastBlock = 64
 
 // lay makes the union of all indices, and the tensor of its rows: its blocks are
-// whole rows; over UDP, of long ones, parts, or pieces that do not end with them.
+// whole rows.
 func (p *pairs[T]) lay() error {
 	for _, list := range p.lists {
 		p.union = append(p.union, list...)
@@ -208,12 +208,7 @@ func (p *pairs[T]) lay() error {
 func (p *pairs[T]) gridOf(union int) block.Grid {
 	w := p.own.Width
 	rows := (leastBlock + w - 1) / w
-	g := block.Grid{Elements: union * w, Size: rows * w, Width: p.call.dtype.Size()}
-	if p.cfg.over == UDP { // as many as fit a datagram, or a part of one
-		rows = min(rows, max(1, mostDatagramBlock/(w*g.Width)))
-		g.Size = rows * p.cfg.blockFor(p.call.dtype)
-	}
-	return g
+	return block.Grid{Elements: union * w, Size: rows * w, Width: p.call.dtype.Size()}
 }
 
 // blocksOf returns the blocks in which rows of a list lie.

@@ -10,7 +10,6 @@ import (
 	"github.com/treerun/treerun/collective/sparse/merge"
 	"github.com/treerun/treerun/collective/sparse/omni"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/datagram"
 )
 
 // leastShape returns the shape of the Aggregators form with one column.
@@ -23,7 +22,7 @@ func (r *reduction) leastShape() omni.Shape {
 		Grid: r.grid, DType: r.call.dtype, Op: r.call.op,
 		Workers: r.c.Size, Aggregators: aggs,
 		Streams: r.cfg.streams * aggs,
-		Columns: 1, Compact: true, Lossy: r.call.over == UDP,
+		Columns: 1, Compact: true,
 	}
 }
 
@@ -43,17 +42,13 @@ func (r *reduction) noAggregators() string {
 func (r *reduction) shape() omni.Shape {
 	s, ep := r.leastShape(), r.ep
 	if r.own != nil {
-		ep = r.own.ep // nil over UDP
+		ep = r.own.ep
 	}
 	room := s.MostColumns()
 	if s.Columns = r.cfg.columns; s.Columns == 0 {
 		s.Columns = max(1, min(defaultMessage/r.grid.BlockBytes(), r.grid.Blocks()/s.Streams, 1024))
 	}
-	slot := datagram.MaxPayload
-	if !s.Lossy {
-		slot = ep.MaxPayload()
-	}
-	most := (slot - omni.HeaderBytes) / (r.grid.BlockBytes() + 4)
+	most := (ep.MaxPayload() - omni.HeaderBytes) / (r.grid.BlockBytes() + 4)
 	s.Columns = max(1, min(s.Columns, most, room))
 	return s
 }
@@ -61,10 +56,10 @@ func (r *reduction) shape() omni.Shape {
 // aggregate runs the call in the Aggregators form.
 func (r *reduction) aggregate(ctx context.Context) error {
 	s := r.shape()
-	x, links, sock := r.aggregation()
-	var before datagram.Counters
-	if sock != nil {
-		before = sock.Counters()
+	x, links := r.omni, r.links
+	if r.own != nil {
+		x, links = r.own.omni, r.own.links
+		r.stats.OwnAggregators = len(r.own.aggs)
 	}
 	in := omni.Input{Blocks: r.set, Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union}
 	if err := x.Begin(r.state.tensor, s, in); err != nil {
@@ -73,35 +68,11 @@ func (r *reduction) aggregate(ctx context.Context) error {
 	if fault, failed := links.Run(ctx, x, &r.c.Waiter, r.name); failed {
 		return r.c.Fail(ctx, fault, r.name)
 	}
-	if r.own != nil {
-		r.stats.OwnAggregators = len(r.own.aggs)
-	}
-	o := x.Counted()
-	r.traffic(&o.Traffic)
-	r.stats.WorkerBlocks, r.stats.WorkerBytes = o.WorkerBlocks, o.WorkerBytes
-	r.stats.Union = o.Union
-	r.stats.UnionDensity = part(o.Union, r.grid.Blocks())
-	if sock != nil {
-		now := sock.Counters().Sub(before)
-		r.stats.Transport = UDP
-		r.stats.Datagrams = Datagrams{Sent: now.Sent, Received: now.Received, Resent: o.Resent, Lost: max(0, now.Lost), Refused: now.Refused}
-	}
+	r.traffic(&x.Traffic)
+	r.stats.WorkerBlocks, r.stats.WorkerBytes = x.WorkerBlocks, x.WorkerBytes
+	r.stats.Union = x.Union
+	r.stats.UnionDensity = part(x.Union, r.grid.Blocks())
 	return nil
-}
-
-// aggregation returns what the Aggregators form runs with: Algorithm 1 and its links, or
-// over UDP Algorithm 2, the links beside it, and its socket.
-func (r *reduction) aggregation() (drive.Aggregation, *drive.Links, *datagram.Socket) {
-	udp := r.call.over == UDP
-	switch {
-	case r.own != nil && udp:
-		return r.own.lossy, r.own.beside, r.own.sock
-	case r.own != nil:
-		return r.own.omni, r.own.links, nil
-	case udp:
-		return r.lossy, r.links, r.sock
-	}
-	return r.omni, r.links, nil
 }
 
 func (r *reduction) traffic(t *drive.Traffic) {

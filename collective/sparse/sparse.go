@@ -69,7 +69,6 @@ func wrongArgument(call string, rank int, why string) error {
 
 // newReduction returns what every AllReduce begins with.
 func newReduction(what kind, cfg config, dt kernel.DType, op collective.Op, count int) reduction {
-	cfg.block = cfg.blockFor(dt)
 	return reduction{
 		cfg:  cfg,
 		grid: block.Grid{Elements: count, Size: cfg.block, Width: dt.Size()},
@@ -77,7 +76,6 @@ func newReduction(what kind, cfg config, dt kernel.DType, op collective.Op, coun
 		call: call{
 			what: what, dtype: dt, op: kernel.Op(op), form: cfg.form, block: uint32(cfg.block),
 			streams: uint16(cfg.streams), columns: uint16(cfg.columns), count: uint64(count), threshold: math.Float64bits(cfg.threshold),
-			over: cfg.over,
 		},
 	}
 }
@@ -180,16 +178,8 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
 
 // connect opens what the form f needs, unless it is open.
 func (r *reduction) connect(ctx context.Context, f Form) error {
-	udp := r.call.over == UDP
-	switch {
-	case f != Aggregators || r.own == nil:
-		err := r.open(ctx, r.name, r.grid.BlockBytes())
-		if err == nil && f == Aggregators && udp {
-			err = r.openSocket(ctx, r.name)
-		}
-		return err
-	case udp:
-		return r.openOwnUDP(ctx, r.name)
+	if f != Aggregators || r.own == nil {
+		return r.open(ctx, r.name, r.grid.BlockBytes())
 	}
 	return r.openOwn(ctx, r.name, r.grid.BlockBytes())
 }

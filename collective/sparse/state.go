@@ -11,7 +11,6 @@ import (
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/datagram"
 )
 
 // state is what the package keeps with a communicator, from its first call on.
@@ -27,8 +26,6 @@ type state struct {
 	links   *drive.Links
 	ep      transport.Endpoint
 	omni    *drive.Omni
-	sock    *datagram.Socket // nil until a call over UDP
-	lossy   *drive.Lossy     // over links and sock; nil until a call
 	merge   *drive.Merge
 	host    *drive.Pool  // nil until a call in the form Shared
 	hosted  *drive.Links // its links
@@ -114,7 +111,6 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 	}
 	old := s.ep
 	s.ep, s.links = ep, links
-	s.lossy = nil
 	s.omni, s.merge = drive.NewOmni(links, s.aggs), drive.NewMerge(links, s.merged)
 	return s.shut(ctx, during, old)
 }
@@ -127,25 +123,6 @@ func (s *state) shut(ctx context.Context, during string, old transport.Endpoint)
 	}
 	if err := s.c.Shut(old); err != nil {
 		return s.broken(ctx, during, fmt.Errorf("closing links that were too small: %w", err))
-	}
-	return nil
-}
-
-// openSocket opens the socket for UDP, unless it is open. The links are. All ranks
-// call it together.
-func (s *state) openSocket(ctx context.Context, during string) (err error) {
-	if s.sock == nil {
-		aggregates := make(map[int]bool) // ranks with an aggregator
-		for _, t := range s.aggs {
-			aggregates[s.lanes.Root(t)] = true
-		}
-		peers := func(r int) bool { return aggregates[r] || aggregates[s.c.Rank] }
-		if s.sock, err = s.c.Datagrams(ctx, during, "sparse", peers); err != nil {
-			return err
-		}
-	}
-	if s.lossy == nil {
-		s.lossy = drive.NewLossy(s.links, s.aggs, s.sock, s.c.PeerTimeout)
 	}
 	return nil
 }

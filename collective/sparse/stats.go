@@ -37,25 +37,12 @@ type Stats struct {
 	SentBlocks, ReceivedBlocks int64
 	WorkerBlocks, WorkerBytes  int64
 
-	// Transport carried the packets of the Aggregators form; Datagrams is what it
-	// brought with UDP.
-	Transport Transport
-	Datagrams Datagrams
-
 	// What the forms were predicted to take when this one was chosen, corrected by what
 	// earlier calls took; 0 where nothing was predicted.
 	Predicted [formEnd]time.Duration
 
 	// Finding is how long the search for blocks took, which is a part of the call.
 	Finding time.Duration
-}
-
-// Datagrams is what this rank sent and got over UDP in one call.
-type Datagrams struct {
-	Sent, Received int64 // genuine ones, each once
-	Resent         int64 // packets that got no answer in time, and results sent to one worker again
-	Lost           int64 // of those that others sent here: lost, or late
-	Refused        int64 // forged, repeated, cut off or of another job
 }
 
 // String says what happened, for people.
@@ -71,9 +58,6 @@ func (s Stats) String() string {
 		if s.Density > 0 {
 			text += fmt.Sprintf(" (estimated: %s, union %s)", percent(s.Density), percent(s.UnionDensity))
 		}
-	}
-	if d := s.Datagrams; s.Transport == UDP {
-		text += fmt.Sprintf(", over UDP: %d datagrams sent, %d received, %d lost, %d sent again, %d refused", d.Sent, d.Received, d.Lost, d.Resent, d.Refused)
 	}
 	return text
 }

@@ -15,32 +15,27 @@ import (
 func TestTwoCommunicatorsAtOnce(t *testing.T) {
 	for _, hosts := range [][]int{oneHost(4), {0, 0, 1, 1}} {
 		for _, form := range formsOn(hosts, Trees, Aggregators) {
-			for _, over := range []Transport{Links, UDP} {
-				if over == UDP && form != Aggregators {
-					continue
-				}
-				t.Run(fmt.Sprint(hosts, form, over), func(t *testing.T) {
-					mustRun(t, hosts, func(w *world, c *collective.Comm) error {
-						second, err := collective.New(t.Context(), w, collective.WithTopoCache(""), collective.WithGraph(ranktest.Graph(hosts)))
-						if err != nil {
-							return err
-						}
-						all := []*collective.Comm{c, second}
-						errs := make([]error, len(all))
-						var calls sync.WaitGroup
-						for i := range all {
-							i = (i + c.Rank()) % len(all)
-							calls.Go(func() {
-								for k := range 3 {
-									errs[i] = errors.Join(errs[i], typed(t, i+k, all[i], patterns[8], form, collective.Sum, 3000+i*500, 64, true, Over(over)))
-								}
-							})
-						}
-						calls.Wait()
-						return errors.Join(append(errs, second.Close())...)
-					})
+			t.Run(fmt.Sprint(hosts, form), func(t *testing.T) {
+				mustRun(t, hosts, func(w *world, c *collective.Comm) error {
+					second, err := collective.New(t.Context(), w, collective.WithTopoCache(""), collective.WithGraph(ranktest.Graph(hosts)))
+					if err != nil {
+						return err
+					}
+					all := []*collective.Comm{c, second}
+					errs := make([]error, len(all))
+					var calls sync.WaitGroup
+					for i := range all {
+						i = (i + c.Rank()) % len(all)
+						calls.Go(func() {
+							for k := range 3 {
+								errs[i] = errors.Join(errs[i], typed(t, i+k, all[i], patterns[8], form, collective.Sum, 3000+i*500, 64, true))
+							}
+						})
+					}
+					calls.Wait()
+					return errors.Join(append(errs, second.Close())...)
 				})
-			}
+			})
 		}
 	}
 }

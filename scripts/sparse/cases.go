@@ -40,14 +40,12 @@ func forms(hosts int) []string {
 // carriers are the other ways in which the form with aggregators runs, by the name of
 // their cases: what they add to its arguments.
 var carriers = map[string][]string{
-	"udp":     {"--sparse-transport", "udp"},
-	"own":     {"--aggregators", "4"},
-	"own-udp": {"--aggregators", "4", "--sparse-transport", "udp"},
+	"own": {"--aggregators", "4"},
 }
 
 // carried are the cases of carriers in the order of the page, behind aggregators on
 // the ranks over links.
-var carried = []string{"aggregators", "own", "udp", "own-udp"}
+var carried = []string{"aggregators", "own"}
 
 // cases returns all, in the order in which they are measured.
 func cases() []testCase {
@@ -74,7 +72,6 @@ func cases() []testCase {
 		}
 	}
 	for _, form := range carried[1:] {
-		// With a density of .1 this takes UDP half a minute.
 		sparse(testCase{hosts: 4, perHost: 2, bytes: paperBytes, who: "treerun", inPlace: "yes"}, form, "", "random", ".01")
 		sparse(testCase{hosts: 1, perHost: 4, bytes: 64 << 20, who: "treerun", inPlace: "yes"}, form, "", "random", rare)
 	}

@@ -57,7 +57,7 @@ the result goes to other memory, the limit is as much copied.
 	return b.String()
 }
 
-// carriedPart compares what carries the form with aggregators, "" if nothing was measured.
+// carriedPart compares where the aggregators are, "" if nothing was measured.
 func carriedPart(r record) string {
 	var rows []string
 	for _, set := range []string{"4x2", "1x4"} {
@@ -81,13 +81,13 @@ func carriedPart(r record) string {
 		return ""
 	}
 	return `
-## With aggregators: where they are, and what carries their packets
+## With aggregators: where they are
 
 The same tensors, random overlap, in place. On the ranks: an aggregator on each. Of their own: ` + "`--aggregators 4`" + `, four processes beside
-the ranks, here on the same hosts. Links are TCP between hosts and shared memory on one; UDP is OmniReduce's Algorithm 2, every datagram encrypted.
+the ranks, here on the same hosts. OmniReduce's Algorithm 2 over UDP was measured, too: it was slower than the links in every row, and was removed.
 
-| hosts | density | on the ranks, links | of their own, links | on the ranks, UDP | of their own, UDP |
-|---|---|---|---|---|---|
+| hosts | density | on the ranks | of their own |
+|---|---|---|---|
 ` + strings.Join(rows, "\n") + "\n"
 }
 

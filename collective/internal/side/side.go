@@ -10,14 +10,12 @@ package side
 
 import (
 	"context"
-	"time"
 
 	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/datagram"
 )
 
 // Comm is a communicator as its own packages see it. One goroutine at a time may
@@ -68,14 +66,6 @@ type Comm struct {
 	// are on one host; 0: nothing. It is the same on all ranks.
 	HeapBytes int
 
-	// Datagrams opens a socket for UDP between the ranks that are peers, which all
-	// ranks call together; peers is symmetric. It closes with the communicator. An
-	// error is one of Fail, whose during it takes.
-	Datagrams func(ctx context.Context, during, purpose string, peers func(rank int) bool) (*datagram.Socket, error)
-
-	// PeerTimeout is after which time without news another rank counts as lost.
-	PeerTimeout time.Duration
-
 	// Aggregators is how many aggregators of their own serve this communicator, and
 	// AggregatorHosts where they are: 0 where the job has none, or where these are
 	// some of its ranks, which Apart then says.
@@ -84,11 +74,9 @@ type Comm struct {
 	Apart           bool
 
 	// OpenWhole is Open between all ranks and the aggregators, which are numbered
-	// behind them and learn what it is for from invitation, the same on all ranks. With
-	// peers, which is that of Datagrams, it opens a socket besides, for which aggregators
-	// call Helper.Datagrams with the same purpose; else that is nil. Several communicators
-	// may do it at once: they come to the aggregators one after the other.
-	OpenWhole func(ctx context.Context, during string, invitation []byte, purpose string, layout transport.Layout, peers func(member int) bool) (transport.Endpoint, *datagram.Socket, error)
+	// behind them and learn what it is for from invitation, the same on all ranks. Several
+	// communicators may do it at once: they come to the aggregators one after the other.
+	OpenWhole func(ctx context.Context, during string, invitation []byte, purpose string, layout transport.Layout) (transport.Endpoint, error)
 
 	// Shut closes links that Open or OpenWhole has opened, before the communicator is
 	// closed: when no rank uses them any more.
@@ -131,7 +119,4 @@ type Helper struct {
 	// Open opens the links to which the ranks have invited, and makes the failure of
 	// a rank their fault until ended is called.
 	Open func(ctx context.Context, purpose string, layout transport.Layout) (ep transport.Endpoint, ended func(), err error)
-
-	// Datagrams opens a socket for UDP with the ranks, which the caller closes.
-	Datagrams func(ctx context.Context, purpose string, peers func(rank int) bool) (*datagram.Socket, error)
 }

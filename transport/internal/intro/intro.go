@@ -1,4 +1,4 @@
-// Package intro is what the offers of packages peer and datagram have in common: the
+// Package intro has the parts of the offers of package peer: the
 // first blobs that ranks exchange before they connect. Each says where its rank
 // listens, or why it cannot. The package does no I/O.
 package intro

@@ -29,7 +29,6 @@ func (e *ends) tell(call []byte, head transport.Header) (ok bool, err error) {
 type callers struct {
 	star   []child // by worker
 	limit  omni.Limit
-	lossy  bool // the calls are of Algorithm 2
 	busy   bool // a call is under way
 	tensor uint32
 	shape  omni.Shape
@@ -39,9 +38,9 @@ type callers struct {
 	gone   int    // how many have
 }
 
-func newCallers(k *Links, tree int, limit omni.Limit, lossy bool) callers {
+func newCallers(k *Links, tree int, limit omni.Limit) callers {
 	star := k.trees[tree].children
-	return callers{star: star, limit: limit, lossy: lossy, heard: make([]bool, len(star)), closed: make([]bool, len(star))}
+	return callers{star: star, limit: limit, heard: make([]bool, len(star)), closed: make([]bool, len(star))}
 }
 
 // done reports whether no rank can want anything any more.
@@ -92,8 +91,8 @@ func (c *callers) hear(i int, begin func(tensor uint32, s *omni.Shape) error) (m
 	switch {
 	case err != nil:
 		return false, err
-	case call.Shape.Lossy != c.lossy:
-		return false, fmt.Errorf("%w: a call of Algorithm 2: %v, on links for it: %v", omni.ErrProtocol, call.Shape.Lossy, c.lossy)
+	case call.Shape.Lossy:
+		return false, fmt.Errorf("%w: a call of Algorithm 2", omni.ErrProtocol)
 	case c.busy && (call.Shape != c.shape || call.Tensor != c.tensor):
 		return false, fmt.Errorf("%w: it called number %d with %v, others called number %d with %v",
 			omni.ErrMismatch, call.Tensor, words(&call.Shape), c.tensor, words(&c.shape))

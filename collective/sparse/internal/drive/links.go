@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/collective/sparse/omni"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -145,23 +144,8 @@ type Traffic struct {
 // Carried is what an exchange with aggregators has carried.
 type Carried struct {
 	Traffic
-	WorkerBlocks, WorkerBytes int64 // sent to aggregators on other ranks, repetitions too
-	Resent                    int64 // of Algorithm 2: packets and results that were sent again
+	WorkerBlocks, WorkerBytes int64 // sent to aggregators on other ranks
 	Union                     int   // blocks of the result that were carried
-}
-
-// Counted returns what has been counted since Begin.
-func (c *Carried) Counted() *Carried { return c }
-
-// Aggregation is an exchange with aggregators: Omni or Lossy.
-type Aggregation interface {
-	Exchange
-
-	// Begin starts the next tensor, which has the same number on all ranks.
-	Begin(tensor uint32, s omni.Shape, in omni.Input) error
-
-	// Counted returns what has been counted since Begin.
-	Counted() *Carried
 }
 
 func (t *Traffic) sent(n int)     { t.SentBytes += int64(n); t.SentMessages++ }

@@ -19,7 +19,7 @@ type Service struct {
 func NewService(k *Links, aggs []int, streams int) *Service {
 	o := NewOmni(k, aggs)
 	limit := omni.Limit{Workers: k.workers, Aggregators: len(aggs), Streams: streams, Packet: k.ep.MaxPayload()}
-	s := &Service{Omni: o, calls: newCallers(k, aggs[o.own], limit, false)}
+	s := &Service{Omni: o, calls: newCallers(k, aggs[o.own], limit)}
 	o.heard = s.calls.heard
 	return s
 }

@@ -23,12 +23,6 @@ type Exchange interface {
 	WaitsFor() string
 }
 
-// napper is an Exchange whose rank does not wait for its links alone.
-type napper interface {
-	// Sleep sleeps once, for longest or less. The bell is prepared.
-	Sleep(bell transport.Bell, longest time.Duration) error
-}
-
 // errAborted ends a wait whose Endpoint already carries the fault.
 var errAborted = errors.New("sparse: aborted")
 
@@ -153,11 +147,7 @@ func (s *sleeper) sleep(ctx context.Context) error {
 		s.since = time.Time{}
 		return nil
 	}
-	if n, ok := s.x.(napper); !ok {
-		bell.Sleep(sleepMax)
-	} else if err := n.Sleep(bell, sleepMax); err != nil {
-		return err
-	}
+	bell.Sleep(sleepMax)
 	if waited := time.Since(s.since); s.w.Stalled != nil && waited-s.reported >= s.w.StallEvery {
 		s.reported = waited
 		s.w.Stalled(exec.Stall{Waited: waited, Doing: s.doing, For: s.x.WaitsFor()})
@@ -178,8 +168,6 @@ func (k *Links) faultOf(err error, x Exchange, doing string) transport.Fault {
 	switch {
 	case errors.Is(err, transport.ErrPeerClosed):
 		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s closed its communicator while %s called %s", exec.FaultClosed, k.nameOf(peer), self, doing)}
-	case errors.Is(err, ErrSilent):
-		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultLost, self, doing, err)}
 	case errors.Is(err, omni.ErrMismatch):
 		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultMismatch, self, doing, err)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -58,12 +58,6 @@ func newSpread(k *suite.Case, o *suite.Options, size int) (*spread, error) {
 		options: []sparse.Option{sparse.BlockSize(o.BlockSize), sparse.Use(form)}, lists: form == sparse.Lists,
 		forms: make(map[sparse.Form]int),
 	}
-	switch o.Transport {
-	case sparse.UDP.String():
-		s.options = append(s.options, sparse.Over(sparse.UDP))
-	case sparse.Links.String():
-		s.options = append(s.options, sparse.Over(sparse.Links))
-	}
 	n := int(math.Round(k.Density * float64(blocks)))
 	common := rand.New(rand.NewPCG(1, 1)).Perm(blocks)
 	for q := range s.has {
@@ -256,8 +250,7 @@ func (s *spread) at(op string, b int, values [][]int64, i int) int64 {
 // what the latest of them did, on the rank that did most. All ranks call it.
 func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, s *spread) error {
 	st := &s.stats
-	d := st.Datagrams
-	most := []float64{float64(st.SentBytes), float64(st.ReceivedBytes), st.Finding.Seconds() * 1e6, st.UnionDensity, float64(d.Sent), float64(d.Resent), float64(d.Lost)}
+	most := []float64{float64(st.SentBytes), float64(st.ReceivedBytes), st.Finding.Seconds() * 1e6, st.UnionDensity}
 	if err := collective.AllReduce(ctx, m.c, most, most, collective.Max); err != nil {
 		return err
 	}
@@ -266,7 +259,6 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, 
 	r.Sparse = &suite.Sparse{
 		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: own,
 		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
-		Transport: st.Transport.String(), Datagrams: int64(most[4]), Resent: int64(most[5]), Lost: int64(most[6]),
 		TreesUs: us(sparse.Trees), AggregatorsUs: us(sparse.Aggregators), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
 	}
 	r.Plan = r.Sparse.Form

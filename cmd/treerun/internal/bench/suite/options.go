@@ -37,7 +37,6 @@ type Options struct {
 	Overlaps  []string  // which blocks the ranks have in common
 	BlockSize int       // elements
 	Form      string    // in which they run; "": by price
-	Transport string    // of aggregators; "": what the ranks' environment says, else tcp
 
 	Wide        Wide
 	JSON, Plot  string       // files; "": none
@@ -103,7 +102,6 @@ func newOptions() (*Options, *raw) {
 	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"}, "of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the\nsame ones), random, none (as few as can be are the same)")
 	f.IntVar(&o.BlockSize, "block", 256, "of sparse collectives: `ELEMENTS` of a block")
 	f.StringVar(&o.Form, "form", "", "of sparse collectives: run as `FORM`: trees, aggregators, shared (on one\nhost), dense, or lists: blocks as rows with an index, which everybody\ngets from all (AGsparse), sums alone (default: by price)")
-	f.StringVar(&o.Transport, "sparse-transport", "", "of sparse collectives with aggregators: `HOW` packets travel, tcp (links, as\nelsewhere) or udp (Algorithm 2 of OmniReduce; --form aggregators is\nimplied)")
 	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and\n--ranks-per-gpu say which")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")

@@ -58,13 +58,6 @@ type Sparse struct {
 	ReceivedBytes int64          `json:"received_bytes"`
 	FindUs        float64        `json:"find_us"` // looking for blocks, on the slowest rank
 
-	// How the packets of aggregators travelled: tcp or udp. With udp, what one rank, the
-	// one with the most of each, sent, sent again, and missed of what others sent.
-	Transport string `json:"transport"`
-	Datagrams int64  `json:"datagrams"`
-	Resent    int64  `json:"resent"`
-	Lost      int64  `json:"lost"`
-
 	TreesUs       float64 `json:"trees_us"` // predicted; 0 where nothing was
 	AggregatorsUs float64 `json:"aggregators_us"`
 	SharedUs      float64 `json:"shared_us"`

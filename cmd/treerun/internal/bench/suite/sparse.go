@@ -16,9 +16,6 @@ var Forms = []string{"trees", "aggregators", "shared", "dense", Lists}
 // Lists has the blocks of a tensor travel as rows of lists: AGsparse.
 const Lists = "lists"
 
-// Transports are what can carry the packets of aggregators.
-var Transports = []string{"tcp", "udp"}
-
 // sparseTypes and sparseOps are what sparse collectives take.
 var (
 	sparseTypes = []string{"int32", "int64", "float16", "float32", "float64", "bfloat16"}
@@ -52,15 +49,11 @@ func (o *Options) takeSparse(densities []string) error {
 		return usage("--block %d: want 1 to %d elements", o.BlockSize, mostBlock)
 	case o.Form != "" && !slices.Contains(Forms, o.Form):
 		return usage("--form %q: want one of %s", o.Form, strings.Join(Forms, ", "))
-	case o.Transport != "" && !slices.Contains(Transports, o.Transport):
-		return usage("--sparse-transport %q: want one of %s", o.Transport, strings.Join(Transports, ", "))
-	case o.Transport == "udp" && o.Form != "" && o.Form != "aggregators":
-		return usage("--sparse-transport udp is for --form aggregators, not %s", o.Form)
 	}
 	if err := o.checkLists(); err != nil {
 		return err
 	}
-	for _, flag := range []string{"density", "overlap", "block", "form", "sparse-transport"} {
+	for _, flag := range []string{"density", "overlap", "block", "form"} {
 		if o.Flags.Changed(flag) && !sparse {
 			return usage("--%s is for sparse collectives", flag)
 		}
