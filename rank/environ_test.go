@@ -245,13 +245,13 @@ func TestKeyFile(t *testing.T) {
 		}
 	}
 	for want, path := range map[string]string{
-		"has mode 0644":               write("open", digits, 0o644),
-		"has mode 0620":               write("writable", digits, 0o620),
-		"does not hold 64":            write("short", digits[2:], 0o600),
-		"does not hold 64 hexadecima": write("long", strings.Repeat(digits, 100), 0o600),
-		"does not hold":               write("words", strings.Repeat("x", 64), 0o600),
-		"is no regular file":          dir,
-		"no such file":                filepath.Join(dir, "none"),
+		"has mode 0644":           write("open", digits, 0o644),
+		"has mode 0620":           write("writable", digits, 0o620),
+		"does not hold 64":        write("short", digits[2:], 0o600),
+		"has more than 128 bytes": write("long", strings.Repeat(digits, 100), 0o600),
+		"does not hold":           write("words", strings.Repeat("x", 64), 0o600),
+		"is no regular file":      dir,
+		"no such file":            filepath.Join(dir, "none"),
 	} {
 		if _, err := keyfile.Read(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)

@@ -5,34 +5,21 @@ package keyfile
 import (
 	"encoding/hex"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 
+	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/rank/job"
 )
 
 // Read reads a key file, which holds job.SecretBytes bytes as hexadecimal
-// digits, and is for its owner only.
+// digits, and is for its owner only: this user or root.
 func Read(path string) ([]byte, error) {
-	f, err := os.Open(path)
+	text, info, err := safefile.ReadOwned(path, 4*job.SecretBytes)
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
 		return nil, fmt.Errorf("%s has mode %04o, so that others may read or change it: chmod 600 it, and if somebody could have read it, make a new one", path, mode)
-	}
-	text, err := io.ReadAll(io.LimitReader(f, 4*job.SecretBytes))
-	if err != nil {
-		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	return Parse(path, text)
 }

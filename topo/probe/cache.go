@@ -4,13 +4,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -57,8 +57,22 @@ func (c Cache) PathOf(text string, size int) string {
 // Kept returns what is in a file, at most some megabytes, nil when there is none.
 func (c Cache) Kept(file string) ([]byte, error) { return load(file, maxGraphFile) }
 
-// Keep writes a file, whole or not at all, as Store does.
-func (c Cache) Keep(file string, data []byte) error { return store(file, data) }
+// Keep writes a file, whole or not at all.
+func (c Cache) Keep(file string, data []byte) error {
+	if err := safefile.Store(file, data); err != nil {
+		return fmt.Errorf("probe: keeping what was measured: %w", err)
+	}
+	return nil
+}
+
+// Store writes g to file, whole or not at all.
+func (c Cache) Store(file string, g *topo.Graph) error {
+	data, err := g.AppendJSON(nil)
+	if err != nil {
+		return fmt.Errorf("probe: keeping the graph: %w", err)
+	}
+	return c.Keep(file, data)
+}
 
 // thisHost returns the name of this host and the id of its boot.
 func thisHost() (name, boot string) {
@@ -97,20 +111,12 @@ func (c Cache) Stored(file string) time.Time {
 // load returns what is in a file of at most so many bytes, nil when there is
 // none.
 func load(file string, most int64) ([]byte, error) {
-	f, err := os.Open(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	data, _, err := safefile.ReadOwned(file, most)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("probe: what was kept: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err != nil {
-		return nil, fmt.Errorf("probe: what was kept: %w", err)
-	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("probe: %s has more than %d bytes, more than was ever kept", file, most)
+	case err != nil:
+		return nil, fmt.Errorf("probe: cached measurement: %w", err)
 	}
 	return data, nil
 }

@@ -82,7 +82,7 @@ func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) e
 	if err != nil {
 		return fmt.Errorf("probe: keeping the network: %w", err)
 	}
-	return store(file, data)
+	return c.Keep(file, data)
 }
 
 // LoadNetwork returns the network in file, with its hosts in the order of

@@ -12,9 +12,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
+	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -81,16 +81,9 @@ func Parse(list string) ([]Host, error) {
 
 // ParseFile reads a file of hosts. See Read.
 func ParseFile(path string) ([]Host, error) {
-	info, err := os.Stat(path)
+	data, err := safefile.Read(path, maxFile)
 	if err != nil {
-		return nil, err
-	}
-	if info.Mode().IsRegular() && info.Size() > maxFile {
-		return nil, fmt.Errorf("%s has %d bytes, at most %d are possible: is it a list of hosts?", path, info.Size(), maxFile)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list of hosts: %w", err)
 	}
 	return Read(path, data)
 }

@@ -217,7 +217,7 @@ func TestParseFile(t *testing.T) {
 	if err := os.Truncate(path, maxFile+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ParseFile(path); err == nil || !strings.Contains(err.Error(), "is it a list of hosts?") {
+	if _, err := ParseFile(path); err == nil || !strings.Contains(err.Error(), "list of hosts: read "+path+": has more than 16777216 bytes") {
 		t.Errorf("a huge file: %v", err)
 	}
 }

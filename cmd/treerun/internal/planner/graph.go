@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -73,26 +74,12 @@ func loadGraph(name string) (*topo.Graph, error) {
 	return g, nil
 }
 
-// readFile reads a file that may be a pipe, but not one that never ends; "-" is
-// the standard input.
-func readFile(name string) (data []byte, err error) {
-	if name == "-" {
-		return readAll(os.Stdin)
+// readFile reads a file, or the standard input when its name is "-".
+func readFile(name string) ([]byte, error) {
+	if name != "-" {
+		return safefile.Read(name, topo.MaxGraphBytes)
 	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if closeErr := f.Close(); err == nil {
-			err = closeErr
-		}
-	}()
-	return readAll(f)
-}
-
-func readAll(f *os.File) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(f, topo.MaxGraphBytes+1))
+	data, err := io.ReadAll(io.LimitReader(os.Stdin, topo.MaxGraphBytes+1))
 	if err == nil && len(data) > topo.MaxGraphBytes {
 		return nil, fmt.Errorf("more than %d bytes", topo.MaxGraphBytes)
 	}

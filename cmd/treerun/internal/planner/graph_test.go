@@ -24,7 +24,7 @@ func TestUnreadable(t *testing.T) {
 	folder := t.TempDir()
 	broken := graphFile(t, `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": NaN}]}`)
 	for name, want := range map[string]string{
-		folder:        "cannot read graph " + folder + ": is a directory",
+		folder:        "cannot read graph " + folder + ": is no regular file, but a folder",
 		broken:        "graph " + broken + `: topo: graph: links[0]: "gbytes_per_second" is NaN, want a number`,
 		folder + "/x": "no such file, and no machine of that name",
 	} {

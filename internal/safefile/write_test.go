@@ -1,8 +1,10 @@
-package probe
+package safefile
 
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,49 +13,56 @@ import (
 	"time"
 )
 
-func smallGraph(gbytes float64) []Pair {
-	return []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: gbytes}}
-}
-
-// TestMain: with TREERUN_TEST_STORE=FILE the test binary stores graphs in that
-// file until it is killed; with TREERUN_TEST_HOST it measures as one host.
+// TestMain: with TREERUN_TEST_STORE=FILE the test binary stores that file, of one
+// letter many times, until it is killed.
 func TestMain(m *testing.M) {
 	if file := os.Getenv("TREERUN_TEST_STORE"); file != "" {
 		os.Stdout.WriteString("storing\n")
-		for i := 1.0; ; i++ {
-			if err := (Cache{}).Store(file, Graph(2, smallGraph(i))); err != nil {
+		for i := 0; ; i++ {
+			if err := Store(file, letters(i)); err != nil {
 				os.Stdout.WriteString(err.Error())
 				os.Exit(1)
 			}
 		}
 	}
-	if job := os.Getenv("TREERUN_TEST_HOST"); job != "" {
-		if err := runHost(job); err != nil {
-			os.Stderr.WriteString(err.Error() + "\n")
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
 	os.Exit(m.Run())
+}
+
+const size = 10_000
+
+func letters(i int) []byte { return bytes.Repeat([]byte{'a' + byte(i%26)}, size) }
+
+// whole is an error if the file is there and is not what letters returns.
+func whole(file string) error {
+	data, _, err := ReadOwned(file, size)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(data) != size || !bytes.Equal(data, letters(int(data[0]-'a'))):
+		return fmt.Errorf("%d bytes that nobody has stored", len(data))
+	}
+	return nil
 }
 
 // unnamed tells whether files without a name can be had here.
 func unnamed(t *testing.T) bool {
 	t.Helper()
-	err := storeUnnamed(filepath.Join(t.TempDir(), "probe"), nil)
+	err := writeUnnamed(filepath.Join(t.TempDir(), "file"), nil, true)
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
 		t.Fatal(err)
 	}
 	return err == nil
 }
 
-// A process that is killed while it stores leaves a whole graph or none, and
+// A process that is killed while it stores leaves a whole file or none, and
 // nothing else.
 func TestKilledWhileStoring(t *testing.T) {
 	hidden := unnamed(t)
 	for i := range 20 {
 		dir := t.TempDir()
-		file := filepath.Join(dir, "graph.json")
+		file := filepath.Join(dir, "file")
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "TREERUN_TEST_STORE="+file)
 		out, err := cmd.StdoutPipe()
@@ -75,7 +84,7 @@ func TestKilledWhileStoring(t *testing.T) {
 		if len(left) > 1 || hidden && len(more) > 0 {
 			t.Fatalf("left behind: %v %v", left, more)
 		}
-		if _, err := (Cache{}).Load(file, 2); err != nil {
+		if err := whole(file); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -85,7 +94,7 @@ func TestKilledWhileStoring(t *testing.T) {
 // once it is old, and not before.
 func TestStaleFiles(t *testing.T) {
 	dir := t.TempDir()
-	old, young, other := filepath.Join(dir, temporary+"1"), filepath.Join(dir, temporary+"2"), filepath.Join(dir, "graph")
+	old, young, other := filepath.Join(dir, temporary+"1"), filepath.Join(dir, temporary+"2"), filepath.Join(dir, "other")
 	for _, name := range []string{old, young, other} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -99,7 +108,7 @@ func TestStaleFiles(t *testing.T) {
 	}
 	file := filepath.Join(dir, "file")
 	for _, text := range []string{"first", "second"} {
-		if err := storeNamed(file, []byte(text)); err != nil {
+		if err := writeNamed(file, []byte(text), true); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, []byte(text)) {
@@ -115,25 +124,25 @@ func TestStaleFiles(t *testing.T) {
 	}
 }
 
-// Jobs that store at the same time: all succeed, and one whole graph remains.
+// Jobs that store at the same time: all succeed, and one whole file remains.
 func TestStoreTogether(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "deep", "graph.json")
+	file := filepath.Join(t.TempDir(), "deep", "file")
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for range 50 {
-				if err := (Cache{}).Store(file, Graph(2, smallGraph(float64(i+1)))); err != nil {
+				if err := Store(file, letters(i)); err != nil {
 					t.Error(err)
 				}
-				if _, err := (Cache{}).Load(file, 2); err != nil {
+				if err := whole(file); err != nil {
 					t.Error(err)
 				}
 			}
 		})
 	}
 	all.Wait()
-	if g, err := (Cache{}).Load(file, 2); g == nil || err != nil {
-		t.Errorf("%v, %v, want a graph", g, err)
+	if data, _, err := ReadOwned(file, size); err != nil || len(data) != size {
+		t.Errorf("%d bytes, %v", len(data), err)
 	}
 	entries, err := os.ReadDir(filepath.Dir(file))
 	if err != nil || len(entries) != 1 {

@@ -1,0 +1,118 @@
+// Package safefile reads files that were cached or that a user has named, and
+// writes files whole or not at all. A FIFO that nobody writes to, a device or a
+// file of another user in place of one of these can neither hang a rank nor be
+// believed. It knows nothing of what the files hold. Only packages of treerun
+// may import it.
+package safefile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+)
+
+// pipeTimeout bounds the wait for whoever writes to a pipe that a user has named.
+const pipeTimeout = time.Minute
+
+// Read returns the contents of a file that a user has named: a regular file, or a
+// pipe such as the shell's <(command), of at most limit bytes. It returns within a
+// minute.
+func Read(name string, limit int64) ([]byte, error) { return readNamed(name, limit, pipeTimeout) }
+
+func readNamed(name string, limit int64, timeout time.Duration) ([]byte, error) {
+	f, info, err := open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if info.Mode().Type() != fs.ModeNamedPipe {
+		if err := regular(name, info); err != nil {
+			return nil, err
+		}
+		return read(f, info, limit)
+	}
+	if err := f.SetReadDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, err
+	}
+	data, err := read(f, info, limit)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(name, "is a pipe whose writer did not end within %v", timeout)
+	case err == nil && len(data) == 0:
+		return nil, refuse(name, "is a pipe that nobody has written to")
+	}
+	return data, err
+}
+
+// ReadOwned returns the contents of a file that treerun goes by without being told
+// what it holds, a cache or a key: a regular file of this user or of root, of at
+// most limit bytes. The FileInfo is that of the file that was read.
+func ReadOwned(name string, limit int64) ([]byte, fs.FileInfo, error) {
+	f, info, err := open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	if err := regular(name, info); err != nil {
+		return nil, nil, err
+	}
+	if err := owned(name, info.Sys().(*syscall.Stat_t).Uid, os.Geteuid()); err != nil {
+		return nil, nil, err
+	}
+	data, err := read(f, info, limit)
+	return data, info, err
+}
+
+func owned(name string, owner uint32, user int) error {
+	if owner == 0 || int(owner) == user {
+		return nil
+	}
+	return refuse(name, "belongs to user %d, not to user %d or root: remove it, or use a folder of your own", owner, user)
+}
+
+func refuse(name, format string, args ...any) error {
+	return &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf(format, args...)}
+}
+
+// open never waits for somebody at the other end, as open(2) of a FIFO does.
+func open(name string) (*os.File, fs.FileInfo, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, nil, errors.Join(err, f.Close())
+	}
+	return f, info, nil
+}
+
+func regular(name string, info fs.FileInfo) error {
+	what := "socket"
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return nil
+	case mode.IsDir():
+		what = "folder"
+	case mode&fs.ModeNamedPipe != 0:
+		what = "pipe"
+	case mode&fs.ModeDevice != 0:
+		what = "device"
+	}
+	return refuse(name, "is no regular file, but a %s", what)
+}
+
+func read(f *os.File, info fs.FileInfo, limit int64) ([]byte, error) {
+	size := info.Size() // 0 for a pipe
+	if size <= limit {
+		data, err := io.ReadAll(io.LimitReader(f, limit+1)) // it may grow
+		if size = int64(len(data)); err != nil || size <= limit {
+			return data, err
+		}
+	}
+	return nil, refuse(f.Name(), "has more than %d bytes", limit)
+}
