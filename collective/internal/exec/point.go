@@ -21,7 +21,6 @@ type Point struct {
 
 	send  bool
 	moved int  // bytes
-	begun bool // a Receive that has met its message
 	lends bool // a Send whose memory its peer reads where it lies
 	done  bool
 	next  *Point
@@ -44,31 +43,24 @@ func (p *Point) header() transport.Header {
 }
 
 // points is what a rank has of messages from rank to rank. Those to one peer
-// are sent in the order of Start. A message that comes from a peer goes to the
-// Receive that was started first, of those with its tag.
+// are sent in the order of Start.
 type points struct {
 	first, last *Point
 	out         []transport.Sender   // by peer; nil for this rank
 	in          []transport.Receiver // by peer
-	stashed     [][]stash            // by peer: came before their Receives, oldest first
+	inbox       []inbox              // by peer
 	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
+	dry         []bool               // scratch of one poll: no more is read from the peer
 	more        bool                 // scratch of one poll: a Receive may have more to read
 	head        transport.Header     // scratch of one chunk: the message that it belongs to
-}
-
-// stash is a message whose Receive has not been started, taken from its link
-// because others behind it are wanted.
-type stash struct {
-	header transport.Header
-	buf    []byte
-	whole  bool
 }
 
 func (k *Links) openPoints(lane int) error {
 	p := &k.points
 	p.out, p.in = make([]transport.Sender, k.size), make([]transport.Receiver, k.size)
-	p.stashed, p.busy = make([][]stash, k.size), make([]bool, k.size)
+	p.inbox, p.busy, p.dry = make([]inbox, k.size), make([]bool, k.size), make([]bool, k.size)
 	for r := range k.size {
+		p.inbox[r].peer = r
 		if r == k.rank {
 			continue
 		}
@@ -91,8 +83,13 @@ func (k *Links) StartSend(p *Point) error { return k.startPoint(p, true) }
 func (k *Links) StartRecv(p *Point) error { return k.startPoint(p, false) }
 
 func (k *Links) startPoint(p *Point, send bool) error {
-	p.send, p.moved, p.begun, p.done, p.next = send, 0, false, false, nil
+	p.send, p.moved, p.done, p.next = send, 0, false, nil
 	p.lends = send && k.lendsOwn(pointKind, int64(len(p.Buf)))
+	if !send {
+		if err := k.points.inbox[p.Peer].post(p); err != nil {
+			return err
+		}
+	}
 	if k.points.last == nil {
 		k.points.first = p
 	} else {
@@ -103,15 +100,14 @@ func (k *Links) startPoint(p *Point, send bool) error {
 }
 
 // WaitPoint returns when p is done, or with the fault of the Endpoint when it
-// cannot be.
+// cannot be, or when there is one by then.
 func (k *Links) WaitPoint(ctx context.Context, p *Point, w *Waiter) (transport.Fault, bool) {
-	if p.done {
-		return transport.Fault{}, false
+	if !p.done {
+		if err := w.wait(ctx, k, &p.done, w.Spins); err != nil {
+			return k.FailPoint(err, p)
+		}
 	}
-	if err := w.wait(ctx, k, &p.done, w.Spins); err != nil {
-		return k.FailPoint(err, p)
-	}
-	return transport.Fault{}, false
+	return k.ep.Aborted()
 }
 
 // FailPoint makes err, which stopped p, the fault of the Endpoint, unless there
@@ -139,6 +135,7 @@ func (k *Links) pollPoints() error {
 
 func (k *Links) passPoints() error {
 	clear(k.points.busy)
+	clear(k.points.dry)
 	var before, next *Point
 	for p := k.points.first; p != nil; p = next {
 		next = p.next
@@ -146,7 +143,7 @@ func (k *Links) passPoints() error {
 		if p.send {
 			err = k.moveOut(p)
 		} else {
-			err = k.moveIn(p)
+			err = k.receive(p.Peer)
 		}
 		if err != nil {
 			return err
@@ -251,60 +248,37 @@ func (k *Links) receiving() bool {
 	return false
 }
 
-// moveIn receives what has come of p.
-func (k *Links) moveIn(p *Point) error {
-	if !p.begun {
-		if done, err := k.takeStashed(p); done || err != nil {
-			return err
-		}
-	}
-	link, h := k.points.in[p.Peer], &k.points.head
-	for !p.done {
+// receive brings what has come from a peer, while a receive waits for it.
+func (k *Links) receive(peer int) error {
+	b, link, h := &k.points.inbox[peer], k.points.in[peer], &k.points.head
+	for b.open() && !k.points.dry[peer] {
+		k.points.dry[peer] = true
 		n, ok, err := k.head(link, h)
 		if err != nil || !ok {
-			return linkError(err, "receiving from", int32(p.Peer))
+			return linkError(err, "receiving from", int32(peer))
 		}
-		aside := k.stashing(p.Peer) != nil
-		if taker := k.taker(p.Peer, h.Root); !aside && taker == nil {
-			aside = true
-		} else if !aside && taker != p {
-			return nil
+		if n > max(lentBytes, k.ep.MaxPayload()) {
+			return fmt.Errorf("rank %d sent %d bytes at once", peer, n)
 		}
-		var into []byte
-		switch {
-		case aside && n > k.ep.MaxPayload():
-			into = make([]byte, min(n, lentBytes))
-		case !aside:
-			if err := p.accept(*h, n); err != nil {
-				return err
-			}
-			into = p.Buf[p.moved : p.moved+n : p.moved+n]
+		target, err := b.place(*h, n)
+		if err != nil {
+			return err
 		}
-		window, ok, err := k.payload(link, h, into)
+		chunk, ok, err := k.payload(link, h, target)
 		if err != nil || !ok {
-			return linkError(err, "receiving from", int32(p.Peer))
+			return linkError(err, "receiving from", int32(peer))
 		}
-		if len(window) != n {
-			return fmt.Errorf("rank %d sent %d bytes at once", p.Peer, n)
+		if len(chunk) != len(target) {
+			return fmt.Errorf("rank %d sent %d bytes in place of %d", peer, len(chunk), len(target))
 		}
-		if aside {
-			k.stash(p.Peer, *h, window)
-			link.Release()
-			k.steps++
-			continue
+		if len(chunk) > 0 && &chunk[0] != &target[0] {
+			copy(target, chunk)
 		}
-		if n > 0 && &window[0] != &into[0] {
-			copy(into, window)
-		}
+		b.arrived()
 		link.Release()
 		k.steps++
-		p.begun = true
-		p.moved += len(window)
-		p.done = p.moved == len(p.Buf)
-		if n > k.ep.MaxPayload() {
-			k.points.more = true
-			return nil
-		}
+		k.points.dry[peer] = n > k.ep.MaxPayload() // others have their turn
+		k.points.more = k.points.more || k.points.dry[peer]
 	}
 	return nil
 }
@@ -325,28 +299,6 @@ func (k *Links) payload(link transport.Receiver, h *transport.Header, into []byt
 		return link.(transport.LentReceiver).TryPeekInto(h, into)
 	}
 	return link.TryPeek(h)
-}
-
-// taker returns the Receive that was started first of those from peer with a
-// tag, nil when there is none.
-func (k *Links) taker(peer int, tag int32) *Point {
-	for q := k.points.first; q != nil; q = q.next {
-		if !q.send && !q.done && q.Peer == peer && q.Tag == tag {
-			return q
-		}
-	}
-	return nil
-}
-
-// accept checks that a chunk of n bytes under header h belongs to p.
-func (p *Point) accept(h transport.Header, n int) error {
-	if want := p.header(); h != want {
-		return &pointMismatch{peer: p.Peer, theirs: h, mine: p.String()}
-	}
-	if n > len(p.Buf)-p.moved {
-		return fmt.Errorf("rank %d sent %d bytes more than its message has", p.Peer, n-(len(p.Buf)-p.moved))
-	}
-	return nil
 }
 
 // pointMismatch says that a message does not fit its Receive.

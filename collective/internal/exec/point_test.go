@@ -159,3 +159,27 @@ func TestPointMismatch(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitPointSeesFault: a message that is done when its set has a fault is reported as
+// one that may have failed, as a call is.
+func TestWaitPointSeesFault(t *testing.T) {
+	for r, err := range everyPair(t, 2, 2, 256, func(k *Links, rank int, w *Waiter) error {
+		if rank == 1 {
+			return nil
+		}
+		p := message(1, 1, 4, make([]byte, 16))
+		if err := k.StartSend(p); err != nil || !p.Done() {
+			return fmt.Errorf("done: %v, %v", p.Done(), err)
+		}
+		want := transport.Fault{Rank: 1, Text: "gone"}
+		k.ep.Abort(want)
+		if fault, failed := k.WaitPoint(context.Background(), p, w); !failed || fault != want {
+			return fmt.Errorf("%+v, %v, want %+v", fault, failed, want)
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}

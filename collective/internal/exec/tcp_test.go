@@ -32,6 +32,20 @@ func TestOverTCP(t *testing.T) {
 
 // connectAll connects all ranks of a layout over the loopback.
 func connectAll(l transport.Layout) ([]transport.Endpoint, error) {
+	return together(l, func(ctx context.Context, r int, exchange exchange) (transport.Endpoint, error) {
+		return tcp.Connect(ctx, tcp.Config{Layout: l, Config: peer.Config{
+			Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+			Peers: func(int) bool { return true }, Exchange: exchange,
+		}})
+	})
+}
+
+// exchange gives the blob of every rank to all.
+type exchange = func(context.Context, []byte) ([][]byte, error)
+
+// together connects all ranks of a layout at the same time. A connect may use its
+// exchange twice.
+func together(l transport.Layout, connect func(context.Context, int, exchange) (transport.Endpoint, error)) ([]transport.Endpoint, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
@@ -42,21 +56,15 @@ func connectAll(l transport.Layout) ([]transport.Endpoint, error) {
 	var connecting sync.WaitGroup
 	for r := range all {
 		round := 0
-		cfg := tcp.Config{Layout: l, Config: peer.Config{
-			Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
-			Peers: func(int) bool { return true },
-			Exchange: func(_ context.Context, blob []byte) ([][]byte, error) {
+		connecting.Go(func() {
+			all[r], errs[r] = connect(ctx, r, func(_ context.Context, blob []byte) ([][]byte, error) {
 				i := round
 				round++
 				blobs[i][r] = blob
 				given[i].Done()
 				given[i].Wait()
 				return blobs[i], nil
-			},
-		}}
-		connecting.Go(func() {
-			e, err := tcp.Connect(ctx, cfg)
-			all[r], errs[r] = e, err
+			})
 		})
 	}
 	connecting.Wait()
