@@ -30,14 +30,13 @@ type Comm struct {
 	plans      *planner
 	waiter     exec.Waiter
 
-	busy    atomic.Bool
-	seq     uint64               // of the latest call
-	calls   [inFlight]exec.Call  // the latest, by number
-	point   [inFlight]exec.Point // the latest messages, by number
-	points  uint64               // of the latest message
-	err     *RankError
-	splits  int // so far
-	connect connector
+	busy     atomic.Bool
+	seq      uint64              // of the latest call
+	calls    [inFlight]exec.Call // the latest, by number
+	messages exec.Pool
+	err      *RankError
+	splits   int // so far
+	connect  connector
 
 	aside     *side.Comm // of Aside
 	asideOnce sync.Once

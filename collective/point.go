@@ -10,12 +10,12 @@ import (
 )
 
 // A Message is a Send or a Recv under way. As with a Request, it moves on while
-// any call, Wait or Test of its communicator runs on this rank, and up to 256
-// may be under way; one more waits for the first of them. The zero value is
-// done.
+// any call, Wait or Test of its communicator runs on this rank. As many may be
+// under way as one likes: to begin one more never waits. Wait or Test may be called
+// again after the end, and need not be called. The zero value is done.
 type Message struct {
 	c   *Comm
-	seq uint64
+	ref exec.Ref
 }
 
 // Send sends buf to rank to under a tag. It returns when buf may be used again,
@@ -65,10 +65,10 @@ func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T
 	if err != nil {
 		return err
 	}
-	if err := c.waitPoint(ctx, in); err != nil {
+	if err := c.waitPoint(ctx, in.Point()); err != nil {
 		return err
 	}
-	return c.waitPoint(ctx, out)
+	return c.waitPoint(ctx, out.Point())
 }
 
 // sendToSelf is a SendRecv of a rank with itself.
@@ -131,10 +131,11 @@ func (c *Comm) startPoint(call string, p exec.Point, tag int, start func(*exec.P
 		return Message{}, err
 	}
 	defer c.end()
-	if _, err := c.enterPoint(context.Background(), call, p, start); err != nil {
+	ref, err := c.enterPoint(context.Background(), call, p, start)
+	if err != nil {
 		return Message{}, err
 	}
-	return Message{c, c.points}, nil
+	return Message{c, ref}, nil
 }
 
 // runPoint begins a message and waits for it, without letting another call in
@@ -151,31 +152,28 @@ func (c *Comm) runPoint(ctx context.Context, call string, p exec.Point, tag int,
 	if err != nil {
 		return err
 	}
-	return c.waitPoint(ctx, begun)
+	return c.waitPoint(ctx, begun.Point())
 }
 
 // enterPoint begins a message on the communicator, which is claimed, unless ctx
 // has ended, which is a failure of the communicator even where the message
 // would not have to wait.
-func (c *Comm) enterPoint(ctx context.Context, call string, p exec.Point, start func(*exec.Point) error) (*exec.Point, error) {
+func (c *Comm) enterPoint(ctx context.Context, call string, p exec.Point, start func(*exec.Point) error) (exec.Ref, error) {
 	if err := ctx.Err(); err != nil {
 		c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v", exec.FaultCanceled, c.rank, call, p.Tag, err)})
 		fault, _ := c.ep.Aborted()
-		return nil, c.failDuring(ctx, fault, call)
+		return exec.Ref{}, c.failDuring(ctx, fault, call)
 	}
-	mine := &c.point[(c.points+1)%inFlight]
-	if c.points >= inFlight && !mine.Done() {
-		if err := c.waitPoint(ctx, mine); err != nil {
-			return nil, err
-		}
+	ref := c.messages.Add(p)
+	err := start(ref.Point())
+	fault, failed := c.ep.Aborted()
+	if err != nil {
+		fault, failed = c.links.FailPoint(err, ref.Point())
 	}
-	c.points++
-	*mine = p
-	if err := start(mine); err != nil {
-		fault, _ := c.links.FailPoint(err, mine)
-		return nil, c.failPoint(ctx, fault, mine)
+	if failed {
+		return exec.Ref{}, c.failPoint(ctx, fault, ref.Point())
 	}
-	return mine, nil
+	return ref, nil
 }
 
 // Wait returns when the message has been sent, or received, on this rank.
@@ -183,15 +181,11 @@ func (m Message) Wait(ctx context.Context) error {
 	if m.c == nil {
 		return nil
 	}
-	c := m.c
-	if err := c.claim("Wait"); err != nil {
+	if done, err := m.resume("Wait"); done || err != nil {
 		return err
 	}
-	defer c.end()
-	if m.seq+inFlight <= c.points {
-		return nil // another has its place, so it is done
-	}
-	return c.waitPoint(ctx, &c.point[m.seq%inFlight])
+	defer m.c.end()
+	return m.c.waitPoint(ctx, m.ref.Point())
 }
 
 // Test moves what is under way as far as it can, and reports whether the
@@ -200,27 +194,30 @@ func (m Message) Test() (bool, error) {
 	if m.c == nil {
 		return true, nil
 	}
+	if done, err := m.resume("Test"); done || err != nil {
+		return done, err
+	}
 	c := m.c
-	if err := c.claim("Test"); err != nil {
-		return false, err
-	}
 	defer c.end()
-	if m.seq+inFlight <= c.points {
-		return true, nil
-	}
-	p := &c.point[m.seq%inFlight]
-	if p.Done() {
-		return true, nil
-	}
 	err := c.links.Poll()
 	fault, failed := c.ep.Aborted()
 	if err != nil {
-		fault, failed = c.links.FailPoint(err, p)
+		fault, failed = c.links.FailPoint(err, m.ref.Point())
 	}
-	if failed {
-		return false, c.failPoint(context.Background(), fault, p)
+	if failed && !m.ref.Done() {
+		return false, c.failPoint(context.Background(), fault, m.ref.Point())
 	}
-	return p.Done(), nil
+	return m.ref.Done(), nil
+}
+
+// resume claims the communicator for a message under way, unless it is done.
+func (m Message) resume(call string) (done bool, err error) {
+	err = m.c.claim(call)
+	if err == nil && m.ref.Done() {
+		m.c.end()
+		return true, nil
+	}
+	return false, err
 }
 
 func (c *Comm) waitPoint(ctx context.Context, p *exec.Point) error {

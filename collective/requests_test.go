@@ -1,8 +1,12 @@
 package collective
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
+
+	"github.com/treerun/treerun/topo"
 )
 
 // TestInFlight starts more calls than may be under way, of several kinds, and
@@ -60,6 +64,81 @@ func TestInFlight(t *testing.T) {
 			return nil
 		})
 	}
+}
+
+// TestReceiveThatStaysOpen: a receive may wait for as long as it likes, while any number
+// of other messages is exchanged, and one that was done long ago stays done.
+func TestReceiveThatStaysOpen(t *testing.T) {
+	const rounds = 300
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		peer, last, first := 1-c.rank, make([]int32, 100), Message{}
+		open, err := StartRecv(c, last, peer, 99)
+		if err != nil {
+			return err
+		}
+		for i := range int32(rounds) {
+			send, recv := []int32{i, i + 1}, make([]int32, 2)
+			out, err := StartSend(c, send, peer, int(i%7))
+			if err != nil {
+				return err
+			}
+			if err := Recv(t.Context(), c, recv, peer, int(i%7)); err != nil {
+				return err
+			}
+			if !slices.Equal(send, recv) {
+				return fmt.Errorf("round trip %d brought %v", i, recv)
+			}
+			if i == 0 {
+				first = out
+			}
+			if err := out.Wait(t.Context()); err != nil {
+				return err
+			}
+		}
+		if done, err := open.Test(); done || err != nil {
+			return fmt.Errorf("the open receive is done: %v, %v", done, err)
+		}
+		if done, err := first.Test(); !done || err != nil {
+			return fmt.Errorf("the first message is done: %v, %v", done, err)
+		}
+		want := slices.Repeat([]int32{7}, len(last))
+		if err := errors.Join(Send(t.Context(), c, want, peer, 99), open.Wait(t.Context()), first.Wait(t.Context())); err != nil {
+			return err
+		}
+		if !slices.Equal(last, want) {
+			return fmt.Errorf("the open receive brought %v", last)
+		}
+		return nil
+	}, WithGraph(topo.UniformGraph(2)))
+}
+
+// TestManyReceivesOpen: a rank may post more receives than any table has room for before it
+// sends what its peer's wait for.
+func TestManyReceivesOpen(t *testing.T) {
+	const open = 1000
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		peer, got, all := 1-c.rank, make([]int32, open), make([]Message, open)
+		for i := range all {
+			var err error
+			if all[i], err = StartRecv(c, got[i:i+1], peer, i); err != nil {
+				return err
+			}
+		}
+		for i := range int32(open) {
+			if err := Send(t.Context(), c, []int32{i * i}, peer, open-1-int(i)); err != nil {
+				return err
+			}
+		}
+		for i, m := range all {
+			if err := m.Wait(t.Context()); err != nil {
+				return err
+			}
+			if want := int32((open - 1 - i) * (open - 1 - i)); got[i] != want {
+				return fmt.Errorf("under tag %d: %d, want %d", i, got[i], want)
+			}
+		}
+		return nil
+	}, WithGraph(topo.UniformGraph(2)))
 }
 
 // TestSendRecvInACircle passes messages that no link can hold around, forwards

@@ -106,7 +106,7 @@ var testForms = []struct {
 			}
 		}
 	}},
-	{"one message more than may be in flight", func(c *Comm) error {
+	{"messages begun on and on", func(c *Comm) error {
 		for {
 			if _, err := StartRecv(c, make([]float32, 1), 2, 0); err != nil {
 				return err
