@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/docs/require"
 )
 
 // atOnce is how long a start that cannot succeed may take on a busy machine. The ranks
@@ -62,4 +69,110 @@ func TestStartHalfWayOfHosts(t *testing.T) {
 	l := launchHosts(t, "--launch-agent", agent, "-v", "-H", "a:3,b:6", "sleep", "300")
 	l.refuses("host b: start rank", "too many open files", "ulimit -n")
 	l.says(" of 9 ranks")
+}
+
+// sweeper is an ordinary user of its own, so that nothing else counts against its
+// limits; or, where this process is not root's, the user of this process.
+type sweeper struct {
+	t       *testing.T
+	dir     string
+	user    uint32
+	limit   time.Duration // of a start that does not succeed
+	refused int
+}
+
+// sweepBinaries builds treerun and testdata/looper in a folder that every user may read.
+func sweepBinaries(t *testing.T) (dir string) {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "treerun-limits-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for out, pkg := range map[string]string{"treerun": ".", "looper": "./testdata/looper"} {
+		if msg, err := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg).CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
+		}
+	}
+	return dir
+}
+
+// run runs treerun under a limit.
+func (s *sweeper) run(flag string, limit int, args ...string) (code int, stderr string, took time.Duration) {
+	s.t.Helper()
+	script := fmt.Sprintf(`ulimit %s %d && exec ./treerun "$@"`, flag, limit)
+	cmd := exec.Command("/bin/bash", append([]string{"-c", script, "-"}, args...)...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "TMPDIR="+s.dir, "HOME="+s.dir, fmt.Sprintf("XDG_CACHE_HOME=%s/%d", s.dir, s.user))
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: s.user, Gid: s.user}}
+	}
+	var text bytes.Buffer
+	cmd.Stderr = &text
+	cmd.WaitDelay = patience
+	start := time.Now()
+	if err := cmd.Start(); err != nil { // not even a shell
+		return -1, err.Error(), 0
+	}
+	killer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer killer.Stop()
+	cmd.Wait() // the state says how it ended
+	return cmd.ProcessState.ExitCode(), text.String(), time.Since(start)
+}
+
+// try starts six ranks under a limit, unless even treerun --version does not run. They
+// run, or one line says at once why not.
+func (s *sweeper) try(flag string, limit int, rank ...string) {
+	s.t.Helper()
+	if code, _, _ := s.run(flag, limit, "--version"); code != 0 {
+		return
+	}
+	code, stderr, took := s.run(flag, limit, append([]string{"-np", "6"}, rank...)...)
+	if code == 0 {
+		return
+	}
+	s.refused++
+	var lines []string
+	for line := range strings.Lines(stderr) {
+		if !strings.HasPrefix(line, "treerun: 6 ranks share ") {
+			lines = append(lines, line)
+		}
+	}
+	if code != 125 || len(lines) != 1 || !strings.Contains(lines[0], "ulimit "+flag) || took > s.limit {
+		s.t.Errorf("ulimit %s %d, %s: code %d after %v, %d lines:\n%.2000s", flag, limit, rank[0], code, took, len(lines), stderr)
+	}
+}
+
+// TestLimits: under every limit of open files and of processes with which treerun runs
+// at all, ranks start, or one line says at once why not.
+//
+// TREERUN_LIMITS=1 tries all limits up to 64, and allows a start that fails one second.
+func TestLimits(t *testing.T) {
+	_, err := os.Stat("/bin/bash")
+	require.Need(t, require.Bash, err) // another shell may have no ulimit -u
+	limits := []int{6, 7, 9, 16, 23, 32, 40, 41, 50, 64}
+	limit, sleep := atOnce, "0.2"
+	if os.Getenv("TREERUN_LIMITS") != "" {
+		limit, sleep, limits = time.Second, "1.2", nil
+		for l := range 64 {
+			limits = append(limits, l+1)
+		}
+	}
+	dir := sweepBinaries(t)
+	for i, rank := range [][]string{{"sleep", sleep}, {"./looper", "-calls", "5"}} {
+		for k, flag := range []string{"-n", "-u"} {
+			t.Run(flag+" "+filepath.Base(rank[0]), func(t *testing.T) {
+				s := &sweeper{t: t, dir: dir, user: uint32(61000 + 2*i + k), limit: limit}
+				for _, l := range limits {
+					s.try(flag, l, rank...)
+				}
+				if s.refused == 0 && (flag == "-n" || os.Getuid() == 0) {
+					t.Error("no limit was too low: the test tests nothing")
+				}
+			})
+		}
+	}
 }

@@ -41,6 +41,9 @@ func Main(args []string) int {
 		fmt.Fprintln(os.Stderr, "treerun agent is what treerun starts on other hosts; it is not for people")
 		return exitcode.Usage
 	}
+	if err := host.CheckLimits(); err != nil {
+		return fail(err)
+	}
 	hello := wire.Me()
 	if len(args) == 2 {
 		var err error

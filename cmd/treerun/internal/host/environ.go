@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -74,7 +75,7 @@ func setenv(env []string, entry string) []string {
 func FreePort() (int, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return 0, os.NewSyscallError("socket", err)
+		return 0, fmt.Errorf("socket: %w%s", err, LimitHint(err))
 	}
 	defer unix.Close(fd)
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {

@@ -47,9 +47,12 @@ type spawner struct {
 
 // newSpawner prepares the ranks of a host. What it opens, close closes.
 func newSpawner(h *Host) (*spawner, error) {
+	if err := checkRanks(len(h.ranks), h.cfg.Path); err != nil {
+		return nil, err
+	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Internal, "start ranks: %w%s", err, openFilesHint(err))
+		return nil, exitcode.Errorf(exitcode.Internal, "start ranks: %w%s", err, LimitHint(err))
 	}
 	file := h.job.File
 	work := 0
@@ -210,18 +213,7 @@ func (sp *spawner) environment(rank, local int) []string {
 
 // StartError tells what treerun could not get for a rank.
 func StartError(rank, size int, err error) error {
-	return exitcode.Errorf(exitcode.Internal, "start rank %d of %d: %w%s", rank, size, err, openFilesHint(err))
-}
-
-// openFilesHint says what to do when err is that there are too many open files.
-func openFilesHint(err error) string {
-	switch {
-	case errors.Is(err, unix.EMFILE):
-		return " (a rank takes 4 open files of treerun and more while it starts: see ulimit -n)"
-	case errors.Is(err, unix.ENFILE):
-		return " (the whole system's limit: see /proc/sys/fs/file-max)"
-	}
-	return ""
+	return exitcode.Errorf(exitcode.Internal, "start rank %d of %d: %w%s", rank, size, err, LimitHint(err))
 }
 
 // execError tells why a program that was found could not be run.
@@ -234,10 +226,8 @@ func (sp *spawner) execError(rank int, err error) error {
 		hint = " (a script needs #! and an interpreter in its first line)"
 	case errors.Is(err, unix.EACCES):
 		hint = " (is its file system mounted noexec? treerun builds in TMPDIR)"
-	case errors.Is(err, unix.EAGAIN):
-		code, hint = exitcode.Internal, " (the number of processes is limited: see ulimit -u)"
-	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		code, hint = exitcode.Internal, openFilesHint(err)
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.EAGAIN):
+		code, hint = exitcode.Internal, LimitHint(err)
 	}
 	return exitcode.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.cfg.Path, err, hint)
 }

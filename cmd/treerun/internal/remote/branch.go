@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
@@ -69,7 +70,7 @@ func (b *branch) run() {
 	if err := b.start(); err != nil {
 		close(b.exited)
 		b.breakIt()
-		b.lost(fmt.Sprintf("start treerun on host %s: %v", b.name, err))
+		b.lost(fmt.Sprintf("start treerun on host %s: %v%s", b.name, err, host.LimitHint(err)))
 		return
 	}
 	go b.write()

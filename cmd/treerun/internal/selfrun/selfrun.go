@@ -16,6 +16,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
@@ -52,6 +53,9 @@ const shutdownTimeout = 2 * time.Second
 // wrong in a rank has then been reported on the screen, and an error has not.
 // An error of Result comes back as it is. Call it once per process.
 func Run(j *Job) (int, error) {
+	if err := host.CheckLimits(); err != nil {
+		return 0, err
+	}
 	runtime.LockOSThread() // the ranks die with this thread
 	defer runtime.UnlockOSThread()
 	lj, err := launchJob(j)
