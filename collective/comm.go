@@ -167,8 +167,8 @@ func (c *Comm) busyError(call string) error {
 	return fmt.Errorf("collective: %s on rank %d: %w", call, c.rank, err)
 }
 
-// failPoint is fail for a message.
-func (c *Comm) failPoint(ctx context.Context, f transport.Fault, during *exec.Point) error {
+// failMessage is fail for a message.
+func (c *Comm) failMessage(ctx context.Context, f transport.Fault, during *exec.Message) error {
 	return c.failDuring(ctx, f, during.String())
 }
 

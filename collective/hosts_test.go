@@ -261,7 +261,7 @@ func TestLinksOfManyHosts(t *testing.T) {
 		if each := float64(all) / float64(p.size); each > 12 {
 			t.Errorf("%d hosts: a rank has links to %.1f on other hosts on average, want 12 at most", hosts, each)
 		}
-		if p.runs(plan.AllToAll) || p.runs(plan.AllGather) || !p.runs(plan.Reduce) || p.pointLane() >= 0 {
+		if p.runs(plan.AllToAll) || p.runs(plan.AllGather) || !p.runs(plan.Reduce) || p.messageLane() >= 0 {
 			t.Errorf("%d hosts: what needs links between all ranks is offered", hosts)
 		}
 		before = most

@@ -93,7 +93,7 @@ func (s *setup) comm() (*Comm, error) {
 		return nil, err
 	}
 	hosts := hostsOf(s.w)
-	gain, err := s.lendGain(ep, graph, plans.pointLane())
+	gain, err := s.lendGain(ep, graph, plans.messageLane())
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -108,7 +108,7 @@ func (s *setup) comm() (*Comm, error) {
 		deviceGraph: s.cfg.deviceGraph,
 		devicePeers: s.cfg.peerOptions(s.w),
 	}
-	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.pointLane(), c.size > s.cfg.cores, !lendingLoses(gain))
+	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.messageLane(), c.size > s.cfg.cores, !lendingLoses(gain))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}

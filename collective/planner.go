@@ -173,7 +173,7 @@ func (p *planner) openPairs() {
 	}
 	p.lanes.open(laneKey{of: pairsLane}, p.size, nil)
 	if !p.devices {
-		p.lanes.open(laneKey{of: pointLane}, p.size, nil)
+		p.lanes.open(laneKey{of: messageLane}, p.size, nil)
 	}
 }
 
@@ -243,9 +243,9 @@ func (p *planner) layout() transport.Layout {
 	return transport.Layout{Size: p.size, Slots: p.slots, SlotBytes: p.slotBytes, HeapBytes: p.heapBytes, Links: p.lanes.links}
 }
 
-// pointLane returns the number of the lane for messages, -1 without one.
-func (p *planner) pointLane() int {
-	if i, open := p.lanes.number[laneKey{of: pointLane}]; open {
+// messageLane returns the number of the lane for messages, -1 without one.
+func (p *planner) messageLane() int {
+	if i, open := p.lanes.number[laneKey{of: messageLane}]; open {
 		return i
 	}
 	return -1

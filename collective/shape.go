@@ -89,7 +89,7 @@ const (
 	treeLane    laneKind = iota // of the tree of a root, both ways
 	directLane                  // between a rank and everybody else, both ways
 	pairsLane                   // between all ranks, for plans of one lane
-	pointLane                   // between all ranks, for Send and Recv
+	messageLane                 // between all ranks, for Send and Recv
 	leadersLane                 // between the leaders of hosts, and inside hosts, for one plan at a time
 	hostsLane                   // of trees over hosts: rank counts them
 )

@@ -32,8 +32,8 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	if color < 0 {
 		return nil, nil
 	}
-	if c.plans.pointLane() < 0 {
-		return nil, c.pointError("Split", "it is for %s", c.plans.pairLimit())
+	if c.plans.messageLane() < 0 {
+		return nil, c.messageError("Split", "it is for %s", c.plans.pairLimit())
 	}
 	g := &group{parent: c, id: fmt.Sprintf("%s-%d.%d", c.world.JobID(), c.splits, color)}
 	for r := range c.size {
@@ -136,21 +136,21 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 		return err
 	}
 	defer c.end()
-	var all []*exec.Point
+	var all []*exec.Message
 	for i, r := range g.members {
 		if r == c.rank {
 			continue
 		}
-		in := &exec.Point{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i]}
-		out := &exec.Point{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine}
+		in := &exec.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i]}
+		out := &exec.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine}
 		all = append(all, in, out)
 		if err := errors.Join(c.links.StartRecv(in), c.links.StartSend(out)); err != nil {
-			fault, _ := c.links.FailPoint(err, in)
-			return c.failPoint(ctx, fault, in)
+			fault, _ := c.links.FailMessage(err, in)
+			return c.failMessage(ctx, fault, in)
 		}
 	}
 	for _, p := range all {
-		if err := c.waitPoint(ctx, p); err != nil {
+		if err := c.waitMessage(ctx, p); err != nil {
 			return err
 		}
 	}

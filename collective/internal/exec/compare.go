@@ -122,7 +122,7 @@ func (k *Links) faultOf(err error, doing string, waitsFor func() string) transpo
 	var m *mismatch
 	var c *closedEarly
 	var l *leftBehind
-	var pm *pointMismatch
+	var pm *messageMismatch
 	switch {
 	case errors.As(err, &pm):
 		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%s%v while rank %d called %s", FaultMismatch, pm, k.rank, pm.mine)}

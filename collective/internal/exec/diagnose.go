@@ -35,7 +35,7 @@ var errAborted = errors.New("exec: aborted")
 
 // Describe names the call that a header belongs to, for people.
 func Describe(h transport.Header) string {
-	if h.Kind == pointKind {
+	if h.Kind == messageKind {
 		return fmt.Sprintf("a message (%d %s, tag %d)", h.Count, kernel.DType(h.DType), h.Root)
 	}
 	switch _, onDevice := kindOf(h); {
@@ -105,7 +105,7 @@ func (k *Links) stall(waited time.Duration) Stall {
 	s := Stall{Waited: waited, For: k.waitsFor()}
 	if k.first != nil {
 		s.Doing = Describe(k.first.Header)
-	} else if p := k.points.first; p != nil {
+	} else if p := k.messages.first; p != nil {
 		s.Doing = p.String()
 	}
 	return s
@@ -129,7 +129,7 @@ func (k *Links) waitsFor() string {
 		}
 		names = append(names, fmt.Sprintf("rank %d %s, %s", peer, what, doing))
 	}
-	for p := k.points.first; p != nil; p = p.next {
+	for p := k.messages.first; p != nil; p = p.next {
 		if p.send {
 			lacks(int32(p.Peer), "to receive "+p.String())
 		} else {

@@ -12,7 +12,7 @@ const OnDevice = 0x40
 
 // kindOf returns the collective of a header.
 func kindOf(h transport.Header) (kind plan.Kind, onDevice bool) {
-	return plan.Kind(h.Kind &^ OnDevice), h.Kind&OnDevice != 0 && h.Kind != pointKind
+	return plan.Kind(h.Kind &^ OnDevice), h.Kind&OnDevice != 0 && h.Kind != messageKind
 }
 
 // Announce publishes a call that this rank begins elsewhere than on these links,

@@ -19,7 +19,7 @@ import (
 // follow each other.
 type inbox struct {
 	peer       int
-	posted     []*Point   // receives without a message, in the order of posting
+	posted     []*Message // receives without a message, in the order of posting
 	unexpected []*arrival // messages without a receive, in the order in which they came
 	arriving   *arrival   // the message of which more chunks will come; nil between two
 	direct     arrival    // arriving, when its receive was posted before
@@ -30,12 +30,12 @@ type inbox struct {
 // arrival is a message of which something has come, or comes now.
 type arrival struct {
 	header  transport.Header
-	receive *Point // nil before it was posted
-	buf     []byte // what came before it was posted, and the target of the next chunk
+	receive *Message // nil before it was posted
+	buf     []byte   // what came before it was posted, and the target of the next chunk
 }
 
 // post adds a receive. It is done already if its message came as a whole.
-func (b *inbox) post(p *Point) error {
+func (b *inbox) post(p *Message) error {
 	i := slices.IndexFunc(b.unexpected, func(a *arrival) bool { return a.header.Root == p.Tag })
 	if i < 0 {
 		b.posted = append(b.posted, p)
@@ -43,7 +43,7 @@ func (b *inbox) post(p *Point) error {
 	}
 	a := b.unexpected[i]
 	if h := p.header(); a.header != h {
-		return &pointMismatch{peer: b.peer, theirs: a.header, mine: p.String()}
+		return &messageMismatch{peer: b.peer, theirs: a.header, mine: p.String()}
 	}
 	b.unexpected = slices.Delete(b.unexpected, i, i+1)
 	a.receive = p
@@ -70,7 +70,7 @@ func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
 	p := a.receive
 	switch {
 	case p != nil && h != p.header():
-		return nil, &pointMismatch{peer: b.peer, theirs: h, mine: p.String()}
+		return nil, &messageMismatch{peer: b.peer, theirs: h, mine: p.String()}
 	case h != a.header:
 		return nil, fmt.Errorf("rank %d sent a part of %s within %s", b.peer, Describe(h), Describe(a.header))
 	case uint64(n) > a.left():
@@ -87,7 +87,7 @@ func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
 
 // match returns the message that begins with header h.
 func (b *inbox) match(h transport.Header) *arrival {
-	if i := slices.IndexFunc(b.posted, func(p *Point) bool { return p.Tag == h.Root }); i >= 0 {
+	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return p.Tag == h.Root }); i >= 0 {
 		b.direct = arrival{header: h, receive: b.posted[i]}
 		b.arriving = &b.direct
 		b.posted = slices.Delete(b.posted, i, i+1)

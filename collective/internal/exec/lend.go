@@ -44,7 +44,7 @@ func (k *Links) lendsOwn(kind uint8, bytes int64) bool {
 	case !k.lending:
 		return false
 	case k.crowded:
-		one := kind == pointKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind) == plan.Scatter
+		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind) == plan.Scatter
 		return one && bytes >= 32<<10
 	}
 	return bytes >= 8<<10

@@ -28,7 +28,7 @@ type Links struct {
 	active      *Program // of first
 	steps       uint64   // taken so far, over all calls: whether anything moves
 
-	points points // messages under way
+	messages messages // messages under way
 
 	windows [][]byte // scratch of one step: its operands
 	pieces  [][]byte // and the parts of them that belong to one piece
@@ -42,22 +42,22 @@ type inbound struct {
 }
 
 // NewLinks looks up the links of rank in ep, whose Layout is layout. Messages
-// from rank to rank travel on lane pointLane, -1 where there is none. crowded
+// from rank to rank travel on lane messageLane, -1 where there is none. crowded
 // says that ranks share cores, and lending that payloads may be read from their
 // sender's own memory, where ranks can: on some machines copies are quicker. All of it is the same on all ranks.
-func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, pointLane int, crowded, lending bool) (*Links, error) {
+func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded, lending bool) (*Links, error) {
 	k := &Links{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
 	if r, ok := ep.(transport.Reacher); ok {
 		k.reaches, _ = r.Reaches()
 		k.lending = k.reaches && lending
 	}
-	if pointLane >= 0 {
-		if err := k.openPoints(pointLane); err != nil {
-			return nil, fmt.Errorf("exec: rank %d: lane %d: %w", rank, pointLane, err)
+	if messageLane >= 0 {
+		if err := k.openMessages(messageLane); err != nil {
+			return nil, fmt.Errorf("exec: rank %d: lane %d: %w", rank, messageLane, err)
 		}
 	}
 	for _, l := range layout.Links {
-		if l.Dst != rank || l.Lane == pointLane {
+		if l.Dst != rank || l.Lane == messageLane {
 			continue
 		}
 		r, err := ep.Receiver(l.Lane, l.Src)

@@ -11,7 +11,7 @@ type Pool struct {
 // slot is free when its message is done. Whoever asks for that message later finds the
 // number of another one.
 type slot struct {
-	Point
+	Message
 	number uint64 // 0: it has had none
 }
 
@@ -24,14 +24,14 @@ type Ref struct {
 // Done reports whether the message is done.
 func (r Ref) Done() bool { return r.slot.number != r.number || r.slot.done }
 
-// Point returns the message. Precondition: it is not done.
-func (r Ref) Point() *Point { return &r.slot.Point }
+// Message returns the message. Precondition: it is not done.
+func (r Ref) Message() *Message { return &r.slot.Message }
 
 // Add gives a message a slot.
-func (s *Pool) Add(p Point) Ref {
+func (s *Pool) Add(p Message) Ref {
 	slot := s.free()
 	s.number++
-	slot.Point, slot.number = p, s.number
+	slot.Message, slot.number = p, s.number
 	return Ref{slot, s.number}
 }
 

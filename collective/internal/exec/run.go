@@ -60,7 +60,7 @@ func (k *Links) Fail(err error, c *Call) (transport.Fault, bool) {
 }
 
 // Idle reports whether no call and no message is under way.
-func (k *Links) Idle() bool { return k.first == nil && k.points.first == nil }
+func (k *Links) Idle() bool { return k.first == nil && k.messages.first == nil }
 
 // push puts c behind the calls under way.
 func (k *Links) push(c *Call) {
@@ -93,8 +93,8 @@ func (k *Links) activate(c *Call) {
 // poll lets every track take the steps that it can take now, and ends the calls
 // whose tracks have all run.
 func (k *Links) poll() error {
-	if k.points.first != nil {
-		if err := k.pollPoints(); err != nil {
+	if k.messages.first != nil {
+		if err := k.pollMessages(); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,9 @@ import (
 // write each other's own memory by system calls, as processes do.
 func connectShm(l transport.Layout) ([]transport.Endpoint, error) {
 	return together(l, func(ctx context.Context, r int, exchange exchange) (transport.Endpoint, error) {
-		return shm.Connect(ctx, shm.Config{Rank: r, Layout: l, Key: make([]byte, shm.KeyBytes), JobID: "test", Exchange: exchange})
+		return shm.Connect(ctx, shm.Config{
+			Rank: r, Layout: l, Key: make([]byte, shm.KeyBytes), JobID: "test", Exchange: exchange,
+		})
 	})
 }
 
@@ -26,7 +28,7 @@ func TestOverShm(t *testing.T) {
 	openAll = connectShm
 	defer func() { openAll = mem.New }()
 	for name, test := range map[string]func(*testing.T){
-		"points": TestPoints, "mismatch of points": TestPointMismatch, "unexpected": TestUnexpected,
+		"messages": TestMessages, "mismatch of messages": TestMessageMismatch, "unexpected": TestUnexpected,
 	} {
 		t.Run(name, test)
 	}
@@ -39,16 +41,16 @@ func TestUnexpected(t *testing.T) {
 	sizes := []int{16 << 10, 64 << 10, 100 << 10, 1 << 20, 3 << 20}
 	for r, err := range everyPair(t, 2, 8, 4096, func(k *Links, rank int, w *Waiter) error {
 		rng := rand.New(rand.NewPCG(12, 2)) // the same on both ranks
-		wait := func(all ...*Point) error {
+		wait := func(all ...*Message) error {
 			for _, p := range all {
-				if fault, failed := k.WaitPoint(context.Background(), p, w); failed {
+				if fault, failed := k.WaitMessage(context.Background(), p, w); failed {
 					return fmt.Errorf("%v: %+v", p, fault)
 				}
 			}
 			return nil
 		}
 		for round := range rounds {
-			var messages []*Point
+			var messages []*Message
 			var want [][]byte
 			for tag := 1; tag <= 3; tag++ {
 				n := sizes[rng.IntN(len(sizes))] / 4
@@ -97,7 +99,8 @@ func TestUnexpected(t *testing.T) {
 					return err
 				}
 				if !bytes.Equal(got, want[i]) {
-					return fmt.Errorf("round %d: %d of %d bytes under tag %d are not what was sent", round, differ(got, want[i]), len(got), i+1)
+					return fmt.Errorf("round %d: %d of %d bytes under tag %d are not what was sent",
+						round, differ(got, want[i]), len(got), i+1)
 				}
 			}
 			if err := wait(answer); err != nil {

@@ -23,8 +23,9 @@ func TestOverTCP(t *testing.T) {
 	openAll = connectAll
 	defer func() { openAll = mem.New }()
 	for name, test := range map[string]func(*testing.T){
-		"in flight": TestInFlight, "in place": TestInPlaceManyTimes, "pieces": TestPieces, "parts": TestParts, "scale and divide": TestScaleAndDivide,
-		"matches oracle": TestRunMatchesOracle, "points": TestPoints, "mismatch of points": TestPointMismatch,
+		"in flight": TestInFlight, "in place": TestInPlaceManyTimes, "pieces": TestPieces, "parts": TestParts,
+		"scale and divide": TestScaleAndDivide,
+		"matches oracle": TestRunMatchesOracle, "messages": TestMessages, "mismatch of messages": TestMessageMismatch,
 	} {
 		t.Run(name, test)
 	}
@@ -45,7 +46,9 @@ type exchange = func(context.Context, []byte) ([][]byte, error)
 
 // together connects all ranks of a layout at the same time. A connect may use its
 // exchange twice.
-func together(l transport.Layout, connect func(context.Context, int, exchange) (transport.Endpoint, error)) ([]transport.Endpoint, error) {
+func together(
+	l transport.Layout, connect func(context.Context, int, exchange) (transport.Endpoint, error),
+) ([]transport.Endpoint, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)

@@ -8,12 +8,12 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// pointKind stands in the Kind of the headers of messages between two ranks.
-const pointKind = 255
+// messageKind stands in the Kind of the headers of messages between two ranks.
+const messageKind = 255
 
-// Point is one message between this rank and another: a Send or a Receive. It
+// Message is one message between this rank and another: a Send or a Receive. It
 // belongs to the Links from Start until it is done.
-type Point struct {
+type Message struct {
 	Peer  int
 	Tag   int32
 	DType kernel.DType
@@ -23,14 +23,14 @@ type Point struct {
 	moved int  // bytes
 	lends bool // a Send whose memory its peer reads where it lies
 	done  bool
-	next  *Point
+	next  *Message
 }
 
 // Done reports whether the message was sent, or received, as a whole.
-func (p *Point) Done() bool { return p.done }
+func (p *Message) Done() bool { return p.done }
 
 // String describes p for people.
-func (p *Point) String() string {
+func (p *Message) String() string {
 	name := "Recv"
 	if p.send {
 		name = "Send"
@@ -38,14 +38,15 @@ func (p *Point) String() string {
 	return fmt.Sprintf("%s (%d %s, tag %d)", name, len(p.Buf)/max(p.DType.Size(), 1), p.DType, p.Tag)
 }
 
-func (p *Point) header() transport.Header {
-	return transport.Header{Kind: pointKind, Count: uint64(len(p.Buf) / p.DType.Size()), DType: uint8(p.DType), Root: p.Tag}
+func (p *Message) header() transport.Header {
+	count := len(p.Buf) / p.DType.Size()
+	return transport.Header{Kind: messageKind, Count: uint64(count), DType: uint8(p.DType), Root: p.Tag}
 }
 
-// points is what a rank has of messages from rank to rank. Those to one peer
+// messages is what a rank has of messages from rank to rank. Those to one peer
 // are sent in the order of Start.
-type points struct {
-	first, last *Point
+type messages struct {
+	first, last *Message
 	out         []transport.Sender   // by peer; nil for this rank
 	in          []transport.Receiver // by peer
 	inbox       []inbox              // by peer
@@ -55,8 +56,8 @@ type points struct {
 	head        transport.Header     // scratch of one chunk: the message that it belongs to
 }
 
-func (k *Links) openPoints(lane int) error {
-	p := &k.points
+func (k *Links) openMessages(lane int) error {
+	p := &k.messages
 	p.out, p.in = make([]transport.Sender, k.size), make([]transport.Receiver, k.size)
 	p.inbox, p.busy, p.dry = make([]inbox, k.size), make([]bool, k.size), make([]bool, k.size)
 	for r := range k.size {
@@ -76,68 +77,68 @@ func (k *Links) openPoints(lane int) error {
 }
 
 // StartSend and StartRecv begin message p. Preconditions: its peer is another
-// rank, and the Links have a lane for messages. An error is for FailPoint.
-func (k *Links) StartSend(p *Point) error { return k.startPoint(p, true) }
+// rank, and the Links have a lane for messages. An error is for FailMessage.
+func (k *Links) StartSend(p *Message) error { return k.startMessage(p, true) }
 
 // StartRecv begins to receive; see StartSend.
-func (k *Links) StartRecv(p *Point) error { return k.startPoint(p, false) }
+func (k *Links) StartRecv(p *Message) error { return k.startMessage(p, false) }
 
-func (k *Links) startPoint(p *Point, send bool) error {
+func (k *Links) startMessage(p *Message, send bool) error {
 	p.send, p.moved, p.done, p.next = send, 0, false, nil
-	p.lends = send && k.lendsOwn(pointKind, int64(len(p.Buf)))
+	p.lends = send && k.lendsOwn(messageKind, int64(len(p.Buf)))
 	if !send {
-		if err := k.points.inbox[p.Peer].post(p); err != nil {
+		if err := k.messages.inbox[p.Peer].post(p); err != nil {
 			return err
 		}
 	}
-	if k.points.last == nil {
-		k.points.first = p
+	if k.messages.last == nil {
+		k.messages.first = p
 	} else {
-		k.points.last.next = p
+		k.messages.last.next = p
 	}
-	k.points.last = p
+	k.messages.last = p
 	return k.poll()
 }
 
-// WaitPoint returns when p is done, or with the fault of the Endpoint when it
+// WaitMessage returns when p is done, or with the fault of the Endpoint when it
 // cannot be, or when there is one by then.
-func (k *Links) WaitPoint(ctx context.Context, p *Point, w *Waiter) (transport.Fault, bool) {
+func (k *Links) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transport.Fault, bool) {
 	if !p.done {
 		if err := w.wait(ctx, k, &p.done, w.Spins); err != nil {
-			return k.FailPoint(err, p)
+			return k.FailMessage(err, p)
 		}
 	}
 	return k.ep.Aborted()
 }
 
-// FailPoint makes err, which stopped p, the fault of the Endpoint, unless there
+// FailMessage makes err, which stopped p, the fault of the Endpoint, unless there
 // is one, and returns the one that counts.
-func (k *Links) FailPoint(err error, p *Point) (transport.Fault, bool) {
+func (k *Links) FailMessage(err error, p *Message) (transport.Fault, bool) {
 	if err != errAborted {
 		k.ep.Abort(k.faultOf(err, p.String(), k.waitsFor))
 	}
 	return k.ep.Aborted()
 }
 
-// pollPoints moves all messages as far as they can go now, each by one lent chunk
+// pollMessages moves all messages as far as they can go now, each by one lent chunk
 // at a time: others wait for what this rank lends, and while it reads what they
 // have lent it does not.
-func (k *Links) pollPoints() error {
-	for more := true; more && k.points.first != nil; {
-		k.points.more = false
-		if err := k.passPoints(); err != nil {
+func (k *Links) pollMessages() error {
+	for more := true; more && k.messages.first != nil; {
+		k.messages.more = false
+		if err := k.passMessages(); err != nil {
 			return err
 		}
-		more = k.points.more
+		more = k.messages.more
 	}
 	return nil
 }
 
-func (k *Links) passPoints() error {
-	clear(k.points.busy)
-	clear(k.points.dry)
-	var before, next *Point
-	for p := k.points.first; p != nil; p = next {
+func (k *Links) passMessages() error {
+	clear(k.messages.busy)
+	clear(k.messages.dry)
+	var before, next *Message
+	for p := k.messages.first; p != nil; p = next {
 		next = p.next
 		var err error
 		if p.send {
@@ -153,12 +154,12 @@ func (k *Links) passPoints() error {
 			continue
 		}
 		if before == nil {
-			k.points.first = next
+			k.messages.first = next
 		} else {
 			before.next = next
 		}
-		if k.points.last == p {
-			k.points.last = before
+		if k.messages.last == p {
+			k.messages.last = before
 		}
 		p.Buf, p.next = nil, nil // the caller's
 	}
@@ -166,11 +167,11 @@ func (k *Links) passPoints() error {
 }
 
 // moveOut sends what fits of p, unless an earlier message to its peer waits.
-func (k *Links) moveOut(p *Point) error {
-	if k.points.busy[p.Peer] {
+func (k *Links) moveOut(p *Message) error {
+	if k.messages.busy[p.Peer] {
 		return nil
 	}
-	link, slot, h := k.points.out[p.Peer], k.ep.MaxPayload(), &k.points.head
+	link, slot, h := k.messages.out[p.Peer], k.ep.MaxPayload(), &k.messages.head
 	*h = p.header()
 	if p.lends {
 		return k.lendOut(p, link)
@@ -179,7 +180,7 @@ func (k *Links) moveOut(p *Point) error {
 		n := min(slot, len(p.Buf)-p.moved)
 		window, ok, err := link.TryReserve(n)
 		if err != nil || !ok {
-			k.points.busy[p.Peer] = true
+			k.messages.busy[p.Peer] = true
 			return linkError(err, "sending to", int32(p.Peer))
 		}
 		copy(window, p.Buf[p.moved:])
@@ -194,8 +195,8 @@ func (k *Links) moveOut(p *Point) error {
 // lendOut lends what the link takes of p. p is done when all has come back, and
 // later messages to its peer wait for that: what they lend would be waited for
 // with it, and that might not come before p is done.
-func (k *Links) lendOut(p *Point, link transport.Sender) error {
-	k.points.busy[p.Peer] = true
+func (k *Links) lendOut(p *Message, link transport.Sender) error {
+	k.messages.busy[p.Peer] = true
 	moved := p.moved
 	helper, _ := link.(transport.Helper)
 	helps := helper != nil && !k.crowded && !k.receiving()
@@ -211,7 +212,7 @@ func (k *Links) lendOut(p *Point, link transport.Sender) error {
 		if !ok {
 			break
 		}
-		link.Lend(&k.points.head, p.Buf[p.moved:p.moved+n:p.moved+n])
+		link.Lend(&k.messages.head, p.Buf[p.moved:p.moved+n:p.moved+n])
 		p.moved += n
 		k.steps++
 	}
@@ -224,7 +225,7 @@ func (k *Links) lendOut(p *Point, link transport.Sender) error {
 			return linkError(err, "sending to", int32(p.Peer))
 		}
 		p.done = true
-		k.points.busy[p.Peer] = false
+		k.messages.busy[p.Peer] = false
 		k.steps++
 		return nil
 	}
@@ -240,7 +241,7 @@ func (k *Links) lendOut(p *Point, link transport.Sender) error {
 
 // receiving reports whether this rank waits for a message.
 func (k *Links) receiving() bool {
-	for p := k.points.first; p != nil; p = p.next {
+	for p := k.messages.first; p != nil; p = p.next {
 		if !p.send && !p.done {
 			return true
 		}
@@ -250,9 +251,9 @@ func (k *Links) receiving() bool {
 
 // receive brings what has come from a peer, while a receive waits for it.
 func (k *Links) receive(peer int) error {
-	b, link, h := &k.points.inbox[peer], k.points.in[peer], &k.points.head
-	for b.open() && !k.points.dry[peer] {
-		k.points.dry[peer] = true
+	b, link, h := &k.messages.inbox[peer], k.messages.in[peer], &k.messages.head
+	for b.open() && !k.messages.dry[peer] {
+		k.messages.dry[peer] = true
 		n, ok, err := k.head(link, h)
 		if err != nil || !ok {
 			return linkError(err, "receiving from", int32(peer))
@@ -277,8 +278,8 @@ func (k *Links) receive(peer int) error {
 		b.arrived()
 		link.Release()
 		k.steps++
-		k.points.dry[peer] = n > k.ep.MaxPayload() // others have their turn
-		k.points.more = k.points.more || k.points.dry[peer]
+		k.messages.dry[peer] = n > k.ep.MaxPayload() // others have their turn
+		k.messages.more = k.messages.more || k.messages.dry[peer]
 	}
 	return nil
 }
@@ -301,13 +302,14 @@ func (k *Links) payload(link transport.Receiver, h *transport.Header, into []byt
 	return link.TryPeek(h)
 }
 
-// pointMismatch says that a message does not fit its Receive.
-type pointMismatch struct {
+// messageMismatch says that a message does not fit its Receive.
+type messageMismatch struct {
 	peer   int
 	theirs transport.Header
 	mine   string
 }
 
-func (m *pointMismatch) Error() string {
-	return fmt.Sprintf("rank %d sent %d %s with tag %d", m.peer, m.theirs.Count, kernel.DType(m.theirs.DType), m.theirs.Root)
+func (m *messageMismatch) Error() string {
+	return fmt.Sprintf("rank %d sent %d %s with tag %d",
+		m.peer, m.theirs.Count, kernel.DType(m.theirs.DType), m.theirs.Root)
 }

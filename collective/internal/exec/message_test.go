@@ -50,14 +50,14 @@ func everyPair(t *testing.T, size, slots, slotBytes int, f func(k *Links, rank i
 	return errs
 }
 
-func message(peer, tag, count int, buf []byte) *Point {
-	return &Point{Peer: peer, Tag: int32(tag), DType: kernel.Int32, Buf: buf[:4*count]}
+func message(peer, tag, count int, buf []byte) *Message {
+	return &Message{Peer: peer, Tag: int32(tag), DType: kernel.Int32, Buf: buf[:4*count]}
 }
 
-// TestPoints sends messages of many sizes and tags between all pairs of ranks,
+// TestMessages sends messages of many sizes and tags between all pairs of ranks,
 // and receives them in another order than they were sent in, but for those
 // with the same tag. The plan of who sends what is the same on all ranks.
-func TestPoints(t *testing.T) {
+func TestMessages(t *testing.T) {
 	const size, messages, tags = 4, 60, 5
 	countOf := func(from, to, i int) int {
 		n := (from*31 + to*17 + i*i*7) % 700
@@ -68,10 +68,10 @@ func TestPoints(t *testing.T) {
 	}
 	for r, err := range everyPair(t, size, 2, 256, func(k *Links, rank int, w *Waiter) error {
 		type expected struct {
-			p         *Point
+			p         *Message
 			got, want []byte
 		}
-		var sends []*Point
+		var sends []*Message
 		var receives []expected
 		for peer := range size {
 			if peer == rank {
@@ -80,7 +80,7 @@ func TestPoints(t *testing.T) {
 			for i := range messages {
 				out, in := countOf(rank, peer, i), countOf(peer, rank, i)
 				sends = append(sends, message(peer, i%tags, out, numbers(rank*1000+i, out)))
-				got := make([]byte, 4*in) // the Point lets go of it
+				got := make([]byte, 4*in) // the Message lets go of it
 				receives = append(receives, expected{message(peer, i%tags, in, got), got, numbers(peer*1000+i, in)})
 			}
 		}
@@ -112,12 +112,12 @@ func TestPoints(t *testing.T) {
 			}
 		}
 		for _, p := range sends {
-			if fault, failed := k.WaitPoint(context.Background(), p, w); failed {
+			if fault, failed := k.WaitMessage(context.Background(), p, w); failed {
 				return fmt.Errorf("%v to rank %d: %+v", p, p.Peer, fault)
 			}
 		}
 		for _, e := range receives {
-			if fault, failed := k.WaitPoint(context.Background(), e.p, w); failed {
+			if fault, failed := k.WaitMessage(context.Background(), e.p, w); failed {
 				return fmt.Errorf("%v from rank %d: %+v", e.p, e.p.Peer, fault)
 			}
 			if !slices.Equal(e.got, e.want) {
@@ -132,9 +132,9 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// TestPointMismatch: a message of another length or type than its Receive is
+// TestMessageMismatch: a message of another length or type than its Receive is
 // an error on both ranks that names both.
-func TestPointMismatch(t *testing.T) {
+func TestMessageMismatch(t *testing.T) {
 	errs := everyPair(t, 2, 2, 256, func(k *Links, rank int, w *Waiter) error {
 		p := message(1-rank, 3, 20+rank, make([]byte, 400))
 		start := k.StartSend
@@ -142,10 +142,10 @@ func TestPointMismatch(t *testing.T) {
 			start = k.StartRecv
 		}
 		if err := start(p); err != nil {
-			fault, _ := k.FailPoint(err, p)
+			fault, _ := k.FailMessage(err, p)
 			return fmt.Errorf("%s", fault.Text)
 		}
-		fault, failed := k.WaitPoint(context.Background(), p, w)
+		fault, failed := k.WaitMessage(context.Background(), p, w)
 		if rank == 0 && !failed { // it has sent all; the fault comes later
 			for failed = false; !failed; {
 				fault, failed = k.ep.Aborted()
@@ -160,9 +160,9 @@ func TestPointMismatch(t *testing.T) {
 	}
 }
 
-// TestWaitPointSeesFault: a message that is done when its set has a fault is reported as
+// TestWaitMessageSeesFault: a message that is done when its set has a fault is reported as
 // one that may have failed, as a call is.
-func TestWaitPointSeesFault(t *testing.T) {
+func TestWaitMessageSeesFault(t *testing.T) {
 	for r, err := range everyPair(t, 2, 2, 256, func(k *Links, rank int, w *Waiter) error {
 		if rank == 1 {
 			return nil
@@ -173,7 +173,7 @@ func TestWaitPointSeesFault(t *testing.T) {
 		}
 		want := transport.Fault{Rank: 1, Text: "gone"}
 		k.ep.Abort(want)
-		if fault, failed := k.WaitPoint(context.Background(), p, w); !failed || fault != want {
+		if fault, failed := k.WaitMessage(context.Background(), p, w); !failed || fault != want {
 			return fmt.Errorf("%+v, %v, want %+v", fault, failed, want)
 		}
 		return nil
