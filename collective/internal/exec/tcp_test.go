@@ -25,7 +25,7 @@ func TestOverTCP(t *testing.T) {
 	for name, test := range map[string]func(*testing.T){
 		"in flight": TestInFlight, "in place": TestInPlaceManyTimes, "pieces": TestPieces, "parts": TestParts,
 		"scale and divide": TestScaleAndDivide,
-		"matches oracle": TestRunMatchesOracle, "messages": TestMessages, "mismatch of messages": TestMessageMismatch,
+		"matches oracle":   TestRunMatchesOracle, "messages": TestMessages, "mismatch of messages": TestMessageMismatch,
 	} {
 		t.Run(name, test)
 	}
