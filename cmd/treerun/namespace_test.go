@@ -53,6 +53,9 @@ func TestHostsThatFail(t *testing.T) {
 			if !strings.Contains(text, c.stderr) {
 				t.Errorf("%q is missing in\n%s", c.stderr, text)
 			}
+			if strings.Contains(text, "WRONG RESULT") {
+				t.Errorf("a rank got a wrong result:\n%s", text)
+			}
 			for _, rank := range []string{"[0] ", "[2] "} {
 				if !strings.Contains(text, rank) {
 					t.Errorf("a survivor says nothing, %s:\n%s", rank, text)

@@ -1,9 +1,11 @@
-// Looper makes AllReduce calls until one fails, dense or sparse ones. The chaos tests
-// kill its ranks.
+// Looper makes calls until one fails: every collective and message, in place and not,
+// of sizes from nothing to 8 MiB, or sparse ones. The tests kill, stop and disturb its
+// ranks. Every buffer is filled with wrong values before a call, and compared in whole
+// after each call that has returned nil.
 //
 // It exits with 0 when asked to stop after a number of calls, with 3 when a
 // call returned a typed error, with 4 when the error was not typed, with 5 when
-// a result was wrong.
+// a result was wrong, whatever became of the job.
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"syscall"
@@ -21,158 +24,175 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
+// options are what the flags say.
+type options struct {
+	calls      int
+	leave, odd int
+	until      string
+	seed       uint64
+	kinds      []string
+	bytes      int
+}
+
 func main() {
-	calls := flag.Int("calls", 1<<40, "calls to make")
+	var o options
+	flag.IntVar(&o.calls, "calls", 1<<40, "calls to make")
 	early := flag.Int("early", -1, "rank that exits with 0 before Init")
-	leave := flag.Int("leave", -1, "rank that closes after its first call")
-	odd := flag.Int("odd", -1, "rank that calls Barrier instead")
-	until := flag.String("until", "", "file whose appearance ends the loop on all ranks")
+	flag.IntVar(&o.leave, "leave", -1, "rank that closes after its first call")
+	flag.IntVar(&o.odd, "odd", -1, "rank that calls Barrier instead")
+	flag.StringVar(&o.until, "until", "", "file whose appearance ends the loop on all ranks")
+	flag.Uint64Var(&o.seed, "seed", 1, "chooses the calls")
+	kind := flag.String("kind", "", "make calls of this kind only")
+	flag.IntVar(&o.bytes, "bytes", -1, "make calls of this size only")
 	form := flag.String("sparse", "", "make sparse calls, in this form")
-	broadcast := flag.Int("broadcast", 0, "make Broadcast calls of this many bytes, from every rank in turn")
 	flag.Parse()
+	if o.kinds = kinds; *kind != "" {
+		o.kinds = []string{*kind}
+	}
 	signal.Ignore(syscall.SIGTERM) // who is slow on a busy machine still says what he has learned
 	if os.Getenv("TREERUN_RANK") == fmt.Sprint(*early) {
 		os.Exit(0)
 	}
+	run := o.run
 	if *form != "" {
-		os.Exit(runSparse(*calls, *form))
+		run = func(ctx context.Context, w *rank.World, c *collective.Comm) error {
+			return runSparse(ctx, w, c, o.calls, *form)
+		}
 	}
-	if *broadcast > 0 {
-		os.Exit(runBroadcast(*calls, *broadcast))
+	os.Exit(join(context.Background(), run))
+}
+
+// join makes a communicator, runs calls over it, and returns the exit code.
+func join(ctx context.Context, run func(context.Context, *rank.World, *collective.Comm) error) int {
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return report(-1, err)
 	}
-	os.Exit(run(*calls, *leave, *odd, *until))
+	defer w.Close()
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return report(w.Rank(), err)
+	}
+	defer c.Close()
+	err = run(ctx, w, c)
+	if err == nil {
+		return 0
+	}
+	if wrong := (wrongResult{}); !errors.As(err, &wrong) && collective.Barrier(ctx, c) == nil {
+		err = wrongResult{fmt.Sprintf("a Barrier succeeds behind a call that has failed: %v", err)}
+	}
+	return report(w.Rank(), err)
 }
 
 // enough is what rank 0 adds to the first element when the loop is to end.
 const enough = 1 << 20
 
-func run(calls, leave, odd int, until string) int {
-	ctx := context.Background()
-	w, err := rank.Init(ctx)
-	if err != nil {
-		return report(-1, err)
-	}
-	defer w.Close()
-	c, err := collective.New(ctx, w)
-	if err != nil {
-		return report(w.Rank(), err)
-	}
-	defer c.Close()
-	x := make([]float32, 100_000)
-	for i := range calls {
+// run makes calls. The first two, and then some now and then, ask whether to go on.
+func (o *options) run(ctx context.Context, w *rank.World, c *collective.Comm) error {
+	rng := rand.New(rand.NewPCG(o.seed, 0))
+	floats, ints := newBuffers[float32](), newBuffers[int32]()
+	for i := range o.calls {
 		if i == 1 {
-			fmt.Printf("ready %d\n", os.Getpid())
-			if w.Rank() == leave {
-				return 0
+			fmt.Printf("ready %d rank %d\n", os.Getpid(), w.Rank())
+			if w.Rank() == o.leave {
+				return nil
 			}
-			if w.Rank() == odd {
-				return report(w.Rank(), collective.Barrier(ctx, c))
-			}
-		}
-		part := x[:1+(i*7919)%len(x)]
-		for j := range part {
-			part[j] = float32(w.Rank() + 1)
-		}
-		if w.Rank() == 0 && until != "" && i > 0 {
-			if _, err := os.Stat(until); err == nil {
-				part[0] += enough
+			if w.Rank() == o.odd {
+				return collective.Barrier(ctx, c)
 			}
 		}
-		if err := collective.AllReduce(ctx, c, part, part, collective.Sum); err != nil {
-			return report(w.Rank(), err)
+		if i < 2 || i%8 == 0 {
+			if on, err := o.goesOn(ctx, c, i); err != nil || !on {
+				return err
+			}
+			continue
 		}
-		if part[0] > enough {
-			return 0
+		var err error
+		if k := draw(rng, i, c.Size(), o.kinds, o.bytes); k.float {
+			err = floats.prepare(c, k).try(ctx)
+		} else {
+			err = ints.prepare(c, k).try(ctx)
 		}
-		if want := float32(w.Size() * (w.Size() + 1) / 2); part[0] != want || part[len(part)-1] != want {
-			fmt.Fprintf(os.Stderr, "looper: call %d gave %v and %v, want %v\n", i, part[0], part[len(part)-1], want)
-			return 5
+		if err != nil {
+			return err
 		}
 	}
-	return 0
+	return nil
 }
 
-// runBroadcast broadcasts from every rank in turn, and compares all that has come.
-func runBroadcast(calls, bytes int) int {
-	ctx := context.Background()
-	w, err := rank.Init(ctx)
-	if err != nil {
-		return report(-1, err)
+// goesOn is an AllReduce by which rank 0 tells the others when to end.
+func (o *options) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, error) {
+	x := make([]float32, 1+(i*7919)%100_000)
+	for j := range x {
+		x[j] = float32(c.Rank() + 1)
 	}
-	defer w.Close()
-	c, err := collective.New(ctx, w)
-	if err != nil {
-		return report(w.Rank(), err)
-	}
-	defer c.Close()
-	x := make([]uint32, bytes/4)
-	for i := range calls {
-		if i == 1 {
-			fmt.Printf("ready %d\n", os.Getpid())
-		}
-		if w.Rank() == i%w.Size() {
-			for j := range x {
-				x[j] = uint32(i + j)
-			}
-		}
-		if err := collective.Broadcast(ctx, c, x, x, i%w.Size()); err != nil {
-			return report(w.Rank(), err)
-		}
-		for j := range x {
-			if x[j] != uint32(i+j) {
-				fmt.Fprintf(os.Stderr, "looper: call %d gave %d in element %d, want %d\n", i, x[j], j, uint32(i+j))
-				return 5
-			}
+	if c.Rank() == 0 && o.until != "" && i > 0 {
+		if _, err := os.Stat(o.until); err == nil {
+			x[0] += enough
 		}
 	}
-	return 0
+	if err := collective.AllReduce(ctx, c, x, x, collective.Sum); err != nil {
+		return false, err
+	}
+	if x[0] > enough {
+		return false, nil
+	}
+	want := float32(c.Size() * (c.Size() + 1) / 2)
+	for j := range x {
+		if x[j] != want {
+			return false, wrongResult{fmt.Sprintf("call %d, AllReduce of %d elements: number %d is %v, want %v", i, len(x), j, x[j], want)}
+		}
+	}
+	return true, nil
 }
 
 // runSparse makes one sparse call after the other: there is hardly a moment at which
 // a rank is in none.
-func runSparse(calls int, name string) int {
-	ctx := context.Background()
+func runSparse(ctx context.Context, w *rank.World, c *collective.Comm, calls int, name string) error {
 	form, err := sparse.ParseForm(name)
 	if err != nil {
-		return report(-1, err)
+		return err
 	}
-	w, err := rank.Init(ctx)
-	if err != nil {
-		return report(-1, err)
-	}
-	defer w.Close()
-	c, err := collective.New(ctx, w)
-	if err != nil {
-		return report(w.Rank(), err)
-	}
-	defer c.Close()
 	const block, elements = 256, 1 << 20
-	send, recv := make([]float32, elements), make([]float32, elements)
+	send, recv, want := make([]float32, elements), make([]float32, elements), make([]float32, elements)
 	for i := range send {
-		if b := i / block; b%4 == 0 || b%17 == w.Rank() {
-			send[i] = float32(w.Rank() + 1)
+		for r := range w.Size() {
+			if b := i / block; b%4 == 0 || b%17 == r {
+				want[i] += float32(r + 1)
+				if r == w.Rank() {
+					send[i] = float32(r + 1)
+				}
+			}
 		}
 	}
 	for i := range calls {
 		if i == 1 {
 			fmt.Printf("ready %d rank %d\n", os.Getpid(), w.Rank())
 		}
-		if _, err := sparse.AllReduce(ctx, c, send, recv, collective.Sum, sparse.Use(form), sparse.BlockSize(block)); err != nil {
-			return report(w.Rank(), err)
+		for j := range recv {
+			recv[j] = poison
 		}
-		if want := float32(w.Size() * (w.Size() + 1) / 2); recv[0] != want || recv[4*block] != want || recv[17*block+1] != 1 {
-			fmt.Fprintf(os.Stderr, "looper: call %d gave %v, %v and %v\n", i, recv[0], recv[4*block], recv[17*block+1])
-			return 5
+		if _, err := sparse.AllReduce(ctx, c, send, recv, collective.Sum, sparse.Use(form), sparse.BlockSize(block)); err != nil {
+			return err
+		}
+		for j := range recv {
+			if recv[j] != want[j] {
+				return wrongResult{fmt.Sprintf("call %d, sparse: element %d is %v, want %v", i, j, recv[j], want[j])}
+			}
 		}
 	}
-	return 0
+	return nil
 }
 
 // report prints an error with the time, and returns the exit code for it.
 func report(r int, err error) int {
+	var wrong wrongResult
 	var lost *collective.RankError
 	var early *rank.Error
 	switch {
+	case errors.As(err, &wrong):
+		fmt.Fprintf(os.Stderr, "looper: rank %d: WRONG RESULT at %d: %v\n", r, time.Now().UnixMicro(), err)
+		return 5
 	case errors.As(err, &lost):
 		fmt.Fprintf(os.Stderr, "looper: rank %d: RankError of %d at %d: %v\n", r, lost.Rank, time.Now().UnixMicro(), err)
 		return 3

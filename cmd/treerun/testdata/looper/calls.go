@@ -1,0 +1,341 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/treerun/treerun/collective"
+)
+
+// kinds are the calls that the looper makes, by name.
+var kinds = []string{
+	"AllReduce", "Reduce", "Broadcast", "AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter", "Barrier",
+	"AllReducePreMul", "AllReduceCoalesced", "BroadcastCoalesced", "Send", "StartSend", "SendRecv",
+}
+
+// sizes are the bytes of a message: around the sizes at which it goes another way.
+var sizes = []int{
+	0, 4, 32, 48, 52, 1 << 10, 4 << 10, 16<<10 - 4, 16 << 10, 16<<10 + 4, 64<<10 - 4, 64 << 10, 64<<10 + 4, 128 << 10,
+	256<<10 + 4, 512 << 10, 1 << 20, 1<<20 + 4, 2 << 20, 4 << 20, 8 << 20,
+}
+
+// maxBytes bounds the buffer of one call.
+const maxBytes = 8 << 20
+
+// call is one call, which all ranks draw alike.
+type call struct {
+	number  int
+	kind    string
+	count   int // elements of a message, or of one part of it
+	root    int
+	op      collective.Op
+	inPlace bool
+	start   bool // by Start and Wait, where there are
+	float   bool // elements are float32, else int32
+	salt    uint32
+}
+
+// String names the call for people.
+func (k call) String() string {
+	return fmt.Sprintf("call %d, %s of %d elements, root %d, op %v, in place %v, started %v, float32 %v",
+		k.number, k.kind, k.count, k.root, k.op, k.inPlace, k.start, k.float)
+}
+
+// draw returns call i of a job of so many ranks.
+func draw(rng *rand.Rand, i, ranks int, kinds []string, bytes int) call {
+	k := call{number: i, kind: kinds[rng.IntN(len(kinds))], root: i % ranks, salt: rng.Uint32()}
+	k.op = []collective.Op{collective.Sum, collective.Max}[rng.IntN(2)]
+	k.inPlace, k.start, k.float = rng.IntN(2) == 0, rng.IntN(3) == 0, rng.IntN(2) == 0
+	size := sizes[rng.IntN(len(sizes))]
+	if bytes >= 0 {
+		size = bytes
+	}
+	if slices.Contains([]string{"AllGather", "ReduceScatter", "AllToAll", "Gather", "Scatter"}, k.kind) {
+		size = min(size, maxBytes/ranks)
+	}
+	k.count = size / 4
+	return k
+}
+
+// number is an element type that holds all values exactly.
+type number interface{ int32 | float32 }
+
+// poison stands in a buffer before a call, and is the result of none.
+const poison = -1
+
+// period is after how many elements values come again, in what a rank gives and in every
+// part of a result. That makes buffers quick to fill, so that ranks are mostly in calls.
+const period = 1 << 14
+
+// fill sets the elements of s to f of their numbers.
+func fill[T number](s []T, f func(j int) int32) {
+	done := min(len(s), period)
+	for j := range done {
+		s[j] = T(f(j))
+	}
+	for done < len(s) {
+		done += copy(s[done:], s[:done])
+	}
+}
+
+// value is element j of what rank r gives.
+func (k call) value(r, j int) int32 {
+	return int32((k.salt*uint32(r+1) + 7*uint32(j)) % period)
+}
+
+// reduced is element j of what all give, combined.
+func (k call) reduced(ranks, j int) int32 {
+	var all int32
+	for r := range ranks {
+		switch v := k.value(r, j); {
+		case k.kind == "AllReducePreMul":
+			all += int32(r+1) * v
+		case k.op == collective.Max:
+			all = max(all, v)
+		default:
+			all += v
+		}
+	}
+	return all
+}
+
+// buffers are those of a rank, used again and again: what an earlier call has left in
+// them is there until prepare.
+type buffers[T number] struct{ send, recv, want []T }
+
+func newBuffers[T number]() *buffers[T] {
+	return &buffers[T]{make([]T, maxBytes/4), make([]T, maxBytes/4), make([]T, maxBytes/4)}
+}
+
+// prepared is a call that can be made. What it must give stands in want.
+type prepared[T number] struct {
+	call
+	c          *collective.Comm
+	send, recv []T
+	want       []T // of recv
+}
+
+// wrongResult is an error that no rank may ever see.
+type wrongResult struct{ text string }
+
+func (e wrongResult) Error() string { return e.text }
+
+// prepare fills the buffers of k: send with what this rank gives, recv with poison.
+func (b *buffers[T]) prepare(c *collective.Comm, k call) *prepared[T] {
+	me, ranks, n := c.Rank(), c.Size(), k.count
+	root := me == k.root
+	p := &prepared[T]{call: k, c: c}
+	give := func(n int) {
+		p.send = b.send[:n]
+		fill(p.send, func(j int) int32 { return k.value(me, j) })
+	}
+	take := func(parts int, want func(part, j int) int32) {
+		p.recv, p.want = b.recv[:n*parts], b.want[:n*parts]
+		fill(p.recv, func(int) int32 { return poison })
+		for i := range parts {
+			fill(p.want[i*n:(i+1)*n], func(j int) int32 { return want(i, j) })
+		}
+	}
+	reduced := func(_, j int) int32 { return k.reduced(ranks, j) }
+	gathered := func(i, j int) int32 { return k.value(i, j) }
+	switch k.kind {
+	case "AllReduce", "AllReducePreMul", "AllReduceCoalesced":
+		give(n)
+		take(1, reduced)
+	case "Reduce":
+		give(n)
+		if root {
+			take(1, reduced)
+		}
+	case "Broadcast", "BroadcastCoalesced":
+		if root {
+			give(n)
+		}
+		take(1, func(_, j int) int32 { return k.value(k.root, j) })
+	case "AllGather":
+		give(n)
+		take(ranks, gathered)
+	case "Gather":
+		give(n)
+		if root {
+			take(ranks, gathered)
+		}
+	case "ReduceScatter":
+		give(n * ranks)
+		take(1, func(_, j int) int32 { return k.reduced(ranks, me*n+j) })
+	case "Scatter":
+		if root {
+			give(n * ranks)
+		}
+		take(1, func(_, j int) int32 { return k.value(k.root, me*n+j) })
+	case "AllToAll":
+		give(n * ranks)
+		take(ranks, func(i, j int) int32 { return k.value(i, me*n+j) })
+	case "Send", "StartSend", "SendRecv":
+		give(n)
+		take(1, func(_, j int) int32 { return k.value((me+ranks-1)%ranks, j) })
+	}
+	if k.inPlace && p.send != nil && p.recv != nil {
+		p.putInPlace(me)
+	}
+	return p
+}
+
+// putInPlace makes send and recv the same memory, as each call allows it.
+func (p *prepared[T]) putInPlace(me int) {
+	n := p.count
+	switch p.kind {
+	case "Send", "StartSend", "SendRecv": // cannot be
+	case "AllGather", "Gather":
+		part := p.recv[me*n : (me+1)*n]
+		copy(part, p.send)
+		p.send = part
+	case "ReduceScatter", "Scatter":
+		p.recv = p.send[me*n : (me+1)*n]
+	default:
+		p.recv = p.send
+	}
+}
+
+// check compares what the call has given, all of it, and what it must have left alone.
+func (p *prepared[T]) check() error {
+	bad, first := 0, 0
+	for j, want := range p.want {
+		if p.recv[j] != want {
+			if bad++; bad == 1 {
+				first = j
+			}
+		}
+	}
+	if bad > 0 {
+		return wrongResult{fmt.Sprintf("%v: %d of %d elements are wrong, the first is number %d: %v, want %v",
+			p.call, bad, len(p.recv), first, p.recv[first], p.want[first])}
+	}
+	if p.inPlace {
+		return nil
+	}
+	for j := range min(len(p.send), period) { // what a call would write to
+		if p.send[j] != T(p.value(p.c.Rank(), j)) {
+			return wrongResult{fmt.Sprintf("%v: element %d of send was changed to %v", p.call, j, p.send[j])}
+		}
+	}
+	return nil
+}
+
+// pieces cuts a slice as a coalesced call takes it.
+func pieces[T number](s []T) [][]T {
+	if s == nil {
+		return nil
+	}
+	a, b := len(s)/5, len(s)/2
+	return [][]T{s[:a], s[a:b], s[b:]}
+}
+
+// waiter is a Request or a Message.
+type waiter interface{ Wait(context.Context) error }
+
+// wait waits for what was begun.
+func wait[W waiter](ctx context.Context, w W, err error) error {
+	if err != nil {
+		return err
+	}
+	return w.Wait(ctx)
+}
+
+// do makes the call.
+func (p *prepared[T]) do(ctx context.Context) error {
+	c, me, ranks := p.c, p.c.Rank(), p.c.Size()
+	next, last := (me+1)%ranks, (me+ranks-1)%ranks
+	tag := p.number % 5
+	switch p.kind {
+	case "AllReducePreMul":
+		return collective.AllReducePreMul(ctx, c, p.send, p.recv, T(me+1))
+	case "AllReduceCoalesced":
+		return collective.AllReduceCoalesced(ctx, c, pieces(p.send), pieces(p.recv), p.op)
+	case "BroadcastCoalesced":
+		return collective.BroadcastCoalesced(ctx, c, pieces(p.send), pieces(p.recv), p.root)
+	case "SendRecv":
+		return collective.SendRecv(ctx, c, p.send, next, p.recv, last, tag)
+	case "StartSend":
+		in, err := collective.StartRecv(c, p.recv, last, tag)
+		if err != nil {
+			return err
+		}
+		out, err := collective.StartSend(c, p.send, next, tag)
+		if err := wait(ctx, out, err); err != nil {
+			return err
+		}
+		return in.Wait(ctx)
+	case "Send":
+		if me%2 == 1 {
+			if err := collective.Recv(ctx, c, p.recv, last, tag); err != nil {
+				return err
+			}
+			return collective.Send(ctx, c, p.send, next, tag)
+		}
+		if err := collective.Send(ctx, c, p.send, next, tag); err != nil {
+			return err
+		}
+		return collective.Recv(ctx, c, p.recv, last, tag)
+	}
+	if p.start {
+		r, err := p.begin()
+		return wait(ctx, r, err)
+	}
+	switch p.kind {
+	case "AllReduce":
+		return collective.AllReduce(ctx, c, p.send, p.recv, p.op)
+	case "Reduce":
+		return collective.Reduce(ctx, c, p.send, p.recv, p.op, p.root)
+	case "Broadcast":
+		return collective.Broadcast(ctx, c, p.send, p.recv, p.root)
+	case "AllGather":
+		return collective.AllGather(ctx, c, p.send, p.recv)
+	case "ReduceScatter":
+		return collective.ReduceScatter(ctx, c, p.send, p.recv, p.op)
+	case "AllToAll":
+		return collective.AllToAll(ctx, c, p.send, p.recv)
+	case "Gather":
+		return collective.Gather(ctx, c, p.send, p.recv, p.root)
+	case "Scatter":
+		return collective.Scatter(ctx, c, p.send, p.recv, p.root)
+	case "Barrier":
+		return collective.Barrier(ctx, c)
+	}
+	return fmt.Errorf("no call is named %s", p.kind)
+}
+
+// begin starts a call that is waited for later.
+func (p *prepared[T]) begin() (collective.Request, error) {
+	switch c := p.c; p.kind {
+	case "AllReduce":
+		return collective.StartAllReduce(c, p.send, p.recv, p.op)
+	case "Reduce":
+		return collective.StartReduce(c, p.send, p.recv, p.op, p.root)
+	case "Broadcast":
+		return collective.StartBroadcast(c, p.send, p.recv, p.root)
+	case "AllGather":
+		return collective.StartAllGather(c, p.send, p.recv)
+	case "ReduceScatter":
+		return collective.StartReduceScatter(c, p.send, p.recv, p.op)
+	case "AllToAll":
+		return collective.StartAllToAll(c, p.send, p.recv)
+	case "Gather":
+		return collective.StartGather(c, p.send, p.recv, p.root)
+	case "Scatter":
+		return collective.StartScatter(c, p.send, p.recv, p.root)
+	case "Barrier":
+		return collective.StartBarrier(c)
+	}
+	return collective.Request{}, fmt.Errorf("no call is named %s", p.kind)
+}
+
+// try makes the call and compares what it gave when it says that it gave something.
+func (p *prepared[T]) try(ctx context.Context) error {
+	if err := p.do(ctx); err != nil {
+		return err
+	}
+	return p.check()
+}
