@@ -18,7 +18,8 @@ type child struct {
 	file      *os.File // its job file
 
 	stopped bool // it has been told to stop
-	ended   bool // it has been waited for
+	ended   bool
+	reaped  bool // it has been waited for
 }
 
 // close closes what we hold of a rank that has ended, but its streams.
@@ -53,12 +54,12 @@ func (c *child) readJobFile() bool {
 // and after that as long as a child of ours is in the group. Only the goroutine
 // that waits for children may call it.
 func (c *child) signal(sig unix.Signal) {
-	if !c.ended || c.groupLives() {
+	if !c.reaped || c.groupLives() {
 		_ = unix.Kill(-c.pid, sig) // EPERM: a rank that changed its user is beyond us
 	}
 }
 
-// groupLives tells whether the process group of an ended rank still has a
+// groupLives tells whether the process group of a reaped rank still has a
 // process in it. Orphans of a rank are our children (we are the subreaper).
 func (c *child) groupLives() bool {
 	return unix.Waitid(unix.P_PGID, c.pid, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == nil

@@ -276,10 +276,25 @@ func (h *Host) silent(rank int) {
 
 // look sees whether everything is over.
 func (h *Host) look() {
-	if h.over || h.starting || h.job == nil && !h.stop && !h.killed || h.running > 0 || h.talking > 0 || h.leftovers() {
+	if h.over || h.starting || h.job == nil && !h.stop && !h.killed || h.running > 0 {
+		return
+	}
+	h.release()
+	if h.talking > 0 || h.leftovers() {
 		return
 	}
 	h.end(false)
+}
+
+// release lets the numbers of the ranks go: all have ended.
+func (h *Host) release() {
+	if len(h.children) == 0 || h.children[0].reaped {
+		return
+	}
+	for _, c := range h.children {
+		c.reaped = true
+	}
+	h.k.Release()
 }
 
 func (h *Host) end(stuck bool) {

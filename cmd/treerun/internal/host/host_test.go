@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/guard"
 	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/procstate"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -176,5 +178,53 @@ func TestRefused(t *testing.T) {
 	}
 	if _, ok := h.next().(*wire.Over); !ok {
 		t.Error("it is not over")
+	}
+}
+
+// A rank that has ended stays a zombie as long as another one runs, so that its number
+// means no other process; orphans of ranks do not.
+func TestEndedRankKeepsItsNumber(t *testing.T) {
+	h := try(t, `test $RANK = 2 || exit 3; for i in 1 2 3 4 5; do (sleep 0.01 &); sleep 0.02; done; read x </dev/null; sleep 300`, true)
+	started, ok := h.next().(*wire.Started)
+	if !ok {
+		t.Fatalf("first report %+v", started)
+	}
+	first, ok := h.next().(*wire.Ended)
+	if !ok || len(first.Ends) != 1 || first.Ends[0].Code != 3 {
+		t.Fatalf("report %+v", first)
+	}
+	pid := first.Ends[0].PID
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if s := procstate.Stat(pid); s.Code != 'Z' {
+			t.Fatalf("rank 1, process %d, is %v", pid, s)
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		var left []int
+		list, err := orphans()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range list {
+			if p != pid && procstate.Stat(p).Ended() {
+				left = append(left, p)
+			}
+		}
+		if len(left) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("orphans are not waited for: %v", left)
+		}
+	}
+	h.Order(&wire.Kill{})
+	if e, ok := h.next().(*wire.Ended); !ok || e.Ends[0].Signal != int(syscall.SIGKILL) {
+		t.Fatalf("report %+v", e)
+	}
+	if o, ok := h.next().(*wire.Over); !ok || o.Stuck {
+		t.Fatalf("report %+v", o)
+	}
+	if s := procstate.Stat(pid); s.Known() {
+		t.Errorf("after the job process %d is still there: %v", pid, s)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -16,12 +18,16 @@ import (
 // children with a parent-death signal when this process dies, whatever kills it,
 // and no process is signalled after its number could have gone to somebody else.
 // There is one per process. Any goroutine may call its methods.
+//
+// A rank that has ended stays a zombie until all ranks of the host have ended: others
+// read and write its memory by its number, which must not mean another process.
 type Keeper struct {
 	mu    sync.Mutex
 	queue []func()
 	wake  chan struct{}
 
 	ended  map[int]func(unix.WaitStatus) // by pid; of the goroutine
+	held   map[int]bool                  // by pid: stays a zombie until Release
 	reaped func()                        // called after ends have been noted
 	done   chan struct{}
 }
@@ -33,7 +39,7 @@ func NewKeeper() *Keeper {
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	k := &Keeper{
 		wake: make(chan struct{}, 1), ended: make(map[int]func(unix.WaitStatus)),
-		reaped: func() {}, done: make(chan struct{}),
+		held: make(map[int]bool), reaped: func() {}, done: make(chan struct{}),
 	}
 	ending := make(chan os.Signal, 1) // SIGCHLD; one that waits stands for all
 	signal.Notify(ending, syscall.SIGCHLD)
@@ -73,6 +79,26 @@ func (k *Keeper) Call(f func()) {
 // functions given to Do may call it, right after the child was started.
 func (k *Keeper) Children(pid int, ended func(unix.WaitStatus)) { k.ended[pid] = ended }
 
+// Hold makes a child stay a zombie from its end until Release. A kernel without lists
+// of children (CONFIG_PROC_CHILDREN) cannot do it: it would take orphans for the child.
+func (k *Keeper) Hold(pid int) {
+	if _, err := orphans(); err == nil {
+		k.held[pid] = true
+	}
+}
+
+// Release waits for all children that are held and have ended, or will end.
+func (k *Keeper) Release() {
+	held := k.held
+	k.held = make(map[int]bool)
+	for pid := range held {
+		if k.ended[pid] == nil {
+			reap(pid)
+		}
+	}
+	k.reapAll() // a list of children may have missed an orphan
+}
+
 // Close ends the Keeper once it has done what it was given before. Children with
 // a parent-death signal die.
 func (k *Keeper) Close() {
@@ -108,16 +134,35 @@ func (k *Keeper) take() []func() {
 	return list
 }
 
-// reap waits for all children that have ended.
+// reap notes which children have ended, and waits for those that are not held.
 func (k *Keeper) reap() {
 	defer func() { k.reaped() }()
-	for {
-		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
-		if err == unix.EINTR {
-			continue
+	if len(k.held) == 0 {
+		k.reapAll()
+		return
+	}
+	for pid, ended := range k.ended {
+		if status, ok := peek(pid); ok {
+			delete(k.ended, pid)
+			if !k.held[pid] {
+				reap(pid)
+			}
+			ended(status)
 		}
-		if err != nil || pid == 0 {
+	}
+	list, _ := orphans() // it was there before
+	for _, pid := range list {
+		if k.ended[pid] == nil && !k.held[pid] {
+			reap(pid)
+		}
+	}
+}
+
+// reapAll waits for all children that have ended.
+func (k *Keeper) reapAll() {
+	for {
+		pid, status := reap(-1)
+		if pid <= 0 {
 			return
 		}
 		if ended := k.ended[pid]; ended != nil { // else it was an orphan
@@ -125,4 +170,27 @@ func (k *Keeper) reap() {
 			ended(status)
 		}
 	}
+}
+
+// reap waits for a child, or any, if it has ended: else pid is not positive.
+func reap(child int) (pid int, status unix.WaitStatus) {
+	for {
+		pid, err := unix.Wait4(child, &status, unix.WNOHANG, nil)
+		if err != unix.EINTR {
+			return pid, status
+		}
+	}
+}
+
+// orphans returns the children of the first thread: orphans of ranks become those, and
+// few others are.
+func orphans() ([]int, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	var pids []int
+	for _, field := range strings.Fields(string(text)) {
+		if pid, err := strconv.Atoi(field); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
 }

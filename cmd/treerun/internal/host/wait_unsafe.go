@@ -1,0 +1,41 @@
+package host
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// siginfo is siginfo_t, as waitid fills it.
+type siginfo struct {
+	_     [3]int32 // signo, errno and code, in the order of unix.Siginfo
+	child struct {
+		_      [0]uintptr // aligns it
+		pid    int32
+		uid    uint32
+		status int32
+	}
+	_ [128]byte // room: siginfo_t has 128 bytes
+}
+
+// peek tells whether a child has ended, and how. It stays a zombie: its number is
+// its own until it is waited for.
+func peek(pid int) (status unix.WaitStatus, ended bool) {
+	var info siginfo
+	raw := (*unix.Siginfo)(unsafe.Pointer(&info))
+	for {
+		err := unix.Waitid(unix.P_PID, pid, raw, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil || int(info.child.pid) != pid {
+			return 0, false
+		}
+		break
+	}
+	const exited = 1 // CLD_EXITED
+	if raw.Code == exited {
+		return unix.WaitStatus(info.child.status&0xff) << 8, true
+	}
+	return unix.WaitStatus(info.child.status & 0x7f), true
+}
