@@ -31,14 +31,12 @@ func (c *Comm) Aside() *side.Comm {
 			Gather: c.asideGather, Dense: c.asideDense,
 			DenseUs: func(bytes int) (string, float64) { return c.Choice(plan.AllReduce, bytes) },
 			Open:    c.asideOpen, Try: c.asideTry,
-			OpenWhole:   c.asideOpenWhole,
 			Shut:        c.asideShut,
 			HeapBytes:   c.plans.heapBytes,
 			Fail:        c.asideFail,
 			DenseDevice: c.asideDenseDevice, DenseDeviceUs: c.asideDenseDeviceUs, FailDevice: c.asideFailDevice,
 			OnClose: func(f func() error) { c.leaving = append(c.leaving, f) },
 		}
-		c.addAggregators(c.aside)
 	})
 	return c.aside
 }
@@ -161,7 +159,7 @@ func (s *sideLinks) close() error {
 	return s.ep.Close()
 }
 
-// asideShut closes links that asideOpen or asideOpenWhole has opened.
+// asideShut closes links that asideOpen has opened.
 func (c *Comm) asideShut(ep transport.Endpoint) error {
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock()
@@ -213,7 +211,6 @@ const faultEvery = 5 * time.Millisecond
 
 // asideFail makes a fault that of all links of c.
 func (c *Comm) asideFail(ctx context.Context, f transport.Fault, during string) error {
-	f = c.nameAggregator(f)
 	c.abort(f)
 	if c.err != nil {
 		return c.failedDuring(during)

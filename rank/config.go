@@ -11,8 +11,7 @@ type config struct {
 	jobID                string
 	epoch                int
 	secret               []byte
-	rank, size           int // size counts the aggregators, which are the last
-	aggregators          int
+	rank, size           int
 	localRank, localSize int // -1 and 0 when they follow from where the ranks run
 	host                 string
 	device               string   // UUID of this rank's GPU, "" for none

@@ -20,17 +20,11 @@ import (
 // One that ends with ctx is such an error. Calls of one World run one after the
 // other.
 func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	if err := w.fits("AllGather", blob); err != nil {
-		return nil, err
+	if len(blob) > MaxBlob {
+		return nil, &Error{Self: w.cfg.rank, Rank: w.cfg.rank, Op: "AllGather",
+			Err: fmt.Errorf("gave a blob of %d bytes, at most %d are possible", len(blob), MaxBlob)}
 	}
-	all, kind, err := w.gatherAs(ctx, "AllGather", gatherRanks, blob)
-	switch {
-	case err != nil:
-		return nil, err
-	case kind != gatherRanks:
-		return nil, &Error{Self: w.cfg.rank, Rank: -1, Op: "AllGather", Err: errGathers}
-	}
-	return all[:w.Size()], nil
+	return w.gather(ctx, "AllGather", blob)
 }
 
 // gather is AllGather, for the operation op.

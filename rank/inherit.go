@@ -15,7 +15,7 @@ import (
 // fromFile turns a job file into a config.
 func fromFile(f *job.File, control net.Conn) *config {
 	cfg := &config{
-		jobID: f.JobID, epoch: f.Epoch, secret: f.Secret, rank: f.Rank, size: f.Members(), aggregators: f.Aggregators,
+		jobID: f.JobID, epoch: f.Epoch, secret: f.Secret, rank: f.Rank, size: f.Size,
 		localRank: f.LocalRank, localSize: f.LocalSize, host: f.Host, device: f.Device, hosts: f.Hosts,
 		seeds: f.Seeds, control: control, settings: f.Settings,
 	}

@@ -54,14 +54,9 @@ func find(env environment) (*config, error) {
 
 // start makes the World that cfg describes. It takes over cfg.control.
 func start(ctx context.Context, cfg *config) (*World, error) {
-	w := &World{cfg: cfg, fate: newFate(cfg.rank), turn: make(chan struct{}, 1)}
+	w := &World{cfg: cfg, fate: newFate(cfg.rank)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
 	err := cfg.useSettings()
-	if cfg.rank >= w.Size() {
-		// An aggregator is there before the ranks, and does not know when their
-		// program calls Init, if ever. They say whom they wait for, it need not.
-		cfg.startTimeout, cfg.waitReport = longestTimeout, longestTimeout
-	}
 	if cfg.size > 1 {
 		g := &gate{key: cfg.key("connections"), self: cfg.rank, size: cfg.size}
 		w.mesh = newMesh(w.stop, &w.wg, g, w.fate, cfg.lossGrace(), w.on)
@@ -91,7 +86,7 @@ func (w *World) assemble(ctx context.Context) error {
 		joining, cancel := context.WithTimeoutCause(ctx, w.cfg.startTimeout, timeUp(w.cfg.startTimeout))
 		defer cancel()
 		if err := w.meet(joining); err != nil {
-			return w.named(err)
+			return err
 		}
 		w.countHosts()
 		if w.members.severalHosts() {
@@ -106,7 +101,7 @@ func (w *World) assemble(ctx context.Context) error {
 			_, err = w.gather(ctx, "Init", nil)
 		}
 		if err != nil {
-			err = w.named(w.whyNot(w.collect(w.stop, err)))
+			err = w.whyNot(w.collect(w.stop, err))
 			w.linger()
 			return err
 		}

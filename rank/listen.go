@@ -69,9 +69,8 @@ func (c *config) portsNeeded() error {
 	if c.severalHosts() {
 		each, words = 2, "two each, one of them for data between hosts"
 	}
-	local := max(c.localSize, c.localMembers())
-	if n := c.parsed.ports.Count(); n > 0 && n < each*local {
-		return fmt.Errorf("%s %s has %d ports, and the %d ranks of this host need %s: %d at least", c.source(settingPorts), c.parsed.ports, n, local, words, each*local)
+	if n := c.parsed.ports.Count(); n > 0 && n < each*c.localSize {
+		return fmt.Errorf("%s %s has %d ports, and the %d ranks of this host need %s: %d at least", c.source(settingPorts), c.parsed.ports, n, c.localSize, words, each*c.localSize)
 	}
 	return nil
 }

@@ -85,15 +85,7 @@ func (w *World) reportAbsent(waited time.Duration) {
 	if len(absent) == 0 || w.cfg.rank != 0 && absent[0] != 0 {
 		return
 	}
-	attrs := []any{"rank", w.cfg.rank, "size", w.Size()}
-	ranks, aggregators := w.split(absent)
-	if len(ranks) > 0 {
-		attrs = append(attrs, "missing_ranks", topo.RankList(ranks))
-	}
-	if len(aggregators) > 0 {
-		attrs = append(attrs, "missing_aggregators", topo.RankList(aggregators))
-	}
-	attrs = append(attrs, "waited", waited.Round(10*time.Millisecond))
+	attrs := []any{"rank", w.cfg.rank, "size", w.Size(), "missing_ranks", topo.RankList(absent), "waited", waited.Round(10 * time.Millisecond)}
 	if len(w.cfg.seeds) > 0 {
 		attrs = append(attrs, "seed", strings.Join(w.cfg.seeds, ","))
 	}
@@ -244,7 +236,7 @@ func (w *World) incomplete(cause error) error {
 		e.Rank = absent[0]
 		e.Err = fmt.Errorf("has not joined: %w", cause)
 	} else {
-		e.Err = fmt.Errorf("%s have not joined: %w", w.listOf(absent), cause)
+		e.Err = fmt.Errorf("ranks %s of %d have not joined: %w", topo.RankList(absent), w.Size(), cause)
 	}
 	lines := w.troubles(w.members.failed())
 	w.members.mu.Lock()

@@ -120,7 +120,7 @@ func (w *World) troubles(ranks []int) []string {
 		}
 		for _, a := range u.attempts {
 			if len(lines) < maxLines && !errors.Is(a.err, errBeaten) {
-				line := fmt.Sprintf("%s (%s) -> %s (%s): %s", w.whoIs(w.cfg.rank), w.standpoint(a.at), w.whoIs(to), w.spot(to, a.at), plain(a.err))
+				line := fmt.Sprintf("rank %d (%s) -> rank %d (%s): %s", w.cfg.rank, w.standpoint(a.at), to, w.spot(to, a.at), plain(a.err))
 				lines = append(lines, line[:min(len(line), maxLine)])
 			}
 		}

@@ -26,8 +26,7 @@ type World struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup // of the goroutines that end with stop
 
-	turn     chan struct{} // of Turn; room for one
-	gatherMu sync.Mutex    // held by AllGather
+	gatherMu sync.Mutex // held by AllGather
 	gathered atomic.Uint64
 	waiting  atomic.Int64 // 1 + the rank whose blobs AllGather waits for, 0: none
 
@@ -39,7 +38,7 @@ type World struct {
 func (w *World) Rank() int { return w.cfg.rank }
 
 // Size returns the number of ranks.
-func (w *World) Size() int { return w.cfg.size - w.cfg.aggregators }
+func (w *World) Size() int { return w.cfg.size }
 
 // LocalRank returns this rank's number among the ranks of its host, from 0.
 func (w *World) LocalRank() int { return w.cfg.localRank }
@@ -108,11 +107,10 @@ func (w *World) Failed() <-chan struct{} { return w.fate.failed }
 
 // Failure returns the rank that failed first, as far as this rank knows, and
 // how: a *Error that is an ErrFailed. It returns -1 and nil while there is
-// none; -1 with an error when the launcher is gone, or an aggregator has failed.
+// none; -1 with an error when the launcher is gone.
 func (w *World) Failure() (rank int, err error) {
 	if f := w.fate.first(); f != nil {
-		err := w.named(f)
-		return err.(*Error).Rank, err
+		return f.Rank, f
 	}
 	return -1, nil
 }

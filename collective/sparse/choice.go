@@ -132,9 +132,6 @@ func (r *reduction) predict(e *estimate, search bool) {
 	own := find + zeros + handling
 	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*(up+e.union)/2)))
 	e.us[Aggregators] = micro(own + wait*packetFactor*r.denseUs(int(bytes*(copies*e.mean+copies*e.union)/2)))
-	if r.own != nil && len(count) > 1 {
-		e.us[Aggregators] = micro(own + packetFactor*r.ownUs(e))
-	}
 	if r.noSharing() == "" && !r.lacking() {
 		// Of a tensor that is full it does all that the dense plan does.
 		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.denseUs(int(bytes*(e.mean+e.union)/2))))
@@ -177,44 +174,6 @@ func (r *reduction) sharedUs(e *estimate) float64 {
 	return (us*float64(r.grid.Bytes()) + meetUs) * r.c.Share
 }
 
-// ownUs predicts what aggregators that are no ranks need to get what the ranks have
-// and to hand out the union.
-//
-// Every host's card carries what its ranks send and get, and what its aggregators do,
-// as far as that is not within the host: the fullest card, in its busier direction, is
-// what a call waits for. What a byte takes is that of the dense plan, which moves
-// 2(n-1)/n of the message through each of n cards, in each direction. On one host the
-// aggregators do what the ranks did among them, and fewer have more to do.
-func (r *reduction) ownUs(e *estimate) float64 {
-	bytes := float64(r.grid.Bytes())
-	share := 1 / float64(len(r.c.AggregatorHosts)) // of the blocks, of an aggregator
-	size := float64(r.c.Size)
-	ranks, parts := make(map[int]float64), make(map[int]float64) // by host
-	for _, h := range r.c.Hosts {
-		ranks[h]++
-	}
-	n := float64(len(ranks))
-	for _, h := range r.c.AggregatorHosts {
-		parts[h] += share
-	}
-	if len(ranks) == 1 && len(parts) == 1 && parts[r.c.Hosts[0]] > 0 {
-		return r.denseUs(int(bytes * (e.mean + e.union) / 2 * max(1, share*size)))
-	}
-	busiest := 0.0
-	for _, hosts := range []map[int]float64{ranks, parts} {
-		for h := range hosts {
-			here, part := ranks[h], parts[h]
-			out := here*(1-part)*e.mean + part*(size-here)*e.union
-			in := here*(1-part)*e.union + part*(size-here)*e.mean
-			busiest = max(busiest, out, in)
-		}
-	}
-	if n == 1 { // the dense plan does not leave the host: nobody knows the card
-		return r.denseUs(int(bytes * busiest))
-	}
-	return r.denseUs(int(bytes * busiest * n / (2 * (n - 1))))
-}
-
 func micro(us float64) time.Duration { return time.Duration(us * 1e3) }
 
 // denseUs predicts what the dense plan takes for so many bytes: between powers of
@@ -243,7 +202,7 @@ func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.count, r.call.dtype, r.call.op, r.call.block)
 	if r.cfg.form != ByPrice {
-		fmt.Fprintf(&b, "%v, as was said%s\n", e.form, r.whoAggregates(e.form))
+		fmt.Fprintf(&b, "%v, as was said\n", e.form)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s of the blocks are not zero, %s with those of all ranks: %v;", percent(e.mean), percent(e.union), e.form)
@@ -255,18 +214,5 @@ func (e *estimate) words(r *reduction) string {
 	if e.learnt {
 		b.WriteString(" as far as earlier calls say")
 	}
-	return strings.TrimSuffix(b.String(), ",") + r.whoAggregates(e.form) + "\n"
-}
-
-// whoAggregates says what the user would not expect of the aggregators.
-func (r *reduction) whoAggregates(f Form) string {
-	switch {
-	case f != Aggregators:
-		return ""
-	case r.own != nil:
-		return fmt.Sprintf("; with %d aggregators of their own", len(r.own.aggs))
-	case r.c.Apart:
-		return "; the job's aggregators serve communicators that collective.New has made, and this is of a Split: ranks aggregate"
-	}
-	return ""
+	return strings.TrimSuffix(b.String(), ",") + "\n"
 }

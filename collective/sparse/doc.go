@@ -67,8 +67,5 @@
 //
 // The links are opened by the first call on a communicator that needs them, and live as
 // long as it does, or until a call with larger blocks than they carry opens others in
-// their place. Several communicators may do so at once, in any order. With aggregators
-// of their own (treerun --aggregators) the ranks meet these over AllGathers of the World:
-// a program that makes some itself, or calls collective.New, does not do so beside a
-// call that opens links.
+// their place. Several communicators may do so at once, in any order.
 package sparse

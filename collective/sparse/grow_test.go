@@ -57,8 +57,5 @@ func TestGrowingBlocksKeepNothing(t *testing.T) {
 				mustRun(t, hosts, func(_ *world, c *collective.Comm) error { return check(t, c, form) })
 			})
 		}
-		t.Run(fmt.Sprint(hosts, " and an aggregator of its own"), func(t *testing.T) {
-			mustRunHelped(t, append(hosts, 0), 1, func(_ *helped, c *collective.Comm) error { return check(t, c, Aggregators) })
-		})
 	}
 }

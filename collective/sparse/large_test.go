@@ -45,7 +45,6 @@ func TestTooLargeForAggregators(t *testing.T) {
 		return typed(t, 0, c, patterns[8], Aggregators, collective.Sum, 5000, 256, true)
 	}
 	mustRun(t, oneHost(2), func(_ *world, c *collective.Comm) error { return check(c) })
-	mustRunHelped(t, oneHost(3), 1, func(_ *helped, c *collective.Comm) error { return check(c) })
 }
 
 // By price such a tensor runs in another form, however good this one looks.

@@ -15,9 +15,6 @@ import (
 // leastShape returns the shape of the Aggregators form with one column.
 func (r *reduction) leastShape() omni.Shape {
 	aggs := len(r.aggs)
-	if r.own != nil {
-		aggs = len(r.own.aggs)
-	}
 	return omni.Shape{
 		Grid: r.grid, DType: r.call.dtype, Op: r.call.op,
 		Workers: r.c.Size, Aggregators: aggs,
@@ -40,15 +37,12 @@ func (r *reduction) noAggregators() string {
 // as fit 16 KiB, or a slot, but no more than give every stream of every aggregator
 // something to do, and than offsets have room for.
 func (r *reduction) shape() omni.Shape {
-	s, ep := r.leastShape(), r.ep
-	if r.own != nil {
-		ep = r.own.ep
-	}
+	s := r.leastShape()
 	room := s.MostColumns()
 	if s.Columns = r.cfg.columns; s.Columns == 0 {
 		s.Columns = max(1, min(defaultMessage/r.grid.BlockBytes(), r.grid.Blocks()/s.Streams, 1024))
 	}
-	most := (ep.MaxPayload() - omni.HeaderBytes) / (r.grid.BlockBytes() + 4)
+	most := (r.ep.MaxPayload() - omni.HeaderBytes) / (r.grid.BlockBytes() + 4)
 	s.Columns = max(1, min(s.Columns, most, room))
 	return s
 }
@@ -56,22 +50,17 @@ func (r *reduction) shape() omni.Shape {
 // aggregate runs the call in the Aggregators form.
 func (r *reduction) aggregate(ctx context.Context) error {
 	s := r.shape()
-	x, links := r.omni, r.links
-	if r.own != nil {
-		x, links = r.own.omni, r.own.links
-		r.stats.OwnAggregators = len(r.own.aggs)
-	}
 	in := omni.Input{Blocks: r.set, Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union}
-	if err := x.Begin(r.state.tensor, s, in); err != nil {
+	if err := r.omni.Begin(r.state.tensor, s, in); err != nil {
 		return r.broken(ctx, r.name, err)
 	}
-	if fault, failed := links.Run(ctx, x, &r.c.Waiter, r.name); failed {
+	if fault, failed := r.links.Run(ctx, r.omni, &r.c.Waiter, r.name); failed {
 		return r.c.Fail(ctx, fault, r.name)
 	}
-	r.traffic(&x.Traffic)
-	r.stats.WorkerBlocks, r.stats.WorkerBytes = x.WorkerBlocks, x.WorkerBytes
-	r.stats.Union = x.Union
-	r.stats.UnionDensity = part(x.Union, r.grid.Blocks())
+	r.traffic(&r.omni.Traffic)
+	r.stats.WorkerBlocks, r.stats.WorkerBytes = r.omni.WorkerBlocks, r.omni.WorkerBytes
+	r.stats.Union = r.omni.Union
+	r.stats.UnionDensity = part(r.omni.Union, r.grid.Blocks())
 	return nil
 }
 

@@ -85,7 +85,7 @@ func (s *state) openHost(ctx context.Context, during string, need int) (why, err
 	if why != nil || err != nil {
 		return why, err
 	}
-	links, err := drive.Open(ep, &lanes, s.c.Rank, s.c.Size, s.c.Size)
+	links, err := drive.Open(ep, &lanes, s.c.Rank, s.c.Size)
 	if err != nil {
 		return nil, s.broken(ctx, during, err)
 	}

@@ -160,7 +160,7 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
 		r.known.last = attempt{} // its time is no experience with Shared
 	}
 	begun := time.Now()
-	if err := r.connect(ctx, f); err != nil {
+	if err := r.open(ctx, r.name, r.grid.BlockBytes()); err != nil {
 		return err
 	}
 	r.opening += time.Since(begun)
@@ -174,14 +174,6 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
 		r.search.all()
 	}
 	return r.aggregate(ctx)
-}
-
-// connect opens what the form f needs, unless it is open.
-func (r *reduction) connect(ctx context.Context, f Form) error {
-	if f != Aggregators || r.own == nil {
-		return r.open(ctx, r.name, r.grid.BlockBytes())
-	}
-	return r.openOwn(ctx, r.name, r.grid.BlockBytes())
 }
 
 // greet begins the call: it tells the other ranks and returns what all told.

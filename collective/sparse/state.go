@@ -18,7 +18,6 @@ type state struct {
 	c       *side.Comm
 	lanes   drive.Lanes
 	aggs    []int       // the stars of aggregators on ranks, by their numbers in lanes
-	own     *own        // links to aggregators that are no ranks; nil: there are none
 	trees   []topo.Tree // the communicator's, each once
 	shares  []float64
 	merged  []int // their numbers in lanes
@@ -55,9 +54,6 @@ func stateOf(c *side.Comm) *state {
 	}
 	s := &state{c: c, prices: make(map[int]float64)}
 	n := min(c.Size, mostAggregators)
-	if c.Aggregators > 0 {
-		s.own, n = newOwn(c.Size, c.Aggregators), 0
-	}
 	for a := range n {
 		root := a * c.Size / n
 		star := topo.Tree{Root: root, Parent: make([]int, c.Size)}
@@ -105,7 +101,7 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 	if err != nil {
 		return err
 	}
-	links, err := drive.Open(ep, &s.lanes, s.c.Rank, s.c.Size, s.c.Size)
+	links, err := drive.Open(ep, &s.lanes, s.c.Rank, s.c.Size)
 	if err != nil {
 		return s.broken(ctx, during, err)
 	}

@@ -11,10 +11,6 @@ type Stats struct {
 	Form   Form // in which it ran
 	Blocks int  // of the tensor
 
-	// OwnAggregators is how many aggregators served the call that are processes of
-	// their own; 0 in other forms, and where ranks were the aggregators.
-	OwnAggregators int
-
 	// NonZero is how many blocks of this rank's have something in them, Union those
 	// that any rank had. Where the Dense form ran on price they were not counted:
 	// they are -1, and Density and UnionDensity are estimates of all ranks.
@@ -47,14 +43,10 @@ type Stats struct {
 
 // String says what happened, for people.
 func (s Stats) String() string {
-	form := s.Form.String()
-	if s.OwnAggregators > 0 {
-		form += fmt.Sprintf(" (%d of their own)", s.OwnAggregators)
-	}
 	text := fmt.Sprintf("%s: %d of %d blocks (%s), union %s, sent %d bytes, received %d",
-		form, s.NonZero, s.Blocks, percent(s.Density), percent(s.UnionDensity), s.SentBytes, s.ReceivedBytes)
+		s.Form, s.NonZero, s.Blocks, percent(s.Density), percent(s.UnionDensity), s.SentBytes, s.ReceivedBytes)
 	if s.NonZero < 0 {
-		text = fmt.Sprintf("%s: %d blocks, which nobody has counted", form, s.Blocks)
+		text = fmt.Sprintf("%s: %d blocks, which nobody has counted", s.Form, s.Blocks)
 		if s.Density > 0 {
 			text += fmt.Sprintf(" (estimated: %s, union %s)", percent(s.Density), percent(s.UnionDensity))
 		}

@@ -15,12 +15,7 @@ import (
 
 // Limits of the fields of a File and a Message.
 const (
-	MaxRanks = 1 << 16
-
-	// MaxAggregators bounds the aggregators of a job: every one has a link to
-	// every rank.
-	MaxAggregators = 64
-
+	MaxRanks    = 1 << 16
 	maxHost     = 255 // bytes
 	maxDevice   = 128
 	maxID       = 128
@@ -91,16 +86,12 @@ func (f *File) Validate() error {
 		return fmt.Errorf("job: epoch %d, want 0..%d", f.Epoch, MaxEpoch)
 	case f.Size < 1 || f.Size > MaxRanks:
 		return fmt.Errorf("job: size %d, want 1..%d", f.Size, MaxRanks)
-	case f.Aggregators < 0 || f.Aggregators > MaxAggregators || f.Members() > MaxRanks:
-		return fmt.Errorf("job: %d aggregators for %d ranks, want 0..%d, and %d of both", f.Aggregators, f.Size, MaxAggregators, MaxRanks)
-	case f.Rank < 0 || f.Rank >= f.Members():
-		return fmt.Errorf("job: rank %d of %d, with %d aggregators", f.Rank, f.Size, f.Aggregators)
+	case f.Rank < 0 || f.Rank >= f.Size:
+		return fmt.Errorf("job: rank %d of %d", f.Rank, f.Size)
 	case f.LocalSize < 0 || f.LocalSize > f.Size:
 		return fmt.Errorf("job: local size %d of %d ranks", f.LocalSize, f.Size)
-	case f.Rank < f.Size && (f.LocalRank < 0 || f.LocalRank >= f.LocalSize):
+	case f.LocalRank < 0 || f.LocalRank >= f.LocalSize:
 		return fmt.Errorf("job: local rank %d of %d", f.LocalRank, f.LocalSize)
-	case f.Rank >= f.Size && (f.LocalRank < f.LocalSize || f.LocalRank >= f.LocalSize+f.Aggregators):
-		return fmt.Errorf("job: local rank %d of an aggregator beside %d ranks", f.LocalRank, f.LocalSize)
 	case f.Host == "" || len(f.Host) > maxHost:
 		return fmt.Errorf("job: host name of %d bytes, want 1..%d", len(f.Host), maxHost)
 	case f.ControlFD < 3 || f.ControlFD > maxFD:
@@ -127,12 +118,9 @@ func CheckDevice(uuid string) error {
 	return nil
 }
 
-// Members returns how many processes the job has: ranks and aggregators.
-func (f *File) Members() int { return f.Size + f.Aggregators }
-
 func (f *File) validateHosts() error {
-	if len(f.Hosts) != f.Members() {
-		return fmt.Errorf("job: hosts of %d ranks and aggregators, want %d", len(f.Hosts), f.Members())
+	if len(f.Hosts) != f.Size {
+		return fmt.Errorf("job: hosts of %d ranks, want %d", len(f.Hosts), f.Size)
 	}
 	known, local := 0, 0
 	for r, h := range f.Hosts {
@@ -142,7 +130,7 @@ func (f *File) validateHosts() error {
 		if h == known {
 			known++
 		}
-		if h == f.Hosts[f.Rank] && r < f.Size {
+		if h == f.Hosts[f.Rank] {
 			local++
 		}
 	}

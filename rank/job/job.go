@@ -12,7 +12,6 @@ const (
 	EnvJobID     = "TREERUN_JOB_ID"
 	EnvRank      = "TREERUN_RANK"
 	EnvSize      = "TREERUN_SIZE"
-	EnvHelpers   = "TREERUN_AGGREGATORS" // how many aggregators the job has; not set for none
 	EnvLocalRank = "TREERUN_LOCAL_RANK"
 	EnvLocalSize = "TREERUN_LOCAL_SIZE"
 	EnvDevice    = "TREERUN_DEVICE"   // UUID of the rank's GPU; not set for a rank without one
@@ -38,17 +37,13 @@ type File struct {
 	JobID     string
 	Epoch     int    // how often the job was restarted: ranks of different epochs do not know each other
 	Secret    []byte // SecretBytes random bytes, the same for all ranks of the job
-	Rank      int    // from Size on: an aggregator
+	Rank      int
 	Size      int    // number of ranks, which are numbered from 0
-	LocalRank int    // aggregators come after the ranks of their host
-	LocalSize int    // ranks of the host; 0 where there are aggregators only
+	LocalRank int    // among the ranks of the host
+	LocalSize int    // ranks of the host
 	Host      string // name of this rank's host
 	Device    string // UUID of this rank's GPU, "" for none
-	Hosts     []int  // host index of every rank, then of every aggregator
-
-	// Aggregators is how many processes the job has beside its ranks, which help
-	// these with sparse reductions. They are numbered from Size on.
-	Aggregators int
+	Hosts     []int  // host index of every rank
 
 	Seeds     []string          // memberlist addresses to join, empty when the launcher forwards rank 0's
 	ControlFD int               // unix stream socket to the launcher; its end of file means that the launcher is gone
@@ -56,7 +51,7 @@ type File struct {
 }
 
 // FileVersion is the version of File and Message that this code speaks.
-const FileVersion = 4
+const FileVersion = 5
 
 // MessageKind says what a Message is about.
 type MessageKind uint8

@@ -66,19 +66,7 @@ type Comm struct {
 	// are on one host; 0: nothing. It is the same on all ranks.
 	HeapBytes int
 
-	// Aggregators is how many aggregators of their own serve this communicator, and
-	// AggregatorHosts where they are: 0 where the job has none, or where these are
-	// some of its ranks, which Apart then says.
-	Aggregators     int
-	AggregatorHosts []int
-	Apart           bool
-
-	// OpenWhole is Open between all ranks and the aggregators, which are numbered
-	// behind them and learn what it is for from invitation, the same on all ranks. Several
-	// communicators may do it at once: they come to the aggregators one after the other.
-	OpenWhole func(ctx context.Context, during string, invitation []byte, purpose string, layout transport.Layout) (transport.Endpoint, error)
-
-	// Shut closes links that Open or OpenWhole has opened, before the communicator is
+	// Shut closes links that Open has opened, before the communicator is
 	// closed: when no rank uses them any more.
 	Shut func(ep transport.Endpoint) error
 
@@ -103,20 +91,4 @@ type Comm struct {
 
 	// State is the package's own.
 	State any
-}
-
-// Helper is an aggregator of its own as the packages see it that run in it.
-type Helper struct {
-	Ranks, Aggregators int // of the job
-	Number             int // of this aggregator
-	Waiter             exec.Waiter
-	Verbose            bool
-
-	// Next waits until the ranks open links, and returns the invitations of all of
-	// them. An error is the end of it: the ranks have closed, or one has failed.
-	Next func(ctx context.Context) ([][]byte, error)
-
-	// Open opens the links to which the ranks have invited, and makes the failure of
-	// a rank their fault until ended is called.
-	Open func(ctx context.Context, purpose string, layout transport.Layout) (ep transport.Endpoint, ended func(), err error)
 }

@@ -317,7 +317,7 @@ func (a *agent) obey(b wire.Body) error {
 			return nil
 		}
 		a.host.Order(b)
-	case *wire.Tell, *wire.Signal, *wire.Finish, *wire.Retire:
+	case *wire.Tell, *wire.Signal, *wire.Finish:
 		if a.host != nil {
 			a.host.Order(b)
 		}

@@ -36,7 +36,7 @@ const WrongResults = 1
 // ends it: it is the launcher that has something to say.
 func Rank(args []string) (int, error) {
 	var p place.Options
-	o, err := suite.Parse(args, p.Define, p.DefineAggregators)
+	o, err := suite.Parse(args, p.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -50,7 +50,7 @@ func Rank(args []string) (int, error) {
 // exit code. Call it once per process.
 func Main(args []string) (int, error) {
 	c := &command{args: args}
-	o, err := suite.Parse(args, c.place.Define, c.place.DefineAggregators)
+	o, err := suite.Parse(args, c.place.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -83,13 +83,12 @@ func Main(args []string) (int, error) {
 // command is a command line of bench, and the ranks that it is for.
 type command struct {
 	*suite.Options
-	place       place.Options
-	args        []string
-	hosts       []launch.Host // none: this one
-	gpus        *gpus.Request // nil: the data are in the hosts' memory
-	np          int
-	aggregators int // beside the ranks
-	perHost     int // ranks of the fullest host
+	place   place.Options
+	args    []string
+	hosts   []launch.Host // none: this one
+	gpus    *gpus.Request // nil: the data are in the hosts' memory
+	np      int
+	perHost int // ranks of the fullest host
 }
 
 // findRanks finds out how many ranks there are, and where.
@@ -101,17 +100,8 @@ func (c *command) findRanks() (err error) {
 	if len(c.hosts) > 0 {
 		c.perHost = 0
 		for _, h := range c.hosts {
-			ranks := 0
-			for _, r := range h.Ranks {
-				if r < c.np { // else an aggregator
-					ranks++
-				}
-			}
-			c.perHost = max(c.perHost, ranks)
+			c.perHost = max(c.perHost, len(h.Ranks))
 		}
-	}
-	if c.aggregators, err = c.place.Aggregators(); err != nil {
-		return err
 	}
 	if err := c.findGPUs(); err != nil {
 		return err
@@ -142,7 +132,7 @@ func (c *command) run(r io.Writer) (int, error) {
 		return 0, err
 	}
 	job := &selfrun.Job{
-		Subcommand: Subcommand, Args: c.args, Size: c.np, Aggregators: c.aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: map[string]string{},
+		Subcommand: Subcommand, Args: c.args, Size: c.np, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: map[string]string{},
 		Result: r, Screen: output.NewScreen(os.Stdout, os.Stderr),
 	}
 	if err := c.place.Settings(job.Settings); err != nil {

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/assist"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
@@ -41,7 +40,6 @@ var commands = map[string]func(args []string) (int, error){
 	// What the ranks of a subcommand run; users are not told of it.
 	selfrun.Name(bench.Subcommand):   bench.Rank,
 	selfrun.Name(measure.Subcommand): measure.Rank,
-	host.AggregatorCommand:           assist.Main,
 }
 
 // Main runs treerun with the arguments after its name and returns the exit
@@ -192,10 +190,6 @@ func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, er
 	if err != nil {
 		return nil, err
 	}
-	aggregators, err := o.place.Aggregators()
-	if err != nil {
-		return nil, err
-	}
 	reach, err := o.place.Remote()
 	if err != nil {
 		return nil, err
@@ -221,7 +215,7 @@ func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, er
 		env = setenv(env, "PWD", dir)
 	}
 	j := &launch.Job{
-		Program: o.program, Path: prog.Path, Args: o.args, Dir: dir, Env: env, Exports: exports, Size: size, Aggregators: aggregators,
+		Program: o.program, Path: prog.Path, Args: o.args, Dir: dir, Env: env, Exports: exports, Size: size,
 		Hosts: hosts, Remote: reach,
 		Bind: host.Bind(o.bindTo), GPUs: request, Cores: cmdline.UsableCores(),
 		Settings: make(map[string]string),

@@ -18,7 +18,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/nodes"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
-	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/rank/job"
@@ -165,11 +164,7 @@ func (o *options) placeNodes() ([]launch.Host, int, error) {
 		}
 		hosts = append(hosts, h)
 	}
-	aggregators, err := o.place.Aggregators()
-	if err == nil {
-		place.Spread(hosts, size, aggregators)
-	}
-	return hosts, size, err
+	return hosts, size, nil
 }
 
 // connect makes the nodes the way to other hosts.

@@ -44,7 +44,6 @@ func newOptions() *options {
 	f.SortFlags = false
 	f.VarP(&o.size, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
 	o.place.Define(f)
-	o.place.DefineAggregators(f)
 	o.node.define(f)
 	f.StringArrayVarP(&o.exports, "export", "x", nil, "give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone\nand patterns like 'NCCL_*' give ranks on other hosts what treerun has\n(here, ranks have all of it; there, that host's own, and TREERUN_*)")
 	f.StringVar(&o.dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is found before, from here")

@@ -39,9 +39,6 @@ needs a slash: ./train. Flags after PROGRAM are the program's own.
 
 flags:
 %s
-Aggregators are treerun itself, beside the ranks: programs see them only in
-TREERUN_AGGREGATORS, and sparse reductions of all ranks use them.
-
 Ranks learn who they are through package rank, or from RANK, WORLD_SIZE,
 LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT. Rank 0 reads treerun's
 stdin. A line of a rank is shown as one line; one that is not finished within
@@ -125,12 +122,9 @@ command      %s
 folder       %s
 environment  treerun's own, and %s
 `, host, where, path, strings.Join(command, " "), j.Dir, strings.Join(launch.Names(), " "))
-	if err == nil && j.Aggregators > 0 {
-		_, err = fmt.Fprintf(w, "aggregators  %d beside the ranks\n", j.Aggregators)
-	}
 	for _, h := range j.Hosts {
 		if err == nil {
-			_, err = fmt.Fprintf(w, "on           %s: %s\n", h.Name, membersOf(h.Ranks, j.Size))
+			_, err = fmt.Fprintf(w, "on           %s: ranks %s\n", h.Name, topo.RankList(h.Ranks))
 		}
 	}
 	if err == nil {
@@ -140,31 +134,6 @@ environment  treerun's own, and %s
 		_, err = fmt.Fprintf(w, "output       also to %s/rank.N/\n", j.OutputDir)
 	}
 	return err
-}
-
-// membersOf lists the ranks and aggregators of a host of a job of so many ranks.
-func membersOf(list []int, size int) string {
-	ranks, aggregators := apart(list, size)
-	var words []string
-	if len(ranks) > 0 {
-		words = append(words, "ranks "+topo.RankList(ranks))
-	}
-	if len(aggregators) > 0 {
-		words = append(words, "aggregators "+topo.RankList(aggregators))
-	}
-	return strings.Join(words, ", ")
-}
-
-// apart parts ranks and aggregators.
-func apart(list []int, size int) (ranks, aggregators []int) {
-	for _, r := range list {
-		if r < size {
-			ranks = append(ranks, r)
-		} else {
-			aggregators = append(aggregators, r-size)
-		}
-	}
-	return ranks, aggregators
 }
 
 // printGPUs prints which GPUs the ranks of this host would get; those of others
@@ -179,7 +148,7 @@ func printGPUs(w io.Writer, j *launch.Job) error {
 		if i < 0 {
 			return nil
 		}
-		ranks, _ = apart(j.Hosts[i].Ranks, j.Size)
+		ranks = j.Hosts[i].Ranks
 	}
 	plan, err := gpus.Assign(j.GPUs, gpus.Share{Ranks: len(ranks), Among: len(ranks)}, j.Env)
 	if err != nil {

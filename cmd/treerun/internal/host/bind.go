@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/rank/job"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -49,18 +48,10 @@ func shareOf(cores []int, rank, size int) []int {
 	return cores[rank*n/size : (rank+1)*n/size]
 }
 
-// isRank and isAggregator tell which members of a job count.
-func isRank(f *job.File, r int) bool       { return r < f.Size }
-func isAggregator(f *job.File, r int) bool { return r >= f.Size }
-
-// neighbours returns how many members of the job that count share the cores of a
-// host, and how many of them come before its own: hosts may be containers of one
-// machine.
-func neighbours(j *wire.Job, index int, counts func(*job.File, int) bool) (before, all int) {
-	for r, h := range j.File.Hosts {
-		if !counts(&j.File, r) {
-			continue
-		}
+// neighbours returns how many ranks of the job share the cores of a host, and how many
+// of them come before its own: hosts may be containers of one machine.
+func neighbours(j *wire.Job, index int) (before, all int) {
+	for _, h := range j.File.Hosts {
 		shared := h == index
 		if m := j.Machines; index < len(m) {
 			shared = m[h] == m[index]
@@ -82,33 +73,18 @@ func (sp *spawner) bind() {
 	if err != nil {
 		sp.h.cfg.Trace("ranks are bound to no cores: %v", err)
 	}
-	near := make([][]int, sp.work)
+	near := make([][]int, len(sp.ranks))
 	for i, g := range sp.gpus.GPUs {
 		near[i] = common(all, g.CPUs)
 	}
-	// Aggregators have cores of their own where there are enough for everybody; else
-	// they run where the kernel puts them, and take nothing from the ranks' shares.
-	before, more := neighbours(sp.h.job, sp.h.cfg.Index, isAggregator)
-	among := sp.share.Among
-	if among+more <= len(all) {
-		among += more
-	}
-	bind := Bind(sp.h.job.Bind)
-	sp.cores = planBinding(bind, all, near, sp.share.First, among, sp.h.cfg.Cores)
-	for i := range len(sp.ranks) - sp.work {
-		var own []int
-		if more > 0 && among > sp.share.Among && bind != BindNone && sharedOut(bind, all, among, sp.h.cfg.Cores) {
-			own = shareOf(all, sp.share.Among+before+i, among)
-		}
-		sp.cores = append(sp.cores, own)
-	}
+	sp.cores = planBinding(Bind(sp.h.job.Bind), all, near, sp.share.First, sp.share.Among, sp.h.cfg.Cores)
 	if len(sp.cores) > 0 && sp.cores[0] != nil {
 		sp.file.Settings[CPUsSetting] = strings.ReplaceAll(strings.Trim(fmt.Sprint(all), "[]"), " ", ",")
 	}
 	if sp.gpus.GPUs == nil {
 		return
 	}
-	for i, rank := range sp.ranks[:sp.work] {
+	for i, rank := range sp.ranks {
 		where := "any core"
 		if sp.cores[i] != nil {
 			where = "cores " + topo.RankList(sp.cores[i])

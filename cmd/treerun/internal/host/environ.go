@@ -16,7 +16,7 @@ import (
 
 // names are the environment variables that every rank gets.
 var names = []string{
-	job.EnvFD, job.EnvJobID, job.EnvRank, job.EnvSize, job.EnvHelpers, job.EnvLocalRank, job.EnvLocalSize, job.EnvEpoch, job.EnvDevice,
+	job.EnvFD, job.EnvJobID, job.EnvRank, job.EnvSize, job.EnvLocalRank, job.EnvLocalSize, job.EnvEpoch, job.EnvDevice,
 	"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
 }
 
@@ -28,9 +28,6 @@ func Names() []string { return slices.Clone(names) }
 // rank to rank.
 func jobEnv(base []string, f *job.File, j *wire.Job) []string {
 	size, local := strconv.Itoa(f.Size), strconv.Itoa(f.LocalSize)
-	if f.Aggregators > 0 {
-		base = append(base, job.EnvHelpers+"="+strconv.Itoa(f.Aggregators))
-	}
 	return append(base,
 		job.EnvFD+"="+strconv.Itoa(jobFD), job.EnvJobID+"="+f.JobID, job.EnvSize+"="+size, job.EnvLocalSize+"="+local,
 		job.EnvEpoch+"="+strconv.Itoa(f.Epoch), "WORLD_SIZE="+size, "LOCAL_WORLD_SIZE="+local, "MASTER_ADDR="+j.Master, "MASTER_PORT="+strconv.Itoa(j.Port))

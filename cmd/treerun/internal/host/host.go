@@ -74,7 +74,6 @@ type Host struct {
 	oomKills int            // at the start
 
 	starting bool // more ranks are to be started
-	retired  bool // aggregators have been told to stop
 	stop     bool // all ranks have been told to stop
 	killed   bool
 	sweeping bool // all ranks have ended, what they left is being stopped
@@ -103,8 +102,6 @@ func (h *Host) Order(b wire.Body) {
 			h.terminate()
 		case *wire.Kill:
 			h.kill()
-		case *wire.Retire:
-			h.retire()
 		case *wire.Signal:
 			h.signalAll(syscall.Signal(b.Number))
 		case *wire.Finish:
@@ -125,7 +122,7 @@ func (h *Host) Alive() {
 	})
 }
 
-// ranksOf returns the ranks and aggregators of a host, in order.
+// ranksOf returns the ranks of a host, in order.
 func ranksOf(f *job.File, host int) []int {
 	var ranks []int
 	for r, at := range f.Hosts {
@@ -198,35 +195,8 @@ func (h *Host) started(err error) {
 	if err != nil {
 		h.cfg.Report(&wire.Refused{Code: exitcode.Of(err), Text: err.Error()})
 	}
-	if h.retired {
-		h.retire()
-	}
 	h.reaped() // some may have ended
 	h.look()
-}
-
-// retire tells the aggregators to end: all ranks of the job have. One that does not
-// is killed.
-func (h *Host) retire() {
-	h.retired = true
-	if h.starting || h.stop || h.killed {
-		return
-	}
-	h.signalAggregators(unix.SIGTERM)
-	h.signalAggregators(unix.SIGCONT)
-	h.after(retireGrace, func() { h.signalAggregators(unix.SIGKILL) })
-}
-
-// retireGrace is the time that aggregators have to end.
-const retireGrace = 2 * time.Second
-
-func (h *Host) signalAggregators(sig syscall.Signal) {
-	for _, c := range h.children {
-		if c.rank >= h.job.File.Size {
-			c.stopped = true
-			c.signal(sig)
-		}
-	}
 }
 
 // tell passes a message on to all ranks but the one that it is about, as far as

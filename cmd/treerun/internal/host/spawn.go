@@ -35,8 +35,7 @@ const CPUsSetting = "cpus"
 // spawner starts the ranks of one host.
 type spawner struct {
 	h     *Host
-	ranks []int      // of this host, then its aggregators
-	work  int        // how many of them are ranks
+	ranks []int      // of this host
 	file  job.File   // what the job files of these ranks have in common
 	env   []string   // what the environments of these ranks have in common
 	null  *os.File   // stdin of all ranks but rank 0
@@ -55,27 +54,18 @@ func newSpawner(h *Host) (*spawner, error) {
 		return nil, exitcode.Errorf(exitcode.Internal, "start ranks: %w%s", err, LimitHint(err))
 	}
 	file := h.job.File
-	work := 0
-	for _, r := range h.ranks {
-		if r < file.Size {
-			work++
-		}
-	}
-	file.LocalSize, file.Host, file.ControlFD = work, h.cfg.Name, controlFD
+	file.LocalSize, file.Host, file.ControlFD = len(h.ranks), h.cfg.Name, controlFD
 	file.Settings = map[string]string{CoresSetting: strconv.Itoa(h.cfg.Cores)}
 	maps.Copy(file.Settings, h.job.File.Settings)
 	env := without(h.cfg.Env, names)
 	for _, e := range h.job.Env {
 		env = setenv(env, e)
 	}
-	sp := &spawner{h: h, ranks: h.ranks, work: work, file: file, env: jobEnv(env, &file, h.job), null: null}
-	sp.share = gpus.Share{Ranks: work}
-	sp.share.First, sp.share.Among = neighbours(h.job, h.cfg.Index, isRank)
+	sp := &spawner{h: h, ranks: h.ranks, file: file, env: jobEnv(env, &file, h.job), null: null}
+	sp.share = gpus.Share{Ranks: len(h.ranks)}
+	sp.share.First, sp.share.Among = neighbours(h.job, h.cfg.Index)
 	g := h.job.GPUs
-	sp.gpus = new(gpus.Plan)
-	if work > 0 {
-		sp.gpus, err = gpus.Assign(gpus.Request{Bind: gpus.Bind(g.Bind), PerGPU: g.PerGPU, List: g.List}, sp.share, env)
-	}
+	sp.gpus, err = gpus.Assign(gpus.Request{Bind: gpus.Bind(g.Bind), PerGPU: g.PerGPU, List: g.List}, sp.share, env)
 	if err != nil {
 		sp.close()
 		return nil, err
@@ -148,16 +138,12 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	if c.rank == 0 && sp.h.cfg.Stdin != nil {
 		stdin = sp.h.cfg.Stdin
 	}
-	path, args := sp.h.cfg.Path, sp.h.job.Args
-	if local >= sp.work {
-		path, args = "/proc/self/exe", []string{"treerun", AggregatorCommand}
-	}
 	sp.h.guard.Expect(c.rank)
 	pidfd := -1 // stays so where the kernel has none
 	err = sp.bound(local, func() (err error) {
-		c.pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
+		c.pid, err = syscall.ForkExec(sp.h.cfg.Path, sp.h.job.Args, &syscall.ProcAttr{
 			Dir:   sp.h.cfg.Dir,
-			Env:   sp.environment(c.rank, local),
+			Env:   rankEnv(sp.env, c.rank, local, sp.gpus),
 			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(), controlFD: uintptr(theirs[2])},
 			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
 		})
@@ -199,18 +185,6 @@ func (sp *spawner) jobFile(rank, local int) (*os.File, error) {
 }
 
 func (sp *spawner) startError(rank int, err error) error { return StartError(rank, sp.file.Size, err) }
-
-// AggregatorCommand is the first argument of treerun for an aggregator.
-const AggregatorCommand = "rank:aggregator"
-
-// environment returns the environment of a rank, or of an aggregator, which has no
-// GPU and is no rank that a program could know.
-func (sp *spawner) environment(rank, local int) []string {
-	if local < sp.work {
-		return rankEnv(sp.env, rank, local, sp.gpus)
-	}
-	return sp.env
-}
 
 // StartError tells what treerun could not get for a rank.
 func StartError(rank, size int, err error) error {

@@ -46,25 +46,18 @@ type Request struct {
 	PerHost       int // at most so many on each host, instead of its slots; 0: its slots
 	By            By
 	Oversubscribe bool // go beyond the slots, up to Max
-	Aggregators   int  // how many there shall be beside the ranks
 }
 
 // Place is where some ranks of a job run.
 type Place struct {
 	Host  Host
-	Ranks []int // ascending; at least one, or an aggregator
-
-	// Aggregators are the numbers of those beside the ranks, from 0.
-	Aggregators []int
+	Ranks []int // ascending; at least one
 }
 
 // Map deals ranks to hosts. Hosts without a rank are left out; the others keep
 // their order, which is that of their first ranks. Ranks beyond all slots, if
 // they are allowed, are dealt to the hosts in turn before ranks get their
 // numbers: with BySlot those of a host follow each other.
-//
-// Aggregators go to the slots that the ranks have left, one on each host in turn,
-// hosts without ranks first; where none is left, to the hosts with ranks, in turn.
 func Map(hosts []Host, r Request) ([]Place, error) {
 	room, total := make([]int, len(hosts)), 0
 	for i, h := range hosts {
@@ -98,7 +91,7 @@ func Map(hosts []Host, r Request) ([]Place, error) {
 	if err := extend(room, hosts, size-total); err != nil {
 		return nil, fmt.Errorf("%d ranks: %w", size, err)
 	}
-	return deal(hosts, room, size, r.By, r.Aggregators), nil
+	return deal(hosts, room, size, r.By), nil
 }
 
 // extend makes room for more ranks, in turn.
@@ -119,7 +112,7 @@ func extend(room []int, hosts []Host, more int) error {
 }
 
 // deal numbers the ranks.
-func deal(hosts []Host, room []int, size int, by By, aggregators int) []Place {
+func deal(hosts []Host, room []int, size int, by By) []Place {
 	places := make([]Place, len(hosts))
 	for i, h := range hosts {
 		places[i].Host = h
@@ -136,35 +129,13 @@ func deal(hosts []Host, room []int, size int, by By, aggregators int) []Place {
 			}
 		}
 	}
-	assist(places, aggregators)
 	used := places[:0]
 	for _, p := range places {
-		if len(p.Ranks)+len(p.Aggregators) > 0 {
+		if len(p.Ranks) > 0 {
 			used = append(used, p)
 		}
 	}
 	return used
-}
-
-// assist places aggregators.
-func assist(places []Place, n int) {
-	next := 0
-	give := func(fits func(p *Place) bool) {
-		for more := true; more && next < n; {
-			more = false
-			for i := range places {
-				if p := &places[i]; next < n && fits(p) {
-					p.Aggregators = append(p.Aggregators, next)
-					next++
-					more = true
-				}
-			}
-		}
-	}
-	left := func(p *Place) bool { return len(p.Ranks)+len(p.Aggregators) < p.Host.Slots }
-	give(func(p *Place) bool { return len(p.Ranks) == 0 && left(p) })
-	give(left)
-	give(func(p *Place) bool { return len(p.Ranks) > 0 })
 }
 
 // list names a few hosts with their slots.

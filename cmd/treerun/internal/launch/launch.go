@@ -34,10 +34,6 @@ type Job struct {
 	Exports []string // NAME=VALUE, for ranks on other hosts, which have their own environment
 	Size    int      // number of ranks
 
-	// Aggregators is how many processes run beside the ranks, which are treerun
-	// itself. They have the numbers from Size on in Hosts.
-	Aggregators int
-
 	Hosts  []Host // where they run; none: all on this host
 	Remote Remote // how to reach other hosts
 	Bind   host.Bind
@@ -64,7 +60,7 @@ type Host struct {
 	Name   string
 	Target string // how ssh knows it, or the launch agent
 	Local  bool   // it is this one: its ranks are started directly
-	Ranks  []int  // in ascending order, at least one; from Size on they are aggregators
+	Ranks  []int  // in ascending order, at least one
 }
 
 // Remote says how other hosts are reached. The zero value is not enough: see its

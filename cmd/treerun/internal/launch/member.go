@@ -175,7 +175,7 @@ func (s *supervisor) said(m *member, msg *job.Message) {
 		s.broadcast(&wire.Tell{Message: job.Message{Kind: job.SeedIs, Text: msg.Text}})
 	case msg.Kind == job.Joined && !m.joined:
 		m.joined = true
-		if s.joined++; s.joined == s.job.members() {
+		if s.joined++; s.joined == s.job.Size {
 			s.job.Trace("all ranks have joined")
 		}
 	case msg.Kind == job.Closing:
@@ -196,17 +196,10 @@ func (s *supervisor) isSilent(m *member) {
 func (s *supervisor) ended(m *member, e *End) {
 	m.end = e
 	e.Host, e.Order, e.After = m.at.Name, s.order, time.Since(s.start)
-	e.Name = s.job.nameOf(m.rank)
-	e.Aggregator = m.rank >= s.job.Size
 	s.running--
-	s.job.Trace("%s (pid %d) %s", e.Name, m.pid, e.how())
+	s.job.Trace("rank %d (pid %d) %s", m.rank, m.pid, e.how())
 	if e.failed() && !e.Stopped {
 		s.begin(cause{kind: byFailure})
-	}
-	if !e.Aggregator {
-		if s.working--; s.working == 0 && s.job.Aggregators > 0 {
-			s.broadcast(&wire.Retire{})
-		}
 	}
 	if m.silent {
 		s.announce(m)

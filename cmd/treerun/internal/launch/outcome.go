@@ -14,32 +14,22 @@ import (
 
 // End is how one rank ended.
 type End struct {
-	Rank, PID  int
-	Name       string         // for people; "": of the rank
-	Aggregator bool           // it was none of the ranks
-	Order      int            // ranks whose ends were seen at the same moment share it
-	Code       int            // exit code, when Signal is 0
-	Signal     syscall.Signal // that killed it, or 0
-	After      time.Duration  // since the start of the job
-	Joined     bool           // its world was complete
-	Closed     bool           // it had closed its world
-	Stopped    bool           // treerun had told it to stop
-	Host       string         // it was on this one
-	Took       bool           // it had read its job file
-	Lost       bool           // its host was lost; Code is treerun's
-	Why        string         // Lost
-	Hint       string         // on who killed it; may be empty
+	Rank, PID int
+	Order     int            // ranks whose ends were seen at the same moment share it
+	Code      int            // exit code, when Signal is 0
+	Signal    syscall.Signal // that killed it, or 0
+	After     time.Duration  // since the start of the job
+	Joined    bool           // its world was complete
+	Closed    bool           // it had closed its world
+	Stopped   bool           // treerun had told it to stop
+	Host      string         // it was on this one
+	Took      bool           // it had read its job file
+	Lost      bool           // its host was lost; Code is treerun's
+	Why       string         // Lost
+	Hint      string         // on who killed it; may be empty
 }
 
 func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 }
-
-// name names who has ended.
-func (e End) name() string {
-	if e.Name == "" {
-		return fmt.Sprintf("rank %d", e.Rank)
-	}
-	return e.Name
-}
 
 // crashed tells whether a signal ended the rank that another rank's end does
 // not cause.
@@ -111,7 +101,7 @@ func before(a, b End) bool {
 func earlyLeavers(ends []End, failure End) []End {
 	var early []End
 	for _, e := range ends {
-		if !e.Aggregator && !e.failed() && !e.Closed && !e.Stopped && e.Order <= failure.Order {
+		if !e.failed() && !e.Closed && !e.Stopped && e.Order <= failure.Order {
 			early = append(early, e)
 		}
 	}

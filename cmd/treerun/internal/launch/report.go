@@ -71,7 +71,7 @@ func (f failure) String() string {
 		f.describeLoss(&b)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "treerun: %s failed first: it %s %s after the start", f.first.name(), f.first.how(), seconds(f.first.After))
+	fmt.Fprintf(&b, "treerun: rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(), seconds(f.first.After))
 	fmt.Fprintf(&b, "\n    host    %s", f.host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
 	if f.hint != "" {
@@ -101,22 +101,14 @@ func (f failure) String() string {
 // describeLoss writes the block for a host that was lost.
 func (f failure) describeLoss(b *strings.Builder) {
 	var ranks []int
-	aggregators := 0
 	for _, e := range f.ends {
-		switch {
-		case !e.Lost || e.Host != f.first.Host:
-		case e.Aggregator:
-			aggregators++
-		default:
+		if e.Lost && e.Host == f.first.Host {
 			ranks = append(ranks, e.Rank)
 		}
 	}
 	fmt.Fprintf(b, "treerun: host %s was lost %s after the start: %s", f.first.Host, seconds(f.first.After), f.first.Why)
 	if len(ranks) > 0 {
 		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", count(len(ranks), "rank"), topo.RankList(ranks))
-	}
-	if aggregators > 0 {
-		fmt.Fprintf(b, "\n    beside  %s on it", count(aggregators, "aggregator"))
 	}
 	if others := f.others(); others != "" {
 		fmt.Fprintf(b, "\n    after   %s", others)
@@ -128,7 +120,7 @@ func (f failure) others() string {
 	var failed, stopped []int
 	for _, e := range f.ends {
 		switch {
-		case e.Aggregator, e.Rank == f.first.Rank, e.Lost && f.first.Lost && e.Host == f.first.Host:
+		case e.Rank == f.first.Rank, e.Lost && f.first.Lost && e.Host == f.first.Host:
 		case e.Stopped:
 			stopped = append(stopped, e.Rank)
 		case e.failed():

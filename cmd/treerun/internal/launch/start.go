@@ -47,16 +47,16 @@ func (s *supervisor) place() error {
 			return exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
 		}
 		hosts = []Host{{Name: name, Local: true}}
-		for r := range s.job.members() {
+		for r := range s.job.Size {
 			hosts[0].Ranks = append(hosts[0].Ranks, r)
 		}
 	}
-	s.members, s.working = make([]*member, s.job.members()), s.job.Size
+	s.members = make([]*member, s.job.Size)
 	for i, h := range inOrder(hosts) {
 		p := &party{Host: h, index: i}
 		s.parties = append(s.parties, p)
 		for _, r := range h.Ranks {
-			if r < 0 || r >= s.job.members() || s.members[r] != nil {
+			if r < 0 || r >= s.job.Size || s.members[r] != nil {
 				return exitcode.Errorf(exitcode.Internal, "host %s: rank %d is out of place", h.Name, r)
 			}
 			s.members[r] = &member{rank: r, at: p}
@@ -81,10 +81,10 @@ func (s *supervisor) openStreams() error {
 	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
 	for _, m := range s.members {
 		for i, sink := range sinks {
-			options := output.Options{Tag: s.job.Tag, Name: s.job.tagOf(m.rank), Single: s.job.Size == 1, RawFailed: s.outputFailed}
+			options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1, RawFailed: s.outputFailed}
 			if s.job.OutputDir != "" {
 				var err error
-				if options.Raw, err = rawFile(s.job.OutputDir, s.job.folderOf(m.rank), sink.Name()); err != nil {
+				if options.Raw, err = rawFile(s.job.OutputDir, rankFolder(m.rank, s.job.Size), sink.Name()); err != nil {
 					s.discardStreams()
 					return host.StartError(m.rank, s.job.Size, err)
 				}
@@ -201,8 +201,8 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 		return nil, exitcode.Errorf(exitcode.Internal, "make the secret of the job: %w", err)
 	}
 	file := job.File{
-		Version: job.FileVersion, JobID: job.NewID(), Secret: secret, Size: s.job.Size, Aggregators: s.job.Aggregators,
-		Hosts: make([]int, s.job.members()), Settings: s.job.Settings,
+		Version: job.FileVersion, JobID: job.NewID(), Secret: secret, Size: s.job.Size,
+		Hosts: make([]int, s.job.Size), Settings: s.job.Settings,
 	}
 	if id := s.job.Remote.JobID; id != "" {
 		file.JobID = id
@@ -230,9 +230,6 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 		}
 	}
 	s.job.Trace("job %s: %s on %s", file.JobID, count(s.job.Size, "rank"), s.where())
-	for _, m := range s.members[s.job.Size:] {
-		s.job.Trace("%s is on host %s", s.job.nameOf(m.rank), m.at.Name)
-	}
 	return j, nil
 }
 

@@ -47,8 +47,7 @@ type supervisor struct {
 	starting int // hosts that start ranks
 	living   int // hosts whose ranks have not all ended
 	staying  int // hosts that have more to say
-	running  int // ranks and aggregators that have not ended
-	working  int // ranks that have not ended, or not begun
+	running  int // ranks that have not ended
 	joined   int
 	seeded   bool
 	order    int // counts the moments at which ends were seen

@@ -22,9 +22,8 @@ type Source interface {
 
 // Options say how a rank's output is shown and kept.
 type Options struct {
-	Tag    bool   // put "[rank] " in front of each line
-	Name   string // in place of the rank's number; "": that
-	Single bool   // there is only one rank: without tags, hold nothing back
+	Tag    bool // put "[rank] " in front of each line
+	Single bool // there is only one rank: without tags, hold nothing back
 
 	Raw       *os.File    // also gets the bytes as they came, unless nil
 	RawFailed func(error) // called, at most twice, when writing to Raw fails
@@ -46,10 +45,7 @@ func NewStream(dst *Sink, rank int, options Options) *Stream {
 	s := &Stream{dst: dst, options: options, done: make(chan struct{})}
 	switch {
 	case options.Tag:
-		if options.Name == "" {
-			options.Name = strconv.Itoa(rank)
-		}
-		s.cut = &tagged{tag: "[" + options.Name + "] ", terminal: dst.dev.terminal}
+		s.cut = &tagged{tag: "[" + strconv.Itoa(rank) + "] ", terminal: dst.dev.terminal}
 	case options.Single:
 		s.cut = &whole{}
 	default:

@@ -34,15 +34,11 @@ func (h *hostOptions) define(f *pflag.FlagSet) {
 }
 
 // Hosts returns how many ranks there are, and where; no hosts for this one. size
-// is what -np says, 0 when it says nothing. Aggregators are among the ranks of the
-// hosts, from that number on.
+// is what -np says, 0 when it says nothing.
 func (o *Options) Hosts(size cmdline.Ranks) ([]launch.Host, int, error) {
 	h := &o.hosts
 	var hosts []hostlist.Host
-	aggregators, err := o.Aggregators()
-	if err != nil {
-		return nil, 0, err
-	}
+	var err error
 	switch {
 	case o.flags.Changed("host") && o.flags.Changed("hostfile"):
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "-H and --hostfile: give one of them")
@@ -68,7 +64,7 @@ func (o *Options) Hosts(size cmdline.Ranks) ([]launch.Host, int, error) {
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
 	}
 	places, err := hostlist.Map(hosts, hostlist.Request{
-		Size: int(size), PerHost: int(h.perHost), By: h.by, Oversubscribe: h.oversubscribe, Aggregators: aggregators,
+		Size: int(size), PerHost: int(h.perHost), By: h.by, Oversubscribe: h.oversubscribe,
 	})
 	if err != nil {
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
@@ -86,9 +82,6 @@ func placed(places []hostlist.Place, direct bool) ([]launch.Host, int) {
 		n += len(p.Ranks)
 	}
 	for _, p := range places {
-		for _, a := range p.Aggregators {
-			p.Ranks = append(slices.Clip(p.Ranks), n+a)
-		}
 		h := launch.Host{Name: p.Host.Name, Target: p.Host.Target(), Ranks: p.Ranks}
 		if direct && isHere(p.Host) {
 			h.Local = true

@@ -28,15 +28,14 @@ func Name(subcommand string) string { return "rank:" + subcommand }
 
 // Job says what the ranks do.
 type Job struct {
-	Subcommand  string            // without what Name adds
-	Args        []string          // of the subcommand, on every rank
-	Size        int               // number of ranks, at least 1
-	Aggregators int               // beside the ranks
-	Hosts       []launch.Host     // where they run; none: all on this host
-	Remote      launch.Remote     // how to reach other hosts
-	GPUs        *gpus.Request     // which they get; nil: none
-	Settings    map[string]string // for package rank, the same on all ranks; nil: none
-	Timeout     time.Duration     // of the whole job; 0: none
+	Subcommand string            // without what Name adds
+	Args       []string          // of the subcommand, on every rank
+	Size       int               // number of ranks, at least 1
+	Hosts      []launch.Host     // where they run; none: all on this host
+	Remote     launch.Remote     // how to reach other hosts
+	GPUs       *gpus.Request     // which they get; nil: none
+	Settings   map[string]string // for package rank, the same on all ranks; nil: none
+	Timeout    time.Duration     // of the whole job; 0: none
 
 	// Result gets what rank 0 writes to stdout; the other ranks write nothing
 	// there. One goroutine calls Write, and none does when Run has returned. An
@@ -103,7 +102,7 @@ func launchJob(j *Job) (*launch.Job, error) {
 		GPUs: request,
 		Path: "/proc/self/exe", // this very program, even where its file has been replaced
 		Args: append([]string{"treerun", Name(j.Subcommand)}, j.Args...),
-		Dir:  dir, Env: os.Environ(), Size: j.Size, Aggregators: j.Aggregators, Hosts: j.Hosts, Remote: j.Remote, Settings: settings, Cores: cmdline.UsableCores(),
+		Dir:  dir, Env: os.Environ(), Size: j.Size, Hosts: j.Hosts, Remote: j.Remote, Settings: settings, Cores: cmdline.UsableCores(),
 		Timeout: j.Timeout, ShutdownTimeout: shutdownTimeout,
 		Stdin:   null,
 		Started: func() error { return nil },

@@ -40,7 +40,6 @@ func checkCode(n int) error {
 func (*Alive) check() error  { return nil }
 func (*Stop) check() error   { return nil }
 func (*Kill) check() error   { return nil }
-func (*Retire) check() error { return nil }
 func (*Finish) check() error { return nil }
 func (*Pause) check() error  { return nil }
 func (*Over) check() error   { return nil }
@@ -72,8 +71,8 @@ func (j *Job) check() error {
 	switch {
 	case len(j.Args) == 0:
 		return errors.New("a program without a name")
-	case f.Size < 1 || f.Size > job.MaxRanks || f.Aggregators < 0 || f.Aggregators > job.MaxAggregators || len(f.Hosts) != f.Members():
-		return fmt.Errorf("%d ranks and %d aggregators, and hosts of %d", f.Size, f.Aggregators, len(f.Hosts))
+	case f.Size < 1 || f.Size > job.MaxRanks || len(f.Hosts) != f.Size:
+		return fmt.Errorf("%d ranks, and hosts of %d", f.Size, len(f.Hosts))
 	case f.Version != job.FileVersion:
 		return fmt.Errorf("job file of version %d, want %d", f.Version, job.FileVersion)
 	case j.Port < 0 || j.Port > 65535:

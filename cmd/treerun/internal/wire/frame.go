@@ -42,7 +42,6 @@ const (
 	kindAsked
 	kindResult
 	kindNote
-	kindRetire
 	kinds
 )
 
@@ -103,8 +102,6 @@ func blank(k Kind) Body {
 		return new(Result)
 	case kindNote:
 		return new(Note)
-	case kindRetire:
-		return new(Retire)
 	}
 	return nil
 }
@@ -136,7 +133,6 @@ func (*Trace) kind() Kind    { return kindTrace }
 func (*Asked) kind() Kind    { return kindAsked }
 func (*Result) kind() Kind   { return kindResult }
 func (*Note) kind() Kind     { return kindNote }
-func (*Retire) kind() Kind   { return kindRetire }
 
 // All, in place of a host's index, stands for every host.
 const All = -1

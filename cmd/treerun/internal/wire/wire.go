@@ -56,7 +56,7 @@ type (
 	// its index.
 	Job struct {
 		File     job.File // what the job files of all ranks have in common
-		Args     []string // of each rank, from argv[0] on; aggregators are treerun itself
+		Args     []string // of each rank, from argv[0] on
 		Env      []string // NAME=VALUE, added to the host's own environment
 		Bind     int      // to which cores; host.Bind
 		Machines []int    // by host: those with the same number share cores; empty: none do
@@ -80,9 +80,6 @@ type (
 
 	// Kill ends all ranks and what they have left.
 	Kill struct{}
-
-	// Retire tells the aggregators to end, as all ranks have ended.
-	Retire struct{}
 
 	// Signal is passed on to all process groups of the ranks.
 	Signal struct{ Number int }

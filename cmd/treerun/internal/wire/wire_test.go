@@ -19,14 +19,14 @@ import (
 // samples has one Body of each kind, with its fields set.
 func samples() []Body {
 	return []Body{
-		&Alive{}, &Stop{}, &Kill{}, &Retire{}, &Finish{}, &Pause{}, &Bye{}, &Over{Stuck: true},
+		&Alive{}, &Stop{}, &Kill{}, &Finish{}, &Pause{}, &Bye{}, &Over{Stuck: true},
 		&Join{
 			Index: 3, Name: "c", Program: "./p", Path: "/p", Dir: "/d", PeerTimeout: time.Second, Verbose: true,
 			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2, Timeout: time.Minute},
 			Below: []Below{{4, "d", "me@d"}},
 		},
 		&Job{
-			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2, Aggregators: 2, Hosts: []int{0, 1, 1, 1}},
+			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4, Hosts: []int{0, 1, 1, 1}},
 			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0}, GPUs: GPUs{1, 2, "0-3"}, Master: "a", Port: 4000, HasStdin: true,
 		},
 		&Tell{job.Message{Kind: job.SeedIs, Text: "a:1"}}, &Signal{10}, &Input{[]byte("in")}, &Taken{1, Stderr, 100},

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -71,7 +70,6 @@ func (l *Lanes) Most(size int) int {
 // may use it.
 type Links struct {
 	rank, size int
-	workers    int // below size where the last ranks are aggregators of their own
 	ep         transport.Endpoint
 	trees      []ends
 }
@@ -91,10 +89,9 @@ type child struct {
 	of   transport.Receiver
 }
 
-// Open looks up the links of rank in ep, which was made with the Layout of l. From
-// rank workers on they are aggregators, which are no workers.
-func Open(ep transport.Endpoint, l *Lanes, rank, size, workers int) (*Links, error) {
-	k := &Links{rank: rank, size: size, workers: workers, ep: ep}
+// Open looks up the links of rank in ep, which was made with the Layout of l.
+func Open(ep transport.Endpoint, l *Lanes, rank, size int) (*Links, error) {
+	k := &Links{rank: rank, size: size, ep: ep}
 	for i, t := range l.trees {
 		up, down := l.lane[i], l.lane[i]+1
 		e := ends{root: t.Root, parent: t.Parent[rank]}
@@ -123,17 +120,6 @@ func Open(ep transport.Endpoint, l *Lanes, rank, size, workers int) (*Links, err
 	return k, nil
 }
 
-// IsAggregator tells whether a rank is an aggregator that is no worker.
-func (k *Links) IsAggregator(rank int) bool { return rank >= k.workers }
-
-// nameOf names a rank, or an aggregator that is none.
-func (k *Links) nameOf(rank int) string {
-	if k.IsAggregator(rank) {
-		return fmt.Sprintf("aggregator %d", rank-k.workers)
-	}
-	return fmt.Sprintf("rank %d", rank)
-}
-
 // Traffic is what a rank has sent to other ranks and got from them.
 type Traffic struct {
 	SentBytes, ReceivedBytes       int64 // packets with everything in them
@@ -156,13 +142,9 @@ type peerError struct {
 	doing string
 	peer  int
 	err   error
-	name  string // of the peer; "": its rank
 }
 
 func (e *peerError) Error() string {
-	if e.name != "" {
-		return fmt.Sprintf("%s %s: %v", strings.TrimSuffix(e.doing, " the aggregator on"), e.name, e.err)
-	}
 	return fmt.Sprintf("%s rank %d: %v", e.doing, e.peer, e.err)
 }
 

@@ -54,7 +54,7 @@ func newSearchers(t *testing.T) *searchers {
 	}
 	for r, ep := range eps {
 		t.Cleanup(func() { _ = ep.Close() })
-		k, err := Open(ep, &lanes, r, 2, 2)
+		k, err := Open(ep, &lanes, r, 2)
 		if err != nil {
 			t.Fatal(err)
 		}

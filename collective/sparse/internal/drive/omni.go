@@ -2,7 +2,6 @@ package drive
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/omni"
 	"github.com/treerun/treerun/transport"
@@ -24,10 +23,6 @@ type Omni struct {
 	queues [][]int // by aggregator: streams with a packet to send
 	open   []int   // by aggregator: streams that have not ended here
 
-	untold []bool // by aggregator, where they are no ranks: has not been told of the call
-	heard  []bool // by worker, of an aggregator that is no rank: has told of the call
-	call   []byte // what is told
-
 	result []byte // of the own aggregator, while some workers have not got it
 	unsent []int  // children who have not
 }
@@ -40,24 +35,20 @@ func NewOmni(k *Links, aggs []int) *Omni {
 			o.own, o.agg = a, omni.NewAggregator(a)
 		}
 	}
-	if k.IsAggregator(k.rank) {
-		o.worker = nil
-	} else if len(aggs) > 0 && k.IsAggregator(k.trees[aggs[0]].root) {
-		o.untold = make([]bool, len(aggs))
-	}
 	return o
 }
 
 // Begin starts the next tensor, which has the same number on all ranks.
 func (o *Omni) Begin(tensor uint32, s omni.Shape, in omni.Input) error {
-	if err := o.begin(tensor, &s); err != nil {
-		return err
+	o.Carried = Carried{}
+	o.head = transport.Header{Seq: uint64(tensor), Count: uint64(s.Grid.Elements), Op: uint8(s.Op), DType: uint8(s.DType), Root: -1}
+	if o.agg != nil {
+		if err := o.agg.Begin(tensor, s); err != nil {
+			return err
+		}
 	}
-	for a := range o.untold {
-		o.untold[a] = true
-	}
-	if o.untold != nil {
-		o.call = (&omni.Call{Tensor: tensor, Shape: s}).Encode()
+	if n := s.MaxPacket(); cap(o.buf) < n {
+		o.buf = make([]byte, n)
 	}
 	if err := o.worker.Begin(tensor, s, in); err != nil {
 		return err
@@ -71,25 +62,10 @@ func (o *Omni) Begin(tensor uint32, s omni.Shape, in omni.Input) error {
 	return nil
 }
 
-// begin is what worker and aggregator have in common.
-func (o *Omni) begin(tensor uint32, s *omni.Shape) error {
-	o.Carried = Carried{}
-	o.head = transport.Header{Seq: uint64(tensor), Count: uint64(s.Grid.Elements), Op: uint8(s.Op), DType: uint8(s.DType), Root: -1}
-	if o.agg != nil {
-		if err := o.agg.Begin(tensor, *s); err != nil {
-			return err
-		}
-	}
-	if n := s.MaxPacket(); cap(o.buf) < n {
-		o.buf = make([]byte, n)
-	}
-	return nil
-}
-
 // Done reports whether worker and aggregator of this rank are done, and the
 // workers have been sent all results.
 func (o *Omni) Done() bool {
-	return o.worker.Done() && !slices.Contains(o.untold, true) && (o.agg == nil || o.agg.Done()) && len(o.unsent) == 0
+	return o.worker.Done() && (o.agg == nil || o.agg.Done()) && len(o.unsent) == 0
 }
 
 // Poll moves what can be moved now.
@@ -116,13 +92,6 @@ func (o *Omni) Poll() (moved bool, err error) {
 
 // ask sends aggregator a what the worker has for it, as far as there is room.
 func (o *Omni) ask(a int) (moved bool, err error) {
-	if o.untold != nil && o.untold[a] {
-		if moved, err = o.links.trees[o.aggs[a]].tell(o.call, o.head); err != nil || !moved {
-			return moved, err
-		}
-		o.sent(len(o.call))
-		o.untold[a] = false
-	}
 	for len(o.queues[a]) > 0 {
 		if a == o.own && len(o.unsent) > 0 {
 			return moved, nil
@@ -224,8 +193,8 @@ func (o *Omni) aggregate() (moved bool, err error) {
 	if o.agg == nil || o.agg.Done() {
 		return false, nil
 	}
-	for i, c := range o.links.trees[o.aggs[o.own]].children {
-		for (o.heard == nil || o.heard[i]) && len(o.unsent) == 0 && !o.agg.Done() {
+	for _, c := range o.links.trees[o.aggs[o.own]].children {
+		for len(o.unsent) == 0 && !o.agg.Done() {
 			packet, ok, err := o.peek(c.of)
 			if err != nil {
 				return moved, failed("receiving from the worker on", c.rank, err)
@@ -259,9 +228,6 @@ func (o *Omni) handle(packet []byte, rank int) error {
 	}
 	if _, err := o.sendResult(); err != nil {
 		return err
-	}
-	if o.worker == nil {
-		return nil
 	}
 	return failed("a result of the aggregator on", o.links.rank, o.store(answer.Packet))
 }

@@ -43,12 +43,6 @@ const restPart = 3
 // bell.
 const mostNaps = 20
 
-// idler is an Exchange that can have nothing to do for hours.
-type idler interface{ Idle() bool }
-
-// idleMax bounds one sleep of such an Exchange.
-const idleMax = 5 * time.Second
-
 // sleepMax bounds one sleep, after which a rank looks around.
 const sleepMax = 20 * time.Millisecond
 
@@ -142,11 +136,6 @@ func (s *sleeper) sleep(ctx context.Context) error {
 		}
 		return err
 	}
-	if i, is := s.x.(idler); is && i.Idle() {
-		bell.Sleep(idleMax)
-		s.since = time.Time{}
-		return nil
-	}
 	bell.Sleep(sleepMax)
 	if waited := time.Since(s.since); s.w.Stalled != nil && waited-s.reported >= s.w.StallEvery {
 		s.reported = waited
@@ -160,14 +149,12 @@ func (k *Links) faultOf(err error, x Exchange, doing string) transport.Fault {
 	peer := -1
 	var p *peerError
 	if errors.As(err, &p) {
-		if peer = p.peer; k.IsAggregator(peer) {
-			p.name = k.nameOf(peer)
-		}
+		peer = p.peer
 	}
-	self := k.nameOf(k.rank)
+	self := fmt.Sprintf("rank %d", k.rank)
 	switch {
 	case errors.Is(err, transport.ErrPeerClosed):
-		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s closed its communicator while %s called %s", exec.FaultClosed, k.nameOf(peer), self, doing)}
+		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%srank %d closed its communicator while %s called %s", exec.FaultClosed, peer, self, doing)}
 	case errors.Is(err, omni.ErrMismatch):
 		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultMismatch, self, doing, err)}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
