@@ -1,6 +1,10 @@
 package collective
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/transport"
+)
 
 // Alloc returns n zero elements in memory that all ranks of this host can read
 // where it lies: calls of c on it, or on parts of it, from some kilobytes on,
@@ -8,9 +12,9 @@ import "fmt"
 // number of times, and only those that do have the advantage.
 //
 // The memory belongs to c, whose calls alone profit from it. It is the caller's
-// until Free, or until the process ends; closing c does not end it. The error
-// says how much there is. Where one of the ranks may not have that many addresses
-// (ulimit -v) it is ordinary memory, and calls copy it. Any goroutine may call
+// until Free, or until the process ends; closing c does not end it. Where the
+// addresses of one of the ranks are limited (ulimit -v) it is ordinary memory, and calls
+// copy it. Any goroutine may call
 // Alloc and Free.
 func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	elem := dtypeOf[T]().Size()
@@ -45,6 +49,6 @@ func Free[T Number](c *Comm, s []T) error {
 // maxAlloc bounds one Alloc, in bytes.
 const maxAlloc = 1 << 46
 
-// heapBytes is how much a rank can Alloc, in bytes of addresses: memory it costs
-// only when it is given out.
-const heapBytes = 64 << 30
+// heapBytes is how much a rank can Alloc, as far as there is memory. Memory and
+// addresses it takes only when it is given out, addresses in steps.
+const heapBytes = transport.MaxHeapBytes

@@ -15,7 +15,7 @@ import (
 // by rank: for a program that drives several GPUs, or several streams of one, by
 // itself. Every rank calls New with its own, in a goroutine of its own, and makes
 // its calls there. Nothing of them needs to be closed, and none of them ever
-// fails. Alloc has 32 MiB for a rank.
+// fails.
 func InProcess(n int) []World {
 	p := &process{size: n, endpoints: make(map[string][]transport.Endpoint), failed: make(chan struct{})}
 	all := make([]World, n)
@@ -130,9 +130,6 @@ func connectThreads(_ context.Context, w World, purpose string, layout transport
 	delete(t.endpoints, key)
 	return ep, nil
 }
-
-// threadHeap is what a rank of one process can Alloc, in bytes.
-const threadHeap = 32 << 20
 
 // pinnedBlock is pinned memory that ranks of one process share. The last one to
 // leave frees it.

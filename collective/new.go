@@ -30,7 +30,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 		cfg.cores = n // of all ranks; this one may be bound to its share
 	}
 	if threadOf(w) != nil {
-		cfg.connect, cfg.heapBytes, cfg.tryLending = connectThreads, threadHeap, false
+		cfg.connect, cfg.tryLending = connectThreads, false
 	}
 	for _, o := range opts {
 		if o != nil {

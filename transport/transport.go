@@ -223,7 +223,7 @@ type Layout struct {
 	Links     []Link // between members, no duplicates
 	Slots     int    // slots per FIFO, at least 2, a power of two
 	SlotBytes int    // payload bytes per slot, a multiple of 64
-	HeapBytes int    // per rank: what Alloc may give out, a multiple of 2 MiB; may be 0. Memory only when given out
+	HeapBytes int    // per rank: what Alloc may give out, half of it at once; a multiple of 2 MiB, or 0
 }
 
 // Limits of a Layout, checked before any of it is used as a size.
@@ -232,7 +232,7 @@ const (
 	MaxSlots     = 1 << 10
 	MaxSlotBytes = 64 << 20
 	MaxHeapBytes = 1 << 42
-	heapGrain    = 2 << 20
+	HeapGrain    = 2 << 20 // of HeapBytes
 )
 
 // Validate reports the first field that cannot be used.
@@ -244,8 +244,8 @@ func (l *Layout) Validate() error {
 		return fmt.Errorf("transport: %d slots per link, want a power of two from 2 to %d", l.Slots, MaxSlots)
 	case l.SlotBytes < 64 || l.SlotBytes > MaxSlotBytes || l.SlotBytes%64 != 0:
 		return fmt.Errorf("transport: slots of %d bytes, want a multiple of 64 up to %d", l.SlotBytes, MaxSlotBytes)
-	case l.HeapBytes < 0 || l.HeapBytes > MaxHeapBytes || l.HeapBytes%heapGrain != 0:
-		return fmt.Errorf("transport: heap of %d bytes per rank, want a multiple of %d up to %d", l.HeapBytes, heapGrain, MaxHeapBytes)
+	case l.HeapBytes < 0 || l.HeapBytes > MaxHeapBytes || l.HeapBytes%HeapGrain != 0:
+		return fmt.Errorf("transport: heap of %d bytes per rank, want a multiple of %d up to %d", l.HeapBytes, HeapGrain, MaxHeapBytes)
 	}
 	if err := l.validateMembers(); err != nil {
 		return err

@@ -3,7 +3,6 @@ package sparse
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"os"
 	"slices"
 	"time"
@@ -50,26 +49,15 @@ func (r *reduction) lacking() bool {
 	return s.need > 0 && pool.MostBytes(r.grid) >= s.need && r.tensor < s.until
 }
 
-// Of the addresses that the ranks' shared memory takes, per rank: the least, and how many
-// times what a call can need of it, since one block stays where it is while there has to be
-// room for another.
-const (
-	leastHeap = 64 << 20
-	heapTimes = 4
-)
+// heapTimes is how many times what a call can need the ranks must be able to share, since
+// one block stays where it is while there has to be room for another.
+const heapTimes = 4
 
-// openHost opens the links of the form Shared with addresses for so many bytes a rank,
-// unless they are open. All ranks call it together. why says why they cannot be opened, on
-// all ranks. Links with fewer addresses, half as many at most, stay until the communicator is
-// closed, but without the memory of parts.
-func (s *state) openHost(ctx context.Context, during string, need int) (why, err error) {
-	if s.host != nil && heapTimes*need <= s.heap {
-		return nil, nil
-	}
+// openHost opens the links of the form Shared, unless they are open. All ranks call it
+// together. why says why they cannot be opened, on all ranks.
+func (s *state) openHost(ctx context.Context, during string) (why, err error) {
 	if s.host != nil {
-		if err := s.host.GiveBack(); err != nil {
-			return nil, s.broken(ctx, during, err)
-		}
+		return nil, nil
 	}
 	var lanes drive.Lanes
 	var stars []int
@@ -79,7 +67,7 @@ func (s *state) openHost(ctx context.Context, during string, need int) (why, err
 		stars = append(stars, lanes.Add(star))
 	}
 	layout := lanes.Layout(s.c.Size, 2, slotsQuantum)
-	layout.HeapBytes = min(max(leastHeap, 1<<bits.Len(uint(heapTimes*need-1))), s.c.HeapBytes)
+	layout.HeapBytes = s.c.HeapBytes
 	s.hosts++
 	ep, why, err := s.c.Try(ctx, during, fmt.Sprintf("sparse shared %d", s.hosts), layout)
 	if why != nil || err != nil {
@@ -89,10 +77,8 @@ func (s *state) openHost(ctx context.Context, during string, need int) (why, err
 	if err != nil {
 		return nil, s.broken(ctx, during, err)
 	}
-	if s.host == nil {
-		s.c.OnClose(func() error { s.hosted, s.host = nil, nil; return nil })
-	}
-	s.hosted, s.host, s.heap = links, drive.NewPool(links, stars), layout.HeapBytes
+	s.c.OnClose(func() error { s.hosted, s.host = nil, nil; return nil })
+	s.hosted, s.host = links, drive.NewPool(links, stars)
 	return nil, nil
 }
 
@@ -103,7 +89,7 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 		return false, wrongArgument(fmt.Sprint(r.call), r.c.Rank, why)
 	}
 	begun := time.Now()
-	why, err := r.openHost(ctx, r.name, pool.MostBytes(r.grid))
+	why, err := r.openHost(ctx, r.name)
 	if err != nil {
 		return false, err
 	}

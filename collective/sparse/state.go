@@ -28,7 +28,6 @@ type state struct {
 	merge   *drive.Merge
 	host    *drive.Pool  // nil until a call in the form Shared
 	hosted  *drive.Links // its links
-	heap    int          // bytes of addresses that a rank's memory has there
 	hosts   int          // such links that were opened so far, or not
 	scarce  scarce       // of memory for them
 	tensor  uint32       // number of the latest call

@@ -9,6 +9,7 @@ package mem
 
 import (
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/treerun/treerun/transport"
@@ -22,7 +23,7 @@ func New(layout transport.Layout) ([]transport.Endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := segment.Heap(m.Total)
+	b, s := segment.Heap(m.Bytes), &store{parts: make(map[int][]byte)}
 	m.Format(b)
 	tokens := make([]chan struct{}, layout.Size)
 	for r := range tokens {
@@ -35,6 +36,7 @@ func New(layout transport.Layout) ([]transport.Endpoint, error) {
 		e := &endpoint{Endpoint: segment.New(m, b, r, false, wake)}
 		e.bell = bell{BellWord: e.BellWord(r), tokens: tokens[r]}
 		e.SetReach(reach, "")
+		e.SetStore(s)
 		all[r] = e
 	}
 	return all, nil
@@ -103,18 +105,27 @@ func (b *bell) Sleep(max time.Duration) {
 // Yield lets another goroutine run.
 func (b *bell) Yield() { runtime.Gosched() }
 
-// backing is heap memory that is there from the start.
-type backing struct{ e *segment.Endpoint }
-
-func (backing) Allocate(int, int) error { return nil }
-
-func (b backing) Deallocate(from, n int) error {
-	b.e.Zero(from, n)
-	return nil
+// store is the heaps of all ranks, of which parts are there that somebody has mapped.
+type store struct {
+	mu    sync.Mutex
+	parts map[int][]byte // by offset
 }
 
-// Alloc returns memory that every rank can read.
-func (e *endpoint) Alloc(n int) ([]byte, error) { return e.AllocFrom(backing{e.Endpoint}, n) }
+// Map returns a part of the heaps, the same to all endpoints.
+func (s *store) Map(from, n int) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.parts[from] == nil {
+		s.parts[from] = segment.Heap(n)
+	}
+	return s.parts[from], nil
+}
 
-// Free gives back what Alloc returned.
-func (e *endpoint) Free(b []byte) error { return e.FreeTo(backing{e.Endpoint}, b) }
+// Allocate has nothing to do: what is mapped is there, and zero.
+func (*store) Allocate(int, []byte) error { return nil }
+
+// Deallocate makes b zero again.
+func (*store) Deallocate(_ int, b []byte) error {
+	clear(b)
+	return nil
+}

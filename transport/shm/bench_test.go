@@ -43,20 +43,16 @@ func BenchmarkConnect(b *testing.B) {
 			l.Links = append(l.Links, transport.Link{Lane: lane, Src: r, Dst: r / 2}, transport.Link{Lane: lane, Src: r / 2, Dst: r})
 		}
 	}
-	for name, p := range map[string]Prefault{"control": PrefaultControl, "links": PrefaultLinks, "none": PrefaultNone} {
-		b.Run("prefault="+name, func(b *testing.B) {
-			for b.Loop() {
-				all, errs := connectAll(b, l, func(c *Config) { c.Prefault = p })
-				if err := errors.Join(errs...); err != nil {
-					b.Fatal(err)
-				}
-				for _, e := range all {
-					if err := e.Close(); err != nil {
-						b.Fatal(err)
-					}
-				}
+	for b.Loop() {
+		all, errs := connectAll(b, l, nil)
+		if err := errors.Join(errs...); err != nil {
+			b.Fatal(err)
+		}
+		for _, e := range all {
+			if err := e.Close(); err != nil {
+				b.Fatal(err)
 			}
-		})
+		}
 	}
 }
 

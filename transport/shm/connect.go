@@ -86,7 +86,7 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	}
 	if err == nil {
 		c.checked = true
-		c.prefault()
+		osys.Prefault(c.mem[:c.m.ControlBytes])
 	}
 	second := report{digest: c.m.Digest}
 	if err != nil {
@@ -150,10 +150,10 @@ func (c *connecting) prepare() (report, error) {
 	if !c.leads() {
 		return r, nil
 	}
-	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.Bytes, m.Total); err != nil {
+	if c.fd, err = osys.CreateSealed("treerun-"+c.cfg.JobID, m.ControlBytes, m.Bytes, m.Total); err != nil {
 		return report{}, err
 	}
-	if c.mem, err = osys.Map(c.fd, m.Total); err != nil {
+	if c.mem, err = osys.Map(c.fd, 0, m.Bytes); err != nil {
 		return report{}, err
 	}
 	m.Format(c.mem)
@@ -189,18 +189,6 @@ func (c *connecting) finish() (*endpoint, error) {
 		e.watch(conn, r, c.cfg.Grace)
 	}
 	return e, nil
-}
-
-func (c *connecting) prefault() {
-	if c.cfg.Prefault == PrefaultNone {
-		return
-	}
-	osys.Prefault(c.m.Control(c.mem))
-	if c.cfg.Prefault == PrefaultLinks {
-		for _, b := range c.m.SendData(c.mem, c.cfg.Rank) {
-			osys.Prefault(b)
-		}
-	}
 }
 
 // explain tells ranks that have connected already why this one has not: all

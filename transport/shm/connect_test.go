@@ -7,8 +7,10 @@ import (
 	"net"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -275,26 +277,58 @@ func TestBadExchange(t *testing.T) {
 	}
 }
 
-// TestPrefault: every policy gives a set that works.
-func TestPrefault(t *testing.T) {
-	for _, p := range []Prefault{PrefaultControl, PrefaultLinks, PrefaultNone} {
-		all, errs := connectAll(t, transporttest.Pair(4, 4096), func(c *Config) { c.Prefault = p })
-		if err := errors.Join(errs...); err != nil {
+// A set takes the addresses of its FIFOs, and memory for what every call touches. A
+// block takes those of one part of the heap, also where a peer reads it.
+func TestAddresses(t *testing.T) {
+	l := transporttest.Pair(16, 1<<16)
+	l.HeapBytes = transport.MaxHeapBytes
+	before, allocated := addresses(t), 0
+	var sets [][]transport.Endpoint
+	for range 50 {
+		sets = append(sets, mustConnect(t, l))
+	}
+	for _, all := range sets {
+		defer mustClose(t, all)
+		var st syscall.Stat_t
+		if err := syscall.Fstat(all[0].(*endpoint).mapping.file, &st); err != nil {
 			t.Fatal(err)
 		}
-		s, _ := all[0].Sender(0, 1)
-		w, ok, err := s.TryReserve(4096)
-		if !ok || err != nil {
-			t.Fatal(ok, err)
-		}
-		fill(w, 9)
-		s.Commit(&transport.Header{})
-		r, _ := all[1].Receiver(0, 0)
-		var h transport.Header
-		b, _, _ := r.TryPeek(&h)
-		if err := checkFill(b, 9); err != nil || len(b) != 4096 {
-			t.Error(err, len(b))
-		}
-		mustClose(t, all)
+		allocated += int(st.Blocks * 512)
 	}
+	fifos := 50 * 2 * 2 * 16 << 16 // of two links, in two endpoints
+	if took := addresses(t) - before; took > fifos+64<<20 {
+		t.Errorf("50 sets take %d bytes of addresses, their FIFOs have %d", took, fifos)
+	}
+	if allocated > fifos/100 {
+		t.Errorf("50 sets take %d bytes of memory before they are used", allocated)
+	}
+	before = addresses(t)
+	b, err := sets[0][0].Alloc(5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(b, 7)
+	at, _ := sets[0][0].(transport.Neighbour).Place(b)
+	seen, err := sets[0][1].(transport.Neighbour).View(0, at, len(b))
+	if err != nil || checkFill(seen, 7) != nil {
+		t.Errorf("what a peer sees: %v, %v", checkFill(seen, 7), err)
+	}
+	if took := addresses(t) - before; took < 2*transport.HeapGrain || took > 16<<20 {
+		t.Errorf("a block takes %d bytes of addresses, want two parts of %d", took, transport.HeapGrain)
+	}
+	if err := sets[0][0].Free(b); err != nil {
+		t.Error(err)
+	}
+}
+
+// addresses returns how many bytes of addresses this process has mapped.
+func addresses(t *testing.T) int {
+	t.Helper()
+	b, err := os.ReadFile("/proc/self/statm")
+	require.Need(t, require.Proc, err)
+	pages, err := strconv.Atoi(strings.Fields(string(b))[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * os.Getpagesize()
 }

@@ -12,18 +12,67 @@ import (
 	"github.com/treerun/treerun/transport/internal/segment"
 )
 
-// mapping is the segment as this process sees it. It is unmapped when the last
-// endpoint, sender or receiver over it is no longer reachable; until then an
-// access after Close finds private zeros and does no harm.
+// mapping is the segment as this process sees it: its fixed part, and parts of the
+// heaps as they are needed. It implements segment.Store. It is unmapped when the last
+// endpoint, sender or receiver over it is no longer reachable; until then an access
+// after Close finds private zeros, or what a heap holds, and does no harm.
 type mapping struct {
-	b    []byte // all of it
-	kept int    // bytes at its beginning that Close gives back
+	b []byte // the fixed part
+
+	mu    sync.Mutex
+	file  int // descriptor of the segment, -1 after Close
+	parts *[][]byte
 }
 
-func newMapping(b []byte, kept int) *mapping {
-	m := &mapping{b: b, kept: kept}
-	runtime.AddCleanup(m, func(b []byte) { _ = osys.Unmap(b) }, b)
+func newMapping(b []byte, file int) *mapping {
+	m := &mapping{b: b, file: file, parts: &[][]byte{b}}
+	runtime.AddCleanup(m, func(all *[][]byte) {
+		for _, b := range *all {
+			_ = osys.Unmap(b)
+		}
+	}, m.parts)
 	return m
+}
+
+// withFile calls f with the descriptor of the segment.
+func (m *mapping) withFile(f func(fd int) error) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.file < 0 {
+		return transport.ErrClosed
+	}
+	return f(m.file)
+}
+
+// Map maps a part of the heaps.
+func (m *mapping) Map(from, n int) (b []byte, err error) {
+	err = m.withFile(func(fd int) error {
+		if b, err = osys.Map(fd, from, n); err == nil {
+			*m.parts = append(*m.parts, b)
+		}
+		return err
+	})
+	return b, err
+}
+
+// Allocate puts memory behind a block.
+func (m *mapping) Allocate(from int, b []byte) error {
+	return m.withFile(func(fd int) error { return osys.Allocate(fd, from, len(b)) })
+}
+
+// Deallocate takes the memory of a block away.
+func (m *mapping) Deallocate(from int, b []byte) error {
+	return m.withFile(func(fd int) error { return osys.Deallocate(fd, from, len(b)) })
+}
+
+// close gives the fixed part and the descriptor back. No heap can be mapped, nor a
+// block given out or back, any more.
+func (m *mapping) close() error {
+	err := osys.Blank(m.b)
+	return errors.Join(err, m.withFile(func(fd int) error {
+		m.file = -1
+		return osys.CloseFD(fd)
+	}))
 }
 
 // inUse keeps the mappings in which Alloc has given out blocks: nobody knows how
@@ -36,8 +85,7 @@ type endpoint struct {
 	bell     transport.Bell
 	bells    *doorbells // nil where ranks sleep on futexes
 	mapping  *mapping
-	blocks   sync.Mutex
-	file     int // descriptor of the segment, -1 after Close
+	blocks   sync.Mutex // guards what inUse has of the mapping
 	watchers sync.WaitGroup
 	reach    *reach          // nil where ranks cannot read each other's memory
 	conns    []*net.UnixConn // one per other rank at rank 0, one to rank 0 elsewhere
@@ -48,9 +96,7 @@ type endpoint struct {
 
 // newEndpoint makes the endpoint of a rank over a checked segment.
 func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *endpoint {
-	e := &endpoint{mapping: newMapping(b, m.Bytes), file: file, bells: bells, stop: make(chan struct{})}
-	// Whatever can reach a bell, and that is every link, can reach e through
-	// this closure, and so keeps the mapping.
+	e := &endpoint{mapping: newMapping(b, file), bells: bells, stop: make(chan struct{})}
 	wake := func(r int) {
 		word, _ := e.BellWord(r).Word()
 		osys.FutexWake(word)
@@ -59,6 +105,7 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *en
 		wake = bells.ring
 	}
 	e.Endpoint = segment.New(m, b, rank, true, wake)
+	e.SetStore(e.mapping) // which every link so keeps
 	e.bell = &bell{BellWord: e.BellWord(rank)}
 	if bells != nil {
 		e.bell = &Doorbell{BellWord: e.BellWord(rank), bells: bells}
@@ -82,59 +129,43 @@ func (e *endpoint) Close() error {
 		if e.bells != nil {
 			e.bells.close()
 		}
-		e.closeErr = errors.Join(e.closeErr, osys.Blank(e.mapping.b[:e.mapping.kept]), e.closeFile(), e.reach.close())
+		e.closeErr = errors.Join(e.closeErr, e.mapping.close(), e.reach.close())
 	})
 	return e.closeErr
 }
 
-// closeFile closes the segment's descriptor, after which no more blocks can be
-// given out or back.
-func (e *endpoint) closeFile() error {
-	e.blocks.Lock()
-	defer e.blocks.Unlock()
-	fd := e.file
-	e.file = -1
-	return osys.CloseFD(fd)
-}
-
 // Alloc returns memory that every rank can read.
-func (e *endpoint) Alloc(n int) ([]byte, error) { return e.alloc(n, true) }
-
-// Scratch returns memory that every rank can read, and that ends with the endpoint.
-func (e *endpoint) Scratch(n int) ([]byte, error) { return e.alloc(n, false) }
-
-func (e *endpoint) alloc(n int, stays bool) ([]byte, error) {
+func (e *endpoint) Alloc(n int) ([]byte, error) {
 	e.blocks.Lock()
 	defer e.blocks.Unlock()
-	if e.file < 0 {
-		return nil, transport.ErrClosed
-	}
-	b, err := e.AllocFrom(backing{e.file}, n)
-	if err == nil && stays {
+	b, err := e.Scratch(n)
+	if err == nil {
 		inUse.Store(e.mapping, true)
 	}
 	return b, err
+}
+
+// Scratch returns memory that every rank can read, and that ends with the endpoint.
+func (e *endpoint) Scratch(n int) ([]byte, error) {
+	if e.Closed() {
+		return nil, transport.ErrClosed
+	}
+	return e.Endpoint.Alloc(n)
 }
 
 // Free gives back what Alloc returned.
 func (e *endpoint) Free(b []byte) error {
 	e.blocks.Lock()
 	defer e.blocks.Unlock()
-	if e.file < 0 {
+	if e.Closed() {
 		return transport.ErrClosed
 	}
-	err := e.FreeTo(backing{e.file}, b)
+	err := e.Endpoint.Free(b)
 	if err == nil && !e.HasBlocks() {
 		inUse.Delete(e.mapping)
 	}
 	return err
 }
-
-// backing is the memory file.
-type backing struct{ fd int }
-
-func (b backing) Allocate(from, n int) error   { return osys.Allocate(b.fd, from, n) }
-func (b backing) Deallocate(from, n int) error { return osys.Deallocate(b.fd, from, n) }
 
 // bell implements transport.Bell on a futex.
 type bell struct {

@@ -33,7 +33,7 @@ func (c *connecting) join(ctx context.Context, address string) error {
 	if err = osys.CheckSealed(c.fd, c.m.Total); err != nil {
 		return err
 	}
-	if c.mem, err = osys.Map(c.fd, c.m.Total); err != nil {
+	if c.mem, err = osys.Map(c.fd, 0, c.m.Bytes); err != nil {
 		return err
 	}
 	return c.m.Check(c.mem)

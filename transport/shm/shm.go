@@ -1,6 +1,7 @@
-// Package shm is the transport between processes of one host: one sealed,
-// fully allocated memory file that all ranks of the set map, with the FIFOs and
-// the control board of package segment in it, and futexes to sleep on.
+// Package shm is the transport between processes of one host: one sealed memory
+// file that all ranks of the set map, with the FIFOs and the control board of
+// package segment in it, and futexes to sleep on. The board and the slots' headers
+// have memory from the start, payloads and heaps when they are used.
 //
 // The first rank of the layout makes the file and hands it to the others over
 // a unix socket with an abstract name, after both sides have proved that they
@@ -26,17 +27,6 @@ import (
 // KeyBytes is the size of Config.Key.
 const KeyBytes = 32
 
-// Prefault says which memory Connect makes present beforehand. What is not
-// present costs a page fault at its first use.
-type Prefault int
-
-// Prefault policies.
-const (
-	PrefaultControl Prefault = iota // the board and the slot headers: all that small messages touch
-	PrefaultLinks                   // these, and the payloads of this rank's sending links
-	PrefaultNone                    // nothing
-)
-
 // Config says who connects to whom. All ranks must use the same Layout, Key
 // and JobID.
 type Config struct {
@@ -56,8 +46,6 @@ type Config struct {
 	// somebody with better knowledge, such as the launcher, to call Abort
 	// first. 0 means DefaultGrace.
 	Grace time.Duration
-
-	Prefault Prefault
 
 	// Doorbell lets ranks sleep on a socket instead of a futex, for those that
 	// have other descriptors to wait for, too: the endpoint's Bell is then a
@@ -96,8 +84,8 @@ func UsableCores() int { return osys.UsableCores() }
 func PinThread(k int, among []int) (restore func(), err error) { return osys.PinThread(k, among) }
 
 // HeapBytes returns how large the heaps of a layout may be on this host: want,
-// or nothing where the addresses of a process are limited (ulimit -v), as heaps
-// are much more of these than of memory.
+// or nothing where the addresses of a process are limited (ulimit -v): a rank that
+// cannot map what a peer has given out would fail in the middle of a call.
 func HeapBytes(want int) int {
 	if _, limited := osys.AddressLimit(); limited {
 		return 0

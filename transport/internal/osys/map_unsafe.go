@@ -9,11 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Map maps the first size bytes of fd, shared, for reading and writing.
-func Map(fd, size int) ([]byte, error) {
-	p, err := unix.MmapPtr(fd, 0, nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+// Map maps size bytes of fd from an offset on, shared, for reading and writing.
+func Map(fd, from, size int) ([]byte, error) {
+	p, err := unix.MmapPtr(fd, int64(from), nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("mmap of %d bytes: %w", size, err)
+		return nil, fmt.Errorf("mmap of %d bytes: %w (hint: see ulimit -v and vm.max_map_count, or close communicators)", size, err)
 	}
 	return unsafe.Slice((*byte)(p), size), nil
 }

@@ -11,12 +11,12 @@ import (
 // shrink it would kill us with SIGBUS at the next access.
 const seals = unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// CreateSealed makes an anonymous memory file of total bytes, the first size of
-// them allocated, which nobody can resize, and returns its descriptor. The name
-// is for /proc only. Nothing is left in any file system. The caller closes the
-// descriptor.
-func CreateSealed(name string, size, total int) (fd int, err error) {
-	if err := checkFree(int64(size)); err != nil {
+// CreateSealed makes an anonymous memory file of total bytes, which nobody can
+// resize, and returns its descriptor. The first size of them are allocated, and more
+// when they are written to: there must be memory for the first need. The name is for
+// /proc only. Nothing is left in any file system. The caller closes the descriptor.
+func CreateSealed(name string, size, need, total int) (fd int, err error) {
+	if err := checkFree(int64(need)); err != nil {
 		return -1, err
 	}
 	fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)

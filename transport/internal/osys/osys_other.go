@@ -10,7 +10,7 @@ import (
 )
 
 // CreateSealed is not supported here.
-func CreateSealed(string, int, int) (int, error) { return -1, ErrNotSupported }
+func CreateSealed(string, int, int, int) (int, error) { return -1, ErrNotSupported }
 
 // Allocate is not supported here.
 func Allocate(int, int, int) error { return ErrNotSupported }
@@ -28,7 +28,7 @@ func CloseFD(int) error { return ErrNotSupported }
 func Prefault([]byte) {}
 
 // Map is not supported here.
-func Map(int, int) ([]byte, error) { return nil, ErrNotSupported }
+func Map(int, int, int) ([]byte, error) { return nil, ErrNotSupported }
 
 // Blank is not supported here.
 func Blank([]byte) error { return ErrNotSupported }

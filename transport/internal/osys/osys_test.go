@@ -21,7 +21,7 @@ const size = 1 << 16
 
 func sealed(t *testing.T) int {
 	t.Helper()
-	fd, err := CreateSealed("treerun-test", size, size)
+	fd, err := CreateSealed("treerun-test", size, size, size)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func sealed(t *testing.T) int {
 
 func mapped(t *testing.T, fd int) []byte {
 	t.Helper()
-	b, err := Map(fd, size)
+	b, err := Map(fd, 0, size)
 	if err != nil {
 		t.Fatal(err)
 	}

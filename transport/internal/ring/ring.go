@@ -225,7 +225,7 @@ func (t *Tx) Next() uint32 { return t.pos }
 // Rx is the receiving end. One goroutine owns it.
 type Rx struct {
 	geometry
-	shared []byte // where payloads that lie elsewhere are
+	shared Shared // where payloads that lie elsewhere are
 	pos    uint32 // position of the oldest unread chunk
 	lapped bool   // every slot has been used at least once
 	peeked bool
@@ -235,9 +235,13 @@ type Rx struct {
 	length  int    // its bytes
 }
 
-// NewRx makes the receiving end over the same areas as NewTx. shared is the
-// memory in which payloads lie that were posted with PostAt.
-func NewRx(ctl, data, shared []byte, slots, slotBytes int) Rx {
+// Shared returns the n bytes at byte at of the memory in which payloads lie that
+// were posted with PostAt. Both numbers are the peer's: where there is no such
+// memory the error wraps transport.ErrCorrupt.
+type Shared func(at uint64, n int) ([]byte, error)
+
+// NewRx makes the receiving end over the same areas as NewTx.
+func NewRx(ctl, data []byte, shared Shared, slots, slotBytes int) Rx {
 	return Rx{geometry: newGeometry(ctl, data, slots, slotBytes), shared: shared}
 }
 
@@ -288,12 +292,12 @@ func (r *Rx) Window(n int) []byte {
 
 // peekElsewhere is TryPeek for n bytes at byte at of the shared memory.
 func (r *Rx) peekElsewhere(n uint32, at uint64) ([]byte, bool, error) {
-	all := uint64(len(r.shared))
-	if n == 0 || at > all || uint64(n) > all-at {
-		return nil, false, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, all)
+	if n == 0 || r.shared == nil {
+		return nil, false, fmt.Errorf("%w: payload of %d bytes at %d of shared memory", transport.ErrCorrupt, n, at)
 	}
-	r.peeked = true
-	return r.shared[at : at+uint64(n) : at+uint64(n)], true, nil
+	b, err := r.shared(at, int(n))
+	r.peeked = err == nil
+	return b, r.peeked, err
 }
 
 // Private reports whether the payload of the last TryPeek lies in the sender's

@@ -31,7 +31,8 @@ type Endpoint struct {
 	mu       sync.Mutex // serialises Abort
 	reported bool       // our own record is written
 
-	heap heap
+	heap *heap     // of this rank
+	view *heapView // of the heaps of all ranks
 
 	reach   Reach  // nil where ranks cannot read each other's memory
 	push    Push   // reach, if it can write, too
@@ -47,12 +48,14 @@ func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
 		m: m, mem: b, rank: rank,
 		bells:     make([]BellWord, m.Layout.Size),
 		heap:      newHeap(m, rank),
+		view:      newView(m),
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]*receiver),
 	}
 	for r := range e.bells {
 		e.bells[r] = BellWord{word: word(m.rank(b, r), 0), wake: func() { wake(r) }}
 	}
+	shared := ring.Shared(e.shared)
 	for _, k := range m.Layout.Links {
 		if k.Src != rank && k.Dst != rank {
 			continue
@@ -67,7 +70,7 @@ func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
 		} else {
 			e.receivers[k] = &receiver{
 				end: newEnd(e, k, k.Src, mapped),
-				rx:  ring.NewRx(ctl, data, b, m.Layout.Slots, m.Layout.SlotBytes),
+				rx:  ring.NewRx(ctl, data, shared, m.Layout.Slots, m.Layout.SlotBytes),
 			}
 		}
 	}

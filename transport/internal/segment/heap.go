@@ -3,34 +3,60 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sync"
+
+	"github.com/treerun/treerun/transport"
 )
 
 // heap is the memory of one rank behind the links, from which it takes blocks
 // that its peers read in place. Blocks are whole pages, so that they can be
 // given back to the system one by one.
+//
+// A heap has a place in the segment, but addresses in a process only where one
+// has to do with it. For that it is cut into parts, of firstPart bytes, and then
+// each as large as all before it; the last may be cut short. A process maps a
+// part as a whole, when it first takes a block there or looks at a peer's, and
+// keeps it. So no block crosses the end of a part.
 type heap struct {
+	member int // whose it is
+
 	mu   sync.Mutex
-	free []span // sorted, no two adjacent
+	free []span // sorted, no two adjacent in one part
 	used []span // sorted
 }
 
-// span is a range of bytes of the segment.
-type span struct{ from, to int }
+// firstPart is the size of the first part of a heap, in bytes.
+const firstPart = transport.HeapGrain
 
-func newHeap(m *Map, rank int) heap {
-	if m.Layout.HeapBytes == 0 {
-		return heap{}
+// partOf returns in which part of a heap byte at of it is.
+func partOf(at int) int { return bits.Len(uint(at) / firstPart) }
+
+// part returns where part i of a heap of n bytes is.
+func part(i, n int) span {
+	if i == 0 {
+		return span{0, min(firstPart, n)}
 	}
-	from := m.Bytes + m.Layout.MemberIndex(rank)*m.Layout.HeapBytes
-	return heap{free: []span{{from, from + m.Layout.HeapBytes}}}
+	return span{firstPart << (i - 1), min(firstPart<<i, n)}
 }
 
-// take finds n bytes, in pages, in the first place that has room.
+func newHeap(m *Map, rank int) *heap {
+	h := &heap{member: m.Layout.MemberIndex(rank)}
+	if n := m.Layout.HeapBytes; n > 0 {
+		for i := range partOf(n-1) + 1 {
+			h.free = append(h.free, part(i, n))
+		}
+	}
+	return h
+}
+
+// span is a range of bytes of a heap.
+type span struct{ from, to int }
+
+// take finds n bytes, in pages, in the first place that has room. The caller holds
+// mu.
 func (h *heap) take(n int) (span, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	n = roundUp(n, pageBytes)
 	for i, f := range h.free {
 		if f.to-f.from < n {
@@ -47,96 +73,74 @@ func (h *heap) take(n int) (span, error) {
 	return span{}, fmt.Errorf("transport: no room for %d bytes of shared memory: it has %d blocks already", n, len(h.used))
 }
 
-// give takes back the block that begins at from.
+// give takes back the block that begins at from. The caller holds mu.
 func (h *heap) give(from int) (span, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	i, found := slices.BinarySearchFunc(h.used, from, func(u span, from int) int { return u.from - from })
 	if !found {
-		return span{}, errors.New("transport: not a block that Alloc has given out")
+		return span{}, errNoBlock
 	}
 	s := h.used[i]
 	h.used = slices.Delete(h.used, i, i+1)
 	at, _ := slices.BinarySearchFunc(h.free, s.from, func(f span, from int) int { return f.from - from })
 	h.free = slices.Insert(h.free, at, s)
-	if at+1 < len(h.free) && h.free[at].to == h.free[at+1].from {
+	if at+1 < len(h.free) && adjacent(h.free[at], h.free[at+1]) {
 		h.free[at].to = h.free[at+1].to
 		h.free = slices.Delete(h.free, at+1, at+2)
 	}
-	if at > 0 && h.free[at-1].to == h.free[at].from {
+	if at > 0 && adjacent(h.free[at-1], h.free[at]) {
 		h.free[at-1].to = h.free[at].to
 		h.free = slices.Delete(h.free, at, at+1)
 	}
 	return s, nil
 }
 
-// Backing gives ranges of the segment memory, and takes it away again.
-type Backing interface {
-	Allocate(from, n int) error
-	Deallocate(from, n int) error
-}
+// adjacent reports whether b begins where a ends, in the same part.
+func adjacent(a, b span) bool { return a.to == b.from && partOf(a.from) == partOf(b.from) }
 
-// AllocFrom returns n bytes of zero memory of this rank's heap, which b puts
-// there.
-func (e *Endpoint) AllocFrom(b Backing, n int) ([]byte, error) {
+// Alloc returns n bytes of zero memory of this rank's heap.
+func (e *Endpoint) Alloc(n int) ([]byte, error) {
 	if n <= 0 {
 		return nil, fmt.Errorf("transport: Alloc of %d bytes", n)
 	}
-	s, err := e.heap.take(n)
+	h := e.heap
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, err := h.take(n)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Allocate(s.from, s.to-s.from); err != nil {
-		_, _ = e.heap.give(s.from)
+	b, err := e.view.bytes(h.member, s.from, s.to-s.from)
+	if err == nil {
+		err = e.view.store.Allocate(e.view.heap(h.member)+s.from, b)
+	}
+	if err != nil {
+		_, _ = h.give(s.from)
 		return nil, err
 	}
-	return e.mem[s.from : s.from+n : s.from+n], nil
+	return b[:n:n], nil
 }
 
-// FreeTo takes back a block and gives its memory to b.
-func (e *Endpoint) FreeTo(b Backing, block []byte) error {
-	if len(block) == 0 || !e.Shared(block) {
-		return errors.New("transport: not a block that Alloc has given out")
+// Free takes back a block that Alloc has given out.
+func (e *Endpoint) Free(block []byte) error {
+	h := e.heap
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at, ok := e.Place(block)
+	if !ok {
+		return errNoBlock
 	}
-	s, err := e.heap.give(offsetIn(e.mem, block))
+	s, err := h.give(at)
 	if err != nil {
 		return err
 	}
-	return b.Deallocate(s.from, s.to-s.from)
-}
-
-// Shared reports whether b lies in this rank's heap.
-func (e *Endpoint) Shared(b []byte) bool {
-	if e.m.Layout.HeapBytes == 0 || len(b) == 0 {
-		return false
+	b, err := e.view.bytes(h.member, s.from, s.to-s.from)
+	if err != nil {
+		return err
 	}
-	at := offsetIn(e.mem, b)
-	from := e.heapOf(e.rank)
-	return at >= from && at+len(b) <= from+e.m.Layout.HeapBytes
+	return e.view.store.Deallocate(e.view.heap(h.member)+s.from, b)
 }
 
-// Place returns where b lies in this rank's heap.
-func (e *Endpoint) Place(b []byte) (at int, ok bool) {
-	if !e.Shared(b) {
-		return 0, false
-	}
-	return offsetIn(e.mem, b) - e.heapOf(e.rank), true
-}
-
-// View returns a part of rank r's heap.
-func (e *Endpoint) View(r, at, n int) ([]byte, error) {
-	size := e.m.Layout.HeapBytes
-	if r < 0 || r >= e.m.Layout.Size || e.m.Layout.MemberIndex(r) < 0 || at < 0 || n < 0 || n > size || at > size-n {
-		return nil, fmt.Errorf("transport: %d bytes at %d of rank %d's shared memory, which has %d", n, at, r, size)
-	}
-	from := e.heapOf(r) + at
-	return e.mem[from : from+n : from+n], nil
-}
-
-// heapOf returns where rank r's heap begins in the segment.
-func (e *Endpoint) heapOf(r int) int {
-	return e.m.Bytes + e.m.Layout.MemberIndex(r)*e.m.Layout.HeapBytes
-}
+var errNoBlock = errors.New("transport: not a block that Alloc has given out")
 
 // HasBlocks reports whether any block is given out.
 func (e *Endpoint) HasBlocks() bool {
@@ -144,6 +148,3 @@ func (e *Endpoint) HasBlocks() bool {
 	defer e.heap.mu.Unlock()
 	return len(e.heap.used) > 0
 }
-
-// Zero clears n bytes from byte from of the segment.
-func (e *Endpoint) Zero(from, n int) { clear(e.mem[from : from+n]) }

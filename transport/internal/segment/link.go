@@ -172,7 +172,7 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 		s.last = s.tx.PostPrivate(h, address, len(window), s.helps)
 		s.remember(window)
 	} else {
-		s.last = s.tx.PostAt(h, offsetIn(s.e.mem, window), len(window))
+		s.last = s.tx.PostAt(h, s.e.offset(window), len(window))
 	}
 	s.lent = true
 }

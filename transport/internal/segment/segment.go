@@ -21,7 +21,7 @@ import (
 
 // version is that of the memory layout; it is part of the digest, so that
 // ranks of different builds find out.
-const version = 5
+const version = 6
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
@@ -49,11 +49,14 @@ const (
 type Map struct {
 	Layout transport.Layout
 	Digest [sha256.Size]byte // of the Layout and the version of this package
-	Bytes  int               // what must be there from the start, a multiple of the page size
-	Total  int               // with the heaps of all ranks behind it
+	Bytes  int               // what every rank maps from the start, a multiple of the page size
+	Total  int               // with the heaps of all ranks behind it, of which parts are there: see heap.go
+
+	// ControlBytes is how much of it, at its beginning, every call touches: the board
+	// and the control areas of all FIFOs. It is a multiple of the page size.
+	ControlBytes int
 
 	fifos    map[transport.Link]fifo
-	ctlEnd   int // end of the board and the control areas, page aligned
 	ctlBytes int // per FIFO
 	dataSize int // per FIFO, page aligned
 }
@@ -81,29 +84,13 @@ func NewMap(l transport.Layout) (*Map, error) {
 		return nil, fmt.Errorf("transport: %d links of %d slots of %d bytes do not fit one segment of %d bytes",
 			len(links), l.Slots, l.SlotBytes, maxSegment)
 	}
-	m.ctlEnd = roundUp(board+len(links)*m.ctlBytes, pageBytes)
+	m.ControlBytes = roundUp(board+len(links)*m.ctlBytes, pageBytes)
 	for i, k := range links {
-		m.fifos[k] = fifo{ctl: board + i*m.ctlBytes, data: m.ctlEnd + i*m.dataSize}
+		m.fifos[k] = fifo{ctl: board + i*m.ctlBytes, data: m.ControlBytes + i*m.dataSize}
 	}
-	m.Bytes = roundUp(m.ctlEnd+len(links)*m.dataSize, heapAlign)
+	m.Bytes = roundUp(m.ControlBytes+len(links)*m.dataSize, heapAlign)
 	m.Total = m.Bytes + l.MemberCount()*l.HeapBytes
 	return m, nil
-}
-
-// Control returns the part of the segment that every call touches: the board
-// and the control areas of all FIFOs.
-func (m *Map) Control(b []byte) []byte { return b[:m.ctlEnd] }
-
-// SendData returns the payload areas of the links that rank sends on.
-func (m *Map) SendData(b []byte, rank int) [][]byte {
-	var all [][]byte
-	for _, k := range m.Layout.Links {
-		if k.Src == rank {
-			f := m.fifos[k]
-			all = append(all, b[f.data:f.data+m.dataSize])
-		}
-	}
-	return all
 }
 
 func compareLinks(a, b transport.Link) int {
@@ -146,8 +133,8 @@ func (m *Map) Format(b []byte) {
 // Check reports whether b was formatted for this Map.
 func (m *Map) Check(b []byte) error {
 	switch {
-	case len(b) != m.Total:
-		return fmt.Errorf("transport: segment of %d bytes, want %d", len(b), m.Total)
+	case len(b) != m.Bytes:
+		return fmt.Errorf("transport: segment of %d bytes, want %d", len(b), m.Bytes)
 	case binary.NativeEndian.Uint64(b) != magic:
 		return fmt.Errorf("%w: segment without its magic number", transport.ErrCorrupt)
 	case [sha256.Size]byte(b[offDigest:]) != m.Digest:

@@ -59,8 +59,8 @@ func TestMapPlaces(t *testing.T) {
 				t.Fatalf("area %v after %v in a segment of %d bytes", a, areas[max(i-1, 0)], m.Bytes)
 			}
 		}
-		if m.Bytes%pageBytes != 0 || m.ctlEnd%pageBytes != 0 {
-			t.Fatalf("segment of %d bytes, control part of %d", m.Bytes, m.ctlEnd)
+		if m.Bytes%pageBytes != 0 || m.ControlBytes%pageBytes != 0 {
+			t.Fatalf("segment of %d bytes, control part of %d", m.Bytes, m.ControlBytes)
 		}
 	})
 }

@@ -56,12 +56,6 @@ func (p *Pool) Rest() error {
 	return p.trim()
 }
 
-// GiveBack gives back all memory. No call may be under way on any rank.
-func (p *Pool) GiveBack() error {
-	p.large = false
-	return errors.Join(p.free(&p.part), p.free(&p.result))
-}
-
 // trim gives back memory of more than Keep bytes.
 func (p *Pool) trim() error {
 	var errs []error

@@ -1,0 +1,158 @@
+package segment
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// Store is where the heaps of a segment are. Offsets are bytes from the start of
+// the segment. Its methods may be called concurrently.
+type Store interface {
+	// Map returns the n bytes at an offset: the same memory in every process, or in
+	// every Endpoint of one. They stay as long as the Endpoint can be reached.
+	Map(from, n int) ([]byte, error)
+
+	// Allocate puts memory, zero, behind b, which Map returned a part of and which
+	// is at that offset.
+	Allocate(from int, b []byte) error
+
+	// Deallocate takes the memory behind b away, which is zero afterwards.
+	Deallocate(from int, b []byte) error
+}
+
+// heapView is what a process has mapped of the heaps of all members.
+type heapView struct {
+	m     *Map
+	store Store
+
+	mu    sync.Mutex // serialises Map
+	parts [][]atomic.Pointer[[]byte]
+}
+
+func newView(m *Map) *heapView {
+	v := &heapView{m: m}
+	if n := m.Layout.HeapBytes; n > 0 {
+		v.parts = make([][]atomic.Pointer[[]byte], m.Layout.MemberCount())
+		for i := range v.parts {
+			v.parts[i] = make([]atomic.Pointer[[]byte], partOf(n-1)+1)
+		}
+	}
+	return v
+}
+
+// SetStore says where the heaps are. It is called before there is anything in them.
+func (e *Endpoint) SetStore(s Store) { e.view.store = s }
+
+// heap returns where a member's heap begins in the segment.
+func (v *heapView) heap(member int) int { return v.m.Bytes + member*v.m.Layout.HeapBytes }
+
+// holds reports whether n bytes at byte at of a heap, n > 0, can be in one block.
+func (v *heapView) holds(at, n int) bool {
+	size := v.m.Layout.HeapBytes
+	return at >= 0 && at < size && n > 0 && n <= part(partOf(at), size).to-at
+}
+
+// bytes returns n bytes at byte at of a member's heap, and maps the part where they are,
+// unless it is mapped. Precondition: holds(at, n).
+func (v *heapView) bytes(member, at, n int) ([]byte, error) {
+	i := partOf(at)
+	s := part(i, v.m.Layout.HeapBytes)
+	p := v.parts[member][i].Load()
+	if p == nil {
+		var err error
+		if p, err = v.mapPart(member, i, s); err != nil {
+			return nil, err
+		}
+	}
+	at -= s.from
+	return (*p)[at : at+n : at+n], nil
+}
+
+func (v *heapView) mapPart(member, i int, s span) (*[]byte, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p := &v.parts[member][i]
+	if b := p.Load(); b != nil {
+		return b, nil
+	}
+	b, err := v.store.Map(v.heap(member)+s.from, s.to-s.from)
+	if err != nil {
+		return nil, fmt.Errorf("transport: %d MiB of the memory that rank %d shares: %w", (s.to-s.from)>>20, v.m.Layout.Member(member), err)
+	}
+	p.Store(&b)
+	return &b, nil
+}
+
+// place returns where b, which is not empty, lies in a member's heap, as far as
+// that is mapped.
+func (v *heapView) place(member int, b []byte) (at int, ok bool) {
+	if v.parts == nil {
+		return 0, false
+	}
+	for i := range v.parts[member] {
+		p := v.parts[member][i].Load()
+		if p == nil {
+			continue
+		}
+		if at := offsetIn(*p, b); at >= 0 && at+len(b) <= len(*p) {
+			return part(i, v.m.Layout.HeapBytes).from + at, true
+		}
+	}
+	return 0, false
+}
+
+// Shared reports whether b lies in this rank's heap.
+func (e *Endpoint) Shared(b []byte) bool {
+	_, ok := e.Place(b)
+	return ok
+}
+
+// Place returns where b lies in this rank's heap.
+func (e *Endpoint) Place(b []byte) (at int, ok bool) {
+	if len(b) == 0 {
+		return 0, false
+	}
+	return e.view.place(e.heap.member, b)
+}
+
+// View returns a part of rank r's heap, of one block.
+func (e *Endpoint) View(r, at, n int) ([]byte, error) {
+	member := -1
+	if r >= 0 && r < e.m.Layout.Size {
+		member = e.m.Layout.MemberIndex(r)
+	}
+	switch {
+	case member >= 0 && n == 0 && at >= 0 && at <= e.m.Layout.HeapBytes:
+		return []byte{}, nil
+	case member < 0 || !e.view.holds(at, n):
+		return nil, fmt.Errorf("transport: no block of rank %d's shared memory, of %d bytes, has %d at %d", r, e.m.Layout.HeapBytes, n, at)
+	}
+	return e.view.bytes(member, at, n)
+}
+
+// offset returns where b lies in the segment, which is not empty: in this rank's
+// heap, or in a FIFO.
+func (e *Endpoint) offset(b []byte) int {
+	if at, ok := e.Place(b); ok {
+		return e.view.heap(e.heap.member) + at
+	}
+	return offsetIn(e.mem, b)
+}
+
+// shared is ring.Shared: what a peer says lies elsewhere in the segment.
+func (e *Endpoint) shared(at uint64, n int) ([]byte, error) {
+	if at < uint64(e.m.Bytes) && uint64(n) <= uint64(e.m.Bytes)-at {
+		return e.mem[at : at+uint64(n) : at+uint64(n)], nil
+	}
+	if at >= uint64(e.m.Bytes) && at < uint64(e.m.Total) {
+		in := int(at) - e.m.Bytes
+		member, in := in/e.m.Layout.HeapBytes, in%e.m.Layout.HeapBytes
+		if e.view.holds(in, n) {
+			return e.view.bytes(member, in, n)
+		}
+	}
+	return nil, fmt.Errorf("%w: payload of %d bytes at %d of %d", transport.ErrCorrupt, n, at, e.m.Total)
+}
