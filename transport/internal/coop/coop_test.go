@@ -1,0 +1,430 @@
+package coop
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/explore"
+)
+
+// ends is the protocol: what this package does, or what a mutant does.
+type ends struct {
+	bring    func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error)
+	withdraw func(r *Receiver) bool
+	help     func(l *Line, payload []byte, to Writer) (bool, error)
+}
+
+var right = ends{(*Receiver).Bring, (*Receiver).Withdraw, (*Line).Help}
+
+// scene is what happens around the two ends.
+type scene struct {
+	pieces, messages, lines int
+	event                   string // "", "abort", "sender dies", "receiver dies"
+	retarget                bool   // each call of Bring may have another target
+	unplace                 bool   // the receiver may withdraw, and begin again
+}
+
+func (s scene) String() string {
+	return fmt.Sprintf("%d pieces, %d messages on %d lines, %s, retarget %v, withdraw %v",
+		s.pieces, s.messages, s.lines, s.event, s.retarget, s.unplace)
+}
+
+// world is one run: the memory that the ends share, and what a receiver and a sender in two
+// processes can do to each other's.
+type world struct {
+	*explore.Run
+	scene
+	line      []sharedLine
+	published []byte // by line: message + 1
+	released  byte   // messages
+	aborted   bool
+	gone      [2]bool   // sender, receiver
+	payload   [][]byte  // by message, in the sender's memory
+	target    [][]byte  // by message and choice, in the receiver's memory
+	closed    []bool    // by target: the caller has it back
+	receiver  *Receiver // for the digest
+}
+
+// sharedLine is the memory of one Line.
+type sharedLine struct {
+	w      *world
+	state  uint32
+	target uint64
+}
+
+func (s *sharedLine) line() Line {
+	return Line{State: (*stateWord)(s), Target: (*targetWord)(s), Pieces: s.w.pieces, Grain: 1}
+}
+
+type (
+	stateWord  sharedLine
+	targetWord sharedLine
+)
+
+func (s *stateWord) Load() uint32 {
+	s.w.Step("load state")
+	s.w.Saw(uint64(s.state))
+	return s.state
+}
+
+func (s *stateWord) Store(v uint32) {
+	s.w.Step("store state")
+	s.w.Saw(uint64(v))
+	s.state = v
+}
+
+func (s *stateWord) CompareAndSwap(old, new uint32) bool {
+	s.w.Step("swap state")
+	if s.state != old {
+		s.w.Saw(0)
+		return false
+	}
+	s.w.Saw(uint64(new))
+	s.state = new
+	return true
+}
+
+func (a *targetWord) Load() uint64 {
+	a.w.Step("load target")
+	a.w.Saw(a.target)
+	return a.target
+}
+
+func (a *targetWord) Store(v uint64) {
+	a.w.Step("store target")
+	a.w.Saw(v)
+	a.target = v
+}
+
+// choices is how many targets a message has.
+const choices = 2
+
+// address is what a receiver publishes of a target.
+func address(target int) uint64 { return uint64(target+1) * 16 }
+
+func bytesOf(message, pieces int) []byte {
+	b := make([]byte, pieces)
+	for i := range b {
+		b[i] = byte(16*(message+1) + i)
+	}
+	return b
+}
+
+// program is the scene, played by these ends.
+func (s scene) program(e ends) explore.Program {
+	return func(x *explore.Run) {
+		w := &world{Run: x, scene: s, line: make([]sharedLine, s.lines), published: make([]byte, s.lines), receiver: &Receiver{}}
+		for i := range w.line {
+			w.line[i].w = w
+		}
+		for m := range s.messages {
+			w.payload = append(w.payload, bytesOf(m, s.pieces))
+			for range choices {
+				w.target = append(w.target, make([]byte, s.pieces))
+			}
+		}
+		w.closed = make([]bool, len(w.target))
+		x.State(w.digest)
+		sending := x.Go("sender", func() { w.send(e) })
+		receiving := x.Go("receiver", func() { w.receive(e) })
+		switch s.event {
+		case "abort":
+			x.Event("abort", func() { w.aborted = true })
+		case "sender dies":
+			x.Event("death", func() { w.die(0, sending) })
+		case "receiver dies":
+			x.Event("death", func() { w.die(1, receiving) })
+		}
+	}
+}
+
+// die ends a thread as a process ends; later there is a fault.
+func (w *world) die(which int, t *explore.Thread) {
+	w.Kill(t)
+	w.gone[which] = true
+	w.Step("fault")
+	w.aborted = true
+}
+
+func (w *world) digest(b []byte) []byte {
+	for i := range w.line {
+		b = binary.NativeEndian.AppendUint32(b, w.line[i].state)
+		b = binary.NativeEndian.AppendUint64(b, w.line[i].target)
+	}
+	b = append(append(b, w.published...), w.released, byte(w.receiver.taken), byte(w.receiver.copied))
+	for _, is := range append(w.closed, w.aborted, w.gone[0], w.gone[1]) {
+		b = append(b, byte(number(is)))
+	}
+	for _, m := range [][][]byte{w.payload, w.target} {
+		for _, p := range m {
+			b = append(b, p...)
+		}
+	}
+	return b
+}
+
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+func (w *world) hasFault() bool {
+	w.Step("load fault")
+	w.Saw(uint64(number(w.aborted)))
+	return w.aborted
+}
+
+// send posts all messages as lines get free, and helps until all are released. What is released
+// is written over at once.
+func (w *world) send(e ends) {
+	posted, back := 0, 0
+	for back < w.messages {
+		w.Forget("send", posted, back)
+		if w.hasFault() {
+			return
+		}
+		w.Step("load released")
+		w.Saw(uint64(w.released))
+		for free := int(w.released); back < free; back++ {
+			w.Step("reuse payload")
+			for i := range w.payload[back] {
+				w.payload[back][i] = 0xEE
+			}
+		}
+		if posted < w.messages && posted-back < w.lines {
+			l := w.line[posted%w.lines].line()
+			l.Post(true)
+			w.Step("publish")
+			w.published[posted%w.lines] = byte(posted + 1)
+			posted++
+		}
+		for m := back; m < posted; m++ {
+			l := w.line[m%w.lines].line()
+			if ok, err := e.help(&l, w.payload[m], w); err != nil {
+				w.Fail("help with message %d: %v", m, err)
+			} else if ok {
+				break
+			}
+		}
+	}
+}
+
+func (w *world) Aborted() bool { return w.hasFault() }
+
+// Write copies to one of the targets.
+func (w *world) Write(target uint64, b []byte) (bool, error) {
+	for i := range b {
+		w.Step("write")
+		if w.gone[1] {
+			w.Saw(0)
+			return false, nil
+		}
+		w.Saw(target + uint64(i))
+		t, at := int(target/16)-1, int(target%16)+i
+		if t < 0 || t >= len(w.target) || at >= w.pieces {
+			w.Fail("written to %d, where no target is", target)
+		}
+		if w.closed[t] {
+			w.Fail("written to target %d after its call has returned", t)
+		}
+		w.target[t][at] = b[i]
+	}
+	return true, nil
+}
+
+// from is the Reader of a message.
+type from struct {
+	*world
+	message int
+}
+
+func (f from) Read(b []byte, at int) (bool, error) {
+	for i := range b {
+		f.Step("read")
+		v := f.payload[f.message][at+i]
+		f.Saw(uint64(v))
+		if f.gone[0] {
+			f.Saw(0)
+			return false, nil
+		}
+		f.Saw(1)
+		b[i] = v
+	}
+	return true, nil
+}
+
+// receive takes all messages, and looks at what they hold.
+func (w *world) receive(e ends) {
+	for m := range w.messages {
+		line := m % w.lines
+		for {
+			w.Forget("peek", m)
+			if w.hasFault() {
+				return
+			}
+			w.Step("load publication")
+			w.Saw(uint64(w.published[line]))
+			if w.published[line] == byte(m+1) {
+				break
+			}
+		}
+		got := w.take(e, m, line)
+		if got == nil {
+			return
+		}
+		if want := bytesOf(m, w.pieces); !bytes.Equal(got, want) {
+			w.Fail("message %d is %x, want %x", m, got, want)
+		}
+		w.back(m)
+		*w.receiver = Receiver{}
+		w.Step("release")
+		w.released++
+	}
+}
+
+// back gives the targets of a message back to the caller.
+func (w *world) back(m int) {
+	for c := range choices {
+		w.closed[choices*m+c] = true
+	}
+}
+
+// take brings a message; nil when there was a fault.
+func (w *world) take(e ends, m, line int) []byte {
+	r := w.receiver
+	first := 0
+	for {
+		w.Forget("take", m, number(r.Target() != nil), first)
+		if w.hasFault() {
+			break
+		}
+		target := choices * m
+		if w.retarget {
+			target += w.Choose("target", choices)
+		}
+		if r.Target() == nil {
+			first = target
+		}
+		got, err := e.bring(r, w.line[line].line(), w.target[target], address(target), from{w, m})
+		if err != nil {
+			w.Fail("message %d: %v", m, err)
+		}
+		if got != nil {
+			return got
+		}
+		if w.unplace && !w.aborted && w.Choose("withdraw", 2) == 1 {
+			w.await(e, m)
+			w.closed[target] = false
+		}
+	}
+	w.await(e, m)
+	w.back(m)
+	return nil
+}
+
+// await withdraws what is offered of a message, until that is done, or the sender has ended.
+func (w *world) await(e ends, m int) {
+	for {
+		w.Forget("await", m)
+		if e.withdraw(w.receiver) {
+			return
+		}
+		w.Step("look at the sender")
+		w.Saw(uint64(number(w.gone[0])))
+		if w.gone[0] {
+			*w.receiver = Receiver{}
+			return
+		}
+	}
+}
+
+// scenes are those that a test explores, the small ones first. TREERUN_EXPLORE=1 adds all up to
+// three pieces and two messages.
+func scenes() (all []scene) {
+	events := []string{"", "abort", "sender dies", "receiver dies"}
+	add := func(s scene) {
+		for _, s.event = range events {
+			all = append(all, s)
+		}
+	}
+	add(scene{pieces: 1, messages: 2, lines: 1})
+	add(scene{pieces: 1, messages: 2, lines: 2, retarget: true})
+	add(scene{pieces: 1, messages: 1, lines: 1, retarget: true, unplace: true})
+	add(scene{pieces: 2, messages: 2, lines: 1})
+	add(scene{pieces: 2, messages: 1, lines: 1, retarget: true})
+	if os.Getenv("TREERUN_EXPLORE") == "" {
+		return all
+	}
+	add(scene{pieces: 3, messages: 1, lines: 1, retarget: true, unplace: true})
+	for lines := 1; lines <= 2; lines++ {
+		add(scene{pieces: 2, messages: 2, lines: lines, retarget: true, unplace: true})
+		add(scene{pieces: 3, messages: 2, lines: lines, retarget: true})
+	}
+	return all
+}
+
+const maxStates = 20_000_000
+
+// TestExplore: in every interleaving of the two ends, with every event at every step, a message
+// that has come is what was sent, in the memory that was returned; no target is written to after
+// its call has returned; and both ends can always end.
+func TestExplore(t *testing.T) {
+	all := 0
+	for _, s := range scenes() {
+		n, err := explore.All(s.program(right), maxStates)
+		if err != nil {
+			t.Errorf("%v: %v", s, err)
+		}
+		t.Logf("%v: %d states", s, n)
+		all += n
+	}
+	t.Logf("%d states", all)
+}
+
+// TestCorrupt: what no peer writes is an error, or never a payload.
+func TestCorrupt(t *testing.T) {
+	for _, w := range []uint32{0, willing, claimed, ^uint32(0)} {
+		var state plainWord
+		var target plainAddress
+		l := Line{State: &state, Target: &target, Pieces: 2, Grain: 1}
+		var r Receiver
+		got, err := r.Bring(l, make([]byte, 2), 16, scribbling{&state, w})
+		if w == claimed && (got != nil || err != nil) || w&stateMask == free && !errors.Is(err, transport.ErrCorrupt) {
+			t.Errorf("state %#x: %x, %v", w, got, err)
+		}
+	}
+}
+
+type (
+	plainWord    struct{ v uint32 }
+	plainAddress struct{ v uint64 }
+	scribbling   struct {
+		state *plainWord
+		with  uint32
+	}
+)
+
+func (p *plainWord) Load() uint32      { return p.v }
+func (p *plainWord) Store(v uint32)    { p.v = v }
+func (p *plainAddress) Load() uint64   { return p.v }
+func (p *plainAddress) Store(v uint64) { p.v = v }
+func (p *plainWord) CompareAndSwap(old, new uint32) bool {
+	if p.v != old {
+		return false
+	}
+	p.v = new
+	return true
+}
+
+// Read reads the first piece while the peer writes nonsense to the second.
+func (s scribbling) Read(b []byte, at int) (bool, error) {
+	s.state.v = s.with << stateBits
+	return true, nil
+}

@@ -1,0 +1,111 @@
+package coop
+
+import (
+	"testing"
+
+	"github.com/treerun/treerun/transport/internal/explore"
+)
+
+// mutants are faults. Each is found.
+var mutants = map[string]ends{
+	// A piece counts before it was copied: after the death of the sender old data was returned.
+	"counts before the copy": {bring: func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error) {
+		got, err := r.Bring(l, into, target, from)
+		if got == nil && err == nil {
+			r.copied |= r.taken
+			return r.whole()
+		}
+		return got, err
+	}},
+	// Each call has its own target, and the sender still has the first.
+	"new target on a retry": {bring: func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error) {
+		if r.Target() != nil {
+			r.into = into
+		}
+		return r.Bring(l, into, target, from)
+	}},
+	"offers before the target": {bring: func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error) {
+		if r.Target() == nil {
+			l.State.Store(willing | open | open<<stateBits | open<<(2*stateBits))
+			l.Target.Store(target)
+			*r = Receiver{line: l, into: into}
+		}
+		return r.Bring(l, into, target, from)
+	}},
+	"does not wait for the sender": {withdraw: func(r *Receiver) bool { r.Withdraw(); *r = Receiver{}; return true }},
+	"withdraws nothing":            {withdraw: func(r *Receiver) bool { *r = Receiver{}; return true }},
+	"claims with a store": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
+		plain := *l
+		plain.State = storing{l.State}
+		return plain.Help(payload, to)
+	}},
+	"is done before the copy": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
+		return l.Help(payload, early{to, l})
+	}},
+	"keeps its claim": {help: func(l *Line, payload []byte, to Writer) (bool, error) {
+		claims := *l
+		claims.State = keeping{l.State}
+		return claims.Help(payload, to)
+	}},
+}
+
+// storing is a Word whose CompareAndSwap is a load and a store.
+type storing struct{ Word }
+
+func (s storing) CompareAndSwap(old, new uint32) bool {
+	if s.Load() != old {
+		return false
+	}
+	s.Store(new)
+	return true
+}
+
+// early is a Writer that says that all is done before it writes.
+type early struct {
+	Writer
+	l *Line
+}
+
+func (e early) Write(target uint64, b []byte) (bool, error) {
+	for i := range e.l.Pieces {
+		e.l.move(i, claimed, done)
+	}
+	return e.Writer.Write(target, b)
+}
+
+// keeping is a Word that no claim can be given back to.
+type keeping struct{ Word }
+
+func (k keeping) CompareAndSwap(old, new uint32) bool {
+	for i := range 3 {
+		if stateOf(old, i) == claimed && stateOf(new, i) == open {
+			return true
+		}
+	}
+	return k.Word.CompareAndSwap(old, new)
+}
+
+// TestMutants: the exploration finds what is wrong with each.
+func TestMutants(t *testing.T) {
+	for name, m := range mutants {
+		e := right
+		if m.bring != nil {
+			e.bring = m.bring
+		}
+		if m.withdraw != nil {
+			e.withdraw = m.withdraw
+		}
+		if m.help != nil {
+			e.help = m.help
+		}
+		t.Run(name, func(t *testing.T) {
+			for _, s := range scenes() {
+				if n, err := explore.All(s.program(e), maxStates); err != nil {
+					t.Logf("%v: after %d states: %v", s, n, err)
+					return
+				}
+			}
+			t.Error("not found")
+		})
+	}
+}
