@@ -178,6 +178,7 @@ func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Hea
 }
 
 func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during string) error {
+	c.links.Unplace()
 	err := errorOf(f)
 	if f.Rank == c.rank && errors.Is(err, ErrCanceled) && ctx.Err() != nil {
 		err = &givenUp{err, ctx.Err()}

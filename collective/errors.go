@@ -49,6 +49,11 @@ var (
 )
 
 // RankError is the first failure of a communicator, the same one on all ranks.
+//
+// When a call has returned it, nobody writes to the buffers of the communicator's calls any more,
+// with one exception: the process of another rank of this host that was stopped (SIGSTOP, a
+// debugger) for more than a second in the middle of a copy to a buffer of 64 KiB or more ends
+// that copy when it goes on.
 type RankError struct {
 	Rank int    // the rank at fault, -1 when it is not one rank's
 	Op   string // the call that this rank made, as "AllReduce #41 (sum of 1000 float32)"

@@ -131,13 +131,22 @@ type Placer interface {
 	// are for the oldest one that is not released, the next for the one after it,
 	// and so on; the last may be shorter. One of exactly that length of which
 	// nothing has come yet may be put there, and is where TryPeek returns it. into
-	// may be written until all of them are released, or until Unplace.
+	// may be written until all of them are released, or until Unplace. What has come in
+	// parts is kept then.
 	// Preconditions: chunk is positive, and what was placed before is released, or
 	// is placed again where it was.
 	Place(into []byte, chunk int)
 
-	// Unplace ends this: when it returns, no memory of the caller is written any
-	// more. What has come in parts is kept.
+	Unplacer
+}
+
+// Unplacer is a Receiver that may write to memory of its caller, or have the sender write to
+// it, between two calls: after Place, or after a TryPeekInto that has returned false.
+type Unplacer interface {
+	// Unplace ends this: when it returns, no memory of the caller is written any more. A
+	// call that fails ends with it. One case is left: a sender in another process that is
+	// stopped in the middle of a copy is waited for for a second; when it goes on it
+	// may still write what is left of that piece.
 	Unplace()
 }
 
@@ -184,7 +193,11 @@ type LentReceiver interface {
 	TryHead(h *Header) (n int, ok bool, err error)
 
 	// TryPeekInto is TryPeek, except that a payload of len(into) bytes in the
-	// sender's own memory is copied to into, and into is what is returned.
+	// sender's own memory is copied to into, and into is what is returned. When it
+	// returns false the copy may have begun: the sender may write to into until a later
+	// call returns the payload, or until Unplace. The into of the first call stays
+	// the one that is filled and returned, whatever the later calls have. A payload that
+	// has begun to come must not be released.
 	TryPeekInto(h *Header, into []byte) ([]byte, bool, error)
 
 	// TryRead copies len(into) bytes of the oldest unread payload, from byte at

@@ -169,3 +169,6 @@ func (r *reach) Write(k transport.Link, address uint64, b []byte) error {
 	}
 	return err
 }
+
+// Ended reports whether the process of a rank has ended.
+func (r *reach) Ended(rank int) bool { return osys.Ended(r.procs[rank].fd) }

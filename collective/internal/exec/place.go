@@ -95,11 +95,18 @@ func (k *Links) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool, 
 	return nil, false, nil
 }
 
-// unplace takes all places back.
-func (k *Links) unplace() {
+// Unplace ends all that could still write to memory of callers. A call that fails ends with it.
+func (k *Links) Unplace() {
 	for _, in := range k.inbound {
-		if p, ok := in.r.(transport.Placer); ok {
-			p.Unplace()
-		}
+		unplace(in.r)
+	}
+	for _, r := range k.messages.in {
+		unplace(r)
+	}
+}
+
+func unplace(r transport.Receiver) {
+	if p, ok := r.(transport.Unplacer); ok {
+		p.Unplace()
 	}
 }

@@ -52,7 +52,6 @@ func (k *Links) Poll() error { return k.poll() }
 // Fail makes err, which stopped this rank in call c, the fault of the Endpoint,
 // unless there is one, and returns the one that counts.
 func (k *Links) Fail(err error, c *Call) (transport.Fault, bool) {
-	k.unplace()
 	if err != errAborted {
 		k.ep.Abort(k.faultOf(err, Describe(c.Header), k.waitsFor))
 	}

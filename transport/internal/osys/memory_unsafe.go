@@ -69,6 +69,14 @@ func Alive(fd int) bool {
 	return errno == 0
 }
 
+// Ended reports whether the process of a descriptor has ended, waited for or not: none of its
+// threads runs any more.
+func Ended(fd int) bool {
+	fds := [1]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds[:], 0)
+	return n > 0 && err == nil
+}
+
 // LetSiblingsRead allows the descendants of this process's parent to read its
 // memory where the kernel allows that to a process's own ancestors only (Yama,
 // ptrace_scope 1). Elsewhere it changes nothing.

@@ -93,6 +93,9 @@ func OpenProcess(int) (int, error) { return -1, ErrNotSupported }
 // Alive is never true here.
 func Alive(int) bool { return false }
 
+// Ended is always true here.
+func Ended(int) bool { return true }
+
 // LetSiblingsRead does nothing here.
 func LetSiblingsRead() {}
 

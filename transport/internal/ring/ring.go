@@ -17,7 +17,7 @@
 //	 8  24 bytes transport.Header
 //	32  32 bytes payload, if it is no larger than transport.MaxInline, or
 //	    uint64  where else it lies: bytes from the start of the shared memory,
-//	            or its address in the sender's; see help.go for the rest then
+//	            or its address in the sender's; then Words gives out the rest
 //
 // The data area holds the larger payloads, SlotBytes per slot. So a small
 // message moves one cache line, and the lines of all slots lie together: links
@@ -51,6 +51,8 @@ const (
 	offLength = 4
 	offHeader = 8
 	offInline = 32
+	offTarget = 40 // see Words
+	offState  = 48
 
 	elsewhere = 1 << 31 // in the length: the payload is another FIFO's, or a heap's
 	private   = 1 << 30 // in the length: the payload is in the sender's own memory
@@ -188,10 +190,8 @@ func (t *Tx) PostAt(h *transport.Header, at, n int) (pos uint32) {
 	return t.postPlace(h, uint64(at), uint32(n)|elsewhere)
 }
 
-// PostPrivate is PostAt for n bytes at an address of the sender's own memory, which it
-// is willing to copy a part of, or not.
-func (t *Tx) PostPrivate(h *transport.Header, address uint64, n int, helps bool) (pos uint32) {
-	clearOffer(t.line(t.pos), helps)
+// PostPrivate is PostAt for n bytes at an address of the sender's own memory.
+func (t *Tx) PostPrivate(h *transport.Header, address uint64, n int) (pos uint32) {
 	return t.postPlace(h, address, uint32(n)|private)
 }
 
@@ -217,6 +217,15 @@ func (t *Tx) Free(pos uint32) bool {
 		return true
 	}
 	return int32(loadWord(t.ctl, 0)-pos) > 0
+}
+
+// Oldest returns the position of the oldest slot that the receiver has not released,
+// that of the next one when there is none.
+func (t *Tx) Oldest() uint32 {
+	if head := loadWord(t.ctl, 0); t.pos-head <= t.slots {
+		return head
+	}
+	return t.pos // TryReserve will say that the peer is out of its mind
 }
 
 // Next returns the position of the next slot.

@@ -62,27 +62,10 @@ func getHeader(line []byte, h *transport.Header) uint32 {
 	return atomic.LoadUint32((*uint32)(unsafe.Add(p, offLength)))
 }
 
-// addWord adds one to the 4 bytes of b at off and returns the sum.
-func addWord(b []byte, off int) uint32 {
-	return atomic.AddUint32((*uint32)(unsafe.Pointer(&b[off : off+4][0])), 1)
-}
-
-// putTarget and getTarget write and read where a receiver wants a payload; clearOffer
-// takes back all that is left of an earlier offer, and says whether the sender helps.
-func putTarget(line []byte, at uint64) {
-	atomic.StoreUint64((*uint64)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offTarget)), at)
-}
-
-func getTarget(line []byte) uint64 {
-	return atomic.LoadUint64((*uint64)(unsafe.Add(unsafe.Pointer(&line[:lineBytes][0]), offTarget)))
-}
-
-func clearOffer(line []byte, helps bool) {
-	claims := uint32(0)
-	if helps {
-		claims = willing
-	}
-	putTarget(line, 0)
-	storeWord(line, offClaims, claims)
-	storeWord(line, offHelped, 0)
+// Words returns two words of the line at position pos for what both ends do with a payload
+// in the sender's own memory: the ring does not look at them. Before the payload is
+// published they are the sender's.
+func (g *geometry) Words(pos uint32) (*atomic.Uint32, *atomic.Uint64) {
+	p := unsafe.Pointer(&g.line(pos)[0])
+	return (*atomic.Uint32)(unsafe.Add(p, offState)), (*atomic.Uint64)(unsafe.Add(p, offTarget))
 }

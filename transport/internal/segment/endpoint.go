@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/ring"
@@ -184,8 +185,9 @@ func (e *Endpoint) Leave() bool {
 	if !first {
 		return false
 	}
+	deadline := time.Now().Add(withdrawMax)
 	for _, r := range e.receivers {
-		r.abandon()
+		r.withdraw(deadline)
 	}
 	e.Aborted() // keep the fault, if any, for callers that come after Close
 	storeWord(e.m.rank(e.mem, e.rank), offClosed, 1)

@@ -4,26 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/coop"
 )
 
-var _ transport.Helper = (*sender)(nil)
+var (
+	_ transport.Helper   = (*sender)(nil)
+	_ transport.Unplacer = (*receiver)(nil)
+	_ coop.Writer        = (*sender)(nil)
+	_ coop.Reader        = (*receiver)(nil)
+)
 
 // helpFrom is the size, in bytes, from which both ends copy a payload: each half of it,
 // or one of them all while the other does something else. More and smaller pieces
 // are slower, as each costs about 1.5 us: two ranks take 15 us for 512 KiB in pieces of
 // 128 KiB, 24 in pieces of 64 and 28 in pieces of 32, and 25 where one end copies all.
 const helpFrom = 64 << 10
-
-// piece returns a half of b, the first one up to a page boundary.
-func piece(b []byte, i int) []byte {
-	half := min((len(b)/2+pageBytes-1)&^(pageBytes-1), len(b))
-	if i == 0 {
-		return b[:half]
-	}
-	return b[half:]
-}
 
 // helpShared is helpFrom where the receiver can read the payload without a system call,
 // as it lies in memory that Endpoint.Alloc gave out: two ranks take 148 us for 2 MiB when
@@ -33,11 +32,20 @@ const helpShared = 1 << 20
 // pieces is how many there are of a payload.
 const pieces = 2
 
+// withdrawMax is how long a receiver that has failed waits for a piece that a sender has begun
+// to copy. It takes some milliseconds at most, unless the sender is stopped.
+const withdrawMax = time.Second
+
+// line returns the line of a payload, whose words these are.
+func line(state *atomic.Uint32, target *atomic.Uint64) coop.Line {
+	return coop.Line{State: state, Target: target, Pieces: pieces, Grain: pageBytes}
+}
+
 // Helps says whether this rank will call Help for what it lends from now on.
 func (s *sender) Helps(will bool) { s.helps = will }
 
 // owned is a payload in this process's own memory that was posted at a position. Only
-// its line has words to claim by: those of others hold payloads there.
+// its line has the words that the ends share: those of others hold payloads there.
 type owned struct {
 	pos    uint32
 	window []byte
@@ -65,68 +73,97 @@ func (s *sender) Help() (bool, error) {
 		if o.window == nil || o.pos != pos {
 			continue
 		}
-		window := o.window
-		target, i, ok := s.tx.Claim(pos, pieces)
-		if !ok {
-			continue
+		l := line(s.tx.Words(pos))
+		if ok, err := l.Help(o.window, s); ok || err != nil {
+			s.bell.Ring()
+			return ok, err
 		}
-		err := s.e.push.Write(s.link, target+uint64(i*len(piece(window, 0))), piece(window, i))
-		if _, aborted := s.e.Aborted(); aborted || errors.Is(err, ErrVanished) {
-			return false, nil // whoever waits learns of the fault, or of the end of the peer
-		}
-		if err != nil {
-			return false, s.failure(fmt.Errorf("writing %d bytes to rank %d's memory: %w", len(window), s.link.Dst, err))
-		}
-		s.tx.Done(pos)
-		s.bell.Ring()
-		return true, nil
 	}
 	return false, nil
 }
 
+// Aborted is for coop: nothing is written once there is a fault.
+func (s *sender) Aborted() bool {
+	_, aborted := s.e.Aborted()
+	return aborted
+}
+
+// Write is for coop: it copies a part of a payload to the receiver.
+func (s *sender) Write(target uint64, b []byte) (bool, error) {
+	err := s.e.push.Write(s.link, target, b)
+	switch {
+	case errors.Is(err, ErrVanished):
+		return false, nil // whoever waits learns of the end of the peer
+	case err != nil:
+		return false, s.failure(fmt.Errorf("writing %d bytes to rank %d's memory: %w", len(b), s.link.Dst, err))
+	}
+	return true, nil
+}
+
 // bring copies the oldest payload, of len(into) bytes in the sender's memory, to
-// into. A large one is offered to the sender, which may bring a part of it.
-// False means that the sender has still to end what it has begun.
-func (r *receiver) bring(into []byte) (bool, error) {
-	if r.e.push == nil || !r.rx.Willing() || len(into) <= r.e.m.Layout.SlotBytes || len(into) < helpFrom {
-		return r.fetch(into, 0)
+// into. A large one is offered to the sender, which may bring a part of it. It returns where
+// the payload is: the into of the first call for it. Nil means that the sender has still to end
+// what it has begun, or that there is a fault.
+func (r *receiver) bring(into []byte) ([]byte, error) {
+	if r.e.push == nil || len(into) <= r.e.m.Layout.SlotBytes || len(into) < helpFrom {
+		return r.read(into)
 	}
-	if !r.offered {
-		r.offered, r.taken = true, 0
-		r.target.Store(&into[0])
-		if r.e.closed.Load() {
-			r.abandon()
-		}
-		r.rx.Offer(r.e.push.Target(into))
+	l := line(r.rx.Words(r.rx.Next()))
+	if !r.offered && !l.Willing() {
+		return r.read(into)
 	}
-	for {
-		i, ok := r.rx.Claim(pieces)
-		if !ok {
-			return r.rx.Helped() >= pieces-r.taken, nil
-		}
-		if r.taken == pieces {
-			return false, r.failure(fmt.Errorf("%w: more than %d pieces claimed", transport.ErrCorrupt, pieces))
-		}
-		if ok, err := r.fetch(piece(into, i), i*len(piece(into, 0))); !ok || err != nil {
-			return false, err // and the piece is never there
-		}
-		r.taken++
+	if _, aborted := r.e.Aborted(); aborted {
+		return nil, nil // nothing is offered any more
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.e.closed.Load() {
+		return nil, r.failure(transport.ErrClosed)
+	}
+	r.offered = true
+	return r.shared.Bring(l, into, r.e.push.Target(into), r)
+}
+
+// read copies the oldest payload by this end alone.
+func (r *receiver) read(into []byte) ([]byte, error) {
+	if ok, err := r.Read(into, 0); !ok || err != nil {
+		return nil, err
+	}
+	return into, nil
+}
+
+// Unplace withdraws what is offered. A sender that is stopped while it copies a piece is not
+// waited for longer than withdrawMax: it may write to the memory when it goes on.
+func (r *receiver) Unplace() {
+	if r.offered {
+		r.offered = !r.withdraw(time.Now().Add(withdrawMax))
+	}
+}
+
+// withdraw withdraws what is offered, and reports whether nobody writes to it any more. If not
+// it keeps the memory from being used for anything else. Any goroutine may call it.
+func (r *receiver) withdraw(deadline time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !r.shared.Withdraw() && !r.e.push.Ended(r.link.Src) {
+		if time.Now().After(deadline) {
+			abandoned.Lock()
+			abandoned.memory = append(abandoned.memory, r.shared.Target())
+			abandoned.Unlock()
+			if r.e.closed.Load() {
+				r.shared = coop.Receiver{}
+			}
+			return false
+		}
+		time.Sleep(50 * time.Microsecond)
+	}
+	r.shared = coop.Receiver{}
+	return true
 }
 
 // abandoned is memory to which a sender may still write a piece that it has claimed, though
-// the call that offered it has failed, and the endpoint is closed: it is nobody else's until
-// this process ends.
+// the call that offered it has failed: it is nobody else's until this process ends.
 var abandoned struct {
 	sync.Mutex
-	memory []*byte
-}
-
-// abandon keeps what r has offered and has not been given back from being used again.
-func (r *receiver) abandon() {
-	if p := r.target.Load(); p != nil {
-		abandoned.Lock()
-		abandoned.memory = append(abandoned.memory, p)
-		abandoned.Unlock()
-	}
+	memory [][]byte
 }

@@ -14,9 +14,11 @@ import (
 // together is a Reach between two ends in one process, which lets the sender do
 // something in the middle of what the receiver does.
 type together struct {
-	lent, place      []byte
+	lent             []byte
+	places           [][]byte // that have been offered
 	reading, writing func()
-	read, written    int // bytes
+	read, written    int  // bytes
+	ended            bool // the sender's process
 }
 
 func (r *together) Address(_ transport.Link, _ int, window []byte) uint64 { r.lent = window; return 1 }
@@ -29,15 +31,20 @@ func (r *together) Read(_ transport.Link, _ int, _ uint64, at int, b []byte) err
 	return nil
 }
 
-func (r *together) Target(place []byte) uint64 { r.place = place; return 4096 }
+func (r *together) Target(place []byte) uint64 {
+	r.places = append(r.places, place)
+	return uint64(len(r.places)) << 32
+}
 
 func (r *together) Write(_ transport.Link, address uint64, b []byte) error {
 	if r.writing != nil {
 		r.writing()
 	}
-	r.written += copy(r.place[address-4096:], b)
+	r.written += copy(r.places[address>>32-1][uint32(address):], b)
 	return nil
 }
+
+func (r *together) Ended(int) bool { return r.ended }
 
 // helping makes both ends of a link over r.
 func helping(t *testing.T, r Push) (*sender, *receiver) {
@@ -119,28 +126,51 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestHelpTakesLong: while the sender is at its half the payload is not there.
-func TestHelpTakesLong(t *testing.T) {
-	c := &together{}
-	s, r := helping(t, c)
-	came := make([]byte, helpFrom)
-	asked := false
-	c.writing = func() {
-		asked = true
-		var got transport.Header
-		if _, ok, err := r.TryPeekInto(&got, came); ok || err != nil {
-			t.Errorf("there before the sender was done: %v, %v", ok, err)
-		}
+// heldUp lends a payload, has the receiver offer it to come to into, and the sender begin its
+// half, at which it stays until goOn is closed. Helped is closed when it has ended.
+func heldUp(t *testing.T, c *together, s *sender, r *receiver, into []byte) (sent []byte, goOn, helped chan bool) {
+	t.Helper()
+	begun := make(chan bool)
+	goOn, helped = make(chan bool), make(chan bool)
+	c.writing = func() { begun <- true; <-goOn }
+	c.reading = func() {
+		c.reading = nil
+		go func() {
+			defer close(helped)
+			if ok, err := s.Help(); !ok || err != nil {
+				t.Errorf("helped: %v, %v", ok, err)
+			}
+		}()
+		<-begun
 	}
-	c.reading = func() { c.reading = nil; _, _ = s.Help() }
-	h := transport.Header{}
-	sent := bytes.Repeat([]byte("0123456789abcdef"), helpFrom/16)
+	sent = bytes.Repeat([]byte("0123456789abcdef"), len(into)/16)
 	if _, ok, err := s.TryReserve(0); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	s.Lend(&h, sent)
-	if _, ok, err := r.TryPeekInto(&h, came); !ok || err != nil || !asked || !bytes.Equal(sent, came) {
-		t.Errorf("%v, %v, asked: %v, all there: %v", ok, err, asked, bytes.Equal(sent, came))
+	s.Lend(&transport.Header{}, sent)
+	if _, ok, err := r.TryPeekInto(&transport.Header{}, into); ok || err != nil {
+		t.Fatalf("there before the sender was done: %v, %v", ok, err)
+	}
+	return sent, goOn, helped
+}
+
+// TestHelpTakesLong: while the sender is at its half the payload is not there. Then it is where
+// it was wanted first, and has all bytes, whatever place the receiver names later.
+func TestHelpTakesLong(t *testing.T) {
+	c := &together{}
+	s, r := helping(t, c)
+	first, second := make([]byte, helpFrom), make([]byte, helpFrom)
+	sent, goOn, helped := heldUp(t, c, s, r, first)
+	if _, ok, err := r.TryPeekInto(&transport.Header{}, second); ok || err != nil {
+		t.Errorf("there before the sender was done: %v, %v", ok, err)
+	}
+	close(goOn)
+	<-helped
+	for range 2 {
+		b, ok, err := r.TryPeekInto(&transport.Header{}, second)
+		if !ok || err != nil || &b[0] != &first[0] || !bytes.Equal(b, sent) {
+			t.Errorf("%v, %v, all there: %v", ok, err, bytes.Equal(b, sent))
+		}
 	}
 }
 
@@ -230,50 +260,91 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestAbandoned: memory in which a sender may still write when its receiver has given up stays
-// what it is, though nobody here refers to it any more. What was received is let go.
+// TestUnplace: once a receiver that has failed, or closed, has withdrawn what it offered, the
+// sender does not write to it: a piece that it has begun is waited for, another it does not
+// begin. Then the payload may be received anew.
+func TestUnplace(t *testing.T) {
+	for _, leaves := range []bool{false, true} {
+		c := &together{}
+		s, r := helping(t, c)
+		came := make([]byte, helpFrom)
+		sent, goOn, helped := heldUp(t, c, s, r, came)
+		time.AfterFunc(20*time.Millisecond, func() { close(goOn) })
+		if leaves {
+			r.e.Leave()
+		} else {
+			r.Unplace()
+		}
+		select {
+		case <-goOn:
+		default:
+			t.Error("the sender was not waited for")
+		}
+		clear(came) // the caller's again
+		<-helped
+		if ok, err := s.Help(); ok || err != nil || !bytes.Equal(came, make([]byte, helpFrom)) {
+			t.Errorf("written to after Unplace: %v, %v", ok, err)
+		}
+		b, ok, err := r.TryPeekInto(&transport.Header{}, came)
+		if leaves != errors.Is(err, transport.ErrClosed) || ok == leaves || ok && !bytes.Equal(b, sent) {
+			t.Errorf("closed: %v, received anew: %v, %v", leaves, ok, err)
+		}
+	}
+}
+
+// TestNothingAfterAbort: once there is a fault neither end begins a piece.
+func TestNothingAfterAbort(t *testing.T) {
+	c := &together{}
+	s, r := helping(t, c)
+	came := make([]byte, helpFrom)
+	c.reading = func() {
+		s.e.Abort(transport.Fault{Rank: 0, Text: "the reason"})
+		if ok, err := s.Help(); ok || err != nil {
+			t.Errorf("helped after a fault: %v, %v", ok, err)
+		}
+	}
+	if _, ok, err := s.TryReserve(0); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	s.Lend(&transport.Header{}, make([]byte, helpFrom))
+	for range 3 {
+		if _, ok, err := r.TryPeekInto(&transport.Header{}, came); ok || err != nil {
+			t.Errorf("received after a fault: %v, %v", ok, err)
+		}
+	}
+	r.Unplace()
+	if c.written != 0 {
+		t.Errorf("%d bytes were written after a fault", c.written)
+	}
+}
+
+// TestAbandoned: memory to which a stopped sender may still write when its receiver closes stays
+// what it is, though nobody here refers to it any more. That of a sender that has ended does not.
 func TestAbandoned(t *testing.T) {
-	for _, given := range []bool{true, false} {
+	for _, ended := range []bool{true, false} {
 		freed := make(chan bool, 1)
 		func() {
-			c := &together{}
+			c := &together{ended: ended}
 			s, r := helping(t, c)
 			memory := new([helpFrom]byte)
 			runtime.AddCleanup(memory, func(int) { freed <- true }, 0)
-			c.writing = func() { // the sender is at its half for long
-				if given {
-					return
-				}
-				if _, ok, err := r.TryPeekInto(&transport.Header{}, memory[:]); ok || err != nil {
-					t.Errorf("there before the sender was done: %v, %v", ok, err)
-				}
-				r.e.Leave()
-				c.place = make([]byte, helpFrom) // what it writes to is an address, no reference
-			}
-			c.reading = func() { c.reading = nil; _, _ = s.Help() }
-			if _, ok, err := s.TryReserve(0); !ok || err != nil {
-				t.Fatal(ok, err)
-			}
-			s.Lend(&transport.Header{}, bytes.Repeat([]byte("x"), helpFrom))
-			if _, _, err := r.TryPeekInto(&transport.Header{}, memory[:]); err != nil {
-				t.Fatal(err)
-			}
-			if given {
-				r.Release()
-			}
+			_, goOn, helped := heldUp(t, c, s, r, memory[:])
 			r.e.Leave()
+			c.places = [][]byte{make([]byte, helpFrom)} // what it writes to is an address, no reference
+			close(goOn)
+			<-helped
 		}()
 		for range 5 {
 			runtime.GC()
 		}
 		select {
 		case <-freed:
-			if !given {
+			if !ended {
 				t.Error("what the sender writes to may be somebody else's")
 			}
-		case <-time.After(map[bool]time.Duration{true: time.Minute, false: 200 * time.Millisecond}[given]):
-			if given {
-				t.Error("what was received is kept")
+		case <-time.After(map[bool]time.Duration{true: time.Minute, false: 200 * time.Millisecond}[ended]):
+			if ended {
+				t.Error("what nobody writes to is kept")
 			}
 		}
 	}

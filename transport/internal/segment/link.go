@@ -3,9 +3,11 @@ package segment
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/coop"
 	"github.com/treerun/treerun/transport/internal/ring"
 )
 
@@ -169,7 +171,9 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 	helped := s.helps && s.e.push != nil && len(window) >= helpShared
 	if reach := s.e.reach; reach != nil && (helped || !s.e.Shared(window)) {
 		address := reach.Address(s.link, s.tx.Slot(s.tx.Next()), window)
-		s.last = s.tx.PostPrivate(h, address, len(window), s.helps)
+		l := line(s.tx.Words(s.tx.Next()))
+		l.Post(s.helps)
+		s.last = s.tx.PostPrivate(h, address, len(window))
 		s.remember(window)
 	} else {
 		s.last = s.tx.PostAt(h, s.e.offset(window), len(window))
@@ -198,10 +202,11 @@ func (s *sender) Returned() bool {
 type receiver struct {
 	end
 	rx      ring.Rx
-	fetched []byte               // the payload of the oldest slot, once brought from the sender's memory
-	offered bool                 // the sender may help to bring it
-	taken   int                  // pieces of it that this end has copied
-	target  atomic.Pointer[byte] // where to, while it is offered
+	fetched []byte // the payload of the oldest slot, once brought from the sender's memory
+	offered bool   // the sender may help to bring it
+
+	mu     sync.Mutex // taken only for payloads that are large
+	shared coop.Receiver
 }
 
 // TryHead returns the header and the length of the oldest unread payload.
@@ -240,11 +245,9 @@ func (r *receiver) TryPeekInto(h *transport.Header, into []byte) ([]byte, bool, 
 			return nil, true, nil
 		}
 	}
-	if ok, err := r.bring(into); !ok || err != nil {
-		return nil, false, err
-	}
-	r.fetched = into
-	return into, true, nil
+	b, err = r.bring(into)
+	r.fetched = b
+	return b, b != nil, err
 }
 
 // TryRead copies a part of the oldest unread payload.
@@ -265,12 +268,12 @@ func (r *receiver) TryRead(into []byte, at int) (bool, error) {
 		copy(into, b[at:])
 		return true, nil
 	}
-	return r.fetch(into, at)
+	return r.Read(into, at)
 }
 
-// fetch copies bytes from the sender's memory, where the payload is, from byte
+// Read copies bytes from the sender's memory, where the payload is, from byte
 // at of it on.
-func (r *receiver) fetch(into []byte, at int) (bool, error) {
+func (r *receiver) Read(into []byte, at int) (bool, error) {
 	address, _, _ := r.rx.Private()
 	if r.e.reach == nil {
 		return false, r.failure(fmt.Errorf("%w: payload in the sender's memory, which nobody can read", transport.ErrCorrupt))
@@ -318,11 +321,16 @@ func (r *receiver) dry(h *transport.Header, err error) ([]byte, bool, error) {
 
 // settle forgets how the payload of the oldest slot was brought.
 func (r *receiver) settle() {
-	r.fetched = nil
 	if r.offered {
+		if r.fetched == nil {
+			panic("segment: Release of a payload that has begun to come")
+		}
 		r.offered = false
-		r.target.Store(nil)
+		r.mu.Lock()
+		r.shared = coop.Receiver{}
+		r.mu.Unlock()
 	}
+	r.fetched = nil
 }
 
 // Release gives the slot back and wakes the sender if it sleeps.

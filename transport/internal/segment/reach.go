@@ -28,6 +28,9 @@ type Push interface {
 	// Write copies b to such an address of k's receiver. Errors are those of
 	// Reach.Read.
 	Write(k transport.Link, address uint64, b []byte) error
+
+	// Ended reports whether the process of a rank has ended: nothing of it runs any more.
+	Ended(rank int) bool
 }
 
 // ErrVanished is returned by a Reach for a process that has ended.
