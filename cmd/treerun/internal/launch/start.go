@@ -135,13 +135,16 @@ func (s *supervisor) startAll() {
 		s.input = newInput(s.job.Stdin, func(b *wire.Input) { s.sendTo(0, b) })
 	}
 	s.wait(func() bool { return s.starting == 0 })
-	started := 0
+	what, started := count(len(s.members), "rank"), 0
 	for _, m := range s.members {
 		if m.running {
 			started++
 		}
 	}
-	s.job.Trace("started %d of %s", started, count(len(s.members), "rank"))
+	if started < len(s.members) {
+		what = fmt.Sprintf("%d of %s", started, what)
+	}
+	s.job.Trace("started %s", what)
 	s.discardStreams()
 }
 
