@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -77,11 +78,70 @@ func Stale(dir string, size int) []string {
 	return stale
 }
 
-// rawFile creates the file for what a rank prints: DIR/rank.007/stdout.
+// rawFile creates the file for what a rank prints: DIR/rank.007/stdout. DIR may be a
+// link, because the user names it, and may be shared with others: so neither the folder
+// nor the file below it may be a link, and the folder is ours or that of DIR's owner.
 func rawFile(dir, folder, name string) (*os.File, error) {
-	dir = filepath.Join(dir, folder)
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	return os.Create(filepath.Join(dir, name))
+	top, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer top.Close()
+	sub, err := rankDir(top, folder)
+	if err != nil {
+		return nil, err
+	}
+	defer sub.Close()
+	path := filepath.Join(sub.Name(), name)
+	// A FIFO must not make us wait, and nothing is cut off before it is known what it is.
+	const flags = unix.O_WRONLY | unix.O_CREAT | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Openat(int(sub.Fd()), name, flags, 0o666)
+	if err != nil {
+		return nil, planted("create", path, err)
+	}
+	f := os.NewFile(uintptr(fd), path)
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Sys().(*syscall.Stat_t).Nlink > 1) {
+		err = &os.PathError{Op: "create", Path: path, Err: errors.New("it is there, and no file of its own")}
+	}
+	if err == nil {
+		err = f.Truncate(0)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// rankDir makes and opens the folder of a rank.
+func rankDir(top *os.File, name string) (*os.File, error) {
+	path := filepath.Join(top.Name(), name)
+	if err := unix.Mkdirat(int(top.Fd()), name, 0o777); err != nil && err != unix.EEXIST {
+		return nil, &os.PathError{Op: "mkdir", Path: path, Err: err}
+	}
+	fd, err := unix.Openat(int(top.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, planted("open", path, err)
+	}
+	sub := os.NewFile(uintptr(fd), path)
+	var above, below unix.Stat_t
+	err = errors.Join(unix.Fstat(int(top.Fd()), &above), unix.Fstat(fd, &below))
+	if owner := int(below.Uid); err == nil && owner != os.Geteuid() && below.Uid != above.Uid {
+		err = fmt.Errorf("it belongs to user %d (hint: another --output-dir)", owner)
+	}
+	if err != nil {
+		return nil, errors.Join(&os.PathError{Op: "open", Path: path, Err: err}, sub.Close())
+	}
+	return sub, nil
+}
+
+// planted is the error for a name in an output folder that could not be opened.
+func planted(op, path string, err error) error {
+	if err == unix.ELOOP || err == unix.ENOTDIR {
+		err = fmt.Errorf("%w (a link or a file is there, which is not followed; hint: remove it, or another --output-dir)", err)
+	}
+	return &os.PathError{Op: op, Path: path, Err: err}
 }
