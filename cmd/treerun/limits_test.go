@@ -146,30 +146,37 @@ func (s *sweeper) try(flag string, limit int, rank ...string) {
 	}
 }
 
-// TestLimits: under every limit of open files and of processes with which treerun runs
-// at all, ranks start, or one line says at once why not.
+// TestLimits: under every limit of open files, of processes and of addresses with which
+// treerun runs at all, ranks start, or one line says at once why not.
 //
-// TREERUN_LIMITS=1 tries all limits up to 64, and allows a start that fails one second.
+// TREERUN_LIMITS=1 tries all limits up to 64, and addresses up to 3.2 GB, and allows a
+// start that fails one second.
 func TestLimits(t *testing.T) {
 	_, err := os.Stat("/bin/bash")
 	require.Need(t, require.Bash, err) // another shell may have no ulimit -u
 	limits := []int{6, 7, 9, 16, 23, 32, 40, 41, 50, 64}
+	addresses := []int{700_000, 1_000_000, 1_250_000, 1_500_000, 2_097_151, 2_097_152, 3_000_000} // KiB
 	limit, sleep := atOnce, "0.2"
 	if os.Getenv("TREERUN_LIMITS") != "" {
 		limit, sleep, limits = time.Second, "1.2", nil
 		for l := range 64 {
 			limits = append(limits, l+1)
+			addresses = append(addresses, (l+1)*50_000)
 		}
 	}
 	dir := sweepBinaries(t)
 	for i, rank := range [][]string{{"sleep", sleep}, {"./looper", "-calls", "5"}} {
-		for k, flag := range []string{"-n", "-u"} {
+		for k, flag := range []string{"-n", "-u", "-v"} {
+			limits := limits
+			if flag == "-v" {
+				limits = addresses
+			}
 			t.Run(flag+" "+filepath.Base(rank[0]), func(t *testing.T) {
-				s := &sweeper{t: t, dir: dir, user: uint32(61000 + 2*i + k), limit: limit}
+				s := &sweeper{t: t, dir: dir, user: uint32(61000 + 3*i + k), limit: limit}
 				for _, l := range limits {
 					s.try(flag, l, rank...)
 				}
-				if s.refused == 0 && (flag == "-n" || os.Getuid() == 0) {
+				if s.refused == 0 && (flag != "-u" || os.Getuid() == 0) {
 					t.Error("no limit was too low: the test tests nothing")
 				}
 			})

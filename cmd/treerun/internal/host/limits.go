@@ -48,8 +48,31 @@ const (
 )
 
 // CheckLimits returns an error where this user may not have the threads that a
-// launcher or an agent needs. It is for the begin of either, before they are there.
-func CheckLimits() error { return checkTasks(ownTasks) }
+// launcher or an agent needs, or this process the addresses. It is for the begin of
+// either, before the threads are there.
+func CheckLimits() error {
+	if err := checkAddresses(); err != nil {
+		return err
+	}
+	return checkTasks(ownTasks)
+}
+
+// needAddresses is how many bytes of addresses a launcher, an agent or a rank in Go is
+// let run with: the Go runtime reserves 0.8 to 1.3 GB before main begins, and the C library
+// 64 MiB for each of the first threads. A program that has none left for a thread's stack
+// dies with pages of text; under 1.5 GB jobs of two ranks were seen to.
+const needAddresses = 2 << 30
+
+// checkAddresses returns an error where this process may not have the addresses that a
+// launcher, an agent or a rank needs. Ranks have the same limit.
+func checkAddresses() error {
+	var r unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur >= needAddresses {
+		return nil
+	}
+	return exitcode.Errorf(exitcode.Internal, "the limit is %d KiB of addresses for each process, and treerun and its ranks need %d each, "+
+		"few of them with memory (ulimit -v unlimited or LimitAS= raises it; a control group limits memory)", r.Cur>>10, needAddresses>>10)
+}
 
 // checkTasks returns an error where this user may not have n more processes and
 // threads, as far as this process can see.
