@@ -51,3 +51,22 @@ func TestSource(t *testing.T) {
 		t.Errorf("%d bytes are kept", len(s.data))
 	}
 }
+
+// A frame of a host that is not in the job, whatever its number, is nobody's end.
+func TestFrameOfNoHost(t *testing.T) {
+	for _, host := range []int{-7, wire.All, 1, 1 << 20} {
+		s := &supervisor{
+			job: &Job{Trace: func(string, ...any) {}}, parties: []*party{{}}, events: make(chan event, 1), quit: make(chan struct{}),
+		}
+		f, err := wire.Encode(0, &wire.Alive{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Host = host
+		s.emit(f)
+		s.receive(<-s.events)
+		if s.parties[0].lost || s.cause.kind != none {
+			t.Errorf("a frame of host %d ended the job", host)
+		}
+	}
+}

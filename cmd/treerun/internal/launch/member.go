@@ -255,7 +255,7 @@ func (s *supervisor) hasLeft(p *party) {
 func (s *supervisor) loseHosts(l *wire.Lost) {
 	s.order++
 	for _, i := range l.Hosts {
-		if i >= len(s.parties) || s.parties[i].lost || s.parties[i].bye {
+		if i < 0 || i >= len(s.parties) || s.parties[i].lost || s.parties[i].bye {
 			continue
 		}
 		p := s.parties[i]
