@@ -267,6 +267,9 @@ func TestLibraries(t *testing.T) {
 	}
 }
 
+// usesC are the packages that use cgo.
+var usesC = []string{"collective/internal/kernel", "cuda/internal/driver", "cmd/treerun/internal/output"}
+
 func TestUnsafeAndCgo(t *testing.T) {
 	for _, s := range sources(t) {
 		for _, name := range s.imported() {
@@ -274,8 +277,8 @@ func TestUnsafeAndCgo(t *testing.T) {
 			if name == "unsafe" && !strings.HasSuffix(base, "_unsafe") {
 				t.Errorf("%s: unsafe belongs into a file named *_unsafe.go", s.path)
 			}
-			if name == "C" && s.pkg != "collective/internal/kernel" && s.pkg != "cuda/internal/driver" {
-				t.Errorf("%s: only collective/internal/kernel and cuda/internal/driver use cgo", s.path)
+			if name == "C" && !slices.Contains(usesC, s.pkg) {
+				t.Errorf("%s: only %q use cgo", s.path, usesC)
 			}
 		}
 	}

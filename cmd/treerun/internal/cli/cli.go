@@ -52,7 +52,11 @@ func Main(args []string) int {
 			command, args = c, args[1:]
 		}
 	}
-	code, err := command(args)
+	var code int
+	err := error(errNoStdout)
+	if !output.Closed() {
+		code, err = command(args)
+	}
 	if err == nil {
 		return code
 	}
@@ -63,6 +67,8 @@ func Main(args []string) int {
 	}
 	return code
 }
+
+var errNoStdout = exitcode.Errorf(exitcode.Internal, "stdout is closed: all output would be lost (hint: >/dev/null drops it)")
 
 // runTopo is the command topo.
 func runTopo(args []string) (int, error) {
