@@ -255,3 +255,49 @@ func TestManySources(t *testing.T) {
 		t.Errorf("%d warnings:\n%s", n, &text)
 	}
 }
+
+// TestFlood: while callers come and go without end, who knows the word gets in, and Close ends.
+func TestFlood(t *testing.T) {
+	c := openClub(t, time.Minute, 4)
+	stop := make(chan bool)
+	var flood sync.WaitGroup
+	for range 4 {
+		flood.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if conn, err := net.Dial("tcp", c.addr); err == nil {
+					conn.Close()
+				}
+			}
+		})
+	}
+	for in := false; !in; {
+		conn, err := net.Dial("tcp", c.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, "open\n"); err != nil {
+			t.Log(err) // it had to give way to one of the flood
+		}
+		select {
+		case ours := <-c.in:
+			in = true
+			ours.Close()
+		case <-time.After(time.Second):
+		}
+		conn.Close()
+	}
+	closed := make(chan bool)
+	go func() { c.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(limit):
+		t.Error("Close does not end while callers come")
+	}
+	close(stop)
+	flood.Wait()
+}

@@ -124,5 +124,12 @@ func (b *Doorbell) Yield() {
 }
 
 // FD returns the socket, which is readable once the bell has been rung. It
-// stays the bell's, until the endpoint is closed.
-func (b *Doorbell) FD() int { return b.bells.own.FD() }
+// stays the bell's, until the endpoint is closed: then it is -1.
+func (b *Doorbell) FD() int {
+	b.bells.mu.RLock()
+	defer b.bells.mu.RUnlock()
+	if b.bells.own == nil {
+		return -1
+	}
+	return b.bells.own.FD()
+}

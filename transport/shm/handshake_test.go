@@ -7,11 +7,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/segment"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 func mapOf(l transport.Layout) ([sha256.Size]byte, error) {
@@ -204,4 +206,50 @@ func FuzzReport(f *testing.F) {
 			t.Fatalf("reports %+v: %v", r, err)
 		}
 	})
+}
+
+// TestFloodedDoor: the leader's socket closes while connections come without end.
+func TestFloodedDoor(t *testing.T) {
+	defer checkLeft(t)()
+	m, err := segment.NewMap(transporttest.Pair(2, 64))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := listen(testSession(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, came := make(chan bool), make(chan bool, 1)
+	var flood sync.WaitGroup
+	for range 4 {
+		flood.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if c, err := net.Dial("unix", d.address()); err == nil {
+					c.Close()
+				}
+				if n == 100 {
+					select {
+					case came <- true:
+					default:
+					}
+				}
+			}
+		})
+	}
+	d.open(-1)
+	<-came
+	closed := make(chan bool)
+	go func() { d.close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(transporttest.Limit):
+		t.Error("close does not end while connections come")
+	}
+	close(stop)
+	flood.Wait()
 }

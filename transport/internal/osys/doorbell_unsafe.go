@@ -59,7 +59,7 @@ func (d *Doorbell) Knock(a *BellAddress) {
 }
 
 // Wait sleeps until the doorbell was rung, descriptor other is readable (none
-// if it is negative), or max has passed. It forgets all rings so far, and
+// if it is negative), or max has passed. It forgets the rings so far, silenceMax at most, and
 // reports whether other is readable. A signal may end it early.
 func (d *Doorbell) Wait(other int, max time.Duration) (otherReady bool) {
 	fds := [2]unix.PollFd{{Fd: int32(d.fd), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
@@ -74,10 +74,14 @@ func (d *Doorbell) Wait(other int, max time.Duration) (otherReady bool) {
 	return fds[1].Revents != 0
 }
 
+// silenceMax is how many rings one silence takes in: anybody on the host may ring, faster than
+// they are read. What is left ends the next Wait early.
+const silenceMax = 8
+
 // silence reads what has been sent.
 func (d *Doorbell) silence() {
 	var b [16]byte
-	for {
+	for range silenceMax {
 		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(d.fd), uintptr(unsafe.Pointer(&b)), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
 		if errno != 0 || int(n) < 0 {
 			return

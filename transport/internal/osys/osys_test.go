@@ -4,15 +4,19 @@ package osys
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/docs/require"
 )
@@ -326,4 +330,61 @@ func TestPinThread(t *testing.T) {
 			t.Fatalf("after core %d the thread has %d cores of %d", k, n, before)
 		}
 	}
+}
+
+// TestFlood: a Doorbell that is rung without end takes in some rings per Wait, and Wait ends.
+func TestFlood(t *testing.T) {
+	name := fmt.Sprintf("treerun-test-%d-%d", os.Getpid(), time.Now().UnixNano())
+	d, err := NewDoorbell(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	from, err := NewDoorbell(name + "-from")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	a, err := NewBellAddress(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	drain := func() (n int) {
+		for ; ; n++ {
+			if _, _, err := unix.Recvfrom(d.FD(), make([]byte, 1), unix.MSG_DONTWAIT); err != nil {
+				return n
+			}
+		}
+	}
+	fill := func() {
+		for range 100 { // as many as the system keeps
+			from.Knock(a)
+		}
+	}
+	fill()
+	kept := drain()
+	fill()
+	d.Wait(-1, time.Minute)
+	if left := drain(); left != max(0, kept-silenceMax) {
+		t.Errorf("of %d rings one Wait took %d in, want %d", kept, kept-left, silenceMax)
+	}
+	stop := make(chan bool)
+	var flood sync.WaitGroup
+	for range 4 {
+		flood.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					from.Knock(a)
+				}
+			}
+		})
+	}
+	for range 100 {
+		d.Wait(-1, time.Minute)
+	}
+	close(stop)
+	flood.Wait()
 }
