@@ -8,33 +8,37 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
 )
 
-// onFake runs the test that calls it once more, in a process on a fake host with
-// GPUs, and with these variables. It reports whether this is that process.
-func onFake(t *testing.T, graph string, env ...string) bool {
+// member is this process as a rank of a job: see onRanks.
+var member *rank.World
+
+// onRanks runs the test that calls it once more as n ranks, processes of a job of
+// treerun on a fake host with GPUs. It reports whether this process is one of them.
+func onRanks(t *testing.T, n int, graph string, env ...string) bool {
 	t.Helper()
-	if os.Getenv(fakegpu.Variable) != "" {
-		return true
+	if !(fakegpu.Job{Hosts: []string{graph}, Ranks: n, Env: env}).Run(t) {
+		return false
 	}
-	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$", "-test.v", "-test.count=1")
-	// Links are measured with a few megabytes where GPUs have little memory.
-	child.Env = append(append(append(os.Environ(), "TREERUN_FAKE_GPU_MEMORY=100000000"), fakegpu.Start(t, graph)...), env...)
-	out, err := child.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+" ") {
-		t.Errorf("on the fake host: %v\n%s", err, out)
+	w, err := rank.Init(t.Context())
+	if err != nil {
+		t.Fatal(err)
 	}
-	return false
+	member = w
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return true
 }
 
 // gpuOf returns the GPU of a rank, as many ranks on each as it takes.
@@ -46,37 +50,37 @@ func gpuOf(rank int) (*cuda.Device, error) {
 	return all[rank%len(all)], nil
 }
 
-// onDevices runs body as every rank of one process, with a stream on the rank's GPU,
-// and compares what the process holds of its devices before and after.
-func onDevices(t *testing.T, n int, body func(c *Comm, s *cuda.Stream) error, opts ...Option) []error {
+// onDevice runs body on this rank, with a stream on its GPU, and compares what the
+// process holds of its devices before and after.
+func onDevice(t *testing.T, body func(c *Comm, s *cuda.Stream) error, opts ...Option) error {
 	t.Helper()
 	before := cuda.Stats()
-	errs := inProcess(t, n, func(_ World, c *Comm) error {
-		dev, err := gpuOf(c.Rank())
-		if err != nil {
-			return err
-		}
-		s, err := dev.NewStream()
-		if err != nil {
-			return err
-		}
-		err = body(c, s)
-		return errors.Join(err, c.Close(), s.Close())
-	}, opts...)
+	c, err := New(t.Context(), member, append([]Option{WithTopoCache("")}, opts...)...)
+	if err != nil {
+		return err
+	}
+	dev, err := gpuOf(member.Rank())
+	if err != nil {
+		return err
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		return err
+	}
+	err = body(c, s)
+	err = errors.Join(err, c.Close(), s.Close())
 	after := cuda.Stats()
 	before.Contexts, after.Contexts = 0, 0 // they stay
 	if after != before {
-		t.Errorf("left on the devices: %+v, before %+v", after, before)
+		t.Errorf("rank %d: left on the devices: %+v, before %+v", member.Rank(), after, before)
 	}
-	return errs
+	return err
 }
 
-func mustRunOnDevices(t *testing.T, n int, body func(c *Comm, s *cuda.Stream) error, opts ...Option) {
+func mustRunOnDevice(t *testing.T, body func(c *Comm, s *cuda.Stream) error, opts ...Option) {
 	t.Helper()
-	for r, err := range onDevices(t, n, body, opts...) {
-		if err != nil {
-			t.Errorf("rank %d of %d: %v", r, n, err)
-		}
+	if err := onDevice(t, body, opts...); err != nil {
+		t.Errorf("rank %d of %d: %v", member.Rank(), member.Size(), err)
 	}
 }
 
@@ -101,11 +105,6 @@ func (t *collectiveTrial[T]) onDevice(ctx context.Context, s *cuda.Stream) (err 
 		}
 		mem = append(mem, d)
 	}
-	// The driver waits for streams where memory is allocated and freed, and in one
-	// process those of other ranks that wait for this one are among them.
-	if err := Barrier(ctx, t.c); err != nil {
-		return err
-	}
 	in, out := mem[0], mem[len(mem)-1]
 	from, to := guard, guard
 	if t.inPlace && len(mem) == 1 {
@@ -123,7 +122,7 @@ func (t *collectiveTrial[T]) onDevice(ctx context.Context, s *cuda.Stream) (err 
 			return err
 		}
 	}
-	return Barrier(ctx, t.c)
+	return nil
 }
 
 // shift is where part begins in whole, by their capacities.
@@ -176,24 +175,23 @@ func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 
 // TestDeviceCalls makes device calls of every kind, with every element type and
 // operation, in place and not, from one element to many, and compares all memory
-// with the oracle. Ranks are goroutines, each with a GPU of a DGX-1V, or two on
-// one.
+// with the oracle. Ranks have a GPU of a DGX-1V each, or two share one.
 func TestDeviceCalls(t *testing.T) {
-	if !onFake(t, "dgx1v", "TREERUN_FAKE_GPU_JITTER=30:7") {
-		return
-	}
 	few, sizes := 60, []int{1, 2, 3, 8, 16}
 	if raceDetector {
 		few, sizes = 10, sizes[:4]
 	}
 	for _, size := range sizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			if !onRanks(t, size, "dgx1v", "TREERUN_FAKE_GPU_JITTER=30:7") {
+				return
+			}
 			few := few
 			if size == 16 {
 				few /= 4 // large ones take the time
 			}
 			cases := deviceCases(size, rand.New(rand.NewPCG(uint64(size), 5)), few)
-			mustRunOnDevices(t, size, func(c *Comm, s *cuda.Stream) error {
+			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
 				for i, tc := range cases {
 					tr := tc.typed(c, tc.call).(deviceTrial)
 					if err := tr.onDevice(t.Context(), s); err != nil {
@@ -212,15 +210,15 @@ func TestDeviceCalls(t *testing.T) {
 // TestManyDeviceCalls: more calls than may be under way, on two streams and between
 // calls on the host, are done in their order.
 func TestManyDeviceCalls(t *testing.T) {
-	if !onFake(t, "dgx1v", "TREERUN_FAKE_GPU_JITTER=10:3") {
+	const n, count = 3, 50
+	if !onRanks(t, n, "dgx1v", "TREERUN_FAKE_GPU_JITTER=10:3") {
 		return
 	}
-	const n, count = 3, 50
 	calls := 2*inFlight + 7
 	if raceDetector {
 		calls = inFlight + 7
 	}
-	mustRunOnDevices(t, n, func(c *Comm, s *cuda.Stream) (err error) {
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
 		ctx := t.Context()
 		two, err := s.Device().NewStream()
 		if err != nil {
@@ -283,12 +281,12 @@ func TestManyDeviceCalls(t *testing.T) {
 // second communicator takes them from there, and the results are right on the graph
 // of a DGX-1, where not all pairs have a link.
 func TestDeviceSurvey(t *testing.T) {
-	if !onFake(t, "dgx1v") {
+	if !onRanks(t, 8, "dgx1v") {
 		return
 	}
-	cache := t.TempDir()
+	cache := filepath.Join(os.Getenv("XDG_CACHE_HOME"), "links")
 	for round := range 2 {
-		mustRunOnDevices(t, 8, func(c *Comm, s *cuda.Stream) error {
+		mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
 			const n = 5000
 			x, err := cuda.Alloc[int32](s.Device(), n)
 			if err != nil {
@@ -326,29 +324,6 @@ func TestDeviceSurvey(t *testing.T) {
 		files, err := filepath.Glob(filepath.Join(cache, "*"))
 		if err != nil || len(files) == 0 {
 			t.Errorf("kept: %v, %v", files, err)
-		}
-	}
-}
-
-// The streams of all ranks of a process have a queue of the hardware each, however
-// many share a device.
-func TestStreamsOfRanksOfOneProcess(t *testing.T) {
-	if !onFake(t, "dgx1v/0") {
-		return
-	}
-	for _, n := range []int{2, 4, 8} {
-		before := cuda.Stats().Streams
-		var most atomic.Int64
-		mustRunOnDevices(t, n, func(c *Comm, s *cuda.Stream) error {
-			ctx := t.Context()
-			if err := errors.Join(BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s), Barrier(ctx, c)); err != nil {
-				return err
-			}
-			most.Store(cuda.Stats().Streams - before)
-			return Barrier(ctx, c) // nobody closes before all have counted
-		})
-		if got := most.Load(); got < int64(2*n) || got > queues {
-			t.Errorf("%d ranks have %d streams, want at least %d and at most %d", n, got, 2*n, queues)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +18,10 @@ import (
 // Wrong arguments are errors with rank, device and call, nothing is sent, and the
 // communicator stays usable.
 func TestDeviceArguments(t *testing.T) {
-	if !onFake(t, "dgx1v") {
+	if !onRanks(t, 2, "dgx1v") {
 		return
 	}
-	mustRunOnDevices(t, 2, func(c *Comm, s *cuda.Stream) (err error) {
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
 		ctx := t.Context()
 		other, err := gpuOf(c.Rank() + 2)
 		if err != nil {
@@ -93,7 +92,7 @@ func TestDeviceArguments(t *testing.T) {
 // Host memory is refused where device memory is asked for, before any call of a
 // communicator.
 func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
-	if !onFake(t, "dgx1v/0") {
+	if !onRanks(t, 1, "dgx1v/0") {
 		return
 	}
 	dev, err := gpuOf(0)
@@ -120,12 +119,15 @@ func TestOpeningFails(t *testing.T) {
 	for _, of := range []struct {
 		call string
 		n    int
-	}{{"cuMemAlloc", 12}, {"cuModuleLoadDataEx", 16}, {"cuMemHostAlloc", 1}, {"cuStreamCreateWithPriority", 14}, {"cuEventCreate", 8}} {
+	}{{"cuMemAlloc", 6}, {"cuModuleLoadDataEx", 8}, {"cuMemHostRegister", 1}, {"cuStreamCreateWithPriority", 7}, {"cuEventCreate", 4}} {
 		call, n := of.call, of.n
 		numbers := rng.Perm(n)
 		for _, k := range numbers[:min(n, most)] {
+			if call == "cuStreamCreateWithPriority" {
+				k++ // the first one is the test's own
+			}
 			t.Run(fmt.Sprintf("%s-%d", call, k+1), func(t *testing.T) {
-				if onFake(t, "dgx1v", fmt.Sprintf("TREERUN_FAKE_GPU_FAIL=%s:%d", call, k+1)) {
+				if onRanks(t, 2, "dgx1v", fmt.Sprintf("TREERUN_FAKE_GPU_FAIL=%s:%d@1", call, k+1)) {
 					openingFails(t, call)
 				}
 			})
@@ -133,8 +135,9 @@ func TestOpeningFails(t *testing.T) {
 	}
 }
 
+// openingFails is a rank of TestOpeningFails: rank 1 has the GPU that fails.
 func openingFails(t *testing.T, call string) {
-	errs := onDevices(t, 2, func(c *Comm, s *cuda.Stream) (err error) {
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
 		ctx := t.Context()
 		if err = BarrierDevice(ctx, c, s); err == nil {
 			err = c.SyncDevice(ctx, s)
@@ -144,7 +147,7 @@ func openingFails(t *testing.T, call string) {
 			return nil
 		}
 		var failed *RankError
-		if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), call) || !strings.Contains(err.Error(), "BarrierDevice") {
+		if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), call) || !strings.Contains(err.Error(), "BarrierDevice") {
 			return fmt.Errorf("%s fails: %v", call, err)
 		}
 		var driver *cuda.Error
@@ -153,85 +156,68 @@ func openingFails(t *testing.T, call string) {
 		}
 		return errors.Join(Barrier(ctx, c), BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s), Barrier(ctx, c))
 	})
-	if slices.ContainsFunc(errs, func(err error) bool { return isOwnStream(err, call) }) {
-		t.Log("it was the test's own stream")
-		return
-	}
-	for r, err := range errs {
-		if err != nil {
-			t.Errorf("rank %d: %v", r, err)
-		}
-	}
-}
-
-// isOwnStream tells whether it was the test's own call that failed.
-func isOwnStream(err error, call string) bool {
-	var driver *cuda.Error
-	return errors.As(err, &driver) && driver.Call == call && !strings.Contains(err.Error(), "collective")
 }
 
 // A call of the driver that fails later, and a GPU that is lost, end the
 // communicator on all ranks, with the rank, the device and the call.
 func TestDeviceFails(t *testing.T) {
 	for name, env := range map[string]string{
-		"launch":  "TREERUN_FAKE_GPU_FAIL=cuLaunchKernel:40:719",
-		"memory":  "TREERUN_FAKE_GPU_FAIL=cuStreamBatchMemOp:30:1",
-		"records": "TREERUN_FAKE_GPU_FAIL=cuEventRecord:25:999",
+		"launch":  "TREERUN_FAKE_GPU_FAIL=cuLaunchKernel:40:719@1",
+		"memory":  "TREERUN_FAKE_GPU_FAIL=cuStreamBatchMemOp:30:1@1",
+		"records": "TREERUN_FAKE_GPU_FAIL=cuEventRecord:25:999@1",
 		"lost":    "TREERUN_FAKE_GPU_LOST=1@1500",
 	} {
 		t.Run(name, func(t *testing.T) {
-			if !onFake(t, "dgx1v", env) {
-				return
-			}
-			errs := inProcess(t, 3, func(_ World, c *Comm) error {
-				ctx := t.Context()
-				dev, err := gpuOf(c.Rank())
-				if err != nil {
-					return err
-				}
-				s, err := dev.NewStream()
-				if err != nil {
-					return err
-				}
-				x, err := cuda.Alloc[float32](dev, 5000)
-				if err != nil {
-					return err
-				}
-				if err := Barrier(ctx, c); err != nil {
-					return err
-				}
-				for range 3000 {
-					if err = AllReduceDevice(ctx, c, s, x, x, Sum); err != nil {
-						break
-					}
-					if err = c.SyncDevice(ctx, s); err != nil {
-						break
-					}
-				}
-				var failed *RankError
-				if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), fmt.Sprintf("device %d", failed.Rank)) || !strings.Contains(err.Error(), "AllReduceDevice") {
-					return fmt.Errorf("rank %d: %v", c.Rank(), err)
-				}
-				if err := AllReduce(ctx, c, []int32{1}, []int32{1}, Sum); !errors.Is(err, ErrDevice) {
-					return fmt.Errorf("rank %d: the next call: %v", c.Rank(), err)
-				}
-				return nil
-			})
-			for r, err := range errs {
-				if err != nil && !(errors.Is(err, cuda.ErrDeviceLost) && strings.Contains(err.Error(), "close")) { // Close cannot give back what a lost GPU has
-					t.Errorf("rank %d: %v", r, err)
-				}
+			if onRanks(t, 3, "dgx1v", env) {
+				deviceFails(t)
 			}
 		})
+	}
+}
+
+// deviceFails is a rank of TestDeviceFails. What a GPU has that fails may not be
+// given back: only errors count.
+func deviceFails(t *testing.T) {
+	ctx := t.Context()
+	c, err := New(ctx, member, WithTopoCache(""))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dev, err := gpuOf(c.Rank())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := dev.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := cuda.Alloc[float32](dev, 5000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3000 {
+		if err = AllReduceDevice(ctx, c, s, x, x, Sum); err != nil {
+			break
+		}
+		if err = c.SyncDevice(ctx, s); err != nil {
+			break
+		}
+	}
+	var failed *RankError
+	if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), "device 1") || !strings.Contains(err.Error(), "AllReduceDevice") {
+		t.Errorf("rank %d: %v", c.Rank(), err)
+	}
+	if err := AllReduce(ctx, c, []int32{1}, []int32{1}, Sum); !errors.Is(err, ErrDevice) {
+		t.Errorf("rank %d: the next call: %v", c.Rank(), err)
+	}
+	if err := c.Close(); err != nil && !errors.Is(err, ErrDevice) && !errors.Is(err, cuda.ErrDeviceLost) {
+		t.Errorf("rank %d: Close: %v", c.Rank(), err)
 	}
 }
 
 // A rank that closes, gives up or aborts while others wait for it on their devices
 // is the first cause on all of them.
 func TestDeviceStops(t *testing.T) {
-	if !onFake(t, "dgx1v") {
-		return
-	}
 	for name, w := range map[string]struct {
 		stop func(c *Comm, s *cuda.Stream) error
 		want error
@@ -255,7 +241,10 @@ func TestDeviceStops(t *testing.T) {
 		}, ErrMismatch},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := onDevices(t, 3, func(c *Comm, s *cuda.Stream) error {
+			if !onRanks(t, 3, "dgx1v") {
+				return
+			}
+			err := onDevice(t, func(c *Comm, s *cuda.Stream) error {
 				ctx := t.Context()
 				if err := errors.Join(BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s)); err != nil {
 					if c.Rank() != 2 && errors.Is(err, w.want) {
@@ -276,10 +265,8 @@ func TestDeviceStops(t *testing.T) {
 				}
 				return nil
 			})
-			for r, err := range errs {
-				if err != nil && !(r == 2 && errors.Is(err, w.want)) {
-					t.Errorf("rank %d: %v", r, err)
-				}
+			if err != nil && !(member.Rank() == 2 && errors.Is(err, w.want)) {
+				t.Errorf("rank %d: %v", member.Rank(), err)
 			}
 		})
 	}
@@ -288,7 +275,7 @@ func TestDeviceStops(t *testing.T) {
 // Groups have devices of their own, and a graph of devices that the caller knows is
 // what plans are made for.
 func TestDeviceGroups(t *testing.T) {
-	if !onFake(t, "dgx1v") {
+	if !onRanks(t, 6, "dgx1v") {
 		return
 	}
 	g := topo.UniformGraph(6)
@@ -297,7 +284,7 @@ func TestDeviceGroups(t *testing.T) {
 			g.Links[i].GBytesPerSecond = 7
 		}
 	}
-	mustRunOnDevices(t, 6, func(c *Comm, s *cuda.Stream) (err error) {
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
 		ctx := t.Context()
 		if err := errors.Join(BarrierDevice(ctx, c, s), c.SyncDevice(ctx, s)); err != nil {
 			return err
@@ -325,6 +312,34 @@ func TestDeviceGroups(t *testing.T) {
 		}
 		return errors.Join(err, part.Close(), x.Free(), Barrier(ctx, c))
 	}, WithDeviceGraph(g))
+}
+
+// Device calls of goroutines are refused on all of them, with what to do, and the
+// communicator goes on with calls on host memory.
+func TestInProcessOnDevices(t *testing.T) {
+	if !onRanks(t, 1, "dgx1v/0-1") {
+		return
+	}
+	for r, err := range inProcess(t, 2, func(_ World, c *Comm) error {
+		dev, err := gpuOf(c.Rank())
+		if err != nil {
+			return err
+		}
+		s, err := dev.NewStream()
+		if err != nil {
+			return err
+		}
+		err = BarrierDevice(t.Context(), c, s)
+		var failed *RankError
+		if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), "device calls need a process per rank: start them with treerun") {
+			return fmt.Errorf("BarrierDevice of a goroutine: %w", err)
+		}
+		return errors.Join(Barrier(t.Context(), c), s.Close())
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
 }
 
 // patienceOnDevice is how long ranks may take to hear of a fault, on a machine that

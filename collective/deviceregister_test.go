@@ -14,11 +14,11 @@ import (
 // are as right as others; a rank that has it elsewhere is found out; memory that is
 // not registered on all ranks goes through staging.
 func TestRegisteredMemory(t *testing.T) {
-	if !onFake(t, "dgx1v", "TREERUN_FAKE_GPU_JITTER=20:4") {
+	const n, count, shift = 4, 200_000, 33
+	if !onRanks(t, n, "dgx1v", "TREERUN_FAKE_GPU_JITTER=20:4") {
 		return
 	}
-	const n, count, shift = 4, 200_000, 33
-	mustRunOnDevices(t, n, func(c *Comm, s *cuda.Stream) (err error) {
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
 		ctx := t.Context()
 		var x [2]cuda.Slice[int32]
 		var m [2]*DeviceMemory

@@ -13,11 +13,11 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// relayed runs body on two ranks whose devices do not read each other, after a first
-// call that opens them.
+// relayed runs body on this rank of two whose devices do not read each other, after a
+// first call that opens them.
 func relayed(t *testing.T, body func(c *Comm, s *cuda.Stream) error) {
 	t.Helper()
-	for r, err := range onDevices(t, 2, func(c *Comm, s *cuda.Stream) error {
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) error {
 		if err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s)); err != nil {
 			return err
 		}
@@ -25,11 +25,7 @@ func relayed(t *testing.T, body func(c *Comm, s *cuda.Stream) error) {
 			return errors.New("the devices read each other: nothing is relayed")
 		}
 		return body(c, s)
-	}) {
-		if err != nil {
-			t.Errorf("rank %d: %v", r, err)
-		}
-	}
+	})
 }
 
 // closed takes what Close says of a communicator that has failed for what is known.
@@ -43,16 +39,13 @@ func closed(c *Comm, known error) error {
 // Ranks that make different calls hear of both also where the first to find out is
 // whoever carries the chunks between them.
 func TestRelayedMismatch(t *testing.T) {
-	if !onFake(t, "dgx1v", "TREERUN_FAKE_GPU_BROKEN=0-1") {
+	if !onRanks(t, 2, "dgx1v", "TREERUN_FAKE_GPU_BROKEN=0-1") {
 		return
 	}
 	for range 4 {
 		relayed(t, func(c *Comm, s *cuda.Stream) error {
 			x, err := cuda.Alloc[int32](s.Device(), 200)
 			if err != nil {
-				return err
-			}
-			if err = Barrier(t.Context(), c); err != nil { // memory first, then streams that wait
 				return err
 			}
 			if err = AllReduceDevice(t.Context(), c, s, x.Slice(0, 100+c.Rank()), x.Slice(0, 100+c.Rank()), Sum); err == nil {
@@ -69,25 +62,25 @@ func TestRelayedMismatch(t *testing.T) {
 // What the links between hosts say of a rank that is gone is the first cause: not the
 // device of the rank that hears of it.
 func TestRelayedRankLost(t *testing.T) {
-	if !onFake(t, "dgx1v", "TREERUN_FAKE_GPU_BROKEN=0-1") {
+	if !onRanks(t, 2, "dgx1v", "TREERUN_FAKE_GPU_BROKEN=0-1") {
 		return
 	}
-	opened := make(chan struct{}) // rank 1 is out of the call that opened the devices
 	relayed(t, func(c *Comm, s *cuda.Stream) error {
 		ctx := t.Context()
+		if c.Rank() == 0 {
+			if err := BarrierDevice(ctx, c, s); err != nil {
+				return err
+			}
+		}
+		// Rank 1 is out of the call that opened the devices.
+		if _, err := member.AllGather(ctx, nil); err != nil {
+			return err
+		}
 		if c.Rank() == 1 { // it never comes, and rank 0 hears that it has gone
-			close(opened)
 			for failed := false; !failed && ctx.Err() == nil; time.Sleep(time.Millisecond) {
 				_, failed = c.ep.Aborted()
 			}
 		} else {
-			if err := BarrierDevice(ctx, c, s); err != nil {
-				return err
-			}
-			select {
-			case <-opened:
-			case <-ctx.Done():
-			}
 			c.sides[0].ep.Abort(transport.Fault{Rank: 1, Text: exec.FaultLost + "it was unplugged"})
 		}
 		err := c.SyncDevice(ctx, s)

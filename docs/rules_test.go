@@ -111,7 +111,7 @@ var imports = map[string]string{
 	"cmd/treerun/internal/program":     "cmd/treerun/internal/exitcode",
 	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/host cmd/treerun/internal/launch cmd/treerun/internal/output",
 	"internal/procstate":               "",
-	"docs/fakegpu":                     "docs/require topo topo/machines",
+	"docs/fakegpu":                     "docs/freeport docs/require topo topo/machines",
 	"docs/freeport":                    "",
 	"docs/longer":                      "",
 	"docs/nethosts":                    "docs/require",

@@ -16,18 +16,27 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/rank"
 )
 
-// The tests run on a fake host with four GPUs, also those that do not use them.
-func TestMain(m *testing.M) { fakegpu.Main(m, "dgx1v/0-3") }
-
-// onDevices runs body as every rank of a job, with a stream on the rank's GPU, and
-// compares what the process holds of its GPUs before and after.
-func onDevices(t *testing.T, hosts []int, body func(w *world, c *collective.Comm, s *cuda.Stream) error) []error {
+// onDevices runs the test that calls it once more as ranks on these hosts, processes of
+// a job of treerun on fake hosts with four GPUs each. There it runs body with a stream
+// on the rank's GPU, and compares what the process holds of its GPUs before and after.
+// It reports whether this process is a rank, and what body returned.
+func onDevices(t *testing.T, hosts []int, body func(c *collective.Comm, s *cuda.Stream) error) (ran bool, err error) {
 	t.Helper()
-	fakegpu.Need(t)
+	job := fakegpu.Job{Hosts: []string{"dgx1v/0-3", "dgx1v/4-7"}[:slices.Max(hosts)+1]}
+	job.Ranks = len(hosts) / len(job.Hosts)
+	if !job.Run(t) {
+		return false, nil
+	}
+	w, err := rank.Init(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	before := cuda.Stats()
-	errs := runRanks(t, hosts, func(w *world, c *collective.Comm) error {
+	err = asRank(t, w, hosts, func(c *collective.Comm) error {
 		all, err := cuda.Devices()
 		if err != nil {
 			return err
@@ -36,7 +45,7 @@ func onDevices(t *testing.T, hosts []int, body func(w *world, c *collective.Comm
 		if err != nil {
 			return err
 		}
-		err = body(w, c, s)
+		err = body(c, s)
 		return errors.Join(err, c.Close(), s.Close())
 	})
 	after := cuda.Stats()
@@ -44,16 +53,14 @@ func onDevices(t *testing.T, hosts []int, body func(w *world, c *collective.Comm
 	if after != before {
 		t.Errorf("left on the devices: %+v, before %+v", after, before)
 	}
-	return errs
+	return true, err
 }
 
 // mustOnDevices is onDevices for ranks that may not fail.
 func mustOnDevices(t *testing.T, hosts []int, body func(c *collective.Comm, s *cuda.Stream) error) {
 	t.Helper()
-	for r, err := range onDevices(t, hosts, func(_ *world, c *collective.Comm, s *cuda.Stream) error { return body(c, s) }) {
-		if err != nil {
-			t.Fatalf("rank %d of %v: %v", r, hosts, err)
-		}
+	if _, err := onDevices(t, hosts, body); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -85,10 +92,6 @@ func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Str
 			return nil, nil, st, err
 		}
 	}
-	// Dense calls wait for other ranks in their streams, and allocating for streams.
-	if err := collective.Barrier(ctx, c); err != nil {
-		return nil, nil, st, err
-	}
 	if st, err = AllReduceDevice(ctx, c, s, x.Slice(guard, guard+n), y.Slice(guard, guard+n), op, opts...); err != nil {
 		return nil, nil, st, err
 	}
@@ -104,7 +107,7 @@ func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Str
 			return nil, nil, st, fmt.Errorf("beside the tensor there is %v", around)
 		}
 	}
-	return with[guard : guard+n], after[guard : guard+n], st, collective.Barrier(ctx, c)
+	return with[guard : guard+n], after[guard : guard+n], st, nil
 }
 
 // twin makes a call on host memory and the same on device memory: the results have
@@ -250,8 +253,8 @@ func TestDeviceCallsInARow(t *testing.T) {
 // zeros of either sign become +0.
 func TestSpecialNumbersOnDevice(t *testing.T) {
 	odd := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, float32(math.Copysign(0, -1))}
-	for _, form := range []Form{Trees, Aggregators, Shared} {
-		mustOnDevices(t, oneHost(2), func(c *collective.Comm, s *cuda.Stream) error {
+	mustOnDevices(t, oneHost(2), func(c *collective.Comm, s *cuda.Stream) error {
+		for _, form := range []Form{Trees, Aggregators, Shared} {
 			const size = 4
 			send := make([]float32, size*20)
 			for i, v := range odd {
@@ -273,9 +276,9 @@ func TestSpecialNumbersOnDevice(t *testing.T) {
 					return fmt.Errorf("%v: %v (%v), on the host %v (%v)", form, got, st, want, host)
 				}
 			}
-			return nil
-		})
-	}
+		}
+		return nil
+	})
 }
 
 // A wrong argument is an error before anything is sent, and a rank that calls for host
@@ -342,25 +345,20 @@ func TestDeviceArguments(t *testing.T) {
 	})
 }
 
-// A rank that is lost, gives up or has no memory on its device ends the call on all
-// ranks, with its name.
+// A rank that gives up or has no memory on its device ends the call on all ranks, with
+// its name. (One that is killed: TestDeviceRankKilled of the command.)
 func TestDeviceCallStopped(t *testing.T) {
 	for name, stop := range map[string]struct {
 		kind error
-		call func(w *world, c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error
+		call func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error
 	}{
-		"lost": {collective.ErrRankLost, func(w *world, c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error {
-			w.Fail(1, errors.New("killed by SIGKILL"))
-			_, err := AllReduceDevice(t.Context(), c, s, x, x, collective.Sum, Use(Trees))
-			return err
-		}},
-		"cancelled": {collective.ErrCanceled, func(_ *world, c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error {
+		"cancelled": {collective.ErrCanceled, func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			_, err := AllReduceDevice(ctx, c, s, x, x, collective.Sum, Use(Trees))
 			return err
 		}},
-		"no memory": {collective.ErrDevice, func(_ *world, c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error {
+		"no memory": {collective.ErrDevice, func(c *collective.Comm, s *cuda.Stream, x cuda.Slice[float32]) error {
 			var held []cuda.Slice[uint8]
 			for n := 256 << 20; n >= 256; n /= 2 {
 				for {
@@ -383,7 +381,7 @@ func TestDeviceCallStopped(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			errs := onDevices(t, oneHost(3), func(w *world, c *collective.Comm, s *cuda.Stream) (err error) {
+			ran, err := onDevices(t, oneHost(3), func(c *collective.Comm, s *cuda.Stream) (err error) {
 				x, err := cuda.Alloc[float32](s.Device(), 100000)
 				if err != nil {
 					return err
@@ -393,16 +391,14 @@ func TestDeviceCallStopped(t *testing.T) {
 					return err
 				}
 				if c.Rank() == 1 {
-					return stop.call(w, c, s, x)
+					return stop.call(c, s, x)
 				}
 				_, err = AllReduceDevice(t.Context(), c, s, x, x, collective.Sum, Use(Trees))
 				return err
 			})
-			for r, err := range errs {
-				var re *collective.RankError
-				if !errors.As(err, &re) || !errors.Is(err, stop.kind) || re.Rank != 1 {
-					t.Errorf("rank %d: %v, want %v of rank 1", r, err, stop.kind)
-				}
+			var re *collective.RankError
+			if ran && (!errors.As(err, &re) || !errors.Is(err, stop.kind) || re.Rank != 1) {
+				t.Errorf("%v, want %v of rank 1", err, stop.kind)
 			}
 		})
 	}

@@ -7,43 +7,43 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/docs/fakegpu"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
 )
 
-// onHosts lets a rank for each device measure, on these hosts; all must get the same.
+// apart is a World whose ranks are on these hosts, though they are not.
+type apart struct {
+	*rank.World
+	hosts []int
+}
+
+func (w *apart) HostOf(r int) int { return w.hosts[r] }
+
+// onHosts measures as this rank, on these hosts and devices; all must get the same.
 func onHosts(t *testing.T, hosts, devices []int) ([]HostResult, error) {
 	t.Helper()
-	fakegpu.Need(t)
-	list, err := cuda.Devices()
-	if err != nil {
-		t.Fatal(err)
-	}
-	results := make([][]HostResult, len(devices))
-	errs := ranktest.New(hosts...).Run(t, func(w *ranktest.World) (err error) {
-		results[w.Rank()], err = OnHosts(t.Context(), w, list[devices[w.Rank()]], Options{Forget: true})
-		return err
-	})
-	for rank := range devices {
-		if (errs[rank] == nil) != (errs[0] == nil) {
-			t.Fatalf("rank 0: %v, rank %d: %v", errs[0], rank, errs[rank])
-		}
-		for i := range results[0] {
-			a, _ := results[0][i].AppendJSON(nil)
-			b, _ := results[rank][i].AppendJSON(nil)
-			if !bytes.Equal(a, b) {
-				t.Fatalf("ranks 0 and %d have different results", rank)
+	results, err := OnHosts(t.Context(), &apart{member, hosts}, deviceAt(t, devices[member.Rank()]), Options{Forget: true})
+	said := "failed"
+	if err == nil {
+		said = ""
+		for i := range results {
+			part, err := results[i].AppendJSON(nil)
+			if err != nil {
+				t.Fatal(err)
 			}
+			said += string(part)
 		}
 	}
-	return results[0], errs[0]
+	allSay(t, said)
+	return results, err
 }
 
 // TestOnHosts: hosts with different numbers of ranks measure at the same time, for
 // different numbers of turns, and all ranks know all of them afterwards.
 func TestOnHosts(t *testing.T) {
+	if !onRanks(t, 6) {
+		return
+	}
 	hosts := []int{0, 1, 0, 1, 1, 2}
 	found, err := onHosts(t, hosts, []int{0, 4, 3, 5, 7, 2})
 	if err != nil {
@@ -81,7 +81,7 @@ func TestOnHosts(t *testing.T) {
 
 // Where one host fails all hear of it.
 func TestOnHostsFails(t *testing.T) {
-	if !inChild(t, noMemoryFrom(1)) {
+	if !onRanks(t, 4, noMemory()) {
 		return
 	}
 	if _, err := onHosts(t, []int{0, 0, 1, 1}, []int{0, 1, 2, 3}); err == nil || !strings.Contains(err.Error(), "OUT_OF_MEMORY") {

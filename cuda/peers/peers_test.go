@@ -5,46 +5,76 @@ package peers
 import (
 	"fmt"
 	"os"
-	"os/exec"
-	"slices"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/docs/fakegpu"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 	"github.com/treerun/treerun/topo/machines"
 	"github.com/treerun/treerun/topo/probe"
 )
 
-// The tests run on a fake DGX-1 with V100.
-func TestMain(m *testing.M) { fakegpu.Main(m, "dgx1v") }
+// member is this process as a rank of a job: see onRanks.
+var member *rank.World
 
-// measureOn lets a rank for each of these devices measure, and returns what rank 0
-// got. All must get the same.
+// onRanks runs the test that calls it once more as n ranks, processes of a job of
+// treerun on a fake DGX-1 with V100. It reports whether this process is one of them.
+func onRanks(t *testing.T, n int, env ...string) bool {
+	t.Helper()
+	if !(fakegpu.Job{Hosts: []string{"dgx1v"}, Ranks: n, Env: env}).Run(t) {
+		return false
+	}
+	w, err := rank.Init(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	member = w
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return true
+}
+
+// measureOn measures as this rank, on one of the devices, one for each rank. All must
+// get the same.
 func measureOn(t *testing.T, o Options, devices ...int) (*Result, error) {
 	t.Helper()
-	fakegpu.Need(t)
+	r, err := Measure(t.Context(), member, deviceAt(t, devices[member.Rank()]), o)
+	said := "failed"
+	if err == nil {
+		said = text(t, r.Graph)
+	}
+	allSay(t, said)
+	return r, err
+}
+
+func deviceAt(t *testing.T, i int) *cuda.Device {
+	t.Helper()
 	list, err := cuda.Devices()
 	if err != nil {
 		t.Fatal(err)
 	}
-	results := make([]*Result, len(devices))
-	errs := ranktest.New(ranktest.OneHost(len(devices))...).Run(t, func(w *ranktest.World) (err error) {
-		results[w.Rank()], err = Measure(t.Context(), w, list[devices[w.Rank()]], o)
-		return err
-	})
-	for rank := range devices {
-		if (errs[rank] == nil) != (errs[0] == nil) {
-			t.Fatalf("rank 0: %v, rank %d: %v", errs[0], rank, errs[rank])
-		}
-		if errs[0] == nil && text(t, results[rank].Graph) != text(t, results[0].Graph) {
-			t.Fatalf("ranks 0 and %d have different graphs", rank)
+	return list[i]
+}
+
+// allSay fails the test where the ranks do not say the same.
+func allSay(t *testing.T, said string) {
+	t.Helper()
+	all, err := member.AllGather(t.Context(), []byte(said))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, other := range all {
+		if string(other) != said {
+			t.Fatalf("rank %d has %s\nrank %d has %s", member.Rank(), said, r, other)
 		}
 	}
-	return results[0], errs[0]
 }
 
 func text(t *testing.T, g *topo.Graph) string {
@@ -56,13 +86,18 @@ func text(t *testing.T, g *topo.Graph) string {
 	return string(b)
 }
 
-func folder(t *testing.T) *probe.Cache { return &probe.Cache{Dir: t.TempDir()} }
+// folder is a cache of all ranks of the job.
+func folder() *probe.Cache {
+	return &probe.Cache{Dir: filepath.Join(os.Getenv("XDG_CACHE_HOME"), "links")}
+}
 
 // TestMeasure: all NVLinks of the machine are found by NVML, measured, and kept; the
 // second time nothing is measured; nothing stays open.
 func TestMeasure(t *testing.T) {
-	fakegpu.Need(t)
-	cache := folder(t)
+	if !onRanks(t, 8) {
+		return
+	}
+	cache := folder()
 	before := cuda.Stats()
 	r, err := measureOn(t, Options{Cache: cache}, 0, 1, 2, 3, 4, 5, 6, 7)
 	if err != nil {
@@ -104,6 +139,9 @@ func TestMeasure(t *testing.T) {
 
 // Ranks that share GPUs have the links of those, and one within each.
 func TestMeasureShared(t *testing.T) {
+	if !onRanks(t, 5) {
+		return
+	}
 	r, err := measureOn(t, Options{Forget: true}, 0, 0, 3, 0, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +163,7 @@ func TestMeasureShared(t *testing.T) {
 // Ranks that share a GPU see the same free memory and take it together: whoever
 // comes too late measures with little.
 func TestMemoryTakenMeanwhile(t *testing.T) {
-	if !inChild(t, "TREERUN_FAKE_GPU_FAIL=cuMemAlloc:3") {
+	if !onRanks(t, 3, "TREERUN_FAKE_GPU_MEMORY=268435456", "TREERUN_FAKE_GPU_FAIL=cuMemAlloc:1") {
 		return
 	}
 	before := cuda.Stats()
@@ -144,65 +182,50 @@ func TestMemoryTakenMeanwhile(t *testing.T) {
 }
 
 func TestMeasureAlone(t *testing.T) {
-	r, err := measureOn(t, Options{Cache: folder(t)}, 5)
+	if !onRanks(t, 1) {
+		return
+	}
+	r, err := measureOn(t, Options{Cache: folder()}, 5)
 	if err != nil || len(r.Graph.Links) != 0 || r.Graph.Ranks != 1 || len(r.Machine.GPUs) != 8 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-// inChild runs a test in a process of its own, with further variables. It returns
-// true there.
-func inChild(t *testing.T, vars ...string) bool {
-	t.Helper()
-	fakegpu.Need(t)
-	const mark = "PEERS_TEST_CHILD"
-	if os.Getenv(mark) == t.Name() {
-		return true
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-	cmd.Env = within(os.Environ(), mark+"="+t.Name(), vars)
-	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
-		t.Errorf("%v\n%s", err, out)
-	}
-	return false
-}
-
-// within returns an environment with further variables, on the same fake host but
-// not its owner.
-func within(env []string, mark string, vars []string) []string {
-	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, "TREERUN_FAKE_GPU_OWN=") })
-	return append(append(env, mark), vars...)
-}
-
 // A link that gives wrong bits is advertised, found out and left out, with one line.
 func TestBrokenLink(t *testing.T) {
-	if !inChild(t, "TREERUN_FAKE_GPU_BROKEN=0-3") {
-		return
-	}
-	cache := folder(t)
-	for range 2 { // measured, and then kept
-		r, err := measureOn(t, Options{Cache: cache}, 0, 1, 2, 3)
-		if err != nil {
-			t.Fatal(err)
+	const broken = "TREERUN_FAKE_GPU_BROKEN=0-3"
+	t.Run("of four", func(t *testing.T) {
+		if !onRanks(t, 4, broken) {
+			return
 		}
-		if r.Graph.Rates().At(0, 3) != 0 || r.Graph.Rates().At(0, 1) == 0 {
-			t.Errorf("%v", r.Graph)
+		for range 2 { // measured, and then kept
+			r, err := measureOn(t, Options{Cache: folder()}, 0, 1, 2, 3)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Graph.Rates().At(0, 3) != 0 || r.Graph.Rates().At(0, 1) == 0 {
+				t.Errorf("%v", r.Graph)
+			}
+			if len(r.Dropped) != 1 || r.Dropped[0].A != 0 || r.Dropped[0].B != 3 || !strings.Contains(r.Dropped[0].Fault, "ACS or an IOMMU") {
+				t.Errorf("dropped %+v", r.Dropped)
+			}
 		}
-		if len(r.Dropped) != 1 || r.Dropped[0].A != 0 || r.Dropped[0].B != 3 || !strings.Contains(r.Dropped[0].Fault, "ACS or an IOMMU") {
-			t.Errorf("dropped %+v", r.Dropped)
+	})
+	t.Run("the only one", func(t *testing.T) {
+		if !onRanks(t, 2, broken) {
+			return
 		}
-	}
-	r, err := measureOn(t, Options{Cache: cache}, 0, 3) // nothing else joins these two
-	if err != nil || len(r.Graph.Links) != 1 || r.Graph.Links[0].Kind != gpu.KindHost {
-		t.Errorf("%+v, %v", r, err)
-	}
+		r, err := measureOn(t, Options{Forget: true}, 0, 3)
+		if err != nil || len(r.Graph.Links) != 1 || r.Graph.Links[0].Kind != gpu.KindHost {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
 }
 
 // A link on which copies hang costs some seconds, and the other links are measured
 // all the same.
 func TestHungLink(t *testing.T) {
-	if !inChild(t, "TREERUN_FAKE_GPU_BROKEN=0-3:hang") {
+	if !onRanks(t, 4, "TREERUN_FAKE_GPU_BROKEN=0-3:hang") {
 		return
 	}
 	patience = 10 // in this process
@@ -223,23 +246,23 @@ func TestHungLink(t *testing.T) {
 	}
 }
 
-// noMemoryFrom lets the n-th allocation fail and those that follow.
-func noMemoryFrom(n int) string {
+// noMemory lets the allocations of GPU 1 fail.
+func noMemory() string {
 	var calls []string
-	for end := n + 10; n < end; n++ {
-		calls = append(calls, fmt.Sprintf("cuMemAlloc:%d", n))
+	for n := range 10 {
+		calls = append(calls, fmt.Sprintf("cuMemAlloc:%d@1", n+1))
 	}
 	return "TREERUN_FAKE_GPU_FAIL=" + strings.Join(calls, ",")
 }
 
 // A rank that fails for itself ends the measuring on all, and is named.
 func TestNoMemory(t *testing.T) {
-	if !inChild(t, noMemoryFrom(4)) {
+	if !onRanks(t, 3, noMemory()) {
 		return
 	}
 	before := cuda.Stats()
 	_, err := measureOn(t, Options{Forget: true}, 0, 1, 2)
-	if err == nil || !strings.Contains(err.Error(), "measure peer links: rank ") || !strings.Contains(err.Error(), "OUT_OF_MEMORY") {
+	if err == nil || !strings.Contains(err.Error(), "measure peer links: rank 1: ") || !strings.Contains(err.Error(), "OUT_OF_MEMORY") {
 		t.Fatalf("error %v", err)
 	}
 	after := cuda.Stats()
@@ -251,7 +274,7 @@ func TestNoMemory(t *testing.T) {
 
 // A GPU that is lost is an error, not a bad link.
 func TestLostGPU(t *testing.T) {
-	if !inChild(t, "TREERUN_FAKE_GPU_LOST=1@40") {
+	if !onRanks(t, 3, "TREERUN_FAKE_GPU_LOST=1@40") {
 		return
 	}
 	_, err := measureOn(t, Options{Forget: true}, 0, 1, 2)

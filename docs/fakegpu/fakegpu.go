@@ -119,9 +119,9 @@ func Start(t testing.TB, graph string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	guard, err := h.guard()
+	open, err := guard(h.dir)
 	t.Cleanup(func() {
-		if err := errors.Join(h.Close(), guard.Close()); err != nil {
+		if err := errors.Join(h.Close(), open.Close()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -169,9 +169,9 @@ func Need(t testing.TB) {
 // reexec replaces this process by the same program on the host; the dynamic
 // linker looks at LD_LIBRARY_PATH only when a program starts.
 func reexec(h *Host) error {
-	guard, err := h.guard()
+	open, err := guard(h.dir)
 	if err == nil {
-		_, _, no := syscall.Syscall(syscall.SYS_FCNTL, guard.Fd(), syscall.F_SETFD, 0) // the program keeps it
+		_, _, no := syscall.Syscall(syscall.SYS_FCNTL, open.Fd(), syscall.F_SETFD, 0) // the program keeps it
 		if no != 0 {
 			err = os.NewSyscallError("fcntl", no)
 		}
@@ -186,20 +186,20 @@ func reexec(h *Host) error {
 	return errors.Join(fmt.Errorf("fake GPU: start the tests again on the fake host: %w", err), h.Close())
 }
 
-// guard starts a shell that removes the host's folder when the returned file is
-// closed everywhere: at the end of all processes that have it, however they end.
+// guard starts a shell that removes a folder when the returned file is closed
+// everywhere: at the end of all processes that have it, however they end.
 // The shell is nobody's child.
-func (h *Host) guard() (*os.File, error) {
+func guard(dir string) (*os.File, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("fake GPU: %w", err)
 	}
 	defer r.Close()
-	cmd := exec.Command("/bin/sh", "-c", `exec 3<&0; { trap '' INT QUIT TERM HUP; cat <&3; rm -rf "$0"; } > /dev/null 2>&1 &`, h.dir)
+	cmd := exec.Command("/bin/sh", "-c", `exec 3<&0; { trap '' INT QUIT TERM HUP; cat <&3; rm -rf "$0"; } > /dev/null 2>&1 &`, dir)
 	cmd.Stdin = r
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what ends the tests' group does not end it
 	if err := cmd.Run(); err != nil {
-		return w, fmt.Errorf("fake GPU: start a guard of %s: %w", h.dir, err)
+		return w, fmt.Errorf("fake GPU: start a guard of %s: %w", dir, err)
 	}
 	return w, nil
 }
