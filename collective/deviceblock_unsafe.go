@@ -1,7 +1,6 @@
 package collective
 
 import (
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
@@ -21,7 +20,6 @@ type deviceBlock struct {
 	ep         transport.Endpoint
 	own        []byte           // on the rank that has allocated it: what it has to free
 	registered *cuda.Registered // with this rank's device
-	pinned     *pinnedBlock     // of ranks of one process, in place of both
 }
 
 const (
@@ -62,15 +60,6 @@ const (
 func (o *opening) makeBlock() (b *deviceBlock, place int, err error) {
 	n := blockBytes(o.layout.FlagBytes(), len(o.local))
 	b = &deviceBlock{flags: o.layout.FlagBytes(), ep: o.c.ep}
-	if t := threadOf(o.c.world); t != nil {
-		p, err := cuda.AllocPinned[uint8](o.device, n)
-		if err != nil {
-			return nil, 0, err
-		}
-		clear(p.Host())
-		b.mem, b.pinned = p.Host(), t.pin(p)
-		return b, b.pinned.number, nil
-	}
 	b.own, err = o.c.ep.Alloc(n)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
@@ -81,17 +70,6 @@ func (o *opening) makeBlock() (b *deviceBlock, place int, err error) {
 
 // attachBlock lets this rank and its device see the block that lies at place.
 func (o *opening) attachBlock(place int) error {
-	if t := threadOf(o.c.world); t != nil {
-		if o.block != nil {
-			return nil
-		}
-		p, err := t.pinnedAt(place)
-		if err != nil {
-			return err
-		}
-		o.block = &deviceBlock{flags: o.layout.FlagBytes(), mem: p.memory.Host(), pinned: p}
-		return nil
-	}
 	if o.block == nil {
 		o.block = &deviceBlock{flags: o.layout.FlagBytes(), ep: o.c.ep}
 	}
@@ -107,15 +85,10 @@ func (o *opening) attachBlock(place int) error {
 
 // addr returns where this rank's device sees the block.
 func (b *deviceBlock) addr() cuda.Addr {
-	switch {
-	case b == nil:
+	if b == nil || b.registered == nil {
 		return 0
-	case b.pinned != nil:
-		return b.pinned.memory.Addr()
-	case b.registered != nil:
-		return b.registered.Addr()
 	}
-	return 0
+	return b.registered.Addr()
 }
 
 // detach ends the device's use of the block.
@@ -132,12 +105,9 @@ func (b *deviceBlock) free() (err error) {
 	if b == nil {
 		return nil
 	}
-	if b.pinned != nil {
-		err = b.pinned.leave()
-	}
 	if b.own != nil {
-		err = errors.Join(err, b.ep.Free(b.own))
+		err = b.ep.Free(b.own)
 	}
-	b.own, b.pinned, b.mem = nil, nil, nil
+	b.own, b.mem = nil, nil
 	return err
 }

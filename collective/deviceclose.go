@@ -122,8 +122,6 @@ func (d *devices) close() error {
 func (d *devices) release() error {
 	var errs []error
 	if d.block != nil && d.block.mem != nil {
-		// First of all: where ranks are of one process, the driver does not free
-		// memory while the stream of another one waits for this rank.
 		d.block.stage(d.mine).Store(stageLeaving)
 	}
 	if d.group != nil {
@@ -133,9 +131,6 @@ func (d *devices) release() error {
 		if e := d.calls[i].done; e != nil {
 			errs = append(errs, e.Close())
 		}
-	}
-	for _, e := range d.opened {
-		errs = append(errs, e.Close())
 	}
 	for _, m := range d.registered {
 		errs = append(errs, m.unmap())

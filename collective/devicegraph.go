@@ -5,7 +5,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
@@ -52,11 +51,9 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 			e := &deviceError{text: fmt.Sprintf("the link of ranks %d and %d (%s, %s) hangs, and with it whoever has tried it: start the job again, which leaves the link out if what is measured is kept (no --no-topo-cache), or leave out one of the two GPUs (--gpus)",
 				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])}
 			for _, r := range []int{h.Ranks[f.A], h.Ranks[f.B]} {
-				if o.all[r].Process == thisProcess() {
+				if r == o.c.rank {
 					e.cause = errHung
-					if dev, err := cuda.DeviceByUUID(o.all[r].Device); err == nil {
-						dev.Abandon()
-					}
+					o.device.Abandon()
 				}
 			}
 			return &RankError{Rank: -1, Op: "measuring the devices' links", Err: e}

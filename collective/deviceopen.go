@@ -67,7 +67,6 @@ type deviceHello struct {
 	Device  string // UUID
 	Name    string
 	Memory  int64 // bytes
-	MemOps  bool  // its streams wait for memory and write it
 	Probe   probeOffer
 }
 
@@ -75,8 +74,16 @@ type deviceHello struct {
 func (o *opening) meet() (err error) {
 	c := o.c
 	h := deviceHello{Host: c.world.HostOf(c.rank), Process: thisProcess(), Device: o.device.UUID(), Name: o.device.Name(),
-		Memory: o.device.TotalMemory(), MemOps: o.device.CanUseStreamMemOps()}
-	if o.kernels, err = loadKernels(o.device); err == nil && c.size > 1 {
+		Memory: o.device.TotalMemory()}
+	if threadOf(c.world) != nil {
+		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: start them with treerun")
+	} else if err = o.device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
+		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
+	}
+	if err == nil {
+		o.kernels, err = loadKernels(o.device)
+	}
+	if err == nil && c.size > 1 {
 		if o.trial, err = newPeerTrial(o.ctx, o.device); err == nil {
 			h.Probe = o.trial.offer
 		}
@@ -87,6 +94,9 @@ func (o *opening) meet() (err error) {
 	for r, h := range o.all {
 		if h.Memory <= 0 || h.Device == "" {
 			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
+		}
+		if q := slices.IndexFunc(o.all, func(q deviceHello) bool { return q.Process == h.Process }); q != r {
+			return fmt.Errorf("ranks %d and %d are of one process, and device calls need a process per rank: start them with treerun", q, r)
 		}
 	}
 	return nil
@@ -229,7 +239,7 @@ func (o *opening) share() (err error) {
 	var mine deviceShare
 	if n := o.layout.StagingBytes(o.c.rank); n > 0 {
 		if o.staging, err = cuda.Alloc[uint8](o.device, int(n)); err == nil {
-			mine.Staging, err = offerOf(o.device, o.staging.Addr(), n)
+			mine.Staging, err = offerOf(o.device, o.staging.Addr())
 		}
 	}
 	if err == nil && o.mine == 0 {
@@ -264,9 +274,7 @@ func (o *opening) attachStaging() error {
 			return fmt.Errorf("staging memory of rank %d: %w", r, err)
 		}
 		o.stagingOf[r] = at
-		if m != nil {
-			o.maps = append(o.maps, m)
-		}
+		o.maps = append(o.maps, m)
 	}
 	return nil
 }
@@ -289,46 +297,14 @@ func (o *opening) connect() error {
 
 // start makes the group, which the streams of calls go through.
 func (o *opening) start() error {
-	events := slices.ContainsFunc(o.local, func(r int) bool { return !o.all[r].MemOps })
 	var err error
 	o.group, err = devexec.New(devexec.Config{
 		Layout: o.layout, Device: o.device, Kernels: o.kernels, Staging: o.stagingOf,
 		Flags: o.block.mem[:o.block.flags], FlagsAddr: o.block.addr(),
-		Endpoint: o.relay, Events: events, Streams: streamsOf(o.all, o.c.rank), Failed: o.groupFailed,
+		Endpoint: o.relay, Failed: o.groupFailed,
 	})
-	without := slices.ContainsFunc(o.all, func(h deviceHello) bool { return !h.MemOps })
-	var offers []eventOffer
-	if err == nil && events {
-		offers, err = o.offerEvents()
-	}
-	all, err := swap(o.ctx, o.w, offers, err)
-	if err != nil || !without {
-		return err
-	}
-	if events {
-		err = o.takeEvents(all)
-	}
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err
-}
-
-// queues is how many queues of the hardware the streams of a process share on a
-// device: package cuda asks for as many.
-const queues = 32
-
-// streamsOf returns how many streams a rank's group makes at most. Where ranks of one
-// process share a device, all their streams and those of the callers must have a queue
-// of their own: in the queue of a stream that waits for another rank, that one's
-// streams would wait as well, and both for ever.
-func streamsOf(all []deviceHello, rank int) int {
-	sharing := 0
-	for i := range all {
-		if all[i].Process == all[rank].Process && all[i].Device == all[rank].Device {
-			sharing++
-		}
-	}
-	const spare = 2 // for each: the caller's, and one more of the caller's
-	return max(1, min(devexec.DefaultStreams, queues/sharing-spare))
 }
 
 // explain says, for people, which plans the devices run.

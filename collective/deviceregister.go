@@ -75,7 +75,7 @@ func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64) (*Dev
 		Memory memoryOffer
 		Bytes  int64
 	}
-	offer, err := offerOf(d.device, at, bytes)
+	offer, err := offerOf(d.device, at)
 	all, err := swap(ctx, w, region{offer, bytes}, err)
 	if err != nil {
 		return nil, err
@@ -94,9 +94,7 @@ func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64) (*Dev
 			break
 		}
 		m.at[r] = seen
-		if mapping != nil {
-			m.maps = append(m.maps, mapping)
-		}
+		m.maps = append(m.maps, mapping)
 	}
 	everywhere, err := swap(ctx, w, direct, nil)
 	if err != nil {

@@ -33,8 +33,7 @@ type devices struct {
 	staging cuda.Slice[uint8]
 	maps    []*cuda.Mapping // of other ranks' staging memory
 	block   *deviceBlock
-	opened  []*cuda.Event // other processes', where devices cannot wait for memory
-	sources []int         // the ranks whose memory this rank's device reads, rising
+	sources []int // the ranks whose memory this rank's device reads, rising
 
 	registered    []*DeviceMemory
 	registrations uint64 // so far

@@ -22,17 +22,14 @@ var thisProcess = sync.OnceValue(func() uint64 {
 
 // memoryOffer is device memory that other ranks of the host may map.
 type memoryOffer struct {
-	Process uint64
-	Address uint64 // of the memory within that process
-	Handle  []byte // of the allocation that it lies in; none where it cannot be exported
-	Offset  int64  // of the memory in the allocation, in bytes
-	Size    int64  // of the allocation
-	Why     string // there is no handle
+	Handle []byte // of the allocation that it lies in; none where it cannot be exported
+	Offset int64  // of the memory in the allocation, in bytes
+	Size   int64  // of the allocation
+	Why    string // there is no handle
 }
 
-// offerOf offers n bytes at a, which lie within one allocation of dev.
-func offerOf(dev *cuda.Device, a cuda.Addr, n int64) (memoryOffer, error) {
-	m := memoryOffer{Process: thisProcess(), Address: uint64(a)}
+// offerOf offers the memory of dev at a.
+func offerOf(dev *cuda.Device, a cuda.Addr) (m memoryOffer, err error) {
 	h, _, offset, size, err := dev.ExportMemory(a)
 	switch {
 	case errors.Is(err, cuda.ErrNotExportable):
@@ -45,12 +42,9 @@ func offerOf(dev *cuda.Device, a cuda.Addr, n int64) (memoryOffer, error) {
 	return m, nil
 }
 
-// open returns where dev sees n bytes of offered memory. The mapping is nil for
-// memory of this process.
+// open returns where dev sees n bytes of offered memory of another process, until
+// the mapping is closed.
 func (m *memoryOffer) open(dev *cuda.Device, n int64) (cuda.Addr, *cuda.Mapping, error) {
-	if m.Process == thisProcess() {
-		return cuda.Addr(m.Address), nil, nil
-	}
 	h, err := m.handle(n)
 	if err != nil {
 		return 0, nil, err
@@ -121,7 +115,7 @@ func newPeerTrial(ctx context.Context, dev *cuda.Device) (p *peerTrial, err erro
 	if err = p.memory.CopyFrom(ctx, p.desk.stream, p.offer.Pattern); err != nil {
 		return p, err
 	}
-	p.offer.Memory, err = offerOf(dev, p.memory.Addr(), patternBytes)
+	p.offer.Memory, err = offerOf(dev, p.memory.Addr())
 	return p, err
 }
 
@@ -154,11 +148,6 @@ func (p *peerTrial) try(ctx context.Context, theirs *deviceHello) error {
 	if len(theirs.Probe.Pattern) != patternBytes {
 		return fmt.Errorf("a pattern of %d bytes, want %d", len(theirs.Probe.Pattern), patternBytes)
 	}
-	if theirs.Process == thisProcess() {
-		if err := p.befriend(theirs.Device); err != nil {
-			return err
-		}
-	}
 	at, mapping, err := theirs.Probe.Memory.open(p.device, patternBytes)
 	if err != nil {
 		return err
@@ -167,25 +156,11 @@ func (p *peerTrial) try(ctx context.Context, theirs *deviceHello) error {
 	if err = p.desk.read(ctx, at, got); errors.Is(err, errHung) {
 		return err
 	}
-	if mapping != nil {
-		err = errors.Join(err, mapping.Close())
-	}
+	err = errors.Join(err, mapping.Close())
 	if err == nil && !bytes.Equal(got, theirs.Probe.Pattern) {
 		err = errors.New("what was read is not what stands there: is an IOMMU or ACS in the way of peer memory?")
 	}
 	return err
-}
-
-// befriend lets this rank's device use memory that this process has on another.
-func (p *peerTrial) befriend(uuid string) error {
-	peer, err := cuda.DeviceByUUID(uuid)
-	if err != nil {
-		return err
-	}
-	if can, err := p.device.CanAccess(peer); err != nil || !can {
-		return errors.Join(err, fmt.Errorf("%v cannot reach the memory of %v", p.device, peer))
-	}
-	return p.device.EnablePeer(peer)
 }
 
 // errHung is the end of everything on a device: the driver waits for the copy when

@@ -6,16 +6,15 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
 )
 
 // InProcess returns the Worlds of n ranks that are goroutines of this process,
-// by rank: for a program that drives several GPUs, or several streams of one, by
-// itself. Every rank calls New with its own, in a goroutine of its own, and makes
+// by rank. Every rank calls New with its own, in a goroutine of its own, and makes
 // its calls there. Nothing of them needs to be closed, and none of them ever
-// fails.
+// fails. Device calls, such as AllReduceDevice, are an ErrDevice: they need a process
+// per rank, as treerun starts them.
 func InProcess(n int) []World {
 	p := &process{size: n, endpoints: make(map[string][]transport.Endpoint), failed: make(chan struct{})}
 	all := make([]World, n)
@@ -33,9 +32,6 @@ type process struct {
 	mu        sync.Mutex
 	gathers   []*gather                       // that somebody has begun, in order
 	endpoints map[string][]transport.Endpoint // by what they are for
-	pinned    map[int]*pinnedBlock            // by number
-	pins      int                             // so far
-	events    map[int][]*cuda.Event           // by number
 }
 
 // gather is one AllGather.
@@ -129,70 +125,4 @@ func connectThreads(_ context.Context, w World, purpose string, layout transport
 	}
 	delete(t.endpoints, key)
 	return ep, nil
-}
-
-// pinnedBlock is pinned memory that ranks of one process share. The last one to
-// leave frees it.
-type pinnedBlock struct {
-	memory *cuda.Pinned[uint8]
-	of     *process
-	number int
-	users  int // under of.mu
-}
-
-// pin lets the other ranks share memory that this one uses, too.
-func (t *thread) pin(memory *cuda.Pinned[uint8]) *pinnedBlock {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.pinned == nil {
-		t.pinned = make(map[int]*pinnedBlock)
-	}
-	t.pins++
-	b := &pinnedBlock{memory, t.process, t.pins, 1}
-	t.pinned[t.pins] = b
-	return b
-}
-
-// pinnedAt returns the memory with a number, for one more rank to use.
-func (t *thread) pinnedAt(number int) (*pinnedBlock, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	b := t.pinned[number]
-	if b == nil {
-		return nil, fmt.Errorf("no pinned memory number %d in this process", number)
-	}
-	b.users++
-	return b, nil
-}
-
-// leave says that one rank uses the memory no more.
-func (b *pinnedBlock) leave() error {
-	b.of.mu.Lock()
-	defer b.of.mu.Unlock()
-	if b.users--; b.users > 0 {
-		return nil
-	}
-	delete(b.of.pinned, b.number)
-	return b.memory.Free()
-}
-
-// keepEvents keeps events for another rank to take, and returns their number.
-func (t *thread) keepEvents(events []*cuda.Event) int {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.events == nil {
-		t.events = make(map[int][]*cuda.Event)
-	}
-	t.pins++
-	t.events[t.pins] = events
-	return t.pins
-}
-
-// keptEvents takes what another rank has kept.
-func (t *thread) keptEvents(number int) []*cuda.Event {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	events := t.events[number]
-	delete(t.events, number)
-	return events
 }

@@ -31,7 +31,7 @@ type Device struct {
 
 	mu       sync.Mutex
 	primary  driver.Context
-	memops   *bool // nil: not tried yet
+	memops   bool // they were tried, and are there
 	mappings map[MemHandle]*mapping
 }
 
@@ -228,57 +228,47 @@ func (d *Device) EnablePeer(peer *Device) error {
 	return nil
 }
 
-// CanUseStreamMemOps tells whether streams of this device can wait for values
-// in memory and write them. It is tried once on a stream of its own, since some
-// systems have the calls and refuse them. False also when it could not be tried.
-func (d *Device) CanUseStreamMemOps() bool {
-	if Open() != nil || !driver.HasMemOps() {
-		return false
+// TryStreamMemOps finds out whether streams of this device can wait for values in
+// memory and write them, on a stream of its own: some systems have the calls and
+// refuse them, which is ErrNotSupported. What was found to work is not tried again.
+func (d *Device) TryStreamMemOps() error {
+	if err := Open(); err != nil {
+		return err
 	}
 	d.mu.Lock()
 	known := d.memops
 	d.mu.Unlock()
-	if known != nil {
-		return *known
+	if known {
+		return nil
 	}
-	can, err := d.tryMemOps()
+	err := d.tryMemOps()
 	if err != nil {
-		return false
+		return fmt.Errorf("cuda: %s: do streams wait for memory and write it: %w", d, err)
 	}
 	d.mu.Lock()
-	d.memops = &can
+	d.memops = true
 	d.mu.Unlock()
-	return can
+	return nil
 }
 
 // memOpsDeadline is how long the two operations of tryMemOps may take.
 const memOpsDeadline = 5 * time.Second
 
-func (d *Device) tryMemOps() (can bool, err error) {
+func (d *Device) tryMemOps() (err error) {
 	s, err := d.NewStream()
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	word, err := Alloc[uint32](d, 1)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer func() { err = errors.Join(err, word.Free()) }()
-	err = s.WriteValue(word.Addr(), 1)
-	if err == nil {
-		err = s.WaitValueGEQ(word.Addr(), 1)
-	}
-	if errors.Is(err, ErrNotSupported) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
+	if err := errors.Join(s.WriteValue(word.Addr(), 1), s.WaitValueGEQ(word.Addr(), 1)); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), memOpsDeadline)
 	defer cancel()
-	if err := s.Synchronize(ctx); err != nil {
-		return false, err
-	}
-	return true, nil
+	return s.Synchronize(ctx)
 }

@@ -15,10 +15,6 @@ type Event struct {
 	handle driver.Event
 }
 
-// EventHandle lets another process of this host open an event. It is as secret
-// as the event.
-type EventHandle [64]byte
-
 // NewEvent makes an event. With timing, Since tells the time between two; that
 // costs a little.
 func (d *Device) NewEvent(timing bool) (*Event, error) {
@@ -26,11 +22,6 @@ func (d *Device) NewEvent(timing bool) (*Event, error) {
 		return d.newEvent(driver.EventTimed)
 	}
 	return d.newEvent(driver.EventUntimed)
-}
-
-// NewSharedEvent makes an event that other processes may open, without timing.
-func (d *Device) NewSharedEvent() (*Event, error) {
-	return d.newEvent(driver.EventUntimed | driver.EventInterprocess)
 }
 
 func (d *Device) newEvent(kind int) (*Event, error) {
@@ -42,38 +33,9 @@ func (d *Device) newEvent(kind int) (*Event, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuEventCreate", "", r)
 	}
-	return d.ownEvent(c, h), nil
-}
-
-func (d *Device) ownEvent(c driver.Context, h driver.Event) *Event {
 	e := &Event{handle: h, r: &resource{device: d, context: c, kind: kindEvent, call: "cuEventDestroy", release: h.Destroy}}
 	own(e, e.r)
-	return e
-}
-
-// Export returns what another process needs for Device.OpenEvent. e was made by
-// NewSharedEvent.
-func (e *Event) Export() (EventHandle, error) {
-	if err := e.r.check(); err != nil {
-		return EventHandle{}, err
-	}
-	h, r := e.handle.Export(e.r.context)
-	runtime.KeepAlive(e)
-	return EventHandle(h), failed(e.r.device, "cuIpcGetEventHandle", "", r)
-}
-
-// OpenEvent opens an event that another process has exported, which must be
-// alive and see the same device. d is the device that will use it.
-func (d *Device) OpenEvent(h EventHandle) (*Event, error) {
-	c, err := d.context()
-	if err != nil {
-		return nil, err
-	}
-	e, r := c.OpenEvent(driver.Handle(h))
-	if r != driver.Success {
-		return nil, failed(d, "cuIpcOpenEventHandle", "", r)
-	}
-	return d.ownEvent(c, e), nil
+	return e, nil
 }
 
 // Device returns the event's device.

@@ -20,8 +20,8 @@ func init() {
 	roles["exporter"] = exporter
 }
 
-// importer is the other process of a test: it opens memory and events that it
-// is given the handles of, on the device that it is told, and does with them
+// importer is the other process of a test: it opens memory that it is
+// given the handles of, on the device that it is told, and does with them
 // what the lines say.
 func importer(in *bufio.Scanner) error {
 	list, err := Devices()
@@ -72,13 +72,6 @@ func importer(in *bufio.Scanner) error {
 			_, _, _, _, err = d.ExportMemory(m.Addr())
 			answer = fmt.Sprint(errors.Is(err, ErrNotExportable) || errors.Is(err, ErrWrongDevice))
 			err = nil
-		case "event":
-			var h EventHandle
-			hex.Decode(h[:], []byte(text))
-			var e *Event
-			if e, err = d.OpenEvent(h); err == nil {
-				err = errors.Join(s.Wait(e), s.Synchronize(context.Background()), e.Close())
-			}
 		case "close":
 			err = m.Close()
 			answer = fmt.Sprint(m.Addr(), Stats().Mappings)
@@ -220,45 +213,6 @@ func TestExporterIsKilled(t *testing.T) {
 	must(t, m.Close())
 	_, err = d.OpenMemory(h)
 	wantError(t, err, nil, "cuIpcOpenMemHandle", d.UUID())
-}
-
-// TestEventOfAnotherProcess: a stream of another process waits for an event of
-// this one.
-func TestEventOfAnotherProcess(t *testing.T) {
-	d := gpus(t, 1)[0]
-	s := stream(t, d)
-	e, err := d.NewSharedEvent()
-	must(t, err)
-	closed(t, e.Close)
-	plain := event(t, d, false)
-	_, err = plain.Export()
-	wantError(t, err, nil, "cuIpcGetEventHandle", d.UUID())
-	h, err := e.Export()
-	must(t, err)
-	w := flag(t, d)
-	must(t, s.WaitValueGEQ(w.addr, 1))
-	must(t, s.Record(e))
-	p := startRole(t, "importer")
-	want(t, p.ask(t, "device 0"), "ok")
-	answer := make(chan string, 1)
-	go func() {
-		fmt.Fprintf(p.in, "event %s\n", hex.EncodeToString(h[:]))
-		p.out.Scan()
-		answer <- p.out.Text()
-	}()
-	select {
-	case a := <-answer:
-		t.Errorf("the other process did not wait: %s", a)
-		return
-	default:
-	}
-	if done, err := e.Query(); done || err != nil {
-		t.Errorf("the event is done before its work: %v", err)
-	}
-	w.Store(1)
-	want(t, <-answer, "ok")
-	_, err = d.OpenEvent(EventHandle{})
-	wantError(t, err, nil, "cuIpcOpenEventHandle", d.UUID())
 }
 
 // TestRegistered: memory that processes share becomes memory of devices, and a

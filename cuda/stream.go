@@ -160,7 +160,7 @@ func (s *Stream) with(other *resource) error {
 
 // WriteValue sets the 32-bit word at a to v, after all that s did before is
 // visible to all devices and the host. a is device memory or pinned memory,
-// divisible by 4. Only where Device.CanUseStreamMemOps.
+// divisible by 4. Only where Device.TryStreamMemOps.
 func (s *Stream) WriteValue(a Addr, v uint32) error {
 	if err := s.r.check(); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (s *Stream) WriteValue(a Addr, v uint32) error {
 
 // WaitValueGEQ makes s wait until the 32-bit word at a has reached v, as
 // int32(word-v) >= 0: counters may wrap. The word may be written by any stream,
-// device or host thread. Only where Device.CanUseStreamMemOps.
+// device or host thread. Only where Device.TryStreamMemOps.
 func (s *Stream) WaitValueGEQ(a Addr, v uint32) error {
 	if err := s.r.check(); err != nil {
 		return err

@@ -135,7 +135,7 @@ func TestCheck(t *testing.T) {
 		{"a link that is wrong", []string{"TREERUN_FAKE_GPU_BROKEN=1-2"}, 1, []string{"WRONG  peers", "1 should and give wrong data or hang", "ranks 1 and 2", "ok     ipc"}},
 		{"a link that hangs", []string{"TREERUN_FAKE_GPU_BROKEN=1-2:hang"}, 1, []string{"WRONG  peers", "does not end within"}},
 		{"no permission", []string{"TREERUN_FAKE_GPU_NO_PERMISSION=1"}, 1, []string{"WRONG  driver", "WRONG  nvml", "/dev/nvidiactl"}},
-		{"no stream memory operations", []string{"TREERUN_FAKE_GPU_NO_MEMOPS=1"}, 0, []string{"note   gpu 0", "a newer driver"}},
+		{"no stream memory operations", []string{"TREERUN_FAKE_GPU_NO_MEMOPS=1"}, 1, []string{"WRONG  gpu 0", "CUDA_ERROR_NOT_SUPPORTED", "a driver from 515 on"}},
 		{"hidden", []string{"CUDA_VISIBLE_DEVICES=0,1"}, 1, []string{"ok     gpu 1", "WRONG  gpu 2", "CUDA_VISIBLE_DEVICES"}},
 		{"one GPU", []string{"CUDA_VISIBLE_DEVICES=2"}, 1, []string{"ok     ipc            2 processes"}},
 	} {

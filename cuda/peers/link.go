@@ -10,23 +10,22 @@ import (
 // offer is a rank's memory for others: Bytes to read, and as many behind that to
 // write.
 type offer struct {
-	Handle  []byte // of the allocation
-	Offset  int64  // of the memory in the allocation, in bytes
-	Size    int64  // of the allocation, in bytes
-	Bytes   int64
-	Address uint64 // of the memory, for ranks of the same process
+	Handle []byte // of the allocation
+	Offset int64  // of the memory in the allocation, in bytes
+	Size   int64  // of the allocation, in bytes
+	Bytes  int64
 }
 
 func (k *desk) offer() (offer, error) {
 	h, _, offset, size, err := k.dev.ExportMemory(k.memory.Addr())
-	return offer{Handle: h[:], Offset: offset, Size: size, Bytes: k.bytes, Address: uint64(k.memory.Addr())}, err
+	return offer{Handle: h[:], Offset: offset, Size: size, Bytes: k.bytes}, err
 }
 
 // link is a peer's memory as this rank's device sees it.
 type link struct {
 	source, inbox cuda.Addr
-	bytes         int64         // of each
-	mapping       *cuda.Mapping // nil for memory of this process
+	bytes         int64 // of each
+	mapping       *cuda.Mapping
 }
 
 // connect opens the memory of a peer. errRefused says that the driver does not allow
@@ -46,24 +45,15 @@ func (m *meter) connect(peer int) (*link, error) {
 			return nil, errRefused
 		}
 	}
-	l := &link{bytes: o.Bytes, source: cuda.Addr(o.Address)}
-	if theirs.Process == thisProcess() {
-		if err != nil {
-			return nil, err
-		}
-		if err := m.dev.EnablePeer(other); err != nil {
-			return nil, err
-		}
-	} else {
-		var h cuda.MemHandle
-		if copy(h[:], o.Handle); len(o.Handle) != len(h) {
-			return nil, fmt.Errorf("rank %d offers a handle of %d bytes, want %d", peer, len(o.Handle), len(h))
-		}
-		if l.mapping, err = m.dev.OpenMemory(h); err != nil {
-			return nil, fmt.Errorf("memory of rank %d cannot be opened: %w%s", peer, err, openHint(err))
-		}
-		l.source = l.mapping.Addr() + cuda.Addr(o.Offset)
+	var h cuda.MemHandle
+	if copy(h[:], o.Handle); len(o.Handle) != len(h) {
+		return nil, fmt.Errorf("rank %d offers a handle of %d bytes, want %d", peer, len(o.Handle), len(h))
 	}
+	l := &link{bytes: o.Bytes}
+	if l.mapping, err = m.dev.OpenMemory(h); err != nil {
+		return nil, fmt.Errorf("memory of rank %d cannot be opened: %w%s", peer, err, openHint(err))
+	}
+	l.source = l.mapping.Addr() + cuda.Addr(o.Offset)
 	l.inbox = l.source + cuda.Addr(l.bytes)
 	return l, nil
 }
@@ -77,12 +67,7 @@ func openHint(err error) string {
 }
 
 // close gives the memory up.
-func (l *link) close() error {
-	if l.mapping == nil {
-		return nil
-	}
-	return l.mapping.Close()
-}
+func (l *link) close() error { return l.mapping.Close() }
 
 // close gives back what measuring took.
 func (m *meter) close() error { return errors.Join(m.late, m.desk.close()) }

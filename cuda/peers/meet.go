@@ -2,12 +2,9 @@ package peers
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/topo/gpu"
@@ -29,17 +26,9 @@ type meter struct {
 // hello is what a rank tells first.
 type hello struct {
 	UUID    string
-	Process uint64       // a random number of the process
 	GPU     gpu.GPU      // its own
 	Machine *gpu.Machine `json:",omitempty"` // rank 0 only
 }
-
-// thisProcess is a number that no other process has.
-var thisProcess = sync.OnceValue(func() uint64 {
-	var b [8]byte
-	_, _ = rand.Read(b[:])
-	return binary.LittleEndian.Uint64(b[:])
-})
 
 // blob is what ranks send each other: a value, or why there is none.
 type blob[T any] struct {
@@ -99,7 +88,7 @@ func (m *meter) meet(machine *gpu.Machine) (err error) {
 	if machine == nil {
 		machine, err = readMachine(m.dev)
 	}
-	h := hello{UUID: m.dev.UUID(), Process: thisProcess()}
+	h := hello{UUID: m.dev.UUID()}
 	if err == nil {
 		h.GPU = alone(m.dev)
 		if g := machine.Find(h.UUID); g != nil {

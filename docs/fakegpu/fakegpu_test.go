@@ -84,7 +84,7 @@ func TestOneProcess(t *testing.T) {
 }
 
 func TestProcesses(t *testing.T) {
-	for _, test := range []string{"ipc", "ipc-events", "ipc-dead", "ipc-bad"} {
+	for _, test := range []string{"ipc", "ipc-dead", "ipc-bad"} {
 		t.Run(test, func(t *testing.T) { drive(t, test) })
 	}
 	t.Run("ipc with late streams", func(t *testing.T) { drive(t, "ipc", late) })

@@ -31,12 +31,9 @@ type results struct {
 	CopyGBs float64      `json:"copy_gbytes_per_second"` // read plus written
 	Kernels []kernelRate `json:"kernels"`
 
-	Streams      *times  `json:"streams_of_one_process"`
-	FloorUs      float64 `json:"floor_us"` // every rank's input read and result written once, at the copy rate
-	StreamsShare float64 `json:"streams_share_of_floor"`
-	Processes    *times  `json:"processes_on_one_gpu"`
-	Latency      *times  `json:"latency_of_2_processes"`
-	KillMs       float64 `json:"killed_rank_heard_of_ms"`
+	Processes *times  `json:"processes_on_one_gpu"`
+	Latency   *times  `json:"latency_of_2_processes"`
+	KillMs    float64 `json:"killed_rank_heard_of_ms"`
 
 	Bench []json.RawMessage `json:"bench"`
 }
@@ -122,7 +119,6 @@ func (k *checker) steps() error {
 		{"AllReduce of 8 bytes, 2 processes", (*checker).latency},
 		{"bench", (*checker).bench},
 		{"examples/train", (*checker).training},
-		{"AllReduce of 4 ranks as streams of one process", (*checker).streams},
 		{"compute-sanitizer", (*checker).sanitizer},
 	}...)
 	for _, s := range all {

@@ -5,7 +5,7 @@
 //
 //	gpucheck all --treerun FILE [--json FILE]   everything
 //	gpucheck rank MODE                          a rank of a job
-//	gpucheck alone kernels|streams              what one process does by itself
+//	gpucheck alone                              what one process does by itself: the kernels
 //	gpucheck page [JSON] PAGE                   the page of what was found, if there is something
 package main
 
@@ -39,29 +39,22 @@ func run(args []string) error {
 	case "rank":
 		return runRank(args[1:])
 	case "alone":
-		return alone(args[1:])
+		return alone()
 	case "page":
 		return page(args[1:])
 	}
 	return errors.New(usage)
 }
 
-// alone is a small run of the kernels, or of ranks as streams, for tools that watch a
-// process.
-func alone(args []string) error {
-	ctx := context.Background()
+// alone runs the kernels, for tools that watch a process.
+func alone() error {
 	all, err := cuda.Devices()
 	switch {
 	case err != nil:
 		return err
 	case len(all) == 0:
 		return errors.New("this process sees no GPU")
-	case len(args) == 1 && args[0] == "kernels":
-		_, err = kernelsAreRight(ctx, all[0])
-	case len(args) == 1 && args[0] == "streams":
-		_, err = asStreams(ctx, all[0], 2, 1<<20, 3)
-	default:
-		err = errors.New("usage: gpucheck alone kernels|streams")
 	}
+	_, err = kernelsAreRight(context.Background(), all[0])
 	return err
 }

@@ -70,9 +70,6 @@ make this page:
 		fmt.Fprintf(&b, "| %s | %.0f | %.2f |\n", k.Kernel, k.GBs, k.Share)
 	}
 	b.WriteString("\n## AllReduce on one GPU\n\n")
-	if t := r.Streams; t != nil {
-		fmt.Fprintf(&b, "%d ranks as streams of one process, %d bytes: %.0f us, %.2f of the floor of %.0f us, which is every\ninput read and every result written once at the copy rate; wanted: 0.80.\n\n", t.Ranks, t.Bytes, t.MedianUs, r.StreamsShare, r.FloorUs)
-	}
 	if t := r.Processes; t != nil {
 		fmt.Fprintf(&b, "%d processes: %.0f us. Processes take turns on a GPU unless MPS serves it: the kernels of two never run at\nthe same time, and a change of process costs some ten microseconds.\n\n", t.Ranks, t.MedianUs)
 	}

@@ -15,10 +15,9 @@ func TestPage(t *testing.T) {
 	r := &results{Date: "2026-01-02", Driver: "570.1, CUDA 12.8", GPUs: []string{"NVIDIA H200, 141 GiB"}, CopyGBs: 4000,
 		Steps:   []step{{Name: "kernels", OK: true, Text: "many"}, {Name: "bench", Text: "wrong | \nelement  1"}},
 		Kernels: []kernelRate{{"copy", 3900, 0.975}},
-		Streams: &times{Ranks: 4, Bytes: 1 << 28, MedianUs: 600}, FloorUs: 537, StreamsShare: 0.895,
 		Processes: &times{Ranks: 4, MedianUs: 2000}, Latency: &times{Ranks: 2, MedianUs: 31.5}}
 	text := string(pageOf(r))
-	for _, want := range []string{"2026-01-02, driver 570.1", "NVIDIA H200", "| bench | **failed** | wrong \\|<br>element 1 |", "| copy | 3900 | 0.97 |", "600 us, 0.90 of the floor", "31.5 us"} {
+	for _, want := range []string{"2026-01-02, driver 570.1", "NVIDIA H200", "| bench | **failed** | wrong \\|<br>element 1 |", "| copy | 3900 | 0.97 |", "4 processes: 2000 us", "31.5 us"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -62,14 +61,14 @@ func TestStepsThatDoNotEnd(t *testing.T) {
 	close(release)
 	<-late
 	k.step("fails", func(*checker) (string, error) { return "", errors.New("wrong element") })
-	k.step("works", func(k *checker) (string, error) { k.FloorUs = 2; return "fine", nil })
+	k.step("works", func(k *checker) (string, error) { k.KillMs = 2; return "fine", nil })
 	k.until = time.Now()
 	k.step("comes late", func(*checker) (string, error) { return "never", nil })
 	var got []string
 	for _, s := range k.Steps {
 		got = append(got, fmt.Sprint(s.Name, " ", s.OK, " ", strings.Fields(s.Text)[0]))
 	}
-	if want := "hangs false it,fails false wrong,works true fine,comes late false not"; strings.Join(got, ",") != want || k.CopyGBs != 0 || k.FloorUs != 2 {
+	if want := "hangs false it,fails false wrong,works true fine,comes late false not"; strings.Join(got, ",") != want || k.CopyGBs != 0 || k.KillMs != 2 {
 		t.Errorf("%q, want %q; %+v", got, want, k.results)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,22 +11,6 @@ import (
 )
 
 const together = 4 // ranks on one GPU whose AllReduce is timed
-
-// streams compares the AllReduce of ranks as streams of one process with what the
-// device's memory allows: every input read and every result written once.
-func (k *checker) streams() (string, error) {
-	t, err := asStreams(k.ctx, k.dev, together, k.large, 20)
-	if err != nil {
-		return "", err
-	}
-	k.Streams = t
-	if k.CopyGBs == 0 {
-		return "", errors.New("the copy rate is not known")
-	}
-	k.FloorUs = 2 * together * float64(t.Bytes) / k.CopyGBs / 1e3
-	k.StreamsShare = k.FloorUs / t.MedianUs
-	return fmt.Sprintf("%d bytes in %.0f us, %.2f of the floor (%.0f us), plan %s", t.Bytes, t.MedianUs, k.StreamsShare, k.FloorUs, t.Plan), nil
-}
 
 // timedJob measures an AllReduce of processes on one GPU.
 func (k *checker) timedJob(np int, bytes int64) (*times, error) {
@@ -91,14 +74,12 @@ func (k *checker) sanitizer() (string, error) {
 	if tool == "" {
 		return "not installed here: not run", nil
 	}
-	for _, what := range []string{"kernels", "streams"} {
-		out, err := k.command(tool, "--error-exitcode", "9", k.self, "alone", what).CombinedOutput()
-		switch {
-		case strings.Contains(string(out), "Device not supported"):
-			return fmt.Sprintf("not run: %s does not support this device", tool), nil
-		case err != nil:
-			return "", fmt.Errorf("%s, %s: %w: %s", tool, what, err, out)
-		}
+	out, err := k.command(tool, "--error-exitcode", "9", k.self, "alone").CombinedOutput()
+	switch {
+	case strings.Contains(string(out), "Device not supported"):
+		return fmt.Sprintf("not run: %s does not support this device", tool), nil
+	case err != nil:
+		return "", fmt.Errorf("%s: %w: %s", tool, err, out)
 	}
 	return "clean", nil
 }

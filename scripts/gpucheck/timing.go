@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/treerun/treerun/collective"
@@ -71,37 +69,6 @@ func timed(ctx context.Context, c *collective.Comm, s *cuda.Stream, bytes int64,
 	name, _ := c.DeviceChoice(allReduceKind, int(bytes))
 	return &times{Ranks: c.Size(), Bytes: int64(n) * 4, Iterations: iterations,
 		MedianUs: slowest[len(slowest)/2], MinUs: slowest[0], Plan: name}, nil
-}
-
-// asStreams measures the AllReduce of ranks that are goroutines of this process, on
-// one GPU.
-func asStreams(ctx context.Context, dev *cuda.Device, ranks int, bytes int64, iterations int) (*times, error) {
-	errs := make([]error, ranks)
-	results := make([]*times, ranks)
-	var all sync.WaitGroup
-	for r, w := range collective.InProcess(ranks) {
-		all.Go(func() {
-			errs[r] = func() (err error) {
-				s, err := dev.NewStream()
-				if err != nil {
-					return err
-				}
-				defer func() { err = errors.Join(err, s.Close()) }()
-				c, err := collective.New(ctx, w, collective.WithTopoCache(""))
-				if err != nil {
-					return err
-				}
-				defer func() { err = errors.Join(err, c.Close()) }()
-				results[r], err = timed(ctx, c, s, bytes, iterations)
-				return err
-			}()
-		})
-	}
-	all.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("%d ranks as streams of one process: %w", ranks, err)
-	}
-	return results[0], nil
 }
 
 // onStream returns how long the device takes for work that enqueue puts into a

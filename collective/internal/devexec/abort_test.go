@@ -47,66 +47,64 @@ var errTest = errors.New("the test says so")
 // and one of them abort, in the middle of it. All streams come to their end, and
 // all ranks know.
 func TestAbort(t *testing.T) {
-	for _, events := range []bool{false, true} {
-		for _, count := range []int{5, 200000} {
-			t.Run(fmt.Sprintf("%d elements, events %v", count, events), func(t *testing.T) {
-				const n = 4
-				plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
-				before := cuda.Stats()
-				m := start(t, plans, how{slots: 2, slotBytes: 4096, first: 1<<32 - 10, events: events})
-				small := !events && count < 1000 // it fits into the streams
-				var enqueued sync.WaitGroup
-				enqueued.Add(n - 1)
-				go func() {
-					if small {
-						enqueued.Wait()
-					}
-					time.Sleep(100 * time.Millisecond)
-					m.groups[1].Abort(errTest)
-				}()
-				m.each(func(r int) error {
-					if r == n-1 {
-						return nil
-					}
-					s, err := m.devices[r].NewStream()
-					if err != nil {
-						return err
-					}
-					defer s.Close()
-					u, err := m.enqueue(r, s, &trial{count: count, dtype: kernel.Float32, op: kernel.Sum, seq: 1}, 0)
-					enqueued.Done()
-					if small && err != nil {
-						return err
-					}
-					if err := m.drained(s); err != nil {
-						return err
-					}
-					want := ErrAborted
-					if r == 1 {
-						want = errTest
-					}
-					if err := m.groups[r].Err(); !errors.Is(err, want) {
-						return fmt.Errorf("fault %v, want %v", err, want)
-					}
-					if err := m.groups[r].Program(0).Enqueue(s, new(Call)); !errors.Is(err, want) {
-						return fmt.Errorf("a later call: %v, want %v", err, want)
-					}
-					for _, a := range u.buffers() {
-						if err := a.Free(); err != nil {
-							return err
-						}
-					}
+	for _, count := range []int{5, 200000} {
+		t.Run(fmt.Sprintf("%d elements", count), func(t *testing.T) {
+			const n = 4
+			plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
+			before := cuda.Stats()
+			m := start(t, plans, how{slots: 2, slotBytes: 4096, first: 1<<32 - 10})
+			small := count < 1000 // it fits into the streams
+			var enqueued sync.WaitGroup
+			enqueued.Add(n - 1)
+			go func() {
+				if small {
+					enqueued.Wait()
+				}
+				time.Sleep(100 * time.Millisecond)
+				m.groups[1].Abort(errTest)
+			}()
+			m.each(func(r int) error {
+				if r == n-1 {
 					return nil
-				})
-				if err := m.groups[n-1].Err(); !errors.Is(err, ErrAborted) {
-					t.Errorf("the rank that did not call: %v", err)
 				}
-				m.close()
-				if after := cuda.Stats(); after != leftOpen(before, after) {
-					t.Errorf("open before %+v, after %+v", before, after)
+				s, err := m.devices[r].NewStream()
+				if err != nil {
+					return err
 				}
+				defer s.Close()
+				u, err := m.enqueue(r, s, &trial{count: count, dtype: kernel.Float32, op: kernel.Sum, seq: 1}, 0)
+				enqueued.Done()
+				if small && err != nil {
+					return err
+				}
+				if err := m.drained(s); err != nil {
+					return err
+				}
+				want := ErrAborted
+				if r == 1 {
+					want = errTest
+				}
+				if err := m.groups[r].Err(); !errors.Is(err, want) {
+					return fmt.Errorf("fault %v, want %v", err, want)
+				}
+				if err := m.groups[r].Program(0).Enqueue(s, new(Call)); !errors.Is(err, want) {
+					return fmt.Errorf("a later call: %v, want %v", err, want)
+				}
+				for _, a := range u.buffers() {
+					if err := a.Free(); err != nil {
+						return err
+					}
+				}
+				return nil
 			})
-		}
+			if err := m.groups[n-1].Err(); !errors.Is(err, ErrAborted) {
+				t.Errorf("the rank that did not call: %v", err)
+			}
+			m.close()
+			if after := cuda.Stats(); after != leftOpen(before, after) {
+				t.Errorf("open before %+v, after %+v", before, after)
+			}
+		})
 	}
 }
 

@@ -30,11 +30,6 @@ type Config struct {
 	// Group uses them.
 	Endpoint transport.Endpoint
 
-	// Events says that some device of the host cannot wait for memory: it is the
-	// same for all ranks that share a segment. Then PeerEvents must be called
-	// before the first Enqueue.
-	Events bool
-
 	// Streams is how many streams the Group makes at most, 0: DefaultStreams.
 	Streams int
 

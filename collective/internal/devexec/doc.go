@@ -17,9 +17,6 @@
 // which move payloads between them and a transport.Endpoint. They sleep while
 // nothing is under way.
 //
-// Where streams cannot wait for memory, events take the place of flags (see
-// Config.Events): then Enqueue returns when all other ranks have come to call it.
-//
 // # Order
 //
 // Calls are done in the order of Enqueue, on all ranks the same. A call forks

@@ -42,16 +42,6 @@ func TestAgainstOracle(t *testing.T) {
 	}
 }
 
-// TestEvents is TestAgainstOracle for devices that cannot wait for memory.
-func TestEvents(t *testing.T) {
-	for _, n := range []int{2, 3, 8} {
-		plans := some(shapes(t, n), n/2)
-		m := start(t, plans, how{slots: 2, slotBytes: 4096, first: 1<<32 - 50, events: true, streams: n})
-		m.run(mixture(plans, []int{7, 3000}, uint64(n)), 4)
-		m.close()
-	}
-}
-
 // some returns every step-th plan.
 func some(plans []*plan.Plan, step int) (out []*plan.Plan) {
 	for i := 0; i < len(plans); i += step {
@@ -60,16 +50,13 @@ func some(plans []*plan.Plan, step int) (out []*plan.Plan) {
 	return out
 }
 
-// TestHosts has ranks on two and three hosts, with and without operations on
-// memory: links between them are relayed.
+// TestHosts has ranks on two and three hosts: links between them are relayed.
 func TestHosts(t *testing.T) {
 	for _, n := range []int{2, 4, 6} {
-		for _, events := range []bool{false, true} {
-			plans := some(shapes(t, n), n/2)
-			m := start(t, plans, how{slots: 4, slotBytes: 4096, first: 1<<32 - 30, events: events, hosts: func(r int) int { return r / 2 }})
-			m.run(mixture(plans, []int{0, 1, 1000}, uint64(n)), 3)
-			m.close()
-		}
+		plans := some(shapes(t, n), n/2)
+		m := start(t, plans, how{slots: 4, slotBytes: 4096, first: 1<<32 - 30, hosts: func(r int) int { return r / 2 }})
+		m.run(mixture(plans, []int{0, 1, 1000}, uint64(n)), 3)
+		m.close()
 	}
 }
 

@@ -152,22 +152,6 @@ func (l *Layout) Sources(r int) []int {
 	return slices.Compact(all)
 }
 
-// Neighbours returns the ranks that r has direct links with, either way,
-// rising: those whose Events it needs where devices cannot wait for memory.
-func (l *Layout) Neighbours(r int) []int {
-	var all []int
-	for _, k := range l.links {
-		switch {
-		case k.direct && k.Dst == r:
-			all = append(all, k.Src)
-		case k.direct && k.Src == r:
-			all = append(all, k.Dst)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-}
-
 // Relayed returns the links of all ranks that need a transport.Endpoint, sorted:
 // what its Layout has to have. Its slots are those of this Layout.
 func (l *Layout) Relayed() []transport.Link {

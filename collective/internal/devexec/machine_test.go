@@ -56,7 +56,6 @@ type how struct {
 	slots, slotBytes int
 	first            uint32
 	streams          int
-	events           bool
 	hosts            func(rank int) int // nil: all on one
 	failed           func(rank int, err error)
 	devices          int // 0: one each
@@ -148,7 +147,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		}
 	}
 	for r, d := range m.devices {
-		cfg := Config{Layout: layouts[r], Device: d, Kernels: m.loaded[d], Staging: staging, First: h.first, Streams: h.streams, Events: h.events,
+		cfg := Config{Layout: layouts[r], Device: d, Kernels: m.loaded[d], Staging: staging, First: h.first, Streams: h.streams,
 			Flags: m.flags[h.host(r)].Host(), FlagsAddr: m.flags[h.host(r)].Addr()}
 		if m.eps != nil {
 			cfg.Endpoint = m.eps[r]
@@ -159,13 +158,6 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		g, err := New(cfg)
 		m.must(err)
 		m.groups[r] = g
-	}
-	for r := range m.groups {
-		for _, peer := range layouts[r].Neighbours(r) {
-			if h.events {
-				m.must(m.groups[r].PeerEvents(peer, m.groups[peer].Events(r)))
-			}
-		}
 	}
 	return m
 }

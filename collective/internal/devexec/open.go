@@ -162,10 +162,6 @@ func (g *Group) open() error {
 	if err := g.newEvents(&g.fork, &g.tail); err != nil {
 		return err
 	}
-	if g.cfg.Events {
-		g.signals, err = newEventSignals(g)
-		return err
-	}
 	g.signals = &memoryOps{g: g}
 	return nil
 }

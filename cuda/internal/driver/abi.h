@@ -23,15 +23,11 @@ typedef struct {
     char bytes[16];
 } CUuuid;
 
-// Handles of memory and of events that other processes can open: 64 bytes,
-// handed over by value.
+// A handle of memory that other processes can open: 64 bytes, handed over by
+// value.
 typedef struct {
     char reserved[64];
 } CUipcMemHandle;
-
-typedef struct {
-    char reserved[64];
-} CUipcEventHandle;
 
 // One operation of cuStreamBatchMemOp. Both of the kinds used here have this
 // form; the whole is as large as 6 words of 64 bits.
@@ -48,7 +44,7 @@ typedef union {
 
 _Static_assert(sizeof(void *) == 8 && sizeof(size_t) == 8, "a 64-bit system");
 _Static_assert(sizeof(CUdeviceptr) == 8, "an address has 64 bits");
-_Static_assert(sizeof(CUuuid) == 16 && sizeof(CUipcMemHandle) == 64 && sizeof(CUipcEventHandle) == 64, "sizes of handles");
+_Static_assert(sizeof(CUuuid) == 16 && sizeof(CUipcMemHandle) == 64, "sizes of handles");
 _Static_assert(sizeof(CUstreamBatchMemOpParams) == 48, "6 words");
 _Static_assert(offsetof(CUstreamBatchMemOpParams, value.address) == 8 && offsetof(CUstreamBatchMemOpParams, value.value) == 16 &&
                    offsetof(CUstreamBatchMemOpParams, value.flags) == 24 && offsetof(CUstreamBatchMemOpParams, value.alias) == 32,
@@ -64,7 +60,7 @@ enum {
 
 enum { CU_STREAM_NON_BLOCKING = 1 };
 
-enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2, CU_EVENT_INTERPROCESS = 4 };
+enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2 };
 
 enum { CU_STREAM_WAIT_VALUE_GEQ = 0, CU_STREAM_WRITE_VALUE_DEFAULT = 0 };
 
@@ -89,9 +85,8 @@ enum {
 };
 
 // ENTRIES lists what is looked up: X(name for cuGetProcAddress, exported name,
-// CUDA version that brought this form, parameters). Entries younger than
-// MINIMUM_VERSION may be missing, the others must be there.
-#define MINIMUM_VERSION 11040 // R470, the oldest driver that knows all the rest
+// CUDA version that brought this form, parameters). All of them must be there.
+#define MINIMUM_VERSION 11070 // R515, the oldest driver whose streams wait for memory as they do here
 #define ABI_VERSION 12000     // the forms that cuGetProcAddress is asked for
 #define QUEUES "32"           // the most that CUDA_DEVICE_MAX_CONNECTIONS may be
 
@@ -139,8 +134,6 @@ enum {
     X(cuEventRecord, cuEventRecord, 2000, (CUevent, CUstream))                                                                           \
     X(cuEventQuery, cuEventQuery, 2000, (CUevent))                                                                                       \
     X(cuEventElapsedTime, cuEventElapsedTime, 2000, (float *, CUevent, CUevent))                                                         \
-    X(cuIpcGetEventHandle, cuIpcGetEventHandle, 4010, (CUipcEventHandle *, CUevent))                                                     \
-    X(cuIpcOpenEventHandle, cuIpcOpenEventHandle, 4010, (CUevent *, CUipcEventHandle))                                                   \
     X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, (CUipcMemHandle *, CUdeviceptr))                                                       \
     X(cuIpcOpenMemHandle, cuIpcOpenMemHandle_v2, 11000, (CUdeviceptr *, CUipcMemHandle, unsigned int))                                   \
     X(cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, (CUdeviceptr))                                                                     \

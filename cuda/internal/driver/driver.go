@@ -76,11 +76,10 @@ const (
 	MaxThreadsPerBlock = 0 // of a function
 )
 
-// Kinds of events, for Context.NewEvent; they may be added.
+// Kinds of events, for Context.NewEvent.
 const (
-	EventTimed        = 0
-	EventUntimed      = 2
-	EventInterprocess = 4 // with EventUntimed
+	EventTimed   = 0
+	EventUntimed = 2
 )
 
 // Kinds of memory, as Pointer.Kind tells.

@@ -15,9 +15,6 @@ func Open() (version int, err error) {
 // ErrorText returns that there is no driver to ask.
 func ErrorText(Result) (name, text string) { return "CUDA_ERROR_NOT_INITIALIZED", "no driver" }
 
-// HasMemOps returns false.
-func HasMemOps() bool { return false }
-
 // Count returns NotInitialized.
 func Count() (int, Result) { return 0, NotInitialized }
 
@@ -137,12 +134,6 @@ func (Stream) Launch(Context, Function, uint32, uint32, []byte) Result { return 
 
 // NewEvent returns NotInitialized.
 func (Context) NewEvent(int) (Event, Result) { return 0, NotInitialized }
-
-// OpenEvent returns NotInitialized.
-func (Context) OpenEvent(Handle) (Event, Result) { return 0, NotInitialized }
-
-// Export returns NotInitialized.
-func (Event) Export(Context) (Handle, Result) { return Handle{}, NotInitialized }
 
 // Destroy returns NotInitialized.
 func (Event) Destroy(Context) Result { return NotInitialized }

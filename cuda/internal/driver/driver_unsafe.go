@@ -63,10 +63,6 @@ func ErrorText(r Result) (name, text string) {
 	return name, text
 }
 
-// HasMemOps tells whether streams can wait for values and write them: not with
-// a driver older than CUDA 11.7.
-func HasMemOps() bool { return C.treerun_cuda_has_memops() != 0 }
-
 // Count returns how many devices this process sees.
 func Count() (int, Result) {
 	v := C.treerun_cuda_device_count()

@@ -71,7 +71,7 @@ int treerun_cuda_open(const char *name, int *version, CUresult *result, char *te
         goto fail;
     }
     if (*version < MINIMUM_VERSION) {
-        snprintf(text, size, "it supports CUDA %d.%d at most, and CUDA %d.%d is needed", *version / 1000, *version % 1000 / 10,
+        snprintf(text, size, "it supports CUDA %d.%d at most, and CUDA %d.%d is needed (a driver from 515 on)", *version / 1000, *version % 1000 / 10,
                  MINIMUM_VERSION / 1000, MINIMUM_VERSION % 1000 / 10);
         goto fail;
     }
@@ -95,8 +95,6 @@ fail:
     dlclose(library);
     return 1;
 }
-
-int treerun_cuda_has_memops(void) { return cu.cuStreamWaitValue32 && cu.cuStreamWriteValue32 && cu.cuStreamBatchMemOp; }
 
 void treerun_cuda_error(CUresult code, const char **name, const char **text) {
     *name = *text = NULL;

@@ -27,9 +27,6 @@ func TestOpenOtherLibraries(t *testing.T) {
 			t.Errorf("open(%.40q): %v; want %q in it", c.library, err, c.want)
 		}
 	}
-	if HasMemOps() {
-		t.Error("no library was opened, but there are memory operations")
-	}
 	if name, text := ErrorText(OutOfMemory); name != "CUDA_ERROR_2" || text == "" {
 		t.Errorf("ErrorText without a driver: %q, %q", name, text)
 	}

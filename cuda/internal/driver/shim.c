@@ -258,23 +258,6 @@ CUresult treerun_cuda_event_elapsed(uintptr_t c, float *ms, uintptr_t from, uint
     return cu.cuEventElapsedTime(ms, (CUevent)from, (CUevent)to);
 }
 
-CUresult treerun_cuda_event_export(uintptr_t c, uintptr_t e, unsigned char *handle) {
-    IN(c);
-    CUipcEventHandle h = {{0}};
-    r = cu.cuIpcGetEventHandle(&h, (CUevent)e);
-    memcpy(handle, h.reserved, sizeof h.reserved);
-    return r;
-}
-
-treerun_cuda_value treerun_cuda_event_open(uintptr_t c, const unsigned char *handle) {
-    VALUE_IN(c);
-    CUipcEventHandle h;
-    memcpy(h.reserved, handle, sizeof h.reserved);
-    CUevent e = NULL;
-    r = cu.cuIpcOpenEventHandle(&e, h);
-    return value(r, (uintptr_t)e);
-}
-
 CUresult treerun_cuda_memory_export(uintptr_t c, uint64_t base, unsigned char *handle) {
     IN(c);
     CUipcMemHandle h = {{0}};

@@ -37,7 +37,6 @@ typedef struct {
 // returned, 0 where it was not asked. *version is the driver's, 12040 for
 // CUDA 12.4, 0 if not known.
 int treerun_cuda_open(const char *library, int *version, CUresult *result, char *text, size_t size);
-int treerun_cuda_has_memops(void);
 void treerun_cuda_error(CUresult code, const char **name, const char **text);
 
 treerun_cuda_value treerun_cuda_device_count(void);
@@ -90,8 +89,6 @@ CUresult treerun_cuda_event_query(uintptr_t c, uintptr_t e);
 CUresult treerun_cuda_event_elapsed(uintptr_t c, float *ms, uintptr_t from, uintptr_t to);
 
 // Handles are 64 bytes.
-CUresult treerun_cuda_event_export(uintptr_t c, uintptr_t e, unsigned char *handle);
-treerun_cuda_value treerun_cuda_event_open(uintptr_t c, const unsigned char *handle);
 CUresult treerun_cuda_memory_export(uintptr_t c, uint64_t base, unsigned char *handle);
 treerun_cuda_value treerun_cuda_memory_open(uintptr_t c, const unsigned char *handle);
 CUresult treerun_cuda_memory_close(uintptr_t c, uint64_t address);

@@ -92,19 +92,6 @@ func (c Context) NewEvent(kind int) (Event, Result) {
 	return Event(v.value), Result(v.result)
 }
 
-// OpenEvent opens an event of another process.
-func (c Context) OpenEvent(h Handle) (Event, Result) {
-	v := C.treerun_cuda_event_open(C.uintptr_t(c), (*C.uchar)(&h[0]))
-	return Event(v.value), Result(v.result)
-}
-
-// Export returns the handle of an event of kind EventInterprocess.
-func (e Event) Export(c Context) (Handle, Result) {
-	var h Handle
-	r := C.treerun_cuda_event_export(C.uintptr_t(c), C.uintptr_t(e), (*C.uchar)(&h[0]))
-	return h, Result(r)
-}
-
 // Destroy ends e; it does not wait for it.
 func (e Event) Destroy(c Context) Result {
 	return Result(C.treerun_cuda_event_destroy(C.uintptr_t(c), C.uintptr_t(e)))

@@ -19,7 +19,6 @@ typedef void (*CUhostFn)(void *data);
 
 typedef struct { char bytes[16]; } CUuuid;
 typedef struct { char reserved[64]; } CUipcMemHandle;
-typedef struct { char reserved[64]; } CUipcEventHandle;
 
 enum {
     CUDA_SUCCESS = 0,
@@ -58,7 +57,6 @@ enum { /* cuStreamCreate, cuEventCreate */
     CU_STREAM_NON_BLOCKING = 1,
     CU_EVENT_BLOCKING_SYNC = 1,
     CU_EVENT_DISABLE_TIMING = 2,
-    CU_EVENT_INTERPROCESS = 4,
 };
 
 enum { /* cuMemHostAlloc and cuMemHostRegister, cuIpcOpenMemHandle */

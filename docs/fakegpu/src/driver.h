@@ -99,7 +99,7 @@ bool accessible(const struct mapping *m, const struct context *c);
 
 enum { GENERATIONS = 16 };
 
-/* What processes share of an event. Recording number g is done when done[g %
+/* How far an event has come. Recording number g is done when done[g %
  * GENERATIONS] has reached g: recordings on different streams may end in any
  * order, and more than that many at once do not occur in one event. */
 struct progress {
@@ -111,10 +111,6 @@ struct progress {
 
 bool progress_done(const struct progress *p, uint32_t generation);
 void progress_finish(struct progress *p, uint32_t generation);
-/* Makes an event of progress that another process exported through a file. */
-CUresult import_event(struct progress *p, struct context *c, CUevent *event);
-/* The file of an event that may be shared, -1 for another one. */
-int event_file(CUevent e);
 
 /* --- stream.c */
 

@@ -3,9 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 /* Destroyed events keep their memory, so that a handle used afterwards is seen;
  * a new one takes the place of the one that was destroyed longest ago, when
@@ -17,8 +15,6 @@ struct event {
     unsigned flags;
     struct context *context;
     struct progress *progress;
-    int file; /* -1 unless processes may share it */
-    bool imported;
     struct event *next;
 };
 
@@ -68,51 +64,26 @@ void progress_finish(struct progress *p, uint32_t generation) {
     futex_wake(&p->turn);
 }
 
-static CUresult create(unsigned flags, struct context *c, struct progress *p, int file, bool imported, CUevent *event) {
+API CUresult cuEventCreate(CUevent *event, unsigned flags) {
+    BEGIN("cuEventCreate", NEED_CONTEXT);
+    if (!event || flags & ~(unsigned)(CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING))
+        return CUDA_ERROR_INVALID_VALUE; /* no other process waits for events of treerun */
+    struct progress *p = calloc(1, sizeof *p);
     struct event *e = take();
-    if (!e)
+    if (!p || !e)
         return CUDA_ERROR_OUT_OF_MEMORY;
-    *e = (struct event){EVENT, flags, c, p, file, imported, NULL};
+    *e = (struct event){EVENT, flags, current_context(), p, NULL};
     *event = e;
     return CUDA_SUCCESS;
 }
 
-API CUresult cuEventCreate(CUevent *event, unsigned flags) {
-    BEGIN("cuEventCreate", NEED_CONTEXT);
-    const unsigned all = CU_EVENT_BLOCKING_SYNC | CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS;
-    if (!event || flags & ~all || (flags & CU_EVENT_INTERPROCESS && !(flags & CU_EVENT_DISABLE_TIMING)))
-        return CUDA_ERROR_INVALID_VALUE;
-    int file = -1;
-    if (flags & CU_EVENT_INTERPROCESS) {
-        file = memfd_create("fake-gpu-event", MFD_CLOEXEC);
-        if (file < 0 || ftruncate(file, sizeof(struct progress)) != 0)
-            return CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    int share = file < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
-    void *p = mmap(NULL, sizeof(struct progress), PROT_READ | PROT_WRITE, share, file, 0);
-    if (p == MAP_FAILED)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    return create(flags, current_context(), p, file, false, event);
-}
-
-CUresult import_event(struct progress *p, struct context *c, CUevent *event) {
-    return create(CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, c, p, -1, true, event);
-}
-
-int event_file(CUevent event) {
-    struct event *e = resolve(event);
-    return e ? e->file : -1;
-}
-
 /* Work that refers to the event goes on as if it still were there: its progress
- * stays mapped. A page is lost per event, which tests can afford. */
+ * stays, which is some bytes per event that tests can afford. */
 API CUresult cuEventDestroy_v2(CUevent event) {
     BEGIN("cuEventDestroy", NEED_CONTEXT);
     struct event *e = resolve(event);
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
-    if (e->file >= 0)
-        close(e->file);
     keep(e);
     return CUDA_SUCCESS;
 }

@@ -19,7 +19,7 @@ struct handle {
 };
 
 _Static_assert(sizeof(struct handle) == 64, "a handle has 64 bytes");
-enum { MEMORY_MAGIC = 0x6d656d31, EVENT_MAGIC = 0x65767431 };
+enum { MEMORY_MAGIC = 0x6d656d31 };
 
 static bool describe(struct handle *h, int file) {
     struct stat s;
@@ -36,8 +36,8 @@ static bool describe(struct handle *h, int file) {
 /* Opens what a handle describes. A handle of another host, of a process that
  * has ended or of something freed is an invalid value, as with a real driver,
  * and the own process's is of an invalid context. */
-static CUresult open_handle(const struct handle *h, uint32_t magic, int *file) {
-    if (h->magic != magic || h->host != topology()->nonce || h->length == 0 || h->offset > h->length || h->size > h->length - h->offset)
+static CUresult open_handle(const struct handle *h, int *file) {
+    if (h->magic != MEMORY_MAGIC || h->host != topology()->nonce || h->length == 0 || h->offset > h->length || h->size > h->length - h->offset)
         return CUDA_ERROR_INVALID_VALUE;
     if (h->process == getpid())
         return CUDA_ERROR_INVALID_CONTEXT;
@@ -80,7 +80,7 @@ API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr *address, CUipcMemHandle handle, 
         return CUDA_SUCCESS;
     }
     int file;
-    CUresult result = open_handle(&h, MEMORY_MAGIC, &file);
+    CUresult result = open_handle(&h, &file);
     if (result != CUDA_SUCCESS)
         return result;
     if (h.gpu != c->gpu && !topology()->peer[c->gpu][h.gpu]) {
@@ -107,35 +107,4 @@ API CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
     if (m.references == 1)
         drain_context(m.context);
     return drop_mapping(address, 1 << MEMORY_IMPORTED, &m) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-API CUresult cuIpcGetEventHandle(CUipcEventHandle *handle, CUevent event) {
-    BEGIN("cuIpcGetEventHandle", NEED_CONTEXT);
-    if (!handle)
-        return CUDA_ERROR_INVALID_VALUE;
-    int file = event_file(event);
-    struct handle h = {.magic = EVENT_MAGIC};
-    if (file < 0 || !describe(&h, file))
-        return CUDA_ERROR_INVALID_HANDLE;
-    memcpy(handle, &h, sizeof h);
-    return CUDA_SUCCESS;
-}
-
-API CUresult cuIpcOpenEventHandle(CUevent *event, CUipcEventHandle handle) {
-    BEGIN("cuIpcOpenEventHandle", NEED_CONTEXT);
-    struct handle h;
-    memcpy(&h, &handle, sizeof h);
-    int file;
-    if (!event)
-        return CUDA_ERROR_INVALID_VALUE;
-    CUresult result = open_handle(&h, EVENT_MAGIC, &file);
-    if (result != CUDA_SUCCESS)
-        return result;
-    void *p = MAP_FAILED;
-    if (h.length >= sizeof(struct progress))
-        p = mmap(NULL, sizeof(struct progress), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (p == MAP_FAILED)
-        return CUDA_ERROR_MAP_FAILED;
-    return import_event(p, current_context(), event);
 }

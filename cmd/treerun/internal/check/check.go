@@ -79,7 +79,7 @@ type Host struct {
 // Device is a GPU as the CUDA driver sees it.
 type Device struct {
 	UUID   string
-	MemOps bool // streams can wait for values in memory
+	MemOps error // why streams cannot wait for values in memory; nil: they can
 }
 
 // Main runs the subcommand with the arguments after its name, and returns the exit

@@ -24,7 +24,7 @@ func well() *Host {
 	}}
 	return &Host{
 		Devices: func() (string, []Device, error) {
-			return "12.4", []Device{{UUID: "GPU-b", MemOps: true}, {UUID: "GPU-a", MemOps: true}}, nil
+			return "12.4", []Device{{UUID: "GPU-b"}, {UUID: "GPU-a"}}, nil
 		},
 		Machine: func() (*gpu.Machine, error) { return m, nil },
 		Kernel:  func() (int, error) { return 2, nil },
@@ -92,13 +92,13 @@ func TestCheck(t *testing.T) {
 		}}, 1, []string{"WRONG  driver", "WRONG  nvml", "denied"}},
 		{"no NVML", []func(*Host){noNVML}, 1, []string{"ok     driver", "WRONG  nvml"}},
 		{"a GPU that CUDA does not show", []func(*Host){func(h *Host) {
-			h.Devices = func() (string, []Device, error) { return "12.4", []Device{{UUID: "GPU-a", MemOps: true}}, nil }
+			h.Devices = func() (string, []Device, error) { return "12.4", []Device{{UUID: "GPU-a"}}, nil }
 		}}, 1, []string{"ok     gpu 0", "WRONG  gpu 1", "Xid"}},
 		{"no memory operations", []func(*Host){func(h *Host) {
 			h.Devices = func() (string, []Device, error) {
-				return "12.4", []Device{{UUID: "GPU-a"}, {UUID: "GPU-b", MemOps: true}}, nil
+				return "12.4", []Device{{UUID: "GPU-a", MemOps: errors.New("not supported")}, {UUID: "GPU-b"}}, nil
 			}
-		}}, 0, []string{"note   gpu 0", "(remedy: a newer driver)"}},
+		}}, 1, []string{"WRONG  gpu 0", "cannot use: not supported", "(remedy: a driver from 515 on (CUDA 11.7), on Linux)"}},
 		{"cut into instances", []func(*Host){func(h *Host) { m, _ := h.Machine(); m.GPUs[1].MIG = true }}, 0, []string{"note   gpu 1", "nvidia-smi -i 1 -mig 0"}},
 		{"a wrong link", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "wrong data"})}, 1, []string{"WRONG  peers", "the link of ranks 0 and 1 (GPU-a, GPU-b) is not used: wrong data\n", "      x\n", "ok     ipc", "iommu=pt"}},
 		{"peers that the driver refuses", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "no", Refused: true})}, 0, []string{"ok     peers", "1 cannot by the driver's word", "      -\n"}},

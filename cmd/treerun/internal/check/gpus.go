@@ -88,9 +88,8 @@ func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
 		if d.UUID != g.UUID {
 			continue
 		}
-		if !d.MemOps {
-			l.State, l.Text = Note, l.Text+", its streams cannot wait for memory: collectives take more help of the host"
-			l.Remedy = "a newer driver"
+		if d.MemOps != nil {
+			l.State, l.Text, l.Remedy = Wrong, l.Text+", which collectives cannot use: "+d.MemOps.Error(), "a driver from 515 on (CUDA 11.7), on Linux"
 		}
 		return l
 	}

@@ -39,7 +39,7 @@ func cudaDevices() (string, []check.Device, error) {
 	}
 	var list []check.Device
 	for _, d := range all {
-		list = append(list, check.Device{UUID: d.UUID(), MemOps: d.CanUseStreamMemOps()})
+		list = append(list, check.Device{UUID: d.UUID(), MemOps: d.TryStreamMemOps()})
 		if err := d.Close(); err != nil { // ranks may want all of its memory
 			return "", nil, err
 		}

@@ -66,8 +66,6 @@ typedef struct { char b[64]; } Handle; /* of memory or of an event */
     X(cuEventQuery, (void *))                                                                        \
     X(cuEventSynchronize, (void *))                                                                  \
     X(cuEventElapsedTime, (float *, void *, void *))                                                 \
-    X(cuIpcGetEventHandle, (Handle *, void *))                                                       \
-    X(cuIpcOpenEventHandle, (void **, Handle))                                                       \
     X(cuIpcGetMemHandle, (Handle *, Addr))                                                           \
     X(cuIpcOpenMemHandle, (Addr *, Handle, unsigned))                                                \
     X(cuIpcCloseMemHandle, (Addr))                                                                   \

@@ -14,7 +14,7 @@ enum { RANKS = 8, N = 50000 };
 /* What the processes share, besides device memory. */
 static struct board {
     _Atomic int arrived;
-    Handle memory[RANKS], event[RANKS];
+    Handle memory[RANKS];
     struct { _Atomic uint32_t word; char line[60]; } flag[RANKS];
 } *board;
 
@@ -79,42 +79,6 @@ static void ring_rank(int r) {
 }
 
 static void ipc(void) { THAT(start(RANKS, ring_rank) == 0); }
-
-/* Rank 0 writes after the event of rank 1, which is late. */
-static void event_rank(int r) {
-    use_device(ring[r]);
-    void *s = new_stream(), *e;
-    Addr x;
-    OK(cuMemAlloc(&x, N * 4));
-    OK(cuEventCreate(&e, 6));
-    OK(cuIpcGetMemHandle(&board->memory[r], x));
-    OK(cuIpcGetEventHandle(&board->event[r], e));
-    WANT(201, cuIpcOpenEventHandle(&e, board->event[r]));
-    OK(cuMemHostRegister(board, sizeof *board, 3));
-    if (r == 1) {
-        fill(x, 5, N, s);
-        OK(cuStreamWaitValue32(s, (Addr)(uintptr_t)&board->flag[0], 1, 0));
-        fill(x, 6, N, s);
-        OK(cuEventRecord(e, s));
-    }
-    barrier(1);
-    if (r == 0) {
-        Addr y;
-        void *late;
-        OK(cuIpcOpenMemHandle(&y, board->memory[1], 1));
-        OK(cuIpcOpenEventHandle(&late, board->event[1]));
-        WANT(600, cuEventQuery(late));
-        OK(cuStreamWaitEvent(s, late, 0));
-        OK(cuMemcpyAsync(x, y, N * 4, s));
-        milliseconds(20);
-        board->flag[0].word = 1;
-        THAT(differs(x, 6, N, s) == N);
-        OK(cuEventQuery(late));
-    }
-    barrier(2);
-}
-
-static void ipc_events(void) { THAT(start(RANKS, event_rank) == 0); }
 
 static void dead_rank(int r) {
     Addr x, y;
@@ -236,6 +200,6 @@ static void import_own(void) {
 }
 
 const struct test shared_tests[] = {
-    {"ipc", ipc}, {"ipc-events", ipc_events}, {"ipc-dead", ipc_dead}, {"ipc-bad", ipc_bad},
+    {"ipc", ipc}, {"ipc-dead", ipc_dead}, {"ipc-bad", ipc_bad},
     {"export", export_handle}, {"import-foreign", import_foreign}, {"import", import_own}, {NULL, NULL},
 };
