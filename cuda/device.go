@@ -243,7 +243,7 @@ func (d *Device) TryStreamMemOps() error {
 	}
 	err := d.tryMemOps()
 	if err != nil {
-		return fmt.Errorf("cuda: %s: do streams wait for memory and write it: %w", d, err)
+		return fmt.Errorf("cuda: %s: streams that wait for memory and write it: %w", d, err)
 	}
 	d.mu.Lock()
 	d.memops = true
@@ -265,7 +265,10 @@ func (d *Device) tryMemOps() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, word.Free()) }()
-	if err := errors.Join(s.WriteValue(word.Addr(), 1), s.WaitValueGEQ(word.Addr(), 1)); err != nil {
+	if err := s.WriteValue(word.Addr(), 1); err != nil {
+		return err
+	}
+	if err := s.WaitValueGEQ(word.Addr(), 1); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), memOpsDeadline)

@@ -166,7 +166,7 @@ func TestDeviceTrouble(t *testing.T) {
 	program := gpucheck(t)
 	for env, want := range map[string]string{
 		"TREERUN_FAKE_GPU_DRIVER=11060":                    "it supports CUDA 11.6 at most, and CUDA 11.7 is needed (a driver from 515 on)",
-		"TREERUN_FAKE_GPU_NO_MEMOPS=1":                     "rank 0: opening the devices: cuda: device 0 (GPU-",
+		"TREERUN_FAKE_GPU_NO_MEMOPS=1":                     "device calls need it: a driver from 515 on (CUDA 11.7)",
 		"TREERUN_FAKE_GPU_FAIL=cuMemHostRegister:1@1":      "rank 1: cuMemHostRegister",
 		"TREERUN_FAKE_GPU_FAIL=cuMemAlloc:5@1":             "rank 1: cuMemAlloc",
 		"TREERUN_FAKE_GPU_FAIL=cuIpcGetMemHandle:2:999@1":  "cuIpcGetMemHandle",
