@@ -21,6 +21,7 @@ type args struct {
 	factor  [8]byte      // one element
 	pieces  []exec.Piece // in place of in and out
 	aside   bool         // it begins a call of a package below this one
+	splits  bool         // it begins a Split
 	device  bool         // it is a call on device memory
 
 	registers bool  // it is RegisterDevice

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -88,7 +89,7 @@ func (c *Comm) asideGather(ctx context.Context, during string, mine, all []byte)
 // failedDuring returns the failure of c, which this rank met in a call: it is that call's
 // whichever part of it met it.
 func (c *Comm) failedDuring(during string) error {
-	c.err = &RankError{Rank: c.err.Rank, Op: during, Err: c.err.Err}
+	c.err = &RankError{Rank: c.err.Rank, Op: during, Err: c.err.Err, Hint: c.err.Hint}
 	return c.err
 }
 
@@ -215,7 +216,11 @@ func (c *Comm) asideFail(ctx context.Context, f transport.Fault, during string) 
 	if c.err != nil {
 		return c.failedDuring(during)
 	}
-	return c.failDuring(ctx, f, during)
+	hint := "contents of send and recv are undefined"
+	if strings.HasPrefix(f.Text, exec.FaultMismatch) {
+		hint = "" // found out before anything moved
+	}
+	return c.failDuring(ctx, f, during, hint)
 }
 
 // abort makes f the fault of all links of c, unless they have one.

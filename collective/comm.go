@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +21,7 @@ import (
 // ErrBusy.
 type Comm struct {
 	rank, size int
+	name       string
 	world      World
 	graph      *topo.Graph
 	between    *Between // nil on one host
@@ -48,6 +48,8 @@ type Comm struct {
 	deviceGraph *topo.Graph    // of WithDeviceGraph
 	devicePeers *peers.Options // how devices are measured; nil: not at all
 
+	stall, stallTimeout time.Duration // of the options, for Split
+
 	settle time.Duration // how long Close waits for ranks that have not entered this one's last call
 	once   sync.Once     // Close
 	watch  sync.WaitGroup
@@ -59,6 +61,9 @@ func (c *Comm) Rank() int { return c.rank }
 
 // Size returns the number of ranks.
 func (c *Comm) Size() int { return c.size }
+
+// Name returns the name of the communicator, which reports and errors call it by.
+func (c *Comm) Name() string { return c.name }
 
 // Graph returns what was measured of the links between the ranks. It must not
 // be changed.
@@ -112,6 +117,7 @@ func (c *Comm) close() error {
 	close(c.closed)
 	gone = errors.Join(gone, c.closeSides())
 	c.watch.Wait()
+	c.waiter.Watch.Close()
 	if err := errors.Join(gone, c.ep.Close()); err != nil && !failed {
 		return fmt.Errorf("collective: rank %d: close: %w", c.rank, err)
 	}
@@ -169,27 +175,44 @@ func (c *Comm) busyError(call string) error {
 
 // failMessage is fail for a message.
 func (c *Comm) failMessage(ctx context.Context, f transport.Fault, during *exec.Message) error {
-	return c.failDuring(ctx, f, during.String())
+	hint := ""
+	if during.Receives() {
+		hint = "contents of buf are undefined"
+	}
+	return c.failDuring(ctx, f, during.String(), hint)
+}
+
+// undefined says which slices of a call under way hold nothing of use once it has failed.
+func (c *Comm) undefined(seq uint64) string {
+	call := c.callOf(seq)
+	if call == nil || call.Done() {
+		return ""
+	}
+	in, out := call.In, call.Out
+	if len(call.Pieces) > 0 {
+		in, out = call.Pieces[0].In, call.Pieces[0].Out
+	}
+	switch {
+	case len(out) == 0:
+		return ""
+	case overlapOf(in, out) != apart:
+		return "contents of send and recv are undefined"
+	}
+	return "contents of recv are undefined"
 }
 
 // fail records the first failure and returns it as the error of the call.
 func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Header) error {
-	return c.failDuring(ctx, f, exec.Describe(during))
+	return c.failDuring(ctx, f, exec.Describe(during), c.undefined(during.Seq))
 }
 
-func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during string) error {
+func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {
 	c.links.Unplace()
 	err := errorOf(f)
-	if f.Rank == c.rank && errors.Is(err, ErrCanceled) && ctx.Err() != nil {
+	if errors.Is(err, ErrCanceled) && ctx.Err() != nil {
 		err = &givenUp{err, ctx.Err()}
 	}
-	c.err = &RankError{Rank: f.Rank, Op: during, Err: err}
+	c.err = &RankError{Rank: f.Rank, Op: during, Err: err, Hint: hint}
 	c.abort(f)
 	return c.err
-}
-
-// reportStall tells people why a call does not get on.
-func (c *Comm) reportStall(s exec.Stall) {
-	fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: for %s\n",
-		c.rank, s.Waited.Seconds(), s.Doing, s.For)
 }

@@ -234,7 +234,7 @@ func (c *Comm) openingError(k *deviceArgs, err error) error {
 		return failed
 	}
 	if fault, aborted := c.ep.Aborted(); aborted {
-		return c.failDuring(context.Background(), fault, k.name()+": opening the devices")
+		return c.failDuring(context.Background(), fault, k.name()+": opening the devices", "")
 	}
 	return &RankError{Rank: -1, Op: fmt.Sprintf("%s on rank %d: opening the devices", k.name(), c.rank), Err: err}
 }

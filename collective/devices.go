@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/devexec"
 	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -220,7 +220,8 @@ const lookEvery = 10 * time.Millisecond
 func (d *devices) watch() {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
-	reported := time.Duration(0)
+	wait := d.c.waiter.Watch.Another()
+	defer wait.Close()
 	for {
 		select {
 		case <-d.stop:
@@ -237,11 +238,11 @@ func (d *devices) watch() {
 				continue
 			}
 			if left == 0 {
-				reported = 0
+				wait.Clear()
 				break
 			}
 			d.compare()
-			reported = d.reportStall(reported)
+			d.publish(wait)
 			select {
 			case <-d.stop:
 				return
@@ -311,24 +312,22 @@ func (d *devices) mismatch(r int, theirs, mine transport.Header) transport.Fault
 	return d.c.links.Mismatch(r, theirs, mine)
 }
 
-// reportStall tells people who has not come to the oldest call, and returns after
-// how long it did so last.
-func (d *devices) reportStall(reported time.Duration) time.Duration {
-	every := d.c.waiter.StallEvery
+// publish says which ranks have not come to the oldest call, and ends the communicator
+// when that lasts too long.
+func (d *devices) publish(wait *waits.Wait) {
 	h, since, any := d.oldest()
-	waited := time.Since(since)
-	if !any || d.c.waiter.Stalled == nil || waited-reported < every {
-		return min(reported, waited)
-	}
-	var late []int
+	var late []waits.Lack
 	for r := range d.c.size {
-		if st := d.c.ep.Status(r); r != d.c.rank && !st.Unknown && st.Call.Seq < h.Seq {
-			late = append(late, r)
+		if st := d.c.ep.Status(r); any && r != d.c.rank && !st.Unknown && st.Call.Seq < h.Seq {
+			late = append(late, waits.Lack{Rank: r, What: "to call it"})
 		}
 	}
-	if len(late) > 0 {
-		fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: for %s to call it\n",
-			d.c.rank, waited.Seconds(), exec.Describe(h), rankList(late))
+	if len(late) == 0 {
+		wait.Clear()
+		return
 	}
-	return waited
+	wait.Publish(exec.Describe(h), since, late)
+	if stalled := wait.Stalled(); stalled != nil {
+		d.c.abort(transport.Fault{Rank: wait.InComm(stalled.Rank), Text: exec.FaultStalled + stalled.Error()})
+	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -34,6 +35,10 @@ var (
 	// ErrCanceled: the context of a rank's call ended.
 	ErrCanceled = errors.New("a call was cancelled")
 
+	// ErrStalled: a rank has waited for longer than the stall timeout; see
+	// WithStallTimeout.
+	ErrStalled = waits.ErrStalled
+
 	// ErrAborted: a rank called Abort.
 	ErrAborted = errors.New("a rank aborted the communicator")
 
@@ -58,11 +63,15 @@ type RankError struct {
 	Rank int    // the rank at fault, -1 when it is not one rank's
 	Op   string // the call that this rank made, as "AllReduce #41 (sum of 1000 float32)"
 	Err  error  // what happened; wraps one of the errors above
+	Hint string // what has become of the call's slices, "" when there is nothing to say
 }
 
 // Error names the call, the rank at fault and what happened.
 func (e *RankError) Error() string {
 	rank, text := fmt.Sprintf("rank %d", e.Rank), fmt.Sprint(e.Err)
+	if e.Hint != "" {
+		text += " (" + e.Hint + ")"
+	}
 	if e.Rank < 0 || strings.HasPrefix(text, rank+" ") || strings.HasPrefix(text, rank+":") {
 		return fmt.Sprintf("collective: %s: %s", e.Op, text) // it names the rank itself
 	}
@@ -99,6 +108,7 @@ var faultKinds = []struct {
 	{exec.FaultCanceled, ErrCanceled},
 	{exec.FaultLink, ErrLink},
 	{exec.FaultAborted, ErrAborted},
+	{exec.FaultStalled, ErrStalled},
 	{faultDevice, ErrDevice},
 }
 

@@ -78,8 +78,9 @@ func TestClosedEarly(t *testing.T) {
 	}
 }
 
-// TestContext: the context of one rank's call ends. That rank gets the
-// context's error, the others learn whose it was.
+// TestContext: the time of one rank's call is up. That rank gets the context's error,
+// and all learn that it was rank 2 for which they waited in the end: a rank that waits
+// as well is not at fault.
 func TestContext(t *testing.T) {
 	errs := runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 		ctx := t.Context()
@@ -100,9 +101,17 @@ func TestContext(t *testing.T) {
 	}
 	for r, err := range errs {
 		var re *RankError
-		if !errors.As(err, &re) || re.Rank != 1 || !errors.Is(err, ErrCanceled) {
-			t.Errorf("rank %d: %v, want ErrCanceled of rank 1", r, err)
-		} else if text := err.Error(); strings.Contains(text, "\n") || strings.Count(text, context.DeadlineExceeded.Error()) != 1 {
+		if !errors.As(err, &re) || re.Rank != 2 || !errors.Is(err, ErrCanceled) {
+			t.Errorf("rank %d: %v, want ErrCanceled of rank 2", r, err)
+			continue
+		}
+		text := err.Error()
+		for _, want := range []string{"rank 1 gave up in Barrier #1", "is in no call of treerun"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("rank %d: %q does not say %q", r, text, want)
+			}
+		}
+		if strings.Contains(text, "\n") || strings.Count(text, context.DeadlineExceeded.Error()) != 1 {
 			t.Errorf("rank %d: %q, want one line that names the end of the context once", r, text)
 		}
 	}

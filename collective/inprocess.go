@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
 )
@@ -16,7 +17,7 @@ import (
 // fails. Device calls, such as AllReduceDevice, are an ErrDevice: they need a process
 // per rank, as treerun starts them.
 func InProcess(n int) []World {
-	p := &process{size: n, endpoints: make(map[string][]transport.Endpoint), failed: make(chan struct{})}
+	p := &process{size: n, jobs: waits.Local(n), endpoints: make(map[string][]transport.Endpoint), failed: make(chan struct{})}
 	all := make([]World, n)
 	for r := range all {
 		all[r] = &thread{process: p, rank: r, joined: make(map[string]int)}
@@ -27,6 +28,7 @@ func InProcess(n int) []World {
 // process is what the ranks of one process share.
 type process struct {
 	size   int
+	jobs   []*waits.Job  // by rank
 	failed chan struct{} // never closed: the ranks end together
 
 	mu        sync.Mutex
@@ -50,6 +52,7 @@ type thread struct {
 }
 
 func (t *thread) Rank() int               { return t.rank }
+func (t *thread) Waits() *waits.Job       { return t.jobs[t.rank] }
 func (t *thread) Size() int               { return t.size }
 func (t *thread) HostOf(int) int          { return 0 }
 func (t *thread) Failed() <-chan struct{} { return t.failed }

@@ -166,7 +166,7 @@ func (c *Comm) enterMessage(ctx context.Context, call string, p exec.Message, st
 		c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v",
 			exec.FaultCanceled, c.rank, call, p.Tag, err)})
 		fault, _ := c.ep.Aborted()
-		return exec.Ref{}, c.failDuring(ctx, fault, call)
+		return exec.Ref{}, c.failDuring(ctx, fault, call, "")
 	}
 	ref := c.messages.Add(p)
 	err := start(ref.Message())

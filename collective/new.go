@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/rank/machine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
@@ -37,7 +38,11 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 			o(&cfg)
 		}
 	}
-	within, cancel := context.WithCancel(ctx)
+	waiting, name, err := cfg.watchFor(w)
+	if err != nil {
+		return nil, fmt.Errorf("collective: New on rank %d: %w: %w", w.Rank(), ErrArgument, err)
+	}
+	within, cancel := waiting.Bound(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		select {
@@ -46,13 +51,16 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 		case <-within.Done():
 		}
 	})
-	s := setup{ctx: within, w: w, cfg: &cfg, cores: cfg.cores}
+	s := setup{ctx: within, w: w, cfg: &cfg, cores: cfg.cores, name: name, wait: waiting}
 	c, err := s.comm()
+	cause := s.whyNot(ctx, err)
+	waiting.Clear()
 	cancel()
 	watch.Wait()
 	if err == nil {
 		return c, nil
 	}
+	waiting.Close()
 	if r, lost := w.Failure(); lost != nil {
 		return nil, &RankError{Rank: r, Op: "New", Err: &faultError{kind: ErrRankLost, text: lost.Error()}}
 	}
@@ -62,7 +70,34 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 	if errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument) {
 		return nil, fmt.Errorf("collective: New on rank %d: %w", w.Rank(), err)
 	}
+	if cause != nil {
+		return nil, cause
+	}
 	return nil, &RankError{Rank: -1, Op: fmt.Sprintf("New on rank %d", w.Rank()), Err: err}
+}
+
+// whyNot names the rank that a New which has failed with err has waited for, nil when that
+// is not why.
+func (s *setup) whyNot(ctx context.Context, err error) *RankError {
+	op := fmt.Sprintf("New on rank %d", s.w.Rank())
+	var known interface{ AtFault() int }
+	switch {
+	case err == nil:
+	case s.wait.Stalled() != nil:
+		stalled := s.wait.Stalled()
+		return &RankError{Rank: s.wait.InComm(stalled.Rank), Op: op, Err: stalled}
+	case errors.As(err, &known) && known.AtFault() >= 0:
+		return &RankError{Rank: known.AtFault(), Op: op, Err: err}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		cause := s.wait.Why(context.WithoutCancel(ctx))
+		return &RankError{Rank: s.wait.InComm(cause.Rank), Op: op, Err: fmt.Errorf("%w; it waited: %s", err, cause.Text)}
+	}
+	return nil
+}
+
+// step says what the New is at.
+func (s *setup) step(what string) {
+	s.wait.Publish("New: "+what, time.Now(), nil)
 }
 
 // setup is a New under way.
@@ -71,7 +106,9 @@ type setup struct {
 	w   World
 	cfg *config
 
-	cores   int // that this host lets its ranks use
+	name    string
+	wait    *waits.Wait // where it is published what the New, and later a call, waits for
+	cores   int         // that this host lets its ranks use
 	between *Between
 }
 
@@ -85,25 +122,29 @@ func (s *setup) comm() (*Comm, error) {
 		return nil, err
 	}
 	layout := plans.layout()
+	s.step("comparing plans")
 	if err := s.compare(graph, plans, &layout); err != nil {
 		return nil, err
 	}
+	s.step("opening links")
 	ep, err := s.cfg.connect(s.ctx, s.w, "collective", layout)
 	if err != nil {
 		return nil, err
 	}
 	hosts := hostsOf(s.w)
+	s.step("measuring the links")
 	gain, err := s.lendGain(ep, graph, plans.messageLane())
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
 	c := &Comm{
-		rank: s.w.Rank(), size: s.w.Size(), world: s.w,
+		rank: s.w.Rank(), size: s.w.Size(), name: s.name, world: s.w,
 		graph: graph, between: s.between, ep: ep, plans: plans,
 		waiter:  waiterFor(hosts, s.w.Rank(), s.cores),
 		connect: s.cfg.connect,
 		closed:  make(chan struct{}),
 		settle:  s.cfg.settle,
+		stall:   s.cfg.stall, stallTimeout: s.cfg.stallTimeout,
 
 		deviceGraph: s.cfg.deviceGraph,
 		devicePeers: s.cfg.peerOptions(s.w),
@@ -113,9 +154,8 @@ func (s *setup) comm() (*Comm, error) {
 		return nil, errors.Join(err, ep.Close())
 	}
 	plans.links = c.links
-	if s.cfg.stall > 0 {
-		c.waiter.Stalled, c.waiter.StallEvery = c.reportStall, s.cfg.stall
-	}
+	c.waiter.Watch = s.wait
+	s.wait.SetBusy(c.busy.Load)
 	if c.rank == 0 && s.w.Setting("verbose") != "" {
 		if s.between != nil {
 			fmt.Fprint(os.Stderr, s.between.Text(time.Now().Unix()))
@@ -152,6 +192,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 			}
 		}
 	}
+	s.step("comparing settings")
 	all, err := exchange(s.ctx, s.w, h)
 	if err != nil {
 		return nil, fmt.Errorf("comparing settings: %w", err)
@@ -186,6 +227,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 		}
 		return g, nil
 	}
+	s.step("measuring the links")
 	if !oneHost(hostsOf(s.w)) {
 		g, err := s.hostsGraph(cache)
 		if err != nil {

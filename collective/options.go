@@ -31,10 +31,21 @@ func WithSlots(slots, bytes int) Option {
 	return func(c *config) { c.slots, c.slotBytes = slots, bytes }
 }
 
-// WithStallReport calls report about every d while a call does not get on; 0
-// turns the reports off. The default writes a line to standard error every
-// ten seconds.
+// WithName gives the communicator a name, for reports and errors. The default is
+// "world" for the first one of a World, then "world#2", and so on; parts that
+// Split makes of it are "world/split#1", "world/split#2".
+func WithName(name string) Option { return func(c *config) { c.name = name } }
+
+// WithStallReport changes how often a line on standard error says for whom this
+// rank waits while a call does not get on, every ten seconds by default; 0 turns
+// it off. New is reported as well.
 func WithStallReport(d time.Duration) Option { return func(c *config) { c.stall = d } }
+
+// WithStallTimeout makes a call, or New, fail on all ranks with ErrStalled when a
+// rank has waited in it for d without any progress. The RankError names the rank
+// that all others wait for. The default is treerun's --stall-timeout, else none:
+// a rank may be in a debugger, or have much to compute before it calls.
+func WithStallTimeout(d time.Duration) Option { return func(c *config) { c.stallTimeout = d } }
 
 // WithTopoCache keeps measured graphs in dir instead of the user's cache
 // directory; "" measures anew and keeps nothing.
@@ -65,7 +76,9 @@ type config struct {
 	shape            *shape // the one to use wherever it fits; nil: by price
 	heapBytes        int    // per rank
 	stall, settle    time.Duration
-	tryLending       bool // find out whether lending pays, where that is not given
+	stallTimeout     time.Duration // 0: the launcher's
+	name, splitName  string        // of WithName; of Split
+	tryLending       bool          // find out whether lending pays, where that is not given
 	cache            *probe.Cache
 	cores            int
 	boxes            []int // by rank: those with the same number share cores; nil: those of a host
@@ -98,7 +111,11 @@ func (c *config) digest() string {
 	case c.shape != nil:
 		only = c.shape.String()
 	}
-	return fmt.Sprintf("slots=%dx%d plans=%s graph=%s", c.slots, c.slotBytes, only, graph)
+	name := ""
+	if c.name != "" {
+		name = fmt.Sprintf("name=%q ", c.name)
+	}
+	return name + fmt.Sprintf("slots=%dx%d plans=%s graph=%s", c.slots, c.slotBytes, only, graph)
 }
 
 // checkPlan checks the name that WithPlan was given; the graph of several hosts

@@ -83,7 +83,7 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 	}
 	if c.err != nil {
 		c.end()
-		return false, &RankError{Rank: c.err.Rank, Op: exec.Describe(call.Header), Err: c.err.Err}
+		return false, &RankError{Rank: c.err.Rank, Op: exec.Describe(call.Header), Err: c.err.Err, Hint: c.undefined(seq)}
 	}
 	return false, nil
 }
@@ -156,6 +156,8 @@ func (c *Comm) header(a *args) transport.Header {
 		h.Op = exec.PreMulSum
 	case a.aside:
 		h.Op = exec.Aside
+	case a.splits:
+		h.Op = exec.Splits
 	}
 	if a.device {
 		h.Kind |= exec.OnDevice

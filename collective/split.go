@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -25,7 +26,7 @@ import (
 func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
 	mine := []int64{int64(color), int64(key)}
 	all := make([]int64, 2*c.size)
-	if err := AllGather(ctx, c, mine, all); err != nil {
+	if err := c.run(ctx, allGatherArgs(&args{splits: true}, c, mine, all)); err != nil {
 		return nil, err
 	}
 	c.splits++
@@ -45,11 +46,19 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	g.rank = slices.Index(g.members, c.rank)
 	inherited := []Option{func(cfg *config) {
 		cfg.connect, cfg.heapBytes = c.connect, c.plans.heapBytes
+		cfg.stall, cfg.stallTimeout = c.stall, c.stallTimeout
+		cfg.splitName = fmt.Sprintf("%s/split#%d", c.name, c.splits)
 	}}
 	if sub := c.graph.Among(g.members); sub.Validate() == nil {
 		inherited = append(inherited, WithGraph(sub))
 	}
-	return New(ctx, g, append(inherited, opts...)...)
+	sub, err := New(ctx, g, append(inherited, opts...)...)
+	if e := (*RankError)(nil); err != nil && c.err != nil {
+		return nil, &RankError{Rank: c.err.Rank, Op: "Split", Err: c.err.Err}
+	} else if errors.As(err, &e) && e.Rank >= 0 { // known by its number in g
+		return nil, &RankError{Rank: g.members[e.Rank], Op: "Split", Err: e.Err}
+	}
+	return sub, err
 }
 
 // group is the World of some ranks of a communicator.
@@ -61,6 +70,7 @@ type group struct {
 }
 
 func (g *group) above() World               { return g.parent.world }
+func (g *group) inAbove(r int) int          { return g.members[r] }
 func (g *group) Rank() int                  { return g.rank }
 func (g *group) Size() int                  { return len(g.members) }
 func (g *group) HostOf(r int) int           { return g.parent.world.HostOf(g.members[r]) }
@@ -136,13 +146,14 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 		return err
 	}
 	defer c.end()
+	defer waits.Within(ctx).Pause()() // it is c that waits now
 	var all []*exec.Message
 	for i, r := range g.members {
 		if r == c.rank {
 			continue
 		}
-		in := &exec.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i]}
-		out := &exec.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine}
+		in := &exec.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i], Part: "Split"}
+		out := &exec.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: "Split"}
 		all = append(all, in, out)
 		if err := errors.Join(c.links.StartRecv(in), c.links.StartSend(out)); err != nil {
 			fault, _ := c.links.FailMessage(err, in)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -22,6 +23,7 @@ type Job struct {
 	Patience time.Duration
 
 	hosts  []int // by rank
+	waits  []*waits.Job
 	failed chan struct{}
 	gaveUp chan struct{} // closed when a rank has left an all-gather
 
@@ -41,7 +43,7 @@ type round struct {
 
 // New returns a job with a rank on each of these hosts.
 func New(hosts ...int) *Job {
-	return &Job{Patience: 5 * time.Minute, hosts: hosts, failed: make(chan struct{}), gaveUp: make(chan struct{}), lost: -1}
+	return &Job{Patience: 5 * time.Minute, hosts: hosts, waits: waits.Local(len(hosts)), failed: make(chan struct{}), gaveUp: make(chan struct{}), lost: -1}
 }
 
 // OneHost returns the hosts of n ranks on one.
@@ -92,6 +94,9 @@ type World struct {
 
 // Rank returns the rank's number.
 func (w *World) Rank() int { return w.rank }
+
+// Waits returns what the rank waits for, and knows of the others.
+func (w *World) Waits() *waits.Job { return w.waits[w.rank] }
 
 // Size returns the number of ranks.
 func (w *World) Size() int { return len(w.hosts) }

@@ -1,7 +1,6 @@
 package exec
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -118,7 +117,7 @@ func (k *Links) callAt(seq uint64) transport.Header {
 
 // faultOf turns what stopped this rank in what it was doing, a call or a
 // message, into what all ranks are told. A fault's text begins with its kind.
-func (k *Links) faultOf(err error, doing string, waitsFor func() string) transport.Fault {
+func (k *Links) faultOf(err error, doing string) transport.Fault {
 	var m *mismatch
 	var c *closedEarly
 	var l *leftBehind
@@ -134,9 +133,6 @@ func (k *Links) faultOf(err error, doing string, waitsFor func() string) transpo
 	case errors.As(err, &c):
 		return transport.Fault{Rank: c.peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
 			FaultClosed, c.peer, k.rank, doing)}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v; it waited for %s",
-			FaultCanceled, k.rank, doing, err, waitsFor())}
 	default:
 		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d in %s: %v", FaultLink, k.rank, doing, err)}
 	}
@@ -227,7 +223,7 @@ func (k *Links) strayChunk(mine transport.Header) error {
 func (k *Links) Check() {
 	for r := range k.size {
 		if err := k.firstDifference(r); err != nil {
-			k.ep.Abort(k.faultOf(err, Describe(k.ep.Status(k.rank).Call), nil))
+			k.ep.Abort(k.faultOf(err, Describe(k.ep.Status(k.rank).Call)))
 			return
 		}
 	}
@@ -252,7 +248,7 @@ func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
 			err = k.unanswered(mine)
 		}
 		if err != nil {
-			k.ep.Abort(k.faultOf(err, Describe(mine), nil))
+			k.ep.Abort(k.faultOf(err, Describe(mine)))
 			return k.ep.Aborted()
 		}
 		if !behind || time.Since(start) > within {

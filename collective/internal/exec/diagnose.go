@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -20,6 +20,7 @@ const (
 	FaultLost     = "lost: "
 	FaultLink     = "link: "
 	FaultAborted  = "aborted: "
+	FaultStalled  = "stalled: "
 )
 
 // PreMulSum stands in the Op of a header for a sum of what every rank has
@@ -29,6 +30,9 @@ const PreMulSum = 100
 // Aside stands in the Op of a header of an AllGather with which a sparse
 // collective begins or, of a device call, with which ranks open their devices.
 const Aside = 101
+
+// Splits stands in the Op of a header of the AllGather with which a Split begins.
+const Splits = 102
 
 // errAborted ends a wait whose Endpoint already carries the fault.
 var errAborted = errors.New("exec: aborted")
@@ -43,6 +47,8 @@ func Describe(h transport.Header) string {
 		return fmt.Sprintf("the opening of the devices (#%d)", h.Seq)
 	case h.Op == Aside:
 		return fmt.Sprintf("sparse collective #%d", h.Seq)
+	case h.Op == Splits:
+		return fmt.Sprintf("Split #%d", h.Seq)
 	}
 	var b strings.Builder
 	kind, onDevice := kindOf(h)
@@ -94,54 +100,50 @@ func CallName(k plan.Kind) string {
 	return fmt.Sprintf("unknown call %d", k)
 }
 
-// Stall says what a rank that does not get on waits for.
-type Stall struct {
-	Waited time.Duration
-	Doing  string // the call or message
-	For    string // which ranks, and what they are doing
-}
-
-func (k *Links) stall(waited time.Duration) Stall {
-	s := Stall{Waited: waited, For: k.waitsFor()}
-	if k.first != nil {
-		s.Doing = Describe(k.first.Header)
-	} else if p := k.messages.first; p != nil {
-		s.Doing = p.String()
+// doing names what this rank waits in.
+func (k *Links) doing() string {
+	switch {
+	case k.first != nil:
+		return Describe(k.first.Header)
+	case k.messages.first != nil:
+		return k.messages.first.String()
 	}
-	return s
+	return "nothing"
 }
 
-// waitsFor names the ranks whose chunk or slot this rank lacks.
-func (k *Links) waitsFor() string {
+// lacking returns the ranks whose chunk or slot this rank lacks, and what the board says
+// of them.
+func (k *Links) lacking() []waits.Lack {
 	seen := make(map[int32]bool)
-	var names []string
+	var list []waits.Lack
 	lacks := func(peer int32, what string) {
 		if seen[peer] {
 			return
 		}
 		seen[peer] = true
-		st := k.ep.Status(int(peer))
-		doing := "which has called nothing yet"
-		if st.Closed {
-			doing = "which has closed"
+		if st := k.ep.Status(int(peer)); st.Closed {
+			what += ", which has closed"
 		} else if st.Call.Seq > 0 {
-			doing = "whose latest call is " + Describe(st.Call)
+			what += ", whose latest collective is " + Describe(st.Call)
 		}
-		names = append(names, fmt.Sprintf("rank %d %s, %s", peer, what, doing))
+		list = append(list, waits.Lack{Rank: int(peer), What: what})
 	}
 	for p := k.messages.first; p != nil; p = p.next {
+		what := "to send"
 		if p.send {
-			lacks(int32(p.Peer), "to receive "+p.String())
-		} else {
-			lacks(int32(p.Peer), "to send what "+p.String()+" takes")
+			what = "to receive"
 		}
+		if p != k.messages.first || k.first != nil {
+			what += ", in " + p.String()
+		}
+		lacks(int32(p.Peer), what)
 	}
 	for i := 0; k.first != nil && i < len(k.active.tracks); i++ {
 		if t := &k.active.tracks[i]; t.call != nil && t.chunk < t.chunks {
 			t.steps[t.next].lacks(lacks)
 		}
 	}
-	return strings.Join(names, "; ")
+	return list
 }
 
 // lacks calls f for the ranks whose chunk s needs and has not got, or, if it

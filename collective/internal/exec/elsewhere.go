@@ -30,12 +30,12 @@ func (k *Links) Announce(h *transport.Header) {
 func (k *Links) CheckCall(mine transport.Header) {
 	k.Check()
 	if err := k.leftBefore(mine); err != nil {
-		k.ep.Abort(k.faultOf(err, Describe(mine), nil))
+		k.ep.Abort(k.faultOf(err, Describe(mine)))
 	}
 }
 
 // Mismatch is the fault of two ranks whose calls of the same number differ:
 // theirs is that of rank peer, mine that of this one. Any goroutine may call it.
 func (k *Links) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
-	return k.faultOf(&mismatch{peer: peer, theirs: theirs, mine: mine}, Describe(mine), nil)
+	return k.faultOf(&mismatch{peer: peer, theirs: theirs, mine: mine}, Describe(mine))
 }

@@ -18,6 +18,7 @@ type Message struct {
 	Tag   int32
 	DType kernel.DType
 	Buf   []byte
+	Part  string // what it is a part of, "" where it is the caller's own
 
 	send  bool
 	moved int  // bytes
@@ -35,8 +36,14 @@ func (p *Message) String() string {
 	if p.send {
 		name = "Send"
 	}
+	if p.Part != "" {
+		return p.Part
+	}
 	return fmt.Sprintf("%s (%d %s, tag %d)", name, len(p.Buf)/max(p.DType.Size(), 1), p.DType, p.Tag)
 }
+
+// Receives reports whether p is a Receive.
+func (p *Message) Receives() bool { return !p.send }
 
 func (p *Message) header() transport.Header {
 	count := len(p.Buf) / p.DType.Size()
@@ -105,7 +112,7 @@ func (k *Links) startMessage(p *Message, send bool) error {
 func (k *Links) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transport.Fault, bool) {
 	if !p.done {
 		if err := w.wait(ctx, k, &p.done, w.Spins); err != nil {
-			return k.FailMessage(err, p)
+			return k.failWait(err, p.String(), w)
 		}
 	}
 	return k.ep.Aborted()
@@ -114,10 +121,7 @@ func (k *Links) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transpo
 // FailMessage makes err, which stopped p, the fault of the Endpoint, unless there
 // is one, and returns the one that counts.
 func (k *Links) FailMessage(err error, p *Message) (transport.Fault, bool) {
-	if err != errAborted {
-		k.ep.Abort(k.faultOf(err, p.String(), k.waitsFor))
-	}
-	return k.ep.Aborted()
+	return k.failWait(err, p.String(), &Waiter{})
 }
 
 // pollMessages moves all messages as far as they can go now, each by one lent chunk

@@ -2,7 +2,9 @@ package exec
 
 import (
 	"context"
+	"errors"
 
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -30,7 +32,7 @@ func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault
 		err = ctx.Err()
 	}
 	if err != nil {
-		return pr.Fail(err, c)
+		return pr.failWait(err, Describe(c.Header), w)
 	}
 	return pr.Wait(ctx, c, w)
 }
@@ -40,7 +42,7 @@ func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault
 func (k *Links) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if !c.done {
 		if err := w.wait(ctx, k, &c.done, w.polls(k, c)); err != nil {
-			return k.Fail(err, c)
+			return k.failWait(err, Describe(c.Header), w)
 		}
 	}
 	return k.ep.Aborted()
@@ -52,9 +54,21 @@ func (k *Links) Poll() error { return k.poll() }
 // Fail makes err, which stopped this rank in call c, the fault of the Endpoint,
 // unless there is one, and returns the one that counts.
 func (k *Links) Fail(err error, c *Call) (transport.Fault, bool) {
-	if err != errAborted {
-		k.ep.Abort(k.faultOf(err, Describe(c.Header), k.waitsFor))
+	return k.failWait(err, Describe(c.Header), &Waiter{})
+}
+
+// failWait is Fail for what stopped a wait in a call or message.
+func (k *Links) failWait(err error, doing string, w *Waiter) (transport.Fault, bool) {
+	switch {
+	case err == errAborted:
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, waits.ErrStalled):
+		k.ep.Abort(w.WaitFault(err, k.rank, doing, k.lacking()))
+		w.Watch.GiveUp()
+		return k.ep.Aborted()
+	default:
+		k.ep.Abort(k.faultOf(err, doing))
 	}
+	w.Watch.Clear()
 	return k.ep.Aborted()
 }
 

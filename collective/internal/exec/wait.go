@@ -2,9 +2,13 @@ package exec
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/transport"
 )
 
 // Waiter is how one rank waits for its links: it polls, then yields the
@@ -32,10 +36,9 @@ type Waiter struct {
 	// being copied is back a round of the others later.
 	Lingers bool
 
-	// Stalled is called about every StallEvery while a call does not move. It
-	// runs in the caller's goroutine. Nil for none.
-	Stalled    func(Stall)
-	StallEvery time.Duration
+	// Watch is where a wait that has become long is published, and what reports and
+	// ends it. Nil for none.
+	Watch *waits.Wait
 }
 
 // sleepMax bounds one sleep. After each the rank looks around: whether the
@@ -79,11 +82,14 @@ func (w *Waiter) wait(ctx context.Context, k *Links, done *bool, spins int) erro
 			return err
 		}
 		if err := k.poll(); err != nil || *done {
+			if err == nil {
+				asleep.end(w)
+			}
 			return err
 		}
 		if k.steps != steps {
 			steps, idle = k.steps, 0
-			asleep.since = time.Time{}
+			asleep.end(w)
 		} else if idle&63 == 63 {
 			if _, aborted := k.ep.Aborted(); aborted {
 				return errAborted
@@ -95,12 +101,20 @@ func (w *Waiter) wait(ctx context.Context, k *Links, done *bool, spins int) erro
 // sleeper is the slow end of a wait: a rank for which nothing has come for
 // longer than it cares to poll.
 type sleeper struct {
-	since    time.Time // when the sleeping began; zero while the call moves
-	reported time.Duration
+	since     time.Time // when the sleeping began; zero while the call moves
+	looked    time.Time // when the rank last looked around
+	published bool
 }
 
-// sleep sleeps once, until the bell rings or for sleepMax, and looks around
-// when nothing rang.
+// end says that the call moves.
+func (s *sleeper) end(w *Waiter) {
+	if s.published {
+		w.Watch.Clear()
+	}
+	*s = sleeper{}
+}
+
+// sleep sleeps once, until the bell rings or for sleepMax, and looks around every sleepMax.
 func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 	if _, aborted := k.ep.Aborted(); aborted {
 		return errAborted
@@ -108,9 +122,9 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	now := time.Now()
 	if s.since.IsZero() {
-		s.since, s.reported = now, 0
+		s.since = time.Now()
+		s.looked = s.since
 	}
 	bell := k.ep.Bell()
 	steps := k.steps
@@ -124,17 +138,36 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 		return errAborted
 	}
 	bell.Sleep(sleepMax)
-	if time.Since(now) < sleepMax {
+	if time.Since(s.looked) < sleepMax {
 		return nil
 	}
+	s.looked = time.Now()
 	if k.first != nil {
 		if err := k.compareCalls(k.first.Header); err != nil {
 			return err
 		}
 	}
-	if waited := time.Since(s.since); w.Stalled != nil && waited-s.reported >= w.StallEvery {
-		s.reported = waited
-		w.Stalled(k.stall(waited))
+	w.Watch.Publish(k.doing(), s.since, k.lacking())
+	s.published = true
+	if stalled := w.Watch.Stalled(); stalled != nil {
+		return stalled
 	}
 	return nil
+}
+
+// WaitFault is the fault of a rank whose wait has ended with err, a context's error or a
+// *waits.Stalled: the rank at fault is the one that all wait for in the end. lacks says
+// for whom this rank waits; nil: it does not know.
+func (w *Waiter) WaitFault(err error, self int, doing string, lacks []waits.Lack) transport.Fault {
+	var stalled *waits.Stalled
+	if errors.As(err, &stalled) {
+		return transport.Fault{Rank: w.Watch.InComm(stalled.Rank), Text: FaultStalled + stalled.Error()}
+	}
+	gave := fmt.Sprintf("%srank %d gave up in %s: %v", FaultCanceled, self, w.Watch.Place(doing), err)
+	if !errors.Is(err, context.DeadlineExceeded) || w.Watch == nil {
+		return transport.Fault{Rank: self, Text: gave + "; it waited for " + waits.Tell(lacks)}
+	}
+	w.Watch.Publish(doing, time.Now(), lacks)
+	cause := w.Watch.Why(context.Background())
+	return transport.Fault{Rank: w.Watch.InComm(cause.Rank), Text: gave + "; it waited: " + cause.Text}
 }

@@ -2,9 +2,9 @@ package drive
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -339,28 +339,25 @@ func (m *Merge) Counts() (c merge.Counts) {
 }
 
 // WaitsFor says what is missing.
-func (m *Merge) WaitsFor() string {
-	var parts []string
+func (m *Merge) WaitsFor() []waits.Lack {
+	var list []waits.Lack
 	for i := range m.trees {
 		t := &m.trees[i]
 		if !t.busy {
 			continue
 		}
-		var from []string
+		before := len(list)
 		for j, c := range t.children {
 			if t.node.Hungry(j) {
-				from = append(from, fmt.Sprint(c.rank))
+				list = append(list, waits.Lack{Rank: c.rank, What: fmt.Sprintf("to send blocks of tree %d", i)})
 			}
 		}
-		switch {
-		case len(from) > 0:
-			parts = append(parts, fmt.Sprintf("blocks of tree %d from rank %s", i, strings.Join(from, ", ")))
-		case t.parent >= 0:
-			parts = append(parts, fmt.Sprintf("tree %d's result from rank %d", i, t.parent))
+		if len(list) == before && t.parent >= 0 {
+			list = append(list, waits.Lack{Rank: t.parent, What: fmt.Sprintf("to send the result of tree %d", i)})
 		}
 	}
-	if len(parts) == 0 {
-		return "other ranks to take results"
+	if len(list) == 0 {
+		return []waits.Lack{{Rank: -1, What: "other ranks to take results"}}
 	}
-	return strings.Join(parts, "; ")
+	return list
 }

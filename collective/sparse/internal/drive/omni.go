@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/sparse/omni"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -276,18 +277,18 @@ func (o *Omni) sendResult() (moved bool, err error) {
 }
 
 // WaitsFor says what is missing.
-func (o *Omni) WaitsFor() string {
+func (o *Omni) WaitsFor() []waits.Lack {
 	if len(o.unsent) > 0 {
 		c := o.links.trees[o.aggs[o.own]].children[o.unsent[0]]
-		return fmt.Sprintf("rank %d to take a result", c.rank)
+		return []waits.Lack{{Rank: c.rank, What: "to take a result"}}
 	}
 	for a, t := range o.aggs {
 		if len(o.queues[a]) > 0 && a != o.own {
-			return fmt.Sprintf("the aggregator on rank %d to take a block", o.links.trees[t].root)
+			return []waits.Lack{{Rank: o.links.trees[t].root, What: "to take a block, as an aggregator"}}
 		}
 	}
 	if !o.worker.Done() {
-		return "results of the aggregators"
+		return []waits.Lack{{Rank: -1, What: "results of the aggregators"}}
 	}
-	return "blocks of other workers"
+	return []waits.Lack{{Rank: -1, What: "blocks of other workers"}}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/pool"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -323,22 +324,22 @@ func (p *Pool) takeResults() (moved bool, err error) {
 func (p *Pool) Union() int { return p.sum.Union() }
 
 // WaitsFor says what is missing.
-func (p *Pool) WaitsFor() string {
-	what, from := "blocks", ""
+func (p *Pool) WaitsFor() []waits.Lack {
+	var list []waits.Lack
 	for q, c := range p.peers {
-		missing := !c.has
+		what, missing := "to send blocks", !c.has
 		switch {
 		case p.leaving:
-			what, missing = "the end", !c.done
+			what, missing = "to come to the end", !c.done
 		case p.dealt:
-			what, missing = "results", !c.placed
+			what, missing = "to send results", !c.placed
 		}
-		if missing {
-			from += fmt.Sprintf(" %d,", q)
+		if missing && q != p.links.rank {
+			list = append(list, waits.Lack{Rank: q, What: what})
 		}
 	}
-	if from == "" {
-		return "other ranks to take blocks"
+	if len(list) == 0 {
+		return []waits.Lack{{Rank: -1, What: "other ranks to take blocks"}}
 	}
-	return what + " of ranks" + from[:len(from)-1]
+	return list
 }

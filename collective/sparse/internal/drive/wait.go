@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/sparse/omni"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -19,8 +20,8 @@ type Exchange interface {
 	// Done reports whether this rank's part is done.
 	Done() bool
 
-	// WaitsFor says, for people, what is missing.
-	WaitsFor() string
+	// WaitsFor says what is missing, and of which ranks where that is known.
+	WaitsFor() []waits.Lack
 }
 
 // errAborted ends a wait whose Endpoint already carries the fault.
@@ -54,11 +55,16 @@ func (k *Links) Run(ctx context.Context, x Exchange, w *exec.Waiter, doing strin
 	switch {
 	case err == nil:
 		return transport.Fault{}, false
+	case errors.Is(err, waits.ErrStalled), errors.Is(err, context.DeadlineExceeded):
+		k.ep.Abort(w.WaitFault(err, k.rank, doing, x.WaitsFor()))
+		w.Watch.GiveUp()
+		return k.ep.Aborted()
 	case err != errAborted:
 		if _, aborted := k.ep.Aborted(); !aborted {
-			k.ep.Abort(k.faultOf(err, x, doing))
+			k.ep.Abort(k.faultOf(err, x, w, doing))
 		}
 	}
+	w.Watch.Clear()
 	return k.ep.Aborted()
 }
 
@@ -75,6 +81,7 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing stri
 			return err
 		}
 		if x.Done() {
+			asleep.moved()
 			return nil
 		}
 		if busy != nil && w.Nap > 0 && busy.Rests() {
@@ -84,7 +91,7 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing stri
 		switch {
 		case moved:
 			idle = 0
-			asleep.since = time.Time{}
+			asleep.moved()
 		case idle < w.Spins:
 		case idle < yields:
 			k.ep.Bell().Yield()
@@ -105,12 +112,21 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing stri
 
 // sleeper is the slow end of a wait.
 type sleeper struct {
-	k        *Links
-	x        Exchange
-	w        *exec.Waiter
-	doing    string
-	since    time.Time // when the sleeping began; zero while the call moves
-	reported time.Duration
+	k         *Links
+	x         Exchange
+	w         *exec.Waiter
+	doing     string
+	since     time.Time // when the sleeping began; zero while the call moves
+	looked    time.Time // when the rank last looked around
+	published bool
+}
+
+// moved says that the call moves.
+func (s *sleeper) moved() {
+	if s.published {
+		s.w.Watch.Clear()
+	}
+	s.since, s.published = time.Time{}, false
 }
 
 // sleep sleeps once, until the bell rings or for sleepMax.
@@ -121,9 +137,9 @@ func (s *sleeper) sleep(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	now := time.Now()
 	if s.since.IsZero() {
-		s.since, s.reported = now, 0
+		s.since = time.Now()
+		s.looked = s.since
 	}
 	bell := s.k.ep.Bell()
 	bell.Prepare()
@@ -132,20 +148,25 @@ func (s *sleeper) sleep(ctx context.Context) error {
 	if err != nil || moved || aborted || s.x.Done() {
 		bell.Cancel()
 		if moved {
-			s.since = time.Time{}
+			s.moved()
 		}
 		return err
 	}
 	bell.Sleep(sleepMax)
-	if waited := time.Since(s.since); s.w.Stalled != nil && waited-s.reported >= s.w.StallEvery {
-		s.reported = waited
-		s.w.Stalled(exec.Stall{Waited: waited, Doing: s.doing, For: s.x.WaitsFor()})
+	if time.Since(s.looked) < sleepMax {
+		return nil
+	}
+	s.looked = time.Now()
+	s.w.Watch.Publish(s.doing, s.since, s.x.WaitsFor())
+	s.published = true
+	if stalled := s.w.Watch.Stalled(); stalled != nil {
+		return stalled
 	}
 	return nil
 }
 
 // faultOf turns what stopped this rank into what all ranks are told.
-func (k *Links) faultOf(err error, x Exchange, doing string) transport.Fault {
+func (k *Links) faultOf(err error, x Exchange, w *exec.Waiter, doing string) transport.Fault {
 	peer := -1
 	var p *peerError
 	if errors.As(err, &p) {
@@ -157,8 +178,8 @@ func (k *Links) faultOf(err error, x Exchange, doing string) transport.Fault {
 		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%srank %d closed its communicator while %s called %s", exec.FaultClosed, peer, self, doing)}
 	case errors.Is(err, omni.ErrMismatch):
 		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultMismatch, self, doing, err)}
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%s%s gave up in %s: %v; it waited for %s", exec.FaultCanceled, self, doing, err, x.WaitsFor())}
+	case errors.Is(err, context.Canceled):
+		return w.WaitFault(err, k.rank, doing, x.WaitsFor())
 	}
 	return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultLink, self, doing, err)}
 }

@@ -1,0 +1,126 @@
+package waits
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+	"unicode"
+)
+
+// Status is what a rank tells of its waits.
+type Status struct {
+	Waits []Waiting
+	Busy  []string // communicators with a call under way that gets on
+	State string   // of the process that was asked about, "" where it is not known
+}
+
+// Waiting is one wait of a rank, in the job's numbers.
+type Waiting struct {
+	Comm   string // "" for the World
+	In     string
+	For    []int  // none: it does not know
+	Number uint64 // another one for every wait
+}
+
+// Bounds of what a rank tells.
+const (
+	maxWaits = 64
+	maxText  = 256 // bytes
+)
+
+// Check reports whether s, which came from another rank, can be used in a job of size ranks.
+func (s *Status) Check(size int) error {
+	if len(s.Waits) > maxWaits || len(s.Busy) > maxWaits {
+		return fmt.Errorf("status with %d waits and %d calls, want at most %d", len(s.Waits), len(s.Busy), maxWaits)
+	}
+	texts := append([]string{s.State}, s.Busy...)
+	for _, w := range s.Waits {
+		texts = append(texts, w.Comm, w.In)
+		if len(w.For) > size || slices.ContainsFunc(w.For, func(r int) bool { return r < 0 || r >= size }) {
+			return fmt.Errorf("status with a wait for ranks %.40v of %d", w.For, size)
+		}
+	}
+	for _, t := range texts {
+		for _, c := range t {
+			if !unicode.IsPrint(c) {
+				return fmt.Errorf("status with text that cannot be shown: %.40q", t)
+			}
+		}
+		if len(t) > maxText {
+			return fmt.Errorf("status with a text of %d bytes, want at most %d", len(t), maxText)
+		}
+	}
+	return nil
+}
+
+// settleFor is how long a rank that is in a call may take to say what it waits for: a wait
+// is published when it has become long.
+const (
+	settleFor   = 100 * time.Millisecond
+	settleEvery = 5 * time.Millisecond
+)
+
+// Status returns what this rank waits in, and the state of rank about.
+func (j *Job) Status(ctx context.Context, about int) Status {
+	var s Status
+	for begin := time.Now(); ; {
+		s = j.status()
+		if len(s.Waits) > 0 || len(s.Busy) == 0 || time.Since(begin) > settleFor || ctx.Err() != nil {
+			break
+		}
+		time.Sleep(settleEvery)
+	}
+	if j.State != nil && about != j.Rank {
+		if _, state := j.State(about); state.Known() {
+			s.State = state.String()
+		}
+	}
+	return s
+}
+
+func (j *Job) status() Status {
+	j.mu.Lock()
+	all := slices.Clone(j.waits)
+	j.mu.Unlock()
+	var s Status
+	for _, w := range all {
+		if len(s.Waits) == maxWaits || len(s.Busy) == maxWaits {
+			break
+		}
+		if told, is := w.waiting(); is {
+			s.Waits = append(s.Waits, told)
+		} else if w.busy.Load() != nil && (*w.busy.Load())() {
+			s.Busy = append(s.Busy, cut(w.comm))
+		}
+	}
+	return s
+}
+
+// waiting returns what is published.
+func (w *Wait) waiting() (Waiting, bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.now.in == "" || !w.gaveUp.IsZero() && time.Since(w.gaveUp) > lingers {
+		return Waiting{}, false
+	}
+	told := Waiting{Comm: cut(w.comm), In: cut(w.now.in), Number: w.number}
+	for _, l := range w.now.lacks {
+		if r := w.inJob(l.Rank); r >= 0 && r < w.job.Size && len(told.For) < w.job.Size {
+			told.For = append(told.For, r)
+		}
+	}
+	return told, true
+}
+
+func cut(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	for i := range s {
+		if i > maxText-8 {
+			return s[:i] + "..."
+		}
+	}
+	return s
+}

@@ -1,0 +1,383 @@
+// Package waits says why ranks of a job wait for each other: what each of them waits in,
+// for whom, and which rank, or which circle of ranks, it is that nobody gets on. It is for
+// treerun's own packages: rank, collective and its executors publish their waits here, and
+// all reports, time limits and errors of waits come from here.
+//
+// A wait is published when it has become long, so that calls cost nothing for it. Nothing
+// is sent until somebody wants to know: then the ranks that are waited for are asked, one
+// after the other, as far as it goes.
+package waits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/internal/procstate"
+)
+
+// ErrStalled is what a wait ends with that took longer than the stall timeout.
+var ErrStalled = errors.New("no progress within the stall timeout")
+
+// Job is a rank's view of the waits of a job. The fields are set before it is used, and
+// the methods may be called concurrently.
+type Job struct {
+	Rank, Size int
+	Every      time.Duration // between two reports of one wait; 0: no reports
+	Limit      time.Duration // the stall timeout; 0: none
+
+	// Ask asks a rank for its Status, with the state of the process of rank about where
+	// that is on its host. Nil: nobody can be asked.
+	Ask func(ctx context.Context, rank, about int) (Status, error)
+
+	// State returns the process of a rank, and its state where it is on this host. Nil:
+	// nothing is known.
+	State func(rank int) (pid int, s procstate.State)
+
+	// HostOf returns the host of a rank. Nil: all are on one.
+	HostOf func(rank int) int
+
+	mu    sync.Mutex
+	waits []*Wait
+	comms int // so far
+}
+
+// Comms counts the communicators of this rank's World, this one included: it numbers them
+// alike on all ranks, which make them in the same order.
+func (j *Job) Comms() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.comms++
+	return j.comms
+}
+
+// Lack is a rank that a wait is for.
+type Lack struct {
+	Rank int    // -1: nobody knows which
+	What string // that it has to do, and what is known of it
+}
+
+// String says it for people.
+func (l Lack) String() string {
+	if l.Rank < 0 {
+		return l.What
+	}
+	return fmt.Sprintf("rank %d %s", l.Rank, l.What)
+}
+
+// Tell lists lacks for people.
+func Tell(lacks []Lack) string {
+	var all []string
+	for _, l := range lacks {
+		all = append(all, l.String())
+	}
+	return strings.Join(all, "; ")
+}
+
+// Wait is where one communicator, or the World, publishes what its rank waits in: one wait
+// at a time. A nil *Wait publishes nothing.
+type Wait struct {
+	job   *Job
+	comm  string
+	ranks []int // of the communicator, in the job's numbers; nil: the same
+	busy  atomic.Pointer[func() bool]
+
+	every, limit time.Duration
+	stalled      atomic.Pointer[Stalled]
+
+	mu       sync.Mutex
+	now      publication
+	number   uint64    // of publications, those that are over included
+	gaveUp   time.Time // when this rank gave up what is published; zero: it has not
+	reported time.Duration
+	due      time.Time
+	timer    *time.Timer
+	ended    func(error) // of Bound
+}
+
+// publication is what a rank waits in.
+type publication struct {
+	in    string
+	lacks []Lack // in the communicator's numbers; none: nobody knows for whom
+	since time.Time
+}
+
+// NewWait returns a place for the waits of a communicator, "" for those of the World.
+// ranks holds its ranks by the job's numbers, nil where these are the same.
+func (j *Job) NewWait(comm string, ranks []int) *Wait {
+	w := &Wait{job: j, comm: comm, ranks: ranks, every: j.Every, limit: j.Limit}
+	j.mu.Lock()
+	j.waits = append(j.waits, w)
+	j.mu.Unlock()
+	return w
+}
+
+// SetTimes sets how often a wait is reported, and after how long it is given up, in place
+// of the job's times; 0: not at all. It is called before the first Publish.
+func (w *Wait) SetTimes(every, limit time.Duration) { w.every, w.limit = every, limit }
+
+// Another returns a place for other waits of the same communicator.
+func (w *Wait) Another() *Wait {
+	o := w.job.NewWait(w.comm, w.ranks)
+	o.SetTimes(w.every, w.limit)
+	return o
+}
+
+// SetBusy has busy say whether a call is under way on this rank, besides those that are
+// published. Any goroutine may call it.
+func (w *Wait) SetBusy(busy func() bool) { w.busy.Store(&busy) }
+
+// Close ends the use of w.
+func (w *Wait) Close() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	gaveUp := w.gaveUp
+	w.mu.Unlock()
+	w.busy.Store(nil)
+	if left := lingers - time.Since(gaveUp); left > 0 && !gaveUp.IsZero() {
+		time.AfterFunc(left, w.remove)
+		return
+	}
+	w.Clear()
+	w.remove()
+}
+
+func (w *Wait) remove() {
+	w.job.mu.Lock()
+	defer w.job.mu.Unlock()
+	w.job.waits = slices.DeleteFunc(w.job.waits, func(o *Wait) bool { return o == w })
+}
+
+// Publish says that this rank waits, since when, in what and for whom. It may be called
+// again while the wait lasts, and keeps lacks.
+func (w *Wait) Publish(in string, since time.Time, lacks []Lack) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	fresh := w.now.since != since || !w.gaveUp.IsZero()
+	w.now, w.gaveUp = publication{in, lacks, since}, time.Time{}
+	if fresh {
+		w.begin()
+	}
+}
+
+// begin starts the clock of a publication. The caller holds mu.
+func (w *Wait) begin() {
+	w.number++
+	w.reported = 0
+	w.stop()
+	w.arm(w.number)
+}
+
+func (w *Wait) stop() {
+	if w.timer != nil {
+		w.timer.Stop()
+		w.timer = nil
+	}
+}
+
+// Clear says that the wait is over.
+func (w *Wait) Clear() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now, w.gaveUp = publication{}, time.Time{}
+	w.number++
+	w.stop()
+}
+
+// lingers is how long a wait that was given up is told of: others, whose time is up a
+// little later, are to find the same circle.
+const lingers = 2 * time.Second
+
+// GiveUp says that this rank waits no longer, though what it waited for has not come.
+func (w *Wait) GiveUp() {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.gaveUp = time.Now()
+	w.stop()
+}
+
+// Pause takes back what is published until resume is called: something within it is
+// published elsewhere. Then it begins anew.
+func (w *Wait) Pause() (resume func()) {
+	if w == nil {
+		return func() {}
+	}
+	w.mu.Lock()
+	before := w.now
+	w.mu.Unlock()
+	w.Clear()
+	return func() {
+		if before.in != "" {
+			w.Publish(before.in, time.Now(), before.lacks)
+		}
+	}
+}
+
+// Enter is Publish of a wait within the one that is published, which goes on when leave
+// is called.
+func (w *Wait) Enter(in string, lacks ...Lack) (leave func()) {
+	resume := w.Pause()
+	w.Publish(in, time.Now(), lacks)
+	return func() {
+		w.Clear()
+		resume()
+	}
+}
+
+// Bound returns a context that ends, with a *Stalled as its cause, when a wait reaches the
+// stall timeout. cancel ends it, and is called in any case.
+func (w *Wait) Bound(ctx context.Context) (within context.Context, cancel func()) {
+	within, end := context.WithCancelCause(context.WithValue(ctx, key{}, w))
+	w.mu.Lock()
+	w.ended = end
+	w.mu.Unlock()
+	return within, func() {
+		w.mu.Lock()
+		w.ended = nil
+		w.mu.Unlock()
+		end(nil)
+	}
+}
+
+type key struct{}
+
+// Within returns the Wait whose Bound ctx is, nil when it is none: what is done for a
+// communicator, such as an AllGather of the World, is published as that one's wait.
+func Within(ctx context.Context) *Wait {
+	w, _ := ctx.Value(key{}).(*Wait)
+	return w
+}
+
+// Doing returns what is published, "" for nothing.
+func (w *Wait) Doing() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.now.in
+}
+
+// Stalled returns the end of a wait that has reached the stall timeout, nil before.
+func (w *Wait) Stalled() *Stalled {
+	if w == nil {
+		return nil
+	}
+	return w.stalled.Load()
+}
+
+// Stalled is the error of such a wait.
+type Stalled struct {
+	Cause
+	self   int
+	in     string
+	waited time.Duration
+}
+
+// Error says who has waited for how long in what, and why.
+func (s *Stalled) Error() string {
+	return fmt.Sprintf("rank %d has waited %v in %s: %s (--stall-timeout)", s.self, s.waited.Round(10*time.Millisecond), s.in, s.Text)
+}
+
+// Unwrap makes it an ErrStalled.
+func (s *Stalled) Unwrap() error { return ErrStalled }
+
+// AtFault returns the rank at fault, in the job's numbers, -1 when it is not one rank's.
+func (s *Stalled) AtFault() int { return s.Rank }
+
+// starved is by how much a clock may be late: this rank was stopped, or had no core.
+const starved = 500 * time.Millisecond
+
+// arm sets the clock for the next report, or the end. The caller holds mu.
+func (w *Wait) arm(number uint64) {
+	waited := time.Since(w.now.since)
+	next := time.Duration(-1)
+	if w.every > 0 {
+		next = w.reported + w.every - waited
+	}
+	if left := w.limit - waited; w.limit > 0 && (next < 0 || left < next) {
+		next = left
+	}
+	if w.every <= 0 && w.limit <= 0 {
+		return
+	}
+	next = max(next, 0)
+	w.due = time.Now().Add(next)
+	w.timer = time.AfterFunc(next, func() { w.check(number) })
+}
+
+// check reports a wait, or ends it.
+func (w *Wait) check(number uint64) {
+	w.mu.Lock()
+	if w.number != number {
+		w.mu.Unlock()
+		return
+	}
+	if late := time.Since(w.due); late > starved { // time in which this rank did nothing is not the others'
+		w.now.since = w.now.since.Add(late)
+		w.arm(number)
+		w.mu.Unlock()
+		return
+	}
+	now, waited := w.now, time.Since(w.now.since)
+	w.mu.Unlock()
+
+	over := w.limit > 0 && waited >= w.limit
+	cause := w.Why(context.Background())
+
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.number != number {
+		return // it has got on meanwhile
+	}
+	if over {
+		s := &Stalled{Cause: cause, self: w.job.Rank, in: w.Place(now.in), waited: waited}
+		w.stalled.Store(s)
+		if w.ended != nil {
+			w.ended(s)
+		}
+		return
+	}
+	w.reported = waited
+	fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: %s\n",
+		w.job.Rank, waited.Seconds(), w.Place(now.in), cause.Text)
+	w.arm(number)
+}
+
+// Place says what a wait is in, and of which communicator.
+func (w *Wait) Place(in string) string {
+	if w == nil || w.comm == "" {
+		return in
+	}
+	return in + " on " + w.comm
+}
+
+// inJob returns the job's number of a rank of the communicator.
+func (w *Wait) inJob(r int) int {
+	if w.ranks == nil || r < 0 || r >= len(w.ranks) {
+		return r
+	}
+	return w.ranks[r]
+}
+
+// InComm returns the communicator's number of a rank of the job, -1 where it is not in it.
+func (w *Wait) InComm(r int) int {
+	if w == nil || w.ranks == nil {
+		return r
+	}
+	return slices.Index(w.ranks, r)
+}

@@ -1,0 +1,199 @@
+package waits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/internal/procstate"
+)
+
+// await publishes that rank r waits in a call for others.
+func await(j *Job, comm, in string, whom ...int) *Wait {
+	w := j.NewWait(comm, nil)
+	var lacks []Lack
+	for _, r := range whom {
+		lacks = append(lacks, Lack{r, "to send"})
+	}
+	w.Publish(in, time.Now(), lacks)
+	return w
+}
+
+// A chain is followed to the rank that waits for nobody.
+func TestChain(t *testing.T) {
+	for n := 2; n <= 7; n++ {
+		all := Local(n)
+		var first *Wait
+		for r := range n - 1 {
+			if w := await(all[r], "world", "Recv", r+1); r == 0 {
+				first = w
+			}
+		}
+		c := first.Why(t.Context())
+		if c.Rank != n-1 || !strings.Contains(c.Text, fmt.Sprintf("rank %d", n-1)) || !strings.Contains(c.Text, "is in no call of treerun") {
+			t.Errorf("%d ranks: %+v, want rank %d, which is in no call", n, c, n-1)
+		}
+		if n == 4 && c.Text != "for rank 1 to send; rank 1 waits in Recv on world for rank 2, rank 2 in Recv on world for rank 3, which is in no call of treerun" {
+			t.Errorf("the chain reads %q", c.Text)
+		}
+	}
+}
+
+// A circle is named as one, from its lowest rank on, whoever looks; a rank that waits for
+// it is not a part of it.
+func TestCircle(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		all := Local(n + 1)
+		var every []*Wait
+		for r := range n {
+			every = append(every, await(all[r], "world", "Recv", (r+1)%n))
+		}
+		every = append(every, await(all[n], "world", "Recv", 1))
+		for r, w := range every {
+			c := w.Why(t.Context())
+			if c.Rank != -1 || !strings.HasPrefix(c.Text, "rank 0 waits in Recv on world for rank 1, ") || !strings.HasSuffix(c.Text, " for rank 0: a circle") {
+				t.Errorf("circle of %d seen by rank %d: %+v", n, r, c)
+			}
+		}
+	}
+}
+
+func TestOrderOfCommunicators(t *testing.T) {
+	all := Local(2)
+	await(all[1], "b", "AllReduce #1", 0)
+	c := await(all[0], "a", "AllReduce #1", 1).Why(t.Context())
+	want := "rank 0 waits in AllReduce #1 on a for rank 1, rank 1 in AllReduce #1 on b for rank 0: a circle; ranks use a and b in different order"
+	if c.Rank != -1 || c.Text != want {
+		t.Errorf("%+v, want %q", c, want)
+	}
+}
+
+// What a rank waits for on another communicator has nothing to do with it where it waits
+// on this one as well.
+func TestOtherCommunicator(t *testing.T) {
+	all := Local(4)
+	await(all[1], "b", "Barrier", 3)
+	await(all[1], "a", "Barrier", 2)
+	if c := await(all[0], "a", "Barrier", 1).Why(t.Context()); c.Rank != 2 {
+		t.Errorf("%+v, want rank 2", c)
+	}
+}
+
+// A rank of a part of the job has its number in the job.
+func TestPart(t *testing.T) {
+	all := Local(6)
+	w := all[5].NewWait("part", []int{5, 3})
+	w.Publish("Recv", time.Now(), []Lack{{1, "to send"}})
+	c := w.Why(t.Context())
+	if c.Rank != 3 || w.InComm(c.Rank) != 1 || w.InComm(4) != -1 {
+		t.Errorf("%+v, %d and %d", c, w.InComm(3), w.InComm(4))
+	}
+}
+
+// A process that is stopped counts for more than anything else, is not asked, and is
+// found wherever it is; one on another host is looked at by its neighbours.
+func TestStopped(t *testing.T) {
+	all := Local(5)
+	hosts := []int{0, 0, 0, 1, 1}
+	state := func(of int) func(int) (int, procstate.State) {
+		return func(r int) (int, procstate.State) {
+			switch {
+			case hosts[r] != hosts[of]:
+				return 0, procstate.State{}
+			case r == 2 || r == 4:
+				return 100 + r, procstate.State{Code: 'T', Signal: 19}
+			}
+			return 100 + r, procstate.State{Code: 'S'}
+		}
+	}
+	for r, j := range all {
+		ask := j.Ask
+		j.Ask = func(ctx context.Context, rank, about int) (Status, error) {
+			if rank == 2 && r != 3 {
+				t.Errorf("rank %d asked rank 2, which is stopped", r)
+			}
+			if rank == 2 || rank == 4 {
+				return Status{}, context.DeadlineExceeded
+			}
+			return ask(ctx, rank, about)
+		}
+		j.State = state(r)
+		j.HostOf = func(r int) int { return hosts[r] }
+	}
+	w := await(all[0], "world", "AllReduce", 1, 2)
+	if c := w.Why(t.Context()); c.Rank != 2 || !strings.Contains(c.Text, "rank 2 is stopped by SIGSTOP (process 102)") {
+		t.Errorf("%+v, want rank 2 stopped", c)
+	}
+	w.Clear()
+	if c := await(all[0], "world", "Barrier", 4, 3).Why(t.Context()); c.Rank != 4 || !strings.Contains(c.Text, "is stopped by SIGSTOP, says rank 3") {
+		t.Errorf("%+v, want rank 4 stopped, as rank 3 says", c)
+	}
+}
+
+// A rank that is in a call and has not said what it waits for gets on.
+func TestMoving(t *testing.T) {
+	all := Local(2)
+	all[1].NewWait("world", nil).SetBusy(func() bool { return true })
+	if c := await(all[0], "world", "Barrier", 1).Why(t.Context()); c.Rank != 1 || !strings.Contains(c.Text, "gets on") {
+		t.Errorf("%+v", c)
+	}
+}
+
+// The stall timeout ends the context of a wait with the rank at fault, and not before.
+func TestLimit(t *testing.T) {
+	all := Local(2)
+	const limit = 50 * time.Millisecond
+	w := all[0].NewWait("world", nil)
+	w.SetTimes(0, limit)
+	ctx, cancel := w.Bound(t.Context())
+	defer cancel()
+	begin := time.Now()
+	leave := w.Enter("AllGather", Lack{1, "to send"})
+	defer leave()
+	<-ctx.Done()
+	var s *Stalled
+	if err := context.Cause(ctx); !errors.Is(err, ErrStalled) || !errors.As(err, &s) || s.AtFault() != 1 || time.Since(begin) < limit {
+		t.Errorf("%v after %v", err, time.Since(begin))
+	}
+	if w.Stalled() == nil {
+		t.Error("Stalled is nil")
+	}
+	quick := all[1].NewWait("world", nil)
+	quick.SetTimes(0, limit)
+	for begin := time.Now(); time.Since(begin) < 3*limit; {
+		leave := quick.Enter("AllGather", Lack{0, "to send"})
+		time.Sleep(time.Millisecond)
+		leave()
+	}
+	if quick.Stalled() != nil {
+		t.Error("many short waits count as a long one")
+	}
+}
+
+// What other ranks tell is checked.
+func TestCheck(t *testing.T) {
+	good := Status{Waits: []Waiting{{Comm: "world", In: "Barrier", For: []int{0, 2}}}, Busy: []string{"x"}, State: "running"}
+	if err := good.Check(3); err != nil {
+		t.Error(err)
+	}
+	for name, s := range map[string]Status{
+		"a rank too many": {Waits: []Waiting{{For: []int{3}}}},
+		"a negative rank": {Waits: []Waiting{{For: []int{-1}}}},
+		"many ranks":      {Waits: []Waiting{{For: []int{0, 1, 2, 0}}}},
+		"a long text":     {State: strings.Repeat("x", maxText+1)},
+		"a newline":       {Busy: []string{"a\nb"}},
+		"an escape":       {Waits: []Waiting{{In: "\x1b[2J"}}},
+		"many calls":      {Busy: make([]string, maxWaits+1)},
+		"many waits":      {Waits: make([]Waiting, maxWaits+1)},
+	} {
+		if s.Check(3) == nil {
+			t.Errorf("%s is let through", name)
+		}
+	}
+	if s := cut(strings.Repeat("é", maxText)); len(s) > maxText || !strings.HasSuffix(s, "...") {
+		t.Errorf("cut to %d bytes: %q", len(s), s)
+	}
+}

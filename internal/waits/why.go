@@ -1,0 +1,341 @@
+package waits
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Cause is why a wait goes on.
+type Cause struct {
+	Rank int    // at fault, in the job's numbers; -1: not one rank, as in a circle, or nobody knows
+	Text string // who waits in what for whom, up to the rank at fault
+}
+
+// What is known of a rank, the worst first: of several that others wait for, the worst is
+// what they wait for in the end.
+type class int
+
+const (
+	stopped class = iota // its process is stopped, or has ended
+	mute                 // it does not answer
+	circle               // it waits for a rank that waits for it
+	absent               // it is in no call
+	moving               // it is in a call that gets on, or does not know for whom it waits
+	unknown              // it cannot be asked
+	waiting              // it waits for others
+)
+
+// node is a rank that is waited for, in the end or in between.
+type node struct {
+	rank  int
+	class class
+	is    string // what is known of it: "is stopped by SIGSTOP (process 12)"
+	waits []Waiting
+	from  *node // that waits for it, nil for this rank
+	by    hop   // how
+}
+
+// Limits of a look at the other ranks.
+const (
+	askFor   = time.Second
+	lookFor  = 3 * time.Second // at all of them
+	askers   = 16              // at a time
+	maxTold  = 4               // ranks of a chain that are named
+	maxLooks = 1024            // ranks
+)
+
+// Why finds out why the wait that w has published goes on: it asks the ranks that are
+// waited for what they wait for, and so on. It takes a second or more only where ranks do
+// not answer.
+func (w *Wait) Why(ctx context.Context) Cause {
+	if w == nil {
+		return Cause{Rank: -1, Text: "nobody knows why"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	c, ring := w.look(ctx)
+	if ring != nil { // ranks were asked one after the other: do they still wait for each other?
+		again, same := w.look(ctx)
+		if same == nil || !slices.Equal(ring, same) {
+			return again
+		}
+	}
+	return c
+}
+
+// look is one look at the ranks.
+func (w *Wait) look(ctx context.Context) (Cause, []hop) {
+	j := w.job
+	self := &node{rank: j.Rank, class: waiting}
+	w.mu.Lock()
+	lacks := slices.Clone(w.now.lacks)
+	w.mu.Unlock()
+	own, is := w.waiting()
+	if !is {
+		return Cause{Rank: -1, Text: "it has got on meanwhile"}, nil
+	}
+	if len(own.For) == 0 { // for any of them
+		for i := range max(len(w.ranks), j.Size) {
+			if r := w.inJob(i); r != j.Rank && (w.ranks == nil || i < len(w.ranks)) {
+				own.For = append(own.For, r)
+			}
+		}
+	}
+	self.waits = []Waiting{own}
+	all := j.follow(ctx, self)
+	c, ring := j.judge(all)
+	for _, l := range lacks { // what this rank saw of those that it waits for
+		if ring != nil {
+			break
+		}
+		if r := w.inJob(l.Rank); r == c.Rank && r >= 0 || len(lacks) == 1 {
+			c.Text = fmt.Sprintf("for %s; %s", Lack{r, l.What}, c.Text)
+			break
+		}
+	}
+	return c, ring
+}
+
+// follow asks the ranks that self waits for, those that these wait for, and so on, and
+// returns all that it has reached, self first.
+func (j *Job) follow(ctx context.Context, self *node) map[int]*node {
+	all := map[int]*node{self.rank: self}
+	for level := []*node{self}; len(level) > 0; {
+		var next []*node
+		for _, n := range level {
+			for _, wait := range n.waits {
+				for _, r := range wait.For {
+					if all[r] == nil && len(all) < maxLooks {
+						all[r] = &node{rank: r, from: n, by: hopOf(n.rank, r, wait)}
+						next = append(next, all[r])
+					}
+				}
+			}
+		}
+		var asking sync.WaitGroup
+		places := make(chan struct{}, askers)
+		for _, n := range next {
+			asking.Go(func() {
+				places <- struct{}{}
+				j.visit(ctx, n)
+				<-places
+			})
+		}
+		asking.Wait()
+		level = next
+	}
+	return all
+}
+
+func place(w Waiting) string {
+	if w.Comm == "" {
+		return w.In
+	}
+	return w.In + " on " + w.Comm
+}
+
+// visit finds out about n.
+func (j *Job) visit(ctx context.Context, n *node) {
+	process := ""
+	if j.State != nil {
+		pid, s := j.State(n.rank)
+		if s.Stopped() || s.Ended() {
+			n.class, n.is = stopped, fmt.Sprintf("is %s (process %d)", s, pid)
+			return
+		}
+		if s.Known() {
+			process = fmt.Sprintf("; its process %d is %s", pid, s)
+		}
+	}
+	if j.Ask == nil {
+		n.class, n.is = unknown, "is waited for"+process
+		return
+	}
+	within, cancel := context.WithTimeout(ctx, askFor)
+	defer cancel()
+	s, err := j.Ask(within, n.rank, n.rank)
+	switch {
+	case err != nil:
+		n.class, n.is = mute, "gives no answer"+process
+		if state := j.secondHand(ctx, n.rank); state != "" {
+			n.is = state
+			if strings.HasPrefix(state, "is stopped") {
+				n.class = stopped
+			}
+		}
+	case slices.ContainsFunc(s.Waits, func(w Waiting) bool { return len(w.For) > 0 }):
+		n.class, n.waits = waiting, s.Waits
+		if in := n.by.comm; slices.ContainsFunc(s.Waits, func(w Waiting) bool { return w.Comm == in && len(w.For) > 0 }) {
+			n.waits = slices.DeleteFunc(n.waits, func(w Waiting) bool { return w.Comm != in }) // what else it waits in does not matter
+		}
+	case len(s.Waits) > 0:
+		n.class, n.is = moving, "is in "+place(s.Waits[0])+process
+	case len(s.Busy) > 0:
+		n.class, n.is = moving, "is in a call on "+s.Busy[0]+" that gets on"+process
+	default:
+		n.class, n.is = absent, "is in no call of treerun"+process
+	}
+}
+
+// secondHand asks a rank on the host of r, which does not answer, for the state of its
+// process.
+func (j *Job) secondHand(ctx context.Context, r int) string {
+	if j.HostOf == nil || j.HostOf(r) == j.HostOf(j.Rank) {
+		return ""
+	}
+	for q := range j.Size {
+		if q == r || j.HostOf(q) != j.HostOf(r) {
+			continue
+		}
+		within, cancel := context.WithTimeout(ctx, askFor)
+		s, err := j.Ask(within, q, r)
+		cancel()
+		if err == nil && s.State != "" {
+			return fmt.Sprintf("is %s, says rank %d", s.State, q)
+		}
+		break
+	}
+	return ""
+}
+
+// judge names the rank, or the circle, that the others wait for.
+func (j *Job) judge(all map[int]*node) (Cause, []hop) {
+	ring := shortest(all)
+	var worst *node
+	for _, n := range all {
+		if n.class == waiting {
+			continue
+		}
+		if worst == nil || cmp.Or(cmp.Compare(n.class, worst.class), cmp.Compare(n.rank, worst.rank)) < 0 {
+			worst = n
+		}
+	}
+	switch {
+	case ring != nil && (worst == nil || worst.class > circle):
+		return Cause{Rank: -1, Text: tellRing(ring)}, ring
+	case worst == nil:
+		return Cause{Rank: -1, Text: "it has got on meanwhile"}, nil
+	}
+	alike := 0
+	for _, n := range all {
+		if n.class == worst.class {
+			alike++
+		}
+	}
+	c := Cause{Rank: worst.rank, Text: worst.tell(alike - 1)}
+	if worst.class > absent && alike > 1 {
+		c.Rank = -1 // any of them may be at fault, or none
+	}
+	return c, nil
+}
+
+// tell says who waits for whom up to n, which others are like.
+func (n *node) tell(others int) string {
+	var chain []*node // from the rank behind self to n
+	for m := n; m.from != nil; m = m.from {
+		chain = append([]*node{m}, chain...)
+	}
+	is := n.is
+	switch {
+	case others == 1:
+		is += " (and another rank likewise)"
+	case others > 1:
+		is += fmt.Sprintf(" (and %d other ranks likewise)", others)
+	}
+	if len(chain) <= 1 {
+		return fmt.Sprintf("rank %d %s", n.rank, is)
+	}
+	var hops []hop
+	for _, m := range chain[1:] {
+		hops = append(hops, m.by)
+	}
+	return fmt.Sprintf("%s, which %s", tellHops(hops), is)
+}
+
+// hop is one rank that waits for another.
+type hop struct {
+	who, whom int
+	in, comm  string
+	number    uint64 // of the wait
+}
+
+func hopOf(who, whom int, w Waiting) hop { return hop{who, whom, place(w), w.Comm, w.Number} }
+
+func tellHops(hops []hop) string {
+	var parts []string
+	for i, h := range hops {
+		if left := len(hops) - maxTold; left > 0 && i >= maxTold-1 && i < len(hops)-1 {
+			if i == maxTold-1 {
+				parts = append(parts, fmt.Sprintf("%d more in between", left))
+			}
+			continue
+		}
+		verb := ""
+		if i == 0 {
+			verb = "waits "
+		}
+		parts = append(parts, fmt.Sprintf("rank %d %sin %s for rank %d", h.who, verb, h.in, h.whom))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func tellRing(ring []hop) string {
+	text := tellHops(ring) + ": a circle"
+	var comms []string
+	for _, h := range ring {
+		if h.comm != "" && !slices.Contains(comms, h.comm) {
+			comms = append(comms, h.comm)
+		}
+	}
+	if len(comms) > 1 {
+		text += "; ranks use " + strings.Join(comms, " and ") + " in different order"
+	}
+	return text
+}
+
+// shortest returns the shortest circle of ranks that wait for each other, the one with the
+// lowest ranks of several, beginning with its lowest rank; nil when there is none.
+func shortest(all map[int]*node) []hop {
+	var best []hop
+	ranks := make([]int, 0, len(all))
+	for r := range all {
+		ranks = append(ranks, r)
+	}
+	slices.Sort(ranks)
+	for _, start := range ranks {
+		if ring := ringFrom(all, start); ring != nil && (best == nil || len(ring) < len(best)) {
+			best = ring
+		}
+	}
+	return best
+}
+
+// ringFrom returns the shortest way from start back to it over ranks that are not below it.
+func ringFrom(all map[int]*node, start int) []hop {
+	came := map[int]hop{}
+	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
+		r := queue[0]
+		for _, wait := range all[r].waits {
+			for _, to := range wait.For {
+				h := hopOf(r, to, wait)
+				if to == start {
+					ring := []hop{h}
+					for at := r; at != start; at = came[at].who {
+						ring = append([]hop{came[at]}, ring...)
+					}
+					return ring
+				}
+				if _, seen := came[to]; !seen && to > start && all[to] != nil {
+					came[to] = h
+					queue = append(queue, to)
+				}
+			}
+		}
+	}
+	return nil
+}
