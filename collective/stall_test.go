@@ -152,7 +152,7 @@ func runStalling(t *testing.T, ranks, hosts int, limited bool, body func(a, b *C
 		}
 		errs[w.Rank()] = body(a, b)
 		left.Done()
-		left.Wait() // a rank that closes would be at fault on the other communicator
+		left.Wait()   // a rank that closes would be at fault on the other communicator
 		_ = b.Close() // they have failed
 		_ = a.Close()
 		return nil
