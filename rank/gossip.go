@@ -3,8 +3,12 @@ package rank
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -45,6 +49,28 @@ func newGossip(d *door, udp *net.UDPConn, m *members, label string) *gossip {
 	return g
 }
 
+// open returns the packet in a datagram of this attempt. memberlist's own encryption
+// has nothing against packets that another job with the same key has sent.
+func (g *gossip) open(b []byte) ([]byte, error) {
+	if len(b) < len(g.label)+tagBytes || !bytes.HasPrefix(b, g.label) {
+		return nil, errStranger
+	}
+	packet, tag := b[:len(b)-tagBytes], b[len(b)-tagBytes:]
+	if !hmac.Equal(tag, g.gate.tag(packet)) {
+		return nil, errAttempt
+	}
+	return packet, nil
+}
+
+// seal makes a datagram of a packet. Nothing is sent before the attempt is known.
+func (g *gossip) seal(packet []byte) ([]byte, error) {
+	tag := g.gate.tag(packet)
+	if tag == nil {
+		return nil, errors.New("this rank has not met rank 0 yet")
+	}
+	return slices.Concat(packet, tag), nil
+}
+
 // receive passes packets on. What does not begin as packets of this job do is
 // dropped here, at no more cost than reading it.
 func (g *gossip) receive() {
@@ -59,11 +85,12 @@ func (g *gossip) receive() {
 			g.door.pause(time.Millisecond) // ECONNREFUSED of an earlier packet, and the like
 			continue
 		}
-		if !bytes.HasPrefix(buf[:n], g.label) {
-			g.door.stranger(from, errStranger)
+		packet, err := g.open(buf[:n])
+		if err != nil {
+			g.door.stranger(from, err)
 			continue
 		}
-		p := &memberlist.Packet{Buf: bytes.Clone(buf[:n]), From: from, Timestamp: at}
+		p := &memberlist.Packet{Buf: bytes.Clone(packet), From: from, Timestamp: at}
 		select {
 		case g.packets <- p:
 		case <-g.stop.Done():
@@ -82,14 +109,21 @@ func (g *gossip) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return g.door.net.offered[0].IP.AsSlice(), g.udp.LocalAddr().(*net.UDPAddr).Port, nil
 }
 
+func (g *gossip) send(packet []byte, to netip.AddrPort) (time.Time, error) {
+	b, err := g.seal(packet)
+	if err == nil {
+		_, err = g.udp.WriteToUDPAddrPort(b, to)
+	}
+	return time.Now(), err
+}
+
 // WriteTo sends a packet.
 func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
-	to, err := net.ResolveUDPAddr("udp", addr) // addr is numbers
+	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return time.Time{}, err
 	}
-	_, err = g.udp.WriteTo(b, to)
-	return time.Now(), err
+	return g.send(b, to)
 }
 
 // WriteToAddress sends a packet to a rank, whose number is the node's name, at
@@ -97,8 +131,7 @@ func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
 func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
 	if to, err := strconv.Atoi(a.Name); err == nil {
 		if at := g.members.where(to); len(at) > 0 {
-			_, err := g.udp.WriteToUDPAddrPort(b, at[0])
-			return time.Now(), err
+			return g.send(b, at[0])
 		}
 	}
 	return g.WriteTo(b, a.Addr)

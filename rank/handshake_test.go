@@ -21,11 +21,20 @@ func (t *tape) Read(b []byte) (int, error) { return t.Reader.Read(b) }
 
 func always() bool { return true }
 
-func testGate(self int, key string) *gate { return &gate{key: []byte(key), self: self, size: 8} }
+// testGate is one of a rank that knows the attempt of its job.
+func testGate(self int, key string) *gate {
+	g := newGate([]byte(key), self, 8)
+	g.attempt.Store(&attemptID{1, 2, 3})
+	return g
+}
 
 // shake runs both sides of a handshake, with change applied to everything that
 // one side says.
 func shake(client, server *gate, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel, dialErr, acceptErr error) {
+	return shakeOn(dataChannel, client, server, to, changeUp, changeDown)
+}
+
+func shakeOn(use channel, client, server *gate, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel, dialErr, acceptErr error) {
 	a, b := net.Pipe()
 	for _, c := range []net.Conn{a, b} {
 		c.SetDeadline(time.Now().Add(deadline))
@@ -39,7 +48,7 @@ func shake(client, server *gate, to int, changeUp, changeDown func([]byte) []byt
 		}
 		b.Close()
 	}()
-	dialErr = client.dial(changed{a, changeUp}, to, dataChannel, always)
+	dialErr = client.dial(changed{a, changeUp}, to, use, always)
 	if dialErr != nil {
 		a.Close()
 	}
@@ -144,7 +153,7 @@ func FuzzAccept(f *testing.F) {
 		if _, _, err := testGate(0, "a key that nobody guesses").accept(&tape{Reader: r}); err == nil {
 			t.Fatal("let in")
 		}
-		if read := len(in) - r.Len(); read > 64 {
+		if read := len(in) - r.Len(); read > helloBytes+macBytes {
 			t.Fatalf("read %d bytes of a stranger", read)
 		}
 	})
@@ -153,7 +162,7 @@ func FuzzAccept(f *testing.F) {
 func FuzzDecodeHello(f *testing.F) {
 	h := hello{channel: gossipChannel, from: 7, to: 3}
 	f.Add(h.encode())
-	f.Add(h.encode()[:31])
+	f.Add(h.encode()[:helloBytes-1])
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h, err := decodeHello(in, 3)
 		if err == nil && (!bytes.Equal(h.encode(), in) || h.to != 3) {

@@ -58,7 +58,7 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 	w.stop, w.cancel = context.WithCancel(context.Background())
 	err := cfg.useSettings()
 	if cfg.size > 1 {
-		g := &gate{key: cfg.key("connections"), self: cfg.rank, size: cfg.size}
+		g := newGate(cfg.key("connections"), cfg.rank, cfg.size)
 		w.mesh = newMesh(w.stop, &w.wg, g, w.fate, cfg.lossGrace(), w.on)
 		w.members = newMembers(cfg, w.memberLost)
 	}

@@ -2,6 +2,7 @@ package rank
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -94,9 +95,13 @@ func (w *World) JobID() string { return w.cfg.jobID }
 func (w *World) Setting(name string) string { return w.cfg.settings[name] }
 
 // DeriveKey returns a 32-byte key that only the ranks of this job can know, and
-// another one for every purpose. The key is the caller's.
+// another one for every purpose, and for every attempt of the job. The key is the
+// caller's.
 func (w *World) DeriveKey(purpose string) []byte {
-	return w.cfg.key("user " + purpose)
+	if w.mesh == nil { // a world of one
+		return w.cfg.key("user " + purpose)
+	}
+	return w.cfg.key(fmt.Sprintf("attempt %x user %s", w.mesh.gate.thisAttempt(), purpose))
 }
 
 // Failed returns a channel that is closed when a rank is known to have failed:

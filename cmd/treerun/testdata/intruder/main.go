@@ -87,7 +87,7 @@ func besiege(host string, lo, hi, n int) {
 
 // greetings are how ranks begin: of package rank, and of package peer.
 var greetings = []string{
-	"trnk\x01\x02\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00" + strings.Repeat("n", 16),
+	"trnk\x03\x02\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00" + strings.Repeat("n", 32),
 	"tpee\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00" + strings.Repeat("x", 12) + strings.Repeat("n", 32),
 }
 
