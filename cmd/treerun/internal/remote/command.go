@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
@@ -24,10 +25,18 @@ const hostMark = "{host}"
 const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + Command
 
 // pushScript runs a treerun that comes on stdin, $1 bytes. Its file has lost its
-// name before the first byte comes, so that nothing can be left.
-const pushScript = `umask 077; d=$(mktemp -d "${TMPDIR:-/tmp}/treerun-XXXXXX") || exit 125; ` +
-	`exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; head -c "$1" >&3; exec 3>&-; ` +
-	`chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + Command + " " + SumFlag
+// name before the first byte comes, so that nothing can be left; $2 makes the name of
+// its folder, so that it is known what to remove before it is there. A launch agent
+// that joins its words to a line for a shell has that one read the script: then the
+// test, which sh alone gets, fails.
+const pushScript = `test "$#" = 2 || { echo "` + joinsWords + `" >&2; exit 125; }; ` +
+	`umask 077; d=${TMPDIR:-/tmp}/treerun-$2; trap 'rm -rf "$d"' EXIT; trap 'exit 125' HUP INT TERM; ` +
+	`mkdir "$d" || exit 125; exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; trap - EXIT HUP INT TERM; ` +
+	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + Command + " " + SumFlag
+
+// joinsWords is what pushScript says of a launch agent with which it cannot run.
+const joinsWords = "the launch agent joins the words of its command, which a shell then splits anew; " +
+	"--push needs one that runs them as they are (ssh is used so without --launch-agent)"
 
 // command returns the command line that starts treerun on a host.
 func (f *Forest) command(name string) ([]string, error) {
@@ -39,7 +48,7 @@ func (f *Forest) command(name string) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("send treerun: %w", err)
 		}
-		run = []string{"sh", "-c", pushScript, "treerun", strconv.FormatInt(info.Size(), 10)}
+		run = []string{"sh", "-c", pushScript, "treerun", strconv.FormatInt(info.Size(), 10), rand.Text()}
 	}
 	if len(start.Command) == 0 {
 		if !start.Push {

@@ -79,9 +79,9 @@ func TestHints(t *testing.T) {
 		{code: 1, words: "exec: No such file or directory", want: "--push sends it there"},
 		{code: 255, words: "ssh: Could not resolve hostname", want: `"ssh me@a true" must work`},
 		{push: true, code: 255, words: "Permission denied (publickey)", want: `"ssh me@a true" must work`},
-		{push: true, code: 127, words: "sh: mktemp: not found"},
+		{push: true, code: 127, words: "sh: mkdir: not found"},
 		{push: true, code: 126, words: "sh: /proc/self/fd/4: Permission denied", want: "set TMPDIR there"},
-		{push: true, code: 125, words: "mktemp: failed to create directory", want: "set TMPDIR there"},
+		{push: true, code: 125, words: "mkdir: cannot create directory", want: "set TMPDIR there"},
 		{push: true, agent: []string{"x"}, code: 127, words: "not found"},
 		{agent: []string{"x"}, code: 127, words: "not found", want: "at /bin/treerun; --push"},
 	} {

@@ -69,9 +69,12 @@ func (b *branch) hint(code int) string {
 	if ssh {
 		where += " or in PATH"
 	}
+	if path := b.f.cfg.Join.Start.Treerun; !ssh && strings.ContainsAny(path, shellChars) {
+		where += ", and the launch agent must not give its words to a shell, which would change this path"
+	}
 	missing := strings.Contains(text, "not found") || strings.Contains(text, "No such file")
 	switch {
-	case isClosed(b.hello):
+	case isClosed(b.hello), strings.Contains(text, joinsWords):
 		return ""
 	case b.f.cfg.Join.Start.Push && (code == 125 || code == 126):
 		return " (hint: programs must be allowed to run from the directory for temporary files of that host, TMPDIR or else /tmp, which a file system with noexec forbids; set TMPDIR there to another one)"
@@ -84,6 +87,9 @@ func (b *branch) hint(code int) string {
 	}
 	return ""
 }
+
+// shellChars mean something to a shell.
+const shellChars = " \t\n|&;<>()$`\\\"'*?[#~=%{}!"
 
 // tail returns the last that the process has written, for the end of an error.
 func (b *branch) tail() string {

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// joiningAgent is a launch agent that gives its words to a shell as one line, as ssh does.
+const joiningAgent = `env FAKEHOST={host} sh -c 'eval "$*"' -`
+
+// buildTreerun builds a treerun that can be pushed: a pushed file has no name by which a
+// test binary knows what to be. Its path has a space.
+func buildTreerun(t *testing.T) func(*exec.Cmd) {
+	t.Helper()
+	exe := filepath.Join(t.TempDir(), "with space", "treerun")
+	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return func(c *exec.Cmd) { c.Path = exe }
+}
+
+// Whenever the launcher is killed, what --push has begun on other hosts leaves nothing.
+//
+// TREERUN_PUSH_KILLS=2000 raises the number of kills.
+func TestPushKilled(t *testing.T) {
+	kills := 80
+	if testing.Short() {
+		kills = 20
+	}
+	if s := os.Getenv("TREERUN_PUSH_KILLS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil {
+			t.Fatalf("TREERUN_PUSH_KILLS=%q is not a number of kills", s)
+		}
+		kills = n
+	}
+	treerun := buildTreerun(t)
+	for i := range kills {
+		l := launch(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "sleep", "300")
+		time.Sleep(time.Duration(i*100/kills) * time.Millisecond)
+		l.signal(syscall.SIGKILL)
+		l.ends(137)
+		if t.Failed() {
+			t.Fatalf("killed %d ms after its start", i*100/kills)
+		}
+	}
+}
+
+// A launch agent that joins its words is named where that matters.
+func TestJoiningAgent(t *testing.T) {
+	treerun := buildTreerun(t)
+	l := launch(t, treerun, "--launch-agent", joiningAgent, "--push", "-H", "n1", "true")
+	l.ends(125)
+	l.says("start treerun on host n1", "the launch agent joins the words of its command")
+	l = launch(t, treerun, "--launch-agent", joiningAgent, "-H", "n1", "true")
+	l.ends(125)
+	l.says("start treerun on host n1", "with space/treerun", "must not give its words to a shell")
+	// The other kind takes a path with a space, and --push.
+	l = launch(t, treerun, "--launch-agent", hostAgent, "-H", "n1", "true")
+	l.ends(0)
+	l = launch(t, treerun, "--launch-agent", hostAgent, "--push", "-H", "n1", "true")
+	l.ends(0)
+}
