@@ -23,6 +23,11 @@ import (
 // The links are not measured again. c stays usable, and is to be closed after
 // the new communicator; a failure of either does not end the other, unless it
 // is a rank's. No other call may be under way on c.
+//
+// Thousands of communicators may exist at once. On one host each takes, in every rank,
+// the addresses of all its links (34 MiB with 8 ranks), memory for those that carry
+// messages, and two descriptors; its rank 0 has one for the memory and one for each
+// other rank.
 func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
 	mine := []int64{int64(color), int64(key)}
 	all := make([]int64, 2*c.size)

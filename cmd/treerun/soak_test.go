@@ -35,25 +35,11 @@ func TestSoak(t *testing.T) {
 		}
 		calls, limit = n, time.Hour
 	}
-	dir := t.TempDir()
-	launcher, program := filepath.Join(dir, "treerun"), filepath.Join(dir, "soak")
-	for out, pkg := range map[string]string{launcher: ".", program: "./testdata/soak"} {
-		if msg, err := exec.Command("go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
-		}
-	}
-	job := startJob(t, t.TempDir(), launcher, "-np", strconv.Itoa(np), program, strconv.Itoa(calls))
-	killer := time.AfterFunc(limit, func() { job.cmd.Process.Kill() })
-	err := job.cmd.Wait()
-	killer.Stop()
-	if err != nil {
-		t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", err, &job.stdout, &job.stderr)
-	}
-	reports := parseHeld(t, job.stdout.String())
+	reports := soak(t, np, limit, calls)
 	for rank := range np {
 		early, late := reports[[2]int{rank, calls / 10}], reports[[2]int{rank, calls}]
 		if early.fds == 0 || late.fds == 0 {
-			t.Fatalf("rank %d has not reported twice:\n%s", rank, &job.stdout)
+			t.Fatalf("rank %d has not reported twice: %v", rank, reports)
 		}
 		t.Logf("rank %d: %+v, then %+v", rank, early, late)
 		if late.fds != early.fds {
@@ -71,6 +57,69 @@ func TestSoak(t *testing.T) {
 			t.Errorf("rank %d: %d allocations in %d calls and %.1f s", rank, made, calls-calls/10, passed)
 		}
 	}
+}
+
+// TestManyCommunicators: 8 ranks may have very many communicators at once. Each takes
+// the addresses of its links, memory for their headers, and the descriptors of its
+// memory and of connections to the first of its ranks.
+//
+// TREERUN_COMMUNICATORS=1000 raises their number from its default.
+func TestManyCommunicators(t *testing.T) {
+	const np = 8
+	comms, limit := 260, 6*patience
+	if s := os.Getenv("TREERUN_COMMUNICATORS"); s != "" {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 2 {
+			t.Fatalf("TREERUN_COMMUNICATORS=%q is not a number of communicators", s)
+		}
+		comms, limit = n, time.Hour
+	}
+	reports := soak(t, np, limit, comms, comms) // one call on each
+	for rank := range np {
+		one, all := reports[[2]int{rank, 0}], reports[[2]int{rank, comms}]
+		if one.fds == 0 || all.fds == 0 {
+			t.Fatalf("rank %d has not reported twice: %v", rank, reports)
+		}
+		t.Logf("rank %d: %+v, then %+v", rank, one, all)
+		more, fds := comms-1, 2
+		if rank == 0 {
+			fds = np
+		}
+		if got := all.fds - one.fds; got > more*fds {
+			t.Errorf("rank %d: %d communicators take %d descriptors, want at most %d each", rank, more, got, fds)
+		}
+		if got := (all.size - one.size) / more; got > 48<<10 {
+			t.Errorf("rank %d: a communicator takes %d KiB of addresses", rank, got)
+		}
+		if got := (all.rss - one.rss) / more; got > 1<<10 {
+			t.Errorf("rank %d: a communicator takes %d KiB of memory", rank, got)
+		}
+	}
+}
+
+// soak runs testdata/soak on so many ranks, with these arguments, and returns what they
+// say by rank and calls.
+func soak(t *testing.T, np int, limit time.Duration, args ...int) map[[2]int]held {
+	t.Helper()
+	dir := t.TempDir()
+	launcher, program := filepath.Join(dir, "treerun"), filepath.Join(dir, "soak")
+	for out, pkg := range map[string]string{launcher: ".", program: "./testdata/soak"} {
+		if msg, err := exec.Command("go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
+		}
+	}
+	line := []string{"-np", strconv.Itoa(np), program}
+	for _, a := range args {
+		line = append(line, strconv.Itoa(a))
+	}
+	job := startJob(t, t.TempDir(), launcher, line...)
+	killer := time.AfterFunc(limit, func() { job.cmd.Process.Kill() })
+	err := job.cmd.Wait()
+	killer.Stop()
+	if err != nil {
+		t.Fatalf("%v\nstdout:\n%s\nstderr:\n%s", err, &job.stdout, &job.stderr)
+	}
+	return parseHeld(t, job.stdout.String())
 }
 
 // parseHeld returns the lines of testdata/soak by rank and calls.

@@ -91,29 +91,63 @@ func (c *connecting) closeReach() {
 // reach reads and writes the memory of the other ranks' processes.
 type reach struct {
 	once  sync.Once
-	procs []process // by rank
+	procs []*process // by rank; nil: not open
 }
 
-type process struct{ pid, fd int }
+// process is another process, or this one, with a descriptor that never means another
+// one, whatever becomes of the number.
+type process struct {
+	pid, fd int
+	users   int // endpoints; guarded by processes.mu
+}
 
-func newReach(ranks int) *reach {
-	r := &reach{procs: make([]process, ranks)}
-	for i := range r.procs {
-		r.procs[i].fd = -1
+// processes has one descriptor for all endpoints that reach a process.
+var processes = struct {
+	mu    sync.Mutex
+	byPID map[int]*process
+}{byPID: make(map[int]*process)}
+
+// openProcess returns the process that has this number. Its users release it.
+func openProcess(pid int) (*process, error) {
+	processes.mu.Lock()
+	defer processes.mu.Unlock()
+	p := processes.byPID[pid]
+	if p == nil || !osys.Alive(p.fd) { // the number may be another process's by now
+		fd, err := osys.OpenProcess(pid)
+		if err != nil {
+			return nil, err
+		}
+		p = &process{pid: pid, fd: fd}
+		processes.byPID[pid] = p
 	}
-	return r
+	p.users++
+	return p, nil
 }
+
+func (p *process) release() error {
+	processes.mu.Lock()
+	defer processes.mu.Unlock()
+	if p.users--; p.users > 0 {
+		return nil
+	}
+	if processes.byPID[p.pid] == p {
+		delete(processes.byPID, p.pid)
+	}
+	return osys.CloseFD(p.fd)
+}
+
+func newReach(ranks int) *reach { return &reach{procs: make([]*process, ranks)} }
 
 // open finds out whether rank's process can be read.
-func (r *reach) open(rank int, s sample) (err error) {
+func (r *reach) open(rank int, s sample) error {
 	if s.pid < 1 {
 		return fmt.Errorf("process number %d", s.pid)
 	}
-	p := &r.procs[rank]
-	p.pid = s.pid
-	if p.fd, err = osys.OpenProcess(s.pid); err != nil {
+	p, err := openProcess(s.pid)
+	if err != nil {
 		return err
 	}
+	r.procs[rank] = p
 	var got [secretBytes]byte
 	if err := osys.ReadMemory(p.pid, s.address, got[:]); err != nil {
 		return err
@@ -131,8 +165,8 @@ func (r *reach) close() error {
 	var err error
 	r.once.Do(func() {
 		for _, p := range r.procs {
-			if p.fd >= 0 {
-				err = errors.Join(err, osys.CloseFD(p.fd))
+			if p != nil {
+				err = errors.Join(err, p.release())
 			}
 		}
 	})

@@ -52,6 +52,54 @@ func TestReachIsTried(t *testing.T) {
 	}
 }
 
+// All endpoints that reach a process share one descriptor of it, which goes with the
+// last of them. A number that has come to mean another process is opened anew.
+func TestOneDescriptorForEachProcess(t *testing.T) {
+	s, _ := ownSample()
+	before, _ := left(t)
+	a, b := newReach(3), newReach(1)
+	for _, err := range []error{a.open(0, s), a.open(2, s), b.open(0, s)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fds, _ := left(t); fds != before+1 || a.procs[0] != b.procs[0] {
+		t.Errorf("%d descriptors for one process", fds-before)
+	}
+	old := a.procs[0].fd
+	if err := a.close(); err != nil {
+		t.Fatal(err)
+	}
+	if !osys.Alive(old) || b.procs[0].fd != old {
+		t.Error("the descriptor went while it was in use")
+	}
+	// The process that it means ends, and the number is another one's, here ours.
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended, err := openProcess(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	processes.mu.Lock()
+	processes.byPID[s.pid] = ended
+	processes.mu.Unlock()
+	again, err := openProcess(s.pid)
+	if err != nil || again == ended || !osys.Alive(again.fd) {
+		t.Errorf("a process that has ended is taken for this one: %v", err)
+	}
+	if err := errors.Join(again.release(), ended.release(), b.close()); err != nil {
+		t.Error(err)
+	}
+	if fds, _ := left(t); fds != before || len(processes.byPID) != 0 {
+		t.Errorf("%d descriptors left, of %d processes", fds-before, len(processes.byPID))
+	}
+}
+
 // What is read of a process that has ended, or of addresses that it does not
 // have, is an error, and never bytes.
 func TestReachOfTheDead(t *testing.T) {
@@ -65,7 +113,7 @@ func TestReachOfTheDead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.procs[1] = process{pid: cmd.Process.Pid, fd: fd}
+	r.procs[1] = &process{pid: cmd.Process.Pid, fd: fd, users: 1}
 	link := transport.Link{Src: 1, Dst: 0}
 	b := []byte("unchanged")
 	if err := r.Read(link, 0, 64, 0, b); err == nil || errors.Is(err, segment.ErrVanished) {

@@ -1,13 +1,15 @@
-// Soak is a rank that makes very many small AllReduces. It prints what it
-// holds of memory, descriptors and goroutines after a tenth of them and at the
-// end:
+// Soak is a rank that makes very many small AllReduces, on one communicator or in
+// turns on several that are there at once. It prints what it holds of memory,
+// descriptors and goroutines after a tenth of them and at the end, with several
+// communicators also when there is one:
 //
-//	soak CALLS
+//	soak CALLS [COMMUNICATORS]
 package main
 
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -27,13 +29,17 @@ func main() {
 }
 
 func soak(ctx context.Context) error {
-	if len(os.Args) != 2 {
-		return fmt.Errorf("usage: soak CALLS")
+	numbers := []int{0, 1}
+	if len(os.Args) < 2 || len(os.Args) > 3 {
+		return fmt.Errorf("usage: soak CALLS [COMMUNICATORS]")
 	}
-	calls, err := strconv.Atoi(os.Args[1])
-	if err != nil {
-		return err
+	for i, arg := range os.Args[1:] {
+		var err error
+		if numbers[i], err = strconv.Atoi(arg); err != nil {
+			return err
+		}
 	}
+	calls := numbers[0]
 	w, err := rank.Init(ctx)
 	if err != nil {
 		return err
@@ -44,9 +50,28 @@ func soak(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
+	begin := time.Now()
+	all := []*collective.Comm{c}
+	for i := 1; i < numbers[1]; i++ {
+		if i == 1 {
+			if err := report(w.Rank(), 0, begin); err != nil {
+				return err
+			}
+		}
+		next, err := c.Split(ctx, 0, w.Rank())
+		if err != nil {
+			return fmt.Errorf("communicator %d: %w", i, err)
+		}
+		defer next.Close()
+		all = append(all, next)
+	}
+	return errors.Join(soakCalls(ctx, w, all, calls, begin), collective.Barrier(ctx, c)) // nobody's links end before all have reported
+}
+
+// soakCalls makes the calls, in turns on the communicators.
+func soakCalls(ctx context.Context, w *rank.World, all []*collective.Comm, calls int, begin time.Time) error {
 	x := make([]int64, 1)
 	n := int64(w.Size())
-	begin := time.Now()
 	for i := range calls {
 		if i == calls/10 {
 			if err := report(w.Rank(), i, begin); err != nil {
@@ -54,17 +79,14 @@ func soak(ctx context.Context) error {
 			}
 		}
 		x[0] = int64(i * w.Rank())
-		if err := collective.AllReduce(ctx, c, x, x, collective.Sum); err != nil {
+		if err := collective.AllReduce(ctx, all[i%len(all)], x, x, collective.Sum); err != nil {
 			return err
 		}
 		if want := int64(i) * n * (n - 1) / 2; x[0] != want {
 			return fmt.Errorf("call %d: rank %d got %d, want %d", i, w.Rank(), x[0], want)
 		}
 	}
-	if err := report(w.Rank(), calls, begin); err != nil {
-		return err
-	}
-	return collective.Barrier(ctx, c) // nobody's links end before all have reported
+	return report(w.Rank(), calls, begin)
 }
 
 // own are the allocations of report itself.
