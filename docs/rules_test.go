@@ -104,7 +104,7 @@ var imports = map[string]string{
 	"cmd/treerun/internal/output":      "",
 	"cmd/treerun/internal/pipe":        "",
 	"cmd/treerun/internal/agent":       "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/host cmd/treerun/internal/pipe cmd/treerun/internal/remote cmd/treerun/internal/wire rank/machine",
-	"cmd/treerun/internal/host":        "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/guard cmd/treerun/internal/pipe cmd/treerun/internal/wire rank/job topo",
+	"cmd/treerun/internal/host":        "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/guard cmd/treerun/internal/pipe cmd/treerun/internal/wire internal/procstate rank/job topo",
 	"cmd/treerun/internal/remote":      "cmd/treerun/internal/exitcode cmd/treerun/internal/host cmd/treerun/internal/wire",
 	"cmd/treerun/internal/wire":        "rank/job rank/strict",
 	"cmd/treerun/internal/planner":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/place collective/plan collective/sim internal/safefile topo topo/draw topo/gpu topo/machines topo/network topo/pack topo/tree",

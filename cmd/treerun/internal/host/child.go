@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/procstate"
 )
 
 // child is one rank.
@@ -20,6 +21,10 @@ type child struct {
 	stopped bool // it has been told to stop
 	ended   bool
 	reaped  bool // it has been waited for
+
+	joined   bool            // its world is complete
+	state    procstate.State // when it was looked at last
+	reported bool            // that it does not get on
 }
 
 // close closes what we hold of a rank that has ended, but its streams.

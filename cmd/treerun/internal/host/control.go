@@ -7,7 +7,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
-	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -44,7 +43,7 @@ func (l *link) receive(h *Host, rank int) {
 			h.k.Do(func() { h.silent(rank) })
 			return
 		}
-		h.k.Do(func() { h.cfg.Report(&wire.Said{Rank: rank, Message: *m}) })
+		h.k.Do(func() { h.said(rank, m) })
 	}
 }
 

@@ -76,6 +76,8 @@ type Host struct {
 	starting bool // more ranks are to be started
 	stop     bool // all ranks have been told to stop
 	killed   bool
+	uses     bool // the program uses package rank
+	inspects int
 	sweeping bool // all ranks have ended, what they left is being stopped
 	over     bool
 }
@@ -197,11 +199,13 @@ func (h *Host) started(err error) {
 	}
 	h.reaped() // some may have ended
 	h.look()
+	h.after(inspectEvery, h.inspect)
 }
 
 // tell passes a message on to all ranks but the one that it is about, as far as
 // they run.
 func (h *Host) tell(m *job.Message) {
+	h.uses = h.uses || m.Kind == job.SeedIs
 	if h.job == nil || h.starting {
 		h.told = append(h.told, m)
 	}
