@@ -2,6 +2,8 @@ module github.com/treerun/treerun
 
 go 1.26.0
 
+toolchain go1.26.8
+
 require (
 	github.com/NVIDIA/go-nvml v0.13.0-1
 	github.com/google/go-cmp v0.7.0

@@ -127,6 +127,7 @@ var imports = map[string]string{
 	"scripts/onehost/serial":           "collective rank",
 	"scripts/sparse":                   "docs/nethosts scripts/internal/jobs scripts/internal/results",
 	"scripts/severalhosts":             "docs/nethosts scripts/internal/jobs scripts/internal/plots scripts/internal/results",
+	"scripts/thirdparty":               "",
 	"scripts/internal/jobs":            "docs/nethosts",
 	"scripts/internal/plots":           "scripts/internal/results",
 	"scripts/internal/results":         "",
