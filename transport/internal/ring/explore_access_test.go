@@ -1,0 +1,75 @@
+//go:build explore
+
+package ring
+
+import (
+	"encoding/binary"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/internal/explore"
+)
+
+// running is the run whose threads use the ring; nil in tests that explore nothing.
+var running *explore.Run
+
+// before lets another thread run before an access.
+func before(access string) {
+	if running != nil {
+		running.Step(access)
+	}
+}
+
+// saw says what an access has returned, or has stored.
+func saw(v uint64) {
+	if running != nil {
+		running.Saw(v)
+	}
+}
+
+func load32(b []byte, off int, name string) uint32 {
+	before("load " + name)
+	v := binary.NativeEndian.Uint32(b[off:])
+	saw(uint64(v))
+	return v
+}
+
+func store32(b []byte, off int, v uint32, name string) {
+	before("store " + name)
+	binary.NativeEndian.PutUint32(b[off:], v)
+	saw(uint64(v))
+}
+
+func load64(b []byte, off int, name string) uint64 {
+	before("load " + name)
+	v := binary.NativeEndian.Uint64(b[off:])
+	saw(v)
+	return v
+}
+
+func store64(b []byte, off int, v uint64, name string) {
+	before("store " + name)
+	binary.NativeEndian.PutUint64(b[off:], v)
+	saw(v)
+}
+
+func loadWord(b []byte, off int) uint32       { return load32(b, off, "word") }
+func storeWord(b []byte, off int, v uint32)   { store32(b, off, v, "word") }
+func publishWord(b []byte, off int, v uint32) { store32(b, off, v, "word, to publish") }
+func putLength(line []byte, n uint32)         { store32(line, offLength, n, "length") }
+func putPlace(line []byte, at uint64)         { store64(line, offInline, at, "place") }
+func getPlace(line []byte) uint64             { return load64(line, offInline, "place") }
+
+func putHeader(line []byte, n uint32, h *transport.Header) {
+	putLength(line, n)
+	store64(line, offHeader, h.Seq, "sequence")
+	store64(line, offHeader+8, h.Count, "count")
+	store64(line, offHeader+16, uint64(h.Kind)|uint64(h.Op)<<8|uint64(h.DType)<<16|uint64(h.Chain)<<24|uint64(uint32(h.Root))<<32, "kind")
+}
+
+func getHeader(line []byte, h *transport.Header) uint32 {
+	h.Seq = load64(line, offHeader, "sequence")
+	h.Count = load64(line, offHeader+8, "count")
+	w := load64(line, offHeader+16, "kind")
+	h.Kind, h.Op, h.DType, h.Chain, h.Root = uint8(w), uint8(w>>8), uint8(w>>16), uint8(w>>24), int32(uint32(w>>32))
+	return load32(line, offLength, "length")
+}
