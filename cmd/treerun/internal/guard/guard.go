@@ -53,6 +53,7 @@ const (
 // Guard is the launcher's hold on its guard. The zero of *Guard, nil, is none;
 // its methods do nothing then. One goroutine at a time may use it.
 type Guard struct {
+	PID    int
 	pidfd  int
 	socket int
 }
@@ -84,7 +85,7 @@ func Start(jobID string, silence time.Duration) (*Guard, error) {
 	// In the process list it is "treerun guard:ranks ID", and its name is not
 	// ours, so that killall does not hit both. A session of its own keeps the
 	// signals of our terminal from it.
-	_, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
+	g.PID, err = syscall.ForkExec("/proc/self/exe", args, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   append(os.Environ(), "GOMAXPROCS=1"),
 		Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), socketFD: uintptr(fds[1])},

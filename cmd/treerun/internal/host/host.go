@@ -78,6 +78,7 @@ type Host struct {
 	killed   bool
 	uses     bool // the program uses package rank
 	inspects int
+	guards   int  // that were started
 	sweeping bool // all ranks have ended, what they left is being stopped
 	over     bool
 }
@@ -151,9 +152,7 @@ func (h *Host) start(j *wire.Job) {
 		return
 	}
 	h.spawner = sp
-	if h.guard, err = guard.Start(j.File.JobID, h.cfg.GuardTimeout); err != nil {
-		h.cfg.Trace("what ranks start will outlive a SIGKILL of this process: %v", err)
-	}
+	h.startGuard()
 	h.next()
 }
 
