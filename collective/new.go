@@ -54,13 +54,17 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 	s := setup{ctx: within, w: w, cfg: &cfg, cores: cfg.cores, name: name, wait: waiting}
 	c, err := s.comm()
 	cause := s.whyNot(ctx, err)
-	waiting.Clear()
+	if err == nil {
+		waiting.Clear()
+	} else {
+		waiting.GiveUp()
+		waiting.Close()
+	}
 	cancel()
 	watch.Wait()
 	if err == nil {
 		return c, nil
 	}
-	waiting.Close()
 	if r, lost := w.Failure(); lost != nil {
 		return nil, &RankError{Rank: r, Op: "New", Err: &faultError{kind: ErrRankLost, text: lost.Error()}}
 	}
@@ -83,11 +87,11 @@ func (s *setup) whyNot(ctx context.Context, err error) *RankError {
 	var known interface{ AtFault() int }
 	switch {
 	case err == nil:
+	case errors.As(err, &known) && known.AtFault() >= 0: // the World's
+		return &RankError{Rank: known.AtFault(), Op: op, Err: err}
 	case s.wait.Stalled() != nil:
 		stalled := s.wait.Stalled()
 		return &RankError{Rank: s.wait.InComm(stalled.Rank), Op: op, Err: stalled}
-	case errors.As(err, &known) && known.AtFault() >= 0:
-		return &RankError{Rank: known.AtFault(), Op: op, Err: err}
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		cause := s.wait.Why(context.WithoutCancel(ctx))
 		return &RankError{Rank: s.wait.InComm(cause.Rank), Op: op, Err: fmt.Errorf("%w; it waited: %s", err, cause.Text)}

@@ -77,7 +77,7 @@ var imports = map[string]string{
 	"rank/keyfile":                     "internal/safefile rank/job",
 	"rank/iface":                       "",
 	"rank/machine":                     "",
-	"rank":                             "internal/safefile rank/iface rank/job rank/keyfile rank/strict topo transport/door transport/ports",
+	"rank":                             "internal/procstate internal/safefile internal/waits rank/iface rank/job rank/keyfile rank/strict topo transport/door transport/ports",
 	"cuda":                             "cuda/internal/driver",
 	"cuda/internal/driver":             "",
 	"cuda/kernels":                     "cuda",

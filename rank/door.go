@@ -34,6 +34,7 @@ type door struct {
 	log     *slog.Logger
 	streams chan net.Conn                 // for memberlist
 	data    func(peer int, conn net.Conn) // for the mesh; must not block
+	asked   func(conn net.Conn)           // by a rank that wants to know what this one waits for; must not block
 	came    func(peer int, from net.Addr) // hears of everybody who is let in
 	hello   time.Duration                 // how long a connection may take to prove itself
 
@@ -84,8 +85,12 @@ func (d *door) admit(conn *net.TCPConn, peer int, ch channel) {
 	}
 	d.taken.Add(1)
 	d.came(peer, conn.RemoteAddr())
-	if ch == dataChannel {
+	switch ch {
+	case dataChannel:
 		d.data(peer, conn)
+		return
+	case statusChannel:
+		d.asked(conn)
 		return
 	}
 	select {

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/treerun/treerun/internal/waits"
 )
 
 // Errors that callers may look for with errors.Is.
@@ -18,6 +20,9 @@ var (
 	// ErrFailed: a rank has ended without closing its world, or its host is
 	// lost, or the launcher is.
 	ErrFailed = errors.New("failed")
+
+	// ErrStalled: a rank has waited for longer than the stall timeout.
+	ErrStalled = waits.ErrStalled
 
 	// ErrKey: the other side does not know the secret of this job.
 	ErrKey = errors.New("does not know the key of this job")

@@ -132,7 +132,10 @@ func (f *fate) news(op string, number uint64) (<-chan struct{}, error) {
 			first = rank
 		}
 	}
-	if first >= 0 {
+	switch {
+	case first >= 0 && f.broken != nil: // a later AllGather's end is why it has closed
+		return f.changed, &Error{Self: f.self, Rank: f.broken.Rank, Op: op, Err: f.broken.Err}
+	case first >= 0:
 		return f.changed, &Error{Self: f.self, Rank: first, Op: op, Err: ErrPeerClosed}
 	}
 	return f.changed, nil
@@ -147,7 +150,7 @@ func (f *fate) troubles() []*frame {
 		list = append(list, notice(failedFrame, f.failure.Rank, 0, f.failure.Err.Error()))
 	}
 	if f.broken != nil {
-		list = append(list, notice(brokenFrame, f.broken.Rank, f.brokenAt, f.broken.Err.Error()))
+		list = append(list, notice(brokenFrame, f.broken.Rank, f.brokenAt, brokenText(f.broken.Err)))
 	}
 	return list
 }

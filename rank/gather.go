@@ -3,8 +3,12 @@ package rank
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
+	"time"
+
+	"github.com/treerun/treerun/internal/waits"
 )
 
 // AllGather gives every rank the blobs of all ranks: result[i] is rank i's. All
@@ -17,8 +21,9 @@ import (
 //
 // A blob that is too large is an error before anything is sent. After any other
 // error, a *Error, the call fails on all ranks, and so does every later one.
-// One that ends with ctx is such an error. Calls of one World run one after the
-// other.
+// One that ends with ctx is such an error, and so is one that reaches the stall
+// timeout, an ErrStalled: both name the rank that all wait for in the end. Calls
+// of one World run one after the other.
 func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	if len(blob) > MaxBlob {
 		return nil, &Error{Self: w.cfg.rank, Rank: w.cfg.rank, Op: "AllGather",
@@ -33,10 +38,17 @@ func (w *World) gather(ctx context.Context, op string, blob []byte) ([][]byte, e
 	defer w.gatherMu.Unlock()
 	number := w.gathered.Load()
 
+	wait := waits.Within(ctx)
+	if wait == nil {
+		var free func()
+		wait = w.wait
+		ctx, free = wait.Bound(ctx)
+		defer free()
+	}
 	run, cancel := context.WithCancelCause(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { w.watchFate(run, cancel, op, number) })
-	result, err := w.bruck(run, op, number, blob)
+	result, err := w.bruck(run, wait, op, number, blob)
 	if err == nil {
 		w.gathered.Add(1)
 	}
@@ -46,16 +58,47 @@ func (w *World) gather(ctx context.Context, op string, blob []byte) ([][]byte, e
 		return result, nil
 	}
 	if ctx.Err() != nil && w.fate.first() == nil { // a failure is the better reason, and often why ctx ended
-		late := context.Cause(ctx)
-		if p := w.waiting.Load(); p > 0 {
-			late = fmt.Errorf("still waiting for rank %d: %w", p-1, late)
-		}
-		err = &Error{Self: w.cfg.rank, Rank: -1, Op: op, Err: late}
-		if w.mesh != nil {
-			w.mesh.breakOff(w.cfg.rank, number, fmt.Errorf("gave up %s: %w", op, context.Cause(ctx)))
-		}
+		err = w.gaveUp(op, number, err)
 	}
 	return nil, err
+}
+
+// newsOf waits a little for another rank to say why AllGather number cannot complete: ranks
+// that give up at the same time are not to take each other's end for the reason.
+func (w *World) newsOf(op string, number uint64) error {
+	grace := time.After(w.cfg.lossGrace())
+	for {
+		changed, err := w.fate.news(op, number)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-changed:
+		case <-grace:
+			return nil
+		}
+	}
+}
+
+// gaveUp tells all ranks that this one has given up AllGather number because of err, and
+// returns its error.
+func (w *World) gaveUp(op string, number uint64, err error) error {
+	if news := w.newsOf(op, number); news != nil {
+		return news
+	}
+	culprit := whyLate(err)
+	by, told := w.cfg.rank, fmt.Errorf("gave up %s: %w", op, err)
+	if culprit >= 0 {
+		by, told = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", w.cfg.rank, op, err)
+		err = fmt.Errorf("is waited for: %w", err)
+	}
+	if errors.Is(err, ErrStalled) {
+		told = broken{stalledMark + told.Error()}
+	}
+	if w.mesh != nil {
+		w.mesh.breakOff(by, number, told)
+	}
+	return &Error{Self: w.cfg.rank, Rank: culprit, Op: op, Err: err}
 }
 
 // watchFate cancels run when AllGather number cannot complete any more.
@@ -76,7 +119,7 @@ func (w *World) watchFate(run context.Context, cancel context.CancelCauseFunc, o
 
 // bruck runs the steps. run is done when they cannot complete; its cause is the
 // error then.
-func (w *World) bruck(run context.Context, op string, number uint64, blob []byte) ([][]byte, error) {
+func (w *World) bruck(run context.Context, wait *waits.Wait, op string, number uint64, blob []byte) ([][]byte, error) {
 	self, n := w.cfg.rank, w.cfg.size
 	if _, err := w.fate.news(op, number); err != nil {
 		return nil, err
@@ -87,10 +130,12 @@ func (w *World) bruck(run context.Context, op string, number uint64, blob []byte
 		count := blobsIn(step, n)
 		f := &frame{kind: blobsFrame, step: step, rank: self, number: number, blobs: have[:count]}
 		to := w.mesh.outlet(-1 << step)
+		done := w.publish(wait, op, step, number, to.peer, "to take blobs")
 		if err := to.send(run, f); err != nil {
-			return nil, w.sendFailed(run, op, to.peer, err)
+			return nil, w.sendFailed(run, wait, op, to.peer, err)
 		}
-		got, err := w.receive(run, op, w.mesh.peer(1<<step), step, number)
+		done()
+		got, err := w.receive(run, wait, op, w.mesh.peer(1<<step), step, number)
 		if err != nil {
 			return nil, err
 		}
@@ -106,12 +151,12 @@ func (w *World) bruck(run context.Context, op string, number uint64, blob []byte
 
 // sendFailed waits for the explanation of a connection that broke, as
 // mesh.lost does.
-func (w *World) sendFailed(run context.Context, op string, to int, err error) error {
+func (w *World) sendFailed(run context.Context, wait *waits.Wait, op string, to int, err error) error {
 	if run.Err() == nil {
 		w.mesh.lost(to, err)
 	}
-	if cause := context.Cause(run); cause != nil {
-		return cause
+	if run.Err() != nil {
+		return whyEnded(run, wait, to)
 	}
 	_, news := w.fate.news(op, w.gathered.Load())
 	if news != nil {
@@ -120,12 +165,21 @@ func (w *World) sendFailed(run context.Context, op string, to int, err error) er
 	return &Error{Self: w.cfg.rank, Rank: to, Op: op, Err: fmt.Errorf("took no data: %w", err)}
 }
 
+// publish makes known that a step of an AllGather waits for a peer.
+func (w *World) publish(wait *waits.Wait, op string, step int, number uint64, peer int, what string) (done func()) {
+	in := fmt.Sprintf("World.%s #%d, step %d of %d", op, number, step+1, stepsOf(w.cfg.size))
+	if outer := wait.Doing(); outer != "" {
+		in = outer + ": " + in
+	}
+	return wait.Enter(in, waits.Lack{Rank: peer, What: what})
+}
+
 // receive takes the blobs that from sends in a step.
-func (w *World) receive(run context.Context, op string, from, step int, number uint64) ([][]byte, error) {
-	w.waiting.Store(int64(from) + 1)
+func (w *World) receive(run context.Context, wait *waits.Wait, op string, from, step int, number uint64) ([][]byte, error) {
+	done := w.publish(wait, op, step, number, from, "to send blobs")
 	select {
 	case f := <-w.mesh.inbox[from]:
-		w.waiting.Store(0)
+		done()
 		if f.step == step && f.number == number {
 			return f.blobs, nil
 		}
@@ -134,6 +188,6 @@ func (w *World) receive(run context.Context, op string, from, step int, number u
 		w.mesh.breakOff(from, number, err.Err)
 		return nil, err
 	case <-run.Done():
-		return nil, context.Cause(run)
+		return nil, whyEnded(run, wait, from)
 	}
 }

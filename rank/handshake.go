@@ -49,6 +49,7 @@ type channel uint8
 const (
 	gossipChannel channel = 1 // a stream of memberlist
 	dataChannel   channel = 2 // frames of this package
+	statusChannel channel = 3 // one question about what a rank waits for
 )
 
 // errStranger is a connection that does not speak the protocol.
@@ -96,7 +97,7 @@ func decodeHello(b []byte, self int) (h hello, err error) {
 	copy(h.nonce[:], b[16:])
 	copy(h.attempt[:], b[16+nonceBytes:])
 	switch {
-	case h.channel != gossipChannel && h.channel != dataChannel || b[6] != 0 || b[7] != 0:
+	case h.channel < gossipChannel || h.channel > statusChannel || b[6] != 0 || b[7] != 0:
 		return h, fmt.Errorf("unknown channel %d", h.channel)
 	case h.to != uint32(self):
 		return h, fmt.Errorf("meant for rank %d, this is rank %d", h.to, self)

@@ -33,7 +33,8 @@ type testJob struct {
 	id      string
 	secret  []byte
 	size    int
-	hosts   []int // of the ranks; nil: one
+	hosts   []int         // of the ranks; nil: one
+	stall   time.Duration // the stall timeout; 0: none
 	log     *slog.Logger
 	worlds  []*World
 	toRanks []net.Conn
@@ -60,6 +61,9 @@ func (j *testJob) file(rank int) *job.File {
 	f := &job.File{
 		Version: job.FileVersion, JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: rank, LocalSize: j.size,
 		Host: "here", Hosts: make([]int, j.size), ControlFD: 3, Settings: map[string]string{"colour": "blue"},
+	}
+	if j.stall > 0 {
+		f.Settings["stall-timeout"] = j.stall.String()
 	}
 	if j.hosts != nil {
 		f.Hosts, f.LocalRank, f.LocalSize = j.hosts, 0, 0

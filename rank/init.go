@@ -62,6 +62,7 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 		w.mesh = newMesh(w.stop, &w.wg, g, w.fate, cfg.lossGrace(), w.on)
 		w.members = newMembers(cfg, w.memberLost)
 	}
+	w.newWaits()
 	if cfg.control != nil {
 		w.launcher = newLauncher(w, cfg.control)
 	}

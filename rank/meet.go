@@ -131,7 +131,7 @@ func (w *World) listen(ctx context.Context) error {
 	}
 	w.sayAddresses()
 	w.members.setNetwork(w.net)
-	w.door = &door{gate: w.mesh.gate, net: w.net, ln: at.tcp, log: cfg.log, data: w.mesh.attach, came: w.members.came, hello: cfg.helloTimeout}
+	w.door = &door{gate: w.mesh.gate, net: w.net, ln: at.tcp, log: cfg.log, data: w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout}
 	w.door.open(w.stop)
 	label := labelOf(cfg.key("memberlist label"))
 	g := newGossip(w.door, at.udp, w.members, label)

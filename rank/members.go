@@ -9,6 +9,7 @@ import (
 	"log"
 	"log/slog"
 	"net/netip"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -26,6 +27,8 @@ type member struct {
 	from   netip.Addr     // where it last came from; not valid: it did not
 	host   string         // identity
 	name   string         // of the host, for people
+	pid    int            // of its process
+	space  uint64         // namespace of pid
 }
 
 // members is the list of ranks that memberlist keeps, and the delegate that it
@@ -65,7 +68,7 @@ func newMembers(cfg *config, lost func(rank int)) *members {
 		id = hostID()
 	}
 	return &members{
-		self: meta{Version: metaVersion, Rank: cfg.rank, Size: cfg.size, Host: id, Name: cfg.host[:min(len(cfg.host), maxHostName)]},
+		self: meta{Version: metaVersion, Rank: cfg.rank, Size: cfg.size, Host: id, Name: cfg.host[:min(len(cfg.host), maxHostName)], PID: os.Getpid(), Space: pidSpace()},
 		log:  cfg.log, lost: lost, reports: reports{came: make(chan struct{}, 1)}, failing: map[int]error{},
 		table: make([]member, cfg.size), missing: cfg.size,
 		complete: make(chan struct{}), hopeless: make(chan struct{}),
@@ -298,6 +301,7 @@ func (m *members) NotifyJoin(n *memberlist.Node) {
 	}
 	r := &m.table[t.Rank] // where it was reached may be known before
 	r.offers, r.port, r.host, r.name, r.meta = offers, n.Port, t.Host, t.Name, n.Meta
+	r.pid, r.space = t.PID, t.Space
 	if m.missing--; m.missing == 0 {
 		close(m.complete)
 	}

@@ -161,7 +161,7 @@ func (m *mesh) read(l *line, inbox chan<- *frame) {
 		case failedFrame:
 			m.fail(f.rank, f.text)
 		case brokenFrame:
-			m.breakOff(f.rank, f.number, errors.New(f.text))
+			m.breakOff(f.rank, f.number, broken{f.text})
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (m *mesh) leave(rank int, done uint64) {
 
 func (m *mesh) breakOff(rank int, number uint64, err error) {
 	if m.fate.breakOff(rank, number, err) {
-		m.tell(notice(brokenFrame, rank, number, err.Error()), false)
+		m.tell(notice(brokenFrame, rank, number, brokenText(err)), false)
 	}
 }
 

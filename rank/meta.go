@@ -19,10 +19,12 @@ type meta struct {
 	Host    string // identity of its host
 	Name    string // of its host, for people
 	Addrs   []byte // that it offers; packAddresses
+	PID     int    // of its process
+	Space   uint64 // namespace of that number, 0: it is not known
 }
 
 const (
-	metaVersion = 2
+	metaVersion = 3
 	maxHostID   = 64
 	maxHostName = 64
 )
@@ -52,6 +54,9 @@ func decodeMeta(b []byte) (m meta, err error) {
 		return m, fmt.Errorf("host identity of %d bytes, want 1..%d", len(m.Host), maxHostID)
 	case m.Name == "" || len(m.Name) > maxHostName:
 		return m, fmt.Errorf("host name of %d bytes, want 1..%d", len(m.Name), maxHostName)
+	}
+	if m.PID < 0 {
+		return m, fmt.Errorf("process %d", m.PID)
 	}
 	_, err = unpackAddresses(m.Addrs)
 	return m, err

@@ -50,6 +50,9 @@ func playRole(role string) int {
 			fmt.Println("untyped:", err)
 			return 7
 		}
+		if errors.Is(err, ErrStalled) {
+			fmt.Print("stalled, ")
+		}
 		fmt.Println("at fault:", e.Rank, e)
 		w.Close()
 		return 3
@@ -227,15 +230,15 @@ func TestKilledProcessIsNoticedByAllOthers(t *testing.T) {
 }
 
 // processesAtSeed starts ranks with the environment of torchrun.
-func (j *testJob) processesAtSeed(role string) []*process {
+func (j *testJob) processesAtSeed(role string, vars ...string) []*process {
 	seed := freeport.Address(j.t)
 	host, port, _ := strings.Cut(seed, ":")
 	config := "XDG_CONFIG_HOME=" + j.t.TempDir()
 	var ranks []*process
 	for r := range j.size {
-		ranks = append(ranks, run(j.t, role, []string{
+		ranks = append(ranks, run(j.t, role, append([]string{
 			fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", j.size), "MASTER_ADDR=" + host, "MASTER_PORT=" + port, config,
-		}))
+		}, vars...)))
 	}
 	return ranks
 }

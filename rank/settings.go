@@ -17,6 +17,7 @@ const (
 	settingPorts        = "port-range"    // lo-hi, of all listeners
 	settingPeerTimeout  = "peer-timeout"  // how long a rank on another host may be silent
 	settingStartTimeout = "start-timeout" // how long Init may take
+	settingStall        = "stall-timeout" // how long a rank may wait without progress
 	settingVerbose      = "verbose"       // "1": say which addresses are offered
 )
 
@@ -29,14 +30,17 @@ const defaultPeerTimeout = 10 * time.Second
 const (
 	leastPeerTimeout = 200 * time.Millisecond
 	longestTimeout   = 7 * 24 * time.Hour
+
+	leastStallTimeout = 100 * time.Millisecond
 )
 
 // settings are the launcher's words, understood.
 type settings struct {
-	iface       iface.Spec
-	ports       ports.Range
-	peerTimeout time.Duration
-	verbose     bool
+	iface        iface.Spec
+	ports        ports.Range
+	peerTimeout  time.Duration
+	stallTimeout time.Duration // 0: none
+	verbose      bool
 }
 
 // useSettings reads the settings that concern this package.
@@ -51,6 +55,9 @@ func (c *config) useSettings() (err error) {
 		}
 	}
 	if err = c.duration(settingPeerTimeout, leastPeerTimeout, &c.parsed.peerTimeout); err != nil {
+		return err
+	}
+	if err = c.duration(settingStall, leastStallTimeout, &c.parsed.stallTimeout); err != nil {
 		return err
 	}
 	return c.duration(settingStartTimeout, time.Millisecond, &c.startTimeout)
@@ -76,6 +83,7 @@ func (c *config) settingsFrom(env environment) {
 	for _, s := range []struct{ setting, variable string }{
 		{settingIface, job.EnvIface}, {settingIface, "NCCL_SOCKET_IFNAME"}, {settingPorts, job.EnvPortRange},
 		{settingPeerTimeout, job.EnvPeerTimeout}, {settingStartTimeout, job.EnvStartTimeout},
+		{settingStall, job.EnvStallTimeout},
 	} {
 		if value := env.get(s.variable); value != "" && c.settings[s.setting] == "" {
 			c.settings[s.setting], c.variables[s.setting] = value, s.variable

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -29,7 +30,8 @@ type World struct {
 
 	gatherMu sync.Mutex // held by AllGather
 	gathered atomic.Uint64
-	waiting  atomic.Int64 // 1 + the rank whose blobs AllGather waits for, 0: none
+	job      *waits.Job
+	wait     *waits.Wait // of AllGather
 
 	closeOnce sync.Once
 	closeErr  error

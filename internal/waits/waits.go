@@ -96,6 +96,7 @@ type Wait struct {
 	number   uint64    // of publications, those that are over included
 	gaveUp   time.Time // when this rank gave up what is published; zero: it has not
 	reported time.Duration
+	asleep   time.Duration // in which this rank did nothing itself
 	due      time.Time
 	timer    *time.Timer
 	ended    func(error) // of Bound
@@ -174,7 +175,7 @@ func (w *Wait) Publish(in string, since time.Time, lacks []Lack) {
 // begin starts the clock of a publication. The caller holds mu.
 func (w *Wait) begin() {
 	w.number++
-	w.reported = 0
+	w.reported, w.asleep = 0, 0
 	w.stop()
 	w.arm(w.number)
 }
@@ -299,44 +300,50 @@ func (s *Stalled) Unwrap() error { return ErrStalled }
 // AtFault returns the rank at fault, in the job's numbers, -1 when it is not one rank's.
 func (s *Stalled) AtFault() int { return s.Rank }
 
-// starved is by how much a clock may be late: this rank was stopped, or had no core.
-const starved = 500 * time.Millisecond
+// maxTick bounds how long the clock of a wait sleeps.
+const maxTick = time.Second
 
-// arm sets the clock for the next report, or the end. The caller holds mu.
+// arm sets the clock of a wait, if anything is to happen. It ticks more often than that:
+// one that is late tells that this rank itself was stopped, or had no core. The caller
+// holds mu.
 func (w *Wait) arm(number uint64) {
-	waited := time.Since(w.now.since)
-	next := time.Duration(-1)
-	if w.every > 0 {
-		next = w.reported + w.every - waited
-	}
-	if left := w.limit - waited; w.limit > 0 && (next < 0 || left < next) {
-		next = left
-	}
 	if w.every <= 0 && w.limit <= 0 {
 		return
 	}
-	next = max(next, 0)
-	w.due = time.Now().Add(next)
-	w.timer = time.AfterFunc(next, func() { w.check(number) })
+	tick := w.tick()
+	w.due = time.Now().Add(tick)
+	w.timer = time.AfterFunc(tick, func() { w.check(number) })
 }
 
-// check reports a wait, or ends it.
+func (w *Wait) tick() time.Duration {
+	tick := maxTick
+	for _, d := range []time.Duration{w.every, w.limit} {
+		if d > 0 {
+			tick = min(tick, d/8)
+		}
+	}
+	return max(tick, time.Millisecond)
+}
+
+// check reports a wait, or ends it, when it is time.
 func (w *Wait) check(number uint64) {
 	w.mu.Lock()
-	if w.number != number {
+	if w.number != number || !w.gaveUp.IsZero() {
 		w.mu.Unlock()
 		return
 	}
-	if late := time.Since(w.due); late > starved { // time in which this rank did nothing is not the others'
-		w.now.since = w.now.since.Add(late)
+	if late := time.Since(w.due); late > w.tick() {
+		w.asleep += late // time in which this rank did nothing is not the others'
+	}
+	waited := time.Since(w.now.since) - w.asleep
+	over := w.limit > 0 && waited >= w.limit
+	if !over && (w.every <= 0 || waited-w.reported < w.every) {
 		w.arm(number)
 		w.mu.Unlock()
 		return
 	}
-	now, waited := w.now, time.Since(w.now.since)
+	now := w.now
 	w.mu.Unlock()
-
-	over := w.limit > 0 && waited >= w.limit
 	cause := w.Why(context.Background())
 
 	w.mu.Lock()

@@ -24,6 +24,7 @@ const (
 	EnvPortRange    = "TREERUN_PORT_RANGE"
 	EnvPeerTimeout  = "TREERUN_PEER_TIMEOUT"
 	EnvStartTimeout = "TREERUN_START_TIMEOUT"
+	EnvStallTimeout = "TREERUN_STALL_TIMEOUT"
 )
 
 // SecretBytes is the length of a job secret.

@@ -31,7 +31,7 @@ func (n *netOptions) define(f *pflag.FlagSet) {
 // Settings adds what was given to the settings of a job.
 func (o *Options) Settings(s map[string]string) error {
 	n, changed := &o.net, o.flags.Changed
-	for _, name := range []string{"peer-timeout", "start-timeout"} { // package rank knows the defaults
+	for _, name := range []string{"peer-timeout", "start-timeout", "stall-timeout"} { // package rank knows the defaults
 		if f := o.flags.Lookup(name); f.Changed {
 			s[name] = time.Duration(*f.Value.(*cmdline.Seconds)).String()
 		}

@@ -14,6 +14,9 @@ import (
 // leastPeerTimeout is as package rank wants it.
 const leastPeerTimeout = 200 * time.Millisecond
 
+// leastStallTimeout is so, too.
+const leastStallTimeout = 100 * time.Millisecond
+
 // remoteOptions are the flags that say how other hosts are reached.
 type remoteOptions struct {
 	agent, sshArgs string
@@ -21,6 +24,7 @@ type remoteOptions struct {
 	fanOut         int
 	startTimeout   cmdline.Seconds
 	peerTimeout    cmdline.Seconds
+	stallTimeout   cmdline.Seconds
 }
 
 func (r *remoteOptions) define(f *pflag.FlagSet) {
@@ -31,6 +35,7 @@ func (r *remoteOptions) define(f *pflag.FlagSet) {
 	f.IntVar(&r.fanOut, "fan-out", 16, "start treerun on at most `N` hosts from here, and so on from there")
 	f.Var(&r.startTimeout, "start-timeout", "time for all hosts to answer, and then for all ranks to join")
 	f.Var(&r.peerTimeout, "peer-timeout", "time after which a host that is not heard of is given up")
+	f.Var(&r.stallTimeout, "stall-timeout", "time without progress after which a call fails on all ranks, with the\nrank that is waited for (default: none)")
 }
 
 // Remote says how other hosts are reached.
@@ -47,6 +52,9 @@ func (o *Options) Remote() (launch.Remote, error) {
 		return out, exitcode.Errorf(exitcode.Usage, "--fan-out %d: want at least 1", r.fanOut)
 	case out.PeerTimeout < leastPeerTimeout || out.Timeout < 100*time.Millisecond:
 		return out, exitcode.Errorf(exitcode.Usage, "--peer-timeout and --start-timeout: want at least %v and 100ms", leastPeerTimeout)
+	}
+	if o.flags.Changed("stall-timeout") && time.Duration(r.stallTimeout) < leastStallTimeout {
+		return out, exitcode.Errorf(exitcode.Usage, "--stall-timeout: want at least %v", leastStallTimeout)
 	}
 	if out.Command, err = cmdline.Words(r.agent); err != nil {
 		return out, exitcode.Errorf(exitcode.Usage, "--launch-agent %s: %w", r.agent, err)

@@ -1,0 +1,206 @@
+package rank
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/internal/procstate"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/rank/strict"
+)
+
+// A rank that wants to know why another one does not get on opens a connection of its own
+// to it and asks for its waits. It sends the number of a rank, 4 bytes, whose process it
+// wants to know about as well; the answer is its length, 4 bytes, and a waits.Status as
+// msgpack. A process that is stopped takes the connection and never answers.
+
+const (
+	maxStatus  = 1 << 20 // bytes
+	statusTime = 2 * time.Second
+)
+
+// Waits is for the packages of treerun: what this rank waits for, and what it can find out
+// about the others.
+func (w *World) Waits() *waits.Job { return w.job }
+
+// newWaits makes the view of the waits of w.
+func (w *World) newWaits() {
+	w.job = &waits.Job{Rank: w.cfg.rank, Size: w.cfg.size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.stallTimeout}
+	if w.members != nil {
+		w.job.Ask, w.job.State = w.askWaits, w.process
+		w.job.HostOf = func(rank int) int { return w.cfg.hosts[rank] }
+	}
+	w.wait = w.job.NewWait("", nil)
+}
+
+// process returns the process of a rank on this host, and its state.
+func (w *World) process(rank int) (pid int, s procstate.State) {
+	if rank == w.cfg.rank || rank < 0 || rank >= w.cfg.size {
+		return 0, s
+	}
+	if pid = w.members.process(rank); pid > 0 {
+		s = procstate.Read(pid)
+	}
+	return pid, s
+}
+
+// process returns the process id of a rank on this host, 0 where it is on another one, or
+// has a process id that means nothing here.
+func (m *members) process(rank int) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &m.table[rank]
+	if r.host == "" || r.host != m.self.Host || r.space == 0 || r.space != m.self.Space {
+		return 0
+	}
+	return r.pid
+}
+
+// pidSpace returns the number of this process's namespace of process ids, 0 where the
+// kernel does not tell.
+func pidSpace() uint64 {
+	link, err := os.Readlink("/proc/self/ns/pid")
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]"), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// askWaits asks a rank for its waits.
+func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, err error) {
+	if w.fate.hasLeft(rank) {
+		return s, ErrPeerClosed
+	}
+	conn, err := dial(ctx, w.mesh.gate, w.members.where(rank), rank, statusChannel)
+	if err != nil {
+		return s, err
+	}
+	defer conn.Close()
+	if limit, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(limit)
+	}
+	if _, err := conn.Write(binary.BigEndian.AppendUint32(nil, uint32(about))); err != nil {
+		return s, err
+	}
+	var head [4]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return s, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	if n > maxStatus {
+		return s, fmt.Errorf("status of %d bytes, at most %d are possible", n, maxStatus)
+	}
+	text := make([]byte, n)
+	if _, err := io.ReadFull(conn, text); err != nil {
+		return s, err
+	}
+	return decodeStatus(text, w.cfg.size)
+}
+
+// decodeStatus reads what a rank of a job of size ranks tells of its waits.
+func decodeStatus(b []byte, size int) (s waits.Status, err error) {
+	if err := strict.Unmarshal(b, &s); err != nil {
+		return waits.Status{}, fmt.Errorf("status: %w", err)
+	}
+	return s, s.Check(size)
+}
+
+// asked takes a connection over which a rank asks for this one's waits.
+func (w *World) asked(conn net.Conn) { w.wg.Go(func() { w.tellWaits(conn) }) }
+
+// tellWaits answers a rank that asks for this one's waits.
+func (w *World) tellWaits(conn net.Conn) {
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(statusTime))
+	unblock := context.AfterFunc(w.stop, func() { conn.Close() })
+	defer unblock()
+	var about [4]byte
+	if _, err := io.ReadFull(conn, about[:]); err != nil {
+		return
+	}
+	s := w.job.Status(w.stop, int(binary.BigEndian.Uint32(about[:])))
+	text, err := msgpack.Marshal(&s)
+	if err != nil {
+		panic(fmt.Sprintf("rank: encoding waits: %v", err)) // plain fields
+	}
+	// Who asked finds out that no answer came.
+	_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+}
+
+// whyEnded returns why run has ended while this rank waited for a peer. Where its time was
+// up the wait stays published for a while.
+func whyEnded(run context.Context, wait *waits.Wait, peer int) error {
+	err := context.Cause(run)
+	switch {
+	case errors.Is(err, ErrStalled):
+		wait.GiveUp()
+	case err == run.Err() && errors.Is(err, context.DeadlineExceeded):
+		err = &late{wait.Why(context.Background()), err}
+		wait.GiveUp()
+	default:
+		wait.Clear()
+		if err == run.Err() {
+			err = fmt.Errorf("still waiting for rank %d: %w", peer, err)
+		}
+	}
+	return err
+}
+
+// late is the end of an AllGather that took too long.
+type late struct {
+	waits.Cause
+	err error
+}
+
+func (l *late) Error() string { return fmt.Sprintf("%v; it waited: %s", l.err, l.Text) }
+func (l *late) Unwrap() error { return l.err }
+
+// whyLate returns why an AllGather did not come to its end in time, and the rank at
+// fault, -1 when it is not one rank's.
+func whyLate(err error) (rank int) {
+	var stalled *waits.Stalled
+	var l *late
+	switch {
+	case errors.As(err, &stalled):
+		return stalled.Rank
+	case errors.As(err, &l):
+		return l.Rank
+	}
+	return -1
+}
+
+// stalledMark begins the text of the notice of an AllGather that the stall timeout has
+// ended.
+const stalledMark = "stalled: "
+
+// broken is why an AllGather cannot complete, as another rank says it.
+type broken struct{ text string }
+
+// brokenText is the text of the notice of err.
+func brokenText(err error) string {
+	if b, is := err.(broken); is {
+		return b.text
+	}
+	return err.Error()
+}
+
+func (b broken) Error() string { return strings.TrimPrefix(b.text, stalledMark) }
+
+// Is makes it an ErrStalled where it is one.
+func (b broken) Is(target error) bool {
+	return target == ErrStalled && strings.HasPrefix(b.text, stalledMark)
+}
