@@ -201,10 +201,15 @@ func (c *Comm) heldEnqueue(ctx context.Context, k *deviceArgs) error {
 	if fault, failed := c.ep.Aborted(); failed {
 		return c.deviceFault(ctx, fault, k.name())
 	}
+	lent, place, err := d.lend(k)
+	if err != nil {
+		k.refuse(c, "%w", err)
+		return k.err
+	}
 	c.seq++
 	h := c.header(&k.args)
 	c.links.Announce(&h)
-	if err := d.enter(k, h); err != nil {
+	if err := d.enter(k, h, lent, place); err != nil {
 		return c.deviceBroken(ctx, exec.Describe(h), err)
 	}
 	return nil

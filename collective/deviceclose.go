@@ -134,6 +134,7 @@ func (d *devices) release() error {
 	}
 	for _, m := range d.registered {
 		errs = append(errs, m.unmap())
+		m.hold.Release()
 	}
 	for _, m := range d.maps {
 		errs = append(errs, m.Close())

@@ -1,9 +1,11 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/collective/internal/devexec"
 	"github.com/treerun/treerun/collective/plan"
@@ -17,6 +19,7 @@ type DeviceMemory struct {
 	number uint64      // among those of the communicator, from 1
 	at     []cuda.Addr // by rank: where this rank's device sees it, 0 where it does not
 	mine   cuda.Addr
+	hold   *cuda.Hold
 	bytes  int64           // that every rank has
 	maps   []*cuda.Mapping // of other processes' memory
 	direct bool            // all devices read it
@@ -30,7 +33,9 @@ type DeviceMemory struct {
 // as with different calls.
 //
 // All ranks call it together, as they make a call. The memory is registered until
-// Close, and must not be freed before. Where a device cannot read another's, memory
+// Close. Before that Free of it is cuda.ErrHeld; where another library frees memory
+// of cuda.Wrap, calls whose send or recv lies at its address are ErrArgument and
+// cuda.ErrFreed on that rank. Where a device cannot read another's, memory
 // is of a pool, or ranks are on several hosts, it may be called and has no effect:
 // calls go through staging memory.
 func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*DeviceMemory, error) {
@@ -59,23 +64,36 @@ func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*D
 		}
 		c.devices = d
 	}
-	m, err := c.devices.register(ctx, x.Addr(), x.Bytes())
+	hold, err := x.Hold(fmt.Sprintf("RegisterDevice on rank %d", c.rank))
+	m, err := c.devices.register(ctx, x.Addr(), x.Bytes(), hold, err)
 	if err != nil {
 		return nil, c.openingError(k, err)
 	}
 	return m, nil
 }
 
-// register exchanges what lies where. The communicator is claimed.
-func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64) (*DeviceMemory, error) {
+// register exchanges what lies where, or that this rank has failed to hold its memory.
+// The communicator is claimed.
+func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64, hold *cuda.Hold, err error) (_ *DeviceMemory, failed error) {
 	c := d.c
 	w := newInner(c, openDevices)
-	m := &DeviceMemory{c: c, mine: at, bytes: bytes, at: make([]cuda.Addr, c.size)}
+	m := &DeviceMemory{c: c, mine: at, bytes: bytes, hold: hold, at: make([]cuda.Addr, c.size)}
+	defer func() {
+		if failed != nil {
+			failed = errors.Join(failed, m.unmap())
+		}
+		if failed != nil && hold != nil {
+			hold.Release()
+		}
+	}()
 	type region struct {
 		Memory memoryOffer
 		Bytes  int64
 	}
-	offer, err := offerOf(d.device, at)
+	var offer memoryOffer
+	if err == nil {
+		offer, err = offerOf(d.device, at)
+	}
 	all, err := swap(ctx, w, region{offer, bytes}, err)
 	if err != nil {
 		return nil, err
@@ -98,21 +116,24 @@ func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64) (*Dev
 	}
 	everywhere, err := swap(ctx, w, direct, nil)
 	if err != nil {
-		return nil, errors.Join(err, m.unmap())
+		return nil, err
 	}
 	m.direct = m.bytes > 0
 	for _, yes := range everywhere {
 		m.direct = m.direct && yes
 	}
 	if !m.direct {
-		err = m.unmap()
+		if err := m.unmap(); err != nil {
+			return nil, err
+		}
 	}
 	d.registrations++
 	m.number = d.registrations
 	d.registered = append(d.registered, m)
-	return m, err
+	return m, nil
 }
 
+// unmap gives up the other ranks' memory.
 func (m *DeviceMemory) unmap() error {
 	var errs []error
 	for _, g := range m.maps {
@@ -123,12 +144,15 @@ func (m *DeviceMemory) unmap() error {
 }
 
 // Close ends the registration, when no call uses the memory any more. All ranks call
-// it together; when it returns, the memory may be freed. After a failure of the
+// it together; when it returns nil, the memory may be freed. After a failure of the
 // communicator, or when that was closed, it returns at once.
 func (m *DeviceMemory) Close(ctx context.Context) error {
 	c := m.c
-	if err := c.claim("DeviceMemory.Close"); err != nil {
-		return nil // closed or failed: its end has unmapped the memory, or it will
+	if err := c.claim("DeviceMemory.Close"); errors.Is(err, ErrBusy) {
+		return err
+	} else if err != nil {
+		m.hold.Release() // closed or failed: its end has unmapped the others' memory, or it will
+		return nil
 	}
 	defer c.end()
 	d := c.devices
@@ -136,18 +160,17 @@ func (m *DeviceMemory) Close(ctx context.Context) error {
 		return nil
 	}
 	_, err := swap(ctx, newInner(c, openDevices), struct{}{}, m.unmap())
+	m.hold.Release() // now nobody has it mapped
 	return err
 }
 
 // forget takes m from the registrations, and reports whether it was one.
 func (d *devices) forget(m *DeviceMemory) bool {
-	for i, r := range d.registered {
-		if r == m {
-			d.registered = append(d.registered[:i], d.registered[i+1:]...)
-			return true
-		}
+	i := slices.Index(d.registered, m)
+	if i >= 0 {
+		d.registered = slices.Delete(d.registered, i, i+1)
 	}
-	return false
+	return i >= 0
 }
 
 // leastLent is from which size on, in bytes, a message is read where it lies: the
@@ -160,23 +183,28 @@ type place struct {
 	at     int64 // bytes
 }
 
-// find returns where n bytes lie, false if not in registered memory.
-func (d *devices) find(a cuda.Addr, n int64) (place, bool) {
+// find returns where n bytes lie, false if not in registered memory. Where they lie at
+// its address, and it is not the memory any more that was registered, it is an error:
+// the other ranks still see that.
+func (d *devices) find(b buffer) (place, bool, error) {
 	for _, m := range d.registered {
-		if at := int64(a) - int64(m.mine); m.direct && at >= 0 && at <= m.bytes-n {
-			return place{m, at}, true
+		if at := int64(b.addr) - int64(m.mine); m.direct && at >= 0 && at <= m.bytes-b.bytes {
+			if err := m.hold.Check(); err != nil {
+				return place{}, false, fmt.Errorf("%s lies where memory is registered that is gone: %w; call DeviceMemory.Close before it is freed", b.name, err)
+			}
+			return place{m, at}, true, nil
 		}
 	}
-	return place{}, false
+	return place{}, false, nil
 }
 
 // lend returns where the ranks' buffers lie, and a number for that, which is the
 // same on all ranks if the places are; nil and 0 where the call goes through staging
 // memory.
-func (d *devices) lend(k *deviceArgs) (*devexec.Lent, uint64) {
+func (d *devices) lend(k *deviceArgs) (*devexec.Lent, uint64, error) {
 	n := d.c.size
 	if len(d.registered) == 0 || k.in.bytes == 0 || max(k.in.bytes, k.out.bytes) < leastLent {
-		return nil, 0
+		return nil, 0, nil
 	}
 	send, recv := k.in, k.out
 	together := overlapOfDevice(send, recv) != apart
@@ -192,12 +220,12 @@ func (d *devices) lend(k *deviceArgs) (*devexec.Lent, uint64) {
 			recv, partOut = send, recv.bytes
 		}
 	default:
-		return nil, 0
+		return nil, 0, nil
 	}
-	in, ok := d.find(send.addr, send.bytes)
-	out, too := d.find(recv.addr, recv.bytes)
-	if !ok || !too {
-		return nil, 0
+	in, ok, err := d.find(send)
+	out, too, err2 := d.find(recv)
+	if err := cmp.Or(err, err2); err != nil || !ok || !too {
+		return nil, 0, err
 	}
 	l := &devexec.Lent{In: make([]cuda.Addr, n), Out: make([]cuda.Addr, n), InPlace: together}
 	for _, r := range d.sources {
@@ -208,5 +236,5 @@ func (d *devices) lend(k *deviceArgs) (*devexec.Lent, uint64) {
 	for _, v := range []uint64{in.memory.number, uint64(in.at), out.memory.number, uint64(out.at)} {
 		number = (number ^ v) * 0x9E3779B97F4A7C15
 	}
-	return l, number | 1
+	return l, number | 1, nil
 }

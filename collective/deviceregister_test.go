@@ -27,7 +27,14 @@ func TestRegisteredMemory(t *testing.T) {
 				return err
 			}
 		}
-		defer func() { err = errors.Join(err, x[0].Free(), x[1].Free()) }()
+		defer func() {
+			for i := range x { // the communicator has failed: Close of the memory returns at once
+				if m[i] != nil {
+					err = errors.Join(err, m[i].Close(ctx))
+				}
+				err = errors.Join(err, x[i].Free())
+			}
+		}()
 		for i := range x {
 			if m[i], err = RegisterDevice(ctx, c, x[i]); err != nil {
 				return err

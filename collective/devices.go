@@ -104,9 +104,9 @@ func (d *devices) room(ctx context.Context) error {
 	}
 }
 
-// enter puts a call behind the work of stream s. The communicator is claimed, and
-// there is room.
-func (d *devices) enter(k *deviceArgs, h transport.Header) error {
+// enter puts a call behind the work of its stream. The communicator is claimed, there
+// is room, and lend has told where the buffers lie.
+func (d *devices) enter(k *deviceArgs, h transport.Header, lent *devexec.Lent, place uint64) error {
 	s, a := k.stream, &k.args
 	bytes := a.count * a.dtype.Size()
 	if a.kind.HasParts() {
@@ -117,7 +117,6 @@ func (d *devices) enter(k *deviceArgs, h transport.Header) error {
 	if !there {
 		return fmt.Errorf("no plan for %s in shape %v", a.kind, choice.shape)
 	}
-	lent, place := d.lend(k)
 	d.block.ring(d.mine).put(&h, place)
 	err := d.group.Program(i).Enqueue(s, &devexec.Call{
 		Header: h, In: k.in.addr, Out: k.out.addr, Lent: lent, DType: a.dtype, Op: a.op,

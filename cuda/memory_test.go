@@ -243,3 +243,40 @@ func TestPoolIsNotExportable(t *testing.T) {
 		wantError(t, err, ErrNotDeviceMemory)
 	}
 }
+
+// TestHold: memory that somebody holds is not freed, and memory of another library that
+// was freed is not taken for what lies at its address now.
+func TestHold(t *testing.T) {
+	needFake(t) // a real driver may use the address again, or not
+	d := gpus(t, 1)[0]
+	m := alloc[int32](t, d, 1000)
+	one, err := m.Hold("one")
+	must(t, err)
+	two, err := m.Slice(3, 5).Hold("two")
+	must(t, err)
+	one.Release()
+	one.Release()
+	wantError(t, m.Free(), ErrHeld, "by two", d.UUID())
+	wantError(t, m.Slice(0, 1).Free(), ErrHeld)
+	must(t, m.Check())
+	theirs, err := Wrap[int32](d, m.Addr(), 1000)
+	must(t, err)
+	at := m.Addr()
+	known, err := theirs.Hold("three")
+	must(t, err)
+	must(t, known.Check())
+	two.Release()
+	must(t, m.Free())
+	wantError(t, two.Check(), ErrFreed)
+	wantError(t, known.Check(), ErrFreed, d.UUID())
+	again := alloc[int32](t, d, 1000)
+	if again.Addr() != at {
+		t.Fatalf("at %#x, not %#x: this tests nothing", uint64(again.Addr()), uint64(at))
+	}
+	wantError(t, known.Check(), ErrFreed)
+	_, err = theirs.Hold("four")
+	wantError(t, err, ErrFreed)
+	_, err = m.Hold("five")
+	wantError(t, err, ErrFreed)
+	known.Release()
+}

@@ -116,6 +116,7 @@ type Pointer struct {
 	Exportable  bool   // by Context.ExportMemory
 	Device      int32  // the ordinal of its device
 	Start, Size uint64 // of its allocation, bytes
+	ID          uint64 // of its allocation: no other of this process ever has it
 }
 
 // OpenError says why the driver cannot be used.

@@ -210,6 +210,7 @@ func (c Context) Describe(a Addr) (Pointer, Result) {
 		Device:     int32(p.device),
 		Start:      uint64(p.start),
 		Size:       uint64(p.size),
+		ID:         uint64(p.id),
 	}, Result(p.result)
 }
 

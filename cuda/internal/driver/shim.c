@@ -131,15 +131,16 @@ treerun_cuda_pointer treerun_cuda_pointer_of(uintptr_t c, uint64_t address) {
     CUdeviceptr start = 0;
     size_t size = 0;
     void *pool = NULL;
+    unsigned long long id = 0;
     int wanted[] = {
         CU_POINTER_ATTRIBUTE_MEMORY_TYPE,      CU_POINTER_ATTRIBUTE_IS_MANAGED,
         CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,   CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE,
         CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, CU_POINTER_ATTRIBUTE_RANGE_SIZE,
-        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,
+        CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE,   CU_POINTER_ATTRIBUTE_BUFFER_ID,
     };
     // Some answers are one byte wide, whatever their type is said to be: the
     // rest of each variable is zero before.
-    void *answers[] = {&type, &managed, &device, &exportable, &start, &size, &pool};
+    void *answers[] = {&type, &managed, &device, &exportable, &start, &size, &pool, &id};
     r = cu.cuPointerGetAttributes(sizeof wanted / sizeof *wanted, wanted, answers, address);
     return (treerun_cuda_pointer){
         .result = r,
@@ -150,6 +151,7 @@ treerun_cuda_pointer treerun_cuda_pointer_of(uintptr_t c, uint64_t address) {
         .pooled = pool != NULL,
         .start = start,
         .size = size,
+        .id = id,
     };
 }
 

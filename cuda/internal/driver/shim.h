@@ -30,6 +30,7 @@ typedef struct {
     uint32_t exportable; // by cuIpcGetMemHandle
     uint32_t pooled;     // memory of a pool
     uint64_t start, size;
+    uint64_t id; // of the allocation: no other of this process ever has it
 } treerun_cuda_pointer;
 
 // treerun_cuda_open loads the library and looks up all entry points. 0 is
