@@ -1,0 +1,363 @@
+package collective
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/rank/ranktest"
+)
+
+// modelRanks are ranks that programs are run on.
+type modelRanks struct {
+	name      string
+	hosts     []int // by rank
+	cores     int   // that a host has, as ranks believe; 0: this one's
+	bytes     int   // of a program; 0: maxProgramBytes
+	opts      []Option
+	processes bool // else goroutines
+	memory    bool // of one process: goroutines that share its memory
+}
+
+var allModelRanks = []modelRanks{
+	{name: "shm", hosts: []int{0, 0}},
+	{name: "shm, one core", hosts: []int{0, 0}, cores: 1},
+	{name: "shm, small slots", hosts: []int{0, 0, 0}, cores: 3, bytes: 128 << 10, opts: []Option{WithSlots(2, 64)}},
+	{name: "shm, many", hosts: []int{0, 0, 0, 0, 0}},
+	{name: "mem", hosts: []int{0, 0, 0, 0}, memory: true},
+	{name: "tcp", hosts: []int{0, 1}},
+	{name: "tcp, small slots", hosts: []int{0, 1, 2}, bytes: 1 << 20, opts: []Option{WithSlots(4, 1024)}},
+	{name: "mixed", hosts: []int{0, 0, 1}},
+	{name: "mixed, one core", hosts: []int{0, 1, 0, 1, 0}, cores: 1},
+	{name: "processes", hosts: []int{0, 0}, processes: true},
+	{name: "processes, many", hosts: []int{0, 0, 0}, processes: true},
+}
+
+func (m *modelRanks) options() []Option {
+	opts := []Option{WithTopoCache(""), WithGraph(ranktest.Graph(m.hosts)), func(c *config) {
+		if m.cores > 0 {
+			c.cores = m.cores
+		}
+	}}
+	return append(opts, m.opts...)
+}
+
+// TestModel runs random programs on all kinds of ranks, for each as many as rapid is told
+// to check: 100 programs, or those of -rapid.checks. What fails is made smaller.
+//
+//	go test ./collective -run 'TestModel$' -rapid.checks=10000 -timeout 2h
+func TestModel(t *testing.T) {
+	for i := range allModelRanks {
+		m := &allModelRanks[i]
+		t.Run(m.name, func(t *testing.T) {
+			bytes := cmp.Or(m.bytes, maxProgramBytes)
+			if raceDetector {
+				bytes = 128 << 10
+			}
+			programs := programs(len(m.hosts), bytes)
+			limit, tries, ran, began := time.Minute, 1, 0, time.Now()
+			var w modelWorld
+			defer func() {
+				if w != nil {
+					w.end()
+				}
+			}()
+			rapid.Check(t, func(rt *rapid.T) {
+				p := programs.Draw(rt, "program")
+				if w == nil {
+					w = m.open(t)
+				}
+				for range tries {
+					ran++
+					if err := runOn(w, p, limit); err != nil {
+						w.end()
+						w, limit, tries = nil, 10*time.Second, 20 // the next one is a smaller one
+						rt.Fatalf("%s: %v", m.name, err)
+					}
+				}
+			})
+			t.Logf("%d programs, %.0f a second", ran, float64(ran)/time.Since(began).Seconds())
+		})
+	}
+}
+
+func (m *modelRanks) open(t *testing.T) modelWorld {
+	if m.processes {
+		return openProcesses(t, m)
+	}
+	w := &goroutines{done: make(chan error, len(m.hosts))}
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	for _, world := range m.worlds() {
+		next := make(chan []operation, 1)
+		w.ranks = append(w.ranks, next)
+		w.all.Go(func() {
+			c, err := New(ctx, world, m.options()...)
+			for operations := range next {
+				if err == nil {
+					err = runModel(ctx, c, operations)
+				}
+				w.done <- err
+			}
+			if c != nil {
+				_ = c.Close() // what ended it was an error of the program
+			}
+		})
+	}
+	return w
+}
+
+// worlds returns the Worlds of ranks that are goroutines.
+func (m *modelRanks) worlds() []World {
+	if m.memory {
+		return InProcess(len(m.hosts))
+	}
+	job, all := ranktest.New(m.hosts...), make([]World, len(m.hosts))
+	for r := range all {
+		all[r] = job.World(r)
+		if !oneHost(m.hosts) {
+			all[r] = &ranktest.Hosted{World: job.World(r)} // with addresses
+		}
+	}
+	return all
+}
+
+// goroutines is a modelWorld.
+type goroutines struct {
+	ranks []chan []operation
+	done  chan error
+	stop  func()
+	all   sync.WaitGroup
+}
+
+func (w *goroutines) begin(p program) {
+	for r, next := range w.ranks {
+		next <- p.Ranks[r]
+	}
+}
+
+func (w *goroutines) results() <-chan error { return w.done }
+
+func (w *goroutines) end() {
+	for _, next := range w.ranks {
+		close(next)
+	}
+	defer time.AfterFunc(3*time.Second, w.stop).Stop() // for ranks that wait
+	ended := make(chan struct{})
+	go func() { w.all.Wait(); close(ended) }()
+	select {
+	case <-ended:
+		w.stop()
+	case <-time.After(10 * time.Second): // the test has failed, and says so
+	}
+}
+
+// processes is a modelWorld whose ranks are processes of the test binary. A rank is given
+// lines: programs, and what all ranks gave to an AllGather. Its answers begin with gives or
+// ends.
+type processes struct {
+	ranks []*exec.Cmd
+	in    []io.WriteCloser
+	done  chan error
+	all   sync.WaitGroup
+
+	mu    sync.Mutex
+	blobs []string // of the AllGather under way
+	given int
+}
+
+const (
+	envModelRank = "TREERUN_MODEL_RANK" // rank, ranks, job
+	gives        = "gives "
+	ends         = "ends "
+)
+
+func openProcesses(t *testing.T, m *modelRanks) *processes {
+	n := len(m.hosts)
+	w := &processes{done: make(chan error, n), blobs: make([]string, n)}
+	var out []io.Reader
+	for r := range n {
+		c := exec.Command(os.Args[0])
+		c.Env = append(os.Environ(), fmt.Sprintf("%s=%d %d model%d", envModelRank, r, n, os.Getpid()))
+		c.Stderr = os.Stderr
+		in, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.ranks, w.in, out = append(w.ranks, c), append(w.in, in), append(out, answers)
+	}
+	for r := range out {
+		w.all.Go(func() { w.hear(r, bufio.NewReader(out[r])) })
+	}
+	for range n { // until they have a communicator
+		if err := <-w.done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+func (w *processes) hear(r int, out *bufio.Reader) {
+	for {
+		line, err := out.ReadString('\n')
+		if err != nil {
+			w.done <- fmt.Errorf("rank %d has ended: %w", r, err)
+			return
+		}
+		line = strings.TrimSuffix(line, "\n")
+		if text, is := strings.CutPrefix(line, ends); is && text != "" {
+			w.done <- errors.New(strings.ReplaceAll(text, "\t", "\n"))
+		} else if is {
+			w.done <- nil
+		} else if blob, is := strings.CutPrefix(line, gives); is {
+			w.give(r, blob)
+		}
+	}
+}
+
+// give takes a rank's part of an AllGather, and answers all when it is the last one.
+func (w *processes) give(r int, blob string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.blobs[r] = blob
+	if w.given++; w.given < len(w.ranks) {
+		return
+	}
+	w.given = 0
+	for _, in := range w.in {
+		_, _ = io.WriteString(in, strings.Join(w.blobs, " ")+"\n")
+	}
+}
+
+func (w *processes) begin(p program) {
+	for r, in := range w.in {
+		b, err := json.Marshal(p.Ranks[r])
+		if err == nil {
+			_, err = in.Write(append(b, '\n'))
+		}
+		if err != nil {
+			w.done <- err
+		}
+	}
+}
+
+func (w *processes) results() <-chan error { return w.done }
+
+func (w *processes) end() {
+	for r, c := range w.ranks {
+		_ = w.in[r].Close()
+		time.AfterFunc(5*time.Second, func() { _ = c.Process.Kill() })
+	}
+	drained := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case <-w.done:
+			case <-drained:
+				return
+			}
+		}
+	}()
+	w.all.Wait()
+	close(drained)
+	for _, c := range w.ranks {
+		_ = c.Wait()
+	}
+}
+
+// TestMain runs a rank of a modelWorld in place of the tests, in a process that is one.
+func TestMain(m *testing.M) {
+	who := strings.Fields(os.Getenv(envModelRank))
+	if len(who) != 3 {
+		os.Exit(m.Run())
+	}
+	w := &pipeWorld{job: who[2], in: bufio.NewReaderSize(os.Stdin, 1<<20), failed: make(chan struct{})}
+	w.rank, _ = strconv.Atoi(who[0])
+	w.size, _ = strconv.Atoi(who[1])
+	if err := w.serve(); err != nil && !errors.Is(err, io.EOF) {
+		fmt.Fprintf(os.Stderr, "rank %d: %v\n", w.rank, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// pipeWorld is the World of a process that a test has started.
+type pipeWorld struct {
+	rank, size int
+	job        string
+	in         *bufio.Reader
+	failed     chan struct{} // never closed
+}
+
+func (w *pipeWorld) Rank() int               { return w.rank }
+func (w *pipeWorld) Size() int               { return w.size }
+func (w *pipeWorld) HostOf(int) int          { return 0 }
+func (w *pipeWorld) Failed() <-chan struct{} { return w.failed }
+func (w *pipeWorld) Failure() (int, error)   { return -1, nil }
+func (w *pipeWorld) DeriveKey(string) []byte { return make([]byte, 32) }
+func (w *pipeWorld) JobID() string           { return w.job }
+func (w *pipeWorld) Setting(string) string   { return "" }
+
+func (w *pipeWorld) AllGather(_ context.Context, blob []byte) ([][]byte, error) {
+	fmt.Printf("%s%x\n", gives, blob)
+	line, err := w.in.ReadString('\n')
+	if err != nil {
+		return nil, err
+	}
+	var all [][]byte
+	for part := range strings.SplitSeq(strings.TrimSuffix(line, "\n"), " ") {
+		b, err := hex.DecodeString(part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, b)
+	}
+	return all, nil
+}
+
+func (w *pipeWorld) serve() error {
+	runtime.GOMAXPROCS(1 + w.rank%2)
+	m := modelRanks{hosts: make([]int, w.size)}
+	c, err := New(context.Background(), w, m.options()...)
+	if err != nil {
+		return err
+	}
+	fmt.Println(ends)
+	for {
+		line, err := w.in.ReadBytes('\n')
+		if err != nil {
+			return errors.Join(err, c.Close())
+		}
+		var operations []operation
+		if err := json.Unmarshal(line, &operations); err != nil {
+			return err
+		}
+		text := ""
+		if err := runModel(context.Background(), c, operations); err != nil {
+			text = strings.ReplaceAll(err.Error(), "\n", "\t")
+		}
+		fmt.Printf("%s%s\n", ends, text)
+	}
+}
