@@ -101,6 +101,9 @@ func TestReceiveThatStaysOpen(t *testing.T) {
 		if done, err := first.Test(); !done || err != nil {
 			return fmt.Errorf("the first message is done: %v, %v", done, err)
 		}
+		if err := Barrier(t.Context(), c); err != nil { // the peer may be ahead
+			return err
+		}
 		want := slices.Repeat([]int32{7}, len(last))
 		if err := errors.Join(Send(t.Context(), c, want, peer, 99), open.Wait(t.Context()), first.Wait(t.Context())); err != nil {
 			return err
