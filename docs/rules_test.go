@@ -70,7 +70,7 @@ var imports = map[string]string{
 	"collective/internal/side":         "collective/internal/exec collective/internal/kernel cuda topo transport",
 	"collective":                       "collective/internal/devexec collective/internal/exec collective/internal/kernel collective/internal/side collective/plan collective/sim cuda cuda/kernels cuda/peers internal/waits rank/iface rank/machine rank/strict topo topo/gpu topo/network topo/pack topo/probe topo/tree transport transport/mem transport/mixed transport/peer transport/ports transport/shm transport/tcp",
 	"collective/sparse/internal/drive": "collective/internal/exec collective/sparse/merge collective/sparse/omni collective/sparse/pool internal/waits topo transport",
-	"collective/sparse":                "collective collective/internal/exec collective/internal/kernel collective/internal/side collective/sparse/block collective/sparse/forest collective/sparse/internal/drive collective/sparse/merge collective/sparse/omni collective/sparse/pool cuda cuda/kernels topo transport",
+	"collective/sparse":                "collective collective/internal/exec collective/internal/kernel collective/internal/side collective/sparse/block collective/sparse/forest collective/sparse/internal/drive collective/sparse/merge collective/sparse/omni collective/sparse/pool cuda cuda/kernels internal/waits topo transport",
 	"rank/strict":                      "",
 	"rank/job":                         "rank/strict",
 	"rank/ranktest":                    "internal/waits topo",

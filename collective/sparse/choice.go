@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"strings"
 	"time"
+
+	"github.com/treerun/treerun/topo"
 )
 
 // estimate is what the samples of all ranks say, and what follows from it: the same
@@ -202,7 +204,11 @@ func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.count, r.call.dtype, r.call.op, r.call.block)
 	if r.cfg.form != ByPrice {
-		fmt.Fprintf(&b, "%v, as was said\n", e.form)
+		why := "as was said"
+		if len(r.servers) > 0 {
+			why = "on ranks that serve: " + topo.RankList(r.servers)
+		}
+		fmt.Fprintf(&b, "%v, %s\n", e.form, why)
 		return b.String()
 	}
 	fmt.Fprintf(&b, "%s of the blocks are not zero, %s with those of all ranks: %v;", percent(e.mean), percent(e.union), e.form)

@@ -121,6 +121,9 @@ func (r *deviceReduction) run(ctx context.Context) error {
 		}
 	}
 	all, err := r.greet(ctx, h)
+	if err == nil {
+		err = r.toServers()
+	}
 	if err != nil {
 		return err
 	}

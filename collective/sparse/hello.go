@@ -41,6 +41,8 @@ const (
 	allReduce kind = iota + 1
 	allReducePairs
 	allReduceDevice
+	serving     // no call: the rank serves those of the others
+	stopServing // the others have no more
 	kinds
 )
 
@@ -108,6 +110,12 @@ func parseHello(b []byte) (h hello, err error) {
 
 // String names the call for people.
 func (c call) String() string {
+	switch c.what {
+	case serving:
+		return "sparse Serve"
+	case stopServing:
+		return "sparse StopServing"
+	}
 	var b strings.Builder
 	if c.what == allReducePairs {
 		fmt.Fprintf(&b, "sparse AllReducePairs (rows of %d %v", c.block, c.dtype)
@@ -131,14 +139,19 @@ func (c call) String() string {
 	return b.String()
 }
 
-// compare returns the rank to blame, and the words, where ranks called something
-// else: the lowest of those with whom fewest agree. ok: all called the same.
+// compare returns the rank to blame, and the words, where ranks that do not serve called
+// something else: the lowest of those with whom fewest agree. ok: all called the same.
 func compare(all []hello) (odd int, words string, ok bool) {
 	calls := make(map[call][]int)
 	for r := range all {
-		calls[all[r].call] = append(calls[all[r].call], r)
+		if all[r].call.what != serving {
+			calls[all[r].call] = append(calls[all[r].call], r)
+		}
 	}
-	if len(calls) == 1 {
+	switch len(calls) {
+	case 0:
+		return -1, "all ranks called sparse Serve: none has a tensor", false
+	case 1:
 		return -1, "", true
 	}
 	groups := make([][]int, 0, len(calls))

@@ -109,6 +109,9 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	if err := p.lay(); err != nil { // on all ranks alike
 		return out, wrongArgument(p.call.String(), p.c.Rank, err.Error())
 	}
+	if err := p.toServers(); err != nil {
+		return out, err
+	}
 	if err := p.refused(p.call.String(), p.cfg.form); err != nil {
 		return out, err
 	}

@@ -17,7 +17,7 @@ func (r *reduction) leastShape() omni.Shape {
 	aggs := len(r.aggs)
 	return omni.Shape{
 		Grid: r.grid, DType: r.call.dtype, Op: r.call.op,
-		Workers: r.c.Size, Aggregators: aggs,
+		Workers: r.c.Size - len(r.servers), Aggregators: aggs,
 		Streams: r.cfg.streams * aggs,
 		Columns: 1, Compact: true,
 	}
@@ -57,6 +57,7 @@ func (r *reduction) aggregate(ctx context.Context) error {
 	if fault, failed := r.links.Run(ctx, r.omni, &r.c.Waiter, r.name); failed {
 		return r.c.Fail(ctx, fault, r.name)
 	}
+	r.stats.Servers = len(r.servers)
 	r.traffic(&r.omni.Traffic)
 	r.stats.WorkerBlocks, r.stats.WorkerBytes = r.omni.WorkerBlocks, r.omni.WorkerBytes
 	r.stats.Union = r.omni.Union

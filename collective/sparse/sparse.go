@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/treerun/treerun/collective"
@@ -104,6 +105,9 @@ func (r *reduction) run(ctx context.Context) error {
 		h.sample = draw(&r.find, r.grid, r.in)
 	}
 	all, err := r.greet(ctx, h)
+	if err == nil {
+		err = r.toServers()
+	}
 	if err != nil {
 		return err
 	}
@@ -193,6 +197,15 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 	}
 	if odd, words, ok := compare(all); !ok {
 		return nil, r.c.Fail(ctx, transport.Fault{Rank: odd, Text: exec.FaultMismatch + words}, r.name)
+	}
+	var servers []int
+	for q := range all {
+		if all[q].call.what == serving {
+			servers = append(servers, q)
+		}
+	}
+	if !slices.Equal(servers, r.servers) {
+		r.arrange(servers)
 	}
 	return all, nil
 }

@@ -17,13 +17,16 @@ import (
 type state struct {
 	c       *side.Comm
 	lanes   drive.Lanes
-	aggs    []int       // the stars of aggregators on ranks, by their numbers in lanes
+	servers []int       // ranks that only aggregate: they were in Serve when the latest call began
+	worker  int         // this rank's number among the others, -1: it is one of them
+	aggs    []int       // the stars of aggregators, by their numbers in lanes
 	trees   []topo.Tree // the communicator's, each once
 	shares  []float64
 	merged  []int // their numbers in lanes
 	opened  int   // links so far
 	links   *drive.Links
 	ep      transport.Endpoint
+	stale   bool // these links are of other servers
 	omni    *drive.Omni
 	merge   *drive.Merge
 	host    *drive.Pool  // nil until a call in the form Shared
@@ -52,19 +55,45 @@ func stateOf(c *side.Comm) *state {
 		return s
 	}
 	s := &state{c: c, prices: make(map[int]float64)}
-	n := min(c.Size, mostAggregators)
-	for a := range n {
-		root := a * c.Size / n
-		star := topo.Tree{Root: root, Parent: make([]int, c.Size)}
-		for r := range star.Parent {
-			star.Parent[r] = root
-		}
-		star.Parent[root] = -1
-		s.aggs = append(s.aggs, s.lanes.Add(star))
-	}
-	s.takeTrees()
+	s.arrange(nil)
 	c.State = s
 	return s
+}
+
+// arrange lays out the lanes of links that are still to be opened: where ranks serve, stars of the workers
+// around each; else stars of all ranks around some, and the communicator's trees.
+func (s *state) arrange(servers []int) {
+	s.servers, s.worker, s.stale = servers, -1, true
+	s.lanes, s.aggs, s.trees, s.shares, s.merged = drive.Lanes{}, nil, nil, nil, nil
+	workers := make([]int, 0, s.c.Size)
+	for r := range s.c.Size {
+		if slices.Contains(servers, r) {
+			continue
+		}
+		if r == s.c.Rank {
+			s.worker = len(workers)
+		}
+		workers = append(workers, r)
+	}
+	roots := servers
+	if len(servers) == 0 {
+		n := min(s.c.Size, mostAggregators)
+		for a := range n {
+			roots = append(roots, a*s.c.Size/n)
+		}
+	}
+	for _, root := range roots {
+		star := topo.Tree{Root: root, Parent: slices.Repeat([]int{-1}, s.c.Size)}
+		for _, r := range workers {
+			if r != root {
+				star.Parent[r] = root
+			}
+		}
+		s.aggs = append(s.aggs, s.lanes.Add(star))
+	}
+	if len(servers) == 0 {
+		s.takeTrees()
+	}
 }
 
 // Of the links: what a rank's slots may take, in bytes, how many a link has, and
@@ -85,15 +114,17 @@ const (
 // open opens links whose slots hold a block of so many bytes, unless they are open.
 // All ranks call it together.
 func (s *state) open(ctx context.Context, during string, blockBytes int) error {
-	if s.ep != nil && s.ep.MaxPayload() >= blockBytes+packetExtra {
+	if s.ep != nil && !s.stale && s.ep.MaxPayload() >= blockBytes+packetExtra {
 		return nil
 	}
 	layout := layoutOf(&s.lanes, s.c.Size, blockBytes)
 	if slices.ContainsFunc(s.c.Hosts, func(h int) bool { return h != s.c.Hosts[0] }) {
 		layout.Slots = farSlots
 	}
-	if err := forest.Verify(s.plan(&layout)); err != nil {
-		return s.broken(ctx, during, fmt.Errorf("the plan of the trees is wrong: %w", err))
+	if len(s.trees) > 0 {
+		if err := forest.Verify(s.plan(&layout)); err != nil {
+			return s.broken(ctx, during, fmt.Errorf("the plan of the trees is wrong: %w", err))
+		}
 	}
 	s.opened++
 	ep, err := s.c.Open(ctx, during, fmt.Sprintf("sparse %d", s.opened), layout)
@@ -105,8 +136,8 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 		return s.broken(ctx, during, err)
 	}
 	old := s.ep
-	s.ep, s.links = ep, links
-	s.omni, s.merge = drive.NewOmni(links, s.aggs), drive.NewMerge(links, s.merged)
+	s.ep, s.links, s.stale = ep, links, false
+	s.omni, s.merge = drive.NewOmni(links, s.aggs, s.worker), drive.NewMerge(links, s.merged)
 	return s.shut(ctx, during, old)
 }
 

@@ -11,6 +11,9 @@ type Stats struct {
 	Form   Form // in which it ran
 	Blocks int  // of the tensor
 
+	// Servers is how many ranks served the call (Serve): they alone aggregated.
+	Servers int
+
 	// NonZero is how many blocks of this rank's have something in them, Union those
 	// that any rank had. Where the Dense form ran on price they were not counted:
 	// they are -1, and Density and UnionDensity are estimates of all ranks.
@@ -43,8 +46,12 @@ type Stats struct {
 
 // String says what happened, for people.
 func (s Stats) String() string {
+	form := s.Form.String()
+	if s.Servers > 0 {
+		form += fmt.Sprintf(" (%d ranks that serve)", s.Servers)
+	}
 	text := fmt.Sprintf("%s: %d of %d blocks (%s), union %s, sent %d bytes, received %d",
-		s.Form, s.NonZero, s.Blocks, percent(s.Density), percent(s.UnionDensity), s.SentBytes, s.ReceivedBytes)
+		form, s.NonZero, s.Blocks, percent(s.Density), percent(s.UnionDensity), s.SentBytes, s.ReceivedBytes)
 	if s.NonZero < 0 {
 		text = fmt.Sprintf("%s: %d blocks, which nobody has counted", s.Form, s.Blocks)
 		if s.Density > 0 {

@@ -130,6 +130,17 @@ func (w *Wait) Another() *Wait {
 	return o
 }
 
+// Unlimited returns a place for other waits of the same communicator, which are reported,
+// and never given up.
+func (w *Wait) Unlimited() *Wait {
+	if w == nil {
+		return nil
+	}
+	o := w.Another()
+	o.limit = 0
+	return o
+}
+
 // SetBusy has busy say whether a call is under way on this rank, besides those that are
 // published. Any goroutine may call it.
 func (w *Wait) SetBusy(busy func() bool) { w.busy.Store(&busy) }

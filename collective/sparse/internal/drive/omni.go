@@ -8,16 +8,15 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Omni runs Algorithm 1: this rank's worker, and the aggregator that it may have
-// besides. Aggregator a is the root of tree a of its Links, a star. It is used
+// Omni runs Algorithm 1: this rank's worker, or its aggregator, or both. Aggregator a is the root of tree a of its Links, a star. It is used
 // again for one tensor after the other.
 type Omni struct {
 	Carried
 
 	links  *Links
-	aggs   []int // trees, by aggregator
-	own    int   // the aggregator on this rank, -1 for none
-	worker *omni.Worker
+	aggs   []int        // trees, by aggregator
+	own    int          // the aggregator on this rank, -1 for none
+	worker *omni.Worker // nil: this rank only aggregates
 	agg    *omni.Aggregator
 	head   transport.Header
 	buf    []byte
@@ -28,9 +27,13 @@ type Omni struct {
 	unsent []int  // children who have not
 }
 
-// NewOmni makes the exchanges of a rank. aggs are the trees of the aggregators.
-func NewOmni(k *Links, aggs []int) *Omni {
-	o := &Omni{links: k, aggs: aggs, own: -1, worker: omni.NewWorker(k.rank), queues: make([][]int, len(aggs))}
+// NewOmni makes the exchanges of a rank, which is this one of the workers, or none: -1.
+// aggs are the trees of the aggregators.
+func NewOmni(k *Links, aggs []int, worker int) *Omni {
+	o := &Omni{links: k, aggs: aggs, own: -1, queues: make([][]int, len(aggs))}
+	if worker >= 0 {
+		o.worker = omni.NewWorker(worker)
+	}
 	for a, t := range aggs {
 		if k.trees[t].root == k.rank {
 			o.own, o.agg = a, omni.NewAggregator(a)
@@ -39,7 +42,8 @@ func NewOmni(k *Links, aggs []int) *Omni {
 	return o
 }
 
-// Begin starts the next tensor, which has the same number on all ranks.
+// Begin starts the next tensor, which has the same number on all ranks. A rank that only
+// aggregates has no use for in.
 func (o *Omni) Begin(tensor uint32, s omni.Shape, in omni.Input) error {
 	o.Carried = Carried{}
 	o.head = transport.Header{Seq: uint64(tensor), Count: uint64(s.Grid.Elements), Op: uint8(s.Op), DType: uint8(s.DType), Root: -1}
@@ -51,10 +55,13 @@ func (o *Omni) Begin(tensor uint32, s omni.Shape, in omni.Input) error {
 	if n := s.MaxPacket(); cap(o.buf) < n {
 		o.buf = make([]byte, n)
 	}
+	o.open = append(o.open[:0], make([]int, len(o.aggs))...)
+	if o.worker == nil {
+		return nil
+	}
 	if err := o.worker.Begin(tensor, s, in); err != nil {
 		return err
 	}
-	o.open = append(o.open[:0], make([]int, len(o.aggs))...)
 	for stream := range s.Live() {
 		o.open[stream%len(o.aggs)]++
 		a := stream % len(o.aggs)
@@ -66,8 +73,10 @@ func (o *Omni) Begin(tensor uint32, s omni.Shape, in omni.Input) error {
 // Done reports whether worker and aggregator of this rank are done, and the
 // workers have been sent all results.
 func (o *Omni) Done() bool {
-	return o.worker.Done() && (o.agg == nil || o.agg.Done()) && len(o.unsent) == 0
+	return o.workerDone() && (o.agg == nil || o.agg.Done()) && len(o.unsent) == 0
 }
+
+func (o *Omni) workerDone() bool { return o.worker == nil || o.worker.Done() }
 
 // Poll moves what can be moved now.
 func (o *Omni) Poll() (moved bool, err error) {
@@ -230,6 +239,9 @@ func (o *Omni) handle(packet []byte, rank int) error {
 	if _, err := o.sendResult(); err != nil {
 		return err
 	}
+	if o.worker == nil {
+		return nil
+	}
 	return failed("a result of the aggregator on", o.links.rank, o.store(answer.Packet))
 }
 
@@ -287,7 +299,7 @@ func (o *Omni) WaitsFor() []waits.Lack {
 			return []waits.Lack{{Rank: o.links.trees[t].root, What: "to take a block, as an aggregator"}}
 		}
 	}
-	if !o.worker.Done() {
+	if !o.workerDone() {
 		return []waits.Lack{{Rank: -1, What: "results of the aggregators"}}
 	}
 	return []waits.Lack{{Rank: -1, What: "blocks of other workers"}}

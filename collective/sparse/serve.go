@@ -1,0 +1,121 @@
+package sparse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/topo"
+)
+
+// Serve makes this rank an aggregator of c: it takes part in the sparse calls of the other
+// ranks, the workers, adds up blocks for them and has no tensor of its own. It returns nil
+// when the workers have called StopServing. Any ranks of c may serve, but not all of them.
+//
+// While ranks serve, sparse calls run in the form Aggregators, and any other form is an
+// ErrArgument on all workers. Only sparse calls have a server's part: workers that want
+// other collectives Split c, and a dense call on c itself is an ErrMismatch.
+//
+// A server waits for the next call as long as it takes: no stall timeout ends that.
+//
+// An error is a RankError, the same on all ranks: of a worker or a server that was lost, of
+// workers whose calls differ, or of a worker that has closed c without StopServing.
+func Serve(ctx context.Context, c *collective.Comm) error {
+	const name = "sparse Serve"
+	a := c.Aside()
+	if err := a.Claim(name); err != nil {
+		return err
+	}
+	defer a.Release()
+	idle := a.Waiter.Watch.Unlimited() // workers may compute for as long as they like
+	defer idle.Close()
+	for s := stateOf(a); ; {
+		if stopped, err := s.serve(ctx, idle); stopped || err != nil {
+			return err
+		}
+	}
+}
+
+// StopServing ends Serve on all ranks of c that serve. All workers call it together. Then
+// all ranks of c may call whatever they like.
+func StopServing(ctx context.Context, c *collective.Comm) error {
+	const name = "sparse StopServing"
+	a := c.Aside()
+	if err := a.Claim(name); err != nil {
+		return err
+	}
+	defer a.Release()
+	r := reduction{state: stateOf(a), call: control(stopServing)}
+	if _, err := r.greet(ctx, hello{call: r.call}); err != nil {
+		return err
+	}
+	if len(r.servers) == 0 {
+		return wrongArgument(name, c.Rank(), "no rank serves")
+	}
+	return nil
+}
+
+// control is the call of a rank that has no tensor.
+func control(what kind) call { return call{what: what, dtype: kernel.Float32, op: kernel.Sum} }
+
+// serve serves the workers' next call, and waits for it as idle says.
+func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err error) {
+	p := pairs[float32]{reduction: reduction{state: s, call: control(serving)}}
+	busy := s.c.Waiter.Watch
+	s.c.Waiter.Watch = idle
+	all, err := p.greet(ctx, hello{call: p.call})
+	s.c.Waiter.Watch = busy
+	if err != nil {
+		return false, err
+	}
+	first := slices.IndexFunc(all, func(h hello) bool { return h.call.what != serving })
+	p.call = all[first].call // that of all workers
+	if p.call.what == stopServing {
+		return true, nil
+	}
+	p.cfg = config{block: int(p.call.block), form: p.call.form, streams: int(p.call.streams), columns: int(p.call.columns)}
+	p.grid = block.Grid{Elements: int(p.call.count), Size: p.cfg.block, Width: p.call.dtype.Size()}
+	if p.call.what == allReducePairs {
+		p.own.Width = p.cfg.block
+		if err := p.tellIndices(ctx, all); err != nil {
+			return false, err
+		}
+		if err := p.lay(); err != nil { // the workers know it, too
+			return false, nil
+		}
+	}
+	if p.served() != "" || p.grid.Elements == 0 {
+		return false, nil
+	}
+	if err := p.open(ctx, p.name, p.grid.BlockBytes()); err != nil {
+		return false, err
+	}
+	return false, p.aggregate(ctx)
+}
+
+// served says why the ranks that serve cannot run the call, "" if they can or there are
+// none: the same on all ranks, which have told each other their calls.
+func (r *reduction) served() string {
+	switch f := r.cfg.form; {
+	case len(r.servers) == 0:
+		return ""
+	case f != ByPrice && f != Aggregators:
+		return fmt.Sprintf("the form %v; ranks that serve (%s) take %v alone", f, topo.RankList(r.servers), Aggregators)
+	}
+	return r.noAggregators()
+}
+
+// toServers has the call run with the ranks that serve, if there are any.
+func (r *reduction) toServers() error {
+	if why := r.served(); why != "" {
+		return wrongArgument(r.call.String(), r.c.Rank, why)
+	}
+	if len(r.servers) > 0 {
+		r.cfg.form = Aggregators
+	}
+	return nil
+}

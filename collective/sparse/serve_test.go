@@ -1,0 +1,348 @@
+package sparse
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank/ranktest"
+)
+
+// serveLayouts are hosts of the ranks, and which of these serve.
+var serveLayouts = []struct{ hosts, servers []int }{
+	{oneHost(2), []int{0}},
+	{oneHost(5), []int{4}},
+	{oneHost(6), []int{1, 4}},
+	{[]int{0, 0, 1, 1, 0, 1}, []int{4, 5}},
+	{[]int{0, 1, 2, 2}, []int{3, 2, 0}},
+}
+
+// served runs body as the workers of a job, which have a communicator of their own for
+// the dense result, and Serve as the other ranks.
+func served(t *testing.T, hosts, servers []int, body func(w *world, c, workers *collective.Comm) error) []error {
+	t.Helper()
+	return runRanks(t, hosts, func(w *world, c *collective.Comm) error {
+		color := 0
+		if slices.Contains(servers, c.Rank()) {
+			color = 1
+		}
+		workers, err := c.Split(t.Context(), color, 0)
+		if err != nil {
+			return err
+		}
+		defer workers.Close()
+		if color == 1 {
+			return Serve(t.Context(), c)
+		}
+		return body(w, c, workers)
+	})
+}
+
+func mustServe(t *testing.T, hosts, servers []int, body func(w *world, c, workers *collective.Comm) error) {
+	t.Helper()
+	for r, err := range served(t, hosts, servers, body) {
+		if err != nil {
+			t.Fatalf("rank %d of %v, of which %v serve: %v", r, hosts, servers, err)
+		}
+	}
+}
+
+// serveTrial makes a call and compares every element with what the workers' tensors give in
+// their order, and for integers with the dense AllReduce.
+func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, op collective.Op, count, size int, one func(*rand.Rand) T, opts ...Option) (Stats, error) {
+	of := func(q int) []T { return input(p, q, workers.Size(), count, size, uint64(count), one) }
+	send := of(workers.Rank())
+	got, dense := make([]T, count), make([]T, count)
+	for i := range got {
+		got[i] = one(rand.New(rand.NewPCG(3, 4))) // what was there before
+	}
+	stats, err := AllReduce(t.Context(), c, send, got, op, append(opts, BlockSize(size))...)
+	if err != nil {
+		return stats, err
+	}
+	if err := collective.AllReduce(t.Context(), workers, send, dense, op); err != nil {
+		return stats, err
+	}
+	order := make([]int, workers.Size())
+	for q := range order {
+		order[q] = q
+	}
+	want := reduceInOrder(op, order, of)
+	var zero T
+	switch any(zero).(type) {
+	case int32, int64:
+		if !bytes.Equal(bytesOf(dense), bytesOf(want)) {
+			return stats, fmt.Errorf("the dense AllReduce and the oracle differ")
+		}
+	}
+	for i := range got {
+		if !bytes.Equal(bytesOf(got[i:i+1]), bytesOf(want[i:i+1])) {
+			return stats, fmt.Errorf("%s, %v of %d %v in blocks of %d: element %d is %v, want %v", p.name, op, count, dtypeOf[T](), size, i, got[i], want[i])
+		}
+	}
+	return stats, nil
+}
+
+// Ranks that serve give the workers what these have in their order, whatever the layout,
+// the pattern, the length and the type, one call after the other, also when blocks outgrow
+// the links.
+func TestServe(t *testing.T) {
+	for i, l := range serveLayouts {
+		if testing.Short() && i%2 == 0 {
+			continue
+		}
+		t.Run(fmt.Sprint(l.hosts, l.servers), func(t *testing.T) {
+			mustServe(t, l.hosts, l.servers, func(_ *world, c, workers *collective.Comm) error {
+				for i, p := range patterns {
+					op, size := operations[i%3], []int{16, 64, 300, 9000}[i%4]
+					for _, count := range []int{0, 1, 257, 5000, 40001} {
+						s, err := serveTrial(t, c, workers, p, op, count, size, int32s)
+						if err == nil && count > 0 && (s.Form != Aggregators || s.Servers != len(l.servers) || s.WorkerBlocks != int64(s.NonZero)) {
+							err = fmt.Errorf("%+v", s)
+						}
+						if err == nil {
+							_, err = serveTrial(t, c, workers, p, op, count, size, float64s, Use(Aggregators), Streams(3), Columns(2))
+						}
+						if err != nil {
+							return err
+						}
+					}
+				}
+				for _, rows := range []int{0, 1, 400} {
+					for _, width := range []int{1, 3, 300} {
+						if err := servePairs(t, c, workers, width, rows); err != nil {
+							return err
+						}
+					}
+				}
+				return StopServing(t.Context(), c)
+			})
+		})
+	}
+}
+
+// servePairs compares AllReducePairs with ranks that serve and without.
+func servePairs(t *testing.T, c, workers *collective.Comm, width, rows int) error {
+	in := pairsOf(workers.Rank(), width, rows, 1)
+	want, _, err := AllReducePairs(t.Context(), workers, in, Use(Lists))
+	if err != nil {
+		return err
+	}
+	got, s, err := AllReducePairs(t.Context(), c, in)
+	if err == nil && (!slices.Equal(got.Indices, want.Indices) || !slices.Equal(got.Values, want.Values) || rows > 1 && s.Servers == 0) {
+		err = fmt.Errorf("%d rows of %d: the result differs from that of lists, or nobody served (%v)", rows, width, s)
+	}
+	return err
+}
+
+// After StopServing all ranks may call what they like; then others may serve.
+func TestServeInTurns(t *testing.T) {
+	hosts := []int{0, 0, 1, 1}
+	mustRun(t, hosts, func(_ *world, c *collective.Comm) error {
+		for turn, servers := range [][]int{{3}, {0, 2}, {3}} {
+			serves := slices.Contains(servers, c.Rank())
+			color := 0
+			if serves {
+				color = 1
+			}
+			workers, err := c.Split(t.Context(), color, 0)
+			if err != nil {
+				return err
+			}
+			if serves {
+				err = Serve(t.Context(), c)
+			} else if _, err = serveTrial(t, c, workers, patterns[8], collective.Sum, 5000+turn, 64, int32s); err == nil {
+				err = StopServing(t.Context(), c)
+			}
+			if err == nil {
+				err = workers.Close()
+			}
+			if err == nil {
+				err = typed(t, turn, c, patterns[8], Trees, collective.Sum, 4000, 64, true)
+			}
+			if err == nil {
+				err = typed(t, turn, c, patterns[8], Aggregators, collective.Sum, 4000, 64, true)
+			}
+			if err == nil {
+				err = collective.Barrier(t.Context(), c)
+			}
+			if err != nil {
+				return fmt.Errorf("turn %d: %w", turn, err)
+			}
+		}
+		return nil
+	})
+}
+
+// What servers cannot do is an ErrArgument on all workers, and the next call runs.
+func TestServeRefuses(t *testing.T) {
+	mustServe(t, oneHost(4), []int{2}, func(_ *world, c, workers *collective.Comm) error {
+		x := make([]float32, 1000)
+		for _, form := range []Form{Trees, Dense, Shared} {
+			if _, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(form)); !errors.Is(err, collective.ErrArgument) || !strings.Contains(err.Error(), "ranks that serve (2)") {
+				return fmt.Errorf("%v: %v", form, err)
+			}
+		}
+		in := Pairs[float32]{Width: 1, Indices: []uint32{7}, Values: []float32{1}}
+		if _, _, err := AllReducePairs(t.Context(), c, in, Use(Lists)); !errors.Is(err, collective.ErrArgument) {
+			return fmt.Errorf("lists: %v", err)
+		}
+		if _, err := serveTrial(t, c, workers, patterns[8], collective.Sum, 5000, 64, int32s); err != nil {
+			return err
+		}
+		return StopServing(t.Context(), c)
+	})
+	mustRun(t, oneHost(2), func(_ *world, c *collective.Comm) error {
+		if err := StopServing(t.Context(), c); !errors.Is(err, collective.ErrArgument) {
+			return fmt.Errorf("StopServing without Serve: %v", err)
+		}
+		return collective.Barrier(t.Context(), c)
+	})
+}
+
+// Calls that do not fit together end the communicator on workers and servers alike.
+func TestServeMismatch(t *testing.T) {
+	x := make([]float32, 1000)
+	for name, c := range map[string]struct {
+		servers []int
+		call    func(c *collective.Comm) error // of a worker
+		kind    error
+		says    string
+	}{
+		"all serve": {[]int{0, 1, 2, 3}, nil, collective.ErrMismatch, "all ranks called sparse Serve"},
+		"lengths": {[]int{3}, func(c *collective.Comm) error {
+			_, err := AllReduce(t.Context(), c, x[:len(x)-c.Rank()/2], x[:len(x)-c.Rank()/2], collective.Sum)
+			return err
+		}, collective.ErrMismatch, "rank 2 called sparse AllReduce (sum of 999 float32"},
+		"stop": {[]int{3}, func(c *collective.Comm) error {
+			if c.Rank() == 1 {
+				return StopServing(t.Context(), c)
+			}
+			_, err := AllReduce(t.Context(), c, x, x, collective.Sum)
+			return err
+		}, collective.ErrMismatch, "rank 1 called sparse StopServing"},
+		"dense": {[]int{3}, func(c *collective.Comm) error {
+			return collective.AllReduce(t.Context(), c, x, make([]float32, len(x)), collective.Sum)
+		}, collective.ErrMismatch, "sparse"},
+		"closed": {[]int{3}, func(c *collective.Comm) error { return errors.Join(c.Close(), errLeft) }, collective.ErrPeerClosed, "closed"},
+		"canceled": {[]int{3}, func(c *collective.Comm) error {
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			if c.Rank() != 0 {
+				ctx = t.Context()
+			} else {
+				<-ctx.Done()
+			}
+			_, err := AllReduce(ctx, c, x, x, collective.Sum)
+			return err
+		}, collective.ErrCanceled, "rank 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			errs := served(t, oneHost(4), c.servers, func(_ *world, comm, _ *collective.Comm) error { return c.call(comm) })
+			for r, err := range errs {
+				var re *collective.RankError
+				if errors.Is(err, errLeft) {
+					continue
+				}
+				if !errors.As(err, &re) || !errors.Is(err, c.kind) || !strings.Contains(err.Error(), c.says) {
+					t.Errorf("rank %d: %v, want %v with %q", r, err, c.kind, c.says)
+				}
+			}
+		})
+	}
+}
+
+// errLeft is of a rank that has left on purpose.
+var errLeft = errors.New("left")
+
+// A worker or a server that ends in the middle of calls is a RankError on all others that
+// names it, and every call that returned nil before had the right result.
+func TestServeStopped(t *testing.T) {
+	for _, l := range serveLayouts[1:4] {
+		for _, victim := range []int{0, l.servers[0]} {
+			for name, kind := range map[string]error{"lost": collective.ErrRankLost, "aborted": collective.ErrAborted} {
+				if name == "aborted" && victim != 0 {
+					continue // a server has no part of the program that could
+				}
+				t.Run(fmt.Sprint(l.hosts, l.servers, victim, name), func(t *testing.T) {
+					errs := served(t, l.hosts, l.servers, func(w *world, c, workers *collective.Comm) error {
+						if c.Rank() == 0 {
+							time.AfterFunc(time.Duration(20+rand.IntN(40))*time.Millisecond, func() {
+								if name == "lost" {
+									w.Fail(victim, errors.New("killed by SIGKILL"))
+								} else {
+									c.Abort(errors.New("enough"))
+								}
+							})
+						}
+						return reduceCompared(t, c, workers)
+					})
+					for r, err := range errs {
+						var re *collective.RankError
+						if !errors.As(err, &re) || !errors.Is(err, kind) || re.Rank != victim {
+							t.Errorf("rank %d: %v, want %v of rank %d", r, err, kind, victim)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// reduceCompared makes calls until one fails, and compares what each gave.
+func reduceCompared(t *testing.T, c, workers *collective.Comm) error {
+	const count, size = 1 << 16, 64
+	for call := 1; ; call++ {
+		x := make([]int32, count)
+		for i := range x {
+			if i/size%(workers.Size()+1) != workers.Rank() {
+				x[i] = int32(call + i)
+			}
+		}
+		if _, err := AllReduce(t.Context(), c, x, x, collective.Sum, BlockSize(size)); err != nil {
+			return err
+		}
+		for i, v := range x {
+			have := workers.Size()
+			if i/size%(workers.Size()+1) < workers.Size() {
+				have--
+			}
+			if want := int32(have * (call + i)); v != want {
+				return fmt.Errorf("call %d: element %d is %d, want %d", call, i, v, want)
+			}
+		}
+	}
+}
+
+// A server that has nothing to do for longer than the stall timeout is not ended by it.
+func TestServeIdle(t *testing.T) {
+	hosts := oneHost(2)
+	for r, err := range ranktest.New(hosts...).Run(t, func(w *ranktest.World) error {
+		c, err := collective.New(t.Context(), w, collective.WithTopoCache(""), collective.WithGraph(ranktest.Graph(hosts)),
+			collective.WithStallTimeout(100*time.Millisecond))
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if c.Rank() == 1 {
+			return Serve(t.Context(), c)
+		}
+		time.Sleep(500 * time.Millisecond)
+		x := []float32{7}
+		if _, err := AllReduce(t.Context(), c, x, x, collective.Sum); err != nil || x[0] != 7 {
+			return fmt.Errorf("%v, %w", x, err)
+		}
+		return StopServing(t.Context(), c)
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
