@@ -1,32 +1,47 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/docs/nethosts"
 )
 
 // kill -9 of any rank in the middle of sparse calls, in every form: all others get a
-// typed error that names it, treerun says what happened, and nothing is left.
+// typed error that names it, none a wrong result, treerun says what happened, and nothing
+// is left. The victims of -serve are once a worker and once a rank that serves.
 func TestKillInSparseCalls(t *testing.T) {
 	looper := filepath.Join(t.TempDir(), "looper")
 	if msg, err := exec.Command("go", "build", "-o", looper, "./testdata/looper").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, msg)
 	}
 	before := leftovers(t, looper, filepath.Dir(looper))
-	for i, form := range []string{"trees", "aggregators", "shared", "dense", "trees", "aggregators", "shared", "dense"} {
-		np := 4
-		if i >= 4 {
-			np = 2 // every rank has a core
+	type kill struct {
+		np       int
+		args     string
+		from, to int // ranks of which one is killed
+	}
+	kills := []kill{{4, "aggregators -serve 2", 0, 2}, {4, "aggregators -serve 2", 2, 4}, {2, "aggregators -serve 1", 0, 1}, {2, "aggregators -serve 1", 1, 2}}
+	for _, form := range []string{"trees", "aggregators", "shared", "dense"} {
+		for _, np := range []int{4, 2} { // with 2, every rank has a core
+			kills = append(kills, kill{np, form, 0, np})
 		}
-		t.Run(fmt.Sprintf("%s/%d ranks", form, np), func(t *testing.T) {
+	}
+	for _, k := range kills {
+		t.Run(fmt.Sprintf("%s/one of ranks %d to %d of %d", k.args, k.from, k.to-1, k.np), func(t *testing.T) {
+			np := k.np
 			l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
-				"-np", fmt.Sprint(np), looper, "-sparse", form)
+				append([]string{"-np", fmt.Sprint(np), looper, "-sparse"}, strings.Fields(k.args)...)...)
 			l.expect(np, "ready ")
 			pids := make(map[int]int) // by rank
 			for _, line := range l.seen {
@@ -37,7 +52,7 @@ func TestKillInSparseCalls(t *testing.T) {
 					}
 				}
 			}
-			victim := rand.IntN(np)
+			victim := k.from + rand.IntN(k.to-k.from)
 			if len(pids) != np {
 				t.Fatalf("processes %v of\n%s", pids, strings.Join(l.seen, "\n"))
 			}
@@ -66,5 +81,75 @@ func TestKillInSparseCalls(t *testing.T) {
 				t.Logf("stderr:\n%s", text)
 			}
 		})
+	}
+}
+
+// wantServedRows checks that bench has printed so many rows of workers, in the form with
+// aggregators, whose results are right.
+func wantServedRows(t *testing.T, lines []string, rows, workers int) {
+	t.Helper()
+	if len(lines) != rows {
+		t.Errorf("%d rows, want %d: %q", len(lines), rows, lines)
+	}
+	for _, line := range lines {
+		var r struct {
+			NP     int    `json:"np"`
+			Wrong  *int64 `json:"wrong"`
+			Sparse struct {
+				Form string `json:"form"`
+			} `json:"sparse"`
+		}
+		if err := json.NewDecoder(bytes.NewReader([]byte(line))).Decode(&r); err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		if r.NP != workers || r.Wrong == nil || *r.Wrong != 0 || r.Sparse.Form != "aggregators" {
+			t.Errorf("%s", line)
+		}
+	}
+}
+
+// The ranks of --aggregators come beside those of -np, which alone have tensors and count.
+func TestBenchAggregators(t *testing.T) {
+	l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
+		"bench", "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce", "-v",
+		"-b", "64K", "-e", "1M", "-f", "16", "-n", "2", "-w", "1", "--density", "0.05,1", "-d", "float32,int64", "--json", "-")
+	l.ends(0)
+	wantServedRows(t, l.seen, 16, 3)
+	if text := l.stderr.String(); !strings.Contains(text, "aggregators, on ranks that serve: 3,4") {
+		t.Errorf("who serves is not said:\n%s", text)
+	}
+	launch(t, nil, "-np", "2", "--aggregators", "2", "true").ends(64) // it is of bench alone
+}
+
+// Between hosts they take slots that the workers leave free, and else go to the workers'
+// hosts in turn.
+func TestBenchAggregatorsBetweenHosts(t *testing.T) {
+	launcher, _ := chaosBinaries(t)
+	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "g", Networks: []nethosts.Network{{Rates: []string{"500mbit"}}}})
+	for hosts, want := range map[string][2]string{"g0:2,g1:1,g2:2": {"g2", "g2"}, "g0:1,g1:1,g2:1": {"g0", "g1"}} {
+		rows := filepath.Join(t.TempDir(), "rows")
+		l := launch(t, func(cmd *exec.Cmd) {
+			cmd.Path = launcher
+			cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
+		}, "bench", "--launch-agent", h.Agent(), "-H", hosts, "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce",
+			"-b", "256K", "-e", "256K", "-n", "1", "-w", "1", "--density", "0.05,1", "-d", "float32", "--in-place=no", "--json", rows)
+		l.ends(0)
+		text, err := os.ReadFile(rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantServedRows(t, strings.Split(strings.TrimSpace(string(text)), "\n"), 2, 3)
+		for i, host := range want {
+			if !slices.ContainsFunc(l.seen, func(line string) bool {
+				return strings.HasPrefix(line, fmt.Sprintf("#  Rank %2d ", 3+i)) && strings.Contains(line, " on ") && strings.Contains(line, " "+host+" device")
+			}) {
+				t.Errorf("%s: rank %d is not on %s:\n%s", hosts, 3+i, host, strings.Join(l.seen, "\n"))
+			}
+		}
+	}
+	for i := range h.Len() {
+		if err := empty(h, i); err != nil {
+			t.Error(err)
+		}
 	}
 }

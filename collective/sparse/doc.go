@@ -18,6 +18,9 @@
 //     read, and takes from there what it needs (package pool);
 //   - Dense: as collective.AllReduce, where there is nothing to save.
 //
+// Ranks that call Serve have no tensor: they are the only aggregators for the others, until
+// these call StopServing. So hosts without tensors can take a part of the traffic.
+//
 // AllReduceDevice does it for device memory, of which only those blocks come to the
 // host; AllReducePairs for lists of rows.
 //

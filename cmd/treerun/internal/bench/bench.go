@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"syscall"
 
 	"golang.org/x/term"
@@ -87,20 +88,21 @@ type command struct {
 	args    []string
 	hosts   []launch.Host // none: this one
 	gpus    *gpus.Request // nil: the data are in the hosts' memory
-	np      int
-	perHost int // ranks of the fullest host
+	np      int           // aggregators not counted
+	perHost int           // of these, on the fullest host
 }
 
 // findRanks finds out how many ranks there are, and where.
 func (c *command) findRanks() (err error) {
-	if c.hosts, c.np, err = c.place.Hosts(c.Ranks); err != nil {
+	if c.hosts, c.np, err = c.place.Hosts(c.Ranks, c.Aggregators); err != nil {
 		return err
 	}
 	c.perHost = c.np
 	if len(c.hosts) > 0 {
 		c.perHost = 0
 		for _, h := range c.hosts {
-			c.perHost = max(c.perHost, len(h.Ranks))
+			workers, _ := slices.BinarySearch(h.Ranks, c.np)
+			c.perHost = max(c.perHost, workers)
 		}
 	}
 	if err := c.findGPUs(); err != nil {
@@ -132,7 +134,7 @@ func (c *command) run(r io.Writer) (int, error) {
 		return 0, err
 	}
 	job := &selfrun.Job{
-		Subcommand: Subcommand, Args: c.args, Size: c.np, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: map[string]string{},
+		Subcommand: Subcommand, Args: c.args, Size: c.np + c.Aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: map[string]string{},
 		Result: r, Screen: output.NewScreen(os.Stdout, os.Stderr),
 	}
 	if err := c.place.Settings(job.Settings); err != nil {

@@ -85,7 +85,7 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	// Later jobs may take it.
 	j := &measure.Job{Settings: map[string]string{"no-topo-cache": "refresh"}, Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	var err error
-	if j.Hosts, j.Size, err = where.Hosts(ranks); err != nil {
+	if j.Hosts, j.Size, err = where.Hosts(ranks, 0); err != nil {
 		return nil, 0, err
 	}
 	if j.Remote, err = where.Remote(); err == nil {

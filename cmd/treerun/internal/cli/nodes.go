@@ -144,7 +144,7 @@ func (o *options) hosts() ([]launch.Host, int, error) {
 	if o.node.cfg != nil {
 		return o.placeNodes()
 	}
-	return o.place.Hosts(o.size)
+	return o.place.Hosts(o.size, 0)
 }
 
 // placeNodes waits, as node 0, for the other nodes, and gives all their ranks.

@@ -34,8 +34,10 @@ func (h *hostOptions) define(f *pflag.FlagSet) {
 }
 
 // Hosts returns how many ranks there are, and where; no hosts for this one. size
-// is what -np says, 0 when it says nothing.
-func (o *Options) Hosts(size cmdline.Ranks) ([]launch.Host, int, error) {
+// is what -np says, 0 when it says nothing. beside is how many more ranks there are, which
+// are not counted and come last: on slots that the others leave free, else on the others'
+// hosts in turn.
+func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, error) {
 	h := &o.hosts
 	var hosts []hostlist.Host
 	var err error
@@ -63,13 +65,25 @@ func (o *Options) Hosts(size cmdline.Ranks) ([]launch.Host, int, error) {
 	if err != nil {
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
 	}
-	places, err := hostlist.Map(hosts, hostlist.Request{
-		Size: int(size), PerHost: int(h.perHost), By: h.by, Oversubscribe: h.oversubscribe,
-	})
+	request := hostlist.Request{Size: int(size), PerHost: int(h.perHost), By: h.by}
+	if size > 0 && beside > 0 {
+		all := request
+		all.Size += beside
+		if places, err := hostlist.Map(hosts, all); err == nil {
+			list, n := placed(places, o.remote.agent == "")
+			return list, n - beside, nil
+		}
+	}
+	request.Oversubscribe = h.oversubscribe
+	places, err := hostlist.Map(hosts, request)
 	if err != nil {
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
 	}
 	list, n := placed(places, o.remote.agent == "")
+	for i := range beside {
+		at := &list[i%len(list)]
+		at.Ranks = append(slices.Clip(at.Ranks), n+i)
+	}
 	return list, n, nil
 }
 

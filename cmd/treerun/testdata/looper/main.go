@@ -45,6 +45,7 @@ func main() {
 	kind := flag.String("kind", "", "make calls of this kind only")
 	flag.IntVar(&o.bytes, "bytes", -1, "make calls of this size only")
 	form := flag.String("sparse", "", "make sparse calls, in this form")
+	serve := flag.Int("serve", 0, "of sparse calls: so many ranks, the last ones, only aggregate")
 	flag.Parse()
 	if o.kinds = kinds; *kind != "" {
 		o.kinds = []string{*kind}
@@ -56,7 +57,7 @@ func main() {
 	run := o.run
 	if *form != "" {
 		run = func(ctx context.Context, w *rank.World, c *collective.Comm) error {
-			return runSparse(ctx, w, c, o.calls, *form)
+			return runSparse(ctx, c, o.calls, *form, *serve)
 		}
 	}
 	os.Exit(join(context.Background(), run))
@@ -146,20 +147,25 @@ func (o *options) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, 
 	return true, nil
 }
 
-// runSparse makes one sparse call after the other: there is hardly a moment at which
-// a rank is in none.
-func runSparse(ctx context.Context, w *rank.World, c *collective.Comm, calls int, name string) error {
+// runSparse makes one sparse call after the other, or serves them: there is hardly a moment
+// at which a rank is in none.
+func runSparse(ctx context.Context, c *collective.Comm, calls int, name string, serve int) error {
 	form, err := sparse.ParseForm(name)
 	if err != nil {
 		return err
 	}
+	workers := c.Size() - serve
+	if c.Rank() >= workers {
+		fmt.Printf("ready %d rank %d\n", os.Getpid(), c.Rank())
+		return sparse.Serve(ctx, c)
+	}
 	const block, elements = 256, 1 << 20
 	send, recv, want := make([]float32, elements), make([]float32, elements), make([]float32, elements)
 	for i := range send {
-		for r := range w.Size() {
+		for r := range workers {
 			if b := i / block; b%4 == 0 || b%17 == r {
 				want[i] += float32(r + 1)
-				if r == w.Rank() {
+				if r == c.Rank() {
 					send[i] = float32(r + 1)
 				}
 			}
@@ -167,7 +173,7 @@ func runSparse(ctx context.Context, w *rank.World, c *collective.Comm, calls int
 	}
 	for i := range calls {
 		if i == 1 {
-			fmt.Printf("ready %d rank %d\n", os.Getpid(), w.Rank())
+			fmt.Printf("ready %d rank %d\n", os.Getpid(), c.Rank())
 		}
 		for j := range recv {
 			recv[j] = poison
@@ -180,6 +186,9 @@ func runSparse(ctx context.Context, w *rank.World, c *collective.Comm, calls int
 				return wrongResult{fmt.Sprintf("call %d, sparse: element %d is %v, want %v", i, j, recv[j], want[j])}
 			}
 		}
+	}
+	if serve > 0 {
+		return sparse.StopServing(ctx, c)
 	}
 	return nil
 }

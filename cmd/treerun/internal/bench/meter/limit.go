@@ -9,15 +9,17 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// limits is what was found of the machine until now.
+// limits is what the cases of all types share: what was found of the machine until now,
+// and on what calls run.
 type limits struct {
+	sparse  *collective.Comm  // of sparse calls: that of the others, with ranks that only aggregate
 	rates   map[int64]float64 // by bytes copied: read and written per second, on every rank at once
 	latency float64           // seconds, of the quickest link
 	device  *cuda.Device      // that the data are on; nil: the host
 }
 
-func newLimits(c *collective.Comm, device *cuda.Device) *limits {
-	l := &limits{rates: make(map[int64]float64), device: device}
+func newLimits(c, sparse *collective.Comm, device *cuda.Device) *limits {
+	l := &limits{sparse: sparse, rates: make(map[int64]float64), device: device}
 	links := c.Graph().Links
 	if device != nil {
 		links = c.DeviceGraph().Links

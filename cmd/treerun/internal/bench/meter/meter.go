@@ -188,7 +188,11 @@ func (m *meter[T]) callAt(k *suite.Case, at int) call[T] {
 			to = to[mine:]
 		}
 	}
-	return call[T]{c: m.c, send: from[:send], recv: to[:recv], op: opOf(k.Op), root: k.Root}
+	c := m.c
+	if k.Sparse {
+		c = m.limits.sparse
+	}
+	return call[T]{c: c, send: from[:send], recv: to[:recv], op: opOf(k.Op), root: k.Root}
 }
 
 // load writes this rank's input, and something else where the result will be.

@@ -63,7 +63,7 @@ func TestAll(t *testing.T) {
 		var mu sync.Mutex
 		byRank := make([][]*suite.Row, c.np)
 		onRanks(t, c.np, func(comm *collective.Comm) error {
-			return All(t.Context(), comm, nil, o, func(r *suite.Row) error {
+			return All(t.Context(), comm, comm, nil, o, func(r *suite.Row) error {
 				mu.Lock()
 				defer mu.Unlock()
 				byRank[comm.Rank()] = append(byRank[comm.Rank()], r)
@@ -116,7 +116,7 @@ func TestWrong(t *testing.T) {
 	const np = 3
 	o := parsed(t, "-b 4000 -e 4000 -n 2 -w 1")
 	onRanks(t, np, func(c *collective.Comm) error {
-		m, err := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c, nil))
+		m, err := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c, c, nil))
 		if err != nil {
 			return err
 		}
@@ -151,7 +151,7 @@ func TestFailure(t *testing.T) {
 	onRanks(t, 2, func(c *collective.Comm) error {
 		o := parsed(t, "-b 64 -e 64 -n 2 -w 1")
 		refused := errors.New("refused")
-		err := All(t.Context(), c, nil, o, func(*suite.Row) error { return refused })
+		err := All(t.Context(), c, c, nil, o, func(*suite.Row) error { return refused })
 		if !errors.Is(err, refused) {
 			t.Errorf("rank %d: %v", c.Rank(), err)
 		}
@@ -159,7 +159,7 @@ func TestFailure(t *testing.T) {
 		first.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err = All(ctx, c, nil, o, func(*suite.Row) error { return nil })
+		err = All(ctx, c, c, nil, o, func(*suite.Row) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "allreduce of 64 bytes, float32: ") {
 			t.Errorf("rank %d: %v", c.Rank(), err)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/sparse"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/rank"
 )
@@ -39,8 +40,9 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 			return nil
 		})
 	}
+	serves := world.Rank() >= world.Size()-o.Aggregators
 	var dev *cuda.Device
-	if o.Device == suite.CUDA {
+	if o.Device == suite.CUDA && !serves {
 		if dev, err = deviceOf(world); err != nil {
 			return err
 		}
@@ -50,34 +52,58 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	ranks, err := gather(ctx, world, dev)
+	ranks, err := gather(ctx, world, dev, serves)
 	if err != nil {
 		return err
 	}
 	if err := out.Encode(suite.Record{Ranks: ranks}); err != nil {
 		return tellError(err)
 	}
-	return All(ctx, c, dev, o, func(r *suite.Row) error {
+	tell := func(r *suite.Row) error {
 		if err := out.Encode(suite.Record{Row: r}); err != nil {
 			return tellError(err)
 		}
 		return nil
-	})
+	}
+	if o.Aggregators == 0 {
+		return All(ctx, c, c, dev, o, tell)
+	}
+	return withServers(ctx, c, serves, func(workers *collective.Comm) error { return All(ctx, workers, c, dev, o, tell) })
+}
+
+// withServers runs body on the ranks of c that do not serve, with a communicator of
+// theirs, and serves on the others meanwhile.
+func withServers(ctx context.Context, c *collective.Comm, serves bool, body func(workers *collective.Comm) error) error {
+	color := 0
+	if serves {
+		color = 1
+	}
+	own, err := c.Split(ctx, color, 0)
+	if err != nil {
+		return err
+	}
+	if serves {
+		err = sparse.Serve(ctx, c)
+	} else if err = body(own); err == nil {
+		err = sparse.StopServing(ctx, c)
+	}
+	return errors.Join(err, own.Close())
 }
 
 func tellError(err error) error { return fmt.Errorf("tell the launcher what was measured: %w", err) }
 
 // All measures all cases of o on a communicator, with data on this rank's device,
 // nil for the host, and calls tell with every row, on every rank. All ranks call it
-// together.
-func All(ctx context.Context, c *collective.Comm, dev *cuda.Device, o *suite.Options, tell func(*suite.Row) error) error {
+// together. Sparse calls run on another communicator, which has the same ranks first and
+// may have more that serve, or on the same.
+func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *suite.Options, tell func(*suite.Row) error) error {
 	cases := o.Cases(c.Size())
 	if dev != nil {
 		if err := openGPUs(ctx, c, dev); err != nil {
 			return err
 		}
 	}
-	l := newLimits(c, dev)
+	l := newLimits(c, sparseOn, dev)
 	for i := 0; i < len(cases); {
 		n := 1 // as many as have the same type
 		for i+n < len(cases) && cases[i+n].Type == cases[i].Type {
@@ -137,13 +163,16 @@ func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite
 }
 
 // gather returns who the ranks are.
-func gather(ctx context.Context, world *rank.World, dev *cuda.Device) ([]suite.Rank, error) {
+func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves bool) ([]suite.Rank, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this host: %w", err)
 	}
 	me := suite.Rank{PID: os.Getpid(), Host: host, Device: processor()}
-	if dev != nil {
+	switch {
+	case serves:
+		me.Device = "none: this rank only aggregates"
+	case dev != nil:
 		me.Device = describeGPU(dev)
 	}
 	mine, err := json.Marshal(me)

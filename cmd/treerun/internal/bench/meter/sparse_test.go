@@ -64,7 +64,7 @@ func TestMostly(t *testing.T) {
 func TestSparseRows(t *testing.T) {
 	o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density 0,.02,.3,1 --overlap all -d float32,bfloat16,int64 -o sum,min -n 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
-		return All(t.Context(), c, nil, o, func(r *suite.Row) error {
+		return All(t.Context(), c, c, nil, o, func(r *suite.Row) error {
 			if r.Wrong == nil || *r.Wrong != 0 || r.Sparse == nil || r.Plan != r.Sparse.Form {
 				return fmt.Errorf("row %+v, sparse %+v", *r, r.Sparse)
 			}
@@ -73,7 +73,7 @@ func TestSparseRows(t *testing.T) {
 	})
 	o = parsed(t, "--collective sparse-allreduce --form lists -b 100001 -e 100001 --density 0,.3 --overlap full,none -d float32,bfloat16 -n 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
-		return All(t.Context(), c, nil, o, func(r *suite.Row) error {
+		return All(t.Context(), c, c, nil, o, func(r *suite.Row) error {
 			x, width := r.Sparse, float64(r.Bytes/int64(r.Count))
 			rows := x.UnionDensity * float64(x.Blocks)
 			if *r.Wrong != 0 || r.Plan != "lists" || x.NonZero > 0 && x.Overlap == "full" && math.Round(rows) != float64(x.NonZero) ||
@@ -87,7 +87,7 @@ func TestSparseRows(t *testing.T) {
 		onRanks(t, 2, func(c *collective.Comm) error {
 			o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --overlap full --in-place=no")
 			cases := o.Cases(2)
-			m, err := newMeter[float32](c, o, cases, cases[0].Type, newLimits(c, nil))
+			m, err := newMeter[float32](c, o, cases, cases[0].Type, newLimits(c, c, nil))
 			if err != nil {
 				return err
 			}

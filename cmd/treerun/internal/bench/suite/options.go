@@ -38,6 +38,9 @@ type Options struct {
 	BlockSize int       // elements
 	Form      string    // in which they run; "": by price
 
+	// Aggregators is how many ranks beside those of -np only aggregate.
+	Aggregators int
+
 	Wide        Wide
 	JSON, Plot  string       // files; "": none
 	Explain     cmdline.Size // compare the shapes of plan for this size; 0: do not
@@ -102,6 +105,7 @@ func newOptions() (*Options, *raw) {
 	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"}, "of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the\nsame ones), random, none (as few as can be are the same)")
 	f.IntVar(&o.BlockSize, "block", 256, "of sparse collectives: `ELEMENTS` of a block")
 	f.StringVar(&o.Form, "form", "", "of sparse collectives: run as `FORM`: trees, aggregators, shared (on one\nhost), dense, or lists: blocks as rows with an index, which everybody\ngets from all (AGsparse), sums alone (default: by price)")
+	f.IntVar(&o.Aggregators, "aggregators", 0, "of sparse collectives: `N` more ranks only aggregate, on slots that the\nothers leave free, else on their hosts in turn (default: all ranks do)")
 	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and\n--ranks-per-gpu say which")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")

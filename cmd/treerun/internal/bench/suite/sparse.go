@@ -22,7 +22,10 @@ var (
 	sparseOps   = []string{"sum", "min", "max"}
 )
 
-const mostBlock = 1 << 17 // elements of 8 bytes are the largest block then
+const (
+	mostBlock      = 1 << 17 // elements of 8 bytes are the largest block then
+	maxAggregators = 64      // every one has a link to every rank
+)
 
 // takeSparse reads the flags of sparse collectives.
 func (o *Options) takeSparse(densities []string) error {
@@ -50,10 +53,16 @@ func (o *Options) takeSparse(densities []string) error {
 	case o.Form != "" && !slices.Contains(Forms, o.Form):
 		return usage("--form %q: want one of %s", o.Form, strings.Join(Forms, ", "))
 	}
+	switch {
+	case o.Aggregators < 0 || o.Aggregators > maxAggregators || o.Flags.Changed("aggregators") && o.Aggregators == 0:
+		return usage("--aggregators %d: want 1 to %d", o.Aggregators, maxAggregators)
+	case o.Aggregators > 0 && o.Form != "" && o.Form != "aggregators":
+		return usage("--aggregators is for --form aggregators, not %s", o.Form)
+	}
 	if err := o.checkLists(); err != nil {
 		return err
 	}
-	for _, flag := range []string{"density", "overlap", "block", "form"} {
+	for _, flag := range []string{"density", "overlap", "block", "form", "aggregators"} {
 		if o.Flags.Changed(flag) && !sparse {
 			return usage("--%s is for sparse collectives", flag)
 		}
