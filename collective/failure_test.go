@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,50 @@ func TestRankLost(t *testing.T) {
 		case r == lost:
 		case !errors.As(err, &re), re.Rank != lost, !errors.Is(err, ErrRankLost), !strings.Contains(err.Error(), "SIGKILL"):
 			t.Errorf("rank %d: %v, want ErrRankLost of rank %d with its cause", r, err, lost)
+		}
+	}
+}
+
+// TestContentsOfSurvivors: ranks make random calls one after the other; one of them
+// is lost, aborts or closes at a random moment. Until then all calls are right, in
+// whole, and none returns nil with anything else.
+func TestContentsOfSurvivors(t *testing.T) {
+	stopsOf := map[error]func(w *fakeWorld, c *Comm, by int){
+		ErrRankLost:   func(w *fakeWorld, _ *Comm, by int) { w.Fail(by, errors.New("killed by SIGKILL")) },
+		ErrAborted:    func(_ *fakeWorld, c *Comm, _ int) { c.Abort(errors.New("enough")) },
+		ErrPeerClosed: func(_ *fakeWorld, c *Comm, _ int) { c.Close() },
+	}
+	for size := 2; size <= 4; size++ {
+		for kind, stop := range stopsOf {
+			for range 4 {
+				seed := rand.Uint64()
+				own := rand.New(rand.NewPCG(seed, 1))
+				by, after := own.IntN(size), time.Duration(own.IntN(20_000))*time.Microsecond
+				errs := runRanks(t, size, func(w *fakeWorld, c *Comm) error {
+					rng := rand.New(rand.NewPCG(seed, 0))
+					for i := 0; ; i++ {
+						if i == 1 && c.Rank() == by {
+							defer time.AfterFunc(after, func() { stop(w, c, by) }).Stop()
+						}
+						tr := randomTrial(c, rng)
+						tr.reset()
+						if err := tr.run(t.Context()); err != nil {
+							return err
+						}
+						if err := tr.check(); err != nil {
+							t.Errorf("%d ranks, seed %d: call %d of rank %d returned nil, and %v", size, seed, i, c.Rank(), err)
+						}
+					}
+				}, WithGraph(topo.UniformGraph(size)))
+				for r, err := range errs {
+					var re *RankError
+					switch {
+					case r == by && (errors.Is(err, ErrClosed) || errors.Is(err, ErrBusy) || kind == ErrRankLost): // ErrBusy: closed between two calls
+					case !errors.As(err, &re) || re.Rank != by || !errors.Is(err, kind):
+						t.Errorf("%d ranks, seed %d: rank %d: %v, want %q of rank %d", size, seed, r, err, kind, by)
+					}
+				}
+			}
 		}
 	}
 }

@@ -12,18 +12,25 @@ import (
 // reduceUntil makes a call of so many elements again and again until it fails, and on rank 2 stops a while
 // after the first, when all ranks have begun.
 func reduceUntil(t *testing.T, c *collective.Comm, elements int, after time.Duration, stop func(), how Option) error {
-	x := make([]float32, elements)
-	for i := range x {
-		x[i] = 1
+	send, recv := make([]float32, elements), make([]float32, elements)
+	fill := func(x []float32, v float32) {
+		for i := range x {
+			x[i] = v
+		}
 	}
-	if _, err := AllReduce(t.Context(), c, x, x, collective.Max, how); err != nil { // opens the links
-		return err
-	}
-	for i := range 100000 {
-		if _, err := AllReduce(t.Context(), c, x, x, collective.Max, how); err != nil {
+	for i := range 100000 { // the first opens the links
+		fill(send, float32(i%7+c.Rank()+1))
+		fill(recv, -1)
+		if _, err := AllReduce(t.Context(), c, send, recv, collective.Max, how); err != nil {
 			return err
 		}
-		if i == 0 && c.Rank() == 2 {
+		for j := range recv {
+			if want := float32(i%7 + c.Size()); recv[j] != want {
+				t.Errorf("rank %d, call %d, %d elements: number %d is %v, want %v", c.Rank(), i, elements, j, recv[j], want)
+				break
+			}
+		}
+		if i == 1 && c.Rank() == 2 {
 			time.AfterFunc(after, stop)
 		}
 	}
