@@ -5,13 +5,14 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/rank/strict"
 )
 
 // FuzzDeviceMessages: whatever other ranks tell of their devices is taken for what it
 // may be, or refused, before anything is done with it.
 func FuzzDeviceMessages(f *testing.F) {
-	offer := memoryOffer{Handle: make([]byte, 64), Offset: 512, Size: 1 << 20}
+	offer := memoryOffer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
 	for _, v := range []any{
 		told[deviceHello]{Value: deviceHello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30, Probe: probeOffer{Memory: offer, Pattern: make([]byte, patternBytes)}}},
 		told[deviceReach]{Value: deviceReach{Sources: []int{1, 2}, Missing: []missingPeer{{3, "because"}}}},

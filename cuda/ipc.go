@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"encoding/binary"
 	"fmt"
 	"runtime"
 
@@ -8,8 +9,12 @@ import (
 )
 
 // MemHandle lets another process of this host map an allocation: it is as
-// secret as the memory is.
-type MemHandle [64]byte
+// secret as the memory is. It is the driver's handle and the id of the allocation in
+// its process: an allocation that took the place of one that was freed may have the
+// same handle, but never the same id.
+type MemHandle [handleBytes + 8]byte
+
+const handleBytes = len(driver.Handle{})
 
 // mapping is an allocation of another process as one device of this process
 // sees it, shared by all Mappings of the same handle.
@@ -64,7 +69,9 @@ func (d *Device) ExportMemory(a Addr) (h MemHandle, base Addr, offset, size int6
 	handle, r := c.ExportMemory(base)
 	switch r {
 	case driver.Success:
-		return MemHandle(handle), base, int64(a - base), size, nil
+		copy(h[:], handle[:])
+		binary.LittleEndian.PutUint64(h[handleBytes:], p.ID)
+		return h, base, int64(a - base), size, nil
 	case driver.InvalidValue, driver.NotSupported, driver.NotPermitted:
 		return refuse(fmt.Errorf("%w: %w", ErrNotExportable, failed(d, "cuIpcGetMemHandle", "", r)))
 	default:
@@ -75,7 +82,8 @@ func (d *Device) ExportMemory(a Addr) (h MemHandle, base Addr, offset, size int6
 // OpenMemory maps an allocation that another process of this host has exported,
 // for use by d, which may be the same device or a peer of it. The other process
 // must be alive now. Opened again, an allocation is mapped once and stays until
-// the last Close.
+// the last Close. It is an error that wraps ErrFreed where this process still has the
+// allocation open in whose place it came: what the driver then maps may be either.
 func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 	c, err := d.context()
 	if err != nil {
@@ -85,7 +93,12 @@ func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 	defer d.mu.Unlock()
 	m := d.mappings[h]
 	if m == nil {
-		base, r := c.OpenMemory(driver.Handle(h))
+		for other := range d.mappings {
+			if driver.Handle(other[:handleBytes]) == driver.Handle(h[:handleBytes]) {
+				return nil, fmt.Errorf("cuda: open memory of another process on %s: what was open with the same handle was %w there: close that first", d, ErrFreed)
+			}
+		}
+		base, r := c.OpenMemory(driver.Handle(h[:handleBytes]))
 		if r != driver.Success {
 			return nil, failed(d, "cuIpcOpenMemHandle", "", r)
 		}

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -175,6 +176,11 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 			}
 			want(t, p.ask(t, "again %s", handle), "true 2")
 			want(t, p.ask(t, "look . %d 500 %d", offset, 0x33), "300") // still mapped
+			later := h                                                 // of an allocation in the place of this one, with the driver's handle of this one
+			later[handleBytes]++
+			if said := p.ask(t, "again %s", hex.EncodeToString(later[:])); !strings.Contains(said, "was freed there: close that first") {
+				t.Errorf("another allocation with the same handle: %s", said)
+			}
 			want(t, p.ask(t, "export"), "true")
 			want(t, p.ask(t, "close"), "0 0")
 			want(t, p.ask(t, "open %s", handle), "ok")
