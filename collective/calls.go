@@ -6,6 +6,7 @@ import "context"
 // every rank the result in recv. send and recv have the same length on all
 // ranks; they may be the same slice. The slices must not change during the
 // call.
+// After an error the contents of send and recv are undefined.
 func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	var a args
 	return c.run(ctx, allReduceArgs(&a, c, send, recv, op))
@@ -14,6 +15,7 @@ func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) er
 // Reduce combines send of all ranks, element by element, with op, and gives
 // the result to rank root in recv. send has the same length on all ranks. recv
 // is used on root only, where it has that length too and may be send.
+// After an error the contents of send and recv are undefined.
 func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root int) error {
 	var a args
 	return c.run(ctx, reduceArgs(&a, c, send, recv, op, root))
@@ -22,6 +24,7 @@ func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root 
 // Broadcast gives every rank, in recv, what rank root has in send. recv has
 // the same length on all ranks. send is used on root only, where it has that
 // length too and may be recv.
+// After an error the contents of send and recv are undefined.
 func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a args
 	return c.run(ctx, broadcastArgs(&a, c, send, recv, root))
@@ -30,6 +33,7 @@ func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int)
 // AllGather gives every rank, in recv, send of all ranks, in the order of the
 // ranks. send has the same length on all ranks, recv that length times the
 // number of ranks. In place, send is the rank's own part of recv.
+// After an error the contents of send and recv are undefined.
 func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 	var a args
 	return c.run(ctx, allGatherArgs(&a, c, send, recv))
@@ -39,6 +43,7 @@ func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // gives rank i part i of the result in recv. recv has the same length on all
 // ranks, send that length times the number of ranks. In place, recv is the
 // rank's own part of send, whose other parts then keep what they have.
+// After an error the contents of send and recv are undefined.
 func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
 	var a args
 	return c.run(ctx, reduceScatterArgs(&a, c, send, recv, op))
@@ -47,6 +52,7 @@ func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op
 // AllToAll gives rank j, as part i of its recv, part j of send of rank i. send
 // and recv have one part for every rank, all of the same length on all ranks;
 // they may be the same slice.
+// After an error the contents of send and recv are undefined.
 func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 	var a args
 	return c.run(ctx, allToAllArgs(&a, c, send, recv))
@@ -55,6 +61,7 @@ func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // Gather gives rank root, in recv, send of all ranks, in the order of the
 // ranks. send has the same length on all ranks; recv is used on root only. In
 // place, send of root is its own part of recv.
+// After an error the contents of send and recv are undefined.
 func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a args
 	return c.run(ctx, gatherArgs(&a, c, send, recv, root))
@@ -63,6 +70,7 @@ func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) er
 // Scatter gives rank i, in recv, part i of what rank root has in send. recv has
 // the same length on all ranks; send is used on root only. In place, recv of
 // root is its own part of send.
+// After an error the contents of send and recv are undefined.
 func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
 	var a args
 	return c.run(ctx, scatterArgs(&a, c, send, recv, root))
@@ -77,18 +85,21 @@ func Barrier(ctx context.Context, c *Comm) error {
 // AllReducePreMul is AllReduce with Sum of what every rank has multiplied by
 // its own factor. send is not changed. The product of 16-bit floating-point
 // numbers is rounded before it is added.
+// After an error the contents of send and recv are undefined.
 func AllReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
 	var a args
 	return c.run(ctx, preMultiplied(allReduceArgs(&a, c, send, recv, Sum), factor))
 }
 
 // ReducePreMul is Reduce with the sum of AllReducePreMul.
+// After an error the contents of send and recv are undefined.
 func ReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T, root int) error {
 	var a args
 	return c.run(ctx, preMultiplied(reduceArgs(&a, c, send, recv, Sum, root), factor))
 }
 
 // ReduceScatterPreMul is ReduceScatter with the sum of AllReducePreMul.
+// After an error the contents of send and recv are undefined.
 func ReduceScatterPreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
 	var a args
 	return c.run(ctx, preMultiplied(reduceScatterArgs(&a, c, send, recv, Sum), factor))

@@ -10,28 +10,33 @@ import (
 )
 
 // AllReduceDevice is AllReduce on device memory: see SyncDevice.
+// After an error the contents of send and recv are undefined.
 func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
 	return c.enqueue(ctx, deviceAllReduce(c, s, send, recv, op))
 }
 
 // ReduceDevice is Reduce on device memory: see SyncDevice. recv is used on root
 // only.
+// After an error the contents of send and recv are undefined.
 func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op, root int) error {
 	return c.enqueue(ctx, deviceReduce(c, s, send, recv, op, root))
 }
 
 // BroadcastDevice is Broadcast on device memory: see SyncDevice. send is used on
 // root only.
+// After an error the contents of send and recv are undefined.
 func BroadcastDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
 	return c.enqueue(ctx, deviceBroadcast(c, s, send, recv, root))
 }
 
 // AllGatherDevice is AllGather on device memory: see SyncDevice.
+// After an error the contents of send and recv are undefined.
 func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
 	return c.enqueue(ctx, deviceAllGather(c, s, send, recv))
 }
 
 // ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
+// After an error the contents of send and recv are undefined.
 func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
 	return c.enqueue(ctx, deviceReduceScatter(c, s, send, recv, op))
 }
@@ -45,16 +50,19 @@ func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 }
 
 // AllReducePreMulDevice is AllReducePreMul on device memory: see SyncDevice.
+// After an error the contents of send and recv are undefined.
 func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T) error {
 	return c.enqueue(ctx, preMultipliedOnDevice(deviceAllReduce(c, s, send, recv, Sum), factor))
 }
 
 // ReducePreMulDevice is ReducePreMul on device memory: see SyncDevice.
+// After an error the contents of send and recv are undefined.
 func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T, root int) error {
 	return c.enqueue(ctx, preMultipliedOnDevice(deviceReduce(c, s, send, recv, Sum, root), factor))
 }
 
 // ReduceScatterPreMulDevice is ReduceScatterPreMul on device memory: see SyncDevice.
+// After an error the contents of send and recv are undefined.
 func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T) error {
 	return c.enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))
 }

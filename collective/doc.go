@@ -27,6 +27,26 @@
 // all ranks: each gets a *RankError with the first cause, and so does every
 // later call.
 //
+// # After a failure
+//
+// The contents of what a failed call writes are undefined: recv, in place send as
+// well, the buf of a Recv. An AllReduce in place leaves partial sums, so that a
+// program which wants to try again keeps a copy of its input. What a call only
+// reads, send of a call that is not in place and the buf of a Send, is as it was.
+// When the error is returned nothing of treerun's writes to these slices any more,
+// but for a sender that was stopped in the middle of writing to its peer's memory.
+//
+// A communicator that has failed can only be closed. Its World, and communicators
+// that it was split off from or that were made beside it, are well, unless a rank is
+// lost, which is the end for all of them. So what may fail by a timeout or by Abort
+// runs on a part that Split has made, and is tried again on the next one; see the
+// example of Split.
+//
+// When the time of a call is up, by its context or by WithStallTimeout, Rank of the
+// error is the rank that all wait for in the end, which may be none of those that the
+// call itself waits for: a rank that is stopped, gives no answer or is in no call. It
+// is -1 where ranks wait for each other in a circle, which the text names.
+//
 // # Devices
 //
 // AllReduceDevice and its like are the collectives on memory of GPUs, as package

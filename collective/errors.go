@@ -32,7 +32,9 @@ var (
 	// ErrPeerClosed: a rank closed the communicator while others were in a call.
 	ErrPeerClosed = errors.New("a rank closed the communicator early")
 
-	// ErrCanceled: the context of a rank's call ended.
+	// ErrCanceled: the context of a rank's call ended. Where it was cancelled, that
+	// rank is at fault; where its time was up, the rank that all wait for. The
+	// contents of the call's slices are undefined; see "After a failure".
 	ErrCanceled = errors.New("a call was cancelled")
 
 	// ErrStalled: a rank has waited for longer than the stall timeout; see

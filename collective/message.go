@@ -28,6 +28,7 @@ func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 // Recv receives into buf what rank from sends under a tag. The length and the
 // element type are those of the Send; other ones are an ErrMismatch on all
 // ranks.
+// After an error the contents of buf are undefined.
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
 	return c.runMessage(ctx, "Recv", messageOf(buf, from, tag), tag, c.links.StartRecv)
 }
@@ -43,6 +44,7 @@ func messageOf[T Number](buf []T, peer, tag int) exec.Message {
 // same tag, side by side: ranks that do this in a circle do not wait for each
 // other for ever, however long the messages are. The slices do not overlap. to
 // and from may be the same rank; where both are this one, send is copied.
+// After an error the contents of recv are undefined.
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
 	const name = "SendRecv"
 	if overlapOf(bytesOf(send), bytesOf(recv)) != apart {

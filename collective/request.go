@@ -18,6 +18,9 @@ import (
 // Wait or Test may be called again after the end, and need not be called for
 // every Request: when one is done, so are those that began before it. The zero
 // value is done.
+//
+// After an error of any of them the contents of send and recv of all calls that were
+// under way are undefined.
 type Request struct {
 	c   *Comm
 	seq uint64

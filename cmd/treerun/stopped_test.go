@@ -2,22 +2,83 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/docs/nethosts"
 )
 
-// A rank that is stopped before it has joined the job is named, with its state, on one
-// host and on others.
-func TestStoppedDuringTheStart(t *testing.T) {
-	const script = `if [ $RANK = 2 ]; then echo pid $$; kill -STOP $$; fi; exec member init sleep 300s`
-	for _, hosts := range [][]string{{"-np", "3"}, {"-H", "a:2,b:2"}} {
-		l := launchHosts(t, append(hosts, "--timeout", "12", "sh", "-c", script)...)
-		l.expect(1, "pid ")
-		l.ends(124)
-		for _, line := range l.seen {
-			var rank, pid int
-			if _, err := fmt.Sscanf(line, "[%d] pid %d", &rank, &pid); err == nil {
-				l.says(fmt.Sprintf("rank 2 (pid %d) has not joined the job, and is stopped by SIGSTOP", pid))
+// stoppedSteps are where a rank is stopped, and what the reports call it.
+var stoppedSteps = map[string]string{
+	"New":             "New: comparing settings",
+	"World.AllGather": "World.AllGather #",
+	"Split":           "Split #",
+	"AllReduce":       "AllReduce #21 (sum of 5000 float32)",
+	"Recv":            "Recv (5000 float32, tag 1)",
+}
+
+// buildStopper builds the program of the tests below.
+func buildStopper(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "stopper")
+	if out, err := exec.Command("go", "build", "-o", bin, "./testdata/stopper").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return bin
+}
+
+// checkStopped checks what the ranks of a job said of the one that was stopped.
+func checkStopped(t *testing.T, ranks int, step, out string) {
+	t.Helper()
+	if strings.Contains(out, "WRONG RESULT") {
+		t.Errorf("a rank got a wrong result:\n%s", out)
+	}
+	for r := range ranks {
+		_, line, found := strings.Cut(out, fmt.Sprintf("rank %d: fault ", r))
+		line, _, _ = strings.Cut(line, "\n")
+		if !found || !strings.HasPrefix(line, "1, stalled true, victim 1: ") {
+			t.Errorf("rank %d says %q, want an ErrStalled of rank 1", r, line)
+			continue
+		}
+		for _, want := range []string{"is stopped by SIGSTOP", stoppedSteps[step]} {
+			if !strings.Contains(line, want) {
+				t.Errorf("rank %d: %q is missing in %q", r, want, line)
 			}
 		}
+	}
+}
+
+// A rank is stopped before a step that all others take. With --stall-timeout all of them
+// get the same error, which names it and the state of its process, and it gets that as
+// well when it goes on.
+func TestStoppedRank(t *testing.T) {
+	stopper := buildStopper(t)
+	for step := range stoppedSteps {
+		t.Run(step, func(t *testing.T) {
+			t.Parallel()
+			l := launch(t, nil, "-np", "4", "--stall-timeout", "1.5", "--no-topo-cache", stopper, step)
+			l.exits(0)
+			checkStopped(t, 4, step, l.stderr.String())
+		})
+	}
+}
+
+// The same with ranks on three hosts, of which the stopped one shares its host with
+// another, who says what has become of it.
+func TestStoppedRankOnAnotherHost(t *testing.T) {
+	launcher, _ := chaosBinaries(t)
+	stopper := buildStopper(t)
+	for step := range stoppedSteps {
+		t.Run(step, func(t *testing.T) {
+			h := nethosts.Up(t, 3, nethosts.Options{Prefix: "y"})
+			l := launch(t, func(cmd *exec.Cmd) {
+				cmd.Path = launcher
+				cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
+			}, "--launch-agent", h.Agent(), "-H", "y0,y1:2,y2", "--stall-timeout", "2", stopper, step)
+			l.exits(0)
+			checkStopped(t, 4, step, l.stderr.String())
+		})
 	}
 }

@@ -1,0 +1,124 @@
+// Command stopper is a rank of a job of which rank 1 stops itself with SIGSTOP before the
+// step that its argument names. The others print what that step returns, rank 0 lets rank
+// 1 go on, and rank 1 prints what it gets.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/rank"
+)
+
+const victim = 1
+
+func main() {
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(step string) error {
+	ctx := context.Background()
+	w, err := rank.Init(ctx)
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	all, err := w.AllGather(ctx, fmt.Append(nil, os.Getpid()))
+	if err != nil {
+		return err
+	}
+	fail := atNew
+	if step != "New" && step != "World.AllGather" {
+		if fail, err = withComm(ctx, w, step); err != nil {
+			return err
+		}
+	} else if step == "World.AllGather" {
+		fail = func(ctx context.Context, w *rank.World) error { _, err := w.AllGather(ctx, nil); return err }
+	}
+	if w.Rank() == victim {
+		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond) // the signal may come to another thread first
+	}
+	tell(w, fail(ctx, w))
+	if w.HostOf(0) == w.HostOf(victim) && w.Rank() == 0 || w.HostOf(0) != w.HostOf(victim) && w.Rank() == victim+1 {
+		time.Sleep(700 * time.Millisecond) // until all others have told
+		var pid int
+		if _, err := fmt.Sscan(string(all[victim]), &pid); err != nil {
+			return err
+		}
+		return syscall.Kill(pid, syscall.SIGCONT)
+	}
+	time.Sleep(1500 * time.Millisecond)
+	return nil
+}
+
+// tell prints who is at fault.
+func tell(w *rank.World, err error) {
+	var c *collective.RankError
+	var r *rank.Error
+	fault := -2
+	switch {
+	case errors.As(err, &c):
+		fault = c.Rank
+	case errors.As(err, &r):
+		fault = r.Rank
+	}
+	fmt.Fprintf(os.Stderr, "rank %d: fault %d, stalled %v, victim %d: %v\n", w.Rank(), fault, errors.Is(err, collective.ErrStalled), victim, err)
+}
+
+func atNew(ctx context.Context, w *rank.World) error {
+	_, err := collective.New(ctx, w)
+	return err
+}
+
+// withComm makes a communicator, uses it, checks what it gave, and returns the step on it.
+func withComm(ctx context.Context, w *rank.World, step string) (func(context.Context, *rank.World) error, error) {
+	c, err := collective.New(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	x := make([]float32, 5000)
+	reduce := func() error {
+		for i := range x {
+			x[i] = float32(i + w.Rank())
+		}
+		if err := collective.AllReduce(ctx, c, x, x, collective.Sum); err != nil {
+			return err
+		}
+		n := w.Size()
+		for i := range x {
+			if want := float32(n*i + n*(n-1)/2); x[i] != want {
+				fmt.Fprintf(os.Stderr, "WRONG RESULT: element %d is %v, want %v\n", i, x[i], want)
+			}
+		}
+		return nil
+	}
+	for range 20 {
+		if err := reduce(); err != nil {
+			return nil, err
+		}
+	}
+	return func(context.Context, *rank.World) error {
+		switch step {
+		case "Split":
+			_, err := c.Split(ctx, 0, 0)
+			return err
+		case "Recv":
+			if w.Rank() == victim {
+				return collective.Barrier(ctx, c)
+			}
+			return collective.Recv(ctx, c, x, victim, 1)
+		}
+		return reduce()
+	}, nil
+}
