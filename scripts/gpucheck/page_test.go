@@ -13,8 +13,8 @@ import (
 // What was measured stands on the page; what was not is said not to be.
 func TestPage(t *testing.T) {
 	r := &results{Date: "2026-01-02", Driver: "570.1, CUDA 12.8", GPUs: []string{"NVIDIA H200, 141 GiB"}, CopyGBs: 4000,
-		Steps:   []step{{Name: "kernels", OK: true, Text: "many"}, {Name: "bench", Text: "wrong | \nelement  1"}},
-		Kernels: []kernelRate{{"copy", 3900, 0.975}},
+		Steps:     []step{{Name: "kernels", OK: true, Text: "many"}, {Name: "bench", Text: "wrong | \nelement  1"}},
+		Kernels:   []kernelRate{{"copy", 3900, 0.975}},
 		Processes: &times{Ranks: 4, MedianUs: 2000}, Latency: &times{Ranks: 2, MedianUs: 31.5}}
 	text := string(pageOf(r))
 	for _, want := range []string{"2026-01-02, driver 570.1", "NVIDIA H200", "| bench | **failed** | wrong \\|<br>element 1 |", "| copy | 3900 | 0.97 |", "4 processes: 2000 us", "31.5 us"} {
