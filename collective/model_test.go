@@ -150,6 +150,16 @@ func (t *messageTrial[T]) check() error {
 	return nil
 }
 
+// errWrong is wrapped by what is wrong with memory.
+var errWrong = errors.New("wrong contents")
+
+func checked(m modelled) error {
+	if err := m.check(); err != nil {
+		return fmt.Errorf("%w: %w", errWrong, err)
+	}
+	return nil
+}
+
 // interpreter runs a program on one rank.
 type interpreter struct {
 	outer, c *Comm
@@ -174,7 +184,7 @@ func runModel(ctx context.Context, c *Comm, operations []operation) error {
 		}
 	}
 	for _, m := range in.all {
-		if err := m.check(); err != nil {
+		if err := checked(m); err != nil {
 			return fmt.Errorf("rank %d, after the end, %+v: %w", c.rank, m, err)
 		}
 	}
@@ -187,15 +197,18 @@ func (in *interpreter) do(ctx context.Context, o operation) (err error) {
 		if err := in.begun[o.ID].Wait(ctx); err != nil {
 			return err
 		}
-		return in.trials[o.ID].check()
+		return checked(in.trials[o.ID])
 	case doTest:
 		done, err := in.begun[o.ID].Test()
 		if done && err == nil {
-			err = in.trials[o.ID].check()
+			err = checked(in.trials[o.ID])
 		}
 		return err
 	case doSplit:
-		in.c, err = in.outer.Split(ctx, o.Color, o.Key)
+		c, err := in.outer.Split(ctx, o.Color, o.Key)
+		if err == nil {
+			in.c = c
+		}
 		return err
 	case doLeave:
 		err, in.c = in.c.Close(), in.outer
@@ -216,7 +229,7 @@ func (in *interpreter) do(ctx context.Context, o operation) (err error) {
 	if err := m.run(ctx); err != nil {
 		return err
 	}
-	return m.check()
+	return checked(m)
 }
 
 func (in *interpreter) prepare(o operation) modelled {
@@ -276,10 +289,16 @@ type modelWorld interface {
 	begin(p program)
 
 	// results has what each rank returned.
-	results() <-chan error
+	results() <-chan result
 
 	// end ends the ranks, whatever they do.
 	end()
+}
+
+// result is what a rank returned for a program.
+type result struct {
+	rank int
+	err  error
 }
 
 // runOn runs p on all ranks.
@@ -289,8 +308,8 @@ func runOn(w modelWorld, p program, limit time.Duration) error {
 	timeout := time.After(limit)
 	for range p.Ranks {
 		select {
-		case err := <-w.results():
-			errs = append(errs, err)
+		case of := <-w.results():
+			errs = append(errs, of.err)
 		case <-timeout:
 			return errors.Join(append(errs, fmt.Errorf("%d of %d ranks have ended after %v", len(errs), len(p.Ranks), limit))...)
 		}

@@ -18,7 +18,8 @@ var modelBytes = []int{
 // maxProgramBytes bounds the payloads of a program together, where links are wide.
 const maxProgramBytes = 12 << 20
 
-// programs draws programs for so many ranks, whose payloads have at most so many bytes.
+// programs draws programs for so many ranks, whose payloads have at most so many bytes;
+// large says that most of them are of those that both ends copy.
 //
 // All operations have an order, and each rank does its own in that order. One that waits
 // needs nothing of other ranks but what stands before it, or at the same place: a Send
@@ -26,24 +27,25 @@ const maxProgramBytes = 12 << 20
 // operation in that order which is not done can always go on, even when no send is
 // buffered. A communicator moves messages on only during calls on it, so whoever changes
 // the communicator has waited for all that was begun on the other.
-func programs(size, bytes int) *rapid.Generator[program] {
+func programs(size, bytes int, large bool) *rapid.Generator[program] {
 	return rapid.Custom(func(t *rapid.T) program {
 		all := make([][]operation, size)
-		g := &generator{t: t, left: bytes}
+		g := &generator{t: t, left: bytes, large: large}
 		members := make([]*[]operation, size)
 		for r := range all {
 			members[r] = &all[r]
 		}
-		g.communicator(members, true)
+		g.communicator(members, !large) // the AllGather of processes does not hear of deaths
 		return program{all}
 	})
 }
 
 // generator draws one program.
 type generator struct {
-	t    *rapid.T
-	ids  int
-	left int // bytes
+	t     *rapid.T
+	ids   int
+	left  int // bytes
+	large bool
 
 	ranks  []*[]operation     // of the communicator
 	halves map[pairing][]half // begun on one side only, oldest first
@@ -122,7 +124,9 @@ func (g *generator) sized(times int) operation {
 	o := operation{ID: g.ids, Type: elementType(g.int(len(modelTypes)-1, "type"))}
 	g.ids++
 	bytes := rapid.SampledFrom(modelBytes).Draw(g.t, "bytes")
-	if large := g.int(3, "large"); bytes > 1<<10 && large < 2 || bytes > 256<<10 && large < 3 { // those take long
+	if g.large {
+		bytes = modelBytes[len(modelBytes)-1-g.int(9, "large")]
+	} else if large := g.int(3, "large"); bytes > 1<<10 && large < 2 || bytes > 256<<10 && large < 3 { // those take long
 		bytes %= 1 << 10
 	}
 	if bytes*times > g.left {

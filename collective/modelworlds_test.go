@@ -69,7 +69,7 @@ func TestModel(t *testing.T) {
 			if raceDetector {
 				bytes = 128 << 10
 			}
-			programs := programs(len(m.hosts), bytes)
+			programs := programs(len(m.hosts), bytes, false)
 			limit, tries, ran, began := time.Minute, 1, 0, time.Now()
 			var w modelWorld
 			defer func() {
@@ -100,10 +100,10 @@ func (m *modelRanks) open(t *testing.T) modelWorld {
 	if m.processes {
 		return openProcesses(t, m)
 	}
-	w := &goroutines{done: make(chan error, len(m.hosts))}
+	w := &goroutines{done: make(chan result, len(m.hosts))}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
-	for _, world := range m.worlds() {
+	for r, world := range m.worlds() {
 		next := make(chan []operation, 1)
 		w.ranks = append(w.ranks, next)
 		w.all.Go(func() {
@@ -112,7 +112,7 @@ func (m *modelRanks) open(t *testing.T) modelWorld {
 				if err == nil {
 					err = runModel(ctx, c, operations)
 				}
-				w.done <- err
+				w.done <- result{r, err}
 			}
 			if c != nil {
 				_ = c.Close() // what ended it was an error of the program
@@ -140,7 +140,7 @@ func (m *modelRanks) worlds() []World {
 // goroutines is a modelWorld.
 type goroutines struct {
 	ranks []chan []operation
-	done  chan error
+	done  chan result
 	stop  func()
 	all   sync.WaitGroup
 }
@@ -151,7 +151,7 @@ func (w *goroutines) begin(p program) {
 	}
 }
 
-func (w *goroutines) results() <-chan error { return w.done }
+func (w *goroutines) results() <-chan result { return w.done }
 
 func (w *goroutines) end() {
 	for _, next := range w.ranks {
@@ -173,7 +173,7 @@ func (w *goroutines) end() {
 type processes struct {
 	ranks []*exec.Cmd
 	in    []io.WriteCloser
-	done  chan error
+	done  chan result
 	all   sync.WaitGroup
 
 	mu    sync.Mutex
@@ -189,7 +189,7 @@ const (
 
 func openProcesses(t *testing.T, m *modelRanks) *processes {
 	n := len(m.hosts)
-	w := &processes{done: make(chan error, n), blobs: make([]string, n)}
+	w := &processes{done: make(chan result, n), blobs: make([]string, n)}
 	var out []io.Reader
 	for r := range n {
 		c := exec.Command(os.Args[0])
@@ -212,8 +212,8 @@ func openProcesses(t *testing.T, m *modelRanks) *processes {
 		w.all.Go(func() { w.hear(r, bufio.NewReader(out[r])) })
 	}
 	for range n { // until they have a communicator
-		if err := <-w.done; err != nil {
-			t.Fatal(err)
+		if of := <-w.done; of.err != nil {
+			t.Fatal(of.err)
 		}
 	}
 	return w
@@ -223,14 +223,12 @@ func (w *processes) hear(r int, out *bufio.Reader) {
 	for {
 		line, err := out.ReadString('\n')
 		if err != nil {
-			w.done <- fmt.Errorf("rank %d has ended: %w", r, err)
+			w.done <- result{r, fmt.Errorf("%w: rank %d: %w", errEnded, r, err)}
 			return
 		}
 		line = strings.TrimSuffix(line, "\n")
-		if text, is := strings.CutPrefix(line, ends); is && text != "" {
-			w.done <- errors.New(strings.ReplaceAll(text, "\t", "\n"))
-		} else if is {
-			w.done <- nil
+		if text, is := strings.CutPrefix(line, ends); is {
+			w.done <- result{r, parseFailure(text)}
 		} else if blob, is := strings.CutPrefix(line, gives); is {
 			w.give(r, blob)
 		}
@@ -254,16 +252,14 @@ func (w *processes) give(r int, blob string) {
 func (w *processes) begin(p program) {
 	for r, in := range w.in {
 		b, err := json.Marshal(p.Ranks[r])
-		if err == nil {
-			_, err = in.Write(append(b, '\n'))
-		}
 		if err != nil {
-			w.done <- err
+			panic(err)
 		}
+		_, _ = in.Write(append(b, '\n')) // hear says that a rank has ended
 	}
 }
 
-func (w *processes) results() <-chan error { return w.done }
+func (w *processes) results() <-chan result { return w.done }
 
 func (w *processes) end() {
 	for r, c := range w.ranks {
@@ -354,10 +350,33 @@ func (w *pipeWorld) serve() error {
 		if err := json.Unmarshal(line, &operations); err != nil {
 			return err
 		}
-		text := ""
-		if err := runModel(context.Background(), c, operations); err != nil {
-			text = strings.ReplaceAll(err.Error(), "\n", "\t")
-		}
-		fmt.Printf("%s%s\n", ends, text)
+		fmt.Printf("%s%s\n", ends, formatFailure(runModel(context.Background(), c, operations)))
 	}
+}
+
+var errEnded = errors.New("a process has ended")
+
+// errTyped is wrapped by a RankError of another process.
+var errTyped = errors.New("a RankError")
+
+// formatFailure makes a line of err, parseFailure an error of that.
+func formatFailure(err error) string {
+	if err == nil {
+		return ""
+	}
+	text := strings.ReplaceAll(err.Error(), "\n", "\t")
+	if re := (*RankError)(nil); errors.As(err, &re) && !errors.Is(err, errWrong) {
+		return errTyped.Error() + " " + text
+	}
+	return text
+}
+
+func parseFailure(line string) error {
+	text := strings.ReplaceAll(line, "\t", "\n")
+	if typed, is := strings.CutPrefix(text, errTyped.Error()+" "); is {
+		return fmt.Errorf("%w: %s", errTyped, typed)
+	} else if text != "" {
+		return errors.New(text)
+	}
+	return nil
 }
