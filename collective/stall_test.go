@@ -82,6 +82,15 @@ func waitForFault(c *Comm) error {
 	return Barrier(context.Background(), c)
 }
 
+// stallLimit is how long ranks may wait in these tests: New, which many tests run side by
+// side, has to come to its end within it.
+func stallLimit() time.Duration {
+	if raceDetector {
+		return 5 * time.Second
+	}
+	return time.Second
+}
+
 // TestStall: whatever ranks wait in for each other, within one host and between hosts,
 // the stall timeout and the end of a context name the rank that all wait for in the end,
 // or the circle, on all ranks.
@@ -103,7 +112,7 @@ func tryStall(t *testing.T, tc stallCase, hosts int, kind error) {
 		ctx := t.Context()
 		if kind == ErrCanceled {
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, 400*time.Millisecond)
+			ctx, cancel = context.WithTimeout(ctx, stallLimit())
 			defer cancel()
 		}
 		return tc.call(ctx, a, b)
@@ -135,7 +144,7 @@ func runStalling(t *testing.T, ranks, hosts int, limited bool, body func(a, b *C
 	}
 	opts := []Option{WithTopoCache(""), WithGraph(ranktest.Graph(place)), WithStallReport(0)}
 	if limited {
-		opts = append(opts, WithStallTimeout(300*time.Millisecond))
+		opts = append(opts, WithStallTimeout(stallLimit()))
 	}
 	errs := make([]error, ranks)
 	var left sync.WaitGroup
