@@ -165,7 +165,7 @@ func TestDeviceFails(t *testing.T) {
 		"launch":  "TREERUN_FAKE_GPU_FAIL=cuLaunchKernel:40:719@1",
 		"memory":  "TREERUN_FAKE_GPU_FAIL=cuStreamBatchMemOp:30:1@1",
 		"records": "TREERUN_FAKE_GPU_FAIL=cuEventRecord:25:999@1",
-		"lost":    "TREERUN_FAKE_GPU_LOST=1@1500",
+		"lost":    "TREERUN_FAKE_GPU_LOST=1@20000",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if onRanks(t, 3, "dgx1v", env) {
