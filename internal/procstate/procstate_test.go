@@ -14,6 +14,7 @@ import (
 // The state of a real process follows what is done to it.
 func TestStates(t *testing.T) {
 	cmd := exec.Command("sleep", "60")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // SIGTSTP does not stop an orphaned process group
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
