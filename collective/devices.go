@@ -325,8 +325,7 @@ func (d *devices) publish(wait *waits.Wait) {
 		wait.Clear()
 		return
 	}
-	wait.Publish(exec.Describe(h), since, late)
-	if stalled := wait.Stalled(); stalled != nil {
+	if stalled := wait.Publish(exec.Describe(h), since, late); stalled != nil {
 		d.c.abort(transport.Fault{Rank: wait.InComm(stalled.Rank), Text: exec.FaultStalled + stalled.Error()})
 	}
 }

@@ -87,8 +87,8 @@ func (s *setup) whyNot(ctx context.Context, err error) *RankError {
 	var known interface{ AtFault() int }
 	switch {
 	case err == nil:
-	case errors.As(err, &known) && known.AtFault() >= 0: // the World's
-		return &RankError{Rank: known.AtFault(), Op: op, Err: err}
+	case errors.As(err, &known) && known.AtFault() >= 0: // the job's number
+		return &RankError{Rank: s.wait.InComm(known.AtFault()), Op: op, Err: err}
 	case s.wait.Stalled() != nil:
 		stalled := s.wait.Stalled()
 		return &RankError{Rank: s.wait.InComm(stalled.Rank), Op: op, Err: stalled}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unicode"
 )
@@ -90,7 +91,7 @@ func (j *Job) status() Status {
 		}
 		if told, is := w.waiting(); is {
 			s.Waits = append(s.Waits, told)
-		} else if w.busy.Load() != nil && (*w.busy.Load())() {
+		} else if busy := w.busy.Load(); busy != nil && (*busy)() {
 			s.Busy = append(s.Busy, cut(w.comm))
 		}
 	}
@@ -113,7 +114,14 @@ func (w *Wait) waiting() (Waiting, bool) {
 	return told, true
 }
 
+// cut makes s a text that Check lets through: names of communicators are the user's.
 func cut(s string) string {
+	s = strings.Map(func(c rune) rune {
+		if !unicode.IsPrint(c) {
+			return '?'
+		}
+		return c
+	}, s)
 	if len(s) <= maxText {
 		return s
 	}

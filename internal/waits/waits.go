@@ -89,10 +89,10 @@ type Wait struct {
 	busy  atomic.Pointer[func() bool]
 
 	every, limit time.Duration
-	stalled      atomic.Pointer[Stalled]
 
 	mu       sync.Mutex
 	now      publication
+	stalled  *Stalled  // the latest
 	number   uint64    // of publications, those that are over included
 	gaveUp   time.Time // when this rank gave up what is published; zero: it has not
 	reported time.Duration
@@ -169,10 +169,11 @@ func (w *Wait) remove() {
 }
 
 // Publish says that this rank waits, since when, in what and for whom. It may be called
-// again while the wait lasts, and keeps lacks.
-func (w *Wait) Publish(in string, since time.Time, lacks []Lack) {
+// again while the wait lasts, and keeps lacks. It returns the end of this wait, if it has
+// reached the stall timeout.
+func (w *Wait) Publish(in string, since time.Time, lacks []Lack) *Stalled {
 	if w == nil {
-		return
+		return nil
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -181,6 +182,10 @@ func (w *Wait) Publish(in string, since time.Time, lacks []Lack) {
 	if fresh {
 		w.begin()
 	}
+	if w.stalled == nil || w.stalled.number != w.number {
+		return nil
+	}
+	return w.stalled
 }
 
 // begin starts the clock of a publication. The caller holds mu.
@@ -284,12 +289,12 @@ func (w *Wait) Doing() string {
 	return w.now.in
 }
 
-// Stalled returns the end of a wait that has reached the stall timeout, nil before.
+// Stalled returns the end of the latest wait that has reached the stall timeout, nil
+// before. A wait that has got on in spite of it may be over.
 func (w *Wait) Stalled() *Stalled {
-	if w == nil {
-		return nil
-	}
-	return w.stalled.Load()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.stalled
 }
 
 // Stalled is the error of such a wait.
@@ -298,6 +303,7 @@ type Stalled struct {
 	self   int
 	in     string
 	waited time.Duration
+	number uint64 // of the publication
 }
 
 // Error says who has waited for how long in what, and why.
@@ -363,17 +369,20 @@ func (w *Wait) check(number uint64) {
 		return // it has got on meanwhile
 	}
 	if over {
-		s := &Stalled{Cause: cause, self: w.job.Rank, in: w.Place(now.in), waited: waited}
-		w.stalled.Store(s)
+		w.stalled = &Stalled{Cause: cause, self: w.job.Rank, in: w.Place(now.in), waited: waited, number: number}
 		if w.ended != nil {
-			w.ended(s)
+			w.ended(w.stalled)
 		}
 		return
 	}
 	w.reported = waited
+	w.mu.Unlock() // nobody who gets on waits for whoever reads this
 	fmt.Fprintf(os.Stderr, "treerun: rank %d has waited %.0f s in %s: %s\n",
 		w.job.Rank, waited.Seconds(), w.Place(now.in), cause.Text)
-	w.arm(number)
+	w.mu.Lock()
+	if w.number == number && w.gaveUp.IsZero() {
+		w.arm(number)
+	}
 }
 
 // Place says what a wait is in, and of which communicator.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -195,5 +196,63 @@ func TestCheck(t *testing.T) {
 	}
 	if s := cut(strings.Repeat("é", maxText)); len(s) > maxText || !strings.HasSuffix(s, "...") {
 		t.Errorf("cut to %d bytes: %q", len(s), s)
+	}
+}
+
+// A wait that gets on right after it has reached the stall timeout does not end a later one.
+func TestStalledThenMoved(t *testing.T) {
+	w := Local(2)[0].NewWait("world", nil)
+	const limit = 50 * time.Millisecond
+	w.SetTimes(0, limit)
+	lacks := []Lack{{1, "to send"}}
+	begin := time.Now()
+	for w.Publish("Recv", begin, lacks) == nil {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatal("no stall")
+		}
+		time.Sleep(time.Millisecond)
+	}
+	w.Clear() // what it waited for has come
+	if s := w.Publish("Recv", time.Now(), lacks); s != nil {
+		t.Errorf("a wait that has just begun ends with %q", s)
+	}
+}
+
+// Ranks may be asked while communicators are closed.
+func TestStatusDuringClose(t *testing.T) {
+	j := Local(1)[0]
+	stop := make(chan bool)
+	var asking sync.WaitGroup
+	for range 4 {
+		asking.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					j.status()
+				}
+			}
+		})
+	}
+	w := j.NewWait("world", nil)
+	for begin := time.Now(); time.Since(begin) < 300*time.Millisecond; {
+		w.SetBusy(func() bool { return true })
+		w.busy.Store(nil) // as Close does
+	}
+	close(stop)
+	asking.Wait()
+}
+
+// What a rank tells passes the check of the others, whatever communicators are called.
+func TestNames(t *testing.T) {
+	for _, name := range []string{"a\nb", "\x1b[2J", "a\u00a0b", "\xff\xfe", strings.Repeat("\n", 2*maxText), "ö"} {
+		all := Local(2)
+		await(all[0], name, "Barrier", 1)
+		all[0].NewWait(name, nil).SetBusy(func() bool { return true })
+		s := all[0].status()
+		if err := s.Check(2); err != nil || len(s.Waits) != 1 || len(s.Busy) != 1 {
+			t.Errorf("%q: %+v, %v", name, s, err)
+		}
 	}
 }

@@ -147,9 +147,8 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 			return err
 		}
 	}
-	w.Watch.Publish(k.doing(), s.since, k.lacking())
 	s.published = true
-	if stalled := w.Watch.Stalled(); stalled != nil {
+	if stalled := w.Watch.Publish(k.doing(), s.since, k.lacking()); stalled != nil {
 		return stalled
 	}
 	return nil

@@ -157,9 +157,8 @@ func (s *sleeper) sleep(ctx context.Context) error {
 		return nil
 	}
 	s.looked = time.Now()
-	s.w.Watch.Publish(s.doing, s.since, s.x.WaitsFor())
 	s.published = true
-	if stalled := s.w.Watch.Stalled(); stalled != nil {
+	if stalled := s.w.Watch.Publish(s.doing, s.since, s.x.WaitsFor()); stalled != nil {
 		return stalled
 	}
 	return nil
