@@ -20,6 +20,7 @@ type child struct {
 
 	stopped bool // it has been told to stop
 	ended   bool
+	held    bool // its number stays its own until all ranks of the host have ended
 	reaped  bool // it has been waited for
 
 	joined   bool            // its world is complete

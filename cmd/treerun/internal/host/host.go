@@ -217,7 +217,7 @@ func (h *Host) tell(m *job.Message) {
 
 // ended notes that a rank has ended.
 func (h *Host) ended(c *child, status unix.WaitStatus) {
-	c.ended = true
+	c.ended, c.reaped = true, !c.held
 	h.running--
 	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, Took: c.readJobFile()}
 	if status.Signaled() {
@@ -261,13 +261,14 @@ func (h *Host) look() {
 
 // release lets the numbers of the ranks go: all have ended.
 func (h *Host) release() {
-	if len(h.children) == 0 || h.children[0].reaped {
-		return
-	}
+	held := false
 	for _, c := range h.children {
+		held = held || !c.reaped
 		c.reaped = true
 	}
-	h.k.Release()
+	if held {
+		h.k.Release()
+	}
 }
 
 func (h *Host) end(stuck bool) {

@@ -79,12 +79,15 @@ func (k *Keeper) Call(f func()) {
 // functions given to Do may call it, right after the child was started.
 func (k *Keeper) Children(pid int, ended func(unix.WaitStatus)) { k.ended[pid] = ended }
 
-// Hold makes a child stay a zombie from its end until Release. A kernel without lists
-// of children (CONFIG_PROC_CHILDREN) cannot do it: it would take orphans for the child.
-func (k *Keeper) Hold(pid int) {
-	if _, err := orphans(); err == nil {
-		k.held[pid] = true
+// Hold makes a child stay a zombie from its end until Release, and reports whether it
+// does. A kernel without lists of children (CONFIG_PROC_CHILDREN) cannot do it: nobody
+// could tell orphans from the child.
+func (k *Keeper) Hold(pid int) bool {
+	if _, err := childrenOfFirst(); err != nil {
+		return false
 	}
+	k.held[pid] = true
+	return true
 }
 
 // Release waits for all children that are held and have ended, or will end.
@@ -150,7 +153,7 @@ func (k *Keeper) reap() {
 			ended(status)
 		}
 	}
-	list, _ := orphans() // it was there before
+	list, _ := childrenOfFirst() // it was there before
 	for _, pid := range list {
 		if k.ended[pid] == nil && !k.held[pid] {
 			reap(pid)
@@ -182,9 +185,9 @@ func reap(child int) (pid int, status unix.WaitStatus) {
 	}
 }
 
-// orphans returns the children of the first thread: orphans of ranks become those, and
-// few others are.
-func orphans() ([]int, error) {
+// childrenOfFirst returns the children of the first thread: orphans of ranks become those,
+// and few others are. It is a variable for tests.
+var childrenOfFirst = func() ([]int, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
 	var pids []int
 	for _, field := range strings.Fields(string(text)) {

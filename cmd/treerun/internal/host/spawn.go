@@ -100,7 +100,7 @@ func (sp *spawner) start(local int) (*child, error) {
 		return nil, err
 	}
 	sp.h.k.Children(c.pid, func(status unix.WaitStatus) { sp.h.ended(c, status) })
-	sp.h.k.Hold(c.pid)
+	c.held = sp.h.k.Hold(c.pid)
 	for i, src := range c.streams {
 		sp.h.cfg.Stream(c.rank, i, src)
 	}
