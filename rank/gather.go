@@ -158,6 +158,7 @@ func (w *World) sendFailed(run context.Context, wait *waits.Wait, op string, to 
 	if run.Err() != nil {
 		return whyEnded(run, wait, to)
 	}
+	wait.Clear()
 	_, news := w.fate.news(op, w.gathered.Load())
 	if news != nil {
 		return news

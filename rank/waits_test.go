@@ -142,3 +142,19 @@ func FuzzStatus(f *testing.F) {
 		}
 	})
 }
+
+// An AllGather that ends because a connection broke waits for nobody any more: it is neither
+// reported nor told of.
+func TestSendFailed(t *testing.T) {
+	for _, left := range []uint64{0, 5} { // AllGather 0 cannot complete; it can, and the peer is gone all the same
+		f := newFate(0)
+		w := &World{cfg: &config{rank: 0, size: 2}, fate: f, mesh: &mesh{fate: f}}
+		w.wait = (&waits.Job{Size: 2}).NewWait("", nil)
+		f.leave(1, left)
+		w.publish(w.wait, "AllGather", 0, 0, 1, "to take blobs")
+		err := w.sendFailed(t.Context(), w.wait, "AllGather", 1, errors.New("broken pipe"))
+		if e := (*Error)(nil); !errors.As(err, &e) || e.Rank != 1 || w.wait.Doing() != "" {
+			t.Errorf("left after %d: %v, and it still waits in %q", left, err, w.wait.Doing())
+		}
+	}
+}
