@@ -144,8 +144,16 @@ func (k *Keeper) reap() {
 		k.reapAll()
 		return
 	}
-	for pid, ended := range k.ended {
-		if status, ok := peek(pid); ok {
+	// One that ended before another may have been looked at too early: all that have ended
+	// by the last look have ended at the same moment.
+	for more := true; more; {
+		more = false
+		for pid, ended := range k.ended {
+			status, ok := peek(pid)
+			if !ok {
+				continue
+			}
+			more = true
 			delete(k.ended, pid)
 			if !k.held[pid] {
 				reap(pid)

@@ -1,0 +1,63 @@
+package host
+
+import (
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/internal/procstate"
+)
+
+// A rank that notices the end of another one and exits is not taken for the first to end,
+// whichever of them is looked at first.
+func TestEndsOfOneMoment(t *testing.T) {
+	k := keeper()
+	k.Call(func() { // nobody else waits for children meanwhile
+		before, held, reaped := k.ended, k.held, k.reaped
+		defer func() { k.ended, k.held, k.reaped = before, held, reaped }()
+		for range 20 {
+			k.ended, k.held = make(map[int]func(unix.WaitStatus)), make(map[int]bool)
+			var pids []int
+			for range 3 {
+				p, err := os.StartProcess("/bin/sleep", []string{"sleep", "60"}, &os.ProcAttr{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				pids = append(pids, p.Pid)
+			}
+			end := func(pid int) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				for begin := time.Now(); !procstate.Stat(pid).Ended(); {
+					if time.Since(begin) > 10*time.Second {
+						t.Errorf("process %d has not ended", pid)
+						return
+					}
+				}
+			}
+			seen := 0
+			for i, pid := range pids {
+				k.held[pid] = true
+				k.Children(pid, func(unix.WaitStatus) {
+					if seen++; i+1 < len(pids) {
+						end(pids[i+1])
+					}
+				})
+			}
+			k.reaped = func() {
+				if seen != len(pids) {
+					t.Errorf("%d ends were seen at one moment, want %d", seen, len(pids))
+				}
+			}
+			end(pids[0])
+			k.reap()
+			for _, pid := range pids {
+				end(pid)
+				reap(pid)
+			}
+		}
+	})
+}
