@@ -24,6 +24,7 @@ type Message struct {
 	moved int  // bytes
 	lends bool // a Send whose memory its peer reads where it lies
 	done  bool
+	had   int // bytes of Buf, once it is done
 	next  *Message
 }
 
@@ -39,7 +40,7 @@ func (p *Message) String() string {
 	if p.Part != "" {
 		return p.Part
 	}
-	return fmt.Sprintf("%s (%d %s, tag %d)", name, len(p.Buf)/max(p.DType.Size(), 1), p.DType, p.Tag)
+	return fmt.Sprintf("%s (%d %s, tag %d)", name, max(len(p.Buf), p.had)/max(p.DType.Size(), 1), p.DType, p.Tag)
 }
 
 // Receives reports whether p is a Receive.
@@ -91,7 +92,7 @@ func (k *Links) StartSend(p *Message) error { return k.startMessage(p, true) }
 func (k *Links) StartRecv(p *Message) error { return k.startMessage(p, false) }
 
 func (k *Links) startMessage(p *Message, send bool) error {
-	p.send, p.moved, p.done, p.next = send, 0, false, nil
+	p.send, p.moved, p.done, p.had, p.next = send, 0, false, 0, nil
 	p.lends = send && k.lendsOwn(messageKind, int64(len(p.Buf)))
 	if !send {
 		if err := k.messages.inbox[p.Peer].post(p); err != nil {
@@ -165,7 +166,7 @@ func (k *Links) passMessages() error {
 		if k.messages.last == p {
 			k.messages.last = before
 		}
-		p.Buf, p.next = nil, nil // the caller's
+		p.had, p.Buf, p.next = len(p.Buf), nil, nil // the caller's
 	}
 	return nil
 }
