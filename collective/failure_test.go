@@ -3,12 +3,16 @@ package collective
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/rank/ranktest"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
 )
 
 // TestRankLost: while the others wait for a rank, the World learns that it has
@@ -176,6 +180,26 @@ func TestSettingsDiffer(t *testing.T) {
 	for r, err := range errs {
 		if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), "ranks 0,2") || !strings.Contains(err.Error(), "slots=4x4096 plans=any graph=measured on rank 1") {
 			t.Errorf("rank %d: %v, want both values and their ranks", r, err)
+		}
+	}
+}
+
+// TestPeerEndsDuringNew: a connection is refused before the World hears that the peer has
+// ended. New returns the cause, and who it was.
+func TestPeerEndsDuringNew(t *testing.T) {
+	refuse := func(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+		if w.Rank() == 0 {
+			time.AfterFunc(50*time.Millisecond, func() { w.(*fakeWorld).Fail(0, errors.New("killed by SIGKILL")) })
+		}
+		return nil, fmt.Errorf("joining rank 0: %w", syscall.ECONNREFUSED)
+	}
+	for r, err := range ranktest.New(ranktest.OneHost(2)...).Run(t, func(w *ranktest.World) error {
+		_, err := New(t.Context(), &fakeWorld{World: w}, WithGraph(topo.UniformGraph(2)), func(c *config) { c.connect = refuse })
+		return err
+	}) {
+		var re *RankError
+		if !errors.As(err, &re) || re.Rank != 0 || !errors.Is(err, ErrRankLost) || !strings.Contains(err.Error(), "SIGKILL") {
+			t.Errorf("rank %d: %v, want ErrRankLost of rank 0 with its cause", r, err)
 		}
 	}
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/exec"
@@ -65,6 +68,13 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 	if err == nil {
 		return c, nil
 	}
+	if connectionLost(err) {
+		select { // the World hears of a rank's end a moment later
+		case <-w.Failed():
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
 	if r, lost := w.Failure(); lost != nil {
 		return nil, &RankError{Rank: r, Op: "New", Err: &faultError{kind: ErrRankLost, text: lost.Error()}}
 	}
@@ -78,6 +88,12 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 		return nil, cause
 	}
 	return nil, &RankError{Rank: -1, Op: fmt.Sprintf("New on rank %d", w.Rank()), Err: err}
+}
+
+// connectionLost reports whether err is what a rank sees of another one that has ended.
+func connectionLost(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF},
+		func(of error) bool { return errors.Is(err, of) })
 }
 
 // whyNot names the rank that a New which has failed with err has waited for, nil when that
