@@ -73,12 +73,13 @@ func (h *heap) take(n int) (span, error) {
 	return span{}, fmt.Errorf("transport: no room for %d bytes of shared memory: it has %d blocks already", n, len(h.used))
 }
 
-// give takes back the block that begins at from. The caller holds mu.
-func (h *heap) give(from int) (span, error) {
-	i, found := slices.BinarySearchFunc(h.used, from, func(u span, from int) int { return u.from - from })
-	if !found {
-		return span{}, errNoBlock
-	}
+// find returns which used block begins at from. The caller holds mu.
+func (h *heap) find(from int) (i int, found bool) {
+	return slices.BinarySearchFunc(h.used, from, func(u span, from int) int { return u.from - from })
+}
+
+// give takes back a used block. The caller holds mu.
+func (h *heap) give(i int) {
 	s := h.used[i]
 	h.used = slices.Delete(h.used, i, i+1)
 	at, _ := slices.BinarySearchFunc(h.free, s.from, func(f span, from int) int { return f.from - from })
@@ -91,7 +92,6 @@ func (h *heap) give(from int) (span, error) {
 		h.free[at-1].to = h.free[at].to
 		h.free = slices.Delete(h.free, at, at+1)
 	}
-	return s, nil
 }
 
 // adjacent reports whether b begins where a ends, in the same part.
@@ -114,7 +114,8 @@ func (e *Endpoint) Alloc(n int) ([]byte, error) {
 		err = e.view.store.Allocate(e.view.heap(h.member)+s.from, b)
 	}
 	if err != nil {
-		_, _ = h.give(s.from)
+		i, _ := h.find(s.from)
+		h.give(i)
 		return nil, err
 	}
 	return b[:n:n], nil
@@ -129,15 +130,19 @@ func (e *Endpoint) Free(block []byte) error {
 	if !ok {
 		return errNoBlock
 	}
-	s, err := h.give(at)
-	if err != nil {
-		return err
+	i, found := h.find(at)
+	if !found {
+		return errNoBlock
 	}
+	s := h.used[i]
 	b, err := e.view.bytes(h.member, s.from, s.to-s.from)
-	if err != nil {
-		return err
+	if err == nil {
+		err = e.view.store.Deallocate(e.view.heap(h.member)+s.from, b)
 	}
-	return e.view.store.Deallocate(e.view.heap(h.member)+s.from, b)
+	if err == nil { // else the memory may not be zero, and is nobody's
+		h.give(i)
+	}
+	return err
 }
 
 var errNoBlock = errors.New("transport: not a block that Alloc has given out")

@@ -146,10 +146,13 @@ func (r *receiver) withdraw(deadline time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for !r.shared.Withdraw() && !r.e.push.Ended(r.link.Src) {
-		if time.Now().After(deadline) {
-			abandoned.Lock()
-			abandoned.memory = append(abandoned.memory, r.shared.Target())
-			abandoned.Unlock()
+		if r.gaveUp || time.Now().After(deadline) {
+			if !r.gaveUp {
+				abandoned.Lock()
+				abandoned.memory = append(abandoned.memory, r.shared.Target())
+				abandoned.Unlock()
+			}
+			r.gaveUp = true
 			if r.e.closed.Load() {
 				r.shared = coop.Receiver{}
 			}

@@ -207,6 +207,7 @@ type receiver struct {
 
 	mu     sync.Mutex // taken only for payloads that are large
 	shared coop.Receiver
+	gaveUp bool // the time to withdraw was up once: it is not waited for again
 }
 
 // TryHead returns the header and the length of the oldest unread payload.
