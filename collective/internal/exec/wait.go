@@ -78,6 +78,9 @@ func (w *Waiter) wait(ctx context.Context, k *Links, done *bool, spins int) erro
 		} else if idle < spins+w.Yields {
 			idle++
 			k.ep.Bell().Yield()
+			if Tired(&asleep.since, idle) {
+				idle = spins + w.Yields
+			}
 		} else if err := asleep.sleep(ctx, w, k); err != nil {
 			return err
 		}
@@ -98,10 +101,26 @@ func (w *Waiter) wait(ctx context.Context, k *Links, done *bool, spins int) erro
 	}
 }
 
+// Tired reports whether a rank that yields between polls had better sleep, before it has
+// yielded as often as it may: where others want its core one yield takes milliseconds, and
+// the wait would not be published for seconds. since is when it began to yield; Tired sets
+// it. idle counts the yields: few of them look at the clock.
+func Tired(since *time.Time, idle int) bool {
+	const every = 8
+	if idle%every != 0 {
+		return false
+	}
+	now := time.Now()
+	if since.IsZero() {
+		*since = now
+	}
+	return now.Sub(*since) > sleepMax
+}
+
 // sleeper is the slow end of a wait: a rank for which nothing has come for
 // longer than it cares to poll.
 type sleeper struct {
-	since     time.Time // when the sleeping began; zero while the call moves
+	since     time.Time // when the yielding or sleeping began; zero while the call moves
 	looked    time.Time // when the rank last looked around
 	published bool
 }

@@ -1,10 +1,13 @@
 package exec
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
 )
@@ -49,5 +52,51 @@ func TestPolls(t *testing.T) {
 		if got := w.polls(k, c); got != x.want {
 			t.Errorf("%s: %d polls, want %d", x.name, got, x.want)
 		}
+	}
+}
+
+// slowEndpoint is an Endpoint of a rank whose core others want.
+type slowEndpoint struct{ transport.Endpoint }
+
+func (e slowEndpoint) Bell() transport.Bell { return slowBell{e.Endpoint.Bell()} }
+
+type slowBell struct{ transport.Bell }
+
+func (slowBell) Yield() { time.Sleep(5 * time.Millisecond) }
+
+// A wait is published soon, also where every yield takes long: another rank whose time is
+// up finds out what this one waits for.
+func TestLongYields(t *testing.T) {
+	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256, Links: []transport.Link{{Lane: 0, Src: 0, Dst: 1}, {Lane: 0, Src: 1, Dst: 0}}}
+	eps, err := mem.New(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ep := range eps {
+		defer ep.Close()
+	}
+	k, err := NewLinks(slowEndpoint{eps[0]}, 0, &layout, 0, false, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = time.Second // 2000 yields take 10
+	w := &Waiter{Spins: 1, Yields: 2000, Watch: waits.Local(2)[0].NewWait("world", nil)}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*limit)
+	defer cancel()
+	go func() {
+		for begin := time.Now(); w.Watch.Doing() == "" && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > limit {
+				t.Errorf("not published after %v", limit)
+				break
+			}
+		}
+		cancel()
+	}()
+	p := message(1, 0, 1, make([]byte, 4))
+	if err := k.StartRecv(p); err != nil {
+		t.Fatal(err)
+	}
+	if f, failed := k.WaitMessage(ctx, p, w); !failed {
+		t.Errorf("a message that nobody sent has come: %+v", f)
 	}
 }

@@ -95,6 +95,9 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing stri
 		case idle < w.Spins:
 		case idle < yields:
 			k.ep.Bell().Yield()
+			if exec.Tired(&asleep.since, idle) {
+				idle = yields + naps
+			}
 		case idle < yields+naps:
 			time.Sleep(w.Nap)
 		default:
@@ -116,7 +119,7 @@ type sleeper struct {
 	x         Exchange
 	w         *exec.Waiter
 	doing     string
-	since     time.Time // when the sleeping began; zero while the call moves
+	since     time.Time // when the yielding or sleeping began; zero while the call moves
 	looked    time.Time // when the rank last looked around
 	published bool
 }
