@@ -143,6 +143,17 @@ func TestMoving(t *testing.T) {
 	}
 }
 
+// A rank that came late, and waits itself a little later, is not blamed.
+func TestLate(t *testing.T) {
+	all := Local(3)
+	late := all[1].NewWait("world", nil)
+	late.SetBusy(func() bool { return true })
+	time.AfterFunc(patience/2, func() { late.Publish("Barrier", time.Now(), []Lack{{2, "to send"}}) })
+	if c := await(all[0], "world", "Barrier", 1).Why(t.Context()); c.Rank != 2 {
+		t.Errorf("%+v, want rank 2", c)
+	}
+}
+
 // The stall timeout ends the context of a wait with the rank at fault, and not before.
 func TestLimit(t *testing.T) {
 	all := Local(2)

@@ -14,6 +14,7 @@ import (
 type Cause struct {
 	Rank int    // at fault, in the job's numbers; -1: not one rank, as in a circle, or nobody knows
 	Text string // who waits in what for whom, up to the rank at fault
+	busy bool   // it is in a call, and has not said what it waits for
 }
 
 // What is known of a rank, the worst first: of several that others wait for, the worst is
@@ -38,6 +39,7 @@ type node struct {
 	waits []Waiting
 	from  *node // that waits for it, nil for this rank
 	by    hop   // how
+	busy  bool
 }
 
 // Limits of a look at the other ranks.
@@ -47,11 +49,13 @@ const (
 	askers   = 16              // at a time
 	maxTold  = 4               // ranks of a chain that are named
 	maxLooks = 1024            // ranks
+	patience = time.Second     // with a rank that is in a call
 )
 
 // Why finds out why the wait that w has published goes on: it asks the ranks that are
 // waited for what they wait for, and so on. It takes a second or more only where ranks do
-// not answer.
+// not answer, or seem to get on: one that came late may soon wait itself, and is not to
+// be blamed for what it will wait for.
 func (w *Wait) Why(ctx context.Context) Cause {
 	if w == nil {
 		return Cause{Rank: -1, Text: "nobody knows why"}
@@ -59,6 +63,9 @@ func (w *Wait) Why(ctx context.Context) Cause {
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	c, ring := w.look(ctx)
+	for begin := time.Now(); c.busy && time.Since(begin) < patience; c, ring = w.look(ctx) {
+		time.Sleep(settleEvery)
+	}
 	if ring != nil { // ranks were asked one after the other: do they still wait for each other?
 		again, same := w.look(ctx)
 		if same == nil || !slices.Equal(ring, same) {
@@ -176,7 +183,7 @@ func (j *Job) visit(ctx context.Context, n *node) {
 	case len(s.Waits) > 0:
 		n.class, n.is = moving, "is in "+place(s.Waits[0])+process
 	case len(s.Busy) > 0:
-		n.class, n.is = moving, "is in a call on "+s.Busy[0]+" that gets on"+process
+		n.class, n.busy, n.is = moving, true, "is in a call on "+s.Busy[0]+" that gets on"+process
 	default:
 		n.class, n.is = absent, "is in no call of treerun"+process
 	}
@@ -221,13 +228,14 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 	case worst == nil:
 		return Cause{Rank: -1, Text: "it has got on meanwhile"}, nil
 	}
-	alike := 0
+	alike, busy := 0, false
 	for _, n := range all {
 		if n.class == worst.class {
 			alike++
+			busy = busy || n.busy
 		}
 	}
-	c := Cause{Rank: worst.rank, Text: worst.tell(alike - 1)}
+	c := Cause{Rank: worst.rank, Text: worst.tell(alike - 1), busy: busy}
 	if worst.class > absent && alike > 1 {
 		c.Rank = -1 // any of them may be at fault, or none
 	}
