@@ -46,6 +46,16 @@ func stallCases() []stallCase {
 				return recvFrom(ctx, a, a.Rank()+1)
 			}})
 	}
+	for fault := range 3 { // the others wait for each other's parts as well
+		all = append(all, stallCase{fmt.Sprintf("large AllReduce without rank %d", fault), 3, fault, []string{"is in no call of treerun"},
+			func(ctx context.Context, a, _ *Comm) error {
+				if a.Rank() == fault {
+					return waitForFault(a)
+				}
+				x := make([]float32, 1<<20)
+				return AllReduce(ctx, a, x, x, Sum)
+			}})
+	}
 	return append(all,
 		stallCase{"different order", 2, -1, []string{"on a for rank", "on b for rank", "ranks use a and b in different order"},
 			func(ctx context.Context, a, b *Comm) error {

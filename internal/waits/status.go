@@ -22,6 +22,7 @@ type Waiting struct {
 	In     string
 	For    []int  // none: it does not know
 	Number uint64 // another one for every wait
+	GaveUp int64  // nanoseconds ago, 0: it still waits
 }
 
 // Bounds of what a rank tells.
@@ -38,6 +39,9 @@ func (s *Status) Check(size int) error {
 	texts := append([]string{s.State}, s.Busy...)
 	for _, w := range s.Waits {
 		texts = append(texts, w.Comm, w.In)
+		if w.GaveUp < 0 {
+			return fmt.Errorf("status with a wait that was given up %d ns ago", w.GaveUp)
+		}
 		if len(w.For) > size || slices.ContainsFunc(w.For, func(r int) bool { return r < 0 || r >= size }) {
 			return fmt.Errorf("status with a wait for ranks %.40v of %d", w.For, size)
 		}
@@ -67,7 +71,7 @@ func (j *Job) Status(ctx context.Context, about int) Status {
 	var s Status
 	for begin := time.Now(); ; {
 		s = j.status()
-		if len(s.Waits) > 0 || len(s.Busy) == 0 || time.Since(begin) > settleFor || ctx.Err() != nil {
+		if slices.ContainsFunc(s.Waits, func(w Waiting) bool { return w.GaveUp == 0 }) || len(s.Busy) == 0 || time.Since(begin) > settleFor || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(settleEvery)
@@ -102,10 +106,17 @@ func (j *Job) status() Status {
 func (w *Wait) waiting() (Waiting, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.now.in == "" || !w.gaveUp.IsZero() && time.Since(w.gaveUp) > lingers {
+	if w.now.in == "" {
 		return Waiting{}, false
 	}
 	told := Waiting{Comm: cut(w.comm), In: cut(w.now.in), Number: w.number}
+	if !w.gaveUp.IsZero() {
+		ago := time.Since(w.gaveUp)
+		if ago > lingers {
+			return Waiting{}, false
+		}
+		told.GaveUp = max(int64(ago), 1)
+	}
 	for _, l := range w.now.lacks {
 		if r := w.inJob(l.Rank); r >= 0 && r < w.job.Size && len(told.For) < w.job.Size {
 			told.For = append(told.For, r)

@@ -184,6 +184,21 @@ func (w *Wait) Publish(in string, since time.Time, lacks []Lack) *Stalled {
 	return w.stalled
 }
 
+// Renew is Publish of the latest that is known of a wait that is published already, or else
+// has lasted for about so long.
+func (w *Wait) Renew(in string, waited time.Duration, lacks []Lack) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	since := time.Now().Add(-waited)
+	if w.now.in != "" && w.gaveUp.IsZero() {
+		since = w.now.since
+	}
+	w.mu.Unlock()
+	w.Publish(in, since, lacks)
+}
+
 // begin starts the clock of a publication. The caller holds mu.
 func (w *Wait) begin() {
 	w.number++

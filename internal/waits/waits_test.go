@@ -72,6 +72,64 @@ func TestOrderOfCommunicators(t *testing.T) {
 	}
 }
 
+// Ranks that wait for each other within one collective get on as soon as one that is not
+// in it yet comes; in several calls, or as messages, they never do.
+func TestOneCollective(t *testing.T) {
+	for _, tc := range []struct {
+		name         string
+		first, other [2]string // communicator and call
+		absent       bool
+		rank         int
+	}{
+		{"one collective", [2]string{"a", "AllReduce #1"}, [2]string{"a", "AllReduce #1"}, true, 2},
+		{"nobody is absent", [2]string{"a", "AllReduce #1"}, [2]string{"a", "AllReduce #1"}, false, -1},
+		{"two communicators", [2]string{"a", "AllReduce #1"}, [2]string{"b", "AllReduce #1"}, true, -1},
+		{"messages", [2]string{"a", "Recv"}, [2]string{"a", "Recv"}, true, -1},
+	} {
+		all := Local(3)
+		if !tc.absent {
+			await(all[2], tc.first[0], tc.first[1], 0, 1)
+		}
+		await(all[1], tc.other[0], tc.other[1], 0, 2)
+		c := await(all[0], tc.first[0], tc.first[1], 1, 2).Why(t.Context())
+		if c.Rank != tc.rank || strings.HasSuffix(strings.SplitN(c.Text, ";", 2)[0], "a circle") != (tc.rank < 0) {
+			t.Errorf("%s: %+v, want rank %d", tc.name, c, tc.rank)
+		}
+	}
+	// A circle of two calls that leads through one of them twice.
+	all := Local(4)
+	await(all[1], "a", "AllReduce #1", 0, 2, 3)
+	await(all[2], "b", "AllReduce #1", 0)
+	c := await(all[0], "a", "AllReduce #1", 1, 3).Why(t.Context())
+	want := "rank 0 waits in AllReduce #1 on a for rank 1, rank 1 in AllReduce #1 on a for rank 2, rank 2 in AllReduce #1 on b for rank 0: a circle; ranks use a and b in different order"
+	if c.Rank != -1 || c.Text != want {
+		t.Errorf("%+v, want %q", c, want)
+	}
+}
+
+// A wait that was given up counts for those who have waited at that time, and for nobody
+// who has begun since: the rank may be anywhere by then.
+func TestGivenUp(t *testing.T) {
+	all := Local(2)
+	before := await(all[0], "a", "AllReduce #1", 1)
+	other := await(all[1], "b", "AllReduce #1", 0)
+	time.Sleep(2 * time.Millisecond)
+	other.GiveUp()
+	if c := before.Why(t.Context()); c.Rank != -1 || !strings.Contains(c.Text, "different order") {
+		t.Errorf("the other's wait began before it was given up: %+v, want a circle", c)
+	}
+	before.Clear()
+	time.Sleep(2 * time.Millisecond)
+	after := await(all[0], "c", "AllReduce #1", 1)
+	if c := after.Why(t.Context()); c.Rank != 1 || !strings.Contains(c.Text, "is in no call of treerun") {
+		t.Errorf("the other's wait was given up before: %+v, want rank 1 in no call", c)
+	}
+	after.Renew("AllReduce #1", time.Hour, []Lack{{1, "to send"}})
+	if c := after.Why(t.Context()); c.Rank != 1 {
+		t.Errorf("renewed: %+v, want rank 1 in no call", c)
+	}
+}
+
 // What a rank waits for on another communicator has nothing to do with it where it waits
 // on this one as well.
 func TestOtherCommunicator(t *testing.T) {
@@ -199,6 +257,7 @@ func TestCheck(t *testing.T) {
 		"a newline":       {Busy: []string{"a\nb"}},
 		"an escape":       {Waits: []Waiting{{In: "\x1b[2J"}}},
 		"many calls":      {Busy: make([]string, maxWaits+1)},
+		"given up later":  {Waits: []Waiting{{GaveUp: -1}}},
 		"many waits":      {Waits: make([]Waiting, maxWaits+1)},
 	} {
 		if s.Check(3) == nil {

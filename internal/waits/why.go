@@ -80,7 +80,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 	j := w.job
 	self := &node{rank: j.Rank, class: waiting}
 	w.mu.Lock()
-	lacks := slices.Clone(w.now.lacks)
+	lacks, age := slices.Clone(w.now.lacks), time.Since(w.now.since)
 	w.mu.Unlock()
 	own, is := w.waiting()
 	if !is {
@@ -94,7 +94,7 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 		}
 	}
 	self.waits = []Waiting{own}
-	all := j.follow(ctx, self)
+	all := j.follow(ctx, self, age)
 	c, ring := j.judge(all)
 	for _, l := range lacks { // what this rank saw of those that it waits for
 		if ring != nil {
@@ -109,8 +109,8 @@ func (w *Wait) look(ctx context.Context) (Cause, []hop) {
 }
 
 // follow asks the ranks that self waits for, those that these wait for, and so on, and
-// returns all that it has reached, self first.
-func (j *Job) follow(ctx context.Context, self *node) map[int]*node {
+// returns all that it has reached, self first. age is how long self has waited.
+func (j *Job) follow(ctx context.Context, self *node, age time.Duration) map[int]*node {
 	all := map[int]*node{self.rank: self}
 	for level := []*node{self}; len(level) > 0; {
 		var next []*node
@@ -129,7 +129,7 @@ func (j *Job) follow(ctx context.Context, self *node) map[int]*node {
 		for _, n := range next {
 			asking.Go(func() {
 				places <- struct{}{}
-				j.visit(ctx, n)
+				j.visit(ctx, n, age)
 				<-places
 			})
 		}
@@ -146,8 +146,9 @@ func place(w Waiting) string {
 	return w.In + " on " + w.Comm
 }
 
-// visit finds out about n.
-func (j *Job) visit(ctx context.Context, n *node) {
+// visit finds out about n. What n gave up before the look's own wait began, age ago, it
+// does not wait for: a program that tries again is in other calls by then.
+func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 	process := ""
 	if j.State != nil {
 		pid, s := j.State(n.rank)
@@ -166,6 +167,7 @@ func (j *Job) visit(ctx context.Context, n *node) {
 	within, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
 	s, err := j.Ask(within, n.rank, n.rank)
+	s.Waits = slices.DeleteFunc(s.Waits, func(w Waiting) bool { return w.GaveUp > int64(age) })
 	switch {
 	case err != nil:
 		n.class, n.is = mute, "gives no answer"+process
@@ -212,7 +214,6 @@ func (j *Job) secondHand(ctx context.Context, r int) string {
 
 // judge names the rank, or the circle, that the others wait for.
 func (j *Job) judge(all map[int]*node) (Cause, []hop) {
-	ring := shortest(all)
 	var worst *node
 	for _, n := range all {
 		if n.class == waiting {
@@ -222,6 +223,7 @@ func (j *Job) judge(all map[int]*node) (Cause, []hop) {
 			worst = n
 		}
 	}
+	ring := shortest(all, worst != nil)
 	switch {
 	case ring != nil && (worst == nil || worst.class > circle):
 		return Cause{Rank: -1, Text: tellRing(ring)}, ring
@@ -308,7 +310,11 @@ func tellRing(ring []hop) string {
 
 // shortest returns the shortest circle of ranks that wait for each other, the one with the
 // lowest ranks of several, beginning with its lowest rank; nil when there is none.
-func shortest(all map[int]*node) []hop {
+//
+// others says that some rank that was reached does not wait. Then ranks that wait for each
+// other within one collective are no circle: each of them waits for several ranks, and as
+// soon as one that is not in the call yet comes, they get on.
+func shortest(all map[int]*node, others bool) []hop {
 	var best []hop
 	ranks := make([]int, 0, len(all))
 	for r := range all {
@@ -316,34 +322,48 @@ func shortest(all map[int]*node) []hop {
 	}
 	slices.Sort(ranks)
 	for _, start := range ranks {
-		if ring := ringFrom(all, start); ring != nil && (best == nil || len(ring) < len(best)) {
+		if ring := ringFrom(all, start, others); ring != nil && (best == nil || len(ring) < len(best)) {
 			best = ring
 		}
 	}
 	return best
 }
 
-// ringFrom returns the shortest way from start back to it over ranks that are not below it.
-func ringFrom(all map[int]*node, start int) []hop {
-	came := map[int]hop{}
-	for queue := []int{start}; len(queue) > 0; queue = queue[1:] {
-		r := queue[0]
-		for _, wait := range all[r].waits {
+// spot is a rank on a way over ranks, and whether what it passed were several calls.
+type spot struct {
+	rank    int
+	several bool
+}
+
+// ringFrom returns the shortest way from start back to it over ranks that are not below
+// it; with others, not one within a single collective.
+func ringFrom(all map[int]*node, start int, others bool) []hop {
+	came := map[spot]hop{}
+	before := map[spot]spot{}
+	first := spot{rank: start}
+	for queue := []spot{first}; len(queue) > 0; queue = queue[1:] {
+		at := queue[0]
+		for _, wait := range all[at.rank].waits {
 			for _, to := range wait.For {
-				h := hopOf(r, to, wait)
-				if to == start {
+				h := hopOf(at.rank, to, wait)
+				next := spot{to, at.several || at != first && came[at].in != h.in}
+				if to == start && (!others || next.several || !numbered(wait)) {
 					ring := []hop{h}
-					for at := r; at != start; at = came[at].who {
-						ring = append([]hop{came[at]}, ring...)
+					for ; at != first; at = before[at] {
+						ring = append(ring, came[at])
 					}
+					slices.Reverse(ring)
 					return ring
 				}
-				if _, seen := came[to]; !seen && to > start && all[to] != nil {
-					came[to] = h
-					queue = append(queue, to)
+				if _, seen := came[next]; !seen && to > start && all[to] != nil {
+					came[next], before[next] = h, at
+					queue = append(queue, next)
 				}
 			}
 		}
 	}
 	return nil
 }
+
+// numbered reports whether w is a wait in a collective: these have numbers, messages none.
+func numbered(w Waiting) bool { return strings.Contains(w.In, "#") }

@@ -185,7 +185,7 @@ func (w *Waiter) WaitFault(err error, self int, doing string, lacks []waits.Lack
 	if !errors.Is(err, context.DeadlineExceeded) || w.Watch == nil {
 		return transport.Fault{Rank: self, Text: gave + "; it waited for " + waits.Tell(lacks)}
 	}
-	w.Watch.Publish(doing, time.Now(), lacks)
+	w.Watch.Renew(doing, sleepMax, lacks)
 	cause := w.Watch.Why(context.Background())
 	return transport.Fault{Rank: w.Watch.InComm(cause.Rank), Text: gave + "; it waited: " + cause.Text}
 }
