@@ -216,7 +216,7 @@ func (c *Comm) asideFail(ctx context.Context, f transport.Fault, during string) 
 	if c.err != nil {
 		return c.failedDuring(during)
 	}
-	hint := "contents of send and recv are undefined"
+	hint := undefinedAnyhow
 	if strings.HasPrefix(f.Text, exec.FaultMismatch) {
 		hint = "" // found out before anything moved
 	}

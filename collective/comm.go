@@ -182,6 +182,9 @@ func (c *Comm) failMessage(ctx context.Context, f transport.Fault, during *exec.
 	return c.failDuring(ctx, f, during.String(), hint)
 }
 
+// undefinedAnyhow is undefined for calls of which nobody keeps whether they were in place.
+const undefinedAnyhow = "contents of recv, and of send in place, are undefined"
+
 // undefined says which slices of a call under way hold nothing of use once it has failed.
 func (c *Comm) undefined(seq uint64) string {
 	call := c.callOf(seq)

@@ -76,7 +76,7 @@ const drainMax = 5 * time.Second
 // deviceFault is failDuring for device calls: on the rank at fault the error wraps
 // what its device said.
 func (c *Comm) deviceFault(ctx context.Context, f transport.Fault, during string) error {
-	err := c.failDuring(ctx, f, during, "contents of send and recv are undefined")
+	err := c.failDuring(ctx, f, during, undefinedAnyhow)
 	if d := c.devices; d != nil && f.Rank == c.rank && errors.Is(err, ErrDevice) {
 		d.mu.Lock()
 		cause := d.cause
