@@ -78,7 +78,7 @@ func (w *Waiter) wait(ctx context.Context, k *Links, done *bool, spins int) erro
 		} else if idle < spins+w.Yields {
 			idle++
 			k.ep.Bell().Yield()
-			if Tired(&asleep.since, idle) {
+			if Tired(&asleep.since, idle-spins) {
 				idle = spins + w.Yields
 			}
 		} else if err := asleep.sleep(ctx, w, k); err != nil {
@@ -103,11 +103,11 @@ func (w *Waiter) wait(ctx context.Context, k *Links, done *bool, spins int) erro
 
 // Tired reports whether a rank that yields between polls had better sleep, before it has
 // yielded as often as it may: where others want its core one yield takes milliseconds, and
-// the wait would not be published for seconds. since is when it began to yield; Tired sets
-// it. idle counts the yields: few of them look at the clock.
-func Tired(since *time.Time, idle int) bool {
-	const every = 8
-	if idle%every != 0 {
+// the wait would not be published for seconds. since is when it began to look at the clock;
+// Tired sets it. Few yields do: a look takes 50 ns, and a small message few yields.
+func Tired(since *time.Time, yields int) bool {
+	const first, every = 32, 8
+	if yields < first || yields%every != 0 {
 		return false
 	}
 	now := time.Now()
