@@ -140,6 +140,9 @@ func tryStall(t *testing.T, tc stallCase, hosts int, kind error, limit time.Dura
 		if tc.fault >= 0 && !strings.Contains(err.Error(), fmt.Sprintf("rank %d", tc.fault)) {
 			wrong = append(wrong, fmt.Errorf("rank %d: %q does not name rank %d", r, err, tc.fault))
 		}
+		if tc.name == "Split" && e.Hint != "" {
+			wrong = append(wrong, fmt.Errorf("rank %d: %q tells of slices that a Split has not", r, err))
+		}
 		for _, w := range tc.words {
 			if !strings.Contains(err.Error(), w) {
 				wrong = append(wrong, fmt.Errorf("rank %d: %q does not say %q", r, err, w))

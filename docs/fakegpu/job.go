@@ -90,10 +90,11 @@ var command = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("fake GPU: %w", err)
 	}
-	guardOfCommand, err = guard(dir)
+	g, err := guard(dir)
 	if err != nil {
 		return "", err
 	}
+	open = append(open, g)
 	file := filepath.Join(dir, "treerun")
 	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file, "github.com/treerun/treerun/cmd/treerun").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("fake GPU: build treerun: %w: %s", err, out)
@@ -101,5 +102,5 @@ var command = sync.OnceValues(func() (string, error) {
 	return file, nil
 })
 
-// guardOfCommand is open as long as the process lives.
-var guardOfCommand *os.File
+// open are files that stay open as long as the process lives.
+var open []*os.File

@@ -140,7 +140,10 @@ func rankDir(top *os.File, name string) (*os.File, error) {
 
 // planted is the error for a name in an output folder that could not be opened.
 func planted(op, path string, err error) error {
-	if err == unix.ELOOP || err == unix.ENOTDIR {
+	switch err {
+	case unix.ENXIO:
+		err = fmt.Errorf("%w (a pipe or a socket is there; hint: remove it, or another --output-dir)", err)
+	case unix.ELOOP, unix.ENOTDIR:
 		err = fmt.Errorf("%w (a link or a file is there, which is not followed; hint: remove it, or another --output-dir)", err)
 	}
 	return &os.PathError{Op: op, Path: path, Err: err}

@@ -60,6 +60,8 @@ func TestPlantedInOutputDir(t *testing.T) {
 				t.Error("it was opened")
 			} else if !strings.Contains(err.Error(), filepath.Join(dir, "rank.0")) {
 				t.Errorf("the error does not name the file: %v", err)
+			} else if name != "hard link" && !strings.Contains(err.Error(), "hint: ") {
+				t.Errorf("the error has no hint: %v", err)
 			}
 			if got, _ := os.ReadFile(precious); string(got) != "precious" {
 				t.Errorf("somebody's file holds %q", got)
