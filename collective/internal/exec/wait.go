@@ -141,9 +141,11 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if s.looked.IsZero() { // since may be set by Tired
+		s.looked = time.Now()
+	}
 	if s.since.IsZero() {
-		s.since = time.Now()
-		s.looked = s.since
+		s.since = s.looked
 	}
 	bell := k.ep.Bell()
 	steps := k.steps

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -98,5 +99,41 @@ func TestLongYields(t *testing.T) {
 	}
 	if f, failed := k.WaitMessage(ctx, p, w); !failed {
 		t.Errorf("a message that nobody sent has come: %+v", f)
+	}
+}
+
+// A rank that sleeps because it was tired of yielding, and is woken up at once, does not
+// look around: that compares calls with all others, and is for waits that are long.
+func TestShortSleepAfterYields(t *testing.T) {
+	for r, err := range everyPair(t, 2, 2, 256, func(k *Links, rank int, w *Waiter) error {
+		if rank == 1 {
+			return nil
+		}
+		if err := k.StartRecv(message(1, 0, 1, make([]byte, 4))); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
+				k.ep.Bell().Ring()
+			}
+		}()
+		w.Watch = waits.Local(2)[0].NewWait("world", nil)
+		for range 20 {
+			asleep := sleeper{since: time.Now()} // as Tired sets it
+			begin := time.Now()
+			if err := asleep.sleep(ctx, w, k); err != nil {
+				return err
+			}
+			if time.Since(begin) < sleepMax && asleep.published {
+				return errors.New("a sleep of a moment was published")
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
 	}
 }
