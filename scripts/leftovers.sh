@@ -17,6 +17,7 @@ set -euo pipefail
 [ $# -gt 0 ] || { echo "usage: [GRACE=SECONDS] scripts/leftovers.sh COMMAND [ARGS...]" >&2; exit 2; }
 grace=${GRACE:-1}
 work=$(mktemp -d)
+chmod 711 "$work" # tests run programs as other users
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"
 mark="LEFTOVERS_MARK=$$.$(basename "$work")"
