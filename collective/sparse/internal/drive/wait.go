@@ -129,7 +129,7 @@ func (s *sleeper) moved() {
 	if s.published {
 		s.w.Watch.Clear()
 	}
-	s.since, s.published = time.Time{}, false
+	s.since, s.looked, s.published = time.Time{}, time.Time{}, false
 }
 
 // sleep sleeps once, until the bell rings or for sleepMax.
