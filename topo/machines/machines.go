@@ -3,8 +3,8 @@
 // descriptions give them. It measures nothing (topo/probe does) and imports
 // topo only; commands, examples and tests import it.
 //
-// The graphs are JSON files, built in; they are graph files as the command line
-// reads them. Rates are those of the hardware in one direction, before any
+// The graphs are JSON files, built in, and clusters of them; the files are graph
+// files as the command line reads them. Rates are those of the hardware in one direction, before any
 // protocol takes its part. Latencies are not from data sheets: they are round
 // figures of the order that programs see (1.5 us over NVLink, 2 us through a
 // switch of NVLinks, 5 to 9 us over PCIe and sockets, 14 us over InfiniBand,
@@ -39,10 +39,23 @@ var about = map[string]string{
 		"The port of a GPU is the limit. Source: NVIDIA DGX-2 data sheet (2018).",
 	"dgxa100": "NVIDIA DGX A100: eight A100 with twelve NVLink 3.0 each, 300 GB/s each way, on six NVSwitches. " +
 		"The port of a GPU is the limit. Source: NVIDIA DGX A100 data sheet (2020).",
+	"dgxa100-x2": "Two DGX A100, joined by eight HDR InfiniBand cards each, one of 25 GB/s for every GPU: card i with card i (rails). " +
+		"The cards are on two switches in turn; what they can reach there besides is left out, so that a card has one link. " +
+		"Source: NVIDIA DGX A100 data sheet (2020); ForestColl (2024) plans on the same figures.",
+	"dgxa100-x4": "Four DGX A100, joined as dgxa100-x2 is. A card has three links here; their sum is limited by host only, to 200 GB/s, " +
+		"since a port counts all traffic of its ranks. Source: as dgxa100-x2.",
 	"dgxh100": "NVIDIA DGX H100 (and HGX boards of H100 or H200): eight GPUs with 18 NVLink 4.0 each, 450 GB/s each way, on four NVSwitches. " +
 		"The port of a GPU is the limit. Source: NVIDIA DGX H100 data sheet (2022).",
+	"dgxh100-x2": "Two DGX H100, joined by eight NDR InfiniBand cards each, one of 50 GB/s for every GPU, on eight rails: card i with card i. " +
+		"Source: NVIDIA DGX H100 data sheet (2022).",
+	"dgxh100-x4": "Four DGX H100 on eight rails. A card has three links here; their sum is limited by host only, to 400 GB/s, " +
+		"since a port counts all traffic of its ranks. Source: as dgxh100-x2.",
 	"ethernet4x4": "Four hosts of four ranks with a 10 Gbit/s Ethernet card each, 1.25 GB/s; 10 GB/s through shared memory inside. " +
 		"Not a product: the cluster of the examples.",
+	"mi250": "A server of eight AMD Instinct MI250, two dies each: 16 dies with seven xGMI links of 50 GB/s each way, " +
+		"up to four of them between the same two. Source: the link matrix of such a server in ForestColl's published topologies (2024).",
+	"mi250-x2": "Two servers of eight MI250, joined by a card of 16 GB/s for every die: card i with card i, of one InfiniBand switch that joins all. " +
+		"Source: as mi250.",
 	"mi300x": "AMD Instinct MI300X platform: eight GPUs, all pairs joined by an Infinity Fabric link of 64 GB/s each way. " +
 		"Source: AMD Instinct MI300X platform data sheet (2023).",
 	"p3.16xlarge": "Amazon p3.16xlarge as MXNet's tree proposal draws it (figure 3): the NVLinks of dgx1v, and 10 GB/s over PCIe and the CPUs " +
@@ -73,6 +86,18 @@ func Get(name string) (*topo.Graph, bool) {
 	if about[name] == "" {
 		return nil, false
 	}
+	g := graph(name)
+	for i := range g.Links {
+		g.Links[i].Source = topo.Declared
+	}
+	return g, true
+}
+
+// graph makes the graph of a machine that there is.
+func graph(name string) *topo.Graph {
+	if c, ok := clusters[name]; ok {
+		return c.graph(name)
+	}
 	data, err := files.ReadFile(name + ".json")
 	if err != nil {
 		panic(fmt.Sprintf("machines: %v", err))
@@ -81,10 +106,7 @@ func Get(name string) (*topo.Graph, bool) {
 	if err != nil {
 		panic(fmt.Sprintf("machines: %s: %v", name, err))
 	}
-	for i := range g.Links {
-		g.Links[i].Source = topo.Declared
-	}
-	return g, true
+	return g
 }
 
 // About says what a machine is and where its figures come from, for people;

@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// Every file is a machine and every machine a valid graph of its own name; it
+// Every file and every cluster is a machine and every machine a valid graph of its own name; it
 // says where its figures come from, or that they are nobody's.
 func TestEveryMachine(t *testing.T) {
 	entries, err := files.ReadDir(".")
@@ -22,9 +22,12 @@ func TestEveryMachine(t *testing.T) {
 	for _, e := range entries {
 		inFiles = append(inFiles, strings.TrimSuffix(e.Name(), ".json"))
 	}
+	for name := range clusters {
+		inFiles = append(inFiles, name)
+	}
 	slices.Sort(inFiles)
 	if !slices.Equal(inFiles, Names()) {
-		t.Errorf("files %v, names %v", inFiles, Names())
+		t.Errorf("files and clusters %v, names %v", inFiles, Names())
 	}
 	for _, name := range Names() {
 		g, ok := Get(name)
@@ -75,6 +78,7 @@ func TestDetails(t *testing.T) {
 func TestRatePerRank(t *testing.T) {
 	for name, want := range map[string]float64{
 		"dgx1p": 80, "dgx1v": 150, "p3dn.24xlarge": 150, "p3dn": 50, "dgx2": 150, "dgxa100": 300, "dgxh100": 450, "mi300x": 448, "pcie8": 12,
+		"dgxa100-x2": 325, "dgxa100-x4": 325, "dgxh100-x2": 500, "dgxh100-x4": 500, "mi250": 350, "mi250-x2": 366,
 	} {
 		g, _ := Get(name)
 		out := make([]float64, g.Ranks)
@@ -95,7 +99,8 @@ func TestRatePerRank(t *testing.T) {
 	}
 }
 
-// Every builder makes trees on every machine; MXNet's planner died on p3dn.
+// Every builder makes trees on every machine; MXNet's planner died on p3dn. Of the
+// dies of mi250 few are linked: from most roots there is no balanced tree.
 func TestBuildersOnMachines(t *testing.T) {
 	for _, name := range Names() {
 		g, _ := Get(name)
@@ -107,7 +112,7 @@ func TestBuildersOnMachines(t *testing.T) {
 			if err := tr.Validate(g.Ranks); err != nil || tr.Missing(g) >= 0 || tr.Root != root {
 				t.Errorf("%s: root %d: %v\n%v", name, root, err, tr)
 			}
-			if name != "abilene" && tr.IsBalanced() == (name == "p3dn") {
+			if name != "abilene" && !strings.HasPrefix(name, "mi250") && tr.IsBalanced() == (name == "p3dn") {
 				t.Errorf("%s: root %d: balanced is %v: %s", name, root, tr.IsBalanced(), tr.Note)
 			}
 		}
