@@ -53,27 +53,22 @@ func measure(t *testing.T, g *topo.Graph, order []int, closed bool) [2]float64 {
 }
 
 func TestRingAndChainAgainstBruteForce(t *testing.T) {
-	rings, chains, without := 0, 0, 0
-	for seed := range uint64(150) {
-		g := sample(3+int(seed%5), seed)
+	var rings, chains tally
+	for seed := range uint64(400) {
+		g := sample(3+int(seed%6), seed)
 		best := [2]float64{}
 		bruteWalk(g.Rates(), []int{0}, true, 1e18, 0, &best)
 		r, err := BestRing(g)
-		var no *NoRingError
-		switch {
-		case best[0] == 0:
-			if !errors.As(err, &no) || !no.Proven {
-				t.Fatalf("no ring exists, got %v, %v", r, err)
+		got := [2]float64{}
+		if err == nil {
+			if got = measure(t, g, r.Order, true); got[0] != r.GBytesPerSecond {
+				t.Fatalf("ring %v, its slowest link %v", r, got[0])
 			}
-			without++
-		case err != nil:
+		} else if no := (*NoRingError)(nil); !errors.As(err, &no) {
 			t.Fatal(err)
-		default:
-			if got := measure(t, g, r.Order, true); got != best || r.GBytesPerSecond != best[0] {
-				t.Fatalf("ring %v: %v, want %v", r, got, best)
-			}
-			rings++
 		}
+		rings.count(t, got, best)
+
 		root := int(seed) % g.Ranks
 		best = [2]float64{}
 		bruteWalk(g.Rates(), []int{root}, false, 1e18, 0, &best)
@@ -84,19 +79,49 @@ func TestRingAndChainAgainstBruteForce(t *testing.T) {
 		if err := tr.Validate(g.Ranks); err != nil || tr.Root != root || tr.Missing(g) >= 0 {
 			t.Fatalf("%v\n%v", err, tr)
 		}
-		if (tr.Note == "") != (best[0] > 0) {
-			t.Fatalf("best path %v, note %q", best, tr.Note)
-		}
+		got = [2]float64{}
 		if tr.Note == "" {
-			if got := [2]float64{slowest(g.Rates(), tr), tr.Weight(g)}; got != best || tr.Depth() != g.Ranks-1 {
-				t.Fatalf("chain %v, want %v\n%v", got, best, tr)
+			got = [2]float64{slowest(g.Rates(), tr), tr.Weight(g)}
+			if tr.Depth() != g.Ranks-1 {
+				t.Fatalf("no path and no note: %v", tr)
 			}
-			chains++
+		}
+		chains.count(t, got, best)
+	}
+	t.Logf("rings %+v, chains %+v", rings, chains)
+	for what, c := range map[string]tally{"rings": rings, "chains": chains} {
+		if c.exist < 150 || c.without < 30 {
+			t.Errorf("%s: %+v: the sample shows too little", what, c)
+		}
+		if c.missed > c.exist/100 || c.slower > c.exist/50 || c.lighter > c.exist/50 {
+			t.Errorf("%s: %+v: the search misses more than one of fifty", what, c)
 		}
 	}
-	if rings < 30 || chains < 30 || without < 30 {
-		t.Errorf("%d rings, %d chains, %d graphs without a ring: the sample shows too little", rings, chains, without)
+}
+
+// tally counts how often a search comes to the best rate and sum there are.
+type tally struct {
+	exist, without          int // graphs with and without an order
+	missed, slower, lighter int // of exist: not found, with a slower link, with a smaller sum only
+}
+
+func (c *tally) count(t *testing.T, got, best [2]float64) {
+	t.Helper()
+	if got[0] > best[0] || got[0] == best[0] && got[1] > best[1]+1e-9 {
+		t.Fatalf("%v is better than the best of all, %v", got, best)
 	}
+	switch {
+	case best[0] == 0:
+		c.without++
+		return
+	case got[0] == 0:
+		c.missed++
+	case got[0] < best[0]:
+		c.slower++
+	case got[1] < best[1]-1e-9:
+		c.lighter++
+	}
+	c.exist++
 }
 
 // The DGX-1V has a ring of double links and one of single ones: together the
@@ -142,7 +167,7 @@ func TestRingLarge(t *testing.T) {
 		}
 	}
 	var no *NoRingError
-	if _, err := BestRing(path(40)); !errors.As(err, &no) || no.Proven {
+	if _, err := BestRing(path(40)); !errors.As(err, &no) {
 		t.Errorf("path of 40: %v", err)
 	}
 	for _, g := range []*topo.Graph{path(40), star(40), groups(5, 8), torus(5, 5)} {

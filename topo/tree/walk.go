@@ -1,46 +1,53 @@
 package tree
 
 import (
-	"math/bits"
+	"cmp"
+	"math"
 	"slices"
+
+	"github.com/treerun/treerun/topo"
 )
 
-// walk returns an order of all ranks in which each has a link to the next: a
-// path from the given start, or with start -1 a ring, beginning with rank 0.
-// The slowest link is as quick as possible, then the total rate as large: both
-// exactly up to MaxExact ranks. It returns nil when there is no such order or,
-// above MaxExact, when it finds none.
-func walk(g *net, start int) []int {
-	closed := start < 0
-	start = max(start, 0)
-	if g.n <= 2 {
-		return map[int][]int{1: {0}, 2: {start, 1 - start}}[g.n]
-	}
-	find, improve := exactWalk, heaviestWalk
-	if g.n > MaxExact {
-		find, improve = turnedWalk, opened
+// The orders that one search tries, and a bound on tries times ranks squared.
+const (
+	maxWalks = 64
+	walkWork = 20_000_000
+)
+
+// walk returns an order of all ranks in which each has a link to the next, and
+// the rate of its slowest link: a path from the given start, or with start -1 a
+// ring, beginning with rank 0. It looks for the quickest slowest link, and for
+// the largest total rate with it. Where it finds no such order the rate is 0,
+// and the order lacks as few links as it can; without any link it is nil.
+func walk(g *net, start int) (order []int, least float64) {
+	w := &walker{g: g, start: start, closed: start < 0}
+	if g.n == 1 {
+		return []int{0}, 0
 	}
 	rates := g.rates()
-	var best []int
-	least := 0.0
-	for low, high := 0, len(rates)-1; low <= high; {
+	if len(rates) == 0 {
+		return nil, 0
+	}
+	w.quickest = rates[len(rates)-1]
+	w.least = rates[0]
+	best := w.search()
+	for low, high := 1, len(rates)-1; w.slowest(best) > 0 && low <= high; {
 		mid := (low + high) / 2
-		order := find(g, start, closed, rates[mid])
-		if order == nil {
+		w.least = rates[mid]
+		if found := w.search(); w.slowest(found) >= w.least {
+			best, low = found, mid+1
+		} else {
 			high = mid - 1
-			continue
 		}
-		best, least = order, rates[mid]
-		low = mid + 1
 	}
-	if best == nil {
-		return nil
+	if w.closed {
+		first := slices.Index(best, 0)
+		best = append(best[first:len(best):len(best)], best[:first]...)
+		if best[1] > best[g.n-1] {
+			slices.Reverse(best[1:])
+		}
 	}
-	best = improve(g, best, closed, least)
-	if closed && best[1] > best[g.n-1] {
-		slices.Reverse(best[1:])
-	}
-	return best
+	return best, w.slowest(best)
 }
 
 // rates returns the different rates of the links, rising.
@@ -55,111 +62,141 @@ func (g *net) rates() []float64 {
 	return slices.Compact(list)
 }
 
-// masks returns every rank's neighbours over links of at least some rate.
-func masks(g *net, least float64) []uint32 {
-	near := make([]uint32, g.n)
-	for v, list := range g.near {
-		for _, e := range list {
-			if e.GBytesPerSecond >= least {
-				near[v] |= 1 << e.Rank
-			}
-		}
-	}
-	return near
+// walker looks for an order of ranks over links of at least some rate.
+type walker struct {
+	g        *net
+	start    int // -1: any
+	closed   bool
+	least    float64
+	quickest float64
 }
 
-// exactWalk finds an order over links of at least some rate, if there is one:
-// for every set of ranks that holds the start it keeps the ranks in which a
-// path from the start over exactly the set can end.
-func exactWalk(g *net, start int, closed bool, least float64) []int {
-	near := masks(g, least)
-	full := uint32(1)<<g.n - 1
-	ends := make([]uint32, full+1)
-	ends[1<<start] = 1 << start
-	for set := uint32(1); set < full; set++ {
-		for rest := ends[set]; rest > 0; rest &= rest - 1 {
-			u := bits.TrailingZeros32(rest)
-			for next := near[u] &^ set; next > 0; next &= next - 1 {
-				bit := next & -next
-				ends[set|bit] |= bit
+// price is what the step from u to v costs: a missing link more than all others
+// together. v is -1 behind the end of a path.
+func (w *walker) price(u, v int) float64 {
+	if v < 0 {
+		return 0
+	}
+	if rate := w.g.at(u, v); rate >= w.least {
+		return w.quickest - rate
+	}
+	return float64(w.g.n) * w.quickest
+}
+
+// after is the rank behind order[i], -1 behind the end of a path.
+func (w *walker) after(order []int, i int) int {
+	switch {
+	case i < w.g.n-1:
+		return order[i+1]
+	case w.closed:
+		return order[0]
+	}
+	return -1
+}
+
+// slowest returns the rate of the slowest link of an order, 0 where one is
+// missing.
+func (w *walker) slowest(order []int) float64 {
+	least := math.Inf(1)
+	for i, u := range order {
+		if v := w.after(order, i); v >= 0 {
+			least = min(least, w.g.at(u, v))
+		}
+	}
+	return least
+}
+
+func (w *walker) cost(order []int) float64 {
+	sum := 0.0
+	for i, u := range order {
+		sum += w.price(u, w.after(order, i))
+	}
+	return sum
+}
+
+// search returns the cheapest order of some that begin differently.
+func (w *walker) search() []int {
+	var best []int
+	cost := math.Inf(1)
+	for i := range max(1, min(maxWalks, walkWork/(w.g.n*w.g.n))) {
+		start, skip := w.start, i
+		if start < 0 {
+			start, skip = i%w.g.n, i/w.g.n
+		}
+		order := w.grow(start, skip)
+		w.exchange(order)
+		if c := w.cost(order); c < cost {
+			best, cost = order, c
+		}
+		if cost == 0 {
+			break
+		}
+	}
+	return best
+}
+
+// grow goes from rank to rank over the quickest link, of equals to where the
+// fewest ranks are left to go on to, and without a link to such a rank. The
+// digits of skip say how many better ones the first steps pass over.
+func (w *walker) grow(start, skip int) []int {
+	order := []int{start}
+	inside := make([]bool, w.g.n)
+	inside[start] = true
+	free := make([]int, w.g.n) // by rank: its neighbours outside
+	count := func(v, by int) {
+		for _, e := range w.g.near[v] {
+			if e.GBytesPerSecond >= w.least {
+				free[e.Rank] += by
 			}
 		}
 	}
-	last := ends[full]
-	if closed {
-		last &= near[start]
+	for v := range w.g.n {
+		if v != start {
+			count(v, 1)
+		}
 	}
-	if last == 0 {
-		return nil
+	var next []topo.Neighbour
+	better := func(x, y topo.Neighbour) int {
+		return cmp.Or(cmp.Compare(y.GBytesPerSecond, x.GBytesPerSecond), free[x.Rank]-free[y.Rank], x.Rank-y.Rank)
 	}
-	order := make([]int, g.n)
-	set, can := full, last
-	for i := g.n - 1; i >= 0; i-- {
-		v := bits.TrailingZeros32(can)
-		order[i] = v
-		set &^= 1 << v
-		can = ends[set] & near[v]
+	for len(order) < w.g.n {
+		next = next[:0]
+		for _, e := range w.g.near[order[len(order)-1]] {
+			if !inside[e.Rank] && e.GBytesPerSecond >= w.least {
+				next = append(next, e)
+			}
+		}
+		for v := 0; len(next) == 0 || v < w.g.n && next[0].GBytesPerSecond == 0; v++ {
+			if !inside[v] {
+				next = append(next, topo.Neighbour{Rank: v})
+			}
+		}
+		v := slices.MinFunc(next, better).Rank
+		if skip > 0 {
+			slices.SortFunc(next, better)
+			v = next[skip%len(next)].Rank
+			skip /= len(next)
+		}
+		order, inside[v] = append(order, v), true
+		count(v, -1)
 	}
 	return order
 }
 
-// heaviestWalk returns the order of the largest total rate over links of at
-// least some rate; the one it is given shows that there is one.
-func heaviestWalk(g *net, order []int, closed bool, least float64) []int {
-	n, start := g.n, order[0]
-	near := masks(g, least)
-	full := uint32(1)<<n - 1
-	most := make([]float64, (int(full)+1)*n) // by set and end
-	for i := range most {
-		most[i] = none
-	}
-	most[1<<start*n+start] = 0
-	for set := uint32(1); set < full; set++ {
-		row := most[int(set)*n:][:n]
-		for u, sum := range row {
-			if sum == none {
-				continue
-			}
-			for next := near[u] &^ set; next > 0; next &= next - 1 {
-				v := bits.TrailingZeros32(next)
-				cell := &most[int(set|1<<v)*n+v]
-				*cell = max(*cell, sum+g.at(u, v))
+// exchange turns round parts of an order while that lowers its cost: two links
+// are opened, and their ends joined the other way (2-opt).
+func (w *walker) exchange(order []int) {
+	for better, pass := true, 0; better && pass < maxPasses; pass++ {
+		better = false
+		for i := 1; i < w.g.n; i++ {
+			for j := i + 1; j < w.g.n; j++ {
+				a, b, c, d := order[i-1], order[i], order[j], w.after(order, j)
+				gain := w.price(a, b) + w.price(c, d) - w.price(a, c) - w.price(b, d)
+				if gain > 1e-9*w.quickest {
+					slices.Reverse(order[i : j+1])
+					better = true
+				}
 			}
 		}
 	}
-	last, best := -1, none
-	for v, sum := range most[int(full)*n:] {
-		if closed && near[start]>>v&1 == 0 {
-			continue
-		}
-		if closed {
-			sum += g.at(v, start)
-		}
-		if sum > best {
-			last, best = v, sum
-		}
-	}
-	return traced(g, most, near, start, last)
-}
-
-// traced follows the sums of heaviestWalk back from the last rank.
-func traced(g *net, most []float64, near []uint32, start, last int) []int {
-	n := g.n
-	order := make([]int, n)
-	set := uint32(1)<<n - 1
-	v := last
-	for i := n - 1; i > 0; i-- {
-		order[i] = v
-		sum := most[int(set)*n+v]
-		set &^= 1 << v
-		for rest := set & near[v]; rest > 0; rest &= rest - 1 {
-			u := bits.TrailingZeros32(rest)
-			if before := most[int(set)*n+u]; before != none && before+g.at(u, v) == sum {
-				v = u
-				break
-			}
-		}
-	}
-	order[0] = start
-	return order
 }
