@@ -1,7 +1,7 @@
 // Package tree builds trees and rings from a topo.Graph:
 //
-//   - Exact and ExactWidest, the balanced reduce trees of the largest total
-//     rate and of the quickest slowest link, of small graphs;
+//   - Exact, the balanced reduce tree of the largest total rate, of small
+//     graphs;
 //   - KL and Greedy, heuristics for balanced reduce trees of larger ones;
 //   - All, KLAll and Multi, one tree per root that share the links;
 //   - DoubleBinary, NCCL's two complementary trees;

@@ -24,26 +24,6 @@ const (
 	Mirror
 )
 
-var variantNames = [...]string{"current", "shift", "mirror"}
-
-// String returns the name that ParseVariant reads.
-func (v Variant) String() string {
-	if v < 0 || int(v) >= len(variantNames) {
-		return fmt.Sprintf("variant(%d)", int(v))
-	}
-	return variantNames[v]
-}
-
-// ParseVariant reads the name of a variant: current, shift or mirror.
-func ParseVariant(name string) (Variant, error) {
-	for v, n := range variantNames {
-		if n == name {
-			return Variant(v), nil
-		}
-	}
-	return 0, fmt.Errorf("tree: double binary variant %q, want current, shift or mirror", name)
-}
-
 // Neighbours returns the parent of a rank in tree which (0 or 1) of the two
 // complementary binary trees of n ranks, -1 for the root, and its children, -1
 // where there is none; the second only behind a first. It takes O(log n) time

@@ -192,7 +192,7 @@ func BenchmarkEightRanks(b *testing.B) {
 			}
 		}
 		for root := range 8 {
-			if _, err := ExactWidest(g, root); err != nil {
+			if _, err := Exact(g, root); err != nil {
 				b.Fatal(err)
 			}
 		}

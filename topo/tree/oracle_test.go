@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"math/rand/v2"
+
 	"github.com/treerun/treerun/topo"
 	"pgregory.net/rapid"
 )
@@ -86,4 +88,33 @@ func sequence(n int) []int {
 		s[i] = i
 	}
 	return s
+}
+
+// slowest is the rate of a tree's slowest link.
+func slowest(m topo.Matrix, tr topo.Tree) float64 {
+	least := 1e18
+	for v, p := range tr.Parent {
+		if p >= 0 {
+			least = min(least, m.At(v, p))
+		}
+	}
+	return least
+}
+
+// sample is a connected graph of the given number of ranks: a random spanning
+// tree and each other link with a chance of its own, rates of 1 to 4. (rapid
+// prefers small graphs and few links; these do not.)
+func sample(n int, seed uint64) *topo.Graph {
+	random := rand.New(rand.NewPCG(seed, uint64(n)))
+	g := &topo.Graph{Ranks: n}
+	names, density := random.Perm(n), random.Float64()
+	for b := 1; b < n; b++ {
+		parent := random.IntN(b)
+		for a := range b {
+			if a == parent || random.Float64() < density {
+				g.Links = append(g.Links, topo.Link{A: names[a], B: names[b], GBytesPerSecond: float64(1 + random.IntN(4))})
+			}
+		}
+	}
+	return g
 }

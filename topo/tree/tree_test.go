@@ -70,6 +70,22 @@ func checkTree(t interface{ Fatalf(string, ...any) }, g *topo.Graph, tr topo.Tre
 	}
 }
 
+// Exact on larger graphs than rapid likes to draw: as heavy as the heaviest of
+// all trees of as few rounds.
+func TestExactSample(t *testing.T) {
+	for seed := range uint64(90) {
+		g := sample(5+int(seed%3), seed+1000)
+		root := int(seed) % g.Ranks
+		tr, err := Exact(g, root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := bruteForce(g.Rates(), root, topo.Rounds(g.Ranks)); tr.IsBalanced() != (want != none) || want != none && tr.Weight(g) != want {
+			t.Errorf("seed %d: weight %v, balanced %v; the best of all has %v", seed, tr.Weight(g), tr.IsBalanced(), want)
+		}
+	}
+}
+
 // The note says how the tree differs from what was asked for.
 func TestExactDeeper(t *testing.T) {
 	for _, c := range []struct {

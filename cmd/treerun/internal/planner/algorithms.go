@@ -192,12 +192,7 @@ func kl(r *request) ([]strand, []float64, []string, error) {
 }
 
 func exact(r *request) ([]strand, []float64, []string, error) {
-	trees, err := r.perRoot(func(root int) (topo.Tree, error) {
-		if r.objective == "bottleneck" {
-			return tree.ExactWidest(r.g, root)
-		}
-		return tree.Exact(r.g, root)
-	})
+	trees, err := r.perRoot(func(root int) (topo.Tree, error) { return tree.Exact(r.g, root) })
 	list, notes := r.ofTrees(trees)
 	return list, nil, notes, err
 }
@@ -215,11 +210,7 @@ func multi(r *request) ([]strand, []float64, []string, error) {
 }
 
 func doubleBinary(r *request) ([]strand, []float64, []string, error) {
-	v, err := tree.ParseVariant(r.variant)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	trees, err := tree.DoubleBinaryOn(r.g, v)
+	trees, err := tree.DoubleBinaryOn(r.g, tree.Current)
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -31,7 +31,7 @@ func BenchmarkEightRanks(b *testing.B) {
 		for b.Loop() {
 			for i := range list {
 				r := list[i]
-				r.g, r.kind, r.root, r.penalty, r.objective, r.variant = g, plan.AllReduce, -1, 0.7, "weight", "current"
+				r.g, r.kind, r.root, r.penalty = g, plan.AllReduce, -1, 0.7
 				if _, err := r.candidates(); err != nil {
 					b.Fatal(err)
 				}
@@ -89,7 +89,7 @@ func Benchmark64Hosts(b *testing.B) {
 		for _, name := range []string{"auto", "hierarchical", "double-binary", "packing"} {
 			b.Run(fmt.Sprintf("ports=%v/%s", ports, name), func(b *testing.B) {
 				for b.Loop() {
-					r := request{algorithm: name, g: g, kind: plan.AllReduce, root: -1, penalty: 0.7, objective: "weight", variant: "current"}
+					r := request{algorithm: name, g: g, kind: plan.AllReduce, root: -1, penalty: 0.7}
 					if _, err := r.printed(64<<20, "text"); err != nil {
 						b.Fatal(err)
 					}

@@ -19,8 +19,6 @@ var options = []option{
 	{"root", false, []string{"kl", "exact", "chain", "star"}}, // Reduce and Broadcast: all
 	{"link-usage-penalty", false, []string{"kl"}},
 	{"array-bound", true, []string{"packing", "multi", "kl", "exact", "double-binary", "hierarchical", "ring"}},
-	{"objective", false, []string{"exact"}},
-	{"variant", false, []string{"double-binary"}},
 	{"max-trees", false, []string{"packing"}},
 	{"max-height", false, []string{"packing"}},
 	{"min-rate", false, []string{"packing"}},

@@ -41,7 +41,7 @@ func TestOptionsTable(t *testing.T) {
 // the two; the error names both, and the algorithms that it belongs to.
 func TestOptionsOfOthers(t *testing.T) {
 	value := map[string]string{
-		"root": "3", "link-usage-penalty": "0.5", "array-bound": "1M", "objective": "bottleneck", "variant": "mirror", "max-trees": "2",
+		"root": "3", "link-usage-penalty": "0.5", "array-bound": "1M", "max-trees": "2",
 		"max-height": "3", "min-rate": "1", "height-tolerance": "0.1", "greedy": "true", "seed": "1",
 	}
 	for _, o := range options {
@@ -78,7 +78,7 @@ func TestOptionsThatDependOnOthers(t *testing.T) {
 		"--algorithm kl --collective broadcast --link-usage-penalty 0.5": "one tree only",
 		"--algorithm exact --root 3 --array-bound 1M":                    "one tree only",
 		"--algorithm packing --collective broadcast --array-bound 1M":    "",
-		"--max-trees 2 --variant mirror":                                 "no algorithm has --variant (for double-binary) and --max-trees (for packing) together",
+		"--max-trees 2 --link-usage-penalty 1":                           "no algorithm has --link-usage-penalty (for kl) and --max-trees (for packing) together",
 		"--root 2 --max-trees 2":                                         "no algorithm has --root",
 		"--root 2 --max-trees 2 --collective reduce --seed 4":            "",
 	} {
@@ -93,10 +93,8 @@ func TestOptionsThatDependOnOthers(t *testing.T) {
 func TestAutoHasTheOptions(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--max-trees 2":          {"packing"},
-		"--variant mirror":       {"double-binary"},
 		"--link-usage-penalty 1": {"kl"},
 		"--root 5":               {"kl", "exact", "chain", "star"},
-		"--objective bottleneck": {"exact"},
 		"--greedy --seed 9":      {"packing"},
 	} {
 		p := readPlan(t, "--graph dgx1v --bytes 64K "+args)

@@ -22,8 +22,6 @@ type request struct {
 	collective string
 	algorithm  string
 	root       int // -1: not given
-	objective  string
-	variant    string
 	penalty    float64
 	arrayBound size // 0: derived
 	seed       uint64
@@ -55,7 +53,6 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 // register adds the flags that say which plan is wanted.
 func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.algorithm, r.root, r.penalty = "allreduce", "auto", -1, tree.LinkUsagePenalty
-	r.objective, r.variant = "weight", "current"
 	f.Var(&choice{&r.collective, kindNames()}, "collective", "`KIND`: "+or(kindNames()))
 	f.Var(&choice{&r.algorithm, algorithmNames()}, "algorithm", "`NAME`: "+strings.Join(algorithmNames(), ", ")+";\nauto takes the one with the lowest predicted time, of those that have all\noptions given")
 	f.Var(whole(&r.root, 0, topo.MaxRanks-1), "root", "`RANK` that has the result or gives the data (default 0 for reduce and\nbroadcast); for the other collectives: one tree, with this root, of kl,\nexact, chain or star")
@@ -63,8 +60,6 @@ func (r *request) register(f *pflag.FlagSet) {
 	f.Var(real(&r.penalty, 0, 1), "link-usage-penalty", "kl: `FACTOR` on a link's rate each time a tree uses it, 0 to 1")
 	f.Var(&r.arrayBound, "array-bound", "smaller messages go over one tree, or one ring one way round, alone\n(default: derived from the rates and latencies of the trees or rings)")
 	f.Lookup("array-bound").DefValue = "0"
-	f.Var(&choice{&r.objective, []string{"weight", "bottleneck"}}, "objective", "exact: `WHAT` is largest, weight (sum of the rates) or bottleneck\n(the slowest link)")
-	f.Var(&choice{&r.variant, []string{"current", "shift", "mirror"}}, "variant", "double-binary: `HOW` tree 1 comes from tree 0: current, shift or mirror")
 	f.Var(whole(&r.pack.MaxTrees, 0, math.MaxInt), "max-trees", "packing: at most `K` trees; 0: any number")
 	f.Var(real(&r.pack.MaxHeight, 0, topo.MaxRanks), "max-height", "packing: no rank farther than `H` links from its root; 0: any height")
 	f.Var(real(&r.pack.MinRate, 0, topo.MaxRate), "min-rate", "packing: no tree below `R` GB/s; 0: any rate")
