@@ -13,7 +13,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
 )

@@ -20,7 +20,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
 // modelRanks are ranks that programs are run on.

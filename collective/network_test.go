@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/topo"
 )
 

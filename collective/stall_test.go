@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/longer"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/topo"
 )
 

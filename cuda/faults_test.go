@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"golang.org/x/sys/unix"
 )
 

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/fakegpu"
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // The tests run on a fake host like a DGX-1V, whose streams work late at random,

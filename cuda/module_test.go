@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 func init() {

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/internal/testutil/freeport"
 )
 
 // recorded returns datagrams as the ranks of a job send them to each other: pings,

@@ -13,8 +13,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/treerun/treerun/docs/freeport"
-	"github.com/treerun/treerun/docs/longer"
+	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil/longer"
 	"github.com/treerun/treerun/rank/job"
 )
 

@@ -12,7 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/internal/testutil/freeport"
 	"github.com/treerun/treerun/rank/job"
 )
 

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/longer"
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // The tests below run ranks as processes on hosts that are network namespaces,

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/internal/testutil/freeport"
 	"github.com/treerun/treerun/rank/job"
 )
 

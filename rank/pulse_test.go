@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/internal/testutil/freeport"
 )
 
 // onHosts makes the Worlds of ranks that take themselves for ranks of several

@@ -12,8 +12,8 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/treerun/treerun/docs/freeport"
-	"github.com/treerun/treerun/docs/longer"
+	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil/longer"
 	"github.com/treerun/treerun/rank/iface"
 	"github.com/treerun/treerun/transport/ports"
 )

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 	"github.com/treerun/treerun/rank/iface"
 	"github.com/treerun/treerun/rank/job"
 )

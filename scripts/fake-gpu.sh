@@ -6,7 +6,7 @@
 #
 # --graph takes the name of a machine that treerun knows, or a graph file; ranks
 # behind a slash choose some: dgx1v/0-3. How to make it fail is said in
-# docs/fakegpu. The command takes the place of this shell, with its signals and
+# internal/testutil/fakegpu. The command takes the place of this shell, with its signals and
 # its exit code; 125 means that there is no fake host, 64 wrong usage. Nothing
 # stays behind but the libraries in the user's cache.
 set -euo pipefail

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/fakegpu"
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // gpucheck builds the program whose ranks make device calls, for the length of a

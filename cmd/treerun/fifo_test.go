@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/freeport"
+	"github.com/treerun/treerun/internal/testutil/freeport"
 )
 
 // fileTime is how long a command may take that is given a FIFO, a device or

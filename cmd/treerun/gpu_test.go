@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank/machine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 // A peer link on which copies hang ends the job that has found out, since its

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // identity is who a rank thinks it is, where no launcher of treerun tells it.

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // intruder is a process of testdata/intruder.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // atOnce is how long a start that cannot succeed may take on a busy machine. The ranks

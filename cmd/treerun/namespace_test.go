@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // A host of a job fails in one way or another, while ranks on three hosts reduce

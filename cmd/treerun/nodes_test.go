@@ -15,8 +15,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/treerun/treerun/docs/freeport"
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // nodesOf are treeruns as a user starts them by hand, one per host.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // slurmCluster is a Slurm of two nodes with two CPUs each, in hosts of its own:

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // kill -9 of any rank in the middle of sparse calls, in every form: all others get a

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // secureShells are hosts with a real sshd each but for host 0, which treerun is

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // stoppedSteps are where a rank is stopped, and what the reports call it.

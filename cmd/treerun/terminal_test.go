@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // openTerminal returns both sides of a new pseudo terminal.

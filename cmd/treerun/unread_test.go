@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/longer"
+	"github.com/treerun/treerun/internal/testutil/longer"
 )
 
 // unread starts treerun with a stdout that nobody reads, and returns how it

@@ -15,7 +15,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
 // The last rank of three only aggregates; the others add up a tensor of which they have

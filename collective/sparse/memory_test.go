@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/docs/require"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil/require"
 	"github.com/treerun/treerun/transport"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
 // People are told once of the choice for a call, however calls take turns, and again when it

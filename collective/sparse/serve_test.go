@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
 // serveLayouts are hosts of the ranks, and which of these serve.

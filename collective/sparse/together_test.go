@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
 // Two communicators begin with sparse calls at the same time, and open links for them:

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/rank/ranktest"
+	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
 // world is a rank of a job whose ranks are goroutines of the test.

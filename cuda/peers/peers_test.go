@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"

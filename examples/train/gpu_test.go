@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 // On GPUs the same is learned as on the host, by any number of ranks. The GPUs

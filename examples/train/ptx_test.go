@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/treerun/treerun/docs/ptx"
+	"github.com/treerun/treerun/internal/testutil/ptx"
 )
 
 // emulated is memory in which the example's PTX runs, instruction by instruction.

@@ -9,8 +9,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/treerun/treerun/docs/nethosts"
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // Every change to a device that may change its rate is a change of one fact, and

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 func main() {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 // built builds treerun and gpucheck and returns their folder.

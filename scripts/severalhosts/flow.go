@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // The two ends of a plain TCP flow are this program inside two hosts.

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/scripts/internal/jobs"
 )
 

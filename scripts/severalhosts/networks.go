@@ -1,6 +1,6 @@
 package main
 
-import "github.com/treerun/treerun/docs/nethosts"
+import "github.com/treerun/treerun/internal/testutil/nethosts"
 
 // hosts is how many there are in every network.
 const hosts = 4

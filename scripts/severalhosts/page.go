@@ -64,7 +64,7 @@ func page(r record) (map[string][]byte, error) {
 func (w *writer) head() {
 	w.Line("# Several hosts: treerun beside Open MPI, MPICH and Gloo")
 	w.Line("`scripts/several-hosts.sh` measured this, and `scripts/several-hosts.sh page` writes the page again from\n" +
-		"[several-hosts.tsv](several-hosts.tsv). The hosts are network namespaces of one machine (package `docs/nethosts`): links are shaped\n" +
+		"[several-hosts.tsv](several-hosts.tsv). The hosts are network namespaces of one machine (package `internal/testutil/nethosts`): links are shaped\n" +
 		"by token buckets at both ends, no delay is added, and all hosts share its cores. Messages below 256 KiB pass a shaped link\n" +
 		"as a burst. Times are medians over the repetitions of the median over a job's iterations, each as long as on its slowest rank\n" +
 		"and from its own exit of a barrier; in the first repetition every element was compared. float32, sum, not in place\n" +

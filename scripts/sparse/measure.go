@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/scripts/internal/jobs"
 	"github.com/treerun/treerun/scripts/internal/results"
 )

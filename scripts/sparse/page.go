@@ -15,7 +15,7 @@ func page(r record) string {
 	b.WriteString(`# Sparse AllReduce: treerun beside its own dense AllReduce and MPI
 
 ` + "`scripts/sparse.sh` measured this, and `scripts/sparse.sh page` writes the page again from [sparse.jsonl](sparse.jsonl)." + `
-The hosts are network namespaces of one machine (package ` + "`docs/nethosts`" + `), whose cores all of them share; every host sends and
+The hosts are network namespaces of one machine (package ` + "`internal/testutil/nethosts`" + `), whose cores all of them share; every host sends and
 receives at most 500 Mbit/s. Times are medians over iterations, each as long as on its slowest rank and from its own exit of a
 barrier, in place, float32, sum, blocks of 256 elements; every element of every row's result was compared. "density" is the part of a rank's blocks that
 are not zero, "union" that of the blocks that any rank has. Overlap: *full*, all ranks have the same blocks; *random*, each has drawn its

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/topo/network"
 )
 

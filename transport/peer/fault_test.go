@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/transport/peer/faultproxy"
+	"github.com/treerun/treerun/internal/testutil/faultproxy"
 )
 
 // through lets every connection of a rank go through a proxy, one per peer and

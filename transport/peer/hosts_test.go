@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/longer"
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/transport/ports"
 )
 

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/freeport"
-	"github.com/treerun/treerun/docs/longer"
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/faultproxy"
+	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil/require"
 	"github.com/treerun/treerun/transport/internal/intro"
-	"github.com/treerun/treerun/transport/peer/faultproxy"
 	"github.com/treerun/treerun/transport/ports"
 )
 

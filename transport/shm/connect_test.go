@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/transporttest"
 )

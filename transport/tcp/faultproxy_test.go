@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil/faultproxy"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/peer/faultproxy"
 	"github.com/treerun/treerun/transport/transporttest"
 )
 

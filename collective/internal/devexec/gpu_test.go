@@ -9,7 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 // TestMain runs the tests on a fake host whose streams run late, and whose driver

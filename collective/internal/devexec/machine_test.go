@@ -10,7 +10,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
 )

@@ -1,5 +1,5 @@
 // Package jobs runs benchmarks of treerun, Open MPI and MPICH on the hosts of
-// docs/nethosts, and reads the rows that they print. Only programs below scripts
+// internal/testutil/nethosts, and reads the rows that they print. Only programs below scripts
 // import it.
 package jobs
 
@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // Slots returns the first n hosts with so many slots each, as all launchers take it.

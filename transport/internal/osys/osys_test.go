@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 const size = 1 << 16

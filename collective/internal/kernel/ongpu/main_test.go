@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
-	"github.com/treerun/treerun/docs/fakegpu"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 var realGPUs, _ = cuda.HostGPUs()

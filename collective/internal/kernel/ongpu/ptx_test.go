@@ -10,7 +10,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/cuda/kernels"
-	"github.com/treerun/treerun/docs/ptx"
+	"github.com/treerun/treerun/internal/testutil/ptx"
 )
 
 // The PTX itself, run instruction by instruction, gives the bits of the host, and

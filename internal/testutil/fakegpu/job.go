@@ -12,8 +12,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/treerun/treerun/docs/freeport"
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // Job is a job of treerun on fake hosts whose ranks are processes of a test.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/nethosts"
+	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
 // run runs a shell script inside host i and returns what it prints.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 	"go.uber.org/goleak"
 )
 

@@ -14,7 +14,7 @@ import (
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 	"github.com/treerun/treerun/topo/machines"
 )
 

@@ -40,7 +40,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // Variable holds the folder of the fake host that a process runs on.

@@ -5,7 +5,7 @@
 //
 // It runs in the test's process, so both kernels beside it go on to
 // acknowledge: a link that is cut in the middle needs network namespaces, see
-// docs/nethosts. Only tests import it.
+// internal/testutil/nethosts. Only tests import it.
 package faultproxy
 
 import (

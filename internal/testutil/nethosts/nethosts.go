@@ -23,7 +23,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // Options say what the hosts are like. The zero value is one unshaped switch.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/docs/require"
+	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // script returns a command that runs scripts/fake-gpu.sh with a temporary folder
@@ -22,7 +22,7 @@ func script(t *testing.T, args ...string) (cmd *exec.Cmd, empty func()) {
 	require.Need(t, require.Compilers, Missing())
 	_, err := os.Stat("/bin/bash")
 	require.Need(t, require.Bash, err)
-	path, err := filepath.Abs("../../scripts/fake-gpu.sh")
+	path, err := filepath.Abs("../../../scripts/fake-gpu.sh")
 	if err != nil {
 		t.Fatal(err)
 	}
