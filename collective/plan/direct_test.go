@@ -67,23 +67,6 @@ func TestDirectIsVerified(t *testing.T) {
 	}
 }
 
-// The JSON form keeps flat and direct plans as they are.
-func TestDirectInJSON(t *testing.T) {
-	for _, p := range directPlans(t, 4) {
-		data, err := p.AppendJSON(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		q, err := ParsePlan(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if q.String() != p.String() || q.Digest() != p.Digest() {
-			t.Errorf("%v came back as\n%v", p, q)
-		}
-	}
-}
-
 // A flat AllReduce gives all ranks the same bits, those of the sum in the order
 // of the ranks, although the order in which floats are added matters.
 func TestFlatGivesAllRanksTheSameBits(t *testing.T) {

@@ -1,6 +1,10 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
 
 // uses says which fields of a Step an Op has a use for.
 type uses struct {
@@ -160,24 +164,50 @@ func (b Buf) String() string {
 
 // String writes s as an assignment: what is written, a =, what it is made of.
 // "out, to 2 = in + from 3" is a RecvReduceCopySend; + is the reduction.
-func (s Step) String() string {
-	switch s.Op {
-	case Send:
-		return fmt.Sprintf("to %d = %v", s.To, s.Src)
-	case Recv:
-		return fmt.Sprintf("%v = from %d", s.Dst, s.From)
-	case RecvReduce:
-		return fmt.Sprintf("%v = %v + from %d", s.Dst, s.Src, s.From)
-	case RecvReduceSend:
-		return fmt.Sprintf("to %d = %v + from %d", s.To, s.Src, s.From)
-	case RecvReduceCopySend:
-		return fmt.Sprintf("%v, to %d = %v + from %d", s.Dst, s.To, s.Src, s.From)
-	case RecvCopySend:
-		return fmt.Sprintf("%v, to %d = from %d", s.Dst, s.To, s.From)
-	case Copy:
-		return fmt.Sprintf("%v = %v", s.Dst, s.Src)
-	case LocalReduce:
-		return fmt.Sprintf("%v = %v + %v", s.Dst, s.Dst, s.Src)
+func (s Step) String() string { return string(s.appendTo(nil)) }
+
+func (s Step) appendTo(b []byte) []byte {
+	if !s.Op.valid() || !s.Src.valid() || !s.Dst.valid() {
+		return fmt.Appendf(b, "%v src=%v dst=%v from=%d to=%d", s.Op, s.Src, s.Dst, s.From, s.To)
 	}
-	return fmt.Sprintf("%v src=%v dst=%v from=%d to=%d", s.Op, s.Src, s.Dst, s.From, s.To)
+	u := opUses[s.Op]
+	peer := func(word string, rank int32) {
+		b = strconv.AppendInt(append(b, word...), int64(rank), 10)
+	}
+	if u.dst {
+		b = append(b, bufNames[s.Dst]...)
+	}
+	if u.dst && u.to {
+		b = append(b, ", "...)
+	}
+	if u.to {
+		peer("to ", s.To)
+	}
+	b = append(b, " = "...)
+	if u.acc {
+		b = append(append(b, bufNames[s.Dst]...), " + "...)
+	}
+	if u.src {
+		b = append(b, bufNames[s.Src]...)
+	}
+	if u.src && u.from {
+		b = append(b, " + "...)
+	}
+	if u.from {
+		peer("from ", s.From)
+	}
+	return b
+}
+
+// MarshalText gives the name of k, as String does.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText takes the name of a kind.
+func (k *Kind) UnmarshalText(text []byte) error {
+	i := slices.Index(kindNames[:], string(text))
+	if len(text) == 0 || i < 0 {
+		return fmt.Errorf("%q is no kind of collective", text)
+	}
+	*k = Kind(i)
+	return nil
 }

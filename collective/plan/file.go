@@ -1,0 +1,199 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// MaxPlanBytes bounds a plan file, in bytes.
+const MaxPlanBytes = 64 << 20
+
+// File is what a plan file says beside the steps: how the plan was made and what
+// it costs. It is the JSON form that `treerun plan --format json` prints.
+type File struct {
+	Algorithm   string     `json:"algorithm"`
+	Collective  Kind       `json:"collective"`
+	Bytes       int64      `json:"bytes"`  // of the message it was made for
+	Digest      string     `json:"digest"` // Plan.Digest of the steps
+	PredictedUs float64    `json:"predicted_us"`
+	Trees       []FileTree `json:"trees,omitempty"`
+	Ring        []int      `json:"ring,omitempty"` // the order of a plan of one ring
+
+	Rate           float64 `json:"rate_gbytes_per_second"`
+	Bound          float64 `json:"bound_gbytes_per_second"`
+	TightPartition [][]int `json:"tight_partition"` // of ranks: what the bound follows from
+	Note           string  `json:"note,omitempty"`
+
+	Options    map[string]any `json:"options,omitempty"`     // by name: a string, a number or a bool
+	ChunkBytes int64          `json:"chunk_bytes,omitempty"` // of the chunks of the price; 0: the executor's
+}
+
+// FileTree is one tree or ring of a plan. In a plan with parts it carries a share
+// of the part of its root.
+type FileTree struct {
+	Root  int     `json:"root"`  // of a ring: where it begins
+	Share float64 `json:"share"` // of the message; all sum up to 1
+
+	// Rate is how much of the message goes over it per second, in GB/s, while
+	// all are in use: all sum up to the plan's. In an AllGather and a
+	// ReduceScatter the message is all parts together. It is not the load of a
+	// link: a tree puts its rate on a link each way it is used, a ring
+	// 2(n-1)/n of it in an AllReduce, (n-1)/n where the message has parts.
+	Rate float64 `json:"rate_gbytes_per_second"`
+
+	Part   *int  `json:"part,omitempty"` // nil: it carries a share of the whole message
+	Parent []int `json:"parent,omitempty"`
+	Round  []int `json:"round,omitempty"`
+	Ring   []int `json:"ring,omitempty"`
+}
+
+// fileForm is the whole of a plan file.
+type fileForm struct {
+	File
+	Steps stepsForm `json:"steps"`
+}
+
+// Limits of what a file says beside its steps.
+const (
+	maxFileText    = 1 << 12 // bytes of a text
+	maxFileOptions = 64
+)
+
+// Append appends the file of p to b, and a newline. It sets f.Collective and
+// f.Digest to those of p. The same arguments give the same bytes, on every
+// machine. The error is for what ParseFile would refuse.
+func (f *File) Append(b []byte, p *Plan) ([]byte, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	f.Collective, f.Digest = p.Kind, p.Digest()
+	if f.TightPartition == nil {
+		f.TightPartition = [][]int{}
+	}
+	if err := f.check(p.Size); err != nil {
+		return nil, fmt.Errorf("plan file: %w", err)
+	}
+	data, err := json.Marshal(fileForm{File: *f, Steps: formOf(p)})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("plan file: %w", err)
+	case len(data) > MaxPlanBytes:
+		return nil, fmt.Errorf("plan file: %d bytes, want at most %d: the plan has too many steps", len(data), MaxPlanBytes)
+	}
+	return append(append(b, data...), '\n'), nil
+}
+
+// ParseFile reads a plan file. The plan has the name of its algorithm, and passes
+// Validate; whether it is right is for Verify to say. Unknown fields, fields that
+// stand twice, null, and a text that ends too early or goes on are errors, and so
+// is a digest that is not that of the steps. A file without a digest, as somebody
+// writes by hand, is taken.
+func ParseFile(data []byte) (*File, *Plan, error) {
+	f, p, err := parseFile(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("plan file: %w", err)
+	}
+	return f, p, nil
+}
+
+func parseFile(data []byte) (*File, *Plan, error) {
+	if len(data) > MaxPlanBytes {
+		return nil, nil, fmt.Errorf("%d bytes, want at most %d", len(data), MaxPlanBytes)
+	}
+	if err := checkJSON(data); err != nil {
+		return nil, nil, err
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	var form fileForm
+	if err := d.Decode(&form); err != nil {
+		return nil, nil, inWords(err)
+	}
+	p, err := form.Steps.plan(form.Algorithm, form.Collective)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := p.Validate(); err != nil {
+		return nil, nil, err
+	}
+	f := &form.File
+	if err := f.check(p.Size); err != nil {
+		return nil, nil, err
+	}
+	if digest := p.Digest(); f.Digest == "" {
+		f.Digest = digest
+	} else if f.Digest != digest {
+		err := fmt.Errorf("digest %q does not match the steps, which have %q: one of them was changed", f.Digest, digest)
+		return nil, nil, errors.Join(err, Verify(p, 2))
+	}
+	return f, p, nil
+}
+
+// check returns what is wrong beside the steps of a plan of so many ranks.
+func (f *File) check(ranks int) error {
+	texts := []struct{ name, text string }{{"algorithm", f.Algorithm}, {"note", f.Note}}
+	for name, value := range f.Options {
+		texts = append(texts, struct{ name, text string }{"options", name})
+		switch value := value.(type) {
+		case bool, int, int64, float64:
+		case string:
+			texts = append(texts, struct{ name, text string }{fmt.Sprintf("options.%s", name), value})
+		default:
+			return fmt.Errorf("options.%s holds neither a string nor a number nor a bool", name)
+		}
+	}
+	for _, t := range texts {
+		if len(t.text) > maxFileText || !utf8.ValidString(t.text) || strings.ContainsFunc(t.text, unicode.IsControl) {
+			return fmt.Errorf("%s is %.40q: want at most %d bytes of printable text", t.name, t.text, maxFileText)
+		}
+	}
+	switch {
+	case f.Algorithm == "":
+		return errors.New("algorithm is missing")
+	case len(f.Options) > maxFileOptions:
+		return fmt.Errorf("%d options, want at most %d", len(f.Options), maxFileOptions)
+	case f.Bytes < 0:
+		return fmt.Errorf("bytes is %d, want at least 0", f.Bytes)
+	case f.ChunkBytes < 0:
+		return fmt.Errorf("chunk_bytes is %d, want at least 0", f.ChunkBytes)
+	case len(f.Trees) > MaxLanes:
+		return fmt.Errorf("%d trees, want at most %d", len(f.Trees), MaxLanes)
+	}
+	for i, t := range f.Trees {
+		if err := t.check(ranks); err != nil {
+			return fmt.Errorf("trees[%d]: %w", i, err)
+		}
+	}
+	if f.Ring != nil {
+		if err := checkRing(f.Ring, ranks); err != nil {
+			return fmt.Errorf("ring: %w", err)
+		}
+	}
+	for i, set := range f.TightPartition {
+		for _, r := range set {
+			if r < 0 || r >= ranks {
+				return fmt.Errorf("tight_partition[%d]: rank %d, want 0..%d", i, r, ranks-1)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *FileTree) check(ranks int) error {
+	switch {
+	case t.Part != nil && (*t.Part < 0 || *t.Part >= ranks):
+		return fmt.Errorf("part is %d, want 0..%d", *t.Part, ranks-1)
+	case t.Ring != nil && t.Parent != nil:
+		return errors.New("has both parent and ring")
+	case t.Ring != nil:
+		return checkRing(t.Ring, ranks)
+	}
+	return topo.Tree{Root: t.Root, Parent: t.Parent, Round: t.Round}.Validate(ranks)
+}

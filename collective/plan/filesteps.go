@@ -1,0 +1,161 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// stepsForm is a plan in its file: all of it but its name and kind.
+type stepsForm struct {
+	Ranks int        `json:"ranks"`
+	Root  *int       `json:"root,omitempty"` // where the kind has one
+	Lanes []laneForm `json:"lanes"`
+}
+
+// laneForm has a text per track: its rank, and its steps as Step.String writes
+// them, as in "1: to 0 = in; out = from 0".
+type laneForm struct {
+	Part   int      `json:"part,omitempty"`
+	Weight float64  `json:"weight"`
+	Tracks []string `json:"tracks"`
+}
+
+func formOf(p *Plan) stepsForm {
+	form := stepsForm{Ranks: p.Size, Lanes: make([]laneForm, len(p.Lanes))}
+	if p.Kind.HasRoot() {
+		form.Root = &p.Root
+	}
+	var b []byte
+	for i, l := range p.Lanes {
+		lane := laneForm{Part: l.Part, Weight: l.Weight, Tracks: make([]string, len(l.Tracks))}
+		for k, t := range l.Tracks {
+			b = append(strconv.AppendInt(b[:0], int64(t.Rank), 10), ':')
+			for j, s := range t.Steps {
+				if j > 0 {
+					b = append(b, ';')
+				}
+				b = s.appendTo(append(b, ' '))
+			}
+			lane.Tracks[k] = string(b)
+		}
+		form.Lanes[i] = lane
+	}
+	return form
+}
+
+// plan returns the plan that the form describes, not validated.
+func (f *stepsForm) plan(name string, kind Kind) (*Plan, error) {
+	switch {
+	case len(f.Lanes) == 0:
+		return nil, fmt.Errorf("steps.lanes is missing")
+	case len(f.Lanes) > MaxLanes:
+		return nil, fmt.Errorf("%d lanes, want at most %d", len(f.Lanes), MaxLanes)
+	case f.Root == nil && kind.HasRoot():
+		return nil, fmt.Errorf("steps.root is missing: %v has one", kind)
+	}
+	p := &Plan{Name: name, Kind: kind, Size: f.Ranks, Root: -1, Lanes: make([]Lane, len(f.Lanes))}
+	if f.Root != nil {
+		p.Root = *f.Root
+	}
+	for i, l := range f.Lanes {
+		p.Lanes[i] = Lane{Part: l.Part, Weight: l.Weight, Tracks: make([]Track, len(l.Tracks))}
+		for k, text := range l.Tracks {
+			t, err := parseTrack(text)
+			if err != nil {
+				return nil, fmt.Errorf("steps.lanes[%d].tracks[%d]: %w", i, k, err)
+			}
+			p.Lanes[i].Tracks[k] = t
+		}
+	}
+	return p, nil
+}
+
+func parseTrack(text string) (Track, error) {
+	label, rest, ok := strings.Cut(text, ": ")
+	rank, valid := rankIn(label)
+	if !ok || !valid {
+		return Track{}, fmt.Errorf("%.40q does not begin with a rank and its steps, as in %q", text, "1: to 0 = in; out = from 0")
+	}
+	t := Track{Rank: int(rank), Steps: make([]Step, 0, 1+strings.Count(rest, ";"))}
+	for {
+		step, more, ok := strings.Cut(rest, "; ")
+		s, err := parseStep(step)
+		if err != nil {
+			return Track{}, fmt.Errorf("rank %d, step %d: %w", rank, len(t.Steps), err)
+		}
+		t.Steps = append(t.Steps, s)
+		if !ok {
+			return t, nil
+		}
+		rest = more
+	}
+}
+
+// parseStep reads what Step.String writes, and nothing else.
+func parseStep(text string) (Step, error) {
+	s := Step{From: -1, To: -1}
+	left, right, _ := strings.Cut(text, " = ")
+	dst, to, both := strings.Cut(left, ", ")
+	if peer, ok := strings.CutPrefix(left, "to "); ok {
+		dst, to, both = "", peer, true
+	} else if both {
+		to, both = strings.CutPrefix(to, "to ")
+	}
+	first, second, sum := strings.Cut(right, " + ")
+	from, receives := strings.CutPrefix(first, "from ")
+	if sum {
+		from, receives = strings.CutPrefix(second, "from ")
+	}
+	sends := both
+	switch {
+	case sum && receives && sends && dst != "":
+		s.Op = RecvReduceCopySend
+	case sum && receives && sends:
+		s.Op = RecvReduceSend
+	case sum && receives:
+		s.Op = RecvReduce
+	case sum:
+		s.Op = LocalReduce
+		first = second
+	case receives && sends:
+		s.Op = RecvCopySend
+	case receives:
+		s.Op = Recv
+	case sends:
+		s.Op = Send
+	default:
+		s.Op = Copy
+	}
+	if s.Op.Reads() {
+		s.Src = bufNamed(first)
+	}
+	if s.Op.Writes() {
+		s.Dst = bufNamed(dst)
+	}
+	if s.Op.Receives() {
+		s.From, _ = rankIn(from)
+	}
+	if s.Op.Sends() {
+		s.To, _ = rankIn(to)
+	}
+	if s.String() != text { // whatever was read wrongly, or not at all
+		return s, fmt.Errorf("%.60q is no step: want one as %q, %q, %q or %q", text, "to 2 = in", "out = from 3", "tmp = in + from 3", "out, to 2 = out + from 3")
+	}
+	return s, nil
+}
+
+func bufNamed(name string) Buf {
+	for b := In; b.valid(); b++ {
+		if bufNames[b] == name {
+			return b
+		}
+	}
+	return None
+}
+
+// rankIn returns the rank that text, a number in its shortest form, says.
+func rankIn(text string) (int32, bool) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	return int32(n), err == nil && n >= 0 && strconv.FormatInt(n, 10) == text
+}
