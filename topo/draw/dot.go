@@ -37,7 +37,7 @@ func DOT(g *topo.Graph, p Plan) string {
 	widest := x.widest()
 	for _, w := range x.wires {
 		fmt.Fprintf(&b, "  %d -> %d [dir=none, color=\"#bbbbbb\", penwidth=%.1f, label=%s];\n",
-			w.A, w.B, 1+4*w.GBytesPerSecond/widest, quote(x.label(w)))
+			w.A, w.B, 1+4*w.GBytesPerSecond/widest, quote(x.load(w.Load)))
 		for _, l := range w.lanes {
 			fmt.Fprintf(&b, "  %d -> %d [color=%s, penwidth=2, tooltip=%s];\n",
 				l.from, l.to, quote(colour(l.strand)), quote(x.strands[l.strand].caption()))
@@ -72,17 +72,4 @@ func (x *picture) widest() float64 {
 		most = max(most, w.GBytesPerSecond)
 	}
 	return most
-}
-
-// label is what stands at a link: its rate, or load / rate when the rates of
-// the strands are known, or uses / rate.
-func (x *picture) label(w wire) string {
-	rate := figure(w.GBytesPerSecond)
-	switch {
-	case len(x.strands) == 0:
-		return rate
-	case x.rated():
-		return figure(w.Rate) + " / " + rate
-	}
-	return fmt.Sprintf("%d / %s", w.Uses, rate)
 }

@@ -8,6 +8,7 @@ package draw
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/treerun/treerun/topo"
@@ -193,4 +194,52 @@ func figure(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.3g", v)
+}
+
+// load writes what is asked of a link or a port, and its rate: the load when the
+// rates of the strands are known, otherwise the uses.
+func (x *picture) load(l topo.Load) string {
+	rate := figure(l.Capacity)
+	switch {
+	case len(x.strands) == 0:
+		return rate
+	case x.rated():
+		return figure(l.Rate) + " / " + rate
+	}
+	return fmt.Sprintf("%d / %s", l.Uses, rate)
+}
+
+// hostRanks are the ranks of one host.
+type hostRanks struct {
+	host  int
+	ranks []int
+}
+
+// hostsOf returns the hosts of g, rising; one for a graph that has none.
+func hostsOf(g *topo.Graph) []hostRanks {
+	ranks := map[int][]int{}
+	for r := range g.Ranks {
+		h := 0
+		if len(g.Hosts) > 0 {
+			h = g.Hosts[r]
+		}
+		ranks[h] = append(ranks[h], r)
+	}
+	var list []hostRanks
+	for _, h := range slices.Sorted(maps.Keys(ranks)) {
+		list = append(list, hostRanks{h, ranks[h]})
+	}
+	return list
+}
+
+// hostName is what a host is called, cut to so many characters.
+func (x *picture) hostName(host, most int) string {
+	if host >= len(x.plan.Hosts) || x.plan.Hosts[host] == "" {
+		return fmt.Sprintf("host %d", host)
+	}
+	name := []rune(x.plan.Hosts[host])
+	if len(name) > most {
+		name = append(name[:most-1:most-1], '…')
+	}
+	return string(name)
 }
