@@ -75,7 +75,8 @@ func parseTrack(text string) (Track, error) {
 	label, rest, ok := strings.Cut(text, ": ")
 	rank, valid := rankIn(label)
 	if !ok || !valid {
-		return Track{}, fmt.Errorf("%.40q does not begin with a rank and its steps, as in %q", text, "1: to 0 = in; out = from 0")
+		return Track{}, fmt.Errorf("%.40q does not begin with a rank and its steps, as in %q",
+			text, "1: to 0 = in; out = from 0")
 	}
 	t := Track{Rank: int(rank), Steps: make([]Step, 0, 1+strings.Count(rest, ";"))}
 	for {
@@ -140,7 +141,8 @@ func parseStep(text string) (Step, error) {
 		s.To, _ = rankIn(to)
 	}
 	if s.String() != text { // whatever was read wrongly, or not at all
-		return s, fmt.Errorf("%.60q is no step: want one as %q, %q, %q or %q", text, "to 2 = in", "out = from 3", "tmp = in + from 3", "out, to 2 = out + from 3")
+		return s, fmt.Errorf("%.60q is no step: want one as %q, %q, %q or %q", text,
+			"to 2 = in", "out = from 3", "tmp = in + from 3", "out, to 2 = out + from 3")
 	}
 	return s, nil
 }

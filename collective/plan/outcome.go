@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -21,24 +22,31 @@ func (m *machine) stuck() error {
 	seen := make([]int, len(m.tracks)) // 1 + place in chain
 	var chain []string
 	var order []int
-	for t := first; ; {
+	circle := false
+	for t := first; t >= 0; {
 		if i := seen[t] - 1; i >= 0 { // round: what led to the circle is not part of it
-			e := m.fail(order[i], Deadlock, "waits for ever")
-			e.Text = strings.Join(chain[i:], ", ")
-			return e
+			chain, order, circle = chain[i:], order[i:], true
+			break
 		}
 		seen[t] = len(chain) + 1
 		text, next := m.waiting(t)
-		chain = append(chain, text)
-		order = append(order, t)
-		if next < 0 {
-			e := m.fail(t, Deadlock, "waits for ever")
-			e.Text = strings.Join(chain, ", ")
-			return e
-		}
+		chain, order = append(chain, text), append(order, t)
 		t = next
 	}
+	t := order[0]
+	if !circle {
+		t = order[len(order)-1]
+	}
+	e := m.fail(t, Deadlock, "waits for ever")
+	if more := len(chain) - maxClauses; more > 1 { // the last one says how it ends
+		chain = slices.Replace(chain, maxClauses-1, len(chain)-1, fmt.Sprintf("and so on over %d more", more))
+	}
+	e.Text = strings.Join(chain, ", ")
+	return e
 }
+
+// maxClauses is how many of those that wait for each other an error lists.
+const maxClauses = 8
 
 // waiting says as a clause what track t waits for, and returns the track that
 // could help, -1 when none ever will.
@@ -49,7 +57,8 @@ func (m *machine) waiting(t int) (string, int) {
 	if q.src == r.rank {
 		other, peer, verb, missing = q.receiver, q.dst, "receive", "receives from"
 	}
-	text := fmt.Sprintf("rank %d waits in %q of chunk %d for rank %d to %s", r.rank, r.steps[r.pc], r.chunk, peer, verb)
+	text := fmt.Sprintf("rank %d waits in %q (track %d, step %d) of chunk %d for rank %d to %s", r.rank,
+		r.steps[r.pc], t, r.pc, r.chunk, peer, verb)
 	switch {
 	case other < 0:
 		return fmt.Sprintf("%s, which has no step that %s rank %d", text, missing, r.rank), -1
@@ -59,18 +68,11 @@ func (m *machine) waiting(t int) (string, int) {
 	return text, other
 }
 
-// result checks what is left when every track has finished.
+// result checks what is there when every track has finished. No FIFO holds
+// anything then: if a sender had more steps than the receiver has, more chunks
+// would be left than there are slots. Nor is a value in tmp that nobody reads: the
+// next chunk's would have overwritten it.
 func (m *machine) result() error {
-	for _, q := range m.fifos {
-		if n := len(q.inFlight); n > 0 {
-			return m.wrong(LeftOver, q.dst, "%d chunks from rank %d were never taken", n, q.src)
-		}
-	}
-	for t := range m.tracks {
-		if r := &m.tracks[t]; r.tmp.symbol != nil && !r.tmp.used {
-			return m.wrong(DeadStore, r.rank, "track %d stores a value in tmp that nobody reads", t)
-		}
-	}
 	for c := range m.chunks {
 		if err := m.checkResults(c); err != nil {
 			return err
@@ -94,11 +96,11 @@ func (m *machine) checkResults(chunk int) error {
 			}
 			continue
 		}
-		s := m.out[r*m.chunks+chunk].symbol
-		if s == nil {
-			return m.wrong(WrongResult, r, "chunk %d of out was never written", chunk)
+		c := &m.out[r*m.chunks+chunk]
+		if c.symbol == nil || c.stored.track < 0 { // in place, the input is there
+			return m.wrong(WrongResult, r, "no step stores its result in out")
 		}
-		if s == right {
+		if c.symbol == right {
 			continue
 		}
 		for i := range m.plan.Size {
@@ -106,11 +108,17 @@ func (m *machine) checkResults(chunk int) error {
 			if m.role.in >= 0 && i != m.role.in {
 				want = 0
 			}
-			if n := s.times(i); n != want {
-				return m.wrong(WrongResult, r, "chunk %d of out holds the input of rank %d %d times, want %d", chunk, i, n, want)
+			switch n := c.symbol.times(i); {
+			case n == want:
+			case n == 0:
+				return m.wrongAt(c, "lacks the input of rank %d", i)
+			case want == 0:
+				return m.wrongAt(c, "holds the input of rank %d, which does not belong there", i)
+			default:
+				return m.wrongAt(c, "holds the input of rank %d %d times", i, n)
 			}
 		}
-		right = s
+		right = c.symbol
 	}
 	return nil
 }
@@ -119,18 +127,33 @@ func (m *machine) checkResults(chunk int) error {
 func (m *machine) checkExchange(chunk, r int) error {
 	n := m.plan.Size
 	for from := range n {
-		s := m.out[(r*m.chunks+chunk)*n+from].symbol
-		if s == nil {
-			return m.wrong(WrongResult, r, "chunk %d of part %d of out was never written", chunk, from)
+		c := &m.out[(r*m.chunks+chunk)*n+from]
+		if c.symbol == nil || c.stored.track < 0 {
+			return m.wrong(WrongResult, r, "no step stores part %d of its result in out", from)
 		}
-		if got := int(s.parts[0].rank); got != from*n+r { // no step of an exchange makes sums
-			return m.wrong(WrongResult, r, "chunk %d of part %d of out holds part %d of rank %d, want part %d of rank %d", chunk, from, got%n, got/n, r, from)
+		if got := int(c.symbol.parts[0].rank); got != from*n+r { // no step of an exchange makes sums
+			return m.wrongAt(c, "is part %d of rank %d, want part %d of rank %d", got%n, got/n, r, from)
 		}
 	}
 	return nil
 }
 
+// wrongAt makes the error about a result: the step is that which stored it, or
+// which made the sum that others only handed on.
+func (m *machine) wrongAt(c *cell, format string, args ...any) error {
+	at, verb := c.stored.place, "stores"
+	if c.symbol.made != nowhere {
+		at, verb = c.symbol.made, "makes"
+	}
+	who := "its result"
+	if rank := m.tracks[c.stored.track].rank; rank != m.tracks[at.track].rank {
+		who = fmt.Sprintf("the result of rank %d", rank)
+	}
+	return m.failAt(at, WrongResult, "%s %s, which "+format, append([]any{verb, who}, args...)...)
+}
+
 // wrong makes an error that belongs to a rank but to none of its steps.
 func (m *machine) wrong(reason Reason, rank int, format string, args ...any) error {
-	return &VerifyError{Plan: m.plan.Name, Reason: reason, Lane: m.lane, Rank: rank, Track: -1, Step: -1, InPlace: m.inPlace, Text: fmt.Sprintf(format, args...)}
+	return &VerifyError{Plan: m.plan.Name, Reason: reason, Lane: m.lane, Rank: rank, Track: -1, Step: -1,
+		InPlace: m.inPlace, Text: fmt.Sprintf(format, args...)}
 }

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -33,6 +34,8 @@ var rewrite = flag.Bool("rewrite", false, "write what the scenario files should 
 //	direct KIND N ROOT [split] a direct plan of N ranks
 //	hierarchy KIND [split]     chains from every rank inside the hosts of the
 //	                           graph, two complementary binary trees between them
+//	steps KIND RANKS [ROOT]    a plan by hand: a track a line, as in a plan file;
+//	                           a line "lane" or "lane PART" begins the next one
 //	without T S                the plan, step S of track T of lane 0 left out
 //	exchange T S               …, steps S and S+1 exchanged
 //	shares COUNT QUANTUM       where the lanes begin in a message
@@ -104,6 +107,8 @@ func (s *scenario) run(words []string, input string) string {
 		text, err = s.runRing(words[1:])
 	case "flat", "direct":
 		text, err = s.runDirect(words)
+	case "steps":
+		text, err = s.runSteps(words[1:], input)
 	case "hierarchy":
 		text, err = s.runHierarchy(words[1:])
 	case "without", "exchange":
@@ -235,6 +240,43 @@ func (s *scenario) runDirect(words []string) (string, error) {
 		return "", err
 	}
 	return s.plan.String(), nil
+}
+
+func (s *scenario) runSteps(words []string, input string) (string, error) {
+	type lane struct {
+		Part   int      `json:"part"`
+		Weight int      `json:"weight"`
+		Tracks []string `json:"tracks"`
+	}
+	n := numbers(words[1:])
+	steps := map[string]any{"ranks": n[0]}
+	if len(n) > 1 {
+		steps["root"] = n[1]
+	}
+	lanes := []lane{{Weight: 1}}
+	for i, line := range strings.Split(input, "\n") {
+		last := &lanes[len(lanes)-1]
+		part, next := strings.CutPrefix(line, "lane")
+		switch {
+		case next && i > 0:
+			lanes = append(lanes, lane{Weight: 1})
+			last = &lanes[len(lanes)-1]
+			fallthrough
+		case next:
+			last.Part, _ = strconv.Atoi(strings.TrimSpace(part))
+		default:
+			last.Tracks = append(last.Tracks, line)
+		}
+	}
+	steps["lanes"] = lanes
+	data, err := json.Marshal(map[string]any{"algorithm": "by hand", "collective": words[0], "steps": steps})
+	if err != nil {
+		return "", err
+	}
+	if _, s.plan, err = plan.ParseFile(data); err != nil {
+		return "", err
+	}
+	return "ok", nil
 }
 
 func (s *scenario) runHierarchy(words []string) (string, error) {

@@ -12,6 +12,7 @@ import (
 type symbol struct {
 	chunk int
 	parts []part // rising ranks
+	made  place  // where the sum was made; of an input: nowhere
 }
 
 // part says that the input of rank is in a value so many times, at least once.
@@ -21,13 +22,13 @@ type part struct {
 
 // input is the symbol of what rank gives to chunk.
 func input(rank, chunk int) *symbol {
-	return &symbol{chunk: chunk, parts: []part{{rank: uint32(rank), times: 1}}}
+	return &symbol{chunk: chunk, parts: []part{{rank: uint32(rank), times: 1}}, made: nowhere}
 }
 
-// plus is the reduction of two symbols of one chunk. Counts stay at their
-// largest value, which is wrong in any result.
-func (s *symbol) plus(t *symbol) *symbol {
-	sum := &symbol{chunk: s.chunk, parts: make([]part, 0, len(s.parts)+len(t.parts))}
+// plus is the reduction of two symbols of one chunk, made by the step at. Counts
+// stay at their largest value, which is wrong in any result.
+func (s *symbol) plus(t *symbol, at place) *symbol {
+	sum := &symbol{chunk: s.chunk, parts: make([]part, 0, len(s.parts)+len(t.parts)), made: at}
 	a, b := s.parts, t.parts
 	for len(a) > 0 && len(b) > 0 {
 		switch {
@@ -56,19 +57,26 @@ func (s *symbol) times(rank int) uint32 {
 	return s.parts[i].times
 }
 
+// place is a step of a lane: the track, and the index in it.
+type place struct {
+	track, step int32
+}
+
+// nowhere is no step: the caller's doing.
+var nowhere = place{-1, -1}
+
 // cell is one chunk of a local buffer.
 type cell struct {
 	symbol  *symbol // nil: nothing was stored
 	used    bool    // read since it was stored, or not stored by a step
-	writer  int     // the track that stored it, -1 for the caller
-	at      int32   // when, in steps of the writer
-	readers []access
+	stored  access
+	readers []access // the last time that each track read it since it was stored
 }
 
-// access is the last time a track read a cell since it was stored.
+// access is when a step touched a cell.
 type access struct {
-	track int
-	at    int32
+	place
+	at int32 // in steps of the track
 }
 
 // cell returns the cell of track t's current chunk in buffer b.
@@ -94,17 +102,17 @@ func (m *machine) load(t int, b Buf) (*symbol, error) {
 	if c.symbol == nil {
 		return nil, m.fail(t, Undefined, "reads %v before anything was stored there", b)
 	}
-	if err := m.after(t, b, c.writer, c.at); err != nil {
+	if err := m.after(t, b, c.stored); err != nil {
 		return nil, err
 	}
 	c.used = true
 	if m.clocks {
-		i := slices.IndexFunc(c.readers, func(a access) bool { return a.track == t })
+		i := slices.IndexFunc(c.readers, func(a access) bool { return a.track == int32(t) })
 		if i < 0 {
 			i = len(c.readers)
-			c.readers = append(c.readers, access{track: t})
+			c.readers = append(c.readers, access{})
 		}
-		c.readers[i].at = m.tracks[t].clock[t]
+		c.readers[i] = m.access(t)
 	}
 	return c.symbol, nil
 }
@@ -113,30 +121,36 @@ func (m *machine) load(t int, b Buf) (*symbol, error) {
 func (m *machine) store(t int, b Buf, s *symbol) error {
 	c := m.cell(t, b)
 	if c.symbol != nil {
-		if err := m.after(t, b, c.writer, c.at); err != nil {
+		if err := m.after(t, b, c.stored); err != nil {
 			return err
 		}
 	}
 	for _, a := range c.readers {
-		if err := m.after(t, b, a.track, a.at); err != nil {
+		if err := m.after(t, b, a); err != nil {
 			return err
 		}
 	}
 	if c.symbol != nil && !c.used {
-		return m.fail(t, DeadStore, "overwrites %v, which nobody has read since it was stored", b)
+		return m.fail(t, DeadStore, "overwrites %v, which nobody has read since %s stored it", b, m.text(c.stored.place))
 	}
-	*c = cell{symbol: s, writer: t, readers: c.readers[:0]}
-	if m.clocks {
-		c.at = m.tracks[t].clock[t]
-	}
+	*c = cell{symbol: s, stored: m.access(t), readers: c.readers[:0]}
 	return nil
 }
 
-// after checks that track other's step number at lies before track t's next
-// step by program order or by chunks delivered.
-func (m *machine) after(t int, b Buf, other int, at int32) error {
-	if other < 0 || other == t || m.tracks[t].clock[other] >= at {
+// access is that of track t's next step.
+func (m *machine) access(t int) access {
+	a := access{place: m.place(t)}
+	if m.clocks {
+		a.at = m.tracks[t].clock[t]
+	}
+	return a
+}
+
+// after checks that the access other lies before track t's next step by program
+// order or by chunks delivered.
+func (m *machine) after(t int, b Buf, other access) error {
+	if other.track < 0 || int(other.track) == t || m.tracks[t].clock[other.track] >= other.at {
 		return nil
 	}
-	return m.fail(t, Hazard, "touches %v, which track %d of the rank touches too, in no order", b, other)
+	return m.fail(t, Hazard, "touches %v, and so does %s, in no order", b, m.text(other.place))
 }

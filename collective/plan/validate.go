@@ -24,7 +24,6 @@ const (
 	DeadStore    Reason = "dead store"     // a value stored and never used
 	Hazard       Reason = "hazard"         // two tracks touch one chunk in no order
 	WrongResult  Reason = "wrong result"   // a contribution missing, doubled or too many
-	LeftOver     Reason = "left over"      // chunks sent that nobody takes
 	NotOnTheRank Reason = "no such buffer" // a buffer that the kind does not give to the rank
 )
 
@@ -134,11 +133,11 @@ func (p *Plan) validateLane(lane int) error {
 		}
 		for i, s := range tr.Steps {
 			if reason, text := p.checkStep(role, tr.Rank, s); text != "" {
-				return fail(t, i, reason, "%s", text)
+				return fail(t, i, reason, "%q: %s", s, text)
 			}
 			for _, end := range fifoEnds(tr.Rank, s) {
 				if owner, ok := ends[end]; ok && owner != t {
-					return fail(t, i, SharedFIFO, "%v, but track %d does so already: a FIFO has one owner at each end", end, owner)
+					return fail(t, i, SharedFIFO, "%q %v, but track %d does so already: a FIFO has one owner at each end", s, end, owner)
 				}
 				ends[end] = t
 			}
@@ -158,14 +157,14 @@ func (p *Plan) checkStep(role role, rank int, s Step) (Reason, string) {
 		name string
 		used bool
 		rank int32
-	}{{"From", u.from, s.From}, {"To", u.to, s.To}} {
+	}{{"receives from", u.from, s.From}, {"sends to", u.to, s.To}} {
 		switch {
 		case !end.used && end.rank != -1:
-			return BadField, fmt.Sprintf("%v has no %s, but it is %d: want -1", s.Op, end.name, end.rank)
+			return BadField, fmt.Sprintf("%v neither %s rank %d nor another: want -1", s.Op, end.name, end.rank)
 		case end.used && (end.rank < 0 || int(end.rank) >= p.Size):
-			return BadField, fmt.Sprintf("%s is rank %d, want 0..%d", end.name, end.rank, p.Size-1)
+			return BadField, fmt.Sprintf("%s rank %d, want 0..%d", end.name, end.rank, p.Size-1)
 		case end.used && int(end.rank) == rank:
-			return BadField, fmt.Sprintf("%s is the rank itself", end.name)
+			return BadField, fmt.Sprintf("%s the rank itself", end.name)
 		}
 	}
 	switch {
@@ -182,7 +181,7 @@ func (p *Plan) checkStep(role role, rank int, s Step) (Reason, string) {
 	case role.in >= 0 && rank != role.in && s.Src == In:
 		return NotOnTheRank, fmt.Sprintf("uses In, which only %s has (%v)", p.owner(role.in), p.Kind)
 	case role.exchange && !(s.Op == Send && s.Src == In || s.Op == Recv && s.Dst == Out || s.Op == Copy && s.Src == In && s.Dst == Out):
-		return BadField, fmt.Sprintf("%q in an %v, which only sends In, receives into Out and copies In to Out", s, p.Kind)
+		return BadField, fmt.Sprintf("an %v only sends In, receives into Out and copies In to Out", p.Kind)
 	}
 	return "", ""
 }

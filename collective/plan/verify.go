@@ -100,6 +100,7 @@ type fifo struct {
 
 type message struct {
 	symbol *symbol
+	sent   place
 	clock  []int32 // the sender's after it sent; nil without clocks
 }
 
@@ -157,7 +158,7 @@ func (m *machine) fill() {
 		}
 		for c := range m.chunks {
 			for p := range m.parts {
-				m.in[(r*m.chunks+c)*m.parts+p] = cell{symbol: input(r*m.parts+p, c), used: true, writer: -1}
+				m.in[(r*m.chunks+c)*m.parts+p] = cell{symbol: input(r*m.parts+p, c), used: true, stored: access{place: nowhere}}
 			}
 		}
 	}
@@ -226,7 +227,8 @@ func (m *machine) step(t int) error {
 			r.clock[u] = max(r.clock[u], c)
 		}
 		if msg.symbol.chunk != r.chunk {
-			return m.fail(t, WrongOrder, "receives chunk %d from rank %d where chunk %d is due", msg.symbol.chunk, s.From, r.chunk)
+			return m.fail(t, WrongOrder, "receives chunk %d from rank %d, where chunk %d is due: %s sent it",
+				msg.symbol.chunk, s.From, r.chunk, m.text(msg.sent))
 		}
 		value = msg.symbol
 	}
@@ -238,7 +240,7 @@ func (m *machine) step(t int) error {
 		if value == nil {
 			value = local
 		} else {
-			value = value.plus(local)
+			value = value.plus(local, m.place(t))
 		}
 	}
 	if opUses[s.Op].acc {
@@ -246,7 +248,7 @@ func (m *machine) step(t int) error {
 		if err != nil {
 			return err
 		}
-		value = value.plus(before)
+		value = value.plus(before, m.place(t))
 	}
 	if s.Op.Writes() {
 		if err := m.store(t, s.Dst, value); err != nil {
@@ -254,7 +256,7 @@ func (m *machine) step(t int) error {
 		}
 	}
 	if f := r.send[r.pc]; f >= 0 {
-		m.put(f, message{symbol: value, clock: append([]int32(nil), r.clock...)})
+		m.put(f, message{symbol: value, sent: m.place(t), clock: append([]int32(nil), r.clock...)})
 	}
 	if r.pc++; r.pc == len(r.steps) {
 		r.pc = 0
@@ -277,12 +279,28 @@ func (m *machine) put(f int, msg message) {
 	m.wake(q.receiver)
 }
 
+// place is that of track t's next step.
+func (m *machine) place(t int) place { return place{int32(t), int32(m.tracks[t].pc)} }
+
+// text names a step, as in "rank 1's \"out = from 0\" (track 1, step 2)".
+func (m *machine) text(at place) string {
+	if at.track < 0 {
+		return "the caller"
+	}
+	r := &m.tracks[at.track]
+	return fmt.Sprintf("rank %d's %q (track %d, step %d)", r.rank, r.steps[at.step], at.track, at.step)
+}
+
 // fail makes the error for track t's next step.
 func (m *machine) fail(t int, reason Reason, format string, args ...any) *VerifyError {
 	r := &m.tracks[t]
-	text := fmt.Sprintf(format, args...)
-	if r.chunk < m.chunks {
-		text = fmt.Sprintf("%q of chunk %d %s", r.steps[r.pc], r.chunk, text)
-	}
-	return &VerifyError{Plan: m.plan.Name, Reason: reason, Lane: m.lane, Rank: r.rank, Track: t, Step: r.pc, InPlace: m.inPlace, Text: text}
+	return m.failAt(m.place(t), reason, fmt.Sprintf("of chunk %d ", r.chunk)+format, args...)
+}
+
+// failAt makes the error for a step.
+func (m *machine) failAt(at place, reason Reason, format string, args ...any) *VerifyError {
+	r := &m.tracks[at.track]
+	text := fmt.Sprintf("%q ", r.steps[at.step]) + fmt.Sprintf(format, args...)
+	return &VerifyError{Plan: m.plan.Name, Reason: reason, Lane: m.lane, Rank: r.rank, Track: int(at.track), Step: int(at.step),
+		InPlace: m.inPlace, Text: text}
 }

@@ -38,8 +38,8 @@ func TestVerifyReasons(t *testing.T) {
 		{"no root", Plan{Kind: Reduce, Size: 2, Root: 2, Lanes: lanes(both...)}, BadField, "root 2"},
 		{"weight", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: []Lane{{Weight: nan, Tracks: both}}}, BadField, "weight NaN"},
 		{"rank", Plan{Kind: AllReduce, Size: 1, Root: -1, Lanes: lanes(track(1, cp(Out, In)))}, BadField, "rank 1"},
-		{"peer", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 2)))}, BadField, "To is rank 2"},
-		{"self", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 0)))}, BadField, "To is the rank itself"},
+		{"peer", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 2)))}, BadField, "sends to rank 2"},
+		{"self", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 0)))}, BadField, "sends to the rank itself"},
 		{"in written", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, rcv(In, 1)))}, BadField, "writes In"},
 		{"out of a leaf", Plan{Kind: Reduce, Size: 2, Root: 0, Lanes: lanes(track(1, snd(Out, 0)))}, NotOnTheRank, "only root 0 has"},
 		{"in of a leaf", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(track(1, cp(Out, In)))}, NotOnTheRank, "only root 0 has"},
@@ -59,18 +59,18 @@ func TestVerifyReasons(t *testing.T) {
 			NotOnTheRank, "only rank 0, whose part it is, has (reducescatter)"},
 		{"scatter of one's own alone", Plan{Kind: ReduceScatter, Size: 2, Root: -1, Lanes: []Lane{
 			{Part: 0, Weight: 1, Tracks: []Track{track(0, cp(Out, In))}}, {Part: 1, Weight: 1, Tracks: []Track{track(1, cp(Out, In))}}}},
-			WrongResult, "rank 1 0 times, want 1"},
+			WrongResult, "lacks the input of rank 1"},
 		{"two senders", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 1)), track(0, snd(In, 1)))},
 			SharedFIFO, "sends from 0 to 1, but track 0 does so already"},
 		{"two receivers", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, rcv(Out, 1)), track(0, rcv(Out, 1)))},
 			SharedFIFO, "receives from 1 at 0"},
 
 		{"both receive first", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, add(Out, In, 1), snd(In, 1)), track(1, add(Out, In, 0), snd(In, 0)))},
-			Deadlock, `rank 0 waits in "out = in + from 1" of chunk 0 for rank 1 to send, rank 1 waits in "out = in + from 0" of chunk 0 for rank 0 to send`},
+			Deadlock, `rank 0 waits in "out = in + from 1" (track 0, step 0) of chunk 0 for rank 1 to send, rank 1 waits in "out = in + from 0" (track 1, step 0) of chunk 0 for rank 0 to send`},
 		{"nobody receives", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 1)), track(1, snd(In, 0)))},
-			Deadlock, `rank 0 waits in "to 1 = in" of chunk 2 for rank 1 to receive, which has no step that receives from rank 0`},
+			Deadlock, `rank 0 waits in "to 1 = in" (track 0, step 0) of chunk 2 for rank 1 to receive, which has no step that receives from rank 0`},
 		{"one sends twice", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(track(0, snd(In, 1), snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0)))},
-			WrongOrder, "receives chunk 0 from rank 0 where chunk 1 is due"},
+			WrongOrder, `receives chunk 0 from rank 0, where chunk 1 is due: rank 0's "to 1 = in" (track 0, step 1) sent it`},
 		{"out before it is there", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(track(0, snd(Out, 1), cp(Out, In)), track(1, rcv(Out, 0)))},
 			Undefined, "reads out before anything was stored there"},
 		{"stored and overwritten by a second track", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(
@@ -81,11 +81,11 @@ func TestVerifyReasons(t *testing.T) {
 		{"tmp in vain", Plan{Kind: Broadcast, Size: 1, Root: 0, Lanes: lanes(track(0, cp(Out, In), cp(Tmp, In)))}, DeadStore, "tmp"},
 		{"doubled", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(
 			track(0, snd(In, 1), add(Out, In, 1), snd(In, 1)), track(1, snd(In, 0), add(Out, In, 0), add(Out, Out, 0)))},
-			WrongResult, "rank 0 2 times, want 1"},
+			WrongResult, "holds the input of rank 0 2 times"},
 		{"lost", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, rcv(Out, 1)), track(1, snd(In, 0), cp(Out, In)))},
-			WrongResult, "rank 0 0 times, want 1"},
+			WrongResult, "lacks the input of rank 0"},
 		{"nothing", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, add(Out, In, 1)), track(1, snd(In, 0)))},
-			WrongResult, "never written"},
+			WrongResult, "no step stores its result in out"},
 	} {
 		c.plan.Name = c.name
 		err := Verify(&c.plan, 2)
