@@ -262,7 +262,7 @@ func (p *planner) largeTrees() ([]topo.Tree, []float64) {
 			r := i * p.size / min(p.size, directRanks)
 			t := p.trees[r]
 			if p.size <= directRanks && p.graph.IsUniform() {
-				t = starOf(p.size, r)
+				t = topo.Star(p.size, r)
 			}
 			trees, weights = append(trees, t), append(weights, 1)
 		}

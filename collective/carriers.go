@@ -25,7 +25,7 @@ func (h *hosts) carry(s treeSet, carriers, root int) []carried {
 		for c := range carriers {
 			all := h.compose(t, func(host int) int { return h.carrier(host, c) })
 			if root >= 0 {
-				all = hung(all, root)
+				all = all.Reroot(root)
 			}
 			list = append(list, carried{all, s.weight(b), b*h.most + c})
 		}
@@ -102,7 +102,7 @@ func (h *hosts) compose(t topo.Tree, carrier func(host int) int) topo.Tree {
 // parents.
 func (h *hosts) inside(host, top int, visit func(v, parent int)) {
 	ranks := h.ranks[host]
-	local := starOf
+	local := topo.Star
 	if len(ranks) > directRanks {
 		local = tree.Binomial
 	}

@@ -239,23 +239,16 @@ func (h *hosts) set(k setKey) treeSet {
 		return treeSet{trees: relays(n, k.root)}
 	case k.shape == hostsDirect:
 		for a := range n {
-			s.trees = append(s.trees, starOf(n, a))
+			s.trees = append(s.trees, topo.Star(n, a))
 		}
 		return s
 	}
 	both := h.sets[setKey{k.shape, bothWays, -1}]
 	for _, t := range both.trees {
-		s.trees = append(s.trees, hung(t, k.root))
+		s.trees = append(s.trees, t.Reroot(k.root))
 	}
 	s.weights = both.weights
 	return s
-}
-
-// starOf is the tree of n hosts in which all others hang from root.
-func starOf(n, root int) topo.Tree {
-	t := topo.Tree{Root: root, Parent: slices.Repeat([]int{root}, n)}
-	t.Parent[root] = -1
-	return t
 }
 
 // shallow is a tree of n hosts for small messages: a star, as long as serving
@@ -263,7 +256,7 @@ func starOf(n, root int) topo.Tree {
 func shallow(n, root int) topo.Tree {
 	const most = 8
 	if n <= most {
-		return starOf(n, root)
+		return topo.Star(n, root)
 	}
 	return tree.Binomial(n, root)
 }
@@ -275,20 +268,9 @@ func relays(n, root int) []topo.Tree {
 	var list []topo.Tree
 	for d := 1; d < n; d++ {
 		via := (root + d) % n
-		t := starOf(n, via)
+		t := topo.Star(n, via)
 		t.Root, t.Parent[root], t.Parent[via] = root, -1, root
 		list = append(list, t)
 	}
 	return list
-}
-
-// hung returns t as it hangs when root holds it.
-func hung(t topo.Tree, root int) topo.Tree {
-	out := topo.Tree{Root: root, Parent: slices.Clone(t.Parent)}
-	for child, v := -1, root; v >= 0; {
-		up := t.Parent[v]
-		out.Parent[v] = child
-		child, v = v, up
-	}
-	return out
 }

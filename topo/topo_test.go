@@ -234,6 +234,26 @@ func TestTreeValidate(t *testing.T) {
 	}
 }
 
+// Reroot turns the links between the old root and the new one, and no others.
+func TestReroot(t *testing.T) {
+	old := Tree{Root: 0, Parent: []int{-1, 0, 0, 1, 1, 4}, Round: []int{0, 3, 1, 1, 2, 1}, Note: "as found"}
+	for root, parent := range [][]int{{-1, 0, 0, 1, 1, 4}, {1, -1, 0, 1, 1, 4}, {2, 0, -1, 1, 1, 4}, {1, 3, 0, -1, 1, 4}, {1, 4, 0, 1, -1, 4}, {1, 4, 0, 1, 5, -1}} {
+		got := old.Reroot(root)
+		if got.Root != root || !slices.Equal(got.Parent, parent) || got.Validate(6) != nil {
+			t.Errorf("root %d: %+v, want parents %v", root, got, parent)
+		}
+		if kept := got.Round != nil && got.Note != ""; kept != (root == old.Root) {
+			t.Errorf("root %d: rounds and note: %+v", root, got)
+		}
+		if back := got.Reroot(0); !slices.Equal(back.Parent, old.Parent) {
+			t.Errorf("root %d and back: %v", root, back.Parent)
+		}
+	}
+	if got := Star(4, 2); got.Root != 2 || !slices.Equal(got.Parent, []int{2, 2, -1, 2}) {
+		t.Errorf("star: %+v", got)
+	}
+}
+
 func TestTreeShape(t *testing.T) {
 	g := valid()
 	tr := Tree{Root: 2, Parent: []int{2, 0, -1, 2}}

@@ -15,6 +15,27 @@ func Rounds(n int) int {
 	return bits.Len(uint(n - 1))
 }
 
+// Star returns the tree of n ranks in which all others are children of root.
+func Star(n, root int) Tree {
+	t := Tree{Root: root, Parent: slices.Repeat([]int{root}, n)}
+	t.Parent[root] = -1
+	return t
+}
+
+// Reroot returns t with another root: the same links, turned on the way from
+// there to the old root. Rounds and the note are those of t and are dropped;
+// t itself comes back if it has that root. t must be valid.
+func (t Tree) Reroot(root int) Tree {
+	if root == t.Root {
+		return t
+	}
+	out := Tree{Root: root, Parent: slices.Clone(t.Parent)}
+	for child, v := -1, root; v >= 0; {
+		out.Parent[v], child, v = child, v, t.Parent[v]
+	}
+	return out
+}
+
 // Validate reports the first thing that makes t no spanning tree of n ranks,
 // or its rounds not those of a balanced reduce tree.
 func (t Tree) Validate(n int) error {

@@ -116,12 +116,11 @@ func Star(kind Kind, size, root int) (*Plan, error) {
 // star returns the tree in which everybody hangs from root, those behind it
 // first: rounds keep that order.
 func star(n, root int) topo.Tree {
-	t := topo.Tree{Root: root, Parent: make([]int, n), Round: make([]int, n)}
+	t := topo.Star(n, root)
+	t.Round = make([]int, n)
 	for v := range n {
-		t.Parent[v] = root
 		t.Round[v] = (v - root + n) % n
 	}
-	t.Parent[root] = -1
 	return t
 }
 

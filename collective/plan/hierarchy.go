@@ -59,7 +59,7 @@ func Hierarchical(kind Kind, g *topo.Graph, h *Hierarchy, root int, opt Options)
 			return nil, fmt.Errorf("plan: root %d of a %v is not a rank of 0..%d", root, kind, len(trees[0].Parent)-1)
 		}
 		for i, t := range trees {
-			trees[i] = rehang(t, root)
+			trees[i] = t.Reroot(root)
 		}
 		trees, weights = merge(trees, weights)
 	}
@@ -160,7 +160,7 @@ func (h *Hierarchy) compose(j *joints, between topo.Tree, c int) (topo.Tree, err
 	t := topo.Tree{Parent: make([]int, len(j.host))}
 	place := func(host, top, parent int) { // hangs the host's tree by its rank top below parent
 		ranks := h.Hosts[host]
-		for v, p := range rehang(local(host), top).Parent {
+		for v, p := range local(host).Reroot(top).Parent {
 			t.Parent[ranks[v]] = parent
 			if p >= 0 {
 				t.Parent[ranks[v]] = ranks[p]

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -66,9 +65,9 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*P
 		t := trees[i]
 		switch kind {
 		case AllGather:
-			return treeTracks(Broadcast, rehang(t, part), opt)
+			return treeTracks(Broadcast, t.Reroot(part), opt)
 		case ReduceScatter:
-			return treeTracks(Reduce, rehang(t, part), opt)
+			return treeTracks(Reduce, t.Reroot(part), opt)
 		}
 		return treeTracks(kind, t, opt)
 	})
@@ -98,21 +97,6 @@ func (p *Plan) addLanes(n int, weights []float64, build func(i, part int) []Trac
 		}
 	}
 	return p.Validate()
-}
-
-// rehang returns t as it hangs when root holds it: the same links, turned on
-// the way from there to the old root. Rounds do not survive that.
-func rehang(t topo.Tree, root int) topo.Tree {
-	if root == t.Root {
-		return t
-	}
-	out := topo.Tree{Root: root, Parent: slices.Clone(t.Parent), Note: t.Note}
-	for child, v := -1, root; v >= 0; {
-		up := t.Parent[v]
-		out.Parent[v] = child
-		child, v = v, up
-	}
-	return out
 }
 
 func treesName(kind Kind, trees []topo.Tree, form Form) string {

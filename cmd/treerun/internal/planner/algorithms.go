@@ -140,22 +140,13 @@ func (r *request) ofTrees(trees []topo.Tree) (list []strand, notes []string) {
 		if t.Note != "" {
 			notes = append(notes, t.Note)
 		}
-		if r.kind.HasRoot() && t.Root != r.root {
-			t = rerooted(t, r.root)
+		if r.kind.HasRoot() {
+			t = t.Reroot(r.root)
 		}
 		list = append(list, strand{tree: t})
 	}
 	slices.Sort(notes)
 	return list, slices.Compact(notes)
-}
-
-// rerooted returns t with another root: the same links, and no rounds.
-func rerooted(t topo.Tree, root int) topo.Tree {
-	parent := slices.Clone(t.Parent)
-	for v, up := root, -1; v >= 0; {
-		parent[v], v, up = up, parent[v], v
-	}
-	return topo.Tree{Root: root, Parent: parent}
 }
 
 // perRoot returns the tree of --root, or one tree for every root.
