@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // The numbers of ranks up to which a Graph is written as a table of all pairs,
@@ -63,13 +65,10 @@ func (g *Graph) String() string {
 
 // count writes a number of things.
 func count(n int, what string) string {
-	switch n {
-	case 0:
+	if n == 0 {
 		return "no " + what + "s"
-	case 1:
-		return "1 " + what
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return numbers.Count(n, what)
 }
 
 // sources says how the links are known: measured before estimated before

@@ -2,8 +2,8 @@
 // ranks, the links between them and the ports they share; and the Trees that
 // builders make from it.
 //
-// The package is pure: no I/O, clock, goroutine or global state. It imports
-// nothing of treerun's; everything that knows of trees imports it. The same
+// The package is pure: no I/O, clock, goroutine or global state. It imports only
+// small helpers of treerun; everything that knows of trees imports it. The same
 // input gives the same output, byte for byte. The builders are in topo/tree,
 // the measuring is in topo/probe.
 package topo

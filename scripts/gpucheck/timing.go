@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // times is how long an AllReduce took, over many of them, on the slowest rank.
@@ -65,10 +66,9 @@ func timed(ctx context.Context, c *collective.Comm, s *cuda.Stream, bytes int64,
 	if err := collective.AllReduce(ctx, c, mine, slowest, collective.Max); err != nil {
 		return nil, err
 	}
-	slices.Sort(slowest)
 	name, _ := c.DeviceChoice(allReduceKind, int(bytes))
 	return &times{Ranks: c.Size(), Bytes: int64(n) * 4, Iterations: iterations,
-		MedianUs: slowest[len(slowest)/2], MinUs: slowest[0], Plan: name}, nil
+		MedianUs: numbers.Median(slowest), MinUs: slices.Min(slowest), Plan: name}, nil
 }
 
 // onStream returns how long the device takes for work that enqueue puts into a
@@ -97,6 +97,5 @@ func onStream(ctx context.Context, s *cuda.Stream, rounds int, enqueue func() er
 			seconds = append(seconds, d.Seconds())
 		}
 	}
-	slices.Sort(seconds)
-	return seconds[len(seconds)/2], nil
+	return numbers.Median(seconds), nil
 }

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -149,15 +150,7 @@ func (x *picture) title() string {
 	case x.g.Name != "":
 		return x.g.Name
 	}
-	return count(x.g.Ranks, "rank")
-}
-
-// count writes a number of things.
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return numbers.Count(x.g.Ranks, "rank")
 }
 
 // busy orders loads: the busiest first.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -43,7 +44,7 @@ func (c *canvas) legend() []legendLine {
 		}
 		fast, slow = min(fast, w.LatencyUs), max(slow, w.LatencyUs)
 	}
-	size := count(c.g.Ranks, "rank") + ", " + count(len(c.g.Links), "link")
+	size := numbers.Count(c.g.Ranks, "rank") + ", " + numbers.Count(len(c.g.Links), "link")
 	if measured > 0 {
 		size += fmt.Sprintf(", %d of them measured", measured)
 	}
@@ -117,7 +118,7 @@ func (c *canvas) rateLines() []legendLine {
 		counts[i]++
 	}
 	for i, n := range counts {
-		list[i].text += count(n, "link")
+		list[i].text += numbers.Count(n, "link")
 	}
 	return list
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -190,7 +191,7 @@ func (c *canvas) links() {
 		hosts := key(c.home[w.A], c.home[w.B])
 		width, shade := c.link(w.GBytesPerSecond)
 		c.line(c.centres[hosts[0]], c.centres[hosts[1]], width, shade, "none",
-			fmt.Sprintf("%s, up to %s GB/s", count(links[hosts], "link"), figure(w.GBytesPerSecond)))
+			fmt.Sprintf("%s, up to %s GB/s", numbers.Count(links[hosts], "link"), figure(w.GBytesPerSecond)))
 	}
 	for i, h := range c.hosts {
 		if len(c.hosts) > 1 {

@@ -12,7 +12,7 @@ import (
 
 var rankCircle = regexp.MustCompile(`<circle cx="([0-9.]+)" cy="([0-9.]+)" r="16"`)
 
-func numbers(match []string) []float64 {
+func numerals(match []string) []float64 {
 	var list []float64
 	for _, s := range match[1:] {
 		v, err := strconv.ParseFloat(s, 64)
@@ -36,14 +36,14 @@ func TestWarningsAndTitle(t *testing.T) {
 	low := 0.0
 	for _, m := range regexp.MustCompile(`y="([0-9.]+)" font-size="13" text-anchor="start" fill="#b00000"`).FindAllStringSubmatch(svg, -1) {
 		lines++
-		low = max(low, numbers(m)[0])
+		low = max(low, numerals(m)[0])
 	}
 	if lines != 4 { // 60 words in lines of 20
 		t.Errorf("%d lines of warnings, want 1 and 3", lines)
 	}
 	for i, m := range rankCircle.FindAllStringSubmatch(svg, -1) {
-		before := numbers(rankCircle.FindAllStringSubmatch(plain, -1)[i])
-		if at := numbers(m); at[1]-before[1] != lineStep*float64(lines) || at[1] < low+nodeRadius {
+		before := numerals(rankCircle.FindAllStringSubmatch(plain, -1)[i])
+		if at := numerals(m); at[1]-before[1] != lineStep*float64(lines) || at[1] < low+nodeRadius {
 			t.Errorf("rank %d stands at %v, was at %v; warnings end at %v", i, at, before, low)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -85,12 +86,11 @@ func level(links []*topo.Link, figure func(*topo.Link) *float64) {
 	for _, l := range links {
 		list = append(list, *figure(l))
 	}
-	slices.Sort(list)
-	if list[len(list)-1] > alike*list[0] {
+	if slices.Max(list) > alike*slices.Min(list) {
 		return
 	}
 	for _, l := range links {
-		*figure(l) = list[len(list)/2]
+		*figure(l) = numbers.Median(list)
 	}
 }
 

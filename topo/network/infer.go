@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -78,7 +79,7 @@ func (x *inference) sort(flows []Flow) {
 		spread = append(spread, x.turn(sorted[:end])...)
 		sorted = sorted[end:]
 	}
-	x.limit = limitOf(x.noise(median(spread)))
+	x.limit = limitOf(x.noise(numbers.Median(spread)))
 }
 
 // turn takes the flows of one turn, and returns how uncertain the single ones
@@ -145,7 +146,7 @@ func (x *inference) noise(spread float64) float64 {
 			}
 		}
 	}
-	return max(spread, min(median(list), 4*spread+0.02))
+	return max(spread, min(numbers.Median(list), 4*spread+0.02))
 }
 
 // rates makes one rate of all that a flow had alone.
@@ -237,7 +238,7 @@ func (x *inference) pairs(trips []Trip) []Pair {
 			p.GBytesPerSecond = clampRate(p.GBytesPerSecond)
 			var known bool
 			if p.LatencyUs, known = us[index(x.n, a, b)]; !known {
-				p.LatencyUs = median(all)
+				p.LatencyUs = numbers.Median(all)
 			}
 			p.LatencyUs = max(p.LatencyUs, topo.MinLatency)
 			list = append(list, p)

@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strconv"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // middle is the mean of the middle half of values: a moment in which a host had
@@ -21,17 +22,6 @@ func middle(values []float64) float64 {
 		sum += v
 	}
 	return sum / float64(len(s))
-}
-
-func median(values []float64) float64 {
-	s := slices.Sorted(slices.Values(values))
-	if len(s) == 0 {
-		return 0
-	}
-	if len(s)%2 == 0 {
-		return (s[len(s)/2-1] + s[len(s)/2]) / 2
-	}
-	return s[len(s)/2]
 }
 
 // level makes values equal that differ by no more than noise: sorted, they are
@@ -65,19 +55,10 @@ func part(sorted []*float64, limit float64) {
 	for _, v := range sorted {
 		list = append(list, *v)
 	}
-	m := digits(median(list))
+	m := numbers.Digits(numbers.Median(list))
 	for _, v := range sorted {
 		*v = m
 	}
-}
-
-// digits rounds to three significant digits: more are not known.
-func digits(v float64) float64 {
-	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
-	if err != nil {
-		return v
-	}
-	return r
 }
 
 // The limits of level: links differ by a tenth from moment to moment, and what

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -67,7 +68,7 @@ func (x *packer) result(f found) *Result {
 // String says the figures, the limit in words, and the trees, one a line.
 func (r *Result) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d %s, %.4g GB/s: %s %% of the bound, %.4g GB/s\n", len(r.Trees), plural(len(r.Trees), "tree"), r.Rate, percent(r.Ratio), r.Bound.Rate)
+	fmt.Fprintf(&b, "%s, %.4g GB/s: %s %% of the bound, %.4g GB/s\n", numbers.Count(len(r.Trees), "tree"), r.Rate, percent(r.Ratio), r.Bound.Rate)
 	fmt.Fprintf(&b, "limit: %s\n", r.Bound)
 	if r.Note != "" {
 		fmt.Fprintf(&b, "note: %s\n", r.Note)
@@ -144,7 +145,7 @@ func (b Bound) what() string {
 		if n > mostNamed {
 			names = append(names, fmt.Sprintf("and %d more", n-mostNamed))
 		}
-		kinds = append(kinds, fmt.Sprintf("the %s %s", plural(n, "port"), strings.Join(names, ", ")))
+		kinds = append(kinds, fmt.Sprintf("the %s %s", numbers.Plural(n, "port"), strings.Join(names, ", ")))
 	}
 	return strings.Join(kinds, " and ")
 }
@@ -171,10 +172,3 @@ func (b Bound) parts() string {
 
 // set writes rising ranks as "{0-3,7}".
 func set(ranks []int) string { return "{" + topo.RankList(ranks) + "}" }
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return word
-	}
-	return word + "s"
-}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -50,7 +51,7 @@ func (m *meter) tryLending(b int, p *Pair, until time.Time) error {
 				break
 			}
 		}
-		*way.us = max(median(trips), 0.001)
+		*way.us = max(numbers.Median(trips), 0.001)
 	}
 	return nil
 }
@@ -91,7 +92,7 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 	if err = m.tryLending(1, &p, time.Now().Add(lendingTime)); err == nil {
 		err = m.send(1, []byte{stop})
 	}
-	gain := digits(p.CopiedUs / p.LentUs)
+	gain := numbers.Digits(p.CopiedUs / p.LentUs)
 	for r := 1; r < size && err == nil; r++ {
 		err = m.send(r, binary.LittleEndian.AppendUint64(nil, math.Float64bits(gain)))
 	}

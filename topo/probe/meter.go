@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -80,7 +81,7 @@ func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
 			break
 		}
 	}
-	p.LatencyUs = max(median(trips), 0.001)
+	p.LatencyUs = max(numbers.Median(trips), 0.001)
 	for range streams {
 		rate, err := m.stream(b)
 		if err != nil {

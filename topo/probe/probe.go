@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -205,5 +206,5 @@ func lendGain(pairs []Pair) float64 {
 	if len(gains) == 0 {
 		return 0
 	}
-	return digits(min(max(median(gains), topo.MinRate), topo.MaxRate))
+	return numbers.Digits(min(max(numbers.Median(gains), topo.MinRate), topo.MaxRate))
 }

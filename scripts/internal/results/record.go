@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Fact is a line about the machine or the run.
@@ -170,8 +172,7 @@ func Median(list []float64) float64 {
 	if len(list) == 0 {
 		return math.NaN()
 	}
-	s := slices.Sorted(slices.Values(list))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
+	return numbers.Median(list)
 }
 
 // Geometric returns the geometric mean of what is known, NaN when nothing is.

@@ -8,6 +8,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/nvml"
 	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo/gpu"
 )
 
@@ -23,16 +24,16 @@ func (h *Host) gpus(p *printer) int {
 	if driverErr != nil {
 		p.line(Line{Wrong, "driver", driverErr.Error(), driverRemedy(driverErr)})
 	} else {
-		p.line(Line{Good, "driver", fmt.Sprintf("CUDA %s, %s", version, count(len(devices), "GPU")), ""})
+		p.line(Line{Good, "driver", fmt.Sprintf("CUDA %s, %s", version, numbers.Count(len(devices), "GPU")), ""})
 	}
 	switch {
 	case nvmlErr != nil:
 		p.line(Line{Wrong, "nvml", nvmlErr.Error(), "libnvidia-ml.so.1 comes with the driver; containers need the utility capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"})
 		return len(devices)
 	case m.Driver == "":
-		p.line(Line{Good, "nvml", count(len(m.GPUs), "GPU"), ""})
+		p.line(Line{Good, "nvml", numbers.Count(len(m.GPUs), "GPU"), ""})
 	default:
-		p.line(Line{Good, "nvml", fmt.Sprintf("driver %s, %s", m.Driver, count(len(m.GPUs), "GPU")), ""})
+		p.line(Line{Good, "nvml", fmt.Sprintf("driver %s, %s", m.Driver, numbers.Count(len(m.GPUs), "GPU")), ""})
 	}
 	usable := 0
 	for i := range m.GPUs {
@@ -116,7 +117,7 @@ func peersOf(p *printer, r *peers.HostResult) {
 		}
 	}
 	pairs := len(r.Found)
-	text := fmt.Sprintf("%s: %d read and write each other's memory", count(pairs, "pair"), good)
+	text := fmt.Sprintf("%s: %d read and write each other's memory", numbers.Count(pairs, "pair"), good)
 	if refused > 0 {
 		text += fmt.Sprintf(", %d cannot by the driver's word and go through host memory", refused)
 	}
@@ -132,11 +133,11 @@ func peersOf(p *printer, r *peers.HostResult) {
 	}
 	p.text(matrix(r))
 	if closed > 0 {
-		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s", count(closed, "pair"), why), "containers share one IPC namespace and see the same GPUs (docker --ipc=host); isolated GPUs hide from each other"})
+		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s", numbers.Count(closed, "pair"), why), "containers share one IPC namespace and see the same GPUs (docker --ipc=host); isolated GPUs hide from each other"})
 		return
 	}
 	if pairs > 0 {
-		p.line(Line{Good, "ipc", fmt.Sprintf("%s opened each other's device memory", count(len(r.Ranks), "process")), ""})
+		p.line(Line{Good, "ipc", fmt.Sprintf("%s opened each other's device memory", numbers.Count(len(r.Ranks), "process")), ""})
 	}
 }
 
@@ -182,14 +183,4 @@ func matrix(r *peers.HostResult) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
-}
-
-func count(n int, what string) string {
-	switch {
-	case n == 1:
-		return "1 " + what
-	case strings.HasSuffix(what, "ss"):
-		return fmt.Sprintf("%d %ses", n, what)
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

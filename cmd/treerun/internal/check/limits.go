@@ -3,6 +3,8 @@ package check
 import (
 	"fmt"
 	"math"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Limits is what the system lets this process have.
@@ -36,7 +38,7 @@ func (l Limits) locked(gpus int) Line {
 	line := Line{Good, "locked memory", size(l.Locked), ""}
 	if need := uint64(gpus) * lockedPerRank; l.Locked < need {
 		line.State, line.Remedy = Wrong, "ulimit -l unlimited, LimitMEMLOCK=infinity, or docker --ulimit memlock=-1"
-		line.Text += fmt.Sprintf(" for what %s pin, some %s", count(gpus, "GPU"), size(need))
+		line.Text += fmt.Sprintf(" for what %s pin, some %s", numbers.Count(gpus, "GPU"), size(need))
 	}
 	return line
 }
@@ -68,7 +70,7 @@ func (l Limits) cores(gpus int) Line {
 	}
 	if l.Usable < gpus {
 		line.State, line.Remedy = Note, "a larger share of the machine: docker --cpus, cpuset, or the job's request"
-		line.Text += fmt.Sprintf(": %s are fed by fewer cores", count(gpus, "GPU"))
+		line.Text += fmt.Sprintf(": %s are fed by fewer cores", numbers.Count(gpus, "GPU"))
 	}
 	return line
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -141,11 +142,7 @@ func runJob(args []string) (int, error) {
 		return 0, printDryRun(os.Stdout, j, prog)
 	}
 	if cores := cmdline.UsableCores(); j.Hosts == nil && j.Size > cores {
-		plural := "s"
-		if cores == 1 {
-			plural = ""
-		}
-		j.Screen.Err.Printf("treerun: %d ranks share %d core%s", j.Size, cores, plural)
+		j.Screen.Err.Printf("treerun: %d ranks share %s", j.Size, numbers.Count(cores, "core"))
 	}
 	warnStale(j)
 	code, err := buildAndRun(j, prog)

@@ -13,6 +13,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/nvml"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo/gpu"
 )
 
@@ -144,7 +145,7 @@ func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error)
 	room := len(usable) * each
 	if s.Ranks > room {
 		need := (s.Ranks + len(usable) - 1) / len(usable)
-		text := fmt.Sprintf("%d ranks and %s: --ranks-per-gpu %d lets them share", s.Ranks, count(len(usable), "GPU"), need)
+		text := fmt.Sprintf("%d ranks and %s: --ranks-per-gpu %d lets them share", s.Ranks, numbers.Count(len(usable), "GPU"), need)
 		if r.explicit() {
 			return nil, exitcode.Errorf(exitcode.Usage, "%s", text)
 		}
@@ -226,13 +227,6 @@ func (p *Plan) Describe(local int) string {
 		node = fmt.Sprintf(", NUMA node %d", g.NUMA)
 	}
 	return fmt.Sprintf("GPU %d (%s, %s, %s%s)", g.Index, g.Name, g.UUID, g.PCI, node)
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // variable is an environment variable.

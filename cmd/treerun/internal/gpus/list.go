@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo/gpu"
 )
 
@@ -92,7 +93,7 @@ func (w word) find(m *gpu.Machine) (*gpu.GPU, error) {
 		if w.number >= 0 {
 			name = "GPU " + strconv.Itoa(w.number)
 		}
-		return nil, fmt.Errorf("this host has no %s: it has %s%s", name, count(len(m.GPUs), "GPU"), known(m))
+		return nil, fmt.Errorf("this host has no %s: it has %s%s", name, numbers.Count(len(m.GPUs), "GPU"), known(m))
 	}
 	return found, nil
 }

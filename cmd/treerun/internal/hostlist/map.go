@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -83,10 +84,10 @@ func Map(hosts []Host, r Request) ([]Place, error) {
 	case size > job.MaxRanks:
 		return nil, fmt.Errorf("%d ranks, at most %d are possible", size, job.MaxRanks)
 	case size > total && r.PerHost > 0:
-		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, plural(len(hosts), "host"), r.PerHost, total)
+		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, numbers.Count(len(hosts), "host"), r.PerHost, total)
 	case size > total && !r.Oversubscribe:
 		return nil, fmt.Errorf("%d ranks, but there %s on %s (%s): give the hosts more slots, as in HOST:SLOTS, or use --oversubscribe",
-			size, are(total), plural(len(hosts), "host"), list(hosts))
+			size, are(total), numbers.Count(len(hosts), "host"), list(hosts))
 	}
 	if err := extend(room, hosts, size-total); err != nil {
 		return nil, fmt.Errorf("%d ranks: %w", size, err)
@@ -156,18 +157,11 @@ func list(hosts []Host) string {
 	return strings.Join(words, ",")
 }
 
-func slots(n int) string { return plural(n, "slot") }
+func slots(n int) string { return numbers.Count(n, "slot") }
 
 func are(n int) string {
 	if n == 1 {
 		return "is 1 slot"
 	}
 	return "are " + slots(n)
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

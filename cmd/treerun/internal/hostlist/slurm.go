@@ -29,7 +29,7 @@ func expand(text string) ([]string, error) {
 				return nil, errBrackets
 			}
 			var err error
-			if parts, err = numbers(inner); err != nil {
+			if parts, err = bracketed(inner); err != nil {
 				return nil, err
 			}
 			rest = after
@@ -51,8 +51,8 @@ func expand(text string) ([]string, error) {
 	return names, nil
 }
 
-// numbers returns what stands for one pair of brackets.
-func numbers(inner string) ([]string, error) {
+// bracketed returns what stands for one pair of brackets.
+func bracketed(inner string) ([]string, error) {
 	var all []string
 	for part := range strings.SplitSeq(inner, ",") {
 		lo, hi, isRange := strings.Cut(part, "-")

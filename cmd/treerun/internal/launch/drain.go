@@ -8,6 +8,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // unreadGrace is how long a job that did not end well waits at least for
@@ -94,7 +95,7 @@ func (s *supervisor) giveUp(copied <-chan struct{}) {
 	screen := s.job.Screen
 	for _, sink := range []*output.Sink{screen.Out, screen.Err} {
 		if n := sink.Dropped(); n > 0 {
-			screen.Err.Printf("treerun: nobody reads %s: the last %s that ranks printed there may be lost", sink.Name(), count(n, "byte"))
+			screen.Err.Printf("treerun: nobody reads %s: the last %s that ranks printed there may be lost", sink.Name(), numbers.Count(n, "byte"))
 		}
 	}
 }

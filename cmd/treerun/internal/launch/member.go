@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -141,7 +142,7 @@ func (s *supervisor) isReady(p *party, b *wire.Ready) {
 	if p.ready == nil && !p.Local {
 		p.ready = b
 		s.unready--
-		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, count(b.Cores, "core"), b.PID)
+		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, numbers.Count(b.Cores, "core"), b.PID)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -108,7 +109,7 @@ func (f failure) describeLoss(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "treerun: host %s was lost %s after the start: %s", f.first.Host, seconds(f.first.After), f.first.Why)
 	if len(ranks) > 0 {
-		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", count(len(ranks), "rank"), topo.RankList(ranks))
+		fmt.Fprintf(b, "\n    ranks   %s on it (%s)", numbers.Count(len(ranks), "rank"), topo.RankList(ranks))
 	}
 	if others := f.others(); others != "" {
 		fmt.Fprintf(b, "\n    after   %s", others)
@@ -129,10 +130,10 @@ func (f failure) others() string {
 	}
 	var parts []string
 	if len(failed) > 0 {
-		parts = append(parts, fmt.Sprintf("%s failed after it (%s)", count(len(failed), "other rank"), topo.RankList(failed)))
+		parts = append(parts, fmt.Sprintf("%s failed after it (%s)", numbers.Count(len(failed), "other rank"), topo.RankList(failed)))
 	}
 	if len(stopped) > 0 {
-		parts = append(parts, fmt.Sprintf("%s stopped by treerun (%s)", count(len(stopped), "rank"), topo.RankList(stopped)))
+		parts = append(parts, fmt.Sprintf("%s stopped by treerun (%s)", numbers.Count(len(stopped), "rank"), topo.RankList(stopped)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -178,7 +179,7 @@ func timeoutText(limit time.Duration, size int, list []straggler, early bool) st
 	if len(list) == 0 && !early {
 		return fmt.Sprintf("treerun: the time limit of %s is over: all ranks had ended, and nobody read what they had printed", limit)
 	}
-	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list), count(size, "rank"))
+	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list), numbers.Count(size, "rank"))
 	for _, r := range list[:min(len(list), mostRanks)] {
 		fmt.Fprintf(&b, "\n    rank %d (pid %d) ", r.rank, r.pid)
 		if r.stream == "" {
@@ -199,11 +200,4 @@ func seconds(d time.Duration) string {
 		return d.Round(time.Millisecond).String()
 	}
 	return fmt.Sprintf("%.1fs", d.Seconds())
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/remote"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/rank/job"
 	"github.com/treerun/treerun/rank/machine"
 )
@@ -135,7 +136,7 @@ func (s *supervisor) startAll() {
 		s.input = newInput(s.job.Stdin, func(b *wire.Input) { s.sendTo(0, b) })
 	}
 	s.wait(func() bool { return s.starting == 0 })
-	what, started := count(len(s.members), "rank"), 0
+	what, started := numbers.Count(len(s.members), "rank"), 0
 	for _, m := range s.members {
 		if m.running {
 			started++
@@ -232,7 +233,7 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 			return nil, exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
 		}
 	}
-	s.job.Trace("job %s: %s on %s", file.JobID, count(s.job.Size, "rank"), s.where())
+	s.job.Trace("job %s: %s on %s", file.JobID, numbers.Count(s.job.Size, "rank"), s.where())
 	return j, nil
 }
 

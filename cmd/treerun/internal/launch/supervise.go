@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/remote"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // cause is why a job is brought to its end before all ranks have ended by
@@ -154,7 +155,7 @@ func (s *supervisor) begin(c cause) {
 // terminate tells all ranks, and what ended ones have left, to stop.
 func (s *supervisor) terminate() {
 	s.grace, s.told = nil, true
-	s.job.Trace("stopping %s", count(s.running, "rank"))
+	s.job.Trace("stopping %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Stop{})
 	s.killAt = time.After(s.job.ShutdownTimeout)
 }
@@ -162,7 +163,7 @@ func (s *supervisor) terminate() {
 // kill ends all ranks and what they have left, at once.
 func (s *supervisor) kill() {
 	s.grace, s.killAt, s.told = nil, nil, true
-	s.job.Trace("killing %s", count(s.running, "rank"))
+	s.job.Trace("killing %s", numbers.Count(s.running, "rank"))
 	s.broadcast(&wire.Kill{})
 	if s.deaf == nil {
 		s.deaf = time.After(host.LostAfter + time.Second)

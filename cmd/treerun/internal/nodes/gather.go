@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/transport/door"
 )
 
@@ -149,7 +150,7 @@ func (g *gathering) late() error {
 			who = append(who, i)
 		}
 	}
-	names := fmt.Sprintf("node%s %s", plural(len(who)), join(who))
+	names := fmt.Sprintf("%s %s", numbers.Plural(len(who), "node"), join(who))
 	if g.missing > len(who) {
 		names += fmt.Sprintf(" and %d more", g.missing-len(who))
 	}
@@ -281,13 +282,6 @@ func (g *gathering) notify() {
 	case g.changed <- struct{}{}:
 	default:
 	}
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }
 
 func join(numbers []int) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // explainer measures every shape of plan for a case as a row of bench is
@@ -116,7 +117,7 @@ func (e *explainer) measure(ctx context.Context, k *suite.Case, p *suite.Point) 
 		}
 	}
 	for i := range p.Candidates {
-		p.Candidates[i].Us = us(median(all[i]))
+		p.Candidates[i].Us = us(numbers.Median(all[i]))
 	}
 	return nil
 }
@@ -185,11 +186,4 @@ func (m *meter[T]) rightResult(ctx context.Context, r *running[T], k *suite.Case
 		return fmt.Errorf("%d elements of the result are wrong", *row.Wrong)
 	}
 	return nil
-}
-
-// median sorts v, which is not empty.
-func median(v []float64) float64 {
-	slices.Sort(v)
-	n := len(v)
-	return (v[n/2] + v[(n-1)/2]) / 2
 }

@@ -1,0 +1,45 @@
+// Package numbers holds what several packages do with numbers: medians, rounding
+// to what is known, and counts in words. It imports nothing of treerun's.
+package numbers
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Median returns the median of values, which stay as they are: the mean of the
+// middle two where their number is even, 0 for none.
+func Median(values []float64) float64 {
+	n := len(values)
+	if n == 0 {
+		return 0
+	}
+	s := slices.Sorted(slices.Values(values))
+	return (s[n/2] + s[(n-1)/2]) / 2
+}
+
+// Digits rounds a measured figure to three significant digits: more are not
+// known.
+func Digits(v float64) float64 {
+	r, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', 2, 64), 64)
+	if err != nil {
+		return v
+	}
+	return r
+}
+
+// Count writes a number of things: "1 rank", "3 ranks", "2 processes".
+func Count(n int, what string) string { return fmt.Sprintf("%d %s", n, Plural(n, what)) }
+
+// Plural returns the word for n things, without the number.
+func Plural(n int, what string) string {
+	switch {
+	case n == 1:
+		return what
+	case strings.HasSuffix(what, "ss"):
+		return what + "es"
+	}
+	return what + "s"
+}

@@ -1,0 +1,34 @@
+package numbers
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+)
+
+func TestMedian(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{nil, 0}, {[]float64{3}, 3}, {[]float64{5, 1}, 3}, {[]float64{9, 1, 2}, 2}, {[]float64{4, 1, 8, 2}, 3}} {
+		before := slices.Clone(c.values)
+		if got := Median(c.values); got != c.want || !slices.Equal(before, c.values) {
+			t.Errorf("%v: %g, want %g; it leaves %v", before, got, c.want, c.values)
+		}
+	}
+}
+
+func TestDigits(t *testing.T) {
+	got := fmt.Sprint(Digits(1.23456), Digits(99951), Digits(0), Digits(-0.0012349), Digits(math.Inf(1)))
+	if want := "1.23 100000 0 -0.00123 +Inf"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+func TestCount(t *testing.T) {
+	got := fmt.Sprint(Count(0, "rank"), ", ", Count(1, "process"), ", ", Count(2, "process"), ", ", Count(-1, "link"), ", ", Plural(1, "node"), ", ", Plural(12, "node"))
+	if want := "0 ranks, 1 process, 2 processes, -1 links, node, nodes"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
