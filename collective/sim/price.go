@@ -11,10 +11,11 @@ import (
 )
 
 // Operation is one call of a collective. Bytes is its whole message: all parts
-// where the kind has parts.
+// where the kind has parts. No rank issues it before AtUs.
 type Operation struct {
 	Plan  *plan.Plan
 	Bytes int64
+	AtUs  float64
 }
 
 // Load is what went over one way of a link, a port or an adapter.
@@ -58,7 +59,7 @@ func (r *Result) String() string {
 // and g must have the same ranks, and g every link of p; the error names what
 // does not fit, or says which rank never ends.
 func Price(p *plan.Plan, g *topo.Graph, bytes int64, m Machine) (Result, error) {
-	return Run([]Operation{{p, bytes}}, g, m)
+	return Run([]Operation{{Plan: p, Bytes: bytes}}, g, m)
 }
 
 // Run says what several operations cost that are issued one after the other

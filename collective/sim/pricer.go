@@ -71,6 +71,9 @@ func (x *Pricer) check(ops []Operation, m *Machine) error {
 		if op.Bytes < 0 {
 			return fmt.Errorf("sim: operation %d with %d bytes, want at least 0", i, op.Bytes)
 		}
+		if !(op.AtUs >= 0) || math.IsInf(op.AtUs, 0) {
+			return fmt.Errorf("sim: operation %d is issued at %v us, want a number >= 0", i, op.AtUs)
+		}
 		if x.known[op.Plan] {
 			continue
 		}
@@ -160,7 +163,7 @@ func Weigh(p *plan.Plan) (steps, widest float64) {
 // holds the link, port or adapter that it uses most: no price of it is lower. It
 // does not run the plan.
 func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, m Machine) (float64, error) {
-	if err := x.check([]Operation{{p, bytes}}, &m); err != nil {
+	if err := x.check([]Operation{{Plan: p, Bytes: bytes}}, &m); err != nil {
 		return 0, err
 	}
 	w := newNetwork(x.g, x.ways, &m)

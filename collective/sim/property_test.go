@@ -240,7 +240,7 @@ func TestRunSeveral(t *testing.T) {
 	one := price(t, p, g, 1000, m).Us
 	ops := make([]Operation, 10)
 	for i := range ops {
-		ops[i] = Operation{p, 1000}
+		ops[i] = Operation{Plan: p, Bytes: 1000}
 	}
 	m.InFlight = 1
 	serial, err := Run(ops, g, m)
@@ -263,6 +263,10 @@ func TestRunSeveral(t *testing.T) {
 	m.IssueUs = 1000
 	if late, err := Run(ops, g, m); err != nil || !near(late.Us, 9000+one) {
 		t.Errorf("10 issued 1000 us apart take %v us, %v, want %v", late.Us, err, 9000+one)
+	}
+	m.IssueUs, ops[9].AtUs = 0, 5000
+	if late, err := Run(ops, g, m); err != nil || !near(late.Us, 5000+one) {
+		t.Errorf("9 at once and one at 5000 us take %v us, %v, want %v", late.Us, err, 5000+one)
 	}
 }
 
@@ -358,6 +362,9 @@ func TestPriceRefuses(t *testing.T) {
 	}
 	if _, err := Run(nil, g, Machine{}); err == nil {
 		t.Error("Run takes no operations")
+	}
+	if _, err := Run([]Operation{{Plan: chain, Bytes: 1, AtUs: -1}}, g, Machine{}); err == nil || !strings.Contains(err.Error(), "-1 us") {
+		t.Errorf("an operation before the start: %v", err)
 	}
 }
 

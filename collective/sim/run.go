@@ -38,6 +38,7 @@ var errLonger = errors.New("sim: longer than anybody wants to know")
 // numbered from the given numbers on.
 type operation struct {
 	*program
+	atUs              float64 // no rank issues it before
 	track, fifo, rank int32
 }
 
@@ -86,7 +87,7 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 			}
 			known[key{op.Plan, op.Bytes}] = pr
 		}
-		o := operation{pr, int32(len(r.tracks)), int32(len(r.fifos)), int32(len(r.left))}
+		o := operation{pr, op.AtUs, int32(len(r.tracks)), int32(len(r.fifos)), int32(len(r.left))}
 		r.ops = append(r.ops, o)
 		for range pr.tracks {
 			r.tracks = append(r.tracks, trackState{op: int32(i)})
@@ -186,7 +187,7 @@ func (r *runner) run() error {
 
 // launch lets a rank begin an operation as soon as it is issued.
 func (r *runner) launch(op, rank int) {
-	at := max(r.now, float64(op)*r.m.IssueUs) + r.m.LaunchUs
+	at := max(r.now, r.ops[op].atUs, float64(op)*r.m.IssueUs) + r.m.LaunchUs
 	r.push(at, launched, int32(op*r.g.Ranks+rank))
 }
 
