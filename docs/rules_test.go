@@ -55,15 +55,12 @@ var imports = map[string]string{
 	"transport/transporttest":          "transport",
 	"collective/plan":                  "topo",
 	"collective/sim":                   "collective/plan topo",
-	"collective/sim/figures":           "collective/plan collective/sim collective/sparse/block collective/sparse/sparsesim topo topo/machines topo/tree",
-	"collective/sim/figures/report":    "collective/sim collective/sim/figures",
 	"collective/internal/kernel":       "",
 	"collective/internal/fuse":         "collective/plan",
 	"collective/internal/exec":         "collective/internal/fuse collective/internal/kernel collective/plan internal/waits transport",
 	"collective/internal/devexec":      "collective/internal/fuse collective/internal/kernel collective/plan cuda transport",
 	"collective/sparse/block":          "collective/internal/kernel",
 	"collective/sparse/omni":           "collective/internal/kernel collective/sparse/block",
-	"collective/sparse/sparsesim":      "collective/internal/kernel collective/sparse/block collective/sparse/merge collective/sparse/omni",
 	"collective/sparse/sparsetest":     "collective/internal/kernel collective/sparse/block",
 	"collective/sparse/merge":          "collective/sparse/block",
 	"collective/sparse/forest":         "collective/internal/kernel collective/sparse/block collective/sparse/merge",
@@ -128,6 +125,7 @@ var imports = map[string]string{
 	"scripts/onehost/serial":           "collective rank",
 	"scripts/sparse":                   "internal/testutil/nethosts scripts/internal/jobs scripts/internal/results",
 	"scripts/severalhosts":             "internal/testutil/nethosts scripts/internal/jobs scripts/internal/plots scripts/internal/results",
+	"scripts/simulated":                "",
 	"scripts/thirdparty":               "",
 	"scripts/internal/jobs":            "internal/testutil/nethosts",
 	"scripts/internal/plots":           "scripts/internal/results",
@@ -145,14 +143,14 @@ var libraries = map[string]string{
 	"golang.org/x/sys":                  "transport/internal/osys internal/procstate internal/safefile cmd/...",
 	"golang.org/x/term":                 "cmd/...",
 	"gonum.org/v1/gonum":                "examples/train",
-	"gonum.org/v1/plot":                 "collective/sim/figures/report cmd/treerun/internal/bench/chart scripts/internal/plots scripts/onehost scripts/severalhosts",
+	"gonum.org/v1/plot":                 "cmd/treerun/internal/bench/chart scripts/internal/plots scripts/onehost scripts/severalhosts scripts/simulated",
 }
 
 // forbidden holds what the pure packages may not touch: anything that does
 // I/O, reads a clock or the environment, runs concurrently or is random. Of
 // math/rand/v2 they may use generators with a fixed seed.
 var (
-	pure      = []string{"topo", "topo/tree", "topo/pack", "topo/network", "topo/draw", "topo/machines", "topo/gpu", "collective/plan", "collective/internal/fuse", "collective/sim", "collective/sim/figures", "collective/sparse/block", "collective/sparse/omni", "collective/sparse/merge", "collective/sparse/forest", "collective/sparse/pool", "collective/sparse/sparsesim"}
+	pure      = []string{"topo", "topo/tree", "topo/pack", "topo/network", "topo/draw", "topo/machines", "topo/gpu", "collective/plan", "collective/internal/fuse", "collective/sim", "collective/sparse/block", "collective/sparse/omni", "collective/sparse/merge", "collective/sparse/forest", "collective/sparse/pool"}
 	seeded    = []string{"New", "NewPCG", "Rand", "PCG"} // of math/rand/v2
 	forbidden = []string{"math/rand", "os", "net", "time", "sync", "syscall", "runtime", "context", "log", "crypto/rand", "io/fs", "unsafe"}
 )

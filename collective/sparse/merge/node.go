@@ -57,8 +57,9 @@ type Counts struct {
 // Chunks of a link come in the order in which they were composed. Where there are
 // several trees, a rank does well to begin with another tree than the others, and
 // to take the trees in turn, a chunk of each: if all begin with tree 0, its root's
-// card gets all of the first chunks (up to 15 % in package sparsesim). An error is an
-// ErrProtocol or ErrMismatch, after which the Node is of no further use.
+// card gets all of the first chunks (up to 15 % in the simulation of package omni's
+// tests). An error is an ErrProtocol or ErrMismatch, after which the Node is of no
+// further use.
 type Node struct {
 	children int
 	root     bool

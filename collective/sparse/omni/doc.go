@@ -3,8 +3,8 @@
 // and the aggregator asks for them one after the other.
 //
 // It knows no links, clock or goroutine: packets are bytes that the caller moves,
-// and "now" is a number that the caller gives to Timers. Package sparse runs it;
-// collective/sim/figures counts with it. The package is pure.
+// and "now" is a number that the caller gives to Timers. Package sparse runs it.
+// The package is pure.
 //
 // # The protocol
 //

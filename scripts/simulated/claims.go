@@ -1,4 +1,4 @@
-package figures
+package main
 
 import (
 	"fmt"
@@ -110,6 +110,84 @@ func (f *Figure) scaleClaims() []Claim {
 			Found: fmt.Sprintf("%.3g times, which is %.2g times as much: the model counts latencies alone, and those of the network as equal everywhere.", times, times/said),
 		},
 	}
+}
+
+// hostsClaims judges what treerun wants of 1,024 hosts.
+func (f *Figure) hostsClaims() []Claim {
+	trees, rings := f.Series[0].Points, f.Series[1].Points
+	last := len(trees) - 1
+	small, large := rings[0].Y/trees[0].Y, rings[last].Y/trees[last].Y
+	return []Claim{{
+		Text:  "treerun: on 1,024 hosts of 8 GPUs trees are far ahead of rings for small messages, and nowhere far behind.",
+		Holds: small > 100 && large > 0.8,
+		Found: fmt.Sprintf("The rings take %.3g times as long for 8 bytes and %.2g times for 1 GiB.", small, large),
+	}}
+}
+
+// startClaims judges what treerun wants of the start of a job.
+func (f *Figure) startClaims() []Claim {
+	p := f.Series[0].Points
+	last := len(p) - 1
+	steps := 0.0 // the most that twice the hosts cost
+	for i := 1; i <= last; i++ {
+		steps = max(steps, p[i].Y-p[i-1].Y)
+	}
+	return []Claim{{
+		Text:  "treerun: what a rank sends while a job starts grows with the logarithm of the number of ranks.",
+		Holds: steps <= 24 && p[last].Y < 200,
+		Found: fmt.Sprintf("Twice the hosts cost at most %.3g messages more; %s ranks send at most %.3g each.", steps, Grouped(p[last].X), p[last].Y),
+	}}
+}
+
+// authorsClaims judges what the authors of OmniReduce measured.
+func (f *Figure) authorsClaims() []Claim {
+	const (
+		near      = 0.1
+		ncclDense = 17.2 // ms, measured by the authors
+	)
+	measured, simulated := f.Series[0].Points, f.Series[1].Points
+	worst, at := 0.0, 0.0
+	for i, p := range measured {
+		if d := math.Abs(simulated[i].Y/p.Y - 1); d > worst {
+			worst, at = d, p.X
+		}
+	}
+	faster := func(points []Point, percent float64) float64 {
+		for _, p := range points {
+			if p.X == percent {
+				return ncclDense / p.Y
+			}
+		}
+		return math.NaN()
+	}
+	return []Claim{{
+		Text:  "OmniReduce: the times of a sparse AllReduce on 8 workers at 100 Gbit/s, at nine densities.",
+		Holds: worst < near,
+		Found: fmt.Sprintf("The simulated times differ by at most %.0f %%, at %v %% of the blocks.", 100*worst, at),
+	}, {
+		Text:  "OmniReduce: 5.5 times as fast as NCCL's dense AllReduce at 1 % of the blocks, 2.2 times at 10 %, 1.4 times at 40 %.",
+		Holds: math.Abs(faster(simulated, 1)/5.5-1) < near && math.Abs(faster(simulated, 10)/2.2-1) < near && math.Abs(faster(simulated, 40)/1.4-1) < near,
+		Found: fmt.Sprintf("%.1f, %.1f and %.1f times as fast as NCCL's measured %v ms.", faster(simulated, 1), faster(simulated, 10), faster(simulated, 40), ncclDense),
+	}}
+}
+
+// treesClaims judges what treerun wants of sparse trees.
+func (f *Figure) treesClaims(places string) []Claim {
+	omni, trees, limit := f.Series[0].Points, f.Series[1].Points, f.Series[2].Points
+	least, most := math.Inf(1), 0.0
+	for i := range trees {
+		least = min(least, limit[i].Y/trees[i].Y)
+		most = max(most, trees[i].Y/omni[i].Y)
+	}
+	return []Claim{{
+		Text:  fmt.Sprintf("treerun: sparse trees reach 0.80 of the limit at every density, blocks %s.", places),
+		Holds: least >= 0.8,
+		Found: fmt.Sprintf("They reach %.2f of it or more.", least),
+	}, {
+		Text:  fmt.Sprintf("treerun: sparse trees are at least as fast as aggregators on the workers, blocks %s.", places),
+		Holds: most <= 1,
+		Found: fmt.Sprintf("They take at most %.2f times as long.", most),
+	}}
 }
 
 // points returns the curve of a name.

@@ -1,4 +1,4 @@
-package sparsesim
+package omni_test
 
 import (
 	"fmt"
@@ -37,15 +37,15 @@ func TestAgainstTheLimits(t *testing.T) {
 		for _, density := range []float64{1, 0.3, 0.05} {
 			w := random(4, 20_000, density, same)
 			any, workers := w.LimitUs(m.CardGBs)
-			apart, err := Omni(w, m, Aggregation{Aggregators: 4, Streams: 64, Columns: 8, Compact: true})
+			apart, err := omniTime(w, m, Aggregation{Aggregators: 4, Streams: 64, Columns: 8, Compact: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			shared, err := Omni(w, m, Aggregation{Aggregators: 4, OnWorkers: true, Streams: 64, Columns: 8, Compact: true})
+			shared, err := omniTime(w, m, Aggregation{Aggregators: 4, OnWorkers: true, Streams: 64, Columns: 8, Compact: true})
 			if err != nil {
 				t.Fatal(err)
 			}
-			trees, err := Trees(w, m, Stars(4))
+			trees, err := treesTime(w, m, stars(4))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestAgainstTheLimits(t *testing.T) {
 func TestOneBlockByHand(t *testing.T) {
 	w := random(2, 1, 1, true)
 	w.BlockBytes = 1000
-	got, err := Omni(w, Machine{CardGBs: 1, BusGBs: 2, LatencyUs: 10, BeginUs: 100}, Aggregation{Aggregators: 1, Streams: 1, Columns: 1})
+	got, err := omniTime(w, Machine{CardGBs: 1, BusGBs: 2, LatencyUs: 10, BeginUs: 100}, Aggregation{Aggregators: 1, Streams: 1, Columns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func TestBytesOfAChain(t *testing.T) {
 		}
 		w.Sets = append(w.Sets, s)
 	}
-	got, err := Trees(w, Machine{CardGBs: 1}, Forest{Parents: [][]int{{-1, 0, 1}}, Shares: []float64{1}, Grain: 1, ChunkBytes: 64 << 10, Slots: 2})
+	got, err := treesTime(w, Machine{CardGBs: 1}, Forest{Parents: [][]int{{-1, 0, 1}}, Shares: []float64{1}, Grain: 1, ChunkBytes: 64 << 10, Slots: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,11 +106,11 @@ func TestSameEveryTime(t *testing.T) {
 	said := ""
 	for range 2 {
 		w := random(3, 2000, 0.2, false)
-		a, err := Omni(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7}, Aggregation{Aggregators: 2, Streams: 6, Columns: 3})
+		a, err := omniTime(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7}, Aggregation{Aggregators: 2, Streams: 6, Columns: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := Trees(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7}, Stars(3))
+		b, err := treesTime(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7}, stars(3))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -124,10 +124,10 @@ func TestSameEveryTime(t *testing.T) {
 
 func TestWhatCannotBeSimulated(t *testing.T) {
 	w := random(2, 10, 0.5, false)
-	if _, err := Omni(w, Machine{CardGBs: 1}, Aggregation{}); err == nil {
+	if _, err := omniTime(w, Machine{CardGBs: 1}, Aggregation{}); err == nil {
 		t.Error("no aggregators are taken")
 	}
-	if _, err := Trees(w, Machine{CardGBs: 1}, Forest{ChunkBytes: 1024}); err == nil {
+	if _, err := treesTime(w, Machine{CardGBs: 1}, Forest{ChunkBytes: 1024}); err == nil {
 		t.Error("no trees are taken")
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"github.com/treerun/treerun/collective/sim/figures"
 )
 
 // palette has colours that people who see fewer colours tell apart, after Okabe
@@ -27,7 +25,7 @@ var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.
 var signs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}}
 
 // drawn returns the figure as an SVG file, both axes logarithmic.
-func drawn(f *figures.Figure) ([]byte, error) {
+func drawn(f *Figure) ([]byte, error) {
 	p := plot.New()
 	p.BackgroundColor = color.White
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.XLabel, f.YLabel
@@ -64,7 +62,7 @@ func drawn(f *figures.Figure) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func addCurve(p *plot.Plot, i int, s figures.Series) error {
+func addCurve(p *plot.Plot, i int, s Series) error {
 	points := make(plotter.XYs, len(s.Points))
 	for k, v := range s.Points {
 		points[k].X, points[k].Y = v.X, v.Y
@@ -81,7 +79,7 @@ func addCurve(p *plot.Plot, i int, s figures.Series) error {
 }
 
 // addCrossings marks with a circle where curves cross.
-func addCrossings(p *plot.Plot, f *figures.Figure) error {
+func addCrossings(p *plot.Plot, f *Figure) error {
 	var points plotter.XYs
 	for _, c := range f.Crossings {
 		for _, s := range f.Series {
@@ -104,7 +102,7 @@ func addCrossings(p *plot.Plot, f *figures.Figure) error {
 }
 
 // at is the value of a curve between its points, on logarithmic axes.
-func at(points []figures.Point, x float64) float64 {
+func at(points []Point, x float64) float64 {
 	for k := 1; k < len(points); k++ {
 		a, b := points[k-1], points[k]
 		if x <= b.X {

@@ -1,10 +1,4 @@
-// Package sparsesim says how long a sparse AllReduce takes on given machines: it
-// runs the very state machines of packages omni and merge, on tensors whose blocks
-// have a few bytes, and moves their packets over simulated cards with the sizes
-// that they would have. The results of the simulated reductions are checked, too.
-//
-// collective/sim/figures draws with it. The package is pure.
-package sparsesim
+package omni_test
 
 import (
 	"bytes"
@@ -148,7 +142,7 @@ func (w *Workload) check(recv [][]byte, width int) error {
 	}
 	for v := range recv {
 		if !bytes.Equal(recv[v], want) {
-			return fmt.Errorf("sparsesim: rank %d has another sum than the ranks' blocks have", v)
+			return fmt.Errorf("rank %d has another sum than the ranks' blocks have", v)
 		}
 	}
 	return nil

@@ -1,4 +1,4 @@
-package sparsesim
+package omni_test
 
 import (
 	"bytes"
@@ -32,8 +32,8 @@ type omniRun struct {
 	err         error
 }
 
-// Omni returns how long Algorithm 1 takes.
-func Omni(w *Workload, m Machine, a Aggregation) (Result, error) {
+// omniTime returns how long Algorithm 1 takes.
+func omniTime(w *Workload, m Machine, a Aggregation) (Result, error) {
 	n := w.Ranks()
 	r := &omniRun{w: w, m: m, hosts: newMachines(m, n, true), result: Result{Sent: make([]float64, n), Received: make([]float64, n)}}
 	r.others = r.hosts
@@ -66,7 +66,7 @@ func Omni(w *Workload, m Machine, a Aggregation) (Result, error) {
 	r.run()
 	for v := range n {
 		if r.err == nil && !r.workers[v].Done() {
-			r.err = fmt.Errorf("sparsesim: worker %d does not come to an end", v)
+			r.err = fmt.Errorf("worker %d does not come to an end", v)
 		}
 	}
 	if r.err == nil {

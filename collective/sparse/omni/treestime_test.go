@@ -1,4 +1,4 @@
-package sparsesim
+package omni_test
 
 import (
 	"encoding/binary"
@@ -18,9 +18,9 @@ type Forest struct {
 	Slots      int // chunks under way per link and direction
 }
 
-// Stars returns one star per rank, with equal shares: every rank owns a part of
+// stars returns one star per rank, with equal shares: every rank owns a part of
 // the blocks.
-func Stars(ranks int) Forest {
+func stars(ranks int) Forest {
 	f := Forest{Grain: 16, ChunkBytes: 16 << 10, Slots: 8}
 	for root := range ranks {
 		parent := make([]int, ranks)
@@ -66,8 +66,8 @@ type forestRun struct {
 	err    error
 }
 
-// Trees returns how long the merge along trees takes.
-func Trees(w *Workload, m Machine, f Forest) (Result, error) {
+// treesTime returns how long the merge along trees takes.
+func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
 	n := w.Ranks()
 	r := &forestRun{w: w, m: m, f: f, hosts: newMachines(m, n, true), result: Result{Sent: make([]float64, n), Received: make([]float64, n)}}
 	r.window = merge.HeaderBytes + f.ChunkBytes/w.BlockBytes*(width+merge.RunBytes)
@@ -96,7 +96,7 @@ func Trees(w *Workload, m Machine, f Forest) (Result, error) {
 	for v := range n {
 		for t := range r.places {
 			if r.err == nil && !r.places[t][v].node.Done() {
-				r.err = fmt.Errorf("sparsesim: rank %d does not come to an end in tree %d", v, t)
+				r.err = fmt.Errorf("rank %d does not come to an end in tree %d", v, t)
 			}
 		}
 	}

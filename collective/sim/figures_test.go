@@ -1,0 +1,84 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"testing"
+
+	"slices"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what is computed to testdata; commit only a change that you understand")
+
+// figures are the simulated figures, in the order in which they stand in the file: a line
+// with the names of the columns, and rows, tabs between.
+var figures = []struct {
+	name string
+	of   func(*testing.T) string
+}{
+	{"push-pull-1", pushPulls(1, powers(1<<10, 64<<20), "tree", "nccl ring", "parameter server")},
+	{"push-pull-50", pushPulls(50, powers(1<<10, 16<<20), "tree", "nccl ring", "parameter server")},
+	{"push-pull-150", pushPulls(150, powers(1<<10, 16<<20), "tree", "nccl ring", "parameter server")},
+	{"array-bound-1", pushPulls(1, powers(64<<10, 16<<20), "tree", "multi-tree")},
+	{"array-bound-150", pushPulls(150, powers(64<<10, 16<<20), "tree", "multi-tree")},
+	{"tree-against-ring", treeAgainstRing},
+	{"many-hosts", allReduceOverHosts},
+	{"start-messages", startMessages},
+	{"constants", constants},
+}
+
+// TestFigures computes the figures and compares them with testdata/figures.tsv, which
+// scripts/simulated makes docs/results/simulated.md of.
+func TestFigures(t *testing.T) {
+	const file = "testdata/figures.tsv"
+	old, err := os.ReadFile(file)
+	if err != nil && !*rewrite {
+		t.Fatal(err)
+	}
+	want := make(map[string]string)
+	for _, section := range strings.Split(string(old), "\n\n") {
+		name, text, _ := strings.Cut(strings.TrimPrefix(section, "["), "]\n")
+		want[name] = strings.TrimRight(text, "\n")
+	}
+	var all []string
+	for _, f := range figures {
+		got := strings.TrimRight(f.of(t), "\n")
+		if got != want[f.name] && !*rewrite {
+			t.Errorf("%s is\n%s\nand not what %s has: if you understand why, run with -rewrite and write docs/results/simulated.md anew", f.name, got, file)
+		}
+		all = append(all, "["+f.name+"]\n"+got)
+	}
+	if *rewrite {
+		if err := os.WriteFile(file, []byte(strings.Join(all, "\n\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// constants writes the constants that the figures stand on.
+func constants(*testing.T) string {
+	var b strings.Builder
+	for _, m := range []Machine{MXNet(treeOps), MXNetNCCL(), NCCLTree(LL), NCCLRing(LL, 2, 6)} {
+		fmt.Fprintf(&b, "%s\tlaunch %.4g, issue %.4g an operation, step %.4g", m.Name, m.LaunchUs, m.IssueUs, m.StepUs)
+		if m.ReduceGBs > 0 {
+			fmt.Fprintf(&b, ", reduce %.4g GB/s, copy %.4g GB/s", m.ReduceGBs, m.CopyGBs)
+		}
+		if m.Slots > 0 {
+			fmt.Fprintf(&b, ", %d slots of %d bytes", m.Slots, m.SlotBytes)
+		}
+		if m.RateFactor > 0 {
+			fmt.Fprintf(&b, ", %.3g of a link's rate", m.RateFactor)
+		}
+		for _, kind := range slices.Sorted(maps.Keys(m.LatencyUs)) {
+			fmt.Fprintf(&b, ", latency of %s %.4g", kind, m.LatencyUs[kind])
+			if rate, ok := m.AdapterGBs[kind]; ok {
+				fmt.Fprintf(&b, ", all %s of a rank %.4g GB/s", kind, rate)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
