@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"testing"
 
@@ -83,53 +84,59 @@ func TestNCCLLatencies(t *testing.T) {
 		if !near(got, c.tree) {
 			t.Errorf("%s tree: %v us, want %v", g.Name, got, c.tree)
 		}
-		r, err := PriceRing(plan.AllReduce, sequence(g.Ranks), g, 0, NCCLRing(LL, c.hosts, c.perHost))
-		if err != nil {
-			t.Fatal(err)
-		}
+		ring := ringUs(t, g, 0, NCCLRing(LL, c.hosts, c.perHost))
 		// The formula counts 2(hosts-1) hops between hosts, one lane has up to
 		// two more in place of local ones.
-		if r.Us < c.ring-1e-6 || r.Us > c.ring+2*2 {
-			t.Errorf("%s ring: %v us, want %v", g.Name, r.Us, c.ring)
+		if ring < c.ring-1e-6 || ring > c.ring+2*2 {
+			t.Errorf("%s ring: %v us, want %v", g.Name, ring, c.ring)
 		}
-		t.Logf("%-7s tree %8.1f us, ring %9.1f us: %.0f times", g.Name, got, r.Us, r.Us/got)
+		t.Logf("%-7s tree %8.1f us, ring %9.1f us: %.0f times", g.Name, got, ring, ring/got)
 	}
 }
 
-// The price of one lane of a ring is that of the ring where a lane is one
-// chunk; with more chunks, which hold each other up a little, it is at most a
-// tenth less. The busiest link carries the same.
-func TestPriceRing(t *testing.T) {
-	for _, n := range []int{2, 3, 8, 24} {
+// ringUs prices an AllReduce by the ring in the order of the ranks: all lanes of a ring are
+// alike, so that one is priced, which leaves out the hops from rank 1 to rank 2 on the way
+// of the sum and from rank 0 to rank 1 on that of the result; but no less than all lanes
+// take together on the slowest link.
+func ringUs(t testing.TB, g *topo.Graph, bytes int64, m Machine) float64 {
+	t.Helper()
+	n := g.Ranks
+	lane, err := plan.RingLane(plan.AllReduce, sequence(n), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := (bytes + int64(n) - 1) / int64(n)
+	us := price(t, &plan.Plan{Name: "lane", Kind: plan.AllReduce, Size: n, Root: -1, Lanes: []plan.Lane{lane}}, g, share, m).Us
+	for _, l := range g.Links {
+		if d := (l.B - l.A + n) % n; d == 1 || d == n-1 {
+			us = max(us, float64(2*(n-1))*float64(share)*usPerByte(l.GBytesPerSecond*cmp.Or(m.RateFactor, 1)))
+		}
+	}
+	return us
+}
+
+// The price of one lane is that of the whole ring where a lane is one chunk; with more
+// chunks, which hold each other up a little, it is at most a tenth less.
+func TestRingLane(t *testing.T) {
+	for _, n := range []int{3, 8, 24} {
 		g := topo.UniformGraph(n)
 		for i := range g.Links {
-			g.Links[i].GBytesPerSecond = 10
-			g.Links[i].LatencyUs = 3
+			g.Links[i].GBytesPerSecond, g.Links[i].LatencyUs = 10, 3
 		}
-		ring := sequence(n)
-		for _, kind := range []plan.Kind{plan.AllReduce, plan.AllGather, plan.ReduceScatter, plan.Broadcast, plan.Reduce} {
-			p, err := plan.FromRings(kind, [][]int{ring}, nil, 0, plan.Options{})
-			if err != nil {
-				t.Fatal(err)
+		p, err := plan.FromRings(plan.AllReduce, [][]int{sequence(n)}, nil, 0, plan.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, bytes := range []int64{0, 1 << 10, 1 << 18, 1 << 22} {
+			bytes *= int64(n)
+			m := Machine{Slots: 8, SlotBytes: 64 << 10, MinChunk: 8 << 10, StepUs: 0.5, ReduceGBs: 50}
+			want, got := price(t, p, g, bytes, m).Us, ringUs(t, g, bytes, m)
+			least := 0.9
+			if bytes <= int64(n)<<10 {
+				least = 1 - 1e-9
 			}
-			for _, bytes := range []int64{0, 1 << 10, 1 << 18, 1 << 22} {
-				bytes *= int64(n)
-				m := Machine{Slots: 8, SlotBytes: 64 << 10, MinChunk: 8 << 10, StepUs: 0.5, ReduceGBs: 50, MessageUs: 0.25}
-				want := price(t, p, g, bytes, m)
-				got, err := PriceRing(kind, ring, g, bytes, m)
-				if err != nil {
-					t.Fatal(err)
-				}
-				least := 0.9
-				if bytes <= int64(n)<<10 {
-					least = 1 - 1e-9
-				}
-				if got.Us < least*want.Us || got.Us > want.Us*(1+1e-9) {
-					t.Errorf("%v of %d bytes over %d: %v us by one lane, %v by all", kind, bytes, n, got.Us, want.Us)
-				}
-				if bytes > 0 && (len(got.Loads) != len(want.Loads) && kind == plan.AllReduce || got.Loads[0].Bytes != want.Loads[0].Bytes) {
-					t.Errorf("%v of %d bytes over %d: loads %v, want %v", kind, bytes, n, got.Loads[0], want.Loads[0])
-				}
+			if got < least*want || got > want*(1+1e-9) {
+				t.Errorf("%d bytes over %d: %v us by one lane, %v by all", bytes, n, got, want)
 			}
 		}
 	}

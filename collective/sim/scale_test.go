@@ -25,11 +25,7 @@ func treeAgainstRing(t *testing.T) string {
 	for _, s := range sizes {
 		g, trees := cluster(t, s[0], s[1])
 		us := price(t, mustTrees(t, plan.AllReduce, plan.Single, trees...), g, 8, NCCLTree(LL)).Us
-		ring, err := PriceRing(plan.AllReduce, sequence(g.Ranks), g, 8, NCCLRing(LL, s[0], s[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "%d\t%.6g\t%.6g\n", g.Ranks, us, ring.Us)
+		fmt.Fprintf(&b, "%d\t%.6g\t%.6g\n", g.Ranks, us, ringUs(t, g, 8, NCCLRing(LL, s[0], s[1])))
 	}
 	return b.String()
 }
@@ -77,11 +73,8 @@ func allReduceOverHosts(t *testing.T) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r, err := PriceRing(plan.AllReduce, sequence(g.Ranks), g, max(bytes/gpusPerHost, 1), NCCLRing(protocol, manyHosts, gpusPerHost))
-			if err != nil {
-				t.Fatal(err)
-			}
-			trees, rings = min(trees, us), min(rings, r.Us)
+			ring := ringUs(t, g, max(bytes/gpusPerHost, 1), NCCLRing(protocol, manyHosts, gpusPerHost))
+			trees, rings = min(trees, us), min(rings, ring)
 		}
 		fmt.Fprintf(&b, "%d\t%.6g\t%.6g\n", bytes, trees, rings)
 	}

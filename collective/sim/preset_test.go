@@ -1,0 +1,124 @@
+package sim
+
+import "fmt"
+
+// Protocol is one of NCCL's ways to move a chunk.
+type Protocol int
+
+// The protocols: 8 bytes with a flag, 128 bytes with a flag, and chunks with a
+// fence.
+const (
+	LL Protocol = iota
+	LL128
+	Simple
+)
+
+// Kinds of links as NCCL's cost model tells them apart.
+const (
+	NVLink = "nvlink"
+	PCIe   = "pcie"
+	Net    = "net"
+)
+
+// ncclCosts are the latencies of NCCL's cost model in microseconds, and the
+// share of a link's rate that it expects, by protocol. Source: graph/tuning.cc
+// of NCCL 2.30.7.
+type ncclCosts struct {
+	base, nvlink, pcie, net, rate [3]float64
+}
+
+var (
+	ncclTree = ncclCosts{
+		base:   [3]float64{6.8, 14.0, 8.4},
+		nvlink: [3]float64{0.6, 1.25, 4.0},
+		pcie:   [3]float64{1.0, 1.9, 4.0},
+		net:    [3]float64{5.0, 8.5, 14},
+		rate:   [3]float64{0.92 / 3.8, 0.92 * 120 / 128, 0.92},
+	}
+	ncclRing = ncclCosts{
+		base:   [3]float64{6.6, 14.0, 8.4},
+		nvlink: [3]float64{0.6, 1.9, 3.4},
+		pcie:   [3]float64{1.0, 2.5, 5.7},
+		net:    [3]float64{2.7, 4.0, 14},
+		rate:   [3]float64{0.5, 0.92, 1},
+	}
+	ncclSlotBytes = [3]int{32 << 10, 576000, 512 << 10} // data bytes of a step of the FIFO
+)
+
+// NCCLTree returns the constants of NCCL's cost model for its tree AllReduce.
+// They take the place of the latencies of the graph's links of kinds NVLink,
+// PCIe and Net.
+//
+// In that model a call takes base + 2((perHost-1) local + floor(log2 hosts)
+// net) for no bytes: what Price gives for double binary trees between hosts
+// with a chain inside each.
+func NCCLTree(p Protocol) Machine {
+	return ncclMachine("nccl tree", ncclTree, p)
+}
+
+// NCCLRing returns the constants of NCCL's cost model for its ring AllReduce
+// over so many hosts of so many ranks. Across hosts a local hop costs at least
+// the posting of a message, 1 us, and three times that with Simple; with one
+// rank on each host a hop costs what it does in a tree.
+func NCCLRing(p Protocol, hosts, perHost int) Machine {
+	c := ncclRing
+	if hosts > 1 {
+		post := 1.0
+		if p == Simple {
+			post = 3.0
+		}
+		c.nvlink[p] = max(c.nvlink[p], post)
+		c.pcie[p] = max(c.pcie[p], post)
+		if perHost == 1 {
+			c.net[p] = ncclTree.net[p]
+		}
+	}
+	return ncclMachine("nccl ring", c, p)
+}
+
+func ncclMachine(name string, c ncclCosts, p Protocol) Machine {
+	return Machine{
+		Name: fmt.Sprintf("%s %s", name, [...]string{"LL", "LL128", "Simple"}[p]),
+		// The FIFO has 8 steps.
+		Slots: 8, SlotBytes: ncclSlotBytes[p], MinChunk: 8 << 10,
+		LaunchUs: c.base[p], RateFactor: c.rate[p],
+		LatencyUs: map[string]float64{NVLink: c.nvlink[p], PCIe: c.pcie[p], Net: c.net[p]},
+	}
+}
+
+// The constants of MXNet on a p3.16xlarge that its proposal does not give:
+// round figures of the order that CUDA and MXNet's engine took in 2018, nobody's
+// measurements. Where curves cross moves in proportion to mxnetStepUs.
+const (
+	mxnetEngineUs = 4   // the engine, to hand out one copy or sum
+	mxnetStepUs   = 10  // CUDA, to begin a copy or a kernel
+	mxnetSumGBs   = 250 // of result: a V100 reads two floats and writes one at 900 GB/s
+	mxnetSyncUs   = 20  // NCCL in MXNet waits for the streams behind every call
+	mxnetPCIeGBs  = 10  // of the proposal: one PCIe connection per GPU, all its PCIe traffic together
+	mxnetP2PUs    = 2   // a copy between GPUs, latency over NVLink
+	mxnetPCIeUs   = 8   // the same through PCIe and CPU
+	mxnetCopyGBs  = 400 // of a copy within a GPU
+)
+
+// MXNet returns the constants of MXNet's own communication on a p3.16xlarge
+// (trees, or one GPU as parameter server): whole slices without chunks, one
+// copy or sum after the other on every GPU, and the engine issuing what the
+// given number of copies and sums make up. The rates of the links, 50, 25 and
+// 10 GB/s, are the graph's.
+func MXNet(engineOps int) Machine {
+	return Machine{
+		Name: "mxnet p3.16xlarge", IssueUs: mxnetEngineUs * float64(engineOps), LaunchUs: mxnetEngineUs * float64(engineOps),
+		StepUs: mxnetStepUs, Workers: 1, ReduceGBs: mxnetSumGBs, CopyGBs: mxnetCopyGBs,
+		LatencyUs:  map[string]float64{NVLink: mxnetP2PUs, PCIe: mxnetPCIeUs},
+		AdapterGBs: map[string]float64{PCIe: mxnetPCIeGBs},
+	}
+}
+
+// MXNetNCCL returns the constants of NCCL's rings as MXNet calls them: Reduce
+// and Broadcast one after the other, with a wait behind each.
+func MXNetNCCL() Machine {
+	m := ncclMachine("mxnet nccl", ncclRing, Simple)
+	m.InFlight = 1
+	m.LaunchUs += mxnetSyncUs + mxnetEngineUs
+	return m
+}
