@@ -55,6 +55,7 @@ var imports = map[string]string{
 	"transport/transporttest":          "transport",
 	"collective/plan":                  "topo",
 	"collective/sim":                   "collective/plan topo",
+	"collective/planner":               "collective/plan collective/sim topo topo/pack topo/tree",
 	"collective/internal/kernel":       "",
 	"collective/internal/fuse":         "collective/plan",
 	"collective/internal/exec":         "collective/internal/fuse collective/internal/kernel collective/plan internal/waits transport",
@@ -150,7 +151,7 @@ var libraries = map[string]string{
 // I/O, reads a clock or the environment, runs concurrently or is random. Of
 // math/rand/v2 they may use generators with a fixed seed.
 var (
-	pure      = []string{"topo", "topo/tree", "topo/pack", "topo/network", "topo/draw", "topo/machines", "topo/gpu", "collective/plan", "collective/internal/fuse", "collective/sim", "collective/sparse/block", "collective/sparse/omni", "collective/sparse/merge", "collective/sparse/forest", "collective/sparse/pool"}
+	pure      = []string{"topo", "topo/tree", "topo/pack", "topo/network", "topo/draw", "topo/machines", "topo/gpu", "collective/plan", "collective/planner", "collective/internal/fuse", "collective/sim", "collective/sparse/block", "collective/sparse/omni", "collective/sparse/merge", "collective/sparse/forest", "collective/sparse/pool"}
 	seeded    = []string{"New", "NewPCG", "Rand", "PCG"} // of math/rand/v2
 	forbidden = []string{"math/rand", "os", "net", "time", "sync", "syscall", "runtime", "context", "log", "crypto/rand", "io/fs", "unsafe"}
 )

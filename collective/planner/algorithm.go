@@ -1,0 +1,96 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// algorithm makes candidates for a collective on the graph of a Planner.
+type algorithm struct {
+	name string
+	// plans returns the candidates of a kind and root (-1 where the kind has none).
+	// Where the algorithm does not apply, or would take too long and was not asked for
+	// by name, the error is a reason.
+	plans func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error)
+}
+
+// algorithms has all algorithms. Of candidates with the same price the first wins.
+var algorithms = []algorithm{
+	{"flat", (*Planner).flat},
+	{"hierarchical", (*Planner).hierarchical},
+	{"multi", (*Planner).multi},
+	{"doubling", (*Planner).doubling},
+	{"star", (*Planner).star},
+	{"direct", (*Planner).direct},
+	{"double-binary", (*Planner).doubleBinary},
+	{"packing", (*Planner).packing},
+	{"kl", (*Planner).kl},
+	{"exact", (*Planner).exact},
+	{"ring", (*Planner).ring},
+	{"chain", (*Planner).chain},
+}
+
+// Algorithms returns the names that Options.Algorithm takes. A part of a
+// hierarchical name, as in "hierarchical:multi/packing", may follow.
+func Algorithms() []string {
+	var names []string
+	for _, a := range algorithms {
+		names = append(names, a.name)
+	}
+	return names
+}
+
+// reason says why an algorithm has no candidate.
+type reason string
+
+func (r reason) Error() string { return string(r) }
+
+func because(format string, args ...any) error { return reason(fmt.Sprintf(format, args...)) }
+
+// asked reports whether Options name an algorithm, so that limits which save time do
+// not hold for it.
+func (p *Planner) asked(name string) bool {
+	base, _, _ := strings.Cut(p.options.Algorithm, ":")
+	switch {
+	case p.any:
+		return false
+	case base == "":
+		return slices.Contains(p.options.suits(), name)
+	}
+	return base == name || name == "hierarchical" && p.hosts.alone() && slices.Contains(betweens, base)
+}
+
+// Matches reports whether a candidate is one that a name of Options.Algorithm means:
+// "direct" means "direct:single" and "direct:split", "" means all.
+func (c *Candidate) Matches(name string) bool {
+	full := c.Name()
+	return name == "" || full == name || strings.HasPrefix(full, name+":")
+}
+
+// checkName reports a name that no algorithm has.
+func checkName(name string) error {
+	base, variant, more := strings.Cut(name, ":")
+	switch {
+	case name == "":
+		return nil
+	case !slices.Contains(Algorithms(), base):
+		return fmt.Errorf("unknown algorithm %q: want one of %s", name, strings.Join(Algorithms(), ", "))
+	case base == "hierarchical" && more:
+		return checkHierarchy(variant)
+	case more && !slices.Contains([]string{variantOne, variantAll, variantSingle, variantSplit}, variant):
+		return fmt.Errorf("algorithm %q has no variant %q: want %s or %s of trees, %s or %s of direct",
+			base, variant, variantOne, variantAll, variantSingle, variantSplit)
+	}
+	return nil
+}
+
+// What may stand behind the colon of a name.
+const (
+	variantOne    = "one"    // a tree that carries all of a small message
+	variantAll    = "all"    // all trees, each with a share
+	variantSingle = "single" // one track on each rank
+	variantSplit  = "split"  // sending and receiving side by side
+)

@@ -1,0 +1,234 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/pack"
+)
+
+// Strand is a tree or a ring with what it can do.
+type Strand struct {
+	Tree      topo.Tree
+	Ring      []int   // not nil: a ring in this direction, and Tree is nothing
+	OfPart    bool    // the tree carries the part of its root only
+	Mirrored  bool    // the ring of the strand before, the other way round
+	Rate      float64 // GB/s of message, all strands in use
+	Alone     float64 // GB/s of message, no other strand in use
+	LatencyUs float64 // of the whole operation
+
+	lane int // of the communicator's links, from 1 on
+}
+
+// Candidate is what an algorithm made of a graph for a collective and root, before
+// the size of a message is known. It belongs to its Planner.
+type Candidate struct {
+	Algorithm string // as in plan files: "multi", "hierarchical:star/direct"
+	Variant   string // of the algorithm: "one", "all", "single", "split" or ""
+	Kind      plan.Kind
+	Root      int      // -1 where the kind has none
+	Strands   []Strand // nil where there are no trees and rings
+	Notes     []string // for people
+
+	proved *pack.Bound // what the search has proved on its way; nil: nothing
+	form   plan.Form   // of plans over trees
+	// fixed makes the plan where there are no strands, with the lane of every
+	// lane of the plan.
+	fixed func() (*plan.Plan, []int, error)
+	hosts func() (*plan.Plan, error) // the plan of one rank on every host, by which it is priced; nil: the plan itself
+	built []*Built
+}
+
+// Built is the plan of a candidate for messages of about one size.
+type Built struct {
+	*Candidate
+	Plan   *plan.Plan
+	Lanes  []int     // by lane of the plan: the lane of the communicator's links
+	Shares []float64 // by strand, sum 1; nil without strands
+
+	hostsPlan *plan.Plan // by which it is priced, once it is made
+}
+
+// Name is the algorithm and its variant, as Options.Algorithm takes them.
+func (c *Candidate) Name() string {
+	if c.Variant == "" {
+		return c.Algorithm
+	}
+	return c.Algorithm + ":" + c.Variant
+}
+
+// Rate is what all strands do together, in GB/s.
+func (c *Candidate) Rate() float64 {
+	sum := 0.0
+	for i := range c.Strands {
+		sum += c.Strands[i].Rate
+	}
+	return sum
+}
+
+// Rates returns the rates and the latencies of all strands.
+func (c *Candidate) Rates() (rates, latenciesUs []float64) {
+	for i := range c.Strands {
+		rates = append(rates, c.Strands[i].Rate)
+		latenciesUs = append(latenciesUs, c.Strands[i].LatencyUs)
+	}
+	return rates, latenciesUs
+}
+
+// OfParts reports whether every part of the message has trees of its own.
+func (c *Candidate) OfParts() bool { return len(c.Strands) > 0 && c.Strands[0].OfPart }
+
+// quickest is the strand that ends first when it has the whole message and all
+// links for itself.
+func (c *Candidate) quickest(bytes float64) int {
+	best, least := 0, math.Inf(1)
+	for i := range c.Strands {
+		s := &c.Strands[i]
+		if t := s.LatencyUs + bytes/(s.Alone*1e3); t < least*(1-1e-12) {
+			best, least = i, t
+		}
+	}
+	return best
+}
+
+// share divides a message of so many bytes among the strands such that all end
+// together (water filling).
+func (c *Candidate) share(bytes float64) []float64 {
+	if c.OfParts() {
+		return c.shareParts(bytes)
+	}
+	shares := make([]float64, len(c.Strands))
+	if c.Variant == variantOne || len(shares) == 1 {
+		if c.Strands[0].Ring != nil {
+			bytes = minPriced // whose links are open
+		}
+		shares[c.quickest(bytes)] = 1
+		return shares
+	}
+	rates, latencies := c.Rates()
+	total := c.Rate()
+	parts, _ := pack.Shares(rates, latencies, bytes)
+	near := true // what the latencies change of the shares that follow from the rates alone
+	for i, part := range parts {
+		shares[i] = part / bytes
+		near = near && math.Abs(shares[i]*total-rates[i]) <= nearShare*rates[i]
+	}
+	if near { // then large messages of all sizes have one plan
+		for i, r := range rates {
+			shares[i] = r / total
+		}
+	}
+	return shares
+}
+
+// nearShare is the relative difference within which shares are those of the rates alone.
+const nearShare = 0.05
+
+// shareParts divides every part of a message among its trees.
+func (c *Candidate) shareParts(bytes float64) []float64 {
+	shares := make([]float64, len(c.Strands))
+	var of [][]int // strands by part
+	for i := range c.Strands {
+		root := c.Strands[i].Tree.Root
+		for len(of) <= root {
+			of = append(of, nil)
+		}
+		of[root] = append(of[root], i)
+	}
+	part := bytes / float64(len(of))
+	for _, strands := range of {
+		if len(strands) == 1 {
+			shares[strands[0]] = 1 / float64(len(of))
+			continue
+		}
+		var rates, latencies []float64
+		for _, i := range strands {
+			rates, latencies = append(rates, c.Strands[i].Rate), append(latencies, c.Strands[i].LatencyUs)
+		}
+		list, _ := pack.Shares(rates, latencies, part)
+		for k, i := range strands {
+			shares[i] = list[k] / bytes
+		}
+	}
+	return shares
+}
+
+// build returns the plan for messages of about so many bytes.
+func (c *Candidate) build(bytes int64) (*Built, error) {
+	if len(c.Strands) == 0 {
+		if len(c.built) == 0 {
+			p, lanes, err := c.fixed()
+			if err != nil {
+				return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
+			}
+			c.built = append(c.built, &Built{Candidate: c, Plan: p, Lanes: lanes})
+		}
+		return c.built[0], nil
+	}
+	shares := c.share(float64(max(bytes, 1)))
+	for _, b := range c.built {
+		if slices.Equal(b.Shares, shares) {
+			return b, nil
+		}
+	}
+	b := &Built{Candidate: c, Shares: shares}
+	if err := b.overStrands(); err != nil {
+		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
+	}
+	c.built = append(c.built, b)
+	return b, nil
+}
+
+// overStrands makes the plan of the strands that have a share.
+func (b *Built) overStrands() (err error) {
+	var used []int
+	for i, share := range b.Shares {
+		if share > 0 {
+			used = append(used, i)
+		}
+	}
+	if b.OfParts() { // as lanes stand
+		slices.SortStableFunc(used, func(i, k int) int { return cmp.Compare(b.Strands[i].Tree.Root, b.Strands[k].Tree.Root) })
+	}
+	var trees []topo.Tree
+	var rings [][]int
+	var weights []float64
+	for _, i := range used {
+		trees, rings = append(trees, b.Strands[i].Tree), append(rings, b.Strands[i].Ring)
+		weights = append(weights, b.Shares[i])
+	}
+	o := plan.Options{Form: b.form}
+	switch {
+	case rings[0] != nil:
+		b.Plan, err = plan.FromRings(b.Kind, rings, weights, max(b.Root, 0), o)
+	case b.OfParts():
+		b.Plan, err = plan.FromPartTrees(b.Kind, trees, weights, o)
+	default:
+		b.Plan, err = plan.FromTrees(b.Kind, trees, weights, o)
+	}
+	if err != nil {
+		return err
+	}
+	for i := range b.Plan.Lanes {
+		b.Lanes = append(b.Lanes, b.lane(i, used))
+	}
+	return nil
+}
+
+// lane returns the lane of the communicator's links on which lane i of the plan over
+// some strands travels. No two lanes of a plan share links, and a strand has the same
+// ones whichever others have a share.
+func (b *Built) lane(i int, used []int) int {
+	each := len(b.Plan.Lanes) / len(used) // a ring has a lane for every rank, a tree one, or one for every part
+	switch {
+	case each == 1:
+		return b.Strands[used[i]].lane
+	case b.Kind.HasParts(): // lanes stand by part
+		return 1 + i/len(used)*len(b.Strands) + used[i%len(used)]
+	}
+	return 1 + used[i/each]*each + i%each
+}

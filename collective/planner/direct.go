@@ -1,0 +1,42 @@
+package planner
+
+import "github.com/treerun/treerun/collective/plan"
+
+// direct sends every slice of the message straight to the rank that owns it, and from
+// there to those that want it. On one track a rank does one thing after the other; on
+// two it sends and receives side by side.
+func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
+	n := p.graph.Ranks
+	owned := kind != plan.Barrier && !pairwise(kind)
+	switch {
+	case kind == plan.Barrier:
+		return nil, because("a barrier has no slices: see flat")
+	case n > pairRanks:
+		return nil, because("up to %d ranks, not for %d", pairRanks, n)
+	case owned && n > directRanks && !p.asked("direct"):
+		return nil, because("up to %d ranks", directRanks)
+	case owned && p.hosts != nil && (!p.asked("direct") || p.hosts.alone()):
+		return nil, because("ranks are on several hosts: see hierarchical")
+	case owned && p.apart != nil:
+		return nil, p.apart
+	}
+	lane := func(i int) int { return 1 + i }
+	switch {
+	case pairwise(kind):
+		lane = onPairs
+	case kind == plan.Broadcast:
+		lane = func(int) int { return 1 + root }
+	}
+	var list []*Candidate
+	for _, form := range []plan.Form{plan.Single, plan.Split} {
+		if form == plan.Split && kind != plan.AllReduce && kind != plan.Reduce && kind != plan.AllToAll {
+			continue
+		}
+		c := fixed("direct", kind, root, lane, func() (*plan.Plan, error) {
+			return plan.Direct(kind, n, max(root, 0), plan.Options{Form: form})
+		})
+		c[0].Variant = []string{plan.Single: variantSingle, plan.Split: variantSplit}[form]
+		list = append(list, c...)
+	}
+	return list, nil
+}

@@ -1,0 +1,34 @@
+package planner
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// doubleBinary is NCCL's pair of binary trees over all ranks, each with half of the
+// message, in which no rank is inside both.
+func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
+	switch {
+	case !spreads(kind):
+		return nil, because("for allreduce, reduce and broadcast")
+	case p.hosts.alone():
+		return nil, because("every host has one rank: its trees are those between hosts")
+	case p.asked("double-binary"):
+	case p.hosts == nil && p.graph.Ranks <= directRanks:
+		return nil, because("up to %d ranks of one host other trees are as low", directRanks)
+	case p.hosts == nil:
+		return nil, because("not tried on one host")
+	default:
+		return nil, because("between hosts: see hierarchical")
+	}
+	f, err := p.forest("double-binary", func() (*Forest, error) {
+		trees, err := tree.DoubleBinaryOn(p.graph, tree.Current)
+		return &Forest{Trees: trees}, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	c := Candidate{Algorithm: "double-binary", Kind: kind, Root: root}
+	c.Strands, c.Notes = p.strandsOf(f, kind, root)
+	return p.stranded(c, nil)
+}

@@ -1,0 +1,28 @@
+package planner
+
+import "github.com/treerun/treerun/collective/plan"
+
+// doubling exchanges sums at the distances 1, 2, 4, ...: recursive doubling.
+func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
+	n := p.graph.Ranks
+	switch {
+	case kind != plan.AllReduce && kind != plan.Barrier:
+		return nil, because("for allreduce and barrier")
+	case p.hosts.alone() || !p.asked("doubling") && p.hosts != nil:
+		return nil, because("ranks are on several hosts: see hierarchical")
+	case !p.asked("doubling"):
+		return nil, because("on one host other plans have fewer messages, or less to carry")
+	}
+	if p.apart != nil {
+		return nil, p.apart
+	}
+	alone := make([][]int, n)
+	for r := range alone {
+		alone[r] = []int{r}
+	}
+	lane := func(i int) int { return 1 + i }
+	if n <= pairRanks {
+		lane = onPairs
+	}
+	return fixed("doubling", kind, -1, lane, func() (*plan.Plan, error) { return plan.Leaders(kind, alone, plan.Doubling) }), nil
+}

@@ -1,0 +1,37 @@
+package planner
+
+import "github.com/treerun/treerun/collective/plan"
+
+// flat has everybody send all to everybody: the fewest times that a rank waits.
+func (p *Planner) flat(kind plan.Kind, _ int) ([]*Candidate, error) {
+	n := p.graph.Ranks
+	switch {
+	case kind != plan.AllReduce && kind != plan.Barrier:
+		return nil, because("for allreduce and barrier")
+	case n > pairRanks || n > directRanks && !p.asked("flat"):
+		return nil, because("up to %d ranks", directRanks)
+	case p.apart != nil:
+		return nil, p.apart
+	}
+	return fixed("flat", kind, -1, onPairs, func() (*plan.Plan, error) { return plan.Flat(kind, n) }), nil
+}
+
+// fixed makes the one candidate of an algorithm without trees. lane says on which lane
+// of the communicator a lane of the plan travels.
+func fixed(name string, kind plan.Kind, root int, lane func(i int) int, build func() (*plan.Plan, error)) []*Candidate {
+	return []*Candidate{{Algorithm: name, Kind: kind, Root: root, fixed: func() (*plan.Plan, []int, error) {
+		p, err := build()
+		if err != nil {
+			return nil, nil, err
+		}
+		lanes := make([]int, len(p.Lanes))
+		for i := range lanes {
+			lanes[i] = lane(i)
+		}
+		return p, lanes, nil
+	}}}
+}
+
+// Lane 0 joins all pairs of ranks: for plans of one lane, and those of which no two
+// lanes join the same ranks the same way.
+func onPairs(int) int { return 0 }

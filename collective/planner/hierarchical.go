@@ -1,0 +1,393 @@
+package planner
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/pack"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// Limits between hosts, by what the trees take to find and their links to keep.
+const (
+	directHosts = 16 // up to so many every host owns slices of a message
+	packedHosts = 32 // up to so many trees between uneven hosts are packed
+	rootedHosts = 12 // up to so many for every root
+	packedTrees = 12 // at most so many at a time, on networks of more than fewHosts
+	fewHosts    = 6
+)
+
+// What may stand inside hosts and between them in the name of a hierarchical algorithm.
+var (
+	insides  = []string{"star", "multi", "kl", "exact", "packing"}
+	betweens = []string{"flat", "doubling", "star", "direct", "double-binary", "packing"}
+)
+
+func checkHierarchy(variant string) error {
+	pair, variant, _ := strings.Cut(variant, ":")
+	inside, between, ok := strings.Cut(pair, "/")
+	if !ok || !slices.Contains(insides, inside) || !slices.Contains(betweens, between) ||
+		!slices.Contains([]string{"", variantOne, variantAll}, variant) {
+		return fmt.Errorf("unknown algorithm %q: want hierarchical:INSIDE/BETWEEN, with %s inside hosts and %s between them",
+			"hierarchical:"+pair, strings.Join(insides, ", "), strings.Join(betweens, ", "))
+	}
+	return nil
+}
+
+// hierarchical joins trees inside every host by trees between hosts. On every host one
+// rank after the other is the carrier of a tree: its share of the message is reduced
+// to it and handed out from it, so that all ranks, and whatever cards they have, work
+// at once. Where every host has one rank, the candidates have the name of what is
+// between hosts.
+func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
+	h := p.hosts
+	switch {
+	case h == nil:
+		return nil, because("all ranks are on one host")
+	case pairwise(kind):
+		return nil, because("data goes from rank to rank")
+	}
+	var list []*Candidate
+	var without []error
+	for _, inside := range p.insidesTried() {
+		for _, between := range betweens {
+			more, err := p.joined(inside, between, kind, root)
+			if err != nil {
+				without = append(without, fmt.Errorf("%s/%s: %w", inside, between, err))
+			}
+			list = append(list, more...)
+		}
+	}
+	if len(list) == 0 {
+		return nil, reason(strings.ReplaceAll(errors.Join(without...).Error(), "\n", "; "))
+	}
+	return list, nil
+}
+
+// insidesTried returns the algorithms inside hosts that are tried: stars where all links
+// of every host are alike, balanced trees besides where they are not.
+func (p *Planner) insidesTried() []string {
+	if _, pair, ok := strings.Cut(p.options.Algorithm, ":"); ok && p.asked("hierarchical") {
+		inside, _, _ := strings.Cut(pair, "/")
+		return []string{inside}
+	}
+	h := p.hosts
+	if h.alone() || !slices.ContainsFunc(h.ranks, func(ranks []int) bool { return !p.graph.Inside(ranks).IsUniform() }) {
+		return []string{"star"}
+	}
+	return []string{"star", "multi"}
+}
+
+// joined makes the candidates of one algorithm inside hosts and one between them.
+func (p *Planner) joined(inside, between string, kind plan.Kind, root int) ([]*Candidate, error) {
+	h := p.hosts
+	name := "hierarchical:" + inside + "/" + between
+	if h.alone() {
+		name = between
+	}
+	asked := p.asked("hierarchical") && strings.Contains(p.options.Algorithm, "/") || h.alone() && p.asked(between)
+	if between == "flat" || between == "doubling" {
+		return p.leaders(name, inside, between, kind, asked)
+	}
+	if kind == plan.Barrier && (between != "star" || p.apart == nil) {
+		return nil, because("a barrier carries no data")
+	}
+	if err := p.reaches(between, kind, asked); err != nil {
+		return nil, err
+	}
+	trees, err := p.betweenTrees(between, kind, root, asked)
+	if err != nil {
+		return nil, err
+	}
+	locals, err := p.locals(inside, between)
+	if err != nil {
+		return nil, err
+	}
+	c := Candidate{Algorithm: name, Kind: kind, Root: root}
+	var weights []float64
+	if kind.HasParts() {
+		c.Strands, weights, err = h.carryParts(trees, locals)
+	} else {
+		c.Strands, weights, err = h.carry(trees, locals, root)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := p.routable(c.Strands); err != nil {
+		return nil, err
+	}
+	if trees.Note != "" {
+		c.Notes = append(c.Notes, trees.Note)
+	}
+	c.hosts = p.slimPlan(trees, kind, root)
+	list, err := p.stranded(c, weights)
+	if p.options.ArrayBound == 0 && kind != plan.Barrier { // small messages have algorithms of their own between hosts
+		list = slices.DeleteFunc(list, func(c *Candidate) bool { return c.Variant == variantOne })
+	}
+	for _, c := range list {
+		c.form = plan.Split
+		if c.Variant == variantAll {
+			c.Variant = ""
+		}
+	}
+	return list, err
+}
+
+// reaches reports why trees of this kind between hosts are not tried.
+func (p *Planner) reaches(between string, kind plan.Kind, asked bool) error {
+	h := p.hosts
+	n, size := len(h.ranks), len(h.host)
+	parts := kind.HasParts()
+	switch between {
+	case "star":
+		if kind == plan.AllReduce || parts {
+			return because("for broadcast and reduce")
+		}
+	case "direct":
+		if parts && size > pairRanks {
+			return because("up to %d ranks", pairRanks)
+		}
+		if !parts && n > directHosts && !asked {
+			return because("up to %d hosts", directHosts)
+		}
+	case "double-binary":
+		switch {
+		case parts:
+			return because("for allreduce, reduce and broadcast")
+		case asked:
+		case n <= 3:
+			return because("up to 3 hosts other trees are as low")
+		case h.even && len(h.between.Ports) == 0 && n <= directHosts:
+			return because("between hosts without cards of their own slices take turns less often")
+		}
+	case "packing":
+		switch {
+		case asked:
+		case h.even:
+			return because("all links and cards between hosts are alike: other trees fill them")
+		case n > packedHosts:
+			return because("up to %d hosts", packedHosts)
+		}
+		if parts && (n > rootedHosts || !h.alike() || size > pairRanks/2) {
+			return because("for up to %d hosts with as many ranks each, %d in all", rootedHosts, pairRanks/2)
+		}
+	}
+	return nil
+}
+
+// betweenTrees returns the trees over hosts for a kind and root.
+func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked bool) (*Forest, error) {
+	h := p.hosts
+	n := len(h.ranks)
+	switch between {
+	case "star":
+		return &Forest{Trees: trees1(shallow(n, h.host[max(root, 0)]))}, nil
+	case "direct":
+		if kind.HasRoot() {
+			return &Forest{Trees: relays(n, h.host[root])}, nil
+		}
+		f := &Forest{}
+		for a := range n {
+			f.Trees = append(f.Trees, starOf(n, a))
+		}
+		return f, nil
+	case "double-binary":
+		return p.forest("double-binary between hosts", func() (*Forest, error) {
+			if h.even {
+				two := tree.DoubleBinary(n, tree.Current)
+				return &Forest{Trees: two[:]}, nil
+			}
+			trees, err := tree.DoubleBinaryOn(h.between, tree.Current)
+			return &Forest{Trees: trees}, err
+		})
+	}
+	o := p.options.pack()
+	if n > fewHosts && o.MaxTrees == 0 && !asked {
+		o.MaxTrees = packedTrees
+	}
+	switch {
+	case kind.HasParts() && n <= pack.MaxPartRanks && !p.options.limited():
+		f, err := p.packed("packing of parts between hosts", func() (*pack.Result, error) { return pack.PackParts(h.between) })
+		if err == nil && h.most*n*perRoot(f, n) > pairRanks && !asked {
+			return nil, because("too many lanes")
+		}
+		return f, err
+	case kind.HasRoot() && (n <= rootedHosts || asked):
+		a := h.host[root]
+		return p.packed(fmt.Sprintf("packing from host %d", a), func() (*pack.Result, error) { return pack.PackOneWay(h.between, a, o) })
+	}
+	return p.packed("packing between hosts", func() (*pack.Result, error) { return pack.Pack(h.between, o) })
+}
+
+// perRoot returns the number of trees of the root that has the most.
+func perRoot(f *Forest, hosts int) int {
+	count := make([]int, hosts)
+	for _, t := range f.Trees {
+		count[t.Root]++
+	}
+	return slices.Max(count)
+}
+
+// locals is the trees inside hosts.
+type locals struct {
+	within   local
+	carriers int
+}
+
+// locals returns the trees inside hosts by an algorithm. A small message between hosts
+// is not divided.
+func (p *Planner) locals(inside, between string) (locals, error) {
+	h := p.hosts
+	l := locals{carriers: h.carriers()}
+	if between == "star" {
+		l.carriers = 1
+	}
+	if inside == "star" {
+		l.within = func(host, root int) topo.Tree {
+			if n := len(h.ranks[host]); n > directRanks {
+				return tree.Binomial(n, root)
+			} else {
+				return starOf(n, root)
+			}
+		}
+		return l, nil
+	}
+	var forests []*Forest
+	for i, ranks := range h.ranks {
+		f, err := p.forest(fmt.Sprintf("%s inside host %d", inside, i), func() (*Forest, error) {
+			trees, err := p.inside(inside, p.graph.Inside(ranks))
+			return &Forest{Trees: trees}, err
+		})
+		if err != nil {
+			return l, fmt.Errorf("inside host %d: %w", i, err)
+		}
+		forests = append(forests, f)
+	}
+	l.within = func(host, root int) topo.Tree { return forests[host].Trees[root] }
+	return l, nil
+}
+
+// inside returns a tree for every root of a host's graph.
+func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err error) {
+	switch algorithm {
+	case "kl":
+		return tree.KLAll(g, p.options.Penalty, tree.KLOptions{Seed: p.options.Seed})
+	case "exact":
+		for root := range g.Ranks {
+			t, err := tree.Exact(g, root)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, t)
+		}
+		return list, nil
+	case "packing":
+		r, err := pack.Pack(g, pack.Options{Seed: p.options.Seed, MaxTrees: max(g.Ranks, 1)})
+		if err != nil {
+			return nil, err
+		}
+		for root := range g.Ranks { // the packed trees, taking turns
+			list = append(list, r.Trees[root%len(r.Trees)].Reroot(root))
+		}
+		return list, nil
+	}
+	return p.balanced(g)
+}
+
+// carry returns the trees over all ranks, one per carrier for each over hosts. A root
+// that is given holds them all: it hands every share to the carrier of its host.
+func (h *hosts) carry(f *Forest, l locals, root int) (list []Strand, weights []float64, err error) {
+	for b, t := range f.Trees {
+		if root >= 0 {
+			t = t.Reroot(h.host[root])
+		}
+		for c := range l.carriers {
+			all, err := h.compose(t, l.within, func(host int) int { return h.carrier(host, c) })
+			if err != nil {
+				return nil, nil, err
+			}
+			if root >= 0 {
+				all = all.Reroot(root)
+			}
+			list = append(list, Strand{Tree: all, lane: 1 + b*h.most + c})
+			weights = append(weights, f.weight(b))
+		}
+	}
+	return list, weights, nil
+}
+
+// carryParts returns the trees of the parts of all ranks, in their order: those of a
+// rank have its host as their root, and there the rank itself.
+func (h *hosts) carryParts(f *Forest, l locals) (list []Strand, weights []float64, err error) {
+	per := perRoot(f, len(h.ranks))
+	of := make([][]int, len(h.ranks)) // trees by root
+	for i, t := range f.Trees {
+		of[t.Root] = append(of[t.Root], i)
+	}
+	for r := range h.host {
+		a, c := h.host[r], h.place[r]
+		for b, i := range of[a] {
+			t, err := h.compose(f.Trees[i], l.within, func(host int) int {
+				if host == a {
+					return r
+				}
+				return h.carrier(host, c%h.carriers())
+			})
+			if err != nil {
+				return nil, nil, err
+			}
+			list = append(list, Strand{Tree: t, OfPart: true, lane: 1 + (a*per+b)*h.most + c})
+			weights = append(weights, f.weight(i))
+		}
+	}
+	return list, weights, nil
+}
+
+func (f *Forest) weight(i int) float64 {
+	if f.Rates == nil {
+		return 1
+	}
+	return f.Rates[i]
+}
+
+// leaders makes the plan in which one rank of every host reduces what the host has,
+// and the leaders exchange that: all to all, or at rising distances.
+func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bool) ([]*Candidate, error) {
+	h := p.hosts
+	n, size := len(h.ranks), len(h.host)
+	switch {
+	case kind != plan.AllReduce && kind != plan.Barrier:
+		return nil, because("for allreduce and barrier")
+	case inside != "star":
+		return nil, because("its leaders are the centres of stars")
+	case p.apart != nil:
+		return nil, p.apart
+	case h.alone() && between == "flat" && size <= directRanks:
+		return nil, because("is flat itself")
+	case between == "flat" && n > directHosts && !asked || n > pairRanks:
+		return nil, because("up to %d hosts", directHosts)
+	case between == "doubling" && n <= 2 && !asked:
+		return nil, because("two hosts are at one distance")
+	}
+	x := plan.Everybody
+	if between == "doubling" {
+		x = plan.Doubling
+	}
+	lane := func(i int) int { return 1 + i }
+	if size <= pairRanks {
+		lane = onPairs
+	}
+	list := fixed(name, kind, -1, lane, func() (*plan.Plan, error) { return plan.Leaders(kind, h.ranks, x) })
+	list[0].hosts = func() (*plan.Plan, error) {
+		alone := make([][]int, n)
+		for a := range alone {
+			alone[a] = []int{a}
+		}
+		return plan.Leaders(kind, alone, x)
+	}
+	return list, nil
+}

@@ -1,0 +1,197 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// hosts is what a Planner knows of several hosts: who is where, and the network between
+// them.
+type hosts struct {
+	ranks       [][]int     // of every host, rising
+	host, place []int       // by rank: its host, and where it stands in its ranks
+	between     *topo.Graph // of hosts
+	even        bool        // all links and cards of between are alike
+	most        int         // ranks of the largest host
+	joints      *joints
+}
+
+// newHosts returns nil for a graph of one host.
+func newHosts(g *topo.Graph) *hosts {
+	h := &hosts{ranks: plan.Hosts(g), host: make([]int, g.Ranks), place: make([]int, g.Ranks)}
+	if len(h.ranks) < 2 {
+		return nil
+	}
+	for i, ranks := range h.ranks {
+		h.most = max(h.most, len(ranks))
+		for k, r := range ranks {
+			h.host[r], h.place[r] = i, k
+		}
+	}
+	h.between = g.BetweenHosts(h.ranks)
+	h.even = evenNetwork(h.between)
+	h.joints = newJoints(g, h)
+	return h
+}
+
+// evenNetwork reports whether all hosts have links to all others, all of one rate and
+// latency, and either no cards or one each, all of one rate.
+func evenNetwork(g *topo.Graph) bool {
+	links := *g
+	links.Ports = nil
+	if !links.IsUniform() {
+		return false
+	}
+	seen := make([]bool, g.Ranks)
+	for _, p := range g.Ports {
+		if len(p.Ranks) != 1 || seen[p.Ranks[0]] || p.GBytesPerSecond != g.Ports[0].GBytesPerSecond {
+			return false
+		}
+		seen[p.Ranks[0]] = true
+	}
+	return len(g.Ports) == 0 || len(g.Ports) == g.Ranks
+}
+
+// alone reports whether every host has one rank, so that algorithms between hosts are
+// all that there is.
+func (h *hosts) alone() bool { return h != nil && h.most == 1 }
+
+// alike reports whether all hosts have as many ranks.
+func (h *hosts) alike() bool { return len(h.host) == len(h.ranks)*h.most }
+
+// carriers is how many ranks of a host carry shares of the message between hosts.
+func (h *hosts) carriers() int { return min(h.most, maxCarriers) }
+
+const maxCarriers = 8
+
+// carrier returns the rank that carries the c-th share of a host's trees. On a host with
+// fewer ranks some carry several.
+func (h *hosts) carrier(host, c int) int {
+	ranks := h.ranks[host]
+	if len(ranks) <= h.carriers() {
+		return ranks[c%len(ranks)]
+	}
+	return ranks[c*len(ranks)/h.carriers()]
+}
+
+// local returns the tree of a host that is rooted at one of its ranks, by places.
+type local func(host, root int) topo.Tree
+
+// compose returns the tree over all ranks in which the carriers of the hosts have the
+// hosts' places in t, and the other ranks of a host stand in its local tree.
+//
+// Neighbouring hosts are joined by the link between their carriers, or the TCP wire of
+// their hosts. Where the graph has neither, the quickest link between any of their ranks
+// stands in, and the local tree hangs from its end.
+func (h *hosts) compose(t topo.Tree, within local, carrier func(host int) int) (topo.Tree, error) {
+	all := topo.Tree{Root: carrier(t.Root), Parent: make([]int, len(h.host))}
+	for host, ranks := range h.ranks {
+		top, parent := carrier(host), -1
+		below := within(host, h.place[top])
+		if up := t.Parent[host]; up >= 0 {
+			l, err := h.joints.between(up, carrier(up), host, top)
+			if err != nil {
+				return all, err
+			}
+			parent = l.A
+			if top != l.B {
+				top = l.B
+				below = below.Reroot(h.place[top])
+			}
+		}
+		for v, p := range below.Parent {
+			if p >= 0 {
+				all.Parent[ranks[v]] = ranks[p]
+			}
+		}
+		all.Parent[top] = parent
+	}
+	return all, nil
+}
+
+// starOf is the tree of n vertices in which all others hang from root.
+func starOf(n, root int) topo.Tree {
+	t := topo.Tree{Root: root, Parent: slices.Repeat([]int{root}, n)}
+	t.Parent[root] = -1
+	return t
+}
+
+func trees1(t topo.Tree) []topo.Tree { return []topo.Tree{t} }
+
+// shallow is a tree of n hosts for small messages: a star, as long as serving everybody
+// takes the root no longer than a message takes, else a binomial tree.
+func shallow(n, root int) topo.Tree {
+	const most = 8
+	if n <= most {
+		return starOf(n, root)
+	}
+	return tree.Binomial(n, root)
+}
+
+// relays is one tree for every host but the root: it takes its share from the root and
+// gives it to all others. So every card takes the message in once, and sends no more
+// than once.
+func relays(n, root int) []topo.Tree {
+	var list []topo.Tree
+	for d := 1; d < n; d++ {
+		via := (root + d) % n
+		t := starOf(n, via)
+		t.Root, t.Parent[root], t.Parent[via] = root, -1, root
+		list = append(list, t)
+	}
+	return list
+}
+
+// joints finds links between hosts.
+type joints struct {
+	has   map[[2]int]bool      // pairs of ranks of different hosts, lower first
+	wired map[[2]int]bool      // pairs of hosts with a link of kind topo.TCP, both ways
+	best  map[[2]int]topo.Link // by hosts: their quickest link, A on the first
+}
+
+func newJoints(g *topo.Graph, h *hosts) *joints {
+	j := &joints{has: make(map[[2]int]bool), wired: make(map[[2]int]bool), best: make(map[[2]int]topo.Link)}
+	for _, l := range g.Links {
+		a, b := h.host[l.A], h.host[l.B]
+		if a == b {
+			continue
+		}
+		j.has[[2]int{min(l.A, l.B), max(l.A, l.B)}] = true
+		if l.Kind == topo.TCP {
+			j.wired[[2]int{a, b}], j.wired[[2]int{b, a}] = true, true
+		}
+		j.offer(a, b, l)
+		l.A, l.B = l.B, l.A
+		j.offer(b, a, l)
+	}
+	return j
+}
+
+// offer keeps l if it is quicker than what its hosts have, or as quick with lower
+// ranks. Seen from the other host the choice is the same.
+func (j *joints) offer(a, b int, l topo.Link) {
+	key := [2]int{a, b}
+	old, ok := j.best[key]
+	if !ok || cmp.Or(cmp.Compare(old.GBytesPerSecond, l.GBytesPerSecond),
+		min(l.A, l.B)-min(old.A, old.B), max(l.A, l.B)-max(old.A, old.B)) < 0 {
+		j.best[key] = l
+	}
+}
+
+// between returns the link that joins hosts up and down: that of their carriers u and
+// d if there is one. A is on up.
+func (j *joints) between(up, u, down, d int) (topo.Link, error) {
+	if j.has[[2]int{min(u, d), max(u, d)}] || j.wired[[2]int{up, down}] {
+		return topo.Link{A: u, B: d}, nil
+	}
+	l, ok := j.best[[2]int{up, down}]
+	if !ok {
+		return topo.Link{}, fmt.Errorf("the graph has no link between hosts %d and %d", up, down)
+	}
+	return l, nil
+}

@@ -1,0 +1,50 @@
+package planner
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// searchedRanks is up to how many ranks of one host the trees of kl, rings and chains
+// are made and priced without being asked for.
+const searchedRanks = 16
+
+// kl is one tree per root by the method of Kernighan and Lin, as in MXNet: made one
+// after the other, each use of a link making it less attractive to later trees.
+func (p *Planner) kl(kind plan.Kind, root int) ([]*Candidate, error) {
+	if err := p.searched("kl", kind, searchedRanks); err != nil {
+		return nil, err
+	}
+	f, err := p.forest("kl", func() (*Forest, error) {
+		return p.perRoot(func(g *topo.Graph) ([]topo.Tree, error) {
+			return tree.KLAll(g, p.options.Penalty, tree.KLOptions{Seed: p.options.Seed})
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return p.ofRoots("kl", f, kind, root)
+}
+
+// searched reports why an algorithm that searches for trees over single ranks is not
+// tried.
+func (p *Planner) searched(name string, kind plan.Kind, most int) error {
+	n := p.graph.Ranks
+	switch {
+	case pairwise(kind):
+		return because("data goes from rank to rank")
+	case p.asked(name):
+		return nil
+	case kind == plan.Barrier:
+		return because("a barrier carries no data")
+	case p.uniform:
+		return because("all links are alike")
+	case p.hosts != nil && (name != "packing" || p.hosts.alone()):
+		return because("ranks are on several hosts: see hierarchical")
+	}
+	if n > most {
+		return because("not tried above %d ranks for the time that it takes: --algorithm %s does", most, name)
+	}
+	return nil
+}

@@ -1,0 +1,160 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// Runs reports why there is no plan for a kind, however it is asked for.
+func (p *Planner) Runs(kind plan.Kind) error {
+	if p.graph.Ranks <= pairRanks {
+		return nil
+	}
+	switch kind {
+	case plan.AllToAll, plan.Gather, plan.Scatter:
+	case plan.AllGather, plan.ReduceScatter:
+		if p.hosts == nil {
+			return nil
+		}
+		// Over a tree for every part, whose links between hosts would be too many.
+	default:
+		return nil
+	}
+	return because("it is for up to %d ranks, not for %d", pairRanks, p.graph.Ranks)
+}
+
+// HasPairs reports whether there are links between all pairs of ranks.
+func (p *Planner) HasPairs() bool { return p.graph.Ranks <= pairRanks }
+
+// Links returns the links of all plans that may be served: of every candidate of every
+// kind and root, and of the given plan, each link once, sorted. Those of lane 0 join all
+// pairs of ranks, where these are not too many.
+func (p *Planner) Links() ([]plan.Link, error) {
+	seen := make(map[plan.Link]bool)
+	add := func(lane, src, dst int) {
+		seen[plan.Link{Lane: lane, Src: src, Dst: dst}] = true
+	}
+	n := p.graph.Ranks
+	if p.HasPairs() {
+		for a := range n {
+			for b := range n {
+				if a != b {
+					add(0, a, b)
+				}
+			}
+		}
+	}
+	var failed error
+	err := p.each(func(o *offer) {
+		for _, c := range o.list {
+			if err := c.links(add, p.HasPairs()); err != nil && failed == nil {
+				failed = fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
+			}
+		}
+	})
+	if g := p.options.Given; g != nil {
+		for _, k := range g.plan.Links() {
+			add(g.served.Lanes[k.Lane], k.Src, k.Dst)
+		}
+	}
+	list := make([]plan.Link, 0, len(seen))
+	for k := range seen {
+		list = append(list, k)
+	}
+	slices.SortFunc(list, func(a, b plan.Link) int { return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst) })
+	return list, cmp.Or(err, failed)
+}
+
+// links visits the links of the plans of a candidate, for all sizes of messages. Those
+// of trees go both ways: other kinds use them the other way.
+func (c *Candidate) links(add func(lane, src, dst int), pairs bool) error {
+	if len(c.Strands) > 0 && c.Strands[0].Ring == nil && (c.OfParts() || !c.Kind.HasParts()) {
+		for i := range c.Strands {
+			s := &c.Strands[i]
+			for v, up := range s.Tree.Parent {
+				if up >= 0 {
+					add(s.lane, v, up)
+					add(s.lane, up, v)
+				}
+			}
+		}
+		return nil
+	}
+	if pairs && pairwise(c.Kind) {
+		return nil // lane 0
+	}
+	b, err := c.build(maxPriced)
+	if err != nil {
+		return err
+	}
+	for _, k := range b.Plan.Links() {
+		if lane := b.Lanes[k.Lane]; lane > 0 || !pairs {
+			add(lane, k.Src, k.Dst)
+		}
+	}
+	return nil
+}
+
+// AllServed returns the plans of a kind for all sizes and roots, in an order that is the
+// same on all ranks.
+func (p *Planner) AllServed(kind plan.Kind) ([]*Served, error) {
+	if _, err := p.entry(kind, 0); err != nil {
+		return nil, err
+	}
+	roots := 1
+	if kind.HasRoot() {
+		roots = p.graph.Ranks
+	}
+	var list []*Served
+	for _, e := range p.tables[kind].choices {
+		for root := range roots {
+			s, err := p.Serve(kind, root, e.below-1)
+			if err != nil {
+				return nil, err
+			}
+			if !slices.Contains(list, s) {
+				list = append(list, s)
+			}
+		}
+	}
+	return list, nil
+}
+
+// Range is the algorithm that runs a kind from a size on.
+type Range struct {
+	From      int64 // bytes
+	Algorithm string
+	Chunks    plan.Chunks
+}
+
+// Table returns what runs a kind, by rising size.
+func (p *Planner) Table(kind plan.Kind) ([]Range, error) {
+	if _, err := p.entry(kind, 0); err != nil {
+		return nil, err
+	}
+	var list []Range
+	from := int64(0)
+	for _, e := range p.tables[kind].choices {
+		if n := len(list); n == 0 || list[n-1].Algorithm != e.name || list[n-1].Chunks != e.chunks {
+			list = append(list, Range{from, e.name, e.chunks})
+		}
+		from = e.below
+	}
+	return list, nil
+}
+
+// Offered returns the names of the candidates for a kind.
+func (p *Planner) Offered(kind plan.Kind) []string {
+	o, err := p.offerOf(kind, 0)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, c := range o.list {
+		names = append(names, c.Name())
+	}
+	return names
+}

@@ -1,0 +1,220 @@
+package planner
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/sim"
+	"github.com/treerun/treerun/topo"
+)
+
+// Machine is what runs the plans.
+type Machine struct {
+	Cores        int   // that the ranks of a host share; 0: one each
+	Boxes        []int // by rank: those with the same number share Cores, in place of those of a host; nil: hosts
+	Device       bool  // plans run on CUDA streams
+	StagingBytes int64 // of device memory that a rank gives to links; 0: DefaultStagingBytes
+	Slots        int   // of every link; 0: by the number of ranks
+	SlotBytes    int
+}
+
+// DefaultStagingBytes is the most device memory that a rank gives to its links.
+const DefaultStagingBytes = 512 << 20
+
+// minSlots is the number of slots per link with which plans are verified. A plan that
+// cannot get stuck with so few cannot with more.
+const minSlots = 2
+
+// shapeOfSlots spreads the memory that a rank gives to its links over their slots. It
+// counts the links that plans of so many ranks have at most as a rule, not those that
+// some plans really have, so that the slots of a job are known before its plans are.
+func (p *Planner) shapeOfSlots() (slots, bytes int) {
+	n := p.graph.Ranks
+	switch {
+	case p.machine.Slots > 0:
+		return p.machine.Slots, p.machine.SlotBytes
+	case p.machine.Device:
+		return deviceSlots(n, p.machine.StagingBytes)
+	case p.hosts != nil:
+		return hostSlots(n, p.hosts)
+	}
+	return localSlots(n)
+}
+
+const (
+	linkBudget   = 4 << 20 // bytes of slots per rank
+	minSlotBytes = 1 << 10
+	maxSlotBytes = 32 << 10 // a chunk, its source and its destination stay in a core's cache
+	quantumBytes = 64
+)
+
+// localSlots is for shared memory: a lane that joins all pairs, one of messages, and a
+// link both ways between every rank and the owner of every slice.
+func localSlots(n int) (slots, bytes int) {
+	slots = 8
+	if n == 1 {
+		return slots, quantumBytes
+	}
+	links := 4 * n * (n - 1)
+	bytes = linkBudget * n / (links * slots)
+	return slots, min(max(bytes&^(quantumBytes-1), minSlotBytes), maxSlotBytes)
+}
+
+// deviceSlots is for staging memory of devices. Large slots are few steps: at some
+// hundred GB/s a device takes as long for a megabyte as for beginning with it.
+func deviceSlots(n int, budget int64) (slots, bytes int) {
+	const least, most, grain = 4 << 10, 4 << 20, 4 << 10
+	slots = 4
+	if n == 1 {
+		return slots, least
+	}
+	if budget == 0 {
+		budget = DefaultStagingBytes
+	}
+	links := 8 * int64(n) * int64(n-1)
+	bytes64 := budget * int64(n) / (links * int64(slots))
+	return slots, int(min(max(bytes64&^(grain-1), least), most))
+}
+
+// hostSlots is for several hosts, where links are sockets: there a chunk costs system
+// calls at both ends, and what is under way must fill the network while the word of it
+// comes back. So slots grow, and become more, where the quickest link holds more than
+// they do, and where it takes no longer for one than those calls: 20 us.
+func hostSlots(size int, h *hosts) (slots, bytes int) {
+	const (
+		budget, ample    = 12 << 20, 48 << 20 // bytes of slots per rank; ample for networks that need it
+		least, few, many = 4 << 10, 64 << 10, 256 << 10
+		maxSlots         = 32
+		slotUs           = 20
+	)
+	slots = 8
+	n := len(h.ranks)
+	pairs, trees := 2*size*(size-1), 2*(size-1)*min(n, directHosts)*h.carriers()
+	if size > pairRanks {
+		pairs = 0
+	}
+	links := pairs + trees
+	bytes = budget * size / (links * slots)
+	bytes = min(max(bytes&^(least-1), least), few)
+	hold, quick := 0.0, 0.0 // bytes on the way there and back, and in slotUs
+	for _, l := range h.between.Links {
+		hold = max(hold, l.GBytesPerSecond*1e3*2*l.LatencyUs)
+		quick = max(quick, l.GBytesPerSecond*1e3*slotUs)
+	}
+	more := func(to *int, most int) {
+		for *to < most && (float64(slots*bytes) < hold || to == &bytes && float64(bytes) < quick) && 2*slots*bytes*links <= ample*size {
+			*to *= 2
+		}
+	}
+	more(&bytes, many)
+	more(&slots, maxSlots)
+	return slots, bytes
+}
+
+// simMachine returns the constants of what will run the plans.
+func (p *Planner) simMachine() sim.Machine {
+	if p.machine.Device {
+		return sim.Device(p.slots, p.slotBytes)
+	}
+	m := sim.Executor(p.slots, p.slotBytes, p.machine.Cores)
+	if p.hosts != nil {
+		m.SocketUs, m.SocketGBs = socketCosts(p.hosts.between)
+		if len(p.machine.Boxes) == p.graph.Ranks {
+			m.Boxes = p.machine.Boxes
+		}
+	}
+	return m
+}
+
+// socketCosts estimates what a message costs the ranks at the ends of a socket, which
+// nobody measures by itself. Between containers of one machine the time of a small
+// message is all system calls and waking up; over a real network those are some
+// microseconds of it: half of the quickest link's for either end, but no more than 5
+// us. Bytes are copied as quickly as they went over the quickest link, or at 2 GB/s
+// where links are slower.
+func socketCosts(between *topo.Graph) (us, gbs float64) {
+	us, gbs = 5, 2
+	for _, l := range between.Links {
+		if l.LatencyUs > 0 {
+			us = min(us, l.LatencyUs/2)
+		}
+		gbs = max(gbs, l.GBytesPerSecond)
+	}
+	return us, gbs
+}
+
+// slim prices plans of many ranks by those of one rank on every host: what the others
+// of a host do is little beside the network, and would take as many times longer to
+// simulate.
+type slim struct {
+	pricer  *sim.Pricer
+	machine sim.Machine
+}
+
+// slimRanks is up to how many ranks plans are priced and proved as they are.
+const slimRanks = 64
+
+func (p *Planner) slenderize() (*slim, error) {
+	h := p.hosts
+	if h == nil || p.graph.Ranks <= slimRanks || h.most == 1 {
+		return nil, nil
+	}
+	g := *h.between
+	g.Hosts = make([]int, len(h.ranks))
+	machine := p.sim
+	if machine.Boxes != nil {
+		machine.Boxes = make([]int, len(h.ranks))
+	}
+	for a, ranks := range h.ranks {
+		g.Hosts[a] = a
+		if machine.Boxes != nil {
+			machine.Boxes[a] = p.sim.Boxes[ranks[0]]
+		}
+	}
+	x, err := sim.NewPricer(&g)
+	return &slim{x, machine}, err
+}
+
+// slimPlan returns what makes the plan of one rank on every host over trees between
+// them; nil where plans are priced as they are.
+func (p *Planner) slimPlan(f *Forest, kind plan.Kind, root int) func() (*plan.Plan, error) {
+	if p.slim == nil {
+		return nil
+	}
+	return func() (*plan.Plan, error) {
+		o := plan.Options{Form: plan.Split}
+		if kind.HasParts() {
+			return plan.FromPartTrees(kind, f.Trees, f.Rates, o)
+		}
+		trees := f.Trees
+		if root >= 0 {
+			trees = nil
+			for _, t := range f.Trees {
+				trees = append(trees, t.Reroot(p.hosts.host[root]))
+			}
+		}
+		return plan.FromTrees(kind, trees, f.Rates, o)
+	}
+}
+
+// sharesCores reports whether there are more ranks than cores. There a Barrier is a
+// star, whatever the price of one by itself says, as what follows it counts too: rank 0
+// leaves first, and when the others get a core again what it has sent since is there
+// already. From a flat Barrier any rank may leave first, and it then waits for a core
+// to come round once more. Measured on 2 cores, flat and star: Barrier after Barrier
+// 7.2 and 6.4 us with 4 ranks, 25 and 16 us with 8; Broadcast of 8 bytes after one 7.7
+// and 0.31 us, 17 and 0.68 us. On four hosts on two cores a Broadcast of 8 bytes takes
+// 14 us after a star and 92 after a Barrier at rising distances.
+func (p *Planner) sharesCores() bool {
+	if p.sim.Cores == 0 || p.graph.Ranks <= p.sim.Cores {
+		return false
+	}
+	if p.hosts == nil {
+		return true
+	}
+	boxes := p.sim.Boxes
+	for _, b := range boxes {
+		if b != boxes[0] {
+			return false
+		}
+	}
+	return len(boxes) == p.graph.Ranks
+}

@@ -1,0 +1,108 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// Limits of one host: up to how many ranks links of every rank to every other one,
+// for each rank that owns a slice, are worth their memory; and up to how many there
+// are links between all pairs of ranks at all.
+const (
+	directRanks = 16
+	pairRanks   = 128
+)
+
+// jointRanks is up to how many ranks balanced trees are improved jointly.
+const jointRanks = 8
+
+// multi is one balanced tree per root, for messages cut into as many equal parts: made
+// jointly up to jointRanks, one after the other above. Small messages take one of them.
+func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
+	n := p.graph.Ranks
+	switch {
+	case p.asked("multi"):
+	case p.hosts != nil && (p.apart == nil || n > directRanks):
+		return nil, because("ranks are on several hosts: see hierarchical")
+	case p.uniform && n <= directRanks:
+		return nil, because("all links are alike: trees do nothing that plans without a rank in between do not do in fewer steps")
+	case n > pairRanks && kind.HasRoot():
+		return nil, because("up to %d ranks", pairRanks)
+	}
+	if pairwise(kind) {
+		return nil, because("data goes from rank to rank")
+	}
+	f, err := p.forest("multi", func() (*Forest, error) { return p.perRoot(p.balanced) })
+	if err != nil {
+		return nil, err
+	}
+	return p.ofRoots("multi", f, kind, root)
+}
+
+// balanced returns a balanced tree for every root of a graph.
+func (p *Planner) balanced(g *topo.Graph) ([]topo.Tree, error) {
+	switch {
+	case g.Ranks == 1:
+		return []topo.Tree{{Parent: []int{-1}}}, nil
+	case g.IsUniform():
+		return tree.All(g)
+	case g.Ranks <= jointRanks || p.asked("multi"):
+		return tree.Multi(g)
+	}
+	return tree.KLAll(g, tree.LinkUsagePenalty, tree.KLOptions{Seed: p.options.Seed})
+}
+
+func (p *Planner) perRoot(build func(*topo.Graph) ([]topo.Tree, error)) (*Forest, error) {
+	trees, err := build(p.graph)
+	if err != nil {
+		return nil, err
+	}
+	f := &Forest{Trees: trees}
+	if cut := tree.Cut(p.graph, true); cut != "" {
+		f.Note = cut
+	}
+	return f, nil
+}
+
+// ofRoots makes the candidates of one tree per root. A tree travels on the lane of its
+// root, whatever uses it.
+func (p *Planner) ofRoots(algorithm string, f *Forest, kind plan.Kind, root int) ([]*Candidate, error) {
+	c := Candidate{Algorithm: algorithm, Kind: kind, Root: root}
+	if f.Note != "" {
+		c.Notes = append(c.Notes, f.Note)
+	}
+	if len(f.Trees) != p.graph.Ranks {
+		return nil, fmt.Errorf("%d trees for %d ranks", len(f.Trees), p.graph.Ranks)
+	}
+	switch {
+	case kind.HasRoot() && p.uniform:
+		c.Strands = []Strand{{Tree: f.Trees[root], lane: 1 + root}}
+		return p.stranded(c, nil)
+	case kind.HasParts():
+		for r, t := range f.Trees {
+			c.Strands = append(c.Strands, Strand{Tree: t, OfPart: true, lane: 1 + r})
+		}
+		return p.stranded(c, nil)
+	}
+	var notes []string
+	c.Strands, notes = p.strandsOf(f, kind, root)
+	c.Notes = append(c.Notes, notes...)
+	for i := range c.Strands {
+		c.Strands[i].lane = 1 + i
+	}
+	return p.stranded(c, nil)
+}
+
+// pairwise reports whether a kind moves every part from one rank to another, so that no
+// tree helps.
+func pairwise(kind plan.Kind) bool {
+	return kind == plan.Gather || kind == plan.Scatter || kind == plan.AllToAll
+}
+
+// spreads reports whether a kind is a reduction, a broadcast or both of one message.
+func spreads(kind plan.Kind) bool {
+	return kind == plan.AllReduce || kind == plan.Reduce || kind == plan.Broadcast
+}

@@ -1,0 +1,81 @@
+package planner
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo/pack"
+)
+
+// Up to how many ranks trees are packed over single ranks without being asked for, and
+// up to how many one way, for every root.
+const (
+	packedRanks = 16
+	rootedRanks = 9
+)
+
+// packing is spanning trees whose rates fill the links, with the shares that follow:
+// by a linear program, within the limits on number, height and rate of the options.
+func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
+	if err := p.searched("packing", kind, packedRanks); err != nil {
+		return nil, err
+	}
+	if p.hosts.alone() {
+		return nil, because("every host has one rank: its trees are those between hosts")
+	}
+	n, free := p.graph.Ranks, !p.options.limited()
+	c := Candidate{Algorithm: "packing", Kind: kind, Root: root}
+	var f *Forest
+	var err error
+	switch {
+	case n > pack.MaxRanks:
+		return nil, because("up to %d ranks: hierarchical packs trees inside and between hosts", pack.MaxRanks)
+	case kind == plan.Barrier:
+		return nil, because("a barrier carries no data")
+	case kind.HasParts() && free && n > 1 && n <= pack.MaxPartRanks:
+		if f, err = p.packed("packing of parts", func() (*pack.Result, error) { return pack.PackParts(p.graph) }); err != nil {
+			return nil, err
+		}
+		for _, t := range f.Trees {
+			c.Strands = append(c.Strands, Strand{Tree: t, OfPart: true})
+		}
+		c.proved = f.proved
+		return p.stranded(c, f.Rates)
+	case kind.HasRoot() && (p.asked("packing") || n <= rootedRanks):
+		f, err = p.packed(fmt.Sprintf("packing from %d", root), func() (*pack.Result, error) {
+			return pack.PackOneWay(p.graph, root, p.options.pack())
+		})
+	default:
+		f, err = p.packed("packing", func() (*pack.Result, error) { return pack.Pack(p.graph, p.options.pack()) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n > 1 && !kind.HasParts() {
+		c.proved = f.proved
+	}
+	if kind.HasRoot() && f.proved != nil && f.proved.Root < 0 {
+		c.proved = nil // of both ways
+	}
+	c.Strands, c.Notes = p.strandsOf(f, kind, root)
+	if f.Note != "" {
+		c.Notes = append(c.Notes, f.Note)
+	}
+	return p.stranded(c, f.Rates)
+}
+
+// packed returns the trees of a packing.
+func (p *Planner) packed(key string, search func() (*pack.Result, error)) (*Forest, error) {
+	return p.forest(key, func() (*Forest, error) {
+		r, err := search()
+		if err != nil {
+			return nil, err
+		}
+		f := &Forest{Trees: r.Trees, Rates: r.Rates, Note: r.Note, proved: &r.Bound}
+		if f.Note == "" && !p.options.limited() && r.Ratio < 0.99 {
+			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %d trees and %.1f %% of the bound",
+				len(r.Trees), 100*r.Ratio)
+		}
+		return f, nil
+	})
+}

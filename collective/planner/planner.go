@@ -1,0 +1,295 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/sim"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/pack"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// Planner chooses plans for one graph, machine and options. It keeps what it has
+// found, and is not for several goroutines at a time.
+type Planner struct {
+	graph   *topo.Graph
+	machine Machine
+	options Options
+
+	hosts     *hosts // nil where all ranks are on one host
+	uniform   bool   // all links of the graph are alike
+	ways      *topo.Ways
+	apart     error // names two ranks without a link or a way over hosts; nil: there are none
+	sim       sim.Machine
+	pricer    *sim.Pricer
+	slim      *slim // of one rank on every host, by which plans are priced where there are many ranks
+	meter     *meter
+	slots     int
+	slotBytes int
+
+	found      map[string]*Forest // trees that take time to find, by what they are for
+	rings      []tree.Ring        // nil: not looked for
+	noRings    error              // why there are none
+	candidates map[use]*offer
+	any        bool // algorithms are made without looking at Options.Algorithm
+	tables     [plan.AllToAll + 1]*table
+}
+
+// use is what candidates are made for.
+type use struct {
+	kind plan.Kind
+	root int
+}
+
+// offer is the candidates for a use, and the algorithms that have none.
+type offer struct {
+	list    []*Candidate
+	without []Considered
+}
+
+// Forest is trees that take time to find. Rates is nil where they get equal shares.
+type Forest struct {
+	Trees []topo.Tree
+	Rates []float64
+	Note  string
+
+	proved *pack.Bound
+}
+
+// New returns a Planner for a graph. The error is for a graph that is not valid, or
+// options that make no sense together.
+func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
+	p := &Planner{graph: g, machine: m, options: o, found: make(map[string]*Forest), candidates: make(map[use]*offer)}
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	if o.Penalty == 0 {
+		p.options.Penalty = tree.LinkUsagePenalty
+	}
+	var err error
+	if p.pricer, err = sim.NewPricer(g); err != nil {
+		return nil, err
+	}
+	if o.Given != nil {
+		if err := o.Given.fits(g.Ranks); err != nil {
+			return nil, err
+		}
+	}
+	p.uniform = g.IsUniform()
+	p.ways = topo.NewWays(g)
+	p.apart = unlinked(g, p.ways)
+	p.hosts = newHosts(g)
+	p.meter = newMeter(g)
+	p.slots, p.slotBytes = p.shapeOfSlots()
+	p.sim = p.simMachine()
+	p.slim, err = p.slenderize()
+	return p, err
+}
+
+// Graph returns the graph that the Planner plans for.
+func (p *Planner) Graph() *topo.Graph { return p.graph }
+
+// Slots returns how many slots of how many bytes every link of a communicator with
+// these plans has.
+func (p *Planner) Slots() (slots, bytes int) { return p.slots, p.slotBytes }
+
+// Machine returns the constants that plans are priced with.
+func (p *Planner) Machine() sim.Machine { return p.sim }
+
+// unlinked names the first two ranks of a graph without a link or a way over hosts.
+func unlinked(g *topo.Graph, ways *topo.Ways) error {
+	if g.Ranks > pairRanks || len(g.Links) == g.Ranks*(g.Ranks-1)/2 {
+		return nil // nobody asks
+	}
+	for a := range g.Ranks {
+		for b := range a {
+			if ways.Route(a, b) == nil {
+				return because("the graph has no link between ranks %d and %d", b, a)
+			}
+		}
+	}
+	return nil
+}
+
+// routable reports the first link of trees that the graph has no way for.
+func (p *Planner) routable(list []Strand) error {
+	if p.apart == nil && p.graph.Ranks <= pairRanks {
+		return nil
+	}
+	for i := range list {
+		for v, up := range list[i].Tree.Parent {
+			if up >= 0 && p.ways.Route(v, up) == nil {
+				return because("the graph has no link between ranks %d and %d", v, up)
+			}
+		}
+	}
+	return nil
+}
+
+// forest returns trees that were found before, or that search finds now.
+func (p *Planner) forest(key string, search func() (*Forest, error)) (*Forest, error) {
+	if f, ok := p.found[key]; ok {
+		return f, nil
+	}
+	f, err := search()
+	if err == nil {
+		p.found[key] = f
+	}
+	return f, err
+}
+
+// offerOf returns the candidates for a kind and root: those of the algorithm that is
+// asked for, or all. Where that one has no plan for the kind, all are: it holds for the
+// collectives that it offers.
+func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
+	if !kind.HasRoot() {
+		root = -1
+	}
+	u := use{kind, root}
+	if o, ok := p.candidates[u]; ok {
+		return o, nil
+	}
+	o := &offer{}
+	collect := func(wanted func(*algorithm) bool, name string) {
+		for i := range algorithms {
+			a := &algorithms[i]
+			if !wanted(a) {
+				continue
+			}
+			list, err := a.plans(p, kind, root)
+			if err != nil {
+				o.without = append(o.without, Considered{Algorithm: a.name, Why: err.Error()})
+			}
+			for _, c := range list {
+				if c.Matches(name) {
+					o.list = append(o.list, c)
+				}
+			}
+		}
+	}
+	switch suits := p.options.suits(); {
+	case p.options.Algorithm != "":
+		collect(func(a *algorithm) bool { return p.asked(a.name) }, p.options.Algorithm)
+	case suits != nil:
+		collect(func(a *algorithm) bool { return slices.Contains(suits, a.name) }, "")
+	}
+	if len(o.list) == 0 {
+		p.any = true
+		collect(func(a *algorithm) bool { return true }, "")
+		p.any = false
+	}
+	if len(o.list) == 0 {
+		return nil, fmt.Errorf("no algorithm has a plan for %v on %d ranks: %s", kind, p.graph.Ranks, whys(o.without))
+	}
+	p.candidates[u] = o
+	return o, nil
+}
+
+// candidate returns the candidate with a name for a kind and root.
+func (p *Planner) candidate(kind plan.Kind, root int, name string) (*Candidate, error) {
+	o, err := p.offerOf(kind, root)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range o.list {
+		if c.Name() == name {
+			return c, nil
+		}
+	}
+	return nil, fmt.Errorf("%v from root %d has no plan by algorithm %s", kind, root, name)
+}
+
+// stranded makes the candidates of trees or rings: all of them, each with a share, and,
+// for messages that are not worth dividing, the quickest one alone. Nil weights are
+// equal.
+func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error) {
+	if p.graph.Ranks == 1 {
+		c.Strands, weights = c.Strands[:1], nil // more would be the same again
+	}
+	var err error
+	if c.Strands, weights, err = within(&c, weights); err != nil {
+		return nil, err
+	}
+	p.meter.fit(c.Strands, weights, c.Kind, c.Root)
+	p.meter.measure(c.Strands, c.Kind, c.Root)
+	for i := range c.Strands {
+		if c.Strands[i].lane == 0 {
+			c.Strands[i].lane = 1 + i
+		}
+	}
+	all, one := c, c
+	all.Variant, all.form = variantAll, plan.Split
+	one.Variant, one.form = variantOne, plan.Single
+	switch {
+	case c.Kind == plan.Barrier:
+		return []*Candidate{&one}, nil
+	case c.OfParts() || len(c.Strands) == 1 && c.Kind != plan.AllReduce || c.Kind.HasParts():
+		return []*Candidate{&all}, nil
+	}
+	return []*Candidate{&one, &all}, nil
+}
+
+// within leaves out the strands for which a plan has no lanes, those of the least
+// weight, and says so in a note.
+func within(c *Candidate, weights []float64) ([]Strand, []float64, error) {
+	each, what := 1, "trees"
+	ring := c.Strands[0].Ring != nil
+	if ring {
+		what = "rings and directions"
+	}
+	if n := ranksOf(c); ring && !c.Kind.HasRoot() || c.Kind.HasParts() && !c.OfParts() {
+		each = n
+	}
+	most := plan.MaxLanes / each
+	switch {
+	case most == 0:
+		return nil, nil, because("%v needs %d lanes for every one of its %s, and a plan has at most %d", c.Kind, each, what, plan.MaxLanes)
+	case len(c.Strands) <= most:
+		return c.Strands, weights, nil
+	}
+	c.Notes = append(slices.Clone(c.Notes), fmt.Sprintf("%d of %d %s are used: each takes %d lanes of a plan, which has at most %d",
+		most, len(c.Strands), what, each, plan.MaxLanes))
+	if weights == nil {
+		return c.Strands[:most], nil, nil
+	}
+	order := make([]int, len(c.Strands))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(weights[j], weights[i]) })
+	order = order[:most]
+	slices.Sort(order)
+	var strands []Strand
+	var rates []float64
+	for _, i := range order {
+		strands, rates = append(strands, c.Strands[i]), append(rates, weights[i])
+	}
+	return strands, rates, nil
+}
+
+func ranksOf(c *Candidate) int {
+	if c.Strands[0].Ring != nil {
+		return len(c.Strands[0].Ring)
+	}
+	return len(c.Strands[0].Tree.Parent)
+}
+
+// perRoot makes strands of a forest with one tree per root. A tree travels on the
+// lane of its root; for a collective with a root its own tree is the only one where
+// all links are alike, else all trees hang from there.
+func (p *Planner) strandsOf(f *Forest, kind plan.Kind, root int) (list []Strand, notes []string) {
+	for _, t := range f.Trees {
+		if t.Note != "" {
+			notes = append(notes, t.Note)
+		}
+		if kind.HasRoot() && t.Root != root {
+			t = t.Reroot(root)
+		}
+		list = append(list, Strand{Tree: t})
+	}
+	slices.Sort(notes)
+	return list, slices.Compact(notes)
+}

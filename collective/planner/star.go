@@ -1,0 +1,43 @@
+package planner
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo/tree"
+)
+
+// star has everybody send all to one rank, which hands the result out: a parameter
+// server.
+func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
+	n := p.graph.Ranks
+	switch {
+	case kind == plan.AllReduce, kind == plan.Reduce, kind == plan.Barrier:
+	case kind == plan.Broadcast && p.asked("star"):
+	default:
+		return nil, because("for allreduce, reduce and barrier")
+	}
+	switch {
+	case p.hosts.alone() && kind.HasRoot():
+		return nil, because("every host has one rank: see hierarchical")
+	case p.hosts != nil && kind != plan.Barrier && !p.asked("star"):
+		return nil, because("ranks are on several hosts: see hierarchical")
+	case n > directRanks && !p.asked("star"):
+		return nil, because("up to %d ranks", directRanks)
+	}
+	hub := max(root, 0)
+	if t, err := tree.Star(p.graph, hub); err != nil || t.Note != "" {
+		if !p.asked("star") {
+			return nil, because("some rank has no link to rank %d", hub)
+		}
+		c := Candidate{Algorithm: "star", Kind: kind, Root: root}
+		c.Strands, c.Notes = p.strandsOf(&Forest{Trees: trees1(t)}, kind, root)
+		return p.stranded(c, nil)
+	}
+	if kind == plan.Broadcast {
+		return p.direct(kind, root)
+	}
+	lane := func(int) int { return 1 + hub }
+	if p.hosts != nil && n <= pairRanks {
+		lane = onPairs
+	}
+	return fixed("star", kind, root, lane, func() (*plan.Plan, error) { return plan.Star(kind, n, hub) }), nil
+}
