@@ -124,6 +124,7 @@ var imports = map[string]string{
 	"scripts/gpucheck":                 "collective collective/plan collective/sparse cuda cuda/kernels internal/numbers rank",
 	"scripts/onehost":                  "scripts/internal/plots scripts/internal/results",
 	"scripts/onehost/serial":           "collective rank",
+	"scripts/packing":                  "scripts/internal/results topo topo/machines topo/pack",
 	"scripts/sparse":                   "internal/testutil/nethosts scripts/internal/jobs scripts/internal/results",
 	"scripts/severalhosts":             "internal/testutil/nethosts scripts/internal/jobs scripts/internal/plots scripts/internal/results",
 	"scripts/simulated":                "",
