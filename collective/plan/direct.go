@@ -36,6 +36,9 @@ func Direct(kind Kind, size, root int, opt Options) (*Plan, error) {
 	case size < 1 || size > MaxRanks:
 		return nil, fmt.Errorf("plan: direct %v over %d ranks, want 1..%d", kind, size, MaxRanks)
 	}
+	if opt.Stable && (kind.bothWays() || kind == Reduce || kind == ReduceScatter) {
+		return DirectHosts(kind, [][]int{inOrder(size)}, root, opt)
+	}
 	p := &Plan{Name: opt.Name, Kind: kind, Size: size, Root: -1}
 	if kind.HasRoot() {
 		if root < 0 || root >= size {
@@ -85,9 +88,18 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 	return treeTracks(p.Kind, star(n, owner), opt)
 }
 
+// inOrder returns the ranks 0..n-1.
+func inOrder(n int) []int {
+	ranks := make([]int, n)
+	for r := range ranks {
+		ranks[r] = r
+	}
+	return ranks
+}
+
 // Star builds an AllReduce, a Barrier or a Reduce in which one rank, root, does
-// all the work: the others send it their inputs, it reduces them, its own first
-// and then those of the ranks behind it in turn, and sends the result to everybody.
+// all the work: the others send it their inputs, it adds them in the order of the
+// ranks, its own in its turn, and sends the result to everybody.
 // These are the fewest messages, and root leaves first: what it sends next is
 // there when the others come to run, where ranks share cores. A Barrier or an
 // AllReduce has one track on each rank.
@@ -104,9 +116,8 @@ func Star(kind Kind, size, root int) (*Plan, error) {
 	if kind.HasRoot() {
 		p.Root = root
 	}
-	err := p.addLanes(1, nil, func(_, _ int) []Track {
-		return treeTracks(kind, star(size, root), Options{Apart: true})
-	})
+	d := newDirectHosts([][]int{inOrder(size)}, size)
+	err := p.addLanes(1, nil, func(_, _ int) []Track { return d.tracks(kind, root, root, Single) })
 	if err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import "fmt"
 // and so on, up to which operand stands first: for an op that is commutative
 // bit for bit, as those on floats are, all ranks get the same bits. One track
 // does it on each rank. It sends first, to the ranks behind it in turn, so that
-// nobody is everybody's first; in place the result overwrites the input in the
-// last step.
+// nobody is everybody's first; in place the sum overwrites the input once that is
+// in it.
 //
 // An AllGather has nothing to combine, and a lane for every part: it is Direct's.
 func Flat(kind Kind, size int) (*Plan, error) {
@@ -28,10 +28,7 @@ func Flat(kind Kind, size int) (*Plan, error) {
 	p := &Plan{Name: "flat", Kind: kind, Size: size, Root: -1}
 	err := p.addLanes(1, nil, func(_, _ int) []Track {
 		tracks := make([]Track, size)
-		ranks := make([]int, size)
-		for v := range ranks {
-			ranks[v] = v
-		}
+		ranks := inOrder(size)
 		for v := range tracks {
 			tracks[v] = Track{Rank: v, Steps: leaderSteps(v, nil, ranks, Everybody)}
 		}

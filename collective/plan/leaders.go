@@ -11,8 +11,12 @@ type Exchange uint8
 // The exchanges. With either all hosts get the same bits, for an op that is
 // commutative bit for bit.
 const (
-	Everybody Exchange = iota // all to all at once: the fewest times that a message is waited for, one
-	Doubling                  // with the host at distance 1, 2, 4, ...: ceil(log2 hosts) times, and as many messages; two more where their number is no power of two
+	// Everybody is all to all at once: the fewest times that a message is waited
+	// for, one. Every leader adds in the order of the hosts: see VerifyStable.
+	Everybody Exchange = iota
+	// Doubling is with the host at distance 1, 2, 4, ...: ceil(log2 hosts) times, and
+	// as many messages; two more where their number is no power of two.
+	Doubling
 )
 
 // Leaders builds an AllReduce or a Barrier for small messages over several
@@ -58,69 +62,25 @@ func Leaders(kind Kind, hosts [][]int, x Exchange) (*Plan, error) {
 // leaderSteps returns the steps of the leader of host h, which has others with
 // it.
 func leaderSteps(h int, others, leaders []int, x Exchange) []Step {
-	var steps []Step
-	sum := In
-	for _, r := range others {
-		steps = append(steps, Step{Op: RecvReduce, Src: sum, Dst: Tmp, From: int32(r), To: -1})
-		sum = Tmp
+	v := leaders[h]
+	acc := Tmp
+	if len(leaders) == 1 {
+		acc = Out
 	}
-	switch {
-	case len(leaders) == 1 && sum == In:
-		return []Step{copyStep()}
-	case len(leaders) == 1:
-		steps[len(steps)-1].Dst = Out
-	case x == Doubling:
+	steps, sum := addSteps(v, append([]int{v}, others...), 0, In, acc)
+	if x == Doubling && len(leaders) > 1 {
 		steps = append(steps, doublingSteps(h, sum, leaders)...)
-	default:
-		steps = append(steps, everybodySteps(h, sum, leaders)...)
+	} else {
+		for d := 1; d < len(leaders); d++ {
+			steps = append(steps, sendStep(sum, int32(leaders[(h+d)%len(leaders)])))
+		}
+		more, all := addSteps(v, leaders, h, sum, Out)
+		steps = append(steps, inOut(more, all)...)
 	}
 	for _, r := range others {
 		steps = append(steps, sendStep(Out, int32(r)))
 	}
 	return steps
-}
-
-// everybodySteps lets leader h of several, who has mine, send it to all others
-// and combine what they send. The sum grows where mine is not: in place nothing
-// may be stored in Out while In is needed, but once the sum of the host is in Tmp,
-// In is needed no more. The last step completes the sum in Out; only the last
-// host needs a Copy for that, since what it adds last is not received but its own.
-func everybodySteps(h int, mine Buf, leaders []int) []Step {
-	n := len(leaders)
-	sum := Tmp
-	if mine == Tmp {
-		sum = Out
-	}
-	var steps []Step
-	for d := 1; d < n; d++ {
-		steps = append(steps, sendStep(mine, int32(leaders[(h+d)%n])))
-	}
-	src := None // of the sum so far
-	if h <= 1 {
-		src = mine
-	}
-	for i, leader := range leaders {
-		from := int32(leader)
-		switch {
-		case i == h && h <= 1:
-			continue // that is where the sum begins
-		case i == h:
-			steps = append(steps, Step{Op: LocalReduce, Src: mine, Dst: sum, From: -1, To: -1})
-		case src == None:
-			steps = append(steps, recvStep(sum, from))
-		default:
-			steps = append(steps, Step{Op: RecvReduce, Src: src, Dst: sum, From: from, To: -1})
-		}
-		src = sum
-	}
-	if sum == Out {
-		return steps
-	}
-	if last := &steps[len(steps)-1]; last.Op != LocalReduce {
-		last.Dst = Out
-		return steps
-	}
-	return append(steps, Step{Op: Copy, Src: sum, Dst: Out, From: -1, To: -1})
 }
 
 // doublingSteps lets leader h, who has mine, exchange sums with the hosts at

@@ -61,6 +61,16 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 			keep(Direct(kind, n, n-1, Options{Form: form}))
 		}
 	}
+	for _, kind := range reductions {
+		for _, form := range []Form{Single, Split} {
+			keep(DirectHosts(kind, [][]int{ranks(n)}, n-1, Options{Form: form}))
+			if n > 7 {
+				continue // nothing new
+			}
+			keep(DirectHosts(kind, h.Hosts, n-1, Options{Form: form}))
+			keep(DirectHosts(kind, spread(n, min(n, 4)), 0, Options{Form: form}))
+		}
+	}
 	for _, kind := range allKinds {
 		keep(FromRings(kind, [][]int{ring}, nil, n/2, Options{}))
 		for _, form := range []Form{Single, Split} {
@@ -180,7 +190,7 @@ func checkLane(t *testing.T, p *Plan, lane int, alike bool) (rejected, equal int
 			track.Steps = m.steps
 			err := p.validateLane(lane)
 			if err == nil {
-				err = p.verifyLane(lane, 2)
+				err = p.verifyLane(lane, 2, nil)
 			}
 			var verify *VerifyError
 			switch {
@@ -211,15 +221,34 @@ func checkLane(t *testing.T, p *Plan, lane int, alike bool) (rejected, equal int
 //     a sum may round differently then, but its symbols are the same,
 //   - one sends In, which the other, that waits for a rank which has sent
 //     already, does not overwrite as it stores in Tmp,
-//   - both store in Out, but in different parts.
+//   - both store in Out, but in different parts,
+//   - one adds in Tmp and the other in Out what different ranks sent.
 func harmless(kind Kind, a, b Step) bool {
 	gives := func(s Step) bool { return s.Op == Send || s.Op == Copy }
 	adds := func(s Step) bool { return s.Op == RecvReduce && s.Src == s.Dst || s.Op == LocalReduce }
 	stores := func(s Step) bool { return s.Op == Recv || s.Op == Copy }
+	touches := func(s Step) int { // in place, In is Out
+		src := s.Src
+		if src == In {
+			src = Out
+		}
+		return (1<<src | 1<<s.Dst) &^ (1 << None)
+	}
+	keeps := func(s Step) bool { return s.Op == Recv || adds(s) }
 	return gives(a) && gives(b) && a.Src == b.Src && a.To != b.To ||
 		adds(a) && adds(b) && a.Dst == b.Dst && a.From != b.From ||
 		a.Op == Send && a.Src == In && b.Op.Receives() && b.To < 0 && b.Dst == Tmp ||
+		keeps(a) && keeps(b) && a.From != b.From && touches(a)&touches(b) == 0 ||
 		kind == AllToAll && stores(a) && stores(b) && a.From != b.From
+}
+
+// sameValue reports whether steps a and b, behind others, send the same value to
+// the same rank: from tmp, or from out, where tmp was copied to.
+func sameValue(before []Step, a, b Step) bool {
+	a.Src, b.Src = min(a.Src, b.Src), max(a.Src, b.Src)
+	i := slices.Index(before, Step{Op: Copy, Src: Tmp, Dst: Out, From: -1, To: -1})
+	return a.Op == Send && a.Src == Out && b == Step{Op: Send, Src: Tmp, From: -1, To: a.To} && i >= 0 &&
+		!slices.ContainsFunc(before[i:], func(s Step) bool { return s.Dst == Tmp })
 }
 
 type mutation struct {
@@ -246,7 +275,7 @@ func mutations(p *Plan, rank int, steps []Step) []mutation {
 		for _, other := range replacements(p, rank, s) {
 			m := slices.Clone(steps)
 			m[i] = other
-			add("replacement", i, m, false)
+			add("replacement", i, m, sameValue(steps[:i], s, other))
 		}
 	}
 	return all

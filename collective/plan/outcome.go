@@ -111,12 +111,15 @@ func (m *machine) checkResults(chunk int) error {
 			switch n := c.symbol.times(i); {
 			case n == want:
 			case n == 0:
-				return m.wrongAt(c, "lacks the input of rank %d", i)
+				return m.wrongAt(c, WrongResult, "lacks the input of rank %d", i)
 			case want == 0:
-				return m.wrongAt(c, "holds the input of rank %d, which does not belong there", i)
+				return m.wrongAt(c, WrongResult, "holds the input of rank %d, which does not belong there", i)
 			default:
-				return m.wrongAt(c, "holds the input of rank %d %d times", i, n)
+				return m.wrongAt(c, WrongResult, "holds the input of rank %d %d times", i, n)
 			}
+		}
+		if m.sum != nil && m.role.in < 0 && !c.symbol.same(m.sum) {
+			return m.wrongAt(c, Unstable, "is %v: want %v", c.symbol, m.sum)
 		}
 		right = c.symbol
 	}
@@ -132,7 +135,7 @@ func (m *machine) checkExchange(chunk, r int) error {
 			return m.wrong(WrongResult, r, "no step stores part %d of its result in out", from)
 		}
 		if got := int(c.symbol.parts[0].rank); got != from*n+r { // no step of an exchange makes sums
-			return m.wrongAt(c, "is part %d of rank %d, want part %d of rank %d", got%n, got/n, r, from)
+			return m.wrongAt(c, WrongResult, "is part %d of rank %d, want part %d of rank %d", got%n, got/n, r, from)
 		}
 	}
 	return nil
@@ -140,7 +143,7 @@ func (m *machine) checkExchange(chunk, r int) error {
 
 // wrongAt makes the error about a result: the step is that which stored it, or
 // which made the sum that others only handed on.
-func (m *machine) wrongAt(c *cell, format string, args ...any) error {
+func (m *machine) wrongAt(c *cell, reason Reason, format string, args ...any) error {
 	at, verb := c.stored.place, "stores"
 	if c.symbol.made != nowhere {
 		at, verb = c.symbol.made, "makes"
@@ -149,7 +152,7 @@ func (m *machine) wrongAt(c *cell, format string, args ...any) error {
 	if rank := m.tracks[c.stored.track].rank; rank != m.tracks[at.track].rank {
 		who = fmt.Sprintf("the result of rank %d", rank)
 	}
-	return m.failAt(at, WrongResult, "%s %s, which "+format, append([]any{verb, who}, args...)...)
+	return m.failAt(at, reason, "%s %s, which "+format, append([]any{verb, who}, args...)...)
 }
 
 // wrong makes an error that belongs to a rank but to none of its steps.

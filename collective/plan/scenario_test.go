@@ -32,6 +32,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the scenario files should 
 //	ring KIND R0 R1 …          a plan from a ring; its first rank is the root
 //	flat KIND N                a flat exchange of N ranks
 //	direct KIND N ROOT [split] a direct plan of N ranks
+//	hosts KIND ROOT [split] R0,R1 R2,R3 …   a direct plan over hosts
 //	hierarchy KIND [split]     chains from every rank inside the hosts of the
 //	                           graph, two complementary binary trees between them
 //	steps KIND RANKS [ROOT]    a plan by hand: a track a line, as in a plan file;
@@ -39,7 +40,7 @@ var rewrite = flag.Bool("rewrite", false, "write what the scenario files should 
 //	without T S                the plan, step S of track T of lane 0 left out
 //	exchange T S               …, steps S and S+1 exchanged
 //	shares COUNT QUANTUM       where the lanes begin in a message
-//	verify SLOTS               what Verify says of the plan
+//	verify SLOTS [R0,R1 …]     what Verify says of the plan, or VerifyStable
 //	price BYTES [NAME=VALUE …] what the plan costs on the graph, on a machine
 //	                           with slots, slot (bytes), message and step (us)
 func TestScenarios(t *testing.T) {
@@ -107,6 +108,8 @@ func (s *scenario) run(words []string, input string) string {
 		text, err = s.runRing(words[1:])
 	case "flat", "direct":
 		text, err = s.runDirect(words)
+	case "hosts":
+		text, err = s.runHosts(words[1:])
 	case "steps":
 		text, err = s.runSteps(words[1:], input)
 	case "hierarchy":
@@ -118,7 +121,13 @@ func (s *scenario) run(words []string, input string) string {
 	case "price":
 		text, err = s.price(words[1:])
 	case "verify":
-		if err = plan.Verify(s.plan, numbers(words[1:])[0]); err == nil {
+		slots := numbers(words[1:2])[0]
+		if len(words) > 2 {
+			err = plan.VerifyStable(s.plan, hostsOf(words[2:]), slots)
+		} else {
+			err = plan.Verify(s.plan, slots)
+		}
+		if err == nil {
 			text = "ok"
 		}
 	default:
@@ -277,6 +286,32 @@ func (s *scenario) runSteps(words []string, input string) (string, error) {
 		return "", err
 	}
 	return "ok", nil
+}
+
+func (s *scenario) runHosts(words []string) (string, error) {
+	var kind plan.Kind
+	err := kind.UnmarshalText([]byte(words[0]))
+	if err != nil {
+		return "", err
+	}
+	var opt plan.Options
+	root, hosts := numbers(words[1:2])[0], words[2:]
+	if hosts[0] == "split" {
+		opt.Form, hosts = plan.Split, hosts[1:]
+	}
+	if s.plan, err = plan.DirectHosts(kind, hostsOf(hosts), root, opt); err != nil {
+		return "", err
+	}
+	return s.plan.String(), nil
+}
+
+// hostsOf reads ranks of hosts, as in "0,1".
+func hostsOf(words []string) [][]int {
+	var hosts [][]int
+	for _, w := range words {
+		hosts = append(hosts, numbers(strings.Split(w, ",")))
+	}
+	return hosts
 }
 
 func (s *scenario) runHierarchy(words []string) (string, error) {

@@ -6,13 +6,14 @@ import (
 )
 
 // symbol stands for a value in a run of Verify: how many times the input of
-// every rank is in it. It is never changed after it was made, so that buffers
+// every rank is in it, and in which order they were added. It is never changed after it was made, so that buffers
 // and messages share it. In an AllToAll an input is one part of what a rank
 // gives: part p of rank r counts as r*Size+p.
 type symbol struct {
 	chunk int
-	parts []part // rising ranks
-	made  place  // where the sum was made; of an input: nowhere
+	parts []part     // rising ranks
+	made  place      // where the sum was made; of an input: nowhere
+	of    [2]*symbol // what a sum was made of; nil: an input
 }
 
 // part says that the input of rank is in a value so many times, at least once.
@@ -28,7 +29,7 @@ func input(rank, chunk int) *symbol {
 // plus is the reduction of two symbols of one chunk, made by the step at. Counts
 // stay at their largest value, which is wrong in any result.
 func (s *symbol) plus(t *symbol, at place) *symbol {
-	sum := &symbol{chunk: s.chunk, parts: make([]part, 0, len(s.parts)+len(t.parts)), made: at}
+	sum := &symbol{chunk: s.chunk, parts: make([]part, 0, len(s.parts)+len(t.parts)), made: at, of: [2]*symbol{s, t}}
 	a, b := s.parts, t.parts
 	for len(a) > 0 && len(b) > 0 {
 		switch {

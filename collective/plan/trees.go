@@ -25,6 +25,9 @@ type Options struct {
 	// place that is one write instead of two (see Kind.SendsAgain); elsewhere
 	// the steps that receive and send in one are better.
 	Apart bool
+	// Stable lets a Direct plan that reduces add all elements in the order of the
+	// ranks, as VerifyStable proves.
+	Stable bool
 }
 
 // FromTrees builds the collective kind over trees, one lane each, with the

@@ -24,6 +24,7 @@ const (
 	DeadStore    Reason = "dead store"     // a value stored and never used
 	Hazard       Reason = "hazard"         // two tracks touch one chunk in no order
 	WrongResult  Reason = "wrong result"   // a contribution missing, doubled or too many
+	Unstable     Reason = "another order"  // inputs added in another order than VerifyStable wants
 	NotOnTheRank Reason = "no such buffer" // a buffer that the kind does not give to the rank
 )
 

@@ -26,7 +26,10 @@ const (
 // 8 ranks take about 50 us, 512 ranks with two tracks each about 50 ms. A lane
 // of more than 8192 tracks in which some rank has two is refused, and so is an
 // AllToAll of more than 512 ranks.
-func Verify(p *Plan, slots int) error {
+func Verify(p *Plan, slots int) error { return verify(p, slots, nil) }
+
+// verify is Verify, and VerifyStable with hosts.
+func verify(p *Plan, slots int, hosts [][]int) error {
 	if slots < 1 {
 		return fmt.Errorf("plan %s: verify with %d slots, want at least 1", p.Name, slots)
 	}
@@ -37,18 +40,24 @@ func Verify(p *Plan, slots int) error {
 		return fmt.Errorf("plan %s: %v of %d ranks: verify takes at most %d parts in all", p.Name, p.Kind, p.Size, maxInputs)
 	}
 	slots = min(slots, maxSlots)
+	var sum *symbol
+	if hosts != nil {
+		sum = sumOver(hosts)
+	}
 	for lane := range p.Lanes {
-		if err := p.verifyLane(lane, slots); err != nil {
+		if err := p.verifyLane(lane, slots, sum); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// verifyLane runs one lane of a valid plan both ways.
-func (p *Plan) verifyLane(lane, slots int) error {
+// verifyLane runs one lane of a valid plan both ways. The results of a reduction
+// must have been made as sum was, if that is not nil.
+func (p *Plan) verifyLane(lane, slots int, sum *symbol) error {
 	for _, inPlace := range []bool{false, true} {
 		m := newMachine(p, lane, slots, max(minChunks, slots+2), inPlace)
+		m.sum = sum
 		if n := len(m.tracks); m.clocks && n > maxOrdered {
 			return fmt.Errorf("plan %s: lane %d has %d tracks, and ranks with two of them: verify takes at most %d of those", p.Name, lane, n, maxOrdered)
 		}
@@ -68,7 +77,8 @@ type machine struct {
 	chunks  int
 	parts   int // that a rank's buffers have: 1, but in an AllToAll
 	inPlace bool
-	clocks  bool // some rank has two tracks: keep the order of events
+	sum     *symbol // what a reduction must make; nil: whatever has the right inputs
+	clocks  bool    // some rank has two tracks: keep the order of events
 
 	tracks []runner
 	fifos  []fifo

@@ -29,7 +29,7 @@ type track struct {
 type step struct {
 	work    work
 	again   bool // sends what the step before has written, to one more rank
-	joins   bool // adds to what the step before has stored, in one pass with it
+	joins   bool // adds to what the step before has stored, or moves it, in one pass with it
 	in, out int32
 	hands   bool    // what it sends to the kernel, which sends it on: over a socket
 	sockets int32   // ends of sockets that it moves a chunk through
@@ -115,6 +115,12 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 				b.work = copies
 			}
 			b.joins = w.m.InPlace && i > 0 && joins(from.Steps[i-1], s)
+			if a := max(i-1, 0); b.joins && t.steps[a].work == copies {
+				t.steps[a].work = nothing // the sum begins with what it receives
+			}
+			if b.joins && b.work == copies {
+				b.work = nothing
+			}
 			var err error
 			if s.Op.Receives() {
 				if b.in, err = index(s.From, t.rank); err != nil {
@@ -148,10 +154,13 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 }
 
 // joins reports whether step b adds to the value that step a, before it, has
-// stored and not sent.
+// stored and not sent, or puts it where it belongs.
 func joins(a, b plan.Step) bool {
-	if b.Op == plan.LocalReduce {
-		return a.Dst == b.Dst && !a.Op.Sends()
+	switch {
+	case a.Op.Sends():
+		return false
+	case b.Op == plan.LocalReduce:
+		return a.Dst == b.Dst
 	}
-	return b.Op.Reduces() && a.Dst == b.Src && !a.Op.Sends()
+	return b.Op.Reduces() && a.Dst == b.Src || b.Op == plan.Copy && a.Dst == plan.Tmp && b.Src == plan.Tmp
 }

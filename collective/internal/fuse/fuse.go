@@ -108,8 +108,16 @@ func merge(before, s *Step, rest []plan.Step) bool {
 		before.Dst, before.DstPart, before.To = s.Dst, s.DstPart, s.To
 		return true
 	case s.IsBuffer() && s.Dst == plan.None && before.Dst != plan.None && s.Args[0].is(before.Dst, before.DstPart):
-		// The value is also sent.
+		// The value is also sent, or only sent.
 		before.To = append(before.To, s.To...)
+		if before.Dst == plan.Tmp && len(before.Args) > 1 && !reads(rest, plan.Tmp) {
+			before.Dst = plan.None
+		}
+		return true
+	case s.IsBuffer() && s.Dst != plan.None && before.Dst == plan.Tmp && len(before.To) == 0 &&
+		s.Args[0].is(plan.Tmp, 0) && !reads(rest, plan.Tmp):
+		// The value belongs elsewhere.
+		before.Dst, before.DstPart = s.Dst, s.DstPart
 		return true
 	case s.IsBuffer() && s.Dst == plan.None && before.IsBuffer() && before.Dst == plan.None && s.Args[0] == before.Args[0]:
 		// The same chunk of a buffer goes to one more rank.
