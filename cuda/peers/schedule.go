@@ -1,28 +1,22 @@
 package peers
 
+import "github.com/treerun/treerun/topo/network"
+
 // turn is what ranks do at the same time: pairs without a GPU in common.
 type turn [][2]int
 
-// schedule deals the pairs of GPUs to turns, by the circle method of round-robin
-// tournaments. The first rank of each GPU measures for all of its ranks; the first
-// two of a GPU measure within it, all GPUs in one turn, the last.
+// schedule deals the pairs of GPUs to turns. The first rank of each GPU measures for
+// all of its ranks; the first two of a GPU measure within it, all GPUs in one turn,
+// the last.
 func schedule(devices []string) []turn {
 	first, second := firsts(devices)
-	n := len(first)
-	even := n + n%2 // an odd GPU out sits with nobody
 	var turns []turn
-	for round := range even - 1 {
+	for _, pairs := range network.Rounds(len(first)) {
 		var t turn
-		for i := range even / 2 {
-			a, b := (round+i)%(even-1), (round+even-1-i)%(even-1)
-			if i == 0 {
-				b = even - 1
-			}
-			if a < n && b < n && a != b {
-				t = append(t, [2]int{min(first[a], first[b]), max(first[a], first[b])})
-			}
+		for _, p := range pairs {
+			t = append(t, [2]int{min(first[p[0]], first[p[1]]), max(first[p[0]], first[p[1]])})
 		}
-		if len(t) > 0 {
+		if t != nil {
 			turns = append(turns, t)
 		}
 	}

@@ -146,7 +146,7 @@ func stars(hosts int) [][][2]int {
 	}
 }
 
-// Rounds deals all pairs of n to rounds in which nobody stands twice, by the
+// Rounds deals all pairs of n to rounds in which none stands twice, by the
 // circle method of round-robin tournaments.
 func Rounds(n int) [][][2]int {
 	even := n + n%2 // an odd one out sits with nobody

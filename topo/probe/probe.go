@@ -11,10 +11,12 @@ package probe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -140,28 +142,11 @@ func (m *meter) measurePinned(core int, p [2]int, within time.Duration) (Pair, e
 }
 
 // schedule deals all pairs of ranks to turns of at most width pairs without a
-// common rank, by the circle method of round-robin tournaments.
+// common rank.
 func schedule(size, width int) [][][2]int {
-	n := size + size%2 // an odd rank out sits with nobody
 	var turns [][][2]int
-	for round := range n - 1 {
-		var turn [][2]int
-		for i := range n / 2 {
-			a, b := (round+i)%(n-1), (round+n-1-i)%(n-1)
-			if i == 0 {
-				b = n - 1
-			}
-			if a >= size || b >= size {
-				continue
-			}
-			turn = append(turn, [2]int{min(a, b), max(a, b)})
-			if len(turn) == width {
-				turns, turn = append(turns, turn), nil
-			}
-		}
-		if len(turn) > 0 {
-			turns = append(turns, turn)
-		}
+	for _, pairs := range network.Rounds(size) {
+		turns = slices.AppendSeq(turns, slices.Chunk(pairs, width))
 	}
 	return turns
 }
