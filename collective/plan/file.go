@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/treerun/treerun/internal/strictjson"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -64,6 +64,7 @@ type fileForm struct {
 const (
 	maxFileText    = 1 << 12 // bytes of a text
 	maxFileOptions = 64
+	maxElements    = 2 * MaxRanks // of an array: the tracks of a lane
 )
 
 // Append appends the file of p to b, and a newline. It sets f.Collective and
@@ -104,17 +105,10 @@ func ParseFile(data []byte) (*File, *Plan, error) {
 }
 
 func parseFile(data []byte) (*File, *Plan, error) {
-	if len(data) > MaxPlanBytes {
-		return nil, nil, fmt.Errorf("%d bytes, want at most %d", len(data), MaxPlanBytes)
-	}
-	if err := checkJSON(data); err != nil {
-		return nil, nil, err
-	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
 	var form fileForm
-	if err := d.Decode(&form); err != nil {
-		return nil, nil, inWords(err)
+	limits := strictjson.Limits{Bytes: MaxPlanBytes, Elements: maxElements, Partial: true}
+	if err := strictjson.Unmarshal(data, &form, limits); err != nil {
+		return nil, nil, err
 	}
 	p, err := form.Steps.plan(form.Algorithm, form.Collective)
 	if err != nil {

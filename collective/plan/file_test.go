@@ -115,20 +115,20 @@ func TestParseFileRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, text, want string }{
-		{"nothing", "", "no JSON from byte 0 of 0 on: EOF"},
-		{"null", "null", "all of it is null"},
-		{"cut off", file("")[:100], "no JSON from byte"},
-		{"more text", file("") + "{}", "more text behind the plan"},
-		{"unknown field", file(`"algorithmus":"y",`), `unknown field "algorithmus"`},
-		{"upper case", file(`"Note":"y",`), "Note is unknown: names are in lower case"},
+		{"nothing", "", "line 1, column 1: the JSON text ends too early, after 0 bytes"},
+		{"null", "null", "the JSON value is null, want an object"},
+		{"cut off", file("")[:100], "steps.lanes[0].tracks[0]: line 1, column 101: the JSON text ends too early, after 100 bytes"},
+		{"more text", file("") + "{}", "more text behind the JSON value"},
+		{"unknown field", file(`"algorithmus":"y",`), `unknown field "algorithmus", want algorithm, collective`},
+		{"upper case", file(`"Note":"y",`), `unknown field "Note"`},
 		{"twice", file(`"algorithm":"y",`), "algorithm stands twice"},
 		{"null text", file(`"note":null,`), "note is null"},
 		{"null track", strings.Replace(file(""), `["0: `, `[null,"0: `, 1), "steps.lanes[0].tracks[0] is null"},
-		{"deep", file(`"ring":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + ","), "ring[0][0][0][0][0] is nested too deeply"},
+		{"deep", file(`"ring":` + strings.Repeat("[", 20) + strings.Repeat("]", 20) + ","), "ring[0] holds an array, want a whole number"},
 		{"many elements", file(`"ring":[0` + strings.Repeat(",0", 2*MaxRanks) + "],"), "ring has more than 131072 elements"},
-		{"a number for a text", file(`"note":3,`), "note holds a number, want string"},
-		{"a text for a number", strings.Replace(file(""), `"weight":1`, `"weight":"1"`, 1), "steps.lanes.weight holds a string, want float64"},
-		{"large number", file(`"predicted_us":1e999,`), "predicted_us holds a number 1e999, want float64"},
+		{"a number for a text", file(`"note":3,`), "note holds a number, want a string"},
+		{"a text for a number", strings.Replace(file(""), `"weight":1`, `"weight":"1"`, 1), "steps.lanes[0].weight holds a string, want a number"},
+		{"large number", file(`"predicted_us":1e999,`), "predicted_us is 1e999, which is out of range"},
 		{"unknown kind", strings.Replace(file(""), "allreduce", "gossip", 1), `"gossip" is no kind`},
 		{"empty kind", strings.Replace(file(""), "allreduce", "", 1), `"" is no kind`},
 		{"no kind", strings.Replace(file(""), `"collective":"allreduce",`, "", 1), "Kind(0) is no kind"},
@@ -160,7 +160,7 @@ func TestParseFileRefuses(t *testing.T) {
 		{"ring", file(`"ring":[0,0],`), "ring: rank 0 stands twice"},
 		{"partition", file(`"tight_partition":[[0],[2]],`), "tight_partition[1]: rank 2, want 0..1"},
 		{"digest", file(`"digest":"0123456789abcdef",`), `digest "0123456789abcdef" does not match the steps, which have "`},
-		{"too long", strings.Repeat(" ", MaxPlanBytes+1), "67108865 bytes, want at most 67108864"},
+		{"too long", strings.Repeat(" ", MaxPlanBytes+1), "67108865 bytes of JSON, want at most 67108864"},
 	} {
 		_, _, err := ParseFile([]byte(c.text))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/treerun/treerun/internal/strictjson"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 	"github.com/treerun/treerun/topo/probe"
@@ -34,13 +34,8 @@ type keptFile struct {
 
 // parseKept reads what was kept for so many ranks.
 func parseKept(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
-	if len(data) > maxKept {
-		return nil, nil, fmt.Errorf("%d bytes, at most %d are possible", len(data), maxKept)
-	}
 	var f keptFile
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
+	if err := strictjson.Unmarshal(data, &f, strictjson.Limits{Bytes: maxKept, Elements: maxDropped}); err != nil {
 		return nil, nil, err
 	}
 	if f.Version != method {

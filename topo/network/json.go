@@ -1,12 +1,11 @@
 package network
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 
+	"github.com/treerun/treerun/internal/strictjson"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -15,15 +14,15 @@ const MaxBytes = 256 << 20
 
 // version counts the changes of the JSON form, and of how networks are measured
 // and inferred: what an earlier one has kept is no good.
-const version = 1
+const version = 2
 
 type file struct {
 	Version  int        `json:"version"`
 	Probe    string     `json:"probe"`
 	Measured int64      `json:"measured_at"` // seconds since 1970
 	Hosts    []string   `json:"hosts"`
-	Pairs    []filePair `json:"pairs"`
-	Ports    []filePort `json:"ports"`
+	Pairs    []filePair `json:"pairs,omitempty"`
+	Ports    []filePort `json:"ports,omitempty"`
 }
 
 type filePair struct {
@@ -65,17 +64,9 @@ func (n *Network) AppendJSON(b []byte) ([]byte, error) {
 // Parse reads what AppendJSON wrote, and validates it. Unknown fields and more
 // text behind it are errors.
 func Parse(data []byte) (*Network, error) {
-	if len(data) > MaxBytes {
-		return nil, fmt.Errorf("network: %d bytes, want at most %d", len(data), MaxBytes)
-	}
 	var f file
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
+	if err := strictjson.Unmarshal(data, &f, strictjson.Limits{Bytes: MaxBytes, Elements: topo.MaxLinks}); err != nil {
 		return nil, fmt.Errorf("network: %w", err)
-	}
-	if _, err := d.Token(); err != io.EOF {
-		return nil, fmt.Errorf("network: more text behind it")
 	}
 	if f.Version != version {
 		return nil, fmt.Errorf("network: version %d of the file, want %d", f.Version, version)

@@ -31,20 +31,20 @@ func TestJSON(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := `{"version":1,"probe":"quick","measured_at":5,"hosts":["a","b"],"pairs":[{"a":0,"b":1,"out_gbytes_per_second":1,"back_gbytes_per_second":1,"gbytes_per_second":1,"latency_us":5,"source":"measured"}],"ports":null}`
+	good := `{"version":2,"probe":"quick","measured_at":5,"hosts":["a","b"],"pairs":[{"a":0,"b":1,"out_gbytes_per_second":1,"back_gbytes_per_second":1,"gbytes_per_second":1,"latency_us":5,"source":"measured"}],"ports":[]}`
 	if _, err := Parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	for from, to := range map[string]string{
-		`"version":1`: `"version":2`, `"quick"`: `"fast"`, `"a":0`: `"a":1`, `"b":1`: `"b":7`, `,"b"]`: `]`,
+		`"version":2`: `"version":1`, `"quick"`: `"fast"`, `"a":0`: `"a":1`, `"b":1`: `"b":7`, `,"b"]`: `]`,
 		`"latency_us":5`: `"latency_us":-5`, `"measured"`: `"guessed"`, `"gbytes_per_second":1,"latency`: `"gbytes_per_second":0,"latency`,
-		`null}`: `null} {}`, `"ports":null`: `"cards":null`, `"source":"measured"`: `"source":"measured","routed":true`,
+		`[]}`: `[]} {}`, `"ports":[]`: `"cards":[]`, `"source":"measured"`: `"source":"measured","routed":true`,
 		`"ports"`: `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"`,
 		`"a","b"`: `"` + strings.Repeat("x", 300) + `","b"`,
 	} {
 		text := strings.Replace(good, from, to, 1)
 		if to == `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"` {
-			text = strings.Replace(good, `"ports":null`, `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}]`, 1)
+			text = strings.Replace(good, `"ports":[]`, `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}]`, 1)
 		}
 		if n, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%s: read %+v", text, n)
@@ -60,7 +60,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"version":1,"probe":"quick","hosts":["a","b"],"pairs":[{"a":-1,"b":1e9}]}`))
+	f.Add([]byte(`{"version":2,"probe":"quick","hosts":["a","b"],"pairs":[{"a":-1,"b":1e9}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n, err := Parse(data)
 		if err != nil {

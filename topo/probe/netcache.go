@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/strictjson"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 )
 
@@ -72,7 +74,7 @@ func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) e
 	order := byIdentity(members)
 	k := keptNetwork{Version: keptVersion}
 	for _, h := range order {
-		k.Facts = append(k.Facts, members[h].Facts)
+		k.Facts = append(k.Facts, maps.Collect(maps.All(members[h].Facts))) // never nil, which JSON writes as null
 	}
 	var err error
 	if k.Network, err = n.Renumber(order).AppendJSON(nil); err != nil {
@@ -128,7 +130,7 @@ func readNetwork(file string, hosts int) (*keptNetwork, *network.Network, error)
 		return nil, nil, err
 	}
 	var k keptNetwork
-	if err := json.Unmarshal(data, &k); err != nil {
+	if err := strictjson.Unmarshal(data, &k, strictjson.Limits{Bytes: maxKept, Elements: topo.MaxRanks}); err != nil {
 		return nil, nil, fmt.Errorf("probe: %s: %w", file, err)
 	}
 	if k.Version != keptVersion {

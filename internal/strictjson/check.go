@@ -1,0 +1,338 @@
+package strictjson
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+)
+
+// maxDepth is how deep values of no particular type may nest.
+const maxDepth = 16
+
+// checker walks over JSON text beside the type that shall hold it.
+type checker struct {
+	data   []byte // JSON, or the start of it if broken
+	broken bool
+	at     int
+	limits Limits
+	known  map[reflect.Type][]field
+}
+
+func (c *checker) bad(at int, format string, args ...any) *badValue {
+	return &badValue{text: fmt.Sprintf(format, args...), at: at}
+}
+
+// next returns the next byte that is no white space, 0 at the end.
+func (c *checker) next() byte {
+	for ; c.at < len(c.data); c.at++ {
+		switch b := c.data[c.at]; b {
+		case ' ', '\t', '\r', '\n':
+		default:
+			return b
+		}
+	}
+	return 0
+}
+
+// pass passes over a byte, or finds that the text ends before it.
+func (c *checker) pass() *badValue {
+	if c.next() == 0 {
+		return &badValue{}
+	}
+	c.at++
+	return nil
+}
+
+var (
+	rawType     = reflect.TypeFor[json.RawMessage]()
+	anyType     = reflect.TypeFor[any]()
+	unmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// value checks the next value, which t shall hold.
+func (c *checker) value(t reflect.Type, depth int) *badValue {
+	first, start := c.next(), c.at
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if first == 0 {
+		return &badValue{}
+	}
+	if t == rawType {
+		return c.skip()
+	}
+	word := ""
+	if strings.IndexByte(`{["`, first) < 0 {
+		var bad *badValue
+		if word, bad = c.word(); bad != nil {
+			return bad
+		}
+	}
+	found, want := kindOf(first), wanted(t)
+	switch {
+	case t == anyType && found != "null":
+		want = found
+	case found == "a number" && want == "a whole number":
+		want = found
+	}
+	switch {
+	case found == "null":
+		return c.bad(start, "is null, want %s", want)
+	case found != want:
+		return c.bad(start, "holds %s, want %s", found, want)
+	case depth > maxDepth:
+		return c.bad(start, "is nested too deeply")
+	case found == "a number":
+		return c.number(t, start, word)
+	case first == '{' && t.Kind() == reflect.Struct:
+		return c.object(t, depth)
+	case first == '{':
+		return c.mapping(t, depth)
+	case first == '[':
+		return c.array(t, depth)
+	case first == '"':
+		return c.text(t)
+	}
+	return nil
+}
+
+// kindOf says what begins with a byte.
+func kindOf(first byte) string {
+	switch first {
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	case '"':
+		return "a string"
+	case 't', 'f':
+		return "a bool"
+	case 'n':
+		return "null"
+	}
+	return "a number"
+}
+
+// wanted says what a type holds.
+func wanted(t reflect.Type) string {
+	if reflect.PointerTo(t).Implements(unmarshaler) {
+		return "a string"
+	}
+	switch k := t.Kind(); {
+	case k == reflect.Struct || k == reflect.Map:
+		return "an object"
+	case k == reflect.Slice || k == reflect.Array:
+		return "an array"
+	case k == reflect.String:
+		return "a string"
+	case k == reflect.Bool:
+		return "a bool"
+	case k >= reflect.Int && k <= reflect.Uint64:
+		return "a whole number"
+	case k == reflect.Float32 || k == reflect.Float64:
+		return "a number"
+	case t == anyType:
+		return "a value"
+	}
+	panic(fmt.Sprintf("strictjson: no form of %v is known", t))
+}
+
+// elements visits the elements of an array, or the names of an object.
+func (c *checker) elements(last byte, visit func(i int) *badValue) *badValue {
+	start := c.at
+	c.at++
+	for i := 0; ; i++ {
+		switch b := c.next(); {
+		case b == last:
+			c.at++
+			return nil
+		case b == ',':
+			c.at++
+			c.next()
+		}
+		if i == c.limits.Elements {
+			return c.bad(start, "has more than %d elements", i)
+		}
+		if bad := visit(i); bad != nil {
+			return bad
+		}
+	}
+}
+
+func (c *checker) array(t reflect.Type, depth int) *badValue {
+	if t != anyType {
+		t = t.Elem()
+	}
+	return c.elements(']', func(i int) *badValue {
+		bad := c.value(t, depth+1)
+		if bad != nil {
+			bad.within("[%d]", i)
+		}
+		return bad
+	})
+}
+
+func (c *checker) object(t reflect.Type, depth int) *badValue {
+	start, list, seen := c.at, c.fields(t), uint64(0)
+	bad := c.elements('}', func(int) *badValue {
+		at := c.at
+		name, bad := c.string()
+		if bad != nil {
+			return bad
+		}
+		i := 0
+		for i < len(list) && list[i].name != string(name) {
+			i++
+		}
+		switch {
+		case i == len(list):
+			return c.bad(at, "has an unknown field %.40q, want %s", name, names(list))
+		case seen>>i&1 == 1:
+			return c.bad(at, "stands twice").within(".%s", list[i].name)
+		}
+		seen |= 1 << i
+		if bad = c.pass(); bad == nil { // the colon
+			bad = c.value(list[i].typ, depth+1)
+		}
+		if bad != nil {
+			bad.within(".%s", list[i].name)
+		}
+		return bad
+	})
+	for i, f := range list {
+		if bad == nil && f.must && seen>>i&1 == 0 {
+			return c.bad(start, "is missing").within(".%s", f.name)
+		}
+	}
+	return bad
+}
+
+func (c *checker) mapping(t reflect.Type, depth int) *badValue {
+	if t != anyType {
+		t = t.Elem()
+	}
+	seen := make(map[string]bool)
+	return c.elements('}', func(int) *badValue {
+		at := c.at
+		name, bad := c.string()
+		if bad != nil {
+			return bad
+		}
+		if seen[string(name)] {
+			bad = c.bad(at, "stands twice")
+		} else if bad = c.pass(); bad == nil { // the colon
+			bad = c.value(t, depth+1)
+		}
+		if bad != nil {
+			bad.within("[%.40q]", name)
+		}
+		seen[string(name)] = true
+		return bad
+	})
+}
+
+// string reads a string.
+func (c *checker) string() ([]byte, *badValue) {
+	start, escaped := c.at, false
+	for c.at++; c.at < len(c.data) && c.data[c.at] != '"'; c.at++ {
+		if c.data[c.at] == '\\' {
+			escaped = true
+			c.at++
+		}
+	}
+	if c.at >= len(c.data) {
+		return nil, &badValue{}
+	}
+	c.at++
+	raw := c.data[start+1 : c.at-1]
+	if !escaped {
+		return raw, nil
+	}
+	var text string
+	if err := json.Unmarshal(c.data[start:c.at], &text); err != nil {
+		return nil, c.bad(start, "is no text: %v", err)
+	}
+	return []byte(text), nil
+}
+
+// text checks a string.
+func (c *checker) text(t reflect.Type) *badValue {
+	start := c.at
+	text, bad := c.string()
+	if bad != nil || !reflect.PointerTo(t).Implements(unmarshaler) {
+		return bad
+	}
+	if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText(text); err != nil {
+		return c.bad(start, "is wrong: %v", err)
+	}
+	return nil
+}
+
+// word reads a number, true, false or null.
+func (c *checker) word() (string, *badValue) {
+	start := c.at
+	for c.at < len(c.data) && strings.IndexByte(" \t\r\n,]}", c.data[c.at]) < 0 {
+		c.at++
+	}
+	if c.at == len(c.data) && c.broken {
+		return "", &badValue{}
+	}
+	return string(c.data[start:c.at]), nil
+}
+
+// number checks whether t can hold a number.
+func (c *checker) number(t reflect.Type, start int, text string) *badValue {
+	var err error
+	switch k := t.Kind(); {
+	case k >= reflect.Int && k <= reflect.Int64:
+		_, err = strconv.ParseInt(text, 10, t.Bits())
+	case k >= reflect.Uint && k <= reflect.Uint64:
+		_, err = strconv.ParseUint(text, 10, t.Bits())
+	default: // a type without one gets a float64
+		if _, err = strconv.ParseFloat(text, 64); k == reflect.Float32 {
+			_, err = strconv.ParseFloat(text, 32)
+		}
+		if err != nil {
+			return c.bad(start, "is %.40s, which is out of range", text)
+		}
+	}
+	switch {
+	case err == nil:
+		return nil
+	case strings.ContainsAny(text, ".eE"):
+		return c.bad(start, "is %.40s, want a whole number without point and exponent", text)
+	}
+	return c.bad(start, "is %.40s, which is out of range", text)
+}
+
+// skip passes over a value.
+func (c *checker) skip() *badValue {
+	for depth := 0; ; {
+		switch c.next() {
+		case 0:
+			return &badValue{}
+		case '"':
+			if _, bad := c.string(); bad != nil {
+				return bad
+			}
+		case '{', '[':
+			depth++
+			c.at++
+		case '}', ']':
+			depth--
+			c.at++
+		case ',', ':':
+			c.at++
+		default:
+			if _, bad := c.word(); bad != nil {
+				return bad
+			}
+		}
+		if depth == 0 {
+			return nil
+		}
+	}
+}
