@@ -30,7 +30,7 @@ var imports = map[string]string{
 	"internal/safefile":                "",
 	"internal/numbers":                 "",
 	"internal/strictjson":              "",
-	"topo":                             "internal/numbers",
+	"topo":                             "internal/numbers internal/strictjson",
 	"topo/tree":                        "topo",
 	"topo/probe":                       "internal/numbers internal/safefile internal/strictjson topo topo/network transport",
 	"topo/pack":                        "internal/numbers topo",

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Limits of a Graph, checked before any of it is used as a size.
@@ -16,6 +18,8 @@ const (
 	MaxRate    = 1e9
 	MinLatency = 1e-9 // of a link that does not leave it at 0, microseconds
 	MaxLatency = 1e9  // a thousand seconds
+
+	maxLabel = 256 // characters of a name
 )
 
 // UniformGraph is the complete graph of n ranks on one host with equal links
@@ -62,6 +66,9 @@ func (g *Graph) Validate() error {
 	}
 	if len(g.Links) > MaxLinks || len(g.Ports) > MaxPorts {
 		return fmt.Errorf("topo: graph of %d links and %d ports, want at most %d and %d", len(g.Links), len(g.Ports), MaxLinks, MaxPorts)
+	}
+	if err := checkLabel(g.Name); err != nil {
+		return fmt.Errorf("topo: the graph's name %w", err)
 	}
 	if len(g.Hosts) != 0 && len(g.Hosts) != g.Ranks {
 		return fmt.Errorf("topo: hosts has %d entries for %d ranks: want one for every rank, or no hosts at all", len(g.Hosts), g.Ranks)
@@ -149,6 +156,9 @@ func (l Link) validate(ranks int) error {
 	if l.LendGain != 0 && !(l.LendGain >= MinRate && l.LendGain <= MaxRate) {
 		return fmt.Errorf(": lend_gain is %v, want 0 or %g..%g", l.LendGain, MinRate, MaxRate)
 	}
+	if err := checkLabel(l.Kind); err != nil {
+		return fmt.Errorf(": kind %w", err)
+	}
 	if l.Source != "" && l.Source != Declared && l.Source != Estimated && l.Source != Measured {
 		return fmt.Errorf(": source %q, want %q, %q or %q", l.Source, Declared, Estimated, Measured)
 	}
@@ -161,6 +171,9 @@ func (g *Graph) validatePorts() error {
 		name := fmt.Sprintf("topo: ports[%d] (%q)", i, p.Name)
 		if err := checkRate(p.GBytesPerSecond); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := checkLabel(p.Name); err != nil {
+			return fmt.Errorf("topo: ports[%d]: name %w", i, err)
 		}
 		if p.Name == "" || names[p.Name] {
 			return fmt.Errorf("%s: every port needs a name of its own", name)
@@ -179,6 +192,18 @@ func (g *Graph) validatePorts() error {
 		if len(p.Ranks) == 0 || len(p.Ranks) >= g.Ranks {
 			return fmt.Errorf("%s holds %d of %d ranks: want at least one inside and one outside", name, len(p.Ranks), g.Ranks)
 		}
+	}
+	return nil
+}
+
+// checkLabel takes a word or two for people: printable, so that they cannot play
+// with a terminal, and not long.
+func checkLabel(text string) error {
+	if n := utf8.RuneCountInString(text); n > maxLabel {
+		return fmt.Errorf("has %d characters, want at most %d", n, maxLabel)
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("is %q, with a character that cannot be printed", text)
 	}
 	return nil
 }

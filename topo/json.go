@@ -7,19 +7,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+
+	"github.com/treerun/treerun/internal/strictjson"
 )
 
 // MaxGraphBytes bounds the JSON form of a Graph or a Tree, in bytes.
 const MaxGraphBytes = 256 << 20
-
-// graphFile is the JSON form of a Graph, written.
-type graphFile struct {
-	Name  string `json:"name,omitempty"`
-	Ranks int    `json:"ranks"`
-	Hosts []int  `json:"hosts,omitempty"`
-	Links []Link `json:"links"`
-	Ports []Port `json:"ports,omitempty"`
-}
 
 // ParseGraph reads the JSON form of a Graph, as in a graph file, and validates
 // it. data has at most MaxGraphBytes; ranks, links and ports are at most
@@ -28,57 +21,23 @@ type graphFile struct {
 // gbytes_per_second of a link, and all of a port must be there. Unknown fields,
 // fields that stand twice, null, a second value behind the first and a text
 // that ends too early are errors; an error names the element, as "links[3]",
-// and the reason. Text is at most 256 printable characters.
+// and the reason.
 func ParseGraph(data []byte) (*Graph, error) {
-	g := &Graph{}
-	err := decode(data, func(d decoder) error {
-		return d.object([]field{
-			{"name", false, label(d, &g.Name)},
-			{"ranks", true, scalar(d, &g.Ranks)},
-			{"hosts", false, ranks(d, &g.Hosts, MaxRanks)},
-			{"links", true, elements(d, &g.Links, MaxLinks, func(l *Link) []field {
-				return []field{
-					{"a", true, scalar(d, &l.A)},
-					{"b", true, scalar(d, &l.B)},
-					{"gbytes_per_second", true, scalar(d, &l.GBytesPerSecond)},
-					{"latency_us", false, scalar(d, &l.LatencyUs)},
-					{"kind", false, label(d, &l.Kind)},
-					{"source", false, label(d, (*string)(&l.Source))},
-					{"declared_gbytes_per_second", false, scalar(d, &l.Declared)},
-					{"lend_gain", false, scalar(d, &l.LendGain)},
-				}
-			})},
-			{"ports", false, elements(d, &g.Ports, MaxPorts, func(p *Port) []field {
-				return []field{
-					{"name", true, label(d, &p.Name)},
-					{"ranks", true, ranks(d, &p.Ranks, MaxRanks)},
-					{"gbytes_per_second", true, scalar(d, &p.GBytesPerSecond)},
-				}
-			})},
-		})
-	})
-	if err != nil {
+	var g Graph
+	if err := strictjson.Unmarshal(data, &g, strictjson.Limits{Bytes: MaxGraphBytes, Elements: MaxLinks}); err != nil {
 		return nil, fmt.Errorf("topo: graph: %w", err)
 	}
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
-	return g, nil
+	return &g, nil
 }
 
 // ParseTree reads the JSON form of a Tree and validates it. The fields root and
 // parent must be there; the rest is as with ParseGraph.
 func ParseTree(data []byte) (Tree, error) {
 	var t Tree
-	err := decode(data, func(d decoder) error {
-		return d.object([]field{
-			{"root", true, scalar(d, &t.Root)},
-			{"parent", true, ranks(d, &t.Parent, MaxRanks)},
-			{"round", false, ranks(d, &t.Round, MaxRanks)},
-			{"note", false, scalar(d, &t.Note)},
-		})
-	})
-	if err != nil {
+	if err := strictjson.Unmarshal(data, &t, strictjson.Limits{Bytes: MaxGraphBytes, Elements: MaxRanks}); err != nil {
 		return Tree{}, fmt.Errorf("topo: tree: %w", err)
 	}
 	return t, t.Validate(len(t.Parent))
@@ -89,7 +48,7 @@ func ParseTree(data []byte) (Tree, error) {
 // same graph gives the same bytes, in whatever order it was put together. The
 // error is for NaN and infinite numbers, which Validate refuses too.
 func (g *Graph) AppendJSON(b []byte) ([]byte, error) {
-	f := graphFile{Name: g.Name, Ranks: g.Ranks, Hosts: g.Hosts, Links: slices.Clone(g.Links), Ports: slices.Clone(g.Ports)}
+	f := Graph{Name: g.Name, Ranks: g.Ranks, Hosts: g.Hosts, Links: slices.Clone(g.Links), Ports: slices.Clone(g.Ports)}
 	if f.Links == nil {
 		f.Links = []Link{}
 	}

@@ -139,62 +139,72 @@ func TestParseGraphRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks", want name, ranks, hosts, links or ports`},
-		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `links[0]: unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source, declared_gbytes_per_second or lend_gain`},
-		{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`, `ports[0]: unknown field "rate", want name, ranks or gbytes_per_second`},
+		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `links[0] has an unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source, declared_gbytes_per_second or lend_gain`},
+		{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`, `ports[0] has an unknown field "rate", want name, ranks or gbytes_per_second`},
 		{"field in capitals", `{"ranks": 1, "Links": []}`, `unknown field "Links"`},
 		{"more text", "{\"ranks\": 1, \"links\": []}\n  {}", "line 2, column 3: more text behind"},
-		{"no JSON", "{\n \"ranks\": eight}", `"ranks" is eight, want a whole number (line 2, column 11)`},
+		{"no JSON", "{\n \"ranks\": eight}", `ranks: line 2, column 11: invalid character 'e' looking for beginning of value`},
 		{"no colon", "{\n \"ranks\" 8}", `line 2, column 10: invalid character '8' after object key`},
-		{"no colon in a link", "{\"ranks\": 2, \"links\": [{\"a\" 0}]}", `links[0]: "a": line 1, column 29: invalid character '0' after object key`},
-		{"NaN", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":NaN}]}`, `links[0]: "gbytes_per_second" is NaN, want a number (line 1, column 57)`},
-		{"infinite", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":-Infinity}]}`, `links[0]: "gbytes_per_second" is -Infinity, want a number`},
-		{"NaN for a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,nan]}]}`, `ports[0]: ranks[1] is nan, want a whole number`},
-		{"exponent", `{"ranks": 1e1, "links": []}`, `"ranks" is 1e1, want a whole number without point and exponent: write 10`},
-		{"ranks without end", `{"ranks": 99999999999999999999, "links": []}`, `"ranks" is 99999999999999999999, which is out of range`},
-		{"cut off in a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_sec`, "links[0]: the JSON text ends too early, after 51 bytes"},
-		{"cut off in a value", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":`, `links[0]: "gbytes_per_second": the JSON text ends too early`},
-		{"cut off between links", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1},`, "links[1]: the JSON text ends too early"},
-		{"cut off in a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,`, "ports[0]: ranks[1]: the JSON text ends too early"},
+		{"no colon in a link", "{\"ranks\": 2, \"links\": [{\"a\" 0}]}", `links[0].a: line 1, column 29: invalid character '0' after object key`},
+		{"NaN", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":NaN}]}`, `links[0].gbytes_per_second: line 1, column 57: invalid character 'N'`},
+		{"infinite", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":-Infinity}]}`, `links[0].gbytes_per_second: line 1, column 58: invalid character 'I'`},
+		{"NaN for a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,nan]}]}`, `ports[0].ranks[1]: line 1, column 61: invalid character 'a'`},
+		{"exponent", `{"ranks": 1e1, "links": []}`, `ranks is 1e1, want a whole number without point and exponent (line 1, column 11)`},
+		{"ranks without end", `{"ranks": 99999999999999999999, "links": []}`, `ranks is 99999999999999999999, which is out of range`},
+		{"cut off in a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_sec`, "links[0]: line 1, column 52: the JSON text ends too early, after 51 bytes"},
+		{"cut off in a value", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":`, `links[0].gbytes_per_second: line 1, column 57: the JSON text ends too early`},
+		{"cut off between links", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1},`, "links[1]: line 1, column 60: the JSON text ends too early"},
+		{"cut off in a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,`, "ports[0].ranks[1]: line 1, column 60: the JSON text ends too early"},
 		{"a port of one twice", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,0],"gbytes_per_second":1}]}`, `ports[0] ("x"): rank 0 stands twice`},
-		{"a word for a number", `{"ranks": "8", "links": []}`, `"ranks" holds a string, want a whole number`},
-		{"a fraction", `{"ranks": 1.5, "links": []}`, `"ranks" is 1.5, want a whole number`},
-		{"not an array", `{"ranks": 1, "links": 5}`, `"links" holds a number, want an array`},
+		{"a word for a number", `{"ranks": "8", "links": []}`, `ranks holds a string, want a whole number`},
+		{"a fraction", `{"ranks": 1.5, "links": []}`, `ranks is 1.5, want a whole number`},
+		{"not an array", `{"ranks": 1, "links": 5}`, `links holds a number, want an array`},
 		{"not an object", `[]`, "holds an array, want an object"},
-		{"a large number", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e999}]}`, `links[0]: "gbytes_per_second" is 1e999, which is out of range`},
-		{"not even a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, 7]}`, "links[1]: holds a number, want an object"},
-		{"no a", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, {"b":1,"gbytes_per_second":1}]}`, `links[1]: "a" is missing`},
-		{"no b", `{"ranks": 2, "links": [{"a":0,"gbytes_per_second":1}]}`, `links[0]: "b" is missing`},
-		{"no rate", `{"ranks": 2, "links": [{"a":0,"b":1}]}`, `links[0]: "gbytes_per_second" is missing`},
-		{"no name", `{"ranks": 2, "links": [], "ports": [{"ranks":[0],"gbytes_per_second":1}]}`, `ports[0]: "name" is missing`},
-		{"no ranks of a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","gbytes_per_second":1}]}`, `ports[0]: "ranks" is missing`},
-		{"no rate of a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0]}]}`, `ports[0]: "gbytes_per_second" is missing`},
-		{"no ranks", `{"links": []}`, `"ranks" is missing`},
-		{"no links", `{"ranks": 1}`, `"links" is missing`},
-		{"links twice", `{"ranks": 1, "links": [], "links": []}`, `"links" stands twice`},
-		{"a twice", `{"ranks": 2, "links": [{"a":0,"a":1,"b":1,"gbytes_per_second":1}]}`, `links[0]: "a" stands twice`},
-		{"null for a rank", `{"ranks": 2, "links": [{"a":null,"b":1,"gbytes_per_second":1}]}`, `links[0]: "a" is null, want a whole number`},
-		{"null for links", `{"ranks": 2, "links": null}`, `"links" holds null, want an array`},
-		{"null for a link", `{"ranks": 2, "links": [null]}`, "links[0]: holds null, want an object"},
+		{"a large number", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e999}]}`, `links[0].gbytes_per_second is 1e999, which is out of range`},
+		{"not even a link", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, 7]}`, "links[1] holds a number, want an object"},
+		{"no a", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1}, {"b":1,"gbytes_per_second":1}]}`, `links[1].a is missing`},
+		{"no b", `{"ranks": 2, "links": [{"a":0,"gbytes_per_second":1}]}`, `links[0].b is missing`},
+		{"no rate", `{"ranks": 2, "links": [{"a":0,"b":1}]}`, `links[0].gbytes_per_second is missing`},
+		{"no name", `{"ranks": 2, "links": [], "ports": [{"ranks":[0],"gbytes_per_second":1}]}`, `ports[0].name is missing`},
+		{"no ranks of a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","gbytes_per_second":1}]}`, `ports[0].ranks is missing`},
+		{"no rate of a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0]}]}`, `ports[0].gbytes_per_second is missing`},
+		{"no ranks", `{"links": []}`, `ranks is missing`},
+		{"no links", `{"ranks": 1}`, `links is missing`},
+		{"links twice", `{"ranks": 1, "links": [], "links": []}`, `links stands twice`},
+		{"a twice", `{"ranks": 2, "links": [{"a":0,"a":1,"b":1,"gbytes_per_second":1}]}`, `links[0].a stands twice`},
+		{"null for a rank", `{"ranks": 2, "links": [{"a":null,"b":1,"gbytes_per_second":1}]}`, `links[0].a is null, want a whole number`},
+		{"null for links", `{"ranks": 2, "links": null}`, `links is null, want an array`},
+		{"null for a link", `{"ranks": 2, "links": [null]}`, "links[0] is null, want an object"},
 		{"null for a host", `{"ranks": 2, "links": [], "hosts": [0, null]}`, "hosts[1] is null, want a whole number"},
-		{"a word in a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,"1"],"gbytes_per_second":1}]}`, "ports[0]: ranks[1] holds a string, want a whole number"},
+		{"a word in a port", `{"ranks": 2, "links": [], "ports": [{"name":"x","ranks":[0,"1"],"gbytes_per_second":1}]}`, "ports[0].ranks[1] holds a string, want a whole number"},
 		{"absurd rate", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1e300}]}`, "links[0] (0-1): gbytes_per_second is 1e+300"},
-		{"name that plays with the terminal", `{"name": "x\u001b[2J", "ranks": 1, "links": []}`, `"name" is "x\x1b[2J", with a character that cannot be printed`},
-		{"long name", `{"name": "` + strings.Repeat("x", 257) + `", "ranks": 1, "links": []}`, `"name" has 257 characters, want at most 256`},
+		{"name that plays with the terminal", `{"name": "x\u001b[2J", "ranks": 1, "links": []}`, `the graph's name is "x\x1b[2J", with a character that cannot be printed`},
+		{"kind that plays with the terminal", `{"ranks": 2, "links": [{"a":0,"b":1,"gbytes_per_second":1,"kind":"\u009b"}]}`, `links[0] (0-1): kind is "\u009b", with a character`},
+		{"long name of a port", `{"ranks": 2, "links": [], "ports": [{"name":"` + strings.Repeat("x", 257) + `","ranks":[0],"gbytes_per_second":1}]}`, "ports[0]: name has 257 characters"},
+		{"long name", `{"name": "` + strings.Repeat("x", 257) + `", "ranks": 1, "links": []}`, `the graph's name has 257 characters, want at most 256`},
 		{"million of ranks", `{"ranks": 1000000, "links": []}`, "1000000 ranks, want 1..65536"},
 		{"negative ranks", `{"ranks": -1, "links": []}`, "-1 ranks"},
-		{"null", `null`, "holds null, want an object"},
+		{"null", `null`, "the JSON value is null, want an object"},
 	} {
 		if _, err := ParseGraph([]byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
 		}
 	}
+}
+
+// Sizes are checked before they are used.
+func TestParseGraphBounds(t *testing.T) {
 	const port = `{"name":"","ranks":[],"gbytes_per_second":1}`
 	many := `{"ranks": 2, "ports": [` + strings.Repeat(port+",", MaxPorts) + port + `], "links": []}`
-	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), `"ports" has more than 65536 elements`) {
+	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), "0 links and 65537 ports, want at most 2097152 and 65536") {
 		t.Errorf("too many ports: %v", err)
 	}
+	many = `{"ranks": 2, "hosts": [` + strings.Repeat("0,", MaxLinks) + `0], "links": []}`
+	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), "hosts has more than 2097152 elements") {
+		t.Errorf("far too many hosts: %v", err)
+	}
 	many = `{"ranks": 2, "hosts": [` + strings.Repeat("0,", MaxRanks) + `0], "links": []}`
-	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), `"hosts" has more than 65536 elements`) {
+	if _, err := ParseGraph([]byte(many)); err == nil || !strings.Contains(err.Error(), "hosts has 65537 entries for 2 ranks") {
 		t.Errorf("too many hosts: %v", err)
 	}
 }
