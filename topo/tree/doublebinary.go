@@ -16,11 +16,15 @@ type Variant int
 const (
 	// Current is what NCCL does since 2.8: Shift for odd n, Mirror for even n.
 	Current Variant = iota
-	// Shift gives rank r the place r-1, and rank 0 the place n-1.
+	// Shift gives rank r the place r-1, and rank 0 the place n-1. The design
+	// document's drawing of it for 13 ranks has ranks 0 and 1 of tree 1 exchanged:
+	// there 0 is the root of both trees, here 1 is that of tree 1.
 	Shift
 	// Mirror gives rank r the place n-1-r. For odd n that would leave the same
 	// ranks inside both trees, so rank r takes the place n-r there, and rank 0
-	// keeps its own.
+	// keeps its own. The design document draws n-r for 12 ranks, too, finds odd
+	// ranks leaves of both trees, and concludes that even n cannot be mirrored;
+	// n-1-r can.
 	Mirror
 )
 
