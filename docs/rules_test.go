@@ -128,7 +128,7 @@ var imports = map[string]string{
 	"scripts/packing":                  "scripts/internal/results topo topo/machines topo/pack",
 	"scripts/sparse":                   "internal/testutil/nethosts scripts/internal/jobs scripts/internal/results",
 	"scripts/severalhosts":             "internal/testutil/nethosts scripts/internal/jobs scripts/internal/plots scripts/internal/results",
-	"scripts/simulated":                "",
+	"scripts/simulated":                "internal/numbers",
 	"scripts/thirdparty":               "",
 	"scripts/internal/jobs":            "internal/testutil/nethosts",
 	"scripts/internal/plots":           "scripts/internal/results",

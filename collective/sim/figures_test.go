@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
-
-	"slices"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what is computed to testdata; commit only a change that you understand")
+var rewrite = flag.Bool("rewrite", false, "write what is computed to testdata; commit only a change that you "+
+	"understand")
 
 // figures are the simulated figures, in the order in which they stand in the file: a line
 // with the names of the columns, and rows, tabs between.
@@ -19,16 +19,27 @@ var figures = []struct {
 	name string
 	of   func(*testing.T) string
 }{
-	{"push-pull-1", pushPulls(1, powers(1<<10, 64<<20), "tree", "nccl ring", "parameter server")},
-	{"push-pull-50", pushPulls(50, powers(1<<10, 16<<20), "tree", "nccl ring", "parameter server")},
-	{"push-pull-150", pushPulls(150, powers(1<<10, 16<<20), "tree", "nccl ring", "parameter server")},
-	{"array-bound-1", pushPulls(1, powers(64<<10, 16<<20), "tree", "multi-tree")},
-	{"array-bound-150", pushPulls(150, powers(64<<10, 16<<20), "tree", "multi-tree")},
+	{"push-pull-1", pushPulls(1, powers(1<<10, 64<<20), all4...)},
+	{"push-pull-50", pushPulls(50, powers(1<<10, 16<<20), all4...)},
+	{"push-pull-150", pushPulls(150, powers(1<<10, 16<<20), all4...)},
+	{"push-pull-32", pushPulls(32, powers(1<<10, 64<<20), all4...)},
+	{"networks", networkTable},
+	{"bound-vgg-16", boundSweep},
+	{"resnet-50-fp32", training("resnet-50", false)},
+	{"resnet-50-fp16", training("resnet-50", true)},
+	{"vgg-16-fp32", training("vgg-16", false)},
+	{"vgg-16-fp16", training("vgg-16", true)},
+	{"inception-v3-fp32", training("inception-v3", false)},
+	{"inception-v3-fp16", training("inception-v3", true)},
+	{"alexnet-fp32", training("alexnet", false)},
+	{"alexnet-fp16", training("alexnet", true)},
 	{"tree-against-ring", treeAgainstRing},
 	{"many-hosts", allReduceOverHosts},
 	{"start-messages", startMessages},
 	{"constants", constants},
 }
+
+var all4 = []string{"tree", "nccl ring", "parameter server", "multi-tree"}
 
 // TestFigures computes the figures and compares them with testdata/figures.tsv, which
 // scripts/simulated makes docs/results/simulated.md of.
@@ -47,7 +58,8 @@ func TestFigures(t *testing.T) {
 	for _, f := range figures {
 		got := strings.TrimRight(f.of(t), "\n")
 		if got != want[f.name] && !*rewrite {
-			t.Errorf("%s is\n%s\nand not what %s has: if you understand why, run with -rewrite and write docs/results/simulated.md anew", f.name, got, file)
+			t.Errorf("%s is\n%s\nand not what %s has: if you understand why, run with -rewrite and write "+
+				"docs/results/simulated.md anew", f.name, got, file)
 		}
 		all = append(all, "["+f.name+"]\n"+got)
 	}

@@ -48,7 +48,8 @@ func newP3(t testing.TB) *p3 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.tree, p.trees = mustTrees(t, plan.AllReduce, plan.Single, trees[0]), mustTrees(t, plan.AllReduce, plan.Single, trees...)
+	p.tree, p.trees = mustTrees(t, plan.AllReduce, plan.Single, trees[0]), mustTrees(t, plan.AllReduce,
+		plan.Single, trees...)
 	return p
 }
 

@@ -106,7 +106,8 @@ func ringUs(t testing.TB, g *topo.Graph, bytes int64, m Machine) float64 {
 		t.Fatal(err)
 	}
 	share := (bytes + int64(n) - 1) / int64(n)
-	us := price(t, &plan.Plan{Name: "lane", Kind: plan.AllReduce, Size: n, Root: -1, Lanes: []plan.Lane{lane}}, g, share, m).Us
+	us := price(t, &plan.Plan{Name: "lane", Kind: plan.AllReduce, Size: n, Root: -1, Lanes: []plan.Lane{lane}}, g,
+		share, m).Us
 	for _, l := range g.Links {
 		if d := (l.B - l.A + n) % n; d == 1 || d == n-1 {
 			us = max(us, float64(2*(n-1))*float64(share)*usPerByte(l.GBytesPerSecond*cmp.Or(m.RateFactor, 1)))

@@ -96,7 +96,8 @@ func manyGPUs() (*plan.Hierarchy, *topo.Graph) {
 			ranks, g.Hosts = append(ranks, r), append(g.Hosts, host)
 			for k := range i {
 				if k == 0 || k == i-1 {
-					g.Links = append(g.Links, topo.Link{A: r - i + k, B: r, GBytesPerSecond: switchGBs / gpusPerHost, Kind: NVLink})
+					g.Links = append(g.Links, topo.Link{A: r - i + k, B: r,
+						GBytesPerSecond: switchGBs / gpusPerHost, Kind: NVLink})
 				}
 			}
 		}

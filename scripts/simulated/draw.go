@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"image/color"
 	"math"
 
@@ -20,22 +21,28 @@ var palette = []color.Color{
 	color.RGBA{0xcc, 0x79, 0xa7, 0xff},
 }
 
-var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8), vg.Points(2), vg.Points(2), vg.Points(2)}}
+var dashes = [][]vg.Length{nil, {vg.Points(6), vg.Points(3)}, {vg.Points(2), vg.Points(2)}, {vg.Points(8),
+	vg.Points(2), vg.Points(2), vg.Points(2)}}
 
 var signs = []draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}, draw.CrossGlyph{}}
 
-// drawn returns the figure as an SVG file, both axes logarithmic.
+// drawn returns the figure as an SVG file, both axes logarithmic but for quotients.
 func drawn(f *Figure) ([]byte, error) {
 	p := plot.New()
 	p.BackgroundColor = color.White
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.XLabel, f.YLabel
 	p.Title.TextStyle.Font.Size = vg.Points(14)
 	p.Title.Padding = vg.Points(8)
-	p.X.Scale, p.Y.Scale = plot.LogScale{}, plot.LogScale{}
-	p.X.Tick.Marker, p.Y.Tick.Marker = decades{}, decades{}
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
 	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(-6)
 	p.Legend.Padding = vg.Points(2)
+	if f.Times {
+		p.X.Tick.Marker, p.Y.Tick.Marker = atPoints(f.Series[0].Points), plot.TickerFunc(tenths)
+		p.Legend.XOffs = vg.Points(360) // curves fall
+	} else {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
+	}
 
 	grid := plotter.NewGrid()
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xe0}, color.Gray{0xe0}
@@ -130,6 +137,24 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 				list = append(list, tick)
 			}
 		}
+	}
+	return list
+}
+
+// atPoints puts a tick at every X of a curve.
+func atPoints(points []Point) plot.ConstantTicks {
+	var list []plot.Tick
+	for _, p := range points {
+		list = append(list, plot.Tick{Value: p.X, Label: short(p.X)})
+	}
+	return list
+}
+
+// tenths puts a tick at every tenth.
+func tenths(least, most float64) []plot.Tick {
+	var list []plot.Tick
+	for k := math.Ceil(10 * least); k <= 10*most; k++ {
+		list = append(list, plot.Tick{Value: k / 10, Label: fmt.Sprintf("%.1f", k/10)})
 	}
 	return list
 }

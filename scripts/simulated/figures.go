@@ -15,16 +15,18 @@ import (
 type Figure struct {
 	Name      string // of its section in a file of numbers, and of its SVG file: "push-pull-50"
 	Title     string
-	XLabel    string   // with its unit
-	XUnit     string   // what X counts: "floats"
-	YLabel    string   // with its unit
-	Notes     []string // where the constants come from and what is different from the original; sentences
-	judge     func(*Figure) []Claim
+	XLabel    string // with its unit
+	XUnit     string // what X counts: "floats"
+	YLabel    string // with its unit
+	Notes     []string
+	Times     bool // Y is a quotient: its axis is linear, and where curves cross means nothing
 	Series    []Series
 	Crossings []Crossing
+
+	from func(tables map[string][][]string) ([]Series, error) // nil: the table of the figure's name
 }
 
-// Series is one curve. Both axes are logarithmic.
+// Series is one curve.
 type Series struct {
 	Name   string
 	Points []Point // by rising X
@@ -126,4 +128,18 @@ func crossing(a, b Series) []Crossing {
 		last, from = d, k
 	}
 	return all
+}
+
+// points returns the curve of a name.
+func (f *Figure) points(name string) []Point { return find(f.Series, name) }
+
+// crossesAt returns from where on one curve lies below another, NaN where it
+// never comes to that.
+func (f *Figure) crossesAt(below, above string) float64 {
+	for _, c := range f.Crossings {
+		if c.Below == below && c.Above == above {
+			return c.X
+		}
+	}
+	return math.NaN()
 }

@@ -48,19 +48,26 @@ func report(root, folder string) error {
 
 // made returns the page and its figures.
 func made(root string) (string, []Figure, error) {
-	numbers, err := sections(root)
+	tables, err := sections(root)
 	if err != nil {
 		return "", nil, err
 	}
 	all := list()
+	r := &results{make(map[string]*Figure), tables}
 	for i := range all {
 		f := &all[i]
-		if f.Series, err = curves(numbers[f.Name]); err != nil {
+		if f.from != nil {
+			f.Series, err = f.from(tables)
+		} else if f.Series, err = curves(tables[f.Name]); err == nil {
+			f.Crossings = crossings(f.Series)
+		}
+		if err != nil {
 			return "", nil, fmt.Errorf("figure %s: %w", f.Name, err)
 		}
-		f.Crossings = crossings(f.Series)
+		r.figures[f.Name] = f
 	}
-	return page(all, numbers["constants"]), all, nil
+	text, err := page(all, r)
+	return text, all, err
 }
 
 func svgName(f *Figure) string { return "simulated-" + f.Name + ".svg" }

@@ -3,24 +3,46 @@ package main
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
-const intro = `# What the simulator says of the designs' own results
+const intro = `# What the simulator says of the design documents' results
 
-Every figure here is computed by pricing plans with ` + "`collective/sim`" + `; nothing
-was measured for it, and it is the shape of the curves that counts, not the
-microseconds. This page and its plots are written by one command:
+This page goes through every figure and every table of the design documents. Where one
+shows results, treerun's simulator computes them anew, by pricing plans with
+` + "`collective/sim`" + ` or by running the sparse protocols with a clock. Nothing was
+measured for it, and it is the shape of the curves that counts, not the microseconds.
 
+The numbers are computed and checked by two tests, and one program makes this page and
+its plots of them:
+
+    go test -run TestFigures ./collective/sim ./collective/sparse/omni -rewrite
     go run ./scripts/simulated docs/results
+
+` + "`reproduced`" + `: the simulated curves, or a test, say the same. ` + "`differs`" + `: they do
+not, and the row says why as far as it is known. ` + "`fitted`" + `: a constant was chosen so that
+it comes out. ` + "`cannot be`" + `: what it takes is not here. ` + "`a drawing`" + `: it shows an idea
+and no result.
+
+## Every figure and table of the design documents
 
 `
 
 // page writes the report. Figures stand in the order in which they come.
-func page(all []Figure, lines [][]string) string {
+func page(all []Figure, r *results) (string, error) {
+	documents, err := r.documents()
+	if err != nil {
+		return "", err
+	}
 	var b strings.Builder
 	b.WriteString(intro)
-	claims(&b, all)
+	for _, d := range documents {
+		fmt.Fprintf(&b, "### %s\n\n", d.Title)
+		rows(&b, "What | The document | | Here", d.Rows)
+	}
+	b.WriteString("## treerun's own goals\n\nThey are of no document.\n\n")
+	rows(&b, "What | The goal | | Here", r.goals())
 	for i := range all {
 		f := &all[i]
 		fmt.Fprintf(&b, "## %s\n\n![%s](%s)\n\n", f.Title, f.Title, svgName(f))
@@ -28,24 +50,54 @@ func page(all []Figure, lines [][]string) string {
 			fmt.Fprintf(&b, "- %s\n", n)
 		}
 		b.WriteByte('\n')
-		meetings(&b, f)
+		if !f.Times {
+			meetings(&b, f)
+		}
 		table(&b, f)
 	}
-	constants(&b, lines)
-	return b.String()
+	iterations(&b, r.tables)
+	constants(&b, r.tables["constants"])
+	return b.String(), nil
 }
 
-// claims says of which shapes of the originals the simulated curves have, and
-// which not.
-func claims(b *strings.Builder, all []Figure) {
-	b.WriteString("## What is reproduced, and what is not\n\n| The original | The simulated curves | |\n|---|---|---|\n")
-	for i := range all {
-		for _, c := range all[i].judge(&all[i]) {
-			verdict := "**not reproduced**"
-			if c.Holds {
-				verdict = "reproduced"
+func rows(b *strings.Builder, head string, list []Row) {
+	fmt.Fprintf(b, "| %s |\n|---|---|---|---|\n", head)
+	for _, r := range list {
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", r.What, r.Says, r.Verdict, r.Found)
+	}
+	b.WriteByte('\n')
+}
+
+// iterations writes the sizes of the networks and what their iterations take.
+func iterations(b *strings.Builder, tables map[string][][]string) {
+	b.WriteString("## Four networks\n\nThe layers and their sources stand in " +
+		"`collective/sim/testdata/networks.txt`. Floats and multiplications (of one image, on the way " +
+		"forward) are sums over them.\n\n")
+	list := tables["networks"]
+	fmt.Fprintf(b, "| %s |\n|---|%s\n", strings.Join(list[0], " | "), strings.Repeat("--:|", len(list[0])-1))
+	for _, row := range list[1:] {
+		fmt.Fprintf(b, "| %s |", titles[row[0]])
+		for _, cell := range row[1:] {
+			fmt.Fprintf(b, " %s |", grouped(cell))
+		}
+		b.WriteByte('\n')
+	}
+	b.WriteString("\nAn iteration, in ms:\n\n")
+	for i, name := range networks {
+		for k, kind := range []string{"fp32", "fp16"} {
+			list := tables[name+"-"+kind]
+			if i+k == 0 {
+				fmt.Fprintf(b, "| network | | %s |\n|---|---|%s\n", strings.Join(list[0], " | "),
+					strings.Repeat("--:|", len(list[0])))
 			}
-			fmt.Fprintf(b, "| %s | %s | %s |\n", c.Text, c.Found, verdict)
+			for _, row := range list[1:] {
+				fmt.Fprintf(b, "| %s | %s | %s |", titles[name], kind, row[0])
+				for _, cell := range row[1:] {
+					v, _ := strconv.ParseFloat(cell, 64) // curves has read it
+					fmt.Fprintf(b, " %s |", digits(v))
+				}
+				b.WriteByte('\n')
+			}
 		}
 	}
 	b.WriteByte('\n')
@@ -54,7 +106,8 @@ func claims(b *strings.Builder, all []Figure) {
 // meetings says where curves cross, or how far apart the two of a figure end.
 func meetings(b *strings.Builder, f *Figure) {
 	for _, c := range f.Crossings {
-		fmt.Fprintf(b, "- From about %s %s on, the curve of **%s** lies below that of **%s**.\n", About(c.X), f.XUnit, c.Below, c.Above)
+		fmt.Fprintf(b, "- From about %s %s on, the curve of **%s** lies below that of **%s**.\n", About(c.X),
+			f.XUnit, c.Below, c.Above)
 	}
 	if len(f.Crossings) == 0 {
 		b.WriteString("- No two of the curves cross.\n")
@@ -79,7 +132,11 @@ func table(b *strings.Builder, f *Figure) {
 	for k, p := range f.Series[0].Points {
 		fmt.Fprintf(b, "| %s |", Grouped(p.X))
 		for _, s := range f.Series {
-			fmt.Fprintf(b, " %s |", digits(s.Points[k].Y))
+			v := digits(s.Points[k].Y)
+			if f.Times {
+				v = fmt.Sprintf("%.2f", s.Points[k].Y)
+			}
+			fmt.Fprintf(b, " %s |", v)
 		}
 		b.WriteByte('\n')
 	}
@@ -102,6 +159,25 @@ func digits(v float64) string {
 	}
 	after := 2 - int(math.Floor(math.Log10(v)))
 	return fmt.Sprintf("%.*f", max(after, 0), v)
+}
+
+// Grouped writes a whole number with a comma between thousands.
+func Grouped(v float64) string { return grouped(strconv.FormatFloat(v, 'f', 0, 64)) }
+
+func grouped(s string) string {
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// About writes a number with the three digits that an interpolation is good for.
+func About(v float64) string {
+	if v < 1000 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-2)
+	return Grouped(math.Round(v/unit) * unit)
 }
 
 // digitsOf writes a value as short as it can be.

@@ -70,7 +70,8 @@ func TestDrawn(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0.0123: "0.0123", 1.234: "1.23", 12.34: "12.3", 123.4: "123", 12345: "12,345"} {
+	for v, want := range map[float64]string{0.0123: "0.0123", 1.234: "1.23", 12.34: "12.3", 123.4: "123",
+		12345: "12,345"} {
 		if got := digits(v); got != want {
 			t.Errorf("digits(%v) = %s, want %s", v, got, want)
 		}
@@ -100,7 +101,8 @@ func TestCrossing(t *testing.T) {
 	}{
 		{curve("a", 1, 1), curve("b", 2, 2), nil},
 		{curve("a", 1, 1), curve("b", 10, 0.1), []Crossing{{"b", "a", math.Sqrt(10)}}},
-		{curve("a", 10, 0.1, 10), curve("b", 1, 1, 1), []Crossing{{"a", "b", math.Sqrt(10)}, {"b", "a", 10 * math.Sqrt(10)}}},
+		{curve("a", 10, 0.1, 10), curve("b", 1, 1, 1), []Crossing{{"a", "b", math.Sqrt(10)}, {"b", "a",
+			10 * math.Sqrt(10)}}},
 		{curve("a", 2, 1, 1, 1), curve("b", 1, 1, 1, 2), []Crossing{{"a", "b", math.Pow(10, 1.5)}}},
 		{curve("a", 1, 1, 1), curve("b", 2, 1, 2), nil},
 	} {
@@ -117,7 +119,8 @@ func TestCrossing(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	for v, want := range map[float64]string{1: "1", 999: "999", 1000: "1,000", 24576: "24,576", 1234567.4: "1,234,567"} {
+	for v, want := range map[float64]string{1: "1", 999: "999", 1000: "1,000", 24576: "24,576",
+		1234567.4: "1,234,567"} {
 		if got := Grouped(v); got != want {
 			t.Errorf("Grouped(%v) = %s, want %s", v, got, want)
 		}

@@ -96,7 +96,8 @@ func TestKLGetsStuck(t *testing.T) {
 			}
 		}
 		if got != want {
-			t.Errorf("%d GPUs: stuck at %d roots in one attempt, at %d in %d, and %d deeper trees, want %v", size, got[0], got[1], KLAttempts, got[2], want)
+			t.Errorf("%d GPUs: stuck at %d roots in one attempt, at %d in %d, and %d deeper trees, want %v", size,
+				got[0], got[1], KLAttempts, got[2], want)
 		}
 	}
 }

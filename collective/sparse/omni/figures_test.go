@@ -61,7 +61,8 @@ func sparseWorkload(percent float64, same bool) *Workload {
 // the same places of all ranks, which -short leaves out. With -rewrite it writes the file.
 func TestFigures(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("[sparse-authors]\n%\tOmniReduce, measured by its authors\tOmniReduce, simulated\tsparse trees, simulated\tlimit of any scheme\n")
+	b.WriteString("[sparse-authors]\n%\tOmniReduce, measured by its authors\tOmniReduce, simulated\tsparse " +
+		"trees, simulated\tlimit of any scheme\n")
 	for i, percent := range sparsePercent {
 		w := sparseWorkload(percent, false)
 		apart := Aggregation{Aggregators: sparseRanks, Streams: 64, Columns: 16} // 1 MiB per worker under way
@@ -77,7 +78,8 @@ func TestFigures(t *testing.T) {
 		if testing.Short() {
 			break
 		}
-		fmt.Fprintf(&b, "\n[%s]\n%%\tOmniReduce, aggregators on the workers\tsparse trees\tlimit without further machines\tlimit of a dense AllReduce\n",
+		fmt.Fprintf(&b, "\n[%s]\n%%\tOmniReduce, aggregators on the workers\tsparse trees\tlimit without "+
+			"further machines\tlimit of a dense AllReduce\n",
 			map[bool]string{false: "sparse-random", true: "sparse-same"}[same])
 		for _, percent := range sparsePercent {
 			w := sparseWorkload(percent, same)
@@ -97,7 +99,8 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(want), b.String()) {
-		t.Errorf("%s is not what is simulated (%v): look at the difference after a run with -rewrite, and write docs/results/simulated.md anew", file, err)
+		t.Errorf("%s is not what is simulated (%v): look at the difference after a run with -rewrite, and "+
+			"write docs/results/simulated.md anew", file, err)
 	}
 }
 
