@@ -2,6 +2,7 @@ package pack
 
 import (
 	"math"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -26,46 +27,47 @@ func (w *network) delays(by Delay) []float64 {
 	return d
 }
 
-// distances returns the delay from a rank to all ranks.
-func (w *network) distances(from int, delay []float64) []float64 {
-	dist := make([]float64, w.n)
+// shortestPaths returns the tree in which every rank is as near to the root as
+// the graph allows, of equal ways with the cheapest last arc, and the delay from
+// the root to every rank.
+func (w *network) shortestPaths(root int, cost, delay []float64) (arcs, []float64) {
+	t := make(arcs, w.n)
+	depth := make([]float64, w.n)
 	done := make([]bool, w.n)
-	for v := range dist {
-		dist[v] = math.Inf(1)
+	for v := range depth {
+		depth[v], t[v] = math.Inf(1), -1
 	}
-	dist[from] = 0
+	depth[root] = 0
 	for range w.n {
 		u := -1
-		for v, d := range dist {
-			if !done[v] && (u < 0 || d < dist[u]) {
+		for v, d := range depth {
+			if !done[v] && (u < 0 || d < depth[u]) {
 				u = v
 			}
 		}
 		done[u] = true
 		for _, e := range w.near[u] {
-			dist[e.to] = min(dist[e.to], dist[u]+delay[e.id/2])
+			d := depth[u] + delay[e.id/2]
+			equal := d <= depth[e.to]*(1+closed)
+			if done[e.to] || !equal || t[e.to] >= 0 && d >= depth[e.to]*(1-closed) && cost[e.id] >= cost[t[e.to]] {
+				continue
+			}
+			t[e.to], depth[e.to] = e.id, min(d, depth[e.to])
 		}
 	}
-	return dist
+	return t, depth
 }
 
 // radius is the least height that a spanning tree can have.
 func (w *network) radius(delay []float64) float64 {
-	least := math.Inf(1)
+	least, free := math.Inf(1), make([]float64, len(w.taken))
 	for v := range w.n {
 		if w.root < 0 || v == w.root {
-			least = min(least, largest(w.distances(v, delay)))
+			_, depth := w.shortestPaths(v, free, delay)
+			least = min(least, slices.Max(depth))
 		}
 	}
 	return least
-}
-
-func largest(list []float64) float64 {
-	most := 0.0
-	for _, v := range list {
-		most = max(most, v)
-	}
-	return most
 }
 
 // centre returns the root from which the tree has the least height, and that

@@ -144,8 +144,8 @@ type tester interface {
 func checkResult(t tester, g *topo.Graph, r *Result) {
 	t.Helper()
 	n := len(r.Trees)
-	if n == 0 || len(r.Rates) != n || len(r.HeightsUs) != n || len(r.LatenciesUs) != n {
-		t.Fatalf("%d trees, %d rates, %d heights, %d latencies", n, len(r.Rates), len(r.HeightsUs), len(r.LatenciesUs))
+	if n == 0 || len(r.Rates) != n || len(r.HeightsUs) != n {
+		t.Fatalf("%d trees, %d rates, %d heights", n, len(r.Rates), len(r.HeightsUs))
 	}
 	up, down := topo.Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}, 0.0
 	for i, tr := range r.Trees {

@@ -1,6 +1,6 @@
 package pack
 
-import "math"
+import "slices"
 
 // bounded packs trees of at most a height. The cheapest tree of a height is
 // NP-hard to find, so the trees that column generation adds come from a
@@ -57,7 +57,7 @@ const shallowPasses = 8
 func (w *network) shallow(root int, cost, delay []float64, height float64) (arcs, bool) {
 	t, depth := w.shortestPaths(root, cost, delay)
 	height *= 1 + same
-	if largest(depth) > height {
+	if slices.Max(depth) > height {
 		return nil, false
 	}
 	for range shallowPasses {
@@ -72,36 +72,6 @@ func (w *network) shallow(root int, cost, delay []float64, height float64) (arcs
 		}
 	}
 	return t, true
-}
-
-// shortestPaths returns the tree of least depth in every rank, of equals with
-// the cheapest arcs.
-func (w *network) shortestPaths(root int, cost, delay []float64) (arcs, []float64) {
-	depth := w.distances(root, delay)
-	t := make(arcs, w.n)
-	hops := make([]int, w.n) // links of zero delay must not close a cycle
-	for v := range hops {
-		hops[v], t[v] = math.MaxInt, -1
-	}
-	hops[root] = 0
-	queue := []int{root}
-	for len(queue) > 0 {
-		u := queue[0]
-		queue = queue[1:]
-		for _, e := range w.near[u] {
-			if depth[u]+delay[e.id/2] > depth[e.to]*(1+closed) {
-				continue
-			}
-			switch {
-			case hops[e.to] == math.MaxInt:
-				hops[e.to], t[e.to] = hops[u]+1, e.id
-				queue = append(queue, e.to)
-			case hops[e.to] == hops[u]+1 && cost[e.id] < cost[t[e.to]]:
-				t[e.to] = e.id
-			}
-		}
-	}
-	return t, depth
 }
 
 // reattach gives v a cheaper parent, if one is near enough to the root and not
@@ -134,20 +104,16 @@ func (w *network) reattach(t arcs, depth []float64, v int, cost, delay []float64
 	return true
 }
 
-// below returns the ranks whose way to the root goes through v, and v.
+// below returns by rank whether its way to the root goes through v.
 func (w *network) below(t arcs, v int) []bool {
 	in := make([]bool, w.n)
-	known := make([]bool, w.n)
-	in[v], known[v] = true, true
-	var path []int
-	for u := range w.n {
-		path = path[:0]
-		for !known[u] && t[u] >= 0 {
-			path = append(path, u)
-			u = w.parent(t[u])
-		}
-		for _, x := range path {
-			known[x], in[x] = true, in[u]
+	for u := range in {
+		for x := u; !in[u] && x >= 0; {
+			in[u] = x == v || in[x]
+			if t[x] < 0 {
+				break
+			}
+			x = w.parent(t[x])
 		}
 	}
 	return in

@@ -1,5 +1,7 @@
 package pack
 
+import "slices"
+
 // column is one variable of the packing program: it takes load[i] of row
 // rows[i] per unit of rate. Rows rise.
 type column struct {
@@ -43,8 +45,7 @@ type master struct {
 	inverse [][]float64 // by tight row: its column of the inverse, by place
 	price   []float64   // by tight row: what one more unit of it is worth
 
-	d, y   []float64   // scratch: the entering column in terms of the basis; prices, all zero between uses
-	spare  [][]float64 // memory of columns of the inverse
+	d, y   []float64 // scratch: the entering column in terms of the basis; prices, all zero between uses
 	pivots int
 	spent  float64 // on pivots so far, in multiplications
 	limit  float64 // solve gives up when so much is spent; 0: never
@@ -83,37 +84,18 @@ func (m *master) capacity(r int) float64 {
 	return m.caps[r] * (1 + float64(perturbation*part))
 }
 
-// clone returns a copy that shares the columns, and nothing that changes. It
-// may take the memory of another master, which is lost then.
-func (m *master) clone(old *master) *master {
-	if old == nil {
-		old = &master{}
-	}
+// clone returns a copy that shares the columns, and nothing that changes.
+func (m *master) clone() *master {
 	c := *m
-	c.cols, c.used = append(old.cols[:0], m.cols...), append(old.used[:0], m.used...)
-	c.basic, c.x, c.place = append(old.basic[:0], m.basic...), append(old.x[:0], m.x...), append(old.place[:0], m.place...)
-	c.tight, c.price = append(old.tight[:0], m.tight...), append(old.price[:0], m.price...)
-	c.spare = append(old.spare, old.inverse...)
-	c.inverse = old.inverse[:0]
-	for _, col := range m.inverse {
-		copied := c.blank()
-		copy(copied, col)
-		c.inverse = append(c.inverse, copied)
+	c.cols, c.used = slices.Clone(m.cols), slices.Clone(m.used)
+	c.basic, c.x, c.place = slices.Clone(m.basic), slices.Clone(m.x), slices.Clone(m.place)
+	c.tight, c.price = slices.Clone(m.tight), slices.Clone(m.price)
+	c.inverse = make([][]float64, len(m.inverse))
+	for j, col := range m.inverse {
+		c.inverse[j] = slices.Clone(col)
 	}
-	c.d = append(old.d[:0], m.d...)
-	c.y = append(old.y[:0], m.y...)
+	c.d, c.y = make([]float64, len(m.caps)), make([]float64, len(m.caps))
 	return &c
-}
-
-// blank returns memory for a column of the inverse, with anything in it.
-func (m *master) blank() []float64 {
-	last := len(m.spare) - 1
-	if last < 0 {
-		return make([]float64, len(m.caps))
-	}
-	col := m.spare[last]
-	m.spare = m.spare[:last]
-	return col
 }
 
 // add makes a column known and returns its number.
@@ -318,7 +300,6 @@ func (m *master) exchange(entering int32, out int, step, gain float64) {
 // untighten gives row r its slack back, in place out.
 func (m *master) untighten(r int32, out int) {
 	j, last := ^m.place[r], len(m.tight)-1
-	m.spare = append(m.spare, m.inverse[j])
 	m.tight[j], m.price[j], m.inverse[j] = m.tight[last], m.price[last], m.inverse[last]
 	m.place[m.tight[j]] = ^j
 	m.tight, m.price, m.inverse = m.tight[:last], m.price[:last], m.inverse[:last]
@@ -327,10 +308,9 @@ func (m *master) untighten(r int32, out int) {
 
 // tighten takes the slack of row r out of the basis, where it was in place out.
 func (m *master) tighten(r int32, out int, gain float64) {
-	col := m.blank()
+	col := make([]float64, len(m.caps))
 	pivot := m.d[out]
 	for i, d := range m.d {
-		col[i] = 0
 		if d != 0 {
 			col[i] = -d / pivot
 		}

@@ -30,7 +30,7 @@ func TestMasterIsOptimal(t *testing.T) {
 			t.Fatalf("value %v, after a new inversion %v", before, m.value())
 		}
 		checkOptimal(t, m)
-		copied := m.clone(nil)
+		copied := m.clone()
 		copied.add(drawColumn(t, len(m.caps)))
 		copied.solve(2000)
 		checkOptimal(t, copied)

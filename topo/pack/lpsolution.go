@@ -22,11 +22,11 @@ func (m *master) refresh() {
 		m.express(v)
 		out := -1
 		for _, r := range tight {
-			if p := m.place[r]; p >= 0 && (out < 0 || abs(m.d[p]) > abs(m.d[out])) {
+			if p := m.place[r]; p >= 0 && (out < 0 || math.Abs(m.d[p]) > math.Abs(m.d[out])) {
 				out = int(p)
 			}
 		}
-		if out < 0 || abs(m.d[out]) < smallPivot {
+		if out < 0 || math.Abs(m.d[out]) < smallPivot {
 			continue // the column is, by now, a sum of others
 		}
 		m.exchange(v, out, m.x[out]/m.d[out], m.gainOf(v))
@@ -128,5 +128,3 @@ func loads(rates []float64, cols []*column, rows int) []float64 {
 	}
 	return load
 }
-
-func abs(v float64) float64 { return max(v, -v) }

@@ -1,7 +1,6 @@
 package pack
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -100,20 +99,6 @@ type found struct {
 }
 
 func (f found) rate() float64 { return total(f.rates) }
-
-// fastest returns at most so many trees, the fastest first.
-func (f found) fastest(most int) []int {
-	order := make([]int, len(f.trees))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(f.rates[j], f.rates[i]) })
-	var trees []int
-	for _, i := range order[:min(most, len(order))] {
-		trees = append(trees, f.trees[i])
-	}
-	return trees
-}
 
 // search is step 2 of the patent: binary search for the least height that
 // costs no more of the rate than is allowed. As a packing under a limit comes
@@ -240,22 +225,12 @@ func (x *packer) limit() int {
 	return most
 }
 
-// A choice of a few trees that comes to less than enough of the bound is made
-// anew, with other random choices, where that takes milliseconds.
-const (
-	searches     = 6
-	enough       = 0.99
-	smallNetwork = 16 // ranks
-	fewRanks     = 8  // up to which, where there are
-	fewTrees     = 4  // up to so many trees too, every choice comes to the same
-)
-
 // fewest chooses at most so many trees, or fewer where a least rate asks for
 // that.
-func (x *packer) fewest(c *chooser, f found, most int) found {
-	best := found{pool: f.pool}
+func (x *packer) fewest(c *chooser, most int) found {
+	best := found{pool: c.pool}
 	for most := most; most > 0; most = most * 2 / 3 {
-		s := c.choose(most, f.fastest(4*most), x.starts(c, most), x.free.bound)
+		s := c.choose(most, x.free.bound)
 		if next := x.fast(c, s); next.rate() > best.rate() {
 			best = next
 		}
@@ -276,14 +251,7 @@ func (x *packer) fewer(f found, most int, height float64) found {
 			return h <= height*(1+same)
 		}
 	}
-	x.stock(c, most, height)
-	best := x.fewest(c, f, most)
-	for again := uint64(1); again < searches && (x.w.n > fewRanks || most > fewTrees) && x.w.n <= smallNetwork && best.rate() < enough*x.free.bound; again++ {
-		c.random = rand.New(rand.NewPCG(x.o.Seed+again, 0x6368))
-		if next := x.fewest(c, f, most); next.rate() > best.rate() {
-			best = next
-		}
-	}
+	best := x.fewest(c, most)
 	if r := best.rates[0]; r < x.o.MinRate*(1-same) {
 		x.note("no tree has a rate of %.4g GB/s; the widest that was found has %.4g", x.o.MinRate, r)
 	}

@@ -296,23 +296,6 @@ func TestPackRefuses(t *testing.T) {
 	}
 }
 
-// What a person reads.
-func TestResultString(t *testing.T) {
-	r, err := Pack(dgx1v(), Options{MaxTrees: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
-		"2 trees, 75 GB/s: 87.5 % of the bound, 85.71 GB/s\n",
-		"limit: these 16 links between all 8 ranks are the limit",
-		"\ntree 0: 50 GB/s, root ", "\ntree 1: 25 GB/s, root ",
-	} {
-		if got := r.String(); !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
-	}
-}
-
 // Some dozens of hosts with cards: the trees between hosts.
 func TestPackManyHosts(t *testing.T) {
 	rates := make([]float64, 64)

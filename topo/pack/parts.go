@@ -232,9 +232,9 @@ func (x *parts) result(p *packing) (*Result, error) {
 			if !ok || from != root || rate <= x.bound.Rate*slightest/float64(x.n) {
 				continue
 			}
-			height := largest(x.w.treeDistances(x.n, p.pool.trees[k], latency))
+			height := slices.Max(x.w.treeDistances(x.n, p.pool.trees[k], latency))
 			r.Trees, r.Rates = append(r.Trees, t), append(r.Rates, rate)
-			r.HeightsUs, r.LatenciesUs = append(r.HeightsUs, height), append(r.LatenciesUs, height)
+			r.HeightsUs = append(r.HeightsUs, height)
 			sums[root] += rate
 		}
 	}

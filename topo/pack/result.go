@@ -2,7 +2,6 @@ package pack
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -12,10 +11,9 @@ import (
 
 // Result is a packing, and the proof of how good it is.
 type Result struct {
-	Trees       []topo.Tree // the fastest first; each rooted in its centre
-	Rates       []float64   // by tree, GB/s; their shares of a large message
-	HeightsUs   []float64   // by tree: latency from the root to the farthest rank
-	LatenciesUs []float64   // by tree: latency of the operation: up and down, or one way
+	Trees     []topo.Tree // the fastest first; each rooted in its centre
+	Rates     []float64   // by tree, GB/s; their shares of a large message
+	HeightsUs []float64   // by tree: latency from the root to the farthest rank
 
 	Rate  float64 // the sum of the rates, GB/s
 	Bound Bound   // no packing has more; limits on number, height and rate are not in it
@@ -26,7 +24,7 @@ type Result struct {
 // alone is the packing of one rank, which sends nothing.
 func alone(w *network) *Result {
 	return &Result{
-		Trees: []topo.Tree{{Parent: []int{-1}}}, Rates: []float64{1}, HeightsUs: []float64{0}, LatenciesUs: []float64{0},
+		Trees: []topo.Tree{{Parent: []int{-1}}}, Rates: []float64{1}, HeightsUs: []float64{0},
 		Rate: 1, Bound: Bound{Rate: 1, Root: w.root}, Ratio: 1, Note: "one rank sends nothing; its rate says nothing",
 	}
 }
@@ -50,48 +48,13 @@ func (x *packer) result(f found) *Result {
 	for _, i := range order {
 		t := f.pool.trees[f.trees[i]]
 		root, _ := x.w.centre(t, x.delay)
-		height := largest(x.w.treeDistances(root, t, latency))
-		ways := 2.0
-		if x.w.root >= 0 {
-			ways = 1
-		}
 		r.Trees = append(r.Trees, x.w.rooted(t, root))
 		r.Rates = append(r.Rates, f.rates[i])
-		r.HeightsUs = append(r.HeightsUs, height)
-		r.LatenciesUs = append(r.LatenciesUs, ways*height)
+		r.HeightsUs = append(r.HeightsUs, slices.Max(x.w.treeDistances(root, t, latency)))
 		r.Rate += f.rates[i]
 	}
 	r.Ratio = r.Rate / r.Bound.Rate
 	return r
-}
-
-// String says the figures, the limit in words, and the trees, one a line.
-func (r *Result) String() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s, %.4g GB/s: %s %% of the bound, %.4g GB/s\n", numbers.Count(len(r.Trees), "tree"), r.Rate, percent(r.Ratio), r.Bound.Rate)
-	fmt.Fprintf(&b, "limit: %s\n", r.Bound)
-	if r.Note != "" {
-		fmt.Fprintf(&b, "note: %s\n", r.Note)
-	}
-	for i, t := range r.Trees {
-		fmt.Fprintf(&b, "tree %d: %.4g GB/s, root %d, depth %d:", i, r.Rates[i], t.Root, t.Depth())
-		for v, p := range t.Parent {
-			if p >= 0 {
-				fmt.Fprintf(&b, " %d-%d", p, v)
-			}
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
-}
-
-// percent writes a share without claiming 100 for less.
-func percent(ratio float64) string {
-	v := ratio * 100
-	if v > 100-1e-4 {
-		return "100"
-	}
-	return fmt.Sprintf("%.1f", math.Floor(v*10)/10)
 }
 
 // String says in one sentence what the limit is.
