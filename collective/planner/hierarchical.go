@@ -275,7 +275,7 @@ func (p *Planner) locals(inside, between string) (locals, error) {
 func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err error) {
 	switch algorithm {
 	case "kl":
-		return tree.KLAll(g, p.options.Penalty, tree.KLOptions{Seed: p.options.Seed})
+		return tree.KLAll(g, p.penalty(), tree.KLOptions{Seed: p.options.Seed})
 	case "exact":
 		for root := range g.Ranks {
 			t, err := tree.Exact(g, root)

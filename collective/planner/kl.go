@@ -18,13 +18,21 @@ func (p *Planner) kl(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	f, err := p.forest("kl", func() (*Forest, error) {
 		return p.perRoot(func(g *topo.Graph) ([]topo.Tree, error) {
-			return tree.KLAll(g, p.options.Penalty, tree.KLOptions{Seed: p.options.Seed})
+			return tree.KLAll(g, p.penalty(), tree.KLOptions{Seed: p.options.Seed})
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	return p.ofRoots("kl", f, kind, root)
+}
+
+// penalty is the factor on a link's rate each time a tree of kl uses it.
+func (p *Planner) penalty() float64 {
+	if p.options.Penalty == 0 {
+		return tree.LinkUsagePenalty
+	}
+	return p.options.Penalty
 }
 
 // searched reports why an algorithm that searches for trees over single ranks is not

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
 )
@@ -157,4 +158,36 @@ func (p *Planner) Offered(kind plan.Kind) []string {
 		names = append(names, c.Name())
 	}
 	return names
+}
+
+// Offers reports why the algorithm that the options ask for has no plan for a kind and
+// root, so that others are taken; nil where it has, or none is asked for.
+func (p *Planner) Offers(kind plan.Kind, root int) error {
+	if err := p.Runs(kind); err != nil {
+		return err
+	}
+	o, err := p.offerOf(kind, max(root, 0))
+	if err != nil {
+		return err
+	}
+	name, suits := p.options.Algorithm, p.options.suits()
+	if g := p.options.Given; name == "" && suits == nil || g != nil && g.serves(kind, max(root, 0)) {
+		return nil
+	}
+	if name != "" {
+		suits = []string{name}
+	}
+	for _, c := range o.list {
+		if slices.ContainsFunc(suits, c.Matches) {
+			return nil
+		}
+	}
+	for _, w := range o.without {
+		mine := func(name string) bool { return name == w.Algorithm || strings.HasPrefix(name, w.Algorithm+":") }
+		if slices.ContainsFunc(suits, mine) {
+			return because("%s has no plan for %v here: %s", w.Algorithm, kind, w.Why)
+		}
+	}
+	return because("%s has no plan for %v here; there are %s",
+		strings.Join(suits, ", "), kind, strings.Join(p.Offered(kind), ", "))
 }

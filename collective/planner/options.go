@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
@@ -29,61 +30,105 @@ type Options struct {
 	Given *Given // a plan that serves the calls of its kind and root
 }
 
-// option is one field of Options, by the name of its flag.
-type option struct {
-	name    string
-	takers  []string // the algorithms that it belongs to; nil: all
-	neutral bool     // it does not decide which algorithm is taken
+// Flag is one field of Options on a command line.
+type Flag struct {
+	Name   string   // without dashes
+	Help   string   // for people; in backquotes stands a word for the value
+	Takers []string // the algorithms that it belongs to; nil: all
+	Bool   bool     // it may stand alone
+
+	neutral bool // it does not decide which algorithm is taken
 	set     func(o *Options, text string) error
 	get     func(o *Options) string // "" where it has its zero value
 }
 
 var overTrees = []string{"packing", "multi", "kl", "exact", "double-binary", "hierarchical", "ring"}
 
-var options = []option{
-	{"stable", nil, true, setBool(func(o *Options) *bool { return &o.Stable }), getBool(func(o *Options) bool { return o.Stable })},
-	{"array-bound", overTrees, true, setBytes, func(o *Options) string { return text(float64(o.ArrayBound)) }},
-	{"link-usage-penalty", []string{"kl"}, false,
-		setNumber(0, 1, func(o *Options, v float64) { o.Penalty = v }), func(o *Options) string { return text(o.Penalty) }},
-	{"max-trees", []string{"packing"}, false,
-		setNumber(0, 1<<20, func(o *Options, v float64) { o.MaxTrees = int(v) }), func(o *Options) string { return text(float64(o.MaxTrees)) }},
-	{"max-height", []string{"packing"}, false,
-		setNumber(0, 1e9, func(o *Options, v float64) { o.MaxHeight = v }), func(o *Options) string { return text(o.MaxHeight) }},
-	{"min-rate", []string{"packing"}, false,
-		setNumber(0, topo.MaxRate, func(o *Options, v float64) { o.MinRate = v }), func(o *Options) string { return text(o.MinRate) }},
-	{"height-tolerance", []string{"packing"}, false,
-		setNumber(0, math.Nextafter(1, 0), func(o *Options, v float64) { o.HeightTolerance = v }),
-		func(o *Options) string { return text(o.HeightTolerance) }},
-	{"delay", []string{"packing"}, false, setDelay, func(o *Options) string { return map[bool]string{true: "us"}[o.HeightUs] }},
-	{"greedy", []string{"packing"}, false,
-		setBool(func(o *Options) *bool { return &o.Greedy }), getBool(func(o *Options) bool { return o.Greedy })},
-	{"seed", []string{"packing", "kl"}, true, setSeed, func(o *Options) string {
-		if o.Seed == 0 {
-			return ""
-		}
-		return strconv.FormatUint(o.Seed, 10)
-	}},
+var packs = []string{"packing"}
+
+var flags = []Flag{
+	{
+		Name: "stable", Bool: true, neutral: true,
+		Help: "add every element in one fixed order of the ranks, whatever the size and the place",
+		set:  setBool(func(o *Options) *bool { return &o.Stable }), get: getBool(func(o *Options) bool { return o.Stable }),
+	}, {
+		Name: "array-bound", Takers: overTrees, neutral: true,
+		Help: "messages below this `SIZE` go over one tree or ring alone (default: by price)",
+		set:  setBytes, get: func(o *Options) string { return whole(uint64(o.ArrayBound)) },
+	}, {
+		Name: "link-usage-penalty", Takers: []string{"kl"},
+		Help: "`FACTOR` on a link's rate each time a tree uses it, 0 to 1",
+		set:  setNumber(0, 1, func(o *Options) *float64 { return &o.Penalty }),
+		get:  func(o *Options) string { return text(o.Penalty) },
+	}, {
+		Name: "max-trees", Takers: packs, Help: "at most `K` trees",
+		set: setTrees, get: func(o *Options) string { return whole(uint64(o.MaxTrees)) },
+	}, {
+		Name: "max-height", Takers: packs, Help: "no rank farther than `H` links from its root; 0: any height",
+		set: setNumber(0, 1e9, func(o *Options) *float64 { return &o.MaxHeight }),
+		get: func(o *Options) string { return text(o.MaxHeight) },
+	}, {
+		Name: "min-rate", Takers: packs, Help: "no tree below `R` GB/s; 0: any rate",
+		set: setNumber(0, topo.MaxRate, func(o *Options) *float64 { return &o.MinRate }),
+		get: func(o *Options) string { return text(o.MinRate) },
+	}, {
+		Name: "height-tolerance", Takers: packs,
+		Help: "lower the height while the rate stays within this `SHARE` of the best, 0 to below 1",
+		set:  setNumber(0, math.Nextafter(1, 0), func(o *Options) *float64 { return &o.HeightTolerance }),
+		get:  func(o *Options) string { return text(o.HeightTolerance) },
+	}, {
+		Name: "delay", Takers: packs, Help: "`HOW` heights count: hops, or us for the latencies of links",
+		set: setDelay, get: func(o *Options) string { return map[bool]string{true: "us"}[o.HeightUs] },
+	}, {
+		Name: "greedy", Takers: packs, Bool: true, Help: "grow trees greedily, in place of the linear program",
+		set: setBool(func(o *Options) *bool { return &o.Greedy }), get: getBool(func(o *Options) bool { return o.Greedy }),
+	}, {
+		Name: "seed", Takers: []string{"packing", "kl"}, neutral: true, Help: "`NUMBER` that starts random choices",
+		set: setSeed, get: func(o *Options) string { return whole(o.Seed) },
+	},
 }
 
-// Set sets an option by the name of its flag, from the text that stands behind it.
+// Flags returns the options of algorithms.
+func Flags() []Flag { return slices.Clone(flags) }
+
+// Set sets an option by the name of its flag, from the text that stands behind it, or
+// with the name "algorithm" what ParseOptions reads.
 func (o *Options) Set(name, text string) error {
-	for i := range options {
-		if options[i].name == name {
-			if err := options[i].set(o, text); err != nil {
-				return fmt.Errorf("%s %q: %w", name, text, err)
-			}
-			return nil
+	if name == "algorithm" {
+		return o.setAll(text)
+	}
+	for i := range flags {
+		if flags[i].Name == name {
+			return flags[i].set(o, text)
 		}
 	}
 	return fmt.Errorf("unknown option %q", name)
 }
 
+// setAll reads an algorithm, and options behind it.
+func (o *Options) setAll(text string) error {
+	name, rest, more := strings.Cut(text, ",")
+	o.Algorithm = name
+	for more {
+		var one string
+		one, rest, more = strings.Cut(rest, ",")
+		key, value, ok := strings.Cut(one, "=")
+		if !ok || key == "algorithm" {
+			return fmt.Errorf("option %q: want NAME=VALUE", one)
+		}
+		if err := o.Set(key, value); err != nil {
+			return fmt.Errorf("option %s=%q: %w", key, value, err)
+		}
+	}
+	return nil
+}
+
 // Map returns the options that are not zero, by the names of their flags.
 func (o *Options) Map() map[string]string {
 	m := make(map[string]string)
-	for i := range options {
-		if v := options[i].get(o); v != "" {
-			m[options[i].name] = v
+	for i := range flags {
+		if v := flags[i].get(o); v != "" {
+			m[flags[i].Name] = v
 		}
 	}
 	return m
@@ -93,9 +138,9 @@ func (o *Options) Map() map[string]string {
 // "packing,max-trees=4".
 func (o *Options) String() string {
 	parts := []string{o.Algorithm}
-	for i := range options {
-		if v := options[i].get(o); v != "" {
-			parts = append(parts, options[i].name+"="+v)
+	for i := range flags {
+		if v := flags[i].get(o); v != "" {
+			parts = append(parts, flags[i].Name+"="+v)
 		}
 	}
 	return strings.Join(parts, ",")
@@ -104,18 +149,9 @@ func (o *Options) String() string {
 // ParseOptions reads an algorithm, which may be empty, and options behind it:
 // "packing,max-trees=4,seed=7". The result is valid.
 func ParseOptions(text string) (Options, error) {
-	name, rest, more := strings.Cut(text, ",")
-	o := Options{Algorithm: name}
-	for more {
-		var one string
-		one, rest, more = strings.Cut(rest, ",")
-		key, value, ok := strings.Cut(one, "=")
-		if !ok {
-			return o, fmt.Errorf("option %q: want NAME=VALUE", one)
-		}
-		if err := o.Set(key, value); err != nil {
-			return o, err
-		}
+	var o Options
+	if err := o.setAll(text); err != nil {
+		return o, err
 	}
 	return o, o.Validate()
 }
@@ -126,14 +162,15 @@ func (o *Options) Validate() error {
 		return err
 	}
 	base, _, _ := strings.Cut(o.Algorithm, ":")
-	var deciding []*option
-	for i := range options {
-		p := &options[i]
-		if p.get(o) == "" || p.takers == nil {
+	var deciding []*Flag
+	for i := range flags {
+		p := &flags[i]
+		if p.get(o) == "" || p.Takers == nil {
 			continue
 		}
-		if base != "" && !slices.Contains(p.takers, base) {
-			return fmt.Errorf("option %s means nothing to algorithm %s: it belongs to %s", p.name, base, strings.Join(p.takers, ", "))
+		if base != "" && !slices.Contains(p.Takers, base) {
+			return fmt.Errorf("option %s means nothing to algorithm %s: it belongs to %s",
+				p.Name, base, strings.Join(p.Takers, ", "))
 		}
 		if !p.neutral {
 			deciding = append(deciding, p)
@@ -142,7 +179,7 @@ func (o *Options) Validate() error {
 	if base == "" && len(deciding) > 0 && len(o.suits()) == 0 {
 		var names []string
 		for _, p := range deciding {
-			names = append(names, fmt.Sprintf("%s (of %s)", p.name, strings.Join(p.takers, ", ")))
+			names = append(names, fmt.Sprintf("%s (of %s)", p.Name, strings.Join(p.Takers, ", ")))
 		}
 		return fmt.Errorf("no algorithm has %s together", strings.Join(names, " and "))
 	}
@@ -152,14 +189,14 @@ func (o *Options) Validate() error {
 // suits returns the algorithms that have all options which decide; nil where none does.
 func (o *Options) suits() []string {
 	var list []string
-	for i := range options {
-		p := &options[i]
+	for i := range flags {
+		p := &flags[i]
 		switch {
-		case p.neutral || p.takers == nil || p.get(o) == "":
+		case p.neutral || p.Takers == nil || p.get(o) == "":
 		case list == nil:
-			list = slices.Clone(p.takers)
+			list = slices.Clone(p.Takers)
 		default:
-			list = slices.DeleteFunc(list, func(name string) bool { return !slices.Contains(p.takers, name) })
+			list = slices.DeleteFunc(list, func(name string) bool { return !slices.Contains(p.Takers, name) })
 		}
 	}
 	return list
@@ -191,25 +228,53 @@ func text(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
-func setNumber(lo, hi float64, to func(o *Options, v float64)) func(*Options, string) error {
+func whole(v uint64) string {
+	if v == 0 {
+		return ""
+	}
+	return strconv.FormatUint(v, 10)
+}
+
+func setNumber(lo, hi float64, field func(o *Options) *float64) func(*Options, string) error {
 	return func(o *Options, text string) error {
 		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(v >= lo && v <= hi) {
-			return fmt.Errorf("want a number from %v to %v", lo, hi)
+		switch {
+		case err == nil && v >= lo && v <= hi:
+			*field(o) = v
+			return nil
+		case hi < 1:
+			return fmt.Errorf("want a share from 0 to below 1")
 		}
-		to(o, v)
-		return nil
+		return fmt.Errorf("want a number from %v to %v", lo, hi)
 	}
 }
 
-func setBytes(o *Options, text string) error {
-	v, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || v < 0 {
-		return fmt.Errorf("want a number of bytes")
+func setTrees(o *Options, text string) error {
+	v, err := strconv.Atoi(text)
+	if err != nil || v < 1 || v > plan.MaxLanes {
+		return fmt.Errorf("want a whole number from 1 to %d", plan.MaxLanes)
 	}
-	o.ArrayBound = v
+	o.MaxTrees = v
 	return nil
 }
+
+// setBytes reads a number of bytes; K, M, G and T are powers of 1024.
+func setBytes(o *Options, text string) error {
+	digits, shift := text, 0
+	if n := len(text); n > 1 {
+		if at := strings.IndexByte("KMGT", text[n-1]&^0x20); at >= 0 {
+			digits, shift = text[:n-1], 10*(at+1)
+		}
+	}
+	v, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || v < 0 || v > maxBound>>shift {
+		return fmt.Errorf("want a size from 0 to 16T, such as 64K")
+	}
+	o.ArrayBound = v << shift
+	return nil
+}
+
+const maxBound = 16 << 40
 
 func setSeed(o *Options, text string) (err error) {
 	if o.Seed, err = strconv.ParseUint(text, 10, 64); err != nil {

@@ -66,9 +66,6 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	if o.Penalty == 0 {
-		p.options.Penalty = tree.LinkUsagePenalty
-	}
 	var err error
 	if p.pricer, err = sim.NewPricer(g); err != nil {
 		return nil, err

@@ -1,0 +1,101 @@
+package planner
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// Every option is written as ParseOptions reads it, has a help, and belongs to
+// algorithms that exist.
+func TestOptionsReadBack(t *testing.T) {
+	values := map[string]string{
+		"stable": "true", "array-bound": "3M", "link-usage-penalty": "0.5", "max-trees": "40", "max-height": "3.5",
+		"min-rate": "0.1", "height-tolerance": "0.05", "delay": "us", "greedy": "true", "seed": "18446744073709551615",
+	}
+	for _, f := range Flags() {
+		text := "," + f.Name + "=" + values[f.Name]
+		if f.Takers != nil {
+			text = f.Takers[0] + text
+		}
+		o, err := ParseOptions(text)
+		if err != nil || f.Help == "" || reflect.DeepEqual(o, Options{Algorithm: o.Algorithm}) {
+			t.Errorf("%s: %+v, %v", text, o, err)
+			continue
+		}
+		if again, err := ParseOptions(o.String()); err != nil || !reflect.DeepEqual(o, again) {
+			t.Errorf("%s: written %s, read again %+v, %v", text, o.String(), again, err)
+		}
+		for _, name := range f.Takers {
+			if !slices.Contains(Algorithms(), name) {
+				t.Errorf("%s belongs to %s, which is no algorithm", f.Name, name)
+			}
+		}
+	}
+}
+
+// What means nothing is refused, and the reason says what is wanted.
+func TestOptionsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"best":                                 `unknown algorithm "best": want one of flat, `,
+		"packing,max-trees=0":                  `option max-trees="0": want a whole number from 1 to 4096`,
+		"packing,max-trees=2.5":                "want a whole number",
+		"packing,max-trees":                    "want NAME=VALUE",
+		"packing,algorithm=ring":               "want NAME=VALUE",
+		"packing,colour=red":                   `unknown option "colour"`,
+		"packing,height-tolerance=1":           "from 0 to below 1",
+		"kl,link-usage-penalty=NaN":            "from 0 to 1",
+		"packing,min-rate=Inf":                 "want a number from 0",
+		"packing,delay=days":                   "want hops or us",
+		"multi,array-bound=1P":                 "want a size from 0 to 16T",
+		"multi,array-bound=17T":                "want a size from 0 to 16T",
+		"ring,max-trees=2":                     "option max-trees means nothing to algorithm ring: it belongs to packing",
+		"star,seed=3":                          "option seed means nothing to algorithm star: it belongs to packing, kl",
+		",max-trees=2,link-usage-penalty=0.5":  "no algorithm has link-usage-penalty (of kl) and max-trees (of packing) together",
+		"hierarchical:star":                    "want hierarchical:INSIDE/BETWEEN",
+		"packing:some":                         `algorithm "packing" has no variant "some"`,
+		"packing,seed=-1":                      "want a whole number from 0 to 18446744073709551615",
+		"packing,greedy=perhaps":               "greedy",
+		"packing,max-trees=4,max-height=-2":    "want a number from 0",
+		"packing,array-bound=9223372036854775": "want a size from 0 to 16T",
+	} {
+		if o, err := ParseOptions(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %+v, %v; want %q", text, o, err, want)
+		}
+	}
+}
+
+// An algorithm, or options, without a plan for a collective say so.
+func TestOffers(t *testing.T) {
+	g, _ := machines.Get("dgx1v")
+	for _, c := range []struct {
+		options string
+		kind    plan.Kind
+		want    string
+	}{
+		{"", plan.AllToAll, ""},
+		{"packing,max-trees=2", plan.AllReduce, ""},
+		{"packing:all", plan.Broadcast, ""},
+		{"packing", plan.AllToAll, "packing has no plan for alltoall here: data goes from rank to rank"},
+		{",max-trees=2", plan.Gather, "packing has no plan for gather here: data goes from rank to rank"},
+		{"hierarchical:star/direct", plan.AllReduce, "hierarchical has no plan for allreduce here: all ranks are on one host"},
+		{"doubling:split", plan.AllReduce, "doubling has no plan for allreduce here: the graph has no link between ranks"},
+	} {
+		o, err := ParseOptions(c.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := New(g, Machine{}, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = p.Offers(c.kind, 0)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s for %v: %v, want %q", c.options, c.kind, err, c.want)
+		}
+	}
+}
