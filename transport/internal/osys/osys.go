@@ -1,3 +1,5 @@
+//go:build linux
+
 // Package osys is the part of the operating system that the transports need:
 // sealed memory files, mappings, futexes, descriptors passed over a unix socket,
 // the identity of a socket's peer, and the set of cores a process may use, for
@@ -5,14 +7,11 @@
 // transport/tcp.
 //
 // It holds thin typed calls and no protocol of its own. Below transport it is
-// the only user of golang.org/x/sys; those and transport/peer import it. Everything
-// works on Linux; elsewhere every call that can fail returns ErrNotSupported.
+// the only user of golang.org/x/sys; those and transport/peer import it. It is for
+// Linux only, and so is treerun.
 package osys
 
 import "errors"
-
-// ErrNotSupported is returned where the operating system has no such call.
-var ErrNotSupported = errors.New("osys: not supported on this operating system")
 
 // ErrAgain is returned by Vectors when a socket has nothing to give, or no room
 // to take anything, at the moment.

@@ -1,8 +1,0 @@
-//go:build !linux
-
-package safefile
-
-import "errors"
-
-// writeUnnamed is for Linux only.
-func writeUnnamed(string, []byte, bool) error { return errors.ErrUnsupported }
