@@ -62,9 +62,7 @@ func (s *state) openHost(ctx context.Context, during string) (why, err error) {
 	var lanes drive.Lanes
 	var stars []int
 	for root := range s.c.Size {
-		star := topo.Tree{Root: root, Parent: slices.Repeat([]int{root}, s.c.Size)}
-		star.Parent[root] = -1
-		stars = append(stars, lanes.Add(star))
+		stars = append(stars, lanes.Add(topo.Star(s.c.Size, root)))
 	}
 	layout := lanes.Layout(s.c.Size, 2, slotsQuantum)
 	layout.HeapBytes = s.c.HeapBytes
