@@ -25,7 +25,8 @@ import (
 //
 // A ReduceScatter has a slice for every part, which the rank owns whose part it is.
 // In a Reduce over three hosts or more the root's host owns nothing: its card has
-// the result to take in. Over two it owns everything, so that results stay there.
+// the result to take in, which all its ranks do in turn, for the root. Over two it
+// owns everything, so that results stay there.
 func DirectHosts(kind Kind, hosts [][]int, root int, opt Options) (*Plan, error) {
 	var all []int
 	for i, ranks := range hosts {
@@ -113,13 +114,17 @@ func (d *directHosts) tracks(kind Kind, owner, root int, form Form) []Track {
 	if len(d.host) == 1 {
 		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
 	}
+	via := root // who passes the result of a Reduce on to the root
+	if kind == Reduce && d.host[root] != d.host[owner] {
+		via = d.adder(kind, d.host[root], owner)
+	}
 	var tracks []Track
 	for v := range d.host {
 		give, take := d.give(kind, v, owner), []Step(nil)
 		switch {
 		case v == owner && kind == Reduce && v != root:
 			steps, sum := d.sum(kind, owner, Tmp)
-			take = sendSum(steps, sum, root)
+			take = sendSum(steps, sum, via)
 		case v == owner:
 			take = inOut(d.sum(kind, owner, Out))
 			if kind.bothWays() {
@@ -128,8 +133,12 @@ func (d *directHosts) tracks(kind Kind, owner, root int, form Form) []Track {
 			}
 		case kind.bothWays():
 			take = d.node(v, owner).down(None)
+		case kind == Reduce && v == root && v != via:
+			take = []Step{recvStep(Out, int32(via))}
 		case kind == Reduce && v == root:
 			take = []Step{recvStep(Out, int32(owner))}
+		case kind == Reduce && v == via:
+			take = []Step{recvStep(Tmp, int32(owner)), sendStep(Tmp, int32(root))}
 		}
 		if form == Split && len(give) > 0 && len(take) > 0 {
 			tracks = append(tracks, Track{v, give}, Track{v, take})
