@@ -153,7 +153,7 @@ var libraries = map[string]string{
 // I/O, reads a clock or the environment, runs concurrently or is random. Of
 // math/rand/v2 they may use generators with a fixed seed.
 var (
-	pure      = []string{"topo", "topo/tree", "topo/pack", "topo/network", "topo/draw", "topo/machines", "topo/gpu", "collective/plan", "collective/planner", "collective/internal/fuse", "collective/sim", "collective/sparse/block", "collective/sparse/omni", "collective/sparse/merge", "collective/sparse/forest", "collective/sparse/pool"}
+	pure      = []string{"internal/numbers", "internal/strictjson", "topo", "topo/tree", "topo/pack", "topo/network", "topo/draw", "topo/machines", "topo/gpu", "collective/plan", "collective/planner", "collective/internal/fuse", "collective/sim", "collective/sparse/block", "collective/sparse/omni", "collective/sparse/merge", "collective/sparse/forest", "collective/sparse/pool"}
 	seeded    = []string{"New", "NewPCG", "Rand", "PCG"} // of math/rand/v2
 	forbidden = []string{"math/rand", "os", "net", "time", "sync", "syscall", "runtime", "context", "log", "crypto/rand", "io/fs", "unsafe"}
 )
