@@ -155,10 +155,10 @@ func (s *selection) solution() (trees []int, rates []float64) {
 // swaps under the true ones. It ends early near the
 // bound.
 func (c *chooser) choose(most int, bound float64) *selection {
-	done := bound * enough
+	done := bound * (1 - same)
 	best := c.swap(c.fill(c.of(nil), most), most, done)
 	again := max(1, min(mostAgain, 5*most, 1_000_000/(c.w.n*len(c.w.taken))))
-	for i := 0; i < again && best.value < done; i++ {
+	for i := 0; i < again && best.value < bound*enough; i++ {
 		start := c.thin(best.key())
 		if i%2 == 1 {
 			start = nil

@@ -252,6 +252,15 @@ func (x *packer) fewer(f found, most int, height float64) found {
 		}
 	}
 	best := x.fewest(c, most)
+	if r := x.o.MinRate; r > 0 {
+		beside := found{pool: c.pool} // trees that have r side by side
+		beside.trees, beside.rates = newGreedy(x.w, x.delay, height, r, r, x.o.Seed).trees(c.pool)
+		for _, next := range []found{beside, x.fast(c, c.swap(c.of(beside.trees), most, x.free.bound))} {
+			if len(next.trees) <= most && next.rate() > best.rate() {
+				best = next
+			}
+		}
+	}
 	if r := best.rates[0]; r < x.o.MinRate*(1-same) {
 		x.note("no tree has a rate of %.4g GB/s; the widest that was found has %.4g", x.o.MinRate, r)
 	}
