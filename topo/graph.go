@@ -310,20 +310,17 @@ func (m Matrix) Clone() Matrix { return Matrix{N: m.N, V: slices.Clone(m.V)} }
 
 // Rates returns the rate between every pair of ranks in GB/s, 0 where g has no
 // link. The links of g must name known ranks. It takes 8 bytes per pair.
-func (g *Graph) Rates() Matrix {
-	m := Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}
-	for _, l := range g.Links {
-		m.Set(l.A, l.B, l.GBytesPerSecond)
-	}
-	return m
-}
+func (g *Graph) Rates() Matrix { return g.matrix(func(l *Link) float64 { return l.GBytesPerSecond }) }
 
 // Latencies returns the latency between every pair of ranks in microseconds,
 // 0 where g has no link or does not know it.
-func (g *Graph) Latencies() Matrix {
+func (g *Graph) Latencies() Matrix { return g.matrix(func(l *Link) float64 { return l.LatencyUs }) }
+
+func (g *Graph) matrix(figure func(*Link) float64) Matrix {
 	m := Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}
-	for _, l := range g.Links {
-		m.Set(l.A, l.B, l.LatencyUs)
+	for i := range g.Links {
+		l := &g.Links[i]
+		m.Set(l.A, l.B, figure(l))
 	}
 	return m
 }

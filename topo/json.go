@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/internal/strictjson"
 )
 
-// MaxGraphBytes bounds the JSON form of a Graph or a Tree, in bytes.
+// MaxGraphBytes bounds the JSON form of a Graph, in bytes.
 const MaxGraphBytes = 256 << 20
 
 // ParseGraph reads the JSON form of a Graph, as in a graph file, and validates
@@ -31,16 +31,6 @@ func ParseGraph(data []byte) (*Graph, error) {
 		return nil, err
 	}
 	return &g, nil
-}
-
-// ParseTree reads the JSON form of a Tree and validates it. The fields root and
-// parent must be there; the rest is as with ParseGraph.
-func ParseTree(data []byte) (Tree, error) {
-	var t Tree
-	if err := strictjson.Unmarshal(data, &t, strictjson.Limits{Bytes: MaxGraphBytes, Elements: MaxRanks}); err != nil {
-		return Tree{}, fmt.Errorf("topo: tree: %w", err)
-	}
-	return t, t.Validate(len(t.Parent))
 }
 
 // AppendJSON appends the canonical JSON form of g to b: links and ports

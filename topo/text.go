@@ -115,7 +115,7 @@ func (g *Graph) writeTables(b *strings.Builder) {
 	writeTable(b, "GB/s", g.Rates())
 	if slices.ContainsFunc(g.Links, func(l Link) bool { return l.Declared > 0 }) {
 		b.WriteString("declared, where it was measured\n")
-		writeTable(b, "GB/s", g.declared())
+		writeTable(b, "GB/s", g.matrix(func(l *Link) float64 { return l.Declared }))
 	}
 	for _, l := range g.Links {
 		if l.LatencyUs > 0 {
@@ -123,15 +123,6 @@ func (g *Graph) writeTables(b *strings.Builder) {
 			return
 		}
 	}
-}
-
-// declared returns what was declared of the rates of links that are measured.
-func (g *Graph) declared() Matrix {
-	m := Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}
-	for _, l := range g.Links {
-		m.Set(l.A, l.B, l.Declared)
-	}
-	return m
 }
 
 // writeTable writes the pairs of m under a corner label, a dot where there is
@@ -166,25 +157,32 @@ func (t Tree) String() string {
 	if n := len(t.Parent); n > maxDrawn {
 		return fmt.Sprintf("%d: root of a tree of %d ranks, depth %d\n", t.Root, n, t.Depth())
 	}
-	fmt.Fprintf(&b, "%d\n", t.Root)
-	t.draw(&b, t.Children(), t.Root, "")
-	if t.Note != "" {
-		fmt.Fprintf(&b, "note: %s\n", t.Note)
-	}
+	t.Draw(&b, func(int) string { return "" })
 	return b.String()
 }
 
-func (t Tree) draw(b *strings.Builder, children [][]int, v int, indent string) {
-	for i, c := range children[v] {
-		branch, deeper := "├─ ", "│  "
-		if i == len(children[v])-1 {
-			branch, deeper = "└─ ", "   "
+// Draw writes t as String does, however large it is, with more about each rank
+// but the root behind it.
+func (t Tree) Draw(b *strings.Builder, more func(rank int) string) {
+	fmt.Fprintf(b, "%d\n", t.Root)
+	children := t.Children()
+	var below func(v int, indent string)
+	below = func(v int, indent string) {
+		for i, c := range children[v] {
+			branch, deeper := "├─ ", "│  "
+			if i == len(children[v])-1 {
+				branch, deeper = "└─ ", "   "
+			}
+			fmt.Fprintf(b, "%s%s%d", indent, branch, c)
+			if t.Round != nil {
+				fmt.Fprintf(b, " (%d)", t.Round[c])
+			}
+			b.WriteString(more(c) + "\n")
+			below(c, indent+deeper)
 		}
-		fmt.Fprintf(b, "%s%s%d", indent, branch, c)
-		if t.Round != nil {
-			fmt.Fprintf(b, " (%d)", t.Round[c])
-		}
-		b.WriteByte('\n')
-		t.draw(b, children, c, indent+deeper)
+	}
+	below(t.Root, "")
+	if t.Note != "" {
+		fmt.Fprintf(b, "note: %s\n", t.Note)
 	}
 }

@@ -56,39 +56,12 @@ func (x *picture) writeTree(b *strings.Builder, t topo.Tree) {
 		fmt.Fprintf(b, "%d: root of a tree of %d ranks, left out here for its length; the JSON form has it\n", t.Root, len(t.Parent))
 		return
 	}
-	fmt.Fprintf(b, "%d\n", t.Root)
-	w := treeWriter{b: b, t: t, children: t.Children(), x: x}
-	w.below(t.Root, "")
-	if t.Note != "" {
-		fmt.Fprintf(b, "note: %s\n", t.Note)
-	}
-}
-
-// treeWriter draws one tree.
-type treeWriter struct {
-	b        *strings.Builder
-	t        topo.Tree
-	children [][]int
-	x        *picture
-}
-
-// below draws the children of v: rank, round if there is one, rate of the link.
-func (w *treeWriter) below(v int, indent string) {
-	for i, c := range w.children[v] {
-		branch, deeper := "├─ ", "│  "
-		if i == len(w.children[v])-1 {
-			branch, deeper = "└─ ", "   "
+	t.Draw(b, func(rank int) string {
+		if i, ok := x.index[key(rank, t.Parent[rank])]; ok {
+			return fmt.Sprintf("  %s GB/s", figure(x.wires[i].GBytesPerSecond))
 		}
-		fmt.Fprintf(w.b, "%s%s%d", indent, branch, c)
-		if w.t.Round != nil {
-			fmt.Fprintf(w.b, " (%d)", w.t.Round[c])
-		}
-		if i, ok := w.x.index[key(v, c)]; ok {
-			fmt.Fprintf(w.b, "  %s GB/s", figure(w.x.wires[i].GBytesPerSecond))
-		}
-		w.b.WriteByte('\n')
-		w.below(c, indent+deeper)
-	}
+		return ""
+	})
 }
 
 func (x *picture) writeRing(b *strings.Builder, order []int) {

@@ -17,43 +17,18 @@ const MaxBytes = 256 << 20
 const version = 2
 
 type file struct {
-	Version  int        `json:"version"`
-	Probe    string     `json:"probe"`
-	Measured int64      `json:"measured_at"` // seconds since 1970
-	Hosts    []string   `json:"hosts"`
-	Pairs    []filePair `json:"pairs,omitempty"`
-	Ports    []filePort `json:"ports,omitempty"`
-}
-
-type filePair struct {
-	A               int         `json:"a"`
-	B               int         `json:"b"`
-	Out             float64     `json:"out_gbytes_per_second"`
-	Back            float64     `json:"back_gbytes_per_second"`
-	GBytesPerSecond float64     `json:"gbytes_per_second"`
-	LatencyUs       float64     `json:"latency_us"`
-	Source          topo.Source `json:"source"`
-	Routed          bool        `json:"routed,omitempty"`
-}
-
-type filePort struct {
-	Host            int         `json:"host"`
-	Out             float64     `json:"out_gbytes_per_second"`
-	In              float64     `json:"in_gbytes_per_second"`
-	GBytesPerSecond float64     `json:"gbytes_per_second"`
-	Source          topo.Source `json:"source"`
+	Version  int      `json:"version"`
+	Probe    string   `json:"probe"`
+	Measured int64    `json:"measured_at"` // seconds since 1970
+	Hosts    []string `json:"hosts"`
+	Pairs    []Pair   `json:"pairs,omitempty"`
+	Ports    []Port   `json:"ports,omitempty"`
 }
 
 // AppendJSON appends the JSON form of n, which must be valid: the same network
 // is the same bytes.
 func (n *Network) AppendJSON(b []byte) ([]byte, error) {
-	f := file{Version: version, Probe: n.Probe, Measured: n.At, Hosts: n.Hosts}
-	for _, p := range n.Pairs {
-		f.Pairs = append(f.Pairs, filePair(p))
-	}
-	for _, p := range n.Ports {
-		f.Ports = append(f.Ports, filePort(p))
-	}
+	f := file{Version: version, Probe: n.Probe, Measured: n.At, Hosts: n.Hosts, Pairs: n.Pairs, Ports: n.Ports}
 	data, err := json.Marshal(f)
 	if err != nil {
 		return nil, fmt.Errorf("network: %w", err)
@@ -71,13 +46,7 @@ func Parse(data []byte) (*Network, error) {
 	if f.Version != version {
 		return nil, fmt.Errorf("network: version %d of the file, want %d", f.Version, version)
 	}
-	n := &Network{Hosts: f.Hosts, Probe: f.Probe, At: f.Measured}
-	for _, p := range f.Pairs {
-		n.Pairs = append(n.Pairs, Pair(p))
-	}
-	for _, p := range f.Ports {
-		n.Ports = append(n.Ports, Port(p))
-	}
+	n := &Network{Hosts: f.Hosts, Pairs: f.Pairs, Ports: f.Ports, Probe: f.Probe, At: f.Measured}
 	if _, err := ParseEffort(n.Probe); err != nil {
 		return nil, fmt.Errorf("network: probe %w", err)
 	}

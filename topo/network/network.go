@@ -55,15 +55,6 @@ func (f *Findings) Add(more *Findings) {
 	f.Trips = append(f.Trips, more.Trips...)
 }
 
-// Bytes is the payload of all flows.
-func (f *Findings) Bytes() int64 {
-	var sum int64
-	for i := range f.Flows {
-		sum += f.Flows[i].Bytes
-	}
-	return sum
-}
-
 // validate reports the first thing that cannot have been measured between so
 // many hosts.
 func (f *Findings) validate(hosts int) error {
@@ -97,20 +88,31 @@ func (f *Findings) validate(hosts int) error {
 
 // Pair is what is known of the way between two hosts.
 type Pair struct {
-	A, B            int         // A < B
-	Out, Back       float64     // GB/s from A to B and from B to A with nothing else under way, as measured; 0: not measured
-	GBytesPerSecond float64     // each way: the slower direction, made equal to others within noise
-	LatencyUs       float64     // one way
-	Source          topo.Source // Measured, Estimated from other pairs, or Declared
-	Routed          bool        // goes over links of other pairs: no link of its own
+	A int `json:"a"`
+	B int `json:"b"` // above A
+
+	// GB/s from A to B and from B to A with nothing else under way, as measured;
+	// 0: not measured.
+	Out  float64 `json:"out_gbytes_per_second"`
+	Back float64 `json:"back_gbytes_per_second"`
+
+	GBytesPerSecond float64     `json:"gbytes_per_second"` // each way: the slower direction, made equal to others within noise
+	LatencyUs       float64     `json:"latency_us"`        // one way
+	Source          topo.Source `json:"source"`            // Measured, Estimated from other pairs, or Declared
+	Routed          bool        `json:"routed,omitempty"`  // goes over links of other pairs: no link of its own
 }
 
 // Port is what all traffic of one host shares, as its network card.
 type Port struct {
-	Host            int
-	Out, In         float64 // GB/s of all flows from and to the host at once, as measured; 0: as much as the pairs together
-	GBytesPerSecond float64 // each way: the slower direction, made equal to others within noise
-	Source          topo.Source
+	Host int `json:"host"`
+
+	// GB/s of all flows from and to the host at once, as measured; 0: as much as
+	// the pairs together.
+	Out float64 `json:"out_gbytes_per_second"`
+	In  float64 `json:"in_gbytes_per_second"`
+
+	GBytesPerSecond float64     `json:"gbytes_per_second"` // each way: the slower direction, made equal to others within noise
+	Source          topo.Source `json:"source"`
 }
 
 // Network is what is known of the way between hosts.
