@@ -66,7 +66,6 @@ func Direct(kind Kind, size, root int, opt Options) (*Plan, error) {
 // part, has.
 func (p *Plan) directTracks(owner, part int, form Form) []Track {
 	n := p.Size
-	opt := Options{Form: form, Apart: true}
 	switch {
 	case n == 1:
 		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
@@ -78,14 +77,12 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 		return exchangeTracks(n, form)
 	case p.Kind == Reduce && owner != p.Root:
 		return helpTracks(n, owner, p.Root, form)
-	case p.Kind == Reduce || p.Kind == Broadcast:
-		return treeTracks(p.Kind, star(n, p.Root), opt)
-	case p.Kind == AllGather:
-		return treeTracks(Broadcast, star(n, part), opt)
-	case p.Kind == ReduceScatter:
-		return treeTracks(Reduce, star(n, part), opt)
+	case p.Kind == Broadcast:
+		owner = p.Root
+	case p.Kind.HasParts():
+		owner = part
 	}
-	return treeTracks(p.Kind, star(n, owner), opt)
+	return treeTracks(p.Kind, star(n, owner), Options{Form: form, Apart: true})
 }
 
 // inOrder returns the ranks 0..n-1.

@@ -91,12 +91,7 @@ func (h *Hierarchy) Trees(g *topo.Graph) (trees []topo.Tree, weights []float64, 
 			if err != nil {
 				return nil, nil, fmt.Errorf("plan: tree %d between hosts: %w", b, err)
 			}
-			trees = append(trees, t)
-			w := 1.0
-			if h.Weights != nil {
-				w = h.Weights[b]
-			}
-			weights = append(weights, w)
+			trees, weights = append(trees, t), append(weights, weightOf(h.Weights, b))
 		}
 	}
 	trees, weights = merge(trees, weights)

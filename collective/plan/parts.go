@@ -15,40 +15,26 @@ func FromPartTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options)
 	if kind != AllGather && kind != ReduceScatter {
 		return nil, fmt.Errorf("plan: cannot build %v from trees of parts: want %v or %v", kind, AllGather, ReduceScatter)
 	}
-	if len(trees) == 0 {
-		return nil, fmt.Errorf("plan: %v from no trees", kind)
+	p, err := emptyPlan(kind, trees, weights, opt)
+	if err != nil {
+		return nil, err
 	}
-	if weights != nil && len(weights) != len(trees) {
-		return nil, fmt.Errorf("plan: %d weights for %d trees", len(weights), len(trees))
-	}
-	p := &Plan{Name: opt.Name, Kind: kind, Size: len(trees[0].Parent), Root: -1}
 	if p.Name == "" {
 		p.Name = fmt.Sprintf("part trees(%d)", len(trees))
-	}
-	of := make([][]int, p.Size) // by part: its trees
-	for i, t := range trees {
-		if err := t.Validate(p.Size); err != nil {
-			return nil, fmt.Errorf("plan: tree %d: %w", i, err)
-		}
-		of[t.Root] = append(of[t.Root], i)
 	}
 	if len(trees) > MaxLanes {
 		return nil, fmt.Errorf("plan %s: %d lanes, want at most %d", p.Name, len(trees), MaxLanes)
 	}
-	role := Broadcast
-	if kind == ReduceScatter {
-		role = Reduce
+	of := make([][]int, p.Size) // by part: its trees
+	for i, t := range trees {
+		of[t.Root] = append(of[t.Root], i)
 	}
 	for part, list := range of {
 		if len(list) == 0 {
 			return nil, fmt.Errorf("plan: no tree has root %d: %v has a tree for every part at least", part, kind)
 		}
 		for _, i := range list {
-			w := 1.0
-			if weights != nil {
-				w = weights[i]
-			}
-			p.Lanes = append(p.Lanes, Lane{Part: part, Weight: w, Tracks: treeTracks(role, trees[i], opt)})
+			p.Lanes = append(p.Lanes, Lane{Part: part, Weight: weightOf(weights, i), Tracks: treeTracks(kind, trees[i], opt)})
 		}
 	}
 	if err := p.Validate(); err != nil {

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // FromRings builds the collective kind over rings, each an order of all ranks
 // in which every rank sends to the next and the last one to the first. Ring i
@@ -44,13 +47,7 @@ func FromRings(kind Kind, rings [][]int, weights []float64, root int, opt Option
 		n := p.Size
 		pieces := make([]float64, 0, len(rings)*n)
 		for i := range rings {
-			for range n {
-				w := 1.0
-				if weights != nil {
-					w = weights[i]
-				}
-				pieces = append(pieces, w)
-			}
+			pieces = append(pieces, slices.Repeat([]float64{weightOf(weights, i)}, n)...)
 		}
 		err = p.addLanes(len(pieces), pieces, func(i, _ int) []Track { return ringTracks(kind, rings[i/n], i%n) })
 	} else {

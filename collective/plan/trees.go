@@ -43,13 +43,10 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*P
 	if !kind.spreads() {
 		return nil, fmt.Errorf("plan: cannot build %v from trees", kind)
 	}
-	if len(trees) == 0 {
-		return nil, fmt.Errorf("plan: %v from no trees", kind)
+	p, err := emptyPlan(kind, trees, weights, opt)
+	if err != nil {
+		return nil, err
 	}
-	if weights != nil && len(weights) != len(trees) {
-		return nil, fmt.Errorf("plan: %d weights for %d trees", len(weights), len(trees))
-	}
-	p := &Plan{Name: opt.Name, Kind: kind, Size: len(trees[0].Parent), Root: -1}
 	if p.Name == "" {
 		p.Name = treesName(kind, trees, opt.Form)
 	}
@@ -57,20 +54,14 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*P
 		p.Root = trees[0].Root
 	}
 	for i, t := range trees {
-		if err := t.Validate(p.Size); err != nil {
-			return nil, fmt.Errorf("plan: tree %d: %w", i, err)
-		}
 		if kind.HasRoot() && t.Root != p.Root {
 			return nil, fmt.Errorf("plan: tree %d has root %d, tree 0 has %d: a %v needs one root", i, t.Root, p.Root, kind)
 		}
 	}
-	err := p.addLanes(len(trees), weights, func(i, part int) []Track {
+	err = p.addLanes(len(trees), weights, func(i, part int) []Track {
 		t := trees[i]
-		switch kind {
-		case AllGather:
-			return treeTracks(Broadcast, t.Reroot(part), opt)
-		case ReduceScatter:
-			return treeTracks(Reduce, t.Reroot(part), opt)
+		if kind.HasParts() {
+			t = t.Reroot(part)
 		}
 		return treeTracks(kind, t, opt)
 	})
@@ -78,6 +69,32 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*P
 		return nil, err
 	}
 	return p, nil
+}
+
+// emptyPlan checks trees and their weights, and returns a plan without lanes over
+// their ranks.
+func emptyPlan(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*Plan, error) {
+	if len(trees) == 0 {
+		return nil, fmt.Errorf("plan: %v from no trees", kind)
+	}
+	if weights != nil && len(weights) != len(trees) {
+		return nil, fmt.Errorf("plan: %d weights for %d trees", len(weights), len(trees))
+	}
+	p := &Plan{Name: opt.Name, Kind: kind, Size: len(trees[0].Parent), Root: -1}
+	for i, t := range trees {
+		if err := t.Validate(p.Size); err != nil {
+			return nil, fmt.Errorf("plan: tree %d: %w", i, err)
+		}
+	}
+	return p, nil
+}
+
+// weightOf returns the weight of number i; nil weights are equal.
+func weightOf(weights []float64, i int) float64 {
+	if weights == nil {
+		return 1
+	}
+	return weights[i]
 }
 
 // addLanes gives an empty plan n lanes for every part, with the tracks that
@@ -92,11 +109,7 @@ func (p *Plan) addLanes(n int, weights []float64, build func(i, part int) []Trac
 	}
 	for part := range parts {
 		for i := range n {
-			w := 1.0
-			if weights != nil {
-				w = weights[i]
-			}
-			p.Lanes = append(p.Lanes, Lane{Part: part, Weight: w, Tracks: build(i, part)})
+			p.Lanes = append(p.Lanes, Lane{Part: part, Weight: weightOf(weights, i), Tracks: build(i, part)})
 		}
 	}
 	return p.Validate()
@@ -116,7 +129,7 @@ func treesName(kind Kind, trees []topo.Tree, form Form) string {
 }
 
 // treeTracks returns the tracks of one lane, by rank, the way up before the
-// way down.
+// way down. A part goes down from its root, or up to it.
 func treeTracks(kind Kind, t topo.Tree, opt Options) []Track {
 	n := len(t.Parent)
 	if n == 1 {
@@ -127,13 +140,13 @@ func treeTracks(kind Kind, t topo.Tree, opt Options) []Track {
 	for v := range n {
 		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v], apart: opt.Apart}
 		switch {
-		case kind == Reduce:
+		case kind == Reduce || kind == ReduceScatter:
 			acc := Tmp
 			if v == t.Root {
 				acc = Out
 			}
 			tracks = append(tracks, Track{v, node.up(acc)})
-		case kind == Broadcast:
+		case kind == Broadcast || kind == AllGather:
 			tracks = append(tracks, Track{v, node.down(In)})
 		case v == t.Root:
 			tracks = append(tracks, Track{v, node.turn()})
