@@ -37,6 +37,13 @@ func shapes(t *testing.T, n int) []*plan.Plan {
 			}
 			add(plan.FromTrees(kind, some, nil, plan.Options{Form: form}))
 			add(plan.Direct(kind, n, base, plan.Options{Form: form}))
+			if kind == plan.Broadcast || kind == plan.AllGather {
+				continue // adds nothing
+			}
+			add(plan.DirectHosts(kind, [][]int{order}, base, plan.Options{Form: form}))
+			if n > 2 {
+				add(plan.DirectHosts(kind, [][]int{order[:1], order[1 : n-1], order[n-1:]}, base, plan.Options{Form: form}))
+			}
 		}
 		add(plan.FromRings(kind, [][]int{order}, nil, max(base, 0), plan.Options{}))
 		if !kind.HasRoot() && kind != plan.ReduceScatter {
