@@ -1,10 +1,14 @@
 package strictjson
 
 import (
+	"bytes"
+	"cmp"
 	"encoding"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -71,7 +75,7 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 			return bad
 		}
 	}
-	found, want := kindOf(first), wanted(t)
+	found, want := cmp.Or(kinds[first], "a number"), wanted(t)
 	switch {
 	case t == anyType && found != "null":
 		want = found
@@ -87,10 +91,8 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 		return c.bad(start, "is nested too deeply")
 	case found == "a number":
 		return c.number(t, start, word)
-	case first == '{' && t.Kind() == reflect.Struct:
-		return c.object(t, depth)
 	case first == '{':
-		return c.mapping(t, depth)
+		return c.object(t, depth)
 	case first == '[':
 		return c.array(t, depth)
 	case first == '"':
@@ -99,35 +101,19 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 	return nil
 }
 
-// kindOf says what begins with a byte.
-func kindOf(first byte) string {
-	switch first {
-	case '{':
-		return "an object"
-	case '[':
-		return "an array"
-	case '"':
-		return "a string"
-	case 't', 'f':
-		return "a bool"
-	case 'n':
-		return "null"
-	}
-	return "a number"
-}
+// kinds says what begins with a byte, if it is no number.
+var kinds = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a bool", 'f': "a bool", 'n': "null"}
 
 // wanted says what a type holds.
 func wanted(t reflect.Type) string {
-	if reflect.PointerTo(t).Implements(unmarshaler) {
+	k := t.Kind()
+	switch {
+	case k == reflect.String || reflect.PointerTo(t).Implements(unmarshaler):
 		return "a string"
-	}
-	switch k := t.Kind(); {
 	case k == reflect.Struct || k == reflect.Map:
 		return "an object"
 	case k == reflect.Slice || k == reflect.Array:
 		return "an array"
-	case k == reflect.String:
-		return "a string"
 	case k == reflect.Bool:
 		return "a bool"
 	case k >= reflect.Int && k <= reflect.Uint64:
@@ -175,63 +161,49 @@ func (c *checker) array(t reflect.Type, depth int) *badValue {
 	})
 }
 
+// object checks an object: one for a struct, or any names with values of one type.
 func (c *checker) object(t reflect.Type, depth int) *badValue {
-	start, list, seen := c.at, c.fields(t), uint64(0)
+	start := c.at
+	var list []field
+	if t.Kind() == reflect.Struct {
+		list = c.fields(t)
+	} else if t != anyType {
+		t = t.Elem()
+	}
+	known, others := uint64(0), make(map[string]bool) // which names have been there
 	bad := c.elements('}', func(int) *badValue {
 		at := c.at
 		name, bad := c.string()
 		if bad != nil {
 			return bad
 		}
-		i := 0
-		for i < len(list) && list[i].name != string(name) {
-			i++
+		typ, twice, path := t, others[string(name)], "[%.40q]"
+		if list == nil {
+			others[string(name)] = true
+		} else {
+			i := slices.IndexFunc(list, func(f field) bool { return f.name == string(name) })
+			if i < 0 {
+				return c.bad(at, "has an unknown field %.40q, want %s", name, names(list))
+			}
+			typ, twice, path = list[i].typ, known>>i&1 == 1, ".%s"
+			known |= 1 << i
 		}
-		switch {
-		case i == len(list):
-			return c.bad(at, "has an unknown field %.40q, want %s", name, names(list))
-		case seen>>i&1 == 1:
-			return c.bad(at, "stands twice").within(".%s", list[i].name)
-		}
-		seen |= 1 << i
-		if bad = c.pass(); bad == nil { // the colon
-			bad = c.value(list[i].typ, depth+1)
+		if twice {
+			bad = c.bad(at, "stands twice")
+		} else if bad = c.pass(); bad == nil { // the colon
+			bad = c.value(typ, depth+1)
 		}
 		if bad != nil {
-			bad.within(".%s", list[i].name)
+			bad.within(path, name)
 		}
 		return bad
 	})
 	for i, f := range list {
-		if bad == nil && f.must && seen>>i&1 == 0 {
+		if bad == nil && f.must && known>>i&1 == 0 {
 			return c.bad(start, "is missing").within(".%s", f.name)
 		}
 	}
 	return bad
-}
-
-func (c *checker) mapping(t reflect.Type, depth int) *badValue {
-	if t != anyType {
-		t = t.Elem()
-	}
-	seen := make(map[string]bool)
-	return c.elements('}', func(int) *badValue {
-		at := c.at
-		name, bad := c.string()
-		if bad != nil {
-			return bad
-		}
-		if seen[string(name)] {
-			bad = c.bad(at, "stands twice")
-		} else if bad = c.pass(); bad == nil { // the colon
-			bad = c.value(t, depth+1)
-		}
-		if bad != nil {
-			bad.within("[%.40q]", name)
-		}
-		seen[string(name)] = true
-		return bad
-	})
 }
 
 // string reads a string.
@@ -291,18 +263,15 @@ func (c *checker) number(t reflect.Type, start int, text string) *badValue {
 		_, err = strconv.ParseInt(text, 10, t.Bits())
 	case k >= reflect.Uint && k <= reflect.Uint64:
 		_, err = strconv.ParseUint(text, 10, t.Bits())
-	default: // a type without one gets a float64
-		if _, err = strconv.ParseFloat(text, 64); k == reflect.Float32 {
-			_, err = strconv.ParseFloat(text, 32)
-		}
-		if err != nil {
-			return c.bad(start, "is %.40s, which is out of range", text)
-		}
+	case k == reflect.Float32:
+		_, err = strconv.ParseFloat(text, 32)
+	default: // as encoding/json takes a number of no particular type
+		_, err = strconv.ParseFloat(text, 64)
 	}
 	switch {
 	case err == nil:
 		return nil
-	case strings.ContainsAny(text, ".eE"):
+	case errors.Is(err, strconv.ErrSyntax) && strings.ContainsAny(text, ".eE"):
 		return c.bad(start, "is %.40s, want a whole number without point and exponent", text)
 	}
 	return c.bad(start, "is %.40s, which is out of range", text)
@@ -310,29 +279,10 @@ func (c *checker) number(t reflect.Type, start int, text string) *badValue {
 
 // skip passes over a value.
 func (c *checker) skip() *badValue {
-	for depth := 0; ; {
-		switch c.next() {
-		case 0:
-			return &badValue{}
-		case '"':
-			if _, bad := c.string(); bad != nil {
-				return bad
-			}
-		case '{', '[':
-			depth++
-			c.at++
-		case '}', ']':
-			depth--
-			c.at++
-		case ',', ':':
-			c.at++
-		default:
-			if _, bad := c.word(); bad != nil {
-				return bad
-			}
-		}
-		if depth == 0 {
-			return nil
-		}
+	d := json.NewDecoder(bytes.NewReader(c.data[c.at:]))
+	if err := d.Decode(new(json.RawMessage)); err != nil {
+		return &badValue{} // whole values are JSON
 	}
+	c.at += int(d.InputOffset())
+	return nil
 }

@@ -109,7 +109,7 @@ func (c *checker) fields(t reflect.Type) []field {
 	if list, ok := c.known[t]; ok {
 		return list
 	}
-	var list []field
+	list := []field{}
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if !f.IsExported() || name == "-" || f.Anonymous && name == "" {
