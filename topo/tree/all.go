@@ -59,11 +59,7 @@ func penalised(g *net) []topo.Tree {
 	trees := make([]topo.Tree, g.n)
 	for root := range trees {
 		trees[root] = best(g, root, g.n)
-		for v, p := range trees[root].Parent {
-			if p >= 0 {
-				g.scale(v, p, LinkUsagePenalty)
-			}
-		}
+		g.use(trees[root], LinkUsagePenalty)
 	}
 	return trees
 }

@@ -90,14 +90,7 @@ type shaker struct {
 }
 
 func newShaker(g *net, root int) *shaker {
-	s := &shaker{g: g, root: root}
-	for a, list := range g.near {
-		for _, e := range list {
-			if a < e.Rank {
-				s.pairs = append(s.pairs, pair{a: a, b: e.Rank, rate: e.GBytesPerSecond})
-			}
-		}
-	}
+	s := &shaker{g: g, root: root, pairs: g.byRate()}
 	_, s.distance = shallowest(g, root)
 	return s
 }
