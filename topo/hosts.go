@@ -116,34 +116,12 @@ func (w *Ways) over(from, to int) []Hop {
 	return hops
 }
 
-// Inside returns the part of g between some of its ranks, which get the numbers
-// of their places. Ports that hold all of them, or none, are left out.
+// Inside returns what g has between some ranks of one host, which get the numbers
+// of their places, as a graph of one host. Ports that hold all of them, or none,
+// are left out.
 func (g *Graph) Inside(ranks []int) *Graph {
-	place := make(map[int]int, len(ranks))
-	for i, r := range ranks {
-		place[r] = i
-	}
-	part := &Graph{Ranks: len(ranks)}
-	for _, l := range g.Links {
-		a, okA := place[l.A]
-		b, okB := place[l.B]
-		if okA && okB {
-			l.A, l.B = a, b
-			part.Links = append(part.Links, l)
-		}
-	}
-	for _, p := range g.Ports {
-		var within []int
-		for _, r := range p.Ranks {
-			if i, ok := place[r]; ok {
-				within = append(within, i)
-			}
-		}
-		if len(within) > 0 && len(within) < len(ranks) {
-			p.Ranks = within
-			part.Ports = append(part.Ports, p)
-		}
-	}
+	part := g.Among(ranks)
+	part.Name, part.Hosts = "", nil
 	return part
 }
 
