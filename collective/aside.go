@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +14,6 @@ import (
 	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/internal/side"
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -21,16 +21,19 @@ import (
 // their own between the ranks of c; see package side.
 func (c *Comm) Aside() *side.Comm {
 	c.asideOnce.Do(func() {
-		trees, shares := c.plans.largeTrees()
+		trees, shares, err := c.plans.LargeTrees()
+		if err != nil {
+			panic("collective: trees of a graph that has been planned for: " + err.Error())
+		}
 		ranks := c.boxRanks()
 		c.aside = &side.Comm{
-			Rank: c.rank, Size: c.size, Hosts: hostsOf(c.world), Graph: c.graph, Cores: c.plans.machine.Cores,
-			Share:  max(1, float64(slices.Max(ranks))/float64(max(c.plans.machine.Cores, 1))),
+			Rank: c.rank, Size: c.size, Hosts: hostsOf(c.world), Graph: c.graph, Cores: c.plans.Machine().Cores,
+			Share:  max(1, float64(slices.Max(ranks))/float64(max(c.plans.Machine().Cores, 1))),
 			Waiter: c.asideWaiter(ranks[c.rank]), Verbose: c.world.Setting("verbose") != "",
 			Trees: trees, Shares: shares,
 			Claim: c.claim, Release: c.end,
 			Gather: c.asideGather, Dense: c.asideDense,
-			DenseUs: func(bytes int) (string, float64) { return c.Choice(plan.AllReduce, bytes) },
+			DenseUs: c.denseUs,
 			Open:    c.asideOpen, Try: c.asideTry,
 			Shut:        c.asideShut,
 			HeapBytes:   c.plans.heapBytes,
@@ -44,7 +47,7 @@ func (c *Comm) Aside() *side.Comm {
 
 // boxRanks returns, for every rank, how many share its cores, it among them.
 func (c *Comm) boxRanks() []int {
-	boxes := c.plans.machine.Boxes
+	boxes := c.plans.Machine().Boxes
 	if len(boxes) != c.size {
 		boxes = hostsOf(c.world)
 	}
@@ -64,7 +67,7 @@ func (c *Comm) boxRanks() []int {
 // namespaces of one machine, which share its cores, ranks sleep soon.
 func (c *Comm) asideWaiter(ranks int) exec.Waiter {
 	w := c.waiter
-	if !oneHost(hostsOf(c.world)) && ranks > c.plans.machine.Cores {
+	if !oneHost(hostsOf(c.world)) && ranks > c.plans.Machine().Cores {
 		w.Spins, w.Yields, w.Nap = 1, asideYields, asideNap
 	}
 	return w
@@ -245,57 +248,11 @@ func (c *Comm) closeSides() (err error) {
 	return err
 }
 
-// largeTrees returns the trees over all ranks on which large messages travel, with
-// their shares: one from every rank or host where all links are alike, else those
-// that the links' rates gave.
-func (p *planner) largeTrees() ([]topo.Tree, []float64) {
-	var trees []topo.Tree
-	var weights []float64
-	switch {
-	case p.size == 1:
-	case p.hosts != nil:
-		for _, t := range p.hosts.carry(p.hosts.large(), p.hosts.carriers, -1) {
-			trees, weights = append(trees, t.tree), append(weights, t.weight)
-		}
-	default:
-		for i := range min(p.size, directRanks) {
-			r := i * p.size / min(p.size, directRanks)
-			t := p.trees[r]
-			if p.size <= directRanks && p.graph.IsUniform() {
-				t = topo.Star(p.size, r)
-			}
-			trees, weights = append(trees, t), append(weights, 1)
-		}
+// denseUs says which plan the AllReduce of a dense message takes, and its predicted time.
+func (c *Comm) denseUs(bytes int) (string, float64) {
+	choice, err := c.Choice(plan.AllReduce, bytes)
+	if err != nil {
+		return "", math.NaN()
 	}
-	total := 0.0
-	for _, w := range weights {
-		total += w
-	}
-	for i := range weights {
-		weights[i] /= total
-	}
-	return trees, weights
+	return choice.Plan, choice.PredictedUs
 }
-
-// large returns the trees over hosts for large messages: stars, one from every host,
-// where other trees gain next to nothing, since a star's leaves are no further apart
-// than they must be, and blocks that travel alone meet as late as they can.
-func (h *hosts) large() treeSet {
-	packed := setKey{hostsPacked, bothWays, -1}
-	stars := setKey{hostsDirect, bothWays, -1}
-	few := len(h.ranks) <= directHosts
-	switch {
-	case h.has(packed):
-		if few && h.rate(h.set(stars), bothWays) >= nearRate*h.rate(h.set(packed), bothWays) {
-			return h.set(stars)
-		}
-		return h.set(packed)
-	case few:
-		return h.set(stars)
-	}
-	return h.set(setKey{hostsDouble, bothWays, -1})
-}
-
-// nearRate is the part of the packed trees' rate from which stars do as well: rates
-// are measured no better.
-const nearRate = 0.95

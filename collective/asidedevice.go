@@ -29,8 +29,8 @@ func (c *Comm) asideDenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes i
 	if err := c.haveDevices(ctx, &k, dev); err != nil {
 		return 0, err
 	}
-	_, us := c.DeviceChoice(plan.AllReduce, bytes)
-	return us, nil
+	choice, err := c.DeviceChoice(plan.AllReduce, bytes)
+	return choice.PredictedUs, err
 }
 
 // asideFailDevice makes an error of this rank's device the fault of all links of c,

@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/internal/side"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -27,7 +28,8 @@ type Comm struct {
 	between    *Between // nil on one host
 	ep         transport.Endpoint
 	links      *exec.Links
-	plans      *planner
+	plans      *plans
+	planning   planner.Options
 	waiter     exec.Waiter
 
 	busy     atomic.Bool

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -27,14 +30,18 @@ func TestSameBits(t *testing.T) {
 	if raceDetector {
 		comms, runs = 2, 10
 	}
-	for s := range allShapes {
-		t.Run(s.String(), func(t *testing.T) {
-			g, fits := topo.UniformGraph(size), s.fits
-			if s >= shapes {
-				g = networkOf(2, 4, wires(1), always(1)).Among([]int{0, 4, 5, 1, 6, 2, 7}) // three ranks and four
+	for _, s := range slices.Concat(localAlgorithms, hostsAlgorithms) {
+		t.Run(s, func(t *testing.T) {
+			g := topo.UniformGraph(size)
+			if strings.HasPrefix(s, "hierarchical") {
+				g = nets.Of(2, 4, nets.Wires(1), nets.Always(1)).Among([]int{0, 4, 5, 1, 6, 2, 7}) // three ranks and four
 				g.Links[1].GBytesPerSecond = 5
-				fits = func(kind plan.Kind) bool { return newHosts(g).fits(kind, s) }
 			}
+			can := make(map[plan.Kind]bool)
+			for _, kind := range kinds {
+				can[kind] = fits(s, kind, g)
+			}
+			fits := func(kind plan.Kind) bool { return can[kind] }
 			var first [size][]byte // of the first run, by rank
 			for range comms {
 				mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
@@ -47,7 +54,7 @@ func TestSameBits(t *testing.T) {
 						}
 					}
 					return err
-				}, WithGraph(g), forced(s))
+				}, WithGraph(g), WithAlgorithm(s))
 			}
 			for r := range first {
 				if n := 4 * count; fits(plan.AllReduce) && !bytes.Equal(first[r][:n], first[0][:n]) {

@@ -67,13 +67,13 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 	return c.enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))
 }
 
-// DeviceChoice is Choice for device calls, after the first of them: before it the
-// name is "" and the time NaN.
-func (c *Comm) DeviceChoice(kind plan.Kind, bytes int) (name string, us float64) {
+// DeviceChoice is Choice for device calls, after the first of them: before it there is
+// none, and its time is NaN.
+func (c *Comm) DeviceChoice(kind plan.Kind, bytes int) (Choice, error) {
 	if c.devices == nil {
-		return "", math.NaN()
+		return Choice{PredictedUs: math.NaN()}, nil
 	}
-	return c.devices.plans.choice(kind, int64(bytes))
+	return c.devices.plans.choice(kind, bytes)
 }
 
 // DeviceGraph returns what is known of the links between the ranks' devices, nil

@@ -193,7 +193,7 @@ func (o *opening) plan() error {
 		return err
 	}
 	cfg := defaults()
-	cfg.shape, cfg.cores = c.plans.forced, 1
+	cfg.planning = c.planning
 	cfg.devices = &devicePlanning{stagingBytes: stagingBytes(o.all)}
 	mine, err := o.layOut(&setup{ctx: o.ctx, w: o.w, cfg: &cfg})
 	all, err := swap(o.ctx, o.w, mine, err)
@@ -209,23 +209,46 @@ func (o *opening) plan() error {
 
 // layOut makes the plans that rank 0 has chosen, and the links for them.
 func (o *opening) layOut(s *setup) (mine outcome, err error) {
-	if o.plans, err = s.plan(o.graph); err != nil {
+	if o.plans, err = s.plan(o.graph, deviceKinds); err != nil {
 		return mine, err
 	}
-	placed, index, err := o.plans.devicePlans()
+	placed, err := o.plans.devicePlans()
 	if err != nil {
 		return mine, err
 	}
-	o.index = index
-	o.layout, err = devexec.NewLayout(devexec.Shape{Plans: placed, Slots: o.plans.slots, SlotBytes: o.plans.slotBytes, Direct: o.reads}, o.c.rank)
+	slots, slotBytes, err := o.fit(placed, s.cfg.devices.stagingBytes)
+	if err != nil {
+		return mine, err
+	}
+	o.slots, o.slotBytes = slots, slotBytes
+	o.layout, err = devexec.NewLayout(devexec.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.rank)
 	digest := sha256.New()
 	for _, p := range placed {
 		fmt.Fprintln(digest, p.Plan.Digest(), p.Lanes)
 	}
 	return outcome{
 		Graph: o.graph.Digest(), Plans: hex.EncodeToString(digest.Sum(nil)[:8]),
-		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", o.plans.slots, o.plans.slotBytes, o.direct),
+		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", slots, slotBytes, o.direct),
 	}, err
+}
+
+// fit returns the slots of the links, made smaller where those of these plans would take
+// more staging memory than there is for them.
+func (o *opening) fit(placed []devexec.Placed, budget int64) (slots, slotBytes int, err error) {
+	const grain = 4 << 10
+	slots, slotBytes = o.plans.Slots()
+	l, err := devexec.NewLayout(devexec.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.rank)
+	if err != nil {
+		return 0, 0, err
+	}
+	most := int64(0)
+	for r := range o.c.size {
+		most = max(most, l.StagingBytes(r))
+	}
+	if most > budget {
+		slotBytes = max(grain, int(int64(slotBytes)*budget/most)&^(grain-1))
+	}
+	return slots, slotBytes, nil
 }
 
 // deviceShare is what a rank gives the others to use.
@@ -286,7 +309,7 @@ func (o *opening) connect() error {
 		return nil
 	}
 	ep, err := o.c.asideOpen(o.ctx, "opening the devices", "devices", transport.Layout{
-		Size: o.c.size, Slots: o.plans.slots, SlotBytes: o.plans.slotBytes, Links: links,
+		Size: o.c.size, Slots: o.slots, SlotBytes: o.slotBytes, Links: links,
 	})
 	if err != nil {
 		return fmt.Errorf("links through the hosts: %w", err)
@@ -310,12 +333,12 @@ func (o *opening) start() error {
 // explain says, for people, which plans the devices run.
 func (d *devices) explain(l *devexec.Layout) string {
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device memory on rank %d\n",
-		d.c.size, d.device.Name(), d.plans.slots, d.plans.slotBytes, float64(l.StagingBytes(d.c.rank))/(1<<20), d.c.rank)
+		d.c.size, d.device.Name(), d.slots, d.slotBytes, float64(l.StagingBytes(d.c.rank))/(1<<20), d.c.rank)
 	if d.c.size == 1 {
 		return text
 	}
 	for _, kind := range deviceKinds {
-		text += fmt.Sprintf("%sDevice: %s\n", exec.CallName(kind), choicesText(d.plans.choices[kind]))
+		text += fmt.Sprintf("%sDevice: %s\n", exec.CallName(kind), d.plans.table(kind))
 	}
 	return text
 }

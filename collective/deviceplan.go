@@ -17,27 +17,11 @@ type devicePlanning struct {
 // when the first of them is called, so that rank 0 decides on all of them.
 var deviceKinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather, plan.ReduceScatter}
 
-// mostOnDevice is the largest message that is priced for devices, in bytes.
-const mostOnDevice = 64 << 20
-
 // Staging memory: a share of a device's, up to what keeps any link busy.
 const (
 	stagingShare = 32 // of the memory, one part
 	mostStaging  = 512 << 20
 )
-
-// deviceSlots spreads the staging memory of a rank over the slots of all links.
-// Large slots are few steps: at some hundred GB/s a device takes as long for a
-// megabyte as for beginning with it.
-func deviceSlots(size, links int, budget int64) (slots, bytes int) {
-	const least, most, grain = 4 << 10, 4 << 20, 4 << 10
-	slots = 4
-	if links == 0 {
-		return slots, least
-	}
-	n := budget * int64(size) / int64(links*slots)
-	return slots, int(min(max(n&^(grain-1), least), most))
-}
 
 // stagingBytes is what every rank gives to staging, by the memory of the ranks'
 // devices and how many ranks share one.
@@ -55,43 +39,26 @@ func stagingBytes(all []deviceHello) int64 {
 	return least
 }
 
-// planKey names a plan of a communicator's devices.
-type planKey struct {
-	kind  plan.Kind
-	shape shape
-	root  int // 0 where there is none
-}
-
-// devicePlans returns the plans of all choices, in the same order on all ranks,
-// and where each stands.
-func (p *planner) devicePlans() ([]devexec.Placed, map[planKey]int, error) {
+// devicePlans returns the plans of all choices, in the same order on all ranks, and lets
+// each know where it stands.
+func (p *plans) devicePlans() ([]devexec.Placed, error) {
 	var all []devexec.Placed
-	index := make(map[planKey]int)
 	for _, kind := range deviceKinds {
-		roots := 1
-		if kind.HasRoot() {
-			roots = p.size
+		list, err := p.AllServed(kind)
+		if err != nil {
+			return nil, err
 		}
-		for _, c := range p.choices[kind] {
-			for root := range roots {
-				k := planKey{kind, c.shape, root}
-				if _, there := index[k]; there {
-					continue
+		for _, s := range list {
+			if p.rank == 0 {
+				if err := p.Verify(s); err != nil {
+					return nil, err
 				}
-				m, err := p.planFor(kind, root, c.shape)
-				if err != nil {
-					return nil, nil, err
-				}
-				lanes := make([]int, len(m.lanes))
-				for i, l := range m.lanes {
-					lanes[i] = p.lanes.number[l]
-				}
-				index[k] = len(all)
-				all = append(all, devexec.Placed{Plan: m.plan, Lanes: lanes})
 			}
+			s.Attached = len(all)
+			all = append(all, devexec.Placed{Plan: s.Plan, Lanes: s.Lanes})
 		}
 	}
-	return all, index, nil
+	return all, nil
 }
 
 // What is taken of devices that nobody has measured: GB/s and microseconds.

@@ -24,10 +24,10 @@ type devices struct {
 	local  []int // the ranks that share memory with this one, rising
 	mine   int   // which of them this one is
 
-	graph *topo.Graph
-	plans *planner
-	index map[planKey]int // of the layout's plans
-	group *devexec.Group
+	graph            *topo.Graph
+	plans            *plans
+	slots, slotBytes int // of the links between devices
+	group            *devexec.Group
 
 	kernels *deviceKernels
 	staging cuda.Slice[uint8]
@@ -112,15 +112,18 @@ func (d *devices) enter(k *deviceArgs, h transport.Header, lent *devexec.Lent, p
 	if a.kind.HasParts() {
 		bytes *= d.c.size
 	}
-	choice := d.plans.choiceFor(a.kind, bytes)
-	i, there := d.index[planKey{a.kind, choice.shape, max(a.root, 0)}]
+	served, err := d.plans.Serve(a.kind, a.root, int64(bytes))
+	if err != nil {
+		return err
+	}
+	i, there := served.Attached.(int)
 	if !there {
-		return fmt.Errorf("no plan for %s in shape %v", a.kind, choice.shape)
+		return fmt.Errorf("no plan for %v of %d bytes", a.kind, bytes)
 	}
 	d.block.ring(d.mine).put(&h, place)
-	err := d.group.Program(i).Enqueue(s, &devexec.Call{
+	err = d.group.Program(i).Enqueue(s, &devexec.Call{
 		Header: h, In: k.in.addr, Out: k.out.addr, Lent: lent, DType: a.dtype, Op: a.op,
-		Chunk: choice.chunks.Most, Divide: a.divide, Scale: a.scale, Factor: a.factor,
+		Chunk: served.Chunks.Max, Divide: a.divide, Scale: a.scale, Factor: a.factor,
 	})
 	if err != nil {
 		return err

@@ -138,7 +138,7 @@ func TestMixedForms(t *testing.T) {
 	if raceDetector {
 		calls = 60
 	}
-	everyComm(t, []int{1, 2, 3, 5, 8}, func(t *testing.T, size int, s shape, rng *rand.Rand, opts ...Option) {
+	everyComm(t, []int{1, 2, 3, 5, 8}, func(t *testing.T, size int, s string, rng *rand.Rand, opts ...Option) {
 		if raceDetector && size != 3 {
 			return
 		}
@@ -199,7 +199,7 @@ func mixedForms(t *testing.T, c *Comm, shared, own *rand.Rand, calls int) error 
 // plain and in flight.
 func TestPersistent(t *testing.T) {
 	const rounds = 6
-	everyComm(t, []int{1, 2, 4, 7}, func(t *testing.T, size int, s shape, rng *rand.Rand, opts ...Option) {
+	everyComm(t, []int{1, 2, 4, 7}, func(t *testing.T, size int, s string, rng *rand.Rand, opts ...Option) {
 		if raceDetector && size != 4 {
 			return
 		}

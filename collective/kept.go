@@ -76,7 +76,11 @@ func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
 		return nil, err
 	}
 	s.between = &within
-	return network.Graph(hosts, linksOf(hosts, graphs), within.Network)
+	g, err := network.Graph(hosts, linksOf(hosts, graphs), within.Network)
+	if err != nil {
+		return nil, err
+	}
+	return levelled(g, s.cfg.boxes), nil
 }
 
 // keptHost is what this rank tells of its host.

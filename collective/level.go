@@ -14,9 +14,9 @@ const levelFrom = 1.5
 // levelled returns g with links between hosts that are all alike, and without cards,
 // where all hosts are one machine (boxes are as in config) whose network has no
 // limits; otherwise g itself.
-func levelled(g *topo.Graph, boxes []int) (*topo.Graph, bool) {
+func levelled(g *topo.Graph, boxes []int) *topo.Graph {
 	if len(boxes) != g.Ranks || len(g.Hosts) != g.Ranks || slices.ContainsFunc(boxes, func(b int) bool { return b != boxes[0] }) {
-		return g, false
+		return g
 	}
 	var rates, latencies []float64
 	for _, l := range g.Links {
@@ -24,12 +24,12 @@ func levelled(g *topo.Graph, boxes []int) (*topo.Graph, bool) {
 			continue
 		}
 		if l.Source != topo.Measured || l.GBytesPerSecond < levelFrom {
-			return g, false
+			return g
 		}
 		rates, latencies = append(rates, l.GBytesPerSecond), append(latencies, l.LatencyUs)
 	}
 	if len(rates) == 0 {
-		return g, false
+		return g
 	}
 	slices.Sort(rates)
 	slices.Sort(latencies)
@@ -40,5 +40,5 @@ func levelled(g *topo.Graph, boxes []int) (*topo.Graph, bool) {
 			l.GBytesPerSecond, l.LatencyUs = rates[len(rates)/2], latencies[len(latencies)/2]
 		}
 	}
-	return &flat, true
+	return &flat
 }

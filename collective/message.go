@@ -114,8 +114,8 @@ func (c *Comm) checkMessage(call string, peer, tag int) error {
 		return c.messageError(call, "rank %d of %d", peer, c.size)
 	case peer == c.rank:
 		return c.messageError(call, "rank %d is this one", peer)
-	case c.plans.messageLane() < 0:
-		return c.messageError(call, "messages are for %s", c.plans.pairLimit())
+	case c.plans.messages < 0:
+		return c.messageError(call, "messages are for %s", c.plans.noMessages())
 	}
 	return c.checkTag(call, tag)
 }

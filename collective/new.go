@@ -137,7 +137,10 @@ func (s *setup) comm() (*Comm, error) {
 	if err != nil {
 		return nil, err
 	}
-	plans, err := s.plan(graph)
+	plans, err := s.plan(graph, firstKinds)
+	if err == nil {
+		err = plans.open()
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -153,13 +156,13 @@ func (s *setup) comm() (*Comm, error) {
 	}
 	hosts := hostsOf(s.w)
 	s.step("measuring the links")
-	gain, err := s.lendGain(ep, graph, plans.messageLane())
+	gain, err := s.lendGain(ep, graph, plans.messages)
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
 	c := &Comm{
 		rank: s.w.Rank(), size: s.w.Size(), name: s.name, world: s.w,
-		graph: graph, between: s.between, ep: ep, plans: plans,
+		graph: graph, between: s.between, planning: s.cfg.planning, ep: ep, plans: plans,
 		waiter:  waiterFor(hosts, s.w.Rank(), s.cores),
 		connect: s.cfg.connect,
 		closed:  make(chan struct{}),
@@ -169,7 +172,7 @@ func (s *setup) comm() (*Comm, error) {
 		deviceGraph: s.cfg.deviceGraph,
 		devicePeers: s.cfg.peerOptions(s.w),
 	}
-	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.messageLane(), c.size > s.cfg.cores, !lendingLoses(gain))
+	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.messages, c.size > s.cfg.cores, !lendingLoses(gain))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -201,7 +204,11 @@ func (s *setup) comm() (*Comm, error) {
 func (s *setup) graph() (*topo.Graph, error) {
 	cache := s.cfg.topoCache(s.w)
 	size := s.w.Size()
+	refused := s.cfg.usePlanning(s.w)
 	h := hello{Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: machine.ID(s.cfg.cores)}
+	if refused != nil {
+		h.Refused = refused.Error()
+	}
 	file := ""
 	if s.w.Rank() == 0 && s.cfg.graph == nil && size > 1 && cache != nil && oneHost(hostsOf(s.w)) {
 		file = cache.Path(size, s.cfg.cores)
@@ -220,6 +227,14 @@ func (s *setup) graph() (*topo.Graph, error) {
 	if err := agreed("the protocol version", all, func(h hello) string { return strconv.Itoa(h.Protocol) }); err != nil {
 		return nil, err
 	}
+	for r, h := range all {
+		if h.Refused != "" && refused == nil {
+			return nil, fmt.Errorf("%w: rank %d: %s", ErrArgument, r, h.Refused)
+		}
+	}
+	if refused != nil {
+		return nil, refused
+	}
 	if err := agreed("the settings", all, func(h hello) string { return h.Settings }); err != nil {
 		return nil, err
 	}
@@ -229,9 +244,6 @@ func (s *setup) graph() (*topo.Graph, error) {
 		machines[r] = h.Machine
 	}
 	s.cfg.boxes = machine.Shared(hostsOf(s.w), machines)
-	if err := s.cfg.checkPlan(s.w); err != nil {
-		return nil, err
-	}
 	switch {
 	case s.cfg.graph != nil:
 		if s.cfg.graph.Ranks != size {
@@ -267,7 +279,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 }
 
 // compare checks that all ranks came to the same graph, plans and links.
-func (s *setup) compare(g *topo.Graph, p *planner, layout *transport.Layout) error {
+func (s *setup) compare(g *topo.Graph, p *plans, layout *transport.Layout) error {
 	mine := outcome{Graph: g.Digest(), Plans: p.digest(), Layout: layoutDigest(layout), HeapBytes: p.heapBytes}
 	all, err := exchange(s.ctx, s.w, mine)
 	if err != nil {

@@ -1,11 +1,13 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
@@ -53,16 +55,37 @@ func WithTopoCache(dir string) Option {
 	return func(c *config) { c.cache = &probe.Cache{Dir: dir} }
 }
 
-// WithPlan runs every collective in the shape of plan with this name wherever
-// that fits, for measuring; PlanNames has the names. Where it does not fit the
-// collective, another one is taken. Prices do not count.
-func WithPlan(name string) Option {
+// Planning is options of algorithms, for WithAlgorithm.
+type Planning = planner.Options
+
+// WithAlgorithm runs the collectives that an algorithm offers by it, with its options:
+// "ring", "packing", "hierarchical:multi/double-binary". Other collectives are planned as
+// usual. planner.Algorithms has the names, and the algorithm may be empty to give options
+// alone. It replaces treerun's --algorithm.
+func WithAlgorithm(name string, options ...Planning) Option {
 	return func(c *config) {
-		c.plan, c.shape = name, nil
-		if s, known := shapeOf(name); known {
-			c.shape = &s
+		o := Planning{}
+		for _, more := range options {
+			o = more
 		}
+		o.Algorithm, o.Given, o.Stable = name, c.planning.Given, c.planning.Stable || o.Stable
+		c.planning, c.planned = o, true
 	}
+}
+
+// WithPlan runs the calls of one collective, and of one root where it has one, by a plan
+// that was read from a file (plan.ParseFile). New proves it. Other calls are planned as
+// usual. It replaces treerun's --plan.
+func WithPlan(f *plan.File, p *plan.Plan) Option {
+	return func(c *config) { c.file, c.given = f, p }
+}
+
+// WithStableOrder adds every element in one fixed order: the ranks of a host in order,
+// and then the hosts in order. So a sum has the same bits whatever the size of its
+// message, its place in it, or the way that messages are fused or cut. It takes algorithms
+// that can, and up to some tenths more time where there are many ranks on a host.
+func WithStableOrder() Option {
+	return func(c *config) { c.planning.Stable = true }
 }
 
 // connector opens the links of a layout between the ranks of a World.
@@ -72,9 +95,11 @@ type config struct {
 	graph            *topo.Graph
 	deviceGraph      *topo.Graph
 	slots, slotBytes int
-	plan             string // of WithPlan
-	shape            *shape // the one to use wherever it fits; nil: by price
-	heapBytes        int    // per rank
+	planning         planner.Options
+	planned          bool // by WithAlgorithm
+	file             *plan.File
+	given            *plan.Plan // of WithPlan
+	heapBytes        int        // per rank
 	stall, settle    time.Duration
 	stallTimeout     time.Duration // 0: the launcher's
 	name, splitName  string        // of WithName; of Split
@@ -104,41 +129,15 @@ func (c *config) digest() string {
 	if c.graph != nil {
 		graph = c.graph.Digest()
 	}
-	only := "any"
-	switch {
-	case c.plan != "":
-		only = c.plan
-	case c.shape != nil:
-		only = c.shape.String()
+	only := cmp.Or(c.planning.String(), "any")
+	if c.given != nil {
+		only += ", given " + c.given.Digest()
 	}
 	name := ""
 	if c.name != "" {
 		name = fmt.Sprintf("name=%q ", c.name)
 	}
 	return name + fmt.Sprintf("slots=%dx%d plans=%s graph=%s", c.slots, c.slotBytes, only, graph)
-}
-
-// checkPlan checks the name that WithPlan was given; the graph of several hosts
-// says what is possible there.
-func (c *config) checkPlan(w World) error {
-	ranks := w.Size()
-	several := c.graph != nil && len(plan.Hosts(c.graph)) > 1
-	for r := range ranks {
-		several = several || w.HostOf(r) != w.HostOf(0)
-	}
-	switch {
-	case c.plan == "":
-	case c.shape == nil:
-		return fmt.Errorf("%w: WithPlan(%q): want one of %q", ErrArgument, c.plan, shapeNames[:])
-	case several && (*c.shape == oneTree || *c.shape == allTrees):
-		return fmt.Errorf("%w: WithPlan(%q) is for one host", ErrArgument, c.plan)
-	case several:
-	case *c.shape >= shapes:
-		return fmt.Errorf("%w: WithPlan(%q) is for several hosts", ErrArgument, c.plan)
-	case !c.shape.reaches(ranks):
-		return fmt.Errorf("%w: WithPlan(%q) is for up to %d ranks, not for %d", ErrArgument, c.plan, directRanks, ranks)
-	}
-	return nil
 }
 
 // topoCache returns where measured graphs are kept, nil for nowhere. A user

@@ -38,8 +38,8 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	if color < 0 {
 		return nil, nil
 	}
-	if c.plans.messageLane() < 0 {
-		return nil, c.messageError("Split", "it is for %s", c.plans.pairLimit())
+	if c.plans.messages < 0 {
+		return nil, c.messageError("Split", "it is for %s", c.plans.noMessages())
 	}
 	g := &group{parent: c, id: fmt.Sprintf("%s-%d.%d", c.world.JobID(), c.splits, color)}
 	for r := range c.size {
@@ -74,14 +74,21 @@ type group struct {
 	id      string
 }
 
-func (g *group) above() World               { return g.parent.world }
-func (g *group) inAbove(r int) int          { return g.members[r] }
-func (g *group) Rank() int                  { return g.rank }
-func (g *group) Size() int                  { return len(g.members) }
-func (g *group) HostOf(r int) int           { return g.parent.world.HostOf(g.members[r]) }
-func (g *group) Failed() <-chan struct{}    { return g.parent.world.Failed() }
-func (g *group) JobID() string              { return g.id }
-func (g *group) Setting(name string) string { return g.parent.world.Setting(name) }
+func (g *group) above() World            { return g.parent.world }
+func (g *group) inAbove(r int) int       { return g.members[r] }
+func (g *group) Rank() int               { return g.rank }
+func (g *group) Size() int               { return len(g.members) }
+func (g *group) HostOf(r int) int        { return g.parent.world.HostOf(g.members[r]) }
+func (g *group) Failed() <-chan struct{} { return g.parent.world.Failed() }
+func (g *group) JobID() string           { return g.id }
+
+// Setting returns the job's setting. A plan is for all ranks of the job.
+func (g *group) Setting(name string) string {
+	if name == settingPlan {
+		return ""
+	}
+	return g.parent.world.Setting(name)
+}
 func (g *group) DeriveKey(purpose string) []byte {
 	return g.parent.world.DeriveKey("group " + g.id + " " + purpose)
 }

@@ -137,7 +137,9 @@ func TestStop(t *testing.T) {
 	var all []func()
 	for i, form := range waitingForms {
 		for j := range stops {
-			all = append(all, func() { tryStop(t, form.name, form.wait, j, forced(shape((i+j)%int(shapes)))) })
+			all = append(all, func() {
+				tryStop(t, form.name, form.wait, j, WithAlgorithm(localAlgorithms[(i+j)%len(localAlgorithms)]))
+			})
 		}
 	}
 	for i, form := range testForms {
@@ -146,7 +148,7 @@ func TestStop(t *testing.T) {
 				continue // no context to end
 			}
 			all = append(all, func() {
-				tryStop(t, form.name, func(_ context.Context, c *Comm) error { return form.wait(c) }, j, forced(shape((i+j)%int(shapes))))
+				tryStop(t, form.name, func(_ context.Context, c *Comm) error { return form.wait(c) }, j, WithAlgorithm(localAlgorithms[(i+j)%len(localAlgorithms)]))
 			})
 		}
 	}

@@ -36,6 +36,7 @@ type Candidate struct {
 
 	proved *pack.Bound // what the search has proved on its way; nil: nothing
 	form   plan.Form   // of plans over trees
+	steady bool        // shares are those of the rates, for messages of all sizes
 	// fixed makes the plan where there are no strands, with the lane of every
 	// lane of the plan.
 	fixed func() (*plan.Plan, []int, error)
@@ -117,7 +118,7 @@ func (c *Candidate) share(bytes float64) []float64 {
 		shares[i] = part / bytes
 		near = near && math.Abs(shares[i]*total-rates[i]) <= nearShare*rates[i]
 	}
-	if near { // then large messages of all sizes have one plan
+	if near || c.steady { // then large messages of all sizes have one plan
 		for i, r := range rates {
 			shares[i] = r / total
 		}

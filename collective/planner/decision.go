@@ -45,7 +45,7 @@ type DecidedChoice struct {
 // Decide finds the trees of all kinds and roots that take time to find, and chooses for
 // the given kinds.
 func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
-	if err := p.each(func(*offer) {}); err != nil {
+	if _, err := p.Links(); err != nil { // which takes all trees
 		return nil, err
 	}
 	d := &Decision{}
@@ -73,27 +73,6 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 		d.Forests = append(d.Forests, one)
 	}
 	return d, nil
-}
-
-// each visits the offers of all kinds that run over trees, and of all their roots.
-func (p *Planner) each(visit func(*offer)) error {
-	for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
-		roots := 1
-		if kind == plan.Broadcast || kind == plan.Reduce {
-			roots = p.graph.Ranks
-		}
-		if p.Runs(kind) != nil {
-			continue
-		}
-		for root := range roots {
-			o, err := p.offerOf(kind, root)
-			if err != nil {
-				return err
-			}
-			visit(o)
-		}
-	}
-	return nil
 }
 
 // Follow takes over what another rank has decided, checked.

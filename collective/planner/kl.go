@@ -51,6 +51,9 @@ func (p *Planner) searched(name string, kind plan.Kind, most int) error {
 	case p.hosts != nil && (name != "packing" || p.hosts.alone()):
 		return because("ranks are on several hosts: see hierarchical")
 	}
+	if p.machine.Device && name != "packing" {
+		most = min(most, rootedRanks) // plans of all roots are laid out when devices open
+	}
 	if n > most {
 		return because("not tried above %d ranks for the time that it takes: --algorithm %s does", most, name)
 	}

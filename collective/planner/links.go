@@ -34,6 +34,9 @@ func (p *Planner) HasPairs() bool { return p.graph.Ranks <= pairRanks }
 // kind and root, and of the given plan, each link once, sorted. Those of lane 0 join all
 // pairs of ranks, where these are not too many.
 func (p *Planner) Links() ([]plan.Link, error) {
+	if p.links != nil {
+		return p.links, nil
+	}
 	seen := make(map[plan.Link]bool)
 	add := func(lane, src, dst int) {
 		seen[plan.Link{Lane: lane, Src: src, Dst: dst}] = true
@@ -48,25 +51,67 @@ func (p *Planner) Links() ([]plan.Link, error) {
 			}
 		}
 	}
-	var failed error
-	err := p.each(func(o *offer) {
-		for _, c := range o.list {
-			if err := c.links(add, p.HasPairs()); err != nil && failed == nil {
-				failed = fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
-			}
-		}
-	})
+	err := p.each(func(c *Candidate) error { return c.links(add, p.HasPairs()) })
+	if err != nil {
+		return nil, err
+	}
 	if g := p.options.Given; g != nil {
 		for _, k := range g.plan.Links() {
 			add(g.served.Lanes[k.Lane], k.Src, k.Dst)
 		}
 	}
-	list := make([]plan.Link, 0, len(seen))
+	p.links = make([]plan.Link, 0, len(seen))
 	for k := range seen {
-		list = append(list, k)
+		p.links = append(p.links, k)
 	}
-	slices.SortFunc(list, func(a, b plan.Link) int { return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst) })
-	return list, cmp.Or(err, failed)
+	slices.SortFunc(p.links, func(a, b plan.Link) int { return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst) })
+	return p.links, nil
+}
+
+// each visits the candidates of all kinds, without their rates, and of all roots whose
+// links differ.
+func (p *Planner) each(visit func(*Candidate) error) error {
+	p.bare = true
+	defer func() { p.bare = false }()
+	for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
+		if p.Runs(kind) != nil {
+			continue
+		}
+		for _, root := range p.rootsOf(kind) {
+			o, err := p.offerOf(kind, root)
+			if err != nil {
+				return err
+			}
+			for _, c := range o.list {
+				if err := visit(c); err != nil {
+					return fmt.Errorf("%v, algorithm %s: %w", kind, c.Name(), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// rootsOf returns roots of a kind such that the plans of any other root take the same
+// links: on several hosts one of each, as the trees of the others are those turned round;
+// of many ranks on one host one, whose trees are those of kinds without a root.
+func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
+	free := p.options.Algorithm == "" && p.options.suits() == nil
+	switch {
+	case !kind.HasRoot() || pairwise(kind):
+		return []int{0}
+	case free && p.hosts != nil:
+		for _, ranks := range p.hosts.ranks {
+			roots = append(roots, ranks[0])
+		}
+		return roots
+	case free && p.graph.Ranks > directRanks:
+		return []int{0}
+	}
+	for r := range p.graph.Ranks {
+		roots = append(roots, r)
+	}
+	return roots
 }
 
 // links visits the links of the plans of a candidate, for all sizes of messages. Those
@@ -87,7 +132,14 @@ func (c *Candidate) links(add func(lane, src, dst int), pairs bool) error {
 	if pairs && pairwise(c.Kind) {
 		return nil // lane 0
 	}
-	b, err := c.build(maxPriced)
+	b := &Built{Candidate: c}
+	var err error
+	if len(c.Strands) > 0 {
+		b.Shares = slices.Repeat([]float64{1 / float64(len(c.Strands))}, len(c.Strands))
+		err = b.overStrands()
+	} else {
+		b.Plan, b.Lanes, err = c.fixed()
+	}
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,11 @@ import (
 
 // Up to how many ranks trees are packed over single ranks without being asked for, and
 // up to how many one way, for every root.
+//
+// maxTrees is at most how many trees are then used at a time on more than rootedRanks:
+// every tree takes links, and a share of the memory of their slots.
 const (
+	maxTrees    = 24
 	packedRanks = 16
 	rootedRanks = 9
 )
@@ -32,7 +36,7 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("up to %d ranks: hierarchical packs trees inside and between hosts", pack.MaxRanks)
 	case kind == plan.Barrier:
 		return nil, because("a barrier carries no data")
-	case kind.HasParts() && free && n > 1 && n <= pack.MaxPartRanks:
+	case kind.HasParts() && free && n > 1 && n <= pack.MaxPartRanks && (p.asked("packing") || n <= rootedRanks):
 		if f, err = p.packed("packing of parts", func() (*pack.Result, error) { return pack.PackParts(p.graph) }); err != nil {
 			return nil, err
 		}
@@ -41,12 +45,18 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		}
 		c.proved = f.proved
 		return p.stranded(c, f.Rates)
-	case kind.HasRoot() && (p.asked("packing") || n <= rootedRanks):
+	case kind.HasRoot() && n > rootedRanks && !p.asked("packing"):
+		return nil, because("not tried above %d ranks for every root for the time that it takes: --algorithm packing does", rootedRanks)
+	case kind.HasRoot():
 		f, err = p.packed(fmt.Sprintf("packing from %d", root), func() (*pack.Result, error) {
 			return pack.PackOneWay(p.graph, root, p.options.pack())
 		})
 	default:
-		f, err = p.packed("packing", func() (*pack.Result, error) { return pack.Pack(p.graph, p.options.pack()) })
+		o := p.options.pack()
+		if n > rootedRanks && !p.asked("packing") {
+			o.MaxTrees, o.Greedy = maxTrees, true
+		}
+		f, err = p.packed("packing", func() (*pack.Result, error) { return pack.Pack(p.graph, o) })
 	}
 	if err != nil {
 		return nil, err

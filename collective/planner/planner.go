@@ -34,7 +34,9 @@ type Planner struct {
 	rings      []tree.Ring        // nil: not looked for
 	noRings    error              // why there are none
 	candidates map[use]*offer
-	any        bool // algorithms are made without looking at Options.Algorithm
+	links      []plan.Link // nil: not laid out
+	bare       bool        // candidates are made for their links, without rates
+	any        bool        // algorithms are made without looking at Options.Algorithm
 	tables     [plan.AllToAll + 1]*table
 }
 
@@ -146,7 +148,7 @@ func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
 		root = -1
 	}
 	u := use{kind, root}
-	if o, ok := p.candidates[u]; ok {
+	if o, ok := p.candidates[u]; ok && !p.bare {
 		return o, nil
 	}
 	o := &offer{}
@@ -181,7 +183,9 @@ func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
 	if len(o.list) == 0 {
 		return nil, fmt.Errorf("no algorithm has a plan for %v on %d ranks: %s", kind, p.graph.Ranks, whys(o.without))
 	}
-	p.candidates[u] = o
+	if !p.bare {
+		p.candidates[u] = o
+	}
 	return o, nil
 }
 
@@ -210,13 +214,16 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 	if c.Strands, weights, err = within(&c, weights); err != nil {
 		return nil, err
 	}
-	p.meter.fit(c.Strands, weights, c.Kind, c.Root)
-	p.meter.measure(c.Strands, c.Kind, c.Root)
+	if !p.bare {
+		p.meter.fit(c.Strands, weights, c.Kind, c.Root)
+		p.meter.measure(c.Strands, c.Kind, c.Root)
+	}
 	for i := range c.Strands {
 		if c.Strands[i].lane == 0 {
 			c.Strands[i].lane = 1 + i
 		}
 	}
+	c.steady = p.machine.Device // whose plans are all laid out when they open
 	all, one := c, c
 	all.Variant, all.form = variantAll, plan.Split
 	one.Variant, one.form = variantOne, plan.Single

@@ -66,9 +66,12 @@ func timed(ctx context.Context, c *collective.Comm, s *cuda.Stream, bytes int64,
 	if err := collective.AllReduce(ctx, c, mine, slowest, collective.Max); err != nil {
 		return nil, err
 	}
-	name, _ := c.DeviceChoice(allReduceKind, int(bytes))
+	choice, err := c.DeviceChoice(allReduceKind, int(bytes))
+	if err != nil {
+		return nil, err
+	}
 	return &times{Ranks: c.Size(), Bytes: int64(n) * 4, Iterations: iterations,
-		MedianUs: numbers.Median(slowest), MinUs: slices.Min(slowest), Plan: name}, nil
+		MedianUs: numbers.Median(slowest), MinUs: slices.Min(slowest), Plan: choice.Plan}, nil
 }
 
 // onStream returns how long the device takes for work that enqueue puts into a

@@ -2,6 +2,7 @@ package exec
 
 import (
 	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -15,10 +16,10 @@ type Call struct {
 	DType  kernel.DType
 	Op     kernel.Op
 
-	Chunks Chunks  // how the message is cut, the same on all ranks
-	Divide int     // from 2 on: Out is divided by so many at the end
-	Scale  bool    // In is multiplied by Factor before anything else
-	Factor [8]byte // one element, in its first bytes
+	Chunks plan.Chunks // how the message is cut
+	Divide int         // from 2 on: Out is divided by so many at the end
+	Scale  bool        // In is multiplied by Factor before anything else
+	Factor [8]byte     // one element, in its first bytes
 
 	program *Program
 	next    *Call // in the order of Start
@@ -32,14 +33,6 @@ type Call struct {
 	lent    bool  // some was lent
 	inPlace bool  // In is Out, or a part of it, or the other way round
 	done    bool
-}
-
-// Chunks says how what a lane carries is cut: into four chunks, so that the ranks
-// of a tree overlap, but into fewer where these were smaller than Least, and into
-// more where they were larger than Most. Both are in bytes and multiples of 64.
-type Chunks struct {
-	Most  int // 0: a slot
-	Least int // 0: minChunk
 }
 
 // Piece is a part of a message that lies by itself. End is where it ends in

@@ -55,11 +55,6 @@ type track struct {
 // window aligned for the kernels and every element whole.
 const quantum = 64
 
-// minChunk is the smallest chunk, in bytes, into which a message is cut for the
-// sake of pipelining, unless the call says otherwise. Below it the cost of a chunk
-// outweighs the overlap.
-const minChunk = 8 << 10
-
 // Bind looks up the links that the rank of k needs for p. laneOf[i] is the lane
 // of the Layout that lane i of the plan travels on.
 func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
@@ -151,16 +146,4 @@ func (k *Links) begin(t *track, c *Call) {
 		t.chunks = 1 // an empty message still meets everybody
 	}
 	t.place()
-}
-
-// Of returns the bytes of a chunk where a lane carries so many and slots hold slot.
-func (c Chunks) Of(bytes, slot int) int {
-	least, most := minChunk, slot
-	if c.Least > 0 {
-		least = c.Least
-	}
-	if c.Most > 0 {
-		most = min(slot, c.Most)
-	}
-	return min(max(((bytes+3)/4+quantum-1)&^(quantum-1), least), most)
 }

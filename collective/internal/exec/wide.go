@@ -26,7 +26,7 @@ func (k *Links) wideChunk(bytes int, passes bool) int {
 	if passes {
 		most = min(passedBytes, k.linkBytes)
 	}
-	return min(max((bytes+quantum-1)&^(quantum-1), minChunk), most)
+	return min(max((bytes+quantum-1)&^(quantum-1), plan.MinChunk), most)
 }
 
 // passesOn reports whether a rank sends and receives in one track of p.

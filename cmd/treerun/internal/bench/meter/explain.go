@@ -84,12 +84,15 @@ func (e *explainer) consult(cases []suite.Case) (points []*suite.Point, err erro
 	for _, k := range cases {
 		kind := e.calls[k.Name].kind
 		p := &suite.Point{Collective: k.Name, NP: e.np, Bytes: k.Bytes}
-		for _, name := range c.PlanNames(kind) {
+		for _, name := range c.Algorithms(kind) {
 			p.Candidates = append(p.Candidates, suite.Candidate{Plan: name})
 		}
 		if c.Rank() == 0 { // it is rank 0 that tells
-			p.Chosen, _ = c.Choice(kind, int(k.Bytes))
-			p.By = c.ChosenBy(kind)
+			choice, err := c.Choice(kind, int(k.Bytes))
+			if err != nil {
+				return nil, err
+			}
+			p.Chosen, p.By = choice.Name, choice.By
 			lines := strings.Split(strings.TrimSpace(c.Explain()), "\n")
 			p.Links = lines[len(lines)-1]
 		}
@@ -106,7 +109,7 @@ func (e *explainer) measure(ctx context.Context, k *suite.Case, p *suite.Point) 
 			c := &p.Candidates[i]
 			opts := e.opts
 			if len(p.Candidates) > 1 {
-				opts = append(slices.Clone(opts), collective.WithPlan(c.Plan))
+				opts = append(slices.Clone(opts), collective.WithAlgorithm(c.Plan))
 			}
 			share := e.o.MaxSeconds / float64(explainRounds*len(p.Candidates))
 			seconds, err := e.turn(ctx, k, c, opts, round == 0, share)
@@ -164,11 +167,11 @@ func predicted(c *collective.Comm, kind plan.Kind, bytes int64) *float64 {
 	if c.Rank() != 0 {
 		return nil
 	}
-	_, price := c.Choice(kind, int(bytes))
-	if math.IsNaN(price) {
+	choice, err := c.Choice(kind, int(bytes))
+	if err != nil || math.IsNaN(choice.PredictedUs) {
 		return nil
 	}
-	price = math.Round(price*1e4) / 1e4
+	price := math.Round(choice.PredictedUs*1e4) / 1e4
 	return &price
 }
 

@@ -192,7 +192,7 @@ func openGPUs(ctx context.Context, c *collective.Comm, dev *cuda.Device) (err er
 }
 
 // choice is what runs a case, for the row.
-func (m *meter[T]) choice(k *suite.Case) (name string, us float64) {
+func (m *meter[T]) choice(k *suite.Case) (collective.Choice, error) {
 	kind := m.calls[k.Name].kind
 	if m.gpu != nil {
 		return m.c.DeviceChoice(kind, int(k.Bytes))

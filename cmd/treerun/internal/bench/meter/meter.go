@@ -338,10 +338,13 @@ func (m *meter[T]) explain(r *suite.Row, k *suite.Case) {
 	if kind == 0 || m.c.Rank() != 0 {
 		return
 	}
-	name, predicted := m.choice(k)
-	r.Plan = name
-	if k.Calls == 1 && !math.IsNaN(predicted) {
-		predicted = math.Round(predicted*1e4) / 1e4
+	choice, err := m.choice(k)
+	if err != nil {
+		return
+	}
+	r.Plan, r.Algorithm, r.Digest = choice.Plan, choice.Algorithm, choice.Digest
+	if k.Calls == 1 && !math.IsNaN(choice.PredictedUs) {
+		predicted := math.Round(choice.PredictedUs*1e4) / 1e4
 		r.PredictedUs = &predicted
 	}
 }

@@ -38,6 +38,8 @@ type Row struct {
 	Sparse *Sparse `json:"sparse,omitempty"` // of a sparse collective
 
 	Plan        string   `json:"plan"`         // "" where it is not known
+	Algorithm   string   `json:"algorithm"`    // that made the plan, as `treerun plan` names it
+	Digest      string   `json:"digest"`       // of the plan, as `treerun plan` prints it
 	PredictedUs *float64 `json:"predicted_us"` // null where it is not known
 	FloorUs     float64  `json:"floor_us"`     // the limit: see package meter
 	LimitShare  float64  `json:"limit_share"`  // FloorUs over TimeUs

@@ -1,0 +1,299 @@
+package collective
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// plans is a communicator's Planner and the links that its plans travel on.
+type plans struct {
+	*planner.Planner
+	rank, size int
+	heapBytes  int // per rank
+	lanes      []transport.Link
+	messages   int // the lane of messages between ranks, -1 without one
+	links      *exec.Links
+	decided    string // digest of what rank 0 has decided
+}
+
+// firstKinds are the collectives for which rank 0 chooses when a communicator is made.
+var firstKinds = []plan.Kind{plan.AllReduce, plan.Barrier}
+
+// newPlans makes the plans of a rank. With a decision it follows that, without one it
+// decides, for the given kinds.
+func newPlans(g *topo.Graph, rank int, cfg *config, d *planner.Decision, kinds []plan.Kind) (*plans, *planner.Decision, error) {
+	p := &plans{rank: rank, size: g.Ranks, heapBytes: cfg.heapBytes, messages: -1}
+	var err error
+	if p.Planner, err = planner.New(g, cfg.machine(), cfg.planning); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	if d != nil {
+		err = p.Follow(d)
+	} else {
+		d, err = p.Decide(kinds)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, *d)
+	p.decided = hex.EncodeToString(h.Sum(nil)[:6])
+	return p, d, nil
+}
+
+// machine returns what plans are made for. The hosts of a declared graph are its own.
+func (c *config) machine() planner.Machine {
+	m := planner.Machine{Cores: c.cores, Slots: c.slots, SlotBytes: c.slotBytes}
+	if c.graph == nil {
+		m.Boxes = c.boxes
+	}
+	if c.devices != nil {
+		m = planner.Machine{Device: true, StagingBytes: c.devices.stagingBytes, Slots: c.slots, SlotBytes: c.slotBytes}
+	}
+	return m
+}
+
+// open lays out the links of all plans, and those of messages.
+func (p *plans) open() error {
+	links, err := p.Links()
+	if err != nil {
+		return err
+	}
+	most := 0
+	for _, k := range links {
+		p.lanes = append(p.lanes, transport.Link{Lane: k.Lane, Src: k.Src, Dst: k.Dst})
+		most = max(most, k.Lane)
+	}
+	if !p.HasPairs() {
+		return nil
+	}
+	p.messages = most + 1
+	for a := range p.size {
+		for b := range p.size {
+			if a != b {
+				p.lanes = append(p.lanes, transport.Link{Lane: p.messages, Src: a, Dst: b})
+			}
+		}
+	}
+	return nil
+}
+
+// layout returns the links of all lanes.
+func (p *plans) layout() transport.Layout {
+	slots, bytes := p.Slots()
+	return transport.Layout{Size: p.size, Slots: slots, SlotBytes: bytes, HeapBytes: p.heapBytes, Links: p.lanes}
+}
+
+// runs reports why there is no plan for kind, however many ranks there are.
+func (p *plans) runs(kind plan.Kind) error { return p.Runs(kind) }
+
+// noMessages says why there are no messages between ranks.
+func (p *plans) noMessages() string {
+	return fmt.Sprintf("up to 128 ranks, not for %d", p.size)
+}
+
+// program returns the program for a call of so many bytes, and how it cuts them. Rank 0
+// proves the plan: the other ranks run the same one, which their digests tell.
+func (p *plans) program(kind plan.Kind, root, bytes int) (*exec.Program, plan.Chunks, error) {
+	s, err := p.Serve(kind, root, int64(bytes))
+	if err != nil {
+		return nil, plan.Chunks{}, err
+	}
+	if pr, bound := s.Attached.(*exec.Program); bound {
+		return pr, s.Chunks, nil
+	}
+	if p.rank == 0 {
+		if err := p.Verify(s); err != nil {
+			return nil, s.Chunks, err
+		}
+	}
+	pr, err := exec.Bind(s.Plan, p.links, s.Lanes)
+	if err != nil {
+		return nil, s.Chunks, err
+	}
+	s.Attached = pr
+	return pr, s.Chunks, nil
+}
+
+// digest is the same on two ranks when all that was decided is.
+func (p *plans) digest() string {
+	return p.table(plan.AllReduce) + ", decision " + p.decided
+}
+
+// table says, for people, which algorithm runs a kind from which size on.
+func (p *plans) table(kind plan.Kind) string {
+	list, err := p.Table(kind)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for i, r := range list {
+		if i > 0 {
+			fmt.Fprintf(&b, ", from %s ", bytesText(r.From))
+		}
+		b.WriteString(r.Algorithm)
+		if r.Chunks.Max > 0 && len(list) > 1 {
+			fmt.Fprintf(&b, " in %s", bytesText(int64(r.Chunks.Max)))
+		}
+	}
+	return b.String()
+}
+
+// bytesText prints a size as people write it.
+func bytesText(n int64) string {
+	for _, u := range []struct {
+		shift int
+		name  string
+	}{{30, "GiB"}, {20, "MiB"}, {10, "KiB"}} {
+		if n >= 1<<u.shift && n%(1<<u.shift) == 0 {
+			return fmt.Sprintf("%d %s", n>>u.shift, u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// layoutDigest is the same on two ranks when their links are.
+func layoutDigest(l *transport.Layout) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %d %d\n", l.Size, l.Slots, l.SlotBytes)
+	writeLinks(h, l.Links)
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+func writeLinks(w io.Writer, links []transport.Link) {
+	for _, k := range links {
+		fmt.Fprintf(w, "%d %d %d\n", k.Lane, k.Src, k.Dst)
+	}
+}
+
+// verdict is what rank 0 tells the others of its decision.
+type verdict struct {
+	Error    string // why there is none
+	Decision planner.Decision
+}
+
+// plan lets rank 0 plan and gives all ranks the outcome.
+func (s *setup) plan(g *topo.Graph, kinds []plan.Kind) (*plans, error) {
+	if s.w.Rank() != 0 {
+		all, err := exchange(s.ctx, s.w, verdict{})
+		if err != nil {
+			return nil, fmt.Errorf("hearing of rank 0's trees: %w", err)
+		}
+		if all[0].Error != "" {
+			return nil, fmt.Errorf("rank 0: %s", all[0].Error)
+		}
+		p, _, err := newPlans(g, s.w.Rank(), s.cfg, &all[0].Decision, kinds)
+		if err != nil {
+			return nil, fmt.Errorf("rank 0's decision: %w", err)
+		}
+		return p, nil
+	}
+	p, d, failed := newPlans(g, 0, s.cfg, nil, kinds)
+	v := verdict{}
+	if failed != nil {
+		v.Error = failed.Error()
+	} else {
+		v.Decision = *d
+	}
+	_, err := exchange(s.ctx, s.w, v)
+	return p, errors.Join(failed, err)
+}
+
+// explain says, for people, which plan runs from which size on, what each is priced at,
+// and how far the best rate is from what the links allow.
+func (p *plans) explain() string {
+	var b strings.Builder
+	slots, slotBytes := p.Slots()
+	fmt.Fprintf(&b, "treerun: %d ranks, %d links of %d slots of %d bytes: %.1f MiB per rank\n",
+		p.size, len(p.lanes), slots, slotBytes, float64(len(p.lanes)*slots*slotBytes)/float64(p.size)/(1<<20))
+	if p.size == 1 {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "AllReduce: %s\n", p.table(plan.AllReduce))
+	var last *planner.Choice
+	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
+		c, err := p.Choose(plan.AllReduce, -1, bytes)
+		if err != nil {
+			fmt.Fprintf(&b, "AllReduce of %s: %v\n", bytesText(bytes), err)
+			continue
+		}
+		fmt.Fprintf(&b, "AllReduce of %s: %s (%s), predicted %.2f us, %.2f GB/s, plan %s\n",
+			bytesText(bytes), c.Name(), c.Plan.Name, c.PredictedUs, float64(bytes)/c.PredictedUs/1e3, c.Plan.Digest())
+		last = c
+	}
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
+		fmt.Fprint(&b, p.certificate(kind, last))
+	}
+	return b.String()
+}
+
+// certificate compares the rate of the plan for large messages, as far as the links go,
+// with the most that any plan could reach on them.
+func (p *plans) certificate(kind plan.Kind, last *planner.Choice) string {
+	if kind != plan.AllReduce || last == nil {
+		var err error
+		if last, err = p.Choose(kind, 0, 16<<20); err != nil {
+			return ""
+		}
+	}
+	bound, err := p.Certify(kind, 0, last.Served)
+	if err != nil || bound.Rate == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s: links allow %.4g GB/s", exec.CallName(kind), bound.Rate)
+	if rate := p.Fullest(last.Served); rate > 0 {
+		text += fmt.Sprintf(", the %d trees of %s reach %.4g GB/s (%.4g %% of the bound)",
+			len(slices.DeleteFunc(slices.Clone(last.Shares), func(s float64) bool { return s == 0 })), last.Name(), rate, 100*bound.Ratio(rate))
+	}
+	return text + ": " + bound.Words + "\n"
+}
+
+// Choice is the plan that a call takes; see Comm.Choice.
+type Choice struct {
+	Algorithm   string  // as in plan files: "direct", "hierarchical:star/packing"
+	Name        string  // the algorithm and its variant, as WithAlgorithm takes it: "direct:split"
+	Plan        string  // the plan's name
+	Digest      string  // of the plan, as `treerun plan` prints it
+	PredictedUs float64 // NaN where it cannot be predicted
+	By          string  // what decided: the price, or which rule
+}
+
+// Choice returns the plan that a call of this kind takes for a message of so many bytes.
+// Where every rank has a part the message is that of all parts; where there is a root it
+// is rank 0. Every rank gets the same answer by itself. Choice must not run beside a
+// call of the communicator.
+func (c *Comm) Choice(kind plan.Kind, bytes int) (Choice, error) {
+	return c.plans.choice(kind, bytes)
+}
+
+func (p *plans) choice(kind plan.Kind, bytes int) (Choice, error) {
+	c, err := p.Choose(kind, 0, int64(bytes))
+	if err != nil {
+		return Choice{}, err
+	}
+	return Choice{c.Algorithm, c.Name(), c.Plan.Name, c.Plan.Digest(), c.PredictedUs, c.By}, nil
+}
+
+// Algorithms returns the names of the algorithms among which c chooses for a collective,
+// for WithAlgorithm. It must not run beside a call of the communicator.
+func (c *Comm) Algorithms(kind plan.Kind) []string { return c.plans.Offered(kind) }
+
+// NetworkLimit returns the most, in GB/s of message, that any plan of this kind could
+// reach on the network between the hosts as it was measured: the tree-packing bound for
+// AllReduce, the least cut for a Broadcast or Reduce with this root. It returns 0 where
+// there is no such limit: all ranks are on one host, or the kind has none that is known.
+// Messages are those of Choice.
+func (c *Comm) NetworkLimit(kind plan.Kind, root int) float64 {
+	return c.plans.LimitBetweenHosts(kind, root)
+}

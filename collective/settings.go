@@ -1,0 +1,106 @@
+package collective
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/safefile"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// The settings that say how to plan: those of treerun's flags, or of the variables
+// TREERUN_GRAPH, TREERUN_ALGORITHM and TREERUN_PLAN where another launcher starts the
+// ranks. Options of New come before them.
+const (
+	settingGraph     = "graph"     // the text of a graph file, the path of one, or the name of a machine
+	settingAlgorithm = "algorithm" // as planner.ParseOptions reads it
+	settingPlan      = "plan"      // the text of a plan file, or the path of one
+)
+
+// usePlanning takes over what the job's settings say of planning, and proves a given plan.
+// An error is an ErrArgument.
+func (c *config) usePlanning(w World) error {
+	for _, one := range []struct {
+		setting string
+		given   bool
+		use     func(text string) error
+	}{
+		{settingGraph, c.graph != nil, c.useGraph},
+		{settingAlgorithm, c.planned, c.useAlgorithm},
+		{settingPlan, c.given != nil, c.usePlan},
+	} {
+		text := w.Setting(one.setting)
+		if text == "" || one.given {
+			continue
+		}
+		if err := one.use(text); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrArgument, one.setting, err)
+		}
+	}
+	if err := c.planning.Validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	if c.given == nil {
+		return nil
+	}
+	if c.given.Size != w.Size() {
+		return fmt.Errorf("%w: the plan is for %d ranks, the communicator has %d", ErrArgument, c.given.Size, w.Size())
+	}
+	given, err := planner.NewGiven(c.given, c.file.Algorithm, int(c.file.ChunkBytes))
+	if err != nil {
+		return fmt.Errorf("%w: the plan: %w", ErrArgument, err)
+	}
+	c.planning.Given = given
+	return nil
+}
+
+func (c *config) useGraph(text string) (err error) {
+	if g, known := machines.Get(text); known {
+		c.graph = g
+		return nil
+	}
+	data, name, err := textOrFile(text, topo.MaxGraphBytes)
+	if err != nil {
+		return err
+	}
+	if c.graph, err = topo.ParseGraph(data); err != nil {
+		return fmt.Errorf("%s%w", name, err)
+	}
+	return nil
+}
+
+func (c *config) useAlgorithm(text string) error {
+	o, err := planner.ParseOptions(text)
+	o.Stable = o.Stable || c.planning.Stable
+	c.planning = o
+	return err
+}
+
+func (c *config) usePlan(text string) error {
+	data, name, err := textOrFile(text, plan.MaxPlanBytes)
+	if err != nil {
+		return err
+	}
+	if c.file, c.given, err = plan.ParseFile(data); err != nil {
+		return fmt.Errorf("%s%w", name, err)
+	}
+	return nil
+}
+
+// textOrFile returns a JSON text, or what the file of that name has, with its name for
+// errors.
+func textOrFile(text string, limit int64) (data []byte, name string, err error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return []byte(text), "", nil
+	}
+	data, err = safefile.Read(text, limit)
+	if errors.Is(err, os.ErrNotExist) {
+		err = fmt.Errorf("%s: no such file", text)
+	}
+	return data, text + ": ", err
+}

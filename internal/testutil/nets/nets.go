@@ -1,0 +1,119 @@
+// Package nets makes Graphs of several hosts for tests, which alone import it: even,
+// uneven, meshed and scattered ones. It imports topo.
+package nets
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// Mbit is the rate of 1 Mbit/s in GB/s of payload.
+const Mbit = 1e6 / 8 * 0.956 / 1e9
+
+// Of returns a graph of hosts of so many ranks each, by turns or one host
+// after the other, with a wire per pair of hosts of that rate, 0 for none, and a
+// card for every host with a rate.
+func Of(hosts, each int, wire func(a, b int) float64, card func(h int) float64) *topo.Graph {
+	g := &topo.Graph{Name: "network", Ranks: hosts * each, Hosts: make([]int, hosts*each)}
+	for r := range g.Ranks {
+		g.Hosts[r] = r / each
+		for q := r / each * each; q < r; q++ {
+			g.Links = append(g.Links, topo.Link{A: q, B: r, GBytesPerSecond: 12, LatencyUs: 0.5, Kind: "shm", Source: topo.Measured})
+		}
+	}
+	for a := range hosts {
+		for b := a + 1; b < hosts; b++ {
+			if rate := wire(a, b); rate > 0 {
+				g.Links = append(g.Links, topo.Link{A: a * each, B: b * each, GBytesPerSecond: rate, LatencyUs: 25, Kind: topo.TCP, Source: topo.Measured})
+			}
+		}
+		if rate := card(a); rate > 0 {
+			p := topo.Port{Name: fmt.Sprintf("card of host %d", a), GBytesPerSecond: rate}
+			for i := range each {
+				p.Ranks = append(p.Ranks, a*each+i)
+			}
+			g.Ports = append(g.Ports, p)
+		}
+	}
+	return g
+}
+
+// Always is the same rate for every card.
+func Always(rate float64) func(int) float64 { return func(int) float64 { return rate } }
+
+// Wires is the same rate for every wire.
+func Wires(rate float64) func(int, int) float64 { return func(int, int) float64 { return rate } }
+
+// Even is hosts with a card of 500 Mbit/s each.
+func Even(hosts, each int) *topo.Graph {
+	return Of(hosts, each, Wires(500*Mbit), Always(500*Mbit))
+}
+
+// Uneven is four hosts with cards of 800, 400, 200 and 100 Mbit/s.
+func unEven(each int) *topo.Graph {
+	cards := []float64{800 * Mbit, 400 * Mbit, 200 * Mbit, 100 * Mbit}
+	return Of(4, each, func(a, b int) float64 { return min(cards[a], cards[b]) }, func(h int) float64 { return cards[h] })
+}
+
+// Mesh is four hosts with a link of its own for every pair.
+func Mesh(each int) *topo.Graph {
+	rates := [4][4]float64{{0, 800, 400, 200}, {0, 0, 100, 400}, {0, 0, 0, 800}}
+	return Of(4, each, func(a, b int) float64 { return rates[a][b] * Mbit }, Always(0))
+}
+
+// All returns networks of four hosts by a name: even and uneven ones, with one rank and
+// two on each.
+func All() map[string]*topo.Graph {
+	all := map[string]*topo.Graph{}
+	for each := 1; each <= 2; each++ {
+		all[fmt.Sprintf("even, %d each", each)] = Even(4, each)
+		all[fmt.Sprintf("mesh, %d each", each)] = Mesh(each)
+		all[fmt.Sprintf("uneven cards, %d each", each)] = unEven(each)
+	}
+	return all
+}
+
+// Scattered returns a network of hosts that have one rank at least, each rank on
+// any of them, with wires and cards of any rates.
+func Scattered(size, hosts int, rng *rand.Rand) *topo.Graph {
+	g := &topo.Graph{Ranks: size, Hosts: rng.Perm(size)}
+	first := make([]int, hosts)
+	for r, h := range g.Hosts {
+		if h >= hosts {
+			g.Hosts[r] = rng.IntN(hosts)
+		} else {
+			first[h] = r
+		}
+	}
+	for r, h := range g.Hosts {
+		for q := range r {
+			if g.Hosts[q] == h {
+				g.Links = append(g.Links, topo.Link{A: q, B: r, GBytesPerSecond: 10, LatencyUs: 1, Kind: "shm"})
+			}
+		}
+	}
+	even := rng.IntN(3) == 0
+	rate := func() float64 {
+		if even {
+			return 1
+		}
+		return float64(1 + rng.IntN(8))
+	}
+	for a := range hosts {
+		for b := range a {
+			g.Links = append(g.Links, topo.Link{A: first[b], B: first[a], GBytesPerSecond: rate(), LatencyUs: 20, Kind: topo.TCP})
+		}
+	}
+	for h := 0; h < hosts && rng.IntN(2) == 0; h++ {
+		p := topo.Port{Name: fmt.Sprint("card ", h), GBytesPerSecond: rate()}
+		for r, at := range g.Hosts {
+			if at == h {
+				p.Ranks = append(p.Ranks, r)
+			}
+		}
+		g.Ports = append(g.Ports, p)
+	}
+	return g
+}
