@@ -14,7 +14,7 @@ func TestPageIsCurrent(t *testing.T) {
 	}
 	got, err := os.ReadFile("../../docs/results/" + pageName)
 	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("docs/results/%s is another page (%v): write it with go run ./scripts/packing page docs/results", pageName, err)
+		t.Errorf("%s is another page (%v): write it with go run ./scripts/packing page docs/results", pageName, err)
 	}
 }
 

@@ -24,8 +24,24 @@ The rates are those of ` + "`treerun plan`" + `, for example
 
 "exact" is the linear program (column generation over spanning trees). Its bound, the most that any trees can have, is
 proved by a partition of the ranks. "greedy" is step 1 of the document: trees one after the other, each over the
-widest links that are left, by a quantum of the rate at a time (a 64th of the bound, or a 16th of the slowest link where that is
-more; with a least rate r, r). Figures are cut, not rounded.`
+widest links that are left, by a quantum of the rate at a time (a 64th of the bound, or a 16th of the slowest link where
+that is more; with a least rate r, r). Figures are cut, not rounded.`
+
+// What stands above the tables.
+const (
+	countNote = `Share of the bound in percent. Exact: chosen among the linear program's trees and others, with rates by a
+linear program again. Greedy: the document does not say how it chooses K trees (its step 3); these are the K fastest of the greedy
+search with the rates that it gave them, for the best of six quanta, from a 64th to a half of the bound.`
+
+	heightNote = `Share of the bound, exact / greedy, in percent. H is in links, from the least that a spanning tree of the
+network can have (the radius).`
+
+	rateNote = `Share of the bound in percent, and how many trees have it, exact / greedy. r is a part of the bound; "-" where
+no tree is as fast.`
+
+	toleranceNote = `Step 2 of the document, a binary search: heights in links and share of the bound in percent, exact / greedy;
+below it the same with heights in milliseconds of delay, between sites.`
+)
 
 // page returns the page.
 func page(all []network) ([]byte, error) {
@@ -38,7 +54,8 @@ func page(all []network) ([]byte, error) {
 			return nil, err
 		}
 	}
-	for _, part := range []func(*results.Page, []network, []pack.Bound) error{overview, byCount, byHeight, byRate, byTolerance} {
+	parts := []func(*results.Page, []network, []pack.Bound) error{overview, byCount, byHeight, byRate, byTolerance}
+	for _, part := range parts {
 		if err := part(p, all, bounds); err != nil {
 			return nil, err
 		}
@@ -49,7 +66,8 @@ func page(all []network) ([]byte, error) {
 // overview has the networks with their bounds.
 func overview(p *results.Page, all []network, bounds []pack.Bound) error {
 	p.Line("## The networks, without limits")
-	rows := [][]string{{"network", "", "links", "bound, GB/s", "exact, %", "trees", "highest", "greedy, %", "trees", "highest", "best one tree, %"}}
+	rows := [][]string{{"network", "", "links", "bound, GB/s", "exact, %", "trees", "highest",
+		"greedy, %", "trees", "highest", "best one tree, %"}}
 	for i, n := range all {
 		row := []string{n.graph.Name, n.about, fmt.Sprint(len(n.graph.Links)), results.Number(bounds[i].Rate)}
 		for _, o := range []pack.Options{{}, {Greedy: true}, {MaxTrees: 1}} {
@@ -76,9 +94,7 @@ func overview(p *results.Page, all []network, bounds []pack.Bound) error {
 // byCount has the rates with at most K trees.
 func byCount(p *results.Page, all []network, bounds []pack.Bound) error {
 	p.Line("## At most K trees")
-	p.Line("Share of the bound in percent. Exact: chosen among the linear program's trees and others, with rates by a linear program again. " +
-		"Greedy: the document does not say how it chooses K trees (its step 3); these are the K fastest of the greedy search with the rates that it gave " +
-		"them, for the best of six quanta, from a 64th to a half of the bound.")
+	p.Line("%s", countNote)
 	greedy := make([][]*pack.Result, len(all))
 	for i, n := range all {
 		for part := 64; part > 1; part /= 2 {
@@ -114,7 +130,7 @@ func byCount(p *results.Page, all []network, bounds []pack.Bound) error {
 // byHeight has the rates under a height.
 func byHeight(p *results.Page, all []network, _ []pack.Bound) error {
 	p.Line("## No tree higher than H")
-	p.Line("Share of the bound, exact / greedy, in percent. H is in links, from the least that a spanning tree of the network can have (the radius).")
+	p.Line("%s", heightNote)
 	radius := make([]int, len(all))
 	for i, n := range all {
 		lowest, err := pack.Pack(n.graph, pack.Options{MaxHeight: 1e-9}) // loosened to the least that there is
@@ -146,10 +162,12 @@ func byHeight(p *results.Page, all []network, _ []pack.Bound) error {
 // byRate has the rates where no tree is slower than r.
 func byRate(p *results.Page, all []network, bounds []pack.Bound) error {
 	p.Line("## No tree slower than r")
-	p.Line("Share of the bound in percent, and how many trees have it, exact / greedy. r is a part of the bound; \"-\" where no tree is as fast.")
+	p.Line("%s", rateNote)
 	var rows [][]string
 	for part := 64; part > 1; part /= 2 {
-		row, err := pairs(all, rateAndCount, func(i int) pack.Options { return pack.Options{MinRate: bounds[i].Rate / float64(part)} })
+		row, err := pairs(all, rateAndCount, func(i int) pack.Options {
+			return pack.Options{MinRate: bounds[i].Rate / float64(part)}
+		})
 		if err != nil {
 			return err
 		}
@@ -162,8 +180,7 @@ func byRate(p *results.Page, all []network, bounds []pack.Bound) error {
 // byTolerance has what step 2 finds.
 func byTolerance(p *results.Page, all []network, _ []pack.Bound) error {
 	p.Line("## The least height that costs no more of the rate than is allowed")
-	p.Line("Step 2 of the document, a binary search: heights in links and share of the bound in percent, exact / greedy; below it the same " +
-		"with heights in milliseconds of delay, between sites.")
+	p.Line("%s", toleranceNote)
 	tolerances := []float64{0.001, 0.01, 0.05, 0.1, 0.2}
 	for _, by := range []pack.Delay{pack.Hops, pack.Microseconds} {
 		of := all

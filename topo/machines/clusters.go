@@ -46,14 +46,18 @@ func (c cluster) graph(name string) *topo.Graph {
 		}
 		for other := range h {
 			for r := range n {
-				g.Links = append(g.Links, topo.Link{A: other*n + r, B: h*n + r, GBytesPerSecond: c.card, LatencyUs: railUs, Kind: "infiniband"})
+				rail := topo.Link{A: other*n + r, B: h*n + r, GBytesPerSecond: c.card, LatencyUs: railUs, Kind: "infiniband"}
+				g.Links = append(g.Links, rail)
 			}
 		}
 		for _, p := range host.Ports {
-			g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprintf("host %d: %s, and card", h, p.Name), Ranks: []int{h*n + p.Ranks[0]}, GBytesPerSecond: p.GBytesPerSecond + c.card})
+			p.Name = fmt.Sprintf("host %d: %s, and card", h, p.Name)
+			p.Ranks, p.GBytesPerSecond = []int{h*n + p.Ranks[0]}, p.GBytesPerSecond+c.card
+			g.Ports = append(g.Ports, p)
 		}
 		if c.hosts > 2 {
-			g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprintf("cards of host %d", h), Ranks: ranks, GBytesPerSecond: float64(n) * c.card})
+			sum := topo.Port{Name: fmt.Sprintf("cards of host %d", h), Ranks: ranks, GBytesPerSecond: float64(n) * c.card}
+			g.Ports = append(g.Ports, sum)
 		}
 	}
 	return g

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Measures AllReduce on eight hosts of which one has a slow card, and writes the
+# page docs/results/slow-card.md. The hosts are network namespaces that this
+# script makes and removes. As root, on Linux.
+#
+#   scripts/slow-card.sh          measure, then write the page: about 5 minutes on two quiet cores
+#   scripts/slow-card.sh quick    one repetition of a small message into a new folder: to test this script
+#   scripts/slow-card.sh page     write the page again from what was measured
+#
+# What was measured is in slow-card.tsv beside the page: a line per figure, and
+# lines "# name<TAB>value" about the machine. scripts/slowcard does the work.
+#
+# Environment:
+#   REPEAT=5            repetitions; the median counts
+#   RATE=200            Mbit/s of the cards
+#   OUT=docs/results    where to write (quick: a new temporary folder)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+mode=${1:-full}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
+
+command=measure more=(-repeat "${REPEAT:-5}" -rate "${RATE:-200}")
+case $mode in
+full) ;;
+page) command=page more=() ;;
+quick)
+    more=(-repeat 1 -bytes $((256 << 10)))
+    OUT=${OUT:-$(mktemp -d)} ;;
+*) echo "usage: slow-card.sh [quick | page]" >&2; exit 64 ;;
+esac
+OUT=${OUT:-docs/results}
+for f in ./cmd/treerun ./scripts/slowcard; do
+    go build -o "$work/$(basename "$f")" "$f"
+done
+mkdir -p "$OUT"
+version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
+"$work/slowcard" "$command" -treerun "$work/treerun" -about "$version" "${more[@]}" "$OUT"
+echo "$OUT/slow-card.md"
