@@ -29,18 +29,18 @@ that is more; with a least rate r, r). Figures are cut, not rounded.`
 
 // What stands above the tables.
 const (
-	countNote = `Share of the bound in percent. Exact: chosen among the linear program's trees and others, with rates by a
-linear program again. Greedy: the document does not say how it chooses K trees (its step 3); these are the K fastest of the greedy
-search with the rates that it gave them, for the best of six quanta, from a 64th to a half of the bound.`
+	countNote = `Share of the bound in percent. Exact: chosen among the linear program's trees and others, with rates by
+a linear program again. Greedy: the document does not say how it chooses K trees (its step 3); these are the K fastest
+of the greedy search with the rates that it gave them, for the best of six quanta, from a 64th to a half of the bound.`
 
-	heightNote = `Share of the bound, exact / greedy, in percent. H is in links, from the least that a spanning tree of the
-network can have (the radius).`
+	heightNote = `Share of the bound, exact / greedy, in percent. H is in links, from the least that a spanning tree of
+the network can have (the radius).`
 
-	rateNote = `Share of the bound in percent, and how many trees have it, exact / greedy. r is a part of the bound; "-" where
-no tree is as fast.`
+	rateNote = `Share of the bound in percent, and how many trees have it, exact / greedy. r is a part of the bound; "-"
+where no tree is as fast.`
 
-	toleranceNote = `Step 2 of the document, a binary search: heights in links and share of the bound in percent, exact / greedy;
-below it the same with heights in milliseconds of delay, between sites.`
+	toleranceNote = `Step 2 of the document, a binary search: heights in links and share of the bound in percent, exact /
+greedy; below it the same with heights in milliseconds of delay, between sites.`
 )
 
 // page returns the page.

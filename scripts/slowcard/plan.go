@@ -70,7 +70,7 @@ func plans(ctx context.Context, treerun string) ([]planned, error) {
 				return nil, err
 			}
 			if want := bound(n, share); math.Abs(limit-want) > 1e-6*want {
-				return nil, fmt.Errorf("%d hosts, a card of %g %%: treerun plan has a bound of %v, want %v", n, 100*share, limit, want)
+				return nil, fmt.Errorf("%d hosts, a card of %g %%: treerun plan has bound %v, want %v", n, 100*share, limit, want)
 			}
 			all = append(all, planned{n, share, packed, limit, around})
 		}
