@@ -41,7 +41,8 @@ const measured = `%d network namespaces of one machine with a rank each, cards s
 way (package ` + "`internal/testutil/nethosts`" + `); ` + "`treerun bench`" + `, AllReduce of %s of float32, links
 measured by the job itself. Times are medians over the repetitions of the median of three calls; in the first
 repetition every element was compared. The bound is that of TCP's payload, 1448 of 1514 bytes. "a ring" is the least
-that any ring could take, over the same bound. The goal is at most %g of the bound's time with one card at half its rate.`
+that any ring could take, over the same bound. The goal is at most %g of the bound's time with one card at half its
+rate.`
 
 // page writes the page.
 func page(plans []planned, r *results.Record) ([]byte, error) {

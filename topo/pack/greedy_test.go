@@ -3,6 +3,7 @@ package pack
 import (
 	"cmp"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -160,5 +161,45 @@ func TestGreedyQuality(t *testing.T) {
 			t.Errorf("%s: %.3f of the bound", g.Name, r.Ratio)
 		}
 		t.Logf("%s: %.3f of the bound with %d trees", g.Name, r.Ratio, len(r.Trees))
+	}
+}
+
+// With a least rate the packing is no slower than the greedy search's, all of
+// whose trees have that rate: in random meshes, each a ring and other links.
+func TestLeastRateBeatsGreedy(t *testing.T) {
+	const sites = 20
+	for seed := uint64(1); seed < 4; seed++ {
+		from := rand.New(rand.NewPCG(seed, sites))
+		g := ring(sites)
+		for b := range sites {
+			for a := range b - 1 {
+				if b-a != sites-1 && from.IntN(3) == 0 {
+					g.Links = append(g.Links, topo.Link{A: a, B: b})
+				}
+			}
+		}
+		for i := range g.Links {
+			g.Links[i].GBytesPerSecond = float64(1 + from.IntN(10))
+		}
+		bound, err := TreeBound(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := 2; part < 8; part++ {
+			o := Options{MinRate: bound.Rate / float64(part)}
+			exact, err := Pack(g, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Greedy = true
+			greedy, err := Pack(g, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkResult(t, g, exact)
+			if greedy.Note == "" && exact.Rate < greedy.Rate*(1-1e-9) {
+				t.Errorf("seed %d: %v of trees of at least %v, the greedy search has %v", seed, exact.Rate, o.MinRate, greedy.Rate)
+			}
+		}
 	}
 }
