@@ -13,7 +13,9 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("a barrier has no slices: see flat")
 	case n > pairRanks:
 		return nil, because("up to %d ranks, not for %d", pairRanks, n)
-	case owned && n > directRanks && !p.asked("direct"):
+	case p.ordered(kind) && p.hosts != nil:
+		return nil, because("ranks are on several hosts: see hierarchical")
+	case owned && n > directRanks && !p.asked("direct") && !p.ordered(kind):
 		return nil, because("up to %d ranks", directRanks)
 	case owned && p.hosts != nil && (!p.asked("direct") || p.hosts.alone()):
 		return nil, because("ranks are on several hosts: see hierarchical")
@@ -33,7 +35,7 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 			continue
 		}
 		c := fixed("direct", kind, root, lane, func() (*plan.Plan, error) {
-			return plan.Direct(kind, n, max(root, 0), plan.Options{Form: form})
+			return plan.Direct(kind, n, max(root, 0), plan.Options{Form: form, Stable: p.ordered(kind)})
 		})
 		c[0].Variant = []string{plan.Single: variantSingle, plan.Split: variantSplit}[form]
 		list = append(list, c...)

@@ -9,6 +9,8 @@ import (
 // message, in which no rank is inside both.
 func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 	switch {
+	case p.ordered(kind):
+		return nil, unordered()
 	case !spreads(kind):
 		return nil, because("for allreduce, reduce and broadcast")
 	case p.hosts.alone():

@@ -6,6 +6,8 @@ import "github.com/treerun/treerun/collective/plan"
 func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {
+	case p.ordered(kind):
+		return nil, unordered()
 	case kind != plan.AllReduce && kind != plan.Barrier:
 		return nil, because("for allreduce and barrier")
 	case p.hosts.alone() || !p.asked("doubling") && p.hosts != nil:

@@ -90,8 +90,14 @@ func (p *Planner) joined(inside, between string, kind plan.Kind, root int) ([]*C
 		name = between
 	}
 	asked := p.asked("hierarchical") && strings.Contains(p.options.Algorithm, "/") || h.alone() && p.asked(between)
-	if between == "flat" || between == "doubling" {
+	if between == "flat" || between == "doubling" && !p.ordered(kind) {
 		return p.leaders(name, inside, between, kind, asked)
+	}
+	switch {
+	case p.ordered(kind) && inside == "star" && between == "direct":
+		return p.directHosts(name, kind, root)
+	case p.ordered(kind):
+		return nil, unordered()
 	}
 	if kind == plan.Barrier && (between != "star" || p.apart == nil) {
 		return nil, because("a barrier carries no data")

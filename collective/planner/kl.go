@@ -40,6 +40,8 @@ func (p *Planner) penalty() float64 {
 func (p *Planner) searched(name string, kind plan.Kind, most int) error {
 	n := p.graph.Ranks
 	switch {
+	case p.ordered(kind):
+		return unordered()
 	case pairwise(kind):
 		return because("data goes from rank to rank")
 	case p.asked(name):

@@ -96,7 +96,7 @@ func (p *Planner) each(visit func(*Candidate) error) error {
 // links: on several hosts one of each, as the trees of the others are those turned round;
 // of many ranks on one host one, whose trees are those of kinds without a root.
 func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
-	free := p.options.Algorithm == "" && p.options.suits() == nil
+	free := p.options.Algorithm == "" && p.options.suits() == nil && !p.ordered(kind)
 	switch {
 	case !kind.HasRoot() || pairwise(kind):
 		return []int{0}

@@ -24,6 +24,8 @@ const jointRanks = 8
 func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {
+	case p.ordered(kind):
+		return nil, unordered()
 	case p.asked("multi"):
 	case p.hosts != nil && (p.apart == nil || n > directRanks):
 		return nil, because("ranks are on several hosts: see hierarchical")

@@ -24,7 +24,7 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err := p.searched("packing", kind, packedRanks); err != nil {
 		return nil, err
 	}
-	if p.hosts.alone() {
+	if p.hosts.alone() && !p.ordered(kind) {
 		return nil, because("every host has one rank: its trees are those between hosts")
 	}
 	n, free := p.graph.Ranks, !p.options.limited()

@@ -77,6 +77,11 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 			return nil, err
 		}
 	}
+	if o.Given != nil && p.ordered(o.Given.plan.Kind) {
+		if err := plan.VerifyStable(o.Given.plan, plan.Hosts(g), minSlots); err != nil {
+			return nil, fmt.Errorf("the given plan: %w", err)
+		}
+	}
 	p.uniform = g.IsUniform()
 	p.ways = topo.NewWays(g)
 	p.apart = unlinked(g, p.ways)

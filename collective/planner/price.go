@@ -177,6 +177,12 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 // host, which the same trees between hosts give.
 func (p *Planner) Verify(s *Served) error {
 	m := s.Plan
+	if p.ordered(m.Kind) {
+		if err := plan.VerifyStable(m, plan.Hosts(p.graph), minSlots); err != nil {
+			return fmt.Errorf("%v plan %s: %w", m.Kind, m.Name, err)
+		}
+		return nil
+	}
 	if p.slim != nil && s.hosts != nil {
 		var err error
 		if m, _, _, err = p.pricedPlan(s.Built); err != nil {

@@ -10,6 +10,8 @@ import (
 func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {
+	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
+		return nil, unordered()
 	case kind == plan.AllReduce, kind == plan.Reduce, kind == plan.Barrier:
 	case kind == plan.Broadcast && p.asked("star"):
 	default:

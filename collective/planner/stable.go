@@ -1,0 +1,28 @@
+package planner
+
+import "github.com/treerun/treerun/collective/plan"
+
+// ordered reports whether a kind must add every element in one fixed order: the ranks of
+// a host in order, then the hosts in order (Options.Stable).
+func (p *Planner) ordered(kind plan.Kind) bool {
+	return p.options.Stable && (kind == plan.AllReduce || kind == plan.Reduce || kind == plan.ReduceScatter)
+}
+
+// unordered is why trees and rings have no plan where the order is fixed.
+func unordered() error {
+	return because("adds in the order of its trees, which is another for other parts of a message")
+}
+
+// directHosts is direct over several hosts in one fixed order of the ranks.
+func (p *Planner) directHosts(name string, kind plan.Kind, root int) ([]*Candidate, error) {
+	n := p.graph.Ranks
+	switch {
+	case n > pairRanks:
+		return nil, because("one order of all ranks is for up to %d of them", pairRanks)
+	case p.apart != nil:
+		return nil, p.apart
+	}
+	return fixed(name, kind, root, func(i int) int { return 1 + i }, func() (*plan.Plan, error) {
+		return plan.DirectHosts(kind, p.hosts.ranks, max(root, 0), plan.Options{Form: plan.Split, Stable: true})
+	}), nil
+}
