@@ -355,28 +355,40 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (*entry, error) {
 	entries := make([]entry, len(list))
 	for _, i := range order {
 		entries[i].us = math.Inf(1)
-		if least[i] > best*(1+p.nearly()) {
+		if least[i] > best*(1+p.nearly(bytes)) {
 			continue
 		}
-		us, chunks, err := p.price(built[i], bytes, best*(1+p.nearly()))
+		us, chunks, err := p.price(built[i], bytes, best*(1+p.nearly(bytes)))
 		if err != nil {
 			return nil, err
 		}
 		entries[i] = entry{bytes: bytes, name: list[i].Name(), us: us, chunks: chunks}
 		best = min(best, us)
 	}
+	won := -1
 	for i := range entries {
-		if entries[i].us <= best*(1+p.nearly()) {
-			return &entries[i], nil
+		if entries[i].us <= best*(1+p.nearly(bytes)) && (won < 0 || bytes >= longPriced && least[i] < least[won]*(1-1e-9)) {
+			won = i
 		}
 	}
-	return nil, fmt.Errorf("no candidate has a price for %d bytes", bytes)
+	if won < 0 {
+		return nil, fmt.Errorf("no candidate has a price for %d bytes", bytes)
+	}
+	return &entries[won], nil
 }
+
+// longPriced is the size in bytes from which the price of a message is that of a part of
+// it, drawn on, which is exact to some percent. Of prices so near to each other the one
+// counts whose fullest link is the least full.
+const longPriced = 16 << 20
 
 // nearly is the relative difference within which prices are equal: between hosts they
 // rest on rougher measurements.
-func (p *Planner) nearly() float64 {
-	if p.hosts != nil {
+func (p *Planner) nearly(bytes int64) float64 {
+	switch {
+	case p.machine.Device && bytes >= longPriced:
+		return 0.05
+	case p.hosts != nil:
 		return 0.02
 	}
 	return 0.001
