@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,6 +98,9 @@ func (c *Comm) Close() error {
 }
 
 func (c *Comm) close() error {
+	if text := c.UnusedPlan(); text != "" && c.rank == 0 && c.err == nil {
+		fmt.Fprintf(os.Stderr, "treerun: communicator %s: %s\n", c.name, text)
+	}
 	for !c.busy.CompareAndSwap(false, true) {
 		c.abort(transport.Fault{Rank: c.rank, Text: exec.FaultClosed + fmt.Sprintf("rank %d closed its communicator during its own call", c.rank)})
 		time.Sleep(time.Millisecond)

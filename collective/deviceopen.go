@@ -194,6 +194,10 @@ func (o *opening) plan() error {
 	}
 	cfg := defaults()
 	cfg.planning = c.planning
+	if g := c.planning.Given; g != nil {
+		cfg.planning.Given = g.Again()
+		o.given = cfg.planning.Given
+	}
 	cfg.devices = &devicePlanning{stagingBytes: stagingBytes(o.all)}
 	mine, err := o.layOut(&setup{ctx: o.ctx, w: o.w, cfg: &cfg})
 	all, err := swap(o.ctx, o.w, mine, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective/internal/devexec"
 	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
@@ -25,6 +26,7 @@ type devices struct {
 	mine   int   // which of them this one is
 
 	graph            *topo.Graph
+	given            *planner.Given // the communicator's, for devices; nil: there is none
 	plans            *plans
 	slots, slotBytes int // of the links between devices
 	group            *devexec.Group

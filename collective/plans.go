@@ -126,6 +126,20 @@ func (p *plans) program(kind plan.Kind, root, bytes int) (*exec.Program, plan.Ch
 	return pr, s.Chunks, nil
 }
 
+// UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
+func (c *Comm) UnusedPlan() string {
+	g := c.planning.Given
+	if g == nil || g.Used() || c.devices != nil && c.devices.given.Used() {
+		return ""
+	}
+	p := g.Plan()
+	text := fmt.Sprintf("the given plan, of a %v", p.Kind)
+	if p.Kind.HasRoot() {
+		text += fmt.Sprintf(" with root %d", p.Root)
+	}
+	return text + ", has served no call"
+}
+
 // digest is the same on two ranks when all that was decided is.
 func (p *plans) digest() string {
 	return p.table(plan.AllReduce) + ", decision " + p.decided

@@ -16,6 +16,7 @@ import (
 const (
 	minPriced = 8
 	maxPriced = 512 << 20
+	maxLocal  = 32 << 20 // where cores copy: larger messages take no other plan there
 )
 
 // table is what runs a kind, by size, for all roots: the prices are those of root 0.
@@ -68,13 +69,17 @@ func whys(list []Considered) string {
 func (p *Planner) sizes() []int64 {
 	var list []int64
 	bound := p.options.ArrayBound
-	for bytes := int64(minPriced); bytes <= maxPriced; bytes *= 4 {
+	most := int64(maxPriced)
+	if p.hosts == nil && !p.machine.Device {
+		most = maxLocal
+	}
+	for bytes := int64(minPriced); bytes <= most; bytes *= 4 {
 		if len(list) > 0 && bound > list[len(list)-1] && bound < bytes {
 			list = append(list, bound)
 		}
 		list = append(list, bytes)
 	}
-	if bound > maxPriced {
+	if bound > most {
 		list = append(list, bound)
 	}
 	return list
@@ -102,12 +107,18 @@ func (p *Planner) Serve(kind plan.Kind, root int, bytes int64) (*Served, error) 
 		at = max(root, 0)
 	}
 	if g := p.options.Given; g != nil && g.serves(kind, at) {
+		g.used = true
 		return g.served, nil
 	}
 	e, err := p.entry(kind, bytes)
 	if err != nil {
 		return nil, err
 	}
+	return p.serve(kind, at, e)
+}
+
+// serve returns the plan of an entry for a root, 0 where there is none.
+func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 	if at < len(e.served) && e.served[at] != nil {
 		return e.served[at], nil
 	}

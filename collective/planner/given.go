@@ -10,7 +10,18 @@ import (
 type Given struct {
 	plan   *plan.Plan
 	served *Served
+	used   bool // by a call
 }
+
+// Again returns the same plan for another Planner, unused.
+func (g *Given) Again() *Given {
+	served := *g.served
+	served.Attached = nil
+	return &Given{plan: g.plan, served: &served}
+}
+
+// Used reports whether calls have run the plan.
+func (g *Given) Used() bool { return g.used }
 
 // NewGiven returns a given plan that algorithm has made, for people, and that cuts
 // messages into chunks of so many bytes; 0: as the communicator does. It is verified.
@@ -23,7 +34,7 @@ func NewGiven(p *plan.Plan, algorithm string, chunkBytes int) (*Given, error) {
 	for i := range p.Lanes {
 		b.Lanes = append(b.Lanes, 1+i)
 	}
-	return &Given{p, &Served{Built: b, Chunks: plan.Chunks{Max: chunkBytes, Min: chunkBytes}}}, nil
+	return &Given{plan: p, served: &Served{Built: b, Chunks: plan.Chunks{Max: chunkBytes, Min: chunkBytes}}}, nil
 }
 
 // Plan returns the plan.

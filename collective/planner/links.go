@@ -162,9 +162,12 @@ func (p *Planner) AllServed(kind plan.Kind) ([]*Served, error) {
 		roots = p.graph.Ranks
 	}
 	var list []*Served
+	if g := p.options.Given; g != nil && g.plan.Kind == kind {
+		list = append(list, g.served)
+	}
 	for _, e := range p.tables[kind].choices {
 		for root := range roots {
-			s, err := p.Serve(kind, root, e.below-1)
+			s, err := p.serve(kind, root, e)
 			if err != nil {
 				return nil, err
 			}
