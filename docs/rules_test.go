@@ -130,6 +130,7 @@ var imports = map[string]string{
 	"scripts/sparse":                   "internal/testutil/nethosts scripts/internal/jobs scripts/internal/results",
 	"scripts/severalhosts":             "internal/testutil/nethosts scripts/internal/jobs scripts/internal/plots scripts/internal/results",
 	"scripts/simulated":                "internal/numbers",
+	"scripts/pushpulls":                "scripts/internal/results",
 	"scripts/slowcard":                 "internal/testutil/nethosts scripts/internal/jobs scripts/internal/results topo",
 	"scripts/thirdparty":               "",
 	"scripts/internal/jobs":            "internal/testutil/nethosts",
