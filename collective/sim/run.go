@@ -3,6 +3,7 @@ package sim
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 )
@@ -148,8 +149,8 @@ func (r *runner) run() error {
 	for r.size > 0 {
 		at, e := r.pop()
 		r.now = at
-		if at > r.limit && r.limit > 0 {
-			return errLonger
+		if r.limit > 0 && at > r.limit && (e.what == launched || slices.Max(r.left) > 0) {
+			return errLonger // credits may come back after the end
 		}
 		r.events++
 		switch e.what {
