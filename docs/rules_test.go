@@ -108,7 +108,7 @@ var imports = map[string]string{
 	"cmd/treerun/internal/host":        "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/guard cmd/treerun/internal/pipe cmd/treerun/internal/wire internal/procstate rank/job topo",
 	"cmd/treerun/internal/remote":      "cmd/treerun/internal/exitcode cmd/treerun/internal/host cmd/treerun/internal/wire",
 	"cmd/treerun/internal/wire":        "rank/job rank/strict",
-	"cmd/treerun/internal/planner":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/place collective/plan collective/sim internal/safefile topo topo/draw topo/gpu topo/machines topo/network topo/pack topo/tree",
+	"cmd/treerun/internal/planner":     "cmd/treerun/internal/bench/suite cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/place collective/plan collective/planner internal/safefile topo topo/draw topo/gpu topo/machines topo/network topo/pack",
 	"cmd/treerun/internal/program":     "cmd/treerun/internal/exitcode",
 	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/host cmd/treerun/internal/launch cmd/treerun/internal/output",
 	"internal/procstate":               "",

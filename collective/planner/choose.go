@@ -125,7 +125,7 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 	if at >= p.graph.Ranks {
 		return nil, fmt.Errorf("root %d is not a rank of 0..%d", at, p.graph.Ranks-1)
 	}
-	c, err := p.candidate(kind, at, e.name)
+	c, chunks, err := p.fromRoot(kind, at, e)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +140,29 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 		}
 		e.served = make([]*Served, n)
 	}
-	e.served[at] = &Served{Built: b, Chunks: e.chunks}
+	e.served[at] = &Served{Built: b, Chunks: chunks}
 	return e.served[at], nil
+}
+
+// fromRoot returns the candidate of an entry for a root: what was chosen for root 0, or
+// the cheapest where links that the graph does not have leave another root without that.
+func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan.Chunks, error) {
+	o, err := p.offerOf(kind, root)
+	if err != nil {
+		return nil, e.chunks, err
+	}
+	named := func(name string) int {
+		return slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Name() == name })
+	}
+	at, chunks := named(e.name), e.chunks
+	if at < 0 {
+		other, err := p.cheapest(o.list, e.bytes)
+		if err != nil {
+			return nil, chunks, err
+		}
+		at, chunks = named(other.name), other.chunks
+	}
+	return o.list[at], chunks, nil
 }
 
 func (p *Planner) entry(kind plan.Kind, bytes int64) (*entry, error) {

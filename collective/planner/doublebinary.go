@@ -18,8 +18,9 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 	case p.asked("double-binary"):
 	case p.hosts == nil && p.graph.Ranks <= directRanks:
 		return nil, because("up to %d ranks of one host other trees are as low", directRanks)
+	case p.hosts == nil && (p.graph.Ranks <= pairRanks || p.uniform && !kind.HasRoot()):
+		return nil, because("on one host not tried up to %d ranks, or where all links are alike", pairRanks)
 	case p.hosts == nil:
-		return nil, because("not tried on one host")
 	default:
 		return nil, because("between hosts: see hierarchical")
 	}

@@ -31,8 +31,8 @@ func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("ranks are on several hosts: see hierarchical")
 	case p.uniform && n <= directRanks:
 		return nil, because("all links are alike: trees do nothing that plans without a rank in between do not do in fewer steps")
-	case n > pairRanks && kind.HasRoot():
-		return nil, because("up to %d ranks", pairRanks)
+	case n > pairRanks && (kind.HasRoot() || !p.uniform && spreads(kind)):
+		return nil, because("not tried above %d ranks for the time that it takes: see double-binary", pairRanks)
 	}
 	if pairwise(kind) {
 		return nil, because("data goes from rank to rank")

@@ -258,6 +258,8 @@ func within(c *Candidate, weights []float64) ([]Strand, []float64, error) {
 		return nil, nil, because("%v needs %d lanes for every one of its %s, and a plan has at most %d", c.Kind, each, what, plan.MaxLanes)
 	case len(c.Strands) <= most:
 		return c.Strands, weights, nil
+	case c.OfParts():
+		return nil, nil, because("%v has %d trees, and a plan has at most %d lanes", c.Kind, len(c.Strands), plan.MaxLanes)
 	}
 	c.Notes = append(slices.Clone(c.Notes), fmt.Sprintf("%d of %d %s are used: each takes %d lanes of a plan, which has at most %d",
 		most, len(c.Strands), what, each, plan.MaxLanes))

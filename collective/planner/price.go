@@ -155,6 +155,9 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 			return nil, err
 		}
 		us, _, err := p.price(b, bytes, math.Inf(1))
+		if err != nil && pairwise(kind) && p.apart != nil {
+			us, err = math.NaN(), nil // as in Choose
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -5,56 +5,19 @@ import (
 	"io"
 	"testing"
 
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
-// builders are all the ways to make trees and rings for eight ranks.
-func builders() (list []request) {
-	for _, name := range []string{"kl", "exact", "multi", "double-binary", "packing", "ring", "star"} {
-		list = append(list, request{algorithm: name})
-	}
-	for _, k := range []int{2, 4, 8} {
-		r := request{algorithm: "packing"}
-		r.pack.MaxTrees = k
-		list = append(list, r)
-	}
-	return list
-}
-
-// BenchmarkEightRanks makes the trees of every builder on a DGX-1V, kl and
-// exact from all roots, one after the other: that is to take less than 10 ms.
-func BenchmarkEightRanks(b *testing.B) {
-	g, _ := machines.Get("dgx1v")
-	make := func(b *testing.B, list []request) {
-		for b.Loop() {
-			for i := range list {
-				r := list[i]
-				r.g, r.kind, r.root, r.penalty = g, plan.AllReduce, -1, 0.7
-				if _, err := r.candidates(); err != nil {
+// BenchmarkPlan is treerun plan, all of it but the start of the process.
+func BenchmarkPlan(b *testing.B) {
+	for _, args := range [][]string{{}, {"--algorithm", "packing"}, {"--algorithm", "kl"}, {"--algorithm", "ring"}} {
+		b.Run(fmt.Sprint(args), func(b *testing.B) {
+			for b.Loop() {
+				if err := Plan(io.Discard, append([]string{"--graph", "dgx1v"}, args...)); err != nil {
 					b.Fatal(err)
 				}
 			}
-		}
-	}
-	b.Run("all", func(b *testing.B) { make(b, builders()) })
-	for _, r := range builders() {
-		name := r.algorithm
-		if r.pack.MaxTrees > 0 {
-			name = fmt.Sprintf("%s-%d", name, r.pack.MaxTrees)
-		}
-		b.Run(name, func(b *testing.B) { make(b, []request{r}) })
-	}
-}
-
-// BenchmarkPlanAuto is treerun plan --algorithm auto on eight ranks, all of it
-// but the start of the process.
-func BenchmarkPlanAuto(b *testing.B) {
-	for b.Loop() {
-		if err := Plan(io.Discard, []string{"--graph", "dgx1v"}); err != nil {
-			b.Fatal(err)
-		}
+		})
 	}
 }
 
@@ -85,12 +48,11 @@ func hosts512(ports bool) *topo.Graph {
 // than 2 s each.
 func Benchmark64Hosts(b *testing.B) {
 	for _, ports := range []bool{true, false} {
-		g := hosts512(ports)
-		for _, name := range []string{"auto", "hierarchical", "double-binary", "packing"} {
+		for _, name := range []string{"", "hierarchical", "double-binary", "packing"} {
+			file := fileOf(b, hosts512(ports))
 			b.Run(fmt.Sprintf("ports=%v/%s", ports, name), func(b *testing.B) {
 				for b.Loop() {
-					r := request{algorithm: name, g: g, kind: plan.AllReduce, root: -1, penalty: 0.7}
-					if _, err := r.printed(64<<20, "text"); err != nil {
+					if err := Plan(io.Discard, []string{"--graph", file, "--algorithm", name}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
 )
 
 // balanced are the algorithms whose trees, one per root, carry equal parts: all
@@ -16,25 +17,29 @@ var balanced = []string{"multi", "kl", "exact"}
 // unit is the slowest link of the graph: on a DGX-1V a single NVLink. A tree uses
 // a link once, whichever way; on the way up, as on the way down, it uses one
 // direction of it.
-func (d *design) busiest(r *request) []string {
-	if !slices.Contains(balanced, d.algorithm) || r.kind != plan.AllReduce || len(d.strands) < 2 {
+func (d *design) busiest() []string {
+	if !slices.Contains(balanced, d.Algorithm) || d.r.kind != plan.AllReduce || len(d.Strands) < 2 {
 		return nil
 	}
-	all := trees(d.strands)
-	links, ports := r.g.Loads(all, nil)
+	g := d.r.g
+	var all []topo.Tree
+	for _, s := range d.Strands {
+		all = append(all, s.Tree)
+	}
+	links, ports := g.Loads(all, nil)
 	unit := math.Inf(1)
 	for _, l := range links {
 		unit = min(unit, l.Capacity)
 	}
 	name, most := "", links[0]
 	for i, l := range links {
-		if name == "" || l.Crowding() > most.Crowding()*(1+equal) {
-			name, most = fmt.Sprintf("link %d-%d", r.g.Links[i].A, r.g.Links[i].B), l
+		if name == "" || l.Crowding() > most.Crowding()*(1+1e-9) {
+			name, most = fmt.Sprintf("link %d-%d", g.Links[i].A, g.Links[i].B), l
 		}
 	}
 	for i, l := range ports {
-		if l.Crowding() > most.Crowding()*(1+equal) {
-			name, most = fmt.Sprintf("port %q", r.g.Ports[i].Name), l
+		if l.Crowding() > most.Crowding()*(1+1e-9) {
+			name, most = fmt.Sprintf("port %q", g.Ports[i].Name), l
 		}
 	}
 	up := map[[2]int]int{} // by child and parent
@@ -44,7 +49,7 @@ func (d *design) busiest(r *request) []string {
 		}
 	}
 	oneWay := 0.0
-	for _, l := range r.g.Links {
+	for _, l := range g.Links {
 		uses := max(up[[2]int{l.A, l.B}], up[[2]int{l.B, l.A}])
 		oneWay = max(oneWay, float64(uses)*unit/l.GBytesPerSecond)
 	}

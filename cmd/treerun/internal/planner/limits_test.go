@@ -7,11 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/topo"
 )
 
 // fileOf writes a graph and returns its file.
-func fileOf(t *testing.T, g *topo.Graph) string {
+func fileOf(t testing.TB, g *topo.Graph) string {
 	t.Helper()
 	data, err := g.AppendJSON(nil)
 	if err != nil {
@@ -37,38 +38,32 @@ func joined(ranks int, complete bool) *topo.Graph {
 	return g
 }
 
-// auto says which algorithms it leaves out for their time, in every form, and
-// takes the packing where one tree alone would be far slower.
-func TestAutoSaysWhatItLeavesOut(t *testing.T) {
+// What is not tried for the time that it takes is told, with the way to ask for it.
+func TestSaysWhatIsNotTried(t *testing.T) {
 	file := fileOf(t, joined(130, true))
-	p := readPlan(t, "--graph "+file+" --bytes 16M")
-	if p.Algorithm != "packing" || !strings.Contains(p.Note, "auto did not try, for the time that 130 ranks take: multi (up to 64)") {
-		t.Errorf("%s, note %q", p.Algorithm, p.Note)
-	}
-	if text := run(t, planTo, "--graph dgx1v"); strings.Contains(text, "did not try") && !strings.Contains(text, "exact") {
-		t.Errorf("eight ranks:\n%s", text)
-	}
-	if help := run(t, planTo, "--help"); !strings.Contains(help, "packing 1024, multi 64") {
-		t.Errorf("the help does not have the limits:\n%s", help)
+	text := run(t, planTo, "--graph "+file+" --bytes 16M")
+	if !strings.Contains(text, "considered packing: not tried above 16 ranks for the time that it takes: --algorithm packing does") {
+		t.Errorf("%s", text)
 	}
 }
 
-// Above the limits of all others double-binary has a plan.
-func TestAutoHasAlwaysAPlan(t *testing.T) {
-	file := fileOf(t, joined(4100, false))
-	if p := readPlan(t, "--graph "+file+" --bytes 1K"); p.Algorithm != "double-binary" {
-		t.Errorf("4100 ranks: %s", p.Algorithm)
+// A graph of thousands of ranks has a plan, or an error that says why not.
+func TestManyRanksOnAPath(t *testing.T) {
+	file := fileOf(t, joined(1030, false))
+	if p := readPlan(t, "--graph "+file+" --bytes 1K"); p.PredictedUs <= 0 || len(p.Trees) == 0 {
+		t.Errorf("1030 ranks: %s, %v us", p.Algorithm, p.PredictedUs)
 	}
+	file = fileOf(t, joined(4100, false))
 	err := Plan(&strings.Builder{}, strings.Fields("--collective allgather --graph "+file))
-	if err == nil || !strings.Contains(err.Error(), "lanes") {
+	if exitcode.Of(err) != exitcode.Usage {
 		t.Errorf("allgather: %v, want what is in the way", err)
 	}
 }
 
 // A text of many deep trees ends, and says what it leaves out.
 func TestManyDeepTrees(t *testing.T) {
-	file := fileOf(t, joined(300, false))
-	for _, algorithm := range []string{"kl", "multi", "hierarchical"} {
+	file := fileOf(t, joined(170, false))
+	for _, algorithm := range []string{"kl"} {
 		text := run(t, planTo, fmt.Sprintf("--graph %s --algorithm %s --bytes 1M", file, algorithm))
 		if len(text) > 6<<20 || !strings.Contains(text, "left out here for its length") {
 			t.Errorf("%s: %d bytes", algorithm, len(text))
@@ -81,7 +76,7 @@ func TestManyDeepTrees(t *testing.T) {
 func TestRateOfWhatRuns(t *testing.T) {
 	for args, want := range map[string][]string{
 		"--graph pcie8 --collective broadcast --algorithm ring --bytes 64M": {"rate of the 1 used for this message: 9 GB/s, 100 %", "rate of all 6 together: 4.5 GB/s, 50 %"},
-		"--graph dgx1v --algorithm multi --bytes 64M --array-bound 128M":    {"rate of the 1 used for this message: 25 GB/s", "rate of all 8 together: 80 GB/s"},
+		"--graph dgx1v --algorithm multi:one --bytes 64M":                   {"rate of the 1 used for this message: 25 GB/s", "rate of all 8 together: 80 GB/s"},
 		"--graph dgx1v --algorithm packing --bytes 1M":                      {"of that rate, which full links would have"},
 	} {
 		text := run(t, planTo, args)

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -10,96 +9,72 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/draw"
-	"github.com/treerun/treerun/topo/pack"
 )
 
-// planFile is the JSON form of a design.
-type planFile struct {
-	Algorithm      string       `json:"algorithm"`
-	Collective     string       `json:"collective"`
-	Bytes          int64        `json:"bytes"`
-	Digest         string       `json:"digest"` // of the plan: plan.Plan.Digest
-	PredictedUs    float64      `json:"predicted_us"`
-	Trees          []strandFile `json:"trees"`
-	Rate           float64      `json:"rate_gbytes_per_second"`
-	Bound          float64      `json:"bound_gbytes_per_second"`
-	TightPartition [][]int      `json:"tight_partition"`
-	Note           string       `json:"note,omitempty"`
-}
-
-// strandFile is a tree or a ring in it.
-type strandFile struct {
-	Root  int     `json:"root"`  // of a ring: where it begins
-	Share float64 `json:"share"` // of the message; all sum up to 1
-
-	// Rate is how much of the message goes over it per second, in GB/s, while
-	// all are in use: all sum up to the plan's. In an AllGather and a
-	// ReduceScatter the message is all parts together. It is not the load of a
-	// link: a tree puts its rate on a link each way it is used, a ring
-	// 2(n-1)/n of it in an AllReduce, (n-1)/n where the message has parts.
-	Rate float64 `json:"rate_gbytes_per_second"`
-
-	// Part is the part that it carries a share of, where that is not all of the
-	// message: its root's.
-	Part *int `json:"part,omitempty"`
-
-	Parent []int `json:"parent,omitempty"`
-	Round  []int `json:"round,omitempty"`
-	Ring   []int `json:"ring,omitempty"`
-}
-
-func (d *design) json(r *request, c certificate) ([]byte, error) {
-	f := planFile{
-		Algorithm: d.algorithm, Collective: r.kind.String(), Bytes: d.bytes, Digest: d.plan.Digest(),
-		PredictedUs: d.predictedUs, Rate: d.rate(), Bound: c.rate, TightPartition: c.partition,
-		Note: strings.Join(slices.Concat(r.unkept(d.candidate), r.leftOut(), d.remarks(r)), "; "),
+// json is the plan as a file that treerun bench --plan reads.
+func (d *design) json() ([]byte, error) {
+	f := plan.File{
+		Algorithm: d.Algorithm, Bytes: d.Bytes, Rate: d.Rate(), Bound: d.bound.Rate, TightPartition: d.bound.Partition,
+		ChunkBytes: int64(d.chunk()), Options: make(map[string]any),
+		Note: shortened(strings.Join(append(d.remarks(), d.r.assumed()), "; ")),
 	}
-	if f.TightPartition == nil {
-		f.TightPartition = [][]int{}
+	if !math.IsNaN(d.PredictedUs) {
+		f.PredictedUs = d.PredictedUs
 	}
-	for i, s := range d.strands {
-		entry := strandFile{Root: s.tree.Root, Share: d.shares[i], Rate: s.rate, Parent: s.tree.Parent, Round: s.tree.Round}
-		if s.ring != nil {
-			entry.Root, entry.Ring = s.ring[0], s.ring
+	for name, value := range d.r.options.Map() {
+		f.Options[name] = value
+	}
+	for i, s := range d.Strands {
+		t := plan.FileTree{Root: s.Tree.Root, Share: d.Shares[i], Rate: s.Rate, Parent: s.Tree.Parent, Round: s.Tree.Round}
+		if s.Ring != nil {
+			t.Root, t.Ring = s.Ring[0], s.Ring
 		}
-		if s.ofPart {
-			entry.Part = &s.tree.Root
+		if s.OfPart {
+			t.Part = &t.Root
 		}
-		f.Trees = append(f.Trees, entry)
+		f.Trees = append(f.Trees, t)
 	}
-	data, err := json.Marshal(f)
-	return append(data, '\n'), err
+	if n := len(d.Strands); n == 1 || n == 2 && d.Strands[1].Mirrored {
+		f.Ring = d.Strands[0].Ring
+	}
+	return f.Append(nil, d.Plan)
 }
 
-func trees(list []strand) []topo.Tree {
-	var all []topo.Tree
-	for _, s := range list {
-		all = append(all, s.tree)
+// shortened cuts a note to what a plan file holds.
+func shortened(note string) string {
+	const most = 4000
+	if len(note) <= most {
+		return note
 	}
-	return all
+	return strings.ToValidUTF8(note[:most], "") + " ..."
+}
+
+// chunk is the size of the chunks in which the plan moves the message, 0 for one without
+// data.
+func (d *design) chunk() int {
+	if d.Bytes == 0 || d.r.g.Ranks == 1 {
+		return 0
+	}
+	return d.r.ChunkBytes(d.Served, d.Bytes)
 }
 
 // drawing is the design as package draw shows it. A ring is drawn once for both
 // its directions, with the rate that it puts on a link.
-func (d *design) drawing(r *request, c certificate) draw.Plan {
-	p := draw.Plan{Title: d.headline(r)}
-	for _, s := range d.strands {
+func (d *design) drawing() draw.Plan {
+	p := draw.Plan{Title: d.headline()}
+	for _, s := range d.Strands {
 		switch {
-		case s.ring == nil:
-			p.Trees = append(p.Trees, s.tree)
-			p.Rates = append(p.Rates, s.rate)
-		case !s.mirrored:
-			rate := s.rate
-			if f := ringFlows(s.ring, r.kind, r.planRoot()); len(f) > 0 {
-				rate *= f[0].amount
-			}
-			p.Rings = append(p.Rings, s.ring)
-			p.Rates = append(p.Rates, rate)
+		case s.Ring == nil:
+			p.Trees = append(p.Trees, s.Tree)
+			p.Rates = append(p.Rates, s.Rate)
+		case !s.Mirrored:
+			p.Rings = append(p.Rings, s.Ring)
+			p.Rates = append(p.Rates, s.Rate*d.onLink())
 		}
 	}
-	p.Notes = append(d.proof(r, c), d.sharing(r)...)
-	p.Warnings = append(r.unkept(d.candidate), r.leftOut()...)
-	for _, n := range d.remarks(r) {
+	p.Notes = append(d.proof(), d.sharing()...)
+	p.Notes = append(p.Notes, d.choosing()...)
+	for _, n := range d.remarks() {
 		if !slices.ContainsFunc(p.Trees, func(t topo.Tree) bool { return t.Note == n }) { // those are drawn
 			p.Warnings = append(p.Warnings, n)
 		}
@@ -107,117 +82,187 @@ func (d *design) drawing(r *request, c certificate) draw.Plan {
 	return p
 }
 
-// remarks are the notes of the algorithm, without those that say again what is
-// said elsewhere: that one rank sends nothing, and that the height is not kept.
-func (d *design) remarks(r *request) []string {
-	if r.g.Ranks == 1 {
-		return nil
+// onLink is what a ring puts on every link one way, as a part of the message.
+func (d *design) onLink() float64 {
+	n := float64(d.r.g.Ranks)
+	switch {
+	case d.r.kind == plan.AllReduce:
+		return 2 * (n - 1) / n
+	case d.r.kind.HasParts():
+		return (n - 1) / n
 	}
-	unkept := strings.Join(r.unkept(d.candidate), "; ")
-	return slices.DeleteFunc(slices.Clone(d.notes), func(n string) bool {
-		return isRadius(n) && strings.Contains(unkept, "--max-height")
-	})
+	return 1
 }
 
-func (d *design) headline(r *request) string {
-	if r.g.Ranks == 1 {
-		return fmt.Sprintf("%s of %s on %s: nothing to send", r.kind, inWords(d.bytes), title(r.g))
+// remarks are the limits that are not kept and the notes of the algorithm, without those
+// that say again that the height is not kept.
+func (d *design) remarks() []string {
+	unkept := d.unkept()
+	for _, n := range d.Notes {
+		if d.r.g.Ranks > 1 && !(isRadius(n) && strings.Contains(strings.Join(unkept, " "), "--max-height")) {
+			unkept = append(unkept, n)
+		}
 	}
-	return fmt.Sprintf("%s, %s of %s on %s: %.1f us predicted, %.4g GB/s",
-		d.algorithm, r.kind, inWords(d.bytes), title(r.g), d.predictedUs, algGBs(d.bytes, d.predictedUs))
+	return unkept
+}
+
+// isRadius tells whether a note of a packing says that no tree is as low as was
+// asked for.
+func isRadius(note string) bool { return strings.HasPrefix(note, "no spanning tree has a height") }
+
+// unkept says which limits on the trees of a packing these do not keep. Its own notes say
+// why.
+func (d *design) unkept() []string {
+	o := d.r.options
+	if d.Algorithm != "packing" || d.r.g.Ranks == 1 || o.HeightUs {
+		return nil
+	}
+	var list []string
+	deepest, slowest := 0, math.Inf(1)
+	for i := range d.Strands {
+		deepest, slowest = max(deepest, d.Strands[i].Tree.Depth()), min(slowest, d.Strands[i].Rate)
+	}
+	least := ""
+	if slices.ContainsFunc(d.Notes, isRadius) {
+		least = ", and none over the graph's links has less"
+	}
+	if o.MaxHeight > 0 && float64(deepest) > o.MaxHeight {
+		list = append(list, fmt.Sprintf("--max-height %v is not kept: a tree has height %d%s", o.MaxHeight, deepest, least))
+	}
+	if slowest < o.MinRate*(1-1e-6) {
+		list = append(list, fmt.Sprintf("--min-rate %v is not kept: a tree has %.4g GB/s", o.MinRate, slowest))
+	}
+	return list
+}
+
+func (d *design) headline() string {
+	what := fmt.Sprintf("%s of %s on %s", d.r.kind, inWords(d.Bytes), title(d.r.g))
+	if d.r.kind == plan.Barrier {
+		what = fmt.Sprintf("%s on %s", d.r.kind, title(d.r.g))
+	}
+	switch {
+	case d.r.g.Ranks == 1:
+		return what + ": nothing to send"
+	case math.IsNaN(d.PredictedUs):
+		return fmt.Sprintf("%s, %s: it has no price, as its parts pass between ranks without a link", d.Name(), what)
+	case d.Bytes == 0:
+		return fmt.Sprintf("%s, %s: %.1f us predicted", d.Name(), what, d.PredictedUs)
+	}
+	return fmt.Sprintf("%s, %s: %.1f us predicted, %.4g GB/s", d.Name(), what, d.PredictedUs, algGBs(d.Bytes, d.PredictedUs))
 }
 
 func algGBs(bytes int64, us float64) float64 {
-	if us == 0 {
+	if !(us > 0) {
 		return 0
 	}
 	return float64(bytes) / us / 1e3
 }
 
 // proof says the rate, the bound, their ratio and why.
-func (d *design) proof(r *request, c certificate) []string {
-	switch {
-	case r.g.Ranks == 1:
-		return []string{c.headline(r)}
-	case c.rate == 0:
-		return append([]string{fmt.Sprintf("rate %.4g GB/s; %s", d.rate(), c.headline(r))}, d.busiest(r)...)
+func (d *design) proof() []string {
+	bound := d.r.boundLine(d.bound.Rate, d.bound.Words)
+	rate := fmt.Sprintf("rate %.4g GB/s", d.Rate())
+	if len(d.Strands) == 0 {
+		rate = "no trees, and no rate of theirs"
 	}
-	list := append(d.achieved(r, c), "limit: "+c.words)
 	switch {
-	case d.strands[0].ring != nil:
+	case d.r.g.Ranks == 1:
+		return []string{bound}
+	case d.bound.Rate == 0 || len(d.Strands) == 0:
+		return append([]string{rate + "; " + bound}, d.busiest()...)
+	}
+	list := append(d.achieved(), "limit: "+d.bound.Words)
+	switch {
+	case d.Strands[0].Ring != nil:
 		list = append(list, "the rate shown with a ring is what it puts on a link each way, not the message's")
-	case d.ofParts():
+	case d.OfParts():
 		list = append(list, "every tree carries its share of its root's part, one way; loads above count both directions together, and are at most that")
-	case r.kind != plan.AllReduce:
+	case d.r.kind != plan.AllReduce:
 		list = append(list, "loads above count both directions together, and are at most that")
 	}
-	return append(list, d.busiest(r)...)
+	return append(list, d.busiest()...)
 }
 
-// headline is the bound in one line.
-func (c *certificate) headline(r *request) string {
+// boundLine is the bound in one line.
+func (r *request) boundLine(rate float64, words string) string {
 	switch {
 	case r.g.Ranks == 1:
 		return "no bound: one rank sends nothing"
-	case c.rate == 0:
-		return "bound: " + c.words
+	case rate == 0:
+		return "bound: " + words
 	}
-	return fmt.Sprintf("bound %.4g GB/s: %s", c.rate, c.words)
+	return fmt.Sprintf("bound %.4g GB/s: %s", rate, words)
 }
 
-// sharing says which message takes which strands.
-func (d *design) sharing(r *request) []string {
-	if len(d.strands) == 1 {
+// lowPrediction is the part of the rate below which a prediction is explained.
+const lowPrediction = 0.9
+
+// achieved says how near to the bound the plan comes: what runs for this
+// message, and all strands together, where those are more.
+func (d *design) achieved() []string {
+	percent := func(rate float64) float64 { return 100 * d.bound.Ratio(rate) }
+	rate := d.Rate()
+	list := []string{fmt.Sprintf("rate %.4g GB/s: %.4g %% of the bound, %.4g GB/s", rate, percent(rate), d.bound.Rate)}
+	if used := d.treesUsed(); used < len(d.Strands) {
+		all := fmt.Sprintf("rate of all %d together: %.4g GB/s, %.4g %% of the bound", len(d.Strands), rate, percent(rate))
+		rate = d.r.Fullest(d.Served)
+		list = []string{fmt.Sprintf("rate of the %d used for this message: %.4g GB/s, %.4g %% of the bound, %.4g GB/s",
+			used, rate, percent(rate), d.bound.Rate), all}
+	}
+	if got := algGBs(d.Bytes, d.PredictedUs); got < lowPrediction*rate {
+		list = append(list, fmt.Sprintf("predicted is %.3g %% of that rate, which full links would have: latencies, steps and chunks that wait for each other take the rest", 100*got/rate))
+	}
+	return list
+}
+
+// treesUsed is the number of trees that have a share.
+func (d *design) treesUsed() int {
+	return len(slices.DeleteFunc(slices.Clone(d.Shares), func(share float64) bool { return share == 0 }))
+}
+
+// sharing says which strands this message takes.
+func (d *design) sharing() []string {
+	if len(d.Strands) < 2 {
 		return nil
 	}
-	what := "trees"
-	if d.strands[0].ring != nil {
-		what = "rings and directions"
-	}
-	bound, why := d.crossover(), "derived"
-	if r.arrayBound > 0 {
-		bound, why = float64(r.arrayBound), "given"
-	}
-	first := fmt.Sprintf("crossover (%s): several %s are quicker than one above %s", why, what, about(bound))
-	switch {
-	case math.IsInf(bound, 1):
-		first = fmt.Sprintf("crossover (%s): one of the %s alone is quicker at every size", why, what)
-	case bound == 0:
-		first = fmt.Sprintf("crossover (%s): several %s are quicker than one at every size", why, what)
-	}
-	list := []string{first}
-	if joins := d.joins(bound); joins != "" {
-		list = append(list, joins)
-	}
-	return append(list, fmt.Sprintf("this message uses %d of %d: shares %s", d.treesUsed(), len(d.strands), shareText(d.shares)))
-}
-
-// joins says from which size on which strand takes part; sizes of less than a
-// number or two are none.
-func (d *design) joins(bound float64) string {
-	if d.ofParts() {
-		return "" // each part has trees of its own that join
-	}
 	var parts []string
-	for _, c := range pack.Crossovers(d.rates()) {
-		if c.Bytes > max(bound, 8) && !math.IsInf(bound, 1) && len(parts) < 8 {
-			parts = append(parts, fmt.Sprintf("%d above %s", c.Tree, about(c.Bytes)))
-		}
-	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return "joining later: " + strings.Join(parts, ", ")
-}
-
-func shareText(shares []float64) string {
-	var parts []string
-	for i, s := range shares {
+	for i, s := range d.Shares {
 		if i == 16 {
 			parts = append(parts, "...")
 			break
 		}
 		parts = append(parts, fmt.Sprintf("%.3g", s))
 	}
-	return strings.Join(parts, " ")
+	return []string{fmt.Sprintf("this message uses %d of %d: shares %s", d.treesUsed(), len(d.Strands), strings.Join(parts, " "))}
+}
+
+// choosing says what else was considered, what runs other sizes, and what the prices
+// are for.
+func (d *design) choosing() []string {
+	if d.r.g.Ranks == 1 {
+		return nil
+	}
+	list := []string{"chosen by " + d.By}
+	for _, c := range d.considered {
+		switch {
+		case c.Why != "":
+			list = append(list, fmt.Sprintf("considered %s: %s", c.Algorithm, c.Why))
+		case math.IsNaN(c.PredictedUs):
+			list = append(list, fmt.Sprintf("considered %s: no price", c.Algorithm))
+		default:
+			list = append(list, fmt.Sprintf("considered %s: %.1f us", c.Algorithm, c.PredictedUs))
+		}
+	}
+	if ranges, err := d.r.Table(d.r.kind); err == nil && len(ranges) > 1 {
+		var parts []string
+		for _, x := range ranges {
+			parts = append(parts, fmt.Sprintf("%s from %s", x.Algorithm, inWords(x.From)))
+		}
+		list = append(list, "by size: "+strings.Join(slices.Compact(parts), ", "))
+	}
+	assumed := d.r.assumed()
+	if chunk := d.chunk(); chunk > 0 {
+		assumed += fmt.Sprintf(", chunks of %s", inWords(int64(chunk)))
+	}
+	return append(list, assumed)
 }

@@ -24,15 +24,5 @@ func TestPartsReachTheBound(t *testing.T) {
 		if len(few.Trees) > 2 || few.Trees[0].Part != nil {
 			t.Errorf("%s: %d trees with --max-trees 2", kind, len(few.Trees))
 		}
-		small := readPlan(t, fmt.Sprintf("--graph dgx1v --collective %s --algorithm packing --bytes 64 --array-bound 1K", kind))
-		used := 0
-		for _, x := range small.Trees {
-			if x.Share > 0 {
-				used++
-			}
-		}
-		if used != 8 {
-			t.Errorf("%s: below the array bound %d trees are used, want one per part", kind, used)
-		}
 	}
 }

@@ -4,27 +4,29 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo/draw"
 	"github.com/treerun/treerun/topo/machines"
 )
 
-const planHelp = `treerun plan makes the trees of a collective on a graph, and proves how good they
-are: rate, bound, and the links that are the limit.
+const planHelp = `treerun plan prints the plan that a job on a graph runs for a collective and a size,
+and proves how good it is: rate, bound, and the links that are the limit.
 
 usage:
   treerun plan --graph FILE|MACHINE [flags]
 
 flags:
 %s
-The predicted time has the rates and latencies of the graph, chunks of 32,
-128 or 512 KiB, whichever is best, in 8 slots per link, and 0.15 us per step.
+The predicted time has the rates and latencies of the graph and, for what the ranks do
+themselves, the constants of this host's cores, as a job here has them, unless --cores
+or --device says otherwise. A job with the same --graph, options and cores runs the plan
+with the same digest; treerun bench --plan runs what --format json prints.
 "busiest" is for trees of equal parts (multi, kl, exact): how many of them use the
 busiest link, as a multiple of what one use puts on the slowest link; on a DGX-1V
 that is a single NVLink.
 A graph that cannot be used gives exit code 125, and the file, the element and the
-reason.
+reason. An algorithm that has no plan for the collective gives 64, and the reason.
 
-%s
 treerun topo --help has the form of a graph file, and more about the machines:
 %s`
 
@@ -39,7 +41,7 @@ func Plan(w io.Writer, args []string) error {
 		return err
 	}
 	if help {
-		_, err := fmt.Fprintf(w, planHelp, f.FlagUsages(), autoLimits(), machines.List())
+		_, err := fmt.Fprintf(w, planHelp, f.FlagUsages(), machines.List())
 		return err
 	}
 	if err := r.resolve(f); err != nil {
@@ -55,27 +57,46 @@ func Plan(w io.Writer, args []string) error {
 
 // printed makes the plan and writes it in a format.
 func (r *request) printed(bytes int64, format string) (string, error) {
-	list, err := r.candidates()
+	d, err := r.design(bytes)
 	if err != nil {
 		return "", err
 	}
-	d, err := r.cheapest(list, bytes)
-	if err != nil {
+	if r.g.Ranks <= mostVerified {
+		if err := r.Verify(d.Served); err != nil {
+			return "", err
+		}
+	}
+	if d.bound, err = r.Certify(r.kind, r.root, d.Served); err != nil {
 		return "", err
 	}
-	if err := d.verify(); err != nil {
-		return "", err
-	}
-	c, err := r.certify()
-	if err != nil {
-		return "", err
-	}
-	switch format {
-	case "json":
-		data, err := d.json(r, c)
+	if format == "json" {
+		data, err := d.json()
 		return string(data), err
-	case "text":
-		return draw.Text(r.g, d.drawing(r, c)), nil
 	}
-	return picture(r.g, d.drawing(r, c), format), nil
+	if d.considered, err = r.Consider(r.kind, r.root, d.Bytes); err != nil {
+		return "", err
+	}
+	if format == "text" {
+		return draw.Text(r.g, d.drawing()), nil
+	}
+	return picture(r.g, d.drawing(), format), nil
+}
+
+// mostVerified is the number of ranks up to which a printed plan is verified.
+const mostVerified = 64
+
+// design is a plan for one size of message, with what is known of it.
+type design struct {
+	*planner.Choice
+	r          *request
+	bound      planner.Certificate
+	considered []planner.Considered
+}
+
+func (r *request) design(bytes int64) (*design, error) {
+	c, err := r.Choose(r.kind, r.planRoot(), r.bytes(bytes))
+	if err != nil {
+		return nil, fmt.Errorf("%s on %s: %w", r.kind, title(r.g), err)
+	}
+	return &design{Choice: c, r: r}, nil
 }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -37,8 +38,8 @@ func drawGraph(t *rapid.T) *topo.Graph {
 	return g
 }
 
-// Every algorithm but the ring has a plan for every connected graph, and every
-// plan holds what its JSON promises.
+// Every collective has a plan for every connected graph, whose root may be any rank, and
+// every plan holds what its JSON promises, whichever algorithm made it.
 func TestAnyGraph(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "drawn.json")
 	rapid.Check(t, func(rt *rapid.T) {
@@ -50,16 +51,16 @@ func TestAnyGraph(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		kind := rapid.SampledFrom(kinds).Draw(rt, "kind")
-		algorithm := rapid.SampledFrom(algorithmNames()).Draw(rt, "algorithm")
-		if algorithm == "ring" {
-			algorithm = "auto"
-		}
-		args := fmt.Sprintf("--graph %s --collective %s --algorithm %s --bytes %d", file, kind, algorithm, rapid.SampledFrom([]int{1, 8, 4096, 1 << 20}).Draw(rt, "bytes"))
+		kind := rapid.SampledFrom([]plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter}).Draw(rt, "kind")
+		algorithm := rapid.SampledFrom([]string{"", "packing", "multi", "kl", "exact", "chain", "star"}).Draw(rt, "algorithm")
+		args := fmt.Sprintf("--graph %s --collective %s --algorithm=%s --bytes %d", file, kind, algorithm, rapid.SampledFrom([]int{1, 8, 4096, 1 << 20}).Draw(rt, "bytes"))
 		root := -1
 		if kind.HasRoot() {
 			root = rapid.IntRange(0, g.Ranks-1).Draw(rt, "root")
 			args += fmt.Sprintf(" --root %d", root)
+		}
+		if algorithm != "" && !offered(t, args) {
+			return
 		}
 		if err := checkPlan(g, readPlan(t, args), kind, root); err != nil {
 			rt.Fatalf("%s: %v", args, err)
@@ -73,13 +74,20 @@ func TestPartitionIsTheProof(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := drawGraph(rt)
 		g.Ports = nil
-		r := &request{kind: plan.AllReduce, algorithm: "packing", root: -1, g: g}
-		c, err := r.certify()
+		p, err := planner.New(g, planner.Machine{}, planner.Options{Algorithm: "packing:all"})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		d, err := p.Choose(plan.AllReduce, -1, 64<<20)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		c, err := p.Certify(plan.AllReduce, -1, d.Served)
 		if err != nil {
 			rt.Fatal(err)
 		}
 		part := make([]int, g.Ranks)
-		for i, ranks := range c.partition {
+		for i, ranks := range c.Partition {
 			for _, v := range ranks {
 				part[v] = i
 			}
@@ -90,41 +98,11 @@ func TestPartitionIsTheProof(t *testing.T) {
 				across += l.GBytesPerSecond
 			}
 		}
-		if bound := across / float64(len(c.partition)-1); math.Abs(bound-c.rate) > 1e-6*bound {
-			rt.Errorf("the partition %v allows %v, the bound is %v", c.partition, bound, c.rate)
+		if bound := across / float64(len(c.Partition)-1); math.Abs(bound-c.Rate) > 1e-6*bound {
+			rt.Errorf("the partition %v allows %v, the bound is %v", c.Partition, bound, c.Rate)
 		}
-		list, err := r.candidates()
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if rate := list[0].rate(); rate < 0.99*c.rate {
-			rt.Errorf("the packing has %v of %v", rate, c.rate)
-		}
-	})
-}
-
-// The bound of an AllGather holds for a flow that a dumb count finds: no rank
-// can send out or take in more than its links and the ports around it alone let
-// pass.
-func TestPartsBound(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		g := drawGraph(rt)
-		c := partsBound(g)
-		for v := range g.Ranks {
-			sum := 0.0
-			for _, l := range g.Links {
-				if l.A == v || l.B == v {
-					sum += l.GBytesPerSecond
-				}
-			}
-			for _, p := range g.Ports {
-				if len(p.Ranks) == 1 && p.Ranks[0] == v {
-					sum = min(sum, p.GBytesPerSecond)
-				}
-			}
-			if most := sum * float64(g.Ranks) / float64(g.Ranks-1); c.rate > most*(1+1e-9) {
-				rt.Errorf("rank %d takes in at most %v, the bound is %v", v, most, c.rate)
-			}
+		if rate := d.Rate(); rate < 0.99*c.Rate {
+			rt.Errorf("the packing has %v of %v", rate, c.Rate)
 		}
 	})
 }

@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -18,14 +20,12 @@ usage:
 
 flags:
 %s
-The predicted time has the rates and latencies of the graph, chunks of 32,
-128 or 512 KiB, whichever is best, in 8 slots per link, and 0.15 us per step.
-algbw is bytes per time, of all calls in flight together; busbw is algbw times
+The predicted time is that of treerun plan. algbw is bytes per time, of all calls in flight together; busbw is algbw times
 the factor of nccl-tests. One rank sends nothing: both are 0.
 json is an object a line: collective np bytes count type op root inflight
-algorithm trees trees_used predicted_us algbw_gbs busbw_gbs
-bound_gbytes_per_second (0: there is none, or it is not known), and note where
-an option is not kept.
+algorithm digest trees trees_used predicted_us algbw_gbs busbw_gbs
+bound_gbytes_per_second (0: there is none, or it is not known), and note with
+what was assumed and which options are not kept.
 
 treerun topo --help has the form of a graph file, and more about the machines:
 %s`
@@ -84,26 +84,26 @@ func (s *sweep) sizes() []int64 {
 
 // print writes the table, a row as soon as it is known.
 func (s *sweep) print(w io.Writer, r *request) error {
-	list, err := r.candidates()
+	bound, err := r.Certify(r.kind, r.root, nil)
 	if err != nil {
 		return err
 	}
-	c, err := r.certify()
-	if err != nil {
-		return err
+	sizes := s.sizes()
+	if r.kind == plan.Barrier {
+		sizes = []int64{0}
 	}
-	if s.format == "text" {
-		if err := heading(w, r, list, c); err != nil {
-			return err
-		}
-	}
-	for _, bytes := range s.sizes() {
-		d, err := r.cheapest(list, bytes)
+	for i, bytes := range sizes {
+		d, err := r.design(bytes)
 		if err != nil {
 			return err
 		}
+		if d.bound = bound; i == 0 && s.format == "text" {
+			if err := d.heading(w); err != nil {
+				return err
+			}
+		}
 		for _, n := range s.inFlight {
-			row, err := d.row(r, c, n)
+			row, err := d.row(n)
 			if err != nil {
 				return err
 			}
@@ -122,18 +122,18 @@ func (s *sweep) print(w io.Writer, r *request) error {
 }
 
 // heading writes what stands above the rows.
-func heading(w io.Writer, r *request, list []candidate, c certificate) error {
-	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), r.algorithm)}
-	for _, note := range r.leftOut() {
+func (d *design) heading(w io.Writer) error {
+	r := d.r
+	asked := r.options.String()
+	if asked == "" {
+		asked = "by price"
+	}
+	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), asked)}
+	for _, note := range d.unkept() {
 		lines = append(lines, "# note: "+note)
 	}
-	for i := range list {
-		for _, note := range r.unkept(&list[i]) {
-			lines = append(lines, "# note: "+note)
-		}
-	}
 	lines = append(lines,
-		"# "+c.headline(r),
+		"# "+r.boundLine(d.bound.Rate, d.bound.Words), "# "+r.assumed(),
 		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s  %s", "size", "count", "type", "redop", "root", "inflight", "time", "algbw", "busbw", "algorithm"),
 		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s", "(B)", "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)"))
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
@@ -152,7 +152,8 @@ type simRow struct {
 	Root        int     `json:"root"`
 	InFlight    int     `json:"inflight"`
 	Algorithm   string  `json:"algorithm"`
-	Trees       int     `json:"trees"` // or rings and directions
+	Digest      string  `json:"digest"` // of the plan, as treerun plan prints it
+	Trees       int     `json:"trees"`  // or rings and directions
 	TreesUsed   int     `json:"trees_used"`
 	PredictedUs float64 `json:"predicted_us"`
 	AlgBW       float64 `json:"algbw_gbs"`
@@ -162,28 +163,32 @@ type simRow struct {
 }
 
 // row prices n calls at once. The algorithm is the cheapest for one.
-func (d *design) row(r *request, c certificate, n int) (simRow, error) {
-	us := d.predictedUs
-	if n > 1 {
+func (d *design) row(n int) (simRow, error) {
+	r, us := d.r, d.PredictedUs
+	if n > 1 && !math.IsNaN(us) {
 		var err error
-		if us, err = d.price(r, n); err != nil {
+		if us, err = r.Price(d.Served, d.Bytes, n); err != nil {
 			return simRow{}, err
 		}
 	}
+	if math.IsNaN(us) {
+		us = 0 // no price
+	}
 	row := simRow{
-		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.bytes, Count: d.bytes / 4, Type: "float32", Op: "sum", Root: r.planRoot(),
-		InFlight: n, Algorithm: d.algorithm, Trees: len(d.strands), TreesUsed: d.treesUsed(), PredictedUs: us,
-		Bound: c.rate, Note: strings.Join(r.unkept(d.candidate), "; "),
+		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.Bytes, Count: d.Bytes / 4, Type: "float32", Op: "none", Root: r.planRoot(),
+		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Strands), TreesUsed: d.treesUsed(), PredictedUs: us,
+		Bound: d.bound.Rate, Note: strings.Join(append(d.unkept(), r.assumed()), "; "),
 	}
 	if row.Ranks > 1 {
-		row.AlgBW = algGBs(d.bytes*int64(n), us)
+		row.AlgBW = algGBs(d.Bytes*int64(n), us)
 	}
-	row.BusBW = row.AlgBW * busFactor(r.kind, r.g.Ranks)
-	if r.kind == plan.Broadcast || r.kind == plan.AllGather {
-		row.Op = "none"
+	c := suite.Find(row.Collective)
+	row.BusBW = c.Bus(row.AlgBW, row.Ranks)
+	if c.Reduces {
+		row.Op = "sum"
 	}
-	if d.bytes < 4 {
-		row.Type, row.Count = "int8", d.bytes
+	if d.Bytes < 4 {
+		row.Type, row.Count = "int8", d.Bytes
 	}
 	return row, nil
 }
@@ -198,33 +203,10 @@ func (row *simRow) json() (string, error) {
 	return string(line), err
 }
 
-// treesUsed is the number of trees that have a share.
-func (d *design) treesUsed() int {
-	used := 0
-	for _, s := range d.shares {
-		if s > 0 {
-			used++
-		}
-	}
-	return used
-}
-
 // used names the algorithm and how many of its trees have a share.
 func (d *design) used() string {
-	if len(d.strands) == 1 {
-		return d.algorithm
+	if len(d.Strands) < 2 {
+		return d.Name()
 	}
-	return fmt.Sprintf("%s %d/%d", d.algorithm, d.treesUsed(), len(d.strands))
-}
-
-// busFactor is the part of the message that the links of one rank carry one
-// way, as nccl-tests defines it.
-func busFactor(kind plan.Kind, n int) float64 {
-	switch kind {
-	case plan.AllReduce:
-		return 2 * float64(n-1) / float64(n)
-	case plan.AllGather, plan.ReduceScatter:
-		return float64(n-1) / float64(n)
-	}
-	return 1
+	return fmt.Sprintf("%s %d/%d", d.Name(), d.treesUsed(), len(d.Strands))
 }

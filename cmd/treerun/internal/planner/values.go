@@ -3,64 +3,110 @@ package planner
 import (
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/collective/planner"
 )
 
-// value is a flag that takes a number of one kind and says in plain words which
-// it wants.
-type value[T int | uint64 | float64] struct {
-	to   *T
-	kind string // for the help
-	want string
-	read func(text string) (T, error)
-	ok   func(T) bool
+// size is a number of bytes on the command line.
+type size = cmdline.Size
+
+// optionValue is a flag that sets a field of options.
+type optionValue struct {
+	options *planner.Options
+	planner.Flag
 }
 
-// Set reads the number.
-func (v *value[T]) Set(text string) error {
+// Set sets the field.
+func (v *optionValue) Set(text string) error { return v.options.Set(v.Name, text) }
+
+// Type names the kind of value in the help.
+func (v *optionValue) Type() string {
+	if v.Bool {
+		return "bool"
+	}
+	return "VALUE"
+}
+
+// String is the value as Set reads it, empty where it is zero.
+func (v *optionValue) String() string {
+	if v.options == nil {
+		return ""
+	}
+	return v.options.Map()[v.Name]
+}
+
+// defineOptions adds --algorithm and the options of algorithms. What a flag set has a flag
+// for already, as --seed of a job, is left out.
+func defineOptions(f *pflag.FlagSet, o *planner.Options) {
+	f.Var(&optionValue{o, planner.Flag{Name: "algorithm"}}, "algorithm",
+		"`NAME`: "+broken(planner.Algorithms(), 60)+"\n(default: by predicted time); options may follow, as in packing,max-trees=4")
+	for _, option := range planner.Flags() {
+		if f.Lookup(option.Name) != nil {
+			continue
+		}
+		help := option.Help
+		if len(option.Takers) > 0 && len(option.Takers) < 3 {
+			help = strings.Join(option.Takers, ", ") + ": " + help
+		}
+		flag := f.VarPF(&optionValue{o, option}, option.Name, "", help)
+		if option.Bool {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// broken joins words to lines that fit into the help.
+func broken(words []string, most int) string {
+	text, width := "", 0
+	for i, w := range words {
+		if i > 0 {
+			text, width = text+", ", width+2
+		}
+		if width > most {
+			text, width = strings.TrimSuffix(text, " ")+"\n", 0
+		}
+		text, width = text+w, width+len(w)
+	}
+	return text
+}
+
+// number is a flag that takes a number and says in plain words which it wants.
+type number[T int | float64] struct {
+	to     *T
+	lo, hi T
+	read   func(text string) (T, error)
+	want   string
+}
+
+// Set reads the number. NaN is none, and an infinite one never is in the range.
+func (v *number[T]) Set(text string) error {
 	x, err := v.read(text)
-	if err != nil || !v.ok(x) {
-		return errors.New("want " + v.want)
+	if err != nil || !(x >= v.lo && x <= v.hi) {
+		return fmt.Errorf("want %s from %v to %v", v.want, v.lo, v.hi)
 	}
 	*v.to = x
 	return nil
 }
 
 // Type names the kind of value in the help.
-func (v *value[T]) Type() string { return v.kind }
+func (v *number[T]) Type() string { return "N" }
 
 // String writes the number as Set reads it.
-func (v *value[T]) String() string { return fmt.Sprint(*v.to) }
+func (v *number[T]) String() string { return fmt.Sprint(*v.to) }
 
-// whole is a flag for a whole number of lo to hi; math.MaxInt is no limit.
-func whole(to *int, lo, hi int) *value[int] {
-	want := fmt.Sprintf("a whole number from %d to %d", lo, hi)
-	if hi == math.MaxInt {
-		want = fmt.Sprintf("a whole number, %d or more", lo)
-	}
-	return &value[int]{to, "N", want, strconv.Atoi, func(x int) bool { return x >= lo && x <= hi }}
+func whole(to *int, lo, hi int) *number[int] {
+	return &number[int]{to, lo, hi, strconv.Atoi, "a whole number"}
 }
 
-// real is a flag for a number of lo to hi. NaN is none, and an infinite one
-// never is in the range.
-func real(to *float64, lo, hi float64) *value[float64] {
-	want := fmt.Sprintf("a number from %v to %v", lo, hi)
-	return &value[float64]{to, "X", want, readFloat, func(x float64) bool { return x >= lo && x <= hi }}
-}
-
-// below is a flag for a share, from 0 to below 1.
-func below(to *float64) *value[float64] {
-	return &value[float64]{to, "X", "a share from 0 to below 1", readFloat, func(x float64) bool { return x >= 0 && x < 1 }}
-}
-
-func readFloat(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-
-// seed is a flag for what starts the random choices.
-func seed(to *uint64) *value[uint64] {
-	read := func(text string) (uint64, error) { return strconv.ParseUint(text, 10, 64) }
-	return &value[uint64]{to, "SEED", fmt.Sprintf("a whole number from 0 to %d", uint64(math.MaxUint64)), read, func(uint64) bool { return true }}
+func real(to *float64, lo, hi float64) *number[float64] {
+	read := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+	return &number[float64]{to, lo, hi, read, "a number"}
 }
 
 // counts is a flag for whole numbers with commas between them.
@@ -88,11 +134,7 @@ func (c *counts) Type() string { return "N,..." }
 
 // String writes the numbers as Set reads them.
 func (c *counts) String() string {
-	var parts []string
-	for _, n := range *c.to {
-		parts = append(parts, strconv.Itoa(n))
-	}
-	return strings.Join(parts, ",")
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(*c.to), " ", ","), "[]")
 }
 
 // choice is a flag for one of some words.
@@ -103,13 +145,11 @@ type choice struct {
 
 // Set takes one of the words.
 func (c *choice) Set(text string) error {
-	for _, w := range c.words {
-		if text == w {
-			*c.to = text
-			return nil
-		}
+	if !slices.Contains(c.words, text) {
+		return errors.New("want " + or(c.words))
 	}
-	return errors.New("want " + or(c.words))
+	*c.to = text
+	return nil
 }
 
 // or joins words as a sentence does.
@@ -123,3 +163,12 @@ func (c *choice) Type() string { return "WORD" }
 
 // String is the word.
 func (c *choice) String() string { return *c.to }
+
+// inWords writes a size for people, in the largest unit that needs no fraction.
+func inWords(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for n != 0 && n%1024 == 0 && len(units) > 1 {
+		n, units = n/1024, units[1:]
+	}
+	return fmt.Sprintf("%d %s", n, units[0])
+}
