@@ -91,7 +91,7 @@ func (p *Planner) between(f *Forest) float64 {
 		}
 		strands[i].Tree, weights[i] = t, f.weight(i)
 	}
-	newMeter(p.hosts.between).fit(strands, weights, plan.AllReduce, -1)
+	newMeter(p.hosts.between, topo.NewWays(p.hosts.between)).fit(strands, weights, plan.AllReduce, -1)
 	return (&Candidate{Strands: strands}).Rate()
 }
 

@@ -11,8 +11,8 @@ import (
 // it up takes the time of the graph, a strand then only that of its links.
 type meter struct {
 	g     *topo.Graph
-	link  map[[2]int]int // by ranks, lower first: index of the link
-	ports [][]int        // by rank: the ports whose set has it
+	ways  *topo.Ways
+	ports [][]int // by rank: the ports whose set has it
 
 	// GB/s of the flows carried so far: of links from A to B and from B to A, of
 	// ports into the set and out of it; and which of them are above zero.
@@ -20,13 +20,10 @@ type meter struct {
 	links, crossed       []int
 }
 
-func newMeter(g *topo.Graph) *meter {
-	m := &meter{g: g, link: make(map[[2]int]int, len(g.Links)), ports: make([][]int, g.Ranks),
+func newMeter(g *topo.Graph, ways *topo.Ways) *meter {
+	m := &meter{g: g, ways: ways, ports: make([][]int, g.Ranks),
 		there: make([]float64, len(g.Links)), back: make([]float64, len(g.Links)),
 		in: make([]float64, len(g.Ports)), out: make([]float64, len(g.Ports))}
-	for i, l := range g.Links {
-		m.link[[2]int{min(l.A, l.B), max(l.A, l.B)}] = i
-	}
 	for i, p := range g.Ports {
 		for _, r := range p.Ranks {
 			m.ports[r] = append(m.ports[r], i)
@@ -46,19 +43,23 @@ func (m *meter) reset() {
 	m.links, m.crossed = m.links[:0], m.crossed[:0]
 }
 
-// carry adds a flow. A link that the graph does not have is passed over.
+// carry adds a flow: to the link of its ranks, or the wires of their hosts. Where there
+// is no way it is passed over.
 func (m *meter) carry(from, to int, amount float64) {
-	i, ok := m.link[[2]int{min(from, to), max(from, to)}]
-	if !ok {
+	way := m.ways.Route(from, to)
+	for _, hop := range way {
+		i := hop.Link
+		if m.there[i] == 0 && m.back[i] == 0 {
+			m.links = append(m.links, i)
+		}
+		if hop.Back {
+			m.back[i] += amount
+		} else {
+			m.there[i] += amount
+		}
+	}
+	if way == nil {
 		return
-	}
-	if m.there[i] == 0 && m.back[i] == 0 {
-		m.links = append(m.links, i)
-	}
-	if m.g.Links[i].A == from {
-		m.there[i] += amount
-	} else {
-		m.back[i] += amount
 	}
 	for _, p := range m.ports[from] {
 		if !slices.Contains(m.ports[to], p) {
@@ -115,14 +116,14 @@ func (m *meter) fit(strands []Strand, weights []float64, kind plan.Kind, root in
 	}
 }
 
-// hopLatency is the latency of the link between two ranks in microseconds.
+// hopLatency is the latency of the way between two ranks in microseconds.
 type hopLatency func(from, to int) float64
 
-func (m *meter) latency(from, to int) float64 {
-	if i, ok := m.link[[2]int{min(from, to), max(from, to)}]; ok {
-		return m.g.Links[i].LatencyUs
+func (m *meter) latency(from, to int) (us float64) {
+	for _, hop := range m.ways.Route(from, to) {
+		us += m.g.Links[hop.Link].LatencyUs
 	}
-	return 0
+	return us
 }
 
 // measure sets what does not depend on the other strands: the rate alone and

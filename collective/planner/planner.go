@@ -86,7 +86,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	p.ways = topo.NewWays(g)
 	p.apart = unlinked(g, p.ways)
 	p.hosts = newHosts(g)
-	p.meter = newMeter(g)
+	p.meter = newMeter(g, p.ways)
 	p.slots, p.slotBytes = p.shapeOfSlots()
 	p.sim = p.simMachine()
 	p.slim, err = p.slenderize()
