@@ -100,7 +100,7 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 	links := pairs + trees
 	bytes = budget * size / (links * slots)
 	bytes = min(max(bytes&^(least-1), least), few)
-	if !h.even && maxSlots*steady*links <= ample*size {
+	if !h.even && len(h.between.Ports) > 0 && maxSlots*steady*links <= ample*size {
 		return maxSlots, steady
 	}
 	hold, quick := 0.0, 0.0 // bytes on the way there and back, and in slotUs
