@@ -75,8 +75,7 @@ func (p *Planner) insidesTried() []string {
 		inside, _, _ := strings.Cut(pair, "/")
 		return []string{inside}
 	}
-	h := p.hosts
-	if h.alone() || !slices.ContainsFunc(h.ranks, func(ranks []int) bool { return !p.graph.Inside(ranks).IsUniform() }) {
+	if p.hosts.alone() || !p.hosts.rough {
 		return []string{"star"}
 	}
 	return []string{"star", "multi"}
