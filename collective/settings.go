@@ -59,7 +59,13 @@ func (c *config) usePlanning(w World) error {
 	return nil
 }
 
+// useGraph takes over a graph, which is that of the ranks' devices, too.
 func (c *config) useGraph(text string) (err error) {
+	defer func() {
+		if c.deviceGraph == nil {
+			c.deviceGraph = c.graph
+		}
+	}()
 	if g, known := machines.Get(text); known {
 		c.graph = g
 		return nil

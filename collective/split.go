@@ -57,6 +57,11 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	if sub := c.graph.Among(g.members); sub.Validate() == nil {
 		inherited = append(inherited, WithGraph(sub))
 	}
+	if c.deviceGraph != nil {
+		if sub := c.deviceGraph.Among(g.members); sub.Validate() == nil {
+			inherited = append(inherited, WithDeviceGraph(sub))
+		}
+	}
 	sub, err := New(ctx, g, append(inherited, opts...)...)
 	if e := (*RankError)(nil); err != nil && c.err != nil {
 		return nil, &RankError{Rank: c.err.Rank, Op: "Split", Err: c.err.Err}
