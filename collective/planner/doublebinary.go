@@ -24,7 +24,7 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 	default:
 		return nil, because("between hosts: see hierarchical")
 	}
-	f, err := p.forest("double-binary", func() (*Forest, error) {
+	f, err := p.forest("double-binary", p.graph.Ranks, func() (*Forest, error) {
 		trees, err := tree.DoubleBinaryOn(p.graph, tree.Current)
 		return &Forest{Trees: trees}, err
 	})

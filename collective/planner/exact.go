@@ -15,7 +15,7 @@ func (p *Planner) exact(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err := p.searched("exact", kind, exactRanks); err != nil {
 		return nil, err
 	}
-	f, err := p.forest("exact", func() (*Forest, error) {
+	f, err := p.forest("exact", p.graph.Ranks, func() (*Forest, error) {
 		return p.perRoot(func(g *topo.Graph) (list []topo.Tree, err error) {
 			for root := range g.Ranks {
 				t, err := tree.Exact(g, root)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -201,7 +202,7 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 		}
 		return f, nil
 	case "double-binary":
-		return p.forest("double-binary between hosts", func() (*Forest, error) {
+		return p.forest("double-binary between hosts", n, func() (*Forest, error) {
 			if h.even {
 				two := tree.DoubleBinary(n, tree.Current)
 				return &Forest{Trees: two[:]}, nil
@@ -216,16 +217,16 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	}
 	switch {
 	case kind.HasParts() && n <= pack.MaxPartRanks && !p.options.limited():
-		f, err := p.packed("packing of parts between hosts", func() (*pack.Result, error) { return pack.PackParts(h.between) })
+		f, err := p.packed("packing of parts between hosts", n, func() (*pack.Result, error) { return pack.PackParts(h.between) })
 		if err == nil && h.most*n*perRoot(f, n) > pairRanks && !asked {
 			return nil, because("too many lanes")
 		}
 		return f, err
 	case kind.HasRoot() && (n <= rootedHosts || asked):
 		a := h.host[root]
-		return p.packed(fmt.Sprintf("packing from host %d", a), func() (*pack.Result, error) { return pack.PackOneWay(h.between, a, o) })
+		return p.packed(fmt.Sprintf("packing from host %d", a), n, func() (*pack.Result, error) { return pack.PackOneWay(h.between, a, o) })
 	}
-	return p.packed("packing between hosts", func() (*pack.Result, error) { return pack.Pack(h.between, o) })
+	return p.packed("packing between hosts", n, func() (*pack.Result, error) { return pack.Pack(h.between, o) })
 }
 
 // perRoot returns the number of trees of the root that has the most.
@@ -263,11 +264,11 @@ func (p *Planner) locals(inside, between string) (locals, error) {
 	}
 	var forests []*Forest
 	for i, ranks := range h.ranks {
-		f, err := p.forest(fmt.Sprintf("%s inside host %d", inside, i), func() (*Forest, error) {
+		f, err := p.forest(fmt.Sprintf("%s inside host %d", inside, i), len(ranks), func() (*Forest, error) {
 			trees, err := p.inside(inside, p.graph.Inside(ranks))
 			return &Forest{Trees: trees}, err
 		})
-		if err != nil {
+		if err = cmp.Or(err, f.ofRoots()); err != nil {
 			return l, fmt.Errorf("inside host %d: %w", i, err)
 		}
 		forests = append(forests, f)

@@ -16,7 +16,7 @@ func (p *Planner) kl(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err := p.searched("kl", kind, searchedRanks); err != nil {
 		return nil, err
 	}
-	f, err := p.forest("kl", func() (*Forest, error) {
+	f, err := p.forest("kl", p.graph.Ranks, func() (*Forest, error) {
 		return p.perRoot(func(g *topo.Graph) ([]topo.Tree, error) {
 			return tree.KLAll(g, p.penalty(), tree.KLOptions{Seed: p.options.Seed})
 		})

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 )
@@ -23,7 +24,8 @@ func (p *Planner) LargeTrees() ([]topo.Tree, []float64, error) {
 		var f *Forest
 		if n > directRanks || !p.uniform {
 			var err error
-			if f, err = p.forest("multi", func() (*Forest, error) { return p.perRoot(p.balanced) }); err != nil {
+			f, err = p.forest("multi", n, func() (*Forest, error) { return p.perRoot(p.balanced) })
+			if err = cmp.Or(err, f.ofRoots()); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"fmt"
-
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
@@ -37,7 +35,7 @@ func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
 	if pairwise(kind) {
 		return nil, because("data goes from rank to rank")
 	}
-	f, err := p.forest("multi", func() (*Forest, error) { return p.perRoot(p.balanced) })
+	f, err := p.forest("multi", p.graph.Ranks, func() (*Forest, error) { return p.perRoot(p.balanced) })
 	if err != nil {
 		return nil, err
 	}
@@ -76,8 +74,8 @@ func (p *Planner) ofRoots(algorithm string, f *Forest, kind plan.Kind, root int)
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)
 	}
-	if len(f.Trees) != p.graph.Ranks {
-		return nil, fmt.Errorf("%d trees for %d ranks", len(f.Trees), p.graph.Ranks)
+	if err := f.ofRoots(); err != nil {
+		return nil, err
 	}
 	switch {
 	case kind.HasRoot() && p.uniform:

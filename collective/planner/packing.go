@@ -37,7 +37,7 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	case kind == plan.Barrier:
 		return nil, because("a barrier carries no data")
 	case kind.HasParts() && free && n > 1 && n <= pack.MaxPartRanks && (p.asked("packing") || n <= rootedRanks):
-		if f, err = p.packed("packing of parts", func() (*pack.Result, error) { return pack.PackParts(p.graph) }); err != nil {
+		if f, err = p.packed("packing of parts", n, func() (*pack.Result, error) { return pack.PackParts(p.graph) }); err != nil {
 			return nil, err
 		}
 		for _, t := range f.Trees {
@@ -48,7 +48,7 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	case kind.HasRoot() && n > rootedRanks && !p.asked("packing"):
 		return nil, because("not tried above %d ranks for every root for the time that it takes: --algorithm packing does", rootedRanks)
 	case kind.HasRoot():
-		f, err = p.packed(fmt.Sprintf("packing from %d", root), func() (*pack.Result, error) {
+		f, err = p.packed(fmt.Sprintf("packing from %d", root), n, func() (*pack.Result, error) {
 			return pack.PackOneWay(p.graph, root, p.options.pack())
 		})
 	default:
@@ -56,7 +56,7 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		if n > rootedRanks && !p.asked("packing") {
 			o.MaxTrees, o.Greedy = maxTrees, true
 		}
-		f, err = p.packed("packing", func() (*pack.Result, error) { return pack.Pack(p.graph, o) })
+		f, err = p.packed("packing", n, func() (*pack.Result, error) { return pack.Pack(p.graph, o) })
 	}
 	if err != nil {
 		return nil, err
@@ -74,9 +74,9 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	return p.stranded(c, f.Rates)
 }
 
-// packed returns the trees of a packing.
-func (p *Planner) packed(key string, search func() (*pack.Result, error)) (*Forest, error) {
-	return p.forest(key, func() (*Forest, error) {
+// packed returns the trees of a packing of n vertices.
+func (p *Planner) packed(key string, n int, search func() (*pack.Result, error)) (*Forest, error) {
+	return p.forest(key, n, func() (*Forest, error) {
 		r, err := search()
 		if err != nil {
 			return nil, err

@@ -133,9 +133,13 @@ func (p *Planner) routable(list []Strand) error {
 	return nil
 }
 
-// forest returns trees that were found before, or that search finds now.
-func (p *Planner) forest(key string, search func() (*Forest, error)) (*Forest, error) {
+// forest returns trees of n vertices that were found before, by p or by the rank whose
+// decision it follows, or that search finds now.
+func (p *Planner) forest(key string, n int, search func() (*Forest, error)) (*Forest, error) {
 	if f, ok := p.found[key]; ok {
+		if have := len(f.Trees[0].Parent); have != n {
+			return nil, fmt.Errorf("trees %q have %d vertices, want %d", key, have, n)
+		}
 		return f, nil
 	}
 	f, err := search()
@@ -143,6 +147,20 @@ func (p *Planner) forest(key string, search func() (*Forest, error)) (*Forest, e
 		p.found[key] = f
 	}
 	return f, err
+}
+
+// ofRoots reports trees that are not one for every root, in order. It takes a nil
+// Forest.
+func (f *Forest) ofRoots() error {
+	if f == nil {
+		return nil
+	}
+	for i, t := range f.Trees {
+		if t.Root != i || len(f.Trees) != len(t.Parent) {
+			return fmt.Errorf("tree %d of %d for %d roots is of root %d", i, len(f.Trees), len(t.Parent), t.Root)
+		}
+	}
+	return nil
 }
 
 // offerOf returns the candidates for a kind and root: those of the algorithm that is
