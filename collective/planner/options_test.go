@@ -99,3 +99,25 @@ func TestOffers(t *testing.T) {
 		}
 	}
 }
+
+// FuzzParseOptions: what is read is valid, and written as it is read again.
+func FuzzParseOptions(f *testing.F) {
+	for _, text := range []string{
+		"", "ring", "packing,max-trees=4,seed=7", "hierarchical:kl/packing:all", ",max-height=1e3,delay=us,greedy=1",
+		"kl,link-usage-penalty=0.7,array-bound=10M", ",stable=true", "packing,height-tolerance=0.999,min-rate=1e-9",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		o, err := ParseOptions(text)
+		if err != nil {
+			return
+		}
+		if again, err := ParseOptions(o.String()); err != nil || !reflect.DeepEqual(o, again) {
+			t.Errorf("%q is %+v, written as %q and read as %+v: %v", text, o, o.String(), again, err)
+		}
+		if err := o.Validate(); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	})
+}

@@ -1,0 +1,225 @@
+package planner
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// everyKind is all collectives.
+func everyKind() (list []plan.Kind) {
+	for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
+		list = append(list, kind)
+	}
+	return list
+}
+
+// testGraphs returns graphs by name: machines, ranks that are all alike, two sockets,
+// several hosts and what chance makes.
+func testGraphs() map[string]*topo.Graph {
+	all := nets.All()
+	for _, n := range []int{1, 2, 3, 5, 8, directRanks + 1} {
+		all[fmt.Sprintf("uniform %d", n)] = topo.UniformGraph(n)
+	}
+	for _, name := range []string{"dgx1v", "dgx1v-x2", "dgxa100", "dgxa100-x2", "ethernet4x4", "pcie8", "two-sockets", "p3dn", "abilene"} {
+		all[name], _ = machines.Get(name)
+	}
+	all["sockets of 9"] = sockets(9)
+	all["even, 3 hosts of 3"] = nets.Even(3, 3)
+	all["rough, 5 hosts of 2"] = nets.Of(5, 2, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) }, func(h int) float64 { return float64(4 + h%3) })
+	for i := range 5 {
+		rng := rand.New(rand.NewPCG(uint64(i), 1))
+		size := 4 + i
+		all[fmt.Sprintf("scattered %d", i)] = nets.Scattered(size, 2+i%3, rng)
+		all[fmt.Sprintf("random %d", i)] = randomGraph(2+i, rng)
+	}
+	return all
+}
+
+// sockets is ranks of two sockets: 10 GB/s inside, 3 between.
+func sockets(ranks int) *topo.Graph {
+	g := topo.UniformGraph(ranks)
+	for i := range g.Links {
+		l := &g.Links[i]
+		l.GBytesPerSecond, l.LatencyUs = 10, 0.5
+		if (l.A < ranks/2) != (l.B < ranks/2) {
+			l.GBytesPerSecond, l.LatencyUs = 3, 1
+		}
+	}
+	return g
+}
+
+// randomGraph is one host, whose ranks a random tree joins, and some links besides.
+func randomGraph(ranks int, rng *rand.Rand) *topo.Graph {
+	g := &topo.Graph{Ranks: ranks}
+	for b := 1; b < ranks; b++ {
+		tree := rng.IntN(b)
+		for a := range b {
+			if a == tree || rng.IntN(2) == 0 {
+				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: 1 + 9*rng.Float64(), LatencyUs: rng.Float64()})
+			}
+		}
+	}
+	return g
+}
+
+// everyAlgorithm returns all values of Options.Algorithm that name an algorithm.
+func everyAlgorithm() []string {
+	list := append([]string{""}, Algorithms()...)
+	for _, inside := range insides {
+		for _, between := range betweens {
+			list = append(list, "hierarchical:"+inside+"/"+between)
+		}
+	}
+	return list
+}
+
+// tried reports whether an algorithm is asked for on a graph: searches over many ranks
+// take long.
+func tried(algorithm string, g *topo.Graph) bool {
+	pair, hierarchical := strings.CutPrefix(algorithm, "hierarchical:")
+	switch {
+	case hierarchical:
+		return several(g) && (g.Ranks <= 9 || strings.HasSuffix(pair, "/packing"))
+	case g.Ranks > 9:
+		return !slices.Contains([]string{"multi", "exact", "kl", "packing"}, algorithm)
+	}
+	return true
+}
+
+// TestCandidates proves every plan of every algorithm: those that are offered by
+// themselves, and those that come when they are asked for.
+func TestCandidates(t *testing.T) {
+	graphs, proved := testGraphs(), make(map[string]bool)
+	used := make(map[string]bool)
+	for _, name := range slices.Sorted(maps.Keys(graphs)) {
+		g := graphs[name]
+		var free *Planner
+		for _, algorithm := range everyAlgorithm() {
+			if !tried(algorithm, g) {
+				continue
+			}
+			p, err := New(g, Machine{Cores: 2}, Options{Algorithm: algorithm})
+			if err == nil && free != nil {
+				p.take(free.found)
+			}
+			if err == nil {
+				err = p.candidatesAreSound(proved, used)
+			}
+			if err != nil {
+				t.Errorf("%s, algorithm %q: %v", name, algorithm, err)
+			}
+			free = cmp.Or(free, p)
+		}
+	}
+	for _, algorithm := range everyAlgorithm() {
+		_, pair, hierarchical := strings.Cut(algorithm, "hierarchical:")
+		inside, between, _ := strings.Cut(pair, "/")
+		leaders := between == "flat" || between == "doubling" // they are the centres of stars
+		if none := algorithm == "" || algorithm == "hierarchical" || hierarchical && leaders && inside != "star"; used[algorithm] == none {
+			t.Errorf("%s has made plans: %v", algorithm, used[algorithm])
+		}
+	}
+}
+
+// take spares p the search for trees that another Planner of the graph has found, but
+// for those of the algorithm that p was asked for.
+func (p *Planner) take(found map[string]*Forest) {
+	for key, f := range found {
+		if of, _, _ := strings.Cut(key, " "); !strings.Contains(p.options.Algorithm, of) {
+			p.found[key] = f
+		}
+	}
+}
+
+// candidatesAreSound checks all candidates of p, and notes their plans and algorithms.
+func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
+	links, err := p.Links()
+	if err != nil {
+		return err
+	}
+	there := make(map[plan.Link]bool)
+	for _, k := range links {
+		there[k] = true
+	}
+	for _, kind := range everyKind() {
+		for _, root := range []int{0, p.graph.Ranks - 1} {
+			o, err := p.offerOf(kind, root)
+			if err != nil {
+				return err
+			}
+			for _, c := range o.list {
+				if !c.Matches(p.options.Algorithm) {
+					continue // offered by itself as well
+				}
+				used[c.Algorithm] = true
+				for _, bytes := range []int64{8, 64 << 10, 16 << 20} {
+					b, err := c.build(bytes)
+					if err == nil {
+						err = errors.Join(sound(b, there), prove(b, proved))
+					}
+					if err != nil {
+						return fmt.Errorf("%v from %d by %s: %w", kind, root, c.Name(), err)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func several(g *topo.Graph) bool { return len(plan.Hosts(g)) > 1 }
+
+// prove verifies a plan, unless it was.
+func prove(b *Built, proved map[string]bool) error {
+	digest := b.Plan.Digest()
+	if proved[digest] {
+		return nil
+	}
+	proved[digest] = true
+	return plan.Verify(b.Plan, minSlots)
+}
+
+// sound reports links of a plan that are not there or that two of its lanes share, and
+// shares that do not add up.
+func sound(b *Built, there map[plan.Link]bool) error {
+	if len(b.Lanes) != len(b.Plan.Lanes) {
+		return fmt.Errorf("%d lanes for the %d of the plan", len(b.Lanes), len(b.Plan.Lanes))
+	}
+	taken := make(map[plan.Link]bool)
+	for _, k := range b.Plan.Links() {
+		k.Lane = b.Lanes[k.Lane]
+		if !there[k] {
+			return fmt.Errorf("link %v is not there", k)
+		}
+		if taken[k] {
+			return fmt.Errorf("two lanes take link %v", k)
+		}
+		taken[k] = true
+	}
+	if b.Shares == nil {
+		return nil
+	}
+	sum := 0.0
+	for _, s := range b.Shares {
+		if !(s >= 0) {
+			return fmt.Errorf("share %v", s)
+		}
+		sum += s
+	}
+	if math.Abs(sum-1) > 1e-9 || len(b.Shares) != len(b.Strands) {
+		return fmt.Errorf("%d shares of %d trees with the sum %v", len(b.Shares), len(b.Strands), sum)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package planner
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// plannerOf returns a Planner for ranks on two cores.
+func plannerOf(t testing.TB, g *topo.Graph, o Options) *Planner {
+	t.Helper()
+	return plannerFor(t, g, Machine{Cores: 2}, o)
+}
+
+func plannerFor(t testing.TB, g *topo.Graph, m Machine, o Options) *Planner {
+	t.Helper()
+	p, err := New(g, m, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func choose(t testing.TB, p *Planner, kind plan.Kind, root int, bytes int64) *Choice {
+	t.Helper()
+	c, err := p.Choose(kind, root, bytes)
+	if err != nil {
+		t.Fatalf("%v of %d bytes: %v", kind, bytes, err)
+	}
+	return c
+}
+
+// TestChooseTakesTheBest compares every choice at the sizes that are always priced with
+// the prices of all candidates.
+func TestChooseTakesTheBest(t *testing.T) {
+	graphs := testGraphs()
+	for name, m := range map[string]Machine{
+		"uniform 5": {Cores: 64}, "random 1": {Cores: 64}, "random 3": {}, "random 4": {Cores: 2}, "scattered 0": {Cores: 2},
+		"mesh, 1 each": {Cores: 2}, "uneven cards, 1 each": {Cores: 64}, "p3dn": {Device: true},
+	} {
+		p := plannerFor(t, graphs[name], m, Options{})
+		for _, kind := range everyKind() {
+			if o, err := p.offerOf(kind, 0); err != nil || kind == plan.Barrier || p.rule(kind, o) != "" {
+				continue // decided by a rule, as TestRules says
+			}
+			for i, sizes := 0, p.sizes(); i < len(sizes); i += apart {
+				bytes := sizes[i]
+				c := choose(t, p, kind, 0, bytes)
+				all, err := p.Consider(kind, 0, bytes)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if best := all[0]; c.PredictedUs > best.PredictedUs*(1+p.nearly(bytes)+1e-9) || !(c.PredictedUs > 0) {
+					t.Errorf("%s: %v of %d bytes by %s takes %.5g us, by %s %.5g",
+						name, kind, bytes, c.Name(), c.PredictedUs, best.Algorithm, best.PredictedUs)
+				}
+			}
+		}
+	}
+}
+
+// Where ranks share cores rank 0 leaves a Barrier first, and elsewhere nobody stands
+// between two ranks; a small Reduce goes straight to its root. The same holds for hosts
+// that are one machine; with a machine for each host what a Barrier takes counts.
+func TestRules(t *testing.T) {
+	one, apart := []int{0, 0, 0, 0}, []int{0, 1, 2, 3}
+	for _, c := range []struct {
+		g    *topo.Graph
+		m    Machine
+		star bool
+	}{
+		{topo.UniformGraph(2), Machine{Cores: 2}, false}, {topo.UniformGraph(4), Machine{Cores: 4}, false},
+		{topo.UniformGraph(3), Machine{Cores: 2}, true}, {topo.UniformGraph(8), Machine{Cores: 2}, true},
+		{topo.UniformGraph(16), Machine{Cores: 4}, true}, {topo.UniformGraph(4), Machine{}, false},
+		{nets.Even(4, 1), Machine{Cores: 2, Boxes: one}, true}, {nets.Even(4, 1), Machine{Cores: 4, Boxes: one}, false},
+		{nets.Even(4, 1), Machine{Cores: 2, Boxes: []int{0, 0, 0, 1}}, false}, {nets.Even(4, 1), Machine{Cores: 2, Boxes: apart}, false},
+	} {
+		p := plannerFor(t, c.g, c.m, Options{})
+		barrier := choose(t, p, plan.Barrier, -1, 0)
+		if star := barrier.Algorithm == "star"; star != c.star || strings.HasPrefix(barrier.By, "rule") != star {
+			t.Errorf("%d ranks, %+v: Barrier is %s by %s", c.g.Ranks, c.m, barrier.Name(), barrier.By)
+		}
+		if reduce := choose(t, p, plan.Reduce, 1, 8); len(c.m.Boxes) == 0 && c.g.Ranks > 2 && reduce.Algorithm != "star" {
+			t.Errorf("%d ranks, %+v: Reduce of 8 bytes is %s", c.g.Ranks, c.m, reduce.Name())
+		}
+	}
+}
+
+// Messages that are large have one plan, whatever their size, so that many may be under
+// way at once; its shares are those of the trees' rates.
+func TestLargeMessagesHaveOnePlan(t *testing.T) {
+	graphs := testGraphs()
+	for _, name := range []string{"dgx1v", "two-sockets", "uneven cards, 2 each", "mesh, 1 each", "uniform 5"} {
+		p := plannerOf(t, graphs[name], Options{})
+		for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce} {
+			first := choose(t, p, kind, 0, 512<<20)
+			for bytes := int64(600 << 20); bytes < 1<<40; bytes *= 3 {
+				if c := choose(t, p, kind, 0, bytes); c.Served != first.Served {
+					t.Errorf("%s: %v of %d bytes has a plan of its own, %s", name, kind, bytes, c.Name())
+				}
+			}
+			for i := range first.Strands {
+				if want := first.Strands[i].Rate / first.Rate(); first.Variant != variantOne && math.Abs(first.Shares[i]-want) > 1e-9 {
+					t.Errorf("%s: %v: tree %d has the share %v, by rate %v", name, kind, i, first.Shares[i], want)
+				}
+			}
+		}
+	}
+}
+
+// Two Planners with the same request have the same plans, byte for byte.
+func TestSameRequestSamePlan(t *testing.T) {
+	graphs := testGraphs()
+	for _, name := range []string{"dgx1v", "mesh, 2 each", "random 2", "random 4", "scattered 3", "uniform 3"} {
+		g := graphs[name]
+		a, b := plannerOf(t, g, Options{}), plannerOf(t, g, Options{})
+		for _, kind := range everyKind() {
+			for _, bytes := range []int64{8, 16 << 20} {
+				x, y := choose(t, a, kind, g.Ranks-1, bytes), choose(t, b, kind, g.Ranks-1, bytes)
+				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks || !slices.Equal(x.Lanes, y.Lanes) {
+					t.Errorf("%s: %v of %d bytes is %s %s, or %s %s",
+						name, kind, bytes, x.Name(), x.Plan.Digest(), y.Name(), y.Plan.Digest())
+				}
+			}
+		}
+	}
+}
+
+// Below the array bound a message goes over one tree, and from there on over several.
+func TestArrayBound(t *testing.T) {
+	g, _ := machines.Get("dgx1v")
+	for _, bound := range []int64{1 << 20, 10_000_000, 1 << 30} {
+		for _, name := range []string{"packing", "multi", "kl"} {
+			p := plannerOf(t, g, Options{Algorithm: name, ArrayBound: bound})
+			for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
+				trees := func(bytes int64) (n int) {
+					for _, share := range choose(t, p, kind, 2, bytes).Shares {
+						if share > 0 {
+							n++
+						}
+					}
+					return n
+				}
+				if below, at := trees(bound-1), trees(bound); below != 1 || at < 2 {
+					t.Errorf("%s: %v has %d trees below %d bytes and %d there, want 1 and several", name, kind, below, bound, at)
+				}
+			}
+		}
+	}
+}
+
+// Options.Algorithm holds for the collectives that it offers. Others are planned as usual.
+func TestAlgorithmHolds(t *testing.T) {
+	graphs := testGraphs()
+	for _, name := range []string{"uniform 5", "random 3", "uneven cards, 2 each"} {
+		g := graphs[name]
+		usual := plannerOf(t, g, Options{})
+		for _, algorithm := range everyAlgorithm()[1:] {
+			if strings.HasPrefix(algorithm, "hierarchical:") && !several(g) {
+				continue
+			}
+			p := plannerOf(t, g, Options{Algorithm: algorithm})
+			for _, kind := range []plan.Kind{plan.AllReduce, plan.AllGather, plan.AllToAll} {
+				c := choose(t, p, kind, 0, 64<<10)
+				if p.Offers(kind, 0) == nil {
+					if !c.Matches(algorithm) {
+						t.Errorf("%s: %s offers %v, which runs by %s", name, algorithm, kind, c.Name())
+					}
+				} else if u := choose(t, usual, kind, 0, 64<<10); u.Name() != c.Name() || u.Plan.Digest() != c.Plan.Digest() {
+					t.Errorf("%s: %s has no plan for %v, which runs by %s and not by %s as usual", name, algorithm, kind, c.Name(), u.Name())
+				}
+			}
+		}
+	}
+}
+
+// A given plan serves the calls of its kind and root, whatever their size, and no others.
+func TestGiven(t *testing.T) {
+	g := topo.UniformGraph(4)
+	made, err := plan.Direct(plan.Broadcast, 4, 2, plan.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := NewGiven(made, "by hand", 4096)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plannerOf(t, g, Options{Given: given})
+	for _, kind := range everyKind() {
+		for root := range 4 {
+			for _, bytes := range []int64{8, 64 << 20} {
+				c := choose(t, p, kind, root, bytes)
+				if serves := c.Plan == made; serves != (kind == plan.Broadcast && root == 2) {
+					t.Errorf("%v from root %d is by the given plan: %v", kind, root, serves)
+				} else if serves && (c.Algorithm != "by hand" || p.ChunkBytes(c.Served, bytes) > 4096) {
+					t.Errorf("the given plan is %s, in chunks of %d bytes", c.Name(), p.ChunkBytes(c.Served, bytes))
+				}
+			}
+		}
+	}
+	links, err := p.Links()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range made.Links() {
+		k.Lane = given.served.Lanes[k.Lane]
+		if !slices.Contains(links, k) {
+			t.Errorf("the given plan takes link %v, which is not there", k)
+		}
+	}
+	if _, err := New(topo.UniformGraph(5), Machine{}, Options{Given: given}); err == nil {
+		t.Error("a plan for 4 ranks serves 5")
+	}
+	spoilt := *made
+	spoilt.Lanes = slices.Clone(made.Lanes)
+	spoilt.Lanes[0].Tracks = spoilt.Lanes[0].Tracks[1:]
+	if _, err := NewGiven(&spoilt, "by hand", 0); err == nil {
+		t.Error("a plan that never ends is taken")
+	}
+}

@@ -1,0 +1,203 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/rank/strict"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// decided returns what a Planner has decided, as another rank reads it.
+func decided(t testing.TB, p *Planner) *Decision {
+	t.Helper()
+	d, err := p.Decide([]plan.Kind{plan.AllReduce, plan.Barrier})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := msgpack.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read Decision
+	if err := strict.Unmarshal(data, &read); err != nil {
+		t.Fatal(err)
+	}
+	return &read
+}
+
+// TestFollow: who follows a decision has the links and the plans of who decided, for
+// the kinds that were decided on and for others.
+func TestFollow(t *testing.T) {
+	dgx, _ := machines.Get("dgx1v")
+	for name, g := range map[string]*topo.Graph{
+		"dgx1v": dgx, "mesh": nets.Mesh(2), "uniform": topo.UniformGraph(5), "sockets": sockets(9), "one": topo.UniformGraph(1),
+	} {
+		first, other := plannerOf(t, g, Options{}), plannerOf(t, g, Options{})
+		if err := other.Follow(decided(t, first)); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		before := len(other.found)
+		a, err := first.Links()
+		b, failed := other.Links()
+		if err != nil || failed != nil || !slices.Equal(a, b) {
+			t.Errorf("%s: %d links, and %d where it is followed: %v, %v", name, len(a), len(b), err, failed)
+		}
+		if len(other.found) != before {
+			t.Errorf("%s: who follows has searched for trees", name)
+		}
+		for _, kind := range everyKind() {
+			for _, bytes := range []int64{8, 64 << 10, 16 << 20} {
+				x, y := choose(t, first, kind, g.Ranks-1, bytes), choose(t, other, kind, g.Ranks-1, bytes)
+				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks || !slices.Equal(x.Lanes, y.Lanes) {
+					t.Errorf("%s: %v of %d bytes is %s, and %s where it is followed", name, kind, bytes, x.Name(), y.Name())
+				}
+			}
+		}
+	}
+}
+
+// TestFollowRefuses: what no rank can have decided is refused, with the reason.
+func TestFollowRefuses(t *testing.T) {
+	g := nets.Mesh(2)
+	first := plannerOf(t, g, Options{})
+	for want, spoil := range map[string]func(d *Decision){
+		`no plan by algorithm square`:         func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "square" },
+		`no plan by algorithm multi:all`:      func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "multi:all" },
+		"sizes below 9223372036854775807 aft": func(d *Decision) { c := &d.Tables[0].Choices; *c = append(*c, (*c)[len(*c)-1]) },
+		"sizes end at 100":                    func(d *Decision) { d.Tables[1].Choices[0].Below = 100 },
+		"0 choices":                           func(d *Decision) { d.Tables[1].Choices = nil },
+		"choices for kind 99":                 func(d *Decision) { d.Tables[1].Kind = 99 },
+		"choices for kind -1":                 func(d *Decision) { d.Tables[1].Kind = -1 },
+		"chunks of 100 bytes":                 func(d *Decision) { d.Tables[0].Choices[0].Max = 100 },
+		"chunks of -64 bytes":                 func(d *Decision) { d.Tables[0].Choices[0].Min = -64 },
+		"sizes below 8 after":                 func(d *Decision) { c := &d.Tables[0].Choices[0]; c.Below, c.Bytes = 8, 9 },
+		"rates for trees of 4":                func(d *Decision) { d.Forests[0].Parents = d.Forests[0].Parents[1:] },
+		"0 parents":                           func(d *Decision) { d.Forests[0].Parents = nil },
+		"3 rounds":                            func(d *Decision) { d.Forests[0].Rounds = d.Forests[0].Rounds[:3] },
+		"1 rates":                             func(d *Decision) { d.Forests[0].Rates = []float64{1} },
+		"rate NaN":                            func(d *Decision) { d.Forests[0].Rates[0] = math.NaN() },
+		"rate -1":                             func(d *Decision) { d.Forests[0].Rates[0] = -1 },
+		"rate +Inf":                           func(d *Decision) { d.Forests[0].Rates[0] = math.Inf(1) },
+		"trees of 0":                          func(d *Decision) { d.Forests[0].Ranks = 0 },
+		"its ancestors form a cycle":          func(d *Decision) { copy(d.Forests[0].Parents, []int{-1, 2, 1, 0}) },
+		"root -1 of the tree":                 func(d *Decision) { copy(d.Forests[0].Parents, []int{1, 2, 3, 0}) },
+	} {
+		d := decided(t, first)
+		at := slices.IndexFunc(d.Forests, func(f DecidedForest) bool { return f.Key == "packing between hosts" })
+		d.Forests[0], d.Forests[at] = d.Forests[at], d.Forests[0]
+		spoil(d)
+		if err := plannerOf(t, g, Options{}).Follow(d); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
+	}
+}
+
+// TestFollowOtherTrees: trees that are right, but of another graph or number, are refused
+// when plans are made of them, or make plans that are right.
+func TestFollowOtherTrees(t *testing.T) {
+	dgx, _ := machines.Get("dgx1v-x2")
+	abilene, _ := machines.Get("abilene")
+	for name, g := range map[string]*topo.Graph{"mesh": nets.Mesh(2), "sockets": sockets(5), "dgx1v-x2": dgx, "abilene": abilene} {
+		first := decided(t, plannerOf(t, g, Options{}))
+		for i := range first.Forests {
+			for what, spoil := range map[string]func(f *DecidedForest){
+				"one tree": func(f *DecidedForest) { f.cut(f.Ranks) },
+				"no links": func(f *DecidedForest) {
+					f.Ranks, f.Parents = 1, slices.Repeat([]int{-1}, len(f.Parents))
+					f.Rates = nil
+				},
+				"one rank more": func(f *DecidedForest) {
+					chain := []int{-1}
+					for v := range f.Ranks {
+						chain = append(chain, v)
+					}
+					f.Ranks, f.Parents, f.Rounds, f.Rates = len(chain), slices.Repeat(chain, f.Ranks), slices.Repeat([]int{-1}, len(chain)*f.Ranks), nil
+				},
+				"one root": func(f *DecidedForest) {
+					for at := f.Ranks; at < len(f.Parents); at++ {
+						f.Parents[at], f.Rounds[at] = f.Parents[at-f.Ranks], f.Rounds[at-f.Ranks]
+					}
+				},
+			} {
+				d := decidedAgain(first)
+				spoil(&d.Forests[i])
+				p := plannerOf(t, g, Options{})
+				if err := p.usable(d); err != nil {
+					t.Errorf("%s: %s in %q: %v", name, what, d.Forests[i].Key, err)
+				}
+			}
+		}
+	}
+}
+
+// cut leaves the first tree of a forest.
+func (d *DecidedForest) cut(n int) {
+	d.Parents, d.Rounds, d.Rates = d.Parents[:n], d.Rounds[:n], d.Rates[:min(len(d.Rates), 1)]
+}
+
+// decidedAgain returns a copy of d.
+func decidedAgain(d *Decision) *Decision {
+	c := &Decision{Tables: d.Tables}
+	for _, f := range d.Forests {
+		f.Parents, f.Rounds, f.Rates = slices.Clone(f.Parents), slices.Clone(f.Rounds), slices.Clone(f.Rates)
+		c.Forests = append(c.Forests, f)
+	}
+	return c
+}
+
+// usable follows a decision and proves the plans that it leads to. Whatever is refused
+// on the way is.
+func (p *Planner) usable(d *Decision) error {
+	if p.Follow(d) != nil {
+		return nil
+	}
+	if _, err := p.Links(); err != nil {
+		return nil
+	}
+	for kind := range p.tables {
+		for _, bytes := range []int64{8, 64 << 10} {
+			if p.tables[kind] == nil {
+				continue
+			}
+			if c, err := p.Choose(plan.Kind(kind), -1, bytes); err == nil {
+				if err := p.Verify(c.Served); err != nil {
+					return fmt.Errorf("%s: %w", c.Name(), err)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// FuzzDecision: whatever rank 0 sends, the others take it over or refuse it, and plans
+// that follow from it are right.
+func FuzzDecision(f *testing.F) {
+	graphs := []*topo.Graph{nets.Mesh(1), nets.Mesh(2), topo.UniformGraph(3), sockets(4)}
+	for _, g := range graphs {
+		data, err := msgpack.Marshal(decided(f, plannerOf(f, g, Options{})))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var d Decision
+		if strict.Unmarshal(data, &d) != nil {
+			return
+		}
+		for _, g := range graphs {
+			if err := plannerOf(t, g, Options{}).usable(&d); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,60 @@
+package planner_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// What a job on a DGX-1V would run for a large AllReduce, and how near that is to what
+// the links allow.
+func ExampleNew() {
+	g, _ := machines.Get("dgx1v")
+	p, err := planner.New(g, planner.Machine{Device: true}, planner.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := p.Choose(plan.AllReduce, -1, 256<<20)
+	if err != nil {
+		log.Fatal(err)
+	}
+	bound, err := p.Certify(plan.AllReduce, -1, c.Served)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("chosen by %s: links allow %.1f GB/s, of which the plan reaches %.0f %%\n",
+		c.By, bound.Rate, 100*bound.Ratio(p.Fullest(c.Served)))
+	// Output:
+	// chosen by price: links allow 85.7 GB/s, of which the plan reaches 100 %
+}
+
+// An algorithm that is asked for runs the collectives that it has plans for. Others are
+// planned as usual.
+func ExamplePlanner_Choose() {
+	g, _ := machines.Get("two-sockets")
+	options, err := planner.ParseOptions("kl,link-usage-penalty=0.5,array-bound=1M")
+	if err != nil {
+		log.Fatal(err)
+	}
+	p, err := planner.New(g, planner.Machine{Cores: 8}, options)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.AllToAll} {
+		for _, bytes := range []int64{1 << 10, 1 << 24} {
+			c, err := p.Choose(kind, -1, bytes)
+			if err != nil {
+				log.Fatal(err)
+			}
+			fmt.Printf("%v of %d bytes: %s\n", kind, bytes, c.Name())
+		}
+	}
+	// Output:
+	// allreduce of 1024 bytes: kl:one
+	// allreduce of 16777216 bytes: kl:all
+	// alltoall of 1024 bytes: direct:single
+	// alltoall of 16777216 bytes: direct:split
+}

@@ -1,0 +1,157 @@
+package planner
+
+import (
+	"math/bits"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/pack"
+)
+
+// TestHostsReachTheBound: what is chosen for 16 MiB is priced at 95 % of what the network
+// allows, as far as links and cards go, or more; with two ranks on every host, and where
+// every rank has a part, at 90 %.
+func TestHostsReachTheBound(t *testing.T) {
+	const bytes = 16 << 20
+	for name, g := range nets.All() {
+		p := plannerOf(t, g, Options{})
+		for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce, plan.AllGather, plan.ReduceScatter} {
+			least := 0.95
+			if p.hosts.most > 1 || kind.HasParts() {
+				least = 0.9
+			}
+			c := choose(t, p, kind, 0, bytes)
+			bound := p.LimitBetweenHosts(kind, 0)
+			if rate := bytes / c.PredictedUs / 1e3; rate < least*bound || rate > 1.001*bound {
+				t.Errorf("%s: %v takes %s at %.4g GB/s, %.1f %% of the bound, %.4g GB/s", name, kind, c.Name(), rate, 100*rate/bound, bound)
+			}
+		}
+	}
+}
+
+// TestLinksOfManyHosts: on many hosts a rank has links to a number of ranks of other
+// hosts that grows with the logarithm of the number of hosts.
+func TestLinksOfManyHosts(t *testing.T) {
+	before := 0
+	for hosts := 32; hosts <= 64; hosts *= 2 {
+		p := plannerOf(t, nets.Even(hosts, 8), Options{})
+		links, err := p.Links()
+		if err != nil {
+			t.Fatal(err)
+		}
+		near := make([]map[int]bool, p.graph.Ranks)
+		for r := range near {
+			near[r] = make(map[int]bool)
+		}
+		for _, k := range links {
+			if p.hosts.host[k.Src] != p.hosts.host[k.Dst] {
+				near[k.Src][k.Dst] = true
+			}
+		}
+		most, all := 0, 0
+		for _, peers := range near {
+			most, all = max(most, len(peers)), all+len(peers)
+		}
+		if limit := 3*bits.Len(uint(hosts)) + 6; most > limit || before > 0 && most > before+4 {
+			t.Errorf("%d hosts: a rank has links to %d on other hosts, want at most %d, and 4 more than %d", hosts, most, limit, before)
+		}
+		if each := float64(all) / float64(p.graph.Ranks); each > 12 {
+			t.Errorf("%d hosts: a rank has links to %.1f on other hosts on average, want 12 at most", hosts, each)
+		}
+		if p.Runs(plan.AllToAll) == nil || p.Runs(plan.AllGather) == nil || p.Runs(plan.Reduce) != nil || p.HasPairs() {
+			t.Errorf("%d hosts: what needs links between all ranks is offered", hosts)
+		}
+		before = most
+	}
+}
+
+// Trees inside hosts other than stars are tried where links there are not alike.
+func TestRoughInside(t *testing.T) {
+	rough := 0
+	for name, g := range testGraphs() {
+		h := newHosts(g)
+		if h == nil {
+			continue
+		}
+		want := slices.ContainsFunc(h.ranks, func(ranks []int) bool { return !g.Inside(ranks).IsUniform() })
+		if h.rough != want {
+			t.Errorf("%s: rough inside hosts is %v, want %v", name, h.rough, want)
+		}
+		if want {
+			rough++
+		}
+	}
+	if rough == 0 {
+		t.Error("no graph is rough inside hosts")
+	}
+}
+
+// A message goes in one chunk where chunks cost more than they save, and in several where
+// the network is slow.
+func TestChunksByPrice(t *testing.T) {
+	const bytes = 64 << 10
+	for rate, want := range map[float64]int64{6: 1, 500 * nets.Mbit: 4} {
+		g := nets.Of(4, 1, nets.Wires(rate), nets.Always(0))
+		p := plannerFor(t, g, Machine{Cores: 2, Boxes: []int{0, 0, 0, 0}}, Options{})
+		c, err := p.candidate(plan.Broadcast, 0, "star")
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := p.cheapest([]*Candidate{c}, bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := bytes / min(int64(own.chunks.Of(bytes, p.slotBytes)), bytes); got != want {
+			t.Errorf("%v GB/s: %d chunks, want %d", rate, got, want)
+		}
+	}
+}
+
+// A choice made for a size stands for those up to four times it: where that size does not
+// tell two chunk sizes apart, what pays for the larger ones counts. So messages between
+// the sizes that are priced have chunks that their own price asks for.
+func TestChunksBetweenPricedSizes(t *testing.T) {
+	const bytes = 1 << 20 // priced are 512 KiB and 2 MiB
+	p := plannerOf(t, nets.Even(4, 1), Options{})
+	c := choose(t, p, plan.AllReduce, -1, bytes)
+	own, err := p.cheapest([]*Candidate{c.Candidate}, bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	share := widestShare(c.Plan, bytes)
+	if got, asked := c.Chunks.Of(share, p.slotBytes), own.chunks.Of(share, p.slotBytes); got != asked {
+		t.Errorf("%s of %d bytes goes in chunks of %d, by its own price of %d", c.Name(), bytes, got, asked)
+	}
+}
+
+// The bound of a served plan is that of package pack.
+func TestCertify(t *testing.T) {
+	graphs := testGraphs()
+	for _, name := range []string{"dgx1v", "pcie8", "mesh, 2 each", "uneven cards, 1 each", "random 4", "scattered 1", "even, 3 hosts of 3"} {
+		g := graphs[name]
+		p := plannerOf(t, g, Options{})
+		for kind, find := range map[plan.Kind]func(*topo.Graph) (pack.Bound, error){
+			plan.AllReduce: pack.TreeBound, plan.AllGather: pack.PartsBound,
+			plan.Broadcast: func(g *topo.Graph) (pack.Bound, error) { return pack.BroadcastBound(g, 1) },
+		} {
+			c := choose(t, p, kind, 1, 64<<20)
+			got, err := p.Certify(kind, 1, c.Served)
+			if err != nil {
+				t.Fatalf("%s: %v: %v", name, kind, err)
+			}
+			want, err := find(g)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Rate > want.Rate*(1+1e-6) || got.Rate < want.Rate*(1-1e-6) {
+				t.Errorf("%s: the bound of %v is %v, by package pack %v", name, kind, got.Rate, want.Rate)
+			}
+			if rate := p.Fullest(c.Served); rate > got.Rate*(1+1e-6) {
+				t.Errorf("%s: %v by %s reaches %v GB/s of the %v that is possible", name, kind, c.Name(), rate, got.Rate)
+			}
+		}
+	}
+}
