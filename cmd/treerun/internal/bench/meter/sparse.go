@@ -18,6 +18,8 @@ type spread struct {
 	count, block int      // elements, of the tensor and of a block
 	has          [][]bool // by rank, by block
 	union        []bool   // by block
+	fill         float64  // part of the elements of a block that is not zero, at random
+	alike        bool     // all ranks draw the same
 
 	options []sparse.Option
 	lists   bool                // blocks travel as rows of lists
@@ -55,6 +57,7 @@ func newSpread(k *suite.Case, o *suite.Options, size int) (*spread, error) {
 	blocks := (k.Count + o.BlockSize - 1) / o.BlockSize
 	s := &spread{
 		count: k.Count, block: o.BlockSize, has: make([][]bool, size), union: make([]bool, blocks),
+		fill: o.Fill, alike: k.Overlap == "full",
 		options: []sparse.Option{sparse.BlockSize(o.BlockSize), sparse.Use(form)}, lists: form == sparse.Lists,
 		forms: make(map[sparse.Form]int),
 	}
@@ -75,6 +78,20 @@ func newSpread(k *suite.Case, o *suite.Options, size int) (*spread, error) {
 		}
 	}
 	return s, nil
+}
+
+// drawn tells whether element i of a block that a rank has is not zero.
+func (s *spread) drawn(rank, i int) bool {
+	if s.fill == 1 {
+		return true
+	}
+	if s.alike {
+		rank = 0
+	}
+	x := (uint64(i) + uint64(rank)<<40 + 1) * 0x9E3779B97F4A7C15
+	x = (x ^ x>>30) * 0xBF58476D1CE4E5B9
+	x = (x ^ x>>27) * 0x94D049BB133111EB
+	return float64((x^x>>31)>>11) < s.fill*(1<<53)
 }
 
 // each calls f with the elements of every block: from, to.
@@ -192,6 +209,11 @@ func (m *meter[T]) relay(k *call[T], data *pattern[T]) {
 		switch {
 		case has[b]:
 			fill(k.send[from:to], data, from)
+			for i := range k.send[from:to] {
+				if !k.spread.drawn(m.c.Rank(), from+i) {
+					k.send[from+i] = 0
+				}
+			}
 		case k.spread.union[b]:
 			clear(k.send[from:to])
 		}
@@ -216,7 +238,7 @@ func (m *meter[T]) wrongSparse(k *call[T], o *oracle[T]) (wrong int64) {
 			return
 		}
 		for i := from; i < to; i++ {
-			if k.recv[i] != number[T](k.spread.at(o.op, b, values, i%period)) {
+			if k.recv[i] != number[T](k.spread.at(o.op, b, values, i)) {
 				wrong++
 			}
 		}
@@ -224,13 +246,13 @@ func (m *meter[T]) wrongSparse(k *call[T], o *oracle[T]) (wrong int64) {
 	return wrong
 }
 
-// at combines the ranks' values for an element of block b.
+// at combines the ranks' values, of a period, for element i, which is of block b.
 func (s *spread) at(op string, b int, values [][]int64, i int) int64 {
 	v := int64(0)
 	for q, has := range s.has {
 		w := int64(0)
-		if has[b] {
-			w = values[q][i]
+		if has[b] && s.drawn(q, i) {
+			w = values[q][i%period]
 		}
 		switch {
 		case q == 0:
@@ -261,6 +283,9 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, 
 		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
 		TreesUs: us(sparse.Trees), AggregatorsUs: us(sparse.Aggregators), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
 	}
+	if s.fill < 1 {
+		r.Sparse.Fill = s.fill
+	}
 	r.Plan = r.Sparse.Form
 	if len(s.forms) > 1 {
 		r.Sparse.Forms = make(map[string]int)
@@ -280,7 +305,7 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, 
 func (m *meter[T]) crossingSparse(s *spread, dense float64) float64 {
 	hosts := make(map[int][]bool) // what the ranks of each have
 	of := m.c.Graph().Hosts
-	if of == nil || dense == 0 {
+	if of == nil || dense == 0 || s.fill < 1 { // of elements, less than blocks may travel
 		return 0
 	}
 	for q, h := range of {

@@ -59,6 +59,39 @@ func TestMostly(t *testing.T) {
 	}
 }
 
+// Blocks of which a part is not zero are laid as asked for, and rows of them are right.
+func TestSparseFill(t *testing.T) {
+	for _, text := range []string{"trees", "aggregators", "dense", "lists"} {
+		o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --fill .02 "+
+			"--overlap full,random -d float32,int64 -n 2 -w 1 --form "+text)
+		onRanks(t, 3, func(c *collective.Comm) error {
+			return All(t.Context(), c, c, nil, o, func(r *suite.Row) error {
+				if *r.Wrong != 0 || r.Sparse.Fill != .02 {
+					return fmt.Errorf("row %+v, sparse %+v", *r, r.Sparse)
+				}
+				return nil
+			})
+		})
+	}
+	s := &spread{fill: .02}
+	alike, n := 0, [2]int{}
+	for i := range 100_000 {
+		a, b := s.drawn(0, i), s.drawn(1, i)
+		if a {
+			n[0]++
+		}
+		if b {
+			n[1]++
+		}
+		if a && b {
+			alike++
+		}
+	}
+	if min(n[0], n[1]) < 1900 || max(n[0], n[1]) > 2100 || alike > 100 {
+		t.Errorf("%d and %d of 100000 elements are drawn, %d of them alike", n[0], n[1], alike)
+	}
+}
+
 // Sparse rows are right, and a wrong element, in a block that anybody has or in one
 // that nobody has, is counted.
 func TestSparseRows(t *testing.T) {

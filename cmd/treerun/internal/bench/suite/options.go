@@ -36,6 +36,7 @@ type Options struct {
 	Densities []float64 // parts of a rank's blocks that are not zero
 	Overlaps  []string  // which blocks the ranks have in common
 	BlockSize int       // elements
+	Fill      float64   // part of the elements of a block that is not zero
 	Form      string    // in which they run; "": by price
 
 	// Aggregators is how many ranks beside those of -np only aggregate.
@@ -104,6 +105,7 @@ func newOptions() (*Options, *raw) {
 	f.StringSliceVar(&r.densities, "density", []string{"0.01"}, "of sparse collectives: `PART`,... of a rank's blocks, 0 to 1, that are\nnot zero")
 	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"}, "of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the\nsame ones), random, none (as few as can be are the same)")
 	f.IntVar(&o.BlockSize, "block", 256, "of sparse collectives: `ELEMENTS` of a block")
+	f.Float64Var(&o.Fill, "fill", 1, "of sparse collectives: `PART` of the elements of such a block, more than 0\nand up to 1, that are not zero, drawn at random")
 	f.StringVar(&o.Form, "form", "", "of sparse collectives: run as `FORM`: trees, aggregators, shared (on one\nhost), dense, or lists: blocks as rows with an index, which everybody\ngets from all (AGsparse), sums alone (default: by price)")
 	f.IntVar(&o.Aggregators, "aggregators", 0, "of sparse collectives: `N` more ranks only aggregate, on slots that the\nothers leave free, else on their hosts in turn (default: all ranks do)")
 	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and\n--ranks-per-gpu say which")

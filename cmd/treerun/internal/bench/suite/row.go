@@ -51,6 +51,7 @@ type Sparse struct {
 	Density       float64        `json:"density"` // as was asked for
 	Overlap       string         `json:"overlap"`
 	BlockSize     int            `json:"block"`
+	Fill          float64        `json:"fill,omitempty"`  // part of a block's elements that is not zero; 0: all are not
 	Form          string         `json:"form"`            // in which most of the timed calls ran: also the plan
 	Forms         map[string]int `json:"forms,omitempty"` // how many calls ran in each, where there were several
 	Blocks        int            `json:"blocks"`

@@ -50,6 +50,8 @@ func (o *Options) takeSparse(densities []string) error {
 	switch {
 	case o.BlockSize < 1 || o.BlockSize > mostBlock:
 		return usage("--block %d: want 1 to %d elements", o.BlockSize, mostBlock)
+	case !(o.Fill > 0 && o.Fill <= 1):
+		return usage("--fill %v: want a part above 0, up to 1", o.Fill)
 	case o.Form != "" && !slices.Contains(Forms, o.Form):
 		return usage("--form %q: want one of %s", o.Form, strings.Join(Forms, ", "))
 	}
@@ -62,7 +64,7 @@ func (o *Options) takeSparse(densities []string) error {
 	if err := o.checkLists(); err != nil {
 		return err
 	}
-	for _, flag := range []string{"density", "overlap", "block", "form", "aggregators"} {
+	for _, flag := range []string{"density", "overlap", "block", "fill", "form", "aggregators"} {
 		if o.Flags.Changed(flag) && !sparse {
 			return usage("--%s is for sparse collectives", flag)
 		}
