@@ -13,7 +13,8 @@
 //   - Trees: along the trees of the communicator, whose inner ranks merge sorted
 //     streams of blocks (package merge);
 //   - Aggregators: by OmniReduce's Algorithm 1, with aggregators on the ranks
-//     (package omni);
+//     (package omni). Between hosts a block with few elements that are not zero travels as a
+//     list of (index, value) pairs;
 //   - Shared: on one host, where every rank puts its blocks into memory that all can
 //     read, and takes from there what it needs (package pool);
 //   - Dense: as collective.AllReduce, where there is nothing to save.

@@ -19,7 +19,7 @@ func (r *reduction) leastShape() omni.Shape {
 		Grid: r.grid, DType: r.call.dtype, Op: r.call.op,
 		Workers: r.c.Size - len(r.servers), Aggregators: aggs,
 		Streams: r.cfg.streams * aggs,
-		Columns: 1, Compact: true,
+		Columns: 1, Compact: true, Lists: r.severalHosts(), // in shared memory bytes are cheaper than lists
 	}
 }
 

@@ -31,6 +31,7 @@ var patterns = []pattern{
 	{"random", func(_, _, _, _ int, r *rand.Rand) bool { return r.IntN(4) == 0 }},
 	{"rare", func(_, _, _, _ int, r *rand.Rand) bool { return r.IntN(50) == 0 }},
 	{"dense", func(int, int, int, int, *rand.Rand) bool { return true }},
+	{"thin", func(_, _, _, _ int, r *rand.Rand) bool { return r.IntN(2) == 0 }},
 	{"clustered", func(rank, _, b, blocks int, _ *rand.Rand) bool { return b >= blocks/3 && b < blocks/2+rank }},
 }
 
@@ -44,7 +45,7 @@ func input[T Number](p pattern, rank, ranks, count, size int, seed uint64, one f
 			continue
 		}
 		for i := b * size; i < min((b+1)*size, count); i++ {
-			if r.IntN(3) > 0 {
+			if p.name != "thin" && r.IntN(3) > 0 || r.IntN(40) == 0 {
 				out[i] = one(r)
 			}
 		}

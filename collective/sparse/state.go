@@ -118,7 +118,7 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 		return nil
 	}
 	layout := layoutOf(&s.lanes, s.c.Size, blockBytes)
-	if slices.ContainsFunc(s.c.Hosts, func(h int) bool { return h != s.c.Hosts[0] }) {
+	if s.severalHosts() {
 		layout.Slots = farSlots
 	}
 	if len(s.trees) > 0 {
@@ -139,6 +139,11 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 	s.ep, s.links, s.stale = ep, links, false
 	s.omni, s.merge = drive.NewOmni(links, s.aggs, s.worker), drive.NewMerge(links, s.merged)
 	return s.shut(ctx, during, old)
+}
+
+// severalHosts reports whether not all ranks are on one host.
+func (s *state) severalHosts() bool {
+	return slices.ContainsFunc(s.c.Hosts, func(h int) bool { return h != s.c.Hosts[0] })
 }
 
 // shut closes links in whose place all ranks have opened others, if there were any. What

@@ -34,6 +34,7 @@ type Aggregator struct {
 	slots    []slot // slot i has stream i*Aggregators + index
 	left     int    // slots that have not ended
 	reader   reader
+	lister   lister
 	sources  [][]byte          // scratch: what is reduced
 	notice   [HeaderBytes]byte // what a worker is told whose packet is here already
 }
@@ -140,7 +141,7 @@ func (a *Aggregator) Handle(packet []byte) (Answer, error) {
 	case !now:
 		return answer, nil // a ghost, or a packet of a tensor that has not begun here
 	case s.Lossy && t.heard[h.Worker]: // the round waits for others
-		p := newWriter(s, a.notice[:], Header{DType: s.DType, Stream: h.Stream, Tensor: a.tensor, Round: t.round, Worker: -1, Digest: a.digest})
+		p := newWriter(s, nil, a.notice[:], Header{DType: s.DType, Stream: h.Stream, Tensor: a.tensor, Round: t.round, Worker: -1, Digest: a.digest})
 		answer.Packet, answer.To, answer.Again = a.notice[:p.finish()], h.Worker, true
 		return answer, nil
 	}
@@ -180,7 +181,8 @@ func (a *Aggregator) take(t *slot, h *Header, list []entry) error {
 		if e.data != nil {
 			i := h.Worker*n + e.column
 			t.has[i] = true
-			copy(t.stash[i*size:(i+1)*size], e.data)
+			from, to := a.shape.Grid.Range(int(t.at[e.column]), 1)
+			e.put(&a.shape, t.stash[i*size:i*size+to-from])
 		}
 		t.owners[e.column]--
 		if t.owners[e.column] == 0 && !a.shape.Lossy {
@@ -208,7 +210,7 @@ func (a *Aggregator) complete(t *slot, stream int) {
 		t.result = make([]byte, s.MaxPacket())
 	}
 	t.result = t.result[:cap(t.result)]
-	p := newWriter(s, t.result, Header{DType: s.DType, Stream: stream, Tensor: a.tensor, Round: t.round, Worker: -1, Digest: a.digest})
+	p := newWriter(s, &a.lister, t.result, Header{DType: s.DType, Stream: stream, Tensor: a.tensor, Round: t.round, Worker: -1, Digest: a.digest})
 	n, size := len(t.at), s.Grid.BlockBytes()
 	t.data, t.zeros = t.data[:0], t.zeros[:0]
 	for k, b := range t.at {
@@ -230,7 +232,9 @@ func (a *Aggregator) complete(t *slot, stream int) {
 			continue
 		}
 		t.data = append(t.data, k)
-		a.combiner.Combine(p.block(to-from), a.sources, len(a.sources) == s.Workers)
+		sum := p.block(to - from)
+		a.combiner.Combine(sum, a.sources, len(a.sources) == s.Workers)
+		p.carry(sum)
 	}
 	for _, columns := range [][]int{t.data, t.zeros} {
 		for _, k := range columns {

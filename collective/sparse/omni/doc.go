@@ -31,6 +31,15 @@
 // a new one; here a packet has the number of its round, which goes on from tensor
 // to tensor.
 //
+// # Lists
+//
+// The paper has a block be a list of key-value pairs, too. With Shape.Lists every block of a
+// packet, of a worker as of a result, is a list of (index, value) pairs where that is
+// shorter than its values. The aggregator adds either form in the order of the workers. An
+// element with any bit is in the list, so that results have the same bits. A list costs a
+// search of its block; a block of which a few elements, spread over it, are not zero is
+// taken to be dense, and is not searched.
+//
 // # What differs from the published code
 //
 // Blocks of one place are added in the order of the workers, not of arrival, so

@@ -14,7 +14,7 @@ import (
 // shorter, more rows than one.
 func fuzzed(lossy bool) *tensors {
 	x := shaped(sparsetest.New(2, block.Grid{Elements: 43, Size: 4}, kernel.Sum, kernel.Float32).Random(seeded(1), 0.5), 1, 2, 2)
-	x.shape.Lossy = lossy
+	x.shape.Lossy, x.shape.Lists = lossy, true
 	return x
 }
 

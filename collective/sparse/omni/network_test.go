@@ -229,6 +229,7 @@ func several(r *rand.Rand, workers, aggregators, count int) []*tensors {
 	var all []*tensors
 	for range count {
 		x := shaped(random(workers, r), aggregators, aggregators+r.IntN(5), 1+r.IntN(3))
+		x.shape.Lists = r.IntN(2) == 0
 		x.shape.Compact = r.IntN(2) == 0
 		all = append(all, x)
 	}

@@ -18,8 +18,27 @@ func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }
 // random returns tensors of any type, density and length.
 func random(workers int, r *rand.Rand) *sparsetest.Tensors {
 	g := block.Grid{Elements: r.IntN(400), Size: 1 + r.IntN(6)}
+	if r.IntN(3) == 0 {
+		g = block.Grid{Elements: r.IntN(4000), Size: 1 + r.IntN(400)}
+	}
 	dt, op := sparsetest.Types[r.IntN(6)], sparsetest.Ops[r.IntN(3)]
-	return sparsetest.New(workers, g, op, dt).Random(r, r.Float64(), r.Float64()*0.1)
+	x := sparsetest.New(workers, g, op, dt).Random(r, r.Float64(), r.Float64()*0.1)
+	if r.IntN(2) == 0 {
+		thin(x, r, r.Float64())
+	}
+	return x
+}
+
+// thin makes elements of blocks zero, all but about a part and a block's first.
+func thin(x *sparsetest.Tensors, r *rand.Rand, part float64) {
+	w := x.Grid.Width
+	for _, send := range x.Send {
+		for i := range x.Grid.Elements {
+			if i%x.Grid.Size != 0 && r.Float64() >= part {
+				clear(send[i*w : (i+1)*w])
+			}
+		}
+	}
 }
 
 // The streams and columns of the cases divide their blocks, do not, or are more
@@ -33,7 +52,7 @@ func TestCases(t *testing.T) {
 					x := shaped(c.Tensors, s.aggregators, s.streams, s.columns)
 					cluster := newCluster(workers, s.aggregators)
 					for i, compact := range []bool{true, false, true} {
-						x.shape.Compact = compact
+						x.shape.Compact, x.shape.Lists = compact, i > 0
 						cluster.run(t, x, r, i == 2)
 						cluster.counts(t, x)
 					}
@@ -84,7 +103,7 @@ func TestRandomTensors(t *testing.T) {
 		c := newCluster(workers, aggregators)
 		for range 2 {
 			x := shaped(random(workers, r), aggregators, streams, 1+r.IntN(4))
-			x.shape.Compact = r.IntN(2) == 0
+			x.shape.Compact, x.shape.Lists = r.IntN(2) == 0, r.IntN(2) == 0
 			c.run(t, x, r, r.IntN(2) == 0)
 		}
 	}
@@ -137,12 +156,12 @@ func TestOffsets(t *testing.T) {
 			if int(v) < s.Grid.Elements {
 				t.Fatalf("%+v: infinity %d of column %d is an element", s, v, c)
 			}
-			if b, column, err := s.parseOffset(v); b != none || column != c || err != nil {
+			if b, column, _, err := s.parseOffset(v); b != none || column != c || err != nil {
 				t.Fatalf("%+v: infinity of column %d comes back as block %d of column %d (%v)", s, c, b, column, err)
 			}
 		}
 		last := int32(s.Grid.Blocks() - 1)
-		if b, column, err := s.parseOffset(s.offset(last, int(last)%s.columns())); b != last || column != int(last)%s.columns() || err != nil {
+		if b, column, _, err := s.parseOffset(s.offset(last, int(last)%s.columns())); b != last || column != int(last)%s.columns() || err != nil {
 			t.Fatalf("%+v: block %d comes back as %d of column %d (%v)", s, last, b, column, err)
 		}
 	}

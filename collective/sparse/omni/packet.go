@@ -15,9 +15,10 @@ import (
 //	u16  worker, 0xFFFF in results
 //	u16  entries of the table, at least as many as blocks
 //	u64  digest of the Shape
-//	...  the blocks
-//	u32  per entry: where the column's next block begins, in elements. First those
-//	     of the blocks, then those of columns whose current block is zero
+//	...  the blocks, each as its values or, with Shape.Lists, as a list
+//	u32  per entry: where the column's next block begins, in elements, and 1 more if
+//	     the packet has the current one as a list. First those of the blocks, then
+//	     those of columns whose current block is zero
 
 // HeaderBytes is the size of a packet without blocks and table.
 const HeaderBytes = 24
@@ -76,7 +77,7 @@ func Decode(packet []byte) (Header, error) {
 	switch {
 	case !h.DType.Valid():
 		return Header{}, fmt.Errorf("omni: %w: element type %d", ErrProtocol, word>>28)
-	case h.Entries < h.Blocks || h.Entries > MaxColumns || body < h.Blocks*h.DType.Size() || h.Blocks == 0 && body != 0:
+	case h.Entries < h.Blocks || h.Entries > MaxColumns || body < h.Blocks || h.Blocks == 0 && body != 0:
 		return Header{}, fmt.Errorf("omni: %w: %d bytes with %d blocks and a table of %d", ErrProtocol, len(packet), h.Blocks, h.Entries)
 	}
 	return h, nil
@@ -96,7 +97,17 @@ func (h *Header) put(packet []byte) {
 type entry struct {
 	column int    // of the stream
 	next   int32  // block, or none
-	data   []byte // the current block; nil: zero
+	data   []byte // the current block, or a list of cutList; nil: zero
+	listed bool
+}
+
+// put writes the current block, which is not nil.
+func (e *entry) put(s *Shape, block []byte) {
+	if e.listed {
+		s.spread(block, e.data)
+		return
+	}
+	copy(block, e.data)
 }
 
 // reader parses packets, with memory that it keeps.
@@ -117,7 +128,7 @@ func (r *reader) entries(s *Shape, h *Header, packet []byte, current []int32) ([
 	split := len(packet) - h.Entries*entryBytes
 	body, table := packet[HeaderBytes:split], packet[split:]
 	for i := range h.Entries {
-		next, column, err := s.parseOffset(binary.LittleEndian.Uint32(table[i*entryBytes:]))
+		next, column, listed, err := s.parseOffset(binary.LittleEndian.Uint32(table[i*entryBytes:]))
 		if err != nil {
 			return nil, err
 		}
@@ -131,12 +142,19 @@ func (r *reader) entries(s *Shape, h *Header, packet []byte, current []int32) ([
 			return nil, fmt.Errorf("column %d is at block %d and says %d is next", k, current[k], next)
 		}
 		r.taken[k/64] |= 1 << (k % 64)
-		e := entry{column: k, next: next}
-		if i < h.Blocks {
-			from, to := s.Grid.Range(int(current[k]), 1)
-			if to-from > len(body) {
-				return nil, fmt.Errorf("block %d has %d bytes, %d are left", current[k], to-from, len(body))
+		e := entry{column: k, next: next, listed: listed}
+		from, to := s.Grid.Range(int(current[k]), 1)
+		switch {
+		case i >= h.Blocks && listed:
+			return nil, fmt.Errorf("block %d is not carried, and is a list", current[k])
+		case i >= h.Blocks:
+		case listed:
+			if e.data, body, err = s.cutList(body, to-from); err != nil {
+				return nil, fmt.Errorf("block %d: %w", current[k], err)
 			}
+		case to-from > len(body):
+			return nil, fmt.Errorf("block %d has %d bytes, %d are left", current[k], to-from, len(body))
+		default:
 			e.data, body = body[:to-from:to-from], body[to-from:]
 		}
 		r.list = append(r.list, e)
@@ -150,25 +168,39 @@ func (r *reader) entries(s *Shape, h *Header, packet []byte, current []int32) ([
 // writer composes a packet: columns with blocks first, then those without.
 type writer struct {
 	shape  *Shape
+	lister *lister // nil for packets without blocks
 	packet []byte
 	at     int
 	h      Header
 }
 
-func newWriter(s *Shape, packet []byte, h Header) writer {
-	return writer{shape: s, packet: packet, at: HeaderBytes, h: h}
+func newWriter(s *Shape, l *lister, packet []byte, h Header) writer {
+	if l != nil {
+		l.listed = l.listed[:0]
+	}
+	return writer{shape: s, lister: l, packet: packet, at: HeaderBytes, h: h}
 }
 
-// block returns where the next block, of n bytes, goes.
-func (w *writer) block(n int) []byte {
+// block returns where the values of the next block go, which has n bytes.
+func (w *writer) block(n int) []byte { return w.packet[w.at : w.at+n : w.at+n] }
+
+// carry has the packet carry what was written to block, as a list where that is shorter.
+func (w *writer) carry(block []byte) {
+	n := len(block)
+	if w.shape.Lists {
+		n = w.lister.shorten(w.shape, block)
+	}
+	w.lister.listed = append(w.lister.listed, n < len(block))
 	w.h.Blocks++
 	w.at += n
-	return w.packet[w.at-n : w.at : w.at]
 }
 
 // entry writes the next entry of the table, after all blocks.
 func (w *writer) entry(column int, next int32) {
 	v := w.shape.offset(next, w.h.Stream*w.shape.Columns+column)
+	if w.h.Entries < w.h.Blocks && w.lister.listed[w.h.Entries] {
+		v++
+	}
 	binary.LittleEndian.PutUint32(w.packet[w.at:], v)
 	w.at += entryBytes
 	w.h.Entries++

@@ -32,6 +32,7 @@ type Shape struct {
 	Columns     int  // columns of a stream: the most blocks of a packet
 	Lossy       bool // Algorithm 2 instead of 1
 	Compact     bool // first blocks that are zero are not carried
+	Lists       bool // blocks are carried as lists where these are shorter
 }
 
 // Validate reports what of s cannot be used.
@@ -100,18 +101,21 @@ func (s *Shape) offset(b int32, column int) uint32 {
 	return uint32(b) * uint32(s.Grid.Size)
 }
 
-// parseOffset returns the block and the column that v stands for.
-func (s *Shape) parseOffset(v uint32) (b int32, column int, err error) {
+// parseOffset returns the block and the column that v stands for, and whether it says
+// that the column's current block is a list: blocks of one element never are.
+func (s *Shape) parseOffset(v uint32) (b int32, column int, listed bool, err error) {
 	g := int(v) / s.Grid.Size
 	column = g % s.columns()
+	at := int(v) % s.Grid.Size
+	listed = at == 1 && s.Lists
 	switch {
-	case int(v)%s.Grid.Size != 0:
-	case v == s.infinity(column):
-		return none, column, nil
+	case at != 0 && !listed:
+	case v-uint32(at) == s.infinity(column):
+		return none, column, listed, nil
 	case g < s.Grid.Blocks():
-		return int32(g), column, nil
+		return int32(g), column, listed, nil
 	}
-	return 0, 0, fmt.Errorf("offset %d is neither that of a block nor an infinity", v)
+	return 0, 0, false, fmt.Errorf("offset %d is neither that of a block nor an infinity", v)
 }
 
 // Digest returns a number that is the same for equal Shapes, and hardly for
@@ -124,6 +128,9 @@ func (s *Shape) Digest() uint64 {
 	}
 	if s.Compact {
 		flags |= 2
+	}
+	if s.Lists {
+		flags |= 4
 	}
 	var b []byte
 	for _, v := range []int{s.Grid.Elements, s.Grid.Size, s.Grid.Width, int(s.DType), int(s.Op), s.Workers, s.Aggregators, s.Streams, s.Columns, flags} {

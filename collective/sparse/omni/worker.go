@@ -52,6 +52,7 @@ type Worker struct {
 	after  []int32  // by column: the own block to send next
 	mine   []bool   // by column: at is a block that this worker sends
 	reader reader
+	lister lister
 }
 
 // NewWorker returns worker rank of all. Its first tensor is still to Begin.
@@ -115,16 +116,18 @@ func (w *Worker) Ended(stream int) bool { return w.open[stream] == 0 }
 // returns its size. Repeated calls write the same until the round's result.
 func (w *Worker) Compose(stream int, packet []byte) int {
 	s := &w.shape
-	p := newWriter(s, packet, Header{DType: s.DType, Stream: stream, Tensor: w.tensor, Round: w.rounds[stream], Worker: w.rank, Digest: w.digest})
+	p := newWriter(s, &w.lister, packet, Header{DType: s.DType, Stream: stream, Tensor: w.tensor, Round: w.rounds[stream], Worker: w.rank, Digest: w.digest})
 	from, n := stream*s.Columns, s.width(stream)
 	for k := range n {
 		if b := w.at[from+k]; w.carries(from+k, b) {
 			lo, hi := s.Grid.Range(int(b), 1)
-			if to := p.block(hi - lo); w.in.Blocks.Has(int(b)) {
+			to := p.block(hi - lo)
+			if w.in.Blocks.Has(int(b)) {
 				copy(to, w.in.Send[lo:hi])
 			} else {
 				clear(to) // a first block; -0, or what is below a threshold, does not count
 			}
+			p.carry(to)
 		}
 	}
 	for _, carried := range []bool{true, false} {
@@ -206,7 +209,7 @@ func (w *Worker) advance(c int, e entry) bool {
 	g, b := w.shape.Grid, int(w.at[c])
 	switch to := g.Of(w.in.Recv, b, 1); {
 	case e.data != nil:
-		copy(to, e.data)
+		e.put(&w.shape, to)
 		if w.in.Union != nil {
 			w.in.Union.Add(b)
 		}
