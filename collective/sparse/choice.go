@@ -16,6 +16,8 @@ type estimate struct {
 	mean, most float64 // density of the ranks' blocks
 	union      float64 // of what any rank has
 	host       float64 // of what any rank of a host has: the largest
+	thin       float64 // part of the elements of the ranks' blocks that is zero
+	unionThin  float64 // of those of what any rank has
 	apart      bool    // results go to other memory
 	find       float64 // GB/s of a core that looks for blocks
 	form       Form
@@ -48,8 +50,17 @@ func (r *reduction) estimate(all []hello) estimate {
 	for _, s := range hosts {
 		e.host = max(e.host, part(s.count(), n))
 	}
+	zero := 1.0 // part of the tensor's elements that is zero on all ranks
 	for q := range all {
 		e.apart = e.apart || all[q].apart
+		d := part(all[q].sample.count(), n)
+		thin := float64(all[q].thin) / 255
+		e.thin += thin * d
+		zero *= 1 - d*(1-thin)
+	}
+	if e.thin > 0 {
+		e.thin /= e.mean * float64(len(all))
+		e.unionThin = max(0, 1-(1-zero)/e.union)
 	}
 	e.find = r.findRate(all)
 	r.predict(&e, r.call.what == allReduce)
@@ -133,7 +144,9 @@ func (r *reduction) predict(e *estimate, search bool) {
 	}
 	own := find + zeros + handling
 	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*(up+e.union)/2)))
-	e.us[Aggregators] = micro(own + wait*packetFactor*r.denseUs(int(bytes*(copies*e.mean+copies*e.union)/2)))
+	s := r.leastShape()
+	moved := e.mean*s.Carried(1-e.thin) + e.union*s.Carried(1-e.unionThin)
+	e.us[Aggregators] = micro(own + wait*packetFactor*r.denseUs(int(bytes*copies*moved/2)))
 	if r.noSharing() == "" && !r.lacking() {
 		// Of a tensor that is full it does all that the dense plan does.
 		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.denseUs(int(bytes*(e.mean+e.union)/2))))
@@ -211,7 +224,11 @@ func (e *estimate) words(r *reduction) string {
 		fmt.Fprintf(&b, "%v, %s\n", e.form, why)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "%s of the blocks are not zero, %s with those of all ranks: %v;", percent(e.mean), percent(e.union), e.form)
+	fmt.Fprintf(&b, "%s of the blocks are not zero, %s with those of all ranks", percent(e.mean), percent(e.union))
+	if e.thin > 0 {
+		fmt.Fprintf(&b, ", and %s of their elements", percent(1-e.thin))
+	}
+	fmt.Fprintf(&b, ": %v;", e.form)
 	for _, f := range []Form{Trees, Aggregators, Shared, Dense, Lists} {
 		if e.us[f] > 0 {
 			fmt.Fprintf(&b, " %v would take %v,", f, e.us[f].Round(time.Microsecond))

@@ -19,6 +19,7 @@ type hello struct {
 	took   float32 // us, of the latest call by price, 0 before it
 	pairs  uint32  // of this rank
 	apart  bool    // its result goes to other memory than where its tensor is
+	thin   uint8   // part of the elements of its blocks that is zero, of 255; 0 where nobody has looked
 }
 
 // call is what all ranks must have alike.
@@ -47,7 +48,7 @@ const (
 )
 
 // helloVersion is the first byte of a hello.
-const helloVersion = 3
+const helloVersion = 4
 
 // helloBytes is the size of a hello.
 const helloBytes = 44 + sampled/8
@@ -55,7 +56,7 @@ const helloBytes = 44 + sampled/8
 // encode returns h as bytes.
 func (h *hello) encode() []byte {
 	b := make([]byte, 0, helloBytes)
-	b = append(b, helloVersion, byte(h.call.what), byte(h.call.dtype), byte(h.call.op), byte(h.call.form), 0, 0, 0)
+	b = append(b, helloVersion, byte(h.call.what), byte(h.call.dtype), byte(h.call.op), byte(h.call.form), h.thin, 0, 0)
 	if h.apart {
 		b[6] = 1
 	}
@@ -92,6 +93,7 @@ func parseHello(b []byte) (h hello, err error) {
 	h.pairs = binary.LittleEndian.Uint32(b[36:])
 	h.took = math.Float32frombits(binary.LittleEndian.Uint32(b[40:]))
 	h.apart = b[6] != 0
+	h.thin = b[5]
 	for i := range h.sample {
 		h.sample[i] = binary.LittleEndian.Uint64(b[44+8*i:])
 	}

@@ -63,6 +63,21 @@ func TestPrices(t *testing.T) {
 	})
 }
 
+// Between hosts aggregators are the way of blocks with few elements; on one host, where these
+// travel as they are, they cost what others do.
+func TestPriceOfThinBlocks(t *testing.T) {
+	dense := estimate{mean: 1, most: 1, host: 1, union: 1}
+	thin := dense
+	thin.thin, thin.unionThin = 0.99, 0.96
+	apart, together := pricing{4, 1, 1}, pricing{4, 4, 1}
+	if us := apart.of(thin); us[Aggregators] > us[Dense]/2 || us[Aggregators] > us[Trees]/2 || us[Trees] != apart.of(dense)[Trees] {
+		t.Errorf("between hosts: %v, of dense blocks %v", us, apart.of(dense))
+	}
+	if us := together.of(thin); us != together.of(dense) {
+		t.Errorf("on one host: %v, of dense blocks %v", us, together.of(dense))
+	}
+}
+
 // Ranks tell each other what calls by price took, and only of those.
 func TestCallsTellTheirTimes(t *testing.T) {
 	mustRun(t, oneHost(3), func(_ *world, c *collective.Comm) error {

@@ -3,6 +3,7 @@ package sparse
 import (
 	"encoding/binary"
 	"math/bits"
+	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/block"
 )
@@ -52,6 +53,28 @@ func draw(f *finder, g block.Grid, tensor []byte) (s sample) {
 		}
 	}
 	return s
+}
+
+// thinness returns which part of the elements of sampled blocks in s is zero, of 255, as a few of
+// each say.
+func (s *sample) thinness(g block.Grid, tensor []byte) uint8 {
+	const each = 4
+	zeros, all := 0, 0
+	for i := range taken(g.Blocks()) {
+		if s[i/64]>>(i%64)&1 == 0 {
+			continue
+		}
+		b := g.Of(tensor, sampleAt(i, g.Blocks()), 1)
+		n := len(b) / g.Width
+		for k := range each {
+			at := (k*n/each + i*7919) % n * g.Width
+			all++
+			if !slices.ContainsFunc(b[at:at+g.Width], func(v byte) bool { return v != 0 }) {
+				zeros++
+			}
+		}
+	}
+	return uint8(255 * part(zeros, all))
 }
 
 // glance brings blocks of zeros into the nearest cache, and of others what it takes to see

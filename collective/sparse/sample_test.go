@@ -37,6 +37,34 @@ func TestDraw(t *testing.T) {
 	}
 }
 
+// Of the elements of blocks that are not zero a sample says how many are, and of a dense tensor,
+// as of one without anything in it, that none is.
+func TestThinness(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, size := range []int{1, 100, 256} {
+		for _, zero := range []float64{0, 0.5, 0.9, 1} {
+			const blocks = 3000
+			x := make([]float64, blocks*size-size/2)
+			for b := 0; b < blocks; b += 1 + b%3 {
+				for i := b * size; i < min((b+1)*size, len(x)); i++ {
+					if r.Float64() >= zero {
+						x[i] = 1
+					}
+				}
+			}
+			g := block.Grid{Elements: len(x), Size: size, Width: 8}
+			s := draw(&finder{dtype: dtypeOf[float64]()}, g, bytesOf(x))
+			got, want := float64(s.thinness(g, bytesOf(x)))/255, zero
+			if size == 1 || zero == 1 {
+				want = 0 // blocks of zeros do not count
+			}
+			if got < want-0.05 || got > want+0.05 || want == 0 && got != 0 {
+				t.Errorf("blocks of %d, of which %g is zero: %g", size, zero, got)
+			}
+		}
+	}
+}
+
 // Of memory that is in no cache.
 func BenchmarkDraw(b *testing.B) {
 	x := make([]float32, 512<<20/4)

@@ -103,6 +103,9 @@ func (r *reduction) run(ctx context.Context) error {
 	h := hello{call: r.call, find: r.found, took: r.took, apart: !r.inPlace}
 	if r.cfg.form == ByPrice && r.c.Size > 1 {
 		h.sample = draw(&r.find, r.grid, r.in)
+		if r.severalHosts() {
+			h.thin = h.sample.thinness(r.grid, r.in)
+		}
 	}
 	all, err := r.greet(ctx, h)
 	if err == nil {
