@@ -104,7 +104,8 @@ const (
 	blockUs      = 0.15 // per block moved, at each end
 	treeFactor   = 1.1
 	packetFactor = 1.4
-	crowded      = 1.5 // what the dense plan takes on one host, of ranks that share cores
+	listUs       = 1.5e-4 // per byte of a block that is made a list, or of one
+	crowded      = 1.5    // what the dense plan takes on one host, of ranks that share cores
 )
 
 // predict fills in e.us. search: the blocks have to be found.
@@ -146,6 +147,9 @@ func (r *reduction) predict(e *estimate, search bool) {
 	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*(up+e.union)/2)))
 	s := r.leastShape()
 	moved := e.mean*s.Carried(1-e.thin) + e.union*s.Carried(1-e.unionThin)
+	if e.thin > 0 && s.Lists {
+		own += 2 * (e.mean + e.union) * bytes * listUs * r.c.Share
+	}
 	e.us[Aggregators] = micro(own + wait*packetFactor*r.denseUs(int(bytes*copies*moved/2)))
 	if r.noSharing() == "" && !r.lacking() {
 		// Of a tensor that is full it does all that the dense plan does.

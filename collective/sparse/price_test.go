@@ -70,8 +70,9 @@ func TestPriceOfThinBlocks(t *testing.T) {
 	thin := dense
 	thin.thin, thin.unionThin = 0.99, 0.96
 	apart, together := pricing{4, 1, 1}, pricing{4, 4, 1}
-	if us := apart.of(thin); us[Aggregators] > us[Dense]/2 || us[Aggregators] > us[Trees]/2 || us[Trees] != apart.of(dense)[Trees] {
-		t.Errorf("between hosts: %v, of dense blocks %v", us, apart.of(dense))
+	us, values := apart.of(thin), apart.of(dense)
+	if us[Aggregators] > values[Aggregators]*2/3 || us[Aggregators] > us[Trees] || us[Trees] != values[Trees] {
+		t.Errorf("between hosts: %v, of dense blocks %v", us, values)
 	}
 	if us := together.of(thin); us != together.of(dense) {
 		t.Errorf("on one host: %v, of dense blocks %v", us, together.of(dense))

@@ -35,7 +35,7 @@
 //
 // The paper has a block be a list of key-value pairs, too. With Shape.Lists every block of a
 // packet, of a worker as of a result, is a list of (index, value) pairs where that is
-// shorter than its values. The aggregator adds either form in the order of the workers. An
+// at most half as long as its values. The aggregator adds either form in the order of the workers. An
 // element with any bit is in the list, so that results have the same bits. A list costs a
 // search of its block; a block of which a few elements, spread over it, are not zero is
 // taken to be dense, and is not searched.

@@ -184,7 +184,7 @@ func newWriter(s *Shape, l *lister, packet []byte, h Header) writer {
 // block returns where the values of the next block go, which has n bytes.
 func (w *writer) block(n int) []byte { return w.packet[w.at : w.at+n : w.at+n] }
 
-// carry has the packet carry what was written to block, as a list where that is shorter.
+// carry has the packet carry what was written to block, as a list where that is half as long.
 func (w *writer) carry(block []byte) {
 	n := len(block)
 	if w.shape.Lists {

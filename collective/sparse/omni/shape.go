@@ -32,7 +32,7 @@ type Shape struct {
 	Columns     int  // columns of a stream: the most blocks of a packet
 	Lossy       bool // Algorithm 2 instead of 1
 	Compact     bool // first blocks that are zero are not carried
-	Lists       bool // blocks are carried as lists where these are shorter
+	Lists       bool // blocks are carried as lists where these are half as long
 }
 
 // Validate reports what of s cannot be used.
