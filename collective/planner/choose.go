@@ -16,7 +16,10 @@ import (
 const (
 	minPriced = 8
 	maxPriced = 512 << 20
-	maxLocal  = 32 << 20 // where cores copy: larger messages take no other plan there
+
+	// Where cores copy larger messages take no other plan; where all links are alike
+	// besides, those of some slots do not.
+	maxLocal, maxUniform = 32 << 20, 1 << 20
 )
 
 // table is what runs a kind, by size, for all roots: the prices are those of root 0.
@@ -70,7 +73,11 @@ func (p *Planner) sizes() []int64 {
 	var list []int64
 	bound := p.options.ArrayBound
 	most := int64(maxPriced)
-	if p.hosts == nil && !p.machine.Device {
+	switch {
+	case p.hosts != nil || p.machine.Device:
+	case p.uniform:
+		most = maxUniform
+	default:
 		most = maxLocal
 	}
 	for bytes := int64(minPriced); bytes <= most; bytes *= 4 {

@@ -93,8 +93,11 @@ func (e *explainer) consult(cases []suite.Case) (points []*suite.Point, err erro
 				return nil, err
 			}
 			p.Chosen, p.By = choice.Name, choice.By
-			lines := strings.Split(strings.TrimSpace(c.Explain()), "\n")
-			p.Links = lines[len(lines)-1]
+			for line := range strings.Lines(c.Explain()) {
+				if strings.HasPrefix(line, "AllReduce: links allow") {
+					p.Links = strings.TrimSpace(line)
+				}
+			}
 		}
 		points = append(points, p)
 	}
