@@ -1,0 +1,79 @@
+package collective_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"sync"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// onRanks makes a communicator of n ranks of this process, and calls body as each.
+func onRanks(n int, body func(c *collective.Comm) error, opts ...collective.Option) {
+	var all sync.WaitGroup
+	for _, w := range collective.InProcess(n) {
+		all.Go(func() {
+			c, err := collective.New(context.Background(), w, opts...)
+			if err != nil {
+				log.Fatal(err)
+			}
+			defer c.Close()
+			if err := body(c); err != nil {
+				log.Fatal(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// sum adds up x over all ranks, and prints on rank 0 by what.
+func sum(c *collective.Comm) error {
+	x := []float32{1, 2, 3}
+	if err := collective.AllReduce(context.Background(), c, x, x, collective.Sum); err != nil {
+		return err
+	}
+	choice, err := c.Choice(plan.AllReduce, 12)
+	if err == nil && c.Rank() == 0 {
+		fmt.Println(x, "by", choice.Name)
+	}
+	return err
+}
+
+// Large messages go over four packed trees at most, and those below 1 MiB over one.
+func ExampleWithAlgorithm() {
+	g, _ := machines.Get("dgx1v")
+	onRanks(8, sum, collective.WithGraph(g),
+		collective.WithAlgorithm("packing", collective.Planning{MaxTrees: 4, ArrayBound: 1 << 20}))
+	// Output:
+	// [8 16 24] by packing:one
+}
+
+// Nothing is measured: plans are made for the links of a machine, or of a graph file
+// (topo.ParseGraph). The two sockets here have 41.6 GB/s between them.
+func ExampleWithGraph() {
+	g, _ := machines.Get("two-sockets")
+	onRanks(8, func(c *collective.Comm) error {
+		if c.Rank() == 0 {
+			fmt.Println("an AllToAll has the choice of", c.Algorithms(plan.AllToAll))
+		}
+		return nil
+	}, collective.WithGraph(g))
+	// Output:
+	// an AllToAll has the choice of [direct:single direct:split]
+}
+
+// A plan that somebody has written: rank 1 adds up what rank 0 sends, and sends it back.
+// It has no trees; what else `treerun plan --format json` prints is optional or for people.
+func ExampleWithPlan() {
+	made, err := plan.Star(plan.AllReduce, 2, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	file := &plan.File{Algorithm: "mine", Collective: plan.AllReduce, Digest: made.Digest()}
+	onRanks(2, sum, collective.WithPlan(file, made))
+	// Output:
+	// [2 4 6] by mine
+}
