@@ -250,7 +250,7 @@ func (c *Comm) closeSides() (err error) {
 
 // denseUs says which plan the AllReduce of a dense message takes, and its predicted time.
 func (c *Comm) denseUs(bytes int) (string, float64) {
-	choice, err := c.Choice(plan.AllReduce, bytes)
+	choice, err := c.Choice(plan.AllReduce, -1, bytes)
 	if err != nil {
 		return "", math.NaN()
 	}

@@ -29,7 +29,7 @@ func (c *Comm) asideDenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes i
 	if err := c.haveDevices(ctx, &k, dev); err != nil {
 		return 0, err
 	}
-	choice, err := c.DeviceChoice(plan.AllReduce, bytes)
+	choice, err := c.DeviceChoice(plan.AllReduce, -1, bytes)
 	return choice.PredictedUs, err
 }
 

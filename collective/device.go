@@ -69,11 +69,11 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 
 // DeviceChoice is Choice for device calls, after the first of them: before it there is
 // none, and its time is NaN.
-func (c *Comm) DeviceChoice(kind plan.Kind, bytes int) (Choice, error) {
+func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
 	if c.devices == nil {
 		return Choice{PredictedUs: math.NaN()}, nil
 	}
-	return c.devices.plans.choice(kind, bytes)
+	return c.devices.plans.choice(kind, root, bytes)
 }
 
 // DeviceGraph returns what is known of the links between the ranks' devices, nil

@@ -283,16 +283,16 @@ type Choice struct {
 	By          string  // what decided: the price, or which rule
 }
 
-// Choice returns the plan that a call of this kind takes for a message of so many bytes.
-// Where every rank has a part the message is that of all parts; where there is a root it
-// is rank 0. Every rank gets the same answer by itself. Choice must not run beside a
-// call of the communicator.
-func (c *Comm) Choice(kind plan.Kind, bytes int) (Choice, error) {
-	return c.plans.choice(kind, bytes)
+// Choice returns the plan that a call of this kind and root takes for a message of so many
+// bytes. Where every rank has a part the message is that of all parts; where the kind has
+// no root it is ignored. Every rank gets the same answer by itself. Choice must not run
+// beside a call of the communicator.
+func (c *Comm) Choice(kind plan.Kind, root, bytes int) (Choice, error) {
+	return c.plans.choice(kind, root, bytes)
 }
 
-func (p *plans) choice(kind plan.Kind, bytes int) (Choice, error) {
-	c, err := p.Choose(kind, 0, int64(bytes))
+func (p *plans) choice(kind plan.Kind, root, bytes int) (Choice, error) {
+	c, err := p.Choose(kind, root, int64(bytes))
 	if err != nil {
 		return Choice{}, err
 	}

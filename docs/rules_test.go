@@ -87,7 +87,7 @@ var imports = map[string]string{
 	"cuda/peers":                       "cuda cuda/nvml internal/strictjson topo topo/gpu topo/network topo/probe",
 	"cmd/treerun/internal/gpus":        "cmd/treerun/internal/exitcode cuda cuda/nvml internal/numbers topo/gpu",
 	"cmd/treerun":                      "cmd/treerun/internal/agent cmd/treerun/internal/cli cmd/treerun/internal/exitcode cmd/treerun/internal/guard",
-	"cmd/treerun/internal/bench":       "cmd/treerun/internal/bench/chart cmd/treerun/internal/bench/meter cmd/treerun/internal/bench/suite cmd/treerun/internal/bench/table cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/launch cmd/treerun/internal/output cmd/treerun/internal/place cmd/treerun/internal/selfrun",
+	"cmd/treerun/internal/bench":       "cmd/treerun/internal/bench/chart cmd/treerun/internal/bench/meter cmd/treerun/internal/bench/suite cmd/treerun/internal/bench/table cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/launch cmd/treerun/internal/output cmd/treerun/internal/place cmd/treerun/internal/planner cmd/treerun/internal/selfrun",
 	"cmd/treerun/internal/bench/chart": "cmd/treerun/internal/bench/suite cmd/treerun/internal/cmdline",
 	"cmd/treerun/internal/bench/meter": "cmd/treerun/internal/bench/suite collective collective/plan collective/sparse cuda internal/numbers rank",
 	"cmd/treerun/internal/bench/suite": "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode",

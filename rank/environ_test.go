@@ -160,6 +160,10 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.env, got, err)
 		}
 	}
+	cfg, err := find(env(t, base+"TREERUN_GRAPH=dgx1v TREERUN_ALGORITHM=packing,max-trees=4 TREERUN_PLAN=p.json"))
+	if s := cfg.settings; err != nil || s["graph"] != "dgx1v" || s["algorithm"] != "packing,max-trees=4" || s["plan"] != "p.json" {
+		t.Errorf("settings %v, %v", s, err)
+	}
 	for text, want := range map[string]string{
 		"TREERUN_IFACE=,":                 `TREERUN_IFACE: "," has an empty element`,
 		"NCCL_SOCKET_IFNAME=a,,b":         "NCCL_SOCKET_IFNAME: ",

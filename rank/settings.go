@@ -19,6 +19,11 @@ const (
 	settingStartTimeout = "start-timeout" // how long Init may take
 	settingStall        = "stall-timeout" // how long a rank may wait without progress
 	settingVerbose      = "verbose"       // "1": say which addresses are offered
+
+	// Those of package collective.
+	settingGraph     = "graph"
+	settingAlgorithm = "algorithm"
+	settingPlan      = "plan"
 )
 
 // defaultPeerTimeout is how long a rank on another host may be silent before it
@@ -84,6 +89,7 @@ func (c *config) settingsFrom(env environment) {
 		{settingIface, job.EnvIface}, {settingIface, "NCCL_SOCKET_IFNAME"}, {settingPorts, job.EnvPortRange},
 		{settingPeerTimeout, job.EnvPeerTimeout}, {settingStartTimeout, job.EnvStartTimeout},
 		{settingStall, job.EnvStallTimeout},
+		{settingGraph, job.EnvGraph}, {settingAlgorithm, job.EnvAlgorithm}, {settingPlan, job.EnvPlan},
 	} {
 		if value := env.get(s.variable); value != "" && c.settings[s.setting] == "" {
 			c.settings[s.setting], c.variables[s.setting] = value, s.variable

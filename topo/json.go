@@ -38,7 +38,17 @@ func ParseGraph(data []byte) (*Graph, error) {
 // same graph gives the same bytes, in whatever order it was put together. The
 // error is for NaN and infinite numbers, which Validate refuses too.
 func (g *Graph) AppendJSON(b []byte) ([]byte, error) {
-	f := Graph{Name: g.Name, Ranks: g.Ranks, Hosts: g.Hosts, Links: slices.Clone(g.Links), Ports: slices.Clone(g.Ports)}
+	data, err := json.Marshal(g.Canonical())
+	if err != nil {
+		return nil, fmt.Errorf("topo: graph %q: %w", g.Name, err)
+	}
+	return append(b, data...), nil
+}
+
+// Canonical returns g with links and ports sorted, the lower rank of a link first: the
+// same for all graphs of one Digest.
+func (g *Graph) Canonical() *Graph {
+	f := &Graph{Name: g.Name, Ranks: g.Ranks, Hosts: g.Hosts, Links: slices.Clone(g.Links), Ports: slices.Clone(g.Ports)}
 	if f.Links == nil {
 		f.Links = []Link{}
 	}
@@ -50,11 +60,7 @@ func (g *Graph) AppendJSON(b []byte) ([]byte, error) {
 		f.Ports[i].Ranks = slices.Sorted(slices.Values(p.Ranks))
 	}
 	slices.SortStableFunc(f.Ports, func(x, y Port) int { return cmp.Compare(x.Name, y.Name) })
-	data, err := json.Marshal(f)
-	if err != nil {
-		return nil, fmt.Errorf("topo: graph %q: %w", g.Name, err)
-	}
-	return append(b, data...), nil
+	return f
 }
 
 // Digest is short for the canonical JSON form: 16 hexadecimal digits of its

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
 
@@ -120,4 +121,36 @@ func FuzzParseOptions(f *testing.F) {
 			t.Errorf("%q: %v", text, err)
 		}
 	})
+}
+
+// Plans do not depend on the order in which the links of a graph stand.
+func TestOrderOfLinks(t *testing.T) {
+	for _, name := range []string{"dgx1v", "pcie8", "abilene", "ethernet4x4"} {
+		g, _ := machines.Get(name)
+		turned := *g
+		turned.Links = slices.Clone(g.Links)
+		slices.Reverse(turned.Links)
+		for i, l := range turned.Links {
+			turned.Links[i].A, turned.Links[i].B = l.B, l.A
+		}
+		for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
+			var digests []string
+			for _, g := range []*topo.Graph{g, &turned} {
+				p, err := New(g, Machine{Cores: 2}, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, bytes := range []int64{8, 64 << 10, 64 << 20} {
+					c, err := p.Choose(kind, 0, bytes)
+					if err != nil {
+						t.Fatal(err)
+					}
+					digests = append(digests, c.Plan.Digest())
+				}
+			}
+			if !slices.Equal(digests[:3], digests[3:]) {
+				t.Errorf("%v on %s: %v and %v", kind, name, digests[:3], digests[3:])
+			}
+		}
+	}
 }

@@ -64,6 +64,7 @@ type Forest struct {
 // New returns a Planner for a graph. The error is for a graph that is not valid, or
 // options that make no sense together.
 func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
+	g = g.Canonical() // plans do not depend on the order in which links are told
 	p := &Planner{graph: g, machine: m, options: o, found: make(map[string]*Forest), candidates: make(map[use]*offer)}
 	if err := o.Validate(); err != nil {
 		return nil, err

@@ -25,6 +25,9 @@ const (
 	EnvPeerTimeout  = "TREERUN_PEER_TIMEOUT"
 	EnvStartTimeout = "TREERUN_START_TIMEOUT"
 	EnvStallTimeout = "TREERUN_STALL_TIMEOUT"
+	EnvGraph        = "TREERUN_GRAPH"
+	EnvAlgorithm    = "TREERUN_ALGORITHM"
+	EnvPlan         = "TREERUN_PLAN"
 )
 
 // SecretBytes is the length of a job secret.
@@ -81,8 +84,9 @@ type Message struct {
 	Text   string
 }
 
-// MaxMessage and MaxFile bound what a decoder accepts, in bytes.
+// MaxMessage and MaxFile bound what a decoder accepts, in bytes. A job file may have a
+// graph and a plan among its settings.
 const (
 	MaxMessage = 64 << 10
-	MaxFile    = 1 << 20
+	MaxFile    = 80 << 20
 )

@@ -66,7 +66,7 @@ func timed(ctx context.Context, c *collective.Comm, s *cuda.Stream, bytes int64,
 	if err := collective.AllReduce(ctx, c, mine, slowest, collective.Max); err != nil {
 		return nil, err
 	}
-	choice, err := c.DeviceChoice(allReduceKind, int(bytes))
+	choice, err := c.DeviceChoice(allReduceKind, -1, int(bytes))
 	if err != nil {
 		return nil, err
 	}

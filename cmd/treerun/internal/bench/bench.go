@@ -24,6 +24,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
+	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
 )
 
@@ -37,7 +38,8 @@ const WrongResults = 1
 // ends it: it is the launcher that has something to say.
 func Rank(args []string) (int, error) {
 	var p place.Options
-	o, err := suite.Parse(args, p.Define)
+	var j planner.Job
+	o, err := suite.Parse(args, p.Define, j.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +53,7 @@ func Rank(args []string) (int, error) {
 // exit code. Call it once per process.
 func Main(args []string) (int, error) {
 	c := &command{args: args}
-	o, err := suite.Parse(args, c.place.Define)
+	o, err := suite.Parse(args, c.place.Define, c.planning.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -59,6 +61,9 @@ func Main(args []string) (int, error) {
 		return 0, printHelp(o)
 	}
 	if err := c.findRanks(); err != nil {
+		return 0, err
+	}
+	if err := c.settle(); err != nil {
 		return 0, err
 	}
 	np := c.np
@@ -78,18 +83,23 @@ func Main(args []string) (int, error) {
 	}
 	r.progress = progressOnTerminal()
 	code, err := c.run(r)
-	return r.finish(code, err)
+	if code, err = r.finish(code, err); code == 0 && err == nil {
+		err = c.planning.Unserved(r.digests())
+	}
+	return code, err
 }
 
 // command is a command line of bench, and the ranks that it is for.
 type command struct {
 	*suite.Options
-	place   place.Options
-	args    []string
-	hosts   []launch.Host // none: this one
-	gpus    *gpus.Request // nil: the data are in the hosts' memory
-	np      int           // aggregators not counted
-	perHost int           // of these, on the fullest host
+	place    place.Options
+	planning planner.Job
+	settings map[string]string
+	args     []string
+	hosts    []launch.Host // none: this one
+	gpus     *gpus.Request // nil: the data are in the hosts' memory
+	np       int           // aggregators not counted
+	perHost  int           // of these, on the fullest host
 }
 
 // findRanks finds out how many ranks there are, and where.
@@ -134,19 +144,22 @@ func (c *command) run(r io.Writer) (int, error) {
 		return 0, err
 	}
 	job := &selfrun.Job{
-		Subcommand: Subcommand, Args: c.args, Size: c.np + c.Aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: map[string]string{},
+		Subcommand: Subcommand, Args: c.args, Size: c.np + c.Aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: c.settings,
 		Result: r, Screen: output.NewScreen(os.Stdout, os.Stderr),
 	}
-	if err := c.place.Settings(job.Settings); err != nil {
-		return 0, err
-	}
+	return selfrun.Run(job)
+}
+
+// settle finds out what the settings of the job are.
+func (c *command) settle() error {
+	c.settings = make(map[string]string)
 	if c.NoTopoCache {
-		job.Settings["no-topo-cache"] = "1"
+		c.settings["no-topo-cache"] = "1"
 	}
 	if c.Verbose {
-		job.Settings["verbose"] = "1"
+		c.settings["verbose"] = "1"
 	}
-	return selfrun.Run(job)
+	return errors.Join(c.place.Settings(c.settings), c.planning.Settings(c.settings, c.np+c.Aggregators))
 }
 
 // progressOnTerminal returns a progress line on stderr, nil where that is no

@@ -80,7 +80,11 @@ func explanation(p *suite.Point) string {
 		size := cmdline.Size(p.Bytes)
 		fmt.Fprintf(&b, " of %s (%d bytes)", &size, p.Bytes)
 	}
-	fmt.Fprintf(&b, " on %d ranks\n%14s  %14s  %14s\n", p.NP, "plan", "predicted (us)", "measured (us)")
+	width := 14
+	for _, c := range p.Candidates {
+		width = max(width, len(c.Plan))
+	}
+	fmt.Fprintf(&b, " on %d ranks\n%*s  %14s  %14s\n", p.NP, width, "plan", "predicted (us)", "measured (us)")
 	quickest := p.Candidates[0]
 	for _, c := range p.Candidates {
 		predicted, note := "-", ""
@@ -93,7 +97,7 @@ func explanation(p *suite.Point) string {
 		if c.Us < quickest.Us {
 			quickest = c
 		}
-		fmt.Fprintf(&b, "%14s  %14s  %14.2f%s\n", c.Plan, predicted, c.Us, note)
+		fmt.Fprintf(&b, "%*s  %14s  %14.2f%s\n", width, c.Plan, predicted, c.Us, note)
 	}
 	fmt.Fprintf(&b, "the quickest was %s\n%s\n", quickest.Plan, p.Links)
 	return b.String()

@@ -30,6 +30,11 @@ over the most that the measured network allows. A rank must
 %s
 All ranks must have the memory of two messages of the largest size each.
 
+--graph plans for declared links, --algorithm runs what an algorithm offers by it, and
+--plan runs the calls of one collective and root by a plan that treerun plan --format json
+has written; one that served no call gives exit code 64. JSON rows have algorithm and
+digest of the plan that ran, as treerun plan prints them.
+
 --explain measures every shape of plan in turns, and shows which one a job takes,
 and by what. It takes -np, --collective, -n, -w, --max-seconds (of all shapes, 1)
 and all that says on which hosts the ranks are and how they reach each other.

@@ -187,6 +187,15 @@ func (r *results) close() error {
 	return errors.Join(errs...)
 }
 
+// digests returns those of the plans that ran.
+func (r *results) digests() []string {
+	var list []string
+	for _, row := range r.rows {
+		list = append(list, row.Digest)
+	}
+	return list
+}
+
 // wrong counts the wrong elements, and the rows that have some.
 func (r *results) wrong() (elements int64, rows int) {
 	for _, row := range r.rows {

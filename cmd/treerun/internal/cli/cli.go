@@ -227,7 +227,7 @@ func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, er
 		Stdin: os.Stdin, Screen: screen,
 		Trace: o.tracer(begin, screen.Err.Printf),
 	}
-	if err := o.place.Settings(j.Settings); err != nil {
+	if err := errors.Join(o.place.Settings(j.Settings), o.planning.Settings(j.Settings, size)); err != nil {
 		return nil, err
 	}
 	if o.noTopoCache {

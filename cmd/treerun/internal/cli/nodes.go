@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,10 +39,40 @@ type nodeOptions struct {
 	met []*nodes.Node // once all are there: the hosts of the job
 }
 
-func (n *nodeOptions) define(f *pflag.FlagSet) {
+// seed is the flag --seed: where host 0 listens, or what starts the random choices of
+// planning, which never looks like HOST:PORT.
+type seed struct {
+	meeting  *string
+	planning func(text string) error
+}
+
+// Set takes either.
+func (s *seed) Set(text string) error {
+	if !strings.Contains(text, ":") {
+		if s.planning(text) != nil {
+			return errors.New("want HOST:PORT, where host 0 listens, or a whole number for random choices of planning")
+		}
+		return nil
+	}
+	*s.meeting = text
+	return nil
+}
+
+// String is what Set has taken for the meeting.
+func (s *seed) String() string {
+	if s.meeting == nil {
+		return ""
+	}
+	return *s.meeting
+}
+
+// Type names the value in the help.
+func (s *seed) Type() string { return "HOST:PORT" }
+
+func (n *nodeOptions) define(f *pflag.FlagSet, planning func(text string) error) {
 	f.Var(&n.count, "nnodes", "this command is started once on each of `N` hosts, without ssh")
 	f.IntVar(&n.node, "node-rank", 0, "number of this host among them, from 0 (default: as Slurm,\ntorchrun's variables or Kubernetes say)")
-	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")
+	f.Var(&seed{&n.seed, planning}, "seed", "where host 0 listens for the others: `HOST:PORT`; or a whole number\nthat starts the random choices of packing and kl")
 	f.StringVar(&n.keyFile, "key-file", "", "`FILE` with the key that these hosts share, mode 0600:\n64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
 	f.StringVar(&n.jobID, "job-id", "", "`ID` of the job: others with the same key do not disturb it")
 }
@@ -49,7 +81,7 @@ func (n *nodeOptions) define(f *pflag.FlagSet) {
 // if it is alone. idle tells that another one on this host does everything.
 func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, err error) {
 	n := &o.node
-	asked := o.given("nnodes", "node-rank", "seed", "job-id")
+	asked := o.given("nnodes", "node-rank", "job-id") || n.seed != ""
 	if o.given("host", "hostfile") {
 		if asked {
 			return nil, false, exitcode.Errorf(exitcode.Usage, "--nnodes, --node-rank, --seed and --job-id are for hosts that start treerun themselves, -H and --hostfile for those where this treerun does it")

@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
+	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 )
 
 // options is the command line that runs a job.
@@ -18,6 +19,7 @@ type options struct {
 	size            cmdline.Ranks // 0: the default
 	place           place.Options
 	node            nodeOptions
+	planning        planner.Job
 	exports         []string
 	dir             string // "": as ours
 	tag             bool
@@ -44,7 +46,8 @@ func newOptions() *options {
 	f.SortFlags = false
 	f.VarP(&o.size, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
 	o.place.Define(f)
-	o.node.define(f)
+	o.node.define(f, o.planning.SetSeed)
+	o.planning.Define(f)
 	f.StringArrayVarP(&o.exports, "export", "x", nil, "give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone\nand patterns like 'NCCL_*' give ranks on other hosts what treerun has\n(here, ranks have all of it; there, that host's own, and TREERUN_*)")
 	f.StringVar(&o.dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is found before, from here")
 	f.BoolVarP(&o.tag, "tag-output", "l", false, "put \"[rank] \" in front of each line (default: with more than one rank)")

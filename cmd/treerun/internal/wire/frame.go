@@ -139,8 +139,8 @@ const All = -1
 
 // Limits of what a decoder accepts.
 const (
-	maxLarge = 8 << 20   // bytes of a frame with a Join, a Job or a Lost
-	maxSmall = 192 << 10 // bytes of any other
+	maxLarge = job.MaxFile + 8<<20 // bytes of a frame with a Join, a Job or a Lost
+	maxSmall = 192 << 10           // bytes of any other
 	maxText  = 64 << 10
 	header   = 4 + 1 + 4 // length of the rest, kind, host
 )

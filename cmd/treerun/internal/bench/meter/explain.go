@@ -88,7 +88,7 @@ func (e *explainer) consult(cases []suite.Case) (points []*suite.Point, err erro
 			p.Candidates = append(p.Candidates, suite.Candidate{Plan: name})
 		}
 		if c.Rank() == 0 { // it is rank 0 that tells
-			choice, err := c.Choice(kind, int(k.Bytes))
+			choice, err := c.Choice(kind, k.Root, int(k.Bytes))
 			if err != nil {
 				return nil, err
 			}
@@ -146,7 +146,7 @@ func (e *explainer) turn(ctx context.Context, k *suite.Case, candidate *suite.Ca
 		if err := m.rightResult(ctx, run, k); err != nil {
 			return nil, err
 		}
-		candidate.PredictedUs = predicted(c, e.calls[k.Name].kind, k.Bytes)
+		candidate.PredictedUs = predicted(c, e.calls[k.Name].kind, k)
 	}
 	one, err := m.backToBack(ctx, run, 1)
 	if err != nil {
@@ -166,11 +166,11 @@ func (e *explainer) turn(ctx context.Context, k *suite.Case, candidate *suite.Ca
 
 // predicted returns the price of the plan that a communicator takes, nil where it
 // is not known. Rank 0 tells.
-func predicted(c *collective.Comm, kind plan.Kind, bytes int64) *float64 {
+func predicted(c *collective.Comm, kind plan.Kind, k *suite.Case) *float64 {
 	if c.Rank() != 0 {
 		return nil
 	}
-	choice, err := c.Choice(kind, int(bytes))
+	choice, err := c.Choice(kind, k.Root, int(k.Bytes))
 	if err != nil || math.IsNaN(choice.PredictedUs) {
 		return nil
 	}

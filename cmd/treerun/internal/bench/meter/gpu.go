@@ -195,7 +195,7 @@ func openGPUs(ctx context.Context, c *collective.Comm, dev *cuda.Device) (err er
 func (m *meter[T]) choice(k *suite.Case) (collective.Choice, error) {
 	kind := m.calls[k.Name].kind
 	if m.gpu != nil {
-		return m.c.DeviceChoice(kind, int(k.Bytes))
+		return m.c.DeviceChoice(kind, k.Root, int(k.Bytes))
 	}
-	return m.c.Choice(kind, int(k.Bytes))
+	return m.c.Choice(kind, k.Root, int(k.Bytes))
 }

@@ -1,0 +1,118 @@
+package planner
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/safefile"
+	"github.com/treerun/treerun/topo/machines"
+)
+
+// Job is the flags that say how a job plans.
+type Job struct {
+	graph, plan string
+	options     planner.Options
+
+	file *plan.File // of --plan, once Settings has read it
+	root int        // its own; -1: it has none
+}
+
+// Define adds the flags. One that the set has already is left out.
+func (j *Job) Define(f *pflag.FlagSet) {
+	f.StringVar(&j.graph, "graph", "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
+	f.StringVar(&j.plan, "plan", "", "run the calls of its collective and root by the plan in `FILE`, as\ntreerun plan --format json prints it; others are planned as usual")
+	defineOptions(f, &j.options)
+}
+
+// SetSeed sets the option seed, for a command line that has a flag of that name already.
+func (j *Job) SetSeed(text string) error { return j.options.Set("seed", text) }
+
+// maxSettings bounds what the flags add to the settings of a job, in bytes. The job file
+// of every rank has it.
+const maxSettings = 72 << 20
+
+// Settings checks all that was given for a job of so many ranks, and adds it to the
+// settings, by the names that package collective reads. The files are read here: ranks
+// on other hosts do not need them. Errors are those of usage.
+func (j *Job) Settings(s map[string]string, ranks int) error {
+	if err := j.options.Validate(); err != nil {
+		return usage("%w", err)
+	}
+	if text := j.options.String(); text != "" {
+		s["algorithm"] = text
+	}
+	if err := j.readGraph(s, ranks); err != nil {
+		return err
+	}
+	if err := j.readPlan(s, ranks); err != nil {
+		return err
+	}
+	if n := len(s["graph"]) + len(s["plan"]); n > maxSettings {
+		return usage("--graph and --plan have %d bytes together, at most %d are possible", n, maxSettings)
+	}
+	return nil
+}
+
+func (j *Job) readGraph(s map[string]string, ranks int) error {
+	switch {
+	case j.graph == "":
+		return nil
+	case j.graph == "-":
+		return usage("--graph -: the standard input of a job goes to rank 0")
+	}
+	g, err := loadGraph(j.graph)
+	if err != nil {
+		return usage("%w", err)
+	}
+	if g.Ranks != ranks {
+		return usage("--graph %s: the graph has %d ranks, the job has %d", j.graph, g.Ranks, ranks)
+	}
+	if _, known := machines.Get(j.graph); known {
+		s["graph"] = j.graph
+		return nil
+	}
+	data, err := g.AppendJSON(nil)
+	s["graph"] = string(data)
+	return err
+}
+
+func (j *Job) readPlan(s map[string]string, ranks int) error {
+	if j.plan == "" {
+		return nil
+	}
+	data, err := safefile.Read(j.plan, plan.MaxPlanBytes)
+	if err != nil {
+		return usage("--plan: %w", err)
+	}
+	f, p, err := plan.ParseFile(data)
+	if err == nil && p.Size != ranks {
+		err = fmt.Errorf("the plan is for %d ranks, the job has %d", p.Size, ranks)
+	}
+	if err == nil {
+		_, err = planner.NewGiven(p, f.Algorithm, int(f.ChunkBytes))
+	}
+	if err != nil {
+		return usage("--plan %s: %w", j.plan, err)
+	}
+	j.file, j.root = f, p.Root
+	s["plan"] = strings.TrimSpace(string(data))
+	return nil
+}
+
+// Unserved returns an error of usage that names the plan of --plan, where the plans that
+// ran, by their digests, are others.
+func (j *Job) Unserved(digests []string) error {
+	if j.file == nil || slices.Contains(digests, j.file.Digest) {
+		return nil
+	}
+	from := ""
+	if j.root >= 0 {
+		from = fmt.Sprintf(" with root %d", j.root)
+	}
+	return usage("--plan %s served no call: it is for %s%s", j.plan, j.file.Collective, from)
+}
