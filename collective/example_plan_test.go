@@ -35,7 +35,7 @@ func sum(c *collective.Comm) error {
 	if err := collective.AllReduce(context.Background(), c, x, x, collective.Sum); err != nil {
 		return err
 	}
-	choice, err := c.Choice(plan.AllReduce, 12)
+	choice, err := c.Choice(plan.AllReduce, 0, 12)
 	if err == nil && c.Rank() == 0 {
 		fmt.Println(x, "by", choice.Name)
 	}

@@ -56,7 +56,7 @@ func runs(t *testing.T, c *Comm, want map[plan.Kind]string) error {
 		if err := tr.check(); err != nil {
 			return err
 		}
-		if got, err := c.Choice(kind, 4096); err != nil || got.Name != name && got.Digest != name {
+		if got, err := c.Choice(kind, 0, 4096); err != nil || got.Name != name && got.Digest != name {
 			return fmt.Errorf("%v runs by %s %s, want %s: %v", kind, got.Name, got.Digest, name, err)
 		}
 	}
@@ -194,7 +194,7 @@ func runWith(t *testing.T, size int, settings []map[string]string, opts []Option
 func chosen(t *testing.T, g *topo.Graph, kind plan.Kind) (digest string) {
 	t.Helper()
 	mustRun(t, g.Ranks, func(w *fakeWorld, c *Comm) error {
-		choice, err := c.Choice(kind, 4096)
+		choice, err := c.Choice(kind, 0, 4096)
 		if w.Rank() == 0 {
 			digest = choice.Digest
 		}
