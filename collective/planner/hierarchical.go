@@ -69,14 +69,14 @@ func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 	return list, nil
 }
 
-// insidesTried returns the algorithms inside hosts that are tried: stars where all links
-// of every host are alike, balanced trees besides where they are not.
+// insidesTried returns the algorithms inside hosts that are tried: stars where cores copy
+// or all links of every host are alike, balanced trees besides where they are not.
 func (p *Planner) insidesTried() []string {
 	if _, pair, ok := strings.Cut(p.options.Algorithm, ":"); ok && p.asked("hierarchical") {
 		inside, _, _ := strings.Cut(pair, "/")
 		return []string{inside}
 	}
-	if p.hosts.alone() || !p.hosts.rough {
+	if p.hosts.alone() || !p.hosts.rough || !p.machine.Device && p.apart == nil {
 		return []string{"star"}
 	}
 	return []string{"star", "multi"}

@@ -50,6 +50,8 @@ func (p *Planner) searched(name string, kind plan.Kind, most int) error {
 		return because("a barrier carries no data")
 	case p.uniform:
 		return because("all links are alike")
+	case !p.machine.Device && p.apart == nil:
+		return because("cores copy here, and they are the limit, not the links: it lost by price wherever it was tried")
 	case p.hosts != nil && (name != "packing" || p.hosts.alone()):
 		return because("ranks are on several hosts: see hierarchical")
 	}
