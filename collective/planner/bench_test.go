@@ -10,8 +10,7 @@ import (
 )
 
 // BenchmarkDecide is what rank 0 does in New: trees, links, and the choices for
-// AllReduce and Barrier. Eight ranks of one host take 10 ms or so and four hosts less,
-// 64 of eight ranks about two seconds.
+// AllReduce and Barrier.
 func BenchmarkDecide(b *testing.B) {
 	rough := func(hosts, each int) *topo.Graph {
 		return nets.Of(hosts, each, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) }, func(h int) float64 { return float64(4 + h%3) })
