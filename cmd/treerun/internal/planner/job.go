@@ -25,7 +25,9 @@ type Job struct {
 // Define adds the flags. One that the set has already is left out.
 func (j *Job) Define(f *pflag.FlagSet) {
 	f.StringVar(&j.graph, "graph", "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
-	f.StringVar(&j.plan, "plan", "", "run the calls of its collective and root by the plan in `FILE`, as\ntreerun plan --format json prints it; others are planned as usual")
+	f.StringVar(&j.plan, "plan", "",
+		"run the calls of its collective and root by the plan in `FILE`, as\n"+
+			"treerun plan --format json prints it; others are planned as usual")
 	defineOptions(f, &j.options)
 }
 

@@ -148,7 +148,8 @@ func (d *design) headline() string {
 	case d.Bytes == 0:
 		return fmt.Sprintf("%s, %s: %.1f us predicted", d.Name(), what, d.PredictedUs)
 	}
-	return fmt.Sprintf("%s, %s: %.1f us predicted, %.4g GB/s", d.Name(), what, d.PredictedUs, algGBs(d.Bytes, d.PredictedUs))
+	return fmt.Sprintf("%s, %s: %.1f us predicted, %.4g GB/s",
+		d.Name(), what, d.PredictedUs, algGBs(d.Bytes, d.PredictedUs))
 }
 
 func algGBs(bytes int64, us float64) float64 {
@@ -176,7 +177,9 @@ func (d *design) proof() []string {
 	case d.Strands[0].Ring != nil:
 		list = append(list, "the rate shown with a ring is what it puts on a link each way, not the message's")
 	case d.OfParts():
-		list = append(list, "every tree carries its share of its root's part, one way; loads above count both directions together, and are at most that")
+		list = append(list,
+			"every tree carries its share of its root's part, one way; "+
+				"loads above count both directions together, and are at most that")
 	case d.r.kind != plan.AllReduce:
 		list = append(list, "loads above count both directions together, and are at most that")
 	}
@@ -210,7 +213,9 @@ func (d *design) achieved() []string {
 			used, rate, percent(rate), d.bound.Rate), all}
 	}
 	if got := algGBs(d.Bytes, d.PredictedUs); got < lowPrediction*rate {
-		list = append(list, fmt.Sprintf("predicted is %.3g %% of that rate, which full links would have: latencies, steps and chunks that wait for each other take the rest", 100*got/rate))
+		list = append(list, fmt.Sprintf(
+			"predicted is %.3g %% of that rate, which full links would have: "+
+				"latencies, steps and chunks that wait for each other take the rest", 100*got/rate))
 	}
 	return list
 }
@@ -233,7 +238,8 @@ func (d *design) sharing() []string {
 		}
 		parts = append(parts, fmt.Sprintf("%.3g", s))
 	}
-	return []string{fmt.Sprintf("this message uses %d of %d: shares %s", d.treesUsed(), len(d.Strands), strings.Join(parts, " "))}
+	return []string{fmt.Sprintf("this message uses %d of %d: shares %s",
+		d.treesUsed(), len(d.Strands), strings.Join(parts, " "))}
 }
 
 // choosing says what else was considered, what runs other sizes, and what the prices

@@ -45,7 +45,8 @@ func (v *optionValue) String() string {
 // for already, as --seed of a job, is left out.
 func defineOptions(f *pflag.FlagSet, o *planner.Options) {
 	f.Var(&optionValue{o, planner.Flag{Name: "algorithm"}}, "algorithm",
-		"`NAME`: "+broken(planner.Algorithms(), 60)+"\n(default: by predicted time); options may follow, as in packing,max-trees=4")
+		"`NAME`: "+broken(planner.Algorithms(), 60)+
+			"\n(default: by predicted time); options may follow, as in packing,max-trees=4")
 	for _, option := range planner.Flags() {
 		if f.Lookup(option.Name) != nil {
 			continue
