@@ -30,14 +30,15 @@ type embedded struct {
 
 type outer struct {
 	embedded
-	Name    string          `json:"name"`
-	Count   uint16          `json:"count,omitempty"`
-	Flag    *bool           `json:"flag,omitempty"`
-	Inner   []inner         `json:"inner,omitempty"`
-	Names   map[string]int  `json:"names,omitempty"`
-	Any     map[string]any  `json:"any,omitempty"`
-	Raw     json.RawMessage `json:"raw,omitempty"`
-	Plain   *inner          `json:",omitempty"`
+	Name  string          `json:"name"`
+	Count uint16          `json:"count,omitempty"`
+	Flag  *bool           `json:"flag,omitempty"`
+	Inner []inner         `json:"inner,omitempty"`
+	Names map[string]int  `json:"names,omitempty"`
+	Any   map[string]any  `json:"any,omitempty"`
+	Raw   json.RawMessage `json:"raw,omitempty"`
+	Plain *inner          `json:",omitempty"`
+	//lint:ignore U1000 the decoder passes over it
 	ignored int
 	Never   int `json:"-"`
 }
