@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -207,7 +208,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	refused := s.cfg.usePlanning(s.w)
 	h := hello{Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: machine.ID(s.cfg.cores)}
 	if refused != nil {
-		h.Refused = refused.Error()
+		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	}
 	file := ""
 	if s.w.Rank() == 0 && s.cfg.graph == nil && size > 1 && cache != nil && oneHost(hostsOf(s.w)) {

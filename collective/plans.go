@@ -133,7 +133,7 @@ func (c *Comm) UnusedPlan() string {
 		return ""
 	}
 	p := g.Plan()
-	text := fmt.Sprintf("the given plan, of a %v", p.Kind)
+	text := fmt.Sprintf("the given plan, of %v", p.Kind)
 	if p.Kind.HasRoot() {
 		text += fmt.Sprintf(" with root %d", p.Root)
 	}
