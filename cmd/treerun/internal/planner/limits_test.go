@@ -41,7 +41,7 @@ func joined(ranks int, complete bool) *topo.Graph {
 // What is not tried for the time that it takes is told, with the way to ask for it.
 func TestSaysWhatIsNotTried(t *testing.T) {
 	file := fileOf(t, joined(130, true))
-	text := run(t, planTo, "--graph "+file+" --bytes 16M")
+	text := run(t, planTo, "--graph "+file+" --bytes 16M --device cuda")
 	if !strings.Contains(text, "considered packing: not tried above 16 ranks for the time that it takes: --algorithm packing does") {
 		t.Errorf("%s", text)
 	}
