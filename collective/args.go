@@ -52,8 +52,8 @@ func setArgs[T Number](a *args, c *Comm, kind plan.Kind, root, count int, in, ou
 	switch {
 	case kind.HasRoot() && (root < 0 || root >= c.size):
 		a.refuse(c, "root %d of %d ranks", root, c.size)
-	case c.plans.runs(kind) != nil:
-		a.refuse(c, "%v", c.plans.runs(kind))
+	case c.plans.Runs(kind) != nil:
+		a.refuse(c, "%v", c.plans.Runs(kind))
 	}
 	return a
 }

@@ -95,9 +95,6 @@ func (p *plans) layout() transport.Layout {
 	return transport.Layout{Size: p.size, Slots: slots, SlotBytes: bytes, HeapBytes: p.heapBytes, Links: p.lanes}
 }
 
-// runs reports why there is no plan for kind, however many ranks there are.
-func (p *plans) runs(kind plan.Kind) error { return p.Runs(kind) }
-
 // noMessages says why there are no messages between ranks.
 func (p *plans) noMessages() string {
 	return fmt.Sprintf("up to 128 ranks, not for %d", p.size)

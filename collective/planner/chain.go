@@ -2,6 +2,7 @@ package planner
 
 import (
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
 
@@ -16,6 +17,6 @@ func (p *Planner) chain(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, err
 	}
 	c := Candidate{Algorithm: "chain", Kind: kind, Root: root}
-	c.Strands, c.Notes = p.strandsOf(&Forest{Trees: trees1(t)}, kind, root)
+	c.Strands, c.Notes = p.strandsOf(&Forest{Trees: []topo.Tree{t}}, kind, root)
 	return p.stranded(c, nil)
 }

@@ -191,14 +191,14 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	n := len(h.ranks)
 	switch between {
 	case "star":
-		return &Forest{Trees: trees1(shallow(n, h.host[max(root, 0)]))}, nil
+		return &Forest{Trees: []topo.Tree{shallow(n, h.host[max(root, 0)])}}, nil
 	case "direct":
 		if kind.HasRoot() {
 			return &Forest{Trees: relays(n, h.host[root])}, nil
 		}
 		f := &Forest{}
 		for a := range n {
-			f.Trees = append(f.Trees, starOf(n, a))
+			f.Trees = append(f.Trees, topo.Star(n, a))
 		}
 		return f, nil
 	case "double-binary":
@@ -257,7 +257,7 @@ func (p *Planner) locals(inside, between string) (locals, error) {
 			if n := len(h.ranks[host]); n > directRanks {
 				return tree.Binomial(n, root)
 			} else {
-				return starOf(n, root)
+				return topo.Star(n, root)
 			}
 		}
 		return l, nil
@@ -283,14 +283,7 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 	case "kl":
 		return tree.KLAll(g, p.penalty(), tree.KLOptions{Seed: p.options.Seed})
 	case "exact":
-		for root := range g.Ranks {
-			t, err := tree.Exact(g, root)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, t)
-		}
-		return list, nil
+		return everyExact(g)
 	case "packing":
 		r, err := pack.Pack(g, pack.Options{Seed: p.options.Seed, MaxTrees: max(g.Ranks, 1)})
 		if err != nil {

@@ -3,7 +3,6 @@ package planner
 import (
 	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
@@ -150,21 +149,12 @@ func (h *hosts) compose(t topo.Tree, within local, carrier func(host int) int) (
 	return all, nil
 }
 
-// starOf is the tree of n vertices in which all others hang from root.
-func starOf(n, root int) topo.Tree {
-	t := topo.Tree{Root: root, Parent: slices.Repeat([]int{root}, n)}
-	t.Parent[root] = -1
-	return t
-}
-
-func trees1(t topo.Tree) []topo.Tree { return []topo.Tree{t} }
-
 // shallow is a tree of n hosts for small messages: a star, as long as serving everybody
 // takes the root no longer than a message takes, else a binomial tree.
 func shallow(n, root int) topo.Tree {
 	const most = 8
 	if n <= most {
-		return starOf(n, root)
+		return topo.Star(n, root)
 	}
 	return tree.Binomial(n, root)
 }
@@ -176,7 +166,7 @@ func relays(n, root int) []topo.Tree {
 	var list []topo.Tree
 	for d := 1; d < n; d++ {
 		via := (root + d) % n
-		t := starOf(n, via)
+		t := topo.Star(n, via)
 		t.Root, t.Parent[root], t.Parent[via] = root, -1, root
 		list = append(list, t)
 	}

@@ -31,7 +31,7 @@ func (p *Planner) LargeTrees() ([]topo.Tree, []float64, error) {
 		}
 		count := min(n, directRanks)
 		for i := range count {
-			t := starOf(n, i*n/count)
+			t := topo.Star(n, i*n/count)
 			if f != nil {
 				t = f.Trees[i*n/count]
 			}

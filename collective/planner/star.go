@@ -2,6 +2,7 @@ package planner
 
 import (
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
 
@@ -31,7 +32,7 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 			return nil, because("some rank has no link to rank %d", hub)
 		}
 		c := Candidate{Algorithm: "star", Kind: kind, Root: root}
-		c.Strands, c.Notes = p.strandsOf(&Forest{Trees: trees1(t)}, kind, root)
+		c.Strands, c.Notes = p.strandsOf(&Forest{Trees: []topo.Tree{t}}, kind, root)
 		return p.stranded(c, nil)
 	}
 	if kind == plan.Broadcast {
