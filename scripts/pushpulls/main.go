@@ -76,7 +76,7 @@ func measure(treerun string, repeat int, largest string) ([]byte, error) {
 		for _, n := range inflights {
 			for _, a := range algorithms {
 				out, err := exec.Command(treerun, "bench", "-np", ranks, "--collective", "allreduce", "--algorithm", a,
-					"--inflight", fmt.Sprint(n), "-b", "4K", "-e", largest, "-f", "4", "--in-place", "no",
+					"--inflight", fmt.Sprint(n), "-b", "4K", "-e", largest, "-f", "4", "--in-place=no",
 					"--max-seconds", "0.5", "--json", "-").Output()
 				if err != nil {
 					var failed *exec.ExitError
