@@ -70,7 +70,7 @@ func run(args []string) error {
 func measure(treerun string, repeat int, largest string) ([]byte, error) {
 	var text []byte
 	for _, fact := range results.Machine("") {
-		text = append(text, fact.Line()+"\n"...)
+		text = append(text, fact.Line()...)
 	}
 	for rep := 1; rep <= repeat; rep++ {
 		for _, n := range inflights {
@@ -104,7 +104,7 @@ func measure(treerun string, repeat int, largest string) ([]byte, error) {
 					}
 					f := results.Figure{Part: fmt.Sprint(n), Rep: rep, NP: row.NP, Op: "allreduce", Bytes: row.Bytes, Who: a,
 						Value: row.TimeUs, Plan: row.Plan, Share: math.NaN()}
-					text = append(text, f.Line()+"\n"...)
+					text = append(text, f.Line()...)
 					return nil
 				})
 				if err != nil {
