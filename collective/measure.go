@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/peer"
 	"github.com/treerun/treerun/transport/shm"
 )
 
@@ -204,7 +204,7 @@ func (s *setup) probeNetwork(hosts, firsts []int, effort network.Effort) (*netwo
 	}
 	cfg.Streams, cfg.Encrypt = 1, false
 	cfg.Peers = func(r int) bool { return first && firsts[hosts[r]] == r && meets(host, hosts[r]) }
-	mesh, err := peer.Connect(s.ctx, cfg)
+	mesh, err := netconn.Connect(s.ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mixed"
-	"github.com/treerun/treerun/transport/peer"
 	"github.com/treerun/treerun/transport/ports"
 	"github.com/treerun/treerun/transport/tcp"
 )
@@ -48,12 +48,12 @@ var errNotNetworked = errors.New("the ranks are on several hosts, and their Worl
 
 // networkConfig says how ranks of different hosts connect, from what the World
 // knows and the launcher's settings.
-func networkConfig(w World, purpose string) (peer.Config, error) {
+func networkConfig(w World, purpose string) (netconn.Config, error) {
 	n, ok := w.(Networked)
 	if !ok {
-		return peer.Config{}, errNotNetworked
+		return netconn.Config{}, errNotNetworked
 	}
-	cfg := peer.Config{
+	cfg := netconn.Config{
 		Rank: w.Rank(), Size: w.Size(),
 		Key: w.DeriveKey("tcp " + purpose), JobID: w.JobID(), Epoch: n.Epoch(), Purpose: purpose,
 		Encrypt:  w.Setting("encrypt") != "",
@@ -74,8 +74,8 @@ func networkConfig(w World, purpose string) (peer.Config, error) {
 		}
 	}
 	if text := w.Setting("tcp-streams"); text != "" {
-		if cfg.Streams, err = strconv.Atoi(text); err != nil || cfg.Streams < 1 || cfg.Streams > peer.MaxStreams {
-			return cfg, fmt.Errorf("--tcp-streams=%s: want a number from 1 to %d", text, peer.MaxStreams)
+		if cfg.Streams, err = strconv.Atoi(text); err != nil || cfg.Streams < 1 || cfg.Streams > netconn.MaxStreams {
+			return cfg, fmt.Errorf("--tcp-streams=%s: want a number from 1 to %d", text, netconn.MaxStreams)
 		}
 	}
 	return cfg, nil

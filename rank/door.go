@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	guard "github.com/treerun/treerun/transport/door"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 const (
@@ -39,7 +39,7 @@ type door struct {
 	hello   time.Duration                 // how long a connection may take to prove itself
 
 	stop  context.Context
-	guard *guard.Door
+	guard *netconn.Acceptor
 	taken atomic.Int64 // connections that were let in
 
 	mu     sync.Mutex
@@ -50,7 +50,7 @@ type door struct {
 // open begins to accept connections, until stop is done.
 func (d *door) open(stop context.Context) {
 	d.streams, d.stop = make(chan net.Conn), stop
-	d.guard = guard.Open(guard.Config{Prove: d.prove, Refused: d.stranger, Wait: d.hello, Places: maxWaiting}, d.ln)
+	d.guard = netconn.OpenAcceptor(netconn.AcceptorConfig{Prove: d.prove, Refused: d.stranger, Wait: d.hello, Places: maxWaiting}, d.ln)
 }
 
 // close stops listening and ends the connections that have not proved

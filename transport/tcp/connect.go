@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
-	"github.com/treerun/treerun/transport/peer"
 )
 
 // Config says who connects to whom, and over which links. But for Rank, Listen
@@ -18,7 +18,7 @@ type Config struct {
 	// Peers is nil, a rank has connections with those on other hosts with which
 	// it has a link. PeerTimeout is also how long a peer may be silent, stopped
 	// for example, before it counts as lost.
-	peer.Config
+	netconn.Config
 
 	// Layout has the links. Those between ranks without a connection are not
 	// there.
@@ -38,8 +38,8 @@ type Config struct {
 const DefaultGrace = 100 * time.Millisecond
 
 // Connect makes this rank's endpoint. All ranks call it at about the same time.
-// It calls Exchange as peer.Connect does, also on ranks without a link. An error
-// is one of peer.Connect, or about the configuration.
+// It calls Exchange as netconn.Connect does, also on ranks without a link. An error
+// is one of netconn.Connect, or about the configuration.
 func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 	if err := cfg.fill(); err != nil {
 		return nil, fmt.Errorf("tcp: rank %d: %w", cfg.Rank, err)
@@ -50,7 +50,7 @@ func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 		linked := cfg.linked()
 		cfg.Peers = func(r int) bool { return linked[r] }
 	}
-	mesh, err := peer.Connect(ctx, cfg.Config)
+	mesh, err := netconn.Connect(ctx, cfg.Config)
 	if err != nil {
 		return nil, fmt.Errorf("tcp: %w", err)
 	}
@@ -79,7 +79,7 @@ func (cfg *Config) fill() error {
 		cfg.Grace = DefaultGrace
 	}
 	if cfg.PeerTimeout == 0 {
-		cfg.PeerTimeout = peer.DefaultPeerTimeout
+		cfg.PeerTimeout = netconn.DefaultPeerTimeout
 	}
 	switch {
 	case cfg.Size != cfg.Layout.Size:
@@ -126,7 +126,7 @@ func (cfg *Config) members() func(r int) bool {
 }
 
 // take takes the socket out of a connection.
-func take(c *peer.Conn) (socket, error) {
+func take(c *netconn.Conn) (socket, error) {
 	name := fmt.Sprintf("%v -> %v", c.LocalAddr(), c.RemoteAddr())
 	if c.Device() != "" {
 		name += " over " + c.Device()

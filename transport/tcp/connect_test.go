@@ -7,8 +7,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/peer"
 	"github.com/treerun/treerun/transport/transporttest"
 )
 
@@ -62,7 +62,7 @@ func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]trans
 	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
 	var wg sync.WaitGroup
 	for r := range all {
-		cfg := Config{Layout: l, Config: peer.Config{
+		cfg := Config{Layout: l, Config: netconn.Config{
 			Rank: r, Size: l.Size, Key: []byte("0123456789abcdef0123456789abcdef"), JobID: "test", Purpose: "test",
 			Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Exchange: tab.exchange(r),
 		}}

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
-	"github.com/treerun/treerun/transport/peer"
 	"github.com/treerun/treerun/transport/tcp"
 )
 
@@ -34,7 +34,7 @@ func TestOverTCP(t *testing.T) {
 // connectAll connects all ranks of a layout over the loopback.
 func connectAll(l transport.Layout) ([]transport.Endpoint, error) {
 	return together(l, func(ctx context.Context, r int, exchange exchange) (transport.Endpoint, error) {
-		return tcp.Connect(ctx, tcp.Config{Layout: l, Config: peer.Config{
+		return tcp.Connect(ctx, tcp.Config{Layout: l, Config: netconn.Config{
 			Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
 			Peers: func(int) bool { return true }, Exchange: exchange,
 		}})

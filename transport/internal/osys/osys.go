@@ -7,7 +7,7 @@
 // transport/tcp.
 //
 // It holds thin typed calls and no protocol of its own. Below transport it is
-// the only user of golang.org/x/sys; those and transport/peer import it. It is for
+// the only user of golang.org/x/sys; those import it. It is for
 // Linux only, and so is treerun.
 package osys
 

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/transport/door"
 )
 
 const (
@@ -79,7 +79,7 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	d := door.Open(door.Config{Prove: g.meet, Refused: g.refused, Wait: handshakeTimeout, Places: maxStrangers}, l.(*net.TCPListener))
+	d := netconn.OpenAcceptor(netconn.AcceptorConfig{Prove: g.meet, Refused: g.refused, Wait: handshakeTimeout, Places: maxStrangers}, l.(*net.TCPListener))
 	err = g.wait(ctx)
 	d.Close()
 	return g.finish(err)

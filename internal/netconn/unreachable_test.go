@@ -1,4 +1,4 @@
-package peer
+package netconn
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"github.com/treerun/treerun/internal/testutil/freeport"
 	"github.com/treerun/treerun/internal/testutil/longer"
 	"github.com/treerun/treerun/internal/testutil/require"
-	"github.com/treerun/treerun/transport/internal/intro"
 	"github.com/treerun/treerun/transport/ports"
 )
 
@@ -270,7 +269,7 @@ func TestMatrixOfMany(t *testing.T) {
 			t.Errorf("no %q in\n%s", w, text)
 		}
 	}
-	if n := strings.Count(text, "\n"); n > intro.MaxLines+3 {
+	if n := strings.Count(text, "\n"); n > maxLines+3 {
 		t.Errorf("%d lines", n)
 	}
 	if unreachable(make([]report, 3), make([]offer, 3), nil) != nil {

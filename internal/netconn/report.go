@@ -1,12 +1,10 @@
-package peer
+package netconn
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/treerun/treerun/transport/internal/intro"
 )
 
 // try is one path of a pair of ranks that could not connect.
@@ -94,7 +92,7 @@ func decodeReport(b []byte, from, size int) (r report, err error) {
 			return r, errReport
 		}
 		size := 1 + int(b[0])
-		reasons = append(reasons, intro.Printable(b[1:size], maxReason))
+		reasons = append(reasons, printable(b[1:size], maxReason))
 		b = b[size:]
 	}
 	if len(b) < 2 {

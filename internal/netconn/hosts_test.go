@@ -1,4 +1,4 @@
-package peer
+package netconn
 
 import (
 	"bufio"
@@ -226,7 +226,7 @@ func TestHostsThatAreCutOff(t *testing.T) {
 	})
 	for i, s := range said {
 		for _, want := range []string{
-			fmt.Sprintf("peer: rank %d: connecting 3 ranks: 2 pairs of ranks cannot connect:", i),
+			fmt.Sprintf("netconn: rank %d: connecting 3 ranks: 2 pairs of ranks cannot connect:", i),
 			`\n  rank 0 (10.77.0.1, eth0 on host h0) -> rank 1 (10.77.0.2:`, `, eth0 on host h1): no route to host\n`,
 			`\n  rank 1 (10.77.0.2, eth0 on host h1) -> rank 2 (10.77.0.3:`, `, eth0 on host h2): no route to host\n`,
 			"hint: does a firewall stand between?",

@@ -1,4 +1,4 @@
-package peer
+package netconn
 
 import (
 	"context"
@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/treerun/treerun/transport/internal/osys"
 )
 
 const (
@@ -188,7 +186,7 @@ func (m *meeting) dial(ctx context.Context, w path, peer int) (*net.TCPConn, err
 		return nil, fmt.Errorf("%w: %w", errNoConnection, err)
 	}
 	tcp := conn.(*net.TCPConn)
-	if err = osys.SetPeerTimeout(tcp, m.cfg.PeerTimeout); err != nil {
+	if err = SetPeerTimeout(tcp, m.cfg.PeerTimeout); err != nil {
 		tcp.Close()
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package door
+package netconn
 
 import (
 	"log/slog"

@@ -1,4 +1,4 @@
-package door
+package netconn
 
 import (
 	"bytes"
@@ -12,17 +12,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const limit = 2 * time.Minute
 
 // club is a door that lets in who says "open\n".
 type club struct {
-	*Door
+	*Acceptor
 	addr string
 	in   chan *net.TCPConn
 
@@ -39,7 +33,7 @@ func openClub(t *testing.T, wait time.Duration, places int) *club {
 		t.Fatal(err)
 	}
 	c := &club{addr: ln.Addr().String(), in: make(chan *net.TCPConn, 1000)}
-	c.Door = Open(Config{
+	c.Acceptor = OpenAcceptor(AcceptorConfig{
 		Wait: wait, Places: places,
 		Prove: func(conn *net.TCPConn) (func(), error) {
 			c.now.Add(1)

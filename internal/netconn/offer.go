@@ -1,10 +1,8 @@
-package peer
+package netconn
 
 import (
 	"encoding/binary"
 	"fmt"
-
-	"github.com/treerun/treerun/transport/internal/intro"
 )
 
 // offer is what a rank tells all others in the first exchange: where it
@@ -35,7 +33,7 @@ const (
 )
 
 func (o *offer) encode() []byte {
-	b := intro.Append(nil, offerVersion, o.failed)
+	b := appendHead(nil, offerVersion, o.failed)
 	if o.failed != "" {
 		return b
 	}
@@ -49,7 +47,7 @@ func (o *offer) encode() []byte {
 	places := o.places[:min(len(o.places), maxPlaces)]
 	b = append(b, byte(len(places)))
 	for _, p := range places {
-		b = intro.AppendAddr(binary.BigEndian.AppendUint16(b, p.port), p.addr)
+		b = appendAddr(binary.BigEndian.AppendUint16(b, p.port), p.addr)
 		device := p.device[:min(len(p.device), maxDevice)]
 		b = append(append(b, byte(len(device))), device...)
 	}
@@ -57,11 +55,11 @@ func (o *offer) encode() []byte {
 }
 
 func decodeOffer(b []byte) (o offer, err error) {
-	if b, o.failed, err = intro.Cut(b, offerVersion); err != nil || o.failed != "" {
+	if b, o.failed, err = cutHead(b, offerVersion); err != nil || o.failed != "" {
 		return o, err
 	}
 	if len(b) < offerHead || b[6] != 0 || b[7] > 1 || b[offerHead-1] > maxPlaces {
-		return o, intro.Err
+		return o, errOffer
 	}
 	o.settings = settings{
 		streams: binary.BigEndian.Uint16(b), epoch: binary.BigEndian.Uint32(b[2:]), encrypt: b[7] == 1,
@@ -77,7 +75,7 @@ func decodeOffer(b []byte) (o offer, err error) {
 		o.places = append(o.places, p)
 	}
 	if len(b) > 0 {
-		return o, intro.Err
+		return o, errOffer
 	}
 	return o, nil
 }
@@ -85,24 +83,24 @@ func decodeOffer(b []byte) (o offer, err error) {
 // decodePlace reads one place and returns what follows it.
 func decodePlace(b []byte) (p place, rest []byte, err error) {
 	if len(b) < 2 {
-		return p, nil, intro.Err
+		return p, nil, errOffer
 	}
 	p.port = binary.BigEndian.Uint16(b)
-	if p.addr, b, err = intro.CutAddr(b[2:]); err != nil {
+	if p.addr, b, err = cutAddr(b[2:]); err != nil {
 		return p, nil, err
 	}
 	if p.port == 0 || len(b) < 1 || b[0] > maxDevice || len(b) < 1+int(b[0]) {
-		return p, nil, intro.Err
+		return p, nil, errOffer
 	}
 	n := 1 + int(b[0])
-	p.device = intro.Printable(b[1:n], maxDevice)
+	p.device = printable(b[1:n], maxDevice)
 	return p, b[n:], nil
 }
 
 // decodeOffers decodes the blobs of the first exchange, one per rank. All must have
 // the settings of rank 0.
 func decodeOffers(blobs [][]byte, size int) ([]offer, error) {
-	all, err := intro.DecodeAll(blobs, size, func(b []byte) (offer, string, error) {
+	all, err := decodeAll(blobs, size, func(b []byte) (offer, string, error) {
 		o, err := decodeOffer(b)
 		return o, o.failed, err
 	})
@@ -116,7 +114,7 @@ func decodeOffers(blobs [][]byte, size int) ([]offer, error) {
 		}
 	}
 	if others != nil {
-		return nil, intro.Summary(others)
+		return nil, summary(others)
 	}
 	return all, nil
 }

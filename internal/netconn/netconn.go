@@ -1,4 +1,4 @@
-// Package peer connects the ranks of a job over TCP: every rank listens at all
+// Package netconn connects the ranks of a job over TCP: every rank listens at all
 // its addresses, and of every pair that needs connections one dials all of the
 // other's addresses at once and keeps the fastest on which both prove that they
 // know the job's key. The connections carry plain bytes or TLS 1.3.
@@ -6,7 +6,7 @@
 // It knows nothing of links, slots or collectives; transport/tcp makes those
 // over its connections. How ranks tell each other where they listen is the
 // caller's function Exchange.
-package peer
+package netconn
 
 import (
 	"context"

@@ -1,12 +1,10 @@
-package peer
+package netconn
 
 import (
 	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/treerun/treerun/transport/internal/intro"
 )
 
 // UnreachableError says which pairs of ranks could not connect. All ranks
@@ -43,7 +41,7 @@ func (e *UnreachableError) Error() string {
 		lines[i] = p.String()
 	}
 	told := len(e.Pairs)
-	if len(lines) > intro.MaxLines {
+	if len(lines) > maxLines {
 		lines, told = e.groups()
 	}
 	for _, l := range lines {
@@ -104,7 +102,7 @@ func (e *UnreachableError) groups() (lines []string, told int) {
 	slices.SortFunc(keys, func(a, b key) int {
 		return cmp.Or(count[b]-count[a], cmp.Compare(example[a].From, example[b].From), cmp.Compare(example[a].To, example[b].To))
 	})
-	for _, k := range keys[:min(len(keys), intro.MaxLines)] {
+	for _, k := range keys[:min(len(keys), maxLines)] {
 		line := example[k].String()
 		if n := count[k]; n > 1 {
 			line = fmt.Sprintf("%d pairs like %s", n, line)

@@ -1,7 +1,4 @@
-// Package intro has the parts of the offers of package peer: the
-// first blobs that ranks exchange before they connect. Each says where its rank
-// listens, or why it cannot. The package does no I/O.
-package intro
+package netconn
 
 import (
 	"errors"
@@ -11,66 +8,66 @@ import (
 	"unicode"
 )
 
-// MaxLines is how many lines about ranks an error has at most.
-const MaxLines = 32
+// maxLines is how many lines about ranks an error has at most.
+const maxLines = 32
 
 // maxFailed is how much of a rank's error the others are told, in bytes.
 const maxFailed = 1000
 
-// Err is the error of a blob that is no offer.
-var Err = errors.New("what it offers is no list of addresses")
+// errOffer is the error of a blob that is no offer.
+var errOffer = errors.New("what it offers is no list of addresses")
 
-// Append begins an offer: "version 1 | failed 1". Behind it stands what the rank
+// appendHead begins an offer: "version 1 | failed 1". Behind it stands what the rank
 // offers; if it failed, the reason does, and no more may follow.
-func Append(b []byte, version byte, failed string) []byte {
+func appendHead(b []byte, version byte, failed string) []byte {
 	if failed == "" {
 		return append(b, version, 0)
 	}
 	return append(append(b, version, 1), failed[:min(len(failed), maxFailed)]...)
 }
 
-// Cut returns what stands behind the beginning, or, of a rank that failed, why it
+// cutHead returns what stands behind the beginning, or, of a rank that failed, why it
 // did.
-func Cut(b []byte, version byte) (rest []byte, failed string, err error) {
+func cutHead(b []byte, version byte) (rest []byte, failed string, err error) {
 	switch {
 	case len(b) < 2:
-		return nil, "", Err
+		return nil, "", errOffer
 	case b[0] != version:
 		return nil, "", fmt.Errorf("its list of addresses has version %d, this one is %d (hint: all ranks must run the same build)", b[0], version)
 	case b[1] == 1:
-		if failed = Printable(b[2:], maxFailed); failed == "" {
+		if failed = printable(b[2:], maxFailed); failed == "" {
 			failed = "failed for an unknown reason"
 		}
 		return nil, failed, nil
 	case b[1] != 0:
-		return nil, "", Err
+		return nil, "", errOffer
 	}
 	return b[2:], "", nil
 }
 
-// AppendAddr appends an address: "length 1 | 4 or 16 bytes".
-func AppendAddr(b []byte, a netip.Addr) []byte {
+// appendAddr appends an address: "length 1 | 4 or 16 bytes".
+func appendAddr(b []byte, a netip.Addr) []byte {
 	s := a.AsSlice()
 	return append(append(b, byte(len(s))), s...)
 }
 
-// CutAddr returns the address at the beginning of b, at which somebody can listen,
+// cutAddr returns the address at the beginning of b, at which somebody can listen,
 // and what stands behind it.
-func CutAddr(b []byte) (a netip.Addr, rest []byte, err error) {
+func cutAddr(b []byte) (a netip.Addr, rest []byte, err error) {
 	if len(b) < 1 || len(b) < 1+int(b[0]) {
-		return a, nil, Err
+		return a, nil, errOffer
 	}
 	n := 1 + int(b[0])
 	a, ok := netip.AddrFromSlice(b[1:n])
 	if !ok || a.Is4In6() || a.IsUnspecified() || a.IsMulticast() {
-		return a, nil, Err
+		return a, nil, errOffer
 	}
 	return a, b[n:], nil
 }
 
-// Printable returns what may be shown of text that came from outside, in one line
+// printable returns what may be shown of text that came from outside, in one line
 // and from at most limit bytes.
-func Printable(b []byte, limit int) string {
+func printable(b []byte, limit int) string {
 	text := strings.ToValidUTF8(string(b[:min(len(b), limit)]), "?")
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -83,10 +80,10 @@ func Printable(b []byte, limit int) string {
 	}, text)
 }
 
-// DecodeAll decodes the offers of all ranks, each with decode, which also returns
+// decodeAll decodes the offers of all ranks, each with decode, which also returns
 // why the rank failed, if it did. The error, the same on all ranks, lists the ranks
 // that cannot take part, and why.
-func DecodeAll[T any](blobs [][]byte, size int, decode func(b []byte) (o T, failed string, err error)) ([]T, error) {
+func decodeAll[T any](blobs [][]byte, size int, decode func(b []byte) (o T, failed string, err error)) ([]T, error) {
 	if len(blobs) != size {
 		return nil, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), size)
 	}
@@ -103,15 +100,15 @@ func DecodeAll[T any](blobs [][]byte, size int, decode func(b []byte) (o T, fail
 		all[r] = o
 	}
 	if bad != nil {
-		return nil, Summary(bad)
+		return nil, summary(bad)
 	}
 	return all, nil
 }
 
-// Summary is the error that lines about ranks make, of which there may be very many.
-func Summary(lines []string) error {
-	if more := len(lines) - MaxLines; more > 0 {
-		lines = append(lines[:MaxLines:MaxLines], fmt.Sprintf("and %d more", more))
+// summary is the error that lines about ranks make, of which there may be very many.
+func summary(lines []string) error {
+	if more := len(lines) - maxLines; more > 0 {
+		lines = append(lines[:maxLines:maxLines], fmt.Sprintf("and %d more", more))
 	}
 	return errors.New(strings.Join(lines, "; "))
 }

@@ -1,4 +1,4 @@
-package peer
+package netconn
 
 import (
 	"context"
@@ -10,9 +10,6 @@ import (
 	"net/netip"
 	"sync"
 	"time"
-
-	"github.com/treerun/treerun/transport/door"
-	"github.com/treerun/treerun/transport/internal/osys"
 )
 
 const (
@@ -36,7 +33,7 @@ const (
 // is in the returned one. The caller closes the Mesh.
 func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	if cfg.Exchange == nil {
-		return nil, errors.New("peer: no Exchange function")
+		return nil, errors.New("netconn: no Exchange function")
 	}
 	m := &meeting{cfg: cfg, conns: make(map[int][]*Conn)}
 	var cancel context.CancelFunc
@@ -49,7 +46,7 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	cancel()
 	m.release()
 	if err != nil {
-		return nil, fmt.Errorf("peer: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Size, err)
+		return nil, fmt.Errorf("netconn: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Size, err)
 	}
 	return mesh, nil
 }
@@ -65,8 +62,8 @@ type meeting struct {
 	mine      []place // as offered
 	listeners []*net.TCPListener
 	offers    []offer
-	door      *door.Door
-	strangers door.Strangers
+	door      *Acceptor
+	strangers Strangers
 
 	mu    sync.Mutex
 	conns map[int][]*Conn    // by peer and stream, nil where there is none yet
@@ -185,7 +182,7 @@ func (m *meeting) sayConnected(ctx context.Context, c *Conn) {
 	}
 	text := fmt.Sprintf("treerun: rank %d (%s) <-> rank %d (%s)",
 		m.cfg.Rank, m.spot(m.cfg.Rank, c.LocalAddr(), false), c.peer, m.spot(c.peer, c.RemoteAddr(), true))
-	if rtt, ok := osys.RoundTrip(c.tcp); ok {
+	if rtt, ok := RoundTrip(c.tcp); ok {
 		text += fmt.Sprintf(", %.3f ms", rtt.Seconds()*1e3)
 	}
 	m.cfg.Log.Log(ctx, level, text)
@@ -260,10 +257,10 @@ func (m *meeting) release() {
 
 // noWay says why there is no path to a peer.
 func (m *meeting) noWay(peer int) string {
-	return fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)", list(m.mine), list(m.offers[peer].places))
+	return fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)", texts(m.mine), texts(m.offers[peer].places))
 }
 
-func list(places []place) string {
+func texts(places []place) string {
 	if len(places) == 0 {
 		return "none"
 	}
@@ -291,7 +288,7 @@ func (m *meeting) receive() {
 		}
 	}
 	m.strangers.Log = m.cfg.Log.With("rank", m.cfg.Rank)
-	m.door = door.Open(door.Config{
+	m.door = OpenAcceptor(AcceptorConfig{
 		Prove: m.prove, Refused: m.strangers.Refused, Wait: proveTimeout, Places: places,
 	}, m.listeners...)
 }
@@ -351,7 +348,7 @@ func (m *meeting) accepted(tcp *net.TCPConn, h *hello, t *transcript) {
 		}
 	}
 	var bound []byte
-	err := osys.SetPeerTimeout(tcp, m.cfg.PeerTimeout)
+	err := SetPeerTimeout(tcp, m.cfg.PeerTimeout)
 	if err == nil {
 		err = guarded(m.stop, c, sealTimeout, func(ctx context.Context) (err error) {
 			bound, err = m.seal(ctx, c, t, false)

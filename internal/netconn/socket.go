@@ -1,4 +1,4 @@
-package osys
+package netconn
 
 import (
 	"fmt"
