@@ -6,7 +6,6 @@ package docs_test
 
 import (
 	"bytes"
-	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -14,7 +13,6 @@ import (
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,117 +21,37 @@ import (
 
 const module = "github.com/treerun/treerun"
 
-// imports says which packages of ours each package may import. An import that
-// is not listed fails, and so does a listed one that is not used. The same
-// table stands in architecture.md, for people. Test files are free.
-var imports = map[string]string{
-	"internal/safefile":                "",
-	"internal/numbers":                 "",
-	"internal/strictjson":              "",
-	"topo":                             "internal/numbers internal/strictjson",
-	"topo/tree":                        "topo",
-	"topo/probe":                       "internal/numbers internal/safefile internal/strictjson topo topo/network transport",
-	"topo/pack":                        "internal/numbers topo",
-	"topo/network":                     "internal/numbers internal/strictjson topo",
-	"topo/draw":                        "internal/numbers topo",
-	"topo/machines":                    "topo",
-	"topo/gpu":                         "internal/numbers topo",
-	"transport":                        "",
-	"transport/internal/coop":          "transport",
-	"transport/internal/explore":       "",
-	"transport/internal/osys":          "",
-	"transport/internal/ring":          "transport",
-	"transport/internal/segment":       "transport transport/internal/coop transport/internal/ring",
-	"transport/mixed":                  "transport",
-	"transport/mem":                    "transport transport/internal/segment",
-	"transport/ports":                  "",
-	"internal/netconn":                 "transport/ports",
-	"transport/tcp":                    "internal/netconn transport transport/internal/osys",
-	"internal/testutil/faultproxy":     "",
-	"transport/shm":                    "transport transport/internal/osys transport/internal/segment",
-	"transport/transporttest":          "transport",
-	"collective/plan":                  "internal/strictjson topo",
-	"collective/sim":                   "collective/plan topo",
-	"collective/planner":               "collective/plan collective/sim topo topo/pack topo/tree",
-	"collective/internal/kernel":       "",
-	"collective/internal/fuse":         "collective/plan",
-	"collective/internal/exec":         "collective/internal/fuse collective/internal/kernel collective/plan internal/waits transport",
-	"collective/internal/devexec":      "collective/internal/fuse collective/internal/kernel collective/plan cuda transport",
-	"collective/sparse/block":          "collective/internal/kernel",
-	"collective/sparse/omni":           "collective/internal/kernel collective/sparse/block",
-	"collective/sparse/sparsetest":     "collective/internal/kernel collective/sparse/block",
-	"collective/sparse/merge":          "collective/sparse/block",
-	"collective/sparse/forest":         "collective/internal/kernel collective/sparse/block collective/sparse/merge",
-	"collective/sparse/pool":           "collective/internal/kernel collective/sparse/block",
-	"collective/internal/side":         "collective/internal/exec collective/internal/kernel cuda topo transport",
-	"collective":                       "collective/internal/devexec collective/internal/exec collective/internal/kernel collective/internal/side collective/plan collective/planner cuda cuda/kernels cuda/peers internal/netconn internal/safefile internal/waits rank/iface rank/machine rank/strict topo topo/gpu topo/machines topo/network topo/probe transport transport/mem transport/mixed transport/ports transport/shm transport/tcp",
-	"collective/sparse/internal/drive": "collective/internal/exec collective/sparse/merge collective/sparse/omni collective/sparse/pool internal/waits topo transport",
-	"collective/sparse":                "collective collective/internal/exec collective/internal/kernel collective/internal/side collective/sparse/block collective/sparse/forest collective/sparse/internal/drive collective/sparse/merge collective/sparse/omni collective/sparse/pool cuda cuda/kernels internal/waits topo transport",
-	"rank/strict":                      "",
-	"rank/job":                         "rank/strict",
-	"internal/testutil/nets":           "topo",
-	"internal/testutil/ranktest":       "internal/waits topo",
-	"rank/keyfile":                     "internal/safefile rank/job",
-	"rank/iface":                       "",
-	"rank/machine":                     "",
-	"rank":                             "internal/netconn internal/procstate internal/safefile internal/waits rank/iface rank/job rank/keyfile rank/strict topo transport/ports",
-	"cuda":                             "cuda/internal/driver",
-	"cuda/internal/driver":             "",
-	"cuda/kernels":                     "cuda",
-	"cuda/kernels/compile":             "",
-	"cuda/nvml":                        "topo/gpu",
-	"cuda/peers":                       "cuda cuda/nvml internal/strictjson topo topo/gpu topo/network topo/probe",
-	"cmd/treerun/internal/gpus":        "cmd/treerun/internal/exitcode cuda cuda/nvml internal/numbers topo/gpu",
-	"cmd/treerun":                      "cmd/treerun/internal/agent cmd/treerun/internal/cli cmd/treerun/internal/exitcode cmd/treerun/internal/guard",
-	"cmd/treerun/internal/bench":       "cmd/treerun/internal/bench/chart cmd/treerun/internal/bench/meter cmd/treerun/internal/bench/suite cmd/treerun/internal/bench/table cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/launch cmd/treerun/internal/output cmd/treerun/internal/place cmd/treerun/internal/planner cmd/treerun/internal/selfrun",
-	"cmd/treerun/internal/bench/chart": "cmd/treerun/internal/bench/suite cmd/treerun/internal/cmdline",
-	"cmd/treerun/internal/bench/meter": "cmd/treerun/internal/bench/suite collective collective/plan collective/sparse cuda internal/numbers rank",
-	"cmd/treerun/internal/bench/suite": "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode",
-	"cmd/treerun/internal/bench/table": "cmd/treerun/internal/bench/suite",
-	"cmd/treerun/internal/cli":         "cmd/treerun/internal/agent cmd/treerun/internal/bench cmd/treerun/internal/check cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/host cmd/treerun/internal/launch cmd/treerun/internal/measure cmd/treerun/internal/nodes cmd/treerun/internal/output cmd/treerun/internal/place cmd/treerun/internal/planner cmd/treerun/internal/program cmd/treerun/internal/selfrun cmd/treerun/internal/wire cuda cuda/nvml cuda/peers internal/numbers rank/iface rank/job rank/keyfile topo topo/gpu topo/network",
-	"cmd/treerun/internal/place":       "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/hostlist cmd/treerun/internal/launch rank/iface topo/network transport/ports",
-	"cmd/treerun/internal/check":       "cmd/treerun/internal/exitcode cuda cuda/nvml cuda/peers internal/numbers rank/iface topo/gpu",
-	"cmd/treerun/internal/cmdline":     "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus rank/job",
-	"cmd/treerun/internal/exitcode":    "",
-	"cmd/treerun/internal/guard":       "internal/procstate rank/job",
-	"cmd/treerun/internal/launch":      "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/host cmd/treerun/internal/output cmd/treerun/internal/pipe cmd/treerun/internal/remote cmd/treerun/internal/wire internal/numbers rank/job rank/machine topo",
-	"cmd/treerun/internal/hostlist":    "internal/numbers internal/safefile rank/job",
-	"cmd/treerun/internal/measure":     "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/launch cmd/treerun/internal/output cmd/treerun/internal/selfrun collective cuda cuda/peers rank topo topo/network",
-	"cmd/treerun/internal/nodes":       "cmd/treerun/internal/hostlist internal/netconn internal/numbers rank/job rank/strict",
-	"cmd/treerun/internal/output":      "",
-	"cmd/treerun/internal/pipe":        "",
-	"cmd/treerun/internal/agent":       "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/host cmd/treerun/internal/pipe cmd/treerun/internal/remote cmd/treerun/internal/wire rank/machine",
-	"cmd/treerun/internal/host":        "cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/guard cmd/treerun/internal/pipe cmd/treerun/internal/wire internal/procstate rank/job topo",
-	"cmd/treerun/internal/remote":      "cmd/treerun/internal/exitcode cmd/treerun/internal/host cmd/treerun/internal/wire",
-	"cmd/treerun/internal/wire":        "rank/job rank/strict",
-	"cmd/treerun/internal/planner":     "cmd/treerun/internal/bench/suite cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/place collective/plan collective/planner internal/safefile topo topo/draw topo/gpu topo/machines topo/network topo/pack",
-	"cmd/treerun/internal/program":     "cmd/treerun/internal/exitcode",
-	"cmd/treerun/internal/selfrun":     "cmd/treerun/internal/cmdline cmd/treerun/internal/exitcode cmd/treerun/internal/gpus cmd/treerun/internal/host cmd/treerun/internal/launch cmd/treerun/internal/output",
-	"internal/procstate":               "",
-	"internal/waits":                   "internal/procstate",
-	"internal/testutil/fakegpu":        "internal/testutil/freeport internal/testutil/require topo topo/machines",
-	"internal/testutil/freeport":       "",
-	"internal/testutil/longer":         "",
-	"internal/testutil/nethosts":       "internal/testutil/require",
-	"internal/testutil/ptx":            "",
-	"internal/testutil/require":        "",
-	"examples/hello":                   "collective rank",
-	"examples/embedding":               "collective collective/sparse rank",
-	"examples/train":                   "collective cuda rank",
-	"scripts/fakegpu":                  "internal/testutil/fakegpu",
-	"scripts/gpucheck":                 "collective collective/plan collective/sparse cuda cuda/kernels internal/numbers rank",
-	"scripts/onehost":                  "scripts/internal/plots scripts/internal/results",
-	"scripts/onehost/serial":           "collective rank",
-	"scripts/packing":                  "scripts/internal/results topo topo/machines topo/pack",
-	"scripts/sparse":                   "internal/testutil/nethosts scripts/internal/jobs scripts/internal/results",
-	"scripts/severalhosts":             "internal/testutil/nethosts scripts/internal/jobs scripts/internal/plots scripts/internal/results",
-	"scripts/simulated":                "internal/numbers",
-	"scripts/pushpulls":                "scripts/internal/results",
-	"scripts/slowcard":                 "internal/testutil/nethosts scripts/internal/jobs scripts/internal/results topo",
-	"scripts/thirdparty":               "",
-	"scripts/internal/jobs":            "internal/testutil/nethosts",
-	"scripts/internal/plots":           "scripts/internal/results",
-	"scripts/internal/results":         "internal/numbers",
+// room is a row of the table of packages in architecture.md.
+type room struct {
+	imports []string
+	pure    bool // its description ends in "Pure"
+}
+
+// table reads the rows "| `package` | what it is | `import`, `import` |" of
+// architecture.md: the one place that says which packages there are, what each may
+// import of ours, and which are pure.
+func table(t *testing.T) map[string]room {
+	t.Helper()
+	text, err := os.ReadFile("architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rooms := map[string]room{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") {
+			continue
+		}
+		pkg := strings.Trim(cells[1], " `")
+		if _, twice := rooms[pkg]; twice {
+			t.Errorf("architecture.md: package %s stands twice", pkg)
+		}
+		rooms[pkg] = room{
+			imports: strings.Fields(strings.NewReplacer("`", " ", ",", " ").Replace(cells[3])),
+			pure:    strings.HasSuffix(strings.TrimSpace(cells[2]), "Pure"),
+		}
+	}
+	return rooms
 }
 
 // libraries says who may import a module or package of somebody else. A
@@ -154,7 +72,6 @@ var libraries = map[string]string{
 // I/O, reads a clock or the environment, runs concurrently or is random. Of
 // math/rand/v2 they may use generators with a fixed seed.
 var (
-	pure      = []string{"internal/numbers", "internal/strictjson", "topo", "topo/tree", "topo/pack", "topo/network", "topo/draw", "topo/machines", "topo/gpu", "collective/plan", "collective/planner", "collective/internal/fuse", "collective/sim", "collective/sparse/block", "collective/sparse/omni", "collective/sparse/merge", "collective/sparse/forest", "collective/sparse/pool"}
 	seeded    = []string{"New", "NewPCG", "Rand", "PCG"} // of math/rand/v2
 	forbidden = []string{"math/rand", "os", "net", "time", "sync", "syscall", "runtime", "context", "log", "crypto/rand", "io/fs", "unsafe"}
 )
@@ -222,7 +139,10 @@ func within(pkg, p string) bool {
 	return pkg == p || tree && (pkg == above || strings.HasPrefix(pkg, above+"/"))
 }
 
+// TestImportsOfOurs: an import that the table does not have fails, and so does one of the
+// table that is not used. Test files are free.
 func TestImportsOfOurs(t *testing.T) {
+	rooms := table(t)
 	used := map[string][]string{}
 	for _, s := range sources(t) {
 		if s.test {
@@ -232,25 +152,25 @@ func TestImportsOfOurs(t *testing.T) {
 		for _, name := range s.imported() {
 			if ours, ok := strings.CutPrefix(name, module+"/"); ok {
 				used[s.pkg] = append(used[s.pkg], ours)
-				if !slices.Contains(strings.Fields(imports[s.pkg]), ours) {
-					t.Errorf("%s: %s may not import %s", s.path, s.pkg, ours)
+				if !slices.Contains(rooms[s.pkg].imports, ours) {
+					t.Errorf("%s: %s may not import %s: see the table in architecture.md", s.path, s.pkg, ours)
 				}
 			}
 		}
 	}
-	for pkg, list := range imports {
+	for pkg, r := range rooms {
 		if used[pkg] == nil {
-			t.Errorf("the table names package %s, which does not exist", pkg)
+			t.Errorf("architecture.md: unknown package %s", pkg)
 		}
-		for _, name := range strings.Fields(list) {
+		for _, name := range r.imports {
 			if !slices.Contains(used[pkg], name) {
-				t.Errorf("the table lets %s import %s, but it does not", pkg, name)
+				t.Errorf("architecture.md lets %s import %s, but it does not", pkg, name)
 			}
 		}
 	}
 	for pkg := range used {
-		if _, ok := imports[pkg]; !ok {
-			t.Errorf("package %s is not in the table of imports", pkg)
+		if _, ok := rooms[pkg]; !ok {
+			t.Errorf("architecture.md: package %s is not in the table", pkg)
 		}
 	}
 }
@@ -290,8 +210,9 @@ func TestUnsafeAndCgo(t *testing.T) {
 }
 
 func TestPurePackages(t *testing.T) {
+	rooms := table(t)
 	for _, s := range sources(t) {
-		if s.test || !slices.Contains(pure, s.pkg) {
+		if s.test || !rooms[s.pkg].pure {
 			continue
 		}
 		for _, name := range s.imported() {
@@ -312,36 +233,5 @@ func TestPurePackages(t *testing.T) {
 			}
 			return true
 		})
-	}
-}
-
-// TestArchitectureTable keeps the table of architecture.md equal to imports:
-// rows "| `package` | what it is | `import`, `import` |".
-func TestArchitectureTable(t *testing.T) {
-	text, err := os.ReadFile(filepath.FromSlash("architecture.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	told := map[string]string{}
-	for line := range strings.Lines(string(text)) {
-		cells := strings.Split(line, "|")
-		if len(cells) != 5 || !strings.HasPrefix(strings.TrimSpace(cells[1]), "`") {
-			continue
-		}
-		pkg := strings.Trim(cells[1], " `")
-		list := strings.Fields(strings.NewReplacer("`", " ", ",", " ").Replace(cells[3]))
-		if _, twice := told[pkg]; twice {
-			t.Errorf("architecture.md: package %s stands twice", pkg)
-		}
-		told[pkg] = fmt.Sprint(list)
-	}
-	for pkg, list := range imports {
-		if want := fmt.Sprint(strings.Fields(list)); told[pkg] != want {
-			t.Errorf("architecture.md: %s imports %s, want %s", pkg, told[pkg], want)
-		}
-		delete(told, pkg)
-	}
-	for pkg := range told {
-		t.Errorf("architecture.md: unknown package %s", pkg)
 	}
 }
