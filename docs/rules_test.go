@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -87,12 +88,22 @@ type source struct {
 
 var fset = token.NewFileSet()
 
-// sources parses every Go file of the repository except test data.
+// sources returns every Go file of the repository except test data.
 func sources(t *testing.T) []source {
 	t.Helper()
-	var all []source
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 6 {
+		t.Fatalf("found %d Go files: the test looks in the wrong place", len(all))
+	}
+	return all
+}
+
+var parsed = sync.OnceValues(func() (all []source, err error) {
 	root := os.DirFS("..")
-	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
+	err = fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -112,14 +123,8 @@ func sources(t *testing.T) []source {
 		all = append(all, source{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), file, bytes.Count(text, []byte("\n"))})
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 6 {
-		t.Fatalf("found %d Go files: the test looks in the wrong place", len(all))
-	}
-	return all
-}
+	return all, err
+})
 
 func (s source) imported() []string {
 	var list []string
