@@ -78,7 +78,8 @@ func DeviceByUUID(uuid string) (*Device, error) {
 		}
 		seen = append(seen, d.uuid)
 	}
-	return nil, fmt.Errorf("cuda: no device has the UUID %q; this process sees %s; does CUDA_VISIBLE_DEVICES hide it?", uuid, strings.Join(seen, " "))
+	return nil, fmt.Errorf("cuda: no device has the UUID %q; this process sees %s; does CUDA_VISIBLE_DEVICES hide it?",
+		uuid, strings.Join(seen, " "))
 }
 
 func newDevice(index int) (*Device, error) {

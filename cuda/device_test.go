@@ -16,7 +16,8 @@ func TestDevices(t *testing.T) {
 	must(t, err)
 	seen := map[string]bool{}
 	for i, d := range all {
-		if d.Index() != i || !uuid.MatchString(d.UUID()) || !pci.MatchString(d.PCI()) || d.Name() == "" || seen[d.UUID()] || seen[d.PCI()] {
+		if d.Index() != i || !uuid.MatchString(d.UUID()) || !pci.MatchString(d.PCI()) || d.Name() == "" || seen[d.UUID()] ||
+			seen[d.PCI()] {
 			t.Errorf("device %d: index %d, UUID %q, PCI %q, name %q", i, d.Index(), d.UUID(), d.PCI(), d.Name())
 		}
 		seen[d.UUID()], seen[d.PCI()] = true, true
@@ -63,7 +64,8 @@ func TestPeers(t *testing.T) {
 				must(t, d.EnablePeer(p)) // again
 			} else if !can {
 				var e *Error
-				if err := d.EnablePeer(p); !errors.As(err, &e) || e.Name != "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED" || e.Device != d.Index() {
+				if err := d.EnablePeer(p); !errors.As(err, &e) || e.Name != "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED" ||
+					e.Device != d.Index() {
 					t.Errorf("EnablePeer without access: %v", err)
 				} else {
 					wantError(t, err, nil, "cuCtxEnablePeerAccess", p.UUID(), "nvidia-smi")

@@ -99,7 +99,8 @@ var hints = []struct {
 }{
 	{driver.OutOfMemory, "other processes may use the device (nvidia-smi); use fewer ranks per GPU or smaller buffers"},
 	{driver.StubLibrary, "the libcuda.so.1 found is the toolkit's stub: take its folder out of LD_LIBRARY_PATH"},
-	{driver.DeviceUnavailable, "another process has the device for itself (nvidia-smi -q -d COMPUTE), or it is being reset"},
+	{driver.DeviceUnavailable, "another process has the device for itself (nvidia-smi -q -d COMPUTE), or it is being " +
+		"reset"},
 	{driver.NoDevice, "no GPU for this process: see nvidia-smi, CUDA_VISIBLE_DEVICES and the rights on /dev/nvidia*"},
 	{driver.InvalidDevice, "does CUDA_VISIBLE_DEVICES name devices that exist?"},
 	{driver.InvalidContext, "memory and events of one's own process cannot be opened"},
@@ -114,8 +115,10 @@ var hints = []struct {
 	{driver.LaunchFailed, "work on this device failed; this process cannot use it any more; see dmesg for Xid messages"},
 	{driver.NotPermitted, "this user may not do that here"},
 	{driver.SystemNotReady, "is nvidia-fabricmanager running (NVSwitch machines), or is the driver still starting?"},
-	{driver.SystemMismatch, "the library and the kernel module are of different versions: restart after the driver's update"},
-	{driver.CompatNotSupported, "the forward compatibility library does not support this GPU: take it out of LD_LIBRARY_PATH"},
+	{driver.SystemMismatch, "the library and the kernel module are of different versions: restart after the driver's " +
+		"update"},
+	{driver.CompatNotSupported, "the forward compatibility library does not support this GPU: take it out of " +
+		"LD_LIBRARY_PATH"},
 	{driver.MPSConnection, "is the MPS daemon that CUDA_MPS_PIPE_DIRECTORY names running?"},
 	{driver.Unknown, "the GPU may be lost: see nvidia-smi, and dmesg for Xid messages"},
 }

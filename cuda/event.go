@@ -33,7 +33,8 @@ func (d *Device) newEvent(kind int) (*Event, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuEventCreate", "", r)
 	}
-	e := &Event{handle: h, r: &resource{device: d, context: c, kind: kindEvent, call: "cuEventDestroy", release: h.Destroy}}
+	e := &Event{handle: h, r: &resource{device: d, context: c, kind: kindEvent, call: "cuEventDestroy",
+		release: h.Destroy}}
 	own(e, e.r)
 	return e, nil
 }

@@ -114,7 +114,8 @@ func TestEveryCallMayFail(t *testing.T) {
 		"cuDevicePrimaryCtxRetain", "cuStreamCreateWithPriority", "cuEventCreate", "cuMemAlloc", "cuMemHostAlloc",
 		"cuMemHostGetDevicePointer", "cuMemHostGetDevicePointer:2", "cuMemHostRegister", "cuModuleLoadDataEx", "cuMemGetInfo",
 		"cuPointerGetAttributes", "cuMemGetAddressRange", "cuIpcGetMemHandle", "cuMemsetD8Async",
-		"cuMemcpyAsync", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuStreamQuery", "cuStreamQuery:2",
+		"cuMemcpyAsync", "cuEventRecord", "cuStreamWaitEvent", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuStreamQuery",
+		"cuStreamQuery:2",
 	} {
 		t.Run(call, func(t *testing.T) {
 			name, n, _ := strings.Cut(call, ":")
@@ -171,12 +172,18 @@ func TestNoUsableDriver(t *testing.T) {
 		env  []string
 		want []string
 	}{
-		{"none installed", []string{"LD_LIBRARY_PATH="}, []string{"no usable CUDA driver", "libcuda.so.1: cannot open shared object", "no NVIDIA driver"}},
-		{"too old", []string{"TREERUN_FAKE_GPU_DRIVER=10020"}, []string{"no usable CUDA driver", "CUDA 10.2", "CUDA 11.7 is needed", "newer"}},
-		{"too old for streams that wait for memory", []string{"TREERUN_FAKE_GPU_DRIVER=11060"}, []string{"no usable CUDA driver", "CUDA 11.6", "CUDA 11.7 is needed (a driver from 515 on)"}},
-		{"the toolkit's stub", []string{"TREERUN_FAKE_GPU="}, []string{"no usable CUDA driver", "cuDriverGetVersion", "(34)", "LD_LIBRARY_PATH"}},
-		{"no permission", []string{"TREERUN_FAKE_GPU_NO_PERMISSION=1"}, []string{"no usable CUDA driver", "cuInit", "CUDA_ERROR_OPERATING_SYSTEM (304)", "rights on /dev/nvidia"}},
-		{"no GPU visible", []string{"CUDA_VISIBLE_DEVICES="}, []string{"no usable CUDA driver", "CUDA_ERROR_NO_DEVICE (100)", "CUDA_VISIBLE_DEVICES"}},
+		{"none installed", []string{"LD_LIBRARY_PATH="},
+			[]string{"no usable CUDA driver", "libcuda.so.1: cannot open shared object", "no NVIDIA driver"}},
+		{"too old", []string{"TREERUN_FAKE_GPU_DRIVER=10020"},
+			[]string{"no usable CUDA driver", "CUDA 10.2", "CUDA 11.7 is needed", "newer"}},
+		{"too old for streams that wait for memory", []string{"TREERUN_FAKE_GPU_DRIVER=11060"},
+			[]string{"no usable CUDA driver", "CUDA 11.6", "CUDA 11.7 is needed (a driver from 515 on)"}},
+		{"the toolkit's stub", []string{"TREERUN_FAKE_GPU="},
+			[]string{"no usable CUDA driver", "cuDriverGetVersion", "(34)", "LD_LIBRARY_PATH"}},
+		{"no permission", []string{"TREERUN_FAKE_GPU_NO_PERMISSION=1"},
+			[]string{"no usable CUDA driver", "cuInit", "CUDA_ERROR_OPERATING_SYSTEM (304)", "rights on /dev/nvidia"}},
+		{"no GPU visible", []string{"CUDA_VISIBLE_DEVICES="},
+			[]string{"no usable CUDA driver", "CUDA_ERROR_NO_DEVICE (100)", "CUDA_VISIBLE_DEVICES"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := runRole(t, "open", c.env...)

@@ -41,7 +41,8 @@ func (h *Hold) Check() error {
 	}
 	p, err := m.device.describe(h.at)
 	if err == nil && (p.Kind != driver.DeviceMemory && !p.Managed || p.ID != m.id) {
-		err = fmt.Errorf("cuda: memory at %#x of %s, which this package has not allocated, was %w", uint64(h.at), m.device, ErrFreed)
+		err = fmt.Errorf("cuda: memory at %#x of %s, which this package has not allocated, was %w", uint64(h.at), m.device,
+			ErrFreed)
 	}
 	return err
 }

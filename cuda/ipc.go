@@ -95,7 +95,8 @@ func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 	if m == nil {
 		for other := range d.mappings {
 			if driver.Handle(other[:handleBytes]) == driver.Handle(h[:handleBytes]) {
-				return nil, fmt.Errorf("cuda: open memory of another process on %s: what was open with the same handle was %w there: close that first", d, ErrFreed)
+				return nil, fmt.Errorf("cuda: open memory of another process on %s: what was open with the same handle was %w "+
+					"there: close that first", d, ErrFreed)
 			}
 		}
 		base, r := c.OpenMemory(driver.Handle(h[:handleBytes]))

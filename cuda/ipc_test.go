@@ -176,9 +176,11 @@ func TestMemoryOfAnotherProcess(t *testing.T) {
 			}
 			want(t, p.ask(t, "again %s", handle), "true 2")
 			want(t, p.ask(t, "look . %d 500 %d", offset, 0x33), "300") // still mapped
-			later := h                                                 // of an allocation in the place of this one, with the driver's handle of this one
+			// of an allocation in the place of this one, with the driver's handle of this one
+			later := h
 			later[handleBytes]++
-			if said := p.ask(t, "again %s", hex.EncodeToString(later[:])); !strings.Contains(said, "was freed there: close that first") {
+			if said := p.ask(t, "again %s", hex.EncodeToString(later[:])); !strings.Contains(said,
+				"was freed there: close that first") {
 				t.Errorf("another allocation with the same handle: %s", said)
 			}
 			want(t, p.ask(t, "export"), "true")

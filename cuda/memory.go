@@ -68,7 +68,8 @@ func Alloc[T Number](d *Device, n int) (Slice[T], error) {
 func Wrap[T Number](d *Device, a Addr, n int) (Slice[T], error) {
 	size := sizeOf[T]()
 	refuse := func(why error) (Slice[T], error) {
-		return Slice[T]{}, fmt.Errorf("cuda: use %d elements of %d bytes at %#x as memory of %s: %w", n, size, uint64(a), d, why)
+		return Slice[T]{}, fmt.Errorf("cuda: use %d elements of %d bytes at %#x as memory of %s: %w", n, size, uint64(a), d,
+			why)
 	}
 	switch {
 	case n < 0 || int64(n) > math.MaxInt64/size:
@@ -90,7 +91,8 @@ func Wrap[T Number](d *Device, a Addr, n int) (Slice[T], error) {
 		return refuse(fmt.Errorf("%w: it is memory of device %d", ErrWrongDevice, p.Device))
 	}
 	if need := int64(n) * size; p.Size != 0 && uint64(a)-p.Start+uint64(need) > p.Size {
-		return refuse(fmt.Errorf("%w: the allocation has %d bytes from there on, %d are needed", ErrOutOfRange, p.Start+p.Size-uint64(a), need))
+		return refuse(fmt.Errorf("%w: the allocation has %d bytes from there on, %d are needed", ErrOutOfRange,
+			p.Start+p.Size-uint64(a), need))
 	}
 	return Slice[T]{memory: &memory{device: d, base: a, id: p.ID}, count: n}, nil
 }
@@ -156,7 +158,8 @@ func (s Slice[T]) Free() error {
 		return nil
 	}
 	if by := s.memory.r.holder(); by != "" {
-		return fmt.Errorf("cuda: free %d bytes on %s: %w by %s: close that first", s.memory.r.bytes, s.memory.device, ErrHeld, by)
+		return fmt.Errorf("cuda: free %d bytes on %s: %w by %s: close that first", s.memory.r.bytes, s.memory.device,
+			ErrHeld, by)
 	}
 	err := s.memory.r.close()
 	runtime.KeepAlive(s.memory)
@@ -168,7 +171,8 @@ func (s Slice[T]) Free() error {
 // have been copied or not, and must not be changed until stream is at its end.
 func (s Slice[T]) CopyFrom(ctx context.Context, stream *Stream, src []T) error {
 	return s.transfer(ctx, stream, src, "copy from the host", func(host []byte) error {
-		return stream.done("cuMemcpyHtoDAsync", fmt.Sprintf("of %d bytes", len(host)), stream.handle.CopyIn(stream.r.context, s.Addr(), host))
+		return stream.done("cuMemcpyHtoDAsync", fmt.Sprintf("of %d bytes", len(host)),
+			stream.handle.CopyIn(stream.r.context, s.Addr(), host))
 	})
 }
 
@@ -177,7 +181,8 @@ func (s Slice[T]) CopyFrom(ctx context.Context, stream *Stream, src []T) error {
 // change until stream is at its end.
 func (s Slice[T]) CopyTo(ctx context.Context, stream *Stream, dst []T) error {
 	return s.transfer(ctx, stream, dst, "copy to the host", func(host []byte) error {
-		return stream.done("cuMemcpyDtoHAsync", fmt.Sprintf("of %d bytes", len(host)), stream.handle.CopyOut(stream.r.context, host, s.Addr()))
+		return stream.done("cuMemcpyDtoHAsync", fmt.Sprintf("of %d bytes", len(host)),
+			stream.handle.CopyOut(stream.r.context, host, s.Addr()))
 	})
 }
 

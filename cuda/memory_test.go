@@ -165,7 +165,9 @@ func TestCopySizes(t *testing.T) {
 	wantError(t, s.Memcpy(b.Addr(), a.Addr(), -1), ErrOutOfRange)
 	wantError(t, s.Memset(b.Addr(), 0, -1), ErrOutOfRange)
 	beyond := s.Memcpy(b.Addr(), a.Addr(), 1<<40)
-	wantError(t, beyond, nil, "cuMemcpyAsync", fmt.Sprintf("%d bytes from %#x to %#x", 1<<40, uint64(a.Addr()), uint64(b.Addr())), d.UUID(), "CUDA_ERROR_INVALID_VALUE (1)")
+	wantError(t, beyond, nil, "cuMemcpyAsync",
+		fmt.Sprintf("%d bytes from %#x to %#x", 1<<40, uint64(a.Addr()), uint64(b.Addr())), d.UUID(),
+		"CUDA_ERROR_INVALID_VALUE (1)")
 }
 
 // TestOutOfMemory: memory that there is not is an error that says how much was
@@ -176,7 +178,8 @@ func TestOutOfMemory(t *testing.T) {
 	must(t, err)
 	before := Stats()
 	_, err = Alloc[byte](d, int(d.TotalMemory())+1)
-	wantError(t, err, ErrOutOfMemory, "cuMemAlloc", fmt.Sprint(d.TotalMemory()+1), d.UUID(), "CUDA_ERROR_OUT_OF_MEMORY (2)", "ranks per GPU")
+	wantError(t, err, ErrOutOfMemory, "cuMemAlloc", fmt.Sprint(d.TotalMemory()+1), d.UUID(),
+		"CUDA_ERROR_OUT_OF_MEMORY (2)", "ranks per GPU")
 	_, err = Alloc[float64](d, math.MaxInt/4)
 	wantError(t, err, ErrOutOfRange, d.UUID())
 	_, err = Alloc[float64](d, -1)

@@ -41,7 +41,8 @@ func (d *Device) Load(code []byte) (*Module, error) {
 		}
 		return nil, failed(d, "cuModuleLoadDataEx", log, r)
 	}
-	m := &Module{handle: h, r: &resource{device: d, context: c, kind: kindModule, call: "cuModuleUnload", release: h.Unload}}
+	m := &Module{handle: h, r: &resource{device: d, context: c, kind: kindModule, call: "cuModuleUnload",
+		release: h.Unload}}
 	own(m, m.r)
 	return m, nil
 }
@@ -91,5 +92,6 @@ func (k *Kernel) Occupancy(block int) (int, error) {
 	}
 	n, r := k.handle.Occupancy(k.module.r.context, block)
 	runtime.KeepAlive(k)
-	return n, failed(k.module.r.device, "cuOccupancyMaxActiveBlocksPerMultiprocessor", fmt.Sprintf("of %s with %d threads", k.name, block), r)
+	return n, failed(k.module.r.device, "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+		fmt.Sprintf("of %s with %d threads", k.name, block), r)
 }

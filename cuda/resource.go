@@ -23,7 +23,8 @@ const (
 	kinds
 )
 
-var kindNames = [kinds]string{"device memory", "pinned memory", "registered memory", "stream", "event", "mapping of another process's memory", "module"}
+var kindNames = [kinds]string{"device memory", "pinned memory", "registered memory", "stream", "event",
+	"mapping of another process's memory", "module"}
 
 // live counts what is open in this process.
 var live struct {

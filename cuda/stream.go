@@ -40,7 +40,8 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuStreamCreateWithPriority", "", r)
 	}
-	s := &Stream{handle: h, r: &resource{device: d, context: c, kind: kindStream, call: "cuStreamDestroy", release: h.Destroy}}
+	s := &Stream{handle: h, r: &resource{device: d, context: c, kind: kindStream, call: "cuStreamDestroy",
+		release: h.Destroy}}
 	own(s, s.r)
 	return s, nil
 }
@@ -195,7 +196,8 @@ func (s *Stream) MemOps(ops []MemOp) error {
 		return nil
 	}
 	if len(ops) > MaxMemOps {
-		return fmt.Errorf("cuda: %d operations in one call on a stream of %s, at most %d: %w", len(ops), s.r.device, MaxMemOps, ErrOutOfRange)
+		return fmt.Errorf("cuda: %d operations in one call on a stream of %s, at most %d: %w", len(ops), s.r.device,
+			MaxMemOps, ErrOutOfRange)
 	}
 	if err := s.r.check(); err != nil {
 		return err
@@ -260,10 +262,12 @@ func (s *Stream) Launch(k *Kernel, grid, block uint32, args []byte) error {
 		return err
 	}
 	if k.module.r.device != s.r.device {
-		return fmt.Errorf("cuda: launch kernel %s of %s in a stream of %s: %w", k.name, k.module.r.device, s.r.device, ErrWrongDevice)
+		return fmt.Errorf("cuda: launch kernel %s of %s in a stream of %s: %w", k.name, k.module.r.device, s.r.device,
+			ErrWrongDevice)
 	}
 	if len(args) > driver.MaxArgs {
-		return fmt.Errorf("cuda: launch kernel %s on %s: %d bytes of arguments, at most %d: %w", k.name, s.r.device, len(args), driver.MaxArgs, ErrOutOfRange)
+		return fmt.Errorf("cuda: launch kernel %s on %s: %d bytes of arguments, at most %d: %w", k.name, s.r.device,
+			len(args), driver.MaxArgs, ErrOutOfRange)
 	}
 	r := s.handle.Launch(s.r.context, k.handle, grid, block, args)
 	runtime.KeepAlive(k)

@@ -184,8 +184,10 @@ func TestClosed(t *testing.T) {
 	_, since := e.Since(live)
 	for name, err := range map[string]error{
 		"Query": query, "Since": since,
-		"Synchronize": s.Synchronize(t.Context()), "Memcpy": s.Memcpy(m.Addr(), m.Addr(), 1), "Memset": s.Memset(m.Addr(), 0, 1),
-		"WriteValue": s.WriteValue(m.Addr(), 1), "WaitValueGEQ": s.WaitValueGEQ(m.Addr(), 1), "MemOps": s.MemOps(make([]MemOp, 1)),
+		"Synchronize": s.Synchronize(t.Context()), "Memcpy": s.Memcpy(m.Addr(), m.Addr(), 1),
+		"Memset":     s.Memset(m.Addr(), 0, 1),
+		"WriteValue": s.WriteValue(m.Addr(), 1), "WaitValueGEQ": s.WaitValueGEQ(m.Addr(), 1),
+		"MemOps": s.MemOps(make([]MemOp, 1)),
 		"Record": s.Record(live), "Record closed": open.Record(e), "Wait": s.Wait(live), "Wait closed": open.Wait(e),
 		"CopyFrom": m.CopyFrom(t.Context(), s, make([]byte, 8)),
 	} {

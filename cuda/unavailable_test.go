@@ -20,7 +20,8 @@ func TestErrorText(t *testing.T) {
 			t.Errorf("errors.Is(%v, %v) = %t", err, target, !is)
 		}
 	}
-	if err := error(&Error{Code: int(driver.LaunchFailed), Device: -1}); !errors.Is(err, ErrDeviceLost) || strings.Contains(err.Error(), "device -1") {
+	if err := error(&Error{Code: int(driver.LaunchFailed), Device: -1}); !errors.Is(err, ErrDeviceLost) ||
+		strings.Contains(err.Error(), "device -1") {
 		t.Errorf("%v: want ErrDeviceLost, and no device in the text", err)
 	}
 }
@@ -42,7 +43,8 @@ func TestWithoutDriver(t *testing.T) {
 	_, version := DriverVersion()
 	_, devices := Devices()
 	_, byUUID := DeviceByUUID("GPU-none")
-	for call, err := range map[string]error{"Open": open, "DriverVersion": version, "Devices": devices, "DeviceByUUID": byUUID} {
+	for call, err := range map[string]error{"Open": open, "DriverVersion": version, "Devices": devices,
+		"DeviceByUUID": byUUID} {
 		if errors.Is(err, ErrUnavailable) != (open != nil) {
 			t.Errorf("%s: %v; Open: %v", call, err, open)
 		}

@@ -59,14 +59,17 @@ func table(t *testing.T) map[string]room {
 // library of production code that is not listed fails. "cmd/..." stands for
 // the folder and everything below it.
 var libraries = map[string]string{
-	"github.com/hashicorp/memberlist":   "rank",
-	"github.com/NVIDIA/go-nvml":         "cuda/nvml",
-	"github.com/vmihailenco/msgpack/v5": "rank/strict rank/job rank collective cmd/treerun/internal/wire cmd/treerun/internal/nodes",
-	"github.com/spf13/pflag":            "cmd/... examples/... scripts/gpucheck",
-	"golang.org/x/sys":                  "transport/internal/osys internal/netconn internal/procstate internal/safefile cmd/...",
-	"golang.org/x/term":                 "cmd/...",
-	"gonum.org/v1/gonum":                "examples/train",
-	"gonum.org/v1/plot":                 "cmd/treerun/internal/bench/chart scripts/internal/plots scripts/onehost scripts/severalhosts scripts/simulated",
+	"github.com/hashicorp/memberlist": "rank",
+	"github.com/NVIDIA/go-nvml":       "cuda/nvml",
+	"github.com/vmihailenco/msgpack/v5": "rank/strict rank/job rank collective cmd/treerun/internal/wire " +
+		"cmd/treerun/internal/nodes",
+	"github.com/spf13/pflag": "cmd/... examples/... scripts/gpucheck",
+	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/procstate internal/safefile " +
+		"cmd/...",
+	"golang.org/x/term":  "cmd/...",
+	"gonum.org/v1/gonum": "examples/train",
+	"gonum.org/v1/plot": "cmd/treerun/internal/bench/chart scripts/internal/plots scripts/onehost " +
+		"scripts/severalhosts scripts/simulated",
 }
 
 // forbidden holds what the pure packages may not touch: anything that does
@@ -74,7 +77,8 @@ var libraries = map[string]string{
 // math/rand/v2 they may use generators with a fixed seed.
 var (
 	seeded    = []string{"New", "NewPCG", "Rand", "PCG"} // of math/rand/v2
-	forbidden = []string{"math/rand", "os", "net", "time", "sync", "syscall", "runtime", "context", "log", "crypto/rand", "io/fs", "unsafe"}
+	forbidden = []string{"math/rand", "os", "net", "time", "sync", "syscall", "runtime", "context", "log", "crypto/rand",
+		"io/fs", "unsafe"}
 )
 
 // source is one parsed Go file.
@@ -120,7 +124,8 @@ var parsed = sync.OnceValues(func() (all []source, err error) {
 		if err != nil {
 			return err
 		}
-		all = append(all, source{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), file, bytes.Count(text, []byte("\n"))})
+		all = append(all, source{name, path.Dir(name), strings.HasSuffix(name, "_test.go"), file,
+			bytes.Count(text, []byte("\n"))})
 		return nil
 	})
 	return all, err
@@ -188,7 +193,8 @@ func TestLibraries(t *testing.T) {
 				continue
 			}
 			allowed := slices.ContainsFunc(slices.Collect(maps.Keys(libraries)), func(lib string) bool {
-				return within(name, lib+"/...") && slices.ContainsFunc(strings.Fields(libraries[lib]), func(p string) bool { return within(s.pkg, p) })
+				return within(name, lib+"/...") && slices.ContainsFunc(strings.Fields(libraries[lib]),
+					func(p string) bool { return within(s.pkg, p) })
 			})
 			if !allowed {
 				t.Errorf("%s: %s may not import %s", s.path, s.pkg, name)
@@ -230,8 +236,10 @@ func TestPurePackages(t *testing.T) {
 		ast.Inspect(s.File, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:
-				if x, ok := n.X.(*ast.Ident); ok && x.Name == "rand" && ast.IsExported(n.Sel.Name) && !slices.Contains(seeded, n.Sel.Name) {
-					t.Errorf("%s: %s is pure: no rand.%s, only generators with a fixed seed", fset.Position(n.Pos()), s.pkg, n.Sel.Name)
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "rand" && ast.IsExported(n.Sel.Name) &&
+					!slices.Contains(seeded, n.Sel.Name) {
+					t.Errorf("%s: %s is pure: no rand.%s, only generators with a fixed seed", fset.Position(n.Pos()), s.pkg,
+						n.Sel.Name)
 				}
 			case *ast.GoStmt, *ast.ChanType, *ast.SelectStmt:
 				t.Errorf("%s: %s is pure: no goroutines, no channels", fset.Position(n.Pos()), s.pkg)

@@ -61,7 +61,8 @@ func TestKillAgent(t *testing.T) {
 	syscall.Kill(l.agentOf("b"), syscall.SIGKILL)
 	l.ends(125)
 	text := l.stderr.String()
-	for _, want := range []string{"host b was lost", "was killed by SIGKILL", "2 ranks on it (2,3)", "3 ranks stopped by treerun"} {
+	for _, want := range []string{"host b was lost", "was killed by SIGKILL", "2 ranks on it (2,3)",
+		"3 ranks stopped by treerun"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -106,7 +107,8 @@ func TestKillRankOfHosts(t *testing.T) {
 	victim := l.pidsOn("b")[1]
 	syscall.Kill(victim, syscall.SIGKILL)
 	l.ends(137)
-	if text := l.stderr.String(); !strings.Contains(text, "failed first: it was killed by SIGKILL") || !strings.Contains(text, "host    b\n") {
+	if text := l.stderr.String(); !strings.Contains(text, "failed first: it was killed by SIGKILL") ||
+		!strings.Contains(text, "host    b\n") {
 		t.Errorf("the cause does not name SIGKILL and host b:\n%s", text)
 	}
 }
@@ -134,7 +136,8 @@ func TestStoppedAgent(t *testing.T) {
 	l.expect(2, "pid ")
 	syscall.Kill(l.agentOf("b"), syscall.SIGSTOP)
 	l.ends(125)
-	if text := l.stderr.String(); !strings.Contains(text, "host b was lost") || !strings.Contains(text, "nothing was heard of it") {
+	if text := l.stderr.String(); !strings.Contains(text, "host b was lost") ||
+		!strings.Contains(text, "nothing was heard of it") {
 		t.Errorf("the cause does not name host b and its silence:\n%s", text)
 	}
 }
@@ -146,7 +149,8 @@ func TestStoppedLauncher(t *testing.T) {
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l := launchHosts(t, "-H", "a:1,b:1", "--peer-timeout", "4", "sh", "-c", `echo pid $$; read -r line < "$0"; exit 0`, fifo)
+	l := launchHosts(t, "-H", "a:1,b:1", "--peer-timeout", "4", "sh", "-c", `echo pid $$; read -r line < "$0"; exit 0`,
+		fifo)
 	l.pids(2)
 	l.signal(syscall.SIGTSTP)
 	waitForState(t, l.cmd.Process.Pid, "T")
@@ -165,7 +169,8 @@ func TestStoppedLauncher(t *testing.T) {
 
 // Ctrl-C stops ranks everywhere; a second one kills those that do not heed it.
 func TestInterruptHosts(t *testing.T) {
-	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c", `trap 'echo heard; exit 0' TERM; echo pid $$; while :; do sleep 0.01; done`)
+	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c",
+		`trap 'echo heard; exit 0' TERM; echo pid $$; while :; do sleep 0.01; done`)
 	l.pids(2)
 	l.signal(syscall.SIGINT)
 	l.expect(2, "heard")
@@ -181,7 +186,8 @@ func TestInterruptHosts(t *testing.T) {
 
 // Other signals are passed on.
 func TestSignalHosts(t *testing.T) {
-	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c", `trap 'echo heard; exit 0' USR1; echo pid $$; while :; do sleep 0.01; done`)
+	l := launchHosts(t, "-H", "a:1,b:1", "sh", "-c",
+		`trap 'echo heard; exit 0' USR1; echo pid $$; while :; do sleep 0.01; done`)
 	l.pids(2)
 	l.signal(syscall.SIGUSR1)
 	l.expect(2, "heard")
@@ -223,7 +229,8 @@ func TestPush(t *testing.T) {
 		hide = hostAgent // root executes what it likes to; the checks below tell it was not needed
 	}
 	for program, want := range map[string]string{script: "script 2 on n3", binary: ""} {
-		l := launch(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hide, "--push", "-H", "n[1-3]", "--fan-out", "1", program)
+		l := launch(t, func(c *exec.Cmd) { c.Path = exe }, "--launch-agent", hide, "--push", "-H", "n[1-3]", "--fan-out", "1",
+			program)
 		l.ends(0)
 		if !strings.Contains(strings.Join(l.seen, "\n"), want) {
 			t.Errorf("%s: %q is missing in %q", program, want, l.seen)

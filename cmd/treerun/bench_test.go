@@ -33,14 +33,18 @@ type benchRow struct {
 // bandwidths that follow from the times.
 func TestBenchRows(t *testing.T) {
 	factor := map[string]func(n float64) float64{
-		"allreduce": func(n float64) float64 { return 2 * (n - 1) / n }, "sparse-allreduce": func(n float64) float64 { return 2 * (n - 1) / n },
-		"allgather":     func(n float64) float64 { return (n - 1) / n },
-		"reducescatter": func(n float64) float64 { return (n - 1) / n }, "alltoall": func(n float64) float64 { return (n - 1) / n },
-		"gather": func(n float64) float64 { return (n - 1) / n }, "scatter": func(n float64) float64 { return (n - 1) / n },
+		"allreduce":        func(n float64) float64 { return 2 * (n - 1) / n },
+		"sparse-allreduce": func(n float64) float64 { return 2 * (n - 1) / n },
+		"allgather":        func(n float64) float64 { return (n - 1) / n },
+		"reducescatter":    func(n float64) float64 { return (n - 1) / n },
+		"alltoall":         func(n float64) float64 { return (n - 1) / n },
+		"gather":           func(n float64) float64 { return (n - 1) / n },
+		"scatter":          func(n float64) float64 { return (n - 1) / n },
 	}
 	for _, np := range []int{1, 2, 4} {
 		t.Run(fmt.Sprint("np=", np), func(t *testing.T) {
-			l := launch(t, nil, "bench", "-np", strconv.Itoa(np), "--collective", "all", "-b", "8", "-e", "32K", "-f", "16", "-n", "4", "-w", "1", "--json", "-")
+			l := launch(t, nil, "bench", "-np", strconv.Itoa(np), "--collective", "all", "-b", "8", "-e", "32K", "-f", "16",
+				"-n", "4", "-w", "1", "--json", "-")
 			l.ends(0)
 			seen := map[string]int{}
 			for _, line := range l.seen {
@@ -50,7 +54,8 @@ func TestBenchRows(t *testing.T) {
 					t.Fatalf("%s: %v", line, err)
 				}
 				seen[r.Collective]++
-				if r.NP != np || r.TimeUs <= 0 || r.MinUs > r.TimeUs || r.TimeUs > r.P99Us || r.P90Us > r.P99Us || r.LimitShare < 0 {
+				if r.NP != np || r.TimeUs <= 0 || r.MinUs > r.TimeUs || r.TimeUs > r.P99Us || r.P90Us > r.P99Us ||
+					r.LimitShare < 0 {
 					t.Errorf("impossible: %s", line)
 				}
 				if r.Bytes == 0 {
@@ -63,7 +68,8 @@ func TestBenchRows(t *testing.T) {
 				if f := factor[r.Collective]; f != nil {
 					bus = f(float64(np))
 				}
-				if math.Abs(r.AlgbwGBs-float64(r.Bytes)/r.TimeUs/1e3) > 1e-3*r.AlgbwGBs+1e-6 || math.Abs(r.BusbwGBs-bus*r.AlgbwGBs) > 1e-6 {
+				if math.Abs(r.AlgbwGBs-float64(r.Bytes)/r.TimeUs/1e3) > 1e-3*r.AlgbwGBs+1e-6 ||
+					math.Abs(r.BusbwGBs-bus*r.AlgbwGBs) > 1e-6 {
 					t.Errorf("the bandwidths do not follow from the time: %s", line)
 				}
 			}
@@ -82,7 +88,8 @@ func TestBenchRows(t *testing.T) {
 // Who has read enough of the table ends the job, quietly; who interrupts it,
 // with the signal's code.
 func TestBenchStops(t *testing.T) {
-	l := launch(t, nil, "bench", "-np", "2", "-b", "8", "-e", "8", "-n", "1000000", "--max-seconds", "100", "--collective", "barrier,allreduce")
+	l := launch(t, nil, "bench", "-np", "2", "-b", "8", "-e", "8", "-n", "1000000", "--max-seconds", "100", "--collective",
+		"barrier,allreduce")
 	l.expect(1, "Rank  1")
 	l.signal(syscall.SIGINT)
 	l.ends(130)

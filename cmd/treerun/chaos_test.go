@@ -115,7 +115,8 @@ func leftovers(t *testing.T, looper, tmp string) map[string]bool {
 	}
 	err := filepath.WalkDir(tmp, func(name string, d fs.DirEntry, err error) error {
 		// Measured graphs are kept for later jobs, under their final names.
-		if kept, _ := filepath.Match(filepath.Join(tmp, "cache", "treerun", "topo", "*-*.json"), name); err == nil && !d.IsDir() && !kept {
+		if kept, _ := filepath.Match(filepath.Join(tmp, "cache", "treerun", "topo", "*-*.json"), name); err == nil &&
+			!d.IsDir() && !kept {
 			found["file "+name] = true
 		}
 		if errors.Is(err, fs.ErrNotExist) { // a folder that has just been removed
@@ -233,7 +234,8 @@ func TestKillRank(t *testing.T) {
 }
 
 // killOneRank starts a job of np ranks, kills one of them, and looks at what the others report.
-func killOneRank(t *testing.T, rng *rand.Rand, tmp string, times *chaosTimes, np int, launcher string, program ...string) {
+func killOneRank(t *testing.T, rng *rand.Rand, tmp string, times *chaosTimes, np int, launcher string,
+	program ...string) {
 	j := startJob(t, tmp, launcher, append([]string{"-np", strconv.Itoa(np), "--peer-timeout", "60"}, program...)...)
 	time.Sleep(time.Duration(rng.IntN(250)) * time.Millisecond)
 	pids := j.ranks()

@@ -23,7 +23,8 @@ func gpucheck(t *testing.T) string {
 	t.Helper()
 	require.Need(t, require.Compilers, fakegpu.Missing())
 	file := filepath.Join(t.TempDir(), "gpucheck")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file, "../../scripts/gpucheck").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file,
+		"../../scripts/gpucheck").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return file
@@ -45,7 +46,8 @@ func startOnFakeHost(t *testing.T, env []string, code int, args ...string) (wait
 	c := exec.CommandContext(t.Context(), self, args...)
 	c.Args[0] = "treerun" // see TestMain
 	// Links are measured with a few megabytes where GPUs have little memory.
-	c.Env = append(append(os.Environ(), "TMPDIR="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir(), "TREERUN_FAKE_GPU_MEMORY=100000000"), env...)
+	c.Env = append(append(os.Environ(), "TMPDIR="+t.TempDir(), "XDG_CACHE_HOME="+t.TempDir(),
+		"TREERUN_FAKE_GPU_MEMORY=100000000"), env...)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
 	if err := c.Start(); err != nil {
@@ -76,7 +78,8 @@ func TestDeviceCallsOfProcesses(t *testing.T) {
 		"broken link": {"dgx1v/0-3", "-np 4", "TREERUN_FAKE_GPU_BROKEN=0-3", "does not read that of rank"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, errs := onFakeHost(t, append(fakegpu.Start(t, w.graph), w.env), 0, w.flags+" -v", program, "rank", "matrix", "--sample", "40", "--seed", "7")
+			out, errs := onFakeHost(t, append(fakegpu.Start(t, w.graph), w.env), 0, w.flags+" -v", program, "rank", "matrix",
+				"--sample", "40", "--seed", "7")
 			if !strings.Contains(out, "40 calls are right") || !strings.Contains(errs, w.says) {
 				t.Errorf("%s\n%s", out, errs)
 			}
@@ -88,7 +91,8 @@ func TestDeviceCallsOfProcesses(t *testing.T) {
 		script := "test $RANK -lt 4 || export " + there[0] + "; exec " + program + " rank matrix --sample 25 --seed 9"
 		nodes := newNodes(t, 2)
 		flags := func(i int) []string {
-			return []string{"--nnodes", "2", "--node-rank", strconv.Itoa(i), "--seed", nodes.seed, "--key-file", nodes.key, "--ppn", "4", "sh", "-c", script}
+			return []string{"--nnodes", "2", "--node-rank", strconv.Itoa(i), "--seed", nodes.seed, "--key-file", nodes.key,
+				"--ppn", "4", "sh", "-c", script}
 		}
 		first, second := startOnFakeHost(t, here, 0, flags(0)...), startOnFakeHost(t, there, 0, flags(1)...)
 		out, errs := first()
@@ -102,11 +106,13 @@ func TestDeviceCallsOfProcesses(t *testing.T) {
 // So is every sparse call, and where a GPU fails in one it is said.
 func TestDeviceSparseCallsOfProcesses(t *testing.T) {
 	program := gpucheck(t)
-	out, _ := onFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-3"), "TREERUN_FAKE_GPU_JITTER=10:4"), 0, "-np 4", program, "rank", "sparse")
+	out, _ := onFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-3"), "TREERUN_FAKE_GPU_JITTER=10:4"), 0, "-np 4", program,
+		"rank", "sparse")
 	if !strings.Contains(out, "144 sparse calls are right on 4 ranks") {
 		t.Error(out)
 	}
-	_, errs := onFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-2"), "TREERUN_FAKE_GPU_FAIL=cuLaunchKernel:8:719@1"), 1, "-np 3", program, "rank", "sparse")
+	_, errs := onFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-2"), "TREERUN_FAKE_GPU_FAIL=cuLaunchKernel:8:719@1"), 1,
+		"-np 3", program, "rank", "sparse")
 	for _, want := range []string{"rank 1 in sparse AllReduceDevice (sum of", "cuLaunchKernel", "rank 0: ", "rank 2: "} {
 		if !strings.Contains(errs, want) {
 			t.Errorf("%q is missing in\n%s", want, errs)
@@ -124,7 +130,8 @@ func TestDeviceRankKilled(t *testing.T) {
 		"sparse":    {"-np 4", "60ms", "--sparse"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, _ := onFakeHost(t, fakegpu.Start(t, "dgx1v"), 137, w.flags, program, "rank", "loop", "--victim", "1", "--after", w.after, "--bytes", "300000", w.calls)
+			out, _ := onFakeHost(t, fakegpu.Start(t, "dgx1v"), 137, w.flags, program, "rank", "loop", "--victim", "1", "--after",
+				w.after, "--bytes", "300000", w.calls)
 			killed, ended := stampsOf(t, out, `killed at (\d+)`), stampsOf(t, out, `ended at (\d+)`)
 			np, _ := strconv.Atoi(strings.Fields(w.flags)[1])
 			if len(killed) != 1 || len(ended) != np-1 {
@@ -165,7 +172,8 @@ func TestDeviceMismatch(t *testing.T) {
 func TestDeviceTrouble(t *testing.T) {
 	program := gpucheck(t)
 	for env, want := range map[string]string{
-		"TREERUN_FAKE_GPU_DRIVER=11060":                    "it supports CUDA 11.6 at most, and CUDA 11.7 is needed (a driver from 515 on)",
+		"TREERUN_FAKE_GPU_DRIVER=11060": "it supports CUDA 11.6 at most, and CUDA 11.7 is needed (a " +
+			"driver from 515 on)",
 		"TREERUN_FAKE_GPU_NO_MEMOPS=1":                     "device calls need it: a driver from 515 on (CUDA 11.7)",
 		"TREERUN_FAKE_GPU_FAIL=cuMemHostRegister:1@1":      "rank 1: cuMemHostRegister",
 		"TREERUN_FAKE_GPU_FAIL=cuMemAlloc:5@1":             "rank 1: cuMemAlloc",
@@ -176,7 +184,8 @@ func TestDeviceTrouble(t *testing.T) {
 		"TREERUN_FAKE_GPU_LOST=1@400":                      "device 1",
 	} {
 		t.Run(env, func(t *testing.T) {
-			_, errs := onFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-1"), env), 1, "-np 2", program, "rank", "matrix", "--sample", "20")
+			_, errs := onFakeHost(t, append(fakegpu.Start(t, "dgx1v/0-1"), env), 1, "-np 2", program, "rank", "matrix",
+				"--sample", "20")
 			if !strings.Contains(errs, want) {
 				t.Errorf("%q is missing in\n%s", want, errs)
 			}
@@ -186,8 +195,11 @@ func TestDeviceTrouble(t *testing.T) {
 
 // bench measures device calls and compares every element.
 func TestBenchOnGPUs(t *testing.T) {
-	out, _ := onFakeHost(t, fakegpu.Start(t, "dgx1v/0-3"), 0, "bench --device cuda -np 4 --collective all -b 1K -e 64K -f 64 -n 3 -w 1 -d float32,bfloat16 -o sum,avg --inflight 1,3")
-	for _, name := range []string{"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "barrier", "sparse-allreduce"} {
+	out, _ := onFakeHost(t, fakegpu.Start(t, "dgx1v/0-3"), 0,
+		"bench --device cuda -np 4 --collective all -b 1K -e 64K -f 64 -n 3 -w 1 -d float32,bfloat16 -o sum,avg --inflight "+
+			"1,3")
+	for _, name := range []string{"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "barrier",
+		"sparse-allreduce"} {
 		if !strings.Contains(out, "# Collective test concluded: "+name) {
 			t.Errorf("%s is missing in\n%s", name, out)
 		}

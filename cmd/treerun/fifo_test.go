@@ -125,7 +125,8 @@ func TestCachedFiles(t *testing.T) {
 		}
 		run()
 		for _, file := range files {
-			if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
+			if info, err := os.Lstat(file); err != nil || !info.Mode().IsRegular() ||
+				int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() {
 				t.Errorf("%s in place of %s was not replaced: %v, %v", what, file, info, err)
 			}
 		}

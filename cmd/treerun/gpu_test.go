@@ -64,7 +64,8 @@ func TestRanksGetGPUs(t *testing.T) {
 		if list := l.sorted(); len(list) == 0 || list[len(list)-1] != c.want {
 			t.Errorf("%s: %q, want %q last", c.args, list, c.want)
 		}
-		if noted := strings.Contains(l.stderr.String(), "9 ranks and 8 GPUs: --ranks-per-gpu 2 lets them share"); noted != (c.args == "-np 9") {
+		if noted := strings.Contains(l.stderr.String(),
+			"9 ranks and 8 GPUs: --ranks-per-gpu 2 lets them share"); noted != (c.args == "-np 9") {
 			t.Errorf("%s: stderr %s", c.args, &l.stderr)
 		}
 	}
@@ -75,7 +76,8 @@ func TestRanksGetGPUs(t *testing.T) {
 	}
 	l = onGPUs(t, env, "-np", "2", "-v", "true")
 	l.ends(0)
-	if text := l.stderr.String(); !strings.Contains(text, "rank 1: GPU 1 (") || !strings.Contains(text, all["1"]) || !strings.Contains(text, "core") {
+	if text := l.stderr.String(); !strings.Contains(text, "rank 1: GPU 1 (") || !strings.Contains(text, all["1"]) ||
+		!strings.Contains(text, "core") {
 		t.Errorf("-v says\n%s", text)
 	}
 }
@@ -103,21 +105,24 @@ func TestTopoMeasuresGPUs(t *testing.T) {
 			continue
 		}
 		i := slices.IndexFunc(g.Links, func(k topo.Link) bool { return k.A == w.A && k.B == w.B })
-		if i < 0 || g.Links[i].Source != topo.Measured || g.Links[i].Declared != w.GBytesPerSecond || g.Links[i].Kind != "nvlink" {
+		if i < 0 || g.Links[i].Source != topo.Measured || g.Links[i].Declared != w.GBytesPerSecond ||
+			g.Links[i].Kind != "nvlink" {
 			t.Errorf("link %d-%d of %v", w.A, w.B, g)
 		}
 	}
 	l = onGPUs(t, append(env, "TREERUN_FAKE_GPU_BROKEN=0-3"), "topo", "-np", "4")
 	l.ends(0)
 	text := strings.Join(l.seen, "\n")
-	for _, want := range []string{"declared, where it was measured", "rank 3: GPU 3 (", "nvlink: ", "the link of ranks 0 and 3 (", "is not used: ", "ACS or an IOMMU"} {
+	for _, want := range []string{"declared, where it was measured", "rank 3: GPU 3 (", "nvlink: ",
+		"the link of ranks 0 and 3 (", "is not used: ", "ACS or an IOMMU"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
 	l = onGPUs(t, env, "topo", "-np", "2", "--gpu-bind", "none")
 	l.ends(0)
-	if text := strings.Join(l.seen, "\n"); strings.Contains(text, "GPU") || !strings.Contains(text, "2 ranks, 1 link, measured") {
+	if text := strings.Join(l.seen, "\n"); strings.Contains(text, "GPU") ||
+		!strings.Contains(text, "2 ranks, 1 link, measured") {
 		t.Errorf("without GPUs:\n%s", text)
 	}
 }
@@ -131,11 +136,16 @@ func TestCheck(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"all well", nil, 0, []string{"ok     driver", "ok     nvml", "ok     gpu 3", "ok     peers", "ok     ipc            4 processes", "ok     locked memory", "cores", "network"}},
-		{"a link that is wrong", []string{"TREERUN_FAKE_GPU_BROKEN=1-2"}, 1, []string{"WRONG  peers", "1 should and give wrong data or hang", "ranks 1 and 2", "ok     ipc"}},
-		{"a link that hangs", []string{"TREERUN_FAKE_GPU_BROKEN=1-2:hang"}, 1, []string{"WRONG  peers", "does not end within"}},
-		{"no permission", []string{"TREERUN_FAKE_GPU_NO_PERMISSION=1"}, 1, []string{"WRONG  driver", "WRONG  nvml", "/dev/nvidiactl"}},
-		{"no stream memory operations", []string{"TREERUN_FAKE_GPU_NO_MEMOPS=1"}, 1, []string{"WRONG  gpu 0", "CUDA_ERROR_NOT_SUPPORTED", "a driver from 515 on"}},
+		{"all well", nil, 0, []string{"ok     driver", "ok     nvml", "ok     gpu 3", "ok     peers",
+			"ok     ipc            4 processes", "ok     locked memory", "cores", "network"}},
+		{"a link that is wrong", []string{"TREERUN_FAKE_GPU_BROKEN=1-2"}, 1,
+			[]string{"WRONG  peers", "1 should and give wrong data or hang", "ranks 1 and 2", "ok     ipc"}},
+		{"a link that hangs", []string{"TREERUN_FAKE_GPU_BROKEN=1-2:hang"}, 1,
+			[]string{"WRONG  peers", "does not end within"}},
+		{"no permission", []string{"TREERUN_FAKE_GPU_NO_PERMISSION=1"}, 1,
+			[]string{"WRONG  driver", "WRONG  nvml", "/dev/nvidiactl"}},
+		{"no stream memory operations", []string{"TREERUN_FAKE_GPU_NO_MEMOPS=1"}, 1,
+			[]string{"WRONG  gpu 0", "CUDA_ERROR_NOT_SUPPORTED", "a driver from 515 on"}},
 		{"hidden", []string{"CUDA_VISIBLE_DEVICES=0,1"}, 1, []string{"ok     gpu 1", "WRONG  gpu 2", "CUDA_VISIBLE_DEVICES"}},
 		{"one GPU", []string{"CUDA_VISIBLE_DEVICES=2"}, 1, []string{"ok     ipc            2 processes"}},
 	} {
@@ -156,7 +166,8 @@ func TestCheck(t *testing.T) {
 func TestCheckWithoutGPU(t *testing.T) {
 	l := launch(t, func(cmd *exec.Cmd) { cmd.Env = append(cmd.Env, "LD_LIBRARY_PATH=", "CUDA_VISIBLE_DEVICES=") }, "check")
 	l.exits(0)
-	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "none   gpu") || !strings.Contains(text, "ok     shared memory") {
+	if text := strings.Join(l.seen, "\n"); !strings.Contains(text, "none   gpu") ||
+		!strings.Contains(text, "ok     shared memory") {
 		t.Errorf("%s", text)
 	}
 	for code, args := range map[int][]string{64: {"check", "x"}, 0: {"check", "--help"}} {

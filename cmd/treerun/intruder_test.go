@@ -113,7 +113,8 @@ func TestIntrudersBetweenHosts(t *testing.T) {
 // warnings counts the lines of a rank that tell of refused callers in these words.
 func (j *chaosJob) warnings(rank int, words string) (n int) {
 	for line := range strings.Lines(j.stderr.String()) {
-		if strings.HasPrefix(line, fmt.Sprintf("[%d] ", rank)) && strings.Contains(line, "refused somebody who is no rank of this job; "+words) {
+		if strings.HasPrefix(line, fmt.Sprintf("[%d] ", rank)) &&
+			strings.Contains(line, "refused somebody who is no rank of this job; "+words) {
 			n++
 		}
 	}
@@ -127,7 +128,8 @@ func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encr
 	enough := filepath.Join(tmp, "enough")
 
 	replays := startIntruder(t, h.Command(0, exe, "-replay"))
-	crowd := startIntruder(t, h.Command(2, exe, "-hosts", h.Addr(0).String()+","+h.Addr(1).String(), "-ports", ports, "-n", "500"))
+	crowd := startIntruder(t, h.Command(2, exe, "-hosts", h.Addr(0).String()+","+h.Addr(1).String(), "-ports", ports, "-n",
+		"500"))
 	args := []string{"-H", h.Name(0) + ":2," + h.Name(1) + ":2", "--launch-agent", h.Agent(), "--port-range", ports}
 	if encrypt {
 		args = append(args, "--encrypt")
@@ -148,7 +150,8 @@ func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encr
 	for r := range size {
 		doors, sources := j.warnings(r, "others are refused"), j.warnings(r, "others from there are refused")
 		if doors != 1 || sources > 4 {
-			t.Errorf("rank %d warned %d times of the crowd, want 1, and %d times while connecting, want 4 at most: two sources, while measuring and afterwards\n%s", r, doors, sources, &j.stderr)
+			t.Errorf("rank %d warned %d times of the crowd, want 1, and %d times while connecting, want 4 at most: two "+
+				"sources, while measuring and afterwards\n%s", r, doors, sources, &j.stderr)
 		}
 	}
 	if err := os.Remove(enough); err != nil {

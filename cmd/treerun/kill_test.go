@@ -48,7 +48,8 @@ func TestKillAnyRank(t *testing.T) {
 			}
 			l.ends(137)
 			text := l.stderr.String()
-			if !strings.Contains(text, "failed first: it was killed by SIGKILL") || !strings.Contains(text, fmt.Sprintf("pid     %d\n", victim)) {
+			if !strings.Contains(text, "failed first: it was killed by SIGKILL") ||
+				!strings.Contains(text, fmt.Sprintf("pid     %d\n", victim)) {
 				t.Errorf("the cause does not name process %d and SIGKILL:\n%s", victim, text)
 			}
 			if np > 1 && !strings.Contains(text, "stopped by treerun") {

@@ -266,15 +266,18 @@ func killMany(t *testing.T, n int, fixed string) {
 				default:
 					other.Add(1)
 				}
-				t.Errorf("TREERUN_KILL_SEED=%d: %d ranks, crowded %v, killed %d, stopped %d, looper %s: %v\nstdout:\n%s\nstderr:\n%s",
+				t.Errorf("TREERUN_KILL_SEED=%d: %d ranks, crowded %v, killed %d, stopped %d, looper %s: "+
+					"%v\nstdout:\n%s\nstderr:\n%s",
 					seed, j.np, j.crowded, j.victim, j.stopped, j.args, err, &j.out, &j.err)
 			}
 		})
 	}
 	all.Wait()
 	took := time.Since(begin)
-	t.Logf("%d kills in %.1f s (%.1f a second): %d stale results, %d hangs, %d other faults; %d with a stopped rank, %d on one core, %d before the calls",
-		n, took.Seconds(), float64(n)/took.Seconds(), stale.Load(), hung.Load(), other.Load(), stopped.Load(), crowded.Load(), early.Load())
+	t.Logf("%d kills in %.1f s (%.1f a second): %d stale results, %d hangs, %d other faults; %d with a stopped rank, %d "+
+		"on one core, %d before the calls",
+		n, took.Seconds(), float64(n)/took.Seconds(), stale.Load(), hung.Load(), other.Load(), stopped.Load(), crowded.Load(),
+		early.Load())
 	nothingLeft(t, looper, tmp, before)
 }
 

@@ -142,7 +142,8 @@ func (s *sweeper) try(flag string, limit int, rank ...string) {
 		}
 	}
 	if code != 125 || len(lines) != 1 || !strings.Contains(lines[0], "ulimit "+flag) || took > s.limit {
-		s.t.Errorf("ulimit %s %d, %s: code %d after %v, %d lines:\n%.2000s", flag, limit, rank[0], code, took, len(lines), stderr)
+		s.t.Errorf("ulimit %s %d, %s: code %d after %v, %d lines:\n%.2000s", flag, limit, rank[0], code, took, len(lines),
+			stderr)
 	}
 }
 

@@ -114,9 +114,11 @@ func memberDo(args []string) error {
 				return err
 			}
 			control = os.NewFile(uintptr(f.ControlFD), "control socket")
-			fmt.Printf("rank %d of %d, local %d of %d, secret of %d bytes, settings %v\n", f.Rank, f.Size, f.LocalRank, f.LocalSize, len(f.Secret), f.Settings)
+			fmt.Printf("rank %d of %d, local %d of %d, secret of %d bytes, settings %v\n", f.Rank, f.Size, f.LocalRank,
+				f.LocalSize, len(f.Secret), f.Settings)
 		case "seed", "joined", "closing": // tells the launcher
-			m := &job.Message{Kind: map[string]job.MessageKind{"seed": job.Seed, "joined": job.Joined, "closing": job.Closing}[word]}
+			m := &job.Message{Kind: map[string]job.MessageKind{"seed": job.Seed, "joined": job.Joined,
+				"closing": job.Closing}[word]}
 			if word == "seed" {
 				m.Text, args = value, args[1:]
 			}

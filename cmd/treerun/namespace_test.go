@@ -28,7 +28,8 @@ func TestHostsThatFail(t *testing.T) {
 			fail: func(h *nethosts.Hosts) error { return h.Signal(1, syscall.SIGSTOP) }, code: 125, stderr: "host x1 was lost",
 			restore: func(h *nethosts.Hosts) error { return h.Signal(1, syscall.SIGCONT) },
 		},
-		"cut off": {fail: func(h *nethosts.Hosts) error { return h.Unplug(0, 1) }, code: 3, stderr: "failed first: it exited with code 3"},
+		"cut off": {fail: func(h *nethosts.Hosts) error { return h.Unplug(0, 1) }, code: 3,
+			stderr: "failed first: it exited with code 3"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

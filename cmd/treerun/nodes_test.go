@@ -56,7 +56,8 @@ const nodeSleeper = `echo pid $$; sleep 300 & wait`
 
 // What the ranks of all nodes print comes out at node 0, and all end with 0.
 func TestNodes(t *testing.T) {
-	all := newNodes(t, 3).all("--ppn", "2", "sh", "-c", `echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, master $MASTER_ADDR`)
+	all := newNodes(t, 3).all("--ppn", "2", "sh", "-c",
+		`echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE, master $MASTER_ADDR`)
 	for _, l := range all {
 		l.ends(0)
 	}
@@ -146,7 +147,8 @@ func TestNodesThatDiffer(t *testing.T) {
 		{[]string{"-np", "4", "true"}, []string{"-np", "6", "true"}, [2]int{125, 125}, "node 1 on host"},
 		{[]string{"--ppn", "2", "true"}, []string{"true"}, [2]int{125, 125}, "has --ppn not given, node 0"},
 		{[]string{"true"}, []string{"true", "-x"}, [2]int{125, 125}, `has the command "true -x"`},
-		{[]string{"-np", "1", "true"}, []string{"-np", "1", "true"}, [2]int{125, 125}, "-np 1 leaves some of 2 nodes without a rank"},
+		{[]string{"-np", "1", "true"}, []string{"-np", "1", "true"}, [2]int{125, 125},
+			"-np 1 leaves some of 2 nodes without a rank"},
 		{[]string{"./here"}, []string{"./here"}, [2]int{125, 127}, "./here"},
 	} {
 		n := newNodes(t, 2)
@@ -154,7 +156,8 @@ func TestNodesThatDiffer(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "here"), []byte("#!/bin/sh\nexec sleep 300\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		a := launch(t, func(cmd *exec.Cmd) { cmd.Dir = dir }, append([]string{"--nnodes", "2", "--node-rank", "0", "--seed", n.seed, "--key-file", n.key}, c.one...)...)
+		a := launch(t, func(cmd *exec.Cmd) { cmd.Dir = dir },
+			append([]string{"--nnodes", "2", "--node-rank", "0", "--seed", n.seed, "--key-file", n.key}, c.one...)...)
 		b := n.start(1, c.two...)
 		a.ends(c.codes[0])
 		b.ends(c.codes[1])
@@ -181,7 +184,8 @@ func TestNodesOfEnvironment(t *testing.T) {
 	}
 	torch := func(i int) func(*exec.Cmd) {
 		return func(cmd *exec.Cmd) {
-			cmd.Env = append(cmd.Env, "PET_NNODES=2", "PET_MASTER_ADDR="+host, "PET_MASTER_PORT="+port, fmt.Sprint("PET_NODE_RANK=", i), "PET_NPROC_PER_NODE=3", "TREERUN_KEY_FILE="+n.key)
+			cmd.Env = append(cmd.Env, "PET_NNODES=2", "PET_MASTER_ADDR="+host, "PET_MASTER_PORT="+port,
+				fmt.Sprint("PET_NODE_RANK=", i), "PET_NPROC_PER_NODE=3", "TREERUN_KEY_FILE="+n.key)
 		}
 	}
 	l := launch(t, lws(1), "true")
@@ -190,7 +194,8 @@ func TestNodesOfEnvironment(t *testing.T) {
 		t.Errorf("without a key:\n%s", text)
 	}
 	launch(t, lws(1), "--nnodes", "1", "-np", "2", "true").ends(0)
-	a, b := launch(t, torch(0), "sh", "-c", "echo $RANK of $WORLD_SIZE"), launch(t, torch(1), "sh", "-c", "echo $RANK of $WORLD_SIZE")
+	a, b := launch(t, torch(0), "sh", "-c", "echo $RANK of $WORLD_SIZE"),
+		launch(t, torch(1), "sh", "-c", "echo $RANK of $WORLD_SIZE")
 	a.ends(0)
 	b.ends(0)
 	if len(a.seen) != 6 || !strings.Contains(strings.Join(a.seen, "\n"), "[5] 5 of 6") {
@@ -258,7 +263,8 @@ func TestJobSetManifest(t *testing.T) {
 	args = append(args[:program], "sh", "-c", "echo $RANK of $WORLD_SIZE")
 	var all []*launched
 	for i := range n.n {
-		all = append(all, launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i)) }, args...))
+		all = append(all, launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, fmt.Sprint("JOB_COMPLETION_INDEX=", i)) },
+			args...))
 	}
 	for _, l := range all {
 		l.ends(0)
@@ -277,7 +283,8 @@ func TestNodeVanishes(t *testing.T) {
 	self := namedTreerun(t)
 	var all []*launched
 	for i := range n.n {
-		args := []string{"--nnodes", "3", "--node-rank", strconv.Itoa(i), "--seed", n.seed, "--key-file", n.key, "--ppn", "1", "--peer-timeout", "6", "sh", "-c", nodeSleeper}
+		args := []string{"--nnodes", "3", "--node-rank", strconv.Itoa(i), "--seed", n.seed, "--key-file", n.key, "--ppn", "1",
+			"--peer-timeout", "6", "sh", "-c", nodeSleeper}
 		all = append(all, launch(t, func(c *exec.Cmd) {
 			inside := h.Command(i, self, args...)
 			c.Path, c.Args = inside.Path, inside.Args

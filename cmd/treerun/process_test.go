@@ -39,7 +39,8 @@ func launch(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
 		t.Fatal(err)
 	}
 	l := &launched{t: t, tmp: t.TempDir(), lines: make(chan string, 1000)}
-	l.mark = fmt.Sprintf("TREERUN_TEST_MARK=%d.%s", os.Getpid(), filepath.Base(filepath.Dir(l.tmp))+filepath.Base(l.tmp)+t.Name())
+	l.mark = fmt.Sprintf("TREERUN_TEST_MARK=%d.%s", os.Getpid(),
+		filepath.Base(filepath.Dir(l.tmp))+filepath.Base(l.tmp)+t.Name())
 	l.cmd = exec.Command(self, args...)
 	l.cmd.Args[0] = "treerun" // see TestMain
 	l.cmd.Env = append(os.Environ(), "TMPDIR="+l.tmp, l.mark)
@@ -72,7 +73,8 @@ func (l *launched) expect(n int, text string) {
 		select {
 		case line, ok := <-l.lines:
 			if !ok {
-				l.t.Fatalf("stdout ended, %d lines with %q missing after\n%s\nstderr:\n%s", n, text, strings.Join(l.seen, "\n"), &l.stderr)
+				l.t.Fatalf("stdout ended, %d lines with %q missing after\n%s\nstderr:\n%s", n, text, strings.Join(l.seen, "\n"),
+					&l.stderr)
 			}
 			l.seen = append(l.seen, line)
 			if strings.Contains(line, text) {
@@ -171,7 +173,8 @@ func state(pid int) string {
 
 func waitForState(t *testing.T, pid int, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(want, state(pid)) || state(pid) == ""; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(want, state(pid)) ||
+		state(pid) == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d is in state %q, want one of %q", pid, state(pid), want)
 		}

@@ -75,7 +75,8 @@ func TestStubbornRanks(t *testing.T) {
 	})
 	t.Run("twice at once", func(t *testing.T) {
 		t.Parallel()
-		l := launch(t, nil, "-np", "2", "sh", "-c", `trap "sleep 0.3; echo cleaned up; exit" TERM; echo ready; while :; do sleep 0.01; done`)
+		l := launch(t, nil, "-np", "2", "sh", "-c",
+			`trap "sleep 0.3; echo cleaned up; exit" TERM; echo ready; while :; do sleep 0.01; done`)
 		l.expect(2, "ready")
 		l.signal(syscall.SIGTERM)
 		l.signal(syscall.SIGTERM)

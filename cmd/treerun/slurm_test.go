@@ -61,7 +61,8 @@ func newSlurm(t *testing.T) *slurmCluster {
 		missing = errors.Join(missing, err)
 	}
 	require.Need(t, require.Slurm, missing)
-	s := &slurmCluster{t: t, hosts: nethosts.Up(t, slurmNodes, nethosts.Options{}), dir: t.TempDir(), bin: filepath.Dir(namedTreerun(t))}
+	s := &slurmCluster{t: t, hosts: nethosts.Up(t, slurmNodes, nethosts.Options{}), dir: t.TempDir(),
+		bin: filepath.Dir(namedTreerun(t))}
 	if err := os.Chmod(filepath.Dir(s.dir), 0o755); err != nil { // munged's socket is for all users
 		t.Fatal(err)
 	}
@@ -72,7 +73,8 @@ func newSlurm(t *testing.T) *slurmCluster {
 	}
 	s.write("slurm.conf", fmt.Sprintf(slurmConf, s.dir), 0o644)
 	s.write("munge.key", strings.Repeat("secret of this test only. ", 8), 0o600)
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(s.bin, "hello"), "../../examples/hello").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(s.bin, "hello"),
+		"../../examples/hello").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	s.daemon(0, "munged", "--foreground", "--force", "--key-file", s.dir+"/munge.key", "--socket", s.dir+"/munge/socket",
@@ -134,7 +136,8 @@ func (s *slurmCluster) run(name string, args ...string) (stdout, stderr string, 
 	s.t.Helper()
 	cmd := s.hosts.Command(0, name, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "SLURM_CONF="+s.dir+"/slurm.conf", "PATH="+s.bin+":"+os.Getenv("PATH"), "HOME="+s.dir, "TREERUN_KEY_DIR="+s.dir)
+	cmd.Env = append(os.Environ(), "SLURM_CONF="+s.dir+"/slurm.conf", "PATH="+s.bin+":"+os.Getenv("PATH"), "HOME="+s.dir,
+		"TREERUN_KEY_DIR="+s.dir)
 	var out, told strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &told
 	killer := time.AfterFunc(90*time.Second, func() { _ = cmd.Process.Kill() })
@@ -157,7 +160,8 @@ func (s *slurmCluster) idle() {
 			}
 			for _, pid := range pids {
 				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-				if strings.HasPrefix(string(line), "treerun\x00") || strings.Contains(string(line), "sleep\x00") || strings.Contains(string(line), "/hello\x00") {
+				if strings.HasPrefix(string(line), "treerun\x00") || strings.Contains(string(line), "sleep\x00") ||
+					strings.Contains(string(line), "/hello\x00") {
 					return false
 				}
 			}
@@ -173,13 +177,15 @@ func TestSlurmBatchScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, told, code := s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn", "2", "hello")
+	out, told, code := s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn",
+		"2", "hello")
 	text, err := os.ReadFile(filepath.Join(s.dir, "out.txt"))
 	if code != 0 || err != nil {
 		t.Fatalf("sbatch: code %d, %s%s%v\n%s", code, out, told, err, text)
 	}
 	for rank, host := range []string{"h0", "h0", "h1", "h1"} {
-		if want := fmt.Sprintf("[%d] hello from rank %d of 4, local rank %d of 2 on %s,", rank, rank, rank%2, host); !strings.Contains(string(text), want) {
+		if want := fmt.Sprintf("[%d] hello from rank %d of 4, local rank %d of 2 on %s,", rank, rank, rank%2,
+			host); !strings.Contains(string(text), want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
 	}
@@ -189,8 +195,10 @@ func TestSlurmBatchScript(t *testing.T) {
 	}
 
 	// The code of the rank that fails is that of the job.
-	out, _, code = s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn", "1", "sh", "-c", `[ $RANK = 1 ] && exit 9; sleep 60`)
-	if text, _ := os.ReadFile(filepath.Join(s.dir, "out.txt")); code != 9 || !strings.Contains(string(text), "rank 1 failed first: it exited with code 9") {
+	out, _, code = s.run("sbatch", "--wait", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn", "1",
+		"sh", "-c", `[ $RANK = 1 ] && exit 9; sleep 60`)
+	if text, _ := os.ReadFile(filepath.Join(s.dir, "out.txt")); code != 9 ||
+		!strings.Contains(string(text), "rank 1 failed first: it exited with code 9") {
 		t.Errorf("sbatch: code %d, want 9: %s\n%s", code, out, text)
 	}
 	s.idle()
@@ -200,8 +208,10 @@ func TestSlurmSrun(t *testing.T) {
 	s := newSlurm(t)
 	// Several tasks on a node: the first runs the ranks of all.
 	s.write("key", strings.Repeat("0c", 32), 0o600)
-	out, told, code := s.run("srun", "--nodes=2", "--ntasks=4", "--overcommit", "treerun", "--key-file", s.dir+"/key", "hello")
-	if code != 0 || strings.Count(out, "hello from rank") != 4 || !strings.Contains(out, "[3] hello from rank 3 of 4, local rank 1 of 2 on h1,") {
+	out, told, code := s.run("srun", "--nodes=2", "--ntasks=4", "--overcommit", "treerun", "--key-file", s.dir+"/key",
+		"hello")
+	if code != 0 || strings.Count(out, "hello from rank") != 4 ||
+		!strings.Contains(out, "[3] hello from rank 3 of 4, local rank 1 of 2 on h1,") {
 		t.Errorf("srun: code %d\n%s%s", code, out, told)
 	}
 	s.idle()
@@ -228,7 +238,8 @@ func TestSlurmCancel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, told, code := s.run("sbatch", "--parsable", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn", "1", "sh", "-c", `echo pid $$; sleep 1000`)
+	out, told, code := s.run("sbatch", "--parsable", "--nodes=2", "--cpus-per-task=2", "--output=out.txt", script, "--ppn",
+		"1", "sh", "-c", `echo pid $$; sleep 1000`)
 	if code != 0 {
 		t.Fatalf("sbatch: code %d, %s%s", code, out, told)
 	}

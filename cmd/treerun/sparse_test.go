@@ -31,7 +31,8 @@ func TestKillInSparseCalls(t *testing.T) {
 		args     string
 		from, to int // ranks of which one is killed
 	}
-	kills := []kill{{4, "aggregators -serve 2", 0, 2}, {4, "aggregators -serve 2", 2, 4}, {2, "aggregators -serve 1", 0, 1}, {2, "aggregators -serve 1", 1, 2}}
+	kills := []kill{{4, "aggregators -serve 2", 0, 2}, {4, "aggregators -serve 2", 2, 4},
+		{2, "aggregators -serve 1", 0, 1}, {2, "aggregators -serve 1", 1, 2}}
 	for _, form := range []string{"trees", "aggregators", "shared", "dense"} {
 		for _, np := range []int{4, 2} { // with 2, every rank has a core
 			kills = append(kills, kill{np, form, 0, np})
@@ -66,14 +67,16 @@ func TestKillInSparseCalls(t *testing.T) {
 			for line := range strings.Lines(text) {
 				var me, lost int
 				_, report, ok := strings.Cut(line, "looper: ")
-				if n, _ := fmt.Sscanf(report, "rank %d: RankError of %d at", &me, &lost); ok && n == 2 && lost == victim && strings.Contains(report, "killed by SIGKILL") {
+				if n, _ := fmt.Sscanf(report, "rank %d: RankError of %d at", &me, &lost); ok && n == 2 && lost == victim &&
+					strings.Contains(report, "killed by SIGKILL") {
 					told[me] = true
 				}
 			}
 			if len(told) != np-1 || told[victim] {
 				t.Errorf("of rank %d's end were told %v", victim, told)
 			}
-			if !strings.Contains(text, fmt.Sprintf("rank %d", victim)) || !strings.Contains(text, "failed first: it was killed by SIGKILL") || strings.Contains(text, "WRONG RESULT") {
+			if !strings.Contains(text, fmt.Sprintf("rank %d", victim)) ||
+				!strings.Contains(text, "failed first: it was killed by SIGKILL") || strings.Contains(text, "WRONG RESULT") {
 				t.Errorf("the cause is not rank %d and SIGKILL", victim)
 			}
 			nothingLeft(t, looper, filepath.Dir(looper), before)
@@ -112,7 +115,8 @@ func wantServedRows(t *testing.T, lines []string, rows, workers int) {
 func TestBenchAggregators(t *testing.T) {
 	l := launch(t, func(c *exec.Cmd) { c.Env = append(c.Env, "XDG_CACHE_HOME="+t.TempDir()) },
 		"bench", "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce", "-v",
-		"-b", "64K", "-e", "1M", "-f", "16", "-n", "2", "-w", "1", "--density", "0.05,1", "-d", "float32,int64", "--json", "-")
+		"-b", "64K", "-e", "1M", "-f", "16", "-n", "2", "-w", "1", "--density", "0.05,1", "-d", "float32,int64", "--json",
+		"-")
 	l.ends(0)
 	wantServedRows(t, l.seen, 16, 3)
 	if text := l.stderr.String(); !strings.Contains(text, "aggregators, on ranks that serve: 3,4") {
@@ -131,8 +135,10 @@ func TestBenchAggregatorsBetweenHosts(t *testing.T) {
 		l := launch(t, func(cmd *exec.Cmd) {
 			cmd.Path = launcher
 			cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
-		}, "bench", "--launch-agent", h.Agent(), "-H", hosts, "-np", "3", "--aggregators", "2", "--collective", "sparse-allreduce",
-			"-b", "256K", "-e", "256K", "-n", "1", "-w", "1", "--density", "0.05,1", "-d", "float32", "--in-place=no", "--json", rows)
+		}, "bench", "--launch-agent", h.Agent(), "-H", hosts, "-np", "3", "--aggregators", "2", "--collective",
+			"sparse-allreduce",
+			"-b", "256K", "-e", "256K", "-n", "1", "-w", "1", "--density", "0.05,1", "-d", "float32", "--in-place=no", "--json",
+			rows)
 		l.ends(0)
 		text, err := os.ReadFile(rows)
 		if err != nil {
@@ -141,7 +147,8 @@ func TestBenchAggregatorsBetweenHosts(t *testing.T) {
 		wantServedRows(t, strings.Split(strings.TrimSpace(string(text)), "\n"), 2, 3)
 		for i, host := range want {
 			if !slices.ContainsFunc(l.seen, func(line string) bool {
-				return strings.HasPrefix(line, fmt.Sprintf("#  Rank %2d ", 3+i)) && strings.Contains(line, " on ") && strings.Contains(line, " "+host+" device")
+				return strings.HasPrefix(line, fmt.Sprintf("#  Rank %2d ", 3+i)) && strings.Contains(line, " on ") &&
+					strings.Contains(line, " "+host+" device")
 			}) {
 				t.Errorf("%s: rank %d is not on %s:\n%s", hosts, 3+i, host, strings.Join(l.seen, "\n"))
 			}

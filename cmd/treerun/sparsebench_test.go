@@ -8,7 +8,8 @@ import (
 // Of sparse calls bench says which form was chosen, at what density, and what every form was
 // predicted to take: with -v on stderr, once per choice, and in the table.
 func TestBenchSaysChoice(t *testing.T) {
-	l := launch(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K", "-e", "256K", "-f", "4", "--density", ".02", "--overlap", "full", "-n", "3", "-w", "1", "--max-seconds", "20")
+	l := launch(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K", "-e", "256K",
+		"-f", "4", "--density", ".02", "--overlap", "full", "-n", "3", "-w", "1", "--max-seconds", "20")
 	l.ends(0)
 	told := l.stderr.String()
 	for _, elements := range []string{"16384", "65536"} {
@@ -19,7 +20,8 @@ func TestBenchSaysChoice(t *testing.T) {
 				continue
 			}
 			lines++
-			for _, want := range []string{"of the blocks are not zero", "with those of all ranks", "trees would take", "aggregators would take", "shared would take", "dense would take"} {
+			for _, want := range []string{"of the blocks are not zero", "with those of all ranks", "trees would take",
+				"aggregators would take", "shared would take", "dense would take"} {
 				if !strings.Contains(line, want) {
 					t.Errorf("%q lacks %q", line, want)
 				}
@@ -35,7 +37,8 @@ func TestBenchSaysChoice(t *testing.T) {
 			continue
 		}
 		rows++
-		for _, want := range []string{"density 0.02", "% in union", "; predicted trees ", ", aggregators ", ", shared ", ", dense "} {
+		for _, want := range []string{"density 0.02", "% in union", "; predicted trees ", ", aggregators ", ", shared ",
+			", dense "} {
 			if !strings.Contains(line, want) {
 				t.Errorf("%q lacks %q", line, want)
 			}
@@ -49,7 +52,8 @@ func TestBenchSaysChoice(t *testing.T) {
 // The baseline, lists of blocks that everybody gets, is measured like the other forms, and
 // right; without -v stderr is quiet.
 func TestBenchLists(t *testing.T) {
-	l := launch(t, nil, "bench", "-np", "3", "--wide", "--collective", "sparse-allreduce", "--form", "lists", "-b", "100K", "-e", "100K", "--density", "0,.1,1", "-d", "float32,int64", "-n", "2", "-w", "1")
+	l := launch(t, nil, "bench", "-np", "3", "--wide", "--collective", "sparse-allreduce", "--form", "lists", "-b", "100K",
+		"-e", "100K", "--density", "0,.1,1", "-d", "float32,int64", "-n", "2", "-w", "1")
 	l.ends(0)
 	if rows := strings.Count(strings.Join(l.seen, "\n"), "  lists: density "); rows != 6 || l.stderr.Len() > 0 {
 		t.Errorf("%d rows, want 6; stderr %q\n%s", rows, &l.stderr, strings.Join(l.seen, "\n"))

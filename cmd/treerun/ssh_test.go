@@ -43,7 +43,8 @@ func newSecureShells(t *testing.T, n int) *secureShells {
 		return path
 	}
 	for _, key := range []string{"host", "user"} {
-		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, key)).CombinedOutput(); err != nil {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+			filepath.Join(dir, key)).CombinedOutput(); err != nil {
 			t.Fatalf("ssh-keygen: %v\n%s", err, out)
 		}
 	}
@@ -55,8 +56,10 @@ func newSecureShells(t *testing.T, n int) *secureShells {
 		return string(text)
 	}
 	known := file("known", "* %s", public("host"))
-	s.config = file("config", "Host *\nUser root\nIdentityFile %s\nIdentitiesOnly yes\nUserKnownHostsFile %s\nStrictHostKeyChecking yes\n", filepath.Join(dir, "user"), known)
-	server := file("sshd", "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\nUseDNS no\n",
+	s.config = file("config", "Host *\nUser root\nIdentityFile %s\nIdentitiesOnly yes\nUserKnownHostsFile "+
+		"%s\nStrictHostKeyChecking yes\n", filepath.Join(dir, "user"), known)
+	server := file("sshd", "HostKey %s\nAuthorizedKeysFile %s\nStrictModes no\nUsePAM no\nPasswordAuthentication "+
+		"no\nPidFile none\nUseDNS no\n",
 		filepath.Join(dir, "host"), file("authorized", "%s", public("user")))
 	for i := 1; i < n; i++ {
 		cmd := s.hosts.Command(i, sshd, "-D", "-e", "-f", server)
@@ -128,7 +131,8 @@ func namedTreerun(t *testing.T) string {
 
 func TestSSH(t *testing.T) {
 	s := newSecureShells(t, 3)
-	l := s.launch("-H", "h0:1,root@h1:2,"+s.hosts.Addr(2).String(), "-x", `WORDS=a "b" $c`, "sh", "-c", `echo $RANK of $WORLD_SIZE on $(hostname): "$WORDS"`)
+	l := s.launch("-H", "h0:1,root@h1:2,"+s.hosts.Addr(2).String(), "-x", `WORDS=a "b" $c`, "sh", "-c",
+		`echo $RANK of $WORLD_SIZE on $(hostname): "$WORDS"`)
 	l.ends(0)
 	text := strings.Join(l.seen, "\n")
 	for rank, host := range []string{"h0", "h1", "h1", "h2"} {
@@ -141,7 +145,8 @@ func TestSSH(t *testing.T) {
 	s.launch("-H", "h1:1,h2:1", "sh", "-c", `[ $RANK = 1 ] && exit 9; sleep 300`).ends(9)
 	l = s.launch("-H", "h1:1,nobody:1", "true")
 	l.ends(125)
-	if text := l.stderr.String(); !strings.Contains(text, "host nobody") || !strings.Contains(text, "Could not resolve hostname") {
+	if text := l.stderr.String(); !strings.Contains(text, "host nobody") ||
+		!strings.Contains(text, "Could not resolve hostname") {
 		t.Errorf("ssh's own words are missing:\n%s", text)
 	}
 }
@@ -187,7 +192,8 @@ func TestSSHHostVanishes(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, pid := range pids {
-			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(line) > 0 && !strings.HasPrefix(string(line), "sshd:") {
+			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(line) > 0 &&
+				!strings.HasPrefix(string(line), "sshd:") {
 				all = append(all, strings.ReplaceAll(string(line), "\x00", " "))
 			}
 		}

@@ -56,7 +56,8 @@ func TestTopoOfHosts(t *testing.T) {
 	launcher := linked(t)
 
 	const hosts, turned = "topo0:2,topo1:1,topo2:1", "topo2:1,topo0:2,topo1:1"
-	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, "network of 3 hosts: declared, nothing was measured") {
+	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text,
+		"network of 3 hosts: declared, nothing was measured") {
 		t.Errorf("nothing was kept:\n%s", text)
 	}
 	var g *topo.Graph
@@ -77,7 +78,8 @@ func TestTopoOfHosts(t *testing.T) {
 		}
 	}
 	text = topoOn(t, h, launcher, "-H", turned, "--probe", "off")
-	for _, want := range []string{"network of 3 hosts: measured (quick) ", "topo2    topo0    topo1", "card of", "links within hosts measured: topo0 ", "allreduce over trees"} {
+	for _, want := range []string{"network of 3 hosts: measured (quick) ", "topo2    topo0    topo1", "card of",
+		"links within hosts measured: topo0 ", "allreduce over trees"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("what is kept has no %q:\n%s", want, text)
 		}
@@ -114,13 +116,15 @@ func TestTopoOfChangedHosts(t *testing.T) {
 	}
 	topoOn(t, h, launcher, "-H", hosts)
 	wants(topoOn(t, h, launcher, "-H", hosts, "--probe", "off"), measured)
-	if out, err := h.Command(1, "tc", "qdisc", "change", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "32k", "limit", "256k").CombinedOutput(); err != nil {
+	if out, err := h.Command(1, "tc", "qdisc", "change", "dev", "eth0", "root", "tbf", "rate", "40mbit", "burst", "32k",
+		"limit", "256k").CombinedOutput(); err != nil {
 		t.Fatalf("tc: %v\n%s", err, out)
 	}
 	const slower = "no longer holds: host change1: eth0 queueing was tbf "
 	wants(topoOn(t, h, launcher, "-H", hosts, "--probe", "off"), "declared, nothing was measured", slower)
 	wants(topoOn(t, h, launcher, "-H", hosts), measured, slower)
-	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, measured) || strings.Contains(text, "no longer") {
+	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, measured) ||
+		strings.Contains(text, "no longer") {
 		t.Errorf("what was measured last does not serve:\n%s", text)
 	}
 	if err := h.Close(); err != nil {

@@ -60,9 +60,12 @@ func TestNobodyReads(t *testing.T) {
 		code  int
 		last  string // of the lines on stderr, the beginning of the cause
 	}{
-		{"endless output", 1500 * time.Millisecond, []string{"yes"}, 124, "treerun: the time limit of %v is over: 2 of 2 ranks still ran"},
-		{"stubborn ranks", 1500 * time.Millisecond, []string{"sh", "-c", "trap '' TERM; yes; while :; do sleep 0.01; done"}, 124, "treerun: the time limit of %v is over: 2 of 2 ranks still ran"},
-		{"only the output is late", 2 * time.Second, []string{"sh", "-c", "printf '%60000s\n%30000s\n' x y"}, 124, "treerun: the time limit of %v is over: all ranks had ended"},
+		{"endless output", 1500 * time.Millisecond, []string{"yes"}, 124,
+			"treerun: the time limit of %v is over: 2 of 2 ranks still ran"},
+		{"stubborn ranks", 1500 * time.Millisecond, []string{"sh", "-c", "trap '' TERM; yes; while :; do sleep 0.01; done"},
+			124, "treerun: the time limit of %v is over: 2 of 2 ranks still ran"},
+		{"only the output is late", 2 * time.Second, []string{"sh", "-c", "printf '%60000s\n%30000s\n' x y"}, 124,
+			"treerun: the time limit of %v is over: all ranks had ended"},
 		{"failure", 0, []string{"sh", "-c", "[ $RANK = 1 ] && exit 7; " + flood}, 7, "treerun: rank 1 failed first"},
 	} {
 		for _, shared := range []bool{false, true} {

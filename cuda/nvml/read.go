@@ -27,11 +27,13 @@ func readFrom(lib nvml.Interface) (*gpu.Machine, error) {
 	switch ret := lib.Init(); ret {
 	case nvml.SUCCESS:
 	case nvml.ERROR_LIBRARY_NOT_FOUND:
-		return nil, fmt.Errorf("%w: libnvidia-ml.so.1 cannot be loaded: no NVIDIA driver is installed, or this container does not have it", ErrUnavailable)
+		return nil, fmt.Errorf("%w: libnvidia-ml.so.1 cannot be loaded: no NVIDIA driver is installed, or this container "+
+			"does not have it", ErrUnavailable)
 	case nvml.ERROR_DRIVER_NOT_LOADED:
 		return nil, fmt.Errorf("%w: the NVIDIA driver is not loaded (hint: lsmod, dmesg)", ErrUnavailable)
 	case nvml.ERROR_LIB_RM_VERSION_MISMATCH:
-		return nil, fmt.Errorf("%w: %w: libnvidia-ml.so.1 and the loaded driver have different versions: the driver was updated (hint: restart the host)", ErrUnavailable, ErrBroken)
+		return nil, fmt.Errorf("%w: %w: libnvidia-ml.so.1 and the loaded driver have different versions: the driver was "+
+			"updated (hint: restart the host)", ErrUnavailable, ErrBroken)
 	case nvml.ERROR_NO_PERMISSION:
 		return nil, fmt.Errorf("%w: %w: no permission (hint: may this user open /dev/nvidiactl?)", ErrUnavailable, ErrBroken)
 	default:

@@ -86,8 +86,10 @@ func TestDGX(t *testing.T) {
 		t.Fatalf("%+v", m)
 	}
 	g := m.GPUs[5]
-	if g.UUID != device(s, 5).UUID || g.PCI != "0000:05:00.0" || g.NUMA != 1 || g.PCIeGeneration != 4 || g.PCIeWidth != 16 || g.Memory != 42949672960 ||
-		len(g.NVLinks) != 12 || g.NVLinks[3] != (gpu.NVLink{Version: 3, Remote: "0000:c1:00.0", Switch: true}) || int(g.MemoryRate) != 1555 {
+	if g.UUID != device(s, 5).UUID || g.PCI != "0000:05:00.0" || g.NUMA != 1 || g.PCIeGeneration != 4 ||
+		g.PCIeWidth != 16 || g.Memory != 42949672960 ||
+		len(g.NVLinks) != 12 || g.NVLinks[3] != (gpu.NVLink{Version: 3, Remote: "0000:c1:00.0", Switch: true}) ||
+		int(g.MemoryRate) != 1555 {
 		t.Errorf("%+v", g)
 	}
 	if !slices.Equal(g.CPUs, []int{64, 65, 66, 67, 68, 69, 70, 71}) {
@@ -154,7 +156,8 @@ func TestPartial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g := m.GPUs[2]; g.Name == "" || g.PCIeWidth != 0 || g.CPUs != nil || g.NUMA != -1 || g.PCI != "0001:8a:00.0" || g.MemoryRate != 0 {
+	if g := m.GPUs[2]; g.Name == "" || g.PCIeWidth != 0 || g.CPUs != nil || g.NUMA != -1 || g.PCI != "0001:8a:00.0" ||
+		g.MemoryRate != 0 {
 		t.Errorf("%+v", g)
 	}
 	if m.Refused != nil {
@@ -175,7 +178,8 @@ func TestPartial(t *testing.T) {
 	s = dgx()
 	device(s, 6).GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
 	var e *Error
-	if _, err := readFrom(s); !errors.As(err, &e) || e.GPU != 6 || !strings.Contains(err.Error(), "nvmlDeviceGetUUID of GPU 6") {
+	if _, err := readFrom(s); !errors.As(err, &e) || e.GPU != 6 ||
+		!strings.Contains(err.Error(), "nvmlDeviceGetUUID of GPU 6") {
 		t.Errorf("error %v", err)
 	}
 	s.DeviceGetCountFunc = func() (int, nvml.Return) { return 1 << 20, nvml.SUCCESS }
@@ -196,14 +200,16 @@ func TestMIG(t *testing.T) {
 // Every reason not to be asked is ErrUnavailable, in words of its own.
 func TestUnavailable(t *testing.T) {
 	for ret, want := range map[nvml.Return]string{
-		nvml.ERROR_LIBRARY_NOT_FOUND: "cannot be loaded", nvml.ERROR_DRIVER_NOT_LOADED: "is not loaded", nvml.ERROR_LIB_RM_VERSION_MISMATCH: "restart the host",
-		nvml.ERROR_NO_PERMISSION: "/dev/nvidiactl", nvml.ERROR_UNKNOWN: "nvmlInit",
+		nvml.ERROR_LIBRARY_NOT_FOUND: "cannot be loaded", nvml.ERROR_DRIVER_NOT_LOADED: "is not loaded",
+		nvml.ERROR_LIB_RM_VERSION_MISMATCH: "restart the host",
+		nvml.ERROR_NO_PERMISSION:           "/dev/nvidiactl", nvml.ERROR_UNKNOWN: "nvmlInit",
 	} {
 		s := dgx()
 		s.InitFunc = func() nvml.Return { return ret }
 		if _, err := readFrom(s); !errors.Is(err, ErrUnavailable) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: error %v, want %q", ret, err, want)
-		} else if broken := ret != nvml.ERROR_LIBRARY_NOT_FOUND && ret != nvml.ERROR_DRIVER_NOT_LOADED; errors.Is(err, ErrBroken) != broken {
+		} else if broken := ret != nvml.ERROR_LIBRARY_NOT_FOUND &&
+			ret != nvml.ERROR_DRIVER_NOT_LOADED; errors.Is(err, ErrBroken) != broken {
 			t.Errorf("%v: error %v", ret, err)
 		}
 	}

@@ -54,7 +54,8 @@ func readCorpus(path string, words, vocabulary int) (*corpus, error) {
 	}
 	c := number(text, vocabulary)
 	if len(c.words) < 10 {
-		return nil, fmt.Errorf("text: %s has %d different words, too few to learn from; --text names another folder", path, len(c.words))
+		return nil, fmt.Errorf("text: %s has %d different words, too few to learn from; --text names another folder", path,
+			len(c.words))
 	}
 	return c, nil
 }
@@ -144,7 +145,8 @@ func sameCorpus(ctx context.Context, c *collective.Comm, text *corpus) error {
 	}
 	for r, d := range all {
 		if d != all[0] {
-			return fmt.Errorf("rank %d has read another text than rank 0: are the files of their hosts different? --text names a folder that is the same", r)
+			return fmt.Errorf("rank %d has read another text than rank 0: are the files of their hosts different? --text "+
+				"names a folder that is the same", r)
 		}
 	}
 	return nil

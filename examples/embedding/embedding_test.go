@@ -19,7 +19,8 @@ func write(t *testing.T) string {
 	dir := t.TempDir()
 	text := strings.Repeat("The red fox eats the small mouse. A grey wolf eats a small hare!\n", 200)
 	for name, content := range map[string]string{
-		"a/README": text, "b.txt": strings.Repeat("one two three four five six seven eight nine ten\n", 100), "c.bin": "zebra\x00zebra",
+		"a/README": text, "b.txt": strings.Repeat("one two three four five six seven eight nine ten\n", 100),
+		"c.bin": "zebra\x00zebra",
 	} {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -58,7 +59,8 @@ func TestCorpus(t *testing.T) {
 			t.Errorf("%q stands there as word %d, want %d times", word, i, want)
 		}
 	}
-	if slices.Contains(c.words, "zebra") || slices.Contains(c.words, "a") || !slices.IsSortedFunc(c.count, func(a, b int) int { return b - a }) {
+	if slices.Contains(c.words, "zebra") || slices.Contains(c.words, "a") ||
+		!slices.IsSortedFunc(c.count, func(a, b int) int { return b - a }) {
 		t.Errorf("words %v, counts %v", c.words, c.count)
 	}
 	if few, err := readCorpus(dir, 2500, 10); err != nil || len(few.words) != 10 || len(few.text) > 2500 {
@@ -105,7 +107,8 @@ func TestGradient(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for line, want := range map[string]string{"--dim 0": "--dim is 0", "--mode some": "--mode", "--lr 2": "--lr", "more": "unexpected", "--batch -1": "--batch"} {
+	for line, want := range map[string]string{"--dim 0": "--dim is 0", "--mode some": "--mode", "--lr 2": "--lr",
+		"more": "unexpected", "--batch -1": "--batch"} {
 		if _, err := parse(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
@@ -115,7 +118,8 @@ func TestOptions(t *testing.T) {
 // On real ranks all ways to add up come to the same vectors, for any number of ranks.
 func TestLaunched(t *testing.T) {
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir, "github.com/treerun/treerun/cmd/treerun", "github.com/treerun/treerun/examples/embedding").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", dir, "github.com/treerun/treerun/cmd/treerun",
+		"github.com/treerun/treerun/examples/embedding").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
@@ -124,7 +128,8 @@ func TestLaunched(t *testing.T) {
 	for _, np := range []string{"1", "3"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
-		out, err := exec.CommandContext(ctx, filepath.Join(dir, "treerun"), "-np", np, "--tag-output=false", filepath.Join(dir, "embedding"),
+		out, err := exec.CommandContext(ctx, filepath.Join(dir, "treerun"), "-np", np, "--tag-output=false",
+			filepath.Join(dir, "embedding"),
 			"--text", text, "--steps", "40", "--batch", "64", "--dim", "16").CombinedOutput()
 		if err != nil {
 			t.Fatalf("np %s: %v\n%s", np, err, out)
@@ -138,7 +143,8 @@ func TestLaunched(t *testing.T) {
 		if vectors == "" && len(digests) > 0 {
 			vectors = digests[0]
 		}
-		if len(digests) != 3 || digests[0] != vectors || digests[1] != vectors || digests[2] != vectors || strings.Count(string(out), "the same vectors") != 2 {
+		if len(digests) != 3 || digests[0] != vectors || digests[1] != vectors || digests[2] != vectors ||
+			strings.Count(string(out), "the same vectors") != 2 {
 			t.Errorf("np %s: vectors %v, want three times %s\n%s", np, digests, vectors, out)
 		}
 	}

@@ -75,7 +75,8 @@ func (o *options) check() error {
 		name         string
 		v, least, to int
 	}{
-		{"words", o.words, 100, 1 << 30}, {"vocabulary", o.vocabulary, 10, 1 << 22}, {"dim", o.dim, 1, 4096}, {"window", o.window, 1, 100},
+		{"words", o.words, 100, 1 << 30}, {"vocabulary", o.vocabulary, 10, 1 << 22}, {"dim", o.dim, 1, 4096},
+		{"window", o.window, 1, 100},
 		{"negatives", o.negatives, 1, 100}, {"batch", o.batch, 1, 1 << 20}, {"steps", o.steps, 1, 1 << 30},
 	} {
 		if n.v < n.least || n.v > n.to {

@@ -24,7 +24,8 @@ type result struct {
 }
 
 func (r *result) String() string {
-	return fmt.Sprintf("%-6s loss %.4f to %.4f, %.2f %% of the rows touched, %.1f MB sent per rank, %.2f s adding up, %.2f s in all, vectors %016x",
+	return fmt.Sprintf("%-6s loss %.4f to %.4f, %.2f %% of the rows touched, %.1f MB sent per rank, %.2f s adding up, "+
+		"%.2f s in all, vectors %016x",
 		r.mode, r.first, r.last, 100*r.touched, float64(r.bytes)/1e6, r.adding.Seconds(), r.whole.Seconds(), r.digest)
 }
 
@@ -56,7 +57,8 @@ const frequent = 1e-4
 // train trains a model from the beginning.
 func train(ctx context.Context, c *collective.Comm, o *options, text *corpus, mode string) (*result, error) {
 	words := len(text.words)
-	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, o.seed), result: &result{mode: mode}, at: make(map[uint32]int)}
+	t := &training{c: c, o: o, corpus: text, model: newModel(words, o.dim, o.seed), result: &result{mode: mode},
+		at: make(map[uint32]int)}
 	if mode != "pairs" {
 		t.grad = make([]int32, len(t.model.rows))
 	}
@@ -180,7 +182,8 @@ func (t *training) applyAll() {
 
 // addPairs adds up lists of rows.
 func addPairs(ctx context.Context, t *training) error {
-	sum, stats, err := sparse.AllReducePairs(ctx, t.c, sparse.Pairs[int32]{Indices: t.list, Values: t.steps, Width: t.o.dim})
+	sum, stats, err := sparse.AllReducePairs(ctx, t.c,
+		sparse.Pairs[int32]{Indices: t.list, Values: t.steps, Width: t.o.dim})
 	if err != nil {
 		return err
 	}

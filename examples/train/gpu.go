@@ -60,10 +60,12 @@ type deviceLayer struct {
 }
 
 // kernels of network.cu.
-var networkKernels = []string{"train_images", "train_forward", "train_loss", "train_backward_weight", "train_backward_input", "train_update", "train_count"}
+var networkKernels = []string{"train_images", "train_forward", "train_loss", "train_backward_weight",
+	"train_backward_input", "train_update", "train_count"}
 
 // newOnGPU makes a learner with the weights of net on a device.
-func newOnGPU(ctx context.Context, c *collective.Comm, device *cuda.Device, net *mlp, opt *options, training, test *dataset) (*onGPU, error) {
+func newOnGPU(ctx context.Context, c *collective.Comm, device *cuda.Device, net *mlp, opt *options, training,
+	test *dataset) (*onGPU, error) {
 	l := &onGPU{c: c, device: device, kernel: map[string]*cuda.Kernel{}, rows: net.rows(), momentum: float32(opt.momentum)}
 	if err := l.load(ctx, net, training, test); err != nil {
 		return nil, errors.Join(err, l.Close())
@@ -198,7 +200,8 @@ func (l *onGPU) forward(set deviceSet, first, rows int) error {
 		if i == len(l.layers)-1 {
 			relu = 0
 		}
-		if err := l.launch("train_forward", rows*y.outputs, u(y.in), u(y.weight), u(y.out), uint64(rows), uint64(y.inputs), uint64(y.outputs), relu); err != nil {
+		if err := l.launch("train_forward", rows*y.outputs, u(y.in), u(y.weight), u(y.out), uint64(rows), uint64(y.inputs),
+			uint64(y.outputs), relu); err != nil {
 			return err
 		}
 	}
@@ -215,7 +218,8 @@ func (l *onGPU) gradient(first, rows int) error {
 		return err
 	}
 	last := l.layers[len(l.layers)-1]
-	if err := l.launch("train_loss", rows, u(last.out), u(l.labels.Addr()), u(last.dOut), u(l.losses.Addr()), uint64(rows), uint64(last.outputs)); err != nil {
+	if err := l.launch("train_loss", rows, u(last.out), u(l.labels.Addr()), u(last.dOut), u(l.losses.Addr()), uint64(rows),
+		uint64(last.outputs)); err != nil {
 		return err
 	}
 	for i := len(l.layers) - 1; i >= 0; i-- {
@@ -301,7 +305,8 @@ func (l *onGPU) correct(ctx context.Context, indices []int) (count int, err erro
 		if err := l.forward(l.test, first, rows); err != nil {
 			return 0, err
 		}
-		if err := l.launch("train_count", rows, u(last.out), u(l.labels.Addr()), u(l.counts.Addr()), uint64(rows), uint64(last.outputs)); err != nil {
+		if err := l.launch("train_count", rows, u(last.out), u(l.labels.Addr()), u(l.counts.Addr()), uint64(rows),
+			uint64(last.outputs)); err != nil {
 			return 0, err
 		}
 	}

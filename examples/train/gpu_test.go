@@ -45,7 +45,8 @@ func testLossCurveOnGPUs(t *testing.T, launch launcher) {
 			}
 			for i := range want {
 				if d := math.Abs(got[i].loss-want[i].loss) / want[i].loss; !(d <= tolerance) {
-					t.Errorf("%s on %d GPUs, epoch %d: loss %v, on the host %v (%.1e off)", args, np, i+1, got[i].loss, want[i].loss, d)
+					t.Errorf("%s on %d GPUs, epoch %d: loss %v, on the host %v (%.1e off)", args, np, i+1, got[i].loss,
+						want[i].loss, d)
 				}
 				if d := math.Abs(got[i].accuracy - want[i].accuracy); !(d < 1.5/360) { // one image on the edge
 					t.Errorf("%s on %d GPUs, epoch %d: accuracy %v, on the host %v", args, np, i+1, got[i].accuracy, want[i].accuracy)
@@ -64,8 +65,10 @@ func testErrorsOnGPUs(t *testing.T, launch launcher) {
 		want []string
 	}{
 		{host, "--lr 1e30 --epochs 5", []string{"a smaller --lr may help"}},
-		{append(host, "TREERUN_FAKE_GPU_FAIL=cuMemAlloc:3"), "", []string{"rank ", "cuMemAlloc of ", "on device ", "CUDA_ERROR_OUT_OF_MEMORY"}},
-		{append(host, "TREERUN_FAKE_GPU_FAIL=cuModuleLoadDataEx:1:218"), "", []string{"rank ", "cuModuleLoadDataEx", "CUDA_ERROR_INVALID_PTX"}},
+		{append(host, "TREERUN_FAKE_GPU_FAIL=cuMemAlloc:3"), "",
+			[]string{"rank ", "cuMemAlloc of ", "on device ", "CUDA_ERROR_OUT_OF_MEMORY"}},
+		{append(host, "TREERUN_FAKE_GPU_FAIL=cuModuleLoadDataEx:1:218"), "",
+			[]string{"rank ", "cuModuleLoadDataEx", "CUDA_ERROR_INVALID_PTX"}},
 		{append(host, "TREERUN_FAKE_GPU_DRIVER=10020"), "", []string{"--device cuda", "no usable CUDA driver"}},
 	} {
 		testErrorOnGPUs(t, launcher{launch.dir, c.env}, c.args, c.want)

@@ -36,7 +36,8 @@ func readIDX(r io.Reader, dimensions int) (shape []int, elements []byte, err err
 	for h := header[4:]; len(h) > 0; h = h[4:] {
 		n := binary.BigEndian.Uint32(h)
 		if n == 0 || int64(n) > maxIDXBytes/total {
-			return nil, nil, fmt.Errorf("dimensions % x: a dimension is 0, or there are more than %d elements", header[4:], maxIDXBytes)
+			return nil, nil, fmt.Errorf("dimensions % x: a dimension is 0, or there are more than %d elements", header[4:],
+				maxIDXBytes)
 		}
 		total *= int64(n)
 		shape = append(shape, int(n))
@@ -69,7 +70,8 @@ func openIDX(dir, name string, dimensions int) (shape []int, elements []byte, er
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = os.Open(path + ".gz")
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, fmt.Errorf("%s: neither %s nor %s.gz is there; --data wants the folder of an IDX data set (Debian's package dataset-fashion-mnist has one)", dir, name, name)
+			return nil, nil, fmt.Errorf("%s: neither %s nor %s.gz is there; --data wants the folder of an IDX data set "+
+				"(Debian's package dataset-fashion-mnist has one)", dir, name, name)
 		}
 	}
 	if err != nil {
@@ -102,7 +104,8 @@ func loadIDX(dir string) (train, test *dataset, err error) {
 		return nil, nil, fmt.Errorf("%s: training images have %d pixels, test images %d", dir, train.width, test.width)
 	}
 	if test.classes > train.classes {
-		return nil, nil, fmt.Errorf("%s: a test image is of class %d; the training images have %d classes", dir, test.classes-1, train.classes)
+		return nil, nil, fmt.Errorf("%s: a test image is of class %d; the training images have %d classes", dir,
+			test.classes-1, train.classes)
 	}
 	return train, test, nil
 }

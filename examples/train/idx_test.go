@@ -112,7 +112,8 @@ func TestLoadIDX(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if train.size() != 3 || train.width != 4 || train.classes != 3 || train.maximum != 255 || train.pixels[11] != 255 || train.labels[1] != 2 {
+	if train.size() != 3 || train.width != 4 || train.classes != 3 || train.maximum != 255 || train.pixels[11] != 255 ||
+		train.labels[1] != 2 {
 		t.Errorf("training images: %+v", train)
 	}
 	if test.size() != 1 || test.width != 4 || test.labels[0] != 2 || test.pixels[0] != 9 {
@@ -126,14 +127,22 @@ func TestLoadIDXRefuses(t *testing.T) {
 		contents func([]byte) []byte
 		want     string
 	}{
-		"missing":         {"t10k-labels-idx1-ubyte", nil, "neither t10k-labels-idx1-ubyte nor t10k-labels-idx1-ubyte.gz is there"},
-		"truncated":       {"train-labels-idx1-ubyte", func(b []byte) []byte { return b[:9] }, "train-labels-idx1-ubyte: 1 of 3 elements: the file is truncated"},
-		"truncated gzip":  {"train-images-idx3-ubyte", func(b []byte) []byte { z := gzipped(t, b); return z[:len(z)-9] }, "the file is truncated"},
-		"only gzip magic": {"train-images-idx3-ubyte", func([]byte) []byte { return []byte{0x1F, 0x8B, 8} }, "the file is truncated"},
-		"damaged gzip":    {"train-images-idx3-ubyte", func(b []byte) []byte { z := gzipped(t, b); z[len(z)-8]++; return z }, "checksum"},
-		"too few labels":  {"train-labels-idx1-ubyte", func([]byte) []byte { return idx([]byte{1, 2}, 2) }, "3 train images, but 2 labels"},
-		"other size":      {"t10k-images-idx3-ubyte", func([]byte) []byte { return idx(make([]byte, 6), 1, 3, 2) }, "training images have 4 pixels, test images 6"},
-		"new class":       {"t10k-labels-idx1-ubyte", func([]byte) []byte { return idx([]byte{3}, 1) }, "a test image is of class 3; the training images have 3 classes"},
+		"missing": {"t10k-labels-idx1-ubyte", nil,
+			"neither t10k-labels-idx1-ubyte nor t10k-labels-idx1-ubyte.gz is there"},
+		"truncated": {"train-labels-idx1-ubyte", func(b []byte) []byte { return b[:9] },
+			"train-labels-idx1-ubyte: 1 of 3 elements: the file is truncated"},
+		"truncated gzip": {"train-images-idx3-ubyte", func(b []byte) []byte { z := gzipped(t, b); return z[:len(z)-9] },
+			"the file is truncated"},
+		"only gzip magic": {"train-images-idx3-ubyte", func([]byte) []byte { return []byte{0x1F, 0x8B, 8} },
+			"the file is truncated"},
+		"damaged gzip": {"train-images-idx3-ubyte", func(b []byte) []byte { z := gzipped(t, b); z[len(z)-8]++; return z },
+			"checksum"},
+		"too few labels": {"train-labels-idx1-ubyte", func([]byte) []byte { return idx([]byte{1, 2}, 2) },
+			"3 train images, but 2 labels"},
+		"other size": {"t10k-images-idx3-ubyte", func([]byte) []byte { return idx(make([]byte, 6), 1, 3, 2) },
+			"training images have 4 pixels, test images 6"},
+		"new class": {"t10k-labels-idx1-ubyte", func([]byte) []byte { return idx([]byte{3}, 1) },
+			"a test image is of class 3; the training images have 3 classes"},
 	} {
 		files := goodSet()
 		if c.contents == nil {
@@ -145,7 +154,8 @@ func TestLoadIDXRefuses(t *testing.T) {
 			t.Errorf("%s: error %v, want one with %q", name, err, c.want)
 		}
 	}
-	if _, _, err := loadIDX(filepath.Join(t.TempDir(), "nowhere")); err == nil || !strings.Contains(err.Error(), "nowhere") {
+	if _, _, err := loadIDX(filepath.Join(t.TempDir(), "nowhere")); err == nil ||
+		!strings.Contains(err.Error(), "nowhere") {
 		t.Errorf("no such folder: %v", err)
 	}
 }

@@ -36,7 +36,8 @@ func TestLaunched(t *testing.T) {
 func build(t *testing.T) launcher {
 	t.Helper()
 	dir := t.TempDir()
-	out, err := exec.Command("go", "build", "-o", dir, "github.com/treerun/treerun/cmd/treerun", "github.com/treerun/treerun/examples/train").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", dir, "github.com/treerun/treerun/cmd/treerun",
+		"github.com/treerun/treerun/examples/train").CombinedOutput()
 	if err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}

@@ -89,7 +89,9 @@ func parse(args []string) (*options, error) {
 	f.Uint64Var(&opt.seed, "seed", 1, "of the first weights and the order of the images")
 	f.StringVar(&opt.data, "data", "", "`folder` of an IDX data set such as Fashion-MNIST (default: the digits)")
 	f.StringVar(&opt.lossLog, "loss-log", "", "`file` for a line \"epoch loss accuracy\" per epoch, in full precision")
-	f.StringVar(&opt.device, "device", "cpu", "where to compute: cpu, or cuda for the GPU that the launcher gives each rank;\nwhere it gives none, ranks take those that they see in turn")
+	f.StringVar(&opt.device, "device", "cpu",
+		"where to compute: cpu, or cuda for the GPU that the launcher gives each rank;\nwhere it gives none, ranks take "+
+			"those that they see in turn")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}

@@ -139,7 +139,8 @@ func TestSoftmaxCrossEntropy(t *testing.T) {
 		{[]float32{1000, 1000, -1000, -1000}, 0, math.Log(2), 0.5},
 		{[]float32{1e30, 0, 0, 0}, 0, 0, 1},
 		{[]float32{-1e30, 0, 0, 0}, 0, 1e30, 0},
-		{[]float32{-2000, -2000.5, -2010, -2010}, 1, 0.5 + math.Log(1+math.Exp(-0.5)+2*math.Exp(-10)), math.Exp(-0.5) / (1 + math.Exp(-0.5) + 2*math.Exp(-10))},
+		{[]float32{-2000, -2000.5, -2010, -2010}, 1, 0.5 + math.Log(1+math.Exp(-0.5)+2*math.Exp(-10)),
+			math.Exp(-0.5) / (1 + math.Exp(-0.5) + 2*math.Exp(-10))},
 	} {
 		scores := blas32.General{Rows: 1, Cols: 4, Stride: 4, Data: c.scores}
 		gradient := matrix(1, 4)

@@ -103,7 +103,8 @@ func TestPTX(t *testing.T) {
 	e.run("train_backward_input", hidden, params+second, dScores, dHidden, n, 7, 5)
 	e.run("train_backward_weight", x, params, dHidden, grad, n, 12, 7)
 	e.run("train_count", scores, rowLabels, counts, n, 5)
-	e.run("train_update", params, velocity, grad, uint64(len(net.params)), floatBits(0.9), floatBits(0.05), floatBits(1.0/8))
+	e.run("train_update", params, velocity, grad, uint64(len(net.params)), floatBits(0.9), floatBits(0.05),
+		floatBits(1.0/8))
 
 	wantCount, wantLoss := net.correct(d, mine), net.gradient(d, mine)
 	gotScores := size(5)
@@ -166,7 +167,8 @@ func TestPTXLoss(t *testing.T) {
 		near(t, "gradient", gradient[row*classes:][:classes], want.Data)
 	}
 
-	e.run("train_loss", e.put([]float32{float32(math.Inf(1)), 1, 2}), e.put([]uint8{0}), e.put(make([]float32, 3)), sums, 1, 3)
+	e.run("train_loss", e.put([]float32{float32(math.Inf(1)), 1, 2}), e.put([]uint8{0}), e.put(make([]float32, 3)), sums,
+		1, 3)
 	if e.get(sums, losses); losses[0] == losses[0] {
 		t.Errorf("an infinite score has the loss %v, want NaN", losses[0])
 	}

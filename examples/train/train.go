@@ -16,7 +16,8 @@ import (
 
 // train trains a network on all ranks of c. Rank 0 reports. device is nil for a
 // training on the host.
-func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *options, training, test *dataset) (err error) {
+func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *options, training,
+	test *dataset) (err error) {
 	begin := time.Now()
 	widths := append(append([]int{training.width}, opt.hidden...), training.classes)
 	net := newMLP(widths, (opt.batch+c.Size()-1)/c.Size())
@@ -69,7 +70,8 @@ type epochResult struct {
 }
 
 // trainEpoch goes once through the training images, then tests.
-func trainEpoch(ctx context.Context, c *collective.Comm, l learner, opt *options, training, test *dataset, epoch int) (epochResult, error) {
+func trainEpoch(ctx context.Context, c *collective.Comm, l learner, opt *options, training, test *dataset,
+	epoch int) (epochResult, error) {
 	begin := time.Now()
 	// The order is the same on all ranks: it depends on seed and epoch only.
 	order := rand.New(rand.NewPCG(opt.seed, uint64(epoch))).Perm(training.size())
@@ -100,7 +102,8 @@ func trainEpoch(ctx context.Context, c *collective.Comm, l learner, opt *options
 		return epochResult{}, err
 	}
 	if math.IsNaN(sums[0]) || math.IsInf(sums[0], 0) {
-		return epochResult{}, fmt.Errorf("rank %d, epoch %d: the loss is %v; a smaller --lr may help", c.Rank(), epoch, sums[0])
+		return epochResult{}, fmt.Errorf("rank %d, epoch %d: the loss is %v; a smaller --lr may help", c.Rank(), epoch,
+			sums[0])
 	}
 	return epochResult{
 		loss:          sums[0] / float64(training.size()),

@@ -28,7 +28,8 @@ func TestShard(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	opt, err := parse([]string{"--epochs", "3", "--hidden", "20,10", "--lr=0.5", "--data", "d"})
-	if err != nil || opt.epochs != 3 || len(opt.hidden) != 2 || opt.hidden[1] != 10 || opt.rate != 0.5 || opt.data != "d" || opt.batch != 64 {
+	if err != nil || opt.epochs != 3 || len(opt.hidden) != 2 || opt.hidden[1] != 10 || opt.rate != 0.5 ||
+		opt.data != "d" || opt.batch != 64 {
 		t.Errorf("%+v, %v", opt, err)
 	}
 	for args, want := range map[string]string{

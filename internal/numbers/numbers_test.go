@@ -27,7 +27,8 @@ func TestDigits(t *testing.T) {
 }
 
 func TestCount(t *testing.T) {
-	got := fmt.Sprint(Count(0, "rank"), ", ", Count(1, "process"), ", ", Count(2, "process"), ", ", Count(-1, "link"), ", ", Plural(1, "node"), ", ", Plural(12, "node"))
+	got := fmt.Sprint(Count(0, "rank"), ", ", Count(1, "process"), ", ", Count(2, "process"), ", ", Count(-1, "link"),
+		", ", Plural(1, "node"), ", ", Plural(12, "node"))
 	if want := "0 ranks, 1 process, 2 processes, -1 links, node, nodes"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -112,7 +112,8 @@ func TestPipes(t *testing.T) {
 		write string
 		ends  bool
 		want  string
-	}{{"text", true, ""}, {"text", false, "did not end"}, {"", false, "did not end"}, {strings.Repeat("x", 101), false, "more than 100"}} {
+	}{{"text", true, ""}, {"text", false, "did not end"}, {"", false, "did not end"},
+		{strings.Repeat("x", 101), false, "more than 100"}} {
 		name := fifo(t)
 		w := open(name)
 		if _, err := w.WriteString(c.write); err != nil {
@@ -123,7 +124,8 @@ func TestPipes(t *testing.T) {
 		}
 		within(t, name, func() {
 			data, err := readers["named"](name, 100)
-			if c.want == "" && (err != nil || string(data) != c.write) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			if c.want == "" && (err != nil || string(data) != c.write) || c.want != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("%+v: %q, %v", c, data, err)
 			}
 		})

@@ -31,7 +31,8 @@ func writeUnnamed(name string, data []byte, replace bool) error {
 		}
 	}
 	// os.Link would make a name for the symbolic link in /proc.
-	err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
+	err = unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, name,
+		unix.AT_SYMLINK_FOLLOW)
 	switch {
 	case replace && errors.Is(err, fs.ErrExist):
 		return nil // another job has stored its own between

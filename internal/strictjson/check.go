@@ -102,7 +102,8 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 }
 
 // kinds says what begins with a byte, if it is no number.
-var kinds = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a bool", 'f': "a bool", 'n': "null"}
+var kinds = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a bool", 'f': "a bool",
+	'n': "null"}
 
 // wanted says what a type holds.
 func wanted(t reflect.Type) string {

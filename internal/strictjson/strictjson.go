@@ -60,7 +60,8 @@ func syntax(data []byte) (int, string) {
 	}
 	text, at := err.Error(), max(int(broken.Offset)-1, 0)
 	// Where the end cuts off a number, the error is about a space that is not there.
-	cut := strings.HasPrefix(text, "unexpected end") || strings.HasPrefix(text, "invalid character ' '") && data[len(data)-1] != ' '
+	cut := strings.HasPrefix(text, "unexpected end") || strings.HasPrefix(text, "invalid character ' '") &&
+		data[len(data)-1] != ' '
 	switch {
 	case cut && int(broken.Offset) >= len(data):
 		return len(data), fmt.Sprintf("the JSON text ends too early, after %d bytes: is the file cut off?", len(data))

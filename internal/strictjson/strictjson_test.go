@@ -60,7 +60,8 @@ func TestAccepts(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if err := json.Unmarshal([]byte(strings.TrimPrefix(text, "\ufeff")), &want); err != nil || !reflect.DeepEqual(got, want) {
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(text, "\ufeff")), &want); err != nil ||
+			!reflect.DeepEqual(got, want) {
 			t.Errorf("%s: %+v, want %+v, %v", text, got, want, err)
 		}
 	}
@@ -78,9 +79,12 @@ func TestRefuses(t *testing.T) {
 		{`{"name":"x","count":1.`, "count: line 1, column 23: the JSON text ends too early"},
 		{`{"name":"x","count":1. }`, "count: line 1, column 23: invalid character ' ' after decimal point"},
 		{`{"name":"x","inner":[{"weight":1},`, "inner[1]: line 1, column 35: the JSON text ends too early"},
-		{`{"name":"x","inner":[{"weight":1,"tracks":[1,`, "inner[0].tracks[1]: line 1, column 46: the JSON text ends too early"},
-		{"{\"name\":\"x\",\n\"inner\":[{\"weight\":NaN}]}", "inner[0].weight: line 2, column 20: invalid character 'N' looking for beginning of value"},
-		{with(`"inner":[{"weight":-Infinity}]`), "inner[0].weight: line 1, column 33: invalid character 'I' in numeric literal"},
+		{`{"name":"x","inner":[{"weight":1,"tracks":[1,`,
+			"inner[0].tracks[1]: line 1, column 46: the JSON text ends too early"},
+		{"{\"name\":\"x\",\n\"inner\":[{\"weight\":NaN}]}",
+			"inner[0].weight: line 2, column 20: invalid character 'N' looking for beginning of value"},
+		{with(`"inner":[{"weight":-Infinity}]`),
+			"inner[0].weight: line 1, column 33: invalid character 'I' in numeric literal"},
 		{with(`"inner":[{"weight":nan}]`), "inner[0].weight: line 1, column 33: invalid character 'a' in literal null"},
 		{with(`"count":tomorrow`), "count: line 1, column 22: invalid character 'o' in literal true"},
 		{with(`"inner":[{"weight" 1}]`), "inner[0].weight: line 1, column 32: invalid character '1' after object key"},
@@ -88,11 +92,13 @@ func TestRefuses(t *testing.T) {
 		{with(`"name":"y"`), "name stands twice (line 1, column 13)"},
 		{with(`"n\u0061me":"y"`), "name stands twice"},
 		{with(`"names":{"a":1,"\u0061":2}`), `names["a"] stands twice (line 1, column 28)`},
-		{with(`"Count":1`), `the JSON value has an unknown field "Count", want word, name, count, flag, inner, names, any, raw or Plain (line 1, column 13)`},
+		{with(`"Count":1`), `the JSON value has an unknown field "Count", ` +
+			`want word, name, count, flag, inner, names, any, raw or Plain (line 1, column 13)`},
 		{with(`"Never":1`), `unknown field "Never"`},
 		{with(`"ignored":1`), `unknown field "ignored"`},
 		{with(`"plain":1`), `unknown field "plain"`},
-		{with(`"inner":[{"weight":1},{"wieght":1}]`), `inner[1] has an unknown field "wieght", want weight or tracks (line 1, column 36)`},
+		{with(`"inner":[{"weight":1},{"wieght":1}]`),
+			`inner[1] has an unknown field "wieght", want weight or tracks (line 1, column 36)`},
 		{with(`"\u001b[2J` + strings.Repeat("x", 99) + `":1`), `has an unknown field "\x1b[2Jxxx`},
 		{`{}`, "name is missing (line 1, column 1)"},
 		{with(`"inner":[{"weight":1}, {}]`), "inner[1].weight is missing (line 1, column 36)"},

@@ -29,7 +29,8 @@ type Stalled struct {
 
 // Error says who has waited for how long in what, and why.
 func (s *Stalled) Error() string {
-	return fmt.Sprintf("rank %d has waited %v in %s: %s (--stall-timeout)", s.self, s.waited.Round(10*time.Millisecond), s.in, s.Text)
+	return fmt.Sprintf("rank %d has waited %v in %s: %s (--stall-timeout)", s.self, s.waited.Round(10*time.Millisecond),
+		s.in, s.Text)
 }
 
 // Unwrap makes it an ErrStalled.

@@ -71,7 +71,8 @@ func (j *Job) Status(ctx context.Context, about int) Status {
 	var s Status
 	for begin := time.Now(); ; {
 		s = j.status()
-		if slices.ContainsFunc(s.Waits, func(w Waiting) bool { return w.GaveUp == 0 }) || len(s.Busy) == 0 || time.Since(begin) > settleFor || ctx.Err() != nil {
+		if slices.ContainsFunc(s.Waits, func(w Waiting) bool { return w.GaveUp == 0 }) || len(s.Busy) == 0 ||
+			time.Since(begin) > settleFor || ctx.Err() != nil {
 			break
 		}
 		time.Sleep(settleEvery)

@@ -34,10 +34,12 @@ func TestChain(t *testing.T) {
 			}
 		}
 		c := first.Why(t.Context())
-		if c.Rank != n-1 || !strings.Contains(c.Text, fmt.Sprintf("rank %d", n-1)) || !strings.Contains(c.Text, "is in no call of treerun") {
+		if c.Rank != n-1 || !strings.Contains(c.Text, fmt.Sprintf("rank %d", n-1)) ||
+			!strings.Contains(c.Text, "is in no call of treerun") {
 			t.Errorf("%d ranks: %+v, want rank %d, which is in no call", n, c, n-1)
 		}
-		if n == 4 && c.Text != "for rank 1 to send; rank 1 waits in Recv on world for rank 2, rank 2 in Recv on world for rank 3, which is in no call of treerun" {
+		if n == 4 && c.Text != "for rank 1 to send; rank 1 waits in Recv on world for rank 2, rank 2 in Recv on world for "+
+			"rank 3, which is in no call of treerun" {
 			t.Errorf("the chain reads %q", c.Text)
 		}
 	}
@@ -55,7 +57,8 @@ func TestCircle(t *testing.T) {
 		every = append(every, await(all[n], "world", "Recv", 1))
 		for r, w := range every {
 			c := w.Why(t.Context())
-			if c.Rank != -1 || !strings.HasPrefix(c.Text, "rank 0 waits in Recv on world for rank 1, ") || !strings.HasSuffix(c.Text, " for rank 0: a circle") {
+			if c.Rank != -1 || !strings.HasPrefix(c.Text, "rank 0 waits in Recv on world for rank 1, ") ||
+				!strings.HasSuffix(c.Text, " for rank 0: a circle") {
 				t.Errorf("circle of %d seen by rank %d: %+v", n, r, c)
 			}
 		}
@@ -66,7 +69,8 @@ func TestOrderOfCommunicators(t *testing.T) {
 	all := Local(2)
 	await(all[1], "b", "AllReduce #1", 0)
 	c := await(all[0], "a", "AllReduce #1", 1).Why(t.Context())
-	want := "rank 0 waits in AllReduce #1 on a for rank 1, rank 1 in AllReduce #1 on b for rank 0: a circle; ranks use a and b in different order"
+	want := "rank 0 waits in AllReduce #1 on a for rank 1, rank 1 in AllReduce #1 on b for rank 0: a circle; ranks use " +
+		"a and b in different order"
 	if c.Rank != -1 || c.Text != want {
 		t.Errorf("%+v, want %q", c, want)
 	}
@@ -101,7 +105,8 @@ func TestOneCollective(t *testing.T) {
 	await(all[1], "a", "AllReduce #1", 0, 2, 3)
 	await(all[2], "b", "AllReduce #1", 0)
 	c := await(all[0], "a", "AllReduce #1", 1, 3).Why(t.Context())
-	want := "rank 0 waits in AllReduce #1 on a for rank 1, rank 1 in AllReduce #1 on a for rank 2, rank 2 in AllReduce #1 on b for rank 0: a circle; ranks use a and b in different order"
+	want := "rank 0 waits in AllReduce #1 on a for rank 1, rank 1 in AllReduce #1 on a for rank 2, rank 2 in AllReduce " +
+		"#1 on b for rank 0: a circle; ranks use a and b in different order"
 	if c.Rank != -1 || c.Text != want {
 		t.Errorf("%+v, want %q", c, want)
 	}
@@ -187,7 +192,8 @@ func TestStopped(t *testing.T) {
 		t.Errorf("%+v, want rank 2 stopped", c)
 	}
 	w.Clear()
-	if c := await(all[0], "world", "Barrier", 4, 3).Why(t.Context()); c.Rank != 4 || !strings.Contains(c.Text, "is stopped by SIGSTOP, says rank 3") {
+	if c := await(all[0], "world", "Barrier", 4, 3).Why(t.Context()); c.Rank != 4 ||
+		!strings.Contains(c.Text, "is stopped by SIGSTOP, says rank 3") {
 		t.Errorf("%+v, want rank 4 stopped, as rank 3 says", c)
 	}
 }
@@ -225,7 +231,8 @@ func TestLimit(t *testing.T) {
 	defer leave()
 	<-ctx.Done()
 	var s *Stalled
-	if err := context.Cause(ctx); !errors.Is(err, ErrStalled) || !errors.As(err, &s) || s.AtFault() != 1 || time.Since(begin) < limit {
+	if err := context.Cause(ctx); !errors.Is(err, ErrStalled) || !errors.As(err, &s) || s.AtFault() != 1 ||
+		time.Since(begin) < limit {
 		t.Errorf("%v after %v", err, time.Since(begin))
 	}
 	if w.Stalled() == nil {
@@ -245,7 +252,8 @@ func TestLimit(t *testing.T) {
 
 // What other ranks tell is checked.
 func TestCheck(t *testing.T) {
-	good := Status{Waits: []Waiting{{Comm: "world", In: "Barrier", For: []int{0, 2}}}, Busy: []string{"x"}, State: "running"}
+	good := Status{Waits: []Waiting{{Comm: "world", In: "Barrier", For: []int{0, 2}}}, Busy: []string{"x"},
+		State: "running"}
 	if err := good.Check(3); err != nil {
 		t.Error(err)
 	}

@@ -180,7 +180,8 @@ func (j *Job) visit(ctx context.Context, n *node, age time.Duration) {
 	case slices.ContainsFunc(s.Waits, func(w Waiting) bool { return len(w.For) > 0 }):
 		n.class, n.waits = waiting, s.Waits
 		if in := n.by.comm; slices.ContainsFunc(s.Waits, func(w Waiting) bool { return w.Comm == in && len(w.For) > 0 }) {
-			n.waits = slices.DeleteFunc(n.waits, func(w Waiting) bool { return w.Comm != in }) // what else it waits in does not matter
+			// what else it waits in does not matter
+			n.waits = slices.DeleteFunc(n.waits, func(w Waiting) bool { return w.Comm != in })
 		}
 	case len(s.Waits) > 0:
 		n.class, n.is = moving, "is in "+place(s.Waits[0])+process

@@ -12,7 +12,8 @@ const streamBytes = 4096
 // processor can do that: its lines are not read first, and what the caches hold
 // stays there. That makes a copy into memory which no cache holds 1.5 to 2 times
 // as fast. Into memory that a cache holds it is slower, up to 5 times where
-// that is the core's own, and whoever reads dst soon has to fetch it from memory. The writes are ordered before all later
+// that is the core's own, and whoever reads dst soon has to fetch it from memory. The writes are
+// ordered before all later
 // ones, as those of an ordinary copy are.
 //
 // Copy does not allocate. Concurrent calls are fine as long as their memory is

@@ -116,8 +116,10 @@ func nonZeroGo(src []byte, block int, mask uint64, bits []uint64) (rest bool) {
 func joined(p []byte, mask uint64) (seen uint64) {
 	for len(p) >= 64 && seen&mask == 0 {
 		q := (*[64]byte)(p)
-		seen |= binary.NativeEndian.Uint64(q[0:]) | binary.NativeEndian.Uint64(q[8:]) | binary.NativeEndian.Uint64(q[16:]) | binary.NativeEndian.Uint64(q[24:]) |
-			binary.NativeEndian.Uint64(q[32:]) | binary.NativeEndian.Uint64(q[40:]) | binary.NativeEndian.Uint64(q[48:]) | binary.NativeEndian.Uint64(q[56:])
+		seen |= binary.NativeEndian.Uint64(q[0:]) | binary.NativeEndian.Uint64(q[8:]) | binary.NativeEndian.Uint64(
+			q[16:]) | binary.NativeEndian.Uint64(q[24:]) |
+			binary.NativeEndian.Uint64(q[32:]) | binary.NativeEndian.Uint64(q[40:]) | binary.NativeEndian.Uint64(
+			q[48:]) | binary.NativeEndian.Uint64(q[56:])
 		p = p[64:]
 	}
 	if seen&mask != 0 {

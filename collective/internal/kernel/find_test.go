@@ -116,7 +116,8 @@ func TestThresholdOfEvery16BitFloat(t *testing.T) {
 		for i := range 1 << 16 {
 			store(dt, g.data()[2*i:], uint64(i))
 		}
-		for _, threshold := range []float64{1e-9, floatOf(dt, 1), 0.3333, 1, 3.14159, 65504, 65519, 65520, 1e9, math.MaxFloat64, math.Inf(1)} {
+		for _, threshold := range []float64{1e-9, floatOf(dt, 1), 0.3333, 1, 3.14159, 65504, 65519, 65520, 1e9,
+			math.MaxFloat64, math.Inf(1)} {
 			compareBlocks(t, dt, g, 1, threshold)
 		}
 	}

@@ -57,10 +57,15 @@ func scaleAt(l level, dt DType, dst []byte, n int) {
 // infinities, NaN with and without payload, the least and largest normal and
 // subnormal numbers.
 var special = map[DType][]uint64{
-	Float16:  {0, 0x8000, 0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0xFD55, 1, 0x8001, 0x3FF, 0x83FF, 0x400, 0x8400, 0x7BFF, 0xFBFF, 0x3C00, 0xBC00},
-	BFloat16: {0, 0x8000, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x7F81, 0xFFAA, 1, 0x8001, 0x7F, 0x807F, 0x80, 0x8080, 0x7F7F, 0xFF7F, 0x3F80, 0xBF80},
-	Float32:  {0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFABCDEF, 1, 0x80000001, 0x7FFFFF, 0x807FFFFF, 0x800000, 0x80800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F800000, 0xBF800000},
-	Float64:  {0, 1 << 63, 0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 0xFFF8<<48 | 1, 0x7FF<<52 | 1, 0xFFF<<52 | 0xABCDEF, 1, 1<<63 | 1, 1<<52 - 1, 1<<63 | (1<<52 - 1), 1 << 52, 0x801 << 52, 0x7FF<<52 - 1, 0xFFF<<52 - 1, 0x3FF << 52, 0xBFF << 52},
+	Float16: {0, 0x8000, 0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7C01, 0xFD55, 1, 0x8001, 0x3FF, 0x83FF, 0x400, 0x8400, 0x7BFF,
+		0xFBFF, 0x3C00, 0xBC00},
+	BFloat16: {0, 0x8000, 0x7F80, 0xFF80, 0x7FC0, 0xFFC1, 0x7F81, 0xFFAA, 1, 0x8001, 0x7F, 0x807F, 0x80, 0x8080, 0x7F7F,
+		0xFF7F, 0x3F80, 0xBF80},
+	Float32: {0, 1 << 31, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC00001, 0x7F800001, 0xFFABCDEF, 1, 0x80000001, 0x7FFFFF,
+		0x807FFFFF, 0x800000, 0x80800000, 0x7F7FFFFF, 0xFF7FFFFF, 0x3F800000, 0xBF800000},
+	Float64: {0, 1 << 63, 0x7FF << 52, 0xFFF << 52, 0x7FF8 << 48, 0xFFF8<<48 | 1, 0x7FF<<52 | 1, 0xFFF<<52 | 0xABCDEF, 1,
+		1<<63 | 1, 1<<52 - 1, 1<<63 | (1<<52 - 1), 1 << 52, 0x801 << 52, 0x7FF<<52 - 1, 0xFFF<<52 - 1, 0x3FF << 52,
+		0xBFF << 52},
 }
 
 // fill writes elements of all kinds to b: random bits, numbers of like size,
@@ -286,8 +291,10 @@ func TestBrokenInvariantsPanic(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for dt, want := range map[DType]string{Int8: "int8", Uint8: "uint8", Int32: "int32", Uint32: "uint32", Int64: "int64", Uint64: "uint64",
-		Float16: "float16", BFloat16: "bfloat16", Float32: "float32", Float64: "float64", 0: "DType(0)", dtypeEnd: "DType(11)"} {
+	for dt, want := range map[DType]string{Int8: "int8", Uint8: "uint8", Int32: "int32", Uint32: "uint32", Int64: "int64",
+		Uint64:  "uint64",
+		Float16: "float16", BFloat16: "bfloat16", Float32: "float32", Float64: "float64", 0: "DType(0)",
+		dtypeEnd: "DType(11)"} {
 		if dt.String() != want {
 			t.Errorf("DType %d is %q, want %q", dt, dt, want)
 		}
@@ -295,7 +302,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v: valid %v, size %d", dt, dt.Valid(), dt.Size())
 		}
 	}
-	for op, want := range map[Op]string{Sum: "sum", Prod: "prod", Min: "min", Max: "max", Avg: "avg", 0: "Op(0)", opEnd: "Op(6)"} {
+	for op, want := range map[Op]string{Sum: "sum", Prod: "prod", Min: "min", Max: "max", Avg: "avg", 0: "Op(0)",
+		opEnd: "Op(6)"} {
 		if op.String() != want {
 			t.Errorf("Op %d is %q, want %q", op, op, want)
 		}

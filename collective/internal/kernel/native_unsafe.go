@@ -33,7 +33,8 @@ func reduceNative(l level, op Op, dt DType, dst, a, b []byte) {
 	raceRead(a)
 	raceRead(b)
 	raceWrite(dst)
-	C.treerun_kernel_reduce(C.int(l), C.int(op), C.int(dt), pointer(dst), pointer(a), pointer(b), C.size_t(len(dst)/dt.Size()))
+	C.treerun_kernel_reduce(C.int(l), C.int(op), C.int(dt), pointer(dst), pointer(a), pointer(b),
+		C.size_t(len(dst)/dt.Size()))
 }
 
 // maxNative is the most sources of one call of reduceManyNative. They are
@@ -58,7 +59,8 @@ func operands(dst []byte, srcs [][]byte, stream bool) (s [maxNative]*C.uint8_t, 
 // Avg.
 func reduceManyNative(l level, op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
 	s, past := operands(dst, srcs, stream)
-	C.treerun_kernel_reduce_many(C.int(l), C.int(op), C.int(dt), past, pointer(dst), C.size_t(len(dst)/dt.Size()), C.int(len(srcs)),
+	C.treerun_kernel_reduce_many(C.int(l), C.int(op), C.int(dt), past, pointer(dst), C.size_t(len(dst)/dt.Size()),
+		C.int(len(srcs)),
 		s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])
 }
 
@@ -73,7 +75,8 @@ func piecesNative(l level, op Op, dt DType, dst []byte, srcs [][]byte, list []ui
 func multiplyNative(l level, dt DType, dst, src []byte, factor [8]byte) {
 	raceRead(src)
 	raceWrite(dst)
-	C.treerun_kernel_multiply(C.int(l), C.int(dt), pointer(dst), pointer(src), C.size_t(len(dst)/dt.Size()), pointer(factor[:]))
+	C.treerun_kernel_multiply(C.int(l), C.int(dt), pointer(dst), pointer(src), C.size_t(len(dst)/dt.Size()),
+		pointer(factor[:]))
 }
 
 // divideNative is Scale in C.
@@ -94,14 +97,16 @@ func streamNative(l level, dst, src []byte) {
 func nonZeroNative(l level, src []byte, block int, mask uint64, bits []uint64) bool {
 	raceRead(src)
 	raceWrite(bytesOf(bits))
-	return C.treerun_kernel_nonzero(C.int(l), pointer(src), C.size_t(len(src)), C.size_t(block), C.uint64_t(mask), words(bits)) != 0
+	return C.treerun_kernel_nonzero(C.int(l), pointer(src), C.size_t(len(src)), C.size_t(block), C.uint64_t(mask),
+		words(bits)) != 0
 }
 
 // aboveNative is Above in C. bits are 0 before.
 func aboveNative(l level, width int, src []byte, block int, mask, limit uint64, bits []uint64) bool {
 	raceRead(src)
 	raceWrite(bytesOf(bits))
-	return C.treerun_kernel_above(C.int(l), C.int(width), pointer(src), C.size_t(len(src)/width), C.size_t(block), C.uint64_t(mask), C.uint64_t(limit), words(bits)) != 0
+	return C.treerun_kernel_above(C.int(l), C.int(width), pointer(src), C.size_t(len(src)/width), C.size_t(block),
+		C.uint64_t(mask), C.uint64_t(limit), words(bits)) != 0
 }
 
 func words(b []uint64) *C.uint64_t {

@@ -65,13 +65,15 @@ func (s Stream) Copy(c Context, dst, src Addr, n int64) Result {
 // CopyIn copies src to the device. src must stay, pinned against Go's
 // collector, until s has passed.
 func (s Stream) CopyIn(c Context, dst Addr, src []byte) Result {
-	return Result(C.treerun_cuda_copy_in(C.uintptr_t(c), C.uint64_t(dst), unsafe.Pointer(unsafe.SliceData(src)), C.size_t(len(src)), C.uintptr_t(s)))
+	return Result(C.treerun_cuda_copy_in(C.uintptr_t(c), C.uint64_t(dst), unsafe.Pointer(unsafe.SliceData(src)),
+		C.size_t(len(src)), C.uintptr_t(s)))
 }
 
 // CopyOut copies from the device to dst. dst must stay, pinned against Go's
 // collector, until s has passed.
 func (s Stream) CopyOut(c Context, dst []byte, src Addr) Result {
-	return Result(C.treerun_cuda_copy_out(C.uintptr_t(c), unsafe.Pointer(unsafe.SliceData(dst)), C.uint64_t(src), C.size_t(len(dst)), C.uintptr_t(s)))
+	return Result(C.treerun_cuda_copy_out(C.uintptr_t(c), unsafe.Pointer(unsafe.SliceData(dst)), C.uint64_t(src),
+		C.size_t(len(dst)), C.uintptr_t(s)))
 }
 
 // Set sets n bytes to v.

@@ -169,8 +169,10 @@ func exists(dir string) bool {
 }
 
 var (
-	cFlags   = []string{"-std=gnu11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-pthread"}
-	cuFlags  = []string{"-std=c++17", "-x", "c++", "-DTREERUN_HOST", "-O2", "-ffp-contract=off", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-c"}
+	cFlags = []string{"-std=gnu11", "-O2", "-g", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Werror",
+		"-pthread"}
+	cuFlags = []string{"-std=c++17", "-x", "c++", "-DTREERUN_HOST", "-O2", "-ffp-contract=off", "-fPIC",
+		"-fvisibility=hidden", "-Wall", "-Wextra", "-Werror", "-c"}
 	flagsKey = fmt.Sprint(cFlags, cuFlags, runtime.GOARCH)
 )
 
@@ -195,7 +197,8 @@ func buildLibraries(dir string) error {
 		}
 	}
 	for name, files := range map[string][]string{"libcuda.so.1": cuda, "libnvidia-ml.so.1": nvml} {
-		link := []string{"-shared", "-Wl,-z,nodelete", "-Wl,--no-undefined", "-Wl,-soname," + name, "-o", filepath.Join(dir, name)}
+		link := []string{"-shared", "-Wl,-z,nodelete", "-Wl,--no-undefined", "-Wl,-soname," + name, "-o",
+			filepath.Join(dir, name)}
 		if err := compile(compilers()[0], cFlags, files, link); err != nil {
 			return err
 		}
@@ -223,7 +226,8 @@ func buildKernels(dir string, kernels []string) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	if err := compile(compilers()[1], nil, objects, []string{"-shared", "-o", filepath.Join(dir, "libtreerun_kernels.so")}); err != nil {
+	if err := compile(compilers()[1], nil, objects,
+		[]string{"-shared", "-o", filepath.Join(dir, "libtreerun_kernels.so")}); err != nil {
 		return err
 	}
 	for _, o := range objects {

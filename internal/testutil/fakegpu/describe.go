@@ -23,7 +23,8 @@ func load(name string) (*topo.Graph, error) {
 	if !ok {
 		data, err := os.ReadFile(base)
 		if errors.Is(err, os.ErrNotExist) {
-			return nil, fmt.Errorf("graph %q is neither a file nor a machine that treerun knows: %s", base, strings.Join(machines.Names(), ", "))
+			return nil, fmt.Errorf("graph %q is neither a file nor a machine that treerun knows: %s", base,
+				strings.Join(machines.Names(), ", "))
 		}
 		if err != nil {
 			return nil, err

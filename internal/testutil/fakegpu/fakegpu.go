@@ -195,7 +195,8 @@ func guard(dir string) (*os.File, error) {
 		return nil, fmt.Errorf("fake GPU: %w", err)
 	}
 	defer r.Close()
-	cmd := exec.Command("/bin/sh", "-c", `exec 3<&0; { trap '' INT QUIT TERM HUP; cat <&3; rm -rf "$0"; } > /dev/null 2>&1 &`, dir)
+	cmd := exec.Command("/bin/sh", "-c", `exec 3<&0
+		{ trap '' INT QUIT TERM HUP; cat <&3; rm -rf "$0"; } > /dev/null 2>&1 &`, dir)
 	cmd.Stdin = r
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // what ends the tests' group does not end it
 	if err := cmd.Run(); err != nil {

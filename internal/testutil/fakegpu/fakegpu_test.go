@@ -75,7 +75,8 @@ func driveOn(t *testing.T, graph, test string, env ...string) string {
 const late = "TREERUN_FAKE_GPU_JITTER=300:1"
 
 func TestOneProcess(t *testing.T) {
-	for _, test := range []string{"devices", "addresses", "kernel", "order", "events", "values", "host-memory", "pointers", "free-waits", "peers", "modules", "misuse", "illegal", "whole", "idle"} {
+	for _, test := range []string{"devices", "addresses", "kernel", "order", "events", "values", "host-memory", "pointers",
+		"free-waits", "peers", "modules", "misuse", "illegal", "whole", "idle"} {
 		t.Run(test, func(t *testing.T) { drive(t, test) })
 	}
 	for _, test := range []string{"order", "disorder", "kernel"} {
@@ -203,7 +204,8 @@ func TestSignalsOfGo(t *testing.T) {
 }
 
 func FuzzRanks(f *testing.F) {
-	for _, s := range []string{"dgx1v", "dgx1v/0-3", "dgx1v-x2/8-15", "dgx1v/7,1", "dgx1v/3-1", "dgx1v/0-99999999999999999999", "/", "dgx1v/,", "dgx2/0,0"} {
+	for _, s := range []string{"dgx1v", "dgx1v/0-3", "dgx1v-x2/8-15", "dgx1v/7,1", "dgx1v/3-1",
+		"dgx1v/0-99999999999999999999", "/", "dgx1v/,", "dgx2/0,0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

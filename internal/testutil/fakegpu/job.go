@@ -55,12 +55,14 @@ func (j Job) Run(t testing.TB) bool {
 		env := Start(t, graph)
 		flags := []string{"-np", strconv.Itoa(j.Ranks)}
 		if len(j.Hosts) > 1 {
-			flags = []string{"--nnodes", strconv.Itoa(len(j.Hosts)), "--node-rank", strconv.Itoa(i), "--seed", seed, "--key-file", key, "--ppn", strconv.Itoa(j.Ranks)}
+			flags = []string{"--nnodes", strconv.Itoa(len(j.Hosts)), "--node-rank", strconv.Itoa(i), "--seed", seed,
+				"--key-file", key, "--ppn", strconv.Itoa(j.Ranks)}
 			script = fmt.Sprintf("test $RANK -lt %d || export %s; ", i*j.Ranks, env[0]) + script
 		}
 		c := exec.CommandContext(t.Context(), treerun, flags...)
 		// Links are measured with a few megabytes where GPUs have little memory.
-		c.Env = append(append(append(os.Environ(), "TREERUN_FAKE_GPU_MEMORY=100000000", "XDG_CACHE_HOME="+cache, rankOf+"="+t.Name()), env...), j.Env...)
+		c.Env = append(append(append(os.Environ(), "TREERUN_FAKE_GPU_MEMORY=100000000", "XDG_CACHE_HOME="+cache,
+			rankOf+"="+t.Name()), env...), j.Env...)
 		c.Stdout, c.Stderr = &out, &out
 		jobs = append(jobs, c)
 	}
@@ -96,7 +98,8 @@ var command = sync.OnceValues(func() (string, error) {
 	}
 	open = append(open, g)
 	file := filepath.Join(dir, "treerun")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file, "github.com/treerun/treerun/cmd/treerun").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file,
+		"github.com/treerun/treerun/cmd/treerun").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("fake GPU: build treerun: %w: %s", err, out)
 	}
 	return file, nil

@@ -53,7 +53,8 @@ func (h *Hosts) wireMesh(k int, hosts []*plan) {
 		p.link("addr add %s/112 dev %s nodad", e.mine6, e.dev)
 		p.link("link set dev %s up", e.dev)
 		p.link("route add %s/32 via %s dev %s src %s congctl cubic", h.AddrIn(k, e.to), e.other, e.dev, h.AddrIn(k, e.from))
-		p.link("route add %s/128 via %s dev %s src %s congctl cubic", h.Addr6In(k, e.to), e.other6, e.dev, h.Addr6In(k, e.from))
+		p.link("route add %s/128 via %s dev %s src %s congctl cubic", h.Addr6In(k, e.to), e.other6, e.dev,
+			h.Addr6In(k, e.from))
 		p.shape(e.dev, h.networks[k].Mesh[e.from][e.to])
 	}
 }

@@ -84,7 +84,8 @@ func (ns *namespace) batch(tool string, commands []string) error {
 	cmd := exec.Command("nsenter", "-t", ns.pid(), "-n", tool, "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s on %s: %w: %s\n%s", tool, ns.name, err, strings.TrimSpace(string(out)), strings.Join(commands, "\n"))
+		return fmt.Errorf("%s on %s: %w: %s\n%s", tool, ns.name, err, strings.TrimSpace(string(out)),
+			strings.Join(commands, "\n"))
 	}
 	return nil
 }

@@ -68,7 +68,8 @@ func TestHostsAreApart(t *testing.T) {
 		if got := run(t, h, i, "ls /sys/class/net"); got != "eth0\nlo" {
 			t.Errorf("devices of host %d: %q", i, got)
 		}
-		if got := run(t, h, i, "echo mine > /dev/shm/x$(hostname); ls /dev/shm; ipcmk -M 4096 > /dev/null; ipcs -m | grep -c ^0x"); got != "x"+h.Name(i)+"\n1" {
+		if got := run(t, h, i, "echo mine > /dev/shm/x$(hostname); ls /dev/shm; ipcmk -M 4096 > /dev/null; ipcs -m | grep "+
+			"-c ^0x"); got != "x"+h.Name(i)+"\n1" {
 			t.Errorf("shared memory of host %d: %q", i, got)
 		}
 		cmd := h.Command(i, "pwd")
@@ -78,7 +79,8 @@ func TestHostsAreApart(t *testing.T) {
 		}
 	}
 	cmd := server(t, h, 1)
-	for _, address := range []string{h.Addr(1).String() + ":4000", "[" + h.Addr6(1).String() + "]:4000", h.Name(1) + ":4000"} {
+	for _, address := range []string{h.Addr(1).String() + ":4000", "[" + h.Addr6(1).String() + "]:4000",
+		h.Name(1) + ":4000"} {
 		for i := range h.Len() {
 			if got := dial(t, h, i, address); got != h.Name(1) {
 				t.Errorf("from host %d, %s: %q", i, address, got)
@@ -99,12 +101,14 @@ func TestHostsAreApart(t *testing.T) {
 }
 
 func TestUnplugAndSplit(t *testing.T) {
-	h := nethosts.Up(t, 3, nethosts.Options{Networks: []nethosts.Network{{}, {Device: "fast", Rates: []string{"500mbit"}, Absent: []int{2}}}})
+	h := nethosts.Up(t, 3, nethosts.Options{Networks: []nethosts.Network{{},
+		{Device: "fast", Rates: []string{"500mbit"}, Absent: []int{2}}}})
 	server(t, h, 0)
 	slow, fast := h.AddrIn(0, 0).String()+":4000", h.AddrIn(1, 0).String()+":4000"
 	check := func(when, from1, from1fast, from2 string) {
 		t.Helper()
-		if a, b, c := dial(t, h, 1, slow), dial(t, h, 1, fast), dial(t, h, 2, slow); a != from1 || b != from1fast || c != from2 {
+		if a, b, c := dial(t, h, 1, slow), dial(t, h, 1, fast), dial(t, h, 2, slow); a != from1 || b != from1fast ||
+			c != from2 {
 			t.Errorf("%s: %s, %s, %s; want %s, %s, %s", when, a, b, c, from1, from1fast, from2)
 		}
 	}
@@ -114,7 +118,8 @@ func TestUnplugAndSplit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := run(t, h, 1, "ls /sys/class/net; tc qdisc show dev fast"); !strings.HasPrefix(got, "eth0\nfast\nlo\nqdisc tbf") || !strings.Contains(got, "rate 500Mbit") {
+	if got := run(t, h, 1, "ls /sys/class/net; tc qdisc show dev fast"); !strings.HasPrefix(got,
+		"eth0\nfast\nlo\nqdisc tbf") || !strings.Contains(got, "rate 500Mbit") {
 		t.Errorf("devices of host 1: %q", got)
 	}
 	check("at first", "h0", "h0", "h0")
@@ -135,7 +140,8 @@ func TestMesh(t *testing.T) {
 		{"200mbit", "-", "0"},
 		{"-", "0", "-"},
 	}}}})
-	if got := run(t, h, 0, "ls /sys/class/net; tc qdisc show dev to1; tc qdisc show dev to2"); !strings.HasPrefix(got, "eth0\nlo\nto1\nto2\n") || strings.Count(got, "tbf") != 1 {
+	if got := run(t, h, 0, "ls /sys/class/net; tc qdisc show dev to1; tc qdisc show dev to2"); !strings.HasPrefix(got,
+		"eth0\nlo\nto1\nto2\n") || strings.Count(got, "tbf") != 1 {
 		t.Errorf("host 0: %q", got)
 	}
 	server(t, h, 0)

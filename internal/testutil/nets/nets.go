@@ -20,13 +20,15 @@ func Of(hosts, each int, wire func(a, b int) float64, card func(h int) float64) 
 	for r := range g.Ranks {
 		g.Hosts[r] = r / each
 		for q := r / each * each; q < r; q++ {
-			g.Links = append(g.Links, topo.Link{A: q, B: r, GBytesPerSecond: 12, LatencyUs: 0.5, Kind: "shm", Source: topo.Measured})
+			g.Links = append(g.Links, topo.Link{A: q, B: r, GBytesPerSecond: 12, LatencyUs: 0.5, Kind: "shm",
+				Source: topo.Measured})
 		}
 	}
 	for a := range hosts {
 		for b := a + 1; b < hosts; b++ {
 			if rate := wire(a, b); rate > 0 {
-				g.Links = append(g.Links, topo.Link{A: a * each, B: b * each, GBytesPerSecond: rate, LatencyUs: 25, Kind: topo.TCP, Source: topo.Measured})
+				g.Links = append(g.Links, topo.Link{A: a * each, B: b * each, GBytesPerSecond: rate, LatencyUs: 25, Kind: topo.TCP,
+					Source: topo.Measured})
 			}
 		}
 		if rate := card(a); rate > 0 {
@@ -103,7 +105,8 @@ func Scattered(size, hosts int, rng *rand.Rand) *topo.Graph {
 	}
 	for a := range hosts {
 		for b := range a {
-			g.Links = append(g.Links, topo.Link{A: first[b], B: first[a], GBytesPerSecond: rate(), LatencyUs: 20, Kind: topo.TCP})
+			g.Links = append(g.Links, topo.Link{A: first[b], B: first[a], GBytesPerSecond: rate(), LatencyUs: 20,
+				Kind: topo.TCP})
 		}
 	}
 	for h := 0; h < hosts && rng.IntN(2) == 0; h++ {

@@ -208,7 +208,8 @@ func convert(how []string, from typ) (compute, int, error) {
 	switch {
 	case from.kind != 'f' && to.kind != 'f' && len(rounding) == 0:
 		return one(func(a uint64) uint64 { return to.extend(from.extend(a)) })
-	case from.kind == 'f' && to.kind == 'f' && (exactly("rn") && to.bits < from.bits || len(rounding) == 0 && to.bits > from.bits):
+	case from.kind == 'f' && to.kind == 'f' &&
+		(exactly("rn") && to.bits < from.bits || len(rounding) == 0 && to.bits > from.bits):
 		return one(func(a uint64) uint64 { return to.round(from.float(a)) })
 	case from.kind == 's' && exactly("rn") && to.bits == 32:
 		return one(func(a uint64) uint64 { return uint64(math.Float32bits(float32(int64(from.extend(a))))) })

@@ -88,7 +88,8 @@ func (m *Module) Kernel(name string) (*Kernel, error) {
 // labels are known.
 func (k *Kernel) parse(line string) error {
 	switch {
-	case line == "" || line == ")" || line == "{" || line == "}" || strings.HasPrefix(line, ".maxntid ") || strings.HasPrefix(line, ".pragma "):
+	case line == "" || line == ")" || line == "{" || line == "}" || strings.HasPrefix(line, ".maxntid ") ||
+		strings.HasPrefix(line, ".pragma "):
 		return nil
 	case paramLine.MatchString(line):
 		found := paramLine.FindStringSubmatch(line)

@@ -99,7 +99,8 @@ func TestMemory(t *testing.T) {
 	for i := range memory {
 		memory[i] = byte(i)
 	}
-	if err := try("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1+16];\nst.global.v4.u32 [%rd1], {%r4, %r3, %r2, %r1};\natom.global.or.b32 %r5, [%rd1+16], 128;\nret;", memory); err != nil {
+	if err := try("ld.global.v4.u32 {%r1, %r2, %r3, %r4}, [%rd1+16];\nst.global.v4.u32 [%rd1], {%r4, %r3, %r2, "+
+		"%r1};\natom.global.or.b32 %r5, [%rd1+16], 128;\nret;", memory); err != nil {
 		t.Fatal(err)
 	}
 	if want := "\x1c\x1d\x1e\x1f\x18\x19\x1a\x1b\x14\x15\x16\x17\x10\x11\x12\x13\x90"; string(memory[:17]) != want {

@@ -43,7 +43,8 @@ type round struct {
 
 // New returns a job with a rank on each of these hosts.
 func New(hosts ...int) *Job {
-	return &Job{Patience: 5 * time.Minute, hosts: hosts, waits: waits.Local(len(hosts)), failed: make(chan struct{}), gaveUp: make(chan struct{}), lost: -1}
+	return &Job{Patience: 5 * time.Minute, hosts: hosts, waits: waits.Local(len(hosts)), failed: make(chan struct{}),
+		gaveUp: make(chan struct{}), lost: -1}
 }
 
 // OneHost returns the hosts of n ranks on one.

@@ -71,7 +71,8 @@ type Host struct {
 	Devices func() (version string, list []Device, err error) // the CUDA driver's version and devices
 	Machine func() (*gpu.Machine, error)                      // what NVML says
 	Kernel  func() (gpus int, err error)                      // how many GPUs the kernel's driver has
-	Peers   func(m *gpu.Machine) (*peers.HostResult, error)   // what ranks on the GPUs have measured; nil: they have failed, and said why
+	// what ranks on the GPUs have measured; nil: they have failed, and said why
+	Peers   func(m *gpu.Machine) (*peers.HostResult, error)
 	Limits  func() Limits
 	Network func() ([]iface.Device, error)
 }
@@ -145,7 +146,8 @@ func (h *Host) network(p *printer) {
 	}
 	offered, _, err := iface.Choose(list, spec)
 	if err != nil || len(offered) == 0 {
-		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list), "switch a device on, or name one with --iface"})
+		p.line(Line{Note, "network", "no address for other hosts: " + iface.List(list),
+			"switch a device on, or name one with --iface"})
 		return
 	}
 	var names []string

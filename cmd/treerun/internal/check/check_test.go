@@ -19,7 +19,8 @@ import (
 // well is a host with two GPUs on which nothing is wrong.
 func well() *Host {
 	m := &gpu.Machine{Driver: "550.54", GPUs: []gpu.GPU{
-		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", Memory: 16 << 30, PCIeGeneration: 3, PCIeWidth: 16, NVLinks: make([]gpu.NVLink, 2)},
+		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", Memory: 16 << 30, PCIeGeneration: 3, PCIeWidth: 16,
+			NVLinks: make([]gpu.NVLink, 2)},
 		{Index: 1, UUID: "GPU-b", Name: "V100", PCI: "0000:07:00.0", Memory: 16 << 30, NUMA: -1},
 	}}
 	return &Host{
@@ -38,7 +39,8 @@ func well() *Host {
 			return Limits{Locked: math.MaxUint64, Files: 1 << 16, MostFiles: 1 << 20, Cores: 8, Usable: 8, DevShm: 64 << 20}
 		},
 		Network: func() ([]iface.Device, error) {
-			return []iface.Device{{Name: "eth0", Kind: iface.Ethernet, Up: true, Speed: 10000, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.3/24")}}}, nil
+			return []iface.Device{{Name: "eth0", Kind: iface.Ethernet, Up: true, Speed: 10000,
+				Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.3/24")}}}, nil
 		},
 	}
 }
@@ -64,27 +66,37 @@ func limit(change func(*Limits)) func(*Host) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+// check is a host and what is said of it.
+type check struct {
+	name    string
+	changes []func(*Host)
+	code    int
+	want    []string
+}
+
+// checks returns a host that is well and hosts that are not.
+func checks() []check {
 	none := fmt.Errorf("%w: no driver", cuda.ErrUnavailable)
 	noDriver := func(h *Host) { h.Devices = func() (string, []Device, error) { return "", nil, none } }
 	noNVML := func(h *Host) {
 		h.Machine = func() (*gpu.Machine, error) { return nil, fmt.Errorf("%w: no library", nvml.ErrUnavailable) }
 	}
 	noKernel := func(h *Host) { h.Kernel = func() (int, error) { return 0, nil } }
-	for _, c := range []struct {
-		name    string
-		changes []func(*Host)
-		code    int
-		want    []string
-	}{
+	return []check{
 		{"all well", nil, 0, []string{
 			"ok     driver         CUDA 12.4, 2 GPUs\n", "ok     nvml           driver 550.54, 2 GPUs\n",
-			"ok     gpu 0          V100, GPU-a, 0000:06:00.0, 16 GiB, NUMA node 0, PCIe 3.0 x16, 2 NVLinks\n", "ok     gpu 1          V100, GPU-b, 0000:07:00.0, 16 GiB\n",
-			"ok     peers          1 pair: 1 read and write each other's memory\n", "          gpu0       .   46.25\n", "ok     ipc            2 processes opened each other's device memory\n",
-			"ok     locked memory  unlimited\n", "ok     open files     65536, at most 1048576\n", "which has 64 MiB\n", "ok     cores          8\n", "ok     network        10.0.0.3 (eth0, 10000 Mbit/s",
+			"ok     gpu 0          V100, GPU-a, 0000:06:00.0, 16 GiB, NUMA node 0, PCIe 3.0 x16, 2 NVLinks\n",
+			"ok     gpu 1          V100, GPU-b, 0000:07:00.0, 16 GiB\n",
+			"ok     peers          1 pair: 1 read and write each other's memory\n", "          gpu0       .   46.25\n",
+			"ok     ipc            2 processes opened each other's device memory\n",
+			"ok     locked memory  unlimited\n", "ok     open files     65536, at most 1048576\n", "which has 64 MiB\n",
+			"ok     cores          8\n", "ok     network        10.0.0.3 (eth0, 10000 Mbit/s",
 		}},
-		{"no GPU", []func(*Host){noDriver, noNVML, noKernel}, 0, []string{"none   gpu            no NVIDIA GPU that this process could use: no usable CUDA driver: no driver\n", "ok     locked memory"}},
-		{"no driver in this container", []func(*Host){noDriver, noNVML}, 1, []string{"WRONG  driver", "compute capability", "WRONG  nvml", "utility"}},
+		{"no GPU", []func(*Host){noDriver, noNVML, noKernel}, 0,
+			[]string{"none   gpu            no NVIDIA GPU that this process could use: no usable CUDA driver: no driver\n",
+				"ok     locked memory"}},
+		{"no driver in this container", []func(*Host){noDriver, noNVML}, 1,
+			[]string{"WRONG  driver", "compute capability", "WRONG  nvml", "utility"}},
 		{"no permission", []func(*Host){noDriver, noKernel, func(h *Host) {
 			h.Machine = func() (*gpu.Machine, error) {
 				return nil, fmt.Errorf("%w: %w: denied", nvml.ErrUnavailable, nvml.ErrBroken)
@@ -99,21 +111,41 @@ func TestCheck(t *testing.T) {
 				return "12.4", []Device{{UUID: "GPU-a", MemOps: errors.New("not supported")}, {UUID: "GPU-b"}}, nil
 			}
 		}}, 1, []string{"WRONG  gpu 0", "cannot use: not supported", "(remedy: a driver from 515 on (CUDA 11.7), on Linux)"}},
-		{"cut into instances", []func(*Host){func(h *Host) { m, _ := h.Machine(); m.GPUs[1].MIG = true }}, 0, []string{"note   gpu 1", "nvidia-smi -i 1 -mig 0"}},
-		{"a wrong link", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "wrong data"})}, 1, []string{"WRONG  peers", "the link of ranks 0 and 1 (GPU-a, GPU-b) is not used: wrong data\n", "      x\n", "ok     ipc", "iommu=pt"}},
-		{"peers that the driver refuses", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "no", Refused: true})}, 0, []string{"ok     peers", "1 cannot by the driver's word", "      -\n"}},
-		{"containers apart", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "invalid handle", Unopened: true})}, 1, []string{"ok     peers", "WRONG  ipc            in 1 pair", "invalid handle", "--ipc=host"}},
+		{"cut into instances", []func(*Host){func(h *Host) { m, _ := h.Machine(); m.GPUs[1].MIG = true }}, 0,
+			[]string{"note   gpu 1", "nvidia-smi -i 1 -mig 0"}},
+		{"a wrong link", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "wrong data"})}, 1,
+			[]string{"WRONG  peers", "the link of ranks 0 and 1 (GPU-a, GPU-b) is not used: wrong data\n", "      x\n",
+				"ok     ipc", "iommu=pt"}},
+		{"peers that the driver refuses", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "no", Refused: true})}, 0,
+			[]string{"ok     peers", "1 cannot by the driver's word", "      -\n"}},
+		{"containers apart", []func(*Host){found(gpu.Finding{A: 0, B: 1, Fault: "invalid handle", Unopened: true})}, 1,
+			[]string{"ok     peers", "WRONG  ipc            in 1 pair", "invalid handle", "--ipc=host"}},
 		{"ranks fail", []func(*Host){func(h *Host) {
 			h.Peers = func(*gpu.Machine) (*peers.HostResult, error) { return nil, errors.New("failed with code 3") }
 		}}, 1, []string{"WRONG  peers          failed with code 3\n"}},
-		{"little locked memory", []func(*Host){limit(func(l *Limits) { l.Locked = 64 << 10 })}, 1, []string{"WRONG  locked memory  64 KiB for what 2 GPUs pin, some 128 MiB (remedy: ulimit -l unlimited"}},
-		{"little locked memory without GPU", []func(*Host){noDriver, noNVML, noKernel, limit(func(l *Limits) { l.Locked = 64 << 10 })}, 0, []string{"ok     locked memory  64 KiB\n"}},
-		{"few files", []func(*Host){limit(func(l *Limits) { l.Files = 128 })}, 1, []string{"WRONG  open files     128, at most 1048576: 8 ranks take some 384 (remedy: ulimit -n 384)\n"}},
-		{"no shared memory", []func(*Host){limit(func(l *Limits) { l.Shared = errors.New("fallocate: no memory") })}, 1, []string{"WRONG  shared memory  fallocate: no memory"}},
-		{"a share of a core", []func(*Host){limit(func(l *Limits) { l.Usable = 1 })}, 0, []string{"note   cores          the time of 1, of 8 that may be used: 2 GPUs are fed by fewer cores"}},
-		{"no network", []func(*Host){func(h *Host) { h.Network = func() ([]iface.Device, error) { return nil, nil } }}, 0, []string{"note   network        no address for other hosts: no device at all"}},
-		{"unreadable network", []func(*Host){func(h *Host) { h.Network = func() ([]iface.Device, error) { return nil, errors.New("denied") } }}, 1, []string{"WRONG  network        denied"}},
-	} {
+		{"little locked memory", []func(*Host){limit(func(l *Limits) { l.Locked = 64 << 10 })}, 1,
+			[]string{"WRONG  locked memory  64 KiB for what 2 GPUs pin, some 128 MiB (remedy: ulimit -l unlimited"}},
+		{"little locked memory without GPU", []func(*Host){noDriver, noNVML, noKernel,
+			limit(func(l *Limits) { l.Locked = 64 << 10 })}, 0, []string{"ok     locked memory  64 KiB\n"}},
+		{"few files", []func(*Host){limit(func(l *Limits) { l.Files = 128 })}, 1,
+			[]string{"WRONG  open files     128, at most 1048576: 8 ranks take some 384 (remedy: ulimit -n 384)\n"}},
+		{"no shared memory", []func(*Host){limit(func(l *Limits) { l.Shared = errors.New("fallocate: no memory") })}, 1,
+			[]string{"WRONG  shared memory  fallocate: no memory"}},
+		{"a share of a core", []func(*Host){limit(func(l *Limits) { l.Usable = 1 })}, 0,
+			[]string{"note   cores          the time of 1, of 8 that may be used: 2 GPUs are fed by fewer cores"}},
+		{"no network", []func(*Host){func(h *Host) { h.Network = func() ([]iface.Device, error) { return nil, nil } }}, 0,
+			[]string{"note   network        no address for other hosts: no device at all"}},
+		{"unreadable network", []func(*Host){func(h *Host) {
+			h.Network = func() ([]iface.Device, error) {
+				return nil,
+					errors.New("denied")
+			}
+		}}, 1, []string{"WRONG  network        denied"}},
+	}
+}
+
+func TestCheck(t *testing.T) {
+	for _, c := range checks() {
 		t.Run(c.name, func(t *testing.T) {
 			h := well()
 			for _, change := range c.changes {

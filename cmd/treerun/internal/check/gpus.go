@@ -28,7 +28,9 @@ func (h *Host) gpus(p *printer) int {
 	}
 	switch {
 	case nvmlErr != nil:
-		p.line(Line{Wrong, "nvml", nvmlErr.Error(), "libnvidia-ml.so.1 comes with the driver; containers need the utility capability (NVIDIA_DRIVER_CAPABILITIES=compute,utility)"})
+		p.line(Line{Wrong, "nvml", nvmlErr.Error(),
+			"libnvidia-ml.so.1 comes with the driver; containers need the utility capability " +
+				"(NVIDIA_DRIVER_CAPABILITIES=compute,utility)"})
 		return len(devices)
 	case m.Driver == "":
 		p.line(Line{Good, "nvml", numbers.Count(len(m.GPUs), "GPU"), ""})
@@ -68,7 +70,8 @@ func driverRemedy(err error) string {
 
 // lineOf is about one GPU.
 func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
-	l := Line{Good, fmt.Sprintf("gpu %d", g.Index), fmt.Sprintf("%s, %s, %s, %s", g.Name, g.UUID, g.PCI, size(uint64(max(g.Memory, 0)))), ""}
+	l := Line{Good, fmt.Sprintf("gpu %d", g.Index),
+		fmt.Sprintf("%s, %s, %s, %s", g.Name, g.UUID, g.PCI, size(uint64(max(g.Memory, 0)))), ""}
 	if g.NUMA >= 0 {
 		l.Text += fmt.Sprintf(", NUMA node %d", g.NUMA)
 	}
@@ -79,7 +82,8 @@ func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
 		l.Text += fmt.Sprintf(", %d NVLinks", n)
 	}
 	if g.MIG {
-		l.State, l.Text, l.Remedy = Note, l.Text+", cut into MIG instances, which treerun does not use", fmt.Sprintf("nvidia-smi -i %d -mig 0", g.Index)
+		l.State, l.Text, l.Remedy = Note, l.Text+", cut into MIG instances, which treerun does not use",
+			fmt.Sprintf("nvidia-smi -i %d -mig 0", g.Index)
 		return l
 	}
 	if !known {
@@ -90,11 +94,13 @@ func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
 			continue
 		}
 		if d.MemOps != nil {
-			l.State, l.Text, l.Remedy = Wrong, l.Text+", which collectives cannot use: "+d.MemOps.Error(), "a driver from 515 on (CUDA 11.7), on Linux"
+			l.State, l.Text, l.Remedy = Wrong, l.Text+", which collectives cannot use: "+d.MemOps.Error(),
+				"a driver from 515 on (CUDA 11.7), on Linux"
 		}
 		return l
 	}
-	l.State, l.Text, l.Remedy = Wrong, l.Text+", which CUDA does not show", "is it in CUDA_VISIBLE_DEVICES? dmesg tells of lost GPUs (Xid)"
+	l.State, l.Text, l.Remedy = Wrong, l.Text+", which CUDA does not show",
+		"is it in CUDA_VISIBLE_DEVICES? dmesg tells of lost GPUs (Xid)"
 	return l
 }
 
@@ -133,11 +139,14 @@ func peersOf(p *printer, r *peers.HostResult) {
 	}
 	p.text(matrix(r))
 	if closed > 0 {
-		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s", numbers.Count(closed, "pair"), why), "containers share one IPC namespace and see the same GPUs (docker --ipc=host); isolated GPUs hide from each other"})
+		p.line(Line{Wrong, "ipc", fmt.Sprintf("in %s one process cannot open the other's device memory: %s",
+			numbers.Count(closed, "pair"), why), "containers share one IPC namespace and see the same GPUs (docker " +
+			"--ipc=host); isolated GPUs hide from each other"})
 		return
 	}
 	if pairs > 0 {
-		p.line(Line{Good, "ipc", fmt.Sprintf("%s opened each other's device memory", numbers.Count(len(r.Ranks), "process")), ""})
+		p.line(Line{Good, "ipc", fmt.Sprintf("%s opened each other's device memory", numbers.Count(len(r.Ranks), "process")),
+			""})
 	}
 }
 

@@ -58,7 +58,8 @@ func (l Limits) shared() Line {
 		text += fmt.Sprintf(", which has %s", size(uint64(l.DevShm)))
 	}
 	if l.Shared != nil {
-		return Line{Wrong, "shared memory", l.Shared.Error(), "a kernel with memfd_create, and a control group with memory to spare"}
+		return Line{Wrong, "shared memory", l.Shared.Error(),
+			"a kernel with memfd_create, and a control group with memory to spare"}
 	}
 	return Line{Good, "shared memory", text, ""}
 }

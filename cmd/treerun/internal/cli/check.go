@@ -24,7 +24,8 @@ import (
 // runCheck is the command check, of this host.
 func runCheck(args []string) (int, error) {
 	return check.Main(os.Stdout, args, &check.Host{
-		Devices: cudaDevices, Machine: nvml.Read, Kernel: cuda.HostGPUs, Peers: measurePeers, Limits: readLimits, Network: iface.Read,
+		Devices: cudaDevices, Machine: nvml.Read, Kernel: cuda.HostGPUs, Peers: measurePeers, Limits: readLimits,
+		Network: iface.Read,
 	})
 }
 
@@ -58,7 +59,8 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 		request.PerGPU, n = 2, 2
 	}
 	r, code, err := measure.Graph(&measure.Job{
-		Size: n, GPUs: &request, Settings: map[string]string{"no-topo-cache": "1"}, Screen: output.NewScreen(os.Stdout, os.Stderr),
+		Size: n, GPUs: &request, Settings: map[string]string{"no-topo-cache": "1"},
+		Screen: output.NewScreen(os.Stdout, os.Stderr),
 	})
 	switch {
 	case err != nil:
@@ -73,7 +75,8 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 
 // readLimits asks the system.
 func readLimits() check.Limits {
-	l := check.Limits{Locked: math.MaxUint64, Cores: runtime.NumCPU(), Usable: cmdline.UsableCores(), DevShm: -1, Shared: shareMemory()}
+	l := check.Limits{Locked: math.MaxUint64, Cores: runtime.NumCPU(), Usable: cmdline.UsableCores(), DevShm: -1,
+		Shared: shareMemory()}
 	var r unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r) == nil && os.Geteuid() != 0 { // root locks what it likes
 		l.Locked = r.Cur

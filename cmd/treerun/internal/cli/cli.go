@@ -69,7 +69,8 @@ func Main(args []string) int {
 	return code
 }
 
-var errNoStdout = exitcode.Errorf(exitcode.Internal, "stdout is closed: all output would be lost (hint: >/dev/null drops it)")
+var errNoStdout = exitcode.Errorf(exitcode.Internal,
+	"stdout is closed: all output would be lost (hint: >/dev/null drops it)")
 
 // runTopo is the command topo.
 func runTopo(args []string) (int, error) {
@@ -84,7 +85,8 @@ func runTopo(args []string) (int, error) {
 // measure the network between hosts.
 func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, int, error) {
 	// Later jobs may take it.
-	j := &measure.Job{Settings: map[string]string{"no-topo-cache": "refresh"}, Screen: output.NewScreen(os.Stdout, os.Stderr)}
+	j := &measure.Job{Settings: map[string]string{"no-topo-cache": "refresh"},
+		Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	var err error
 	if j.Hosts, j.Size, err = where.Hosts(ranks, 0); err != nil {
 		return nil, 0, err
@@ -107,7 +109,8 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	}
 	m := &planner.Measured{Graph: r.Graph, Network: r.Network, Within: r.Within, Unused: r.Unused, Now: time.Now().Unix()}
 	for _, h := range r.Hosts {
-		m.GPUs = append(m.GPUs, planner.GPUHost{Ranks: h.Ranks, Devices: h.Devices, Machine: h.Machine, Dropped: h.DroppedLines()})
+		m.GPUs = append(m.GPUs, planner.GPUHost{Ranks: h.Ranks, Devices: h.Devices, Machine: h.Machine,
+			Dropped: h.DroppedLines()})
 	}
 	return m, code, err
 }
@@ -165,7 +168,8 @@ func warnStale(j *launch.Job) {
 		stale, more = stale[:most], fmt.Sprintf(" and %d more", n)
 	}
 	if len(stale) > 0 {
-		j.Screen.Err.Printf("treerun: --output-dir %s: left by an earlier job, and not of this one: %s%s", j.OutputDir, strings.Join(stale, ", "), more)
+		j.Screen.Err.Printf("treerun: --output-dir %s: left by an earlier job, and not of this one: %s%s", j.OutputDir,
+			strings.Join(stale, ", "), more)
 	}
 }
 

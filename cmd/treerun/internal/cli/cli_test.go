@@ -12,16 +12,19 @@ import (
 )
 
 func TestParse(t *testing.T) {
-	o, err := parse(strings.Fields("-np 4 -x A=1 -x B*,C --timeout 1.5 --shutdown-timeout 2m --wdir d -v prog -v --timeout 9"))
+	o, err := parse(strings.Fields("-np 4 -x A=1 -x B*,C --timeout 1.5 --shutdown-timeout 2m --wdir d -v prog -v " +
+		"--timeout 9"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.size != 4 || !slices.Equal(o.exports, []string{"A=1", "B*,C"}) || time.Duration(o.timeout) != 1500*time.Millisecond ||
+	if o.size != 4 || !slices.Equal(o.exports, []string{"A=1", "B*,C"}) ||
+		time.Duration(o.timeout) != 1500*time.Millisecond ||
 		time.Duration(o.shutdownTimeout) != 2*time.Minute || o.dir != "d" || !o.verbose ||
 		o.program != "prog" || !slices.Equal(o.args, []string{"prog", "-v", "--timeout", "9"}) {
 		t.Errorf("parsed %+v", o)
 	}
-	if o, err = parse([]string{"prog"}); err != nil || o.size != 0 || o.timeout != 0 || time.Duration(o.shutdownTimeout) != 10*time.Second {
+	if o, err = parse([]string{"prog"}); err != nil || o.size != 0 || o.timeout != 0 ||
+		time.Duration(o.shutdownTimeout) != 10*time.Second {
 		t.Errorf("defaults: %+v, %v", o, err)
 	}
 }
@@ -72,7 +75,8 @@ func FuzzParse(f *testing.F) {
 
 func TestEnvironment(t *testing.T) {
 	base := []string{"COLOUR=red", "SHAPE=round", "NCCL_DEBUG=1"}
-	env, far, warnings, err := environment(base, []string{"COLOUR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOUR=green"})
+	env, far, warnings, err := environment(base,
+		[]string{"COLOUR=blue", "SIZE=a=b", "EMPTY=", "SHAPE", "NCCL_*", "COLOUR=green"})
 	want := []string{"SHAPE=round", "NCCL_DEBUG=1", "SIZE=a=b", "EMPTY=", "COLOUR=green"}
 	if err != nil || len(warnings) > 0 || !slices.Equal(env, want) {
 		t.Errorf("environment: %q, %q, %v; want %q", env, warnings, err, want)

@@ -71,9 +71,13 @@ func (s *seed) Type() string { return "HOST:PORT" }
 
 func (n *nodeOptions) define(f *pflag.FlagSet, planning func(text string) error) {
 	f.Var(&n.count, "nnodes", "this command is started once on each of `N` hosts, without ssh")
-	f.IntVar(&n.node, "node-rank", 0, "number of this host among them, from 0 (default: as Slurm,\ntorchrun's variables or Kubernetes say)")
-	f.Var(&seed{&n.seed, planning}, "seed", "where host 0 listens for the others: `HOST:PORT`; or a whole number\nthat starts the random choices of packing and kl")
-	f.StringVar(&n.keyFile, "key-file", "", "`FILE` with the key that these hosts share, mode 0600:\n64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
+	f.IntVar(&n.node, "node-rank", 0, "number of this host among them, from 0 (default: as Slurm,\ntorchrun's variables "+
+		"or Kubernetes say)")
+	f.Var(&seed{&n.seed, planning}, "seed",
+		"where host 0 listens for the others: `HOST:PORT`; or a whole number\nthat starts the random choices of packing "+
+			"and kl")
+	f.StringVar(&n.keyFile, "key-file", "",
+		"`FILE` with the key that these hosts share, mode 0600:\n64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
 	f.StringVar(&n.jobID, "job-id", "", "`ID` of the job: others with the same key do not disturb it")
 }
 
@@ -84,7 +88,9 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	asked := o.given("nnodes", "node-rank", "job-id") || n.seed != ""
 	if o.given("host", "hostfile") {
 		if asked {
-			return nil, false, exitcode.Errorf(exitcode.Usage, "--nnodes, --node-rank, --seed and --job-id are for hosts that start treerun themselves, -H and --hostfile for those where this treerun does it")
+			return nil, false, exitcode.Errorf(exitcode.Usage,
+				"--nnodes, --node-rank, --seed and --job-id are for hosts that start treerun themselves, -H and --hostfile for "+
+					"those where this treerun does it")
 		}
 		return nil, false, nil
 	}
@@ -109,9 +115,13 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	case !wanted:
 		return nil, false, nil
 	case key == "" && !asked:
-		return nil, false, exitcode.Errorf(exitcode.Usage, "this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 for one of this host alone", found.Node, found.Nodes, found.From)
+		return nil, false, exitcode.Errorf(exitcode.Usage,
+			"this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 for one of this host alone",
+			found.Node, found.Nodes, found.From)
 	case key == "":
-		return nil, false, exitcode.Errorf(exitcode.Usage, "the hosts have no key: make one with `openssl rand -hex 32 > FILE; chmod 600 FILE`, give it to all of them, and use --key-file FILE")
+		return nil, false, exitcode.Errorf(exitcode.Usage,
+			"the hosts have no key: make one with `openssl rand -hex 32 > FILE; chmod 600 FILE`, give it to all of them, and "+
+				"use --key-file FILE")
 	}
 	c, err = o.nodeConfig(found, key)
 	return c, found.Idle && err == nil, err
@@ -121,7 +131,8 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, error) {
 	n := &o.node
 	c := &nodes.Config{
-		Place: found.Place, Size: int(o.size), PerNode: int(*o.flags.Lookup("ppn").Value.(*cmdline.Ranks)), Args: o.args, Version: wire.Me().String(),
+		Place: found.Place, Size: int(o.size), PerNode: int(*o.flags.Lookup("ppn").Value.(*cmdline.Ranks)), Args: o.args,
+		Version: wire.Me().String(),
 		Timeout: time.Duration(*o.flags.Lookup("start-timeout").Value.(*cmdline.Seconds)),
 	}
 	if n.count > 0 {
@@ -144,7 +155,8 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 	case c.Seed == "":
 		return nil, exitcode.Errorf(exitcode.Usage, "--seed HOST:PORT: where does host 0 listen?")
 	case o.given("launch-agent", "ssh-args", "push"):
-		return nil, exitcode.Errorf(exitcode.Usage, "--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started on other hosts")
+		return nil, exitcode.Errorf(exitcode.Usage,
+			"--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started on other hosts")
 	}
 	err := c.Check()
 	if err == nil {
@@ -233,7 +245,8 @@ func runNode(o *options, prog *program.Program, broken error, c *nodes.Config) (
 		for sig := range signals {
 			switch sig {
 			case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-				cancel(exitcode.Errorf(exitcode.Signal(sig.(syscall.Signal)), "stopped by %v while waiting for the other nodes", sig))
+				cancel(exitcode.Errorf(exitcode.Signal(sig.(syscall.Signal)), "stopped by %v while waiting for the other nodes",
+					sig))
 				stops <- sig
 			}
 		}

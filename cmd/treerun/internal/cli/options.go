@@ -48,13 +48,19 @@ func newOptions() *options {
 	o.place.Define(f)
 	o.node.define(f, o.planning.SetSeed)
 	o.planning.Define(f)
-	f.StringArrayVarP(&o.exports, "export", "x", nil, "give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone\nand patterns like 'NCCL_*' give ranks on other hosts what treerun has\n(here, ranks have all of it; there, that host's own, and TREERUN_*)")
+	f.StringArrayVarP(&o.exports, "export", "x", nil,
+		"give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone\nand patterns like 'NCCL_*' give ranks on "+
+			"other hosts what treerun has\n(here, ranks have all of it; there, that host's own, and TREERUN_*)")
 	f.StringVar(&o.dir, "wdir", "", "run the ranks in this `FOLDER`; PROGRAM is found before, from here")
-	f.BoolVarP(&o.tag, "tag-output", "l", false, "put \"[rank] \" in front of each line (default: with more than one rank)")
-	f.StringVar(&o.outputDir, "output-dir", "", "also write what each rank prints, byte for byte, to\n`FOLDER`/rank.N/stdout and .../stderr")
+	f.BoolVarP(&o.tag, "tag-output", "l", false,
+		"put \"[rank] \" in front of each line (default: with more than one rank)")
+	f.StringVar(&o.outputDir, "output-dir", "",
+		"also write what each rank prints, byte for byte, to\n`FOLDER`/rank.N/stdout and .../stderr")
 	f.Var(&o.timeout, "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(&o.shutdownTimeout, "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
-	f.Var(&o.bindTo, "bind-to", "core: each rank on its own share of the cores, or on one that it\nshares; none: wherever the kernel puts it (default: core, unless\nsome cores would have more ranks than others; with a GPU, the cores of its NUMA node)")
+	f.Var(&o.bindTo, "bind-to", "core: each rank on its own share of the cores, or on one that it\nshares; none: "+
+		"wherever the kernel puts it (default: core, unless\nsome cores would have more ranks than others; with a GPU, the "+
+		"cores of its NUMA node)")
 	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")

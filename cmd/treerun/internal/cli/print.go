@@ -93,7 +93,8 @@ func printVersion() error {
 			}
 		}
 	}
-	_, err := fmt.Printf("treerun %s (%s %s/%s%s%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, commit, state)
+	_, err := fmt.Printf("treerun %s (%s %s/%s%s%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, commit,
+		state)
 	return err
 }
 
@@ -167,7 +168,8 @@ func printGPUs(w io.Writer, j *launch.Job) error {
 
 // quote writes an argument so that a reader sees where it begins and ends.
 func quote(arg string) string {
-	if arg == "" || strings.ContainsFunc(arg, func(r rune) bool { return r <= ' ' || strings.ContainsRune(`"'\$*?[]{}()<>|&;#~`+"`", r) }) {
+	if arg == "" || strings.ContainsFunc(arg,
+		func(r rune) bool { return r <= ' ' || strings.ContainsRune(`"'\$*?[]{}()<>|&;#~`+"`", r) }) {
 		return strconv.Quote(arg)
 	}
 	return arg

@@ -64,7 +64,8 @@ func TestSeconds(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for text, want := range map[string]Size{"8": 8, "0.5K": 512, "3m": 3 << 20, "1T": 1 << 40, "16T": MaxSize, "16384G": MaxSize} {
+	for text, want := range map[string]Size{"8": 8, "0.5K": 512, "3m": 3 << 20, "1T": 1 << 40, "16T": MaxSize,
+		"16384G": MaxSize} {
 		var s Size
 		if err := s.Set(text); err != nil || s != want {
 			t.Errorf("%s is %d, %v; want %d", text, s, err, want)

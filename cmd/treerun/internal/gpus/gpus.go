@@ -125,7 +125,8 @@ func unread(r Request, err error) (*Plan, error) {
 		return nil, exitcode.Errorf(exitcode.Internal, "give ranks GPUs: %w", err)
 	}
 	if n > 0 {
-		return &Plan{Notice: fmt.Sprintf("the host has GPUs (%d), but ranks get none: %v (--gpu-bind none says that none is wanted)", n, err)}, nil
+		return &Plan{Notice: fmt.Sprintf("the host has GPUs (%d), but ranks get none: %v (--gpu-bind none says that none "+
+			"is wanted)", n, err)}, nil
 	}
 	return new(Plan), nil
 }
@@ -137,7 +138,8 @@ func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error)
 	}
 	if len(usable) == 0 {
 		if r.explicit() {
-			return nil, exitcode.Errorf(exitcode.Internal, "give ranks GPUs: this host has none that can be used%s", why(m, visible))
+			return nil, exitcode.Errorf(exitcode.Internal, "give ranks GPUs: this host has none that can be used%s",
+				why(m, visible))
 		}
 		return new(Plan), nil
 	}
@@ -145,7 +147,8 @@ func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error)
 	room := len(usable) * each
 	if s.Ranks > room {
 		need := (s.Ranks + len(usable) - 1) / len(usable)
-		text := fmt.Sprintf("%d ranks and %s: --ranks-per-gpu %d lets them share", s.Ranks, numbers.Count(len(usable), "GPU"), need)
+		text := fmt.Sprintf("%d ranks and %s: --ranks-per-gpu %d lets them share", s.Ranks, numbers.Count(len(usable), "GPU"),
+			need)
 		if r.explicit() {
 			return nil, exitcode.Errorf(exitcode.Usage, "%s", text)
 		}
@@ -199,7 +202,8 @@ func why(m *gpu.Machine, visible variable) string {
 	case visible.set:
 		return fmt.Sprintf(": CUDA_VISIBLE_DEVICES=%s hides all %d", visible.value, len(m.GPUs))
 	}
-	return fmt.Sprintf(": all %d are cut into MIG instances, which treerun does not use (hint: nvidia-smi -mig 0)", len(m.GPUs))
+	return fmt.Sprintf(": all %d are cut into MIG instances, which treerun does not use (hint: nvidia-smi -mig 0)",
+		len(m.GPUs))
 }
 
 // Count returns how many ranks get a GPU of their own on this host when nobody

@@ -16,7 +16,8 @@ func machine() *gpu.Machine {
 	m := &gpu.Machine{}
 	for i, pci := range []string{"0000:0b:00.0", "0000:84:00.0", "0000:06:00.0", "0000:8a:00.0"} {
 		m.GPUs = append(m.GPUs, gpu.GPU{
-			Index: i, UUID: fmt.Sprintf("GPU-%d%d-x", i, i), Name: "V100", PCI: pci, NUMA: i % 2, CPUs: []int{4 * (i % 2), 4*(i%2) + 1},
+			Index: i, UUID: fmt.Sprintf("GPU-%d%d-x", i, i), Name: "V100", PCI: pci, NUMA: i % 2,
+			CPUs: []int{4 * (i % 2), 4*(i%2) + 1},
 		})
 	}
 	return m
@@ -51,14 +52,17 @@ func TestAssign(t *testing.T) {
 		{"one each, by NUMA node and PCI address", Request{}, 4, "-", "2013"},
 		{"fewer ranks than GPUs", Request{}, 1, "-", "2"},
 		{"two on each", Request{PerGPU: 2}, 7, "-", "2200113"},
-		{"more ranks than GPUs", Request{}, 5, "-", " (5 ranks and 4 GPUs: --ranks-per-gpu 2 lets them share, --gpu-bind none says that none is wanted; now they get none)"},
+		{"more ranks than GPUs", Request{}, 5, "-",
+			" (5 ranks and 4 GPUs: --ranks-per-gpu 2 lets them share, --gpu-bind none says that none is wanted; now they get " +
+				"none)"},
 		{"more than two on each", Request{PerGPU: 2}, 9, "-", "9 ranks and 4 GPUs: --ranks-per-gpu 3 lets them share"},
 		{"a list keeps its order", Request{List: "3,0-1"}, 3, "-", "301 [GPU-33-x GPU-00-x GPU-11-x]"},
 		{"a list by UUID and address", Request{List: "gpu-1,00000000:0B:00.0"}, 2, "-", "10 [GPU-11-x GPU-00-x]"},
 		{"a list outranks the variable", Request{List: "1"}, 1, "2", "1 [GPU-11-x]"},
 		{"too short a list", Request{List: "1"}, 2, "-", "2 ranks and 1 GPU: --ranks-per-gpu 2 lets them share"},
 		{"isolated", Request{Bind: Isolate, List: "1,2"}, 2, "-", "12 isolated"},
-		{"a GPU that there is not", Request{List: "4"}, 1, "-", "--gpus 4: this host has no GPU 4: it has 4 GPUs (0 GPU-00-x, 1 GPU-11-x, 2 GPU-22-x, 3 GPU-33-x)"},
+		{"a GPU that there is not", Request{List: "4"}, 1, "-",
+			"--gpus 4: this host has no GPU 4: it has 4 GPUs (0 GPU-00-x, 1 GPU-11-x, 2 GPU-22-x, 3 GPU-33-x)"},
 		{"one twice", Request{List: "1,GPU-1"}, 1, "-", "stands twice"},
 		{"not one", Request{List: "GPU-"}, 1, "-", "beginning of several UUIDs"},
 		{"the variable's numbers count by address", Request{}, 2, "0,3", "23"},
@@ -105,7 +109,8 @@ func TestAssignNeighbours(t *testing.T) {
 func TestAssignMixed(t *testing.T) {
 	m := machine()
 	m.GPUs[1].Name = "T4"
-	if _, err := assign(Request{}, Share{Ranks: 1, Among: 1}, m, variable{value: "0", set: true}); err == nil || !strings.Contains(err.Error(), "CUDA_DEVICE_ORDER=PCI_BUS_ID") {
+	if _, err := assign(Request{}, Share{Ranks: 1, Among: 1}, m, variable{value: "0", set: true}); err == nil ||
+		!strings.Contains(err.Error(), "CUDA_DEVICE_ORDER=PCI_BUS_ID") {
 		t.Errorf("error %v", err)
 	}
 	for _, v := range []variable{{value: "1", set: true, pciOrder: true}, {value: "GPU-0", set: true}} {
@@ -122,13 +127,15 @@ func TestAssignMIG(t *testing.T) {
 	if p, err := assign(Request{}, Share{Ranks: 3, Among: 3}, m, variable{}); err != nil || p.numbers() != "013" {
 		t.Errorf("%v, %v", p, err)
 	}
-	if _, err := assign(Request{List: "2"}, Share{Ranks: 1, Among: 1}, m, variable{}); err == nil || !strings.Contains(err.Error(), "nvidia-smi -i 2 -mig 0") {
+	if _, err := assign(Request{List: "2"}, Share{Ranks: 1, Among: 1}, m, variable{}); err == nil ||
+		!strings.Contains(err.Error(), "nvidia-smi -i 2 -mig 0") {
 		t.Errorf("error %v", err)
 	}
 	for i := range m.GPUs {
 		m.GPUs[i].MIG = true
 	}
-	if _, err := assign(Request{Bind: Isolate}, Share{Ranks: 1, Among: 1}, m, variable{}); err == nil || !strings.Contains(err.Error(), "all 4 are cut") || exitcode.Of(err) != exitcode.Internal {
+	if _, err := assign(Request{Bind: Isolate}, Share{Ranks: 1, Among: 1}, m, variable{}); err == nil ||
+		!strings.Contains(err.Error(), "all 4 are cut") || exitcode.Of(err) != exitcode.Internal {
 		t.Errorf("error %v", err)
 	}
 }
@@ -167,7 +174,8 @@ func TestWithoutNVML(t *testing.T) {
 		t.Errorf("%d, %v", n, err)
 	}
 	for _, r := range []Request{{PerGPU: 1}, {List: "0"}, {Bind: Isolate}} {
-		if _, err := Assign(r, Share{Ranks: 1, Among: 1}, nil); !errors.Is(err, nvml.ErrUnavailable) || !strings.Contains(err.Error(), "no driver here") {
+		if _, err := Assign(r, Share{Ranks: 1, Among: 1}, nil); !errors.Is(err, nvml.ErrUnavailable) ||
+			!strings.Contains(err.Error(), "no driver here") {
 			t.Errorf("%+v: error %v", r, err)
 		}
 	}

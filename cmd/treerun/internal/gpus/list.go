@@ -29,13 +29,15 @@ func parseList(list string) ([]word, error) {
 		a, err := strconv.Atoi(lo)
 		switch {
 		case part == "":
-			return nil, errors.New("no GPU between the commas; want numbers as nvidia-smi has them, ranges, UUIDs or PCI addresses: 0-3,GPU-5f1c")
+			return nil, errors.New("no GPU between the commas; want numbers as nvidia-smi has them, ranges, UUIDs or PCI " +
+				"addresses: 0-3,GPU-5f1c")
 		case strings.HasPrefix(strings.ToUpper(part), "GPU-") || strings.Count(part, ":") > 0:
 			words = append(words, word{-1, part})
 		case strings.HasPrefix(part, "MIG-"):
 			return nil, fmt.Errorf("%s: treerun does not use MIG instances", part)
 		case err != nil || a < 0 || a >= gpu.MaxGPUs:
-			return nil, fmt.Errorf("%q is no GPU: want a number as nvidia-smi has it, a range, a UUID (GPU-...) or a PCI address", part)
+			return nil, fmt.Errorf("%q is no GPU: want a number as nvidia-smi has it, a range, a UUID (GPU-...) or a PCI "+
+				"address", part)
 		case isRange:
 			b, err := strconv.Atoi(hi)
 			if err != nil || b < a || b >= gpu.MaxGPUs {
@@ -63,7 +65,8 @@ func pick(list []word, m *gpu.Machine) ([]gpu.GPU, error) {
 			return nil, err
 		}
 		if g.MIG {
-			return nil, fmt.Errorf("GPU %d is cut into MIG instances, which treerun does not use (hint: nvidia-smi -i %d -mig 0)", g.Index, g.Index)
+			return nil, fmt.Errorf("GPU %d is cut into MIG instances, which treerun does not use (hint: nvidia-smi -i %d -mig "+
+				"0)", g.Index, g.Index)
 		}
 		if slices.ContainsFunc(picked, func(p gpu.GPU) bool { return p.UUID == g.UUID }) {
 			return nil, fmt.Errorf("GPU %d (%s) stands twice (--ranks-per-gpu lets ranks share one)", g.Index, g.UUID)
@@ -131,7 +134,8 @@ func (v variable) pick(all []gpu.GPU) ([]gpu.GPU, error) {
 		}
 		i, err := strconv.Atoi(part)
 		if err == nil && !alike && !v.pciOrder {
-			return nil, errors.New("the GPUs differ, so only CUDA knows which has this number: give UUIDs, set CUDA_DEVICE_ORDER=PCI_BUS_ID, or use --gpus")
+			return nil, errors.New("the GPUs differ, so only CUDA knows which has this number: give UUIDs, set " +
+				"CUDA_DEVICE_ORDER=PCI_BUS_ID, or use --gpus")
 		}
 		if err != nil {
 			i = slices.IndexFunc(byPCI, func(g gpu.GPU) bool { return part != "" && strings.HasPrefix(g.UUID, part) })

@@ -89,7 +89,8 @@ func TestLauncherDiesEarly(t *testing.T) {
 			}
 			script := plain
 			if what == betweenIt { // has no environment yet, as the kernel shows it
-				script = fmt.Sprintf(`env -i sh -c 'read -r _ < %s; exec env %s=%s %s=%d sleep 300' & echo $!; wait`, fifo, job.EnvJobID, jobID, job.EnvRank, expected)
+				script = fmt.Sprintf(`env -i sh -c 'read -r _ < %s; exec env %s=%s %s=%d sleep 300' & echo $!; wait`, fifo,
+					job.EnvJobID, jobID, job.EnvRank, expected)
 			}
 			launcher := exec.Command("/proc/self/exe")
 			launcher.Env = append(os.Environ(), doomed+"="+what, "ITS_JOB="+jobID, "ITS_SCRIPT="+script)
@@ -150,7 +151,8 @@ func awaitCleared(t *testing.T, pid int) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		line, _ := os.ReadFile(dir + "/cmdline")
-		if env, err := os.ReadFile(dir + "/environ"); err == nil && len(env) == 0 && strings.HasPrefix(string(line), "sh\x00") {
+		if env, err := os.ReadFile(dir + "/environ"); err == nil && len(env) == 0 &&
+			strings.HasPrefix(string(line), "sh\x00") {
 			return
 		}
 		if time.Now().After(end) {

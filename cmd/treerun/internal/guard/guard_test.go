@@ -218,7 +218,8 @@ func TestSignalByNumber(t *testing.T) {
 // A guard believes nothing but the launcher's messages.
 func TestStrangeMessages(t *testing.T) {
 	for name, message := range map[string][]byte{
-		"short": {1}, "no descriptor": {0, 0, 1, 1}, "group 1": {0, 0, 0, 1}, "negative": {0xFF, 0, 0, 0}, "no rank": {0x80, 0, 0, 0},
+		"short": {1}, "no descriptor": {0, 0, 1, 1}, "group 1": {0, 0, 0, 1}, "negative": {0xFF, 0, 0, 0},
+		"no rank": {0x80, 0, 0, 0},
 	} {
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 		if err != nil {

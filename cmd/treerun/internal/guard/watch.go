@@ -131,7 +131,8 @@ func next(socket int) (*group, error) {
 		return &group{id: id}, nil
 	}
 	if n != groupBytes || len(fds) != 1 || id <= 1 {
-		return nil, fmt.Errorf("a message of %d bytes with %d descriptors for process group %d is not the launcher's", n, len(fds), id)
+		return nil, fmt.Errorf("a message of %d bytes with %d descriptors for process group %d is not the launcher's", n,
+			len(fds), id)
 	}
 	return &group{id: id, pidfd: fds[0]}, nil
 }

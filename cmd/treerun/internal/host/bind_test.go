@@ -74,7 +74,8 @@ func TestPlanBinding(t *testing.T) {
 		{"one node", BindAuto, [][]int{all, all}, 0, 2, 8, "[[0 1 2 3] [4 5 6 7]]"},
 		{"nodes, cores", BindCore, [][]int{low, high, low}, 0, 3, 8, "[[0 1] [4 5 6 7] [2 3]]"},
 		{"nodes, nothing", BindNone, [][]int{low, high}, 0, 2, 8, "[[] []]"},
-		{"many on one node", BindAuto, [][]int{low, low, low, low, low}, 0, 5, 8, "[[0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3]]"},
+		{"many on one node", BindAuto, [][]int{low, low, low, low, low}, 0, 5, 8,
+			"[[0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3] [0 1 2 3]]"},
 	} {
 		if got := fmt.Sprint(planBinding(tc.bind, all, tc.near, tc.first, tc.among, tc.usable)); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)

@@ -30,7 +30,8 @@ func jobEnv(base []string, f *job.File, j *wire.Job) []string {
 	size, local := strconv.Itoa(f.Size), strconv.Itoa(f.LocalSize)
 	return append(base,
 		job.EnvFD+"="+strconv.Itoa(jobFD), job.EnvJobID+"="+f.JobID, job.EnvSize+"="+size, job.EnvLocalSize+"="+local,
-		job.EnvEpoch+"="+strconv.Itoa(f.Epoch), "WORLD_SIZE="+size, "LOCAL_WORLD_SIZE="+local, "MASTER_ADDR="+j.Master, "MASTER_PORT="+strconv.Itoa(j.Port))
+		job.EnvEpoch+"="+strconv.Itoa(f.Epoch), "WORLD_SIZE="+size, "LOCAL_WORLD_SIZE="+local, "MASTER_ADDR="+j.Master,
+		"MASTER_PORT="+strconv.Itoa(j.Port))
 }
 
 // rankEnv returns the environment of one rank.

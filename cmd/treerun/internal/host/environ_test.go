@@ -18,7 +18,8 @@ func TestEnvironments(t *testing.T) {
 	none := new(gpus.Plan)
 	one, two := rankEnv(common, 1, 1, none), rankEnv(common, 2, 2, none)
 	for r, env := range map[int][]string{1: one, 2: two} { // they must not share memory
-		if !slices.Contains(env, fmt.Sprintf("RANK=%d", r)) || !slices.Contains(env, fmt.Sprintf("TREERUN_LOCAL_RANK=%d", r)) {
+		if !slices.Contains(env, fmt.Sprintf("RANK=%d", r)) ||
+			!slices.Contains(env, fmt.Sprintf("TREERUN_LOCAL_RANK=%d", r)) {
 			t.Errorf("environment of rank %d: %q", r, env)
 		}
 	}

@@ -50,7 +50,8 @@ func try(t *testing.T, script string, start bool) *tried {
 	})
 	if start {
 		h.Start(&wire.Job{
-			File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 4, Hosts: []int{0, 1, 1, 0}},
+			File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 4,
+				Hosts: []int{0, 1, 1, 0}},
 			Args: []string{"sh", "-c", script}, Env: []string{"MORE=2"}, Master: "there", Port: 7,
 		})
 	}
@@ -112,7 +113,8 @@ func (h *tried) ends() []wire.End {
 }
 
 func TestRanksOfAHost(t *testing.T) {
-	h := try(t, `echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $KEPT $MORE $MASTER_ADDR:$MASTER_PORT; exit $RANK`, true)
+	h := try(t, `echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $KEPT $MORE $MASTER_ADDR:$MASTER_PORT; exit $RANK`,
+		true)
 	ends := h.ends()
 	if len(ends) != 2 || ends[0].Code != 1 || ends[1].Code != 2 || ends[0].Stopped || ends[0].Took {
 		t.Errorf("%+v", ends)
@@ -167,13 +169,15 @@ func TestRefused(t *testing.T) {
 	h := try(t, "", false)
 	h.cfg.Path = "/etc/passwd"
 	h.Start(&wire.Job{
-		File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 2, Hosts: []int{0, 1}},
+		File: job.File{Version: job.FileVersion, JobID: "tried", Secret: make([]byte, job.SecretBytes), Size: 2,
+			Hosts: []int{0, 1}},
 		Args: []string{"p"},
 	})
 	if s, ok := h.next().(*wire.Started); !ok || len(s.Ranks) > 0 {
 		t.Errorf("%+v", s)
 	}
-	if r, ok := h.next().(*wire.Refused); !ok || r.Code != 126 || !strings.Contains(r.Text, "start rank 1 of 2: run /etc/passwd") {
+	if r, ok := h.next().(*wire.Refused); !ok || r.Code != 126 ||
+		!strings.Contains(r.Text, "start rank 1 of 2: run /etc/passwd") {
 		t.Errorf("%+v", r)
 	}
 	if _, ok := h.next().(*wire.Over); !ok {
@@ -184,7 +188,9 @@ func TestRefused(t *testing.T) {
 // A rank that has ended stays a zombie as long as another one runs, so that its number
 // means no other process; orphans of ranks do not.
 func TestEndedRankKeepsItsNumber(t *testing.T) {
-	h := try(t, `test $RANK = 2 || exit 3; for i in 1 2 3 4 5; do (sleep 0.01 &); sleep 0.02; done; read x </dev/null; sleep 300`, true)
+	h := try(t, `test $RANK = 2 || exit 3
+		for i in 1 2 3 4 5; do (sleep 0.01 &); sleep 0.02; done
+		read x </dev/null; sleep 300`, true)
 	started, ok := h.next().(*wire.Started)
 	if !ok {
 		t.Fatalf("first report %+v", started)
@@ -245,7 +251,8 @@ func TestNumberThatCannotBeKept(t *testing.T) {
 	}
 	h.k.Call(func() {
 		if a, b := h.children[0], h.children[1]; !a.reaped || b.reaped || procstate.Stat(a.pid).Known() {
-			t.Errorf("rank 1 counts as waited for: %v, rank 2: %v; process %d is %v", a.reaped, b.reaped, a.pid, procstate.Stat(a.pid))
+			t.Errorf("rank 1 counts as waited for: %v, rank 2: %v; process %d is %v", a.reaped, b.reaped, a.pid,
+				procstate.Stat(a.pid))
 		}
 	})
 	h.Order(&wire.Kill{})

@@ -70,8 +70,10 @@ func checkAddresses() error {
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur >= needAddresses {
 		return nil
 	}
-	return exitcode.Errorf(exitcode.Internal, "the limit is %d KiB of addresses for each process, and treerun and its ranks need %d each, "+
-		"few of them with memory (ulimit -v unlimited or LimitAS= raises it; a control group limits memory)", r.Cur>>10, needAddresses>>10)
+	return exitcode.Errorf(exitcode.Internal,
+		"the limit is %d KiB of addresses for each process, and treerun and its ranks need %d each, "+
+			"few of them with memory (ulimit -v unlimited or LimitAS= raises it; a control group limits memory)", r.Cur>>10,
+		needAddresses>>10)
 }
 
 // checkTasks returns an error where this user may not have n more processes and
@@ -83,7 +85,8 @@ func checkTasks(n int) error {
 	}
 	if used := tasksOf(os.Getuid()); used+n > limit {
 		return exitcode.Errorf(exitcode.Internal,
-			"the limit is %d processes and threads for this user, who has %d, and %d more are needed at least (%s)", limit, used, n, raiseTasks)
+			"the limit is %d processes and threads for this user, who has %d, and %d more are needed at least (%s)", limit, used,
+			n, raiseTasks)
 	}
 	return nil
 }

@@ -142,10 +142,11 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	pidfd := -1 // stays so where the kernel has none
 	err = sp.bound(local, func() (err error) {
 		c.pid, err = syscall.ForkExec(sp.h.cfg.Path, sp.h.job.Args, &syscall.ProcAttr{
-			Dir:   sp.h.cfg.Dir,
-			Env:   rankEnv(sp.env, c.rank, local, sp.gpus),
-			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(), controlFD: uintptr(theirs[2])},
-			Sys:   &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+			Dir: sp.h.cfg.Dir,
+			Env: rankEnv(sp.env, c.rank, local, sp.gpus),
+			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),
+				controlFD: uintptr(theirs[2])},
+			Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
 		})
 		return err
 	})
@@ -201,7 +202,8 @@ func (sp *spawner) execError(rank int, err error) error {
 		hint = " (a script needs #! and an interpreter in its first line)"
 	case errors.Is(err, unix.EACCES):
 		hint = " (is its file system mounted noexec? treerun builds in TMPDIR)"
-	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE), errors.Is(err, unix.EAGAIN):
+	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE),
+		errors.Is(err, unix.EAGAIN):
 		code, hint = exitcode.Internal, LimitHint(err)
 	}
 	return exitcode.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.cfg.Path, err, hint)

@@ -189,7 +189,8 @@ func (l *gatherer) add(h Host) error {
 	}
 	first := &l.hosts[i]
 	if first.User != h.User {
-		return fmt.Errorf("host %.80s is also written as %.80s (%s): as which user shall treerun log in?", h.Target(), first.Target(), first.Where)
+		return fmt.Errorf("host %.80s is also written as %.80s (%s): as which user shall treerun log in?", h.Target(),
+			first.Target(), first.Where)
 	}
 	first.Slots += h.Slots
 	first.Given = first.Given || h.Given

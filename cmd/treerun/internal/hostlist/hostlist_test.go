@@ -211,13 +211,15 @@ func TestParseFile(t *testing.T) {
 	if err := os.WriteFile(path, []byte("a:2\n\nb slots=x\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ParseFile(path); err == nil || err.Error() != path+`:3:3: slots "x", want a whole number from 1 to 65536` {
+	if _, err := ParseFile(path); err == nil ||
+		err.Error() != path+`:3:3: slots "x", want a whole number from 1 to 65536` {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Truncate(path, maxFile+1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ParseFile(path); err == nil || !strings.Contains(err.Error(), "list of hosts: read "+path+": has more than 16777216 bytes") {
+	if _, err := ParseFile(path); err == nil ||
+		!strings.Contains(err.Error(), "list of hosts: read "+path+": has more than 16777216 bytes") {
 		t.Errorf("a huge file: %v", err)
 	}
 }
@@ -236,7 +238,8 @@ func TestBombs(t *testing.T) {
 }
 
 func FuzzHosts(f *testing.F) {
-	for _, s := range []string{"a:2,b", "n[01-04,9],m3", "u@[fd00::1%eth0]:3", "a slots=2 max_slots=4 # x\nb:3\n", "[", "n[1-2]x[3-4]:5", "a,,b", "\xff", "a@b@c"} {
+	for _, s := range []string{"a:2,b", "n[01-04,9],m3", "u@[fd00::1%eth0]:3", "a slots=2 max_slots=4 # x\nb:3\n", "[",
+		"n[1-2]x[3-4]:5", "a,,b", "\xff", "a@b@c"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -253,7 +256,8 @@ func FuzzHosts(f *testing.F) {
 			}
 			seen := make(map[string]bool)
 			for _, h := range hosts {
-				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+h.User, " \n'\"\\;,@") || h.Slots < 1 || h.Slots > maxSlots || seen[h.Name] {
+				if h.Name == "" || h.Name[0] == '-' || strings.ContainsAny(h.Name+h.User, " \n'\"\\;,@") || h.Slots < 1 ||
+					h.Slots > maxSlots || seen[h.Name] {
 					t.Fatalf("%q: host %+v", text, h)
 				}
 				seen[h.Name] = true

@@ -65,7 +65,8 @@ func Map(hosts []Host, r Request) ([]Place, error) {
 		room[i] = h.Slots
 		if r.PerHost > 0 {
 			if h.Given && r.PerHost > h.Slots && !r.Oversubscribe {
-				return nil, fmt.Errorf("%d ranks per host, but host %s has %s (%s): give it more slots, or use --oversubscribe", r.PerHost, h.Name, slots(h.Slots), h.Where)
+				return nil, fmt.Errorf("%d ranks per host, but host %s has %s (%s): give it more slots, or use --oversubscribe",
+					r.PerHost, h.Name, slots(h.Slots), h.Where)
 			}
 			if h.Max > 0 && r.PerHost > h.Max {
 				return nil, fmt.Errorf("%d ranks per host, but host %s takes at most %d (%s)", r.PerHost, h.Name, h.Max, h.Where)
@@ -84,9 +85,11 @@ func Map(hosts []Host, r Request) ([]Place, error) {
 	case size > job.MaxRanks:
 		return nil, fmt.Errorf("%d ranks, at most %d are possible", size, job.MaxRanks)
 	case size > total && r.PerHost > 0:
-		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, numbers.Count(len(hosts), "host"), r.PerHost, total)
+		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, numbers.Count(len(hosts), "host"),
+			r.PerHost, total)
 	case size > total && !r.Oversubscribe:
-		return nil, fmt.Errorf("%d ranks, but there %s on %s (%s): give the hosts more slots, as in HOST:SLOTS, or use --oversubscribe",
+		return nil, fmt.Errorf("%d ranks, but there %s on %s (%s): give the hosts more slots, as in HOST:SLOTS, or use "+
+			"--oversubscribe",
 			size, are(total), numbers.Count(len(hosts), "host"), list(hosts))
 	}
 	if err := extend(room, hosts, size-total); err != nil {

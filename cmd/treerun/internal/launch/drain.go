@@ -95,7 +95,8 @@ func (s *supervisor) giveUp(copied <-chan struct{}) {
 	screen := s.job.Screen
 	for _, sink := range []*output.Sink{screen.Out, screen.Err} {
 		if n := sink.Dropped(); n > 0 {
-			screen.Err.Printf("treerun: nobody reads %s: the last %s that ranks printed there may be lost", sink.Name(), numbers.Count(n, "byte"))
+			screen.Err.Printf("treerun: nobody reads %s: the last %s that ranks printed there may be lost", sink.Name(),
+				numbers.Count(n, "byte"))
 		}
 	}
 }

@@ -56,7 +56,8 @@ func TestSource(t *testing.T) {
 func TestFrameOfNoHost(t *testing.T) {
 	for _, host := range []int{-7, wire.All, 1, 1 << 20} {
 		s := &supervisor{
-			job: &Job{Trace: func(string, ...any) {}}, parties: []*party{{}}, events: make(chan event, 1), quit: make(chan struct{}),
+			job: &Job{Trace: func(string, ...any) {}}, parties: []*party{{}}, events: make(chan event, 1),
+			quit: make(chan struct{}),
 		}
 		f, err := wire.Encode(0, &wire.Alive{})
 		if err != nil {

@@ -144,7 +144,8 @@ func planted(op, path string, err error) error {
 	case unix.ENXIO:
 		err = fmt.Errorf("%w (a pipe or a socket is there; hint: remove it, or another --output-dir)", err)
 	case unix.ELOOP, unix.ENOTDIR:
-		err = fmt.Errorf("%w (a link or a file is there, which is not followed; hint: remove it, or another --output-dir)", err)
+		err = fmt.Errorf("%w (a link or a file is there, which is not followed; hint: remove it, or another --output-dir)",
+			err)
 	}
 	return &os.PathError{Op: op, Path: path, Err: err}
 }

@@ -142,7 +142,8 @@ func (s *supervisor) isReady(p *party, b *wire.Ready) {
 	if p.ready == nil && !p.Local {
 		p.ready = b
 		s.unready--
-		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, numbers.Count(b.Cores, "core"), b.PID)
+		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, numbers.Count(b.Cores, "core"),
+			b.PID)
 	}
 }
 

@@ -26,10 +26,13 @@ func TestFirstFailure(t *testing.T) {
 		{"of the same moment, the lowest rank", []End{{Rank: 2, Order: 3, Code: 9}, exit3}, 3},
 		{"of the same moment, the crash", []End{{Rank: 2, Order: 3, Signal: syscall.SIGKILL}, exit3}, 137},
 		{"a broken pipe is no crash", []End{{Rank: 2, Order: 3, Signal: syscall.SIGPIPE}, exit3}, 3},
-		{"a crash on another host, of which the news comes a little later", []End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGSEGV, Host: "b", After: 20 * time.Millisecond}}, 139},
+		{"a crash on another host, of which the news comes a little later",
+			[]End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGSEGV, Host: "b", After: 20 * time.Millisecond}}, 139},
 		{"a host that is lost, likewise", []End{exit3, {Rank: 2, Order: 4, Lost: true, Code: 125, Host: "b"}}, 125},
-		{"a crash on another host, much later", []End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGSEGV, Host: "b", After: time.Second}}, 3},
-		{"a crash on another host that treerun brought about", []End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGKILL, Host: "b", Stopped: true}}, 3},
+		{"a crash on another host, much later",
+			[]End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGSEGV, Host: "b", After: time.Second}}, 3},
+		{"a crash on another host that treerun brought about",
+			[]End{exit3, {Rank: 2, Order: 4, Signal: syscall.SIGKILL, Host: "b", Stopped: true}}, 3},
 		{"a crash does not come before an earlier exit", []End{{Rank: 0, Order: 4, Signal: syscall.SIGSEGV}, exit3}, 3},
 		{"what treerun stopped did not fail", []End{{Rank: 0, Order: 2, Signal: syscall.SIGTERM, Stopped: true}, exit3}, 3},
 		{"only stopped ones", []End{{Rank: 0, Order: 2, Signal: syscall.SIGTERM, Stopped: true}}, 0},
@@ -74,7 +77,8 @@ func TestFailureText(t *testing.T) {
 		{Rank: 4, Order: 6, Signal: syscall.SIGTERM, Stopped: true}, {Rank: 5, Order: 6, Stopped: true},
 		{Rank: 6, Order: 1},
 	}
-	f := failure{first: ends[1], host: "box", hint: "a hint", early: earlyLeavers(ends, ends[1]), ends: ends, stderr: []string{"one", "two"}}
+	f := failure{first: ends[1], host: "box", hint: "a hint", early: earlyLeavers(ends, ends[1]), ends: ends,
+		stderr: []string{"one", "two"}}
 	want := `treerun: rank 1 failed first: it was killed by SIGKILL 1.2s after the start
     host    box
     pid     4711
@@ -115,7 +119,8 @@ func TestTimeoutText(t *testing.T) {
 	}
 	got := timeoutText(time.Minute, 32, list, false)
 	for _, want := range []string{
-		"treerun: the time limit of 1m0s is over: 20 of 32 ranks still ran\n    rank 0 (pid 10) had last printed 1.5s before, on stdout: step 7\n",
+		"treerun: the time limit of 1m0s is over: 20 of 32 ranks still ran\n    rank 0 (pid 10) had last printed 1.5s " +
+			"before, on stdout: step 7\n",
 		"\n    rank 15 (pid 25) had printed nothing\n    and 4 more",
 	} {
 		if !strings.Contains(got, want) {

@@ -72,7 +72,8 @@ func (f failure) String() string {
 		f.describeLoss(&b)
 		return b.String()
 	}
-	fmt.Fprintf(&b, "treerun: rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(), seconds(f.first.After))
+	fmt.Fprintf(&b, "treerun: rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(),
+		seconds(f.first.After))
 	fmt.Fprintf(&b, "\n    host    %s", f.host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
 	if f.hint != "" {
@@ -130,10 +131,12 @@ func (f failure) others() string {
 	}
 	var parts []string
 	if len(failed) > 0 {
-		parts = append(parts, fmt.Sprintf("%s failed after it (%s)", numbers.Count(len(failed), "other rank"), topo.RankList(failed)))
+		parts = append(parts, fmt.Sprintf("%s failed after it (%s)", numbers.Count(len(failed), "other rank"),
+			topo.RankList(failed)))
 	}
 	if len(stopped) > 0 {
-		parts = append(parts, fmt.Sprintf("%s stopped by treerun (%s)", numbers.Count(len(stopped), "rank"), topo.RankList(stopped)))
+		parts = append(parts, fmt.Sprintf("%s stopped by treerun (%s)", numbers.Count(len(stopped), "rank"),
+			topo.RankList(stopped)))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -177,9 +180,11 @@ func (s *supervisor) stragglers() []straggler {
 func timeoutText(limit time.Duration, size int, list []straggler, early bool) string {
 	var b strings.Builder
 	if len(list) == 0 && !early {
-		return fmt.Sprintf("treerun: the time limit of %s is over: all ranks had ended, and nobody read what they had printed", limit)
+		return fmt.Sprintf("treerun: the time limit of %s is over: all ranks had ended, and nobody read what they had "+
+			"printed", limit)
 	}
-	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list), numbers.Count(size, "rank"))
+	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list),
+		numbers.Count(size, "rank"))
 	for _, r := range list[:min(len(list), mostRanks)] {
 		fmt.Fprintf(&b, "\n    rank %d (pid %d) ", r.rank, r.pid)
 		if r.stream == "" {

@@ -9,7 +9,8 @@ import (
 
 var (
 	stopSignals    = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}
-	forwardSignals = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT, syscall.SIGTSTP, syscall.SIGCONT}
+	forwardSignals = []os.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGWINCH, syscall.SIGQUIT, syscall.SIGTSTP,
+		syscall.SIGCONT}
 )
 
 // Signals registers the signals that a Job needs and returns the channel for

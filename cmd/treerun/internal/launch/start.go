@@ -190,7 +190,8 @@ func (s *supervisor) emit(f *wire.Frame) {
 	}
 	e := event{f.Host, b}
 	if err != nil {
-		e = event{0, &wire.Lost{Hosts: []int{f.Host}, Code: exitcode.Internal, Text: fmt.Sprintf("its agent does not keep to the protocol: %v", err)}}
+		e = event{0, &wire.Lost{Hosts: []int{f.Host}, Code: exitcode.Internal,
+			Text: fmt.Sprintf("its agent does not keep to the protocol: %v", err)}}
 	}
 	select {
 	case s.events <- e:

@@ -134,7 +134,8 @@ func TestStreamFlushesAndFinishes(t *testing.T) {
 	src.Finish()
 	<-s.Done()
 	text, _ := os.ReadFile(name)
-	if got := strings.ReplaceAll(string(text), "words"+Mark, "words\n"); got != "[0] question? \\\n[0] last words\n" { // flushed, too, if this machine is busy
+	// flushed, too, if this machine is busy
+	if got := strings.ReplaceAll(string(text), "words"+Mark, "words\n"); got != "[0] question? \\\n[0] last words\n" {
 		t.Errorf("shown: %q", text)
 	}
 	if got := s.Tail.Lines(5); !slices.Equal(got, []string{"question?last words"}) {
@@ -185,7 +186,8 @@ func TestTail(t *testing.T) {
 		var tail Tail
 		var all []byte
 		for range rapid.IntRange(0, 20).Draw(t, "writes") {
-			b := bytes.Repeat([]byte(rapid.SampledFrom([]string{"a", "bc\n", "\n", "\r1%"}).Draw(t, "text")), rapid.IntRange(0, 4000).Draw(t, "times"))
+			b := bytes.Repeat([]byte(rapid.SampledFrom([]string{"a", "bc\n", "\n", "\r1%"}).Draw(t, "text")),
+				rapid.IntRange(0, 4000).Draw(t, "times"))
 			tail.add(b, time.Unix(1, 0))
 			all = append(all, b...)
 		}

@@ -17,9 +17,12 @@ type gpuOptions struct {
 }
 
 func (g *gpuOptions) define(f *pflag.FlagSet) {
-	f.StringVar(&g.request.List, "gpus", "", "give ranks these `GPUS` of every host, in this order: numbers as\nnvidia-smi has them, 0-3,6, UUIDs or PCI addresses (default: all that\nCUDA_VISIBLE_DEVICES shows, by NUMA node and PCI address)")
+	f.StringVar(&g.request.List, "gpus", "",
+		"give ranks these `GPUS` of every host, in this order: numbers as\nnvidia-smi has them, 0-3,6, UUIDs or PCI "+
+			"addresses (default: all that\nCUDA_VISIBLE_DEVICES shows, by NUMA node and PCI address)")
 	f.Var(&g.perGPU, "ranks-per-gpu", "let so many ranks share each GPU")
-	f.Var(&g.request.Bind, "gpu-bind", "visible: ranks see all GPUs, TREERUN_DEVICE names the rank's own;\nisolate: each sees its own only, which other libraries may not like;\nnone: ranks get no GPU (default: visible)")
+	f.Var(&g.request.Bind, "gpu-bind", "visible: ranks see all GPUs, TREERUN_DEVICE names the rank's own;\nisolate: "+
+		"each sees its own only, which other libraries may not like;\nnone: ranks get no GPU (default: visible)")
 	f.Lookup("gpu-bind").DefValue = ""
 }
 

@@ -27,7 +27,8 @@ type hostOptions struct {
 
 func (h *hostOptions) define(f *pflag.FlagSet) {
 	f.StringVarP(&h.list, "host", "H", "", "run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]")
-	f.StringVar(&h.file, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, Horovod,\nDeepSpeed or Slurm")
+	f.StringVar(&h.file, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
+		"Horovod,\nDeepSpeed or Slurm")
 	f.Var(&h.perHost, "ppn", "number of ranks per host, whatever the hosts' slots are")
 	f.Var(&h.by, "map-by", "slot: fill a host before the next one (default);\nhost: one rank for each host in turn")
 	f.BoolVar(&h.oversubscribe, "oversubscribe", false, "allow more ranks than slots")

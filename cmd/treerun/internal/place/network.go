@@ -21,11 +21,13 @@ type netOptions struct {
 }
 
 func (n *netOptions) define(f *pflag.FlagSet) {
-	f.StringVar(&n.iface, "iface", "", "reach ranks on other hosts over these network `DEVICES`: names or\ntheir beginnings, =name for exactly this one, ^name for any but these,\nor 10.1.0.0/16 (default: the best of each host)")
+	f.StringVar(&n.iface, "iface", "", "reach ranks on other hosts over these network `DEVICES`: names or\ntheir "+
+		"beginnings, =name for exactly this one, ^name for any but these,\nor 10.1.0.0/16 (default: the best of each host)")
 	f.StringVar(&n.ports, "port-range", "", "let ranks listen at these `PORTS` only: LO-HI")
 	f.BoolVar(&n.encrypt, "encrypt", false, "encrypt what ranks send to other hosts (TLS 1.3)")
 	f.IntVar(&n.streams, "tcp-streams", 0, "use `N` connections between two ranks (default: as many as it takes)")
-	f.StringVar(&n.probe, "probe", "", "`HOW` to measure the network between hosts where no earlier job has:\nquick (default), full or off")
+	f.StringVar(&n.probe, "probe", "", "`HOW` to measure the network between hosts where no earlier job has:\nquick "+
+		"(default), full or off")
 }
 
 // Settings adds what was given to the settings of a job.

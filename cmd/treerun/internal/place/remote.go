@@ -29,19 +29,23 @@ type remoteOptions struct {
 
 func (r *remoteOptions) define(f *pflag.FlagSet) {
 	r.startTimeout, r.peerTimeout = cmdline.Seconds(60*time.Second), cmdline.Seconds(10*time.Second)
-	f.StringVar(&r.agent, "launch-agent", "", "reach other hosts with `COMMAND` instead of ssh; {host} in it stands\nfor the host, and what is to run there is appended")
+	f.StringVar(&r.agent, "launch-agent", "",
+		"reach other hosts with `COMMAND` instead of ssh; {host} in it stands\nfor the host, and what is to run there is "+
+			"appended")
 	f.StringVar(&r.sshArgs, "ssh-args", "", "further `ARGUMENTS` for ssh")
 	f.BoolVar(&r.push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
 	f.IntVar(&r.fanOut, "fan-out", 16, "start treerun on at most `N` hosts from here, and so on from there")
 	f.Var(&r.startTimeout, "start-timeout", "time for all hosts to answer, and then for all ranks to join")
 	f.Var(&r.peerTimeout, "peer-timeout", "time after which a host that is not heard of is given up")
-	f.Var(&r.stallTimeout, "stall-timeout", "time without progress after which a call fails on all ranks, with the\nrank that is waited for (default: none)")
+	f.Var(&r.stallTimeout, "stall-timeout",
+		"time without progress after which a call fails on all ranks, with the\nrank that is waited for (default: none)")
 }
 
 // Remote says how other hosts are reached.
 func (o *Options) Remote() (launch.Remote, error) {
 	r := &o.remote
-	out := launch.Remote{Push: r.push, PushProgram: r.push, FanOut: r.fanOut, Timeout: time.Duration(r.startTimeout), PeerTimeout: time.Duration(r.peerTimeout)}
+	out := launch.Remote{Push: r.push, PushProgram: r.push, FanOut: r.fanOut, Timeout: time.Duration(r.startTimeout),
+		PeerTimeout: time.Duration(r.peerTimeout)}
 	var err error
 	switch {
 	case r.agent != "" && !strings.Contains(r.agent, "{host}"):
@@ -51,7 +55,8 @@ func (o *Options) Remote() (launch.Remote, error) {
 	case r.fanOut < 1:
 		return out, exitcode.Errorf(exitcode.Usage, "--fan-out %d: want at least 1", r.fanOut)
 	case out.PeerTimeout < leastPeerTimeout || out.Timeout < 100*time.Millisecond:
-		return out, exitcode.Errorf(exitcode.Usage, "--peer-timeout and --start-timeout: want at least %v and 100ms", leastPeerTimeout)
+		return out, exitcode.Errorf(exitcode.Usage, "--peer-timeout and --start-timeout: want at least %v and 100ms",
+			leastPeerTimeout)
 	}
 	if o.flags.Changed("stall-timeout") && time.Duration(r.stallTimeout) < leastStallTimeout {
 		return out, exitcode.Errorf(exitcode.Usage, "--stall-timeout: want at least %v", leastStallTimeout)

@@ -63,7 +63,8 @@ func (p *Program) Build(stop <-chan os.Signal) error {
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode()&0o111 == 0 { // go build writes an archive for other packages
-		return exitcode.Errorf(exitcode.Internal, "%s is not a program: the Go package in that folder is not package main", p.Name)
+		return exitcode.Errorf(exitcode.Internal, "%s is not a program: the Go package in that folder is not package main",
+			p.Name)
 	}
 	p.Path = path
 	return nil

@@ -65,7 +65,8 @@ func TestFind(t *testing.T) {
 	} {
 		p, err := Find(c.name)
 		if c.code != 0 {
-			if err == nil || exitcode.Of(err) != c.code || !strings.Contains(err.Error(), c.text) || !strings.Contains(err.Error(), c.name) {
+			if err == nil || exitcode.Of(err) != c.code || !strings.Contains(err.Error(), c.text) ||
+				!strings.Contains(err.Error(), c.name) {
 				t.Errorf("Find(%s) = %v, code %d; want %q, code %d", c.name, err, exitcode.Of(err), c.text, c.code)
 			}
 			continue
@@ -89,7 +90,8 @@ func TestBuildInterrupted(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	files(t, map[string]string{
-		"bin/go":      "#!/bin/sh\ntouch \"$GOTMPDIR/work\" && mktemp -d -t go-link-XXXXXX >/dev/null && echo started > started\nsleep 60 &\nwait\n",
+		"bin/go": "#!/bin/sh\ntouch \"$GOTMPDIR/work\" && mktemp -d -t go-link-XXXXXX >/dev/null && echo started > " +
+			"started\nsleep 60 &\nwait\n",
 		"src/main.go": "package main\n",
 	})
 	dir, err := os.Getwd()

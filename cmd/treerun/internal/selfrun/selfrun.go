@@ -102,7 +102,8 @@ func launchJob(j *Job) (*launch.Job, error) {
 		GPUs: request,
 		Path: "/proc/self/exe", // this very program, even where its file has been replaced
 		Args: append([]string{"treerun", Name(j.Subcommand)}, j.Args...),
-		Dir:  dir, Env: os.Environ(), Size: j.Size, Hosts: j.Hosts, Remote: j.Remote, Settings: settings, Cores: cmdline.UsableCores(),
+		Dir:  dir, Env: os.Environ(), Size: j.Size, Hosts: j.Hosts, Remote: j.Remote, Settings: settings,
+		Cores:   cmdline.UsableCores(),
 		Timeout: j.Timeout, ShutdownTimeout: shutdownTimeout,
 		Stdin:   null,
 		Started: func() error { return nil },

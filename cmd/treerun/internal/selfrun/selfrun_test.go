@@ -44,7 +44,8 @@ func (r *reluctant) Write(p []byte) (int, error) {
 }
 
 func launcher(scene string) int {
-	j := &Job{Subcommand: "scene", Args: []string{scene}, Size: 3, Result: os.Stdout, Screen: output.NewScreen(os.Stdout, os.Stderr)}
+	j := &Job{Subcommand: "scene", Args: []string{scene}, Size: 3, Result: os.Stdout,
+		Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	if scene == "refused" {
 		j.Result = &reluctant{}
 	}
@@ -129,7 +130,8 @@ func TestSettings(t *testing.T) {
 // A rank that fails ends the job with its code, and is reported.
 func TestFailure(t *testing.T) {
 	_, stderr, code := play(t, "fails")
-	if code != 7 || !strings.Contains(stderr, "rank 1 failed first: it exited with code 7") || !strings.Contains(stderr, "no luck") {
+	if code != 7 || !strings.Contains(stderr, "rank 1 failed first: it exited with code 7") ||
+		!strings.Contains(stderr, "no luck") {
 		t.Errorf("code %d, stderr:\n%s", code, stderr)
 	}
 }
