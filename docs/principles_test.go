@@ -1,0 +1,65 @@
+package docs_test
+
+import (
+	"go/ast"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestDecodersAreFuzzed: a package that decodes what comes from outside, with rank/strict
+// or internal/strictjson, has a fuzz test.
+func TestDecodersAreFuzzed(t *testing.T) {
+	decodes, fuzzed := map[string]string{}, map[string]bool{}
+	for _, s := range sources(t) {
+		for _, d := range s.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test && strings.HasPrefix(f.Name.Name, "Fuzz") {
+				fuzzed[s.pkg] = true
+			}
+		}
+		ast.Inspect(s.File, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok || s.test || call.Sel.Name != "Unmarshal" {
+				return true
+			}
+			if of, ok := call.X.(*ast.Ident); ok && (of.Name == "strict" || of.Name == "strictjson") {
+				decodes[s.pkg] = s.path
+			}
+			return true
+		})
+	}
+	if len(decodes) < 5 {
+		t.Fatalf("found %d packages that decode: the test looks for the wrong names", len(decodes))
+	}
+	for pkg, file := range decodes {
+		if !fuzzed[pkg] {
+			t.Errorf("%s decodes what comes from outside, and package %s has no fuzz test", file, pkg)
+		}
+	}
+}
+
+// TestPrinciples: the tests that principles.md names are there.
+func TestPrinciples(t *testing.T) {
+	text, err := os.ReadFile("principles.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, s := range sources(t) {
+		for _, d := range s.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test {
+				there[s.pkg+": "+f.Name.Name] = true
+			}
+		}
+	}
+	named := regexp.MustCompile("`([a-z/]+: Test[A-Za-z]+)`").FindAllStringSubmatch(string(text), -1)
+	if len(named) < 10 {
+		t.Errorf("principles.md names %d tests", len(named))
+	}
+	for _, name := range named {
+		if !there[name[1]] {
+			t.Errorf("principles.md names %s, which is not there", name[1])
+		}
+	}
+}
