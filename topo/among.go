@@ -16,15 +16,32 @@ func (g *Graph) Among(members []int) *Graph {
 	}
 	sub := *g
 	sub.Ranks, sub.Links, sub.Ports, sub.Hosts = len(members), nil, nil, nil
+	ways := NewWays(g)
+	wired := make(map[[2]int32]bool) // by hosts: members at both ends have a wire
 	for _, l := range g.Links {
 		a, aIn := number[l.A]
 		b, bIn := number[l.B]
 		if aIn && bIn {
+			if l.Kind == TCP {
+				wired[Pair(ways.host(l.A), ways.host(l.B))] = true
+			}
 			l.A, l.B = min(a, b), max(a, b)
 			sub.Links = append(sub.Links, l)
 		}
 	}
-	sub.Links = append(sub.Links, g.wiresAmong(members, number)...)
+	first := make(map[int32]int) // by host: its first member
+	for i, r := range slices.Backward(members) {
+		first[int32(ways.host(r))] = i
+	}
+	for hosts, i := range ways.wires {
+		a, aIn := first[hosts[0]]
+		b, bIn := first[hosts[1]]
+		if aIn && bIn && !wired[hosts] {
+			l := g.Links[i]
+			l.A, l.B = min(a, b), max(a, b)
+			sub.Links = append(sub.Links, l)
+		}
+	}
 	slices.SortFunc(sub.Links, func(a, b Link) int { return cmp.Or(a.A-b.A, a.B-b.B) })
 	for _, p := range g.Ports {
 		var ranks []int
@@ -45,47 +62,4 @@ func (g *Graph) Among(members []int) *Graph {
 		}
 	}
 	return &sub
-}
-
-// wiresAmong returns the wires between hosts with members none of which has a
-// member at each end, with new ends.
-func (g *Graph) wiresAmong(members []int, number map[int]int) []Link {
-	if len(g.Hosts) == 0 {
-		return nil
-	}
-	first := make(map[int]int) // by host: its first member
-	for i, r := range slices.Backward(members) {
-		first[g.Hosts[r]] = i
-	}
-	kept := make(map[[2]int32]bool)
-	best := make(map[[2]int32]*Link)
-	var order [][2]int32
-	for i := range g.Links {
-		l := &g.Links[i]
-		a, b := g.Hosts[l.A], g.Hosts[l.B]
-		if l.Kind != TCP || a == b {
-			continue
-		}
-		key := ordered(a, b)
-		_, aIn := number[l.A]
-		_, bIn := number[l.B]
-		kept[key] = kept[key] || aIn && bIn
-		if k := best[key]; k == nil || l.quicker(k) {
-			if k == nil {
-				order = append(order, key)
-			}
-			best[key] = l
-		}
-	}
-	var list []Link
-	for _, key := range order {
-		a, aIn := first[int(key[0])]
-		b, bIn := first[int(key[1])]
-		if aIn && bIn && !kept[key] {
-			l := *best[key]
-			l.A, l.B = min(a, b), max(a, b)
-			list = append(list, l)
-		}
-	}
-	return list
 }

@@ -91,44 +91,30 @@ func (g *Graph) Validate() error {
 }
 
 func (g *Graph) validateLinks() error {
-	first := g.pairs()
+	seen := make(map[[2]int32]int, len(g.Links))
 	for i, l := range g.Links {
 		err := l.validate(g.Ranks)
-		if err == nil {
-			if k := first(l, i); k != i {
-				err = fmt.Errorf(" stands twice: it is links[%d] already; give one link with the sum of the rates", k)
-			}
+		if k, twice := seen[Pair(l.A, l.B)]; twice && err == nil {
+			err = fmt.Errorf(" stands twice: it is links[%d] already; give one link with the sum of the rates", k)
 		}
 		if err != nil {
 			return fmt.Errorf("topo: links[%d] (%d-%d)%w", i, l.A, l.B, err)
 		}
+		seen[Pair(l.A, l.B)] = i
 	}
 	return nil
 }
 
-// pairs returns a function that notes link i for its pair of ranks and returns
-// the first link that was noted for them. Where most pairs have a link it takes
-// a table, which is several times as fast as a map.
-func (g *Graph) pairs() func(l Link, i int) int {
-	if n := g.Ranks; n*n <= 8*len(g.Links) {
-		table := make([]int32, n*n) // the link and one
-		return func(l Link, i int) int {
-			at := &table[min(l.A, l.B)*n+max(l.A, l.B)]
-			if *at == 0 {
-				*at = int32(i + 1)
-			}
-			return int(*at) - 1
-		}
+// Pair is two ranks, the lower one first.
+func Pair(a, b int) [2]int32 { return [2]int32{int32(min(a, b)), int32(max(a, b))} }
+
+// LinkIndex returns, for every pair of ranks with a link, its place in g.Links.
+func (g *Graph) LinkIndex() map[[2]int32]int {
+	index := make(map[[2]int32]int, len(g.Links))
+	for i, l := range g.Links {
+		index[Pair(l.A, l.B)] = i
 	}
-	seen := make(map[[2]int32]int, len(g.Links))
-	return func(l Link, i int) int {
-		key := [2]int32{int32(min(l.A, l.B)), int32(max(l.A, l.B))}
-		if k, ok := seen[key]; ok {
-			return k
-		}
-		seen[key] = i
-		return i
-	}
+	return index
 }
 
 // validate returns what is wrong with l in a graph of so many ranks, to stand
@@ -222,12 +208,12 @@ type DisconnectedError struct {
 
 // Error lists the first few components with their ranks.
 func (e *DisconnectedError) Error() string {
-	const most = 8
+	const shown = 8
 	var b strings.Builder
 	fmt.Fprintf(&b, "topo: the graph is not connected: %d components:", len(e.Components))
 	for i, c := range e.Components {
-		if i == most {
-			fmt.Fprintf(&b, " and %d more", len(e.Components)-most)
+		if i == shown {
+			fmt.Fprintf(&b, " and %d more", len(e.Components)-shown)
 			break
 		}
 		b.WriteString(" {" + RankList(c) + "}")
@@ -262,25 +248,14 @@ func RankList(ranks []int) string {
 // Components returns the connected components of g: ranks rising within each,
 // components by their lowest rank. The links of g must name known ranks.
 func (g *Graph) Components() [][]int {
-	head := make([]int, g.Ranks) // union-find, the lowest rank is the head
-	for i := range head {
-		head[i] = i
-	}
-	find := func(v int) int {
-		for head[v] != v {
-			head[v] = head[head[v]]
-			v = head[v]
-		}
-		return v
-	}
+	sets := NewSets(g.Ranks)
 	for _, l := range g.Links {
-		a, b := find(l.A), find(l.B)
-		head[max(a, b)] = min(a, b)
+		sets.Join(l.A, l.B)
 	}
 	index := make([]int, g.Ranks)
 	var parts [][]int
 	for v := range g.Ranks {
-		h := find(v)
+		h := sets.head(v)
 		if h == v {
 			index[v] = len(parts)
 			parts = append(parts, nil)
@@ -288,6 +263,34 @@ func (g *Graph) Components() [][]int {
 		parts[index[h]] = append(parts[index[h]], v)
 	}
 	return parts
+}
+
+// Sets is disjoint sets of ranks: by rank, one nearer to the head of its set, which is its
+// lowest rank.
+type Sets []int
+
+// NewSets returns n ranks, each in a set of its own.
+func NewSets(n int) Sets {
+	s := make(Sets, n)
+	for v := range s {
+		s[v] = v
+	}
+	return s
+}
+
+func (s Sets) head(v int) int {
+	for s[v] != v {
+		s[v] = s[s[v]]
+		v = s[v]
+	}
+	return v
+}
+
+// Join makes one set of those of a and b, and reports whether they were two.
+func (s Sets) Join(a, b int) bool {
+	a, b = s.head(a), s.head(b)
+	s[max(a, b)] = min(a, b)
+	return a != b
 }
 
 // Matrix holds one figure per pair of ranks; the rows are symmetric.
@@ -305,16 +308,9 @@ func (m Matrix) Set(a, b int, v float64) {
 	m.V[b*m.N+a] = v
 }
 
-// Clone returns a copy that shares no memory with m.
-func (m Matrix) Clone() Matrix { return Matrix{N: m.N, V: slices.Clone(m.V)} }
-
 // Rates returns the rate between every pair of ranks in GB/s, 0 where g has no
 // link. The links of g must name known ranks. It takes 8 bytes per pair.
 func (g *Graph) Rates() Matrix { return g.matrix(func(l *Link) float64 { return l.GBytesPerSecond }) }
-
-// Latencies returns the latency between every pair of ranks in microseconds,
-// 0 where g has no link or does not know it.
-func (g *Graph) Latencies() Matrix { return g.matrix(func(l *Link) float64 { return l.LatencyUs }) }
 
 func (g *Graph) matrix(figure func(*Link) float64) Matrix {
 	m := Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}

@@ -17,26 +17,25 @@ const TCP = "tcp"
 // Ways finds the links that join two ranks.
 type Ways struct {
 	g     *Graph
-	own   map[[2]int32]int32 // by ranks, lower first: index of the link
-	wires map[[2]int32]int32 // by hosts, lower first: the quickest link of kind TCP
-	near  map[int][]int      // by host: those it has a wire to, rising
+	own   map[[2]int32]int // by ranks: index of the link
+	wires map[[2]int32]int // by hosts: the quickest link of kind TCP
+	near  map[int][]int    // by host: those it has a wire to, rising
 }
 
 // NewWays looks up the links of g, which must be valid.
 func NewWays(g *Graph) *Ways {
-	w := &Ways{g: g, own: make(map[[2]int32]int32, len(g.Links)), wires: make(map[[2]int32]int32), near: make(map[int][]int)}
+	w := &Ways{g: g, own: g.LinkIndex(), wires: make(map[[2]int32]int), near: make(map[int][]int)}
 	for i, l := range g.Links {
-		w.own[ordered(l.A, l.B)] = int32(i)
 		a, b := w.host(l.A), w.host(l.B)
 		if l.Kind != TCP || a == b {
 			continue
 		}
-		k, known := w.wires[ordered(a, b)]
+		k, known := w.wires[Pair(a, b)]
 		if !known {
 			w.near[a], w.near[b] = append(w.near[a], b), append(w.near[b], a)
 		}
 		if !known || l.quicker(&g.Links[k]) {
-			w.wires[ordered(a, b)] = int32(i)
+			w.wires[Pair(a, b)] = i
 		}
 	}
 	for _, list := range w.near {
@@ -51,8 +50,6 @@ func (l *Link) quicker(k *Link) bool {
 	return cmp.Or(cmp.Compare(k.GBytesPerSecond, l.GBytesPerSecond), cmp.Compare(l.LatencyUs, k.LatencyUs),
 		min(l.A, l.B)-min(k.A, k.B), max(l.A, l.B)-max(k.A, k.B)) < 0
 }
-
-func ordered(a, b int) [2]int32 { return [2]int32{int32(min(a, b)), int32(max(a, b))} }
 
 func (w *Ways) host(r int) int {
 	if len(w.g.Hosts) == 0 {
@@ -73,15 +70,15 @@ type Hop struct {
 // hosts, or those of several hosts on the way. Links of kind TCP between the same
 // two hosts are all the same. It returns nil where there is no way.
 func (w *Ways) Route(a, b int) []Hop {
-	i, own := w.own[ordered(a, b)]
+	i, own := w.own[Pair(a, b)]
 	from, to := w.host(a), w.host(b)
 	if own && (w.g.Links[i].Kind != TCP || from == to) {
-		return []Hop{{int(i), w.g.Links[i].A != a}}
+		return []Hop{{i, w.g.Links[i].A != a}}
 	}
 	if from == to {
 		return nil
 	}
-	if _, wired := w.wires[ordered(from, to)]; wired {
+	if _, wired := w.wires[Pair(from, to)]; wired {
 		return []Hop{w.wire(from, to)}
 	}
 	return w.over(from, to)
@@ -89,8 +86,8 @@ func (w *Ways) Route(a, b int) []Hop {
 
 // wire is the hop between two hosts with a wire.
 func (w *Ways) wire(from, to int) Hop {
-	k := w.wires[ordered(from, to)]
-	return Hop{int(k), w.host(w.g.Links[k].A) != from}
+	k := w.wires[Pair(from, to)]
+	return Hop{k, w.host(w.g.Links[k].A) != from}
 }
 
 // over returns the hops from host to host over others, the fewest, by the lowest
@@ -116,15 +113,6 @@ func (w *Ways) over(from, to int) []Hop {
 	return hops
 }
 
-// Inside returns what g has between some ranks of one host, which get the numbers
-// of their places, as a graph of one host. Ports that hold all of them, or none,
-// are left out.
-func (g *Graph) Inside(ranks []int) *Graph {
-	part := g.Among(ranks)
-	part.Name, part.Hosts = "", nil
-	return part
-}
-
 // BetweenHosts returns the graph whose ranks are the given hosts, all ranks of g
 // together: a link has the rate of all links between its hosts, or the one of
 // their TCP wire, and the latency of the quickest of them. Ports of whole hosts
@@ -147,10 +135,10 @@ func (g *Graph) BetweenHosts(hosts [][]int) *Graph {
 		if a == b {
 			continue
 		}
-		j := joints[ordered(a, b)]
+		j := joints[Pair(a, b)]
 		if j == nil {
 			j = &joint{at: len(between.Links)}
-			joints[ordered(a, b)] = j
+			joints[Pair(a, b)] = j
 			between.Links = append(between.Links, Link{A: a, B: b, LatencyUs: l.LatencyUs, Kind: l.Kind, Source: l.Source})
 		}
 		k := &between.Links[j.at]

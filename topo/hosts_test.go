@@ -82,8 +82,8 @@ func TestBetweenHosts(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("between: %+v, want %+v", got, want)
 	}
-	in := g.Inside(hosts[1])
-	want = &Graph{Ranks: 2, Links: []Link{{A: 0, B: 1, GBytesPerSecond: 10, Kind: "shm"}},
+	in := g.Among(hosts[1])
+	want = &Graph{Ranks: 2, Hosts: []int{g.Hosts[1], g.Hosts[3]}, Links: []Link{{A: 0, B: 1, GBytesPerSecond: 10, Kind: "shm"}},
 		Ports: []Port{{Name: "card of 1", Ranks: []int{0}, GBytesPerSecond: 1}}}
 	if !reflect.DeepEqual(in, want) {
 		t.Errorf("inside: %+v, want %+v", in, want)

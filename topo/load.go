@@ -10,9 +10,9 @@ type Load struct {
 // Share is the part of the capacity that the trees take, 1 for all of it.
 func (l Load) Share() float64 { return l.Rate / l.Capacity }
 
-// Crowding is the number of uses per GB/s. Trees that are given equal rates
-// reach at most the inverse of the largest crowding, each.
-func (l Load) Crowding() float64 { return float64(l.Uses) / l.Capacity }
+// Congestion is the number of uses per GB/s. Trees that are given equal rates
+// reach at most the inverse of the largest congestion, each.
+func (l Load) Congestion() float64 { return float64(l.Uses) / l.Capacity }
 
 // Loads returns what trees ask of g's links and ports, in their order: a tree
 // of rate r takes r of each of its links, and of a port r per tree link that
@@ -25,16 +25,19 @@ func (g *Graph) Loads(trees []Tree, rates []float64) (links, ports []Load) {
 	for i, p := range g.Ports {
 		ports[i].Capacity = p.GBytesPerSecond
 	}
-	crossed := g.Crossed()
 	for i, l := range g.Links {
 		links[i].Capacity = l.GBytesPerSecond
-		for k, t := range trees {
-			if !t.joins(l) {
+	}
+	crossed, index := g.Crossed(), g.LinkIndex()
+	for k, t := range trees {
+		rate := 0.0
+		if rates != nil {
+			rate = rates[k]
+		}
+		for v, p := range t.Parent {
+			i, has := index[Pair(v, p)]
+			if !has {
 				continue
-			}
-			rate := 0.0
-			if rates != nil {
-				rate = rates[k]
 			}
 			links[i].add(rate)
 			for _, p := range crossed[i] {
@@ -71,15 +74,13 @@ func (g *Graph) Crossed() [][]int {
 	return out
 }
 
-// Busiest is the largest crowding of g's links and ports under trees, in uses
+// Busiest is the largest congestion of g's links and ports under trees, in uses
 // per GB/s.
 func (g *Graph) Busiest(trees []Tree) float64 {
-	most := 0.0
+	busiest := 0.0
 	links, ports := g.Loads(trees, nil)
-	for _, list := range [][]Load{links, ports} {
-		for _, l := range list {
-			most = max(most, l.Crowding())
-		}
+	for _, l := range append(links, ports...) {
+		busiest = max(busiest, l.Congestion())
 	}
-	return most
+	return busiest
 }

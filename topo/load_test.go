@@ -20,8 +20,8 @@ func TestLoads(t *testing.T) {
 	if got, want := fmt.Sprint(ports), "[{3 2.75 1.25}]"; got != want {
 		t.Errorf("ports %v, want %v", got, want)
 	}
-	if links[2].Share() != 2.2 || links[2].Crowding() != 2.4 {
-		t.Errorf("share %v, crowding %v, want 2.2 and 2.4", links[2].Share(), links[2].Crowding())
+	if links[2].Share() != 2.2 || links[2].Congestion() != 2.4 {
+		t.Errorf("share %v, congestion %v, want 2.2 and 2.4", links[2].Share(), links[2].Congestion())
 	}
 	links, _ = g.Loads(trees[:2], nil)
 	if got, want := fmt.Sprint(links), "[{2 0 20} {2 0 20} {2 0 1.25}]"; got != want {

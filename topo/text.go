@@ -117,11 +117,8 @@ func (g *Graph) writeTables(b *strings.Builder) {
 		b.WriteString("declared, where it was measured\n")
 		writeTable(b, "GB/s", g.matrix(func(l *Link) float64 { return l.Declared }))
 	}
-	for _, l := range g.Links {
-		if l.LatencyUs > 0 {
-			writeTable(b, "us", g.Latencies())
-			return
-		}
+	if slices.ContainsFunc(g.Links, func(l Link) bool { return l.LatencyUs > 0 }) {
+		writeTable(b, "us", g.matrix(func(l *Link) float64 { return l.LatencyUs }))
 	}
 }
 

@@ -114,11 +114,6 @@ func (t Tree) validateRounds() error {
 	return nil
 }
 
-// IsBalanced reports whether t is a valid balanced reduce tree of its ranks.
-func (t Tree) IsBalanced() bool {
-	return t.Round != nil && t.Validate(len(t.Parent)) == nil
-}
-
 // Children returns, for every rank, its children in the order in which it
 // reduces them: by round, or where the tree has no rounds the child with the
 // shallowest subtree first, equals by rank. Downwards the order is reversed.
@@ -168,54 +163,32 @@ func (t Tree) Depth() int {
 	return t.heights(t.Children())[t.Root]
 }
 
-// Weight is the sum of the rates of t's links in g, in GB/s. A link that g
-// does not have counts as zero; Missing names it.
-func (t Tree) Weight(g *Graph) float64 {
-	sum := 0.0
-	for _, l := range g.Links {
-		if t.joins(l) {
-			sum += l.GBytesPerSecond
-		}
-	}
-	return sum
-}
-
 // Missing returns the lowest rank whose link to its parent g does not have, -1
 // when g has them all.
 func (t Tree) Missing(g *Graph) int {
-	has := make([]bool, len(t.Parent))
-	for _, l := range g.Links {
-		if t.joins(l) {
-			has[l.A] = has[l.A] || t.Parent[l.A] == l.B
-			has[l.B] = has[l.B] || t.Parent[l.B] == l.A
-		}
-	}
-	for v := range t.Parent {
-		if v != t.Root && !has[v] {
+	index := g.LinkIndex()
+	for v, p := range t.Parent {
+		if _, has := index[Pair(v, p)]; v != t.Root && !has {
 			return v
 		}
 	}
 	return -1
 }
 
-// joins reports whether l is one of t's links.
-func (t Tree) joins(l Link) bool { return t.Parent[l.A] == l.B || t.Parent[l.B] == l.A }
-
-// Shift returns t with every rank r renamed to (r+by) mod n, by >= 0.
-func (t Tree) Shift(by int) Tree {
+// Renamed returns t with every rank r called order[r].
+func (t Tree) Renamed(order []int) Tree {
 	n := len(t.Parent)
-	s := Tree{Root: (t.Root + by) % n, Parent: make([]int, n), Note: t.Note}
+	s := Tree{Root: order[t.Root], Parent: make([]int, n), Note: t.Note}
 	if t.Round != nil {
 		s.Round = make([]int, n)
 	}
 	for v, p := range t.Parent {
-		w := (v + by) % n
-		s.Parent[w] = p
+		s.Parent[order[v]] = -1
 		if p >= 0 {
-			s.Parent[w] = (p + by) % n
+			s.Parent[order[v]] = order[p]
 		}
 		if t.Round != nil {
-			s.Round[w] = t.Round[v]
+			s.Round[order[v]] = t.Round[v]
 		}
 	}
 	return s

@@ -118,7 +118,16 @@ func mutantTrees(n int) []topo.Tree {
 		binomial.Parent[v] = v & (v - 1)
 	}
 	star.Parent[0], binomial.Parent[0] = -1, -1
-	return []topo.Tree{chain.Shift(n / 2), star.Shift(1), binary, binomial.Shift(n - 1)}
+	return []topo.Tree{chain.Renamed(turned(n, n/2)), star.Renamed(turned(n, 1)), binary, binomial.Renamed(turned(n, n-1))}
+}
+
+// turned returns new names for n ranks: each goes on by so many.
+func turned(n, by int) []int {
+	order := make([]int, n)
+	for v := range order {
+		order[v] = (v + by) % n
+	}
+	return order
 }
 
 // checkMutants tries all mutants of p and returns how many Verify rejected and

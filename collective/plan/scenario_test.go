@@ -157,11 +157,9 @@ func (s *scenario) runTree(words []string) (string, error) {
 	rest := numbers(words[1:])
 	switch words[0] {
 	case "exact":
-		t, err = tree.Exact(s.graph, rest[0])
-	case "greedy":
-		t, err = tree.Greedy(s.graph, rest[0])
-	case "best":
-		t, err = tree.Best(s.graph, rest[0])
+		if s.trees, err = tree.Exact(s.graph); err == nil {
+			t = s.trees[rest[0]]
+		}
 	case "uniform":
 		t = tree.Uniform(s.graph.Ranks, rest[0])
 	case "parents":
@@ -170,8 +168,7 @@ func (s *scenario) runTree(words []string) (string, error) {
 		if words[0] == "all" {
 			s.trees, err = tree.All(s.graph)
 		} else {
-			two := tree.DoubleBinary(s.graph.Ranks, tree.Current)
-			s.trees = two[:]
+			s.trees = tree.DoubleBinary(s.graph.Ranks)
 		}
 		text := ""
 		for _, t := range s.trees {
@@ -190,7 +187,13 @@ func (s *scenario) weight(t topo.Tree) string {
 	if s.graph == nil {
 		return ""
 	}
-	return fmt.Sprintf("weight %g\n", t.Weight(s.graph))
+	weight := 0.0
+	for v, p := range t.Parent {
+		if p >= 0 {
+			weight += s.graph.Rates().At(v, p)
+		}
+	}
+	return fmt.Sprintf("weight %g\n", weight)
 }
 
 func (s *scenario) runPlan(words []string) (string, error) {
@@ -325,18 +328,18 @@ func (s *scenario) runHierarchy(words []string) (string, error) {
 	}
 	h := &plan.Hierarchy{Hosts: plan.Hosts(s.graph)}
 	for _, ranks := range h.Hosts {
-		chain := topo.Tree{Parent: make([]int, len(ranks))}
-		for v := range ranks {
-			chain.Parent[v] = v - 1
-		}
 		var local []topo.Tree
-		for root := range ranks {
-			local = append(local, chain.Shift(root))
+		for root := range ranks { // a chain
+			t := topo.Tree{Root: root, Parent: make([]int, len(ranks))}
+			for v := range ranks {
+				t.Parent[(root+v)%len(ranks)] = (root + v - 1) % len(ranks)
+			}
+			t.Parent[root] = -1
+			local = append(local, t)
 		}
 		h.Local = append(h.Local, local)
 	}
-	two := tree.DoubleBinary(len(h.Hosts), tree.Current)
-	h.Between = two[:]
+	h.Between = tree.DoubleBinary(len(h.Hosts))
 	var err error
 	if s.plan, err = plan.Hierarchical(kind, s.graph, h, 0, opt); err != nil {
 		return "", err

@@ -25,7 +25,7 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("between hosts: see hierarchical")
 	}
 	f, err := p.forest("double-binary", p.graph.Ranks, func() (*Forest, error) {
-		trees, err := tree.DoubleBinaryOn(p.graph, tree.Current)
+		trees, err := tree.DoubleBinaryOn(p.graph)
 		return &Forest{Trees: trees}, err
 	})
 	if err != nil {

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
 
@@ -16,22 +15,10 @@ func (p *Planner) exact(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, err
 	}
 	f, err := p.forest("exact", p.graph.Ranks, func() (*Forest, error) {
-		return p.perRoot(everyExact)
+		return p.perRoot(tree.Exact)
 	})
 	if err != nil {
 		return nil, err
 	}
 	return p.ofRoots("exact", f, kind, root)
-}
-
-// everyExact returns the exact tree of every root of a graph.
-func everyExact(g *topo.Graph) (list []topo.Tree, err error) {
-	for root := range g.Ranks {
-		t, err := tree.Exact(g, root)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, t)
-	}
-	return list, nil
 }

@@ -204,10 +204,9 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	case "double-binary":
 		return p.forest("double-binary between hosts", n, func() (*Forest, error) {
 			if h.even {
-				two := tree.DoubleBinary(n, tree.Current)
-				return &Forest{Trees: two[:]}, nil
+				return &Forest{Trees: tree.DoubleBinary(n)}, nil
 			}
-			trees, err := tree.DoubleBinaryOn(h.between, tree.Current)
+			trees, err := tree.DoubleBinaryOn(h.between)
 			return &Forest{Trees: trees}, err
 		})
 	}
@@ -265,7 +264,7 @@ func (p *Planner) locals(inside, between string) (locals, error) {
 	var forests []*Forest
 	for i, ranks := range h.ranks {
 		f, err := p.forest(fmt.Sprintf("%s inside host %d", inside, i), len(ranks), func() (*Forest, error) {
-			trees, err := p.inside(inside, p.graph.Inside(ranks))
+			trees, err := p.inside(inside, p.graph.Among(ranks))
 			return &Forest{Trees: trees}, err
 		})
 		if err = cmp.Or(err, f.ofRoots()); err != nil {
@@ -281,9 +280,9 @@ func (p *Planner) locals(inside, between string) (locals, error) {
 func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err error) {
 	switch algorithm {
 	case "kl":
-		return tree.KLAll(g, p.penalty(), tree.KLOptions{Seed: p.options.Seed})
+		return tree.KL(g, p.penalty(), p.options.Seed)
 	case "exact":
-		return everyExact(g)
+		return tree.Exact(g)
 	case "packing":
 		r, err := pack.Pack(g, pack.Options{Seed: p.options.Seed, MaxTrees: max(g.Ranks, 1)})
 		if err != nil {

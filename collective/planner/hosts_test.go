@@ -76,7 +76,7 @@ func TestRoughInside(t *testing.T) {
 		if h == nil {
 			continue
 		}
-		want := slices.ContainsFunc(h.ranks, func(ranks []int) bool { return !g.Inside(ranks).IsUniform() })
+		want := slices.ContainsFunc(h.ranks, func(ranks []int) bool { return !g.Among(ranks).IsUniform() })
 		if h.rough != want {
 			t.Errorf("%s: rough inside hosts is %v, want %v", name, h.rough, want)
 		}

@@ -18,7 +18,7 @@ func (p *Planner) kl(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	f, err := p.forest("kl", p.graph.Ranks, func() (*Forest, error) {
 		return p.perRoot(func(g *topo.Graph) ([]topo.Tree, error) {
-			return tree.KLAll(g, p.penalty(), tree.KLOptions{Seed: p.options.Seed})
+			return tree.KL(g, p.penalty(), p.options.Seed)
 		})
 	})
 	if err != nil {

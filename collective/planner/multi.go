@@ -52,7 +52,7 @@ func (p *Planner) balanced(g *topo.Graph) ([]topo.Tree, error) {
 	case g.Ranks <= jointRanks || p.asked("multi"):
 		return tree.Multi(g)
 	}
-	return tree.KLAll(g, tree.LinkUsagePenalty, tree.KLOptions{Seed: p.options.Seed})
+	return tree.KL(g, tree.LinkUsagePenalty, p.options.Seed)
 }
 
 func (p *Planner) perRoot(build func(*topo.Graph) ([]topo.Tree, error)) (*Forest, error) {
@@ -60,11 +60,7 @@ func (p *Planner) perRoot(build func(*topo.Graph) ([]topo.Tree, error)) (*Forest
 	if err != nil {
 		return nil, err
 	}
-	f := &Forest{Trees: trees}
-	if cut := tree.Cut(p.graph, true); cut != "" {
-		f.Note = cut
-	}
-	return f, nil
+	return &Forest{Trees: trees, Note: tree.Cut(p.graph)}, nil
 }
 
 // ofRoots makes the candidates of one tree per root. A tree travels on the lane of its

@@ -35,8 +35,8 @@ func cluster(t testing.TB, hosts, perHost int) (*topo.Graph, []topo.Tree) {
 		g.Hosts[r] = r / perHost
 		join(r, (r+1)%n)
 	}
-	two := tree.DoubleBinary(hosts, tree.Current)
-	h.Between = two[:]
+	two := tree.DoubleBinary(hosts)
+	h.Between = two
 	if hosts == 1 {
 		h.Between = two[:1]
 	}

@@ -86,8 +86,8 @@ func allReduceOverHosts(t *testing.T) string {
 func manyGPUs() (*plan.Hierarchy, *topo.Graph) {
 	star := topo.Tree{Parent: make([]int, gpusPerHost)}
 	star.Parent[0] = -1
-	two := tree.DoubleBinary(manyHosts, tree.Current)
-	h := &plan.Hierarchy{Between: two[:]}
+	two := tree.DoubleBinary(manyHosts)
+	h := &plan.Hierarchy{Between: two}
 	g := &topo.Graph{Name: "many hosts", Ranks: manyHosts * gpusPerHost}
 	for host := range manyHosts {
 		var ranks []int
@@ -163,7 +163,7 @@ func peers(hosts int) []map[int]bool {
 			list[a][b], list[b][a] = true, true
 		}
 	}
-	for _, t := range tree.DoubleBinary(hosts, tree.Current) {
+	for _, t := range tree.DoubleBinary(hosts) {
 		for v, p := range t.Parent {
 			if p >= 0 {
 				join(v, p)

@@ -155,7 +155,7 @@ func (x *picture) title() string {
 
 // busy orders loads: the busiest first.
 func (x *picture) busy(a, b topo.Load) int {
-	p, q := a.Crowding(), b.Crowding()
+	p, q := a.Congestion(), b.Congestion()
 	if x.rated() {
 		p, q = a.Share(), b.Share()
 	}

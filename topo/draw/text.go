@@ -121,7 +121,7 @@ func (x *picture) writeRows(b *strings.Builder, what string, rows []int, of func
 		if x.rated() {
 			fmt.Fprintf(b, "  %9s  %4.0f%%\n", figure(l.Rate), 100*l.Share())
 		} else {
-			fmt.Fprintf(b, "  %13s\n", figure(l.Crowding()))
+			fmt.Fprintf(b, "  %13s\n", figure(l.Congestion()))
 		}
 	}
 }

@@ -104,19 +104,19 @@ func TestRatePerRank(t *testing.T) {
 func TestBuildersOnMachines(t *testing.T) {
 	for _, name := range Names() {
 		g, _ := Get(name)
-		for root := range g.Ranks {
-			tr, err := tree.KL(g, root, tree.KLOptions{})
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+		trees, err := tree.KL(g, 1, 0)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for root, tr := range trees {
 			if err := tr.Validate(g.Ranks); err != nil || tr.Missing(g) >= 0 || tr.Root != root {
 				t.Errorf("%s: root %d: %v\n%v", name, root, err, tr)
 			}
-			if name != "abilene" && !strings.HasPrefix(name, "mi250") && tr.IsBalanced() == (name == "p3dn") {
-				t.Errorf("%s: root %d: balanced is %v: %s", name, root, tr.IsBalanced(), tr.Note)
+			if name != "abilene" && !strings.HasPrefix(name, "mi250") && (tr.Round != nil) == (name == "p3dn") {
+				t.Errorf("%s: root %d: balanced is %v: %s", name, root, tr.Round != nil, tr.Note)
 			}
 		}
-		if _, err := tree.BestRing(g); err != nil {
+		if _, err := tree.Rings(g, 1); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -17,7 +17,7 @@ func TestUniformSpreadsEvenly(t *testing.T) {
 		children := make([]int, n)
 		for root := range n {
 			tr := Uniform(n, root)
-			if tr.Root != root || !tr.IsBalanced() {
+			if tr.Root != root || tr.Round == nil {
 				t.Fatalf("n=%d root %d: %v\n%v", n, root, tr.Validate(n), tr)
 			}
 			for v, p := range tr.Parent {
@@ -70,20 +70,16 @@ func TestAll(t *testing.T) {
 // 4 trees on its busiest single NVLink, or 8 on a double one.
 func TestPenaltySpreadsLoad(t *testing.T) {
 	g := dgx1v()
-	var alone []topo.Tree
-	for r := range g.Ranks {
-		tr, err := Exact(g, r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		alone = append(alone, tr)
+	alone, err := Exact(g)
+	if err != nil {
+		t.Fatal(err)
 	}
 	all, err := All(g)
 	if err != nil {
 		t.Fatal(err)
 	}
 	single := 25.0
-	if with, without := busiest(g, all)*single, busiest(g, alone)*single; with > 3 || with >= without {
+	if with, without := g.Busiest(all)*single, g.Busiest(alone)*single; with > 3 || with >= without {
 		t.Errorf("the busiest link carries %v trees per NVLink with the penalty, %v without, want 3 and more", with, without)
 	}
 }
@@ -132,17 +128,17 @@ func TestCut(t *testing.T) {
 		path.Links = append(path.Links, topo.Link{A: b - 1, B: b, GBytesPerSecond: 1})
 	}
 	for _, c := range []struct {
-		g     *topo.Graph
-		joint bool
-		want  string
+		g    *topo.Graph
+		want string
 	}{
-		{full(8), true, ""},
-		{full(64), true, ""},
-		{path, false, ""},
-		{full(200), false, "cut short"},
-		{full(400), true, "too many for a search"},
+		{full(8), ""},
+		{full(64), ""},
+		{topo.UniformGraph(300), ""},
+		{path, "cut short for 500 trees of 499 links"},
+		{full(200), "cut short"},
+		{full(600), "cut short"},
 	} {
-		if got := Cut(c.g, c.joint); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := Cut(c.g); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%d ranks, %d links: %q, want %q", c.g.Ranks, len(c.g.Links), got, c.want)
 		}
 	}

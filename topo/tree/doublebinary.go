@@ -1,119 +1,149 @@
 package tree
 
 import (
-	"fmt"
 	"math/bits"
+	"math/rand/v2"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
 
-// Variant says how the second of two complementary binary trees is made from
-// the first: rank r of tree 1 takes the place that another rank has in tree 0.
-type Variant int
-
-// The variants. Tree 0 is the same in all of them: even ranks are inside, odd
-// ones are leaves. A useful tree 1 has it the other way round.
-const (
-	// Current is what NCCL does since 2.8: Shift for odd n, Mirror for even n.
-	Current Variant = iota
-	// Shift gives rank r the place r-1, and rank 0 the place n-1. The design
-	// document's drawing of it for 13 ranks has ranks 0 and 1 of tree 1 exchanged:
-	// there 0 is the root of both trees, here 1 is that of tree 1.
-	Shift
-	// Mirror gives rank r the place n-1-r. For odd n that would leave the same
-	// ranks inside both trees, so rank r takes the place n-r there, and rank 0
-	// keeps its own. The design document draws n-r for 12 ranks, too, finds odd
-	// ranks leaves of both trees, and concludes that even n cannot be mirrored;
-	// n-1-r can.
-	Mirror
-)
-
-// Neighbours returns the parent of a rank in tree which (0 or 1) of the two
-// complementary binary trees of n ranks, -1 for the root, and its children, -1
-// where there is none; the second only behind a first. It takes O(log n) time
-// and no memory: no tree is built. It panics unless 0 <= rank < n and which is
-// 0 or 1.
+// DoubleBinary returns the two complementary binary trees of n ranks: those of Sanders,
+// Speck and Traeff ("Two-tree algorithms for full bandwidth broadcast, reduction and scan",
+// 2009) in NCCL's numbering. They have no rounds: they are meant for messages cut into
+// many chunks.
 //
-// The trees are those of Sanders, Speck and Traeff ("Two-tree algorithms for
-// full bandwidth broadcast, reduction and scan", 2009) in NCCL's numbering.
 // Both are ceil(log2 n) deep. No rank is inside both of them, but for odd n
 // rank 0, so that with half of the data on each tree every rank takes in and
-// sends out the data about twice. Do not rely on the order of the children:
-// tree 1 may have the higher rank first.
-func Neighbours(n, rank, which int, v Variant) (parent int, children [2]int) {
-	if n < 1 || rank < 0 || rank >= n || which < 0 || which > 1 {
-		panic(fmt.Sprintf("tree: neighbours of rank %d of %d in tree %d", rank, n, which))
+// sends out the data about twice.
+//
+// In the second a rank takes the place that another one has in the first, as in NCCL since
+// 2.8: rank r that of r-1 for odd n, and that of n-1-r for even n.
+func DoubleBinary(n int) []topo.Tree {
+	first := topo.Tree{Parent: make([]int, n)}
+	order := make([]int, n) // by place: the rank in the second tree
+	for v := range n {
+		first.Parent[v] = above(n, v)
+		order[v] = n - 1 - v
+		if n%2 == 1 {
+			order[v] = (v + 1) % n
+		}
 	}
-	if which == 0 {
-		return binary(n, rank)
-	}
-	shift := v == Shift || v == Current && n%2 == 1
-	parent, children = binary(n, place(n, rank, shift, 1))
-	parent = place(n, parent, shift, n-1)
-	for i, c := range children {
-		children[i] = place(n, c, shift, n-1)
-	}
-	return parent, children
+	return []topo.Tree{first, first.Renamed(order)}
 }
 
-// place maps the ranks of tree 1 to their places in tree 0 with back = 1, and
-// places to ranks with back = n-1. A mirror is its own inverse.
-func place(n, r int, shift bool, back int) int {
-	switch {
-	case r < 0:
-		return r
-	case shift:
-		return (r + n - back) % n
-	case n%2 == 0:
-		return n - 1 - r
-	}
-	return (n - r) % n
-}
-
-// binary is tree 0: above a rank stands the one that differs in its lowest set
-// bit and the next; rank 0, without a set bit, is the root over the highest
-// power of two.
-func binary(n, rank int) (parent int, children [2]int) {
-	children = [2]int{-1, -1}
+// above is the parent of a rank in the first tree: the one that differs in its lowest set
+// bit and the next. Even ranks are inside, odd ones are leaves; rank 0, without a set bit,
+// is the root, over the highest power of two.
+func above(n, rank int) int {
 	if rank == 0 {
-		if n > 1 {
-			children[0] = 1 << (bits.Len(uint(n-1)) - 1)
-		}
-		return -1, children
+		return -1
 	}
-	bit := rank & -rank
-	parent = rank&^bit | bit<<1
-	if parent >= n {
-		parent = rank &^ bit
+	bit := 1 << bits.TrailingZeros(uint(rank))
+	if parent := rank&^bit | bit<<1; parent < n {
+		return parent
 	}
-	half := bit >> 1
-	if half == 0 {
-		return parent, children
-	}
-	children[0] = rank - half
-	for ; half > 0; half >>= 1 { // the right side may be cut off by n
-		if rank+half < n {
-			children[1] = rank + half
-			break
-		}
-	}
-	return parent, children
+	return rank &^ bit
 }
 
-// DoubleBinary returns the two complementary binary trees of n ranks that
-// Neighbours describes. They have no rounds: they are meant for messages cut
-// into many chunks.
-func DoubleBinary(n int, v Variant) [2]topo.Tree {
-	var trees [2]topo.Tree
-	for which := range trees {
-		t := topo.Tree{Parent: make([]int, n)}
-		for r := range n {
-			t.Parent[r], _ = Neighbours(n, r, which, v)
-			if t.Parent[r] < 0 {
-				t.Root = r
+// maxRenamed is the number of ranks up to which DoubleBinaryOn looks for a
+// better order of the ranks than the one they have.
+const maxRenamed = 128
+
+// DoubleBinaryOn returns the two trees of DoubleBinary over the ranks of g, in
+// an order of ranks that makes use of links which g has, quick ones first.
+//
+// The trees are made for networks in which every rank reaches every other.
+// Where g lacks a link they need, the quickest links that keep the tree
+// connected come in its place, and the tree's Note says how many; it may be
+// deeper then.
+func DoubleBinaryOn(g *topo.Graph) ([]topo.Tree, error) {
+	if err := g.Validate(); err != nil {
+		return nil, err
+	}
+	w := newNet(g)
+	trees := DoubleBinary(g.Ranks)
+	order := sequence(g.Ranks)
+	if g.Ranks <= maxRenamed && !g.IsUniform() {
+		order = renamed(w, trees)
+	}
+	for i, t := range trees {
+		trees[i] = mend(w, t.Renamed(order))
+	}
+	return trees, nil
+}
+
+// placing puts ranks at the places of both trees.
+type placing struct {
+	g       *net
+	near    [][]int // by place: the places next to it in either tree
+	order   []int   // by place: the rank
+	missing float64 // the cost of a link that is not there: more than all others together
+}
+
+// renamed looks for an order of the ranks in which both trees find their links,
+// first of all, and quick ones. It exchanges pairs while that helps, from the
+// order of the ranks and, where links are missing, from some random ones.
+func renamed(w *net, trees []topo.Tree) []int {
+	p := placing{g: w, near: make([][]int, w.n), order: sequence(w.n)}
+	p.missing = 8 * float64(w.n) * w.links()[0].GBytesPerSecond
+	for _, t := range trees {
+		for v, u := range t.Parent {
+			if u >= 0 {
+				p.near[v] = append(p.near[v], u)
+				p.near[u] = append(p.near[u], v)
 			}
 		}
-		trees[which] = t
 	}
-	return trees
+	places := sequence(w.n)
+	p.climb()
+	best, cost := slices.Clone(p.order), p.cost(places)
+	random := rand.New(rand.NewPCG(2, uint64(w.n)))
+	for range 40 {
+		if cost <= 0 || w.n > 32 { // no link is missing
+			break
+		}
+		random.Shuffle(w.n, func(i, j int) { p.order[i], p.order[j] = p.order[j], p.order[i] })
+		p.climb()
+		if c := p.cost(places); c < cost-p.tolerance() {
+			best, cost = slices.Clone(p.order), c
+		}
+	}
+	return best
+}
+
+// tolerance is what rounding may change of a cost.
+func (p *placing) tolerance() float64 { return 1e-12 * p.missing }
+
+// cost adds up the links of some places: those that are missing, less the rates of the
+// others.
+func (p *placing) cost(places []int) (sum float64) {
+	for _, v := range places {
+		for _, u := range p.near[v] {
+			if rate := p.g.at(p.order[v], p.order[u]); rate > 0 {
+				sum -= rate
+			} else {
+				sum += p.missing
+			}
+		}
+	}
+	return sum
+}
+
+// climb exchanges ranks of two places while that lowers the cost.
+func (p *placing) climb() {
+	for better, pass := true, 0; better && pass < maxPasses; pass++ {
+		better = false
+		for a := range p.order {
+			for b := range a {
+				before := p.cost([]int{a, b})
+				p.order[a], p.order[b] = p.order[b], p.order[a]
+				if p.cost([]int{a, b}) < before-p.tolerance() {
+					better = true
+					continue
+				}
+				p.order[a], p.order[b] = p.order[b], p.order[a]
+			}
+		}
+	}
 }

@@ -13,27 +13,45 @@ import (
 // the most neighbours outside first. It ends on every connected graph, often
 // with a balanced tree.
 func downwards(g *net, root int) topo.Tree {
-	d := newGrowth(g, root)
-	t := topo.Tree{Root: root, Parent: make([]int, g.n), Round: make([]int, g.n)}
-	t.Parent[root] = -1
+	t := topo.Tree{Root: root, Parent: slices.Repeat([]int{-1}, g.n), Round: make([]int, g.n)}
+	outside := make([]int, g.n) // by rank: its neighbours that are not in the tree
+	for v, list := range g.near {
+		outside[v] = len(list)
+	}
+	var active []int
+	add := func(v int) {
+		for _, e := range g.near[v] {
+			outside[e.Rank]--
+		}
+		active = append(active, v)
+	}
+	add(root)
 	turns := 0
-	for active := []int{root}; len(active) > 0; {
+	for len(active) > 0 {
 		turns++
 		for _, u := range active {
-			if v := d.choose(u); v >= 0 {
+			// The one with the most neighbours outside, then the fastest, then the lowest.
+			best := topo.Neighbour{Rank: -1}
+			for _, e := range g.near[u] {
+				if e.Rank != root && t.Parent[e.Rank] < 0 && (best.Rank < 0 || cmp.Or(outside[e.Rank]-outside[best.Rank],
+					cmp.Compare(e.GBytesPerSecond, best.GBytesPerSecond)) > 0) {
+					best = e
+				}
+			}
+			if v := best.Rank; v >= 0 {
 				t.Parent[v], t.Round[v] = u, turns
-				d.add(v)
-				active = append(active, v)
+				add(v)
 			}
 		}
-		active = slices.DeleteFunc(active, func(u int) bool { return d.outside[u] == 0 })
+		active = slices.DeleteFunc(active, func(u int) bool { return outside[u] == 0 })
 		// The ranks with the fewest choices choose first.
-		slices.SortStableFunc(active, func(u, v int) int { return d.outside[u] - d.outside[v] })
+		slices.SortStableFunc(active, func(u, v int) int { return outside[u] - outside[v] })
 	}
 	least := topo.Rounds(g.n)
 	if turns = slices.Max(t.Round); turns > least {
 		t.Round = nil
-		t.Note = fmt.Sprintf("no balanced reduce tree of %d rounds was found from root %d; this one takes %d rounds", least, root, turns)
+		t.Note = fmt.Sprintf("no balanced reduce tree of %d rounds was found from root %d; this one takes %d rounds",
+			least, root, turns)
 		return t
 	}
 	for v := range t.Round { // the last to be reached is the first to send
@@ -42,42 +60,4 @@ func downwards(g *net, root int) topo.Tree {
 		}
 	}
 	return t
-}
-
-// growth is a tree that takes in ranks.
-type growth struct {
-	g       *net
-	inside  []bool
-	outside []int // by rank: its neighbours that are not in the tree
-}
-
-func newGrowth(g *net, root int) *growth {
-	d := &growth{g: g, inside: make([]bool, g.n), outside: make([]int, g.n)}
-	for v, list := range g.near {
-		d.outside[v] = len(list)
-	}
-	d.add(root)
-	return d
-}
-
-func (d *growth) add(v int) {
-	d.inside[v] = true
-	for _, e := range d.g.near[v] {
-		d.outside[e.Rank]--
-	}
-}
-
-// choose returns the neighbour that u takes in: the one with the most
-// neighbours outside, then the fastest, then the lowest; -1 when all are in.
-func (d *growth) choose(u int) int {
-	best := topo.Neighbour{Rank: -1}
-	for _, e := range d.g.near[u] {
-		if d.inside[e.Rank] {
-			continue
-		}
-		if best.Rank < 0 || cmp.Or(d.outside[e.Rank]-d.outside[best.Rank], cmp.Compare(e.GBytesPerSecond, best.GBytesPerSecond)) > 0 {
-			best = e
-		}
-	}
-	return best.Rank
 }

@@ -8,8 +8,11 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Exact returns the balanced reduce tree of the largest total rate with the
-// given root, for at most MaxExact ranks.
+// MaxExact is the largest number of ranks for which Exact works.
+const MaxExact = 16
+
+// Exact returns, for every root, the balanced reduce tree of the largest total rate,
+// for at most MaxExact ranks.
 //
 // In the last round the root receives from a rank u that has gathered a set T
 // of ranks, while the root has gathered the rest. So the best tree of k rounds
@@ -17,17 +20,18 @@ import (
 // parts; the sets are bits of a word, and sizes that cannot occur in a tree of
 // all ranks are left out. 8 ranks take about 40 us, 16 about 30 ms.
 //
-// Where no tree of ceil(log2 n) rounds exists from root, the best of one or
+// Where no tree of ceil(log2 n) rounds exists from a root, the best of one or
 // two rounds more comes back, or at last the shallowest spanning tree, and its
 // Note says so.
-func Exact(g *topo.Graph, root int) (topo.Tree, error) {
+func Exact(g *topo.Graph) ([]topo.Tree, error) {
 	if g.Ranks > MaxExact {
-		return topo.Tree{}, fmt.Errorf("tree: exact search over %d ranks, want at most %d", g.Ranks, MaxExact)
+		return nil, fmt.Errorf("tree: exact search over %d ranks, want at most %d", g.Ranks, MaxExact)
 	}
-	if err := check(g, root); err != nil {
-		return topo.Tree{}, err
+	if err := g.Validate(); err != nil {
+		return nil, err
 	}
-	return newExact(newNet(g)).tree(root), nil
+	w := newNet(g)
+	return w.inTurn(1, newExact(w).tree), nil
 }
 
 // moreRounds is how many rounds more than ceil(log2 n) the search tries.
@@ -35,21 +39,20 @@ const moreRounds = 2
 
 var none = math.Inf(-1) // the weight of a tree that does not exist
 
-// exact is the search over the ranks of one net.
+// exact is the search over the ranks of one net, whose rates do not change.
 type exact struct {
 	g      *net
 	full   uint32 // all ranks
 	joined []bool // by set: its ranks are connected; no tree spans another set
 	levels []level
-	atMost int // the rounds for which levels were made
 }
 
 // level holds, for trees of k rounds, the best weights. Sets of ranks are
 // bits; entry set*n+r belongs to set and rank r.
 type level struct {
-	atLeast, atMost int       // sizes of the sets that were looked at
-	gather          []float64 // the set is gathered in r, which is in it
-	deliver         []float64 // the set is gathered somewhere and sent on to r, which is not in it
+	known   []bool    // by set: it was looked at
+	gather  []float64 // the set is gathered in r, which is in it
+	deliver []float64 // the set is gathered somewhere and sent on to r, which is not in it
 }
 
 func newExact(g *net) *exact {
@@ -62,110 +65,85 @@ func newExact(g *net) *exact {
 	}
 	x.joined = make([]bool, x.full+1)
 	for set := uint32(1); set <= x.full; set++ {
-		x.joined[set] = connected(set, near)
+		x.joined[set] = set&(set-1) == 0
+		for rest := set; rest > 0 && !x.joined[set]; rest &= rest - 1 {
+			v := bits.TrailingZeros32(rest)
+			x.joined[set] = x.joined[set&^(1<<v)] && near[v]&set != 0
+		}
 	}
 	return x
 }
 
-// connected reports whether the ranks of set, not empty, are one component of
-// the graph in which near holds every rank's neighbours.
-func connected(set uint32, near []uint32) bool {
-	reached, fresh := uint32(0), set&-set
-	for fresh != 0 {
-		reached |= fresh
-		next := uint32(0)
-		for ; fresh > 0; fresh &= fresh - 1 {
-			next |= near[bits.TrailingZeros32(fresh)]
-		}
-		fresh = next & set &^ reached
-	}
-	return reached == set
-}
-
 // tree returns the best tree with the given root.
 func (x *exact) tree(root int) topo.Tree {
-	n := x.g.n
-	if n == 1 {
-		return topo.Tree{Parent: []int{-1}, Round: []int{0}}
-	}
-	least := topo.Rounds(n)
-	for rounds := least; rounds <= min(least+moreRounds, n-1); rounds++ {
-		t, ok := x.within(root, rounds)
-		if !ok {
+	t := topo.Tree{Root: root, Parent: make([]int, x.g.n), Round: make([]int, x.g.n)}
+	t.Parent[root] = -1
+	least := topo.Rounds(x.g.n)
+	last := min(least+moreRounds, x.g.n-1)
+	for rounds := least; rounds <= last; rounds++ {
+		x.prepare(rounds)
+		if !x.build(x.full, root, rounds, t) {
 			continue
 		}
 		if rounds > least {
 			t.Round = nil
-			t.Note = fmt.Sprintf("no balanced reduce tree of %d rounds exists from root %d; this is the best of %d rounds", least, root, rounds)
+			t.Note = fmt.Sprintf("no balanced reduce tree of %d rounds exists from root %d; this is "+
+				"the best of %d rounds", least, root, rounds)
 		}
 		return t
 	}
-	t, _ := shallowest(x.g, root)
-	t.Note = fmt.Sprintf("no reduce tree of %d rounds exists from root %d; this is the shallowest spanning tree", min(least+moreRounds, n-1), root)
+	t, _ = shallowest(x.g, root)
+	t.Note = fmt.Sprintf("no reduce tree of %d rounds exists from root %d; this is the shallowest spanning tree",
+		last, root)
 	return t
 }
 
-// within returns the best tree of so many rounds, if there is one; n > 1.
-func (x *exact) within(root, rounds int) (t topo.Tree, ok bool) {
-	x.prepare(rounds)
-	t = topo.Tree{Root: root, Parent: make([]int, x.g.n), Round: make([]int, x.g.n)}
-	t.Parent[root] = -1
-	return t, x.build(x.full, root, rounds, t)
-}
-
-// prepare fills the levels below a tree of so many rounds.
+// prepare fills the levels below a tree of so many rounds, those with the fewest first.
 func (x *exact) prepare(rounds int) {
-	if x.atMost >= rounds {
+	if len(x.levels) >= rounds {
 		return
 	}
-	x.atMost = rounds
-	if len(x.levels) != rounds {
-		x.levels = make([]level, rounds)
-	}
-	least := x.g.n
-	for k := rounds - 1; k >= 0; k-- {
-		// A set of k+1 rounds splits in two of k rounds.
-		least = max(1, least-1<<k)
-		x.levels[k].atLeast, x.levels[k].atMost = least, min(1<<k, x.g.n-1)
-	}
+	x.levels = make([]level, rounds)
 	for k := range x.levels {
-		x.fill(k)
+		least := x.g.n // of the ranks of a set: one of k+1 rounds splits in two of k rounds
+		for above := rounds - 1; above >= k; above-- {
+			least = max(1, least-1<<above)
+		}
+		x.fill(k, least)
 	}
 }
 
-// fill computes level k from level k-1.
-func (x *exact) fill(k int) {
-	n, l := x.g.n, &x.levels[k]
-	if l.gather == nil { // otherwise the rates have changed
-		l.gather = make([]float64, (int(x.full)+1)*n)
-		l.deliver = make([]float64, (int(x.full)+1)*n)
-	}
+// fill computes level k, for sets of at least so many ranks, from level k-1.
+func (x *exact) fill(k, least int) {
+	n, sets := x.g.n, int(x.full)+1
+	x.levels[k] = level{make([]bool, sets), make([]float64, sets*n), make([]float64, sets*n)}
+	l := &x.levels[k]
 	for set := uint32(1); set < x.full; set++ {
 		size := bits.OnesCount32(set)
-		if size < l.atLeast || size > l.atMost {
+		if size < least || size > 1<<k || !x.joined[set] {
 			continue
 		}
+		l.known[set] = true
 		best := l.gather[int(set)*n:][:n]
 		for r := range best {
 			best[r] = none
 		}
-		switch {
-		case size == 1:
+		if size == 1 {
 			best[bits.TrailingZeros32(set)] = 0
-		case k > 0 && x.joined[set]:
-			x.split(set, k, best)
+		} else {
+			x.split(set, &x.levels[k-1], best)
 		}
 		x.send(set, best, l.deliver[int(set)*n:][:n])
 	}
 }
 
-// split finds the best trees of k rounds over set for every root in it: over
-// all ways to leave the part keep with the root.
-func (x *exact) split(set uint32, k int, best []float64) {
-	n, l := x.g.n, &x.levels[k-1]
+// split finds the best trees over set for every root in it: over all ways to leave the
+// part keep with the root, both parts being gathered as the level l says.
+func (x *exact) split(set uint32, l *level, best []float64) {
+	n := x.g.n
 	for keep := (set - 1) & set; keep > 0; keep = (keep - 1) & set {
 		give := set &^ keep
-		if !l.has(keep) || !l.has(give) || !x.joined[keep] || !x.joined[give] {
+		if !l.known[keep] || !l.known[give] {
 			continue
 		}
 		gather, deliver := l.gather[int(keep)*n:], l.deliver[int(give)*n:]
@@ -176,16 +154,11 @@ func (x *exact) split(set uint32, k int, best []float64) {
 			}
 		}
 	}
-	if l.has(set) { // the last round may be idle
+	if l.known[set] { // the last round may be idle
 		for r, w := range l.gather[int(set)*n:][:n] {
 			best[r] = max(best[r], w)
 		}
 	}
-}
-
-func (l *level) has(set uint32) bool {
-	size := bits.OnesCount32(set)
-	return size >= l.atLeast && size <= l.atMost
 }
 
 // send extends the trees over set, with the weights gather by root, by a link
@@ -215,13 +188,13 @@ func (x *exact) build(set uint32, root, rounds int, t topo.Tree) bool {
 	}
 	n, l := x.g.n, &x.levels[rounds-1]
 	best, bestGive := none, uint32(0)
-	if l.has(set) {
+	if l.known[set] {
 		best = l.gather[int(set)*n+root]
 	}
 	others := set &^ (1 << root)
 	for give := others; give > 0; give = (give - 1) & others {
 		keep := set &^ give
-		if !l.has(keep) || !l.has(give) {
+		if !l.known[keep] || !l.known[give] {
 			continue
 		}
 		w := l.gather[int(keep)*n+root] + l.deliver[int(give)*n+root]
@@ -235,22 +208,12 @@ func (x *exact) build(set uint32, root, rounds int, t topo.Tree) bool {
 	case bestGive == 0: // idle
 		return x.build(set, root, rounds-1, t)
 	}
-	u := x.sender(bestGive, root, l)
+	u := 0 // the lowest rank through which the given set is delivered at the best weight
+	for ; bestGive>>u&1 == 0 || x.g.at(root, u) == 0 ||
+		l.gather[int(bestGive)*n+u]+x.g.at(root, u) != l.deliver[int(bestGive)*n+root]; u++ {
+	}
 	t.Parent[u], t.Round[u] = root, rounds
 	x.build(set&^bestGive, root, rounds-1, t)
 	x.build(bestGive, u, rounds-1, t)
 	return true
-}
-
-// sender returns the rank of set, lowest first, through which it is delivered
-// to root at the best weight.
-func (x *exact) sender(set uint32, root int, l *level) int {
-	n := x.g.n
-	for rest := set; rest > 0; rest &= rest - 1 {
-		u := bits.TrailingZeros32(rest)
-		if w := x.g.at(root, u); w > 0 && l.gather[int(set)*n+u]+w == l.deliver[int(set)*n+root] {
-			return u
-		}
-	}
-	panic("tree: a set is delivered by none of its ranks")
 }

@@ -5,67 +5,61 @@ import "github.com/treerun/treerun/topo"
 // maxPasses bounds the passes of exchange; few graphs need more than five.
 const maxPasses = 20
 
-// exchange lets pairs of ranks of t, not the root, change places while that
+// exchange returns t after pairs of ranks, not the root, have changed places while that
 // makes the tree heavier. The rounds of the places stay. Above some hundred
 // ranks, where it would take seconds, it does nothing.
-func exchange(g *net, t topo.Tree) {
+func exchange(g *net, t topo.Tree) topo.Tree {
 	if g.n > maxMatrix/4 {
-		return
+		return t
 	}
 	children := t.Children()
-	for range maxPasses {
-		better := false
+	for better, pass := true, 0; better && pass < maxPasses; pass++ {
+		better = false
 		for a := range g.n {
 			for b := a + 1; b < g.n; b++ {
 				if a == t.Root || b == t.Root || gain(g, t, children, a, b) <= 0 {
 					continue
 				}
-				swap(t, a, b)
+				order := sequence(g.n)
+				order[a], order[b] = b, a
+				t = t.Renamed(order)
 				children = t.Children()
 				better = true
 			}
 		}
-		if !better {
-			return
-		}
 	}
+	return t
+}
+
+// sequence returns the numbers below n.
+func sequence(n int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	return list
 }
 
 // gain is how much heavier t becomes when a and b change places; none when
 // that needs a link that is not there.
 func gain(g *net, t topo.Tree, children [][]int, a, b int) float64 {
-	sum := step(g, t.Parent[a], a, b) + step(g, t.Parent[b], b, a)
-	for _, c := range children[a] {
-		sum += step(g, c, a, b)
-	}
-	for _, c := range children[b] {
-		sum += step(g, c, b, a)
-	}
-	return sum
-}
-
-// step is the gain of a link to x whose other end moves.
-func step(g *net, x, from, to int) float64 {
-	if x == to {
-		return 0 // the link between the two stays
-	}
-	w := g.at(to, x)
-	if w == 0 {
-		return none
-	}
-	return w - g.at(from, x)
-}
-
-// swap lets a and b, neither of them the root, change places in t.
-func swap(t topo.Tree, a, b int) {
-	for v, p := range t.Parent {
-		switch p {
-		case a:
-			t.Parent[v] = b
-		case b:
-			t.Parent[v] = a
+	sum := 0.0
+	move := func(x, from, to int) { // the other end of a link to x
+		switch w := g.at(to, x); {
+		case x == to: // the link between the two stays
+		case w == 0:
+			sum = none
+		default:
+			sum += w - g.at(from, x)
 		}
 	}
-	t.Parent[a], t.Parent[b] = t.Parent[b], t.Parent[a]
-	t.Round[a], t.Round[b] = t.Round[b], t.Round[a]
+	move(t.Parent[a], a, b)
+	move(t.Parent[b], b, a)
+	for _, c := range children[a] {
+		move(c, a, b)
+	}
+	for _, c := range children[b] {
+		move(c, b, a)
+	}
+	return sum
 }

@@ -33,18 +33,15 @@ func TestKLAgainstExact(t *testing.T) {
 			g := complete(n, uint64(seed))
 			x := newExact(newNet(g))
 			for root := 0; root < n; root += 3 {
-				_, ok := newKL(newNet(g), 1, KLOptions{}).attempt(root)
+				_, ok := newKL(newNet(g), 0, 0).attempt(root)
 				if !ok {
 					t.Fatalf("n=%d seed %d root %d: no tree by bisection on a complete graph", n, seed, root)
 				}
-				tr, err := KL(g, root, KLOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				tr := klTree(g, root, 0, 0)
 				checkTree(t, g, tr, root)
 				best := x.tree(root)
-				ratio := tr.Weight(g) / best.Weight(g)
-				if !tr.IsBalanced() || ratio > 1 {
+				ratio := weight(g, tr) / weight(g, best)
+				if tr.Round == nil || ratio > 1 {
 					t.Fatalf("n=%d seed %d root %d: %v of the best\n%v", n, seed, root, ratio, tr)
 				}
 				sum += ratio
@@ -65,8 +62,8 @@ func TestKLEverySize(t *testing.T) {
 	for n := 1; n <= 40; n++ {
 		g := complete(n, 1)
 		for _, root := range []int{0, n / 2, n - 1} {
-			tr, ok := newKL(newNet(g), 1, KLOptions{}).attempt(root)
-			if !ok || !tr.IsBalanced() || tr.Root != root {
+			tr, ok := newKL(newNet(g), 0, 0).attempt(root)
+			if !ok || tr.Round == nil || tr.Root != root {
 				t.Errorf("n=%d root %d: %v", n, root, tr)
 			}
 		}
@@ -78,19 +75,16 @@ func TestKLEverySize(t *testing.T) {
 func TestKLEveryGraph(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t, 1, 9)
-		o := KLOptions{Seed: rapid.Uint64().Draw(t, "seed"), Attempts: rapid.IntRange(0, 3).Draw(t, "attempts")}
+		seed, attempts := rapid.Uint64().Draw(t, "seed"), rapid.IntRange(0, 3).Draw(t, "attempts")
 		for root := range g.Ranks {
-			tr, err := KL(g, root, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			tr := klTree(g, root, seed, attempts)
 			checkTree(t, g, tr, root)
-			best, err := Exact(g, root)
+			best, err := exactTree(g, root)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if tr.IsBalanced() != best.IsBalanced() {
-				t.Fatalf("balanced is %v, for the exact search %v\n%v", tr.IsBalanced(), best.IsBalanced(), tr)
+			if balanced := tr.Round != nil; balanced != (best.Round != nil) {
+				t.Fatalf("balanced is %v, not so for the exact search\n%v", balanced, tr)
 			}
 		}
 	})
@@ -108,11 +102,7 @@ func TestKLTraps(t *testing.T) {
 		{"3x3 torus", torus(3, 3)}, {"2x5 torus", torus(2, 5)}, {"8x8 torus", torus(8, 8)},
 	} {
 		for _, root := range []int{0, c.g.Ranks - 1} {
-			tr, err := KL(c.g, root, KLOptions{})
-			if err != nil {
-				t.Fatalf("%s: %v", c.name, err)
-			}
-			checkTree(t, c.g, tr, root)
+			checkTree(t, c.g, klTree(c.g, root, 0, 0), root)
 		}
 	}
 }
@@ -200,7 +190,7 @@ func TestBisectionAgainstBruteForce(t *testing.T) {
 		found := 1e9
 		for i := range 12 {
 			random := rand.New(rand.NewPCG(3, uint64(i)))
-			c := newKL(w, 1, KLOptions{}).bisect(i+1, random)
+			c := newKL(w, 0, 0).bisect(i+1, random)
 			cut := 0.0
 			for _, u := range c.halves[0].ranks {
 				for _, v := range c.halves[1].ranks {
@@ -216,18 +206,18 @@ func TestBisectionAgainstBruteForce(t *testing.T) {
 }
 
 // The penalty spreads the trees over the links, 1 lets them crowd.
-func TestKLAllPenalty(t *testing.T) {
+func TestKLPenalty(t *testing.T) {
 	g := complete(8, 5)
 	most := map[float64]int{}
 	for _, penalty := range []float64{0, LinkUsagePenalty, 1} {
-		trees, err := KLAll(g, penalty, KLOptions{})
+		trees, err := KL(g, penalty, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		uses := map[[2]int]int{}
 		for r, tr := range trees {
 			checkTree(t, g, tr, r)
-			if !tr.IsBalanced() {
+			if tr.Round == nil {
 				t.Errorf("penalty %v, root %d: not balanced", penalty, r)
 			}
 			for v, p := range tr.Parent {
@@ -244,7 +234,7 @@ func TestKLAllPenalty(t *testing.T) {
 		t.Errorf("uses of the busiest link by penalty: %v", most)
 	}
 	for _, bad := range []float64{-0.1, 1.1} {
-		if _, err := KLAll(g, bad, KLOptions{}); err == nil {
+		if _, err := KL(g, bad, 0); err == nil {
 			t.Errorf("penalty %v was taken", bad)
 		}
 	}
@@ -253,14 +243,13 @@ func TestKLAllPenalty(t *testing.T) {
 // The same seed gives the same trees; the seed matters where links are equal.
 func TestKLSeed(t *testing.T) {
 	g := complete(24, 2)
-	a, _ := KL(g, 3, KLOptions{Seed: 1})
-	b, _ := KL(g, 3, KLOptions{Seed: 1})
+	a, b := klTree(g, 3, 1, 0), klTree(g, 3, 1, 0)
 	if fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Error("one seed, two trees")
 	}
 	other := false
 	for seed := range uint64(8) {
-		c, _ := KL(g, 3, KLOptions{Seed: seed + 2})
+		c := klTree(g, 3, seed+2, 0)
 		other = other || fmt.Sprint(a) != fmt.Sprint(c)
 	}
 	if !other {
@@ -268,12 +257,12 @@ func TestKLSeed(t *testing.T) {
 	}
 }
 
-func BenchmarkKLAll(b *testing.B) {
+func BenchmarkKL(b *testing.B) {
 	for _, n := range []int{8, 16, 64, 256} {
 		g := groups(n/4, 4)
 		b.Run(fmt.Sprintf("n=%d", n), func(b *testing.B) {
 			for b.Loop() {
-				if _, err := KLAll(g, LinkUsagePenalty, KLOptions{}); err != nil {
+				if _, err := KL(g, LinkUsagePenalty, 0); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -281,11 +270,9 @@ func BenchmarkKLAll(b *testing.B) {
 	}
 }
 
-func BenchmarkKL512(b *testing.B) {
+func BenchmarkOneTreeOf512(b *testing.B) {
 	g := groups(64, 8)
 	for b.Loop() {
-		if _, err := KL(g, 0, KLOptions{}); err != nil {
-			b.Fatal(err)
-		}
+		klTree(g, 0, 0, 0)
 	}
 }

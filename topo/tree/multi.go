@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 
@@ -11,7 +12,7 @@ import (
 // as many equal parts. The trees are made jointly: the busiest link or port, in
 // uses per GB/s, is as little busy as the search can make it, because equal
 // parts move at its pace (topo.Graph.Busiest measures it). It is never busier
-// than under the trees of All or KLAll, which are made one after the other with
+// than under the trees of All or KL, which are made one after the other with
 // a penalty, and from which the search starts.
 //
 // A tree uses a link once, whichever way: that is what an AllReduce, which goes
@@ -32,7 +33,7 @@ func Multi(g *topo.Graph) ([]topo.Tree, error) {
 	if err != nil || g.IsUniform() || g.Ranks > maxMatrix/4 {
 		return start, err // every link of a uniform graph carries two trees: nothing is better
 	}
-	other, err := KLAll(g, LinkUsagePenalty, KLOptions{})
+	other, err := KL(g, LinkUsagePenalty, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -40,22 +41,28 @@ func Multi(g *topo.Graph) ([]topo.Tree, error) {
 		start = other
 	}
 	m := newMulti(g, start)
-	least := m.crowd.least(g.Ranks * (g.Ranks - 1))
+	bound := m.loads.bound(g.Ranks * (g.Ranks - 1))
 	m.settle()
-	for m.left > 0 && m.g.n <= maxFresh && m.crowd.cost().busiest > least*(1+1e-9) {
+	for m.left > 0 && g.Ranks <= maxFresh && m.loads.cost().busiest > bound*(1+1e-9) {
 		m.shake()
 	}
 	return m.trees, nil
 }
 
-// multiWork bounds the steps of the search above MaxExact ranks, where it is
-// cut short from some hundred ranks on: about a second.
-const multiWork = 60_000_000
+// Cut says, in words for people, where Multi searches less than it does on small graphs,
+// so that it ends after seconds; it is empty where it does not.
+func Cut(g *topo.Graph) string {
+	n := g.Ranks
+	if g.IsUniform() || n <= 2*MaxExact || n <= maxMatrix/4 && answers(g) >= 3*n {
+		return ""
+	}
+	return fmt.Sprintf("the search is cut short for %d trees of %d links: better ones may exist", n, len(g.Links))
+}
 
-// answers is the number of trees that multiWork is enough for.
+// answers is the number of trees that the search makes in about a second.
 func answers(g *topo.Graph) int {
 	each := 10*g.Ranks*g.Ranks + 20*len(g.Links) // steps, roughly
-	return 1 + multiWork/each
+	return 1 + 60_000_000/each
 }
 
 // maxAnswered is the number of ranks up to which the exact search finds trees.
@@ -64,22 +71,20 @@ const maxAnswered = 10
 // multi is the search for one tree per root.
 type multi struct {
 	g      *net // its rates are worth, not GB/s
-	crowd  *crowd
-	exact  *exact // nil above maxAnswered ranks
+	loads  *loads
 	trees  []topo.Tree
 	random *rand.Rand
 	left   int // trees that may still be made
 }
 
 func newMulti(g *topo.Graph, trees []topo.Tree) *multi {
-	m := &multi{g: newNet(g), crowd: newCrowd(g), trees: trees, random: rand.New(rand.NewPCG(12, uint64(g.Ranks)))}
-	m.crowd.unit = g.Busiest(trees)
+	m := &multi{g: newNet(g), loads: newLoads(g), trees: trees, random: rand.New(rand.NewPCG(12, uint64(g.Ranks)))}
+	m.loads.unit = g.Busiest(trees)
 	for _, t := range trees {
-		m.crowd.add(t, 1)
+		m.loads.add(t, 1)
 	}
 	switch {
 	case g.Ranks <= maxAnswered:
-		m.exact = newExact(m.g)
 		m.left = 60 * g.Ranks
 	case g.Ranks <= 2*MaxExact:
 		m.left = 8 * g.Ranks
@@ -89,108 +94,82 @@ func newMulti(g *topo.Graph, trees []topo.Tree) *multi {
 	return m
 }
 
+// put puts t, or a tree without ranks, in the place of tree r, which it returns.
+func (m *multi) put(r int, t topo.Tree) (old topo.Tree) {
+	old = m.trees[r]
+	m.loads.add(old, -1)
+	m.loads.add(t, 1)
+	m.trees[r] = t
+	return old
+}
+
 // settle replaces one tree after the other while that is better.
 func (m *multi) settle() {
-	for still := 0; still < len(m.trees) && m.left > 0; {
-		for r := range m.trees {
-			still++
-			if m.replace(r) {
-				still = 0
-			}
-			if still >= len(m.trees) || m.left <= 0 {
-				break
-			}
+	for r, still := 0, 0; still < len(m.trees) && m.left > 0; r = (r + 1) % len(m.trees) {
+		still++
+		before := m.loads.cost()
+		old := m.put(r, topo.Tree{})
+		m.put(r, m.answer(r, old, 0))
+		if m.loads.cost().less(before) {
+			still = 0
+		} else {
+			m.put(r, old)
 		}
 	}
 }
 
-// replace puts a better tree in the place of tree r, if it finds one.
-func (m *multi) replace(r int) bool {
-	before, old := m.crowd.cost(), m.trees[r]
-	m.crowd.add(old, -1)
-	m.trees[r] = m.answer(r, old, 0)
-	m.crowd.add(m.trees[r], 1)
-	if m.crowd.cost().less(before) {
-		return true
-	}
-	m.crowd.add(m.trees[r], -1)
-	m.crowd.add(old, 1)
-	m.trees[r] = old
-	return false
-}
-
-// shake takes out some trees, one of them from the busiest link or port, puts
-// in others that are made with blurred prices, settles, and goes back if the
-// result is worse.
+// shake takes out three to five trees (fewer where there are not so many), one of them
+// from the busiest link or port, puts in others that are made with blurred prices,
+// settles, and goes back if the result is worse.
 func (m *multi) shake() {
-	before, old := m.crowd.cost(), slices.Clone(m.trees)
-	out := m.someTrees()
-	for _, r := range out {
-		m.crowd.add(m.trees[r], -1)
-	}
-	for _, r := range out {
-		m.trees[r] = m.answer(r, m.trees[r], 0.2)
-		m.crowd.add(m.trees[r], 1)
-	}
-	m.settle()
-	if before.less(m.crowd.cost()) {
-		for r := range old {
-			m.crowd.add(m.trees[r], -1)
-			m.crowd.add(old[r], 1)
-		}
-		m.trees = old
-	}
-}
-
-// someTrees chooses three to five trees (fewer where there are not so many), the
-// first from the busiest resource.
-func (m *multi) someTrees() []int {
-	hot := m.crowd.hottest()
-	out := m.random.Perm(len(m.trees))
+	before, old := m.loads.cost(), slices.Clone(m.trees)
+	out := m.random.Perm(len(old))
 	first := slices.IndexFunc(out, func(r int) bool {
-		for v, p := range m.trees[r].Parent {
-			if p >= 0 && slices.Contains(m.crowd.touched[m.crowd.link(v, p)], hot) {
+		for v, p := range old[r].Parent {
+			if p >= 0 && slices.Contains(m.loads.touched[m.loads.index[topo.Pair(v, p)]], before.resource) {
 				return true
 			}
 		}
 		return false
 	})
 	out[0], out[first] = out[first], out[0]
-	return out[:min(len(out), 3+m.random.IntN(3))]
+	out = out[:min(len(out), 3+m.random.IntN(3))]
+	for _, r := range out {
+		m.put(r, topo.Tree{})
+	}
+	for _, r := range out {
+		m.put(r, m.answer(r, old[r], 0.2))
+	}
+	m.settle()
+	if before.less(m.loads.cost()) {
+		for r, t := range old {
+			m.put(r, t)
+		}
+	}
 }
 
 // answer makes a tree with root r for the uses that the other trees leave: a
-// link is worth more, the less the pressure rises when it is used. Prices are
-// blurred by up to the given part. old is the tree that was there.
+// link is worth more, the less the sum of the cost rises when it is used. Prices are
+// blurred by up to the given part. old is the tree that was there. Every spanning tree has
+// the same number of links, so what is added to the worth of all changes nothing.
 func (m *multi) answer(r int, old topo.Tree, blur float64) topo.Tree {
 	m.left--
-	if m.g.n > maxFresh {
-		t := old
-		t.Parent, t.Round = slices.Clone(old.Parent), slices.Clone(old.Round)
-		m.revalue(blur)
-		if t.Round != nil {
-			exchange(m.g, t)
-		}
-		return t
-	}
-	m.revalue(blur)
-	if m.exact != nil {
-		m.exact.atMost = 0 // the worths have changed
-		return m.exact.tree(r)
-	}
-	return newKL(m.g, m.g.n, KLOptions{Seed: m.random.Uint64(), Attempts: 4}).tree(r)
-}
-
-// revalue sets the worth of all links. Every spanning tree has the same number
-// of links, so what is added to all of them changes nothing.
-func (m *multi) revalue(blur float64) {
-	prices := make([]float64, len(m.crowd.links))
-	most := 0.0
+	prices := make([]float64, len(m.loads.links))
 	for i := range prices {
-		prices[i] = m.crowd.price(i) * (1 + blur*m.random.Float64())
-		most = max(most, prices[i])
+		prices[i] = m.loads.price(i) * (1 + blur*m.random.Float64())
 	}
-	for i, l := range m.crowd.links {
-		m.g.set(l.a, l.b, 1.01*most-prices[i])
+	highest := slices.Max(prices)
+	for i, l := range m.loads.links {
+		m.g.set(l.A, l.B, 1.01*highest-prices[i])
 	}
+	switch {
+	case m.g.n <= maxAnswered:
+		return newExact(m.g).tree(r)
+	case m.g.n <= maxFresh:
+		return newKL(m.g, m.random.Uint64(), 4).tree(r)
+	}
+	if old.Round == nil {
+		return old
+	}
+	return exchange(m.g, old)
 }

@@ -1,6 +1,8 @@
 package tree
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/treerun/treerun/topo"
@@ -46,14 +48,6 @@ func (g *net) end(u, v int) *topo.Neighbour {
 	return &g.near[u][i]
 }
 
-// leastRate is where scale stops, so that a link stays a link.
-const leastRate = 1e-200
-
-// scale multiplies the rate of the link between u and v.
-func (g *net) scale(u, v int, by float64) {
-	g.set(u, v, max(g.at(u, v)*by, leastRate))
-}
-
 // set changes the rate of the link between u and v.
 func (g *net) set(u, v int, rate float64) {
 	g.end(u, v).GBytesPerSecond = rate
@@ -61,6 +55,19 @@ func (g *net) set(u, v int, rate float64) {
 	if g.table.N > 0 {
 		g.table.Set(u, v, rate)
 	}
+}
+
+// links returns the links, quickest first, equals by rank.
+func (g *net) links() (list []topo.Link) {
+	for a, near := range g.near {
+		for _, e := range near {
+			if a < e.Rank {
+				list = append(list, topo.Link{A: a, B: e.Rank, GBytesPerSecond: e.GBytesPerSecond})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(x, y topo.Link) int { return cmp.Compare(y.GBytesPerSecond, x.GBytesPerSecond) })
+	return list
 }
 
 // weight is the total rate of a tree's links.
@@ -72,4 +79,61 @@ func (g *net) weight(t topo.Tree) float64 {
 		}
 	}
 	return sum
+}
+
+// mend replaces the links of t that g does not have by the quickest ones that
+// join the pieces, and turns the pieces so that they hang from the root.
+func mend(g *net, t topo.Tree) topo.Tree {
+	kept := topo.Graph{Ranks: g.n}
+	joined := topo.NewSets(g.n)
+	for v, p := range t.Parent {
+		if p >= 0 && g.at(v, p) > 0 && joined.Join(v, p) {
+			kept.Links = append(kept.Links, topo.Link{A: v, B: p})
+		}
+	}
+	missing := g.n - 1 - len(kept.Links)
+	if missing == 0 {
+		return t
+	}
+	for _, l := range g.links() {
+		if joined.Join(l.A, l.B) {
+			kept.Links = append(kept.Links, l)
+		}
+	}
+	out, _ := shallowest(newNet(&kept), t.Root)
+	out.Note = fmt.Sprintf("the graph lacks %d of the tree's %d links; the quickest others that "+
+		"keep it connected stand in", missing, g.n-1)
+	return out
+}
+
+// shallowest returns a spanning tree in which every rank is as near to the
+// root as the graph allows, over the fastest such link, to the lowest rank
+// among equals; and the number of links between every rank and the root. g
+// must be connected.
+func shallowest(g *net, root int) (t topo.Tree, depth []int) {
+	t = topo.Tree{Root: root, Parent: make([]int, g.n)}
+	depth = make([]int, g.n)
+	for v := range depth {
+		depth[v] = -1
+		t.Parent[v] = -1
+	}
+	depth[root] = 0
+	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
+		u := queue[0]
+		for _, e := range g.near[u] {
+			v := e.Rank
+			switch {
+			case depth[v] < 0:
+				depth[v] = depth[u] + 1
+				t.Parent[v] = u
+				queue = append(queue, v)
+			case depth[v] == depth[u]+1:
+				old := g.at(v, t.Parent[v])
+				if w := g.at(v, u); w > old || w == old && u < t.Parent[v] {
+					t.Parent[v] = u
+				}
+			}
+		}
+	}
+	return t, depth
 }

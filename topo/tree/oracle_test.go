@@ -82,12 +82,25 @@ func drawGraph(t *rapid.T, least, most int) *topo.Graph {
 	return g
 }
 
-func sequence(n int) []int {
-	s := make([]int, n)
-	for i := range s {
-		s[i] = i
+// weight is the sum of the rates of a tree's links.
+func weight(g *topo.Graph, tr topo.Tree) float64 { return newNet(g).weight(tr) }
+
+// oneTree is the tree of one root that a builder of trees for all roots makes.
+func oneTree(build func(*topo.Graph) ([]topo.Tree, error)) func(*topo.Graph, int) (topo.Tree, error) {
+	return func(g *topo.Graph, root int) (topo.Tree, error) {
+		trees, err := build(g)
+		if err != nil {
+			return topo.Tree{}, err
+		}
+		return trees[root], nil
 	}
-	return s
+}
+
+// exactTree and klTree are the trees of one root by themselves.
+var exactTree = oneTree(Exact)
+
+func klTree(g *topo.Graph, root int, seed uint64, attempts int) topo.Tree {
+	return newKL(newNet(g), seed, attempts).tree(root)
 }
 
 // slowest is the rate of a tree's slowest link.

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/treerun/treerun/topo"
@@ -13,56 +14,33 @@ type Ring struct {
 	GBytesPerSecond float64 // the rate of its slowest link; 0 for one rank
 }
 
-// NoRingError says that no ring was found over the links of a graph.
-type NoRingError struct{ Ranks int }
-
-// Error names the ranks.
-func (e *NoRingError) Error() string {
-	return fmt.Sprintf("tree: found no ring over the graph's links that visits all %d ranks", e.Ranks)
-}
-
-// BestRing returns a ring whose slowest link is quick, and of those one of a
-// large total rate. It is a heuristic: orders that grow from rank to rank over
-// the quickest link, and then exchange links (2-opt). Without a ring the error
-// is a *NoRingError.
-func BestRing(g *topo.Graph) (Ring, error) {
-	if err := g.Validate(); err != nil {
-		return Ring{}, err
-	}
-	return bestRing(newNet(g))
-}
-
-func bestRing(w *net) (Ring, error) {
-	order, least := walk(w, -1)
-	if least == 0 && w.n > 1 {
-		return Ring{}, &NoRingError{Ranks: w.n}
-	}
-	return Ring{Order: order, GBytesPerSecond: least}, nil
-}
-
 // Rings returns rings that can be used at the same time, each with its rate in
-// both directions: BestRing's first, then the best of what the links have left
+// both directions: first one whose slowest link is quick, and of those one of a large
+// total rate, then the best of what the links have left
 // when the rings before have taken their rates, as NCCL makes its channels,
-// until no ring is left or there are most of them. On a DGX-1V that is a ring
+// until no ring is left or there are most of them. It is a heuristic: orders that grow from
+// rank to rank over the quickest link, and then exchange links (2-opt). On a DGX-1V that is a ring
 // of the double NVLinks and one of the single ones. The first rings decide what
 // is left, so the sum is not always the largest. Ports are not looked at.
 func Rings(g *topo.Graph, most int) ([]Ring, error) {
-	first, err := BestRing(g)
-	if err != nil {
+	if err := g.Validate(); err != nil {
 		return nil, err
 	}
-	rings := []Ring{first}
-	if g.Ranks < 3 {
-		return rings, nil
-	}
+	var rings []Ring
 	left := *g
 	for len(rings) < most {
-		left.Links = without(left.Links, rings[len(rings)-1])
-		r, err := bestRing(newNet(&left))
-		if err != nil {
+		order, least := walk(newNet(&left), -1)
+		if least == 0 && g.Ranks > 1 {
 			break
 		}
-		rings = append(rings, r)
+		rings = append(rings, Ring{Order: order, GBytesPerSecond: least})
+		if g.Ranks < 3 {
+			break
+		}
+		left.Links = without(left.Links, rings[len(rings)-1])
+	}
+	if len(rings) == 0 {
+		return nil, fmt.Errorf("tree: found no ring over the graph's links that visits all %d ranks", g.Ranks)
 	}
 	return rings, nil
 }
@@ -87,7 +65,7 @@ func without(links []topo.Link, r Ring) []topo.Link {
 }
 
 // Chain returns the tree that is a single path from the root, as NCCL uses
-// inside a host, found as BestRing finds its ring. Where no path from the root
+// inside a host, found as Rings finds a ring. Where no path from the root
 // to all ranks is found, the quickest links that keep the tree connected stand
 // in for the missing ones, and its Note says so.
 func Chain(g *topo.Graph, root int) (topo.Tree, error) {
@@ -103,7 +81,8 @@ func Chain(g *topo.Graph, root int) (topo.Tree, error) {
 	}
 	if least == 0 && w.n > 1 {
 		t = mend(w, t)
-		t.Note = fmt.Sprintf("no path over the graph's links from root %d to all ranks was found; this is a tree with few branches", root)
+		t.Note = fmt.Sprintf("no path over the graph's links from root %d to all ranks was found; "+
+			"this is a tree with few branches", root)
 	}
 	return t, nil
 }
@@ -115,15 +94,19 @@ func Star(g *topo.Graph, root int) (topo.Tree, error) {
 	if err := check(g, root); err != nil {
 		return topo.Tree{}, err
 	}
-	t, depth := shallowest(newNet(g), root)
-	far := 0
-	for _, d := range depth {
-		if d > 1 {
-			far++
-		}
-	}
-	if far > 0 {
-		t.Note = fmt.Sprintf("root %d has no link with %d of %d ranks; this is the shallowest spanning tree", root, far, g.Ranks-1)
+	w := newNet(g)
+	t, _ := shallowest(w, root)
+	if far := g.Ranks - 1 - len(w.near[root]); far > 0 {
+		t.Note = fmt.Sprintf("root %d has no link with %d of %d ranks; this is the shallowest spanning tree",
+			root, far, g.Ranks-1)
 	}
 	return t, nil
+}
+
+// check reports a graph that is not valid, and a root that is none of its ranks.
+func check(g *topo.Graph, root int) error {
+	if root < 0 || root >= g.Ranks {
+		return cmp.Or(g.Validate(), fmt.Errorf("tree: root %d is not a rank of 0..%d", root, g.Ranks-1))
+	}
+	return g.Validate()
 }

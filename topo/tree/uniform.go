@@ -1,6 +1,10 @@
 package tree
 
-import "github.com/treerun/treerun/topo"
+import (
+	"math/bits"
+
+	"github.com/treerun/treerun/topo"
+)
 
 // Uniform returns a balanced reduce tree of n ranks for a graph in which all
 // links are equal. Its edges join ranks at the differences 1..n-1, each once,
@@ -15,28 +19,23 @@ import "github.com/treerun/treerun/topo"
 // new rank 2m-1-2f, which gives the odd differences. An odd n leaves out rank
 // 2m-1, and the root is idle in round 1. For n = 2^k it is the binomial tree.
 func Uniform(n, root int) topo.Tree {
-	t := topo.Tree{Parent: []int{-1}, Round: []int{0}}
-	for _, n := range sizes(n) {
-		t = doubled(t, n)
+	order := make([]int, n)
+	for v := range order {
+		order[v] = (root + v) % n
 	}
-	return t.Shift(root)
+	return graceful(n).Renamed(order)
 }
 
-// sizes returns the numbers of ranks on the way from 1, exclusive, to n by
-// halving n and rounding up.
-func sizes(n int) []int {
-	if n <= 1 {
-		return nil
-	}
-	return append(sizes((n+1)/2), n)
-}
-
-// doubled makes the graceful tree of n ranks with root 0 from the one of
-// (n+1)/2.
-func doubled(half topo.Tree, n int) topo.Tree {
-	m := len(half.Parent)
+// graceful makes the graceful tree of n ranks with root 0 from the one of
+// half as many.
+func graceful(n int) topo.Tree {
 	t := topo.Tree{Parent: make([]int, n), Round: make([]int, n)}
 	t.Parent[0] = -1
+	if n == 1 {
+		return t
+	}
+	m := (n + 1) / 2
+	half := graceful(m)
 	for f, p := range half.Parent {
 		if f > 0 {
 			t.Parent[2*f] = 2 * p
@@ -46,6 +45,19 @@ func doubled(half topo.Tree, n int) topo.Tree {
 			t.Parent[leaf] = 2 * f
 			t.Round[leaf] = 1
 		}
+	}
+	return t
+}
+
+// Binomial returns the binomial tree of n ranks with this root, for links that are all
+// alike: a rank's parent is as many ranks nearer to the root as the lowest bit of its
+// distance, which also is its round: those at odd distances send in the first.
+func Binomial(n, root int) topo.Tree {
+	t := topo.Tree{Root: root, Parent: make([]int, n), Round: make([]int, n)}
+	t.Parent[root] = -1
+	for d := 1; d < n; d++ {
+		t.Parent[(root+d)%n] = (root + d&(d-1)) % n
+		t.Round[(root+d)%n] = bits.TrailingZeros(uint(d)) + 1
 	}
 	return t
 }

@@ -20,53 +20,41 @@ const (
 // the largest total rate with it. Where it finds no such order the rate is 0,
 // and the order lacks as few links as it can; without any link it is nil.
 func walk(g *net, start int) (order []int, least float64) {
-	w := &walker{g: g, start: start, closed: start < 0}
 	if g.n == 1 {
 		return []int{0}, 0
 	}
-	rates := g.rates()
-	if len(rates) == 0 {
+	var rates []float64 // of the links, rising
+	for _, l := range slices.Backward(g.links()) {
+		rates = append(rates, l.GBytesPerSecond)
+	}
+	if rates = slices.Compact(rates); len(rates) == 0 {
 		return nil, 0
 	}
-	w.quickest = rates[len(rates)-1]
-	w.least = rates[0]
-	best := w.search()
-	for low, high := 1, len(rates)-1; w.slowest(best) > 0 && low <= high; {
+	w := &walker{g: g, start: start, quickest: rates[len(rates)-1], least: rates[0]}
+	order, least = w.search()
+	for low, high := 1, len(rates)-1; least > 0 && low <= high; {
 		mid := (low + high) / 2
 		w.least = rates[mid]
-		if found := w.search(); w.slowest(found) >= w.least {
-			best, low = found, mid+1
+		if found, slowest := w.search(); slowest >= w.least {
+			order, least, low = found, slowest, mid+1
 		} else {
 			high = mid - 1
 		}
 	}
-	if w.closed {
-		first := slices.Index(best, 0)
-		best = append(best[first:len(best):len(best)], best[:first]...)
-		if best[1] > best[g.n-1] {
-			slices.Reverse(best[1:])
+	if start < 0 {
+		first := slices.Index(order, 0)
+		order = slices.Concat(order[first:], order[:first])
+		if order[1] > order[g.n-1] {
+			slices.Reverse(order[1:])
 		}
 	}
-	return best, w.slowest(best)
-}
-
-// rates returns the different rates of the links, rising.
-func (g *net) rates() []float64 {
-	var list []float64
-	for _, near := range g.near {
-		for _, e := range near {
-			list = append(list, e.GBytesPerSecond)
-		}
-	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return order, least
 }
 
 // walker looks for an order of ranks over links of at least some rate.
 type walker struct {
 	g        *net
-	start    int // -1: any
-	closed   bool
+	start    int // -1: any, and the last rank is followed by the first
 	least    float64
 	quickest float64
 }
@@ -88,36 +76,16 @@ func (w *walker) after(order []int, i int) int {
 	switch {
 	case i < w.g.n-1:
 		return order[i+1]
-	case w.closed:
+	case w.start < 0:
 		return order[0]
 	}
 	return -1
 }
 
-// slowest returns the rate of the slowest link of an order, 0 where one is
-// missing.
-func (w *walker) slowest(order []int) float64 {
+// search returns the cheapest order of some that begin differently, and the rate of its
+// slowest link, 0 where one is missing.
+func (w *walker) search() (best []int, slowest float64) {
 	least := math.Inf(1)
-	for i, u := range order {
-		if v := w.after(order, i); v >= 0 {
-			least = min(least, w.g.at(u, v))
-		}
-	}
-	return least
-}
-
-func (w *walker) cost(order []int) float64 {
-	sum := 0.0
-	for i, u := range order {
-		sum += w.price(u, w.after(order, i))
-	}
-	return sum
-}
-
-// search returns the cheapest order of some that begin differently.
-func (w *walker) search() []int {
-	var best []int
-	cost := math.Inf(1)
 	for i := range max(1, min(maxWalks, walkWork/(w.g.n*w.g.n))) {
 		start, skip := w.start, i
 		if start < 0 {
@@ -125,14 +93,20 @@ func (w *walker) search() []int {
 		}
 		order := w.grow(start, skip)
 		w.exchange(order)
-		if c := w.cost(order); c < cost {
-			best, cost = order, c
+		cost, rate := 0.0, math.Inf(1)
+		for i, u := range order {
+			if v := w.after(order, i); v >= 0 {
+				cost, rate = cost+w.price(u, v), min(rate, w.g.at(u, v))
+			}
 		}
-		if cost == 0 {
+		if cost < least {
+			best, least, slowest = order, cost, rate
+		}
+		if least == 0 {
 			break
 		}
 	}
-	return best
+	return best, slowest
 }
 
 // grow goes from rank to rank over the quickest link, of equals to where the

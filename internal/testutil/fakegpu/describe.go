@@ -37,8 +37,8 @@ func load(name string) (*topo.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("graph %s: %w", name, err)
 	}
-	one := g.Inside(ranks)
-	one.Name = name
+	one := g.Among(ranks)
+	one.Name, one.Hosts = name, nil
 	if one.Ranks > maxGPUs {
 		return nil, fmt.Errorf("graph %s has %d ranks on a host, at most %d can be GPUs", name, one.Ranks, maxGPUs)
 	}

@@ -225,7 +225,7 @@ func FuzzRanks(f *testing.F) {
 			}
 			seen[r] = true
 		}
-		if text, err := describe(g.Inside(ranks), 1); err != nil || strings.Count(text, "\ngpu ") != len(ranks) {
+		if text, err := describe(g.Among(ranks), 1); err != nil || strings.Count(text, "\ngpu ") != len(ranks) {
 			t.Fatalf("%q: %v\n%s", name, err, text)
 		}
 	})

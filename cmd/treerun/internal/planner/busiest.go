@@ -33,12 +33,12 @@ func (d *design) busiest() []string {
 	}
 	name, most := "", links[0]
 	for i, l := range links {
-		if name == "" || l.Crowding() > most.Crowding()*(1+1e-9) {
+		if name == "" || l.Congestion() > most.Congestion()*(1+1e-9) {
 			name, most = fmt.Sprintf("link %d-%d", g.Links[i].A, g.Links[i].B), l
 		}
 	}
 	for i, l := range ports {
-		if l.Crowding() > most.Crowding()*(1+1e-9) {
+		if l.Congestion() > most.Congestion()*(1+1e-9) {
 			name, most = fmt.Sprintf("port %q", g.Ports[i].Name), l
 		}
 	}
@@ -54,7 +54,7 @@ func (d *design) busiest() []string {
 		oneWay = max(oneWay, float64(uses)*unit/l.GBytesPerSecond)
 	}
 	return []string{
-		fmt.Sprintf("busiest: %s, %d uses of %.4g GB/s: %.4g uses per %.4g GB/s, the rate of the slowest link", name, most.Uses, most.Capacity, most.Crowding()*unit, unit),
+		fmt.Sprintf("busiest: %s, %d uses of %.4g GB/s: %.4g uses per %.4g GB/s, the rate of the slowest link", name, most.Uses, most.Capacity, most.Congestion()*unit, unit),
 		fmt.Sprintf("on the way up alone, as on the way down, no direction of a link has more than %.4g uses per %.4g GB/s", oneWay, unit),
 	}
 }

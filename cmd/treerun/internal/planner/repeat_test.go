@@ -118,7 +118,7 @@ func TestManyRanks(t *testing.T) {
 	const n, us = 1024, 5.0
 	g := &topo.Graph{Ranks: n}
 	seen := map[[2]int]bool{}
-	two := tree.DoubleBinary(n, tree.Current)
+	two := tree.DoubleBinary(n)
 	for _, tr := range two {
 		for v, p := range tr.Parent {
 			key := [2]int{min(v, p), max(v, p)}

@@ -1,17 +1,13 @@
 package tree
 
-import "slices"
-
-// maxKLPasses bounds the passes over one cluster; few need more than four.
-const maxKLPasses = 10
+// maxBisections bounds the passes over one cluster; few need more than four.
+const maxBisections = 10
 
 // cluster is a set of ranks and, for two ranks and more, its two halves.
 type cluster struct {
 	ranks  []int
 	halves [2]*cluster
 }
-
-func (c *cluster) has(rank int) bool { return slices.Contains(c.ranks, rank) }
 
 // halve cuts ranks in halves that differ by one rank at most, and the halves
 // again. It takes the order of ranks as the start and changes it.
@@ -20,8 +16,8 @@ func halve(g *net, ranks []int) *cluster {
 	if len(ranks) == 1 {
 		return c
 	}
-	if len(ranks) > 2 {
-		newBisection(g, ranks).improve()
+	b := newBisection(g, ranks)
+	for pass := 0; len(ranks) > 2 && pass < maxBisections && b.pass(); pass++ {
 	}
 	mid := len(ranks) / 2
 	c.halves = [2]*cluster{halve(g, ranks[:mid:mid]), halve(g, ranks[mid:])}
@@ -39,19 +35,8 @@ type bisection struct {
 }
 
 func newBisection(g *net, ranks []int) *bisection {
-	return &bisection{
-		g: g, ranks: ranks, mid: len(ranks) / 2,
-		pull: make([]float64, len(ranks)), locked: make([]bool, len(ranks)),
-	}
-}
-
-// improve repeats passes while they make the cut lighter.
-func (b *bisection) improve() {
-	for range maxKLPasses {
-		if !b.pass() {
-			return
-		}
-	}
+	n := len(ranks)
+	return &bisection{g: g, ranks: ranks, mid: n / 2, pull: make([]float64, n), locked: make([]bool, n)}
 }
 
 // pass exchanges pairs across the cut, each rank once: always the pair that
@@ -94,15 +79,15 @@ func (b *bisection) start() {
 
 // choose returns the unlocked pair whose exchange gains most.
 func (b *bisection) choose() (i, j int, gain float64) {
-	most := none // the strongest pull from behind the cut
+	strongest := none // pull from behind the cut
 	for y := b.mid; y < len(b.ranks); y++ {
 		if !b.locked[y] {
-			most = max(most, b.pull[y])
+			strongest = max(strongest, b.pull[y])
 		}
 	}
 	gain = none
 	for x := range b.mid {
-		if b.locked[x] || b.pull[x]+most <= gain {
+		if b.locked[x] || b.pull[x]+strongest <= gain {
 			continue
 		}
 		for y := b.mid; y < len(b.ranks); y++ {

@@ -1,0 +1,110 @@
+package tree
+
+import (
+	"math"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// loads counts how often a set of trees uses the links and ports of a graph.
+type loads struct {
+	links    []topo.Link // in the order of their ranks
+	index    map[[2]int32]int
+	touched  [][]int   // by link: itself and the ports it crosses, as resources
+	capacity []float64 // by resource: links, then ports; GB/s
+	uses     []int     // by resource
+	unit     float64   // the congestion that counts as 1
+}
+
+func newLoads(g *topo.Graph) *loads {
+	g = g.Canonical() // the order in which links were given decides nothing
+	l := &loads{links: g.Links, index: g.LinkIndex(), unit: 1}
+	for i, crossed := range g.Crossed() {
+		l.capacity = append(l.capacity, g.Links[i].GBytesPerSecond)
+		touched := []int{i}
+		for _, p := range crossed {
+			touched = append(touched, len(g.Links)+p)
+		}
+		l.touched = append(l.touched, touched)
+	}
+	for _, p := range g.Ports {
+		l.capacity = append(l.capacity, p.GBytesPerSecond)
+	}
+	l.uses = make([]int, len(l.capacity))
+	return l
+}
+
+// add counts the links of t, by = 1, or takes them back, by = -1.
+func (l *loads) add(t topo.Tree, by int) {
+	for v, p := range t.Parent {
+		if p >= 0 {
+			for _, r := range l.touched[l.index[topo.Pair(v, p)]] {
+				l.uses[r] += by
+			}
+		}
+	}
+}
+
+// part is what one resource counts in the sum of a cost: the eighth power
+// of its congestion, so that the busiest matter most and the next ones too.
+func (l *loads) part(r, uses int) float64 {
+	x := float64(uses) / l.capacity[r] / l.unit
+	x *= x
+	x *= x
+	return x * x
+}
+
+// price is how much the sum rises when one more tree uses a link.
+func (l *loads) price(link int) float64 {
+	sum := 0.0
+	for _, r := range l.touched[link] {
+		sum += l.part(r, l.uses[r]+1) - l.part(r, l.uses[r])
+	}
+	return sum
+}
+
+// loadCost compares sets of trees: by the busiest resource, then by all.
+type loadCost struct {
+	busiest  float64 // the largest congestion
+	resource int     // that has it, the first of equals
+	sum      float64
+}
+
+func (l *loads) cost() loadCost {
+	var k loadCost
+	for r, uses := range l.uses {
+		if x := float64(uses) / l.capacity[r]; x > k.busiest {
+			k.busiest, k.resource = x, r
+		}
+		k.sum += l.part(r, uses)
+	}
+	return k
+}
+
+// less reports whether k is better than d by more than rounding.
+func (k loadCost) less(d loadCost) bool {
+	const part = 1e-9
+	if math.Abs(k.busiest-d.busiest) > part*d.busiest {
+		return k.busiest < d.busiest
+	}
+	return k.sum < d.sum*(1-part)
+}
+
+// bound returns a congestion below which no set of trees of so many links in all
+// can stay: each use goes to the link that it makes least busy, whether the
+// links form trees or not.
+func (l *loads) bound(uses int) float64 {
+	given := make([]int, len(l.links))
+	busiest := 0.0
+	for range uses {
+		best, least := 0, math.Inf(1)
+		for i := range given {
+			if k := float64(given[i]+1) / l.capacity[i]; k < least {
+				best, least = i, k
+			}
+		}
+		given[best]++
+		busiest = max(busiest, least)
+	}
+	return busiest
+}
