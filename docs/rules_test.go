@@ -61,7 +61,7 @@ func table(t *testing.T) map[string]room {
 var libraries = map[string]string{
 	"github.com/hashicorp/memberlist": "rank",
 	"github.com/NVIDIA/go-nvml":       "cuda/nvml",
-	"github.com/vmihailenco/msgpack/v5": "rank/strict rank/job rank collective cmd/treerun/internal/wire " +
+	"github.com/vmihailenco/msgpack/v5": "internal/netconn rank/strict rank/job rank collective cmd/treerun/internal/wire " +
 		"cmd/treerun/internal/nodes",
 	"github.com/spf13/pflag": "cmd/... examples/... scripts/gpucheck",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/procstate internal/safefile " +

@@ -66,7 +66,7 @@ func (d *door) pause(t time.Duration) {
 }
 
 // prove finds out who has come, and returns what to do with him.
-func (d *door) prove(conn *net.TCPConn) (enter func(), err error) {
+func (d *door) prove(conn net.Conn) (enter func(), err error) {
 	if !d.net.takes(conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()) {
 		return func() { conn.Close() }, nil
 	}
@@ -78,7 +78,7 @@ func (d *door) prove(conn *net.TCPConn) (enter func(), err error) {
 }
 
 // admit takes a connection that has proved itself.
-func (d *door) admit(conn *net.TCPConn, peer int, ch channel) {
+func (d *door) admit(conn net.Conn, peer int, ch channel) {
 	if letIn(conn) != nil {
 		conn.Close() // he will try again
 		return

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// AcceptorConfig says whom a Acceptor lets in, and how long that may take.
+// AcceptorConfig says whom an Acceptor lets in, and how long that may take.
 type AcceptorConfig struct {
 	// Prove finds out who is at the other end of c, which has a deadline. It
 	// returns what to do with him, which then owns c, has no deadline and may
 	// take its time; or why he is refused, and then the Acceptor closes c. It is
 	// called concurrently.
-	Prove func(c *net.TCPConn) (enter func(), err error)
+	Prove func(c net.Conn) (enter func(), err error)
 
 	// Refused is told of callers who were refused, but not of those who had to
 	// go because others came. It is called concurrently, and may be nil.
@@ -31,7 +31,7 @@ type AcceptorConfig struct {
 // it is one of many silent strangers.
 type Acceptor struct {
 	cfg       AcceptorConfig
-	listeners []*net.TCPListener
+	listeners []net.Listener
 	stop      chan struct{}
 	wg        sync.WaitGroup
 
@@ -43,13 +43,13 @@ type Acceptor struct {
 
 // caller is a connection that has not proved itself.
 type caller struct {
-	conn *net.TCPConn
+	conn net.Conn
 	from netip.Addr
 }
 
 // OpenAcceptor begins to accept connections from the listeners, which are the Acceptor's
 // from now on.
-func OpenAcceptor(cfg AcceptorConfig, listeners ...*net.TCPListener) *Acceptor {
+func OpenAcceptor(cfg AcceptorConfig, listeners ...net.Listener) *Acceptor {
 	a := &Acceptor{cfg: cfg, listeners: listeners, stop: make(chan struct{}), from: make(map[netip.Addr]int)}
 	for _, ln := range listeners {
 		a.wg.Go(func() { a.serve(ln) })
@@ -77,9 +77,9 @@ func (a *Acceptor) Close() {
 	a.wg.Wait()
 }
 
-func (a *Acceptor) serve(ln *net.TCPListener) {
+func (a *Acceptor) serve(ln net.Listener) {
 	for {
-		conn, err := ln.AcceptTCP()
+		conn, err := ln.Accept()
 		if err != nil {
 			if errors.Is(err, net.ErrClosed) {
 				return
@@ -100,11 +100,8 @@ func (a *Acceptor) serve(ln *net.TCPListener) {
 }
 
 // queue gives a newcomer a place, which another may have to leave.
-func (a *Acceptor) queue(conn *net.TCPConn) *list.Element {
-	c := &caller{conn: conn}
-	if at, ok := conn.RemoteAddr().(*net.TCPAddr); ok {
-		c.from = at.AddrPort().Addr().Unmap()
-	}
+func (a *Acceptor) queue(conn net.Conn) *list.Element {
+	c := &caller{conn: conn, from: addrOf(conn.RemoteAddr())}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.waiting.Len() >= a.cfg.Places {
@@ -147,7 +144,7 @@ func (a *Acceptor) forget(place *list.Element) {
 }
 
 // admit lets one connection prove itself.
-func (a *Acceptor) admit(conn *net.TCPConn, place *list.Element) {
+func (a *Acceptor) admit(conn net.Conn, place *list.Element) {
 	conn.SetDeadline(time.Now().Add(a.cfg.Wait))
 	enter, err := a.cfg.Prove(conn)
 	a.mu.Lock()

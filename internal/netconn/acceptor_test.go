@@ -18,7 +18,7 @@ import (
 type club struct {
 	*Acceptor
 	addr string
-	in   chan *net.TCPConn
+	in   chan net.Conn
 
 	mu      sync.Mutex
 	refused []error
@@ -32,10 +32,10 @@ func openClub(t *testing.T, wait time.Duration, places int) *club {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &club{addr: ln.Addr().String(), in: make(chan *net.TCPConn, 1000)}
+	c := &club{addr: ln.Addr().String(), in: make(chan net.Conn, 1000)}
 	c.Acceptor = OpenAcceptor(AcceptorConfig{
 		Wait: wait, Places: places,
-		Prove: func(conn *net.TCPConn) (func(), error) {
+		Prove: func(conn net.Conn) (func(), error) {
 			c.now.Add(1)
 			defer c.now.Add(-1)
 			word := make([]byte, 5)
@@ -218,7 +218,7 @@ func TestCloseEndsEverything(t *testing.T) {
 
 func TestStrangersAreLoggedOnce(t *testing.T) {
 	var text bytes.Buffer
-	s := Strangers{Log: slog.New(slog.NewTextHandler(&text, nil))}
+	s := Refusals{Log: slog.New(slog.NewTextHandler(&text, nil))}
 	for i := range 1000 {
 		s.Refused(&net.TCPAddr{IP: net.IPv4(10, 0, 0, byte(i%3)), Port: i}, errPassword)
 	}
@@ -240,7 +240,7 @@ func TestStrangersAreLoggedOnce(t *testing.T) {
 // Very many sources are not named either.
 func TestManySources(t *testing.T) {
 	var text bytes.Buffer
-	s := Strangers{Log: slog.New(slog.NewTextHandler(&text, nil))}
+	s := Refusals{Log: slog.New(slog.NewTextHandler(&text, nil))}
 	for i := range 1000 {
 		s.Refused(&net.TCPAddr{IP: net.IPv4(10, 0, byte(i/256), byte(i))}, errPassword)
 	}
@@ -294,4 +294,25 @@ func TestFlood(t *testing.T) {
 	}
 	close(stop)
 	flood.Wait()
+}
+
+// Connections that end before they have proved anything are a peer's, but not for ever.
+func TestSparedConnections(t *testing.T) {
+	var text bytes.Buffer
+	s := Refusals{Log: slog.New(slog.NewTextHandler(&text, nil)), Spare: 3}
+	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}
+	s.Spared(addrOf(at), 2)
+	for i, err := range []error{errSilent, errLeft, fmt.Errorf("%w: x", errNoProof), errSilent, errSilent, errLeft, errSilent, errLeft} {
+		if text.Len() > 0 {
+			t.Fatalf("%d: %s", i, &text)
+		}
+		s.Refused(at, err)
+	}
+	if s.Refused(at, errSilent); strings.Count(text.String(), "level=WARN") != 1 {
+		t.Errorf("log:\n%s", &text)
+	}
+	s.Refused(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 2)}, errSilent) // which nobody spares
+	if strings.Count(text.String(), "level=WARN") != 2 {
+		t.Errorf("log:\n%s", &text)
+	}
 }

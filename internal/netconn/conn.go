@@ -6,37 +6,42 @@ import (
 	"slices"
 )
 
-// Conn is one connection to another rank, which has proved itself. Read and
-// Write go through TLS where Config.Encrypt asked for it. There is no deadline
-// on it. Like every net.Conn it may be read and written at once, by one
-// goroutine each.
+// Conn is one connection to another process, which has proved itself. Read and
+// Write go through TLS where that was asked for. There is no deadline on it.
+// Like every net.Conn it may be read and written at once, by one goroutine each.
 type Conn struct {
-	net.Conn // the TCP connection, or the TLS session over it
+	net.Conn // the connection itself, or the TLS session over it
 
-	tcp    *net.TCPConn
-	tls    *tls.Conn // nil without encryption
-	under  *under    // below tls
-	peer   int
-	stream int
-	device string
+	raw     net.Conn
+	tls     *tls.Conn // nil without encryption
+	under   *under    // below tls
+	bound   []byte    // binds proofs to tls
+	session *Session
+	proof   *transcript
+	hello   Hello
+	peer    int
+	device  string
 }
 
-// Peer is the rank at the other end.
+// Peer is the number of the other end.
 func (c *Conn) Peer() int { return c.peer }
 
-// Stream is the connection's number among those to its peer, from 0.
-func (c *Conn) Stream() int { return c.stream }
+// Channel is what the dialing side said that the connection is for.
+func (c *Conn) Channel() int { return int(c.hello.Channel) }
 
 // Device is the name of the network device with the local address, such as
 // "eth0"; "" when no device has it.
 func (c *Conn) Device() string { return c.device }
 
-// TCP returns the connection itself, below any TLS, for its descriptor and its
-// options. Where TLS returns a session, bytes may only go through that.
-func (c *Conn) TCP() *net.TCPConn { return c.tcp }
+// Raw returns the connection itself, below any TLS. Where TLS returns a session,
+// bytes may only go through that.
+func (c *Conn) Raw() net.Conn { return c.raw }
 
-// TLS returns the TLS 1.3 session over the connection, nil without
-// Config.Encrypt. Its handshake is complete.
+// TCP is Raw of a connection of a Mesh, for its descriptor and its options.
+func (c *Conn) TCP() *net.TCPConn { return c.raw.(*net.TCPConn) }
+
+// TLS returns the TLS 1.3 session over the connection, nil without encryption.
+// Its handshake is complete.
 func (c *Conn) TLS() *tls.Conn { return c.tls }
 
 // SetInner makes inner what the TLS session reads records from and writes them
@@ -73,7 +78,7 @@ func (m *Mesh) Conns(rank int) []*Conn { return m.conns[rank] }
 func (m *Mesh) Close() error {
 	for _, list := range m.conns {
 		for _, c := range list {
-			_ = c.tcp.Close()
+			_ = c.raw.Close()
 		}
 	}
 	return nil

@@ -2,7 +2,6 @@ package netconn
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -16,14 +15,13 @@ const (
 	// proveTimeout is how long an incoming connection may take to prove itself.
 	proveTimeout = 3 * time.Second
 
-	// strangerPlaces is how many connections beside those of peers may be
+	// extraPlaces is how many connections beside those of peers may be
 	// proving themselves at once.
-	strangerPlaces = 128
+	extraPlaces = 128
 
-	// hushPerPath is how often a path of a peer may end before it has proved
-	// itself, until that counts as a stranger's doing: a faster one was found, or
-	// this side or the other got no core for seconds.
-	hushPerPath = 4
+	// sparedPerPath is how often a path of a peer may end before it has proved
+	// itself, until that counts as a refusal.
+	sparedPerPath = 4
 )
 
 // Connect connects this rank to its peers. All ranks call it at about the same
@@ -35,7 +33,7 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	if cfg.Exchange == nil {
 		return nil, errors.New("netconn: no Exchange function")
 	}
-	m := &meeting{cfg: cfg, conns: make(map[int][]*Conn)}
+	m := &connector{cfg: cfg, conns: make(map[int][]*Conn)}
 	var cancel context.CancelFunc
 	m.stop, cancel = context.WithCancel(ctx)
 	mesh, err := m.run(ctx)
@@ -51,35 +49,33 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	return mesh, nil
 }
 
-// meeting is the state of one Connect.
-type meeting struct {
+// connector is the state of one Connect.
+type connector struct {
 	cfg     Config
-	session *session
-	tls     *tls.Config // nil without encryption
+	session *Session
 	stop    context.Context
 	wg      sync.WaitGroup // goroutines of the dialing side
 
 	mine      []place // as offered
-	listeners []*net.TCPListener
+	listeners []net.Listener
 	offers    []offer
-	door      *Acceptor
-	strangers Strangers
+	acceptor  *Acceptor
+	refusals  Refusals
 
 	mu    sync.Mutex
-	conns map[int][]*Conn    // by peer and stream, nil where there is none yet
-	hush  map[netip.Addr]int // how often peers may hang up without a proof, by address
+	conns map[int][]*Conn // by peer and stream, nil where there is none yet
 }
 
 // run does the two halves, each followed by the exchange that tells every rank
 // how it went everywhere. The accepting side need not wait: the welcome tells
 // the dialing side that its connection is in place, so when every rank has
 // dialed with success, all are.
-func (m *meeting) run(ctx context.Context) (*Mesh, error) {
+func (m *connector) run(ctx context.Context) (*Mesh, error) {
 	mine, err := m.prepare()
 	if err != nil {
-		mine = offer{failed: err.Error()}
+		mine = offer{Version: setupVersion, Failed: printable(err.Error(), maxFailed)}
 	}
-	blobs, failed := m.cfg.Exchange(ctx, mine.encode())
+	blobs, failed := m.cfg.Exchange(ctx, encode(mine))
 	if failed != nil {
 		return nil, errors.Join(err, fmt.Errorf("exchange: %w", failed))
 	}
@@ -90,8 +86,7 @@ func (m *meeting) run(ctx context.Context) (*Mesh, error) {
 		return nil, err
 	}
 	m.receive()
-	told := m.dialAll(ctx)
-	blobs, err = m.cfg.Exchange(ctx, told.encode())
+	blobs, err = m.cfg.Exchange(ctx, encode(m.dialAll(ctx)))
 	if err != nil {
 		return nil, fmt.Errorf("exchange: %w", err)
 	}
@@ -100,7 +95,7 @@ func (m *meeting) run(ctx context.Context) (*Mesh, error) {
 	}
 	reports := make([]report, len(blobs))
 	for r, b := range blobs {
-		if reports[r], err = decodeReport(b, r, m.cfg.Size); err != nil {
+		if reports[r], err = decodeReport(b, m.cfg.Size); err != nil {
 			return nil, fmt.Errorf("rank %d: %w", r, err)
 		}
 	}
@@ -111,17 +106,12 @@ func (m *meeting) run(ctx context.Context) (*Mesh, error) {
 }
 
 // prepare listens, and returns what to tell the others.
-func (m *meeting) prepare() (o offer, err error) {
+func (m *connector) prepare() (o offer, err error) {
 	if err = m.cfg.validate(); err != nil {
 		return o, err
 	}
 	if m.session, err = newSession(&m.cfg); err != nil {
 		return o, err
-	}
-	if m.cfg.Encrypt {
-		if m.tls, err = newTLS(&m.cfg); err != nil {
-			return o, err
-		}
 	}
 	for r := range m.cfg.Size {
 		if m.wants(r) {
@@ -132,23 +122,22 @@ func (m *meeting) prepare() (o offer, err error) {
 		}
 	}
 	o = offer{
-		settings: settings{uint16(m.cfg.Streams), m.cfg.Encrypt, uint32(m.cfg.Epoch)},
-		host:     hostID(),
-		places:   m.mine,
+		Version: setupVersion, Settings: settings{m.cfg.Streams, m.cfg.Encrypt, m.cfg.Epoch},
+		Host: hostID(), Places: m.mine,
 	}
 	return o, nil
 }
 
 // wants says whether this rank has connections with another.
-func (m *meeting) wants(rank int) bool { return rank != m.cfg.Rank && m.cfg.Peers(rank) }
+func (m *connector) wants(rank int) bool { return rank != m.cfg.Rank && m.cfg.Peers(rank) }
 
 // dialAll connects to all peers of higher rank, which are dialed by this one,
 // and returns what did not succeed.
-func (m *meeting) dialAll(ctx context.Context) report {
+func (m *connector) dialAll(ctx context.Context) report {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
 	var all sync.WaitGroup
-	var told report
+	told := report{Version: setupVersion}
 	for peer := m.cfg.Rank + 1; peer < m.cfg.Size; peer++ {
 		if !m.wants(peer) {
 			continue
@@ -158,8 +147,7 @@ func (m *meeting) dialAll(ctx context.Context) report {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if failed != nil {
-				told.total++
-				told.pairs = append(told.pairs, *failed)
+				told.add(peer, failed...)
 				return
 			}
 			m.conns[peer] = conns
@@ -172,7 +160,7 @@ func (m *meeting) dialAll(ctx context.Context) report {
 
 // sayConnected logs, on the dialing side, by which addresses two ranks are
 // connected, and the round trip between them.
-func (m *meeting) sayConnected(ctx context.Context, c *Conn) {
+func (m *connector) sayConnected(ctx context.Context, c *Conn) {
 	level := slog.LevelDebug
 	if m.cfg.Verbose {
 		level = slog.LevelInfo
@@ -182,7 +170,7 @@ func (m *meeting) sayConnected(ctx context.Context, c *Conn) {
 	}
 	text := fmt.Sprintf("treerun: rank %d (%s) <-> rank %d (%s)",
 		m.cfg.Rank, m.spot(m.cfg.Rank, c.LocalAddr(), false), c.peer, m.spot(c.peer, c.RemoteAddr(), true))
-	if rtt, ok := RoundTrip(c.tcp); ok {
+	if rtt, ok := RoundTrip(c.TCP()); ok {
 		text += fmt.Sprintf(", %.3f ms", rtt.Seconds()*1e3)
 	}
 	m.cfg.Log.Log(ctx, level, text)
@@ -190,16 +178,16 @@ func (m *meeting) sayConnected(ctx context.Context, c *Conn) {
 
 // spot says where a rank's end of a connection is: "10.0.0.3:4711, eth0 on
 // host c".
-func (m *meeting) spot(rank int, at net.Addr, port bool) string {
+func (m *connector) spot(rank int, at net.Addr, port bool) string {
 	end := at.(*net.TCPAddr).AddrPort()
 	ip := end.Addr().Unmap().WithZone("")
 	text := ip.String()
 	if port {
 		text = netip.AddrPortFrom(ip, end.Port()).String()
 	}
-	for _, p := range m.offers[rank].places {
-		if p.addr == ip && p.device != "" {
-			text += ", " + p.device
+	for _, p := range m.offers[rank].Places {
+		if p.Addr == ip && p.Device != "" {
+			text += ", " + p.Device
 			break
 		}
 	}
@@ -209,9 +197,9 @@ func (m *meeting) spot(rank int, at net.Addr, port bool) string {
 	return text
 }
 
-// finish closes the doors and hands the connections over.
-func (m *meeting) finish() (*Mesh, error) {
-	m.closeDoor()
+// finish closes the acceptor and hands the connections over.
+func (m *connector) finish() (*Mesh, error) {
+	m.closeAcceptor()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for r := range m.cfg.Size {
@@ -232,32 +220,32 @@ func (m *meeting) finish() (*Mesh, error) {
 	return mesh, nil
 }
 
-func (m *meeting) closeDoor() {
-	if m.door != nil {
-		m.door.Close()
-		m.strangers.Summary()
-		m.door = nil
+func (m *connector) closeAcceptor() {
+	if m.acceptor != nil {
+		m.acceptor.Close()
+		m.refusals.Summary()
+		m.acceptor = nil
 	}
 }
 
 // release closes what the mesh has not taken over.
-func (m *meeting) release() {
-	m.closeDoor()
+func (m *connector) release() {
+	m.closeAcceptor()
 	for _, ln := range m.listeners {
 		ln.Close()
 	}
 	for _, list := range m.conns {
 		for _, c := range list {
 			if c != nil {
-				c.tcp.Close()
+				c.raw.Close()
 			}
 		}
 	}
 }
 
 // noWay says why there is no path to a peer.
-func (m *meeting) noWay(peer int) string {
-	return fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)", texts(m.mine), texts(m.offers[peer].places))
+func (m *connector) noWay(peer int) string {
+	return fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)", texts(m.mine), texts(m.offers[peer].Places))
 }
 
 func texts(places []place) string {
@@ -266,108 +254,80 @@ func texts(places []place) string {
 	}
 	s := ""
 	for _, p := range places[:min(len(places), 4)] {
-		s += ", " + p.addr.String()
+		s += ", " + p.Addr.String()
 	}
 	return s[2:]
 }
 
 // receive begins to let peers of lower rank in.
-func (m *meeting) receive() {
+func (m *connector) receive() {
 	if len(m.listeners) == 0 {
 		return
 	}
-	m.hush = make(map[netip.Addr]int)
-	places := strangerPlaces
+	places := extraPlaces
 	for r := range m.cfg.Rank {
 		if !m.wants(r) {
 			continue
 		}
 		places += m.cfg.Streams
-		for _, p := range m.offers[r].places {
-			m.hush[p.addr] += hushPerPath * len(m.mine)
+		for _, p := range m.offers[r].Places {
+			m.refusals.Spared(p.Addr, sparedPerPath*len(m.mine))
 		}
 	}
-	m.strangers.Log = m.cfg.Log.With("rank", m.cfg.Rank)
-	m.door = OpenAcceptor(AcceptorConfig{
-		Prove: m.prove, Refused: m.strangers.Refused, Wait: proveTimeout, Places: places,
+	m.refusals.Log = m.cfg.Log.With("rank", m.cfg.Rank)
+	m.acceptor = OpenAcceptor(AcceptorConfig{
+		Prove: m.prove, Refused: m.refusals.Refused, Wait: proveTimeout, Places: places,
 	}, m.listeners...)
 }
 
 // prove finds out who is at the other end of an incoming connection.
-func (m *meeting) prove(tcp *net.TCPConn) (enter func(), err error) {
-	leave := func() { tcp.Close() }
-	h, t, err := m.session.answer(tcp, m.expects)
-	take := false
-	if err == nil {
-		take, err = t.verdict(tcp)
-	}
-	switch {
-	case err != nil && m.mayHangUp(tcp, err):
-		return leave, nil
-	case err != nil:
+func (m *connector) prove(raw net.Conn) (enter func(), err error) {
+	c, err := m.session.Accept(raw, m.expects)
+	if err != nil {
 		return nil, err
-	case !take:
-		return leave, nil
 	}
-	return func() { m.accepted(tcp, &h, t) }, nil
-}
-
-// mayHangUp says whether a connection that ended early may be one of a peer.
-func (m *meeting) mayHangUp(tcp *net.TCPConn, err error) bool {
-	if !errors.Is(err, errSilent) && !errors.Is(err, errNoProof) {
-		return false
-	}
-	from := tcp.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.hush[from]--
-	return m.hush[from] >= 0
+	return func() { m.accepted(c) }, nil
 }
 
 // expects says whether a hello may come to this rank.
-func (m *meeting) expects(h *hello) error {
+func (m *connector) expects(h *Hello) error {
 	switch {
-	case h.to != uint32(m.cfg.Rank):
-		return fmt.Errorf("it wants rank %d, this is rank %d", h.to, m.cfg.Rank)
-	case h.from >= h.to || !m.wants(int(h.from)):
-		return fmt.Errorf("rank %d is not expected here", h.from)
-	case int(h.stream) >= m.cfg.Streams:
-		return fmt.Errorf("stream %d of %d", h.stream, m.cfg.Streams)
+	case h.To != m.cfg.Rank:
+		return fmt.Errorf("it wants rank %d, this is rank %d", h.To, m.cfg.Rank)
+	case h.From >= h.To || !m.wants(h.From):
+		return fmt.Errorf("rank %d is not expected here", h.From)
+	case int(h.Channel) >= m.cfg.Streams:
+		return fmt.Errorf("stream %d of %d", h.Channel, m.cfg.Streams)
 	}
 	return nil
 }
 
 // accepted is the accepting side's part from the verdict on. The welcome goes
 // out when everything else is done: then the dialing side counts on this end.
-func (m *meeting) accepted(tcp *net.TCPConn, h *hello, t *transcript) {
-	c := &Conn{Conn: tcp, tcp: tcp, peer: int(h.from), stream: int(h.stream)}
-	at := tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
+func (m *connector) accepted(c *Conn) {
+	at := addrOf(c.raw.LocalAddr())
 	for _, p := range m.mine {
-		if p.addr == at {
-			c.device = p.device
+		if p.Addr == at {
+			c.device = p.Device
 		}
 	}
-	var bound []byte
-	err := SetPeerTimeout(tcp, m.cfg.PeerTimeout)
+	err := SetPeerTimeout(c.TCP(), m.cfg.PeerTimeout)
 	if err == nil {
-		err = guarded(m.stop, c, sealTimeout, func(ctx context.Context) (err error) {
-			bound, err = m.seal(ctx, c, t, false)
-			return err
-		})
+		err = c.Seal(m.stop)
 	}
 	if err != nil {
 		m.cfg.Log.Debug("treerun: a connection failed after its proof", "rank", m.cfg.Rank, "peer", c.peer, "error", err)
-		tcp.Close()
+		c.raw.Close()
 		return
 	}
 	m.mu.Lock()
 	if m.conns[c.peer] == nil {
 		m.conns[c.peer] = make([]*Conn, m.cfg.Streams)
 	}
-	if old := m.conns[c.peer][c.stream]; old != nil {
-		old.tcp.Close() // the peer lost that one and tries again
+	if old := m.conns[c.peer][c.Channel()]; old != nil {
+		old.raw.Close() // the peer lost that one and tries again
 	}
-	m.conns[c.peer][c.stream] = c
+	m.conns[c.peer][c.Channel()] = c
 	m.mu.Unlock()
-	_ = t.send(c, "welcome", bound...) // when this fails the peer notices, and tries again
+	_ = c.Welcome() // when this fails the peer notices, and tries again
 }

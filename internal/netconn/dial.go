@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,7 +19,7 @@ const (
 	sealTimeout   = 20 * time.Second      // for TLS and the welcome
 	stubborn      = time.Second           // for which a path is tried that is refused
 	firstPause    = 10 * time.Millisecond
-	longestPause  = 500 * time.Millisecond // between two attempts on a path
+	maxPause      = 500 * time.Millisecond // between two attempts on a path
 )
 
 // errLost is the end of an attempt on a path that was not the fastest.
@@ -31,85 +32,97 @@ type claim struct{ taken atomic.Bool }
 func (c *claim) get() bool { return c.taken.CompareAndSwap(false, true) }
 func (c *claim) free()     { c.taken.Store(false) }
 
-// reach connects to a peer: by the fastest path, and then by it for the other
-// streams. It returns the connections, or what is wrong with each path. Paths
-// that have lost take their leave in m.wg.
-func (m *meeting) reach(ctx context.Context, peer int) ([]*Conn, *failedPair) {
-	there := &m.offers[peer]
-	ways := paths(m.mine, there.places, there.host == m.offers[m.cfg.Rank].host)
-	if len(ways) == 0 {
-		return nil, &failedPair{from: m.cfg.Rank, to: peer, tries: []try{{none, none, m.noWay(peer)}}}
-	}
+// race tries n paths, each a little after the one before, or at once when all before
+// have failed, and returns the connection of the one that works first, and its number; or
+// the errors of all. try is asked in goroutines that spawn starts; those of paths that
+// have lost end later.
+func race(ctx context.Context, n int, stagger time.Duration, spawn func(func()),
+	try func(ctx context.Context, path int, first *claim) (*Conn, error)) (*Conn, int, []error) {
 	type result struct {
-		way  int
+		path int
 		conn *Conn
 		err  error
 	}
-	results := make(chan result, len(ways))
+	results := make(chan result, n)
 	racing, end := context.WithCancel(ctx)
 	defer end()
 	var first claim
-	for i, w := range ways {
-		m.wg.Go(func() {
-			pause(racing, time.Duration(i)*stagger)
-			c, err := m.persist(racing, w, peer, 0, &first)
-			results <- result{i, c, err}
-		})
-	}
-	pair := &failedPair{from: m.cfg.Rank, to: peer, tries: make([]try, len(ways))}
-	for range ways {
-		r := <-results
-		if r.conn != nil {
-			end()
-			return m.more(ctx, ways[r.way], r.conn)
+	errs := make([]error, n)
+	for next, failed := 0, 0; failed < n; {
+		var wait <-chan time.Time
+		if next < n {
+			i := next
+			next++
+			spawn(func() {
+				c, err := try(racing, i, &first)
+				results <- result{i, c, err}
+			})
+			wait = time.After(stagger)
 		}
-		w := ways[r.way]
-		pair.tries[r.way] = try{w.own, w.to, reasonOf(r.err)}
+		select {
+		case r := <-results:
+			if r.conn != nil {
+				return r.conn, r.path, nil
+			}
+			errs[r.path] = r.err
+			failed++
+		case <-wait:
+		}
 	}
-	return nil, pair
+	return nil, 0, errs
 }
 
-// more makes the streams behind the first, on the path that won.
-func (m *meeting) more(ctx context.Context, w path, first *Conn) ([]*Conn, *failedPair) {
-	type result struct {
-		conn *Conn
-		err  error
+// reach connects to a peer: by the fastest path, and then by it for the other
+// streams. It returns the connections, or what is wrong with each path. Paths
+// that have lost take their leave in m.wg.
+func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []attempt) {
+	there := &m.offers[peer]
+	ways := paths(m.mine, there.Places, there.Host == m.offers[m.cfg.Rank].Host)
+	if len(ways) == 0 {
+		return nil, []attempt{{none, none, m.noWay(peer)}}
 	}
-	results := make(chan result, m.cfg.Streams)
-	results <- result{first, nil}
-	for stream := 1; stream < m.cfg.Streams; stream++ {
-		m.wg.Go(func() {
-			c, err := m.persist(ctx, w, first.peer, stream, &claim{})
-			results <- result{c, err}
-		})
+	c, won, errs := race(ctx, len(ways), stagger, m.wg.Go, func(ctx context.Context, i int, first *claim) (*Conn, error) {
+		return m.persist(ctx, ways[i], peer, 0, first)
+	})
+	if c != nil {
+		return m.more(ctx, ways[won], c)
 	}
-	all := make([]*Conn, m.cfg.Streams)
-	var failed *failedPair
-	for range all {
-		r := <-results
-		if r.err != nil {
-			failed = &failedPair{from: m.cfg.Rank, to: first.peer, tries: []try{{w.own, w.to, reasonOf(r.err)}}}
-			continue
-		}
-		all[r.conn.stream] = r.conn
-	}
-	if failed == nil {
-		return all, nil
-	}
-	for _, c := range all {
-		if c != nil {
-			c.tcp.Close()
-		}
+	var failed []attempt
+	for i, w := range ways {
+		failed = append(failed, attempt{w.own, w.to, reasonOf(errs[i])})
 	}
 	return nil, failed
 }
 
+// more makes the streams behind the first, on the path that won.
+func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []attempt) {
+	all, errs := make([]*Conn, m.cfg.Streams), make([]error, m.cfg.Streams)
+	all[0] = first
+	var wg sync.WaitGroup
+	for stream := 1; stream < m.cfg.Streams; stream++ {
+		wg.Go(func() { all[stream], errs[stream] = m.persist(ctx, w, first.peer, stream, &claim{}) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		for _, c := range all {
+			if c != nil {
+				c.raw.Close()
+			}
+		}
+		return nil, []attempt{{w.own, w.to, reasonOf(err)}}
+	}
+	return all, nil
+}
+
 // persist tries a path again and again, until it is connected, another has won
 // and ctx has ended, or there is no hope. Its error is the most telling one.
-func (m *meeting) persist(ctx context.Context, w path, peer, stream int, first *claim) (*Conn, error) {
+func (m *connector) persist(ctx context.Context, w path, peer, stream int, first *claim) (*Conn, error) {
 	begin := time.Now()
 	err := errNotTried
-	for wait := firstPause; ctx.Err() == nil; wait = min(2*wait, longestPause) {
+	for wait := firstPause; ctx.Err() == nil; wait = min(2*wait, maxPause) {
 		c, now := m.connect(ctx, w, peer, stream, first)
 		if now == nil {
 			return c, nil
@@ -129,68 +142,38 @@ func (m *meeting) persist(ctx context.Context, w path, peer, stream int, first *
 	return nil, err
 }
 
-// connect tries a path once. When ctx ends, as it does when another path has
-// won, it waits a little longer for the answer, to take its leave.
-func (m *meeting) connect(ctx context.Context, w path, peer, stream int, first *claim) (*Conn, error) {
-	tcp, err := m.dial(ctx, w, peer)
-	if err != nil {
-		return nil, err
-	}
-	c := &Conn{Conn: tcp, tcp: tcp, peer: peer, stream: stream, device: w.from.device}
-	soft := context.AfterFunc(ctx, func() { tcp.SetDeadline(time.Now().Add(leaveTimeout)) })
-	var t *transcript
-	err = guarded(m.stop, c, answerTimeout, func(context.Context) (err error) {
-		t, err = m.session.ask(tcp, m.session.hello(m.cfg.Rank, peer, stream))
-		return err
-	})
-	running := soft()
-	if err == nil && (!running || !first.get()) {
-		_ = t.send(tcp, "leave")
-		err = errLost
-	}
-	if err == nil {
-		if err = m.dialed(c, t); err != nil {
-			first.free()
-		}
-	}
-	if err != nil {
-		tcp.Close()
-		return nil, err
-	}
-	return c, nil
-}
-
-// dialed is the dialing side's part from the verdict on.
-func (m *meeting) dialed(c *Conn, t *transcript) error {
-	return guarded(m.stop, c, sealTimeout, func(ctx context.Context) error {
-		if err := t.send(c.tcp, "take"); err != nil {
-			return fmt.Errorf("sending the proof: %w", err)
-		}
-		bound, err := m.seal(ctx, c, t, true)
-		if err != nil {
-			return err
-		}
-		return t.expect(c, "welcome", bound...)
-	})
-}
-
-// dial makes the TCP connection.
-func (m *meeting) dial(ctx context.Context, w path, peer int) (*net.TCPConn, error) {
-	own, to := zoned(w.from.addr, w.from.device), netip.AddrPortFrom(zoned(w.at.addr, w.from.device), w.at.port)
+// connect tries a path once.
+func (m *connector) connect(ctx context.Context, w path, peer, stream int, first *claim) (*Conn, error) {
+	to := netip.AddrPortFrom(zoned(w.at.Addr, w.from.Device), w.at.Port)
 	if m.cfg.Via != nil {
 		to = m.cfg.Via(peer, to)
 	}
-	d := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(own, 0)), KeepAlive: -1}
+	raw, err := dialTCP(ctx, zoned(w.from.Addr, w.from.Device), to)
+	if err != nil {
+		return nil, err
+	}
+	if err = SetPeerTimeout(raw.(*net.TCPConn), m.cfg.PeerTimeout); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	c, err := m.session.dial(m.stop, ctx, raw, Hello{From: m.cfg.Rank, To: peer, Channel: uint16(stream)}, first)
+	if err == nil {
+		c.device = w.from.Device
+	}
+	return c, err
+}
+
+// dialTCP makes a connection from an address of this host, if one is given.
+func dialTCP(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	var d net.Dialer
+	if from.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
+	}
 	conn, err := d.DialContext(ctx, "tcp", to.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoConnection, err)
 	}
-	tcp := conn.(*net.TCPConn)
-	if err = SetPeerTimeout(tcp, m.cfg.PeerTimeout); err != nil {
-		tcp.Close()
-		return nil, err
-	}
-	return tcp, nil
+	return conn, nil
 }
 
 // pause waits, but not longer than ctx.

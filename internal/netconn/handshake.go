@@ -2,44 +2,49 @@ package netconn
 
 import (
 	"bytes"
+	"context"
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"syscall"
+	"time"
 )
 
 // Every connection begins with a mutual challenge and response. All messages
-// have a fixed size, and a stranger is read 96 bytes at most.
+// have a fixed size, and an unauthenticated peer is read 112 bytes at most.
 //
-//	dialer -> acceptor  hello    magic 4 | version 1 | flags 1 | stream 2 | from 4 | to 4 |
-//	                             epoch 4 | purpose 4 | job 8 | nonce 32
-//	acceptor -> dialer  answer   nonce 32 | MAC("answer") 32
+//	dialer -> acceptor  hello    magic 4 | version 1 | flags 1 | channel 2 | from 4 | to 4 |
+//	                             epoch 4 | purpose 4 | job 8 | nonce 32 | attempt 16
+//	acceptor -> dialer  answer   nonce 32 | attempt 16 | MAC("answer") 32
 //	dialer -> acceptor  verdict  MAC("take") 32, or MAC("leave") when another path was faster
 //	acceptor -> dialer  welcome  MAC("welcome") 32
 //
 // A MAC is HMAC-SHA256 over its label, the whole hello and the acceptor's
-// nonce, under a key that HKDF derives from the job's key, its id, the epoch
-// and the purpose. So each side knows the other's rank, no message can stand
-// for another one or be sent back to its sender, and what was overheard is
-// worth nothing on any other connection. Job, epoch and purpose are in the
-// hello only so that whoever has the wrong ones is told apart.
+// nonce and attempt, under a key that is derived from the job's key for one
+// use. So each side knows the other's name, no message can stand for another
+// one or be sent back to its sender, and what was overheard is worth nothing on
+// any other connection. Job, epoch and purpose are in the hello only so that
+// whoever has the wrong ones is told apart.
 //
-// With Encrypt, a TLS handshake follows the verdict; a MAC("seal") of the
+// With TLS, a TLS handshake follows the verdict; a MAC("seal") of the
 // dialer and the welcome go over TLS, and cover a value that only the two ends
-// of this TLS session know (RFC 9266). So the ranks that proved themselves are
+// of this TLS session know (RFC 9266). So the ends that proved themselves are
 // the ends of the session.
 const (
-	helloMagic   = "tpee"
+	helloMagic   = "trnc"
 	helloVersion = 1
 	nonceBytes   = 32
+	attemptBytes = 16
 	macBytes     = sha256.Size
-	helloBytes   = 32 + nonceBytes
-	answerBytes  = nonceBytes + macBytes
+	helloBytes   = 32 + nonceBytes + attemptBytes
+	answerBytes  = nonceBytes + attemptBytes + macBytes
 	flagEncrypt  = 1
 )
 
@@ -55,6 +60,9 @@ var errSilent = errors.New("it hung up without a word")
 // errNoProof is a connection that began well and did not go on.
 var errNoProof = errors.New("waiting for its proof")
 
+// errLeft is a dialing side that has found a faster path.
+var errLeft = errors.New("it took another path")
+
 type nonce [nonceBytes]byte
 
 func newNonce() (n nonce) {
@@ -62,100 +70,127 @@ func newNonce() (n nonce) {
 	return n
 }
 
-// session is what all connections of one Connect have in common. It is never
-// changed.
-type session struct {
-	key     []byte
+// Attempt is a random number that tells the attempts of one job apart, which may
+// have key, id and epoch in common. All zeros: there is none, or it is not known yet.
+type Attempt [attemptBytes]byte
+
+// Attempts holds the attempt of this process. It is used concurrently.
+type Attempts interface {
+	// Current returns the attempt, zeros while it is not known.
+	Current() Attempt
+	// Learn compares that of an acceptor that has proved itself, or takes it over.
+	Learn(from int, a Attempt) error
+	// Admit says whether a dialer with this hello may go on. The dialer has the
+	// answer already, and finds out by it.
+	Admit(h *Hello) error
+}
+
+// scope is what both ends must have in common besides the key. It is no secret.
+type scope struct {
 	epoch   uint32
 	purpose [4]byte
 	job     [8]byte
-	encrypt bool
 }
 
-// newSession derives the keys of one Connect.
-func newSession(cfg *Config) (*session, error) {
-	s := &session{epoch: uint32(cfg.Epoch), encrypt: cfg.Encrypt}
-	digest := sha256.Sum256([]byte("treerun peer purpose\x00" + cfg.Purpose))
-	copy(s.purpose[:], digest[:])
-	digest = sha256.Sum256([]byte("treerun peer job\x00" + cfg.JobID))
-	copy(s.job[:], digest[:])
-	var err error
-	s.key, err = deriveKey(cfg, "handshake")
+// Session is what a process needs to prove itself on connections of one use. It is
+// never changed.
+type Session struct {
+	key      []byte
+	tls      *tls.Config // nil without encryption
+	scope    scope
+	attempts Attempts // nil: there is but one
+}
+
+// DeriveKey returns 32 bytes that only holders of the job's secret can know, good for
+// one use: HKDF-SHA256 (RFC 5869) with the job's id as salt. So jobs that share a
+// secret have different keys all the same.
+func DeriveKey(secret []byte, jobID, use string) ([]byte, error) {
+	return hkdf.Key(sha256.New, secret, []byte(jobID), use, sha256.Size)
+}
+
+// NewSession returns the session of a key that was derived for this use alone. With
+// encrypt, connections are TLS 1.3. attempts may be nil.
+func NewSession(key []byte, encrypt bool, attempts Attempts) (s *Session, err error) {
+	s = &Session{key: key, attempts: attempts}
+	if encrypt {
+		s.tls, err = newTLS(key)
+	}
 	return s, err
 }
 
-// deriveKey returns 32 bytes that only holders of the job's key can know, good
-// for one use in one epoch and purpose: HKDF-SHA256 (RFC 5869).
-func deriveKey(cfg *Config, use string) ([]byte, error) {
-	info := fmt.Sprintf("treerun peer %d %s epoch %d %s", helloVersion, use, cfg.Epoch, cfg.Purpose)
-	return hkdf.Key(sha256.New, cfg.Key, []byte(cfg.JobID), info, sha256.Size)
+// Hello is what a dialing side says first: who it is, whom it wants, and for what.
+type Hello struct {
+	From, To int
+	Channel  uint16  // what the connection is for, or which one of several it is
+	Attempt  Attempt // filled in by Dial
+
+	encrypt bool
+	scope   scope
+	nonce   nonce
 }
 
-// hello is the first message of a connection.
-type hello struct {
-	encrypt  bool
-	stream   uint16
-	from, to uint32
-	epoch    uint32
-	purpose  [4]byte
-	job      [8]byte
-	nonce    nonce
-}
-
-func (h *hello) encode() (b [helloBytes]byte) {
+func (h *Hello) encode() (b [helloBytes]byte) {
 	copy(b[:], helloMagic)
 	b[4] = helloVersion
 	if h.encrypt {
 		b[5] = flagEncrypt
 	}
-	binary.BigEndian.PutUint16(b[6:], h.stream)
-	binary.BigEndian.PutUint32(b[8:], h.from)
-	binary.BigEndian.PutUint32(b[12:], h.to)
-	binary.BigEndian.PutUint32(b[16:], h.epoch)
-	copy(b[20:], h.purpose[:])
-	copy(b[24:], h.job[:])
+	binary.BigEndian.PutUint16(b[6:], h.Channel)
+	binary.BigEndian.PutUint32(b[8:], uint32(h.From))
+	binary.BigEndian.PutUint32(b[12:], uint32(h.To))
+	binary.BigEndian.PutUint32(b[16:], h.scope.epoch)
+	copy(b[20:], h.scope.purpose[:])
+	copy(b[24:], h.scope.job[:])
 	copy(b[32:], h.nonce[:])
+	copy(b[64:], h.Attempt[:])
 	return b
 }
 
-func decodeHello(b []byte) (h hello, err error) {
+func decodeHello(b []byte) (h Hello, err error) {
 	switch {
 	case len(b) != helloBytes || string(b[:4]) != helloMagic:
 		return h, fmt.Errorf("%w: it sent %.12q", errStranger, b)
 	case b[4] != helloVersion:
-		return h, fmt.Errorf("its handshake has version %d, this one is %d (hint: all ranks must run the same build)", b[4], helloVersion)
+		return h, fmt.Errorf("its handshake has version %d, this one is %d (hint: all ranks must run the same build)",
+			b[4], helloVersion)
 	case b[5]&^flagEncrypt != 0:
 		return h, fmt.Errorf("unknown flags %#x in its hello", b[5])
 	}
 	h.encrypt = b[5] == flagEncrypt
-	h.stream = binary.BigEndian.Uint16(b[6:])
-	h.from = binary.BigEndian.Uint32(b[8:])
-	h.to = binary.BigEndian.Uint32(b[12:])
-	h.epoch = binary.BigEndian.Uint32(b[16:])
-	copy(h.purpose[:], b[20:])
-	copy(h.job[:], b[24:])
+	h.Channel = binary.BigEndian.Uint16(b[6:])
+	h.From = int(binary.BigEndian.Uint32(b[8:]))
+	h.To = int(binary.BigEndian.Uint32(b[12:]))
+	h.scope.epoch = binary.BigEndian.Uint32(b[16:])
+	copy(h.scope.purpose[:], b[20:])
+	copy(h.scope.job[:], b[24:])
 	copy(h.nonce[:], b[32:])
+	copy(h.Attempt[:], b[64:])
 	return h, nil
 }
 
-// hello returns the hello of stream number stream from one rank to another.
-func (s *session) hello(from, to, stream int) hello {
-	return hello{
-		encrypt: s.encrypt, stream: uint16(stream), from: uint32(from), to: uint32(to),
-		epoch: s.epoch, purpose: s.purpose, job: s.job, nonce: newNonce(),
+// complete fills in what every hello of the session has, and a new nonce.
+func (s *Session) complete(h Hello) Hello {
+	h.encrypt, h.scope, h.nonce, h.Attempt = s.tls != nil, s.scope, newNonce(), s.attempt()
+	return h
+}
+
+func (s *Session) attempt() (a Attempt) {
+	if s.attempts != nil {
+		a = s.attempts.Current()
 	}
+	return a
 }
 
 // check returns an error unless h is meant for this session.
-func (s *session) check(h *hello) error {
+func (s *Session) check(h *Hello) error {
 	switch {
-	case h.job != s.job:
+	case h.scope.job != s.scope.job:
 		return errors.New("it belongs to another job")
-	case h.epoch != s.epoch:
-		return fmt.Errorf("it is of epoch %d, this is %d", h.epoch, s.epoch)
-	case h.purpose != s.purpose:
+	case h.scope.epoch != s.scope.epoch:
+		return fmt.Errorf("it is of epoch %d, this is %d", h.scope.epoch, s.scope.epoch)
+	case h.scope.purpose != s.scope.purpose:
 		return errors.New("it connects for another purpose")
-	case h.encrypt != s.encrypt:
+	case h.encrypt != (s.tls != nil):
 		return errors.New("one side encrypts, the other does not")
 	}
 	return nil
@@ -163,9 +198,10 @@ func (s *session) check(h *hello) error {
 
 // transcript is what both sides of a connection have said to each other.
 type transcript struct {
-	key   []byte
-	hello [helloBytes]byte
-	nonce nonce // the acceptor's
+	key     []byte
+	hello   [helloBytes]byte
+	nonce   nonce // the acceptor's
+	attempt Attempt
 }
 
 // mac returns the proof that its sender knows the key, for one label. extra is
@@ -176,6 +212,7 @@ func (t *transcript) mac(label string, extra ...byte) []byte {
 	m.Write([]byte{0})
 	m.Write(t.hello[:])
 	m.Write(t.nonce[:])
+	m.Write(t.attempt[:])
 	m.Write(extra)
 	return m.Sum(nil)
 }
@@ -199,7 +236,7 @@ func (t *transcript) expect(c io.Reader, label string, extra ...byte) error {
 
 // ask is the dialing side up to the proof that the other side knows the key.
 // The caller sets deadlines.
-func (s *session) ask(c io.ReadWriter, h hello) (*transcript, error) {
+func (s *Session) ask(c io.ReadWriter, h Hello) (*transcript, error) {
 	t := &transcript{key: s.key, hello: h.encode()}
 	if _, err := c.Write(t.hello[:]); err != nil {
 		return nil, fmt.Errorf("sending hello: %w", err)
@@ -209,17 +246,21 @@ func (s *session) ask(c io.ReadWriter, h hello) (*transcript, error) {
 		return nil, fmt.Errorf("waiting for the answer to hello: %w", noEOF(err))
 	}
 	copy(t.nonce[:], answer[:])
-	if !hmac.Equal(answer[nonceBytes:], t.mac("answer")) {
+	copy(t.attempt[:], answer[nonceBytes:])
+	if !hmac.Equal(answer[nonceBytes+attemptBytes:], t.mac("answer")) {
 		_ = t.send(c, "leave") // so that the other side knows, too, that keys differ
 		return nil, ErrKey
+	}
+	if s.attempts != nil {
+		return t, s.attempts.Learn(h.To, t.attempt)
 	}
 	return t, nil
 }
 
 // answer is the accepting side up to the challenge: meant says whether this
-// rank expects such a hello. The caller sets deadlines.
-func (s *session) answer(c io.ReadWriter, meant func(*hello) error) (h hello, t *transcript, err error) {
-	t = &transcript{key: s.key, nonce: newNonce()}
+// process expects such a hello. The caller sets deadlines.
+func (s *Session) answer(c io.ReadWriter, meant func(*Hello) error) (h Hello, t *transcript, err error) {
+	t = &transcript{key: s.key, nonce: newNonce(), attempt: s.attempt()}
 	if n, err := io.ReadFull(c, t.hello[:]); err != nil {
 		switch {
 		case n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)):
@@ -238,8 +279,11 @@ func (s *session) answer(c io.ReadWriter, meant func(*hello) error) (h hello, t 
 	if err = meant(&h); err != nil {
 		return h, nil, err
 	}
-	if _, err = c.Write(append(t.nonce[:], t.mac("answer")...)); err != nil {
+	if _, err = c.Write(append(append(t.nonce[:], t.attempt[:]...), t.mac("answer")...)); err != nil {
 		return h, nil, fmt.Errorf("%w: %w", errNoProof, err)
+	}
+	if s.attempts != nil {
+		return h, t, s.attempts.Admit(&h)
 	}
 	return h, t, nil
 }
@@ -257,6 +301,76 @@ func (t *transcript) verdict(c io.Reader) (take bool, err error) {
 		return false, ErrKey
 	}
 	return take, nil
+}
+
+// Accept finds out who is at the other end of a connection that came: meant says
+// whether this process expects such a hello. The caller sets deadlines; then it
+// calls Seal and Welcome. Until Welcome the other end does not count on this one.
+func (s *Session) Accept(raw net.Conn, meant func(*Hello) error) (*Conn, error) {
+	h, t, err := s.answer(raw, meant)
+	if err != nil {
+		return nil, err
+	}
+	take, err := t.verdict(raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case !take:
+		return nil, errLeft
+	}
+	return &Conn{Conn: raw, raw: raw, peer: h.From, hello: h, proof: t, session: s}, nil
+}
+
+// Seal begins the TLS session of a connection that was accepted, where one is wanted.
+func (c *Conn) Seal(ctx context.Context) error {
+	return guarded(ctx, c, sealTimeout, func(ctx context.Context) error { return c.seal(ctx, false) })
+}
+
+// Welcome tells the dialing side that its connection is in place.
+func (c *Conn) Welcome() error { return c.proof.send(c, "welcome", c.bound...) }
+
+// Dial is the dialing side on a connection that is made. After an error it is closed.
+func (s *Session) Dial(ctx context.Context, raw net.Conn, h Hello) (*Conn, error) {
+	return s.dial(ctx, ctx, raw, h, &claim{})
+}
+
+// dial is Dial for one path of several. When lost ends, as it does when another path
+// has won, it waits a little longer for the answer, to take its leave; when ctx does,
+// it ends at once.
+func (s *Session) dial(ctx, lost context.Context, raw net.Conn, h Hello, first *claim) (*Conn, error) {
+	h = s.complete(h)
+	c := &Conn{Conn: raw, raw: raw, peer: h.To, hello: h, session: s}
+	soft := context.AfterFunc(lost, func() { raw.SetDeadline(time.Now().Add(leaveTimeout)) })
+	err := guarded(ctx, c, answerTimeout, func(context.Context) (err error) {
+		c.proof, err = s.ask(raw, h)
+		return err
+	})
+	running := soft()
+	if err == nil && (!running || !first.get()) {
+		_ = c.proof.send(raw, "leave")
+		err = errLost
+	}
+	if err == nil {
+		if err = guarded(ctx, c, sealTimeout, c.take); err != nil {
+			first.free()
+		}
+	}
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// take is the dialing side's part from the verdict on.
+func (c *Conn) take(ctx context.Context) error {
+	if err := c.proof.send(c.raw, "take"); err != nil {
+		return fmt.Errorf("sending the proof: %w", err)
+	}
+	if err := c.seal(ctx, true); err != nil {
+		return err
+	}
+	return c.proof.expect(c, "welcome", c.bound...)
 }
 
 // noEOF says in words what io.EOF means in a handshake.

@@ -13,7 +13,7 @@ import (
 )
 
 // sessionOf is newSession for tests.
-func sessionOf(t interface{ Fatal(...any) }, cfg Config) *session {
+func sessionOf(t interface{ Fatal(...any) }, cfg Config) *Session {
 	s, err := newSession(&cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -25,16 +25,21 @@ func plainConfig() Config {
 	return Config{Key: testKey, JobID: "job", Epoch: 7, Purpose: "data"}
 }
 
+// helloOf is a hello of the session.
+func helloOf(s *Session, from, to, stream int) Hello {
+	return s.complete(Hello{From: from, To: to, Channel: uint16(stream)})
+}
+
 // outcome is how a handshake ended on both sides.
 type outcome struct {
 	dialed, accepted error
-	hello            hello
+	hello            Hello
 	taken            bool
 }
 
 // shake performs a handshake between two sessions over a connection that
 // tamper may change, byte by byte: i counts what one side sends.
-func shake(dialer, acceptor *session, h hello, label string, tamper func(up bool, i int, b byte) byte) (o outcome) {
+func shake(dialer, acceptor *Session, h Hello, label string, tamper func(up bool, i int, b byte) byte) (o outcome) {
 	near, far := net.Pipe()
 	if tamper != nil {
 		var one, other net.Conn
@@ -65,7 +70,7 @@ func shake(dialer, acceptor *session, h hello, label string, tamper func(up bool
 		defer close(done)
 		defer far.Close()
 		var t *transcript
-		o.hello, t, o.accepted = acceptor.answer(far, func(*hello) error { return nil })
+		o.hello, t, o.accepted = acceptor.answer(far, func(*Hello) error { return nil })
 		if o.accepted == nil {
 			o.taken, o.accepted = t.verdict(far)
 		}
@@ -102,7 +107,7 @@ func TestHandshakeNeedsEverythingEqual(t *testing.T) {
 		a, b := draw("dialer"), draw("acceptor")
 		same := string(a.Key) == string(b.Key) && a.JobID == b.JobID && a.Epoch == b.Epoch && a.Purpose == b.Purpose && a.Encrypt == b.Encrypt
 		sa, sb := sessionOf(t, a), sessionOf(t, b)
-		h := sa.hello(rapid.IntRange(0, 1<<24).Draw(t, "from"), rapid.IntRange(0, 1<<24).Draw(t, "to"), rapid.IntRange(0, MaxStreams-1).Draw(t, "stream"))
+		h := helloOf(sa, rapid.IntRange(0, 1<<24).Draw(t, "from"), rapid.IntRange(0, 1<<24).Draw(t, "to"), rapid.IntRange(0, MaxStreams-1).Draw(t, "stream"))
 		o := shake(sa, sb, h, "take", nil)
 		if same != (o.dialed == nil) || same != (o.accepted == nil) || same != o.taken {
 			t.Fatalf("equal: %t, got %+v", same, o)
@@ -122,7 +127,7 @@ func TestHandshakeNoticesEveryBit(t *testing.T) {
 		bytes int
 	}{{true, helloBytes + macBytes}, {false, answerBytes + macBytes}} {
 		for bit := range 8 * d.bytes {
-			o := shake(s, s, s.hello(1, 2, 0), "take", func(up bool, i int, b byte) byte {
+			o := shake(s, s, helloOf(s, 1, 2, 0), "take", func(up bool, i int, b byte) byte {
 				if up == d.up && i == bit/8 {
 					b ^= 1 << (bit % 8)
 				}
@@ -139,11 +144,11 @@ func TestHandshakeNoticesEveryBit(t *testing.T) {
 
 func TestLeavingIsNotTaking(t *testing.T) {
 	s := sessionOf(t, plainConfig())
-	if o := shake(s, s, s.hello(1, 2, 0), "leave", nil); o.accepted != nil || o.taken {
+	if o := shake(s, s, helloOf(s, 1, 2, 0), "leave", nil); o.accepted != nil || o.taken {
 		t.Errorf("%+v", o)
 	}
 	for _, label := range []string{"answer", "welcome", "seal", ""} {
-		if o := shake(s, s, s.hello(1, 2, 0), label, nil); !errors.Is(o.accepted, ErrKey) {
+		if o := shake(s, s, helloOf(s, 1, 2, 0), label, nil); !errors.Is(o.accepted, ErrKey) {
 			t.Errorf("%q in place of a verdict: %+v", label, o)
 		}
 	}
@@ -162,7 +167,7 @@ func (p *player) Write(b []byte) (int, error) { return p.sent.Write(b) }
 func TestReplayAndReflection(t *testing.T) {
 	s := sessionOf(t, plainConfig())
 	var up, down bytes.Buffer
-	o := shake(s, s, s.hello(1, 2, 0), "take", func(toFar bool, _ int, b byte) byte {
+	o := shake(s, s, helloOf(s, 1, 2, 0), "take", func(toFar bool, _ int, b byte) byte {
 		if toFar {
 			up.WriteByte(b)
 		} else {
@@ -173,7 +178,7 @@ func TestReplayAndReflection(t *testing.T) {
 	if o.dialed != nil || up.Len() != helloBytes+macBytes || down.Len() != answerBytes+macBytes {
 		t.Fatalf("%+v: %d and %d bytes", o, up.Len(), down.Len())
 	}
-	any := func(*hello) error { return nil }
+	any := func(*Hello) error { return nil }
 	again := &player{Reader: bytes.NewReader(up.Bytes())}
 	_, tr, err := s.answer(again, any)
 	if err != nil {
@@ -182,7 +187,7 @@ func TestReplayAndReflection(t *testing.T) {
 	if _, err := tr.verdict(again); !errors.Is(err, ErrKey) {
 		t.Errorf("a replayed proof: %v", err)
 	}
-	if _, err := s.ask(&player{Reader: bytes.NewReader(down.Bytes())}, s.hello(1, 2, 0)); !errors.Is(err, ErrKey) {
+	if _, err := s.ask(&player{Reader: bytes.NewReader(down.Bytes())}, helloOf(s, 1, 2, 0)); !errors.Is(err, ErrKey) {
 		t.Errorf("a replayed answer: %v", err)
 	}
 
@@ -192,7 +197,7 @@ func TestReplayAndReflection(t *testing.T) {
 	if _, tr, err = s.answer(mirror, any); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.verdict(bytes.NewReader(mirror.sent.Bytes()[nonceBytes:])); !errors.Is(err, ErrKey) {
+	if _, err := tr.verdict(bytes.NewReader(mirror.sent.Bytes()[nonceBytes+attemptBytes:])); !errors.Is(err, ErrKey) {
 		t.Errorf("a reflected answer: %v", err)
 	}
 }
@@ -204,7 +209,7 @@ func TestStrangersAreToldApart(t *testing.T) {
 	other := func(change func(*Config)) []byte {
 		cfg := plainConfig()
 		change(&cfg)
-		h := sessionOf(t, cfg).hello(1, 2, 0)
+		h := helloOf(sessionOf(t, cfg), 1, 2, 0)
 		b := h.encode()
 		return b[:]
 	}
@@ -219,7 +224,7 @@ func TestStrangersAreToldApart(t *testing.T) {
 		{"silence", "", "without a word"},
 		{"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", `does not speak treerun's protocol: it sent "GET / HTTP/1`},
 		{"long http", "GET / HTTP/1.1\r\nHost: " + strings.Repeat("x", 5000), `does not speak treerun's protocol: it sent "GET / HTTP/1`},
-		{"truncated", string(good[:20]), "20 of 64 bytes of its hello came: the other side closed"},
+		{"truncated", string(good[:20]), "20 of 80 bytes of its hello came: the other side closed"},
 		{"version", string(version), "version 2, this one is 1 (hint: all ranks must run the same build)"},
 		{"flags", string(flags), "unknown flags 0x82"},
 		{"other job", string(other(func(c *Config) { c.JobID = "x" })), "another job"},
@@ -228,7 +233,7 @@ func TestStrangersAreToldApart(t *testing.T) {
 		{"encrypt", string(other(func(c *Config) { c.Encrypt = true })), "one side encrypts"},
 	} {
 		p := &player{Reader: strings.NewReader(c.sent)}
-		_, _, err := s.answer(p, func(*hello) error { return nil })
+		_, _, err := s.answer(p, func(*Hello) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
 		}
@@ -242,19 +247,20 @@ func TestStrangersAreToldApart(t *testing.T) {
 }
 
 func TestHelloLayout(t *testing.T) {
-	h := hello{encrypt: true, stream: 0x0102, from: 0x03040506, to: 0x0708090a, epoch: 0x0b0c0d0e}
-	copy(h.purpose[:], "purp")
-	copy(h.job[:], "job-id-8")
+	h := Hello{encrypt: true, Channel: 0x0102, From: 0x03040506, To: 0x0708090a, scope: scope{epoch: 0x0b0c0d0e}}
+	copy(h.scope.purpose[:], "purp")
+	copy(h.scope.job[:], "job-id-8")
 	copy(h.nonce[:], strings.Repeat("n", nonceBytes))
+	copy(h.Attempt[:], strings.Repeat("a", attemptBytes))
 	b := h.encode()
-	want := "tpee\x01\x01\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0epurpjob-id-8" + strings.Repeat("n", 32)
+	want := "trnc\x01\x01\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0epurpjob-id-8" + strings.Repeat("n", 32) + strings.Repeat("a", 16)
 	if string(b[:]) != want {
 		t.Errorf("%q", b)
 	}
 }
 
 func FuzzHello(f *testing.F) {
-	h := sessionOf(f, plainConfig()).hello(1, 2, 3)
+	h := helloOf(sessionOf(f, plainConfig()), 1, 2, 3)
 	b := h.encode()
 	f.Add(b[:])
 	f.Add(b[:10])
@@ -274,13 +280,13 @@ func FuzzHello(f *testing.F) {
 // them are read than a handshake has.
 func FuzzAnswer(f *testing.F) {
 	s := sessionOf(f, plainConfig())
-	h := s.hello(1, 2, 3)
+	h := helloOf(s, 1, 2, 3)
 	b := h.encode()
 	f.Add(b[:])
 	f.Add(append(b[:], make([]byte, 200)...))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := bytes.NewReader(b)
-		_, tr, err := s.answer(&player{Reader: r}, func(*hello) error { return nil })
+		_, tr, err := s.answer(&player{Reader: r}, func(*Hello) error { return nil })
 		if err == nil {
 			if _, err = tr.verdict(r); err == nil {
 				t.Fatal("somebody without the key was let in")
@@ -298,7 +304,7 @@ func FuzzAsk(f *testing.F) {
 	f.Add(make([]byte, answerBytes))
 	f.Add(make([]byte, 5))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if _, err := s.ask(&player{Reader: bytes.NewReader(b)}, s.hello(1, 2, 0)); err == nil {
+		if _, err := s.ask(&player{Reader: bytes.NewReader(b)}, helloOf(s, 1, 2, 0)); err == nil {
 			t.Fatal("somebody without the key was believed")
 		}
 	})

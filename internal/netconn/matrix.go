@@ -129,21 +129,21 @@ func (e *UnreachableError) hint() string {
 func unreachable(reports []report, offers []offer, hostOf func(int) string) error {
 	e := &UnreachableError{}
 	place := func(rank, i int, port bool) string {
-		if i >= len(offers[rank].places) {
+		if i == none || i >= len(offers[rank].Places) {
 			return ""
 		}
-		p := offers[rank].places[i]
+		p := offers[rank].Places[i]
 		if port {
 			return p.String()
 		}
-		return strings.TrimSuffix(p.addr.String()+", "+p.device, ", ")
+		return strings.TrimSuffix(p.Addr.String()+", "+p.Device, ", ")
 	}
-	for _, r := range reports {
-		e.Total += r.total
-		for _, f := range r.pairs {
-			p := Pair{From: f.from, To: f.to, FromHost: hostOf(f.from), ToHost: hostOf(f.to)}
-			for _, t := range f.tries {
-				p.Tries = append(p.Tries, Try{place(f.from, t.own, false), place(f.to, t.to, true), t.reason})
+	for from, r := range reports {
+		e.Total += r.Total
+		for _, f := range r.Pairs {
+			p := Pair{From: from, To: f.To, FromHost: hostOf(from), ToHost: hostOf(f.To)}
+			for _, t := range f.Tries {
+				p.Tries = append(p.Tries, Try{place(from, t.Own, false), place(f.To, t.To, true), r.Reasons[t.Reason]})
 			}
 			e.Pairs = append(e.Pairs, p)
 		}

@@ -1,15 +1,20 @@
-// Package netconn connects the ranks of a job over TCP: every rank listens at all
-// its addresses, and of every pair that needs connections one dials all of the
-// other's addresses at once and keeps the fastest on which both prove that they
-// know the job's key. The connections carry plain bytes or TLS 1.3.
+// Package netconn makes the authenticated connections between the processes of a
+// job, and hands them over. It is not for users. Both ends prove that they know a
+// key of the job (Session), in bounded time and among a bounded number of peers
+// that have not done so (Acceptor); a process that is reached at several addresses
+// is dialed at all of them (Race), and the fastest is kept; then the
+// connection carries plain bytes or TLS 1.3.
 //
-// It knows nothing of links, slots or collectives; transport/tcp makes those
-// over its connections. How ranks tell each other where they listen is the
-// caller's function Exchange.
+// Connect joins all ranks of a job over TCP in this way. How ranks tell each other
+// where they listen is the caller's function Exchange.
+//
+// The package knows nothing of what goes over its connections. Packages rank,
+// transport/tcp, transport/shm and the treeruns of --nnodes use it.
 package netconn
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -103,4 +108,24 @@ func (cfg *Config) validate() error {
 		}
 	}
 	return nil
+}
+
+// newSession derives the keys of one Connect. What jobs tell each other apart by goes
+// along in the clear.
+func newSession(cfg *Config) (*Session, error) {
+	use := fmt.Sprintf("treerun connections %d epoch %d %s", helloVersion, cfg.Epoch, cfg.Purpose)
+	key, err := DeriveKey(cfg.Key, cfg.JobID, use)
+	if err != nil {
+		return nil, err
+	}
+	s, err := NewSession(key, cfg.Encrypt, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.scope.epoch = uint32(cfg.Epoch)
+	digest := sha256.Sum256([]byte("treerun purpose\x00" + cfg.Purpose))
+	copy(s.scope.purpose[:], digest[:])
+	digest = sha256.Sum256([]byte("treerun job\x00" + cfg.JobID))
+	copy(s.scope.job[:], digest[:])
+	return s, nil
 }

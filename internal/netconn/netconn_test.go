@@ -136,8 +136,8 @@ func talk(t *testing.T, meshes []*Mesh) {
 	for r, m := range meshes {
 		for _, p := range m.Peers() {
 			for i, c := range m.Conns(p) {
-				if c.Peer() != p || c.Stream() != i {
-					t.Errorf("rank %d: connection %d to rank %d is number %d to rank %d", r, i, p, c.Stream(), c.Peer())
+				if c.Peer() != p || c.Channel() != i {
+					t.Errorf("rank %d: connection %d to rank %d is number %d to rank %d", r, i, p, c.Channel(), c.Peer())
 				}
 				if _, err := fmt.Fprintf(c, "%4d %4d %4d", r, p, i); err != nil {
 					t.Error(err)

@@ -28,13 +28,13 @@ func paths(own, theirs []place, sameHost bool) []path {
 	var all []ranked
 	for j, at := range theirs {
 		// What both hosts have, as bridges of containers do, leads back to us.
-		if !sameHost && slices.ContainsFunc(own, func(p place) bool { return p.addr == at.addr }) {
+		if !sameHost && slices.ContainsFunc(own, func(p place) bool { return p.Addr == at.Addr }) {
 			continue
 		}
 		var list []ranked
 		for i, from := range own {
 			if suits(from, at, sameHost) {
-				list = append(list, ranked{path{i, j, from, at}, 0, from.subnet.IsValid() && from.subnet.Contains(at.addr)})
+				list = append(list, ranked{path{i, j, from, at}, 0, from.subnet.IsValid() && from.subnet.Contains(at.Addr)})
 			}
 		}
 		slices.SortStableFunc(list, func(a, b ranked) int { return nearFirst(a.near, b.near) })
@@ -65,7 +65,7 @@ func nearFirst(a, b bool) int {
 
 // suits says whether packets can get from one address to the other at all.
 func suits(from, at place, sameHost bool) bool {
-	return from.addr.Is4() == at.addr.Is4() &&
-		from.addr.IsLoopback() == at.addr.IsLoopback() && (sameHost || !at.addr.IsLoopback()) &&
-		from.addr.IsLinkLocalUnicast() == at.addr.IsLinkLocalUnicast()
+	return from.Addr.Is4() == at.Addr.Is4() &&
+		from.Addr.IsLoopback() == at.Addr.IsLoopback() && (sameHost || !at.Addr.IsLoopback()) &&
+		from.Addr.IsLinkLocalUnicast() == at.Addr.IsLinkLocalUnicast()
 }

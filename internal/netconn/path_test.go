@@ -16,7 +16,7 @@ import (
 
 func placeOf(text string) place {
 	addr, subnet, found := strings.Cut(text, "/")
-	p := place{addr: netip.MustParseAddr(addr), port: 1}
+	p := place{Addr: netip.MustParseAddr(addr), Port: 1}
 	if found {
 		p.subnet = netip.MustParsePrefix(addr + "/" + subnet).Masked()
 	}
@@ -83,9 +83,9 @@ func TestPathsLeaveNothingOut(t *testing.T) {
 		}
 		for j, at := range theirs {
 			for _, from := range own {
-				twice := !same && slices.ContainsFunc(own, func(p place) bool { return p.addr == at.addr })
+				twice := !same && slices.ContainsFunc(own, func(p place) bool { return p.Addr == at.Addr })
 				if suits(from, at, same) && !reached[j] && !twice {
-					t.Fatalf("%v is not tried from %v", at.addr, from.addr)
+					t.Fatalf("%v is not tried from %v", at.Addr, from.Addr)
 				}
 			}
 		}
@@ -180,7 +180,7 @@ func TestPeers(t *testing.T) {
 			}
 		}
 	}
-	if len(offered[3].places) != 0 || len(offered[2].places) != 2 {
+	if len(offered[3].Places) != 0 || len(offered[2].Places) != 2 {
 		t.Errorf("offers %+v", offered)
 	}
 }

@@ -12,23 +12,6 @@ import (
 	"github.com/treerun/treerun/transport/ports"
 )
 
-// place is an address at which a rank listens.
-type place struct {
-	addr   netip.Addr // without zone
-	port   uint16
-	device string       // "" when not known
-	subnet netip.Prefix // not valid when not known; not told to others
-}
-
-// String is the form of errors: "10.0.0.2:41234, eth0".
-func (p place) String() string {
-	s := netip.AddrPortFrom(p.addr, p.port).String()
-	if p.device != "" {
-		s += ", " + p.device
-	}
-	return s
-}
-
 // locate returns the places of addrs on this host, without ports.
 func locate(addrs []netip.Addr) ([]place, error) {
 	type home struct {
@@ -54,17 +37,17 @@ func locate(addrs []netip.Addr) ([]place, error) {
 	var all []place
 	for _, a := range addrs {
 		a = a.Unmap()
-		p := place{addr: a.WithZone("")}
-		for _, h := range homes[p.addr] {
+		p := place{Addr: a.WithZone("")}
+		for _, h := range homes[p.Addr] {
 			if a.Zone() == "" || a.Zone() == h.device {
-				p.device, p.subnet = h.device, h.subnet
+				p.Device, p.subnet = h.device, h.subnet
 				break
 			}
 		}
-		if p.addr.IsLoopback() && p.device == "" {
-			p.device = "lo" // all of 127.0.0.0/8 is
+		if p.Addr.IsLoopback() && p.Device == "" {
+			p.Device = "lo" // all of 127.0.0.0/8 is
 		}
-		if p.addr.IsLinkLocalUnicast() && p.addr.Is6() && p.device == "" {
+		if p.Addr.IsLinkLocalUnicast() && p.Addr.Is6() && p.Device == "" {
 			return nil, fmt.Errorf("no network device has the link-local address %v", a)
 		}
 		all = append(all, p)
@@ -85,14 +68,14 @@ func zoned(a netip.Addr, device string) netip.Addr {
 // first first.
 func listen(p place, among ports.Range, first int) (*net.TCPListener, error) {
 	network := "tcp6"
-	if p.addr.Is4() {
+	if p.Addr.Is4() {
 		network = "tcp4"
 	}
 	ln, err := ports.Listen(among, first, func(port uint16) (*net.TCPListener, error) {
-		return net.ListenTCP(network, net.TCPAddrFromAddrPort(netip.AddrPortFrom(zoned(p.addr, p.device), port)))
+		return net.ListenTCP(network, net.TCPAddrFromAddrPort(netip.AddrPortFrom(zoned(p.Addr, p.Device), port)))
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listening at %v: %w", p.addr, err)
+		return nil, fmt.Errorf("listening at %v: %w", p.Addr, err)
 	}
 	return ln, nil
 }
@@ -100,7 +83,7 @@ func listen(p place, among ports.Range, first int) (*net.TCPListener, error) {
 // listenAll opens one listener per address and completes the places with their
 // ports. An address where that is not possible is left out, unless it is the
 // last hope.
-func (m *meeting) listenAll() error {
+func (m *connector) listenAll() error {
 	if len(m.cfg.Listen) == 0 {
 		return errors.New("no address to listen at (hint: --iface chooses the network devices)")
 	}
@@ -115,7 +98,7 @@ func (m *meeting) listenAll() error {
 			failed = append(failed, err)
 			continue
 		}
-		p.port = uint16(ln.Addr().(*net.TCPAddr).Port)
+		p.Port = uint16(ln.Addr().(*net.TCPAddr).Port)
 		m.mine = append(m.mine, p)
 		m.listeners = append(m.listeners, ln)
 	}

@@ -1,32 +1,67 @@
 package netconn
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
 )
 
-// namedSources is how many sources of strangers are logged one by one.
+// namedSources is how many sources of refused connections are logged one by one.
 const namedSources = 8
 
-// Strangers logs who was refused: the first of every source, and the number of
+// Refusals logs who was refused: the first of every source, and the number of
 // all others once, in the end. It may be used concurrently.
-type Strangers struct {
-	Log *slog.Logger // with what says whose door it is
+type Refusals struct {
+	Log   *slog.Logger // with what says who listens
+	Spare int          // how many may hang up, or fall silent, before they have proved anything
 
 	mu     sync.Mutex
+	spared map[netip.Addr]int // the same, by source, for those that may
 	named  map[netip.Addr]bool
 	silent int // refused without a word
 }
 
-// Refused notes that a caller was refused. It has the form of Config.Refused.
-func (s *Strangers) Refused(from net.Addr, err error) {
-	var source netip.Addr
-	if at, ok := from.(*net.TCPAddr); ok {
-		source = at.AddrPort().Addr().Unmap()
-	}
+// Spared lets n more connections of a source end before they have proved anything:
+// a peer does so when another path was faster, or when one side got no core for seconds.
+func (s *Refusals) Spared(source netip.Addr, n int) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spared == nil {
+		s.spared = make(map[netip.Addr]int)
+	}
+	s.spared[source] += n
+}
+
+// mayEnd says whether a connection that ended early may be one of a peer. The
+// caller holds mu.
+func (s *Refusals) mayEnd(source netip.Addr, err error) bool {
+	if errors.Is(err, errLeft) {
+		return true
+	}
+	if !errors.Is(err, errSilent) && !errors.Is(err, errNoProof) {
+		return false
+	}
+	if s.Spare > 0 {
+		s.Spare--
+		return true
+	}
+	left := s.spared[source]
+	if left > 0 {
+		s.spared[source] = left - 1
+	}
+	return left > 0
+}
+
+// Refused notes that a caller was refused. It has the form of AcceptorConfig.Refused.
+func (s *Refusals) Refused(from net.Addr, err error) {
+	source := addrOf(from)
+	s.mu.Lock()
+	if s.mayEnd(source, err) {
+		s.mu.Unlock()
+		return
+	}
 	known := s.named[source] || len(s.named) >= namedSources
 	if known {
 		s.silent++
@@ -44,7 +79,7 @@ func (s *Strangers) Refused(from net.Addr, err error) {
 }
 
 // Summary logs how many were refused without a word since the last time.
-func (s *Strangers) Summary() {
+func (s *Refusals) Summary() {
 	s.mu.Lock()
 	n := s.silent
 	s.silent = 0
@@ -52,4 +87,15 @@ func (s *Strangers) Summary() {
 	if n > 0 {
 		s.Log.Info("treerun: refused more of them", "count", n)
 	}
+}
+
+// addrOf returns the address of a TCP or UDP peer without zone, the zero Addr for others.
+func addrOf(at net.Addr) netip.Addr {
+	switch at := at.(type) {
+	case *net.TCPAddr:
+		return at.AddrPort().Addr().Unmap().WithZone("")
+	case *net.UDPAddr:
+		return at.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
 }

@@ -1,74 +1,191 @@
 package netconn
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/rank/strict"
 )
 
-// maxLines is how many lines about ranks an error has at most.
-const maxLines = 32
+// What ranks tell each other through Config.Exchange, before and after they
+// connect, is msgpack. A rank of another build is refused by the version, or
+// because it has other fields.
+const (
+	setupVersion = 2
+	maxFailed    = 1000 // bytes of a rank's error that the others are told
+	maxPlaces    = 32
+	maxDevice    = 15 // bytes, as in Linux
+	maxReasons   = 32
+	maxReason    = 160 // bytes
+	maxPairs     = 64
+	maxTries     = 4
+	maxLines     = 32 // about ranks that an error has at most
+)
 
-// maxFailed is how much of a rank's error the others are told, in bytes.
-const maxFailed = 1000
-
-// errOffer is the error of a blob that is no offer.
-var errOffer = errors.New("what it offers is no list of addresses")
-
-// appendHead begins an offer: "version 1 | failed 1". Behind it stands what the rank
-// offers; if it failed, the reason does, and no more may follow.
-func appendHead(b []byte, version byte, failed string) []byte {
-	if failed == "" {
-		return append(b, version, 0)
-	}
-	return append(append(b, version, 1), failed[:min(len(failed), maxFailed)]...)
+// offer is what a rank tells all others in the first exchange: where it
+// listens, or why it cannot.
+type offer struct {
+	Version  int
+	Failed   string   // why this rank cannot take part
+	Settings settings // equal on all ranks
+	Host     [16]byte
+	Places   []place
 }
 
-// cutHead returns what stands behind the beginning, or, of a rank that failed, why it
-// did.
-func cutHead(b []byte, version byte) (rest []byte, failed string, err error) {
-	switch {
-	case len(b) < 2:
-		return nil, "", errOffer
-	case b[0] != version:
-		return nil, "", fmt.Errorf("its list of addresses has version %d, this one is %d (hint: all ranks must run the same build)", b[0], version)
-	case b[1] == 1:
-		if failed = printable(b[2:], maxFailed); failed == "" {
-			failed = "failed for an unknown reason"
+// settings are what all ranks must have in common.
+type settings struct {
+	Streams int
+	Encrypt bool
+	Epoch   int
+}
+
+// report is what a rank tells all others in the second exchange: to whom it
+// could not connect.
+type report struct {
+	Version int
+	Total   int      // pairs that failed
+	Reasons []string // of the tries
+	Pairs   []failedPair
+}
+
+// failedPair is a rank that the rank of the report could not connect to.
+type failedPair struct {
+	To    int
+	Tries []try
+}
+
+// try is one path of a pair of ranks that could not connect.
+type try struct {
+	Own, To int // indexes of the places in the two ranks' offers, or none
+	Reason  int // index
+}
+
+// none stands for no place: there is no path.
+const none = -1
+
+func encode(message any) []byte {
+	var b bytes.Buffer
+	e := msgpack.NewEncoder(&b)
+	e.UseArrayEncodedStructs(true)
+	e.UseCompactInts(true)
+	if err := e.Encode(message); err != nil {
+		panic(fmt.Sprintf("netconn: encoding a setup message: %v", err)) // plain fields
+	}
+	return b.Bytes()
+}
+
+func decodeOffer(b []byte) (o offer, err error) {
+	if err := strict.Unmarshal(b, &o); err != nil {
+		return o, fmt.Errorf("its list of addresses cannot be read: %w (hint: all ranks must run the same build)", err)
+	}
+	if o.Version != setupVersion {
+		return o, fmt.Errorf("its list of addresses has version %d, this one is %d (hint: all ranks must run the same build)",
+			o.Version, setupVersion)
+	}
+	if o.Failed != "" {
+		return offer{Version: o.Version, Failed: printable(o.Failed, maxFailed)}, nil
+	}
+	if len(o.Places) > maxPlaces {
+		return o, fmt.Errorf("it offers %d addresses, at most %d are possible", len(o.Places), maxPlaces)
+	}
+	for _, p := range o.Places {
+		a := p.Addr
+		if !a.IsValid() || a.Is4In6() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || p.Port == 0 ||
+			len(p.Device) > maxDevice || printable(p.Device, maxDevice) != p.Device {
+			return o, errors.New("it offers an address that makes no sense")
 		}
-		return nil, failed, nil
-	case b[1] != 0:
-		return nil, "", errOffer
 	}
-	return b[2:], "", nil
+	return o, nil
 }
 
-// appendAddr appends an address: "length 1 | 4 or 16 bytes".
-func appendAddr(b []byte, a netip.Addr) []byte {
-	s := a.AsSlice()
-	return append(append(b, byte(len(s))), s...)
+// decodeOffers decodes the blobs of the first exchange, one per rank. All must have
+// the settings of rank 0. The error, the same on all ranks, lists the ranks that
+// cannot take part, and why.
+func decodeOffers(blobs [][]byte, size int) ([]offer, error) {
+	if len(blobs) != size {
+		return nil, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), size)
+	}
+	all := make([]offer, size)
+	var bad, others []string
+	for r, b := range blobs {
+		o, err := decodeOffer(b)
+		if all[r] = o; err != nil {
+			o.Failed = err.Error()
+		}
+		if o.Failed != "" {
+			bad = append(bad, fmt.Sprintf("rank %d: %s", r, o.Failed))
+		} else if o.Settings != all[0].Settings {
+			others = append(others, fmt.Sprintf("rank %d has other settings than rank 0: %+v, %+v", r, o.Settings, all[0].Settings))
+		}
+	}
+	if bad != nil {
+		others = bad
+	}
+	if others == nil {
+		return all, nil
+	}
+	if more := len(others) - maxLines; more > 0 {
+		others = append(others[:maxLines], fmt.Sprintf("and %d more", more))
+	}
+	return nil, errors.New(strings.Join(others, "; "))
 }
 
-// cutAddr returns the address at the beginning of b, at which somebody can listen,
-// and what stands behind it.
-func cutAddr(b []byte) (a netip.Addr, rest []byte, err error) {
-	if len(b) < 1 || len(b) < 1+int(b[0]) {
-		return a, nil, errOffer
+// attempt is one path on which this rank could not connect, and why.
+type attempt struct {
+	own, to int
+	reason  string
+}
+
+// add notes a rank that this one could not connect to.
+func (r *report) add(to int, attempts ...attempt) {
+	if r.Total++; len(r.Pairs) == maxPairs {
+		return
 	}
-	n := 1 + int(b[0])
-	a, ok := netip.AddrFromSlice(b[1:n])
-	if !ok || a.Is4In6() || a.IsUnspecified() || a.IsMulticast() {
-		return a, nil, errOffer
+	p := failedPair{To: to}
+	for _, a := range attempts[:min(len(attempts), maxTries)] {
+		reason := printable(a.reason, maxReason)
+		i := slices.Index(r.Reasons, reason)
+		if i < 0 && len(r.Reasons) < maxReasons {
+			i = len(r.Reasons)
+			r.Reasons = append(r.Reasons, reason)
+		}
+		p.Tries = append(p.Tries, try{Own: a.own, To: a.to, Reason: max(i, 0)}) // one of many is as good as another
 	}
-	return a, b[n:], nil
+	r.Pairs = append(r.Pairs, p)
+}
+
+// decodeReport reads the report of a rank, of size ranks.
+func decodeReport(b []byte, size int) (r report, err error) {
+	if err := strict.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("its list of failures cannot be read: %w", err)
+	}
+	ok := r.Version == setupVersion && r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs &&
+		len(r.Reasons) <= maxReasons
+	for _, text := range r.Reasons {
+		ok = ok && printable(text, maxReason) == text
+	}
+	for _, p := range r.Pairs {
+		ok = ok && p.To >= 0 && p.To < size && len(p.Tries) <= maxTries
+		for _, t := range p.Tries {
+			ok = ok && t.Own >= none && t.To >= none && t.Reason >= 0 && t.Reason < len(r.Reasons)
+		}
+	}
+	if !ok {
+		return r, errors.New("its list of failures makes no sense")
+	}
+	return r, nil
 }
 
 // printable returns what may be shown of text that came from outside, in one line
 // and from at most limit bytes.
-func printable(b []byte, limit int) string {
-	text := strings.ToValidUTF8(string(b[:min(len(b), limit)]), "?")
+func printable(text string, limit int) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n':
@@ -77,38 +194,22 @@ func printable(b []byte, limit int) string {
 			return '?'
 		}
 		return r
-	}, text)
+	}, strings.ToValidUTF8(text[:min(len(text), limit)], "?"))
 }
 
-// decodeAll decodes the offers of all ranks, each with decode, which also returns
-// why the rank failed, if it did. The error, the same on all ranks, lists the ranks
-// that cannot take part, and why.
-func decodeAll[T any](blobs [][]byte, size int, decode func(b []byte) (o T, failed string, err error)) ([]T, error) {
-	if len(blobs) != size {
-		return nil, fmt.Errorf("the exchange gave %d blobs for %d ranks", len(blobs), size)
-	}
-	all := make([]T, size)
-	var bad []string
-	for r, b := range blobs {
-		o, failed, err := decode(b)
-		if err != nil {
-			failed = err.Error()
-		}
-		if failed != "" {
-			bad = append(bad, fmt.Sprintf("rank %d: %s", r, failed))
-		}
-		all[r] = o
-	}
-	if bad != nil {
-		return nil, summary(bad)
-	}
-	return all, nil
+// place is an address at which a rank listens.
+type place struct {
+	Addr   netip.Addr // without zone
+	Port   uint16
+	Device string       // "" when not known
+	subnet netip.Prefix // not valid when not known; not told to others
 }
 
-// summary is the error that lines about ranks make, of which there may be very many.
-func summary(lines []string) error {
-	if more := len(lines) - maxLines; more > 0 {
-		lines = append(lines[:maxLines:maxLines], fmt.Sprintf("and %d more", more))
+// String is the form of errors: "10.0.0.2:41234, eth0".
+func (p place) String() string {
+	s := netip.AddrPortFrom(p.Addr, p.Port).String()
+	if p.Device != "" {
+		s += ", " + p.Device
 	}
-	return errors.New(strings.Join(lines, "; "))
+	return s
 }

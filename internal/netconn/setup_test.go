@@ -1,78 +1,227 @@
 package netconn
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
 	"net/netip"
+	"reflect"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
-func TestCut(t *testing.T) {
-	long := strings.Repeat("x", 5000)
-	for _, c := range []struct {
-		in           []byte
-		rest, failed string
-		err          string
-	}{
-		{append(appendHead(nil, 3, ""), "rest"...), "rest", "", ""},
-		{appendHead(nil, 3, "no\nport \x1b[2J\xff"), "", "no port ?[2J?", ""},
-		{appendHead(nil, 3, long), "", long[:maxFailed], ""},
-		{[]byte{3, 1}, "", "failed for an unknown reason", ""},
-		{appendHead(nil, 4, ""), "", "", "has version 4, this one is 3"},
-		{[]byte{3, 2}, "", "", errOffer.Error()},
-		{[]byte{3}, "", "", errOffer.Error()},
-		{nil, "", "", errOffer.Error()},
-	} {
-		rest, failed, err := cutHead(c.in, 3)
-		if string(rest) != c.rest || failed != c.failed || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
-			t.Errorf("%.40q: %q, %.40q, %v", c.in, rest, failed, err)
+func drawOffer(t *rapid.T) offer {
+	if rapid.Bool().Draw(t, "failed") {
+		return offer{Version: setupVersion, Failed: rapid.StringMatching(`[a-z ]{1,40}`).Draw(t, "reason")}
+	}
+	o := offer{Version: setupVersion, Settings: settings{
+		rapid.IntRange(0, 1<<16).Draw(t, "streams"), rapid.Bool().Draw(t, "encrypt"), rapid.IntRange(0, 1<<32).Draw(t, "epoch"),
+	}}
+	copy(o.Host[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "host"))
+	for range rapid.IntRange(0, maxPlaces).Draw(t, "places") {
+		addr := netip.AddrFrom4([4]byte(append([]byte{10}, rapid.SliceOfN(rapid.Byte(), 3, 3).Draw(t, "v4")...)))
+		if rapid.Bool().Draw(t, "6") {
+			addr = netip.AddrFrom16([16]byte(append([]byte{0xfd}, rapid.SliceOfN(rapid.Byte(), 15, 15).Draw(t, "v6")...)))
 		}
+		o.Places = append(o.Places, place{Addr: addr, Port: rapid.Uint16Min(1).Draw(t, "port"), Device: rapid.StringMatching(`[a-z0-9.]{0,15}`).Draw(t, "device")})
+	}
+	return o
+}
+
+func TestOffersSurviveTheWire(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		o := drawOffer(t)
+		b := encode(o)
+		got, err := decodeOffer(b)
+		if err != nil || !reflect.DeepEqual(got, o) {
+			t.Fatalf("%+v became %+v, %v", o, got, err)
+		}
+		if o.Failed != "" {
+			return // any end of a reason is a reason
+		}
+		for n := range len(b) {
+			if _, err := decodeOffer(b[:n]); err == nil {
+				t.Fatalf("%d of %d bytes are an offer, too", n, len(b))
+			}
+		}
+		if _, err := decodeOffer(append(b, 0)); err == nil {
+			t.Fatal("a byte too many")
+		}
+	})
+}
+
+func TestOffersOfAllRanks(t *testing.T) {
+	good := offer{Version: setupVersion, Settings: settings{Streams: 2}}
+	other := offer{Version: setupVersion, Settings: settings{Streams: 3}}
+	bad := offer{Version: setupVersion, Failed: "no such device\x1b[31m"}
+	for _, c := range []struct {
+		blobs [][]byte
+		want  string
+	}{
+		{[][]byte{encode(good), encode(good)}, ""},
+		{[][]byte{encode(good)}, "1 blobs for 2 ranks"},
+		{[][]byte{encode(good), encode(other)}, "rank 1 has other settings than rank 0: {Streams:3 "},
+		{[][]byte{encode(bad), encode(good)}, "rank 0: no such device?[31m"},
+		{[][]byte{encode(good), encode(offer{Version: 9})}, "rank 1: its list of addresses has version 9"},
+		{[][]byte{encode(good), {9, 9}}, "rank 1: its list of addresses cannot be read: 1 bytes are left over (hint: all ranks"},
+		{[][]byte{encode(good), nil}, "rank 1: its list of addresses cannot be read: "},
+	} {
+		_, err := decodeOffers(c.blobs, 2)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error %v, want %q", err, c.want)
+		}
+	}
+	var many [][]byte
+	for range 1000 {
+		many = append(many, encode(bad))
+	}
+	if _, err := decodeOffers(many, 1000); err == nil || !strings.Contains(err.Error(), "; and 968 more") || len(err.Error()) > 3000 {
+		t.Errorf("error %v", err)
 	}
 }
 
-// Addresses come back as they were written; one cut off, or at which nobody listens,
-// is refused.
-func TestCutAddr(t *testing.T) {
-	for _, text := range []string{"10.0.0.1", "fd77::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:10.0.0.1"} {
-		a := netip.MustParseAddr(text)
-		good := !a.IsUnspecified() && !a.IsMulticast() && !a.Is4In6()
-		b := appendAddr(nil, a)
-		got, rest, err := cutAddr(append(b, "rest"...))
-		if good != (err == nil) || good && (got != a || string(rest) != "rest") {
-			t.Errorf("%s: %v, %q, %v", text, got, rest, err)
+func FuzzOffer(f *testing.F) {
+	o := offer{Version: setupVersion, Settings: settings{2, true, 7}, Places: []place{{Addr: netip.MustParseAddr("10.0.0.1"), Port: 77, Device: "eth0"}, {Addr: netip.MustParseAddr("fd00::1"), Port: 78}}}
+	f.Add(encode(o))
+	o = offer{Version: setupVersion, Failed: "no address"}
+	f.Add(encode(o))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, err := decodeOffer(b)
+		if err != nil {
+			return
 		}
-		for n := range b {
-			if _, _, err := cutAddr(b[:n]); !errors.Is(err, errOffer) {
-				t.Errorf("%s: %d bytes: %v", text, n, err)
+		again, err := decodeOffer(encode(o))
+		if err != nil || !reflect.DeepEqual(again, o) {
+			t.Errorf("%q was read as %+v, and that as %+v, %v", b, o, again, err)
+		}
+		for _, p := range o.Places {
+			if !p.Addr.IsValid() || p.Port == 0 || strings.ContainsAny(p.Device, "\x00\x1b") {
+				t.Errorf("place %+v", p)
+			}
+		}
+	})
+}
+
+func drawReport(t *rapid.T, size int) report {
+	r := report{Version: setupVersion}
+	for range rapid.IntRange(0, 5).Draw(t, "pairs") {
+		var tries []attempt
+		for range rapid.IntRange(0, maxTries).Draw(t, "tries") {
+			tries = append(tries, attempt{
+				rapid.SampledFrom([]int{0, 1, none}).Draw(t, "own"), rapid.SampledFrom([]int{0, 3, none}).Draw(t, "their"),
+				rapid.SampledFrom([]string{"connection refused", "timeout", "no route to host"}).Draw(t, "reason"),
+			})
+		}
+		r.add(rapid.IntRange(0, size-1).Draw(t, "to"), tries...)
+	}
+	r.Total += rapid.IntRange(0, 3).Draw(t, "more")
+	return r
+}
+
+func TestReportsSurviveTheWire(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := drawReport(t, 10)
+		b := encode(r)
+		got, err := decodeReport(b, 10)
+		if err != nil || !reflect.DeepEqual(got, r) {
+			t.Fatalf("%+v became %+v, %v", r, got, err)
+		}
+		for n := range len(b) {
+			if _, err := decodeReport(b[:n], 10); err == nil {
+				t.Fatalf("%d of %d bytes are a report, too", n, len(b))
+			}
+		}
+	})
+}
+
+// A report that names what is not there, or cannot be shown, is refused.
+func TestReportsThatMakeNoSense(t *testing.T) {
+	for name, spoil := range map[string]func(r *report){
+		"version":  func(r *report) { r.Version++ },
+		"total":    func(r *report) { r.Total = 0 },
+		"too many": func(r *report) { r.Total = 10 },
+		"rank":     func(r *report) { r.Pairs[0].To = 10 },
+		"reason":   func(r *report) { r.Pairs[0].Tries[0].Reason = 1 },
+		"negative": func(r *report) { r.Pairs[0].Tries[0].Reason = -1 },
+		"place":    func(r *report) { r.Pairs[0].Tries[0].Own = -2 },
+		"escape":   func(r *report) { r.Reasons[0] = "\x1b[2J" },
+		"long":     func(r *report) { r.Reasons[0] = strings.Repeat("x", maxReason+1) },
+		"tries":    func(r *report) { r.Pairs[0].Tries = make([]try, maxTries+1) },
+	} {
+		r := report{Version: setupVersion}
+		r.add(3, attempt{0, 1, "timeout"})
+		if _, err := decodeReport(encode(r), 10); err != nil {
+			t.Fatal(err)
+		}
+		if spoil(&r); name != "" {
+			if _, err := decodeReport(encode(r), 10); err == nil {
+				t.Errorf("%s: no error", name)
 			}
 		}
 	}
 }
 
-// The error names all ranks that cannot take part, but not thousands.
-func TestDecodeAll(t *testing.T) {
-	decode := func(b []byte) (int, string, error) {
-		if string(b) == "bad" {
-			return 0, "", errOffer
+// A rank that reaches nobody, each for another reason, says so in a few
+// thousand bytes.
+func TestReportsAreBounded(t *testing.T) {
+	const size = 10_000
+	r := report{Version: setupVersion}
+	for to := 1; to < size; to++ {
+		var tries []attempt
+		for i := range maxPaths {
+			tries = append(tries, attempt{i, i, strings.Repeat(fmt.Sprint(to, i), 100)})
 		}
-		return len(b), strings.TrimPrefix(string(b), "ok"), nil
+		r.add(to, tries...)
 	}
-	if all, err := decodeAll([][]byte{[]byte("ok"), []byte("ok")}, 2, decode); err != nil || fmt.Sprint(all) != "[2 2]" {
-		t.Errorf("%v, %v", all, err)
+	b := encode(r)
+	got, err := decodeReport(b, size)
+	if err != nil || got.Total != size-1 || len(got.Pairs) != maxPairs || len(b) > 8000 {
+		t.Errorf("%d bytes, %d pairs of %d, %v", len(b), len(got.Pairs), got.Total, err)
 	}
-	_, err := decodeAll([][]byte{[]byte("bad"), []byte("ok"), []byte("no port")}, 3, decode)
-	if err == nil || err.Error() != "rank 0: "+errOffer.Error()+"; rank 2: no port" {
-		t.Error(err)
+}
+
+func FuzzReport(f *testing.F) {
+	r := report{Version: setupVersion, Total: 2}
+	f.Add(encode(r))
+	r.add(2, attempt{0, 1, "connection refused"}, attempt{none, none, "timeout"})
+	f.Add(encode(r))
+	f.Add([]byte("\x94\x02\x01\xdd\xff\xff\xff\xff\x90"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := decodeReport(b, 5)
+		if err != nil {
+			return
+		}
+		again, err := decodeReport(encode(r), 5)
+		if err != nil || !reflect.DeepEqual(again, r) {
+			t.Errorf("%q was read as %+v, and that as %+v, %v", b, r, again, err)
+		}
+		// Whatever it says, it can be told to people.
+		offers := make([]offer, 5)
+		if err := unreachable([]report{r}, offers, func(int) string { return "" }); err != nil && bytes.ContainsAny([]byte(err.Error()), "\x00\x1b") {
+			t.Errorf("%q", err)
+		}
+	})
+}
+
+// Text of other ranks is shown in one line, and cut.
+func TestPrintable(t *testing.T) {
+	if got := printable("no\nport \x1b[2J\xff", maxFailed); got != "no port ?[2J?" {
+		t.Errorf("%q", got)
 	}
-	if _, err := decodeAll(make([][]byte, 1), 2, decode); err == nil {
-		t.Error("a rank is missing, and nobody says so")
+	if got := printable(strings.Repeat("x", 5000), maxFailed); len(got) != maxFailed {
+		t.Errorf("%d bytes", len(got))
 	}
-	many := make([][]byte, 1000)
-	for r := range many {
-		many[r] = []byte("bad")
-	}
-	if _, err := decodeAll(many, 1000, decode); err == nil || !strings.HasSuffix(err.Error(), "; and 968 more") {
-		t.Errorf("%.80v", err)
+}
+
+// Nobody listens at an address such as these.
+func TestAddressesThatMakeNoSense(t *testing.T) {
+	for _, text := range []string{"10.0.0.1", "fd77::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0"} {
+		a := netip.MustParseAddr(text)
+		good := !a.IsUnspecified() && !a.IsMulticast() && !a.Is4In6() && a.Zone() == ""
+		_, err := decodeOffer(encode(offer{Version: setupVersion, Places: []place{{Addr: a, Port: 1}}}))
+		if good != (err == nil) {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }

@@ -58,8 +58,8 @@ func onOffers(cfg *Config, f func([]offer)) {
 
 func doors(offers []offer) (all []netip.AddrPort) {
 	for _, o := range offers {
-		for _, p := range o.places {
-			all = append(all, netip.AddrPortFrom(p.addr, p.port))
+		for _, p := range o.Places {
+			all = append(all, netip.AddrPortFrom(p.Addr, p.Port))
 		}
 	}
 	return all
@@ -78,7 +78,7 @@ func strangers(t *testing.T) map[string]stranger {
 	helloOf := func(change func(*Config)) []byte {
 		cfg := config(newExchange(4), 0)
 		change(&cfg)
-		h := sessionOf(t, cfg).hello(0, 3, 0)
+		h := helloOf(sessionOf(t, cfg), 0, 3, 0)
 		b := h.encode()
 		return b[:]
 	}
@@ -191,13 +191,13 @@ func TestStrangersAreNamed(t *testing.T) {
 		"http":            "does not speak treerun's protocol",
 		"garbage":         "does not speak treerun's protocol",
 		"tls":             "does not speak treerun's protocol",
-		"truncated hello": "20 of 64 bytes of its hello came",
-		"half a hello":    "40 of 64 bytes of its hello came",
+		"truncated hello": "20 of 80 bytes of its hello came",
+		"half a hello":    "40 of 80 bytes of its hello came",
 		"replayed hello":  ErrKey.Error(),
 		"wrong key":       ErrKey.Error(),
 		"wrong job":       "it belongs to another job",
 		"old epoch":       "it is of epoch 2, this is 3",
-		"one by one":      " of 64 bytes of its hello came",
+		"one by one":      " of 80 bytes of its hello came",
 	}
 	for name, come := range strangers(t) {
 		text := want[name]

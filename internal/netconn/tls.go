@@ -3,7 +3,9 @@ package netconn
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/hkdf"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -18,11 +20,11 @@ import (
 const exporterLabel = "EXPORTER-Channel-Binding"
 
 // newTLS returns the settings of both sides' TLS. The certificate's private key
-// is derived from the job's key: who has it is a rank of the job, and all ranks
+// is derived from the session's key: who has it knows that, and all ends
 // have the same, so that nothing needs to be distributed and no authority asked.
 // Session keys are ephemeral: who learns the job's key later reads nothing.
-func newTLS(cfg *Config) (*tls.Config, error) {
-	seed, err := deriveKey(cfg, "certificate")
+func newTLS(secret []byte) (*tls.Config, error) {
+	seed, err := hkdf.Expand(sha256.New, secret, "certificate", ed25519.SeedSize)
 	if err != nil {
 		return nil, err
 	}
@@ -61,30 +63,28 @@ func binding(c *tls.Conn) ([]byte, error) {
 }
 
 // seal begins the TLS session of a connection that was taken, where one is
-// wanted, and has the dialing side prove that it is at the other end of it. It
-// returns what the welcome has to cover besides.
-func (m *meeting) seal(ctx context.Context, c *Conn, t *transcript, dialer bool) ([]byte, error) {
-	if m.tls == nil {
-		return nil, nil
+// wanted, and has the dialing side prove that it is at the other end of it.
+func (c *Conn) seal(ctx context.Context, dialer bool) (err error) {
+	if c.session.tls == nil {
+		return nil
 	}
-	c.under = &under{c.tcp}
+	c.under = &under{c.raw}
 	if dialer {
-		c.tls = tls.Client(c.under, m.tls)
+		c.tls = tls.Client(c.under, c.session.tls)
 	} else {
-		c.tls = tls.Server(c.under, m.tls)
+		c.tls = tls.Server(c.under, c.session.tls)
 	}
 	c.Conn = c.tls
-	if err := c.tls.HandshakeContext(ctx); err != nil {
-		return nil, fmt.Errorf("TLS: %w", noEOF(err))
+	if err = c.tls.HandshakeContext(ctx); err != nil {
+		return fmt.Errorf("TLS: %w", noEOF(err))
 	}
-	bound, err := binding(c.tls)
-	if err != nil {
-		return nil, err
+	if c.bound, err = binding(c.tls); err != nil {
+		return err
 	}
 	if dialer {
-		return bound, t.send(c, "seal", bound...)
+		return c.proof.send(c, "seal", c.bound...)
 	}
-	return bound, t.expect(c, "seal", bound...)
+	return c.proof.expect(c, "seal", c.bound...)
 }
 
 // guarded runs f, which uses c, under a deadline and until ctx ends; afterwards
@@ -92,7 +92,7 @@ func (m *meeting) seal(ctx context.Context, c *Conn, t *transcript, dialer bool)
 func guarded(ctx context.Context, c *Conn, limit time.Duration, f func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	unblock := context.AfterFunc(ctx, func() { c.tcp.SetDeadline(time.Unix(1, 0)) })
+	unblock := context.AfterFunc(ctx, func() { c.raw.SetDeadline(time.Unix(1, 0)) })
 	err := f(ctx)
 	if !unblock() {
 		return errors.Join(err, context.Cause(ctx))
@@ -100,5 +100,5 @@ func guarded(ctx context.Context, c *Conn, limit time.Duration, f func(context.C
 	if err != nil {
 		return err
 	}
-	return c.tcp.SetDeadline(time.Time{})
+	return c.raw.SetDeadline(time.Time{})
 }

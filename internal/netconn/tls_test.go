@@ -162,12 +162,9 @@ func TestChangedBytesEndTheConnection(t *testing.T) {
 func TestSealCoversTheSession(t *testing.T) {
 	cfg := plainConfig()
 	cfg.Encrypt = true
-	settings, err := newTLS(&cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
 	s := sessionOf(t, cfg)
-	h := s.hello(1, 2, 0)
+	settings := s.tls
+	h := helloOf(s, 1, 2, 0)
 	tr := &transcript{key: s.key, hello: h.encode()}
 	ends := func() (*tls.Conn, *tls.Conn) {
 		a, b := net.Pipe()
@@ -211,16 +208,11 @@ func TestSealCoversTheSession(t *testing.T) {
 // TLS without the job's key fails on either side, and so does any older TLS.
 func TestTLSNeedsTheKey(t *testing.T) {
 	cfg := plainConfig()
-	good, err := newTLS(&cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	cfg.Encrypt = true
+	good := sessionOf(t, cfg).tls
 	other := cfg
 	other.Epoch++
-	stale, err := newTLS(&other)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stale := sessionOf(t, other).tls
 	anonymous := good.Clone()
 	anonymous.Certificates = nil
 	old := good.Clone()

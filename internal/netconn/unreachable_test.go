@@ -245,13 +245,13 @@ func TestMatrixOfMany(t *testing.T) {
 	const size = 200
 	offers := make([]offer, size)
 	for r := range offers {
-		offers[r].places = []place{{addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(r)}), port: 4000, device: "eth0"}}
+		offers[r].Places = []place{{Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(r)}), Port: 4000, Device: "eth0"}}
 	}
 	var reports []report
 	for r := range size {
-		one := report{total: size - 1 - r}
-		for to := r + 1; to < min(size, r+1+maxPairs); to++ {
-			one.pairs = append(one.pairs, failedPair{r, to, []try{{0, 0, "no route to host"}}})
+		one := report{}
+		for to := r + 1; to < size; to++ {
+			one.add(to, attempt{0, 0, "no route to host"})
 		}
 		reports = append(reports, one)
 	}

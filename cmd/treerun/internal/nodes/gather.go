@@ -209,7 +209,7 @@ func (g *gathering) layout() error {
 }
 
 // meet hears a connection's hello.
-func (g *gathering) meet(conn *net.TCPConn) (enter func(), err error) {
+func (g *gathering) meet(conn net.Conn) (enter func(), err error) {
 	t := tls.Server(conn, g.tls)
 	h := new(hello)
 	if err = toldStranger(t.Handshake()); err == nil {

@@ -85,10 +85,10 @@ func besiege(host string, lo, hi, n int) {
 	}()
 }
 
-// greetings are how ranks begin: of package rank, and of package peer.
+// greetings are how ranks begin: of package rank, and of package netconn.
 var greetings = []string{
 	"trnk\x03\x02\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00" + strings.Repeat("n", 32),
-	"tpee\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00" + strings.Repeat("x", 12) + strings.Repeat("n", 32),
+	"trnc\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00" + strings.Repeat("x", 12) + strings.Repeat("n", 48),
 }
 
 // visit is stranger number i. It tells whether he stays.
