@@ -1,5 +1,5 @@
 // Package numbers holds what several packages do with numbers: medians, rounding
-// to what is known, and counts in words. It imports nothing of treerun's.
+// to what is known, counts in words, and lines of words. It imports nothing of treerun's.
 package numbers
 
 import (
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Median returns the median of values, which stay as they are: the mean of the
@@ -42,4 +43,19 @@ func Plural(n int, what string) string {
 		return what + "es"
 	}
 	return what + "s"
+}
+
+// Wrapped cuts text between words into lines of at most so many characters, where a
+// word is not longer.
+func Wrapped(text string, width int) []string {
+	var lines []string
+	for _, word := range strings.Fields(text) {
+		last := len(lines) - 1
+		if last < 0 || utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) > width {
+			lines = append(lines, word)
+			continue
+		}
+		lines[last] += " " + word
+	}
+	return lines
 }

@@ -33,3 +33,13 @@ func TestCount(t *testing.T) {
 		t.Errorf("%s, want %s", got, want)
 	}
 }
+
+func TestWrapped(t *testing.T) {
+	for text, want := range map[string][]string{
+		"": nil, "one": {"one"}, "äöü äöü  a": {"äöü äöü", "a"}, "a rather longword b": {"a", "rather", "longword", "b"},
+	} {
+		if got := Wrapped(text, 7); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

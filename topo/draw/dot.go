@@ -13,34 +13,36 @@ import (
 func DOT(g *topo.Graph, p Plan) string {
 	x := newPicture(g, p)
 	var b strings.Builder
-	fmt.Fprintf(&b, "digraph %s {\n", quote(x.title()))
-	fmt.Fprintf(&b, "  label=%s; labelloc=t; overlap=false; splines=true; outputorder=edgesfirst;\n", quote(x.title()))
+	fmt.Fprintf(&b, "digraph %s {\n", quote(x.title))
+	fmt.Fprintf(&b, "  label=%s; labelloc=t; overlap=false; splines=true; outputorder=edgesfirst;\n", quote(x.title))
 	b.WriteString("  node [shape=circle, style=filled, fillcolor=white, fontname=\"Helvetica\"];\n")
 	b.WriteString("  edge [fontname=\"Helvetica\", fontsize=10];\n")
-	for _, h := range hostsOf(g) {
-		inside := ""
-		if len(h.ranks) < g.Ranks {
-			fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%s; color=\"#888888\";\n", h.host, quote(x.hostName(h.host, 64)))
-			inside = "  "
+	hosts := x.hosts()
+	for i, h := range hosts {
+		indent := "  "
+		if len(hosts) > 1 {
+			fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%s; color=\"#888888\";\n", i, quote(h.name))
+			indent = "    "
 		}
 		for _, r := range h.ranks {
-			fmt.Fprintf(&b, "%s  %d", inside, r)
+			fmt.Fprintf(&b, "%s%d", indent, r)
 			if k := x.rootOf(r); k >= 0 {
 				fmt.Fprintf(&b, " [color=%s, penwidth=3]", quote(colour(k)))
 			}
 			b.WriteString(";\n")
 		}
-		if inside != "" {
+		if len(hosts) > 1 {
 			b.WriteString("  }\n")
 		}
 	}
-	widest := x.widest()
-	for _, w := range x.wires {
+	for i, l := range g.Links {
+		pair := topo.Pair(l.A, l.B)
+		width := 1 + 4*l.GBytesPerSecond/x.byRate[0].GBytesPerSecond
 		fmt.Fprintf(&b, "  %d -> %d [dir=none, color=\"#bbbbbb\", penwidth=%.1f, label=%s];\n",
-			w.A, w.B, 1+4*w.GBytesPerSecond/widest, quote(x.load(w.Load)))
-		for _, l := range w.lanes {
+			pair[0], pair[1], width, quote(x.load(x.links[i])))
+		for _, l := range x.lanes[pair] {
 			fmt.Fprintf(&b, "  %d -> %d [color=%s, penwidth=2, tooltip=%s];\n",
-				l.from, l.to, quote(colour(l.strand)), quote(x.strands[l.strand].caption()))
+				l.from, l.to, quote(colour(l.overlay)), quote(x.overlays[l.overlay].caption))
 		}
 	}
 	b.WriteString("}\n")
@@ -49,27 +51,5 @@ func DOT(g *topo.Graph, p Plan) string {
 
 // quote writes s as a string of the DOT language.
 func quote(s string) string {
-	s = strings.ReplaceAll(s, `\`, `\\`)
-	s = strings.ReplaceAll(s, `"`, `\"`)
-	return `"` + strings.ReplaceAll(s, "\n", `\n`) + `"`
-}
-
-// rootOf returns the first strand of which rank is the root, -1 when there is
-// none.
-func (x *picture) rootOf(rank int) int {
-	for i, s := range x.strands {
-		if s.root == rank {
-			return i
-		}
-	}
-	return -1
-}
-
-// widest is the rate of the quickest link.
-func (x *picture) widest() float64 {
-	most := 0.0
-	for _, w := range x.wires {
-		most = max(most, w.GBytesPerSecond)
-	}
-	return most
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }

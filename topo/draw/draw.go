@@ -7,6 +7,7 @@
 package draw
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,151 +33,92 @@ type Plan struct {
 	Warnings []string
 }
 
-// strand is a tree or a ring as its links.
-type strand struct {
-	name  string
-	root  int      // -1: a ring
-	edges [][2]int // from the child to the parent, or onwards in the ring
-	rate  float64  // GB/s, 0: not known
-	depth int
+// overlay is a tree or a ring on the graph.
+type overlay struct {
+	caption string
+	root    int   // -1: a ring
+	next    []int // by rank: its parent, or the next of the ring; -1: none
 }
 
-func strands(p Plan) []strand {
-	var list []strand
-	for i, t := range p.Trees {
-		s := strand{name: fmt.Sprintf("tree %d", i), root: t.Root, depth: t.Depth()}
-		for v, up := range t.Parent {
-			if up >= 0 {
-				s.edges = append(s.edges, [2]int{v, up})
-			}
-		}
-		list = append(list, s)
-	}
-	for i, order := range p.Rings {
-		s := strand{name: fmt.Sprintf("ring %d", i), root: -1}
-		for k, v := range order {
-			next := order[(k+1)%len(order)]
-			if next != v && (len(order) > 2 || k == 0) {
-				s.edges = append(s.edges, [2]int{v, next})
-			}
-		}
-		list = append(list, s)
-	}
-	for i := range list {
-		if p.Rates != nil {
-			list[i].rate = p.Rates[i]
-		}
-	}
-	return list
-}
-
-// caption names a strand in one line.
-func (s strand) caption() string {
-	text := s.name
-	if s.root >= 0 {
-		text += fmt.Sprintf(", root %d, depth %d", s.root, s.depth)
-	}
-	if s.rate > 0 {
-		text += fmt.Sprintf(", %s GB/s", figure(s.rate))
-	}
-	return text
-}
-
-// wire is a link of the graph with what the strands ask of it.
-type wire struct {
-	topo.Link
-	topo.Load
-	lanes []lane
-}
-
-// lane is one strand on a wire.
-type lane struct {
-	strand   int
-	from, to int
-}
+// lane is one overlay on a link.
+type lane struct{ overlay, from, to int }
 
 // picture is a graph and a plan with the loads worked out.
 type picture struct {
-	g       *topo.Graph
-	plan    Plan
-	strands []strand
-	wires   []wire         // in the order of the graph's links
-	index   map[[2]int]int // by key: the place in wires
-	ports   []topo.Load    // in the order of the graph's ports
-	absent  [][2]int       // edges of strands that the graph has no link for
+	g        *topo.Graph
+	plan     Plan
+	title    string
+	overlays []overlay
+	index    map[[2]int32]int    // by the ranks of a link: its place in g.Links
+	lanes    map[[2]int32][]lane // by the ranks of a link
+	links    []topo.Load         // in the order of the graph's links
+	ports    []topo.Load         // in the order of the graph's ports
+	absent   [][2]int            // edges of overlays that the graph has no link for
+	byRate   []topo.Link         // the graph's links, the quickest first
 }
 
 func newPicture(g *topo.Graph, p Plan) *picture {
-	x := &picture{g: g, plan: p, strands: strands(p), ports: make([]topo.Load, len(g.Ports)), index: make(map[[2]int]int, len(g.Links))}
-	for i, l := range g.Links {
-		l.A, l.B = min(l.A, l.B), max(l.A, l.B)
-		x.index[key(l.A, l.B)] = i
-		x.wires = append(x.wires, wire{Link: l, Load: topo.Load{Capacity: l.GBytesPerSecond}})
+	x := &picture{g: g, plan: p, index: g.LinkIndex(), lanes: make(map[[2]int32][]lane)}
+	x.title = cmp.Or(p.Title, g.Name, numbers.Count(g.Ranks, "rank"))
+	for i, t := range p.Trees {
+		caption := fmt.Sprintf("tree %d, root %d, depth %d", i, t.Root, t.Depth())
+		x.overlays = append(x.overlays, overlay{caption, t.Root, t.Parent})
 	}
-	for i, port := range g.Ports {
-		x.ports[i].Capacity = port.GBytesPerSecond
+	for i, order := range p.Rings {
+		next := slices.Repeat([]int{-1}, g.Ranks)
+		for k, v := range order {
+			if len(order) > 2 || k+1 < len(order) { // two ranks are joined by one link
+				next[v] = order[(k+1)%len(order)]
+			}
+		}
+		x.overlays = append(x.overlays, overlay{fmt.Sprintf("ring %d", i), -1, next})
 	}
-	crossed := g.Crossed()
-	for s, strand := range x.strands {
-		for _, e := range strand.edges {
-			i, ok := x.index[key(e[0], e[1])]
-			if !ok {
-				x.absent = append(x.absent, e)
+	var used []topo.Tree
+	for i := range x.overlays {
+		o := &x.overlays[i]
+		if p.Rates != nil && p.Rates[i] > 0 {
+			o.caption += fmt.Sprintf(", %s GB/s", figure(p.Rates[i]))
+		}
+		used = append(used, topo.Tree{Parent: o.next})
+		for v, to := range o.next {
+			if to < 0 {
 				continue
 			}
-			w := &x.wires[i]
-			w.Uses++
-			w.Rate += strand.rate
-			w.lanes = append(w.lanes, lane{s, e[0], e[1]})
-			for _, p := range crossed[i] {
-				x.ports[p].Uses++
-				x.ports[p].Rate += strand.rate
+			pair := topo.Pair(v, to)
+			if _, ok := x.index[pair]; ok {
+				x.lanes[pair] = append(x.lanes[pair], lane{i, v, to})
+			} else {
+				x.absent = append(x.absent, [2]int{v, to})
 			}
 		}
 	}
+	x.links, x.ports = g.Loads(used, p.Rates)
+	x.byRate = slices.Clone(g.Links)
+	slices.SortStableFunc(x.byRate, func(a, b topo.Link) int { return cmp.Compare(b.GBytesPerSecond, a.GBytesPerSecond) })
 	return x
 }
 
-func key(a, b int) [2]int { return [2]int{min(a, b), max(a, b)} }
-
-// rated reports whether the rates of the strands are known.
-func (x *picture) rated() bool { return x.plan.Rates != nil }
-
-// title is the line above.
-func (x *picture) title() string {
-	switch {
-	case x.plan.Title != "":
-		return x.plan.Title
-	case x.g.Name != "":
-		return x.g.Name
-	}
-	return numbers.Count(x.g.Ranks, "rank")
-}
-
-// busy orders loads: the busiest first.
-func (x *picture) busy(a, b topo.Load) int {
-	p, q := a.Congestion(), b.Congestion()
-	if x.rated() {
-		p, q = a.Share(), b.Share()
-	}
-	switch {
-	case p > q:
-		return -1
-	case p < q:
-		return 1
-	}
-	return 0
+// rootOf returns the first overlay of which rank is the root, -1 when there is
+// none.
+func (x *picture) rootOf(rank int) int {
+	return slices.IndexFunc(x.overlays, func(o overlay) bool { return o.root == rank })
 }
 
 // busiest returns the indexes of the loads that are used, busiest first.
-func (x *picture) busiest(n int, load func(int) topo.Load) []int {
+func (x *picture) busiest(loads []topo.Load) []int {
 	var list []int
-	for i := range n {
-		if load(i).Uses > 0 {
+	for i, l := range loads {
+		if l.Uses > 0 {
 			list = append(list, i)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b int) int { return x.busy(load(a), load(b)) })
+	slices.SortStableFunc(list, func(i, j int) int {
+		a, b := loads[i], loads[j]
+		if x.plan.Rates != nil {
+			return cmp.Compare(b.Share(), a.Share())
+		}
+		return cmp.Compare(b.Congestion(), a.Congestion())
+	})
 	return list
 }
 
@@ -190,13 +132,13 @@ func figure(v float64) string {
 }
 
 // load writes what is asked of a link or a port, and its rate: the load when the
-// rates of the strands are known, otherwise the uses.
+// rates of the overlays are known, otherwise the uses.
 func (x *picture) load(l topo.Load) string {
 	rate := figure(l.Capacity)
 	switch {
-	case len(x.strands) == 0:
+	case len(x.overlays) == 0:
 		return rate
-	case x.rated():
+	case x.plan.Rates != nil:
 		return figure(l.Rate) + " / " + rate
 	}
 	return fmt.Sprintf("%d / %s", l.Uses, rate)
@@ -204,35 +146,30 @@ func (x *picture) load(l topo.Load) string {
 
 // hostRanks are the ranks of one host.
 type hostRanks struct {
-	host  int
+	name  string
 	ranks []int
 }
 
-// hostsOf returns the hosts of g, rising; one for a graph that has none.
-func hostsOf(g *topo.Graph) []hostRanks {
+// hosts returns the hosts of the graph, rising, with names cut to some characters.
+func (x *picture) hosts() (list []hostRanks) {
 	ranks := map[int][]int{}
-	for r := range g.Ranks {
+	for r := range x.g.Ranks {
 		h := 0
-		if len(g.Hosts) > 0 {
-			h = g.Hosts[r]
+		if len(x.g.Hosts) > 0 {
+			h = x.g.Hosts[r]
 		}
 		ranks[h] = append(ranks[h], r)
 	}
-	var list []hostRanks
+	const most = 64
 	for _, h := range slices.Sorted(maps.Keys(ranks)) {
-		list = append(list, hostRanks{h, ranks[h]})
+		name := fmt.Sprintf("host %d", h)
+		if h < len(x.plan.Hosts) && x.plan.Hosts[h] != "" {
+			name = x.plan.Hosts[h]
+		}
+		if runes := []rune(name); len(runes) > most {
+			name = string(runes[:most-1]) + "…"
+		}
+		list = append(list, hostRanks{name, ranks[h]})
 	}
 	return list
-}
-
-// hostName is what a host is called, cut to so many characters.
-func (x *picture) hostName(host, most int) string {
-	if host >= len(x.plan.Hosts) || x.plan.Hosts[host] == "" {
-		return fmt.Sprintf("host %d", host)
-	}
-	name := []rune(x.plan.Hosts[host])
-	if len(name) > most {
-		name = append(name[:most-1:most-1], '…')
-	}
-	return string(name)
 }

@@ -22,23 +22,31 @@ const (
 // g's own text form.
 func Text(g *topo.Graph, p Plan) string {
 	x := newPicture(g, p)
-	if len(x.strands) == 0 && p.Title == "" {
+	if len(x.overlays) == 0 && p.Title == "" {
 		return g.String()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", x.title())
+	fmt.Fprintf(&b, "%s\n", x.title)
 	for _, w := range p.Warnings {
 		fmt.Fprintf(&b, "note: %s\n", w)
 	}
-	for i, s := range x.strands {
-		fmt.Fprintf(&b, "\n%s\n", s.caption())
+	for i, o := range x.overlays {
+		fmt.Fprintf(&b, "\n%s\n", o.caption)
 		if i < len(p.Trees) {
 			x.writeTree(&b, p.Trees[i])
 		} else {
-			x.writeRing(&b, p.Rings[i-len(p.Trees)])
+			writeRing(&b, p.Rings[i-len(p.Trees)])
 		}
 	}
-	x.writeLoads(&b)
+	links, ports := x.busiest(x.links), x.busiest(x.ports)
+	x.writeLoads(&b, "link", x.links, links, func(i int) string {
+		pair := topo.Pair(g.Links[i].A, g.Links[i].B)
+		return fmt.Sprintf("%d-%d", pair[0], pair[1])
+	})
+	x.writeLoads(&b, "port", x.ports, ports, func(i int) string { return g.Ports[i].Name })
+	if idle := len(x.links) - len(links); idle > 0 && len(links) > 0 {
+		fmt.Fprintf(&b, "%d of %d links carry nothing\n", idle, len(x.links))
+	}
 	for _, e := range x.absent {
 		fmt.Fprintf(&b, "the graph has no link %d-%d\n", e[0], e[1])
 	}
@@ -49,79 +57,59 @@ func Text(g *topo.Graph, p Plan) string {
 }
 
 func (x *picture) writeTree(b *strings.Builder, t topo.Tree) {
-	if len(t.Parent) > maxDrawn {
-		fmt.Fprintf(b, "%d: root of a tree of %d ranks\n", t.Root, len(t.Parent))
+	why := ""
+	switch {
+	case len(t.Parent) > maxDrawn:
+	case b.Len() > maxText:
+		why = ", left out here for its length; the JSON form has it"
+	default:
+		t.Draw(b, func(rank int) string {
+			if i, ok := x.index[topo.Pair(rank, t.Parent[rank])]; ok {
+				return fmt.Sprintf("  %s GB/s", figure(x.g.Links[i].GBytesPerSecond))
+			}
+			return ""
+		})
 		return
 	}
-	if b.Len() > maxText {
-		fmt.Fprintf(b, "%d: root of a tree of %d ranks, left out here for its length; the JSON form has it\n", t.Root, len(t.Parent))
-		return
-	}
-	t.Draw(b, func(rank int) string {
-		if i, ok := x.index[key(rank, t.Parent[rank])]; ok {
-			return fmt.Sprintf("  %s GB/s", figure(x.wires[i].GBytesPerSecond))
-		}
-		return ""
-	})
+	fmt.Fprintf(b, "%d: root of a tree of %d ranks%s\n", t.Root, len(t.Parent), why)
 }
 
-func (x *picture) writeRing(b *strings.Builder, order []int) {
-	for i, v := range order {
-		if i > 0 {
-			b.WriteString(" - ")
-		}
-		if i == maxDrawn {
-			fmt.Fprintf(b, "... %d ranks", len(order))
-			break
-		}
-		fmt.Fprint(b, v)
+func writeRing(b *strings.Builder, order []int) {
+	for _, v := range order[:min(len(order), maxDrawn)] {
+		fmt.Fprintf(b, "%d - ", v)
 	}
-	if len(order) > 0 {
-		fmt.Fprintf(b, " - %d\n", order[0])
+	if len(order) > maxDrawn {
+		fmt.Fprintf(b, "... %d ranks - ", len(order))
 	}
+	fmt.Fprintf(b, "%d\n", order[0])
 }
 
-// writeLoads writes the tables of links and ports.
-func (x *picture) writeLoads(b *strings.Builder) {
-	links := x.busiest(len(x.wires), func(i int) topo.Load { return x.wires[i].Load })
-	x.writeRows(b, "link", links, func(i int) (string, topo.Load) {
-		w := x.wires[i]
-		return fmt.Sprintf("%d-%d", w.A, w.B), w.Load
-	})
-	ports := x.busiest(len(x.ports), func(i int) topo.Load { return x.ports[i] })
-	x.writeRows(b, "port", ports, func(i int) (string, topo.Load) { return x.g.Ports[i].Name, x.ports[i] })
-	if idle := len(x.wires) - len(links); idle > 0 && len(links) > 0 {
-		fmt.Fprintf(b, "%d of %d links carry nothing\n", idle, len(x.wires))
-	}
-}
-
-// writeRows writes one table, if it has rows: with rates the load and the part
+// writeLoads writes one table, if it has rows: with rates the load and the part
 // of the capacity, otherwise the uses per GB/s.
-func (x *picture) writeRows(b *strings.Builder, what string, rows []int, of func(int) (string, topo.Load)) {
+func (x *picture) writeLoads(b *strings.Builder, what string, loads []topo.Load, rows []int, name func(int) string) {
 	if len(rows) == 0 {
 		return
 	}
+	shown := rows[:min(len(rows), maxRows)]
 	width := len(what)
-	for _, i := range rows[:min(len(rows), maxRows)] {
-		name, _ := of(i)
-		width = max(width, len(name))
+	for _, i := range shown {
+		width = max(width, len(name(i)))
 	}
 	last := "uses per GB/s"
-	if x.rated() {
+	if x.plan.Rates != nil {
 		last = "load GB/s  share"
 	}
 	fmt.Fprintf(b, "\n%-*s  %8s  %4s  %s\n", width, what, "GB/s", "uses", last)
-	for k, i := range rows {
-		if k == maxRows {
-			fmt.Fprintf(b, "and %d more, less busy\n", len(rows)-maxRows)
-			break
-		}
-		name, l := of(i)
-		fmt.Fprintf(b, "%-*s  %8s  %4d", width, name, figure(l.Capacity), l.Uses)
-		if x.rated() {
+	for _, i := range shown {
+		l := loads[i]
+		fmt.Fprintf(b, "%-*s  %8s  %4d", width, name(i), figure(l.Capacity), l.Uses)
+		if x.plan.Rates != nil {
 			fmt.Fprintf(b, "  %9s  %4.0f%%\n", figure(l.Rate), 100*l.Share())
 		} else {
 			fmt.Fprintf(b, "  %13s\n", figure(l.Congestion()))
 		}
+	}
+	if more := len(rows) - len(shown); more > 0 {
+		fmt.Fprintf(b, "and %d more, less busy\n", more)
 	}
 }

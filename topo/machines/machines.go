@@ -14,10 +14,11 @@ package machines
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -72,12 +73,7 @@ var about = map[string]string{
 
 // Names returns the names of all machines, sorted.
 func Names() []string {
-	var names []string
-	for name := range about {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(about))
 }
 
 // Get returns the graph of a machine, a new one with every call, its links
@@ -136,18 +132,9 @@ func Details() string {
 	for _, name := range Names() {
 		g, _ := Get(name)
 		fmt.Fprintf(&b, "%s, %d ranks\n", name, g.Ranks)
-		line := ""
-		for _, word := range strings.Fields(about[name]) {
-			if line != "" && utf8.RuneCountInString(indent+line+" "+word) > 80 {
-				b.WriteString(indent + line + "\n")
-				line = ""
-			}
-			if line != "" {
-				line += " "
-			}
-			line += word
+		for _, line := range numbers.Wrapped(about[name], 80-len(indent)) {
+			b.WriteString(indent + line + "\n")
 		}
-		b.WriteString(indent + line + "\n")
 	}
 	return b.String()
 }
