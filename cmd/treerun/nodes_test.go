@@ -147,6 +147,9 @@ func TestNodesThatDiffer(t *testing.T) {
 		{[]string{"-np", "4", "true"}, []string{"-np", "6", "true"}, [2]int{125, 125}, "node 1 on host"},
 		{[]string{"--ppn", "2", "true"}, []string{"true"}, [2]int{125, 125}, "has --ppn not given, node 0"},
 		{[]string{"true"}, []string{"true", "-x"}, [2]int{125, 125}, `has the command "true -x"`},
+		{[]string{"--algorithm", "kl", "true"}, []string{"true"}, [2]int{125, 125}, `has "--algorithm kl true"`},
+		{[]string{"--graph", "dgx1v", "true"}, []string{"--graph", "dgx1v", "true"}, [2]int{64, 125},
+			"the graph has 8 ranks|node 0 ended before the job began"},
 		{[]string{"-np", "1", "true"}, []string{"-np", "1", "true"}, [2]int{125, 125},
 			"-np 1 leaves some of 2 nodes without a rank"},
 		{[]string{"./here"}, []string{"./here"}, [2]int{125, 127}, "./here"},
@@ -161,9 +164,11 @@ func TestNodesThatDiffer(t *testing.T) {
 		b := n.start(1, c.two...)
 		a.ends(c.codes[0])
 		b.ends(c.codes[1])
+		wants := strings.Split(c.want, "|") // of each node, or of both
 		for i, l := range []*launched{a, b} {
-			if text := l.stderr.String(); !strings.Contains(text, c.want) {
-				t.Errorf("node %d of %v and %v, want %q:\n%s", i, c.one, c.two, c.want, text)
+			want := wants[i%len(wants)]
+			if text := l.stderr.String(); !strings.Contains(text, want) {
+				t.Errorf("node %d of %v and %v, want %q:\n%s", i, c.one, c.two, want, text)
 			}
 		}
 	}

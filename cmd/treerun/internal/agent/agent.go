@@ -70,6 +70,10 @@ func Main(args []string) int {
 func obeyAs(node *Node, in, out *os.File) (int, error) {
 	r := bufio.NewReaderSize(in, 64<<10)
 	join, err := readJoin(r)
+	if node != nil && errors.Is(err, io.EOF) {
+		err = exitcode.Errorf(exitcode.Internal,
+			"node 0 ended before the job began (hint: the output of its own treerun says why)")
+	}
 	if err != nil {
 		return 0, err
 	}

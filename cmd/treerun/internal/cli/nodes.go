@@ -131,7 +131,7 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, error) {
 	n := &o.node
 	c := &nodes.Config{
-		Place: found.Place, Size: int(o.size), PerNode: int(*o.flags.Lookup("ppn").Value.(*cmdline.Ranks)), Args: o.args,
+		Place: found.Place, Size: int(o.size), PerNode: int(*o.flags.Lookup("ppn").Value.(*cmdline.Ranks)), Args: o.command(),
 		Version: wire.Me().String(),
 		Timeout: time.Duration(*o.flags.Lookup("start-timeout").Value.(*cmdline.Seconds)),
 	}
@@ -179,6 +179,10 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 	}
 	return c, nil
 }
+
+// command returns PROGRAM and its arguments, behind the flags of planning: node 0 plans for
+// all, so a node with others is told so.
+func (o *options) command() []string { return append(o.planning.Given(), o.args...) }
 
 // given tells whether one of these flags was.
 func (o *options) given(names ...string) bool { return slices.ContainsFunc(names, o.flags.Changed) }

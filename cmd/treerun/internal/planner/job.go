@@ -118,3 +118,16 @@ func (j *Job) Unserved(digests []string) error {
 	}
 	return usage("--plan %s served no call: it is for %s%s", j.plan, j.file.Collective, from)
 }
+
+// Given returns what was given, as arguments.
+func (j *Job) Given() []string {
+	var list []string
+	for _, f := range [...]struct{ name, value string }{
+		{"--graph", j.graph}, {"--plan", j.plan}, {"--algorithm", j.options.String()},
+	} {
+		if f.value != "" {
+			list = append(list, f.name, f.value)
+		}
+	}
+	return list
+}
