@@ -26,9 +26,6 @@ const (
 // of 1 GB/s: what one assumes of ranks that nobody has measured.
 func UniformGraph(n int) *Graph {
 	g := &Graph{Name: fmt.Sprintf("uniform%d", n), Ranks: n}
-	if n > 1 {
-		g.Links = make([]Link, 0, n*(n-1)/2)
-	}
 	for a := range n {
 		for b := a + 1; b < n; b++ {
 			g.Links = append(g.Links, Link{A: a, B: b, GBytesPerSecond: 1, Source: Declared})
@@ -42,20 +39,11 @@ func UniformGraph(n int) *Graph {
 // as any other.
 func (g *Graph) IsUniform() bool {
 	n := g.Ranks
-	if len(g.Ports) > 0 || len(g.Links) != n*(n-1)/2 {
-		return false
-	}
-	for _, l := range g.Links {
-		if l.GBytesPerSecond != g.Links[0].GBytesPerSecond || l.LatencyUs != g.Links[0].LatencyUs {
-			return false
-		}
-	}
-	for _, h := range g.Hosts {
-		if h != g.Hosts[0] {
-			return false
-		}
-	}
-	return true
+	return len(g.Ports) == 0 && len(g.Links) == n*(n-1)/2 &&
+		!slices.ContainsFunc(g.Links, func(l Link) bool {
+			return l.GBytesPerSecond != g.Links[0].GBytesPerSecond || l.LatencyUs != g.Links[0].LatencyUs
+		}) &&
+		!slices.ContainsFunc(g.Hosts, func(h int) bool { return h != g.Hosts[0] })
 }
 
 // Validate reports the first element of g that cannot be used, by name and
@@ -223,26 +211,22 @@ func (e *DisconnectedError) Error() string {
 
 // RankList writes rising ranks as "0-3,7".
 func RankList(ranks []int) string {
-	var b strings.Builder
+	var parts []string
 	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
+		first := i
+		for i++; i < len(ranks) && ranks[i] == ranks[i-1]+1; i++ {
 		}
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		switch {
-		case j == i:
-			fmt.Fprintf(&b, "%d", ranks[i])
-		case j == i+1:
-			fmt.Fprintf(&b, "%d,%d", ranks[i], ranks[j])
+		part := fmt.Sprint(ranks[first])
+		switch i - first {
+		case 1:
+		case 2:
+			part += fmt.Sprintf(",%d", ranks[i-1])
 		default:
-			fmt.Fprintf(&b, "%d-%d", ranks[i], ranks[j])
+			part += fmt.Sprintf("-%d", ranks[i-1])
 		}
-		i = j + 1
+		parts = append(parts, part)
 	}
-	return b.String()
+	return strings.Join(parts, ",")
 }
 
 // Components returns the connected components of g: ranks rising within each,
@@ -319,25 +303,6 @@ func (g *Graph) matrix(figure func(*Link) float64) Matrix {
 		m.Set(l.A, l.B, figure(l))
 	}
 	return m
-}
-
-// Neighbour is one end of a link as seen from the other.
-type Neighbour struct {
-	Rank            int
-	GBytesPerSecond float64
-}
-
-// Neighbours returns, for every rank, the ranks it has links with, rising.
-func (g *Graph) Neighbours() [][]Neighbour {
-	out := make([][]Neighbour, g.Ranks)
-	for _, l := range g.Links {
-		out[l.A] = append(out[l.A], Neighbour{l.B, l.GBytesPerSecond})
-		out[l.B] = append(out[l.B], Neighbour{l.A, l.GBytesPerSecond})
-	}
-	for _, list := range out {
-		slices.SortFunc(list, func(a, b Neighbour) int { return a.Rank - b.Rank })
-	}
-	return out
 }
 
 // LendGain returns the least LendGain of g's links for which it is known, 0 if for none.

@@ -152,25 +152,34 @@ func (g *Graph) BetweenHosts(hosts [][]int) *Graph {
 	}
 	slices.SortFunc(between.Links, func(x, y Link) int { return cmp.Or(x.A-y.A, x.B-y.B) })
 	for _, p := range g.Ports {
-		if list, whole := wholeHosts(p.Ranks, host, hosts); whole && len(list) < len(hosts) {
-			p.Ranks = list
+		inside := make([]int, len(hosts)) // by host: its ranks in the port
+		for _, r := range p.Ranks {
+			inside[host[r]]++
+		}
+		p.Ranks = nil
+		whole := true
+		for h, n := range inside {
+			if n > 0 {
+				p.Ranks = append(p.Ranks, h)
+				whole = whole && n == len(hosts[h])
+			}
+		}
+		if whole && len(p.Ranks) < len(hosts) {
 			between.Ports = append(between.Ports, p)
 		}
 	}
 	return between
 }
 
-// wholeHosts returns the hosts of ranks, and whether ranks has all of each.
-func wholeHosts(ranks, host []int, hosts [][]int) (list []int, whole bool) {
-	count := make(map[int]int)
-	for _, r := range ranks {
-		count[host[r]]++
+// ByHost returns the ranks of every host, rising.
+func (g *Graph) ByHost() map[int][]int {
+	ranks := make(map[int][]int)
+	for r := range g.Ranks {
+		h := 0
+		if len(g.Hosts) > 0 {
+			h = g.Hosts[r]
+		}
+		ranks[h] = append(ranks[h], r)
 	}
-	whole = true
-	for h, n := range count {
-		list = append(list, h)
-		whole = whole && n == len(hosts[h])
-	}
-	slices.Sort(list)
-	return list, whole
+	return ranks
 }

@@ -73,14 +73,3 @@ func (g *Graph) Crossed() [][]int {
 	}
 	return out
 }
-
-// Busiest is the largest congestion of g's links and ports under trees, in uses
-// per GB/s.
-func (g *Graph) Busiest(trees []Tree) float64 {
-	busiest := 0.0
-	links, ports := g.Loads(trees, nil)
-	for _, l := range append(links, ports...) {
-		busiest = max(busiest, l.Congestion())
-	}
-	return busiest
-}

@@ -27,13 +27,6 @@ func TestLoads(t *testing.T) {
 	if got, want := fmt.Sprint(links), "[{2 0 20} {2 0 20} {2 0 1.25}]"; got != want {
 		t.Errorf("without rates: %v, want %v", got, want)
 	}
-	if got := g.Busiest(trees[:2]); got != 1.6 {
-		t.Errorf("busiest %v uses per GB/s, want 1.6", got)
-	}
-	g.Ports[0].GBytesPerSecond = 0.5
-	if got := g.Busiest(trees[:2]); got != 4 {
-		t.Errorf("busiest with a slow card %v, want 4", got)
-	}
 }
 
 // A link crosses the ports whose set holds one of its ends, not both.

@@ -2,6 +2,7 @@ package topo
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -25,15 +26,10 @@ func (g *Graph) String() string {
 		name = "graph"
 	}
 	fmt.Fprintf(&b, "%s: %s, %s%s\n", name, count(g.Ranks, "rank"), count(len(g.Links), "link"), g.sources())
-	hosts := map[int][]int{}
-	top := 0
-	for r, h := range g.Hosts {
-		hosts[h] = append(hosts[h], r)
-		top = max(top, h)
-	}
-	for h := 0; h <= top && len(hosts) > 1; h++ {
-		if ranks := hosts[h]; len(ranks) > 0 {
-			fmt.Fprintf(&b, "host %d: ranks %s\n", h, RankList(ranks))
+	hosts := g.ByHost()
+	for _, h := range slices.Sorted(maps.Keys(hosts)) {
+		if len(hosts) > 1 {
+			fmt.Fprintf(&b, "host %d: ranks %s\n", h, RankList(hosts[h]))
 		}
 	}
 	if g.Ranks <= maxTable {

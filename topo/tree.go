@@ -65,24 +65,11 @@ func (t Tree) Validate(n int) error {
 // offRoot returns the lowest rank whose ancestors do not lead to the root, -1
 // when there is none.
 func (t Tree) offRoot() int {
-	reaches := make([]bool, len(t.Parent))
-	reaches[t.Root] = true
-	var path []int
-	for v := range t.Parent {
-		path = path[:0]
-		u := v
-		for !reaches[u] && len(path) <= len(t.Parent) {
-			path = append(path, u)
-			u = t.Parent[u]
-		}
-		if !reaches[u] {
-			return v
-		}
-		for _, w := range path {
-			reaches[w] = true
-		}
+	reached := make([]bool, len(t.Parent))
+	for _, v := range t.topDown(t.below()) {
+		reached[v] = true
 	}
-	return -1
+	return slices.Index(reached, false)
 }
 
 // validateRounds checks the rounds of a spanning tree.
@@ -119,18 +106,24 @@ func (t Tree) validateRounds() error {
 // shallowest subtree first, equals by rank. Downwards the order is reversed.
 // t must be valid.
 func (t Tree) Children() [][]int {
-	c := make([][]int, len(t.Parent))
-	for v, p := range t.Parent {
-		if p >= 0 {
-			c[p] = append(c[p], v)
-		}
-	}
+	c := t.below()
 	key := t.Round
 	if key == nil {
 		key = t.heights(c)
 	}
 	for _, list := range c {
 		slices.SortStableFunc(list, func(a, b int) int { return key[a] - key[b] })
+	}
+	return c
+}
+
+// below returns the children of every rank by rank.
+func (t Tree) below() [][]int {
+	c := make([][]int, len(t.Parent))
+	for v, p := range t.Parent {
+		if p >= 0 {
+			c[p] = append(c[p], v)
+		}
 	}
 	return c
 }
@@ -149,8 +142,7 @@ func (t Tree) heights(children [][]int) []int {
 
 // topDown returns the ranks with every parent before its children.
 func (t Tree) topDown(children [][]int) []int {
-	order := make([]int, 1, len(t.Parent))
-	order[0] = t.Root
+	order := []int{t.Root}
 	for i := 0; i < len(order); i++ {
 		order = append(order, children[order[i]]...)
 	}
@@ -160,7 +152,7 @@ func (t Tree) topDown(children [][]int) []int {
 // Depth is the number of links between the root and the farthest rank. t must
 // be valid.
 func (t Tree) Depth() int {
-	return t.heights(t.Children())[t.Root]
+	return t.heights(t.below())[t.Root]
 }
 
 // Missing returns the lowest rank whose link to its parent g does not have, -1

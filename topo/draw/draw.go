@@ -152,14 +152,7 @@ type hostRanks struct {
 
 // hosts returns the hosts of the graph, rising, with names cut to some characters.
 func (x *picture) hosts() (list []hostRanks) {
-	ranks := map[int][]int{}
-	for r := range x.g.Ranks {
-		h := 0
-		if len(x.g.Hosts) > 0 {
-			h = x.g.Hosts[r]
-		}
-		ranks[h] = append(ranks[h], r)
-	}
+	ranks := x.g.ByHost()
 	const most = 64
 	for _, h := range slices.Sorted(maps.Keys(ranks)) {
 		name := fmt.Sprintf("host %d", h)

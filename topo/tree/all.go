@@ -38,7 +38,7 @@ func All(g *topo.Graph) ([]topo.Tree, error) {
 		build = newKL(w, 0, 0).tree
 	}
 	trees := w.inTurn(LinkUsagePenalty, build)
-	if even != nil && g.Busiest(even) <= g.Busiest(trees) {
+	if even != nil && busiest(g, even) <= busiest(g, trees) {
 		return even, nil
 	}
 	return trees, nil

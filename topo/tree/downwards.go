@@ -20,8 +20,8 @@ func downwards(g *net, root int) topo.Tree {
 	}
 	var active []int
 	add := func(v int) {
-		for _, e := range g.near[v] {
-			outside[e.Rank]--
+		for _, u := range g.near[v] {
+			outside[u]--
 		}
 		active = append(active, v)
 	}
@@ -31,16 +31,16 @@ func downwards(g *net, root int) topo.Tree {
 		turns++
 		for _, u := range active {
 			// The one with the most neighbours outside, then the fastest, then the lowest.
-			best := topo.Neighbour{Rank: -1}
-			for _, e := range g.near[u] {
-				if e.Rank != root && t.Parent[e.Rank] < 0 && (best.Rank < 0 || cmp.Or(outside[e.Rank]-outside[best.Rank],
-					cmp.Compare(e.GBytesPerSecond, best.GBytesPerSecond)) > 0) {
-					best = e
+			best := -1
+			for _, v := range g.near[u] {
+				if v != root && t.Parent[v] < 0 &&
+					(best < 0 || cmp.Or(outside[v]-outside[best], cmp.Compare(g.at(u, v), g.at(u, best))) > 0) {
+					best = v
 				}
 			}
-			if v := best.Rank; v >= 0 {
-				t.Parent[v], t.Round[v] = u, turns
-				add(v)
+			if best >= 0 {
+				t.Parent[best], t.Round[best] = u, turns
+				add(best)
 			}
 		}
 		active = slices.DeleteFunc(active, func(u int) bool { return outside[u] == 0 })

@@ -59,8 +59,8 @@ func newExact(g *net) *exact {
 	x := &exact{g: g, full: uint32(1)<<g.n - 1}
 	near := make([]uint32, g.n)
 	for v, list := range g.near {
-		for _, e := range list {
-			near[v] |= 1 << e.Rank
+		for _, u := range list {
+			near[v] |= 1 << u
 		}
 	}
 	x.joined = make([]bool, x.full+1)

@@ -16,7 +16,7 @@ type loads struct {
 	unit     float64   // the congestion that counts as 1
 }
 
-func newLoads(g *topo.Graph) *loads {
+func newLoads(g *topo.Graph, trees []topo.Tree) *loads {
 	g = g.Canonical() // the order in which links were given decides nothing
 	l := &loads{links: g.Links, index: g.LinkIndex(), unit: 1}
 	for i, crossed := range g.Crossed() {
@@ -31,8 +31,14 @@ func newLoads(g *topo.Graph) *loads {
 		l.capacity = append(l.capacity, p.GBytesPerSecond)
 	}
 	l.uses = make([]int, len(l.capacity))
+	for _, t := range trees {
+		l.add(t, 1)
+	}
 	return l
 }
+
+// busiest is the largest congestion of g's links and ports under trees, in uses per GB/s.
+func busiest(g *topo.Graph, trees []topo.Tree) float64 { return newLoads(g, trees).cost().busiest }
 
 // add counts the links of t, by = 1, or takes them back, by = -1.
 func (l *loads) add(t topo.Tree, by int) {

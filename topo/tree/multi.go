@@ -11,7 +11,7 @@ import (
 // Multi returns one tree per root, tree r with root r, for messages cut into
 // as many equal parts. The trees are made jointly: the busiest link or port, in
 // uses per GB/s, is as little busy as the search can make it, because equal
-// parts move at its pace (topo.Graph.Busiest measures it). It is never busier
+// parts move at its pace (as topo.Graph.Loads counts it). It is never busier
 // than under the trees of All or KL, which are made one after the other with
 // a penalty, and from which the search starts.
 //
@@ -37,7 +37,7 @@ func Multi(g *topo.Graph) ([]topo.Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.Busiest(other) < g.Busiest(start) {
+	if busiest(g, other) < busiest(g, start) {
 		start = other
 	}
 	m := newMulti(g, start)
@@ -78,11 +78,8 @@ type multi struct {
 }
 
 func newMulti(g *topo.Graph, trees []topo.Tree) *multi {
-	m := &multi{g: newNet(g), loads: newLoads(g), trees: trees, random: rand.New(rand.NewPCG(12, uint64(g.Ranks)))}
-	m.loads.unit = g.Busiest(trees)
-	for _, t := range trees {
-		m.loads.add(t, 1)
-	}
+	m := &multi{g: newNet(g), loads: newLoads(g, trees), trees: trees, random: rand.New(rand.NewPCG(12, uint64(g.Ranks)))}
+	m.loads.unit = m.loads.cost().busiest
 	switch {
 	case g.Ranks <= maxAnswered:
 		m.left = 60 * g.Ranks

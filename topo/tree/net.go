@@ -13,56 +13,59 @@ import (
 const maxMatrix = 1 << 11
 
 // net is a graph as the builders use it: rates that they may change, quick to
-// look up by pair and by rank.
+// look up.
 type net struct {
 	n     int
-	near  [][]topo.Neighbour // by rank, rising
-	table topo.Matrix        // the same rates; empty above maxMatrix ranks
+	near  [][]int          // by rank: those it has links with, rising
+	table topo.Matrix      // the rates; empty above maxMatrix ranks
+	index map[[2]int32]int // by pair of ranks: the place of its rate in rates
+	rates []float64
 }
 
 func newNet(g *topo.Graph) *net {
-	w := &net{n: g.Ranks, near: g.Neighbours()}
+	w := &net{n: g.Ranks, near: make([][]int, g.Ranks)}
+	for _, l := range g.Links {
+		w.near[l.A] = append(w.near[l.A], l.B)
+		w.near[l.B] = append(w.near[l.B], l.A)
+		w.rates = append(w.rates, l.GBytesPerSecond)
+	}
+	for _, list := range w.near {
+		slices.Sort(list)
+	}
 	if g.Ranks <= maxMatrix {
 		w.table = g.Rates()
+	} else {
+		w.index = g.LinkIndex()
 	}
 	return w
 }
 
 // at returns the rate between u and v, 0 without a link.
 func (g *net) at(u, v int) float64 {
-	if g.table.N > 0 {
+	if g.index == nil {
 		return g.table.At(u, v)
 	}
-	if e := g.end(u, v); e != nil {
-		return e.GBytesPerSecond
+	if i, has := g.index[topo.Pair(u, v)]; has {
+		return g.rates[i]
 	}
 	return 0
 }
 
-// end returns u's end of its link with v, nil without one.
-func (g *net) end(u, v int) *topo.Neighbour {
-	i, ok := slices.BinarySearchFunc(g.near[u], v, func(e topo.Neighbour, v int) int { return e.Rank - v })
-	if !ok {
-		return nil
-	}
-	return &g.near[u][i]
-}
-
 // set changes the rate of the link between u and v.
 func (g *net) set(u, v int, rate float64) {
-	g.end(u, v).GBytesPerSecond = rate
-	g.end(v, u).GBytesPerSecond = rate
-	if g.table.N > 0 {
+	if g.index == nil {
 		g.table.Set(u, v, rate)
+	} else {
+		g.rates[g.index[topo.Pair(u, v)]] = rate
 	}
 }
 
 // links returns the links, quickest first, equals by rank.
 func (g *net) links() (list []topo.Link) {
 	for a, near := range g.near {
-		for _, e := range near {
-			if a < e.Rank {
-				list = append(list, topo.Link{A: a, B: e.Rank, GBytesPerSecond: e.GBytesPerSecond})
+		for _, b := range near {
+			if a < b {
+				list = append(list, topo.Link{A: a, B: b, GBytesPerSecond: g.at(a, b)})
 			}
 		}
 	}
@@ -120,8 +123,7 @@ func shallowest(g *net, root int) (t topo.Tree, depth []int) {
 	depth[root] = 0
 	for queue := []int{root}; len(queue) > 0; queue = queue[1:] {
 		u := queue[0]
-		for _, e := range g.near[u] {
-			v := e.Rank
+		for _, v := range g.near[u] {
 			switch {
 			case depth[v] < 0:
 				depth[v] = depth[u] + 1

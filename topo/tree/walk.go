@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/treerun/treerun/topo"
 )
 
 // The orders that one search tries, and a bound on tries times ranks squared.
@@ -118,9 +116,9 @@ func (w *walker) grow(start, skip int) []int {
 	inside[start] = true
 	free := make([]int, w.g.n) // by rank: its neighbours outside
 	count := func(v, by int) {
-		for _, e := range w.g.near[v] {
-			if e.GBytesPerSecond >= w.least {
-				free[e.Rank] += by
+		for _, u := range w.g.near[v] {
+			if w.g.at(v, u) >= w.least {
+				free[u] += by
 			}
 		}
 	}
@@ -129,26 +127,23 @@ func (w *walker) grow(start, skip int) []int {
 			count(v, 1)
 		}
 	}
-	var next []topo.Neighbour
-	better := func(x, y topo.Neighbour) int {
-		return cmp.Or(cmp.Compare(y.GBytesPerSecond, x.GBytesPerSecond), free[x.Rank]-free[y.Rank], x.Rank-y.Rank)
-	}
 	for len(order) < w.g.n {
-		next = next[:0]
-		for _, e := range w.g.near[order[len(order)-1]] {
-			if !inside[e.Rank] && e.GBytesPerSecond >= w.least {
-				next = append(next, e)
+		u := order[len(order)-1]
+		rate := func(v int) float64 { // of the link to v, 0 for one that is too slow
+			if r := w.g.at(u, v); r >= w.least {
+				return r
 			}
+			return 0
 		}
-		for v := 0; len(next) == 0 || v < w.g.n && next[0].GBytesPerSecond == 0; v++ {
-			if !inside[v] {
-				next = append(next, topo.Neighbour{Rank: v})
-			}
+		next := slices.DeleteFunc(slices.Clone(w.g.near[u]), func(v int) bool { return inside[v] || rate(v) == 0 })
+		if len(next) == 0 {
+			next = slices.DeleteFunc(sequence(w.g.n), func(v int) bool { return inside[v] })
 		}
-		v := slices.MinFunc(next, better).Rank
+		better := func(x, y int) int { return cmp.Or(cmp.Compare(rate(y), rate(x)), free[x]-free[y], x-y) }
+		v := slices.MinFunc(next, better)
 		if skip > 0 {
 			slices.SortFunc(next, better)
-			v = next[skip%len(next)].Rank
+			v = next[skip%len(next)]
 			skip /= len(next)
 		}
 		order, inside[v] = append(order, v), true
