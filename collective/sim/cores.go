@@ -35,19 +35,22 @@ func places(hostOf []int, hosts, each int) ([]place, []core) {
 	return all, cores
 }
 
-// reach returns how long an idle core takes from now to the turn of one of its
-// ranks. It has gone round since its last step ended, as every rank that has its
-// turn finds nothing to do and yields.
-func (c *core) reach(turn int, now, us float64) float64 {
+// gone is how many turns have begun on an idle core since its last step ended, the latest
+// may be on its way: it goes round, as every rank that has its turn finds nothing to do
+// and yields.
+func (c *core) gone(now, us float64) float64 {
 	if c.ranks == 1 {
 		return 0
 	}
-	gone := math.Ceil((now - c.since) / us * (1 - 1e-12)) // turns that began, the latest may be on its way
-	d := (turn - c.at - int(math.Mod(gone, float64(c.ranks)))) % c.ranks
-	if d < 0 {
-		d += c.ranks
+	return math.Ceil((now - c.since) / us * (1 - 1e-12))
+}
+
+// reach returns how long it takes from now to the turn that is so many after those gone.
+func (c *core) reach(gone float64, turns int, now, us float64) float64 {
+	if c.ranks == 1 {
+		return 0
 	}
-	return max(0, c.since+(gone+float64(d))*us-now)
+	return max(0, c.since+(gone+float64(turns))*us-now)
 }
 
 // occupy gives track t, which has a worker of its rank, a core, or leaves it
@@ -69,20 +72,24 @@ func (r *runner) occupy(t, rank int32) {
 // goRound lets a core go to the first of those that wait for it.
 func (r *runner) goRound(core int32) {
 	c := &r.cores[core]
-	best, least := -1, 0.0
+	if len(c.queue) == 0 {
+		return
+	}
+	gone := c.gone(r.now, r.m.SwitchUs)
+	at := c.at + int(math.Mod(gone, float64(c.ranks)))
+	best, least := 0, c.ranks
 	for i, t := range c.queue {
-		if us := c.reach(r.turnOf(t), r.now, r.m.SwitchUs); best < 0 || us < least {
-			best, least = i, us
+		if turns := (r.turnOf(t) - at + 2*c.ranks) % c.ranks; turns < least {
+			best, least = i, turns
 		}
 	}
+	us := c.reach(gone, least, r.now, r.m.SwitchUs)
 	switch {
-	case best < 0:
-		return
-	case least == 0:
+	case us == 0:
 		c.next = best
 		r.serve(c)
-	case c.next != best || c.due != r.now+least:
-		c.next, c.due = best, r.now+least
+	case c.next != best || c.due != r.now+us:
+		c.next, c.due = best, r.now+us
 		r.push(c.due, turned, core)
 	}
 }
