@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,9 +38,9 @@ type Flag struct {
 	Takers []string // the algorithms that it belongs to; nil: all
 	Bool   bool     // it may stand alone
 
-	neutral bool // it does not decide which algorithm is taken
-	set     func(o *Options, text string) error
-	get     func(o *Options) string // "" where it has its zero value
+	neutral bool    // it does not decide which algorithm is taken
+	most    float64 // of a number
+	field   func(o *Options) any
 }
 
 var overTrees = []string{"packing", "multi", "kl", "exact", "double-binary", "hierarchical", "ring"}
@@ -48,45 +49,99 @@ var packs = []string{"packing"}
 
 var flags = []Flag{
 	{
-		Name: "stable", Bool: true, neutral: true,
+		Name: "stable", Bool: true, neutral: true, field: func(o *Options) any { return &o.Stable },
 		Help: "add every element in one fixed order of the ranks, whatever the size and the place",
-		set:  setBool(func(o *Options) *bool { return &o.Stable }), get: getBool(func(o *Options) bool { return o.Stable }),
 	}, {
-		Name: "array-bound", Takers: overTrees, neutral: true,
+		Name: "array-bound", Takers: overTrees, neutral: true, field: func(o *Options) any { return &o.ArrayBound },
 		Help: "messages below this `SIZE` go over one tree or ring alone (default: by price)",
-		set:  setBytes, get: func(o *Options) string { return whole(uint64(o.ArrayBound)) },
 	}, {
-		Name: "link-usage-penalty", Takers: []string{"kl"},
+		Name: "link-usage-penalty", Takers: []string{"kl"}, most: 1, field: func(o *Options) any { return &o.Penalty },
 		Help: "`FACTOR` on a link's rate each time a tree uses it, 0 to 1",
-		set:  setNumber(0, 1, func(o *Options) *float64 { return &o.Penalty }),
-		get:  func(o *Options) string { return text(o.Penalty) },
 	}, {
-		Name: "max-trees", Takers: packs, Help: "at most `K` trees",
-		set: setTrees, get: func(o *Options) string { return whole(uint64(o.MaxTrees)) },
+		Name: "max-trees", Takers: packs, field: func(o *Options) any { return &o.MaxTrees },
+		Help: "at most `K` trees",
 	}, {
-		Name: "max-height", Takers: packs, Help: "no rank farther than `H` links from its root; 0: any height",
-		set: setNumber(0, 1e9, func(o *Options) *float64 { return &o.MaxHeight }),
-		get: func(o *Options) string { return text(o.MaxHeight) },
+		Name: "max-height", Takers: packs, most: 1e9, field: func(o *Options) any { return &o.MaxHeight },
+		Help: "no rank farther than `H` links from its root; 0: any height",
 	}, {
-		Name: "min-rate", Takers: packs, Help: "no tree below `R` GB/s; 0: any rate",
-		set: setNumber(0, topo.MaxRate, func(o *Options) *float64 { return &o.MinRate }),
-		get: func(o *Options) string { return text(o.MinRate) },
+		Name: "min-rate", Takers: packs, most: topo.MaxRate, field: func(o *Options) any { return &o.MinRate },
+		Help: "no tree below `R` GB/s; 0: any rate",
 	}, {
-		Name: "height-tolerance", Takers: packs,
+		Name: "height-tolerance", Takers: packs, field: func(o *Options) any { return &o.HeightTolerance },
+		most: math.Nextafter(1, 0),
 		Help: "lower the height while the rate stays within this `SHARE` of the best, 0 to below 1",
-		set:  setNumber(0, math.Nextafter(1, 0), func(o *Options) *float64 { return &o.HeightTolerance }),
-		get:  func(o *Options) string { return text(o.HeightTolerance) },
 	}, {
-		Name: "delay", Takers: packs, Help: "`HOW` heights count: hops, or us for the latencies of links",
-		set: setDelay, get: func(o *Options) string { return map[bool]string{true: "us"}[o.HeightUs] },
+		Name: "delay", Takers: packs, field: func(o *Options) any { return &o.HeightUs },
+		Help: "`HOW` heights count: hops, or us for the latencies of links",
 	}, {
-		Name: "greedy", Takers: packs, Bool: true, Help: "grow trees greedily, in place of the linear program",
-		set: setBool(func(o *Options) *bool { return &o.Greedy }), get: getBool(func(o *Options) bool { return o.Greedy }),
+		Name: "greedy", Takers: packs, Bool: true, field: func(o *Options) any { return &o.Greedy },
+		Help: "grow trees greedily, in place of the linear program",
 	}, {
-		Name: "seed", Takers: []string{"packing", "kl"}, neutral: true, Help: "`NUMBER` that starts random choices",
-		set: setSeed, get: func(o *Options) string { return whole(o.Seed) },
+		Name: "seed", Takers: []string{"packing", "kl"}, neutral: true, field: func(o *Options) any { return &o.Seed },
+		Help: "`NUMBER` that starts random choices",
 	},
 }
+
+// get is the value as set reads it, "" where it is zero.
+func (f *Flag) get(o *Options) string {
+	v := reflect.ValueOf(f.field(o)).Elem()
+	switch {
+	case v.IsZero():
+		return ""
+	case v.Kind() == reflect.Bool && !f.Bool:
+		return "us"
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+func (f *Flag) set(o *Options, text string) (err error) {
+	switch v := f.field(o).(type) {
+	case *bool:
+		if f.Bool {
+			*v, err = strconv.ParseBool(text)
+			return err
+		}
+		if *v = text == "us"; !*v && text != "hops" {
+			return fmt.Errorf("want hops or us")
+		}
+	case *uint64:
+		if *v, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return fmt.Errorf("want a whole number from 0 to %d", uint64(math.MaxUint64))
+		}
+	case *int:
+		if *v, err = strconv.Atoi(text); err != nil || *v < 1 || *v > plan.MaxLanes {
+			return fmt.Errorf("want a whole number from 1 to %d", plan.MaxLanes)
+		}
+	case *int64:
+		*v, err = parseBytes(text)
+	case *float64:
+		if *v, err = strconv.ParseFloat(text, 64); err == nil && *v >= 0 && *v <= f.most {
+			return nil
+		}
+		if f.most < 1 {
+			return fmt.Errorf("want a share from 0 to below 1")
+		}
+		return fmt.Errorf("want a number from 0 to %v", f.most)
+	}
+	return err
+}
+
+// parseBytes reads a number of bytes; K, M, G and T are powers of 1024.
+func parseBytes(text string) (int64, error) {
+	digits, shift := text, 0
+	if n := len(text); n > 1 {
+		if at := strings.IndexByte("KMGT", text[n-1]&^0x20); at >= 0 {
+			digits, shift = text[:n-1], 10*(at+1)
+		}
+	}
+	v, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || v < 0 || v > maxBound>>shift {
+		return 0, fmt.Errorf("want a size from 0 to 16T, such as 64K")
+	}
+	return v << shift, nil
+}
+
+const maxBound = 16 << 40
 
 // Flags returns the options of algorithms.
 func Flags() []Flag { return slices.Clone(flags) }
@@ -219,90 +274,4 @@ func (o *Options) limited() bool {
 	limits := o.pack()
 	limits.Seed = 0
 	return limits != pack.Options{}
-}
-
-func text(v float64) string {
-	if v == 0 {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
-}
-
-func whole(v uint64) string {
-	if v == 0 {
-		return ""
-	}
-	return strconv.FormatUint(v, 10)
-}
-
-func setNumber(lo, hi float64, field func(o *Options) *float64) func(*Options, string) error {
-	return func(o *Options, text string) error {
-		v, err := strconv.ParseFloat(text, 64)
-		switch {
-		case err == nil && v >= lo && v <= hi:
-			*field(o) = v
-			return nil
-		case hi < 1:
-			return fmt.Errorf("want a share from 0 to below 1")
-		}
-		return fmt.Errorf("want a number from %v to %v", lo, hi)
-	}
-}
-
-func setTrees(o *Options, text string) error {
-	v, err := strconv.Atoi(text)
-	if err != nil || v < 1 || v > plan.MaxLanes {
-		return fmt.Errorf("want a whole number from 1 to %d", plan.MaxLanes)
-	}
-	o.MaxTrees = v
-	return nil
-}
-
-// setBytes reads a number of bytes; K, M, G and T are powers of 1024.
-func setBytes(o *Options, text string) error {
-	digits, shift := text, 0
-	if n := len(text); n > 1 {
-		if at := strings.IndexByte("KMGT", text[n-1]&^0x20); at >= 0 {
-			digits, shift = text[:n-1], 10*(at+1)
-		}
-	}
-	v, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || v < 0 || v > maxBound>>shift {
-		return fmt.Errorf("want a size from 0 to 16T, such as 64K")
-	}
-	o.ArrayBound = v << shift
-	return nil
-}
-
-const maxBound = 16 << 40
-
-func setSeed(o *Options, text string) (err error) {
-	if o.Seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-		return fmt.Errorf("want a whole number from 0 to %d", uint64(math.MaxUint64))
-	}
-	return nil
-}
-
-func setDelay(o *Options, text string) error {
-	if text != "us" && text != "hops" {
-		return fmt.Errorf("want hops or us")
-	}
-	o.HeightUs = text == "us"
-	return nil
-}
-
-func setBool(field func(*Options) *bool) func(*Options, string) error {
-	return func(o *Options, text string) (err error) {
-		*field(o), err = strconv.ParseBool(text)
-		return err
-	}
-}
-
-func getBool(field func(*Options) bool) func(*Options) string {
-	return func(o *Options) string {
-		if field(o) {
-			return "true"
-		}
-		return ""
-	}
 }
