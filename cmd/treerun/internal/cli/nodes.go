@@ -2,13 +2,11 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"runtime"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -39,43 +37,11 @@ type nodeOptions struct {
 	met []*nodes.Node // once all are there: the hosts of the job
 }
 
-// seed is the flag --seed: where host 0 listens, or what starts the random choices of
-// planning, which never looks like HOST:PORT.
-type seed struct {
-	meeting  *string
-	planning func(text string) error
-}
-
-// Set takes either.
-func (s *seed) Set(text string) error {
-	if !strings.Contains(text, ":") {
-		if s.planning(text) != nil {
-			return errors.New("want HOST:PORT, where host 0 listens, or a whole number for random choices of planning")
-		}
-		return nil
-	}
-	*s.meeting = text
-	return nil
-}
-
-// String is what Set has taken for the meeting.
-func (s *seed) String() string {
-	if s.meeting == nil {
-		return ""
-	}
-	return *s.meeting
-}
-
-// Type names the value in the help.
-func (s *seed) Type() string { return "HOST:PORT" }
-
-func (n *nodeOptions) define(f *pflag.FlagSet, planning func(text string) error) {
+func (n *nodeOptions) define(f *pflag.FlagSet) {
 	f.Var(&n.count, "nnodes", "this command is started once on each of `N` hosts, without ssh")
 	f.IntVar(&n.node, "node-rank", 0, "number of this host among them, from 0 (default: as Slurm,\ntorchrun's variables "+
 		"or Kubernetes say)")
-	f.Var(&seed{&n.seed, planning}, "seed",
-		"where host 0 listens for the others: `HOST:PORT`; or a whole number\nthat starts the random choices of packing "+
-			"and kl")
+	f.StringVar(&n.seed, "seed", "", "where host 0 listens for the others: `HOST:PORT`")
 	f.StringVar(&n.keyFile, "key-file", "",
 		"`FILE` with the key that these hosts share, mode 0600:\n64 hexadecimal digits (default: $"+job.EnvKeyFile+")")
 	f.StringVar(&n.jobID, "job-id", "", "`ID` of the job: others with the same key do not disturb it")

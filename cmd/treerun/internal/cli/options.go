@@ -46,7 +46,7 @@ func newOptions() *options {
 	f.SortFlags = false
 	f.VarP(&o.size, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of usable cores)")
 	o.place.Define(f)
-	o.node.define(f, o.planning.SetSeed)
+	o.node.define(f)
 	o.planning.Define(f)
 	f.StringArrayVarP(&o.exports, "export", "x", nil,
 		"give the ranks an environment `VARIABLE`, as NAME=VALUE; NAME alone\nand patterns like 'NCCL_*' give ranks on "+

@@ -22,17 +22,14 @@ type Job struct {
 	root int        // its own; -1: it has none
 }
 
-// Define adds the flags. One that the set has already is left out.
+// Define adds the flags. The option seed is --plan-seed: a job's own seed is another.
 func (j *Job) Define(f *pflag.FlagSet) {
 	f.StringVar(&j.graph, "graph", "", "plan for the links of this graph `FILE` or machine, in place of measured ones")
 	f.StringVar(&j.plan, "plan", "",
 		"run the calls of its collective and root by the plan in `FILE`, as\n"+
 			"treerun plan --format json prints it; others are planned as usual")
-	defineOptions(f, &j.options)
+	defineOptions(f, &j.options, "plan-")
 }
-
-// SetSeed sets the option seed, for a command line that has a flag of that name already.
-func (j *Job) SetSeed(text string) error { return j.options.Set("seed", text) }
 
 // maxSettings bounds what the flags add to the settings of a job, in bytes. The job file
 // of every rank has it.

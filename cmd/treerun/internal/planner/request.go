@@ -49,7 +49,7 @@ func (r *request) register(f *pflag.FlagSet) {
 	f.Lookup("cores").DefValue = "0" // shows no default
 	f.Var(&choice{&r.device, []string{"cpu", "cuda"}}, "device",
 		"`WHERE` the data are: cpu, or cuda for the memory of GPUs")
-	defineOptions(f, &r.options)
+	defineOptions(f, &r.options, "")
 }
 
 func kindNames() []string {

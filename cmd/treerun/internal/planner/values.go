@@ -41,21 +41,20 @@ func (v *optionValue) String() string {
 	return v.options.Map()[v.Name]
 }
 
-// defineOptions adds --algorithm and the options of algorithms. What a flag set has a flag
-// for already, as --seed of a job, is left out.
-func defineOptions(f *pflag.FlagSet, o *planner.Options) {
+// defineOptions adds --algorithm and the options of algorithms, seed with a prefix.
+func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
 	f.Var(&optionValue{o, planner.Flag{Name: "algorithm"}}, "algorithm",
 		"`NAME`: "+broken(planner.Algorithms(), 60)+
 			"\n(default: by predicted time); options may follow, as in packing,max-trees=4")
 	for _, option := range planner.Flags() {
-		if f.Lookup(option.Name) != nil {
-			continue
+		name, help := option.Name, option.Help
+		if name == "seed" {
+			name = prefix + name
 		}
-		help := option.Help
 		if len(option.Takers) > 0 && len(option.Takers) < 3 {
 			help = strings.Join(option.Takers, ", ") + ": " + help
 		}
-		flag := f.VarPF(&optionValue{o, option}, option.Name, "", help)
+		flag := f.VarPF(&optionValue{o, option}, name, "", help)
 		if option.Bool {
 			flag.NoOptDefVal = "true"
 		}
