@@ -97,7 +97,7 @@ func (p *plans) layout() transport.Layout {
 
 // noMessages says why there are no messages between ranks.
 func (p *plans) noMessages() string {
-	return fmt.Sprintf("up to 128 ranks, not for %d", p.size)
+	return fmt.Sprintf("up to %d ranks, not for %d", planner.PairRanks, p.size)
 }
 
 // program returns the program for a call of so many bytes, and how it cuts them. Rank 0

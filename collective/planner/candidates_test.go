@@ -223,3 +223,47 @@ func sound(b *Built, there map[plan.Link]bool) error {
 	}
 	return nil
 }
+
+// Links of a DGX-1V do not join all ranks: a star goes over others then. The dies of an
+// MI250 node, 16 of them, have packed trees from every root.
+func TestTreesOfDevices(t *testing.T) {
+	for _, c := range []struct {
+		machine string
+		kind    plan.Kind
+		bytes   int64
+		want    string
+		rate    float64 // of the bound
+	}{
+		{"dgx1v", plan.Broadcast, 128 << 10, "star", 0},
+		{"mi250", plan.Broadcast, 256 << 20, "packing", 0.9}, {"mi250", plan.Reduce, 256 << 20, "packing", 0.9},
+	} {
+		g, _ := machines.Get(c.machine)
+		p := plannerFor(t, g, Machine{Device: true}, Options{})
+		got := choose(t, p, c.kind, 3, c.bytes)
+		bound, err := p.Certify(c.kind, 3, got.Served)
+		if rate := p.Fullest(got.Served); err != nil || got.Algorithm != c.want || rate < c.rate*bound.Rate {
+			t.Errorf("%v of %d bytes on %s is %s, %v of %v GB/s, %v", c.kind, c.bytes, c.machine, got.Name(), rate, bound.Rate, err)
+		}
+	}
+}
+
+// What would take too long is bounded by counts, and told.
+func TestManyUnevenRanks(t *testing.T) {
+	g := topo.UniformGraph(400)
+	for i := range g.Links {
+		g.Links[i].GBytesPerSecond = float64(5 + i%6)
+	}
+	p := plannerOf(t, g, Options{})
+	if c := choose(t, p, plan.AllGather, -1, 1<<20); c.Algorithm != "multi" || !math.IsNaN(c.PredictedUs) {
+		t.Errorf("%s, %v us", c.Name(), c.PredictedUs)
+	}
+	g.Links = slices.DeleteFunc(g.Links, func(l topo.Link) bool { return l.B != l.A+1 })
+	p = plannerOf(t, g, Options{})
+	if c := choose(t, p, plan.AllGather, -1, 1<<20); c.Algorithm != "double-binary" {
+		t.Errorf("on a path: %s", c.Name())
+	}
+	if list, err := p.Consider(plan.AllGather, -1, 1<<20); err != nil ||
+		!slices.ContainsFunc(list, func(c Considered) bool { return c.Algorithm == "multi" && strings.Contains(c.Why, "not tried") }) {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

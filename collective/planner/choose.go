@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/treerun/treerun/collective/sim"
 )
 
-// Sizes at which candidates are compared, in bytes: powers of 4. Larger messages take
-// what is best for the largest.
+// Sizes at which candidates are compared, in bytes. Larger messages take what is best for
+// the largest.
 const (
 	minPriced = 8
 	maxPriced = 512 << 20
@@ -22,19 +23,11 @@ const (
 	maxLocal, maxUniform = 32 << 20, 1 << 20
 )
 
-// table is what runs a kind, by size, for all roots: the prices are those of root 0.
-type table struct {
-	choices []*entry
-}
-
-// entry is the candidate for messages below a size, in bytes.
+// entry is the candidate for messages below a size. The entries of a kind, by rising
+// size, are for all roots: the prices are those of root 0.
 type entry struct {
-	below  int64
-	bytes  int64 // the size that it was priced for first
-	name   string
-	chunks plan.Chunks
-	us     float64 // the price of that size; NaN: there is none
-	served []*Served
+	DecidedChoice
+	served []*Served // by root
 }
 
 // Served is a plan for the calls of a kind and root, of some sizes, and how these cut
@@ -56,8 +49,8 @@ type Choice struct {
 // Considered is an algorithm that was not chosen, or the one that was.
 type Considered struct {
 	Algorithm   string
-	PredictedUs float64 // NaN: it has no plan here, or was not tried
-	Why         string  // then
+	PredictedUs float64 // +Inf: it cannot be priced
+	Why         string  // it has no plan here, or was not tried
 }
 
 func whys(list []Considered) string {
@@ -68,7 +61,24 @@ func whys(list []Considered) string {
 	return strings.Join(parts, "; ")
 }
 
-// sizes returns the sizes that are priced, rising.
+// steps returns the ratio of the sizes that are always priced, and the least ratio of two
+// between which others are where they choose differently: the more ranks, the longer
+// takes a price.
+func (p *Planner) steps() (always int64, near float64) {
+	n := p.graph.Ranks
+	if p.slim != nil {
+		n = len(p.hosts.ranks)
+	}
+	switch {
+	case n <= directRanks:
+		return 4, 1.2
+	case n <= slimRanks:
+		return 4, 2
+	}
+	return 16, 4
+}
+
+// sizes returns the sizes that are always priced, rising.
 func (p *Planner) sizes() []int64 {
 	var list []int64
 	bound := p.options.ArrayBound
@@ -80,7 +90,8 @@ func (p *Planner) sizes() []int64 {
 	default:
 		most = maxLocal
 	}
-	for bytes := int64(minPriced); bytes <= most; bytes *= 4 {
+	step, _ := p.steps()
+	for bytes := int64(minPriced); bytes <= most; bytes *= step {
 		if len(list) > 0 && bound > list[len(list)-1] && bound < bytes {
 			list = append(list, bound)
 		}
@@ -100,9 +111,7 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 		return nil, err
 	}
 	c := &Choice{Served: s, Bytes: bytes, By: p.by(kind)}
-	if c.PredictedUs, err = p.Price(s, bytes, 1); err != nil && pairwise(kind) && p.apart != nil {
-		c.PredictedUs, err = math.NaN(), nil // its parts pass between ranks without a link in the graph
-	}
+	c.PredictedUs, err = p.Price(s, bytes, 1)
 	return c, err
 }
 
@@ -113,7 +122,7 @@ func (p *Planner) Serve(kind plan.Kind, root int, bytes int64) (*Served, error) 
 	if kind.HasRoot() {
 		at = max(root, 0)
 	}
-	if g := p.options.Given; g != nil && g.serves(kind, at) {
+	if g := p.options.Given; g.serves(kind, at) {
 		g.used = true
 		return g.served, nil
 	}
@@ -136,7 +145,7 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := c.build(e.bytes)
+	b, err := c.build(e.Bytes)
 	if err != nil {
 		return nil, err
 	}
@@ -156,18 +165,18 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan.Chunks, error) {
 	o, err := p.offerOf(kind, root)
 	if err != nil {
-		return nil, e.chunks, err
+		return nil, e.Chunks, err
 	}
 	named := func(name string) int {
 		return slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Name() == name })
 	}
-	at, chunks := named(e.name), e.chunks
+	at, chunks := named(e.Algorithm), e.Chunks
 	if at < 0 {
-		other, err := p.cheapest(o.list, e.bytes)
+		other, err := p.cheapest(o.list, e.Bytes)
 		if err != nil {
 			return nil, chunks, err
 		}
-		at, chunks = named(other.name), other.chunks
+		at, chunks = named(other.Algorithm), other.Chunks
 	}
 	return o.list[at], chunks, nil
 }
@@ -180,189 +189,120 @@ func (p *Planner) entry(kind plan.Kind, bytes int64) (*entry, error) {
 		}
 		p.tables[kind] = t
 	}
-	for _, e := range p.tables[kind].choices {
-		if bytes < e.below {
-			return e, nil
-		}
+	t := p.tables[kind]
+	at := slices.IndexFunc(t[:len(t)-1], func(e *entry) bool { return bytes < e.Below })
+	if at < 0 {
+		at = len(t) - 1
 	}
-	return p.tables[kind].choices[len(p.tables[kind].choices)-1], nil
+	return t[at], nil
 }
 
-// rule names the rule that decides for a kind in place of the price; "" is none.
-func (p *Planner) rule(kind plan.Kind, o *offer) string {
-	star := slices.ContainsFunc(o.list, func(c *Candidate) bool { return c.Algorithm == "star" })
-	switch {
-	case p.graph.Ranks == 1 || len(o.list) == 1:
-		return "only this one is offered here"
-	case kind == plan.Barrier && star && p.sharesCores():
-		return "ranks share cores, and rank 0 is to leave a barrier first"
-	case pairwise(kind):
-		return "parts of several chunks go side by side"
-	}
-	return ""
-}
-
+// by says what decides for a kind.
 func (p *Planner) by(kind plan.Kind) string {
 	o, err := p.offerOf(kind, 0)
 	if err != nil {
 		return ""
 	}
-	if rule := p.rule(kind, o); rule != "" {
+	if _, rule := p.byRule(kind, o); rule != "" {
 		return "rule (" + rule + ")"
 	}
 	return "price"
 }
 
-// fill chooses for all sizes of a kind. It prices few sizes, and those between two of
-// them only where they choose differently.
-func (p *Planner) fill(kind plan.Kind) (*table, error) {
+// byRule returns the entries of a kind for which no price counts, and the rule that
+// decides; "" is none.
+func (p *Planner) byRule(kind plan.Kind, o *offer) ([]*entry, string) {
+	below := func(size int64, c *Candidate) *entry {
+		return &entry{DecidedChoice: DecidedChoice{Below: size, Bytes: minPriced, Algorithm: c.Name()}}
+	}
+	all := func(c *Candidate) []*entry { return []*entry{below(math.MaxInt64, c)} }
+	const only, sideBySide = "only this one is offered here", "parts of several chunks go side by side"
+	first, last := o.list[0], o.list[len(o.list)-1]
+	star := slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Algorithm == "star" })
+	switch {
+	case p.graph.Ranks == 1 || first == last && (kind == plan.Barrier || len(first.Strands) < 2 && p.hosts == nil && !p.machine.Device):
+		return all(first), only
+	case kind == plan.Barrier && star >= 0 && p.sharesCores():
+		return all(o.list[star]), "ranks share cores, and rank 0 is to leave a barrier first"
+	case kind == plan.AllToAll && first != last:
+		// In an AllToAll of parts that take several chunks nobody is to wait for the
+		// slowest of the others.
+		const chunk = 8 << 10
+		return append([]*entry{below(chunk*int64(p.graph.Ranks), first)}, all(last)...), sideBySide
+	case pairwise(kind):
+		return all(first), only
+	case first == last:
+		return nil, only // the price chooses its chunks
+	}
+	return nil, ""
+}
+
+// fill chooses for all sizes of a kind.
+func (p *Planner) fill(kind plan.Kind) ([]*entry, error) {
 	o, err := p.offerOf(kind, 0)
 	if err != nil {
 		return nil, err
 	}
-	if t := p.byRule(kind, o); t != nil {
+	t, _ := p.byRule(kind, o)
+	if t != nil {
 		return t, nil
 	}
 	sizes := p.sizes()
 	if kind == plan.Barrier {
 		sizes = []int64{0}
 	}
-	f := &filling{p: p, offer: o.list, sizes: sizes, best: make([]*entry, len(sizes))}
-	if err := f.all(); err != nil {
-		return nil, fmt.Errorf("%v: %w", kind, err)
-	}
-	t := &table{}
-	for i, e := range f.best {
-		if n := len(t.choices); n > 0 {
-			last := t.choices[n-1]
-			if last.name == e.name && last.chunks == e.chunks && f.same(last, e) {
-				continue
-			}
-			last.below = sizes[i]
+	for _, bytes := range sizes {
+		e, err := p.cheapest(o.list, bytes)
+		if err == nil {
+			t, err = p.upTo(t, e, o.list)
 		}
-		one := *e
-		one.below = math.MaxInt64
-		t.choices = append(t.choices, &one)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", kind, err)
+		}
+	}
+	t = slices.CompactFunc(t, func(a, b *entry) bool { return a.same(b, o.list) })
+	for i, e := range t[1:] {
+		t[i].Below = e.Bytes
 	}
 	return t, nil
 }
 
-// byRule returns the table of a kind for which no price counts, nil where it does.
-func (p *Planner) byRule(kind plan.Kind, o *offer) *table {
-	one := func(c *Candidate, below int64) *entry {
-		return &entry{below: below, bytes: minPriced, name: c.Name(), us: math.NaN()}
+// upTo adds the choice for the next size, and for sizes before it until it is known where
+// the choice changes, or the plan with the shares of its trees.
+func (p *Planner) upTo(t []*entry, e *entry, list []*Candidate) ([]*entry, error) {
+	if len(t) == 0 {
+		return []*entry{e}, nil
 	}
-	first, last := o.list[0], o.list[len(o.list)-1]
-	switch {
-	case p.graph.Ranks == 1 || len(o.list) == 1 && len(first.Strands) < 2 && p.hosts == nil && !p.machine.Device:
-		return &table{[]*entry{one(first, math.MaxInt64)}}
-	case kind == plan.Barrier && p.rule(kind, o) != "":
-		for _, c := range o.list {
-			if c.Algorithm == "star" || len(o.list) == 1 {
-				return &table{[]*entry{one(c, math.MaxInt64)}}
-			}
-		}
-	case pairwise(kind) && kind == plan.AllToAll && len(o.list) > 1:
-		// In an AllToAll of parts that take several chunks nobody is to wait for the
-		// slowest of the others.
-		const chunk = 8 << 10
-		return &table{[]*entry{one(first, chunk*int64(p.graph.Ranks)), one(last, math.MaxInt64)}}
-	case pairwise(kind):
-		return &table{[]*entry{one(first, math.MaxInt64)}}
+	last := t[len(t)-1]
+	between := int64(math.Sqrt(float64(last.Bytes) * float64(e.Bytes)))
+	between &^= max(minPriced, int64(1)<<bits.Len64(uint64(between))>>3) - 1 // few digits
+	_, near := p.steps()
+	if last.same(e, list) || float64(e.Bytes) < near*float64(between) || between <= last.Bytes {
+		return append(t, e), nil
 	}
-	return nil
-}
-
-// filling is a table being filled.
-type filling struct {
-	p     *Planner
-	offer []*Candidate
-	sizes []int64
-	best  []*entry
-}
-
-// apart is how many sizes lie between two that are always priced.
-const apart = 4
-
-func (f *filling) all() error {
-	last := len(f.sizes) - 1
-	for i := 0; ; i = min(i+apart, last) {
-		if err := f.try(i); err != nil {
-			return err
-		}
-		if i > 0 {
-			if err := f.between(max(0, (i-1)/apart*apart), i); err != nil {
-				return err
-			}
-		}
-		if i == last {
-			break
-		}
+	m := &entry{DecidedChoice: DecidedChoice{math.MaxInt64, between, e.Algorithm, e.Chunks}}
+	var err error
+	if last.Algorithm != e.Algorithm || last.Chunks != e.Chunks {
+		m, err = p.cheapest(list, between)
 	}
-	for i := last - 1; i >= 0; i-- { // a size stands for those up to the next one, too
-		same, err := f.sameChunks(i)
-		if err != nil {
-			return err
-		}
-		if same {
-			e := *f.best[i]
-			e.chunks = f.best[i+1].chunks
-			f.best[i] = &e
-		}
+	if err == nil {
+		t, err = p.upTo(t, m, list)
 	}
-	return nil
-}
-
-func (f *filling) try(i int) (err error) {
-	f.best[i], err = f.p.cheapest(f.offer, f.sizes[i])
-	return err
-}
-
-func (f *filling) between(i, k int) error {
-	if k-i < 2 {
-		return nil
-	}
-	if f.best[i].name == f.best[k].name && f.best[i].chunks == f.best[k].chunks {
-		for m := i + 1; m < k; m++ {
-			e := *f.best[i]
-			e.bytes, e.us = f.sizes[m], math.NaN()
-			f.best[m] = &e
-		}
-		return nil
-	}
-	m := (i + k) / 2
-	return cmp.Or(f.try(m), f.between(i, m), f.between(m, k))
-}
-
-// same reports whether two entries of one candidate have the same plan.
-func (f *filling) same(a, b *entry) bool {
-	for _, c := range f.offer {
-		if c.Name() == a.name {
-			x, err := c.build(a.bytes)
-			y, failed := c.build(b.bytes)
-			return err == nil && failed == nil && x == y
-		}
-	}
-	return false
-}
-
-// sameChunks reports whether messages of size i have chunks of one size by their own
-// choice and by that of the next size, which may allow larger ones of larger messages:
-// then the price of this size says nothing for the one and against the other. On four
-// hosts of 500 Mbit/s an AllReduce of 1 MiB took 27.7 ms in the chunks of 64 KiB that
-// 512 KiB allowed, and 27.1 in those of 32 KiB that paid from 2 MiB on.
-func (f *filling) sameChunks(i int) (bool, error) {
-	a, b := f.best[i], f.best[i+1]
-	if a.name != b.name || a.chunks == b.chunks || a.chunks.Min != b.chunks.Min {
-		return false, nil
-	}
-	at := slices.IndexFunc(f.offer, func(c *Candidate) bool { return c.Name() == a.name })
-	built, err := f.offer[at].build(a.bytes)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
-	share, slot := widestShare(built.Plan, f.sizes[i]), f.p.slotBytes
-	return a.chunks.Of(share, slot) == b.chunks.Of(share, slot), nil
+	return p.upTo(t, e, list)
+}
+
+// same reports whether two entries have the same plan and chunks.
+func (e *entry) same(o *entry, list []*Candidate) bool {
+	at := slices.IndexFunc(list, func(c *Candidate) bool { return c.Name() == e.Algorithm })
+	if e.Algorithm != o.Algorithm || e.Chunks != o.Chunks {
+		return false
+	}
+	x, err := list[at].build(e.Bytes)
+	y, failed := list[at].build(o.Bytes)
+	return err == nil && failed == nil && x == y
 }
 
 // widestShare is what the widest lane of a plan carries of a message, in bytes.
@@ -371,49 +311,51 @@ func widestShare(p *plan.Plan, bytes int64) int {
 	return int(float64(bytes) * widest)
 }
 
-// cheapest returns the candidate with the least price for a size: of those of nearly the
-// same price the first. It prices those first whose fullest link is the least full, and
-// passes over others when they cannot win any more.
+// cheapest returns the choice of the candidate with the least price for a size: of those of
+// nearly the same price the first. It prices those first whose fullest link is the least
+// full, and passes over others when they cannot win any more.
 func (p *Planner) cheapest(list []*Candidate, bytes int64) (*entry, error) {
-	list = p.allowed(list, bytes)
-	built := make([]*Built, len(list))
-	least := make([]float64, len(list))
-	order := make([]int, len(list))
-	for i, c := range list {
-		var err error
-		if built[i], err = c.build(bytes); err != nil {
-			return nil, err
-		}
-		if least[i], err = p.leastUs(built[i], bytes); err != nil {
-			return nil, err
-		}
-		order[i] = i
+	type bid struct {
+		*Built
+		least, us float64
+		chunks    plan.Chunks
 	}
-	slices.SortStableFunc(order, func(i, k int) int { return cmp.Compare(least[i], least[k]) })
-	best := math.Inf(1)
-	entries := make([]entry, len(list))
-	for _, i := range order {
-		entries[i].us = math.Inf(1)
-		if least[i] > best*(1+p.nearly(bytes)) {
-			continue
-		}
-		us, chunks, err := p.price(built[i], bytes, best*(1+p.nearly(bytes)))
+	var bids []*bid
+	list = p.allowed(list, bytes)
+	if len(list) == 1 && len(p.chunkings()) == 1 {
+		return &entry{DecidedChoice: DecidedChoice{math.MaxInt64, bytes, list[0].Name(), p.chunkings()[0]}}, nil
+	}
+	for _, c := range list {
+		b, err := c.build(bytes)
 		if err != nil {
 			return nil, err
 		}
-		entries[i] = entry{bytes: bytes, name: list[i].Name(), us: us, chunks: chunks}
-		best = min(best, us)
+		least, err := p.leastUs(b, bytes)
+		if err != nil {
+			return nil, err
+		}
+		bids = append(bids, &bid{Built: b, least: least, us: math.Inf(1)})
 	}
-	won := -1
-	for i := range entries {
-		if entries[i].us <= best*(1+p.nearly(bytes)) && (won < 0 || bytes >= longPriced && least[i] < least[won]*(1-1e-9)) {
-			won = i
+	order := slices.Clone(bids)
+	slices.SortStableFunc(order, func(a, b *bid) int { return cmp.Compare(a.least, b.least) })
+	best, near := math.Inf(1), 1+p.nearly(bytes)
+	for _, b := range order {
+		if b.least > best*near {
+			break
+		}
+		var err error
+		if b.us, b.chunks, err = p.price(b.Built, bytes, best*near); err != nil {
+			return nil, err
+		}
+		best = min(best, b.us)
+	}
+	var won *bid
+	for _, b := range bids {
+		if b.us <= best*near && (won == nil || bytes >= longPriced && b.least < won.least*(1-1e-9)) {
+			won = b
 		}
 	}
-	if won < 0 {
-		return nil, fmt.Errorf("no candidate has a price for %d bytes", bytes)
-	}
-	return &entries[won], nil
+	return &entry{DecidedChoice: DecidedChoice{math.MaxInt64, bytes, won.Name(), won.chunks}}, nil
 }
 
 // longPriced is the size in bytes from which the price of a message is that of a part of

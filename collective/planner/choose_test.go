@@ -36,8 +36,8 @@ func choose(t testing.TB, p *Planner, kind plan.Kind, root int, bytes int64) *Ch
 	return c
 }
 
-// TestChooseTakesTheBest compares every choice at the sizes that are always priced with
-// the prices of all candidates.
+// TestChooseTakesTheBest compares choices at and between the sizes that are always priced
+// with the prices of all candidates.
 func TestChooseTakesTheBest(t *testing.T) {
 	graphs := testGraphs()
 	for name, m := range map[string]Machine{
@@ -46,19 +46,21 @@ func TestChooseTakesTheBest(t *testing.T) {
 	} {
 		p := plannerFor(t, graphs[name], m, Options{})
 		for _, kind := range everyKind() {
-			if o, err := p.offerOf(kind, 0); err != nil || kind == plan.Barrier || p.rule(kind, o) != "" {
-				continue // decided by a rule, as TestRules says
+			if o, err := p.offerOf(kind, 0); err != nil || kind == plan.Barrier {
+				continue
+			} else if _, rule := p.byRule(kind, o); rule != "" {
+				continue // as TestRules says
 			}
-			for i, sizes := 0, p.sizes(); i < len(sizes); i += apart {
-				bytes := sizes[i]
+			for bytes := int64(minPriced); bytes <= maxPriced; bytes = bytes * 5 / 2 &^ 7 {
 				c := choose(t, p, kind, 0, bytes)
 				all, err := p.Consider(kind, 0, bytes)
 				if err != nil {
 					t.Fatal(err)
 				}
-				if best := all[0]; c.PredictedUs > best.PredictedUs*(1+p.nearly(bytes)+1e-9) || !(c.PredictedUs > 0) {
-					t.Errorf("%s: %v of %d bytes by %s takes %.5g us, by %s %.5g",
-						name, kind, bytes, c.Name(), c.PredictedUs, best.Algorithm, best.PredictedUs)
+				near := 1 + p.nearly(bytes)
+				if best := all[0]; c.PredictedUs > best.PredictedUs*near*1.105 || !(c.PredictedUs > 0) {
+					t.Errorf("%s: %v of %d bytes by %s takes %.5g us, by %s %.5g: %.3f",
+						name, kind, bytes, c.Name(), c.PredictedUs, best.Algorithm, best.PredictedUs, c.PredictedUs/best.PredictedUs)
 				}
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo"
 )
 
 // Decision is what one rank, rank 0, has found and chosen for all: every rank would come
@@ -15,18 +14,8 @@ import (
 // so one after the other. What follows from it, the plans and their links, every rank
 // makes itself.
 type Decision struct {
-	Forests []DecidedForest
+	Forests []Forest
 	Tables  []DecidedTable
-}
-
-// DecidedForest is trees by the name under which a Planner keeps them. Parents and Rounds
-// have those of the first tree, then of the next. Rounds and Rates may be empty.
-type DecidedForest struct {
-	Key             string
-	Ranks           int
-	Parents, Rounds []int // Rounds of a tree without are -1
-	Rates           []float64
-	Note            string
 }
 
 // DecidedTable is what runs a kind, by size.
@@ -37,9 +26,9 @@ type DecidedTable struct {
 
 // DecidedChoice is the algorithm for messages below a size, in bytes, and their chunks.
 type DecidedChoice struct {
-	Below, Bytes int64
+	Below, Bytes int64 // Bytes is what it was priced for first
 	Algorithm    string
-	Max, Min     int // as in plan.Chunks
+	Chunks       plan.Chunks
 }
 
 // Decide finds the trees of all kinds and roots that take time to find, and chooses for
@@ -54,35 +43,24 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 			return nil, err
 		}
 		t := DecidedTable{Kind: int(kind)}
-		for _, e := range p.tables[kind].choices {
-			t.Choices = append(t.Choices, DecidedChoice{e.below, e.bytes, e.name, e.chunks.Max, e.chunks.Min})
+		for _, e := range p.tables[kind] {
+			t.Choices = append(t.Choices, e.DecidedChoice)
 		}
 		d.Tables = append(d.Tables, t)
 	}
 	for _, key := range slices.Sorted(maps.Keys(p.found)) {
-		f := p.found[key]
-		one := DecidedForest{Key: key, Rates: f.Rates, Note: f.Note, Ranks: len(f.Trees[0].Parent)}
-		for _, t := range f.Trees {
-			one.Parents = append(one.Parents, t.Parent...)
-			rounds := t.Round
-			if rounds == nil {
-				rounds = slices.Repeat([]int{-1}, one.Ranks)
-			}
-			one.Rounds = append(one.Rounds, rounds...)
-		}
-		d.Forests = append(d.Forests, one)
+		d.Forests = append(d.Forests, *p.found[key])
 	}
 	return d, nil
 }
 
 // Follow takes over what another rank has decided, checked.
 func (p *Planner) Follow(d *Decision) error {
-	for i := range d.Forests {
-		f, err := d.Forests[i].forest()
-		if err != nil {
-			return fmt.Errorf("trees %q: %w", d.Forests[i].Key, err)
+	for _, f := range d.Forests {
+		if err := f.check(); err != nil {
+			return fmt.Errorf("trees %q: %w", f.Key, err)
 		}
-		p.found[d.Forests[i].Key] = f
+		p.found[f.Key] = &f
 	}
 	for _, t := range d.Tables {
 		if err := p.follow(&t); err != nil {
@@ -92,30 +70,21 @@ func (p *Planner) Follow(d *Decision) error {
 	return nil
 }
 
-func (d *DecidedForest) forest() (*Forest, error) {
-	n, all := d.Ranks, len(d.Parents)
-	if n < 1 || n > topo.MaxRanks || all == 0 || all%n != 0 || all/n > plan.MaxLanes || len(d.Rounds) != all ||
-		len(d.Rates) != 0 && len(d.Rates) != all/n {
-		return nil, fmt.Errorf("%d parents, %d rounds and %d rates for trees of %d", all, len(d.Rounds), len(d.Rates), n)
+func (f *Forest) check() error {
+	if len(f.Trees) == 0 || len(f.Trees) > plan.MaxLanes || len(f.Rates) != 0 && len(f.Rates) != len(f.Trees) {
+		return fmt.Errorf("%d trees with %d rates", len(f.Trees), len(f.Rates))
 	}
-	f := &Forest{Note: d.Note}
-	if len(d.Rates) > 0 {
-		f.Rates = d.Rates
+	for _, t := range f.Trees {
+		if err := t.Validate(len(f.Trees[0].Parent)); err != nil {
+			return err
+		}
 	}
-	for i := 0; i < all; i += n {
-		t := topo.Tree{Root: slices.Index(d.Parents[i:i+n], -1), Parent: d.Parents[i : i+n]}
-		if d.Rounds[i] >= 0 {
-			t.Round = d.Rounds[i : i+n]
+	for _, rate := range f.Rates {
+		if !(rate > 0 && rate < math.MaxFloat64) {
+			return fmt.Errorf("rate %v", rate)
 		}
-		if err := t.Validate(n); err != nil {
-			return nil, err
-		}
-		if f.Rates != nil && !(f.Rates[i/n] > 0 && f.Rates[i/n] < math.MaxFloat64) {
-			return nil, fmt.Errorf("rate %v", f.Rates[i/n])
-		}
-		f.Trees = append(f.Trees, t)
 	}
-	return f, nil
+	return nil
 }
 
 // follow takes over choices: rising sizes, up to the largest, and algorithms that the
@@ -124,14 +93,14 @@ func (p *Planner) follow(d *DecidedTable) error {
 	if d.Kind < int(plan.AllReduce) || d.Kind > int(plan.AllToAll) || len(d.Choices) == 0 {
 		return fmt.Errorf("%d choices", len(d.Choices))
 	}
-	t := &table{}
+	var t []*entry
 	before := int64(-1)
 	for _, c := range d.Choices {
 		if c.Below <= before || c.Bytes < 0 || c.Bytes > c.Below {
 			return fmt.Errorf("sizes below %d after those below %d", c.Below, before)
 		}
 		before = c.Below
-		for _, bytes := range []int{c.Max, c.Min} {
+		for _, bytes := range []int{c.Chunks.Max, c.Chunks.Min} {
 			if bytes < 0 || bytes > maxChunk || bytes%quantumBytes != 0 {
 				return fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, quantumBytes, maxChunk)
 			}
@@ -139,10 +108,7 @@ func (p *Planner) follow(d *DecidedTable) error {
 		if _, err := p.candidate(plan.Kind(d.Kind), 0, c.Algorithm); err != nil {
 			return err
 		}
-		t.choices = append(t.choices, &entry{
-			below: c.Below, bytes: c.Bytes, name: c.Algorithm, us: math.NaN(),
-			chunks: plan.Chunks{Max: c.Max, Min: c.Min},
-		})
+		t = append(t, &entry{DecidedChoice: c})
 	}
 	if before != math.MaxInt64 {
 		return fmt.Errorf("sizes end at %d", before)

@@ -77,22 +77,21 @@ func TestFollowRefuses(t *testing.T) {
 		"0 choices":                           func(d *Decision) { d.Tables[1].Choices = nil },
 		"choices for kind 99":                 func(d *Decision) { d.Tables[1].Kind = 99 },
 		"choices for kind -1":                 func(d *Decision) { d.Tables[1].Kind = -1 },
-		"chunks of 100 bytes":                 func(d *Decision) { d.Tables[0].Choices[0].Max = 100 },
-		"chunks of -64 bytes":                 func(d *Decision) { d.Tables[0].Choices[0].Min = -64 },
+		"chunks of 100 bytes":                 func(d *Decision) { d.Tables[0].Choices[0].Chunks.Max = 100 },
+		"chunks of -64 bytes":                 func(d *Decision) { d.Tables[0].Choices[0].Chunks.Min = -64 },
 		"sizes below 8 after":                 func(d *Decision) { c := &d.Tables[0].Choices[0]; c.Below, c.Bytes = 8, 9 },
-		"rates for trees of 4":                func(d *Decision) { d.Forests[0].Parents = d.Forests[0].Parents[1:] },
-		"0 parents":                           func(d *Decision) { d.Forests[0].Parents = nil },
-		"3 rounds":                            func(d *Decision) { d.Forests[0].Rounds = d.Forests[0].Rounds[:3] },
+		"parents for 3 ranks, want 4":         func(d *Decision) { p := &d.Forests[0].Trees[1].Parent; *p = (*p)[1:] },
+		"0 trees":                             func(d *Decision) { d.Forests[0].Trees = nil },
 		"1 rates":                             func(d *Decision) { d.Forests[0].Rates = []float64{1} },
 		"rate NaN":                            func(d *Decision) { d.Forests[0].Rates[0] = math.NaN() },
 		"rate -1":                             func(d *Decision) { d.Forests[0].Rates[0] = -1 },
 		"rate +Inf":                           func(d *Decision) { d.Forests[0].Rates[0] = math.Inf(1) },
-		"trees of 0":                          func(d *Decision) { d.Forests[0].Ranks = 0 },
-		"its ancestors form a cycle":          func(d *Decision) { copy(d.Forests[0].Parents, []int{-1, 2, 1, 0}) },
-		"root -1 of the tree":                 func(d *Decision) { copy(d.Forests[0].Parents, []int{1, 2, 3, 0}) },
+		"parents for 0 ranks":                 func(d *Decision) { d.Forests[0].Trees[0].Parent = nil },
+		"its ancestors form a cycle":          func(d *Decision) { d.Forests[0].Trees[0] = topo.Tree{Parent: []int{-1, 2, 1, 0}} },
+		"root 0 of the tree has parent 1":     func(d *Decision) { d.Forests[0].Trees[0] = topo.Tree{Parent: []int{1, 2, 3, 0}} },
 	} {
 		d := decided(t, first)
-		at := slices.IndexFunc(d.Forests, func(f DecidedForest) bool { return f.Key == "packing between hosts" })
+		at := slices.IndexFunc(d.Forests, func(f Forest) bool { return f.Key == "packing between hosts" })
 		d.Forests[0], d.Forests[at] = d.Forests[at], d.Forests[0]
 		spoil(d)
 		if err := plannerOf(t, g, Options{}).Follow(d); err == nil || !strings.Contains(err.Error(), want) {
@@ -109,24 +108,19 @@ func TestFollowOtherTrees(t *testing.T) {
 	for name, g := range map[string]*topo.Graph{"mesh": nets.Mesh(2), "sockets": sockets(5), "dgx1v-x2": dgx, "abilene": abilene} {
 		first := decided(t, plannerOf(t, g, Options{}))
 		for i := range first.Forests {
-			for what, spoil := range map[string]func(f *DecidedForest){
-				"one tree": func(f *DecidedForest) { f.cut(f.Ranks) },
-				"no links": func(f *DecidedForest) {
-					f.Ranks, f.Parents = 1, slices.Repeat([]int{-1}, len(f.Parents))
-					f.Rates = nil
+			for what, spoil := range map[string]func(f *Forest){
+				"one tree": func(f *Forest) { f.Trees, f.Rates = f.Trees[:1], f.Rates[:min(len(f.Rates), 1)] },
+				"no links": func(f *Forest) {
+					f.Trees, f.Rates = slices.Repeat([]topo.Tree{{Parent: []int{-1}}}, len(f.Trees)), nil
 				},
-				"one rank more": func(f *DecidedForest) {
+				"one rank more": func(f *Forest) {
 					chain := []int{-1}
-					for v := range f.Ranks {
+					for v := range f.Trees[0].Parent {
 						chain = append(chain, v)
 					}
-					f.Ranks, f.Parents, f.Rounds, f.Rates = len(chain), slices.Repeat(chain, f.Ranks), slices.Repeat([]int{-1}, len(chain)*f.Ranks), nil
+					f.Trees, f.Rates = slices.Repeat([]topo.Tree{{Parent: chain}}, len(chain)), nil
 				},
-				"one root": func(f *DecidedForest) {
-					for at := f.Ranks; at < len(f.Parents); at++ {
-						f.Parents[at], f.Rounds[at] = f.Parents[at-f.Ranks], f.Rounds[at-f.Ranks]
-					}
-				},
+				"one root": func(f *Forest) { f.Trees = slices.Repeat(f.Trees[:1], len(f.Trees)) },
 			} {
 				d := decidedAgain(first)
 				spoil(&d.Forests[i])
@@ -139,19 +133,9 @@ func TestFollowOtherTrees(t *testing.T) {
 	}
 }
 
-// cut leaves the first tree of a forest.
-func (d *DecidedForest) cut(n int) {
-	d.Parents, d.Rounds, d.Rates = d.Parents[:n], d.Rounds[:n], d.Rates[:min(len(d.Rates), 1)]
-}
-
 // decidedAgain returns a copy of d.
 func decidedAgain(d *Decision) *Decision {
-	c := &Decision{Tables: d.Tables}
-	for _, f := range d.Forests {
-		f.Parents, f.Rounds, f.Rates = slices.Clone(f.Parents), slices.Clone(f.Rounds), slices.Clone(f.Rates)
-		c.Forests = append(c.Forests, f)
-	}
-	return c
+	return &Decision{Tables: d.Tables, Forests: slices.Clone(d.Forests)}
 }
 
 // usable follows a decision and proves the plans that it leads to. Whatever is refused

@@ -11,8 +11,8 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 	switch {
 	case kind == plan.Barrier:
 		return nil, because("a barrier has no slices: see flat")
-	case n > pairRanks:
-		return nil, because("up to %d ranks, not for %d", pairRanks, n)
+	case n > PairRanks:
+		return nil, because("up to %d ranks, not for %d", PairRanks, n)
 	case p.ordered(kind) && p.hosts != nil:
 		return nil, because("ranks are on several hosts: see hierarchical")
 	case owned && n > directRanks && !p.asked("direct") && !p.ordered(kind):

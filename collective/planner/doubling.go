@@ -23,7 +23,7 @@ func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
 		alone[r] = []int{r}
 	}
 	lane := func(i int) int { return 1 + i }
-	if n <= pairRanks {
+	if n <= PairRanks {
 		lane = onPairs
 	}
 	return fixed("doubling", kind, -1, lane, func() (*plan.Plan, error) { return plan.Leaders(kind, alone, plan.Doubling) }), nil

@@ -10,7 +10,7 @@ func (p *Planner) flat(kind plan.Kind, _ int) ([]*Candidate, error) {
 		return nil, because("for allreduce and barrier")
 	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
 		return nil, unordered()
-	case n > pairRanks || n > directRanks && !p.asked("flat"):
+	case n > PairRanks || n > directRanks && !p.asked("flat"):
 		return nil, because("up to %d ranks", directRanks)
 	case p.apart != nil:
 		return nil, p.apart

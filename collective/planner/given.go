@@ -1,14 +1,11 @@
 package planner
 
 import (
-	"fmt"
-
 	"github.com/treerun/treerun/collective/plan"
 )
 
 // Given is a plan that was read from a file. It serves the calls of its kind and root.
 type Given struct {
-	plan   *plan.Plan
 	served *Served
 	used   bool // by a call
 }
@@ -17,7 +14,7 @@ type Given struct {
 func (g *Given) Again() *Given {
 	served := *g.served
 	served.Attached = nil
-	return &Given{plan: g.plan, served: &served}
+	return &Given{served: &served}
 }
 
 // Used reports whether calls have run the plan.
@@ -34,20 +31,19 @@ func NewGiven(p *plan.Plan, algorithm string, chunkBytes int) (*Given, error) {
 	for i := range p.Lanes {
 		b.Lanes = append(b.Lanes, 1+i)
 	}
-	return &Given{plan: p, served: &Served{Built: b, Chunks: plan.Chunks{Max: chunkBytes, Min: chunkBytes}}}, nil
+	return &Given{served: &Served{Built: b, Chunks: plan.Chunks{Max: chunkBytes, Min: chunkBytes}}}, nil
 }
 
-// Plan returns the plan.
-func (g *Given) Plan() *plan.Plan { return g.plan }
+// Plan returns the plan, nil of no Given.
+func (g *Given) Plan() *plan.Plan {
+	if g == nil {
+		return nil
+	}
+	return g.served.Plan
+}
 
 // serves reports whether calls of a kind and root run the given plan.
 func (g *Given) serves(kind plan.Kind, root int) bool {
-	return g.plan.Kind == kind && (!kind.HasRoot() || g.plan.Root == root)
-}
-
-func (g *Given) fits(ranks int) error {
-	if g.plan.Size != ranks {
-		return fmt.Errorf("the given plan is for %d ranks, the graph has %d", g.plan.Size, ranks)
-	}
-	return nil
+	p := g.Plan()
+	return p != nil && p.Kind == kind && (!kind.HasRoot() || p.Root == root)
 }

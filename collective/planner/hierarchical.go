@@ -20,6 +20,7 @@ const (
 	rootedHosts = 12 // up to so many for every root
 	packedTrees = 12 // at most so many at a time, on networks of more than fewHosts
 	fewHosts    = 6
+	chosenHosts = 24 // up to so many by the linear program, and greedily above
 )
 
 // What may stand inside hosts and between them in the name of a hierarchical algorithm.
@@ -51,6 +52,8 @@ func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("all ranks are on one host")
 	case pairwise(kind):
 		return nil, because("data goes from rank to rank")
+	case h.alone() && strings.HasPrefix(p.options.Algorithm, "hierarchical") && !p.any:
+		return nil, because("every host has one rank: ask for what is between hosts, one of %s", strings.Join(betweens, ", "))
 	}
 	var list []*Candidate
 	var without []error
@@ -154,8 +157,8 @@ func (p *Planner) reaches(between string, kind plan.Kind, asked bool) error {
 			return because("for broadcast and reduce")
 		}
 	case "direct":
-		if parts && size > pairRanks {
-			return because("up to %d ranks", pairRanks)
+		if parts && size > PairRanks {
+			return because("up to %d ranks", PairRanks)
 		}
 		if !parts && n > directHosts && !asked {
 			return because("up to %d hosts", directHosts)
@@ -178,8 +181,8 @@ func (p *Planner) reaches(between string, kind plan.Kind, asked bool) error {
 		case n > packedHosts:
 			return because("up to %d hosts", packedHosts)
 		}
-		if parts && (n > rootedHosts || !h.alike() || size > pairRanks/2) {
-			return because("for up to %d hosts with as many ranks each, %d in all", rootedHosts, pairRanks/2)
+		if parts && (n > rootedHosts || !h.alike() || size > PairRanks/2) {
+			return because("for up to %d hosts with as many ranks each, %d in all", rootedHosts, PairRanks/2)
 		}
 	}
 	return nil
@@ -212,12 +215,12 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	}
 	o := p.options.pack()
 	if n > fewHosts && o.MaxTrees == 0 && !asked {
-		o.MaxTrees = packedTrees
+		o.MaxTrees, o.Greedy = packedTrees, o.Greedy || n > chosenHosts
 	}
 	switch {
 	case kind.HasParts() && n <= pack.MaxPartRanks && !p.options.limited():
 		f, err := p.packed("packing of parts between hosts", n, func() (*pack.Result, error) { return pack.PackParts(h.between) })
-		if err == nil && h.most*n*perRoot(f, n) > pairRanks && !asked {
+		if err == nil && h.most*n*perRoot(f, n) > PairRanks && !asked {
 			return nil, because("too many lanes")
 		}
 		return f, err
@@ -366,7 +369,7 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 		return nil, p.apart
 	case h.alone() && between == "flat" && size <= directRanks:
 		return nil, because("is flat itself")
-	case between == "flat" && n > directHosts && !asked || n > pairRanks:
+	case between == "flat" && n > directHosts && !asked || n > PairRanks:
 		return nil, because("up to %d hosts", directHosts)
 	case between == "doubling" && n <= 2 && !asked:
 		return nil, because("two hosts are at one distance")
@@ -376,7 +379,7 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 		x = plan.Doubling
 	}
 	lane := func(i int) int { return 1 + i }
-	if size <= pairRanks {
+	if size <= PairRanks {
 		lane = onPairs
 	}
 	list := fixed(name, kind, -1, lane, func() (*plan.Plan, error) { return plan.Leaders(kind, h.ranks, x) })

@@ -104,7 +104,7 @@ func TestChunksByPrice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := bytes / min(int64(own.chunks.Of(bytes, p.slotBytes)), bytes); got != want {
+		if got := bytes / min(int64(own.Chunks.Of(bytes, p.slotBytes)), bytes); got != want {
 			t.Errorf("%v GB/s: %d chunks, want %d", rate, got, want)
 		}
 	}
@@ -122,7 +122,7 @@ func TestChunksBetweenPricedSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	share := widestShare(c.Plan, bytes)
-	if got, asked := c.Chunks.Of(share, p.slotBytes), own.chunks.Of(share, p.slotBytes); got != asked {
+	if got, asked := c.Chunks.Of(share, p.slotBytes), own.Chunks.Of(share, p.slotBytes); got != asked {
 		t.Errorf("%s of %d bytes goes in chunks of %d, by its own price of %d", c.Name(), bytes, got, asked)
 	}
 }

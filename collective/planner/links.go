@@ -11,7 +11,7 @@ import (
 
 // Runs reports why there is no plan for a kind, however it is asked for.
 func (p *Planner) Runs(kind plan.Kind) error {
-	if p.graph.Ranks <= pairRanks {
+	if p.graph.Ranks <= PairRanks {
 		return nil
 	}
 	switch kind {
@@ -24,11 +24,11 @@ func (p *Planner) Runs(kind plan.Kind) error {
 	default:
 		return nil
 	}
-	return because("it is for up to %d ranks, not for %d", pairRanks, p.graph.Ranks)
+	return because("it is for up to %d ranks, not for %d", PairRanks, p.graph.Ranks)
 }
 
 // HasPairs reports whether there are links between all pairs of ranks.
-func (p *Planner) HasPairs() bool { return p.graph.Ranks <= pairRanks }
+func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
 
 // Links returns the links of all plans that may be served: of every candidate of every
 // kind and root, and of the given plan, each link once, sorted. Those of lane 0 join all
@@ -56,7 +56,7 @@ func (p *Planner) Links() ([]plan.Link, error) {
 		return nil, err
 	}
 	if g := p.options.Given; g != nil {
-		for _, k := range g.plan.Links() {
+		for _, k := range g.Plan().Links() {
 			add(g.served.Lanes[k.Lane], k.Src, k.Dst)
 		}
 	}
@@ -162,10 +162,10 @@ func (p *Planner) AllServed(kind plan.Kind) ([]*Served, error) {
 		roots = p.graph.Ranks
 	}
 	var list []*Served
-	if g := p.options.Given; g != nil && g.plan.Kind == kind {
+	if g := p.options.Given; g != nil && g.Plan().Kind == kind {
 		list = append(list, g.served)
 	}
-	for _, e := range p.tables[kind].choices {
+	for _, e := range p.tables[kind] {
 		for root := range roots {
 			s, err := p.serve(kind, root, e)
 			if err != nil {
@@ -193,11 +193,11 @@ func (p *Planner) Table(kind plan.Kind) ([]Range, error) {
 	}
 	var list []Range
 	from := int64(0)
-	for _, e := range p.tables[kind].choices {
-		if n := len(list); n == 0 || list[n-1].Algorithm != e.name || list[n-1].Chunks != e.chunks {
-			list = append(list, Range{from, e.name, e.chunks})
+	for _, e := range p.tables[kind] {
+		if n := len(list); n == 0 || list[n-1].Algorithm != e.Algorithm || list[n-1].Chunks != e.Chunks {
+			list = append(list, Range{from, e.Algorithm, e.Chunks})
 		}
-		from = e.below
+		from = e.Below
 	}
 	return list, nil
 }
@@ -226,7 +226,7 @@ func (p *Planner) Offers(kind plan.Kind, root int) error {
 		return err
 	}
 	name, suits := p.options.Algorithm, p.options.suits()
-	if g := p.options.Given; name == "" && suits == nil || g != nil && g.serves(kind, max(root, 0)) {
+	if g := p.options.Given; name == "" && suits == nil || g.serves(kind, max(root, 0)) {
 		return nil
 	}
 	if name != "" {

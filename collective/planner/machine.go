@@ -94,7 +94,7 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 	slots = 8
 	n := len(h.ranks)
 	pairs, trees := 2*size*(size-1), 2*(size-1)*min(n, directHosts)*h.carriers()
-	if size > pairRanks {
+	if size > PairRanks {
 		pairs = 0
 	}
 	links := pairs + trees

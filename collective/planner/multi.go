@@ -6,12 +6,12 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// Limits of one host: up to how many ranks links of every rank to every other one,
-// for each rank that owns a slice, are worth their memory; and up to how many there
-// are links between all pairs of ranks at all.
+// PairRanks is up to how many ranks there are links between all pairs of them, and
+// directRanks up to how many on one host they are worth their memory for each rank that
+// owns a slice.
 const (
+	PairRanks   = 128
 	directRanks = 16
-	pairRanks   = 128
 )
 
 // jointRanks is up to how many ranks balanced trees are improved jointly.
@@ -29,8 +29,8 @@ func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("ranks are on several hosts: see hierarchical")
 	case p.uniform && n <= directRanks:
 		return nil, because("all links are alike: trees do nothing that plans without a rank in between do not do in fewer steps")
-	case n > pairRanks && (kind.HasRoot() || !p.uniform && spreads(kind)):
-		return nil, because("not tried above %d ranks for the time that it takes: see double-binary", pairRanks)
+	case n > PairRanks && (kind.HasRoot() || !p.uniform && (spreads(kind) || !complete(p.graph))):
+		return nil, because("not tried above %d ranks for the time that it takes: see double-binary", PairRanks)
 	}
 	if pairwise(kind) {
 		return nil, because("data goes from rank to rank")
@@ -43,17 +43,25 @@ func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
 }
 
 // balanced returns a balanced tree for every root of a graph.
-func (p *Planner) balanced(g *topo.Graph) ([]topo.Tree, error) {
+func (p *Planner) balanced(g *topo.Graph) (list []topo.Tree, err error) {
 	switch {
 	case g.Ranks == 1:
 		return []topo.Tree{{Parent: []int{-1}}}, nil
 	case g.IsUniform():
 		return tree.All(g)
+	case g.Ranks > PairRanks && complete(g) && !p.asked("multi"):
+		for root := range g.Ranks {
+			list = append(list, tree.Uniform(g.Ranks, root))
+		}
+		return list, nil
 	case g.Ranks <= jointRanks || p.asked("multi"):
 		return tree.Multi(g)
 	}
 	return tree.KL(g, tree.LinkUsagePenalty, p.options.Seed)
 }
+
+// complete reports whether a graph has links between all ranks.
+func complete(g *topo.Graph) bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2 }
 
 func (p *Planner) perRoot(build func(*topo.Graph) ([]topo.Tree, error)) (*Forest, error) {
 	trees, err := build(p.graph)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -98,6 +99,14 @@ func TestOffers(t *testing.T) {
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s for %v: %v, want %q", c.options, c.kind, err, c.want)
 		}
+	}
+}
+
+// Where every host has one rank, who asks for hierarchical is told what to ask for.
+func TestOffersOfLoneRanks(t *testing.T) {
+	p := plannerOf(t, nets.Even(4, 1), Options{Algorithm: "hierarchical"})
+	if err := p.Offers(plan.AllReduce, 0); err == nil || !strings.Contains(err.Error(), "every host has one rank: ask for") {
+		t.Errorf("%v", err)
 	}
 }
 

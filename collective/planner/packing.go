@@ -14,6 +14,7 @@ import (
 // every tree takes links, and a share of the memory of their slots.
 const (
 	maxTrees    = 24
+	manyTrees   = 64 // of one root
 	packedRanks = 16
 	rootedRanks = 9
 )
@@ -43,14 +44,20 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		for _, t := range f.Trees {
 			c.Strands = append(c.Strands, Strand{Tree: t, OfPart: true})
 		}
-		c.proved = f.proved
+		c.proved = p.proved[f.Key]
 		return p.stranded(c, f.Rates)
-	case kind.HasRoot() && n > rootedRanks && !p.asked("packing"):
-		return nil, because("not tried above %d ranks for every root for the time that it takes: --algorithm packing does", rootedRanks)
 	case kind.HasRoot():
-		f, err = p.packed(fmt.Sprintf("packing from %d", root), n, func() (*pack.Result, error) {
-			return pack.PackOneWay(p.graph, root, p.options.pack())
-		})
+		from := func(root int) (*Forest, error) {
+			return p.packed(fmt.Sprintf("packing from %d", root), n, func() (*pack.Result, error) {
+				return pack.PackOneWay(p.graph, root, p.options.pack())
+			})
+		}
+		if n > rootedRanks && !p.asked("packing") {
+			if f, err = from(0); err == nil && len(f.Trees) > manyTrees {
+				return nil, because("its %d trees from rank 0 are too many to be used, or found for every root: --algorithm packing does", len(f.Trees))
+			}
+		}
+		f, err = from(root)
 	default:
 		o := p.options.pack()
 		if n > rootedRanks && !p.asked("packing") {
@@ -61,17 +68,18 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n > 1 && !kind.HasParts() {
-		c.proved = f.proved
-	}
-	if kind.HasRoot() && f.proved != nil && f.proved.Root < 0 {
-		c.proved = nil // of both ways
+	if b := p.proved[f.Key]; n > 1 && !kind.HasParts() && b != nil && (b.Root >= 0 || !kind.HasRoot()) {
+		c.proved = b
 	}
 	c.Strands, c.Notes = p.strandsOf(f, kind, root)
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)
 	}
-	return p.stranded(c, f.Rates)
+	rates := f.Rates
+	if n > rootedRanks && !p.asked("packing") {
+		c.Strands, rates = strongest(c.Strands, rates, maxTrees)
+	}
+	return p.stranded(c, rates)
 }
 
 // packed returns the trees of a packing of n vertices.
@@ -81,7 +89,8 @@ func (p *Planner) packed(key string, n int, search func() (*pack.Result, error))
 		if err != nil {
 			return nil, err
 		}
-		f := &Forest{Trees: r.Trees, Rates: r.Rates, Note: r.Note, proved: &r.Bound}
+		p.proved[key] = &r.Bound
+		f := &Forest{Trees: r.Trees, Rates: r.Rates, Note: r.Note}
 		if f.Note == "" && !p.options.limited() && r.Ratio < 0.99 {
 			f.Note = fmt.Sprintf("the search for trees ended after its budget of steps, with %d trees and %.1f %% of the bound",
 				len(r.Trees), 100*r.Ratio)

@@ -30,14 +30,15 @@ type Planner struct {
 	slots     int
 	slotBytes int
 
-	found      map[string]*Forest // trees that take time to find, by what they are for
-	rings      []tree.Ring        // nil: not looked for
-	noRings    error              // why there are none
+	found      map[string]*Forest     // trees that take time to find, by what they are for
+	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
+	rings      []tree.Ring            // nil: not looked for
+	noRings    error                  // why there are none
 	candidates map[use]*offer
 	links      []plan.Link // nil: not laid out
 	bare       bool        // candidates are made for their links, without rates
 	any        bool        // algorithms are made without looking at Options.Algorithm
-	tables     [plan.AllToAll + 1]*table
+	tables     [plan.AllToAll + 1][]*entry
 }
 
 // use is what candidates are made for.
@@ -52,20 +53,21 @@ type offer struct {
 	without []Considered
 }
 
-// Forest is trees that take time to find. Rates is nil where they get equal shares.
+// Forest is trees that take time to find, by the name under which a Planner keeps them.
+// Rates is nil where they get equal shares.
 type Forest struct {
+	Key   string
 	Trees []topo.Tree
 	Rates []float64
 	Note  string
-
-	proved *pack.Bound
 }
 
 // New returns a Planner for a graph. The error is for a graph that is not valid, or
 // options that make no sense together.
 func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	g = g.Canonical() // plans do not depend on the order in which links are told
-	p := &Planner{graph: g, machine: m, options: o, found: make(map[string]*Forest), candidates: make(map[use]*offer)}
+	p := &Planner{graph: g, machine: m, options: o, candidates: make(map[use]*offer),
+		found: make(map[string]*Forest), proved: make(map[string]*pack.Bound)}
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -73,14 +75,14 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	if p.pricer, err = sim.NewPricer(g); err != nil {
 		return nil, err
 	}
-	if o.Given != nil {
-		if err := o.Given.fits(g.Ranks); err != nil {
-			return nil, err
+	if given := o.Given.Plan(); given != nil {
+		if given.Size != g.Ranks {
+			return nil, fmt.Errorf("the given plan is for %d ranks, the graph has %d", given.Size, g.Ranks)
 		}
-	}
-	if o.Given != nil && p.ordered(o.Given.plan.Kind) {
-		if err := plan.VerifyStable(o.Given.plan, plan.Hosts(g), minSlots); err != nil {
-			return nil, fmt.Errorf("the given plan: %w", err)
+		if p.ordered(given.Kind) {
+			if err := plan.VerifyStable(given, plan.Hosts(g), minSlots); err != nil {
+				return nil, fmt.Errorf("the given plan: %w", err)
+			}
 		}
 	}
 	p.uniform = g.IsUniform()
@@ -106,7 +108,7 @@ func (p *Planner) Machine() sim.Machine { return p.sim }
 
 // unlinked names the first two ranks of a graph without a link or a way over hosts.
 func unlinked(g *topo.Graph, ways *topo.Ways) error {
-	if g.Ranks > pairRanks || len(g.Links) == g.Ranks*(g.Ranks-1)/2 {
+	if g.Ranks > PairRanks || complete(g) {
 		return nil // nobody asks
 	}
 	for a := range g.Ranks {
@@ -121,7 +123,7 @@ func unlinked(g *topo.Graph, ways *topo.Ways) error {
 
 // routable reports the first link of trees that the graph has no way for.
 func (p *Planner) routable(list []Strand) error {
-	if p.apart == nil && p.graph.Ranks <= pairRanks {
+	if p.apart == nil && p.graph.Ranks <= PairRanks {
 		return nil
 	}
 	for i := range list {
@@ -145,7 +147,7 @@ func (p *Planner) forest(key string, n int, search func() (*Forest, error)) (*Fo
 	}
 	f, err := search()
 	if err == nil {
-		p.found[key] = f
+		f.Key, p.found[key] = key, f
 	}
 	return f, err
 }
@@ -282,22 +284,27 @@ func within(c *Candidate, weights []float64) ([]Strand, []float64, error) {
 	}
 	c.Notes = append(slices.Clone(c.Notes), fmt.Sprintf("%d of %d %s are used: each takes %d lanes of a plan, which has at most %d",
 		most, len(c.Strands), what, each, plan.MaxLanes))
-	if weights == nil {
-		return c.Strands[:most], nil, nil
+	strands, rates := strongest(c.Strands, weights, most)
+	return strands, rates, nil
+}
+
+// strongest returns at most so many of the strands, those of the largest weight.
+func strongest(list []Strand, weights []float64, most int) (strands []Strand, rates []float64) {
+	switch {
+	case len(list) <= most:
+		return list, weights
+	case weights == nil:
+		return list[:most], nil
 	}
-	order := make([]int, len(c.Strands))
+	order := make([]int, len(list))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(weights[j], weights[i]) })
-	order = order[:most]
-	slices.Sort(order)
-	var strands []Strand
-	var rates []float64
-	for _, i := range order {
-		strands, rates = append(strands, c.Strands[i]), append(rates, weights[i])
+	for _, i := range slices.Sorted(slices.Values(order[:most])) {
+		strands, rates = append(strands, list[i]), append(rates, weights[i])
 	}
-	return strands, rates, nil
+	return strands, rates
 }
 
 func ranksOf(c *Candidate) int {

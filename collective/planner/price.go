@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -37,13 +38,18 @@ func (p *Planner) chunkings() []plan.Chunks {
 	return localChunks
 }
 
+// maxSteps is up to how many steps, of all ranks with one chunk, plans are priced: with
+// more that takes longer than what it could save.
+const maxSteps = 1 << 17
+
 // price returns what a message takes with a plan, in microseconds, and the chunks it
-// takes that with. A price that is no lower than worse may be any that is not, either.
+// takes that with. A price that is no lower than worse may be any that is not, either;
+// that of a plan without one is +Inf.
 func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunks plan.Chunks, err error) {
 	if p.graph.Ranks == 1 {
 		return 0, chunks, nil
 	}
-	m, pricer, machine, err := p.pricedPlan(b)
+	m, _, _, err := p.pricedPlan(b)
 	if err != nil {
 		return 0, chunks, err
 	}
@@ -68,9 +74,9 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 		case !math.IsInf(worse, 1):
 			most.Us = 2 * worse // smaller chunks may yet be better
 		}
-		v, err := pricer.Us([]sim.Operation{{Plan: m, Bytes: bytes}}, withChunks(machine, c), most)
+		v, err := p.us(b, bytes, 1, c, most)
 		if err != nil {
-			return 0, chunks, fmt.Errorf("price of plan %s: %w", m.Name, err)
+			return 0, chunks, err
 		}
 		if v > us*(1-worthSmaller) {
 			break // nor would even smaller ones be worth it
@@ -78,6 +84,27 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 		us, chunks = v, c
 	}
 	return us, chunks, nil
+}
+
+// us returns what some calls at once of a plan that is cut so take, in microseconds: +Inf
+// where that is above a limit, where the plan has too many steps, and where it joins ranks
+// that the graph does not.
+func (p *Planner) us(b *Built, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
+	m, pricer, machine, err := p.pricedPlan(b)
+	if err != nil {
+		return 0, err
+	}
+	if steps, _ := sim.Weigh(m); steps > maxSteps {
+		return math.Inf(1), nil
+	}
+	us, err := pricer.Us(slices.Repeat([]sim.Operation{{Plan: m, Bytes: bytes}}, inflight), withChunks(machine, c), most)
+	switch {
+	case err != nil && pairwise(m.Kind) && p.apart != nil:
+		return math.Inf(1), nil
+	case err != nil:
+		return 0, fmt.Errorf("price of plan %s: %w", m.Name, err)
+	}
+	return us, nil
 }
 
 // leastUs is the time for which a plan holds the link or port that it uses most: no price
@@ -118,21 +145,16 @@ func (p *Planner) pricedPlan(b *Built) (*plan.Plan, *sim.Pricer, sim.Machine, er
 }
 
 // Price predicts what inflight calls at once with messages of so many bytes each take,
-// in microseconds.
+// in microseconds; NaN is no price.
 func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
 	if p.graph.Ranks == 1 {
 		return 0, nil
 	}
-	m, pricer, machine, err := p.pricedPlan(s.Built)
-	if err != nil {
-		return 0, err
+	us, err := p.us(s.Built, bytes, inflight, s.Chunks, priced)
+	if math.IsInf(us, 1) {
+		us = math.NaN()
 	}
-	ops := slices.Repeat([]sim.Operation{{Plan: m, Bytes: bytes}}, inflight)
-	us, err := pricer.Us(ops, withChunks(machine, s.Chunks), priced)
-	if err != nil {
-		return 0, fmt.Errorf("price of plan %s: %w", m.Name, err)
-	}
-	return us, nil
+	return us, err
 }
 
 // ChunkBytes is the size of the chunks in which the widest lane of a plan moves its part
@@ -155,23 +177,12 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 			return nil, err
 		}
 		us, _, err := p.price(b, bytes, math.Inf(1))
-		if err != nil && pairwise(kind) && p.apart != nil {
-			us, err = math.NaN(), nil // as in Choose
-		}
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, Considered{Algorithm: c.Name(), PredictedUs: us})
 	}
-	slices.SortStableFunc(list, func(a, b Considered) int {
-		switch {
-		case a.PredictedUs < b.PredictedUs:
-			return -1
-		case a.PredictedUs > b.PredictedUs:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(list, func(a, b Considered) int { return cmp.Compare(a.PredictedUs, b.PredictedUs) })
 	return append(list, o.without...), nil
 }
 

@@ -17,8 +17,8 @@ func unordered() error {
 func (p *Planner) directHosts(name string, kind plan.Kind, root int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {
-	case n > pairRanks:
-		return nil, because("one order of all ranks is for up to %d of them", pairRanks)
+	case n > PairRanks:
+		return nil, because("one order of all ranks is for up to %d of them", PairRanks)
 	case p.apart != nil:
 		return nil, p.apart
 	}

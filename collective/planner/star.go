@@ -13,10 +13,8 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	switch {
 	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
 		return nil, unordered()
-	case kind == plan.AllReduce, kind == plan.Reduce, kind == plan.Barrier:
-	case kind == plan.Broadcast && p.asked("star"):
-	default:
-		return nil, because("for allreduce, reduce and barrier")
+	case pairwise(kind) || kind.HasParts():
+		return nil, because("for allreduce, reduce, broadcast and barrier")
 	}
 	switch {
 	case p.hosts.alone() && kind.HasRoot():
@@ -28,18 +26,18 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	hub := max(root, 0)
 	if t, err := tree.Star(p.graph, hub); err != nil || t.Note != "" {
-		if !p.asked("star") {
-			return nil, because("some rank has no link to rank %d", hub)
-		}
 		c := Candidate{Algorithm: "star", Kind: kind, Root: root}
 		c.Strands, c.Notes = p.strandsOf(&Forest{Trees: []topo.Tree{t}}, kind, root)
 		return p.stranded(c, nil)
 	}
-	if kind == plan.Broadcast {
+	switch {
+	case kind == plan.Broadcast && p.asked("star"):
 		return p.direct(kind, root)
+	case kind == plan.Broadcast:
+		return nil, because("where all ranks have a link to the root: see direct")
 	}
 	lane := func(int) int { return 1 + hub }
-	if p.hosts != nil && n <= pairRanks {
+	if p.hosts != nil && n <= PairRanks {
 		lane = onPairs
 	}
 	return fixed("star", kind, root, lane, func() (*plan.Plan, error) { return plan.Star(kind, n, hub) }), nil

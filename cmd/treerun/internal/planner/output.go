@@ -144,7 +144,7 @@ func (d *design) headline() string {
 	case d.r.g.Ranks == 1:
 		return what + ": nothing to send"
 	case math.IsNaN(d.PredictedUs):
-		return fmt.Sprintf("%s, %s: it has no price, as its parts pass between ranks without a link", d.Name(), what)
+		return fmt.Sprintf("%s, %s: it has no price: too many steps, or parts that pass between ranks without a link", d.Name(), what)
 	case d.Bytes == 0:
 		return fmt.Sprintf("%s, %s: %.1f us predicted", d.Name(), what, d.PredictedUs)
 	}
@@ -253,7 +253,7 @@ func (d *design) choosing() []string {
 		switch {
 		case c.Why != "":
 			list = append(list, fmt.Sprintf("considered %s: %s", c.Algorithm, c.Why))
-		case math.IsNaN(c.PredictedUs):
+		case math.IsInf(c.PredictedUs, 1):
 			list = append(list, fmt.Sprintf("considered %s: no price", c.Algorithm))
 		default:
 			list = append(list, fmt.Sprintf("considered %s: %.1f us", c.Algorithm, c.PredictedUs))
@@ -261,10 +261,12 @@ func (d *design) choosing() []string {
 	}
 	if ranges, err := d.r.Table(d.r.kind); err == nil && len(ranges) > 1 {
 		var parts []string
-		for _, x := range ranges {
-			parts = append(parts, fmt.Sprintf("%s from %s", x.Algorithm, inWords(x.From)))
+		for i, x := range ranges {
+			if i == 0 || ranges[i-1].Algorithm != x.Algorithm { // else its chunks are others
+				parts = append(parts, fmt.Sprintf("%s from %s", x.Algorithm, inWords(x.From)))
+			}
 		}
-		list = append(list, "by size: "+strings.Join(slices.Compact(parts), ", "))
+		list = append(list, "by size: "+strings.Join(parts, ", "))
 	}
 	assumed := d.r.assumed()
 	if chunk := d.chunk(); chunk > 0 {
