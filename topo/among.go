@@ -23,7 +23,7 @@ func (g *Graph) Among(members []int) *Graph {
 		b, bIn := number[l.B]
 		if aIn && bIn {
 			if l.Kind == TCP {
-				wired[Pair(ways.host(l.A), ways.host(l.B))] = true
+				wired[Pair(g.Host(l.A), g.Host(l.B))] = true
 			}
 			l.A, l.B = min(a, b), max(a, b)
 			sub.Links = append(sub.Links, l)
@@ -31,7 +31,7 @@ func (g *Graph) Among(members []int) *Graph {
 	}
 	first := make(map[int32]int) // by host: its first member
 	for i, r := range slices.Backward(members) {
-		first[int32(ways.host(r))] = i
+		first[int32(g.Host(r))] = i
 	}
 	for hosts, i := range ways.wires {
 		a, aIn := first[hosts[0]]

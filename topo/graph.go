@@ -197,16 +197,14 @@ type DisconnectedError struct {
 // Error lists the first few components with their ranks.
 func (e *DisconnectedError) Error() string {
 	const shown = 8
-	var b strings.Builder
-	fmt.Fprintf(&b, "topo: the graph is not connected: %d components:", len(e.Components))
-	for i, c := range e.Components {
-		if i == shown {
-			fmt.Fprintf(&b, " and %d more", len(e.Components)-shown)
-			break
-		}
-		b.WriteString(" {" + RankList(c) + "}")
+	var list []string
+	for _, c := range e.Components {
+		list = append(list, "{"+RankList(c)+"}")
 	}
-	return b.String()
+	if more := len(list) - shown; more > 0 {
+		list = append(list[:shown], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("topo: the graph is not connected: %d components: %s", len(e.Components), strings.Join(list, " "))
 }
 
 // RankList writes rising ranks as "0-3,7".

@@ -26,7 +26,7 @@ type Ways struct {
 func NewWays(g *Graph) *Ways {
 	w := &Ways{g: g, own: g.LinkIndex(), wires: make(map[[2]int32]int), near: make(map[int][]int)}
 	for i, l := range g.Links {
-		a, b := w.host(l.A), w.host(l.B)
+		a, b := w.g.Host(l.A), w.g.Host(l.B)
 		if l.Kind != TCP || a == b {
 			continue
 		}
@@ -51,13 +51,6 @@ func (l *Link) quicker(k *Link) bool {
 		min(l.A, l.B)-min(k.A, k.B), max(l.A, l.B)-max(k.A, k.B)) < 0
 }
 
-func (w *Ways) host(r int) int {
-	if len(w.g.Hosts) == 0 {
-		return 0
-	}
-	return w.g.Hosts[r]
-}
-
 // Hop is a link on the way from one rank to another. Back says that it is used
 // from the end B to the end A, or where it is of kind TCP between hosts from a
 // rank of the host of B.
@@ -71,7 +64,7 @@ type Hop struct {
 // two hosts are all the same. It returns nil where there is no way.
 func (w *Ways) Route(a, b int) []Hop {
 	i, own := w.own[Pair(a, b)]
-	from, to := w.host(a), w.host(b)
+	from, to := w.g.Host(a), w.g.Host(b)
 	if own && (w.g.Links[i].Kind != TCP || from == to) {
 		return []Hop{{i, w.g.Links[i].A != a}}
 	}
@@ -87,7 +80,7 @@ func (w *Ways) Route(a, b int) []Hop {
 // wire is the hop between two hosts with a wire.
 func (w *Ways) wire(from, to int) Hop {
 	k := w.wires[Pair(from, to)]
-	return Hop{k, w.host(w.g.Links[k].A) != from}
+	return Hop{k, w.g.Host(w.g.Links[k].A) != from}
 }
 
 // over returns the hops from host to host over others, the fewest, by the lowest
@@ -125,29 +118,25 @@ func (g *Graph) BetweenHosts(hosts [][]int) *Graph {
 		}
 	}
 	between := &Graph{Name: g.Name, Ranks: len(hosts)}
-	type joint struct {
-		at   int     // index of the link
-		wire float64 // rate of the TCP wire so far
-	}
-	joints := make(map[[2]int32]*joint)
+	index := make(map[[2]int32]int)    // by hosts: the place of their link
+	wire := make(map[[2]int32]float64) // by hosts: the rate of their TCP wire so far
 	for _, l := range g.Links {
 		a, b := min(host[l.A], host[l.B]), max(host[l.A], host[l.B])
 		if a == b {
 			continue
 		}
-		j := joints[Pair(a, b)]
-		if j == nil {
-			j = &joint{at: len(between.Links)}
-			joints[Pair(a, b)] = j
+		pair := Pair(a, b)
+		if _, known := index[pair]; !known {
+			index[pair] = len(between.Links)
 			between.Links = append(between.Links, Link{A: a, B: b, LatencyUs: l.LatencyUs, Kind: l.Kind, Source: l.Source})
 		}
-		k := &between.Links[j.at]
-		more := l.GBytesPerSecond
+		k := &between.Links[index[pair]]
 		if l.Kind == TCP {
-			more = max(0, l.GBytesPerSecond-j.wire)
-			j.wire = max(j.wire, l.GBytesPerSecond)
+			k.GBytesPerSecond += max(0, l.GBytesPerSecond-wire[pair])
+			wire[pair] = max(wire[pair], l.GBytesPerSecond)
+		} else {
+			k.GBytesPerSecond += l.GBytesPerSecond
 		}
-		k.GBytesPerSecond += more
 		k.LatencyUs = min(k.LatencyUs, l.LatencyUs)
 	}
 	slices.SortFunc(between.Links, func(x, y Link) int { return cmp.Or(x.A-y.A, x.B-y.B) })
@@ -171,15 +160,19 @@ func (g *Graph) BetweenHosts(hosts [][]int) *Graph {
 	return between
 }
 
+// Host returns the host of a rank.
+func (g *Graph) Host(rank int) int {
+	if len(g.Hosts) == 0 {
+		return 0
+	}
+	return g.Hosts[rank]
+}
+
 // ByHost returns the ranks of every host, rising.
 func (g *Graph) ByHost() map[int][]int {
 	ranks := make(map[int][]int)
 	for r := range g.Ranks {
-		h := 0
-		if len(g.Hosts) > 0 {
-			h = g.Hosts[r]
-		}
-		ranks[h] = append(ranks[h], r)
+		ranks[g.Host(r)] = append(ranks[g.Host(r)], r)
 	}
 	return ranks
 }

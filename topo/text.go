@@ -1,6 +1,7 @@
 package topo
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -9,23 +10,15 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// The numbers of ranks up to which a Graph is written as a table of all pairs,
-// and a Tree is drawn.
-const (
-	maxTable = 16
-	maxDrawn = 1 << 10
-)
+// maxTable is the number of ranks up to which a Graph is written as a table of all pairs.
+const maxTable = 16
 
 // String writes g for people: the ranks of each host, a table of the rates
 // (and, where known, of the latencies) between all pairs, or above 16 ranks a
 // list of the links, and the ports.
 func (g *Graph) String() string {
 	var b strings.Builder
-	name := g.Name
-	if name == "" {
-		name = "graph"
-	}
-	fmt.Fprintf(&b, "%s: %s, %s%s\n", name, count(g.Ranks, "rank"), count(len(g.Links), "link"), g.sources())
+	fmt.Fprintf(&b, "%s: %s, %s%s\n", cmp.Or(g.Name, "graph"), count(g.Ranks, "rank"), count(len(g.Links), "link"), g.sources())
 	hosts := g.ByHost()
 	for _, h := range slices.Sorted(maps.Keys(hosts)) {
 		if len(hosts) > 1 {
@@ -76,10 +69,8 @@ func (g *Graph) sources() string {
 			list = append(list, string(s))
 		}
 	}
-	switch {
-	case len(list) == 0:
-		return ""
-	case len(list) == 1 && slices.ContainsFunc(g.Links, func(l Link) bool { return l.Source == "" }):
+	unknown := slices.ContainsFunc(g.Links, func(l Link) bool { return l.Source == "" })
+	if len(list) == 0 || len(list) == 1 && unknown {
 		return ""
 	}
 	return ", " + strings.Join(list, " and ")
@@ -97,11 +88,10 @@ func (g *Graph) measured() string {
 	if len(list) == 0 || len(list) == len(g.Links) {
 		return ""
 	}
-	more := ""
-	if n := len(list) - most; n > 0 {
-		list, more = list[:most], fmt.Sprintf(" and %d more", n)
+	if more := len(list) - most; more > 0 {
+		list = append(list[:most-1], fmt.Sprintf("%s and %d more", list[most-1], more))
 	}
-	return "measured: " + strings.Join(list, ", ") + more + "; the others are not\n"
+	return "measured: " + strings.Join(list, ", ") + "; the others are not\n"
 }
 
 func (g *Graph) writeTables(b *strings.Builder) {
@@ -125,9 +115,8 @@ func writeTable(b *strings.Builder, corner string, m Matrix) {
 	for c := range m.N {
 		fmt.Fprintf(b, " %6d", c)
 	}
-	b.WriteByte('\n')
 	for r := range m.N {
-		fmt.Fprintf(b, "%6d", r)
+		fmt.Fprintf(b, "\n%6d", r)
 		for c := range m.N {
 			if v := m.At(r, c); v > 0 {
 				fmt.Fprintf(b, " %6.4g", v)
@@ -135,27 +124,13 @@ func writeTable(b *strings.Builder, corner string, m Matrix) {
 				fmt.Fprintf(b, " %6s", ".")
 			}
 		}
-		b.WriteByte('\n')
 	}
+	b.WriteByte('\n')
 }
 
-// String draws t with the root on top, a line per rank, up to 1024 ranks; "(3)" behind a rank is
-// the round in which it sends to its parent. Children stand in the order in
-// which they are reduced.
-func (t Tree) String() string {
-	if err := t.Validate(len(t.Parent)); err != nil {
-		return err.Error() + "\n"
-	}
-	var b strings.Builder
-	if n := len(t.Parent); n > maxDrawn {
-		return fmt.Sprintf("%d: root of a tree of %d ranks, depth %d\n", t.Root, n, t.Depth())
-	}
-	t.Draw(&b, func(int) string { return "" })
-	return b.String()
-}
-
-// Draw writes t as String does, however large it is, with more about each rank
-// but the root behind it.
+// Draw draws t with the root on top, a line per rank, with more about each rank
+// but the root behind it; "(3)" behind a rank is the round in which it sends to its parent.
+// Children stand in the order in which they are reduced.
 func (t Tree) Draw(b *strings.Builder, more func(rank int) string) {
 	fmt.Fprintf(b, "%d\n", t.Root)
 	children := t.Children()

@@ -53,23 +53,17 @@ func (t Tree) Validate(n int) error {
 			return fmt.Errorf("topo: rank %d of the tree has parent %d, want another rank of 0..%d", v, p, n-1)
 		}
 	}
-	if v := t.offRoot(); v >= 0 {
+	reached := make([]bool, n)
+	for _, v := range t.topDown(t.below()) {
+		reached[v] = true
+	}
+	if v := slices.Index(reached, false); v >= 0 {
 		return fmt.Errorf("topo: rank %d of the tree never reaches root %d: its ancestors form a cycle", v, t.Root)
 	}
 	if t.Round == nil {
 		return nil
 	}
 	return t.validateRounds()
-}
-
-// offRoot returns the lowest rank whose ancestors do not lead to the root, -1
-// when there is none.
-func (t Tree) offRoot() int {
-	reached := make([]bool, len(t.Parent))
-	for _, v := range t.topDown(t.below()) {
-		reached[v] = true
-	}
-	return slices.Index(reached, false)
 }
 
 // validateRounds checks the rounds of a spanning tree.

@@ -172,7 +172,7 @@ func (s *scenario) runTree(words []string) (string, error) {
 		}
 		text := ""
 		for _, t := range s.trees {
-			text += t.String()
+			text += drawn(t)
 		}
 		return text, err
 	}
@@ -180,7 +180,17 @@ func (s *scenario) runTree(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return t.String() + s.weight(t), nil
+	return drawn(t) + s.weight(t), nil
+}
+
+// drawn is a tree as text.
+func drawn(t topo.Tree) string {
+	if err := t.Validate(len(t.Parent)); err != nil {
+		return err.Error() + "\n"
+	}
+	var b strings.Builder
+	t.Draw(&b, func(int) string { return "" })
+	return b.String()
 }
 
 func (s *scenario) weight(t topo.Tree) string {

@@ -150,17 +150,16 @@ type hostRanks struct {
 	ranks []int
 }
 
-// hosts returns the hosts of the graph, rising, with names cut to some characters.
+// hosts returns the hosts of the graph, rising; one alone has no name.
 func (x *picture) hosts() (list []hostRanks) {
 	ranks := x.g.ByHost()
-	const most = 64
 	for _, h := range slices.Sorted(maps.Keys(ranks)) {
 		name := fmt.Sprintf("host %d", h)
 		if h < len(x.plan.Hosts) && x.plan.Hosts[h] != "" {
 			name = x.plan.Hosts[h]
 		}
-		if runes := []rune(name); len(runes) > most {
-			name = string(runes[:most-1]) + "…"
+		if len(ranks) == 1 {
+			name = ""
 		}
 		list = append(list, hostRanks{name, ranks[h]})
 	}

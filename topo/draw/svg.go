@@ -89,11 +89,8 @@ func (c *canvas) arrange() point {
 	if len(hosts) > 1 && len(hosts) < c.g.Ranks {
 		gap = 1
 	}
-	named := len(hosts) > 1 && (gap > 0 || len(c.plan.Hosts) > 0)
 	for _, h := range hosts {
-		if named {
-			longest = max(longest, utf8.RuneCountInString(h.name))
-		}
+		longest = max(longest, utf8.RuneCountInString(h.name))
 	}
 	slots := float64(c.g.Ranks + gap*len(hosts))
 	radius := max(150, slots*4*nodeRadius/(2*math.Pi)) * (1 + 0.5*float64(min(1, len(c.overlays))))
@@ -112,10 +109,8 @@ func (c *canvas) arrange() point {
 			c.ranks[r], _ = at(float64(slot+i), radius)
 		}
 		place, way := at(float64(slot)+float64(len(h.ranks)-1)/2, radius+2*nodeRadius)
-		if named {
-			anchor := []string{"end", "middle", "start"}[1+int(math.Round(way.x))]
-			c.text(place.add(point{0, 4}, 1), 13, anchor, black, h.name)
-		}
+		anchor := []string{"end", "middle", "start"}[1+int(math.Round(way.x))]
+		c.text(place.add(point{0, 4}, 1), 13, anchor, black, h.name)
 		slot += len(h.ranks) + gap
 	}
 	c.corner.y = max(c.corner.y, centre.y+around)
@@ -211,10 +206,12 @@ func (c *canvas) legend() (list []legendLine) {
 			list = append(list, legendLine{part, 0, colour})
 		}
 	}
-	several := func(what string, lines []legendLine) {
-		list = append(list, lines[:min(len(lines), maxLines)]...)
-		if more := len(lines) - maxLines; more > 0 {
-			say(black, fmt.Sprintf("and %d more %s", more, what))
+	several := func(what string, n int, line func(int) legendLine) {
+		for i := range min(n, maxLines) {
+			list = append(list, line(i))
+		}
+		if n > maxLines {
+			say(black, fmt.Sprintf("and %d more %s", n-maxLines, what))
 		}
 	}
 	for _, w := range c.plan.Warnings {
@@ -224,28 +221,26 @@ func (c *canvas) legend() (list []legendLine) {
 		say(red, fmt.Sprintf("%d slower links are not drawn", over))
 	}
 	say(black, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
-	var trees, rates, ports []legendLine
-	for i, o := range c.overlays {
-		trees = append(trees, legendLine{o.caption, 2.4, colour(i)})
-	}
+	var rates []legendLine
 	for _, l := range c.byRate {
 		line := legendLine{figure(l.GBytesPerSecond) + " GB/s each way, " + l.Kind, c.linkWidth(l), grey}
 		if len(rates) == 0 || rates[len(rates)-1] != line {
 			rates = append(rates, line)
 		}
 	}
-	for i, p := range c.g.Ports {
-		ports = append(ports, legendLine{fmt.Sprintf("%s: %s GB/s", p.Name, c.load(c.ports[i])), 0, black})
+	several("trees and rings", len(c.overlays), func(i int) legendLine {
+		return legendLine{c.overlays[i].caption, 2.4, colour(i)}
+	})
+	several("rates", len(rates), func(i int) legendLine { return rates[i] })
+	several("ports", len(c.ports), func(i int) legendLine {
+		return legendLine{fmt.Sprintf("%s: %s GB/s", c.g.Ports[i].Name, c.load(c.ports[i])), 0, black}
+	})
+	what := "uses"
+	if c.plan.Rates != nil {
+		what = "load"
 	}
-	several("trees and rings", trees)
-	several("rates", rates)
-	several("ports", ports)
-	switch {
-	case len(c.overlays) == 0:
-	case c.plan.Rates != nil:
-		say(black, "at a link: load / rate in GB/s")
-	default:
-		say(black, "at a link: uses / rate in GB/s")
+	if len(c.overlays) > 0 {
+		say(black, "at a link: "+what+" / rate in GB/s")
 	}
 	for _, e := range c.absent {
 		say(black, fmt.Sprintf("no link %d-%d", e[0], e[1]))

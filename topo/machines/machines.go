@@ -12,6 +12,7 @@
 package machines
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"maps"
@@ -94,12 +95,9 @@ func graph(name string) *topo.Graph {
 	if c, ok := clusters[name]; ok {
 		return c.graph(name)
 	}
-	data, err := files.ReadFile(name + ".json")
-	if err != nil {
-		panic(fmt.Sprintf("machines: %v", err))
-	}
+	data, missing := files.ReadFile(name + ".json")
 	g, err := topo.ParseGraph(data)
-	if err != nil {
+	if err := cmp.Or(missing, err); err != nil {
 		panic(fmt.Sprintf("machines: %s: %v", name, err))
 	}
 	return g

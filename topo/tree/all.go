@@ -35,7 +35,7 @@ func All(g *topo.Graph) ([]topo.Tree, error) {
 	w := newNet(g)
 	build := func(root int) topo.Tree { return newExact(w).tree(root) }
 	if n > MaxExact {
-		build = newKL(w, 0, 0).tree
+		build = newKL(w, 0, klAttempts).tree
 	}
 	trees := w.inTurn(LinkUsagePenalty, build)
 	if even != nil && busiest(g, even) <= busiest(g, trees) {

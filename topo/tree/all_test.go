@@ -96,7 +96,7 @@ func TestAllOfMeasuredRates(t *testing.T) {
 		t.Fatal(err)
 	}
 	for r, tr := range trees {
-		if tr.String() != Uniform(8, r).String() {
+		if fmt.Sprint(tr) != fmt.Sprint(Uniform(8, r)) {
 			t.Fatalf("root %d of a nearly uniform graph has another tree:\n%v", r, tr)
 		}
 	}

@@ -88,7 +88,7 @@ func TestKLGetsStuck(t *testing.T) {
 						got[i]++
 					}
 				}
-				tr := klTree(s, root, 0, 0)
+				tr := klTree(s, root, 0, klAttempts)
 				checkTree(t, s, tr, root)
 				if tr.Round == nil {
 					got[2]++

@@ -1,6 +1,7 @@
 package tree
 
 import (
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"slices"
@@ -21,13 +22,14 @@ import (
 // 2.8: rank r that of r-1 for odd n, and that of n-1-r for even n.
 func DoubleBinary(n int) []topo.Tree {
 	first := topo.Tree{Parent: make([]int, n)}
-	order := make([]int, n) // by place: the rank in the second tree
 	for v := range n {
 		first.Parent[v] = above(n, v)
-		order[v] = n - 1 - v
-		if n%2 == 1 {
-			order[v] = (v + 1) % n
-		}
+	}
+	order := sequence(n) // by place: the rank in the second tree
+	if n%2 == 1 {
+		order = append(order[1:], 0)
+	} else {
+		slices.Reverse(order)
 	}
 	return []topo.Tree{first, first.Renamed(order)}
 }
@@ -95,25 +97,26 @@ func renamed(w *net, trees []topo.Tree) []int {
 			}
 		}
 	}
-	places := sequence(w.n)
-	p.climb()
-	best, cost := slices.Clone(p.order), p.cost(places)
+	var best []int
+	cost := math.Inf(1)
 	random := rand.New(rand.NewPCG(2, uint64(w.n)))
-	for range 40 {
+	for try := range 41 {
+		if try > 0 {
+			random.Shuffle(w.n, func(i, j int) { p.order[i], p.order[j] = p.order[j], p.order[i] })
+		}
+		p.climb()
+		if c := p.cost(sequence(w.n)); c < cost-rounding*p.missing {
+			best, cost = slices.Clone(p.order), c
+		}
 		if cost <= 0 || w.n > 32 { // no link is missing
 			break
-		}
-		random.Shuffle(w.n, func(i, j int) { p.order[i], p.order[j] = p.order[j], p.order[i] })
-		p.climb()
-		if c := p.cost(places); c < cost-p.tolerance() {
-			best, cost = slices.Clone(p.order), c
 		}
 	}
 	return best
 }
 
-// tolerance is what rounding may change of a cost.
-func (p *placing) tolerance() float64 { return 1e-12 * p.missing }
+// rounding is the part of the cost of a missing link that is no difference.
+const rounding = 1e-12
 
 // cost adds up the links of some places: those that are missing, less the rates of the
 // others.
@@ -138,7 +141,7 @@ func (p *placing) climb() {
 			for b := range a {
 				before := p.cost([]int{a, b})
 				p.order[a], p.order[b] = p.order[b], p.order[a]
-				if p.cost([]int{a, b}) < before-p.tolerance() {
+				if p.cost([]int{a, b}) < before-rounding*p.missing {
 					better = true
 					continue
 				}

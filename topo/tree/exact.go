@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -43,36 +44,18 @@ var none = math.Inf(-1) // the weight of a tree that does not exist
 type exact struct {
 	g      *net
 	full   uint32 // all ranks
-	joined []bool // by set: its ranks are connected; no tree spans another set
 	levels []level
 }
 
 // level holds, for trees of k rounds, the best weights. Sets of ranks are
 // bits; entry set*n+r belongs to set and rank r.
 type level struct {
-	known   []bool    // by set: it was looked at
+	known   []bool    // by set: there is a tree of it
 	gather  []float64 // the set is gathered in r, which is in it
 	deliver []float64 // the set is gathered somewhere and sent on to r, which is not in it
 }
 
-func newExact(g *net) *exact {
-	x := &exact{g: g, full: uint32(1)<<g.n - 1}
-	near := make([]uint32, g.n)
-	for v, list := range g.near {
-		for _, u := range list {
-			near[v] |= 1 << u
-		}
-	}
-	x.joined = make([]bool, x.full+1)
-	for set := uint32(1); set <= x.full; set++ {
-		x.joined[set] = set&(set-1) == 0
-		for rest := set; rest > 0 && !x.joined[set]; rest &= rest - 1 {
-			v := bits.TrailingZeros32(rest)
-			x.joined[set] = x.joined[set&^(1<<v)] && near[v]&set != 0
-		}
-	}
-	return x
-}
+func newExact(g *net) *exact { return &exact{g: g, full: uint32(1)<<g.n - 1} }
 
 // tree returns the best tree with the given root.
 func (x *exact) tree(root int) topo.Tree {
@@ -120,10 +103,9 @@ func (x *exact) fill(k, least int) {
 	l := &x.levels[k]
 	for set := uint32(1); set < x.full; set++ {
 		size := bits.OnesCount32(set)
-		if size < least || size > 1<<k || !x.joined[set] {
+		if size < least || size > 1<<k {
 			continue
 		}
-		l.known[set] = true
 		best := l.gather[int(set)*n:][:n]
 		for r := range best {
 			best[r] = none
@@ -133,7 +115,9 @@ func (x *exact) fill(k, least int) {
 		} else {
 			x.split(set, &x.levels[k-1], best)
 		}
-		x.send(set, best, l.deliver[int(set)*n:][:n])
+		if l.known[set] = slices.Max(best) > none; l.known[set] {
+			x.send(set, best, l.deliver[int(set)*n:][:n])
+		}
 	}
 }
 

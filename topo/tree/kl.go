@@ -49,7 +49,7 @@ func KL(g *topo.Graph, penalty float64, seed uint64) ([]topo.Tree, error) {
 		return nil, errors.New("tree: a link usage penalty is a factor of 0 to 1")
 	}
 	w := newNet(g)
-	return w.inTurn(penalty, newKL(w, seed, 0).tree), nil
+	return w.inTurn(penalty, newKL(w, seed, klAttempts).tree), nil
 }
 
 // kl makes trees over one net, whose rates may change between them.
@@ -60,17 +60,14 @@ type kl struct {
 	shared   []*cluster // bisections for all trees; nil up to maxFresh ranks
 }
 
-// newKL makes the bisections that all trees share. Without a number of attempts it takes
-// its own.
+// newKL makes the bisections that all trees share.
 func newKL(g *net, seed uint64, attempts int) *kl {
 	k := &kl{g: g, seed: seed, attempts: attempts}
 	switch {
 	case g.n > maxKL:
 		k.attempts = 0
-	case attempts == 0 && g.n <= maxFresh:
-		k.attempts = klAttempts
-	case attempts == 0:
-		k.attempts = 3
+	case g.n > maxFresh:
+		k.attempts = min(attempts, 3)
 	}
 	for i := range k.attempts {
 		if g.n > maxFresh {

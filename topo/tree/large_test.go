@@ -11,7 +11,7 @@ import (
 func TestKLStaysInsideGroups(t *testing.T) {
 	for _, c := range []struct{ k, m int }{{2, 16}, {8, 8}, {64, 8}} {
 		g := groups(c.k, c.m)
-		tr := klTree(g, c.m+1, 0, 0)
+		tr := klTree(g, c.m+1, 0, klAttempts)
 		checkTree(t, g, tr, c.m+1)
 		if tr.Round == nil {
 			t.Errorf("%d groups of %d: not balanced", c.k, c.m)
@@ -49,7 +49,7 @@ func TestKLLarge(t *testing.T) {
 		{"uniform", topo.UniformGraph(33), true},
 	} {
 		for _, root := range []int{0, 1, c.g.Ranks - 1} {
-			tr := klTree(c.g, root, 0, 0)
+			tr := klTree(c.g, root, 0, klAttempts)
 			checkTree(t, c.g, tr, root)
 			if (tr.Round != nil) != c.balanced {
 				t.Errorf("%s from %d: balanced is %v: %s", c.name, root, tr.Round != nil, tr.Note)

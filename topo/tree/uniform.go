@@ -2,6 +2,7 @@ package tree
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -19,11 +20,8 @@ import (
 // new rank 2m-1-2f, which gives the odd differences. An odd n leaves out rank
 // 2m-1, and the root is idle in round 1. For n = 2^k it is the binomial tree.
 func Uniform(n, root int) topo.Tree {
-	order := make([]int, n)
-	for v := range order {
-		order[v] = (root + v) % n
-	}
-	return graceful(n).Renamed(order)
+	order := sequence(n)
+	return graceful(n).Renamed(slices.Concat(order[root:], order[:root]))
 }
 
 // graceful makes the graceful tree of n ranks with root 0 from the one of

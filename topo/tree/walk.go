@@ -41,7 +41,7 @@ func walk(g *net, start int) (order []int, least float64) {
 	}
 	if start < 0 {
 		first := slices.Index(order, 0)
-		order = slices.Concat(order[first:], order[:first])
+		order = slices.Concat(order[first:g.n], order[:first])
 		if order[1] > order[g.n-1] {
 			slices.Reverse(order[1:])
 		}
@@ -52,32 +52,18 @@ func walk(g *net, start int) (order []int, least float64) {
 // walker looks for an order of ranks over links of at least some rate.
 type walker struct {
 	g        *net
-	start    int // -1: any, and the last rank is followed by the first
+	start    int // -1: any, and the first rank of an order stands at its end again
 	least    float64
 	quickest float64
 }
 
 // price is what the step from u to v costs: a missing link more than all others
-// together. v is -1 behind the end of a path.
+// together.
 func (w *walker) price(u, v int) float64 {
-	if v < 0 {
-		return 0
-	}
 	if rate := w.g.at(u, v); rate >= w.least {
 		return w.quickest - rate
 	}
 	return float64(w.g.n) * w.quickest
-}
-
-// after is the rank behind order[i], -1 behind the end of a path.
-func (w *walker) after(order []int, i int) int {
-	switch {
-	case i < w.g.n-1:
-		return order[i+1]
-	case w.start < 0:
-		return order[0]
-	}
-	return -1
 }
 
 // search returns the cheapest order of some that begin differently, and the rate of its
@@ -92,10 +78,8 @@ func (w *walker) search() (best []int, slowest float64) {
 		order := w.grow(start, skip)
 		w.exchange(order)
 		cost, rate := 0.0, math.Inf(1)
-		for i, u := range order {
-			if v := w.after(order, i); v >= 0 {
-				cost, rate = cost+w.price(u, v), min(rate, w.g.at(u, v))
-			}
+		for i, v := range order[1:] {
+			cost, rate = cost+w.price(order[i], v), min(rate, w.g.at(order[i], v))
 		}
 		if cost < least {
 			best, least, slowest = order, cost, rate
@@ -149,6 +133,9 @@ func (w *walker) grow(start, skip int) []int {
 		order, inside[v] = append(order, v), true
 		count(v, -1)
 	}
+	if w.start < 0 {
+		order = append(order, start)
+	}
 	return order
 }
 
@@ -159,8 +146,11 @@ func (w *walker) exchange(order []int) {
 		better = false
 		for i := 1; i < w.g.n; i++ {
 			for j := i + 1; j < w.g.n; j++ {
-				a, b, c, d := order[i-1], order[i], order[j], w.after(order, j)
-				gain := w.price(a, b) + w.price(c, d) - w.price(a, c) - w.price(b, d)
+				a, b, c := order[i-1], order[i], order[j]
+				gain := w.price(a, b) - w.price(a, c)
+				if j+1 < len(order) {
+					gain += w.price(c, order[j+1]) - w.price(b, order[j+1])
+				}
 				if gain > 1e-9*w.quickest {
 					slices.Reverse(order[i : j+1])
 					better = true
