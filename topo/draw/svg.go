@@ -109,8 +109,10 @@ func (c *canvas) arrange() point {
 			c.ranks[r], _ = at(float64(slot+i), radius)
 		}
 		place, way := at(float64(slot)+float64(len(h.ranks)-1)/2, radius+2*nodeRadius)
-		anchor := []string{"end", "middle", "start"}[1+int(math.Round(way.x))]
-		c.text(place.add(point{0, 4}, 1), 13, anchor, black, h.name)
+		if h.name != "" {
+			anchor := []string{"end", "middle", "start"}[1+int(math.Round(way.x))]
+			c.text(place.add(point{0, 4}, 1), 13, anchor, black, h.name)
+		}
 		slot += len(h.ranks) + gap
 	}
 	c.corner.y = max(c.corner.y, centre.y+around)
