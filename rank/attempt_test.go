@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/testutil/freeport"
 )
 
@@ -140,7 +141,7 @@ func TestRankOfAnEarlierAttempt(t *testing.T) {
 	inTime(t, func() {
 		late, refused := old.worlds[1], false
 		for !refused {
-			conn, err := dial(t.Context(), late.mesh.gate, []netip.AddrPort{netip.MustParseAddrPort(seed)}, 0, gossipChannel)
+			conn, err := late.mesh.gate.dial(t.Context(), []netip.AddrPort{netip.MustParseAddrPort(seed)}, 0, gossipChannel)
 			if err == nil {
 				conn.Close()
 				t.Error("a rank of the attempt before was let in")
@@ -168,16 +169,17 @@ func TestRankOfAnEarlierAttempt(t *testing.T) {
 // Who knows the attempt of a job is let in by those who know the same, who does not
 // know it may join at rank 0 and do nothing else.
 func TestAttempts(t *testing.T) {
-	none, this, other := attemptID{}, attemptID{1}, attemptID{2}
-	with := func(self int, id attemptID) *gate {
-		g := &gate{key: []byte("k"), self: self, size: 8}
+	none, this, other := netconn.Attempt{}, netconn.Attempt{1}, netconn.Attempt{2}
+	with := func(self int, id netconn.Attempt) *gate {
+		g := newGate([]byte("k"), self, 8)
+		g.attempt.Store(nil)
 		if id != none {
 			g.attempt.Store(&id)
 		}
 		return g
 	}
 	for _, c := range []struct {
-		from, to attemptID
+		from, to netconn.Attempt
 		rank     int // of the accepting side
 		channel  channel
 		ok       bool
@@ -192,8 +194,8 @@ func TestAttempts(t *testing.T) {
 		if ok := dialErr == nil && acceptErr == nil; ok != c.ok {
 			t.Errorf("%+v: %v, %v", c, dialErr, acceptErr)
 		}
-		if want := c.to; c.ok && client.thisAttempt() != want {
-			t.Errorf("%+v: learned %x", c, client.thisAttempt())
+		if want := c.to; c.ok && client.Current() != want {
+			t.Errorf("%+v: learned %x", c, client.Current())
 		}
 	}
 }

@@ -26,8 +26,8 @@
 // Each rank listens at one TCP port, and gossips at the UDP port of the same
 // number: at the loopback address when all ranks are on one host, else at all
 // addresses. It offers others those that package iface chooses, and they keep
-// the first at which it proves itself (network.go, dial.go). Nobody who does not prove that he knows the job's secret, in 80 bytes
-// and one second, is listened to (handshake.go). hashicorp/memberlist carries
+// the first at which it proves itself (network.go, package netconn). Nobody who does
+// not prove in one second that he knows the job's secret is listened to (handshake.go). hashicorp/memberlist carries
 // the membership: who the ranks are and where they listen. Blobs travel over
 // connections between the ranks themselves, in ceil(log2 n) steps. Init that
 // waits for ten seconds says for whom, through the logger (WithLogger); pairs

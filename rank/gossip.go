@@ -34,6 +34,9 @@ type gossip struct {
 
 var _ memberlist.NodeAwareTransport = (*gossip)(nil)
 
+// errPacket is a datagram of no job of this key.
+var errPacket = errors.New("a datagram that is not of treerun")
+
 // labelByte begins every labelled packet of memberlist.
 const labelByte = 244
 
@@ -53,7 +56,7 @@ func newGossip(d *door, udp *net.UDPConn, m *members, label string) *gossip {
 // has nothing against packets that another job with the same key has sent.
 func (g *gossip) open(b []byte) ([]byte, error) {
 	if len(b) < len(g.label)+tagBytes || !bytes.HasPrefix(b, g.label) {
-		return nil, errStranger
+		return nil, errPacket
 	}
 	packet, tag := b[:len(b)-tagBytes], b[len(b)-tagBytes:]
 	if !hmac.Equal(tag, g.gate.tag(packet)) {
@@ -87,7 +90,7 @@ func (g *gossip) receive() {
 		}
 		packet, err := g.open(buf[:n])
 		if err != nil {
-			g.door.stranger(from, err)
+			g.door.refused(from, err)
 			continue
 		}
 		p := &memberlist.Packet{Buf: bytes.Clone(packet), From: from, Timestamp: at}

@@ -2,29 +2,34 @@ package rank
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // tape is a connection whose other side has said all that it will ever say.
 type tape struct {
+	net.Conn
 	io.Reader
-	bytes.Buffer
 }
 
-func (t *tape) Read(b []byte) (int, error) { return t.Reader.Read(b) }
-
-func always() bool { return true }
+func (t *tape) Read(b []byte) (int, error)    { return t.Reader.Read(b) }
+func (t *tape) Write(b []byte) (int, error)   { return len(b), nil }
+func (t *tape) SetDeadline(_ time.Time) error { return nil }
+func (t *tape) Close() error                  { return nil }
 
 // testGate is one of a rank that knows the attempt of its job.
 func testGate(self int, key string) *gate {
 	g := newGate([]byte(key), self, 8)
-	g.attempt.Store(&attemptID{1, 2, 3})
+	g.attempt.Store(&netconn.Attempt{1, 2, 3})
 	return g
 }
 
@@ -42,13 +47,15 @@ func shakeOn(use channel, client, server *gate, to int, changeUp, changeDown fun
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		peer, ch, acceptErr = server.accept(changed{b, changeDown})
-		if acceptErr == nil {
-			acceptErr = letIn(changed{b, changeDown})
+		var c *netconn.Conn
+		if c, acceptErr = server.accept(changed{b, changeDown}); acceptErr == nil {
+			peer, ch = c.Peer(), channel(c.Channel())
+			acceptErr = c.Welcome()
 		}
 		b.Close()
 	}()
-	dialErr = client.dial(changed{a, changeUp}, to, use, always)
+	h := netconn.Hello{From: client.self, To: to, Channel: uint16(use)}
+	_, dialErr = client.session.Dial(context.Background(), changed{a, changeUp}, h)
 	if dialErr != nil {
 		a.Close()
 	}
@@ -81,7 +88,7 @@ func TestHandshakeTellsBothSidesWhoIsThere(t *testing.T) {
 
 func TestHandshakeWithAnotherKeyFailsOnBothSides(t *testing.T) {
 	_, _, dialErr, acceptErr := shake(testGate(5, "k"), testGate(2, "l"), 2, nil, nil)
-	if !errors.Is(dialErr, ErrKey) || acceptErr == nil {
+	if !errors.Is(dialErr, netconn.ErrKey) || acceptErr == nil {
 		t.Fatal(dialErr, acceptErr)
 	}
 }
@@ -98,9 +105,9 @@ func TestHandshakeMeantForAnotherRankFails(t *testing.T) {
 func TestHandshakeFindsEveryChangedBit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		up := rapid.Bool().Draw(t, "up")
-		total := answerBytes
+		total := 80
 		if up {
-			total = helloBytes + macBytes
+			total = helloBytes + proofBytes
 		}
 		bit := rapid.IntRange(0, 8*total-1).Draw(t, "bit")
 		at := 0
@@ -133,49 +140,43 @@ func TestHandshakeCannotBeReplayed(t *testing.T) {
 	if _, _, dialErr, acceptErr := shake(testGate(1, "k"), testGate(0, "k"), 0, record, nil); dialErr != nil || acceptErr != nil {
 		t.Fatal(dialErr, acceptErr)
 	}
-	_, _, err := testGate(0, "k").accept(&tape{Reader: bytes.NewReader(said.Bytes())})
-	if !errors.Is(err, ErrKey) {
+	_, err := testGate(0, "k").accept(&tape{Reader: bytes.NewReader(said.Bytes())})
+	if !errors.Is(err, netconn.ErrKey) {
 		t.Fatalf("error %v", err)
 	}
-	if want := helloBytes + macBytes; said.Len() != want {
+	if want := helloBytes + proofBytes; said.Len() != want {
 		t.Fatalf("the dialing side says %d bytes, want %d", said.Len(), want)
 	}
 }
 
+// What the dialing side says in package netconn.
+const (
+	helloBytes = 80
+	proofBytes = 32
+)
+
 func FuzzAccept(f *testing.F) {
-	h := hello{channel: dataChannel, from: 1}
-	f.Add(append(h.encode(), make([]byte, macBytes)...))
+	f.Add([]byte("trnc\x01\x00\x00\x02" + strings.Repeat("\x00", helloBytes-8+proofBytes)))
 	f.Add([]byte("GET /metrics HTTP/1.1\r\nHost: localhost:41000\r\nUser-Agent: scrape\r\n\r\n"))
-	f.Add([]byte(helloMagic))
+	f.Add([]byte("trnc"))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r := bytes.NewReader(in)
-		if _, _, err := testGate(0, "a key that nobody guesses").accept(&tape{Reader: r}); err == nil {
+		if _, err := testGate(0, "a key that nobody guesses").accept(&tape{Reader: r}); err == nil {
 			t.Fatal("let in")
 		}
-		if read := len(in) - r.Len(); read > helloBytes+macBytes {
+		if read := len(in) - r.Len(); read > helloBytes+proofBytes {
 			t.Fatalf("read %d bytes of a stranger", read)
 		}
 	})
 }
 
-func FuzzDecodeHello(f *testing.F) {
-	h := hello{channel: gossipChannel, from: 7, to: 3}
-	f.Add(h.encode())
-	f.Add(h.encode()[:helloBytes-1])
-	f.Fuzz(func(t *testing.T, in []byte) {
-		h, err := decodeHello(in, 3)
-		if err == nil && (!bytes.Equal(h.encode(), in) || h.to != 3) {
-			t.Fatalf("%x was read as %+v", in, h)
-		}
-	})
-}
-
 func FuzzDecodeAnswer(f *testing.F) {
-	f.Add(make([]byte, answerBytes))
+	f.Add(make([]byte, 80))
 	f.Add([]byte("HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n"))
 	f.Fuzz(func(t *testing.T, in []byte) {
-		if err := testGate(1, "k").dial(&tape{Reader: bytes.NewReader(in)}, 0, dataChannel, always); err == nil {
+		h := netconn.Hello{From: 1, Channel: uint16(dataChannel)}
+		if _, err := testGate(1, "k").session.Dial(context.Background(), &tape{Reader: bytes.NewReader(in)}, h); err == nil {
 			t.Fatal("took a stranger for a rank")
 		}
 	})

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/rank/iface"
 	"github.com/treerun/treerun/rank/job"
 	"github.com/treerun/treerun/topo"
@@ -131,7 +132,10 @@ func (w *World) listen(ctx context.Context) error {
 	}
 	w.sayAddresses()
 	w.members.setNetwork(w.net)
-	w.door = &door{gate: w.mesh.gate, net: w.net, ln: at.tcp, log: cfg.log, data: w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout}
+	w.door = &door{
+		gate: w.mesh.gate, net: w.net, ln: at.tcp, refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.rank), Once: true},
+		data: w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout,
+	}
 	w.door.open(w.stop)
 	label := labelOf(cfg.key("memberlist label"))
 	g := newGossip(w.door, at.udp, w.members, label)

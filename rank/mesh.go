@@ -12,6 +12,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // mesh is a rank's connections to other ranks. Rank r dials r-1, r-2, r-4, ...
@@ -121,7 +123,7 @@ func (m *mesh) reach(ctx context.Context, peer int, patience time.Duration, reac
 			m.wg.Go(func() { m.read(l, nil) })
 			return nil
 		}
-		if errors.As(err, new(answered)) {
+		if u := new(netconn.UnreachedError); errors.As(err, &u) && u.Answered() {
 			last = time.Now()
 		} else if time.Since(last) > patience {
 			return fmt.Errorf("connecting to rank %d: %w", peer, err)

@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/rank/strict"
 )
 
@@ -114,13 +115,13 @@ func (w *World) troubles(ranks []int) []string {
 	var lines []string
 	for _, to := range ranks {
 		err := w.members.trouble(to)
-		var u *unreachable
+		var u *netconn.UnreachedError
 		if !errors.As(err, &u) {
 			continue
 		}
-		for _, a := range u.attempts {
-			if len(lines) < maxLines && !errors.Is(a.err, errBeaten) {
-				line := fmt.Sprintf("rank %d (%s) -> rank %d (%s): %s", w.cfg.rank, w.standpoint(a.at), to, w.spot(to, a.at), plain(a.err))
+		for _, a := range u.Attempts {
+			if len(lines) < maxLines {
+				line := fmt.Sprintf("rank %d (%s) -> rank %d (%s): %s", w.cfg.rank, w.standpoint(a.At), to, w.spot(to, a.At), a.Reason())
 				lines = append(lines, line[:min(len(line), maxLine)])
 			}
 		}

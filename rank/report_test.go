@@ -107,22 +107,6 @@ func TestAddressesOfOneLinkAreTriedEverywhere(t *testing.T) {
 	}
 }
 
-// Why an address could not be reached is said in the system's words, or as a
-// timeout.
-func TestAttemptsInPlainWords(t *testing.T) {
-	u := &unreachable{[]attempt{
-		{netip.MustParseAddrPort("10.0.0.1:7"), fmt.Errorf("dial: %w", syscall.ECONNREFUSED)},
-		{netip.MustParseAddrPort("[fd00::1]:7"), errors.Join(errors.New("dial"), timeUp(time.Second))},
-		{netip.MustParseAddrPort("10.0.0.2:7"), ErrKey},
-	}}
-	if got, want := u.Error(), "10.0.0.1:7: connection refused, [fd00::1]:7: timeout, 10.0.0.2:7: does not know the key of this job"; got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
-	if u.allSay(ErrKey) || !(&unreachable{u.attempts[2:]}).allSay(ErrKey) || (&unreachable{}).allSay(ErrKey) {
-		t.Error("what all addresses say")
-	}
-}
-
 // A rank that does not reach rank 0 says at which address it tried, and from
 // where.
 func TestRankThatReachesNobodySaysWhere(t *testing.T) {

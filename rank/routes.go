@@ -8,6 +8,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // This file is what members knows of the ways to ranks.
@@ -46,7 +48,7 @@ func (m *members) where(rank int) []netip.AddrPort {
 // not.
 func (m *members) reach(ctx context.Context, g *gate, to int, ch channel) (net.Conn, error) {
 	m.dialed.Add(1)
-	conn, err := dial(ctx, g, m.where(to), to, ch)
+	conn, err := g.dial(ctx, m.where(to), to, ch)
 	m.mu.Lock()
 	switch {
 	case err != nil && (ctx.Err() == nil || m.failing[to] == nil): // else the time was up too early to learn anything
@@ -57,9 +59,9 @@ func (m *members) reach(ctx context.Context, g *gate, to int, ch channel) (net.C
 		m.table[to].route = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	}
 	m.mu.Unlock()
-	var u *unreachable
-	if errors.As(err, &u) && u.allSay(ErrKey) {
-		m.cannot(fmt.Errorf("the process at %s %w: it belongs to another job or epoch, or its key file differs", u.attempts[0].at, ErrKey))
+	var u *netconn.UnreachedError
+	if errors.As(err, &u) && u.AllSay(netconn.ErrKey) {
+		m.cannot(fmt.Errorf("the process at %s %w: it belongs to another job or epoch, or its key file differs", u.Attempts[0].At, ErrKey))
 	}
 	return conn, err
 }

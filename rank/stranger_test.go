@@ -182,7 +182,7 @@ func visit(door string, i int) net.Conn {
 	case 2:
 		c.Write(pattern(i, 5000))
 	case 3: // the beginning of a hello, then silence
-		c.Write([]byte(helloMagic))
+		c.Write([]byte("trnc"))
 		return c
 	}
 	if u, err := net.Dial("udp", door); err == nil {

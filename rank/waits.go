@@ -85,7 +85,7 @@ func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, 
 	if w.fate.hasLeft(rank) {
 		return s, ErrPeerClosed
 	}
-	conn, err := dial(ctx, w.mesh.gate, w.members.where(rank), rank, statusChannel)
+	conn, err := w.mesh.gate.dial(ctx, w.members.where(rank), rank, statusChannel)
 	if err != nil {
 		return s, err
 	}

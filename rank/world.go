@@ -103,7 +103,7 @@ func (w *World) DeriveKey(purpose string) []byte {
 	if w.mesh == nil { // a world of one
 		return w.cfg.key("user " + purpose)
 	}
-	return w.cfg.key(fmt.Sprintf("attempt %x user %s", w.mesh.gate.thisAttempt(), purpose))
+	return w.cfg.key(fmt.Sprintf("attempt %x user %s", w.mesh.gate.Current(), purpose))
 }
 
 // Failed returns a channel that is closed when a rank is known to have failed:

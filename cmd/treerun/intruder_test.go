@@ -135,7 +135,7 @@ func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encr
 		args = append(args, "--encrypt")
 	}
 	j := startJob(t, tmp, launcher, append(args, looper, "-until", enough)...)
-	await(t, j, "crowd", func() bool { return crowd.count("enough") > 0 && replays.count("refused trnk") > 0 })
+	await(t, j, "crowd", func() bool { return crowd.count("enough") > 0 && replays.count("refused trnc") > 0 })
 	if err := os.WriteFile(enough, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -143,8 +143,8 @@ func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encr
 	if code != 0 || strings.Count(j.stdout.String(), "ready ") != size || strings.Contains(j.stderr.String(), "looper:") {
 		t.Errorf("exit code %d, want 0 and %d ranks ready\nstdout:\n%s\nstderr:\n%s", code, size, &j.stdout, &j.stderr)
 	}
-	// The doors of package peer are open for some milliseconds only.
-	if replays.count("refused trnk") == 0 || replays.count("let in trnk")+replays.count("let in tpee") > 0 {
+	// The ports of transport/tcp are open for some milliseconds only.
+	if replays.count("refused trnc") == 0 || replays.count("let in trnc") > 0 {
 		t.Errorf("greetings repeated: %q", replays.said)
 	}
 	for r := range size {

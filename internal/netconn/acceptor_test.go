@@ -316,3 +316,15 @@ func TestSparedConnections(t *testing.T) {
 		t.Errorf("log:\n%s", &text)
 	}
 }
+
+func TestOneRefusalIsLogged(t *testing.T) {
+	var text bytes.Buffer
+	s := Refusals{Log: slog.New(slog.NewTextHandler(&text, nil)), Once: true}
+	for i := range 10 {
+		s.Refused(&net.TCPAddr{IP: net.IPv4(10, 0, 0, byte(i))}, errPassword)
+	}
+	if got := text.String(); strings.Count(got, "level=WARN") != 1 || !strings.Contains(got, "from=10.0.0.0:0") ||
+		!strings.Contains(got, "no rank of this job; others are refused") {
+		t.Errorf("log:\n%s", got)
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -14,6 +16,7 @@ import (
 
 const (
 	stagger       = 10 * time.Millisecond // between the first attempts of two paths
+	anyStagger    = 25 * time.Millisecond // of DialAny
 	answerTimeout = 5 * time.Second       // for the answer to a hello
 	leaveTimeout  = time.Second           // for that, on a path that has lost
 	sealTimeout   = 20 * time.Second      // for TLS and the welcome
@@ -176,6 +179,76 @@ func dialTCP(ctx context.Context, from netip.Addr, to netip.AddrPort) (net.Conn,
 	return conn, nil
 }
 
+// UnreachedError is the error when no address of a process let this one in.
+type UnreachedError struct {
+	Attempts []Attempted // none if there was no address
+}
+
+// Attempted is an address that did not let this process in, and why.
+type Attempted struct {
+	At  netip.AddrPort
+	Err error
+}
+
+// Reason says why in a few words.
+func (a Attempted) Reason() string { return reasonOf(a.Err) }
+
+// Error lists the addresses.
+func (u *UnreachedError) Error() string {
+	var all []string
+	for _, a := range u.Attempts {
+		all = append(all, fmt.Sprintf("%s: %s", a.At, a.Reason()))
+	}
+	if len(all) == 0 {
+		return "no address is known"
+	}
+	return strings.Join(all, ", ")
+}
+
+// Unwrap returns the errors of all addresses.
+func (u *UnreachedError) Unwrap() []error {
+	var all []error
+	for _, a := range u.Attempts {
+		all = append(all, a.Err)
+	}
+	return all
+}
+
+// AllSay says whether there are addresses, and each gave the error target.
+func (u *UnreachedError) AllSay(target error) bool {
+	other := func(a Attempted) bool { return !errors.Is(a.Err, target) }
+	return len(u.Attempts) > 0 && !slices.ContainsFunc(u.Attempts, other)
+}
+
+// Answered says whether somebody took a connection: if that is the process, it is
+// slow, and not out of reach.
+func (u *UnreachedError) Answered() bool {
+	return slices.ContainsFunc(u.Attempts, func(a Attempted) bool { return !errors.Is(a.Err, errNoConnection) })
+}
+
+// DialAny connects to a process at one of its addresses over TCP: each is tried once,
+// and the fastest is kept. The error is *UnreachedError.
+func (s *Session) DialAny(ctx context.Context, addrs []netip.AddrPort, h Hello) (*Conn, error) {
+	start := func(f func()) { go f() }
+	c, _, errs := race(ctx, len(addrs), anyStagger, start, func(lost context.Context, i int, first *claim) (*Conn, error) {
+		raw, err := dialTCP(lost, netip.Addr{}, addrs[i])
+		if err != nil {
+			return nil, err
+		}
+		return s.dial(ctx, lost, raw, h, first)
+	})
+	if c != nil {
+		return c, nil
+	}
+	u := &UnreachedError{}
+	for i, err := range errs {
+		if !errors.Is(err, errLost) {
+			u.Attempts = append(u.Attempts, Attempted{addrs[i], err})
+		}
+	}
+	return nil, u
+}
+
 // pause waits, but not longer than ctx.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
@@ -217,7 +290,7 @@ func reasonOf(err error) string {
 	case errors.Is(err, ErrKey), errors.Is(err, errNotTried), errors.Is(err, errGivenUp):
 	case errors.As(err, &errno) && !errors.Is(err, errHungUp):
 		return errno.Error()
-	case errors.As(err, &slow) && slow.Timeout(): // context.DeadlineExceeded is one, too
+	case errors.As(err, &slow) && slow.Timeout(), errors.Is(err, context.Canceled): // context.DeadlineExceeded is one, too
 		if errors.Is(err, errNoConnection) {
 			return "timeout, no answer at all"
 		}

@@ -108,14 +108,16 @@ func DeriveKey(secret []byte, jobID, use string) ([]byte, error) {
 	return hkdf.Key(sha256.New, secret, []byte(jobID), use, sha256.Size)
 }
 
-// NewSession returns the session of a key that was derived for this use alone. With
-// encrypt, connections are TLS 1.3. attempts may be nil.
-func NewSession(key []byte, encrypt bool, attempts Attempts) (s *Session, err error) {
-	s = &Session{key: key, attempts: attempts}
-	if encrypt {
-		s.tls, err = newTLS(key)
-	}
-	return s, err
+// NewSession returns the session of a key that was derived for this use alone.
+// attempts may be nil.
+func NewSession(key []byte, attempts Attempts) *Session {
+	return &Session{key: key, attempts: attempts}
+}
+
+// Encrypt makes the connections TLS 1.3. Call it before there are any.
+func (s *Session) Encrypt() (err error) {
+	s.tls, err = newTLS(s.key)
+	return err
 }
 
 // Hello is what a dialing side says first: who it is, whom it wants, and for what.

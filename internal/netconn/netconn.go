@@ -118,9 +118,11 @@ func newSession(cfg *Config) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewSession(key, cfg.Encrypt, nil)
-	if err != nil {
-		return nil, err
+	s := NewSession(key, nil)
+	if cfg.Encrypt {
+		if err := s.Encrypt(); err != nil {
+			return nil, err
+		}
 	}
 	s.scope.epoch = uint32(cfg.Epoch)
 	digest := sha256.Sum256([]byte("treerun purpose\x00" + cfg.Purpose))

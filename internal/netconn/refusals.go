@@ -11,10 +11,11 @@ import (
 // namedSources is how many sources of refused connections are logged one by one.
 const namedSources = 8
 
-// Refusals logs who was refused: the first of every source, and the number of
+// Refusals logs who was refused: the first of every source, or of all, and the number of
 // all others once, in the end. It may be used concurrently.
 type Refusals struct {
 	Log   *slog.Logger // with what says who listens
+	Once  bool         // log the first of all only
 	Spare int          // how many may hang up, or fall silent, before they have proved anything
 
 	mu     sync.Mutex
@@ -56,11 +57,14 @@ func (s *Refusals) mayEnd(source netip.Addr, err error) bool {
 
 // Refused notes that a caller was refused. It has the form of AcceptorConfig.Refused.
 func (s *Refusals) Refused(from net.Addr, err error) {
-	source := addrOf(from)
+	source, others := addrOf(from), "others from there are"
 	s.mu.Lock()
 	if s.mayEnd(source, err) {
 		s.mu.Unlock()
 		return
+	}
+	if s.Once {
+		source, others = netip.Addr{}, "others are"
 	}
 	known := s.named[source] || len(s.named) >= namedSources
 	if known {
@@ -73,7 +77,7 @@ func (s *Refusals) Refused(from net.Addr, err error) {
 	}
 	s.mu.Unlock()
 	if !known {
-		s.Log.Warn("treerun: refused somebody who is no rank of this job; others from there are refused without a word",
+		s.Log.Warn("treerun: refused somebody who is no rank of this job; "+others+" refused without a word",
 			"from", from, "error", err)
 	}
 }

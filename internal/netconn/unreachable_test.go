@@ -295,3 +295,22 @@ func TestReasons(t *testing.T) {
 		}
 	}
 }
+
+// Why an address could not be reached is said in the system's words, or as a
+// timeout.
+func TestAttemptsInPlainWords(t *testing.T) {
+	u := &UnreachedError{[]Attempted{
+		{netip.MustParseAddrPort("10.0.0.1:7"), fmt.Errorf("%w: %w", errNoConnection, syscall.ECONNREFUSED)},
+		{netip.MustParseAddrPort("[fd00::1]:7"), fmt.Errorf("%w: %w", errNoConnection, context.DeadlineExceeded)},
+		{netip.MustParseAddrPort("10.0.0.2:7"), ErrKey},
+	}}
+	if got, want := u.Error(), "10.0.0.1:7: connection refused, [fd00::1]:7: timeout, no answer at all, 10.0.0.2:7: the process there does not know the key of this job"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	if u.AllSay(ErrKey) || !(&UnreachedError{u.Attempts[2:]}).AllSay(ErrKey) || (&UnreachedError{}).AllSay(ErrKey) {
+		t.Error("what all addresses say")
+	}
+	if !u.Answered() || (&UnreachedError{u.Attempts[:2]}).Answered() {
+		t.Error("who answered")
+	}
+}
