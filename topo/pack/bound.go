@@ -208,8 +208,8 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 		}
 	}
 	m.solve(20 * len(w.caps))
-	for i, r := range m.tight {
-		price[r] = max(0, m.price[i])
+	for _, s := range m.outside {
+		price[^s.variable] = max(0, -s.gain)
 	}
 	need := float64(len(parts) - 1)
 	for r := range price {

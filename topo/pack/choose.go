@@ -93,7 +93,7 @@ func (c *chooser) candidates(s *selection, most int) []int {
 	}
 	var list []candidate
 	for k, col := range c.pool.cols {
-		if g := s.m.gain(col, price); g > smallPrice {
+		if g := col.gain(price); g > smallPrice {
 			// Room that is left counts most: nothing needs to give way.
 			list = append(list, candidate{k, g * (col.width(left) + 0.1*c.alone(k))})
 		}

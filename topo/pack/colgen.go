@@ -169,7 +169,7 @@ func (p *packing) run() {
 			mixed[r] = float64(smoothing*p.proof[r]) + float64((1-smoothing)*price[r])
 		}
 		known := len(p.pool.trees)
-		if k := p.add(p.try(mixed, cost)); k == known && p.m.gain(p.pool.cols[k], price) > smallPrice {
+		if k := p.add(p.try(mixed, cost)); k == known && p.pool.cols[k].gain(price) > smallPrice {
 			continue
 		}
 		known = len(p.pool.trees)

@@ -1,6 +1,9 @@
 package pack
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // column is one variable of the packing program: it takes load[i] of row
 // rows[i] per unit of rate. Rows rise.
@@ -17,18 +20,17 @@ type column struct {
 // primal simplex method, which always has a first solution here: nothing is
 // used and every row has slack.
 //
-// Of the inverse of the basis only those columns are kept that are not unit
-// vectors: the ones of the rows that are used up. There are as many of them as
-// trees in the solution, so that a pivot costs rows times trees, not the
-// square of the rows; with the few trees of a plan that is next to nothing.
+// It has the dictionary of the slacks only that are outside the basis, those of
+// the rows that are used up. There are as many of them as trees in the solution, so that a
+// pivot costs rows times trees, not rows times columns. A column that enters is
+// expressed by them, and one that leaves is not followed any further.
 //
 // The simplex of gonum does not serve: it gives no prices, and column
 // generation lives on them; and it starts anew every time.
 //
 // Ties, the cause of simplex methods that run in circles, are broken by making
 // every row larger by a share of its own of at most perturbation; solution
-// takes that back. Should it stand still all the same, Bland's rule takes over
-// until it moves.
+// takes that back. The number of pivots is limited all the same.
 //
 // Products are converted to float64 before they are added: that keeps a
 // compiler from fusing the two, and the result the same on every machine.
@@ -37,30 +39,33 @@ type master struct {
 	cols []*column
 	used []bool // by column: it is in the basis
 
-	basic []int32   // by place: the variable there, a column or ^row for the slack of a row
-	x     []float64 // by place: its value
-	place []int32   // by row: the place of its slack, ^j when the row is tight[j]
+	basic   []int32    // by place: the variable there, a column or ^row for the slack of a row
+	x       []float64  // by place: its value
+	place   []int32    // by row: the place of its slack, ^j when that is outside[j]
+	outside []nonbasic // the slacks of the rows that are used up
 
-	tight   []int32     // the rows that are used up
-	inverse [][]float64 // by tight row: its column of the inverse, by place
-	price   []float64   // by tight row: what one more unit of it is worth
-
-	d, y   []float64 // scratch: the entering column in terms of the basis; prices, all zero between uses
+	y      []float64 // scratch of entering, all zero between uses
 	pivots int
 	spent  float64 // on pivots so far, in multiplications
 	limit  float64 // solve gives up when so much is spent; 0: never
+}
+
+// nonbasic is a variable outside the basis.
+type nonbasic struct {
+	variable int32
+	coeff    []float64 // by place: how much less the variable there is for one unit of this
+	gain     float64   // how much more the value is for it; of a slack, less the price of its row
 }
 
 const (
 	perturbation = 1e-7
 	smallPrice   = 1e-10 // a gain below it is none
 	smallPivot   = 1e-8  // a pivot below it is none
-	stallPivots  = 50    // so many pivots without a gain, and Bland's rule begins
 	refreshAfter = 600   // pivots between two inversions from scratch
 )
 
 func newMaster(caps []float64) *master {
-	m := &master{caps: caps, d: make([]float64, len(caps)), y: make([]float64, len(caps))}
+	m := &master{caps: caps, y: make([]float64, len(caps))}
 	m.reset()
 	return m
 }
@@ -69,19 +74,14 @@ func newMaster(caps []float64) *master {
 func (m *master) reset() {
 	rows := len(m.caps)
 	m.basic, m.place, m.x = make([]int32, rows), make([]int32, rows), make([]float64, rows)
-	m.tight, m.inverse, m.price = nil, nil, nil
-	for r := range m.basic {
+	m.outside = nil
+	for r, c := range m.caps {
 		m.basic[r], m.place[r] = ^int32(r), int32(r)
-		m.x[r] = m.capacity(r)
+		// Multiples of the golden ratio: spread evenly, and never in step.
+		part := float64(uint32(r+1)*2654435769) / (1 << 32)
+		m.x[r] = c * (1 + float64(perturbation*part))
 	}
 	clear(m.used)
-}
-
-// capacity is the capacity of row r, made a little larger.
-func (m *master) capacity(r int) float64 {
-	// Multiples of the golden ratio: spread evenly, and never in step.
-	part := float64(uint32(r+1)*2654435769) / (1 << 32)
-	return m.caps[r] * (1 + float64(perturbation*part))
 }
 
 // clone returns a copy that shares the columns, and nothing that changes.
@@ -89,12 +89,10 @@ func (m *master) clone() *master {
 	c := *m
 	c.cols, c.used = slices.Clone(m.cols), slices.Clone(m.used)
 	c.basic, c.x, c.place = slices.Clone(m.basic), slices.Clone(m.x), slices.Clone(m.place)
-	c.tight, c.price = slices.Clone(m.tight), slices.Clone(m.price)
-	c.inverse = make([][]float64, len(m.inverse))
-	for j, col := range m.inverse {
-		c.inverse[j] = slices.Clone(col)
+	c.outside, c.y = slices.Clone(m.outside), make([]float64, len(m.caps))
+	for j := range c.outside {
+		c.outside[j].coeff = slices.Clone(c.outside[j].coeff)
 	}
-	c.d, c.y = make([]float64, len(m.caps)), make([]float64, len(m.caps))
 	return &c
 }
 
@@ -106,11 +104,7 @@ func (m *master) add(c *column) int {
 }
 
 // forget drops a column that is not in use.
-func (m *master) forget(k int) {
-	if !m.used[k] {
-		m.cols[k] = nil
-	}
-}
+func (m *master) forget(k int) { m.cols[k] = nil }
 
 // value is the sum of the rates, with the rows as large as they were made.
 func (m *master) value() float64 {
@@ -126,13 +120,13 @@ func (m *master) value() float64 {
 // prices writes the worth of one more unit of every row to y.
 func (m *master) prices(y []float64) {
 	clear(y)
-	for i, r := range m.tight {
-		y[r] = max(0, m.price[i])
+	for _, s := range m.outside {
+		y[^s.variable] = max(0, -s.gain)
 	}
 }
 
 // gain is what one unit of the rate of c adds to the value.
-func (m *master) gain(c *column, y []float64) float64 {
+func (c *column) gain(y []float64) float64 {
 	sum := 1.0
 	for i, r := range c.rows {
 		sum -= float64(c.load[i] * y[r])
@@ -143,181 +137,175 @@ func (m *master) gain(c *column, y []float64) float64 {
 // solve moves to the best solution with the columns that are known, and
 // reports whether it got there within so many pivots.
 func (m *master) solve(pivots int) bool {
-	y := m.y
-	stalled := 0
 	for range pivots {
 		if m.limit > 0 && m.spent > m.limit {
 			return false
 		}
-		m.spent += float64(len(m.caps) * (len(m.tight) + 2))
-		bland := stalled > stallPivots
-		entering, gain := m.entering(y, bland)
-		if gain <= smallPrice {
+		m.spent += float64(len(m.caps) * (len(m.outside) + 2))
+		in := m.entering()
+		if in.gain <= smallPrice {
 			return true
 		}
-		step, ok := m.pivot(entering, gain, bland)
-		if !ok {
-			return false // the figures have gone bad; reset could help, the last solution is good
+		out := m.leaving(in.coeff)
+		if out < 0 {
+			return false // the figures have gone bad; the last solution is good
 		}
-		if stalled++; step*gain > 0 {
-			stalled = 0
+		m.exchange(in, out)
+		if m.pivots++; m.pivots%refreshAfter == 0 {
+			m.refresh()
 		}
 	}
 	return false
 }
 
-// entering returns the variable outside the basis that gains the most; by
-// Bland's rule the first that gains anything.
-func (m *master) entering(y []float64, bland bool) (variable int32, gain float64) {
-	first := int32(len(m.cols) + len(m.caps))
-	for i, r := range m.tight {
-		y[r] = m.price[i]
-		if p := -m.price[i]; p > smallPrice && (bland && r < first || !bland && p > gain) {
-			variable, gain, first = ^r, p, r
+// entering returns the variable outside the basis that gains the most.
+func (m *master) entering() nonbasic {
+	var best nonbasic
+	for _, s := range m.outside {
+		m.y[^s.variable] = -s.gain
+		if s.gain > max(smallPrice, best.gain) {
+			best = s
 		}
 	}
-	if !bland || gain == 0 {
-		for k, c := range m.cols {
-			if c == nil || m.used[k] {
-				continue
-			}
-			if p := m.gain(c, y); p > gain {
-				variable, gain = int32(k), p
-				if bland && p > smallPrice {
-					break
-				}
-			}
+	column, gain := -1, best.gain
+	for k, c := range m.cols {
+		if c == nil || m.used[k] {
+			continue
+		}
+		if g := c.gain(m.y); g > gain {
+			column, gain = k, g
 		}
 	}
-	for _, r := range m.tight {
-		y[r] = 0
+	if gain > smallPrice && column >= 0 {
+		best = m.express(int32(column))
 	}
-	return variable, gain
+	clear(m.y)
+	return best
 }
 
-// pivot brings a variable into the basis, and returns its value there. It
-// reports false, and changes nothing, when no place limits it.
-func (m *master) pivot(entering int32, gain float64, bland bool) (step float64, ok bool) {
-	m.express(entering)
-	out := m.leaving(bland)
-	if out < 0 {
-		return 0, false
-	}
-	step = max(0, m.x[out]/m.d[out])
-	m.exchange(entering, out, step, gain)
-	if m.pivots++; m.pivots%refreshAfter == 0 {
-		m.refresh()
-	}
-	return step, true
-}
-
-// express writes the variable's column, in terms of the basis, to d.
-func (m *master) express(variable int32) {
-	clear(m.d)
-	if variable < 0 {
-		m.accumulate(^variable, 1)
-		return
-	}
-	c := m.cols[variable]
+// express writes column k in terms of the basis.
+func (m *master) express(k int32) nonbasic {
+	e := nonbasic{variable: k, coeff: make([]float64, len(m.caps)), gain: 1}
+	c := m.cols[k]
 	for i, r := range c.rows {
-		m.accumulate(r, c.load[i])
+		if p := m.place[r]; p >= 0 {
+			e.coeff[p] += c.load[i]
+			continue
+		}
+		slack := m.outside[^m.place[r]]
+		for i2, v := range slack.coeff {
+			e.coeff[i2] += float64(c.load[i] * v)
+		}
+		e.gain += float64(c.load[i] * slack.gain)
 	}
+	return e
 }
 
-func (m *master) accumulate(r int32, load float64) {
-	if p := m.place[r]; p >= 0 {
-		m.d[p] += load
-		return
-	}
-	for i, v := range m.inverse[^m.place[r]] {
-		m.d[i] += float64(load * v)
-	}
-}
-
-// leaving returns the place whose variable is the first to reach zero, -1 when
-// none does. Of equals it takes the largest pivot, by Bland's rule the lowest
-// variable.
-func (m *master) leaving(bland bool) int {
+// leaving returns the place whose variable is the first to reach zero when one with these
+// coefficients grows, -1 when none does. Of equals it takes the largest pivot.
+func (m *master) leaving(coeff []float64) int {
 	out, best := -1, 0.0
-	for i, d := range m.d {
+	for i, d := range coeff {
 		if d <= smallPivot {
 			continue
 		}
-		ratio := max(0, m.x[i]) / d
-		better := out < 0 || ratio < best
-		if out >= 0 && ratio == best {
-			better = d > m.d[out]
-			if bland {
-				better = m.order(i) < m.order(out)
-			}
-		}
-		if better {
+		if ratio := max(0, m.x[i]) / d; out < 0 || ratio < best || ratio == best && d > coeff[out] {
 			out, best = i, ratio
 		}
 	}
 	return out
 }
 
-// order numbers the variables: the slacks, then the columns.
-func (m *master) order(place int) int {
-	if v := m.basic[place]; v >= 0 {
-		return len(m.caps) + int(v)
-	}
-	return int(^m.basic[place])
-}
-
-// exchange puts the entering variable in place out, at the value step.
-func (m *master) exchange(entering int32, out int, step, gain float64) {
-	for i, d := range m.d {
+// exchange puts the entering variable in place out.
+func (m *master) exchange(in nonbasic, out int) {
+	pivot := in.coeff[out]
+	step := m.x[out] / pivot
+	for i, d := range in.coeff {
 		m.x[i] -= float64(step * d)
 	}
 	m.x[out] = step
-	if entering < 0 {
-		m.untighten(^entering, out)
+	if in.variable >= 0 {
+		m.used[in.variable] = true
 	} else {
-		m.used[entering] = true
+		j, last := ^m.place[^in.variable], len(m.outside)-1
+		m.outside[j] = m.outside[last]
+		m.place[^m.outside[j].variable] = ^j
+		m.outside = m.outside[:last]
+		m.place[^in.variable] = int32(out)
 	}
-	pivot := m.d[out]
-	for j, col := range m.inverse {
-		factor := col[out] / pivot
+	for j := range m.outside {
+		s := &m.outside[j]
+		factor := s.coeff[out] / pivot
 		if factor == 0 {
 			continue
 		}
-		for i, d := range m.d {
-			col[i] -= float64(factor * d)
+		for i, d := range in.coeff {
+			s.coeff[i] -= float64(factor * d)
 		}
-		col[out] = factor
-		m.price[j] += float64(gain * factor)
+		s.coeff[out] = factor
+		s.gain -= float64(in.gain * factor)
 	}
-	if v := m.basic[out]; v >= 0 {
-		m.used[v] = false
-	} else {
-		m.tighten(^v, out, gain)
+	leaving := m.basic[out]
+	m.basic[out] = in.variable
+	if leaving >= 0 {
+		m.used[leaving] = false
+		return
 	}
-	m.basic[out] = entering
+	for i, d := range in.coeff {
+		in.coeff[i] = -d / pivot
+	}
+	in.coeff[out] = 1 / pivot
+	m.outside = append(m.outside, nonbasic{leaving, in.coeff, -in.gain / pivot})
+	m.place[^leaving] = ^int32(len(m.outside) - 1)
 }
 
-// untighten gives row r its slack back, in place out.
-func (m *master) untighten(r int32, out int) {
-	j, last := ^m.place[r], len(m.tight)-1
-	m.tight[j], m.price[j], m.inverse[j] = m.tight[last], m.price[last], m.inverse[last]
-	m.place[m.tight[j]] = ^j
-	m.tight, m.price, m.inverse = m.tight[:last], m.price[:last], m.inverse[:last]
-	m.place[r] = int32(out)
-}
-
-// tighten takes the slack of row r out of the basis, where it was in place out.
-func (m *master) tighten(r int32, out int, gain float64) {
-	col := make([]float64, len(m.caps))
-	pivot := m.d[out]
-	for i, d := range m.d {
-		if d != 0 {
-			col[i] = -d / pivot
+// refresh makes the dictionary anew from the variables in the basis, and so rids
+// it of the errors that the pivots have gathered.
+func (m *master) refresh() {
+	used := slices.Clone(m.used)
+	var tight []int32
+	for _, s := range m.outside {
+		tight = append(tight, ^s.variable)
+	}
+	slices.Sort(tight)
+	m.reset()
+	for k, is := range used {
+		if !is {
+			continue
+		}
+		in, out := m.express(int32(k)), -1
+		for _, r := range tight {
+			if p := m.place[r]; p >= 0 && (out < 0 || math.Abs(in.coeff[p]) > math.Abs(in.coeff[out])) {
+				out = int(p)
+			}
+		}
+		if out >= 0 && math.Abs(in.coeff[out]) >= smallPivot { // else the column is, by now, a sum of others
+			m.exchange(in, out)
 		}
 	}
-	col[out] = 1 / pivot
-	m.tight = append(m.tight, r)
-	m.inverse = append(m.inverse, col)
-	m.price = append(m.price, gain/pivot)
-	m.place[r] = ^int32(len(m.tight) - 1)
+}
+
+// solution returns the rates of all columns for the capacities as they were
+// given: the basis stays, what is below zero there becomes zero, and should a
+// row be overbooked, all rates shrink.
+func (m *master) solution() []float64 {
+	at := make([]float64, len(m.caps))
+	for r, c := range m.caps {
+		p := m.place[r]
+		if p >= 0 {
+			at[p] += c
+			continue
+		}
+		for i, v := range m.outside[^p].coeff {
+			at[i] += float64(c * v)
+		}
+	}
+	rates := make([]float64, len(m.cols))
+	for i, v := range m.basic {
+		if v >= 0 && at[i] > 0 {
+			rates[v] = at[i]
+		}
+	}
+	scale(rates, min(1, headroom(rates, m.cols, m.caps)))
+	return rates
 }
