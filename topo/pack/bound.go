@@ -49,7 +49,7 @@ const same = 1e-7
 // g can exceed (each tree takes its rate of both directions of its links, for
 // the way up and the way down). It is exact up to some dozens of ranks; above,
 // where the search is cut short, it is an upper bound.
-func TreeBound(g *topo.Graph) (Bound, error) { return bound(g, -1) }
+func TreeBound(g *topo.Graph) (Bound, error) { return bound(g, bothWays) }
 
 // BroadcastBound is TreeBound for trees that are used one way only: for
 // Broadcast from root, and for Reduce to root. Without ports it is the minimum
@@ -75,7 +75,7 @@ func bound(g *topo.Graph, root int) (Bound, error) {
 // proven returns the bound of a packing, in words where one partition will do.
 func (p *packing) proven() Bound {
 	if p.w.n == 1 {
-		return Bound{Rate: math.Inf(1), Root: p.w.root}
+		return p.w.priced(math.Inf(1), nil, nil)
 	}
 	best := p.w.priced(p.bound, p.proof, nil)
 	limit := p.bound * (1 + same)
@@ -92,7 +92,7 @@ func (p *packing) proven() Bound {
 
 // priced makes a Bound of prices by row.
 func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
-	b := Bound{Rate: rate, Partition: parts, Root: w.root}
+	b := Bound{Rate: rate, Partition: parts, Root: max(w.root, -1), Parts: w.root == everyRoot}
 	link, port := -1, -1 // named last; the rows of a link, or of a port, stand side by side
 	for r, y := range price {
 		if y <= smallPrice {
@@ -127,7 +127,7 @@ func (w *network) candidates(price []float64) [][][]int {
 	for l := range both {
 		both[l] = max(cost[2*l], cost[2*l+1])
 	}
-	t := w.twoWay().prim(0, spread(both))
+	t := w.prim(0, spread(both))
 	var steps []float64
 	for _, a := range t {
 		if a >= 0 && both[a/2] > smallPrice {
@@ -146,19 +146,18 @@ func (w *network) candidates(price []float64) [][][]int {
 				g.Links = append(g.Links, w.g.Links[l])
 			}
 		}
-		list = append(list, g.Components())
+		if w.root != everyRoot {
+			list = append(list, g.Components())
+			continue
+		}
+		for _, part := range g.Components() {
+			list = append(list, halves(w.n, part))
+		}
 	}
-	if (w.root >= 0 || len(w.g.Ports) > 0) && w.n <= mostSides {
+	if (w.root != bothWays || len(w.g.Ports) > 0) && w.n <= mostSides {
 		list = append(list, w.sides()...)
 	}
 	return list
-}
-
-// twoWay is the same network with trees used both ways.
-func (w *network) twoWay() *network {
-	c := *w
-	c.root = -1
-	return &c
 }
 
 // spread writes a figure per link to both of its arcs.
@@ -172,8 +171,21 @@ func spread(link []float64) []float64 {
 
 // across returns the bound of one partition: every tree needs parts-1 arcs
 // between the parts, and so much can pass there at the same time. Of a tree
-// used one way and two parts, the arcs away from the root's part count.
+// used one way and two parts, the arcs away from the root's part count. With trees
+// for every root there are two parts, and the trees of the larger pass to the other.
 func (w *network) across(parts [][]int) (rate float64, price []float64) {
+	if w.root == everyRoot {
+		larger := parts[0]
+		if len(parts[1]) > len(larger) {
+			larger = parts[1]
+		}
+		share := float64(len(larger)) / float64(w.n)
+		rate, price = w.from(larger[0]).across(parts)
+		for r := range price {
+			price[r] /= share
+		}
+		return rate / share, price
+	}
 	part := make([]int, w.n)
 	for i, list := range parts {
 		for _, v := range list {
@@ -256,7 +268,7 @@ func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 func (b Bound) Check(g *topo.Graph) error {
 	root := b.Root
 	if b.Parts {
-		root = 0
+		root = everyRoot
 	}
 	w, err := newNetwork(g, root)
 	if err != nil {
@@ -279,12 +291,9 @@ func (b Bound) Check(g *topo.Graph) error {
 	}
 	cost := make([]float64, len(w.taken))
 	w.costs(price, cost)
-	least := w.cheapest(cost).cost(cost)
-	for w.root = 1; b.Parts && w.root < w.n; w.root++ {
-		least += w.cheapest(cost).cost(cost)
-	}
-	if b.Parts {
-		least /= float64(w.n)
+	least, ways := 0.0, w.ways()
+	for _, v := range ways {
+		least += v.cheapest(cost).cost(cost) / float64(len(ways))
 	}
 	if least < 1-same {
 		return fmt.Errorf("pack: a tree costs %v only, the bound needs 1", least)

@@ -15,13 +15,15 @@ import (
 // certified whenever the search ends.
 type packing struct {
 	w    *network
+	ways []*network
+	caps []float64 // by row: those of the network, and of the roots
 	pool *pool
 	m    *master
 
+	target float64 // of a packing for every root: the rate for which its rows are
+
 	bound float64   // no packing has a larger rate
 	proof []float64 // the prices that say so: the cheapest tree costs 1
-
-	pick func(turn int, cost []float64) arcs // a cheap tree of the seeds; nil: the cheapest
 
 	seeds     []float64 // by tree: its rate among the seeds, before it is brought down
 	certified bool      // the search came to its end
@@ -39,7 +41,12 @@ const (
 )
 
 func newPacking(w *network) *packing {
-	p := &packing{w: w, pool: newPool(w), m: newMaster(w.caps), bound: math.Inf(1), proof: make([]float64, len(w.caps))}
+	p := &packing{w: w, ways: w.ways(), pool: newPool(w), caps: w.caps, bound: math.Inf(1)}
+	if w.root == everyRoot {
+		p.caps = append(slices.Clone(w.caps), make([]float64, w.n)...)
+	}
+	p.proof = make([]float64, len(w.caps))
+	p.m = newMaster(p.caps)
 	p.m.limit = work
 	return p
 }
@@ -53,23 +60,28 @@ func (p *packing) add(t arcs) int {
 	return k
 }
 
-// try finds the cheapest tree under the prices, and notes the bound that they
-// prove.
-func (p *packing) try(price, cost []float64) arcs {
-	p.m.spent += p.w.effort()
+// try finds the cheapest tree of every root under the prices, and notes the bound
+// that they prove.
+func (p *packing) try(price, cost []float64) (trees []arcs) {
 	p.w.costs(price, cost)
-	t := p.w.cheapest(cost)
-	least := t.cost(cost)
+	least := 0.0
+	for _, w := range p.ways {
+		p.m.spent += w.effort()
+		t := w.cheapest(cost)
+		least += t.cost(cost)
+		trees = append(trees, t)
+	}
+	least /= float64(len(p.ways))
 	if least <= 0 {
-		return t
+		return trees
 	}
 	if b := p.w.worth(price) / least; b < p.bound {
 		p.bound = b
-		for r, y := range price {
-			p.proof[r] = y / least
+		for r := range p.proof {
+			p.proof[r] = price[r] / least
 		}
 	}
-	return t
+	return trees
 }
 
 // effort is what a cheapest tree takes.
@@ -86,24 +98,25 @@ func (w *network) effort() float64 {
 // summed over the turns and brought down to the capacities, is a packing too:
 // the one to fall back on where the program takes too long.
 func (p *packing) seed(trees int) {
-	price := make([]float64, len(p.w.caps))
+	price := make([]float64, len(p.caps))
 	cost := make([]float64, len(p.w.taken))
-	for r, c := range p.w.caps {
+	for r, c := range p.caps {
 		price[r] = 1 / c
 	}
-	exact := 1 + int(work/8/p.w.effort()) // then, one way, without Edmonds' detours
+	effort := p.ways[0].effort()
+	exact := 1 + int(work/8/effort) // then, one way, without Edmonds' detours
 	for i := range trees {
 		var t arcs
-		switch {
-		case p.pick != nil:
-			if n := p.w.n - 1; i%n == 0 && i > 0 && float64(i+n)*p.w.effort() > work/2 {
+		switch n := len(p.ways); {
+		case n > 1:
+			if i%n == 0 && i > 0 && float64(i+n)*effort > work/2 {
 				return // after whole turns
 			}
-			p.m.spent += p.w.effort()
+			p.m.spent += effort
 			p.w.costs(price, cost)
-			t = p.pick(i, cost)
+			t = p.ways[i%n].cheapest(cost)
 		case i < exact:
-			t = p.try(price, cost)
+			t = p.try(price, cost)[0]
 		case p.w.root < 0:
 			return
 		default:
@@ -112,13 +125,13 @@ func (p *packing) seed(trees int) {
 		}
 		k := p.add(t)
 		c := p.pool.cols[k]
-		width := c.width(p.w.caps)
+		width := c.width(p.caps)
 		for len(p.seeds) <= k {
 			p.seeds = append(p.seeds, 0)
 		}
 		p.seeds[k] += width
 		for i, r := range c.rows {
-			price[r] *= 1 + float64(c.load[i]*width/p.w.caps[r])/2
+			price[r] *= 1 + float64(c.load[i]*width/p.caps[r])/2
 		}
 	}
 }
@@ -129,54 +142,67 @@ func (p *packing) rates() []float64 {
 	if p.certified || len(p.seeds) == 0 {
 		return rates
 	}
-	seeds := p.seeded()
-	even := total(seeds)
+	seeds := make([]float64, len(p.m.cols))
+	copy(seeds, p.seeds)
+	fit(seeds, p.m.cols, p.caps)
 	filled := slices.Clone(seeds)
-	if fill(filled, p.m.cols, p.w.caps); total(filled) > even*worthwhile {
+	if fill(filled, p.m.cols, p.caps); p.total(filled) > p.total(seeds)*worthwhile {
 		seeds = filled
 	}
-	if total(seeds) > total(rates) {
+	if p.total(seeds) > p.total(rates) {
 		return seeds
 	}
 	return rates
 }
 
-// seeded returns the rates of the seeds, brought down to the capacities.
-func (p *packing) seeded() []float64 {
-	seeds := make([]float64, len(p.m.cols))
-	copy(seeds, p.seeds)
-	fit(seeds, p.m.cols, p.w.caps)
-	return seeds
+// total is the rate of a packing.
+func (p *packing) total(rates []float64) float64 {
+	if p.w.root == everyRoot {
+		return slices.Min(p.byRoot(rates)) * float64(p.w.n)
+	}
+	return total(rates)
 }
 
 // run solves the program, unless that takes too long.
 func (p *packing) run() {
-	if p.pick == nil {
+	if len(p.ways) == 1 {
 		p.seed(2 * p.w.n)
 	} else {
-		p.seed(turns * (p.w.n - 1))
+		p.seed(turns * p.w.n)
 	}
-	price := make([]float64, len(p.w.caps))
-	mixed := make([]float64, len(p.w.caps))
+	price := make([]float64, len(p.caps))
+	mixed := make([]float64, len(p.caps))
 	cost := make([]float64, len(p.w.taken))
 	trees := float64(len(p.pool.trees))
-	if float64(len(p.w.caps))*trees*trees/2 > p.m.limit {
+	if float64(len(p.caps))*trees*trees/2 > p.m.limit {
 		return // a pivot for every tree, with as many tight rows as trees: it would not come to an end
 	}
-	for p.m.solve(10 * len(p.w.caps)) {
+	for p.m.solve(10 * len(p.caps)) {
 		p.m.prices(price)
-		for r := range mixed {
-			mixed[r] = float64(smoothing*p.proof[r]) + float64((1-smoothing)*price[r])
+		for r, y := range p.proof {
+			mixed[r] = float64(smoothing*y) + float64((1-smoothing)*price[r])
 		}
-		known := len(p.pool.trees)
-		if k := p.add(p.try(mixed, cost)); k == known && p.pool.cols[k].gain(price) > smallPrice {
+		gains := func(c *column) bool { return c.gain(price) > smallPrice }
+		if slices.ContainsFunc(p.addNew(p.try(mixed, cost)), gains) {
 			continue
 		}
-		known = len(p.pool.trees)
-		t := p.try(price, cost)
-		if p.m.value() >= p.bound*(1-closed) || p.add(t) < known {
+		cheapest := p.try(price, cost)
+		switch done := p.m.value() >= p.bound*(1-closed) || len(p.addNew(cheapest)) == 0; {
+		case done && p.target > p.bound*(1+same):
+			p.aim()
+		case done:
 			p.certified = true
 			return
 		}
 	}
+}
+
+// addNew makes trees known to the program, and returns the columns of those that
+// are new to it.
+func (p *packing) addNew(trees []arcs) []*column {
+	known := len(p.pool.cols)
+	for _, t := range trees {
+		p.add(t)
+	}
+	return p.pool.cols[known:]
 }

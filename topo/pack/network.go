@@ -23,11 +23,35 @@ const MaxRanks = 1024
 type network struct {
 	g      *topo.Graph
 	n      int
-	root   int // of trees used one way; -1 for trees used both ways
+	root   int // of trees used one way, or one of the following
 	caps   []float64
 	near   [][]arc   // by rank: the arcs away from it, by the rank they lead to
 	taken  [][]int32 // by arc: the rows that one unit of rate takes one unit of
 	labels []label   // by row
+}
+
+const (
+	bothWays  = -1 // trees used both ways
+	everyRoot = -2 // trees used one way, from every root as much
+)
+
+// ways returns the network for every root that trees are packed for.
+func (w *network) ways() []*network {
+	if w.root != everyRoot {
+		return []*network{w}
+	}
+	var list []*network
+	for root := range w.n {
+		list = append(list, w.from(root))
+	}
+	return list
+}
+
+// from returns the same network for trees used one way from a root.
+func (w *network) from(root int) *network {
+	c := *w
+	c.root = root
+	return &c
 }
 
 // arc is one direction of a link.
@@ -73,7 +97,7 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 // each.
 func (w *network) rows(capacity float64, l label) (there, back int32) {
 	there = w.row(capacity, l)
-	if w.root < 0 {
+	if w.root == bothWays {
 		return there, there
 	}
 	l.reverse = true
@@ -166,6 +190,8 @@ func (w *network) worth(price []float64) float64 {
 // root.
 type arcs []int32
 
+func (t arcs) root() int { return slices.Index(t, -1) }
+
 // parent is the rank from which arc a leads away.
 func (w *network) parent(a int32) int {
 	l := w.g.Links[a/2]
@@ -198,13 +224,17 @@ func (t arcs) links() []int32 {
 	return list
 }
 
-// column returns the tree as a variable of the packing program.
+// column returns the tree as a variable of the packing program. Trees of every
+// root take of a row for their root, too: these rows are behind the network's.
 func (w *network) column(t arcs) *column {
 	c := &column{}
 	for _, a := range t {
 		if a >= 0 {
 			c.rows = append(c.rows, w.taken[a]...)
 		}
+	}
+	if w.root == everyRoot {
+		c.rows = append(c.rows, int32(len(w.caps)+t.root()))
 	}
 	slices.Sort(c.rows)
 	kept := 0
@@ -249,6 +279,9 @@ func (p *pool) add(t arcs) (k int, fresh bool) {
 	var key []byte
 	for _, l := range t.links() {
 		key = binary.AppendUvarint(key, uint64(l))
+	}
+	if p.w.root == everyRoot {
+		key = binary.AppendUvarint(key, uint64(t.root()))
 	}
 	if k, ok := p.index[string(key)]; ok {
 		return k, false

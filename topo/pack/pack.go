@@ -53,7 +53,7 @@ func (o Options) validate() error {
 // Result says so. The error is for a graph that is not valid, among others a
 // *topo.DisconnectedError, one of more than MaxRanks, or for options that make
 // no sense.
-func Pack(g *topo.Graph, o Options) (*Result, error) { return pack(g, -1, o) }
+func Pack(g *topo.Graph, o Options) (*Result, error) { return pack(g, bothWays, o) }
 
 // PackOneWay is Pack for Broadcast from root or Reduce to root: trees that are
 // used in one direction only, all with that root.

@@ -25,7 +25,7 @@ type Result struct {
 func alone(w *network) *Result {
 	return &Result{
 		Trees: []topo.Tree{{Parent: []int{-1}}}, Rates: []float64{1}, HeightsUs: []float64{0},
-		Rate: 1, Bound: Bound{Rate: 1, Root: w.root}, Ratio: 1, Note: "one rank sends nothing; its rate says nothing",
+		Rate: 1, Bound: w.priced(1, nil, nil), Ratio: 1, Note: "one rank sends nothing; its rate says nothing",
 	}
 }
 
@@ -48,13 +48,17 @@ func (x *packer) result(f found) *Result {
 	for _, i := range order {
 		t := f.pool.trees[f.trees[i]]
 		root, _ := x.w.centre(t, x.delay)
-		r.Trees = append(r.Trees, x.w.rooted(t, root))
-		r.Rates = append(r.Rates, f.rates[i])
-		r.HeightsUs = append(r.HeightsUs, slices.Max(x.w.treeDistances(root, t, latency)))
-		r.Rate += f.rates[i]
+		r.add(x.w, t, root, f.rates[i], latency)
 	}
 	r.Ratio = r.Rate / r.Bound.Rate
 	return r
+}
+
+func (r *Result) add(w *network, t arcs, root int, rate float64, latency []float64) {
+	r.Trees = append(r.Trees, w.rooted(t, root))
+	r.Rates = append(r.Rates, rate)
+	r.HeightsUs = append(r.HeightsUs, slices.Max(w.treeDistances(root, t, latency)))
+	r.Rate += rate
 }
 
 // String says in one sentence what the limit is.
