@@ -66,7 +66,6 @@ func bound(g *topo.Graph, root int) (Bound, error) {
 	if err != nil {
 		return Bound{}, err
 	}
-	w.thin()
 	p := newPacking(w)
 	p.run()
 	return p.proven(), nil
@@ -181,9 +180,7 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 		}
 		share := float64(len(larger)) / float64(w.n)
 		rate, price = w.from(larger[0]).across(parts)
-		for r := range price {
-			price[r] /= share
-		}
+		scale(price, 1/share)
 		return rate / share, price
 	}
 	part := make([]int, w.n)
@@ -195,7 +192,6 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 	price = make([]float64, len(w.caps))
 	m := newMaster(w.caps)
 	m.limit = work
-	known := make(map[[2]int32]bool) // columns of two rows: between two hosts there are many alike
 	for l, link := range w.g.Links {
 		if part[link.A] == part[link.B] {
 			continue
@@ -208,25 +204,16 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 			case len(rows) == 1 && w.labels[rows[0]].link >= 0: // no port: all of the link can pass
 				price[rows[0]] = 1
 			default:
-				if len(rows) <= 2 {
-					key := [2]int32{rows[0], rows[len(rows)-1]}
-					if known[key] {
-						continue
-					}
-					known[key] = true
-				}
-				m.add(&column{rows: rows, load: ones(len(rows))})
+				m.add(&column{rows: rows, load: slices.Repeat([]float64{1}, len(rows))})
 			}
 		}
 	}
 	m.solve(20 * len(w.caps))
+	need := float64(len(parts) - 1)
 	for _, s := range m.outside {
 		price[^s.variable] = max(0, -s.gain)
 	}
-	need := float64(len(parts) - 1)
-	for r := range price {
-		price[r] /= need
-	}
+	scale(price, 1/need)
 	return w.proved(price, m.cols, 1/need), price
 }
 
@@ -242,24 +229,16 @@ func (w *network) headOnly(parts [][]int, part []int, a int) bool {
 func (w *network) proved(price []float64, cols []*column, unit float64) float64 {
 	least := math.Inf(1)
 	for _, c := range cols {
-		sum := 0.0
-		for i, r := range c.rows {
-			sum += c.load[i] * price[r]
-		}
-		least = min(least, sum)
+		least = min(least, 1-c.gain(price))
 	}
 	if least <= 0 {
 		return math.Inf(1)
 	}
 	if least < unit {
-		for r := range price {
-			price[r] *= unit / least
-		}
+		scale(price, unit/least)
 	}
 	return w.worth(price)
 }
-
-func ones(n int) []float64 { return slices.Repeat([]float64{1}, n) }
 
 // Check adds up the proof: it reports an error when a tree of g costs less
 // than 1, or all of g is worth something else than the rate. The relative

@@ -1,6 +1,9 @@
 package pack
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // cheapest returns a spanning tree whose arcs cost the least together. Every
 // connected graph has one.
@@ -15,12 +18,9 @@ func (w *network) cheapest(cost []float64) arcs {
 // cheapest arc that leaves the tree comes next, of equals the one to the
 // lowest rank.
 func (w *network) prim(start int, cost []float64) arcs {
-	best := make([]float64, w.n)
-	from := make(arcs, w.n)
+	best := slices.Repeat([]float64{math.Inf(1)}, w.n)
+	from := slices.Repeat(arcs{-1}, w.n)
 	done := make([]bool, w.n)
-	for v := range best {
-		best[v], from[v] = math.Inf(1), -1
-	}
 	best[start] = 0
 	for range w.n {
 		u := -1
@@ -60,19 +60,18 @@ func (w *network) edmonds(cost []float64) arcs {
 	}
 	t := make(arcs, w.n)
 	t[w.root] = -1
-	for _, e := range cheapestIn(w.n, w.root, list) {
-		t[list[e].to] = list[e].id
+	for v, i := range cheapestIn(w.n, w.root, list) {
+		if v != w.root {
+			t[v] = list[i].id
+		}
 	}
 	return t
 }
 
-// cheapestIn returns, of the branches between n vertices, those of the
-// cheapest tree away from root. No branch leads to root.
+// cheapestIn returns, of the branches between n vertices, by vertex the one of the
+// cheapest tree away from root that leads there; -1 for root, where none leads.
 func cheapestIn(n, root int, list []branch) []int {
-	in := make([]int, n) // by vertex: its cheapest branch
-	for v := range in {
-		in[v] = -1
-	}
+	in := slices.Repeat([]int{-1}, n) // by vertex: its cheapest branch
 	for i, b := range list {
 		if in[b.to] < 0 || b.cost < list[in[b.to]].cost {
 			in[b.to] = i
@@ -80,7 +79,7 @@ func cheapestIn(n, root int, list []branch) []int {
 	}
 	name, count, cyclic := contract(root, list, in)
 	if !cyclic {
-		return without(in, root)
+		return in
 	}
 	var inner []branch
 	for i, b := range list {
@@ -88,31 +87,20 @@ func cheapestIn(n, root int, list []branch) []int {
 			inner = append(inner, branch{name[b.from], name[b.to], b.cost - list[in[b.to]].cost, int32(i)})
 		}
 	}
-	for _, e := range cheapestIn(count, name[root], inner) {
-		i := int(inner[e].id)
-		in[list[i].to] = i // enters a cycle here, and leaves out its branch
-	}
-	return without(in, root)
-}
-
-func without(in []int, root int) []int {
-	list := make([]int, 0, len(in)-1)
-	for v, i := range in {
-		if v != root {
-			list = append(list, i)
+	for v, e := range cheapestIn(count, name[root], inner) {
+		if v != name[root] {
+			i := int(inner[e].id)
+			in[list[i].to] = i // enters a cycle here, and leaves out its branch
 		}
 	}
-	return list
+	return in
 }
 
 // contract names the vertices anew, those on one cycle of chosen branches
 // alike, and reports whether there is a cycle.
 func contract(root int, list []branch, in []int) (name []int, count int, cyclic bool) {
-	name = make([]int, len(in))
+	name = slices.Repeat([]int{-1}, len(in))
 	seen := make([]int, len(in)) // the walk that came by, 1-based
-	for v := range name {
-		name[v] = -1
-	}
 	for start := range in {
 		v := start
 		for v != root && seen[v] == 0 {

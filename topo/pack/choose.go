@@ -22,7 +22,6 @@ type chooser struct {
 	accept func(arcs) bool // whether a tree may be taken: its height
 	random *rand.Rand
 	caps   []float64 // by row: the capacity, or one with noise
-	widths []float64 // by tree of the pool: the rate it has by itself
 }
 
 // selection is some trees of the pool with their program, solved.
@@ -95,7 +94,7 @@ func (c *chooser) candidates(s *selection, most int) []int {
 	for k, col := range c.pool.cols {
 		if g := col.gain(price); g > smallPrice {
 			// Room that is left counts most: nothing needs to give way.
-			list = append(list, candidate{k, g * (col.width(left) + 0.1*c.alone(k))})
+			list = append(list, candidate{k, g * (col.width(left) + 0.1*col.width(c.w.caps))})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
@@ -104,14 +103,6 @@ func (c *chooser) candidates(s *selection, most int) []int {
 		trees = append(trees, e.tree)
 	}
 	return trees
-}
-
-// alone is the rate that a tree of the pool has by itself.
-func (c *chooser) alone(k int) float64 {
-	for len(c.widths) <= k {
-		c.widths = append(c.widths, c.pool.cols[len(c.widths)].width(c.w.caps))
-	}
-	return c.widths[k]
 }
 
 // grow adds to the pool two cheapest trees under the prices, and the widest
@@ -174,11 +165,6 @@ func (c *chooser) choose(most int, bound float64) *selection {
 	return best
 }
 
-// tries lowers a number of trees to try where a try takes long.
-func (c *chooser) tries(most int) int {
-	return max(2, min(most, 50_000/len(c.w.caps)))
-}
-
 // shake puts noise on the capacities.
 func (c *chooser) shake() {
 	c.caps = slices.Clone(c.w.caps)
@@ -196,18 +182,24 @@ func (c *chooser) thin(trees []int) []int {
 // fill adds, one by one, the tree that makes the selection best.
 func (c *chooser) fill(s *selection, most int) *selection {
 	for len(s.key()) < most {
-		best := s
-		for _, k := range c.candidates(s, c.tries(mostTried)) {
-			if next := c.with(s, k); next.value > best.value {
-				best = next
-			}
-		}
-		if best == s {
+		next := c.best(s, s, 0)
+		if next == s {
 			break
 		}
-		s = best
+		s = next
 	}
 	return s
+}
+
+// best returns the best selection of s and one tree more, or than where none is
+// better than that by the margin.
+func (c *chooser) best(s, than *selection, margin float64) *selection {
+	for _, k := range c.candidates(s, max(2, min(mostTried, 50_000/len(c.w.caps)))) { // fewer where a try takes long
+		if next := c.with(s, k); next.value > than.value*(1+margin) {
+			than = next
+		}
+	}
+	return than
 }
 
 // swap replaces single trees, one after the other, until no swap makes the
@@ -218,13 +210,7 @@ func (c *chooser) swap(s *selection, most int, done float64) *selection {
 		if k := i % most; k < len(trees) {
 			trees = slices.Delete(trees, k, k+1)
 		}
-		rest := c.of(trees)
-		better := s
-		for _, k := range c.candidates(rest, c.tries(mostTried)) {
-			if next := c.with(rest, k); next.value > better.value*(1+same) {
-				better = next
-			}
-		}
+		better := c.best(c.of(trees), s, same)
 		if idle++; better != s {
 			s, idle = better, 0
 		}

@@ -144,7 +144,7 @@ func (p *packing) rates() []float64 {
 	}
 	seeds := make([]float64, len(p.m.cols))
 	copy(seeds, p.seeds)
-	fit(seeds, p.m.cols, p.caps)
+	scale(seeds, headroom(seeds, p.m.cols, p.caps))
 	filled := slices.Clone(seeds)
 	if fill(filled, p.m.cols, p.caps); p.total(filled) > p.total(seeds)*worthwhile {
 		seeds = filled

@@ -31,12 +31,9 @@ func (w *network) delays(by Delay) []float64 {
 // the graph allows, of equal ways with the cheapest last arc, and the delay from
 // the root to every rank.
 func (w *network) shortestPaths(root int, cost, delay []float64) (arcs, []float64) {
-	t := make(arcs, w.n)
-	depth := make([]float64, w.n)
+	t := slices.Repeat(arcs{-1}, w.n)
+	depth := slices.Repeat([]float64{math.Inf(1)}, w.n)
 	done := make([]bool, w.n)
-	for v := range depth {
-		depth[v], t[v] = math.Inf(1), -1
-	}
 	depth[root] = 0
 	for range w.n {
 		u := -1
@@ -90,22 +87,13 @@ func (w *network) centre(t arcs, delay []float64) (root int, height float64) {
 // eccentricities returns, for every rank, the delay to the rank farthest from
 // it in the tree: that is one of the two ends of the longest path.
 func (w *network) eccentricities(t arcs, delay []float64) []float64 {
-	a := w.treeDistances(argmax(w.treeDistances(0, t, delay)), t, delay)
-	b := w.treeDistances(argmax(a), t, delay)
+	farthest := func(dist []float64) int { return slices.Index(dist, slices.Max(dist)) }
+	a := w.treeDistances(farthest(w.treeDistances(0, t, delay)), t, delay)
+	b := w.treeDistances(farthest(a), t, delay)
 	for v := range a {
 		a[v] = max(a[v], b[v])
 	}
 	return a
-}
-
-func argmax(list []float64) int {
-	best := 0
-	for i, v := range list {
-		if v > list[best] {
-			best = i
-		}
-	}
-	return best
 }
 
 // treeDistances returns the delay from a rank to all ranks over the tree.

@@ -1,8 +1,10 @@
 package pack
 
 import (
-	"math"
 	"math/rand/v2"
+	"slices"
+
+	"github.com/treerun/treerun/topo"
 )
 
 // greedy is step 1 of the patent (CN, Luo, Wang and Xing; also IEEE TNSE 2024,
@@ -33,15 +35,14 @@ import (
 // most H when delays differ (the centre can lie inside a link), the height is
 // checked. And a link counts as wide as the ports it crosses leave it.
 type greedy struct {
-	w        *network
-	delay    []float64 // by link
-	height   float64   // H
-	least    float64   // r: the rate that every link must have left
-	quantum  float64   // b: the rate that a tree gets, at most; 0: all it can have
-	random   *rand.Rand
-	left     []float64
-	maxTrees int
-	effort   float64 // that is left, in links looked at
+	w       *network
+	delay   []float64 // by link
+	height  float64   // H
+	least   float64   // r: the rate that every link must have left
+	quantum float64   // b: the rate that a tree gets, at most
+	random  *rand.Rand
+	left    []float64
+	effort  float64 // that is left, in links looked at
 }
 
 // mostGreedy bounds the trees of one search, equal ones counted again.
@@ -49,25 +50,22 @@ const mostGreedy = 512
 
 func newGreedy(w *network, delay []float64, height, least, quantum float64, seed uint64) *greedy {
 	return &greedy{w: w, delay: delay, height: height, least: least, quantum: quantum,
-		random: rand.New(rand.NewPCG(seed, 0x7265)), maxTrees: mostGreedy, effort: work / 4}
+		random: rand.New(rand.NewPCG(seed, 0x7265)), effort: work / 4}
 }
 
 // trees runs the search and adds what it finds to the pool. It returns the
 // number and the rate of every tree; equal trees are one, with the sum of the
 // rates.
 func (g *greedy) trees(p *pool) (numbers []int, rates []float64) {
-	g.left = append([]float64(nil), g.w.caps...)
+	g.left = slices.Clone(g.w.caps)
 	at := map[int]int{}
-	for range g.maxTrees {
+	for range mostGreedy {
 		t, ok := g.next()
 		if !ok || g.effort < 0 && len(numbers) > 0 {
 			break
 		}
 		c := g.w.column(t)
-		rate := c.width(g.left)
-		if g.quantum > 0 {
-			rate = min(rate, g.quantum)
-		}
+		rate := min(c.width(g.left), g.quantum)
 		if rate <= 0 {
 			break
 		}
@@ -107,7 +105,7 @@ type sapling struct {
 	t      arcs
 	ranks  []int
 	inside []bool
-	dist   [][]float64 // by two ranks inside: their distance in the tree
+	dist   topo.Matrix // of two ranks inside: their distance in the tree
 	far    []float64   // by rank inside: the largest of its distances
 	most   float64     // the largest of all
 	load   []float64   // by row
@@ -116,10 +114,8 @@ type sapling struct {
 func (g *greedy) grow(start int) (arcs, bool) {
 	n := g.w.n
 	g.effort -= float64(n * len(g.w.taken))
-	s := &sapling{t: make(arcs, n), ranks: []int{start}, inside: make([]bool, n), dist: make([][]float64, n), far: make([]float64, n), load: make([]float64, len(g.w.caps))}
-	for v := range s.dist {
-		s.dist[v] = make([]float64, n)
-	}
+	s := &sapling{t: make(arcs, n), ranks: []int{start}, inside: make([]bool, n),
+		dist: topo.Matrix{N: n, V: make([]float64, n*n)}, far: make([]float64, n), load: make([]float64, len(g.w.caps))}
 	s.inside[start], s.t[start] = true, -1
 	for len(s.ranks) < n {
 		u, e, ok := g.extension(s)
@@ -162,12 +158,11 @@ func (s *sapling) add(w *network, from int, e arc, delay float64) {
 	v := e.to
 	s.t[v], s.inside[v] = e.id, true
 	for _, u := range s.ranks {
-		d := s.dist[u][from] + delay
-		s.dist[u][v], s.dist[v][u] = d, d
-		s.far[u] = math.Max(s.far[u], d)
-		s.far[v] = math.Max(s.far[v], d)
+		d := s.dist.At(u, from) + delay
+		s.dist.Set(u, v, d)
+		s.far[u], s.far[v] = max(s.far[u], d), max(s.far[v], d)
 	}
-	s.most = math.Max(s.most, s.far[v])
+	s.most = max(s.most, s.far[v])
 	s.ranks = append(s.ranks, v)
 	for _, r := range w.taken[e.id] {
 		s.load[r]++

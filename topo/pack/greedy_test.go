@@ -85,7 +85,7 @@ func TestGreedyIsThePatent(t *testing.T) {
 		by := rapid.SampledFrom([]Delay{Hops, Microseconds}).Draw(t, "delay")
 		height := float64(rapid.IntRange(1, 8).Draw(t, "H"))
 		r := float64(rapid.IntRange(0, 2).Draw(t, "r"))
-		s := newGreedy(w, w.delays(by), height, r, 0, 1)
+		s := newGreedy(w, w.delays(by), height, r, math.Inf(1), 1)
 		s.left = slices.Clone(w.caps)
 		for start := range g.Ranks {
 			want := patentTree(g, s.left, s.delay, start, height, r)
@@ -141,7 +141,7 @@ func TestGreedyChecksTheHeight(t *testing.T) {
 		height float64
 		want   bool
 	}{{8, true}, {4, false}} {
-		s := newGreedy(w, w.delays(Microseconds), c.height, 0, 0, 1)
+		s := newGreedy(w, w.delays(Microseconds), c.height, 0, math.Inf(1), 1)
 		if _, rates := s.trees(newPool(w)); (len(rates) > 0) != c.want {
 			t.Errorf("height %v: found %v, want a tree: %v", c.height, rates, c.want)
 		}

@@ -2,11 +2,6 @@ package pack
 
 import "math"
 
-// fit makes rates as large as the rows allow, or as small, all by one factor.
-func fit(rates []float64, cols []*column, caps []float64) {
-	scale(rates, headroom(rates, cols, caps))
-}
-
 // fill makes rates larger one after the other, each by what the others leave.
 func fill(rates []float64, cols []*column, caps []float64) {
 	left := loads(rates, cols, len(caps))

@@ -14,7 +14,7 @@ const MaxRanks = 1024
 
 // network is a graph as the packing program sees it: every link can be used in
 // two directions, called arcs, and an arc takes of some rows, which have
-// capacities. The rows are the links, and then the ports.
+// capacities. The rows are the links that can be the limit, and then the ports.
 //
 // A tree that is used both ways, upwards and downwards, takes as much of the
 // two directions of a link, and one row holds for both. A tree that is used
@@ -74,18 +74,20 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 		return nil, fmt.Errorf("pack: graph of %d ranks, want at most %d", g.Ranks, MaxRanks)
 	}
 	w := &network{g: g, n: g.Ranks, root: root, near: make([][]arc, g.Ranks), taken: make([][]int32, 2*len(g.Links))}
-	own := make([]int32, 2*len(g.Links)) // the rows of the links, where taken begins
+	crossed := g.Crossed()
 	for i, l := range g.Links {
 		w.near[l.A] = append(w.near[l.A], arc{l.B, int32(2 * i)})
 		w.near[l.B] = append(w.near[l.B], arc{l.A, int32(2*i + 1)})
-		own[2*i], own[2*i+1] = w.rows(l.GBytesPerSecond, label{link: i, port: -1})
-		w.taken[2*i], w.taken[2*i+1] = own[2*i:2*i+1:2*i+1], own[2*i+1:2*i+2:2*i+2]
-	}
-	byRank := func(a, b arc) int { return cmp.Compare(a.to, b.to) }
-	for _, list := range w.near {
-		if !slices.IsSortedFunc(list, byRank) {
-			slices.SortFunc(list, byRank)
+		// What a link carries the ports it crosses carry too: no narrower than one
+		// of them, it is never the limit. Of hosts with a port each, that is nearly every link.
+		narrower := func(p int) bool { return g.Ports[p].GBytesPerSecond <= l.GBytesPerSecond }
+		if !slices.ContainsFunc(crossed[i], narrower) {
+			there, back := w.rows(l.GBytesPerSecond, label{link: i, port: -1})
+			w.taken[2*i], w.taken[2*i+1] = []int32{there}, []int32{back}
 		}
+	}
+	for _, list := range w.near {
+		slices.SortFunc(list, func(a, b arc) int { return cmp.Compare(a.to, b.to) })
 	}
 	for i, p := range g.Ports {
 		w.addPort(i, p)
@@ -96,18 +98,14 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 // rows adds the rows of a link or a port: one for both directions, or one for
 // each.
 func (w *network) rows(capacity float64, l label) (there, back int32) {
-	there = w.row(capacity, l)
+	there = int32(len(w.caps))
+	w.caps, w.labels = append(w.caps, capacity), append(w.labels, l)
 	if w.root == bothWays {
 		return there, there
 	}
 	l.reverse = true
-	return there, w.row(capacity, l)
-}
-
-func (w *network) row(capacity float64, l label) int32 {
-	w.caps = append(w.caps, capacity)
-	w.labels = append(w.labels, l)
-	return int32(len(w.caps) - 1)
+	w.caps, w.labels = append(w.caps, capacity), append(w.labels, l)
+	return there, there + 1
 }
 
 // addPort lets every arc that crosses the port take of it.
@@ -127,42 +125,6 @@ func (w *network) addPort(i int, p topo.Port) {
 		}
 		w.taken[2*k] = append(w.taken[2*k], there)
 		w.taken[2*k+1] = append(w.taken[2*k+1], back)
-	}
-}
-
-// thin drops the rows of links that are no narrower than a port they cross:
-// what such a link carries the port carries too, so its row is never the limit.
-// In a network of hosts with a port each, that is nearly all rows.
-func (w *network) thin() {
-	name := make([]int32, len(w.caps)) // by row: its new number, -1 for none
-	for _, rows := range w.taken {
-		for _, p := range rows[1:] {
-			if w.caps[p] <= w.caps[rows[0]] {
-				name[rows[0]] = -1
-			}
-		}
-	}
-	kept := 0
-	for r := range name {
-		if name[r] < 0 {
-			continue
-		}
-		name[r] = int32(kept)
-		w.caps[kept], w.labels[kept] = w.caps[r], w.labels[r]
-		kept++
-	}
-	if kept == len(name) {
-		return
-	}
-	w.caps, w.labels = w.caps[:kept], w.labels[:kept]
-	for a, rows := range w.taken {
-		if name[rows[0]] < 0 {
-			rows = rows[1:]
-		}
-		for i, r := range rows {
-			rows[i] = name[r]
-		}
-		w.taken[a] = rows
 	}
 }
 

@@ -75,7 +75,6 @@ func pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	if w.n == 1 {
 		return alone(w), nil
 	}
-	w.thin()
 	x := &packer{w: w, o: o, delay: w.delays(o.Delay), free: newPacking(w)}
 	x.free.run()
 	found := x.search()
@@ -272,7 +271,7 @@ func (x *packer) fewer(f found, most int, height float64) found {
 func (x *packer) fast(c *chooser, s *selection) found {
 	trees, rates := s.solution()
 	for len(trees) > 1 && slices.Min(rates) < x.o.MinRate*(1-same) {
-		i := argmin(rates)
+		i := slices.Index(rates, slices.Min(rates))
 		trees, rates = c.of(slices.Delete(trees, i, i+1)).solution()
 	}
 	return found{pool: c.pool, trees: trees, rates: rates}
@@ -282,14 +281,4 @@ func (x *packer) note(format string, args ...any) {
 	if s := fmt.Sprintf(format, args...); !slices.Contains(x.notes, s) {
 		x.notes = append(x.notes, s)
 	}
-}
-
-func argmin(list []float64) int {
-	best := 0
-	for i, v := range list {
-		if v < list[best] {
-			best = i
-		}
-	}
-	return best
 }

@@ -56,7 +56,6 @@ func packParts(g *topo.Graph) (*packing, error) {
 	if g.Ranks > MaxPartRanks {
 		return nil, fmt.Errorf("pack: graph of %d ranks, want at most %d to pack trees for every part", g.Ranks, MaxPartRanks)
 	}
-	w.thin()
 	p := newPacking(w)
 	if w.n == 1 {
 		return p, nil
@@ -101,7 +100,7 @@ func (p *packing) partTrees() (*Result, error) {
 	sums := p.byRoot(rates)
 	least := slices.Min(sums)
 	if least == 0 {
-		return nil, fmt.Errorf("pack: no tree was found for part %d of %d", argmin(sums), n)
+		return nil, fmt.Errorf("pack: no tree was found for part %d of %d", slices.Index(sums, least), n)
 	}
 	r := &Result{Bound: p.proven()}
 	for root, sum := range sums {
