@@ -200,7 +200,6 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 			switch rows := w.taken[a]; {
 			case w.root < 0 && a&1 == 1:
 			case w.root >= 0 && len(parts) == 2 && part[w.parent(int32(a))] != part[w.root]:
-			case w.root >= 0 && w.headOnly(parts, part, a):
 			case len(rows) == 1 && w.labels[rows[0]].link >= 0: // no port: all of the link can pass
 				price[rows[0]] = 1
 			default:
@@ -215,13 +214,6 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 	}
 	scale(price, 1/need)
 	return w.proved(price, m.cols, 1/need), price
-}
-
-// headOnly reports whether arc a leads into the part of the root, when that is
-// the root alone: no tree takes such an arc.
-func (w *network) headOnly(parts [][]int, part []int, a int) bool {
-	home := part[w.root]
-	return len(parts[home]) == 1 && part[w.parent(int32(a))] != home && part[w.parent(int32(a^1))] == home
 }
 
 // proved is the rate that prices prove when no column may cost less than unit;

@@ -14,29 +14,34 @@ func (w *network) cheapest(cost []float64) arcs {
 	return w.edmonds(cost)
 }
 
-// prim grows a tree from a start, for costs that are the same both ways: the
-// cheapest arc that leaves the tree comes next, of equals the one to the
-// lowest rank.
+// prim returns the cheapest tree for costs that are the same both ways.
 func (w *network) prim(start int, cost []float64) arcs {
-	best := slices.Repeat([]float64{math.Inf(1)}, w.n)
-	from := slices.Repeat(arcs{-1}, w.n)
+	t, _ := w.search(start, func(_ float64, a int32) float64 { return cost[a] })
+	return t
+}
+
+// search grows a tree from a start: the rank with the least label comes next, of equals the
+// lowest one. The label of a rank is the least that its arcs from the tree give.
+func (w *network) search(start int, give func(from float64, a int32) float64) (arcs, []float64) {
+	t := slices.Repeat(arcs{-1}, w.n)
+	label := slices.Repeat([]float64{math.Inf(1)}, w.n)
 	done := make([]bool, w.n)
-	best[start] = 0
+	label[start] = 0
 	for range w.n {
 		u := -1
-		for v, c := range best {
-			if !done[v] && (u < 0 || c < best[u]) {
+		for v, c := range label {
+			if !done[v] && (u < 0 || c < label[u]) {
 				u = v
 			}
 		}
 		done[u] = true
 		for _, e := range w.near[u] {
-			if !done[e.to] && cost[e.id] < best[e.to] {
-				best[e.to], from[e.to] = cost[e.id], e.id
+			if l := give(label[u], e.id); !done[e.to] && l < label[e.to] {
+				label[e.to], t[e.to] = l, e.id
 			}
 		}
 	}
-	return from
+	return t, label
 }
 
 // branch is an arc between vertices of a contracted graph; id is its number
@@ -123,54 +128,4 @@ func contract(root int, list []branch, in []int) (name []int, count int, cyclic 
 		}
 	}
 	return name, count, cyclic
-}
-
-// widest returns a spanning tree that can have a large rate with so much left
-// in every row. It grows the tree by the arc that leaves it the widest; with
-// ports that is a heuristic, without them the tree is the widest there is.
-func (w *network) widest(left []float64) arcs {
-	if len(w.g.Ports) == 0 {
-		cost := make([]float64, len(w.taken))
-		for a, rows := range w.taken {
-			cost[a] = -left[rows[0]]
-		}
-		return w.prim(max(0, w.root), cost)
-	}
-	t := make(arcs, w.n)
-	inside := make([]bool, w.n)
-	start := max(0, w.root)
-	inside[start] = true
-	t[start] = -1
-	load := make([]float64, len(left))
-	for range w.n - 1 {
-		best, width := arc{id: -1}, -1.0
-		for u, near := range w.near {
-			if !inside[u] {
-				continue
-			}
-			for _, e := range near {
-				if inside[e.to] {
-					continue
-				}
-				if v := w.room(e.id, left, load); v > width {
-					best, width = e, v
-				}
-			}
-		}
-		inside[best.to] = true
-		t[best.to] = best.id
-		for _, r := range w.taken[best.id] {
-			load[r]++
-		}
-	}
-	return t
-}
-
-// room is the rate that arc a leaves to a tree that has taken load so far.
-func (w *network) room(a int32, left, load []float64) float64 {
-	least := math.Inf(1)
-	for _, r := range w.taken[a] {
-		least = min(least, left[r]/(load[r]+1))
-	}
-	return least
 }

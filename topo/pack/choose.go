@@ -19,7 +19,8 @@ import (
 type chooser struct {
 	w      *network
 	pool   *pool
-	accept func(arcs) bool // whether a tree may be taken: its height
+	delay  []float64 // by link
+	height float64   // no tree may be higher
 	random *rand.Rand
 	caps   []float64 // by row: the capacity, or one with noise
 }
@@ -106,7 +107,7 @@ func (c *chooser) candidates(s *selection, most int) []int {
 }
 
 // grow adds to the pool two cheapest trees under the prices, and the widest
-// tree in what is left of the rows.
+// tree in what is left of the rows; with ports one that is wide.
 func (c *chooser) grow(price, left []float64) {
 	cost := make([]float64, len(c.w.taken))
 	c.w.costs(price, cost)
@@ -118,11 +119,22 @@ func (c *chooser) grow(price, left []float64) {
 		}
 		c.offer(c.w.cheapest(cost))
 	}
-	c.offer(c.w.widest(left))
+	if len(c.w.g.Ports) > 0 {
+		g := newGreedy(c.w, c.delay, c.height, 0, math.Inf(1), 0)
+		g.left = left
+		if t, ok := g.grow(max(0, c.w.root)); ok {
+			c.pool.add(t)
+		}
+		return
+	}
+	for a, rows := range c.w.taken {
+		cost[a] = -left[rows[0]]
+	}
+	c.offer(c.w.prim(max(0, c.w.root), cost))
 }
 
 func (c *chooser) offer(t arcs) {
-	if c.accept == nil || c.accept(t) {
+	if _, h := c.w.centre(t, c.delay); h <= c.height*(1+same) {
 		c.pool.add(t)
 	}
 }

@@ -34,10 +34,9 @@ type packing struct {
 const work = 4e8
 
 const (
-	closed     = 1e-9 // relative gap at which the search ends
-	turns      = 8    // of every rank, where each of them has seeds of its own
-	worthwhile = 1.1  // gain for which rates that are even are made uneven: a message waits for the slowest tree
-	smoothing  = 0.5  // weight of the best prices so far in those that are tried first
+	closed    = 1e-9 // relative gap at which the search ends
+	turns     = 8    // of every rank, where each of them has seeds of its own
+	smoothing = 0.5  // weight of the best prices so far in those that are tried first
 )
 
 func newPacking(w *network) *packing {
@@ -145,10 +144,6 @@ func (p *packing) rates() []float64 {
 	seeds := make([]float64, len(p.m.cols))
 	copy(seeds, p.seeds)
 	scale(seeds, headroom(seeds, p.m.cols, p.caps))
-	filled := slices.Clone(seeds)
-	if fill(filled, p.m.cols, p.caps); p.total(filled) > p.total(seeds)*worthwhile {
-		seeds = filled
-	}
 	if p.total(seeds) > p.total(rates) {
 		return seeds
 	}

@@ -28,31 +28,10 @@ func (w *network) delays(by Delay) []float64 {
 }
 
 // shortestPaths returns the tree in which every rank is as near to the root as
-// the graph allows, of equal ways with the cheapest last arc, and the delay from
-// the root to every rank.
+// the graph allows, of equal ways over cheap arcs, and the delay from the root to
+// every rank.
 func (w *network) shortestPaths(root int, cost, delay []float64) (arcs, []float64) {
-	t := slices.Repeat(arcs{-1}, w.n)
-	depth := slices.Repeat([]float64{math.Inf(1)}, w.n)
-	done := make([]bool, w.n)
-	depth[root] = 0
-	for range w.n {
-		u := -1
-		for v, d := range depth {
-			if !done[v] && (u < 0 || d < depth[u]) {
-				u = v
-			}
-		}
-		done[u] = true
-		for _, e := range w.near[u] {
-			d := depth[u] + delay[e.id/2]
-			equal := d <= depth[e.to]*(1+closed)
-			if done[e.to] || !equal || t[e.to] >= 0 && d >= depth[e.to]*(1-closed) && cost[e.id] >= cost[t[e.to]] {
-				continue
-			}
-			t[e.to], depth[e.to] = e.id, min(d, depth[e.to])
-		}
-	}
-	return t, depth
+	return w.search(root, func(from float64, a int32) float64 { return from + delay[a/2] + closed*cost[a] })
 }
 
 // radius is the least height that a spanning tree can have.

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -139,7 +140,7 @@ func (g *greedy) extension(s *sapling) (from int, best arc, ok bool) {
 				continue
 			}
 			room := g.w.room(e.id, g.left, s.load)
-			if room < g.least*(1-same) || room <= 0 || ok && room < width {
+			if room < g.least*(1-same) || ok && room < width {
 				continue
 			}
 			d := max(s.most, s.far[u]+g.delay[e.id/2])
@@ -167,4 +168,13 @@ func (s *sapling) add(w *network, from int, e arc, delay float64) {
 	for _, r := range w.taken[e.id] {
 		s.load[r]++
 	}
+}
+
+// room is the rate that arc a leaves to a tree that has taken load so far.
+func (w *network) room(a int32, left, load []float64) float64 {
+	least := math.Inf(1)
+	for _, r := range w.taken[a] {
+		least = min(least, left[r]/(load[r]+1))
+	}
+	return least
 }

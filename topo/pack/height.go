@@ -17,7 +17,7 @@ func (p *packing) bounded(delay []float64, height float64, seed uint64) *packing
 	grown := newPool(p.w)
 	for _, parts := range []float64{1, 4, 16, 64} {
 		quantum := p.bound / parts
-		newGreedy(p.w, delay, height, 0, quantum, seed).trees(grown)
+		newGreedy(p.w, delay, height, quantum*same, quantum, seed).trees(grown)
 	}
 	for _, t := range grown.trees {
 		b.add(t)

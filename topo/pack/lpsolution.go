@@ -2,22 +2,6 @@ package pack
 
 import "math"
 
-// fill makes rates larger one after the other, each by what the others leave.
-func fill(rates []float64, cols []*column, caps []float64) {
-	left := loads(rates, cols, len(caps))
-	for r, l := range left {
-		left[r] = max(0, caps[r]-l)
-	}
-	for k, c := range cols {
-		more := c.width(left)
-		rates[k] += more
-		for i, r := range c.rows {
-			left[r] = max(0, left[r]-float64(more*c.load[i]))
-		}
-	}
-	scale(rates, min(1, headroom(rates, cols, caps)))
-}
-
 func scale(rates []float64, factor float64) {
 	for k := range rates {
 		rates[k] *= factor

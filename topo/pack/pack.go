@@ -200,13 +200,10 @@ func (x *packer) grown(height float64) found {
 		}
 		quantum = max(x.free.bound/64, slowest/16)
 	}
-	for range 16 { // a link may be narrower than the quantum, and still the only way
-		f := found{pool: newPool(x.w)}
-		f.trees, f.rates = newGreedy(x.w, x.delay, height, quantum, quantum, x.o.Seed).trees(f.pool)
-		if len(f.trees) > 0 {
-			return f
-		}
-		quantum /= 2
+	f := found{pool: newPool(x.w)}
+	f.trees, f.rates = newGreedy(x.w, x.delay, height, quantum, quantum, x.o.Seed).trees(f.pool)
+	if len(f.trees) > 0 {
+		return f
 	}
 	x.note("the greedy search found no tree; these are the linear program's")
 	return x.solved(height)
@@ -224,33 +221,20 @@ func (x *packer) limit() int {
 	return most
 }
 
-// fewest chooses at most so many trees, or fewer where a least rate asks for
-// that.
-func (x *packer) fewest(c *chooser, most int) found {
-	best := found{pool: c.pool}
-	for most := most; most > 0; most = most * 2 / 3 {
-		s := c.choose(most, x.free.bound)
-		if next := x.fast(c, s); next.rate() > best.rate() {
+// fewer is step 3 of the patent: at most so many trees, none below the least
+// rate.
+func (x *packer) fewer(f found, most int, height float64) found {
+	c := &chooser{w: x.w, pool: f.pool, caps: x.w.caps, delay: x.delay, height: height,
+		random: rand.New(rand.NewPCG(x.o.Seed, 0x6368))}
+	best := found{}
+	for most := most; most > 0; most = most * 2 / 3 { // fewer trees can have a larger least rate
+		if next := x.fast(c, c.choose(most, x.free.bound)); next.rate() > best.rate() {
 			best = next
 		}
 		if x.o.MinRate == 0 {
 			break
 		}
 	}
-	return best
-}
-
-// fewer is step 3 of the patent: at most so many trees, none below the least
-// rate.
-func (x *packer) fewer(f found, most int, height float64) found {
-	c := &chooser{w: x.w, pool: f.pool, caps: x.w.caps, random: rand.New(rand.NewPCG(x.o.Seed, 0x6368))}
-	if !math.IsInf(height, 1) {
-		c.accept = func(t arcs) bool {
-			_, h := x.w.centre(t, x.delay)
-			return h <= height*(1+same)
-		}
-	}
-	best := x.fewest(c, most)
 	if r := x.o.MinRate; r > 0 {
 		beside := found{pool: c.pool} // trees that have r side by side
 		beside.trees, beside.rates = newGreedy(x.w, x.delay, height, r, r, x.o.Seed).trees(c.pool)
