@@ -28,10 +28,11 @@ func (w *network) delays(by Delay) []float64 {
 }
 
 // shortestPaths returns the tree in which every rank is as near to the root as
-// the graph allows, of equal ways over cheap arcs, and the delay from the root to
-// every rank.
-func (w *network) shortestPaths(root int, cost, delay []float64) (arcs, []float64) {
-	return w.search(root, func(from float64, a int32) float64 { return from + delay[a/2] + closed*cost[a] })
+// the graph allows, where a cost of 1 counts as so much delay, and the delay from the
+// root to every rank.
+func (w *network) shortestPaths(root int, weight float64, cost, delay []float64) (arcs, []float64) {
+	t, _ := w.search(root, func(from float64, a int32) float64 { return from + delay[a/2] + float64(weight*cost[a]) })
+	return t, w.treeDistances(root, t, delay)
 }
 
 // radius is the least height that a spanning tree can have.
@@ -39,7 +40,7 @@ func (w *network) radius(delay []float64) float64 {
 	least, free := math.Inf(1), make([]float64, len(w.taken))
 	for v := range w.n {
 		if w.root < 0 || v == w.root {
-			_, depth := w.shortestPaths(v, free, delay)
+			_, depth := w.shortestPaths(v, 0, free, delay)
 			least = min(least, slices.Max(depth))
 		}
 	}

@@ -55,15 +55,21 @@ const shallowPasses = 8
 // root, and whether there is one. It begins with the shortest paths and moves
 // ranks, with all below them, to cheaper parents while their depth allows it.
 func (w *network) shallow(root int, cost, delay []float64, height float64) (arcs, bool) {
-	t, depth := w.shortestPaths(root, cost, delay)
-	height *= 1 + same
-	if slices.Max(depth) > height {
+	limit := height * (1 + same)
+	var t arcs
+	var depth []float64
+	for _, weight := range []float64{height, height / 8, height * closed} {
+		if t, depth = w.shortestPaths(root, weight, cost, delay); slices.Max(depth) <= limit {
+			break
+		}
+	}
+	if slices.Max(depth) > limit {
 		return nil, false
 	}
 	for range shallowPasses {
 		moved := false
 		for v := range w.n {
-			if v != root && w.reattach(t, depth, v, cost, delay, height) {
+			if v != root && w.reattach(t, depth, v, cost, delay, limit) {
 				moved = true
 			}
 		}
