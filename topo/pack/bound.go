@@ -62,12 +62,10 @@ func BroadcastBound(g *topo.Graph, root int) (Bound, error) {
 }
 
 func bound(g *topo.Graph, root int) (Bound, error) {
-	w, err := newNetwork(g, root)
+	p, err := packed(g, root)
 	if err != nil {
 		return Bound{}, err
 	}
-	p := newPacking(w)
-	p.run()
 	return p.proven(), nil
 }
 
@@ -122,15 +120,14 @@ const mostSides = 128
 func (w *network) candidates(price []float64) [][][]int {
 	cost := make([]float64, len(w.taken))
 	w.costs(price, cost)
-	both := make([]float64, len(w.g.Links))
-	for l := range both {
-		both[l] = max(cost[2*l], cost[2*l+1])
+	for a := 0; a < len(cost); a += 2 {
+		both := max(cost[a], cost[a+1])
+		cost[a], cost[a+1] = both, both
 	}
-	t := w.prim(0, spread(both))
 	var steps []float64
-	for _, a := range t {
-		if a >= 0 && both[a/2] > smallPrice {
-			steps = append(steps, both[a/2])
+	for _, a := range w.prim(0, cost) {
+		if a >= 0 && cost[a] > smallPrice {
+			steps = append(steps, cost[a])
 		}
 	}
 	slices.Sort(steps)
@@ -140,9 +137,9 @@ func (w *network) candidates(price []float64) [][][]int {
 			continue
 		}
 		g := topo.Graph{Ranks: w.n}
-		for l, c := range both {
-			if c < s*(1-same) {
-				g.Links = append(g.Links, w.g.Links[l])
+		for l, link := range w.g.Links {
+			if cost[2*l] < s*(1-same) {
+				g.Links = append(g.Links, link)
 			}
 		}
 		if w.root != everyRoot {
@@ -157,15 +154,6 @@ func (w *network) candidates(price []float64) [][][]int {
 		list = append(list, w.sides()...)
 	}
 	return list
-}
-
-// spread writes a figure per link to both of its arcs.
-func spread(link []float64) []float64 {
-	arc := make([]float64, 2*len(link))
-	for l, v := range link {
-		arc[2*l], arc[2*l+1] = v, v
-	}
-	return arc
 }
 
 // across returns the bound of one partition: every tree needs parts-1 arcs
@@ -208,28 +196,18 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 		}
 	}
 	m.solve(20 * len(w.caps))
-	need := float64(len(parts) - 1)
 	for _, s := range m.outside {
 		price[^s.variable] = max(0, -s.gain)
 	}
-	scale(price, 1/need)
-	return w.proved(price, m.cols, 1/need), price
-}
-
-// proved is the rate that prices prove when no column may cost less than unit;
-// the prices are raised to that where they fall short.
-func (w *network) proved(price []float64, cols []*column, unit float64) float64 {
-	least := math.Inf(1)
-	for _, c := range cols {
+	least := 1.0 // what a column costs; the prices are raised where that falls short
+	for _, c := range m.cols {
 		least = min(least, 1-c.gain(price))
 	}
 	if least <= 0 {
-		return math.Inf(1)
+		return math.Inf(1), price
 	}
-	if least < unit {
-		scale(price, unit/least)
-	}
-	return w.worth(price)
+	scale(price, 1/(least*float64(len(parts)-1)))
+	return w.worth(price), price
 }
 
 // Check adds up the proof: it reports an error when a tree of g costs less

@@ -60,7 +60,7 @@ func (c *chooser) settle(s *selection) {
 	s.value = s.m.value()
 	for i := range s.trees {
 		if !s.m.used[i] {
-			s.m.forget(i)
+			s.m.cols[i] = nil
 			s.trees[i] = -1
 		}
 	}

@@ -3,6 +3,8 @@ package pack
 import (
 	"math"
 	"slices"
+
+	"github.com/treerun/treerun/topo"
 )
 
 // packing is the exact fractional packing of spanning trees by column
@@ -48,6 +50,28 @@ func newPacking(w *network) *packing {
 	p.m = newMaster(p.caps)
 	p.m.limit = work
 	return p
+}
+
+// packed packs trees into g without any limit.
+func packed(g *topo.Graph, root int) (*packing, error) {
+	w, err := newNetwork(g, root)
+	if err != nil {
+		return nil, err
+	}
+	p := newPacking(w)
+	if w.n == 1 {
+		return p, nil
+	}
+	if root == everyRoot {
+		for _, halves := range w.sides() {
+			if rate, price := w.across(halves); rate < p.bound {
+				p.bound, p.proof = rate, price
+			}
+		}
+		p.aim()
+	}
+	p.run()
+	return p, nil
 }
 
 // add makes a tree known to the program and returns its number.

@@ -69,7 +69,7 @@ func (w *network) shallow(root int, cost, delay []float64, height float64) (arcs
 	for range shallowPasses {
 		moved := false
 		for v := range w.n {
-			if v != root && w.reattach(t, depth, v, cost, delay, limit) {
+			if v != root && w.reattach(t, root, depth, v, cost, delay, limit) {
 				moved = true
 			}
 		}
@@ -82,18 +82,18 @@ func (w *network) shallow(root int, cost, delay []float64, height float64) (arcs
 
 // reattach gives v a cheaper parent, if one is near enough to the root and not
 // below v.
-func (w *network) reattach(t arcs, depth []float64, v int, cost, delay []float64, height float64) bool {
-	below := w.below(t, v)
-	reach := 0.0
-	for u, in := range below {
-		if in {
-			reach = max(reach, depth[u]-depth[v])
+func (w *network) reattach(t arcs, root int, depth []float64, v int, cost, delay []float64, limit float64) bool {
+	below, reach := make([]bool, w.n), 0.0
+	below[v] = true
+	w.walk(t, root, func(parent, child int, _ int32) {
+		if below[child] = below[child] || below[parent]; below[child] {
+			reach = max(reach, depth[child]-depth[v])
 		}
-	}
+	})
 	best := t[v]
 	for _, e := range w.near[v] {
 		in := e.id ^ 1 // the arc from the neighbour to v
-		if !below[e.to] && depth[e.to]+delay[e.id/2]+reach <= height && cost[in] < cost[best]-smallPrice {
+		if !below[e.to] && depth[e.to]+delay[e.id/2]+reach <= limit && cost[in] < cost[best]-smallPrice {
 			best = in
 		}
 	}
@@ -101,26 +101,6 @@ func (w *network) reattach(t arcs, depth []float64, v int, cost, delay []float64
 		return false
 	}
 	t[v] = best
-	change := depth[w.parent(best)] + delay[best/2] - depth[v]
-	for u, in := range below {
-		if in {
-			depth[u] += change
-		}
-	}
+	copy(depth, w.treeDistances(root, t, delay))
 	return true
-}
-
-// below returns by rank whether its way to the root goes through v.
-func (w *network) below(t arcs, v int) []bool {
-	in := make([]bool, w.n)
-	for u := range in {
-		for x := u; !in[u] && x >= 0; {
-			in[u] = x == v || in[x]
-			if t[x] < 0 {
-				break
-			}
-			x = w.parent(t[x])
-		}
-	}
-	return in
 }

@@ -36,8 +36,8 @@ type column struct {
 // compiler from fusing the two, and the result the same on every machine.
 type master struct {
 	caps []float64 // by row: the capacity
-	cols []*column
-	used []bool // by column: it is in the basis
+	cols []*column // nil: dropped
+	used []bool    // by column: it is in the basis
 
 	basic   []int32    // by place: the variable there, a column or ^row for the slack of a row
 	x       []float64  // by place: its value
@@ -102,9 +102,6 @@ func (m *master) add(c *column) int {
 	m.used = append(m.used, false)
 	return len(m.cols) - 1
 }
-
-// forget drops a column that is not in use.
-func (m *master) forget(k int) { m.cols[k] = nil }
 
 // value is the sum of the rates, with the rows as large as they were made.
 func (m *master) value() float64 {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/treerun/treerun/topo"
@@ -72,6 +73,9 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 	}
 	if g.Ranks > MaxRanks {
 		return nil, fmt.Errorf("pack: graph of %d ranks, want at most %d", g.Ranks, MaxRanks)
+	}
+	if root == everyRoot && g.Ranks > MaxPartRanks {
+		return nil, fmt.Errorf("pack: graph of %d ranks, want at most %d to pack trees for every part", g.Ranks, MaxPartRanks)
 	}
 	w := &network{g: g, n: g.Ranks, root: root, near: make([][]arc, g.Ranks), taken: make([][]int32, 2*len(g.Links))}
 	crossed := g.Crossed()
@@ -189,37 +193,32 @@ func (t arcs) links() []int32 {
 // column returns the tree as a variable of the packing program. Trees of every
 // root take of a row for their root, too: these rows are behind the network's.
 func (w *network) column(t arcs) *column {
-	c := &column{}
+	var rows []int32
 	for _, a := range t {
 		if a >= 0 {
-			c.rows = append(c.rows, w.taken[a]...)
+			rows = append(rows, w.taken[a]...)
 		}
 	}
 	if w.root == everyRoot {
-		c.rows = append(c.rows, int32(len(w.caps)+t.root()))
+		rows = append(rows, int32(len(w.caps)+t.root()))
 	}
-	slices.Sort(c.rows)
-	kept := 0
-	for i, r := range c.rows {
-		if i > 0 && r == c.rows[kept-1] {
-			c.load[kept-1]++
+	slices.Sort(rows)
+	c := &column{}
+	for i, r := range rows {
+		if i > 0 && r == rows[i-1] {
+			c.load[len(c.load)-1]++
 			continue
 		}
-		c.rows[kept] = r
-		c.load = append(c.load, 1)
-		kept++
+		c.rows, c.load = append(c.rows, r), append(c.load, 1)
 	}
-	c.rows = c.rows[:kept]
 	return c
 }
 
 // width is the rate that c can have alone, with so much left in every row.
 func (c *column) width(left []float64) float64 {
-	least := -1.0
+	least := math.Inf(1)
 	for i, r := range c.rows {
-		if v := left[r] / c.load[i]; least < 0 || v < least {
-			least = v
-		}
+		least = min(least, left[r]/c.load[i])
 	}
 	return max(0, least)
 }

@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -68,15 +69,14 @@ func pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	w, err := newNetwork(g, root)
+	p, err := packed(g, root)
 	if err != nil {
 		return nil, err
 	}
-	if w.n == 1 {
-		return alone(w), nil
+	if g.Ranks == 1 {
+		return alone(p.w), nil
 	}
-	x := &packer{w: w, o: o, delay: w.delays(o.Delay), free: newPacking(w)}
-	x.free.run()
+	x := &packer{w: p.w, o: o, delay: p.w.delays(o.Delay), free: p}
 	found := x.search()
 	return x.result(found), nil
 }
@@ -194,11 +194,8 @@ func (x *packer) solved(height float64) found {
 func (x *packer) grown(height float64) found {
 	quantum := x.o.MinRate
 	if quantum == 0 {
-		slowest := math.Inf(1)
-		for _, l := range x.w.g.Links {
-			slowest = min(slowest, l.GBytesPerSecond)
-		}
-		quantum = max(x.free.bound/64, slowest/16)
+		slowest := slices.MinFunc(x.w.g.Links, func(a, b topo.Link) int { return cmp.Compare(a.GBytesPerSecond, b.GBytesPerSecond) })
+		quantum = max(x.free.bound/64, slowest.GBytesPerSecond/16)
 	}
 	f := found{pool: newPool(x.w)}
 	f.trees, f.rates = newGreedy(x.w, x.delay, height, quantum, quantum, x.o.Seed).trees(f.pool)

@@ -28,7 +28,7 @@ const MaxPartRanks = 64
 //
 // The error is for a graph that is not valid or has more than MaxPartRanks.
 func PackParts(g *topo.Graph) (*Result, error) {
-	p, err := packParts(g)
+	p, err := packed(g, everyRoot)
 	if err != nil {
 		return nil, err
 	}
@@ -40,35 +40,7 @@ func PackParts(g *topo.Graph) (*Result, error) {
 
 // PartsBound returns the largest rate of an AllGather or a ReduceScatter over
 // the links of g, as PackParts finds it, with its proof.
-func PartsBound(g *topo.Graph) (Bound, error) {
-	p, err := packParts(g)
-	if err != nil {
-		return Bound{}, err
-	}
-	return p.proven(), nil
-}
-
-func packParts(g *topo.Graph) (*packing, error) {
-	w, err := newNetwork(g, everyRoot)
-	if err != nil {
-		return nil, err
-	}
-	if g.Ranks > MaxPartRanks {
-		return nil, fmt.Errorf("pack: graph of %d ranks, want at most %d to pack trees for every part", g.Ranks, MaxPartRanks)
-	}
-	p := newPacking(w)
-	if w.n == 1 {
-		return p, nil
-	}
-	for _, halves := range w.sides() {
-		if rate, price := w.across(halves); rate < p.bound {
-			p.bound, p.proof = rate, price
-		}
-	}
-	p.aim()
-	p.run()
-	return p, nil
-}
+func PartsBound(g *topo.Graph) (Bound, error) { return bound(g, everyRoot) }
 
 // aim lets the trees of every root have their part of the bound.
 func (p *packing) aim() {

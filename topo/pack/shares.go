@@ -14,7 +14,8 @@ import (
 //
 // Rates must be above zero and latencies not below it; there must be a tree.
 func Shares(rates, latenciesUs []float64, bytes float64) (shares []float64, timeUs float64) {
-	order := byLatency(latenciesUs)
+	// The order in which a growing message takes the trees in.
+	order := sorted(len(rates), func(i, j int) int { return cmp.Compare(latenciesUs[i], latenciesUs[j]) })
 	rate, begun := 0.0, 0.0 // of the trees in use, and what they would not have done by time 0
 	for i, k := range order {
 		rate += rates[k]
@@ -34,14 +35,13 @@ func Shares(rates, latenciesUs []float64, bytes float64) (shares []float64, time
 // bytesPerUs is 1 GB/s in bytes per microsecond.
 const bytesPerUs = 1e3
 
-// byLatency returns the trees in the order in which a growing message takes
-// them in.
-func byLatency(latencies []float64) []int {
-	order := make([]int, len(latencies))
+// sorted returns the numbers below n in the order that compare says.
+func sorted(n int, compare func(i, j int) int) []int {
+	order := make([]int, n)
 	for k := range order {
 		order[k] = k
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(latencies[i], latencies[j]) })
+	slices.SortStableFunc(order, compare)
 	return order
 }
 
