@@ -16,13 +16,12 @@ func (w *network) cheapest(cost []float64) arcs {
 
 // prim returns the cheapest tree for costs that are the same both ways.
 func (w *network) prim(start int, cost []float64) arcs {
-	t, _ := w.search(start, func(_ float64, a int32) float64 { return cost[a] })
-	return t
+	return w.search(start, func(_ float64, a int32) float64 { return cost[a] })
 }
 
 // search grows a tree from a start: the rank with the least label comes next, of equals the
 // lowest one. The label of a rank is the least that its arcs from the tree give.
-func (w *network) search(start int, give func(from float64, a int32) float64) (arcs, []float64) {
+func (w *network) search(start int, give func(from float64, a int32) float64) arcs {
 	t := slices.Repeat(arcs{-1}, w.n)
 	label := slices.Repeat([]float64{math.Inf(1)}, w.n)
 	done := make([]bool, w.n)
@@ -41,7 +40,7 @@ func (w *network) search(start int, give func(from float64, a int32) float64) (a
 			}
 		}
 	}
-	return t, label
+	return t
 }
 
 // branch is an arc between vertices of a contracted graph; id is its number

@@ -31,7 +31,7 @@ func (w *network) delays(by Delay) []float64 {
 // the graph allows, where a cost of 1 counts as so much delay, and the delay from the
 // root to every rank.
 func (w *network) shortestPaths(root int, weight float64, cost, delay []float64) (arcs, []float64) {
-	t, _ := w.search(root, func(from float64, a int32) float64 { return from + delay[a/2] + float64(weight*cost[a]) })
+	t := w.search(root, func(from float64, a int32) float64 { return from + delay[a/2] + float64(weight*cost[a]) })
 	return t, w.treeDistances(root, t, delay)
 }
 

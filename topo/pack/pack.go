@@ -112,7 +112,7 @@ func (x *packer) search() found {
 	}
 	radius := x.w.radius(x.delay)
 	if highest < radius*(1-same) {
-		x.notes = append(x.notes, fmt.Sprintf("no spanning tree has a height of %s; the least is %s", x.unit(highest), x.unit(radius)))
+		x.note("no spanning tree has a height of %s; the least is %s", x.unit(highest), x.unit(radius))
 		highest = radius
 	}
 	best := x.under(highest)
@@ -194,8 +194,8 @@ func (x *packer) solved(height float64) found {
 func (x *packer) grown(height float64) found {
 	quantum := x.o.MinRate
 	if quantum == 0 {
-		slowest := slices.MinFunc(x.w.g.Links, func(a, b topo.Link) int { return cmp.Compare(a.GBytesPerSecond, b.GBytesPerSecond) })
-		quantum = max(x.free.bound/64, slowest.GBytesPerSecond/16)
+		slower := func(a, b topo.Link) int { return cmp.Compare(a.GBytesPerSecond, b.GBytesPerSecond) }
+		quantum = max(x.free.bound/64, slices.MinFunc(x.w.g.Links, slower).GBytesPerSecond/16)
 	}
 	f := found{pool: newPool(x.w)}
 	f.trees, f.rates = newGreedy(x.w, x.delay, height, quantum, quantum, x.o.Seed).trees(f.pool)
