@@ -8,7 +8,6 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/chart"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
@@ -171,9 +170,9 @@ func (r *results) close() error {
 	}
 	var errs []error
 	if r.plot != nil {
-		picture, err := chart.SVG(r.rows)
+		svg, err := picture(r.rows)
 		if err == nil {
-			_, err = r.plot.Write(picture)
+			_, err = r.plot.Write(svg)
 		}
 		if err = errors.Join(err, r.plot.Close()); err != nil {
 			errs = append(errs, fmt.Errorf("bench: --plot: %w", err))
