@@ -9,8 +9,8 @@
 #                                   test this script
 #   scripts/one-host.sh page        write the page again from what was measured
 #
-# What was measured is in one-host.tsv beside the page: a line per figure, and
-# lines "# name<TAB>value" about the machine. scripts/onehost makes the page of it.
+# What was measured is in one-host.jsonl beside the page: a line per row, and lines
+# about the machine. scripts/report makes the page of it.
 #
 # Environment, besides that of peers.sh:
 #   REPEAT=5            repetitions; the median counts (settings: 1)
@@ -43,10 +43,10 @@ quick)
 *) fail "usage: one-host.sh [settings | quick | page]" ;;
 esac
 mkdir -p "$out"
-record=$out/one-host.tsv
+record=$out/one-host.jsonl
 rows=$work/record
 
-page() { go run ./scripts/onehost "$record"; }
+page() { go run ./scripts/report page one-host "$out"; }
 
 # An unfinished measurement leaves the earlier record as it was.
 trap 'rm -rf "$work"' EXIT
@@ -56,7 +56,7 @@ if [ "$mode" = page ]; then
 fi
 
 # about NAME VALUE: a line about the machine or the run.
-about() { printf '# %s\t%s\n' "$1" "$2" >> "$rows"; }
+about() { printf '{"fact":"%s","value":"%s"}\n' "$1" "${2//[\"\\]/}" >> "$rows"; }
 
 # busy prints the CPU seconds that this machine has spent, steal included, since
 # it started, and ours those in $work/times: of the jobs that this script has
@@ -85,12 +85,16 @@ watched() {
     return 1
 }
 
-# note PART NP IMPL: the rows of $work/rows into the record. Wrong elements end all.
+# note PART NP IMPL: the rows of $work/rows into the record. Wrong elements end all. What
+# is no time in microseconds is a figure: GB/s, milliseconds of a start, KiB of memory.
 note() {
-    local op bytes us wrong plan share
+    local op bytes us wrong plan share unit=time_us
+    case $1 in membw | start | memory) unit=figure ;; esac
     while read -r op bytes us wrong plan share; do
         [[ $wrong =~ ^(0|-|N/A)$ ]] || fail "$3 -np $2: $wrong wrong elements in $op of $bytes bytes"
-        printf '%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' "$1" "$rep" "$2" "$op" "$bytes" "$3" "$us" "$away" "${plan:--}" "${share:--}" >> "$rows"
+        share=${share#-} plan=${plan#-}
+        printf '{"part":"%s","who":"%s","collective":"%s","np":%s,"bytes":%s,"rep":%s,"%s":%s,"away":%s%s%s}\n' "$1" "$3" "$op" "$2" \
+            "$bytes" "$rep" $unit "$us" "$away" "${plan:+,\"plan\":\"$plan\"}" "${share:+,\"limit_share\":$share}" >> "$rows"
     done < "$work/rows"
 }
 
@@ -160,8 +164,8 @@ measure_others() {
 }
 
 # measure_flight: many AllReduces at once, and one after the other. serial has
-# buffers of its own for every call, as in flight; of treerun program serial of
-# scripts/onehost measures both.
+# buffers of its own for every call, as in flight; of treerun scripts/report
+# measures the latter.
 measure_flight() {
     local np impl calls=${flight[0]} size=${flight[1]}
     for np in $ranks; do
@@ -177,7 +181,7 @@ measure_flight() {
 
 # flight NP CALLS SIZE: treerun's rows of measure_flight.
 flight() {
-    launch treerun "$1" "$work/serial" "$2" "$(numfmt --from=iec "$3")" | figures || return 1
+    launch treerun "$1" "$work/report" serial "$2" "$(numfmt --from=iec "$3")" | figures || return 1
     bench "$1" --inflight "$2" -T 0.1 -b "$3" -e "$3" -n 50 | sed 's/^allreduce/inflight/'
 }
 
@@ -248,11 +252,11 @@ prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpi_null.openmpi bin/mpi_nul
 for impl in openmpi mpich; do
     "mpicc.$impl" -O2 -I "$peers" scripts/mpi_more.c -o "$work/mpi_more.$impl" -lm 2> "$work/stderr" || { cat "$work/stderr" >&2; fail "cannot compile mpi_more.c with mpicc.$impl"; }
 done
-go build -o "$work/serial" ./scripts/onehost/serial
+go build -o "$work/report" ./scripts/report
 
 if [ "$mode" = settings ]; then
     [ -f "$record" ] || fail "no $record to add to: first run one-host.sh without settings"
-    grep -v -e '^settings	' -e '^# settings' "$record" > "$rows"
+    grep -v -e '"part":"settings"' -e '"fact":"settings' "$record" > "$rows"
     about settings "$(date -u '+%F %H:%M UTC'), $repeat repetitions"
 else
     describe

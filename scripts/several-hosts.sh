@@ -9,8 +9,8 @@
 #
 # Interrupted after the first repetition, it writes what is whole.
 #
-# What was measured is in several-hosts.tsv beside the page: a line per figure,
-# and lines "# name<TAB>value" about the machine. scripts/severalhosts does the work.
+# What was measured is in several-hosts.jsonl beside the page: a line per row, and
+# lines about the machine. scripts/report does the work.
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
@@ -31,7 +31,7 @@ more=()
 case $mode in
 full) ;;
 page)
-    go run ./scripts/severalhosts page "${OUT:-docs/results}/several-hosts.tsv"
+    go run ./scripts/report page several-hosts "${OUT:-docs/results}"
     exit ;;
 quick)
     more=(-quick -repeat 1)
@@ -45,9 +45,9 @@ if [ $alone = no ]; then
     prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpi_null.openmpi bin/mpi_null.mpich bin/mpich_shim.so bin/gloo_perf
     more+=(-peers "$peers")
 fi
-for f in ./cmd/treerun ./examples/hello ./examples/train ./scripts/severalhosts; do
+for f in ./cmd/treerun ./examples/hello ./examples/train ./scripts/report; do
     go build -o "$work/$(basename "$f")" "$f"
 done
 mkdir -p "${OUT:-docs/results}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/severalhosts" measure -treerun "$work/treerun" -hello "$work/hello" -train "$work/train" -about "$version" "${more[@]}" "${OUT:-docs/results}"
+"$work/report" measure several-hosts -treerun "$work/treerun" -hello "$work/hello" -train "$work/train" -about "$version" "${more[@]}" "${OUT:-docs/results}"

@@ -7,8 +7,8 @@
 #   scripts/slow-card.sh quick    one repetition of a small message into a new folder: to test this script
 #   scripts/slow-card.sh page     write the page again from what was measured
 #
-# What was measured is in slow-card.tsv beside the page: a line per figure, and
-# lines "# name<TAB>value" about the machine. scripts/slowcard does the work.
+# What was measured is in slow-card.jsonl beside the page: a line per row, and
+# lines about the machine. scripts/report does the work.
 #
 # Environment:
 #   REPEAT=5            repetitions; the median counts
@@ -21,20 +21,21 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export GOFLAGS="${GOFLAGS:+$GOFLAGS }-buildvcs=false"
 
-command=measure more=(-repeat "${REPEAT:-5}" -rate "${RATE:-200}")
+more=(-repeat "${REPEAT:-5}" -rate "${RATE:-200}")
 case $mode in
 full) ;;
-page) command=page more=() ;;
+page)
+    go run ./scripts/report page slow-card "${OUT:-docs/results}"
+    exit ;;
 quick)
-    more=(-repeat 1 -bytes $((256 << 10)))
+    more=(-repeat 1 -quick)
     OUT=${OUT:-$(mktemp -d)} ;;
 *) echo "usage: slow-card.sh [quick | page]" >&2; exit 64 ;;
 esac
 OUT=${OUT:-docs/results}
-for f in ./cmd/treerun ./scripts/slowcard; do
+for f in ./cmd/treerun ./scripts/report; do
     go build -o "$work/$(basename "$f")" "$f"
 done
 mkdir -p "$OUT"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/slowcard" "$command" -treerun "$work/treerun" -about "$version" "${more[@]}" "$OUT"
-echo "$OUT/slow-card.md"
+"$work/report" measure slow-card -treerun "$work/treerun" -about "$version" "${more[@]}" "$OUT"

@@ -8,7 +8,7 @@
 #   scripts/sparse.sh page     write the page again from what was measured
 #
 # What was measured is in sparse.jsonl beside the page, a line per row.
-# scripts/sparse does the work.
+# scripts/report does the work.
 #
 # Environment:
 #   PEERS=DIR           the peer kit (see peers.sh); PEERS= measures treerun alone
@@ -29,7 +29,7 @@ more=()
 case $mode in
 full) ;;
 page)
-    go run ./scripts/sparse page "${OUT:-docs/results}/sparse.jsonl"
+    go run ./scripts/report page sparse "${OUT:-docs/results}"
     exit ;;
 quick)
     more=(-quick -repeat 1)
@@ -43,9 +43,9 @@ if [ $alone = no ]; then
     prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpich_shim.so
     more+=(-peers "$peers")
 fi
-for f in ./cmd/treerun ./scripts/sparse; do
+for f in ./cmd/treerun ./scripts/report; do
     go build -o "$work/$(basename "$f")" "$f"
 done
 mkdir -p "${OUT:-docs/results}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/sparse" measure -treerun "$work/treerun" -about "$version" "${more[@]}" "${OUT:-docs/results}"
+"$work/report" measure sparse -treerun "$work/treerun" -about "$version" "${more[@]}" "${OUT:-docs/results}"

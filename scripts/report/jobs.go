@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/treerun/treerun/internal/testutil/nethosts"
+)
+
+// run is a measurement: what the command line says, and what was found.
+type run struct {
+	treerun, hello, train string // executables
+	peers                 string // folder of the peers' kit; empty: treerun alone
+	about                 string // version of treerun
+	quick                 bool
+	repeat, iterations    int
+	seconds               float64 // of timed iterations of a row of small messages
+	mbits                 int     // of cards
+	only                  []string
+
+	*record
+	work string // temporary folder
+	rep  int
+}
+
+// load is what one job of a benchmark measures.
+type load struct {
+	ops                string
+	begin, end, factor int64
+	iters, warmup      int
+	seconds            float64 // of timed iterations of a row; 0: no limit
+	check              bool    // one more call, of which every element is compared
+	inPlace            string  // as the flag of treerun bench
+}
+
+// perf are the options of the kit's benchmarks.
+func (l *load) perf() []string {
+	args := []string{"-j", "-o", l.ops, "-b", fmt.Sprint(l.begin), "-e", fmt.Sprint(l.end), "-f", fmt.Sprint(l.factor),
+		"-n", fmt.Sprint(l.iters), "-w", fmt.Sprint(l.warmup)}
+	if l.seconds > 0 {
+		args = append(args, "-T", fmt.Sprint(l.seconds))
+	}
+	if !l.check {
+		args = append(args, "-c", "0")
+	}
+	if l.inPlace == "yes" {
+		args = append(args, "-i")
+	}
+	return args
+}
+
+// bench are the same for treerun bench, and more.
+func (l *load) bench(more ...string) []string {
+	check := "0"
+	if l.check {
+		check = "1"
+	}
+	return append([]string{"bench", "--collective", l.ops, "--in-place=" + l.inPlace, "-b", fmt.Sprint(l.begin),
+		"-e", fmt.Sprint(l.end), "-f", fmt.Sprint(l.factor), "-n", fmt.Sprint(l.iters), "-w", fmt.Sprint(l.warmup),
+		"--max-seconds", fmt.Sprint(l.seconds), "-c", check, "--json", "-"}, more...)
+}
+
+// where is on which hosts a job runs: the first of some, or this one.
+type where struct {
+	h       *nethosts.Hosts // nil: this one
+	hosts   int
+	perHost int
+}
+
+func (w where) np() int { return w.hosts * w.perHost }
+
+// slots returns the hosts with their slots, as all launchers take it.
+func (w where) slots() string {
+	var all []string
+	for i := range w.hosts {
+		all = append(all, fmt.Sprintf("%s:%d", w.h.Name(i), w.perHost))
+	}
+	return strings.Join(all, ",")
+}
+
+// ranks returns treerun's arguments for the ranks of a job.
+func (w where) ranks() []string {
+	if w.h == nil {
+		return []string{"-np", fmt.Sprint(w.np())}
+	}
+	return []string{"-H", w.slots(), "--launch-agent", w.h.Agent()}
+}
+
+// gloo starts one process per rank, and waits for them.
+const gloo = `s=$1 n=$2 enter=$3; shift 3; pids=; for r in $(seq 0 $((n - 1))); do
+sh "$enter" "$(echo "$s" | cut -d, -f$((r + 1)) | cut -d: -f1)" "$@" -r $r -s $n & pids="$pids $!"; done
+for p in $pids; do wait $p || exit 1; done`
+
+// peer returns the command line of a program of the peers' kit: perf or null. Open
+// MPI runs on network 0 and is told to give up the cores, which the hosts share, as it
+// cannot know that; its setting ring is its ring for every AllReduce. MPICH never gives
+// up a core by itself: a library does it.
+func (m *run) peer(w where, who, program string, args []string) []string {
+	name, setting, _ := strings.Cut(who, ":")
+	bin := func(name string) string { return filepath.Join(m.peers, "bin", name) }
+	np, path := fmt.Sprint(w.np()), bin("mpi_"+program+"."+name)
+	var line []string
+	switch name {
+	case "openmpi":
+		line = []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", np,
+			"--leave-session-attached", "--host", w.slots(), "--mca", "plm_rsh_agent", w.h.Shell(),
+			"--mca", "plm_rsh_no_tree_spawn", "1", "--mca", "oob_tcp_if_include", "10.77.0.0/24",
+			"--mca", "btl_tcp_if_include", "10.77.0.0/24", "--mca", "pml", "ob1", "--mca", "btl", "self,vader,tcp",
+			"--mca", "mpi_yield_when_idle", "1"}
+		if setting == "ring" {
+			line = append(line, "--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "4")
+		}
+	case "mpich":
+		line = []string{"mpirun.mpich", "-np", np, "-launcher", "ssh", "-launcher-exec", w.h.Shell(),
+			"-iface", w.h.Device(0), "-hosts", w.slots(),
+			"-env", "UCX_NET_DEVICES", w.h.Device(0), "-env", "LD_PRELOAD", bin("mpich_shim.so")}
+	case "gloo":
+		store, err := os.MkdirTemp(m.work, "store")
+		if err != nil {
+			store = m.work // gloo then says what is wrong
+		}
+		line = []string{"sh", "-c", gloo, "sh", w.slots(), np, w.h.Enter()}
+		path, args = bin("gloo_perf"), append([]string{"-S", filepath.Join(store, "s"), "-I", w.h.Device(0)}, args...)
+		if setting != "" {
+			args = append(args, "-A", setting)
+		}
+	}
+	return append(append(line, path), args...)
+}
+
+// output runs a command on host 0, or on this one, with a folder for what treerun
+// keeps, and returns its stdout. After limit, or when ctx ends, it ends the command's
+// process group and all that runs on the hosts.
+func (m *run) output(ctx context.Context, w where, limit time.Duration, cache string, line ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.Command(line[0], line[1:]...)
+	if w.h != nil {
+		cmd = w.h.Command(0, line[0], line[1:]...)
+	}
+	cmd.Env = append(os.Environ(), "XDG_CACHE_HOME="+filepath.Join(m.work, cache))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		for i := 0; w.h != nil && i < w.h.Len(); i++ {
+			_ = w.h.Kill(i)
+		}
+	})
+	err := cmd.Wait()
+	stop()
+	if err = errors.Join(err, ctx.Err()); err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, errs.String())
+	}
+	return out.Bytes(), nil
+}
+
+// job runs a benchmark and notes the rows that it prints, with part and who.
+func (m *run) job(ctx context.Context, w where, limit time.Duration, k key, line ...string) error {
+	clock := startWatch()
+	out, err := m.output(ctx, w, limit, "cache-"+k.Part, line...)
+	if err != nil {
+		return err
+	}
+	away := clock.away()
+	all, err := printed(out)
+	for _, v := range all {
+		v.Part, v.Who, v.NP, v.Rep, v.Away = k.Part, k.Who, w.np(), m.rep, away
+		m.add(v)
+	}
+	if err == nil {
+		fmt.Fprintf(os.Stderr, "%s, %s: %.1f s\n", k.Part, k.Who, clock.seconds())
+	}
+	return err
+}
+
+// failed notes a job that failed.
+func (m *run) failed(what string, err error) {
+	m.fact("failed", "%s: %.300s", what, strings.ReplaceAll(err.Error(), "\n", " "))
+	fmt.Fprintf(os.Stderr, "failed: %s: %v\n", what, err)
+}
+
+// repetitions measures as often as is asked for. Interrupted after the first
+// repetition, what is whole counts.
+func (m *run) repetitions(ctx context.Context, one func() error) error {
+	for m.rep = 1; m.rep <= m.repeat; m.rep++ {
+		begin := time.Now()
+		load, _ := os.ReadFile("/proc/loadavg")
+		facts, whole := len(m.facts), len(m.rows)
+		if err := errors.Join(one(), ctx.Err()); err != nil {
+			if ctx.Err() == nil || m.rep == 1 {
+				return err
+			}
+			m.facts, m.rows = m.facts[:facts], m.rows[:whole]
+			m.fact("stopped", "in repetition %d of %d", m.rep, m.repeat)
+			return nil
+		}
+		m.fact("repetition", "%d: load before %.14s, %.0f s", m.rep, load, time.Since(begin).Seconds())
+		fmt.Fprintf(os.Stderr, "repetition %d of %d: %.0f s\n", m.rep, m.repeat, time.Since(begin).Seconds())
+	}
+	return nil
+}
+
+// turn returns the implementations that take part, in this repetition's order.
+func (m *run) turn(who ...string) []string {
+	all := slices.DeleteFunc(slices.Clone(who), func(w string) bool {
+		name, _, _ := strings.Cut(w, ":")
+		return m.peers == "" && slices.Contains([]string{"openmpi", "mpich", "gloo"}, name)
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	k := (m.rep - 1) % len(all)
+	return append(slices.Clone(all[k:]), all[:k]...)
+}
+
+// hosts makes hosts on one network.
+func makeHosts(n int, network nethosts.Network) (*nethosts.Hosts, error) {
+	if err := nethosts.Missing(); err != nil {
+		return nil, fmt.Errorf("hosts cannot be made here: %w", err)
+	}
+	return nethosts.Make(n, nethosts.Options{Networks: []nethosts.Network{network}})
+}

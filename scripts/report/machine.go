@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// describe notes the machine, and treerun, whose version is given.
+func (r *record) describe(version string) {
+	cpu := "unknown"
+	info, _ := os.ReadFile("/proc/cpuinfo")
+	if _, rest, found := strings.Cut(string(info), "model name"); found {
+		cpu = strings.TrimLeft(strings.SplitN(rest, "\n", 2)[0], "\t :")
+	}
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	r.fact("begun", "%s", time.Now().UTC().Format("2006-01-02 15:04 UTC"))
+	r.fact("machine", "%d cores, %s", runtime.NumCPU(), cpu)
+	r.fact("kernel", "Linux %s", bytes.TrimSpace(release))
+	r.fact("treerun", "%s, %s", version, runtime.Version())
+}
+
+// watch measures how long something takes, and how many cores others use
+// meanwhile: other processes, and other guests of the machine.
+type watch struct {
+	begin      time.Time
+	busy, ours float64
+}
+
+func startWatch() watch { return watch{time.Now(), busy(), ours()} }
+
+func (w watch) seconds() float64 { return time.Since(w.begin).Seconds() }
+
+// away returns how many cores others have used since the start, on the average.
+// Processes that this one has not waited for yet count as others.
+func (w watch) away() float64 {
+	cores := ((busy() - w.busy) - (ours() - w.ours)) / w.seconds()
+	return math.Round(100*max(0, cores)) / 100
+}
+
+// busy returns the CPU seconds that this machine has spent, steal included.
+func busy() float64 {
+	text, _ := os.ReadFile("/proc/stat")
+	f := strings.Fields(strings.SplitN(string(text), "\n", 2)[0])
+	sum := 0.0
+	for _, i := range []int{1, 2, 3, 6, 7, 8} {
+		if i < len(f) {
+			ticks, _ := strconv.ParseFloat(f[i], 64)
+			sum += ticks / 100 // of USER_HZ
+		}
+	}
+	return sum
+}
+
+// ours returns those of this process and of all that it has waited for.
+func ours() float64 {
+	sum := 0.0
+	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
+		var u syscall.Rusage
+		if syscall.Getrusage(who, &u) == nil {
+			sum += time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
+		}
+	}
+	return sum
+}

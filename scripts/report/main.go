@@ -1,0 +1,172 @@
+// Report measures treerun, beside Open MPI, MPICH and Gloo or by itself, and makes the
+// pages and charts of docs/results:
+//
+//	report measure NAME [flags] FOLDER   measures, then writes the page
+//	report page NAME FOLDER              writes the page from the record in FOLDER
+//	report graph NETWORK                 prints a graph file of a network of a page
+//
+// A record is a file of JSON lines: facts about the machine, and rows as treerun bench
+// --json prints them, with what was varied. one-host.sh measures for the page one-host;
+// it and the scripts of the other names build what a measurement needs. Nothing imports
+// this package.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// report is one page with its charts.
+type report struct {
+	name    string
+	record  bool                                              // made from a record
+	repeat  int                                               // repetitions, unless told
+	measure func(*run, context.Context) error                 // nil: not by this program
+	files   func(*record) (page any, svg pictures, err error) // what the page's template is given, and charts
+}
+
+// pictures are charts by the names of their files.
+type pictures map[string][]byte
+
+var reports = []report{
+	{"one-host", true, 0, nil, oneHostFiles},
+	{"several-hosts", true, 5, (*run).severalHosts, severalHostsFiles},
+	{"sparse", true, 3, (*run).sparse, sparseFiles},
+	{"slow-card", true, 5, (*run).slowCard, slowCardFiles},
+	{"push-pulls", true, 5, (*run).pushPulls, pushPullsFiles},
+	{"packing", false, 0, nil, packingFiles},
+}
+
+var errUsage = errors.New("usage: report measure NAME [flags] FOLDER | report page NAME FOLDER | report graph NETWORK; NAME is " +
+	"one-host, several-hosts, sparse, slow-card, push-pulls or packing")
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := command(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "report:", err)
+		os.Exit(1)
+	}
+}
+
+func command(ctx context.Context, args []string) error {
+	if len(args) < 1 {
+		return errUsage
+	}
+	switch {
+	case args[0] == receiveCommand, args[0] == sendCommand: // this program inside a host
+		return flowEnd(args)
+	case args[0] == "serial": // as a rank of a job
+		return serial(ctx, args[1:])
+	case args[0] == "graph" && len(args) == 2:
+		return printGraph(args[1])
+	case len(args) < 2:
+		return errUsage
+	}
+	i := slices.IndexFunc(reports, func(r report) bool { return r.name == args[1] })
+	switch {
+	case i >= 0 && args[0] == "page" && len(args) == 3:
+		return reports[i].page(args[2])
+	case i >= 0 && args[0] == "measure" && reports[i].measure != nil:
+		return reports[i].measured(ctx, args[2:])
+	}
+	return errUsage
+}
+
+// recordIn returns the name of the record.
+func (r *report) recordIn(folder string) string { return filepath.Join(folder, r.name+".jsonl") }
+
+// made returns the files of the page, by name.
+func (r *report) made(folder string) (pictures, error) {
+	rec := &record{}
+	if r.record {
+		var err error
+		if rec, err = readRecord(r.recordIn(folder)); err != nil {
+			return nil, err
+		}
+		if len(rec.rows) == 0 {
+			return nil, fmt.Errorf("%s: nothing was measured", r.recordIn(folder))
+		}
+	}
+	data, files, err := r.files(rec)
+	if err != nil {
+		return nil, err
+	}
+	text, err := written(r.name, data)
+	if files == nil {
+		files = pictures{}
+	}
+	files[r.name+".md"] = text
+	return files, err
+}
+
+// page writes the page and its charts.
+func (r *report) page(folder string) error {
+	files, err := r.made(folder)
+	if err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	fmt.Println(filepath.Join(folder, r.name+".md"))
+	return nil
+}
+
+// measured measures, and writes the record and the page. An unfinished measurement
+// leaves the earlier record as it was.
+func (r *report) measured(ctx context.Context, args []string) (err error) {
+	f := flag.NewFlagSet(r.name, flag.ContinueOnError)
+	m := &run{record: &record{}}
+	f.StringVar(&m.treerun, "treerun", "", "the executable of treerun")
+	f.StringVar(&m.hello, "hello", "", "that of examples/hello")
+	f.StringVar(&m.train, "train", "", "that of examples/train")
+	f.StringVar(&m.peers, "peers", "", "the folder of the peers' kit, with bin/; empty: treerun alone")
+	f.StringVar(&m.about, "about", "", "the version of treerun")
+	f.BoolVar(&m.quick, "quick", false, "small messages, to test this program")
+	f.IntVar(&m.repeat, "repeat", r.repeat, "repetitions; the median counts")
+	f.IntVar(&m.iterations, "n", 1, "sparse: timed iterations of a row on several hosts, in each repetition")
+	f.Float64Var(&m.seconds, "cap", 0.1, "several-hosts: seconds of timed iterations of a row of small messages")
+	f.IntVar(&m.mbits, "rate", 200, "slow-card: Mbit/s of the cards")
+	only := f.String("only", "", "several-hosts: NETWORK,...; sparse: CASE,... (CASE* for all that begin so): measure no others; "+
+		"sparse keeps the others of an earlier record")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	m.only = strings.FieldsFunc(*only, func(c rune) bool { return c == ',' })
+	if f.NArg() != 1 || m.treerun == "" || m.repeat < 1 || m.iterations < 1 || m.mbits < 1 {
+		return errUsage
+	}
+	if m.work, err = os.MkdirTemp("", r.name+"-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(m.work)) }()
+	file := r.recordIn(f.Arg(0))
+	if m.only != nil && r.name == "sparse" {
+		if m.record, err = readRecord(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		} else if err != nil {
+			m.record = &record{}
+		}
+		m.facts = nil
+	}
+	m.describe(m.about)
+	if err := r.measure(m, ctx); err != nil {
+		return err
+	}
+	if err := m.write(file); err != nil {
+		return err
+	}
+	return r.page(f.Arg(0))
+}

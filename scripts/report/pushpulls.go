@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+var (
+	pushPullAlgorithms = []string{"ring", "star", "kl", "multi"}
+	pushPullCounts     = []int{1, 50, 150}
+)
+
+// pushPulls measures some AllReduces at once with eight ranks of this machine.
+func (m *run) pushPulls(ctx context.Context) error {
+	l := load{ops: "allreduce", begin: 4 * kib, end: 4 * mib, factor: 4, iters: 20, warmup: 5, seconds: 0.5,
+		inPlace: "no", check: true}
+	if m.quick {
+		l.end = 64 * kib
+	}
+	w := where{nil, 1, 8}
+	return m.repetitions(ctx, func() error {
+		for _, n := range pushPullCounts {
+			for _, a := range m.turn(pushPullAlgorithms...) {
+				line := l.bench(append(w.ranks(), "--algorithm", a, "--inflight", fmt.Sprint(n))...)
+				k := key{Part: fmt.Sprint(n), Who: a}
+				if err := m.job(ctx, w, 10*time.Minute, k, append([]string{m.treerun}, line...)...); err != nil {
+					return fmt.Errorf("%s, %d in flight: %w", a, n, err)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+type pushPullsPage struct{ *record }
+
+func pushPullsFiles(r *record) (any, pictures, error) { return pushPullsPage{r}, nil, nil }
+
+// Times is the table of so many at once.
+func (p pushPullsPage) Times(count int) table {
+	part := key{Part: fmt.Sprint(count)}
+	t := table{append([]string{"size of each"}, pushPullAlgorithms...)}
+	for _, bytes := range p.sizes(part) {
+		cells := []any{size(bytes)}
+		k := key{Part: part.Part, Bytes: bytes}
+		_, best := p.best(k, pushPullAlgorithms)
+		for _, a := range pushPullAlgorithms {
+			k.Who = a
+			text := number(p.value(k) / 1e3)
+			if a == best {
+				text = "**" + text + "**"
+			}
+			cells = append(cells, text)
+		}
+		t.line(cells...)
+	}
+	return t
+}

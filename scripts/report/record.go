@@ -1,0 +1,270 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+
+	"github.com/treerun/treerun/internal/numbers"
+)
+
+// key says what a row measured. A key also asks for rows: with an empty field for
+// those of any value.
+type key struct {
+	Part  string `json:"part,omitempty"` // of what is measured, the network, or the set of hosts
+	Who   string `json:"who,omitempty"`  // implementation with its setting, algorithm, or form
+	Op    string `json:"collective,omitempty"`
+	NP    int    `json:"np,omitempty"`
+	Bytes int64  `json:"bytes,omitempty"`
+}
+
+// row is one line of a record: a fact about the machine or the run, or a row as
+// treerun bench --json prints it, with what was varied.
+type row struct {
+	Fact string `json:"fact,omitempty"`
+	Text string `json:"value,omitempty"`
+
+	key
+	Rep         int      `json:"rep,omitempty"` // repetition, from 1 on
+	InPlace     bool     `json:"in_place,omitempty"`
+	TimeUs      float64  `json:"time_us,omitempty"`
+	Figure      float64  `json:"figure,omitempty"` // what is no time in microseconds, in the unit of the part
+	Away        float64  `json:"away,omitempty"`   // cores that others used meanwhile
+	Plan        string   `json:"plan,omitempty"`
+	Share       *float64 `json:"limit_share,omitempty"` // of the limit that treerun bench measured
+	FloorUs     float64  `json:"floor_us,omitempty"`
+	PredictedUs *float64 `json:"predicted_us,omitempty"`
+	Wrong       *int64   `json:"wrong,omitempty"` // elements; nil: nothing was compared
+	Sparse      *sparse  `json:"sparse,omitempty"`
+}
+
+// sparse is what treerun bench says of a sparse AllReduce.
+type sparse struct {
+	Density float64 `json:"density"`
+	Overlap string  `json:"overlap"`
+	Form    string  `json:"form"`
+	Union   float64 `json:"union_density"`
+	Sent    int64   `json:"sent_bytes"`
+	FindUs  float64 `json:"find_us"`
+}
+
+// rows are those of a record, in the order in which they were measured.
+type rows []*row
+
+// record is all that was measured.
+type record struct {
+	facts []*row
+	rows
+}
+
+const (
+	maxRecord = 64 << 20 // bytes
+	maxCount  = 1 << 16
+	maxBytes  = 1 << 50
+
+	leastValue, mostValue = 1e-6, 1e12 // beyond them it is no time of ours, and no axis holds it
+)
+
+// value is the time, or the figure.
+func (r *row) value() float64 { return r.TimeUs + r.Figure }
+
+func (r *row) check() error {
+	within := func(v, least, most float64) bool { return v >= least && v <= most }
+	switch {
+	case r.Fact != "":
+		return nil
+	case r.Part == "" || r.Who == "" || r.Op == "":
+		return errors.New("want a fact, or part, who and collective")
+	case !within(float64(r.Rep), 1, maxCount) || !within(float64(r.NP), 1, maxCount) || !within(float64(r.Bytes), 0, maxBytes):
+		return fmt.Errorf("repetition %d, %d ranks, %d bytes", r.Rep, r.NP, r.Bytes)
+	case !within(r.value(), leastValue, mostValue) || min(r.TimeUs, r.Figure) != 0:
+		return fmt.Errorf("time_us %v and figure %v, want one, from %g to %g", r.TimeUs, r.Figure, leastValue, mostValue)
+	case !within(r.Away, 0, mostValue) || !within(r.FloorUs, 0, mostValue) || r.Share != nil && !within(*r.Share, 0, mostValue):
+		return errors.New("a figure is not a number from 0 on")
+	case r.Sparse != nil && !(within(r.Sparse.Density, 0, 1) && within(r.Sparse.Union, 0, 1)):
+		return fmt.Errorf("densities %v and %v", r.Sparse.Density, r.Sparse.Union)
+	}
+	return nil
+}
+
+// add puts a row, or a fact, into the record.
+func (r *record) add(v *row) {
+	if v.Fact != "" {
+		r.facts = append(r.facts, v)
+	} else {
+		r.rows = append(r.rows, v)
+	}
+}
+
+// fact notes a line about the machine or the run.
+func (r *record) fact(name, format string, args ...any) {
+	r.add(&row{Fact: name, Text: fmt.Sprintf(format, args...)})
+}
+
+// factOf returns a fact, "" for none.
+func (r *record) factOf(name string) string {
+	for _, f := range r.facts {
+		if f.Fact == name {
+			return f.Text
+		}
+	}
+	return ""
+}
+
+// parse reads a record. An error has the number of the line.
+func parse(text []byte) (*record, error) {
+	if len(text) > maxRecord {
+		return nil, fmt.Errorf("%d bytes, more than %d: is it a record?", len(text), maxRecord)
+	}
+	r, number := &record{}, 0
+	for line := range bytes.Lines(text) {
+		number++
+		v := &row{}
+		if err := errors.Join(json.Unmarshal(line, v), v.check()); err != nil {
+			return nil, fmt.Errorf("line %d of the record: %w (measure again, or remove the line)", number, err)
+		}
+		r.add(v)
+	}
+	return r, nil
+}
+
+func readRecord(file string) (*record, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return r, nil
+}
+
+// write puts the record into a file.
+func (r *record) write(file string) error {
+	var b bytes.Buffer
+	out := json.NewEncoder(&b)
+	for _, v := range slices.Concat(r.facts, r.rows) {
+		if err := out.Encode(v); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, b.Bytes(), 0o644)
+}
+
+// printed reads the rows that a benchmark has printed, treerun's or one of the peers'
+// kit, among whatever else. Wrong elements are an error, and so are no rows at all.
+func printed(out []byte) (rows, error) {
+	var all rows
+	for line := range bytes.Lines(out) {
+		var v struct {
+			row
+			Kit string `json:"op"` // the kit's word for the collective
+		}
+		if !bytes.HasPrefix(line, []byte("{")) || json.Unmarshal(line, &v) != nil {
+			continue
+		}
+		if v.Op == "" {
+			v.Op = v.Kit
+		}
+		if v.TimeUs <= 0 || v.Op == "" {
+			continue
+		}
+		if v.Wrong != nil && *v.Wrong > 0 {
+			return nil, fmt.Errorf("%d wrong elements in %s of %d bytes", *v.Wrong, v.Op, v.Bytes)
+		}
+		all = append(all, &v.row)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("no rows in %.200q", out)
+	}
+	return all, nil
+}
+
+// fits reports whether k asks for rows of o.
+func (k key) fits(o key) bool {
+	return (k.Part == "" || k.Part == o.Part) && (k.Who == "" || k.Who == o.Who) && (k.Op == "" || k.Op == o.Op) &&
+		(k.NP == 0 || k.NP == o.NP) && (k.Bytes == 0 || k.Bytes == o.Bytes)
+}
+
+// of returns the rows that k asks for and for which every one of more holds.
+func (r rows) of(k key, more ...func(*row) bool) rows {
+	var list rows
+	for _, v := range r {
+		if k.fits(v.key) && !slices.ContainsFunc(more, func(holds func(*row) bool) bool { return !holds(v) }) {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// median returns that of what of finds in the rows; NaN for none.
+func (r rows) median(of func(*row) float64) float64 {
+	var list []float64
+	for _, v := range r {
+		list = append(list, of(v))
+	}
+	return median(list)
+}
+
+// value returns the median of the values of the rows that k asks for.
+func (r rows) value(k key) float64 { return r.of(k).median((*row).value) }
+
+// sizes returns the sizes of the rows that k asks for, ascending.
+func (r rows) sizes(k key) []int64 {
+	return distinct(r.of(k), func(v *row) int64 { return v.Bytes })
+}
+
+// ranks returns the numbers of ranks of a part, ascending.
+func (r rows) ranks(part string) []int {
+	return distinct(r.of(key{Part: part}), func(v *row) int { return v.NP })
+}
+
+// plans returns those of the rows.
+func (r rows) plans() []string { return distinct(r, func(v *row) string { return v.Plan }) }
+
+// best returns the smallest value that one of some implementations has, and whose it
+// is: the first of those that have it. Where none is known, it is NaN and "".
+func (r rows) best(k key, who []string) (float64, string) {
+	least, whose := math.NaN(), ""
+	for _, name := range who {
+		k.Who = name
+		if v := r.value(k); v < least || math.IsNaN(least) && !math.IsNaN(v) {
+			least, whose = v, name
+		}
+	}
+	return least, whose
+}
+
+// distinct returns what of finds in the rows, ascending, each once.
+func distinct[T int | int64 | string](list rows, of func(*row) T) []T {
+	var all []T
+	for _, v := range list {
+		all = append(all, of(v))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// median is NaN for an empty list.
+func median(list []float64) float64 {
+	if len(list) == 0 {
+		return math.NaN()
+	}
+	return numbers.Median(list)
+}
+
+// geometric returns the geometric mean of what is known, NaN when nothing is.
+func geometric(list []float64) float64 {
+	sum, n := 0.0, 0.0
+	for _, v := range list {
+		if !math.IsNaN(v) {
+			sum, n = sum+math.Log(v), n+1
+		}
+	}
+	return math.Exp(sum / n)
+}

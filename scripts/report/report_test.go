@@ -1,0 +1,409 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/sparse/block"
+)
+
+const folder = "../../docs/results"
+
+// Every page in docs/results is the one that its record makes, and its charts are there.
+func TestPagesAreCurrent(t *testing.T) {
+	for _, r := range reports {
+		for _, dir := range []string{folder, filepath.Join(folder, "epyc")} {
+			if _, err := os.Stat(filepath.Join(dir, r.name+".md")); err != nil && dir != folder {
+				continue
+			}
+			t.Run(filepath.Base(dir)+"/"+r.name, func(t *testing.T) { current(t, r, dir) })
+		}
+	}
+}
+
+func current(t *testing.T, r report, dir string) {
+	files, err := r.made(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range files {
+		got, err := os.ReadFile(filepath.Join(dir, name))
+		switch {
+		case err != nil:
+			t.Error(err)
+		case strings.HasSuffix(name, ".svg"):
+			wellFormed(t, name, want)
+		case !bytes.Equal(got, want):
+			t.Errorf("%s is another page: write it with go run ./scripts/report page %s %s", name, r.name, dir)
+		case bytes.Contains(want, []byte("NaN")):
+			t.Errorf("%s has figures that are no numbers", name)
+		}
+	}
+}
+
+func wellFormed(t *testing.T, name string, svg []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(svg)); ; {
+		if _, err := d.Token(); errors.Is(err, io.EOF) {
+			return
+		} else if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
+}
+
+// recorded returns rows: part rep np op bytes who value.
+func recorded(t *testing.T, lines ...string) *record {
+	t.Helper()
+	r := &record{}
+	for _, l := range lines {
+		v := &row{Plan: "direct"}
+		if _, err := fmt.Sscan(l, &v.Part, &v.Rep, &v.NP, &v.Op, &v.Bytes, &v.Who, &v.TimeUs); err != nil {
+			t.Fatal(l, err)
+		}
+		r.add(v)
+	}
+	return r
+}
+
+// pageOf returns the page that a report makes of rows, after they were written and read.
+func pageOf(t *testing.T, name string, r *record) string {
+	t.Helper()
+	dir := t.TempDir()
+	i := slices.IndexFunc(reports, func(x report) bool { return x.name == name })
+	if err := r.write(reports[i].recordIn(dir)); err != nil {
+		t.Fatal(err)
+	}
+	files, err := reports[i].made(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(files[name+".md"])
+}
+
+func has(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+// The median over repetitions counts, and the ratio is that of the best peer.
+func TestOneHost(t *testing.T) {
+	r := recorded(t,
+		"sweep 1 2 allreduce 8 treerun 1", "sweep 2 2 allreduce 8 treerun 100", "sweep 3 2 allreduce 8 treerun 2",
+		"sweep 1 2 allreduce 8 openmpi 9", "sweep 1 2 allreduce 8 mpich 4", "sweep 1 2 allreduce 8 gloo 50",
+		"sweep 1 2 allreduce 8 treerun-alloc 1",
+		"sweep 1 2 allreduce 2097152 treerun 200", "sweep 1 2 allreduce 2097152 mpich 100", "sweep 1 2 broadcast 8 treerun 1")
+	r.fact("machine", "2 cores")
+	has(t, pageOf(t, "one-host", r),
+		"| 8 B | 2 | direct | 9 | 4 | 50 | 2.00 | 1 | 4.00 |",
+		"| 2 MiB | 200 | direct | - | 100 | - | **0.50** | - | - |",
+		"Geometric mean of the ratios: 1.00; of Alloc: 4.00; from 1 MiB up: 0.50, least 0.50. Slower than the best peer at: 2 MiB.",
+		"| machine | 2 cores |",
+		"Not measured: `scripts/one-host.sh settings` adds it.")
+	// The bar is the best of all settings and all defaults; treerun's time is that of the same minutes.
+	has(t, pageOf(t, "one-host", recorded(t,
+		"sweep 1 4 allreduce 8 treerun 1", "sweep 1 4 allreduce 8 openmpi 6", "sweep 1 4 allreduce 512 openmpi 6",
+		"settings 1 4 allreduce 8 treerun 2", "settings 1 4 allreduce 8 openmpi:ring 4", "settings 1 4 allreduce 8 gloo:hd 5",
+		"settings 1 4 allreduce 512 treerun 8", "settings 1 4 allreduce 512 openmpi:ring 7")),
+		"| 8 B | 2 | 4 | openmpi:ring | 2.00 |", "| 512 B | 8 | 6 | openmpi | **0.75** |", "Below 0.9 at: 512 B.")
+}
+
+// What facts are known of one machine: two ranks, 256 MiB, a sum at 16 to 28
+// GB/s and a copy at 22 to 39 take 17 to 29 ms.
+func TestBounds(t *testing.T) {
+	const bytes = 256 << 20
+	for _, c := range []struct{ copying, sum, want float64 }{{22, 16, 29}, {39, 28, 16.5}} {
+		if _, mix := bounds("allreduce", 2, bytes, c.copying, c.sum); math.Abs(mix-c.want) > 0.5 {
+			t.Errorf("copy %g, sum %g: %.1f ms, want about %g", c.copying, c.sum, mix, c.want)
+		}
+	}
+	if leastMs, mix := bounds("broadcast", 2, 1e9, 10, 1); leastMs != 100 || mix != 100 {
+		t.Errorf("broadcast of 1 GB at 10 GB/s: %g and %g ms, want 100", leastMs, mix)
+	}
+	p := oneHost{recorded(t, "membw 1 2 memcpy 16777216 machine 40", "membw 1 2 memcpy 67108864 machine 10")}
+	for bytes, want := range map[int64]float64{8: 40, 16 << 20: 40, 32 << 20: 20, 64 << 20: 10, 256 << 20: 10} {
+		if got := p.rate("memcpy", bytes); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%d bytes: %g GB/s, want %g", bytes, got, want)
+		}
+	}
+}
+
+func close2(a, b float64) bool { return math.Abs(a-b) <= 0.01*math.Abs(b) }
+
+// What is known of the networks from counting by hand.
+func TestNetworkBounds(t *testing.T) {
+	even, uneven := []float64{500, 500, 500, 500}, []float64{800, 400, 200, 100}
+	of := func(rates [][]float64) func(from, to int) float64 {
+		return func(from, to int) float64 { return rates[from][to] }
+	}
+	mesh := of([][]float64{{0, 800, 400, 200}, {800, 0, 100, 400}, {400, 100, 0, 800}, {200, 400, 800, 0}})
+	line := of([][]float64{{0, 5, 0}, {5, 0, 3}, {0, 3, 0}})
+	for _, c := range []struct {
+		name      string
+		got, want float64
+	}{
+		{"AllReduce, even: n/(2(n-1)) of a card", cardsBound("allreduce", even), 500 * 4 / 6.0},
+		{"Broadcast, even: a card", cardsBound("broadcast", even), 500},
+		{"AllReduce, uneven: the slowest card", cardsBound("allreduce", uneven), 100},
+		{"AllReduce, one slow sender of three", cardsBound("allreduce", []float64{90, 90, 120}), 75},
+		{"AllReduce, mesh: 5400 of directed links over 6 crossings", packingBound(4, mesh), 900},
+		{"AllReduce, a line: its slowest link", packingBound(3, line), 3},
+		{"Broadcast, mesh: from hosts 0 and 1 to 2 and 3", cutBound(4, mesh), 1100},
+		{"Broadcast, a line", cutBound(3, of([][]float64{{0, 5, 0}, {1, 0, 3}, {0, 3, 0}})), 3},
+	} {
+		if !close2(c.got, c.want) {
+			t.Errorf("%s: %g, want %g", c.name, c.got, c.want)
+		}
+	}
+	if v := apart([]float64{1, 2.2}, []float64{1, 2}); !close2(v, 0.1) || !math.IsInf(apart(nil, []float64{1}), 1) {
+		t.Errorf("largest difference %g, want 0.1", v)
+	}
+}
+
+func TestSeveralHosts(t *testing.T) {
+	lines := []string{
+		"even 1 4 flow-0-1 0 tcp 480",
+		"even 1 4 allreduce 4194304 treerun 110000", "even 2 4 allreduce 4194304 treerun 900000", "even 3 4 allreduce 4194304 treerun 108000",
+		"even 1 4 allreduce 4194304 openmpi 160000", "even 1 4 allreduce 4194304 gloo:hd 120000",
+		"even 1 4 allreduce 8 treerun 90", "even 1 4 allreduce 8 openmpi 60",
+		"start 1 4 start 0 treerun 100", "start 1 4 start 0 openmpi 240", "start 1 4 start 0 mpich 90",
+	}
+	for i := range hosts * hosts {
+		if i/hosts != i%hosts {
+			lines = append(lines, fmt.Sprintf("mesh 1 4 flow-%d-%d 0 tcp %d", i/hosts, i%hosts, 100))
+		}
+	}
+	r := recorded(t, append(lines, "mesh 1 4 broadcast 16777216 treerun 500000")...)
+	r.fact("training", "digits: the same")
+	has(t, pageOf(t, "several-hosts", r),
+		// 4 MiB in 110 ms are 305 Mbit/s of 320, which is 480 * 4/6.
+		"| even | allreduce | 4 MiB | 305 | 320 | 0.95 | 0.95 | 280 Gloo, hd | 1.09 |",
+		"| 8 B | 90 | 60 | - | direct | **0.67** | 0.711 |  |",
+		"| mesh | broadcast | 16 MiB | 268 | 300 | **0.89** | 0.90 | - | - |",
+		"| 4 | 100 | 240 | 90 | 2.40 |",
+		"with the same ranks on four hosts and on one: digits: the same.")
+}
+
+func TestLosses(t *testing.T) {
+	if got, err := losses("# epoch loss accuracy\n1 0.5 0.9\n2 0.25 0.95\n"); err != nil || fmt.Sprint(got) != "[0.5 0.25]" {
+		t.Errorf("%v, %v", got, err)
+	}
+	for _, text := range []string{"", "1 x 2\n"} {
+		if _, err := losses(text); err == nil {
+			t.Errorf("%q: no error", text)
+		}
+	}
+}
+
+// Every network is within what hosts can be made with, and has a chapter.
+func TestNetworks(t *testing.T) {
+	for _, n := range quickly(networks()) {
+		found := slices.ContainsFunc(chapters, func(c chapter) bool { return c.network == n.name })
+		if !found || len(n.groups) == 0 {
+			t.Errorf("network %s: %d groups, chapter %v", n.name, len(n.groups), found)
+		}
+		for _, g := range n.groups {
+			if g.begin > g.end || g.factor < 2 || g.perHost < 1 || len(g.who) == 0 {
+				t.Errorf("%s: %+v", n.name, g)
+			}
+		}
+	}
+}
+
+func TestCases(t *testing.T) {
+	all := cases()
+	var list []string
+	for _, c := range all {
+		list = append(list, c.name())
+	}
+	slices.Sort(list)
+	if len(slices.Compact(slices.Clone(list))) != len(list) {
+		t.Errorf("two cases have one name: %v", list)
+	}
+	some, err := chosenCases(all, []string{"4x2-plain", "4x2-price*"})
+	if err != nil || len(some) != 3 || some[1].name() != "4x2-price-random" || some[2].overlaps != "full,none" {
+		t.Errorf("chose %v, %v", some, err)
+	}
+	full := &row{key: key{Part: "4x2", Who: "price"}, Sparse: &sparse{Overlap: "full"}}
+	if some[1].measures(full) || !some[2].measures(full) {
+		t.Error("a row is of another case")
+	}
+	if _, err := chosenCases(all, []string{"4x2"}); err == nil {
+		t.Error("a case that is not there was chosen")
+	}
+}
+
+func TestSparse(t *testing.T) {
+	r := &record{}
+	add := func(set, who, overlap string, d, us float64, v sparse) {
+		one := &row{key: key{Part: set, Who: who, Op: "allreduce", NP: 8}, Rep: 1, InPlace: true, TimeUs: us, FloorUs: 0.6 * us}
+		if overlap != "" {
+			v.Overlap, v.Density = overlap, d
+			one.Sparse = &v
+		}
+		r.add(one)
+	}
+	r.fact("machine", "two cores")
+	add("4x2", "plain", "", 0, 2.6e6, sparse{})
+	add("4x2", "openmpi", "", 0, 3e6, sparse{})
+	add("4x2", "price", "full", .01, 1e5, sparse{Union: .01, Form: "trees", Sent: 2e6})
+	add("1x2", "plain", "", 0, 15e3, sparse{})
+	add("1x2", "price", "full", .01, 5e3, sparse{Union: .01, Form: "trees", FindUs: 2e3})
+	add("4x2", "aggregators", "random", .1, 2e6, sparse{})
+	add("4x2", own, "random", .1, 3e6, sparse{})
+	add("1x8", "plain", "", 0, 9e4, sparse{})
+	add("1x8", "price", "full", .1, 5e4, sparse{Form: "trees"})
+	add("1x8", "trees", "full", .1, 6e4, sparse{Form: "trees"})
+	add("1x8", "shared", "full", .1, 4e4, sparse{Form: "shared"})
+	has(t, pageOf(t, "sparse", r), "two cores", "| 26.00 | reached |", "| 30.00 | reached |",
+		"| 3.00 | **missed** | to search the tensors alone, 2.00 ms, is 7.5 times", "| 0.01 | 1 % | 100 ms trees |",
+		"Open MPI: 3000 ms", "(1x8-price-full, density 0.1, in place true: trees, 60.0 ms; shared, 40.0 ms)",
+		"| 1.50 | **missed** |", "| by price | trees | aggregators | shared |", "| four, 8 ranks | 0.1 | 2000 ms | 3000 ms |\n")
+}
+
+// What ranks can reach at best is that of package block's Limit.
+func TestAttainable(t *testing.T) {
+	const hosts, blocks = 4, 20000
+	for _, d := range []float64{1, .4, .1, .01} {
+		var sets []block.Set
+		for h := range hosts {
+			s := block.NewSet(blocks)
+			for rank := range 2 {
+				r := rand.New(rand.NewPCG(uint64(h), uint64(rank)))
+				for b := range blocks {
+					if r.Float64() < d {
+						s.Add(b)
+					}
+				}
+			}
+			sets = append(sets, s)
+		}
+		l := block.LimitOf(block.Grid{Elements: blocks, Size: 1, Width: 1}, sets)
+		want := float64(l.Rank) / max(float64(l.Rank), float64(l.Together)/hosts)
+		if got := attainable(hosts, 2, d, "random"); math.Abs(got-want) > 0.03 {
+			t.Errorf("density %g: %.3f, want about %.3f", d, got, want)
+		}
+	}
+	if got := attainable(4, 2, .01, "full"); math.Abs(got-4.0/6) > 1e-9 {
+		t.Errorf("full overlap: %v", got)
+	}
+	if got := attainable(4, 2, .01, "none"); got != 1 {
+		t.Errorf("no overlap: %v", got)
+	}
+}
+
+func TestWords(t *testing.T) {
+	got := strings.Join([]string{size(8), size(1536), size(2 << 10), size(256 << 20), number(0.1234), number(1234.5),
+		number(math.NaN()), below(0.999, 1), below(1, 1), below(math.NaN(), 1)}, " ")
+	if want := "8 B 1536 B 2 KiB 256 MiB 0.123 1234 - **1.00** 1.00 -"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A median, means and the least of nothing are not known, and say so.
+func TestUnknown(t *testing.T) {
+	r := recorded(t, "x 1 2 op 8 b 2", "x 1 2 op 8 c 2")
+	least, whose := r.best(key{}, []string{"a", "b", "c"})
+	_, nobody := r.best(key{}, nil)
+	got := fmt.Sprintln(median(nil), median([]float64{4, 1, 2}), median([]float64{4, 1}), geometric([]float64{math.NaN()}),
+		number(geometric([]float64{2, math.NaN(), 8})), least, whose, nobody == "")
+	if want := "NaN 2 2.5 NaN 4 2 b true\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+func TestMachine(t *testing.T) {
+	w, r := startWatch(), &record{}
+	r.describe("v1")
+	if len(r.facts) != 4 || !strings.HasPrefix(r.factOf("kernel"), "Linux ") || !strings.HasPrefix(r.factOf("treerun"), "v1, go") {
+		t.Errorf("%+v", r.facts)
+	}
+	if away := w.away(); !(away >= 0) || w.seconds() <= 0 {
+		t.Errorf("others used %v cores", away)
+	}
+}
+
+// Rows of the kit and of treerun bench, among what else they print.
+func TestPrinted(t *testing.T) {
+	got, err := printed([]byte(`# mpi_perf
+{"impl":"x","op":"allreduce","np":4,"bytes":8,"time_us":3.5,"wrong":0}
+{"ranks":[{"pid":1}]}
+{"collective":"sparse-allreduce","op":"sum","bytes":64,"time_us":7,"wrong":null,"plan":"tree","sparse":{"density":0.01,"find_us":9}}
+`))
+	if err != nil || len(got) != 2 || got[0].TimeUs != 3.5 || got[0].Op != "allreduce" || got[1].Op != "sparse-allreduce" ||
+		got[1].Plan != "tree" || got[1].Sparse.FindUs != 9 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := printed([]byte(`{"op":"allreduce","bytes":8,"time_us":3.5,"wrong":2}`)); err == nil ||
+		!strings.Contains(err.Error(), "2 wrong elements") {
+		t.Errorf("wrong elements: %v", err)
+	}
+	if _, err := printed([]byte("Segmentation fault\n")); err == nil {
+		t.Error("rows of nothing")
+	}
+}
+
+// What is wrong on the command line, or in a record, is an error.
+func TestRefused(t *testing.T) {
+	for _, args := range [][]string{nil, {"page"}, {"page", "one-host"}, {"page", "nothing", folder}, {"page", "one-host", t.TempDir()},
+		{"measure", "slow-card", "-treerun", "x", "-rate", "0", "y"}, {"measure", "packing", "x"}, {"measure", "sparse", "x"},
+		{"graph", "nowhere"}, {"graph", "8-cards-0"}, {"draw", "mesh4"}, {"serial", "0", "8"}} {
+		if command(context.Background(), args) == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+	for _, line := range []string{`{"part":"x"}`, `{`, `{"part":"x","who":"y","collective":"z","np":0,"rep":1,"time_us":1}`,
+		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":0}`,
+		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"figure":1}`,
+		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"away":-1}`,
+		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"sparse":{"density":2}}`,
+		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"bytes":-8,"time_us":1}`} {
+		if _, err := parse([]byte(`{"fact":"a","value":"b"}` + "\n" + line + "\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+			t.Errorf("%s: error %v, want one that names line 2", line, err)
+		}
+	}
+}
+
+// FuzzParse: any record is refused or gives a page, whichever it is a record of.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"fact":"a","value":"b"}` + "\n" + `{"part":"even","who":"treerun","collective":"allreduce","np":4,"bytes":8,"rep":1,"time_us":5}`))
+	f.Add([]byte(`{"part":"4x2","who":"price","collective":"x","np":1,"rep":1,"time_us":5,"sparse":{"density":0.1,"overlap":"full"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r, err := parse(text)
+		if err != nil || len(r.rows) == 0 || len(r.rows) > 20 {
+			return
+		}
+		for _, v := range r.rows {
+			if v.NP < 1 || v.Bytes < 0 || !(v.value() > 0) {
+				t.Fatalf("accepted %+v", v)
+			}
+		}
+		for _, x := range reports {
+			data, _, err := x.files(r)
+			if x.record && err == nil {
+				_, err = written(x.name, data)
+			}
+			if err != nil && x.name != "slow-card" { // which needs a rate
+				t.Fatal(x.name, err)
+			}
+			if !x.record {
+				break
+			}
+		}
+	})
+}
