@@ -68,7 +68,7 @@ var libraries = map[string]string{
 		"cmd/...",
 	"golang.org/x/term":  "cmd/...",
 	"gonum.org/v1/gonum": "examples/train",
-	"gonum.org/v1/plot": "internal/chart scripts/simulated",
+	"gonum.org/v1/plot": "internal/chart",
 }
 
 // forbidden holds what the pure packages may not touch: anything that does

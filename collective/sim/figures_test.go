@@ -42,7 +42,7 @@ var figures = []struct {
 var all4 = []string{"tree", "nccl ring", "parameter server", "multi-tree"}
 
 // TestFigures computes the figures and compares them with testdata/figures.tsv, which
-// scripts/simulated makes docs/results/simulated.md of.
+// scripts/report makes docs/results/simulated.md of.
 func TestFigures(t *testing.T) {
 	const file = "testdata/figures.tsv"
 	old, err := os.ReadFile(file)

@@ -7,8 +7,8 @@
 //
 // A record is a file of JSON lines: facts about the machine, and rows as treerun bench
 // --json prints them, with what was varied. one-host.sh measures for the page one-host;
-// it and the scripts of the other names build what a measurement needs. Nothing imports
-// this package.
+// it and the scripts of the other names build what a measurement needs. It runs in the
+// root of the repository. Nothing imports this package.
 package main
 
 import (
@@ -43,10 +43,11 @@ var reports = []report{
 	{"slow-card", true, 5, (*run).slowCard, slowCardFiles},
 	{"push-pulls", true, 5, (*run).pushPulls, pushPullsFiles},
 	{"packing", false, 0, nil, packingFiles},
+	{"simulated", false, 0, nil, simulatedFiles},
 }
 
 var errUsage = errors.New("usage: report measure NAME [flags] FOLDER | report page NAME FOLDER | report graph NETWORK; NAME is " +
-	"one-host, several-hosts, sparse, slow-card, push-pulls or packing")
+	"one-host, several-hosts, sparse, slow-card, push-pulls, packing or simulated")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)

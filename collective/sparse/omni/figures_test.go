@@ -56,7 +56,7 @@ func sparseWorkload(percent float64, same bool) *Workload {
 }
 
 // TestFigures computes the simulated figures of sparse AllReduce and compares them with
-// testdata/figures.tsv, which scripts/simulated makes a page of: the times of the authors'
+// testdata/figures.tsv, which scripts/report makes a page of: the times of the authors'
 // machines beside theirs, then those over cards alone, with blocks at random places and at
 // the same places of all ranks, which -short leaves out. With -rewrite it writes the file.
 func TestFigures(t *testing.T) {
