@@ -1,6 +1,7 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -213,7 +214,7 @@ func (s *setup) probeNetwork(hosts, firsts []int, effort network.Effort) (*netwo
 		return nil, nil
 	}
 	return probe.Network(s.ctx, probe.NetworkConfig{
-		Host: host, Hosts: len(firsts), Effort: effort, Timeout: cfg.PeerTimeout,
+		Host: host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
 		Conn: func(h int) probe.Conn { return mesh.Conns(firsts[h])[0] },
 		Name: func(h int) string { return s.w.(Networked).HostName(firsts[h]) },
 	})

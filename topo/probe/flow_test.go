@@ -132,14 +132,14 @@ func TestDoubts(t *testing.T) {
 }
 
 func TestAgain(t *testing.T) {
-	s := shared{doubts: math.MaxUint64}
+	s := shared{Doubts: math.MaxUint64}
 	if list := s.again(20, 6); len(list) != 6 || list[5] != 5 {
 		t.Errorf("%v", list)
 	}
-	if list := (shared{doubts: 0xff, far: 1 << 7}).again(20, 2); len(list) != 2 || list[0] != 7 || list[1] != 0 {
+	if list := (shared{Doubts: 0xff, Far: 1 << 7}).again(20, 2); len(list) != 2 || list[0] != 7 || list[1] != 0 {
 		t.Errorf("%v, want those that are far off first", list)
 	}
-	if list := (shared{doubts: 1<<3 | 1<<40}).again(20, 6); len(list) != 1 || list[0] != 3 {
+	if list := (shared{Doubts: 1<<3 | 1<<40}).again(20, 6); len(list) != 1 || list[0] != 3 {
 		t.Errorf("%v", list)
 	}
 }
@@ -168,8 +168,8 @@ func FuzzFrames(f *testing.F) {
 		if flow, err := fresh().drain(time.Now(), paceOf(network.Quick, shared{}, 20), leastWindow); err == nil && flow.Bytes > int64(len(said)) {
 			t.Errorf("%d bytes of data in %d", flow.Bytes, len(said))
 		}
-		if s, err := fresh().receiveSync(0); err == nil && (s.trip < 0 || s.trip > longestTrip) {
-			t.Errorf("a trip of %v", s.trip)
+		if s, err := fresh().receiveSync(0); err == nil && (s.Trip < 0 || s.Trip > longestTrip) {
+			t.Errorf("a trip of %v", s.Trip)
 		}
 		if err := fresh().answer(); err == nil && len(said) < headerBytes {
 			t.Error("an end out of nothing")

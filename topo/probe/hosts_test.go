@@ -52,7 +52,7 @@ func runHost(text string) error {
 	}
 	begin := time.Now()
 	f, err := Network(context.Background(), NetworkConfig{
-		Host: j.Host, Hosts: len(j.Addrs), Effort: j.Effort,
+		Host: j.Host, Hosts: len(j.Addrs), Effort: j.Effort, Timeout: 10 * time.Second,
 		Conn: func(h int) Conn { return conns[h] }, Name: func(h int) string { return j.Addrs[h] },
 	})
 	if err != nil {

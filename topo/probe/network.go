@@ -25,23 +25,8 @@ type NetworkConfig struct {
 	Effort      network.Effort
 	Conn        func(host int) Conn   // to every host that network.Meets; nothing else is under way on it
 	Name        func(host int) string // for errors
-	Timeout     time.Duration         // without any news from a host; 0: ten seconds
+	Timeout     time.Duration         // without any news from a host
 }
-
-const defaultSilence = 10 * time.Second
-
-// HostError is what went wrong between this host and another.
-type HostError struct {
-	Host, Peer int
-	Err        error
-	text       string
-}
-
-// Error names both hosts and the step.
-func (e *HostError) Error() string { return e.text }
-
-// Unwrap returns the system's error.
-func (e *HostError) Unwrap() error { return e.Err }
 
 // Network measures what this host receives from others, and how long small
 // messages take to those behind it. One rank of every host calls it, at the same
@@ -62,9 +47,6 @@ func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) 
 	turns := network.Turns(cfg.Hosts, cfg.Effort)
 	if len(turns) == 0 {
 		return found, nil
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = defaultSilence
 	}
 	h := &netHost{ctx: ctx, cfg: cfg, lines: make([]*line, cfg.Hosts), payload: payload()}
 	meets := network.Meets(cfg.Hosts, cfg.Effort)
@@ -97,16 +79,10 @@ type netHost struct {
 	flows   int      // turns of flows
 	known   shared   // by all hosts
 	seen    judgment // of this host's flows
-
-	mu      sync.Mutex
-	stopped bool
 }
 
 // stop ends all that waits for a connection.
 func (h *netHost) stop() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.stopped = true
 	for _, l := range h.lines {
 		if l != nil {
 			_ = l.conn.SetDeadline(time.Unix(1, 0)) // a closed connection does not wait either
@@ -114,13 +90,9 @@ func (h *netHost) stop() {
 	}
 }
 
-// allow lets all connections be silent until then.
+// allow lets all connections be silent until then. Where ctx ends meanwhile, stop has the
+// last word.
 func (h *netHost) allow(d time.Duration) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.stopped {
-		return context.Canceled
-	}
 	until := time.Now().Add(d)
 	for _, l := range h.lines {
 		if l == nil {
@@ -130,7 +102,7 @@ func (h *netHost) allow(d time.Duration) error {
 			return l.fail("setting a deadline", err)
 		}
 	}
-	return nil
+	return h.ctx.Err()
 }
 
 // all takes part in all turns, and again in those that somebody doubts.
@@ -143,15 +115,15 @@ func (h *netHost) all(turns []network.Turn, found *network.Findings) error {
 	}
 	number, most := len(turns), time.Duration(0)
 	for {
-		h.known.doubts, h.known.far = h.seen.doubts(h.cfg.Host, turns)
-		h.known.took = time.Since(begin)
+		h.known.Doubts, h.known.Far = h.seen.doubts(h.cfg.Host, turns)
+		h.known.Took = time.Since(begin)
 		if err := h.barrier(number); err != nil {
 			return err
 		}
 		if most == 0 {
-			most = max(quickTotal, h.known.took+h.known.took/4)
+			most = max(quickTotal, h.known.Took+h.known.Took/4)
 		}
-		again := h.known.again(len(turns), int((most-h.known.took)/(paceOf(h.cfg.Effort, h.known, h.flows).total()+slackTime)))
+		again := h.known.again(len(turns), int((most-h.known.Took)/(paceOf(h.cfg.Effort, h.known, h.flows).total()+slackTime)))
 		if len(again) == 0 {
 			break
 		}
@@ -241,7 +213,7 @@ func (h *netHost) turn(t network.Turn, place int, found *network.Findings) error
 		}
 	}
 	for _, v := range rates {
-		h.known.rate = max(h.known.rate, v*1e9)
+		h.known.Rate = max(h.known.Rate, int64(v*1e9))
 	}
 	h.seen.note(t, place, h.cfg.Host, rates)
 	return errors.Join(errs...)
@@ -256,7 +228,7 @@ func (h *netHost) trips(t network.Turn, found *network.Findings) error {
 			if err != nil {
 				return err
 			}
-			h.known.trip = max(h.known.trip, trip)
+			h.known.Trip = max(h.known.Trip, trip)
 			found.Trips = append(found.Trips, network.Trip{A: p[0], B: p[1], Us: max(float64(trip)/2e3, 0.001)})
 		case p[1]:
 			if err := h.lines[p[0]].answer(); err != nil {
@@ -296,14 +268,14 @@ func paceOf(e network.Effort, known shared, turns int) pace {
 		most = fullMost
 	}
 	part := 1.0
-	if bytes := known.rate * (counts + warmUp).Seconds(); bytes > most {
+	if bytes := float64(known.Rate) * (counts + warmUp).Seconds(); bytes > most {
 		part = max(most/bytes, leastTime)
 	}
 	times := func(d time.Duration) time.Duration { return time.Duration(part * float64(d)) }
 	return pace{
-		trip:  known.trip,
-		warm:  times(warmUp) + min(8*known.trip, mostTrips),
-		slice: (times(counts) + min(4*known.trip, mostTrips)) / parts,
+		trip:  known.Trip,
+		warm:  times(warmUp) + min(8*known.Trip, mostTrips),
+		slice: (times(counts) + min(4*known.Trip, mostTrips)) / parts,
 	}
 }
 
@@ -311,6 +283,5 @@ func (p pace) total() time.Duration { return p.warm + parts*p.slice }
 
 // fail makes the error of a step with the line's peer.
 func (l *line) fail(step string, err error) error {
-	return &HostError{Host: l.host, Peer: l.peer, Err: err,
-		text: fmt.Sprintf("probe: host %d with host %d (%s): %s: %v", l.host, l.peer, l.name, step, err)}
+	return fmt.Errorf("probe: host %d with host %d (%s): %s: %w", l.host, l.peer, l.name, step, err)
 }

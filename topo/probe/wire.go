@@ -90,25 +90,31 @@ func (l *line) small(kind byte, payload []byte) error {
 
 // shared is what hosts tell each other at a barrier.
 type shared struct {
-	trip   time.Duration // the longest way to and fro that one of them has seen
-	rate   float64       // the quickest flow that one of them has seen, bytes a second
-	took   time.Duration // the longest time since the first turn
-	doubts uint64        // turns to be taken again, a bit each
-	far    uint64        // those of them that are far off
+	Trip   time.Duration // the longest way to and fro that one of them has seen
+	Rate   int64         // the quickest flow that one of them has seen, bytes a second
+	Took   time.Duration // the longest time since the first turn
+	Doubts uint64        // turns to be taken again, a bit each
+	Far    uint64        // those of them that are far off
+}
+
+// syncMessage is the payload of a frameSync.
+type syncMessage struct {
+	Turn   uint32
+	Shared shared
 }
 
 // join adds what another host knows.
 func (s *shared) join(other shared) {
-	s.trip, s.rate, s.took = max(s.trip, other.trip), max(s.rate, other.rate), max(s.took, other.took)
-	s.doubts |= other.doubts
-	s.far |= other.far
+	s.Trip, s.Rate, s.Took = max(s.Trip, other.Trip), max(s.Rate, other.Rate), max(s.Took, other.Took)
+	s.Doubts |= other.Doubts
+	s.Far |= other.Far
 }
 
 // again lists the turns that are doubted, so many at most: first those that are
 // far off.
 func (s shared) again(turns, most int) []int {
 	var list []int
-	for _, bits := range []uint64{s.far, s.doubts &^ s.far} {
+	for _, bits := range []uint64{s.Far, s.Doubts &^ s.Far} {
 		for i := 0; i < min(turns, 64) && len(list) < most; i++ {
 			if bits>>i&1 == 1 {
 				list = append(list, i)
@@ -119,11 +125,11 @@ func (s shared) again(turns, most int) []int {
 }
 
 func (l *line) sendSync(turn int, s shared) error {
-	b := binary.BigEndian.AppendUint32(nil, uint32(turn))
-	for _, v := range []uint64{uint64(s.trip), uint64(s.rate), uint64(s.took), s.doubts, s.far} {
-		b = binary.BigEndian.AppendUint64(b, v)
+	b, err := binary.Append(nil, binary.BigEndian, syncMessage{uint32(turn), s})
+	if err == nil {
+		err = l.small(frameSync, b)
 	}
-	if err := l.small(frameSync, b); err != nil {
+	if err != nil {
 		return l.fail(fmt.Sprintf("coming to turn %d", turn), err)
 	}
 	return nil
@@ -136,23 +142,18 @@ const (
 )
 
 func (l *line) receiveSync(turn int) (shared, error) {
-	step := fmt.Sprintf("waiting for it at turn %d", turn)
-	_, n, err := l.frame(frameSync)
+	var m syncMessage
+	_, _, err := l.frame(frameSync)
+	if err == nil {
+		err = binary.Read(l.in, binary.BigEndian, &m)
+	}
+	if err == nil && (m.Turn != uint32(turn) || uint64(m.Shared.Trip) > uint64(longestTrip) || uint64(m.Shared.Took) > uint64(longest)) {
+		err = fmt.Errorf("it is at turn %d, after %d ns, and has seen a trip of %d ns", m.Turn, m.Shared.Took, m.Shared.Trip)
+	}
 	if err != nil {
-		return shared{}, l.fail(step, err)
+		return shared{}, l.fail(fmt.Sprintf("waiting for it at turn %d", turn), err)
 	}
-	b := make([]byte, n)
-	if _, err := io.ReadFull(l.in, b); err != nil {
-		return shared{}, l.fail(step, err)
-	}
-	at, v := binary.BigEndian.Uint32(b), make([]uint64, 5)
-	for i := range v {
-		v[i] = binary.BigEndian.Uint64(b[4+8*i:])
-	}
-	if at != uint32(turn) || v[0] > uint64(longestTrip) || v[2] > uint64(longest) {
-		return shared{}, l.fail(step, fmt.Errorf("it is at turn %d, after %d ns, and has seen a trip of %d ns", at, v[2], v[0]))
-	}
-	return shared{trip: time.Duration(v[0]), rate: float64(v[1]), took: time.Duration(v[2]), doubts: v[3], far: v[4]}, nil
+	return m.Shared, nil
 }
 
 // The trips of one turn: those that warm up, those that count at least and at
@@ -209,10 +210,7 @@ func (l *line) answer() error {
 
 // payload is a frame of data that cannot be made smaller on the way.
 func payload() []byte {
-	b := make([]byte, headerBytes, headerBytes+dataBytes)
-	random := rand.New(rand.NewPCG(1, 2))
-	for len(b) < cap(b) {
-		b = append(b, byte(random.Uint32()))
-	}
+	b := make([]byte, headerBytes+dataBytes)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(b) // never fails
 	return b
 }
