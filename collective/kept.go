@@ -2,6 +2,7 @@ package collective
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -206,6 +207,6 @@ func (s *setup) keptBlob(cache *probe.Cache, file string, members []probe.Member
 	case n == nil || anew:
 		return nil, unused, nil
 	}
-	blob, err = n.AppendJSON(nil)
+	blob, err = json.Marshal(n)
 	return blob, "", err
 }

@@ -22,6 +22,7 @@ const (
 	maxSlices = 1 << 10
 	maxTurn   = 1 << 20
 	maxFlows  = 1 << 22
+	maxName   = 255 // bytes of a host's name
 )
 
 // Flow is what one host received from another during one turn of a measurement.
@@ -115,13 +116,14 @@ type Port struct {
 	Source          topo.Source `json:"source"`
 }
 
-// Network is what is known of the way between hosts.
+// Network is what is known of the way between hosts. The same network has the same
+// JSON form, byte for byte.
 type Network struct {
-	Hosts []string // names, by host
-	Pairs []Pair   // rising by A, then B
-	Ports []Port   // rising by Host; a host without one has no limit of its own
-	Probe string   // how it was measured: "quick", "full", "off"
-	At    int64    // when, in seconds since 1970; 0: never
+	Probe string   `json:"probe"`           // how it was measured: "quick", "full", "off"
+	At    int64    `json:"measured_at"`     // when, in seconds since 1970; 0: never
+	Hosts []string `json:"hosts"`           // names, by host
+	Pairs []Pair   `json:"pairs,omitempty"` // rising by A, then B
+	Ports []Port   `json:"ports,omitempty"` // rising by Host; a host without one has no limit of its own
 }
 
 // Declared is the network that one assumes of hosts that nobody has measured:
@@ -167,6 +169,14 @@ func (n *Network) Validate() error {
 	hosts := len(n.Hosts)
 	if hosts < 2 || hosts > MaxHosts {
 		return fmt.Errorf("network: %d hosts, want 2..%d", hosts, MaxHosts)
+	}
+	for i, h := range n.Hosts {
+		if len(h) > maxName {
+			return fmt.Errorf("network: hosts[%d] has a name of %d bytes", i, len(h))
+		}
+	}
+	if _, err := ParseEffort(n.Probe); n.Probe != "" && err != nil {
+		return fmt.Errorf("network: probe %w", err)
 	}
 	if len(n.Pairs) != hosts*(hosts-1)/2 {
 		return fmt.Errorf("network: %d pairs of %d hosts, want %d", len(n.Pairs), hosts, hosts*(hosts-1)/2)

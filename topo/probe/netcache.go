@@ -54,17 +54,17 @@ func (c Cache) NetworkPath(members []Member) string {
 	return filepath.Join(c.Dir, fmt.Sprintf("%x-hosts%d.json", h.Sum(nil)[:8], len(members)))
 }
 
-// keptNetwork is the form of the file. Its hosts stand in the order of their
+// cachedNetwork is the form of the file. Its hosts stand in the order of their
 // identities.
-type keptNetwork struct {
+type cachedNetwork struct {
 	Version int                 `json:"version"`
 	Facts   []map[string]string `json:"facts"` // by host, when it was measured
-	Network json.RawMessage     `json:"network"`
+	Network *network.Network    `json:"network"`
 }
 
-// keptVersion counts the changes of that form. The first one was the network
-// alone.
-const keptVersion = 2
+// networkVersion counts the changes of that form, and of how networks are measured and
+// inferred: what an earlier version has cached is not taken.
+const networkVersion = 3
 
 // maxKept bounds that file, in bytes.
 const maxKept = network.MaxBytes + 64<<20
@@ -72,13 +72,9 @@ const maxKept = network.MaxBytes + 64<<20
 // StoreNetwork keeps n, whose hosts these are, in file.
 func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) error {
 	order := byIdentity(members)
-	k := keptNetwork{Version: keptVersion}
+	k := cachedNetwork{Version: networkVersion, Network: n.Renumber(order)}
 	for _, h := range order {
 		k.Facts = append(k.Facts, maps.Collect(maps.All(members[h].Facts))) // never nil, which JSON writes as null
-	}
-	var err error
-	if k.Network, err = n.Renumber(order).AppendJSON(nil); err != nil {
-		return err
 	}
 	data, err := json.Marshal(k)
 	if err != nil {
@@ -92,10 +88,11 @@ func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) e
 // not serve: one that was measured with less effort than asked for, is too old, or
 // of which a host has changed since. For network.Off any age and effort will do.
 func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now time.Time) (n *network.Network, why string, err error) {
-	k, n, err := readNetwork(file, len(members))
-	if n == nil {
+	k, err := readNetwork(file, len(members))
+	if k == nil || err != nil {
 		return nil, "", err
 	}
+	n = k.Network
 	order := byIdentity(members)
 	age := now.Sub(time.Unix(n.At, 0))
 	switch {
@@ -123,27 +120,27 @@ func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now 
 	return n.Renumber(back), "", nil
 }
 
-// readNetwork reads a file of so many hosts. Without one there is no network.
-func readNetwork(file string, hosts int) (*keptNetwork, *network.Network, error) {
+// readNetwork reads a file of so many hosts, nil where there is none.
+func readNetwork(file string, hosts int) (*cachedNetwork, error) {
 	data, err := load(file, maxKept)
 	if data == nil || err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	var k keptNetwork
-	if err := strictjson.Unmarshal(data, &k, strictjson.Limits{Bytes: maxKept, Elements: topo.MaxRanks}); err != nil {
-		return nil, nil, fmt.Errorf("probe: %s: %w", file, err)
+	k := new(cachedNetwork)
+	err = strictjson.Unmarshal(data, k, strictjson.Limits{Bytes: maxKept, Elements: topo.MaxLinks})
+	switch {
+	case err != nil:
+	case k.Version != networkVersion:
+		err = fmt.Errorf("version %d of the file, want %d", k.Version, networkVersion)
+	case len(k.Network.Hosts) != hosts || len(k.Facts) != hosts:
+		err = fmt.Errorf("it is for %d hosts, with facts of %d, not for %d", len(k.Network.Hosts), len(k.Facts), hosts)
+	default:
+		err = k.Network.Validate()
 	}
-	if k.Version != keptVersion {
-		return nil, nil, fmt.Errorf("probe: %s: version %d of the file, want %d", file, k.Version, keptVersion)
-	}
-	n, err := network.Parse(k.Network)
 	if err != nil {
-		return nil, nil, fmt.Errorf("probe: %s: %w", file, err)
+		return nil, fmt.Errorf("probe: %s: %w", file, err)
 	}
-	if len(n.Hosts) != hosts || len(k.Facts) != hosts {
-		return nil, nil, fmt.Errorf("probe: %s is for %d hosts, with facts of %d, not for %d", file, len(n.Hosts), len(k.Facts), hosts)
-	}
-	return &k, n, nil
+	return k, nil
 }
 
 // changed says in words how what is now differs from what was, "" where it does

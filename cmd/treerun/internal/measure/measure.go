@@ -71,23 +71,17 @@ func Graph(j *Job) (r *Result, code int, err error) {
 // message is what rank 0 says.
 type message struct {
 	Graph   json.RawMessage
-	Network json.RawMessage
+	Network *network.Network
 	Within  []int64
 	Unused  string
 	Hosts   []json.RawMessage
 }
 
 func (r *Result) appendTo(b []byte) ([]byte, error) {
-	m := message{Within: r.Within, Unused: r.Unused}
+	m := message{Within: r.Within, Unused: r.Unused, Network: r.Network}
 	var err error
 	if m.Graph, err = r.Graph.AppendJSON(nil); err != nil {
 		return nil, err
-	}
-	m.Network = json.RawMessage("null")
-	if r.Network != nil {
-		if m.Network, err = r.Network.AppendJSON(nil); err != nil {
-			return nil, err
-		}
 	}
 	for i := range r.Hosts {
 		host, err := r.Hosts[i].AppendJSON(nil)
@@ -105,7 +99,7 @@ func parse(data []byte) (*Result, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, err
 	}
-	r := &Result{Within: m.Within, Unused: m.Unused}
+	r := &Result{Within: m.Within, Unused: m.Unused, Network: m.Network}
 	var err error
 	if r.Graph, err = topo.ParseGraph(m.Graph); err != nil {
 		return nil, err
@@ -117,10 +111,10 @@ func parse(data []byte) (*Result, error) {
 		}
 		r.Hosts = append(r.Hosts, *h)
 	}
-	if string(m.Network) == "null" || len(m.Network) == 0 {
+	if r.Network == nil {
 		return r, nil
 	}
-	if r.Network, err = network.Parse(m.Network); err == nil && len(r.Within) != len(r.Network.Hosts) {
+	if err = r.Network.Validate(); err == nil && len(r.Within) != len(r.Network.Hosts) {
 		err = fmt.Errorf("%d hosts, and times of %d", len(r.Network.Hosts), len(r.Within))
 	}
 	return r, err
