@@ -41,9 +41,7 @@ const maxGraphFile = 16 << 20
 // Path returns the file of the graph of size ranks on cores usable cores of
 // this host.
 func (c Cache) Path(size, cores int) string {
-	host, boot := thisHost()
-	id := sha256.Sum256(fmt.Appendf(nil, "%d\n%s\n%s\n%d cores", method, host, boot, cores))
-	return filepath.Join(c.Dir, fmt.Sprintf("%x-n%d.json", id[:8], size))
+	return c.PathOf(fmt.Sprintf("%d\n%d cores", method, cores), size)
 }
 
 // PathOf returns the file of what concerns so many ranks of this host and is told

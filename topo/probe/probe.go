@@ -11,6 +11,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -156,6 +157,19 @@ func schedule(size, width int) [][][2]int {
 // a busy two-core machine the same link differs by this much from run to run.
 const noise = 2.5
 
+// equalize replaces values that lie within noise of each other by their median, and all
+// others by the nearest step of a scale of sqrt(2), in place.
+func equalize(values []float64) {
+	middle := numbers.Median(values)
+	alike := len(values) == 0 || slices.Max(values) <= noise*slices.Min(values)
+	for i, v := range values {
+		if !alike {
+			middle = math.Exp2(math.Round(2*math.Log2(v)) / 2)
+		}
+		values[i] = numbers.Digits(middle)
+	}
+}
+
 // Graph makes the graph of one host from what all ranks measured. Figures that lie within noise of each other become their
 // median, so that one graph, and one set of trees, comes out of every run on
 // the same machine.
@@ -165,8 +179,8 @@ func Graph(size int, pairs []Pair) *topo.Graph {
 	for i, p := range pairs {
 		latency[i], rate[i] = p.LatencyUs, p.GBytesPerSecond
 	}
-	level(latency)
-	level(rate)
+	equalize(latency)
+	equalize(rate)
 	gain := lendGain(pairs)
 	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size)}
 	for i, p := range pairs {
