@@ -49,20 +49,18 @@ const alike = 1.25
 
 // measured puts what was found into g.
 func measured(g *topo.Graph, found []Finding) {
-	at := make(map[[2]int]*topo.Link)
-	for i := range g.Links {
-		at[[2]int{g.Links[i].A, g.Links[i].B}] = &g.Links[i]
-	}
+	index := g.LinkIndex()
 	type class struct {
 		kind string
 		rate float64
 	}
 	classes := make(map[class][]*topo.Link)
 	for _, f := range found {
-		l := at[[2]int{f.A, f.B}]
-		if l == nil || f.Fault != "" || f.GBytesPerSecond < topo.MinRate || f.GBytesPerSecond > topo.MaxRate {
+		i, has := index[topo.Pair(f.A, f.B)]
+		if !has || f.Fault != "" || f.GBytesPerSecond < topo.MinRate || f.GBytesPerSecond > topo.MaxRate {
 			continue
 		}
+		l := &g.Links[i]
 		c := class{l.Kind, l.GBytesPerSecond}
 		classes[c] = append(classes[c], l)
 		l.Declared, l.GBytesPerSecond, l.Source = l.GBytesPerSecond, f.GBytesPerSecond, topo.Measured

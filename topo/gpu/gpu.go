@@ -102,20 +102,20 @@ func (m *Machine) Validate() error {
 			return fmt.Errorf("gpu: GPU %d has %d NVLinks, at most %d are possible", g.Index, len(g.NVLinks), MaxNVLinks)
 		}
 	}
-	if m.Levels != nil && len(m.Levels) != len(m.GPUs) {
-		return fmt.Errorf("gpu: PCIe levels of %d GPUs, want %d", len(m.Levels), len(m.GPUs))
+	if err := square("PCIe levels", m.Levels, len(m.GPUs)); err != nil {
+		return err
 	}
-	for i, row := range m.Levels {
-		if len(row) != len(m.GPUs) {
-			return fmt.Errorf("gpu: PCIe levels of GPU %d to %d others, want %d", i, len(row), len(m.GPUs))
-		}
+	return square("peer access", m.Refused, len(m.GPUs))
+}
+
+// square checks that rows, unless nil, have a value for every pair of GPUs.
+func square[T any](what string, rows [][]T, gpus int) error {
+	if rows != nil && len(rows) != gpus {
+		return fmt.Errorf("gpu: %s of %d GPUs, want %d", what, len(rows), gpus)
 	}
-	if m.Refused != nil && len(m.Refused) != len(m.GPUs) {
-		return fmt.Errorf("gpu: peer access of %d GPUs, want %d", len(m.Refused), len(m.GPUs))
-	}
-	for i, row := range m.Refused {
-		if len(row) != len(m.GPUs) {
-			return fmt.Errorf("gpu: peer access of GPU %d to %d others, want %d", i, len(row), len(m.GPUs))
+	for i, row := range rows {
+		if len(row) != gpus {
+			return fmt.Errorf("gpu: %s of GPU %d to %d others, want %d", what, i, len(row), gpus)
 		}
 	}
 	return nil
@@ -123,10 +123,8 @@ func (m *Machine) Validate() error {
 
 // Find returns the GPU with a UUID, nil when there is none.
 func (m *Machine) Find(uuid string) *GPU {
-	for i := range m.GPUs {
-		if m.GPUs[i].UUID == uuid {
-			return &m.GPUs[i]
-		}
+	if i := m.place(uuid); i >= 0 {
+		return &m.GPUs[i]
 	}
 	return nil
 }

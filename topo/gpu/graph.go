@@ -1,8 +1,8 @@
 package gpu
 
 import (
-	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/treerun/treerun/topo"
@@ -31,11 +31,9 @@ func Graph(m *Machine, devices []string, found []Finding) (*topo.Graph, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	b := &builder{m: m, at: make([]int, len(devices)), broken: make(map[[2]int]bool)}
-	for r, uuid := range devices {
-		if b.at[r] = m.place(uuid); b.at[r] < 0 {
-			return nil, fmt.Errorf("gpu: rank %d runs on GPU %s, which is not among the %d of this host", r, uuid, len(m.GPUs))
-		}
+	b, err := newBuilder(m, devices)
+	if err != nil {
+		return nil, err
 	}
 	for _, f := range found {
 		if f.A < 0 || f.B >= len(devices) || f.A >= f.B {
@@ -57,6 +55,17 @@ type builder struct {
 	m      *Machine
 	at     []int // by rank: place of its GPU in m
 	broken map[[2]int]bool
+}
+
+// newBuilder finds the GPUs of ranks.
+func newBuilder(m *Machine, devices []string) (*builder, error) {
+	b := &builder{m: m, at: make([]int, len(devices)), broken: make(map[[2]int]bool)}
+	for r, uuid := range devices {
+		if b.at[r] = m.place(uuid); b.at[r] < 0 {
+			return nil, fmt.Errorf("gpu: rank %d runs on GPU %s, which is not among the %d of this host", r, uuid, len(m.GPUs))
+		}
+	}
+	return b, nil
 }
 
 // links returns all links: those of NVLink and within GPUs, and the others where
@@ -105,7 +114,7 @@ func (b *builder) fast(x, y int) topo.Link {
 	if rate := min(b.m.nvlinks(p, q), b.m.nvlinks(q, p)); rate > 0 {
 		return topo.Link{Kind: KindNVLink, GBytesPerSecond: rate, LatencyUs: nvlinkLatency}
 	}
-	if rate := min(b.m.switched(p), b.m.switched(q)); rate > 0 {
+	if rate := min(b.m.nvlinks(p, switches), b.m.nvlinks(q, switches)); rate > 0 {
 		return topo.Link{Kind: KindNVSwitch, GBytesPerSecond: rate, LatencyUs: nvswitchLatency}
 	}
 	return topo.Link{}
@@ -136,22 +145,14 @@ func (b *builder) slots(x, y int) float64 {
 	return rate
 }
 
-// nvlinks returns what the NVLinks of GPU p that end at GPU q carry, GB/s.
+// switches stands for the NVSwitches in place of a GPU.
+const switches = -1
+
+// nvlinks returns what the NVLinks of GPU p that end at GPU q, or at switches, carry, GB/s.
 func (m *Machine) nvlinks(p, q int) float64 {
 	sum := 0.0
 	for _, l := range m.GPUs[p].NVLinks {
-		if !l.Switch && l.Remote == m.GPUs[q].PCI {
-			sum += NVLinkRate(l.Version)
-		}
-	}
-	return sum
-}
-
-// switched returns what the NVLinks of GPU p to switches carry, GB/s.
-func (m *Machine) switched(p int) float64 {
-	sum := 0.0
-	for _, l := range m.GPUs[p].NVLinks {
-		if l.Switch {
+		if l.Switch == (q == switches) && (l.Switch || l.Remote == m.GPUs[q].PCI) {
 			sum += NVLinkRate(l.Version)
 		}
 	}
@@ -182,7 +183,7 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 		direct, switched := b.nvlinked(g, p)
 		switch {
 		case switched:
-			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), b.m.switched(p), func(q int) bool { return p == q })
+			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), b.m.nvlinks(p, switches), func(q int) bool { return p == q })
 		case direct > 0 && b.sharers(p) > 1:
 			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), direct, func(q int) bool { return p == q })
 		}
@@ -285,11 +286,7 @@ func (b *builder) shared() []group {
 	if _, unknown := nodes[-1]; unknown || len(nodes) < 2 {
 		return list
 	}
-	var order []int
-	for node := range nodes {
-		order = append(order, node)
-	}
-	slices.SortFunc(order, cmp.Compare[int])
+	order := slices.Sorted(maps.Keys(nodes))
 	if len(order) == 2 { // what leaves one enters the other
 		order = order[:1]
 	}

@@ -87,24 +87,17 @@ func wholeHosts(set []int, all int, host func(int) int) bool {
 // over PCIe, at no less. That such links share slots and sockets with each other is
 // not in the graph, as Graph says.
 func Fill(g *topo.Graph, m *Machine, devices []string) (*topo.Graph, error) {
-	b := &builder{m: m}
-	for r, uuid := range devices {
-		p := m.place(uuid)
-		if p < 0 {
-			return nil, fmt.Errorf("gpu: rank %d runs on GPU %s, which is not among the %d of this host", r, uuid, len(m.GPUs))
-		}
-		b.at = append(b.at, p)
+	b, err := newBuilder(m, devices)
+	if err != nil {
+		return nil, err
 	}
 	if g.Ranks != len(devices) {
 		return nil, fmt.Errorf("gpu: a graph of %d ranks, and GPUs of %d", g.Ranks, len(devices))
 	}
-	has := make(map[[2]int]bool)
-	for _, l := range g.Links {
-		has[[2]int{min(l.A, l.B), max(l.A, l.B)}] = true
-	}
+	links := g.LinkIndex()
 	full := *g
 	full.Links = append(slices.Clone(g.Links), b.pairs(func(x, y int) topo.Link {
-		if has[[2]int{x, y}] {
+		if _, has := links[topo.Pair(x, y)]; has {
 			return topo.Link{}
 		}
 		return b.host(x, y)

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -52,24 +53,30 @@ type inference struct {
 // star is a turn's flows from one host, or to it.
 type star struct {
 	host int
-	in   bool // to the host
+	way  int // out of the host, or into it
 	peer []int
 	each []float64 // of every flow, GB/s
 	all  float64   // of all at once, GB/s
 }
 
+// The ways of the flows of a star.
+const (
+	out = iota
+	into
+)
+
+// alongside is where the single rate stands that the flow of a star with a peer has.
+func (x *inference) alongside(s *star, peer int) *float64 {
+	if s.way == into {
+		return &x.out[peer][s.host]
+	}
+	return &x.out[s.host][peer]
+}
+
 // sort finds single flows and stars among the flows of each turn.
 func (x *inference) sort(flows []Flow) {
 	sorted := slices.Clone(flows)
-	slices.SortStableFunc(sorted, func(a, b Flow) int {
-		if a.Turn != b.Turn {
-			return a.Turn - b.Turn
-		}
-		if a.Src != b.Src {
-			return a.Src - b.Src
-		}
-		return a.Dst - b.Dst
-	})
+	slices.SortStableFunc(sorted, func(a, b Flow) int { return cmp.Or(a.Turn-b.Turn, a.Src-b.Src, a.Dst-b.Dst) })
 	var spread []float64
 	for len(sorted) > 0 {
 		end := 1
@@ -93,9 +100,9 @@ func (x *inference) turn(flows []Flow) (spread []float64) {
 	for _, w := range flows {
 		switch {
 		case len(from[w.Src]) > 1 && from[w.Src][0].Dst == w.Dst:
-			x.stars = append(x.stars, newStar(w.Src, false, from[w.Src]))
+			x.stars = append(x.stars, newStar(w.Src, out, from[w.Src]))
 		case len(to[w.Dst]) > 1 && to[w.Dst][0].Src == w.Src:
-			x.stars = append(x.stars, newStar(w.Dst, true, to[w.Dst]))
+			x.stars = append(x.stars, newStar(w.Dst, into, to[w.Dst]))
 		case len(from[w.Src])+len(to[w.Src])+len(from[w.Dst])+len(to[w.Dst]) == 2:
 			rate := w.Middle()
 			if rate <= 0 {
@@ -116,8 +123,8 @@ func uncertainty(values []float64, middle float64) float64 {
 	return (s[len(s)-1-quarter] - s[quarter]) / middle / 1.35 / math.Sqrt(float64(len(s)))
 }
 
-func newStar(host int, in bool, flows []Flow) star {
-	s := star{host: host, in: in}
+func newStar(host, way int, flows []Flow) star {
+	s := star{host: host, way: way}
 	var sum []float64
 	for _, w := range flows {
 		s.peer = append(s.peer, w.Src+w.Dst-host)
@@ -161,11 +168,7 @@ func (x *inference) rates() {
 	for i := range x.stars {
 		s := &x.stars[i]
 		for k, p := range s.peer { // what a flow reached among others it reaches alone
-			at := &x.out[s.host][p]
-			if s.in {
-				at = &x.out[p][s.host]
-			}
-			if *at > 0 {
+			if at := x.alongside(s, p); *at > 0 {
 				*at = max(*at, s.each[k])
 			}
 		}
@@ -269,14 +272,10 @@ func (x *inference) shared(s *star) float64 {
 
 // single is the rate that the flow of a star with a peer had alone.
 func (x *inference) single(s *star, peer int) float64 {
-	v := x.out[s.host][peer]
-	if s.in {
-		v = x.out[peer][s.host]
+	if v := *x.alongside(s, peer); v > 0 {
+		return v
 	}
-	if v == 0 {
-		return x.guess(s.host, peer)
-	}
-	return v
+	return x.guess(s.host, peer)
 }
 
 // held is up to which ratio flows count as undisturbed by each other.
@@ -292,15 +291,22 @@ func (x *inference) ports() []Port {
 		if shared == 0 {
 			continue
 		}
-		way := 0
-		if s.in {
-			way = 1
-		}
-		all[s.host][way] = append(all[s.host][way], s.all)
-		alone[s.host][way] = shared * s.all
+		all[s.host][s.way] = append(all[s.host][s.way], s.all)
+		alone[s.host][s.way] = shared * s.all
 	}
-	threshold := x.held()
-	if clear := x.clear(all, alone); 2*clear > x.n { // the others will have one, too
+	carries := func(h, way int, threshold float64) float64 { // 0: nothing is shared
+		if v := combined(all[h][way]); v > 0 && alone[h][way] > threshold*v {
+			return clampRate(v)
+		}
+		return 0
+	}
+	threshold, clear := x.held(), 0
+	for h := range x.n {
+		if carries(h, out, threshold)+carries(h, into, threshold) > 0 {
+			clear++
+		}
+	}
+	if 2*clear > x.n { // the others will have one, too
 		threshold = 1 + (threshold-1)/2
 		if x.limit > x.held() {
 			threshold = 0
@@ -308,30 +314,18 @@ func (x *inference) ports() []Port {
 	}
 	var list []Port
 	for h := range x.n {
-		p := Port{Host: h, Source: topo.Measured, GBytesPerSecond: math.Inf(1)}
-		for way, to := range []*float64{&p.Out, &p.In} {
-			if v := combined(all[h][way]); v > 0 && alone[h][way] > threshold*v {
-				*to = clampRate(v)
-				p.GBytesPerSecond = min(p.GBytesPerSecond, *to)
-			}
+		p := Port{Host: h, Source: topo.Measured, Out: carries(h, out, threshold), In: carries(h, into, threshold)}
+		switch {
+		case p.Out > 0 && p.In > 0:
+			p.GBytesPerSecond = min(p.Out, p.In)
+		default:
+			p.GBytesPerSecond = p.Out + p.In
 		}
-		if p.Out > 0 || p.In > 0 {
+		if p.GBytesPerSecond > 0 {
 			list = append(list, p)
 		}
 	}
 	return list
-}
-
-// clear counts the hosts whose flows share something, as the noise may be.
-func (x *inference) clear(all [][2][]float64, alone [][2]float64) int {
-	n := 0
-	for h := range x.n {
-		out, in := combined(all[h][0]), combined(all[h][1])
-		if out > 0 && alone[h][0] > x.held()*out || in > 0 && alone[h][1] > x.held()*in {
-			n++
-		}
-	}
-	return n
 }
 
 // even makes rates and latencies equal that differ by noise only. A card

@@ -31,11 +31,7 @@ func (x *inference) routed(net *Network) bool {
 		if x.shared(star) == 0 || len(star.peer) != x.n-1 {
 			return false
 		}
-		way := 0
-		if star.in {
-			way = 1
-		}
-		s.bring[star.host][way] = max(s.bring[star.host][way], star.all)
+		s.bring[star.host][star.way] = max(s.bring[star.host][star.way], star.all)
 	}
 	for i, p := range net.Pairs {
 		s.keep[i] = true
