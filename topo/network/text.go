@@ -29,9 +29,7 @@ func (n *Network) Text(now int64) string {
 		})
 		n.table(&b, "us", "one way", func(p *Pair, _ bool) string { return fmt.Sprintf("%.3g", p.LatencyUs) })
 	}
-	for _, s := range []string{n.pairsText(), n.portsText()} {
-		b.WriteString(s)
-	}
+	b.WriteString(n.pairsText() + n.portsText())
 	if strings.Contains(b.String(), estimatedMark) {
 		fmt.Fprintf(&b, "%s estimated from other pairs of these hosts\n", estimatedMark)
 	}

@@ -36,17 +36,11 @@ func (m *meter) tryLending(b int, p *Pair, until time.Time) error {
 	}{{copied, &p.CopiedUs}, {lent, &p.LentUs}} {
 		var trips []float64
 		for i := range lendTrips {
-			t := time.Now()
-			if err := m.send(b, []byte{way.ask}); err != nil {
+			trip, err := m.timed(b, way.ask, func() error { return m.pass(b, way.ask) })
+			if err != nil {
 				return err
 			}
-			if err := m.pass(b, way.ask); err != nil {
-				return err
-			}
-			if _, err := m.receive(b, spins); err != nil {
-				return err
-			}
-			trips = append(trips, float64(time.Since(t))/1e3)
+			trips = append(trips, float64(trip)/1e3)
 			if i >= 2 && time.Now().After(until) {
 				break
 			}
@@ -115,13 +109,10 @@ func (m *meter) pass(peer int, way byte) error {
 		}
 		return nil
 	}
-	to := m.to[peer]
-	if err := m.await(spins, func() (ok bool, err error) {
-		_, ok, err = to.TryReserve(0)
-		return ok, err
-	}); err != nil {
-		return fmt.Errorf("lending to rank %d: %w", peer, err)
+	if _, err := m.reserve(peer, 0); err != nil {
+		return err
 	}
+	to := m.to[peer]
 	to.Lend(&transport.Header{}, m.block)
 	m.ep.Fence()
 	to.Wake()

@@ -69,14 +69,11 @@ func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
 	p := Pair{A: a, B: b}
 	var trips []float64
 	for i := range pingPongs {
-		t := time.Now()
-		if err := m.send(b, []byte{ping}); err != nil {
+		trip, err := m.timed(b, ping, nil)
+		if err != nil {
 			return p, err
 		}
-		if _, err := m.receive(b, spins); err != nil {
-			return p, err
-		}
-		trips = append(trips, float64(time.Since(t))/2e3)
+		trips = append(trips, float64(trip)/2e3)
 		if i >= 4 && time.Since(start) > within/3 {
 			break
 		}
@@ -110,20 +107,29 @@ const (
 	stop
 )
 
+// timed asks a rank for something, does this rank's part of it, nil for none, and returns
+// how long it was until the answer.
+func (m *meter) timed(peer int, ask byte, part func() error) (time.Duration, error) {
+	t := time.Now()
+	if err := m.send(peer, []byte{ask}); err != nil {
+		return 0, err
+	}
+	if part != nil {
+		if err := part(); err != nil {
+			return 0, err
+		}
+	}
+	_, err := m.receive(peer, spins)
+	return time.Since(t), err
+}
+
 // stream measures both directions once and returns the slower rate in GB/s.
 func (m *meter) stream(peer int) (float64, error) {
+	there, err := m.timed(peer, push, func() error { return m.pour(peer) })
+	if err != nil {
+		return 0, err
+	}
 	t := time.Now()
-	if err := m.send(peer, []byte{push}); err != nil {
-		return 0, err
-	}
-	if err := m.pour(peer); err != nil {
-		return 0, err
-	}
-	if _, err := m.receive(peer, spins); err != nil {
-		return 0, err
-	}
-	there := time.Since(t)
-	t = time.Now()
 	if err := m.send(peer, []byte{pull}); err != nil {
 		return 0, err
 	}
@@ -199,17 +205,24 @@ func (m *meter) barrier() error {
 }
 
 func (m *meter) send(peer int, b []byte) error {
-	var window []byte
-	err := m.await(spins, func() (ok bool, err error) {
-		window, ok, err = m.to[peer].TryReserve(len(b))
-		return ok, err
-	})
+	window, err := m.reserve(peer, len(b))
 	if err != nil {
-		return fmt.Errorf("sending to rank %d: %w", peer, err)
+		return err
 	}
 	copy(window, b)
 	m.to[peer].Commit(&transport.Header{})
 	return nil
+}
+
+// reserve waits for room for a chunk of n bytes.
+func (m *meter) reserve(peer, n int) (window []byte, err error) {
+	if err = m.await(spins, func() (ok bool, err error) {
+		window, ok, err = m.to[peer].TryReserve(n)
+		return ok, err
+	}); err != nil {
+		return nil, fmt.Errorf("sending to rank %d: %w", peer, err)
+	}
+	return window, nil
 }
 
 // receive takes one chunk and returns its first byte, 0 when it is empty.
