@@ -183,7 +183,8 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 		direct, switched := b.nvlinked(g, p)
 		switch {
 		case switched:
-			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), b.m.nvlinks(p, switches), func(q int) bool { return p == q })
+			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), b.m.nvlinks(p, switches),
+				func(q int) bool { return p == q })
 		case direct > 0 && b.sharers(p) > 1:
 			add(fmt.Sprintf("nvlinks of gpu %d", b.m.GPUs[p].Index), direct, func(q int) bool { return p == q })
 		}

@@ -32,7 +32,8 @@ func TestJSON(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := `{"probe":"quick","measured_at":5,"hosts":["a","b"],"pairs":[{"a":0,"b":1,"out_gbytes_per_second":1,"back_gbytes_per_second":1,"gbytes_per_second":1,"latency_us":5,"source":"measured"}],"ports":[]}`
+	good := `{"probe":"quick","measured_at":5,"hosts":["a","b"],"pairs":[{"a":0,"b":1,` +
+		`"out_gbytes_per_second":1,"back_gbytes_per_second":1,"gbytes_per_second":1,"latency_us":5,"source":"measured"}],"ports":[]}`
 	if _, err := Parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}

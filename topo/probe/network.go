@@ -123,7 +123,8 @@ func (h *netHost) all(turns []network.Turn, found *network.Findings) error {
 		if most == 0 {
 			most = max(quickTotal, h.known.Took+h.known.Took/4)
 		}
-		again := h.known.again(len(turns), int((most-h.known.Took)/(paceOf(h.cfg.Effort, h.known, h.flows).total()+slackTime)))
+		each := paceOf(h.cfg.Effort, h.known, h.flows).total() + slackTime
+		again := h.known.again(len(turns), int((most-h.known.Took)/each))
 		if len(again) == 0 {
 			break
 		}

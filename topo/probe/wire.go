@@ -147,8 +147,9 @@ func (l *line) receiveSync(turn int) (shared, error) {
 	if err == nil {
 		err = binary.Read(l.in, binary.BigEndian, &m)
 	}
-	if err == nil && (m.Turn != uint32(turn) || uint64(m.Shared.Trip) > uint64(longestTrip) || uint64(m.Shared.Took) > uint64(longest)) {
-		err = fmt.Errorf("it is at turn %d, after %d ns, and has seen a trip of %d ns", m.Turn, m.Shared.Took, m.Shared.Trip)
+	trip, took := m.Shared.Trip, m.Shared.Took
+	if err == nil && (m.Turn != uint32(turn) || uint64(trip) > uint64(longestTrip) || uint64(took) > uint64(longest)) {
+		err = fmt.Errorf("it is at turn %d, after %d ns, and has seen a trip of %d ns", m.Turn, took, trip)
 	}
 	if err != nil {
 		return shared{}, l.fail(fmt.Sprintf("waiting for it at turn %d", turn), err)
