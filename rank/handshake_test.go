@@ -52,7 +52,9 @@ func shakeOn(use channel, client, server *gate, to int, changeUp, changeDown fun
 			peer, ch = c.Peer(), channel(c.Channel())
 			acceptErr = c.Welcome()
 		}
-		b.Close()
+		if acceptErr != nil {
+			b.Close()
+		}
 	}()
 	h := netconn.Hello{From: client.self, To: to, Channel: uint16(use)}
 	_, dialErr = client.session.Dial(context.Background(), changed{a, changeUp}, h)
@@ -61,6 +63,7 @@ func shakeOn(use channel, client, server *gate, to int, changeUp, changeDown fun
 	}
 	<-done
 	a.Close()
+	b.Close()
 	return peer, ch, dialErr, acceptErr
 }
 

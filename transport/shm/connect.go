@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/internal/segment"
@@ -39,6 +40,7 @@ func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
 type connecting struct {
 	cfg     Config
 	m       *segment.Map
+	session *netconn.Session
 	fd      int           // of the segment, -1 when there is none
 	mem     []byte        // its mapping, nil before
 	checked bool          // mem is a segment
@@ -141,6 +143,9 @@ func (c *connecting) prepare() (report, error) {
 		return report{}, err
 	}
 	c.m = m
+	if c.session, err = newSession(c.cfg.Key, c.cfg.JobID, m.Digest); err != nil {
+		return report{}, err
+	}
 	r := report{digest: m.Digest, sample: c.makeSample()}
 	if c.cfg.Doorbell {
 		if c.bells, r.bell, err = newDoorbells(); err != nil {
@@ -157,16 +162,11 @@ func (c *connecting) prepare() (report, error) {
 		return report{}, err
 	}
 	m.Format(c.mem)
-	if c.door, err = listen(c.session(c.cfg.Rank), m); err != nil {
+	if c.door, err = listen(c.session, m); err != nil {
 		return report{}, err
 	}
 	r.text = c.door.address()
 	return r, nil
-}
-
-// session is the handshake's state for one member, before the nonces.
-func (c *connecting) session(member int) session {
-	return session{key: sessionKey(c.cfg.Key, c.cfg.JobID), digest: c.m.Digest, leader: c.cfg.Layout.Member(leader), member: member}
 }
 
 // finish makes the endpoint, which then owns mapping and connections.

@@ -209,9 +209,9 @@ func strayText(i int) []byte {
 	case 1:
 		return []byte("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" + strings.Repeat("x", 4096))
 	case 2:
-		return encodeHello(i%9, nonce{}) // then no proof
+		return helloFrom(i % 9) // then no proof
 	}
-	return append(encodeHello(1, nonce{}), make([]byte, 64)...) // a wrong proof
+	return append(helloFrom(1), make([]byte, 64)...) // a wrong proof
 }
 
 // TestCancelled: Connect returns when its context ends while it waits for

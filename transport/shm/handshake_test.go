@@ -2,6 +2,7 @@ package shm
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/segment"
 	"github.com/treerun/treerun/transport/transporttest"
@@ -24,15 +26,29 @@ func mapOf(l transport.Layout) ([sha256.Size]byte, error) {
 	return m.Digest, nil
 }
 
-func testSession() session {
-	return session{key: sessionKey(testKey, "job"), digest: sha256.Sum256([]byte("layout")), member: 2}
+func testSession() *netconn.Session {
+	return sessionOf(testKey, "job", sha256.Sum256([]byte("layout")))
 }
 
-// four is a layout of four ranks.
-func four() *transport.Layout { return &transport.Layout{Size: 4} }
+func sessionOf(key []byte, jobID string, digest [sha256.Size]byte) *netconn.Session {
+	s, err := newSession(key, jobID, digest)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
 
-// shake runs both sides over a pipe, the leader's for 4 ranks.
-func shake(t *testing.T, leader, member session, tamper func(net.Conn) net.Conn) (got int, leaderErr, memberErr error) {
+// serve is the leader's side for 4 ranks, up to the welcome.
+func serve(c net.Conn, s *netconn.Session) (member int, err error) {
+	n, err := s.Accept(c, func(h *netconn.Hello) error { return expects(h, &transport.Layout{Size: 4}) })
+	if err != nil {
+		return 0, err
+	}
+	return n.Peer(), n.Welcome()
+}
+
+// shake runs both sides over a pipe.
+func shake(t *testing.T, leader, member *netconn.Session, rank int, tamper func(net.Conn) net.Conn) (got int, leaderErr, memberErr error) {
 	t.Helper()
 	a, b := net.Pipe()
 	defer a.Close()
@@ -46,17 +62,18 @@ func shake(t *testing.T, leader, member session, tamper func(net.Conn) net.Conn)
 	}
 	done := make(chan error, 1)
 	go func() {
-		err := joinHandshake(b, member)
+		_, err := member.Dial(context.Background(), b, netconn.Hello{From: rank})
 		_ = b.Close()
 		done <- err
 	}()
-	got, leaderErr = serveHandshake(a, leader, four())
-	_ = a.Close()
+	if got, leaderErr = serve(a, leader); leaderErr != nil {
+		_ = a.Close()
+	}
 	return got, leaderErr, <-done
 }
 
 func TestHandshake(t *testing.T) {
-	got, err, err2 := shake(t, testSession(), testSession(), nil)
+	got, err, err2 := shake(t, testSession(), testSession(), 2, nil)
 	if got != 2 || err != nil || err2 != nil {
 		t.Errorf("rank %d, %v, %v", got, err, err2)
 	}
@@ -65,24 +82,21 @@ func TestHandshake(t *testing.T) {
 // TestHandshakeRejects: whatever differs between the two sides, the member
 // finds out first, since the leader proves itself first.
 func TestHandshakeRejects(t *testing.T) {
-	for name, change := range map[string]func(*session){
-		"key":    func(s *session) { s.key = sessionKey(make([]byte, KeyBytes), "job") },
-		"job":    func(s *session) { s.key = sessionKey(testKey, "job2") },
-		"layout": func(s *session) { s.digest[0]++ },
+	layout := sha256.Sum256([]byte("layout"))
+	for name, other := range map[string]*netconn.Session{
+		"key":    sessionOf(make([]byte, KeyBytes), "job", layout),
+		"job":    sessionOf(testKey, "job2", layout),
+		"layout": sessionOf(testKey, "job", sha256.Sum256([]byte("another"))),
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := testSession()
-			change(&other)
-			_, err, err2 := shake(t, testSession(), other, nil)
-			if err == nil || !errors.Is(err2, errAuth) {
-				t.Errorf("leader %v, member %v, want errAuth on the member", err, err2)
+			_, err, err2 := shake(t, testSession(), other, 2, nil)
+			if err == nil || !errors.Is(err2, netconn.ErrKey) {
+				t.Errorf("leader %v, member %v, want ErrKey on the member", err, err2)
 			}
 		})
 	}
 	for _, member := range []int{0, 4, 1 << 31} {
-		other := testSession()
-		other.member = member
-		if _, err, _ := shake(t, testSession(), other, nil); err == nil {
+		if _, err, _ := shake(t, testSession(), testSession(), member, nil); err == nil {
 			t.Errorf("hello from rank %d of 4: no error", member)
 		}
 	}
@@ -103,31 +117,34 @@ func (f *bitFlip) Write(b []byte) (int, error) {
 	return f.Conn.Write(b)
 }
 
+// What a member says in the handshake of package netconn: its hello and its proof.
+const helloBytes, proofBytes = 80, 32
+
+// helloFrom is a hello to rank 0.
+func helloFrom(rank int) []byte {
+	return append(append([]byte("trnc\x01\x00\x00\x00\x00\x00\x00"), byte(rank)), make([]byte, helloBytes-12)...)
+}
+
 // TestHandshakeBits: no bit of the member's messages can be changed.
 func TestHandshakeBits(t *testing.T) {
-	for at := 0; at < 8*(helloBytes+sha256.Size); at += 5 {
-		_, err, _ := shake(t, testSession(), testSession(), func(c net.Conn) net.Conn { return &bitFlip{Conn: c, at: at} })
+	for at := 0; at < 8*(helloBytes+proofBytes); at += 5 {
+		_, err, _ := shake(t, testSession(), testSession(), 2, func(c net.Conn) net.Conn { return &bitFlip{Conn: c, at: at} })
 		if err == nil {
 			t.Fatalf("bit %d changed, and the leader agrees", at)
 		}
 	}
 }
 
-// TestReplay: the bytes of one connection are worth nothing on another, and a
-// member's proof cannot be made from the leader's.
+// TestReplay: the bytes of one connection are worth nothing on another.
 func TestReplay(t *testing.T) {
 	var wire bytes.Buffer
-	_, err, _ := shake(t, testSession(), testSession(), func(c net.Conn) net.Conn { return &tap{c, &wire} })
+	_, err, _ := shake(t, testSession(), testSession(), 2, func(c net.Conn) net.Conn { return &tap{c, &wire} })
 	if err != nil {
 		t.Fatal(err)
 	}
 	replay := &script{in: bytes.NewReader(wire.Bytes())}
-	if _, err := serveHandshake(replay, testSession(), four()); !errors.Is(err, errAuth) {
-		t.Errorf("replayed connection: %v, want errAuth", err)
-	}
-	s := testSession()
-	if s.prove("leader") == s.prove("member") {
-		t.Error("both roles have one proof")
+	if _, err := serve(replay, testSession()); !errors.Is(err, netconn.ErrKey) {
+		t.Errorf("replayed connection: %v, want ErrKey", err)
 	}
 }
 
@@ -139,52 +156,41 @@ type tap struct {
 func (t *tap) Write(b []byte) (int, error) { _, _ = t.to.Write(b); return t.Conn.Write(b) }
 
 // script is a peer that says what it was given and listens to nothing.
-type script struct{ in *bytes.Reader }
+type script struct {
+	net.Conn
+	in *bytes.Reader
+}
 
-func (s *script) Read(b []byte) (int, error)  { return s.in.Read(b) }
-func (s *script) Write(b []byte) (int, error) { return len(b), nil }
+func (s *script) Read(b []byte) (int, error)    { return s.in.Read(b) }
+func (s *script) Write(b []byte) (int, error)   { return len(b), nil }
+func (s *script) SetDeadline(_ time.Time) error { return nil }
+func (s *script) Close() error                  { return nil }
 
 // FuzzHandshake: no bytes make either side panic, agree, or read more than the
 // handshake has.
 func FuzzHandshake(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(append(encodeHello(2, nonce{1}), make([]byte, 200)...))
+	f.Add(append(helloFrom(2), make([]byte, 132)...))
 	f.Add(bytes.Repeat([]byte{0xFF}, 300))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := &script{in: bytes.NewReader(b)}
-		if r, err := serveHandshake(s, testSession(), four()); err == nil {
+		if r, err := serve(s, testSession()); err == nil {
 			t.Fatalf("let rank %d in", r)
 		}
-		if read := len(b) - s.in.Len(); read > helloBytes+sha256.Size {
+		if read := len(b) - s.in.Len(); read > helloBytes+proofBytes {
 			t.Fatalf("leader read %d bytes", read)
 		}
 		s = &script{in: bytes.NewReader(b)}
-		if err := joinHandshake(s, testSession()); err == nil {
+		if _, err := testSession().Dial(context.Background(), s, netconn.Hello{From: 2}); err == nil {
 			t.Fatal("member agrees")
 		}
-		if read := len(b) - s.in.Len(); read > challengeBytes {
+		if read := len(b) - s.in.Len(); read > 80 {
 			t.Fatalf("member read %d bytes", read)
 		}
 	})
 }
 
-// FuzzHello and FuzzReport: decoders accept what encoders write, and what they
-// accept is in range.
-func FuzzHello(f *testing.F) {
-	f.Add(encodeHello(1, nonce{1, 2, 3}), 4)
-	f.Add(encodeHello(0, nonce{}), 4)
-	f.Add([]byte("treeshm1"), 1<<16)
-	f.Fuzz(func(t *testing.T, b []byte, size int) {
-		r, n, err := decodeHello(b, &transport.Layout{Size: min(max(size, 1), transport.MaxRanks)})
-		if err != nil {
-			return
-		}
-		if r < 1 || r >= size || !bytes.Equal(encodeHello(r, n), b) {
-			t.Fatalf("accepted rank %d of %d from %x", r, size, b)
-		}
-	})
-}
-
+// FuzzReport: the decoder accepts what the encoder writes, and what it accepts is in range.
 func FuzzReport(f *testing.F) {
 	ok := report{digest: sha256.Sum256(nil), text: "@treerun-x"}
 	f.Add(ok.encode())

@@ -7,6 +7,7 @@ import (
 	"net"
 	"time"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
@@ -47,29 +48,35 @@ func (c *connecting) attempt(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	if c.fd, err = c.enter(conn); err == nil && stop() {
+	if c.fd, err = c.enter(ctx, conn); err == nil {
 		c.conn = conn
 		return nil
 	}
 	_ = conn.Close()
-	if c.fd >= 0 {
-		_ = osys.CloseFD(c.fd)
-		c.fd = -1
-	}
 	return errors.Join(err, ctx.Err())
 }
 
 // enter goes through the leader's door and returns the descriptor, or -1.
-func (c *connecting) enter(conn *net.UnixConn) (fd int, err error) {
+func (c *connecting) enter(ctx context.Context, conn *net.UnixConn) (fd int, err error) {
 	if err := osys.CheckSameUser(conn); err != nil {
 		return -1, err
 	}
-	if err := joinHandshake(conn, c.session(c.cfg.Rank)); err != nil {
+	h := netconn.Hello{From: c.cfg.Rank, To: c.cfg.Layout.Member(leader)}
+	if _, err = c.session.Dial(ctx, conn, h); errors.Is(err, netconn.ErrKey) {
+		err = errAuth
+	}
+	if err != nil {
 		return -1, err
 	}
-	return receiveGrant(conn, c.m.Total)
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	fd, err = receiveGrant(conn, c.m.Total)
+	if !stop() && err == nil {
+		err = errors.Join(ctx.Err(), osys.CloseFD(fd))
+	}
+	if err != nil {
+		return -1, err
+	}
+	return fd, nil
 }
 
 // dial connects, and waits while the leader's backlog is full.
