@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -222,39 +221,8 @@ func limits(g *topo.Graph) (string, error) {
 
 // indented writes a graph file with a line per link and port.
 func indented(g *topo.Graph) (string, error) {
-	var head struct {
-		Name  string `json:"name,omitempty"`
-		Ranks int    `json:"ranks"`
-		Hosts []int  `json:"hosts,omitempty"`
-	}
-	head.Name, head.Ranks, head.Hosts = g.Name, g.Ranks, g.Hosts
-	text, err := json.Marshal(head)
-	if err != nil {
-		return "", err
-	}
-	text = append(text[:len(text)-1], ",\n \"links\": ["...)
-	if text, err = appendLines(text, g.Links); err != nil {
-		return "", err
-	}
-	if len(g.Ports) > 0 {
-		text = append(text, ",\n \"ports\": ["...)
-		if text, err = appendLines(text, g.Ports); err != nil {
-			return "", err
-		}
-	}
-	return string(append(text, "}\n"...)), nil
-}
-
-func appendLines[T topo.Link | topo.Port](text []byte, list []T) ([]byte, error) {
-	for i, v := range list {
-		line, err := json.Marshal(v)
-		if err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = append(append(text, "\n  "...), line...)
-	}
-	return append(text, ']'), nil
+	data, err := g.AppendJSON(nil)
+	lines := strings.NewReplacer(`{"a":`, "\n  {\"a\":", `,{"name":`, ",\n  {\"name\":", `[{"name":`, "[\n  {\"name\":",
+		`,"links":`, ",\n \"links\": ", `,"ports":`, ",\n \"ports\": ")
+	return lines.Replace(string(data)) + "\n", err
 }
