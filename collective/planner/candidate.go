@@ -71,15 +71,6 @@ func (c *Candidate) Rate() float64 {
 	return sum
 }
 
-// Rates returns the rates and the latencies of all strands.
-func (c *Candidate) Rates() (rates, latenciesUs []float64) {
-	for i := range c.Strands {
-		rates = append(rates, c.Strands[i].Rate)
-		latenciesUs = append(latenciesUs, c.Strands[i].LatencyUs)
-	}
-	return rates, latenciesUs
-}
-
 // OfParts reports whether every part of the message has trees of its own.
 func (c *Candidate) OfParts() bool { return len(c.Strands) > 0 && c.Strands[0].OfPart }
 
@@ -96,12 +87,9 @@ func (c *Candidate) quickest(bytes float64) int {
 	return best
 }
 
-// share divides a message of so many bytes among the strands such that all end
-// together (water filling).
+// share divides a message of so many bytes, or each of its parts, among the strands such
+// that all end together (water filling).
 func (c *Candidate) share(bytes float64) []float64 {
-	if c.OfParts() {
-		return c.shareParts(bytes)
-	}
 	shares := make([]float64, len(c.Strands))
 	if c.Variant == variantOne || len(shares) == 1 {
 		if c.Strands[0].Ring != nil {
@@ -110,53 +98,46 @@ func (c *Candidate) share(bytes float64) []float64 {
 		shares[c.quickest(bytes)] = 1
 		return shares
 	}
-	rates, latencies := c.Rates()
-	total := c.Rate()
-	parts, _ := pack.Shares(rates, latencies, bytes)
-	near := true // what the latencies change of the shares that follow from the rates alone
-	for i, part := range parts {
-		shares[i] = part / bytes
-		near = near && math.Abs(shares[i]*total-rates[i]) <= nearShare*rates[i]
-	}
-	if near || c.steady { // then large messages of all sizes have one plan
-		for i, r := range rates {
-			shares[i] = r / total
+	groups := [][]int{nil} // strands by part
+	for i := range c.Strands {
+		part := 0
+		if c.OfParts() {
+			part = c.Strands[i].Tree.Root
 		}
+		for len(groups) <= part {
+			groups = append(groups, nil)
+		}
+		groups[part] = append(groups[part], i)
+	}
+	for _, group := range groups {
+		c.shareAmong(group, bytes/float64(len(groups)), bytes, shares)
 	}
 	return shares
+}
+
+// shareAmong divides so many of all bytes of a message among a group of strands.
+func (c *Candidate) shareAmong(group []int, bytes, all float64, shares []float64) {
+	var rates, latencies []float64
+	total := 0.0
+	for _, i := range group {
+		s := &c.Strands[i]
+		rates, latencies, total = append(rates, s.Rate), append(latencies, s.LatencyUs), total+s.Rate
+	}
+	parts, _ := pack.Shares(rates, latencies, bytes)
+	near := true // what the latencies change of the shares that follow from the rates alone
+	for k, part := range parts {
+		near = near && math.Abs(part/bytes*total-rates[k]) <= nearShare*rates[k]
+	}
+	for k, i := range group {
+		shares[i] = parts[k] / all
+		if near || c.steady { // then large messages of all sizes have one plan
+			shares[i] = rates[k] / total * (bytes / all)
+		}
+	}
 }
 
 // nearShare is the relative difference within which shares are those of the rates alone.
 const nearShare = 0.05
-
-// shareParts divides every part of a message among its trees.
-func (c *Candidate) shareParts(bytes float64) []float64 {
-	shares := make([]float64, len(c.Strands))
-	var of [][]int // strands by part
-	for i := range c.Strands {
-		root := c.Strands[i].Tree.Root
-		for len(of) <= root {
-			of = append(of, nil)
-		}
-		of[root] = append(of[root], i)
-	}
-	part := bytes / float64(len(of))
-	for _, strands := range of {
-		if len(strands) == 1 {
-			shares[strands[0]] = 1 / float64(len(of))
-			continue
-		}
-		var rates, latencies []float64
-		for _, i := range strands {
-			rates, latencies = append(rates, c.Strands[i].Rate), append(latencies, c.Strands[i].LatencyUs)
-		}
-		list, _ := pack.Shares(rates, latencies, part)
-		for k, i := range strands {
-			shares[i] = list[k] / bytes
-		}
-	}
-	return shares
-}
 
 // build returns the plan for messages of about so many bytes.
 func (c *Candidate) build(bytes int64) (*Built, error) {
