@@ -79,10 +79,19 @@ func (p *Planner) insidesTried() []string {
 		inside, _, _ := strings.Cut(pair, "/")
 		return []string{inside}
 	}
-	if p.hosts.alone() || !p.hosts.rough || !p.machine.Device && p.apart == nil {
+	if p.hosts.alone() || !p.machine.Device && p.apart == nil || !p.rough() {
 		return []string{"star"}
 	}
 	return []string{"star", "multi"}
+}
+
+// rough reports whether links inside some host are not alike.
+func (p *Planner) rough() bool {
+	if p.roughInside == nil {
+		rough := slices.ContainsFunc(p.hosts.ranks, func(ranks []int) bool { return !p.graph.Among(ranks).IsUniform() })
+		p.roughInside = &rough
+	}
+	return *p.roughInside
 }
 
 // joined makes the candidates of one algorithm inside hosts and one between them.
@@ -102,6 +111,12 @@ func (p *Planner) joined(inside, between string, kind plan.Kind, root int) ([]*C
 	case p.ordered(kind):
 		return nil, unordered()
 	}
+	return p.overHosts(name, inside, between, kind, root, asked)
+}
+
+// overHosts makes the candidates of trees inside hosts and trees between them.
+func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root int, asked bool) ([]*Candidate, error) {
+	h := p.hosts
 	if kind == plan.Barrier && (between != "star" || p.apart == nil) {
 		return nil, because("a barrier carries no data")
 	}

@@ -16,7 +16,6 @@ type hosts struct {
 	host, place []int       // by rank: its host, and where it stands in its ranks
 	between     *topo.Graph // of hosts
 	even        bool        // all links and cards of between are alike
-	rough       bool        // inside some host links are not alike
 	most        int         // ranks of the largest host
 	joints      *joints
 }
@@ -35,43 +34,8 @@ func newHosts(g *topo.Graph) *hosts {
 	}
 	h.between = g.BetweenHosts(h.ranks)
 	h.even = evenNetwork(h.between)
-	h.rough = h.roughInside(g)
 	h.joints = newJoints(g, h)
 	return h
-}
-
-// roughInside reports whether the graph inside some host is not uniform.
-func (h *hosts) roughInside(g *topo.Graph) bool {
-	links, first := make([]int, len(h.ranks)), make([]*topo.Link, len(h.ranks))
-	for i := range g.Links {
-		l := &g.Links[i]
-		a := h.host[l.A]
-		if a != h.host[l.B] {
-			continue
-		}
-		if first[a] = cmp.Or(first[a], l); l.GBytesPerSecond != first[a].GBytesPerSecond || l.LatencyUs != first[a].LatencyUs {
-			return true
-		}
-		links[a]++
-	}
-	for a, ranks := range h.ranks {
-		if n := len(ranks); links[a] != n*(n-1)/2 {
-			return true
-		}
-	}
-	count := make([]int, len(h.ranks))
-	for _, p := range g.Ports {
-		clear(count)
-		for _, r := range p.Ranks {
-			count[h.host[r]]++
-		}
-		for _, r := range p.Ranks {
-			if a := h.host[r]; count[a] < len(h.ranks[a]) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // evenNetwork reports whether all hosts have links to all others, all of one rate and

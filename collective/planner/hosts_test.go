@@ -2,7 +2,6 @@ package planner
 
 import (
 	"math/bits"
-	"slices"
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -65,27 +64,6 @@ func TestLinksOfManyHosts(t *testing.T) {
 			t.Errorf("%d hosts: what needs links between all ranks is offered", hosts)
 		}
 		before = most
-	}
-}
-
-// Trees inside hosts other than stars are tried where links there are not alike.
-func TestRoughInside(t *testing.T) {
-	rough := 0
-	for name, g := range testGraphs() {
-		h := newHosts(g)
-		if h == nil {
-			continue
-		}
-		want := slices.ContainsFunc(h.ranks, func(ranks []int) bool { return !g.Among(ranks).IsUniform() })
-		if h.rough != want {
-			t.Errorf("%s: rough inside hosts is %v, want %v", name, h.rough, want)
-		}
-		if want {
-			rough++
-		}
-	}
-	if rough == 0 {
-		t.Error("no graph is rough inside hosts")
 	}
 }
 

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 )
@@ -39,62 +40,42 @@ func (p *Planner) LargeTrees() ([]topo.Tree, []float64, error) {
 		}
 		return all, normal(weights), nil
 	}
-	f, err := p.largeBetween()
+	c, err := p.largeBetween()
 	if err != nil {
 		return nil, nil, err
 	}
+	for i := range c.Strands {
+		all, weights = append(all, c.Strands[i].Tree), append(weights, c.Strands[i].Rate)
+	}
+	return all, normal(weights), nil
+}
+
+// largeBetween returns the trees over several hosts for large sparse messages: stars, one
+// from every host, where other trees gain next to nothing, since a star's leaves are no
+// further apart than they must be, and blocks that travel alone meet as late as they can.
+func (p *Planner) largeBetween() (*Candidate, error) {
 	inside := "star"
 	if p.apart != nil {
 		inside = "multi"
 	}
-	l, err := p.locals(inside, "direct")
-	if err != nil {
-		return nil, nil, err
-	}
-	strands, weights, err := p.hosts.carry(f, l, -1)
-	for i := range strands {
-		all = append(all, strands[i].Tree)
-	}
-	return all, normal(weights), err
-}
-
-// largeBetween returns the trees over hosts for large sparse messages: stars, one from
-// every host, where other trees gain next to nothing, since a star's leaves are no
-// further apart than they must be, and blocks that travel alone meet as late as they can.
-func (p *Planner) largeBetween() (*Forest, error) {
-	h := p.hosts
-	few := len(h.ranks) <= directHosts
-	stars := func() (*Forest, error) { return p.betweenTrees("direct", plan.AllReduce, -1, false) }
-	switch {
-	case p.reaches("packing", plan.AllReduce, false) == nil:
-		packed, err := p.betweenTrees("packing", plan.AllReduce, -1, false)
-		if err != nil || !few {
-			return packed, err
+	var best *Candidate
+	var without error
+	for _, between := range []string{"direct", "packing", "double-binary"} {
+		if best != nil && between == "double-binary" {
+			break
 		}
-		s, err := stars()
-		if err == nil && p.between(s) >= nearRate*p.between(packed) {
-			return s, nil
+		list, err := p.overHosts(between, inside, between, plan.AllReduce, -1, false)
+		if without = err; err != nil {
+			continue
 		}
-		return packed, err
-	case few:
-		return stars()
-	}
-	return p.betweenTrees("double-binary", plan.AllReduce, -1, false)
-}
-
-// between is the rate that trees over hosts reach together, up and down, as far as links
-// and cards between the hosts go, in GB/s; 0 where they take a link that is not there.
-func (p *Planner) between(f *Forest) float64 {
-	strands := make([]Strand, len(f.Trees))
-	weights := make([]float64, len(f.Trees))
-	for i, t := range f.Trees {
-		if t.Missing(p.hosts.between) > 0 {
-			return 0
+		if c := list[len(list)-1]; best == nil || best.Rate() < nearRate*c.Rate() {
+			best = c
 		}
-		strands[i].Tree, weights[i] = t, f.weight(i)
 	}
-	newMeter(p.hosts.between, topo.NewWays(p.hosts.between)).fit(strands, weights, plan.AllReduce, -1)
-	return (&Candidate{Strands: strands}).Rate()
+	if best != nil {
+		return best, nil
+	}
+	return nil, without
 }
 
 func normal(weights []float64) []float64 {
