@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
@@ -92,14 +93,16 @@ func (p *Planner) Fullest(s *Served) float64 {
 // port. It looks at the cuts around one rank, one host or the ranks of one port.
 func cutsBound(g *topo.Graph) Certificate {
 	best := Certificate{Rate: math.Inf(1)}
-	in := make([]bool, g.Ranks)
 	for _, ranks := range suspects(g) {
-		clear(in)
-		for _, v := range ranks {
-			in[v] = true
+		parts := [][]int{slices.Sorted(slices.Values(ranks)), nil}
+		for v := range g.Ranks {
+			if !slices.Contains(ranks, v) {
+				parts[1] = append(parts[1], v)
+			}
 		}
-		if rate := cutRate(g, in); rate < best.Rate*(1-1e-12) {
-			best.Rate, best.Partition = rate, twoParts(in)
+		if rate := cutRate(g, parts); rate < best.Rate*(1-1e-12) {
+			slices.SortFunc(parts, slices.Compare) // that of rank 0 first
+			best.Rate, best.Partition = rate, parts
 		}
 	}
 	best.Words = fmt.Sprintf("what can pass at the same time between {%s} and {%s} is the limit",
@@ -124,43 +127,21 @@ func suspects(g *topo.Graph) [][]int {
 	return list
 }
 
-// cutRate is the bound that the cut around a set of ranks gives.
-func cutRate(g *topo.Graph, in []bool) float64 {
-	capacity, size := 0.0, 0
+// cutRate is the bound that the cut between two parts gives.
+func cutRate(g *topo.Graph, parts [][]int) float64 {
+	in, capacity := make([]bool, g.Ranks), 0.0
+	for _, v := range parts[0] {
+		in[v] = true
+	}
 	for _, l := range g.Links {
 		if in[l.A] != in[l.B] {
 			capacity += l.GBytesPerSecond
 		}
 	}
-	for _, is := range in {
-		if is {
-			size++
-		}
-	}
-	for _, p := range g.Ports {
-		inside := 0
-		for _, r := range p.Ranks {
-			if in[r] {
-				inside++
-			}
-		}
-		// The port's set is this set, or all the others.
-		if len(p.Ranks) == size && inside == size || len(p.Ranks) == g.Ranks-size && inside == 0 {
+	for _, p := range g.Ports { // of one of the parts
+		if slices.Equal(p.Ranks, parts[0]) || slices.Equal(p.Ranks, parts[1]) {
 			capacity = min(capacity, p.GBytesPerSecond)
 		}
 	}
-	return capacity * float64(g.Ranks) / float64(max(size, g.Ranks-size))
-}
-
-// twoParts returns the ranks inside and outside, those of rank 0 first.
-func twoParts(in []bool) [][]int {
-	parts := make([][]int, 2)
-	for v, is := range in {
-		i := 0
-		if is != in[0] {
-			i = 1
-		}
-		parts[i] = append(parts[i], v)
-	}
-	return parts
+	return capacity * float64(g.Ranks) / float64(max(len(parts[0]), len(parts[1])))
 }

@@ -99,34 +99,19 @@ func ringLatency(ring []int, kind plan.Kind, root int, latency hopLatency) float
 	return sum
 }
 
-// treeLatency is the latency between the root and the farthest rank.
-func treeLatency(t topo.Tree, latency hopLatency) float64 {
-	far := 0.0
+// treeLatencies returns the latency between the root and the farthest rank, and between
+// the two farthest ranks.
+func treeLatencies(t topo.Tree, latency hopLatency) (depth, diameter float64) {
 	children := t.Children()
-	var walk func(v int, at float64)
-	walk = func(v int, at float64) {
-		far = max(far, at)
-		for _, c := range children[v] {
-			walk(c, at+latency(v, c))
-		}
-	}
-	walk(t.Root, 0)
-	return far
-}
-
-// diameter is the latency between the two farthest ranks.
-func diameter(t topo.Tree, latency hopLatency) float64 {
-	children, most := t.Children(), 0.0
 	var deep func(v int) float64
 	deep = func(v int) float64 {
 		first := 0.0
 		for _, c := range children[v] {
 			d := deep(c) + latency(v, c)
-			most = max(most, first+d)
+			diameter = max(diameter, first+d)
 			first = max(first, d)
 		}
 		return first
 	}
-	deep(t.Root)
-	return most
+	return deep(t.Root), diameter
 }

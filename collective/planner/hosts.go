@@ -21,7 +21,7 @@ type hosts struct {
 }
 
 // newHosts returns nil for a graph of one host.
-func newHosts(g *topo.Graph) *hosts {
+func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 	h := &hosts{ranks: plan.Hosts(g), host: make([]int, g.Ranks), place: make([]int, g.Ranks)}
 	if len(h.ranks) < 2 {
 		return nil
@@ -34,7 +34,7 @@ func newHosts(g *topo.Graph) *hosts {
 	}
 	h.between = g.BetweenHosts(h.ranks)
 	h.even = evenNetwork(h.between)
-	h.joints = newJoints(g, h)
+	h.joints = newJoints(g, ways, h)
 	return h
 }
 
@@ -139,21 +139,16 @@ func relays(n, root int) []topo.Tree {
 
 // joints finds links between hosts.
 type joints struct {
-	has   map[[2]int]bool      // pairs of ranks of different hosts, lower first
-	wired map[[2]int]bool      // pairs of hosts with a link of kind topo.TCP, both ways
-	best  map[[2]int]topo.Link // by hosts: their quickest link, A on the first
+	ways *topo.Ways
+	best map[[2]int]topo.Link // by hosts: their quickest link, A on the first
 }
 
-func newJoints(g *topo.Graph, h *hosts) *joints {
-	j := &joints{has: make(map[[2]int]bool), wired: make(map[[2]int]bool), best: make(map[[2]int]topo.Link)}
+func newJoints(g *topo.Graph, ways *topo.Ways, h *hosts) *joints {
+	j := &joints{ways: ways, best: make(map[[2]int]topo.Link)}
 	for _, l := range g.Links {
 		a, b := h.host[l.A], h.host[l.B]
 		if a == b {
 			continue
-		}
-		j.has[[2]int{min(l.A, l.B), max(l.A, l.B)}] = true
-		if l.Kind == topo.TCP {
-			j.wired[[2]int{a, b}], j.wired[[2]int{b, a}] = true, true
 		}
 		j.offer(a, b, l)
 		l.A, l.B = l.B, l.A
@@ -176,7 +171,7 @@ func (j *joints) offer(a, b int, l topo.Link) {
 // between returns the link that joins hosts up and down: that of their carriers u and
 // d if there is one. A is on up.
 func (j *joints) between(up, u, down, d int) (topo.Link, error) {
-	if j.has[[2]int{min(u, d), max(u, d)}] || j.wired[[2]int{up, down}] {
+	if len(j.ways.Route(u, d)) == 1 {
 		return topo.Link{A: u, B: d}, nil
 	}
 	l, ok := j.best[[2]int{up, down}]

@@ -139,12 +139,13 @@ func (m *meter) measure(strands []Strand, kind plan.Kind, root int) {
 			s.LatencyUs = ringLatency(s.Ring, kind, root, m.latency)
 			continue
 		}
-		s.LatencyUs = treeLatency(s.Tree, m.latency)
+		depth, diameter := treeLatencies(s.Tree, m.latency)
+		s.LatencyUs = depth
 		switch {
 		case kind == plan.AllReduce:
 			s.LatencyUs *= 2
-		case kind.HasParts() && !s.OfPart: // from the farthest rank to the farthest rank
-			s.LatencyUs = diameter(s.Tree, m.latency)
+		case kind.HasParts() && !s.OfPart:
+			s.LatencyUs = diameter
 		}
 	}
 }

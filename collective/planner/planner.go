@@ -89,7 +89,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	p.uniform = g.IsUniform()
 	p.ways = topo.NewWays(g)
 	p.apart = unlinked(g, p.ways)
-	p.hosts = newHosts(g)
+	p.hosts = newHosts(g, p.ways)
 	p.meter = newMeter(g, p.ways)
 	p.slots, p.slotBytes = p.shapeOfSlots()
 	p.sim = p.simMachine()
