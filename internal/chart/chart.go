@@ -58,8 +58,7 @@ type Curve struct {
 type Panel struct {
 	Title, X, Y string
 	Sizes       bool // X counts bytes, with ticks at powers of 2
-	Linear      bool // Y is linear
-	Quiet       bool // a linear Y begins where the curves do, not at 0
+	Linear      bool // Y is linear, and begins at 0
 	Falling     bool // curves fall: the legend is at the right
 	Curves      []Curve
 }
@@ -114,10 +113,10 @@ func (l *Panel) plot() (*plot.Plot, error) {
 	} else {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, spaced(decades)
 	}
-	p.Legend.Top, p.Legend.Left = true, !l.Falling
+	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.XOffs, p.Legend.YOffs = vg.Points(8), vg.Points(-6)
 	if l.Falling {
-		p.Legend.XOffs = -p.Legend.XOffs
+		p.Legend.XOffs = vg.Points(360) // its words at the left of the signs would run into them
 	}
 	p.Legend.Padding, p.Legend.ThumbnailWidth = vg.Points(3), vg.Points(26)
 	grid := plotter.NewGrid()
@@ -129,9 +128,10 @@ func (l *Panel) plot() (*plot.Plot, error) {
 		}
 	}
 	widen(&p.X)
+	most := p.Y.Max
 	widen(&p.Y)
-	if l.Linear && !l.Quiet {
-		p.Y.Min, p.Y.Max = 0, max(p.Y.Max*1.08, 1e-3)
+	if l.Linear {
+		p.Y.Min, p.Y.Max = 0, max(most*1.08, 1e-3)
 	}
 	return p, nil
 }

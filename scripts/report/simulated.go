@@ -156,7 +156,7 @@ func (s *simulated) speedUps(f *figure) error {
 
 // drawn returns the figure as an SVG file.
 func (f *figure) drawn() ([]byte, error) {
-	p := chart.Panel{Title: f.Title, X: f.X, Y: f.Y, Linear: f.times, Quiet: true, Falling: f.times, Curves: slices.Clone(f.series)}
+	p := chart.Panel{Title: f.Title, X: f.X, Y: f.Y, Linear: f.times, Falling: f.times, Curves: slices.Clone(f.series)}
 	rings := chart.Curve{Name: "where curves cross", Kind: chart.Rings}
 	for _, c := range f.cross {
 		rings.Points = append(rings.Points, chart.Point{X: c.x, Y: between(f.points(c.below), c.x)})
