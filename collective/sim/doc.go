@@ -26,7 +26,8 @@
 // the receiver reads: both take the bytes over the link's rate, which a stream
 // through the link reached with both at work. Neighbouring Sends of the same
 // bytes to several ranks (plan.Kind.SendsAgain) are one write: the first takes
-// the time of it, the others none, and every receiver that of its own reading.
+// the time of it, the others none, and every receiver that of its own reading. Ports
+// count all of them.
 // Steps that add to what the step before stored are one pass with it, as package
 // exec makes them: they take the time of their bytes, but StepUs only once.
 //

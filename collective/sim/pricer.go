@@ -99,7 +99,9 @@ type Limits struct {
 // that is what Run says. With more, the chunks of the widest lane follow each
 // other at a distance that has long become even: every chunk more adds the same
 // time, and so the time of the message lies on the line through those of two
-// messages that are shorter by whole chunks. m must have SlotBytes.
+// messages that are shorter by whole chunks. It is never less than what the busiest
+// link or port alone takes: with few chunks the distance may not be even yet. m must
+// have SlotBytes.
 func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 	bytes := ops[0].Bytes
 	perChunk, widest := Weigh(ops[0].Plan)
@@ -107,34 +109,41 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 	perChunk *= float64(len(ops))
 	half := max(math.Floor(most.Chunks/2), math.Floor(most.Steps/perChunk/2), 1)
 	if chunks*perChunk <= most.Steps || chunks < 3*half {
-		return x.until(ops, m, most.Us)
+		us, _, err := x.until(ops, m, most.Us)
+		return us, err
 	}
 	var at, us [2]float64
+	busiest := 0.0
 	for i := range at {
 		shorter := make([]Operation, len(ops))
 		for k, op := range ops {
 			op.Bytes = int64(half * float64(i+1) * float64(m.SlotBytes) / widest)
 			shorter[k] = op
 		}
-		v, err := x.until(shorter, m, most.Us)
+		v, busy, err := x.until(shorter, m, most.Us)
 		if err != nil || math.IsInf(v, 1) { // what takes longer does so, too
 			return v, err
 		}
-		at[i], us[i] = float64(shorter[0].Bytes), v
+		at[i], us[i], busiest = float64(shorter[0].Bytes), v, busy
 	}
-	return us[1] + (float64(bytes)-at[1])*(us[1]-us[0])/(at[1]-at[0]), nil
+	line := us[1] + (float64(bytes)-at[1])*(us[1]-us[0])/(at[1]-at[0])
+	return max(line, busiest*float64(bytes)/at[1]), nil
 }
 
-// until is the time that Run finds, or +Inf where it is above a limit; 0 is none.
-func (x *Pricer) until(ops []Operation, m Machine, limit float64) (float64, error) {
+// until is the time that Run finds, or +Inf where it is above a limit; 0 is none. busiest
+// is how long the busiest link or port was used in it.
+func (x *Pricer) until(ops []Operation, m Machine, limit float64) (us, busiest float64, err error) {
 	r, err := x.run(ops, m, limit)
 	if err == errLonger {
-		return math.Inf(1), nil
+		return math.Inf(1), 0, nil
 	}
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return r.end, nil
+	for i := range r.resources {
+		busiest = max(busiest, r.resources[i].busy)
+	}
+	return r.end, busiest, nil
 }
 
 // Weigh returns the steps that all ranks take while the widest lane of p moves

@@ -138,7 +138,9 @@ func (pr *program) addLane(l *plan.Lane, t track, w *network, byEnds map[[2]int3
 				if b.out, err = index(t.rank, s.To); err != nil {
 					return err
 				}
-				b.again = i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s) && w.inPlace(t.rank, s.To) && w.inPlace(t.rank, from.Steps[i-1].To)
+				b.again = i > 0 && pr.plan.Kind.SendsAgain(from.Steps[i-1], s) &&
+					w.inPlace(t.rank, s.To) && w.inPlace(t.rank, from.Steps[i-1].To) &&
+					len(w.all[pr.fifos[b.out].route].via) == 1 // a port counts what every receiver reads
 				if w.sockets(t.rank, s.To) {
 					b.sockets++
 					b.hands = true
