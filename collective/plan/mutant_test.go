@@ -13,7 +13,7 @@ import (
 
 // A plan that went wrong in a single step must never pass Verify. The test
 // makes every such mutant of every plan, direct or over some trees, rings
-// and hierarchies, of 2..9 ranks (2..6 under the race detector):
+// and hosts, of 2..9 ranks (2..6 under the race detector):
 //
 //   - a step left out, done twice, or changed for its neighbour,
 //   - another rank in From or To,
@@ -51,8 +51,7 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 		plans = append(plans, p)
 	}
 	ring := rand.New(rand.NewPCG(1, uint64(n))).Perm(n)
-	g := topo.UniformGraph(n)
-	h := unevenHierarchy(n)
+	hosts := unevenHosts(n)
 	for _, kind := range []Kind{AllReduce, AllGather} {
 		keep(Flat(kind, n))
 	}
@@ -67,7 +66,7 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 			if n > 7 {
 				continue // nothing new
 			}
-			keep(DirectHosts(kind, h.Hosts, n-1, Options{Form: form}))
+			keep(DirectHosts(kind, hosts, n-1, Options{Form: form}))
 			keep(DirectHosts(kind, spread(n, min(n, 4)), 0, Options{Form: form}))
 		}
 	}
@@ -77,8 +76,7 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 			if form == Split && !kind.bothWays() {
 				continue // the same as Single
 			}
-			keep(Hierarchical(kind, g, h, n-1, Options{Form: form}))
-			trees := mutantTrees(n)
+			trees := append(mutantTrees(n), overHosts(hosts))
 			if kind.HasParts() {
 				trees = trees[2:] // n lanes each; hung from any rank, they have chains and stars too
 			}
@@ -91,18 +89,29 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 	return plans
 }
 
-// unevenHierarchy spreads n ranks over hosts of one, two and three ranks with a
-// chain or a star in each, which a binary tree joins.
-func unevenHierarchy(n int) *Hierarchy {
-	h := &Hierarchy{}
+// unevenHosts spreads n ranks over hosts of one, two and three ranks.
+func unevenHosts(n int) (hosts [][]int) {
 	for next := 0; next < n; {
-		size := min(1+len(h.Hosts)%3, n-next)
-		h.Hosts = append(h.Hosts, ranks(n)[next:next+size])
+		size := min(1+len(hosts)%3, n-next)
+		hosts = append(hosts, ranks(n)[next:next+size])
 		next += size
-		h.Local = append(h.Local, mutantTrees(size)[:2])
 	}
-	h.Between = mutantTrees(len(h.Hosts))[2:3]
-	return h
+	return hosts
+}
+
+// overHosts is a chain in every host, whose first ranks a binary tree joins.
+func overHosts(hosts [][]int) topo.Tree {
+	var t topo.Tree
+	for h, ranks := range hosts {
+		for i, r := range ranks {
+			parent := r - 1
+			if i == 0 && h > 0 {
+				parent = hosts[(h-1)/2][0]
+			}
+			t.Parent = append(t.Parent, parent)
+		}
+	}
+	return t
 }
 
 // mutantTrees returns trees of different shapes and roots: a chain, a star, a

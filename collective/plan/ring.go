@@ -64,24 +64,6 @@ func FromRings(kind Kind, rings [][]int, weights []float64, root int, opt Option
 	return p, nil
 }
 
-// RingLane returns the lane of a ring plan of kind in which rank end is the
-// first to have the result or, in a Broadcast or AllGather, gives it. All lanes
-// of a ring are alike but for where they begin: a reader that wants to know
-// about a ring of many ranks looks at one. ring must be an order of all ranks.
-func RingLane(kind Kind, ring []int, end int) (Lane, error) {
-	if err := checkRing(ring, len(ring)); err != nil {
-		return Lane{}, fmt.Errorf("plan: ring: %w", err)
-	}
-	if !kind.spreads() || end < 0 || end >= len(ring) {
-		return Lane{}, fmt.Errorf("plan: no lane of a %v ends at rank %d of %d", kind, end, len(ring))
-	}
-	l := Lane{Weight: 1, Tracks: ringTracks(kind, ring, end)}
-	if kind.HasParts() {
-		l.Part = end
-	}
-	return l, nil
-}
-
 func checkRing(ring []int, n int) error {
 	if len(ring) < 1 || len(ring) != n {
 		return fmt.Errorf("%d ranks, want %d", len(ring), n)

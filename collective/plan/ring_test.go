@@ -27,25 +27,7 @@ func TestFromRingsIsVerified(t *testing.T) {
 		if err := Verify(p, rapid.IntRange(1, 9).Draw(t, "slots")); err != nil {
 			t.Fatalf("%v\n%v", err, p)
 		}
-		lane, err := RingLane(kind, rings[0], p.Lanes[0].ends(kind, root, rings[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, want := fmt.Sprint(lane.Part, lane.Tracks), fmt.Sprint(p.Lanes[0].Part, p.Lanes[0].Tracks); got != want {
-			t.Fatalf("RingLane gives %s, the plan has %s", got, want)
-		}
 	})
-}
-
-// ends is the rank in which lane 0 of a plan from a ring ends.
-func (l Lane) ends(kind Kind, root int, ring []int) int {
-	switch {
-	case kind.HasRoot():
-		return root
-	case kind.HasParts():
-		return l.Part
-	}
-	return 0
 }
 
 // A ring sends 2(n-1)/n of the message over each of its links for an AllReduce,
@@ -121,8 +103,5 @@ func TestFromRingsRefuses(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
 		}
-	}
-	if _, err := RingLane(AllReduce, []int{0, 1}, 2); err == nil {
-		t.Error("RingLane ends at a rank that does not exist")
 	}
 }

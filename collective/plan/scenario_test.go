@@ -26,15 +26,13 @@ var rewrite = flag.Bool("rewrite", false, "write what the scenario files should 
 //	graph                      the JSON form follows
 //	tree BUILDER ROOT          a tree of the graph by exact, greedy, best or uniform
 //	tree all                   one tree for every root
-//	tree parents P0 P1 …       a tree by hand
+//	tree parents P0 P1 … / …   trees by hand
 //	tree two-binary            NCCL's two complementary binary trees
 //	plan KIND [split] [W …]    a plan from the trees, with weights
 //	ring KIND R0 R1 …          a plan from a ring; its first rank is the root
 //	flat KIND N                a flat exchange of N ranks
 //	direct KIND N ROOT [split] a direct plan of N ranks
 //	hosts KIND ROOT [split] R0,R1 R2,R3 …   a direct plan over hosts
-//	hierarchy KIND [split]     chains from every rank inside the hosts of the
-//	                           graph, two complementary binary trees between them
 //	steps KIND RANKS [ROOT]    a plan by hand: a track a line, as in a plan file;
 //	                           a line "lane" or "lane PART" begins the next one
 //	without T S                the plan, step S of track T of lane 0 left out
@@ -112,8 +110,6 @@ func (s *scenario) run(words []string, input string) string {
 		text, err = s.runHosts(words[1:])
 	case "steps":
 		text, err = s.runSteps(words[1:], input)
-	case "hierarchy":
-		text, err = s.runHierarchy(words[1:])
 	case "without", "exchange":
 		text = s.damage(words[0], numbers(words[1:]))
 	case "shares":
@@ -152,6 +148,17 @@ func (s *scenario) runGraph(words []string, input string) (string, error) {
 }
 
 func (s *scenario) runTree(words []string) (string, error) {
+	if words[0] == "parents" {
+		s.trees = nil
+		text := ""
+		for _, tree := range strings.Split(strings.Join(words[1:], " "), "/") {
+			parents := numbers(strings.Fields(tree))
+			t := topo.Tree{Root: slices.Index(parents, -1), Parent: parents}
+			s.trees = append(s.trees, t)
+			text += drawn(t) + s.weight(t)
+		}
+		return text, nil
+	}
 	var t topo.Tree
 	var err error
 	rest := numbers(words[1:])
@@ -162,8 +169,6 @@ func (s *scenario) runTree(words []string) (string, error) {
 		}
 	case "uniform":
 		t = tree.Uniform(s.graph.Ranks, rest[0])
-	case "parents":
-		t = topo.Tree{Root: slices.Index(rest, -1), Parent: rest}
 	case "all", "two-binary":
 		if words[0] == "all" {
 			s.trees, err = tree.All(s.graph)
@@ -325,36 +330,6 @@ func hostsOf(words []string) [][]int {
 		hosts = append(hosts, numbers(strings.Split(w, ",")))
 	}
 	return hosts
-}
-
-func (s *scenario) runHierarchy(words []string) (string, error) {
-	var kind plan.Kind
-	if err := kind.UnmarshalText([]byte(words[0])); err != nil {
-		return "", err
-	}
-	var opt plan.Options
-	if len(words) > 1 && words[1] == "split" {
-		opt.Form = plan.Split
-	}
-	h := &plan.Hierarchy{Hosts: plan.Hosts(s.graph)}
-	for _, ranks := range h.Hosts {
-		var local []topo.Tree
-		for root := range ranks { // a chain
-			t := topo.Tree{Root: root, Parent: make([]int, len(ranks))}
-			for v := range ranks {
-				t.Parent[(root+v)%len(ranks)] = (root + v - 1) % len(ranks)
-			}
-			t.Parent[root] = -1
-			local = append(local, t)
-		}
-		h.Local = append(h.Local, local)
-	}
-	h.Between = tree.DoubleBinary(len(h.Hosts))
-	var err error
-	if s.plan, err = plan.Hierarchical(kind, s.graph, h, 0, opt); err != nil {
-		return "", err
-	}
-	return s.plan.String(), nil
 }
 
 func (s *scenario) damage(how string, at []int) string {

@@ -30,32 +30,44 @@ func cluster(t testing.TB, hosts, perHost int) (*topo.Graph, []topo.Tree) {
 		}
 		g.Links = append(g.Links, l)
 	}
-	h := &plan.Hierarchy{}
 	for r := range n {
 		g.Hosts[r] = r / perHost
 		join(r, (r+1)%n)
 	}
-	two := tree.DoubleBinary(hosts)
-	h.Between = two
+	between := tree.DoubleBinary(hosts)
 	if hosts == 1 {
-		h.Between = two[:1]
+		between = between[:1]
 	}
-	for _, b := range h.Between {
+	for _, b := range between {
 		for v, p := range b.Parent {
 			if p >= 0 {
 				join(v*perHost, p*perHost)
 			}
 		}
 	}
-	h.Hosts = plan.Hosts(g)
-	for range hosts {
-		h.Local = append(h.Local, []topo.Tree{chainTree(perHost)})
+	return g, overHosts(between, chainTree(perHost))
+}
+
+// overHosts returns the trees over all ranks that have a local tree in every host, and
+// its root in the host's place in a tree between hosts.
+func overHosts(between []topo.Tree, local topo.Tree) (list []topo.Tree) {
+	perHost := len(local.Parent)
+	for _, b := range between {
+		t := topo.Tree{Root: b.Root*perHost + local.Root}
+		for h, up := range b.Parent {
+			for _, p := range local.Parent {
+				switch {
+				case p >= 0:
+					p += h * perHost
+				case up >= 0:
+					p = up*perHost + local.Root
+				}
+				t.Parent = append(t.Parent, p)
+			}
+		}
+		list = append(list, t)
 	}
-	trees, _, err := h.Trees(g)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g, trees
+	return list
 }
 
 func sequence(n int) []int {
@@ -101,9 +113,23 @@ func TestNCCLLatencies(t *testing.T) {
 func ringUs(t testing.TB, g *topo.Graph, bytes int64, m Machine) float64 {
 	t.Helper()
 	n := g.Ranks
-	lane, err := plan.RingLane(plan.AllReduce, sequence(n), 1)
-	if err != nil {
-		t.Fatal(err)
+	lane := plan.Lane{Weight: 1}
+	for i := range int32(n) { // the sum begins at rank 2 and is complete at rank 1
+		r := (2 + i) % int32(n)
+		prev, next := (r-1+int32(n))%int32(n), (r+1)%int32(n)
+		gather := plan.Step{Op: plan.RecvReduceSend, Src: plan.In, From: prev, To: next}
+		hand := plan.Step{Op: plan.RecvCopySend, Dst: plan.Out, From: prev, To: next}
+		steps := []plan.Step{gather, hand}
+		switch i {
+		case int32(n) - 1:
+			steps = []plan.Step{{Op: plan.RecvReduceCopySend, Src: plan.In, Dst: plan.Out, From: prev, To: next}}
+		case int32(n) - 2:
+			steps[1].Op, steps[1].To = plan.Recv, -1
+		}
+		if i == 0 {
+			steps[0].Op, steps[0].From = plan.Send, -1
+		}
+		lane.Tracks = append(lane.Tracks, plan.Track{Rank: int(r), Steps: steps})
 	}
 	share := (bytes + int64(n) - 1) / int64(n)
 	us := price(t, &plan.Plan{Name: "lane", Kind: plan.AllReduce, Size: n, Root: -1, Lanes: []plan.Lane{lane}}, g,

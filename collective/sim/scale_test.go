@@ -44,19 +44,17 @@ const (
 // host; and by eight rings, one for every card of a host. The eight are alike, so that one
 // is priced with an eighth of the message and of the rate inside the host.
 func allReduceOverHosts(t *testing.T) string {
-	h, g := manyGPUs()
+	g := manyGPUs()
 	x, err := NewPricer(g)
 	if err != nil {
 		t.Fatal(err)
 	}
-	small, err := plan.Leaders(plan.AllReduce, h.Hosts, plan.Doubling)
+	small, err := plan.Leaders(plan.AllReduce, plan.Hosts(g), plan.Doubling)
 	if err != nil {
 		t.Fatal(err)
 	}
-	large, err := plan.Hierarchical(plan.AllReduce, g, h, -1, plan.Options{Form: plan.Split})
-	if err != nil {
-		t.Fatal(err)
-	}
+	large := mustTrees(t, plan.AllReduce, plan.Split,
+		overHosts(tree.DoubleBinary(manyHosts), topo.Star(gpusPerHost, 0))...)
 	var b strings.Builder
 	b.WriteString("bytes\ttrees between hosts\trings\n")
 	for bytes := int64(8); bytes <= 1<<30; bytes *= 8 {
@@ -81,13 +79,10 @@ func allReduceOverHosts(t *testing.T) string {
 	return b.String()
 }
 
-// manyGPUs returns the hosts with one tree of each kind, and the links that it
-// and a ring use.
-func manyGPUs() (*plan.Hierarchy, *topo.Graph) {
-	star := topo.Tree{Parent: make([]int, gpusPerHost)}
-	star.Parent[0] = -1
+// manyGPUs returns the hosts with the links that trees between their first ranks and a
+// ring use.
+func manyGPUs() *topo.Graph {
 	two := tree.DoubleBinary(manyHosts)
-	h := &plan.Hierarchy{Between: two}
 	g := &topo.Graph{Name: "many hosts", Ranks: manyHosts * gpusPerHost}
 	for host := range manyHosts {
 		var ranks []int
@@ -101,7 +96,6 @@ func manyGPUs() (*plan.Hierarchy, *topo.Graph) {
 				}
 			}
 		}
-		h.Hosts, h.Local = append(h.Hosts, ranks), append(h.Local, []topo.Tree{star})
 		g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprintf("card %d", host), Ranks: ranks, GBytesPerSecond: cardGBs})
 	}
 	seen := make(map[[2]int]bool)
@@ -122,7 +116,7 @@ func manyGPUs() (*plan.Hierarchy, *topo.Graph) {
 			join(host*gpusPerHost, (host^k)*gpusPerHost)
 		}
 	}
-	return h, g
+	return g
 }
 
 // What a rank does while a communicator of several hosts starts: so many times
