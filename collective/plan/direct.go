@@ -22,44 +22,22 @@ import (
 // their parts; in place a rank has sent its part to another before it stores
 // the one from there in its place.
 //
-// With opt.Form Split, what a rank sends and what it receives of a slice run
+// With the form Split, what a rank sends and what it receives of a slice run
 // side by side, and so do the exchanges of an AllToAll with different ranks:
 // for many chunks. In the Single form one track does both, in the order that
 // needs no waiting between equal ranks: an AllToAll sends to all, then receives
 // from all. Except for Reduce, these are the plans that FromTrees makes from
-// stars, with what an owner sends apart from what it receives: opt.Apart is not
-// looked at.
-func Direct(kind Kind, size, root int, opt Options) (*Plan, error) {
-	switch {
-	case !kind.valid():
-		return nil, fmt.Errorf("plan: cannot build %v directly", kind)
-	case size < 1 || size > MaxRanks:
-		return nil, fmt.Errorf("plan: direct %v over %d ranks, want 1..%d", kind, size, MaxRanks)
-	}
-	if opt.Stable && (kind.bothWays() || kind == Reduce || kind == ReduceScatter) {
-		return DirectHosts(kind, [][]int{inOrder(size)}, root, opt)
-	}
-	p := &Plan{Name: opt.Name, Kind: kind, Size: size, Root: -1}
-	if kind.HasRoot() {
-		if root < 0 || root >= size {
-			return nil, fmt.Errorf("plan: root %d of a %v is not a rank of 0..%d", root, kind, size-1)
-		}
-		p.Root = root
-	}
-	if p.Name == "" {
-		p.Name = "direct"
-		if opt.Form == Split && (kind.bothWays() || kind == Reduce || kind == AllToAll) {
-			p.Name += " split"
-		}
+// stars, with what an owner sends apart from what it receives.
+func Direct(kind Kind, size, root int, form Form) (*Plan, error) {
+	p := newPlan("direct", kind, size, root)
+	if form == Split && (kind.bothWays() || kind == Reduce || kind == AllToAll) {
+		p.Name += " split"
 	}
 	lanes := 1
 	if kind.bothWays() || kind == Reduce {
 		lanes = size
 	}
-	if err := p.addLanes(lanes, nil, func(i, part int) []Track { return p.directTracks(i, part, opt.Form) }); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p.withLanes(lanes, nil, func(i, part int) []Track { return p.directTracks(i, part, form) })
 }
 
 // directTracks returns the tracks of the lane that rank owner, or the rank of a
@@ -82,7 +60,7 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 	case p.Kind.HasParts():
 		owner = part
 	}
-	return treeTracks(p.Kind, star(n, owner), Options{Form: form, Apart: true})
+	return treeTracks(p.Kind, star(n, owner), form, true)
 }
 
 // inOrder returns the ranks 0..n-1.
@@ -101,24 +79,13 @@ func inOrder(n int) []int {
 // there when the others come to run, where ranks share cores. A Barrier or an
 // AllReduce has one track on each rank.
 func Star(kind Kind, size, root int) (*Plan, error) {
-	switch {
-	case !kind.bothWays() && kind != Reduce:
-		return nil, fmt.Errorf("plan: cannot build %v as a star: want %v, %v or %v", kind, AllReduce, Barrier, Reduce)
-	case size < 1 || size > MaxRanks:
-		return nil, fmt.Errorf("plan: star of %v over %d ranks, want 1..%d", kind, size, MaxRanks)
-	case root < 0 || root >= size:
-		return nil, fmt.Errorf("plan: root %d of a star is not a rank of 0..%d", root, size-1)
-	}
-	p := &Plan{Name: "star", Kind: kind, Size: size, Root: -1}
-	if kind.HasRoot() {
-		p.Root = root
+	if !kind.bothWays() && kind != Reduce || root < 0 || root >= size {
+		return nil, fmt.Errorf("plan: cannot build %v over %d ranks as a star round rank %d", kind, size, root)
 	}
 	d := newDirectHosts([][]int{inOrder(size)}, size)
-	err := p.addLanes(1, nil, func(_, _ int) []Track { return d.tracks(kind, root, root, Single) })
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return newPlan("star", kind, size, root).withLanes(1, nil, func(_, _ int) []Track {
+		return d.tracks(kind, root, root, Single)
+	})
 }
 
 // star returns the tree in which everybody hangs from root, those behind it

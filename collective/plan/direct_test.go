@@ -15,8 +15,8 @@ var everyKind = []Kind{AllReduce, Reduce, Broadcast, Barrier, AllGather, ReduceS
 func directPlans(t *testing.T, n int) []*Plan {
 	t.Helper()
 	var plans []*Plan
-	for _, kind := range []Kind{AllReduce, Barrier, AllGather} {
-		p, err := Flat(kind, n)
+	for _, kind := range []Kind{AllReduce, Barrier} {
+		p, err := Leaders(kind, Alone(n), Everybody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,7 +34,7 @@ func directPlans(t *testing.T, n int) []*Plan {
 	for _, kind := range everyKind {
 		for _, form := range []Form{Single, Split} {
 			for _, root := range []int{0, n / 2, n - 1} {
-				p, err := Direct(kind, n, root, Options{Form: form})
+				p, err := Direct(kind, n, root, form)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -73,7 +73,7 @@ func TestFlatGivesAllRanksTheSameBits(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	different := false
 	for _, n := range []int{2, 3, 4, 5, 8, 9, 13, 16} {
-		p, err := Flat(AllReduce, n)
+		p, err := Leaders(AllReduce, Alone(n), Everybody)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestFlatGivesAllRanksTheSameBits(t *testing.T) {
 func TestDirectSharesTheWork(t *testing.T) {
 	for _, form := range []Form{Single, Split} {
 		const n = 5
-		p, err := Direct(AllReduce, n, -1, Options{Form: form})
+		p, err := Direct(AllReduce, n, -1, form)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,17 +141,15 @@ func TestDirectRefuses(t *testing.T) {
 		make func() (*Plan, error)
 		want string
 	}{
-		{"no kind", func() (*Plan, error) { return Direct(0, 2, -1, Options{}) }, "Kind(0)"},
-		{"no ranks", func() (*Plan, error) { return Direct(AllReduce, 0, -1, Options{}) }, "0 ranks, want 1.."},
-		{"root", func() (*Plan, error) { return Direct(Gather, 3, 3, Options{}) }, "root 3 of a gather is not a rank of 0..2"},
-		{"too many lanes", func() (*Plan, error) { return Direct(AllGather, MaxLanes+1, -1, Options{}) }, "lanes for each of 4097 parts"},
-		{"flat with a root", func() (*Plan, error) { return Flat(Reduce, 2) }, "cannot build reduce as a flat exchange"},
-		{"star of parts", func() (*Plan, error) { return Star(AllGather, 2, 0) }, "cannot build allgather as a star"},
-		{"star without ranks", func() (*Plan, error) { return Star(Barrier, 0, 0) }, "0 ranks, want 1.."},
-		{"star round nobody", func() (*Plan, error) { return Star(Reduce, 2, 2) }, "root 2 of a star"},
-		{"flat without ranks", func() (*Plan, error) { return Flat(AllReduce, 0) }, "0 ranks, want 1.."},
-		{"alltoall over trees", func() (*Plan, error) { return FromTrees(AllToAll, nil, nil, Options{}) }, "cannot build alltoall from trees"},
-		{"gather over rings", func() (*Plan, error) { return FromRings(Gather, nil, nil, 0, Options{}) }, "cannot build gather from rings"},
+		{"no kind", func() (*Plan, error) { return Direct(0, 2, -1, Single) }, "Kind(0)"},
+		{"no ranks", func() (*Plan, error) { return Direct(AllReduce, 0, -1, Single) }, "0 ranks, want 1.."},
+		{"root", func() (*Plan, error) { return Direct(Gather, 3, 3, Single) }, "root 3 is not a rank of 0..2"},
+		{"too many lanes", func() (*Plan, error) { return Direct(AllGather, MaxLanes+1, -1, Single) }, "lanes for each of 4097 parts"},
+		{"star of parts", func() (*Plan, error) { return Star(AllGather, 2, 0) }, "cannot build allgather over 2 ranks as a star"},
+		{"star without ranks", func() (*Plan, error) { return Star(Barrier, 0, 0) }, "over 0 ranks"},
+		{"star round nobody", func() (*Plan, error) { return Star(Reduce, 2, 2) }, "round rank 2"},
+		{"alltoall over trees", func() (*Plan, error) { return FromTrees(AllToAll, nil, nil, Single) }, "cannot build alltoall from trees"},
+		{"gather over rings", func() (*Plan, error) { return FromRings(Gather, nil, nil, 0) }, "cannot build gather from 0 rings"},
 	} {
 		if _, err := c.make(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)

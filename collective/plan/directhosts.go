@@ -27,47 +27,36 @@ import (
 // In a Reduce over three hosts or more the root's host owns nothing: its card has
 // the result to take in, which all its ranks do in turn, for the root. Over two it
 // owns everything, so that results stay there.
-func DirectHosts(kind Kind, hosts [][]int, root int, opt Options) (*Plan, error) {
-	var all []int
-	for i, ranks := range hosts {
-		if len(ranks) == 0 {
-			return nil, fmt.Errorf("plan: direct over hosts: host %d has no rank", i)
-		}
-		all = append(all, ranks...)
+func DirectHosts(kind Kind, hosts [][]int, root int, form Form) (*Plan, error) {
+	p := newPlan(fmt.Sprintf("direct(%d hosts) stable", len(hosts)), kind, len(slices.Concat(hosts...)), root)
+	if err := checkHosts(hosts, p.Size); err != nil {
+		return nil, fmt.Errorf("plan %s: %w", p.Name, err)
 	}
-	n := len(all)
-	if err := checkRing(all, n); err != nil {
-		return nil, fmt.Errorf("plan: the hosts of a direct plan: %w", err)
-	}
-	p := &Plan{Name: opt.Name, Kind: kind, Size: n, Root: -1}
-	switch {
-	case !kind.bothWays() && kind != Reduce && kind != ReduceScatter:
+	if !kind.bothWays() && kind != Reduce && kind != ReduceScatter {
 		return nil, fmt.Errorf("plan: cannot build %v over hosts directly: it adds nothing", kind)
-	case n > MaxRanks:
-		return nil, fmt.Errorf("plan: direct %v over %d ranks, want 1..%d", kind, n, MaxRanks)
-	case kind == Reduce && (root < 0 || root >= n):
-		return nil, fmt.Errorf("plan: root %d of a %v is not a rank of 0..%d", root, kind, n-1)
-	case kind == Reduce:
-		p.Root = root
 	}
-	if p.Name == "" {
-		p.Name = fmt.Sprintf("direct(%d hosts) stable", len(hosts))
-	}
-	d := newDirectHosts(hosts, n)
-	owners, weights := d.owners(p.Root)
-	if kind == ReduceScatter {
-		owners, weights = []int{-1}, nil
-	}
-	err := p.addLanes(len(owners), weights, func(i, part int) []Track {
-		if kind == ReduceScatter {
-			return d.tracks(kind, part, part, opt.Form)
-		}
-		return d.tracks(kind, owners[i], p.Root, opt.Form)
-	})
-	if err != nil {
+	if err := p.validateHead(); err != nil {
 		return nil, err
 	}
-	return p, nil
+	d := newDirectHosts(hosts, p.Size)
+	if kind == ReduceScatter {
+		return p.withLanes(1, nil, func(_, part int) []Track { return d.tracks(kind, part, part, form) })
+	}
+	owners, weights := d.owners(p.Root)
+	return p.withLanes(len(owners), weights, func(i, _ int) []Track { return d.tracks(kind, owners[i], p.Root, form) })
+}
+
+// checkHosts checks that every host has ranks, n all together.
+func checkHosts(hosts [][]int, n int) error {
+	for i, ranks := range hosts {
+		if len(ranks) == 0 {
+			return fmt.Errorf("host %d has no rank", i)
+		}
+	}
+	if err := checkRing(slices.Concat(hosts...), n); err != nil {
+		return fmt.Errorf("the hosts: %w", err)
+	}
+	return nil
 }
 
 // directHosts is who is where.

@@ -29,7 +29,7 @@ func TestFileRoundTrip(t *testing.T) {
 		form := rapid.SampledFrom([]Form{Single, Split}).Draw(t, "form")
 		weight := rapid.Float64Range(1e-300, 1e300).Draw(t, "weight")
 		tree := drawTree(t, n, "tree")
-		p, err := FromTrees(kind, []topo.Tree{tree}, []float64{weight}, Options{Form: form})
+		p, err := FromTrees(kind, []topo.Tree{tree}, []float64{weight}, form)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +85,7 @@ func TestFileOfEveryPlan(t *testing.T) {
 
 func TestFileForm(t *testing.T) {
 	tree := topo.Tree{Root: 0, Parent: []int{-1, 0}}
-	p, err := FromTrees(Broadcast, []topo.Tree{tree}, []float64{0.1}, Options{})
+	p, err := FromTrees(Broadcast, []topo.Tree{tree}, []float64{0.1}, Single)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestParseFileRefuses(t *testing.T) {
 
 // Steps that were changed under a digest are wrong twice: an error says both.
 func TestChangedFileSaysWhatIsWrong(t *testing.T) {
-	p, err := Direct(AllReduce, 3, -1, Options{})
+	p, err := Direct(AllReduce, 3, -1, Single)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestFileOfManyRanks(t *testing.T) {
 		if c.ranks > 64 && testing.Short() {
 			continue
 		}
-		p, err := Direct(AllReduce, c.ranks, -1, Options{Form: Split})
+		p, err := Direct(AllReduce, c.ranks, -1, Split)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestFileOfManyRanks(t *testing.T) {
 }
 
 func BenchmarkDigest(b *testing.B) {
-	p, err := Direct(AllReduce, 64, -1, Options{Form: Split})
+	p, err := Direct(AllReduce, 64, -1, Split)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func BenchmarkDigest(b *testing.B) {
 func FuzzParseFile(f *testing.F) {
 	for _, kind := range allKinds {
 		for _, form := range []Form{Single, Split} {
-			p, err := FromTrees(kind, []topo.Tree{{Root: 2, Parent: []int{2, 2, -1, 1, 1}}}, nil, Options{Form: form})
+			p, err := FromTrees(kind, []topo.Tree{{Root: 2, Parent: []int{2, 2, -1, 1, 1}}}, nil, form)
 			if err != nil {
 				f.Fatal(err)
 			}
@@ -233,7 +233,7 @@ func FuzzParseFile(f *testing.F) {
 		}
 	}
 	for _, kind := range everyKind {
-		p, err := Direct(kind, 3, 1, Options{})
+		p, err := Direct(kind, 3, 1, Single)
 		if err != nil {
 			f.Fatal(err)
 		}

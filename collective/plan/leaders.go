@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // Exchange is how the leaders of hosts exchange what they have.
@@ -24,39 +25,47 @@ const (
 // there, the leaders exchange that, and every leader hands the result out. hosts
 // has the ranks of every host, all ranks together. One track does it on each rank.
 //
-// With one rank on every host and Everybody it is the flat exchange.
+// With one rank on every host, see Alone, and Everybody it is the flat exchange: each
+// sends its whole input to all others, to the ranks behind it in turn, and makes the
+// result by itself. That is for messages so small that only the waiting counts. In
+// place the sum overwrites the input once that is in it.
 func Leaders(kind Kind, hosts [][]int, x Exchange) (*Plan, error) {
 	if !kind.bothWays() {
 		return nil, fmt.Errorf("plan: leaders have no %v: want %v or %v", kind, AllReduce, Barrier)
 	}
-	var all, leaders []int
-	for i, ranks := range hosts {
-		if len(ranks) == 0 {
-			return nil, fmt.Errorf("plan: leaders: host %d has no rank", i)
-		}
-		all, leaders = append(all, ranks...), append(leaders, ranks[0])
+	n := len(slices.Concat(hosts...))
+	if err := checkHosts(hosts, n); err != nil {
+		return nil, fmt.Errorf("plan: leaders: %w", err)
 	}
-	if err := checkRing(all, len(all)); err != nil {
-		return nil, fmt.Errorf("plan: the hosts of leaders: %w", err)
-	}
-	p := &Plan{Name: fmt.Sprintf("leaders(%d)", len(hosts)), Kind: kind, Size: len(all), Root: -1}
-	if x == Doubling {
+	p := newPlan(fmt.Sprintf("leaders(%d)", len(hosts)), kind, n, -1)
+	switch {
+	case x == Doubling:
 		p.Name += " doubling"
+	case len(hosts) == n:
+		p.Name = "flat"
 	}
-	err := p.addLanes(1, nil, func(_, _ int) []Track {
-		var tracks []Track
+	return p.withLanes(1, nil, func(_, _ int) (tracks []Track) {
+		var leaders []int
+		for _, ranks := range hosts {
+			leaders = append(leaders, ranks[0])
+		}
 		for h, ranks := range hosts {
-			tracks = append(tracks, Track{Rank: ranks[0], Steps: leaderSteps(h, ranks[1:], leaders, x)})
+			tracks = append(tracks, Track{ranks[0], leaderSteps(h, ranks[1:], leaders, x)})
 			for _, r := range ranks[1:] {
-				tracks = append(tracks, Track{Rank: r, Steps: []Step{sendStep(In, int32(ranks[0])), recvStep(Out, int32(ranks[0]))}})
+				tracks = append(tracks, Track{r, []Step{sendStep(In, int32(ranks[0])), recvStep(Out, int32(ranks[0]))}})
 			}
 		}
 		return tracks
 	})
-	if err != nil {
-		return nil, err
+}
+
+// Alone returns n hosts of one rank each.
+func Alone(n int) [][]int {
+	hosts := make([][]int, n)
+	for r := range hosts {
+		hosts[r] = []int{r}
 	}
-	return p, nil
+	return hosts
 }
 
 // leaderSteps returns the steps of the leader of host h, which has others with

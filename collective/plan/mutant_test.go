@@ -52,26 +52,24 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 	}
 	ring := rand.New(rand.NewPCG(1, uint64(n))).Perm(n)
 	hosts := unevenHosts(n)
-	for _, kind := range []Kind{AllReduce, AllGather} {
-		keep(Flat(kind, n))
-	}
+	keep(Leaders(AllReduce, Alone(n), Everybody))
 	for _, kind := range []Kind{AllReduce, Reduce, Broadcast, AllGather, ReduceScatter, Gather, Scatter, AllToAll} {
 		for _, form := range []Form{Single, Split} {
-			keep(Direct(kind, n, n-1, Options{Form: form}))
+			keep(Direct(kind, n, n-1, form))
 		}
 	}
 	for _, kind := range reductions {
 		for _, form := range []Form{Single, Split} {
-			keep(DirectHosts(kind, [][]int{ranks(n)}, n-1, Options{Form: form}))
+			keep(DirectHosts(kind, [][]int{ranks(n)}, n-1, form))
 			if n > 7 {
 				continue // nothing new
 			}
-			keep(DirectHosts(kind, hosts, n-1, Options{Form: form}))
-			keep(DirectHosts(kind, spread(n, min(n, 4)), 0, Options{Form: form}))
+			keep(DirectHosts(kind, hosts, n-1, form))
+			keep(DirectHosts(kind, spread(n, min(n, 4)), 0, form))
 		}
 	}
 	for _, kind := range allKinds {
-		keep(FromRings(kind, [][]int{ring}, nil, n/2, Options{}))
+		keep(FromRings(kind, [][]int{ring}, nil, n/2))
 		for _, form := range []Form{Single, Split} {
 			if form == Split && !kind.bothWays() {
 				continue // the same as Single
@@ -81,8 +79,7 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 				trees = trees[2:] // n lanes each; hung from any rank, they have chains and stars too
 			}
 			for _, tree := range trees {
-				keep(FromTrees(kind, []topo.Tree{tree}, nil, Options{Form: form}))
-				keep(FromTrees(kind, []topo.Tree{tree}, nil, Options{Form: form, Apart: true}))
+				keep(FromTrees(kind, []topo.Tree{tree}, nil, form))
 			}
 		}
 	}

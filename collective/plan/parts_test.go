@@ -38,7 +38,7 @@ func TestPartTreesVerify(t *testing.T) {
 		}
 		random.Shuffle(len(trees), func(i, j int) { trees[i], trees[j] = trees[j], trees[i] })
 		for _, kind := range []Kind{AllGather, ReduceScatter} {
-			p, err := FromPartTrees(kind, trees, weights, Options{})
+			p, err := FromPartTrees(kind, trees, weights)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,11 +62,11 @@ func TestPartTreesRefused(t *testing.T) {
 	}{
 		{AllReduce, two, nil, "cannot build allreduce"},
 		{AllGather, nil, nil, "no trees"},
-		{AllGather, two, []float64{1}, "1 weights for 2 trees"},
-		{AllGather, two[:1], nil, "no tree has root 1"},
+		{AllGather, two, []float64{1}, "1 weights for 2 lanes"},
+		{AllGather, two[:1], nil, "no lane carries part 1"},
 		{ReduceScatter, []topo.Tree{{Root: 0, Parent: []int{-1, 1}}}, nil, "tree 0"},
 	} {
-		if _, err := FromPartTrees(c.kind, c.trees, c.weights, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := FromPartTrees(c.kind, c.trees, c.weights); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)
 		}
 	}

@@ -8,60 +8,40 @@ import (
 // FromRings builds the collective kind over rings, each an order of all ranks
 // in which every rank sends to the next and the last one to the first. Ring i
 // has the share weights[i] of the message; nil weights are equal. root is used
-// by Reduce and Broadcast only. A ring has no forms: opt.Form is not looked at.
+// by Reduce and Broadcast only.
 //
 // These are NCCL's ring algorithms. An AllReduce cuts a ring's share in one
 // piece per rank, each of them a lane: the piece is reduced once round the ring
 // and then handed out once round it, so that every link carries 2(n-1)/n of the
 // share one way. AllGather and ReduceScatter are one half of that each.
 // Broadcast and Reduce are a chain that begins or ends at the root.
-func FromRings(kind Kind, rings [][]int, weights []float64, root int, opt Options) (*Plan, error) {
-	switch {
-	case !kind.spreads():
-		return nil, fmt.Errorf("plan: cannot build %v from rings", kind)
-	case len(rings) == 0:
-		return nil, fmt.Errorf("plan: %v from no rings", kind)
-	case weights != nil && len(weights) != len(rings):
-		return nil, fmt.Errorf("plan: %d weights for %d rings", len(weights), len(rings))
+func FromRings(kind Kind, rings [][]int, weights []float64, root int) (*Plan, error) {
+	if !kind.spreads() || len(rings) == 0 {
+		return nil, fmt.Errorf("plan: cannot build %v from %d rings", kind, len(rings))
 	}
-	p := &Plan{Name: opt.Name, Kind: kind, Size: len(rings[0]), Root: -1}
-	if p.Name == "" {
-		p.Name = "ring"
-		if len(rings) > 1 {
-			p.Name = fmt.Sprintf("rings(%d)", len(rings))
-		}
-	}
-	if kind.HasRoot() {
-		if root < 0 || root >= p.Size {
-			return nil, fmt.Errorf("plan: root %d of a %v is not a rank of 0..%d", root, kind, p.Size-1)
-		}
-		p.Root = root
-	}
+	n := len(rings[0])
 	for i, ring := range rings {
-		if err := checkRing(ring, p.Size); err != nil {
+		if err := checkRing(ring, n); err != nil {
 			return nil, fmt.Errorf("plan: ring %d: %w", i, err)
 		}
 	}
-	var err error
+	p := newPlan("ring", kind, n, root)
+	if len(rings) > 1 {
+		p.Name = fmt.Sprintf("rings(%d)", len(rings))
+	}
 	if kind.bothWays() {
-		n := p.Size
-		pieces := make([]float64, 0, len(rings)*n)
-		for i := range rings {
-			pieces = append(pieces, slices.Repeat([]float64{weightOf(weights, i)}, n)...)
+		var pieces []float64
+		for _, w := range weights {
+			pieces = append(pieces, slices.Repeat([]float64{w}, n)...)
 		}
-		err = p.addLanes(len(pieces), pieces, func(i, _ int) []Track { return ringTracks(kind, rings[i/n], i%n) })
-	} else {
-		err = p.addLanes(len(rings), weights, func(i, part int) []Track {
-			if kind.HasRoot() {
-				part = root
-			}
-			return ringTracks(kind, rings[i], part)
-		})
+		return p.withLanes(len(rings)*n, pieces, func(i, _ int) []Track { return ringTracks(kind, rings[i/n], i%n) })
 	}
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p.withLanes(len(rings), weights, func(i, part int) []Track {
+		if kind.HasRoot() {
+			part = root
+		}
+		return ringTracks(kind, rings[i], part)
+	})
 }
 
 func checkRing(ring []int, n int) error {
@@ -89,54 +69,38 @@ func ringTracks(kind Kind, ring []int, end int) []Track {
 	if n == 1 {
 		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
 	}
-	at := 0
-	for ring[at] != end {
-		at++
-	}
+	at := slices.Index(ring, end)
 	tracks := make([]Track, n)
 	for i := range n { // i hops behind the beginning
-		k := (at + 1 + i) % n
-		v := ringNode{place: i, n: n, prev: int32(ring[(k+n-1)%n]), next: int32(ring[(k+1)%n])}
+		k := at + 1 + i
+		prev, next := int32(ring[(k+n-1)%n]), int32(ring[(k+1)%n])
+		// gather adds the rank's input to the sum that comes by; hand takes the
+		// result that comes by and hands it on.
+		gather := Step{Op: RecvReduceSend, Src: In, From: prev, To: next}
+		hand := Step{Op: RecvCopySend, Dst: Out, From: prev, To: next}
+		switch i {
+		case 0:
+			gather = sendStep(In, next)
+		case n - 1:
+			gather = Step{Op: RecvReduce, Src: In, Dst: Out, From: prev, To: -1}
+		}
+		if i == n-2 { // the last rank before the end of the lane keeps it
+			hand = recvStep(Out, prev)
+		}
 		var steps []Step
 		switch {
 		case kind.bothWays() && i == n-1:
-			steps = []Step{{Op: RecvReduceCopySend, Src: In, Dst: Out, From: v.prev, To: v.next}}
+			steps = []Step{{Op: RecvReduceCopySend, Src: In, Dst: Out, From: prev, To: next}}
 		case kind.bothWays():
-			steps = []Step{v.gather(), v.hand()}
+			steps = []Step{gather, hand}
 		case kind == Reduce || kind == ReduceScatter:
-			steps = []Step{v.gather()}
+			steps = []Step{gather}
 		case i == n-1: // a Broadcast or AllGather begins at end
-			steps = []Step{sendStep(In, v.next), copyStep()}
+			steps = []Step{sendStep(In, next), copyStep()}
 		default:
-			steps = []Step{v.hand()}
+			steps = []Step{hand}
 		}
-		tracks[i] = Track{Rank: ring[k], Steps: steps}
+		tracks[i] = Track{Rank: ring[k%n], Steps: steps}
 	}
 	return tracks
-}
-
-// ringNode is one rank's place in a lane of a ring of at least two ranks.
-type ringNode struct {
-	place, n   int
-	prev, next int32
-}
-
-// gather adds the rank's input to the sum that comes by.
-func (v ringNode) gather() Step {
-	switch v.place {
-	case 0:
-		return sendStep(In, v.next)
-	case v.n - 1:
-		return Step{Op: RecvReduce, Src: In, Dst: Out, From: v.prev, To: -1}
-	}
-	return Step{Op: RecvReduceSend, Src: In, From: v.prev, To: v.next}
-}
-
-// hand takes the result that comes by and hands it on; the last rank before
-// the end of the lane keeps it.
-func (v ringNode) hand() Step {
-	if v.place == v.n-2 {
-		return Step{Op: Recv, Dst: Out, From: v.prev, To: -1}
-	}
-	return Step{Op: RecvCopySend, Dst: Out, From: v.prev, To: v.next}
 }

@@ -20,7 +20,7 @@ func TestFromRingsIsVerified(t *testing.T) {
 			weights = append(weights, rapid.Float64Range(0.1, 10).Draw(t, "weight"))
 		}
 		root := rapid.IntRange(0, n-1).Draw(t, "root")
-		p, err := FromRings(kind, rings, weights, root, Options{})
+		p, err := FromRings(kind, rings, weights, root)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestRingTraffic(t *testing.T) {
 		{Broadcast, n - 1, 1}, // of one lane with all of it
 		{Reduce, n - 1, 1},
 	} {
-		p, err := FromRings(c.kind, [][]int{ring}, nil, 4, Options{})
+		p, err := FromRings(c.kind, [][]int{ring}, nil, 4)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,17 +89,17 @@ func TestFromRingsRefuses(t *testing.T) {
 		want    string
 	}{
 		{"no kind", 0, two, nil, 0, "Kind(0)"},
-		{"no rings", AllReduce, nil, nil, 0, "no rings"},
+		{"from 0 rings", AllReduce, nil, nil, 0, "from 0 rings"},
 		{"an empty ring", AllReduce, [][]int{{}}, nil, 0, "0 ranks"},
-		{"weights", AllReduce, two, []float64{1, 2}, 0, "2 weights for 1 rings"},
+		{"weights", AllReduce, two, []float64{1, 2}, 0, "4 weights for 2 lanes"},
 		{"zero weight", AllGather, two, []float64{0}, 0, "weight 0"},
-		{"root", Reduce, two, nil, 2, "root 2 of a reduce is not a rank of 0..1"},
+		{"root", Reduce, two, nil, 2, "root 2 is not a rank of 0..1"},
 		{"two sizes", AllReduce, [][]int{{0, 1}, {0, 1, 2}}, nil, 0, "ring 1: 3 ranks, want 2"},
 		{"twice", AllReduce, [][]int{{0, 0}}, nil, 0, "rank 0 stands twice"},
 		{"unknown", AllReduce, [][]int{{0, 2}}, nil, 0, "rank 2 is unknown"},
 		{"too many lanes", AllReduce, [][]int{ranks(MaxLanes + 1)}, nil, 0, "4097 lanes"},
 	} {
-		_, err := FromRings(c.kind, c.rings, c.weights, c.root, Options{})
+		_, err := FromRings(c.kind, c.rings, c.weights, c.root)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
 		}

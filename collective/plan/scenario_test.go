@@ -216,10 +216,10 @@ func (s *scenario) runPlan(words []string) (string, error) {
 	if err := kind.UnmarshalText([]byte(words[0])); err != nil {
 		return "", err
 	}
-	var opt plan.Options
+	form := plan.Single
 	words = words[1:]
 	if len(words) > 0 && words[0] == "split" {
-		opt.Form = plan.Split
+		form = plan.Split
 		words = words[1:]
 	}
 	var weights []float64
@@ -227,7 +227,7 @@ func (s *scenario) runPlan(words []string) (string, error) {
 		weights = append(weights, float64(w))
 	}
 	var err error
-	if s.plan, err = plan.FromTrees(kind, s.trees, weights, opt); err != nil {
+	if s.plan, err = plan.FromTrees(kind, s.trees, weights, form); err != nil {
 		return "", err
 	}
 	return s.plan.String(), nil
@@ -240,7 +240,7 @@ func (s *scenario) runRing(words []string) (string, error) {
 	}
 	ring := numbers(words[1:])
 	var err error
-	if s.plan, err = plan.FromRings(kind, [][]int{ring}, nil, ring[0], plan.Options{}); err != nil {
+	if s.plan, err = plan.FromRings(kind, [][]int{ring}, nil, ring[0]); err != nil {
 		return "", err
 	}
 	return s.plan.String(), nil
@@ -252,16 +252,16 @@ func (s *scenario) runDirect(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var opt plan.Options
+	form := plan.Single
 	if len(words) > 4 && words[4] == "split" {
-		opt.Form = plan.Split
+		form = plan.Split
 		words = words[:4]
 	}
 	n := numbers(words[2:])
 	if words[0] == "flat" {
-		s.plan, err = plan.Flat(kind, n[0])
+		s.plan, err = plan.Leaders(kind, plan.Alone(n[0]), plan.Everybody)
 	} else {
-		s.plan, err = plan.Direct(kind, n[0], n[1], opt)
+		s.plan, err = plan.Direct(kind, n[0], n[1], form)
 	}
 	if err != nil {
 		return "", err
@@ -312,12 +312,12 @@ func (s *scenario) runHosts(words []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var opt plan.Options
+	form := plan.Single
 	root, hosts := numbers(words[1:2])[0], words[2:]
 	if hosts[0] == "split" {
-		opt.Form, hosts = plan.Split, hosts[1:]
+		form, hosts = plan.Split, hosts[1:]
 	}
-	if s.plan, err = plan.DirectHosts(kind, hostsOf(hosts), root, opt); err != nil {
+	if s.plan, err = plan.DirectHosts(kind, hostsOf(hosts), root, form); err != nil {
 		return "", err
 	}
 	return s.plan.String(), nil

@@ -16,15 +16,8 @@ import (
 // operand of a sum stands first does not matter: an op that is commutative bit for
 // bit, as those on floats are but for what a NaN holds, gives the same bits.
 func VerifyStable(p *Plan, hosts [][]int, slots int) error {
-	all := make([]int, 0, max(p.Size, 0))
-	for i, ranks := range hosts {
-		if len(ranks) == 0 {
-			return fmt.Errorf("plan %s: host %d has no rank", p.Name, i)
-		}
-		all = append(all, ranks...)
-	}
-	if err := checkRing(all, p.Size); err != nil {
-		return fmt.Errorf("plan %s: the hosts: %w", p.Name, err)
+	if err := checkHosts(hosts, p.Size); err != nil {
+		return fmt.Errorf("plan %s: %w", p.Name, err)
 	}
 	return verify(p, slots, hosts)
 }

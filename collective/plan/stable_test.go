@@ -45,10 +45,7 @@ func stablePlans(t *testing.T, hosts [][]int) []*Plan {
 	for _, kind := range reductions {
 		for _, form := range []Form{Single, Split} {
 			for _, root := range slices.Compact([]int{0, n / 2, n - 1}) {
-				keep(DirectHosts(kind, hosts, root, Options{Form: form}))
-				if oneHost {
-					keep(Direct(kind, n, root, Options{Form: form, Stable: true}))
-				}
+				keep(DirectHosts(kind, hosts, root, form))
 				if kind != Reduce {
 					break
 				}
@@ -60,7 +57,7 @@ func stablePlans(t *testing.T, hosts [][]int) []*Plan {
 	}
 	keep(Leaders(AllReduce, hosts, Everybody))
 	if oneHost {
-		keep(Flat(AllReduce, n))
+		keep(Leaders(AllReduce, Alone(n), Everybody))
 	}
 	return plans
 }
@@ -138,7 +135,7 @@ func TestDirectHostsIsEven(t *testing.T) {
 		kind    Kind
 		in, out float64 // of the message, into and out of every host
 	}{{AllReduce, 1.5, 1.5}, {ReduceScatter, 0.75, 0.75}} {
-		p, err := DirectHosts(c.kind, hosts, 0, Options{Form: Split})
+		p, err := DirectHosts(c.kind, hosts, 0, Split)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,18 +175,18 @@ func TestVerifyStableRefuses(t *testing.T) {
 		hosts [][]int
 		want  string
 	}{
-		{"direct", build(Direct(AllReduce, 4, -1, Options{})), one,
+		{"direct", build(Direct(AllReduce, 4, -1, Single)), one,
 			`another order, lane 1, rank 1 (track 1, step 2): "out = out + from 0" makes the result of rank 0, which is x0 + (x1 + x2 + x3): want x0 + x1 + x2 + x3`},
-		{"direct reduce", build(Direct(Reduce, 4, 0, Options{})), one, "makes the result of rank 0, which is"},
-		{"ring", build(FromRings(AllReduce, [][]int{ranks(4)}, nil, 0, Options{})), one, "want x0 + x1 + x2 + x3"},
+		{"direct reduce", build(Direct(Reduce, 4, 0, Single)), one, "makes the result of rank 0, which is"},
+		{"ring", build(FromRings(AllReduce, [][]int{ranks(4)}, nil, 0)), one, "want x0 + x1 + x2 + x3"},
 		{"leaders that double", build(Leaders(AllReduce, [][]int{{0}, {1}, {2}, {3}}, Doubling)), one, "is x0 + x1 + (x2 + x3): want"},
 		{"leaders over hosts as of one", build(Leaders(AllReduce, two, Everybody)), one, "is x0 + x1 + (x2 + x3): want"},
-		{"one host as of two", build(Flat(AllReduce, 4)), two, "is x0 + x1 + x2 + x3: want x0 + x1 + (x2 + x3)"},
-		{"a chain from its last rank", build(FromTrees(AllReduce, []topo.Tree{chain}, nil, Options{})), one, ""},
-		{"a broadcast", build(Direct(Broadcast, 4, 1, Options{})), one, ""},
+		{"one host as of two", build(Leaders(AllReduce, Alone(4), Everybody)), two, "is x0 + x1 + x2 + x3: want x0 + x1 + (x2 + x3)"},
+		{"a chain from its last rank", build(FromTrees(AllReduce, []topo.Tree{chain}, nil, Single)), one, ""},
+		{"a broadcast", build(Direct(Broadcast, 4, 1, Single)), one, ""},
 		{"a wrong plan", &Plan{Name: "x", Kind: AllReduce, Size: 1, Root: -1, Lanes: lanes(track(0, cp(Tmp, In)))}, [][]int{{0}}, "dead store"},
-		{"other ranks", build(Flat(AllReduce, 3)), one, "the hosts: 4 ranks, want 3"},
-		{"an empty host", build(Flat(AllReduce, 3)), [][]int{{0, 1, 2}, {}}, "host 1 has no rank"},
+		{"other ranks", build(Leaders(AllReduce, Alone(3), Everybody)), one, "the hosts: 4 ranks, want 3"},
+		{"an empty host", build(Leaders(AllReduce, Alone(3), Everybody)), [][]int{{0, 1, 2}, {}}, "host 1 has no rank"},
 	} {
 		err := VerifyStable(c.plan, c.hosts, 2)
 		if (c.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -248,9 +245,9 @@ func TestDirectHostsRefuses(t *testing.T) {
 		{AllReduce, nil, -1, "0 ranks"},
 		{AllReduce, [][]int{{0, 1}, {}}, -1, "host 1 has no rank"},
 		{AllReduce, [][]int{{0, 1}, {1}}, -1, "rank 1 stands twice"},
-		{Reduce, [][]int{{0, 1}}, 2, "root 2 of a reduce is not a rank of 0..1"},
+		{Reduce, [][]int{{0, 1}}, 2, "root 2 is not a rank of 0..1"},
 	} {
-		if _, err := DirectHosts(c.kind, c.hosts, c.root, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := DirectHosts(c.kind, c.hosts, c.root, Single); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v over %v: %v, want %q", c.kind, c.hosts, err, c.want)
 		}
 	}

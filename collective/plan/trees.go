@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -15,21 +17,6 @@ const (
 	Split              // two tracks on every rank but the root: chunks flow both ways at once; for many chunks
 )
 
-// Options says how FromTrees shapes a Plan. The zero value is the Single form
-// with a name made from the trees.
-type Options struct {
-	Form Form
-	Name string // Plan.Name; empty: made from the trees
-	// Apart keeps what a rank sends down apart from what it receives, as
-	// neighbouring Sends of Out to all its children. Where receivers read in
-	// place that is one write instead of two (see Kind.SendsAgain); elsewhere
-	// the steps that receive and send in one are better.
-	Apart bool
-	// Stable lets a Direct plan that reduces add all elements in the order of the
-	// ranks, as VerifyStable proves.
-	Stable bool
-}
-
 // FromTrees builds the collective kind over trees, one lane each, with the
 // share weights[i] of the message on trees[i]; nil weights are equal. All
 // trees span the same ranks; for Reduce and Broadcast they have the same root.
@@ -39,80 +26,63 @@ type Options struct {
 // Upwards a rank reduces its children in the order of topo.Tree.Children, the
 // last one straight into the window of its parent. Downwards it serves them in
 // the reverse order: the deepest subtree first.
-func FromTrees(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*Plan, error) {
+func FromTrees(kind Kind, trees []topo.Tree, weights []float64, form Form) (*Plan, error) {
 	if !kind.spreads() {
 		return nil, fmt.Errorf("plan: cannot build %v from trees", kind)
 	}
-	p, err := emptyPlan(kind, trees, weights, opt)
-	if err != nil {
+	if err := checkTrees(trees); err != nil {
 		return nil, err
 	}
-	if p.Name == "" {
-		p.Name = treesName(kind, trees, opt.Form)
-	}
-	if kind.HasRoot() {
-		p.Root = trees[0].Root
-	}
+	root := trees[0].Root
 	for i, t := range trees {
-		if kind.HasRoot() && t.Root != p.Root {
-			return nil, fmt.Errorf("plan: tree %d has root %d, tree 0 has %d: a %v needs one root", i, t.Root, p.Root, kind)
+		if kind.HasRoot() && t.Root != root {
+			return nil, fmt.Errorf("plan: tree %d has root %d, tree 0 has %d: a %v needs one root", i, t.Root, root, kind)
 		}
 	}
-	err = p.addLanes(len(trees), weights, func(i, part int) []Track {
+	p := newPlan(treesName(kind, trees, form), kind, len(trees[0].Parent), root)
+	return p.withLanes(len(trees), weights, func(i, part int) []Track {
 		t := trees[i]
 		if kind.HasParts() {
 			t = t.Reroot(part)
 		}
-		return treeTracks(kind, t, opt)
+		return treeTracks(kind, t, form, false)
 	})
-	if err != nil {
+}
+
+// FromPartTrees builds an AllGather or a ReduceScatter in which every part has
+// trees of its own: those with the rank whose part it is as their root. A tree
+// of the share weights[i] carries that share of its part, over the sum of the
+// weights of the part's trees; nil weights are equal. Every rank must be the
+// root of one tree at least. A lane goes as FromTrees lets it go.
+func FromPartTrees(kind Kind, trees []topo.Tree, weights []float64) (*Plan, error) {
+	if kind != AllGather && kind != ReduceScatter {
+		return nil, fmt.Errorf("plan: cannot build %v from trees of parts: want %v or %v", kind, AllGather, ReduceScatter)
+	}
+	if err := checkTrees(trees); err != nil {
 		return nil, err
 	}
-	return p, nil
-}
-
-// emptyPlan checks trees and their weights, and returns a plan without lanes over
-// their ranks.
-func emptyPlan(kind Kind, trees []topo.Tree, weights []float64, opt Options) (*Plan, error) {
-	if len(trees) == 0 {
-		return nil, fmt.Errorf("plan: %v from no trees", kind)
+	p := newPlan(fmt.Sprintf("part trees(%d)", len(trees)), kind, len(trees[0].Parent), -1)
+	if err := p.checkLanes(len(trees), weights); err != nil {
+		return nil, err
 	}
-	if weights != nil && len(weights) != len(trees) {
-		return nil, fmt.Errorf("plan: %d weights for %d trees", len(weights), len(trees))
-	}
-	p := &Plan{Name: opt.Name, Kind: kind, Size: len(trees[0].Parent), Root: -1}
 	for i, t := range trees {
-		if err := t.Validate(p.Size); err != nil {
-			return nil, fmt.Errorf("plan: tree %d: %w", i, err)
-		}
+		p.Lanes = append(p.Lanes, newLane(t.Root, weights, i, treeTracks(kind, t, Single, false)))
 	}
-	return p, nil
+	slices.SortStableFunc(p.Lanes, func(a, b Lane) int { return a.Part - b.Part })
+	return p.validated()
 }
 
-// weightOf returns the weight of number i; nil weights are equal.
-func weightOf(weights []float64, i int) float64 {
-	if weights == nil {
-		return 1
+// checkTrees checks that there are trees, and all of the same ranks.
+func checkTrees(trees []topo.Tree) error {
+	if len(trees) == 0 {
+		return errors.New("plan: no trees")
 	}
-	return weights[i]
-}
-
-// addLanes gives an empty plan n lanes for every part, with the tracks that
-// build returns, and validates it.
-func (p *Plan) addLanes(n int, weights []float64, build func(i, part int) []Track) error {
-	parts := 1
-	if p.Kind.lanePerPart() {
-		parts = p.Size
-	}
-	if n > MaxLanes/parts {
-		return fmt.Errorf("plan %s: %d lanes for each of %d parts, want at most %d in all", p.Name, n, parts, MaxLanes)
-	}
-	for part := range parts {
-		for i := range n {
-			p.Lanes = append(p.Lanes, Lane{Part: part, Weight: weightOf(weights, i), Tracks: build(i, part)})
+	for i, t := range trees {
+		if err := t.Validate(len(trees[0].Parent)); err != nil {
+			return fmt.Errorf("plan: tree %d: %w", i, err)
 		}
 	}
-	return p.Validate()
+	return nil
 }
 
 func treesName(kind Kind, trees []topo.Tree, form Form) string {
@@ -130,7 +100,7 @@ func treesName(kind Kind, trees []topo.Tree, form Form) string {
 
 // treeTracks returns the tracks of one lane, by rank, the way up before the
 // way down. A part goes down from its root, or up to it.
-func treeTracks(kind Kind, t topo.Tree, opt Options) []Track {
+func treeTracks(kind Kind, t topo.Tree, form Form, apart bool) []Track {
 	n := len(t.Parent)
 	if n == 1 {
 		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
@@ -138,7 +108,7 @@ func treeTracks(kind Kind, t topo.Tree, opt Options) []Track {
 	children := t.Children()
 	var tracks []Track
 	for v := range n {
-		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v], apart: opt.Apart}
+		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v], apart: apart}
 		switch {
 		case kind == Reduce || kind == ReduceScatter:
 			acc := Tmp
@@ -150,7 +120,7 @@ func treeTracks(kind Kind, t topo.Tree, opt Options) []Track {
 			tracks = append(tracks, Track{v, node.down(In)})
 		case v == t.Root:
 			tracks = append(tracks, Track{v, node.turn()})
-		case opt.Form == Split:
+		case form == Split:
 			tracks = append(tracks, Track{v, node.up(Out)}, Track{v, node.down(None)})
 		default:
 			tracks = append(tracks, Track{v, append(node.up(Out), node.down(None)...)})
@@ -164,7 +134,11 @@ type treeNode struct {
 	rank     int
 	parent   int32 // -1 at the root
 	children []int // in the order in which they are reduced
-	apart    bool  // Options.Apart
+	// apart keeps what a rank sends down apart from what it receives, as
+	// neighbouring Sends of Out to all its children. Where receivers read in
+	// place that is one write instead of two (see Kind.SendsAgain); elsewhere
+	// the steps that receive and send in one are better.
+	apart bool
 }
 
 // up gathers the children into acc and hands the sum to the parent; at the
@@ -228,9 +202,3 @@ func (v treeNode) serve(src Buf, k int) []Step {
 	}
 	return steps
 }
-
-func sendStep(src Buf, to int32) Step { return Step{Op: Send, Src: src, From: -1, To: to} }
-
-func recvStep(dst Buf, from int32) Step { return Step{Op: Recv, Dst: dst, From: from, To: -1} }
-
-func copyStep() Step { return Step{Op: Copy, Src: In, Dst: Out, From: -1, To: -1} }

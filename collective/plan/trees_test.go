@@ -36,14 +36,14 @@ func TestFromTreesIsVerified(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "n")
 		kind := rapid.SampledFrom(allKinds).Draw(t, "kind")
-		opt := Options{Form: rapid.SampledFrom([]Form{Single, Split}).Draw(t, "form")}
+		form := rapid.SampledFrom([]Form{Single, Split}).Draw(t, "form")
 		trees := []topo.Tree{drawTree(t, n, "tree")}
 		if !kind.HasRoot() {
 			for range rapid.IntRange(0, 2).Draw(t, "more") {
 				trees = append(trees, drawTree(t, n, "another"))
 			}
 		}
-		p, err := FromTrees(kind, trees, nil, opt)
+		p, err := FromTrees(kind, trees, nil, form)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,7 +58,7 @@ func TestFromTreesIsVerified(t *testing.T) {
 // stores nothing on the way up.
 func TestFromTreesSteps(t *testing.T) {
 	chain := topo.Tree{Root: 0, Parent: []int{-1, 0, 1, 2}}
-	p, err := FromTrees(AllReduce, []topo.Tree{chain}, nil, Options{})
+	p, err := FromTrees(AllReduce, []topo.Tree{chain}, nil, Single)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +93,13 @@ func TestFromTreesRefuses(t *testing.T) {
 	}{
 		{"no kind", 0, []topo.Tree{two}, nil, "Kind(0)"},
 		{"no trees", AllReduce, nil, nil, "no trees"},
-		{"weights", AllReduce, []topo.Tree{two}, []float64{1, 2}, "2 weights for 1 trees"},
+		{"weights", AllReduce, []topo.Tree{two}, []float64{1, 2}, "2 weights for 1 lanes"},
 		{"zero weight", AllReduce, []topo.Tree{two}, []float64{0}, "weight 0"},
 		{"two roots", Reduce, []topo.Tree{two, other}, nil, "tree 1 has root 1, tree 0 has 0"},
 		{"two sizes", AllReduce, []topo.Tree{two, loop}, nil, "tree 1: topo: tree has parents for 3 ranks, want 2"},
 		{"a loop", AllReduce, []topo.Tree{loop}, nil, "cycle"},
 	} {
-		_, err := FromTrees(c.kind, c.trees, c.weights, Options{})
+		_, err := FromTrees(c.kind, c.trees, c.weights, Single)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
 		}

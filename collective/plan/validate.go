@@ -59,27 +59,29 @@ func (e *VerifyError) Error() string {
 	return s + ": " + e.Text
 }
 
+// fail makes the error about a lane, -1: none, and a step of it.
+func (p *Plan) fail(lane, track, step int, reason Reason, format string, args ...any) error {
+	e := &VerifyError{Plan: p.Name, Reason: reason, Lane: lane, Rank: -1, Track: track, Step: step,
+		Text: fmt.Sprintf(format, args...)}
+	if track >= 0 {
+		e.Rank = p.Lanes[lane].Tracks[track].Rank
+	}
+	return e
+}
+
 // Validate checks what can be seen without running p: ranks, buffers, ops,
 // weights, and that every FIFO has one track at each end. The error is a
 // *VerifyError.
 func (p *Plan) Validate() error {
-	fail := func(format string, args ...any) error {
-		return &VerifyError{Plan: p.Name, Reason: BadField, Lane: -1, Rank: -1, Track: -1, Step: -1, Text: fmt.Sprintf(format, args...)}
+	if err := p.validateHead(); err != nil {
+		return err
 	}
-	switch {
-	case !p.Kind.valid():
-		return fail("%v is no kind of collective", p.Kind)
-	case p.Size < 1 || p.Size > MaxRanks:
-		return fail("%d ranks, want 1..%d", p.Size, MaxRanks)
-	case p.Kind.HasRoot() && (p.Root < 0 || p.Root >= p.Size):
-		return fail("root %d is not a rank of 0..%d", p.Root, p.Size-1)
-	case !p.Kind.HasRoot() && p.Root != -1:
-		return fail("root %d, but %v has none: want -1", p.Root, p.Kind)
-	case len(p.Lanes) < 1 || len(p.Lanes) > MaxLanes:
-		return fail("%d lanes, want 1..%d", len(p.Lanes), MaxLanes)
+	text := p.checkParts()
+	if len(p.Lanes) < 1 || len(p.Lanes) > MaxLanes {
+		text = fmt.Sprintf("%d lanes, want 1..%d", len(p.Lanes), MaxLanes)
 	}
-	if text := p.checkParts(); text != "" {
-		return fail("%s", text)
+	if text != "" {
+		return p.fail(-1, -1, -1, BadField, "%s", text)
 	}
 	for i := range p.Lanes {
 		if err := p.validateLane(i); err != nil {
@@ -87,6 +89,24 @@ func (p *Plan) Validate() error {
 		}
 	}
 	return nil
+}
+
+// validateHead is Validate for what stands before the lanes.
+func (p *Plan) validateHead() error {
+	text := ""
+	switch {
+	case !p.Kind.valid():
+		text = fmt.Sprintf("%v is no kind of collective", p.Kind)
+	case p.Size < 1 || p.Size > MaxRanks:
+		text = fmt.Sprintf("%d ranks, want 1..%d", p.Size, MaxRanks)
+	case p.Kind.HasRoot() && (p.Root < 0 || p.Root >= p.Size):
+		text = fmt.Sprintf("root %d is not a rank of 0..%d", p.Root, p.Size-1)
+	case !p.Kind.HasRoot() && p.Root != -1:
+		text = fmt.Sprintf("root %d, but %v has none: want -1", p.Root, p.Kind)
+	default:
+		return nil
+	}
+	return p.fail(-1, -1, -1, BadField, "%s", text)
 }
 
 // checkParts returns why the lanes do not carry the parts of the message, or
@@ -110,35 +130,28 @@ func (p *Plan) checkParts() string {
 
 func (p *Plan) validateLane(lane int) error {
 	l := &p.Lanes[lane]
-	fail := func(track, step int, reason Reason, format string, args ...any) error {
-		e := &VerifyError{Plan: p.Name, Reason: reason, Lane: lane, Rank: -1, Track: track, Step: step, Text: fmt.Sprintf(format, args...)}
-		if track >= 0 {
-			e.Rank = l.Tracks[track].Rank
-		}
-		return e
-	}
 	if !(l.Weight > 0) || math.IsInf(l.Weight, 0) {
-		return fail(-1, -1, BadField, "weight %v, want a finite number > 0", l.Weight)
+		return p.fail(lane, -1, -1, BadField, "weight %v, want a finite number > 0", l.Weight)
 	}
 	if len(l.Tracks) == 0 {
-		return fail(-1, -1, BadField, "the lane has no tracks")
+		return p.fail(lane, -1, -1, BadField, "the lane has no tracks")
 	}
 	role := p.role(lane)
 	ends := make(map[fifoEnd]int) // which track owns it
 	for t, tr := range l.Tracks {
 		if tr.Rank < 0 || tr.Rank >= p.Size {
-			return fail(-1, -1, BadField, "track %d belongs to rank %d, want 0..%d", t, tr.Rank, p.Size-1)
+			return p.fail(lane, -1, -1, BadField, "track %d belongs to rank %d, want 0..%d", t, tr.Rank, p.Size-1)
 		}
 		if len(tr.Steps) == 0 {
-			return fail(t, -1, BadField, "track %d has no steps", t)
+			return p.fail(lane, t, -1, BadField, "track %d has no steps", t)
 		}
 		for i, s := range tr.Steps {
 			if reason, text := p.checkStep(role, tr.Rank, s); text != "" {
-				return fail(t, i, reason, "%q: %s", s, text)
+				return p.fail(lane, t, i, reason, "%q: %s", s, text)
 			}
 			for _, end := range fifoEnds(tr.Rank, s) {
 				if owner, ok := ends[end]; ok && owner != t {
-					return fail(t, i, SharedFIFO, "%q %v, but track %d does so already: a FIFO has one owner at each end", s, end, owner)
+					return p.fail(lane, t, i, SharedFIFO, "%q %v, but track %d does so already: a FIFO has one owner at each end", s, end, owner)
 				}
 				ends[end] = t
 			}

@@ -179,7 +179,7 @@ func TestVerifyLarge(t *testing.T) {
 		for v := range c.n {
 			tree.Parent[v] = (v+1)/2 - 1
 		}
-		p, err := FromTrees(AllReduce, []topo.Tree{tree}, nil, Options{Form: c.form})
+		p, err := FromTrees(AllReduce, []topo.Tree{tree}, nil, c.form)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,7 +193,7 @@ func TestVerifyLarge(t *testing.T) {
 func BenchmarkVerify(b *testing.B) {
 	tree := topo.Tree{Parent: []int{-1, 0, 0, 2, 0, 4, 4, 6}}
 	for _, form := range []Form{Single, Split} {
-		p, err := FromTrees(AllReduce, []topo.Tree{tree}, nil, Options{Form: form})
+		p, err := FromTrees(AllReduce, []topo.Tree{tree}, nil, form)
 		if err != nil {
 			b.Fatal(err)
 		}

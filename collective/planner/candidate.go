@@ -183,14 +183,13 @@ func (b *Built) overStrands() (err error) {
 		trees, rings = append(trees, b.Strands[i].Tree), append(rings, b.Strands[i].Ring)
 		weights = append(weights, b.Shares[i])
 	}
-	o := plan.Options{Form: b.form}
 	switch {
 	case rings[0] != nil:
-		b.Plan, err = plan.FromRings(b.Kind, rings, weights, max(b.Root, 0), o)
+		b.Plan, err = plan.FromRings(b.Kind, rings, weights, max(b.Root, 0))
 	case b.OfParts():
-		b.Plan, err = plan.FromPartTrees(b.Kind, trees, weights, o)
+		b.Plan, err = plan.FromPartTrees(b.Kind, trees, weights)
 	default:
-		b.Plan, err = plan.FromTrees(b.Kind, trees, weights, o)
+		b.Plan, err = plan.FromTrees(b.Kind, trees, weights, b.form)
 	}
 	if err != nil {
 		return err

@@ -185,7 +185,7 @@ func TestAlgorithmHolds(t *testing.T) {
 // A given plan serves the calls of its kind and root, whatever their size, and no others.
 func TestGiven(t *testing.T) {
 	g := topo.UniformGraph(4)
-	made, err := plan.Direct(plan.Broadcast, 4, 2, plan.Options{})
+	made, err := plan.Direct(plan.Broadcast, 4, 2, plan.Single)
 	if err != nil {
 		t.Fatal(err)
 	}

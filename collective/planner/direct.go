@@ -35,7 +35,10 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 			continue
 		}
 		c := fixed("direct", kind, root, lane, func() (*plan.Plan, error) {
-			return plan.Direct(kind, n, max(root, 0), plan.Options{Form: form, Stable: p.ordered(kind)})
+			if p.ordered(kind) {
+				return plan.DirectHosts(kind, plan.Hosts(p.graph), max(root, 0), form)
+			}
+			return plan.Direct(kind, n, max(root, 0), form)
 		})
 		c[0].Variant = []string{plan.Single: variantSingle, plan.Split: variantSplit}[form]
 		list = append(list, c...)

@@ -18,13 +18,11 @@ func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
 	if p.apart != nil {
 		return nil, p.apart
 	}
-	alone := make([][]int, n)
-	for r := range alone {
-		alone[r] = []int{r}
-	}
 	lane := func(i int) int { return 1 + i }
 	if n <= PairRanks {
 		lane = onPairs
 	}
-	return fixed("doubling", kind, -1, lane, func() (*plan.Plan, error) { return plan.Leaders(kind, alone, plan.Doubling) }), nil
+	return fixed("doubling", kind, -1, lane, func() (*plan.Plan, error) {
+		return plan.Leaders(kind, plan.Alone(n), plan.Doubling)
+	}), nil
 }

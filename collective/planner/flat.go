@@ -15,7 +15,9 @@ func (p *Planner) flat(kind plan.Kind, _ int) ([]*Candidate, error) {
 	case p.apart != nil:
 		return nil, p.apart
 	}
-	return fixed("flat", kind, -1, onPairs, func() (*plan.Plan, error) { return plan.Flat(kind, n) }), nil
+	return fixed("flat", kind, -1, onPairs, func() (*plan.Plan, error) {
+		return plan.Leaders(kind, plan.Alone(n), plan.Everybody)
+	}), nil
 }
 
 // fixed makes the one candidate of an algorithm without trees. lane says on which lane

@@ -398,12 +398,6 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 		lane = onPairs
 	}
 	list := fixed(name, kind, -1, lane, func() (*plan.Plan, error) { return plan.Leaders(kind, h.ranks, x) })
-	list[0].hosts = func() (*plan.Plan, error) {
-		alone := make([][]int, n)
-		for a := range alone {
-			alone[a] = []int{a}
-		}
-		return plan.Leaders(kind, alone, x)
-	}
+	list[0].hosts = func() (*plan.Plan, error) { return plan.Leaders(kind, plan.Alone(n), x) }
 	return list, nil
 }

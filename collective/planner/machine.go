@@ -189,9 +189,8 @@ func (p *Planner) slimPlan(f *Forest, kind plan.Kind, root int) func() (*plan.Pl
 		return nil
 	}
 	return func() (*plan.Plan, error) {
-		o := plan.Options{Form: plan.Split}
 		if kind.HasParts() {
-			return plan.FromPartTrees(kind, f.Trees, f.Rates, o)
+			return plan.FromPartTrees(kind, f.Trees, f.Rates)
 		}
 		trees := f.Trees
 		if root >= 0 {
@@ -200,7 +199,7 @@ func (p *Planner) slimPlan(f *Forest, kind plan.Kind, root int) func() (*plan.Pl
 				trees = append(trees, t.Reroot(p.hosts.host[root]))
 			}
 		}
-		return plan.FromTrees(kind, trees, f.Rates, o)
+		return plan.FromTrees(kind, trees, f.Rates, plan.Split)
 	}
 }
 

@@ -23,6 +23,6 @@ func (p *Planner) directHosts(name string, kind plan.Kind, root int) ([]*Candida
 		return nil, p.apart
 	}
 	return fixed(name, kind, root, func(i int) int { return 1 + i }, func() (*plan.Plan, error) {
-		return plan.DirectHosts(kind, p.hosts.ranks, max(root, 0), plan.Options{Form: plan.Split, Stable: true})
+		return plan.DirectHosts(kind, p.hosts.ranks, max(root, 0), plan.Split)
 	}), nil
 }

@@ -68,7 +68,7 @@ func rings(t testing.TB, g *topo.Graph, kind plan.Kind) *plan.Plan {
 		orders = append(orders, r.Order, back)
 		weights = append(weights, r.GBytesPerSecond, r.GBytesPerSecond)
 	}
-	p, err := plan.FromRings(kind, orders, weights, 0, plan.Options{})
+	p, err := plan.FromRings(kind, orders, weights, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

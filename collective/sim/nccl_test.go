@@ -150,7 +150,7 @@ func TestRingLane(t *testing.T) {
 		for i := range g.Links {
 			g.Links[i].GBytesPerSecond, g.Links[i].LatencyUs = 10, 3
 		}
-		p, err := plan.FromRings(plan.AllReduce, [][]int{sequence(n)}, nil, 0, plan.Options{})
+		p, err := plan.FromRings(plan.AllReduce, [][]int{sequence(n)}, nil, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

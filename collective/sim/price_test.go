@@ -18,7 +18,7 @@ func chainTree(n int) topo.Tree {
 
 func mustTrees(t testing.TB, kind plan.Kind, form plan.Form, trees ...topo.Tree) *plan.Plan {
 	t.Helper()
-	p, err := plan.FromTrees(kind, trees, nil, plan.Options{Form: form})
+	p, err := plan.FromTrees(kind, trees, nil, form)
 	if err != nil {
 		t.Fatal(err)
 	}

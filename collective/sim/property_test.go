@@ -155,7 +155,7 @@ func TestPriceIsNeverBelowTheBound(t *testing.T) {
 			trees = append(trees, drawTree(t, g))
 		}
 		form := rapid.SampledFrom([]plan.Form{plan.Single, plan.Split}).Draw(t, "form")
-		p, err := plan.FromTrees(plan.AllReduce, trees, nil, plan.Options{Form: form})
+		p, err := plan.FromTrees(plan.AllReduce, trees, nil, form)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +200,7 @@ func TestPriceGrowsWithTheMessage(t *testing.T) {
 		if kind != plan.AllReduce {
 			trees = trees[:1]
 		}
-		p, err := plan.FromTrees(kind, trees, nil, plan.Options{})
+		p, err := plan.FromTrees(kind, trees, nil, plan.Single)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,7 +388,7 @@ func BenchmarkPrice(b *testing.B) {
 			tree.Parent[v] = v & (v - 1)
 		}
 		tree.Parent[0] = -1
-		ring, err := plan.FromRings(plan.AllReduce, [][]int{sequence(n)}, nil, 0, plan.Options{})
+		ring, err := plan.FromRings(plan.AllReduce, [][]int{sequence(n)}, nil, 0)
 		if err != nil {
 			b.Fatal(err)
 		}

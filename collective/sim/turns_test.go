@@ -20,7 +20,7 @@ func sharedGraph(n int) *topo.Graph {
 
 func mustDirect(t testing.TB, kind plan.Kind, n, root int, form plan.Form) *plan.Plan {
 	t.Helper()
-	p, err := plan.Direct(kind, n, root, plan.Options{Form: form})
+	p, err := plan.Direct(kind, n, root, form)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func mustDirect(t testing.TB, kind plan.Kind, n, root int, form plan.Form) *plan
 
 func mustFlat(t testing.TB, n int) *plan.Plan {
 	t.Helper()
-	p, err := plan.Flat(plan.AllReduce, n)
+	p, err := plan.Leaders(plan.AllReduce, plan.Alone(n), plan.Everybody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ func fromTrees(t *testing.T, n int, kind plan.Kind, form plan.Form) *plan.Plan {
 	for r := range trees {
 		trees[r] = tree.Binomial(n, r)
 	}
-	p, err := plan.FromTrees(kind, trees, nil, plan.Options{Form: form})
+	p, err := plan.FromTrees(kind, trees, nil, form)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,7 +63,7 @@ func TestHosts(t *testing.T) {
 // TestTypesAndOps reduces numbers of every type with every operation, in chunks
 // that do not fill the slots.
 func TestTypesAndOps(t *testing.T) {
-	plans := []*plan.Plan{fromTrees(t, 4, plan.AllReduce, plan.Split), mustPlan(t)(plan.Direct(plan.ReduceScatter, 4, -1, plan.Options{}))}
+	plans := []*plan.Plan{fromTrees(t, 4, plan.AllReduce, plan.Split), mustPlan(t)(plan.Direct(plan.ReduceScatter, 4, -1, plan.Single))}
 	m := start(t, plans, how{slots: 4, slotBytes: 64 << 10})
 	var all []trial
 	for dt := kernel.Int8; dt.Valid(); dt++ {
@@ -80,7 +80,7 @@ func TestTypesAndOps(t *testing.T) {
 
 // TestManyChunks has far more chunks than a stream gets ahead of its device.
 func TestManyChunks(t *testing.T) {
-	plans := []*plan.Plan{fromTrees(t, 2, plan.AllReduce, plan.Split), mustPlan(t)(plan.Direct(plan.AllGather, 2, -1, plan.Options{}))}
+	plans := []*plan.Plan{fromTrees(t, 2, plan.AllReduce, plan.Split), mustPlan(t)(plan.Direct(plan.AllGather, 2, -1, plan.Single))}
 	m := start(t, plans, how{slots: 2, slotBytes: 256, first: 1<<32 - 200})
 	m.run([]trial{
 		{which: 0, count: 100003, dtype: kernel.Float32, op: kernel.Sum, inPlace: true, seq: 1},

@@ -35,24 +35,24 @@ func shapes(t *testing.T, n int) []*plan.Plan {
 			if kind.HasRoot() {
 				some = trees[root : root+1]
 			}
-			add(plan.FromTrees(kind, some, nil, plan.Options{Form: form}))
-			add(plan.Direct(kind, n, base, plan.Options{Form: form}))
+			add(plan.FromTrees(kind, some, nil, form))
+			add(plan.Direct(kind, n, base, form))
 			if kind == plan.Broadcast || kind == plan.AllGather {
 				continue // adds nothing
 			}
-			add(plan.DirectHosts(kind, [][]int{order}, base, plan.Options{Form: form}))
+			add(plan.DirectHosts(kind, [][]int{order}, base, form))
 			if n > 2 {
-				add(plan.DirectHosts(kind, [][]int{order[:1], order[1 : n-1], order[n-1:]}, base, plan.Options{Form: form}))
+				add(plan.DirectHosts(kind, [][]int{order[:1], order[1 : n-1], order[n-1:]}, base, form))
 			}
 		}
-		add(plan.FromRings(kind, [][]int{order}, nil, max(base, 0), plan.Options{}))
-		if !kind.HasRoot() && kind != plan.ReduceScatter {
-			add(plan.Flat(kind, n))
+		add(plan.FromRings(kind, [][]int{order}, nil, max(base, 0)))
+		if !kind.HasRoot() && !kind.HasParts() {
+			add(plan.Leaders(kind, plan.Alone(n), plan.Everybody))
 		}
 		if !kind.HasParts() && kind != plan.Broadcast {
 			add(plan.Star(kind, n, root))
 		}
 	}
-	add(plan.FromTrees(plan.AllReduce, trees[:1], nil, plan.Options{Form: plan.Split}))
+	add(plan.FromTrees(plan.AllReduce, trees[:1], nil, plan.Split))
 	return all
 }

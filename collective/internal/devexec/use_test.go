@@ -20,7 +20,7 @@ import (
 func TestNothingGrows(t *testing.T) {
 	const n = 2
 	before, goroutines := cuda.Stats(), runtime.NumGoroutine()
-	plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split), mustPlan(t)(plan.Flat(plan.AllReduce, n))}
+	plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split), mustPlan(t)(plan.Leaders(plan.AllReduce, plan.Alone(n), plan.Everybody))}
 	m := start(t, plans, how{slots: 2, slotBytes: 4096, hosts: func(r int) int { return r }})
 	row := func(calls int) {
 		m.each(func(r int) error {

@@ -72,7 +72,7 @@ func binomials(n int) []topo.Tree {
 
 func fromTrees(t *testing.T, kind plan.Kind, trees []topo.Tree, form plan.Form) *plan.Plan {
 	t.Helper()
-	p, err := plan.FromTrees(kind, trees, nil, plan.Options{Form: form})
+	p, err := plan.FromTrees(kind, trees, nil, form)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func TestRunMatchesOracle(t *testing.T) {
 		}
 		for _, shape := range []struct{ slots, bytes, count int }{{2, 64, 1000}, {8, 4096, 5000}, {4, 16384, 0}, {4, 16384, 3}, {2, 16384, 40000}} {
 			for _, form := range []plan.Form{plan.Single, plan.Split} {
-				p, err := plan.FromTrees(plan.AllReduce, trees, nil, plan.Options{Form: form})
+				p, err := plan.FromTrees(plan.AllReduce, trees, nil, form)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -79,7 +79,7 @@ func TestRunMatchesOracle(t *testing.T) {
 				}
 			}
 			root := n / 2
-			p, err := plan.FromTrees(plan.Broadcast, trees[root:root+1], nil, plan.Options{})
+			p, err := plan.FromTrees(plan.Broadcast, trees[root:root+1], nil, plan.Single)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,11 +23,11 @@ func reductions(t *testing.T, n int) []*plan.Plan {
 	}
 	var all []*plan.Plan
 	for _, form := range []plan.Form{plan.Single, plan.Split} {
-		tree, err := plan.FromTrees(plan.AllReduce, trees, nil, plan.Options{Form: form})
+		tree, err := plan.FromTrees(plan.AllReduce, trees, nil, form)
 		if err != nil {
 			t.Fatal(err)
 		}
-		direct, err := plan.Direct(plan.AllReduce, n, -1, plan.Options{Form: form})
+		direct, err := plan.Direct(plan.AllReduce, n, -1, form)
 		if err != nil {
 			t.Fatal(err)
 		}

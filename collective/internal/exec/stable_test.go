@@ -27,13 +27,13 @@ func TestStableOrderHasTheSameBits(t *testing.T) {
 		want := sumsInOrder(inputs, hosts)
 		for _, form := range []plan.Form{plan.Single, plan.Split} {
 			for _, root := range []int{0, n - 1} {
-				p, err := plan.DirectHosts(plan.Reduce, hosts, root, plan.Options{Form: form})
+				p, err := plan.DirectHosts(plan.Reduce, hosts, root, form)
 				if err != nil {
 					t.Fatal(err)
 				}
 				checkStable(t, p, counts, inputs, want)
 			}
-			p, err := plan.DirectHosts(plan.AllReduce, hosts, -1, plan.Options{Form: form})
+			p, err := plan.DirectHosts(plan.AllReduce, hosts, -1, form)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -48,7 +48,7 @@ func TestSumsTakeOnePass(t *testing.T) {
 		{plan.Reduce, [][]int{{0, 1, 2, 3}}, 3, 3, "to 0 = from 0 + from 1 + from 2 + in"},
 		{plan.ReduceScatter, [][]int{{0, 1, 2, 3}}, 3, 3, "out = from 0 + from 1 + from 2 + in"},
 	} {
-		p, err := plan.DirectHosts(c.kind, c.hosts, 0, plan.Options{Form: plan.Split})
+		p, err := plan.DirectHosts(c.kind, c.hosts, 0, plan.Split)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,9 +89,9 @@ func (x printedTree) sends(kind plan.Kind, root int) (map[[2]int]float64, error)
 	var p *plan.Plan
 	var err error
 	if x.Ring != nil {
-		p, err = plan.FromRings(kind, [][]int{x.Ring}, nil, max(root, 0), plan.Options{})
+		p, err = plan.FromRings(kind, [][]int{x.Ring}, nil, max(root, 0))
 	} else {
-		p, err = plan.FromTrees(kind, []topo.Tree{{Root: x.Root, Parent: x.Parent, Round: x.Round}}, nil, plan.Options{Form: plan.Split})
+		p, err = plan.FromTrees(kind, []topo.Tree{{Root: x.Root, Parent: x.Parent, Round: x.Round}}, nil, plan.Split)
 	}
 	if err != nil {
 		return nil, err

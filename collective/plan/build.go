@@ -1,0 +1,62 @@
+package plan
+
+import "fmt"
+
+// newPlan returns a plan without lanes. root is used where kind has one.
+func newPlan(name string, kind Kind, size, root int) *Plan {
+	if !kind.HasRoot() {
+		root = -1
+	}
+	return &Plan{Name: name, Kind: kind, Size: size, Root: root}
+}
+
+// withLanes gives a plan n lanes for every part, with the tracks that build
+// returns, and validates it.
+func (p *Plan) withLanes(n int, weights []float64, build func(i, part int) []Track) (*Plan, error) {
+	if err := p.checkLanes(n, weights); err != nil {
+		return nil, err
+	}
+	parts := 1
+	if p.Kind.lanePerPart() {
+		parts = p.Size
+	}
+	if n > MaxLanes/parts {
+		return nil, fmt.Errorf("plan %s: %d lanes for each of %d parts, want at most %d in all", p.Name, n, parts, MaxLanes)
+	}
+	for part := range parts {
+		for i := range n {
+			p.Lanes = append(p.Lanes, newLane(part, weights, i, build(i, part)))
+		}
+	}
+	return p.validated()
+}
+
+// checkLanes checks all that lanes with these weights are built of.
+func (p *Plan) checkLanes(n int, weights []float64) error {
+	if weights != nil && len(weights) != n {
+		return fmt.Errorf("plan %s: %d weights for %d lanes", p.Name, len(weights), n)
+	}
+	return p.validateHead()
+}
+
+// newLane returns a lane with weight number i; nil weights are equal.
+func newLane(part int, weights []float64, i int, tracks []Track) Lane {
+	l := Lane{Part: part, Weight: 1, Tracks: tracks}
+	if weights != nil {
+		l.Weight = weights[i]
+	}
+	return l
+}
+
+func (p *Plan) validated() (*Plan, error) {
+	if err := p.Validate(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func sendStep(src Buf, to int32) Step { return Step{Op: Send, Src: src, From: -1, To: to} }
+
+func recvStep(dst Buf, from int32) Step { return Step{Op: Recv, Dst: dst, From: from, To: -1} }
+
+func copyStep() Step { return Step{Op: Copy, Src: In, Dst: Out, From: -1, To: -1} }
