@@ -213,9 +213,13 @@ func (c *Comm) cancelOnFault(ctx context.Context, cancel func()) {
 
 const faultEvery = 5 * time.Millisecond
 
-// asideFail makes a fault that of all links of c.
+// asideFail makes a fault that of all links of c, and returns the first: when a rank has
+// aborted c while others opened links, they see those links end.
 func (c *Comm) asideFail(ctx context.Context, f transport.Fault, during string) error {
 	c.abort(f)
+	if first, failed := c.ep.Aborted(); failed {
+		f = first
+	}
 	if c.err != nil {
 		return c.failedDuring(during)
 	}
