@@ -3,9 +3,9 @@ package collective
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/exec"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // args is a call that has been checked and not begun.
@@ -16,13 +16,13 @@ type args struct {
 	count   int       // elements, of one part where there are parts
 	dtype   kernel.DType
 	in, out []byte
-	divide  int          // of an Avg
-	scale   bool         // of a pre-multiplied sum
-	factor  [8]byte      // one element
-	pieces  []exec.Piece // in place of in and out
-	aside   bool         // it begins a call of a package below this one
-	splits  bool         // it begins a Split
-	device  bool         // it is a call on device memory
+	divide  int            // of an Avg
+	scale   bool           // of a pre-multiplied sum
+	factor  [8]byte        // one element
+	pieces  []engine.Piece // in place of in and out
+	aside   bool           // it begins a call of a package below this one
+	splits  bool           // it begins a Split
+	device  bool           // it is a call on device memory
 
 	registers bool  // it is RegisterDevice
 	err       error // the call cannot be made
@@ -39,9 +39,9 @@ func (a *args) name() string {
 		return "RegisterDevice"
 	}
 	if a.device {
-		return exec.CallName(a.kind) + "Device"
+		return engine.CallName(a.kind) + "Device"
 	}
-	return exec.CallName(a.kind)
+	return engine.CallName(a.kind)
 }
 
 // setArgs sets, and checks, what all calls with buffers have in common. in and out are nil

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/exec"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/internal/side"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -65,7 +65,7 @@ func (c *Comm) boxRanks() []int {
 // asideWaiter is how a rank waits for links aside, whose cores so many ranks share. A
 // poll of them is many system calls where ranks are on several hosts; where these are
 // namespaces of one machine, which share its cores, ranks sleep soon.
-func (c *Comm) asideWaiter(ranks int) exec.Waiter {
+func (c *Comm) asideWaiter(ranks int) engine.Waiter {
 	w := c.waiter
 	if !oneHost(hostsOf(c.world)) && ranks > c.plans.Machine().Cores {
 		w.Spins, w.Yields, w.Nap = 1, asideYields, asideNap
@@ -97,7 +97,7 @@ func (c *Comm) failedDuring(during string) error {
 }
 
 // heldGather makes the AllGather a, and waits as w says. The communicator is claimed.
-func (c *Comm) heldGather(ctx context.Context, a *args, w *exec.Waiter) error {
+func (c *Comm) heldGather(ctx context.Context, a *args, w *engine.Waiter) error {
 	if err := ctx.Err(); err != nil {
 		return c.cancel(ctx, a)
 	}
@@ -178,15 +178,15 @@ func (c *Comm) asideShut(ep transport.Endpoint) error {
 
 // asideUnopened is what becomes of c when links could not be opened because of err.
 func (c *Comm) asideUnopened(ctx context.Context, during, doing string, err error) error {
-	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", exec.FaultLink, c.rank, during, doing, err)}
+	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", engine.FaultLink, c.rank, during, doing, err)}
 	r, lost := c.world.Failure()
 	switch fault, failed := c.ep.Aborted(); {
 	case failed:
 		f = fault
 	case lost != nil:
-		f = transport.Fault{Rank: r, Text: exec.FaultLost + lost.Error()}
+		f = transport.Fault{Rank: r, Text: engine.FaultLost + lost.Error()}
 	case ctx.Err() != nil:
-		f = transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", exec.FaultCanceled, c.rank, during, err)}
+		f = transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.rank, during, err)}
 	}
 	return c.asideFail(ctx, f, during)
 }
@@ -224,7 +224,7 @@ func (c *Comm) asideFail(ctx context.Context, f transport.Fault, during string) 
 		return c.failedDuring(during)
 	}
 	hint := undefinedAnyhow
-	if strings.HasPrefix(f.Text, exec.FaultMismatch) {
+	if strings.HasPrefix(f.Text, engine.FaultMismatch) {
 		hint = "" // found out before anything moved
 	}
 	return c.failDuring(ctx, f, during, hint)

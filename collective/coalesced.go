@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine"
 )
 
 // AllReduceCoalesced is one AllReduce over many slices, as if they were one:
@@ -121,7 +121,7 @@ func enterPieces[T Number](ctx context.Context, c *Comm, a *args, send, recv [][
 	gives := a.root < 0 || a.root == c.rank
 	for i, end := 0, 0; i < len(recv); i++ {
 		end += len(recv[i]) * a.dtype.Size()
-		p := exec.Piece{Out: bytesOf(recv[i]), End: end}
+		p := engine.Piece{Out: bytesOf(recv[i]), End: end}
 		if gives {
 			p.In = bytesOf(send[i])
 		}

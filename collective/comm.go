@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/internal/side"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -28,15 +28,15 @@ type Comm struct {
 	graph      *topo.Graph
 	between    *Between // nil on one host
 	ep         transport.Endpoint
-	links      *exec.Links
+	links      *engine.Links
 	plans      *plans
 	planning   planner.Options
-	waiter     exec.Waiter
+	waiter     engine.Waiter
 
 	busy     atomic.Bool
-	seq      uint64              // of the latest call
-	calls    [inFlight]exec.Call // the latest, by number
-	messages exec.Pool
+	seq      uint64                // of the latest call
+	calls    [inFlight]engine.Call // the latest, by number
+	messages engine.Pool
 	err      *RankError
 	splits   int // so far
 	connect  connector
@@ -102,7 +102,7 @@ func (c *Comm) close() error {
 		fmt.Fprintf(os.Stderr, "treerun: communicator %s: %s\n", c.name, text)
 	}
 	for !c.busy.CompareAndSwap(false, true) {
-		c.abort(transport.Fault{Rank: c.rank, Text: exec.FaultClosed + fmt.Sprintf("rank %d closed its communicator during its own call", c.rank)})
+		c.abort(transport.Fault{Rank: c.rank, Text: engine.FaultClosed + fmt.Sprintf("rank %d closed its communicator during its own call", c.rank)})
 		time.Sleep(time.Millisecond)
 	}
 	// busy stays set: no call begins any more.
@@ -112,7 +112,7 @@ func (c *Comm) close() error {
 	default:
 	}
 	if !c.links.Idle() {
-		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultClosed + fmt.Sprintf("rank %d closed its communicator with calls under way; Wait for every Request before Close", c.rank)})
+		c.ep.Abort(transport.Fault{Rank: c.rank, Text: engine.FaultClosed + fmt.Sprintf("rank %d closed its communicator with calls under way; Wait for every Request before Close", c.rank)})
 	}
 	c.devices.finish()
 	fault, failed := c.links.Settle(c.settle)
@@ -152,7 +152,7 @@ func (c *Comm) checkCalls() {
 }
 
 // begin claims the communicator for one call.
-func (c *Comm) begin(kind plan.Kind) error { return c.claim(exec.CallName(kind)) }
+func (c *Comm) begin(kind plan.Kind) error { return c.claim(engine.CallName(kind)) }
 
 // claim claims the communicator for a call with a name.
 func (c *Comm) claim(call string) error {
@@ -180,7 +180,7 @@ func (c *Comm) busyError(call string) error {
 }
 
 // failMessage is fail for a message.
-func (c *Comm) failMessage(ctx context.Context, f transport.Fault, during *exec.Message) error {
+func (c *Comm) failMessage(ctx context.Context, f transport.Fault, during *engine.Message) error {
 	hint := ""
 	if during.Receives() {
 		hint = "contents of buf are undefined"
@@ -202,7 +202,7 @@ func (c *Comm) undefined(seq uint64) string {
 		in, out = call.Pieces[0].In, call.Pieces[0].Out
 	}
 	switch {
-	case len(out) == 0, call.Header.Op == exec.Splits: // no slices of the caller's
+	case len(out) == 0, call.Header.Op == engine.Splits: // no slices of the caller's
 		return ""
 	case overlapOf(in, out) != apart:
 		return "contents of send and recv are undefined"
@@ -212,7 +212,7 @@ func (c *Comm) undefined(seq uint64) string {
 
 // fail records the first failure and returns it as the error of the call.
 func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Header) error {
-	return c.failDuring(ctx, f, exec.Describe(during), c.undefined(during.Seq))
+	return c.failDuring(ctx, f, engine.Describe(during), c.undefined(during.Seq))
 }
 
 func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {

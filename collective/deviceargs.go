@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
 )
 
 // deviceArgs is a device call that has been checked and not begun.
@@ -210,7 +210,7 @@ func (c *Comm) heldEnqueue(ctx context.Context, k *deviceArgs) error {
 	h := c.header(&k.args)
 	c.links.Announce(&h)
 	if err := d.enter(k, h, lent, place); err != nil {
-		return c.deviceBroken(ctx, exec.Describe(h), err)
+		return c.deviceBroken(ctx, engine.Describe(h), err)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -42,7 +42,7 @@ func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 	}
 	during := call
 	if h, _, any := d.oldest(); any {
-		during = exec.Describe(h)
+		during = engine.Describe(h)
 	}
 	err := s.Synchronize(ctx)
 	if err == nil {
@@ -56,7 +56,7 @@ func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		c.abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", exec.FaultCanceled, c.rank, during, ctx.Err())})
+		c.abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.rank, during, ctx.Err())})
 		d.group.Abort(err)
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMax)
 		defer cancel()
@@ -98,10 +98,10 @@ func (d *devices) finish() {
 	if left, err := d.retire(); left > 0 || err != nil {
 		h, _, _ := d.oldest()
 		if err != nil {
-			d.broken(exec.Describe(h), err)
+			d.broken(engine.Describe(h), err)
 		} else {
 			c.abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d closed its communicator during %s; call SyncDevice before Close",
-				exec.FaultClosed, c.rank, exec.Describe(h))})
+				engine.FaultClosed, c.rank, engine.Describe(h))})
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package collective
 
 import (
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // deviceKernels gives package devexec the kernels of package kernels: types and

@@ -3,8 +3,8 @@ package collective
 import (
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Types and operations are the same numbers on the host and on devices.

@@ -10,8 +10,8 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/internal/devexec"
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -342,7 +342,7 @@ func (d *devices) explain(l *devexec.Layout) string {
 		return text
 	}
 	for _, kind := range deviceKinds {
-		text += fmt.Sprintf("%sDevice: %s\n", exec.CallName(kind), d.plans.table(kind))
+		text += fmt.Sprintf("%sDevice: %s\n", engine.CallName(kind), d.plans.table(kind))
 	}
 	return text
 }

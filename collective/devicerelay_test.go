@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -81,7 +81,7 @@ func TestRelayedRankLost(t *testing.T) {
 				_, failed = c.ep.Aborted()
 			}
 		} else {
-			c.sides[0].ep.Abort(transport.Fault{Rank: 1, Text: exec.FaultLost + "it was unplugged"})
+			c.sides[0].ep.Abort(transport.Fault{Rank: 1, Text: engine.FaultLost + "it was unplugged"})
 		}
 		err := c.SyncDevice(ctx, s)
 		if c.Rank() == 1 {

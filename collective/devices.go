@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/internal/devexec"
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -167,7 +167,7 @@ func (d *devices) groupFailed(err error) {
 	}
 	during := "a device call"
 	if h, _, any := d.oldest(); any {
-		during = exec.Describe(h)
+		during = engine.Describe(h)
 	}
 	if f, is := d.relayFault(err, during); is {
 		d.c.abort(f)
@@ -193,9 +193,9 @@ func (d *devices) relayFault(err error, during string) (f transport.Fault, is bo
 		return c.links.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
 		return transport.Fault{Rank: link.Peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-			exec.FaultClosed, link.Peer, c.rank, during)}, true
+			engine.FaultClosed, link.Peer, c.rank, during)}, true
 	case errors.As(err, &link):
-		return transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", exec.FaultLink, c.rank, during, err)}, true
+		return transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", engine.FaultLink, c.rank, during, err)}, true
 	}
 	return f, false
 }
@@ -276,7 +276,7 @@ func (d *devices) compare() {
 	for i, r := range d.local {
 		if i != d.mine && d.block.stage(i).Load() != stageOpen && c.ep.Status(r).Call.Seq < h.Seq {
 			c.abort(transport.Fault{Rank: r, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-				exec.FaultClosed, r, c.rank, exec.Describe(h))})
+				engine.FaultClosed, r, c.rank, engine.Describe(h))})
 			return
 		}
 	}
@@ -311,7 +311,7 @@ func (d *devices) compareHost() (same bool) {
 func (d *devices) mismatch(r int, theirs, mine transport.Header) transport.Fault {
 	if theirs == mine {
 		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
-			exec.FaultMismatch, r, d.c.rank, exec.Describe(mine))}
+			engine.FaultMismatch, r, d.c.rank, engine.Describe(mine))}
 	}
 	return d.c.links.Mismatch(r, theirs, mine)
 }
@@ -330,7 +330,7 @@ func (d *devices) publish(wait *waits.Wait) {
 		wait.Clear()
 		return
 	}
-	if stalled := wait.Publish(exec.Describe(h), since, late); stalled != nil {
-		d.c.abort(transport.Fault{Rank: wait.InComm(stalled.Rank), Text: exec.FaultStalled + stalled.Error()})
+	if stalled := wait.Publish(engine.Describe(h), since, late); stalled != nil {
+		d.c.abort(transport.Fault{Rank: wait.InComm(stalled.Rank), Text: engine.FaultStalled + stalled.Error()})
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -104,13 +104,13 @@ var faultKinds = []struct {
 	prefix string
 	kind   error
 }{
-	{exec.FaultMismatch, ErrMismatch},
-	{exec.FaultLost, ErrRankLost},
-	{exec.FaultClosed, ErrPeerClosed},
-	{exec.FaultCanceled, ErrCanceled},
-	{exec.FaultLink, ErrLink},
-	{exec.FaultAborted, ErrAborted},
-	{exec.FaultStalled, ErrStalled},
+	{engine.FaultMismatch, ErrMismatch},
+	{engine.FaultLost, ErrRankLost},
+	{engine.FaultClosed, ErrPeerClosed},
+	{engine.FaultCanceled, ErrCanceled},
+	{engine.FaultLink, ErrLink},
+	{engine.FaultAborted, ErrAborted},
+	{engine.FaultStalled, ErrStalled},
 	{faultDevice, ErrDevice},
 }
 

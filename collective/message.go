@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -15,7 +15,7 @@ import (
 // again after the end, and need not be called. The zero value is done.
 type Message struct {
 	c   *Comm
-	ref exec.Ref
+	ref engine.Ref
 }
 
 // Send sends buf to rank to under a tag. It returns when buf may be used again,
@@ -34,10 +34,10 @@ func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error 
 }
 
 // starter is Links.StartSend or Links.StartRecv.
-type starter = func(*exec.Message) error
+type starter = func(*engine.Message) error
 
-func messageOf[T Number](buf []T, peer, tag int) exec.Message {
-	return exec.Message{Peer: peer, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}
+func messageOf[T Number](buf []T, peer, tag int) engine.Message {
+	return engine.Message{Peer: peer, Tag: int32(tag), DType: dtypeOf[T](), Buf: bytesOf(buf)}
 }
 
 // SendRecv sends send to rank to and receives recv from rank from, under the
@@ -128,7 +128,7 @@ func (c *Comm) checkTag(call string, tag int) error {
 }
 
 // startMessage begins a message.
-func (c *Comm) startMessage(call string, p exec.Message, tag int, start starter) (Message, error) {
+func (c *Comm) startMessage(call string, p engine.Message, tag int, start starter) (Message, error) {
 	if err := c.checkMessage(call, p.Peer, tag); err != nil {
 		return Message{}, err
 	}
@@ -145,7 +145,7 @@ func (c *Comm) startMessage(call string, p exec.Message, tag int, start starter)
 
 // runMessage begins a message and waits for it, without letting another call in
 // between.
-func (c *Comm) runMessage(ctx context.Context, call string, p exec.Message, tag int, start starter) error {
+func (c *Comm) runMessage(ctx context.Context, call string, p engine.Message, tag int, start starter) error {
 	if err := c.checkMessage(call, p.Peer, tag); err != nil {
 		return err
 	}
@@ -163,12 +163,12 @@ func (c *Comm) runMessage(ctx context.Context, call string, p exec.Message, tag 
 // enterMessage begins a message on the communicator, which is claimed, unless ctx
 // has ended, which is a failure of the communicator even where the message
 // would not have to wait.
-func (c *Comm) enterMessage(ctx context.Context, call string, p exec.Message, start starter) (exec.Ref, error) {
+func (c *Comm) enterMessage(ctx context.Context, call string, p engine.Message, start starter) (engine.Ref, error) {
 	if err := ctx.Err(); err != nil {
 		c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v",
-			exec.FaultCanceled, c.rank, call, p.Tag, err)})
+			engine.FaultCanceled, c.rank, call, p.Tag, err)})
 		fault, _ := c.ep.Aborted()
-		return exec.Ref{}, c.failDuring(ctx, fault, call, "")
+		return engine.Ref{}, c.failDuring(ctx, fault, call, "")
 	}
 	ref := c.messages.Add(p)
 	err := start(ref.Message())
@@ -177,7 +177,7 @@ func (c *Comm) enterMessage(ctx context.Context, call string, p exec.Message, st
 		fault, failed = c.links.FailMessage(err, ref.Message())
 	}
 	if failed {
-		return exec.Ref{}, c.failMessage(ctx, fault, ref.Message())
+		return engine.Ref{}, c.failMessage(ctx, fault, ref.Message())
 	}
 	return ref, nil
 }
@@ -226,7 +226,7 @@ func (m Message) resume(call string) (done bool, err error) {
 	return false, err
 }
 
-func (c *Comm) waitMessage(ctx context.Context, p *exec.Message) error {
+func (c *Comm) waitMessage(ctx context.Context, p *engine.Message) error {
 	if fault, failed := c.links.WaitMessage(ctx, p, &c.waiter); failed {
 		return c.failMessage(ctx, fault, p)
 	}

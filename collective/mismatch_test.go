@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/exec"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -36,12 +36,12 @@ func (tc typedCall) try(c *Comm) trial {
 func (tc typedCall) text() string {
 	h := transport.Header{Kind: uint8(tc.kind), Op: uint8(tc.op), Count: uint64(tc.count), DType: uint8(tc.dtype), Root: -1}
 	if tc.premul {
-		h.Op = exec.PreMulSum
+		h.Op = engine.PreMulSum
 	}
 	if tc.kind.HasRoot() {
 		h.Root = int32(tc.root)
 	}
-	name, arguments, _ := strings.Cut(exec.Describe(h), " #0")
+	name, arguments, _ := strings.Cut(engine.Describe(h), " #0")
 	return name + "|" + arguments
 }
 

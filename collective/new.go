@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/exec"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/rank/machine"
 	"github.com/treerun/treerun/topo"
@@ -173,7 +173,7 @@ func (s *setup) comm() (*Comm, error) {
 		deviceGraph: s.cfg.deviceGraph,
 		devicePeers: s.cfg.peerOptions(s.w),
 	}
-	c.links, err = exec.NewLinks(ep, c.rank, &layout, plans.messages, c.size > s.cfg.cores, !lendingLoses(gain))
+	c.links, err = engine.NewLinks(ep, c.rank, &layout, plans.messages, c.size > s.cfg.cores, !lendingLoses(gain))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -304,6 +304,6 @@ func abortOnFailure(w World, ep transport.Endpoint, stop <-chan struct{}) {
 	case <-stop:
 	case <-w.Failed():
 		r, err := w.Failure()
-		ep.Abort(transport.Fault{Rank: r, Text: exec.FaultLost + err.Error()})
+		ep.Abort(transport.Fault{Rank: r, Text: engine.FaultLost + err.Error()})
 	}
 }

@@ -1,7 +1,7 @@
 package collective
 
 import (
-	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Float16 is an IEEE 754 binary16 number, as its bits. Reductions widen it to

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -23,7 +23,7 @@ type plans struct {
 	heapBytes  int // per rank
 	lanes      []transport.Link
 	messages   int // the lane of messages between ranks, -1 without one
-	links      *exec.Links
+	links      *engine.Links
 	decided    string // digest of what rank 0 has decided
 }
 
@@ -102,12 +102,12 @@ func (p *plans) noMessages() string {
 
 // program returns the program for a call of so many bytes, and how it cuts them. Rank 0
 // proves the plan: the other ranks run the same one, which their digests tell.
-func (p *plans) program(kind plan.Kind, root, bytes int) (*exec.Program, plan.Chunks, error) {
+func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, plan.Chunks, error) {
 	s, err := p.Serve(kind, root, int64(bytes))
 	if err != nil {
 		return nil, plan.Chunks{}, err
 	}
-	if pr, bound := s.Attached.(*exec.Program); bound {
+	if pr, bound := s.Attached.(*engine.Program); bound {
 		return pr, s.Chunks, nil
 	}
 	if p.rank == 0 {
@@ -115,7 +115,7 @@ func (p *plans) program(kind plan.Kind, root, bytes int) (*exec.Program, plan.Ch
 			return nil, s.Chunks, err
 		}
 	}
-	pr, err := exec.Bind(s.Plan, p.links, s.Lanes)
+	pr, err := engine.Bind(s.Plan, p.links, s.Lanes)
 	if err != nil {
 		return nil, s.Chunks, err
 	}
@@ -262,7 +262,7 @@ func (p *plans) certificate(kind plan.Kind, last *planner.Choice) string {
 	if err != nil || bound.Rate == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("%s: links allow %.4g GB/s", exec.CallName(kind), bound.Rate)
+	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
 	if rate := p.Fullest(last.Served); rate > 0 {
 		text += fmt.Sprintf(", the %d trees of %s reach %.4g GB/s (%.4g %% of the bound)",
 			len(slices.DeleteFunc(slices.Clone(last.Shares), func(s float64) bool { return s == 0 })), last.Name(), rate, 100*bound.Ratio(rate))

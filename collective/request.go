@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -66,7 +66,7 @@ func (r Request) Test() (bool, error) {
 
 // callOf returns the call with a number, nil when it was done so long ago that
 // its place has been taken by another.
-func (c *Comm) callOf(seq uint64) *exec.Call {
+func (c *Comm) callOf(seq uint64) *engine.Call {
 	call := &c.calls[seq%inFlight]
 	if call.Header.Seq != seq {
 		return nil
@@ -86,7 +86,7 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 	}
 	if c.err != nil {
 		c.end()
-		return false, &RankError{Rank: c.err.Rank, Op: exec.Describe(call.Header), Err: c.err.Err, Hint: c.undefined(seq)}
+		return false, &RankError{Rank: c.err.Rank, Op: engine.Describe(call.Header), Err: c.err.Err, Hint: c.undefined(seq)}
 	}
 	return false, nil
 }
@@ -97,7 +97,7 @@ func (c *Comm) wait(ctx context.Context, seq uint64) error {
 }
 
 // waitAs is wait in another way.
-func (c *Comm) waitAs(ctx context.Context, seq uint64, w *exec.Waiter) error {
+func (c *Comm) waitAs(ctx context.Context, seq uint64, w *engine.Waiter) error {
 	call := c.callOf(seq)
 	h := call.Header
 	if fault, failed := c.links.Wait(ctx, call, w); failed {
@@ -145,7 +145,7 @@ func (c *Comm) cancel(ctx context.Context, a *args) error {
 	c.seq++
 	h := c.header(a)
 	c.ep.Abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up before %s: %v",
-		exec.FaultCanceled, c.rank, exec.Describe(h), ctx.Err())})
+		engine.FaultCanceled, c.rank, engine.Describe(h), ctx.Err())})
 	fault, _ := c.ep.Aborted()
 	return c.fail(ctx, fault, h)
 }
@@ -156,14 +156,14 @@ func (c *Comm) header(a *args) transport.Header {
 	case a.kind == plan.Barrier:
 		h.Op, h.DType = 0, 0
 	case a.scale:
-		h.Op = exec.PreMulSum
+		h.Op = engine.PreMulSum
 	case a.aside:
-		h.Op = exec.Aside
+		h.Op = engine.Aside
 	case a.splits:
-		h.Op = exec.Splits
+		h.Op = engine.Splits
 	}
 	if a.device {
-		h.Kind |= exec.OnDevice
+		h.Kind |= engine.OnDevice
 	}
 	return h
 }
@@ -178,7 +178,7 @@ func (c *Comm) enter(ctx context.Context, a *args) error {
 	if a.pieces == nil {
 		a.pieces = call.Pieces[:0] // their memory stays for a later call
 	}
-	*call = exec.Call{
+	*call = engine.Call{
 		Header: c.header(a), In: a.in, Out: a.out, Pieces: a.pieces,
 		DType: a.dtype, Op: a.op, Divide: a.divide, Scale: a.scale, Factor: a.factor,
 	}
@@ -189,7 +189,7 @@ func (c *Comm) enter(ctx context.Context, a *args) error {
 	pr, chunks, err := c.plans.program(a.kind, a.root, bytes)
 	call.Chunks = chunks
 	if err != nil { // the others wait for this rank
-		c.ep.Abort(transport.Fault{Rank: c.rank, Text: exec.FaultLink + err.Error()})
+		c.ep.Abort(transport.Fault{Rank: c.rank, Text: engine.FaultLink + err.Error()})
 		fault, _ := c.ep.Aborted()
 		return c.fail(ctx, fault, call.Header)
 	}

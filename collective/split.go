@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/collective/internal/exec"
-	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -164,13 +164,13 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 	}
 	defer c.end()
 	defer waits.Within(ctx).Pause()() // it is c that waits now
-	var all []*exec.Message
+	var all []*engine.Message
 	for i, r := range g.members {
 		if r == c.rank {
 			continue
 		}
-		in := &exec.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i], Part: "Split"}
-		out := &exec.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: "Split"}
+		in := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i], Part: "Split"}
+		out := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: "Split"}
 		all = append(all, in, out)
 		if err := errors.Join(c.links.StartRecv(in), c.links.StartSend(out)); err != nil {
 			fault, _ := c.links.FailMessage(err, in)
@@ -189,7 +189,7 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 // call, fails with ErrAborted, this rank and cause, which may be nil. Any
 // goroutine may call it.
 func (c *Comm) Abort(cause error) {
-	text := fmt.Sprintf("%srank %d aborted the communicator", exec.FaultAborted, c.rank)
+	text := fmt.Sprintf("%srank %d aborted the communicator", engine.FaultAborted, c.rank)
 	if cause != nil {
 		text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
 	}

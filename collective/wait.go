@@ -1,6 +1,6 @@
 package collective
 
-import "github.com/treerun/treerun/collective/internal/exec"
+import "github.com/treerun/treerun/internal/engine"
 
 // waiterFor returns how a rank waits where the ranks of its host share cores.
 //
@@ -22,13 +22,13 @@ import "github.com/treerun/treerun/collective/internal/exec"
 // call, and what comes has been under way for tens of microseconds: nearly every
 // poll is followed by a yield. With 50, 200 and 2000 of them an AllReduce of 8
 // bytes over four hosts on two cores took 67, 59 and 47 us.
-func waiterFor(hosts []int, rank, cores int) exec.Waiter {
+func waiterFor(hosts []int, rank, cores int) engine.Waiter {
 	size := len(neighbours(hosts, rank))
 	switch {
 	case !oneHost(hosts) && size <= cores:
-		return exec.Waiter{Spins: 10, Yields: 2000}
+		return engine.Waiter{Spins: 10, Yields: 2000}
 	case size <= cores:
-		return exec.Waiter{Spins: 100, Yields: 2000}
+		return engine.Waiter{Spins: 100, Yields: 2000}
 	}
-	return exec.Waiter{Spins: 1, Yields: 600, Lingers: oneHost(hosts)}
+	return engine.Waiter{Spins: 1, Yields: 600, Lingers: oneHost(hosts)}
 }

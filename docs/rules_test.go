@@ -68,7 +68,7 @@ var libraries = map[string]string{
 		"cmd/...",
 	"golang.org/x/term":  "cmd/...",
 	"gonum.org/v1/gonum": "examples/train",
-	"gonum.org/v1/plot": "internal/chart",
+	"gonum.org/v1/plot":  "internal/chart",
 }
 
 // forbidden holds what the pure packages may not touch: anything that does
@@ -203,7 +203,7 @@ func TestLibraries(t *testing.T) {
 }
 
 // usesC are the packages that use cgo.
-var usesC = []string{"collective/internal/kernel", "cuda/internal/driver", "cmd/treerun/internal/output"}
+var usesC = []string{"internal/kernel", "cuda/internal/driver", "cmd/treerun/internal/output"}
 
 func TestUnsafeAndCgo(t *testing.T) {
 	for _, s := range sources(t) {

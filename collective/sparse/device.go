@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -186,7 +186,7 @@ func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return r.c.FailDevice(ctx, r.title(), err)
 	}
-	text := fmt.Sprintf("%srank %d gave up in %s: %v; it waited for its device", exec.FaultCanceled, r.c.Rank, r.title(), ctx.Err())
+	text := fmt.Sprintf("%srank %d gave up in %s: %v; it waited for its device", engine.FaultCanceled, r.c.Rank, r.title(), ctx.Err())
 	return r.c.Fail(ctx, transport.Fault{Rank: r.c.Rank, Text: text}, r.title())
 }
 

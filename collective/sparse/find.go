@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // finder finds the blocks of a tensor that count.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // hello is what every rank tells the others before a call.

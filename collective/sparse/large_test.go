@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/internal/side"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // wantTooLarge checks the error of a call whose tensor the form cannot do.

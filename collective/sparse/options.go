@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Number is an element type of sparse reductions.

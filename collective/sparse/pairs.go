@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Pairs is a sparse matrix of which some rows are there, such as the gradient of an

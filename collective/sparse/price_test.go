@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/internal/side"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // pricing predicts calls of 16 Mi float32 of so many ranks, so many per host and per core, where

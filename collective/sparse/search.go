@@ -3,8 +3,8 @@ package sparse
 import (
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // search finds the blocks of a call, and what has to be written around the result's. It

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 )

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/exec"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -199,7 +199,7 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 		}
 	}
 	if odd, words, ok := compare(all); !ok {
-		return nil, r.c.Fail(ctx, transport.Fault{Rank: odd, Text: exec.FaultMismatch + words}, r.name)
+		return nil, r.c.Fail(ctx, transport.Fault{Rank: odd, Text: engine.FaultMismatch + words}, r.name)
 	}
 	var servers []int
 	for q := range all {
@@ -215,7 +215,7 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 
 // broken ends the communicator because of err, which this rank met in a call.
 func (s *state) broken(ctx context.Context, during string, err error) error {
-	text := fmt.Sprintf("%srank %d in %s: %v", exec.FaultLink, s.c.Rank, during, err)
+	text := fmt.Sprintf("%srank %d in %s: %v", engine.FaultLink, s.c.Rank, during, err)
 	return s.c.Fail(ctx, transport.Fault{Rank: s.c.Rank, Text: text}, during)
 }
 

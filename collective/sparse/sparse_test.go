@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // pattern says which blocks of a rank's tensor are filled, with what density.

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // stage is where blocks of device memory are while the ranks exchange them: pinned

@@ -1,4 +1,4 @@
-// The arithmetic of one element: what package collective/internal/kernel
+// The arithmetic of one element: what package internal/kernel
 // documents for the host, bit by bit. Integers wrap; 16-bit floats are computed
 // in binary32 and rounded to nearest even after every step; every NaN that an
 // operation gives is the one quiet NaN; -0 is less than +0.
@@ -15,7 +15,7 @@ DEVICE double plain(double x) {
 }
 
 // Binary16. A GPU converts it in one instruction, rounding to nearest even; the
-// host does so by hand. collective/internal/kernel/half.go explains the numbers.
+// host does so by hand. internal/kernel/half.go explains the numbers.
 #if defined(TREERUN_HOST)
 DEVICE float widen_float16(u16 h) {
 	u32 sign = (u32)(h & 0x8000) << 16, x = (u32)(h & 0x7FFF) << 13;

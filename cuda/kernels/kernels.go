@@ -1,5 +1,5 @@
 // Package kernels combines, scales, copies and searches arrays in the memory of
-// a GPU: what package collective/internal/kernel does on the host, with the same
+// a GPU: what package internal/kernel does on the host, with the same
 // bits in every result. The kernels are written in the small common part of CUDA
 // and C++ (*.cu) and need no header of the toolkit. Their PTX is part of this
 // package, and the driver compiles it for its GPU. go generate makes it anew.
@@ -21,7 +21,7 @@ package kernels
 import "fmt"
 
 // DType is an element type. The numbers are those of package
-// collective/internal/kernel.
+// internal/kernel.
 type DType uint8
 
 // The element types. Float16 is IEEE 754 binary16, BFloat16 the upper half of a
@@ -82,7 +82,7 @@ func (d DType) String() string {
 }
 
 // Op is a reduction operation. The numbers are those of package
-// collective/internal/kernel, whose comment says what the operations do with
+// internal/kernel, whose comment says what the operations do with
 // overflow, NaN and zeros of either sign.
 type Op uint8
 

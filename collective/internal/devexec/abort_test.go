@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 	"github.com/treerun/treerun/transport"

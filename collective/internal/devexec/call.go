@@ -1,8 +1,8 @@
 package devexec
 
 import (
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 

@@ -7,8 +7,8 @@ import (
 	"os"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 

@@ -6,10 +6,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"

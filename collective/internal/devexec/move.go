@@ -3,8 +3,8 @@ package devexec
 import (
 	"slices"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Kernels are the kernels of one device, enqueued on a stream of it. n counts

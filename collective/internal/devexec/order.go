@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/collective/internal/fuse"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine/fuse"
 	"github.com/treerun/treerun/transport"
 )
 

@@ -3,9 +3,9 @@ package devexec
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // seqs is where a use of a link stands: its payload is the count-th of the link,

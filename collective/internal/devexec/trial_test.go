@@ -9,9 +9,9 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 

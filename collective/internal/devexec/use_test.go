@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // TestNothingGrows makes 1000 calls and compares what is open before and after,

@@ -11,9 +11,9 @@ package side
 import (
 	"context"
 
-	"github.com/treerun/treerun/collective/internal/exec"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -22,12 +22,12 @@ import (
 // use it, from Claim to Release.
 type Comm struct {
 	Rank, Size int
-	Hosts      []int       // by rank
-	Graph      *topo.Graph // as measured, the same on all ranks
-	Cores      int         // usable cores of a host
-	Share      float64     // ranks that a core has, 1 where they have one each
-	Waiter     exec.Waiter // how this rank waits
-	Verbose    bool        // people want to know more
+	Hosts      []int         // by rank
+	Graph      *topo.Graph   // as measured, the same on all ranks
+	Cores      int           // usable cores of a host
+	Share      float64       // ranks that a core has, 1 where they have one each
+	Waiter     engine.Waiter // how this rank waits
+	Verbose    bool          // people want to know more
 
 	// Trees are what large messages between these ranks travel on, up to the root
 	// and down again, with their shares, which add up to 1. They are the same on

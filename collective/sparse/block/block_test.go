@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 func TestGridCoversATensorOnce(t *testing.T) {

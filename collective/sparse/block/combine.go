@@ -1,6 +1,6 @@
 package block
 
-import "github.com/treerun/treerun/collective/internal/kernel"
+import "github.com/treerun/treerun/internal/kernel"
 
 // Combiner reduces what ranks have of the same blocks, in a fixed order. It has
 // scratch memory: one goroutine at a time may use it.

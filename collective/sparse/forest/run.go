@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // pattern says which blocks a rank has in a run.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/sparsetest"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // star is a root with leaves whose chunks go over without links between them.

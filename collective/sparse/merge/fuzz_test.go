@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/sparsetest"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // fuzzed are tensors of 3 ranks with a last block that is shorter.

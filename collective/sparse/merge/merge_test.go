@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/sparsetest"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 7)) }

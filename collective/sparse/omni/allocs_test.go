@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/sparsetest"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // rig is one worker per rank and one aggregator, whose packets go over without a

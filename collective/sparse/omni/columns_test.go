@@ -3,8 +3,8 @@ package omni
 import (
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 	"pgregory.net/rapid"
 )
 

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/sparsetest"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // fuzzed are the tensors of the fuzz tests: 2 workers, a last block that is

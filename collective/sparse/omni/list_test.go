@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/sparsetest"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // sparseBlock returns a block in which each element is not zero with a probability.

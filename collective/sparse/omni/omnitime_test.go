@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/omni"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Aggregation says how OmniReduce runs.

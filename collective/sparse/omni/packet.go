@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // A packet, little endian but for elements, which are in the order of the machine:

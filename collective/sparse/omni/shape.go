@@ -7,8 +7,8 @@ import (
 	"hash/fnv"
 	"math"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Limits of a Shape: the fields of a packet have 16, 12 and 16 bits.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/sparsetest"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what comes out to the files in testdata; commit only what you understand")

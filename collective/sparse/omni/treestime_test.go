@@ -4,9 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Forest says how the trees run.

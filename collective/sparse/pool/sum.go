@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // MostRanks is how many ranks a Sum can be of.

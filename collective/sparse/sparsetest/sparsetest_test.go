@@ -3,7 +3,7 @@ package sparsetest
 import (
 	"testing"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // The sets of the cases are what the kernel finds, so that a case of odd numbers

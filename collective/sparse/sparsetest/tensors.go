@@ -13,8 +13,8 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // Tensors are what the ranks of one AllReduce have.

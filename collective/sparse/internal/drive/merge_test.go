@@ -5,10 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/exec"
-	"github.com/treerun/treerun/collective/internal/kernel"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
@@ -116,7 +116,7 @@ func TestSearchersAddUp(t *testing.T) {
 	done := make(chan bool)
 	for r, k := range s.links {
 		go func() {
-			fault, failed := k.Run(t.Context(), s.merges[r], &exec.Waiter{Spins: 1, Yields: 4, Nap: 300 * time.Microsecond}, "test")
+			fault, failed := k.Run(t.Context(), s.merges[r], &engine.Waiter{Spins: 1, Yields: 4, Nap: 300 * time.Microsecond}, "test")
 			if failed {
 				t.Errorf("rank %d: %+v", r, fault)
 			}

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/exec"
 	"github.com/treerun/treerun/collective/sparse/omni"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -50,7 +50,7 @@ const sleepMax = 20 * time.Millisecond
 // Run polls x until it is done, and waits in between as w says. It returns the
 // fault of the links if x could not be completed, here or on another rank; the
 // links are then of no further use. doing names the call.
-func (k *Links) Run(ctx context.Context, x Exchange, w *exec.Waiter, doing string) (transport.Fault, bool) {
+func (k *Links) Run(ctx context.Context, x Exchange, w *engine.Waiter, doing string) (transport.Fault, bool) {
 	err := k.wait(ctx, x, w, doing)
 	switch {
 	case err == nil:
@@ -68,7 +68,7 @@ func (k *Links) Run(ctx context.Context, x Exchange, w *exec.Waiter, doing strin
 	return k.ep.Aborted()
 }
 
-func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing string) error {
+func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing string) error {
 	idle, yields, naps := 0, w.Spins+w.Yields, 0
 	if s, is := x.(streamer); is && s.Streams() && w.Nap > 0 {
 		yields, naps = w.Spins, mostNaps
@@ -95,7 +95,7 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing stri
 		case idle < w.Spins:
 		case idle < yields:
 			k.ep.Bell().Yield()
-			if exec.Tired(&asleep.since, idle) {
+			if engine.Tired(&asleep.since, idle) {
 				idle = yields + naps
 			}
 		case idle < yields+naps:
@@ -117,7 +117,7 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *exec.Waiter, doing stri
 type sleeper struct {
 	k         *Links
 	x         Exchange
-	w         *exec.Waiter
+	w         *engine.Waiter
 	doing     string
 	since     time.Time // when the yielding or sleeping began; zero while the call moves
 	looked    time.Time // when the rank last looked around
@@ -170,7 +170,7 @@ func (s *sleeper) sleep(ctx context.Context) error {
 }
 
 // faultOf turns what stopped this rank into what all ranks are told.
-func (k *Links) faultOf(err error, x Exchange, w *exec.Waiter, doing string) transport.Fault {
+func (k *Links) faultOf(err error, x Exchange, w *engine.Waiter, doing string) transport.Fault {
 	peer := -1
 	var p *peerError
 	if errors.As(err, &p) {
@@ -179,11 +179,11 @@ func (k *Links) faultOf(err error, x Exchange, w *exec.Waiter, doing string) tra
 	self := fmt.Sprintf("rank %d", k.rank)
 	switch {
 	case errors.Is(err, transport.ErrPeerClosed):
-		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%srank %d closed its communicator while %s called %s", exec.FaultClosed, peer, self, doing)}
+		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%srank %d closed its communicator while %s called %s", engine.FaultClosed, peer, self, doing)}
 	case errors.Is(err, omni.ErrMismatch):
-		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultMismatch, self, doing, err)}
+		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", engine.FaultMismatch, self, doing, err)}
 	case errors.Is(err, context.Canceled):
 		return w.WaitFault(err, k.rank, doing, x.WaitsFor())
 	}
-	return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%s%s in %s: %v", exec.FaultLink, self, doing, err)}
+	return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%s%s in %s: %v", engine.FaultLink, self, doing, err)}
 }

@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// Call is one execution of a Program. It belongs to the Links from Start until
+// it is done, and may be used again then.
+type Call struct {
+	Header transport.Header // travels with every chunk; Count is in elements, of one part where there are parts
+	In     []byte           // what this rank gives, nil where its plan never reads it
+	Out    []byte           // what this rank gets, nil where its plan never writes it; may be In
+	Pieces []Piece          // unless empty, in place of In and Out: a message in pieces, one after the other
+	DType  kernel.DType
+	Op     kernel.Op
+
+	Chunks plan.Chunks // how the message is cut
+	Divide int         // from 2 on: Out is divided by so many at the end
+	Scale  bool        // In is multiplied by Factor before anything else
+	Factor [8]byte     // one element, in its first bytes
+
+	program *Program
+	next    *Call // in the order of Start
+	left    int   // tracks of this rank that still have to run
+	wide    bool  // its chunks may be longer than a slot: see wide.go
+	stream  bool  // too large to stay in any cache
+	lendIn  bool  // In is memory that other ranks can read
+	lendOut bool  // Out is
+	mayIn   bool  // In can be lent where any memory can: to other hosts
+	mayOut  bool  // Out can
+	lent    bool  // some was lent
+	inPlace bool  // In is Out, or a part of it, or the other way round
+	done    bool
+}
+
+// Piece is a part of a message that lies by itself. End is where it ends in
+// the message, in bytes.
+type Piece struct {
+	In, Out []byte
+	End     int
+}
+
+// Done reports whether this rank's part of the call is done.
+func (c *Call) Done() bool { return c.done }
+
+// finish does what is left when all tracks have run, and lets go of the
+// caller's memory.
+func (c *Call) finish() {
+	c.done = true
+	if c.Divide > 1 {
+		if c.Out != nil {
+			kernel.Scale(c.DType, c.Out, c.Divide)
+		}
+		for _, p := range c.Pieces {
+			if p.Out != nil {
+				kernel.Scale(c.DType, p.Out, c.Divide)
+			}
+		}
+	}
+	c.In, c.Out = nil, nil
+	clear(c.Pieces)
+}

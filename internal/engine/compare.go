@@ -1,0 +1,281 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// mismatch says that peer made another call than this rank.
+type mismatch struct {
+	peer         int
+	theirs, mine transport.Header
+}
+
+func (m *mismatch) Error() string {
+	return fmt.Sprintf("rank %d called %s", m.peer, Describe(m.theirs))
+}
+
+// between says who called what, rank being this one.
+func (m *mismatch) between(rank int) string {
+	if sameButChain(m.theirs, m.mine) {
+		return fmt.Sprintf("rank %d and rank %d have made different calls before %s", m.peer, rank, Describe(m.mine))
+	}
+	return fmt.Sprintf("rank %d called %s while rank %d called %s", m.peer, Describe(m.theirs), rank, Describe(m.mine))
+}
+
+// closedEarly says that peer left before it entered a call of this rank.
+type closedEarly struct{ peer int }
+
+// leftBehind says that this rank closes while peer is in a later call.
+type leftBehind struct {
+	peer   int
+	theirs transport.Header
+}
+
+func (l *leftBehind) Error() string {
+	return fmt.Sprintf("rank %d has called %s", l.peer, Describe(l.theirs))
+}
+
+func (c *closedEarly) Error() string { return fmt.Sprintf("rank %d has closed", c.peer) }
+
+// record notes call c, which begins, and completes its header: its Chain is a
+// digest of all calls so far. A rank that has made another call than its peer
+// earlier, from which both returned without hearing of each other, is so found
+// out at their next chunk.
+func (k *Links) record(c *Call) {
+	h := &c.Header
+	for _, v := range []uint64{h.Count, uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32} {
+		k.chain = bits.RotateLeft64((k.chain^v)*0x9E3779B97F4A7C15, 29)
+	}
+	h.Chain = uint8(k.chain >> 32)
+	k.history[h.Seq%past] = *h
+}
+
+// differ says how peer, which is in or sent a chunk of call theirs, and this
+// rank, in call mine, came apart: by the earliest call that they are known to
+// have made otherwise, as what follows it is different too. Only the owner of
+// the links calls it.
+func (k *Links) differ(peer int, theirs, mine transport.Header) error {
+	if err := k.firstDifference(peer); err != nil {
+		return err
+	}
+	if !sameButChain(theirs, mine) {
+		return &mismatch{peer: peer, theirs: theirs, mine: k.callAt(theirs.Seq)}
+	}
+	if err := k.strayChunk(mine); err != nil {
+		return err
+	}
+	for r := 1; r < k.size; r++ {
+		if err := k.firstDifference((peer + r) % k.size); err != nil {
+			return err
+		}
+	}
+	return &mismatch{peer: peer, theirs: theirs, mine: mine}
+}
+
+// firstDifference returns the earliest call that rank r is known to have made
+// otherwise than this one, nil when there is none among the latest. Any
+// goroutine may call it.
+func (k *Links) firstDifference(r int) error {
+	latest := k.ep.Status(k.rank).Call
+	for back := transport.History; back >= 0 && r != k.rank; back-- {
+		theirs, ok := k.ep.CallBefore(r, back)
+		if !ok || theirs.Seq > latest.Seq || latest.Seq-theirs.Seq > transport.History {
+			continue
+		}
+		mine, ok := k.ep.CallBefore(k.rank, int(latest.Seq-theirs.Seq))
+		if ok && mine.Seq == theirs.Seq && !sameButChain(mine, theirs) {
+			return &mismatch{peer: r, theirs: theirs, mine: mine}
+		}
+	}
+	return nil
+}
+
+// sameButChain reports whether two headers are of one call, whatever was called
+// before it.
+func sameButChain(a, b transport.Header) bool {
+	a.Chain, b.Chain = 0, 0
+	return a == b
+}
+
+// past is how many calls back a rank remembers what it called. A rank can be
+// that far ahead of another only while nothing flows back to it.
+const past = 256
+
+// callAt returns this rank's call with number seq, the latest one when that is
+// too long ago or still to come. The owner of the links calls it.
+func (k *Links) callAt(seq uint64) transport.Header {
+	if h := k.history[seq%past]; h.Seq == seq {
+		return h
+	}
+	return k.ep.Status(k.rank).Call
+}
+
+// faultOf turns what stopped this rank in what it was doing, a call or a
+// message, into what all ranks are told. A fault's text begins with its kind.
+func (k *Links) faultOf(err error, doing string) transport.Fault {
+	var m *mismatch
+	var c *closedEarly
+	var l *leftBehind
+	var pm *messageMismatch
+	switch {
+	case errors.As(err, &pm):
+		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%s%v while rank %d called %s", FaultMismatch, pm, k.rank, pm.mine)}
+	case errors.As(err, &l):
+		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
+			FaultClosed, k.rank, l.peer, Describe(l.theirs))}
+	case errors.As(err, &m):
+		return transport.Fault{Rank: k.odd(m), Text: FaultMismatch + m.between(k.rank)}
+	case errors.As(err, &c):
+		return transport.Fault{Rank: c.peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
+			FaultClosed, c.peer, k.rank, doing)}
+	default:
+		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d in %s: %v", FaultLink, k.rank, doing, err)}
+	}
+}
+
+// odd returns the rank to blame for a mismatch between this rank and m.peer:
+// the one with whose call fewer ranks are known to agree, -1 when that does not
+// decide. A single odd rank can so never make another one look guilty.
+func (k *Links) odd(m *mismatch) int {
+	with, against := 1, 1
+	for r := range k.size {
+		if r == k.rank || r == m.peer {
+			continue
+		}
+		switch k.ep.Status(r).Call {
+		case m.mine:
+			with++
+		case m.theirs:
+			against++
+		}
+	}
+	switch {
+	case with > against:
+		return m.peer
+	case against > with:
+		return k.rank
+	}
+	return -1
+}
+
+// sameCall looks for a rank that is in a call of the same number as mine, but
+// not in the same call.
+func (k *Links) sameCall(mine transport.Header) error {
+	for r := range k.size {
+		if c := k.ep.Status(r).Call; r != k.rank && c.Seq == mine.Seq && c != mine {
+			return k.differ(r, c, mine)
+		}
+	}
+	return nil
+}
+
+// leftBefore looks for a rank that closed before it entered call mine.
+func (k *Links) leftBefore(mine transport.Header) error {
+	for r := range k.size {
+		if st := k.ep.Status(r); r != k.rank && st.Closed && st.Call.Seq < mine.Seq {
+			return &closedEarly{peer: r}
+		}
+	}
+	return nil
+}
+
+// compareCalls looks at what the other ranks last entered, and what they sent.
+// Waiting for a rank that made another call, or has left, would be for ever.
+func (k *Links) compareCalls(mine transport.Header) error {
+	if err := k.sameCall(mine); err != nil {
+		return err
+	}
+	if err := k.leftBefore(mine); err != nil {
+		return err
+	}
+	return k.strayChunk(mine)
+}
+
+// strayChunk looks for a chunk of another call up to mine in any link: its
+// sender took part in a call that this rank did not make, and may have gone on
+// since.
+func (k *Links) strayChunk(mine transport.Header) error {
+	for _, in := range k.inbound {
+		var h transport.Header
+		_, ok, err := in.r.TryPeek(&h)
+		if errors.Is(err, transport.ErrPeerClosed) {
+			continue // it has done its part in this call, or leftBefore had said so
+		}
+		if err != nil {
+			return linkError(err, "receiving from", int32(in.src))
+		}
+		if own := k.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h, own) {
+			return &mismatch{peer: in.src, theirs: h, mine: own}
+		}
+	}
+	return nil
+}
+
+// Check compares the latest calls of this rank with the others', and aborts the
+// Endpoint where they differ. It finds the calls from which every rank returns
+// without hearing of the others, such as Broadcasts from different roots. Any
+// goroutine may call it, now and then.
+func (k *Links) Check() {
+	for r := range k.size {
+		if err := k.firstDifference(r); err != nil {
+			k.ep.Abort(k.faultOf(err, Describe(k.ep.Status(k.rank).Call)))
+			return
+		}
+	}
+}
+
+// Settle waits, before this rank closes, until the others have entered its
+// latest call too, but not longer than within, and compares. It returns the
+// fault of the Endpoint. The owner of the links calls it.
+func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
+	mine := k.ep.Status(k.rank).Call
+	if t, ok := k.ep.(transport.Teller); ok {
+		t.Tell()
+	}
+	pause := 50 * time.Microsecond
+	for start := time.Now(); ; pause = min(2*pause, 5*time.Millisecond) {
+		if f, failed := k.ep.Aborted(); failed {
+			return f, true
+		}
+		behind := k.behind(mine) // asked first: who enters in between is compared the next time
+		err := k.compareCalls(mine)
+		if err == nil {
+			err = k.unanswered(mine)
+		}
+		if err != nil {
+			k.ep.Abort(k.faultOf(err, Describe(mine)))
+			return k.ep.Aborted()
+		}
+		if !behind || time.Since(start) > within {
+			return transport.Fault{}, false
+		}
+		time.Sleep(pause)
+	}
+}
+
+// behind reports whether a rank that is heard of has still to enter call mine.
+func (k *Links) behind(mine transport.Header) bool {
+	for r := range k.size {
+		if st := k.ep.Status(r); r != k.rank && !st.Closed && !st.Unknown && st.Call.Seq < mine.Seq {
+			return true
+		}
+	}
+	return false
+}
+
+// unanswered looks for a chunk of a call after mine, which this rank, about to
+// close, will not make. The fault is its own.
+func (k *Links) unanswered(mine transport.Header) error {
+	for _, in := range k.inbound {
+		var h transport.Header
+		if _, ok, _ := in.r.TryPeek(&h); ok && h.Seq > mine.Seq {
+			return &leftBehind{peer: in.src, theirs: h}
+		}
+	}
+	return nil
+}

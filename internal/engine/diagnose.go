@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/transport"
+)
+
+// Words with which the text of a transport.Fault begins, so that every rank
+// can tell what kind of fault it is from the text alone.
+const (
+	FaultMismatch = "mismatch: "
+	FaultClosed   = "closed: "
+	FaultCanceled = "canceled: "
+	FaultLost     = "lost: "
+	FaultLink     = "link: "
+	FaultAborted  = "aborted: "
+	FaultStalled  = "stalled: "
+)
+
+// PreMulSum stands in the Op of a header for a sum of what every rank has
+// multiplied beforehand.
+const PreMulSum = 100
+
+// Aside stands in the Op of a header of an AllGather with which a sparse
+// collective begins or, of a device call, with which ranks open their devices.
+const Aside = 101
+
+// Splits stands in the Op of a header of the AllGather with which a Split begins.
+const Splits = 102
+
+// errAborted ends a wait whose Endpoint already carries the fault.
+var errAborted = errors.New("engine: aborted")
+
+// Describe names the call that a header belongs to, for people.
+func Describe(h transport.Header) string {
+	if h.Kind == messageKind {
+		return fmt.Sprintf("a message (%d %s, tag %d)", h.Count, kernel.DType(h.DType), h.Root)
+	}
+	switch _, onDevice := kindOf(h); {
+	case h.Op == Aside && onDevice:
+		return fmt.Sprintf("the opening of the devices (#%d)", h.Seq)
+	case h.Op == Aside:
+		return fmt.Sprintf("sparse collective #%d", h.Seq)
+	case h.Op == Splits:
+		return fmt.Sprintf("Split #%d", h.Seq)
+	}
+	var b strings.Builder
+	kind, onDevice := kindOf(h)
+	b.WriteString(CallName(kind))
+	if onDevice {
+		b.WriteString("Device")
+	}
+	fmt.Fprintf(&b, " #%d", h.Seq)
+	if kind == plan.Barrier {
+		return b.String()
+	}
+	b.WriteString(" (")
+	switch {
+	case h.Op == PreMulSum:
+		b.WriteString("pre-multiplied sum of ")
+	case h.Op != 0:
+		fmt.Fprintf(&b, "%s of ", kernel.Op(h.Op))
+	}
+	fmt.Fprintf(&b, "%d %s", h.Count, kernel.DType(h.DType))
+	if h.Root >= 0 {
+		fmt.Fprintf(&b, ", root %d", h.Root)
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+// CallName returns the name of the function that makes calls of a kind.
+func CallName(k plan.Kind) string {
+	switch k {
+	case plan.AllReduce:
+		return "AllReduce"
+	case plan.Reduce:
+		return "Reduce"
+	case plan.Broadcast:
+		return "Broadcast"
+	case plan.Barrier:
+		return "Barrier"
+	case plan.AllGather:
+		return "AllGather"
+	case plan.ReduceScatter:
+		return "ReduceScatter"
+	case plan.AllToAll:
+		return "AllToAll"
+	case plan.Gather:
+		return "Gather"
+	case plan.Scatter:
+		return "Scatter"
+	}
+	return fmt.Sprintf("unknown call %d", k)
+}
+
+// doing names what this rank waits in.
+func (k *Links) doing() string {
+	switch {
+	case k.first != nil:
+		return Describe(k.first.Header)
+	case k.messages.first != nil:
+		return k.messages.first.String()
+	}
+	return "nothing"
+}
+
+// lacking returns the ranks whose chunk or slot this rank lacks, and what the board says
+// of them.
+func (k *Links) lacking() []waits.Lack {
+	seen := make(map[int32]bool)
+	var list []waits.Lack
+	lacks := func(peer int32, what string) {
+		if seen[peer] {
+			return
+		}
+		seen[peer] = true
+		if st := k.ep.Status(int(peer)); st.Closed {
+			what += ", which has closed"
+		} else if st.Call.Seq > 0 {
+			what += ", whose latest collective is " + Describe(st.Call)
+		}
+		list = append(list, waits.Lack{Rank: int(peer), What: what})
+	}
+	for p := k.messages.first; p != nil; p = p.next {
+		what := "to send"
+		if p.send {
+			what = "to receive"
+		}
+		if p != k.messages.first || k.first != nil {
+			what += ", in " + p.String()
+		}
+		lacks(int32(p.Peer), what)
+	}
+	for i := 0; k.first != nil && i < len(k.active.tracks); i++ {
+		if t := &k.active.tracks[i]; t.call != nil && t.chunk < t.chunks {
+			t.steps[t.next].lacks(lacks)
+		}
+	}
+	return list
+}
+
+// lacks calls f for the ranks whose chunk s needs and has not got, or, if it
+// has them all, for those that have no free slot.
+func (s *step) lacks(f func(peer int32, what string)) {
+	var h transport.Header
+	all := true
+	for _, a := range s.args {
+		if a.in == nil {
+			continue
+		}
+		if _, ok, _ := a.in.TryPeek(&h); !ok {
+			all = false
+			f(a.from, "to send")
+		}
+	}
+	if !all {
+		return
+	}
+	for _, o := range s.outs {
+		if _, ok, _ := o.link.TryReserve(0); !ok {
+			f(o.to, "to take a chunk")
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package engine
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/transport"
+)
+
+// OnDevice is set in the Kind of the header of a call that runs on a device: it
+// is a call like the others, in their order, whose chunks do not go over these
+// links.
+const OnDevice = 0x40
+
+// kindOf returns the collective of a header.
+func kindOf(h transport.Header) (kind plan.Kind, onDevice bool) {
+	return plan.Kind(h.Kind &^ OnDevice), h.Kind&OnDevice != 0 && h.Kind != messageKind
+}
+
+// Announce publishes a call that this rank begins elsewhere than on these links,
+// and completes its header. The owner of the links calls it.
+func (k *Links) Announce(h *transport.Header) {
+	c := Call{Header: *h}
+	k.record(&c)
+	*h = c.Header
+	k.ep.Enter(h)
+}
+
+// CheckCall looks whether the other ranks have made other calls than this one, or
+// left before they entered mine, which is under way elsewhere, and aborts the
+// Endpoint if so. Any goroutine may call it.
+func (k *Links) CheckCall(mine transport.Header) {
+	k.Check()
+	if err := k.leftBefore(mine); err != nil {
+		k.ep.Abort(k.faultOf(err, Describe(mine)))
+	}
+}
+
+// Mismatch is the fault of two ranks whose calls of the same number differ:
+// theirs is that of rank peer, mine that of this one. Any goroutine may call it.
+func (k *Links) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
+	return k.faultOf(&mismatch{peer: peer, theirs: theirs, mine: mine}, Describe(mine))
+}

@@ -1,0 +1,87 @@
+package fuse_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine/fuse"
+)
+
+// text writes a step as what is stored or sent where, and its operands.
+func text(s fuse.Step) string {
+	var args, dst []string
+	for _, a := range s.Args {
+		if a.Received() {
+			args = append(args, fmt.Sprintf("from %d", a.From))
+		} else {
+			args = append(args, a.Buf.String())
+		}
+	}
+	if s.Dst != plan.None {
+		dst = append(dst, s.Dst.String())
+	}
+	for _, to := range s.To {
+		dst = append(dst, fmt.Sprintf("to %d", to))
+	}
+	return strings.Join(dst, ", ") + " = " + strings.Join(args, " + ")
+}
+
+// A rank that adds takes one pass over memory, wherever its own input stands in
+// the sum, and one more where it makes a second sum. Scratch is not written where
+// nothing reads it.
+func TestSumsTakeOnePass(t *testing.T) {
+	for _, c := range []struct {
+		kind        plan.Kind
+		hosts       [][]int
+		owner, rank int
+		want        string // of the rank's first track in the owner's lane
+	}{
+		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 0, 0, "out, to 3, to 2, to 1 = in + from 1 + from 2 + from 3"},
+		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 1, 1, "out, to 0, to 3, to 2 = in + from 0 + from 2 + from 3"},
+		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 2, 2, "out, to 1, to 0, to 3 = from 0 + from 1 + in + from 3"},
+		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 3, 3, "out, to 2, to 1, to 0 = from 0 + from 1 + from 2 + in"},
+		{plan.AllReduce, [][]int{{0, 1, 2}, {3, 4, 5}}, 5, 5, "out, to 2, to 4, to 3 = from 3 + from 4 + in + from 2"},
+		{plan.AllReduce, [][]int{{0, 1, 2}, {3, 4, 5}}, 5, 2, "to 5 = from 0 + from 1 + in"},
+		{plan.AllReduce, [][]int{{0, 1}, {2, 3}, {4, 5}}, 5, 5, "tmp = in + from 4; out, to 3, to 1, to 4 = from 1 + from 3 + tmp"},
+		{plan.Reduce, [][]int{{0, 1, 2, 3}}, 3, 3, "to 0 = from 0 + from 1 + from 2 + in"},
+		{plan.ReduceScatter, [][]int{{0, 1, 2, 3}}, 3, 3, "out = from 0 + from 1 + from 2 + in"},
+	} {
+		p, err := plan.DirectHosts(c.kind, c.hosts, 0, plan.Split)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tr := range p.Lanes[c.owner].Tracks {
+			if tr.Rank != c.rank {
+				continue
+			}
+			steps, err := fuse.Track(p, p.Lanes[c.owner].Part, tr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var all []string
+			for _, s := range steps {
+				all = append(all, text(s))
+			}
+			if got := strings.Join(all, "; "); got != c.want {
+				t.Errorf("%v over %v, lane %d, rank %d: %s, want %s", c.kind, c.hosts, c.owner, c.rank, got, c.want)
+			}
+			break
+		}
+	}
+}
+
+// Scratch that a later step reads is kept.
+func TestScratchIsKept(t *testing.T) {
+	p := &plan.Plan{Name: "by hand", Kind: plan.AllReduce, Size: 3, Root: -1, Lanes: []plan.Lane{{Weight: 1, Tracks: []plan.Track{
+		{Rank: 0, Steps: []plan.Step{
+			{Op: plan.RecvReduce, Src: plan.In, Dst: plan.Tmp, From: 1, To: -1},
+			{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
+			{Op: plan.Copy, Src: plan.Tmp, Dst: plan.Out, From: -1, To: -1},
+		}}}}}}
+	steps, err := fuse.Track(p, 0, p.Lanes[0].Tracks[0])
+	if err != nil || len(steps) != 2 || text(steps[0]) != "tmp, to 2 = in + from 1" || text(steps[1]) != "out = tmp" {
+		t.Errorf("%v, %v", steps, err)
+	}
+}

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// inbox matches the messages from one peer with this rank's receives, as MPI does: a
+// message goes to the receive that was posted first of those with its tag, so messages
+// with one tag are received in the order in which they were sent. One that comes
+// before its receive waits in the unexpected-message queue.
+//
+// An inbox only decides. Its owner asks with place where the next chunk of the link
+// belongs, brings it there, and says so with arrived. In between, place returns the same
+// memory, whatever is posted: the peer may be writing there. The chunks of a message
+// follow each other.
+type inbox struct {
+	peer       int
+	posted     []*Message // receives without a message, in the order of posting
+	unexpected []*arrival // messages without a receive, in the order in which they came
+	arriving   *arrival   // the message of which more chunks will come; nil between two
+	direct     arrival    // arriving, when its receive was posted before
+	target     []byte     // of the chunk that is being brought
+	bringing   bool
+}
+
+// arrival is a message of which something has come, or comes now.
+type arrival struct {
+	header  transport.Header
+	receive *Message // nil before it was posted
+	buf     []byte   // what came before it was posted, and the target of the next chunk
+}
+
+// post adds a receive. It is done already if its message came as a whole.
+func (b *inbox) post(p *Message) error {
+	i := slices.IndexFunc(b.unexpected, func(a *arrival) bool { return a.header.Root == p.Tag })
+	if i < 0 {
+		b.posted = append(b.posted, p)
+		return nil
+	}
+	a := b.unexpected[i]
+	if h := p.header(); a.header != h {
+		return &messageMismatch{peer: b.peer, theirs: a.header, mine: p.String()}
+	}
+	b.unexpected = slices.Delete(b.unexpected, i, i+1)
+	a.receive = p
+	p.moved = copy(p.Buf, a.buf)
+	p.done = a != b.arriving
+	return nil
+}
+
+// open reports whether a receive waits for more to come.
+func (b *inbox) open() bool {
+	return len(b.posted) > 0 || b.arriving != nil && b.arriving.receive != nil
+}
+
+// place returns where the next chunk belongs, of n bytes under header h. Memory of
+// messages without a receive grows with what came, not with what a header says will come.
+func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
+	if b.bringing {
+		return b.target, nil
+	}
+	a := b.arriving
+	if a == nil {
+		a = b.match(h)
+	}
+	p := a.receive
+	switch {
+	case p != nil && h != p.header():
+		return nil, &messageMismatch{peer: b.peer, theirs: h, mine: p.String()}
+	case h != a.header:
+		return nil, fmt.Errorf("rank %d sent a part of %s within %s", b.peer, Describe(h), Describe(a.header))
+	case uint64(n) > a.left():
+		return nil, fmt.Errorf("rank %d sent %d bytes more than its message has", b.peer, uint64(n)-a.left())
+	case p != nil:
+		b.target = p.Buf[p.moved : p.moved+n : p.moved+n]
+	default:
+		a.buf = slices.Grow(a.buf, n)
+		b.target = a.buf[len(a.buf) : len(a.buf)+n]
+	}
+	b.bringing = true
+	return b.target, nil
+}
+
+// match returns the message that begins with header h.
+func (b *inbox) match(h transport.Header) *arrival {
+	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return p.Tag == h.Root }); i >= 0 {
+		b.direct = arrival{header: h, receive: b.posted[i]}
+		b.arriving = &b.direct
+		b.posted = slices.Delete(b.posted, i, i+1)
+	} else {
+		b.arriving = &arrival{header: h}
+		b.unexpected = append(b.unexpected, b.arriving)
+	}
+	return b.arriving
+}
+
+// left returns how many bytes of a have not come.
+func (a *arrival) left() uint64 {
+	bytes := a.header.Count * uint64(kernel.DType(a.header.DType).Size())
+	if a.receive != nil {
+		return bytes - uint64(a.receive.moved)
+	}
+	return bytes - uint64(len(a.buf))
+}
+
+// arrived says that the chunk is where place said.
+func (b *inbox) arrived() {
+	a, chunk := b.arriving, b.target
+	b.target, b.bringing = nil, false
+	if p := a.receive; p == nil {
+		a.buf = a.buf[:len(a.buf)+len(chunk)]
+	} else {
+		if len(chunk) > 0 && &chunk[0] != &p.Buf[p.moved] { // p was posted while the chunk came
+			copy(p.Buf[p.moved:], chunk)
+		}
+		p.moved += len(chunk)
+	}
+	if a.left() > 0 {
+		return
+	}
+	if a.receive != nil {
+		a.receive.done = true
+	}
+	b.arriving, b.direct = nil, arrival{}
+}

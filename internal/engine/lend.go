@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// lendFrom is the size of a message, in bytes, from which memory that other
+// ranks can read is lent to them and not copied.
+const lendFrom = 4 << 10
+
+// lendCrowdedFrom is lendFrom for memory that Endpoint.Alloc gave out, in a Broadcast
+// between ranks that share cores: the root has to wait for all of them to run before
+// what it lends is back, and leaves at once what it has copied. 16 KiB take 3.1 and 3.5
+// us through slots with four and eight ranks on two cores, and 6 and 14 lent; 128
+// KiB 15.7 and 45, and 13.4 and 40.
+const lendCrowdedFrom = 128 << 10
+
+// lendsOwn reports whether a message of so many bytes (of one part, where there
+// are parts) is lent from the memory of this process to ranks that have to read
+// it by a system call, process_vm_readv. All ranks come to the same.
+//
+// Whether it pays at all is measured when the communicator is made (probe.Lending). On AMD EPYC
+// (Zen 5, virtual), while its cores share a cache, it does not: with two ranks on two cores 8 KiB take 3.1 us by that call
+// and 0.55 through slots, 128 KiB 7.6 and 6.3, 2 MiB 110 and 90. What follows is of an Intel
+// Xeon, where it does.
+//
+// Measured with two ranks on two cores: 8 KiB take 1.6 us by that call and 2.1
+// through slots, 128 KiB 6.3 and 10.9, 512 KiB 21 and 35. From 1 MiB on what is
+// sent comes from memory either way, and one core that copies is slower than two
+// that copy to slots and from them: 2 MiB take 180 and 143 us. But a sender that has
+// nothing else to do copies half of it (see help), and then it is 95.
+//
+// A reduction gains nothing: the ranks of an AllReduce have enough to do, and
+// what a rank has read it must read again. 2 MiB take 343 us through slots,
+// 407 with inputs lent, 504 with results lent, and 458 with both.
+//
+// Where ranks share cores every copy counts, also that of the sender. But the
+// call itself is dear there, and a payload that goes to several ranks is copied
+// to a slot once: with four ranks on two cores an AllToAll of parts of 64 KiB
+// takes 31 us and 108 through slots, of 16 KiB 20 and 21, of 4 KiB 15 and 9;
+// Broadcast, AllGather and Gather gain nothing.
+func (k *Links) lendsOwn(kind uint8, bytes int64) bool {
+	switch {
+	case !k.lending:
+		return false
+	case k.crowded:
+		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind) == plan.Scatter
+		return one && bytes >= 32<<10
+	}
+	return bytes >= 8<<10
+}
+
+// prepareLending finds out which buffers of c can be lent.
+func (k *Links) prepareLending(c *Call) {
+	c.lendIn, c.lendOut, c.mayIn, c.mayOut, c.lent = false, false, false, false, false
+	c.inPlace = overlap(c.In, c.Out)
+	bytes := int64(c.Header.Count) * int64(c.DType.Size())
+	if len(c.Pieces) > 0 || bytes < lendFrom {
+		return
+	}
+	c.mayIn, c.mayOut = !c.Scale && len(c.In) > 0, c.Divide < 2 && len(c.Out) > 0
+	shared := !k.crowded || bytes >= lendCrowdedFrom || plan.Kind(c.Header.Kind) != plan.Broadcast
+	c.lendIn = c.mayIn && (c.wide || shared && k.ep.Shared(c.In))
+	c.lendOut = c.mayOut && (c.wide || shared && k.ep.Shared(c.Out))
+}
+
+// lends reports whether what s sends can be read where it lies in the caller's
+// memory: it must not change before everybody has read it. In place that is so
+// in a reduction if the input goes to one other rank, and this rank stores in its
+// place nothing but what it receives as a whole: the result, which that rank had
+// to read the input for. A rank that makes the result itself may be done before.
+func (c *Call) lends(s *step) bool {
+	if s.dst == plan.None && s.isBuffer() {
+		switch s.args[0].buf {
+		case plan.In:
+			again := c.Op != 0 && (len(s.outs) > 1 || !s.heard) || plan.Kind(c.Header.Kind) == plan.AllToAll
+			return (c.lendIn || c.mayIn && s.away) && !(c.inPlace && again)
+		case plan.Out:
+			return c.lendOut || c.mayOut && s.away
+		}
+		return false
+	}
+	return s.dst == plan.Out && s.final && (c.lendOut || c.mayOut && s.away)
+}
+
+// lend computes the value of s where it belongs, and lends it to the receivers.
+func (k *Links) lend(t *track, s *step, from, n int) {
+	c := t.call
+	b, part := s.dst, s.dstPart
+	if b == plan.None {
+		b, part = s.args[0].buf, s.args[0].part
+	} else {
+		k.move(t, s, nil, from, n)
+	}
+	window := t.buffer(b, part, c.In, c.Out, t.start+from, n)
+	c.lent = true
+	helps := k.helps(c)
+	for _, o := range s.outs {
+		if o.helper != nil {
+			o.helper.Helps(helps)
+		}
+		o.link.Lend(&c.Header, window)
+	}
+}
+
+// returned reports whether all that t has lent has come back.
+func (t *track) returned() bool {
+	for i := range t.steps {
+		for _, o := range t.steps[i].outs {
+			if !o.link.Returned() {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// helps reports whether this rank copies parts of what it lends for c: it has a core of
+// its own and nothing to do but to wait for the receivers. A rank that receives as well
+// has its own copying to do: of two that exchange 256 KiB each takes 13 us, 20 if
+// they help each other.
+func (k *Links) helps(c *Call) bool {
+	switch plan.Kind(c.Header.Kind) {
+	case plan.Broadcast, plan.Gather, plan.Scatter:
+		return !k.crowded
+	}
+	return false
+}
+
+// help copies a part of what t has lent to where its receivers want it.
+func (k *Links) help(t *track) error {
+	if !t.call.lent || !k.helps(t.call) {
+		return nil
+	}
+	for i := range t.steps {
+		for _, o := range t.steps[i].outs {
+			if o.helper == nil {
+				continue
+			}
+			if ok, err := o.helper.Help(); ok || err != nil {
+				k.steps++
+				return linkError(err, "sending to", o.to)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// Links is what the programs of one communicator share: the rank's end of
+// every link of the Layout, and the calls under way. One goroutine at a time
+// may use it, but for what says otherwise.
+type Links struct {
+	rank    int
+	size    int
+	ep      transport.Endpoint
+	inbound []inbound
+	history [past]transport.Header // the latest calls, by number
+
+	reaches bool // ranks can read each other's own memory
+	lending bool // and do so
+	crowded bool // ranks share cores
+
+	linkBytes int // what all slots of a link hold
+
+	chain uint64 // digest of all calls so far
+
+	first, last *Call    // calls under way, oldest first; nil when there are none
+	active      *Program // of first
+	steps       uint64   // taken so far, over all calls: whether anything moves
+
+	messages messages // messages under way
+
+	windows [][]byte // scratch of one step: its operands
+	pieces  [][]byte // and the parts of them that belong to one piece
+	tiny    [tiny]byte
+	scaled  []byte // scratch of one chunk: the operand that is multiplied beforehand
+}
+
+type inbound struct {
+	src int
+	r   transport.Receiver
+}
+
+// NewLinks looks up the links of rank in ep, whose Layout is layout. Messages
+// from rank to rank travel on lane messageLane, -1 where there is none. crowded
+// says that ranks share cores, and lending that payloads may be read from their
+// sender's own memory, where ranks can: on some machines copies are quicker. All of it is the same on all ranks.
+func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded, lending bool) (*Links, error) {
+	k := &Links{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
+	if r, ok := ep.(transport.Reacher); ok {
+		k.reaches, _ = r.Reaches()
+		k.lending = k.reaches && lending
+	}
+	if messageLane >= 0 {
+		if err := k.openMessages(messageLane); err != nil {
+			return nil, fmt.Errorf("engine: rank %d: lane %d: %w", rank, messageLane, err)
+		}
+	}
+	for _, l := range layout.Links {
+		if l.Dst != rank || l.Lane == messageLane {
+			continue
+		}
+		r, err := ep.Receiver(l.Lane, l.Src)
+		if err != nil {
+			return nil, fmt.Errorf("engine: rank %d: lane %d from rank %d: %w", rank, l.Lane, l.Src, err)
+		}
+		k.inbound = append(k.inbound, inbound{l.Src, r})
+	}
+	return k, nil
+}

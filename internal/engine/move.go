@@ -1,0 +1,255 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/transport"
+)
+
+// take does step s of t, or reports false when a link is not ready. All links
+// are checked before any is used.
+func (k *Links) take(t *track, s *step) (bool, error) {
+	c := t.call
+	from := t.chunk * t.grain
+	n := min(t.grain, t.bytes-from)
+	for i := range s.args {
+		a := &s.args[i]
+		if a.in == nil {
+			continue
+		}
+		window, ok, err := k.peek(t, s, a, from, n)
+		if err != nil || !ok {
+			return false, linkError(err, "receiving from", a.from)
+		}
+		if t.got != c.Header {
+			return false, k.differ(int(a.from), t.got, c.Header)
+		}
+		if len(window) != n {
+			return false, fmt.Errorf("rank %d sent a chunk of %d bytes where %d belong", a.from, len(window), n)
+		}
+		k.windows[i] = window
+	}
+	lends := len(s.outs) > 0 && n > transport.MaxInline && c.lends(s)
+	return k.emit(t, s, from, n, lends)
+}
+
+// emit moves n bytes from byte from of the lane, whose operands are there, to
+// the links of s, or lends them, once every link has room: false before that.
+func (k *Links) emit(t *track, s *step, from, n int, lends bool) (bool, error) {
+	var to []byte
+	for i := len(s.outs) - 1; i >= 0; i-- {
+		want := 0 // the others read the first one's slot
+		if i == 0 && !lends {
+			want = n
+		}
+		window, ok, err := s.outs[i].link.TryReserve(want)
+		if err != nil || !ok {
+			return false, linkError(err, "sending to", s.outs[i].to)
+		}
+		to = window
+	}
+	if lends {
+		k.lend(t, s, from, n)
+	} else {
+		k.move(t, s, to, from, n)
+	}
+	k.publish(&t.call.Header, s, lends)
+	return true, nil
+}
+
+// publish tells all links of s that its chunk has been moved: one fence for all
+// of them, then a look at who sleeps.
+func (k *Links) publish(h *transport.Header, s *step, lent bool) {
+	if len(s.outs) == 0 && s.receives == 1 {
+		for i := range s.args {
+			if in := s.args[i].in; in != nil {
+				in.Release()
+			}
+		}
+		return
+	}
+	for i := range s.args {
+		if in := s.args[i].in; in != nil {
+			in.Drop()
+		}
+	}
+	switch {
+	case len(s.outs) == 0 && s.receives == 0:
+		return
+	case len(s.outs) == 0 || lent:
+		k.ep.Fence()
+	default:
+		lender := s.outs[0].link
+		for _, o := range s.outs[1:] {
+			o.link.Share(h, lender)
+		}
+		lender.Commit(h)
+	}
+	for i := range s.outs {
+		if i > 0 || lent {
+			s.outs[i].link.Wake()
+		}
+	}
+	for i := range s.args {
+		if in := s.args[i].in; in != nil {
+			in.Wake()
+		}
+	}
+}
+
+// move computes the value of s for n bytes from byte from of the lane, and puts
+// it into the window to, if there are links to send on, and into the buffer of
+// s, if it has one. k.windows holds what was received.
+func (k *Links) move(t *track, s *step, to []byte, from, n int) {
+	c := t.call
+	if len(c.Pieces) == 0 {
+		for i := range s.args {
+			if a := &s.args[i]; a.in == nil {
+				k.windows[i] = k.operand(t, a, c.In, c.Out, t.start+from, n)
+			}
+		}
+		var dst []byte
+		if s.dst != plan.None {
+			dst = t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n)
+		}
+		k.combine(c, k.windows[:len(s.args)], to, dst)
+		return
+	}
+	k.movePieces(t, s, to, t.start+from, n)
+}
+
+// combine computes the value of operands into to and dst, either of which may
+// be nil. With both, it is the window that is read again: it stays in cache.
+func (k *Links) combine(c *Call, operands [][]byte, to, dst []byte) {
+	value := to
+	if to == nil {
+		value = dst
+	}
+	switch {
+	case len(operands) == 1 && to != nil && dst != nil:
+		if len(dst) > 0 && &dst[0] != &operands[0][0] {
+			kernel.Copy(dst, operands[0], c.stream)
+		}
+		kernel.Copy(to, operands[0], false)
+		return
+	case len(operands) == 1:
+		if len(value) > 0 && &value[0] != &operands[0][0] {
+			kernel.Copy(value, operands[0], c.stream && to == nil)
+		}
+	case len(operands) == 2 && !c.stream:
+		kernel.Reduce(c.Op, c.DType, value, operands[0], operands[1])
+	case len(value) <= tiny:
+		k.combineTiny(c, value, operands)
+	default:
+		kernel.ReduceMany(c.Op, c.DType, value, operands, c.stream && to == nil)
+	}
+	if to != nil && dst != nil {
+		kernel.Copy(dst, to, c.stream)
+	}
+}
+
+// tiny is up to how many bytes operands are combined one after the other, by
+// Go's own loops: a call of C for all of them would cost more, above all where
+// ranks share cores and the scheduler takes the call for a pause.
+const tiny = 64
+
+// combineTiny is combine for at most tiny bytes. The value grows apart, as its
+// place may be that of an operand.
+func (k *Links) combineTiny(c *Call, value []byte, operands [][]byte) {
+	sum := k.tiny[:len(value)]
+	kernel.Reduce(c.Op, c.DType, sum, operands[0], operands[1])
+	for _, b := range operands[2:] {
+		kernel.Reduce(c.Op, c.DType, sum, sum, b)
+	}
+	copy(value, sum)
+}
+
+// operand returns n bytes of the buffer that a names, from byte from of its
+// part on, multiplied beforehand if the call says so.
+func (k *Links) operand(t *track, a *operand, in, out []byte, from, n int) []byte {
+	b := t.buffer(a.buf, a.part, in, out, from, n)
+	if c := t.call; c.Scale && a.buf == plan.In {
+		if k.scaled == nil {
+			k.scaled = make([]byte, k.ep.MaxPayload())
+		}
+		kernel.ScaleCopy(c.DType, k.scaled[:n], b, c.Factor)
+		return k.scaled[:n]
+	}
+	return b
+}
+
+// buffer returns n bytes of b, from byte from of its part on.
+func (t *track) buffer(b plan.Buf, part int, in, out []byte, from, n int) []byte {
+	from += part * t.part
+	switch b {
+	case plan.In:
+		return in[from : from+n : from+n]
+	case plan.Out:
+		return out[from : from+n : from+n]
+	default:
+		return t.tmp[:n:n]
+	}
+}
+
+// movePieces is move for a message in pieces, which has one part only.
+func (k *Links) movePieces(t *track, s *step, to []byte, from, n int) {
+	c := t.call
+	args := k.windows[:len(s.args)]
+	for done := 0; done < n; {
+		p, at := c.piece(from + done)
+		m := min(n-done, p.End-from-done)
+		for i := range s.args {
+			switch a := &s.args[i]; {
+			case a.in != nil:
+				k.pieces[i] = args[i][done : done+m]
+			case a.buf == plan.Tmp:
+				k.pieces[i] = t.tmp[done : done+m]
+			default:
+				k.pieces[i] = k.operand(t, a, p.In, p.Out, at, m)
+			}
+		}
+		var dst, window []byte
+		switch s.dst {
+		case plan.None:
+		case plan.Tmp:
+			dst = t.tmp[done : done+m]
+		default:
+			dst = t.buffer(s.dst, 0, p.In, p.Out, at, m)
+		}
+		if to != nil {
+			window = to[done : done+m]
+		}
+		k.combine(c, k.pieces[:len(s.args)], window, dst)
+		done += m
+	}
+}
+
+// piece returns the piece of the message that holds byte at, and where in it.
+func (c *Call) piece(at int) (*Piece, int) {
+	lo, hi := 0, len(c.Pieces)-1
+	for lo < hi {
+		if mid := (lo + hi) / 2; at < c.Pieces[mid].End {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	p := &c.Pieces[lo]
+	if lo > 0 {
+		at -= c.Pieces[lo-1].End
+	}
+	return p, at
+}
+
+func linkError(err error, doing string, peer int32) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, transport.ErrPeerClosed) {
+		return &closedEarly{peer: int(peer)}
+	}
+	return fmt.Errorf("%s rank %d: %w", doing, peer, err)
+}

@@ -1,0 +1,112 @@
+package engine
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/transport"
+)
+
+// placeFrom is the size of a chunk, in bytes, from which it is received where it
+// belongs, if the link can do so.
+const placeFrom = 1 << 10
+
+// inboundOf names a link that brings something: the lane of the Layout, and the
+// rank it comes from.
+type inboundOf struct {
+	lane int
+	src  int32
+}
+
+// markAhead marks the steps of lane tracks whose chunks may all be received where
+// they belong as soon as a call begins, however early they come: what a step
+// stores is stored there by no other, so nothing that is there before is read
+// again. users counts the steps of the whole program that a link brings for.
+//
+// In place the caller's input is there before. A result comes when its makers
+// have read that, if all of it goes one way; so it does for AllReduce, where
+// everything that a rank gives is in what it gets, if one step reads it and sends
+// to one rank; and in a Broadcast nobody reads it who receives.
+func markAhead(p *plan.Plan, lane int, tracks []track, users map[inboundOf]int) {
+	stores, reads := map[int]int{}, 0
+	for i := range tracks {
+		for k := range tracks[i].steps {
+			s := &tracks[i].steps[k]
+			if s.dst == plan.Out {
+				stores[s.dstPart]++
+			}
+			for _, a := range s.args {
+				if a.in == nil && a.buf == plan.In {
+					reads += max(1, len(s.outs))
+				}
+			}
+		}
+	}
+	for i := range tracks {
+		for k := range tracks[i].steps {
+			s := &tracks[i].steps[k]
+			if len(s.args) != 1 || s.args[0].put == nil || s.dst != plan.Out {
+				continue
+			}
+			s.ahead = stores[s.dstPart] == 1 && users[inboundOf{lane, s.args[0].from}] == 1
+			s.aheadInPlace = s.ahead && (p.Kind == plan.Broadcast || p.Kind == plan.AllReduce) && reads <= 1
+		}
+	}
+}
+
+// countUsers adds the steps of tracks, which are of a lane, to users.
+func countUsers(users map[inboundOf]int, lane int, tracks []track) {
+	for i := range tracks {
+		for k := range tracks[i].steps {
+			for _, a := range tracks[i].steps[k].args {
+				if a.in != nil {
+					users[inboundOf{lane, a.from}]++
+				}
+			}
+		}
+	}
+}
+
+// place has all that the steps of t receive as it is put where it belongs, as far
+// as that may be: t has just begun with its call, and what its links bring next
+// is the call's.
+func (t *track) place() {
+	c := t.call
+	for i := range t.steps {
+		s := &t.steps[i]
+		if c.places(s, t.grain) && t.bytes > 0 {
+			s.args[0].put.Place(t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start, t.bytes), t.grain)
+		}
+	}
+}
+
+// places reports whether place puts what s receives, chunk bytes at a time.
+func (c *Call) places(s *step, chunk int) bool {
+	return s.ahead && (s.aheadInPlace || !c.inPlace) && chunk >= placeFrom && len(c.Pieces) == 0 && !c.wide
+}
+
+// peek returns the chunk of n bytes, from byte from of the lane on, that operand a
+// of s receives, when it has come.
+func (k *Links) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool, error) {
+	c := t.call
+	window, ok, err := a.in.TryPeek(&t.got)
+	if ok || err != nil || a.put == nil || n < placeFrom || len(c.Pieces) > 0 || c.places(s, t.grain) {
+		return window, ok, err
+	}
+	a.put.Place(t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n), n)
+	return nil, false, nil
+}
+
+// Unplace ends all that could still write to memory of callers. A call that fails ends with it.
+func (k *Links) Unplace() {
+	for _, in := range k.inbound {
+		unplace(in.r)
+	}
+	for _, r := range k.messages.in {
+		unplace(r)
+	}
+}
+
+func unplace(r transport.Receiver) {
+	if p, ok := r.(transport.Unplacer); ok {
+		p.Unplace()
+	}
+}

@@ -1,0 +1,51 @@
+package engine
+
+// Pool has the memory of the messages that a rank has begun, for use again. There is
+// no limit to how many are under way: there are slots for as many as ever were at once.
+type Pool struct {
+	slots  []*slot
+	next   int    // where the search for a free one goes on
+	number uint64 // of the latest message
+}
+
+// slot is free when its message is done. Whoever asks for that message later finds the
+// number of another one.
+type slot struct {
+	Message
+	number uint64 // 0: it has had none
+}
+
+// Ref names a message of a Pool, also after its slot was used again.
+type Ref struct {
+	slot   *slot
+	number uint64
+}
+
+// Done reports whether the message is done.
+func (r Ref) Done() bool { return r.slot.number != r.number || r.slot.done }
+
+// Message returns the message. Precondition: it is not done.
+func (r Ref) Message() *Message { return &r.slot.Message }
+
+// Add gives a message a slot.
+func (s *Pool) Add(p Message) Ref {
+	slot := s.free()
+	s.number++
+	slot.Message, slot.number = p, s.number
+	return Ref{slot, s.number}
+}
+
+func (s *Pool) free() *slot {
+	for range s.slots {
+		s.next = (s.next + 1) % len(s.slots)
+		if f := s.slots[s.next]; f.number == 0 || f.done {
+			return f
+		}
+	}
+	s.next = len(s.slots)
+	more := make([]slot, max(8, len(s.slots)))
+	for i := range more {
+		s.slots = append(s.slots, &more[i])
+	}
+	return s.slots[s.next]
+}

@@ -1,0 +1,149 @@
+// Package engine runs one rank's part of verified plans over the links of a
+// transport.Endpoint: the steps of all tracks, chunk by chunk, in the caller's
+// goroutine, without allocating. Several calls may be under way; they are done
+// in the order in which they began.
+//
+// It knows bytes, not types: what is reduced is said by a kernel.DType and a
+// kernel.Op. It does not choose plans, open links or retry; package collective
+// does, and is the only importer.
+package engine
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/transport"
+)
+
+// Program is a Plan bound to the links of one rank.
+type Program struct {
+	*Links
+	plan   *plan.Plan
+	tracks []track
+	wide   bool // every chunk goes from buffer to buffer: see wide.go
+	passes bool // a rank passes on what it receives
+}
+
+// share is the part of the message that a lane carries, as plan.Cuts gives it.
+type share struct {
+	from, upTo uint64
+	part       int
+	first      bool // of the plan's lanes
+}
+
+// track is the state of one plan.Track: which step of which chunk of which
+// call is next.
+type track struct {
+	share share
+	steps []step
+	tmp   []byte // one chunk of scratch, nil unless a step names plan.Tmp
+	got   transport.Header
+
+	call   *Call  // nil when there is none to work at
+	seq    uint64 // of the call worked at last
+	next   int    // index into steps
+	chunk  int    // the one at work
+	start  int    // of the lane's bytes, within its part
+	bytes  int    // of the lane
+	grain  int    // bytes per chunk, the last may be shorter
+	chunks int
+	part   int // bytes of one part of the message
+	moved  int // bytes of the step at work, where its chunk moves bit by bit
+}
+
+// quantum is the grain, in bytes, of lane shares and chunks. It keeps every
+// window aligned for the kernels and every element whole.
+const quantum = 64
+
+// Bind looks up the links that the rank of k needs for p. laneOf[i] is the lane
+// of the Layout that lane i of the plan travels on.
+func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
+	if len(laneOf) != len(p.Lanes) {
+		return nil, fmt.Errorf("engine: %d lane numbers for the %d lanes of plan %s", len(laneOf), len(p.Lanes), p.Name)
+	}
+	pr := &Program{Links: k, plan: p, wide: onlyMoves(p), passes: passesOn(p)}
+	cuts, users, lanes := p.Cuts(), make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
+	for i := range p.Lanes {
+		l := &p.Lanes[i]
+		begin := len(pr.tracks)
+		lanes = append(lanes, begin)
+		s := share{from: cuts[i], upTo: cuts[i+1], part: l.Part, first: i == 0}
+		for _, t := range l.Tracks {
+			if t.Rank != k.rank {
+				continue
+			}
+			steps, err := compile(p, l, t, func(src int32) (transport.Receiver, error) {
+				return k.ep.Receiver(laneOf[i], int(src))
+			}, func(dst int32) (transport.Sender, error) {
+				return k.ep.Sender(laneOf[i], int(dst))
+			})
+			if err != nil {
+				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, k.rank, err)
+			}
+			pr.add(track{share: s, steps: steps})
+		}
+		markHeard(pr.tracks[begin:])
+		countUsers(users, laneOf[i], pr.tracks[begin:])
+	}
+	lanes = append(lanes, len(pr.tracks))
+	for i := range p.Lanes {
+		markAhead(p, laneOf[i], pr.tracks[lanes[i]:lanes[i+1]], users)
+	}
+	return pr, nil
+}
+
+// markHeard marks the steps of a lane if all that this rank stores in Out there
+// is received as it is.
+func markHeard(tracks []track) {
+	heard := true
+	for _, t := range tracks {
+		for i := range t.steps {
+			s := &t.steps[i]
+			heard = heard && (s.dst != plan.Out || len(s.args) == 1 && s.args[0].in != nil)
+		}
+	}
+	for _, t := range tracks {
+		for i := range t.steps {
+			t.steps[i].heard = heard
+		}
+	}
+}
+
+// add takes in a track, with the scratch that its steps need.
+func (pr *Program) add(t track) {
+	for i := range t.steps {
+		s := &t.steps[i]
+		if s.names(plan.Tmp) && t.tmp == nil {
+			t.tmp = make([]byte, pr.ep.MaxPayload())
+		}
+		for len(pr.windows) < len(s.args) {
+			pr.windows, pr.pieces = append(pr.windows, nil), append(pr.pieces, nil)
+		}
+	}
+	pr.tracks = append(pr.tracks, t)
+}
+
+// Plan returns the plan that the program runs.
+func (pr *Program) Plan() *plan.Plan { return pr.plan }
+
+// begin points t at the start of the message of c.
+func (k *Links) begin(t *track, c *Call) {
+	elem := c.DType.Size()
+	count := int64(c.Header.Count)
+	grain := int64(quantum / elem)
+	t.call, t.seq, t.next, t.chunk = c, c.Header.Seq, 0, 0
+	t.part = int(count) * elem
+	from := int(plan.CutAt(count, t.share.from, grain)) * elem
+	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - from
+	t.start = from - t.share.part*t.part
+	slot := k.ep.MaxPayload()
+	t.grain = c.Chunks.Of(t.bytes, slot)
+	if c.wide {
+		t.grain = k.wideChunk(t.bytes, c.program.passes)
+	}
+	t.chunks = (t.bytes + t.grain - 1) / t.grain
+	if count == 0 && t.share.first {
+		t.chunks = 1 // an empty message still meets everybody
+	}
+	t.place()
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/mem"
+	"github.com/treerun/treerun/transport/shm"
+)
+
+// connectShm connects all ranks of a layout over a shared memory file. Ranks read and
+// write each other's own memory by system calls, as processes do.
+func connectShm(l transport.Layout) ([]transport.Endpoint, error) {
+	return together(l, func(ctx context.Context, r int, exchange exchange) (transport.Endpoint, error) {
+		return shm.Connect(ctx, shm.Config{
+			Rank: r, Layout: l, Key: make([]byte, shm.KeyBytes), JobID: "test", Exchange: exchange,
+		})
+	})
+}
+
+// TestOverShm runs the tests of messages again where the sender copies a part of what
+// it lends.
+func TestOverShm(t *testing.T) {
+	openAll = connectShm
+	defer func() { openAll = mem.New }()
+	for name, test := range map[string]func(*testing.T){
+		"messages": TestMessages, "mismatch of messages": TestMessageMismatch, "unexpected": TestUnexpected,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// TestUnexpected receives messages that both ends copy behind one of another tag, so
+// that they come before their receives, and compares all bytes.
+func TestUnexpected(t *testing.T) {
+	const rounds = 60
+	sizes := []int{16 << 10, 64 << 10, 100 << 10, 1 << 20, 3 << 20}
+	for r, err := range everyPair(t, 2, 8, 4096, func(k *Links, rank int, w *Waiter) error {
+		rng := rand.New(rand.NewPCG(12, 2)) // the same on both ranks
+		wait := func(all ...*Message) error {
+			for _, p := range all {
+				if fault, failed := k.WaitMessage(context.Background(), p, w); failed {
+					return fmt.Errorf("%v: %+v", p, fault)
+				}
+			}
+			return nil
+		}
+		for round := range rounds {
+			var messages []*Message
+			var want [][]byte
+			for tag := 1; tag <= 3; tag++ {
+				n := sizes[rng.IntN(len(sizes))] / 4
+				want = append(want, numbers(10*round+tag, n))
+				messages = append(messages, message(1-rank, tag, n, make([]byte, 4*n)))
+			}
+			empty := message(1-rank, 4, 0, nil)
+			if rank == 0 {
+				for i, p := range messages {
+					copy(p.Buf, want[i])
+					if err := k.StartSend(p); err != nil {
+						return err
+					}
+				}
+				if err := k.StartSend(empty); err != nil {
+					return err
+				}
+				if err := wait(append(messages, empty)...); err != nil { // copies its part: it receives nothing
+					return err
+				}
+				answer := message(1, 5, 0, nil)
+				if err := k.StartRecv(answer); err != nil {
+					return err
+				}
+				if err := wait(answer); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := k.StartRecv(empty); err != nil {
+				return err
+			}
+			if err := wait(empty); err != nil {
+				return err
+			}
+			answer := message(0, 5, 0, nil)
+			if err := k.StartSend(answer); err != nil {
+				return err
+			}
+			for i, p := range messages {
+				got := p.Buf // p lets go of it
+				if err := k.StartRecv(p); err != nil {
+					return err
+				}
+				if err := wait(p); err != nil {
+					return err
+				}
+				if !bytes.Equal(got, want[i]) {
+					return fmt.Errorf("round %d: %d of %d bytes under tag %d are not what was sent",
+						round, differ(got, want[i]), len(got), i+1)
+				}
+			}
+			if err := wait(answer); err != nil {
+				return err
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+func differ(a, b []byte) (n int) {
+	for i := range a {
+		if a[i] != b[i] {
+			n++
+		}
+	}
+	return n
+}

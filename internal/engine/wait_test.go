@@ -1,0 +1,139 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/mem"
+)
+
+// A rank lingers only where the root can send all without it, and as long as a chunk
+// takes at the most.
+func TestPolls(t *testing.T) {
+	layout := transport.Layout{Size: 3, Slots: 4, SlotBytes: 4 << 10}
+	eps, err := mem.New(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ep := range eps {
+		defer ep.Close()
+	}
+	k, err := NewLinks(eps[1], 1, &layout, -1, true, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const spins = 1
+	for _, x := range []struct {
+		name    string
+		lingers bool
+		kind    plan.Kind
+		root    int32
+		bytes   uint64
+		wide    bool
+		want    int
+	}{
+		{"a Broadcast", true, plan.Broadcast, 0, 1 << 10, false, lingerPolls + 16},
+		{"a Scatter", true, plan.Scatter, 0, 1 << 10, false, lingerPolls + 16},
+		{"of several chunks", true, plan.Broadcast, 0, 10 << 10, false, lingerPolls + 64},
+		{"of more than the slots hold", true, plan.Broadcast, 0, 11 << 10, false, spins},
+		{"whose root this rank is", true, plan.Broadcast, 1, 1 << 10, false, spins},
+		{"that is read from the root's memory", true, plan.Scatter, 0, 1 << 10, true, spins},
+		{"between ranks with cores of their own", false, plan.Broadcast, 0, 1 << 10, false, spins},
+		{"a Gather", true, plan.Gather, 0, 1 << 10, false, spins},
+		{"an AllReduce", true, plan.AllReduce, -1, 1 << 10, false, spins},
+	} {
+		w := &Waiter{Spins: spins, Lingers: x.lingers}
+		c := &Call{Header: transport.Header{Kind: uint8(x.kind), Root: x.root, Count: x.bytes / 4}, DType: kernel.Float32, wide: x.wide}
+		if got := w.polls(k, c); got != x.want {
+			t.Errorf("%s: %d polls, want %d", x.name, got, x.want)
+		}
+	}
+}
+
+// slowEndpoint is an Endpoint of a rank whose core others want.
+type slowEndpoint struct{ transport.Endpoint }
+
+func (e slowEndpoint) Bell() transport.Bell { return slowBell{e.Endpoint.Bell()} }
+
+type slowBell struct{ transport.Bell }
+
+func (slowBell) Yield() { time.Sleep(5 * time.Millisecond) }
+
+// A wait is published soon, also where every yield takes long: another rank whose time is
+// up finds out what this one waits for.
+func TestLongYields(t *testing.T) {
+	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256, Links: []transport.Link{{Lane: 0, Src: 0, Dst: 1}, {Lane: 0, Src: 1, Dst: 0}}}
+	eps, err := mem.New(layout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ep := range eps {
+		defer ep.Close()
+	}
+	k, err := NewLinks(slowEndpoint{eps[0]}, 0, &layout, 0, false, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const limit = time.Second // 2000 yields take 10
+	w := &Waiter{Spins: 1, Yields: 2000, Watch: waits.Local(2)[0].NewWait("world", nil)}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*limit)
+	defer cancel()
+	go func() {
+		for begin := time.Now(); w.Watch.Doing() == "" && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+			if time.Since(begin) > limit {
+				t.Errorf("not published after %v", limit)
+				break
+			}
+		}
+		cancel()
+	}()
+	p := message(1, 0, 1, make([]byte, 4))
+	if err := k.StartRecv(p); err != nil {
+		t.Fatal(err)
+	}
+	if f, failed := k.WaitMessage(ctx, p, w); !failed {
+		t.Errorf("a message that nobody sent has come: %+v", f)
+	}
+}
+
+// A rank that sleeps because it was tired of yielding, and is woken up at once, does not
+// look around: that compares calls with all others, and is for waits that are long.
+func TestShortSleepAfterYields(t *testing.T) {
+	for r, err := range everyPair(t, 2, 2, 256, func(k *Links, rank int, w *Waiter) error {
+		if rank == 1 {
+			return nil
+		}
+		if err := k.StartRecv(message(1, 0, 1, make([]byte, 4))); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for ; ctx.Err() == nil; time.Sleep(time.Millisecond) {
+				k.ep.Bell().Ring()
+			}
+		}()
+		w.Watch = waits.Local(2)[0].NewWait("world", nil)
+		for range 20 {
+			asleep := sleeper{since: time.Now()} // as Tired sets it
+			begin := time.Now()
+			if err := asleep.sleep(ctx, w, k); err != nil {
+				return err
+			}
+			if time.Since(begin) < sleepMax && asleep.published {
+				return errors.New("a sleep of a moment was published")
+			}
+		}
+		return nil
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}

@@ -1,0 +1,112 @@
+//go:build cgo
+
+package ongpu_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
+)
+
+var realGPUs, _ = cuda.HostGPUs()
+
+func TestMain(m *testing.M) {
+	if realGPUs > 0 {
+		os.Exit(m.Run())
+	}
+	fakegpu.Main(m, "dgx1v/0-1")
+}
+
+// gpu is a device with a stream and the kernels.
+type gpu struct {
+	*cuda.Device
+	*kernels.Set
+	stream *cuda.Stream
+}
+
+// first makes one of the first device, and sees to it that nothing stays open.
+func first(t *testing.T) gpu {
+	t.Helper()
+	if realGPUs == 0 {
+		fakegpu.Need(t)
+	}
+	devices, err := cuda.Devices()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := gpu{Device: devices[0]}
+	before := cuda.Stats()
+	if g.stream, err = g.NewStream(); err != nil {
+		t.Fatal(err)
+	}
+	if g.Set, err = kernels.Load(g.Device); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for what, err := range map[string]error{"kernels": g.Set.Close(), "stream": g.stream.Close()} {
+			if err != nil {
+				t.Errorf("close the %s: %v", what, err)
+			}
+		}
+		after := cuda.Stats()
+		after.Contexts = before.Contexts // one stays as long as the device
+		if after != before {
+			t.Errorf("%+v are open, were %+v", after, before)
+		}
+	})
+	return g
+}
+
+// must ends the test where work could not even be put into the stream.
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// twin is memory that is there twice: on a device, where kernels change it, and
+// on the host, where the test says what they should do. Comparing all of it shows
+// what was written beside the results, too.
+type twin struct {
+	device cuda.Slice[uint8]
+	host   []byte
+}
+
+// newTwin makes a twin of so many bytes, filled with elements of type d.
+func (g gpu) newTwin(t *testing.T, r *rand.Rand, d kernel.DType, bytes int) twin {
+	t.Helper()
+	w := twin{host: make([]byte, bytes)}
+	fill(r, d, w.host)
+	var err error
+	if w.device, err = cuda.Alloc[uint8](g.Device, bytes); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { must(t, w.device.Free()) })
+	must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
+	return w
+}
+
+// at returns the address of a byte.
+func (w twin) at(offset int) cuda.Addr { return w.device.Addr() + cuda.Addr(offset) }
+
+// compare waits for the work and compares all bytes.
+func (g gpu) compare(t *testing.T, what string, w twin) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute) // against a hang
+	defer cancel()
+	got := make([]byte, len(w.host))
+	must(t, w.device.CopyTo(ctx, g.stream, got))
+	for i := range got {
+		if got[i] != w.host[i] {
+			t.Fatalf("%s: byte %d of %d is %#x, want %#x", what, i, len(got), got[i], w.host[i])
+		}
+	}
+}
