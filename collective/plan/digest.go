@@ -13,18 +13,16 @@ import (
 // digests too.
 func (p *Plan) Digest() string {
 	h := sha256.New()
-	b := make([]byte, 0, 1<<16)
+	var b []byte
 	put := func(values ...int64) {
 		for _, v := range values {
 			b = binary.AppendVarint(b, v)
 		}
-		if len(b) > cap(b)-1<<8 {
-			h.Write(b)
-			b = b[:0]
-		}
 	}
 	put(int64(p.Kind), int64(p.Size), int64(p.Root), int64(len(p.Lanes)))
 	for _, l := range p.Lanes {
+		h.Write(b)
+		b = b[:0]
 		put(int64(l.Part), int64(math.Float64bits(l.Weight)), int64(len(l.Tracks)))
 		for _, t := range l.Tracks {
 			put(int64(t.Rank), int64(len(t.Steps)))

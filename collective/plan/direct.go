@@ -113,22 +113,28 @@ func passTracks(from, to int) []Track {
 // helpTracks reduces on a rank that has no Out and hands the result to the
 // root, which sends its own input as everybody does.
 func helpTracks(n, owner, root int, form Form) []Track {
-	children := star(n, owner).Children()[owner]
+	helper := treeNode{rank: owner, parent: int32(root), children: star(n, owner).Children()[owner]}
 	var tracks []Track
 	for v := range n {
-		result := recvStep(Out, int32(owner))
-		switch {
-		case v == owner:
-			tracks = append(tracks, Track{v, treeNode{rank: v, parent: int32(root), children: children}.up(Tmp)})
-		case v == root && form == Split:
-			tracks = append(tracks, Track{v, []Step{sendStep(In, int32(owner))}}, Track{v, []Step{result}})
-		case v == root:
-			tracks = append(tracks, Track{v, []Step{sendStep(In, int32(owner)), result}})
-		default:
-			tracks = append(tracks, Track{v, []Step{sendStep(In, int32(owner))}})
+		give, take := []Step{sendStep(In, int32(owner))}, []Step(nil)
+		switch v {
+		case owner:
+			give = helper.up(Tmp)
+		case root:
+			take = []Step{recvStep(Out, int32(owner))}
 		}
+		tracks = appendTracks(tracks, v, form, give, take)
 	}
 	return tracks
+}
+
+// appendTracks appends the tracks of a rank that gives and takes: one in the Single
+// form, two where there are steps of both in Split.
+func appendTracks(tracks []Track, rank int, form Form, give, take []Step) []Track {
+	if form == Split && len(give) > 0 && len(take) > 0 {
+		return append(tracks, Track{rank, give}, Track{rank, take})
+	}
+	return append(tracks, Track{rank, append(give, take...)})
 }
 
 // exchangeTracks returns the tracks of an AllToAll: of every rank one that

@@ -129,11 +129,7 @@ func (d *directHosts) tracks(kind Kind, owner, root int, form Form) []Track {
 		case kind == Reduce && v == via:
 			take = []Step{recvStep(Tmp, int32(owner)), sendStep(Tmp, int32(root))}
 		}
-		if form == Split && len(give) > 0 && len(take) > 0 {
-			tracks = append(tracks, Track{v, give}, Track{v, take})
-		} else {
-			tracks = append(tracks, Track{v, append(give, take...)})
-		}
+		tracks = appendTracks(tracks, v, form, give, take)
 	}
 	return tracks
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -96,50 +97,17 @@ func parseTrack(text string) (Track, error) {
 // parseStep reads what Step.String writes, and nothing else.
 func parseStep(text string) (Step, error) {
 	s := Step{From: -1, To: -1}
-	left, right, _ := strings.Cut(text, " = ")
-	dst, to, both := strings.Cut(left, ", ")
-	if peer, ok := strings.CutPrefix(left, "to "); ok {
-		dst, to, both = "", peer, true
-	} else if both {
-		to, both = strings.CutPrefix(to, "to ")
+	var want uses
+	made, of, _ := strings.Cut(text, " = ")
+	for _, term := range strings.Split(made, ", ") {
+		want.to = parseTerm(term, "to ", &s.Dst, &s.To) || want.to
 	}
-	first, second, sum := strings.Cut(right, " + ")
-	from, receives := strings.CutPrefix(first, "from ")
-	if sum {
-		from, receives = strings.CutPrefix(second, "from ")
+	terms := strings.Split(of, " + ")
+	for _, term := range terms {
+		want.from = parseTerm(term, "from ", &s.Src, &s.From) || want.from
 	}
-	sends := both
-	switch {
-	case sum && receives && sends && dst != "":
-		s.Op = RecvReduceCopySend
-	case sum && receives && sends:
-		s.Op = RecvReduceSend
-	case sum && receives:
-		s.Op = RecvReduce
-	case sum:
-		s.Op = LocalReduce
-		first = second
-	case receives && sends:
-		s.Op = RecvCopySend
-	case receives:
-		s.Op = Recv
-	case sends:
-		s.Op = Send
-	default:
-		s.Op = Copy
-	}
-	if s.Op.Reads() {
-		s.Src = bufNamed(first)
-	}
-	if s.Op.Writes() {
-		s.Dst = bufNamed(dst)
-	}
-	if s.Op.Receives() {
-		s.From, _ = rankIn(from)
-	}
-	if s.Op.Sends() {
-		s.To, _ = rankIn(to)
-	}
+	want.src, want.dst, want.acc = s.Src != None, s.Dst != None, len(terms) > 1 && !want.from
+	s.Op = Op(max(0, slices.IndexFunc(opUses[:], func(u uses) bool { u.name = ""; return u == want })))
 	if s.String() != text { // whatever was read wrongly, or not at all
 		return s, fmt.Errorf("%.60q is no step: want one as %q, %q, %q or %q", text,
 			"to 2 = in", "out = from 3", "tmp = in + from 3", "out, to 2 = out + from 3")
@@ -147,13 +115,15 @@ func parseStep(text string) (Step, error) {
 	return s, nil
 }
 
-func bufNamed(name string) Buf {
-	for b := In; b.valid(); b++ {
-		if bufNames[b] == name {
-			return b
-		}
+// parseTerm reads a rank behind the word, which it reports, or the name of a buffer.
+func parseTerm(term, word string, b *Buf, rank *int32) bool {
+	peer, ok := strings.CutPrefix(term, word)
+	if ok {
+		*rank, _ = rankIn(peer)
+	} else if i := slices.Index(bufNames[:], term); i > 0 {
+		*b = Buf(i)
 	}
-	return None
+	return ok
 }
 
 // rankIn returns the rank that text, a number in its shortest form, says.

@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 	"math/bits"
+	"slices"
 )
 
 // Cuts returns where the lanes' shares of a message begin and end: lane i has
@@ -17,34 +18,25 @@ func (p *Plan) Cuts() (at []uint64) {
 		panic("plan: cuts of a plan without lanes")
 	}
 	at = make([]uint64, 1, len(p.Lanes)+1)
-	for from := 0; from < len(p.Lanes); {
-		upTo := from
-		for upTo < len(p.Lanes) && p.Lanes[upTo].Part == p.Lanes[from].Part {
-			upTo++
+	for from := 0; from < len(p.Lanes); from = len(at) - 1 {
+		lanes := p.Lanes[from:]
+		if i := slices.IndexFunc(lanes, func(l Lane) bool { return l.Part != lanes[0].Part }); i >= 0 {
+			lanes = lanes[:i]
 		}
-		at = appendCuts(at, p.Lanes[from:upTo])
-		from = upTo
-	}
-	return at
-}
-
-// appendCuts appends where each of the lanes that share a part ends.
-func appendCuts(at []uint64, lanes []Lane) []uint64 {
-	most := 0.0
-	for _, l := range lanes {
-		most = max(most, l.Weight)
-	}
-	sums := make([]uint64, len(lanes))
-	total := uint64(0)
-	for i, l := range lanes {
-		total += uint64(math.Ldexp(l.Weight/most, 32)) // at most MaxLanes * 2^32
-		sums[i] = total
-	}
-	begin := at[len(at)-1]
-	for _, sum := range sums {
-		hi, lo := bits.Mul64(sum, 1<<32)
-		cut, _ := bits.Div64(hi, lo, total)
-		at = append(at, begin+cut)
+		most, total := 0.0, uint64(0)
+		for _, l := range lanes {
+			most = max(most, l.Weight)
+		}
+		for _, l := range lanes {
+			total += uint64(math.Ldexp(l.Weight/most, 32)) // at most MaxLanes * 2^32
+			at = append(at, total)
+		}
+		begin := at[from]
+		for i, sum := range at[from+1:] {
+			hi, lo := bits.Mul64(sum, 1<<32)
+			cut, _ := bits.Div64(hi, lo, total)
+			at[from+1+i] = begin + cut
+		}
 	}
 	return at
 }

@@ -120,10 +120,8 @@ func treeTracks(kind Kind, t topo.Tree, form Form, apart bool) []Track {
 			tracks = append(tracks, Track{v, node.down(In)})
 		case v == t.Root:
 			tracks = append(tracks, Track{v, node.turn()})
-		case form == Split:
-			tracks = append(tracks, Track{v, node.up(Out)}, Track{v, node.down(None)})
 		default:
-			tracks = append(tracks, Track{v, append(node.up(Out), node.down(None)...)})
+			tracks = appendTracks(tracks, v, form, node.up(Out), node.down(None))
 		}
 	}
 	return tracks

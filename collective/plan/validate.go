@@ -149,9 +149,17 @@ func (p *Plan) validateLane(lane int) error {
 			if reason, text := p.checkStep(role, tr.Rank, s); text != "" {
 				return p.fail(lane, t, i, reason, "%q: %s", s, text)
 			}
-			for _, end := range fifoEnds(tr.Rank, s) {
+			var held []fifoEnd
+			if s.Op.Receives() {
+				held = append(held, fifoEnd{s.From, int32(tr.Rank), false})
+			}
+			if s.Op.Sends() {
+				held = append(held, fifoEnd{int32(tr.Rank), s.To, true})
+			}
+			for _, end := range held {
 				if owner, ok := ends[end]; ok && owner != t {
-					return p.fail(lane, t, i, SharedFIFO, "%q %v, but track %d does so already: a FIFO has one owner at each end", s, end, owner)
+					return p.fail(lane, t, i, SharedFIFO, "%q %v, but track %d does so already: a FIFO has one owner at each end",
+						s, end, owner)
 				}
 				ends[end] = t
 			}
@@ -219,16 +227,4 @@ func (e fifoEnd) String() string {
 		return fmt.Sprintf("sends from %d to %d", e.src, e.dst)
 	}
 	return fmt.Sprintf("receives from %d at %d", e.src, e.dst)
-}
-
-// fifoEnds returns the ends that step s of rank holds.
-func fifoEnds(rank int, s Step) []fifoEnd {
-	var ends []fifoEnd
-	if s.Op.Receives() {
-		ends = append(ends, fifoEnd{s.From, int32(rank), false})
-	}
-	if s.Op.Sends() {
-		ends = append(ends, fifoEnd{int32(rank), s.To, true})
-	}
-	return ends
 }
