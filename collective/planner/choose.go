@@ -54,11 +54,18 @@ type Considered struct {
 }
 
 func whys(list []Considered) string {
-	var parts []string
+	var reasons []string
+	names := map[string][]string{} // by reason
 	for _, c := range list {
-		parts = append(parts, c.Algorithm+": "+c.Why)
+		if names[c.Why] == nil {
+			reasons = append(reasons, c.Why)
+		}
+		names[c.Why] = append(names[c.Why], c.Algorithm)
 	}
-	return strings.Join(parts, "; ")
+	for i, why := range reasons {
+		reasons[i] = strings.Join(names[why], ", ") + ": " + why
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // steps returns the ratio of the sizes that are always priced, and the least ratio of two

@@ -45,11 +45,14 @@ type Flag struct {
 
 var overTrees = []string{"packing", "multi", "kl", "exact", "double-binary", "hierarchical", "ring"}
 
+// inOrder are the algorithms that can add in one order; the others add in that of trees.
+var inOrder = []string{"flat", "star", "direct", "hierarchical"}
+
 var packs = []string{"packing"}
 
 var flags = []Flag{
 	{
-		Name: "stable", Bool: true, neutral: true, field: func(o *Options) any { return &o.Stable },
+		Name: "stable", Bool: true, Takers: inOrder, neutral: true, field: func(o *Options) any { return &o.Stable },
 		Help: "add every element in one fixed order of the ranks, whatever the size and the place",
 	}, {
 		Name: "array-bound", Takers: overTrees, neutral: true, field: func(o *Options) any { return &o.ArrayBound },

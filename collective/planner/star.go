@@ -26,6 +26,9 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	hub := max(root, 0)
 	if t, err := tree.Star(p.graph, hub); err != nil || t.Note != "" {
+		if p.ordered(kind) {
+			return nil, because("rank %d has no link to some ranks, and those between would add in another order", hub)
+		}
 		c := Candidate{Algorithm: "star", Kind: kind, Root: root}
 		c.Strands, c.Notes = p.strandsOf(&Forest{Trees: []topo.Tree{t}}, kind, root)
 		return p.stranded(c, nil)

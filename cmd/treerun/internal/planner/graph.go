@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
@@ -48,7 +47,7 @@ exact up to 16.
 // standard input. An error names the file, the element and the reason.
 func loadGraph(name string) (*topo.Graph, error) {
 	if name == "" {
-		return nil, exitcode.Errorf(exitcode.Usage, "no graph given: --graph FILE (- is the standard input), or --graph with a machine: %s", strings.Join(machines.Names(), " "))
+		return nil, usage("no graph given: --graph FILE (- is the standard input), or --graph with a machine: %s", strings.Join(machines.Names(), " "))
 	}
 	if g, ok := machines.Get(name); ok {
 		return g, nil
@@ -58,18 +57,18 @@ func loadGraph(name string) (*topo.Graph, error) {
 		name = "standard input"
 	}
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("graph %s: no such file, and no machine of that name; known machines: %s", name, strings.Join(machines.Names(), " "))
+		return nil, usage("graph %s: no such file, and no machine of that name; known machines: %s", name, strings.Join(machines.Names(), " "))
 	}
 	if err != nil {
 		var at *fs.PathError // what was tried says nothing to people
 		if errors.As(err, &at) {
 			err = at.Err
 		}
-		return nil, fmt.Errorf("cannot read graph %s: %w", name, err)
+		return nil, usage("cannot read graph %s: %w", name, err)
 	}
 	g, err := topo.ParseGraph(data)
 	if err != nil {
-		return nil, fmt.Errorf("graph %s: %w", name, err)
+		return nil, usage("graph %s: %w", name, err)
 	}
 	return g, nil
 }

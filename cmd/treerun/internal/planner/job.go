@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/safefile"
+	"github.com/treerun/treerun/rank/job"
 	"github.com/treerun/treerun/topo/machines"
 )
 
@@ -39,6 +41,9 @@ const maxSettings = 72 << 20
 // settings, by the names that package collective reads. The files are read here: ranks
 // on other hosts do not need them. Errors are those of usage.
 func (j *Job) Settings(s map[string]string, ranks int) error {
+	if err := j.environment(os.Getenv); err != nil {
+		return err
+	}
 	if err := j.options.Validate(); err != nil {
 		return usage("%w", err)
 	}
@@ -53,6 +58,25 @@ func (j *Job) Settings(s map[string]string, ranks int) error {
 	}
 	if n := len(s["graph"]) + len(s["plan"]); n > maxSettings {
 		return usage("--graph and --plan have %d bytes together, at most %d are possible", n, maxSettings)
+	}
+	return nil
+}
+
+// environment takes what no flag says from the variables that programs without treerun's
+// launcher read.
+func (j *Job) environment(get func(name string) string) error {
+	if j.graph == "" {
+		j.graph = get(job.EnvGraph)
+	}
+	if j.plan == "" {
+		j.plan = get(job.EnvPlan)
+	}
+	if text := get(job.EnvAlgorithm); text != "" && j.options.String() == "" {
+		o, err := planner.ParseOptions(text)
+		if err != nil {
+			return usage("%s: %w", job.EnvAlgorithm, err)
+		}
+		j.options = o
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ with the same digest; treerun bench --plan runs what --format json prints.
 "busiest" is for trees of equal parts (multi, kl, exact): how many of them use the
 busiest link, as a multiple of what one use puts on the slowest link; on a DGX-1V
 that is a single NVLink.
-A graph that cannot be used gives exit code 125, and the file, the element and the
-reason. An algorithm that has no plan for the collective gives 64, and the reason.
+A graph that cannot be used gives exit code 64, and the file, the element and the
+reason; so does an algorithm that has no plan for the collective.
 
 treerun topo --help has the form of a graph file, and more about the machines:
 %s`
