@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/topo"
 )
@@ -63,15 +64,6 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 	return treeTracks(p.Kind, star(n, owner), form, true)
 }
 
-// inOrder returns the ranks 0..n-1.
-func inOrder(n int) []int {
-	ranks := make([]int, n)
-	for r := range ranks {
-		ranks[r] = r
-	}
-	return ranks
-}
-
 // Star builds an AllReduce, a Barrier or a Reduce in which one rank, root, does
 // all the work: the others send it their inputs, it adds them in the order of the
 // ranks, its own in its turn, and sends the result to everybody.
@@ -82,7 +74,7 @@ func Star(kind Kind, size, root int) (*Plan, error) {
 	if !kind.bothWays() && kind != Reduce || root < 0 || root >= size {
 		return nil, fmt.Errorf("plan: cannot build %v over %d ranks as a star round rank %d", kind, size, root)
 	}
-	d := newDirectHosts([][]int{inOrder(size)}, size)
+	d := newDirectHosts([][]int{slices.Concat(Alone(size)...)}, size)
 	return newPlan("star", kind, size, root).withLanes(1, nil, func(_, _ int) []Track {
 		return d.tracks(kind, root, root, Single)
 	})

@@ -137,7 +137,7 @@ func TestParseFileRefuses(t *testing.T) {
 		{"no root", strings.Replace(file(""), "allreduce", "broadcast", 1), "steps.root is missing: broadcast has one"},
 		{"a root too many", strings.Replace(file(""), `"ranks":2`, `"ranks":2,"root":0`, 1), "root 0, but allreduce has none"},
 		{"many ranks", strings.Replace(file(""), `"ranks":2`, `"ranks":1000000`, 1), "1000000 ranks, want 1..65536"},
-		{"many lanes", strings.Replace(file(""), `"lanes":[`, `"lanes":[`+strings.Repeat("{},", MaxLanes), 1), "4097 lanes, want at most 4096"},
+		{"many lanes", strings.Replace(file(""), `"lanes":[`, `"lanes":[`+strings.Repeat("{},", MaxLanes), 1), "4097 lanes, want 1..4096"},
 		{"no rank", strings.Replace(file(""), `"0: `, `"`, 1), "does not begin with a rank"},
 		{"negative rank", strings.Replace(file(""), `"0: `, `"-1: `, 1), "does not begin with a rank"},
 		{"long rank", strings.Replace(file(""), `"0: `, `"00: `, 1), "does not begin with a rank"},

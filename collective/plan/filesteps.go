@@ -50,8 +50,6 @@ func (f *stepsForm) plan(name string, kind Kind) (*Plan, error) {
 	switch {
 	case len(f.Lanes) == 0:
 		return nil, fmt.Errorf("steps.lanes is missing")
-	case len(f.Lanes) > MaxLanes:
-		return nil, fmt.Errorf("%d lanes, want at most %d", len(f.Lanes), MaxLanes)
 	case f.Root == nil && kind.HasRoot():
 		return nil, fmt.Errorf("steps.root is missing: %v has one", kind)
 	}

@@ -9,13 +9,7 @@ import (
 // stuck reports the tracks that have not finished as a deadlock: it follows
 // who waits for whom from the first of them until it comes round or ends.
 func (m *machine) stuck() error {
-	first := -1
-	for t := range m.tracks {
-		if m.tracks[t].chunk < m.chunks {
-			first = t
-			break
-		}
-	}
+	first := slices.IndexFunc(m.tracks, func(r runner) bool { return r.chunk < m.chunks })
 	if first < 0 {
 		return nil
 	}

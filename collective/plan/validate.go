@@ -158,8 +158,8 @@ func (p *Plan) validateLane(lane int) error {
 			}
 			for _, end := range held {
 				if owner, ok := ends[end]; ok && owner != t {
-					return p.fail(lane, t, i, SharedFIFO, "%q %v, but track %d does so already: a FIFO has one owner at each end",
-						s, end, owner)
+					return p.fail(lane, t, i, SharedFIFO,
+						"%q %v, but track %d does so already: a FIFO has one owner at each end", s, end, owner)
 				}
 				ends[end] = t
 			}

@@ -1,6 +1,9 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Bounds of the run that Verify makes. A plan that runs with few slots runs
 // with more, so that slots beyond maxSlots prove nothing new. The order of
@@ -232,7 +235,10 @@ func (m *machine) step(t int) error {
 		r.clock[t]++
 	}
 	if f := r.recv[r.pc]; f >= 0 {
-		msg := m.take(f)
+		q := &m.fifos[f]
+		msg := q.inFlight[0]
+		q.inFlight = append(q.inFlight[:0], q.inFlight[1:]...)
+		m.wake(q.sender)
 		for u, c := range msg.clock {
 			r.clock[u] = max(r.clock[u], c)
 		}
@@ -266,27 +272,15 @@ func (m *machine) step(t int) error {
 		}
 	}
 	if f := r.send[r.pc]; f >= 0 {
-		m.put(f, message{symbol: value, sent: m.place(t), clock: append([]int32(nil), r.clock...)})
+		q := &m.fifos[f]
+		q.inFlight = append(q.inFlight, message{symbol: value, sent: m.place(t), clock: slices.Clone(r.clock)})
+		m.wake(q.receiver)
 	}
 	if r.pc++; r.pc == len(r.steps) {
 		r.pc = 0
 		r.chunk++
 	}
 	return nil
-}
-
-func (m *machine) take(f int) message {
-	q := &m.fifos[f]
-	msg := q.inFlight[0]
-	q.inFlight = append(q.inFlight[:0], q.inFlight[1:]...)
-	m.wake(q.sender)
-	return msg
-}
-
-func (m *machine) put(f int, msg message) {
-	q := &m.fifos[f]
-	q.inFlight = append(q.inFlight, msg)
-	m.wake(q.receiver)
 }
 
 // place is that of track t's next step.
