@@ -117,7 +117,7 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Choice{Served: s, Bytes: bytes, By: p.by(kind)}
+	c := &Choice{Served: s, Bytes: bytes, By: p.by(kind, bytes)}
 	c.PredictedUs, err = p.Price(s, bytes, 1)
 	return c, err
 }
@@ -204,14 +204,17 @@ func (p *Planner) entry(kind plan.Kind, bytes int64) (*entry, error) {
 	return t[at], nil
 }
 
-// by says what decides for a kind.
-func (p *Planner) by(kind plan.Kind) string {
+// by says what decides for a kind and a size.
+func (p *Planner) by(kind plan.Kind, bytes int64) string {
 	o, err := p.offerOf(kind, 0)
 	if err != nil {
 		return ""
 	}
 	if _, rule := p.byRule(kind, o); rule != "" {
 		return "rule (" + rule + ")"
+	}
+	if bytes >= longPriced {
+		return fmt.Sprintf("price, and within %g %% of the least by the fullest link", 100*p.nearly(bytes))
 	}
 	return "price"
 }

@@ -111,7 +111,7 @@ func newOptions() (*Options, *raw) {
 	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and\n--ranks-per-gpu say which")
 	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
-	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every shape of plan with its\npredicted and measured time, and which one is chosen by what")
+	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every algorithm with its\npredicted and measured time, and which one is chosen by what")
 	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVarP(&o.Verbose, "verbose", "v", false, "tell on stderr what plans the ranks have, and of sparse collectives the\nform that was chosen, the density and what every form is predicted to\ntake")
 	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
