@@ -78,13 +78,17 @@ func (p *Planner) LimitBetweenHosts(kind plan.Kind, root int) float64 {
 	return bound.Rate
 }
 
-// Fullest is the rate in GB/s that the strands of a plan reach with its shares, as far as
-// links and ports go; 0 for a plan without trees and rings.
+// Fullest is the rate in GB/s that a plan reaches with its trees and rings, as far as
+// links and ports go; 0 for one without.
 func (p *Planner) Fullest(s *Served) float64 {
 	if len(s.Strands) == 0 || p.graph.Ranks == 1 {
 		return 0
 	}
-	return 1 / p.meter.fullest(s.Strands, s.Shares, s.Kind, s.Root)
+	rate, err := p.pricer.FullRate(s.Plan)
+	if err != nil { // there is none for ranks that cannot reach each other
+		return 0
+	}
+	return rate
 }
 
 // cutsBound is a bound of an AllGather or a ReduceScatter for more ranks than

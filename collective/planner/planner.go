@@ -27,7 +27,6 @@ type Planner struct {
 	sim         sim.Machine
 	pricer      *sim.Pricer
 	slim        *slim // of one rank on every host, by which plans are priced where there are many ranks
-	meter       *meter
 	slots       int
 	slotBytes   int
 
@@ -90,7 +89,6 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	p.ways = topo.NewWays(g)
 	p.apart = unlinked(g, p.ways)
 	p.hosts = newHosts(g, p.ways)
-	p.meter = newMeter(g, p.ways)
 	p.slots, p.slotBytes = p.shapeOfSlots()
 	p.sim = p.simMachine()
 	p.slim, err = p.slenderize()
@@ -241,13 +239,14 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 	if c.Strands, weights, err = within(&c, weights); err != nil {
 		return nil, err
 	}
-	if !p.bare {
-		p.meter.fit(c.Strands, weights, c.Kind, c.Root)
-		p.meter.measure(c.Strands, c.Kind, c.Root)
-	}
 	for i := range c.Strands {
 		if c.Strands[i].lane == 0 {
 			c.Strands[i].lane = 1 + i
+		}
+	}
+	if !p.bare {
+		if err := p.measure(&c, weights); err != nil {
+			return nil, err
 		}
 	}
 	c.steady = p.machine.Device // whose plans are all laid out when they open

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
@@ -149,23 +150,55 @@ func (x *Pricer) until(ops []Operation, m Machine, limit float64) (us, busiest f
 // Weigh returns the steps that all ranks take while the widest lane of p moves
 // one chunk, and the part of the message that this lane has.
 func Weigh(p *plan.Plan) (steps, widest float64) {
+	shares := sharesOf(p)
+	widest = slices.Max(shares)
+	for i, share := range shares {
+		count := 0
+		for _, t := range p.Lanes[i].Tracks {
+			count += len(t.Steps)
+		}
+		steps += float64(count) * share / widest
+	}
+	return steps, widest
+}
+
+// sharesOf returns the part of the message that every lane of p has.
+func sharesOf(p *plan.Plan) []float64 {
 	sums := make(map[int]float64) // of weights, by part
 	for _, l := range p.Lanes {
 		sums[l.Part] += l.Weight
 	}
-	share := func(l *plan.Lane) float64 { return l.Weight / sums[l.Part] / float64(len(sums)) }
-	for i := range p.Lanes {
-		widest = max(widest, share(&p.Lanes[i]))
+	var shares []float64
+	for _, l := range p.Lanes {
+		shares = append(shares, l.Weight/sums[l.Part]/float64(len(sums)))
 	}
-	for i := range p.Lanes {
-		l := &p.Lanes[i]
-		count := 0
-		for _, t := range l.Tracks {
-			count += len(t.Steps)
+	return shares
+}
+
+// FullRate returns the rate in GB/s of message at which p fills the link or port that it
+// uses most: no plan with its steps and shares is faster.
+func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
+	w := newNetwork(x.g, x.ways, &Machine{})
+	most := 0.0
+	for i, share := range sharesOf(p) {
+		for _, t := range p.Lanes[i].Tracks {
+			for _, s := range t.Steps {
+				if !s.Op.Sends() {
+					continue
+				}
+				route, err := w.route(t.Rank, int(s.To))
+				if err != nil {
+					return 0, err
+				}
+				for _, via := range w.all[route].via {
+					r := &w.resources[via]
+					r.busy += share * r.perByte
+					most = max(most, r.busy)
+				}
+			}
 		}
-		steps += float64(count) * share(l) / widest
 	}
-	return steps, widest
+	return 1e-3 / most, nil
 }
 
 // LeastUs returns the time for which a call of p with a message of so many bytes
