@@ -16,7 +16,5 @@ func (p *Planner) chain(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := Candidate{Algorithm: "chain", Kind: kind, Root: root}
-	c.Strands, c.Notes = p.strandsOf(&Forest{Trees: []topo.Tree{t}}, kind, root)
-	return p.stranded(c, nil)
+	return p.overTrees(Candidate{Algorithm: "chain", Kind: kind, Root: root}, &Forest{Trees: []topo.Tree{t}})
 }

@@ -174,18 +174,14 @@ func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan
 	if err != nil {
 		return nil, e.Chunks, err
 	}
-	named := func(name string) int {
-		return slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Name() == name })
+	if c := named(o.list, e.Algorithm); c != nil {
+		return c, e.Chunks, nil
 	}
-	at, chunks := named(e.Algorithm), e.Chunks
-	if at < 0 {
-		other, err := p.cheapest(o.list, e.Bytes)
-		if err != nil {
-			return nil, chunks, err
-		}
-		at, chunks = named(other.Algorithm), other.Chunks
+	other, err := p.cheapest(o.list, e.Bytes)
+	if err != nil {
+		return nil, e.Chunks, err
 	}
-	return o.list[at], chunks, nil
+	return named(o.list, other.Algorithm), other.Chunks, nil
 }
 
 func (p *Planner) entry(kind plan.Kind, bytes int64) (*entry, error) {
@@ -306,12 +302,12 @@ func (p *Planner) upTo(t []*entry, e *entry, list []*Candidate) ([]*entry, error
 
 // same reports whether two entries have the same plan and chunks.
 func (e *entry) same(o *entry, list []*Candidate) bool {
-	at := slices.IndexFunc(list, func(c *Candidate) bool { return c.Name() == e.Algorithm })
 	if e.Algorithm != o.Algorithm || e.Chunks != o.Chunks {
 		return false
 	}
-	x, err := list[at].build(e.Bytes)
-	y, failed := list[at].build(o.Bytes)
+	c := named(list, e.Algorithm)
+	x, err := c.build(e.Bytes)
+	y, failed := c.build(o.Bytes)
 	return err == nil && failed == nil && x == y
 }
 

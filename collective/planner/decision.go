@@ -93,6 +93,10 @@ func (p *Planner) follow(d *DecidedTable) error {
 	if d.Kind < int(plan.AllReduce) || d.Kind > int(plan.AllToAll) || len(d.Choices) == 0 {
 		return fmt.Errorf("%d choices", len(d.Choices))
 	}
+	o, err := p.offerOf(plan.Kind(d.Kind), 0)
+	if err != nil {
+		return err
+	}
 	var t []*entry
 	before := int64(-1)
 	for _, c := range d.Choices {
@@ -105,8 +109,8 @@ func (p *Planner) follow(d *DecidedTable) error {
 				return fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, quantumBytes, maxChunk)
 			}
 		}
-		if _, err := p.candidate(plan.Kind(d.Kind), 0, c.Algorithm); err != nil {
-			return err
+		if named(o.list, c.Algorithm) == nil {
+			return fmt.Errorf("%v from root 0 has no plan by algorithm %s", plan.Kind(d.Kind), c.Algorithm)
 		}
 		t = append(t, &entry{DecidedChoice: c})
 	}

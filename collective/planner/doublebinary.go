@@ -32,7 +32,5 @@ func (p *Planner) doubleBinary(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := Candidate{Algorithm: "double-binary", Kind: kind, Root: root}
-	c.Strands, c.Notes = p.strandsOf(f, kind, root)
-	return p.stranded(c, nil)
+	return p.overTrees(Candidate{Algorithm: "double-binary", Kind: kind, Root: root}, f)
 }

@@ -1,9 +1,6 @@
 package planner
 
-import (
-	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo/tree"
-)
+import "github.com/treerun/treerun/collective/plan"
 
 // exactRanks is up to how many ranks exact trees are searched for without being asked
 // for: the work is exponential.
@@ -14,11 +11,5 @@ func (p *Planner) exact(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err := p.searched("exact", kind, exactRanks); err != nil {
 		return nil, err
 	}
-	f, err := p.forest("exact", p.graph.Ranks, func() (*Forest, error) {
-		return p.perRoot(tree.Exact)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p.ofRoots("exact", f, kind, root)
+	return p.ofRoots("exact", kind, root)
 }

@@ -17,7 +17,8 @@ type hosts struct {
 	between     *topo.Graph // of hosts
 	even        bool        // all links and cards of between are alike
 	most        int         // ranks of the largest host
-	joints      *joints
+	ways        *topo.Ways
+	quickest    map[[2]int]topo.Link // by hosts: between any of their ranks, A on the first
 }
 
 // newHosts returns nil for a graph of one host.
@@ -34,7 +35,14 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 	}
 	h.between = g.BetweenHosts(h.ranks)
 	h.even = evenNetwork(h.between)
-	h.joints = newJoints(g, ways, h)
+	h.ways, h.quickest = ways, make(map[[2]int]topo.Link)
+	for _, l := range g.Links {
+		if a, b := h.host[l.A], h.host[l.B]; a != b {
+			h.offer(a, b, l)
+			l.A, l.B = l.B, l.A
+			h.offer(b, a, l)
+		}
+	}
 	return h
 }
 
@@ -93,7 +101,7 @@ func (h *hosts) compose(t topo.Tree, within local, carrier func(host int) int) (
 		top, parent := carrier(host), -1
 		below := within(host, h.place[top])
 		if up := t.Parent[host]; up >= 0 {
-			l, err := h.joints.between(up, carrier(up), host, top)
+			l, err := h.joint(up, carrier(up), host, top)
 			if err != nil {
 				return all, err
 			}
@@ -137,44 +145,24 @@ func relays(n, root int) []topo.Tree {
 	return list
 }
 
-// joints finds links between hosts.
-type joints struct {
-	ways *topo.Ways
-	best map[[2]int]topo.Link // by hosts: their quickest link, A on the first
-}
-
-func newJoints(g *topo.Graph, ways *topo.Ways, h *hosts) *joints {
-	j := &joints{ways: ways, best: make(map[[2]int]topo.Link)}
-	for _, l := range g.Links {
-		a, b := h.host[l.A], h.host[l.B]
-		if a == b {
-			continue
-		}
-		j.offer(a, b, l)
-		l.A, l.B = l.B, l.A
-		j.offer(b, a, l)
-	}
-	return j
-}
-
 // offer keeps l if it is quicker than what its hosts have, or as quick with lower
 // ranks. Seen from the other host the choice is the same.
-func (j *joints) offer(a, b int, l topo.Link) {
+func (h *hosts) offer(a, b int, l topo.Link) {
 	key := [2]int{a, b}
-	old, ok := j.best[key]
+	old, ok := h.quickest[key]
 	if !ok || cmp.Or(cmp.Compare(old.GBytesPerSecond, l.GBytesPerSecond),
 		min(l.A, l.B)-min(old.A, old.B), max(l.A, l.B)-max(old.A, old.B)) < 0 {
-		j.best[key] = l
+		h.quickest[key] = l
 	}
 }
 
-// between returns the link that joins hosts up and down: that of their carriers u and
+// joint returns the link that joins hosts up and down: that of their carriers u and
 // d if there is one. A is on up.
-func (j *joints) between(up, u, down, d int) (topo.Link, error) {
-	if len(j.ways.Route(u, d)) == 1 {
+func (h *hosts) joint(up, u, down, d int) (topo.Link, error) {
+	if len(h.ways.Route(u, d)) == 1 {
 		return topo.Link{A: u, B: d}, nil
 	}
-	l, ok := j.best[[2]int{up, down}]
+	l, ok := h.quickest[[2]int{up, down}]
 	if !ok {
 		return topo.Link{}, fmt.Errorf("the graph has no link between hosts %d and %d", up, down)
 	}

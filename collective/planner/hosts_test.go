@@ -74,11 +74,11 @@ func TestChunksByPrice(t *testing.T) {
 	for rate, want := range map[float64]int64{6: 1, 500 * nets.Mbit: 4} {
 		g := nets.Of(4, 1, nets.Wires(rate), nets.Always(0))
 		p := plannerFor(t, g, Machine{Cores: 2, Boxes: []int{0, 0, 0, 0}}, Options{})
-		c, err := p.candidate(plan.Broadcast, 0, "star")
+		o, err := p.offerOf(plan.Broadcast, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, err := p.cheapest([]*Candidate{c}, bytes)
+		own, err := p.cheapest([]*Candidate{named(o.list, "star")}, bytes)
 		if err != nil {
 			t.Fatal(err)
 		}

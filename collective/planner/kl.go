@@ -2,7 +2,6 @@ package planner
 
 import (
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
 
@@ -16,15 +15,7 @@ func (p *Planner) kl(kind plan.Kind, root int) ([]*Candidate, error) {
 	if err := p.searched("kl", kind, searchedRanks); err != nil {
 		return nil, err
 	}
-	f, err := p.forest("kl", p.graph.Ranks, func() (*Forest, error) {
-		return p.perRoot(func(g *topo.Graph) ([]topo.Tree, error) {
-			return tree.KL(g, p.penalty(), p.options.Seed)
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return p.ofRoots("kl", f, kind, root)
+	return p.ofRoots("kl", kind, root)
 }
 
 // penalty is the factor on a link's rate each time a tree of kl uses it.

@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"cmp"
-
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 )
@@ -25,8 +23,7 @@ func (p *Planner) LargeTrees() ([]topo.Tree, []float64, error) {
 		var f *Forest
 		if n > directRanks || !p.uniform {
 			var err error
-			f, err = p.forest("multi", n, func() (*Forest, error) { return p.perRoot(p.balanced) })
-			if err = cmp.Or(err, f.ofRoots()); err != nil {
+			if f, err = p.perRoot("multi"); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"cmp"
+
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
@@ -35,11 +37,7 @@ func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
 	if pairwise(kind) {
 		return nil, because("data goes from rank to rank")
 	}
-	f, err := p.forest("multi", p.graph.Ranks, func() (*Forest, error) { return p.perRoot(p.balanced) })
-	if err != nil {
-		return nil, err
-	}
-	return p.ofRoots("multi", f, kind, root)
+	return p.ofRoots("multi", kind, root)
 }
 
 // balanced returns a balanced tree for every root of a graph.
@@ -63,41 +61,37 @@ func (p *Planner) balanced(g *topo.Graph) (list []topo.Tree, err error) {
 // complete reports whether a graph has links between all ranks.
 func complete(g *topo.Graph) bool { return len(g.Links) == g.Ranks*(g.Ranks-1)/2 }
 
-func (p *Planner) perRoot(build func(*topo.Graph) ([]topo.Tree, error)) (*Forest, error) {
-	trees, err := build(p.graph)
-	if err != nil {
-		return nil, err
-	}
-	return &Forest{Trees: trees, Note: tree.Cut(p.graph)}, nil
+// perRoot returns the trees of an algorithm for every root.
+func (p *Planner) perRoot(algorithm string) (*Forest, error) {
+	f, err := p.forest(algorithm, p.graph.Ranks, func() (*Forest, error) {
+		trees, err := p.inside(algorithm, p.graph)
+		return &Forest{Trees: trees, Note: tree.Cut(p.graph)}, err
+	})
+	return f, cmp.Or(err, f.ofRoots())
 }
 
 // ofRoots makes the candidates of one tree per root. A tree travels on the lane of its
 // root, whatever uses it.
-func (p *Planner) ofRoots(algorithm string, f *Forest, kind plan.Kind, root int) ([]*Candidate, error) {
+func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candidate, error) {
+	f, err := p.perRoot(algorithm)
+	if err != nil {
+		return nil, err
+	}
 	c := Candidate{Algorithm: algorithm, Kind: kind, Root: root}
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)
-	}
-	if err := f.ofRoots(); err != nil {
-		return nil, err
 	}
 	switch {
 	case kind.HasRoot() && p.uniform:
 		c.Strands = []Strand{{Tree: f.Trees[root], lane: 1 + root}}
 		return p.stranded(c, nil)
 	case kind.HasParts():
-		for r, t := range f.Trees {
-			c.Strands = append(c.Strands, Strand{Tree: t, OfPart: true, lane: 1 + r})
+		for _, t := range f.Trees {
+			c.Strands = append(c.Strands, Strand{Tree: t, OfPart: true})
 		}
 		return p.stranded(c, nil)
 	}
-	var notes []string
-	c.Strands, notes = p.strandsOf(f, kind, root)
-	c.Notes = append(c.Notes, notes...)
-	for i := range c.Strands {
-		c.Strands[i].lane = 1 + i
-	}
-	return p.stranded(c, nil)
+	return p.overTrees(c, f)
 }
 
 // pairwise reports whether a kind moves every part from one rank to another, so that no

@@ -71,7 +71,7 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	if b := p.proved[f.Key]; n > 1 && !kind.HasParts() && b != nil && (b.Root >= 0 || !kind.HasRoot()) {
 		c.proved = b
 	}
-	c.Strands, c.Notes = p.strandsOf(f, kind, root)
+	c.Strands, c.Notes = f.strands(kind, root)
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)
 	}

@@ -214,18 +214,14 @@ func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
 	return o, nil
 }
 
-// candidate returns the candidate with a name for a kind and root.
-func (p *Planner) candidate(kind plan.Kind, root int, name string) (*Candidate, error) {
-	o, err := p.offerOf(kind, root)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range o.list {
+// named returns the candidate with a name; nil where there is none.
+func named(list []*Candidate, name string) *Candidate {
+	for _, c := range list {
 		if c.Name() == name {
-			return c, nil
+			return c
 		}
 	}
-	return nil, fmt.Errorf("%v from root %d has no plan by algorithm %s", kind, root, name)
+	return nil
 }
 
 // stranded makes the candidates of trees or rings: all of them, each with a share, and,
@@ -236,7 +232,7 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 		c.Strands, weights = c.Strands[:1], nil // more would be the same again
 	}
 	var err error
-	if c.Strands, weights, err = within(&c, weights); err != nil {
+	if c.Strands, weights, err = p.within(&c, weights); err != nil {
 		return nil, err
 	}
 	for i := range c.Strands {
@@ -264,14 +260,14 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 
 // within leaves out the strands for which a plan has no lanes, those of the least
 // weight, and says so in a note.
-func within(c *Candidate, weights []float64) ([]Strand, []float64, error) {
+func (p *Planner) within(c *Candidate, weights []float64) ([]Strand, []float64, error) {
 	each, what := 1, "trees"
 	ring := c.Strands[0].Ring != nil
 	if ring {
 		what = "rings and directions"
 	}
-	if n := ranksOf(c); ring && !c.Kind.HasRoot() || c.Kind.HasParts() && !c.OfParts() {
-		each = n
+	if ring && !c.Kind.HasRoot() || c.Kind.HasParts() && !c.OfParts() {
+		each = p.graph.Ranks
 	}
 	most := plan.MaxLanes / each
 	switch {
@@ -307,17 +303,16 @@ func strongest(list []Strand, weights []float64, most int) (strands []Strand, ra
 	return strands, rates
 }
 
-func ranksOf(c *Candidate) int {
-	if c.Strands[0].Ring != nil {
-		return len(c.Strands[0].Ring)
-	}
-	return len(c.Strands[0].Tree.Parent)
+// overTrees makes the candidates like c over trees of equal shares.
+func (p *Planner) overTrees(c Candidate, f *Forest) ([]*Candidate, error) {
+	var notes []string
+	c.Strands, notes = f.strands(c.Kind, c.Root)
+	c.Notes = append(c.Notes, notes...)
+	return p.stranded(c, nil)
 }
 
-// perRoot makes strands of a forest with one tree per root. A tree travels on the
-// lane of its root; for a collective with a root its own tree is the only one where
-// all links are alike, else all trees hang from there.
-func (p *Planner) strandsOf(f *Forest, kind plan.Kind, root int) (list []Strand, notes []string) {
+// strands makes strands of trees; for a collective with a root all hang from there.
+func (f *Forest) strands(kind plan.Kind, root int) (list []Strand, notes []string) {
 	for _, t := range f.Trees {
 		if t.Note != "" {
 			notes = append(notes, t.Note)

@@ -29,9 +29,7 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 		if p.ordered(kind) {
 			return nil, because("rank %d has no link to some ranks, and those between would add in another order", hub)
 		}
-		c := Candidate{Algorithm: "star", Kind: kind, Root: root}
-		c.Strands, c.Notes = p.strandsOf(&Forest{Trees: []topo.Tree{t}}, kind, root)
-		return p.stranded(c, nil)
+		return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &Forest{Trees: []topo.Tree{t}})
 	}
 	switch {
 	case kind == plan.Broadcast && p.asked("star"):
