@@ -39,12 +39,8 @@ func (p *Planner) Certify(kind plan.Kind, root int, s *Served) (Certificate, err
 		return Certificate{Words: fmt.Sprintf("not known above %d ranks", pack.MaxRanks)}, nil
 	case s != nil && s.proved != nil:
 		b = *s.proved
-	case kind.HasParts():
-		b, err = pack.PartsBound(g)
-	case kind.HasRoot():
-		b, err = pack.BroadcastBound(g, max(root, 0))
 	default:
-		b, err = pack.TreeBound(g)
+		b, err = boundOf(g, kind, root)
 	}
 	if err == nil {
 		err = b.Check(g)
@@ -59,23 +55,25 @@ func (p *Planner) Certify(kind plan.Kind, root int, s *Served) (Certificate, err
 // on the network between the hosts; 0 where there is none, or none is known.
 func (p *Planner) LimitBetweenHosts(kind plan.Kind, root int) float64 {
 	h := p.hosts
-	if h == nil || len(h.ranks) > packedHosts {
+	if h == nil || len(h.ranks) > packedHosts || pairwise(kind) || kind == plan.Barrier || kind.HasParts() && !h.alike() {
 		return 0
 	}
-	var bound pack.Bound
-	var err error
-	switch {
-	case kind == plan.AllReduce:
-		bound, err = pack.TreeBound(h.between)
-	case kind == plan.Broadcast || kind == plan.Reduce:
-		bound, err = pack.BroadcastBound(h.between, h.host[max(root, 0)])
-	case (kind == plan.AllGather || kind == plan.ReduceScatter) && h.alike():
-		bound, err = pack.PartsBound(h.between)
-	}
+	bound, err := boundOf(h.between, kind, h.host[max(root, 0)])
 	if err != nil {
 		return 0
 	}
 	return bound.Rate
+}
+
+// boundOf is the bound of a collective with data that trees carry.
+func boundOf(g *topo.Graph, kind plan.Kind, root int) (pack.Bound, error) {
+	switch {
+	case kind.HasParts():
+		return pack.PartsBound(g)
+	case kind.HasRoot():
+		return pack.BroadcastBound(g, max(root, 0))
+	}
+	return pack.TreeBound(g)
 }
 
 // Fullest is the rate in GB/s that a plan reaches with its trees and rings, as far as

@@ -99,13 +99,10 @@ func (p *Planner) sizes() []int64 {
 	}
 	step, _ := p.steps()
 	for bytes := int64(minPriced); bytes <= most; bytes *= step {
-		if len(list) > 0 && bound > list[len(list)-1] && bound < bytes {
-			list = append(list, bound)
-		}
 		list = append(list, bytes)
 	}
-	if bound > most {
-		list = append(list, bound)
+	if at, found := slices.BinarySearch(list, bound); at > 0 && !found {
+		list = slices.Insert(list, at, bound)
 	}
 	return list
 }
