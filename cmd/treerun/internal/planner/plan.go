@@ -36,7 +36,7 @@ func Plan(w io.Writer, args []string) error {
 	f := newFlags("plan", &r.graphName, &help)
 	r.register(f)
 	f.Var(&bytes, "bytes", "size of the message; K, M, G and T are powers of 1024")
-	f.VarP(&choice{&format, graphFormats}, "format", "f", "`FORMAT`: "+or(graphFormats))
+	f.VarP(choice(&format, graphFormats), "format", "f", "`FORMAT`: "+or(graphFormats))
 	if err := parse(f, args); err != nil {
 		return err
 	}

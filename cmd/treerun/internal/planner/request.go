@@ -41,13 +41,13 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 // register adds the flags that say which plan is wanted, and for what machine.
 func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.device, r.cores = "allreduce", "cpu", cmdline.UsableCores()
-	f.Var(&choice{&r.collective, kindNames()}, "collective", "`KIND`: "+broken(kindNames(), 60))
+	f.Var(choice(&r.collective, kindNames()), "collective", "`KIND`: "+broken(kindNames(), 60))
 	f.Var(whole(&r.root, 0, topo.MaxRanks-1), "root",
 		"`RANK` that has the result or gives the data, of reduce, broadcast, gather\nand scatter")
 	f.Var(whole(&r.cores, 0, 1<<20), "cores",
 		"`N` cores that the ranks of a host share; 0: one for each rank\n(default: those of this host)")
 	f.Lookup("cores").DefValue = "0" // shows no default
-	f.Var(&choice{&r.device, []string{"cpu", "cuda"}}, "device",
+	f.Var(choice(&r.device, []string{"cpu", "cuda"}), "device",
 		"`WHERE` the data are: cpu, or cuda for the memory of GPUs")
 	defineOptions(f, &r.options, "")
 }

@@ -48,8 +48,8 @@ func Sim(w io.Writer, args []string) error {
 	f.VarP(&s.begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
 	f.VarP(&s.end, "end", "e", "largest message")
 	f.VarP(real(&s.factor, 1.01, 1e6), "factor", "f", "every message is `F` times as large as the one before")
-	f.Var(&counts{&s.inFlight, mostInFlight}, "inflight", "calls that are issued at once, waited for together: `N`,...")
-	f.Var(&choice{&s.format, []string{"text", "json"}}, "format", "`FORMAT`: text or json")
+	f.Var(counts(&s.inFlight, mostInFlight), "inflight", "calls that are issued at once, waited for together: `N`,...")
+	f.Var(choice(&s.format, []string{"text", "json"}), "format", "`FORMAT`: text or json")
 	r.register(f)
 	if err := parse(f, args); err != nil {
 		return err

@@ -72,7 +72,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	var help bool
 	f := newFlags("topo", &graph, &help)
 	f.VarP(&ranks, "np", "n", "measure with `N` ranks (default: the number of GPUs, without GPUs\nof usable cores; with hosts, one for every slot)")
-	f.VarP(&choice{&format, graphFormats}, "format", "f", "`FORMAT`: "+or(graphFormats))
+	f.VarP(choice(&format, graphFormats), "format", "f", "`FORMAT`: "+or(graphFormats))
 	where.Define(f)
 	if err := parse(f, cmdline.Rewrite(args, f)); err != nil {
 		return 0, err
