@@ -55,7 +55,8 @@ func (p *Planner) Certify(kind plan.Kind, root int, s *Served) (Certificate, err
 // on the network between the hosts; 0 where there is none, or none is known.
 func (p *Planner) LimitBetweenHosts(kind plan.Kind, root int) float64 {
 	h := p.hosts
-	if h == nil || len(h.ranks) > packedHosts || pairwise(kind) || kind == plan.Barrier || kind.HasParts() && !h.alike() {
+	if h == nil || len(h.ranks) > packedHosts || kind.HasParts() && !h.alike() ||
+		pairwise(kind) || kind == plan.Barrier {
 		return 0
 	}
 	bound, err := boundOf(h.between, kind, h.host[max(root, 0)])
