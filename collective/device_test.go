@@ -180,7 +180,7 @@ func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 func TestDeviceCalls(t *testing.T) {
 	few, sizes := 60, []int{1, 2, 3, 8, 16}
 	if raceDetector {
-		few, sizes = 10, sizes[:4]
+		few, sizes = 8, sizes[:3]
 	}
 	for _, size := range sizes {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
