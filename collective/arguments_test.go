@@ -164,7 +164,7 @@ func TestArguments(t *testing.T) {
 				if !strings.Contains(err.Error(), w.says) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d", c.rank)) {
 					return fmt.Errorf("%s: %v, want the rank and %q", w.name, err, w.says)
 				}
-				if st := c.ep.Status(c.rank); !c.links.Idle() || st.Call.Seq != 0 {
+				if st := c.ep.Status(c.rank); !c.engine.Idle() || st.Call.Seq != 0 {
 					return fmt.Errorf("%s: something is under way, latest call %v", w.name, st.Call)
 				}
 			}

@@ -28,7 +28,7 @@ type Comm struct {
 	graph      *topo.Graph
 	between    *Between // nil on one host
 	ep         transport.Endpoint
-	links      *engine.Links
+	engine     *engine.Engine
 	plans      *plans
 	planning   planner.Options
 	waiter     engine.Waiter
@@ -111,11 +111,11 @@ func (c *Comm) close() error {
 		abortOnFailure(c.world, c.ep, nil)
 	default:
 	}
-	if !c.links.Idle() {
+	if !c.engine.Idle() {
 		c.ep.Abort(transport.Fault{Rank: c.rank, Text: engine.FaultClosed + fmt.Sprintf("rank %d closed its communicator with calls under way; Wait for every Request before Close", c.rank)})
 	}
 	c.devices.finish()
-	fault, failed := c.links.Settle(c.settle)
+	fault, failed := c.engine.Settle(c.settle)
 	gone := c.devices.close()
 	for _, f := range c.leaving {
 		gone = errors.Join(gone, f())
@@ -146,7 +146,7 @@ func (c *Comm) checkCalls() {
 		case <-c.closed:
 			return
 		case <-tick.C:
-			c.links.Check()
+			c.engine.Check()
 		}
 	}
 }
@@ -216,7 +216,7 @@ func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Hea
 }
 
 func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {
-	c.links.Unplace()
+	c.engine.Unplace()
 	err := errorOf(f)
 	if errors.Is(err, ErrCanceled) && ctx.Err() != nil {
 		err = &givenUp{err, ctx.Err()}

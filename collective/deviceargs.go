@@ -208,7 +208,7 @@ func (c *Comm) heldEnqueue(ctx context.Context, k *deviceArgs) error {
 	}
 	c.seq++
 	h := c.header(&k.args)
-	c.links.Announce(&h)
+	c.engine.Announce(&h)
 	if err := d.enter(k, h, lent, place); err != nil {
 		return c.deviceBroken(ctx, engine.Describe(h), err)
 	}

@@ -190,7 +190,7 @@ func (d *devices) relayFault(err error, during string) (f transport.Fault, is bo
 	case errors.As(err, &told):
 		return told.Fault, true
 	case errors.As(err, &calls):
-		return c.links.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
+		return c.engine.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
 		return transport.Fault{Rank: link.Peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
 			engine.FaultClosed, link.Peer, c.rank, during)}, true
@@ -280,7 +280,7 @@ func (d *devices) compare() {
 			return
 		}
 	}
-	c.links.CheckCall(h)
+	c.engine.CheckCall(h)
 }
 
 // compareHost compares all calls of this rank with those that the other ranks of its
@@ -313,7 +313,7 @@ func (d *devices) mismatch(r int, theirs, mine transport.Header) transport.Fault
 		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
 			engine.FaultMismatch, r, d.c.rank, engine.Describe(mine))}
 	}
-	return d.c.links.Mismatch(r, theirs, mine)
+	return d.c.engine.Mismatch(r, theirs, mine)
 }
 
 // publish says which ranks have not come to the oldest call, and ends the communicator

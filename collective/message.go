@@ -22,7 +22,7 @@ type Message struct {
 // which says nothing about whether to has received it. Messages with the same
 // tag between two ranks arrive in the order in which they were sent.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	return c.runMessage(ctx, "Send", messageOf(buf, to, tag), tag, c.links.StartSend)
+	return c.runMessage(ctx, "Send", messageOf(buf, to, tag), tag, c.engine.StartSend)
 }
 
 // Recv receives into buf what rank from sends under a tag. The length and the
@@ -30,7 +30,7 @@ func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 // ranks.
 // After an error the contents of buf are undefined.
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
-	return c.runMessage(ctx, "Recv", messageOf(buf, from, tag), tag, c.links.StartRecv)
+	return c.runMessage(ctx, "Recv", messageOf(buf, from, tag), tag, c.engine.StartRecv)
 }
 
 // starter is Links.StartSend or Links.StartRecv.
@@ -62,11 +62,11 @@ func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T
 		return err
 	}
 	defer c.end()
-	in, err := c.enterMessage(ctx, name, messageOf(recv, from, tag), c.links.StartRecv)
+	in, err := c.enterMessage(ctx, name, messageOf(recv, from, tag), c.engine.StartRecv)
 	if err != nil {
 		return err
 	}
-	out, err := c.enterMessage(ctx, name, messageOf(send, to, tag), c.links.StartSend)
+	out, err := c.enterMessage(ctx, name, messageOf(send, to, tag), c.engine.StartSend)
 	if err != nil {
 		return err
 	}
@@ -95,12 +95,12 @@ func sendToSelf[T Number](c *Comm, send, recv []T, tag int) error {
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
-	return c.startMessage("Send", messageOf(buf, to, tag), tag, c.links.StartSend)
+	return c.startMessage("Send", messageOf(buf, to, tag), tag, c.engine.StartSend)
 }
 
 // StartRecv begins a Recv; buf must not be used until the Message is done.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
-	return c.startMessage("Recv", messageOf(buf, from, tag), tag, c.links.StartRecv)
+	return c.startMessage("Recv", messageOf(buf, from, tag), tag, c.engine.StartRecv)
 }
 
 func (c *Comm) messageError(call, format string, v ...any) error {
@@ -174,7 +174,7 @@ func (c *Comm) enterMessage(ctx context.Context, call string, p engine.Message, 
 	err := start(ref.Message())
 	fault, failed := c.ep.Aborted()
 	if err != nil {
-		fault, failed = c.links.FailMessage(err, ref.Message())
+		fault, failed = c.engine.FailMessage(err, ref.Message())
 	}
 	if failed {
 		return engine.Ref{}, c.failMessage(ctx, fault, ref.Message())
@@ -205,10 +205,10 @@ func (m Message) Test() (bool, error) {
 	}
 	c := m.c
 	defer c.end()
-	err := c.links.Poll()
+	err := c.engine.Poll()
 	fault, failed := c.ep.Aborted()
 	if err != nil {
-		fault, failed = c.links.FailMessage(err, m.ref.Message())
+		fault, failed = c.engine.FailMessage(err, m.ref.Message())
 	}
 	if failed && !m.ref.Done() {
 		return false, c.failMessage(context.Background(), fault, m.ref.Message())
@@ -227,7 +227,7 @@ func (m Message) resume(call string) (done bool, err error) {
 }
 
 func (c *Comm) waitMessage(ctx context.Context, p *engine.Message) error {
-	if fault, failed := c.links.WaitMessage(ctx, p, &c.waiter); failed {
+	if fault, failed := c.engine.WaitMessage(ctx, p, &c.waiter); failed {
 		return c.failMessage(ctx, fault, p)
 	}
 	return nil

@@ -173,11 +173,11 @@ func (s *setup) comm() (*Comm, error) {
 		deviceGraph: s.cfg.deviceGraph,
 		devicePeers: s.cfg.peerOptions(s.w),
 	}
-	c.links, err = engine.NewLinks(ep, c.rank, &layout, plans.messages, c.size > s.cfg.cores, !lendingLoses(gain))
+	c.engine, err = engine.New(ep, c.rank, &layout, plans.messages, c.size > s.cfg.cores, !lendingLoses(gain))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
-	plans.links = c.links
+	plans.engine = c.engine
 	c.waiter.Watch = s.wait
 	s.wait.SetBusy(c.busy.Load)
 	if c.rank == 0 && s.w.Setting("verbose") != "" {

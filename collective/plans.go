@@ -23,7 +23,7 @@ type plans struct {
 	heapBytes  int // per rank
 	lanes      []transport.Link
 	messages   int // the lane of messages between ranks, -1 without one
-	links      *engine.Links
+	engine     *engine.Engine
 	decided    string // digest of what rank 0 has decided
 }
 
@@ -115,7 +115,7 @@ func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, plan.
 			return nil, s.Chunks, err
 		}
 	}
-	pr, err := engine.Bind(s.Plan, p.links, s.Lanes)
+	pr, err := engine.Bind(s.Plan, p.engine, s.Lanes)
 	if err != nil {
 		return nil, s.Chunks, err
 	}

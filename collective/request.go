@@ -54,8 +54,8 @@ func (r Request) Test() (bool, error) {
 	}
 	defer r.c.end()
 	call := r.c.callOf(r.seq)
-	if err := r.c.links.Poll(); err != nil {
-		fault, _ := r.c.links.Fail(err, call)
+	if err := r.c.engine.Poll(); err != nil {
+		fault, _ := r.c.engine.Fail(err, call)
 		return false, r.c.fail(context.Background(), fault, call.Header)
 	}
 	if fault, failed := r.c.ep.Aborted(); failed && !call.Done() {
@@ -100,7 +100,7 @@ func (c *Comm) wait(ctx context.Context, seq uint64) error {
 func (c *Comm) waitAs(ctx context.Context, seq uint64, w *engine.Waiter) error {
 	call := c.callOf(seq)
 	h := call.Header
-	if fault, failed := c.links.Wait(ctx, call, w); failed {
+	if fault, failed := c.engine.Wait(ctx, call, w); failed {
 		return c.fail(ctx, fault, h)
 	}
 	return nil
@@ -194,7 +194,7 @@ func (c *Comm) enter(ctx context.Context, a *args) error {
 		return c.fail(ctx, fault, call.Header)
 	}
 	if err := pr.Start(call); err != nil {
-		fault, _ := c.links.Fail(err, call)
+		fault, _ := c.engine.Fail(err, call)
 		return c.fail(ctx, fault, call.Header)
 	}
 	return nil

@@ -172,8 +172,8 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 		in := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i], Part: "Split"}
 		out := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: "Split"}
 		all = append(all, in, out)
-		if err := errors.Join(c.links.StartRecv(in), c.links.StartSend(out)); err != nil {
-			fault, _ := c.links.FailMessage(err, in)
+		if err := errors.Join(c.engine.StartRecv(in), c.engine.StartSend(out)); err != nil {
+			fault, _ := c.engine.FailMessage(err, in)
 			return c.failMessage(ctx, fault, in)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Call is one execution of a Program. It belongs to the Links from Start until
+// Call is one execution of a Program. It belongs to the Engine from Start until
 // it is done, and may be used again then.
 type Call struct {
 	Header transport.Header // travels with every chunk; Count is in elements, of one part where there are parts

@@ -37,7 +37,7 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int, f func(ran
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			links, err := NewLinks(ep, r, &layout, -1, false, true)
+			links, err := New(ep, r, &layout, -1, false, true)
 			if err != nil {
 				t.Error(err)
 				return
@@ -107,7 +107,7 @@ func TestInFlight(t *testing.T) {
 				}
 			}
 			for _, i := range []int{7, 3, calls - 1, 20} {
-				if fault, failed := programs[0].Links.Wait(context.Background(), &all[i], w); failed {
+				if fault, failed := programs[0].Engine.Wait(context.Background(), &all[i], w); failed {
 					return fmt.Errorf("call %d: %+v", i, fault)
 				}
 				for j := range i {

@@ -46,31 +46,31 @@ func (c *closedEarly) Error() string { return fmt.Sprintf("rank %d has closed", 
 // digest of all calls so far. A rank that has made another call than its peer
 // earlier, from which both returned without hearing of each other, is so found
 // out at their next chunk.
-func (k *Links) record(c *Call) {
+func (e *Engine) record(c *Call) {
 	h := &c.Header
 	for _, v := range []uint64{h.Count, uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32} {
-		k.chain = bits.RotateLeft64((k.chain^v)*0x9E3779B97F4A7C15, 29)
+		e.chain = bits.RotateLeft64((e.chain^v)*0x9E3779B97F4A7C15, 29)
 	}
-	h.Chain = uint8(k.chain >> 32)
-	k.history[h.Seq%past] = *h
+	h.Chain = uint8(e.chain >> 32)
+	e.history[h.Seq%past] = *h
 }
 
 // differ says how peer, which is in or sent a chunk of call theirs, and this
 // rank, in call mine, came apart: by the earliest call that they are known to
 // have made otherwise, as what follows it is different too. Only the owner of
 // the links calls it.
-func (k *Links) differ(peer int, theirs, mine transport.Header) error {
-	if err := k.firstDifference(peer); err != nil {
+func (e *Engine) differ(peer int, theirs, mine transport.Header) error {
+	if err := e.firstDifference(peer); err != nil {
 		return err
 	}
 	if !sameButChain(theirs, mine) {
-		return &mismatch{peer: peer, theirs: theirs, mine: k.callAt(theirs.Seq)}
+		return &mismatch{peer: peer, theirs: theirs, mine: e.callAt(theirs.Seq)}
 	}
-	if err := k.strayChunk(mine); err != nil {
+	if err := e.strayChunk(mine); err != nil {
 		return err
 	}
-	for r := 1; r < k.size; r++ {
-		if err := k.firstDifference((peer + r) % k.size); err != nil {
+	for r := 1; r < e.size; r++ {
+		if err := e.firstDifference((peer + r) % e.size); err != nil {
 			return err
 		}
 	}
@@ -80,14 +80,14 @@ func (k *Links) differ(peer int, theirs, mine transport.Header) error {
 // firstDifference returns the earliest call that rank r is known to have made
 // otherwise than this one, nil when there is none among the latest. Any
 // goroutine may call it.
-func (k *Links) firstDifference(r int) error {
-	latest := k.ep.Status(k.rank).Call
-	for back := transport.History; back >= 0 && r != k.rank; back-- {
-		theirs, ok := k.ep.CallBefore(r, back)
+func (e *Engine) firstDifference(r int) error {
+	latest := e.ep.Status(e.rank).Call
+	for back := transport.History; back >= 0 && r != e.rank; back-- {
+		theirs, ok := e.ep.CallBefore(r, back)
 		if !ok || theirs.Seq > latest.Seq || latest.Seq-theirs.Seq > transport.History {
 			continue
 		}
-		mine, ok := k.ep.CallBefore(k.rank, int(latest.Seq-theirs.Seq))
+		mine, ok := e.ep.CallBefore(e.rank, int(latest.Seq-theirs.Seq))
 		if ok && mine.Seq == theirs.Seq && !sameButChain(mine, theirs) {
 			return &mismatch{peer: r, theirs: theirs, mine: mine}
 		}
@@ -108,46 +108,46 @@ const past = 256
 
 // callAt returns this rank's call with number seq, the latest one when that is
 // too long ago or still to come. The owner of the links calls it.
-func (k *Links) callAt(seq uint64) transport.Header {
-	if h := k.history[seq%past]; h.Seq == seq {
+func (e *Engine) callAt(seq uint64) transport.Header {
+	if h := e.history[seq%past]; h.Seq == seq {
 		return h
 	}
-	return k.ep.Status(k.rank).Call
+	return e.ep.Status(e.rank).Call
 }
 
 // faultOf turns what stopped this rank in what it was doing, a call or a
 // message, into what all ranks are told. A fault's text begins with its kind.
-func (k *Links) faultOf(err error, doing string) transport.Fault {
+func (e *Engine) faultOf(err error, doing string) transport.Fault {
 	var m *mismatch
 	var c *closedEarly
 	var l *leftBehind
 	var pm *messageMismatch
 	switch {
 	case errors.As(err, &pm):
-		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%s%v while rank %d called %s", FaultMismatch, pm, k.rank, pm.mine)}
+		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%s%v while rank %d called %s", FaultMismatch, pm, e.rank, pm.mine)}
 	case errors.As(err, &l):
-		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-			FaultClosed, k.rank, l.peer, Describe(l.theirs))}
+		return transport.Fault{Rank: e.rank, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
+			FaultClosed, e.rank, l.peer, Describe(l.theirs))}
 	case errors.As(err, &m):
-		return transport.Fault{Rank: k.odd(m), Text: FaultMismatch + m.between(k.rank)}
+		return transport.Fault{Rank: e.odd(m), Text: FaultMismatch + m.between(e.rank)}
 	case errors.As(err, &c):
 		return transport.Fault{Rank: c.peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-			FaultClosed, c.peer, k.rank, doing)}
+			FaultClosed, c.peer, e.rank, doing)}
 	default:
-		return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%srank %d in %s: %v", FaultLink, k.rank, doing, err)}
+		return transport.Fault{Rank: e.rank, Text: fmt.Sprintf("%srank %d in %s: %v", FaultLink, e.rank, doing, err)}
 	}
 }
 
 // odd returns the rank to blame for a mismatch between this rank and m.peer:
 // the one with whose call fewer ranks are known to agree, -1 when that does not
 // decide. A single odd rank can so never make another one look guilty.
-func (k *Links) odd(m *mismatch) int {
+func (e *Engine) odd(m *mismatch) int {
 	with, against := 1, 1
-	for r := range k.size {
-		if r == k.rank || r == m.peer {
+	for r := range e.size {
+		if r == e.rank || r == m.peer {
 			continue
 		}
-		switch k.ep.Status(r).Call {
+		switch e.ep.Status(r).Call {
 		case m.mine:
 			with++
 		case m.theirs:
@@ -158,26 +158,26 @@ func (k *Links) odd(m *mismatch) int {
 	case with > against:
 		return m.peer
 	case against > with:
-		return k.rank
+		return e.rank
 	}
 	return -1
 }
 
 // sameCall looks for a rank that is in a call of the same number as mine, but
 // not in the same call.
-func (k *Links) sameCall(mine transport.Header) error {
-	for r := range k.size {
-		if c := k.ep.Status(r).Call; r != k.rank && c.Seq == mine.Seq && c != mine {
-			return k.differ(r, c, mine)
+func (e *Engine) sameCall(mine transport.Header) error {
+	for r := range e.size {
+		if c := e.ep.Status(r).Call; r != e.rank && c.Seq == mine.Seq && c != mine {
+			return e.differ(r, c, mine)
 		}
 	}
 	return nil
 }
 
 // leftBefore looks for a rank that closed before it entered call mine.
-func (k *Links) leftBefore(mine transport.Header) error {
-	for r := range k.size {
-		if st := k.ep.Status(r); r != k.rank && st.Closed && st.Call.Seq < mine.Seq {
+func (e *Engine) leftBefore(mine transport.Header) error {
+	for r := range e.size {
+		if st := e.ep.Status(r); r != e.rank && st.Closed && st.Call.Seq < mine.Seq {
 			return &closedEarly{peer: r}
 		}
 	}
@@ -186,21 +186,21 @@ func (k *Links) leftBefore(mine transport.Header) error {
 
 // compareCalls looks at what the other ranks last entered, and what they sent.
 // Waiting for a rank that made another call, or has left, would be for ever.
-func (k *Links) compareCalls(mine transport.Header) error {
-	if err := k.sameCall(mine); err != nil {
+func (e *Engine) compareCalls(mine transport.Header) error {
+	if err := e.sameCall(mine); err != nil {
 		return err
 	}
-	if err := k.leftBefore(mine); err != nil {
+	if err := e.leftBefore(mine); err != nil {
 		return err
 	}
-	return k.strayChunk(mine)
+	return e.strayChunk(mine)
 }
 
 // strayChunk looks for a chunk of another call up to mine in any link: its
 // sender took part in a call that this rank did not make, and may have gone on
 // since.
-func (k *Links) strayChunk(mine transport.Header) error {
-	for _, in := range k.inbound {
+func (e *Engine) strayChunk(mine transport.Header) error {
+	for _, in := range e.inbound {
 		var h transport.Header
 		_, ok, err := in.r.TryPeek(&h)
 		if errors.Is(err, transport.ErrPeerClosed) {
@@ -209,7 +209,7 @@ func (k *Links) strayChunk(mine transport.Header) error {
 		if err != nil {
 			return linkError(err, "receiving from", int32(in.src))
 		}
-		if own := k.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h, own) {
+		if own := e.callAt(h.Seq); ok && h.Seq <= mine.Seq && !sameButChain(h, own) {
 			return &mismatch{peer: in.src, theirs: h, mine: own}
 		}
 	}
@@ -220,10 +220,10 @@ func (k *Links) strayChunk(mine transport.Header) error {
 // Endpoint where they differ. It finds the calls from which every rank returns
 // without hearing of the others, such as Broadcasts from different roots. Any
 // goroutine may call it, now and then.
-func (k *Links) Check() {
-	for r := range k.size {
-		if err := k.firstDifference(r); err != nil {
-			k.ep.Abort(k.faultOf(err, Describe(k.ep.Status(k.rank).Call)))
+func (e *Engine) Check() {
+	for r := range e.size {
+		if err := e.firstDifference(r); err != nil {
+			e.ep.Abort(e.faultOf(err, Describe(e.ep.Status(e.rank).Call)))
 			return
 		}
 	}
@@ -232,24 +232,24 @@ func (k *Links) Check() {
 // Settle waits, before this rank closes, until the others have entered its
 // latest call too, but not longer than within, and compares. It returns the
 // fault of the Endpoint. The owner of the links calls it.
-func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
-	mine := k.ep.Status(k.rank).Call
-	if t, ok := k.ep.(transport.Teller); ok {
+func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
+	mine := e.ep.Status(e.rank).Call
+	if t, ok := e.ep.(transport.Teller); ok {
 		t.Tell()
 	}
 	pause := 50 * time.Microsecond
 	for start := time.Now(); ; pause = min(2*pause, 5*time.Millisecond) {
-		if f, failed := k.ep.Aborted(); failed {
+		if f, failed := e.ep.Aborted(); failed {
 			return f, true
 		}
-		behind := k.behind(mine) // asked first: who enters in between is compared the next time
-		err := k.compareCalls(mine)
+		behind := e.behind(mine) // asked first: who enters in between is compared the next time
+		err := e.compareCalls(mine)
 		if err == nil {
-			err = k.unanswered(mine)
+			err = e.unanswered(mine)
 		}
 		if err != nil {
-			k.ep.Abort(k.faultOf(err, Describe(mine)))
-			return k.ep.Aborted()
+			e.ep.Abort(e.faultOf(err, Describe(mine)))
+			return e.ep.Aborted()
 		}
 		if !behind || time.Since(start) > within {
 			return transport.Fault{}, false
@@ -259,9 +259,9 @@ func (k *Links) Settle(within time.Duration) (transport.Fault, bool) {
 }
 
 // behind reports whether a rank that is heard of has still to enter call mine.
-func (k *Links) behind(mine transport.Header) bool {
-	for r := range k.size {
-		if st := k.ep.Status(r); r != k.rank && !st.Closed && !st.Unknown && st.Call.Seq < mine.Seq {
+func (e *Engine) behind(mine transport.Header) bool {
+	for r := range e.size {
+		if st := e.ep.Status(r); r != e.rank && !st.Closed && !st.Unknown && st.Call.Seq < mine.Seq {
 			return true
 		}
 	}
@@ -270,8 +270,8 @@ func (k *Links) behind(mine transport.Header) bool {
 
 // unanswered looks for a chunk of a call after mine, which this rank, about to
 // close, will not make. The fault is its own.
-func (k *Links) unanswered(mine transport.Header) error {
-	for _, in := range k.inbound {
+func (e *Engine) unanswered(mine transport.Header) error {
+	for _, in := range e.inbound {
 		var h transport.Header
 		if _, ok, _ := in.r.TryPeek(&h); ok && h.Seq > mine.Seq {
 			return &leftBehind{peer: in.src, theirs: h}

@@ -76,8 +76,8 @@ func Describe(h transport.Header) string {
 }
 
 // CallName returns the name of the function that makes calls of a kind.
-func CallName(k plan.Kind) string {
-	switch k {
+func CallName(e plan.Kind) string {
+	switch e {
 	case plan.AllReduce:
 		return "AllReduce"
 	case plan.Reduce:
@@ -97,23 +97,23 @@ func CallName(k plan.Kind) string {
 	case plan.Scatter:
 		return "Scatter"
 	}
-	return fmt.Sprintf("unknown call %d", k)
+	return fmt.Sprintf("unknown call %d", e)
 }
 
 // doing names what this rank waits in.
-func (k *Links) doing() string {
+func (e *Engine) doing() string {
 	switch {
-	case k.first != nil:
-		return Describe(k.first.Header)
-	case k.messages.first != nil:
-		return k.messages.first.String()
+	case e.first != nil:
+		return Describe(e.first.Header)
+	case e.messages.first != nil:
+		return e.messages.first.String()
 	}
 	return "nothing"
 }
 
 // lacking returns the ranks whose chunk or slot this rank lacks, and what the board says
 // of them.
-func (k *Links) lacking() []waits.Lack {
+func (e *Engine) lacking() []waits.Lack {
 	seen := make(map[int32]bool)
 	var list []waits.Lack
 	lacks := func(peer int32, what string) {
@@ -121,25 +121,25 @@ func (k *Links) lacking() []waits.Lack {
 			return
 		}
 		seen[peer] = true
-		if st := k.ep.Status(int(peer)); st.Closed {
+		if st := e.ep.Status(int(peer)); st.Closed {
 			what += ", which has closed"
 		} else if st.Call.Seq > 0 {
 			what += ", whose latest collective is " + Describe(st.Call)
 		}
 		list = append(list, waits.Lack{Rank: int(peer), What: what})
 	}
-	for p := k.messages.first; p != nil; p = p.next {
+	for p := e.messages.first; p != nil; p = p.next {
 		what := "to send"
 		if p.send {
 			what = "to receive"
 		}
-		if p != k.messages.first || k.first != nil {
+		if p != e.messages.first || e.first != nil {
 			what += ", in " + p.String()
 		}
 		lacks(int32(p.Peer), what)
 	}
-	for i := 0; k.first != nil && i < len(k.active.tracks); i++ {
-		if t := &k.active.tracks[i]; t.call != nil && t.chunk < t.chunks {
+	for i := 0; e.first != nil && i < len(e.active.tracks); i++ {
+		if t := &e.active.tracks[i]; t.call != nil && t.chunk < t.chunks {
 			t.steps[t.next].lacks(lacks)
 		}
 	}

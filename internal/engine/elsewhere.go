@@ -17,25 +17,25 @@ func kindOf(h transport.Header) (kind plan.Kind, onDevice bool) {
 
 // Announce publishes a call that this rank begins elsewhere than on these links,
 // and completes its header. The owner of the links calls it.
-func (k *Links) Announce(h *transport.Header) {
+func (e *Engine) Announce(h *transport.Header) {
 	c := Call{Header: *h}
-	k.record(&c)
+	e.record(&c)
 	*h = c.Header
-	k.ep.Enter(h)
+	e.ep.Enter(h)
 }
 
 // CheckCall looks whether the other ranks have made other calls than this one, or
 // left before they entered mine, which is under way elsewhere, and aborts the
 // Endpoint if so. Any goroutine may call it.
-func (k *Links) CheckCall(mine transport.Header) {
-	k.Check()
-	if err := k.leftBefore(mine); err != nil {
-		k.ep.Abort(k.faultOf(err, Describe(mine)))
+func (e *Engine) CheckCall(mine transport.Header) {
+	e.Check()
+	if err := e.leftBefore(mine); err != nil {
+		e.ep.Abort(e.faultOf(err, Describe(mine)))
 	}
 }
 
 // Mismatch is the fault of two ranks whose calls of the same number differ:
 // theirs is that of rank peer, mine that of this one. Any goroutine may call it.
-func (k *Links) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
-	return k.faultOf(&mismatch{peer: peer, theirs: theirs, mine: mine}, Describe(mine))
+func (e *Engine) Mismatch(peer int, theirs, mine transport.Header) transport.Fault {
+	return e.faultOf(&mismatch{peer: peer, theirs: theirs, mine: mine}, Describe(mine))
 }

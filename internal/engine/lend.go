@@ -39,11 +39,11 @@ const lendCrowdedFrom = 128 << 10
 // to a slot once: with four ranks on two cores an AllToAll of parts of 64 KiB
 // takes 31 us and 108 through slots, of 16 KiB 20 and 21, of 4 KiB 15 and 9;
 // Broadcast, AllGather and Gather gain nothing.
-func (k *Links) lendsOwn(kind uint8, bytes int64) bool {
+func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
 	switch {
-	case !k.lending:
+	case !e.lending:
 		return false
-	case k.crowded:
+	case e.crowded:
 		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind) == plan.Scatter
 		return one && bytes >= 32<<10
 	}
@@ -51,7 +51,7 @@ func (k *Links) lendsOwn(kind uint8, bytes int64) bool {
 }
 
 // prepareLending finds out which buffers of c can be lent.
-func (k *Links) prepareLending(c *Call) {
+func (e *Engine) prepareLending(c *Call) {
 	c.lendIn, c.lendOut, c.mayIn, c.mayOut, c.lent = false, false, false, false, false
 	c.inPlace = overlap(c.In, c.Out)
 	bytes := int64(c.Header.Count) * int64(c.DType.Size())
@@ -59,9 +59,9 @@ func (k *Links) prepareLending(c *Call) {
 		return
 	}
 	c.mayIn, c.mayOut = !c.Scale && len(c.In) > 0, c.Divide < 2 && len(c.Out) > 0
-	shared := !k.crowded || bytes >= lendCrowdedFrom || plan.Kind(c.Header.Kind) != plan.Broadcast
-	c.lendIn = c.mayIn && (c.wide || shared && k.ep.Shared(c.In))
-	c.lendOut = c.mayOut && (c.wide || shared && k.ep.Shared(c.Out))
+	shared := !e.crowded || bytes >= lendCrowdedFrom || plan.Kind(c.Header.Kind) != plan.Broadcast
+	c.lendIn = c.mayIn && (c.wide || shared && e.ep.Shared(c.In))
+	c.lendOut = c.mayOut && (c.wide || shared && e.ep.Shared(c.Out))
 }
 
 // lends reports whether what s sends can be read where it lies in the caller's
@@ -84,17 +84,17 @@ func (c *Call) lends(s *step) bool {
 }
 
 // lend computes the value of s where it belongs, and lends it to the receivers.
-func (k *Links) lend(t *track, s *step, from, n int) {
+func (e *Engine) lend(t *track, s *step, from, n int) {
 	c := t.call
 	b, part := s.dst, s.dstPart
 	if b == plan.None {
 		b, part = s.args[0].buf, s.args[0].part
 	} else {
-		k.move(t, s, nil, from, n)
+		e.move(t, s, nil, from, n)
 	}
 	window := t.buffer(b, part, c.In, c.Out, t.start+from, n)
 	c.lent = true
-	helps := k.helps(c)
+	helps := e.helps(c)
 	for _, o := range s.outs {
 		if o.helper != nil {
 			o.helper.Helps(helps)
@@ -119,17 +119,17 @@ func (t *track) returned() bool {
 // its own and nothing to do but to wait for the receivers. A rank that receives as well
 // has its own copying to do: of two that exchange 256 KiB each takes 13 us, 20 if
 // they help each other.
-func (k *Links) helps(c *Call) bool {
+func (e *Engine) helps(c *Call) bool {
 	switch plan.Kind(c.Header.Kind) {
 	case plan.Broadcast, plan.Gather, plan.Scatter:
-		return !k.crowded
+		return !e.crowded
 	}
 	return false
 }
 
 // help copies a part of what t has lent to where its receivers want it.
-func (k *Links) help(t *track) error {
-	if !t.call.lent || !k.helps(t.call) {
+func (e *Engine) help(t *track) error {
+	if !t.call.lent || !e.helps(t.call) {
 		return nil
 	}
 	for i := range t.steps {
@@ -138,7 +138,7 @@ func (k *Links) help(t *track) error {
 				continue
 			}
 			if ok, err := o.helper.Help(); ok || err != nil {
-				k.steps++
+				e.steps++
 				return linkError(err, "sending to", o.to)
 			}
 		}

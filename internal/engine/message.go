@@ -12,7 +12,7 @@ import (
 const messageKind = 255
 
 // Message is one message between this rank and another: a Send or a Receive. It
-// belongs to the Links from Start until it is done.
+// belongs to the Engine from Start until it is done.
 type Message struct {
 	Peer  int
 	Tag   int32
@@ -64,20 +64,20 @@ type messages struct {
 	head        transport.Header     // scratch of one chunk: the message that it belongs to
 }
 
-func (k *Links) openMessages(lane int) error {
-	p := &k.messages
-	p.out, p.in = make([]transport.Sender, k.size), make([]transport.Receiver, k.size)
-	p.inbox, p.busy, p.dry = make([]inbox, k.size), make([]bool, k.size), make([]bool, k.size)
-	for r := range k.size {
+func (e *Engine) openMessages(lane int) error {
+	p := &e.messages
+	p.out, p.in = make([]transport.Sender, e.size), make([]transport.Receiver, e.size)
+	p.inbox, p.busy, p.dry = make([]inbox, e.size), make([]bool, e.size), make([]bool, e.size)
+	for r := range e.size {
 		p.inbox[r].peer = r
-		if r == k.rank {
+		if r == e.rank {
 			continue
 		}
 		var err error
-		if p.out[r], err = k.ep.Sender(lane, r); err != nil {
+		if p.out[r], err = e.ep.Sender(lane, r); err != nil {
 			return err
 		}
-		if p.in[r], err = k.ep.Receiver(lane, r); err != nil {
+		if p.in[r], err = e.ep.Receiver(lane, r); err != nil {
 			return err
 		}
 	}
@@ -85,71 +85,71 @@ func (k *Links) openMessages(lane int) error {
 }
 
 // StartSend and StartRecv begin message p. Preconditions: its peer is another
-// rank, and the Links have a lane for messages. An error is for FailMessage.
-func (k *Links) StartSend(p *Message) error { return k.startMessage(p, true) }
+// rank, and the Engine has a lane for messages. An error is for FailMessage.
+func (e *Engine) StartSend(p *Message) error { return e.startMessage(p, true) }
 
 // StartRecv begins to receive; see StartSend.
-func (k *Links) StartRecv(p *Message) error { return k.startMessage(p, false) }
+func (e *Engine) StartRecv(p *Message) error { return e.startMessage(p, false) }
 
-func (k *Links) startMessage(p *Message, send bool) error {
+func (e *Engine) startMessage(p *Message, send bool) error {
 	p.send, p.moved, p.done, p.had, p.next = send, 0, false, 0, nil
-	p.lends = send && k.lendsOwn(messageKind, int64(len(p.Buf)))
+	p.lends = send && e.lendsOwn(messageKind, int64(len(p.Buf)))
 	if !send {
-		if err := k.messages.inbox[p.Peer].post(p); err != nil {
+		if err := e.messages.inbox[p.Peer].post(p); err != nil {
 			return err
 		}
 	}
-	if k.messages.last == nil {
-		k.messages.first = p
+	if e.messages.last == nil {
+		e.messages.first = p
 	} else {
-		k.messages.last.next = p
+		e.messages.last.next = p
 	}
-	k.messages.last = p
-	return k.poll()
+	e.messages.last = p
+	return e.poll()
 }
 
 // WaitMessage returns when p is done, or with the fault of the Endpoint when it
 // cannot be, or when there is one by then.
-func (k *Links) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transport.Fault, bool) {
+func (e *Engine) WaitMessage(ctx context.Context, p *Message, w *Waiter) (transport.Fault, bool) {
 	if !p.done {
-		if err := w.wait(ctx, k, &p.done, w.Spins); err != nil {
-			return k.failWait(err, p.String(), w)
+		if err := w.wait(ctx, e, &p.done, w.Spins); err != nil {
+			return e.failWait(err, p.String(), w)
 		}
 	}
-	return k.ep.Aborted()
+	return e.ep.Aborted()
 }
 
 // FailMessage makes err, which stopped p, the fault of the Endpoint, unless there
 // is one, and returns the one that counts.
-func (k *Links) FailMessage(err error, p *Message) (transport.Fault, bool) {
-	return k.failWait(err, p.String(), &Waiter{})
+func (e *Engine) FailMessage(err error, p *Message) (transport.Fault, bool) {
+	return e.failWait(err, p.String(), &Waiter{})
 }
 
 // pollMessages moves all messages as far as they can go now, each by one lent chunk
 // at a time: others wait for what this rank lends, and while it reads what they
 // have lent it does not.
-func (k *Links) pollMessages() error {
-	for more := true; more && k.messages.first != nil; {
-		k.messages.more = false
-		if err := k.passMessages(); err != nil {
+func (e *Engine) pollMessages() error {
+	for more := true; more && e.messages.first != nil; {
+		e.messages.more = false
+		if err := e.passMessages(); err != nil {
 			return err
 		}
-		more = k.messages.more
+		more = e.messages.more
 	}
 	return nil
 }
 
-func (k *Links) passMessages() error {
-	clear(k.messages.busy)
-	clear(k.messages.dry)
+func (e *Engine) passMessages() error {
+	clear(e.messages.busy)
+	clear(e.messages.dry)
 	var before, next *Message
-	for p := k.messages.first; p != nil; p = next {
+	for p := e.messages.first; p != nil; p = next {
 		next = p.next
 		var err error
 		if p.send {
-			err = k.moveOut(p)
+			err = e.moveOut(p)
 		} else {
-			err = k.receive(p.Peer)
+			err = e.receive(p.Peer)
 		}
 		if err != nil {
 			return err
@@ -159,12 +159,12 @@ func (k *Links) passMessages() error {
 			continue
 		}
 		if before == nil {
-			k.messages.first = next
+			e.messages.first = next
 		} else {
 			before.next = next
 		}
-		if k.messages.last == p {
-			k.messages.last = before
+		if e.messages.last == p {
+			e.messages.last = before
 		}
 		p.had, p.Buf, p.next = len(p.Buf), nil, nil // the caller's
 	}
@@ -172,25 +172,25 @@ func (k *Links) passMessages() error {
 }
 
 // moveOut sends what fits of p, unless an earlier message to its peer waits.
-func (k *Links) moveOut(p *Message) error {
-	if k.messages.busy[p.Peer] {
+func (e *Engine) moveOut(p *Message) error {
+	if e.messages.busy[p.Peer] {
 		return nil
 	}
-	link, slot, h := k.messages.out[p.Peer], k.ep.MaxPayload(), &k.messages.head
+	link, slot, h := e.messages.out[p.Peer], e.ep.MaxPayload(), &e.messages.head
 	*h = p.header()
 	if p.lends {
-		return k.lendOut(p, link)
+		return e.lendOut(p, link)
 	}
 	for !p.done {
 		n := min(slot, len(p.Buf)-p.moved)
 		window, ok, err := link.TryReserve(n)
 		if err != nil || !ok {
-			k.messages.busy[p.Peer] = true
+			e.messages.busy[p.Peer] = true
 			return linkError(err, "sending to", int32(p.Peer))
 		}
 		copy(window, p.Buf[p.moved:])
 		link.Commit(h)
-		k.steps++
+		e.steps++
 		p.moved += n
 		p.done = p.moved == len(p.Buf)
 	}
@@ -200,11 +200,11 @@ func (k *Links) moveOut(p *Message) error {
 // lendOut lends what the link takes of p. p is done when all has come back, and
 // later messages to its peer wait for that: what they lend would be waited for
 // with it, and that might not come before p is done.
-func (k *Links) lendOut(p *Message, link transport.Sender) error {
-	k.messages.busy[p.Peer] = true
+func (e *Engine) lendOut(p *Message, link transport.Sender) error {
+	e.messages.busy[p.Peer] = true
 	moved := p.moved
 	helper, _ := link.(transport.Helper)
-	helps := helper != nil && !k.crowded && !k.receiving()
+	helps := helper != nil && !e.crowded && !e.receiving()
 	if helper != nil {
 		helper.Helps(helps)
 	}
@@ -217,12 +217,12 @@ func (k *Links) lendOut(p *Message, link transport.Sender) error {
 		if !ok {
 			break
 		}
-		link.Lend(&k.messages.head, p.Buf[p.moved:p.moved+n:p.moved+n])
+		link.Lend(&e.messages.head, p.Buf[p.moved:p.moved+n:p.moved+n])
 		p.moved += n
-		k.steps++
+		e.steps++
 	}
 	if p.moved > moved {
-		k.ep.Fence()
+		e.ep.Fence()
 		link.Wake()
 	}
 	if p.moved == len(p.Buf) && link.Returned() {
@@ -230,8 +230,8 @@ func (k *Links) lendOut(p *Message, link transport.Sender) error {
 			return linkError(err, "sending to", int32(p.Peer))
 		}
 		p.done = true
-		k.messages.busy[p.Peer] = false
-		k.steps++
+		e.messages.busy[p.Peer] = false
+		e.steps++
 		return nil
 	}
 	if !helps {
@@ -239,14 +239,14 @@ func (k *Links) lendOut(p *Message, link transport.Sender) error {
 	}
 	ok, err := helper.Help()
 	if ok {
-		k.steps++
+		e.steps++
 	}
 	return linkError(err, "sending to", int32(p.Peer))
 }
 
 // receiving reports whether this rank waits for a message.
-func (k *Links) receiving() bool {
-	for p := k.messages.first; p != nil; p = p.next {
+func (e *Engine) receiving() bool {
+	for p := e.messages.first; p != nil; p = p.next {
 		if !p.send && !p.done {
 			return true
 		}
@@ -255,22 +255,22 @@ func (k *Links) receiving() bool {
 }
 
 // receive brings what has come from a peer, while a receive waits for it.
-func (k *Links) receive(peer int) error {
-	b, link, h := &k.messages.inbox[peer], k.messages.in[peer], &k.messages.head
-	for b.open() && !k.messages.dry[peer] {
-		k.messages.dry[peer] = true
-		n, ok, err := k.head(link, h)
+func (e *Engine) receive(peer int) error {
+	b, link, h := &e.messages.inbox[peer], e.messages.in[peer], &e.messages.head
+	for b.open() && !e.messages.dry[peer] {
+		e.messages.dry[peer] = true
+		n, ok, err := e.head(link, h)
 		if err != nil || !ok {
 			return linkError(err, "receiving from", int32(peer))
 		}
-		if n > max(lentBytes, k.ep.MaxPayload()) {
+		if n > max(lentBytes, e.ep.MaxPayload()) {
 			return fmt.Errorf("rank %d sent %d bytes at once", peer, n)
 		}
 		target, err := b.place(*h, n)
 		if err != nil {
 			return err
 		}
-		chunk, ok, err := k.payload(link, h, target)
+		chunk, ok, err := e.payload(link, h, target)
 		if err != nil || !ok {
 			return linkError(err, "receiving from", int32(peer))
 		}
@@ -282,16 +282,16 @@ func (k *Links) receive(peer int) error {
 		}
 		b.arrived()
 		link.Release()
-		k.steps++
-		k.messages.dry[peer] = n > k.ep.MaxPayload() // others have their turn
-		k.messages.more = k.messages.more || k.messages.dry[peer]
+		e.steps++
+		e.messages.dry[peer] = n > e.ep.MaxPayload() // others have their turn
+		e.messages.more = e.messages.more || e.messages.dry[peer]
 	}
 	return nil
 }
 
 // head returns the length of what comes next on a link.
-func (k *Links) head(link transport.Receiver, h *transport.Header) (int, bool, error) {
-	if k.reaches {
+func (e *Engine) head(link transport.Receiver, h *transport.Header) (int, bool, error) {
+	if e.reaches {
 		return link.(transport.LentReceiver).TryHead(h)
 	}
 	b, ok, err := link.TryPeek(h)
@@ -300,8 +300,8 @@ func (k *Links) head(link transport.Receiver, h *transport.Header) (int, bool, e
 
 // payload returns what comes next on a link, in into where it has to be brought
 // from its sender's memory.
-func (k *Links) payload(link transport.Receiver, h *transport.Header, into []byte) ([]byte, bool, error) {
-	if k.reaches {
+func (e *Engine) payload(link transport.Receiver, h *transport.Header, into []byte) ([]byte, bool, error) {
+	if e.reaches {
 		return link.(transport.LentReceiver).TryPeekInto(h, into)
 	}
 	return link.TryPeek(h)

@@ -14,7 +14,7 @@ import (
 )
 
 // everyPair runs f as every rank, with a lane for messages.
-func everyPair(t *testing.T, size, slots, slotBytes int, f func(k *Links, rank int, w *Waiter) error) []error {
+func everyPair(t *testing.T, size, slots, slotBytes int, f func(k *Engine, rank int, w *Waiter) error) []error {
 	t.Helper()
 	layout := transport.Layout{Size: size, Slots: slots, SlotBytes: slotBytes}
 	for a := range size {
@@ -32,7 +32,7 @@ func everyPair(t *testing.T, size, slots, slotBytes int, f func(k *Links, rank i
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			k, err := NewLinks(ep, r, &layout, 0, false, true)
+			k, err := New(ep, r, &layout, 0, false, true)
 			if err == nil {
 				err = f(k, r, &Waiter{Spins: 10, Yields: 10})
 			}
@@ -66,7 +66,7 @@ func TestMessages(t *testing.T) {
 		}
 		return n
 	}
-	for r, err := range everyPair(t, size, 2, 256, func(k *Links, rank int, w *Waiter) error {
+	for r, err := range everyPair(t, size, 2, 256, func(k *Engine, rank int, w *Waiter) error {
 		type expected struct {
 			p         *Message
 			got, want []byte
@@ -135,7 +135,7 @@ func TestMessages(t *testing.T) {
 // TestMessageMismatch: a message of another length or type than its Receive is
 // an error on both ranks that names both.
 func TestMessageMismatch(t *testing.T) {
-	errs := everyPair(t, 2, 2, 256, func(k *Links, rank int, w *Waiter) error {
+	errs := everyPair(t, 2, 2, 256, func(k *Engine, rank int, w *Waiter) error {
 		p := message(1-rank, 3, 20+rank, make([]byte, 400))
 		start := k.StartSend
 		if rank == 1 {
@@ -163,7 +163,7 @@ func TestMessageMismatch(t *testing.T) {
 // TestWaitMessageSeesFault: a message that is done when its set has a fault is reported as
 // one that may have failed, as a call is.
 func TestWaitMessageSeesFault(t *testing.T) {
-	for r, err := range everyPair(t, 2, 2, 256, func(k *Links, rank int, w *Waiter) error {
+	for r, err := range everyPair(t, 2, 2, 256, func(k *Engine, rank int, w *Waiter) error {
 		if rank == 1 {
 			return nil
 		}

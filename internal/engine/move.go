@@ -11,7 +11,7 @@ import (
 
 // take does step s of t, or reports false when a link is not ready. All links
 // are checked before any is used.
-func (k *Links) take(t *track, s *step) (bool, error) {
+func (e *Engine) take(t *track, s *step) (bool, error) {
 	c := t.call
 	from := t.chunk * t.grain
 	n := min(t.grain, t.bytes-from)
@@ -20,25 +20,25 @@ func (k *Links) take(t *track, s *step) (bool, error) {
 		if a.in == nil {
 			continue
 		}
-		window, ok, err := k.peek(t, s, a, from, n)
+		window, ok, err := e.peek(t, s, a, from, n)
 		if err != nil || !ok {
 			return false, linkError(err, "receiving from", a.from)
 		}
 		if t.got != c.Header {
-			return false, k.differ(int(a.from), t.got, c.Header)
+			return false, e.differ(int(a.from), t.got, c.Header)
 		}
 		if len(window) != n {
 			return false, fmt.Errorf("rank %d sent a chunk of %d bytes where %d belong", a.from, len(window), n)
 		}
-		k.windows[i] = window
+		e.windows[i] = window
 	}
 	lends := len(s.outs) > 0 && n > transport.MaxInline && c.lends(s)
-	return k.emit(t, s, from, n, lends)
+	return e.emit(t, s, from, n, lends)
 }
 
 // emit moves n bytes from byte from of the lane, whose operands are there, to
 // the links of s, or lends them, once every link has room: false before that.
-func (k *Links) emit(t *track, s *step, from, n int, lends bool) (bool, error) {
+func (e *Engine) emit(t *track, s *step, from, n int, lends bool) (bool, error) {
 	var to []byte
 	for i := len(s.outs) - 1; i >= 0; i-- {
 		want := 0 // the others read the first one's slot
@@ -52,17 +52,17 @@ func (k *Links) emit(t *track, s *step, from, n int, lends bool) (bool, error) {
 		to = window
 	}
 	if lends {
-		k.lend(t, s, from, n)
+		e.lend(t, s, from, n)
 	} else {
-		k.move(t, s, to, from, n)
+		e.move(t, s, to, from, n)
 	}
-	k.publish(&t.call.Header, s, lends)
+	e.publish(&t.call.Header, s, lends)
 	return true, nil
 }
 
 // publish tells all links of s that its chunk has been moved: one fence for all
 // of them, then a look at who sleeps.
-func (k *Links) publish(h *transport.Header, s *step, lent bool) {
+func (e *Engine) publish(h *transport.Header, s *step, lent bool) {
 	if len(s.outs) == 0 && s.receives == 1 {
 		for i := range s.args {
 			if in := s.args[i].in; in != nil {
@@ -80,7 +80,7 @@ func (k *Links) publish(h *transport.Header, s *step, lent bool) {
 	case len(s.outs) == 0 && s.receives == 0:
 		return
 	case len(s.outs) == 0 || lent:
-		k.ep.Fence()
+		e.ep.Fence()
 	default:
 		lender := s.outs[0].link
 		for _, o := range s.outs[1:] {
@@ -102,28 +102,28 @@ func (k *Links) publish(h *transport.Header, s *step, lent bool) {
 
 // move computes the value of s for n bytes from byte from of the lane, and puts
 // it into the window to, if there are links to send on, and into the buffer of
-// s, if it has one. k.windows holds what was received.
-func (k *Links) move(t *track, s *step, to []byte, from, n int) {
+// s, if it has one. e.windows holds what was received.
+func (e *Engine) move(t *track, s *step, to []byte, from, n int) {
 	c := t.call
 	if len(c.Pieces) == 0 {
 		for i := range s.args {
 			if a := &s.args[i]; a.in == nil {
-				k.windows[i] = k.operand(t, a, c.In, c.Out, t.start+from, n)
+				e.windows[i] = e.operand(t, a, c.In, c.Out, t.start+from, n)
 			}
 		}
 		var dst []byte
 		if s.dst != plan.None {
 			dst = t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n)
 		}
-		k.combine(c, k.windows[:len(s.args)], to, dst)
+		e.combine(c, e.windows[:len(s.args)], to, dst)
 		return
 	}
-	k.movePieces(t, s, to, t.start+from, n)
+	e.movePieces(t, s, to, t.start+from, n)
 }
 
 // combine computes the value of operands into to and dst, either of which may
 // be nil. With both, it is the window that is read again: it stays in cache.
-func (k *Links) combine(c *Call, operands [][]byte, to, dst []byte) {
+func (e *Engine) combine(c *Call, operands [][]byte, to, dst []byte) {
 	value := to
 	if to == nil {
 		value = dst
@@ -142,7 +142,7 @@ func (k *Links) combine(c *Call, operands [][]byte, to, dst []byte) {
 	case len(operands) == 2 && !c.stream:
 		kernel.Reduce(c.Op, c.DType, value, operands[0], operands[1])
 	case len(value) <= tiny:
-		k.combineTiny(c, value, operands)
+		e.combineTiny(c, value, operands)
 	default:
 		kernel.ReduceMany(c.Op, c.DType, value, operands, c.stream && to == nil)
 	}
@@ -158,8 +158,8 @@ const tiny = 64
 
 // combineTiny is combine for at most tiny bytes. The value grows apart, as its
 // place may be that of an operand.
-func (k *Links) combineTiny(c *Call, value []byte, operands [][]byte) {
-	sum := k.tiny[:len(value)]
+func (e *Engine) combineTiny(c *Call, value []byte, operands [][]byte) {
+	sum := e.tiny[:len(value)]
 	kernel.Reduce(c.Op, c.DType, sum, operands[0], operands[1])
 	for _, b := range operands[2:] {
 		kernel.Reduce(c.Op, c.DType, sum, sum, b)
@@ -169,14 +169,14 @@ func (k *Links) combineTiny(c *Call, value []byte, operands [][]byte) {
 
 // operand returns n bytes of the buffer that a names, from byte from of its
 // part on, multiplied beforehand if the call says so.
-func (k *Links) operand(t *track, a *operand, in, out []byte, from, n int) []byte {
+func (e *Engine) operand(t *track, a *operand, in, out []byte, from, n int) []byte {
 	b := t.buffer(a.buf, a.part, in, out, from, n)
 	if c := t.call; c.Scale && a.buf == plan.In {
-		if k.scaled == nil {
-			k.scaled = make([]byte, k.ep.MaxPayload())
+		if e.scaled == nil {
+			e.scaled = make([]byte, e.ep.MaxPayload())
 		}
-		kernel.ScaleCopy(c.DType, k.scaled[:n], b, c.Factor)
-		return k.scaled[:n]
+		kernel.ScaleCopy(c.DType, e.scaled[:n], b, c.Factor)
+		return e.scaled[:n]
 	}
 	return b
 }
@@ -195,20 +195,20 @@ func (t *track) buffer(b plan.Buf, part int, in, out []byte, from, n int) []byte
 }
 
 // movePieces is move for a message in pieces, which has one part only.
-func (k *Links) movePieces(t *track, s *step, to []byte, from, n int) {
+func (e *Engine) movePieces(t *track, s *step, to []byte, from, n int) {
 	c := t.call
-	args := k.windows[:len(s.args)]
+	args := e.windows[:len(s.args)]
 	for done := 0; done < n; {
 		p, at := c.piece(from + done)
 		m := min(n-done, p.End-from-done)
 		for i := range s.args {
 			switch a := &s.args[i]; {
 			case a.in != nil:
-				k.pieces[i] = args[i][done : done+m]
+				e.pieces[i] = args[i][done : done+m]
 			case a.buf == plan.Tmp:
-				k.pieces[i] = t.tmp[done : done+m]
+				e.pieces[i] = t.tmp[done : done+m]
 			default:
-				k.pieces[i] = k.operand(t, a, p.In, p.Out, at, m)
+				e.pieces[i] = e.operand(t, a, p.In, p.Out, at, m)
 			}
 		}
 		var dst, window []byte
@@ -222,7 +222,7 @@ func (k *Links) movePieces(t *track, s *step, to []byte, from, n int) {
 		if to != nil {
 			window = to[done : done+m]
 		}
-		k.combine(c, k.pieces[:len(s.args)], window, dst)
+		e.combine(c, e.pieces[:len(s.args)], window, dst)
 		done += m
 	}
 }

@@ -28,8 +28,8 @@ type inboundOf struct {
 func markAhead(p *plan.Plan, lane int, tracks []track, users map[inboundOf]int) {
 	stores, reads := map[int]int{}, 0
 	for i := range tracks {
-		for k := range tracks[i].steps {
-			s := &tracks[i].steps[k]
+		for e := range tracks[i].steps {
+			s := &tracks[i].steps[e]
 			if s.dst == plan.Out {
 				stores[s.dstPart]++
 			}
@@ -41,8 +41,8 @@ func markAhead(p *plan.Plan, lane int, tracks []track, users map[inboundOf]int) 
 		}
 	}
 	for i := range tracks {
-		for k := range tracks[i].steps {
-			s := &tracks[i].steps[k]
+		for e := range tracks[i].steps {
+			s := &tracks[i].steps[e]
 			if len(s.args) != 1 || s.args[0].put == nil || s.dst != plan.Out {
 				continue
 			}
@@ -55,8 +55,8 @@ func markAhead(p *plan.Plan, lane int, tracks []track, users map[inboundOf]int) 
 // countUsers adds the steps of tracks, which are of a lane, to users.
 func countUsers(users map[inboundOf]int, lane int, tracks []track) {
 	for i := range tracks {
-		for k := range tracks[i].steps {
-			for _, a := range tracks[i].steps[k].args {
+		for e := range tracks[i].steps {
+			for _, a := range tracks[i].steps[e].args {
 				if a.in != nil {
 					users[inboundOf{lane, a.from}]++
 				}
@@ -85,7 +85,7 @@ func (c *Call) places(s *step, chunk int) bool {
 
 // peek returns the chunk of n bytes, from byte from of the lane on, that operand a
 // of s receives, when it has come.
-func (k *Links) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool, error) {
+func (e *Engine) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool, error) {
 	c := t.call
 	window, ok, err := a.in.TryPeek(&t.got)
 	if ok || err != nil || a.put == nil || n < placeFrom || len(c.Pieces) > 0 || c.places(s, t.grain) {
@@ -96,11 +96,11 @@ func (k *Links) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool, 
 }
 
 // Unplace ends all that could still write to memory of callers. A call that fails ends with it.
-func (k *Links) Unplace() {
-	for _, in := range k.inbound {
+func (e *Engine) Unplace() {
+	for _, in := range e.inbound {
 		unplace(in.r)
 	}
-	for _, r := range k.messages.in {
+	for _, r := range e.messages.in {
 		unplace(r)
 	}
 }

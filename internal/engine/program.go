@@ -17,7 +17,7 @@ import (
 
 // Program is a Plan bound to the links of one rank.
 type Program struct {
-	*Links
+	*Engine
 	plan   *plan.Plan
 	tracks []track
 	wide   bool // every chunk goes from buffer to buffer: see wide.go
@@ -55,13 +55,13 @@ type track struct {
 // window aligned for the kernels and every element whole.
 const quantum = 64
 
-// Bind looks up the links that the rank of k needs for p. laneOf[i] is the lane
+// Bind looks up the links that the rank of e needs for p. laneOf[i] is the lane
 // of the Layout that lane i of the plan travels on.
-func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
+func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 	if len(laneOf) != len(p.Lanes) {
 		return nil, fmt.Errorf("engine: %d lane numbers for the %d lanes of plan %s", len(laneOf), len(p.Lanes), p.Name)
 	}
-	pr := &Program{Links: k, plan: p, wide: onlyMoves(p), passes: passesOn(p)}
+	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p)}
 	cuts, users, lanes := p.Cuts(), make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
 	for i := range p.Lanes {
 		l := &p.Lanes[i]
@@ -69,16 +69,16 @@ func Bind(p *plan.Plan, k *Links, laneOf []int) (*Program, error) {
 		lanes = append(lanes, begin)
 		s := share{from: cuts[i], upTo: cuts[i+1], part: l.Part, first: i == 0}
 		for _, t := range l.Tracks {
-			if t.Rank != k.rank {
+			if t.Rank != e.rank {
 				continue
 			}
 			steps, err := compile(p, l, t, func(src int32) (transport.Receiver, error) {
-				return k.ep.Receiver(laneOf[i], int(src))
+				return e.ep.Receiver(laneOf[i], int(src))
 			}, func(dst int32) (transport.Sender, error) {
-				return k.ep.Sender(laneOf[i], int(dst))
+				return e.ep.Sender(laneOf[i], int(dst))
 			})
 			if err != nil {
-				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, k.rank, err)
+				return nil, fmt.Errorf("engine: plan %s, lane %d, rank %d: %w", p.Name, i, e.rank, err)
 			}
 			pr.add(track{share: s, steps: steps})
 		}
@@ -127,7 +127,7 @@ func (pr *Program) add(t track) {
 func (pr *Program) Plan() *plan.Plan { return pr.plan }
 
 // begin points t at the start of the message of c.
-func (k *Links) begin(t *track, c *Call) {
+func (e *Engine) begin(t *track, c *Call) {
 	elem := c.DType.Size()
 	count := int64(c.Header.Count)
 	grain := int64(quantum / elem)
@@ -136,10 +136,10 @@ func (k *Links) begin(t *track, c *Call) {
 	from := int(plan.CutAt(count, t.share.from, grain)) * elem
 	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - from
 	t.start = from - t.share.part*t.part
-	slot := k.ep.MaxPayload()
+	slot := e.ep.MaxPayload()
 	t.grain = c.Chunks.Of(t.bytes, slot)
 	if c.wide {
-		t.grain = k.wideChunk(t.bytes, c.program.passes)
+		t.grain = e.wideChunk(t.bytes, c.program.passes)
 	}
 	t.chunks = (t.bytes + t.grain - 1) / t.grain
 	if count == 0 && t.share.first {

@@ -39,84 +39,84 @@ func (pr *Program) Run(ctx context.Context, c *Call, w *Waiter) (transport.Fault
 
 // Wait returns when c, which Start began, is done, or with the fault of the
 // Endpoint when it cannot be.
-func (k *Links) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
+func (e *Engine) Wait(ctx context.Context, c *Call, w *Waiter) (transport.Fault, bool) {
 	if !c.done {
-		if err := w.wait(ctx, k, &c.done, w.polls(k, c)); err != nil {
-			return k.failWait(err, Describe(c.Header), w)
+		if err := w.wait(ctx, e, &c.done, w.polls(e, c)); err != nil {
+			return e.failWait(err, Describe(c.Header), w)
 		}
 	}
-	return k.ep.Aborted()
+	return e.ep.Aborted()
 }
 
 // Poll moves the calls under way as far as they can now.
-func (k *Links) Poll() error { return k.poll() }
+func (e *Engine) Poll() error { return e.poll() }
 
 // Fail makes err, which stopped this rank in call c, the fault of the Endpoint,
 // unless there is one, and returns the one that counts.
-func (k *Links) Fail(err error, c *Call) (transport.Fault, bool) {
-	return k.failWait(err, Describe(c.Header), &Waiter{})
+func (e *Engine) Fail(err error, c *Call) (transport.Fault, bool) {
+	return e.failWait(err, Describe(c.Header), &Waiter{})
 }
 
 // failWait is Fail for what stopped a wait in a call or message.
-func (k *Links) failWait(err error, doing string, w *Waiter) (transport.Fault, bool) {
+func (e *Engine) failWait(err error, doing string, w *Waiter) (transport.Fault, bool) {
 	switch {
 	case err == errAborted:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, waits.ErrStalled):
-		k.ep.Abort(w.WaitFault(err, k.rank, doing, k.lacking()))
+		e.ep.Abort(w.WaitFault(err, e.rank, doing, e.lacking()))
 		w.Watch.GiveUp()
-		return k.ep.Aborted()
+		return e.ep.Aborted()
 	default:
-		k.ep.Abort(k.faultOf(err, doing))
+		e.ep.Abort(e.faultOf(err, doing))
 	}
 	w.Watch.Clear()
-	return k.ep.Aborted()
+	return e.ep.Aborted()
 }
 
 // Idle reports whether no call and no message is under way.
-func (k *Links) Idle() bool { return k.first == nil && k.messages.first == nil }
+func (e *Engine) Idle() bool { return e.first == nil && e.messages.first == nil }
 
 // push puts c behind the calls under way.
-func (k *Links) push(c *Call) {
-	before := k.last
-	k.last = c
+func (e *Engine) push(c *Call) {
+	before := e.last
+	e.last = c
 	if before == nil {
-		k.first = c
-		k.activate(c)
+		e.first = c
+		e.activate(c)
 		return
 	}
 	before.next = c
-	if c.program != k.active || before.program != k.active {
+	if c.program != e.active || before.program != e.active {
 		return // its turn comes when all calls before it are done
 	}
-	for i := range k.active.tracks {
-		if t := &k.active.tracks[i]; t.call == nil && t.seq == before.Header.Seq {
-			k.begin(t, c)
+	for i := range e.active.tracks {
+		if t := &e.active.tracks[i]; t.call == nil && t.seq == before.Header.Seq {
+			e.begin(t, c)
 		}
 	}
 }
 
 // activate lets the tracks of the oldest call's program begin with it.
-func (k *Links) activate(c *Call) {
-	k.active = c.program
-	for i := range k.active.tracks {
-		k.begin(&k.active.tracks[i], c)
+func (e *Engine) activate(c *Call) {
+	e.active = c.program
+	for i := range e.active.tracks {
+		e.begin(&e.active.tracks[i], c)
 	}
 }
 
 // poll lets every track take the steps that it can take now, and ends the calls
 // whose tracks have all run.
-func (k *Links) poll() error {
-	if k.messages.first != nil {
-		if err := k.pollMessages(); err != nil {
+func (e *Engine) poll() error {
+	if e.messages.first != nil {
+		if err := e.pollMessages(); err != nil {
 			return err
 		}
 	}
-	for k.first != nil {
-		tracks := k.active.tracks
+	for e.first != nil {
+		tracks := e.active.tracks
 		again := false
 		for i := range tracks {
 			if t := &tracks[i]; t.call != nil {
-				more, err := k.advance(t)
+				more, err := e.advance(t)
 				if err != nil {
 					return err
 				}
@@ -126,10 +126,10 @@ func (k *Links) poll() error {
 		if again {
 			continue
 		}
-		if k.first.left > 0 {
+		if e.first.left > 0 {
 			return nil
 		}
-		if !k.pop() {
+		if !e.pop() {
 			return nil
 		}
 	}
@@ -138,14 +138,14 @@ func (k *Links) poll() error {
 
 // pop ends the calls that are done, and reports whether another program has
 // its turn now.
-func (k *Links) pop() bool {
-	for c := k.first; c != nil && c.left == 0; c = k.first {
+func (e *Engine) pop() bool {
+	for c := e.first; c != nil && c.left == 0; c = e.first {
 		c.finish()
-		k.first = c.next
-		if k.first == nil {
-			k.last = nil
-		} else if k.first.program != c.program {
-			k.activate(k.first)
+		e.first = c.next
+		if e.first == nil {
+			e.last = nil
+		} else if e.first.program != c.program {
+			e.activate(e.first)
 			return true
 		}
 	}
@@ -155,22 +155,22 @@ func (k *Links) pop() bool {
 // advance takes the steps of t until one has to wait or there are no more
 // calls for it. After a large chunk it reports that there is more to do: the other
 // tracks have their turn first, as other ranks may wait for what they send.
-func (k *Links) advance(t *track) (more bool, err error) {
+func (e *Engine) advance(t *track) (more bool, err error) {
 	for {
 		for t.chunk < t.chunks {
 			var ok bool
 			if s := &t.steps[t.next]; t.call.wide {
-				ok, err = k.takeWide(t, s)
+				ok, err = e.takeWide(t, s)
 			} else {
-				ok, err = k.take(t, s)
+				ok, err = e.take(t, s)
 			}
 			if err != nil {
 				return false, err
 			}
 			if !ok {
-				return false, k.help(t)
+				return false, e.help(t)
 			}
-			k.steps++
+			e.steps++
 			if t.next++; t.next == len(t.steps) {
 				t.next = 0
 				t.chunk++
@@ -181,14 +181,14 @@ func (k *Links) advance(t *track) (more bool, err error) {
 		}
 		c := t.call
 		if c.lent && !t.returned() {
-			return false, k.help(t) // somebody still reads the caller's memory
+			return false, e.help(t) // somebody still reads the caller's memory
 		}
 		c.left--
 		t.call = nil
 		if c.next == nil || c.next.program != c.program {
 			return false, nil
 		}
-		k.begin(t, c.next)
+		e.begin(t, c.next)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestOverShm(t *testing.T) {
 func TestUnexpected(t *testing.T) {
 	const rounds = 60
 	sizes := []int{16 << 10, 64 << 10, 100 << 10, 1 << 20, 3 << 20}
-	for r, err := range everyPair(t, 2, 8, 4096, func(k *Links, rank int, w *Waiter) error {
+	for r, err := range everyPair(t, 2, 8, 4096, func(k *Engine, rank int, w *Waiter) error {
 		rng := rand.New(rand.NewPCG(12, 2)) // the same on both ranks
 		wait := func(all ...*Message) error {
 			for _, p := range all {

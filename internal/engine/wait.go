@@ -57,44 +57,44 @@ const (
 // before it starts to yield. A root gets on alone if all that it sends fits the
 // slots, of which some may not be released yet. If it has to wait until they are, ranks
 // that linger keep it from its core: a Broadcast of 512 KiB then takes ten times as long.
-func (w *Waiter) polls(k *Links, c *Call) int {
+func (w *Waiter) polls(e *Engine, c *Call) int {
 	bytes := int(c.Header.Count) * c.DType.Size()
 	switch kind := plan.Kind(c.Header.Kind); {
-	case !w.Lingers, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == k.rank, c.wide, 3*bytes > 2*k.linkBytes:
+	case !w.Lingers, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == e.rank, c.wide, 3*bytes > 2*e.linkBytes:
 		return w.Spins
 	}
-	return lingerPolls + min(bytes, k.ep.MaxPayload())/lingerBytes
+	return lingerPolls + min(bytes, e.ep.MaxPayload())/lingerBytes
 }
 
-// wait polls until done is set or k cannot go on. Of these polls so many may find nothing
+// wait polls until done is set or e cannot go on. Of these polls so many may find nothing
 // before it yields.
-func (w *Waiter) wait(ctx context.Context, k *Links, done *bool, spins int) error {
+func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) error {
 	idle := 0
-	steps := k.steps
+	steps := e.steps
 	var asleep sleeper
 	for {
 		if idle < spins {
 			idle++
 		} else if idle < spins+w.Yields {
 			idle++
-			k.ep.Bell().Yield()
+			e.ep.Bell().Yield()
 			if Tired(&asleep.since, idle-spins) {
 				idle = spins + w.Yields
 			}
-		} else if err := asleep.sleep(ctx, w, k); err != nil {
+		} else if err := asleep.sleep(ctx, w, e); err != nil {
 			return err
 		}
-		if err := k.poll(); err != nil || *done {
+		if err := e.poll(); err != nil || *done {
 			if err == nil {
 				asleep.end(w)
 			}
 			return err
 		}
-		if k.steps != steps {
-			steps, idle = k.steps, 0
+		if e.steps != steps {
+			steps, idle = e.steps, 0
 			asleep.end(w)
 		} else if idle&63 == 63 {
-			if _, aborted := k.ep.Aborted(); aborted {
+			if _, aborted := e.ep.Aborted(); aborted {
 				return errAborted
 			}
 		}
@@ -134,8 +134,8 @@ func (s *sleeper) end(w *Waiter) {
 }
 
 // sleep sleeps once, until the bell rings or for sleepMax, and looks around every sleepMax.
-func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
-	if _, aborted := k.ep.Aborted(); aborted {
+func (s *sleeper) sleep(ctx context.Context, w *Waiter, e *Engine) error {
+	if _, aborted := e.ep.Aborted(); aborted {
 		return errAborted
 	}
 	if err := ctx.Err(); err != nil {
@@ -147,14 +147,14 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 	if s.since.IsZero() {
 		s.since = s.looked
 	}
-	bell := k.ep.Bell()
-	steps := k.steps
+	bell := e.ep.Bell()
+	steps := e.steps
 	bell.Prepare()
-	if err := k.poll(); err != nil || k.Idle() || k.steps != steps {
+	if err := e.poll(); err != nil || e.Idle() || e.steps != steps {
 		bell.Cancel()
 		return err
 	}
-	if _, aborted := k.ep.Aborted(); aborted {
+	if _, aborted := e.ep.Aborted(); aborted {
 		bell.Cancel()
 		return errAborted
 	}
@@ -163,13 +163,13 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, k *Links) error {
 		return nil
 	}
 	s.looked = time.Now()
-	if k.first != nil {
-		if err := k.compareCalls(k.first.Header); err != nil {
+	if e.first != nil {
+		if err := e.compareCalls(e.first.Header); err != nil {
 			return err
 		}
 	}
 	s.published = true
-	if stalled := w.Watch.Publish(k.doing(), s.since, k.lacking()); stalled != nil {
+	if stalled := w.Watch.Publish(e.doing(), s.since, e.lacking()); stalled != nil {
 		return stalled
 	}
 	return nil

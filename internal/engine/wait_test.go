@@ -24,7 +24,7 @@ func TestPolls(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k, err := NewLinks(eps[1], 1, &layout, -1, true, true)
+	k, err := New(eps[1], 1, &layout, -1, true, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestLongYields(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k, err := NewLinks(slowEndpoint{eps[0]}, 0, &layout, 0, false, true)
+	k, err := New(slowEndpoint{eps[0]}, 0, &layout, 0, false, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestLongYields(t *testing.T) {
 // A rank that sleeps because it was tired of yielding, and is woken up at once, does not
 // look around: that compares calls with all others, and is for waits that are long.
 func TestShortSleepAfterYields(t *testing.T) {
-	for r, err := range everyPair(t, 2, 2, 256, func(k *Links, rank int, w *Waiter) error {
+	for r, err := range everyPair(t, 2, 2, 256, func(k *Engine, rank int, w *Waiter) error {
 		if rank == 1 {
 			return nil
 		}

@@ -21,10 +21,10 @@ const passedBytes = 256 << 10
 // wideChunk cuts a lane's bytes into as few chunks as may be. Where ranks pass on what
 // they receive a chunk has to fit the slots of a link together: a rank that sends it
 // bit by bit may do so before it receives anything, and the others likewise.
-func (k *Links) wideChunk(bytes int, passes bool) int {
+func (e *Engine) wideChunk(bytes int, passes bool) int {
 	most := lentBytes
 	if passes {
-		most = min(passedBytes, k.linkBytes)
+		most = min(passedBytes, e.linkBytes)
 	}
 	return min(max((bytes+quantum-1)&^(quantum-1), plan.MinChunk), most)
 }
@@ -87,7 +87,7 @@ func onlyMoves(p *plan.Plan) bool {
 
 // takeWide is take for a call whose chunks may be longer than slots: a step may
 // need several turns, and t.moved says how far it is.
-func (k *Links) takeWide(t *track, s *step) (bool, error) {
+func (e *Engine) takeWide(t *track, s *step) (bool, error) {
 	chunk := min(t.grain, t.bytes-t.chunk*t.grain)
 	for {
 		from, left := t.chunk*t.grain+t.moved, chunk-t.moved
@@ -95,11 +95,11 @@ func (k *Links) takeWide(t *track, s *step) (bool, error) {
 		var err error
 		switch {
 		case s.receives > 0:
-			n, err = k.takeIn(t, s, from, left)
+			n, err = e.takeIn(t, s, from, left)
 		case len(s.outs) > 0:
-			n, err = k.takeOut(t, s, from, left)
+			n, err = e.takeOut(t, s, from, left)
 		default:
-			k.move(t, s, nil, from, left)
+			e.move(t, s, nil, from, left)
 			n = left
 		}
 		if err != nil || n < 0 {
@@ -109,13 +109,13 @@ func (k *Links) takeWide(t *track, s *step) (bool, error) {
 			t.moved = 0
 			return true, nil
 		}
-		k.steps++
+		e.steps++
 	}
 }
 
 // takeIn receives what comes next of the left bytes from byte from of the lane
 // on, and returns how many bytes that were; less than 0 when there are none yet.
-func (k *Links) takeIn(t *track, s *step, from, left int) (int, error) {
+func (e *Engine) takeIn(t *track, s *step, from, left int) (int, error) {
 	a, c := &s.args[0], t.call
 	link := a.in.(transport.LentReceiver)
 	n, ok, err := link.TryHead(&t.got)
@@ -123,15 +123,15 @@ func (k *Links) takeIn(t *track, s *step, from, left int) (int, error) {
 	case err != nil || !ok:
 		return -1, linkError(err, "receiving from", a.from)
 	case t.got != c.Header:
-		return -1, k.differ(int(a.from), t.got, c.Header)
+		return -1, e.differ(int(a.from), t.got, c.Header)
 	case n > left || n == 0 && left > 0:
 		return -1, fmt.Errorf("rank %d sent %d bytes where %d belong", a.from, n, left)
 	case len(c.Pieces) > 0:
 		ok, err = t.readPieces(link, t.start+from, n)
 	default:
-		k.windows[0], ok, err = link.TryPeekInto(&t.got, t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n))
+		e.windows[0], ok, err = link.TryPeekInto(&t.got, t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n))
 		if ok && err == nil {
-			k.move(t, s, nil, from, n)
+			e.move(t, s, nil, from, n)
 		}
 	}
 	if err != nil || !ok {
@@ -157,14 +157,14 @@ func (t *track) readPieces(in transport.LentReceiver, from, n int) (bool, error)
 
 // takeOut sends of the left bytes what the links take, by lending them or
 // through a slot; see takeIn.
-func (k *Links) takeOut(t *track, s *step, from, left int) (int, error) {
+func (e *Engine) takeOut(t *track, s *step, from, left int) (int, error) {
 	c := t.call
 	n := left
 	lends := n > transport.MaxInline && c.lends(s)
 	if !lends {
-		n = min(n, k.ep.MaxPayload())
+		n = min(n, e.ep.MaxPayload())
 	}
-	if ok, err := k.emit(t, s, from, n, lends); err != nil || !ok {
+	if ok, err := e.emit(t, s, from, n, lends); err != nil || !ok {
 		return -1, err
 	}
 	return n, nil

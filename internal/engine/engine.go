@@ -6,10 +6,10 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Links is what the programs of one communicator share: the rank's end of
+// Engine is what the programs of one communicator share: the rank's end of
 // every link of the Layout, and the calls under way. One goroutine at a time
 // may use it, but for what says otherwise.
-type Links struct {
+type Engine struct {
 	rank    int
 	size    int
 	ep      transport.Endpoint
@@ -41,18 +41,18 @@ type inbound struct {
 	r   transport.Receiver
 }
 
-// NewLinks looks up the links of rank in ep, whose Layout is layout. Messages
+// New looks up the links of rank in ep, whose Layout is layout. Messages
 // from rank to rank travel on lane messageLane, -1 where there is none. crowded
 // says that ranks share cores, and lending that payloads may be read from their
 // sender's own memory, where ranks can: on some machines copies are quicker. All of it is the same on all ranks.
-func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded, lending bool) (*Links, error) {
-	k := &Links{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
+func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded, lending bool) (*Engine, error) {
+	e := &Engine{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
 	if r, ok := ep.(transport.Reacher); ok {
-		k.reaches, _ = r.Reaches()
-		k.lending = k.reaches && lending
+		e.reaches, _ = r.Reaches()
+		e.lending = e.reaches && lending
 	}
 	if messageLane >= 0 {
-		if err := k.openMessages(messageLane); err != nil {
+		if err := e.openMessages(messageLane); err != nil {
 			return nil, fmt.Errorf("engine: rank %d: lane %d: %w", rank, messageLane, err)
 		}
 	}
@@ -64,7 +64,7 @@ func NewLinks(ep transport.Endpoint, rank int, layout *transport.Layout, message
 		if err != nil {
 			return nil, fmt.Errorf("engine: rank %d: lane %d from rank %d: %w", rank, l.Lane, l.Src, err)
 		}
-		k.inbound = append(k.inbound, inbound{l.Src, r})
+		e.inbound = append(e.inbound, inbound{l.Src, r})
 	}
-	return k, nil
+	return e, nil
 }
