@@ -126,7 +126,7 @@ func (c *Candidate) shareAmong(group []int, bytes, all float64, shares []float64
 	parts, _ := pack.Shares(rates, latencies, bytes)
 	near := true // what the latencies change of the shares that follow from the rates alone
 	for k, part := range parts {
-		near = near && math.Abs(part/bytes*total-rates[k]) <= nearShare*rates[k]
+		near = near && math.Abs(float64(part/bytes*total)-rates[k]) <= nearShare*rates[k]
 	}
 	for k, i := range group {
 		shares[i] = parts[k] / all

@@ -105,7 +105,7 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 	}
 	hold, quick := 0.0, 0.0 // bytes on the way there and back, and in slotUs
 	for _, l := range h.between.Links {
-		hold = max(hold, l.GBytesPerSecond*1e3*2*l.LatencyUs)
+		hold = max(hold, l.GBytesPerSecond*2e3*l.LatencyUs)
 		quick = max(quick, l.GBytesPerSecond*1e3*slotUs)
 	}
 	more := func(to *int, most int) {

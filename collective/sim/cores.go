@@ -50,7 +50,7 @@ func (c *core) reach(gone float64, turns int, now, us float64) float64 {
 	if c.ranks == 1 {
 		return 0
 	}
-	return max(0, c.since+(gone+float64(turns))*us-now)
+	return max(0, c.since+float64((gone+float64(turns))*us)-now)
 }
 
 // occupy gives track t, which has a worker of its rank, a core, or leaves it

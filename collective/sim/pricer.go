@@ -192,7 +192,7 @@ func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
 				}
 				for _, via := range w.all[route].via {
 					r := &w.resources[via]
-					r.busy += share * r.perByte
+					r.busy += float64(share * r.perByte)
 					most = max(most, r.busy)
 				}
 			}
@@ -226,7 +226,7 @@ func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, m Machine) (float64, error) 
 			}
 			for _, via := range w.all[pr.fifos[st.out].route].via {
 				r := &w.resources[via]
-				r.busy += float64(t.chunks)*r.fixed + float64(share)*r.perByte
+				r.busy += float64(float64(t.chunks)*r.fixed) + float64(float64(share)*r.perByte)
 				most = max(most, r.busy)
 			}
 		}

@@ -19,7 +19,7 @@ type resource struct {
 // and last byte are through.
 func (r *resource) take(now float64, bytes int64) (first, last float64) {
 	first = max(now, r.free)
-	d := r.fixed + float64(bytes)*r.perByte
+	d := r.fixed + float64(float64(bytes)*r.perByte)
 	r.free = first + d
 	r.busy += d
 	r.bytes += bytes

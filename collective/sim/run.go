@@ -275,7 +275,7 @@ func (r *runner) start(t int32) {
 	if st.joins {
 		us = 0
 	}
-	us += float64(st.sockets) * (r.m.SocketUs + float64(bytes)*usPerByte(r.m.SocketGBs))
+	us += float64(float64(st.sockets) * (r.m.SocketUs + float64(float64(bytes)*usPerByte(r.m.SocketGBs))))
 	switch {
 	case st.again: // the window is there already
 		r.push(r.now, stepped, t)

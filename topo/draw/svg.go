@@ -71,7 +71,9 @@ func SVG(g *topo.Graph, p Plan) string {
 // point is a place in the picture; y grows downwards.
 type point struct{ x, y float64 }
 
-func (p point) add(q point, f float64) point { return point{p.x + f*q.x, p.y + f*q.y} }
+func (p point) add(q point, f float64) point {
+	return point{p.x + float64(f*q.x), p.y + float64(f*q.y)}
+}
 
 // canvas is an SVG file that is being written.
 type canvas struct {
@@ -93,9 +95,12 @@ func (c *canvas) arrange() point {
 		longest = max(longest, utf8.RuneCountInString(h.name))
 	}
 	slots := float64(c.g.Ranks + gap*len(hosts))
-	radius := max(150, slots*4*nodeRadius/(2*math.Pi)) * (1 + 0.5*float64(min(1, len(c.overlays))))
+	radius := max(150, slots*4*nodeRadius/(2*math.Pi))
+	if len(c.overlays) > 0 {
+		radius = float64(radius * 1.5)
+	}
 	around := radius + 3*nodeRadius
-	side := around + 13*letter*float64(longest)
+	side := around + float64(13*letter*float64(longest))
 	centre := point{margin + side, 2*margin + around}
 	at := func(slot, radius float64) (place, way point) {
 		turn := 2*math.Pi*(slot+0.5)/slots - math.Pi/2
@@ -108,7 +113,7 @@ func (c *canvas) arrange() point {
 		for i, r := range h.ranks {
 			c.ranks[r], _ = at(float64(slot+i), radius)
 		}
-		place, way := at(float64(slot)+float64(len(h.ranks)-1)/2, radius+2*nodeRadius)
+		place, way := at(float64(slot)+float64(float64(len(h.ranks)-1)/2), radius+2*nodeRadius)
 		if h.name != "" {
 			anchor := []string{"end", "middle", "start"}[1+int(math.Round(way.x))]
 			c.text(place.add(point{0, 4}, 1), 13, anchor, black, h.name)
@@ -123,7 +128,7 @@ func (c *canvas) text(at point, size float64, anchor, fill, s string) {
 	fmt.Fprintf(&c.b, `<text x="%.1f" y="%.1f" font-size="%.0f" text-anchor="%s" fill="%s"`, at.x, at.y, size, anchor, fill)
 	fmt.Fprintf(&c.b, ` stroke="#ffffff" stroke-width="3" paint-order="stroke">%s</text>`+"\n", html.EscapeString(s))
 	if anchor == "start" {
-		at.x += size * letter * float64(utf8.RuneCountInString(s))
+		at.x += float64(size * letter * float64(utf8.RuneCountInString(s)))
 	}
 	c.corner = point{max(c.corner.x, at.x), max(c.corner.y, at.y)}
 }
@@ -137,7 +142,7 @@ func (c *canvas) line(from, to point, width float64, stroke, more, title string)
 
 // linkWidth is the width of a link's line.
 func (c *canvas) linkWidth(l topo.Link) float64 {
-	return 1 + 7*l.GBytesPerSecond/c.byRate[0].GBytesPerSecond
+	return 1 + float64(7*l.GBytesPerSecond/c.byRate[0].GBytesPerSecond)
 }
 
 // links draws the links, the quickest last.
@@ -158,7 +163,7 @@ func (c *canvas) lanes() {
 		lanes := c.picture.lanes[topo.Pair(link.A, link.B)]
 		step := min(6, 26/float64(max(len(lanes), 1)))
 		for i, l := range lanes {
-			from := c.ranks[l.from].add(side, step*(float64(i)-float64(len(lanes)-1)/2))
+			from := c.ranks[l.from].add(side, step*float64(2*i+1-len(lanes))/2)
 			way := c.ranks[l.to].add(c.ranks[l.from], -1)
 			arrow := fmt.Sprintf(` marker-end="url(#arrow%d)"`, l.overlay%len(palette))
 			c.line(from.add(way, nodeRadius/length), from.add(way, 1-nodeRadius/length), min(2, 0.8*step),
@@ -189,7 +194,7 @@ func (c *canvas) loads() {
 			ink = red
 		}
 		a, b := c.ranks[pair[0]], c.ranks[pair[1]]
-		part := 0.36 + 0.28*float64((pair[0]+pair[1])%2)
+		part := 0.36 + float64(0.28*float64((pair[0]+pair[1])%2))
 		c.text(a.add(b.add(a, -1), part).add(point{0, 4}, 1), 11, "middle", ink, c.load(load))
 	}
 }

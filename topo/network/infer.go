@@ -153,7 +153,7 @@ func (x *inference) noise(spread float64) float64 {
 			}
 		}
 	}
-	return max(spread, min(numbers.Median(list), 4*spread+0.02))
+	return max(spread, min(numbers.Median(list), float64(4*spread)+0.02))
 }
 
 // rates makes one rate of all that a flow had alone.
@@ -307,7 +307,7 @@ func (x *inference) ports() []Port {
 		}
 	}
 	if 2*clear > x.n { // the others will have one, too
-		threshold = 1 + (threshold-1)/2
+		threshold = 1 + float64((threshold-1)/2)
 		if x.limit > x.held() {
 			threshold = 0
 		}

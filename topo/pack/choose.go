@@ -95,7 +95,7 @@ func (c *chooser) candidates(s *selection, most int) []int {
 	for k, col := range c.pool.cols {
 		if g := col.gain(price); g > smallPrice {
 			// Room that is left counts most: nothing needs to give way.
-			list = append(list, candidate{k, g * (col.width(left) + 0.1*col.width(c.w.caps))})
+			list = append(list, candidate{k, g * (col.width(left) + float64(0.1*col.width(c.w.caps)))})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.score, a.score) })
@@ -113,7 +113,7 @@ func (c *chooser) grow(price, left []float64) {
 	c.w.costs(price, cost)
 	for range 2 {
 		for l := range len(cost) / 2 { // decides between equals
-			f := 1e-6 * c.random.Float64()
+			f := float64(1e-6 * c.random.Float64())
 			cost[2*l] += f
 			cost[2*l+1] += f
 		}

@@ -111,7 +111,7 @@ func (p *packing) try(price, cost []float64) (trees []arcs) {
 func (w *network) effort() float64 {
 	arcs, n := float64(len(w.taken)), float64(w.n)
 	if w.root < 0 {
-		return arcs + n*n
+		return arcs + float64(n*n)
 	}
 	return arcs * n
 }
@@ -154,7 +154,7 @@ func (p *packing) seed(trees int) {
 		}
 		p.seeds[k] += width
 		for i, r := range c.rows {
-			price[r] *= 1 + float64(c.load[i]*width/p.caps[r])/2
+			price[r] *= 1 + float64(c.load[i]*width/p.caps[r]/2)
 		}
 	}
 }

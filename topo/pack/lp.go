@@ -31,9 +31,6 @@ type column struct {
 // Ties, the cause of simplex methods that run in circles, are broken by making
 // every row larger by a share of its own of at most perturbation; solution
 // takes that back. The number of pivots is limited all the same.
-//
-// Products are converted to float64 before they are added: that keeps a
-// compiler from fusing the two, and the result the same on every machine.
 type master struct {
 	caps []float64 // by row: the capacity
 	cols []*column // nil: dropped

@@ -19,7 +19,7 @@ func Shares(rates, latenciesUs []float64, bytes float64) (shares []float64, time
 	rate, begun := 0.0, 0.0 // of the trees in use, and what they would not have done by time 0
 	for i, k := range order {
 		rate += rates[k]
-		begun += rates[k] * latenciesUs[k]
+		begun += float64(rates[k] * latenciesUs[k])
 		timeUs = (bytes/bytesPerUs + begun) / rate
 		if i+1 == len(order) || timeUs <= latenciesUs[order[i+1]] {
 			break

@@ -50,7 +50,7 @@ func (b *bisection) pass() bool {
 		i, j, gain := b.choose()
 		sum += gain
 		b.swap(i, j)
-		if sum > best+1e-9*(1+best) {
+		if sum > best+float64(1e-9*(1+best)) {
 			best, keep = sum, len(b.swaps)
 		}
 	}

@@ -105,7 +105,7 @@ func renamed(w *net, trees []topo.Tree) []int {
 			random.Shuffle(w.n, func(i, j int) { p.order[i], p.order[j] = p.order[j], p.order[i] })
 		}
 		p.climb()
-		if c := p.cost(sequence(w.n)); c < cost-rounding*p.missing {
+		if c := p.cost(sequence(w.n)); c < cost-float64(rounding*p.missing) {
 			best, cost = slices.Clone(p.order), c
 		}
 		if cost <= 0 || w.n > 32 { // no link is missing
@@ -141,7 +141,7 @@ func (p *placing) climb() {
 			for b := range a {
 				before := p.cost([]int{a, b})
 				p.order[a], p.order[b] = p.order[b], p.order[a]
-				if p.cost([]int{a, b}) < before-rounding*p.missing {
+				if p.cost([]int{a, b}) < before-float64(rounding*p.missing) {
 					better = true
 					continue
 				}

@@ -57,7 +57,7 @@ func (l *loads) part(r, uses int) float64 {
 	x := float64(uses) / l.capacity[r] / l.unit
 	x *= x
 	x *= x
-	return x * x
+	return float64(x * x)
 }
 
 // price is how much the sum rises when one more tree uses a link.

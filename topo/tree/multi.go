@@ -153,11 +153,11 @@ func (m *multi) answer(r int, old topo.Tree, blur float64) topo.Tree {
 	m.left--
 	prices := make([]float64, len(m.loads.links))
 	for i := range prices {
-		prices[i] = m.loads.price(i) * (1 + blur*m.random.Float64())
+		prices[i] = m.loads.price(i) * (1 + float64(blur*m.random.Float64()))
 	}
 	highest := slices.Max(prices)
 	for i, l := range m.loads.links {
-		m.g.set(l.A, l.B, 1.01*highest-prices[i])
+		m.g.set(l.A, l.B, float64(1.01*highest)-prices[i])
 	}
 	switch {
 	case m.g.n <= maxAnswered:

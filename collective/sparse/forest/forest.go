@@ -229,7 +229,7 @@ func (p *Plan) checkDeal(d dealer, grain int) *Error {
 	}
 	slack := float64(grain * (1 + bits.Len(uint(len(p.Trees))))) // the tree furthest behind is next: none stays far behind
 	for t := range p.Trees {
-		if fair := p.Shares[t] / total * float64(turn); math.Abs(float64(count[t])-fair) > slack || fair == 0 && count[t] > 0 {
+		if fair := float64(p.Shares[t] / total * float64(turn)); math.Abs(float64(count[t])-fair) > slack || fair == 0 && count[t] > 0 {
 			return wrong(WrongDeal, t, -1, "%d of %d blocks with a share of %.3g", count[t], turn, p.Shares[t]/total)
 		}
 		part, stripes := d.Part(all, t, n), block.NewSet(n)

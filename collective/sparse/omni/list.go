@@ -41,7 +41,7 @@ func (s *Shape) Carried(part float64) float64 {
 	block := float64(s.Grid.BlockBytes())
 	index, width := float64(s.indexBytes()), float64(s.Grid.Width)
 	if n := float64(s.Grid.Size) * part; s.Lists && n <= float64(s.maxPairs(s.Grid.BlockBytes())) {
-		return (index + n*(index+width)) / block
+		return (index + float64(n*(index+width))) / block
 	}
 	return 1
 }
