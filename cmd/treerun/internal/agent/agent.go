@@ -178,7 +178,7 @@ func newAgent(join *wire.Join, up *uplink) (*agent, error) {
 func (a *agent) report(b wire.Body) {
 	f, err := wire.Encode(a.join.Index, b)
 	if err != nil {
-		f, _ = wire.Encode(a.join.Index, &wire.Refused{Code: exitcode.Internal, Text: err.Error()})
+		f, _ = wire.Encode(a.join.Index, &wire.Result{Code: exitcode.Internal, Text: err.Error()})
 	}
 	a.up.send(f)
 	if _, ok := b.(*wire.Over); ok {
@@ -188,7 +188,7 @@ func (a *agent) report(b wire.Body) {
 
 func (a *agent) trace(format string, args ...any) {
 	if a.join.Verbose {
-		a.report(&wire.Trace{Text: fmt.Sprintf(format, args...)})
+		a.report(&wire.Note{Text: fmt.Sprintf(format, args...), Verbose: true})
 	}
 }
 
@@ -219,7 +219,7 @@ func (a *agent) run(r *bufio.Reader) (int, error) {
 			a.forest.Close(time.Second)
 			return 0, nil
 		case sig := <-a.node.signals():
-			a.report(&wire.Asked{Signal: int(sig.(syscall.Signal))})
+			a.report(&wire.Signal{Number: int(sig.(syscall.Signal))})
 		case <-beat.C:
 			if a.up.beat() {
 				return a.end(fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout))
@@ -237,7 +237,7 @@ func (a *agent) end(err error) (int, error) {
 	a.up.abandon()
 	a.streams.abandon()
 	a.hostDo(func(h *host.Host) {
-		h.Order(&wire.Kill{})
+		h.Order(&wire.Stop{Kill: true})
 		select {
 		case <-a.over:
 		case <-time.After(2 * host.LostAfter):
@@ -270,14 +270,16 @@ func (a *agent) listen(r *bufio.Reader) error {
 		if err != nil {
 			return err
 		}
-		a.up.heard(f.Is(&wire.Pause{}))
-		if f.Host != a.join.Index {
+		if f.Host != a.join.Index && !f.Is(&wire.Alive{}) {
 			a.forest.Send(f)
 		}
-		if f.Host != a.join.Index && f.Host != wire.All || f.Is(&wire.Alive{}) {
+		if f.Host != a.join.Index && f.Host != wire.All {
+			a.up.heard(false)
 			continue
 		}
 		b, err := f.Decode()
+		alive, _ := b.(*wire.Alive)
+		a.up.heard(alive != nil && alive.Pause)
 		if err == nil {
 			err = a.obey(b)
 		}
@@ -315,7 +317,7 @@ func (a *agent) obey(b wire.Body) error {
 		}
 	case *wire.Taken:
 		a.streams.taken(b)
-	case *wire.Stop, *wire.Kill:
+	case *wire.Stop:
 		if a.host == nil { // there will be no job
 			a.report(&wire.Over{})
 			return nil
@@ -363,7 +365,7 @@ func (a *agent) ready() (*wire.Ready, error) {
 }
 
 func (a *agent) refuse(err error) {
-	a.report(&wire.Refused{Code: exitcode.Of(err), Text: err.Error()})
+	a.report(&wire.Result{Code: exitcode.Of(err), Text: err.Error()})
 }
 
 // start starts the ranks of this host.

@@ -91,7 +91,7 @@ func New(cfg Config) *Host {
 }
 
 // Start starts the host's ranks of a job. The report is wire.Started, then, where
-// not all could be started, wire.Refused; wire.Over comes in every case. Call it
+// not all could be started, wire.Result; wire.Over comes in every case. Call it
 // once.
 func (h *Host) Start(j *wire.Job) { h.k.Do(func() { h.start(j) }) }
 
@@ -102,9 +102,11 @@ func (h *Host) Order(b wire.Body) {
 		case *wire.Tell:
 			h.tell(&b.Message)
 		case *wire.Stop:
-			h.terminate()
-		case *wire.Kill:
-			h.kill()
+			if b.Kill {
+				h.kill()
+			} else {
+				h.terminate()
+			}
 		case *wire.Signal:
 			h.signalAll(syscall.Signal(b.Number))
 		case *wire.Finish:
@@ -194,7 +196,7 @@ func (h *Host) started(err error) {
 	}
 	h.cfg.Report(report)
 	if err != nil {
-		h.cfg.Report(&wire.Refused{Code: exitcode.Of(err), Text: err.Error()})
+		h.cfg.Report(&wire.Result{Code: exitcode.Of(err), Text: err.Error()})
 	}
 	h.reaped() // some may have ended
 	h.look()
@@ -243,7 +245,7 @@ func (h *Host) reaped() {
 // silent notes that no more messages will come from a rank.
 func (h *Host) silent(rank int) {
 	h.talking--
-	h.cfg.Report(&wire.Silent{Rank: rank})
+	h.cfg.Report(&wire.Said{Rank: rank})
 	h.look()
 }
 

@@ -80,7 +80,7 @@ func (h *tried) next() wire.Body {
 	for {
 		select {
 		case b := <-h.reports:
-			if _, ok := b.(*wire.Silent); !ok {
+			if s, ok := b.(*wire.Said); !ok || s.Message != nil {
 				return b
 			}
 		case <-time.After(2 * time.Minute):
@@ -134,7 +134,7 @@ func TestStopAndKill(t *testing.T) {
 		}
 	}
 	h = try(t, `trap '' TERM; sleep 60 & wait; sleep 60`, true)
-	h.Order(&wire.Kill{})
+	h.Order(&wire.Stop{Kill: true})
 	started := h.next().(*wire.Started)
 	for len(started.Ranks) > 0 {
 		switch b := h.next().(type) {
@@ -153,7 +153,7 @@ func TestStopAndKill(t *testing.T) {
 // A host that is stopped before its job comes is over at once, and starts none.
 func TestStopBeforeTheJob(t *testing.T) {
 	h := try(t, "", false)
-	h.Order(&wire.Kill{})
+	h.Order(&wire.Stop{Kill: true})
 	if _, ok := h.next().(*wire.Over); !ok {
 		t.Error("it is not over")
 	}
@@ -176,7 +176,7 @@ func TestRefused(t *testing.T) {
 	if s, ok := h.next().(*wire.Started); !ok || len(s.Ranks) > 0 {
 		t.Errorf("%+v", s)
 	}
-	if r, ok := h.next().(*wire.Refused); !ok || r.Code != 126 ||
+	if r, ok := h.next().(*wire.Result); !ok || r.Code != 126 ||
 		!strings.Contains(r.Text, "start rank 1 of 2: run /etc/passwd") {
 		t.Errorf("%+v", r)
 	}
@@ -223,7 +223,7 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 			t.Fatalf("orphans are not waited for: %v", left)
 		}
 	}
-	h.Order(&wire.Kill{})
+	h.Order(&wire.Stop{Kill: true})
 	if e, ok := h.next().(*wire.Ended); !ok || e.Ends[0].Signal != int(syscall.SIGKILL) {
 		t.Fatalf("report %+v", e)
 	}
@@ -255,7 +255,7 @@ func TestNumberThatCannotBeKept(t *testing.T) {
 				procstate.Stat(a.pid))
 		}
 	})
-	h.Order(&wire.Kill{})
+	h.Order(&wire.Stop{Kill: true})
 	for {
 		if o, ok := h.next().(*wire.Over); ok {
 			if o.Stuck {

@@ -55,7 +55,7 @@ func (s *supervisor) receive(e event) {
 	switch b := e.body.(type) {
 	case *wire.Ready:
 		s.isReady(p, b)
-	case *wire.Refused:
+	case *wire.Result:
 		s.fail(p, b.Code, b.Text)
 	case *wire.Started:
 		s.hasStarted(p, b)
@@ -70,12 +70,14 @@ func (s *supervisor) receive(e event) {
 	case *wire.Bye:
 		s.isOver(p)
 		s.hasLeft(p)
-	case *wire.Asked:
-		s.job.Trace("%s: treerun there got %s", p.Name, signalName(syscall.Signal(b.Signal)))
-		s.handle(syscall.Signal(b.Signal))
-	case *wire.Trace:
-		s.job.Trace("%s: %s", p.Name, b.Text)
+	case *wire.Signal:
+		s.job.Trace("%s: treerun there got %s", p.Name, signalName(syscall.Signal(b.Number)))
+		s.handle(syscall.Signal(b.Number))
 	case *wire.Note:
+		if b.Verbose {
+			s.job.Trace("%s: %s", p.Name, b.Text)
+			return
+		}
 		s.job.Screen.Err.Printf("treerun:%s %s", strings.TrimPrefix(s.on(p)+":", ":"), b.Text)
 	case *wire.Consumed:
 		if p == s.parties[0] && s.input != nil {
@@ -104,12 +106,12 @@ func (s *supervisor) receiveOf(p *party, b wire.Body) {
 			m.sources[b.Stream].push(b.Data)
 		}
 	case *wire.Said:
-		if m := s.memberOf(p, b.Rank); m != nil {
-			s.said(m, &b.Message)
-		}
-	case *wire.Silent:
-		if m := s.memberOf(p, b.Rank); m != nil {
+		switch m := s.memberOf(p, b.Rank); {
+		case m == nil:
+		case b.Message == nil:
 			s.isSilent(m)
+		default:
+			s.said(m, b.Message)
 		}
 	}
 }

@@ -164,7 +164,7 @@ func (s *supervisor) terminate() {
 func (s *supervisor) kill() {
 	s.grace, s.killAt, s.told = nil, nil, true
 	s.job.Trace("killing %s", numbers.Count(s.running, "rank"))
-	s.broadcast(&wire.Kill{})
+	s.broadcast(&wire.Stop{Kill: true})
 	if s.deaf == nil {
 		s.deaf = time.After(host.LostAfter + time.Second)
 	}
@@ -267,7 +267,7 @@ func (s *supervisor) suspend() {
 		s.local.Settle()
 	}
 	if s.forest != nil {
-		s.sendTo(wire.All, &wire.Pause{})
+		s.sendTo(wire.All, &wire.Alive{Pause: true})
 		s.forest.Flush(100 * time.Millisecond)
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)

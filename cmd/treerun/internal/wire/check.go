@@ -39,9 +39,7 @@ func checkCode(n int) error {
 
 func (*Alive) check() error  { return nil }
 func (*Stop) check() error   { return nil }
-func (*Kill) check() error   { return nil }
 func (*Finish) check() error { return nil }
-func (*Pause) check() error  { return nil }
 func (*Over) check() error   { return nil }
 func (*Bye) check() error    { return nil }
 
@@ -91,13 +89,12 @@ func (j *Job) check() error {
 	return job.CheckID(f.JobID)
 }
 
-func (t *Tell) check() error   { return t.Message.Validate() }
-func (s *Signal) check() error { return checkSignal(s.Number) }
-func (i *Input) check() error  { return checkData(len(i.Data), Chunk) }
+func (t *Tell) check() error  { return t.Message.Validate() }
+func (i *Input) check() error { return checkData(len(i.Data), Chunk) }
 
-func checkSignal(n int) error {
-	if n < 1 || n > 64 {
-		return fmt.Errorf("signal %d", n)
+func (s *Signal) check() error {
+	if s.Number < 1 || s.Number > 64 {
+		return fmt.Errorf("signal %d", s.Number)
 	}
 	return nil
 }
@@ -130,8 +127,6 @@ func (r *Ready) check() error {
 	return errors.Join(checkText(r.Host), checkText(r.Machine))
 }
 
-func (r *Refused) check() error { return errors.Join(checkText(r.Text), checkCode(r.Code)) }
-
 func (s *Started) check() error {
 	if len(s.Ranks) != len(s.PIDs) {
 		return fmt.Errorf("%d ranks with %d processes", len(s.Ranks), len(s.PIDs))
@@ -148,8 +143,12 @@ func (o *Output) check() error {
 	return errors.Join(checkStream(o.Rank, o.Stream), checkData(len(o.Data), Chunk))
 }
 
-func (s *Said) check() error   { return errors.Join(checkRank(s.Rank), s.Message.Validate()) }
-func (s *Silent) check() error { return checkRank(s.Rank) }
+func (s *Said) check() error {
+	if s.Message == nil {
+		return checkRank(s.Rank)
+	}
+	return errors.Join(checkRank(s.Rank), s.Message.Validate())
+}
 
 func (e *Ended) check() error {
 	for _, e := range e.Ends {
@@ -177,9 +176,5 @@ func (l *Lost) check() error {
 }
 
 func (n *Note) check() error { return checkText(n.Text) }
-
-func (t *Trace) check() error { return checkText(t.Text) }
-
-func (a *Asked) check() error { return checkSignal(a.Signal) }
 
 func (r *Result) check() error { return errors.Join(checkText(r.Text), checkCode(r.Code)) }

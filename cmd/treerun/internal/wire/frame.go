@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 
 	"github.com/vmihailenco/msgpack/v5"
 
@@ -14,125 +16,21 @@ import (
 // Kind says what a frame carries.
 type Kind uint8
 
-const (
-	kindAlive Kind = iota + 1
-	kindJoin
-	kindJob
-	kindTell
-	kindStop
-	kindKill
-	kindSignal
-	kindInput
-	kindTaken
-	kindFinish
-	kindPush
-	kindPause
-	kindReady
-	kindRefused
-	kindStarted
-	kindOutput
-	kindSaid
-	kindSilent
-	kindEnded
-	kindOver
-	kindConsumed
-	kindLost
-	kindBye
-	kindTrace
-	kindAsked
-	kindResult
-	kindNote
-	kinds
-)
-
-// blank returns an empty Body of a kind, to decode into.
-func blank(k Kind) Body {
-	switch k {
-	case kindAlive:
-		return new(Alive)
-	case kindJoin:
-		return new(Join)
-	case kindJob:
-		return new(Job)
-	case kindTell:
-		return new(Tell)
-	case kindStop:
-		return new(Stop)
-	case kindKill:
-		return new(Kill)
-	case kindSignal:
-		return new(Signal)
-	case kindInput:
-		return new(Input)
-	case kindTaken:
-		return new(Taken)
-	case kindFinish:
-		return new(Finish)
-	case kindPush:
-		return new(Push)
-	case kindPause:
-		return new(Pause)
-	case kindReady:
-		return new(Ready)
-	case kindRefused:
-		return new(Refused)
-	case kindStarted:
-		return new(Started)
-	case kindOutput:
-		return new(Output)
-	case kindSaid:
-		return new(Said)
-	case kindSilent:
-		return new(Silent)
-	case kindEnded:
-		return new(Ended)
-	case kindOver:
-		return new(Over)
-	case kindConsumed:
-		return new(Consumed)
-	case kindLost:
-		return new(Lost)
-	case kindBye:
-		return new(Bye)
-	case kindTrace:
-		return new(Trace)
-	case kindAsked:
-		return new(Asked)
-	case kindResult:
-		return new(Result)
-	case kindNote:
-		return new(Note)
-	}
-	return nil
+// bodies has one of each kind, which is its index. The first is none.
+var bodies = []Body{
+	nil, new(Alive), new(Join), new(Job), new(Tell), new(Stop), new(Signal), new(Input), new(Taken), new(Finish),
+	new(Push), new(Ready), new(Result), new(Started), new(Output), new(Said), new(Ended), new(Over), new(Consumed),
+	new(Lost), new(Bye), new(Note),
 }
 
-func (*Alive) kind() Kind    { return kindAlive }
-func (*Join) kind() Kind     { return kindJoin }
-func (*Job) kind() Kind      { return kindJob }
-func (*Tell) kind() Kind     { return kindTell }
-func (*Stop) kind() Kind     { return kindStop }
-func (*Kill) kind() Kind     { return kindKill }
-func (*Signal) kind() Kind   { return kindSignal }
-func (*Input) kind() Kind    { return kindInput }
-func (*Taken) kind() Kind    { return kindTaken }
-func (*Finish) kind() Kind   { return kindFinish }
-func (*Push) kind() Kind     { return kindPush }
-func (*Pause) kind() Kind    { return kindPause }
-func (*Ready) kind() Kind    { return kindReady }
-func (*Refused) kind() Kind  { return kindRefused }
-func (*Started) kind() Kind  { return kindStarted }
-func (*Output) kind() Kind   { return kindOutput }
-func (*Said) kind() Kind     { return kindSaid }
-func (*Silent) kind() Kind   { return kindSilent }
-func (*Ended) kind() Kind    { return kindEnded }
-func (*Over) kind() Kind     { return kindOver }
-func (*Consumed) kind() Kind { return kindConsumed }
-func (*Lost) kind() Kind     { return kindLost }
-func (*Bye) kind() Kind      { return kindBye }
-func (*Trace) kind() Kind    { return kindTrace }
-func (*Asked) kind() Kind    { return kindAsked }
-func (*Result) kind() Kind   { return kindResult }
-func (*Note) kind() Kind     { return kindNote }
+// kindOf returns what kind of Body b is.
+func kindOf(b Body) Kind {
+	same := func(other Body) bool { return reflect.TypeOf(other) == reflect.TypeOf(b) }
+	return Kind(slices.IndexFunc(bodies, same))
+}
+
+// blank returns an empty Body of a kind, to decode into.
+func blank(k Kind) Body { return reflect.New(reflect.TypeOf(bodies[k]).Elem()).Interface().(Body) }
 
 // All, in place of a host's index, stands for every host.
 const All = -1
@@ -155,12 +53,12 @@ type Frame struct {
 
 // Encode makes a frame.
 func Encode(host int, b Body) (*Frame, error) {
-	raw, err := msgpack.Marshal(b)
-	if err != nil {
-		return nil, fmt.Errorf("encode frame kind %d: %w", b.kind(), err)
+	f := &Frame{Kind: kindOf(b), Host: host}
+	var err error
+	if f.Raw, err = msgpack.Marshal(b); err != nil {
+		return nil, fmt.Errorf("encode frame kind %d: %w", f.Kind, err)
 	}
-	f := &Frame{Kind: b.kind(), Host: host, Raw: raw}
-	if n := len(raw); n > f.most() {
+	if n := len(f.Raw); n > f.most() {
 		return nil, fmt.Errorf("frame kind %d of %d bytes, at most %d are possible", f.Kind, n, f.most())
 	}
 	return f, nil
@@ -168,8 +66,8 @@ func Encode(host int, b Body) (*Frame, error) {
 
 // most returns how many bytes the frame's body may have.
 func (f *Frame) most() int {
-	switch f.Kind {
-	case kindJoin, kindJob, kindLost, kindStarted, kindEnded:
+	switch bodies[f.Kind].(type) {
+	case *Join, *Job, *Lost, *Started, *Ended:
 		return maxLarge
 	}
 	return maxSmall
@@ -193,7 +91,7 @@ func Read(r io.Reader) (*Frame, error) {
 	f := &Frame{Kind: Kind(head[4]), Host: int(int32(binary.BigEndian.Uint32(head[5:])))}
 	n := int64(binary.BigEndian.Uint32(head[:])) - (header - 4)
 	switch {
-	case f.Kind == 0 || f.Kind >= kinds:
+	case f.Kind == 0 || int(f.Kind) >= len(bodies):
 		return nil, fmt.Errorf("unknown frame kind %d", f.Kind)
 	case f.Host < All || f.Host >= job.MaxRanks:
 		return nil, fmt.Errorf("frame for host %d", f.Host)
@@ -226,9 +124,6 @@ func readAll(r io.Reader, n int) ([]byte, error) {
 // Decode returns what the frame carries, checked.
 func (f *Frame) Decode() (Body, error) {
 	b := blank(f.Kind)
-	if b == nil {
-		return nil, fmt.Errorf("unknown frame kind %d", f.Kind)
-	}
 	if err := strict.Unmarshal(f.Raw, b); err != nil {
 		return nil, fmt.Errorf("decode frame kind %d: %w", f.Kind, err)
 	}
@@ -239,4 +134,4 @@ func (f *Frame) Decode() (Body, error) {
 }
 
 // Is tells whether the frame carries what b is.
-func (f *Frame) Is(b Body) bool { return f.Kind == b.kind() }
+func (f *Frame) Is(b Body) bool { return f.Kind == kindOf(b) }

@@ -17,7 +17,7 @@ import (
 )
 
 // Protocol is the version of what stands in this package.
-const Protocol = 3
+const Protocol = 4
 
 // The first line that an agent writes, and the first that it reads, begin with
 // these words; then come the protocol, the version of treerun and, from an agent

@@ -14,7 +14,6 @@ import (
 // Body is what a frame carries: an order, a report, or neither. They are values
 // that nobody changes once they have been passed on.
 type Body interface {
-	kind() Kind
 	check() error // of what came from outside
 }
 
@@ -75,13 +74,11 @@ type (
 	// Tell is a message for all ranks that have not ended.
 	Tell struct{ Message job.Message }
 
-	// Stop tells all ranks, and what ended ones have left, to stop.
-	Stop struct{}
+	// Stop tells all ranks, and what ended ones have left, to stop, or ends them.
+	Stop struct{ Kill bool }
 
-	// Kill ends all ranks and what they have left.
-	Kill struct{}
-
-	// Signal is passed on to all process groups of the ranks.
+	// Signal is passed on to all process groups of the ranks. As a report: the treerun
+	// of a node got this signal to stop the job.
 	Signal struct{ Number int }
 
 	// Input is for the stdin of rank 0. No data: its end.
@@ -104,12 +101,9 @@ type (
 		Sum  []byte
 	}
 
-	// Pause says that the launcher is stopped and will be silent until it says
-	// something again.
-	Pause struct{}
-
 	// Result is the last that the treerun of a node hears: the exit code of the job,
-	// and why it could not be started, if so.
+	// and why it could not be started, if so. As a report: why ranks could not be
+	// started, with the exit code for it.
 	Result struct {
 		Code int
 		Text string
@@ -129,12 +123,6 @@ type (
 		Machine string
 	}
 
-	// Refused says why ranks could not be started, with the exit code.
-	Refused struct {
-		Code int
-		Text string
-	}
-
 	// Started names the ranks that run, once no more will be started.
 	Started struct{ Ranks, PIDs []int }
 
@@ -144,20 +132,20 @@ type (
 		Data         []byte
 	}
 
-	// Said is a message of a rank.
+	// Said is a message of a rank; without one, no more will come from that rank.
 	Said struct {
 		Rank    int
-		Message job.Message
+		Message *job.Message
 	}
-
-	// Silent says that no more messages will come from a rank.
-	Silent struct{ Rank int }
 
 	// Ended tells of ranks whose ends were seen at the same moment.
 	Ended struct{ Ends []End }
 
 	// Note is a line for the user.
-	Note struct{ Text string }
+	Note struct {
+		Text    string
+		Verbose bool // for --verbose only
+	}
 
 	// Over says that all ranks of the host have ended, with what they had left.
 	Over struct{ Stuck bool } // some processes hang in the kernel
@@ -174,16 +162,12 @@ type (
 
 	// Bye is the last report of a host: it is over and all output has been sent.
 	Bye struct{}
-
-	// Asked says that the treerun of a node got a signal to stop the job.
-	Asked struct{ Signal int }
-
-	// Trace is for --verbose.
-	Trace struct{ Text string }
 )
 
 // Alive goes both ways when there is nothing else to say.
-type Alive struct{}
+type Alive struct {
+	Pause bool // the launcher is stopped and will be silent until it says something again
+}
 
 // End is how a rank ended.
 type End struct {

@@ -19,7 +19,7 @@ import (
 // samples has one Body of each kind, with its fields set.
 func samples() []Body {
 	return []Body{
-		&Alive{}, &Stop{}, &Kill{}, &Finish{}, &Pause{}, &Bye{}, &Over{Stuck: true},
+		&Alive{}, &Alive{Pause: true}, &Stop{}, &Stop{Kill: true}, &Finish{}, &Bye{}, &Over{Stuck: true},
 		&Join{
 			Index: 3, Name: "c", Program: "./p", Path: "/p", Dir: "/d", PeerTimeout: time.Second, Verbose: true,
 			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2, Timeout: time.Minute},
@@ -31,10 +31,10 @@ func samples() []Body {
 		},
 		&Tell{job.Message{Kind: job.SeedIs, Text: "a:1"}}, &Signal{10}, &Input{[]byte("in")}, &Taken{1, Stderr, 100},
 		&Push{Data: []byte("program")}, &Push{Sum: bytes.Repeat([]byte{2}, 32)},
-		&Ready{"c1", 77, 8, 4001, "b0"}, &Refused{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
-		&Output{1, Stdout, []byte("out\n")}, &Said{1, job.Message{Kind: job.Joined, Rank: 1}}, &Silent{1},
+		&Ready{"c1", 77, 8, 4001, "b0"}, &Result{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
+		&Output{1, Stdout, []byte("out\n")}, &Said{1, &job.Message{Kind: job.Joined, Rank: 1}}, &Said{Rank: 1},
 		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, Took: true, Hint: "who?"}}},
-		&Consumed{5}, &Lost{[]int{3, 4}, 125, "gone"}, &Trace{"words"}, &Result{3, "why"}, &Asked{15}, &Note{"a line"},
+		&Consumed{5}, &Lost{[]int{3, 4}, 125, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
 	}
 }
 
@@ -49,8 +49,8 @@ func TestFramesComeBackAsWritten(t *testing.T) {
 		seen[f.Kind] = true
 		all = f.Append(all)
 	}
-	if len(seen) != int(kinds)-1 {
-		t.Errorf("%d of %d kinds are tried", len(seen), kinds-1)
+	if len(seen) != len(bodies)-1 {
+		t.Errorf("%d of %d kinds are tried", len(seen), len(bodies)-1)
 	}
 	r := iotest.HalfReader(bytes.NewReader(all))
 	for i, want := range samples() {
@@ -81,9 +81,9 @@ func TestBodiesThatCannotBe(t *testing.T) {
 		&Job{Args: []string{"p"}, Port: 70000, File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
 		&Tell{}, &Signal{0}, &Signal{65}, &Input{make([]byte, Chunk+1)}, &Taken{-1, 0, 1}, &Taken{0, 2, 1}, &Taken{0, 0, Window + 1},
 		&Push{}, &Push{Data: make([]byte, PushChunk+1)}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
-		&Refused{256, ""}, &Refused{1, strings.Repeat("x", maxText+1)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
-		&Output{0, 7, nil}, &Output{0, 0, make([]byte, Chunk+1)}, &Said{}, &Silent{-1}, &Ended{[]End{{Rank: -1}}}, &Ended{[]End{{Code: 300}}},
-		&Consumed{-1}, &Lost{[]int{-1}, 1, ""}, &Trace{strings.Repeat("x", maxText+1)},
+		&Result{256, ""}, &Result{1, strings.Repeat("x", maxText+1)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
+		&Output{0, 7, nil}, &Output{0, 0, make([]byte, Chunk+1)}, &Said{Message: new(job.Message)}, &Said{Rank: -1}, &Ended{[]End{{Rank: -1}}}, &Ended{[]End{{Code: 300}}},
+		&Consumed{-1}, &Lost{[]int{-1}, 1, ""}, &Note{Text: strings.Repeat("x", maxText+1)},
 	} {
 		f, err := Encode(0, b)
 		if err != nil {
@@ -97,12 +97,13 @@ func TestBodiesThatCannotBe(t *testing.T) {
 
 // A head that cannot be is refused before anything is allocated for it.
 func TestHeadsThatCannotBe(t *testing.T) {
+	kindStop, kindOutput, kindJob := kindOf(&Stop{}), kindOf(&Output{}), kindOf(&Job{})
 	head := func(n uint32, kind Kind, host int32) []byte {
 		b := binary.BigEndian.AppendUint32(nil, n)
 		return binary.BigEndian.AppendUint32(append(b, byte(kind)), uint32(host))
 	}
 	for name, b := range map[string][]byte{
-		"no kind": head(5, 0, 0), "unknown kind": head(5, kinds, 0), "negative length": head(4, kindStop, 0),
+		"no kind": head(5, 0, 0), "unknown kind": head(5, Kind(len(bodies)), 0), "negative length": head(4, kindStop, 0),
 		"too long": head(5+maxSmall+1, kindOutput, 0), "much too long": head(1<<31, kindJob, 0),
 		"no host": head(5, kindStop, -2), "far host": head(5, kindStop, job.MaxRanks),
 	} {
