@@ -20,7 +20,8 @@ import (
 // multiport message-passing systems", 1997).
 //
 // A blob that is too large is an error before anything is sent. After any other
-// error, a *Error, the call fails on all ranks, and so does every later one.
+// error, a *Error, the call fails on all ranks that do not have all blobs yet, and
+// every later one fails on all.
 // One that ends with ctx is such an error, and so is one that reaches the stall
 // timeout, an ErrStalled: both name the rank that all wait for in the end. Calls
 // of one World run one after the other.

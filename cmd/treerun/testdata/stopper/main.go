@@ -41,7 +41,7 @@ func run(step string) error {
 			return err
 		}
 	} else if step == "World.AllGather" {
-		fail = func(ctx context.Context, w *rank.World) error { _, err := w.AllGather(ctx, nil); return err }
+		fail = inAllGather
 	}
 	if w.Rank() == victim {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
@@ -74,6 +74,17 @@ func tell(w *rank.World, err error) {
 		fault = r.Rank
 	}
 	fmt.Fprintf(os.Stderr, "rank %d: fault %d, stalled %v, victim %d: %v\n", w.Rank(), fault, errors.Is(err, collective.ErrStalled), victim, err)
+}
+
+// inAllGather makes AllGathers until one fails: the stopped rank may find all that it needs
+// of the first one when it goes on.
+func inAllGather(ctx context.Context, w *rank.World) (err error) {
+	for range 2 {
+		if _, err = w.AllGather(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func atNew(ctx context.Context, w *rank.World) error {
