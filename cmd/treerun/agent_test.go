@@ -211,10 +211,8 @@ func TestRanksHearOfLostHost(t *testing.T) {
 // file there; a program that has been built here goes by itself.
 func TestPush(t *testing.T) {
 	dir := t.TempDir()
-	exe := filepath.Join(dir, "treerun") // a real one: a pushed file has no name by which a test binary knows what to be
-	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	exe := filepath.Join(dir, "treerun")
+	built(t, ".", exe) // a real one: a pushed file has no name by which a test binary knows what to be
 	script := filepath.Join(dir, "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\necho script $RANK on $FAKEHOST\n"), 0o700); err != nil {
 		t.Fatal(err)

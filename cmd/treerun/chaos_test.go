@@ -22,7 +22,6 @@ import (
 // launcher returns, and what is left on the machine.
 //
 // TREERUN_CHAOS=200 raises the number of jobs of each test from its default.
-
 func chaosRuns(t *testing.T, usual int) int {
 	t.Helper()
 	s := os.Getenv("TREERUN_CHAOS")
@@ -34,19 +33,6 @@ func chaosRuns(t *testing.T, usual int) int {
 		t.Fatalf("TREERUN_CHAOS=%q is not a number of runs", s)
 	}
 	return n
-}
-
-// chaosBinaries builds the launcher and the looper.
-func chaosBinaries(t *testing.T) (launcher, looper string) {
-	t.Helper()
-	dir := t.TempDir()
-	launcher, looper = filepath.Join(dir, "treerun"), filepath.Join(dir, "looper")
-	for out, pkg := range map[string]string{launcher: ".", looper: "./testdata/looper"} {
-		if msg, err := exec.Command("go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
-		}
-	}
-	return launcher, looper
 }
 
 // chaosJob is one job under way.

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -22,12 +21,7 @@ import (
 func gpucheck(t *testing.T) string {
 	t.Helper()
 	require.Need(t, require.Compilers, fakegpu.Missing())
-	file := filepath.Join(t.TempDir(), "gpucheck")
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", file,
-		"../../scripts/gpucheck").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return file
+	return builtIn(t, "../../scripts/gpucheck", "gpucheck")
 }
 
 // onFakeHost runs a job on a fake host, and returns what it printed.

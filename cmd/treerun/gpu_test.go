@@ -150,6 +150,7 @@ func TestCheck(t *testing.T) {
 		{"one GPU", []string{"CUDA_VISIBLE_DEVICES=2"}, 1, []string{"ok     ipc            2 processes"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			l := onGPUs(t, append(slices.Clone(env), c.vars...), "check")
 			l.ends(c.code)
 			text := strings.Join(l.seen, "\n")

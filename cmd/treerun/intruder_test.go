@@ -26,15 +26,6 @@ type intruder struct {
 	done chan struct{}
 }
 
-func buildIntruder(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "intruder")
-	if msg, err := exec.Command("go", "build", "-o", path, "./testdata/intruder").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, msg)
-	}
-	return path
-}
-
 // startIntruder starts one, which ends with the test at the latest.
 func startIntruder(t *testing.T, cmd *exec.Cmd) *intruder {
 	t.Helper()
@@ -103,7 +94,7 @@ func await(t *testing.T, j *chaosJob, what string, f func() bool) {
 func TestIntrudersBetweenHosts(t *testing.T) {
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "door"})
 	launcher, looper := chaosBinaries(t)
-	exe := buildIntruder(t)
+	exe := builtIn(t, "./testdata/intruder", "intruder")
 	for _, encrypt := range []bool{false, true} {
 		name := map[bool]string{false: "plain", true: "encrypted"}[encrypt]
 		t.Run(name, func(t *testing.T) { intrude(t, h, launcher, looper, exe, encrypt) })

@@ -92,11 +92,8 @@ func sweepBinaries(t *testing.T) (dir string) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	for out, pkg := range map[string]string{"treerun": ".", "looper": "./testdata/looper"} {
-		if msg, err := exec.Command("go", "build", "-o", filepath.Join(dir, out), pkg).CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
-		}
-	}
+	built(t, ".", filepath.Join(dir, "treerun"))
+	built(t, "./testdata/looper", filepath.Join(dir, "looper"))
 	return dir
 }
 

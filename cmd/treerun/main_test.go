@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", raceOptions); err != nil {
 		panic(err) // the name and the value are fine
 	}
-	testscript.Main(m, map[string]func(){"treerun": main, "member": member})
+	testscript.Main(processTests{m}, map[string]func(){"treerun": main, "member": member})
 }
 
 // raceOptions are for a treerun with the race detector, which otherwise sleeps

@@ -282,7 +282,8 @@ func TestJobSetManifest(t *testing.T) {
 // A node whose cable is pulled: all treeruns end within the peer timeout, that
 // one, too, and nothing is left there.
 func TestNodeVanishes(t *testing.T) {
-	h := nethosts.Up(t, 3, nethosts.Options{})
+	t.Parallel()
+	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "van"})
 	n := newNodes(t, 3)
 	n.seed = net.JoinHostPort(h.Name(0), "29517")
 	self := namedTreerun(t)
@@ -302,8 +303,8 @@ func TestNodeVanishes(t *testing.T) {
 	for _, l := range all {
 		l.ends(125)
 	}
-	if text := all[0].stderr.String(); !strings.Contains(text, "host h2 was lost") {
-		t.Errorf("host h2 is not named:\n%s", text)
+	if text := all[0].stderr.String(); !strings.Contains(text, "host "+h.Name(2)+" was lost") {
+		t.Errorf("the host is not named:\n%s", text)
 	}
 	if text := all[2].stderr.String(); !strings.Contains(text, "node 0 is lost: nothing was heard of the launcher") {
 		t.Errorf("node 2 says:\n%s", text)

@@ -18,9 +18,7 @@ const joiningAgent = `env FAKEHOST={host} sh -c 'eval "$*"' -`
 func buildTreerun(t *testing.T) func(*exec.Cmd) {
 	t.Helper()
 	exe := filepath.Join(t.TempDir(), "with space", "treerun")
-	if out, err := exec.Command("go", "build", "-o", exe, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	built(t, ".", exe)
 	return func(c *exec.Cmd) { c.Path = exe }
 }
 

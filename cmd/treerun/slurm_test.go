@@ -73,10 +73,7 @@ func newSlurm(t *testing.T) *slurmCluster {
 	}
 	s.write("slurm.conf", fmt.Sprintf(slurmConf, s.dir), 0o644)
 	s.write("munge.key", strings.Repeat("secret of this test only. ", 8), 0o600)
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(s.bin, "hello"),
-		"../../examples/hello").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	built(t, "../../examples/hello", filepath.Join(s.bin, "hello"))
 	s.daemon(0, "munged", "--foreground", "--force", "--key-file", s.dir+"/munge.key", "--socket", s.dir+"/munge/socket",
 		"--pid-file", s.dir+"/munge/pid", "--log-file", s.dir+"/munge/log", "--seed-file", s.dir+"/munge/seed")
 	s.until("munged", func() bool { _, err := os.Stat(s.dir + "/munge/socket"); return err == nil })

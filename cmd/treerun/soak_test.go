@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -103,11 +102,8 @@ func soak(t *testing.T, np int, limit time.Duration, args ...int) map[[2]int]hel
 	t.Helper()
 	dir := t.TempDir()
 	launcher, program := filepath.Join(dir, "treerun"), filepath.Join(dir, "soak")
-	for out, pkg := range map[string]string{launcher: ".", program: "./testdata/soak"} {
-		if msg, err := exec.Command("go", "build", "-o", out, pkg).CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
-		}
-	}
+	built(t, ".", launcher)
+	built(t, "./testdata/soak", program)
 	line := []string{"-np", strconv.Itoa(np), program}
 	for _, a := range args {
 		line = append(line, strconv.Itoa(a))

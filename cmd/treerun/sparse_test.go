@@ -21,10 +21,7 @@ import (
 // typed error that names it, none a wrong result, treerun says what happened, and nothing
 // is left. The victims of -serve are once a worker and once a rank that serves.
 func TestKillInSparseCalls(t *testing.T) {
-	looper := filepath.Join(t.TempDir(), "looper")
-	if msg, err := exec.Command("go", "build", "-o", looper, "./testdata/looper").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, msg)
-	}
+	looper := builtIn(t, "./testdata/looper", "looper")
 	before := leftovers(t, looper, filepath.Dir(looper))
 	type kill struct {
 		np       int

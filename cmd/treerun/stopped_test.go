@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os/exec"
-	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,16 +18,6 @@ var stoppedSteps = map[string]string{
 	"Split":           "Split #",
 	"AllReduce":       "AllReduce #21 (sum of 5000 float32)",
 	"Recv":            "Recv (5000 float32, tag 1)",
-}
-
-// buildStopper builds the program of the tests below.
-func buildStopper(t *testing.T) string {
-	t.Helper()
-	bin := filepath.Join(t.TempDir(), "stopper")
-	if out, err := exec.Command("go", "build", "-o", bin, "./testdata/stopper").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return bin
 }
 
 // checkStopped checks what the ranks of a job said of the one that was stopped.
@@ -54,7 +45,7 @@ func checkStopped(t *testing.T, ranks int, step, out string) {
 // get the same error, which names it and the state of its process, and it gets that as
 // well when it goes on.
 func TestStoppedRank(t *testing.T) {
-	stopper := buildStopper(t)
+	stopper := builtIn(t, "./testdata/stopper", "stopper")
 	for step := range stoppedSteps {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
@@ -69,14 +60,15 @@ func TestStoppedRank(t *testing.T) {
 // another, who says what has become of it.
 func TestStoppedRankOnAnotherHost(t *testing.T) {
 	launcher, _ := chaosBinaries(t)
-	stopper := buildStopper(t)
-	for step := range stoppedSteps {
+	stopper := builtIn(t, "./testdata/stopper", "stopper")
+	for i, step := range slices.Sorted(maps.Keys(stoppedSteps)) {
 		t.Run(step, func(t *testing.T) {
-			h := nethosts.Up(t, 3, nethosts.Options{Prefix: "y"})
+			t.Parallel()
+			h := nethosts.Up(t, 3, nethosts.Options{Prefix: fmt.Sprintf("y%d-", i)})
 			l := launch(t, func(cmd *exec.Cmd) {
 				cmd.Path = launcher
 				cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
-			}, "--launch-agent", h.Agent(), "-H", "y0,y1:2,y2", "--stall-timeout", "2", stopper, step)
+			}, "--launch-agent", h.Agent(), "-H", fmt.Sprintf("%s,%s:2,%s", h.Name(0), h.Name(1), h.Name(2)), "--stall-timeout", "2", stopper, step)
 			l.exits(0)
 			checkStopped(t, 4, step, l.stderr.String())
 		})

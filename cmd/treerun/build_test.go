@@ -1,0 +1,83 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// builds are the programs that tests have built, each once, by package.
+var builds struct {
+	sync.Mutex
+	dir   string
+	files map[string]string
+}
+
+// processTests are tests of processes, most of which wait more than they work: at least
+// four run side by side. What they have built is removed when all have ended.
+type processTests struct{ *testing.M }
+
+func (m processTests) Run() int {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		flag.Set(f.Name, strconv.Itoa(max(4, runtime.GOMAXPROCS(0))))
+	}
+	defer func() {
+		if builds.dir != "" {
+			os.RemoveAll(builds.dir)
+		}
+	}()
+	return m.M.Run()
+}
+
+// built puts the program of a package into a file, which other users may run, too. Every
+// caller has a name of its own for it: tests find their processes by that.
+func built(t *testing.T, pkg, file string) {
+	t.Helper()
+	builds.Lock()
+	defer builds.Unlock()
+	from := builds.files[pkg]
+	if from == "" {
+		if builds.dir == "" {
+			dir, err := os.MkdirTemp("", "treerun-builds-")
+			if err != nil {
+				t.Fatal(err)
+			}
+			builds.dir, builds.files = dir, make(map[string]string)
+		}
+		from = filepath.Join(builds.dir, filepath.Base(file))
+		if msg, err := exec.Command("go", "build", "-buildvcs=false", "-o", from, pkg).CombinedOutput(); err != nil {
+			t.Fatalf("go build %s: %v\n%s", pkg, err, msg)
+		}
+		builds.files[pkg] = from
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Link(from, file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// builtIn is built into a folder of the test, and returns the file.
+func builtIn(t *testing.T, pkg, name string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	built(t, pkg, file)
+	return file
+}
+
+// chaosBinaries returns a real treerun, which a test binary is not, and testdata/looper.
+func chaosBinaries(t *testing.T) (launcher, looper string) {
+	t.Helper()
+	dir := t.TempDir()
+	launcher, looper = filepath.Join(dir, "treerun"), filepath.Join(dir, "looper")
+	built(t, ".", launcher)
+	built(t, "./testdata/looper", looper)
+	return launcher, looper
+}
