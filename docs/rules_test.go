@@ -60,6 +60,7 @@ func table(t *testing.T) map[string]room {
 // the folder and everything below it.
 var libraries = map[string]string{
 	"github.com/hashicorp/memberlist": "rank",
+	"github.com/hashicorp/yamux":      "cmd/treerun/internal/wire",
 	"github.com/NVIDIA/go-nvml":       "cuda/nvml",
 	"github.com/vmihailenco/msgpack/v5": "internal/netconn rank/strict rank/job rank collective cmd/treerun/internal/wire " +
 		"cmd/treerun/internal/nodes",

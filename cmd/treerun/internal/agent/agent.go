@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"sync"
@@ -58,7 +59,7 @@ func Main(args []string) int {
 	if _, err := out.Write(hello.AsAgent()); err != nil {
 		return fail(err)
 	}
-	code, err := obeyAs(nil, in, out)
+	code, err := obeyAs(nil, &wire.Pipes{In: in, Out: out})
 	if err != nil {
 		return fail(err)
 	}
@@ -67,9 +68,9 @@ func Main(args []string) int {
 
 // obeyAs is an agent once its hello is out. node is nil for one that a launcher
 // has started.
-func obeyAs(node *Node, in, out *os.File) (int, error) {
-	r := bufio.NewReaderSize(in, 64<<10)
-	join, err := readJoin(r)
+func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
+	up := new(wire.Conn)
+	join, err := readJoin(up, raw)
 	if node != nil && errors.Is(err, io.EOF) {
 		err = exitcode.Errorf(exitcode.Internal,
 			"node 0 ended before the job began (hint: the output of its own treerun says why)")
@@ -80,12 +81,12 @@ func obeyAs(node *Node, in, out *os.File) (int, error) {
 	if node != nil {
 		join.Program, join.Path, join.Dir = node.Program, node.Path, node.Dir
 	}
-	a, err := newAgent(join, newUplink(out))
+	a, err := newAgent(join, up)
 	if err != nil {
 		return 0, err
 	}
 	a.node = node
-	return a.run(r)
+	return a.run()
 }
 
 func fail(err error) int {
@@ -119,9 +120,10 @@ func takeStdio() (in, out *os.File, err error) {
 	return files[0], files[1], nil
 }
 
-// readJoin reads what the launcher says first. A launcher of another version
-// knows that from our hello, and says it better.
-func readJoin(r *bufio.Reader) (*wire.Join, error) {
+// readJoin begins up, and reads what the launcher says first. A launcher of another
+// version knows that from our hello, and says it better.
+func readJoin(up *wire.Conn, raw io.ReadWriteCloser) (*wire.Join, error) {
+	r := bufio.NewReaderSize(raw, 64<<10)
 	h, err := wire.ReadLauncher(r)
 	me := wire.Me()
 	if err == nil && (h.Protocol != me.Protocol || h.Version != me.Version) {
@@ -130,7 +132,10 @@ func readJoin(r *bufio.Reader) (*wire.Join, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := wire.Read(r)
+	if err := up.Begin(r, raw, nil); err != nil {
+		return nil, err
+	}
+	f, err := up.Read()
 	if err != nil {
 		return nil, err
 	}
@@ -148,30 +153,37 @@ func readJoin(r *bufio.Reader) (*wire.Join, error) {
 type agent struct {
 	join   *wire.Join
 	keeper *host.Keeper
-	up     *uplink
+	up     *wire.Conn // to the launcher, or the agent above
 	forest *remote.Forest
 
-	program program       // of the goroutine that reads
-	host    *host.Host    // nil until the job comes
-	stdin   *input        // of rank 0, where it is here
-	told    bool          // the job has come
-	streams *forwarder    // of all ranks
-	over    chan struct{} // closed when all ranks have ended
+	program atomic.Pointer[program]   // once it has been found
+	host    atomic.Pointer[host.Host] // nil until the job comes
+	stdin   chan net.Conn             // what rank 0 reads, where it is here
+	streams sync.WaitGroup            // of all ranks
+	over    chan struct{}             // closed when all ranks have ended
 	once    sync.Once
-	cut     atomic.Bool // the launcher is lost
-	node    *Node       // nil unless a user has started this process
+	node    *Node // nil unless a user has started this process
 }
 
-func newAgent(join *wire.Join, up *uplink) (*agent, error) {
-	a := &agent{join: join, up: up, keeper: host.NewKeeper(), over: make(chan struct{})}
-	a.program.path = join.Path
-	a.streams = newForwarder(a.report)
+func newAgent(join *wire.Join, up *wire.Conn) (*agent, error) {
+	a := &agent{join: join, up: up, keeper: host.NewKeeper(), stdin: make(chan net.Conn, 1), over: make(chan struct{})}
 	if err := a.keeper.Adopt(); err != nil {
 		a.trace("%v", err)
 	}
 	var err error
-	a.forest, err = remote.New(remote.Config{Keeper: a.keeper, Join: *join, Emit: up.send, Trace: a.trace})
+	a.forest, err = remote.New(remote.Config{
+		Keeper: a.keeper, Join: *join, Emit: up.Send, Trace: a.trace,
+		Stream: func(f *wire.Frame, s net.Conn) { relay(up.Stream, f, s) },
+	})
 	return a, err
+}
+
+// relay passes a stream on.
+func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) {
+	if on, err := open(f); err == nil {
+		wire.Relay(on, s)
+	}
+	_ = s.Close()
 }
 
 // report tells the launcher something about this host.
@@ -180,7 +192,7 @@ func (a *agent) report(b wire.Body) {
 	if err != nil {
 		f, _ = wire.Encode(a.join.Index, &wire.Result{Code: exitcode.Internal, Text: err.Error()})
 	}
-	a.up.send(f)
+	a.up.Send(f)
 	if _, ok := b.(*wire.Over); ok {
 		a.once.Do(func() { close(a.over) })
 	}
@@ -193,16 +205,17 @@ func (a *agent) trace(format string, args ...any) {
 }
 
 // run obeys the launcher until the job is over here and below.
-func (a *agent) run(r *bufio.Reader) (int, error) {
+func (a *agent) run() (int, error) {
 	lost := make(chan error, 1)
-	go func() { lost <- a.listen(r) }()
+	go func() { lost <- a.listen() }()
+	go a.up.Serve(a.serve)
 	if a.join.Path != "" {
-		a.look()
+		a.look(&program{path: a.join.Path})
 	}
 	done := make(chan struct{})
 	go func() {
 		<-a.over
-		a.streams.wait()
+		a.streams.Wait()
 		<-a.forest.Gone()
 		close(done)
 	}()
@@ -215,34 +228,38 @@ func (a *agent) run(r *bufio.Reader) (int, error) {
 			if done = nil; a.node != nil {
 				continue // the result is still to come
 			}
-			a.up.close()
+			a.up.Flush(longWrite)
+			a.up.Close()
 			a.forest.Close(time.Second)
 			return 0, nil
 		case sig := <-a.node.signals():
 			a.report(&wire.Signal{Number: int(sig.(syscall.Signal))})
 		case <-beat.C:
-			if a.up.beat() {
+			if a.up.Beat() > remote.Beats {
 				return a.end(fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout))
 			}
-			a.hostDo(func(h *host.Host) { h.Alive() })
+			if h := a.host.Load(); h != nil {
+				h.Alive()
+			}
 		case err := <-lost:
 			return a.end(err)
 		}
 	}
 }
 
+// longWrite is how long the last frames may take.
+const longWrite = 5 * time.Second
+
 // end ends everything because the launcher is lost.
 func (a *agent) end(err error) (int, error) {
-	a.cut.Store(true)
-	a.up.abandon()
-	a.streams.abandon()
-	a.hostDo(func(h *host.Host) {
+	a.up.Close()
+	if h := a.host.Load(); h != nil {
 		h.Order(&wire.Stop{Kill: true})
 		select {
 		case <-a.over:
 		case <-time.After(2 * host.LostAfter):
 		}
-	})
+	}
 	a.forest.Close(time.Second)
 	switch {
 	case a.node != nil:
@@ -253,33 +270,20 @@ func (a *agent) end(err error) (int, error) {
 	return 0, err
 }
 
-// hostDo calls f with the Host, if there is one.
-func (a *agent) hostDo(f func(*host.Host)) {
-	a.up.mu.Lock()
-	h := a.host
-	a.up.mu.Unlock()
-	if h != nil {
-		f(h)
-	}
-}
-
 // listen obeys the launcher's frames. It returns why there are no more.
-func (a *agent) listen(r *bufio.Reader) error {
+func (a *agent) listen() error {
 	for {
-		f, err := wire.Read(r)
+		f, err := a.up.Read()
 		if err != nil {
 			return err
 		}
-		if f.Host != a.join.Index && !f.Is(&wire.Alive{}) {
+		if f.Host != a.join.Index {
 			a.forest.Send(f)
 		}
 		if f.Host != a.join.Index && f.Host != wire.All {
-			a.up.heard(false)
 			continue
 		}
 		b, err := f.Decode()
-		alive, _ := b.(*wire.Alive)
-		a.up.heard(alive != nil && alive.Pause)
 		if err == nil {
 			err = a.obey(b)
 		}
@@ -292,56 +296,36 @@ func (a *agent) listen(r *bufio.Reader) error {
 // obey does what the launcher says.
 func (a *agent) obey(b wire.Body) error {
 	switch b := b.(type) {
-	case *wire.Push:
-		if a.join.Path != "" {
-			return errors.New("a program comes that was not announced")
-		}
-		if whole, err := a.program.add(b); err != nil {
-			a.refuse(err)
-		} else if whole {
-			a.look()
-		}
 	case *wire.Job:
-		a.told = true
 		return a.start(b)
-	case *wire.Input:
-		if !a.told {
-			return errors.New("stdin of rank 0 came before the job")
-		}
-		if a.stdin != nil {
-			a.stdin.add(b.Data)
-		}
 	case *wire.Result:
 		if a.node != nil {
 			return &over{b}
 		}
-	case *wire.Taken:
-		a.streams.taken(b)
-	case *wire.Stop:
-		if a.host == nil { // there will be no job
+	case *wire.Stop, *wire.Tell, *wire.Signal, *wire.Finish:
+		_, stop := b.(*wire.Stop)
+		switch h := a.host.Load(); {
+		case h != nil:
+			h.Order(b)
+		case stop: // there will be no job
 			a.report(&wire.Over{})
-			return nil
-		}
-		a.host.Order(b)
-	case *wire.Tell, *wire.Signal, *wire.Finish:
-		if a.host != nil {
-			a.host.Order(b)
 		}
 	}
 	return nil
 }
 
 // look sees whether the ranks can run here, and tells.
-func (a *agent) look() {
-	ready, err := a.ready()
+func (a *agent) look(p *program) {
+	ready, err := a.ready(p)
 	if err != nil {
 		a.refuse(err)
 		return
 	}
+	a.program.Store(p)
 	a.report(ready)
 }
 
-func (a *agent) ready() (*wire.Ready, error) {
+func (a *agent) ready(p *program) (*wire.Ready, error) {
 	info, err := os.Stat(a.join.Dir)
 	if err == nil && !info.IsDir() {
 		err = syscall.ENOTDIR
@@ -349,7 +333,7 @@ func (a *agent) ready() (*wire.Ready, error) {
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.Internal, "the working directory %s: %w (hint: --wdir names one that all hosts have)", a.join.Dir, cause(err))
 	}
-	if err := a.program.find(a.join.Program); err != nil {
+	if err := p.find(a.join.Program); err != nil {
 		return nil, err
 	}
 	name, err := os.Hostname()
@@ -370,25 +354,25 @@ func (a *agent) refuse(err error) {
 
 // start starts the ranks of this host.
 func (a *agent) start(j *wire.Job) error {
-	if a.host != nil {
-		return errors.New("a second job comes")
+	p := a.program.Load()
+	if a.host.Load() != nil || p == nil {
+		return errors.New("a job comes that was not expected")
 	}
-	var err error
 	cfg := host.Config{
-		Keeper: a.keeper, Index: a.join.Index, Path: a.program.path, Dir: a.join.Dir, Env: environ(a.join.Dir),
-		Name: a.join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.streams.add, Trace: a.trace,
+		Keeper: a.keeper, Index: a.join.Index, Path: p.path, Dir: a.join.Dir, Env: environ(a.join.Dir),
+		Name: a.join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
 		GuardTimeout: a.join.PeerTimeout,
 	}
 	if j.HasStdin && j.File.Hosts[0] == a.join.Index {
-		if a.stdin, cfg.Stdin, err = newInput(a.report); err != nil {
+		r, w, err := os.Pipe()
+		if err != nil {
 			return err
 		}
-		cfg.Pipe = true
+		cfg.Stdin, cfg.Pipe = r, true
+		go a.feed(w)
 	}
 	h := host.New(cfg)
-	a.up.mu.Lock()
-	a.host = h
-	a.up.mu.Unlock()
+	a.host.Store(h)
 	h.Start(j)
 	return nil
 }

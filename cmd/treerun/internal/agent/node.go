@@ -18,16 +18,15 @@ type Node struct {
 	Signals <-chan os.Signal // those that stop the job; they go to the launcher
 }
 
-// Run runs the ranks of this node for the launcher, which is at the other end of
-// in and out; both are closed. It returns the exit code of the job. An error is
-// one that the launcher may not know of.
-func (n *Node) Run(in, out *os.File) (int, error) {
-	defer in.Close()
-	defer out.Close()
-	if _, err := out.Write(wire.Me().AsAgent()); err != nil {
+// Run runs the ranks of this node for the launcher, which is at the other end of raw,
+// and closes that. It returns the exit code of the job. An error is one that the
+// launcher may not know of.
+func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
+	defer raw.Close()
+	if _, err := raw.Write(wire.Me().AsAgent()); err != nil {
 		return 0, exitcode.Errorf(exitcode.Internal, "greet node 0: %w", err)
 	}
-	return obeyAs(n, in, out)
+	return obeyAs(n, raw)
 }
 
 // signals returns the signals to pass on; nil, which never gives one, for an

@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
 // program is what the ranks run: a file of this host, or one that is pushed into
@@ -21,29 +20,23 @@ import (
 type program struct {
 	path   string
 	memory *os.File
-	sum    hash.Hash
 }
 
-// add takes a piece of a program that is pushed, and tells whether that was the
-// last one.
-func (p *program) add(b *wire.Push) (whole bool, err error) {
-	if p.memory == nil {
-		if p.memory, err = newMemory(); err != nil {
-			return false, err
-		}
-		p.sum = sha256.New()
+// readProgram takes a program that is pushed.
+func readProgram(r io.Reader, sum []byte) (*program, error) {
+	memory, err := newMemory()
+	if err != nil {
+		return nil, err
 	}
-	if len(b.Data) > 0 {
-		p.sum.Write(b.Data)
-		if _, err := p.memory.Write(b.Data); err != nil {
-			return false, fmt.Errorf("keep the program in memory: %w", cause(err))
-		}
-		return false, nil
+	h := sha256.New()
+	if _, err := io.Copy(io.MultiWriter(h, memory), r); err != nil {
+		return nil, fmt.Errorf("keep the program in memory: %w", cause(err))
 	}
-	if got := p.sum.Sum(nil); !bytes.Equal(got, b.Sum) {
-		return false, fmt.Errorf("the program did not arrive as it was sent: its checksum is %x, want %x", got[:8], b.Sum[:8])
+	if got := h.Sum(nil); !bytes.Equal(got, sum) {
+		return nil, fmt.Errorf("the program did not arrive as it was sent: its checksum is %x, want %x", got[:8], sum[:8])
 	}
-	return true, p.seal()
+	p := &program{memory: memory}
+	return p, p.seal()
 }
 
 // newMemory makes a memory file that can be executed.

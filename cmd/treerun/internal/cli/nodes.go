@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"runtime"
@@ -189,7 +190,10 @@ func (o *options) connect(r *launch.Remote) {
 	}
 	r.FanOut, r.JobID = c.Nodes, c.JobID
 	r.Master, _, _ = net.SplitHostPort(c.Seed) // Check has seen it
-	r.Open = func(index int) (in, out *os.File) { return o.node.met[index].Files() }
+	r.Open = func(index int) io.ReadWriteCloser {
+		in, out := o.node.met[index].Files()
+		return &wire.Pipes{In: out, Out: in}
+	}
 }
 
 // runNode is a job of which this is another node than 0.
@@ -230,7 +234,7 @@ func runNode(o *options, prog *program.Program, broken error, c *nodes.Config) (
 	}
 	c.Trace("node %d of %d: all are there", c.Node, c.Nodes)
 	n := &agent.Node{Program: o.program, Path: prog.Path, Dir: dir, Signals: stops}
-	return n.Run(in, out)
+	return n.Run(&wire.Pipes{In: in, Out: out})
 }
 
 // runNodes is a job for which every host starts a treerun; done tells that it is

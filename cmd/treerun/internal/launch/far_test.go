@@ -3,6 +3,7 @@ package launch
 import (
 	"errors"
 	"io"
+	"net"
 	"os"
 	"strings"
 	"testing"
@@ -11,20 +12,22 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// What comes from another host is read as it came; the host is told in time that
-// there is room again, and its end is the end.
+// What comes from another host is read as it came, and its end is the end; so is that
+// nothing will come.
 func TestSource(t *testing.T) {
-	told := 0
-	s := newSource(func(n int) { told += n })
+	streams := make(chan net.Conn, 1)
+	ours, theirs := net.Pipe()
+	streams <- ours
+	s := &source{streams: streams}
 	if _, err := s.ReadUntil(make([]byte, 10), time.Now().Add(time.Millisecond)); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("nothing there: %v", err)
 	}
-	want := strings.Repeat("0123456789abcdef", wire.Window/16)
+	want := strings.Repeat("0123456789abcdef", 10_000)
 	go func() {
-		for i := 0; i < len(want); i += wire.Chunk {
-			s.push([]byte(want[i : i+wire.Chunk]))
+		if _, err := io.WriteString(theirs, want); err != nil {
+			t.Error(err)
 		}
-		s.push(nil)
+		theirs.Close()
 	}()
 	var got []byte
 	buf := make([]byte, 1000)
@@ -41,14 +44,13 @@ func TestSource(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("%d bytes, want %d", len(got), len(want))
 	}
-	if told > wire.Window {
-		t.Errorf("told of %d bytes", told)
+	close(streams)
+	none := &source{streams: streams}
+	if _, err := none.ReadUntil(buf, time.Time{}); err != io.EOF {
+		t.Errorf("nothing will come: %v", err)
 	}
-	for range 10 { // a host that sends without room loses what it sends, and we no memory
-		s.push(make([]byte, wire.Chunk))
-	}
-	if len(s.data) > wire.Window+wire.Chunk {
-		t.Errorf("%d bytes are kept", len(s.data))
+	if err := errors.Join(s.Close(), none.Close()); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -64,7 +66,7 @@ func TestFrameOfNoHost(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Host = host
-		s.emit(f)
+		s.emit(f, nil)
 		s.receive(<-s.events)
 		if s.parties[0].lost || s.cause.kind != none {
 			t.Errorf("a frame of host %d ended the job", host)

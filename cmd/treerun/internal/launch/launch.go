@@ -10,6 +10,7 @@
 package launch
 
 import (
+	"io"
 	"os"
 	"time"
 
@@ -76,7 +77,7 @@ type Remote struct {
 
 	// Open, unless it is nil, returns the connections to agents that have come by
 	// themselves, by number of the host. They learn the exit code of the job.
-	Open   func(index int) (in, out *os.File)
+	Open   func(index int) io.ReadWriteCloser
 	Master string // MASTER_ADDR; "": the name of the first host
 	JobID  string // "": a new one
 }

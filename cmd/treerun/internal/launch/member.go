@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"net"
 	"strings"
 	"syscall"
 	"time"
@@ -17,7 +18,7 @@ type member struct {
 	rank, pid int
 	at        *party
 	streams   streams
-	sources   [wire.Streams]*source // on another host
+	sources   [wire.Streams]chan net.Conn // on another host: what it prints comes, or nothing more
 
 	running        bool // it was started
 	silent         bool // no more messages will come from it
@@ -32,19 +33,24 @@ type party struct {
 	ready   *wire.Ready // another host's, once its agent is there
 	started bool        // no more ranks will be started
 	over    bool        // all its ranks have ended
-	bye     bool        // its last word, or the loss of it
+	bye     bool        // its last word has come, or it is lost
 	lost    bool
 }
 
 // event is a report of a host.
 type event struct {
-	host int
-	body wire.Body
+	host   int
+	body   wire.Body
+	stream net.Conn // that begins with body, or nil
 }
 
 // receive acts on what a host has told.
 func (s *supervisor) receive(e event) {
 	p := s.parties[e.host]
+	if e.stream != nil {
+		s.receiveStream(p, e)
+		return
+	}
 	if l, ok := e.body.(*wire.Lost); ok {
 		s.loseHosts(l)
 		return
@@ -65,7 +71,7 @@ func (s *supervisor) receive(e event) {
 		}
 		s.isOver(p)
 		if p.Local {
-			s.saysNoMore(p) // an agent has a Bye to say yet
+			s.hasLeft(p) // an agent has a Bye to say yet
 		}
 	case *wire.Bye:
 		s.isOver(p)
@@ -79,10 +85,6 @@ func (s *supervisor) receive(e event) {
 			return
 		}
 		s.job.Screen.Err.Printf("treerun:%s %s", strings.TrimPrefix(s.on(p)+":", ":"), b.Text)
-	case *wire.Consumed:
-		if p == s.parties[0] && s.input != nil {
-			s.input.consumed(b.Bytes)
-		}
 	case *wire.Ended:
 		s.order++
 		for _, e := range b.Ends {
@@ -93,18 +95,6 @@ func (s *supervisor) receive(e event) {
 				})
 			}
 		}
-	default:
-		s.receiveOf(p, b)
-	}
-}
-
-// receiveOf acts on what concerns one rank.
-func (s *supervisor) receiveOf(p *party, b wire.Body) {
-	switch b := b.(type) {
-	case *wire.Output:
-		if m := s.memberOf(p, b.Rank); m != nil && m.sources[b.Stream] != nil {
-			m.sources[b.Stream].push(b.Data)
-		}
 	case *wire.Said:
 		switch m := s.memberOf(p, b.Rank); {
 		case m == nil:
@@ -114,6 +104,20 @@ func (s *supervisor) receiveOf(p *party, b wire.Body) {
 			s.said(m, b.Message)
 		}
 	}
+}
+
+// receiveStream gives what a rank on another host prints to its reader.
+func (s *supervisor) receiveStream(p *party, e event) {
+	if b, ok := e.body.(*wire.Stream); ok && b.Number < wire.Streams && !p.bye {
+		if m := s.memberOf(p, b.Rank); m != nil {
+			select {
+			case m.sources[b.Number] <- e.stream:
+				return
+			default: // it came before, or p is this host
+			}
+		}
+	}
+	_ = e.stream.Close()
 }
 
 // memberOf returns a rank of a host, nil for one that it does not have.
@@ -160,8 +164,9 @@ func (s *supervisor) hasStarted(p *party, b *wire.Started) {
 			m.pid, m.running = b.PIDs[i], true
 			s.running++
 			if !p.Local {
-				go m.streams[wire.Stdout].Run(m.sources[wire.Stdout])
-				go m.streams[wire.Stderr].Run(m.sources[wire.Stderr])
+				for i, stream := range m.streams {
+					go stream.Run(&source{streams: m.sources[i]})
+				}
 			}
 		}
 	}
@@ -232,23 +237,17 @@ func (s *supervisor) isOver(p *party) {
 	}
 }
 
-// saysNoMore notes that no frames are to come from a host.
-func (s *supervisor) saysNoMore(p *party) {
-	if !p.bye {
-		p.bye = true
-		s.staying--
-	}
-}
-
-// hasLeft notes that nothing more comes from a host, so that the output of its
-// ranks has ended, too.
+// hasLeft notes that nothing more comes from a host: no stream either that has not come.
 func (s *supervisor) hasLeft(p *party) {
-	s.saysNoMore(p)
+	if p.bye {
+		return
+	}
+	p.bye = true
+	s.staying--
 	for _, rank := range p.Ranks {
-		m := s.members[rank]
-		for _, src := range m.sources {
-			if src != nil {
-				src.push(nil)
+		for _, streams := range s.members[rank].sources {
+			if streams != nil {
+				close(streams)
 			}
 		}
 	}

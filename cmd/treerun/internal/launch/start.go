@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -92,9 +93,7 @@ func (s *supervisor) openStreams() error {
 			}
 			m.streams[i] = output.NewStream(sink, m.rank, options)
 			if !m.at.Local {
-				m.sources[i] = newSource(func(n int) {
-					s.sendTo(m.at.index, &wire.Taken{Rank: m.rank, Stream: i, Bytes: n})
-				})
+				m.sources[i] = make(chan net.Conn, 1)
 			}
 		}
 	}
@@ -132,8 +131,8 @@ func (s *supervisor) startAll() {
 		return
 	}
 	s.sendTo(wire.All, j)
-	if j.HasStdin { // not before the job is on its way: what comes first is for nobody
-		s.input = newInput(s.job.Stdin, func(b *wire.Input) { s.sendTo(0, b) })
+	if j.HasStdin {
+		go s.sendInput()
 	}
 	s.wait(func() bool { return s.starting == 0 })
 	what, started := numbers.Count(len(s.members), "rank"), 0
@@ -172,7 +171,9 @@ func (s *supervisor) reach() error {
 	if r.PushProgram {
 		join.Path = ""
 	}
-	s.forest, err = remote.New(remote.Config{Keeper: s.keeper, Join: join, Emit: s.emit, Trace: j.Trace, Open: r.Open})
+	s.forest, err = remote.New(remote.Config{
+		Keeper: s.keeper, Join: join, Emit: func(f *wire.Frame) { s.emit(f, nil) }, Stream: s.emit, Trace: j.Trace, Open: r.Open,
+	})
 	if err == nil && r.PushProgram {
 		err = s.push()
 	}
@@ -182,15 +183,16 @@ func (s *supervisor) reach() error {
 	return nil
 }
 
-// emit takes a frame from another host. Several goroutines call it.
-func (s *supervisor) emit(f *wire.Frame) {
+// emit takes a frame from another host, or a stream that begins with it. Several
+// goroutines call it.
+func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
 	b, err := f.Decode()
 	if err == nil && (f.Host < 0 || f.Host >= len(s.parties)) {
 		err = fmt.Errorf("host %d is not in the job", f.Host)
 	}
-	e := event{f.Host, b}
+	e := event{f.Host, b, stream}
 	if err != nil {
-		e = event{0, &wire.Lost{Hosts: []int{f.Host}, Code: exitcode.Internal,
+		e = event{body: &wire.Lost{Hosts: []int{f.Host}, Code: exitcode.Internal,
 			Text: fmt.Sprintf("its agent does not keep to the protocol: %v", err)}}
 	}
 	select {
@@ -274,7 +276,7 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 		Keeper: s.keeper, Index: i, Path: s.job.Path, Dir: s.job.Dir, Env: s.job.Env, Cores: s.job.Cores, Trace: s.job.Trace,
 		Report: func(b wire.Body) {
 			select {
-			case s.events <- event{i, b}:
+			case s.events <- event{host: i, body: b}:
 			case <-s.quit:
 			}
 		},
@@ -314,19 +316,12 @@ func (s *supervisor) push() error {
 	}
 	defer f.Close()
 	sum := sha256.New()
-	for {
-		buf := make([]byte, wire.PushChunk)
-		n, err := io.ReadFull(f, buf)
-		if n > 0 {
-			sum.Write(buf[:n])
-			s.sendTo(wire.All, &wire.Push{Data: buf[:n]})
-		}
-		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			s.sendTo(wire.All, &wire.Push{Sum: sum.Sum(nil)})
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("send the program: %w", err)
-		}
+	if _, err := io.Copy(sum, f); err != nil {
+		return fmt.Errorf("send the program: %w", err)
 	}
+	frame, err := wire.Encode(wire.All, &wire.Push{Sum: sum.Sum(nil)})
+	if err == nil {
+		s.forest.Push(frame, s.job.Path)
+	}
+	return err
 }

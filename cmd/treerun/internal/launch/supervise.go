@@ -39,7 +39,6 @@ type supervisor struct {
 	keeper  *host.Keeper
 	local   *host.Host     // nil where no rank is on this host
 	forest  *remote.Forest // nil where all are
-	input   *input         // nil where rank 0 has our stdin itself
 	start   time.Time
 	parties []*party
 	members []*member // by rank
@@ -236,7 +235,10 @@ func (s *supervisor) tellResult() {
 		r.Code, r.Text = exitcode.Of(s.err), s.err.Error()
 	}
 	s.sendTo(wire.All, r)
-	s.forest.Flush(partGrace)
+	select {
+	case <-s.forest.Gone(): // having heard it, they hang up
+	case <-time.After(partGrace):
+	}
 }
 
 // partGrace is how long agents have for their last words, and then for their end.

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"net"
 	"os"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -33,31 +33,26 @@ type branch struct {
 	name  string       // of the host
 	hosts []wire.Below // the agent's own first
 
-	pid     int      // of the process that we have started for it
-	in, out *os.File // our ends of its stdin and stdout
-	words   words    // what it writes to stderr
-	status  unix.WaitStatus
-	exited  chan struct{} // closed when the process has ended: status is set
-	hello   chan struct{} // closed when the agent has said who it is
-	broken  chan struct{} // closed when nothing is to be written any more
-	breakIt func()
+	pid    int   // of the process that we have started for it
+	words  words // what it writes to stderr
+	status unix.WaitStatus
+	exited chan struct{} // closed when the process has ended: status is set
+	hello  chan struct{} // closed when the agent has said who it is: conn has begun
+	gone   chan struct{} // closed when the connection has ended
+	conn   wire.Conn
+	left   map[int]bool // hosts that have not said goodbye
 
 	mu      sync.Mutex
-	queue   []*wire.Frame
-	writing bool // something has been taken from queue and is not written yet
-	wake    chan struct{}
-	silence string      // why we have ended the connection ourselves; "": we have not
-	heard   atomic.Bool // something came since the last beat
-	said    atomic.Bool // something was sent since the last beat
-	left    map[int]bool
+	raw     io.ReadWriteCloser // below conn; nil until there is one
+	hungUp  bool
+	silence string // why we have ended the connection ourselves; "": we have not
 }
 
 func newBranch(f *Forest, hosts []wire.Below) *branch {
 	b := &branch{
 		f: f, name: hosts[0].Name, hosts: hosts, exited: make(chan struct{}), hello: make(chan struct{}),
-		broken: make(chan struct{}), wake: make(chan struct{}, 1), left: make(map[int]bool),
+		gone: make(chan struct{}), left: make(map[int]bool),
 	}
-	b.breakIt = sync.OnceFunc(func() { close(b.broken) })
 	for _, h := range hosts {
 		b.left[h.Index] = true
 	}
@@ -66,27 +61,24 @@ func newBranch(f *Forest, hosts []wire.Below) *branch {
 
 // run is the life of the connection.
 func (b *branch) run() {
-	defer b.f.gone.Done()
 	if err := b.start(); err != nil {
 		close(b.exited)
-		b.breakIt()
 		b.lost(fmt.Sprintf("start treerun on host %s: %v%s", b.name, err, host.LimitHint(err)))
-		return
+	} else {
+		err := b.read()
+		b.hangUp()
+		if len(b.left) > 0 {
+			b.lost(b.why(err))
+		}
 	}
-	go b.write()
-	err := b.read()
-	b.hangUp()
-	_ = b.out.Close()
-	if len(b.left) > 0 {
-		b.lost(b.why(err))
-	}
+	close(b.gone)
 }
 
 // start starts the process.
 func (b *branch) start() error {
 	if open := b.f.cfg.Open; open != nil {
-		b.in, b.out = open(b.hosts[0].Index)
 		close(b.exited) // there is no process
+		b.connect(open(b.hosts[0].Index))
 		return nil
 	}
 	args, err := b.f.command(b.hosts[0].Target)
@@ -112,13 +104,23 @@ func (b *branch) start() error {
 		}
 		ours[i], theirs[i] = r, w
 	}
-	b.in, b.out = ours[0], ours[1]
+	pipes := &wire.Pipes{In: ours[1], Out: ours[0]}
 	b.f.cfg.Keeper.Call(func() { err = b.fork(args, theirs) })
 	if err != nil {
-		return errors.Join(err, b.in.Close(), b.out.Close(), ours[2].Close())
+		return errors.Join(err, pipes.Close(), ours[2].Close())
 	}
+	b.connect(pipes)
 	go b.words.read(ours[2])
 	return nil
+}
+
+// connect notes the connection, which may not be wanted any more.
+func (b *branch) connect(raw io.ReadWriteCloser) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.raw = raw; b.hungUp {
+		_ = raw.Close()
+	}
 }
 
 // fork runs in the Keeper's goroutine. The process has a session of its own:
@@ -159,15 +161,16 @@ func (b *branch) kill() {
 	})
 }
 
-// hangUp ends the agent's stdin: it ends what it has started, and itself.
+// hangUp ends the connection: the agent ends what it has started, and itself.
 func (b *branch) hangUp() {
-	b.breakIt()
-	if b.in != nil {
-		_ = b.in.Close()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.hungUp = true; b.raw != nil {
+		_ = b.raw.Close()
 	}
 }
 
-// giveUp ends the connection from our side.
+// giveUp ends the connection because of what the agent does, or does not do.
 func (b *branch) giveUp(why string) {
 	b.mu.Lock()
 	if b.silence == "" {
@@ -175,104 +178,23 @@ func (b *branch) giveUp(why string) {
 	}
 	b.mu.Unlock()
 	b.hangUp()
-	_ = b.out.SetReadDeadline(time.Unix(1, 0))
 }
 
-// send queues a frame for the agent.
-func (b *branch) send(f *wire.Frame) {
-	b.mu.Lock()
-	b.queue = append(b.queue, f)
-	b.mu.Unlock()
-	select {
-	case b.wake <- struct{}{}:
-	default:
-	}
-}
-
-// flush waits until the queue has been written.
-func (b *branch) flush(deadline time.Time) {
-	for time.Now().Before(deadline) {
-		b.mu.Lock()
-		idle := len(b.queue) == 0 && !b.writing
-		b.mu.Unlock()
-		if idle {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-// atOnce is how many bytes are written at once, about.
-const atOnce = 256 << 10
-
-// take returns what is to be written next.
-func (b *branch) take(buf []byte) []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	n := 0
-	for n < len(b.queue) && len(buf) < atOnce {
-		buf = b.queue[n].Append(buf)
-		n++
-	}
-	b.queue = b.queue[n:]
-	b.writing = len(buf) > 0
-	return buf
-}
-
-// write is what is written to the agent: what it needs to be there, and then
-// what is sent. Nothing secret goes out before its hello.
-func (b *branch) write() {
-	err := b.introduce()
-	var buf []byte
-	for err == nil {
-		if buf = b.take(buf[:0]); len(buf) > 0 {
-			b.said.Store(true)
-			_, err = b.in.Write(buf)
-			continue
-		}
-		select {
-		case <-b.wake:
-		case <-b.broken:
-			return
-		}
-	}
-	b.hangUp() // why, the reader learns
-}
-
-// introduce writes what comes before the first frame of the job.
-func (b *branch) introduce() error {
+// begin greets the agent. Nothing but treerun itself and its version goes out before the
+// agent's hello.
+func (b *branch) begin() error {
 	join := b.f.cfg.Join
-	join.Index, join.Name, join.Below = b.hosts[0].Index, b.name, b.hosts[1:]
-	f, err := wire.Encode(join.Index, &join)
-	if err != nil {
-		return err
-	}
-	first := f.Append(wire.Me().AsLauncher())
-	if !join.Start.Push {
-		if _, err := b.in.Write(first); err != nil {
-			return err
-		}
-	} else if err := sendSelf(b.in); err != nil {
-		return err
-	}
-	select {
-	case <-b.hello:
-	case <-b.broken:
-		return io.ErrClosedPipe
-	}
-	if join.Start.Push {
-		_, err = b.in.Write(first)
-	}
-	return err
-}
-
-// read reads what the agent says, until its end.
-func (b *branch) read() error {
-	r := bufio.NewReaderSize(b.out, 64<<10)
-	timeout := b.f.cfg.Join.Start.Timeout
+	timeout := join.Start.Timeout
 	late := time.AfterFunc(timeout, func() {
 		b.giveUp(fmt.Sprintf("it has not answered within %v", timeout))
 	})
+	// That it cannot be written, the reader tells better.
+	if !join.Start.Push {
+		_, _ = b.raw.Write(wire.Me().AsLauncher())
+	} else if err := sendSelf(b.raw); err != nil {
+		return err
+	}
+	r := bufio.NewReaderSize(b.raw, 64<<10)
 	h, said, err := wire.ReadAgent(r)
 	if !late.Stop() || err != nil {
 		b.words.add(said)
@@ -284,29 +206,54 @@ func (b *branch) read() error {
 	if err := b.check(h); err != nil {
 		return err
 	}
-	close(b.hello)
-	beat := time.NewTicker(b.f.cfg.Join.PeerTimeout / Beats)
-	defer beat.Stop()
-	stop := make(chan struct{})
-	defer close(stop)
-	go b.beat(beat.C, stop)
+	join.Index, join.Name, join.Below = b.hosts[0].Index, b.name, b.hosts[1:]
+	first, err := wire.Encode(join.Index, &join)
+	if err == nil && join.Start.Push {
+		_, err = b.raw.Write(wire.Me().AsLauncher())
+	}
+	if err == nil {
+		err = b.conn.Begin(r, b.raw, first)
+	}
+	if err == nil {
+		close(b.hello)
+	}
+	return err
+}
+
+// read reads what the agent says, until its end.
+func (b *branch) read() error {
+	if err := b.begin(); err != nil {
+		return err
+	}
+	b.f.gone.Go(func() { b.conn.Serve(b.stream) })
+	go b.beat()
 	for {
-		f, err := wire.Read(r)
-		if path := new(fs.PathError); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &path) {
-			return errStrange{fmt.Errorf("it does not keep to the protocol: %w", err)}
+		f, err := b.conn.Read()
+		if err == nil {
+			err = b.note(f)
+		}
+		if errors.Is(err, wire.ErrProtocol) {
+			return errStrange{err}
 		}
 		if err != nil {
 			return err
 		}
-		b.heard.Store(true)
-		if f.Is(&wire.Alive{}) {
-			continue
-		}
-		if err := b.note(f); err != nil {
-			return err
-		}
 		b.f.cfg.Emit(f)
 	}
+}
+
+// stream passes on a stream that comes up.
+func (b *branch) stream(f *wire.Frame, s net.Conn) {
+	if b.has(f.Host) {
+		b.f.cfg.Stream(f, s)
+		return
+	}
+	_ = s.Close()
+}
+
+// has tells whether a host is reached by this connection.
+func (b *branch) has(host int) bool {
+	return slices.ContainsFunc(b.hosts, func(h wire.Below) bool { return h.Index == host })
 }
 
 // errStrange is the error for what no agent of ours says.
@@ -326,11 +273,7 @@ func (b *branch) check(h wire.Hello) error {
 
 // note keeps account of which hosts have said goodbye.
 func (b *branch) note(f *wire.Frame) error {
-	known := false
-	for _, h := range b.hosts {
-		known = known || h.Index == f.Host
-	}
-	if !known {
+	if !b.has(f.Host) {
 		return errStrange{fmt.Errorf("it speaks for host %d, which is not there", f.Host)}
 	}
 	if f.Is(&wire.Bye{}) {
@@ -348,27 +291,18 @@ func (b *branch) note(f *wire.Frame) error {
 	return nil
 }
 
-// beat says that we live, and listens whether the agent does. It counts beats,
-// not time: who was stopped together with the other side does not give it up.
-func (b *branch) beat(tick <-chan time.Time, stop <-chan struct{}) {
-	alive := &wire.Frame{Host: wire.All}
-	if f, err := wire.Encode(wire.All, &wire.Alive{}); err == nil {
-		alive = f
-	}
-	for missed := 0; ; {
+// beat gives the agent up when it is silent.
+func (b *branch) beat() {
+	timeout := b.f.cfg.Join.PeerTimeout
+	tick := time.NewTicker(timeout / Beats)
+	defer tick.Stop()
+	for {
 		select {
-		case <-stop:
+		case <-b.gone:
 			return
-		case <-tick:
+		case <-tick.C:
 		}
-		if !b.said.Swap(false) {
-			b.send(alive)
-			b.said.Store(false)
-		}
-		if b.heard.Swap(false) {
-			missed = 0
-		} else if missed++; missed > Missed {
-			timeout := b.f.cfg.Join.PeerTimeout
+		if b.conn.Beat() > Missed {
 			b.giveUp(fmt.Sprintf("nothing was heard of it for %v (--peer-timeout %v)", timeout*(Missed+1)/Beats, timeout))
 			return
 		}

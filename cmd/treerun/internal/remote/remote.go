@@ -6,6 +6,8 @@ package remote
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"sync"
 	"time"
@@ -22,9 +24,12 @@ type Config struct {
 	// goroutines call it; while it waits, nothing more comes from that side.
 	Emit  func(*wire.Frame)
 	Trace func(format string, args ...any)
-	// Open, unless it is nil, returns the connection to an agent that is there
-	// already: what to write to and what to read from. Nothing is started then.
-	Open func(index int) (in, out *os.File)
+	// Stream gets the streams that come up, and owns them. It is called concurrently, and
+	// may take as long as the stream.
+	Stream func(*wire.Frame, net.Conn)
+	// Open, unless it is nil, returns the connection to an agent that is there already.
+	// Nothing is started then.
+	Open func(index int) io.ReadWriteCloser
 }
 
 // Forest holds the connections to the agents right below this process. Its
@@ -34,7 +39,7 @@ type Forest struct {
 	branches []*branch
 	route    map[int]*branch // by index of the host
 	sum      string          // of this executable, where it is pushed
-	gone     sync.WaitGroup  // branches that are not gone
+	gone     sync.WaitGroup  // branches, and those who serve their streams
 }
 
 // New starts agents on the hosts of cfg.Join.Below. That goes on when it has
@@ -56,8 +61,7 @@ func New(cfg Config) (*Forest, error) {
 		}
 	}
 	for _, b := range f.branches {
-		f.gone.Add(1)
-		go b.run()
+		f.gone.Go(b.run)
 	}
 	return f, nil
 }
@@ -77,20 +81,59 @@ func split(hosts []wire.Below, fan int) [][]wire.Below {
 func (f *Forest) Send(fr *wire.Frame) {
 	if fr.Host != wire.All {
 		if b := f.route[fr.Host]; b != nil {
-			b.send(fr)
+			b.conn.Send(fr)
 		}
 		return
 	}
 	for _, b := range f.branches {
-		b.send(fr)
+		b.conn.Send(fr)
 	}
 }
 
 // Flush waits until what has been sent is on its way; not for long.
 func (f *Forest) Flush(limit time.Duration) {
-	deadline := time.Now().Add(limit)
+	end := time.Now().Add(limit)
 	for _, b := range f.branches {
-		b.flush(deadline)
+		b.conn.Flush(time.Until(end))
+	}
+}
+
+// Stream opens a stream to the host that fr is for, once its agent has said who it is.
+func (f *Forest) Stream(fr *wire.Frame) (net.Conn, error) {
+	b := f.route[fr.Host]
+	if b == nil {
+		return nil, fmt.Errorf("no agent for host %d", fr.Host)
+	}
+	return b.open(fr)
+}
+
+func (b *branch) open(fr *wire.Frame) (net.Conn, error) {
+	select {
+	case <-b.hello:
+		return b.conn.Stream(fr)
+	case <-b.gone:
+		return nil, net.ErrClosed
+	}
+}
+
+// Push sends a file to all agents, as a stream. It does not wait; an agent that does not
+// get all of it tells so.
+func (f *Forest) Push(fr *wire.Frame, path string) {
+	for _, b := range f.branches {
+		go func() {
+			s, err := b.open(fr)
+			if err != nil {
+				return // the branch tells that it has ended
+			}
+			file, err := os.Open(path)
+			if err != nil {
+				f.cfg.Trace("send the program: %v", err)
+				_ = s.Close()
+				return
+			}
+			defer file.Close()
+			wire.Relay(s, file)
+		}()
 	}
 }
 

@@ -16,11 +16,11 @@ func checkRank(r int) error {
 	return nil
 }
 
-func checkStream(rank, stream int) error {
-	if stream < 0 || stream >= Streams {
-		return fmt.Errorf("stream %d", stream)
+func (s *Stream) check() error {
+	if s.Number < Stdout || s.Number > Stdin {
+		return fmt.Errorf("stream %d", s.Number)
 	}
-	return checkRank(rank)
+	return checkRank(s.Rank)
 }
 
 func checkText(s string) error {
@@ -89,8 +89,7 @@ func (j *Job) check() error {
 	return job.CheckID(f.JobID)
 }
 
-func (t *Tell) check() error  { return t.Message.Validate() }
-func (i *Input) check() error { return checkData(len(i.Data), Chunk) }
+func (t *Tell) check() error { return t.Message.Validate() }
 
 func (s *Signal) check() error {
 	if s.Number < 1 || s.Number > 64 {
@@ -99,25 +98,11 @@ func (s *Signal) check() error {
 	return nil
 }
 
-func checkData(n, most int) error {
-	if n > most {
-		return fmt.Errorf("%d bytes of data, at most %d are possible", n, most)
-	}
-	return nil
-}
-
-func (t *Taken) check() error {
-	if t.Bytes < 0 || t.Bytes > Window {
-		return fmt.Errorf("%d bytes taken of at most %d", t.Bytes, Window)
-	}
-	return checkStream(t.Rank, t.Stream)
-}
-
 func (p *Push) check() error {
-	if len(p.Data) == 0 && len(p.Sum) != sha256.Size {
+	if len(p.Sum) != sha256.Size {
 		return fmt.Errorf("checksum of %d bytes", len(p.Sum))
 	}
-	return checkData(len(p.Data), PushChunk)
+	return nil
 }
 
 func (r *Ready) check() error {
@@ -139,10 +124,6 @@ func (s *Started) check() error {
 	return nil
 }
 
-func (o *Output) check() error {
-	return errors.Join(checkStream(o.Rank, o.Stream), checkData(len(o.Data), Chunk))
-}
-
 func (s *Said) check() error {
 	if s.Message == nil {
 		return checkRank(s.Rank)
@@ -155,13 +136,6 @@ func (e *Ended) check() error {
 		if err := errors.Join(checkRank(e.Rank), checkCode(e.Code), checkCode(e.Signal), checkText(e.Hint)); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func (c *Consumed) check() error {
-	if c.Bytes < 0 || c.Bytes > Window {
-		return fmt.Errorf("%d bytes consumed of at most %d", c.Bytes, Window)
 	}
 	return nil
 }

@@ -18,9 +18,8 @@ type Kind uint8
 
 // bodies has one of each kind, which is its index. The first is none.
 var bodies = []Body{
-	nil, new(Alive), new(Join), new(Job), new(Tell), new(Stop), new(Signal), new(Input), new(Taken), new(Finish),
-	new(Push), new(Ready), new(Result), new(Started), new(Output), new(Said), new(Ended), new(Over), new(Consumed),
-	new(Lost), new(Bye), new(Note),
+	nil, new(Alive), new(Join), new(Job), new(Tell), new(Stop), new(Signal), new(Finish), new(Ready), new(Result),
+	new(Started), new(Said), new(Ended), new(Over), new(Lost), new(Bye), new(Note), new(Stream), new(Push),
 }
 
 // kindOf returns what kind of Body b is.

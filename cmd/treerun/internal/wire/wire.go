@@ -81,25 +81,9 @@ type (
 	// of a node got this signal to stop the job.
 	Signal struct{ Number int }
 
-	// Input is for the stdin of rank 0. No data: its end.
-	Input struct{ Data []byte }
-
-	// Taken says how many bytes of a stream have been shown.
-	Taken struct {
-		Rank, Stream int
-		Bytes        int
-	}
-
 	// Finish asks for what has been written to all streams until now, and then
 	// their ends.
 	Finish struct{}
-
-	// Push is a piece of the program; the last one has its SHA-256 checksum and
-	// no data.
-	Push struct {
-		Data []byte
-		Sum  []byte
-	}
 
 	// Result is the last that the treerun of a node hears: the exit code of the job,
 	// and why it could not be started, if so. As a report: why ranks could not be
@@ -126,12 +110,6 @@ type (
 	// Started names the ranks that run, once no more will be started.
 	Started struct{ Ranks, PIDs []int }
 
-	// Output is what a rank has written to a stream. No data: its end.
-	Output struct {
-		Rank, Stream int
-		Data         []byte
-	}
-
 	// Said is a message of a rank; without one, no more will come from that rank.
 	Said struct {
 		Rank    int
@@ -150,9 +128,6 @@ type (
 	// Over says that all ranks of the host have ended, with what they had left.
 	Over struct{ Stuck bool } // some processes hang in the kernel
 
-	// Consumed says how many bytes of Input rank 0 has got.
-	Consumed struct{ Bytes int }
-
 	// Lost says that hosts cannot be reached any more.
 	Lost struct {
 		Hosts []int
@@ -162,6 +137,15 @@ type (
 
 	// Bye is the last report of a host: it is over and all output has been sent.
 	Bye struct{}
+)
+
+// What streams begin with.
+type (
+	// Stream is what a rank has written to Stdout or Stderr, or what it reads.
+	Stream struct{ Rank, Number int }
+
+	// Push is the program, with its SHA-256 checksum. It goes to all hosts.
+	Push struct{ Sum []byte }
 )
 
 // Alive goes both ways when there is nothing else to say.
@@ -183,16 +167,6 @@ type End struct {
 const (
 	Stdout = iota
 	Stderr
-	Streams // how many there are
-)
-
-const (
-	// Window is how many bytes of a stream, or of Input, may be under way.
-	Window = 64 << 10
-
-	// Chunk is how many of them one frame carries at most.
-	Chunk = 16 << 10
-
-	// PushChunk is the same for Push.
-	PushChunk = 128 << 10
+	Streams // how many it writes
+	Stdin   = Streams
 )

@@ -29,12 +29,12 @@ func samples() []Body {
 			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4, Hosts: []int{0, 1, 1, 1}},
 			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0}, GPUs: GPUs{1, 2, "0-3"}, Master: "a", Port: 4000, HasStdin: true,
 		},
-		&Tell{job.Message{Kind: job.SeedIs, Text: "a:1"}}, &Signal{10}, &Input{[]byte("in")}, &Taken{1, Stderr, 100},
-		&Push{Data: []byte("program")}, &Push{Sum: bytes.Repeat([]byte{2}, 32)},
+		&Tell{job.Message{Kind: job.SeedIs, Text: "a:1"}}, &Signal{10}, &Stream{1, Stdin},
+		&Push{Sum: bytes.Repeat([]byte{2}, 32)},
 		&Ready{"c1", 77, 8, 4001, "b0"}, &Result{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
-		&Output{1, Stdout, []byte("out\n")}, &Said{1, &job.Message{Kind: job.Joined, Rank: 1}}, &Said{Rank: 1},
+		&Stream{1, Stdout}, &Said{1, &job.Message{Kind: job.Joined, Rank: 1}}, &Said{Rank: 1},
 		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, Took: true, Hint: "who?"}}},
-		&Consumed{5}, &Lost{[]int{3, 4}, 125, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
+		&Lost{[]int{3, 4}, 125, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
 	}
 }
 
@@ -79,11 +79,11 @@ func TestBodiesThatCannotBe(t *testing.T) {
 		&Job{}, &Job{Args: []string{"p"}, File: job.File{Version: job.FileVersion, JobID: "x", Size: 2, Hosts: []int{0, 2}}},
 		&Job{Args: []string{"p"}, Machines: []int{0}, File: job.File{Version: job.FileVersion, JobID: "x", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2, Hosts: []int{0, 1}}},
 		&Job{Args: []string{"p"}, Port: 70000, File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
-		&Tell{}, &Signal{0}, &Signal{65}, &Input{make([]byte, Chunk+1)}, &Taken{-1, 0, 1}, &Taken{0, 2, 1}, &Taken{0, 0, Window + 1},
-		&Push{}, &Push{Data: make([]byte, PushChunk+1)}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
+		&Tell{}, &Signal{0}, &Signal{65}, &Stream{-1, 0}, &Stream{0, 3}, &Stream{0, -1},
+		&Push{}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
 		&Result{256, ""}, &Result{1, strings.Repeat("x", maxText+1)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
-		&Output{0, 7, nil}, &Output{0, 0, make([]byte, Chunk+1)}, &Said{Message: new(job.Message)}, &Said{Rank: -1}, &Ended{[]End{{Rank: -1}}}, &Ended{[]End{{Code: 300}}},
-		&Consumed{-1}, &Lost{[]int{-1}, 1, ""}, &Note{Text: strings.Repeat("x", maxText+1)},
+		&Said{Message: new(job.Message)}, &Said{Rank: -1}, &Ended{[]End{{Rank: -1}}}, &Ended{[]End{{Code: 300}}},
+		&Lost{[]int{-1}, 1, ""}, &Note{Text: strings.Repeat("x", maxText+1)},
 	} {
 		f, err := Encode(0, b)
 		if err != nil {
@@ -97,21 +97,21 @@ func TestBodiesThatCannotBe(t *testing.T) {
 
 // A head that cannot be is refused before anything is allocated for it.
 func TestHeadsThatCannotBe(t *testing.T) {
-	kindStop, kindOutput, kindJob := kindOf(&Stop{}), kindOf(&Output{}), kindOf(&Job{})
+	kindStop, kindSaid, kindJob := kindOf(&Stop{}), kindOf(&Said{}), kindOf(&Job{})
 	head := func(n uint32, kind Kind, host int32) []byte {
 		b := binary.BigEndian.AppendUint32(nil, n)
 		return binary.BigEndian.AppendUint32(append(b, byte(kind)), uint32(host))
 	}
 	for name, b := range map[string][]byte{
 		"no kind": head(5, 0, 0), "unknown kind": head(5, Kind(len(bodies)), 0), "negative length": head(4, kindStop, 0),
-		"too long": head(5+maxSmall+1, kindOutput, 0), "much too long": head(1<<31, kindJob, 0),
+		"too long": head(5+maxSmall+1, kindSaid, 0), "much too long": head(1<<31, kindJob, 0),
 		"no host": head(5, kindStop, -2), "far host": head(5, kindStop, job.MaxRanks),
 	} {
 		if _, err := Read(io.MultiReader(bytes.NewReader(b), endless{})); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := Read(bytes.NewReader(head(100, kindOutput, 0))); !errors.Is(err, io.ErrUnexpectedEOF) {
+	if _, err := Read(bytes.NewReader(head(100, kindSaid, 0))); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("cut off: %v", err)
 	}
 }

@@ -1,0 +1,249 @@
+package wire
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/yamux"
+)
+
+// ErrProtocol is the error of a peer that is not of this treerun's making.
+var ErrProtocol = errors.New("it does not keep to the protocol")
+
+// Conn is the connection between a launcher and an agent, or two agents, from the moment
+// both have said who they are: frames, and streams of bytes beside them, of which none
+// holds up another. Any goroutine may call its methods, but Read, which is for one, and
+// Beat. The zero value is one that has not begun: it keeps what is sent.
+type Conn struct {
+	raw     *monitored
+	mux     *yamux.Session
+	control net.Conn // the first stream, with the frames
+	in      *bufio.Reader
+
+	mu      sync.Mutex
+	queue   []*Frame
+	writing bool        // a goroutine empties the queue
+	paused  atomic.Bool // the other side said that it will be silent
+	missed  int         // beats in a row
+}
+
+// StreamWindow is how many bytes of a stream may be under way.
+const StreamWindow = 256 << 10
+
+// settings are those of both ends. Only Beat finds out that a connection is dead, and a
+// reader may take his time.
+func settings() *yamux.Config {
+	return &yamux.Config{
+		AcceptBacklog: 256, KeepAliveInterval: math.MaxInt64, ConnectionWriteTimeout: math.MaxInt64,
+		MaxStreamWindowSize: StreamWindow, LogOutput: io.Discard,
+	}
+}
+
+// Begin begins to speak on raw, of which r is the reader: with a first frame on the
+// launcher's side, without one on that of the agent.
+func (c *Conn) Begin(r io.Reader, raw io.ReadWriteCloser, first *Frame) error {
+	c.raw = &monitored{Reader: r, WriteCloser: raw}
+	side, open := yamux.Server, (*yamux.Session).Accept
+	if first != nil {
+		side, open = yamux.Client, (*yamux.Session).Open
+	}
+	var err error
+	if c.mux, err = side(c.raw, settings()); err != nil {
+		return err
+	}
+	control, err := open(c.mux)
+	if err != nil {
+		return c.why(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.control, c.in = control, bufio.NewReader(control)
+	if first != nil {
+		c.queue = slices.Insert(c.queue, 0, first)
+	}
+	c.work()
+	return nil
+}
+
+// Send sends a frame, after those that were sent before. It does not wait.
+func (c *Conn) Send(f *Frame) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.queue = append(c.queue, f)
+	c.work()
+}
+
+// work has the queue written. The caller holds mu.
+func (c *Conn) work() {
+	if c.control != nil && !c.writing && len(c.queue) > 0 {
+		c.writing = true
+		go c.write()
+	}
+}
+
+func (c *Conn) write() {
+	for {
+		c.mu.Lock()
+		queue := c.queue
+		c.queue, c.writing = nil, len(queue) > 0
+		c.mu.Unlock()
+		if len(queue) == 0 {
+			return
+		}
+		var b []byte
+		for _, f := range queue {
+			b = f.Append(b)
+		}
+		_, _ = c.control.Write(b) // Read tells that the connection has ended
+	}
+}
+
+// Flush waits until what was sent is on its way, or for the limit.
+func (c *Conn) Flush(limit time.Duration) {
+	for end := time.Now().Add(limit); c.busy() && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func (c *Conn) busy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.writing || len(c.queue) > 0
+}
+
+// Read returns the next frame. The error is ErrProtocol, or why the connection has ended:
+// io.EOF when the other side has ended it. After an error it is of no more use.
+func (c *Conn) Read() (*Frame, error) {
+	for {
+		f, err := Read(c.in)
+		if err == nil && !f.Is(&Alive{}) {
+			c.paused.Store(false)
+			return f, nil
+		}
+		if err == nil {
+			var b Body
+			if b, err = f.Decode(); err == nil {
+				c.paused.Store(b.(*Alive).Pause)
+				continue
+			}
+		}
+		return nil, c.why(err)
+	}
+}
+
+// why returns why nothing more can be said, and ends the connection. err is how that was
+// noticed.
+func (c *Conn) why(err error) error {
+	ended := c.raw.ended.Load()
+	_ = c.mux.Close()
+	if ended != nil {
+		return *ended
+	}
+	if _, cause := c.mux.Accept(); cause != nil && (err == io.EOF || errors.Is(err, yamux.ErrSessionShutdown)) {
+		err = cause
+	}
+	return fmt.Errorf("%w: %w", ErrProtocol, err)
+}
+
+// Stream opens a stream, which begins with a frame that says what it is.
+func (c *Conn) Stream(f *Frame) (net.Conn, error) {
+	s, err := c.mux.Open()
+	if err != nil {
+		return nil, err
+	}
+	if _, err = s.Write(f.Append(nil)); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Serve calls take, in goroutines, with the streams that the other side opens. It returns
+// when the connection has ended and take has returned for all.
+func (c *Conn) Serve(take func(*Frame, net.Conn)) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	for {
+		s, err := c.mux.Accept()
+		if err != nil {
+			return
+		}
+		all.Go(func() {
+			f, err := Read(s)
+			if err != nil {
+				_ = s.Close()
+				return
+			}
+			take(f, s)
+		})
+	}
+}
+
+// Relay copies src to a stream, and returns when the other side has taken all of it, which
+// it tells by closing the stream.
+func Relay(stream net.Conn, src io.Reader) {
+	_, _ = io.Copy(stream, src) // any error is an end as well
+	_ = stream.Close()
+	_, _ = stream.Read(make([]byte, 1))
+}
+
+// Beat gives a sign of life. It returns how many calls in a row have found that nothing has
+// come since the call before. It counts calls, not time: who was stopped together with the
+// other side does not give it up.
+func (c *Conn) Beat() (missed int) {
+	if f, err := Encode(All, &Alive{}); err == nil && !c.busy() {
+		c.Send(f)
+	}
+	if c.missed++; c.raw.heard.Swap(false) || c.paused.Load() {
+		c.missed = 0
+	}
+	return c.missed
+}
+
+// Close ends the connection.
+func (c *Conn) Close() { _ = c.raw.Close() }
+
+// monitored is a connection that notes what can be seen of the other side. What cannot be
+// written is dropped: the reader takes what has come until then, and tells of the end.
+type monitored struct {
+	io.Reader
+	io.WriteCloser
+	heard atomic.Bool // something came since the last beat
+	ended atomic.Pointer[error]
+}
+
+func (m *monitored) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	if n > 0 {
+		m.heard.Store(true)
+	}
+	if err != nil {
+		m.ended.Store(&err)
+	}
+	return n, err
+}
+
+func (m *monitored) Write(p []byte) (int, error) {
+	_, _ = m.WriteCloser.Write(p)
+	return len(p), nil
+}
+
+// Pipes are two files that make a connection.
+type Pipes struct{ In, Out *os.File }
+
+// Read reads In.
+func (p *Pipes) Read(b []byte) (int, error) { return p.In.Read(b) }
+
+// Write writes to Out.
+func (p *Pipes) Write(b []byte) (int, error) { return p.Out.Write(b) }
+
+// Close closes both.
+func (p *Pipes) Close() error { return errors.Join(p.In.Close(), p.Out.Close()) }

@@ -1,0 +1,161 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// joined returns both ends of a connection that has begun.
+func joined(t *testing.T) (launcher, agent *Conn) {
+	t.Helper()
+	a, b := net.Pipe()
+	launcher, agent = new(Conn), new(Conn)
+	f, err := Encode(0, &Stop{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := make(chan error, 1)
+	go func() { begun <- agent.Begin(b, b, nil) }()
+	if err := errors.Join(launcher.Begin(a, a, f), <-begun); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := agent.Read(); err != nil || !got.Is(&Stop{}) {
+		t.Fatalf("first %+v, %v", got, err)
+	}
+	t.Cleanup(func() { launcher.Close(); agent.Close() })
+	return launcher, agent
+}
+
+// stream opens a stream from an end to the other.
+func stream(t *testing.T, from, to *Conn) (out, in net.Conn) {
+	t.Helper()
+	came := make(chan net.Conn, 1)
+	go to.Serve(func(_ *Frame, s net.Conn) { came <- s })
+	f, err := Encode(3, &Stream{Rank: 3, Number: Stderr})
+	if err == nil {
+		out, err = from.Stream(f)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out, <-came
+}
+
+// No more of a stream is under way than there is room for, and then frames still come; the
+// rest comes when somebody reads, and whoever sends waits for that.
+func TestStreamWaitsForItsReader(t *testing.T) {
+	launcher, agent := joined(t)
+	out, in := stream(t, agent, launcher)
+	src := strings.NewReader(strings.Repeat("x", 5*StreamWindow))
+	relayed := make(chan struct{})
+	go func() {
+		Relay(out, struct{ io.Reader }{src})
+		close(relayed)
+	}()
+	time.Sleep(50 * time.Millisecond)
+	agent.Send(frame(t, &Bye{}))
+	if f, err := launcher.Read(); err != nil || !f.Is(&Bye{}) {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	if n := 5*StreamWindow - src.Len(); n > StreamWindow+64<<10 {
+		t.Errorf("%d bytes are under way", n)
+	}
+	got, err := io.ReadAll(in)
+	if err != nil || len(got) != 5*StreamWindow {
+		t.Errorf("%d bytes came, %v", len(got), err)
+	}
+	select {
+	case <-relayed:
+		t.Error("relayed before the reader has closed")
+	case <-time.After(20 * time.Millisecond):
+	}
+	in.Close()
+	<-relayed
+}
+
+// A stream ends with its connection: what has come is read, whoever sends is not held up.
+func TestStreamOfLostConnection(t *testing.T) {
+	launcher, agent := joined(t)
+	out, in := stream(t, agent, launcher)
+	relayed := make(chan struct{})
+	go func() {
+		Relay(out, struct{ io.Reader }{strings.NewReader(strings.Repeat("x", 5*StreamWindow))})
+		close(relayed)
+	}()
+	time.Sleep(50 * time.Millisecond)
+	agent.Close()
+	<-relayed
+	if got, err := io.ReadAll(in); err != nil || len(got) == 0 {
+		t.Errorf("%d bytes came, %v", len(got), err)
+	}
+	if _, err := launcher.Read(); !errors.Is(err, io.EOF) {
+		t.Errorf("the end: %v", err)
+	}
+}
+
+// What an agent of ours never says ends the connection, and is not taken for its end.
+func TestWhatKeepsToNoProtocol(t *testing.T) {
+	for name, said := range map[string][]byte{
+		"text":              []byte("HTTP/1.1 400 Bad Request\r\n\r\n"),
+		"unknown version":   {9, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
+		"unknown type":      {0, 9, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0},
+		"beyond the window": binary.BigEndian.AppendUint32([]byte{0, 0, 0, 0, 0, 0, 0, 1}, 1<<31),
+		"no frame":          append([]byte{0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 9}, bytes.Repeat([]byte{0xff}, 9)...),
+	} {
+		a, b := net.Pipe()
+		go io.Copy(io.Discard, b) // ends with it
+		go b.Write(said)          // so does this
+		c := new(Conn)
+		err := c.Begin(a, a, frame(t, &Stop{}))
+		if err == nil {
+			_, err = c.Read()
+		}
+		if !errors.Is(err, ErrProtocol) {
+			t.Errorf("%s: %v", name, err)
+		}
+		b.Close()
+	}
+}
+
+// Beats are missed when nothing comes; a launcher that has said so may be silent.
+func TestBeat(t *testing.T) {
+	launcher, agent := joined(t)
+	for want := range 5 {
+		if got := agent.Beat(); got != want {
+			t.Errorf("%d missed, want %d", got, want)
+		}
+	}
+	go launcher.Read() // ends with the connection
+	launcher.Send(frame(t, &Alive{Pause: true}))
+	launcher.Send(frame(t, &Bye{}))
+	launcher.Send(frame(t, &Alive{Pause: true}))
+	if f, err := agent.Read(); err != nil || !f.Is(&Bye{}) {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	go agent.Read() // takes the last one
+	for deadline := time.Now().Add(time.Minute); !agent.paused.Load(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("a pause does not come")
+		}
+	}
+	for range 5 {
+		if got := agent.Beat(); got != 0 {
+			t.Errorf("%d missed in a pause", got)
+		}
+	}
+}
+
+func frame(t *testing.T, b Body) *Frame {
+	t.Helper()
+	f, err := Encode(0, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
