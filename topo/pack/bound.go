@@ -96,13 +96,14 @@ func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
 			continue
 		}
 		l := w.labels[r]
-		b.Prices = append(b.Prices, Price{Link: l.link, Port: l.port, Reverse: l.reverse, Price: y})
+		l.Price = y
+		b.Prices = append(b.Prices, l)
 		switch {
-		case l.link >= 0 && l.link != link:
-			link = l.link
+		case l.Link >= 0 && l.Link != link:
+			link = l.Link
 			b.Links = append(b.Links, w.g.Links[link])
-		case l.port >= 0 && l.port != port:
-			port = l.port
+		case l.Port >= 0 && l.Port != port:
+			port = l.Port
 			b.Ports = append(b.Ports, w.g.Ports[port])
 		}
 	}
@@ -188,7 +189,7 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 			switch rows := w.taken[a]; {
 			case w.root < 0 && a&1 == 1:
 			case w.root >= 0 && len(parts) == 2 && part[w.parent(int32(a))] != part[w.root]:
-			case len(rows) == 1 && w.labels[rows[0]].link >= 0: // no port: all of the link can pass
+			case len(rows) == 1 && w.labels[rows[0]].Link >= 0: // no port: all of the link can pass
 				price[rows[0]] = 1
 			default:
 				m.add(&column{rows: rows, load: slices.Repeat([]float64{1}, len(rows))})
@@ -223,14 +224,10 @@ func (b Bound) Check(g *topo.Graph) error {
 	if err != nil {
 		return err
 	}
-	row := make(map[label]int, len(w.labels))
-	for r, l := range w.labels {
-		row[l] = r
-	}
 	price := make([]float64, len(w.caps))
 	for _, p := range b.Prices {
-		r, ok := row[label{p.Link, p.Port, p.Reverse}]
-		if !ok || !(p.Price >= 0) {
+		r := slices.Index(w.labels, Price{Link: p.Link, Port: p.Port, Reverse: p.Reverse})
+		if r < 0 || !(p.Price >= 0) {
 			return fmt.Errorf("pack: a proof with a price of %v on link %d, port %d: the graph has no such row, or the price is below zero", p.Price, p.Link, p.Port)
 		}
 		price[r] += p.Price

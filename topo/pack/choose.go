@@ -46,16 +46,13 @@ func (s *selection) key() []int {
 	return list
 }
 
-// with returns the selection with one tree more, solved; trees that get no
+// with returns the selection with some trees more, solved; trees that get no
 // rate are dropped.
-func (c *chooser) with(s *selection, tree int) *selection {
-	next := &selection{m: s.m.clone(), trees: append(slices.Clone(s.trees), tree)}
-	next.m.add(c.pool.cols[tree])
-	c.settle(next)
-	return next
-}
-
-func (c *chooser) settle(s *selection) {
+func (c *chooser) with(s *selection, trees ...int) *selection {
+	s = &selection{m: s.m.clone(), trees: slices.Concat(s.trees, trees)}
+	for _, k := range trees {
+		s.m.add(c.pool.cols[k])
+	}
 	s.m.solve(100 + 10*len(s.trees))
 	s.value = s.m.value()
 	for i := range s.trees {
@@ -64,16 +61,12 @@ func (c *chooser) settle(s *selection) {
 			s.trees[i] = -1
 		}
 	}
+	return s
 }
 
 // of returns the selection of the given trees.
 func (c *chooser) of(trees []int) *selection {
-	s := &selection{m: newMaster(c.caps), trees: slices.Clone(trees)}
-	for _, k := range trees {
-		s.m.add(c.pool.cols[k])
-	}
-	c.settle(s)
-	return s
+	return c.with(&selection{m: newMaster(c.caps)}, trees...)
 }
 
 // candidates returns the trees that are worth a try in s: those that gain

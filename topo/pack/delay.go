@@ -78,43 +78,39 @@ func (w *network) eccentricities(t arcs, delay []float64) []float64 {
 
 // treeDistances returns the delay from a rank to all ranks over the tree.
 func (w *network) treeDistances(from int, t arcs, delay []float64) []float64 {
-	dist := make([]float64, w.n)
-	w.walk(t, from, func(parent, child int, a int32) { dist[child] = dist[parent] + delay[a/2] })
+	t = w.rerooted(t, from)
+	dist := slices.Repeat([]float64{-1}, w.n)
+	dist[from] = 0
+	var to func(v int) float64
+	to = func(v int) float64 {
+		if dist[v] < 0 {
+			dist[v] = to(w.parent(t[v])) + delay[t[v]/2]
+		}
+		return dist[v]
+	}
+	for v := range dist {
+		to(v)
+	}
 	return dist
 }
 
-// walk visits the links of a tree from the root, parents first, with the arc
-// from parent to child.
-func (w *network) walk(t arcs, root int, visit func(parent, child int, a int32)) {
-	in := make([][]int32, w.n) // by rank: the tree's arcs away from it
-	for _, a := range t {
-		if a >= 0 {
-			u, v := w.parent(a), w.parent(a^1)
-			in[u] = append(in[u], a)
-			in[v] = append(in[v], a^1)
-		}
+// rerooted returns t with another root: the arcs on the way there are turned.
+func (w *network) rerooted(t arcs, root int) arcs {
+	t = slices.Clone(t)
+	for v, in := root, int32(-1); v >= 0; {
+		out := t[v]
+		t[v] = in
+		v, in = w.parent(out), out^1
 	}
-	seen := make([]bool, w.n)
-	seen[root] = true
-	queue := []int{root}
-	for len(queue) > 0 {
-		u := queue[0]
-		queue = queue[1:]
-		for _, a := range in[u] {
-			if v := w.parent(a ^ 1); !seen[v] {
-				seen[v] = true
-				visit(u, v, a)
-				queue = append(queue, v)
-			}
-		}
-	}
+	return t
 }
 
 // rooted returns t as a tree from the given root, which must be the network's
 // where it has one.
 func (w *network) rooted(t arcs, root int) topo.Tree {
-	tree := topo.Tree{Root: root, Parent: make([]int, w.n)}
-	tree.Parent[root] = -1
-	w.walk(t, root, func(parent, child int, _ int32) { tree.Parent[child] = parent })
+	tree := topo.Tree{Root: root}
+	for _, a := range w.rerooted(t, root) {
+		tree.Parent = append(tree.Parent, w.parent(a))
+	}
 	return tree
 }

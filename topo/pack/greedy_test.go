@@ -122,11 +122,11 @@ func TestGreedyIsThePatent(t *testing.T) {
 
 // fromLinks makes a tree of its links.
 func fromLinks(w *network, list []int) arcs {
-	t := arcs{-1}
+	cost := slices.Repeat([]float64{1}, len(w.taken))
 	for _, l := range list {
-		t = append(t, int32(2*l))
+		cost[2*l], cost[2*l+1] = 0, 0
 	}
-	return t
+	return w.prim(0, cost)
 }
 
 // A diameter within 2H does not make the height H when delays differ: one link

@@ -83,17 +83,22 @@ func (w *network) shallow(root int, cost, delay []float64, height float64) (arcs
 // reattach gives v a cheaper parent, if one is near enough to the root and not
 // below v.
 func (w *network) reattach(t arcs, root int, depth []float64, v int, cost, delay []float64, limit float64) bool {
-	below, reach := make([]bool, w.n), 0.0
-	below[v] = true
-	w.walk(t, root, func(parent, child int, _ int32) {
-		if below[child] = below[child] || below[parent]; below[child] {
-			reach = max(reach, depth[child]-depth[v])
+	below := func(u int) bool {
+		for u >= 0 && u != v {
+			u = w.parent(t[u])
 		}
-	})
+		return u == v
+	}
+	reach := 0.0
+	for u, d := range depth {
+		if below(u) {
+			reach = max(reach, d-depth[v])
+		}
+	}
 	best := t[v]
 	for _, e := range w.near[v] {
 		in := e.id ^ 1 // the arc from the neighbour to v
-		if !below[e.to] && depth[e.to]+delay[e.id/2]+reach <= limit && cost[in] < cost[best]-smallPrice {
+		if !below(e.to) && depth[e.to]+delay[e.id/2]+reach <= limit && cost[in] < cost[best]-smallPrice {
 			best = in
 		}
 	}

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"slices"
@@ -28,7 +27,7 @@ type network struct {
 	caps   []float64
 	near   [][]arc   // by rank: the arcs away from it, by the rank they lead to
 	taken  [][]int32 // by arc: the rows that one unit of rate takes one unit of
-	labels []label   // by row
+	labels []Price   // by row: which link or port it is
 }
 
 const (
@@ -61,12 +60,6 @@ type arc struct {
 	id int32 // 2*link, or 2*link+1 for the direction from B to A
 }
 
-// label says which link or port a row is.
-type label struct {
-	link, port int // one of them -1
-	reverse    bool
-}
-
 func newNetwork(g *topo.Graph, root int) (*network, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
@@ -86,7 +79,7 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 		// of them, it is never the limit. Of hosts with a port each, that is nearly every link.
 		narrower := func(p int) bool { return g.Ports[p].GBytesPerSecond <= l.GBytesPerSecond }
 		if !slices.ContainsFunc(crossed[i], narrower) {
-			there, back := w.rows(l.GBytesPerSecond, label{link: i, port: -1})
+			there, back := w.rows(l.GBytesPerSecond, Price{Link: i, Port: -1})
 			w.taken[2*i], w.taken[2*i+1] = []int32{there}, []int32{back}
 		}
 	}
@@ -101,13 +94,13 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 
 // rows adds the rows of a link or a port: one for both directions, or one for
 // each.
-func (w *network) rows(capacity float64, l label) (there, back int32) {
+func (w *network) rows(capacity float64, l Price) (there, back int32) {
 	there = int32(len(w.caps))
 	w.caps, w.labels = append(w.caps, capacity), append(w.labels, l)
 	if w.root == bothWays {
 		return there, there
 	}
-	l.reverse = true
+	l.Reverse = true
 	w.caps, w.labels = append(w.caps, capacity), append(w.labels, l)
 	return there, there + 1
 }
@@ -118,7 +111,7 @@ func (w *network) addPort(i int, p topo.Port) {
 	for _, r := range p.Ranks {
 		inside[r] = true
 	}
-	out, in := w.rows(p.GBytesPerSecond, label{link: -1, port: i})
+	out, in := w.rows(p.GBytesPerSecond, Price{Link: -1, Port: i})
 	for k, l := range w.g.Links {
 		if inside[l.A] == inside[l.B] {
 			continue
@@ -158,13 +151,15 @@ type arcs []int32
 
 func (t arcs) root() int { return slices.Index(t, -1) }
 
-// parent is the rank from which arc a leads away.
+// parent is the rank from which arc a leads away; -1 for no arc.
 func (w *network) parent(a int32) int {
-	l := w.g.Links[a/2]
-	if a&1 == 0 {
-		return l.A
+	switch {
+	case a < 0:
+		return -1
+	case a&1 == 0:
+		return w.g.Links[a/2].A
 	}
-	return l.B
+	return w.g.Links[a/2].B
 }
 
 // cost is the sum of the costs of the tree's arcs.
@@ -237,17 +232,15 @@ func newPool(w *network) *pool { return &pool{w: w, index: map[string]int{}} }
 // with the same links are the same, as the root of a tree that is used both
 // ways does not matter.
 func (p *pool) add(t arcs) (k int, fresh bool) {
-	var key []byte
-	for _, l := range t.links() {
-		key = binary.AppendUvarint(key, uint64(l))
-	}
+	links := t.links()
 	if p.w.root == everyRoot {
-		key = binary.AppendUvarint(key, uint64(t.root()))
+		links = append(links, int32(t.root()))
 	}
-	if k, ok := p.index[string(key)]; ok {
+	key := fmt.Sprint(links)
+	if k, ok := p.index[key]; ok {
 		return k, false
 	}
-	p.index[string(key)] = len(p.trees)
+	p.index[key] = len(p.trees)
 	p.trees = append(p.trees, slices.Clone(t))
 	p.cols = append(p.cols, p.w.column(t))
 	return len(p.trees) - 1, true
