@@ -179,8 +179,7 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 		}
 	}
 	price = make([]float64, len(w.caps))
-	m := newMaster(w.caps)
-	m.limit = work
+	m := newMaster(w.caps, work)
 	for l, link := range w.g.Links {
 		if part[link.A] == part[link.B] {
 			continue

@@ -66,7 +66,7 @@ func (c *chooser) with(s *selection, trees ...int) *selection {
 
 // of returns the selection of the given trees.
 func (c *chooser) of(trees []int) *selection {
-	return c.with(&selection{m: newMaster(c.caps)}, trees...)
+	return c.with(&selection{m: newMaster(c.caps, math.Inf(1))}, trees...)
 }
 
 // candidates returns the trees that are worth a try in s: those that gain

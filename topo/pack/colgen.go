@@ -47,8 +47,7 @@ func newPacking(w *network) *packing {
 		p.caps = append(slices.Clone(w.caps), make([]float64, w.n)...)
 	}
 	p.proof = make([]float64, len(w.caps))
-	p.m = newMaster(p.caps)
-	p.m.limit = work
+	p.m = newMaster(p.caps, work)
 	return p
 }
 

@@ -16,18 +16,12 @@ func TestMasterIsOptimal(t *testing.T) {
 			t.Fatal("not solved")
 		}
 		checkOptimal(t, m)
-		// More columns, from where it stands; then without the errors so far.
+		// More columns, from where it stands.
 		for range rapid.IntRange(0, 4).Draw(t, "more") {
 			m.add(drawColumn(t, len(m.caps)))
 		}
 		if !m.solve(2000) {
 			t.Fatal("not solved with more columns")
-		}
-		checkOptimal(t, m)
-		before := m.value()
-		m.refresh()
-		if !about(m.value(), before) {
-			t.Fatalf("value %v, after a new inversion %v", before, m.value())
 		}
 		checkOptimal(t, m)
 		copied := m.clone()
@@ -44,7 +38,7 @@ func drawProgram(t *rapid.T) *master {
 	for r := range caps {
 		caps[r] = float64(rapid.IntRange(1, 4).Draw(t, "capacity")) // many ties
 	}
-	m := newMaster(caps)
+	m := newMaster(caps, work)
 	for range rapid.IntRange(1, 25).Draw(t, "columns") {
 		m.add(drawColumn(t, rows))
 	}
@@ -97,7 +91,7 @@ func checkOptimal(t *rapid.T, m *master) {
 
 // Capacities that differ by ten orders of magnitude.
 func TestMasterScales(t *testing.T) {
-	m := newMaster([]float64{1e-5, 1, 1e5})
+	m := newMaster([]float64{1e-5, 1, 1e5}, work)
 	a := m.add(&column{rows: []int32{0}, load: []float64{1}})
 	b := m.add(&column{rows: []int32{0, 1}, load: []float64{1, 1}})
 	c := m.add(&column{rows: []int32{1, 2}, load: []float64{1, 2}})

@@ -140,7 +140,7 @@ func TestFewTreesAgainstAll(t *testing.T) {
 		for i, a := range cols {
 			one = max(one, a.width(w.caps))
 			for _, b := range cols[:i] {
-				m := newMaster(w.caps)
+				m := newMaster(w.caps, work)
 				m.add(a)
 				m.add(b)
 				m.solve(100)

@@ -48,11 +48,7 @@ func (p *packing) aim() {
 	for v := range p.w.n {
 		p.caps[len(p.w.caps)+v] = p.target / float64(p.w.n)
 	}
-	p.m = newMaster(p.caps)
-	p.m.limit = work
-	for _, c := range p.pool.cols {
-		p.m.add(c)
-	}
+	p.m = newMaster(p.caps, work, p.pool.cols...)
 }
 
 // slightest is the share of a part below which a tree is left out: it would
