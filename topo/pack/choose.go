@@ -133,14 +133,14 @@ func (c *chooser) offer(t arcs) {
 }
 
 // solution returns the trees in use and their rates.
-func (s *selection) solution() (trees []int, rates []float64) {
+func (c *chooser) solution(s *selection) found {
+	f := found{pool: c.pool}
 	for i, r := range s.m.solution() {
 		if k := s.trees[i]; k >= 0 && r > 0 {
-			trees = append(trees, k)
-			rates = append(rates, r)
+			f.trees, f.rates = append(f.trees, k), append(f.rates, r)
 		}
 	}
-	return trees, rates
+	return f
 }
 
 // choose returns the best selection of at most so many trees that it finds: one

@@ -54,15 +54,14 @@ func newGreedy(w *network, delay []float64, height, least, quantum float64, seed
 		random: rand.New(rand.NewPCG(seed, 0x7265)), effort: work / 4}
 }
 
-// trees runs the search and adds what it finds to the pool. It returns the
-// number and the rate of every tree; equal trees are one, with the sum of the
-// rates.
-func (g *greedy) trees(p *pool) (numbers []int, rates []float64) {
+// trees runs the search and adds what it finds to the pool. Equal trees are one,
+// with the sum of the rates.
+func (g *greedy) trees(p *pool) found {
 	g.left = slices.Clone(g.w.caps)
-	at := map[int]int{}
+	f := found{pool: p}
 	for range mostGreedy {
 		t, ok := g.next()
-		if !ok || g.effort < 0 && len(numbers) > 0 {
+		if !ok || g.effort < 0 && len(f.trees) > 0 {
 			break
 		}
 		c := g.w.column(t)
@@ -74,15 +73,14 @@ func (g *greedy) trees(p *pool) (numbers []int, rates []float64) {
 			g.left[r] = max(0, g.left[r]-float64(rate*c.load[i]))
 		}
 		k, _ := p.add(t)
-		if i, ok := at[k]; ok {
-			rates[i] += rate
-			continue
+		i := slices.Index(f.trees, k)
+		if i < 0 {
+			i = len(f.trees)
+			f.trees, f.rates = append(f.trees, k), append(f.rates, 0)
 		}
-		at[k] = len(numbers)
-		numbers = append(numbers, k)
-		rates = append(rates, rate)
+		f.rates[i] += rate
 	}
-	return numbers, rates
+	return f
 }
 
 // next grows one tree, from random ranks until one succeeds.

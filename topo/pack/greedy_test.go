@@ -142,8 +142,8 @@ func TestGreedyChecksTheHeight(t *testing.T) {
 		want   bool
 	}{{8, true}, {4, false}} {
 		s := newGreedy(w, w.delays(Microseconds), c.height, 0, math.Inf(1), 1)
-		if _, rates := s.trees(newPool(w)); (len(rates) > 0) != c.want {
-			t.Errorf("height %v: found %v, want a tree: %v", c.height, rates, c.want)
+		if f := s.trees(newPool(w)); (len(f.rates) > 0) != c.want {
+			t.Errorf("height %v: found %v, want a tree: %v", c.height, f.rates, c.want)
 		}
 	}
 }

@@ -67,46 +67,34 @@ func halves(n int, set []int) [][]int {
 
 // cuts returns the least cut of every phase of Stoer and Wagner's algorithm,
 // by the rates of the links; the least of them is the minimum cut.
-func (w *network) cuts() [][]int {
+func (w *network) cuts() (sets [][]int) {
 	rate := w.g.Rates()
-	group := make([][]int, w.n) // the ranks that were joined into one
-	alive := make([]int, w.n)
+	group := make([][]int, w.n) // by rank: those that were joined with it; nil once it is one of these
 	for v := range group {
-		group[v], alive[v] = []int{v}, v
+		group[v] = []int{v}
 	}
-	var sets [][]int
-	for len(alive) > 1 {
-		s, t := lastTwo(rate, alive)
-		sets = append(sets, slices.Clone(group[t]))
-		group[s] = append(group[s], group[t]...)
-		alive = slices.DeleteFunc(alive, func(v int) bool { return v == t })
-		for _, v := range alive {
-			if v != s {
-				rate.Set(s, v, rate.At(s, v)+rate.At(t, v))
+	for alive := w.n; alive > 1; alive-- {
+		joined := make([]float64, w.n) // by rank: its rate to those before it in the phase; -1 for these
+		s, t := -1, -1                 // the last two: each has the largest rate to those before it
+		for range alive {
+			next := -1
+			for v, j := range joined {
+				if group[v] != nil && j >= 0 && (next < 0 || j > joined[next]) {
+					next = v
+				}
 			}
+			s, t, joined[next] = t, next, -1
+			for v, j := range joined {
+				if j >= 0 {
+					joined[v] += rate.At(t, v)
+				}
+			}
+		}
+		sets = append(sets, slices.Clone(group[t]))
+		group[s], group[t] = append(group[s], group[t]...), nil
+		for v := range w.n {
+			rate.Set(s, v, rate.At(s, v)+rate.At(t, v))
 		}
 	}
 	return sets
-}
-
-// lastTwo orders the vertices, each the one with the largest rate to those
-// before it, and returns the last two.
-func lastTwo(rate topo.Matrix, alive []int) (s, t int) {
-	joined := make([]float64, rate.N)
-	left := slices.Clone(alive)
-	s, t = -1, -1
-	for len(left) > 0 {
-		next := 0
-		for i, v := range left {
-			if joined[v] > joined[left[next]] {
-				next = i
-			}
-		}
-		s, t = t, left[next]
-		left = slices.Delete(left, next, next+1)
-		for _, v := range left {
-			joined[v] += rate.At(t, v)
-		}
-	}
-	return s, t
 }

@@ -87,7 +87,17 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 		slices.SortFunc(list, func(a, b arc) int { return cmp.Compare(a.to, b.to) })
 	}
 	for i, p := range g.Ports {
-		w.addPort(i, p)
+		out, in := w.rows(p.GBytesPerSecond, Price{Link: -1, Port: i})
+		for k, l := range g.Links {
+			if !slices.Contains(crossed[k], i) {
+				continue
+			}
+			there, back := out, in
+			if slices.Contains(p.Ranks, l.B) {
+				there, back = in, out
+			}
+			w.taken[2*k], w.taken[2*k+1] = append(w.taken[2*k], there), append(w.taken[2*k+1], back)
+		}
 	}
 	return w, nil
 }
@@ -103,26 +113,6 @@ func (w *network) rows(capacity float64, l Price) (there, back int32) {
 	l.Reverse = true
 	w.caps, w.labels = append(w.caps, capacity), append(w.labels, l)
 	return there, there + 1
-}
-
-// addPort lets every arc that crosses the port take of it.
-func (w *network) addPort(i int, p topo.Port) {
-	inside := make([]bool, w.n)
-	for _, r := range p.Ranks {
-		inside[r] = true
-	}
-	out, in := w.rows(p.GBytesPerSecond, Price{Link: -1, Port: i})
-	for k, l := range w.g.Links {
-		if inside[l.A] == inside[l.B] {
-			continue
-		}
-		there, back := out, in
-		if inside[l.B] {
-			there, back = in, out
-		}
-		w.taken[2*k] = append(w.taken[2*k], there)
-		w.taken[2*k+1] = append(w.taken[2*k+1], back)
-	}
 }
 
 // costs writes to cost, by arc, the sum of the prices of the rows it takes.

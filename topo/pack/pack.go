@@ -197,9 +197,7 @@ func (x *packer) grown(height float64) found {
 		slower := func(a, b topo.Link) int { return cmp.Compare(a.GBytesPerSecond, b.GBytesPerSecond) }
 		quantum = max(x.free.bound/64, slices.MinFunc(x.w.g.Links, slower).GBytesPerSecond/16)
 	}
-	f := found{pool: newPool(x.w)}
-	f.trees, f.rates = newGreedy(x.w, x.delay, height, quantum, quantum, x.o.Seed).trees(f.pool)
-	if len(f.trees) > 0 {
+	if f := newGreedy(x.w, x.delay, height, quantum, quantum, x.o.Seed).trees(newPool(x.w)); len(f.trees) > 0 {
 		return f
 	}
 	x.note("the greedy search found no tree; these are the linear program's")
@@ -233,8 +231,7 @@ func (x *packer) fewer(f found, most int, height float64) found {
 		}
 	}
 	if r := x.o.MinRate; r > 0 {
-		beside := found{pool: c.pool} // trees that have r side by side
-		beside.trees, beside.rates = newGreedy(x.w, x.delay, height, r, r, x.o.Seed).trees(c.pool)
+		beside := newGreedy(x.w, x.delay, height, r, r, x.o.Seed).trees(c.pool) // trees that have r side by side
 		for _, next := range []found{beside, x.fast(c, c.swap(c.of(beside.trees), most, x.free.bound))} {
 			if len(next.trees) <= most && next.rate() > best.rate() {
 				best = next
@@ -250,12 +247,12 @@ func (x *packer) fewer(f found, most int, height float64) found {
 // fast leaves out the slowest tree, and lets the others have its share, until
 // none is below the least rate or one is left.
 func (x *packer) fast(c *chooser, s *selection) found {
-	trees, rates := s.solution()
-	for len(trees) > 1 && slices.Min(rates) < x.o.MinRate*(1-same) {
-		i := slices.Index(rates, slices.Min(rates))
-		trees, rates = c.of(slices.Delete(trees, i, i+1)).solution()
+	f := c.solution(s)
+	for len(f.trees) > 1 && slices.Min(f.rates) < x.o.MinRate*(1-same) {
+		i := slices.Index(f.rates, slices.Min(f.rates))
+		f = c.solution(c.of(slices.Delete(f.trees, i, i+1)))
 	}
-	return found{pool: c.pool, trees: trees, rates: rates}
+	return f
 }
 
 func (x *packer) note(format string, args ...any) {
