@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -22,13 +21,6 @@ const (
 	// besides, those of some slots do not.
 	maxLocal, maxUniform = 32 << 20, 1 << 20
 )
-
-// entry is the candidate for messages below a size. The entries of a kind, by rising
-// size, are for all roots: the prices are those of root 0.
-type entry struct {
-	DecidedChoice
-	served []*Served // by root
-}
 
 // Served is a plan for the calls of a kind and root, of some sizes, and how these cut
 // their messages. The same pointer comes back for the same calls.
@@ -66,45 +58,6 @@ func whys(list []Considered) string {
 		reasons[i] = strings.Join(names[why], ", ") + ": " + why
 	}
 	return strings.Join(reasons, "; ")
-}
-
-// steps returns the ratio of the sizes that are always priced, and the least ratio of two
-// between which others are where they choose differently: the more ranks, the longer
-// takes a price.
-func (p *Planner) steps() (always int64, near float64) {
-	n := p.graph.Ranks
-	if p.slim != nil {
-		n = len(p.hosts.ranks)
-	}
-	switch {
-	case n <= directRanks:
-		return 4, 1.2
-	case n <= slimRanks:
-		return 4, 2
-	}
-	return 16, 4
-}
-
-// sizes returns the sizes that are always priced, rising.
-func (p *Planner) sizes() []int64 {
-	var list []int64
-	bound := p.options.ArrayBound
-	most := int64(maxPriced)
-	switch {
-	case p.hosts != nil || p.machine.Device:
-	case p.uniform:
-		most = maxUniform
-	default:
-		most = maxLocal
-	}
-	step, _ := p.steps()
-	for bytes := int64(minPriced); bytes <= most; bytes *= step {
-		list = append(list, bytes)
-	}
-	if at, found := slices.BinarySearch(list, bound); at > 0 && !found {
-		list = slices.Insert(list, at, bound)
-	}
-	return list
 }
 
 // Choose returns the plan of a call with a message of so many bytes, of all parts
@@ -160,7 +113,11 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 		}
 		e.served = make([]*Served, n)
 	}
-	e.served[at] = &Served{Built: b, Chunks: chunks}
+	key := cut{b, chunks}
+	if p.served[key] == nil {
+		p.served[key] = &Served{Built: b, Chunks: chunks}
+	}
+	e.served[at] = p.served[key]
 	return e.served[at], nil
 }
 
@@ -181,131 +138,19 @@ func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan
 	return named(o.list, other.Algorithm), other.Chunks, nil
 }
 
-func (p *Planner) entry(kind plan.Kind, bytes int64) (*entry, error) {
-	if p.tables[kind] == nil {
-		t, err := p.fill(kind)
-		if err != nil {
-			return nil, err
-		}
-		p.tables[kind] = t
-	}
-	t := p.tables[kind]
-	at := slices.IndexFunc(t[:len(t)-1], func(e *entry) bool { return bytes < e.Below })
-	if at < 0 {
-		at = len(t) - 1
-	}
-	return t[at], nil
-}
-
 // by says what decides for a kind and a size.
 func (p *Planner) by(kind plan.Kind, bytes int64) string {
 	o, err := p.offerOf(kind, 0)
 	if err != nil {
 		return ""
 	}
-	if _, rule := p.byRule(kind, o); rule != "" {
+	if _, rule := p.byRule(kind, o, bytes); rule != "" {
 		return "rule (" + rule + ")"
 	}
 	if bytes >= longPriced {
 		return fmt.Sprintf("price, and within %g %% of the least by the fullest link", 100*p.nearly(bytes))
 	}
 	return "price"
-}
-
-// byRule returns the entries of a kind for which no price counts, and the rule that
-// decides; "" is none.
-func (p *Planner) byRule(kind plan.Kind, o *offer) ([]*entry, string) {
-	below := func(size int64, c *Candidate) *entry {
-		return &entry{DecidedChoice: DecidedChoice{Below: size, Bytes: minPriced, Algorithm: c.Name()}}
-	}
-	all := func(c *Candidate) []*entry { return []*entry{below(math.MaxInt64, c)} }
-	const only, sideBySide = "only this one is offered here", "parts of several chunks go side by side"
-	first, last := o.list[0], o.list[len(o.list)-1]
-	star := slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Algorithm == "star" })
-	switch {
-	case p.graph.Ranks == 1 || first == last && (kind == plan.Barrier || len(first.Strands) < 2 && p.hosts == nil && !p.machine.Device):
-		return all(first), only
-	case kind == plan.Barrier && star >= 0 && p.sharesCores():
-		return all(o.list[star]), "ranks share cores, and rank 0 is to leave a barrier first"
-	case kind == plan.AllToAll && first != last:
-		// In an AllToAll of parts that take several chunks nobody is to wait for the
-		// slowest of the others.
-		const chunk = 8 << 10
-		return append([]*entry{below(chunk*int64(p.graph.Ranks), first)}, all(last)...), sideBySide
-	case pairwise(kind):
-		return all(first), only
-	case first == last:
-		return nil, only // the price chooses its chunks
-	}
-	return nil, ""
-}
-
-// fill chooses for all sizes of a kind.
-func (p *Planner) fill(kind plan.Kind) ([]*entry, error) {
-	o, err := p.offerOf(kind, 0)
-	if err != nil {
-		return nil, err
-	}
-	t, _ := p.byRule(kind, o)
-	if t != nil {
-		return t, nil
-	}
-	sizes := p.sizes()
-	if kind == plan.Barrier {
-		sizes = []int64{0}
-	}
-	for _, bytes := range sizes {
-		e, err := p.cheapest(o.list, bytes)
-		if err == nil {
-			t, err = p.upTo(t, e, o.list)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%v: %w", kind, err)
-		}
-	}
-	t = slices.CompactFunc(t, func(a, b *entry) bool { return a.same(b, o.list) })
-	for i, e := range t[1:] {
-		t[i].Below = e.Bytes
-	}
-	return t, nil
-}
-
-// upTo adds the choice for the next size, and for sizes before it until it is known where
-// the choice changes, or the plan with the shares of its trees.
-func (p *Planner) upTo(t []*entry, e *entry, list []*Candidate) ([]*entry, error) {
-	if len(t) == 0 {
-		return []*entry{e}, nil
-	}
-	last := t[len(t)-1]
-	between := int64(math.Sqrt(float64(last.Bytes) * float64(e.Bytes)))
-	between &^= max(minPriced, int64(1)<<bits.Len64(uint64(between))>>3) - 1 // few digits
-	_, near := p.steps()
-	if last.same(e, list) || float64(e.Bytes) < near*float64(between) || between <= last.Bytes {
-		return append(t, e), nil
-	}
-	m := &entry{DecidedChoice: DecidedChoice{math.MaxInt64, between, e.Algorithm, e.Chunks}}
-	var err error
-	if last.Algorithm != e.Algorithm || last.Chunks != e.Chunks {
-		m, err = p.cheapest(list, between)
-	}
-	if err == nil {
-		t, err = p.upTo(t, m, list)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return p.upTo(t, e, list)
-}
-
-// same reports whether two entries have the same plan and chunks.
-func (e *entry) same(o *entry, list []*Candidate) bool {
-	if e.Algorithm != o.Algorithm || e.Chunks != o.Chunks {
-		return false
-	}
-	c := named(list, e.Algorithm)
-	x, err := c.build(e.Bytes)
-	y, failed := c.build(o.Bytes)
-	return err == nil && failed == nil && x == y
 }
 
 // widestShare is what the widest lane of a plan carries of a message, in bytes.
@@ -317,7 +162,7 @@ func widestShare(p *plan.Plan, bytes int64) int {
 // cheapest returns the choice of the candidate with the least price for a size: of those of
 // nearly the same price the first. It prices those first whose fullest link is the least
 // full, and passes over others when they cannot win any more.
-func (p *Planner) cheapest(list []*Candidate, bytes int64) (*entry, error) {
+func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice, err error) {
 	type bid struct {
 		*Built
 		least, us float64
@@ -326,16 +171,16 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (*entry, error) {
 	var bids []*bid
 	list = p.allowed(list, bytes)
 	if len(list) == 1 && len(p.chunkings()) == 1 {
-		return &entry{DecidedChoice: DecidedChoice{math.MaxInt64, bytes, list[0].Name(), p.chunkings()[0]}}, nil
+		return DecidedChoice{math.MaxInt64, bytes, list[0].Name(), p.chunkings()[0]}, nil
 	}
 	for _, c := range list {
 		b, err := c.build(bytes)
 		if err != nil {
-			return nil, err
+			return choice, err
 		}
 		least, err := p.leastUs(b, bytes)
 		if err != nil {
-			return nil, err
+			return choice, err
 		}
 		bids = append(bids, &bid{Built: b, least: least, us: math.Inf(1)})
 	}
@@ -346,9 +191,8 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (*entry, error) {
 		if b.least > best*near {
 			break
 		}
-		var err error
 		if b.us, b.chunks, err = p.price(b.Built, bytes, best*near); err != nil {
-			return nil, err
+			return choice, err
 		}
 		best = min(best, b.us)
 	}
@@ -358,7 +202,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (*entry, error) {
 			won = b
 		}
 	}
-	return &entry{DecidedChoice: DecidedChoice{math.MaxInt64, bytes, won.Name(), won.chunks}}, nil
+	return DecidedChoice{math.MaxInt64, bytes, won.Name(), won.chunks}, nil
 }
 
 // longPriced is the size in bytes from which the price of a message is that of a part of

@@ -48,7 +48,7 @@ func TestChooseTakesTheBest(t *testing.T) {
 		for _, kind := range everyKind() {
 			if o, err := p.offerOf(kind, 0); err != nil || kind == plan.Barrier {
 				continue
-			} else if _, rule := p.byRule(kind, o); rule != "" {
+			} else if _, rule := p.byRule(kind, o, minPriced); rule != "" {
 				continue // as TestRules says
 			}
 			for bytes := int64(minPriced); bytes <= maxPriced; bytes = bytes * 5 / 2 &^ 7 {
@@ -116,14 +116,18 @@ func TestLargeMessagesHaveOnePlan(t *testing.T) {
 	}
 }
 
-// Two Planners with the same request have the same plans, byte for byte.
+// Two Planners with the same request have the same plans, byte for byte, also where one
+// chooses for all sizes at once.
 func TestSameRequestSamePlan(t *testing.T) {
 	graphs := testGraphs()
 	for _, name := range []string{"mesh, 2 each", "random 2", "random 4", "scattered 3", "uniform 3"} {
 		g := graphs[name]
 		a, b := plannerOf(t, g, Options{}), plannerOf(t, g, Options{})
 		for _, kind := range everyKind() {
-			for _, bytes := range []int64{8, 16 << 20} {
+			if _, err := a.Table(kind); err != nil {
+				t.Fatal(err)
+			}
+			for _, bytes := range []int64{8, 100, 10_000, 300_000, 16 << 20} {
 				x, y := choose(t, a, kind, g.Ranks-1, bytes), choose(t, b, kind, g.Ranks-1, bytes)
 				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks || !slices.Equal(x.Lanes, y.Lanes) {
 					t.Errorf("%s: %v of %d bytes is %s %s, or %s %s",

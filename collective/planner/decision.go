@@ -39,11 +39,12 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 	}
 	d := &Decision{}
 	for _, kind := range kinds {
-		if _, err := p.entry(kind, 0); err != nil {
+		list, err := p.table(kind)
+		if err != nil {
 			return nil, err
 		}
 		t := DecidedTable{Kind: int(kind)}
-		for _, e := range p.tables[kind] {
+		for _, e := range list {
 			t.Choices = append(t.Choices, e.DecidedChoice)
 		}
 		d.Tables = append(d.Tables, t)
@@ -103,6 +104,7 @@ func (p *Planner) follow(d *DecidedTable) error {
 		if c.Below <= before || c.Bytes < 0 || c.Bytes > c.Below {
 			return fmt.Errorf("sizes below %d after those below %d", c.Below, before)
 		}
+		t = append(t, &entry{from: max(before, 0), DecidedChoice: c})
 		before = c.Below
 		for _, bytes := range []int{c.Chunks.Max, c.Chunks.Min} {
 			if bytes < 0 || bytes > maxChunk || bytes%quantumBytes != 0 {
@@ -112,7 +114,6 @@ func (p *Planner) follow(d *DecidedTable) error {
 		if named(o.list, c.Algorithm) == nil {
 			return fmt.Errorf("%v from root 0 has no plan by algorithm %s", plan.Kind(d.Kind), c.Algorithm)
 		}
-		t = append(t, &entry{DecidedChoice: c})
 	}
 	if before != math.MaxInt64 {
 		return fmt.Errorf("sizes end at %d", before)

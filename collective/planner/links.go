@@ -154,7 +154,8 @@ func (c *Candidate) links(add func(lane, src, dst int), pairs bool) error {
 // AllServed returns the plans of a kind for all sizes and roots, in an order that is the
 // same on all ranks.
 func (p *Planner) AllServed(kind plan.Kind) ([]*Served, error) {
-	if _, err := p.entry(kind, 0); err != nil {
+	t, err := p.table(kind)
+	if err != nil {
 		return nil, err
 	}
 	roots := 1
@@ -165,7 +166,7 @@ func (p *Planner) AllServed(kind plan.Kind) ([]*Served, error) {
 	if g := p.options.Given; g != nil && g.Plan().Kind == kind {
 		list = append(list, g.served)
 	}
-	for _, e := range p.tables[kind] {
+	for _, e := range t {
 		for root := range roots {
 			s, err := p.serve(kind, root, e)
 			if err != nil {
@@ -188,12 +189,13 @@ type Range struct {
 
 // Table returns what runs a kind, by rising size.
 func (p *Planner) Table(kind plan.Kind) ([]Range, error) {
-	if _, err := p.entry(kind, 0); err != nil {
+	t, err := p.table(kind)
+	if err != nil {
 		return nil, err
 	}
 	var list []Range
 	from := int64(0)
-	for _, e := range p.tables[kind] {
+	for _, e := range t {
 		if n := len(list); n == 0 || list[n-1].Algorithm != e.Algorithm || list[n-1].Chunks != e.Chunks {
 			list = append(list, Range{from, e.Algorithm, e.Chunks})
 		}

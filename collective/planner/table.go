@@ -1,0 +1,195 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"sort"
+
+	"github.com/treerun/treerun/collective/plan"
+)
+
+// entry is the candidate for messages from a size on and below another. The entries of a
+// kind, by rising size, are for all roots: the prices are those of root 0. Those that
+// nobody has decided are found when a message of such a size is first asked for.
+type entry struct {
+	from int64
+	DecidedChoice
+	served []*Served // by root
+}
+
+// steps returns the ratio of the sizes that are always priced, and the least ratio of two
+// between which others are where they choose differently: the more ranks, the longer
+// takes a price.
+func (p *Planner) steps() (always int64, near float64) {
+	n := p.graph.Ranks
+	if p.slim != nil {
+		n = len(p.hosts.ranks)
+	}
+	switch {
+	case n <= directRanks:
+		return 4, 1.2
+	case n <= slimRanks:
+		return 4, 2
+	}
+	return 16, 4
+}
+
+// sizes returns the sizes that are always priced, rising.
+func (p *Planner) sizes() []int64 {
+	var list []int64
+	bound := p.options.ArrayBound
+	most := int64(maxPriced)
+	switch {
+	case p.hosts != nil || p.machine.Device:
+	case p.uniform:
+		most = maxUniform
+	default:
+		most = maxLocal
+	}
+	step, _ := p.steps()
+	for bytes := int64(minPriced); bytes <= most; bytes *= step {
+		list = append(list, bytes)
+	}
+	if at, found := slices.BinarySearch(list, bound); at > 0 && !found {
+		list = slices.Insert(list, at, bound)
+	}
+	return list
+}
+
+// entry returns the choice for messages of a kind and size.
+func (p *Planner) entry(kind plan.Kind, bytes int64) (*entry, error) {
+	t := p.tables[kind]
+	at := 0
+	for at < len(t) && t[at].Below <= bytes {
+		at++
+	}
+	if at < len(t) && t[at].from <= bytes {
+		return t[at], nil
+	}
+	e, err := p.find(kind, bytes)
+	if err != nil {
+		return nil, fmt.Errorf("%v: %w", kind, err)
+	}
+	p.tables[kind] = slices.Insert(t, at, e)
+	return e, nil
+}
+
+// table returns the choices for all sizes of a kind.
+func (p *Planner) table(kind plan.Kind) (t []*entry, err error) {
+	for bytes := int64(0); bytes < math.MaxInt64; bytes = t[len(t)-1].Below {
+		e, err := p.entry(kind, bytes)
+		if err != nil {
+			return nil, err
+		}
+		t = append(t, e)
+	}
+	return t, nil
+}
+
+// find chooses for messages of about a size: between the nearest of the sizes that are
+// always priced it prices others, until it is known where the choice changes, or the plan
+// with the shares of its trees.
+func (p *Planner) find(kind plan.Kind, bytes int64) (*entry, error) {
+	o, err := p.offerOf(kind, 0)
+	if err != nil {
+		return nil, err
+	}
+	if e, _ := p.byRule(kind, o, bytes); e != nil {
+		return e, nil
+	}
+	sizes := p.sizes()
+	if kind == plan.Barrier {
+		sizes = []int64{0}
+	}
+	next := sort.Search(len(sizes), func(i int) bool { return sizes[i] > bytes })
+	next = max(next, 1) // the first is for smaller messages, too
+	low, err := p.pricedAt(kind, o.list, sizes[next-1])
+	if err != nil {
+		return nil, err
+	}
+	e := &entry{DecidedChoice: low}
+	if next > 1 {
+		e.from = low.Bytes
+	}
+	if next == len(sizes) {
+		return e, nil
+	}
+	high, err := p.pricedAt(kind, o.list, sizes[next])
+	for err == nil {
+		e.Below = high.Bytes
+		between := int64(math.Sqrt(float64(e.Bytes) * float64(high.Bytes)))
+		between &^= max(minPriced, int64(1)<<bits.Len64(uint64(between))>>3) - 1 // few digits
+		_, near := p.steps()
+		if e.same(&high, o.list) || float64(high.Bytes) < near*float64(between) || between <= e.Bytes {
+			return e, nil
+		}
+		middle := DecidedChoice{math.MaxInt64, between, high.Algorithm, high.Chunks}
+		if e.Algorithm != high.Algorithm || e.Chunks != high.Chunks {
+			middle, err = p.pricedAt(kind, o.list, between)
+		}
+		if bytes < between {
+			high = middle
+		} else {
+			e.from, e.DecidedChoice = between, middle
+		}
+	}
+	return nil, err
+}
+
+// pricedAt returns the cheapest choice for a size of a kind, priced once.
+func (p *Planner) pricedAt(kind plan.Kind, list []*Candidate, bytes int64) (DecidedChoice, error) {
+	key := size{kind, bytes}
+	if c, ok := p.cheapestAt[key]; ok {
+		return c, nil
+	}
+	c, err := p.cheapest(list, bytes)
+	if err == nil {
+		p.cheapestAt[key] = c
+	}
+	return c, err
+}
+
+// byRule returns the choice for a size of a kind for which no price counts, and the rule
+// that decides; "" is none.
+func (p *Planner) byRule(kind plan.Kind, o *offer, bytes int64) (*entry, string) {
+	always := func(c *Candidate) *entry {
+		return &entry{DecidedChoice: DecidedChoice{Below: math.MaxInt64, Bytes: minPriced, Algorithm: c.Name()}}
+	}
+	const only, sideBySide = "only this one is offered here", "parts of several chunks go side by side"
+	first, last := o.list[0], o.list[len(o.list)-1]
+	star := slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Algorithm == "star" })
+	switch {
+	case p.graph.Ranks == 1 || first == last && (kind == plan.Barrier || len(first.Strands) < 2 && p.hosts == nil && !p.machine.Device):
+		return always(first), only
+	case kind == plan.Barrier && star >= 0 && p.sharesCores():
+		return always(o.list[star]), "ranks share cores, and rank 0 is to leave a barrier first"
+	case kind == plan.AllToAll && first != last:
+		// In an AllToAll of parts that take several chunks nobody is to wait for the
+		// slowest of the others.
+		chunk := 8 << 10 * int64(p.graph.Ranks)
+		e := always(first)
+		if e.Below = chunk; bytes >= chunk {
+			e = always(last)
+			e.from = chunk
+		}
+		return e, sideBySide
+	case pairwise(kind):
+		return always(first), only
+	case first == last:
+		return nil, only // the price chooses its chunks
+	}
+	return nil, ""
+}
+
+// same reports whether two choices have the same plan and chunks.
+func (c *DecidedChoice) same(o *DecidedChoice, list []*Candidate) bool {
+	if c.Algorithm != o.Algorithm || c.Chunks != o.Chunks {
+		return false
+	}
+	of := named(list, c.Algorithm)
+	x, err := of.build(c.Bytes)
+	y, failed := of.build(o.Bytes)
+	return err == nil && failed == nil && x == y
+}
