@@ -27,8 +27,7 @@ import (
 // side by side, and so do the exchanges of an AllToAll with different ranks:
 // for many chunks. In the Single form one track does both, in the order that
 // needs no waiting between equal ranks: an AllToAll sends to all, then receives
-// from all. Except for Reduce, these are the plans that FromTrees makes from
-// stars, with what an owner sends apart from what it receives.
+// from all.
 func Direct(kind Kind, size, root int, form Form) (*Plan, error) {
 	p := newPlan("direct", kind, size, root)
 	if form == Split && (kind.bothWays() || kind == Reduce || kind == AllToAll) {
@@ -54,14 +53,16 @@ func (p *Plan) directTracks(owner, part int, form Form) []Track {
 		return passTracks(p.Root, part)
 	case p.Kind == AllToAll:
 		return exchangeTracks(n, form)
-	case p.Kind == Reduce && owner != p.Root:
-		return helpTracks(n, owner, p.Root, form)
 	case p.Kind == Broadcast:
-		owner = p.Root
-	case p.Kind.HasParts():
+		return treeTracks(p.Kind, star(n, p.Root), form)
+	case p.Kind == AllGather:
+		return treeTracks(p.Kind, star(n, part), form)
+	case p.Kind == ReduceScatter:
 		owner = part
 	}
-	return treeTracks(p.Kind, star(n, owner), form, true)
+	all := slices.Concat(Alone(n)...)
+	order := append(all[owner:n:n], all[:owner]...)
+	return newDirectHosts([][]int{order}, n).tracks(p.Kind, owner, p.Root, form)
 }
 
 // Star builds an AllReduce, a Barrier or a Reduce in which one rank, root, does
@@ -100,24 +101,6 @@ func passTracks(from, to int) []Track {
 		{Rank: from, Steps: []Step{sendStep(In, int32(to))}},
 		{Rank: to, Steps: []Step{recvStep(Out, int32(from))}},
 	}
-}
-
-// helpTracks reduces on a rank that has no Out and hands the result to the
-// root, which sends its own input as everybody does.
-func helpTracks(n, owner, root int, form Form) []Track {
-	helper := treeNode{rank: owner, parent: int32(root), children: star(n, owner).Children()[owner]}
-	var tracks []Track
-	for v := range n {
-		give, take := []Step{sendStep(In, int32(owner))}, []Step(nil)
-		switch v {
-		case owner:
-			give = helper.up(Tmp)
-		case root:
-			take = []Step{recvStep(Out, int32(owner))}
-		}
-		tracks = appendTracks(tracks, v, form, give, take)
-	}
-	return tracks
 }
 
 // appendTracks appends the tracks of a rank that gives and takes: one in the Single

@@ -76,14 +76,14 @@ func leaderSteps(h int, others, leaders []int, x Exchange) []Step {
 	if len(leaders) == 1 {
 		acc = Out
 	}
-	steps, sum := addSteps(v, append([]int{v}, others...), 0, In, acc)
+	steps, sum := addSteps(v, append([]int{v}, others...), In, acc)
 	if x == Doubling && len(leaders) > 1 {
 		steps = append(steps, doublingSteps(h, sum, leaders)...)
 	} else {
 		for d := 1; d < len(leaders); d++ {
 			steps = append(steps, sendStep(sum, int32(leaders[(h+d)%len(leaders)])))
 		}
-		more, all := addSteps(v, leaders, h, sum, Out)
+		more, all := addSteps(v, leaders, sum, Out)
 		steps = append(steps, inOut(more, all)...)
 	}
 	for _, r := range others {

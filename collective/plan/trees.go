@@ -45,7 +45,7 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, form Form) (*Pla
 		if kind.HasParts() {
 			t = t.Reroot(part)
 		}
-		return treeTracks(kind, t, form, false)
+		return treeTracks(kind, t, form)
 	})
 }
 
@@ -66,7 +66,7 @@ func FromPartTrees(kind Kind, trees []topo.Tree, weights []float64) (*Plan, erro
 		return nil, err
 	}
 	for i, t := range trees {
-		p.Lanes = append(p.Lanes, newLane(t.Root, weights, i, treeTracks(kind, t, Single, false)))
+		p.Lanes = append(p.Lanes, newLane(t.Root, weights, i, treeTracks(kind, t, Single)))
 	}
 	slices.SortStableFunc(p.Lanes, func(a, b Lane) int { return a.Part - b.Part })
 	return p.validated()
@@ -100,7 +100,7 @@ func treesName(kind Kind, trees []topo.Tree, form Form) string {
 
 // treeTracks returns the tracks of one lane, by rank, the way up before the
 // way down. A part goes down from its root, or up to it.
-func treeTracks(kind Kind, t topo.Tree, form Form, apart bool) []Track {
+func treeTracks(kind Kind, t topo.Tree, form Form) []Track {
 	n := len(t.Parent)
 	if n == 1 {
 		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
@@ -108,7 +108,7 @@ func treeTracks(kind Kind, t topo.Tree, form Form, apart bool) []Track {
 	children := t.Children()
 	var tracks []Track
 	for v := range n {
-		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v], apart: apart}
+		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v]}
 		switch {
 		case kind == Reduce || kind == ReduceScatter:
 			acc := Tmp
@@ -132,11 +132,6 @@ type treeNode struct {
 	rank     int
 	parent   int32 // -1 at the root
 	children []int // in the order in which they are reduced
-	// apart keeps what a rank sends down apart from what it receives, as
-	// neighbouring Sends of Out to all its children. Where receivers read in
-	// place that is one write instead of two (see Kind.SendsAgain); elsewhere
-	// the steps that receive and send in one are better.
-	apart bool
 }
 
 // up gathers the children into acc and hands the sum to the parent; at the
@@ -168,12 +163,9 @@ func (v treeNode) gather(acc Buf) []Step {
 // which leaves for the same child at once, then for the others.
 func (v treeNode) turn() []Step {
 	steps := v.gather(Out)
-	if v.apart {
-		return append(steps, v.serve(Out, len(v.children))...)
-	}
 	last := &steps[len(steps)-1]
 	*last = Step{Op: RecvReduceCopySend, Src: last.Src, Dst: Out, From: last.From, To: last.From}
-	return append(steps, v.serve(Out, len(v.children)-1)...)
+	return append(steps, serve(Out, v.children[:len(v.children)-1])...)
 }
 
 // down takes the result from the parent and hands it on. At the root, which
@@ -182,21 +174,18 @@ func (v treeNode) down(root Buf) []Step {
 	k := len(v.children)
 	switch {
 	case v.parent < 0:
-		return append(v.serve(root, k), copyStep())
+		return append(serve(root, v.children), copyStep())
 	case k == 0:
 		return []Step{recvStep(Out, v.parent)}
-	case v.apart:
-		return append([]Step{recvStep(Out, v.parent)}, v.serve(Out, k)...)
 	}
 	first := Step{Op: RecvCopySend, Dst: Out, From: v.parent, To: int32(v.children[k-1])}
-	return append([]Step{first}, v.serve(Out, k-1)...)
+	return append([]Step{first}, serve(Out, v.children[:k-1])...)
 }
 
-// serve sends src to the first k children, the last of them first.
-func (v treeNode) serve(src Buf, k int) []Step {
-	var steps []Step
-	for i := k - 1; i >= 0; i-- {
-		steps = append(steps, sendStep(src, int32(v.children[i])))
+// serve sends src to children, the last of them first.
+func serve(src Buf, children []int) (steps []Step) {
+	for _, c := range slices.Backward(children) {
+		steps = append(steps, sendStep(src, int32(c)))
 	}
 	return steps
 }
