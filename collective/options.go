@@ -83,7 +83,9 @@ func WithPlan(f *plan.File, p *plan.Plan) Option {
 // WithStableOrder adds every element in one fixed order: the ranks of a host in order,
 // and then the hosts in order. So a sum has the same bits whatever the size of its
 // message, its place in it, or the way that messages are fused or cut. It takes algorithms
-// that can, and up to some tenths more time where there are many ranks on a host.
+// that can, and up to some tenths more time where there are many ranks on a host. Where
+// ranks of a host have no link to each other values pass through others: by prediction an
+// AllReduce takes 1.5 times as long on a DGX-1V, and 2 to 4 times on a node of MI250s.
 func WithStableOrder() Option {
 	return func(c *config) { c.planning.Stable = true }
 }

@@ -84,7 +84,7 @@ func (d *directHosts) adder(kind Kind, host, owner int) int {
 // Reduce, on another host from the rank that adds there.
 func (d *directHosts) tracks(kind Kind, owner, root int, form Form) []Track {
 	at, n := d.host[owner], len(d.hosts)
-	s := sums{kind: kind, hosts: d.hosts, form: form, adder: d.adder(kind, at, owner)}
+	s := &sums{kind: kind, hosts: d.hosts, form: form, adder: d.adder(kind, at, owner)}
 	s.tree = topo.Tree{Root: owner, Parent: make([]int, len(d.host)), Round: make([]int, len(d.host))}
 	for h, ranks := range d.hosts {
 		adder := d.adder(kind, h, owner)

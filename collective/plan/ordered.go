@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -10,27 +11,26 @@ import (
 // Ordered builds a reduction over trees, one lane each with its share, such that every
 // element is added in one order, whatever its lane: the ranks of a host in their order,
 // then the hosts in theirs. VerifyStable proves it. kind is AllReduce, Barrier, Reduce or
-// ReduceScatter, where every tree carries a share of the part of its root. Where a rank
-// has what the order does not let it add, it passes values on to its parent one by one.
+// ReduceScatter, where every tree carries a share of the part of its root. A rank that
+// has what the order does not let it add passes values on one by one. In the form Split
+// the sum is made where that happens least often, and goes from there to the root, or to
+// all; in Single the root makes it if it can.
 //
-// The error says so if a tree brings the inputs of another host to its root in pieces:
-// there is no place there for their sum.
+// The error says so where no rank can make the sum of a tree: the inputs of a host come
+// to it in pieces, and there is no place for their sum.
 func Ordered(kind Kind, trees []topo.Tree, weights []float64, hosts [][]int, form Form) (*Plan, error) {
 	if err := checkTrees(trees); err != nil {
 		return nil, err
 	}
 	p := newPlan(fmt.Sprintf("trees(%d) stable", len(trees)), kind, len(trees[0].Parent), trees[0].Root)
-	if err := p.checkOrdered(hosts); err != nil {
-		return nil, err
-	}
-	if err := p.checkLanes(len(trees), weights); err != nil {
+	if err := cmp.Or(p.checkOrdered(hosts), p.checkLanes(len(trees), weights)); err != nil {
 		return nil, err
 	}
 	for i, t := range trees {
 		if kind == Reduce && t.Root != p.Root {
 			return nil, fmt.Errorf("plan %s: tree %d has root %d, want %d", p.Name, i, t.Root, p.Root)
 		}
-		tracks, err := sums{kind: kind, tree: t, adder: t.Root, hosts: hosts, form: form}.tracks()
+		tracks, err := orderedTracks(kind, t, hosts, form)
 		if err != nil {
 			return nil, fmt.Errorf("plan %s: tree %d: %w", p.Name, i, err)
 		}
@@ -42,6 +42,31 @@ func Ordered(kind Kind, trees []topo.Tree, weights []float64, hosts [][]int, for
 	}
 	slices.SortStableFunc(p.Lanes, func(a, b Lane) int { return a.Part - b.Part })
 	return p.validated()
+}
+
+// orderedTracks returns the tracks of a lane over t in which the sum is made at the rank
+// where the fewest values travel, or at the root.
+func orderedTracks(kind Kind, t topo.Tree, hosts [][]int, form Form) (best []Track, err error) {
+	least := 0
+	for d := 0; d < len(t.Parent) && (best == nil || form == Split); d++ {
+		top := (t.Root + d) % len(t.Parent)
+		s := &sums{kind: kind, tree: t.Reroot(top), hosts: hosts, form: form, adder: top}
+		if !kind.bothWays() {
+			for v := top; v != t.Root; v = t.Parent[v] {
+				s.path = append(s.path, t.Parent[v])
+			}
+		}
+		tracks, failed := s.tracks()
+		if failed != nil {
+			err = failed
+		} else if n := s.values(); best == nil || n < least {
+			best, least = tracks, n
+		}
+	}
+	if best != nil {
+		return best, nil
+	}
+	return nil, err
 }
 
 // checkOrdered checks that p adds something, over hosts that have all its ranks.
@@ -93,7 +118,7 @@ type sums struct {
 // run is a sum of inputs that from sends: those of the places lo to hi.
 type run struct{ from, lo, hi int }
 
-func (s sums) tracks() (tracks []Track, err error) {
+func (s *sums) tracks() (tracks []Track, err error) {
 	n, top := len(s.tree.Parent), s.tree.Root
 	if n == 1 {
 		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}, nil
@@ -131,6 +156,18 @@ func (s sums) tracks() (tracks []Track, err error) {
 		tracks = appendTracks(tracks, v, s.form, give, take)
 	}
 	return tracks, nil
+}
+
+// values is how many values ranks send to others for a chunk, but for the results of an
+// AllReduce.
+func (s *sums) values() int {
+	n := len(s.path)
+	for v, groups := range s.groups {
+		if v != s.tree.Root {
+			n += len(groups)
+		}
+	}
+	return n
 }
 
 // layOut gives every rank its place: the root's host comes first where the root adds
@@ -195,7 +232,7 @@ func (s *sums) rootSteps() (give, take []Step, err error) {
 		case s.begin[group[0].lo] == s.begin[s.place[top]]:
 			own = from
 		case len(from) > 1:
-			return nil, nil, fmt.Errorf("the sum of a host reaches the root, rank %d, in %d pieces", top, len(from))
+			return nil, nil, fmt.Errorf("the inputs of a host reach rank %d in %d pieces", top, len(from))
 		default:
 			terms = append(terms, from[0])
 		}
@@ -206,6 +243,8 @@ func (s *sums) rootSteps() (give, take []Step, err error) {
 		take, sum = addSteps(top, slices.Insert(terms, s.at, own[0]), In, acc)
 	case s.at <= 1: // the sum of its host, and then the others
 		take, sum = addSteps(top, append(own, terms...), In, acc)
+	case acc == Tmp:
+		return nil, nil, fmt.Errorf("rank %d has no place for the sum of its host and that of the others", top)
 	default:
 		take, _ = addSteps(top, own, In, Tmp)
 		var more []Step

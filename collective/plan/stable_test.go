@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/topo"
+	"pgregory.net/rapid"
 )
 
 // reductions are the kinds that add something.
@@ -250,5 +251,49 @@ func TestDirectHostsRefuses(t *testing.T) {
 		if _, err := DirectHosts(c.kind, c.hosts, c.root, Single); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v over %v: %v, want %q", c.kind, c.hosts, err, c.want)
 		}
+	}
+}
+
+// Plans over any trees add in one order, over one host always, and over several unless
+// the error says that the inputs of a host come apart.
+func TestOrdered(t *testing.T) {
+	built := 0
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 9).Draw(t, "n")
+		hosts := [][]int{ranks(n)}
+		if cut := rapid.IntRange(0, n-1).Draw(t, "cut"); cut > 0 {
+			hosts = [][]int{ranks(n)[cut:], ranks(cut)}
+		}
+		kind := rapid.SampledFrom([]Kind{AllReduce, Barrier, Reduce, ReduceScatter}).Draw(t, "kind")
+		var trees []topo.Tree
+		for r := range n {
+			tree := drawTree(t, n, "tree")
+			switch {
+			case kind == ReduceScatter:
+				tree = tree.Reroot(r)
+			case kind == Reduce:
+				tree = tree.Reroot(n / 2)
+			}
+			trees = append(trees, tree)
+		}
+		p, err := Ordered(kind, trees, nil, hosts, rapid.SampledFrom([]Form{Single, Split}).Draw(t, "form"))
+		if err != nil {
+			if len(hosts) == 1 || !strings.Contains(err.Error(), "of a host") && !strings.Contains(err.Error(), "of its host") {
+				t.Fatal(err)
+			}
+			return
+		}
+		built++
+		if err := VerifyStable(p, hosts, rapid.IntRange(1, 4).Draw(t, "slots")); err != nil {
+			t.Fatalf("%v\n%v", err, p)
+		}
+		for _, inPlace := range []bool{false, true} {
+			if err := checkBits(p, hosts, inPlace); err != nil {
+				t.Fatalf("%v, in place %v\n%v", err, inPlace, p)
+			}
+		}
+	})
+	if built < 20 {
+		t.Errorf("%d plans: the test has lost its subject", built)
 	}
 }

@@ -37,6 +37,7 @@ type Candidate struct {
 	proved *pack.Bound // what the search has proved on its way; nil: nothing
 	form   plan.Form   // of plans over trees
 	steady bool        // shares are those of the rates, for messages of all sizes
+	order  [][]int     // the hosts whose order plans over trees add in; nil: any order
 	// fixed makes the plan where there are no strands, with the lane of every
 	// lane of the plan.
 	fixed func() (*plan.Plan, []int, error)
@@ -184,6 +185,8 @@ func (b *Built) overStrands() (err error) {
 		weights = append(weights, b.Shares[i])
 	}
 	switch {
+	case b.order != nil:
+		b.Plan, err = plan.Ordered(b.Kind, trees, weights, b.order, b.form)
 	case rings[0] != nil:
 		b.Plan, err = plan.FromRings(b.Kind, rings, weights, max(b.Root, 0))
 	case b.OfParts():

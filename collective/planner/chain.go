@@ -7,8 +7,12 @@ import (
 )
 
 // chain is one path through all ranks from the root, over quick links: for large
-// messages cut into many chunks.
+// messages cut into many chunks. Where one order is asked for, and links differ, it is trees
+// along which sums grow from rank to rank, in the order of the ranks.
 func (p *Planner) chain(kind plan.Kind, root int) ([]*Candidate, error) {
+	if p.ordered(kind) && p.hosts == nil && !p.uniform {
+		return p.ofRoots("chain", kind, root)
+	}
 	if err := p.searched("chain", kind, searchedRanks); err != nil {
 		return nil, err
 	}

@@ -40,6 +40,9 @@ func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
 	d := &Decision{}
 	for _, kind := range kinds {
 		list, err := p.table(kind)
+		if err != nil && p.ordered(kind) {
+			continue // calls say so, if there are any
+		}
 		if err != nil {
 			return nil, err
 		}

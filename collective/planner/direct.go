@@ -19,6 +19,8 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("up to %d ranks", directRanks)
 	case owned && p.hosts != nil && (!p.asked("direct") || p.hosts.alone()):
 		return nil, because("ranks are on several hosts: see hierarchical")
+	case p.ordered(kind) && p.apart != nil:
+		return p.ofRoots("direct", kind, root) // through ranks that pass on what they must not add
 	case owned && p.apart != nil:
 		return nil, p.apart
 	}

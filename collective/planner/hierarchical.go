@@ -120,14 +120,14 @@ func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root i
 	if kind == plan.Barrier && (between != "star" || p.apart == nil) {
 		return nil, because("a barrier carries no data")
 	}
-	if err := p.reaches(between, kind, asked); err != nil {
+	if err := p.reaches(between, kind, asked); err != nil && !p.ordered(kind) {
 		return nil, err
 	}
 	trees, err := p.betweenTrees(between, kind, root, asked)
 	if err != nil {
 		return nil, err
 	}
-	locals, err := p.locals(inside, between)
+	locals, err := p.locals(inside, between, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -211,6 +211,10 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	case "star":
 		return &Forest{Trees: []topo.Tree{shallow(n, h.host[max(root, 0)])}}, nil
 	case "direct":
+		if p.ordered(kind) {
+			trees, err := p.inside("direct", h.between)
+			return &Forest{Trees: trees}, err
+		}
 		if kind.HasRoot() {
 			return &Forest{Trees: relays(n, h.host[root])}, nil
 		}
@@ -263,13 +267,13 @@ type locals struct {
 
 // locals returns the trees inside hosts by an algorithm. A small message between hosts
 // is not divided.
-func (p *Planner) locals(inside, between string) (locals, error) {
+func (p *Planner) locals(inside, between string, kind plan.Kind) (locals, error) {
 	h := p.hosts
 	l := locals{carriers: h.carriers()}
 	if between == "star" {
 		l.carriers = 1
 	}
-	if inside == "star" {
+	if inside == "star" && !p.ordered(kind) {
 		l.within = func(host, root int) topo.Tree {
 			if n := len(h.ranks[host]); n > directRanks {
 				return tree.Binomial(n, root)
@@ -301,6 +305,24 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 		return tree.KL(g, p.penalty(), p.options.Seed)
 	case "exact":
 		return tree.Exact(g)
+	case "star", "direct":
+		for root := range g.Ranks {
+			t, err := tree.Star(g, root)
+			if err != nil {
+				return nil, err
+			}
+			t.Note = "" // that it is none
+			list = append(list, t)
+		}
+		return list, nil
+	case "chain":
+		for root, t := range tree.InOrder(g, g.Ranks) {
+			list = append(list, t.Reroot(root))
+		}
+		if list == nil {
+			return nil, because("the links do not join the ranks in their order")
+		}
+		return list, nil
 	case "packing":
 		r, err := pack.Pack(g, pack.Options{Seed: p.options.Seed, MaxTrees: max(g.Ranks, 1)})
 		if err != nil {

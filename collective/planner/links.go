@@ -79,6 +79,9 @@ func (p *Planner) each(visit func(*Candidate) error) error {
 		}
 		for _, root := range p.rootsOf(kind) {
 			o, err := p.offerOf(kind, root)
+			if err != nil && p.ordered(kind) {
+				continue // calls say so, if there are any
+			}
 			if err != nil {
 				return err
 			}

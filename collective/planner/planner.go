@@ -246,6 +246,9 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 	if p.graph.Ranks == 1 {
 		c.Strands, weights = c.Strands[:1], nil // more would be the same again
 	}
+	if p.ordered(c.Kind) {
+		c.order = plan.Hosts(p.graph)
+	}
 	var err error
 	if c.Strands, weights, err = p.within(&c, weights); err != nil {
 		return nil, err

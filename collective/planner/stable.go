@@ -13,14 +13,11 @@ func unordered() error {
 	return because("adds in the order of its trees, which is another for other parts of a message")
 }
 
-// directHosts is direct over several hosts in one fixed order of the ranks.
+// directHosts is direct over several hosts in one fixed order of the ranks: where ranks
+// lack links, over trees inside hosts and between them.
 func (p *Planner) directHosts(name string, kind plan.Kind, root int) ([]*Candidate, error) {
-	n := p.graph.Ranks
-	switch {
-	case n > PairRanks:
-		return nil, because("one order of all ranks is for up to %d of them", PairRanks)
-	case p.apart != nil:
-		return nil, p.apart
+	if p.graph.Ranks > PairRanks || p.apart != nil {
+		return p.overHosts(name, "star", "direct", kind, root, true)
 	}
 	return fixed(name, kind, root, func(i int) int { return 1 + i }, func() (*plan.Plan, error) {
 		return plan.DirectHosts(kind, p.hosts.ranks, max(root, 0), plan.Split)

@@ -2,11 +2,13 @@ package planner
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/machines"
 )
 
 // TestStable: with Options.Stable every plan that reduces adds in one order, as its
@@ -48,5 +50,72 @@ func TestStable(t *testing.T) {
 	}
 	if other == 0 {
 		t.Error("every plan has one order without being asked: nothing was tested")
+	}
+}
+
+// sparse are graphs in which ranks lack links: machines, and random ones of one host and of
+// several, the ranks of each joined among themselves.
+func sparse() map[string]*topo.Graph {
+	graphs := make(map[string]*topo.Graph)
+	for _, name := range machines.Names() {
+		graphs[name], _ = machines.Get(name)
+	}
+	rng := rand.New(rand.NewPCG(3, 4))
+	for i := range 24 {
+		g := &topo.Graph{Name: "random", Ranks: 2 + rng.IntN(9)}
+		hosts := 1 + i%3
+		for r := range g.Ranks {
+			g.Hosts = append(g.Hosts, r*hosts/g.Ranks)
+		}
+		for b := 1; b < g.Ranks; b++ {
+			near := b - 1 - rng.IntN(b)
+			for g.Hosts[near] != g.Hosts[b] && g.Hosts[b] == g.Hosts[b-1] {
+				near = b - 1 - rng.IntN(b)
+			}
+			for a := range b {
+				if a == near || rng.IntN(5) == 0 {
+					kind := ""
+					if g.Hosts[a] != g.Hosts[b] {
+						kind = topo.TCP
+					}
+					g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: 1 + 9*rng.Float64(), LatencyUs: 1, Kind: kind})
+				}
+			}
+		}
+		graphs[fmt.Sprintf("random %d", i)] = g
+	}
+	return graphs
+}
+
+// TestStableWithoutLinks: with Options.Stable every machine has plans of all kinds and roots
+// that add in one order at all sizes, and so have random graphs.
+func TestStableWithoutLinks(t *testing.T) {
+	for name, g := range sparse() {
+		p, err := New(g, Machine{Device: len(name)%2 == 0}, Options{Stable: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.ReduceScatter} {
+			for root := range 1 + (g.Ranks-1)%3 {
+				for _, bytes := range []int64{8, 256 << 10, 64 << 20} {
+					s, err := p.Serve(kind, root, bytes)
+					if err != nil {
+						t.Fatalf("%s: %v of %d bytes: %v", name, kind, bytes, err)
+					}
+					if err := p.Verify(s); err != nil {
+						t.Errorf("%s: %v of %d bytes by %s: %v", name, kind, bytes, s.Name(), err)
+					}
+				}
+				if kind != plan.Reduce {
+					break
+				}
+			}
+		}
+		if g.Ranks > 8 {
+			continue // trees of all kinds take seconds to find
+		}
+		if _, err := p.Links(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

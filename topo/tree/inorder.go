@@ -1,0 +1,93 @@
+package tree
+
+import (
+	"math"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// InOrder returns up to count trees in which ranks can add one after the other, from rank
+// 0 on: neighbouring ranks are the children of one among them, which also has the sum of
+// those before, so that only sums travel. Each rank's use of a link makes it less
+// attractive to later trees. There are none where links do not allow it.
+func InOrder(g *topo.Graph, count int) []topo.Tree {
+	cost := make([][]float64, g.Ranks) // of using the link once more
+	for a := range cost {
+		cost[a] = make([]float64, g.Ranks)
+		for b := range cost[a] {
+			if a != b {
+				cost[a][b] = math.Inf(1)
+			}
+		}
+	}
+	for _, l := range g.Links {
+		cost[l.A][l.B], cost[l.B][l.A] = 1/l.GBytesPerSecond, 1/l.GBytesPerSecond
+	}
+	var trees []topo.Tree
+	used := make(map[[2]int32]float64)
+	for range count {
+		t, ok := inOrder(cost)
+		if !ok {
+			break
+		}
+		trees = append(trees, t)
+		for v, up := range t.Parent {
+			if up >= 0 {
+				k := used[topo.Pair(v, up)] + 1
+				used[topo.Pair(v, up)] = k
+				cost[v][up] *= (k + 1) / k
+				cost[up][v] = cost[v][up]
+			}
+		}
+	}
+	return trees
+}
+
+// inOrder finds the tree of the least cost: best[to][v] is that of the ranks below to, of
+// which v has the sum, and after[to][v] that with the link from there to v.
+func inOrder(cost [][]float64) (topo.Tree, bool) {
+	n := len(cost)
+	type choice struct {
+		cost     float64
+		from, by int // the first rank of the last group; who hands over what lies before it
+	}
+	best, after := make([][]choice, n+1), make([][]choice, n+1)
+	for to := range n + 1 {
+		best[to], after[to] = make([]choice, n), make([]choice, n)
+		for v := range n {
+			best[to][v].cost, after[to][v] = math.Inf(1), choice{cost: math.Inf(1)}
+			if to == 0 {
+				after[0][v] = choice{by: -1}
+			}
+			group := 0.0
+			for from := to - 1; from >= 0; from-- {
+				group += cost[from][v]
+				if c := group + after[from][v].cost; v >= from && v < to && c < best[to][v].cost {
+					best[to][v] = choice{c, from, after[from][v].by}
+				}
+			}
+		}
+		for v := to; v < n; v++ {
+			for u := range to {
+				if c := best[to][u].cost + cost[u][v]; c < after[to][v].cost {
+					after[to][v] = choice{cost: c, by: u}
+				}
+			}
+		}
+	}
+	t := topo.Tree{Parent: make([]int, n)}
+	for v := range n {
+		if best[n][v].cost < best[n][t.Root].cost {
+			t.Root = v
+		}
+	}
+	for to, v, up := n, t.Root, -1; to > 0; {
+		c := best[to][v]
+		for r := c.from; r < to; r++ {
+			t.Parent[r] = v
+		}
+		t.Parent[v] = up
+		to, v, up = c.from, c.by, v
+	}
+	return t, !math.IsInf(best[n][t.Root].cost, 1)
+}
