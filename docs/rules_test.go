@@ -59,12 +59,11 @@ func table(t *testing.T) map[string]room {
 // library of production code that is not listed fails. "cmd/..." stands for
 // the folder and everything below it.
 var libraries = map[string]string{
-	"github.com/hashicorp/memberlist": "rank",
-	"github.com/hashicorp/yamux":      "cmd/treerun/internal/wire",
-	"github.com/NVIDIA/go-nvml":       "cuda/nvml",
-	"github.com/vmihailenco/msgpack/v5": "internal/netconn rank/strict rank/job rank collective cmd/treerun/internal/wire " +
-		"cmd/treerun/internal/nodes",
-	"github.com/spf13/pflag": "cmd/... examples/... scripts/gpucheck",
+	"github.com/hashicorp/memberlist":   "rank",
+	"github.com/hashicorp/yamux":        "cmd/treerun/internal/wire",
+	"github.com/NVIDIA/go-nvml":         "cuda/nvml",
+	"github.com/vmihailenco/msgpack/v5": "internal/netconn rank/strict rank/job rank collective cmd/treerun/internal/wire",
+	"github.com/spf13/pflag":            "cmd/... examples/... scripts/gpucheck",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/procstate internal/safefile " +
 		"cmd/...",
 	"golang.org/x/term":  "cmd/...",

@@ -71,7 +71,7 @@ func Main(args []string) int {
 func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
 	up := new(wire.Conn)
 	join, err := readJoin(up, raw)
-	if node != nil && errors.Is(err, io.EOF) {
+	if node != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
 		err = exitcode.Errorf(exitcode.Internal,
 			"node 0 ended before the job began (hint: the output of its own treerun says why)")
 	}

@@ -190,10 +190,7 @@ func (o *options) connect(r *launch.Remote) {
 	}
 	r.FanOut, r.JobID = c.Nodes, c.JobID
 	r.Master, _, _ = net.SplitHostPort(c.Seed) // Check has seen it
-	r.Open = func(index int) io.ReadWriteCloser {
-		in, out := o.node.met[index].Files()
-		return &wire.Pipes{In: out, Out: in}
-	}
+	r.Open = func(index int) io.ReadWriteCloser { return o.node.met[index].Conn() }
 }
 
 // runNode is a job of which this is another node than 0.
@@ -225,7 +222,7 @@ func runNode(o *options, prog *program.Program, broken error, c *nodes.Config) (
 			}
 		}
 	}()
-	in, out, err := nodes.Join(ctx, c)
+	conn, err := nodes.Join(ctx, c)
 	if broken != nil {
 		return 0, broken
 	}
@@ -234,7 +231,7 @@ func runNode(o *options, prog *program.Program, broken error, c *nodes.Config) (
 	}
 	c.Trace("node %d of %d: all are there", c.Node, c.Nodes)
 	n := &agent.Node{Program: o.program, Path: prog.Path, Dir: dir, Signals: stops}
-	return n.Run(&wire.Pipes{In: in, Out: out})
+	return n.Run(conn)
 }
 
 // runNodes is a job for which every host starts a treerun; done tells that it is

@@ -2,15 +2,14 @@ package nodes
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/numbers"
 )
@@ -35,15 +34,13 @@ type Node struct {
 	conn    *stream
 }
 
-// Files returns the connection to a node as two files, as if they were the stdin
-// and stdout of a process there: one to write to and one to read from. The
-// caller closes them. Node 0 has none.
-func (n *Node) Files() (in, out *os.File) { return n.conn.toThem, n.conn.fromThem }
+// Conn returns the connection to a node. The caller closes it. Node 0 has none.
+func (n *Node) Conn() net.Conn { return n.conn }
 
 // gathering is the meeting while node 0 waits for the others.
 type gathering struct {
-	c   *Config
-	tls *tls.Config
+	c       *Config
+	session *netconn.Session
 
 	mu       sync.Mutex
 	nodes    []*Node // by node; nil: not there yet
@@ -70,7 +67,7 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	if c.Broken != "" {
 		g.conflict = fmt.Errorf("node 0 on host %s: %s", c.Host, c.Broken)
 	}
-	if g.tls, err = secure(c.Key, c.JobID); err != nil {
+	if g.session, err = secure(c.Key, c.JobID); err != nil {
 		return nil, err
 	}
 	l, err := net.Listen("tcp", at)
@@ -79,7 +76,10 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
-	d := netconn.OpenAcceptor(netconn.AcceptorConfig{Prove: g.meet, Refused: g.refused, Wait: handshakeTimeout, Places: maxStrangers}, l.(*net.TCPListener))
+	d := netconn.OpenAcceptor(netconn.AcceptorConfig{
+		Prove:   func(raw net.Conn) (func(), error) { return g.meet(ctx, raw) },
+		Refused: g.refused, Wait: handshakeTimeout, Places: maxStrangers,
+	}, l)
 	err = g.wait(ctx)
 	d.Close()
 	return g.finish(err)
@@ -165,29 +165,22 @@ func (g *gathering) finish(err error) ([]*Node, error) {
 	if err == nil {
 		err = g.layout()
 	}
-	var a answer
+	refused := ""
 	if err != nil {
-		a.Refused = err.Error()
+		refused = err.Error()
 	}
 	for i, n := range g.nodes {
 		if i == 0 || n == nil {
 			continue
 		}
-		if e := n.conn.answer(a); e != nil && err == nil {
+		if e := n.conn.answer(refused); e != nil && err == nil {
 			err = fmt.Errorf("node %d on host %s: %w", i, n.Host, e)
-		}
-	}
-	if err == nil {
-		for i, n := range g.nodes[1:] {
-			if e := n.conn.open(); e != nil && err == nil {
-				err = fmt.Errorf("node %d on host %s: %w", i+1, n.Host, e)
-			}
 		}
 	}
 	if err != nil {
 		for i, n := range g.nodes {
 			if i > 0 && n != nil {
-				n.conn.close()
+				_ = n.conn.Close()
 			}
 		}
 		return nil, err
@@ -209,18 +202,27 @@ func (g *gathering) layout() error {
 }
 
 // meet hears a connection's hello.
-func (g *gathering) meet(conn net.Conn) (enter func(), err error) {
-	t := tls.Server(conn, g.tls)
-	h := new(hello)
-	if err = toldStranger(t.Handshake()); err == nil {
-		if err = readRecord(t, h); err == nil {
-			err = h.check()
-		}
+func (g *gathering) meet(ctx context.Context, raw net.Conn) (enter func(), err error) {
+	c, err := g.session.Accept(raw, func(h *netconn.Hello) error { return nil })
+	if err == nil {
+		err = c.Seal(ctx)
 	}
+	if err == nil {
+		err = c.Welcome()
+	}
+	if err != nil {
+		return nil, stranger(err)
+	}
+	_ = c.SetDeadline(time.Now().Add(handshakeTimeout))
+	b, err := read(c)
 	if err != nil {
 		return nil, err
 	}
-	return func() { g.add(h, t, conn) }, nil
+	h, ok := b.(*wire.Node)
+	if !ok || h.Node != c.Peer() {
+		return nil, errors.New("it does not say which node it is")
+	}
+	return func() { g.add(h, c) }, nil
 }
 
 // refused tells of the first stranger only: there may be many.
@@ -237,8 +239,8 @@ func (g *gathering) refused(from net.Addr, err error) {
 }
 
 // add takes a node that has shown the key.
-func (g *gathering) add(h *hello, t *tls.Conn, conn net.Conn) {
-	s := newStream(t, conn)
+func (g *gathering) add(h *wire.Node, c *netconn.Conn) {
+	s := newStream(c)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.notify()
@@ -254,13 +256,13 @@ func (g *gathering) add(h *hello, t *tls.Conn, conn net.Conn) {
 		if g.conflict == nil {
 			g.conflict = errors.New(why)
 		}
-		_ = s.answer(answer{why})
-		s.close()
+		_ = s.answer(why)
+		_ = s.Close()
 		return
 	}
 	g.nodes[h.Node] = &Node{Host: h.Host, Default: h.Default, conn: s}
 	g.missing--
-	g.c.Trace("node %d of %d is here: host %s, %v", h.Node, g.c.Nodes, h.Host, conn.RemoteAddr())
+	g.c.Trace("node %d of %d is here: host %s, %v", h.Node, g.c.Nodes, h.Host, c.RemoteAddr())
 	go s.watch(func() { g.lost(h.Node, s) })
 }
 

@@ -2,54 +2,45 @@ package nodes
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strings"
-	"syscall"
 	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // Join goes, as a node that is not 0, to the seed, again and again while nobody
-// is there. It returns the connection to node 0 as two files, like stdin and
-// stdout: one to read from and one to write to, once all nodes are there. The
-// caller closes them.
-func Join(ctx context.Context, c *Config) (in, out *os.File, err error) {
-	t, err := secure(c.Key, c.JobID)
+// is there. It returns the connection to node 0 once all nodes are there. The caller
+// closes it.
+func Join(ctx context.Context, c *Config) (net.Conn, error) {
+	session, err := secure(c.Key, c.JobID)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	wait := 20 * time.Millisecond
-	for told := ""; ; {
-		s, err := c.try(ctx, t)
+	for told := error(nil); ; {
+		conn, err := c.try(ctx, session)
 		if err == nil {
-			if err := s.open(); err != nil {
-				s.close()
-				return nil, nil, err
-			}
-			return s.fromThem, s.toThem, nil
+			return conn, nil
 		}
 		final := new(finalError)
 		switch {
 		case errors.As(err, &final):
-			return nil, nil, fmt.Errorf("node 0 at %s: %w", c.Seed, err)
+			return nil, fmt.Errorf("node 0 at %s: %w", c.Seed, err)
 		case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-			return nil, nil, context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		case ctx.Err() != nil:
-			if told == "" {
-				told = err.Error()
+			if told == nil {
+				told = err
 			}
-			return nil, nil, fmt.Errorf("node %d could not join node 0 at %s within %v (--start-timeout): %s", c.Node, c.Seed, c.Timeout, told)
-		}
-		// A reset after words about keys is those words, overtaken by the end of
-		// the connection.
-		overtaken := errors.Is(err, syscall.ECONNRESET) && strings.Contains(told, errStranger.Error())
-		if late := new(net.Error); told == "" || err.Error() != told && !overtaken && !(errors.As(err, late) && (*late).Timeout()) {
-			told = err.Error()
+			return nil, fmt.Errorf("node %d could not join node 0 at %s within %v (--start-timeout): %w", c.Node, c.Seed,
+				c.Timeout, told)
+		case told == nil || err.Error() != told.Error() && says(err, told):
+			told = err
 			c.Trace("node 0 at %s: %v; trying again", c.Seed, err)
 		}
 		select {
@@ -60,20 +51,35 @@ func Join(ctx context.Context, c *Config) (in, out *os.File, err error) {
 	}
 }
 
+// says tells whether an error says as much as the one before: that time was up does not,
+// nor, after one about keys, that a later connection was cut off.
+func says(err, before error) bool {
+	dial, late := new(net.OpError), net.Error(nil)
+	nobody := errors.As(err, &dial) && dial.Op == "dial"
+	return !(errors.As(err, &late) && late.Timeout()) && (nobody || !errors.Is(before, errStranger))
+}
+
 // finalError is an answer after which there is no use in trying again.
 type finalError struct{ text string }
 
 func (e *finalError) Error() string { return e.text }
 
 // try is one attempt.
-func (c *Config) try(ctx context.Context, t *tls.Config) (*stream, error) {
+func (c *Config) try(ctx context.Context, session *netconn.Session) (net.Conn, error) {
 	d := net.Dialer{Timeout: handshakeTimeout}
-	conn, err := d.DialContext(ctx, "tcp", c.Seed)
+	raw, err := d.DialContext(ctx, "tcp", c.Seed)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := session.Dial(ctx, raw, netconn.Hello{From: c.Node})
+	if errors.Is(err, netconn.ErrKey) {
+		return nil, fmt.Errorf("who listens there: %w", stranger(err))
+	}
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	s, err := c.greet(ctx, tls.Client(conn, t), conn)
+	err = c.greet(conn)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -81,37 +87,25 @@ func (c *Config) try(ctx context.Context, t *tls.Config) (*stream, error) {
 		_ = conn.Close()
 		return nil, err
 	}
-	_ = conn.SetDeadline(time.Time{})
-	return s, nil
+	return conn, nil
 }
 
 // greet says hello and waits for the answer, which comes when all nodes are
 // there.
-func (c *Config) greet(ctx context.Context, t *tls.Conn, conn net.Conn) (*stream, error) {
-	_ = conn.SetDeadline(time.Now().Add(handshakeTimeout))
-	if err := t.HandshakeContext(ctx); err != nil {
-		if errors.Is(err, errStranger) {
-			err = fmt.Errorf("who listens there: %w", err)
-		}
-		return nil, err
-	}
-	if err := writeRecord(t, c.hello()); err != nil {
-		return nil, err
-	}
-	deadline, _ := ctx.Deadline()
-	_ = conn.SetDeadline(deadline)
-	if ctx.Err() != nil { // else it ends the wait by a deadline of its own
-		return nil, ctx.Err()
+func (c *Config) greet(conn net.Conn) error {
+	if err := write(conn, c.hello()); err != nil {
+		return err
 	}
 	c.Trace("node 0 is there; waiting for all %d nodes", c.Nodes)
-	var a answer
-	if err := readRecord(t, &a); err != nil {
-		return nil, fmt.Errorf("it let us in and then no more: %w (hint: it may have another key or job id, or was ended)", err)
+	b, err := read(conn)
+	if err != nil {
+		return fmt.Errorf("it let us in and then no more: %w (hint: it may have another key or job id, or was ended)", err)
 	}
-	if a.Refused != "" {
-		return nil, &finalError{a.Refused}
+	switch r, ok := b.(*wire.Result); {
+	case !ok:
+		return errors.New("it does not answer as node 0 does")
+	case r.Text != "":
+		return &finalError{r.Text}
 	}
-	s := newStream(t, conn)
-	close(s.seen) // what comes first is the launcher's
-	return s, nil
+	return nil
 }

@@ -5,9 +5,9 @@
 // carry what package wire says. It starts no rank. Only the packages below
 // cmd/treerun import it.
 //
-// All know one key. Connections are TLS 1.3; both sides show that they hold the
-// certificate that the key and the job id give, so nobody else gets in, and
-// nobody can read or change what is said.
+// All know one key. Connections are those of package netconn, with TLS 1.3: both sides
+// prove that they know the key and the job id, so nobody else gets in, and nobody can
+// read or change what is said.
 package nodes
 
 import (
@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/rank/job"
 )
 
@@ -70,36 +71,16 @@ func (p *Place) Check() error {
 	return nil
 }
 
-// hello is what a node tells node 0.
-type hello struct {
-	Node, Nodes   int
-	Size, PerNode int
-	Default       int
-	Host          string
-	Version       string
-	Args          []string
-	Broken        string
-}
-
 // hello returns what this node says.
-func (c *Config) hello() *hello {
-	return &hello{
+func (c *Config) hello() *wire.Node {
+	return &wire.Node{
 		Node: c.Node, Nodes: c.Nodes, Size: c.Size, PerNode: c.PerNode, Default: c.Default,
 		Host: c.Host, Version: c.Version, Args: c.Args, Broken: c.Broken,
 	}
 }
 
-// check reports a hello that no treerun sends.
-func (h *hello) check() error {
-	if h.Node < 1 || h.Node >= MaxNodes || h.Default < 1 || h.Default > job.MaxRanks || h.Size < 0 || h.Size > job.MaxRanks ||
-		h.PerNode < 0 || h.PerNode > job.MaxRanks || h.Host == "" || len(h.Host) > 255 || len(h.Args) == 0 {
-		return fmt.Errorf("a hello that makes no sense: node %d, %d ranks, host %.40q", h.Node, h.Default, h.Host)
-	}
-	return nil
-}
-
 // differs tells what node h was told otherwise than this one, "" if nothing.
-func (c *Config) differs(h *hello) string {
+func (c *Config) differs(h *wire.Node) string {
 	say := func(what string, there, here any) string {
 		return fmt.Sprintf("node %d on host %s has %s %v, node %d on host %s has %v", h.Node, h.Host, what, there, c.Node, c.Host, here)
 	}

@@ -2,28 +2,28 @@ package nodes
 
 import (
 	"bufio"
-	"crypto/tls"
-	"errors"
-	"io"
 	"net"
-	"os"
 	"time"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
-// stream is a connection that has shown the key, and then two pipes that stand
-// for it, since who uses it wants files.
+// stream is the connection to a node, as node 0 has it.
 type stream struct {
-	tls  *tls.Conn
-	conn net.Conn
+	net.Conn
 	in   *bufio.Reader
 	seen chan struct{} // closed when watch has returned
-
-	toThem, fromThem *os.File // our ends
 }
 
-func newStream(t *tls.Conn, conn net.Conn) *stream {
-	_ = conn.SetDeadline(time.Time{})
-	return &stream{tls: t, conn: conn, in: bufio.NewReaderSize(t, 64<<10), seen: make(chan struct{})}
+func newStream(c *netconn.Conn) *stream {
+	return &stream{Conn: c, in: bufio.NewReaderSize(c, 64<<10), seen: make(chan struct{})}
+}
+
+// Read reads what watch has left.
+func (s *stream) Read(p []byte) (int, error) {
+	<-s.seen
+	return s.in.Read(p)
 }
 
 // watch returns when the first byte comes, which is after the answer, or calls
@@ -35,41 +35,10 @@ func (s *stream) watch(gone func()) {
 	}
 }
 
-// answer writes the answer.
-func (s *stream) answer(a answer) error {
-	_ = s.conn.SetWriteDeadline(time.Now().Add(handshakeTimeout))
-	err := writeRecord(s.tls, a)
-	_ = s.conn.SetWriteDeadline(time.Time{})
+// answer tells the node why there will be no job; "": it begins.
+func (s *stream) answer(refused string) error {
+	_ = s.SetWriteDeadline(time.Now().Add(handshakeTimeout))
+	err := write(s, &wire.Result{Text: refused})
+	_ = s.SetWriteDeadline(time.Time{})
 	return err
 }
-
-// open makes the pipes. They end as the connection does, and the connection
-// when both have ended.
-func (s *stream) open() error {
-	r, toThem, err := os.Pipe()
-	if err != nil {
-		return err
-	}
-	fromThem, w, err := os.Pipe()
-	if err != nil {
-		return errors.Join(err, r.Close(), toThem.Close())
-	}
-	s.toThem, s.fromThem = toThem, fromThem
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		_, _ = io.Copy(s.tls, r) // the other direction tells how it ends
-		_ = s.tls.CloseWrite()
-		_ = r.Close()
-	}()
-	go func() {
-		<-s.seen
-		_, _ = io.Copy(w, s.in)
-		_ = w.Close()
-		<-sent
-		s.close()
-	}()
-	return nil
-}
-
-func (s *stream) close() { _ = s.conn.Close() }

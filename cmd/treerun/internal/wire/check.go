@@ -43,6 +43,15 @@ func (*Finish) check() error { return nil }
 func (*Over) check() error   { return nil }
 func (*Bye) check() error    { return nil }
 
+func (n *Node) check() error {
+	if n.Node < 1 || n.Node >= job.MaxRanks || n.Default < 1 || n.Default > job.MaxRanks || n.Size < 0 ||
+		n.Size > job.MaxRanks || n.PerNode < 0 || n.PerNode > job.MaxRanks || n.Host == "" || len(n.Host) > 255 ||
+		len(n.Args) == 0 {
+		return fmt.Errorf("a hello that makes no sense: node %d, %d ranks, host %.40q", n.Node, n.Default, n.Host)
+	}
+	return nil
+}
+
 func (j *Join) check() error {
 	for _, b := range j.Below {
 		if b.Index < 0 || b.Index >= job.MaxRanks || b.Name == "" || b.Target == "" {

@@ -20,6 +20,7 @@ type Kind uint8
 var bodies = []Body{
 	nil, new(Alive), new(Join), new(Job), new(Tell), new(Stop), new(Signal), new(Finish), new(Ready), new(Result),
 	new(Started), new(Said), new(Ended), new(Over), new(Lost), new(Bye), new(Note), new(Stream), new(Push),
+	new(Node),
 }
 
 // kindOf returns what kind of Body b is.
@@ -66,7 +67,7 @@ func Encode(host int, b Body) (*Frame, error) {
 // most returns how many bytes the frame's body may have.
 func (f *Frame) most() int {
 	switch bodies[f.Kind].(type) {
-	case *Join, *Job, *Lost, *Started, *Ended:
+	case *Node, *Join, *Job, *Lost, *Started, *Ended:
 		return maxLarge
 	}
 	return maxSmall

@@ -94,6 +94,18 @@ type (
 	}
 )
 
+// Node is what the treerun of a node tells that of node 0 when it comes, before both are
+// agent and launcher. The answer is a Result.
+type Node struct {
+	Node, Nodes   int
+	Size, PerNode int
+	Default       int // ranks that it runs when neither is said
+	Host          string
+	Version       string
+	Args          []string
+	Broken        string // why it cannot take part
+}
+
 // Reports: what a host tells the launcher.
 type (
 	// Ready says that the host can run the ranks.

@@ -25,6 +25,9 @@ func samples() []Body {
 			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2, Timeout: time.Minute},
 			Below: []Below{{4, "d", "me@d"}},
 		},
+		&Node{
+			Node: 1, Nodes: 2, Size: 4, PerNode: 2, Default: 2, Host: "b", Version: "v1", Args: []string{"p", "-x"}, Broken: "why",
+		},
 		&Job{
 			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4, Hosts: []int{0, 1, 1, 1}},
 			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0}, GPUs: GPUs{1, 2, "0-3"}, Master: "a", Port: 4000, HasStdin: true,
@@ -76,6 +79,7 @@ func TestBodiesThatCannotBe(t *testing.T) {
 	for _, b := range []Body{
 		&Join{}, &Join{Index: -1, Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}},
 		&Join{Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}, Below: []Below{{1, "a", ""}}},
+		&Node{}, &Node{Node: 1, Default: 1, Host: "b"}, &Node{Default: 1, Host: "b", Args: []string{"p"}},
 		&Job{}, &Job{Args: []string{"p"}, File: job.File{Version: job.FileVersion, JobID: "x", Size: 2, Hosts: []int{0, 2}}},
 		&Job{Args: []string{"p"}, Machines: []int{0}, File: job.File{Version: job.FileVersion, JobID: "x", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2, Hosts: []int{0, 1}}},
 		&Job{Args: []string{"p"}, Port: 70000, File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
