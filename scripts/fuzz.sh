@@ -17,9 +17,23 @@ targets() {
         sed -E 's,^\./(.*)/[^/]*:func (Fuzz.*)$,\1 \2,' | sort -u
 }
 
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The test binary of a folder, built once for all of its fuzz tests.
+binary() {
+    local file=$work/${1//\//-}.test
+    [ -e "$file" ] || go test -c -fuzz . -o "$file" "./$1" || return
+    echo "$file"
+}
+
 # Runs a fuzz test; its output is in out.
 fuzz() {
-    out=$(go test -run '^$' -fuzz "^$2\$" -fuzztime "${inputs}x" -fuzzminimizetime 20x -parallel 2 "./$1" 2>&1)
+    local test
+    out=
+    test=$(binary "$1") || return
+    out=$(cd "$1" && "$test" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "${inputs}x" -test.fuzzminimizetime 20x \
+        -test.parallel 2 -test.fuzzcachedir "$work/corpus" 2>&1)
 }
 
 # go test gives up an input after ten seconds, which may be those of a machine that
