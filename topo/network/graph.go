@@ -111,7 +111,6 @@ func (m *merge) links() {
 	for _, p := range m.n.Pairs {
 		a, b := m.ranks[p.A], m.ranks[p.B]
 		switch {
-		case p.Routed:
 		case !m.limited(p) || full > mostFull && alike > mostAlike:
 			m.link(a[(p.B-1)%len(a)], b[p.A%len(b)], &p) // their places among the other's peers
 		case full > mostFull:

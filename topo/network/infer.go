@@ -13,8 +13,7 @@ import (
 // Infer makes the network of the named hosts from what they found. Flows that
 // were alone give the rate of their pair; where those from or to one host
 // together bring less than each of them alone, the host has a Port of what they
-// brought. Where they do so because some pairs go over the links of others,
-// these pairs are Routed, and no host has a port.
+// brought.
 //
 // Pairs that were not measured are as quick as the slower of their hosts was
 // with others. At least one flow and one trip must be there.
@@ -33,9 +32,7 @@ func Infer(hosts []string, f *Findings) (*Network, error) {
 	}
 	x.rates()
 	net := &Network{Hosts: slices.Clone(hosts), Pairs: x.pairs(f.Trips)}
-	if !x.routed(net) {
-		net.Ports = x.ports()
-	}
+	net.Ports = x.ports()
 	x.even(net)
 	return net, net.Validate()
 }

@@ -100,7 +100,6 @@ type Pair struct {
 	GBytesPerSecond float64     `json:"gbytes_per_second"` // each way: the slower direction, made equal to others within noise
 	LatencyUs       float64     `json:"latency_us"`        // one way
 	Source          topo.Source `json:"source"`            // Measured, Estimated from other pairs, or Declared
-	Routed          bool        `json:"routed,omitempty"`  // goes over links of other pairs: no link of its own
 }
 
 // Port is what all traffic of one host shares, as its network card.
@@ -145,7 +144,7 @@ func Declared(hosts []string, gbytesPerSecond, latencyUs float64) *Network {
 // all hosts a port of one rate or none a port.
 func (n *Network) Even() bool {
 	for _, p := range n.Pairs {
-		if p.Routed || p.GBytesPerSecond != n.Pairs[0].GBytesPerSecond || p.LatencyUs != n.Pairs[0].LatencyUs {
+		if p.GBytesPerSecond != n.Pairs[0].GBytesPerSecond || p.LatencyUs != n.Pairs[0].LatencyUs {
 			return false
 		}
 	}
@@ -205,9 +204,6 @@ func (n *Network) Validate() error {
 			return fmt.Errorf("network: ports[%d] (host %d): %w", i, p.Host, err)
 		}
 	}
-	if parts := n.hostGraph().Components(); len(parts) > 1 {
-		return fmt.Errorf("network: without the pairs that go over others the hosts fall into %d parts", len(parts))
-	}
 	return nil
 }
 
@@ -226,17 +222,6 @@ func known(s topo.Source) error {
 		return nil
 	}
 	return fmt.Errorf("source %q", s)
-}
-
-// hostGraph is the graph of the hosts, with the links that are not over others.
-func (n *Network) hostGraph() *topo.Graph {
-	g := &topo.Graph{Ranks: len(n.Hosts)}
-	for _, p := range n.Pairs {
-		if !p.Routed {
-			g.Links = append(g.Links, topo.Link{A: p.A, B: p.B, GBytesPerSecond: p.GBytesPerSecond, LatencyUs: p.LatencyUs})
-		}
-	}
-	return g
 }
 
 // clampRate makes a measured rate one that a graph may have.

@@ -33,22 +33,13 @@ func (n *Network) Text(now int64) string {
 	if strings.Contains(b.String(), estimatedMark) {
 		fmt.Fprintf(&b, "%s estimated from other pairs of these hosts\n", estimatedMark)
 	}
-	if strings.Contains(b.String(), routedMark) {
-		fmt.Fprintf(&b, "%s goes over the links of other pairs: no link of its own in the graph\n", routedMark)
-	}
 	return b.String()
 }
 
-const (
-	estimatedMark = "~"
-	routedMark    = "^"
-)
+const estimatedMark = "~"
 
 func (p *Pair) mark() string {
-	switch {
-	case p.Routed:
-		return routedMark
-	case p.Source == topo.Estimated:
+	if p.Source == topo.Estimated {
 		return estimatedMark
 	}
 	return ""
