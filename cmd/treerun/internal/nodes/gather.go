@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -144,13 +146,16 @@ func (g *gathering) late() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	const most = 8
-	var who []int
+	var who []string
 	for i, n := range g.nodes {
 		if n == nil && len(who) < most {
-			who = append(who, i)
+			who = append(who, strconv.Itoa(i))
 		}
 	}
-	names := fmt.Sprintf("%s %s", numbers.Plural(len(who), "node"), join(who))
+	names := numbers.Plural(len(who), "node") + " " + strings.Join(who, ", ")
+	if at := strings.LastIndex(names, ", "); at >= 0 {
+		names = names[:at] + " and " + names[at+2:]
+	}
 	if g.missing > len(who) {
 		names += fmt.Sprintf(" and %d more", g.missing-len(who))
 	}
@@ -284,18 +289,4 @@ func (g *gathering) notify() {
 	case g.changed <- struct{}{}:
 	default:
 	}
-}
-
-func join(numbers []int) string {
-	text := ""
-	for i, n := range numbers {
-		switch {
-		case i > 0 && i == len(numbers)-1:
-			text += " and "
-		case i > 0:
-			text += ", "
-		}
-		text += fmt.Sprint(n)
-	}
-	return text
 }

@@ -51,7 +51,7 @@ type branch struct {
 func newBranch(f *Forest, hosts []wire.Below) *branch {
 	b := &branch{
 		f: f, name: hosts[0].Name, hosts: hosts, exited: make(chan struct{}), hello: make(chan struct{}),
-		gone: make(chan struct{}), left: make(map[int]bool),
+		gone: make(chan struct{}), left: make(map[int]bool), words: words{done: make(chan struct{})},
 	}
 	for _, h := range hosts {
 		b.left[h.Index] = true
@@ -78,6 +78,7 @@ func (b *branch) run() {
 func (b *branch) start() error {
 	if open := b.f.cfg.Open; open != nil {
 		close(b.exited) // there is no process
+		close(b.words.done)
 		b.connect(open(b.hosts[0].Index))
 		return nil
 	}

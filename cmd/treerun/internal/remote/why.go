@@ -51,7 +51,10 @@ func (b *branch) why(err error) string {
 		}
 		return what + "it has closed its output" + b.tail()
 	}
-	b.words.wait(exitGrace)
+	select {
+	case <-b.words.done:
+	case <-time.After(exitGrace):
+	}
 	program := b.f.program()
 	if s := b.status; s.Signaled() {
 		return fmt.Sprintf("%s%s was killed by %s%s", what, program, unix.SignalName(s.Signal()), b.tail())
@@ -110,9 +113,10 @@ func isClosed(c <-chan struct{}) bool {
 
 // words keeps the end of what a process writes to its stderr.
 type words struct {
+	done chan struct{} // closed at the end
+
 	mu   sync.Mutex
 	last []byte
-	done chan struct{} // closed at the end
 }
 
 const (
@@ -120,17 +124,8 @@ const (
 	showWords = 3       // lines that are shown
 )
 
-func (w *words) begin() chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.done == nil {
-		w.done = make(chan struct{})
-	}
-	return w.done
-}
-
 func (w *words) read(f *os.File) {
-	defer close(w.begin())
+	defer close(w.done)
 	defer f.Close()
 	buf := make([]byte, keepWords)
 	for {
@@ -148,14 +143,6 @@ func (w *words) add(b []byte) {
 	w.last = append(w.last, b...)
 	if extra := len(w.last) - keepWords; extra > 0 {
 		w.last = append(w.last[:0], w.last[extra:]...)
-	}
-}
-
-// wait waits until all has been read, for a while.
-func (w *words) wait(limit time.Duration) {
-	select {
-	case <-w.begin():
-	case <-time.After(limit):
 	}
 }
 
