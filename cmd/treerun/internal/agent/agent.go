@@ -152,9 +152,9 @@ func readJoin(up *wire.Conn, raw io.ReadWriteCloser) (*wire.Join, error) {
 // agent is the agent of one host.
 type agent struct {
 	join   *wire.Join
-	keeper *host.Keeper
+	reaper *host.Reaper
 	up     *wire.Conn // to the launcher, or the agent above
-	forest *remote.Forest
+	tree   *remote.Tree
 
 	program atomic.Pointer[program]   // once it has been found
 	host    atomic.Pointer[host.Host] // nil until the job comes
@@ -166,13 +166,13 @@ type agent struct {
 }
 
 func newAgent(join *wire.Join, up *wire.Conn) (*agent, error) {
-	a := &agent{join: join, up: up, keeper: host.NewKeeper(), stdin: make(chan net.Conn, 1), over: make(chan struct{})}
-	if err := a.keeper.Adopt(); err != nil {
+	a := &agent{join: join, up: up, reaper: host.NewReaper(), stdin: make(chan net.Conn, 1), over: make(chan struct{})}
+	if err := a.reaper.Adopt(); err != nil {
 		a.trace("%v", err)
 	}
 	var err error
-	a.forest, err = remote.New(remote.Config{
-		Keeper: a.keeper, Join: *join, Emit: up.Send, Trace: a.trace,
+	a.tree, err = remote.New(remote.Config{
+		Reaper: a.reaper, Join: *join, Emit: up.Send, Trace: a.trace,
 		Stream: func(f *wire.Frame, s net.Conn) { relay(up.Stream, f, s) },
 	})
 	return a, err
@@ -193,7 +193,7 @@ func (a *agent) report(b wire.Body) {
 		f, _ = wire.Encode(a.join.Index, &wire.Result{Code: exitcode.Internal, Text: err.Error()})
 	}
 	a.up.Send(f)
-	if _, ok := b.(*wire.Over); ok {
+	if _, ok := b.(*wire.RanksExited); ok {
 		a.once.Do(func() { close(a.over) })
 	}
 }
@@ -216,7 +216,7 @@ func (a *agent) run() (int, error) {
 	go func() {
 		<-a.over
 		a.streams.Wait()
-		<-a.forest.Gone()
+		<-a.tree.Gone()
 		close(done)
 	}()
 	beat := time.NewTicker(a.join.PeerTimeout / remote.Beats)
@@ -224,13 +224,13 @@ func (a *agent) run() (int, error) {
 	for {
 		select {
 		case <-done:
-			a.report(&wire.Bye{})
+			a.report(&wire.Goodbye{})
 			if done = nil; a.node != nil {
 				continue // the result is still to come
 			}
 			a.up.Flush(longWrite)
 			a.up.Close()
-			a.forest.Close(time.Second)
+			a.tree.Close(time.Second)
 			return 0, nil
 		case sig := <-a.node.signals():
 			a.report(&wire.Signal{Number: int(sig.(syscall.Signal))})
@@ -260,7 +260,7 @@ func (a *agent) end(err error) (int, error) {
 		case <-time.After(2 * host.LostAfter):
 		}
 	}
-	a.forest.Close(time.Second)
+	a.tree.Close(time.Second)
 	switch {
 	case a.node != nil:
 		return a.node.end(err)
@@ -278,7 +278,7 @@ func (a *agent) listen() error {
 			return err
 		}
 		if f.Host != a.join.Index {
-			a.forest.Send(f)
+			a.tree.Send(f)
 		}
 		if f.Host != a.join.Index && f.Host != wire.All {
 			continue
@@ -308,7 +308,7 @@ func (a *agent) obey(b wire.Body) error {
 		case h != nil:
 			h.Order(b)
 		case stop: // there will be no job
-			a.report(&wire.Over{})
+			a.report(&wire.RanksExited{})
 		}
 	}
 	return nil
@@ -331,7 +331,8 @@ func (a *agent) ready(p *program) (*wire.Ready, error) {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Internal, "the working directory %s: %w (hint: --wdir names one that all hosts have)", a.join.Dir, cause(err))
+		return nil, exitcode.Errorf(exitcode.Internal,
+			"the working directory %s: %w (hint: --wdir names one that all hosts have)", a.join.Dir, cause(err))
 	}
 	if err := p.find(a.join.Program); err != nil {
 		return nil, err
@@ -359,7 +360,7 @@ func (a *agent) start(j *wire.Job) error {
 		return errors.New("a job comes that was not expected")
 	}
 	cfg := host.Config{
-		Keeper: a.keeper, Index: a.join.Index, Path: p.path, Dir: a.join.Dir, Env: environ(a.join.Dir),
+		Reaper: a.reaper, Index: a.join.Index, Path: p.path, Dir: a.join.Dir, Env: environ(a.join.Dir),
 		Name: a.join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
 		GuardTimeout: a.join.PeerTimeout,
 	}

@@ -57,7 +57,8 @@ func newMemory() (*os.File, error) {
 func (p *program) seal() error {
 	_ = p.memory.Chmod(0o700)
 	fd := int(p.memory.Fd())
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS,
+		unix.F_SEAL_WRITE|unix.F_SEAL_SHRINK|unix.F_SEAL_GROW); err != nil {
 		return fmt.Errorf("seal the program: %w", os.NewSyscallError("fcntl", err))
 	}
 	read, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))

@@ -33,7 +33,7 @@ func (a *agent) serve(f *wire.Frame, s net.Conn) {
 	case isPush:
 		a.receive(f, push, s)
 	case f.Host != a.join.Index:
-		relay(a.forest.Stream, f, s)
+		relay(a.tree.Stream, f, s)
 		return
 	default:
 		select {
@@ -56,7 +56,7 @@ func (a *agent) receive(f *wire.Frame, push *wire.Push, s io.Reader) {
 		a.refuse(err)
 		return
 	}
-	a.forest.Push(f, p.path)
+	a.tree.Push(f, p.path)
 	a.look(p)
 }
 

@@ -2,7 +2,7 @@
 // messages and signals to them, and ends them with all that they have left in
 // their process groups. It decides nothing: the launcher gives orders and gets
 // reports (package wire), whether it is this very process or far away. Packages
-// launch and agent import it, and remote, whose processes a Keeper keeps as well.
+// launch and agent import it, and remote, whose processes a Reaper keeps as well.
 package host
 
 import (
@@ -32,7 +32,7 @@ const (
 
 // Config says what a Host needs beside the job.
 type Config struct {
-	Keeper *Keeper
+	Reaper *Reaper
 	Index  int      // of the host
 	Path   string   // of the program
 	Dir    string   // working directory of the ranks
@@ -54,13 +54,13 @@ type Config struct {
 	GuardTimeout time.Duration
 }
 
-// Host runs the ranks of one host, from Start to a report of wire.Over. Its
+// Host runs the ranks of one host, from Start to a report of wire.RanksExited. Its
 // methods may be called concurrently; what is asked for happens in order.
 type Host struct {
 	cfg Config
-	k   *Keeper
+	k   *Reaper
 
-	// Of the Keeper's goroutine:
+	// Of the Reaper's goroutine:
 	job      *wire.Job
 	spawner  *spawner
 	guard    *guard.Guard
@@ -85,13 +85,13 @@ type Host struct {
 
 // New returns a Host without ranks.
 func New(cfg Config) *Host {
-	h := &Host{cfg: cfg, k: cfg.Keeper, byRank: make(map[int]*child)}
+	h := &Host{cfg: cfg, k: cfg.Reaper, byRank: make(map[int]*child)}
 	h.k.Do(func() { h.k.reaped = h.reaped })
 	return h
 }
 
 // Start starts the host's ranks of a job. The report is wire.Started, then, where
-// not all could be started, wire.Result; wire.Over comes in every case. Call it
+// not all could be started, wire.Result; wire.RanksExited comes in every case. Call it
 // once.
 func (h *Host) Start(j *wire.Job) { h.k.Do(func() { h.start(j) }) }
 
@@ -118,7 +118,7 @@ func (h *Host) Order(b wire.Body) {
 // Settle returns when everything that was asked for before has been done.
 func (h *Host) Settle() { h.k.Call(func() {}) }
 
-// Alive tells the guard that the Keeper still works.
+// Alive tells the guard that the Reaper still works.
 func (h *Host) Alive() {
 	h.k.Do(func() {
 		if !h.over {
@@ -221,7 +221,7 @@ func (h *Host) tell(m *job.Message) {
 func (h *Host) ended(c *child, status unix.WaitStatus) {
 	c.ended, c.reaped = true, !c.held
 	h.running--
-	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, Took: c.readJobFile()}
+	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, ReadJobFile: c.readJobFile()}
 	if status.Signaled() {
 		e.Signal = int(status.Signal())
 		e.Hint = killHint(status.Signal(), h.oomKills, outOfMemoryKills())
@@ -245,7 +245,7 @@ func (h *Host) reaped() {
 // silent notes that no more messages will come from a rank.
 func (h *Host) silent(rank int) {
 	h.talking--
-	h.cfg.Report(&wire.Said{Rank: rank})
+	h.cfg.Report(&wire.RankMessage{Rank: rank})
 	h.look()
 }
 
@@ -284,7 +284,7 @@ func (h *Host) end(stuck bool) {
 	for _, c := range h.children {
 		c.close()
 	}
-	h.cfg.Report(&wire.Over{Stuck: stuck})
+	h.cfg.Report(&wire.RanksExited{Stuck: stuck})
 }
 
 // leftovers tells whether processes are left in the groups of ranks, all of
@@ -304,7 +304,7 @@ func (h *Host) leftovers() bool {
 	return lives
 }
 
-// after has f run by the Keeper's goroutine, unless all is over then.
+// after has f run by the Reaper's goroutine, unless all is over then.
 func (h *Host) after(d time.Duration, f func()) {
 	time.AfterFunc(d, func() {
 		h.k.Do(func() {

@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// keeper is that of the process: there is one.
-var keeper = sync.OnceValue(NewKeeper)
+// reaper is that of the process: there is one.
+var reaper = sync.OnceValue(NewReaper)
 
 // tried is a Host in a test, and what it has reported.
 type tried struct {
@@ -43,7 +43,7 @@ func try(t *testing.T, script string, start bool) *tried {
 	t.Helper()
 	h := &tried{t: t, reports: make(chan wire.Body, 100), text: make(chan string, 1)}
 	h.Host = New(Config{
-		Keeper: keeper(), Index: 1, Path: "/bin/sh", Dir: "/", Env: []string{"PATH=/bin:/usr/bin", "RANK=stale", "KEPT=1"},
+		Reaper: reaper(), Index: 1, Path: "/bin/sh", Dir: "/", Env: []string{"PATH=/bin:/usr/bin", "RANK=stale", "KEPT=1"},
 		Name: "here", Cores: 1, Report: func(b wire.Body) { h.reports <- b },
 		Stream: func(rank, stream int, src *pipe.Reader) { go h.read(rank, stream, src) },
 		Trace:  func(string, ...any) {},
@@ -80,7 +80,7 @@ func (h *tried) next() wire.Body {
 	for {
 		select {
 		case b := <-h.reports:
-			if s, ok := b.(*wire.Said); !ok || s.Message != nil {
+			if s, ok := b.(*wire.RankMessage); !ok || s.Message != nil {
 				return b
 			}
 		case <-time.After(2 * time.Minute):
@@ -100,7 +100,7 @@ func (h *tried) ends() []wire.End {
 		switch b := h.next().(type) {
 		case *wire.Ended:
 			all = append(all, b.Ends...)
-		case *wire.Over:
+		case *wire.RanksExited:
 			if b.Stuck {
 				h.t.Error("a process hangs")
 			}
@@ -116,7 +116,7 @@ func TestRanksOfAHost(t *testing.T) {
 	h := try(t, `echo $RANK $LOCAL_RANK $WORLD_SIZE $LOCAL_WORLD_SIZE $KEPT $MORE $MASTER_ADDR:$MASTER_PORT; exit $RANK`,
 		true)
 	ends := h.ends()
-	if len(ends) != 2 || ends[0].Code != 1 || ends[1].Code != 2 || ends[0].Stopped || ends[0].Took {
+	if len(ends) != 2 || ends[0].Code != 1 || ends[1].Code != 2 || ends[0].Stopped || ends[0].ReadJobFile {
 		t.Errorf("%+v", ends)
 	}
 	if text := <-h.text; text != "2 1 4 2 1 2 there:7\n" {
@@ -144,7 +144,7 @@ func TestStopAndKill(t *testing.T) {
 					t.Errorf("%+v", e)
 				}
 			}
-		case *wire.Over:
+		case *wire.RanksExited:
 			return
 		}
 	}
@@ -154,7 +154,7 @@ func TestStopAndKill(t *testing.T) {
 func TestStopBeforeTheJob(t *testing.T) {
 	h := try(t, "", false)
 	h.Order(&wire.Stop{Kill: true})
-	if _, ok := h.next().(*wire.Over); !ok {
+	if _, ok := h.next().(*wire.RanksExited); !ok {
 		t.Error("it is not over")
 	}
 	h.Start(&wire.Job{})
@@ -180,7 +180,7 @@ func TestRefused(t *testing.T) {
 		!strings.Contains(r.Text, "start rank 1 of 2: run /etc/passwd") {
 		t.Errorf("%+v", r)
 	}
-	if _, ok := h.next().(*wire.Over); !ok {
+	if _, ok := h.next().(*wire.RanksExited); !ok {
 		t.Error("it is not over")
 	}
 }
@@ -227,7 +227,7 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 	if e, ok := h.next().(*wire.Ended); !ok || e.Ends[0].Signal != int(syscall.SIGKILL) {
 		t.Fatalf("report %+v", e)
 	}
-	if o, ok := h.next().(*wire.Over); !ok || o.Stuck {
+	if o, ok := h.next().(*wire.RanksExited); !ok || o.Stuck {
 		t.Fatalf("report %+v", o)
 	}
 	if s := procstate.Stat(pid); s.Known() {
@@ -239,8 +239,8 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 // number any more: it may be another process's.
 func TestNumberThatCannotBeKept(t *testing.T) {
 	lists := childrenOfFirst
-	keeper().Call(func() { childrenOfFirst = func() ([]int, error) { return nil, os.ErrNotExist } })
-	defer keeper().Call(func() { childrenOfFirst = lists })
+	reaper().Call(func() { childrenOfFirst = func() ([]int, error) { return nil, os.ErrNotExist } })
+	defer reaper().Call(func() { childrenOfFirst = lists })
 	h := try(t, `test $RANK = 2 || exit 3; sleep 300`, true)
 	if started, ok := h.next().(*wire.Started); !ok {
 		t.Fatalf("first report %+v", started)
@@ -257,7 +257,7 @@ func TestNumberThatCannotBeKept(t *testing.T) {
 	})
 	h.Order(&wire.Stop{Kill: true})
 	for {
-		if o, ok := h.next().(*wire.Over); ok {
+		if o, ok := h.next().(*wire.RanksExited); ok {
 			if o.Stuck {
 				t.Error("a process hangs")
 			}

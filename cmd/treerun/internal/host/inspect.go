@@ -21,7 +21,7 @@ func (h *Host) said(rank int, m *job.Message) {
 	if c := h.byRank[rank]; c != nil && m.Kind == job.Joined {
 		c.joined = true
 	}
-	h.cfg.Report(&wire.Said{Rank: rank, Message: m})
+	h.cfg.Report(&wire.RankMessage{Rank: rank, Message: m})
 }
 
 // inspect reports ranks for which the others wait because they are stopped, or hang in

@@ -24,7 +24,7 @@ func (s *supervisor) drain() (complete bool) {
 	copied := make(chan struct{})
 	go func() {
 		defer close(copied)
-		for _, m := range s.members {
+		for _, m := range s.ranks {
 			if m.running {
 				<-m.streams[wire.Stdout].Done()
 				<-m.streams[wire.Stderr].Done()

@@ -53,7 +53,7 @@ func (s *supervisor) sendInput() {
 	if err != nil {
 		return // cannot be
 	}
-	stream, err := s.forest.Stream(f)
+	stream, err := s.tree.Stream(f)
 	if err != nil {
 		return // the host is lost
 	}

@@ -58,7 +58,7 @@ func TestSource(t *testing.T) {
 func TestFrameOfNoHost(t *testing.T) {
 	for _, host := range []int{-7, wire.All, 1, 1 << 20} {
 		s := &supervisor{
-			job: &Job{Trace: func(string, ...any) {}}, parties: []*party{{}}, events: make(chan event, 1),
+			job: &Job{Trace: func(string, ...any) {}}, hosts: []*hostState{{}}, events: make(chan event, 1),
 			quit: make(chan struct{}),
 		}
 		f, err := wire.Encode(0, &wire.Alive{})
@@ -68,7 +68,7 @@ func TestFrameOfNoHost(t *testing.T) {
 		f.Host = host
 		s.emit(f, nil)
 		s.receive(<-s.events)
-		if s.parties[0].lost || s.cause.kind != none {
+		if s.hosts[0].lost || s.cause.kind != none {
 			t.Errorf("a frame of host %d ended the job", host)
 		}
 	}

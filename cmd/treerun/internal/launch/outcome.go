@@ -14,19 +14,19 @@ import (
 
 // End is how one rank ended.
 type End struct {
-	Rank, PID int
-	Order     int            // ranks whose ends were seen at the same moment share it
-	Code      int            // exit code, when Signal is 0
-	Signal    syscall.Signal // that killed it, or 0
-	After     time.Duration  // since the start of the job
-	Joined    bool           // its world was complete
-	Closed    bool           // it had closed its world
-	Stopped   bool           // treerun had told it to stop
-	Host      string         // it was on this one
-	Took      bool           // it had read its job file
-	Lost      bool           // its host was lost; Code is treerun's
-	Why       string         // Lost
-	Hint      string         // on who killed it; may be empty
+	Rank, PID   int
+	Order       int            // ranks whose ends were seen at the same moment share it
+	Code        int            // exit code, when Signal is 0
+	Signal      syscall.Signal // that killed it, or 0
+	After       time.Duration  // since the start of the job
+	Joined      bool           // its world was complete
+	Closed      bool           // it had closed its world
+	Stopped     bool           // treerun had told it to stop
+	Host        string         // it was on this one
+	ReadJobFile bool           // it had read its job file
+	Lost        bool           // its host was lost; Code is treerun's
+	Why         string         // Lost
+	Hint        string         // on who killed it; may be empty
 }
 
 func (e End) failed() bool { return e.Code != 0 || e.Signal != 0 }

@@ -28,8 +28,8 @@ func (s *supervisor) report() {
 			return
 		}
 		f := failure{first: first, host: first.Host, ends: ends, hint: first.Hint}
-		f.stderr = s.members[first.Rank].streams[wire.Stderr].Tail.Lines(stderrLines)
-		if first.Took { // else it never waited for another rank
+		f.stderr = s.ranks[first.Rank].streams[wire.Stderr].Tail.Lines(stderrLines)
+		if first.ReadJobFile { // else it never waited for another rank
 			f.early = earlyLeavers(ends, first)
 		}
 		s.job.Screen.Err.Printf("%s", f)
@@ -47,7 +47,7 @@ func (s *supervisor) report() {
 // ends returns how the ranks have ended, in the order of their numbers.
 func (s *supervisor) ends() []End {
 	var ends []End
-	for _, m := range s.members {
+	for _, m := range s.ranks {
 		if m.end != nil {
 			ends = append(ends, *m.end)
 		}
@@ -153,7 +153,7 @@ type straggler struct {
 func (s *supervisor) stragglers() []straggler {
 	var list []straggler
 	now := time.Now()
-	for _, m := range s.members {
+	for _, m := range s.ranks {
 		if m.end != nil || !m.running || m.rank >= s.job.Size {
 			continue
 		}

@@ -22,10 +22,10 @@ import (
 
 func newSupervisor(j *Job) (*supervisor, error) {
 	s := &supervisor{
-		job: j, start: time.Now(), keeper: host.NewKeeper(),
+		job: j, start: time.Now(), reaper: host.NewReaper(),
 		events: make(chan event, 64), quit: make(chan struct{}), broken: make(chan error, 1),
 	}
-	if err := s.keeper.Adopt(); err != nil {
+	if err := s.reaper.Adopt(); err != nil {
 		j.Trace("%v", err)
 	}
 	if j.Timeout > 0 {
@@ -34,7 +34,7 @@ func newSupervisor(j *Job) (*supervisor, error) {
 	j.Screen.Out.OnError(s.outputFailed)
 	j.Screen.Err.OnError(s.outputFailed)
 	if err := s.place(); err != nil {
-		s.keeper.Close()
+		s.reaper.Close()
 		return nil, err
 	}
 	return s, nil
@@ -53,21 +53,21 @@ func (s *supervisor) place() error {
 			hosts[0].Ranks = append(hosts[0].Ranks, r)
 		}
 	}
-	s.members = make([]*member, s.job.Size)
+	s.ranks = make([]*rankState, s.job.Size)
 	for i, h := range inOrder(hosts) {
-		p := &party{Host: h, index: i}
-		s.parties = append(s.parties, p)
+		p := &hostState{Host: h, index: i}
+		s.hosts = append(s.hosts, p)
 		for _, r := range h.Ranks {
-			if r < 0 || r >= s.job.Size || s.members[r] != nil {
+			if r < 0 || r >= s.job.Size || s.ranks[r] != nil {
 				return exitcode.Errorf(exitcode.Internal, "host %s: rank %d is out of place", h.Name, r)
 			}
-			s.members[r] = &member{rank: r, at: p}
+			s.ranks[r] = &rankState{rank: r, at: p}
 		}
 	}
-	if slices.Contains(s.members, nil) {
-		return exitcode.Errorf(exitcode.Internal, "rank %d is on no host", slices.Index(s.members, nil))
+	if slices.Contains(s.ranks, nil) {
+		return exitcode.Errorf(exitcode.Internal, "rank %d is on no host", slices.Index(s.ranks, nil))
 	}
-	s.starting, s.living, s.staying = len(s.parties), len(s.parties), len(s.parties)
+	s.starting, s.living, s.staying = len(s.hosts), len(s.hosts), len(s.hosts)
 	return s.openStreams()
 }
 
@@ -81,7 +81,7 @@ func inOrder(hosts []Host) []Host {
 // openStreams makes what carries the ranks' output to the screen and to files.
 func (s *supervisor) openStreams() error {
 	sinks := [wire.Streams]*output.Sink{s.job.Screen.Out, s.job.Screen.Err}
-	for _, m := range s.members {
+	for _, m := range s.ranks {
 		for i, sink := range sinks {
 			options := output.Options{Tag: s.job.Tag, Single: s.job.Size == 1, RawFailed: s.outputFailed}
 			if s.job.OutputDir != "" {
@@ -102,7 +102,7 @@ func (s *supervisor) openStreams() error {
 
 // discardStreams closes the files of ranks that were not started.
 func (s *supervisor) discardStreams() {
-	for _, m := range s.members {
+	for _, m := range s.ranks {
 		for _, stream := range m.streams {
 			if stream != nil && !m.running {
 				stream.Discard()
@@ -135,13 +135,13 @@ func (s *supervisor) startAll() {
 		go s.sendInput()
 	}
 	s.wait(func() bool { return s.starting == 0 })
-	what, started := numbers.Count(len(s.members), "rank"), 0
-	for _, m := range s.members {
+	what, started := numbers.Count(len(s.ranks), "rank"), 0
+	for _, m := range s.ranks {
 		if m.running {
 			started++
 		}
 	}
-	if started < len(s.members) {
+	if started < len(s.ranks) {
 		what = fmt.Sprintf("%d of %s", started, what)
 	}
 	s.job.Trace("started %s", what)
@@ -155,7 +155,7 @@ func (s *supervisor) reach() error {
 		Program: j.Program, Path: j.Path, Dir: j.Dir, PeerTimeout: r.PeerTimeout, Verbose: j.Settings["verbose"] != "",
 		Start: wire.Start{Command: r.Command, SSHArgs: r.SSHArgs, Push: r.Push, FanOut: r.FanOut, Timeout: r.Timeout},
 	}
-	for _, p := range s.parties {
+	for _, p := range s.hosts {
 		if !p.Local {
 			join.Below = append(join.Below, wire.Below{Index: p.index, Name: p.Name, Target: p.Target})
 		}
@@ -171,8 +171,9 @@ func (s *supervisor) reach() error {
 	if r.PushProgram {
 		join.Path = ""
 	}
-	s.forest, err = remote.New(remote.Config{
-		Keeper: s.keeper, Join: join, Emit: func(f *wire.Frame) { s.emit(f, nil) }, Stream: s.emit, Trace: j.Trace, Open: r.Open,
+	s.tree, err = remote.New(remote.Config{
+		Reaper: s.reaper, Join: join, Emit: func(f *wire.Frame) { s.emit(f, nil) }, Stream: s.emit, Trace: j.Trace,
+		Open: r.Open,
 	})
 	if err == nil && r.PushProgram {
 		err = s.push()
@@ -187,7 +188,7 @@ func (s *supervisor) reach() error {
 // goroutines call it.
 func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
 	b, err := f.Decode()
-	if err == nil && (f.Host < 0 || f.Host >= len(s.parties)) {
+	if err == nil && (f.Host < 0 || f.Host >= len(s.hosts)) {
 		err = fmt.Errorf("host %d is not in the job", f.Host)
 	}
 	e := event{f.Host, b, stream}
@@ -214,12 +215,12 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 	if id := s.job.Remote.JobID; id != "" {
 		file.JobID = id
 	}
-	for r, m := range s.members {
+	for r, m := range s.ranks {
 		file.Hosts[r] = m.at.index
 	}
 	j := &wire.Job{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
 		GPUs: wire.GPUs{Bind: int(s.job.GPUs.Bind), PerGPU: s.job.GPUs.PerGPU, List: s.job.GPUs.List}, Master: "127.0.0.1"}
-	first := s.parties[0]
+	first := s.hosts[0]
 	switch {
 	case !first.Local && first.ready != nil:
 		j.Master, j.Port, j.HasStdin = first.Name, first.ready.Port, true
@@ -231,7 +232,7 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 	switch {
 	case s.job.Remote.Master != "":
 		j.Master = s.job.Remote.Master
-	case len(s.parties) > 1 && first.Local:
+	case len(s.hosts) > 1 && first.Local:
 		if j.Master, err = os.Hostname(); err != nil {
 			return nil, exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
 		}
@@ -242,11 +243,11 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 
 // machines returns which hosts share cores, nil where there is only one.
 func (s *supervisor) machines() []int {
-	if len(s.parties) == 1 {
+	if len(s.hosts) == 1 {
 		return nil
 	}
-	hosts, ids := make([]int, len(s.parties)), make([]string, len(s.parties))
-	for i, p := range s.parties {
+	hosts, ids := make([]int, len(s.hosts)), make([]string, len(s.hosts))
+	for i, p := range s.hosts {
 		hosts[i] = i
 		switch {
 		case p.Local:
@@ -260,29 +261,29 @@ func (s *supervisor) machines() []int {
 
 // where names the hosts, as far as there is room.
 func (s *supervisor) where() string {
-	if n := len(s.parties); n > 1 {
-		return fmt.Sprintf("%d hosts, from %s to %s", n, s.parties[0].Name, s.parties[n-1].Name)
+	if n := len(s.hosts); n > 1 {
+		return fmt.Sprintf("%d hosts, from %s to %s", n, s.hosts[0].Name, s.hosts[n-1].Name)
 	}
-	return s.parties[0].Name
+	return s.hosts[0].Name
 }
 
 // startLocal starts the ranks of this host.
 func (s *supervisor) startLocal(j *wire.Job) error {
-	i := slices.IndexFunc(s.parties, func(p *party) bool { return p.Local })
+	i := slices.IndexFunc(s.hosts, func(p *hostState) bool { return p.Local })
 	if i < 0 {
 		return nil
 	}
 	cfg := host.Config{
-		Keeper: s.keeper, Index: i, Path: s.job.Path, Dir: s.job.Dir, Env: s.job.Env, Cores: s.job.Cores, Trace: s.job.Trace,
+		Reaper: s.reaper, Index: i, Path: s.job.Path, Dir: s.job.Dir, Env: s.job.Env, Cores: s.job.Cores, Trace: s.job.Trace,
 		Report: func(b wire.Body) {
 			select {
 			case s.events <- event{host: i, body: b}:
 			case <-s.quit:
 			}
 		},
-		Stream: func(rank, stream int, src *pipe.Reader) { go s.members[rank].streams[stream].Run(src) },
+		Stream: func(rank, stream int, src *pipe.Reader) { go s.ranks[rank].streams[stream].Run(src) },
 	}
-	cfg.Name = s.parties[i].Name
+	cfg.Name = s.hosts[i].Name
 	var err error
 	if i == 0 {
 		if cfg.Stdin, err = rankStdin(s.job.Stdin); err != nil {
@@ -298,10 +299,10 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 // neverStarted ends the agents of a job of which no rank was started.
 func (s *supervisor) neverStarted() {
 	s.tellResult()
-	if s.forest != nil {
-		s.forest.Close(partGrace)
+	if s.tree != nil {
+		s.tree.Close(partGrace)
 	}
-	for _, p := range s.parties {
+	for _, p := range s.hosts {
 		s.isOver(p)
 		s.hasLeft(p)
 	}
@@ -321,7 +322,7 @@ func (s *supervisor) push() error {
 	}
 	frame, err := wire.Encode(wire.All, &wire.Push{Sum: sum.Sum(nil)})
 	if err == nil {
-		s.forest.Push(frame, s.job.Path)
+		s.tree.Push(frame, s.job.Path)
 	}
 	return err
 }

@@ -35,13 +35,13 @@ const (
 // supervisor runs a job from its start to its end. All its methods but
 // outputFailed and report are called by one goroutine.
 type supervisor struct {
-	job     *Job
-	keeper  *host.Keeper
-	local   *host.Host     // nil where no rank is on this host
-	forest  *remote.Forest // nil where all are
-	start   time.Time
-	parties []*party
-	members []*member // by rank
+	job    *Job
+	reaper *host.Reaper
+	local  *host.Host   // nil where no rank is on this host
+	tree   *remote.Tree // nil where all are
+	start  time.Time
+	hosts  []*hostState
+	ranks  []*rankState // by rank
 
 	unready  int // hosts whose agents are not there yet
 	starting int // hosts that start ranks
@@ -107,7 +107,7 @@ func (s *supervisor) broadcast(b wire.Body) {
 
 // sendTo gives an order to another host, or to all others.
 func (s *supervisor) sendTo(index int, b wire.Body) {
-	if s.forest == nil {
+	if s.tree == nil {
 		return
 	}
 	f, err := wire.Encode(index, b)
@@ -115,7 +115,7 @@ func (s *supervisor) sendTo(index int, b wire.Body) {
 		s.outputFailed(err) // cannot be: what is sent has its limits from elsewhere
 		return
 	}
-	s.forest.Send(f)
+	s.tree.Send(f)
 }
 
 func (s *supervisor) timeIsUp() {
@@ -172,7 +172,7 @@ func (s *supervisor) kill() {
 // loseDeaf gives up hosts that have not answered to a kill.
 func (s *supervisor) loseDeaf() {
 	l := &wire.Lost{Code: exitcode.Internal, Text: "it does not answer"}
-	for _, p := range s.parties {
+	for _, p := range s.hosts {
 		if !p.over {
 			l.Hosts = append(l.Hosts, p.index)
 			s.job.Screen.Err.Printf("treerun: host %s does not answer: its ranks may still run", p.Name)
@@ -205,7 +205,7 @@ func (s *supervisor) exitCode() int {
 // part ends the connections to other hosts, and what this process has started
 // for them.
 func (s *supervisor) part() {
-	if s.forest != nil {
+	if s.tree != nil {
 		late := time.After(partGrace)
 		for out := false; s.staying > 0 && !out; {
 			select {
@@ -218,16 +218,16 @@ func (s *supervisor) part() {
 	}
 	close(s.quit)
 	s.tellResult()
-	if s.forest != nil {
-		s.forest.Close(partGrace)
+	if s.tree != nil {
+		s.tree.Close(partGrace)
 	}
-	s.keeper.Close()
+	s.reaper.Close()
 }
 
 // tellResult tells the treeruns of other nodes what came of the job: users have
 // started them, and want to know.
 func (s *supervisor) tellResult() {
-	if s.forest == nil || s.job.Remote.Open == nil {
+	if s.tree == nil || s.job.Remote.Open == nil {
 		return
 	}
 	r := &wire.Result{Code: s.exitCode()}
@@ -236,7 +236,7 @@ func (s *supervisor) tellResult() {
 	}
 	s.sendTo(wire.All, r)
 	select {
-	case <-s.forest.Gone(): // having heard it, they hang up
+	case <-s.tree.Gone(): // having heard it, they hang up
 	case <-time.After(partGrace):
 	}
 }
@@ -268,9 +268,9 @@ func (s *supervisor) suspend() {
 	if s.local != nil {
 		s.local.Settle()
 	}
-	if s.forest != nil {
+	if s.tree != nil {
 		s.sendTo(wire.All, &wire.Alive{Pause: true})
-		s.forest.Flush(100 * time.Millisecond)
+		s.tree.Flush(100 * time.Millisecond)
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 }

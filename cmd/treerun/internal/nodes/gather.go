@@ -24,8 +24,8 @@ const (
 	// will be no job.
 	tellTime = 3 * time.Second
 
-	// maxStrangers is how many connections may be about that at once.
-	maxStrangers = 256
+	// maxUnproved is how many connections may be about that at once.
+	maxUnproved = 256
 )
 
 // Node is one node, as node 0 sees it.
@@ -74,13 +74,14 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	}
 	l, err := net.Listen("tcp", at)
 	if err != nil {
-		return nil, fmt.Errorf("listen at the seed %s for the other nodes: %w (hint: another port in --seed, on all nodes)", c.Seed, err)
+		return nil, fmt.Errorf("listen at the seed %s for the other nodes: %w (hint: another port in --seed, on all nodes)",
+			c.Seed, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	d := netconn.OpenAcceptor(netconn.AcceptorConfig{
 		Prove:   func(raw net.Conn) (func(), error) { return g.meet(ctx, raw) },
-		Refused: g.refused, Wait: handshakeTimeout, Places: maxStrangers,
+		Refused: g.refused, Wait: handshakeTimeout, Places: maxUnproved,
 	}, l)
 	err = g.wait(ctx)
 	d.Close()
@@ -159,7 +160,8 @@ func (g *gathering) late() error {
 	if g.missing > len(who) {
 		names += fmt.Sprintf(" and %d more", g.missing-len(who))
 	}
-	return fmt.Errorf("%s did not come to %s within %v (--start-timeout); %d of %d are there (hint: can they reach that address, and have they the same key file?)",
+	return fmt.Errorf("%s did not come to %s within %v (--start-timeout); %d of %d are there (hint: can they reach that "+
+		"address, and have they the same key file?)",
 		names, g.c.Seed, g.c.Timeout, g.c.Nodes-g.missing, g.c.Nodes)
 }
 
@@ -216,7 +218,7 @@ func (g *gathering) meet(ctx context.Context, raw net.Conn) (enter func(), err e
 		err = c.Welcome()
 	}
 	if err != nil {
-		return nil, stranger(err)
+		return nil, keyError(err)
 	}
 	_ = c.SetDeadline(time.Now().Add(handshakeTimeout))
 	b, err := read(c)

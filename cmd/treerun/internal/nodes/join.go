@@ -56,7 +56,7 @@ func Join(ctx context.Context, c *Config) (net.Conn, error) {
 func says(err, before error) bool {
 	dial, late := new(net.OpError), net.Error(nil)
 	nobody := errors.As(err, &dial) && dial.Op == "dial"
-	return !(errors.As(err, &late) && late.Timeout()) && (nobody || !errors.Is(before, errStranger))
+	return !(errors.As(err, &late) && late.Timeout()) && (nobody || !errors.Is(before, errKey))
 }
 
 // finalError is an answer after which there is no use in trying again.
@@ -73,7 +73,7 @@ func (c *Config) try(ctx context.Context, session *netconn.Session) (net.Conn, e
 	}
 	conn, err := session.Dial(ctx, raw, netconn.Hello{From: c.Node})
 	if errors.Is(err, netconn.ErrKey) {
-		return nil, fmt.Errorf("who listens there: %w", stranger(err))
+		return nil, fmt.Errorf("who listens there: %w", keyError(err))
 	}
 	if err != nil {
 		return nil, err

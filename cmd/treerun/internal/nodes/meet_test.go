@@ -44,8 +44,9 @@ func (o *outcome) said() string {
 // config returns the settings of one of n nodes.
 func config(o *outcome, at string, node, n int) *Config {
 	return &Config{
-		Place: Place{Nodes: n, Node: node, Seed: at, JobID: "job"}, Default: 2, Args: []string{"./train", "-x"}, Version: "v1",
-		Host: fmt.Sprint("host", node), Key: bytes.Repeat([]byte{1}, 32), Timeout: time.Minute,
+		Place: Place{Nodes: n, Node: node, Seed: at, JobID: "job"}, Default: 2, Args: []string{"./train", "-x"},
+		Version: "v1",
+		Host:    fmt.Sprint("host", node), Key: bytes.Repeat([]byte{1}, 32), Timeout: time.Minute,
 		Trace: o.tell, Warn: o.tell,
 	}
 }
@@ -136,7 +137,8 @@ func TestDifferentSettings(t *testing.T) {
 		{func(c *Config) { c.PerNode = 1 + c.Node }, "node 1 on host host1 has --ppn 2, node 0 on host host0 has 1"},
 		{func(c *Config) { c.Nodes += 5 * c.Node }, "--nnodes 7, node 0 on host host0 has 2"},
 		{func(c *Config) { c.Args = append(c.Args, c.Host) }, `the command "./train -x host1"`},
-		{func(c *Config) { c.Version += c.Host }, "has treerun v1host1, node 0 on host host0 has v1host0 (hint: install the same version"},
+		{func(c *Config) { c.Version += c.Host },
+			"has treerun v1host1, node 0 on host host0 has v1host0 (hint: install the same version"},
 	} {
 		for i, o := range meet(t, 2, c.change) {
 			if o.err == nil || !strings.Contains(o.err.Error(), c.want) {
@@ -163,7 +165,8 @@ func TestBrokenNode(t *testing.T) {
 			}
 		})
 		for i, o := range all {
-			if want := fmt.Sprintf("node %d on host host%d: no program", broken, broken); o.err == nil || !strings.Contains(o.err.Error(), want) {
+			if want := fmt.Sprintf("node %d on host host%d: no program", broken, broken); o.err == nil ||
+				!strings.Contains(o.err.Error(), want) {
 				t.Errorf("node %d is broken, node %d: %v", broken, i, o.err)
 			}
 		}
@@ -200,8 +203,9 @@ func TestWrongKeyAndJob(t *testing.T) {
 // Node 0 listens at its own address and nowhere else, if it knows that.
 func TestWhereNodeZeroListens(t *testing.T) {
 	for seed, want := range map[string]string{
-		"127.0.0.1:7": "127.0.0.1:7", "127.9.9.9:7": "127.9.9.9:7", "[::1]:7": "[::1]:7", "[::ffff:127.0.0.1]:7": "127.0.0.1:7",
-		"192.0.2.1:7": ":7", "0.0.0.0:7": ":7", "localhost:7": ":7", "node1:7": ":7",
+		"127.0.0.1:7": "127.0.0.1:7", "127.9.9.9:7": "127.9.9.9:7", "[::1]:7": "[::1]:7",
+		"[::ffff:127.0.0.1]:7": "127.0.0.1:7",
+		"192.0.2.1:7":          ":7", "0.0.0.0:7": ":7", "localhost:7": ":7", "node1:7": ":7",
 	} {
 		if got, err := listenAt(seed); got != want || err != nil {
 			t.Errorf("%s: %s, %v, want %s", seed, got, err, want)
@@ -226,7 +230,8 @@ func TestMissingNodes(t *testing.T) {
 	c := config(o, freeport.Address(t), 0, 20)
 	c.Timeout = 50 * time.Millisecond
 	got := <-start(t.Context(), o, c)
-	if got.err == nil || !strings.HasPrefix(got.err.Error(), "nodes 1, 2, 3, 4, 5, 6, 7 and 8 and 11 more did not come to 127.0.0.1:") {
+	if got.err == nil || !strings.HasPrefix(got.err.Error(),
+		"nodes 1, 2, 3, 4, 5, 6, 7 and 8 and 11 more did not come to 127.0.0.1:") {
 		t.Errorf("node 0: %v", got.err)
 	}
 	longer.With(t, 200*time.Millisecond, func(limit time.Duration) error {
@@ -234,7 +239,8 @@ func TestMissingNodes(t *testing.T) {
 		c := config(o, freeport.Address(t), 3, 20)
 		c.Timeout = limit
 		got := <-start(t.Context(), o, c)
-		if got.err == nil || !strings.Contains(got.err.Error(), "node 3 could not join node 0 at 127.0.0.1") || !strings.Contains(got.err.Error(), "connection refused") {
+		if got.err == nil || !strings.Contains(got.err.Error(), "node 3 could not join node 0 at 127.0.0.1") ||
+			!strings.Contains(got.err.Error(), "connection refused") {
 			return fmt.Errorf("node 3: %w", got.err)
 		}
 		return nil

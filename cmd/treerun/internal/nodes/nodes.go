@@ -82,7 +82,8 @@ func (c *Config) hello() *wire.Node {
 // differs tells what node h was told otherwise than this one, "" if nothing.
 func (c *Config) differs(h *wire.Node) string {
 	say := func(what string, there, here any) string {
-		return fmt.Sprintf("node %d on host %s has %s %v, node %d on host %s has %v", h.Node, h.Host, what, there, c.Node, c.Host, here)
+		return fmt.Sprintf("node %d on host %s has %s %v, node %d on host %s has %v", h.Node, h.Host, what, there, c.Node,
+			c.Host, here)
 	}
 	switch {
 	case h.Broken != "":

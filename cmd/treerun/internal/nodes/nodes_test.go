@@ -38,7 +38,8 @@ func TestEnvironment(t *testing.T) {
 		case err != nil:
 			got = err.Error()
 		case f != nil:
-			got = fmt.Sprintf("%s: node %d of %d, seed %q, job %q, %d per node, idle %v, sure %v", f.From, f.Node, f.Nodes, f.Seed, f.JobID, f.PerNode, f.Idle, f.Sure)
+			got = fmt.Sprintf("%s: node %d of %d, seed %q, job %q, %d per node, idle %v, sure %v", f.From, f.Node, f.Nodes,
+				f.Seed, f.JobID, f.PerNode, f.Idle, f.Sure)
 		}
 		if d := cmp.Diff(strings.TrimSpace(want), got); d != "" {
 			t.Errorf("%s%s", input, d)
@@ -51,7 +52,8 @@ func TestLayout(t *testing.T) {
 		nodes, size, perNode int
 		want                 string
 	}{
-		{3, 0, 0, "[2 3 4]"}, {3, 0, 2, "[2 2 2]"}, {3, 7, 0, "[3 2 2]"}, {3, 3, 0, "[1 1 1]"}, {3, 8, 3, "[3 3 2]"}, {3, 9, 3, "[3 3 3]"},
+		{3, 0, 0, "[2 3 4]"}, {3, 0, 2, "[2 2 2]"}, {3, 7, 0, "[3 2 2]"}, {3, 3, 0, "[1 1 1]"}, {3, 8, 3, "[3 3 2]"},
+		{3, 9, 3, "[3 3 3]"},
 		{3, 2, 0, "-np 2 leaves some of 3 nodes without a rank: start fewer"},
 		{3, 10, 3, "-np 10 and --ppn 3 do not fit 3 nodes"},
 		{3, 6, 3, "-np 6 and --ppn 3 do not fit 3 nodes"},
@@ -74,7 +76,8 @@ func TestLayout(t *testing.T) {
 		for _, n := range counts {
 			sum += n
 		}
-		if err != nil || sum != size || slices.Max(counts)-slices.Min(counts) > 1 || !slices.IsSortedFunc(counts, func(a, b int) int { return b - a }) {
+		if err != nil || sum != size || slices.Max(counts)-slices.Min(counts) > 1 ||
+			!slices.IsSortedFunc(counts, func(a, b int) int { return b - a }) {
 			t.Fatalf("%d ranks on %d nodes: %v, %v", size, nodes, counts, err)
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// errStranger is the error for a peer that does not know the key.
-var errStranger = errors.New("it does not have the key of this job: another key file, or another job id")
+// errKey is the error for a peer that does not know the key.
+var errKey = errors.New("it does not have the key of this job: another key file, or another job id")
 
 // secure returns what both sides of a connection prove themselves with.
 func secure(key []byte, jobID string) (*netconn.Session, error) {
@@ -22,10 +22,10 @@ func secure(key []byte, jobID string) (*netconn.Session, error) {
 	return s, s.Encrypt()
 }
 
-// stranger says what netconn.ErrKey means here.
-func stranger(err error) error {
+// keyError says what netconn.ErrKey means here.
+func keyError(err error) error {
 	if errors.Is(err, netconn.ErrKey) {
-		return errStranger
+		return errKey
 	}
 	return err
 }

@@ -39,7 +39,7 @@ const joinsWords = "the launch agent joins the words of its command, which a she
 	"--push needs one that runs them as they are (ssh is used so without --launch-agent)"
 
 // command returns the command line that starts treerun on a host.
-func (f *Forest) command(name string) ([]string, error) {
+func (f *Tree) command(name string) ([]string, error) {
 	start := &f.cfg.Join.Start
 	// Words that no shell changes: a launch agent may pass them to one, as ssh does.
 	run := []string{start.Treerun, Command}
@@ -76,7 +76,7 @@ func sshCommand(more []string, name string, run []string) []string {
 }
 
 // program names what starts treerun on other hosts.
-func (f *Forest) program() string {
+func (f *Tree) program() string {
 	if c := f.cfg.Join.Start.Command; len(c) > 0 {
 		return filepath.Base(c[0])
 	}

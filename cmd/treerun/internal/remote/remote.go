@@ -18,7 +18,7 @@ import (
 
 // Config says how to reach hosts.
 type Config struct {
-	Keeper *host.Keeper
+	Reaper *host.Reaper
 	Join   wire.Join // Index, Name and Below are those of this process; Start and the rest hold for all
 	// Emit gets the frames that come up, those of one host in order. Several
 	// goroutines call it; while it waits, nothing more comes from that side.
@@ -32,21 +32,21 @@ type Config struct {
 	Open func(index int) io.ReadWriteCloser
 }
 
-// Forest holds the connections to the agents right below this process. Its
+// Tree holds the connections to the agents right below this process. Its
 // methods may be called concurrently.
-type Forest struct {
-	cfg      Config
-	branches []*branch
-	route    map[int]*branch // by index of the host
-	sum      string          // of this executable, where it is pushed
-	gone     sync.WaitGroup  // branches, and those who serve their streams
+type Tree struct {
+	cfg   Config
+	conns []*agentConn
+	route map[int]*agentConn // by index of the host
+	sum   string             // of this executable, where it is pushed
+	gone  sync.WaitGroup     // connections, and those who serve their streams
 }
 
 // New starts agents on the hosts of cfg.Join.Below. That goes on when it has
 // returned: every host reports wire.Ready or, for itself and all below it,
 // wire.Lost.
-func New(cfg Config) (*Forest, error) {
-	f := &Forest{cfg: cfg, route: make(map[int]*branch)}
+func New(cfg Config) (*Tree, error) {
+	f := &Tree{cfg: cfg, route: make(map[int]*agentConn)}
 	if cfg.Join.Start.Push && len(cfg.Join.Below) > 0 {
 		var err error
 		if f.sum, err = wire.Sum(); err != nil {
@@ -54,13 +54,13 @@ func New(cfg Config) (*Forest, error) {
 		}
 	}
 	for _, hosts := range split(cfg.Join.Below, cfg.Join.Start.FanOut) {
-		b := newBranch(f, hosts)
-		f.branches = append(f.branches, b)
+		b := newAgentConn(f, hosts)
+		f.conns = append(f.conns, b)
 		for _, h := range hosts {
 			f.route[h.Index] = b
 		}
 	}
-	for _, b := range f.branches {
+	for _, b := range f.conns {
 		f.gone.Go(b.run)
 	}
 	return f, nil
@@ -78,28 +78,28 @@ func split(hosts []wire.Below, fan int) [][]wire.Below {
 }
 
 // Send sends a frame to the host that it is for, or to all. It does not wait.
-func (f *Forest) Send(fr *wire.Frame) {
+func (f *Tree) Send(fr *wire.Frame) {
 	if fr.Host != wire.All {
 		if b := f.route[fr.Host]; b != nil {
 			b.conn.Send(fr)
 		}
 		return
 	}
-	for _, b := range f.branches {
+	for _, b := range f.conns {
 		b.conn.Send(fr)
 	}
 }
 
 // Flush waits until what has been sent is on its way; not for long.
-func (f *Forest) Flush(limit time.Duration) {
+func (f *Tree) Flush(limit time.Duration) {
 	end := time.Now().Add(limit)
-	for _, b := range f.branches {
+	for _, b := range f.conns {
 		b.conn.Flush(time.Until(end))
 	}
 }
 
 // Stream opens a stream to the host that fr is for, once its agent has said who it is.
-func (f *Forest) Stream(fr *wire.Frame) (net.Conn, error) {
+func (f *Tree) Stream(fr *wire.Frame) (net.Conn, error) {
 	b := f.route[fr.Host]
 	if b == nil {
 		return nil, fmt.Errorf("no agent for host %d", fr.Host)
@@ -107,7 +107,7 @@ func (f *Forest) Stream(fr *wire.Frame) (net.Conn, error) {
 	return b.open(fr)
 }
 
-func (b *branch) open(fr *wire.Frame) (net.Conn, error) {
+func (b *agentConn) open(fr *wire.Frame) (net.Conn, error) {
 	select {
 	case <-b.hello:
 		return b.conn.Stream(fr)
@@ -118,12 +118,12 @@ func (b *branch) open(fr *wire.Frame) (net.Conn, error) {
 
 // Push sends a file to all agents, as a stream. It does not wait; an agent that does not
 // get all of it tells so.
-func (f *Forest) Push(fr *wire.Frame, path string) {
-	for _, b := range f.branches {
+func (f *Tree) Push(fr *wire.Frame, path string) {
+	for _, b := range f.conns {
 		go func() {
 			s, err := b.open(fr)
 			if err != nil {
-				return // the branch tells that it has ended
+				return // the reader tells that it has ended
 			}
 			file, err := os.Open(path)
 			if err != nil {
@@ -138,7 +138,7 @@ func (f *Forest) Push(fr *wire.Frame, path string) {
 }
 
 // Gone returns a channel that is closed when no connection is left.
-func (f *Forest) Gone() <-chan struct{} {
+func (f *Tree) Gone() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		f.gone.Wait()
@@ -150,13 +150,13 @@ func (f *Forest) Gone() <-chan struct{} {
 // Close ends the connections: agents that are still there end their ranks and
 // themselves. It returns when the processes that were started here have ended;
 // those that take longer than grace are killed.
-func (f *Forest) Close(grace time.Duration) {
-	for _, b := range f.branches {
+func (f *Tree) Close(grace time.Duration) {
+	for _, b := range f.conns {
 		b.hangUp()
 	}
 	late := time.NewTimer(grace)
 	defer late.Stop()
-	for _, b := range f.branches {
+	for _, b := range f.conns {
 		select {
 		case <-b.exited:
 		case <-late.C:
@@ -171,8 +171,8 @@ func (f *Forest) Close(grace time.Duration) {
 	}
 }
 
-// String names the branch for errors.
-func (b *branch) String() string {
+// String names the connection for errors.
+func (b *agentConn) String() string {
 	if len(b.hosts) > 1 {
 		return fmt.Sprintf("the connection to host %s and %d hosts behind it", b.name, len(b.hosts)-1)
 	}

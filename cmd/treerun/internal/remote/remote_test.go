@@ -54,9 +54,11 @@ func TestSSHQuotes(t *testing.T) {
 }
 
 func TestCommand(t *testing.T) {
-	f := &Forest{cfg: Config{Join: wire.Join{Start: wire.Start{Command: []string{"ip", "netns", "exec", "{host}", "x{host}x"}, Treerun: "/bin/treerun"}}}}
+	f := &Tree{cfg: Config{Join: wire.Join{Start: wire.Start{Command: []string{"ip", "netns", "exec", "{host}",
+		"x{host}x"}, Treerun: "/bin/treerun"}}}}
 	got, err := f.command("h1")
-	if want := []string{"ip", "netns", "exec", "h1", "xh1x", "/bin/treerun", Command}; err != nil || !slices.Equal(got, want) {
+	if want := []string{"ip", "netns", "exec", "h1", "xh1x", "/bin/treerun", Command}; err != nil ||
+		!slices.Equal(got, want) {
 		t.Errorf("%q, %v; want %q", got, err, want)
 	}
 	f.cfg.Join.Start = wire.Start{Treerun: "/bin/treerun"}
@@ -85,9 +87,9 @@ func TestHints(t *testing.T) {
 		{push: true, agent: []string{"x"}, code: 127, words: "not found"},
 		{agent: []string{"x"}, code: 127, words: "not found", want: "at /bin/treerun; --push"},
 	} {
-		f := &Forest{cfg: Config{Join: wire.Join{Start: wire.Start{Push: c.push, Command: c.agent, Treerun: "/bin/treerun"}}}}
-		b := newBranch(f, []wire.Below{{Name: "a", Target: "me@a"}})
-		b.words.add([]byte(c.words))
+		f := &Tree{cfg: Config{Join: wire.Join{Start: wire.Start{Push: c.push, Command: c.agent, Treerun: "/bin/treerun"}}}}
+		b := newAgentConn(f, []wire.Below{{Name: "a", Target: "me@a"}})
+		b.stderr.add([]byte(c.words))
 		if got := b.hint(c.code); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("push %v, agent %q, code %d, %q: hint %q, want %q", c.push, c.agent, c.code, c.words, got, c.want)
 		}
@@ -96,7 +98,7 @@ func TestHints(t *testing.T) {
 
 // What a process says is shown as one short line without control characters.
 func TestWords(t *testing.T) {
-	var w words
+	var w stderrTail
 	w.add([]byte("one\r\ntwo\x1b[31m\n\n  thr\u009bee\u0085\xff \nfour\n"))
 	if got := w.text(); got != "two[31m; three?; four" {
 		t.Errorf("%q", got)

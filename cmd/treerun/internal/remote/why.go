@@ -21,7 +21,7 @@ import (
 const exitGrace = 300 * time.Millisecond
 
 // why tells in words why the connection has ended. err is the reader's error.
-func (b *branch) why(err error) string {
+func (b *agentConn) why(err error) string {
 	started := isClosed(b.hello)
 	what := fmt.Sprintf("the connection to treerun on host %s has ended: ", b.name)
 	if !started {
@@ -52,7 +52,7 @@ func (b *branch) why(err error) string {
 		return what + "it has closed its output" + b.tail()
 	}
 	select {
-	case <-b.words.done:
+	case <-b.stderr.done:
 	case <-time.After(exitGrace):
 	}
 	program := b.f.program()
@@ -65,8 +65,8 @@ func (b *branch) why(err error) string {
 }
 
 // hint tells what to do about a host on which treerun could not be started.
-func (b *branch) hint(code int) string {
-	text := b.words.text()
+func (b *agentConn) hint(code int) string {
+	text := b.stderr.text()
 	ssh := len(b.f.cfg.Join.Start.Command) == 0
 	where := "at " + b.f.cfg.Join.Start.Treerun
 	if ssh {
@@ -80,13 +80,15 @@ func (b *branch) hint(code int) string {
 	case isClosed(b.hello), strings.Contains(text, joinsWords):
 		return ""
 	case b.f.cfg.Join.Start.Push && (code == 125 || code == 126):
-		return " (hint: programs must be allowed to run from the directory for temporary files of that host, TMPDIR or else /tmp, which a file system with noexec forbids; set TMPDIR there to another one)"
+		return " (hint: programs must be allowed to run from the directory for temporary files of that host, TMPDIR or " +
+			"else /tmp, which a file system with noexec forbids; set TMPDIR there to another one)"
 	case b.f.cfg.Join.Start.Push && !(ssh && code == 255):
 		return ""
 	case code == 127, missing && !(ssh && code == 255):
 		return fmt.Sprintf(" (hint: treerun must be on that host, %s; --push sends it there)", where)
 	case ssh && code == 255:
-		return fmt.Sprintf(" (hint: \"ssh %s true\" must work without a question; --ssh-args adds arguments)", b.hosts[0].Target)
+		return fmt.Sprintf(" (hint: \"ssh %s true\" must work without a question; --ssh-args adds arguments)",
+			b.hosts[0].Target)
 	}
 	return ""
 }
@@ -95,8 +97,8 @@ func (b *branch) hint(code int) string {
 const shellChars = " \t\n|&;<>()$`\\\"'*?[#~=%{}!"
 
 // tail returns the last that the process has written, for the end of an error.
-func (b *branch) tail() string {
-	if text := b.words.text(); text != "" {
+func (b *agentConn) tail() string {
+	if text := b.stderr.text(); text != "" {
 		return ": " + text
 	}
 	return ""
@@ -111,8 +113,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// words keeps the end of what a process writes to its stderr.
-type words struct {
+// stderrTail keeps the end of what a process writes to its stderr.
+type stderrTail struct {
 	done chan struct{} // closed at the end
 
 	mu   sync.Mutex
@@ -124,7 +126,7 @@ const (
 	showWords = 3       // lines that are shown
 )
 
-func (w *words) read(f *os.File) {
+func (w *stderrTail) read(f *os.File) {
 	defer close(w.done)
 	defer f.Close()
 	buf := make([]byte, keepWords)
@@ -137,7 +139,7 @@ func (w *words) read(f *os.File) {
 	}
 }
 
-func (w *words) add(b []byte) {
+func (w *stderrTail) add(b []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = append(w.last, b...)
@@ -147,7 +149,7 @@ func (w *words) add(b []byte) {
 }
 
 // text returns the last lines, as one.
-func (w *words) text() string {
+func (w *stderrTail) text() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var lines []string

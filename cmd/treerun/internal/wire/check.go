@@ -37,11 +37,11 @@ func checkCode(n int) error {
 	return nil
 }
 
-func (*Alive) check() error  { return nil }
-func (*Stop) check() error   { return nil }
-func (*Finish) check() error { return nil }
-func (*Over) check() error   { return nil }
-func (*Bye) check() error    { return nil }
+func (*Alive) check() error       { return nil }
+func (*Stop) check() error        { return nil }
+func (*Finish) check() error      { return nil }
+func (*RanksExited) check() error { return nil }
+func (*Goodbye) check() error     { return nil }
 
 func (n *Node) check() error {
 	if n.Node < 1 || n.Node >= job.MaxRanks || n.Default < 1 || n.Default > job.MaxRanks || n.Size < 0 ||
@@ -133,7 +133,7 @@ func (s *Started) check() error {
 	return nil
 }
 
-func (s *Said) check() error {
+func (s *RankMessage) check() error {
 	if s.Message == nil {
 		return checkRank(s.Rank)
 	}

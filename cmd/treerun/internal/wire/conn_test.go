@@ -59,8 +59,8 @@ func TestStreamWaitsForItsReader(t *testing.T) {
 		close(relayed)
 	}()
 	time.Sleep(50 * time.Millisecond)
-	agent.Send(frame(t, &Bye{}))
-	if f, err := launcher.Read(); err != nil || !f.Is(&Bye{}) {
+	agent.Send(frame(t, &Goodbye{}))
+	if f, err := launcher.Read(); err != nil || !f.Is(&Goodbye{}) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	if n := 5*StreamWindow - src.Len(); n > StreamWindow+64<<10 {
@@ -133,9 +133,9 @@ func TestBeat(t *testing.T) {
 	}
 	go launcher.Read() // ends with the connection
 	launcher.Send(frame(t, &Alive{Pause: true}))
-	launcher.Send(frame(t, &Bye{}))
+	launcher.Send(frame(t, &Goodbye{}))
 	launcher.Send(frame(t, &Alive{Pause: true}))
-	if f, err := agent.Read(); err != nil || !f.Is(&Bye{}) {
+	if f, err := agent.Read(); err != nil || !f.Is(&Goodbye{}) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	go agent.Read() // takes the last one

@@ -122,8 +122,8 @@ type (
 	// Started names the ranks that run, once no more will be started.
 	Started struct{ Ranks, PIDs []int }
 
-	// Said is a message of a rank; without one, no more will come from that rank.
-	Said struct {
+	// RankMessage is a message of a rank; without one, no more will come from that rank.
+	RankMessage struct {
 		Rank    int
 		Message *job.Message
 	}
@@ -137,8 +137,8 @@ type (
 		Verbose bool // for --verbose only
 	}
 
-	// Over says that all ranks of the host have ended, with what they had left.
-	Over struct{ Stuck bool } // some processes hang in the kernel
+	// RanksExited says that all ranks of the host have ended, with what they had left.
+	RanksExited struct{ Stuck bool } // some processes hang in the kernel
 
 	// Lost says that hosts cannot be reached any more.
 	Lost struct {
@@ -147,8 +147,8 @@ type (
 		Text  string
 	}
 
-	// Bye is the last report of a host: it is over and all output has been sent.
-	Bye struct{}
+	// Goodbye is the last report of a host: it is over and all output has been sent.
+	Goodbye struct{}
 )
 
 // What streams begin with.
@@ -167,12 +167,12 @@ type Alive struct {
 
 // End is how a rank ended.
 type End struct {
-	Rank, PID int
-	Code      int    // exit code, when Signal is 0
-	Signal    int    // that killed it, or 0
-	Stopped   bool   // it had been told to stop
-	Took      bool   // it had read its job file
-	Hint      string // on who killed it
+	Rank, PID   int
+	Code        int    // exit code, when Signal is 0
+	Signal      int    // that killed it, or 0
+	Stopped     bool   // it had been told to stop
+	ReadJobFile bool   // it had read its job file
+	Hint        string // on who killed it
 }
 
 // The streams of a rank.

@@ -19,24 +19,28 @@ import (
 // samples has one Body of each kind, with its fields set.
 func samples() []Body {
 	return []Body{
-		&Alive{}, &Alive{Pause: true}, &Stop{}, &Stop{Kill: true}, &Finish{}, &Bye{}, &Over{Stuck: true},
+		&Alive{}, &Alive{Pause: true}, &Stop{}, &Stop{Kill: true}, &Finish{}, &Goodbye{}, &RanksExited{Stuck: true},
 		&Join{
 			Index: 3, Name: "c", Program: "./p", Path: "/p", Dir: "/d", PeerTimeout: time.Second, Verbose: true,
-			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2, Timeout: time.Minute},
+			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2,
+				Timeout: time.Minute},
 			Below: []Below{{4, "d", "me@d"}},
 		},
 		&Node{
-			Node: 1, Nodes: 2, Size: 4, PerNode: 2, Default: 2, Host: "b", Version: "v1", Args: []string{"p", "-x"}, Broken: "why",
+			Node: 1, Nodes: 2, Size: 4, PerNode: 2, Default: 2, Host: "b", Version: "v1", Args: []string{"p", "-x"},
+			Broken: "why",
 		},
 		&Job{
-			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4, Hosts: []int{0, 1, 1, 1}},
-			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0}, GPUs: GPUs{1, 2, "0-3"}, Master: "a", Port: 4000, HasStdin: true,
+			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4,
+				Hosts: []int{0, 1, 1, 1}},
+			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0}, GPUs: GPUs{1, 2, "0-3"},
+			Master: "a", Port: 4000, HasStdin: true,
 		},
 		&Tell{job.Message{Kind: job.SeedIs, Text: "a:1"}}, &Signal{10}, &Stream{1, Stdin},
 		&Push{Sum: bytes.Repeat([]byte{2}, 32)},
 		&Ready{"c1", 77, 8, 4001, "b0"}, &Result{127, "not there"}, &Started{[]int{1, 2}, []int{70, 71}},
-		&Stream{1, Stdout}, &Said{1, &job.Message{Kind: job.Joined, Rank: 1}}, &Said{Rank: 1},
-		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, Took: true, Hint: "who?"}}},
+		&Stream{1, Stdout}, &RankMessage{1, &job.Message{Kind: job.Joined, Rank: 1}}, &RankMessage{Rank: 1},
+		&Ended{[]End{{Rank: 1, PID: 9, Signal: 9, Stopped: true, ReadJobFile: true, Hint: "who?"}}},
 		&Lost{[]int{3, 4}, 125, "gone"}, &Note{"words", true}, &Result{3, "why"}, &Note{"a line", false},
 	}
 }
@@ -78,15 +82,20 @@ func TestFramesComeBackAsWritten(t *testing.T) {
 func TestBodiesThatCannotBe(t *testing.T) {
 	for _, b := range []Body{
 		&Join{}, &Join{Index: -1, Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}},
-		&Join{Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second}, Below: []Below{{1, "a", ""}}},
+		&Join{Dir: "/", PeerTimeout: time.Second, Start: Start{FanOut: 1, Timeout: time.Second},
+			Below: []Below{{1, "a", ""}}},
 		&Node{}, &Node{Node: 1, Default: 1, Host: "b"}, &Node{Default: 1, Host: "b", Args: []string{"p"}},
 		&Job{}, &Job{Args: []string{"p"}, File: job.File{Version: job.FileVersion, JobID: "x", Size: 2, Hosts: []int{0, 2}}},
-		&Job{Args: []string{"p"}, Machines: []int{0}, File: job.File{Version: job.FileVersion, JobID: "x", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2, Hosts: []int{0, 1}}},
-		&Job{Args: []string{"p"}, Port: 70000, File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
+		&Job{Args: []string{"p"}, Machines: []int{0},
+			File: job.File{Version: job.FileVersion, JobID: "x", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 2,
+				Hosts: []int{0, 1}}},
+		&Job{Args: []string{"p"}, Port: 70000,
+			File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
 		&Tell{}, &Signal{0}, &Signal{65}, &Stream{-1, 0}, &Stream{0, 3}, &Stream{0, -1},
 		&Push{}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
 		&Result{256, ""}, &Result{1, strings.Repeat("x", maxText+1)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
-		&Said{Message: new(job.Message)}, &Said{Rank: -1}, &Ended{[]End{{Rank: -1}}}, &Ended{[]End{{Code: 300}}},
+		&RankMessage{Message: new(job.Message)}, &RankMessage{Rank: -1}, &Ended{[]End{{Rank: -1}}},
+		&Ended{[]End{{Code: 300}}},
 		&Lost{[]int{-1}, 1, ""}, &Note{Text: strings.Repeat("x", maxText+1)},
 	} {
 		f, err := Encode(0, b)
@@ -101,7 +110,7 @@ func TestBodiesThatCannotBe(t *testing.T) {
 
 // A head that cannot be is refused before anything is allocated for it.
 func TestHeadsThatCannotBe(t *testing.T) {
-	kindStop, kindSaid, kindJob := kindOf(&Stop{}), kindOf(&Said{}), kindOf(&Job{})
+	kindStop, kindSaid, kindJob := kindOf(&Stop{}), kindOf(&RankMessage{}), kindOf(&Job{})
 	head := func(n uint32, kind Kind, host int32) []byte {
 		b := binary.BigEndian.AppendUint32(nil, n)
 		return binary.BigEndian.AppendUint32(append(b, byte(kind)), uint32(host))
@@ -206,7 +215,8 @@ func FuzzHello(f *testing.F) {
 	f.Add([]byte("motd\n" + agentWord + " 1 v\n"))
 	f.Add(Me().AsLauncher())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if h, said, err := ReadAgent(bufio.NewReader(bytes.NewReader(data))); err == nil && (h.Protocol < 0 || h.Version == "" || len(said) > maxPreamble+maxLine) {
+		if h, said, err := ReadAgent(bufio.NewReader(bytes.NewReader(data))); err == nil &&
+			(h.Protocol < 0 || h.Version == "" || len(said) > maxPreamble+maxLine) {
 			t.Fatal(h, len(said))
 		}
 		if h, err := ReadLauncher(bufio.NewReader(bytes.NewReader(data))); err == nil && (h.Protocol < 0 || h.Version == "") {

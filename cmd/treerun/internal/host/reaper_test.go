@@ -14,7 +14,7 @@ import (
 // A rank that notices the end of another one and exits is not taken for the first to end,
 // whichever of them is looked at first.
 func TestEndsOfOneMoment(t *testing.T) {
-	k := keeper()
+	k := reaper()
 	k.Call(func() { // nobody else waits for children meanwhile
 		before, held, reaped := k.ended, k.held, k.reaped
 		defer func() { k.ended, k.held, k.reaped = before, held, reaped }()

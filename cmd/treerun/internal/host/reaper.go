@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Keeper starts, signals and waits for all child processes of this process, in
+// Reaper starts, signals and waits for all child processes of this process, in
 // one goroutine that keeps its operating system thread. So the kernel ends
 // children with a parent-death signal when this process dies, whatever kills it,
 // and no process is signalled after its number could have gone to somebody else.
@@ -21,7 +21,7 @@ import (
 //
 // A rank that has ended stays a zombie until all ranks of the host have ended: others
 // read and write its memory by its number, which must not mean another process.
-type Keeper struct {
+type Reaper struct {
 	mu    sync.Mutex
 	queue []func()
 	wake  chan struct{}
@@ -32,12 +32,12 @@ type Keeper struct {
 	done   chan struct{}
 }
 
-// NewKeeper starts the Keeper of this process.
-func NewKeeper() *Keeper {
+// NewReaper starts the Reaper of this process.
+func NewReaper() *Reaper {
 	// Nothing that we have inherited is for children, and what we open is
 	// close-on-exec anyway. Before Linux 5.11 it stays as it is.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
-	k := &Keeper{
+	k := &Reaper{
 		wake: make(chan struct{}, 1), ended: make(map[int]func(unix.WaitStatus)),
 		held: make(map[int]bool), reaped: func() {}, done: make(chan struct{}),
 	}
@@ -49,16 +49,16 @@ func NewKeeper() *Keeper {
 
 // Adopt makes orphans of children our children: so we see which process groups
 // still live. Without it, such orphans are not swept.
-func (k *Keeper) Adopt() error {
+func (k *Reaper) Adopt() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("orphans of ranks will not be seen: %w", err)
 	}
 	return nil
 }
 
-// Do has f run by the Keeper's goroutine, after what was given before. It does
+// Do has f run by the Reaper's goroutine, after what was given before. It does
 // not wait.
-func (k *Keeper) Do(f func()) {
+func (k *Reaper) Do(f func()) {
 	k.mu.Lock()
 	k.queue = append(k.queue, f)
 	k.mu.Unlock()
@@ -69,7 +69,7 @@ func (k *Keeper) Do(f func()) {
 }
 
 // Call is Do that waits until f has run.
-func (k *Keeper) Call(f func()) {
+func (k *Reaper) Call(f func()) {
 	done := make(chan struct{})
 	k.Do(func() { f(); close(done) })
 	<-done
@@ -77,12 +77,12 @@ func (k *Keeper) Call(f func()) {
 
 // Children calls ended when the child has ended and has been waited for. Only
 // functions given to Do may call it, right after the child was started.
-func (k *Keeper) Children(pid int, ended func(unix.WaitStatus)) { k.ended[pid] = ended }
+func (k *Reaper) Children(pid int, ended func(unix.WaitStatus)) { k.ended[pid] = ended }
 
 // Hold makes a child stay a zombie from its end until Release, and reports whether it
 // does. A kernel without lists of children (CONFIG_PROC_CHILDREN) cannot do it: nobody
 // could tell orphans from the child.
-func (k *Keeper) Hold(pid int) bool {
+func (k *Reaper) Hold(pid int) bool {
 	if _, err := childrenOfFirst(); err != nil {
 		return false
 	}
@@ -91,7 +91,7 @@ func (k *Keeper) Hold(pid int) bool {
 }
 
 // Release waits for all children that are held and have ended, or will end.
-func (k *Keeper) Release() {
+func (k *Reaper) Release() {
 	held := k.held
 	k.held = make(map[int]bool)
 	for pid := range held {
@@ -102,13 +102,13 @@ func (k *Keeper) Release() {
 	k.reapAll() // a list of children may have missed an orphan
 }
 
-// Close ends the Keeper once it has done what it was given before. Children with
+// Close ends the Reaper once it has done what it was given before. Children with
 // a parent-death signal die.
-func (k *Keeper) Close() {
+func (k *Reaper) Close() {
 	k.Do(func() { close(k.done) })
 }
 
-func (k *Keeper) run(ending chan os.Signal) {
+func (k *Reaper) run(ending chan os.Signal) {
 	runtime.LockOSThread() // for ever: the thread ends with the goroutine
 	defer signal.Stop(ending)
 	for {
@@ -129,7 +129,7 @@ func (k *Keeper) run(ending chan os.Signal) {
 	}
 }
 
-func (k *Keeper) take() []func() {
+func (k *Reaper) take() []func() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := k.queue
@@ -138,7 +138,7 @@ func (k *Keeper) take() []func() {
 }
 
 // reap notes which children have ended, and waits for those that are not held.
-func (k *Keeper) reap() {
+func (k *Reaper) reap() {
 	defer func() { k.reaped() }()
 	if len(k.held) == 0 {
 		k.reapAll()
@@ -170,7 +170,7 @@ func (k *Keeper) reap() {
 }
 
 // reapAll waits for all children that have ended.
-func (k *Keeper) reapAll() {
+func (k *Reaper) reapAll() {
 	for {
 		pid, status := reap(-1)
 		if pid <= 0 {

@@ -13,10 +13,10 @@ import (
 	"github.com/treerun/treerun/rank/job"
 )
 
-// member is one rank, as the supervisor knows it.
-type member struct {
+// rankState is one rank, as the supervisor knows it.
+type rankState struct {
 	rank, pid int
-	at        *party
+	at        *hostState
 	streams   streams
 	sources   [wire.Streams]chan net.Conn // on another host: what it prints comes, or nothing more
 
@@ -26,8 +26,8 @@ type member struct {
 	end            *End // nil while it runs
 }
 
-// party is one host of the job.
-type party struct {
+// hostState is one host of the job.
+type hostState struct {
 	Host
 	index   int
 	ready   *wire.Ready // another host's, once its agent is there
@@ -46,7 +46,7 @@ type event struct {
 
 // receive acts on what a host has told.
 func (s *supervisor) receive(e event) {
-	p := s.parties[e.host]
+	p := s.hosts[e.host]
 	if e.stream != nil {
 		s.receiveStream(p, e)
 		return
@@ -65,7 +65,7 @@ func (s *supervisor) receive(e event) {
 		s.fail(p, b.Code, b.Text)
 	case *wire.Started:
 		s.hasStarted(p, b)
-	case *wire.Over:
+	case *wire.RanksExited:
 		if b.Stuck {
 			s.job.Screen.Err.Printf("treerun: some processes%s could not be killed: they hang in the kernel", s.on(p))
 		}
@@ -73,7 +73,7 @@ func (s *supervisor) receive(e event) {
 		if p.Local {
 			s.hasLeft(p) // an agent has a Bye to say yet
 		}
-	case *wire.Bye:
+	case *wire.Goodbye:
 		s.isOver(p)
 		s.hasLeft(p)
 	case *wire.Signal:
@@ -88,15 +88,15 @@ func (s *supervisor) receive(e event) {
 	case *wire.Ended:
 		s.order++
 		for _, e := range b.Ends {
-			if m := s.memberOf(p, e.Rank); m != nil && m.end == nil {
+			if m := s.rankOf(p, e.Rank); m != nil && m.end == nil {
 				s.ended(m, &End{
 					Rank: e.Rank, PID: e.PID, Code: e.Code, Signal: syscall.Signal(e.Signal),
-					Stopped: e.Stopped, Took: e.Took, Hint: e.Hint,
+					Stopped: e.Stopped, ReadJobFile: e.ReadJobFile, Hint: e.Hint,
 				})
 			}
 		}
-	case *wire.Said:
-		switch m := s.memberOf(p, b.Rank); {
+	case *wire.RankMessage:
+		switch m := s.rankOf(p, b.Rank); {
 		case m == nil:
 		case b.Message == nil:
 			s.isSilent(m)
@@ -107,9 +107,9 @@ func (s *supervisor) receive(e event) {
 }
 
 // receiveStream gives what a rank on another host prints to its reader.
-func (s *supervisor) receiveStream(p *party, e event) {
+func (s *supervisor) receiveStream(p *hostState, e event) {
 	if b, ok := e.body.(*wire.Stream); ok && b.Number < wire.Streams && !p.bye {
-		if m := s.memberOf(p, b.Rank); m != nil {
+		if m := s.rankOf(p, b.Rank); m != nil {
 			select {
 			case m.sources[b.Number] <- e.stream:
 				return
@@ -120,31 +120,31 @@ func (s *supervisor) receiveStream(p *party, e event) {
 	_ = e.stream.Close()
 }
 
-// memberOf returns a rank of a host, nil for one that it does not have.
-func (s *supervisor) memberOf(p *party, rank int) *member {
-	if rank >= len(s.members) || s.members[rank].at != p {
+// rankOf returns a rank of a host, nil for one that it does not have.
+func (s *supervisor) rankOf(p *hostState, rank int) *rankState {
+	if rank >= len(s.ranks) || s.ranks[rank].at != p {
 		return nil
 	}
-	return s.members[rank]
+	return s.ranks[rank]
 }
 
 // on names the host where there are several.
-func (s *supervisor) on(p *party) string {
-	if len(s.parties) == 1 {
+func (s *supervisor) on(p *hostState) string {
+	if len(s.hosts) == 1 {
 		return ""
 	}
 	return " on host " + p.Name
 }
 
 // fail abandons the job because treerun could not do its part on a host.
-func (s *supervisor) fail(p *party, code int, text string) {
-	if len(s.parties) > 1 || !p.Local {
+func (s *supervisor) fail(p *hostState, code int, text string) {
+	if len(s.hosts) > 1 || !p.Local {
 		text = fmt.Sprintf("host %s: %s", p.Name, text)
 	}
 	s.abandon(exitcode.Errorf(code, "%s", text))
 }
 
-func (s *supervisor) isReady(p *party, b *wire.Ready) {
+func (s *supervisor) isReady(p *hostState, b *wire.Ready) {
 	if p.ready == nil && !p.Local {
 		p.ready = b
 		s.unready--
@@ -153,14 +153,14 @@ func (s *supervisor) isReady(p *party, b *wire.Ready) {
 	}
 }
 
-func (s *supervisor) hasStarted(p *party, b *wire.Started) {
+func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
 	if p.started {
 		return
 	}
 	p.started = true
 	s.starting--
 	for i, rank := range b.Ranks {
-		if m := s.memberOf(p, rank); m != nil && !m.running {
+		if m := s.rankOf(p, rank); m != nil && !m.running {
 			m.pid, m.running = b.PIDs[i], true
 			s.running++
 			if !p.Local {
@@ -176,7 +176,7 @@ func (s *supervisor) hasStarted(p *party, b *wire.Started) {
 }
 
 // said acts on a message of a rank.
-func (s *supervisor) said(m *member, msg *job.Message) {
+func (s *supervisor) said(m *rankState, msg *job.Message) {
 	switch {
 	case msg.Kind == job.Seed && m.rank == 0 && !s.seeded:
 		s.seeded = true
@@ -192,7 +192,7 @@ func (s *supervisor) said(m *member, msg *job.Message) {
 	}
 }
 
-func (s *supervisor) isSilent(m *member) {
+func (s *supervisor) isSilent(m *rankState) {
 	if !m.silent {
 		m.silent = true
 		if m.end != nil {
@@ -202,7 +202,7 @@ func (s *supervisor) isSilent(m *member) {
 }
 
 // ended notes that a rank has ended.
-func (s *supervisor) ended(m *member, e *End) {
+func (s *supervisor) ended(m *rankState, e *End) {
 	m.end = e
 	e.Host, e.Order, e.After = m.at.Name, s.order, time.Since(s.start)
 	s.running--
@@ -217,7 +217,7 @@ func (s *supervisor) ended(m *member, e *End) {
 
 // announce tells all other ranks that m has ended. All that m had to say has
 // been heard.
-func (s *supervisor) announce(m *member) {
+func (s *supervisor) announce(m *rankState) {
 	m.end.Joined, m.end.Closed = m.joined, m.closed
 	s.broadcast(&wire.Tell{Message: job.Message{
 		Kind: job.Exited, Rank: m.rank, PID: m.pid, Code: m.end.Code, Signal: int(m.end.Signal), Closed: m.closed,
@@ -226,7 +226,7 @@ func (s *supervisor) announce(m *member) {
 }
 
 // isOver notes that all ranks of a host have ended.
-func (s *supervisor) isOver(p *party) {
+func (s *supervisor) isOver(p *hostState) {
 	if !p.over {
 		p.over = true
 		s.living--
@@ -238,14 +238,14 @@ func (s *supervisor) isOver(p *party) {
 }
 
 // hasLeft notes that nothing more comes from a host: no stream either that has not come.
-func (s *supervisor) hasLeft(p *party) {
+func (s *supervisor) hasLeft(p *hostState) {
 	if p.bye {
 		return
 	}
 	p.bye = true
 	s.staying--
 	for _, rank := range p.Ranks {
-		for _, streams := range s.members[rank].sources {
+		for _, streams := range s.ranks[rank].sources {
 			if streams != nil {
 				close(streams)
 			}
@@ -258,17 +258,17 @@ func (s *supervisor) hasLeft(p *party) {
 func (s *supervisor) loseHosts(l *wire.Lost) {
 	s.order++
 	for _, i := range l.Hosts {
-		if i < 0 || i >= len(s.parties) || s.parties[i].lost || s.parties[i].bye {
+		if i < 0 || i >= len(s.hosts) || s.hosts[i].lost || s.hosts[i].bye {
 			continue
 		}
-		p := s.parties[i]
+		p := s.hosts[i]
 		p.lost = true
 		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
 		if !p.over && s.running == 0 && s.err == nil && s.cause.kind == none { // no rank runs yet
 			s.abandon(exitcode.Errorf(l.Code, "%s", l.Text))
 		}
 		for _, rank := range p.Ranks {
-			m := s.members[rank]
+			m := s.ranks[rank]
 			if m.running && m.end == nil {
 				m.silent = true
 				s.ended(m, &End{Rank: rank, PID: m.pid, Lost: true, Code: l.Code, Why: l.Text, Stopped: s.told})

@@ -27,14 +27,14 @@ const (
 	Missed = 5
 )
 
-// branch is the connection to one agent and to those below it.
-type branch struct {
-	f     *Forest
+// agentConn is the connection to one agent and to those below it.
+type agentConn struct {
+	f     *Tree
 	name  string       // of the host
 	hosts []wire.Below // the agent's own first
 
-	pid    int   // of the process that we have started for it
-	words  words // what it writes to stderr
+	pid    int        // of the process that we have started for it
+	stderr stderrTail // what it writes to stderr
 	status unix.WaitStatus
 	exited chan struct{} // closed when the process has ended: status is set
 	hello  chan struct{} // closed when the agent has said who it is: conn has begun
@@ -48,10 +48,10 @@ type branch struct {
 	silence string // why we have ended the connection ourselves; "": we have not
 }
 
-func newBranch(f *Forest, hosts []wire.Below) *branch {
-	b := &branch{
+func newAgentConn(f *Tree, hosts []wire.Below) *agentConn {
+	b := &agentConn{
 		f: f, name: hosts[0].Name, hosts: hosts, exited: make(chan struct{}), hello: make(chan struct{}),
-		gone: make(chan struct{}), left: make(map[int]bool), words: words{done: make(chan struct{})},
+		gone: make(chan struct{}), left: make(map[int]bool), stderr: stderrTail{done: make(chan struct{})},
 	}
 	for _, h := range hosts {
 		b.left[h.Index] = true
@@ -60,7 +60,7 @@ func newBranch(f *Forest, hosts []wire.Below) *branch {
 }
 
 // run is the life of the connection.
-func (b *branch) run() {
+func (b *agentConn) run() {
 	if err := b.start(); err != nil {
 		close(b.exited)
 		b.lost(fmt.Sprintf("start treerun on host %s: %v%s", b.name, err, host.LimitHint(err)))
@@ -75,10 +75,10 @@ func (b *branch) run() {
 }
 
 // start starts the process.
-func (b *branch) start() error {
+func (b *agentConn) start() error {
 	if open := b.f.cfg.Open; open != nil {
 		close(b.exited) // there is no process
-		close(b.words.done)
+		close(b.stderr.done)
 		b.connect(open(b.hosts[0].Index))
 		return nil
 	}
@@ -106,17 +106,17 @@ func (b *branch) start() error {
 		ours[i], theirs[i] = r, w
 	}
 	pipes := &wire.Pipes{In: ours[1], Out: ours[0]}
-	b.f.cfg.Keeper.Call(func() { err = b.fork(args, theirs) })
+	b.f.cfg.Reaper.Call(func() { err = b.fork(args, theirs) })
 	if err != nil {
 		return errors.Join(err, pipes.Close(), ours[2].Close())
 	}
 	b.connect(pipes)
-	go b.words.read(ours[2])
+	go b.stderr.read(ours[2])
 	return nil
 }
 
 // connect notes the connection, which may not be wanted any more.
-func (b *branch) connect(raw io.ReadWriteCloser) {
+func (b *agentConn) connect(raw io.ReadWriteCloser) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.raw = raw; b.hungUp {
@@ -124,9 +124,9 @@ func (b *branch) connect(raw io.ReadWriteCloser) {
 	}
 }
 
-// fork runs in the Keeper's goroutine. The process has a session of its own:
+// fork runs in the Reaper's goroutine. The process has a session of its own:
 // signals of our terminal are not for it.
-func (b *branch) fork(args []string, stdio [3]*os.File) error {
+func (b *agentConn) fork(args []string, stdio [3]*os.File) error {
 	path, err := lookPath(args[0])
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (b *branch) fork(args []string, stdio [3]*os.File) error {
 	if err != nil {
 		return fmt.Errorf("run %s: %w", path, err)
 	}
-	b.f.cfg.Keeper.Children(b.pid, func(status unix.WaitStatus) {
+	b.f.cfg.Reaper.Children(b.pid, func(status unix.WaitStatus) {
 		b.status = status
 		close(b.exited)
 	})
@@ -150,8 +150,8 @@ func (b *branch) fork(args []string, stdio [3]*os.File) error {
 }
 
 // kill ends the process, with those that it has started in its group.
-func (b *branch) kill() {
-	b.f.cfg.Keeper.Call(func() {
+func (b *agentConn) kill() {
+	b.f.cfg.Reaper.Call(func() {
 		select {
 		case <-b.exited:
 		default:
@@ -163,7 +163,7 @@ func (b *branch) kill() {
 }
 
 // hangUp ends the connection: the agent ends what it has started, and itself.
-func (b *branch) hangUp() {
+func (b *agentConn) hangUp() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.hungUp = true; b.raw != nil {
@@ -172,7 +172,7 @@ func (b *branch) hangUp() {
 }
 
 // giveUp ends the connection because of what the agent does, or does not do.
-func (b *branch) giveUp(why string) {
+func (b *agentConn) giveUp(why string) {
 	b.mu.Lock()
 	if b.silence == "" {
 		b.silence = why
@@ -183,7 +183,7 @@ func (b *branch) giveUp(why string) {
 
 // begin greets the agent. Nothing but treerun itself and its version goes out before the
 // agent's hello.
-func (b *branch) begin() error {
+func (b *agentConn) begin() error {
 	join := b.f.cfg.Join
 	timeout := join.Start.Timeout
 	late := time.AfterFunc(timeout, func() {
@@ -198,7 +198,7 @@ func (b *branch) begin() error {
 	r := bufio.NewReaderSize(b.raw, 64<<10)
 	h, said, err := wire.ReadAgent(r)
 	if !late.Stop() || err != nil {
-		b.words.add(said)
+		b.stderr.add(said)
 		if err == nil {
 			err = io.EOF
 		}
@@ -222,7 +222,7 @@ func (b *branch) begin() error {
 }
 
 // read reads what the agent says, until its end.
-func (b *branch) read() error {
+func (b *agentConn) read() error {
 	if err := b.begin(); err != nil {
 		return err
 	}
@@ -244,7 +244,7 @@ func (b *branch) read() error {
 }
 
 // stream passes on a stream that comes up.
-func (b *branch) stream(f *wire.Frame, s net.Conn) {
+func (b *agentConn) stream(f *wire.Frame, s net.Conn) {
 	if b.has(f.Host) {
 		b.f.cfg.Stream(f, s)
 		return
@@ -253,7 +253,7 @@ func (b *branch) stream(f *wire.Frame, s net.Conn) {
 }
 
 // has tells whether a host is reached by this connection.
-func (b *branch) has(host int) bool {
+func (b *agentConn) has(host int) bool {
 	return slices.ContainsFunc(b.hosts, func(h wire.Below) bool { return h.Index == host })
 }
 
@@ -261,23 +261,25 @@ func (b *branch) has(host int) bool {
 type errStrange struct{ error }
 
 // check looks whether the agent is of our version, and arrived whole.
-func (b *branch) check(h wire.Hello) error {
+func (b *agentConn) check(h wire.Hello) error {
 	me := wire.Me()
 	switch {
 	case h.Protocol != me.Protocol || h.Version != me.Version:
-		return errStrange{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same version on all hosts, or let --push send this one)", h, me)}
+		return errStrange{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
+			"version on all hosts, or let --push send this one)", h, me)}
 	case b.f.cfg.Join.Start.Push && h.Sum != b.f.sum:
-		return errStrange{fmt.Errorf("treerun did not arrive there as it was sent: its checksum is %.20q, want %.20q", h.Sum, b.f.sum)}
+		return errStrange{fmt.Errorf("treerun did not arrive there as it was sent: its checksum is %.20q, want %.20q", h.Sum,
+			b.f.sum)}
 	}
 	return nil
 }
 
 // note keeps account of which hosts have said goodbye.
-func (b *branch) note(f *wire.Frame) error {
+func (b *agentConn) note(f *wire.Frame) error {
 	if !b.has(f.Host) {
 		return errStrange{fmt.Errorf("it speaks for host %d, which is not there", f.Host)}
 	}
-	if f.Is(&wire.Bye{}) {
+	if f.Is(&wire.Goodbye{}) {
 		delete(b.left, f.Host)
 	}
 	if f.Is(&wire.Lost{}) {
@@ -293,7 +295,7 @@ func (b *branch) note(f *wire.Frame) error {
 }
 
 // beat gives the agent up when it is silent.
-func (b *branch) beat() {
+func (b *agentConn) beat() {
 	timeout := b.f.cfg.Join.PeerTimeout
 	tick := time.NewTicker(timeout / Beats)
 	defer tick.Stop()
@@ -311,7 +313,7 @@ func (b *branch) beat() {
 }
 
 // lost reports that the hosts that have not said goodbye are lost.
-func (b *branch) lost(why string) {
+func (b *agentConn) lost(why string) {
 	l := &wire.Lost{Code: exitcode.Internal, Text: why}
 	for _, h := range b.hosts {
 		if b.left[h.Index] {
