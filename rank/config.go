@@ -56,7 +56,8 @@ type options struct {
 }
 
 func defaultOptions() options {
-	return options{startTimeout: 60 * time.Second, waitReport: 10 * time.Second, helloTimeout: time.Second, log: slog.Default()}
+	return options{startTimeout: 60 * time.Second, waitReport: 10 * time.Second, helloTimeout: time.Second,
+		log: slog.Default()}
 }
 
 // WithStartTimeout sets how long Init waits for all ranks to join. The default

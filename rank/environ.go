@@ -94,7 +94,8 @@ var sources = []source{
 		name: "JobSet", rank: "JOB_GLOBAL_INDEX JOB_COMPLETION_INDEX", size: job.EnvSize,
 		epoch: "JOBSET_RESTART_ATTEMPT",
 		present: func(get func(string) string) bool {
-			return get("JOB_COMPLETION_INDEX") != "" && (get(job.EnvSize) != "" || get(job.EnvSeed) != "" || get("JOBSET_COORDINATOR") != "")
+			return get("JOB_COMPLETION_INDEX") != "" &&
+				(get(job.EnvSize) != "" || get(job.EnvSeed) != "" || get("JOBSET_COORDINATOR") != "")
 		},
 		jobID: joined("JOBSET_NAME", "JOBSET_RESTART_ATTEMPT"),
 		seed:  hostIn("JOBSET_COORDINATOR"),

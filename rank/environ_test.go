@@ -50,23 +50,31 @@ func TestEveryLaunchersEnvironmentIsUnderstood(t *testing.T) {
 		localRank, localSize int
 		jobID                string
 	}{
-		{"by hand", "TREERUN_RANK=1 TREERUN_SIZE=3 TREERUN_LOCAL_RANK=0 TREERUN_LOCAL_SIZE=1 TREERUN_JOB_ID=mine" + seed, 1, 3, 0, 1, "mine"},
-		{"torchrun", "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none TORCHELASTIC_RESTART_COUNT=2" + master, 3, 4, 1, 2, "none.2"},
+		{"by hand", "TREERUN_RANK=1 TREERUN_SIZE=3 TREERUN_LOCAL_RANK=0 TREERUN_LOCAL_SIZE=1 TREERUN_JOB_ID=mine" + seed, 1,
+			3, 0, 1, "mine"},
+		{"torchrun", "RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 TORCHELASTIC_RUN_ID=none " +
+			"TORCHELASTIC_RESTART_COUNT=2" + master, 3, 4, 1, 2, "none.2"},
 		{"torch by hand", "RANK=0 WORLD_SIZE=2" + master, 0, 2, -1, 0, "127.0.0.1:7000"},
-		{"torchrun with its own store", "RANK=0 WORLD_SIZE=2 TORCHELASTIC_USE_AGENT_STORE=True" + master + " TREERUN_SEED=localhost:7001", 0, 2, -1, 0, "localhost:7001"},
-		{"Open MPI", "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 OMPI_COMM_WORLD_LOCAL_RANK=2 OMPI_COMM_WORLD_LOCAL_SIZE=3 PMIX_NAMESPACE=prterun-host-77@1 PMIX_RANK=5" + seed, 5, 6, 2, 3, "prterun-host-77@1"},
+		{"torchrun with its own store", "RANK=0 WORLD_SIZE=2 TORCHELASTIC_USE_AGENT_STORE=True" + master +
+			" TREERUN_SEED=localhost:7001", 0, 2, -1, 0, "localhost:7001"},
+		{"Open MPI", "OMPI_COMM_WORLD_RANK=5 OMPI_COMM_WORLD_SIZE=6 OMPI_COMM_WORLD_LOCAL_RANK=2 " +
+			"OMPI_COMM_WORLD_LOCAL_SIZE=3 PMIX_NAMESPACE=prterun-host-77@1 PMIX_RANK=5" + seed, 5, 6, 2, 3, "prterun-host-77@1"},
 		{"MPICH", "PMI_RANK=1 PMI_SIZE=2 PMI_FD=7 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=2" + seed, 1, 2, 1, 2, "127.0.0.1:7000"},
-		{"srun", "SLURM_PROCID=9 SLURM_NTASKS=10 SLURM_LOCALID=4 SLURM_JOB_ID=123 SLURM_STEP_ID=0" + seed, 9, 10, 4, 0, "123.0"},
-		{"LeaderWorkerSet", "LWS_LEADER_ADDRESS=lws-0.lws LWS_WORKER_INDEX=2 LWS_GROUP_SIZE=4" + seed, 2, 4, -1, 0, "lws-0.lws"},
+		{"srun", "SLURM_PROCID=9 SLURM_NTASKS=10 SLURM_LOCALID=4 SLURM_JOB_ID=123 SLURM_STEP_ID=0" + seed, 9, 10, 4, 0,
+			"123.0"},
+		{"LeaderWorkerSet", "LWS_LEADER_ADDRESS=lws-0.lws LWS_WORKER_INDEX=2 LWS_GROUP_SIZE=4" + seed, 2, 4, -1, 0,
+			"lws-0.lws"},
 		{"JobSet", "JOB_COMPLETION_INDEX=2 TREERUN_SIZE=4 TREERUN_JOB_ID=x" + seed, 2, 4, -1, 0, "x"},
-		{"the name wins over others", "TREERUN_RANK=1 TREERUN_SIZE=2 RANK=7 WORLD_SIZE=8" + seed, 1, 2, -1, 0, "127.0.0.1:7000"},
+		{"the name wins over others", "TREERUN_RANK=1 TREERUN_SIZE=2 RANK=7 WORLD_SIZE=8" + seed, 1, 2, -1, 0,
+			"127.0.0.1:7000"},
 	} {
 		cfg, err := find(env(t, c.env))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if cfg.rank != c.rank || cfg.size != c.size || cfg.localRank != c.localRank || cfg.localSize != c.localSize || cfg.jobID != c.jobID {
+		if cfg.rank != c.rank || cfg.size != c.size || cfg.localRank != c.localRank || cfg.localSize != c.localSize ||
+			cfg.jobID != c.jobID {
 			t.Errorf("%s: read as %+v", c.name, cfg)
 		}
 		if len(cfg.secret) != job.SecretBytes || len(cfg.seeds) != 1 || cfg.host == "" {
@@ -109,11 +117,16 @@ func TestSeedFollowsFromTheLauncher(t *testing.T) {
 		{"Slurm, plain names", "SLURM_PROCID", slurm + "beta,alpha", "beta", 0},
 		{"Slurm, one name", "SLURM_PROCID", slurm + "login-1", "login-1", 0},
 		{"Slurm, one node", "SLURM_PROCID", slurm + "n07 SLURM_STEP_NUM_NODES=1", "127.0.0.1", 0},
-		{"torchrun with its own store", "RANK", "WORLD_SIZE=4 MASTER_ADDR=n1 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=x TORCHELASTIC_RESTART_COUNT=1", "n1", 1},
-		{"Open MPI on one host", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=2042822657", "127.0.0.1", 0},
+		{"torchrun with its own store", "RANK",
+			"WORLD_SIZE=4 MASTER_ADDR=n1 MASTER_PORT=29500 TORCHELASTIC_USE_AGENT_STORE=True TORCHELASTIC_RUN_ID=x " +
+				"TORCHELASTIC_RESTART_COUNT=1", "n1", 1},
+		{"Open MPI on one host", "OMPI_COMM_WORLD_RANK",
+			"OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=4 PMIX_NAMESPACE=2042822657", "127.0.0.1", 0},
 		{"LeaderWorkerSet", "LWS_WORKER_INDEX", "LWS_GROUP_SIZE=4 LWS_LEADER_ADDRESS=lws-0.lws.ns", "lws-0.lws.ns", 0},
-		{"JobSet", "JOB_COMPLETION_INDEX", "TREERUN_SIZE=4 JOBSET_NAME=js JOBSET_RESTART_ATTEMPT=5 JOBSET_COORDINATOR=js-w-0-0.js", "js-w-0-0.js", 5},
-		{"an epoch of the user's", "TREERUN_RANK", "TREERUN_SIZE=4 TREERUN_JOB_ID=x TREERUN_EPOCH=9 TREERUN_SEED=n1:7000", "n1", 9},
+		{"JobSet", "JOB_COMPLETION_INDEX", "TREERUN_SIZE=4 JOBSET_NAME=js JOBSET_RESTART_ATTEMPT=5 " +
+			"JOBSET_COORDINATOR=js-w-0-0.js", "js-w-0-0.js", 5},
+		{"an epoch of the user's", "TREERUN_RANK", "TREERUN_SIZE=4 TREERUN_JOB_ID=x TREERUN_EPOCH=9 TREERUN_SEED=n1:7000",
+			"n1", 9},
 	} {
 		ports := map[string]bool{}
 		for r := range 4 {
@@ -124,7 +137,8 @@ func TestSeedFollowsFromTheLauncher(t *testing.T) {
 			}
 			host, port, err := net.SplitHostPort(cfg.seeds[0])
 			if err != nil || host != c.host || cfg.rank != r || cfg.size != 4 || cfg.epoch != c.epoch {
-				t.Errorf("%s: rank %d of %d, epoch %d, seed %s; want host %s", c.name, cfg.rank, cfg.size, cfg.epoch, cfg.seeds, c.host)
+				t.Errorf("%s: rank %d of %d, epoch %d, seed %s; want host %s", c.name, cfg.rank, cfg.size, cfg.epoch, cfg.seeds,
+					c.host)
 			}
 			ports[port] = true
 		}
@@ -156,12 +170,14 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = cfg.useSettings()
-		if got := cfg.parsed; err != nil || got.iface.String() != c.iface || got.ports != c.ports || got.peerTimeout != c.peerTimeout {
+		if got := cfg.parsed; err != nil || got.iface.String() != c.iface || got.ports != c.ports ||
+			got.peerTimeout != c.peerTimeout {
 			t.Errorf("%s: %+v, %v", c.env, got, err)
 		}
 	}
 	cfg, err := find(env(t, base+"TREERUN_GRAPH=dgx1v TREERUN_ALGORITHM=packing,max-trees=4 TREERUN_PLAN=p.json"))
-	if s := cfg.settings; err != nil || s["graph"] != "dgx1v" || s["algorithm"] != "packing,max-trees=4" || s["plan"] != "p.json" {
+	if s := cfg.settings; err != nil || s["graph"] != "dgx1v" || s["algorithm"] != "packing,max-trees=4" ||
+		s["plan"] != "p.json" {
 		t.Errorf("settings %v, %v", s, err)
 	}
 	for text, want := range map[string]string{
@@ -197,28 +213,44 @@ func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
 		"RANK=one WORLD_SIZE=2" + seed:      `RANK="one" is not a number`,
 		"RANK=0 WORLD_SIZE=0" + seed:        "WORLD_SIZE=0, want 1..65536",
 		"RANK=0 WORLD_SIZE=99999999" + seed: "WORLD_SIZE=99999999, want",
-		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=2" + seed:                                         "MPI_LOCALRANKID=2, want 0..1",
-		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALNRANKS=3" + seed:                                                           "MPI_LOCALNRANKS=3, want 1..2",
-		"TREERUN_SIZE=3" + seed:                                                                                    "TREERUN_SIZE is set but TREERUN_RANK is not",
-		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2":                                                            "set TREERUN_SEED=HOST:PORT on all ranks",
-		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1":                                                                "MASTER_ADDR is set but MASTER_PORT is not",
-		"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[a-b]":          "SLURM_STEP_NODELIST=\"n[a-b]\" is no list of nodes; set TREERUN_SEED",
-		"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[1":             "is no list of nodes",
-		"SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=3 SLURM_STEP_ID=0 SLURM_JOB_ID=1":                      "SLURM_PROCID=2, want 0..1",
-		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[1-2]":          "the ranks have no key; make one with `openssl rand -hex 32",
-		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_RESTART_COUNT=x" + seed:        `SLURM_RESTART_COUNT="x" is not a number`,
-		"LWS_WORKER_INDEX=4 LWS_GROUP_SIZE=4 LWS_LEADER_ADDRESS=lws-0.lws":                                         "environment of LeaderWorkerSet: LWS_WORKER_INDEX=4, want 0..3",
-		"JOB_COMPLETION_INDEX=1 JOBSET_COORDINATOR=js-w-0-0.js":                                                    "environment of JobSet: JOB_COMPLETION_INDEX is set but TREERUN_SIZE is not",
-		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 MPI_LOCALNRANKS=2":                                                "environment of PMI: the ranks do not know where to meet; set TREERUN_SEED",
-		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1":                                                                   "TREERUN_SEED: address node1: missing port",
-		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:0":                                                                 `TREERUN_SEED is "node1:0", want HOST:PORT with a port from 1 to 65535`,
-		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:http":                                                              `want HOST:PORT`,
-		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=node1 MASTER_PORT=0":                                                      `MASTER_ADDR and MASTER_PORT are "node1:0", want HOST:PORT`,
-		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=:7000":                                                                   `want HOST:PORT`,
-		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:7000":                                                              "the ranks have no key; make one with `openssl rand -hex 32",
-		"RANK=0 WORLD_SIZE=2 TREERUN_JOB_ID=\x01" + seed:                                                           "printable characters without spaces; TREERUN_JOB_ID sets it",
-		"RANK=0 WORLD_SIZE=2 TREERUN_KEY_FILE=/nowhere/key" + seed:                                                 "TREERUN_KEY_FILE: open /nowhere/key",
-		"TREERUN_RANK=1 TREERUN_SIZE=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 TREERUN_JOB_ID=abc": "perhaps by one of its ranks, and is no part of that job",
+		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=2 MPI_LOCALNRANKS=2" +
+			seed: "MPI_LOCALRANKID=2, want 0..1",
+		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALNRANKS=3" +
+			seed: "MPI_LOCALNRANKS=3, want 1..2",
+		"TREERUN_SIZE=3" + seed: "TREERUN_SIZE is set but TREERUN_RANK is not",
+		"OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2": "set " +
+			"TREERUN_SEED=HOST:PORT on all ranks",
+		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1": "MASTER_ADDR is set but MASTER_PORT is not",
+		"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 " +
+			"SLURM_STEP_NODELIST=n[a-b]": "SLURM_STEP_NODELIST=\"n[a-b]\" is no list of nodes; set TREERUN_SEED",
+		"SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[1": "is no " +
+			"list of nodes",
+		"SLURM_PROCID=2 SLURM_STEP_NUM_TASKS=2 SLURM_NTASKS=3 SLURM_STEP_ID=0 " +
+			"SLURM_JOB_ID=1": "SLURM_PROCID=2, want 0..1",
+		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_STEP_NODELIST=n[1-2]": "the " +
+			"ranks have no key; make one with `openssl rand -hex 32",
+		"SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 SLURM_STEP_ID=0 SLURM_JOB_ID=1 SLURM_RESTART_COUNT=x" +
+			seed: `SLURM_RESTART_COUNT="x" is not a number`,
+		"LWS_WORKER_INDEX=4 LWS_GROUP_SIZE=4 LWS_LEADER_ADDRESS=lws-0.lws": "environment of LeaderWorkerSet: " +
+			"LWS_WORKER_INDEX=4, want 0..3",
+		"JOB_COMPLETION_INDEX=1 JOBSET_COORDINATOR=js-w-0-0.js": "environment of JobSet: JOB_COMPLETION_INDEX " +
+			"is set but TREERUN_SIZE is not",
+		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 " +
+			"MPI_LOCALNRANKS=2": "environment of PMI: the ranks do not know where to meet; set TREERUN_SEED",
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1":      "TREERUN_SEED: address node1: missing port",
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:0":    `TREERUN_SEED is "node1:0", want HOST:PORT with a port from 1 to 65535`,
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:http": `want HOST:PORT`,
+		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=node1 " +
+			"MASTER_PORT=0": `MASTER_ADDR and MASTER_PORT are "node1:0", want HOST:PORT`,
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=:7000": `want HOST:PORT`,
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:7000": "the " +
+			"ranks have no key; make one with `openssl rand -hex 32",
+		"RANK=0 WORLD_SIZE=2 TREERUN_JOB_ID=\x01" +
+			seed: "printable characters without spaces; TREERUN_JOB_ID sets it",
+		"RANK=0 WORLD_SIZE=2 TREERUN_KEY_FILE=/nowhere/key" +
+			seed: "TREERUN_KEY_FILE: open /nowhere/key",
+		"TREERUN_RANK=1 TREERUN_SIZE=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 " +
+			"TREERUN_JOB_ID=abc": "perhaps by one of its ranks, and is no part of that job",
 		"TREERUN_JOB_FD=x":   `TREERUN_JOB_FD="x", want the number of a descriptor`,
 		"TREERUN_JOB_FD=1":   `want the number of a descriptor`,
 		"TREERUN_JOB_FD=987": "something between the launcher and this program has closed it",

@@ -182,7 +182,8 @@ func TestGatherThatOneRankGivesUp(t *testing.T) {
 		t.Fatalf("rank 1: error %v", errs[1])
 	}
 	for _, r := range []int{0, 3} {
-		if errs[r] == nil || !strings.Contains(errs[r].Error(), "rank 1 gave up AllGather: still waiting for rank ") || !strings.Contains(errs[r].Error(), "context canceled") {
+		if errs[r] == nil || !strings.Contains(errs[r].Error(), "rank 1 gave up AllGather: still waiting for rank ") ||
+			!strings.Contains(errs[r].Error(), "context canceled") {
 			t.Fatalf("rank %d: error %v", r, errs[r])
 		}
 	}

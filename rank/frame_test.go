@@ -71,7 +71,8 @@ func TestFramesThatDoNotFitAreRefused(t *testing.T) {
 	}
 	huge := flat(&frame{kind: blobsFrame, blobs: [][]byte{nil}})
 	binary.BigEndian.PutUint32(huge[frameHeader:], MaxBlob+2)
-	if _, err := readFrame(bytes.NewReader(huge), 8); err == nil || !strings.Contains(err.Error(), "blob of 67108866 bytes") {
+	if _, err := readFrame(bytes.NewReader(huge), 8); err == nil ||
+		!strings.Contains(err.Error(), "blob of 67108866 bytes") {
 		t.Errorf("error %v", err)
 	}
 }

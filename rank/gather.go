@@ -177,7 +177,8 @@ func (w *World) publish(wait *waits.Wait, op string, step int, number uint64, pe
 }
 
 // receive takes the blobs that from sends in a step.
-func (w *World) receive(run context.Context, wait *waits.Wait, op string, from, step int, number uint64) ([][]byte, error) {
+func (w *World) receive(run context.Context, wait *waits.Wait, op string, from, step int, number uint64) ([][]byte,
+	error) {
 	done := w.publish(wait, op, step, number, from, "to send blobs")
 	select {
 	case f := <-w.mesh.inbox[from]:

@@ -36,7 +36,8 @@ const (
 const dialTimeout = 5 * time.Second
 
 // errAttempt is a rank that started before rank 0 of this job did, or after.
-var errAttempt = fmt.Errorf("%w: it is of another attempt of this job, or of another job with the same id and key", netconn.ErrKey)
+var errAttempt = fmt.Errorf("%w: it is of another attempt of this job, or of another job with the same id and key",
+	netconn.ErrKey)
 
 // gate holds what a rank needs to prove itself and to have others do so. It may be
 // used concurrently.

@@ -35,11 +35,13 @@ func testGate(self int, key string) *gate {
 
 // shake runs both sides of a handshake, with change applied to everything that
 // one side says.
-func shake(client, server *gate, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel, dialErr, acceptErr error) {
+func shake(client, server *gate, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel, dialErr,
+	acceptErr error) {
 	return shakeOn(dataChannel, client, server, to, changeUp, changeDown)
 }
 
-func shakeOn(use channel, client, server *gate, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel, dialErr, acceptErr error) {
+func shakeOn(use channel, client, server *gate, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel,
+	dialErr, acceptErr error) {
 	a, b := net.Pipe()
 	for _, c := range []net.Conn{a, b} {
 		c.SetDeadline(time.Now().Add(deadline))
@@ -140,7 +142,8 @@ func TestHandshakeFindsEveryChangedBit(t *testing.T) {
 func TestHandshakeCannotBeReplayed(t *testing.T) {
 	var said bytes.Buffer
 	record := func(b []byte) []byte { said.Write(b); return b }
-	if _, _, dialErr, acceptErr := shake(testGate(1, "k"), testGate(0, "k"), 0, record, nil); dialErr != nil || acceptErr != nil {
+	if _, _, dialErr, acceptErr := shake(testGate(1, "k"), testGate(0, "k"), 0, record, nil); dialErr != nil ||
+		acceptErr != nil {
 		t.Fatal(dialErr, acceptErr)
 	}
 	_, err := testGate(0, "k").accept(&tape{Reader: bytes.NewReader(said.Bytes())})

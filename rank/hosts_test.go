@@ -112,7 +112,8 @@ func TestHostsMeet(t *testing.T) {
 func TestHostsMeetOverIPv6Only(t *testing.T) {
 	c := newCluster(t, 3)
 	for i := range 3 {
-		if out, err := c.hosts.Command(i, "ip", "addr", "flush", "dev", "eth0", "scope", "global").CombinedOutput(); err != nil {
+		if out, err := c.hosts.Command(i, "ip", "addr", "flush", "dev", "eth0", "scope",
+			"global").CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
@@ -203,7 +204,8 @@ func loses(c *cluster, ranks []*process, lose func(c *cluster) error) error {
 	begin := time.Now()
 	for _, r := range []int{0, 1, 4, 5} {
 		got := ranks[r].line()
-		if !strings.HasPrefix(got, "lost rank 2 ") && !strings.HasPrefix(got, "lost rank 3 ") || !strings.Contains(got, " on host netif1") {
+		if !strings.HasPrefix(got, "lost rank 2 ") && !strings.HasPrefix(got, "lost rank 3 ") ||
+			!strings.Contains(got, " on host netif1") {
 			return fmt.Errorf("rank %d: %s", r, got)
 		}
 	}
@@ -272,7 +274,8 @@ func TestPairsThatCannotConnectAreListed(t *testing.T) {
 	c := newCluster(t, 3)
 	// Everybody reaches host 0, but hosts 1 and 2 turn each other down.
 	for i, other := range map[int]int{1: 2, 2: 1} {
-		if out, err := c.hosts.Command(i, "ip", "route", "add", "prohibit", c.hosts.Addr(other).String()).CombinedOutput(); err != nil {
+		if out, err := c.hosts.Command(i, "ip", "route", "add", "prohibit",
+			c.hosts.Addr(other).String()).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		if out, err := c.hosts.Command(i, "ip", "-6", "addr", "flush", "dev", "eth0").CombinedOutput(); err != nil {
@@ -291,7 +294,8 @@ func TestPairsThatCannotConnectAreListed(t *testing.T) {
 			ended(t, ranks, 9)
 		})
 		for r, want := range [][]string{
-			{"rank 1 (host netif1) -> rank 2 (10.77.0.3:", "rank 2 (host netif2) -> rank 1 (10.77.0.2:", "these ranks cannot connect:", "is there a firewall?"},
+			{"rank 1 (host netif1) -> rank 2 (10.77.0.3:", "rank 2 (host netif2) -> rank 1 (10.77.0.2:",
+				"these ranks cannot connect:", "is there a firewall?"},
 			{"rank 1 (host netif1) -> rank 2 (10.77.0.3:"},
 			{"rank 2 (host netif2) -> rank 1 (10.77.0.2:"},
 		} {

@@ -70,7 +70,8 @@ func (c *config) portsNeeded() error {
 		each, words = 2, "two each, one of them for data between hosts"
 	}
 	if n := c.parsed.ports.Count(); n > 0 && n < each*c.localSize {
-		return fmt.Errorf("%s %s has %d ports, and the %d ranks of this host need %s: %d at least", c.source(settingPorts), c.parsed.ports, n, c.localSize, words, each*c.localSize)
+		return fmt.Errorf("%s %s has %d ports, and the %d ranks of this host need %s: %d at least", c.source(settingPorts),
+			c.parsed.ports, n, c.localSize, words, each*c.localSize)
 	}
 	return nil
 }

@@ -48,7 +48,8 @@ func (w *World) meet(ctx context.Context) error {
 func (w *World) sayJoined(took time.Duration) {
 	if w.cfg.parsed.verbose && w.cfg.rank == 0 {
 		dialed, taken := w.calls()
-		w.cfg.log.Info("treerun: all ranks have joined", "rank", 0, "took", took.Round(100*time.Microsecond), "dialed", dialed, "taken", taken)
+		w.cfg.log.Info("treerun: all ranks have joined", "rank", 0, "took", took.Round(100*time.Microsecond), "dialed",
+			dialed, "taken", taken)
 	}
 }
 
@@ -86,7 +87,8 @@ func (w *World) reportAbsent(waited time.Duration) {
 	if len(absent) == 0 || w.cfg.rank != 0 && absent[0] != 0 {
 		return
 	}
-	attrs := []any{"rank", w.cfg.rank, "size", w.Size(), "missing_ranks", topo.RankList(absent), "waited", waited.Round(10 * time.Millisecond)}
+	attrs := []any{"rank", w.cfg.rank, "size", w.Size(), "missing_ranks", topo.RankList(absent), "waited",
+		waited.Round(10 * time.Millisecond)}
 	if len(w.cfg.seeds) > 0 {
 		attrs = append(attrs, "seed", strings.Join(w.cfg.seeds, ","))
 	}
@@ -133,8 +135,9 @@ func (w *World) listen(ctx context.Context) error {
 	w.sayAddresses()
 	w.members.setNetwork(w.net)
 	w.door = &door{
-		gate: w.mesh.gate, net: w.net, ln: at.tcp, refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.rank), Once: true},
-		data: w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout,
+		gate: w.mesh.gate, net: w.net, ln: at.tcp,
+		refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.rank), Once: true},
+		data:     w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout,
 	}
 	w.door.open(w.stop)
 	label := labelOf(cfg.key("memberlist label"))

@@ -68,8 +68,9 @@ func newMembers(cfg *config, lost func(rank int)) *members {
 		id = hostID()
 	}
 	return &members{
-		self: meta{Version: metaVersion, Rank: cfg.rank, Size: cfg.size, Host: id, Name: cfg.host[:min(len(cfg.host), maxHostName)], PID: os.Getpid(), Space: pidSpace()},
-		log:  cfg.log, lost: lost, reports: reports{came: make(chan struct{}, 1)}, failing: map[int]error{},
+		self: meta{Version: metaVersion, Rank: cfg.rank, Size: cfg.size, Host: id,
+			Name: cfg.host[:min(len(cfg.host), maxHostName)], PID: os.Getpid(), Space: pidSpace()},
+		log: cfg.log, lost: lost, reports: reports{came: make(chan struct{}, 1)}, failing: map[int]error{},
 		table: make([]member, cfg.size), missing: cfg.size,
 		complete: make(chan struct{}), hopeless: make(chan struct{}),
 	}

@@ -39,7 +39,8 @@ type mesh struct {
 
 // newMesh makes a mesh without connections. Its goroutines end with stop, and
 // are counted in wg.
-func newMesh(stop context.Context, wg *sync.WaitGroup, g *gate, f *fate, grace time.Duration, on func(rank int) string) *mesh {
+func newMesh(stop context.Context, wg *sync.WaitGroup, g *gate, f *fate, grace time.Duration,
+	on func(rank int) string) *mesh {
 	m := &mesh{
 		gate: g, fate: f, on: on, grace: grace, stop: stop, wg: wg,
 		inbox: map[int]chan *frame{}, in: map[int]*line{}, out: map[int]*line{},

@@ -47,7 +47,8 @@ func decodeMeta(b []byte) (m meta, err error) {
 	}
 	switch {
 	case m.Version != metaVersion:
-		return m, fmt.Errorf("version %d of the metadata, want %d: the ranks come from different versions of treerun", m.Version, metaVersion)
+		return m, fmt.Errorf("version %d of the metadata, want %d: the ranks come from different versions of treerun",
+			m.Version, metaVersion)
 	case m.Size < 1 || m.Size > job.MaxRanks || m.Rank < 0 || m.Rank >= m.Size:
 		return m, fmt.Errorf("metadata of rank %d of %d", m.Rank, m.Size)
 	case m.Host == "" || len(m.Host) > maxHostID:

@@ -92,7 +92,8 @@ func (n *network) reachesOthers(cfg *config) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s %s leaves no address of host %s that other hosts can reach, but %s; left out are %s (hint: who knows better names the device to use, as in eth1 or =eth1)",
+	return fmt.Errorf("%s %s leaves no address of host %s that other hosts can reach, but %s; left out are %s (hint: "+
+		"who knows better names the device to use, as in eth1 or =eth1)",
 		cfg.source(settingIface), spec, cfg.host, texts(n.offered), texts(n.left))
 }
 

@@ -91,7 +91,8 @@ func TestChoiceThatReachesNobody(t *testing.T) {
 // Only a rank on rank 0's host keeps off its port.
 func TestSeedsPortIsKeptFree(t *testing.T) {
 	for seed, want := range map[string]int{"10.0.0.1:7000": 7000, "127.0.0.1:7000": 7000, "10.0.0.2:7000": 0} {
-		n := &network{offered: []iface.Address{{IP: ip("10.0.0.1"), Device: "eth0"}}, seeds: []netip.AddrPort{netip.MustParseAddrPort(seed)}}
+		n := &network{offered: []iface.Address{{IP: ip("10.0.0.1"), Device: "eth0"}},
+			seeds: []netip.AddrPort{netip.MustParseAddrPort(seed)}}
 		if n.keepSeedFree(); n.taken != want {
 			t.Errorf("seed %s: port %d is kept free, want %d", seed, n.taken, want)
 		}

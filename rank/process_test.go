@@ -30,7 +30,8 @@ func playRole(role string) int {
 	}
 	control, _ := os.Readlink("/proc/self/fd/3")
 	file, _ := os.Readlink("/proc/self/fd/4")
-	w, err := Init(context.Background(), WithStartTimeout(deadline), WithLogger(slog.New(slog.NewTextHandler(os.Stdout, nil))))
+	w, err := Init(context.Background(), WithStartTimeout(deadline),
+		WithLogger(slog.New(slog.NewTextHandler(os.Stdout, nil))))
 	if err != nil {
 		fmt.Println("Init:", err)
 		return 9
@@ -39,7 +40,8 @@ func playRole(role string) int {
 		fmt.Println("gather:", err)
 		return 8
 	}
-	fmt.Printf("rank %d of %d, local rank %d of %d, host %d\n", w.Rank(), w.Size(), w.LocalRank(), w.LocalSize(), w.HostOf(w.Rank()))
+	fmt.Printf("rank %d of %d, local rank %d of %d, host %d\n", w.Rank(), w.Size(), w.LocalRank(), w.LocalSize(),
+		w.HostOf(w.Rank()))
 	switch role {
 	case "gather": // until the job ends
 		for err == nil {

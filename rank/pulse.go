@@ -54,7 +54,8 @@ func (m *mesh) pulse(peerTimeout time.Duration, elsewhere func(rank int) bool) {
 
 // silent notes that a rank has been silent for too long.
 func (m *mesh) silent(peer int, silence time.Duration) {
-	m.fail(peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, or the network between is cut",
+	m.fail(peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, or the "+
+		"network between is cut",
 		m.on(peer), silence.Round(100*time.Millisecond), m.gate.self, m.on(m.gate.self)))
 }
 

@@ -121,7 +121,8 @@ func (w *World) troubles(ranks []int) []string {
 		}
 		for _, a := range u.Attempts {
 			if len(lines) < maxLines {
-				line := fmt.Sprintf("rank %d (%s) -> rank %d (%s): %s", w.cfg.rank, w.standpoint(a.At), to, w.spot(to, a.At), a.Reason())
+				line := fmt.Sprintf("rank %d (%s) -> rank %d (%s): %s", w.cfg.rank, w.standpoint(a.At), to, w.spot(to, a.At),
+					a.Reason())
 				lines = append(lines, line[:min(len(line), maxLine)])
 			}
 		}
@@ -187,8 +188,9 @@ func (w *World) notConnected(lines []string) error {
 	}
 	return &Error{
 		Self: w.cfg.rank, Rank: -1, Op: "Init",
-		Err:  fmt.Errorf("%w:\n  %s%s", errPairs, strings.Join(lines, "\n  "), more),
-		Hint: fmt.Sprintf("is there a firewall? %s chooses the network, %s the ports", w.cfg.source(settingIface), w.cfg.source(settingPorts)),
+		Err: fmt.Errorf("%w:\n  %s%s", errPairs, strings.Join(lines, "\n  "), more),
+		Hint: fmt.Sprintf("is there a firewall? %s chooses the network, %s the ports", w.cfg.source(settingIface),
+			w.cfg.source(settingPorts)),
 	}
 }
 
@@ -206,7 +208,8 @@ func (w *World) send(lines []string) {
 	}
 	// The transport dials by the name alone. What does not arrive stands in this
 	// rank's own error.
-	_ = w.members.list.SendReliable(&memberlist.Node{Name: strconv.Itoa(0), Addr: net.IP(at[0].Addr().AsSlice()), Port: at[0].Port()}, b)
+	_ = w.members.list.SendReliable(&memberlist.Node{Name: strconv.Itoa(0), Addr: net.IP(at[0].Addr().AsSlice()),
+		Port: at[0].Port()}, b)
 }
 
 // collect returns the error of Init on rank 0, with all pairs that cannot

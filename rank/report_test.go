@@ -19,7 +19,8 @@ import (
 )
 
 func TestReportsThatCannotBeShownAreRefused(t *testing.T) {
-	good := report{reportVersion, 3, []string{"rank 3 (10.0.0.3, eth0 on host c) -> rank 0 (10.0.0.1:7946): connection refused"}}
+	good := report{reportVersion, 3, []string{
+		"rank 3 (10.0.0.3, eth0 on host c) -> rank 0 (10.0.0.1:7946): connection refused"}}
 	for want, spoil := range map[string]func(r *report){
 		"":                           func(r *report) {},
 		"report of version 2":        func(r *report) { r.Version = 2 },
@@ -52,7 +53,8 @@ func FuzzDecodeReport(f *testing.F) {
 	f.Add([]byte("\x81\xa5Lines\xdd\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		r, err := decodeReport(in, 8)
-		if err == nil && (r.Rank < 0 || r.Rank >= 8 || len(r.Lines) > maxLines || strings.ContainsAny(strings.Join(r.Lines, ""), "\n\x1b")) {
+		if err == nil && (r.Rank < 0 || r.Rank >= 8 || len(r.Lines) > maxLines ||
+			strings.ContainsAny(strings.Join(r.Lines, ""), "\n\x1b")) {
 			t.Fatalf("%x was read as %+v", in, r)
 		}
 	})
@@ -118,7 +120,8 @@ func TestRankThatReachesNobodySaysWhere(t *testing.T) {
 		cfg.startTimeout = limit
 		_, err := start(t.Context(), cfg)
 		want := "rank 2 (127.0.0.1, lo on host here) -> rank 0 (" + seed + "): connection refused"
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "ranks 0,1 of 3 have not joined") {
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "ranks 0,1 of 3 have not joined") {
 			return fmt.Errorf("error %w\nwant one with %s", err, want)
 		}
 		return nil
@@ -177,7 +180,8 @@ func TestPortRange(t *testing.T) {
 		t.Errorf("ports %v", found)
 	}
 	for _, err := range withRange(newTestJob(t, 4), 3) {
-		want := fmt.Sprintf("--port-range %d-%d has 3 ports, and the 4 ranks of this host need one each: 4 at least", lo, lo+2)
+		want := fmt.Sprintf("--port-range %d-%d has 3 ports, and the 4 ranks of this host need one each: 4 at least", lo,
+			lo+2)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %s", err, want)
 		}
@@ -185,7 +189,8 @@ func TestPortRange(t *testing.T) {
 	several := newTestJob(t, 4)
 	several.hosts = []int{0, 0, 1, 1}
 	for _, err := range withRange(several, 3) {
-		want := fmt.Sprintf("--port-range %d-%d has 3 ports, and the 2 ranks of this host need two each, one of them for data between hosts: 4 at least", lo, lo+2)
+		want := fmt.Sprintf("--port-range %d-%d has 3 ports, and the 2 ranks of this host need two each, one of them for "+
+			"data between hosts: 4 at least", lo, lo+2)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("several hosts: error %v, want %s", err, want)
 		}

@@ -61,7 +61,8 @@ func (m *members) reach(ctx context.Context, g *gate, to int, ch channel) (net.C
 	m.mu.Unlock()
 	var u *netconn.UnreachedError
 	if errors.As(err, &u) && u.AllSay(netconn.ErrKey) {
-		m.cannot(fmt.Errorf("the process at %s %w: it belongs to another job or epoch, or its key file differs", u.Attempts[0].At, ErrKey))
+		m.cannot(fmt.Errorf("the process at %s %w: it belongs to another job or epoch, or its key file differs",
+			u.Attempts[0].At, ErrKey))
 	}
 	return conn, err
 }

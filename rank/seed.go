@@ -25,7 +25,8 @@ func (s *source) seedFrom(cfg *config, env environment) (string, error) {
 		switch {
 		case env.get(job.EnvRank) != "":
 			// These are what treerun tells PyTorch; nobody listens there.
-			return "", fmt.Errorf("neither %s nor %s is set: this process was not started by treerun itself, perhaps by one of its ranks, and is no part of that job; unset %s, or %s",
+			return "", fmt.Errorf("neither %s nor %s is set: this process was not started by treerun itself, perhaps by one "+
+				"of its ranks, and is no part of that job; unset %s, or %s",
 				job.EnvFD, job.EnvSeed, job.EnvRank, remedy)
 		case strings.EqualFold(env.get("TORCHELASTIC_USE_AGENT_STORE"), "true") && cfg.jobID != "":
 			// The agent of torchrun listens at MASTER_PORT itself.
@@ -129,7 +130,8 @@ func secretFrom(env environment, seed string) ([]byte, error) {
 	path := filepath.Join(dir, "key")
 	key, err := keyfile.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("the ranks have no key; make one with `openssl rand -hex 32 > FILE; chmod 600 FILE`, give the file to all hosts as %s, or set %s=FILE", path, job.EnvKeyFile)
+		err = fmt.Errorf("the ranks have no key; make one with `openssl rand -hex 32 > FILE; chmod 600 FILE`, give the "+
+			"file to all hosts as %s, or set %s=FILE", path, job.EnvKeyFile)
 	}
 	return key, err
 }

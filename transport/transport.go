@@ -258,7 +258,8 @@ func (l *Layout) Validate() error {
 	case l.SlotBytes < 64 || l.SlotBytes > MaxSlotBytes || l.SlotBytes%64 != 0:
 		return fmt.Errorf("transport: slots of %d bytes, want a multiple of 64 up to %d", l.SlotBytes, MaxSlotBytes)
 	case l.HeapBytes < 0 || l.HeapBytes > MaxHeapBytes || l.HeapBytes%HeapGrain != 0:
-		return fmt.Errorf("transport: heap of %d bytes per rank, want a multiple of %d up to %d", l.HeapBytes, HeapGrain, MaxHeapBytes)
+		return fmt.Errorf("transport: heap of %d bytes per rank, want a multiple of %d up to %d", l.HeapBytes, HeapGrain,
+			MaxHeapBytes)
 	}
 	if err := l.validateMembers(); err != nil {
 		return err
@@ -267,9 +268,11 @@ func (l *Layout) Validate() error {
 	for i, k := range l.Links {
 		switch {
 		case k.Src < 0 || k.Src >= l.Size || k.Dst < 0 || k.Dst >= l.Size || k.Src == k.Dst || k.Lane < 0:
-			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) does not fit %d ranks", i, k.Lane, k.Src, k.Dst, l.Size)
+			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) does not fit %d ranks", i, k.Lane, k.Src, k.Dst,
+				l.Size)
 		case l.MemberIndex(k.Src) < 0 || l.MemberIndex(k.Dst) < 0:
-			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) leaves the set of ranks %v", i, k.Lane, k.Src, k.Dst, l.Members)
+			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) leaves the set of ranks %v", i, k.Lane, k.Src,
+				k.Dst, l.Members)
 		case seen[k]:
 			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) stands twice", i, k.Lane, k.Src, k.Dst)
 		}

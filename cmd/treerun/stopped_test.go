@@ -68,7 +68,8 @@ func TestStoppedRankOnAnotherHost(t *testing.T) {
 			l := launch(t, func(cmd *exec.Cmd) {
 				cmd.Path = launcher
 				cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
-			}, "--launch-agent", h.Agent(), "-H", fmt.Sprintf("%s,%s:2,%s", h.Name(0), h.Name(1), h.Name(2)), "--stall-timeout", "2", stopper, step)
+			}, "--launch-agent", h.Agent(), "-H", fmt.Sprintf("%s,%s:2,%s", h.Name(0), h.Name(1), h.Name(2)), "--stall-timeout",
+				"2", stopper, step)
 			l.exits(0)
 			checkStopped(t, 4, step, l.stderr.String())
 		})

@@ -31,7 +31,8 @@ import (
 // Pinned memory as large as the largest tensor of calls so far stays with c until it
 // is closed. The first call by price, and the first dense one, opens the devices as
 // device calls do. All calls on c are on one device of this rank.
-func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send, recv cuda.Slice[T], op collective.Op, opts ...Option) (Stats, error) {
+func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send, recv cuda.Slice[T],
+	op collective.Op, opts ...Option) (Stats, error) {
 	const name = "sparse AllReduceDevice"
 	cfg := newConfig(opts)
 	dt := dtypeOf[T]()
@@ -44,7 +45,8 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 	if wrong := checkDevice(s, send, recv); wrong != "" {
 		return refuse(wrong)
 	}
-	r := deviceReduction{stream: s, send: send.Addr(), recv: recv.Addr(), reduction: newReduction(allReduceDevice, cfg, dt, op, send.Len())}
+	r := deviceReduction{stream: s, send: send.Addr(), recv: recv.Addr(),
+		reduction: newReduction(allReduceDevice, cfg, dt, op, send.Len())}
 	if err := r.grid.Validate(); err != nil {
 		return refuse(err.Error())
 	}
@@ -55,7 +57,8 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 	defer a.Release()
 	r.state = stateOf(a)
 	if g := r.state.stage; g != nil && g.device != s.Device() {
-		return refuse(fmt.Sprintf("a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(), g.device))
+		return refuse(fmt.Sprintf("a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(),
+			g.device))
 	}
 	if err := r.refused(name, cfg.form); err != nil {
 		return Stats{}, err
@@ -186,7 +189,8 @@ func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return r.c.FailDevice(ctx, r.title(), err)
 	}
-	text := fmt.Sprintf("%srank %d gave up in %s: %v; it waited for its device", engine.FaultCanceled, r.c.Rank, r.title(), ctx.Err())
+	text := fmt.Sprintf("%srank %d gave up in %s: %v; it waited for its device", engine.FaultCanceled, r.c.Rank, r.title(),
+		ctx.Err())
 	return r.c.Fail(ctx, transport.Fault{Rank: r.c.Rank, Text: text}, r.title())
 }
 
@@ -264,6 +268,7 @@ func (r *deviceReduction) alone(ctx context.Context) error {
 func (r *deviceReduction) keep() error {
 	g := r.stage
 	return errors.Join(
-		g.kernels.CopyBlocks(r.stream, kernels.DType(r.call.dtype), r.recv, r.send, g.bitmap.Addr(), int64(r.grid.Elements), int64(r.grid.Size), true),
+		g.kernels.CopyBlocks(r.stream, kernels.DType(r.call.dtype), r.recv, r.send, g.bitmap.Addr(), int64(r.grid.Elements),
+			int64(r.grid.Size), true),
 		r.stream.Record(g.done))
 }

@@ -25,7 +25,8 @@ func TestDenseOnDevice(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if st.Form != form && form != ByPrice || form == ByPrice && (st.Predicted[Dense] <= 0 || st.Predicted[Trees] <= 0) || st.Form == Dense && st.NonZero != -1 {
+			if st.Form != form && form != ByPrice || form == ByPrice && (st.Predicted[Dense] <= 0 || st.Predicted[Trees] <= 0) ||
+				st.Form == Dense && st.NonZero != -1 {
 				return fmt.Errorf("%v ran as %+v", form, st)
 			}
 			for k := range got {
@@ -52,7 +53,8 @@ func TestDenseThresholdOnDevice(t *testing.T) {
 			}
 		}
 		for _, inPlace := range []bool{false, true} {
-			kept, got, st, err := callOnDevice(t.Context(), c, s, send, 77, collective.Sum, inPlace, Use(Dense), BlockSize(10), Threshold(4))
+			kept, got, st, err := callOnDevice(t.Context(), c, s, send, 77, collective.Sum, inPlace, Use(Dense), BlockSize(10),
+				Threshold(4))
 			if err != nil {
 				return err
 			}

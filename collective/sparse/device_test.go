@@ -69,7 +69,8 @@ const guard = 5
 
 // callOnDevice makes the call on device memory and returns what send and recv then
 // hold. The result's memory held old before, and nothing beside it may change.
-func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send []T, old T, op collective.Op, inPlace bool, opts ...Option) (kept, result []T, st Stats, err error) {
+func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, send []T, old T, op collective.Op,
+	inPlace bool, opts ...Option) (kept, result []T, st Stats, err error) {
 	n := len(send)
 	fresh := slices.Repeat([]T{old}, n+2*guard)
 	with := slices.Clone(fresh)
@@ -103,7 +104,8 @@ func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Str
 		return nil, nil, st, err
 	}
 	for _, m := range [][]T{with, after} {
-		if around := append(slices.Clone(m[:guard]), m[guard+n:]...); !bytes.Equal(bytesOf(around), bytesOf(fresh[:2*guard])) {
+		if around := append(slices.Clone(m[:guard]), m[guard+n:]...); !bytes.Equal(bytesOf(around),
+			bytesOf(fresh[:2*guard])) {
 			return nil, nil, st, fmt.Errorf("beside the tensor there is %v", around)
 		}
 	}
@@ -112,7 +114,8 @@ func callOnDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.Str
 
 // twin makes a call on host memory and the same on device memory: the results have
 // the same bits, and the same was sent.
-func twin[T Number](t *testing.T, c *collective.Comm, s *cuda.Stream, p pattern, op collective.Op, count, size int, inPlace bool, one func(r *rand.Rand) T, opts ...Option) error {
+func twin[T Number](t *testing.T, c *collective.Comm, s *cuda.Stream, p pattern, op collective.Op, count, size int,
+	inPlace bool, one func(r *rand.Rand) T, opts ...Option) error {
 	send := input(p, c.Rank(), c.Size(), count, size, uint64(count), one)
 	want := make([]T, count)
 	opts = append(opts, BlockSize(size))
@@ -121,7 +124,8 @@ func twin[T Number](t *testing.T, c *collective.Comm, s *cuda.Stream, p pattern,
 		return err
 	}
 	kept, got, st, err := callOnDevice(t.Context(), c, s, send, one(rand.New(rand.NewPCG(1, 2))), op, inPlace, opts...)
-	what := fmt.Sprintf("%v %s, %v of %d %v in blocks of %d, in place %v", host.Form, p.name, op, count, dtypeOf[T](), size, inPlace)
+	what := fmt.Sprintf("%v %s, %v of %d %v in blocks of %d, in place %v", host.Form, p.name, op, count, dtypeOf[T](),
+		size, inPlace)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -136,7 +140,8 @@ func twin[T Number](t *testing.T, c *collective.Comm, s *cuda.Stream, p pattern,
 		}
 	}
 	same := st.Form == host.Form && st.Blocks == host.Blocks && st.NonZero == host.NonZero && st.Union == host.Union &&
-		st.Density == host.Density && st.UnionDensity == host.UnionDensity && st.SentBlocks == host.SentBlocks && st.ReceivedBlocks == host.ReceivedBlocks
+		st.Density == host.Density && st.UnionDensity == host.UnionDensity && st.SentBlocks == host.SentBlocks &&
+		st.ReceivedBlocks == host.ReceivedBlocks
 	if !same {
 		return fmt.Errorf("%s: counted %+v, on the host %+v", what, st, host)
 	}
@@ -144,7 +149,8 @@ func twin[T Number](t *testing.T, c *collective.Comm, s *cuda.Stream, p pattern,
 }
 
 // twinOf is twin with one of the types.
-func twinOf(t *testing.T, i int, c *collective.Comm, s *cuda.Stream, p pattern, op collective.Op, count, size int, inPlace bool, opts ...Option) error {
+func twinOf(t *testing.T, i int, c *collective.Comm, s *cuda.Stream, p pattern, op collective.Op, count, size int,
+	inPlace bool, opts ...Option) error {
 	switch i % 6 {
 	case 0:
 		return twin(t, c, s, p, op, count, size, inPlace, float32s, opts...)
@@ -223,7 +229,8 @@ func TestDeviceCallsInARow(t *testing.T) {
 		for k, x := range all {
 			host := make([]int64, x.Len())
 			host[k] = 1
-			if _, err := AllReduce(t.Context(), c, host, host, collective.Sum, BlockSize(1+k), Use(Trees)); err != nil || host[k] != 3 {
+			if _, err := AllReduce(t.Context(), c, host, host, collective.Sum, BlockSize(1+k), Use(Trees)); err != nil ||
+				host[k] != 3 {
 				return fmt.Errorf("call %d in between: %d, %w", k, host[k], err)
 			}
 			on := []*cuda.Stream{s, two}[k%2]
@@ -252,7 +259,8 @@ func TestDeviceCallsInARow(t *testing.T) {
 // Numbers that are not quite zero are not lost on the way to a device and back, and
 // zeros of either sign become +0.
 func TestSpecialNumbersOnDevice(t *testing.T) {
-	odd := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.SmallestNonzeroFloat32, -math.SmallestNonzeroFloat32, float32(math.Copysign(0, -1))}
+	odd := []float32{float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), math.SmallestNonzeroFloat32,
+		-math.SmallestNonzeroFloat32, float32(math.Copysign(0, -1))}
 	mustOnDevices(t, oneHost(2), func(c *collective.Comm, s *cuda.Stream) error {
 		for _, form := range []Form{Trees, Aggregators, Shared} {
 			const size = 4
@@ -325,7 +333,8 @@ func TestDeviceArguments(t *testing.T) {
 			{s, x, x, collective.Sum, BlockSize(0), "blocks of 0 elements"},
 			{s, x, x, collective.Sum, Threshold(math.NaN()), "threshold of NaN"},
 		} {
-			if _, err := AllReduceDevice(ctx, c, wrong.s, wrong.send, wrong.recv, wrong.op, wrong.opt); !errors.Is(err, collective.ErrArgument) || !strings.Contains(err.Error(), wrong.want) {
+			if _, err := AllReduceDevice(ctx, c, wrong.s, wrong.send, wrong.recv, wrong.op, wrong.opt); !errors.Is(err,
+				collective.ErrArgument) || !strings.Contains(err.Error(), wrong.want) {
 				return fmt.Errorf("%v, want an ErrArgument with %q", err, wrong.want)
 			}
 		}
@@ -338,7 +347,8 @@ func TestDeviceArguments(t *testing.T) {
 			y := make([]float32, 100)
 			_, err = AllReduce(ctx, c, y, y, collective.Sum, Use(Trees))
 		}
-		if !errors.Is(err, collective.ErrMismatch) || !strings.Contains(err.Error(), "sparse AllReduceDevice (sum of 100 float32") {
+		if !errors.Is(err, collective.ErrMismatch) ||
+			!strings.Contains(err.Error(), "sparse AllReduceDevice (sum of 100 float32") {
 			return fmt.Errorf("%v, want an ErrMismatch", err)
 		}
 		return nil

@@ -53,7 +53,8 @@ func TestSpecialNumbers(t *testing.T) {
 				if !bytes.Equal(bytesOf(recv), bytesOf(want)) {
 					for i := range want {
 						if math.Float32bits(recv[i]) != math.Float32bits(want[i]) {
-							return fmt.Errorf("%v, in place %v: element %d is %x, want %x", form, inPlace, i, math.Float32bits(recv[i]), math.Float32bits(want[i]))
+							return fmt.Errorf("%v, in place %v: element %d is %x, want %x", form, inPlace, i, math.Float32bits(recv[i]),
+								math.Float32bits(want[i]))
 						}
 					}
 				}
@@ -75,7 +76,8 @@ func TestLeftOutIsZero(t *testing.T) {
 			_, first := AllReduce(t.Context(), c, x, least, collective.Min, BlockSize(10), Use(form))
 			_, second := AllReduce(t.Context(), c, x, most, collective.Max, BlockSize(10), Use(form))
 			if least[500] != -5 || least[700] != 0 || most[500] != 0 || most[700] != 6 {
-				return fmt.Errorf("%v: least %d and %d, most %d and %d (%v, %v)", form, least[500], least[700], most[500], most[700], first, second)
+				return fmt.Errorf("%v: least %d and %d, most %d and %d (%v, %v)", form, least[500], least[700], most[500],
+					most[700], first, second)
 			}
 			return errors.Join(first, second)
 		})
@@ -115,7 +117,8 @@ func TestThreshold(t *testing.T) {
 		}
 	}
 	f := finder{dtype: dtypeOf[collective.Float16](), threshold: 0.25}
-	for bits, want := range map[uint16]bool{0: false, 1: false, 0x3400: false, 0xB400: false, 0x3401: true, 0xC000: true, 0x7C00: true, 0x7E00: true} {
+	for bits, want := range map[uint16]bool{0: false, 1: false, 0x3400: false, 0xB400: false, 0x3401: true, 0xC000: true,
+		0x7C00: true, 0x7E00: true} {
 		b := bytesOf([]collective.Float16{0, collective.Float16(bits)})
 		set := block.NewSet(1)
 		f.find(block.Grid{Elements: 2, Size: 2, Width: 2}, b, set)
@@ -133,8 +136,10 @@ func TestThresholdOfIntegers(t *testing.T) {
 		value     int64
 		counts    bool
 	}{
-		{far, far, false}, {far, far + 1, true}, {far, -far, false}, {far, -far - 1, true}, {0.5, 1, true}, {1.5, 1, false}, {1.5, -2, true},
-		{1 << 62, 1 << 62, false}, {1 << 62, 1<<62 + 1, true}, {1 << 63, math.MinInt64, false}, {math.Nextafter(1<<63, 0), math.MinInt64, true},
+		{far, far, false}, {far, far + 1, true}, {far, -far, false}, {far, -far - 1, true}, {0.5, 1, true}, {1.5, 1, false},
+		{1.5, -2, true},
+		{1 << 62, 1 << 62, false}, {1 << 62, 1<<62 + 1, true}, {1 << 63, math.MinInt64, false},
+		{math.Nextafter(1<<63, 0), math.MinInt64, true},
 		{math.Nextafter(1<<63, 0), math.MaxInt64, true}, {math.MaxFloat64, math.MaxInt64, false},
 	} {
 		f := finder{dtype: dtypeOf[int64](), threshold: c.threshold}
@@ -160,9 +165,11 @@ func TestArguments(t *testing.T) {
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Prod) }, "operation prod"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, BlockSize(0)) }, "blocks of 0 elements"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, BlockSize(1<<20)) }, "blocks of 1048576"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, BlockSize(1<<62)) }, "blocks of 4611686018427387904 elements; want 1 to 262144"},
+			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, BlockSize(1<<62)) },
+				"blocks of 4611686018427387904 elements; want 1 to 262144"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Threshold(-1)) }, "threshold of -1"},
-			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Threshold(math.NaN())) }, "threshold of NaN"},
+			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Threshold(math.NaN())) },
+				"threshold of NaN"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(77)) }, "no such form"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Use(Lists)) }, "for AllReducePairs"},
 			{func() (Stats, error) { return AllReduce(ctx, c, x, x, collective.Sum, Streams(0)) }, "0 streams"},
@@ -229,7 +236,8 @@ func TestMismatch(t *testing.T) {
 			_, _, err := AllReducePairs(t.Context(), c, Pairs[float32]{Width: 4})
 			return err
 		}, "AllReducePairs (rows of 4 float32"},
-		"dense": {func(c *collective.Comm) error { return collective.AllReduce(t.Context(), c, x, x, collective.Sum) }, "rank 1 called AllReduce #"},
+		"dense": {func(c *collective.Comm) error { return collective.AllReduce(t.Context(), c, x, x, collective.Sum) },
+			"rank 1 called AllReduce #"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := runRanks(t, oneHost(3), func(_ *world, c *collective.Comm) error {
@@ -244,7 +252,8 @@ func TestMismatch(t *testing.T) {
 			})
 			for r, err := range errs {
 				var re *collective.RankError
-				if !errors.As(err, &re) || !errors.Is(err, collective.ErrMismatch) || re.Rank != 1 && name != "dense" || !strings.Contains(err.Error(), odd.want) {
+				if !errors.As(err, &re) || !errors.Is(err, collective.ErrMismatch) || re.Rank != 1 && name != "dense" ||
+					!strings.Contains(err.Error(), odd.want) {
 					t.Errorf("rank %d: %v, want an ErrMismatch of rank 1 with %q", r, err, odd.want)
 				}
 			}
@@ -261,13 +270,15 @@ func TestStopped(t *testing.T) {
 				do   func(w *world, c *collective.Comm)
 				kind error
 			}{
-				"lost":    {func(w *world, _ *collective.Comm) { w.Fail(2, errors.New("killed by SIGKILL")) }, collective.ErrRankLost},
+				"lost": {func(w *world, _ *collective.Comm) { w.Fail(2, errors.New("killed by SIGKILL")) },
+					collective.ErrRankLost},
 				"aborted": {func(_ *world, c *collective.Comm) { c.Abort(errors.New("enough")) }, collective.ErrAborted},
 				"closed":  {func(_ *world, c *collective.Comm) { c.Close() }, collective.ErrPeerClosed},
 			} {
 				t.Run(fmt.Sprint(hosts, form, name), func(t *testing.T) {
 					errs := runRanks(t, hosts, func(w *world, c *collective.Comm) error {
-						err := reduceUntil(t, c, 1<<18, time.Duration(20+10*int(form))*time.Millisecond, func() { stop.do(w, c) }, Use(form))
+						err := reduceUntil(t, c, 1<<18, time.Duration(20+10*int(form))*time.Millisecond, func() { stop.do(w, c) },
+							Use(form))
 						if _, again := AllReduce(t.Context(), c, make([]float32, 1), make([]float32, 1), collective.Max); again == nil {
 							t.Errorf("rank %d: a call after the failure succeeded", c.Rank())
 						}
@@ -299,7 +310,8 @@ func TestWorkerBytes(t *testing.T) {
 		streams := int64(defaultStreams * c.Size())
 		most := (int64(mine)+streams)*size*4 + s.SentMessages*24 + (int64(mine)+streams*16)*4
 		if s.NonZero != mine || s.WorkerBytes > most || s.WorkerBlocks > int64(mine) {
-			return fmt.Errorf("%d blocks: sent %d blocks in %d bytes, at most %d are allowed: %+v", mine, s.WorkerBlocks, s.WorkerBytes, most, s)
+			return fmt.Errorf("%d blocks: sent %d blocks in %d bytes, at most %d are allowed: %+v", mine, s.WorkerBlocks,
+				s.WorkerBytes, most, s)
 		}
 		return nil
 	})

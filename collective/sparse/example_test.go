@@ -15,7 +15,8 @@ import (
 func ExampleServe() {
 	ctx := context.Background()
 	body := func(world collective.World) error {
-		c, err := collective.New(ctx, world, collective.WithTopoCache(""), collective.WithGraph(ranktest.Graph(ranktest.OneHost(3))))
+		c, err := collective.New(ctx, world, collective.WithTopoCache(""),
+			collective.WithGraph(ranktest.Graph(ranktest.OneHost(3))))
 		if err != nil {
 			return err
 		}

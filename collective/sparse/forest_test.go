@@ -20,9 +20,12 @@ func TestWrongTrees(t *testing.T) {
 		change func(trees []topo.Tree, shares []float64)
 		want   string
 	}{
-		"circle":    {func(trees []topo.Tree, _ []float64) { trees[1].Parent[3], trees[1].Parent[2] = 2, 3 }, "tree 1: rank 2: not a tree: its blocks do not come to root 1"},
-		"two roots": {func(trees []topo.Tree, _ []float64) { trees[2].Parent[0] = -1 }, "tree 2: rank 2: not a tree: a second root besides rank 0"},
-		"share":     {func(_ []topo.Tree, shares []float64) { shares[0] = math.NaN() }, "wrong deal: block: tree 0 has share NaN"},
+		"circle": {func(trees []topo.Tree, _ []float64) { trees[1].Parent[3], trees[1].Parent[2] = 2, 3 },
+			"tree 1: rank 2: not a tree: its blocks do not come to root 1"},
+		"two roots": {func(trees []topo.Tree, _ []float64) { trees[2].Parent[0] = -1 },
+			"tree 2: rank 2: not a tree: a second root besides rank 0"},
+		"share": {func(_ []topo.Tree, shares []float64) { shares[0] = math.NaN() },
+			"wrong deal: block: tree 0 has share NaN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := runRanks(t, oneHost(4), func(_ *world, c *collective.Comm) error {

@@ -42,7 +42,8 @@ func TestGrowingBlocksKeepNothing(t *testing.T) {
 					break // at once, but for aggregators, which notice when they do
 				}
 				if time.Since(since) > time.Minute {
-					return fmt.Errorf("blocks of %d elements: %d descriptors and %d goroutines, after the first call %d and %d", size, f, g, files, goroutines)
+					return fmt.Errorf("blocks of %d elements: %d descriptors and %d goroutines, after the first call %d and %d", size,
+						f, g, files, goroutines)
 				}
 			}
 			if err := collective.Barrier(t.Context(), c); err != nil {

@@ -175,5 +175,6 @@ func compare(all []hello) (odd int, words string, ok bool) {
 	if odd = fewest[0]; len(fewest) == len(most) {
 		odd = -1 // it could as well be the others
 	}
-	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest[0], all[fewest[0]].call, most[0], all[most[0]].call), false
+	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest[0], all[fewest[0]].call, most[0],
+		all[most[0]].call), false
 }

@@ -15,7 +15,8 @@ import (
 
 // wantTooLarge checks the error of a call whose tensor the form cannot do.
 func wantTooLarge(err error, rank int, want string) error {
-	if !errors.Is(err, collective.ErrArgument) || !strings.Contains(err.Error(), fmt.Sprintf("on rank %d: ", rank)) || !strings.Contains(err.Error(), want) {
+	if !errors.Is(err, collective.ErrArgument) || !strings.Contains(err.Error(), fmt.Sprintf("on rank %d: ", rank)) ||
+		!strings.Contains(err.Error(), want) {
 		return fmt.Errorf("%v, want an ErrArgument of rank %d with %q", err, rank, want)
 	}
 	return nil
@@ -82,7 +83,8 @@ func TestTooManyRows(t *testing.T) {
 		{300, math.MaxUint32, false},
 		{mostBlockBytes / 4, 1 << 20, true},
 	} {
-		p := pairs[float32]{own: Pairs[float32]{Width: c.width}, reduction: reduction{cfg: newConfig(nil), call: call{dtype: kernel.Float32}}}
+		p := pairs[float32]{own: Pairs[float32]{Width: c.width},
+			reduction: reduction{cfg: newConfig(nil), call: call{dtype: kernel.Float32}}}
 		p.cfg.block = c.width
 		if err := p.gridOf(c.rows).Validate(); (err == nil) != c.ok {
 			t.Errorf("%d rows of %d: %v", c.rows, c.width, err)

@@ -86,7 +86,8 @@ func TestChoiceSettles(t *testing.T) {
 			case ran[f] && p.takes[last]*stay > us*1.001 && counted[last] > 50:
 				t.Fatalf("%v takes %.0f and ran %d times of 200, %v takes %.0f", last, p.takes[last], counted[last], f, us)
 			case us > 0 && !ran[f] && p.predicted[f]*hope*p.takes[last]/p.predicted[last] < p.takes[last]*stay*0.999 && n == 1:
-				t.Fatalf("%v was never tried, predicted %.0f, while %v ran: %.0f, takes %.0f", f, p.predicted[f], last, p.predicted[last], p.takes[last])
+				t.Fatalf("%v was never tried, predicted %.0f, while %v ran: %.0f, takes %.0f", f, p.predicted[f], last,
+					p.predicted[last], p.takes[last])
 			}
 		}
 	})

@@ -94,7 +94,8 @@ func TestSharedAddresses(t *testing.T) {
 				return err
 			}
 			if more := second - min(first, second); more > ranks*ranks*most { // every rank maps what all have
-				return fmt.Errorf("a call of %d bytes took %d bytes of addresses, want %d at most", 4*len(x), more, ranks*ranks*most)
+				return fmt.Errorf("a call of %d bytes took %d bytes of addresses, want %d at most", 4*len(x), more,
+					ranks*ranks*most)
 			}
 			if err := collective.Barrier(t.Context(), c); err != nil {
 				return err
@@ -145,8 +146,10 @@ func TestSharedMemoryIsBounded(t *testing.T) {
 			form  Form
 			keeps bool
 		}{
-			{large, Shared, false}, {small, Shared, false}, {large, Shared, false}, {large, Shared, true}, {large, Shared, true}, {small, Shared, false},
-			{large, Shared, false}, {large, Shared, true}, {small, Trees, false}, {large, Shared, false}, {large, Shared, true}, {small, Dense, false},
+			{large, Shared, false}, {small, Shared, false}, {large, Shared, false}, {large, Shared, true}, {large, Shared, true},
+			{small, Shared, false},
+			{large, Shared, false}, {large, Shared, true}, {small, Trees, false}, {large, Shared, false}, {large, Shared, true},
+			{small, Dense, false},
 		} {
 			if err := call(step.x, step.form); err != nil {
 				return err
@@ -156,7 +159,8 @@ func TestSharedMemoryIsBounded(t *testing.T) {
 				return err
 			}
 			if keeps := after-before > 4*int64(len(large)); keeps != step.keeps || !keeps && after-before > 2*ranks*keep {
-				return fmt.Errorf("after call %d of %d bytes the ranks have %d bytes of shared memory, %d before", i, 4*len(step.x), after, before)
+				return fmt.Errorf("after call %d of %d bytes the ranks have %d bytes of shared memory, %d before", i, 4*len(step.x),
+					after, before)
 			}
 		}
 		return err

@@ -33,7 +33,8 @@ func TestMismatchIsToldAlike(t *testing.T) {
 			})
 			for r, err := range errs {
 				want := fmt.Sprintf("collective: %s #1: ", name(c.lengths[r]))
-				words := fmt.Sprintf("rank %d called %s while rank %d called %s", c.odd, name(c.lengths[c.odd]), c.from, name(c.lengths[c.from]))
+				words := fmt.Sprintf("rank %d called %s while rank %d called %s", c.odd, name(c.lengths[c.odd]), c.from,
+					name(c.lengths[c.from]))
 				if re, is := err.(*collective.RankError); !is || err.Error() != want+words || re.Rank != c.blame {
 					t.Fatalf("lengths %v, rank %d: %v\nwant %s%s, of rank %d", c.lengths, r, err, want, words, c.blame)
 				}

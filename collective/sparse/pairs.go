@@ -31,7 +31,8 @@ type Pairs[T Number] struct {
 // AllReduce; or, in the form Lists, everybody gets the rows of all ranks and adds
 // them up in their order (AGsparse). Density in the Stats is of this tensor, and bytes are
 // those of the rows: the indices, which all forms need, are not among them.
-func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[T], opts ...Option) (Pairs[T], Stats, error) {
+func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[T], opts ...Option) (Pairs[T], Stats,
+	error) {
 	const name = "sparse AllReducePairs"
 	cfg := newConfig(opts)
 	dt := dtypeOf[T]()
@@ -54,7 +55,8 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 	defer a.Release()
 	p := pairs[T]{own: own, reduction: reduction{
 		state: stateOf(a), cfg: cfg, inPlace: true, find: finder{dtype: dt},
-		call: call{what: allReducePairs, dtype: dt, op: kernel.Sum, form: cfg.form, block: uint32(in.Width), streams: uint16(cfg.streams), columns: uint16(cfg.columns)},
+		call: call{what: allReducePairs, dtype: dt, op: kernel.Sum, form: cfg.form, block: uint32(in.Width),
+			streams: uint16(cfg.streams), columns: uint16(cfg.columns)},
 	}}
 	out, err := p.run(ctx)
 	return out, p.stats, err

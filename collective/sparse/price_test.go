@@ -36,7 +36,8 @@ func (p pricing) of(e estimate) [formEnd]time.Duration {
 // ranks that share cores take longer; full tensors go dense, and empty ones do not.
 func TestPrices(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		p := pricing{ranks: rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "ranks"), perCore: rapid.IntRange(1, 4).Draw(t, "per core")}
+		p := pricing{ranks: rapid.SampledFrom([]int{2, 4, 8}).Draw(t, "ranks"),
+			perCore: rapid.IntRange(1, 4).Draw(t, "per core")}
 		p.perHost = rapid.SampledFrom([]int{1, 2, p.ranks}).Draw(t, "per host")
 		d := rapid.Float64Range(0, 1).Draw(t, "density")
 		union := 1 - math.Pow(1-d, float64(p.ranks))
@@ -50,14 +51,18 @@ func TestPrices(t *testing.T) {
 		for f, us := range own {
 			switch form := Form(f); {
 			case p.of(more)[f] < us || fewer.of(e)[f] > us:
-				t.Fatalf("%v costs %v, of more blocks %v, of ranks with cores of their own %v", form, us, p.of(more)[f], fewer.of(e)[f])
-			case form == Dense && away[f] != us, form != Dense && us > 0 && away[f]-us != away[Trees]-own[Trees] && (away[f]-us-away[Trees]+own[Trees]).Abs() > time.Microsecond:
-				t.Fatalf("%v costs %v, with a result in other memory %v; trees %v and %v", form, us, away[f], own[Trees], away[Trees])
+				t.Fatalf("%v costs %v, of more blocks %v, of ranks with cores of their own %v", form, us, p.of(more)[f],
+					fewer.of(e)[f])
+			case form == Dense && away[f] != us, form != Dense && us > 0 && away[f]-us != away[Trees]-own[Trees] &&
+				(away[f]-us-away[Trees]+own[Trees]).Abs() > time.Microsecond:
+				t.Fatalf("%v costs %v, with a result in other memory %v; trees %v and %v", form, us, away[f], own[Trees],
+					away[Trees])
 			case (us > 0) != (form == Trees || form == Aggregators || form == Dense || form == Shared && p.perHost == p.ranks):
 				t.Fatalf("%v costs %v", form, us)
 			}
 			if us > 0 && (p.of(full)[f] < p.of(full)[Dense] || f != int(Dense) && p.of(empty)[f] > p.of(empty)[Dense]) {
-				t.Fatalf("%v costs %v where all is full, %v where all is empty; the dense form %v", Form(f), p.of(full)[f], p.of(empty)[f], own[Dense])
+				t.Fatalf("%v costs %v where all is full, %v where all is empty; the dense form %v", Form(f), p.of(full)[f],
+					p.of(empty)[f], own[Dense])
 			}
 		}
 	})

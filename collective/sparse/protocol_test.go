@@ -71,14 +71,16 @@ func TestMessagesAreThoseOfTheProtocol(t *testing.T) {
 			const size = 8
 			for _, name := range names {
 				has := sets[name]
-				for _, shape := range []struct{ streams, columns, blocks int }{{1, 1, 60}, {2, 3, 100}, {8, 1, 3}, {64, 2, 50}, {3, 7, 1}, {1, 16, 90}} {
+				for _, shape := range []struct{ streams, columns, blocks int }{{1, 1, 60}, {2, 3, 100}, {8, 1, 3}, {64, 2, 50},
+					{3, 7, 1}, {1, 16, 90}} {
 					x := make([]int32, shape.blocks*size)
 					for b := range shape.blocks {
 						if has(c.Rank(), b) {
 							x[b*size+b%size] = int32(1 + b)
 						}
 					}
-					s, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Aggregators), BlockSize(size), Streams(shape.streams), Columns(shape.columns))
+					s, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Aggregators), BlockSize(size),
+						Streams(shape.streams), Columns(shape.columns))
 					if err != nil {
 						return err
 					}
@@ -99,7 +101,8 @@ func TestMessagesAreThoseOfTheProtocol(t *testing.T) {
 					}
 					packets, results := protocol(ranks, ranks, shape.streams*ranks, shape.columns, shape.blocks, has)
 					if want := int64(packets + results); counted[0] != want || counted[1] != want {
-						return fmt.Errorf("%s, %+v: %d messages sent and %d received, want %d packets and %d results", name, shape, counted[0], counted[1], packets, results)
+						return fmt.Errorf("%s, %+v: %d messages sent and %d received, want %d packets and %d results", name, shape,
+							counted[0], counted[1], packets, results)
 					}
 				}
 			}

@@ -76,7 +76,8 @@ func (r *reduction) mergeTrees(ctx context.Context) error {
 	if err := r.dealOut(); err != nil {
 		return r.broken(ctx, r.name, err)
 	}
-	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.count, Op: uint8(r.call.op), DType: uint8(r.call.dtype), Root: -1}
+	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.count, Op: uint8(r.call.op),
+		DType: uint8(r.call.dtype), Root: -1}
 	var finder merge.Finder
 	if r.search != nil {
 		finder = r.search

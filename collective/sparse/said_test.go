@@ -28,12 +28,14 @@ func TestSaidOnce(t *testing.T) {
 			for i := range 4 {
 				for _, n := range []int{1000, 3000} {
 					for _, form := range []Form{Trees, Aggregators} {
-						if _, err := AllReduce(t.Context(), c, make([]float32, n), make([]float32, n), collective.Sum, Use(form)); err != nil {
+						if _, err := AllReduce(t.Context(), c, make([]float32, n), make([]float32, n), collective.Sum,
+							Use(form)); err != nil {
 							return err
 						}
 					}
 				}
-				rows := Pairs[float32]{Indices: make([]uint32, i), Values: make([]float32, 5*i), Width: 5} // another length every time
+				// another length every time
+				rows := Pairs[float32]{Indices: make([]uint32, i), Values: make([]float32, 5*i), Width: 5}
 				for k := range rows.Indices {
 					rows.Indices[k] = uint32(k)
 				}
@@ -65,7 +67,8 @@ func TestNews(t *testing.T) {
 		form Form
 		want bool
 	}{
-		{one, Dense, true}, {two, Trees, true}, {one, Dense, false}, {two, Trees, false}, {one, Trees, true}, {two, Trees, false}, {one, Dense, true}, {one, Dense, false},
+		{one, Dense, true}, {two, Trees, true}, {one, Dense, false}, {two, Trees, false}, {one, Trees, true},
+		{two, Trees, false}, {one, Dense, true}, {one, Dense, false},
 	} {
 		if is, end := s.news(step.call, step.form); is != step.want || end != "" {
 			t.Errorf("step %d: news %v, the end %q", i, is, end)

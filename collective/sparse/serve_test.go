@@ -56,7 +56,8 @@ func mustServe(t *testing.T, hosts, servers []int, body func(w *world, c, worker
 
 // serveTrial makes a call and compares every element with what the workers' tensors give in
 // their order, and for integers with the dense AllReduce.
-func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, op collective.Op, count, size int, one func(*rand.Rand) T, opts ...Option) (Stats, error) {
+func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, op collective.Op, count, size int,
+	one func(*rand.Rand) T, opts ...Option) (Stats, error) {
 	of := func(q int) []T { return input(p, q, workers.Size(), count, size, uint64(count), one) }
 	send := of(workers.Rank())
 	got, dense := make([]T, count), make([]T, count)
@@ -84,7 +85,8 @@ func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, 
 	}
 	for i := range got {
 		if !bytes.Equal(bytesOf(got[i:i+1]), bytesOf(want[i:i+1])) {
-			return stats, fmt.Errorf("%s, %v of %d %v in blocks of %d: element %d is %v, want %v", p.name, op, count, dtypeOf[T](), size, i, got[i], want[i])
+			return stats, fmt.Errorf("%s, %v of %d %v in blocks of %d: element %d is %v, want %v", p.name, op, count,
+				dtypeOf[T](), size, i, got[i], want[i])
 		}
 	}
 	return stats, nil
@@ -104,7 +106,8 @@ func TestServe(t *testing.T) {
 					op, size := operations[i%3], []int{16, 64, 300, 9000}[i%4]
 					for _, count := range []int{0, 1, 257, 5000, 40001} {
 						s, err := serveTrial(t, c, workers, p, op, count, size, int32s)
-						if err == nil && count > 0 && (s.Form != Aggregators || s.Servers != len(l.servers) || s.WorkerBlocks != int64(s.NonZero)) {
+						if err == nil && count > 0 && (s.Form != Aggregators || s.Servers != len(l.servers) ||
+							s.WorkerBlocks != int64(s.NonZero)) {
 							err = fmt.Errorf("%+v", s)
 						}
 						if err == nil {
@@ -136,7 +139,8 @@ func servePairs(t *testing.T, c, workers *collective.Comm, width, rows int) erro
 		return err
 	}
 	got, s, err := AllReducePairs(t.Context(), c, in)
-	if err == nil && (!slices.Equal(got.Indices, want.Indices) || !slices.Equal(got.Values, want.Values) || rows > 1 && s.Servers == 0) {
+	if err == nil && (!slices.Equal(got.Indices, want.Indices) || !slices.Equal(got.Values, want.Values) || rows > 1 &&
+		s.Servers == 0) {
 		err = fmt.Errorf("%d rows of %d: the result differs from that of lists, or nobody served (%v)", rows, width, s)
 	}
 	return err
@@ -186,7 +190,8 @@ func TestServeRefuses(t *testing.T) {
 	mustServe(t, oneHost(4), []int{2}, func(_ *world, c, workers *collective.Comm) error {
 		x := make([]float32, 1000)
 		for _, form := range []Form{Trees, Dense, Shared} {
-			if _, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(form)); !errors.Is(err, collective.ErrArgument) || !strings.Contains(err.Error(), "ranks that serve (2)") {
+			if _, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(form)); !errors.Is(err, collective.ErrArgument) ||
+				!strings.Contains(err.Error(), "ranks that serve (2)") {
 				return fmt.Errorf("%v: %v", form, err)
 			}
 		}
@@ -231,7 +236,8 @@ func TestServeMismatch(t *testing.T) {
 		"dense": {[]int{3}, func(c *collective.Comm) error {
 			return collective.AllReduce(t.Context(), c, x, make([]float32, len(x)), collective.Sum)
 		}, collective.ErrMismatch, "sparse"},
-		"closed": {[]int{3}, func(c *collective.Comm) error { return errors.Join(c.Close(), errLeft) }, collective.ErrPeerClosed, "closed"},
+		"closed": {[]int{3}, func(c *collective.Comm) error { return errors.Join(c.Close(), errLeft) },
+			collective.ErrPeerClosed, "closed"},
 		"canceled": {[]int{3}, func(c *collective.Comm) error {
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 			defer cancel()

@@ -101,11 +101,13 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 		r.saveMemory(why)
 		return false, nil
 	}
-	job := pool.Job{Grid: r.grid, DType: r.call.dtype, Op: r.call.op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out, Fill: r.fill, Union: r.union}
+	job := pool.Job{Grid: r.grid, DType: r.call.dtype, Op: r.call.op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out,
+		Fill: r.fill, Union: r.union}
 	if !r.inPlace && !known {
 		job.Stale = r.swept[:len(r.set)]
 	}
-	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.count, Op: uint8(r.call.op), DType: uint8(r.call.dtype)}
+	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.count, Op: uint8(r.call.op),
+		DType: uint8(r.call.dtype)}
 	n, short := r.pack()
 	if short != nil {
 		err = r.host.BeginWithout(head, job)
@@ -134,7 +136,8 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 // saveMemory notes that the form Shared had no memory, and says why as this rank sees it.
 func (r *reduction) saveMemory(why error) {
 	if r.c.Verbose && !r.lacking() {
-		fmt.Fprintf(os.Stderr, "treerun: rank %d: %s cannot share memory, and runs in the form trees: %v\n", r.c.Rank, r.name, why)
+		fmt.Fprintf(os.Stderr, "treerun: rank %d: %s cannot share memory, and runs in the form trees: %v\n", r.c.Rank, r.name,
+			why)
 	}
 	r.state.scarce = scarce{need: pool.MostBytes(r.grid), until: r.tensor + scarceCalls}
 	r.fill = r.fill || !r.inPlace // of what was in out before nothing was cleared

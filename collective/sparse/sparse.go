@@ -18,7 +18,8 @@ import (
 // Min or Max, and gives every rank the result in recv. send and recv have the same
 // length on all ranks; they may be the same slice, and overlap in no other way.
 // All ranks call it together, with the same options.
-func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T, op collective.Op, opts ...Option) (Stats, error) {
+func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T, op collective.Op,
+	opts ...Option) (Stats, error) {
 	const name = "sparse AllReduce"
 	cfg := newConfig(opts)
 	in, out := bytesOf(send), bytesOf(recv)
@@ -76,7 +77,8 @@ func newReduction(what kind, cfg config, dt kernel.DType, op collective.Op, coun
 		find: finder{dtype: dt, threshold: cfg.threshold},
 		call: call{
 			what: what, dtype: dt, op: kernel.Op(op), form: cfg.form, block: uint32(cfg.block),
-			streams: uint16(cfg.streams), columns: uint16(cfg.columns), count: uint64(count), threshold: math.Float64bits(cfg.threshold),
+			streams: uint16(cfg.streams), columns: uint16(cfg.columns), count: uint64(count),
+			threshold: math.Float64bits(cfg.threshold),
 		},
 	}
 }

@@ -106,7 +106,8 @@ func expected[T Number](form Form, c *collective.Comm, op collective.Op, size, c
 
 // trial makes one call and checks the result, bit by bit, and that send is as it
 // was.
-func trial[T Number](t *testing.T, c *collective.Comm, p pattern, form Form, op collective.Op, count, size int, inPlace bool, one func(r *rand.Rand) T, more ...Option) error {
+func trial[T Number](t *testing.T, c *collective.Comm, p pattern, form Form, op collective.Op, count, size int,
+	inPlace bool, one func(r *rand.Rand) T, more ...Option) error {
 	seed := uint64(count)<<8 | uint64(size)
 	of := func(rank int) []T { return input(p, rank, c.Size(), count, size, seed, one) }
 	send := of(c.Rank())
@@ -119,7 +120,8 @@ func trial[T Number](t *testing.T, c *collective.Comm, p pattern, form Form, op 
 	}
 	before := slices.Clone(send)
 	stats, err := AllReduce(t.Context(), c, send, recv, op, append(more, Use(form), BlockSize(size))...)
-	what := fmt.Sprintf("%v %s, %v of %d %v in blocks of %d, in place %v", form, p.name, op, count, dtypeOf[T](), size, inPlace)
+	what := fmt.Sprintf("%v %s, %v of %d %v in blocks of %d, in place %v", form, p.name, op, count, dtypeOf[T](), size,
+		inPlace)
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -174,7 +176,8 @@ func bfloat16s(r *rand.Rand) collective.BFloat16 {
 }
 
 // typed makes a trial of one element type.
-func typed(t *testing.T, i int, c *collective.Comm, p pattern, form Form, op collective.Op, count, size int, inPlace bool, more ...Option) error {
+func typed(t *testing.T, i int, c *collective.Comm, p pattern, form Form, op collective.Op, count, size int,
+	inPlace bool, more ...Option) error {
 	switch i % 6 {
 	case 0:
 		return trial(t, c, p, form, op, count, size, inPlace, float32s, more...)

@@ -104,7 +104,8 @@ func (n *stage) find(s *cuda.Stream, send cuda.Addr, f *finder, g block.Grid) er
 // gather puts the copy of the blocks that were found into stream s.
 func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) error {
 	return errors.Join(
-		n.kernels.CopyBlocks(s, kernels.DType(dt), n.host.Addr(), send, n.bitmap.Addr(), int64(g.Elements), int64(g.Size), false),
+		n.kernels.CopyBlocks(s, kernels.DType(dt), n.host.Addr(), send, n.bitmap.Addr(), int64(g.Elements), int64(g.Size),
+			false),
 		s.Record(n.done))
 }
 
@@ -113,6 +114,7 @@ func (n *stage) scatter(s *cuda.Stream, recv cuda.Addr, dt kernel.DType, g block
 	words := block.Words(g.Blocks())
 	return errors.Join(
 		s.Memcpy(n.bitmap.Addr(), n.sets.Addr()+cuda.Addr(8*words), int64(8*words)),
-		n.kernels.CopyBlocks(s, kernels.DType(dt), recv, n.host.Addr(), n.bitmap.Addr(), int64(g.Elements), int64(g.Size), true),
+		n.kernels.CopyBlocks(s, kernels.DType(dt), recv, n.host.Addr(), n.bitmap.Addr(), int64(g.Elements), int64(g.Size),
+			true),
 		s.Record(n.done))
 }

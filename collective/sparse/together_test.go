@@ -17,7 +17,8 @@ func TestTwoCommunicatorsAtOnce(t *testing.T) {
 		for _, form := range formsOn(hosts, Trees, Aggregators) {
 			t.Run(fmt.Sprint(hosts, form), func(t *testing.T) {
 				mustRun(t, hosts, func(w *world, c *collective.Comm) error {
-					second, err := collective.New(t.Context(), w, collective.WithTopoCache(""), collective.WithGraph(ranktest.Graph(hosts)))
+					second, err := collective.New(t.Context(), w, collective.WithTopoCache(""),
+						collective.WithGraph(ranktest.Graph(hosts)))
 					if err != nil {
 						return err
 					}

@@ -13,7 +13,8 @@ func TestAboveIntegers(t *testing.T) {
 		width := 8 * uint(d.Size())
 		all := ^uint64(0) >> (64 - width)
 		signed := d == Int8 || d == Int32 || d == Int64
-		for _, threshold := range []float64{0, 0.5, 1, 100.5, 127, 128, 1 << 31, 1 << 32, 1 << 53, 1 << 62, math.Nextafter(1<<63, 0), 1 << 63, math.Nextafter(1<<64, 0), 1 << 64, 1e300} {
+		for _, threshold := range []float64{0, 0.5, 1, 100.5, 127, 128, 1 << 31, 1 << 32, 1 << 53, 1 << 62,
+			math.Nextafter(1<<63, 0), 1 << 63, math.Nextafter(1<<64, 0), 1 << 64, 1e300} {
 			mask, add, limit := above(d, threshold)
 			near := uint64(math.MaxUint64)
 			if threshold < 1<<64 {

@@ -18,7 +18,8 @@ func (s *Set) NonZeroBlocks(stream *cuda.Stream, d DType, bitmap, src cuda.Addr,
 
 // BlocksAbove is NonZeroBlocks for blocks that hold an element further from zero
 // than threshold, or a NaN. threshold is at least 0.
-func (s *Set) BlocksAbove(stream *cuda.Stream, d DType, bitmap, src cuda.Addr, n, block int64, threshold float64) error {
+func (s *Set) BlocksAbove(stream *cuda.Stream, d DType, bitmap, src cuda.Addr, n, block int64,
+	threshold float64) error {
 	if !d.Valid() || block < 1 || !(threshold >= 0) || math.IsInf(threshold, 0) {
 		return fmt.Errorf("kernels: blocks of %d elements of %v above %v: %w", block, d, threshold, ErrArgument)
 	}
@@ -32,7 +33,8 @@ func (s *Set) BlocksAbove(stream *cuda.Stream, d DType, bitmap, src cuda.Addr, n
 		return err
 	}
 	mask, add, limit := above(d, threshold)
-	return s.launch(stream, s.search[d.Size()], n*dtypes[d].size, uint64(bitmap), uint64(src), uint64(n), uint64(block), mask, add, limit)
+	return s.launch(stream, s.search[d.Size()], n*dtypes[d].size, uint64(bitmap), uint64(src), uint64(n), uint64(block),
+		mask, add, limit)
 }
 
 // CopyBlocks copies the blocks of src whose bits are set in bitmap, which is as
@@ -53,7 +55,8 @@ func (s *Set) CopyBlocks(stream *cuda.Stream, d DType, dst, src, bitmap cuda.Add
 	if zero {
 		rest = 1
 	}
-	return s.launch(stream, s.pick[d.Size()], n*dtypes[d].size, uint64(bitmap), uint64(dst), uint64(src), uint64(n), uint64(block), rest)
+	return s.launch(stream, s.pick[d.Size()], n*dtypes[d].size, uint64(bitmap), uint64(dst), uint64(src), uint64(n),
+		uint64(block), rest)
 }
 
 // BitmapBytes returns the size of the bitmap of n elements in blocks of that

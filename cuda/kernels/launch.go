@@ -116,7 +116,8 @@ func (s *Set) ScaleCopy(stream *cuda.Stream, d DType, dst, src cuda.Addr, n int6
 	if err != nil {
 		return err
 	}
-	return s.launch(stream, t.multiply, n*dtypes[d].size, uint64(dst), uint64(src), uint64(n), binary.LittleEndian.Uint64(factor[:]))
+	return s.launch(stream, t.multiply, n*dtypes[d].size, uint64(dst), uint64(src), uint64(n),
+		binary.LittleEndian.Uint64(factor[:]))
 }
 
 // check refuses addresses at which there can be no n elements.

@@ -79,10 +79,12 @@ func TestCode(t *testing.T) {
 			if strings.Contains(name, "search") {
 				loads, stores = 1, 0
 			}
-			if n := strings.Count(code, "ld.global.v4.") + strings.Count(code, "ld.global.v2.u64") + strings.Count(code, "ld.global.v2.f64"); n < loads {
+			if n := strings.Count(code, "ld.global.v4.") + strings.Count(code, "ld.global.v2.u64") + strings.Count(code,
+				"ld.global.v2.f64"); n < loads {
 				t.Errorf("%s loads 16 bytes in %d places, want %d or more", name, n, loads)
 			}
-			if n := strings.Count(code, "st.global.v4.") + strings.Count(code, "st.global.v2.u64") + strings.Count(code, "st.global.v2.f64"); n < stores {
+			if n := strings.Count(code, "st.global.v4.") + strings.Count(code, "st.global.v2.u64") + strings.Count(code,
+				"st.global.v2.f64"); n < stores {
 				t.Errorf("%s stores 16 bytes in %d places, want %d or more", name, n, stores)
 			}
 			for _, bad := range []string{".local", "call", "ld.u", "ld.f", "st.u", "st.f", "ld.v", "st.v"} {
@@ -98,13 +100,16 @@ func TestCode(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for d, want := range map[DType]string{Int8: "int8", Uint8: "uint8", Int32: "int32", Uint32: "uint32", Int64: "int64", Uint64: "uint64",
-		Float16: "float16", BFloat16: "bfloat16", Float32: "float32", Float64: "float64", 0: "DType(0)", dtypeEnd: "DType(11)"} {
+	for d, want := range map[DType]string{Int8: "int8", Uint8: "uint8", Int32: "int32", Uint32: "uint32", Int64: "int64",
+		Uint64:  "uint64",
+		Float16: "float16", BFloat16: "bfloat16", Float32: "float32", Float64: "float64", 0: "DType(0)",
+		dtypeEnd: "DType(11)"} {
 		if fmt.Sprint(d) != want || d.Valid() != (d.Size() > 0) {
 			t.Errorf("DType %d is %v of %d bytes, want %s", uint8(d), d, d.Size(), want)
 		}
 	}
-	for o, want := range map[Op]string{Sum: "sum", Prod: "prod", Min: "min", Max: "max", Avg: "avg", 0: "Op(0)", opEnd: "Op(6)"} {
+	for o, want := range map[Op]string{Sum: "sum", Prod: "prod", Min: "min", Max: "max", Avg: "avg", 0: "Op(0)",
+		opEnd: "Op(6)"} {
 		if fmt.Sprint(o) != want {
 			t.Errorf("Op %d is %v, want %s", uint8(o), o, want)
 		}

@@ -206,7 +206,8 @@ func (k *desk) compare(ctx context.Context, memory cuda.Slice[uint8], pattern []
 	if wrong == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d of %d bytes differ, the first at %d: does ACS or an IOMMU redirect what peers send? (hint: dmesg, and turn ACS off on PCIe switches, or intel_iommu=off)", wrong, patternBytes, first)
+	return fmt.Errorf("%d of %d bytes differ, the first at %d: does ACS or an IOMMU redirect what peers send? (hint: "+
+		"dmesg, and turn ACS off on PCIe switches, or intel_iommu=off)", wrong, patternBytes, first)
 }
 
 // wait waits for this rank's copies, as long as any copy can take.
@@ -223,7 +224,8 @@ func (k *desk) wait(ctx context.Context) error {
 			return err
 		case i == patience-1:
 			k.hung++
-			return fmt.Errorf("%w within %v: does ACS or an IOMMU redirect what peers send? (hint: dmesg, and turn ACS off on PCIe switches, or intel_iommu=off)", errHung, slice*time.Duration(patience))
+			return fmt.Errorf("%w within %v: does ACS or an IOMMU redirect what peers send? (hint: dmesg, and turn ACS off on "+
+				"PCIe switches, or intel_iommu=off)", errHung, slice*time.Duration(patience))
 		}
 	}
 }

@@ -100,7 +100,8 @@ type hostResult struct {
 }
 
 func packed(members []int, r *Result) (p hostResult, err error) {
-	p = hostResult{Ranks: members, Machine: r.Machine, Devices: r.Devices, Found: r.Found, Dropped: r.Dropped, Kept: r.Kept}
+	p = hostResult{Ranks: members, Machine: r.Machine, Devices: r.Devices, Found: r.Found, Dropped: r.Dropped,
+		Kept: r.Kept}
 	p.Graph, err = r.Graph.AppendJSON(nil)
 	return p, err
 }

@@ -50,7 +50,8 @@ func TestOnHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	ranks := &topo.Graph{Ranks: 6, Hosts: hosts, Links: []topo.Link{
-		{A: 0, B: 1, GBytesPerSecond: 1, Kind: topo.TCP, Source: topo.Measured}, {A: 0, B: 5, GBytesPerSecond: 1, Kind: topo.TCP, Source: topo.Measured},
+		{A: 0, B: 1, GBytesPerSecond: 1, Kind: topo.TCP, Source: topo.Measured},
+		{A: 0, B: 5, GBytesPerSecond: 1, Kind: topo.TCP, Source: topo.Measured},
 		{A: 0, B: 2, GBytesPerSecond: 9, Kind: "shm", Source: topo.Measured},
 	}}
 	g, err := Join(ranks, found, false)
@@ -84,7 +85,8 @@ func TestOnHostsFails(t *testing.T) {
 	if !onRanks(t, 4, noMemory()) {
 		return
 	}
-	if _, err := onHosts(t, []int{0, 0, 1, 1}, []int{0, 1, 2, 3}); err == nil || !strings.Contains(err.Error(), "OUT_OF_MEMORY") {
+	if _, err := onHosts(t, []int{0, 0, 1, 1}, []int{0, 1, 2, 3}); err == nil ||
+		!strings.Contains(err.Error(), "OUT_OF_MEMORY") {
 		t.Errorf("error %v", err)
 	}
 }

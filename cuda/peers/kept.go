@@ -85,7 +85,8 @@ func newKeeper(o Options, m *meter) *keeper {
 	} else {
 		return k
 	}
-	k.file = k.cache.PathOf(fmt.Sprintf("gpus %d\n%s\n%s", method, m.machine.Driver, strings.Join(m.devices(), "\n")), k.ranks)
+	k.file = k.cache.PathOf(fmt.Sprintf("gpus %d\n%s\n%s", method, m.machine.Driver, strings.Join(m.devices(), "\n")),
+		k.ranks)
 	return k
 }
 

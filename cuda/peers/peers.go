@@ -127,5 +127,6 @@ func readMachine(dev *cuda.Device) (*gpu.Machine, error) {
 
 // alone is what the driver says of a device.
 func alone(dev *cuda.Device) gpu.GPU {
-	return gpu.GPU{Index: dev.Index(), UUID: dev.UUID(), Name: dev.Name(), PCI: gpu.NormalPCI(dev.PCI()), Memory: dev.TotalMemory(), NUMA: -1}
+	return gpu.GPU{Index: dev.Index(), UUID: dev.UUID(), Name: dev.Name(), PCI: gpu.NormalPCI(dev.PCI()),
+		Memory: dev.TotalMemory(), NUMA: -1}
 }

@@ -109,7 +109,8 @@ func TestMeasure(t *testing.T) {
 	}
 	for i, l := range r.Graph.Links {
 		w := want.Links[i]
-		if l.A != w.A || l.B != w.B || l.Kind != gpu.KindNVLink || l.Source != topo.Measured || l.Declared != w.GBytesPerSecond || l.GBytesPerSecond <= 0 {
+		if l.A != w.A || l.B != w.B || l.Kind != gpu.KindNVLink || l.Source != topo.Measured ||
+			l.Declared != w.GBytesPerSecond || l.GBytesPerSecond <= 0 {
 			t.Errorf("link %+v, want one of %v GB/s, measured", l, w.GBytesPerSecond)
 		}
 	}
@@ -206,7 +207,8 @@ func TestBrokenLink(t *testing.T) {
 			if r.Graph.Rates().At(0, 3) != 0 || r.Graph.Rates().At(0, 1) == 0 {
 				t.Errorf("%v", r.Graph)
 			}
-			if len(r.Dropped) != 1 || r.Dropped[0].A != 0 || r.Dropped[0].B != 3 || !strings.Contains(r.Dropped[0].Fault, "ACS or an IOMMU") {
+			if len(r.Dropped) != 1 || r.Dropped[0].A != 0 || r.Dropped[0].B != 3 ||
+				!strings.Contains(r.Dropped[0].Fault, "ACS or an IOMMU") {
 				t.Errorf("dropped %+v", r.Dropped)
 			}
 		}
@@ -233,7 +235,8 @@ func TestHungLink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Dropped) != 1 || r.Dropped[0].A != 0 || r.Dropped[0].B != 3 || !strings.Contains(r.Dropped[0].Fault, "does not end within 5s") {
+	if len(r.Dropped) != 1 || r.Dropped[0].A != 0 || r.Dropped[0].B != 3 ||
+		!strings.Contains(r.Dropped[0].Fault, "does not end within 5s") {
 		t.Errorf("dropped %+v", r.Dropped)
 	}
 	for _, l := range r.Graph.Links {
@@ -262,7 +265,8 @@ func TestNoMemory(t *testing.T) {
 	}
 	before := cuda.Stats()
 	_, err := measureOn(t, Options{Forget: true}, 0, 1, 2)
-	if err == nil || !strings.Contains(err.Error(), "measure peer links: rank 1: ") || !strings.Contains(err.Error(), "OUT_OF_MEMORY") {
+	if err == nil || !strings.Contains(err.Error(), "measure peer links: rank 1: ") ||
+		!strings.Contains(err.Error(), "OUT_OF_MEMORY") {
 		t.Fatalf("error %v", err)
 	}
 	after := cuda.Stats()

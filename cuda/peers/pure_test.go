@@ -53,7 +53,8 @@ func TestSwapTellsTheFailure(t *testing.T) {
 	if _, err := opened[int](bad, 1, why); !errors.Is(err, why) {
 		t.Errorf("%v", err)
 	}
-	if _, err := opened[int]([][]byte{[]byte("{")}, 0, nil); err == nil || !strings.Contains(err.Error(), "what rank 0 says") {
+	if _, err := opened[int]([][]byte{[]byte("{")}, 0, nil); err == nil ||
+		!strings.Contains(err.Error(), "what rank 0 says") {
 		t.Errorf("%v", err)
 	}
 }
@@ -61,15 +62,17 @@ func TestSwapTellsTheFailure(t *testing.T) {
 // GPUs that rank 0 does not see, as in another container, are added.
 func TestTogether(t *testing.T) {
 	m := &gpu.Machine{GPUs: []gpu.GPU{{UUID: "GPU-a"}}, Levels: [][]gpu.Level{{0}}, Refused: [][]string{{""}}}
-	got, err := together([]hello{{UUID: "GPU-a", GPU: m.GPUs[0], Machine: m}, {UUID: "GPU-b", GPU: gpu.GPU{UUID: "GPU-b", PCIeWidth: 8}}})
+	got, err := together([]hello{{UUID: "GPU-a", GPU: m.GPUs[0], Machine: m},
+		{UUID: "GPU-b", GPU: gpu.GPU{UUID: "GPU-b", PCIeWidth: 8}}})
 	if err != nil || len(got.GPUs) != 2 || got.Find("GPU-b").PCIeWidth != 8 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for name, hellos := range map[string][]hello{
-		"no machine":     {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-a"}}},
-		"another's GPU":  {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-c"}, Machine: new(gpu.Machine)}},
-		"a bad machine":  {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-a"}, Machine: &gpu.Machine{GPUs: make([]gpu.GPU, 2)}}},
-		"bad dimensions": {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-a"}, Machine: &gpu.Machine{GPUs: []gpu.GPU{{UUID: "GPU-a"}}, Levels: [][]gpu.Level{{0, 0}}}}},
+		"no machine":    {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-a"}}},
+		"another's GPU": {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-c"}, Machine: new(gpu.Machine)}},
+		"a bad machine": {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-a"}, Machine: &gpu.Machine{GPUs: make([]gpu.GPU, 2)}}},
+		"bad dimensions": {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-a"},
+			Machine: &gpu.Machine{GPUs: []gpu.GPU{{UUID: "GPU-a"}}, Levels: [][]gpu.Level{{0, 0}}}}},
 	} {
 		if _, err := together(hellos); err == nil {
 			t.Errorf("%s: no error", name)
@@ -127,8 +130,10 @@ func TestParseHostRefuses(t *testing.T) {
 		"is not one of":         `{"Ranks":[0],"Devices":["GPU-b"],` + machine + `,` + graph + `}`,
 		"measured the pair 0-1": `{"Ranks":[0],"Devices":["GPU-a"],` + machine + `,` + graph + `,"Found":[{"A":0,"B":1}]}`,
 		"drops the link 1-1":    `{"Ranks":[0],"Devices":["GPU-a"],` + machine + `,` + graph + `,"Dropped":[{"A":1,"B":1}]}`,
-		"too long, or no text":  `{"Ranks":[4,5],"Devices":["GPU-a","GPU-a"],` + machine + `,` + graph + `,"Dropped":[{"A":0,"B":1,"Fault":"\u001b"}]}`,
-		"a graph of 2 ranks":    `{"Ranks":[0],"Devices":["GPU-a"],` + machine + `,"Graph":{"ranks":2,"links":[{"a":0,"b":1,"gbytes_per_second":1}]}}`,
+		"too long, or no text": `{"Ranks":[4,5],"Devices":["GPU-a","GPU-a"],` + machine + `,` + graph +
+			`,"Dropped":[{"A":0,"B":1,"Fault":"\u001b"}]}`,
+		"a graph of 2 ranks": `{"Ranks":[0],"Devices":["GPU-a"],` + machine +
+			`,"Graph":{"ranks":2,"links":[{"a":0,"b":1,"gbytes_per_second":1}]}}`,
 	} {
 		if _, err := ParseHost([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)

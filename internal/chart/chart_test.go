@@ -15,7 +15,8 @@ func TestTicks(t *testing.T) {
 	for _, c := range []struct{ least, most float64 }{{8, 64}, {8, 256 << 20}, {1, 1 << 40}, {1000, 1e6}} {
 		labels := 0
 		for _, tick := range powers(c.least, c.most) {
-			if tick.Value < c.least-1e-9 || tick.Value > c.most+1e-9 || math.Log2(tick.Value) != math.Trunc(math.Log2(tick.Value)) {
+			if tick.Value < c.least-1e-9 || tick.Value > c.most+1e-9 ||
+				math.Log2(tick.Value) != math.Trunc(math.Log2(tick.Value)) {
 				t.Errorf("from %g to %g: a tick at %g", c.least, c.most, tick.Value)
 			}
 			if tick.Label != "" {
@@ -54,7 +55,8 @@ func TestSVG(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, want := range []string{"above all", "a title", "along", "upwards", "falls", "rises", "limit", "where curves cross"} {
+	for _, want := range []string{"above all", "a title", "along", "upwards", "falls", "rises", "limit",
+		"where curves cross"} {
 		if !strings.Contains(string(svg), ">"+want+"<") {
 			t.Errorf("the chart does not say %q", want)
 		}

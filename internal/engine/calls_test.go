@@ -16,7 +16,8 @@ import (
 
 // eachRank opens the links of the plans, lane after lane, binds them, and calls
 // f as every rank, side by side.
-func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int, f func(rank int, programs []*Program, w *Waiter) error) {
+func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
+	f func(rank int, programs []*Program, w *Waiter) error) {
 	t.Helper()
 	layout := transport.Layout{Size: plans[0].Size, Slots: slots, SlotBytes: slotBytes}
 	lanes := make([][]int, len(plans))
@@ -81,8 +82,9 @@ func fromTrees(t *testing.T, kind plan.Kind, trees []topo.Tree, form plan.Form) 
 
 func sumOf(seq, count int) Call {
 	return Call{
-		Header: transport.Header{Seq: uint64(seq), Count: uint64(count), Kind: uint8(plan.AllReduce), Op: uint8(kernel.Sum), DType: uint8(kernel.Int32), Root: -1},
-		DType:  kernel.Int32, Op: kernel.Sum,
+		Header: transport.Header{Seq: uint64(seq), Count: uint64(count), Kind: uint8(plan.AllReduce), Op: uint8(kernel.Sum),
+			DType: uint8(kernel.Int32), Root: -1},
+		DType: kernel.Int32, Op: kernel.Sum,
 	}
 }
 
@@ -134,30 +136,31 @@ func TestInFlight(t *testing.T) {
 func TestPieces(t *testing.T) {
 	const n = 3
 	lengths := []int{1, 0, 700, 3, 64, 1, 1, 2000, 0, 5}
-	eachRank(t, []*plan.Plan{fromTrees(t, plan.AllReduce, binomials(n), plan.Split)}, 4, 1024, func(rank int, programs []*Program, w *Waiter) error {
-		total, c := 0, Call{}
-		for i, count := range lengths {
-			total += count
-			p := Piece{In: numbers(rank+i, count), Out: make([]byte, 4*count), End: 4 * total}
-			if i%2 == 1 {
-				p.Out = p.In
+	eachRank(t, []*plan.Plan{fromTrees(t, plan.AllReduce, binomials(n), plan.Split)}, 4, 1024,
+		func(rank int, programs []*Program, w *Waiter) error {
+			total, c := 0, Call{}
+			for i, count := range lengths {
+				total += count
+				p := Piece{In: numbers(rank+i, count), Out: make([]byte, 4*count), End: 4 * total}
+				if i%2 == 1 {
+					p.Out = p.In
+				}
+				c.Pieces = append(c.Pieces, p)
 			}
-			c.Pieces = append(c.Pieces, p)
-		}
-		pieces := slices.Clone(c.Pieces)
-		c = sumOf(1, total)
-		c.Pieces = slices.Clone(pieces)
-		if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
-			return fmt.Errorf("%+v", fault)
-		}
-		for i, count := range lengths {
-			want := numbers(n*(n+1)/2+n*i-1, count)
-			if !slices.Equal(pieces[i].Out, want) {
-				return fmt.Errorf("piece %d of %d elements: wrong result", i, count)
+			pieces := slices.Clone(c.Pieces)
+			c = sumOf(1, total)
+			c.Pieces = slices.Clone(pieces)
+			if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
+				return fmt.Errorf("%+v", fault)
 			}
-		}
-		return nil
-	})
+			for i, count := range lengths {
+				want := numbers(n*(n+1)/2+n*i-1, count)
+				if !slices.Equal(pieces[i].Out, want) {
+					return fmt.Errorf("piece %d of %d elements: wrong result", i, count)
+				}
+			}
+			return nil
+		})
 }
 
 // TestParts gathers and scatters messages with one part per rank, whose shorter
@@ -201,20 +204,21 @@ func TestParts(t *testing.T) {
 // TestScaleAndDivide multiplies what goes in and divides what comes out.
 func TestScaleAndDivide(t *testing.T) {
 	const n, count = 4, 500
-	eachRank(t, []*plan.Plan{fromTrees(t, plan.AllReduce, binomials(n), plan.Split)}, 2, 512, func(rank int, programs []*Program, w *Waiter) error {
-		c := sumOf(1, count)
-		out := make([]byte, 4*count)
-		c.In, c.Out = numbers(rank, count), out
-		c.Scale, c.Divide = true, 5
-		binary.NativeEndian.PutUint32(c.Factor[:], 3)
-		if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
-			return fmt.Errorf("%+v", fault)
-		}
-		if !slices.Equal(out, numbers(5, count)) { // (1+2+3+4) * 3 / 5 = 6 times the element's number
-			return fmt.Errorf("not 6, 12, 18, ...: % x", out[:16])
-		}
-		return nil
-	})
+	eachRank(t, []*plan.Plan{fromTrees(t, plan.AllReduce, binomials(n), plan.Split)}, 2, 512,
+		func(rank int, programs []*Program, w *Waiter) error {
+			c := sumOf(1, count)
+			out := make([]byte, 4*count)
+			c.In, c.Out = numbers(rank, count), out
+			c.Scale, c.Divide = true, 5
+			binary.NativeEndian.PutUint32(c.Factor[:], 3)
+			if fault, failed := programs[0].Run(context.Background(), &c, w); failed {
+				return fmt.Errorf("%+v", fault)
+			}
+			if !slices.Equal(out, numbers(5, count)) { // (1+2+3+4) * 3 / 5 = 6 times the element's number
+				return fmt.Errorf("not 6, 12, 18, ...: % x", out[:16])
+			}
+			return nil
+		})
 }
 
 // TestMerge: a rank with several children reads their chunks in one step, and

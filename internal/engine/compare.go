@@ -48,7 +48,8 @@ func (c *closedEarly) Error() string { return fmt.Sprintf("rank %d has closed", 
 // out at their next chunk.
 func (e *Engine) record(c *Call) {
 	h := &c.Header
-	for _, v := range []uint64{h.Count, uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32} {
+	for _, v := range []uint64{h.Count, uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(
+		uint32(h.Root))<<32} {
 		e.chain = bits.RotateLeft64((e.chain^v)*0x9E3779B97F4A7C15, 29)
 	}
 	h.Chain = uint8(e.chain >> 32)
@@ -124,7 +125,8 @@ func (e *Engine) faultOf(err error, doing string) transport.Fault {
 	var pm *messageMismatch
 	switch {
 	case errors.As(err, &pm):
-		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%s%v while rank %d called %s", FaultMismatch, pm, e.rank, pm.mine)}
+		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%s%v while rank %d called %s", FaultMismatch, pm, e.rank,
+			pm.mine)}
 	case errors.As(err, &l):
 		return transport.Fault{Rank: e.rank, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
 			FaultClosed, e.rank, l.peer, Describe(l.theirs))}

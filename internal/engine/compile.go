@@ -48,7 +48,8 @@ func (s *step) isBuffer() bool { return len(s.args) == 1 && s.args[0].in == nil 
 
 // compile turns a track of lane l into steps on the links that receiver and
 // sender look up.
-func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (transport.Receiver, error), sender func(int32) (transport.Sender, error)) ([]step, error) {
+func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (transport.Receiver, error),
+	sender func(int32) (transport.Sender, error)) ([]step, error) {
 	fused, err := fuse.Track(p, l.Part, t)
 	if err != nil {
 		return nil, err

@@ -45,7 +45,8 @@ type inbound struct {
 // from rank to rank travel on lane messageLane, -1 where there is none. crowded
 // says that ranks share cores, and lending that payloads may be read from their
 // sender's own memory, where ranks can: on some machines copies are quicker. All of it is the same on all ranks.
-func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded, lending bool) (*Engine, error) {
+func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded, lending bool) (*Engine,
+	error) {
 	e := &Engine{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
 	if r, ok := ep.(transport.Reacher); ok {
 		e.reaches, _ = r.Reaches()

@@ -30,7 +30,8 @@ func binomial(n, root int) topo.Tree {
 
 // runPlan runs a plan as all ranks, over mem, and returns what every rank has in
 // Out. in(rank) is its In.
-func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(rank int) []byte) ([][]byte, []transport.Fault) {
+func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(rank int) []byte) ([][]byte,
+	[]transport.Fault) {
 	t.Helper()
 	out := make([][]byte, p.Size)
 	faults := make([]transport.Fault, p.Size)
@@ -38,8 +39,9 @@ func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(ra
 		out[r] = make([]byte, 4*count)
 		for seq := uint64(1); seq <= 2; seq++ {
 			c := &Call{
-				Header: transport.Header{Seq: seq, Count: uint64(count), Kind: uint8(p.Kind), Op: uint8(kernel.Sum), DType: uint8(kernel.Int32), Root: int32(p.Root)},
-				In:     in(r), Out: out[r], DType: kernel.Int32, Op: kernel.Sum,
+				Header: transport.Header{Seq: seq, Count: uint64(count), Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
+					DType: uint8(kernel.Int32), Root: int32(p.Root)},
+				In: in(r), Out: out[r], DType: kernel.Int32, Op: kernel.Sum,
 			}
 			faults[r], _ = programs[0].Run(context.Background(), c, w)
 		}
@@ -64,13 +66,15 @@ func TestRunMatchesOracle(t *testing.T) {
 		for r := range trees {
 			trees[r] = binomial(n, r)
 		}
-		for _, shape := range []struct{ slots, bytes, count int }{{2, 64, 1000}, {8, 4096, 5000}, {4, 16384, 0}, {4, 16384, 3}, {2, 16384, 40000}} {
+		for _, shape := range []struct{ slots, bytes, count int }{{2, 64, 1000}, {8, 4096, 5000}, {4, 16384, 0},
+			{4, 16384, 3}, {2, 16384, 40000}} {
 			for _, form := range []plan.Form{plan.Single, plan.Split} {
 				p, err := plan.FromTrees(plan.AllReduce, trees, nil, form)
 				if err != nil {
 					t.Fatal(err)
 				}
-				out, faults := runPlan(t, p, shape.slots, shape.bytes, shape.count, func(r int) []byte { return numbers(r, shape.count) })
+				out, faults := runPlan(t, p, shape.slots, shape.bytes, shape.count,
+					func(r int) []byte { return numbers(r, shape.count) })
 				want := numbers(n*(n+1)/2-1, shape.count)
 				for r := range out {
 					if faults[r] != (transport.Fault{}) || !slices.Equal(out[r], want) {
@@ -83,7 +87,8 @@ func TestRunMatchesOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, faults := runPlan(t, p, shape.slots, shape.bytes, shape.count, func(r int) []byte { return numbers(r, shape.count) })
+			out, faults := runPlan(t, p, shape.slots, shape.bytes, shape.count,
+				func(r int) []byte { return numbers(r, shape.count) })
 			for r := range out {
 				if faults[r] != (transport.Fault{}) || !slices.Equal(out[r], numbers(root, shape.count)) {
 					t.Fatalf("%d ranks, %+v: broadcast: rank %d: wrong result, fault %+v", n, shape, r, faults[r])

@@ -20,7 +20,8 @@ const lendCrowdedFrom = 128 << 10
 // it by a system call, process_vm_readv. All ranks come to the same.
 //
 // Whether it pays at all is measured when the communicator is made (probe.Lending). On AMD EPYC
-// (Zen 5, virtual), while its cores share a cache, it does not: with two ranks on two cores 8 KiB take 3.1 us by that call
+// (Zen 5, virtual), while its cores share a cache, it does not: with two ranks on two cores 8 KiB
+// take 3.1 us by that call
 // and 0.55 through slots, 128 KiB 7.6 and 6.3, 2 MiB 110 and 90. What follows is of an Intel
 // Xeon, where it does.
 //

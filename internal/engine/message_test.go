@@ -154,7 +154,8 @@ func TestMessageMismatch(t *testing.T) {
 		return fmt.Errorf("%s", fault.Text)
 	})
 	for r, err := range errs {
-		if !strings.HasPrefix(err.Error(), FaultMismatch) || !strings.Contains(err.Error(), "20 int32") || !strings.Contains(err.Error(), "21 int32") {
+		if !strings.HasPrefix(err.Error(), FaultMismatch) || !strings.Contains(err.Error(), "20 int32") ||
+			!strings.Contains(err.Error(), "21 int32") {
 			t.Errorf("rank %d: %v, want both lengths", r, err)
 		}
 	}

@@ -18,7 +18,8 @@ import (
 // in their order, and of the hosts in theirs, one float after the other.
 func TestStableOrderHasTheSameBits(t *testing.T) {
 	counts := []int{3, 1000, 40000}
-	for _, hosts := range [][][]int{{{0, 1, 2, 3, 4}}, {{0, 1, 2}, {3, 4, 5}}, {{0, 1}, {2, 3}, {4, 5}}, {{0}, {1, 2, 3}, {4, 5}, {6}}} {
+	for _, hosts := range [][][]int{{{0, 1, 2, 3, 4}}, {{0, 1, 2}, {3, 4, 5}}, {{0, 1}, {2, 3}, {4, 5}},
+		{{0}, {1, 2, 3}, {4, 5}, {6}}} {
 		n := 0
 		for _, ranks := range hosts {
 			n += len(ranks)
@@ -60,7 +61,8 @@ func checkStable(t *testing.T, p *plan.Plan, counts []int, inputs [][]byte, want
 				}
 				fault, _ := programs[0].Run(context.Background(), c, w)
 				if fault != (transport.Fault{}) || (p.Root < 0 || p.Root == r) && !slices.Equal(out, want[:4*count]) {
-					t.Errorf("%s, %v, in place %v, %d floats: rank %d has other bits, fault %+v", p.Name, p.Kind, inPlace, count, r, fault)
+					t.Errorf("%s, %v, in place %v, %d floats: rank %d has other bits, fault %+v", p.Name, p.Kind, inPlace, count, r,
+						fault)
 				}
 			}
 			return nil

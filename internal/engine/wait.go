@@ -60,7 +60,8 @@ const (
 func (w *Waiter) polls(e *Engine, c *Call) int {
 	bytes := int(c.Header.Count) * c.DType.Size()
 	switch kind := plan.Kind(c.Header.Kind); {
-	case !w.Lingers, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == e.rank, c.wide, 3*bytes > 2*e.linkBytes:
+	case !w.Lingers, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == e.rank, c.wide,
+		3*bytes > 2*e.linkBytes:
 		return w.Spins
 	}
 	return lingerPolls + min(bytes, e.ep.MaxPayload())/lingerBytes

@@ -49,7 +49,8 @@ func TestPolls(t *testing.T) {
 		{"an AllReduce", true, plan.AllReduce, -1, 1 << 10, false, spins},
 	} {
 		w := &Waiter{Spins: spins, Lingers: x.lingers}
-		c := &Call{Header: transport.Header{Kind: uint8(x.kind), Root: x.root, Count: x.bytes / 4}, DType: kernel.Float32, wide: x.wide}
+		c := &Call{Header: transport.Header{Kind: uint8(x.kind), Root: x.root, Count: x.bytes / 4}, DType: kernel.Float32,
+			wide: x.wide}
 		if got := w.polls(k, c); got != x.want {
 			t.Errorf("%s: %d polls, want %d", x.name, got, x.want)
 		}
@@ -68,7 +69,8 @@ func (slowBell) Yield() { time.Sleep(5 * time.Millisecond) }
 // A wait is published soon, also where every yield takes long: another rank whose time is
 // up finds out what this one waits for.
 func TestLongYields(t *testing.T) {
-	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256, Links: []transport.Link{{Lane: 0, Src: 0, Dst: 1}, {Lane: 0, Src: 1, Dst: 0}}}
+	layout := transport.Layout{Size: 2, Slots: 2, SlotBytes: 256,
+		Links: []transport.Link{{Lane: 0, Src: 0, Dst: 1}, {Lane: 0, Src: 1, Dst: 0}}}
 	eps, err := mem.New(layout)
 	if err != nil {
 		t.Fatal(err)

@@ -245,7 +245,8 @@ func TestManySources(t *testing.T) {
 		s.Refused(&net.TCPAddr{IP: net.IPv4(10, 0, byte(i/256), byte(i))}, errPassword)
 	}
 	s.Summary()
-	if n := strings.Count(text.String(), "level=WARN"); n != namedSources || !strings.Contains(text.String(), "count=992") {
+	if n := strings.Count(text.String(), "level=WARN"); n != namedSources ||
+		!strings.Contains(text.String(), "count=992") {
 		t.Errorf("%d warnings:\n%s", n, &text)
 	}
 }
@@ -302,7 +303,8 @@ func TestSparedConnections(t *testing.T) {
 	s := Refusals{Log: slog.New(slog.NewTextHandler(&text, nil)), Spare: 3}
 	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}
 	s.Spared(addrOf(at), 2)
-	for i, err := range []error{errSilent, errLeft, fmt.Errorf("%w: x", errNoProof), errSilent, errSilent, errLeft, errSilent, errLeft} {
+	for i, err := range []error{errSilent, errLeft, fmt.Errorf("%w: x", errNoProof), errSilent, errSilent, errLeft,
+		errSilent, errLeft} {
 		if text.Len() > 0 {
 			t.Fatalf("%d: %s", i, &text)
 		}

@@ -245,7 +245,8 @@ func (m *connector) release() {
 
 // noWay says why there is no path to a peer.
 func (m *connector) noWay(peer int) string {
-	return fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)", texts(m.mine), texts(m.offers[peer].Places))
+	return fmt.Sprintf("no address of one can be reached from one of the other (%s; %s)", texts(m.mine),
+		texts(m.offers[peer].Places))
 }
 
 func texts(places []place) string {

@@ -105,9 +105,11 @@ func TestHandshakeNeedsEverythingEqual(t *testing.T) {
 			}
 		}
 		a, b := draw("dialer"), draw("acceptor")
-		same := string(a.Key) == string(b.Key) && a.JobID == b.JobID && a.Epoch == b.Epoch && a.Purpose == b.Purpose && a.Encrypt == b.Encrypt
+		same := string(a.Key) == string(b.Key) && a.JobID == b.JobID && a.Epoch == b.Epoch && a.Purpose == b.Purpose &&
+			a.Encrypt == b.Encrypt
 		sa, sb := sessionOf(t, a), sessionOf(t, b)
-		h := helloOf(sa, rapid.IntRange(0, 1<<24).Draw(t, "from"), rapid.IntRange(0, 1<<24).Draw(t, "to"), rapid.IntRange(0, MaxStreams-1).Draw(t, "stream"))
+		h := helloOf(sa, rapid.IntRange(0, 1<<24).Draw(t, "from"), rapid.IntRange(0, 1<<24).Draw(t, "to"),
+			rapid.IntRange(0, MaxStreams-1).Draw(t, "stream"))
 		o := shake(sa, sb, h, "take", nil)
 		if same != (o.dialed == nil) || same != (o.accepted == nil) || same != o.taken {
 			t.Fatalf("equal: %t, got %+v", same, o)
@@ -223,7 +225,8 @@ func TestStrangersAreToldApart(t *testing.T) {
 	}{
 		{"silence", "", "without a word"},
 		{"http", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", `does not speak treerun's protocol: it sent "GET / HTTP/1`},
-		{"long http", "GET / HTTP/1.1\r\nHost: " + strings.Repeat("x", 5000), `does not speak treerun's protocol: it sent "GET / HTTP/1`},
+		{"long http", "GET / HTTP/1.1\r\nHost: " + strings.Repeat("x", 5000),
+			`does not speak treerun's protocol: it sent "GET / HTTP/1`},
 		{"truncated", string(good[:20]), "20 of 80 bytes of its hello came: the other side closed"},
 		{"version", string(version), "version 2, this one is 1 (hint: all ranks must run the same build)"},
 		{"flags", string(flags), "unknown flags 0x82"},
@@ -253,7 +256,8 @@ func TestHelloLayout(t *testing.T) {
 	copy(h.nonce[:], strings.Repeat("n", nonceBytes))
 	copy(h.Attempt[:], strings.Repeat("a", attemptBytes))
 	b := h.encode()
-	want := "trnc\x01\x01\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0epurpjob-id-8" + strings.Repeat("n", 32) + strings.Repeat("a", 16)
+	want := "trnc\x01\x01\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0epurpjob-id-8" + strings.Repeat("n",
+		32) + strings.Repeat("a", 16)
 	if string(b[:]) != want {
 		t.Errorf("%q", b)
 	}

@@ -76,7 +76,8 @@ func beFarRank(text string) {
 		got := make([]byte, 4)
 		c := mesh.Conns(p)[r.Streams-1]
 		_, err := io.ReadFull(c, got)
-		fmt.Printf("peer %s %s %s %v\n", strings.TrimSpace(string(got)), c.Device(), c.RemoteAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort().Addr(), err)
+		fmt.Printf("peer %s %s %s %v\n", strings.TrimSpace(string(got)), c.Device(),
+			c.RemoteAddr().(interface{ AddrPort() netip.AddrPort }).AddrPort().Addr(), err)
 	}
 }
 
@@ -169,7 +170,8 @@ func TestHostsFindTheNetworkThatWorks(t *testing.T) {
 	h := twoNetworks(t)
 	for i := range h.Len() {
 		for _, args := range [][]string{
-			{"link", "add", "docker0", "type", "bridge"}, {"addr", "add", "172.17.0.1/16", "dev", "docker0"}, {"link", "set", "docker0", "up"},
+			{"link", "add", "docker0", "type", "bridge"}, {"addr", "add", "172.17.0.1/16", "dev", "docker0"},
+			{"link", "set", "docker0", "up"},
 		} {
 			if out, err := h.Command(i, "ip", args...).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %v: %s", args, err, out)
@@ -184,7 +186,8 @@ func TestHostsFindTheNetworkThatWorks(t *testing.T) {
 		device string
 	}{
 		{"all", nil, func(i int) []netip.Addr { return []netip.Addr{bridge, h.AddrIn(0, i), h.AddrIn(1, i)} }, ""},
-		{"first broken", []int{0}, func(i int) []netip.Addr { return []netip.Addr{h.AddrIn(0, i), h.AddrIn(1, i), bridge} }, "eth1"},
+		{"first broken", []int{0}, func(i int) []netip.Addr { return []netip.Addr{h.AddrIn(0, i), h.AddrIn(1, i), bridge} },
+			"eth1"},
 		{"second broken", []int{1}, func(i int) []netip.Addr { return []netip.Addr{h.AddrIn(1, i), h.AddrIn(0, i)} }, "eth0"},
 		{"version 6", nil, func(i int) []netip.Addr { return []netip.Addr{h.Addr6In(1, i)} }, "eth1"},
 	} {
@@ -251,7 +254,8 @@ func TestFirewall(t *testing.T) {
 			r.Timeout = limit
 		})
 		for i, s := range said {
-			if !strings.Contains(s, "two ranks cannot connect:") || !strings.Contains(s, "eth0 on host h1): timeout, no answer at all") {
+			if !strings.Contains(s, "two ranks cannot connect:") ||
+				!strings.Contains(s, "eth0 on host h1): timeout, no answer at all") {
 				return fmt.Errorf("rank %d: %s", i, s)
 			}
 		}

@@ -61,7 +61,8 @@ func (p Pair) String() string {
 	if len(p.Tries) > 0 {
 		first = p.Tries[0]
 	}
-	fmt.Fprintf(&b, "rank %d%s -> rank %d%s: %s", p.From, where(first.Own, p.FromHost), p.To, where(first.Address, p.ToHost), first.Reason)
+	fmt.Fprintf(&b, "rank %d%s -> rank %d%s: %s", p.From, where(first.Own, p.FromHost), p.To,
+		where(first.Address, p.ToHost), first.Reason)
 	for _, t := range p.Tries[min(1, len(p.Tries)):] {
 		fmt.Fprintf(&b, "; %s -> %s: %s", t.Own, t.Address, t.Reason)
 	}
@@ -100,7 +101,8 @@ func (e *UnreachableError) groups() (lines []string, told int) {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(count[b]-count[a], cmp.Compare(example[a].From, example[b].From), cmp.Compare(example[a].To, example[b].To))
+		return cmp.Or(count[b]-count[a], cmp.Compare(example[a].From, example[b].From),
+			cmp.Compare(example[a].To, example[b].To))
 	})
 	for _, k := range keys[:min(len(keys), maxLines)] {
 		line := example[k].String()

@@ -66,7 +66,8 @@ func TestPathsLeaveNothingOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) []place {
 			texts := rapid.SliceOfN(rapid.SampledFrom([]string{
-				"10.0.0.1/8", "10.9.9.9/24", "192.168.1.1/24", "172.16.0.1", "fd00::1/64", "fd01::1/64", "fe80::1/64", "127.0.0.1/8", "::1/128",
+				"10.0.0.1/8", "10.9.9.9/24", "192.168.1.1/24", "172.16.0.1", "fd00::1/64", "fd01::1/64", "fe80::1/64",
+				"127.0.0.1/8", "::1/128",
 			}), 0, 6).Draw(t, name)
 			return places(strings.Join(texts, " "))
 		}
@@ -104,7 +105,8 @@ func TestSixth(t *testing.T) {
 	for _, own := range []string{"::1", "::1 127.0.0.1"} {
 		meshes := mustConnect(t, 3, func(cfg *Config) { cfg.Listen = addrs(strings.Fields(own)...) })
 		talk(t, meshes)
-		if c := meshes[0].Conns(1)[0]; own == "::1" && (!strings.HasPrefix(c.RemoteAddr().String(), "[::1]:") || c.Device() != "lo") {
+		if c := meshes[0].Conns(1)[0]; own == "::1" &&
+			(!strings.HasPrefix(c.RemoteAddr().String(), "[::1]:") || c.Device() != "lo") {
 			t.Errorf("%s over %q", c.RemoteAddr(), c.Device())
 		}
 	}

@@ -122,7 +122,8 @@ func decodeOffers(blobs [][]byte, size int) ([]offer, error) {
 		if o.Failed != "" {
 			bad = append(bad, fmt.Sprintf("rank %d: %s", r, o.Failed))
 		} else if o.Settings != all[0].Settings {
-			others = append(others, fmt.Sprintf("rank %d has other settings than rank 0: %+v, %+v", r, o.Settings, all[0].Settings))
+			others = append(others, fmt.Sprintf("rank %d has other settings than rank 0: %+v, %+v", r, o.Settings,
+				all[0].Settings))
 		}
 	}
 	if bad != nil {

@@ -16,7 +16,8 @@ func drawOffer(t *rapid.T) offer {
 		return offer{Version: setupVersion, Failed: rapid.StringMatching(`[a-z ]{1,40}`).Draw(t, "reason")}
 	}
 	o := offer{Version: setupVersion, Settings: settings{
-		rapid.IntRange(0, 1<<16).Draw(t, "streams"), rapid.Bool().Draw(t, "encrypt"), rapid.IntRange(0, 1<<32).Draw(t, "epoch"),
+		rapid.IntRange(0, 1<<16).Draw(t, "streams"), rapid.Bool().Draw(t, "encrypt"),
+		rapid.IntRange(0, 1<<32).Draw(t, "epoch"),
 	}}
 	copy(o.Host[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "host"))
 	for range rapid.IntRange(0, maxPlaces).Draw(t, "places") {
@@ -24,7 +25,8 @@ func drawOffer(t *rapid.T) offer {
 		if rapid.Bool().Draw(t, "6") {
 			addr = netip.AddrFrom16([16]byte(append([]byte{0xfd}, rapid.SliceOfN(rapid.Byte(), 15, 15).Draw(t, "v6")...)))
 		}
-		o.Places = append(o.Places, place{Addr: addr, Port: rapid.Uint16Min(1).Draw(t, "port"), Device: rapid.StringMatching(`[a-z0-9.]{0,15}`).Draw(t, "device")})
+		o.Places = append(o.Places, place{Addr: addr, Port: rapid.Uint16Min(1).Draw(t, "port"),
+			Device: rapid.StringMatching(`[a-z0-9.]{0,15}`).Draw(t, "device")})
 	}
 	return o
 }
@@ -64,7 +66,8 @@ func TestOffersOfAllRanks(t *testing.T) {
 		{[][]byte{encode(good), encode(other)}, "rank 1 has other settings than rank 0: {Streams:3 "},
 		{[][]byte{encode(bad), encode(good)}, "rank 0: no such device?[31m"},
 		{[][]byte{encode(good), encode(offer{Version: 9})}, "rank 1: its list of addresses has version 9"},
-		{[][]byte{encode(good), {9, 9}}, "rank 1: its list of addresses cannot be read: 1 bytes are left over (hint: all ranks"},
+		{[][]byte{encode(good), {9, 9}}, "rank 1: its list of addresses cannot be read: 1 bytes are left over (hint: all " +
+			"ranks"},
 		{[][]byte{encode(good), nil}, "rank 1: its list of addresses cannot be read: "},
 	} {
 		_, err := decodeOffers(c.blobs, 2)
@@ -76,13 +79,16 @@ func TestOffersOfAllRanks(t *testing.T) {
 	for range 1000 {
 		many = append(many, encode(bad))
 	}
-	if _, err := decodeOffers(many, 1000); err == nil || !strings.Contains(err.Error(), "; and 968 more") || len(err.Error()) > 3000 {
+	if _, err := decodeOffers(many, 1000); err == nil || !strings.Contains(err.Error(), "; and 968 more") ||
+		len(err.Error()) > 3000 {
 		t.Errorf("error %v", err)
 	}
 }
 
 func FuzzOffer(f *testing.F) {
-	o := offer{Version: setupVersion, Settings: settings{2, true, 7}, Places: []place{{Addr: netip.MustParseAddr("10.0.0.1"), Port: 77, Device: "eth0"}, {Addr: netip.MustParseAddr("fd00::1"), Port: 78}}}
+	o := offer{Version: setupVersion, Settings: settings{2, true, 7},
+		Places: []place{{Addr: netip.MustParseAddr("10.0.0.1"), Port: 77, Device: "eth0"},
+			{Addr: netip.MustParseAddr("fd00::1"), Port: 78}}}
 	f.Add(encode(o))
 	o = offer{Version: setupVersion, Failed: "no address"}
 	f.Add(encode(o))
@@ -198,7 +204,8 @@ func FuzzReport(f *testing.F) {
 		}
 		// Whatever it says, it can be told to people.
 		offers := make([]offer, 5)
-		if err := unreachable([]report{r}, offers, func(int) string { return "" }); err != nil && bytes.ContainsAny([]byte(err.Error()), "\x00\x1b") {
+		if err := unreachable([]report{r}, offers, func(int) string { return "" }); err != nil &&
+			bytes.ContainsAny([]byte(err.Error()), "\x00\x1b") {
 			t.Errorf("%q", err)
 		}
 	})

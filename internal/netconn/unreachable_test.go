@@ -133,7 +133,8 @@ func TestWrongKey(t *testing.T) {
 		}
 	})
 	text := sameError(t, errs).Error()
-	if !strings.Contains(text, "on host a) -> rank 1 ") || !strings.Contains(text, ErrKey.Error()) || !strings.Contains(text, "hint: have all ranks been started with the same key?") {
+	if !strings.Contains(text, "on host a) -> rank 1 ") || !strings.Contains(text, ErrKey.Error()) ||
+		!strings.Contains(text, "hint: have all ranks been started with the same key?") {
 		t.Error(text)
 	}
 }
@@ -148,7 +149,8 @@ func TestNoCommonNetwork(t *testing.T) {
 			cfg.Listen = addrs("::1")
 		}
 	})
-	want := "rank 0 (on host a) -> rank 1 (on host b): no address of one can be reached from one of the other (127.0.1.1, 127.0.2.1; ::1)"
+	want := "rank 0 (on host a) -> rank 1 (on host b): no address of one can be reached from one of the other " +
+		"(127.0.1.1, 127.0.2.1; ::1)"
 	if text := sameError(t, errs).Error(); !strings.Contains(text, want) {
 		t.Error(text)
 	}
@@ -160,7 +162,8 @@ func TestRankThatCannotBegin(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		"address": {func(cfg *Config) { cfg.Listen = addrs("192.0.2.77") }, "rank 1: listening at 192.0.2.77: listen tcp4 192.0.2.77:0"},
+		"address": {func(cfg *Config) { cfg.Listen = addrs("192.0.2.77") },
+			"rank 1: listening at 192.0.2.77: listen tcp4 192.0.2.77:0"},
 		"ports":   {func(cfg *Config) { cfg.Ports = ports.Range{Lo: 9, Hi: 8} }, "rank 1: ports from 9 to 8"},
 		"streams": {func(cfg *Config) { cfg.Streams = 1000 }, "rank 1: 1000 connections per pair, want 1 to 64"},
 		"key":     {func(cfg *Config) { cfg.Key = nil }, "rank 1: no key"},
@@ -207,7 +210,8 @@ func TestRankDiesMeanwhile(t *testing.T) {
 			})
 			for r, err := range errs[:2] {
 				var lost interface{ AtFault() int }
-				if !errors.As(err, &lost) || lost.AtFault() != 2 || !strings.Contains(err.Error(), fmt.Sprintf("rank %d: connecting 3 ranks: exchange: rank 2 was killed", r)) {
+				if !errors.As(err, &lost) || lost.AtFault() != 2 ||
+					!strings.Contains(err.Error(), fmt.Sprintf("rank %d: connecting 3 ranks: exchange: rank 2 was killed", r)) {
 					t.Errorf("rank %d: error %v", r, err)
 				}
 			}
@@ -283,8 +287,10 @@ func TestReasons(t *testing.T) {
 		want string
 	}{
 		{&net.OpError{Op: "dial", Net: "tcp", Err: fmt.Errorf("connect: %w", syscall.EHOSTUNREACH)}, "no route to host"},
-		{fmt.Errorf("%w: %w", errNoConnection, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}), "timeout, no answer at all"},
-		{fmt.Errorf("%w: %w", errNoConnection, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}), "timeout, no answer at all"},
+		{fmt.Errorf("%w: %w", errNoConnection, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}),
+			"timeout, no answer at all"},
+		{fmt.Errorf("%w: %w", errNoConnection, &net.OpError{Op: "dial", Net: "tcp", Err: os.ErrDeadlineExceeded}),
+			"timeout, no answer at all"},
 		{fmt.Errorf("waiting: %w", os.ErrDeadlineExceeded), "it accepts connections but does not answer"},
 		{fmt.Errorf("waiting: %w", errHungUp), "waiting: the other side closed the connection during the handshake"},
 		{fmt.Errorf("TLS: %w", ErrKey), "TLS: " + ErrKey.Error()},
@@ -304,7 +310,8 @@ func TestAttemptsInPlainWords(t *testing.T) {
 		{netip.MustParseAddrPort("[fd00::1]:7"), fmt.Errorf("%w: %w", errNoConnection, context.DeadlineExceeded)},
 		{netip.MustParseAddrPort("10.0.0.2:7"), ErrKey},
 	}}
-	if got, want := u.Error(), "10.0.0.1:7: connection refused, [fd00::1]:7: timeout, no answer at all, 10.0.0.2:7: the process there does not know the key of this job"; got != want {
+	if got, want := u.Error(), "10.0.0.1:7: connection refused, [fd00::1]:7: timeout, no answer at all, 10.0.0.2:7: the "+
+		"process there does not know the key of this job"; got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	if u.AllSay(ErrKey) || !(&UnreachedError{u.Attempts[2:]}).AllSay(ErrKey) || (&UnreachedError{}).AllSay(ErrKey) {

@@ -118,14 +118,16 @@ func answer(devices []Device, text string) string {
 // left out, once; an address that only this host has is offered alone.
 func TestEveryAddressIsOfferedOrLeftOut(t *testing.T) {
 	names := []string{"lo", "eth0", "eth1", "docker0", "wg0", "ib0", "bond0"}
-	addrs := []string{"127.0.0.1/8", "::1/128", "10.0.0.1/24", "10.1.0.1/16", "fe80::1/64", "fd00::1/64", "169.254.3.4/16", "0.0.0.0/0"}
+	addrs := []string{"127.0.0.1/8", "::1/128", "10.0.0.1/24", "10.1.0.1/16", "fe80::1/64", "fd00::1/64", "169.254.3.4/16",
+		"0.0.0.0/0"}
 	specs := []string{"", "eth", "=eth0,eth1", "^docker", "10.0.0.0/8", "^fd00::/8", "lo", "eth1,eth0,^10.1.0.0/16"}
 	rapid.Check(t, func(t *rapid.T) {
 		var devices []Device
 		usableAddrs := 0
 		for range rapid.IntRange(0, 6).Draw(t, "devices") {
 			name := rapid.SampledFrom(names).Draw(t, "name")
-			d := Device{Name: name, Kind: kindOf(name, facts{loopback: name == "lo"}), Up: rapid.IntRange(0, 4).Draw(t, "down") > 0}
+			d := Device{Name: name, Kind: kindOf(name, facts{loopback: name == "lo"}),
+				Up: rapid.IntRange(0, 4).Draw(t, "down") > 0}
 			for range rapid.IntRange(0, 3).Draw(t, "addresses") {
 				p := netip.MustParsePrefix(rapid.SampledFrom(addrs).Draw(t, "address"))
 				d.Addrs = append(d.Addrs, p)
@@ -161,12 +163,14 @@ func TestEveryAddressIsOfferedOrLeftOut(t *testing.T) {
 
 // A list that can be read prints itself, and never asks for what it excludes.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"", "eth0", "=eth0,eth1", "^docker,lo", "^=br0,10.0.0.0/8", "fd00::/8", "::ffff:10.0.0.1", ",", "10.0.0.0/99", "fe80::1%eth0"} {
+	for _, s := range []string{"", "eth0", "=eth0,eth1", "^docker,lo", "^=br0,10.0.0.0/8", "fd00::/8", "::ffff:10.0.0.1",
+		",", "10.0.0.0/99", "fe80::1%eth0"} {
 		f.Add(s)
 	}
 	host := []Device{
 		{Name: "lo", Kind: Loopback, Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/8")}},
-		{Name: "eth0", Kind: Ethernet, Up: true, Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.3/24"), netip.MustParsePrefix("fe80::3/64")}},
+		{Name: "eth0", Kind: Ethernet, Up: true,
+			Addrs: []netip.Prefix{netip.MustParsePrefix("10.0.0.3/24"), netip.MustParsePrefix("fe80::3/64")}},
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		s, err := Parse(text)

@@ -120,14 +120,16 @@ func dump(kind uint16, body []byte) (all [][]byte) {
 		return nil
 	}
 	defer syscall.Close(fd)
-	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO, &syscall.Timeval{Sec: 1}); err != nil {
+	if err := syscall.SetsockoptTimeval(fd, syscall.SOL_SOCKET, syscall.SO_RCVTIMEO,
+		&syscall.Timeval{Sec: 1}); err != nil {
 		return nil
 	}
 	ask := make([]byte, syscall.NLMSG_HDRLEN, syscall.NLMSG_HDRLEN+len(body))
 	binary.NativeEndian.PutUint32(ask, uint32(cap(ask)))
 	binary.NativeEndian.PutUint16(ask[4:], kind)
 	binary.NativeEndian.PutUint16(ask[6:], syscall.NLM_F_REQUEST|syscall.NLM_F_DUMP)
-	if err := syscall.Sendto(fd, append(ask, body...), 0, &syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
+	if err := syscall.Sendto(fd, append(ask, body...), 0,
+		&syscall.SockaddrNetlink{Family: syscall.AF_NETLINK}); err != nil {
 		return nil
 	}
 	buf := make([]byte, 64<<10)

@@ -30,10 +30,13 @@ func TestFactsChange(t *testing.T) {
 	alone(t, func() {
 		base := factsWith(t, devices...)
 		for name, both := range map[string][2]string{
-			"eth0 queueing":         {"tc qdisc change dev eth0 root tbf rate 50mbit burst 32k limit 256k", "tc qdisc change dev eth0 root tbf rate 100mbit burst 32k limit 256k"},
-			"to1 queueing":          {"tc class change dev to1 parent 1: classid 1:1 htb rate 50mbit", "tc class change dev to1 parent 1: classid 1:1 htb rate 100mbit"},
-			"eth0 MTU":              {"ip link set eth0 mtu 9000", "ip link set eth0 mtu 1500"},
-			"eth0 hardware address": {"ip link set eth0 address 02:00:00:00:00:03", "ip link set eth0 address 02:00:00:00:00:01"},
+			"eth0 queueing": {"tc qdisc change dev eth0 root tbf rate 50mbit burst 32k limit 256k",
+				"tc qdisc change dev eth0 root tbf rate 100mbit burst 32k limit 256k"},
+			"to1 queueing": {"tc class change dev to1 parent 1: classid 1:1 htb rate 50mbit",
+				"tc class change dev to1 parent 1: classid 1:1 htb rate 100mbit"},
+			"eth0 MTU": {"ip link set eth0 mtu 9000", "ip link set eth0 mtu 1500"},
+			"eth0 hardware address": {"ip link set eth0 address 02:00:00:00:00:03",
+				"ip link set eth0 address 02:00:00:00:00:01"},
 		} {
 			if got := factsWith(t, both[0]); base[name] == "" || got[name] == base[name] {
 				t.Errorf("%s: %s was %q, is %q", both[0], name, base[name], got[name])
@@ -44,7 +47,8 @@ func TestFactsChange(t *testing.T) {
 				t.Errorf("%s: %v, was %v", both[1], got, base)
 			}
 		}
-		if got := factsWith(t, "ip link set veth0 down", "ip link set veth0 up"); got["eth0 changes of carrier"] == base["eth0 changes of carrier"] {
+		if got := factsWith(t, "ip link set veth0 down",
+			"ip link set veth0 up"); got["eth0 changes of carrier"] == base["eth0 changes of carrier"] {
 			t.Errorf("nobody sees that the carrier was gone: %v", got)
 		}
 		alone(t, func() {

@@ -25,7 +25,8 @@ const (
 	Loopback
 )
 
-var kindNames = [...]string{"InfiniBand", "Ethernet", "unknown kind", "VPN or tunnel", "for containers of this host", "loopback"}
+var kindNames = [...]string{"InfiniBand", "Ethernet", "unknown kind", "VPN or tunnel", "for containers of this host",
+	"loopback"}
 
 // String is the kind in words.
 func (k Kind) String() string {

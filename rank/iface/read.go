@@ -110,7 +110,8 @@ var (
 		"nodelocaldns", "vnet", "vmnet", "vboxnet", "weave", "dummy", "ovs-", "antrea",
 	}
 	tunnelNames = []string{
-		"tun", "tap", "wg", "tailscale", "zt", "ppp", "ipsec", "vti", "nebula", "utun", "gre", "sit", "ipip", "ip6tnl", "nordlynx",
+		"tun", "tap", "wg", "tailscale", "zt", "ppp", "ipsec", "vti", "nebula", "utun", "gre", "sit", "ipip", "ip6tnl",
+		"nordlynx",
 	}
 )
 

@@ -79,7 +79,8 @@ func ReadFile(r io.Reader) (*File, error) {
 func (f *File) Validate() error {
 	switch {
 	case f.Version != FileVersion:
-		return fmt.Errorf("job: the job file has version %d, want %d: launcher and program come from different versions of treerun", f.Version, FileVersion)
+		return fmt.Errorf("job: the job file has version %d, want %d: launcher and program come from different versions of "+
+			"treerun", f.Version, FileVersion)
 	case len(f.Secret) != SecretBytes:
 		return fmt.Errorf("job: secret of %d bytes, want %d", len(f.Secret), SecretBytes)
 	case f.Epoch < 0 || f.Epoch > MaxEpoch:
@@ -113,7 +114,8 @@ func CheckID(id string) error {
 func CheckDevice(uuid string) error {
 	bad := func(r rune) bool { return r <= ' ' || r >= 0x7f }
 	if len(uuid) > maxDevice || strings.ContainsFunc(uuid, bad) {
-		return fmt.Errorf("job: device %.40q, want the UUID of a GPU, at most %d printable characters without spaces", uuid, maxDevice)
+		return fmt.Errorf("job: device %.40q, want the UUID of a GPU, at most %d printable characters without spaces", uuid,
+			maxDevice)
 	}
 	return nil
 }

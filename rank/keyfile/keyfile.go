@@ -19,7 +19,8 @@ func Read(path string) ([]byte, error) {
 		return nil, err
 	}
 	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return nil, fmt.Errorf("%s has mode %04o, so that others may read or change it: chmod 600 it, and if somebody could have read it, make a new one", path, mode)
+		return nil, fmt.Errorf("%s has mode %04o, so that others may read or change it: chmod 600 it, and if somebody "+
+			"could have read it, make a new one", path, mode)
 	}
 	return Parse(path, text)
 }
@@ -28,7 +29,8 @@ func Read(path string) ([]byte, error) {
 func Parse(path string, text []byte) ([]byte, error) {
 	key, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(key) != job.SecretBytes {
-		return nil, fmt.Errorf("%s does not hold %d hexadecimal digits, as `openssl rand -hex %d` makes them", path, 2*job.SecretBytes, job.SecretBytes)
+		return nil, fmt.Errorf("%s does not hold %d hexadecimal digits, as `openssl rand -hex %d` makes them", path,
+			2*job.SecretBytes, job.SecretBytes)
 	}
 	return key, nil
 }

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// ID names this machine where a job may use all its cores, which are so many: hosts that are namespaces or containers of one machine share them then.
+// ID names this machine where a job may use all its cores, which are so many: hosts that are
+// namespaces or containers of one machine share them then.
 // Where this host may use some of the cores only, or the kernel does not say, it
 // is "": such a host has its cores to itself.
 func ID(cores int) string {

@@ -109,7 +109,8 @@ func (k *checker) steps() error {
 			func(k *checker) (string, error) { return k.matrix(np, true) }})
 	}
 	if k.gpus > 1 {
-		all = append(all, named{fmt.Sprintf("device calls of %d ranks, a GPU each", k.gpus), func(k *checker) (string, error) { return k.matrix(k.gpus, false) }})
+		all = append(all, named{fmt.Sprintf("device calls of %d ranks, a GPU each", k.gpus),
+			func(k *checker) (string, error) { return k.matrix(k.gpus, false) }})
 	}
 	all = append(all, []named{
 		{"sparse AllReduces of 2 ranks on one GPU against the oracle", (*checker).sparse},
@@ -267,7 +268,8 @@ func (k *checker) ranks(code int, flags []string, program ...string) (stdout, st
 	if c.ProcessState != nil && c.ProcessState.ExitCode() == code {
 		err = nil
 	} else {
-		err = fmt.Errorf("treerun %s: %v, want exit code %d: %s %s", strings.Join(args, " "), err, code, errs.String(), out.String())
+		err = fmt.Errorf("treerun %s: %v, want exit code %d: %s %s", strings.Join(args, " "), err, code, errs.String(),
+			out.String())
 	}
 	return out.String(), errs.String(), err
 }
@@ -282,7 +284,8 @@ func (k *checker) matrix(np int, one bool) (string, error) {
 	if one {
 		flags = onOne(np)
 	}
-	out, errs, err := k.job(0, append(flags, "-v"), "matrix", "--sample", strconv.Itoa(k.sample), "--seed", strconv.Itoa(np), "--most", (k.stepMost / 2).String())
+	out, errs, err := k.job(0, append(flags, "-v"), "matrix", "--sample", strconv.Itoa(k.sample), "--seed",
+		strconv.Itoa(np), "--most", (k.stepMost / 2).String())
 	if err != nil {
 		return "", err
 	}

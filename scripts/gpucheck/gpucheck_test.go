@@ -35,8 +35,10 @@ func TestAllOnFakeHost(t *testing.T) {
 
 func allOn(t *testing.T, dir, graph string, gpus int) {
 	file := filepath.Join(t.TempDir(), "out.json")
-	c := exec.CommandContext(t.Context(), filepath.Join(dir, "gpucheck"), "all", "--treerun", filepath.Join(dir, "treerun"),
-		"--train", filepath.Join(dir, "train"), "--json", file, "--sample", "8", "--processes", "2,4", "--step-time", "5m", "--time", "1h")
+	c := exec.CommandContext(t.Context(), filepath.Join(dir, "gpucheck"), "all", "--treerun",
+		filepath.Join(dir, "treerun"),
+		"--train", filepath.Join(dir, "train"), "--json", file, "--sample", "8", "--processes", "2,4", "--step-time", "5m",
+		"--time", "1h")
 	c.Env = append(append(os.Environ(), "TMPDIR="+dir), fakegpu.Start(t, graph)...)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Fatalf("%v:\n%s", err, out)
@@ -49,7 +51,8 @@ func allOn(t *testing.T, dir, graph string, gpus int) {
 	if err := json.Unmarshal(text, &r); err != nil {
 		t.Fatal(err)
 	}
-	if !r.Fake || len(r.GPUs) != gpus || len(r.Steps) < 10 || len(r.Kernels) < 5 || r.Processes == nil || r.Latency == nil || len(r.Bench) < 4 || r.KillMs <= 0 {
+	if !r.Fake || len(r.GPUs) != gpus || len(r.Steps) < 10 || len(r.Kernels) < 5 || r.Processes == nil ||
+		r.Latency == nil || len(r.Bench) < 4 || r.KillMs <= 0 {
 		t.Errorf("found %s", text)
 	}
 	for _, s := range r.Steps {

@@ -60,7 +60,10 @@ func kernelRates(ctx context.Context, dev *cuda.Device, bytes int64) (copyGBs fl
 		{"copy and forward", 3, func() error { return set.CopyForward(s, a, b, c, bytes) }},
 		{"sum of 2 float32", 3, func() error { return set.Reduce2(s, kernels.Sum, kernels.Float32, a, b, c, bytes/4) }},
 		{"sum of 3 float32", 4, func() error { return set.Reduce3(s, kernels.Sum, kernels.Float32, a, b, c, d, bytes/4) }},
-		{"sum of 2 float32, forwarded", 4, func() error { return set.ReduceForward(s, kernels.Sum, kernels.Float32, a, b, c, d, bytes/4) }},
+		{"sum of 2 float32, forwarded", 4, func() error {
+			return set.ReduceForward(s, kernels.Sum, kernels.Float32, a, b, c,
+				d, bytes/4)
+		}},
 		{"sum of 3 float32, forwarded", 5, func() error {
 			return set.Reduce(s, kernels.Sum, kernels.Float32, kernels.Arrays{Dst: a, Dst2: b, A: c, B: d, C: e, N: bytes / 4})
 		}},
@@ -108,7 +111,8 @@ func kernelsAreRight(ctx context.Context, dev *cuda.Device) (compared int64, err
 	return compared, nil
 }
 
-func kernelIsRight[T float32 | float64](ctx context.Context, s *cuda.Stream, set *kernels.Set, d kernels.DType, op kernels.Op, n, shift int) (compared int64, err error) {
+func kernelIsRight[T float32 | float64](ctx context.Context, s *cuda.Stream, set *kernels.Set, d kernels.DType,
+	op kernels.Op, n, shift int) (compared int64, err error) {
 	rng := rand.New(rand.NewPCG(uint64(n), uint64(shift)))
 	var host [3][]T
 	var dev [4]cuda.Slice[T]

@@ -22,7 +22,8 @@ const voteEvery = 8
 // matrix makes the cases of a sample, the same on all ranks, or all cases, until a rank
 // has worked so long, 0 for no limit, and compares all memory with the oracle. It
 // returns how many there were.
-func matrix(ctx context.Context, c *collective.Comm, s *cuda.Stream, sample int, seed uint64, most time.Duration) (int, error) {
+func matrix(ctx context.Context, c *collective.Comm, s *cuda.Stream, sample int, seed uint64, most time.Duration) (int,
+	error) {
 	began := time.Now()
 	cases := allCases(c.Size())
 	if sample > 0 && sample < len(cases) {
@@ -162,7 +163,8 @@ func tryTyped[T collective.Number](ctx context.Context, c *collective.Comm, s *c
 }
 
 // register registers the memory of all ranks; unregister takes back what was done.
-func register[T collective.Number](ctx context.Context, c *collective.Comm, in, out *memory[T]) (unregister func() error, err error) {
+func register[T collective.Number](ctx context.Context, c *collective.Comm, in,
+	out *memory[T]) (unregister func() error, err error) {
 	var done []*collective.DeviceMemory
 	unregister = func() error {
 		var errs []error
@@ -184,8 +186,10 @@ func register[T collective.Number](ctx context.Context, c *collective.Comm, in, 
 	return unregister, nil
 }
 
-func call[T collective.Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, k *testCase, send, recv cuda.Slice[T]) error {
-	op := map[string]collective.Op{"sum": collective.Sum, "prod": collective.Prod, "min": collective.Min, "max": collective.Max, "avg": collective.Avg}[k.Op]
+func call[T collective.Number](ctx context.Context, c *collective.Comm, s *cuda.Stream, k *testCase, send,
+	recv cuda.Slice[T]) error {
+	op := map[string]collective.Op{"sum": collective.Sum, "prod": collective.Prod, "min": collective.Min,
+		"max": collective.Max, "avg": collective.Avg}[k.Op]
 	f := number[T](factor(c.Rank()))
 	switch premul := k.Op == "premul"; {
 	case k.Kind == "allreduce" && premul:

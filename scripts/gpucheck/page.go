@@ -65,13 +65,15 @@ make this page:
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s |\n", s.Name, verdict, cell(s.Text))
 	}
-	fmt.Fprintf(&b, "\n## Kernels\n\nBytes read plus written. The device copies its own memory at %.0f GB/s; wanted: 0.90 of that.\n\n| kernel | GB/s | of the copy |\n|---|---|---|\n", r.CopyGBs)
+	fmt.Fprintf(&b, "\n## Kernels\n\nBytes read plus written. The device copies its own memory at %.0f GB/s; wanted: "+
+		"0.90 of that.\n\n| kernel | GB/s | of the copy |\n|---|---|---|\n", r.CopyGBs)
 	for _, k := range r.Kernels {
 		fmt.Fprintf(&b, "| %s | %.0f | %.2f |\n", k.Kernel, k.GBs, k.Share)
 	}
 	b.WriteString("\n## AllReduce on one GPU\n\n")
 	if t := r.Processes; t != nil {
-		fmt.Fprintf(&b, "%d processes: %.0f us. Processes take turns on a GPU unless MPS serves it: the kernels of two never run at\nthe same time, and a change of process costs some ten microseconds.\n\n", t.Ranks, t.MedianUs)
+		fmt.Fprintf(&b, "%d processes: %.0f us. Processes take turns on a GPU unless MPS serves it: the kernels of two "+
+			"never run at\nthe same time, and a change of process costs some ten microseconds.\n\n", t.Ranks, t.MedianUs)
 	}
 	if t := r.Latency; t != nil {
 		fmt.Fprintf(&b, "8 bytes, 2 processes: %.1f us from the call until SyncDevice has returned.\n", t.MedianUs)

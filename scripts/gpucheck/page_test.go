@@ -17,7 +17,8 @@ func TestPage(t *testing.T) {
 		Kernels:   []kernelRate{{"copy", 3900, 0.975}},
 		Processes: &times{Ranks: 4, MedianUs: 2000}, Latency: &times{Ranks: 2, MedianUs: 31.5}}
 	text := string(pageOf(r))
-	for _, want := range []string{"2026-01-02, driver 570.1", "NVIDIA H200", "| bench | **failed** | wrong \\|<br>element 1 |", "| copy | 3900 | 0.97 |", "4 processes: 2000 us", "31.5 us"} {
+	for _, want := range []string{"2026-01-02, driver 570.1", "NVIDIA H200",
+		"| bench | **failed** | wrong \\|<br>element 1 |", "| copy | 3900 | 0.97 |", "4 processes: 2000 us", "31.5 us"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -36,7 +37,8 @@ func TestPage(t *testing.T) {
 
 // The oracle: results of a few ranks, by hand.
 func TestOracle(t *testing.T) {
-	for op, want := range map[string]int64{"sum": 1 + 2 + 3, "prod": 2 * 1 * 1, "min": 0, "max": 7, "avg": 1, "premul": 1 + 2*2 + 3*3} {
+	for op, want := range map[string]int64{"sum": 1 + 2 + 3, "prod": 2 * 1 * 1, "min": 0, "max": 7, "avg": 1,
+		"premul": 1 + 2*2 + 3*3} {
 		if got := combined(op, 0, 3); got != want {
 			t.Errorf("%s of 3 ranks: %d, want %d", op, got, want)
 		}
@@ -68,7 +70,8 @@ func TestStepsThatDoNotEnd(t *testing.T) {
 	for _, s := range k.Steps {
 		got = append(got, fmt.Sprint(s.Name, " ", s.OK, " ", strings.Fields(s.Text)[0]))
 	}
-	if want := "hangs false it,fails false wrong,works true fine,comes late false not"; strings.Join(got, ",") != want || k.CopyGBs != 0 || k.KillMs != 2 {
+	if want := "hangs false it,fails false wrong,works true fine,comes late false not"; strings.Join(got, ",") != want ||
+		k.CopyGBs != 0 || k.KillMs != 2 {
 		t.Errorf("%q, want %q; %+v", got, want, k.results)
 	}
 }

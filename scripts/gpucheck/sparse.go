@@ -20,7 +20,8 @@ func sparseCalls(ctx context.Context, c *collective.Comm, s *cuda.Stream) (calls
 		for _, count := range []int{1, 1000, 100003} {
 			for _, inPlace := range []bool{false, true} {
 				for _, try := range []func(context.Context, *collective.Comm, *cuda.Stream, *sparseCase) error{
-					trySparse[int32], trySparse[int64], trySparse[float32], trySparse[float64], trySparse[collective.Float16], trySparse[collective.BFloat16],
+					trySparse[int32], trySparse[int64], trySparse[float32], trySparse[float64], trySparse[collective.Float16],
+					trySparse[collective.BFloat16],
 				} {
 					k := sparseCase{form: form, count: count, block: []int{256, 33}[calls%2], inPlace: inPlace, seed: uint64(calls)}
 					if err := try(ctx, c, s, &k); err != nil {
@@ -80,7 +81,8 @@ func trySparse[T sparse.Number](ctx context.Context, c *collective.Comm, s *cuda
 		}
 		return total
 	})
-	st, err := sparse.AllReduceDevice(ctx, c, s, in.slice(0, k.count), out.slice(0, k.count), collective.Sum, sparse.Use(k.form), sparse.BlockSize(k.block))
+	st, err := sparse.AllReduceDevice(ctx, c, s, in.slice(0, k.count), out.slice(0, k.count), collective.Sum,
+		sparse.Use(k.form), sparse.BlockSize(k.block))
 	if err != nil {
 		return err
 	}

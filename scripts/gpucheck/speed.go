@@ -52,7 +52,8 @@ func (k *checker) bench() (string, error) {
 	if k.gpus > 1 {
 		flags = []string{"-np", strconv.Itoa(k.gpus)}
 	}
-	args := append([]string{"bench", "--device", "cuda", "--json", file, "-b", "8", "-e", strconv.FormatInt(k.large, 10), "-f", "32", "--max-seconds", "1"}, flags...)
+	args := append([]string{"bench", "--device", "cuda", "--json", file, "-b", "8", "-e", strconv.FormatInt(k.large, 10),
+		"-f", "32", "--max-seconds", "1"}, flags...)
 	if out, err := k.command(k.treerun, args...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("treerun %s: %w: %s", strings.Join(args, " "), err, out)
 	}
@@ -89,7 +90,8 @@ func sanitizerFile() string {
 	if tool, err := exec.LookPath("compute-sanitizer"); err == nil {
 		return tool
 	}
-	for _, pattern := range []string{"/usr/local/cuda*/bin/compute-sanitizer", "/usr/local/cuda*/compute-sanitizer/compute-sanitizer"} {
+	for _, pattern := range []string{"/usr/local/cuda*/bin/compute-sanitizer",
+		"/usr/local/cuda*/compute-sanitizer/compute-sanitizer"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
 			return found[0]
 		}

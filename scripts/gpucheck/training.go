@@ -26,7 +26,8 @@ func (k *checker) training() (string, error) {
 	defer os.RemoveAll(dir)
 	curve := func(name string, flags []string, args ...string) ([]float64, error) {
 		file := filepath.Join(dir, name)
-		if _, _, err := k.ranks(0, flags, append([]string{k.train, "--epochs", "5", "--loss-log", file}, args...)...); err != nil {
+		if _, _, err := k.ranks(0, flags, append([]string{k.train, "--epochs", "5", "--loss-log", file},
+			args...)...); err != nil {
 			return nil, err
 		}
 		text, err := os.ReadFile(file)
@@ -46,7 +47,8 @@ func (k *checker) training() (string, error) {
 	if err := sameCurve(gpu, host); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d epochs, loss %.4f on the GPU and %.4f on the host", len(gpu), gpu[len(gpu)-1], host[len(host)-1]), nil
+	return fmt.Sprintf("%d epochs, loss %.4f on the GPU and %.4f on the host", len(gpu), gpu[len(gpu)-1],
+		host[len(host)-1]), nil
 }
 
 // losses reads lines "epoch loss accuracy".

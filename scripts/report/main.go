@@ -46,7 +46,8 @@ var reports = []report{
 	{"simulated", false, 0, nil, simulatedFiles},
 }
 
-var errUsage = errors.New("usage: report measure NAME [flags] FOLDER | report page NAME FOLDER | report graph NETWORK; NAME is " +
+var errUsage = errors.New("usage: report measure NAME [flags] FOLDER | report page NAME FOLDER | report graph " +
+	"NETWORK; NAME is " +
 	"one-host, several-hosts, sparse, slow-card, push-pulls, packing or simulated")
 
 func main() {
@@ -140,7 +141,8 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	f.IntVar(&m.iterations, "n", 1, "sparse: timed iterations of a row on several hosts, in each repetition")
 	f.Float64Var(&m.seconds, "cap", 0.1, "several-hosts: seconds of timed iterations of a row of small messages")
 	f.IntVar(&m.mbits, "rate", 200, "slow-card: Mbit/s of the cards")
-	only := f.String("only", "", "several-hosts: NETWORK,...; sparse: CASE,... (CASE* for all that begin so): measure no others; "+
+	only := f.String("only", "", "several-hosts: NETWORK,...; sparse: CASE,... (CASE* for all that begin so): measure "+
+		"no others; "+
 		"sparse keeps the others of an earlier record")
 	if err := f.Parse(args); err != nil {
 		return err

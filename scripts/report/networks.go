@@ -87,8 +87,10 @@ var chapters = []chapter{
 		map[string]float64{"allreduce": 0.95, "broadcast": 0.90}, 4 * mib},
 	{"even2", "The same, two ranks on each host", "Eight ranks; the bound is that of one rank per host.", nil, 4 * mib},
 	{"mesh", "Mesh: six links of 100 to 800 Mbit/s",
-		"Every pair of hosts has a link of its own. The bound of AllReduce is what spanning trees can carry at once (Tutte and\n" +
-			"Nash-Williams), that of Broadcast the least cut, both with the rates of plain flows over each link, measured in the same run.",
+		"Every pair of hosts has a link of its own. The bound of AllReduce is what spanning trees can carry at once (Tutte " +
+			"and\n" +
+			"Nash-Williams), that of Broadcast the least cut, both with the rates of plain flows over each link, measured in " +
+			"the same run.",
 		map[string]float64{"allreduce": 0.90, "broadcast": 0.90}, 16 * mib},
 	{"uneven", "Uneven cards: 800, 400, 200 and 100 Mbit/s",
 		"A switch; host 0 has the fastest card. No message can be done with faster than the slowest card takes it.",

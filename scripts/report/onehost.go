@@ -233,7 +233,8 @@ func (p oneHost) memory(kind string, bytes int64) float64 {
 // Limits compares the large messages with what memory allows.
 func (p oneHost) Limits(op string) table {
 	const ms = 1e-3 // of a microsecond
-	t := table{{op, "np", "treerun (ms)", "least (ms)", "share", "mix (ms)", "share", "bench", "Alloc (ms)", "share of mix",
+	t := table{{op, "np", "treerun (ms)", "least (ms)", "share", "mix (ms)", "share", "bench", "Alloc (ms)",
+		"share of mix",
 		"best peer (ms)", "share of mix"}}
 	for _, np := range p.ranks("sweep") {
 		k := key{Part: "sweep", Op: op, NP: np}

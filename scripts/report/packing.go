@@ -35,7 +35,8 @@ func packedNetworks() (packingPage, error) {
 		{Graph: randomMesh(8), about: "8 sites, a random mesh"},
 		{Graph: randomMesh(12), about: "12 sites, a random mesh"},
 		{Graph: randomMesh(20), about: "20 sites, a random mesh"},
-		{Graph: mesh4(), about: "4 hosts, a link of 100 to 800 Mbit/s between any two: the mesh of [several-hosts.md](several-hosts.md)"},
+		{Graph: mesh4(), about: "4 hosts, a link of 100 to 800 Mbit/s between any two: the mesh of " +
+			"[several-hosts.md](several-hosts.md)"},
 		{Graph: dgx, about: "8 GPUs, NVLinks of 25 and 50 GB/s (a machine of treerun)"},
 	}
 	for i := range all {
@@ -217,7 +218,10 @@ func (p packingPage) ByRate() (table, error) {
 // ByHops and ByDelay have the heights that cost no more of the rate than is allowed, in
 // links, and in milliseconds between sites.
 func (p packingPage) ByHops() (table, error) {
-	return p.byTolerance(pack.Hops, func(r *pack.Result) string { return fmt.Sprintf("%d links %s", height(r), cut(r.Ratio)) })
+	return p.byTolerance(pack.Hops, func(r *pack.Result) string {
+		return fmt.Sprintf("%d links %s", height(r),
+			cut(r.Ratio))
+	})
 }
 
 // ByDelay is for the networks between sites.
@@ -248,7 +252,8 @@ func (p packingPage) head(first string) table {
 }
 
 // pairs adds a row with what show says of every network's exact and greedy packing.
-func (p packingPage) pairs(t *table, first string, show func(*pack.Result) string, options func(packed) pack.Options) error {
+func (p packingPage) pairs(t *table, first string, show func(*pack.Result) string,
+	options func(packed) pack.Options) error {
 	cells := []any{first}
 	for _, n := range p {
 		o := options(n)

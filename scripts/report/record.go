@@ -79,11 +79,13 @@ func (r *row) check() error {
 		return nil
 	case r.Part == "" || r.Who == "" || r.Op == "":
 		return errors.New("want a fact, or part, who and collective")
-	case !within(float64(r.Rep), 1, maxCount) || !within(float64(r.NP), 1, maxCount) || !within(float64(r.Bytes), 0, maxBytes):
+	case !within(float64(r.Rep), 1, maxCount) || !within(float64(r.NP), 1, maxCount) ||
+		!within(float64(r.Bytes), 0, maxBytes):
 		return fmt.Errorf("repetition %d, %d ranks, %d bytes", r.Rep, r.NP, r.Bytes)
 	case !within(r.value(), leastValue, mostValue) || min(r.TimeUs, r.Figure) != 0:
 		return fmt.Errorf("time_us %v and figure %v, want one, from %g to %g", r.TimeUs, r.Figure, leastValue, mostValue)
-	case !within(r.Away, 0, mostValue) || !within(r.FloorUs, 0, mostValue) || r.Share != nil && !within(*r.Share, 0, mostValue):
+	case !within(r.Away, 0, mostValue) || !within(r.FloorUs, 0, mostValue) || r.Share != nil &&
+		!within(*r.Share, 0, mostValue):
 		return errors.New("a figure is not a number from 0 on")
 	case r.Sparse != nil && !(within(r.Sparse.Density, 0, 1) && within(r.Sparse.Union, 0, 1)):
 		return fmt.Errorf("densities %v and %v", r.Sparse.Density, r.Sparse.Union)

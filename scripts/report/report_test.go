@@ -113,7 +113,8 @@ func TestOneHost(t *testing.T) {
 	has(t, pageOf(t, "one-host", r),
 		"| 8 B | 2 | direct | 9 | 4 | 50 | 2.00 | 1 | 4.00 |",
 		"| 2 MiB | 200 | direct | - | 100 | - | **0.50** | - | - |",
-		"Geometric mean of the ratios: 1.00; of Alloc: 4.00; from 1 MiB up: 0.50, least 0.50. Slower than the best peer at: 2 MiB.",
+		"Geometric mean of the ratios: 1.00; of Alloc: 4.00; from 1 MiB up: 0.50, least 0.50. Slower than the best peer "+
+			"at: 2 MiB.",
 		"| machine | 2 cores |",
 		"Not measured: `scripts/one-host.sh settings` adds it.")
 	// The bar is the best of all settings and all defaults; treerun's time is that of the same minutes.
@@ -179,7 +180,8 @@ func TestNetworkBounds(t *testing.T) {
 func TestSeveralHosts(t *testing.T) {
 	lines := []string{
 		"even 1 4 flow-0-1 0 tcp 480",
-		"even 1 4 allreduce 4194304 treerun 110000", "even 2 4 allreduce 4194304 treerun 900000", "even 3 4 allreduce 4194304 treerun 108000",
+		"even 1 4 allreduce 4194304 treerun 110000", "even 2 4 allreduce 4194304 treerun 900000",
+		"even 3 4 allreduce 4194304 treerun 108000",
 		"even 1 4 allreduce 4194304 openmpi 160000", "even 1 4 allreduce 4194304 gloo:hd 120000",
 		"even 1 4 allreduce 8 treerun 90", "even 1 4 allreduce 8 openmpi 60",
 		"start 1 4 start 0 treerun 100", "start 1 4 start 0 openmpi 240", "start 1 4 start 0 mpich 90",
@@ -201,7 +203,8 @@ func TestSeveralHosts(t *testing.T) {
 }
 
 func TestLosses(t *testing.T) {
-	if got, err := losses("# epoch loss accuracy\n1 0.5 0.9\n2 0.25 0.95\n"); err != nil || fmt.Sprint(got) != "[0.5 0.25]" {
+	if got, err := losses("# epoch loss accuracy\n1 0.5 0.9\n2 0.25 0.95\n"); err != nil ||
+		fmt.Sprint(got) != "[0.5 0.25]" {
 		t.Errorf("%v, %v", got, err)
 	}
 	for _, text := range []string{"", "1 x 2\n"} {
@@ -252,7 +255,8 @@ func TestCases(t *testing.T) {
 func TestSparse(t *testing.T) {
 	r := &record{}
 	add := func(set, who, overlap string, d, us float64, v sparse) {
-		one := &row{key: key{Part: set, Who: who, Op: "allreduce", NP: 8}, Rep: 1, InPlace: true, TimeUs: us, FloorUs: 0.6 * us}
+		one := &row{key: key{Part: set, Who: who, Op: "allreduce", NP: 8}, Rep: 1, InPlace: true, TimeUs: us,
+			FloorUs: 0.6 * us}
 		if overlap != "" {
 			v.Overlap, v.Density = overlap, d
 			one.Sparse = &v
@@ -274,7 +278,8 @@ func TestSparse(t *testing.T) {
 	has(t, pageOf(t, "sparse", r), "two cores", "| 26.00 | reached |", "| 30.00 | reached |",
 		"| 3.00 | **missed** | to search the tensors alone, 2.00 ms, is 7.5 times", "| 0.01 | 1 % | 100 ms trees |",
 		"Open MPI: 3000 ms", "(1x8-price-full, density 0.1, in place true: trees, 60.0 ms; shared, 40.0 ms)",
-		"| 1.50 | **missed** |", "| by price | trees | aggregators | shared |", "| four, 8 ranks | 0.1 | 2000 ms | 3000 ms |\n")
+		"| 1.50 | **missed** |", "| by price | trees | aggregators | shared |",
+		"| four, 8 ranks | 0.1 | 2000 ms | 3000 ms |\n")
 }
 
 // What ranks can reach at best is that of package block's Limit.
@@ -314,7 +319,8 @@ func TestWords(t *testing.T) {
 	if want := "8 B 1536 B 2 KiB 256 MiB 0.123 1234 - **1.00** 1.00 -"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	got = fmt.Sprint(digits(0.0123), " ", digits(12.34), " ", digits(12345), " ", grouped(999), " ", grouped(1234567.4), " ",
+	got = fmt.Sprint(digits(0.0123), " ", digits(12.34), " ", digits(12345), " ", grouped(999), " ", grouped(1234567.4),
+		" ",
 		about(6.234), " ", about(572339), " ", cut(0.9996), " ", cut(1))
 	if want := "0.0123 12.3 12,345 999 1,234,567 6.23 572,000 99.9 100"; got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -336,7 +342,8 @@ func TestUnknown(t *testing.T) {
 func TestMachine(t *testing.T) {
 	w, r := startWatch(), &record{}
 	r.describe("v1")
-	if len(r.facts) != 4 || !strings.HasPrefix(r.factOf("kernel"), "Linux ") || !strings.HasPrefix(r.factOf("treerun"), "v1, go") {
+	if len(r.facts) != 4 || !strings.HasPrefix(r.factOf("kernel"), "Linux ") ||
+		!strings.HasPrefix(r.factOf("treerun"), "v1, go") {
 		t.Errorf("%+v", r.facts)
 	}
 	if away := w.away(); !(away >= 0) || w.seconds() <= 0 {
@@ -351,7 +358,8 @@ func TestPrinted(t *testing.T) {
 {"ranks":[{"pid":1}]}
 {"collective":"sparse-allreduce","op":"sum","bytes":64,"time_us":7,"wrong":null,"plan":"tree","sparse":{"density":0.01,"find_us":9}}
 `))
-	if err != nil || len(got) != 2 || got[0].TimeUs != 3.5 || got[0].Op != "allreduce" || got[1].Op != "sparse-allreduce" ||
+	if err != nil || len(got) != 2 || got[0].TimeUs != 3.5 || got[0].Op != "allreduce" ||
+		got[1].Op != "sparse-allreduce" ||
 		got[1].Plan != "tree" || got[1].Sparse.FindUs != 9 {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -367,20 +375,23 @@ func TestPrinted(t *testing.T) {
 // What is wrong on the command line, or in a record, is an error.
 func TestRefused(t *testing.T) {
 	t.Chdir("../..")
-	for _, args := range [][]string{nil, {"page"}, {"page", "one-host"}, {"page", "nothing", folder}, {"page", "one-host", t.TempDir()},
+	for _, args := range [][]string{nil, {"page"}, {"page", "one-host"}, {"page", "nothing", folder},
+		{"page", "one-host", t.TempDir()},
 		{"measure", "slow-card", "-treerun", "x", "-rate", "0", "y"}, {"measure", "packing", "x"}, {"measure", "sparse", "x"},
 		{"graph", "nowhere"}, {"graph", "8-cards-0"}, {"draw", "mesh4"}, {"serial", "0", "8"}} {
 		if command(context.Background(), args) == nil {
 			t.Errorf("%q is taken", args)
 		}
 	}
-	for _, line := range []string{`{"part":"x"}`, `{`, `{"part":"x","who":"y","collective":"z","np":0,"rep":1,"time_us":1}`,
+	for _, line := range []string{`{"part":"x"}`, `{`,
+		`{"part":"x","who":"y","collective":"z","np":0,"rep":1,"time_us":1}`,
 		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":0}`,
 		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"figure":1}`,
 		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"away":-1}`,
 		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"time_us":1,"sparse":{"density":2}}`,
 		`{"part":"x","who":"y","collective":"z","np":1,"rep":1,"bytes":-8,"time_us":1}`} {
-		if _, err := parse([]byte(`{"fact":"a","value":"b"}` + "\n" + line + "\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
+		if _, err := parse([]byte(`{"fact":"a","value":"b"}` + "\n" + line + "\n")); err == nil ||
+			!strings.Contains(err.Error(), "line 2") {
 			t.Errorf("%s: error %v, want one that names line 2", line, err)
 		}
 	}
@@ -388,7 +399,8 @@ func TestRefused(t *testing.T) {
 
 // FuzzParse: any record is refused or gives a page, whichever it is a record of.
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(`{"fact":"a","value":"b"}` + "\n" + `{"part":"even","who":"treerun","collective":"allreduce","np":4,"bytes":8,"rep":1,"time_us":5}`))
+	f.Add([]byte(`{"fact":"a","value":"b"}` + "\n" +
+		`{"part":"even","who":"treerun","collective":"allreduce","np":4,"bytes":8,"rep":1,"time_us":5}`))
 	f.Add([]byte(`{"part":"4x2","who":"price","collective":"x","np":1,"rep":1,"time_us":5,"sparse":{"density":0.1,"overlap":"full"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := parse(text)

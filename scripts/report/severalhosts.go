@@ -185,7 +185,8 @@ func (m *run) training(ctx context.Context, w where) error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	m.fact("training", "%s: losses %v on %d hosts x %d ranks (%.1f s), %v on one host with %d (%.1f s); largest difference %.2g",
+	m.fact("training", "%s: losses %v on %d hosts x %d ranks (%.1f s), %v on one host with %d (%.1f s); largest "+
+		"difference %.2g",
 		data, curves[0], w.hosts, w.perHost, seconds[0], curves[1], w.np(), seconds[1], apart(curves[0], curves[1]))
 	return nil
 }

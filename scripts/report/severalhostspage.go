@@ -71,7 +71,8 @@ func mbit(bytes int64, us float64) float64 { return float64(bytes) * 8 / us }
 
 // Goals says in one table how each goal was met, "" where none is judged.
 func (p severalHosts) Goals() string {
-	t := table{{"network", "collective", "size", "treerun, Mbit/s", "bound, Mbit/s", "share", "goal", "best peer, Mbit/s", "ratio"}}
+	t := table{{"network", "collective", "size", "treerun, Mbit/s", "bound, Mbit/s", "share", "goal", "best peer, Mbit/s",
+		"ratio"}}
 	for _, c := range chapters {
 		for _, op := range strings.Split(both, ",") {
 			goal, has := c.goals[op]
@@ -159,7 +160,8 @@ func (p severalHosts) Sweep(c chapter, op string) string {
 		text += fmt.Sprintf("\n\nBound: %s Mbit/s.", number(bound))
 	}
 	if known(geometric(all.list)) {
-		text += fmt.Sprintf("\n\nGeometric mean of the ratios: %s. Slower than the best peer at: %s.", all.mean(), all.where())
+		text += fmt.Sprintf("\n\nGeometric mean of the ratios: %s. Slower than the best peer at: %s.", all.mean(),
+			all.where())
 	}
 	return text
 }

@@ -28,7 +28,8 @@ func (p sparsePage) find(set, who, overlap string, density float64, inPlace bool
 		if v.InPlace != inPlace && set[0] == '1' {
 			return false
 		}
-		return v.Sparse == nil && overlap == "" || v.Sparse != nil && v.Sparse.Overlap == overlap && v.Sparse.Density == density
+		return v.Sparse == nil && overlap == "" || v.Sparse != nil && v.Sparse.Overlap == overlap &&
+			v.Sparse.Density == density
 	})
 	if len(same) == 0 {
 		return nil
@@ -222,7 +223,8 @@ func (g *goals) add(what string, value, want float64, least bool, why string) {
 func (p sparsePage) Goals() table {
 	g := &goals{table{{"goal", "measured", "", "in the way"}}}
 	full, plain := p.find("4x2", "price", "full", .01, true).time(), p.dense("4x2", "plain", true)
-	g.add("99 % sparse, full overlap, 8 workers: at least 15 times quicker than the dense AllReduce", plain/full, 15, true, "")
+	g.add("99 % sparse, full overlap, 8 workers: at least 15 times quicker than the dense AllReduce", plain/full, 15,
+		true, "")
 	peers, _ := p.best(key{Part: "4x2"}, mpis)
 	g.add("the same, at least 20 times quicker than the best MPI", peers/full, 20, true, "")
 	g.add("dense input: time over that of the dense AllReduce, at most 1.05",
@@ -283,7 +285,8 @@ func (p sparsePage) choices() (worst float64, where string) {
 
 // choice returns what the chosen form took by itself for the tensors of a row, and the
 // quickest form and its time; NaN where fewer than three were measured.
-func (p sparsePage) choice(c *testCase, overlap string, d float64, inPlace bool, chosen string) (own float64, form string, us float64) {
+func (p sparsePage) choice(c *testCase, overlap string, d float64, inPlace bool, chosen string) (own float64,
+	form string, us float64) {
 	own, us = math.NaN(), math.Inf(1)
 	count := 0
 	for _, name := range append(forms(c.hosts), "dense") {

@@ -82,7 +82,8 @@ func notices() ([]byte, error) {
 			into = "treerun, user programs"
 		}
 		fmt.Fprintf(&list, "%-42s %-40s %-22s %s\n", m.Path, m.Version, name, into)
-		fmt.Fprintf(&texts, "\n%s\n%s %s (%s)\n%s\n\n%s", strings.Repeat("=", 80), m.Path, m.Version, name, strings.Repeat("=", 80), text)
+		fmt.Fprintf(&texts, "\n%s\n%s %s (%s)\n%s\n\n%s", strings.Repeat("=", 80), m.Path, m.Version, name,
+			strings.Repeat("=", 80), text)
 	}
 	return []byte(intro + list.String() + texts.String()), nil
 }

@@ -73,7 +73,8 @@ func together(l transport.Layout, hosts []int, host int) transport.Layout {
 			l.Members = append(l.Members, r)
 		}
 	}
-	l.Links = slices.DeleteFunc(slices.Clone(l.Links), func(k transport.Link) bool { return hosts[k.Src] != host || hosts[k.Dst] != host })
+	l.Links = slices.DeleteFunc(slices.Clone(l.Links),
+		func(k transport.Link) bool { return hosts[k.Src] != host || hosts[k.Dst] != host })
 	return l
 }
 

@@ -67,7 +67,8 @@ func Listen[T any](r Range, first int, open func(port uint16) (T, error)) (T, er
 type taken Range
 
 func (t taken) Error() string {
-	return fmt.Sprintf("all ports from %d to %d are taken (hint: --port-range needs one per rank of a host, and some more)", t.Lo, t.Hi)
+	return fmt.Sprintf("all ports from %d to %d are taken (hint: --port-range needs one per rank of a host, and some "+
+		"more)", t.Lo, t.Hi)
 }
 
 func (t taken) Unwrap() error { return syscall.EADDRINUSE }

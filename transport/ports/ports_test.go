@@ -15,7 +15,8 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, r, err)
 		}
 	}
-	for _, text := range []string{"", "7", "9-8", "0-8", "1-65536", "1-2-3", "+1-2", "-", "a-b", strings.Repeat("9", 100)} {
+	for _, text := range []string{"", "7", "9-8", "0-8", "1-65536", "1-2-3", "+1-2", "-", "a-b",
+		strings.Repeat("9", 100)} {
 		if r, err := Parse(text); err == nil || r.Count() != 0 || len(err.Error()) > 150 {
 			t.Errorf("%q: %v, %v", text, r, err)
 		}
@@ -43,10 +44,12 @@ func TestListen(t *testing.T) {
 	if l, err := try(Range{}, 5, nil); l != "at 0" || err != nil {
 		t.Errorf("any port: %q, %v", l, err)
 	}
-	if l, err := try(Range{10, 12}, 4, busy, busy, nil); l != "at 10" || err != nil || !slices.Equal(tried, []uint16{11, 12, 10}) {
+	if l, err := try(Range{10, 12}, 4, busy, busy, nil); l != "at 10" || err != nil ||
+		!slices.Equal(tried, []uint16{11, 12, 10}) {
 		t.Errorf("%q, %v after %v", l, err, tried)
 	}
-	if _, err := try(Range{10, 11}, -1, busy, busy); !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "all ports from 10 to 11 are taken") {
+	if _, err := try(Range{10, 11}, -1, busy, busy); !errors.Is(err, syscall.EADDRINUSE) ||
+		!strings.Contains(err.Error(), "all ports from 10 to 11 are taken") {
 		t.Error(err)
 	}
 	if _, err := try(Range{10, 12}, 0, syscall.EACCES); !errors.Is(err, syscall.EACCES) || len(tried) != 1 {

@@ -40,7 +40,8 @@ func BenchmarkConnect(b *testing.B) {
 	l := transport.Layout{Size: 8, Slots: 4, SlotBytes: 64 << 10}
 	for lane := range 2 {
 		for r := 1; r < l.Size; r++ {
-			l.Links = append(l.Links, transport.Link{Lane: lane, Src: r, Dst: r / 2}, transport.Link{Lane: lane, Src: r / 2, Dst: r})
+			l.Links = append(l.Links, transport.Link{Lane: lane, Src: r, Dst: r / 2},
+				transport.Link{Lane: lane, Src: r / 2, Dst: r})
 		}
 	}
 	for b.Loop() {

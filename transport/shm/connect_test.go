@@ -242,7 +242,8 @@ func cancelled(t *testing.T, rank, rounds int) {
 		time.Sleep(10 * time.Millisecond)
 		cancel()
 	}()
-	e, err := Connect(ctx, Config{Rank: rank, Layout: transporttest.Pair(2, 64), Key: testKey, JobID: "test", Exchange: tab.exchange(rank)})
+	e, err := Connect(ctx, Config{Rank: rank, Layout: transporttest.Pair(2, 64), Key: testKey, JobID: "test",
+		Exchange: tab.exchange(rank)})
 	if e != nil || !errors.Is(err, context.Canceled) && !strings.Contains(err.Error(), "canceled") {
 		t.Errorf("endpoint %v, error %v, want a cancelled Connect", e, err)
 	}
@@ -261,7 +262,8 @@ func TestOneRank(t *testing.T) {
 // TestBadExchange: an exchange that breaks its own contract is an error.
 func TestBadExchange(t *testing.T) {
 	for name, blobs := range map[string][][]byte{
-		"nothing": nil, "empty": {{}, {}}, "long": {make([]byte, 5000), nil}, "version": {append([]byte{9}, make([]byte, 60)...)},
+		"nothing": nil, "empty": {{}, {}}, "long": {make([]byte, 5000), nil},
+		"version": {append([]byte{9}, make([]byte, 60)...)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Connect(t.Context(), Config{Layout: transporttest.Pair(2, 64), Key: testKey,

@@ -120,7 +120,8 @@ func TestLateDeath(t *testing.T) {
 					f.say(r, fmt.Sprint(lostWord, dead))
 				}
 			}
-			if got := f.hear(connected); !strings.Contains(got, "rank 2 ") || !strings.Contains(got, "was killed") && !strings.Contains(got, "process ended") {
+			if got := f.hear(connected); !strings.Contains(got, "rank 2 ") || !strings.Contains(got, "was killed") &&
+				!strings.Contains(got, "process ended") {
 				t.Errorf("rank %d says %q, want that rank 2 was killed", connected, got)
 			}
 			f.wait(connected)

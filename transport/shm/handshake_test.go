@@ -48,7 +48,8 @@ func serve(c net.Conn, s *netconn.Session) (member int, err error) {
 }
 
 // shake runs both sides over a pipe.
-func shake(t *testing.T, leader, member *netconn.Session, rank int, tamper func(net.Conn) net.Conn) (got int, leaderErr, memberErr error) {
+func shake(t *testing.T, leader, member *netconn.Session, rank int, tamper func(net.Conn) net.Conn) (got int, leaderErr,
+	memberErr error) {
 	t.Helper()
 	a, b := net.Pipe()
 	defer a.Close()

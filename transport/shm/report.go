@@ -45,9 +45,11 @@ func (r *report) encode() []byte {
 func decodeReport(b []byte) (report, error) {
 	switch {
 	case len(b) < reportHead || len(b) > reportHead+maxBellName+maxReportText:
-		return report{}, fmt.Errorf("report of %d bytes, want %d to %d", len(b), reportHead, reportHead+maxBellName+maxReportText)
+		return report{}, fmt.Errorf("report of %d bytes, want %d to %d", len(b), reportHead,
+			reportHead+maxBellName+maxReportText)
 	case b[0] != reportVersion:
-		return report{}, fmt.Errorf("report of version %d, want %d (hint: all ranks must run the same build)", b[0], reportVersion)
+		return report{}, fmt.Errorf("report of version %d, want %d (hint: all ranks must run the same build)", b[0],
+			reportVersion)
 	case b[1] > 3:
 		return report{}, fmt.Errorf("report with status %d", b[1])
 	}
@@ -56,7 +58,8 @@ func decodeReport(b []byte) (report, error) {
 	if n > maxBellName || n > len(text) || len(text)-n > maxReportText {
 		return report{}, fmt.Errorf("report of %d bytes with a doorbell's name of %d", len(b), n)
 	}
-	r := report{failed: b[1]&1 != 0, reads: b[1]&2 != 0, sample: readSample(b[3+sha256.Size:]), bell: string(text[:n]), text: strings.ToValidUTF8(string(text[n:]), "?")}
+	r := report{failed: b[1]&1 != 0, reads: b[1]&2 != 0, sample: readSample(b[3+sha256.Size:]), bell: string(text[:n]),
+		text: strings.ToValidUTF8(string(text[n:]), "?")}
 	copy(r.digest[:], b[3:])
 	return r, nil
 }

@@ -121,7 +121,8 @@ func benchChild(arg string) error {
 }
 
 // benchEnd makes links over the sockets.
-func benchEnd(sockets []*net.TCPConn, size int, first bool) (e *Endpoint, s transport.Sender, r transport.Receiver, err error) {
+func benchEnd(sockets []*net.TCPConn, size int, first bool) (e *Endpoint, s transport.Sender, r transport.Receiver,
+	err error) {
 	runtime.LockOSThread()
 	peer := 0
 	if first {

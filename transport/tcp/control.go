@@ -44,7 +44,8 @@ func (h *hello) check(body []byte) error {
 		}
 	}
 	if [sha256.Size]byte(body[20:]) != h.layout {
-		return fmt.Errorf("%w: it has another layout of links; all ranks need the same settings and the same version", transport.ErrCorrupt)
+		return fmt.Errorf("%w: it has another layout of links; all ranks need the same settings and the same version",
+			transport.ErrCorrupt)
 	}
 	return nil
 }
@@ -139,9 +140,11 @@ func decodeReport(body []byte, size int) (report, error) {
 	by, decided := binary.LittleEndian.Uint32(body), binary.LittleEndian.Uint32(body[4:])
 	rank, n := int(int32(binary.LittleEndian.Uint32(body[8:]))), binary.LittleEndian.Uint32(body[12:])
 	if uint64(by) >= uint64(size) || decided > 1 || rank < -1 || rank >= size || int64(n) != int64(len(body)-reportBytes) {
-		return report{}, fmt.Errorf("%w: fault of rank %d, by rank %d, with %d bytes of text", transport.ErrCorrupt, rank, by, n)
+		return report{}, fmt.Errorf("%w: fault of rank %d, by rank %d, with %d bytes of text", transport.ErrCorrupt, rank,
+			by, n)
 	}
-	return report{by: int(by), decided: decided == 1, fault: transport.Fault{Rank: rank, Text: string(body[reportBytes:])}}, nil
+	return report{by: int(by), decided: decided == 1,
+		fault: transport.Fault{Rank: rank, Text: string(body[reportBytes:])}}, nil
 }
 
 // cutText cuts s to at most n bytes, between characters.

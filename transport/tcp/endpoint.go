@@ -74,7 +74,8 @@ func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
 	e.board.peers = make([]record, s.layout.Size)
 	e.faults = faults{e: e, done: make(chan struct{})}
 	e.bell = bell{e: e, poller: -1, event: -1}
-	e.pump = pump{e: e, event: -1, ended: make(chan struct{}), kicked: make(chan struct{}, 1), timer: time.NewTimer(time.Hour), every: s.beat}
+	e.pump = pump{e: e, event: -1, ended: make(chan struct{}), kicked: make(chan struct{}, 1),
+		timer: time.NewTimer(time.Hour), every: s.beat}
 	if s.beat == 0 {
 		e.pump.every = beatEvery
 	}

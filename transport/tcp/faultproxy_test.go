@@ -18,7 +18,8 @@ import (
 // disturbed returns the endpoints of two ranks, all of whose connections go
 // through a proxy that does up to what rank 0 sends and down to what rank 1
 // sends; a rank is lost when it was silent for timeout.
-func disturbed(t *testing.T, l transport.Layout, streams int, timeout time.Duration, up, down faultproxy.Fault) (*faultproxy.Proxy, []transport.Endpoint) {
+func disturbed(t *testing.T, l transport.Layout, streams int, timeout time.Duration, up,
+	down faultproxy.Fault) (*faultproxy.Proxy, []transport.Endpoint) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -154,20 +155,31 @@ func TestDisturbed(t *testing.T) {
 		chunks   int
 		fails    string // in the text of the fault; "": all is well
 	}{
-		"nothing":           {chunks: 300},
-		"delay":             {up: faultproxy.Fault{Delay: 3 * time.Millisecond}, down: faultproxy.Fault{Delay: 5 * time.Millisecond}, chunks: 60},
-		"one byte at once":  {up: faultproxy.Fault{Piece: 1}, chunks: 20},
-		"odd pieces":        {up: faultproxy.Fault{Piece: 37}, down: faultproxy.Fault{Piece: 41}, chunks: 60},
-		"short stall":       {up: faultproxy.Fault{After: far, Kind: faultproxy.Stall, Hold: 300 * time.Millisecond}, chunks: 300},
-		"stall":             {down: faultproxy.Fault{After: far, Kind: faultproxy.Stall}, chunks: 300, fails: "nothing was heard of it for 1s"},
-		"black hole":        {up: faultproxy.Fault{After: far, Kind: faultproxy.Blackhole}, chunks: 300, fails: "nothing was heard of it for 1s"},
-		"reset":             {up: faultproxy.Fault{After: far, Kind: faultproxy.Reset}, chunks: 300, fails: "is lost: connection "},
-		"half closed":       {up: faultproxy.Fault{After: far, Kind: faultproxy.HalfClose}, chunks: 300, fails: "is lost: connection "},
-		"closed":            {down: faultproxy.Fault{After: far, Kind: faultproxy.Close}, chunks: 300, fails: "is lost: connection "},
-		"twice, one byte":   {up: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 1}, chunks: 300, fails: "does not allow"},
-		"twice, some bytes": {up: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 44}, chunks: 300, fails: "does not allow"},
-		"twice, many bytes": {down: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 4000}, chunks: 300, fails: "does not allow"},
-		"cut at once":       {up: faultproxy.Fault{After: 1, Kind: faultproxy.Close}, chunks: 10, fails: "is lost: connection "},
+		"nothing": {chunks: 300},
+		"delay": {up: faultproxy.Fault{Delay: 3 * time.Millisecond},
+			down: faultproxy.Fault{Delay: 5 * time.Millisecond}, chunks: 60},
+		"one byte at once": {up: faultproxy.Fault{Piece: 1}, chunks: 20},
+		"odd pieces":       {up: faultproxy.Fault{Piece: 37}, down: faultproxy.Fault{Piece: 41}, chunks: 60},
+		"short stall": {up: faultproxy.Fault{After: far, Kind: faultproxy.Stall, Hold: 300 * time.Millisecond},
+			chunks: 300},
+		"stall": {down: faultproxy.Fault{After: far, Kind: faultproxy.Stall}, chunks: 300,
+			fails: "nothing was heard of it for 1s"},
+		"black hole": {up: faultproxy.Fault{After: far, Kind: faultproxy.Blackhole}, chunks: 300,
+			fails: "nothing was heard of it for 1s"},
+		"reset": {up: faultproxy.Fault{After: far, Kind: faultproxy.Reset}, chunks: 300,
+			fails: "is lost: connection "},
+		"half closed": {up: faultproxy.Fault{After: far, Kind: faultproxy.HalfClose}, chunks: 300,
+			fails: "is lost: connection "},
+		"closed": {down: faultproxy.Fault{After: far, Kind: faultproxy.Close}, chunks: 300,
+			fails: "is lost: connection "},
+		"twice, one byte": {up: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 1}, chunks: 300,
+			fails: "does not allow"},
+		"twice, some bytes": {up: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 44}, chunks: 300,
+			fails: "does not allow"},
+		"twice, many bytes": {down: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 4000}, chunks: 300,
+			fails: "does not allow"},
+		"cut at once": {up: faultproxy.Fault{After: 1, Kind: faultproxy.Close}, chunks: 10,
+			fails: "is lost: connection "},
 	} {
 		for _, streams := range []int{1, 2} {
 			t.Run(fmt.Sprintf("%s/%d", name, streams), func(t *testing.T) {
@@ -239,7 +251,8 @@ func TestCloseBehindTheLastChunk(t *testing.T) {
 	// closed it would bring a reset, at which the proxy's kernel drops what it holds.
 	// Between two ranks the receiver's own kernel has all of it by then.
 	hello := int64(baseBytes + len((&hello{}).encode()))
-	_, all := disturbed(t, l, 1, transporttest.Limit, faultproxy.Fault{Kind: faultproxy.Stall, After: 1000, Hold: 300 * time.Millisecond},
+	_, all := disturbed(t, l, 1, transporttest.Limit,
+		faultproxy.Fault{Kind: faultproxy.Stall, After: 1000, Hold: 300 * time.Millisecond},
 		faultproxy.Fault{Kind: faultproxy.Stall, After: hello})
 	s, err := all[0].Sender(0, 1)
 	if err != nil {

@@ -125,7 +125,8 @@ func putTail(to []byte, link, pos uint32) { binary.LittleEndian.PutUint32(to, ta
 // checkTail checks the first tailBytes of from.
 func checkTail(from []byte, link, pos uint32) error {
 	if got := binary.LittleEndian.Uint32(from); got != tailOf(link, pos) {
-		return fmt.Errorf("%w: chunk %d of link %d ends with %08x, not %08x: bytes of it are lost or came twice", transport.ErrCorrupt, pos, link, got, tailOf(link, pos))
+		return fmt.Errorf("%w: chunk %d of link %d ends with %08x, not %08x: bytes of it are lost or came twice",
+			transport.ErrCorrupt, pos, link, got, tailOf(link, pos))
 	}
 	return nil
 }

@@ -79,9 +79,11 @@ func chunkFrame(link, pos uint32, payload []byte) []byte {
 func FuzzFrames(f *testing.F) {
 	l := transporttest.Pair(4, 128)
 	payload := bytes.Repeat([]byte{7}, 100)
-	f.Add(speech(l, chunkFrame(0, 0, payload), chunkFrame(0, 1, payload[:3]), appendControl(nil, kindPing, nil)), []byte{3})
+	f.Add(speech(l, chunkFrame(0, 0, payload), chunkFrame(0, 1, payload[:3]), appendControl(nil, kindPing, nil)),
+		[]byte{3})
 	f.Add(speech(l, appendCredit(nil, 0, 0), appendControl(nil, kindClosed, nil)), []byte{0})
-	f.Add(speech(l, appendControl(nil, kindFault, (&report{by: 1, fault: transport.Fault{Rank: -1, Text: "x"}}).encode())), []byte{200})
+	f.Add(speech(l, appendControl(nil, kindFault, (&report{by: 1, fault: transport.Fault{Rank: -1, Text: "x"}}).encode())),
+		[]byte{200})
 	f.Add(speech(l, appendControl(nil, kindStatus, encodeStatus(nil, 2, make([]transport.Header, 2)))), []byte{})
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), []byte{})
 	f.Fuzz(func(t *testing.T, data, pieces []byte) {
@@ -153,26 +155,29 @@ func TestCorrupt(t *testing.T) {
 		said []byte
 		want string
 	}{
-		"no frame":           {[]byte("GET / HTTP/1.1\r\n\r\n"), "is not the beginning of a frame"},
-		"no hello":           {whole, "data frame out of turn"},
-		"two hellos":         {speech(l, speech(l)), "hello frame out of turn"},
-		"hello of others":    {speech(other), "another layout"},
-		"unknown kind":       {speech(l, change(4, 99)), "kind 99"},
-		"no kind":            {speech(l, change(4, 0)), "kind 0"},
-		"too long":           {speech(l, change(1, 1)), "want 28 to 156"},
-		"too short":          {speech(l, change(0, 27)), "want 28 to 156"},
-		"no such link":       {speech(l, chunkFrame(1, 0, payload)), "chunk on link 1 of 1"},
-		"ahead":              {speech(l, chunkFrame(0, 4, payload)), "chunk 4 of lane 0"},
-		"behind":             {speech(l, chunkFrame(0, 1<<31, payload)), "chunk 2147483648 of lane 0"},
-		"same chunk twice":   {speech(l, whole, whole), "came twice"},
-		"bytes twice":        {speech(l, twice, whole), "lost or came twice"},
-		"bytes lost":         {speech(l, whole[:60], whole[61:], whole), "lost or came twice"},
-		"tail of another":    {speech(l, whole[:len(whole)-tailBytes], chunkFrame(0, 1, payload)[dataBytes+100:]), "lost or came twice"},
+		"no frame":         {[]byte("GET / HTTP/1.1\r\n\r\n"), "is not the beginning of a frame"},
+		"no hello":         {whole, "data frame out of turn"},
+		"two hellos":       {speech(l, speech(l)), "hello frame out of turn"},
+		"hello of others":  {speech(other), "another layout"},
+		"unknown kind":     {speech(l, change(4, 99)), "kind 99"},
+		"no kind":          {speech(l, change(4, 0)), "kind 0"},
+		"too long":         {speech(l, change(1, 1)), "want 28 to 156"},
+		"too short":        {speech(l, change(0, 27)), "want 28 to 156"},
+		"no such link":     {speech(l, chunkFrame(1, 0, payload)), "chunk on link 1 of 1"},
+		"ahead":            {speech(l, chunkFrame(0, 4, payload)), "chunk 4 of lane 0"},
+		"behind":           {speech(l, chunkFrame(0, 1<<31, payload)), "chunk 2147483648 of lane 0"},
+		"same chunk twice": {speech(l, whole, whole), "came twice"},
+		"bytes twice":      {speech(l, twice, whole), "lost or came twice"},
+		"bytes lost":       {speech(l, whole[:60], whole[61:], whole), "lost or came twice"},
+		"tail of another": {speech(l, whole[:len(whole)-tailBytes], chunkFrame(0, 1, payload)[dataBytes+100:]),
+			"lost or came twice"},
 		"released too much":  {speech(l, appendCredit(nil, 0, 1)), "released 1 chunks of 0 sent"},
 		"released elsewhere": {speech(l, appendCredit(nil, 7, 0)), "slots of link 7 of 1"},
-		"long status":        {speech(l, appendControl(nil, kindStatus, make([]byte, 8+callBytes*(remembered+1)))), "status of"},
-		"status without":     {speech(l, appendControl(nil, kindStatus, encodeStatus(nil, 1, make([]transport.Header, 2)))), "2 calls of 1"},
-		"fault of nobody":    {speech(l, appendControl(nil, kindFault, (&report{by: 2}).encode())), "by rank 2"},
+		"long status": {speech(l, appendControl(nil, kindStatus, make([]byte, 8+callBytes*(remembered+1)))),
+			"status of"},
+		"status without": {speech(l, appendControl(nil, kindStatus, encodeStatus(nil, 1, make([]transport.Header, 2)))),
+			"2 calls of 1"},
+		"fault of nobody": {speech(l, appendControl(nil, kindFault, (&report{by: 2}).encode())), "by rank 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range [][]byte{nil, {0}, {6, 90}} {

@@ -39,7 +39,8 @@ func TestUnplaceInTheMiddle(t *testing.T) {
 	defer c.rmu.Unlock() // the pump is kept away
 	in := &c.in
 	in.r, in.w = 0, copy(in.ahead, payload[:came])
-	if _, err := in.chunk(c, &base{kind: kindData, more: callBytes + size + tailBytes, link: r.number}, make([]byte, callBytes)); err != nil {
+	if _, err := in.chunk(c, &base{kind: kindData, more: callBytes + size + tailBytes, link: r.number},
+		make([]byte, callBytes)); err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(into[:came], payload[:came]) || len(in.rest) != size-came || &in.rest[0] != &into[came] {

@@ -230,7 +230,8 @@ func (p *pump) beat(passed time.Duration) {
 			c.silent = 0
 		}
 		if c.silent > p.e.timeout {
-			c.fail(fmt.Errorf("nothing was heard of it for %v: its host or the network is down, or its process is stopped", p.e.timeout))
+			c.fail(fmt.Errorf("nothing was heard of it for %v: its host or the network is down, or its process is stopped",
+				p.e.timeout))
 			continue
 		}
 		if c.quiet += passed; c.sentAny.Swap(false) {

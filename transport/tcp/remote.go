@@ -139,7 +139,8 @@ func (p *remote) expect(link, pos uint32, n int) (*receiver, *arrival, error) {
 	released := r.released.Load()
 	a := &r.slots[pos&r.mask]
 	if pos-released > r.mask {
-		return nil, nil, fmt.Errorf("%w: chunk %d of lane %d, of which %d are released and %d may follow", transport.ErrCorrupt, pos, r.link.Lane, released, r.mask+1)
+		return nil, nil, fmt.Errorf("%w: chunk %d of lane %d, of which %d are released and %d may follow",
+			transport.ErrCorrupt, pos, r.link.Lane, released, r.mask+1)
 	}
 	if a.begun.Swap(pos+1) == pos+1 {
 		return nil, nil, fmt.Errorf("%w: chunk %d of lane %d came twice", transport.ErrCorrupt, pos, r.link.Lane)

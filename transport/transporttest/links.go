@@ -59,7 +59,8 @@ func checkChunk(h transport.Header, b []byte, i, most int) error {
 func testSizes(t *testing.T, open Open) {
 	const slot = 4096
 	_, s, r := pair(t, open, 4, slot)
-	sizes := []int{0, 1, 7, 8, transport.MaxInline - 1, transport.MaxInline, transport.MaxInline + 1, 63, 64, 65, slot - 1, slot}
+	sizes := []int{0, 1, 7, 8, transport.MaxInline - 1, transport.MaxInline, transport.MaxInline + 1, 63, 64, 65, slot - 1,
+		slot}
 	for i, n := range sizes {
 		w, ok, err := reserve(s, n)
 		if !ok || err != nil || len(w) != n || cap(w) != n {
@@ -207,7 +208,8 @@ func testSeparate(t *testing.T, open Open) {
 }
 
 func testNoLink(t *testing.T, open Open) {
-	all := opened(t, open, transport.Layout{Size: 2, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Lane: 1, Src: 0, Dst: 1}}})
+	all := opened(t, open, transport.Layout{Size: 2, Slots: 2, SlotBytes: 64,
+		Links: []transport.Link{{Lane: 1, Src: 0, Dst: 1}}})
 	for _, k := range []struct{ rank, lane, peer int }{{0, 0, 1}, {0, 1, 0}, {0, 1, 2}, {0, 1, -1}, {1, 1, 0}} {
 		if _, err := all[k.rank].Sender(k.lane, k.peer); !errors.Is(err, transport.ErrNoLink) {
 			t.Errorf("Sender(%d, %d) of rank %d: %v, want ErrNoLink", k.lane, k.peer, k.rank, err)
@@ -218,7 +220,8 @@ func testNoLink(t *testing.T, open Open) {
 			t.Errorf("Receiver(%d, %d) of rank %d: %v, want ErrNoLink", k.lane, k.peer, k.rank, err)
 		}
 	}
-	if mustSender(t, all[0], 1, 1) != mustSender(t, all[0], 1, 1) || mustReceiver(t, all[1], 1, 0) != mustReceiver(t, all[1], 1, 0) {
+	if mustSender(t, all[0], 1, 1) != mustSender(t, all[0], 1, 1) ||
+		mustReceiver(t, all[1], 1, 0) != mustReceiver(t, all[1], 1, 0) {
 		t.Error("two calls gave two ends of one link")
 	}
 	if all[0].MaxPayload() != 64 {
@@ -272,7 +275,10 @@ func testRelay(t *testing.T, open Open) {
 			if err := Send(all[0], out, &h, sizeOf(i, 512), fillWith(i)); err != nil {
 				return err
 			}
-			if err := Receive(all[0], in, func(h transport.Header, b []byte) error { return checkChunk(h, b, i, 512) }); err != nil {
+			if err := Receive(all[0], in, func(h transport.Header,
+				b []byte) error {
+				return checkChunk(h, b, i, 512)
+			}); err != nil {
 				return err
 			}
 		}

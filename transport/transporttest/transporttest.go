@@ -224,7 +224,8 @@ func reserve(s transport.Sender, n int) (w []byte, ok bool, err error) {
 
 // header makes a header whose every field depends on i.
 func header(i int) transport.Header {
-	return transport.Header{Seq: uint64(i)*0x1_0000_0001 + 1, Count: uint64(i) << 33, Kind: uint8(i), Op: uint8(i >> 3), DType: uint8(i >> 5), Root: int32(i%7 - 1)}
+	return transport.Header{Seq: uint64(i)*0x1_0000_0001 + 1, Count: uint64(i) << 33, Kind: uint8(i), Op: uint8(i >> 3),
+		DType: uint8(i >> 5), Root: int32(i%7 - 1)}
 }
 
 // fillWith fills a window with bytes that depend on i; checkFilled reports

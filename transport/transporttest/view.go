@@ -42,7 +42,8 @@ func testView(t *testing.T, open Open) {
 			}
 			b[q], b[len(b)-1-q] = byte(q+1), byte(q+1)
 		}
-		for _, bad := range [][3]int{{-1, 0, 8}, {len(all), 0, 8}, {0, -1, 8}, {0, 0, l.HeapBytes + 1}, {0, l.HeapBytes, 1}, {0, 8, -1}} {
+		for _, bad := range [][3]int{{-1, 0, 8}, {len(all), 0, 8}, {0, -1, 8}, {0, 0, l.HeapBytes + 1}, {0, l.HeapBytes, 1},
+			{0, 8, -1}} {
 			if b, err := e.(transport.Neighbour).View(bad[0], bad[1], bad[2]); err == nil {
 				t.Errorf("rank %d: %d bytes at %d of rank %d: %d bytes", q, bad[2], bad[1], bad[0], len(b))
 			}

@@ -164,7 +164,8 @@ func TestEndpointFault(t *testing.T) {
 	const n = 4
 	told := make(chan error, n)
 	plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split)}
-	m := start(t, plans, how{slots: 2, slotBytes: 4096, hosts: func(r int) int { return r / 2 }, failed: func(_ int, err error) { told <- err }})
+	m := start(t, plans, how{slots: 2, slotBytes: 4096, hosts: func(r int) int { return r / 2 },
+		failed: func(_ int, err error) { told <- err }})
 	var enqueued sync.WaitGroup
 	enqueued.Add(n - 1)
 	go func() {

@@ -76,7 +76,8 @@ func (c *Config) validate() error {
 	if c.Endpoint == nil {
 		for _, k := range l.Relayed() {
 			if k.Src == l.rank || k.Dst == l.rank {
-				return fmt.Errorf("devexec: rank %d: the link of lane %d from rank %d to rank %d needs an endpoint", l.rank, k.Lane, k.Src, k.Dst)
+				return fmt.Errorf("devexec: rank %d: the link of lane %d from rank %d to rank %d needs an endpoint", l.rank, k.Lane,
+					k.Src, k.Dst)
 			}
 		}
 	}

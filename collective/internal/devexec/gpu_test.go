@@ -63,13 +63,15 @@ func TestHosts(t *testing.T) {
 // TestTypesAndOps reduces numbers of every type with every operation, in chunks
 // that do not fill the slots.
 func TestTypesAndOps(t *testing.T) {
-	plans := []*plan.Plan{fromTrees(t, 4, plan.AllReduce, plan.Split), mustPlan(t)(plan.Direct(plan.ReduceScatter, 4, -1, plan.Single))}
+	plans := []*plan.Plan{fromTrees(t, 4, plan.AllReduce, plan.Split),
+		mustPlan(t)(plan.Direct(plan.ReduceScatter, 4, -1, plan.Single))}
 	m := start(t, plans, how{slots: 4, slotBytes: 64 << 10})
 	var all []trial
 	for dt := kernel.Int8; dt.Valid(); dt++ {
 		for op := kernel.Sum; op.Valid(); op++ {
 			for i := range plans {
-				all = append(all, trial{which: i, count: 10007, dtype: dt, op: op, inPlace: op%2 == 0, lend: dt%3 == 0, seq: uint64(len(all) + 1), chunk: 1 << 13,
+				all = append(all, trial{which: i, count: 10007, dtype: dt, op: op, inPlace: op%2 == 0, lend: dt%3 == 0,
+					seq: uint64(len(all) + 1), chunk: 1 << 13,
 					scale: op == kernel.Sum && dt%2 == 0})
 			}
 		}
@@ -80,7 +82,8 @@ func TestTypesAndOps(t *testing.T) {
 
 // TestManyChunks has far more chunks than a stream gets ahead of its device.
 func TestManyChunks(t *testing.T) {
-	plans := []*plan.Plan{fromTrees(t, 2, plan.AllReduce, plan.Split), mustPlan(t)(plan.Direct(plan.AllGather, 2, -1, plan.Single))}
+	plans := []*plan.Plan{fromTrees(t, 2, plan.AllReduce, plan.Split),
+		mustPlan(t)(plan.Direct(plan.AllGather, 2, -1, plan.Single))}
 	m := start(t, plans, how{slots: 2, slotBytes: 256, first: 1<<32 - 200})
 	m.run([]trial{
 		{which: 0, count: 100003, dtype: kernel.Float32, op: kernel.Sum, inPlace: true, seq: 1},

@@ -75,7 +75,8 @@ func NewLayout(s Shape, rank int) (*Layout, error) {
 	case s.Slots < 2 || s.Slots > transport.MaxSlots || s.Slots&(s.Slots-1) != 0:
 		return nil, fmt.Errorf("devexec: %d slots per link, want a power of two from 2 to %d", s.Slots, transport.MaxSlots)
 	case s.SlotBytes < quantum || s.SlotBytes > transport.MaxSlotBytes || s.SlotBytes%quantum != 0:
-		return nil, fmt.Errorf("devexec: slots of %d bytes, want a multiple of %d up to %d", s.SlotBytes, quantum, transport.MaxSlotBytes)
+		return nil, fmt.Errorf("devexec: slots of %d bytes, want a multiple of %d up to %d", s.SlotBytes, quantum,
+			transport.MaxSlotBytes)
 	}
 	l.size = s.Plans[0].Plan.Size
 	if rank < 0 || rank >= l.size {
@@ -86,10 +87,12 @@ func NewLayout(s Shape, rank int) (*Layout, error) {
 			return nil, fmt.Errorf("devexec: plan %s is for %d ranks, the first plan for %d", p.Plan.Name, p.Plan.Size, l.size)
 		}
 		if len(p.Lanes) != len(p.Plan.Lanes) {
-			return nil, fmt.Errorf("devexec: %d lane numbers for the %d lanes of plan %s", len(p.Lanes), len(p.Plan.Lanes), p.Plan.Name)
+			return nil, fmt.Errorf("devexec: %d lane numbers for the %d lanes of plan %s", len(p.Lanes), len(p.Plan.Lanes),
+				p.Plan.Name)
 		}
 		for _, k := range p.Plan.Links() {
-			l.links = append(l.links, link{Link: transport.Link{Lane: p.Lanes[k.Lane], Src: k.Src, Dst: k.Dst}, direct: s.Direct(k.Src, k.Dst)})
+			l.links = append(l.links, link{Link: transport.Link{Lane: p.Lanes[k.Lane], Src: k.Src, Dst: k.Dst},
+				direct: s.Direct(k.Src, k.Dst)})
 		}
 	}
 	slices.SortFunc(l.links, func(a, b link) int { return compareLinks(a.Link, b.Link) })
@@ -117,7 +120,8 @@ func (l *Layout) place() error {
 	}
 	for r, n := range l.staging {
 		if n > maxStaging {
-			return fmt.Errorf("devexec: rank %d would need %d bytes of staging memory, more than %d; take smaller or fewer slots", r, n, int64(maxStaging))
+			return fmt.Errorf("devexec: rank %d would need %d bytes of staging memory, more than %d; take smaller or fewer "+
+				"slots", r, n, int64(maxStaging))
 		}
 	}
 	if l.FlagBytes() > maxFlags {

@@ -100,7 +100,8 @@ func someDevices(t *testing.T, n int, h how) []*cuda.Device {
 func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 	t.Helper()
 	n := plans[0].Size
-	m := &machine{t: t, plans: plans, devices: someDevices(t, n, h), loaded: map[*cuda.Device]set{}, groups: make([]*Group, n)}
+	m := &machine{t: t, plans: plans, devices: someDevices(t, n, h), loaded: map[*cuda.Device]set{},
+		groups: make([]*Group, n)}
 	shape := shapeOf(plans, h, m.devices)
 	hosts := 0
 	for r := range n {
@@ -147,8 +148,9 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		}
 	}
 	for r, d := range m.devices {
-		cfg := Config{Layout: layouts[r], Device: d, Kernels: m.loaded[d], Staging: staging, First: h.first, Streams: h.streams,
-			Flags: m.flags[h.host(r)].Host(), FlagsAddr: m.flags[h.host(r)].Addr()}
+		cfg := Config{Layout: layouts[r], Device: d, Kernels: m.loaded[d], Staging: staging, First: h.first,
+			Streams: h.streams,
+			Flags:   m.flags[h.host(r)].Host(), FlagsAddr: m.flags[h.host(r)].Addr()}
 		if m.eps != nil {
 			cfg.Endpoint = m.eps[r]
 		}

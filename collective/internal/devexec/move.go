@@ -114,7 +114,8 @@ func (m *mover) launch(to, args []cuda.Addr) error {
 	if len(args) == 1 {
 		return m.g.cfg.Kernels.Copy(m.s.Stream, dst[0], dst[1], src[0], m.n)
 	}
-	return m.g.cfg.Kernels.Reduce(m.s.Stream, m.op, m.dtype, dst[0], dst[1], src[0], src[1], src[2], m.n/int64(m.dtype.Size()))
+	return m.g.cfg.Kernels.Reduce(m.s.Stream, m.op, m.dtype, dst[0], dst[1], src[0], src[1], src[2],
+		m.n/int64(m.dtype.Size()))
 }
 
 func (m *mover) multiply(dst, src cuda.Addr, factor [8]byte) error {

@@ -102,7 +102,8 @@ func (p *pins) open(g *Group) error {
 	each := l.slots * l.slotBytes
 	memory, err := cuda.AllocPinned[uint8](g.cfg.Device, head+lines*each)
 	if err != nil {
-		return fmt.Errorf("%d relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", lines, l.slots, l.slotBytes, err)
+		return fmt.Errorf("%d relayed links of %d slots of %d bytes: %w; smaller or fewer slots need less", lines, l.slots,
+			l.slotBytes, err)
 	}
 	p.memory, p.host, p.addr = memory, memory.Host(), memory.Addr()
 	for i := range l.links {

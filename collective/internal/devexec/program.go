@@ -70,7 +70,8 @@ const small = 12
 func (p *Program) Enqueue(s *cuda.Stream, c *Call) error {
 	g := p.g
 	if d := s.Device(); d != g.cfg.Device {
-		return fmt.Errorf("devexec: rank %d: a stream of %s for a group of %s: %w", g.rank, d, g.cfg.Device, cuda.ErrWrongDevice)
+		return fmt.Errorf("devexec: rank %d: a stream of %s for a group of %s: %w", g.rank, d, g.cfg.Device,
+			cuda.ErrWrongDevice)
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()

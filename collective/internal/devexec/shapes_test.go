@@ -25,7 +25,8 @@ func shapes(t *testing.T, n int) []*plan.Plan {
 		trees[r], order[r] = tree.Binomial(n, r), r
 	}
 	root := n / 2
-	for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather, plan.ReduceScatter} {
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather,
+		plan.ReduceScatter} {
 		base := root
 		if !kind.HasRoot() {
 			base = -1

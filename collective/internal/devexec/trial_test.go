@@ -29,7 +29,8 @@ type trial struct {
 }
 
 func (c *trial) String() string {
-	return fmt.Sprintf("call %d: %d elements of %v, %v, in place %v, scaled %v, lent %v, chunks of %d", c.seq, c.count, c.dtype, c.op, c.inPlace, c.scale, c.lend, c.chunk)
+	return fmt.Sprintf("call %d: %d elements of %v, %v, in place %v, scaled %v, lent %v, chunks of %d", c.seq, c.count,
+		c.dtype, c.op, c.inPlace, c.scale, c.lend, c.chunk)
 }
 
 // element writes a small number as an element of a type.
@@ -190,8 +191,9 @@ func (m *machine) begin(r int, s *cuda.Stream, u *under, lent *Lent) error {
 		return err
 	}
 	call := &Call{
-		Header: transport.Header{Seq: c.seq, Count: uint64(c.count), Kind: uint8(p.Kind), Op: uint8(c.op), DType: uint8(c.dtype), Root: int32(p.Root)},
-		In:     u.in.Addr(), Out: u.out.Addr(), DType: c.dtype, Chunk: c.chunk, Lent: lent,
+		Header: transport.Header{Seq: c.seq, Count: uint64(c.count), Kind: uint8(p.Kind), Op: uint8(c.op),
+			DType: uint8(c.dtype), Root: int32(p.Root)},
+		In: u.in.Addr(), Out: u.out.Addr(), DType: c.dtype, Chunk: c.chunk, Lent: lent,
 	}
 	if reduces(p.Kind) {
 		call.Op = c.op
@@ -229,7 +231,8 @@ func (m *machine) check(r int, s *cuda.Stream, u *under) error {
 		for got[i] == want[i] {
 			i++
 		}
-		return fmt.Errorf("%s of %v, %v: byte %d of %d is %#x, want %#x", u.plan.Name, u.plan.Kind, u.trial, i, len(want), got[i], want[i])
+		return fmt.Errorf("%s of %v, %v: byte %d of %d is %#x, want %#x", u.plan.Name, u.plan.Kind, u.trial, i, len(want),
+			got[i], want[i])
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ import (
 func TestNothingGrows(t *testing.T) {
 	const n = 2
 	before, goroutines := cuda.Stats(), runtime.NumGoroutine()
-	plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split), mustPlan(t)(plan.Leaders(plan.AllReduce, plan.Alone(n), plan.Everybody))}
+	plans := []*plan.Plan{fromTrees(t, n, plan.AllReduce, plan.Split),
+		mustPlan(t)(plan.Leaders(plan.AllReduce, plan.Alone(n), plan.Everybody))}
 	m := start(t, plans, how{slots: 2, slotBytes: 4096, hosts: func(r int) int { return r }})
 	row := func(calls int) {
 		m.each(func(r int) error {
@@ -94,7 +95,8 @@ func TestWrongStream(t *testing.T) {
 	m := start(t, plans, how{slots: 2, slotBytes: 4096})
 	s, err := m.devices[1].NewStream()
 	m.must(err)
-	if err := m.groups[0].Program(0).Enqueue(s, new(Call)); !errors.Is(err, cuda.ErrWrongDevice) || m.groups[0].Err() != nil {
+	if err := m.groups[0].Program(0).Enqueue(s, new(Call)); !errors.Is(err, cuda.ErrWrongDevice) ||
+		m.groups[0].Err() != nil {
 		t.Errorf("%v, group %v", err, m.groups[0].Err())
 	}
 	m.must(s.Close())
@@ -120,8 +122,10 @@ func TestOutOfMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Config{Layout: l, Device: devices[0], Kernels: set{}, Staging: []cuda.Addr{1 << 20, 1 << 20}, Flags: flags.Host(), FlagsAddr: flags.Addr()})
-	if err == nil || !strings.Contains(err.Error(), "rank 0") || !strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
+	_, err = New(Config{Layout: l, Device: devices[0], Kernels: set{}, Staging: []cuda.Addr{1 << 20, 1 << 20},
+		Flags: flags.Host(), FlagsAddr: flags.Addr()})
+	if err == nil || !strings.Contains(err.Error(), "rank 0") ||
+		!strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {
 		t.Errorf("error %v", err)
 	}
 	if err := errors.Join(hog.Free(), flags.Free()); err != nil {
@@ -135,20 +139,22 @@ func TestOutOfMemory(t *testing.T) {
 // TestBadShape: what cannot be laid out is an error.
 func TestBadShape(t *testing.T) {
 	good := func() Shape {
-		return Shape{Plans: []Placed{placed(fromTrees(t, 2, plan.AllReduce, plan.Single))}, Slots: 2, SlotBytes: 4096, Direct: func(int, int) bool { return true }}
+		return Shape{Plans: []Placed{placed(fromTrees(t, 2, plan.AllReduce, plan.Single))}, Slots: 2, SlotBytes: 4096,
+			Direct: func(int, int) bool { return true }}
 	}
 	for name, c := range map[string]struct {
 		change func(*Shape)
 		rank   int
 		want   string
 	}{
-		"no plans":      {func(s *Shape) { s.Plans = nil }, 0, "no plans"},
-		"one slot":      {func(s *Shape) { s.Slots = 1 }, 0, "1 slots"},
-		"three slots":   {func(s *Shape) { s.Slots = 3 }, 0, "3 slots"},
-		"small slots":   {func(s *Shape) { s.SlotBytes = 32 }, 0, "32 bytes"},
-		"large slots":   {func(s *Shape) { s.SlotBytes = 1 << 30 }, 0, "1073741824 bytes"},
-		"no such rank":  {func(*Shape) {}, 2, "rank 2 of 2"},
-		"other ranks":   {func(s *Shape) { s.Plans = append(s.Plans, placed(fromTrees(t, 3, plan.Barrier, plan.Single))) }, 0, "3 ranks"},
+		"no plans":     {func(s *Shape) { s.Plans = nil }, 0, "no plans"},
+		"one slot":     {func(s *Shape) { s.Slots = 1 }, 0, "1 slots"},
+		"three slots":  {func(s *Shape) { s.Slots = 3 }, 0, "3 slots"},
+		"small slots":  {func(s *Shape) { s.SlotBytes = 32 }, 0, "32 bytes"},
+		"large slots":  {func(s *Shape) { s.SlotBytes = 1 << 30 }, 0, "1073741824 bytes"},
+		"no such rank": {func(*Shape) {}, 2, "rank 2 of 2"},
+		"other ranks": {func(s *Shape) { s.Plans = append(s.Plans, placed(fromTrees(t, 3, plan.Barrier, plan.Single))) }, 0,
+			"3 ranks"},
 		"missing lanes": {func(s *Shape) { s.Plans[0].Lanes = s.Plans[0].Lanes[1:] }, 0, "lane numbers"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,8 @@ func (g Grid) Validate() error {
 	case g.Elements > 1<<53/g.Width:
 		return fmt.Errorf("block: a tensor of %d elements is larger than any memory", g.Elements)
 	case g.Blocks() > MaxBlocks:
-		return fmt.Errorf("block: %d elements are %d blocks of %d, at most %d are possible: use larger blocks", g.Elements, g.Blocks(), g.Size, MaxBlocks)
+		return fmt.Errorf("block: %d elements are %d blocks of %d, at most %d are possible: use larger blocks", g.Elements,
+			g.Blocks(), g.Size, MaxBlocks)
 	}
 	return nil
 }

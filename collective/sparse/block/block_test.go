@@ -14,7 +14,8 @@ import (
 
 func TestGridCoversATensorOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := Grid{Elements: rapid.IntRange(0, 500).Draw(t, "elements"), Size: rapid.IntRange(1, 70).Draw(t, "size"), Width: rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "width")}
+		g := Grid{Elements: rapid.IntRange(0, 500).Draw(t, "elements"), Size: rapid.IntRange(1, 70).Draw(t, "size"),
+			Width: rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "width")}
 		if err := g.Validate(); err != nil {
 			t.Fatal(err)
 		}
@@ -36,8 +37,10 @@ func TestGridCoversATensorOnce(t *testing.T) {
 }
 
 func TestGridsThatCannotBe(t *testing.T) {
-	for _, g := range []Grid{{}, {Elements: -1, Size: 1, Width: 1}, {Elements: 1, Size: 0, Width: 4}, {Elements: 1, Size: 1 << 25, Width: 4},
-		{Elements: 1, Size: 1, Width: 3}, {Elements: MaxBlocks + 1, Size: 1, Width: 4}, {Elements: math.MaxInt, Size: 1 << 24, Width: 8}} {
+	for _, g := range []Grid{{}, {Elements: -1, Size: 1, Width: 1}, {Elements: 1, Size: 0, Width: 4},
+		{Elements: 1, Size: 1 << 25, Width: 4},
+		{Elements: 1, Size: 1, Width: 3}, {Elements: MaxBlocks + 1, Size: 1, Width: 4},
+		{Elements: math.MaxInt, Size: 1 << 24, Width: 8}} {
 		if err := g.Validate(); err == nil {
 			t.Errorf("%+v is taken", g)
 		}
@@ -173,7 +176,8 @@ func TestSharesAreKept(t *testing.T) {
 		t.Errorf("blocks of the trees: %v, want %v", count, want)
 	}
 	for b := range 64 * 3 { // clusters of a few stripes load all trees that have a share
-		if near := []int{d.Tree(b), d.Tree(b + 3), d.Tree(b + 6), d.Tree(b + 9)}; !slices.Contains(near, 2) && !slices.Contains(near, 3) {
+		if near := []int{d.Tree(b), d.Tree(b + 3), d.Tree(b + 6), d.Tree(b + 9)}; !slices.Contains(near, 2) &&
+			!slices.Contains(near, 3) {
 			t.Errorf("from block %d on four stripes go to tree %v", b, near)
 		}
 	}

@@ -32,7 +32,8 @@ func NewDeal(shares []float64, grain int) (*Deal, error) {
 		sum += s
 	}
 	if !(sum > 0) || math.IsInf(sum, 0) || grain < 1 || len(shares) > math.MaxUint16 {
-		return nil, fmt.Errorf("block: cannot deal stripes of %d blocks to %d trees whose shares sum up to %v", grain, len(shares), sum)
+		return nil, fmt.Errorf("block: cannot deal stripes of %d blocks to %d trees whose shares sum up to %v", grain,
+			len(shares), sum)
 	}
 	d := &Deal{grain: grain, trees: len(shares), pattern: make([]uint16, Turn(len(shares)))}
 	owed := make([]float64, len(shares))

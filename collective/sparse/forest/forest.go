@@ -163,7 +163,8 @@ func (p *Plan) checkTree(i int) *Error {
 		steps := 0
 		for u := v; !home[u]; u = parent[u] {
 			if steps++; steps > p.Size {
-				return wrong(NotATree, i, v, "its blocks do not come to root %d: they go round from rank %d to rank %d", root, u, parent[u])
+				return wrong(NotATree, i, v, "its blocks do not come to root %d: they go round from rank %d to rank %d", root, u,
+					parent[u])
 			}
 		}
 		for u := v; !home[u]; u = parent[u] {
@@ -197,7 +198,8 @@ func (p *Plan) checkLinks() *Error {
 					return wrong(WrongLinks, i, v, "no link from rank %d to rank %d in lane %d", k.Src, k.Dst, k.Lane)
 				}
 				if other, used := owner[k]; used {
-					return wrong(WrongLinks, i, v, "the link from rank %d to rank %d in lane %d is used by tree %d, too: its chunks would wait for each other", k.Src, k.Dst, k.Lane, other)
+					return wrong(WrongLinks, i, v, "the link from rank %d to rank %d in lane %d is used by tree %d, too: its chunks "+
+						"would wait for each other", k.Src, k.Dst, k.Lane, other)
 				}
 				owner[k] = i
 			}
@@ -229,7 +231,8 @@ func (p *Plan) checkDeal(d dealer, grain int) *Error {
 	}
 	slack := float64(grain * (1 + bits.Len(uint(len(p.Trees))))) // the tree furthest behind is next: none stays far behind
 	for t := range p.Trees {
-		if fair := float64(p.Shares[t] / total * float64(turn)); math.Abs(float64(count[t])-fair) > slack || fair == 0 && count[t] > 0 {
+		if fair := float64(p.Shares[t] / total * float64(turn)); math.Abs(float64(count[t])-fair) > slack || fair == 0 &&
+			count[t] > 0 {
 			return wrong(WrongDeal, t, -1, "%d of %d blocks with a share of %.3g", count[t], turn, p.Shares[t]/total)
 		}
 		part, stripes := d.Part(all, t, n), block.NewSet(n)
@@ -246,7 +249,8 @@ func (p *Plan) checkDeal(d dealer, grain int) *Error {
 		}
 		for b := range n {
 			if mine := d.Tree(b) == t; part.Has(b) != mine || stripes.Has(b) != mine {
-				return wrong(WrongDeal, t, -1, "block %d is dealt to tree %d; the parts say %v, the stripes %v", b, d.Tree(b), part.Has(b), stripes.Has(b))
+				return wrong(WrongDeal, t, -1, "block %d is dealt to tree %d; the parts say %v, the stripes %v", b, d.Tree(b),
+					part.Has(b), stripes.Has(b))
 			}
 		}
 	}

@@ -60,8 +60,9 @@ func (p *Plan) run(d dealer, has pattern, slots int, tamper func(chunkOf) []chun
 	for i := range p.Trees {
 		r := newTreeRun(p, i, min(slots, p.Slots), tamper)
 		for v := range p.Size {
-			err := r.nodes[v].Begin(merge.Job{Tensor: uint32(i + 1), Grid: grid, Combiner: combine, Blocks: d.Part(sets[v], i, n),
-				Send: send[v], Recv: recv[v], Fill: true, Deal: dealOf(d), Tree: i})
+			err := r.nodes[v].Begin(merge.Job{Tensor: uint32(i + 1), Grid: grid, Combiner: combine,
+				Blocks: d.Part(sets[v], i, n),
+				Send:   send[v], Recv: recv[v], Fill: true, Deal: dealOf(d), Tree: i})
 			if err != nil {
 				return wrong(Refused, i, v, "%v", err)
 			}
@@ -117,8 +118,10 @@ type treeRun struct {
 
 func newTreeRun(p *Plan, number, slots int, tamper func(chunkOf) []chunkOf) *treeRun {
 	n := p.Size
-	r := &treeRun{plan: p, number: number, slots: slots, tamper: tamper, nodes: make([]*merge.Node, n), parent: p.Trees[number].Parent,
-		kids: make([][]int, n), place: make([]int, n), up: make([][][]byte, n), down: make([][][]byte, n), held: make([][]byte, n)}
+	r := &treeRun{plan: p, number: number, slots: slots, tamper: tamper, nodes: make([]*merge.Node, n),
+		parent: p.Trees[number].Parent,
+		kids:   make([][]int, n), place: make([]int, n), up: make([][][]byte, n), down: make([][][]byte, n),
+		held: make([][]byte, n)}
 	for v, u := range r.parent {
 		if u >= 0 {
 			r.place[v] = len(r.kids[u])

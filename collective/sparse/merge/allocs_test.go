@@ -18,7 +18,8 @@ type star struct {
 }
 
 func newStar(ranks, elements int, density float64) *star {
-	x := sparsetest.New(ranks, block.Grid{Elements: elements, Size: 256}, kernel.Sum, kernel.Float32).Random(seeded(1), density)
+	x := sparsetest.New(ranks, block.Grid{Elements: elements, Size: 256}, kernel.Sum, kernel.Float32).Random(seeded(1),
+		density)
 	s := &star{x: x}
 	_, recv := x.Buffers(false)
 	for v := range ranks {
@@ -27,7 +28,8 @@ func newStar(ranks, elements int, density float64) *star {
 			children = ranks - 1
 		}
 		s.nodes = append(s.nodes, NewNode(children, v == 0))
-		s.jobs = append(s.jobs, Job{Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[v], Send: x.Send[v], Recv: recv[v], Fill: true})
+		s.jobs = append(s.jobs, Job{Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[v],
+			Send: x.Send[v], Recv: recv[v], Fill: true})
 		s.windows = append(s.windows, make([]byte, 64<<10))
 	}
 	return s

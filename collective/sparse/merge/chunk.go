@@ -71,7 +71,8 @@ func decode(p []byte, g block.Grid, runs []run, kept bool) (chunk, error) {
 		r := parseRun(p[split+i*RunBytes:])
 		end := min(int(c.next), g.Blocks())
 		if r.n == 0 || r.first < free || r.first >= end || r.n > end-r.first || r.kept && !kept {
-			return chunk{}, fmt.Errorf("%w: run %d of %d blocks from %d on, in a tensor of %d blocks, the next chunk begins with %d",
+			return chunk{}, fmt.Errorf("%w: run %d of %d blocks from %d on, in a tensor of %d blocks, the next chunk begins "+
+				"with %d",
 				ErrProtocol, i, r.n, r.first, g.Blocks(), c.next)
 		}
 		free = r.first + r.n
@@ -82,7 +83,8 @@ func decode(p []byte, g block.Grid, runs []run, kept bool) (chunk, error) {
 		c.runs = append(c.runs, r)
 	}
 	if carried != blocks || size != len(c.body) {
-		return chunk{}, fmt.Errorf("%w: %d blocks in %d bytes, the runs say %d in %d", ErrProtocol, blocks, len(c.body), carried, size)
+		return chunk{}, fmt.Errorf("%w: %d blocks in %d bytes, the runs say %d in %d", ErrProtocol, blocks, len(c.body),
+			carried, size)
 	}
 	if c.next != infinity && int(c.next) >= g.Blocks() {
 		return chunk{}, fmt.Errorf("%w: block %d of %d is next", ErrProtocol, c.next, g.Blocks())

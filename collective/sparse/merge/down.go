@@ -54,7 +54,8 @@ func (n *Node) allowed(c *chunk) error {
 		}
 		at = r.first + r.n
 		if at > int(n.upNext) {
-			return fmt.Errorf("%w: results up to block %d, after this rank sent those before block %d", ErrProtocol, at, n.upNext)
+			return fmt.Errorf("%w: results up to block %d, after this rank sent those before block %d", ErrProtocol, at,
+				n.upNext)
 		}
 		if !r.kept {
 			continue

@@ -23,7 +23,8 @@ func middle(t testing.TB, x *sparsetest.Tensors) *Node {
 	t.Helper()
 	_, recv := x.Buffers(false)
 	n := NewNode(1, false)
-	if err := n.Begin(Job{Tensor: 1, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1], Send: x.Send[1], Recv: recv[1], Fill: true}); err != nil {
+	if err := n.Begin(Job{Tensor: 1, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1],
+		Send: x.Send[1], Recv: recv[1], Fill: true}); err != nil {
 		t.Fatal(err)
 	}
 	return n
@@ -177,7 +178,8 @@ func TestChunksThatAreRefused(t *testing.T) {
 			}
 		}
 		err := n.Feed(0, c.change(append([]byte(nil), up[0]...)))
-		if !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "child 0") {
+		if !errors.Is(err, ErrProtocol) && !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), "child 0") {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 	}
@@ -212,7 +214,8 @@ func TestResultsThatAreRefused(t *testing.T) {
 		x.Put(1, 3, seeded(1))
 		x.Put(1, 4, seeded(1))
 		leaf := NewNode(0, false)
-		if err := leaf.Begin(Job{Tensor: 1, Grid: g, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1], Send: x.Send[1], Recv: make([]byte, 160), Fill: true}); err != nil {
+		if err := leaf.Begin(Job{Tensor: 1, Grid: g, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1],
+			Send: x.Send[1], Recv: make([]byte, 160), Fill: true}); err != nil {
 			t.Fatal(err)
 		}
 		if leaf.Up(make([]byte, 1000)) == 0 {
@@ -233,7 +236,8 @@ func TestResultsThatAreRefused(t *testing.T) {
 
 func TestBeginRefuses(t *testing.T) {
 	x := fuzzed()
-	good := Job{Tensor: 1, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1], Send: x.Send[1], Recv: make([]byte, x.Grid.Bytes())}
+	good := Job{Tensor: 1, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: x.Sets[1], Send: x.Send[1],
+		Recv: make([]byte, x.Grid.Bytes())}
 	for i, change := range []func(*Job){
 		func(j *Job) { j.Grid.Size = 0 },
 		func(j *Job) { j.Send = j.Send[1:] },

@@ -98,7 +98,8 @@ func TestSeveralTrees(t *testing.T) {
 			want := x.WantAlong(trees[d.Tree(b)].parent)
 			for v := range recv {
 				if string(recv[v][from:to]) != string(want[from:to]) {
-					t.Fatalf("seed %d, rank %d, block %d of tree %d: % x, want % x", seed, v, b, d.Tree(b), recv[v][from:to], want[from:to])
+					t.Fatalf("seed %d, rank %d, block %d of tree %d: % x, want % x", seed, v, b, d.Tree(b), recv[v][from:to],
+						want[from:to])
 				}
 			}
 		}
@@ -140,7 +141,8 @@ func TestWhatAnEdgeCarries(t *testing.T) {
 		{SentBlocks: 10, ReceivedBlocks: 15, Union: 20},
 	} {
 		got := all[v]
-		want.SentChunks, want.SentBytes, want.ReceivedChunks, want.ReceivedBytes = got.SentChunks, got.SentBytes, got.ReceivedChunks, got.ReceivedBytes
+		want.SentChunks, want.SentBytes, want.ReceivedChunks, want.ReceivedBytes = got.SentChunks, got.SentBytes,
+			got.ReceivedChunks, got.ReceivedBytes
 		if got != want {
 			t.Errorf("rank %d: %+v, want %+v", v, got, want)
 		}

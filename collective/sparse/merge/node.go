@@ -41,7 +41,8 @@ type Counts struct {
 	SentChunks, SentBlocks, SentBytes             int
 	ReceivedChunks, ReceivedBlocks, ReceivedBytes int // bytes: whole chunks
 	Union                                         int // blocks of the result that the tree carried
-	Kept                                          int // blocks that were not sent down, because their only source was there
+	// blocks that were not sent down, because their only source was there
+	Kept int
 }
 
 // Node is one rank's place in one tree. It goes from Job to Job (Begin). One
@@ -121,8 +122,10 @@ func (n *Node) Begin(j Job) error {
 	if err := j.Grid.Validate(); err != nil {
 		return err
 	}
-	if size := j.Grid.Bytes(); len(j.Send) != size || len(j.Recv) != size || len(j.Blocks) != block.Words(j.Grid.Blocks()) {
-		return fmt.Errorf("merge: tensor %d of %d bytes with buffers of %d and %d bytes and %d words of blocks", j.Tensor, size, len(j.Send), len(j.Recv), len(j.Blocks))
+	if size := j.Grid.Bytes(); len(j.Send) != size || len(j.Recv) != size ||
+		len(j.Blocks) != block.Words(j.Grid.Blocks()) {
+		return fmt.Errorf("merge: tensor %d of %d bytes with buffers of %d and %d bytes and %d words of blocks", j.Tensor,
+			size, len(j.Send), len(j.Recv), len(j.Blocks))
 	}
 	blocks := j.Grid.Blocks()
 	n.job, n.counts = j, Counts{}

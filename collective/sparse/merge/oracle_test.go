@@ -24,7 +24,8 @@ type tree struct {
 
 func newTree(parent []int, slots, window int) *tree {
 	n := len(parent)
-	t := &tree{parent: parent, place: make([]int, n), kids: make([][]int, n), up: make([][][]byte, n), down: make([][][]byte, n),
+	t := &tree{parent: parent, place: make([]int, n), kids: make([][]int, n), up: make([][][]byte, n),
+		down: make([][][]byte, n),
 		held: make([][]byte, n), slots: slots, window: window}
 	for v, p := range parent {
 		if p >= 0 {
@@ -39,14 +40,16 @@ func newTree(parent []int, slots, window int) *tree {
 }
 
 // begin starts the job of one tree; recv is shared by the trees of a Deal.
-func (t *tree) begin(tb testing.TB, number uint32, x *sparsetest.Tensors, recv [][]byte, send [][]byte, d *block.Deal, which int) {
+func (t *tree) begin(tb testing.TB, number uint32, x *sparsetest.Tensors, recv [][]byte, send [][]byte, d *block.Deal,
+	which int) {
 	tb.Helper()
 	for v, n := range t.nodes {
 		set := x.Sets[v]
 		if d != nil {
 			set = d.Part(set, which, x.Grid.Blocks())
 		}
-		j := Job{Tensor: number, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: set, Send: send[v], Recv: recv[v], Fill: true, Deal: d, Tree: which}
+		j := Job{Tensor: number, Grid: x.Grid, Combiner: block.NewCombiner(x.Op, x.DType), Blocks: set, Send: send[v],
+			Recv: recv[v], Fill: true, Deal: d, Tree: which}
 		if v%3 != 0 { // some find their blocks on the way
 			f := &slowFinder{all: set, found: block.NewSet(x.Grid.Blocks()), blocks: x.Grid.Blocks(), piece: v + int(number)%5}
 			j.Blocks, j.Fill, j.Finder = f.found, false, f

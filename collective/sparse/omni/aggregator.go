@@ -134,14 +134,16 @@ func (a *Aggregator) Handle(packet []byte) (Answer, error) {
 	case now && h.Digest != a.digest:
 		return answer, a.refuse(&h, ErrMismatch, "")
 	case !now && !s.Lossy:
-		return answer, a.refuse(&h, ErrProtocol, fmt.Sprintf("the aggregator is at tensor %d, round %d, with %d columns", a.tensor, t.round, t.open))
+		return answer, a.refuse(&h, ErrProtocol,
+			fmt.Sprintf("the aggregator is at tensor %d, round %d, with %d columns", a.tensor, t.round, t.open))
 	case !now && h.Round == t.round-1 && t.result != nil: // has not got the result
 		answer.Packet, answer.To, answer.Again = t.result, h.Worker, true
 		return answer, nil
 	case !now:
 		return answer, nil // a ghost, or a packet of a tensor that has not begun here
 	case s.Lossy && t.heard[h.Worker]: // the round waits for others
-		p := newWriter(s, nil, a.notice[:], Header{DType: s.DType, Stream: h.Stream, Tensor: a.tensor, Round: t.round, Worker: -1, Digest: a.digest})
+		p := newWriter(s, nil, a.notice[:], Header{DType: s.DType, Stream: h.Stream, Tensor: a.tensor, Round: t.round,
+			Worker: -1, Digest: a.digest})
 		answer.Packet, answer.To, answer.Again = a.notice[:p.finish()], h.Worker, true
 		return answer, nil
 	}
@@ -210,7 +212,8 @@ func (a *Aggregator) complete(t *slot, stream int) {
 		t.result = make([]byte, s.MaxPacket())
 	}
 	t.result = t.result[:cap(t.result)]
-	p := newWriter(s, &a.lister, t.result, Header{DType: s.DType, Stream: stream, Tensor: a.tensor, Round: t.round, Worker: -1, Digest: a.digest})
+	p := newWriter(s, &a.lister, t.result, Header{DType: s.DType, Stream: stream, Tensor: a.tensor, Round: t.round,
+		Worker: -1, Digest: a.digest})
 	n, size := len(t.at), s.Grid.BlockBytes()
 	t.data, t.zeros = t.data[:0], t.zeros[:0]
 	for k, b := range t.at {
@@ -274,5 +277,6 @@ func (a *Aggregator) refuse(h *Header, kind error, why string) error {
 	if why != "" {
 		why = ": " + why
 	}
-	return fmt.Errorf("omni: aggregator %d, packet of worker %d, tensor %d, stream %d, round %d: %w%s", a.index, h.Worker, h.Tensor, h.Stream, h.Round, kind, why)
+	return fmt.Errorf("omni: aggregator %d, packet of worker %d, tensor %d, stream %d, round %d: %w%s", a.index, h.Worker,
+		h.Tensor, h.Stream, h.Round, kind, why)
 }

@@ -22,7 +22,8 @@ type rig struct {
 
 func newRig(workers, elements int, density float64) *rig {
 	g := block.Grid{Elements: elements, Size: 256}
-	r := &rig{x: shaped(sparsetest.New(workers, g, kernel.Sum, kernel.Float32).Random(seeded(1), density), 1, 16, 16), agg: NewAggregator(0)}
+	r := &rig{x: shaped(sparsetest.New(workers, g, kernel.Sum, kernel.Float32).Random(seeded(1), density), 1, 16, 16),
+		agg: NewAggregator(0)}
 	_, r.recv = r.x.Buffers(false)
 	for w := range workers {
 		r.workers = append(r.workers, NewWorker(w))

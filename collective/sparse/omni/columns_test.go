@@ -25,7 +25,8 @@ func TestMostColumns(t *testing.T) {
 			t.Fatalf("%d columns: %v", s.Columns, err)
 		}
 		if s.Columns < MaxColumns && 4*s.columns()*s.Grid.Size < 1<<32-s.Grid.Elements {
-			t.Fatalf("%d columns of %d streams of blocks of %d, and %d elements are left", s.Columns, s.Streams, s.Grid.Size, 1<<32-s.Grid.Elements)
+			t.Fatalf("%d columns of %d streams of blocks of %d, and %d elements are left", s.Columns, s.Streams, s.Grid.Size,
+				1<<32-s.Grid.Elements)
 		}
 	})
 }

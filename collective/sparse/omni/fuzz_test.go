@@ -13,7 +13,8 @@ import (
 // fuzzed are the tensors of the fuzz tests: 2 workers, a last block that is
 // shorter, more rows than one.
 func fuzzed(lossy bool) *tensors {
-	x := shaped(sparsetest.New(2, block.Grid{Elements: 43, Size: 4}, kernel.Sum, kernel.Float32).Random(seeded(1), 0.5), 1, 2, 2)
+	x := shaped(sparsetest.New(2, block.Grid{Elements: 43, Size: 4}, kernel.Sum, kernel.Float32).Random(seeded(1), 0.5), 1,
+		2, 2)
 	x.shape.Lossy, x.shape.Lists = lossy, true
 	return x
 }
@@ -102,7 +103,8 @@ func FuzzAggregator(f *testing.F) {
 			if answer.Packet == nil {
 				continue
 			}
-			if h, err := Decode(answer.Packet); err != nil || h.Worker != -1 || h.Stream != answer.Stream || len(answer.Packet) > x.shape.MaxPacket() {
+			if h, err := Decode(answer.Packet); err != nil || h.Worker != -1 || h.Stream != answer.Stream ||
+				len(answer.Packet) > x.shape.MaxPacket() {
 				t.Fatalf("answer %+v (%v) of %d bytes", h, err, len(answer.Packet))
 			}
 		}

@@ -64,7 +64,8 @@ type network struct {
 
 func newNetwork(t *testing.T, r *rand.Rand, f faults, all []*tensors) *network {
 	first := all[0].shape
-	n := &network{cluster: newCluster(first.Workers, first.Aggregators), t: t, r: r, faults: f, tensors: all, done: make([]int, first.Workers)}
+	n := &network{cluster: newCluster(first.Workers, first.Aggregators), t: t, r: r, faults: f, tensors: all,
+		done: make([]int, first.Workers)}
 	for range first.Workers {
 		n.timers = append(n.timers, NewTimers(64, timeout))
 	}
@@ -106,7 +107,8 @@ func (n *network) beginWorker(w int) {
 	for n.done[w] < len(n.tensors) {
 		i := n.done[w]
 		x := n.tensors[i]
-		err := n.workers[w].Begin(uint32(i), x.shape, Input{Blocks: x.Sets[w], Send: x.Send[w], Recv: n.results[i][w], Fill: true})
+		err := n.workers[w].Begin(uint32(i), x.shape,
+			Input{Blocks: x.Sets[w], Send: x.Send[w], Recv: n.results[i][w], Fill: true})
 		if err != nil {
 			n.t.Fatal(err)
 		}
@@ -246,7 +248,8 @@ func TestLossyWithoutFaults(t *testing.T) {
 		n.run()
 		_, rounds := all[0].messages()
 		if want := 2 * workers * rounds; n.sent != want || n.repeats != 0 {
-			t.Errorf("seed %d: %d packets, %d repeated, in %d rounds of %d workers, want %d", seed, n.sent, n.repeats, rounds, workers, want)
+			t.Errorf("seed %d: %d packets, %d repeated, in %d rounds of %d workers, want %d", seed, n.sent, n.repeats, rounds,
+				workers, want)
 		}
 	}
 }

@@ -46,17 +46,19 @@ func thin(x *sparsetest.Tensors, r *rand.Rand, part float64) {
 func TestCases(t *testing.T) {
 	for _, workers := range []int{1, 2, 3, 8} {
 		r := seeded(uint64(workers))
-		for _, s := range []struct{ aggregators, streams, columns int }{{1, 1, 1}, {2, 3, 1}, {1, 2, 4}, {3, 5, 3}, {2, 40, 8}} {
+		for _, s := range []struct{ aggregators, streams, columns int }{{1, 1, 1}, {2, 3, 1}, {1, 2, 4}, {3, 5, 3},
+			{2, 40, 8}} {
 			for _, c := range sparsetest.Cases(workers, 4, 60) {
-				t.Run(fmt.Sprintf("%d workers, %d streams of %d columns, %s", workers, s.streams, s.columns, c.Name), func(t *testing.T) {
-					x := shaped(c.Tensors, s.aggregators, s.streams, s.columns)
-					cluster := newCluster(workers, s.aggregators)
-					for i, compact := range []bool{true, false, true} {
-						x.shape.Compact, x.shape.Lists = compact, i > 0
-						cluster.run(t, x, r, i == 2)
-						cluster.counts(t, x)
-					}
-				})
+				t.Run(fmt.Sprintf("%d workers, %d streams of %d columns, %s", workers, s.streams, s.columns, c.Name),
+					func(t *testing.T) {
+						x := shaped(c.Tensors, s.aggregators, s.streams, s.columns)
+						cluster := newCluster(workers, s.aggregators)
+						for i, compact := range []bool{true, false, true} {
+							x.shape.Compact, x.shape.Lists = compact, i > 0
+							cluster.run(t, x, r, i == 2)
+							cluster.counts(t, x)
+						}
+					})
 			}
 		}
 	}
@@ -78,7 +80,8 @@ func (c *cluster) counts(t *testing.T, x *tensors) {
 			most += first
 		}
 		packets := rounds // a worker sends at most one a round
-		if limit := most*s.Grid.BlockBytes() + packets*HeaderBytes + (x.Sets[w].Len()+first)*entryBytes; c.blocks[w] > most || c.bytes[w] > limit {
+		if limit := most*s.Grid.BlockBytes() + packets*HeaderBytes + (x.Sets[w].Len()+first)*entryBytes; c.blocks[w] > most ||
+			c.bytes[w] > limit {
 			t.Errorf("worker %d of %d non-zero blocks sent %d blocks and %d bytes in %d streams, at most %d and %d are allowed",
 				w, x.Sets[w].Len(), c.blocks[w], c.bytes[w], streams, most, limit)
 		}
@@ -129,7 +132,8 @@ func TestPacket(t *testing.T) {
 	}
 	want = append(want, p[16:24]...)                        // digest
 	want = append(want, 0, 0, 0x80, 0x3F, 0, 0, 0x80, 0x3F) // block 0
-	want = append(want, 8, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF) // column 0: block 4 is next; column 1: infinity, in the last row of 4 elements
+	// column 0: block 4 is next; column 1: infinity, in the last row of 4 elements
+	want = append(want, 8, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF)
 	if !bytes.Equal(p, want) {
 		t.Errorf("packet\n% x, want\n% x", p, want)
 	}
@@ -161,14 +165,16 @@ func TestOffsets(t *testing.T) {
 			}
 		}
 		last := int32(s.Grid.Blocks() - 1)
-		if b, column, _, err := s.parseOffset(s.offset(last, int(last)%s.columns())); b != last || column != int(last)%s.columns() || err != nil {
+		if b, column, _, err := s.parseOffset(s.offset(last, int(last)%s.columns())); b != last ||
+			column != int(last)%s.columns() || err != nil {
 			t.Fatalf("%+v: block %d comes back as %d of column %d (%v)", s, last, b, column, err)
 		}
 	}
 }
 
 func TestShapesThatCannotBe(t *testing.T) {
-	good := Shape{Grid: block.Grid{Elements: 100, Size: 4, Width: 4}, DType: kernel.Float32, Op: kernel.Sum, Workers: 2, Aggregators: 1, Streams: 2, Columns: 2}
+	good := Shape{Grid: block.Grid{Elements: 100, Size: 4, Width: 4}, DType: kernel.Float32, Op: kernel.Sum, Workers: 2,
+		Aggregators: 1, Streams: 2, Columns: 2}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +217,9 @@ func TestRanksThatDiffer(t *testing.T) {
 		change(&other)
 		w, a := NewWorker(1), NewAggregator(0)
 		n := other.Grid.Bytes()
-		if err := errors.Join(w.Begin(1, other, Input{Blocks: block.NewSet(other.Grid.Blocks()), Send: make([]byte, n), Recv: make([]byte, n)}), a.Begin(1, good)); err != nil {
+		if err := errors.Join(w.Begin(1, other,
+			Input{Blocks: block.NewSet(other.Grid.Blocks()), Send: make([]byte, n), Recv: make([]byte, n)}),
+			a.Begin(1, good)); err != nil {
 			t.Fatal(err)
 		}
 		p := make([]byte, other.MaxPacket())

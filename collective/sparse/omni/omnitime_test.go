@@ -35,7 +35,8 @@ type omniRun struct {
 // omniTime returns how long Algorithm 1 takes.
 func omniTime(w *Workload, m Machine, a Aggregation) (Result, error) {
 	n := w.Ranks()
-	r := &omniRun{w: w, m: m, hosts: newMachines(m, n, true), result: Result{Sent: make([]float64, n), Received: make([]float64, n)}}
+	r := &omniRun{w: w, m: m, hosts: newMachines(m, n, true),
+		result: Result{Sent: make([]float64, n), Received: make([]float64, n)}}
 	r.others = r.hosts
 	if !a.OnWorkers {
 		r.others = newMachines(m, a.Aggregators, false)
@@ -52,7 +53,8 @@ func omniTime(w *Workload, m Machine, a Aggregation) (Result, error) {
 	for v := range n {
 		r.workers = append(r.workers, omni.NewWorker(v))
 		recv = append(recv, make([]byte, w.Blocks))
-		if err := r.workers[v].Begin(1, r.shape, omni.Input{Blocks: w.Sets[v], Send: w.tensor(v, 1), Recv: recv[v]}); err != nil {
+		if err := r.workers[v].Begin(1, r.shape,
+			omni.Input{Blocks: w.Sets[v], Send: w.tensor(v, 1), Recv: recv[v]}); err != nil {
 			return Result{}, err
 		}
 	}

@@ -16,7 +16,8 @@ type tensors struct {
 
 // shaped gives tensors a Shape with so many streams and columns.
 func shaped(x *sparsetest.Tensors, aggregators, streams, columns int) *tensors {
-	return &tensors{x, Shape{Grid: x.Grid, DType: x.DType, Op: x.Op, Workers: x.Ranks(), Aggregators: aggregators, Streams: streams, Columns: columns, Compact: true}}
+	return &tensors{x, Shape{Grid: x.Grid, DType: x.DType, Op: x.Op, Workers: x.Ranks(), Aggregators: aggregators,
+		Streams: streams, Columns: columns, Compact: true}}
 }
 
 // rounds counts by brute force what Algorithm 1 sends for a column: per round,
@@ -106,7 +107,8 @@ func (c *cluster) begin(t testing.TB, x *tensors, inPlace bool) {
 		}
 	}
 	for w := range c.workers {
-		if err := c.workers[w].Begin(c.tensor, x.shape, Input{Blocks: x.Sets[w], Send: send[w], Recv: recv[w], Fill: true}); err != nil {
+		if err := c.workers[w].Begin(c.tensor, x.shape,
+			Input{Blocks: x.Sets[w], Send: send[w], Recv: recv[w], Fill: true}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -29,7 +29,8 @@ const (
 )
 
 // codes are the element types as packets number them; 1 and 2 are published.
-var codes = [16]kernel.DType{1: kernel.Int32, 2: kernel.Float32, 3: kernel.Int64, 4: kernel.Float64, 5: kernel.Float16, 6: kernel.BFloat16,
+var codes = [16]kernel.DType{1: kernel.Int32, 2: kernel.Float32, 3: kernel.Int64, 4: kernel.Float64, 5: kernel.Float16,
+	6: kernel.BFloat16,
 	7: kernel.Int8, 8: kernel.Uint8, 9: kernel.Uint32, 10: kernel.Uint64}
 
 var codeOf = func() (of [16]uint32) {
@@ -78,7 +79,8 @@ func Decode(packet []byte) (Header, error) {
 	case !h.DType.Valid():
 		return Header{}, fmt.Errorf("omni: %w: element type %d", ErrProtocol, word>>28)
 	case h.Entries < h.Blocks || h.Entries > MaxColumns || body < h.Blocks || h.Blocks == 0 && body != 0:
-		return Header{}, fmt.Errorf("omni: %w: %d bytes with %d blocks and a table of %d", ErrProtocol, len(packet), h.Blocks, h.Entries)
+		return Header{}, fmt.Errorf("omni: %w: %d bytes with %d blocks and a table of %d", ErrProtocol, len(packet), h.Blocks,
+			h.Entries)
 	}
 	return h, nil
 }

@@ -20,7 +20,8 @@ func pair(t *testing.T, lossy bool) (x *tensors, a *Aggregator, workers [2]*Work
 	_, recv := x.Buffers(false)
 	for w := range workers {
 		workers[w] = NewWorker(w)
-		if err := workers[w].Begin(1, x.shape, Input{Blocks: x.Sets[w], Send: x.Send[w], Recv: recv[w], Fill: true}); err != nil {
+		if err := workers[w].Begin(1, x.shape,
+			Input{Blocks: x.Sets[w], Send: x.Send[w], Recv: recv[w], Fill: true}); err != nil {
 			t.Fatal(err)
 		}
 		p := make([]byte, x.shape.MaxPacket())
@@ -54,19 +55,20 @@ func TestPacketsThatAreRefused(t *testing.T) {
 		"too long": {func(p []byte) []byte {
 			return append(p[:HeaderBytes:HeaderBytes], append(make([]byte, 4), p[HeaderBytes:]...)...)
 		}, "behind"},
-		"type":            {put16(2, 0), "element type 0"},
-		"worker":          {put16(12, 7), "there are 2 workers"},
-		"a result":        {put16(12, 0xFFFF), "there are 2 workers"},
-		"stream":          {put16(0, 900), "not of this aggregator"},
-		"tensor":          {put32(4, 9), "is at tensor 1"},
-		"round":           {put32(8, 1), "is at tensor 1, round 0"},
-		"no block":        {last(3), "neither"},
-		"beyond the end":  {last(44), "neither"},
-		"other stream":    {last(2 * 4), "not of stream 0"},
-		"not behind":      {last(1 * 4), "says 1 is next"},
-		"column twice":    {last(4 * 4), "twice"},
-		"other infinity":  {last(0xFFFFFFFF), "neither"},
-		"infinity beside": {func(p []byte) []byte { s := fuzzed(false).shape; return last(s.infinity(3))(p) }, "not of stream 0"},
+		"type":           {put16(2, 0), "element type 0"},
+		"worker":         {put16(12, 7), "there are 2 workers"},
+		"a result":       {put16(12, 0xFFFF), "there are 2 workers"},
+		"stream":         {put16(0, 900), "not of this aggregator"},
+		"tensor":         {put32(4, 9), "is at tensor 1"},
+		"round":          {put32(8, 1), "is at tensor 1, round 0"},
+		"no block":       {last(3), "neither"},
+		"beyond the end": {last(44), "neither"},
+		"other stream":   {last(2 * 4), "not of stream 0"},
+		"not behind":     {last(1 * 4), "says 1 is next"},
+		"column twice":   {last(4 * 4), "twice"},
+		"other infinity": {last(0xFFFFFFFF), "neither"},
+		"infinity beside": {func(p []byte) []byte { s := fuzzed(false).shape; return last(s.infinity(3))(p) },
+			"not of stream 0"},
 	} {
 		_, a, _, first := pair(t, false)
 		p := first[0]
@@ -127,11 +129,12 @@ func TestResultsThatAreRefused(t *testing.T) {
 		change func([]byte) []byte
 		says   string
 	}{
-		"block passed over": {func(p []byte) []byte { s := fuzzed(false).shape; return last(s.infinity(1))(p) }, "still has block"},
-		"from a worker":     {put16(12, 1), "to a worker"},
-		"stream":            {put16(0, 900), "no such stream"},
-		"round":             {put32(8, 1), "is at tensor 1, round 0"},
-		"a column less":     {func(p []byte) []byte { q := put16(14, 1)(p); return q[:len(q)-4] }, ""},
+		"block passed over": {func(p []byte) []byte { s := fuzzed(false).shape; return last(s.infinity(1))(p) },
+			"still has block"},
+		"from a worker": {put16(12, 1), "to a worker"},
+		"stream":        {put16(0, 900), "no such stream"},
+		"round":         {put32(8, 1), "is at tensor 1, round 0"},
+		"a column less": {func(p []byte) []byte { q := put16(14, 1)(p); return q[:len(q)-4] }, ""},
 	} {
 		_, a, workers, first := pair(t, false)
 		if _, err := a.Handle(first[0]); err != nil {

@@ -56,7 +56,8 @@ func (s *Shape) Validate() error {
 	}
 	// A row must fit twice into the 32 bits of an offset: the last one is the infinities'.
 	if row := s.columns() * s.Grid.Size; row > math.MaxUint32/2 || s.Grid.Elements > int(s.infinity(0)) {
-		return fmt.Errorf("omni: %d elements in rows of %d do not fit offsets of 32 bits: reduce the tensor in parts", s.Grid.Elements, row)
+		return fmt.Errorf("omni: %d elements in rows of %d do not fit offsets of 32 bits: reduce the tensor in parts",
+			s.Grid.Elements, row)
 	}
 	return nil
 }
@@ -133,7 +134,8 @@ func (s *Shape) Digest() uint64 {
 		flags |= 4
 	}
 	var b []byte
-	for _, v := range []int{s.Grid.Elements, s.Grid.Size, s.Grid.Width, int(s.DType), int(s.Op), s.Workers, s.Aggregators, s.Streams, s.Columns, flags} {
+	for _, v := range []int{s.Grid.Elements, s.Grid.Size, s.Grid.Width, int(s.DType), int(s.Op), s.Workers, s.Aggregators,
+		s.Streams, s.Columns, flags} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
 	h.Write(b)

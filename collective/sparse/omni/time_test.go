@@ -67,7 +67,8 @@ func TestAgainstTheLimits(t *testing.T) {
 func TestOneBlockByHand(t *testing.T) {
 	w := random(2, 1, 1, true)
 	w.BlockBytes = 1000
-	got, err := omniTime(w, Machine{CardGBs: 1, BusGBs: 2, LatencyUs: 10, BeginUs: 100}, Aggregation{Aggregators: 1, Streams: 1, Columns: 1})
+	got, err := omniTime(w, Machine{CardGBs: 1, BusGBs: 2, LatencyUs: 10, BeginUs: 100},
+		Aggregation{Aggregators: 1, Streams: 1, Columns: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,12 +91,14 @@ func TestBytesOfAChain(t *testing.T) {
 		}
 		w.Sets = append(w.Sets, s)
 	}
-	got, err := treesTime(w, Machine{CardGBs: 1}, Forest{Parents: [][]int{{-1, 0, 1}}, Shares: []float64{1}, Grain: 1, ChunkBytes: 64 << 10, Slots: 2})
+	got, err := treesTime(w, Machine{CardGBs: 1},
+		Forest{Parents: [][]int{{-1, 0, 1}}, Shares: []float64{1}, Grain: 1, ChunkBytes: 64 << 10, Slots: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for v, want := range [][2]float64{{10, 20}, {20 + 20, 10 + 10}, {10, 20}} { // blocks
-		if sent, received := math.Floor(got.Sent[v]/1024), math.Floor(got.Received[v]/1024); sent != want[0] || received != want[1] {
+		if sent, received := math.Floor(got.Sent[v]/1024), math.Floor(got.Received[v]/1024); sent != want[0] ||
+			received != want[1] {
 			t.Errorf("rank %d sent %v blocks and received %v, want %v", v, sent, received, want)
 		}
 	}
@@ -106,7 +109,8 @@ func TestSameEveryTime(t *testing.T) {
 	said := ""
 	for range 2 {
 		w := random(3, 2000, 0.2, false)
-		a, err := omniTime(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7}, Aggregation{Aggregators: 2, Streams: 6, Columns: 3})
+		a, err := omniTime(w, Machine{CardGBs: 3, BusGBs: 4, LatencyUs: 7},
+			Aggregation{Aggregators: 2, Streams: 6, Columns: 3})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what comes out to the files in testdata; commit only what you understand")
+var rewrite = flag.Bool("rewrite", false,
+	"write what comes out to the files in testdata; commit only what you understand")
 
 // A file in testdata has lines that begin with # and say what it shows, a line
 // "streams S columns C" with "lossy" and "full" where first blocks that are zero
@@ -58,7 +59,8 @@ func traced(t *testing.T, head string) string {
 			rows = append(rows, line)
 		}
 	}
-	x := &tensors{Tensors: sparsetest.New(len(rows), block.Grid{Elements: len(rows[0]), Size: 1}, kernel.Sum, kernel.Uint8)}
+	x := &tensors{Tensors: sparsetest.New(len(rows), block.Grid{Elements: len(rows[0]), Size: 1}, kernel.Sum,
+		kernel.Uint8)}
 	for w, row := range rows {
 		for b := range row {
 			if row[b] != '.' {

@@ -69,7 +69,8 @@ type forestRun struct {
 // treesTime returns how long the merge along trees takes.
 func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
 	n := w.Ranks()
-	r := &forestRun{w: w, m: m, f: f, hosts: newMachines(m, n, true), result: Result{Sent: make([]float64, n), Received: make([]float64, n)}}
+	r := &forestRun{w: w, m: m, f: f, hosts: newMachines(m, n, true),
+		result: Result{Sent: make([]float64, n), Received: make([]float64, n)}}
 	r.window = merge.HeaderBytes + f.ChunkBytes/w.BlockBytes*(width+merge.RunBytes)
 	deal, err := block.NewDeal(f.Shares, f.Grain)
 	if err != nil {
@@ -83,7 +84,8 @@ func treesTime(w *Workload, m Machine, f Forest) (Result, error) {
 		r.places = append(r.places, places(parent, f.Slots))
 		for v := range n {
 			job := merge.Job{Tensor: 1, Grid: block.Grid{Elements: w.Blocks * width, Size: width, Width: 1},
-				Combiner: block.NewCombiner(kernel.Sum, kernel.Uint8), Blocks: deal.Part(w.Sets[v], t, w.Blocks), Send: send[v], Recv: recv[v], Deal: deal, Tree: t}
+				Combiner: block.NewCombiner(kernel.Sum, kernel.Uint8), Blocks: deal.Part(w.Sets[v], t, w.Blocks), Send: send[v],
+				Recv: recv[v], Deal: deal, Tree: t}
 			if err := r.places[t][v].node.Begin(job); err != nil {
 				return Result{}, err
 			}

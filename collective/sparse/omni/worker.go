@@ -65,8 +65,10 @@ func (w *Worker) Begin(tensor uint32, s Shape, in Input) error {
 	if err := s.Validate(); err != nil {
 		return err
 	}
-	if n := s.Grid.Bytes(); w.left != 0 || w.rank >= s.Workers || len(in.Send) != n || len(in.Recv) != n || len(in.Blocks) != block.Words(s.Grid.Blocks()) {
-		return fmt.Errorf("omni: worker %d of %d cannot begin tensor %d of %d bytes: %d streams are under way, buffers of %d and %d bytes, %d words of blocks",
+	if n := s.Grid.Bytes(); w.left != 0 || w.rank >= s.Workers || len(in.Send) != n || len(in.Recv) != n ||
+		len(in.Blocks) != block.Words(s.Grid.Blocks()) {
+		return fmt.Errorf("omni: worker %d of %d cannot begin tensor %d of %d bytes: %d streams are under way, buffers of "+
+			"%d and %d bytes, %d words of blocks",
 			w.rank, s.Workers, tensor, n, w.left, len(in.Send), len(in.Recv), len(in.Blocks))
 	}
 	w.shape, w.digest, w.tensor, w.in = s, s.Digest(), tensor, in
@@ -116,7 +118,8 @@ func (w *Worker) Ended(stream int) bool { return w.open[stream] == 0 }
 // returns its size. Repeated calls write the same until the round's result.
 func (w *Worker) Compose(stream int, packet []byte) int {
 	s := &w.shape
-	p := newWriter(s, &w.lister, packet, Header{DType: s.DType, Stream: stream, Tensor: w.tensor, Round: w.rounds[stream], Worker: w.rank, Digest: w.digest})
+	p := newWriter(s, &w.lister, packet, Header{DType: s.DType, Stream: stream, Tensor: w.tensor, Round: w.rounds[stream],
+		Worker: w.rank, Digest: w.digest})
 	from, n := stream*s.Columns, s.width(stream)
 	for k := range n {
 		if b := w.at[from+k]; w.carries(from+k, b) {
@@ -164,7 +167,8 @@ func (w *Worker) Handle(packet []byte) (Step, error) {
 		step.Stale = true
 		return step, nil
 	case h.Tensor != w.tensor || h.Round != w.rounds[h.Stream] || h.Stream >= s.Live() || w.open[h.Stream] == 0:
-		return step, w.refuse(&h, ErrProtocol, fmt.Sprintf("this worker is at tensor %d, round %d", w.tensor, w.rounds[h.Stream]))
+		return step, w.refuse(&h, ErrProtocol,
+			fmt.Sprintf("this worker is at tensor %d, round %d", w.tensor, w.rounds[h.Stream]))
 	case h.Digest != w.digest:
 		return step, w.refuse(&h, ErrMismatch, "")
 	case s.Lossy && h.Entries == 0:
@@ -237,5 +241,6 @@ func (w *Worker) refuse(h *Header, kind error, why string) error {
 	if why != "" {
 		why = ": " + why
 	}
-	return fmt.Errorf("omni: worker %d, result of tensor %d, stream %d, round %d: %w%s", w.rank, h.Tensor, h.Stream, h.Round, kind, why)
+	return fmt.Errorf("omni: worker %d, result of tensor %d, stream %d, round %d: %w%s", w.rank, h.Tensor, h.Stream,
+		h.Round, kind, why)
 }

@@ -132,7 +132,8 @@ func TestFewAreNotDealt(t *testing.T) {
 		set := block.NewSet(g.Blocks())
 		set.AddRun(0, c.blocks)
 		var s Sum
-		if err := s.Begin(Job{Grid: g, DType: kernel.Float32, Op: kernel.Sum, Ranks: 4, Recv: make([]byte, g.Bytes())}); err != nil {
+		if err := s.Begin(Job{Grid: g, DType: kernel.Float32, Op: kernel.Sum, Ranks: 4,
+			Recv: make([]byte, g.Bytes())}); err != nil {
 			t.Fatal(err)
 		}
 		part := pack(t, g, make([]byte, g.Bytes()), set)
@@ -158,12 +159,14 @@ func TestRefused(t *testing.T) {
 	if err := s.Begin(Job{Grid: g, Rank: 1, Ranks: 2, Recv: make([]byte, 7)}); err == nil {
 		t.Error("a result of another length is taken")
 	}
-	if err := s.Begin(Job{Grid: g, DType: kernel.Float32, Op: kernel.Sum, Rank: 1, Ranks: 2, Recv: make([]byte, g.Bytes())}); err != nil {
+	if err := s.Begin(Job{Grid: g, DType: kernel.Float32, Op: kernel.Sum, Rank: 1, Ranks: 2,
+		Recv: make([]byte, g.Bytes())}); err != nil {
 		t.Fatal(err)
 	}
 	beyond := slices.Clone(good)
 	beyond[15] = 0x80
-	for want, part := range map[string][]byte{"0 bytes": nil, "want 108": good[:len(good)-1], "of 101 blocks": good[:10], "beyond the last": beyond} {
+	for want, part := range map[string][]byte{"0 bytes": nil, "want 108": good[:len(good)-1], "of 101 blocks": good[:10],
+		"beyond the last": beyond} {
 		if err := s.Take(0, part); !errors.Is(err, ErrPart) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an ErrPart with %q", err, want)
 		}
@@ -188,7 +191,8 @@ func FuzzPart(f *testing.F) {
 	f.Add(make([]byte, HeadBytes(g)))
 	f.Fuzz(func(t *testing.T, part []byte) {
 		var s Sum
-		if err := s.Begin(Job{Grid: g, DType: kernel.Int32, Op: kernel.Max, Ranks: 2, Recv: make([]byte, g.Bytes()), Fill: true}); err != nil {
+		if err := s.Begin(Job{Grid: g, DType: kernel.Int32, Op: kernel.Max, Ranks: 2, Recv: make([]byte, g.Bytes()),
+			Fill: true}); err != nil {
 			t.Fatal(err)
 		}
 		if err := errors.Join(s.Take(0, part), s.Take(1, part)); err != nil {

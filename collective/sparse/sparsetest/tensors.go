@@ -146,7 +146,8 @@ func (x *Tensors) Differ(rank int, got, want []byte) string {
 	}
 	for i := range want {
 		if got[i] != want[i] {
-			return fmt.Sprintf("rank %d: byte %d, in block %d of %d, is %#x, want %#x", rank, i, i/x.Grid.BlockBytes(), x.Grid.Blocks(), got[i], want[i])
+			return fmt.Sprintf("rank %d: byte %d, in block %d of %d, is %#x, want %#x", rank, i, i/x.Grid.BlockBytes(),
+				x.Grid.Blocks(), got[i], want[i])
 		}
 	}
 	return ""

@@ -99,7 +99,8 @@ func compileFile(source string, check bool) error {
 	case err != nil:
 		return err
 	default:
-		return fmt.Errorf("%s is not what %s makes of %s (first in line %d): run go generate ./... and commit the result", file, compiler, source, firstDifference(old, text))
+		return fmt.Errorf("%s is not what %s makes of %s (first in line %d): run go generate ./... and commit the result",
+			file, compiler, source, firstDifference(old, text))
 	}
 }
 

@@ -57,7 +57,8 @@ func Track(p *plan.Plan, part int, t plan.Track) ([]Step, error) {
 		}
 	}
 	for i := range all {
-		all[i].Final = !slices.ContainsFunc(all[i+1:], func(s Step) bool { return s.Dst == all[i].Dst && s.DstPart == all[i].DstPart })
+		all[i].Final = !slices.ContainsFunc(all[i+1:],
+			func(s Step) bool { return s.Dst == all[i].Dst && s.DstPart == all[i].DstPart })
 	}
 	return all, nil
 }

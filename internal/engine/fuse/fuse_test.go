@@ -44,7 +44,8 @@ func TestSumsTakeOnePass(t *testing.T) {
 		{plan.AllReduce, [][]int{{0, 1, 2, 3}}, 3, 3, "out, to 2, to 1, to 0 = from 0 + from 1 + from 2 + in"},
 		{plan.AllReduce, [][]int{{0, 1, 2}, {3, 4, 5}}, 5, 5, "out, to 2, to 4, to 3 = from 3 + from 4 + in + from 2"},
 		{plan.AllReduce, [][]int{{0, 1, 2}, {3, 4, 5}}, 5, 2, "to 5 = from 0 + from 1 + in"},
-		{plan.AllReduce, [][]int{{0, 1}, {2, 3}, {4, 5}}, 5, 5, "tmp = in + from 4; out, to 3, to 1, to 4 = from 1 + from 3 + tmp"},
+		{plan.AllReduce, [][]int{{0, 1}, {2, 3}, {4, 5}}, 5, 5,
+			"tmp = in + from 4; out, to 3, to 1, to 4 = from 1 + from 3 + tmp"},
 		{plan.Reduce, [][]int{{0, 1, 2, 3}}, 3, 3, "to 0 = from 0 + from 1 + from 2 + in"},
 		{plan.ReduceScatter, [][]int{{0, 1, 2, 3}}, 3, 3, "out = from 0 + from 1 + from 2 + in"},
 	} {
@@ -74,12 +75,13 @@ func TestSumsTakeOnePass(t *testing.T) {
 
 // Scratch that a later step reads is kept.
 func TestScratchIsKept(t *testing.T) {
-	p := &plan.Plan{Name: "by hand", Kind: plan.AllReduce, Size: 3, Root: -1, Lanes: []plan.Lane{{Weight: 1, Tracks: []plan.Track{
-		{Rank: 0, Steps: []plan.Step{
-			{Op: plan.RecvReduce, Src: plan.In, Dst: plan.Tmp, From: 1, To: -1},
-			{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
-			{Op: plan.Copy, Src: plan.Tmp, Dst: plan.Out, From: -1, To: -1},
-		}}}}}}
+	p := &plan.Plan{Name: "by hand", Kind: plan.AllReduce, Size: 3, Root: -1,
+		Lanes: []plan.Lane{{Weight: 1, Tracks: []plan.Track{
+			{Rank: 0, Steps: []plan.Step{
+				{Op: plan.RecvReduce, Src: plan.In, Dst: plan.Tmp, From: 1, To: -1},
+				{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
+				{Op: plan.Copy, Src: plan.Tmp, Dst: plan.Out, From: -1, To: -1},
+			}}}}}}
 	steps, err := fuse.Track(p, 0, p.Lanes[0].Tracks[0])
 	if err != nil || len(steps) != 2 || text(steps[0]) != "tmp, to 2 = in + from 1" || text(steps[1]) != "out = tmp" {
 		t.Errorf("%v, %v", steps, err)

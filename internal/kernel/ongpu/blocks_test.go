@@ -69,8 +69,10 @@ func beyond(d kernel.DType, b []byte, t float64) bool {
 }
 
 // thresholds lie at, beside and far from numbers of all types.
-var thresholds = []float64{0, math.SmallestNonzeroFloat64, 1.0 / (1 << 24), 1.5 / (1 << 24), 0.5, 0.9999999999, 1, 1.00001, 2.5, 126.5, 127, 128, 255, 300,
-	65503, 65504, 65536, 1<<31 - 1, 1 << 31, 1<<31 + 0.5, 1<<32 - 1, 1 << 32, 1<<53 - 1, 1 << 53, 1<<53 + 2, 1 << 62, 1<<63 - 1024, 1 << 63, 1 << 64,
+var thresholds = []float64{0, math.SmallestNonzeroFloat64, 1.0 / (1 << 24), 1.5 / (1 << 24), 0.5, 0.9999999999, 1,
+	1.00001, 2.5, 126.5, 127, 128, 255, 300,
+	65503, 65504, 65536, 1<<31 - 1, 1 << 31, 1<<31 + 0.5, 1<<32 - 1, 1 << 32, 1<<53 - 1, 1 << 53, 1<<53 + 2, 1 << 62,
+	1<<63 - 1024, 1 << 63, 1 << 64,
 	math.MaxFloat32, 3.4e38, 1e300, math.MaxFloat64}
 
 // An element that is further from zero than the threshold is found, and a NaN, of
@@ -124,7 +126,8 @@ func TestCopyBlocks(t *testing.T) {
 					w.host[i] = byte(r.Uint32() & r.Uint32())
 				}
 				must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
-				must(t, g.CopyBlocks(g.stream, kernels.DType(d), w.at(bitmap+p[0]), w.at(bitmap+p[1]), w.at(0), int64(n), int64(block), zero))
+				must(t, g.CopyBlocks(g.stream, kernels.DType(d), w.at(bitmap+p[0]), w.at(bitmap+p[1]), w.at(0), int64(n),
+					int64(block), zero))
 				for i := range n {
 					b, to := i/block, w.host[bitmap+p[0]+i*size:][:size]
 					switch {

@@ -77,7 +77,8 @@ func (e *emulated) compare(t *testing.T, what string) {
 // files names the PTX of a type, and wrapped the type whose sums have its bits.
 var (
 	files   = []string{"", "int8", "int8", "int32", "int32", "int64", "int64", "float16", "bfloat16", "float32", "float64"}
-	wrapped = []string{"", "uint8", "uint8", "uint32", "uint32", "uint64", "uint64", "float16", "bfloat16", "float32", "float64"}
+	wrapped = []string{"", "uint8", "uint8", "uint32", "uint32", "uint64", "uint64", "float16", "bfloat16", "float32",
+		"float64"}
 )
 
 func emulatedLengths(r *rand.Rand) []int {
@@ -144,7 +145,8 @@ func TestPTXScale(t *testing.T) {
 
 			var factor [8]byte
 			fill(r, d, factor[:])
-			e.run(t, r, files[d], "treerun_multiply_"+wrapped[d], e.at(p[0]), e.at(p[1]), uint64(n), binary.LittleEndian.Uint64(factor[:]))
+			e.run(t, r, files[d], "treerun_multiply_"+wrapped[d], e.at(p[0]), e.at(p[1]), uint64(n),
+				binary.LittleEndian.Uint64(factor[:]))
 			kernel.ScaleCopy(d, dst, e.want[p[1]:][:n*size], factor)
 			e.compare(t, fmt.Sprintf("%d %v times %x", n, d, factor))
 		}
@@ -240,7 +242,8 @@ func TestPTXPick(t *testing.T) {
 			e.fresh(r, d, bitmap+room(2, n*size))
 			p := places(r, 2, n*size, size)
 			to, from := bitmap+p[0], bitmap+p[1]
-			e.run(t, r, "move", fmt.Sprintf("treerun_pick_%d", 8*size), e.at(0), e.at(to), e.at(from), uint64(n), uint64(block), uint64(zero))
+			e.run(t, r, "move", fmt.Sprintf("treerun_pick_%d", 8*size), e.at(0), e.at(to), e.at(from), uint64(n), uint64(block),
+				uint64(zero))
 			for i := range n {
 				element := e.want[to+i*size:][:size]
 				switch b := i / block; {

@@ -119,7 +119,8 @@ func bytesOf(message, pieces int) []byte {
 // program is the scene, played by these ends.
 func (s scene) program(e ends) explore.Program {
 	return func(x *explore.Run) {
-		w := &world{Run: x, scene: s, line: make([]sharedLine, s.lines), published: make([]byte, s.lines), receiver: &Receiver{}}
+		w := &world{Run: x, scene: s, line: make([]sharedLine, s.lines), published: make([]byte, s.lines),
+			receiver: &Receiver{}}
 		for i := range w.line {
 			w.line[i].w = w
 		}

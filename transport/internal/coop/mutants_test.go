@@ -24,7 +24,8 @@ var mutants = map[string]ends{
 		}
 		return r.Bring(l, into, target, from)
 	}},
-	"offers before the target": {bring: func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte, error) {
+	"offers before the target": {bring: func(r *Receiver, l Line, into []byte, target uint64, from Reader) ([]byte,
+		error) {
 		if r.Target() == nil {
 			l.State.Store(willing | open | open<<stateBits | open<<(2*stateBits))
 			l.Target.Store(target)

@@ -82,7 +82,8 @@ const silenceMax = 8
 func (d *Doorbell) silence() {
 	var b [16]byte
 	for range silenceMax {
-		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(d.fd), uintptr(unsafe.Pointer(&b)), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(d.fd), uintptr(unsafe.Pointer(&b)), uintptr(len(b)),
+			unix.MSG_DONTWAIT, 0, 0)
 		if errno != 0 || int(n) < 0 {
 			return
 		}

@@ -13,7 +13,8 @@ import (
 func Map(fd, from, size int) ([]byte, error) {
 	p, err := unix.MmapPtr(fd, int64(from), nil, uintptr(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("mmap of %d bytes: %w (hint: see ulimit -v and vm.max_map_count, or close communicators)", size, err)
+		return nil, fmt.Errorf("mmap of %d bytes: %w (hint: see ulimit -v and vm.max_map_count, or close communicators)",
+			size, err)
 	}
 	return unsafe.Slice((*byte)(p), size), nil
 }

@@ -70,7 +70,8 @@ func (v *Vectors) Send(fd int) (int, error) {
 			uintptr(v.iov[0].Len), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 		return done(n, errno)
 	}
-	n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(v.header())), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(v.header())),
+		unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	return done(n, errno)
 }
 

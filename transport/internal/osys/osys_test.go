@@ -209,7 +209,8 @@ func TestPassFD(t *testing.T) {
 func TestRecvFDRejects(t *testing.T) {
 	fd := sealed(t)
 	before := openFDs(t)
-	for name, rights := range map[string][]int{"none": nil, "two": {fd, fd}, "many": {fd, fd, fd, fd, fd, fd, fd, fd}, "short": {fd}} {
+	for name, rights := range map[string][]int{"none": nil, "two": {fd, fd}, "many": {fd, fd, fd, fd, fd, fd, fd, fd},
+		"short": {fd}} {
 		t.Run(name, func(t *testing.T) {
 			a, b := pair(t)
 			msg := []byte("12345678")

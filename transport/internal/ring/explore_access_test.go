@@ -63,7 +63,8 @@ func putHeader(line []byte, n uint32, h *transport.Header) {
 	putLength(line, n)
 	store64(line, offHeader, h.Seq, "sequence")
 	store64(line, offHeader+8, h.Count, "count")
-	store64(line, offHeader+16, uint64(h.Kind)|uint64(h.Op)<<8|uint64(h.DType)<<16|uint64(h.Chain)<<24|uint64(uint32(h.Root))<<32, "kind")
+	store64(line, offHeader+16, uint64(h.Kind)|uint64(h.Op)<<8|uint64(h.DType)<<16|uint64(h.Chain)<<24|uint64(
+		uint32(h.Root))<<32, "kind")
 }
 
 func getHeader(line []byte, h *transport.Header) uint32 {

@@ -292,7 +292,8 @@ func scenes() []scene {
 	}
 	for name, at := range places {
 		for _, v := range []uint32{0, 1, 2, 3, 65, elsewhere | 4, private | 40, 1 << 29, ^uint32(0)} {
-			all = append(all, scene{name: fmt.Sprintf("%s is %#x", name, v), slots: 2, chunks: 4, loose: true, events: scribbles(at, v)})
+			all = append(all, scene{name: fmt.Sprintf("%s is %#x", name, v), slots: 2, chunks: 4, loose: true,
+				events: scribbles(at, v)})
 		}
 	}
 	return all

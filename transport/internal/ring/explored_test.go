@@ -9,7 +9,8 @@ import (
 
 // TestExplored runs the tests that need the tag explore: see explore_test.go.
 func TestExplored(t *testing.T) {
-	out, err := exec.Command("go", "test", "-tags", "explore", "-count=1", "-run", "^TestExplore", "-v", ".").CombinedOutput()
+	out, err := exec.Command("go", "test", "-tags", "explore", "-count=1", "-run", "^TestExplore", "-v",
+		".").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

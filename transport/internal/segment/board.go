@@ -64,7 +64,8 @@ func encodeCall(h *transport.Header) [callWords]uint64 {
 
 func decodeCall(w [callWords]uint64) transport.Header {
 	return transport.Header{Seq: w[0], Count: w[1],
-		Kind: uint8(w[2]), Op: uint8(w[2] >> 8), DType: uint8(w[2] >> 16), Chain: uint8(w[2] >> 24), Root: int32(uint32(w[2] >> 32))}
+		Kind: uint8(w[2]), Op: uint8(w[2] >> 8), DType: uint8(w[2] >> 16), Chain: uint8(w[2] >> 24),
+		Root: int32(uint32(w[2] >> 32))}
 }
 
 // A fault is first written to the record of the rank that reports it, whole,
@@ -87,7 +88,8 @@ func readRecord(board []byte, size int) transport.Fault {
 	r := int(int32(binary.NativeEndian.Uint32(rec[0:])))
 	n := binary.NativeEndian.Uint32(rec[4:])
 	if r < -1 || r >= size || n > transport.MaxFaultText {
-		return transport.Fault{Rank: -1, Text: fmt.Sprintf("fault record of rank %d with %d bytes of text is not readable", r, n)}
+		return transport.Fault{Rank: -1, Text: fmt.Sprintf("fault record of rank %d with %d bytes of text is not readable",
+			r, n)}
 	}
 	return transport.Fault{Rank: r, Text: string(rec[8 : 8+n])}
 }

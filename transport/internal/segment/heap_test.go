@@ -168,7 +168,8 @@ func TestPlacesFromPeers(t *testing.T) {
 	}
 	p.expect(t, 2+4+4)
 	p.broken = errors.New("no addresses")
-	if _, err := ends[1].View(0, 0, 64); !errors.Is(err, p.broken) || !strings.Contains(err.Error(), "2 MiB of the memory that rank 0 shares") {
+	if _, err := ends[1].View(0, 0, 64); !errors.Is(err, p.broken) ||
+		!strings.Contains(err.Error(), "2 MiB of the memory that rank 0 shares") {
 		t.Errorf("memory that cannot be mapped: %v", err)
 	}
 	if _, err := ends[1].Alloc(64); !errors.Is(err, p.broken) || ends[1].HasBlocks() {

@@ -80,7 +80,8 @@ func (v *heapView) mapPart(member, i int, s span) (*[]byte, error) {
 	}
 	b, err := v.store.Map(v.heap(member)+s.from, s.to-s.from)
 	if err != nil {
-		return nil, fmt.Errorf("transport: %d MiB of the memory that rank %d shares: %w", (s.to-s.from)>>20, v.m.Layout.Member(member), err)
+		return nil, fmt.Errorf("transport: %d MiB of the memory that rank %d shares: %w", (s.to-s.from)>>20,
+			v.m.Layout.Member(member), err)
 	}
 	p.Store(&b)
 	return &b, nil
@@ -128,7 +129,8 @@ func (e *Endpoint) View(r, at, n int) ([]byte, error) {
 	case member >= 0 && n == 0 && at >= 0 && at <= e.m.Layout.HeapBytes:
 		return []byte{}, nil
 	case member < 0 || !e.view.holds(at, n):
-		return nil, fmt.Errorf("transport: no block of rank %d's shared memory, of %d bytes, has %d at %d", r, e.m.Layout.HeapBytes, n, at)
+		return nil, fmt.Errorf("transport: no block of rank %d's shared memory, of %d bytes, has %d at %d", r,
+			e.m.Layout.HeapBytes, n, at)
 	}
 	return e.view.bytes(member, at, n)
 }

@@ -132,7 +132,8 @@ func (c *command) findGPUs() error {
 	case c.Device == suite.CUDA:
 		c.gpus = &request
 	case request.List != "" || request.PerGPU != 0:
-		return exitcode.Errorf(exitcode.Usage, "bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go with --device cuda")
+		return exitcode.Errorf(exitcode.Usage,
+			"bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go with --device cuda")
 	}
 	return nil
 }
@@ -144,8 +145,9 @@ func (c *command) run(r io.Writer) (int, error) {
 		return 0, err
 	}
 	job := &selfrun.Job{
-		Subcommand: Subcommand, Args: c.args, Size: c.np + c.Aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: c.settings,
-		Result: r, Screen: output.NewScreen(os.Stdout, os.Stderr),
+		Subcommand: Subcommand, Args: c.args, Size: c.np + c.Aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus,
+		Settings: c.settings,
+		Result:   r, Screen: output.NewScreen(os.Stdout, os.Stderr),
 	}
 	return selfrun.Run(job)
 }

@@ -68,15 +68,19 @@ func TestPicture(t *testing.T) {
 		want  []string
 		never string
 	}{
-		"one":       {allreduce, []string{"allreduce on 4 ranks, median of the slowest rank", "allreduce", "limit of this machine", "8", "32K", "busbw (GB/s)"}, "float32"},
+		"one": {allreduce, []string{"allreduce on 4 ranks, median of the slowest rank", "allreduce",
+			"limit of this machine", "8", "32K", "busbw (GB/s)"}, "float32"},
 		"both":      {append(allreduce, inPlace...), []string{"allreduce"}, "in place"},
 		"in flight": {append(inPlace, inFlight...), []string{"allreduce in place", "allreduce 150 in flight"}, "float32"},
 		"in place":  {inPlace, []string{"allreduce in place", "limit of this machine"}, "float32"},
-		"several":   {append(append([]*suite.Row{barrier}, allreduce...), rowsOf("broadcast", "none", false, "float32")...), []string{"collectives on 4 ranks, median of the slowest rank", "allreduce", "broadcast"}, "limit"},
-		"types":     {append(rowsOf("reduce", "max", false, "int8"), rowsOf("reduce", "avg", false, "float64")...), []string{"reduce max int8", "reduce avg float64"}, "limit"},
-		"one size":  {allreduce[:1], []string{"allreduce"}, "float32"},
-		"barrier":   {[]*suite.Row{barrier}, []string{"barrier on 4 ranks, median of the slowest rank"}, "limit"},
-		"no time":   {[]*suite.Row{{Collective: "allreduce", NP: 1, Bytes: 8}}, []string{"allreduce on 1 ranks, median of the slowest rank"}, "limit"},
+		"several": {append(append([]*suite.Row{barrier}, allreduce...), rowsOf("broadcast", "none", false, "float32")...),
+			[]string{"collectives on 4 ranks, median of the slowest rank", "allreduce", "broadcast"}, "limit"},
+		"types": {append(rowsOf("reduce", "max", false, "int8"), rowsOf("reduce", "avg", false, "float64")...),
+			[]string{"reduce max int8", "reduce avg float64"}, "limit"},
+		"one size": {allreduce[:1], []string{"allreduce"}, "float32"},
+		"barrier":  {[]*suite.Row{barrier}, []string{"barrier on 4 ranks, median of the slowest rank"}, "limit"},
+		"no time": {[]*suite.Row{{Collective: "allreduce", NP: 1, Bytes: 8}},
+			[]string{"allreduce on 1 ranks, median of the slowest rank"}, "limit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			texts, paths := drawn(t, c.rows)

@@ -30,12 +30,14 @@ func gathering(t *testing.T, line string) (r *results, out *bytes.Buffer, sent [
 	}
 	var all bytes.Buffer
 	e := json.NewEncoder(&all)
-	if err := e.Encode(suite.Record{Ranks: []suite.Rank{{PID: 1, Host: "a", Device: "b"}, {PID: 2, Host: "a", Device: "b"}}}); err != nil {
+	if err := e.Encode(suite.Record{Ranks: []suite.Rank{{PID: 1, Host: "a", Device: "b"},
+		{PID: 2, Host: "a", Device: "b"}}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range r.cases {
 		err := e.Encode(suite.Record{Row: &suite.Row{
-			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root, InPlace: c.InPlace, InFlight: c.Calls,
+			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root,
+			InPlace: c.InPlace, InFlight: c.Calls,
 			TimeUs: 1, Wrong: new(int64),
 		}})
 		if err != nil {
@@ -61,7 +63,8 @@ func TestWrite(t *testing.T) {
 		if code, err := r.finish(0, nil); code != 0 || err != nil {
 			t.Fatalf("code %d, %v", code, err)
 		}
-		if len(r.rows) != 8 || strings.Count(out.String(), "float32") != 4 || !strings.Contains(out.String(), "Collective test concluded") {
+		if len(r.rows) != 8 || strings.Count(out.String(), "float32") != 4 ||
+			!strings.Contains(out.String(), "Collective test concluded") {
 			t.Errorf("%d bytes at a time: %d rows and the table\n%s", step, len(r.rows), out)
 		}
 		text, err := os.ReadFile(rows)
@@ -131,7 +134,8 @@ func TestFinish(t *testing.T) {
 			t.Fatal(err)
 		}
 		code, err := r.finish(c.code, c.err)
-		if code != c.wantCode || (err == nil) != (c.wantErr == "") || err != nil && !strings.Contains(err.Error(), c.wantErr) {
+		if code != c.wantCode || (err == nil) != (c.wantErr == "") || err != nil &&
+			!strings.Contains(err.Error(), c.wantErr) {
 			t.Errorf("%s: code %d, %v; want %d, %q", name, code, err, c.wantCode, c.wantErr)
 		}
 		if concluded := strings.Contains(out.String(), "concluded"); concluded != (c.lines == 3 && c.err == nil) {

@@ -125,7 +125,8 @@ type text struct{ bytes.Buffer }
 
 func (t *text) Write(p []byte) (int, error) {
 	if t.Len()+len(p) > topo.MaxGraphBytes+network.MaxBytes {
-		return 0, exitcode.Errorf(exitcode.Internal, "measure the links: rank 0 says more than %d bytes", topo.MaxGraphBytes+network.MaxBytes)
+		return 0, exitcode.Errorf(exitcode.Internal, "measure the links: rank 0 says more than %d bytes",
+			topo.MaxGraphBytes+network.MaxBytes)
 	}
 	return t.Buffer.Write(p)
 }

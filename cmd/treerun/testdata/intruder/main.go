@@ -88,7 +88,8 @@ func besiege(host string, lo, hi, n int) {
 // greetings are how ranks begin: of package rank, and of those of package transport/tcp.
 var greetings = []string{
 	"trnc\x01\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00\x00" + strings.Repeat("\x00", 16) + strings.Repeat("n", 48),
-	"trnc\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00" + strings.Repeat("x", 12) + strings.Repeat("n", 48),
+	"trnc\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00" + strings.Repeat("x", 12) + strings.Repeat("n",
+		48),
 }
 
 // visit is stranger number i. It tells whether he stays.

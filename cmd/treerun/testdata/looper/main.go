@@ -141,7 +141,8 @@ func (o *options) goesOn(ctx context.Context, c *collective.Comm, i int) (bool, 
 	want := float32(c.Size() * (c.Size() + 1) / 2)
 	for j := range x {
 		if x[j] != want {
-			return false, wrongResult{fmt.Sprintf("call %d, AllReduce of %d elements: number %d is %v, want %v", i, len(x), j, x[j], want)}
+			return false, wrongResult{fmt.Sprintf("call %d, AllReduce of %d elements: number %d is %v, want %v", i, len(x), j,
+				x[j], want)}
 		}
 	}
 	return true, nil
@@ -178,7 +179,8 @@ func runSparse(ctx context.Context, c *collective.Comm, calls int, name string, 
 		for j := range recv {
 			recv[j] = poison
 		}
-		if _, err := sparse.AllReduce(ctx, c, send, recv, collective.Sum, sparse.Use(form), sparse.BlockSize(block)); err != nil {
+		if _, err := sparse.AllReduce(ctx, c, send, recv, collective.Sum, sparse.Use(form),
+			sparse.BlockSize(block)); err != nil {
 			return err
 		}
 		for j := range recv {

@@ -65,7 +65,8 @@ func soak(ctx context.Context) error {
 		defer next.Close()
 		all = append(all, next)
 	}
-	return errors.Join(soakCalls(ctx, w, all, calls, begin), collective.Barrier(ctx, c)) // nobody's links end before all have reported
+	// nobody's links end before all have reported
+	return errors.Join(soakCalls(ctx, w, all, calls, begin), collective.Barrier(ctx, c))
 }
 
 // soakCalls makes the calls, in turns on the communicators.
@@ -117,7 +118,8 @@ func report(rank, calls int, begin time.Time) error {
 		return string(value[0])
 	}
 	fmt.Printf("rank=%d calls=%d rss=%s size=%s fds=%d goroutines=%d threads=%s mallocs=%d seconds=%g\n",
-		rank, calls, field("VmRSS"), field("VmSize"), fds, goroutines, field("Threads"), mem.Mallocs-own, time.Since(begin).Seconds())
+		rank, calls, field("VmRSS"), field("VmSize"), fds, goroutines, field("Threads"), mem.Mallocs-own,
+		time.Since(begin).Seconds())
 	return nil
 }
 

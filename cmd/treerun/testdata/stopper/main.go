@@ -73,7 +73,8 @@ func tell(w *rank.World, err error) {
 	case errors.As(err, &r):
 		fault = r.Rank
 	}
-	fmt.Fprintf(os.Stderr, "rank %d: fault %d, stalled %v, victim %d: %v\n", w.Rank(), fault, errors.Is(err, collective.ErrStalled), victim, err)
+	fmt.Fprintf(os.Stderr, "rank %d: fault %d, stalled %v, victim %d: %v\n", w.Rank(), fault,
+		errors.Is(err, collective.ErrStalled), victim, err)
 }
 
 // inAllGather makes AllGathers until one fails: the stopped rank may find all that it needs

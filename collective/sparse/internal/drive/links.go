@@ -46,7 +46,8 @@ func (l *Lanes) Layout(size, slots, slotBytes int) transport.Layout {
 		}
 		for v, p := range t.Parent {
 			if p >= 0 {
-				out.Links = append(out.Links, transport.Link{Lane: 2 * i, Src: v, Dst: p}, transport.Link{Lane: 2*i + 1, Src: p, Dst: v})
+				out.Links = append(out.Links, transport.Link{Lane: 2 * i, Src: v, Dst: p},
+					transport.Link{Lane: 2*i + 1, Src: p, Dst: v})
 			}
 		}
 	}

@@ -65,12 +65,14 @@ func newSearchers(t *testing.T) *searchers {
 		}
 		m := NewMerge(k, []int{tree})
 		err = m.Begin(transport.Header{Seq: 1}, func(int) merge.Job {
-			return merge.Job{Tensor: 1, Grid: s.grid, Combiner: block.NewCombiner(kernel.Sum, kernel.Int32), Blocks: f.set, Send: data, Recv: data, Finder: f}
+			return merge.Job{Tensor: 1, Grid: s.grid, Combiner: block.NewCombiner(kernel.Sum, kernel.Int32), Blocks: f.set,
+				Send: data, Recv: data, Finder: f}
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.links, s.merges, s.finders, s.tensors = append(s.links, k), append(s.merges, m), append(s.finders, f), append(s.tensors, data)
+		s.links, s.merges, s.finders, s.tensors = append(s.links, k), append(s.merges, m), append(s.finders, f),
+			append(s.tensors, data)
 	}
 	return s
 }
@@ -116,7 +118,8 @@ func TestSearchersAddUp(t *testing.T) {
 	done := make(chan bool)
 	for r, k := range s.links {
 		go func() {
-			fault, failed := k.Run(t.Context(), s.merges[r], &engine.Waiter{Spins: 1, Yields: 4, Nap: 300 * time.Microsecond}, "test")
+			fault, failed := k.Run(t.Context(), s.merges[r], &engine.Waiter{Spins: 1, Yields: 4, Nap: 300 * time.Microsecond},
+				"test")
 			if failed {
 				t.Errorf("rank %d: %+v", r, fault)
 			}

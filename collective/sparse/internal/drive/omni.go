@@ -8,7 +8,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Omni runs Algorithm 1: this rank's worker, or its aggregator, or both. Aggregator a is the root of tree a of its Links, a star. It is used
+// Omni runs Algorithm 1: this rank's worker, or its aggregator, or both. Aggregator a is the root
+// of tree a of its Links, a star. It is used
 // again for one tensor after the other.
 type Omni struct {
 	Carried
@@ -46,7 +47,8 @@ func NewOmni(k *Links, aggs []int, worker int) *Omni {
 // aggregates has no use for in.
 func (o *Omni) Begin(tensor uint32, s omni.Shape, in omni.Input) error {
 	o.Carried = Carried{}
-	o.head = transport.Header{Seq: uint64(tensor), Count: uint64(s.Grid.Elements), Op: uint8(s.Op), DType: uint8(s.DType), Root: -1}
+	o.head = transport.Header{Seq: uint64(tensor), Count: uint64(s.Grid.Elements), Op: uint8(s.Op), DType: uint8(s.DType),
+		Root: -1}
 	if o.agg != nil {
 		if err := o.agg.Begin(tensor, s); err != nil {
 			return err

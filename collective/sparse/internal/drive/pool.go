@@ -231,7 +231,8 @@ func (p *Pool) peek(c *peer, steps ...int32) (memory []byte, step int32, err err
 	want := p.head
 	want.Root = h.Root
 	if h != want || !slices.Contains(steps, h.Root) {
-		return nil, noStep, fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq, h.Count, -h.Root)
+		return nil, noStep, fmt.Errorf("%w: it is of another call (number %d, %d elements, step %d)", pool.ErrPart, h.Seq,
+			h.Count, -h.Root)
 	}
 	p.received(len(memory))
 	return memory, h.Root, nil

@@ -179,7 +179,8 @@ func (k *Links) faultOf(err error, x Exchange, w *engine.Waiter, doing string) t
 	self := fmt.Sprintf("rank %d", k.rank)
 	switch {
 	case errors.Is(err, transport.ErrPeerClosed):
-		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%srank %d closed its communicator while %s called %s", engine.FaultClosed, peer, self, doing)}
+		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%srank %d closed its communicator while %s called %s",
+			engine.FaultClosed, peer, self, doing)}
 	case errors.Is(err, omni.ErrMismatch):
 		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", engine.FaultMismatch, self, doing, err)}
 	case errors.Is(err, context.Canceled):

@@ -47,7 +47,8 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 		"reduce": {
 			plan.Reduce,
 			func(x ctx, k *call[T]) error { return collective.Reduce(x, k.c, k.send, k.recv, k.op, k.root) },
-			func(k *call[T]) (request, error) { return collective.StartReduce(k.c, k.send, k.recv, k.op, k.root) }, atRoot(combined),
+			func(k *call[T]) (request, error) { return collective.StartReduce(k.c, k.send, k.recv, k.op, k.root) },
+			atRoot(combined),
 		},
 		"broadcast": {
 			plan.Broadcast,

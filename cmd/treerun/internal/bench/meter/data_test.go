@@ -57,7 +57,8 @@ func exactData[T collective.Number](t *testing.T, op string, n int) {
 			}
 			least, most = min(least, float64(v)), max(most, float64(v))
 		}
-		want := map[string]float64{"sum": sum, "prod": sign * math.Exp2(twos), "min": least, "max": most, "avg": sum / float64(n)}[op]
+		want := map[string]float64{"sum": sum, "prod": sign * math.Exp2(twos), "min": least, "max": most,
+			"avg": sum / float64(n)}[op]
 		if op == "avg" && n > int(exact[T]()) {
 			continue // checked with sum; so many ranks do not happen
 		}
@@ -88,7 +89,8 @@ func TestWrapped(t *testing.T) {
 			product *= uint32(prod.value(r, i))
 		}
 		if o.all()[i] != sum || avg.all()[i] != sum/40 || prod.all()[i] != product {
-			t.Fatalf("element %d: sum %d, mean %d, product %d; want %d, %d, %d", i, o.all()[i], avg.all()[i], prod.all()[i], sum, sum/40, product)
+			t.Fatalf("element %d: sum %d, mean %d, product %d; want %d, %d, %d", i, o.all()[i], avg.all()[i], prod.all()[i], sum,
+				sum/40, product)
 		}
 	}
 	if !wrapped {

@@ -40,7 +40,8 @@ const explainRounds = 3
 // and calls tell with every point, on every rank; what stands in it for people is
 // rank 0's. All ranks call it together, with the same options, which are for all
 // communicators.
-func Explain(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error, opts ...collective.Option) error {
+func Explain(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error,
+	opts ...collective.Option) error {
 	e := &explainer{
 		o: o, np: world.Size(), opts: opts, calls: calls[float32](), origin: time.Now(),
 		open: func(opts ...collective.Option) (*collective.Comm, error) { return collective.New(ctx, world, opts...) },
@@ -131,13 +132,15 @@ func (e *explainer) measure(ctx context.Context, k *suite.Case, p *suite.Point) 
 // turn opens a communicator of one shape and returns what calls took there on
 // their slowest ranks, for so many seconds. The first turn compares a result, and
 // asks for the price.
-func (e *explainer) turn(ctx context.Context, k *suite.Case, candidate *suite.Candidate, opts []collective.Option, first bool, seconds float64) (took []float64, err error) {
+func (e *explainer) turn(ctx context.Context, k *suite.Case, candidate *suite.Candidate, opts []collective.Option,
+	first bool, seconds float64) (took []float64, err error) {
 	c, err := e.open(opts...)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	m := &meter[float32]{c: c, o: e.o, send: e.send, recv: e.recv, times: e.times, slowest: e.slowest, calls: e.calls, origin: e.origin}
+	m := &meter[float32]{c: c, o: e.o, send: e.send, recv: e.recv, times: e.times, slowest: e.slowest, calls: e.calls,
+		origin: e.origin}
 	run, err := m.prepare(k)
 	if err != nil {
 		return nil, err

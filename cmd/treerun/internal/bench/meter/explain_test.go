@@ -83,7 +83,8 @@ func TestExplainHosts(t *testing.T) {
 	g := &topo.Graph{Name: "hosts", Ranks: np, Hosts: []int{0, 1, 2, 3}}
 	for b := range np {
 		for a := range b {
-			g.Links = append(g.Links, topo.Link{A: a, B: b, Kind: topo.TCP, GBytesPerSecond: 1, LatencyUs: 20, Source: topo.Measured})
+			g.Links = append(g.Links, topo.Link{A: a, B: b, Kind: topo.TCP, GBytesPerSecond: 1, LatencyUs: 20,
+				Source: topo.Measured})
 		}
 	}
 	o := parsed(t, "--explain 4K --collective allreduce,broadcast,barrier -n 5 --max-seconds 0.1")
@@ -121,7 +122,8 @@ func TestExplainOneByOne(t *testing.T) {
 	o := parsed(t, "--explain 4K --collective allreduce,reduce -n 3 --max-seconds 0.1")
 	worlds(t, 3, func(w *world) error {
 		var opened []*collective.Comm
-		e := &explainer{o: o, np: 3, opts: []collective.Option{collective.WithTopoCache("")}, calls: calls[float32](), origin: time.Now()}
+		e := &explainer{o: o, np: 3, opts: []collective.Option{collective.WithTopoCache("")}, calls: calls[float32](),
+			origin: time.Now()}
 		e.open = func(opts ...collective.Option) (*collective.Comm, error) {
 			for i, c := range opened {
 				if err := collective.Barrier(t.Context(), c); !errors.Is(err, collective.ErrClosed) {
@@ -136,8 +138,10 @@ func TestExplainOneByOne(t *testing.T) {
 		if err := e.all(t.Context(), func(*suite.Point) error { points++; return nil }); err != nil {
 			return err
 		}
-		if shapes := len(opened[0].Algorithms(plan.AllReduce)) + len(opened[0].Algorithms(plan.Reduce)); points != 2 || len(opened) != 1+explainRounds*shapes {
-			return fmt.Errorf("%d points and %d communicators, want 2 and one for each of %d shapes, %d times", points, len(opened), shapes, explainRounds)
+		if shapes := len(opened[0].Algorithms(plan.AllReduce)) + len(opened[0].Algorithms(plan.Reduce)); points != 2 ||
+			len(opened) != 1+explainRounds*shapes {
+			return fmt.Errorf("%d points and %d communicators, want 2 and one for each of %d shapes, %d times", points,
+				len(opened), shapes, explainRounds)
 		}
 		return nil
 	})

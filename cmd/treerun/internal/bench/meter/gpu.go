@@ -28,7 +28,8 @@ func deviceOf(world *rank.World) (*cuda.Device, error) {
 		return nil, fmt.Errorf("rank %d: --device cuda: %w", world.Rank(), err)
 	}
 	if len(all) < world.LocalSize() {
-		return nil, fmt.Errorf("rank %d: --device cuda: treerun gave this rank no GPU, and %d ranks of its host see %d; --ranks-per-gpu lets them share", world.Rank(), world.LocalSize(), len(all))
+		return nil, fmt.Errorf("rank %d: --device cuda: treerun gave this rank no GPU, and %d ranks of its host see %d; "+
+			"--ranks-per-gpu lets them share", world.Rank(), world.LocalSize(), len(all))
 	}
 	return all[world.LocalRank()], nil
 }
@@ -101,7 +102,8 @@ func (m *meter[T]) uploaded(ctx context.Context, r *running[T]) error {
 		k := &r.calls[i]
 		send, recv := m.gpu.slices(m, k)
 		// In place the input is a part of the result's buffer, or the other way round.
-		if err := errors.Join(recv.CopyFrom(ctx, m.gpu.stream, k.recv), send.CopyFrom(ctx, m.gpu.stream, k.send)); err != nil {
+		if err := errors.Join(recv.CopyFrom(ctx, m.gpu.stream, k.recv),
+			send.CopyFrom(ctx, m.gpu.stream, k.send)); err != nil {
 			return err
 		}
 	}
@@ -158,7 +160,8 @@ func (m *meter[T]) gpuCopyRate(ctx context.Context, count int, bytes int64) (flo
 		}
 		begin := time.Now()
 		for range times {
-			if err := m.gpu.stream.Memcpy(m.gpu.recv.Slice(0, count).Addr(), m.gpu.send.Slice(0, count).Addr(), bytes); err != nil {
+			if err := m.gpu.stream.Memcpy(m.gpu.recv.Slice(0, count).Addr(), m.gpu.send.Slice(0, count).Addr(),
+				bytes); err != nil {
 				return 0, err
 			}
 		}

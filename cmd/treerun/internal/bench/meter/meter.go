@@ -52,7 +52,8 @@ type meter[T collective.Number] struct {
 
 // newMeter allocates all memory that measuring the cases of this type needs, and
 // touches it. The caller closes the meter.
-func newMeter[T collective.Number](c *collective.Comm, o *suite.Options, cases []suite.Case, typ suite.Type, l *limits) (*meter[T], error) {
+func newMeter[T collective.Number](c *collective.Comm, o *suite.Options, cases []suite.Case, typ suite.Type,
+	l *limits) (*meter[T], error) {
 	n := max(suite.Elements(cases, typ, c.Size()), leastCopy/typ.Size)
 	m := &meter[T]{
 		c: c, o: o,
@@ -155,7 +156,8 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 
 // prepare lays out the buffers of a case.
 func (m *meter[T]) prepare(k *suite.Case) (*running[T], error) {
-	r := &running[T]{collectiveOf: m.calls[k.Name], name: k.Name, calls: make([]call[T], k.Calls), requests: make([]collective.Request, k.Calls)}
+	r := &running[T]{collectiveOf: m.calls[k.Name], name: k.Name, calls: make([]call[T], k.Calls),
+		requests: make([]collective.Request, k.Calls)}
 	if m.gpu != nil {
 		r.gpu = m
 	}
@@ -302,7 +304,8 @@ func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *o
 
 func newRow(k *suite.Case, np, iters int) *suite.Row {
 	return &suite.Row{
-		Collective: k.Name, NP: np, Bytes: k.Bytes, Count: k.Count, Type: k.Type.Name, Op: k.Op, Root: k.Root, InPlace: k.InPlace, InFlight: k.Calls,
+		Collective: k.Name, NP: np, Bytes: k.Bytes, Count: k.Count, Type: k.Type.Name, Op: k.Op, Root: k.Root,
+		InPlace: k.InPlace, InFlight: k.Calls,
 		Mode: "barrier", Memory: "go", Iters: iters,
 	}
 }

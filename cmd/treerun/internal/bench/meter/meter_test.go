@@ -103,7 +103,8 @@ func possible(t *testing.T, o *suite.Options, r *suite.Row) {
 	if r.TimeUs > 0 && math.Abs(r.AlgbwGBs*r.TimeUs*1e3-float64(r.Bytes)*float64(r.InFlight)) > 1+1e-3*r.TimeUs {
 		t.Errorf("algbw is not bytes per time: %+v", *r)
 	}
-	if (r.Plan == "") != (r.Collective == "sendrecv") || r.PredictedUs != nil && !(*r.PredictedUs >= 0) || r.NP > 1 && r.Plan != "" && (r.PredictedUs == nil) != (r.InFlight > 1) {
+	if (r.Plan == "") != (r.Collective == "sendrecv") || r.PredictedUs != nil && !(*r.PredictedUs >= 0) || r.NP > 1 &&
+		r.Plan != "" && (r.PredictedUs == nil) != (r.InFlight > 1) {
 		t.Errorf("no plan or no price: %+v", *r)
 	}
 	if !(r.FloorUs >= 0 && r.LimitShare >= 0) || r.Bytes > 1000 && r.NP > 1 && r.FloorUs == 0 {

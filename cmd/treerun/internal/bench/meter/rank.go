@@ -73,7 +73,8 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 
 // withServers runs body on the ranks of c that do not serve, with a communicator of
 // theirs, and serves on the others meanwhile.
-func withServers(ctx context.Context, c *collective.Comm, serves bool, body func(workers *collective.Comm) error) error {
+func withServers(ctx context.Context, c *collective.Comm, serves bool,
+	body func(workers *collective.Comm) error) error {
 	color := 0
 	if serves {
 		color = 1
@@ -96,7 +97,8 @@ func tellError(err error) error { return fmt.Errorf("tell the launcher what was 
 // nil for the host, and calls tell with every row, on every rank. All ranks call it
 // together. Sparse calls run on another communicator, which has the same ranks first and
 // may have more that serve, or on the same.
-func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *suite.Options, tell func(*suite.Row) error) error {
+func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *suite.Options,
+	tell func(*suite.Row) error) error {
 	cases := o.Cases(c.Size())
 	if dev != nil {
 		if err := openGPUs(ctx, c, dev); err != nil {
@@ -119,7 +121,8 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 }
 
 // ofType measures cases that have the same type.
-func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits, tell func(*suite.Row) error) error {
+func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits,
+	tell func(*suite.Row) error) error {
 	switch cases[0].Type.Name {
 	case "int8":
 		return rows[int8](ctx, c, o, cases, l, tell)
@@ -143,7 +146,8 @@ func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []s
 	return rows[float32](ctx, c, o, cases, l, tell)
 }
 
-func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits, tell func(*suite.Row) error) (err error) {
+func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits,
+	tell func(*suite.Row) error) (err error) {
 	m, err := newMeter[T](c, o, cases, cases[0].Type, l)
 	if err != nil {
 		return fmt.Errorf("rank %d: buffers of %s: %w", c.Rank(), cases[0].Type.Name, err)

@@ -139,7 +139,8 @@ func runSparse[T collective.Number](ctx context.Context, k *call[T]) (err error)
 var errNoSparse = errors.New("sparse collectives do not take this type")
 
 // runAs makes a call with elements of a type that sparse collectives take.
-func runAs[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T, op collective.Op) error {
+func runAs[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T,
+	op collective.Op) error {
 	if s.lists {
 		return runLists(ctx, c, s, send, recv)
 	}
@@ -170,7 +171,8 @@ func runLists[T sparse.Number](ctx context.Context, c *collective.Comm, s *sprea
 }
 
 // sparseOnGPU puts a call into stream s of a GPU.
-func sparseOnGPU[T collective.Number](ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) (err error) {
+func sparseOnGPU[T collective.Number](ctx context.Context, s *cuda.Stream, k *call[T], send,
+	recv cuda.Slice[T]) (err error) {
 	op, opts := k.op, k.spread.options
 	var stats sparse.Stats
 	switch send := any(send).(type) {
@@ -281,7 +283,8 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, 
 	r.Sparse = &suite.Sparse{
 		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: own,
 		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
-		TreesUs: us(sparse.Trees), AggregatorsUs: us(sparse.Aggregators), SharedUs: us(sparse.Shared), DenseUs: us(sparse.Dense),
+		TreesUs: us(sparse.Trees), AggregatorsUs: us(sparse.Aggregators), SharedUs: us(sparse.Shared),
+		DenseUs: us(sparse.Dense),
 	}
 	if s.fill < 1 {
 		r.Sparse.Fill = s.fill

@@ -34,7 +34,8 @@ func TestSpread(t *testing.T) {
 				union++
 			}
 		}
-		if n := s.nonZero(); n != int(math.Round(c.density*1000)) || float64(union) < c.least*1000-0.5 || float64(union) > c.most*1000+0.5 {
+		if n := s.nonZero(); n != int(math.Round(c.density*1000)) || float64(union) < c.least*1000-0.5 ||
+			float64(union) > c.most*1000+0.5 {
 			t.Errorf("density %g, overlap %s: %d blocks of 1000, %d in the union", c.density, c.overlap, n, union)
 		}
 	}
@@ -95,7 +96,8 @@ func TestSparseFill(t *testing.T) {
 // Sparse rows are right, and a wrong element, in a block that anybody has or in one
 // that nobody has, is counted.
 func TestSparseRows(t *testing.T) {
-	o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density 0,.02,.3,1 --overlap all -d float32,bfloat16,int64 -o sum,min -n 2 -w 1")
+	o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density 0,.02,.3,1 --overlap all -d "+
+		"float32,bfloat16,int64 -o sum,min -n 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
 		return All(t.Context(), c, c, nil, o, func(r *suite.Row) error {
 			if r.Wrong == nil || *r.Wrong != 0 || r.Sparse == nil || r.Plan != r.Sparse.Form {
@@ -104,12 +106,14 @@ func TestSparseRows(t *testing.T) {
 			return nil
 		})
 	})
-	o = parsed(t, "--collective sparse-allreduce --form lists -b 100001 -e 100001 --density 0,.3 --overlap full,none -d float32,bfloat16 -n 2 -w 1")
+	o = parsed(t, "--collective sparse-allreduce --form lists -b 100001 -e 100001 --density 0,.3 --overlap full,none -d "+
+		"float32,bfloat16 -n 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
 		return All(t.Context(), c, c, nil, o, func(r *suite.Row) error {
 			x, width := r.Sparse, float64(r.Bytes/int64(r.Count))
 			rows := x.UnionDensity * float64(x.Blocks)
-			if *r.Wrong != 0 || r.Plan != "lists" || x.NonZero > 0 && x.Overlap == "full" && math.Round(rows) != float64(x.NonZero) ||
+			if *r.Wrong != 0 || r.Plan != "lists" || x.NonZero > 0 && x.Overlap == "full" &&
+				math.Round(rows) != float64(x.NonZero) ||
 				x.SentBytes != 2*int64(x.NonZero)*256*int64(width) {
 				return fmt.Errorf("row %+v, sparse %+v", *r, x)
 			}

@@ -11,10 +11,12 @@ import (
 
 func TestExplain(t *testing.T) {
 	o := parsed(t, "--explain 64K")
-	if cases := o.Cases(2); len(cases) != 1 || cases[0].Bytes != 64<<10 || cases[0].InPlace || o.Iterations != 200 || o.MaxSeconds != 1 {
+	if cases := o.Cases(2); len(cases) != 1 || cases[0].Bytes != 64<<10 || cases[0].InPlace || o.Iterations != 200 ||
+		o.MaxSeconds != 1 {
 		t.Errorf("--explain measures %+v, %+v", cases, *o)
 	}
-	if o = parsed(t, "--explain 1K -n 7 --max-seconds 3 --collective barrier"); o.Iterations != 7 || o.MaxSeconds != 3 || len(o.Cases(2)) != 1 {
+	if o = parsed(t, "--explain 1K -n 7 --max-seconds 3 --collective barrier"); o.Iterations != 7 || o.MaxSeconds != 3 ||
+		len(o.Cases(2)) != 1 {
 		t.Errorf("what was said is %+v", *o)
 	}
 	where := func(f *pflag.FlagSet) { f.String("where", "", "") }

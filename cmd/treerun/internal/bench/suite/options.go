@@ -90,30 +90,49 @@ func newOptions() (*Options, *raw) {
 	f.Float64VarP(&o.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
 	f.IntVarP(&o.Iterations, "iterations", "n", 20, "timed iterations: `N` per row")
 	f.IntVarP(&o.Warmup, "warmup", "w", 5, "`N` iterations before the timed ones")
-	f.Float64Var(&o.MaxSeconds, "max-seconds", 2, "timed `SECONDS` per row: slow rows have fewer iterations, at\nleast 3; 0 is no limit")
+	f.Float64Var(&o.MaxSeconds, "max-seconds", 2,
+		"timed `SECONDS` per row: slow rows have fewer iterations, at\nleast 3; 0 is no limit")
 	f.IntVarP(&r.check, "check", "c", 1, "`1`: compare every element of one more call; 0: do not")
 	f.StringSliceVarP(&r.types, "datatype", "d", []string{"float32"}, "`TYPE`,... or all: "+listed(typeNames()))
 	f.StringSliceVarP(&r.ops, "op", "o", []string{"sum"}, "`OP`,... or all: "+listed(Ops))
 	f.IntVarP(&o.Root, "root", "r", 0, "`RANK` that has the result or gives the data")
 	f.StringVar(&r.inPlace, "in-place", "both", "`WHICH` columns are measured: yes, no or both; alone it means yes")
 	f.Lookup("in-place").NoOptDefVal = "yes"
-	f.IntSliceVar(&o.InFlight, "inflight", []int{1}, "`N`,... calls are issued at once and waited for together; time and\nbandwidths are those of all of them")
-	f.BoolVar(&o.Stream, "stream", false, "iterations back to back, their mean, in place of one by one from a\nbarrier on, their median")
-	f.BoolVar(&o.Alloc, "alloc", false, "buffers in memory that all ranks can read (collective.Alloc), in place\nof ordinary slices")
-	f.BoolVar(&o.Percentiles, "percentiles", false, "add the 90th and 99th percentile and the longest iteration to the\ntable; JSON rows always have them")
-	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or with\n--wide=false leave them out (default: as the terminal has room)")
-	f.StringSliceVar(&r.densities, "density", []string{"0.01"}, "of sparse collectives: `PART`,... of a rank's blocks, 0 to 1, that are\nnot zero")
-	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"}, "of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the\nsame ones), random, none (as few as can be are the same)")
+	f.IntSliceVar(&o.InFlight, "inflight", []int{1},
+		"`N`,... calls are issued at once and waited for together; time and\nbandwidths are those of all of them")
+	f.BoolVar(&o.Stream, "stream", false, "iterations back to back, their mean, in place of one by one from a\nbarrier "+
+		"on, their median")
+	f.BoolVar(&o.Alloc, "alloc", false, "buffers in memory that all ranks can read (collective.Alloc), in place\nof "+
+		"ordinary slices")
+	f.BoolVar(&o.Percentiles, "percentiles", false,
+		"add the 90th and 99th percentile and the longest iteration to the\ntable; JSON rows always have them")
+	f.BoolVar(&r.wide, "wide", false, "add plan, predicted time and share of the limit to the table, or "+
+		"with\n--wide=false leave them out (default: as the terminal has room)")
+	f.StringSliceVar(&r.densities, "density", []string{"0.01"},
+		"of sparse collectives: `PART`,... of a rank's blocks, 0 to 1, that are\nnot zero")
+	f.StringSliceVar(&o.Overlaps, "overlap", []string{"random"},
+		"of sparse collectives: `HOW`,... the ranks' blocks lie: full (all have the\nsame ones), random, none (as few as "+
+			"can be are the same)")
 	f.IntVar(&o.BlockSize, "block", 256, "of sparse collectives: `ELEMENTS` of a block")
-	f.Float64Var(&o.Fill, "fill", 1, "of sparse collectives: `PART` of the elements of such a block, more than 0\nand up to 1, that are not zero, drawn at random")
-	f.StringVar(&o.Form, "form", "", "of sparse collectives: run as `FORM`: trees, aggregators, shared (on one\nhost), dense, or lists: blocks as rows with an index, which everybody\ngets from all (AGsparse), sums alone (default: by price)")
-	f.IntVar(&o.Aggregators, "aggregators", 0, "of sparse collectives: `N` more ranks only aggregate, on slots that the\nothers leave free, else on their hosts in turn (default: all ranks do)")
-	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus and\n--ranks-per-gpu say which")
-	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the table")
+	f.Float64Var(&o.Fill, "fill", 1, "of sparse collectives: `PART` of the elements of such a block, more than 0\nand "+
+		"up to 1, that are not zero, drawn at random")
+	f.StringVar(&o.Form, "form", "", "of sparse collectives: run as `FORM`: trees, aggregators, shared (on one\nhost), "+
+		"dense, or lists: blocks as rows with an index, which everybody\ngets from all (AGsparse), sums alone (default: by "+
+		"price)")
+	f.IntVar(&o.Aggregators, "aggregators", 0,
+		"of sparse collectives: `N` more ranks only aggregate, on slots that the\nothers leave free, else on their hosts "+
+			"in turn (default: all ranks do)")
+	f.StringVar(&o.Device, "device", CPU, "`WHERE` the data are: cpu, or cuda for the GPUs' memory; --gpus "+
+		"and\n--ranks-per-gpu say which")
+	f.StringVar(&o.JSON, "json", "", "also write every row as a line of JSON to `FILE`; - is stdout, in place\nof the "+
+		"table")
 	f.StringVar(&o.Plot, "plot", "", "draw time and busbw over size in `FILE`.svg")
-	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every algorithm with its\npredicted and measured time, and which one is chosen by what")
+	f.Var(&o.Explain, "explain", "for messages of this `SIZE`, show every algorithm with its\npredicted and measured "+
+		"time, and which one is chosen by what")
 	f.BoolVar(&o.NoTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
-	f.BoolVarP(&o.Verbose, "verbose", "v", false, "tell on stderr what plans the ranks have, and of sparse collectives the\nform that was chosen, the density and what every form is predicted to\ntake")
+	f.BoolVarP(&o.Verbose, "verbose", "v", false,
+		"tell on stderr what plans the ranks have, and of sparse collectives the\nform that was chosen, the density and "+
+			"what every form is predicted to\ntake")
 	f.BoolVarP(&o.Help, "help", "h", false, "print this text")
 	for _, list := range []string{"collective", "datatype", "op", "inflight", "density", "overlap"} {
 		f.Lookup(list).DefValue = strings.Trim(f.Lookup(list).DefValue, "[]")

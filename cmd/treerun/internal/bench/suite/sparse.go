@@ -70,7 +70,8 @@ func (o *Options) takeSparse(densities []string) error {
 		}
 	}
 	if sparse && len(o.Collectives) == 1 && (!intersects(o.Ops, sparseOps) || !slices.ContainsFunc(o.Types, Type.sparse)) {
-		return usage("sparse collectives take the types %s and the operations %s", strings.Join(sparseTypes, ", "), strings.Join(sparseOps, ", "))
+		return usage("sparse collectives take the types %s and the operations %s", strings.Join(sparseTypes, ", "),
+			strings.Join(sparseOps, ", "))
 	}
 	return nil
 }

@@ -20,21 +20,26 @@ func parsed(t *testing.T, line string) *Options {
 }
 
 func TestParse(t *testing.T) {
-	o := parsed(t, "-np 4 --collective broadcast,allreduce -b 1K -e 64M -f 8 -n 7 -w 2 -c 0 -d double,int8 -o max -r 3 --in-place --stream --json - --plot p.svg --wide=false --max-seconds 0.5")
-	if o.Ranks != 4 || !slices.Equal(o.Collectives, []string{"broadcast", "allreduce"}) || o.Begin != 1<<10 || o.End != 64<<20 ||
+	o := parsed(t, "-np 4 --collective broadcast,allreduce -b 1K -e 64M -f 8 -n 7 -w 2 -c 0 -d double,int8 -o max -r 3 "+
+		"--in-place --stream --json - --plot p.svg --wide=false --max-seconds 0.5")
+	if o.Ranks != 4 || !slices.Equal(o.Collectives, []string{"broadcast", "allreduce"}) || o.Begin != 1<<10 ||
+		o.End != 64<<20 ||
 		o.Factor != 8 || o.Iterations != 7 || o.Warmup != 2 || o.Check || fmt.Sprint(o.Types) != "[{float64 8} {int8 1}]" ||
 		!slices.Equal(o.Ops, []string{"max"}) || o.Root != 3 || !slices.Equal(o.Passes, []bool{true}) || !o.Stream ||
 		o.JSON != "-" || o.Plot != "p.svg" || o.Wide != WideNo || o.MaxSeconds != 0.5 {
 		t.Errorf("parsed %+v", *o)
 	}
 	o = parsed(t, "")
-	if o.Ranks != 0 || !slices.Equal(o.Collectives, []string{"allreduce"}) || o.Begin != 8 || o.End != 256<<20 || o.Factor != 2 ||
-		o.Iterations != 20 || o.Warmup != 5 || !o.Check || fmt.Sprint(o.Types) != "[{float32 4}]" || !slices.Equal(o.Ops, []string{"sum"}) ||
+	if o.Ranks != 0 || !slices.Equal(o.Collectives, []string{"allreduce"}) || o.Begin != 8 || o.End != 256<<20 ||
+		o.Factor != 2 ||
+		o.Iterations != 20 || o.Warmup != 5 || !o.Check || fmt.Sprint(o.Types) != "[{float32 4}]" ||
+		!slices.Equal(o.Ops, []string{"sum"}) ||
 		o.Root != 0 || !slices.Equal(o.Passes, []bool{false, true}) || o.Stream || o.Wide != WideAuto {
 		t.Errorf("the defaults are %+v", *o)
 	}
 	o = parsed(t, "--collective all -d all -o all --in-place=no")
-	if len(o.Collectives) != len(Collectives) || len(o.Types) != 10 || len(o.Ops) != 5 || !slices.Equal(o.Passes, []bool{false}) {
+	if len(o.Collectives) != len(Collectives) || len(o.Types) != 10 || len(o.Ops) != 5 ||
+		!slices.Equal(o.Passes, []bool{false}) {
 		t.Errorf("all is %+v", *o)
 	}
 }
@@ -97,7 +102,8 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	for root, good := range map[string]bool{"0": true, "3": true, "4": false, "-1": false} {
-		if err := parsed(t, "-r "+root).CheckRoot(4); (err == nil) != good || err != nil && exitcode.Of(err) != exitcode.Usage {
+		if err := parsed(t, "-r "+root).CheckRoot(4); (err == nil) != good || err != nil &&
+			exitcode.Of(err) != exitcode.Usage {
 			t.Errorf("root %s of 4 ranks: %v", root, err)
 		}
 	}
@@ -131,14 +137,17 @@ func FuzzParse(f *testing.F) {
 // The cases come in the order of the command line, sizes within, passes within.
 func TestCases(t *testing.T) {
 	var got []string
-	for _, c := range parsed(t, "--collective barrier,broadcast,allreduce -b 8 -e 100 -f 8 -d int8,double -o sum,max -r 1").Cases(2) {
-		got = append(got, fmt.Sprintf("%s %s %s root=%d bytes=%d count=%d %v", c.Name, c.Type.Name, c.Op, c.Root, c.Bytes, c.Count, c.InPlace))
+	for _, c := range parsed(t, "--collective barrier,broadcast,allreduce -b 8 -e 100 -f 8 -d int8,double -o sum,max -r "+
+		"1").Cases(2) {
+		got = append(got, fmt.Sprintf("%s %s %s root=%d bytes=%d count=%d %v", c.Name, c.Type.Name, c.Op, c.Root, c.Bytes,
+			c.Count, c.InPlace))
 	}
 	want := []string{"barrier none none root=-1 bytes=0 count=0 false"}
 	add := func(name, op string, root, width int, typ string) {
 		for _, bytes := range []int{8, 64} {
 			for _, inPlace := range []bool{false, true} {
-				want = append(want, fmt.Sprintf("%s %s %s root=%d bytes=%d count=%d %v", name, typ, op, root, bytes, bytes/width, inPlace))
+				want = append(want, fmt.Sprintf("%s %s %s root=%d bytes=%d count=%d %v", name, typ, op, root, bytes, bytes/width,
+					inPlace))
 			}
 		}
 	}
@@ -157,17 +166,20 @@ func TestCases(t *testing.T) {
 // Sparse collectives are measured with every density and overlap, and with the types
 // and operations that they take.
 func TestSparseCases(t *testing.T) {
-	o := parsed(t, "--collective sparse-allreduce --density 1,.25,0 --overlap all -d int8,float32 -o prod,max -b 1M -e 1M --in-place=no")
+	o := parsed(t, "--collective sparse-allreduce --density 1,.25,0 --overlap all -d int8,float32 -o prod,max -b 1M -e "+
+		"1M --in-place=no")
 	var got []string
 	for _, c := range o.Cases(4) {
 		got = append(got, fmt.Sprint(c.Type.Name, " ", c.Op, " ", c.Density, " ", c.Overlap))
 	}
-	want := []string{"float32 max 1 full", "float32 max 0.25 full", "float32 max 0.25 random", "float32 max 0.25 none", "float32 max 0 full"}
+	want := []string{"float32 max 1 full", "float32 max 0.25 full", "float32 max 0.25 random", "float32 max 0.25 none",
+		"float32 max 0 full"}
 	if !slices.Equal(got, want) {
 		t.Errorf("cases %q, want %q", got, want)
 	}
 	c := o.Cases(4)[1]
-	row := Row{Collective: c.Name, NP: 4, Bytes: c.Bytes, Count: c.Count, Type: "float32", Op: "max", Root: -1, InFlight: 1, Sparse: &Sparse{Density: 0.25, Overlap: "full"}}
+	row := Row{Collective: c.Name, NP: 4, Bytes: c.Bytes, Count: c.Count, Type: "float32", Op: "max", Root: -1,
+		InFlight: 1, Sparse: &Sparse{Density: 0.25, Overlap: "full"}}
 	if !row.Matches(&c, 4) {
 		t.Errorf("%+v does not match its case", row)
 	}
@@ -179,7 +191,8 @@ func TestSparseCases(t *testing.T) {
 // A message in parts has a whole count for every rank, at least 1, and sizes
 // that become one are measured once.
 func TestParts(t *testing.T) {
-	for _, c := range []struct{ bytes, count, whole int64 }{{1, 1, 24}, {24, 1, 24}, {47, 1, 24}, {48, 2, 48}, {1000, 41, 984}} {
+	for _, c := range []struct{ bytes, count, whole int64 }{{1, 1, 24}, {24, 1, 24}, {47, 1, 24}, {48, 2, 48},
+		{1000, 41, 984}} {
 		k := Case{Collective: &Collective{Parts: true}, Type: Type{"float64", 8}}
 		if k.resize(c.bytes, 3); int64(k.Count) != c.count || k.Bytes != c.whole {
 			t.Errorf("%d bytes over 3 ranks: count %d, %d bytes; want %d, %d", c.bytes, k.Count, k.Bytes, c.count, c.whole)
@@ -199,7 +212,8 @@ func TestParts(t *testing.T) {
 // number; what cannot be in flight is measured once.
 func TestInFlight(t *testing.T) {
 	cases := parsed(t, "--collective alltoall,sendrecv -b 100 -e 100 -d int8 --inflight 1,50 --in-place=no").Cases(3)
-	if len(cases) != 3 || cases[0].Calls != 1 || cases[1].Calls != 50 || cases[2].Name != "sendrecv" || cases[2].Calls != 1 {
+	if len(cases) != 3 || cases[0].Calls != 1 || cases[1].Calls != 50 || cases[2].Name != "sendrecv" ||
+		cases[2].Calls != 1 {
 		t.Fatalf("cases %+v", cases)
 	}
 	if s := cases[1].Stride(3); s != 128 {
@@ -222,7 +236,9 @@ func TestMemory(t *testing.T) {
 
 // The bus bandwidths are those of nccl-tests.
 func TestBus(t *testing.T) {
-	for name, want := range map[string]float64{"allreduce": 15, "reduce": 10, "broadcast": 10, "barrier": 0, "allgather": 7.5, "reducescatter": 7.5, "alltoall": 7.5, "gather": 7.5, "scatter": 7.5, "sendrecv": 10, "sparse-allreduce": 15} {
+	for name, want := range map[string]float64{"allreduce": 15, "reduce": 10, "broadcast": 10, "barrier": 0,
+		"allgather": 7.5, "reducescatter": 7.5, "alltoall": 7.5, "gather": 7.5, "scatter": 7.5, "sendrecv": 10,
+		"sparse-allreduce": 15} {
 		if got := Find(name).Bus(10, 4); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: busbw %g of algbw 10 on 4 ranks, want %g", name, got, want)
 		}

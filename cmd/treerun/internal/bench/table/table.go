@@ -112,7 +112,8 @@ func (t *Table) End() error {
 	if t.sums.wrong > 0 {
 		verdict = "FAILED"
 	}
-	_, err := fmt.Fprintf(t.Out, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %g\n#\n# Collective test concluded: %s\n#\n",
+	_, err := fmt.Fprintf(t.Out, "# Out of bounds values : %d %s\n# Avg bus bandwidth    : %g\n#\n# Collective test "+
+		"concluded: %s\n#\n",
 		t.sums.wrong, verdict, rounded(t.sums.busbw/float64(t.sums.rows)), t.section.collective)
 	t.section, t.sums = section{}, sums{}
 	return err
@@ -142,7 +143,8 @@ func (t *Table) head() string {
 	if o.Alloc {
 		mode += "; buffers from collective.Alloc"
 	}
-	s := fmt.Sprintf("# Collective test starting: %s\n# nRanks %d minBytes %d maxBytes %d step: %g(factor) warmup iters: %d iters: %d agg iters: %d validation: %d graph: 0\n# time: %s\n#\n",
+	s := fmt.Sprintf("# Collective test starting: %s\n# nRanks %d minBytes %d maxBytes %d step: %g(factor) warmup "+
+		"iters: %d iters: %d agg iters: %d validation: %d graph: 0\n# time: %s\n#\n",
 		t.section.collective, t.np, o.Begin, o.End, o.Factor, o.Warmup, o.Iterations, t.section.inFlight, check, mode)
 	if len(t.ranks) > 0 {
 		s += "# Using devices\n"
@@ -159,8 +161,10 @@ func (t *Table) head() string {
 	if !t.Wide && o.Wide == suite.WideAuto {
 		s += "# --wide adds the plan, its predicted time and the share of the limit\n#\n"
 	}
-	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "", "", "", "", "")
-	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "size", "count", "type", "redop", "root",
+	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "",
+		"", "", "", "")
+	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "size", "count", "type",
+		"redop", "root",
 		"time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw", "#wrong")
 	if o.Percentiles {
 		s += fmt.Sprintf("  %7s  %7s  %7s", "p90", "p99", "max")
@@ -168,7 +172,8 @@ func (t *Table) head() string {
 	if t.Wide {
 		s += fmt.Sprintf("  %9s  %6s  %s", "predicted", "limit", "plan")
 	}
-	s += "\n" + fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "(B)", "(elements)", "", "", "",
+	s += "\n" + fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s  %7s  %6s  %6s  %6s  %7s  %6s  %6s  %6s", "(B)", "(elements)", "",
+		"", "",
 		"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "")
 	if o.Percentiles {
 		s += fmt.Sprintf("  %7s  %7s  %7s", "(us)", "(us)", "(us)")
@@ -196,7 +201,8 @@ func (t *Table) row() string {
 		if r.Wrong != nil {
 			wrong = fmt.Sprintf("%g", float64(*r.Wrong))
 		}
-		passes[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", figure(r.TimeUs, 7), figure(r.AlgbwGBs, 6), figure(r.BusbwGBs, 6), wrong)
+		passes[i] = fmt.Sprintf("  %7s  %6s  %6s  %6s", figure(r.TimeUs, 7), figure(r.AlgbwGBs, 6), figure(r.BusbwGBs, 6),
+			wrong)
 	}
 	s += passes[0] + passes[1]
 	if t.options.Percentiles {
@@ -221,7 +227,8 @@ func (t *Table) row() string {
 // ofSparse says what a sparse collective ran as, of what data, and what else there was to
 // choose.
 func ofSparse(x *suite.Sparse) string {
-	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", ranAs(x), x.Density, x.Overlap, 100*x.UnionDensity, x.SentBytes)
+	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", ranAs(x), x.Density, x.Overlap,
+		100*x.UnionDensity, x.SentBytes)
 	before := "; predicted "
 	for _, f := range []struct {
 		name string

@@ -14,8 +14,10 @@ func TestFigure(t *testing.T) {
 		width int
 		want  string
 	}{
-		{0, 7, "0.00"}, {0.126, 7, "0.13"}, {9.994, 6, "9.99"}, {999.99, 6, "999.99"}, {1000.5, 6, "1000.5"}, {12345.6, 6, "12346"}, {123456, 6, "123456"},
-		{1234567, 6, "1e+06"}, {9999.99, 7, "9999.99"}, {12345.67, 7, "12345.7"}, {1234567, 7, "1234567"}, {123456789, 7, "1.2e+08"},
+		{0, 7, "0.00"}, {0.126, 7, "0.13"}, {9.994, 6, "9.99"}, {999.99, 6, "999.99"}, {1000.5, 6, "1000.5"},
+		{12345.6, 6, "12346"}, {123456, 6, "123456"},
+		{1234567, 6, "1e+06"}, {9999.99, 7, "9999.99"}, {12345.67, 7, "12345.7"}, {1234567, 7, "1234567"},
+		{123456789, 7, "1.2e+08"},
 	} {
 		if got := figure(c.v, c.width); got != c.want {
 			t.Errorf("%g in %d columns is %s, want %s", c.v, c.width, got, c.want)
@@ -33,13 +35,16 @@ func printed(t *testing.T, line string, wide bool, change func(*suite.Row)) stri
 	cases := o.Cases(2)
 	var b strings.Builder
 	table := New(&b, o, 2, cases, wide)
-	if err := table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"}, {PID: 101, Host: "here", Device: "Fast Processor"}}); err != nil {
+	if err := table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"},
+		{PID: 101, Host: "here", Device: "Fast Processor"}}); err != nil {
 		t.Fatal(err)
 	}
 	for i, c := range cases {
 		r := &suite.Row{
-			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root, InPlace: c.InPlace, InFlight: c.Calls,
-			TimeUs: float64(c.Bytes) / 100 * float64(i+1), AlgbwGBs: 1.5, BusbwGBs: float64(i + 1), Wrong: new(int64), LimitShare: 0.4567,
+			Collective: c.Name, NP: 2, Bytes: c.Bytes, Count: c.Count, Type: c.Type.Name, Op: c.Op, Root: c.Root,
+			InPlace: c.InPlace, InFlight: c.Calls,
+			TimeUs: float64(c.Bytes) / 100 * float64(i+1), AlgbwGBs: 1.5, BusbwGBs: float64(i + 1), Wrong: new(int64),
+			LimitShare: 0.4567,
 		}
 		change(r)
 		if err := table.Add(r); err != nil {
@@ -95,10 +100,12 @@ func TestRows(t *testing.T) {
 		want   []string
 	}{
 		"in place only": {"-b 1K -e 1K --in-place", false, func(*suite.Row) {}, []string{
-			"        1024           256   float32     sum      -1      N/A     N/A     N/A     N/A    10.24    1.50    1.00       0\n",
+			"        1024           256   float32     sum      -1      N/A     N/A     N/A     N/A    10.24    1.50    1.00   " +
+				"    0\n",
 		}},
 		"not compared": {"-b 1K -e 1K --in-place=no -c 0", false, func(r *suite.Row) { r.Wrong = nil }, []string{
-			"        1024           256   float32     sum      -1    10.24    1.50    1.00     N/A      N/A     N/A     N/A     N/A\n",
+			"        1024           256   float32     sum      -1    10.24    1.50    1.00     N/A      N/A     N/A     N/A   " +
+				"  N/A\n",
 			"validation: 0",
 		}},
 		"wrong": {"-b 1K -e 1K", false, func(r *suite.Row) { *r.Wrong = 7 }, []string{
@@ -111,19 +118,25 @@ func TestRows(t *testing.T) {
 		}},
 		"sparse": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *suite.Row) {
 			r.Plan, r.PredictedUs = "shared", &predicted
-			r.Sparse = &suite.Sparse{Density: 0.01, Overlap: "random", Form: "shared", UnionDensity: 0.0199, SentBytes: 1234, TreesUs: 20, AggregatorsUs: 30.4, SharedUs: 12.34, DenseUs: 99.6}
-		}, []string{"  12.34   45.67  shared: density 0.01, random overlap, 1.99 % in union, at most 1234 bytes sent; predicted trees 20, aggregators 30, shared 12, dense 100\n"}},
+			r.Sparse = &suite.Sparse{Density: 0.01, Overlap: "random", Form: "shared", UnionDensity: 0.0199, SentBytes: 1234,
+				TreesUs: 20, AggregatorsUs: 30.4, SharedUs: 12.34, DenseUs: 99.6}
+		}, []string{"  12.34   45.67  shared: density 0.01, random overlap, 1.99 % in union, at most 1234 bytes sent; " +
+			"predicted trees 20, aggregators 30, shared 12, dense 100\n"}},
 		"sparse in several forms": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *suite.Row) {
-			r.Sparse = &suite.Sparse{Density: 0.1, Overlap: "full", Form: "trees", Forms: map[string]int{"dense": 3, "trees": 17}, UnionDensity: 0.1, SentBytes: 12}
+			r.Sparse = &suite.Sparse{Density: 0.1, Overlap: "full", Form: "trees",
+				Forms: map[string]int{"dense": 3, "trees": 17}, UnionDensity: 0.1, SentBytes: 12}
 		}, []string{"  trees 17x + dense 3x: density 0.1, full overlap,"}},
 		"sparse as was said": {"--collective sparse-allreduce -b 1K -e 1K", true, func(r *suite.Row) {
 			r.Sparse = &suite.Sparse{Density: 0.01, Overlap: "random", Form: "lists", UnionDensity: 0.02, SentBytes: 12}
 		}, []string{"  lists: density 0.01, random overlap, 2 % in union, at most 12 bytes sent\n"}},
 		"plan not known": {"-b 1K -e 1K", true, func(r *suite.Row) {}, []string{"    2.00       0          -   45.67  -\n"}},
-		"in flight":      {"-b 1K -e 1K --inflight 50", false, func(r *suite.Row) {}, []string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
-		"percentiles": {"-b 1K -e 1K --percentiles", true, func(r *suite.Row) { r.P90Us, r.P99Us, r.MaxUs = 20, 30.5, 123456 }, []string{
-			"#wrong      p90      p99      max  predicted   limit  plan\n", "    2.00       0    20.00    30.50   123456          -   45.67  -\n",
-		}},
+		"in flight": {"-b 1K -e 1K --inflight 50", false, func(r *suite.Row) {},
+			[]string{"# time: of 50 calls in flight together; each", " agg iters: 50 "}},
+		"percentiles": {"-b 1K -e 1K --percentiles", true,
+			func(r *suite.Row) { r.P90Us, r.P99Us, r.MaxUs = 20, 30.5, 123456 }, []string{
+				"#wrong      p90      p99      max  predicted   limit  plan\n",
+				"    2.00       0    20.00    30.50   123456          -   45.67  -\n",
+			}},
 		"narrow": {"-b 1K -e 1K", false, func(r *suite.Row) {}, []string{"#\n# --wide adds the plan, "}},
 		"stream": {"-b 1K -e 1K --stream", false, func(r *suite.Row) {}, []string{"# time: iterations back to back, mean\n"}},
 	} {
@@ -139,7 +152,8 @@ func TestRows(t *testing.T) {
 // Every number of calls in flight has a table of its own.
 func TestInFlight(t *testing.T) {
 	got := printed(t, "--collective allreduce,sendrecv -b 8 -e 8 --inflight 1,150", false, func(*suite.Row) {})
-	if strings.Count(got, "# Collective test starting: allreduce\n") != 2 || strings.Count(got, "# Collective test starting: sendrecv\n") != 1 {
+	if strings.Count(got, "# Collective test starting: allreduce\n") != 2 ||
+		strings.Count(got, "# Collective test starting: sendrecv\n") != 1 {
 		t.Errorf("got\n%s", got)
 	}
 }
@@ -151,7 +165,8 @@ func TestSections(t *testing.T) {
 	for want, n := range map[string]int{
 		"# Collective test starting: ": 3, "# Collective test concluded: ": 3, "# Using devices": 1, "#       size ": 3,
 		"# Avg bus bandwidth    : 1.5\n": 1, "# Avg bus bandwidth    : 3\n": 1, "# Avg bus bandwidth    : 4.5\n": 1,
-		"           0             0      none    none      -1 ": 1, "           8             2   float32    none       0 ": 1,
+		"           0             0      none    none      -1 ": 1,
+		"           8             2   float32    none       0 ": 1,
 	} {
 		if strings.Count(got, want) != n {
 			t.Errorf("%q stands there %d times, want %d:\n%s", want, strings.Count(got, want), n, got)
