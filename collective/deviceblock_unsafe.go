@@ -10,7 +10,7 @@ import (
 )
 
 // deviceBlock is the host memory that the ranks of one host share beside their
-// devices: the flags of package devexec, and then for each of them its latest
+// devices: the flags of internal/device, and then for each of them its latest
 // calls and how far it has come with leaving. It is whole pages, and zero at
 // first.
 type deviceBlock struct {

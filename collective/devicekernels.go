@@ -6,7 +6,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// deviceKernels gives package devexec the kernels of package kernels: types and
+// deviceKernels gives internal/device the kernels of package kernels: types and
 // operations have the same numbers in both.
 type deviceKernels struct{ *kernels.Set }
 

@@ -9,8 +9,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/treerun/treerun/collective/internal/devexec"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -26,7 +26,7 @@ type opening struct {
 
 	all    []deviceHello
 	direct [][]int // by rank: whose memory its device reads, rising
-	layout *devexec.Layout
+	layout *device.Layout
 	shared []deviceShare
 
 	stagingOf []cuda.Addr        // by rank: where this rank's device sees it
@@ -225,7 +225,7 @@ func (o *opening) layOut(s *setup) (mine outcome, err error) {
 		return mine, err
 	}
 	o.slots, o.slotBytes = slots, slotBytes
-	o.layout, err = devexec.NewLayout(devexec.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.rank)
+	o.layout, err = device.NewLayout(device.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.rank)
 	digest := sha256.New()
 	for _, p := range placed {
 		fmt.Fprintln(digest, p.Plan.Digest(), p.Lanes)
@@ -238,10 +238,10 @@ func (o *opening) layOut(s *setup) (mine outcome, err error) {
 
 // fit returns the slots of the links, made smaller where those of these plans would take
 // more staging memory than there is for them.
-func (o *opening) fit(placed []devexec.Placed, budget int64) (slots, slotBytes int, err error) {
+func (o *opening) fit(placed []device.Placed, budget int64) (slots, slotBytes int, err error) {
 	const grain = 4 << 10
 	slots, slotBytes = o.plans.Slots()
-	l, err := devexec.NewLayout(devexec.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.rank)
+	l, err := device.NewLayout(device.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.rank)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -325,7 +325,7 @@ func (o *opening) connect() error {
 // start makes the group, which the streams of calls go through.
 func (o *opening) start() error {
 	var err error
-	o.group, err = devexec.New(devexec.Config{
+	o.group, err = device.New(device.Config{
 		Layout: o.layout, Device: o.device, Kernels: o.kernels, Staging: o.stagingOf,
 		Flags: o.block.mem[:o.block.flags], FlagsAddr: o.block.addr(),
 		Endpoint: o.relay, Failed: o.groupFailed,
@@ -335,7 +335,7 @@ func (o *opening) start() error {
 }
 
 // explain says, for people, which plans the devices run.
-func (d *devices) explain(l *devexec.Layout) string {
+func (d *devices) explain(l *device.Layout) string {
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device memory on rank %d\n",
 		d.c.size, d.device.Name(), d.slots, d.slotBytes, float64(l.StagingBytes(d.c.rank))/(1<<20), d.c.rank)
 	if d.c.size == 1 {

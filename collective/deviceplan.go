@@ -3,8 +3,8 @@ package collective
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/collective/internal/devexec"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -41,8 +41,8 @@ func stagingBytes(all []deviceHello) int64 {
 
 // devicePlans returns the plans of all choices, in the same order on all ranks, and lets
 // each know where it stands.
-func (p *plans) devicePlans() ([]devexec.Placed, error) {
-	var all []devexec.Placed
+func (p *plans) devicePlans() ([]device.Placed, error) {
+	var all []device.Placed
 	for _, kind := range deviceKinds {
 		list, err := p.AllServed(kind)
 		if err != nil {
@@ -55,7 +55,7 @@ func (p *plans) devicePlans() ([]devexec.Placed, error) {
 				}
 			}
 			s.Attached = len(all)
-			all = append(all, devexec.Placed{Plan: s.Plan, Lanes: s.Lanes})
+			all = append(all, device.Placed{Plan: s.Plan, Lanes: s.Lanes})
 		}
 	}
 	return all, nil

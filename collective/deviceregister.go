@@ -7,9 +7,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/collective/internal/devexec"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/device"
 )
 
 // DeviceMemory is device memory of all ranks that every device may read where it
@@ -201,7 +201,7 @@ func (d *devices) find(b buffer) (place, bool, error) {
 // lend returns where the ranks' buffers lie, and a number for that, which is the
 // same on all ranks if the places are; nil and 0 where the call goes through staging
 // memory.
-func (d *devices) lend(k *deviceArgs) (*devexec.Lent, uint64, error) {
+func (d *devices) lend(k *deviceArgs) (*device.Lent, uint64, error) {
 	n := d.c.size
 	if len(d.registered) == 0 || k.in.bytes == 0 || max(k.in.bytes, k.out.bytes) < leastLent {
 		return nil, 0, nil
@@ -227,7 +227,7 @@ func (d *devices) lend(k *deviceArgs) (*devexec.Lent, uint64, error) {
 	if err := cmp.Or(err, err2); err != nil || !ok || !too {
 		return nil, 0, err
 	}
-	l := &devexec.Lent{In: make([]cuda.Addr, n), Out: make([]cuda.Addr, n), InPlace: together}
+	l := &device.Lent{In: make([]cuda.Addr, n), Out: make([]cuda.Addr, n), InPlace: together}
 	for _, r := range d.sources {
 		l.In[r] = in.memory.at[r] + cuda.Addr(in.at+int64(r)*partIn)
 		l.Out[r] = out.memory.at[r] + cuda.Addr(out.at+int64(r)*partOut)

@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/treerun/treerun/collective/internal/devexec"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
@@ -29,7 +29,7 @@ type devices struct {
 	given            *planner.Given // the communicator's, for devices; nil: there is none
 	plans            *plans
 	slots, slotBytes int // of the links between devices
-	group            *devexec.Group
+	group            *device.Group
 
 	kernels *deviceKernels
 	staging cuda.Slice[uint8]
@@ -108,7 +108,7 @@ func (d *devices) room(ctx context.Context) error {
 
 // enter puts a call behind the work of its stream. The communicator is claimed, there
 // is room, and lend has told where the buffers lie.
-func (d *devices) enter(k *deviceArgs, h transport.Header, lent *devexec.Lent, place uint64) error {
+func (d *devices) enter(k *deviceArgs, h transport.Header, lent *device.Lent, place uint64) error {
 	s, a := k.stream, &k.args
 	bytes := a.count * a.dtype.Size()
 	if a.kind.HasParts() {
@@ -123,7 +123,7 @@ func (d *devices) enter(k *deviceArgs, h transport.Header, lent *devexec.Lent, p
 		return fmt.Errorf("no plan for %v of %d bytes", a.kind, bytes)
 	}
 	d.block.ring(d.mine).put(&h, place)
-	err = d.group.Program(i).Enqueue(s, &devexec.Call{
+	err = d.group.Program(i).Enqueue(s, &device.Call{
 		Header: h, In: k.in.addr, Out: k.out.addr, Lent: lent, DType: a.dtype, Op: a.op,
 		Chunk: served.Chunks.Max, Divide: a.divide, Scale: a.scale, Factor: a.factor,
 	})
@@ -162,7 +162,7 @@ func (d *devices) broken(during string, err error) {
 
 // groupFailed is told why the group has failed by itself.
 func (d *devices) groupFailed(err error) {
-	if errors.Is(err, devexec.ErrAborted) && d.awaitFault(faultGrace) {
+	if errors.Is(err, device.ErrAborted) && d.awaitFault(faultGrace) {
 		return // whoever was the first has told why
 	}
 	during := "a device call"
@@ -180,9 +180,9 @@ func (d *devices) groupFailed(err error) {
 // hosts, false where err is none of that: the cause is another rank then, or the
 // network, and not this rank's device.
 func (d *devices) relayFault(err error, during string) (f transport.Fault, is bool) {
-	var told *devexec.EndpointFault
-	var calls *devexec.Mismatch
-	var link *devexec.LinkError
+	var told *device.EndpointFault
+	var calls *device.Mismatch
+	var link *device.LinkError
 	var driver *cuda.Error
 	switch c := d.c; {
 	case errors.As(err, &driver):

@@ -1,4 +1,4 @@
-package devexec
+package device
 
 import (
 	"cmp"
@@ -71,23 +71,23 @@ func NewLayout(s Shape, rank int) (*Layout, error) {
 	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, rank: rank}
 	switch {
 	case len(s.Plans) == 0:
-		return nil, fmt.Errorf("devexec: a layout of no plans")
+		return nil, fmt.Errorf("device: a layout of no plans")
 	case s.Slots < 2 || s.Slots > transport.MaxSlots || s.Slots&(s.Slots-1) != 0:
-		return nil, fmt.Errorf("devexec: %d slots per link, want a power of two from 2 to %d", s.Slots, transport.MaxSlots)
+		return nil, fmt.Errorf("device: %d slots per link, want a power of two from 2 to %d", s.Slots, transport.MaxSlots)
 	case s.SlotBytes < quantum || s.SlotBytes > transport.MaxSlotBytes || s.SlotBytes%quantum != 0:
-		return nil, fmt.Errorf("devexec: slots of %d bytes, want a multiple of %d up to %d", s.SlotBytes, quantum,
+		return nil, fmt.Errorf("device: slots of %d bytes, want a multiple of %d up to %d", s.SlotBytes, quantum,
 			transport.MaxSlotBytes)
 	}
 	l.size = s.Plans[0].Plan.Size
 	if rank < 0 || rank >= l.size {
-		return nil, fmt.Errorf("devexec: layout for rank %d of %d", rank, l.size)
+		return nil, fmt.Errorf("device: layout for rank %d of %d", rank, l.size)
 	}
 	for _, p := range s.Plans {
 		if p.Plan.Size != l.size {
-			return nil, fmt.Errorf("devexec: plan %s is for %d ranks, the first plan for %d", p.Plan.Name, p.Plan.Size, l.size)
+			return nil, fmt.Errorf("device: plan %s is for %d ranks, the first plan for %d", p.Plan.Name, p.Plan.Size, l.size)
 		}
 		if len(p.Lanes) != len(p.Plan.Lanes) {
-			return nil, fmt.Errorf("devexec: %d lane numbers for the %d lanes of plan %s", len(p.Lanes), len(p.Plan.Lanes),
+			return nil, fmt.Errorf("device: %d lane numbers for the %d lanes of plan %s", len(p.Lanes), len(p.Plan.Lanes),
 				p.Plan.Name)
 		}
 		for _, k := range p.Plan.Links() {
@@ -100,7 +100,7 @@ func NewLayout(s Shape, rank int) (*Layout, error) {
 	for _, p := range s.Plans {
 		one, err := l.schedule(p)
 		if err != nil {
-			return nil, fmt.Errorf("devexec: plan %s: %w", p.Plan.Name, err)
+			return nil, fmt.Errorf("device: plan %s: %w", p.Plan.Name, err)
 		}
 		l.plans = append(l.plans, one)
 	}
@@ -120,12 +120,12 @@ func (l *Layout) place() error {
 	}
 	for r, n := range l.staging {
 		if n > maxStaging {
-			return fmt.Errorf("devexec: rank %d would need %d bytes of staging memory, more than %d; take smaller or fewer "+
+			return fmt.Errorf("device: rank %d would need %d bytes of staging memory, more than %d; take smaller or fewer "+
 				"slots", r, n, int64(maxStaging))
 		}
 	}
 	if l.FlagBytes() > maxFlags {
-		return fmt.Errorf("devexec: the flags of %d links are more than %d bytes", len(l.links), maxFlags)
+		return fmt.Errorf("device: the flags of %d links are more than %d bytes", len(l.links), maxFlags)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package devexec
+package device
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package devexec
+package device
 
 import (
 	"errors"
@@ -70,7 +70,7 @@ const small = 12
 func (p *Program) Enqueue(s *cuda.Stream, c *Call) error {
 	g := p.g
 	if d := s.Device(); d != g.cfg.Device {
-		return fmt.Errorf("devexec: rank %d: a stream of %s for a group of %s: %w", g.rank, d, g.cfg.Device,
+		return fmt.Errorf("device: rank %d: a stream of %s for a group of %s: %w", g.rank, d, g.cfg.Device,
 			cuda.ErrWrongDevice)
 	}
 	g.mu.Lock()
@@ -81,7 +81,7 @@ func (p *Program) Enqueue(s *cuda.Stream, c *Call) error {
 	p.begin(c)
 	err := p.enqueue(s, c)
 	if err != nil {
-		err = g.fail(fmt.Errorf("devexec: rank %d: %w", g.rank, err))
+		err = g.fail(fmt.Errorf("device: rank %d: %w", g.rank, err))
 	}
 	p.end()
 	select {

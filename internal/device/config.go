@@ -1,4 +1,4 @@
-package devexec
+package device
 
 import (
 	"errors"
@@ -50,33 +50,33 @@ const DefaultStreams = 16
 // The reasons why a Group is of no further use. Err returns what Abort was told,
 // or one of these, or an error of the device or the Endpoint.
 var (
-	ErrClosed  = errors.New("devexec: the group is closed")
-	ErrAborted = errors.New("devexec: another rank of this host has aborted")
+	ErrClosed  = errors.New("device: the group is closed")
+	ErrAborted = errors.New("device: another rank of this host has aborted")
 )
 
 func (c *Config) validate() error {
 	l := c.Layout
 	switch {
 	case l == nil || c.Device == nil || c.Kernels == nil:
-		return errors.New("devexec: a group needs a layout, a device and kernels")
+		return errors.New("device: a group needs a layout, a device and kernels")
 	case len(c.Staging) != l.size:
-		return fmt.Errorf("devexec: rank %d: staging memory of %d ranks, want %d", l.rank, len(c.Staging), l.size)
+		return fmt.Errorf("device: rank %d: staging memory of %d ranks, want %d", l.rank, len(c.Staging), l.size)
 	case len(c.Flags) < l.FlagBytes():
-		return fmt.Errorf("devexec: rank %d: a flag segment of %d bytes, want %d", l.rank, len(c.Flags), l.FlagBytes())
+		return fmt.Errorf("device: rank %d: a flag segment of %d bytes, want %d", l.rank, len(c.Flags), l.FlagBytes())
 	case c.FlagsAddr == 0:
-		return fmt.Errorf("devexec: rank %d: the flag segment is not registered with the device", l.rank)
+		return fmt.Errorf("device: rank %d: the flag segment is not registered with the device", l.rank)
 	case c.Streams < 0:
-		return fmt.Errorf("devexec: rank %d: %d streams", l.rank, c.Streams)
+		return fmt.Errorf("device: rank %d: %d streams", l.rank, c.Streams)
 	}
 	for _, r := range append(l.Sources(l.rank), l.rank) {
 		if l.staging[r] > 0 && c.Staging[r] == 0 {
-			return fmt.Errorf("devexec: rank %d: no staging memory of rank %d", l.rank, r)
+			return fmt.Errorf("device: rank %d: no staging memory of rank %d", l.rank, r)
 		}
 	}
 	if c.Endpoint == nil {
 		for _, k := range l.Relayed() {
 			if k.Src == l.rank || k.Dst == l.rank {
-				return fmt.Errorf("devexec: rank %d: the link of lane %d from rank %d to rank %d needs an endpoint", l.rank, k.Lane,
+				return fmt.Errorf("device: rank %d: the link of lane %d from rank %d to rank %d needs an endpoint", l.rank, k.Lane,
 					k.Src, k.Dst)
 			}
 		}

@@ -1,4 +1,4 @@
-package devexec
+package device
 
 import (
 	"fmt"
@@ -51,7 +51,7 @@ type Mismatch struct {
 
 // Error names the rank and both calls.
 func (m *Mismatch) Error() string {
-	return fmt.Sprintf("devexec: rank %d sent a chunk of call %+v where one of call %+v belongs", m.Peer, m.Theirs, m.Mine)
+	return fmt.Sprintf("device: rank %d sent a chunk of call %+v where one of call %+v belongs", m.Peer, m.Theirs, m.Mine)
 }
 
 // newRelay looks up the ends of this rank's relayed links; nil where there are none.
@@ -180,7 +180,7 @@ type LinkError struct {
 
 // Error names both ranks.
 func (e *LinkError) Error() string {
-	return fmt.Sprintf("devexec: rank %d: relaying with rank %d: %v", e.Rank, e.Peer, e.Err)
+	return fmt.Sprintf("device: rank %d: relaying with rank %d: %v", e.Rank, e.Peer, e.Err)
 }
 
 // Unwrap returns the reason.
@@ -191,7 +191,7 @@ func (e *LinkError) Unwrap() error { return e.Err }
 type EndpointFault struct{ transport.Fault }
 
 // Error returns the fault's text.
-func (f *EndpointFault) Error() string { return "devexec: " + f.Text }
+func (f *EndpointFault) Error() string { return "device: " + f.Text }
 
 // one moves a payload of link, if one is due and can be.
 func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error)) (bool, error) {

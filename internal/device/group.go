@@ -1,4 +1,4 @@
-package devexec
+package device
 
 import (
 	"fmt"
@@ -113,7 +113,7 @@ func New(cfg Config) (*Group, error) {
 	g.reset()
 	if err := g.open(); err != nil {
 		g.free()
-		return nil, fmt.Errorf("devexec: rank %d: %w", g.rank, err)
+		return nil, fmt.Errorf("device: rank %d: %w", g.rank, err)
 	}
 	for i := range l.plans {
 		g.programs = append(g.programs, &Program{g: g, schedule: &l.plans[i]})

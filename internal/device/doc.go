@@ -1,4 +1,4 @@
-// Package devexec runs one rank's part of verified plans on CUDA streams. A step
+// Package device runs one rank's part of verified plans on CUDA streams. A step
 // that package exec would do is enqueued here: waits for flags, a kernel that
 // reads the other rank's memory, flags that tell it so. Nothing on the host waits
 // for a chunk.
@@ -34,4 +34,4 @@
 // or compare calls of ranks that share a segment; package collective does, and is
 // the only importer. Calls of ranks with a relayed link are compared by what
 // travels with every chunk.
-package devexec
+package device

@@ -1,4 +1,4 @@
-package devexec
+package device
 
 import (
 	"github.com/treerun/treerun/cuda"

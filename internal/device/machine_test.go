@@ -1,6 +1,6 @@
 //go:build cgo
 
-package devexec
+package device
 
 import (
 	"sync"
@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/transport/mem"
 )
 
-// set gives package devexec's names to the kernels.
+// set gives the package's names to the kernels.
 type set struct{ *kernels.Set }
 
 func (k set) Copy(s *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error {

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package devexec
+package device
 
 import (
 	"fmt"
