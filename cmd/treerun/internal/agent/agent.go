@@ -302,7 +302,7 @@ func (a *agent) obey(b wire.Body) error {
 		if a.node != nil {
 			return &over{b}
 		}
-	case *wire.Stop, *wire.Tell, *wire.Signal, *wire.Finish:
+	case *wire.Stop, *wire.RankMessage, *wire.Signal, *wire.Finish:
 		_, stop := b.(*wire.Stop)
 		switch h := a.host.Load(); {
 		case h != nil:

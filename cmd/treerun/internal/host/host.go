@@ -99,8 +99,10 @@ func (h *Host) Start(j *wire.Job) { h.k.Do(func() { h.start(j) }) }
 func (h *Host) Order(b wire.Body) {
 	h.k.Do(func() {
 		switch b := b.(type) {
-		case *wire.Tell:
-			h.tell(&b.Message)
+		case *wire.RankMessage:
+			if b.Message != nil {
+				h.tell(b.Message)
+			}
 		case *wire.Stop:
 			if b.Kill {
 				h.kill()
@@ -176,7 +178,7 @@ func (h *Host) next() {
 	h.running++
 	h.talking++
 	for _, m := range h.told {
-		c.control.send(m)
+		c.control.out.Add(m)
 	}
 	h.k.Do(h.next)
 }
@@ -212,7 +214,7 @@ func (h *Host) tell(m *job.Message) {
 	}
 	for _, c := range h.children {
 		if !c.ended && (m.Kind != job.Exited || c.rank != m.Rank) {
-			c.control.send(m)
+			c.control.out.Add(m)
 		}
 	}
 }

@@ -181,7 +181,7 @@ func (s *supervisor) said(m *rankState, msg *job.Message) {
 	case msg.Kind == job.Seed && m.rank == 0 && !s.seeded:
 		s.seeded = true
 		s.job.Trace("rank 0 listens on %s", msg.Text)
-		s.broadcast(&wire.Tell{Message: job.Message{Kind: job.SeedIs, Text: msg.Text}})
+		s.broadcast(&wire.RankMessage{Message: &job.Message{Kind: job.SeedIs, Text: msg.Text}})
 	case msg.Kind == job.Joined && !m.joined:
 		m.joined = true
 		if s.joined++; s.joined == s.job.Size {
@@ -219,7 +219,7 @@ func (s *supervisor) ended(m *rankState, e *End) {
 // been heard.
 func (s *supervisor) announce(m *rankState) {
 	m.end.Joined, m.end.Closed = m.joined, m.closed
-	s.broadcast(&wire.Tell{Message: job.Message{
+	s.broadcast(&wire.RankMessage{Message: &job.Message{
 		Kind: job.Exited, Rank: m.rank, PID: m.pid, Code: m.end.Code, Signal: int(m.end.Signal), Closed: m.closed,
 		Lost: m.end.Lost, Text: m.end.how(),
 	}})

@@ -98,8 +98,6 @@ func (j *Job) check() error {
 	return job.CheckID(f.JobID)
 }
 
-func (t *Tell) check() error { return t.Message.Validate() }
-
 func (s *Signal) check() error {
 	if s.Number < 1 || s.Number > 64 {
 		return fmt.Errorf("signal %d", s.Number)

@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,12 +27,10 @@ type Conn struct {
 	mux     *yamux.Session
 	control net.Conn // the first stream, with the frames
 	in      *bufio.Reader
+	out     Queue[*Frame] // to control
 
-	mu      sync.Mutex
-	queue   []*Frame
-	writing bool        // a goroutine empties the queue
-	paused  atomic.Bool // the other side said that it will be silent
-	missed  int         // beats in a row
+	paused atomic.Bool // the other side said that it will be silent
+	missed int         // beats in a row
 }
 
 // StreamWindow is how many bytes of a stream may be under way.
@@ -52,72 +49,38 @@ func settings() *yamux.Config {
 // launcher's side, without one on that of the agent.
 func (c *Conn) Begin(r io.Reader, raw io.ReadWriteCloser, first *Frame) error {
 	c.raw = &monitored{Reader: r, WriteCloser: raw}
-	side, open := yamux.Server, (*yamux.Session).Accept
+	side, open, firsts := yamux.Server, (*yamux.Session).Accept, []*Frame(nil)
 	if first != nil {
-		side, open = yamux.Client, (*yamux.Session).Open
+		side, open, firsts = yamux.Client, (*yamux.Session).Open, []*Frame{first}
 	}
 	var err error
 	if c.mux, err = side(c.raw, settings()); err != nil {
 		return err
 	}
-	control, err := open(c.mux)
-	if err != nil {
+	if c.control, err = open(c.mux); err != nil {
 		return c.why(err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.control, c.in = control, bufio.NewReader(control)
-	if first != nil {
-		c.queue = slices.Insert(c.queue, 0, first)
-	}
-	c.work()
+	c.in = bufio.NewReader(c.control)
+	c.out.Begin(c.write, firsts...)
 	return nil
 }
 
 // Send sends a frame, after those that were sent before. It does not wait.
-func (c *Conn) Send(f *Frame) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.queue = append(c.queue, f)
-	c.work()
-}
+func (c *Conn) Send(f *Frame) { c.out.Add(f) }
 
-// work has the queue written. The caller holds mu.
-func (c *Conn) work() {
-	if c.control != nil && !c.writing && len(c.queue) > 0 {
-		c.writing = true
-		go c.write()
+func (c *Conn) write(queue []*Frame) {
+	var b []byte
+	for _, f := range queue {
+		b = f.Append(b)
 	}
-}
-
-func (c *Conn) write() {
-	for {
-		c.mu.Lock()
-		queue := c.queue
-		c.queue, c.writing = nil, len(queue) > 0
-		c.mu.Unlock()
-		if len(queue) == 0 {
-			return
-		}
-		var b []byte
-		for _, f := range queue {
-			b = f.Append(b)
-		}
-		_, _ = c.control.Write(b) // Read tells that the connection has ended
-	}
+	_, _ = c.control.Write(b) // Read tells that the connection has ended
 }
 
 // Flush waits until what was sent is on its way, or for the limit.
 func (c *Conn) Flush(limit time.Duration) {
-	for end := time.Now().Add(limit); c.busy() && time.Now().Before(end); {
+	for end := time.Now().Add(limit); !c.out.Idle() && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-}
-
-func (c *Conn) busy() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.writing || len(c.queue) > 0
 }
 
 // Read returns the next frame. The error is ErrProtocol, or why the connection has ended:
@@ -199,7 +162,7 @@ func Relay(stream net.Conn, src io.Reader) {
 // come since the call before. It counts calls, not time: who was stopped together with the
 // other side does not give it up.
 func (c *Conn) Beat() (missed int) {
-	if f, err := Encode(All, &Alive{}); err == nil && !c.busy() {
+	if f, err := Encode(All, &Alive{}); err == nil && c.out.Idle() {
 		c.Send(f)
 	}
 	if c.missed++; c.raw.heard.Swap(false) || c.paused.Load() {

@@ -18,7 +18,7 @@ type Kind uint8
 
 // bodies has one of each kind, which is its index. The first is none.
 var bodies = []Body{
-	nil, new(Alive), new(Join), new(Job), new(Tell), new(Stop), new(Signal), new(Finish), new(Ready), new(Result),
+	nil, new(Alive), new(Join), new(Job), new(Stop), new(Signal), new(Finish), new(Ready), new(Result),
 	new(Started), new(RankMessage), new(Ended), new(RanksExited), new(Lost), new(Goodbye), new(Note), new(Stream),
 	new(Push),
 	new(Node),

@@ -71,9 +71,6 @@ type (
 		List         string
 	}
 
-	// Tell is a message for all ranks that have not ended.
-	Tell struct{ Message job.Message }
-
 	// Stop tells all ranks, and what ended ones have left, to stop, or ends them.
 	Stop struct{ Kill bool }
 
@@ -123,6 +120,7 @@ type (
 	Started struct{ Ranks, PIDs []int }
 
 	// RankMessage is a message of a rank; without one, no more will come from that rank.
+	// As an order: it is for all ranks that have not ended.
 	RankMessage struct {
 		Rank    int
 		Message *job.Message
