@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -39,6 +40,20 @@ func TestStableOrderHasTheSameBits(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkStable(t, p, counts, inputs, want)
+			for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce} {
+				for seed := uint64(0); seed < 4 && len(hosts) == 1; seed++ {
+					tree := topo.Tree{Parent: []int{-1}}
+					rng := rand.New(rand.NewPCG(seed, 1))
+					for r := 1; r < n; r++ {
+						tree.Parent = append(tree.Parent, rng.IntN(r))
+					}
+					p, err := plan.Ordered(kind, []topo.Tree{tree, tree}, nil, hosts, form)
+					if err != nil {
+						t.Fatal(err)
+					}
+					checkStable(t, p, counts, inputs, want)
+				}
+			}
 		}
 	}
 }

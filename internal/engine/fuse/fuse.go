@@ -97,9 +97,13 @@ func single(kind plan.Kind, part, rank int, from plan.Step) (s Step, err error) 
 }
 
 // merge makes s part of the step before it, where that changes nothing but the
-// number of passes over memory; rest are the steps of the plan after s.
+// number of passes over memory; rest are the steps of the plan after s. One pass takes or
+// sends one chunk of a link.
 func merge(before, s *Step, rest []plan.Step) bool {
+	again := func(a Operand) bool { return a.Received() && slices.Contains(before.Args, a) }
 	switch {
+	case slices.ContainsFunc(s.Args, again) || len(s.To) > 0 && slices.Contains(before.To, s.To[0]):
+		return false
 	case before.Dst != plan.None && len(before.To) == 0 && len(s.Args) == 2 && s.Args[0].is(before.Dst, before.DstPart):
 		// The value so far is combined with one more.
 		if s.Dst != before.Dst && (before.Dst != plan.Tmp || reads(rest, plan.Tmp)) {
