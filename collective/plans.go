@@ -285,7 +285,15 @@ type Choice struct {
 // no root it is ignored. Every rank gets the same answer by itself. Choice must not run
 // beside a call of the communicator.
 func (c *Comm) Choice(kind plan.Kind, root, bytes int) (Choice, error) {
-	return c.plans.choice(kind, root, bytes)
+	choice, err := c.plans.choice(kind, root, bytes)
+	if err != nil {
+		return choice, err
+	}
+	pr, _, err := c.plans.program(kind, max(root, 0), bytes)
+	if err == nil { // that of the program itself, which calls run
+		choice.Digest = pr.Plan().Digest()
+	}
+	return choice, err
 }
 
 func (p *plans) choice(kind plan.Kind, root, bytes int) (Choice, error) {
