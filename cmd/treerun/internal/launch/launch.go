@@ -67,12 +67,8 @@ type Host struct {
 // Remote says how other hosts are reached. The zero value is not enough: see its
 // fields.
 type Remote struct {
-	Command     []string      // that starts an agent, {host} stands for the host; none: ssh
-	SSHArgs     []string      // further arguments of ssh
-	Push        bool          // send treerun
+	wire.Start
 	PushProgram bool          // send the program
-	FanOut      int           // how many agents one process starts, at least 1
-	Timeout     time.Duration // until all agents have answered
 	PeerTimeout time.Duration // until a silent host is given up
 
 	// Open, unless it is nil, returns the connections to agents that have come by

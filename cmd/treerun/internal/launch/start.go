@@ -153,7 +153,7 @@ func (s *supervisor) reach() error {
 	j, r := s.job, &s.job.Remote
 	join := wire.Join{
 		Program: j.Program, Path: j.Path, Dir: j.Dir, PeerTimeout: r.PeerTimeout, Verbose: j.Settings["verbose"] != "",
-		Start: wire.Start{Command: r.Command, SSHArgs: r.SSHArgs, Push: r.Push, FanOut: r.FanOut, Timeout: r.Timeout},
+		Start: r.Start,
 	}
 	for _, p := range s.hosts {
 		if !p.Local {

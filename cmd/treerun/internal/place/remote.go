@@ -44,8 +44,8 @@ func (r *remoteOptions) define(f *pflag.FlagSet) {
 // Remote says how other hosts are reached.
 func (o *Options) Remote() (launch.Remote, error) {
 	r := &o.remote
-	out := launch.Remote{Push: r.push, PushProgram: r.push, FanOut: r.fanOut, Timeout: time.Duration(r.startTimeout),
-		PeerTimeout: time.Duration(r.peerTimeout)}
+	out := launch.Remote{PushProgram: r.push, PeerTimeout: time.Duration(r.peerTimeout)}
+	out.Push, out.FanOut, out.Timeout = r.push, r.fanOut, time.Duration(r.startTimeout)
 	var err error
 	switch {
 	case r.agent != "" && !strings.Contains(r.agent, "{host}"):

@@ -36,9 +36,9 @@ type (
 
 	// Start says how agents are started.
 	Start struct {
-		Command []string      // {host} stands for the host's name; empty: ssh
+		Command []string      // of an agent, {host} stands for the host's name; empty: ssh
 		SSHArgs []string      // further arguments of ssh
-		Treerun string        // path of treerun on the other hosts; ignored when Push is set
+		Treerun string        // path of treerun on the other hosts; ignored when Push is set. Launch sets it
 		Push    bool          // treerun itself is sent
 		FanOut  int           // how many agents one process starts at most
 		Timeout time.Duration // until an agent answers
