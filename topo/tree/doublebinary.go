@@ -75,28 +75,11 @@ func DoubleBinaryOn(g *topo.Graph) ([]topo.Tree, error) {
 	return trees, nil
 }
 
-// placing puts ranks at the places of both trees.
-type placing struct {
-	g       *net
-	near    [][]int // by place: the places next to it in either tree
-	order   []int   // by place: the rank
-	missing float64 // the cost of a link that is not there: more than all others together
-}
-
 // renamed looks for an order of the ranks in which both trees find their links,
-// first of all, and quick ones. It exchanges pairs while that helps, from the
-// order of the ranks and, where links are missing, from some random ones.
+// first of all, and quick ones: from the order of the ranks and, where links are
+// missing, from some random ones.
 func renamed(w *net, trees []topo.Tree) []int {
-	p := placing{g: w, near: make([][]int, w.n), order: sequence(w.n)}
-	p.missing = 8 * float64(w.n) * w.links()[0].GBytesPerSecond
-	for _, t := range trees {
-		for v, u := range t.Parent {
-			if u >= 0 {
-				p.near[v] = append(p.near[v], u)
-				p.near[u] = append(p.near[u], v)
-			}
-		}
-	}
+	p := newPlacing(w, trees...)
 	var best []int
 	cost := math.Inf(1)
 	random := rand.New(rand.NewPCG(2, uint64(w.n)))
@@ -104,8 +87,8 @@ func renamed(w *net, trees []topo.Tree) []int {
 		if try > 0 {
 			random.Shuffle(w.n, func(i, j int) { p.order[i], p.order[j] = p.order[j], p.order[i] })
 		}
-		p.climb()
-		if c := p.cost(sequence(w.n)); c < cost-float64(rounding*p.missing) {
+		p.climb(-1)
+		if c := p.cost(sequence(w.n)...); c < cost-p.least {
 			best, cost = slices.Clone(p.order), c
 		}
 		if cost <= 0 || w.n > 32 { // no link is missing
@@ -113,40 +96,4 @@ func renamed(w *net, trees []topo.Tree) []int {
 		}
 	}
 	return best
-}
-
-// rounding is the part of the cost of a missing link that is no difference.
-const rounding = 1e-12
-
-// cost adds up the links of some places: those that are missing, less the rates of the
-// others.
-func (p *placing) cost(places []int) (sum float64) {
-	for _, v := range places {
-		for _, u := range p.near[v] {
-			if rate := p.g.at(p.order[v], p.order[u]); rate > 0 {
-				sum -= rate
-			} else {
-				sum += p.missing
-			}
-		}
-	}
-	return sum
-}
-
-// climb exchanges ranks of two places while that lowers the cost.
-func (p *placing) climb() {
-	for better, pass := true, 0; better && pass < maxPasses; pass++ {
-		better = false
-		for a := range p.order {
-			for b := range a {
-				before := p.cost([]int{a, b})
-				p.order[a], p.order[b] = p.order[b], p.order[a]
-				if p.cost([]int{a, b}) < before-float64(rounding*p.missing) {
-					better = true
-					continue
-				}
-				p.order[a], p.order[b] = p.order[b], p.order[a]
-			}
-		}
-	}
 }

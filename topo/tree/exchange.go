@@ -2,33 +2,19 @@ package tree
 
 import "github.com/treerun/treerun/topo"
 
-// maxPasses bounds the passes of exchange; few graphs need more than five.
+// maxPasses bounds the passes of an exchange; few graphs need more than five.
 const maxPasses = 20
 
 // exchange returns t after pairs of ranks, not the root, have changed places while that
 // makes the tree heavier. The rounds of the places stay. Above some hundred
 // ranks, where it would take seconds, it does nothing.
 func exchange(g *net, t topo.Tree) topo.Tree {
-	if g.n > maxMatrix/4 {
+	if g.n == 1 || g.n > maxMatrix/4 {
 		return t
 	}
-	children := t.Children()
-	for better, pass := true, 0; better && pass < maxPasses; pass++ {
-		better = false
-		for a := range g.n {
-			for b := a + 1; b < g.n; b++ {
-				if a == t.Root || b == t.Root || gain(g, t, children, a, b) <= 0 {
-					continue
-				}
-				order := sequence(g.n)
-				order[a], order[b] = b, a
-				t = t.Renamed(order)
-				children = t.Children()
-				better = true
-			}
-		}
-	}
-	return t
+	p := newPlacing(g, t)
+	p.climb(t.Root)
+	return t.Renamed(p.order)
 }
 
 // sequence returns the numbers below n.
@@ -40,26 +26,68 @@ func sequence(n int) []int {
 	return list
 }
 
-// gain is how much heavier t becomes when a and b change places; none when
-// that needs a link that is not there.
-func gain(g *net, t topo.Tree, children [][]int, a, b int) float64 {
-	sum := 0.0
-	move := func(x, from, to int) { // the other end of a link to x
-		switch w := g.at(to, x); {
-		case x == to: // the link between the two stays
-		case w == 0:
-			sum = none
-		default:
-			sum += w - g.at(from, x)
+// placing puts ranks at the places of some trees.
+type placing struct {
+	g       *net
+	near    [][]int // by place: the places next to it in any tree
+	order   []int   // by place: the rank
+	missing float64 // the cost of a link that is not there: more than all others together
+	least   float64 // the least difference of costs
+}
+
+func newPlacing(g *net, trees ...topo.Tree) *placing {
+	p := &placing{g: g, near: make([][]int, g.n), order: sequence(g.n)}
+	p.missing = 8 * float64(g.n) * g.links()[0].GBytesPerSecond
+	p.least = 1e-12 * p.missing
+	for _, t := range trees {
+		for v, u := range t.Parent {
+			if u >= 0 {
+				p.near[v] = append(p.near[v], u)
+				p.near[u] = append(p.near[u], v)
+			}
 		}
 	}
-	move(t.Parent[a], a, b)
-	move(t.Parent[b], b, a)
-	for _, c := range children[a] {
-		move(c, a, b)
-	}
-	for _, c := range children[b] {
-		move(c, b, a)
+	return p
+}
+
+// cost adds up the links of some places: those that are missing, less the rates of the
+// others.
+func (p *placing) cost(places ...int) (sum float64) {
+	for _, v := range places {
+		for _, u := range p.near[v] {
+			if rate := p.g.at(p.order[v], p.order[u]); rate > 0 {
+				sum -= rate
+			} else {
+				sum += p.missing
+			}
+		}
 	}
 	return sum
+}
+
+// climb exchanges pairs of ranks, none of them fixed, while that lowers the cost.
+func (p *placing) climb(fixed int) {
+	place := make([]int, p.g.n)
+	for v, r := range p.order {
+		place[r] = v
+	}
+	for better, pass := true, 0; better && pass < maxPasses; pass++ {
+		better = false
+		for a := range place {
+			for b := a + 1; b < p.g.n; b++ {
+				if a == fixed || b == fixed {
+					continue
+				}
+				u, v := place[a], place[b]
+				before := p.cost(u, v)
+				p.order[u], p.order[v] = b, a
+				if p.cost(u, v) < before-p.least {
+					place[a], place[b] = v, u
+					better = true
+					continue
+				}
+				p.order[u], p.order[v] = a, b
+			}
+		}
+	}
 }
