@@ -18,7 +18,7 @@ func (l Load) Congestion() float64 { return float64(l.Uses) / l.Capacity }
 // of rate r takes r of each of its links, and of a port r per tree link that
 // crosses its set, both ways (reduce up, broadcast down). rates holds a rate
 // per tree in GB/s; nil leaves the rates of the loads at 0. Trees must be valid
-// for g; links that g does not have are not counted (Tree.Missing finds them).
+// for g; links that g does not have are not counted.
 func (g *Graph) Loads(trees []Tree, rates []float64) (links, ports []Load) {
 	links = make([]Load, len(g.Links))
 	ports = make([]Load, len(g.Ports))

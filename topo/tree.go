@@ -149,18 +149,6 @@ func (t Tree) Depth() int {
 	return t.heights(t.below())[t.Root]
 }
 
-// Missing returns the lowest rank whose link to its parent g does not have, -1
-// when g has them all.
-func (t Tree) Missing(g *Graph) int {
-	index := g.LinkIndex()
-	for v, p := range t.Parent {
-		if _, has := index[Pair(v, p)]; v != t.Root && !has {
-			return v
-		}
-	}
-	return -1
-}
-
 // Renamed returns t with every rank r called order[r].
 func (t Tree) Renamed(order []int) Tree {
 	n := len(t.Parent)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 	"pgregory.net/rapid"
 )
@@ -152,7 +153,7 @@ func checkResult(t tester, g *topo.Graph, r *Result) {
 		if err := tr.Validate(g.Ranks); err != nil {
 			t.Fatalf("tree %d: %v", i, err)
 		}
-		if v := tr.Missing(g); v >= 0 {
+		if v := nets.Missing(g, tr); v >= 0 {
 			t.Fatalf("tree %d: rank %d has no link to its parent", i, v)
 		}
 		if !(r.Rates[i] > 0) {

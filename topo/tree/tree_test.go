@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 	"pgregory.net/rapid"
 )
@@ -62,7 +63,7 @@ func checkTree(t interface{ Fatalf(string, ...any) }, g *topo.Graph, tr topo.Tre
 	if tr.Root != root {
 		t.Fatalf("root %d, want %d", tr.Root, root)
 	}
-	if v := tr.Missing(g); v >= 0 {
+	if v := nets.Missing(g, tr); v >= 0 {
 		t.Fatalf("no link from %d to its parent\n%v", v, tr)
 	}
 	if (tr.Round == nil) != (tr.Note != "") {

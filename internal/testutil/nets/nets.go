@@ -120,3 +120,15 @@ func Scattered(size, hosts int, rng *rand.Rand) *topo.Graph {
 	}
 	return g
 }
+
+// Missing returns the lowest rank of a tree whose link to its parent g does not have, -1
+// when g has them all.
+func Missing(g *topo.Graph, t topo.Tree) int {
+	index := g.LinkIndex()
+	for v, p := range t.Parent {
+		if _, has := index[topo.Pair(v, p)]; v != t.Root && !has {
+			return v
+		}
+	}
+	return -1
+}
