@@ -11,18 +11,14 @@ import (
 // args is a call that has been checked and not begun.
 type args struct {
 	kind    plan.Kind
-	op      kernel.Op // 0 where nothing is reduced
-	root    int       // -1 where there is none
-	count   int       // elements, of one part where there are parts
-	dtype   kernel.DType
+	root    int // -1 where there is none
+	count   int // elements, of one part where there are parts
 	in, out []byte
-	divide  int            // of an Avg
-	scale   bool           // of a pre-multiplied sum
-	factor  [8]byte        // one element
-	pieces  []engine.Piece // in place of in and out
-	aside   bool           // it begins a call of a package below this one
-	splits  bool           // it begins a Split
-	device  bool           // it is a call on device memory
+	kernel.Work
+	pieces []engine.Piece // in place of in and out
+	aside  bool           // it begins a call of a package below this one
+	splits bool           // it begins a Split
+	device bool           // it is a call on device memory
 
 	registers bool  // it is RegisterDevice
 	err       error // the call cannot be made
@@ -47,7 +43,7 @@ func (a *args) name() string {
 // setArgs sets, and checks, what all calls with buffers have in common. in and out are nil
 // where this rank has none.
 func setArgs[T Number](a *args, c *Comm, kind plan.Kind, root, count int, in, out []T) *args {
-	a.kind, a.root, a.count, a.dtype = kind, root, count, dtypeOf[T]()
+	a.kind, a.root, a.count, a.DType = kind, root, count, dtypeOf[T]()
 	a.in, a.out = bytesOf(in), bytesOf(out)
 	switch {
 	case kind.HasRoot() && (root < 0 || root >= c.size):
@@ -63,9 +59,9 @@ func (a *args) reducing(c *Comm, op Op) *args {
 	if a.err == nil && !op.valid() {
 		a.refuse(c, "no such operation: %d", op)
 	}
-	a.op = kernel.Op(op)
+	a.Op = kernel.Op(op)
 	if op == Avg && a.out != nil {
-		a.divide = c.size
+		a.Divide = c.size
 	}
 	return a
 }
@@ -171,13 +167,13 @@ func scatterArgs[T Number](a *args, c *Comm, send, recv []T, root int) *args {
 }
 
 func barrierArgs(a *args) *args {
-	a.kind, a.op, a.root, a.dtype = plan.Barrier, kernel.Sum, -1, kernel.Uint8
+	a.kind, a.Op, a.root, a.DType = plan.Barrier, kernel.Sum, -1, kernel.Uint8
 	return a
 }
 
 // preMultiplied makes the sum of a one of what every rank has multiplied by its
 // factor.
 func preMultiplied[T Number](a *args, factor T) *args {
-	a.scale, a.factor = true, elementOf(factor)
+	a.Scale, a.Factor = true, elementOf(factor)
 	return a
 }

@@ -111,7 +111,7 @@ func (c *Comm) heldGather(ctx context.Context, a *args, w *engine.Waiter) error 
 }
 
 func (c *Comm) asideDense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
-	a := args{kind: plan.AllReduce, op: op, root: -1, count: len(out) / t.Size(), dtype: t, in: in, out: out}
+	a := args{kind: plan.AllReduce, root: -1, count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, in: in, out: out}
 	if err := c.enter(ctx, &a); err != nil {
 		return err
 	}

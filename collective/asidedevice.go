@@ -15,7 +15,7 @@ import (
 func (c *Comm) asideDenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr, count int) error {
 	bytes := int64(count) * int64(t.Size())
 	k := deviceArgs{
-		args:   args{kind: plan.AllReduce, op: op, root: -1, count: count, dtype: t, device: true},
+		args:   args{kind: plan.AllReduce, root: -1, count: count, Work: kernel.Work{DType: t, Op: op}, device: true},
 		stream: s,
 		in:     buffer{name: "send", device: s.Device(), addr: in, count: count, bytes: bytes},
 		out:    buffer{name: "recv", device: s.Device(), addr: out, count: count, bytes: bytes},

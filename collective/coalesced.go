@@ -46,7 +46,7 @@ func StartBroadcastCoalesced[T Number](c *Comm, send, recv [][]T, root int) (Req
 func allReducePieces[T Number](a *args, c *Comm, send, recv [][]T, op Op) *args {
 	setArgs[T](a, c, plan.AllReduce, -1, 0, nil, nil).reducing(c, op)
 	if op == Avg {
-		a.divide = c.size
+		a.Divide = c.size
 	}
 	return checkPieces(c, a, send, recv)
 }
@@ -120,7 +120,7 @@ func enterPieces[T Number](ctx context.Context, c *Comm, a *args, send, recv [][
 	a.pieces = slices.Grow(c.calls[(c.seq+1)%inFlight].Pieces[:0], len(recv)) // the memory of an earlier call's
 	gives := a.root < 0 || a.root == c.rank
 	for i, end := 0, 0; i < len(recv); i++ {
-		end += len(recv[i]) * a.dtype.Size()
+		end += len(recv[i]) * a.DType.Size()
 		p := engine.Piece{Out: bytesOf(recv[i]), End: end}
 		if gives {
 			p.In = bytesOf(send[i])

@@ -83,7 +83,7 @@ func setDevice[T Number](k *deviceArgs, c *Comm, kind plan.Kind, s *cuda.Stream,
 func (k *deviceArgs) reducing(c *Comm, op Op) *deviceArgs {
 	k.args.reducing(c, op)
 	if op == Avg && k.out.name != "" {
-		k.divide = c.size
+		k.Divide = c.size
 	}
 	return k
 }

@@ -110,7 +110,7 @@ func (d *devices) room(ctx context.Context) error {
 // is room, and lend has told where the buffers lie.
 func (d *devices) enter(k *deviceArgs, h transport.Header, lent *device.Lent, place uint64) error {
 	s, a := k.stream, &k.args
-	bytes := a.count * a.dtype.Size()
+	bytes := a.count * a.DType.Size()
 	if a.kind.HasParts() {
 		bytes *= d.c.size
 	}
@@ -124,8 +124,7 @@ func (d *devices) enter(k *deviceArgs, h transport.Header, lent *device.Lent, pl
 	}
 	d.block.ring(d.mine).put(&h, place)
 	err = d.group.Program(i).Enqueue(s, &device.Call{
-		Header: h, In: k.in.addr, Out: k.out.addr, Lent: lent, DType: a.dtype, Op: a.op,
-		Chunk: served.Chunks.Max, Divide: a.divide, Scale: a.scale, Factor: a.factor,
+		Header: h, In: k.in.addr, Out: k.out.addr, Lent: lent, Work: a.Work, Chunk: served.Chunks.Max,
 	})
 	if err != nil {
 		return err

@@ -151,11 +151,11 @@ func (c *Comm) cancel(ctx context.Context, a *args) error {
 }
 
 func (c *Comm) header(a *args) transport.Header {
-	h := transport.Header{Seq: c.seq, Count: uint64(a.count), Kind: uint8(a.kind), Op: uint8(a.op), DType: uint8(a.dtype), Root: int32(a.root)}
+	h := transport.Header{Seq: c.seq, Count: uint64(a.count), Kind: uint8(a.kind), Op: uint8(a.Op), DType: uint8(a.DType), Root: int32(a.root)}
 	switch {
 	case a.kind == plan.Barrier:
 		h.Op, h.DType = 0, 0
-	case a.scale:
+	case a.Scale:
 		h.Op = engine.PreMulSum
 	case a.aside:
 		h.Op = engine.Aside
@@ -178,11 +178,8 @@ func (c *Comm) enter(ctx context.Context, a *args) error {
 	if a.pieces == nil {
 		a.pieces = call.Pieces[:0] // their memory stays for a later call
 	}
-	*call = engine.Call{
-		Header: c.header(a), In: a.in, Out: a.out, Pieces: a.pieces,
-		DType: a.dtype, Op: a.op, Divide: a.divide, Scale: a.scale, Factor: a.factor,
-	}
-	bytes := a.count * a.dtype.Size()
+	*call = engine.Call{Header: c.header(a), In: a.in, Out: a.out, Pieces: a.pieces, Work: a.Work}
+	bytes := a.count * a.DType.Size()
 	if a.kind.HasParts() {
 		bytes *= c.size
 	}

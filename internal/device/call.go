@@ -17,13 +17,9 @@ type Call struct {
 	// plan.Buf says, and must not change, or be freed, before the stream is through.
 	In, Out cuda.Addr
 
-	DType kernel.DType
-	Op    kernel.Op // 0 where nothing is reduced
+	kernel.Work
 
-	Chunk  int     // the largest chunk, in bytes, a multiple of 64: the same on all ranks; 0: a slot
-	Divide int     // from 2 on: Out is divided by so many at the end
-	Scale  bool    // In is multiplied by Factor before anything else
-	Factor [8]byte // one element, in its first bytes
+	Chunk int // the largest chunk, in bytes, a multiple of 64: the same on all ranks; 0: a slot
 
 	// Lent, if not nil, is where the ranks' buffers lie, so that devices read them
 	// there where that spares a copy to a slot. All ranks of the communicator have

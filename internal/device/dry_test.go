@@ -302,7 +302,7 @@ func oracle(p *plan.Plan, rank, count int) []byte {
 // buffers allocates the buffers of a rank, apart or in place, and returns the call.
 func (d *dry) buffers(p *plan.Plan, rank, count int, inPlace bool) Call {
 	c := Call{Header: transport.Header{Seq: 1, Count: uint64(count), Kind: uint8(p.Kind), Root: int32(p.Root)},
-		DType: kernel.Int32, Op: kernel.Sum}
+		Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum}}
 	in, out := input(rank, count), 4*count
 	switch p.Kind {
 	case plan.Barrier:

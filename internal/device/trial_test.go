@@ -193,7 +193,7 @@ func (m *machine) begin(r int, s *cuda.Stream, u *under, lent *Lent) error {
 	call := &Call{
 		Header: transport.Header{Seq: c.seq, Count: uint64(c.count), Kind: uint8(p.Kind), Op: uint8(c.op),
 			DType: uint8(c.dtype), Root: int32(p.Root)},
-		In: u.in.Addr(), Out: u.out.Addr(), DType: c.dtype, Chunk: c.chunk, Lent: lent,
+		In: u.in.Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: c.dtype}, Chunk: c.chunk, Lent: lent,
 	}
 	if reduces(p.Kind) {
 		call.Op = c.op

@@ -42,7 +42,7 @@ func TestNothingGrows(t *testing.T) {
 				return err
 			}
 			for i := 1; i < calls; i++ {
-				call := Call{In: u.all[0].Addr(), Out: u.out.Addr(), DType: kernel.Float32, Op: kernel.Sum}
+				call := Call{In: u.all[0].Addr(), Out: u.out.Addr(), Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum}}
 				call.Header.Seq, call.Header.Count = uint64(i), 100
 				if err := m.groups[r].Program(min(i%8, 1)).Enqueue(s, &call); err != nil {
 					return err

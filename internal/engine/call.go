@@ -13,13 +13,9 @@ type Call struct {
 	In     []byte           // what this rank gives, nil where its plan never reads it
 	Out    []byte           // what this rank gets, nil where its plan never writes it; may be In
 	Pieces []Piece          // unless empty, in place of In and Out: a message in pieces, one after the other
-	DType  kernel.DType
-	Op     kernel.Op
+	kernel.Work
 
 	Chunks plan.Chunks // how the message is cut
-	Divide int         // from 2 on: Out is divided by so many at the end
-	Scale  bool        // In is multiplied by Factor before anything else
-	Factor [8]byte     // one element, in its first bytes
 
 	program *Program
 	next    *Call // in the order of Start

@@ -84,7 +84,7 @@ func sumOf(seq, count int) Call {
 	return Call{
 		Header: transport.Header{Seq: uint64(seq), Count: uint64(count), Kind: uint8(plan.AllReduce), Op: uint8(kernel.Sum),
 			DType: uint8(kernel.Int32), Root: -1},
-		DType: kernel.Int32, Op: kernel.Sum,
+		Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 	}
 }
 

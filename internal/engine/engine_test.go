@@ -41,7 +41,7 @@ func runPlan(t *testing.T, p *plan.Plan, slots, slotBytes, count int, in func(ra
 			c := &Call{
 				Header: transport.Header{Seq: seq, Count: uint64(count), Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
 					DType: uint8(kernel.Int32), Root: int32(p.Root)},
-				In: in(r), Out: out[r], DType: kernel.Int32, Op: kernel.Sum,
+				In: in(r), Out: out[r], Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 			}
 			faults[r], _ = programs[0].Run(context.Background(), c, w)
 		}

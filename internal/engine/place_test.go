@@ -50,7 +50,7 @@ func TestInPlaceManyTimes(t *testing.T) {
 					c := &Call{
 						Header: transport.Header{Seq: seq, Count: count, Kind: uint8(p.Kind), Op: uint8(kernel.Sum),
 							DType: uint8(kernel.Int32), Root: -1},
-						In: buf, Out: buf, DType: kernel.Int32, Op: kernel.Sum,
+						In: buf, Out: buf, Work: kernel.Work{DType: kernel.Int32, Op: kernel.Sum},
 					}
 					if fault, aborted := programs[0].Run(context.Background(), c, w); aborted {
 						return fmt.Errorf("call %d: %+v", seq, fault)

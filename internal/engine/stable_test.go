@@ -72,7 +72,7 @@ func checkStable(t *testing.T, p *plan.Plan, counts []int, inputs [][]byte, want
 				c := &Call{
 					Header: transport.Header{Seq: uint64(seq + 1), Count: uint64(count), Kind: uint8(p.Kind),
 						Op: uint8(kernel.Sum), DType: uint8(kernel.Float32), Root: int32(p.Root)},
-					In: in, Out: out, DType: kernel.Float32, Op: kernel.Sum,
+					In: in, Out: out, Work: kernel.Work{DType: kernel.Float32, Op: kernel.Sum},
 				}
 				fault, _ := programs[0].Run(context.Background(), c, w)
 				if fault != (transport.Fault{}) || (p.Root < 0 || p.Root == r) && !slices.Equal(out, want[:4*count]) {

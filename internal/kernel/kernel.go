@@ -33,6 +33,15 @@ package kernel
 
 import "fmt"
 
+// Work is what a call does to the elements that it moves.
+type Work struct {
+	DType  DType
+	Op     Op      // 0 where nothing is reduced
+	Divide int     // from 2 on: the result is divided by so many at the end
+	Scale  bool    // what a rank gives is multiplied by Factor before anything else
+	Factor [8]byte // one element, in its first bytes
+}
+
 // DType is an element type. Numbers are in the byte order of the machine.
 type DType uint8
 
