@@ -84,22 +84,23 @@ func (d *directHosts) adder(kind Kind, host, owner int) int {
 // Reduce, on another host from the rank that adds there.
 func (d *directHosts) tracks(kind Kind, owner, root int, form Form) []Track {
 	at, n := d.host[owner], len(d.hosts)
-	s := &sums{kind: kind, hosts: d.hosts, form: form, adder: d.adder(kind, at, owner)}
-	s.tree = topo.Tree{Root: owner, Parent: make([]int, len(d.host)), Round: make([]int, len(d.host))}
+	t := topo.Tree{Root: owner, Parent: make([]int, len(d.host)), Round: make([]int, len(d.host))}
 	for h, ranks := range d.hosts {
 		adder := d.adder(kind, h, owner)
 		for _, r := range ranks { // whom the owner serves last: those behind it first
-			s.tree.Parent[r], s.tree.Round[r] = adder, (d.place[r]-d.place[adder]+len(ranks))%len(ranks)
+			t.Parent[r], t.Round[r] = adder, (d.place[r]-d.place[adder]+len(ranks))%len(ranks)
 		}
-		s.tree.Parent[adder], s.tree.Round[adder] = owner, len(d.hosts[at])+(h-at+n)%n
+		t.Parent[adder], t.Round[adder] = owner, len(d.hosts[at])+(h-at+n)%n
 	}
-	s.tree.Parent[owner] = -1
+	t.Parent[owner] = -1
+	l := newOverTree(kind, t, form)
+	l.hosts, l.apart, l.adder = d.hosts, true, d.adder(kind, at, owner)
 	if kind == Reduce && root != owner {
 		if d.host[root] != at && d.adder(kind, d.host[root], owner) != root {
-			s.path = []int{d.adder(kind, d.host[root], owner)}
+			l.path = []int{d.adder(kind, d.host[root], owner)}
 		}
-		s.path = append(s.path, root)
+		l.path = append(l.path, root)
 	}
-	tracks, _ := s.tracks() // the sum of every host reaches the owner whole
+	tracks, _ := l.tracks() // the sum of every host reaches the owner whole
 	return tracks
 }

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"slices"
+
+	"github.com/treerun/treerun/topo"
 )
 
 // FromRings builds the collective kind over rings, each an order of all ranks
@@ -61,46 +63,19 @@ func checkRing(ring []int, n int) error {
 	return nil
 }
 
-// ringTracks returns the tracks of one lane in the order of the ring, from the
-// rank behind end, where the sum begins, to end, where it is complete and is
-// handed out.
+// ringTracks returns the tracks of one lane: up a chain that ends at end, and down another
+// that goes on from there.
 func ringTracks(kind Kind, ring []int, end int) []Track {
 	n := len(ring)
-	if n == 1 {
-		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
+	chain := func() topo.Tree { return topo.Tree{Root: end, Parent: make([]int, n)} }
+	up, down := chain(), chain()
+	for i, r := range ring {
+		next := ring[(i+1)%n]
+		up.Parent[r], down.Parent[next] = next, r
 	}
-	at := slices.Index(ring, end)
-	tracks := make([]Track, n)
-	for i := range n { // i hops behind the beginning
-		k := at + 1 + i
-		prev, next := int32(ring[(k+n-1)%n]), int32(ring[(k+1)%n])
-		// gather adds the rank's input to the sum that comes by; hand takes the
-		// result that comes by and hands it on.
-		gather := Step{Op: RecvReduceSend, Src: In, From: prev, To: next}
-		hand := Step{Op: RecvCopySend, Dst: Out, From: prev, To: next}
-		switch i {
-		case 0:
-			gather = sendStep(In, next)
-		case n - 1:
-			gather = Step{Op: RecvReduce, Src: In, Dst: Out, From: prev, To: -1}
-		}
-		if i == n-2 { // the last rank before the end of the lane keeps it
-			hand = recvStep(Out, prev)
-		}
-		var steps []Step
-		switch {
-		case kind.bothWays() && i == n-1:
-			steps = []Step{{Op: RecvReduceCopySend, Src: In, Dst: Out, From: prev, To: next}}
-		case kind.bothWays():
-			steps = []Step{gather, hand}
-		case kind == Reduce || kind == ReduceScatter:
-			steps = []Step{gather}
-		case i == n-1: // a Broadcast or AllGather begins at end
-			steps = []Step{sendStep(In, next), copyStep()}
-		default:
-			steps = []Step{hand}
-		}
-		tracks[i] = Track{Rank: ring[k%n], Steps: steps}
-	}
+	up.Parent[end], down.Parent[end] = -1, -1
+	l := newOverTree(kind, up, Single)
+	l.down = down
+	tracks, _ := l.tracks()
 	return tracks
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -20,6 +21,19 @@ func VerifyStable(p *Plan, hosts [][]int, slots int) error {
 		return fmt.Errorf("plan %s: %w", p.Name, err)
 	}
 	return verify(p, slots, hosts)
+}
+
+// checkHosts checks that every host has ranks, n all together.
+func checkHosts(hosts [][]int, n int) error {
+	for i, ranks := range hosts {
+		if len(ranks) == 0 {
+			return fmt.Errorf("host %d has no rank", i)
+		}
+	}
+	if err := checkRing(slices.Concat(hosts...), n); err != nil {
+		return fmt.Errorf("the hosts: %w", err)
+	}
+	return nil
 }
 
 // sumOver returns the sum of inputs in the order of hosts.

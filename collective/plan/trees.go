@@ -30,16 +30,19 @@ func FromTrees(kind Kind, trees []topo.Tree, weights []float64, form Form) (*Pla
 	if !kind.spreads() {
 		return nil, fmt.Errorf("plan: cannot build %v from trees", kind)
 	}
-	if err := checkTrees(trees); err != nil {
+	p, err := ofTrees(kind, trees, "trees(%d)")
+	if err != nil {
 		return nil, err
 	}
-	root := trees[0].Root
-	for i, t := range trees {
-		if kind.HasRoot() && t.Root != root {
-			return nil, fmt.Errorf("plan: tree %d has root %d, tree 0 has %d: a %v needs one root", i, t.Root, root, kind)
-		}
+	switch {
+	case len(trees) == 1 && kind.HasParts():
+		p.Name = "tree"
+	case len(trees) == 1:
+		p.Name = fmt.Sprintf("tree(root %d)", trees[0].Root)
 	}
-	p := newPlan(treesName(kind, trees, form), kind, len(trees[0].Parent), root)
+	if form == Split && kind.bothWays() {
+		p.Name += " split"
+	}
 	return p.withLanes(len(trees), weights, func(i, part int) []Track {
 		t := trees[i]
 		if kind.HasParts() {
@@ -58,134 +61,54 @@ func FromPartTrees(kind Kind, trees []topo.Tree, weights []float64) (*Plan, erro
 	if kind != AllGather && kind != ReduceScatter {
 		return nil, fmt.Errorf("plan: cannot build %v from trees of parts: want %v or %v", kind, AllGather, ReduceScatter)
 	}
-	if err := checkTrees(trees); err != nil {
+	p, err := ofTrees(kind, trees, "part trees(%d)")
+	if err != nil {
 		return nil, err
 	}
-	p := newPlan(fmt.Sprintf("part trees(%d)", len(trees)), kind, len(trees[0].Parent), -1)
+	return p.withTrees(trees, weights, func(t topo.Tree) ([]Track, error) { return treeTracks(kind, t, Single), nil })
+}
+
+// ofTrees returns a plan without lanes over the ranks and the root of trees, which it
+// checks. name has their number.
+func ofTrees(kind Kind, trees []topo.Tree, name string) (*Plan, error) {
+	if len(trees) == 0 {
+		return nil, errors.New("plan: no trees")
+	}
+	root, n := trees[0].Root, len(trees[0].Parent)
+	for i, t := range trees {
+		if err := t.Validate(n); err != nil {
+			return nil, fmt.Errorf("plan: tree %d: %w", i, err)
+		}
+		if kind.HasRoot() && t.Root != root {
+			return nil, fmt.Errorf("plan: tree %d has root %d, tree 0 has %d: a %v needs one root", i, t.Root, root, kind)
+		}
+	}
+	return newPlan(fmt.Sprintf(name, len(trees)), kind, n, root), nil
+}
+
+// withTrees gives a plan a lane for every tree, of the part of its root where the message
+// has parts, and validates it.
+func (p *Plan) withTrees(trees []topo.Tree, weights []float64, build func(topo.Tree) ([]Track, error)) (*Plan, error) {
 	if err := p.checkLanes(len(trees), weights); err != nil {
 		return nil, err
 	}
 	for i, t := range trees {
-		p.Lanes = append(p.Lanes, newLane(t.Root, weights, i, treeTracks(kind, t, Single)))
+		tracks, err := build(t)
+		if err != nil {
+			return nil, fmt.Errorf("plan %s: tree %d: %w", p.Name, i, err)
+		}
+		part := 0
+		if p.Kind.HasParts() {
+			part = t.Root
+		}
+		p.Lanes = append(p.Lanes, newLane(part, weights, i, tracks))
 	}
 	slices.SortStableFunc(p.Lanes, func(a, b Lane) int { return a.Part - b.Part })
 	return p.validated()
 }
 
-// checkTrees checks that there are trees, and all of the same ranks.
-func checkTrees(trees []topo.Tree) error {
-	if len(trees) == 0 {
-		return errors.New("plan: no trees")
-	}
-	for i, t := range trees {
-		if err := t.Validate(len(trees[0].Parent)); err != nil {
-			return fmt.Errorf("plan: tree %d: %w", i, err)
-		}
-	}
-	return nil
-}
-
-func treesName(kind Kind, trees []topo.Tree, form Form) string {
-	name := fmt.Sprintf("trees(%d)", len(trees))
-	if len(trees) == 1 && kind.HasParts() {
-		name = "tree"
-	} else if len(trees) == 1 {
-		name = fmt.Sprintf("tree(root %d)", trees[0].Root)
-	}
-	if form == Split && kind.bothWays() {
-		name += " split"
-	}
-	return name
-}
-
-// treeTracks returns the tracks of one lane, by rank, the way up before the
-// way down. A part goes down from its root, or up to it.
+// treeTracks returns the tracks of a lane that adds in any order: there none is refused.
 func treeTracks(kind Kind, t topo.Tree, form Form) []Track {
-	n := len(t.Parent)
-	if n == 1 {
-		return []Track{{Rank: 0, Steps: []Step{copyStep()}}}
-	}
-	children := t.Children()
-	var tracks []Track
-	for v := range n {
-		node := treeNode{rank: v, parent: int32(t.Parent[v]), children: children[v]}
-		switch {
-		case kind == Reduce || kind == ReduceScatter:
-			acc := Tmp
-			if v == t.Root {
-				acc = Out
-			}
-			tracks = append(tracks, Track{v, node.up(acc)})
-		case kind == Broadcast || kind == AllGather:
-			tracks = append(tracks, Track{v, node.down(In)})
-		case v == t.Root:
-			tracks = append(tracks, Track{v, node.turn()})
-		default:
-			tracks = appendTracks(tracks, v, form, node.up(Out), node.down(None))
-		}
-	}
+	tracks, _ := newOverTree(kind, t, form).tracks()
 	return tracks
-}
-
-// treeNode is one rank's place in a tree of at least two ranks.
-type treeNode struct {
-	rank     int
-	parent   int32 // -1 at the root
-	children []int // in the order in which they are reduced
-}
-
-// up gathers the children into acc and hands the sum to the parent; at the
-// root it stays in acc.
-func (v treeNode) up(acc Buf) []Step {
-	if len(v.children) == 0 {
-		return []Step{sendStep(In, v.parent)}
-	}
-	steps := v.gather(acc)
-	if v.parent >= 0 {
-		last := &steps[len(steps)-1]
-		*last = Step{Op: RecvReduceSend, Src: last.Src, From: last.From, To: v.parent}
-	}
-	return steps
-}
-
-// gather reduces every child into acc: the first onto In, the rest onto acc.
-func (v treeNode) gather(acc Buf) []Step {
-	var steps []Step
-	src := In
-	for _, c := range v.children {
-		steps = append(steps, Step{Op: RecvReduce, Src: src, Dst: acc, From: int32(c), To: -1})
-		src = acc
-	}
-	return steps
-}
-
-// turn is the root of an AllReduce: the last child's chunk completes the sum,
-// which leaves for the same child at once, then for the others.
-func (v treeNode) turn() []Step {
-	steps := v.gather(Out)
-	last := &steps[len(steps)-1]
-	*last = Step{Op: RecvReduceCopySend, Src: last.Src, Dst: Out, From: last.From, To: last.From}
-	return append(steps, serve(Out, v.children[:len(v.children)-1])...)
-}
-
-// down takes the result from the parent and hands it on. At the root, which
-// has no parent, it comes from the buffer root.
-func (v treeNode) down(root Buf) []Step {
-	k := len(v.children)
-	switch {
-	case v.parent < 0:
-		return append(serve(root, v.children), copyStep())
-	case k == 0:
-		return []Step{recvStep(Out, v.parent)}
-	}
-	first := Step{Op: RecvCopySend, Dst: Out, From: v.parent, To: int32(v.children[k-1])}
-	return append([]Step{first}, serve(Out, v.children[:k-1])...)
-}
-
-// serve sends src to children, the last of them first.
-func serve(src Buf, children []int) (steps []Step) {
-	for _, c := range slices.Backward(children) {
-		steps = append(steps, sendStep(src, int32(c)))
-	}
-	return steps
 }
