@@ -6,12 +6,12 @@ import (
 	"net"
 	"os"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
 // forward sends what a rank prints to the launcher, as fast as that is shown there.
-func (a *agent) forward(rank, stream int, src *pipe.Reader) {
+func (a *agent) forward(rank, stream int, src *host.Pipe) {
 	a.streams.Go(func() {
 		defer src.Close() // only read from
 		f, err := wire.Encode(a.join.Index, &wire.Stream{Rank: rank, Number: stream})

@@ -6,7 +6,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/procstate"
 )
@@ -14,7 +13,7 @@ import (
 // child is one rank.
 type child struct {
 	rank, pid int
-	streams   [wire.Streams]*pipe.Reader // closed by whom they were given to
+	streams   [wire.Streams]*Pipe // closed by whom they were given to
 	control   *link
 	file      *os.File // its job file
 

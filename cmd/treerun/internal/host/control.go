@@ -5,14 +5,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/rank/job"
 )
 
 // link is the launcher's end of one rank's control socket.
 type link struct {
-	r *pipe.Reader
+	r *Pipe
 	// out gets messages for the rank: at most one per rank of the job, and one more. A rank
 	// that never reads keeps its goroutine waiting, until close.
 	out wire.Queue[*job.Message]
@@ -25,7 +24,7 @@ func newLink(theirs *[]int) (*link, error) {
 		return nil, os.NewSyscallError("socketpair", err)
 	}
 	*theirs = append(*theirs, fds[1])
-	r, err := pipe.NewReader(fds[0], "control socket")
+	r, err := NewPipe(fds[0], "control socket")
 	if err != nil {
 		return nil, err
 	}

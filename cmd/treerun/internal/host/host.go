@@ -15,7 +15,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/guard"
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/rank/job"
 )
@@ -46,7 +45,7 @@ type Config struct {
 	// wait for long.
 	Report func(wire.Body)
 	// Stream takes over the reading end of one of a rank's streams.
-	Stream func(rank, stream int, src *pipe.Reader)
+	Stream func(rank, stream int, src *Pipe)
 	Trace  func(format string, args ...any)
 
 	// GuardTimeout makes the guard end the ranks when this process does nothing

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/guard"
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/procstate"
 	"github.com/treerun/treerun/rank/job"
@@ -45,7 +44,7 @@ func try(t *testing.T, script string, start bool) *tried {
 	h.Host = New(Config{
 		Reaper: reaper(), Index: 1, Path: "/bin/sh", Dir: "/", Env: []string{"PATH=/bin:/usr/bin", "RANK=stale", "KEPT=1"},
 		Name: "here", Cores: 1, Report: func(b wire.Body) { h.reports <- b },
-		Stream: func(rank, stream int, src *pipe.Reader) { go h.read(rank, stream, src) },
+		Stream: func(rank, stream int, src *Pipe) { go h.read(rank, stream, src) },
 		Trace:  func(string, ...any) {},
 	})
 	if start {
@@ -58,7 +57,7 @@ func try(t *testing.T, script string, start bool) *tried {
 	return h
 }
 
-func (h *tried) read(rank, stream int, src *pipe.Reader) {
+func (h *tried) read(rank, stream int, src *Pipe) {
 	defer src.Close()
 	var all []byte
 	buf := make([]byte, 1000)

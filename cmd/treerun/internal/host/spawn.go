@@ -13,7 +13,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/rank/job"
 )
@@ -117,7 +116,7 @@ func (sp *spawner) open(c *child, local int, theirs *[]int) (err error) {
 			return sp.startError(c.rank, os.NewSyscallError("pipe2", err))
 		}
 		*theirs = append(*theirs, fds[1])
-		if c.streams[i], err = pipe.NewReader(fds[0], fmt.Sprintf("%s of rank %d", name, c.rank)); err != nil {
+		if c.streams[i], err = NewPipe(fds[0], fmt.Sprintf("%s of rank %d", name, c.rank)); err != nil {
 			return sp.startError(c.rank, err)
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
 	"github.com/treerun/treerun/cmd/treerun/internal/remote"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
@@ -281,7 +280,7 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 			case <-s.quit:
 			}
 		},
-		Stream: func(rank, stream int, src *pipe.Reader) { go s.ranks[rank].streams[stream].Run(src) },
+		Stream: func(rank, stream int, src *host.Pipe) { go s.ranks[rank].streams[stream].Run(src) },
 	}
 	cfg.Name = s.hosts[i].Name
 	var err error

@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/pipe"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// newPipe returns a Reader and the file that feeds it.
-func newPipe(t *testing.T) (*pipe.Reader, *os.File) {
+// newPipe returns a pipe and the file that feeds it.
+func newPipe(t *testing.T) (*host.Pipe, *os.File) {
 	t.Helper()
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
-	r, err := pipe.NewReader(fds[0], "rank")
+	r, err := host.NewPipe(fds[0], "rank")
 	if err != nil {
 		t.Fatal(err)
 	}

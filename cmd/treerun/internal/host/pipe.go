@@ -1,9 +1,4 @@
-// Package pipe reads what another process writes into a pipe or a stream
-// socket, and can stop without losing anything: Finish makes the reader take
-// what is there at that moment and then report the end, even when somebody
-// still holds the other side open. It knows nothing of ranks or lines. Only the
-// packages below cmd/treerun import it.
-package pipe
+package host
 
 import (
 	"errors"
@@ -17,9 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Reader reads one descriptor. Read and ReadUntil are for one goroutine; any
-// goroutine may call Finish. Nothing in it blocks an operating system thread.
-type Reader struct {
+// Pipe reads what a rank writes into a pipe or a stream socket, and can stop without
+// losing anything: Finish makes it take what is there at that moment and then report the
+// end, even when somebody still holds the other side open. Read and ReadUntil are for one
+// goroutine; any goroutine may call Finish. Nothing in it blocks an operating system
+// thread.
+type Pipe struct {
 	file     *os.File
 	conn     syscall.RawConn
 	finish   atomic.Bool
@@ -28,9 +26,9 @@ type Reader struct {
 	deadline time.Time
 }
 
-// NewReader takes ownership of fd, a pipe or a stream socket, and makes it
+// NewPipe takes ownership of fd, a pipe or a stream socket, and makes it
 // non-blocking.
-func NewReader(fd int, name string) (*Reader, error) {
+func NewPipe(fd int, name string) (*Pipe, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("read %s: %w", name, err)
@@ -40,31 +38,31 @@ func NewReader(fd int, name string) (*Reader, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", name, err), file.Close())
 	}
-	return &Reader{file: file, conn: conn}, nil
+	return &Pipe{file: file, conn: conn}, nil
 }
 
 // File returns the descriptor as a file, for writing to a socket. It stays the
-// Reader's: Close closes it.
-func (r *Reader) File() *os.File { return r.file }
+// Pipe's: Close closes it.
+func (r *Pipe) File() *os.File { return r.file }
 
 // Close closes the descriptor. A Read that is waiting returns.
-func (r *Reader) Close() error { return r.file.Close() }
+func (r *Pipe) Close() error { return r.file.Close() }
 
 // Finish makes the reader return what has been written until now, then io.EOF.
 // The caller must know that the other side has written all it should.
-func (r *Reader) Finish() {
+func (r *Pipe) Finish() {
 	r.finish.Store(true)
 	_ = r.file.SetReadDeadline(time.Unix(1, 0)) // fails on a closed file only: no one reads
 }
 
 // Read waits for bytes; it returns io.EOF when all writers have closed, or
 // after Finish.
-func (r *Reader) Read(p []byte) (int, error) { return r.ReadUntil(p, time.Time{}) }
+func (r *Pipe) Read(p []byte) (int, error) { return r.ReadUntil(p, time.Time{}) }
 
 // ReadUntil is Read that returns os.ErrDeadlineExceeded when nothing has come
 // by the deadline; the zero time means none. What is there when the deadline
 // has passed is still read.
-func (r *Reader) ReadUntil(p []byte, deadline time.Time) (int, error) {
+func (r *Pipe) ReadUntil(p []byte, deadline time.Time) (int, error) {
 	if r.draining {
 		return r.drain(p)
 	}
@@ -93,7 +91,7 @@ func (r *Reader) ReadUntil(p []byte, deadline time.Time) (int, error) {
 
 // startDraining fixes how much there is left to read: a process that keeps
 // writing must not keep us.
-func (r *Reader) startDraining() (err error) {
+func (r *Pipe) startDraining() (err error) {
 	r.draining = true
 	ctl := r.conn.Control(func(fd uintptr) {
 		r.left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ)
@@ -101,7 +99,7 @@ func (r *Reader) startDraining() (err error) {
 	return errors.Join(ctl, err)
 }
 
-func (r *Reader) drain(p []byte) (int, error) {
+func (r *Pipe) drain(p []byte) (int, error) {
 	if r.left <= 0 {
 		return 0, io.EOF
 	}
@@ -112,7 +110,7 @@ func (r *Reader) drain(p []byte) (int, error) {
 
 // readNow reads without waiting and without regard to the deadline; nothing
 // there is the error none.
-func (r *Reader) readNow(p []byte, none error) (n int, err error) {
+func (r *Pipe) readNow(p []byte, none error) (n int, err error) {
 	ctl := r.conn.Control(func(fd uintptr) {
 		for {
 			if n, err = unix.Read(int(fd), p); err != unix.EINTR {

@@ -1,4 +1,4 @@
-package pipe
+package host
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// open returns a Reader and the other side, for a pipe and for a socket.
-func open(t *testing.T, kind string) (*Reader, *os.File) {
+// open returns a Pipe and the other side, for a pipe and for a socket.
+func open(t *testing.T, kind string) (*Pipe, *os.File) {
 	t.Helper()
 	var fds [2]int
 	var err error
@@ -24,7 +24,7 @@ func open(t *testing.T, kind string) (*Reader, *os.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewReader(fds[0], kind)
+	r, err := NewPipe(fds[0], kind)
 	if err != nil {
 		t.Fatal(err)
 	}
