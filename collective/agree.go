@@ -13,7 +13,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 7
+const protocol = 8
 
 // hello is the first message of New.
 type hello struct {

@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
@@ -228,6 +230,40 @@ func tryMismatch(t *testing.T, size, odd int, mc mismatchCase, makeCalls func(*t
 		for _, tc := range []typedCall{mc.usual[mc.first], mc.odd[mc.first]} {
 			if !tc.namedIn(re.Err) {
 				t.Errorf("%s: rank %d: %v, want %q named", name, r, re.Err, tc.text())
+			}
+		}
+	}
+}
+
+// TestMismatchPlan: one rank runs the same call by another plan, or in other chunks. All
+// ranks find out, whether it is the call's first chunk or a wait, and name that rank.
+func TestMismatchPlan(t *testing.T) {
+	for _, chunks := range []plan.Chunks{{}, {Max: 64, Min: 64}} {
+		for r, err := range runRanks(t, 4, func(_ *fakeWorld, c *Comm) error {
+			choice, err := c.Choice(plan.AllReduce, -1, 4000)
+			if err != nil {
+				return err
+			}
+			if c.rank == 2 {
+				name := choice.Name
+				if chunks.Max == 0 {
+					names := slices.DeleteFunc(c.Algorithms(plan.AllReduce), func(n string) bool { return n == name })
+					name = names[0]
+				}
+				other := planner.DecidedChoice{Below: math.MaxInt64, Bytes: 4000, Algorithm: name, Chunks: chunks}
+				table := planner.DecidedTable{Kind: int(plan.AllReduce), Choices: []planner.DecidedChoice{other}}
+				if err := c.plans.Follow(&planner.Decision{Tables: []planner.DecidedTable{table}}); err != nil {
+					return err
+				}
+			}
+			for range 3 { // the digests may be alike once
+				err = errors.Join(err, AllReduce(t.Context(), c, make([]float32, 1000), make([]float32, 1000), Sum))
+			}
+			return err
+		}, WithGraph(topo.UniformGraph(4))) {
+			var re *RankError
+			if !errors.As(err, &re) || !errors.Is(err, ErrMismatch) || re.Rank != 2 || !strings.Contains(err.Error(), "by different plans") {
+				t.Errorf("chunks %v: rank %d: %v, want a mismatch that names rank 2", chunks, r, err)
 			}
 		}
 	}

@@ -146,7 +146,7 @@ func (s *setup) comm() (*Comm, error) {
 		return nil, err
 	}
 	layout := plans.layout()
-	s.step("comparing plans")
+	s.step("comparing links")
 	if err := s.compare(graph, plans, &layout); err != nil {
 		return nil, err
 	}
@@ -279,12 +279,13 @@ func (s *setup) graph() (*topo.Graph, error) {
 	return g, nil
 }
 
-// compare checks that all ranks came to the same graph, plans and links.
+// compare checks that all ranks came to the same graph and links. The plans are compared
+// when calls run by them.
 func (s *setup) compare(g *topo.Graph, p *plans, layout *transport.Layout) error {
-	mine := outcome{Graph: g.Digest(), Plans: p.digest(), Layout: layoutDigest(layout), HeapBytes: p.heapBytes}
+	mine := outcome{Graph: g.Digest(), Layout: layoutDigest(layout), HeapBytes: p.heapBytes}
 	all, err := exchange(s.ctx, s.w, mine)
 	if err != nil {
-		return fmt.Errorf("comparing plans: %w", err)
+		return fmt.Errorf("comparing links: %w", err)
 	}
 	for _, o := range all {
 		p.heapBytes = max(0, min(p.heapBytes, o.HeapBytes))
@@ -292,7 +293,6 @@ func (s *setup) compare(g *topo.Graph, p *plans, layout *transport.Layout) error
 	layout.HeapBytes = p.heapBytes
 	return errors.Join(
 		agreed("the graph", all, func(o outcome) string { return o.Graph }),
-		agreed("the plans", all, func(o outcome) string { return o.Plans }),
 		agreed("the links", all, func(o outcome) string { return o.Layout }),
 	)
 }

@@ -24,7 +24,6 @@ type plans struct {
 	lanes      []transport.Link
 	messages   int // the lane of messages between ranks, -1 without one
 	engine     *engine.Engine
-	decided    string // digest of what rank 0 has decided
 }
 
 // firstKinds are the collectives for which rank 0 chooses when a communicator is made.
@@ -46,9 +45,6 @@ func newPlans(g *topo.Graph, rank int, cfg *config, d *planner.Decision, kinds [
 	if err != nil {
 		return nil, nil, err
 	}
-	h := sha256.New()
-	fmt.Fprintln(h, *d)
-	p.decided = hex.EncodeToString(h.Sum(nil)[:6])
 	return p, d, nil
 }
 
@@ -101,7 +97,7 @@ func (p *plans) noMessages() string {
 }
 
 // program returns the program for a call of so many bytes, and how it cuts them. Rank 0
-// proves the plan: the other ranks run the same one, which their digests tell.
+// proves the plan: the other ranks run the same one, or the digests of their calls differ.
 func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, plan.Chunks, error) {
 	s, err := p.Serve(kind, root, int64(bytes))
 	if err != nil {
@@ -135,11 +131,6 @@ func (c *Comm) UnusedPlan() string {
 		text += fmt.Sprintf(" with root %d", p.Root)
 	}
 	return text + ", has served no call"
-}
-
-// digest is the same on two ranks when all that was decided is.
-func (p *plans) digest() string {
-	return p.table(plan.AllReduce) + ", decision " + p.decided
 }
 
 // table says, for people, which algorithm runs a kind from which size on.

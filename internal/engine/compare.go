@@ -22,7 +22,8 @@ func (m *mismatch) Error() string {
 // between says who called what, rank being this one.
 func (m *mismatch) between(rank int) string {
 	if sameButChain(m.theirs, m.mine) {
-		return fmt.Sprintf("rank %d and rank %d have made different calls before %s", m.peer, rank, Describe(m.mine))
+		return fmt.Sprintf("rank %d and rank %d run %s by different plans, or have made different calls before it",
+			m.peer, rank, Describe(m.mine))
 	}
 	return fmt.Sprintf("rank %d called %s while rank %d called %s", m.peer, Describe(m.theirs), rank, Describe(m.mine))
 }
@@ -43,13 +44,18 @@ func (l *leftBehind) Error() string {
 func (c *closedEarly) Error() string { return fmt.Sprintf("rank %d has closed", c.peer) }
 
 // record notes call c, which begins, and completes its header: its Chain is a
-// digest of all calls so far. A rank that has made another call than its peer
-// earlier, from which both returned without hearing of each other, is so found
-// out at their next chunk.
+// digest of all calls so far, and of the plans that they run by. A rank that runs
+// the call by another plan than its peer, or has made another call earlier, from
+// which both returned without hearing of each other, is so found out at their
+// next chunk.
 func (e *Engine) record(c *Call) {
-	h := &c.Header
-	for _, v := range []uint64{h.Count, uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(
-		uint32(h.Root))<<32} {
+	h, digest := &c.Header, uint64(0)
+	if c.program != nil {
+		digest = c.program.digest
+	}
+	cut := uint64(c.Chunks.Max)<<32 | uint64(c.Chunks.Min)
+	call := uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16 | uint64(uint32(h.Root))<<32
+	for _, v := range []uint64{digest, cut, h.Count, call} {
 		e.chain = bits.RotateLeft64((e.chain^v)*0x9E3779B97F4A7C15, 29)
 	}
 	h.Chain = uint8(e.chain >> 32)

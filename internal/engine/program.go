@@ -10,6 +10,7 @@ package engine
 
 import (
 	"fmt"
+	"hash/fnv"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/transport"
@@ -22,6 +23,7 @@ type Program struct {
 	tracks []track
 	wide   bool // every chunk goes from buffer to buffer: see wide.go
 	passes bool // a rank passes on what it receives
+	digest uint64
 }
 
 // share is the part of the message that a lane carries, as plan.Cuts gives it.
@@ -61,7 +63,9 @@ func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 	if len(laneOf) != len(p.Lanes) {
 		return nil, fmt.Errorf("engine: %d lane numbers for the %d lanes of plan %s", len(laneOf), len(p.Lanes), p.Name)
 	}
-	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p)}
+	h := fnv.New64a()
+	fmt.Fprint(h, p.Digest(), laneOf)
+	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
 	cuts, users, lanes := p.Cuts(), make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
 	for i := range p.Lanes {
 		l := &p.Lanes[i]
