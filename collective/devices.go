@@ -118,6 +118,7 @@ func (d *devices) enter(k *deviceArgs, h transport.Header, lent *device.Lent, pl
 	if err != nil {
 		return err
 	}
+	served.Ran = true
 	i, there := served.Attached.(int)
 	if !there {
 		return fmt.Errorf("no plan for %v of %d bytes", a.kind, bytes)

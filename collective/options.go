@@ -132,8 +132,8 @@ func (c *config) digest() string {
 		graph = c.graph.Digest()
 	}
 	only := cmp.Or(c.planning.String(), "any")
-	if c.given != nil {
-		only += ", given " + c.given.Digest()
+	if c.given != nil && c.file != nil {
+		only += fmt.Sprintf(", given %s in chunks of %d bytes", c.given.Digest(), c.file.ChunkBytes)
 	}
 	name := ""
 	if c.name != "" {

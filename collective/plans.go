@@ -96,27 +96,27 @@ func (p *plans) noMessages() string {
 	return fmt.Sprintf("up to %d ranks, not for %d", planner.PairRanks, p.size)
 }
 
-// program returns the program for a call of so many bytes, and how it cuts them. Rank 0
+// program returns the program for a call of so many bytes, and the plan that it is of. Rank 0
 // proves the plan: the other ranks run the same one, or the digests of their calls differ.
-func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, plan.Chunks, error) {
+func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
 	s, err := p.Serve(kind, root, int64(bytes))
 	if err != nil {
-		return nil, plan.Chunks{}, err
+		return nil, nil, err
 	}
 	if pr, bound := s.Attached.(*engine.Program); bound {
-		return pr, s.Chunks, nil
+		return pr, s, nil
 	}
 	if p.rank == 0 {
 		if err := p.Verify(s); err != nil {
-			return nil, s.Chunks, err
+			return nil, nil, err
 		}
 	}
 	pr, err := engine.Bind(s.Plan, p.engine, s.Lanes)
 	if err != nil {
-		return nil, s.Chunks, err
+		return nil, nil, err
 	}
 	s.Attached = pr
-	return pr, s.Chunks, nil
+	return pr, s, nil
 }
 
 // UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.

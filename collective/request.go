@@ -183,13 +183,13 @@ func (c *Comm) enter(ctx context.Context, a *args) error {
 	if a.kind.HasParts() {
 		bytes *= c.size
 	}
-	pr, chunks, err := c.plans.program(a.kind, a.root, bytes)
-	call.Chunks = chunks
+	pr, served, err := c.plans.program(a.kind, a.root, bytes)
 	if err != nil { // the others wait for this rank
 		c.ep.Abort(transport.Fault{Rank: c.rank, Text: engine.FaultLink + err.Error()})
 		fault, _ := c.ep.Aborted()
 		return c.fail(ctx, fault, call.Header)
 	}
+	call.Chunks, served.Ran = served.Chunks, true
 	if err := pr.Start(call); err != nil {
 		fault, _ := c.engine.Fail(err, call)
 		return c.fail(ctx, fault, call.Header)

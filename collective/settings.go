@@ -32,7 +32,7 @@ func (c *config) usePlanning(w World) error {
 	}{
 		{settingGraph, c.graph != nil, c.useGraph},
 		{settingAlgorithm, c.planned, c.useAlgorithm},
-		{settingPlan, c.given != nil, c.usePlan},
+		{settingPlan, c.given != nil || c.file != nil, c.usePlan},
 	} {
 		text := w.Setting(one.setting)
 		if text == "" || one.given {
@@ -45,13 +45,16 @@ func (c *config) usePlanning(w World) error {
 	if err := c.planning.Validate(); err != nil {
 		return fmt.Errorf("%w: %w", ErrArgument, err)
 	}
-	if c.given == nil {
+	if c.given == nil && c.file == nil {
 		return nil
+	}
+	if c.given == nil || c.file == nil {
+		return fmt.Errorf("%w: WithPlan has a file without a plan, or a plan without its file", ErrArgument)
 	}
 	if c.given.Size != w.Size() {
 		return fmt.Errorf("%w: the plan is for %d ranks, the communicator has %d", ErrArgument, c.given.Size, w.Size())
 	}
-	given, err := planner.NewGiven(c.given, c.file.Algorithm, int(c.file.ChunkBytes))
+	given, err := planner.NewGiven(c.file, c.given)
 	if err != nil {
 		return fmt.Errorf("%w: the plan: %w", ErrArgument, err)
 	}

@@ -26,8 +26,8 @@ func planFile(t testing.TB, g *topo.Graph, algorithm string, kind plan.Kind, roo
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &plan.File{Algorithm: c.Algorithm, Collective: kind, Bytes: 64 << 10, Digest: c.Plan.Digest(), PredictedUs: c.PredictedUs,
-		Rate: 1, Bound: 1, ChunkBytes: 4096}
+	f := c.File()
+	f.Bound, f.ChunkBytes = 1, 4096
 	data, err := f.Append(nil, c.Plan)
 	if err != nil {
 		t.Fatal(err)
@@ -142,6 +142,10 @@ func TestPlanningRefused(t *testing.T) {
 		{"algorithm", "packing,max-trees=0", `option max-trees="0"`},
 		{"plan", ofThree, "the plan is for 3 ranks, the communicator has 4"},
 		{"plan", strings.Replace(planText, `"allreduce"`, `"reduce"`, 1), "plan: "},
+		{"plan", strings.Replace(planText, `"chunk_bytes":4096`, `"chunk_bytes":65`, 1), "chunk_bytes: chunks of 65 bytes, want a multiple of 64"},
+		{"plan", strings.Replace(planText, `"algorithm":"chain"`, `"algorithm":"ring"`, 1), `algorithm is "ring", which the trees`},
+		{"plan", strings.Replace(planText, `"parent":[-1,0,1,2]`, `"parent":[-1,0,1,1]`, 1), "trees: the steps are not those"},
+		{"plan", strings.Replace(planText, `"rate_gbytes_per_second":`, `"rate_gbytes_per_second":1`, 1), "rate_gbytes_per_second is "},
 		{"plan", "/no/such/plan.json", "plan: /no/such/plan.json: no such file"},
 	} {
 		bad := map[string]string{c.setting: c.text}
@@ -153,6 +157,19 @@ func TestPlanningRefused(t *testing.T) {
 		for r, err := range runWith(t, 4, []map[string]string{nil, nil, bad, nil}, nil, nothing) {
 			if !errors.Is(err, ErrArgument) || !strings.Contains(fmt.Sprint(err), c.want) || !strings.Contains(fmt.Sprint(err), "rank 2: ") {
 				t.Errorf("%s on rank 2: rank %d: %v, want %q", c.setting, r, err, c.want)
+			}
+		}
+	}
+	inOthers := strings.Replace(planText, `"chunk_bytes":4096`, `"chunk_bytes":8192`, 1)
+	for r, err := range runWith(t, 4, []map[string]string{{"plan": planText}, {"plan": inOthers}, {"plan": planText}, {"plan": planText}}, nil, nothing) {
+		if !errors.Is(err, ErrDisagree) || !strings.Contains(fmt.Sprint(err), "in chunks of 8192 bytes graph=measured on rank 1") {
+			t.Errorf("chunk_bytes differs on rank 1: rank %d: %v", r, err)
+		}
+	}
+	for name, opt := range map[string]Option{"no file": WithPlan(nil, p), "no plan": WithPlan(f, nil)} {
+		for r, err := range runWith(t, 4, []map[string]string{nil}, []Option{opt}, nothing) {
+			if !errors.Is(err, ErrArgument) || !strings.Contains(fmt.Sprint(err), "WithPlan has a ") {
+				t.Errorf("%s: rank %d: %v", name, r, err)
 			}
 		}
 	}
@@ -171,6 +188,31 @@ func TestPlanningRefused(t *testing.T) {
 	for r, err := range runWith(t, 4, []map[string]string{nil}, []Option{WithGraph(topo.UniformGraph(5))}, nothing) {
 		if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "5 ranks") {
 			t.Errorf("a graph of 5 ranks: rank %d: %v", r, err)
+		}
+	}
+}
+
+// A plan that was looked at and never ran has served no call; one over links that the graph
+// does not have has no price, and a digest.
+func TestGivenPlanUsed(t *testing.T) {
+	f, p, _ := planFile(t, topo.UniformGraph(3), "star", plan.AllReduce, -1)
+	line := &topo.Graph{Ranks: 3, Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1}, {A: 1, B: 2, GBytesPerSecond: 1}}}
+	for r, err := range runWith(t, 3, []map[string]string{nil}, []Option{WithGraph(line), WithPlan(f, p)}, func(c *Comm) error {
+		choice, err := c.Choice(plan.AllReduce, -1, 1000)
+		if err != nil || choice.Digest != f.Digest || choice.By != "a plan file" {
+			return fmt.Errorf("choice %+v, %v", choice, err)
+		}
+		if c.UnusedPlan() == "" {
+			return errors.New("a plan that was looked at has served a call")
+		}
+		err = AllReduce(t.Context(), c, []int32{1}, make([]int32, 1), Sum)
+		if text := c.UnusedPlan(); text != "" && err == nil {
+			err = errors.New(text)
+		}
+		return err
+	}) {
+		if err != nil {
+			t.Errorf("rank %d: %v", r, err)
 		}
 	}
 }

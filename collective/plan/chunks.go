@@ -1,5 +1,7 @@
 package plan
 
+import "fmt"
+
 // Chunks says how what a lane carries is cut: into four chunks, so that the ranks of a
 // tree overlap, but into fewer where these were smaller than Min, and into more where
 // they were larger than Max. Both are in bytes and multiples of 64. It is the same on
@@ -14,10 +16,24 @@ type Chunks struct {
 // overlap.
 const MinChunk = 8 << 10
 
+const (
+	chunkQuantum = 64
+	mostChunk    = 1 << 30
+)
+
+// Check reports chunks of a size that no message is cut into.
+func (c Chunks) Check() error {
+	for _, bytes := range []int{c.Max, c.Min} {
+		if bytes < 0 || bytes > mostChunk || bytes%chunkQuantum != 0 {
+			return fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, chunkQuantum, mostChunk)
+		}
+	}
+	return nil
+}
+
 // Of returns the size of the chunks, in bytes, of a lane that carries so many over links
 // with slots of so many. The last chunk may be smaller.
 func (c Chunks) Of(bytes, slot int) int {
-	const quantum = 64
 	least, most := MinChunk, slot
 	if c.Min > 0 {
 		least = c.Min
@@ -25,5 +41,5 @@ func (c Chunks) Of(bytes, slot int) int {
 	if c.Max > 0 {
 		most = min(slot, c.Max)
 	}
-	return min(max(((bytes+3)/4+quantum-1)&^(quantum-1), least), most)
+	return min(max(((bytes+3)/4+chunkQuantum-1)&^(chunkQuantum-1), least), most)
 }

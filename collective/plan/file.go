@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -118,17 +119,23 @@ func parseFile(data []byte) (*File, *Plan, error) {
 		return nil, nil, err
 	}
 	f := &form.File
-	if err := f.check(p.Size); err != nil {
-		return nil, nil, err
-	}
-	if digest := p.Digest(); f.Digest == "" {
-		f.Digest = digest
-	} else if f.Digest != digest {
-		err := fmt.Errorf("digest %q does not match the steps, which have %q: one of them was changed", f.Digest, digest)
+	if err := f.Check(p); err != nil {
 		return nil, nil, errors.Join(err, Verify(p, 2))
 	}
+	f.Digest = p.Digest()
 	return f, p, nil
 }
+
+// Check reports a file that is not that of the plan.
+func (f *File) Check(p *Plan) error {
+	if digest := p.Digest(); cmp.Or(f.Digest, digest) != digest {
+		return fmt.Errorf("digest %q does not match the steps, which have %q: one of them was changed", f.Digest, digest)
+	}
+	return f.check(p.Size)
+}
+
+// Chunks is how the calls that run the plan cut their messages.
+func (f *File) Chunks() Chunks { return Chunks{Max: int(f.ChunkBytes), Min: int(f.ChunkBytes)} }
 
 // check returns what is wrong beside the steps of a plan of so many ranks.
 func (f *File) check(ranks int) error {
@@ -155,10 +162,11 @@ func (f *File) check(ranks int) error {
 		return fmt.Errorf("%d options, want at most %d", len(f.Options), maxFileOptions)
 	case f.Bytes < 0:
 		return fmt.Errorf("bytes is %d, want at least 0", f.Bytes)
-	case f.ChunkBytes < 0:
-		return fmt.Errorf("chunk_bytes is %d, want at least 0", f.ChunkBytes)
 	case len(f.Trees) > MaxLanes:
 		return fmt.Errorf("%d trees, want at most %d", len(f.Trees), MaxLanes)
+	}
+	if err := f.Chunks().Check(); err != nil {
+		return fmt.Errorf("chunk_bytes: %w", err)
 	}
 	for i, t := range f.Trees {
 		if err := t.check(ranks); err != nil {

@@ -153,7 +153,7 @@ func TestParseFileRefuses(t *testing.T) {
 		{"blanks", step("to 1  = in"), "is no step"},
 		{"no blank", step("to 1 = in;out = in + from 1"), "is no step"},
 		{"negative bytes", file(`"bytes":-1,`), "bytes is -1"},
-		{"negative chunk", file(`"chunk_bytes":-1,`), "chunk_bytes is -1"},
+		{"negative chunk", file(`"chunk_bytes":-1,`), "chunk_bytes: chunks of -1 bytes"},
 		{"control characters", file(`"note":"\u001b[31m",`), "printable text"},
 		{"list as option", file(`"options":{"seed":[]},`), "options.seed holds neither"},
 		{"tree", file(`"trees":[{"root":0,"share":1,"parent":[-1,0,0]}],`), "trees[0]"},

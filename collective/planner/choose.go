@@ -27,7 +27,8 @@ const (
 type Served struct {
 	*Built
 	Chunks   plan.Chunks
-	Attached any // the caller's, who makes something of the plan once
+	Attached any  // the caller's, who makes something of the plan once
+	Ran      bool // the caller's: a call has run it
 }
 
 // Choice is the plan for one size of message.
@@ -67,9 +68,16 @@ func (p *Planner) Choose(kind plan.Kind, root int, bytes int64) (*Choice, error)
 	if err != nil {
 		return nil, err
 	}
-	c := &Choice{Served: s, Bytes: bytes, By: p.by(kind, bytes)}
+	c := &Choice{Served: s, Bytes: bytes}
 	c.PredictedUs, err = p.Price(s, bytes, 1)
-	return c, err
+	if !p.options.Given.serves(kind, root) {
+		c.By = p.by(kind, bytes)
+		return c, err
+	}
+	if c.By = "a plan file"; err != nil { // it joins ranks that the graph does not
+		c.PredictedUs = math.NaN()
+	}
+	return c, nil
 }
 
 // Serve returns the plan that runs the calls of a kind and root with messages of so
@@ -80,7 +88,6 @@ func (p *Planner) Serve(kind plan.Kind, root int, bytes int64) (*Served, error) 
 		at = max(root, 0)
 	}
 	if g := p.options.Given; g.serves(kind, at) {
-		g.used = true
 		return g.served, nil
 	}
 	e, err := p.entry(kind, bytes)

@@ -193,7 +193,7 @@ func TestGiven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	given, err := NewGiven(made, "by hand", 4096)
+	given, err := NewGiven(&plan.File{Algorithm: "by hand", Digest: made.Digest(), ChunkBytes: 4096}, made)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +226,7 @@ func TestGiven(t *testing.T) {
 	spoilt := *made
 	spoilt.Lanes = slices.Clone(made.Lanes)
 	spoilt.Lanes[0].Tracks = spoilt.Lanes[0].Tracks[1:]
-	if _, err := NewGiven(&spoilt, "by hand", 0); err == nil {
+	if _, err := NewGiven(&plan.File{Algorithm: "by hand", Digest: spoilt.Digest()}, &spoilt); err == nil {
 		t.Error("a plan that never ends is taken")
 	}
 }

@@ -109,10 +109,8 @@ func (p *Planner) follow(d *DecidedTable) error {
 		}
 		t = append(t, &entry{from: max(before, 0), DecidedChoice: c})
 		before = c.Below
-		for _, bytes := range []int{c.Chunks.Max, c.Chunks.Min} {
-			if bytes < 0 || bytes > maxChunk || bytes%quantumBytes != 0 {
-				return fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, quantumBytes, maxChunk)
-			}
+		if err := c.Chunks.Check(); err != nil {
+			return err
 		}
 		if named(o.list, c.Algorithm) == nil {
 			return fmt.Errorf("%v from root 0 has no plan by algorithm %s", plan.Kind(d.Kind), c.Algorithm)
@@ -124,5 +122,3 @@ func (p *Planner) follow(d *DecidedTable) error {
 	p.tables[d.Kind] = t
 	return nil
 }
-
-const maxChunk = 1 << 30

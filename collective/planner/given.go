@@ -1,37 +1,96 @@
 package planner
 
 import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
 	"github.com/treerun/treerun/collective/plan"
 )
 
 // Given is a plan that was read from a file. It serves the calls of its kind and root.
 type Given struct {
 	served *Served
-	used   bool // by a call
 }
 
 // Again returns the same plan for another Planner, unused.
 func (g *Given) Again() *Given {
-	served := *g.served
-	served.Attached = nil
-	return &Given{served: &served}
+	return &Given{&Served{Built: g.served.Built, Chunks: g.served.Chunks}}
 }
 
 // Used reports whether calls have run the plan.
-func (g *Given) Used() bool { return g.used }
+func (g *Given) Used() bool { return g.served.Ran }
 
-// NewGiven returns a given plan that algorithm has made, for people, and that cuts
-// messages into chunks of so many bytes; 0: as the communicator does. It is verified.
-func NewGiven(p *plan.Plan, algorithm string, chunkBytes int) (*Given, error) {
+// NewGiven returns a given plan, with what its file says of it. The plan is verified, and
+// the file compared with it.
+func NewGiven(f *plan.File, p *plan.Plan) (*Given, error) {
 	if err := plan.Verify(p, minSlots); err != nil {
 		return nil, err
 	}
-	c := &Candidate{Algorithm: algorithm, Kind: p.Kind, Root: p.Root, Notes: []string{"a given plan"}}
+	if err := f.Check(p); err != nil {
+		return nil, err
+	}
+	if err := compare(f, p); err != nil {
+		return nil, err
+	}
+	c := &Candidate{Algorithm: f.Algorithm, Kind: p.Kind, Root: p.Root, Notes: []string{"a given plan"}}
 	b := &Built{Candidate: c, Plan: p}
 	for i := range p.Lanes {
 		b.Lanes = append(b.Lanes, 1+i)
 	}
-	return &Given{served: &Served{Built: b, Chunks: plan.Chunks{Max: chunkBytes, Min: chunkBytes}}}, nil
+	return &Given{&Served{Built: b, Chunks: f.Chunks()}}, nil
+}
+
+// compare reports what a file says of a plan that its steps are not.
+func compare(f *plan.File, p *plan.Plan) error {
+	c := &Candidate{Algorithm: f.Algorithm, Kind: p.Kind, Root: p.Root}
+	var shares []float64
+	for _, t := range f.Trees {
+		s := Strand{Ring: t.Ring, OfPart: t.Part != nil, Rate: t.Rate}
+		s.Tree.Root, s.Tree.Parent, s.Tree.Round = t.Root, t.Parent, t.Round
+		c.Strands, shares = append(c.Strands, s), append(shares, t.Share)
+	}
+	base, _, _ := strings.Cut(f.Algorithm, ":")
+	trees := slices.Contains([]string{"packing", "multi", "kl", "exact", "double-binary", "chain", "ring"}, base)
+	rings := slices.ContainsFunc(c.Strands, func(s Strand) bool { return s.Ring != nil })
+	switch rate := c.Rate(); {
+	case trees && len(c.Strands) == 0 || rings != (base == "ring"):
+		return fmt.Errorf("algorithm is %q, which the trees and rings of the plan are not of", f.Algorithm)
+	case !(math.Abs(f.Rate-rate) <= 1e-6*rate):
+		return fmt.Errorf("rate_gbytes_per_second is %v: the trees have %v together", f.Rate, rate)
+	case len(c.Strands) == 0:
+		return nil
+	}
+	for _, c.form = range []plan.Form{plan.Split, plan.Single} {
+		b := &Built{Candidate: c, Shares: shares}
+		if err := b.overStrands(); err == nil && b.Plan.Digest() == p.Digest() {
+			return nil
+		}
+	}
+	return fmt.Errorf("trees: the steps are not those of these %d trees and shares", len(f.Trees))
+}
+
+// File is what a plan file says of a choice, but for its bound.
+func (c *Choice) File() *plan.File {
+	f := &plan.File{Algorithm: c.Algorithm, Bytes: c.Bytes, Rate: c.Rate()}
+	if !math.IsNaN(c.PredictedUs) {
+		f.PredictedUs = c.PredictedUs
+	}
+	for i, s := range c.Strands {
+		t := plan.FileTree{Root: s.Tree.Root, Share: c.Shares[i], Rate: s.Rate, Parent: s.Tree.Parent, Round: s.Tree.Round}
+		if s.Ring != nil {
+			t.Root, t.Ring = s.Ring[0], s.Ring
+		}
+		if s.OfPart {
+			t.Part = &t.Root
+		}
+		f.Trees = append(f.Trees, t)
+	}
+	if n := len(c.Strands); n == 1 || n == 2 && c.Strands[1].Mirrored {
+		f.Ring = c.Strands[0].Ring
+	}
+	return f
 }
 
 // Plan returns the plan, nil of no Given.
@@ -45,5 +104,5 @@ func (g *Given) Plan() *plan.Plan {
 // serves reports whether calls of a kind and root run the given plan.
 func (g *Given) serves(kind plan.Kind, root int) bool {
 	p := g.Plan()
-	return p != nil && p.Kind == kind && (!kind.HasRoot() || p.Root == root)
+	return p != nil && p.Kind == kind && (!kind.HasRoot() || p.Root == max(root, 0))
 }

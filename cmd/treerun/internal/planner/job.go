@@ -117,7 +117,7 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 		err = fmt.Errorf("the plan is for %d ranks, the job has %d", p.Size, ranks)
 	}
 	if err == nil {
-		_, err = planner.NewGiven(p, f.Algorithm, int(f.ChunkBytes))
+		_, err = planner.NewGiven(f, p)
 	}
 	if err != nil {
 		return usage("--plan %s: %w", j.plan, err)

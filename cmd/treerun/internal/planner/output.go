@@ -13,29 +13,12 @@ import (
 
 // json is the plan as a file that treerun bench --plan reads.
 func (d *design) json() ([]byte, error) {
-	f := plan.File{
-		Algorithm: d.Algorithm, Bytes: d.Bytes, Rate: d.Rate(), Bound: d.bound.Rate, TightPartition: d.bound.Partition,
-		ChunkBytes: int64(d.chunk()), Options: make(map[string]any),
-		Note: shortened(strings.Join(append(d.remarks(), d.r.assumed()), "; ")),
-	}
-	if !math.IsNaN(d.PredictedUs) {
-		f.PredictedUs = d.PredictedUs
-	}
+	f := d.File()
+	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
+	f.ChunkBytes, f.Options = int64(d.chunk()), make(map[string]any)
+	f.Note = shortened(strings.Join(append(d.remarks(), d.r.assumed()), "; "))
 	for name, value := range d.r.options.Map() {
 		f.Options[name] = value
-	}
-	for i, s := range d.Strands {
-		t := plan.FileTree{Root: s.Tree.Root, Share: d.Shares[i], Rate: s.Rate, Parent: s.Tree.Parent, Round: s.Tree.Round}
-		if s.Ring != nil {
-			t.Root, t.Ring = s.Ring[0], s.Ring
-		}
-		if s.OfPart {
-			t.Part = &t.Root
-		}
-		f.Trees = append(f.Trees, t)
-	}
-	if n := len(d.Strands); n == 1 || n == 2 && d.Strands[1].Mirrored {
-		f.Ring = d.Strands[0].Ring
 	}
 	return f.Append(nil, d.Plan)
 }

@@ -64,7 +64,13 @@ type printedTree struct {
 func readPlan(t *testing.T, args string) printedPlan {
 	t.Helper()
 	var p printedPlan
-	d := json.NewDecoder(strings.NewReader(run(t, planTo, args+" --format json")))
+	text := run(t, planTo, args+" --format json")
+	if f, of, err := plan.ParseFile([]byte(text)); err != nil {
+		t.Errorf("%s: %v", args, err)
+	} else if _, err := planner.NewGiven(f, of); err != nil {
+		t.Errorf("%s: a job refuses it: %v", args, err)
+	}
+	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
 		t.Fatalf("%s: %v", args, err)
@@ -230,12 +236,6 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 				}
 				if !strings.HasPrefix(p.Algorithm, algorithm) && machine != "ethernet4x4" || p.Collective != kind.String() || p.Digest == "" {
 					t.Errorf("%s: got %s of %s, digest %q", args, p.Collective, p.Algorithm, p.Digest)
-				}
-				f, read, err := plan.ParseFile([]byte(run(t, planTo, args+" --format json")))
-				if err != nil || f.Digest != p.Digest || f.Algorithm != p.Algorithm {
-					t.Errorf("%s: read back %+v, %v", args, f, err)
-				} else if err := plan.Verify(read, 2); err != nil {
-					t.Errorf("%s: %v", args, err)
 				}
 			}
 		}
