@@ -4,35 +4,30 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/treerun/treerun/rank/job"
 )
 
-func checkRank(r int) error {
-	if r < 0 || r >= job.MaxRanks {
-		return fmt.Errorf("rank %d, want 0..%d", r, job.MaxRanks-1)
+// within reports a number that cannot be.
+func within(what string, n, low, high int) error {
+	if n < low || n > high {
+		return fmt.Errorf("%s: %d, want %d..%d", what, n, low, high)
 	}
 	return nil
 }
 
-func (s *Stream) check() error {
-	if s.Number < Stdout || s.Number > Stdin {
-		return fmt.Errorf("stream %d", s.Number)
-	}
-	return checkRank(s.Rank)
-}
+func checkRank(r int) error    { return within("rank", r, 0, job.MaxRanks-1) }
+func checkHost(h int) error    { return within("host", h, 0, job.MaxRanks-1) }
+func checkCode(n int) error    { return within("exit code or signal", n, 0, 255) }
+func checkText(s string) error { return within("bytes of text", len(s), 0, maxText) }
+func checkName(s string) error { return within("bytes of a name or path", len(s), 1, maxText) }
 
-func checkText(s string) error {
-	if len(s) > maxText {
-		return fmt.Errorf("text of %d bytes, at most %d are possible", len(s), maxText)
-	}
-	return nil
-}
-
-func checkCode(n int) error {
-	if n < 0 || n > 255 {
-		return fmt.Errorf("number %d, want 0..255", n)
+func checkTimeout(d time.Duration) error {
+	if d < time.Millisecond {
+		return fmt.Errorf("a timeout of %v", d)
 	}
 	return nil
 }
@@ -44,49 +39,20 @@ func (*RanksExited) check() error { return nil }
 func (*Goodbye) check() error     { return nil }
 
 func (n *Node) check() error {
-	if n.Node < 1 || n.Node >= job.MaxRanks || n.Default < 1 || n.Default > job.MaxRanks || n.Size < 0 ||
-		n.Size > job.MaxRanks || n.PerNode < 0 || n.PerNode > job.MaxRanks || n.Host == "" || len(n.Host) > 255 ||
-		len(n.Args) == 0 {
-		return fmt.Errorf("a hello that makes no sense: node %d, %d ranks, host %.40q", n.Node, n.Default, n.Host)
-	}
-	return nil
+	return errors.Join(within("node", n.Node, 1, job.MaxRanks-1), within("default of ranks", n.Default, 1, job.MaxRanks),
+		within("ranks", n.Size, 0, job.MaxRanks), within("ranks of a node", n.PerNode, 0, job.MaxRanks),
+		within("bytes of a host's name", len(n.Host), 1, 255), within("arguments", len(n.Args), 1, math.MaxInt))
 }
 
 func (j *Join) check() error {
-	for _, b := range j.Below {
-		if b.Index < 0 || b.Index >= job.MaxRanks || b.Name == "" || b.Target == "" {
-			return fmt.Errorf("host %d called %.40q", b.Index, b.Name)
-		}
-	}
-	switch {
-	case j.Index < 0 || j.Index >= job.MaxRanks:
-		return fmt.Errorf("host %d", j.Index)
-	case j.PeerTimeout < time.Millisecond || j.Start.Timeout < time.Millisecond:
-		return fmt.Errorf("timeouts of %v and %v", j.PeerTimeout, j.Start.Timeout)
-	case j.Start.FanOut < 1:
-		return fmt.Errorf("%d agents below one", j.Start.FanOut)
-	case j.Dir == "":
-		return errors.New("no working directory")
-	case j.Name == "":
-		return errors.New("no name of the host")
-	}
-	return nil
+	below := func(b Below) error { return errors.Join(checkHost(b.Index), checkName(b.Name), checkName(b.Target)) }
+	return errors.Join(all(j.Below, below), checkHost(j.Index), checkName(j.Name), checkName(j.Dir),
+		checkTimeout(j.PeerTimeout),
+		checkTimeout(j.Start.Timeout), within("agents below one", j.Start.FanOut, 1, math.MaxInt))
 }
 
 func (j *Job) check() error {
 	f := &j.File
-	switch {
-	case len(j.Args) == 0:
-		return errors.New("a program without a name")
-	case f.Size < 1 || f.Size > job.MaxRanks || len(f.Hosts) != f.Size:
-		return fmt.Errorf("%d ranks, and hosts of %d", f.Size, len(f.Hosts))
-	case f.Version != job.FileVersion:
-		return fmt.Errorf("job file of version %d, want %d", f.Version, job.FileVersion)
-	case j.Port < 0 || j.Port > 65535:
-		return fmt.Errorf("port %d", j.Port)
-	case j.GPUs.Bind < 0 || j.GPUs.PerGPU < 0 || len(j.GPUs.List) > maxText:
-		return fmt.Errorf("GPUs %d, %d a GPU, a list of %d bytes", j.GPUs.Bind, j.GPUs.PerGPU, len(j.GPUs.List))
-	}
 	for r, h := range f.Hosts {
 		if h < 0 || h > r {
 			return fmt.Errorf("rank %d is on host %d", r, h)
@@ -95,40 +61,29 @@ func (j *Job) check() error {
 			return fmt.Errorf("rank %d is on host %d, machines are told of %d", r, h, n)
 		}
 	}
-	return job.CheckID(f.JobID)
+	return errors.Join(within("words of the command", len(j.Args), 1, math.MaxInt),
+		within("ranks", f.Size, 1, job.MaxRanks),
+		within("ranks that have a host", len(f.Hosts), f.Size, f.Size),
+		within("version of the job file", f.Version, job.FileVersion, job.FileVersion), within("port", j.Port, 0, 65535),
+		within("binding of GPUs", j.GPUs.Bind, 0, math.MaxInt), within("ranks of a GPU", j.GPUs.PerGPU, 0, math.MaxInt),
+		checkText(j.GPUs.List), job.CheckID(f.JobID))
 }
 
-func (s *Signal) check() error {
-	if s.Number < 1 || s.Number > 64 {
-		return fmt.Errorf("signal %d", s.Number)
-	}
-	return nil
+func (s *Signal) check() error { return within("signal", s.Number, 1, 64) }
+func (s *Stream) check() error {
+	return errors.Join(checkRank(s.Rank), within("stream", s.Number, Stdout, Stdin))
 }
-
 func (p *Push) check() error {
-	if len(p.Sum) != sha256.Size {
-		return fmt.Errorf("checksum of %d bytes", len(p.Sum))
-	}
-	return nil
+	return within("bytes of a checksum", len(p.Sum), sha256.Size, sha256.Size)
 }
 
 func (r *Ready) check() error {
-	if r.Port < 0 || r.Port > 65535 || r.Cores < 1 || r.Host == "" {
-		return fmt.Errorf("host %.40q with %d cores and port %d", r.Host, r.Cores, r.Port)
-	}
-	return errors.Join(checkText(r.Host), checkText(r.Machine))
+	return errors.Join(within("port", r.Port, 0, 65535), within("cores", r.Cores, 1, math.MaxInt), checkName(r.Host),
+		checkText(r.Machine))
 }
 
 func (s *Started) check() error {
-	if len(s.Ranks) != len(s.PIDs) {
-		return fmt.Errorf("%d ranks with %d processes", len(s.Ranks), len(s.PIDs))
-	}
-	for _, r := range s.Ranks {
-		if err := checkRank(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(within("processes", len(s.PIDs), len(s.Ranks), len(s.Ranks)), all(s.Ranks, checkRank))
 }
 
 func (s *RankMessage) check() error {
@@ -139,23 +94,23 @@ func (s *RankMessage) check() error {
 }
 
 func (e *Ended) check() error {
-	for _, e := range e.Ends {
-		if err := errors.Join(checkRank(e.Rank), checkCode(e.Code), checkCode(e.Signal), checkText(e.Hint)); err != nil {
-			return err
-		}
-	}
-	return nil
+	return all(e.Ends, func(e End) error {
+		return errors.Join(checkRank(e.Rank), checkCode(e.Code), checkCode(e.Signal), checkText(e.Hint))
+	})
 }
 
 func (l *Lost) check() error {
-	for _, h := range l.Hosts {
-		if h < 0 || h >= job.MaxRanks {
-			return fmt.Errorf("host %d", h)
-		}
-	}
-	return errors.Join(checkText(l.Text), checkCode(l.Code))
+	return errors.Join(all(l.Hosts, checkHost), checkText(l.Text), checkCode(l.Code))
 }
 
 func (n *Note) check() error { return checkText(n.Text) }
 
 func (r *Result) check() error { return errors.Join(checkText(r.Text), checkCode(r.Code)) }
+
+// all returns the error of the first that has one.
+func all[T any](list []T, check func(T) error) error {
+	if i := slices.IndexFunc(list, func(v T) bool { return check(v) != nil }); i >= 0 {
+		return check(list[i])
+	}
+	return nil
+}
