@@ -68,14 +68,14 @@ func (c *Comm) boxRanks() []int {
 func (c *Comm) asideWaiter(ranks int) engine.Waiter {
 	w := c.waiter
 	if !oneHost(hostsOf(c.world)) && ranks > c.plans.Machine().Cores {
-		w.Spins, w.Yields, w.Nap = 1, asideYields, asideNap
+		w.Spins, w.Yields, w.Backoff = 1, asideYields, asideBackoff
 	}
 	return w
 }
 
 const (
-	asideYields = 4
-	asideNap    = 300 * time.Microsecond // a millisecond where the runtime has no finer timer
+	asideYields  = 4
+	asideBackoff = 300 * time.Microsecond // a millisecond where the runtime has no finer timer
 )
 
 // asideGather is an AllGather of bytes. Its header says what it is for, so that a

@@ -216,7 +216,7 @@ func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Hea
 }
 
 func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {
-	c.engine.Unplace()
+	c.engine.CancelReceives()
 	err := errorOf(f)
 	if errors.Is(err, ErrCanceled) && ctx.Err() != nil {
 		err = &givenUp{err, ctx.Err()}

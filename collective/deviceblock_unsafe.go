@@ -64,7 +64,7 @@ func (o *opening) makeBlock() (b *deviceBlock, place int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
 	}
-	place, _ = o.c.ep.(transport.Neighbour).Place(b.own)
+	place, _ = o.c.ep.(transport.SharedHeap).Offset(b.own)
 	return b, place, nil
 }
 
@@ -74,7 +74,7 @@ func (o *opening) attachBlock(place int) error {
 		o.block = &deviceBlock{flags: o.layout.FlagBytes(), ep: o.c.ep}
 	}
 	n := blockBytes(o.layout.FlagBytes(), len(o.local))
-	mem, err := o.c.ep.(transport.Neighbour).View(o.local[0], place, n)
+	mem, err := o.c.ep.(transport.SharedHeap).View(o.local[0], place, n)
 	if err != nil {
 		return err
 	}

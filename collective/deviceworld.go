@@ -142,7 +142,7 @@ func (e *deviceError) Unwrap() []error {
 // sharing returns the ranks that share memory with this one, rising, itself among
 // them: those of its host, unless containers keep them apart.
 func sharing(ep transport.Endpoint, rank, size int) []int {
-	n, is := ep.(transport.Neighbour)
+	n, is := ep.(transport.SharedHeap)
 	if !is {
 		return []int{rank}
 	}

@@ -185,12 +185,11 @@ func (s *setup) comm() (*Comm, error) {
 			fmt.Fprint(os.Stderr, s.between.Text(time.Now().Unix()))
 		}
 		fmt.Fprint(os.Stderr, plans.explain())
-		if r, is := ep.(transport.Reacher); is {
-			if ok, why := r.Reaches(); !ok {
-				fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
-			} else if lendingLoses(gain) {
-				fmt.Fprintf(os.Stderr, "treerun: ranks do not read each other's memory: through shared memory %d KiB take %.2g times as long\n", topo.LendBytes>>10, gain)
-			}
+		if ok, why := ep.Reaches(); !ok && why != "" {
+			fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
+		} else if ok && lendingLoses(gain) {
+			fmt.Fprintf(os.Stderr, "treerun: ranks do not read each other's memory: "+
+				"through shared memory %d KiB take %.2g times as long\n", topo.LendBytes>>10, gain)
 		}
 	}
 	c.watch.Go(func() { abortOnFailure(s.w, ep, c.closed) })

@@ -30,5 +30,5 @@ func waiterFor(hosts []int, rank, cores int) engine.Waiter {
 	case size <= cores:
 		return engine.Waiter{Spins: 100, Yields: 2000}
 	}
-	return engine.Waiter{Spins: 1, Yields: 600, Lingers: oneHost(hosts)}
+	return engine.Waiter{Spins: 1, Yields: 600, SpinsLong: oneHost(hosts)}
 }

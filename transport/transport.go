@@ -68,7 +68,7 @@ type Sender interface {
 	Share(h *Header, lender Sender)
 
 	// Lend publishes, under header h, window itself, which lies in memory that
-	// Endpoint.Alloc gave out, or anywhere if Reacher.Reaches, in place of a
+	// Endpoint.Alloc gave out, or anywhere if Endpoint.Reaches, in place of a
 	// window of the link's. It may be longer than a slot. It must not change, and
 	// the caller has to keep it reachable, until Returned. Precondition:
 	// TryReserve(0) returned true. As for Post, a Commit or Release follows,
@@ -78,6 +78,19 @@ type Sender interface {
 	// Returned reports whether the receiver has released all that was lent to
 	// it, or will read no more of it, which TryReserve's error then says.
 	Returned() bool
+
+	// LendsAny reports whether any memory may be lent here, even where
+	// Endpoint.Reaches says no: what is sent goes on from there to the kernel, and
+	// does not stay where another rank has to reach it.
+	LendsAny() bool
+
+	// Helps says whether Help will be called for what is lent from now on.
+	Helps(will bool)
+
+	// Help copies a piece of what was lent and is not returned to where the receiver
+	// wants it, and reports whether there was one. It is for a rank that has
+	// a core of its own and nothing else to do.
+	Help() (bool, error)
 }
 
 // Receiver is the receiving end of one FIFO. It is owned by one goroutine at a
@@ -97,92 +110,47 @@ type Receiver interface {
 	// Drop and Wake are to Release what Post and Wake are to Commit.
 	Drop()
 	Wake()
+
+	// CancelReceive ends that memory of the caller may be written between two calls, as
+	// after PostReceive, or after a TryPeekInto that has returned false: when it returns,
+	// none is written any more. A call that fails ends with it. One case is left: a
+	// sender in another process that is stopped in the middle of a copy is waited for
+	// for a second; when it goes on it may still write what is left of that piece.
+	CancelReceive()
 }
 
-// Reacher is an Endpoint whose ranks may be able to read each other's own
-// memory. Its Receivers are LentReceivers.
-type Reacher interface {
-	// Reaches reports whether all ranks can, so that any memory may be lent, and
-	// if not, why. It is the same on all ranks.
-	Reaches() (ok bool, why string)
-}
-
-// Teller is an Endpoint whose other ranks hear of what Enter published only after
-// a while.
-type Teller interface {
-	// Tell has them hear of it now. Anybody may call it.
-	Tell()
-}
-
-// AnyLender is a Sender to which any memory may be lent: what it sends goes on
-// from there to the kernel, and does not stay where another rank has to reach it.
-type AnyLender interface {
-	Sender
-
-	// LendsAny reports whether that is so.
-	LendsAny() bool
-}
-
-// Placer is a Receiver that can put payloads where they belong while they come.
-type Placer interface {
+// ReceivePoster is a Receiver that can put payloads where they belong while they come.
+type ReceivePoster interface {
 	Receiver
 
-	// Place says where the next payloads belong: the first chunk bytes of into
+	// PostReceive says where the next payloads belong: the first chunk bytes of into
 	// are for the oldest one that is not released, the next for the one after it,
 	// and so on; the last may be shorter. One of exactly that length of which
 	// nothing has come yet may be put there, and is where TryPeek returns it. into
-	// may be written until all of them are released, or until Unplace. What has come in
-	// parts is kept then.
-	// Preconditions: chunk is positive, and what was placed before is released, or
-	// is placed again where it was.
-	Place(into []byte, chunk int)
-
-	Unplacer
+	// may be written until all of them are released, or until CancelReceive. What has
+	// come in parts is kept then.
+	// Preconditions: chunk is positive, and what was posted before is released, or
+	// is posted again where it was.
+	PostReceive(into []byte, chunk int)
 }
 
-// Unplacer is a Receiver that may write to memory of its caller, or have the sender write to
-// it, between two calls: after Place, or after a TryPeekInto that has returned false.
-type Unplacer interface {
-	// Unplace ends this: when it returns, no memory of the caller is written any more. A
-	// call that fails ends with it. One case is left: a sender in another process that is
-	// stopped in the middle of a copy is waited for for a second; when it goes on it
-	// may still write what is left of that piece.
-	Unplace()
-}
-
-// Neighbour is an Endpoint that shows its rank the memory which the other ranks'
+// SharedHeap is an Endpoint that shows its rank the memory which the other ranks'
 // Alloc has given out, to read and to write: what the ranks of a host agree on
 // beside their links lies there.
-type Neighbour interface {
-	// Place returns where b, which Alloc has given out here, lies, in bytes from
+type SharedHeap interface {
+	// Offset returns where b, which Alloc has given out here, lies, in bytes from
 	// the beginning of what this rank may give out; false for other memory.
-	Place(b []byte) (at int, ok bool)
+	Offset(b []byte) (at int, ok bool)
 
-	// View returns the n bytes at that place of what rank r may give out. Only
+	// View returns the n bytes at that offset of what rank r may give out. Only
 	// the blocks that r has given out have memory: the rest must not be touched.
 	// They may be used as long as r keeps its block and no endpoint is closed.
 	View(r, at, n int) ([]byte, error)
-}
 
-// Scratcher is an Endpoint with memory for what ends with it, such as an exchange's own.
-type Scratcher interface {
 	// Scratch is Alloc of memory that may be used here only until Close, and as long as
 	// the Endpoint is reachable: then this rank keeps nothing of it. Free gives it back
 	// earlier.
 	Scratch(n int) ([]byte, error)
-}
-
-// Helper is a Sender that may copy a part of what it has lent itself.
-type Helper interface {
-	Sender
-
-	// Helps says whether Help will be called for what is lent from now on.
-	Helps(will bool)
-
-	// Help copies a piece of what was lent and is not returned to where the receiver
-	// wants it, and reports whether there was one. It is for a rank that has
-	// a core of its own and nothing else to do.
-	Help() (bool, error)
 }
 
 // LentReceiver is a Receiver of payloads that lie in the sender's own memory.
@@ -195,7 +163,7 @@ type LentReceiver interface {
 	// TryPeekInto is TryPeek, except that a payload of len(into) bytes in the
 	// sender's own memory is copied to into, and into is what is returned. When it
 	// returns false the copy may have begun: the sender may write to into until a later
-	// call returns the payload, or until Unplace. The into of the first call stays
+	// call returns the payload, or until CancelReceive. The into of the first call stays
 	// the one that is filled and returned, whatever the later calls have. A payload that
 	// has begun to come must not be released.
 	TryPeekInto(h *Header, into []byte) ([]byte, bool, error)
@@ -359,9 +327,18 @@ type Endpoint interface {
 	// Fence orders what was posted before what is loaded afterwards.
 	Fence()
 
+	// Reaches reports whether all ranks can read each other's own memory, so that any
+	// memory may be lent, and if not, why. It is the same on all ranks. Receivers are
+	// LentReceivers where it is so.
+	Reaches() (ok bool, why string)
+
 	// Enter publishes the call that this rank begins. One goroutine, the owner
 	// of the communicator, calls it.
 	Enter(h *Header)
+
+	// FlushStatus has the other ranks hear now of what Enter published, where they hear
+	// of it only after a while.
+	FlushStatus()
 
 	// Status returns what rank r published last. It may be torn between two
 	// calls only in that it is either the older or the newer one.

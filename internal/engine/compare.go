@@ -242,9 +242,7 @@ func (e *Engine) Check() {
 // fault of the Endpoint. The owner of the links calls it.
 func (e *Engine) Settle(within time.Duration) (transport.Fault, bool) {
 	mine := e.ep.Status(e.rank).Call
-	if t, ok := e.ep.(transport.Teller); ok {
-		t.Tell()
-	}
+	e.ep.FlushStatus()
 	pause := 50 * time.Microsecond
 	for start := time.Now(); ; pause = min(2*pause, 5*time.Millisecond) {
 		if f, failed := e.ep.Aborted(); failed {

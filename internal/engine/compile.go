@@ -17,25 +17,24 @@ type step struct {
 	dstPart  int       // the part of dst it goes to
 	outs     []out     // where else it goes
 	final    bool      // nothing is stored in dst's chunk later
-	heard    bool      // what is stored in Out is received as it is: see lends
-	away     bool      // any memory may be lent to all of outs
+	recvOnly bool      // what is stored in Out is received as it is: see lends
+	zeroCopy bool      // any memory may be lent to all of outs
 
-	ahead, aheadInPlace bool // it may be told beforehand where all its chunks belong: see markAhead
+	prePosted, prePostedInPlace bool // it may be told beforehand where all its chunks belong: see markPrePosted
 }
 
 // operand is a chunk that another rank sends, or one of a buffer.
 type operand struct {
-	in   transport.Receiver // nil: a buffer
-	put  transport.Placer   // in, where what it brings goes to a buffer of the caller as it is; else nil
+	in   transport.Receiver      // nil: a buffer
+	post transport.ReceivePoster // in, where what it brings goes to a buffer of the caller as it is; else nil
 	from int32
 	buf  plan.Buf
 	part int // of buf
 }
 
 type out struct {
-	to     int32
-	link   transport.Sender
-	helper transport.Helper // link, if it can help the receiver
+	to   int32
+	link transport.Sender
 }
 
 // names reports whether s reads or writes buffer b.
@@ -73,7 +72,6 @@ func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (tra
 			if o.link, err = sender(to); err != nil {
 				return nil, fmt.Errorf("step %d: to rank %d: %w", i, to, err)
 			}
-			o.helper, _ = o.link.(transport.Helper)
 			s.outs = append(s.outs, o)
 		}
 		s.reach()
@@ -83,12 +81,11 @@ func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (tra
 
 // reach finds out what the links of s can do with memory of the caller.
 func (s *step) reach() {
-	s.away = len(s.outs) > 0
+	s.zeroCopy = len(s.outs) > 0
 	for _, o := range s.outs {
-		l, ok := o.link.(transport.AnyLender)
-		s.away = s.away && ok && l.LendsAny()
+		s.zeroCopy = s.zeroCopy && o.link.LendsAny()
 	}
 	if len(s.args) == 1 && (s.dst == plan.In || s.dst == plan.Out) {
-		s.args[0].put, _ = s.args[0].in.(transport.Placer)
+		s.args[0].post, _ = s.args[0].in.(transport.ReceivePoster)
 	}
 }

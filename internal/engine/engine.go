@@ -48,10 +48,8 @@ type inbound struct {
 func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded, lending bool) (*Engine,
 	error) {
 	e := &Engine{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
-	if r, ok := ep.(transport.Reacher); ok {
-		e.reaches, _ = r.Reaches()
-		e.lending = e.reaches && lending
-	}
+	e.reaches, _ = ep.Reaches()
+	e.lending = e.reaches && lending
 	if messageLane >= 0 {
 		if err := e.openMessages(messageLane); err != nil {
 			return nil, fmt.Errorf("engine: rank %d: lane %d: %w", rank, messageLane, err)

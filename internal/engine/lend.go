@@ -74,14 +74,14 @@ func (c *Call) lends(s *step) bool {
 	if s.dst == plan.None && s.isBuffer() {
 		switch s.args[0].buf {
 		case plan.In:
-			again := c.Op != 0 && (len(s.outs) > 1 || !s.heard) || plan.Kind(c.Header.Kind) == plan.AllToAll
-			return (c.lendIn || c.mayIn && s.away) && !(c.inPlace && again)
+			again := c.Op != 0 && (len(s.outs) > 1 || !s.recvOnly) || plan.Kind(c.Header.Kind) == plan.AllToAll
+			return (c.lendIn || c.mayIn && s.zeroCopy) && !(c.inPlace && again)
 		case plan.Out:
-			return c.lendOut || c.mayOut && s.away
+			return c.lendOut || c.mayOut && s.zeroCopy
 		}
 		return false
 	}
-	return s.dst == plan.Out && s.final && (c.lendOut || c.mayOut && s.away)
+	return s.dst == plan.Out && s.final && (c.lendOut || c.mayOut && s.zeroCopy)
 }
 
 // lend computes the value of s where it belongs, and lends it to the receivers.
@@ -97,9 +97,7 @@ func (e *Engine) lend(t *track, s *step, from, n int) {
 	c.lent = true
 	helps := e.helps(c)
 	for _, o := range s.outs {
-		if o.helper != nil {
-			o.helper.Helps(helps)
-		}
+		o.link.Helps(helps)
 		o.link.Lend(&c.Header, window)
 	}
 }
@@ -135,10 +133,7 @@ func (e *Engine) help(t *track) error {
 	}
 	for i := range t.steps {
 		for _, o := range t.steps[i].outs {
-			if o.helper == nil {
-				continue
-			}
-			if ok, err := o.helper.Help(); ok || err != nil {
+			if ok, err := o.link.Help(); ok || err != nil {
 				e.steps++
 				return linkError(err, "sending to", o.to)
 			}

@@ -203,11 +203,8 @@ func (e *Engine) moveOut(p *Message) error {
 func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	e.messages.busy[p.Peer] = true
 	moved := p.moved
-	helper, _ := link.(transport.Helper)
-	helps := helper != nil && !e.crowded && !e.receiving()
-	if helper != nil {
-		helper.Helps(helps)
-	}
+	helps := !e.crowded && !e.receiving()
+	link.Helps(helps)
 	for p.moved < len(p.Buf) {
 		n := min(lentBytes, len(p.Buf)-p.moved)
 		_, ok, err := link.TryReserve(0)
@@ -237,7 +234,7 @@ func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	if !helps {
 		return nil
 	}
-	ok, err := helper.Help()
+	ok, err := link.Help()
 	if ok {
 		e.steps++
 	}

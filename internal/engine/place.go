@@ -2,7 +2,6 @@ package engine
 
 import (
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/transport"
 )
 
 // placeFrom is the size of a chunk, in bytes, from which it is received where it
@@ -16,7 +15,7 @@ type inboundOf struct {
 	src  int32
 }
 
-// markAhead marks the steps of lane tracks whose chunks may all be received where
+// markPrePosted marks the steps of lane tracks whose chunks may all be received where
 // they belong as soon as a call begins, however early they come: what a step
 // stores is stored there by no other, so nothing that is there before is read
 // again. users counts the steps of the whole program that a link brings for.
@@ -25,7 +24,7 @@ type inboundOf struct {
 // have read that, if all of it goes one way; so it does for AllReduce, where
 // everything that a rank gives is in what it gets, if one step reads it and sends
 // to one rank; and in a Broadcast nobody reads it who receives.
-func markAhead(p *plan.Plan, lane int, tracks []track, users map[inboundOf]int) {
+func markPrePosted(p *plan.Plan, lane int, tracks []track, users map[inboundOf]int) {
 	stores, reads := map[int]int{}, 0
 	for i := range tracks {
 		for e := range tracks[i].steps {
@@ -43,11 +42,11 @@ func markAhead(p *plan.Plan, lane int, tracks []track, users map[inboundOf]int) 
 	for i := range tracks {
 		for e := range tracks[i].steps {
 			s := &tracks[i].steps[e]
-			if len(s.args) != 1 || s.args[0].put == nil || s.dst != plan.Out {
+			if len(s.args) != 1 || s.args[0].post == nil || s.dst != plan.Out {
 				continue
 			}
-			s.ahead = stores[s.dstPart] == 1 && users[inboundOf{lane, s.args[0].from}] == 1
-			s.aheadInPlace = s.ahead && (p.Kind == plan.Broadcast || p.Kind == plan.AllReduce) && reads <= 1
+			s.prePosted = stores[s.dstPart] == 1 && users[inboundOf{lane, s.args[0].from}] == 1
+			s.prePostedInPlace = s.prePosted && (p.Kind == plan.Broadcast || p.Kind == plan.AllReduce) && reads <= 1
 		}
 	}
 }
@@ -73,14 +72,14 @@ func (t *track) place() {
 	for i := range t.steps {
 		s := &t.steps[i]
 		if c.places(s, t.grain) && t.bytes > 0 {
-			s.args[0].put.Place(t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start, t.bytes), t.grain)
+			s.args[0].post.PostReceive(t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start, t.bytes), t.grain)
 		}
 	}
 }
 
 // places reports whether place puts what s receives, chunk bytes at a time.
 func (c *Call) places(s *step, chunk int) bool {
-	return s.ahead && (s.aheadInPlace || !c.inPlace) && chunk >= placeFrom && len(c.Pieces) == 0 && !c.wide
+	return s.prePosted && (s.prePostedInPlace || !c.inPlace) && chunk >= placeFrom && len(c.Pieces) == 0 && !c.wide
 }
 
 // peek returns the chunk of n bytes, from byte from of the lane on, that operand a
@@ -88,25 +87,21 @@ func (c *Call) places(s *step, chunk int) bool {
 func (e *Engine) peek(t *track, s *step, a *operand, from, n int) ([]byte, bool, error) {
 	c := t.call
 	window, ok, err := a.in.TryPeek(&t.got)
-	if ok || err != nil || a.put == nil || n < placeFrom || len(c.Pieces) > 0 || c.places(s, t.grain) {
+	if ok || err != nil || a.post == nil || n < placeFrom || len(c.Pieces) > 0 || c.places(s, t.grain) {
 		return window, ok, err
 	}
-	a.put.Place(t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n), n)
+	a.post.PostReceive(t.buffer(s.dst, s.dstPart, c.In, c.Out, t.start+from, n), n)
 	return nil, false, nil
 }
 
-// Unplace ends all that could still write to memory of callers. A call that fails ends with it.
-func (e *Engine) Unplace() {
+// CancelReceives ends all that could still write to memory of callers. A call that fails ends with it.
+func (e *Engine) CancelReceives() {
 	for _, in := range e.inbound {
-		unplace(in.r)
+		in.r.CancelReceive()
 	}
 	for _, r := range e.messages.in {
-		unplace(r)
-	}
-}
-
-func unplace(r transport.Receiver) {
-	if p, ok := r.(transport.Unplacer); ok {
-		p.Unplace()
+		if r != nil {
+			r.CancelReceive()
+		}
 	}
 }

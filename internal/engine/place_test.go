@@ -77,10 +77,10 @@ func TestMarkAhead(t *testing.T) {
 			ahead := 0
 			for _, track := range programs[0].tracks {
 				for _, s := range track.steps {
-					if s.ahead != s.aheadInPlace {
+					if s.prePosted != s.prePostedInPlace {
 						return fmt.Errorf("plan %s: %+v", p.Name, s)
 					}
-					if s.ahead {
+					if s.prePosted {
 						ahead++
 					}
 				}

@@ -86,29 +86,29 @@ func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 			}
 			pr.add(track{share: s, steps: steps})
 		}
-		markHeard(pr.tracks[begin:])
+		markRecvOnly(pr.tracks[begin:])
 		countUsers(users, laneOf[i], pr.tracks[begin:])
 	}
 	lanes = append(lanes, len(pr.tracks))
 	for i := range p.Lanes {
-		markAhead(p, laneOf[i], pr.tracks[lanes[i]:lanes[i+1]], users)
+		markPrePosted(p, laneOf[i], pr.tracks[lanes[i]:lanes[i+1]], users)
 	}
 	return pr, nil
 }
 
-// markHeard marks the steps of a lane if all that this rank stores in Out there
+// markRecvOnly marks the steps of a lane if all that this rank stores in Out there
 // is received as it is.
-func markHeard(tracks []track) {
-	heard := true
+func markRecvOnly(tracks []track) {
+	recvOnly := true
 	for _, t := range tracks {
 		for i := range t.steps {
 			s := &t.steps[i]
-			heard = heard && (s.dst != plan.Out || len(s.args) == 1 && s.args[0].in != nil)
+			recvOnly = recvOnly && (s.dst != plan.Out || len(s.args) == 1 && s.args[0].in != nil)
 		}
 	}
 	for _, t := range tracks {
 		for i := range t.steps {
-			t.steps[i].heard = heard
+			t.steps[i].recvOnly = recvOnly
 		}
 	}
 }

@@ -24,17 +24,17 @@ type Waiter struct {
 	// sleeps. Right for ranks that share cores: the other rank runs at once.
 	Yields int
 
-	// Nap is for how long a rank to which others send on and on does nothing at all, in
+	// Backoff is for how long a rank to which others send on and on does nothing at all, in
 	// place of yields, when a poll has found nothing; 0: it does not. Right for ranks that
 	// share cores: a wake-up for every piece that comes, and a poll between any two
 	// others' turns, cost more than what is done with the piece.
-	Nap time.Duration
+	Backoff time.Duration
 
-	// Lingers says that the rank polls on for about the time that a message takes before
+	// SpinsLong says that the rank polls on for about the time that a message takes before
 	// it starts to yield, where the sender needs nobody to get on. Right for ranks of
 	// one host that share cores: one that gives its core away while the message is
 	// being copied is back a round of the others later.
-	Lingers bool
+	SpinsLong bool
 
 	// Watch is where a wait that has become long is published, and what reports and
 	// ends it. Nil for none.
@@ -45,7 +45,7 @@ type Waiter struct {
 // context has ended, whether the others are in the same call.
 const sleepMax = 20 * time.Millisecond
 
-// A rank that lingers polls so often, and once more for so many bytes of a chunk. A poll takes
+// A rank that spinsLong polls so often, and once more for so many bytes of a chunk. A poll takes
 // 15 to 25 ns, and copies of small messages 0.1 ns a byte. Broadcast of 8 KiB took 4.3 us
 // without that and 1.7 with it on four ranks that share two cores, 12 and 1.9 on eight.
 const (
@@ -60,7 +60,7 @@ const (
 func (w *Waiter) polls(e *Engine, c *Call) int {
 	bytes := int(c.Header.Count) * c.DType.Size()
 	switch kind := plan.Kind(c.Header.Kind); {
-	case !w.Lingers, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == e.rank, c.wide,
+	case !w.SpinsLong, kind != plan.Broadcast && kind != plan.Scatter, int(c.Header.Root) == e.rank, c.wide,
 		3*bytes > 2*e.linkBytes:
 		return w.Spins
 	}

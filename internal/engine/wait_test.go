@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/transport/mem"
 )
 
-// A rank lingers only where the root can send all without it, and as long as a chunk
+// A rank spinsLong only where the root can send all without it, and as long as a chunk
 // takes at the most.
 func TestPolls(t *testing.T) {
 	layout := transport.Layout{Size: 3, Slots: 4, SlotBytes: 4 << 10}
@@ -30,13 +30,13 @@ func TestPolls(t *testing.T) {
 	}
 	const spins = 1
 	for _, x := range []struct {
-		name    string
-		lingers bool
-		kind    plan.Kind
-		root    int32
-		bytes   uint64
-		wide    bool
-		want    int
+		name      string
+		spinsLong bool
+		kind      plan.Kind
+		root      int32
+		bytes     uint64
+		wide      bool
+		want      int
 	}{
 		{"a Broadcast", true, plan.Broadcast, 0, 1 << 10, false, lingerPolls + 16},
 		{"a Scatter", true, plan.Scatter, 0, 1 << 10, false, lingerPolls + 16},
@@ -48,7 +48,7 @@ func TestPolls(t *testing.T) {
 		{"a Gather", true, plan.Gather, 0, 1 << 10, false, spins},
 		{"an AllReduce", true, plan.AllReduce, -1, 1 << 10, false, spins},
 	} {
-		w := &Waiter{Spins: spins, Lingers: x.lingers}
+		w := &Waiter{Spins: spins, SpinsLong: x.spinsLong}
 		c := &Call{Header: transport.Header{Kind: uint8(x.kind), Root: x.root, Count: x.bytes / 4},
 			Work: kernel.Work{DType: kernel.Float32}, wide: x.wide}
 		if got := w.polls(k, c); got != x.want {

@@ -95,9 +95,9 @@ func (e *Engine) takeWide(t *track, s *step) (bool, error) {
 		var err error
 		switch {
 		case s.receives > 0:
-			n, err = e.takeIn(t, s, from, left)
+			n, err = e.recvChunk(t, s, from, left)
 		case len(s.outs) > 0:
-			n, err = e.takeOut(t, s, from, left)
+			n, err = e.sendChunk(t, s, from, left)
 		default:
 			e.move(t, s, nil, from, left)
 			n = left
@@ -113,9 +113,9 @@ func (e *Engine) takeWide(t *track, s *step) (bool, error) {
 	}
 }
 
-// takeIn receives what comes next of the left bytes from byte from of the lane
+// recvChunk receives what comes next of the left bytes from byte from of the lane
 // on, and returns how many bytes that were; less than 0 when there are none yet.
-func (e *Engine) takeIn(t *track, s *step, from, left int) (int, error) {
+func (e *Engine) recvChunk(t *track, s *step, from, left int) (int, error) {
 	a, c := &s.args[0], t.call
 	link := a.in.(transport.LentReceiver)
 	n, ok, err := link.TryHead(&t.got)
@@ -155,9 +155,9 @@ func (t *track) readPieces(in transport.LentReceiver, from, n int) (bool, error)
 	return true, nil
 }
 
-// takeOut sends of the left bytes what the links take, by lending them or
-// through a slot; see takeIn.
-func (e *Engine) takeOut(t *track, s *step, from, left int) (int, error) {
+// sendChunk sends of the left bytes what the links take, by lending them or
+// through a slot; see recvChunk.
+func (e *Engine) sendChunk(t *track, s *step, from, left int) (int, error) {
 	c := t.call
 	n := left
 	lends := n > transport.MaxInline && c.lends(s)

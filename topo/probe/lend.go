@@ -18,11 +18,7 @@ const lendTrips = 9
 
 // lends reports whether payloads can be lent between all ranks.
 func (m *meter) lends() bool {
-	r, is := m.ep.(transport.Reacher)
-	if !is {
-		return false
-	}
-	ok, _ := r.Reaches()
+	ok, _ := m.ep.Reaches()
 	return ok
 }
 

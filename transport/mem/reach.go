@@ -2,7 +2,10 @@ package mem
 
 import "github.com/treerun/treerun/transport"
 
-var _ transport.Reacher = (*endpoint)(nil)
+var _ transport.SharedHeap = (*endpoint)(nil)
+
+// Scratch is Alloc: memory of goroutines goes when nothing refers to it.
+func (e *endpoint) Scratch(n int) ([]byte, error) { return e.Alloc(n) }
 
 // reach is how goroutines read each other's memory: by the slice itself, which
 // the link's words order like a payload, so that the race detector sees it all.

@@ -42,29 +42,16 @@ func (s *sender) Share(h *transport.Header, lender transport.Sender) {
 	s.Post(h)
 }
 
-// LendsAny reports whether any memory may be lent: to other hosts it may.
-func (s *sender) LendsAny() bool {
-	l, ok := s.Sender.(transport.AnyLender)
-	return ok && l.LendsAny()
-}
-
 // receiver is the receiving end of a remote link.
 type receiver struct {
 	transport.Receiver
 	e *Endpoint
 }
 
-// Place has the remote side put what comes into into, if it can.
-func (r *receiver) Place(into []byte, chunk int) {
-	if p, ok := r.Receiver.(transport.Placer); ok {
-		p.Place(into, chunk)
-	}
-}
-
-// Unplace ends that.
-func (r *receiver) Unplace() {
-	if p, ok := r.Receiver.(transport.Placer); ok {
-		p.Unplace()
+// PostReceive has the remote side put what comes into into, if it can.
+func (r *receiver) PostReceive(into []byte, chunk int) {
+	if p, ok := r.Receiver.(transport.ReceivePoster); ok {
+		p.PostReceive(into, chunk)
 	}
 }
 

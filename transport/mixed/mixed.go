@@ -143,11 +143,13 @@ func (e *Endpoint) Enter(h *transport.Header) {
 	e.remote.Enter(h)
 }
 
-// Tell has the ranks of other hosts hear of the latest call.
-func (e *Endpoint) Tell() {
-	if t, ok := e.remote.(transport.Teller); ok {
-		t.Tell()
-	}
+// Reaches says that not all ranks read each other's memory: some are on other hosts.
+func (e *Endpoint) Reaches() (ok bool, why string) { return false, "" }
+
+// FlushStatus has all ranks hear of the latest call.
+func (e *Endpoint) FlushStatus() {
+	e.local.FlushStatus()
+	e.remote.FlushStatus()
 }
 
 // Status returns what is known of rank r.
@@ -214,17 +216,25 @@ func (e *Endpoint) Free(b []byte) error { return e.local.Free(b) }
 // Shared reports whether b lies in memory that Alloc gave out.
 func (e *Endpoint) Shared(b []byte) bool { return e.local.Shared(b) }
 
-// Place returns where b lies in what this rank may give out.
-func (e *Endpoint) Place(b []byte) (at int, ok bool) {
-	if n, is := e.local.(transport.Neighbour); is {
-		return n.Place(b)
+// Offset returns where b lies in what this rank may give out.
+func (e *Endpoint) Offset(b []byte) (at int, ok bool) {
+	if h, is := e.local.(transport.SharedHeap); is {
+		return h.Offset(b)
 	}
 	return 0, false
 }
 
+// Scratch is Alloc of memory that ends with the endpoint.
+func (e *Endpoint) Scratch(n int) ([]byte, error) {
+	if h, is := e.local.(transport.SharedHeap); is {
+		return h.Scratch(n)
+	}
+	return e.Alloc(n)
+}
+
 // View returns a part of the memory of a rank of this host.
 func (e *Endpoint) View(r, at, n int) ([]byte, error) {
-	local, is := e.local.(transport.Neighbour)
+	local, is := e.local.(transport.SharedHeap)
 	if r < 0 || r >= len(e.hosts) || !e.isLocal(r) || !is {
 		return nil, fmt.Errorf("mixed: rank %d shares no memory with rank %d", r, e.rank)
 	}

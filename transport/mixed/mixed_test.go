@@ -196,7 +196,7 @@ func TestSharedMemoryIsTheHosts(t *testing.T) {
 	if !all[0].Shared(b) || all[0].Shared(make([]byte, 8)) {
 		t.Error("what Alloc gave out is shared, and nothing else")
 	}
-	at, ok := all[0].(*mixed.Endpoint).Place(b)
+	at, ok := all[0].(*mixed.Endpoint).Offset(b)
 	seen, err := all[1].(*mixed.Endpoint).View(0, at, len(b))
 	if !ok || err != nil {
 		t.Fatalf("rank 1 looks at rank 0's block: %v, %v", ok, err)

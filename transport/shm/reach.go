@@ -14,8 +14,8 @@ import (
 )
 
 var (
-	_ transport.Reacher = (*endpoint)(nil)
-	_ segment.Push      = (*reach)(nil)
+	_ transport.SharedHeap = (*endpoint)(nil)
+	_ segment.Push         = (*reach)(nil)
 )
 
 // secretBytes is the size of what ranks read of each other to find out whether

@@ -20,7 +20,7 @@ func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.closed.Store(true)
 		for _, r := range e.receivers {
-			r.Unplace()
+			r.CancelReceive()
 		}
 		close(e.stopped)
 		e.bell.Ring()

@@ -231,9 +231,12 @@ func (e *Endpoint) Fence() { e.fence.Store(0) }
 // tenths of a second, or when this rank has nothing to do.
 func (e *Endpoint) Enter(h *transport.Header) { e.board.enter(h) }
 
-// Tell has the pump tell the others of the latest call.
-func (e *Endpoint) Tell() {
-	e.pump.hurry.Store(true)
+// Reaches says that ranks on other hosts cannot read this one's memory, which is no news.
+func (e *Endpoint) Reaches() (ok bool, why string) { return false, "" }
+
+// FlushStatus has the pump tell the others of the latest call.
+func (e *Endpoint) FlushStatus() {
+	e.pump.urgent.Store(true)
 	e.pump.kick()
 }
 

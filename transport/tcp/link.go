@@ -155,6 +155,10 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 // LendsAny reports that any memory can be sent from where it lies.
 func (s *sender) LendsAny() bool { return true }
 
+// Helps and Help do nothing: no receiver can name memory of its own to this rank.
+func (s *sender) Helps(bool)          {}
+func (s *sender) Help() (bool, error) { return false, nil }
+
 // Returned reports whether what was lent is with the kernel.
 func (s *sender) Returned() bool {
 	if s.lent.Load() == 0 {

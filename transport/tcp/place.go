@@ -45,8 +45,8 @@ func (a *arrival) window() []byte {
 	return a.buf.window(a.n)
 }
 
-// Place has the next chunks put into into, but for those that have begun to come.
-func (r *receiver) Place(into []byte, chunk int) {
+// PostReceive has the next chunks put into into, but for those that have begun to come.
+func (r *receiver) PostReceive(into []byte, chunk int) {
 	if len(into) == 0 {
 		return
 	}
@@ -54,8 +54,8 @@ func (r *receiver) Place(into []byte, chunk int) {
 	r.place.set(r.pos, into, chunk)
 }
 
-// Unplace has what is still to come put into slots again.
-func (r *receiver) Unplace() {
+// CancelReceive has what is still to come put into slots again.
+func (r *receiver) CancelReceive() {
 	r.place.set(0, nil, 0)
 	for _, c := range r.peer.conns {
 		c.rmu.Lock()

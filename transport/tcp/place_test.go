@@ -10,8 +10,8 @@ import (
 )
 
 // A chunk of which the beginning has come to the caller's memory goes on in a
-// slot after Unplace, whole, and the caller's memory is left alone.
-func TestUnplaceInTheMiddle(t *testing.T) {
+// slot after CancelReceive, whole, and the caller's memory is left alone.
+func TestCancelReceiveInTheMiddle(t *testing.T) {
 	all := mesh(t, transporttest.Pair(4, 4096), 1, nil)
 	defer func() {
 		for _, e := range all {
@@ -30,7 +30,7 @@ func TestUnplaceInTheMiddle(t *testing.T) {
 	}
 	into := make([]byte, size)
 	var h transport.Header
-	r.Place(into, size)
+	r.PostReceive(into, size)
 	if _, ok, err := r.TryPeek(&h); ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -47,7 +47,7 @@ func TestUnplaceInTheMiddle(t *testing.T) {
 		t.Fatalf("the chunk does not come where it was placed: %d bytes are left", len(in.rest))
 	}
 	c.rmu.Unlock()
-	r.Unplace()
+	r.CancelReceive()
 	c.rmu.Lock()
 	if n := copy(in.rest, payload[came:]); n != size-came {
 		t.Fatalf("%d bytes are to come, want %d", n, size-came)
@@ -56,7 +56,7 @@ func TestUnplaceInTheMiddle(t *testing.T) {
 		t.Error("the chunk is another after it was moved to a slot")
 	}
 	if !bytes.Equal(into[came:], make([]byte, size-came)) {
-		t.Error("the caller's memory was written after Unplace")
+		t.Error("the caller's memory was written after CancelReceive")
 	}
 	in.rest, in.into, in.slot, in.r, in.w = nil, nil, nil, 0, 0
 }
@@ -84,7 +84,7 @@ func TestPlaceSeveral(t *testing.T) {
 	for i := range want {
 		want[i] = byte(1 + i%251)
 	}
-	r.Place(into, chunk)
+	r.PostReceive(into, chunk)
 	var h transport.Header
 	for from := 0; from < len(want); from += chunk {
 		part := want[from:min(from+chunk, len(want))]

@@ -25,11 +25,11 @@ const (
 // the owner of the links does not, and does what has its time: news for the
 // others, signs of life, and faults.
 type pump struct {
-	e     *Endpoint
-	turns atomic.Uint64 // how often the owner looked at sockets
-	stop  atomic.Bool
-	hurry atomic.Bool // the others are to hear of the latest call at once
-	ended chan struct{}
+	e      *Endpoint
+	turns  atomic.Uint64 // how often the owner looked at sockets
+	stop   atomic.Bool
+	urgent atomic.Bool // the others are to hear of the latest call at once
+	ended  chan struct{}
 
 	kicked  chan struct{} // ends a wait of a busy owner's pump
 	polling atomic.Bool   // the pump waits, or will, in a system call
@@ -60,10 +60,10 @@ func (p *pump) kick() {
 	p.mu.Unlock()
 }
 
-// doze waits for a kick, or until max has passed. It is no system call: the Go
+// sleep waits for a kick, or until max has passed. It is no system call: the Go
 // runtime looks after goroutines in those every 20 us for a while, which costs
 // more than all else that the pump does.
-func (p *pump) doze(max time.Duration) {
+func (p *pump) sleep(max time.Duration) {
 	p.timer.Reset(max)
 	select {
 	case <-p.kicked:
@@ -77,7 +77,7 @@ func (p *pump) doze(max time.Duration) {
 func (p *pump) watch(max time.Duration) {
 	p.set.Reset()
 	p.set.Add(p.event, false)
-	p.relieve()
+	p.takeOver()
 	p.polling.Store(true)
 	select {
 	case <-p.kicked: // before anybody knew of the event
@@ -102,7 +102,7 @@ func (p *pump) run() {
 			wait = min(wait, again.Sub(now))
 		}
 		if active {
-			p.doze(max(0, min(wait, turnEvery)))
+			p.sleep(max(0, min(wait, turnEvery)))
 		} else {
 			p.watch(max(wait, 0))
 		}
@@ -118,7 +118,7 @@ func (p *pump) run() {
 		if news {
 			e.bell.Ring()
 		}
-		if p.hurry.Swap(false) {
+		if p.urgent.Swap(false) {
 			p.tell()
 		}
 		now = time.Now()
@@ -130,9 +130,9 @@ func (p *pump) run() {
 	}
 }
 
-// relieve prepares to do the owner's work: to wait for all sockets, with nothing
+// takeOver prepares to do the owner's work: to wait for all sockets, with nothing
 // left to tell.
-func (p *pump) relieve() {
+func (p *pump) takeOver() {
 	for _, c := range p.e.conns {
 		c.flush()
 		if !c.dead.Load() {

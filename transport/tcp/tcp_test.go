@@ -112,7 +112,7 @@ func TestTell(t *testing.T) {
 		begin := time.Now()
 		h := transport.Header{Seq: uint64(i + 1)}
 		all[0].Enter(&h)
-		all[0].(transport.Teller).Tell()
+		all[0].FlushStatus()
 		for all[1].Status(0).Call != h {
 			all[0].(*Endpoint).Progress() // as an owner does who waits for something
 			all[1].(*Endpoint).Progress()

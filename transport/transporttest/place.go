@@ -7,11 +7,11 @@ import (
 )
 
 // testPlaced receives with a place for what comes: it is whole wherever it is, in
-// order with what has none, and after Unplace the place is not touched.
+// order with what has none, and after CancelReceive the place is not touched.
 func testPlaced(t *testing.T, open Open) {
 	const slots, slotBytes = 4, 4096
 	_, s, end := pair(t, open, slots, slotBytes)
-	r, is := end.(transport.Placer)
+	r, is := end.(transport.ReceivePoster)
 	if !is {
 		return // a transport that does not claim it
 	}
@@ -56,19 +56,19 @@ func testPlaced(t *testing.T, open Open) {
 	for i, size := range []int{1, 31, 1024, slotBytes, slotBytes - 1} {
 		into := make([]byte, size)
 		none()
-		r.Place(into, size)
-		r.Place(into, size) // again, as whoever polls does
+		r.PostReceive(into, size)
+		r.PostReceive(into, size) // again, as whoever polls does
 		send(i, size)
 		receive(i, size)
 		send(i+1, size) // without a place, and with one of another length
 		receive(i+1, size)
-		r.Place(make([]byte, size+1), size+1)
+		r.PostReceive(make([]byte, size+1), size+1)
 		send(i+2, size)
 		receive(i+2, size)
 	}
 	// Three at once, and one after them; the second has another length than its place.
 	into := make([]byte, 2*slotBytes+100)
-	r.Place(into, slotBytes)
+	r.PostReceive(into, slotBytes)
 	sizes := [...]int{slotBytes, slotBytes - 1, 100, slotBytes}
 	for i, size := range sizes {
 		send(20+i, size)
@@ -78,13 +78,13 @@ func testPlaced(t *testing.T, open Open) {
 	}
 	clear(into)
 	none()
-	r.Place(into, slotBytes)
-	r.Unplace()
+	r.PostReceive(into, slotBytes)
+	r.CancelReceive()
 	send(9, slotBytes)
 	receive(9, slotBytes)
 	for k, b := range into {
 		if b != 0 {
-			t.Fatalf("byte %d was written after Unplace", k)
+			t.Fatalf("byte %d was written after CancelReceive", k)
 		}
 	}
 }

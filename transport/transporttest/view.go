@@ -13,7 +13,7 @@ func testView(t *testing.T, open Open) {
 	l := Pair(2, 64)
 	l.HeapBytes = 4 << 20
 	all := opened(t, open, l)
-	if _, is := all[0].(transport.Neighbour); !is {
+	if _, is := all[0].(transport.SharedHeap); !is {
 		return // a transport that does not claim it
 	}
 	blocks, places := make([][]byte, len(all)), make([]int, len(all))
@@ -25,18 +25,18 @@ func testView(t *testing.T, open Open) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at, ok := e.(transport.Neighbour).Place(b)
+		at, ok := e.(transport.SharedHeap).Offset(b)
 		if !ok {
 			t.Fatalf("rank %d: its own block has no place", r)
 		}
 		blocks[r], places[r] = b, at
-		if _, ok := e.(transport.Neighbour).Place(make([]byte, 8)); ok {
+		if _, ok := e.(transport.SharedHeap).Offset(make([]byte, 8)); ok {
 			t.Errorf("rank %d: memory of the test has a place", r)
 		}
 	}
 	for q, e := range all {
 		for r := range all {
-			b, err := e.(transport.Neighbour).View(r, places[r], len(blocks[r]))
+			b, err := e.(transport.SharedHeap).View(r, places[r], len(blocks[r]))
 			if err != nil || len(b) != len(blocks[r]) {
 				t.Fatalf("rank %d looks at rank %d: %d bytes, %v", q, r, len(b), err)
 			}
@@ -44,7 +44,7 @@ func testView(t *testing.T, open Open) {
 		}
 		for _, bad := range [][3]int{{-1, 0, 8}, {len(all), 0, 8}, {0, -1, 8}, {0, 0, l.HeapBytes + 1}, {0, l.HeapBytes, 1},
 			{0, 8, -1}} {
-			if b, err := e.(transport.Neighbour).View(bad[0], bad[1], bad[2]); err == nil {
+			if b, err := e.(transport.SharedHeap).View(bad[0], bad[1], bad[2]); err == nil {
 				t.Errorf("rank %d: %d bytes at %d of rank %d: %d bytes", q, bad[2], bad[1], bad[0], len(b))
 			}
 		}

@@ -126,7 +126,7 @@ func (e *Endpoint) Free(block []byte) error {
 	h := e.heap
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	at, ok := e.Place(block)
+	at, ok := e.Offset(block)
 	if !ok {
 		return errNoBlock
 	}

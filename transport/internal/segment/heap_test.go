@@ -79,8 +79,8 @@ func TestHeapInParts(t *testing.T) {
 	}
 	p.expect(t, 8)
 	for _, b := range [][]byte{small, large} {
-		at, ok := ends[0].Place(b)
-		if _, wrong := ends[1].Place(b); !ok || wrong || !ends[0].Shared(b[len(b)-1:]) || ends[1].Shared(b) {
+		at, ok := ends[0].Offset(b)
+		if _, wrong := ends[1].Offset(b); !ok || wrong || !ends[0].Shared(b[len(b)-1:]) || ends[1].Shared(b) {
 			t.Fatalf("a block of %d bytes is rank 0's: %v, rank 1's: %v", len(b), ok, wrong)
 		}
 		b[0], b[len(b)-1] = 1, 2
@@ -116,7 +116,7 @@ func TestBlocksStayInParts(t *testing.T) {
 		if err != nil {
 			break
 		}
-		if at, ok := e.Place(b); !ok || !e.view.holds(at, len(b)) {
+		if at, ok := e.Offset(b); !ok || !e.view.holds(at, len(b)) {
 			t.Fatalf("block %d of %d bytes is at %d", i, len(b), at)
 		}
 		blocks = append(blocks, b)

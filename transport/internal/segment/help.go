@@ -12,10 +12,8 @@ import (
 )
 
 var (
-	_ transport.Helper   = (*sender)(nil)
-	_ transport.Unplacer = (*receiver)(nil)
-	_ coop.Writer        = (*sender)(nil)
-	_ coop.Reader        = (*receiver)(nil)
+	_ coop.Writer = (*sender)(nil)
+	_ coop.Reader = (*receiver)(nil)
 )
 
 // helpFrom is the size, in bytes, from which both ends copy a payload: each half of it,
@@ -132,9 +130,9 @@ func (r *receiver) read(into []byte) ([]byte, error) {
 	return into, nil
 }
 
-// Unplace withdraws what is offered. A sender that is stopped while it copies a piece is not
+// CancelReceive withdraws what is offered. A sender that is stopped while it copies a piece is not
 // waited for longer than withdrawMax: it may write to the memory when it goes on.
-func (r *receiver) Unplace() {
+func (r *receiver) CancelReceive() {
 	if r.offered {
 		r.offered = !r.withdraw(time.Now().Add(withdrawMax))
 	}

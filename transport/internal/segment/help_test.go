@@ -260,10 +260,10 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestUnplace: once a receiver that has failed, or closed, has withdrawn what it offered, the
+// TestCancelReceive: once a receiver that has failed, or closed, has withdrawn what it offered, the
 // sender does not write to it: a piece that it has begun is waited for, another it does not
 // begin. Then the payload may be received anew.
-func TestUnplace(t *testing.T) {
+func TestCancelReceive(t *testing.T) {
 	for _, leaves := range []bool{false, true} {
 		c := &together{}
 		s, r := helping(t, c)
@@ -273,7 +273,7 @@ func TestUnplace(t *testing.T) {
 		if leaves {
 			r.e.Leave()
 		} else {
-			r.Unplace()
+			r.CancelReceive()
 		}
 		select {
 		case <-goOn:
@@ -283,7 +283,7 @@ func TestUnplace(t *testing.T) {
 		clear(came) // the caller's again
 		<-helped
 		if ok, err := s.Help(); ok || err != nil || !bytes.Equal(came, make([]byte, helpFrom)) {
-			t.Errorf("written to after Unplace: %v, %v", ok, err)
+			t.Errorf("written to after CancelReceive: %v, %v", ok, err)
 		}
 		b, ok, err := r.TryPeekInto(&transport.Header{}, came)
 		if leaves != errors.Is(err, transport.ErrClosed) || ok == leaves || ok && !bytes.Equal(b, sent) {
@@ -312,7 +312,7 @@ func TestNothingAfterAbort(t *testing.T) {
 			t.Errorf("received after a fault: %v, %v", ok, err)
 		}
 	}
-	r.Unplace()
+	r.CancelReceive()
 	if c.written != 0 {
 		t.Errorf("%d bytes were written after a fault", c.written)
 	}

@@ -181,6 +181,9 @@ func (s *sender) Lend(h *transport.Header, window []byte) {
 	s.lent = true
 }
 
+// LendsAny says that a receiver reads what is lent where it lies.
+func (s *sender) LendsAny() bool { return false }
+
 // Returned reports whether what was lent has come back.
 func (s *sender) Returned() bool {
 	if !s.lent {

@@ -107,12 +107,12 @@ func (v *heapView) place(member int, b []byte) (at int, ok bool) {
 
 // Shared reports whether b lies in this rank's heap.
 func (e *Endpoint) Shared(b []byte) bool {
-	_, ok := e.Place(b)
+	_, ok := e.Offset(b)
 	return ok
 }
 
-// Place returns where b lies in this rank's heap.
-func (e *Endpoint) Place(b []byte) (at int, ok bool) {
+// Offset returns where b lies in this rank's heap.
+func (e *Endpoint) Offset(b []byte) (at int, ok bool) {
 	if len(b) == 0 {
 		return 0, false
 	}
@@ -138,7 +138,7 @@ func (e *Endpoint) View(r, at, n int) ([]byte, error) {
 // offset returns where b lies in the segment, which is not empty: in this rank's
 // heap, or in a FIFO.
 func (e *Endpoint) offset(b []byte) int {
-	if at, ok := e.Place(b); ok {
+	if at, ok := e.Offset(b); ok {
 		return e.view.heap(e.heap.member) + at
 	}
 	return offsetIn(e.mem, b)

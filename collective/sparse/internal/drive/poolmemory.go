@@ -22,7 +22,7 @@ func (p *Pool) room(memory *[]byte, n int) ([]byte, error) {
 		return nil, err
 	}
 	alloc := p.links.ep.Alloc
-	if s, is := p.links.ep.(transport.Scratcher); is {
+	if s, is := p.links.ep.(transport.SharedHeap); is {
 		alloc = s.Scratch
 	}
 	more := n + n/4 // the next call may have a few blocks more

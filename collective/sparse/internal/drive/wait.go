@@ -70,7 +70,7 @@ func (k *Links) Run(ctx context.Context, x Exchange, w *engine.Waiter, doing str
 
 func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing string) error {
 	idle, yields, naps := 0, w.Spins+w.Yields, 0
-	if s, is := x.(streamer); is && s.Streams() && w.Nap > 0 {
+	if s, is := x.(streamer); is && s.Streams() && w.Backoff > 0 {
 		yields, naps = w.Spins, mostNaps
 	}
 	busy, _ := x.(worker)
@@ -84,8 +84,8 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing st
 			asleep.moved()
 			return nil
 		}
-		if busy != nil && w.Nap > 0 && busy.Rests() {
-			time.Sleep(w.Nap / restPart)
+		if busy != nil && w.Backoff > 0 && busy.Rests() {
+			time.Sleep(w.Backoff / restPart)
 		}
 		idle++
 		switch {
@@ -99,7 +99,7 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing st
 				idle = yields + naps
 			}
 		case idle < yields+naps:
-			time.Sleep(w.Nap)
+			time.Sleep(w.Backoff)
 		default:
 			if err := asleep.sleep(ctx); err != nil {
 				return err
