@@ -36,13 +36,9 @@ func (c *Comm) asideDenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes i
 // asideFailDevice makes an error of this rank's device the fault of all links of c,
 // and returns the first fault.
 func (c *Comm) asideFailDevice(ctx context.Context, during string, cause error) error {
-	f := transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", faultDevice, c.rank, during, cause)}
-	c.abort(f)
-	if first, failed := c.ep.Aborted(); failed {
-		f = first
-	}
-	err := c.asideFail(ctx, f, during)
-	if f.Rank == c.rank && errors.Is(err, ErrDevice) {
+	text := fmt.Sprintf("%srank %d in %s: %v", faultDevice, c.rank, during, cause)
+	err := c.asideFail(ctx, transport.Fault{Rank: c.rank, Text: text}, during)
+	if c.err.Rank == c.rank && errors.Is(err, ErrDevice) {
 		c.err.Err = &deviceError{text: c.err.Err.Error(), cause: cause}
 	}
 	return err
