@@ -99,7 +99,7 @@ func (p *Planner) each(visit func(*Candidate) error) error {
 // links: on several hosts one of each, as the trees of the others are those turned round;
 // of many ranks on one host one, whose trees are those of kinds without a root.
 func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
-	free := p.options.Algorithm == "" && p.options.suits() == nil && !p.ordered(kind)
+	free := p.options.suits() == nil && !p.ordered(kind)
 	switch {
 	case !kind.HasRoot() || pairwise(kind):
 		return []int{0}
@@ -230,12 +230,9 @@ func (p *Planner) Offers(kind plan.Kind, root int) error {
 	if err != nil {
 		return err
 	}
-	name, suits := p.options.Algorithm, p.options.suits()
-	if g := p.options.Given; name == "" && suits == nil || g.serves(kind, max(root, 0)) {
+	suits := p.options.suits()
+	if g := p.options.Given; suits == nil || g.serves(kind, max(root, 0)) {
 		return nil
-	}
-	if name != "" {
-		suits = []string{name}
 	}
 	for _, c := range o.list {
 		if slices.ContainsFunc(suits, c.Matches) {

@@ -35,7 +35,7 @@ type Options struct {
 type Flag struct {
 	Name   string   // without dashes
 	Help   string   // for people; in backquotes stands a word for the value
-	Takers []string // the algorithms that it belongs to; nil: all
+	Takers []string // the algorithms that it belongs to
 	Bool   bool     // it may stand alone
 
 	neutral bool    // it does not decide which algorithm is taken
@@ -223,8 +223,12 @@ func (o *Options) Validate() error {
 	var deciding []*Flag
 	for i := range flags {
 		p := &flags[i]
-		if p.get(o) == "" || p.Takers == nil {
+		value := p.get(o)
+		if value == "" {
 			continue
+		}
+		if err := p.set(&Options{}, value); err != nil {
+			return fmt.Errorf("option %s=%q: %w", p.Name, value, err)
 		}
 		if base != "" && !slices.Contains(p.Takers, base) {
 			return fmt.Errorf("option %s means nothing to algorithm %s: it belongs to %s",
@@ -244,13 +248,17 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// suits returns the algorithms that have all options which decide; nil where none does.
+// suits returns the algorithm that is asked for, or those that have all options which
+// decide; nil where none does.
 func (o *Options) suits() []string {
+	if o.Algorithm != "" {
+		return []string{o.Algorithm}
+	}
 	var list []string
 	for i := range flags {
 		p := &flags[i]
 		switch {
-		case p.neutral || p.Takers == nil || p.get(o) == "":
+		case p.neutral || p.get(o) == "":
 		case list == nil:
 			list = slices.Clone(p.Takers)
 		default:

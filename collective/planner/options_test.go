@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -21,9 +22,7 @@ func TestOptionsReadBack(t *testing.T) {
 	}
 	for _, f := range Flags() {
 		text := "," + f.Name + "=" + values[f.Name]
-		if f.Takers != nil {
-			text = f.Takers[0] + text
-		}
+		text = f.Takers[0] + text
 		o, err := ParseOptions(text)
 		if err != nil || f.Help == "" || reflect.DeepEqual(o, Options{Algorithm: o.Algorithm}) {
 			t.Errorf("%s: %+v, %v", text, o, err)
@@ -60,6 +59,9 @@ func TestOptionsRefused(t *testing.T) {
 		",max-trees=2,link-usage-penalty=0.5":  "no algorithm has link-usage-penalty (of kl) and max-trees (of packing) together",
 		"hierarchical:star":                    "want hierarchical:INSIDE/BETWEEN",
 		"packing:some":                         `algorithm "packing" has no variant "some"`,
+		"flat:one":                             `algorithm "flat" has no variants`,
+		"kl:split":                             `algorithm "kl" has no variant "split": want one of one, all`,
+		":all":                                 `unknown algorithm ":all"`,
 		"packing,seed=-1":                      "want a whole number from 0 to 18446744073709551615",
 		"packing,greedy=perhaps":               "greedy",
 		"packing,max-trees=4,max-height=-2":    "want a number from 0",
@@ -67,6 +69,32 @@ func TestOptionsRefused(t *testing.T) {
 	} {
 		if o, err := ParseOptions(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v; want %q", text, o, err, want)
+		}
+	}
+}
+
+// Options that no command line has read are checked as those are.
+func TestOptionsOutOfRange(t *testing.T) {
+	for want, o := range map[string]Options{
+		`option max-trees="-3": want a whole number from 1 to 4096`:   {MaxTrees: -3},
+		`option link-usage-penalty="7": want a number from 0 to 1`:    {Penalty: 7},
+		`option array-bound="-5": want a size from 0 to 16T`:          {ArrayBound: -5},
+		`option min-rate="NaN": want a number from 0`:                 {MinRate: math.NaN()},
+		`option height-tolerance="1": want a share from 0 to below 1`: {HeightTolerance: 1},
+		`option max-height="-1": want a number from 0`:                {Algorithm: "packing", MaxHeight: -1},
+	} {
+		if _, err := New(topo.UniformGraph(3), Machine{}, o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+}
+
+// Where every host has one rank, options alone choose the algorithm, too.
+func TestOptionsOfLoneRanks(t *testing.T) {
+	for _, o := range []Options{{MaxTrees: 1}, {Algorithm: "packing", MaxTrees: 1}, {Algorithm: "packing:all", MaxTrees: 1}} {
+		c := choose(t, plannerOf(t, nets.Even(4, 1), o), plan.AllReduce, -1, 64<<20)
+		if c.Algorithm != "packing" || len(c.Strands) != 1 {
+			t.Errorf("%s: %s with %d trees", o.String(), c.Name(), len(c.Strands))
 		}
 	}
 }
@@ -85,7 +113,7 @@ func TestOffers(t *testing.T) {
 		{"packing", plan.AllToAll, "packing has no plan for alltoall here: data goes from rank to rank"},
 		{",max-trees=2", plan.Gather, "packing has no plan for gather here: data goes from rank to rank"},
 		{"hierarchical:star/direct", plan.AllReduce, "hierarchical has no plan for allreduce here: all ranks are on one host"},
-		{"doubling:split", plan.AllReduce, "doubling has no plan for allreduce here: the graph has no link between ranks"},
+		{"doubling", plan.AllReduce, "doubling has no plan for allreduce here: the graph has no link between ranks"},
 	} {
 		o, err := ParseOptions(c.options)
 		if err != nil {

@@ -192,10 +192,11 @@ func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
 		return o, nil
 	}
 	o := &offer{}
-	collect := func(wanted func(*algorithm) bool, name string) {
+	suits := p.options.suits()
+	collect := func(all bool) {
 		for i := range algorithms {
 			a := &algorithms[i]
-			if !wanted(a) {
+			if !all && !p.asked(a.name) {
 				continue
 			}
 			list, err := a.plans(p, kind, root)
@@ -203,21 +204,18 @@ func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
 				o.without = append(o.without, Considered{Algorithm: a.name, Why: err.Error()})
 			}
 			for _, c := range list {
-				if c.Matches(name) {
+				if all || slices.ContainsFunc(suits, c.Matches) {
 					o.list = append(o.list, c)
 				}
 			}
 		}
 	}
-	switch suits := p.options.suits(); {
-	case p.options.Algorithm != "":
-		collect(func(a *algorithm) bool { return p.asked(a.name) }, p.options.Algorithm)
-	case suits != nil:
-		collect(func(a *algorithm) bool { return slices.Contains(suits, a.name) }, "")
+	if suits != nil {
+		collect(false)
 	}
 	if len(o.list) == 0 {
 		p.any = true
-		collect(func(a *algorithm) bool { return true }, "")
+		collect(true)
 		p.any = false
 	}
 	if len(o.list) == 0 {
