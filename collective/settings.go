@@ -1,10 +1,7 @@
 package collective
 
 import (
-	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
@@ -73,7 +70,7 @@ func (c *config) useGraph(text string) (err error) {
 		c.graph = g
 		return nil
 	}
-	data, name, err := textOrFile(text, topo.MaxGraphBytes)
+	data, name, err := safefile.TextOrFile(text, topo.MaxGraphBytes)
 	if err != nil {
 		return err
 	}
@@ -91,7 +88,7 @@ func (c *config) useAlgorithm(text string) error {
 }
 
 func (c *config) usePlan(text string) error {
-	data, name, err := textOrFile(text, plan.MaxPlanBytes)
+	data, name, err := safefile.TextOrFile(text, plan.MaxPlanBytes)
 	if err != nil {
 		return err
 	}
@@ -99,17 +96,4 @@ func (c *config) usePlan(text string) error {
 		return fmt.Errorf("%s%w", name, err)
 	}
 	return nil
-}
-
-// textOrFile returns a JSON text, or what the file of that name has, with its name for
-// errors.
-func textOrFile(text string, limit int64) (data []byte, name string, err error) {
-	if strings.HasPrefix(strings.TrimSpace(text), "{") {
-		return []byte(text), "", nil
-	}
-	data, err = safefile.Read(text, limit)
-	if errors.Is(err, os.ErrNotExist) {
-		err = fmt.Errorf("%s: no such file", text)
-	}
-	return data, text + ": ", err
 }

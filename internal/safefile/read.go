@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -22,6 +23,26 @@ const pipeTimeout = time.Minute
 // pipe such as the shell's <(command), of at most limit bytes. It returns within a
 // minute.
 func Read(name string, limit int64) ([]byte, error) { return readNamed(name, limit, pipeTimeout) }
+
+// TextOrFile returns a JSON text, or what the file of that name has, with the name for
+// errors. Where there is no such file
+// the error is an fs.ErrNotExist.
+func TextOrFile(text string, limit int64) (data []byte, name string, err error) {
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		return []byte(text), "", nil
+	}
+	data, err = Read(text, limit)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = missing(text)
+	}
+	return data, text + ": ", err
+}
+
+type missing string
+
+func (m missing) Error() string { return string(m) + ": no such file" }
+
+func (m missing) Is(target error) bool { return target == fs.ErrNotExist }
 
 func readNamed(name string, limit int64, timeout time.Duration) ([]byte, error) {
 	f, info, err := open(name)

@@ -52,37 +52,36 @@ func loadGraph(name string) (*topo.Graph, error) {
 	if g, ok := machines.Get(name); ok {
 		return g, nil
 	}
-	data, err := readFile(name)
-	if name == "-" {
-		name = "standard input"
-	}
+	data, at, err := readText(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, usage("graph %s: no such file, and no machine of that name; known machines: %s", name, strings.Join(machines.Names(), " "))
+		return nil, usage("graph %s: no such file, and no machine of that name; known machines: %s",
+			name, strings.Join(machines.Names(), " "))
 	}
 	if err != nil {
-		var at *fs.PathError // what was tried says nothing to people
-		if errors.As(err, &at) {
-			err = at.Err
+		var of *fs.PathError // what was tried says nothing to people
+		if errors.As(err, &of) {
+			err = of.Err
 		}
-		return nil, usage("cannot read graph %s: %w", name, err)
+		return nil, usage("cannot read graph %s%w", at, err)
 	}
 	g, err := topo.ParseGraph(data)
 	if err != nil {
-		return nil, usage("graph %s: %w", name, err)
+		return nil, usage("graph %s%w", at, err)
 	}
 	return g, nil
 }
 
-// readFile reads a file, or the standard input when its name is "-".
-func readFile(name string) ([]byte, error) {
+// readText reads a file, or the standard input when its name is "-", or takes the text
+// itself where it is JSON.
+func readText(name string) (data []byte, at string, err error) {
 	if name != "-" {
-		return safefile.Read(name, topo.MaxGraphBytes)
+		return safefile.TextOrFile(name, topo.MaxGraphBytes)
 	}
-	data, err := io.ReadAll(io.LimitReader(os.Stdin, topo.MaxGraphBytes+1))
+	data, err = io.ReadAll(io.LimitReader(os.Stdin, topo.MaxGraphBytes+1))
 	if err == nil && len(data) > topo.MaxGraphBytes {
-		return nil, fmt.Errorf("more than %d bytes", topo.MaxGraphBytes)
+		err = fmt.Errorf("more than %d bytes", topo.MaxGraphBytes)
 	}
-	return data, err
+	return data, "standard input: ", err
 }
 
 // title names a graph for people.

@@ -63,7 +63,8 @@ func (j *Job) Settings(s map[string]string, ranks int) error {
 }
 
 // environment takes what no flag says from the variables that programs without treerun's
-// launcher read.
+// launcher read. Flags of options are added to those of the variable, --algorithm stands
+// in place of an algorithm there and its options.
 func (j *Job) environment(get func(name string) string) error {
 	if j.graph == "" {
 		j.graph = get(job.EnvGraph)
@@ -71,13 +72,20 @@ func (j *Job) environment(get func(name string) string) error {
 	if j.plan == "" {
 		j.plan = get(job.EnvPlan)
 	}
-	if text := get(job.EnvAlgorithm); text != "" && j.options.String() == "" {
-		o, err := planner.ParseOptions(text)
-		if err != nil {
-			return usage("%s: %w", job.EnvAlgorithm, err)
-		}
-		j.options = o
+	o, err := planner.ParseOptions(get(job.EnvAlgorithm))
+	if err != nil {
+		return usage("%s: %w", job.EnvAlgorithm, err)
 	}
+	if o.Algorithm != "" && j.options.Algorithm != "" {
+		return nil
+	}
+	o.Algorithm += j.options.Algorithm // one of them is empty
+	for name, value := range j.options.Map() {
+		if err := o.Set(name, value); err != nil {
+			return usage("--%s: %w", name, err)
+		}
+	}
+	j.options = o
 	return nil
 }
 
@@ -93,7 +101,7 @@ func (j *Job) readGraph(s map[string]string, ranks int) error {
 		return usage("%w", err)
 	}
 	if g.Ranks != ranks {
-		return usage("--graph %s: the graph has %d ranks, the job has %d", j.graph, g.Ranks, ranks)
+		return usage("--graph %.60s: the graph has %d ranks, the job has %d", j.graph, g.Ranks, ranks)
 	}
 	if _, known := machines.Get(j.graph); known {
 		s["graph"] = j.graph
@@ -108,7 +116,7 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 	if j.plan == "" {
 		return nil
 	}
-	data, err := safefile.Read(j.plan, plan.MaxPlanBytes)
+	data, at, err := safefile.TextOrFile(j.plan, plan.MaxPlanBytes)
 	if err != nil {
 		return usage("--plan: %w", err)
 	}
@@ -120,7 +128,7 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 		_, err = planner.NewGiven(f, p)
 	}
 	if err != nil {
-		return usage("--plan %s: %w", j.plan, err)
+		return usage("--plan %s%w", at, err)
 	}
 	j.file, j.root = f, p.Root
 	s["plan"] = strings.TrimSpace(string(data))
@@ -137,7 +145,7 @@ func (j *Job) Unserved(digests []string) error {
 	if j.root >= 0 {
 		from = fmt.Sprintf(" with root %d", j.root)
 	}
-	return usage("--plan %s served no call: it is for %s%s", j.plan, j.file.Collective, from)
+	return usage("--plan %.60s served no call: it is for %s%s", j.plan, j.file.Collective, from)
 }
 
 // Given returns what was given, as arguments.

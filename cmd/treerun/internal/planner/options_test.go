@@ -2,11 +2,14 @@ package planner
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/collective/planner"
@@ -56,6 +59,46 @@ func TestChoiceHasTheOptions(t *testing.T) {
 		if !slices.Contains(want, p.Algorithm) {
 			t.Errorf("%s: %s is taken, want one of %v", args, p.Algorithm, want)
 		}
+	}
+}
+
+// Variables and flags combine, and the flag of the same meaning wins; a graph may be a text.
+func TestJobEnvironment(t *testing.T) {
+	for _, c := range []struct{ variable, args, want string }{
+		{"packing,max-trees=4", "", "packing,max-trees=4"},
+		{"packing,max-trees=4", "--plan-seed 7", "packing,max-trees=4,seed=7"},
+		{"packing,max-trees=4", "--max-trees 2", "packing,max-trees=2"},
+		{"packing,max-trees=4", "--algorithm ring", "ring"},
+		{",max-trees=4", "--algorithm packing", "packing,max-trees=4"},
+	} {
+		t.Setenv("TREERUN_ALGORITHM", c.variable)
+		t.Setenv("TREERUN_GRAPH", ` {"ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": 1}]}`)
+		var j Job
+		f := pflag.NewFlagSet("run", pflag.ContinueOnError)
+		j.Define(f)
+		s := make(map[string]string)
+		if err := errors.Join(f.Parse(strings.Fields(c.args)), j.Settings(s, 2)); err != nil {
+			t.Fatalf("%s with %s: %v", c.variable, c.args, err)
+		}
+		if s["algorithm"] != c.want || !strings.Contains(s["graph"], `"ranks":2`) {
+			t.Errorf("%s with %s: %v, want %s", c.variable, c.args, s, c.want)
+		}
+	}
+}
+
+// What has no price has none in the rows of sim.
+func TestSimWithoutPrice(t *testing.T) {
+	for _, args := range []string{"--graph dgx1v --collective alltoall -b 1K -e 1K"} {
+		row := run(t, simTo, args+" --format json")
+		if !strings.Contains(row, `"predicted_us":null,"algbw_gbs":null,"busbw_gbs":null`) {
+			t.Errorf("%s: %s", args, row)
+		}
+		if f := strings.Fields(run(t, simTo, args)); !slices.Contains(f, "-") {
+			t.Errorf("%s: %v", args, f)
+		}
+	}
+	if text := run(t, simTo, "--graph dgx1v -b 8 -e 8 --max-trees 2"); !strings.Contains(text, "algorithm by price,max-trees=2") {
+		t.Errorf("%.200s", text)
 	}
 }
 

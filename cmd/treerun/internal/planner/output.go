@@ -136,7 +136,7 @@ func (d *design) headline() string {
 }
 
 func algGBs(bytes int64, us float64) float64 {
-	if !(us > 0) {
+	if us == 0 {
 		return 0
 	}
 	return float64(bytes) / us / 1e3

@@ -137,7 +137,7 @@ func TestManyRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	least := 2 * us * float64(two[0].Depth())
-	if !strings.HasPrefix(row.Algorithm, "double-binary") || row.Ranks != n || row.PredictedUs < least || row.PredictedUs > least*1.2 {
+	if !strings.HasPrefix(row.Algorithm, "double-binary") || row.Ranks != n || float64(row.PredictedUs) < least || float64(row.PredictedUs) > least*1.2 {
 		t.Errorf("%+v, want about %v us", row, least)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
@@ -24,8 +25,8 @@ The predicted time is that of treerun plan. algbw is bytes per time, of all call
 the factor of nccl-tests. One rank sends nothing: both are 0.
 json is an object a line: collective np bytes count type op root inflight
 algorithm digest trees trees_used predicted_us algbw_gbs busbw_gbs
-bound_gbytes_per_second (0: there is none, or it is not known), and note with
-what was assumed and which options are not kept.
+bound_gbytes_per_second (0: there is none, or it is not known; figures without
+a price are null), and note with what was assumed and which options are not kept.
 
 treerun topo --help has the form of a graph file, and more about the machines:
 %s`
@@ -125,8 +126,8 @@ func (s *sweep) print(w io.Writer, r *request) error {
 func (d *design) heading(w io.Writer) error {
 	r := d.r
 	asked := r.options.String()
-	if asked == "" {
-		asked = "by price"
+	if r.options.Algorithm == "" {
+		asked = "by price" + asked
 	}
 	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), asked)}
 	for _, note := range d.unkept() {
@@ -155,11 +156,29 @@ type simRow struct {
 	Digest      string  `json:"digest"` // of the plan, as treerun plan prints it
 	Trees       int     `json:"trees"`  // or rings and directions
 	TreesUsed   int     `json:"trees_used"`
-	PredictedUs float64 `json:"predicted_us"`
-	AlgBW       float64 `json:"algbw_gbs"`
-	BusBW       float64 `json:"busbw_gbs"`
+	PredictedUs figure  `json:"predicted_us"`
+	AlgBW       figure  `json:"algbw_gbs"`
+	BusBW       figure  `json:"busbw_gbs"`
 	Bound       float64 `json:"bound_gbytes_per_second"`
 	Note        string  `json:"note,omitempty"`
+}
+
+// figure is a number that is NaN where there is no price: null in JSON, a dash for people.
+type figure float64
+
+// MarshalJSON writes the number, or null.
+func (f figure) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(f)) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(f))
+}
+
+func (f figure) text(digits int) string {
+	if math.IsNaN(float64(f)) {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(f), 'f', digits, 64)
 }
 
 // row prices n calls at once. The algorithm is the cheapest for one.
@@ -171,19 +190,16 @@ func (d *design) row(n int) (simRow, error) {
 			return simRow{}, err
 		}
 	}
-	if math.IsNaN(us) {
-		us = 0 // no price
-	}
 	row := simRow{
 		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.Bytes, Count: d.Bytes / 4, Type: "float32", Op: "none", Root: r.planRoot(),
-		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Strands), TreesUsed: d.treesUsed(), PredictedUs: us,
+		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Strands), TreesUsed: d.treesUsed(), PredictedUs: figure(us),
 		Bound: d.bound.Rate, Note: strings.Join(append(d.unkept(), r.assumed()), "; "),
 	}
 	if row.Ranks > 1 {
-		row.AlgBW = algGBs(d.Bytes*int64(n), us)
+		row.AlgBW = figure(algGBs(d.Bytes*int64(n), us))
 	}
 	c := suite.Find(row.Collective)
-	row.BusBW = c.Bus(row.AlgBW, row.Ranks)
+	row.BusBW = figure(c.Bus(float64(row.AlgBW), row.Ranks))
 	if c.Reduces {
 		row.Op = "sum"
 	}
@@ -194,8 +210,8 @@ func (d *design) row(n int) (simRow, error) {
 }
 
 func (row *simRow) text(d *design) string {
-	return fmt.Sprintf("  %12d  %12d  %8s  %6s  %4d  %8d  %12.2f  %10.3f  %10.3f  %s",
-		row.Bytes, row.Count, row.Type, row.Op, row.Root, row.InFlight, row.PredictedUs, row.AlgBW, row.BusBW, d.used())
+	return fmt.Sprintf("  %12d  %12d  %8s  %6s  %4d  %8d  %12s  %10s  %10s  %s",
+		row.Bytes, row.Count, row.Type, row.Op, row.Root, row.InFlight, row.PredictedUs.text(2), row.AlgBW.text(3), row.BusBW.text(3), d.used())
 }
 
 func (row *simRow) json() (string, error) {
