@@ -5,11 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
-
-	"golang.org/x/term"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
@@ -57,11 +53,5 @@ func (s *supervisor) sendInput() {
 	if err != nil {
 		return // the host is lost
 	}
-	var r io.Reader = s.job.Stdin
-	if term.IsTerminal(int(s.job.Stdin.Fd())) {
-		// A read from the background then fails with EIO instead of stopping us.
-		signal.Ignore(syscall.SIGTTIN)
-		r = foreground{s.job.Stdin}
-	}
-	wire.Relay(stream, r)
+	wire.Relay(stream, readable(s.job.Stdin))
 }

@@ -27,13 +27,21 @@ func rankStdin(stdin *os.File) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A read from the background then fails with EIO instead of stopping us.
-	signal.Ignore(syscall.SIGTTIN)
 	go func() {
-		_, _ = io.Copy(w, foreground{stdin}) // ends with the terminal, ^D or rank 0
+		_, _ = io.Copy(w, readable(stdin)) // ends with the terminal, ^D or rank 0
 		_ = w.Close()
 	}()
 	return r, nil
+}
+
+// readable is stdin for this process, which a terminal must not stop.
+func readable(stdin *os.File) io.Reader {
+	if !term.IsTerminal(int(stdin.Fd())) {
+		return stdin
+	}
+	// A read from the background then fails with EIO instead of stopping us.
+	signal.Ignore(syscall.SIGTTIN)
+	return foreground{stdin}
 }
 
 // foreground reads a terminal whenever this process is in front.
