@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/rank/machine"
@@ -249,7 +250,11 @@ func (s *setup) graph() (*topo.Graph, error) {
 		if s.cfg.graph.Ranks != size {
 			return nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, s.cfg.graph.Ranks, size)
 		}
-		return s.cfg.graph, s.cfg.graph.Validate()
+		err := s.cfg.graph.Validate()
+		if err == nil && s.w.Rank() == 0 {
+			fmt.Fprint(os.Stderr, s.otherHosts())
+		}
+		return s.cfg.graph, err
 	case size == 1:
 		return topo.UniformGraph(1), nil
 	case len(all[0].Graph) > 0:
@@ -276,6 +281,18 @@ func (s *setup) graph() (*topo.Graph, error) {
 		_ = cache.Store(file, g)
 	}
 	return g, nil
+}
+
+// otherHosts says that a graph which was given has the ranks on other hosts than the job,
+// which may be meant so; "" is that it has not.
+func (s *setup) otherHosts() string {
+	given := plan.Hosts(s.cfg.graph)
+	own := plan.Hosts(&topo.Graph{Ranks: s.w.Size(), Hosts: hostsOf(s.w)})
+	if slices.EqualFunc(given, own, slices.Equal) {
+		return ""
+	}
+	return fmt.Sprintf("treerun: the ranks of the given graph are on %d hosts, those of the job on %d, "+
+		"not the same ones: plans are made for the graph\n", len(given), len(own))
 }
 
 // compare checks that all ranks came to the same graph and links. The plans are compared
