@@ -79,10 +79,10 @@ const mostCPUs = 1024 // that fit into a set of the kernel's
 
 // lendGain returns what payloads take through slots over what they take read from their
 // sender's own memory, the same on all ranks: as it is now, on one host whose graph was not
-// given; else as the graph has it. 0: nobody knows.
-func (s *setup) lendGain(ep transport.Endpoint, g *topo.Graph, lane int) (float64, error) {
+// given. 0: nobody knows.
+func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
 	if !s.cfg.tryLending || s.cfg.graph != nil || lane < 0 || !oneHost(hostsOf(s.w)) {
-		return g.LendGain(), nil
+		return 0, nil
 	}
 	return probe.Lending(s.ctx, ep, lane, s.w.Rank(), s.w.Size())
 }

@@ -158,7 +158,7 @@ func (s *setup) comm() (*Comm, error) {
 	}
 	hosts := hostsOf(s.w)
 	s.step("measuring the links")
-	gain, err := s.lendGain(ep, graph, plans.messages)
+	gain, err := s.lendGain(ep, plans.messages)
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -190,7 +190,7 @@ func (s *setup) comm() (*Comm, error) {
 			fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
 		} else if ok && lendingLoses(gain) {
 			fmt.Fprintf(os.Stderr, "treerun: ranks do not read each other's memory: "+
-				"through shared memory %d KiB take %.2g times as long\n", topo.LendBytes>>10, gain)
+				"through shared memory %d KiB take %.2g times as long\n", probe.LendBytes>>10, gain)
 		}
 	}
 	c.watch.Go(func() { abortOnFailure(s.w, ep, c.closed) })

@@ -127,9 +127,6 @@ func (l Link) validate(ranks int) error {
 			return fmt.Errorf(": declared_%w", err)
 		}
 	}
-	if l.LendGain != 0 && !(l.LendGain >= MinRate && l.LendGain <= MaxRate) {
-		return fmt.Errorf(": lend_gain is %v, want 0 or %g..%g", l.LendGain, MinRate, MaxRate)
-	}
 	if err := checkLabel(l.Kind); err != nil {
 		return fmt.Errorf(": kind %w", err)
 	}
@@ -301,15 +298,4 @@ func (g *Graph) matrix(figure func(*Link) float64) Matrix {
 		m.Set(l.A, l.B, figure(l))
 	}
 	return m
-}
-
-// LendGain returns the least LendGain of g's links for which it is known, 0 if for none.
-func (g *Graph) LendGain() float64 {
-	least := 0.0
-	for i := range g.Links {
-		if gain := g.Links[i].LendGain; gain > 0 && (least == 0 || gain < least) {
-			least = gain
-		}
-	}
-	return least
 }

@@ -43,9 +43,6 @@ func (g *Graph) String() string {
 		}
 	}
 	b.WriteString(g.measured())
-	if gain := g.LendGain(); gain > 0 {
-		fmt.Fprintf(&b, "%d KiB take %.2g times as long through shared memory as read from the memory of their sender\n", LendBytes>>10, gain)
-	}
 	for _, p := range g.Ports {
 		fmt.Fprintf(&b, "port %q of ranks %s: %.4g GB/s\n", p.Name, RankList(p.Ranks), p.GBytesPerSecond)
 	}

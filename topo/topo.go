@@ -28,11 +28,7 @@ type Link struct {
 	Kind            string  `json:"kind,omitempty"`       // "nvlink", "shm", "tcp"
 	Source          Source  `json:"source,omitempty"`
 	Declared        float64 `json:"declared_gbytes_per_second,omitempty"` // what was declared of the rate, where it was measured since; 0: nothing
-	LendGain        float64 `json:"lend_gain,omitempty"`                  // within a host: what LendBytes take through slots over what they take read from the sender's memory; 0: not known
 }
-
-// LendBytes is the size of the payload to which Link.LendGain refers.
-const LendBytes = 32 << 10
 
 // Port is a rate shared by all traffic between the ranks of a set and the
 // ranks outside it, each way: a network card, a PCIe uplink, a socket

@@ -46,8 +46,6 @@ func TestGraphValidate(t *testing.T) {
 		{"absurd rate", func(g *Graph) { g.Links[0].GBytesPerSecond = 1e300 }, "links[0] (0-1): gbytes_per_second is 1e+300, want 1e-09..1e+09 GB/s"},
 		{"no rate at all", func(g *Graph) { g.Links[0].GBytesPerSecond = 1e-300 }, "links[0] (0-1): gbytes_per_second is 1e-300, want 1e-09..1e+09 GB/s"},
 		{"absurd latency", func(g *Graph) { g.Links[0].LatencyUs = 1e300 }, "links[0] (0-1): latency_us is 1e+300, want 0 or 1e-09..1e+09 microseconds"},
-		{"absurd gain", func(g *Graph) { g.Links[0].LendGain = 1e300 }, "links[0] (0-1): lend_gain is 1e+300, want 0 or 1e-09.."},
-		{"NaN gain", func(g *Graph) { g.Links[0].LendGain = math.NaN() }, "links[0] (0-1): lend_gain is NaN"},
 		{"small latency", func(g *Graph) { g.Links[0].LatencyUs = 1e-300 }, "links[0] (0-1): latency_us is 1e-300"},
 		{"absurd port", func(g *Graph) { g.Ports[0].GBytesPerSecond = 1e300 }, `ports[0] ("card"): gbytes_per_second is 1e+300`},
 		{"latency", func(g *Graph) { g.Links[0].LatencyUs = -0.1 }, "links[0] (0-1): latency_us is -0.1"},
@@ -139,7 +137,7 @@ func TestParseGraphRefuses(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks", want name, ranks, hosts, links or ports`},
-		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `links[0] has an unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source, declared_gbytes_per_second or lend_gain`},
+		{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`, `links[0] has an unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source or declared_gbytes_per_second`},
 		{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`, `ports[0] has an unknown field "rate", want name, ranks or gbytes_per_second`},
 		{"field in capitals", `{"ranks": 1, "Links": []}`, `unknown field "Links"`},
 		{"more text", "{\"ranks\": 1, \"links\": []}\n  {}", "line 2, column 3: more text behind"},

@@ -13,6 +13,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
+// LendBytes is the size of the payload that Lending measures.
+const LendBytes = 32 << 10
+
 // lendTrips is of one measurement of how payloads pass; the median counts.
 const lendTrips = 9
 
@@ -22,42 +25,40 @@ func (m *meter) lends() bool {
 	return ok
 }
 
-// tryLending measures what a payload of topo.LendBytes takes to rank b and an answer back,
-// in microseconds: through slots, and read from the memory of this process. Pages and
+// tryLending measures what a payload of LendBytes takes to rank b and an answer back
+// through slots, over what it takes read from the memory of this process. Pages and
 // system calls are dear on some machines, and copies between cores on others.
-func (m *meter) tryLending(b int, p *Pair, until time.Time) error {
-	for _, way := range []struct {
-		ask byte
-		us  *float64
-	}{{copied, &p.CopiedUs}, {lent, &p.LentUs}} {
+func (m *meter) tryLending(b int, until time.Time) (gain float64, err error) {
+	var us [2]float64
+	for k, ask := range []byte{copied, lent} {
 		var trips []float64
 		for i := range lendTrips {
-			trip, err := m.timed(b, way.ask, func() error { return m.pass(b, way.ask) })
+			trip, err := m.timed(b, ask, func() error { return m.pass(b, ask) })
 			if err != nil {
-				return err
+				return 0, err
 			}
 			trips = append(trips, float64(trip)/1e3)
 			if i >= 2 && time.Now().After(until) {
 				break
 			}
 		}
-		*way.us = max(numbers.Median(trips), 0.001)
+		us[k] = max(numbers.Median(trips), 0.001)
 	}
-	return nil
+	return numbers.Digits(us[0] / us[1]), nil
 }
 
 // lendingTime bounds Lending, ranks waiting included, where nobody is lost.
 const lendingTime = 5 * time.Millisecond
 
-// Lending returns what a payload of topo.LendBytes takes between ranks 0 and 1 through slots
+// Lending returns what a payload of LendBytes takes between ranks 0 and 1 through slots
 // over what it takes lent, now, and 0 where payloads cannot be lent. All ranks, which are on
 // one host, call it together, and all get the same. ep must have links of this lane between
 // all of them, which nobody uses meanwhile. It returns the fault of ep, as a *FaultError,
 // when a rank fails, and stops when ctx ends.
 //
-// A Graph has the like (topo.Link.LendGain); but on a virtual machine, whose cores may share a
-// cache now and not a minute later, that is no longer so: between cores of one EPYC the gain
-// was 0.4, and 1.5 when they had moved apart.
+// It is measured for every communicator: the cores of a virtual machine may share a cache now
+// and not a minute later. Between cores of one EPYC the gain was 0.4, and 1.5 when they had
+// moved apart.
 func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (float64, error) {
 	if size == 1 {
 		return 0, nil
@@ -78,11 +79,10 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 		}
 		return math.Float64frombits(binary.LittleEndian.Uint64(m.sink)), nil
 	}
-	p := Pair{A: 0, B: 1}
-	if err = m.tryLending(1, &p, time.Now().Add(lendingTime)); err == nil {
+	gain, err := m.tryLending(1, time.Now().Add(lendingTime))
+	if err == nil {
 		err = m.send(1, []byte{stop})
 	}
-	gain := numbers.Digits(p.CopiedUs / p.LentUs)
 	for r := 1; r < size && err == nil; r++ {
 		err = m.send(r, binary.LittleEndian.AppendUint64(nil, math.Float64bits(gain)))
 	}

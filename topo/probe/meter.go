@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -35,7 +34,7 @@ func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size int) 
 		ctx: ctx, ep: ep, rank: rank, size: size,
 		to:   make([]transport.Sender, size),
 		from: make([]transport.Receiver, size),
-		sink: make([]byte, SlotBytes), block: make([]byte, topo.LendBytes),
+		sink: make([]byte, SlotBytes), block: make([]byte, LendBytes),
 	}
 	for r := range size {
 		if r == rank {
@@ -87,11 +86,6 @@ func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
 		p.GBytesPerSecond = max(p.GBytesPerSecond, rate)
 		if time.Since(start) > within {
 			break
-		}
-	}
-	if m.lends() {
-		if err := m.tryLending(b, &p, start.Add(within)); err != nil {
-			return p, err
 		}
 	}
 	return p, m.send(b, []byte{stop})

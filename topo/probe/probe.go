@@ -26,10 +26,6 @@ type Pair struct {
 	A, B            int     // A < B
 	LatencyUs       float64 // one way, microseconds
 	GBytesPerSecond float64 // one way, the slower of the two directions
-
-	// What a payload of topo.LendBytes and an answer take, in microseconds: through slots, and
-	// read from the sender's own memory. 0: it cannot be.
-	CopiedUs, LentUs float64
 }
 
 // Slots and SlotBytes are the shape of the links that a probe runs over.
@@ -124,7 +120,6 @@ func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) er
 		if before, ok := best[p[1]]; ok {
 			got.LatencyUs = min(got.LatencyUs, before.LatencyUs)
 			got.GBytesPerSecond = max(got.GBytesPerSecond, before.GBytesPerSecond)
-			got.CopiedUs, got.LentUs = min(got.CopiedUs, before.CopiedUs), min(got.LentUs, before.LentUs)
 		}
 		best[p[1]] = got
 	}
@@ -181,29 +176,12 @@ func Graph(size int, pairs []Pair) *topo.Graph {
 	}
 	equalize(latency)
 	equalize(rate)
-	gain := lendGain(pairs)
 	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size)}
 	for i, p := range pairs {
 		g.Links = append(g.Links, topo.Link{
 			A: p.A, B: p.B, Kind: "shm", Source: topo.Measured,
-			GBytesPerSecond: rate[i], LatencyUs: latency[i], LendGain: gain,
+			GBytesPerSecond: rate[i], LatencyUs: latency[i],
 		})
 	}
 	return g
-}
-
-// lendGain returns what a payload takes through slots over what it takes lent, as a rule of
-// all pairs: how that compares says something of the machine and not of a link. 0: it is not
-// known.
-func lendGain(pairs []Pair) float64 {
-	var gains []float64
-	for _, p := range pairs {
-		if p.CopiedUs > 0 && p.LentUs > 0 {
-			gains = append(gains, p.CopiedUs/p.LentUs)
-		}
-	}
-	if len(gains) == 0 {
-		return 0
-	}
-	return numbers.Digits(min(max(numbers.Median(gains), topo.MinRate), topo.MaxRate))
 }
