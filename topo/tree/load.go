@@ -8,31 +8,23 @@ import (
 
 // loads counts how often a set of trees uses the links and ports of a graph.
 type loads struct {
-	links    []topo.Link // in the order of their ranks
-	index    map[[2]int32]int
-	touched  [][]int   // by link: itself and the ports it crosses, as resources
-	capacity []float64 // by resource: links, then ports; GB/s
-	uses     []int     // by resource
-	unit     float64   // the congestion that counts as 1
+	links   []topo.Link // in the order of their ranks
+	index   map[[2]int32]int
+	touched [][]int     // by link: itself and the ports it crosses, as resources
+	load    []topo.Load // by resource: links, then ports
+	unit    float64     // the congestion that counts as 1
 }
 
 func newLoads(g *topo.Graph, trees []topo.Tree) *loads {
 	g = g.Canonical() // the order in which links were given decides nothing
-	l := &loads{links: g.Links, index: g.LinkIndex(), unit: 1}
+	links, ports := g.Loads(trees, nil)
+	l := &loads{links: g.Links, index: g.LinkIndex(), load: append(links, ports...), unit: 1}
 	for i, crossed := range g.Crossed() {
-		l.capacity = append(l.capacity, g.Links[i].GBytesPerSecond)
 		touched := []int{i}
 		for _, p := range crossed {
 			touched = append(touched, len(g.Links)+p)
 		}
 		l.touched = append(l.touched, touched)
-	}
-	for _, p := range g.Ports {
-		l.capacity = append(l.capacity, p.GBytesPerSecond)
-	}
-	l.uses = make([]int, len(l.capacity))
-	for _, t := range trees {
-		l.add(t, 1)
 	}
 	return l
 }
@@ -45,7 +37,7 @@ func (l *loads) add(t topo.Tree, by int) {
 	for v, p := range t.Parent {
 		if p >= 0 {
 			for _, r := range l.touched[l.index[topo.Pair(v, p)]] {
-				l.uses[r] += by
+				l.load[r].Uses += by
 			}
 		}
 	}
@@ -54,7 +46,7 @@ func (l *loads) add(t topo.Tree, by int) {
 // part is what one resource counts in the sum of a cost: the eighth power
 // of its congestion, so that the busiest matter most and the next ones too.
 func (l *loads) part(r, uses int) float64 {
-	x := float64(uses) / l.capacity[r] / l.unit
+	x := float64(uses) / l.load[r].Capacity / l.unit
 	x *= x
 	x *= x
 	return float64(x * x)
@@ -64,7 +56,7 @@ func (l *loads) part(r, uses int) float64 {
 func (l *loads) price(link int) float64 {
 	sum := 0.0
 	for _, r := range l.touched[link] {
-		sum += l.part(r, l.uses[r]+1) - l.part(r, l.uses[r])
+		sum += l.part(r, l.load[r].Uses+1) - l.part(r, l.load[r].Uses)
 	}
 	return sum
 }
@@ -78,11 +70,11 @@ type loadCost struct {
 
 func (l *loads) cost() loadCost {
 	var k loadCost
-	for r, uses := range l.uses {
-		if x := float64(uses) / l.capacity[r]; x > k.busiest {
+	for r, load := range l.load {
+		if x := load.Congestion(); x > k.busiest {
 			k.busiest, k.resource = x, r
 		}
-		k.sum += l.part(r, uses)
+		k.sum += l.part(r, load.Uses)
 	}
 	return k
 }
@@ -105,7 +97,7 @@ func (l *loads) bound(uses int) float64 {
 	for range uses {
 		best, least := 0, math.Inf(1)
 		for i := range given {
-			if k := float64(given[i]+1) / l.capacity[i]; k < least {
+			if k := float64(given[i]+1) / l.load[i].Capacity; k < least {
 				best, least = i, k
 			}
 		}
