@@ -38,7 +38,7 @@ type placing struct {
 func newPlacing(g *net, trees ...topo.Tree) *placing {
 	p := &placing{g: g, near: make([][]int, g.n), order: sequence(g.n)}
 	p.missing = 8 * float64(g.n) * g.links()[0].GBytesPerSecond
-	p.least = 1e-12 * p.missing
+	p.least = 1e-14 * p.missing
 	for _, t := range trees {
 		for v, u := range t.Parent {
 			if u >= 0 {
