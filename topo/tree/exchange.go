@@ -65,28 +65,22 @@ func (p *placing) cost(places ...int) (sum float64) {
 	return sum
 }
 
-// climb exchanges pairs of ranks, none of them fixed, while that lowers the cost.
+// climb exchanges the ranks of two places, none of them fixed, while that lowers the cost.
 func (p *placing) climb(fixed int) {
-	place := make([]int, p.g.n)
-	for v, r := range p.order {
-		place[r] = v
-	}
+	swap := func(a, b int) { p.order[a], p.order[b] = p.order[b], p.order[a] }
 	for better, pass := true, 0; better && pass < maxPasses; pass++ {
 		better = false
-		for a := range place {
-			for b := a + 1; b < p.g.n; b++ {
+		for a := range p.order {
+			for b := range a {
 				if a == fixed || b == fixed {
 					continue
 				}
-				u, v := place[a], place[b]
-				before := p.cost(u, v)
-				p.order[u], p.order[v] = b, a
-				if p.cost(u, v) < before-p.least {
-					place[a], place[b] = v, u
+				before := p.cost(a, b)
+				if swap(a, b); p.cost(a, b) < before-p.least {
 					better = true
-					continue
+				} else {
+					swap(a, b)
 				}
-				p.order[u], p.order[v] = a, b
 			}
 		}
 	}
