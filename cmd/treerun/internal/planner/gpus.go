@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/topo"
@@ -70,34 +71,27 @@ func besides(g *topo.Graph) string {
 		kind     string
 		declared float64
 	}
-	type found struct {
-		links    int
-		low, top float64
-	}
 	var order []class
-	all := make(map[class]*found)
+	measured := make(map[class][]float64)
 	for _, l := range g.Links {
 		if l.Declared == 0 {
 			continue
 		}
 		c := class{l.Kind, l.Declared}
-		f := all[c]
-		if f == nil {
-			f = &found{low: l.GBytesPerSecond}
-			all[c] = f
+		if measured[c] == nil {
 			order = append(order, c)
 		}
-		f.links++
-		f.low, f.top = min(f.low, l.GBytesPerSecond), max(f.top, l.GBytesPerSecond)
+		measured[c] = append(measured[c], l.GBytesPerSecond)
 	}
 	var b strings.Builder
 	for _, c := range order {
-		f := all[c]
-		rates := fmt.Sprintf("%.4g GB/s", f.low)
-		if f.top > f.low {
-			rates = fmt.Sprintf("%.4g to %.4g GB/s", f.low, f.top)
+		low, top := slices.Min(measured[c]), slices.Max(measured[c])
+		rates := fmt.Sprintf("%.4g GB/s", low)
+		if top > low {
+			rates = fmt.Sprintf("%.4g to %.4g GB/s", low, top)
 		}
-		fmt.Fprintf(&b, "%s: %d links, measured %s, declared %.4g GB/s (%.0f %%)\n", c.kind, f.links, rates, c.declared, 100*f.low/c.declared)
+		fmt.Fprintf(&b, "%s: %d links, measured %s, declared %.4g GB/s (%.0f %%)\n",
+			c.kind, len(measured[c]), rates, c.declared, 100*low/c.declared)
 	}
 	return b.String()
 }

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo/draw"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 const planHelp = `treerun plan prints the plan that a job on a graph runs for a collective and a size,
@@ -32,19 +34,12 @@ treerun topo --help has the form of a graph file, and more about the machines:
 
 // Plan runs the subcommand plan with the arguments after its name.
 func Plan(w io.Writer, args []string) error {
-	r, bytes, format, help := &request{}, size(64<<20), "text", false
-	f := newFlags("plan", &r.graphName, &help)
-	r.register(f)
-	f.Var(&bytes, "bytes", "size of the message; K, M, G and T are powers of 1024")
-	f.VarP(choice(&format, graphFormats), "format", "f", "`FORMAT`: "+or(graphFormats))
-	if err := parse(f, args); err != nil {
-		return err
-	}
-	if help {
-		_, err := fmt.Fprintf(w, planHelp, f.FlagUsages(), machines.List())
-		return err
-	}
-	if err := r.resolve(f); err != nil {
+	r, bytes, format := &request{}, size(64<<20), "text"
+	done, err := r.read(w, "plan", planHelp, args, func(f *pflag.FlagSet) {
+		f.Var(&bytes, "bytes", "size of the message; K, M, G and T are powers of 1024")
+		f.VarP(choice(&format, graphFormats), "format", "f", "`FORMAT`: "+or(graphFormats))
+	})
+	if done || err != nil {
 		return err
 	}
 	text, err := r.printed(int64(bytes), format)
@@ -94,7 +89,10 @@ type design struct {
 }
 
 func (r *request) design(bytes int64) (*design, error) {
-	c, err := r.Choose(r.kind, r.planRoot(), r.bytes(bytes))
+	if r.kind == plan.Barrier {
+		bytes = 0
+	}
+	c, err := r.Choose(r.kind, r.root, bytes)
 	if err != nil {
 		return nil, fmt.Errorf("%s on %s: %w", r.kind, title(r.g), err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/machines"
 )
 
 // request is what the command line asks of a plan.
@@ -36,6 +37,23 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 	f.StringVarP(graph, "graph", "g", "", "graph `FILE` (- is the standard input), or the name of a machine")
 	f.BoolVarP(help, "help", "h", false, "print this text")
 	return f
+}
+
+// read reads the arguments of a subcommand, whose flags are those that more adds and those
+// of the request. It is done where it has printed the help.
+func (r *request) read(w io.Writer, name, help string, args []string, more func(*pflag.FlagSet)) (done bool, err error) {
+	asked := false
+	f := newFlags(name, &r.graphName, &asked)
+	more(f)
+	r.register(f)
+	if err := parse(f, args); err != nil {
+		return false, err
+	}
+	if asked {
+		_, err := fmt.Fprintf(w, help, f.FlagUsages(), machines.List())
+		return true, err
+	}
+	return false, r.resolve(f)
 }
 
 // register adds the flags that say which plan is wanted, and for what machine.
@@ -92,22 +110,6 @@ func (r *request) machine() planner.Machine {
 		return planner.Machine{Device: true}
 	}
 	return planner.Machine{Cores: r.cores}
-}
-
-// bytes is the size of a message of the collective: a barrier has none.
-func (r *request) bytes(n int64) int64 {
-	if r.kind == plan.Barrier {
-		return 0
-	}
-	return n
-}
-
-// planRoot is the root of the collective, -1 where it has none.
-func (r *request) planRoot() int {
-	if r.kind.HasRoot() {
-		return r.root
-	}
-	return -1
 }
 
 // assumed says what the price is for.

@@ -8,9 +8,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/pflag"
+
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 const simHelp = `treerun sim predicts the table of nccl-tests for a graph, without running
@@ -21,12 +22,13 @@ usage:
 
 flags:
 %s
-The predicted time is that of treerun plan. algbw is bytes per time, of all calls in flight together; busbw is algbw times
-the factor of nccl-tests. One rank sends nothing: both are 0.
+The predicted time is that of treerun plan. algbw is bytes per time, of all calls
+in flight together; busbw is algbw times the factor of nccl-tests. One rank sends
+nothing: both are 0. Without a price all three are a dash, null in json.
 json is an object a line: collective np bytes count type op root inflight
 algorithm digest trees trees_used predicted_us algbw_gbs busbw_gbs
-bound_gbytes_per_second (0: there is none, or it is not known; figures without
-a price are null), and note with what was assumed and which options are not kept.
+bound_gbytes_per_second (0: there is none, or it is not known), and note with
+what was assumed and which options are not kept.
 
 treerun topo --help has the form of a graph file, and more about the machines:
 %s`
@@ -43,27 +45,20 @@ const mostInFlight = 1000
 
 // Sim runs the subcommand sim with the arguments after its name.
 func Sim(w io.Writer, args []string) error {
-	r, help := &request{}, false
+	r := &request{}
 	s := sweep{begin: 8, end: 1 << 30, factor: 2, inFlight: []int{1}, format: "text"}
-	f := newFlags("sim", &r.graphName, &help)
-	f.VarP(&s.begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
-	f.VarP(&s.end, "end", "e", "largest message")
-	f.VarP(real(&s.factor, 1.01, 1e6), "factor", "f", "every message is `F` times as large as the one before")
-	f.Var(counts(&s.inFlight, mostInFlight), "inflight", "calls that are issued at once, waited for together: `N`,...")
-	f.Var(choice(&s.format, []string{"text", "json"}), "format", "`FORMAT`: text or json")
-	r.register(f)
-	if err := parse(f, args); err != nil {
-		return err
-	}
-	if help {
-		_, err := fmt.Fprintf(w, simHelp, f.FlagUsages(), machines.List())
+	done, err := r.read(w, "sim", simHelp, args, func(f *pflag.FlagSet) {
+		f.VarP(&s.begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
+		f.VarP(&s.end, "end", "e", "largest message")
+		f.VarP(real(&s.factor, 1.01, 1e6), "factor", "f", "every message is `F` times as large as the one before")
+		f.Var(counts(&s.inFlight, mostInFlight), "inflight", "calls that are issued at once, waited for together: `N`,...")
+		f.Var(choice(&s.format, []string{"text", "json"}), "format", "`FORMAT`: text or json")
+	})
+	if done || err != nil {
 		return err
 	}
 	if s.begin > s.end {
 		return usage("-b %s is larger than -e %s", &s.begin, &s.end)
-	}
-	if err := r.resolve(f); err != nil {
-		return err
 	}
 	return s.print(w, r)
 }
@@ -108,13 +103,13 @@ func (s *sweep) print(w io.Writer, r *request) error {
 			if err != nil {
 				return err
 			}
-			line := row.text(d)
+			line := []byte(row.text(d))
 			if s.format == "json" {
-				if line, err = row.json(); err != nil {
+				if line, err = json.Marshal(row); err != nil {
 					return err
 				}
 			}
-			if _, err := fmt.Fprintln(w, line); err != nil {
+			if _, err := fmt.Fprintf(w, "%s\n", line); err != nil {
 				return err
 			}
 		}
@@ -183,7 +178,10 @@ func (f figure) text(digits int) string {
 
 // row prices n calls at once. The algorithm is the cheapest for one.
 func (d *design) row(n int) (simRow, error) {
-	r, us := d.r, d.PredictedUs
+	r, us, root := d.r, d.PredictedUs, -1
+	if r.kind.HasRoot() {
+		root = r.root
+	}
 	if n > 1 && !math.IsNaN(us) {
 		var err error
 		if us, err = r.Price(d.Served, d.Bytes, n); err != nil {
@@ -191,7 +189,7 @@ func (d *design) row(n int) (simRow, error) {
 		}
 	}
 	row := simRow{
-		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.Bytes, Count: d.Bytes / 4, Type: "float32", Op: "none", Root: r.planRoot(),
+		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.Bytes, Count: d.Bytes / 4, Type: "float32", Op: "none", Root: root,
 		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Strands), TreesUsed: d.treesUsed(), PredictedUs: figure(us),
 		Bound: d.bound.Rate, Note: strings.Join(append(d.unkept(), r.assumed()), "; "),
 	}
@@ -212,11 +210,6 @@ func (d *design) row(n int) (simRow, error) {
 func (row *simRow) text(d *design) string {
 	return fmt.Sprintf("  %12d  %12d  %8s  %6s  %4d  %8d  %12s  %10s  %10s  %s",
 		row.Bytes, row.Count, row.Type, row.Op, row.Root, row.InFlight, row.PredictedUs.text(2), row.AlgBW.text(3), row.BusBW.text(3), d.used())
-}
-
-func (row *simRow) json() (string, error) {
-	line, err := json.Marshal(row)
-	return string(line), err
 }
 
 // used names the algorithm and how many of its trees have a share.

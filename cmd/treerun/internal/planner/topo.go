@@ -106,37 +106,46 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	return 0, err
 }
 
-// in writes what was measured in a format.
+// in writes what was measured, or read, in a format.
 func (m *Measured) in(format string) (string, error) {
-	switch {
-	case m.Network == nil && m.GPUs != nil && format == "text":
-		text := m.Graph.String() + gpuText(m.Graph, m.GPUs, nil)
-		limits, err := limits(m.Graph)
-		return text + limits, err
-	case m.Network == nil:
-		return topoIn(m.Graph, format)
-	case format == "text":
+	switch format {
+	case "text":
 		return m.text()
-	case format == "json":
-		return topoIn(m.Graph, format)
+	case "json":
+		return indented(m.Graph)
 	}
-	title := fmt.Sprintf("network of %d hosts: %s", len(m.Network.Hosts), m.Network.Origin(m.Now))
-	return picture(m.Graph, draw.Plan{Title: title, Hosts: m.Network.Hosts}, format), nil
+	var p draw.Plan
+	if m.Network != nil {
+		p.Title = fmt.Sprintf("network of %d hosts: %s", len(m.Network.Hosts), m.Network.Origin(m.Now))
+		p.Hosts = m.Network.Hosts
+	}
+	return picture(m.Graph, p, format), nil
 }
 
 // text writes the network between the hosts, and the graph of the ranks where it
-// has more than one for each.
+// has more than one for each, and what limits trees on it.
 func (m *Measured) text() (string, error) {
-	text := m.Network.Text(m.Now)
-	if m.Unused != "" {
-		text += m.Unused + "\n"
+	var b strings.Builder
+	var hosts []string
+	if m.Network == nil {
+		b.WriteString(m.Graph.String())
+	} else {
+		hosts = m.Network.Hosts
+		b.WriteString(m.Network.Text(m.Now))
+		if m.Unused != "" {
+			b.WriteString(m.Unused + "\n")
+		}
+		if m.Graph.Ranks > len(hosts) {
+			b.WriteString("\n" + m.Graph.String() + m.within())
+		}
 	}
-	if m.Graph.Ranks > len(m.Network.Hosts) {
-		text += "\n" + m.Graph.String() + m.within()
+	if m.Network != nil || m.GPUs != nil {
+		b.WriteString(gpuText(m.Graph, m.GPUs, hosts))
+	} else if about := machines.About(m.Graph.Name); about != "" {
+		b.WriteString("\n" + about + "\n")
 	}
-	text += gpuText(m.Graph, m.GPUs, m.Network.Hosts)
 	limits, err := limits(m.Graph)
-	return text + limits, err
+	return b.String() + limits, err
 }
 
 // within says since when the links within the hosts are known.
@@ -159,17 +168,6 @@ func (m *Measured) within() string {
 // mostAges is for how many hosts the age of their links is written.
 const mostAges = 16
 
-// topoIn writes a graph in a format.
-func topoIn(g *topo.Graph, format string) (string, error) {
-	switch format {
-	case "text":
-		return topoText(g)
-	case "json":
-		return indented(g)
-	}
-	return picture(g, draw.Plan{}, format), nil
-}
-
 // parse reads the flags of a subcommand that takes nothing else.
 func parse(f *pflag.FlagSet, args []string) error {
 	if err := f.Parse(args); err != nil {
@@ -190,16 +188,6 @@ func picture(g *topo.Graph, p draw.Plan, format string) string {
 		return draw.DOT(g, p)
 	}
 	return draw.SVG(g, p)
-}
-
-// topoText adds to the graph's own text what limits trees on it.
-func topoText(g *topo.Graph) (string, error) {
-	text := g.String()
-	if about := machines.About(g.Name); about != "" {
-		text += "\n" + about + "\n"
-	}
-	limits, err := limits(g)
-	return text + limits, err
 }
 
 // limits says how quick trees can be on g; nothing for a graph that is too large.
