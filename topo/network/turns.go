@@ -7,8 +7,8 @@ type Effort int
 
 // The efforts.
 const (
-	Quick Effort = iota // every flow once; under a second for four hosts
-	Full                // several times, and longer
+	Quick Effort = iota // under a second for four hosts
+	Full                // more often, and longer
 	Off                 // nothing is sent
 )
 
@@ -34,27 +34,6 @@ type Turn struct {
 	Flows  [][2]int // source and destination
 }
 
-// Of returns the flows that a host takes part in, and whether it is one that has
-// both its hosts to itself.
-func (t Turn) Of(host int) (flows []int, alone bool) {
-	for i, f := range t.Flows {
-		if f[0] == host || f[1] == host {
-			flows = append(flows, i)
-		}
-	}
-	if len(flows) != 1 {
-		return flows, false
-	}
-	mine := t.Flows[flows[0]]
-	peer := mine[0] + mine[1] - host
-	for i, f := range t.Flows {
-		if i != flows[0] && (f[0] == peer || f[1] == peer) {
-			return flows, false
-		}
-	}
-	return flows, true
-}
-
 // FlowTurns counts those that are not of small messages.
 func FlowTurns(turns []Turn) int {
 	n := 0
@@ -71,24 +50,25 @@ func FlowTurns(turns []Turn) int {
 const (
 	quickRounds = 17
 	fullRounds  = 64
+	quickPasses = 2
 	fullPasses  = 3
 	mostPeers   = 8
 )
 
 // Turns lists what so many hosts do at that effort, in order: for each round of
 // a tournament the trips of its pairs and their flows, there and back; then
-// flows from every host to several, and to every host from several.
+// flows from every host to several, and to every host from several. Few hosts do all
+// of it several times: what disturbs a flow for a moment does so once.
 func Turns(hosts int, e Effort) []Turn {
 	if hosts < 2 || e == Off {
 		return nil
 	}
-	rounds, passes := Rounds(hosts), 1
-	most := quickRounds
+	rounds, most, passes := Rounds(hosts), quickRounds, quickPasses
 	if e == Full {
-		most = fullRounds
-		if len(rounds) <= quickRounds {
-			passes = fullPasses
-		}
+		most, passes = fullRounds, fullPasses
+	}
+	if len(rounds) > quickRounds {
+		passes = 1
 	}
 	rounds = rounds[:min(len(rounds), most)]
 	var turns []Turn

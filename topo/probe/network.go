@@ -57,7 +57,15 @@ func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) 
 	}
 	defer context.AfterFunc(ctx, h.stop)()
 	h.flows = network.FlowTurns(turns)
-	err := h.all(turns, found)
+	var err error
+	for _, t := range turns {
+		if err = h.turn(t, found); err != nil {
+			break
+		}
+	}
+	if err == nil {
+		err = h.barrier(len(turns))
+	}
 	if err != nil {
 		h.stop()
 		return nil, errors.Join(ctx.Err(), err)
@@ -76,9 +84,8 @@ type netHost struct {
 	cfg     NetworkConfig
 	lines   []*line // by host; nil: no connection
 	payload []byte
-	flows   int      // turns of flows
-	known   shared   // by all hosts
-	seen    judgment // of this host's flows
+	flows   int    // turns of flows
+	known   shared // by all hosts
 }
 
 // stop ends all that waits for a connection.
@@ -105,49 +112,6 @@ func (h *netHost) allow(d time.Duration) error {
 	return h.ctx.Err()
 }
 
-// all takes part in all turns, and again in those that somebody doubts.
-func (h *netHost) all(turns []network.Turn, found *network.Findings) error {
-	begin := time.Now()
-	for i, t := range turns {
-		if err := h.turn(t, i, found); err != nil {
-			return err
-		}
-	}
-	number, most := len(turns), time.Duration(0)
-	for {
-		h.known.Doubts, h.known.Far = h.seen.doubts(h.cfg.Host, turns)
-		h.known.Took = time.Since(begin)
-		if err := h.barrier(number); err != nil {
-			return err
-		}
-		if most == 0 {
-			most = max(quickTotal, h.known.Took+h.known.Took/4)
-		}
-		each := paceOf(h.cfg.Effort, h.known, h.flows).total() + slackTime
-		again := h.known.again(len(turns), int((most-h.known.Took)/each))
-		if len(again) == 0 {
-			break
-		}
-		for _, i := range again {
-			number++
-			t := turns[i]
-			t.Number = number
-			if err := h.turn(t, i, found); err != nil {
-				return err
-			}
-		}
-		number++
-	}
-	return h.barrier(number + 1)
-}
-
-// Turns that are doubted are taken again until so much time has gone by, or a
-// quarter more than the first time took; one needs so much besides its flow.
-const (
-	quickTotal = 900 * time.Millisecond
-	slackTime  = 12 * time.Millisecond
-)
-
 // barrier returns when all hosts have come to a turn, and known is what all of
 // them know. It takes ceil(log2 hosts) rounds, after which everybody has heard,
 // by way of others, of everybody.
@@ -169,9 +133,8 @@ func (h *netHost) barrier(turn int) error {
 	return nil
 }
 
-// turn takes part in a turn, when all hosts have come to it: the one planned at a
-// place, or a repetition of it.
-func (h *netHost) turn(t network.Turn, place int, found *network.Findings) error {
+// turn takes part in a turn, when all hosts have come to it.
+func (h *netHost) turn(t network.Turn, found *network.Findings) error {
 	if err := h.barrier(t.Number); err != nil {
 		return err
 	}
@@ -216,7 +179,6 @@ func (h *netHost) turn(t network.Turn, place int, found *network.Findings) error
 	for _, v := range rates {
 		h.known.Rate = max(h.known.Rate, int64(v*1e9))
 	}
-	h.seen.note(t, place, h.cfg.Host, rates)
 	return errors.Join(errs...)
 }
 
@@ -250,7 +212,7 @@ type pace struct {
 const (
 	parts     = 8
 	warmUp    = 8 * time.Millisecond
-	quickTime = 32 * time.Millisecond  // that counts
+	quickTime = 20 * time.Millisecond  // that counts
 	fullTime  = 120 * time.Millisecond // that counts, in few turns
 	fullTotal = 8 * time.Second        // of all turns
 	mostTrips = 300 * time.Millisecond // added for long ways

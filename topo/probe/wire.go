@@ -23,7 +23,7 @@ const (
 
 const (
 	headerBytes = 5
-	syncBytes   = 4 + 5*8
+	syncBytes   = 4 + 2*8
 	dataBytes   = 64 << 10 // in a frame, at most
 	readBytes   = 256 << 10
 )
@@ -90,11 +90,8 @@ func (l *line) small(kind byte, payload []byte) error {
 
 // shared is what hosts tell each other at a barrier.
 type shared struct {
-	Trip   time.Duration // the longest way to and fro that one of them has seen
-	Rate   int64         // the quickest flow that one of them has seen, bytes a second
-	Took   time.Duration // the longest time since the first turn
-	Doubts uint64        // turns to be taken again, a bit each
-	Far    uint64        // those of them that are far off
+	Trip time.Duration // the longest way to and fro that one of them has seen
+	Rate int64         // the quickest flow that one of them has seen, bytes a second
 }
 
 // syncMessage is the payload of a frameSync.
@@ -105,23 +102,7 @@ type syncMessage struct {
 
 // join adds what another host knows.
 func (s *shared) join(other shared) {
-	s.Trip, s.Rate, s.Took = max(s.Trip, other.Trip), max(s.Rate, other.Rate), max(s.Took, other.Took)
-	s.Doubts |= other.Doubts
-	s.Far |= other.Far
-}
-
-// again lists the turns that are doubted, so many at most: first those that are
-// far off.
-func (s shared) again(turns, most int) []int {
-	var list []int
-	for _, bits := range []uint64{s.Far, s.Doubts &^ s.Far} {
-		for i := 0; i < min(turns, 64) && len(list) < most; i++ {
-			if bits>>i&1 == 1 {
-				list = append(list, i)
-			}
-		}
-	}
-	return list
+	s.Trip, s.Rate = max(s.Trip, other.Trip), max(s.Rate, other.Rate)
 }
 
 func (l *line) sendSync(turn int, s shared) error {
@@ -135,11 +116,8 @@ func (l *line) sendSync(turn int, s shared) error {
 	return nil
 }
 
-// What a peer may claim: a trip, and the time that it has measured for.
-const (
-	longestTrip = time.Minute
-	longest     = 24 * time.Hour
-)
+// longestTrip is what a peer may claim.
+const longestTrip = time.Minute
 
 func (l *line) receiveSync(turn int) (shared, error) {
 	var m syncMessage
@@ -147,9 +125,8 @@ func (l *line) receiveSync(turn int) (shared, error) {
 	if err == nil {
 		err = binary.Read(l.in, binary.BigEndian, &m)
 	}
-	trip, took := m.Shared.Trip, m.Shared.Took
-	if err == nil && (m.Turn != uint32(turn) || uint64(trip) > uint64(longestTrip) || uint64(took) > uint64(longest)) {
-		err = fmt.Errorf("it is at turn %d, after %d ns, and has seen a trip of %d ns", m.Turn, took, trip)
+	if trip := m.Shared.Trip; err == nil && (m.Turn != uint32(turn) || uint64(trip) > uint64(longestTrip)) {
+		err = fmt.Errorf("it is at turn %d, and has seen a trip of %d ns", m.Turn, trip)
 	}
 	if err != nil {
 		return shared{}, l.fail(fmt.Sprintf("waiting for it at turn %d", turn), err)
