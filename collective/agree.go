@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/rank/strict"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/probe"
 )
 
 // protocol is the version of the messages below and of everything that ranks
@@ -23,6 +24,7 @@ type hello struct {
 	Graph    []byte // rank 0's graph of an earlier job; empty: measure
 	Cores    int    // usable cores of the rank
 	Machine  string // whose cores they are, of all of it; empty: nobody else's
+	Place    probe.Place
 }
 
 // outcome is what a rank made of the same input.

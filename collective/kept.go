@@ -126,15 +126,10 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at
 	if len(graphs) == len(firsts) {
 		return graphs, nil
 	}
-	pairs, err := s.measureHost(hosts)
+	graphs, err := s.measure(hosts)
 	if err != nil {
 		return nil, err
 	}
-	all, err := exchange(s.ctx, s.w, pairs)
-	if err != nil {
-		return nil, err
-	}
-	graphs = graphsWithin(hosts, all)
 	for h, r := range firsts {
 		members := neighbours(hosts, r)
 		if at[h] = 0; len(members) > 1 {

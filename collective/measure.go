@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,30 +17,55 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// measure probes the links of ranks that are all on one host and gives every rank
-// the same graph.
-func (s *setup) measure() (*topo.Graph, error) {
-	pairs, err := s.measureHost(hostsOf(s.w))
-	if err != nil {
-		return nil, err
+// measure probes the links within every host and gives every rank the same graphs, by host.
+// Places are those of all ranks.
+func (s *setup) measure(hosts []int) ([]*topo.Graph, error) {
+	firsts := firstRanks(hosts)
+	plans, todo := make([]probe.Sampling, len(firsts)), make([][][2]int, len(firsts))
+	for h, first := range firsts {
+		var places []probe.Place
+		for _, r := range neighbours(hosts, first) {
+			places = append(places, s.places[r])
+		}
+		plans[h] = probe.NewSampling(places)
+		todo[h] = plans[h].First()
 	}
-	all, err := exchange(s.ctx, s.w, pairs)
-	if err != nil {
-		return nil, err
+	measured, filled := make([][]probe.Pair, len(firsts)), make([][]probe.Pair, len(firsts))
+	for missing := true; missing; {
+		missing = false
+		pairs, err := s.measureHost(hosts, todo[hosts[s.w.Rank()]])
+		if err != nil {
+			return nil, err
+		}
+		all, err := exchange(s.ctx, s.w, pairs)
+		if err != nil {
+			return nil, err
+		}
+		for r, pairs := range all {
+			measured[hosts[r]] = append(measured[hosts[r]], pairs...)
+		}
+		for h := range firsts {
+			if measured[h] == nil {
+				continue // nothing can be measured there
+			}
+			all, more := plans[h].Fill(measured[h])
+			if filled[h] = all; len(more) > 0 {
+				todo[h], missing = more, true
+			}
+		}
 	}
-	g := probe.Graph(s.w.Size(), slices.Concat(all...))
-	return g, g.Validate()
+	return graphsWithin(hosts, filled), nil
 }
 
-// measureHost probes the links of this rank within its host. There are none to
+// measureHost probes the links of these pairs of ranks of its host, by their numbers there. There are none to
 // probe on a host of several whose ranks do not share what that takes.
-func (s *setup) measureHost(hosts []int) ([]probe.Pair, error) {
+func (s *setup) measureHost(hosts []int, ranks [][2]int) ([]probe.Pair, error) {
 	w, connect := s.w, s.cfg.connect
 	if !oneHost(hosts) {
 		w, connect = &hostWorld{World: s.w, members: neighbours(hosts, s.w.Rank())}, connectWithin
 	}
 	size := w.Size()
-	ep, err := connect(s.ctx, w, "probe", probe.Layout(size))
+	ep, err := connect(s.ctx, w, "probe", probe.Layout(size, ranks))
 	if err != nil || ep == nil {
 		return nil, err
 	}
@@ -52,12 +76,24 @@ func (s *setup) measureHost(hosts []int) ([]probe.Pair, error) {
 		defer close(stopped)
 		abortOnFailure(w, ep, stop)
 	}()
-	among := crowded(w.Setting("cpus"), size)
+	among := s.crowded()
 	pin := func(k int) (func(), error) { return shm.PinThread(k, among) }
-	pairs, err := probe.Measure(s.ctx, ep, w.Rank(), size, s.cores, pin)
+	pairs, err := probe.Measure(s.ctx, ep, w.Rank(), size, s.cores, ranks, pin)
 	close(stop)
 	<-stopped
 	return pairs, err
+}
+
+// place is where this rank runs: nowhere in particular where ranks share cores.
+func (s *setup) place() probe.Place {
+	if s.crowded() != nil {
+		return probe.Place{}
+	}
+	return probe.Here()
+}
+
+func (s *setup) crowded() []int {
+	return crowded(s.w.Setting("cpus"), len(neighbours(hostsOf(s.w), s.w.Rank())))
 }
 
 // crowded returns the cores of a host among which its ranks are bound, as the launcher's
@@ -112,18 +148,13 @@ func connectWithin(ctx context.Context, w World, purpose string, layout transpor
 	return nil, nil
 }
 
-// graphsWithin returns the graph within every host, by host. pairs holds what
-// every rank measured, by its number on its host. Where that is nothing the links
-// get the words of a slow network.
+// graphsWithin returns the graph within every host, by host. pairs holds what was
+// measured there. Where that is nothing the links get the words of a slow network.
 func graphsWithin(hosts []int, pairs [][]probe.Pair) []*topo.Graph {
 	var list []*topo.Graph
-	for _, first := range firstRanks(hosts) {
+	for h, first := range firstRanks(hosts) {
 		members := neighbours(hosts, first)
-		var measured []probe.Pair
-		for _, m := range members {
-			measured = append(measured, pairs[m]...)
-		}
-		g := probe.Graph(len(members), measured)
+		g := probe.Graph(len(members), pairs[h])
 		if err := g.Validate(); err != nil {
 			g = topo.UniformGraph(len(members))
 			for i := range g.Links {

@@ -131,6 +131,7 @@ type setup struct {
 	name    string
 	wait    *waits.Wait // where it is published what the New, and later a call, waits for
 	cores   int         // that this host lets its ranks use
+	places  []probe.Place
 	between *Between
 }
 
@@ -200,13 +201,42 @@ func (s *setup) comm() (*Comm, error) {
 	return c, nil
 }
 
+// compareHellos compares what all ranks say of themselves, and takes over what plans and measurements
+// depend on. refused is what this rank cannot plan with.
+func (s *setup) compareHellos(all []hello, refused error) error {
+	if err := agreed("the protocol version", all, func(h hello) string { return strconv.Itoa(h.Protocol) }); err != nil {
+		return err
+	}
+	for r, h := range all {
+		if h.Refused != "" && refused == nil {
+			return fmt.Errorf("%w: rank %d: %s", ErrArgument, r, h.Refused)
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	if err := agreed("the settings", all, func(h hello) string { return h.Settings }); err != nil {
+		return err
+	}
+	s.cfg.cores = all[0].Cores // plans depend on it
+	machines := make([]string, len(all))
+	s.places = make([]probe.Place, len(all))
+	for r, h := range all {
+		machines[r], s.places[r] = h.Machine, h.Place
+	}
+	s.cfg.boxes = machine.Shared(hostsOf(s.w), machines)
+	return nil
+}
+
 // graph returns the same graph on all ranks: the caller's, an earlier job's, or
 // a measured one.
 func (s *setup) graph() (*topo.Graph, error) {
 	cache := s.cfg.topoCache(s.w)
 	size := s.w.Size()
 	refused := s.cfg.usePlanning(s.w)
-	h := hello{Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: machine.ID(s.cfg.cores)}
+	h := hello{
+		Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: machine.ID(s.cfg.cores), Place: s.place(),
+	}
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	}
@@ -225,26 +255,9 @@ func (s *setup) graph() (*topo.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("comparing settings: %w", err)
 	}
-	if err := agreed("the protocol version", all, func(h hello) string { return strconv.Itoa(h.Protocol) }); err != nil {
+	if err := s.compareHellos(all, refused); err != nil {
 		return nil, err
 	}
-	for r, h := range all {
-		if h.Refused != "" && refused == nil {
-			return nil, fmt.Errorf("%w: rank %d: %s", ErrArgument, r, h.Refused)
-		}
-	}
-	if refused != nil {
-		return nil, refused
-	}
-	if err := agreed("the settings", all, func(h hello) string { return h.Settings }); err != nil {
-		return nil, err
-	}
-	s.cfg.cores = all[0].Cores // plans depend on it
-	machines := make([]string, size)
-	for r, h := range all {
-		machines[r] = h.Machine
-	}
-	s.cfg.boxes = machine.Shared(hostsOf(s.w), machines)
 	switch {
 	case s.cfg.graph != nil:
 		if s.cfg.graph.Ranks != size {
@@ -272,11 +285,12 @@ func (s *setup) graph() (*topo.Graph, error) {
 		}
 		return g, nil
 	}
-	g, err := s.measure()
+	graphs, err := s.measure(hostsOf(s.w))
 	if err != nil {
 		return nil, fmt.Errorf("measuring the links: %w", err)
 	}
-	if file != "" {
+	g := graphs[0]
+	if file != "" && measured(g) {
 		// The next job measures again when the graph could not be kept.
 		_ = cache.Store(file, g)
 	}

@@ -63,7 +63,14 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 	if size == 1 {
 		return 0, nil
 	}
-	m, err := newMeter(ctx, ep, lane, rank, size)
+	peers := []int{0}
+	if rank == 0 {
+		peers = make([]int, size-1)
+		for i := range peers {
+			peers[i] = i + 1
+		}
+	}
+	m, err := newMeter(ctx, ep, lane, rank, size, peers)
 	if err != nil || !m.lends() {
 		return 0, err
 	}

@@ -18,28 +18,25 @@ func (e *FaultError) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, 
 
 // meter is one rank's end of a measurement.
 type meter struct {
-	ctx        context.Context
-	ep         transport.Endpoint
-	rank, size int
-	to         []transport.Sender
-	from       []transport.Receiver
-	sink       []byte
-	block      []byte // to try with what lending takes
-	pin        Pin    // nil for none
+	ctx   context.Context
+	ep    transport.Endpoint
+	rank  int
+	to    []transport.Sender   // by rank
+	from  []transport.Receiver // by rank
+	sink  []byte
+	block []byte // to try with what lending takes
+	pin   Pin    // nil for none
 }
 
-// newMeter takes the links of a lane that joins every rank with every other one.
-func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (*meter, error) {
+// newMeter takes the links of a lane that join this rank with peers.
+func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size int, peers []int) (*meter, error) {
 	m := &meter{
-		ctx: ctx, ep: ep, rank: rank, size: size,
+		ctx: ctx, ep: ep, rank: rank,
 		to:   make([]transport.Sender, size),
 		from: make([]transport.Receiver, size),
 		sink: make([]byte, SlotBytes), block: make([]byte, LendBytes),
 	}
-	for r := range size {
-		if r == rank {
-			continue
-		}
+	for _, r := range peers {
 		var errs [2]error
 		m.to[r], errs[0] = ep.Sender(lane, r)
 		m.from[r], errs[1] = ep.Receiver(lane, r)
@@ -63,6 +60,9 @@ const (
 func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
 	if m.rank == b {
 		return Pair{}, m.follow(a)
+	}
+	if _, err := m.timed(b, ping, nil); err != nil { // it may come later
+		return Pair{}, err
 	}
 	start := time.Now()
 	p := Pair{A: a, B: b}
@@ -178,20 +178,6 @@ func (m *meter) pour(peer int) error {
 func (m *meter) drain(peer int) error {
 	for range streamBytes / SlotBytes {
 		if _, err := m.receive(peer, spins); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// barrier returns when all ranks have called it, in ceil(log2 size) rounds
-// (the dissemination barrier of Hensgen, Finkel and Manber, 1988).
-func (m *meter) barrier() error {
-	for step := 1; step < m.size; step <<= 1 {
-		if err := m.send((m.rank+step)%m.size, nil); err != nil {
-			return err
-		}
-		if _, err := m.receive((m.rank-step+m.size)%m.size, 0); err != nil {
 			return err
 		}
 	}

@@ -161,7 +161,7 @@ func FuzzKeptNetwork(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(`{"version":3,"facts":[null,null,null]}`))
+	f.Add([]byte(`{"version":4,"facts":[null,null,null]}`))
 	f.Add([]byte(`{"version":1,"hosts":["a","b","c"]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {

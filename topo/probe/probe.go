@@ -1,8 +1,8 @@
 // Package probe measures a topo.Graph and keeps it for later jobs. Measure times
-// the links between every pair of ranks of one host, over the shared memory that
-// the collectives will use. Network times the connections between hosts; what
-// the hosts find together, package topo/network turns into the network between
-// them.
+// the links between ranks of one host, over the shared memory that the collectives
+// will use; Sampling says between which of them. Network times the connections
+// between hosts; what the hosts find together, package topo/network turns into the
+// network between them.
 //
 // It makes no decisions about trees. Package collective calls it; it imports
 // topo, topo/network and transport.
@@ -11,6 +11,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -34,14 +35,16 @@ const (
 	SlotBytes = 16 << 10
 )
 
-// Layout returns the links that Measure needs: one each way between every pair
-// of ranks.
-func Layout(size int) transport.Layout {
+// Layout returns the links that Measure needs for pairs of so many ranks: one each way between
+// the ranks of a pair, and between rank 0 and the lower of them.
+func Layout(size int, pairs [][2]int) transport.Layout {
 	l := transport.Layout{Size: size, Slots: Slots, SlotBytes: SlotBytes}
-	for a := range size {
-		for b := range size {
-			if a != b {
-				l.Links = append(l.Links, transport.Link{Src: a, Dst: b})
+	seen := make(map[[2]int]bool)
+	for _, p := range pairs {
+		for _, p := range [][2]int{p, {0, p[0]}} {
+			if p[0] != p[1] && !seen[p] {
+				seen[p] = true
+				l.Links = append(l.Links, transport.Link{Src: p[0], Dst: p[1]}, transport.Link{Src: p[1], Dst: p[0]})
 			}
 		}
 	}
@@ -55,10 +58,10 @@ const budget = 100 * time.Millisecond
 // called.
 type Pin func(k int) (restore func(), err error)
 
-// Measure measures this rank's links to all others and returns one Pair for
-// each rank above it. All ranks call it together. Pairs take turns: those of
-// one round have no rank in common and are no more than the cores can run at
-// once, so that they do not disturb each other.
+// Measure measures the links of pairs of ranks, the lower one first, and returns one Pair for
+// each of which this rank is the lower. All ranks call it together with the same pairs. Pairs
+// take turns, which rank 0 gives out: those of one turn have no rank in common and are no more
+// than the cores can run at once, so that they do not disturb each other.
 //
 // pin ties the calling goroutine to the k-th usable core until restore is
 // called; nil leaves the ranks where the kernel puts them. While a pair
@@ -67,16 +70,21 @@ type Pin func(k int) (restore func(), err error)
 //
 // ep must have the links of Layout and be unused. Measure returns the fault of
 // ep, as a *FaultError, when a rank fails meanwhile, and stops when ctx ends.
-func Measure(ctx context.Context, ep transport.Endpoint, rank, size, cores int, pin Pin) ([]Pair, error) {
-	if size == 1 {
-		return nil, nil
+func Measure(
+	ctx context.Context, ep transport.Endpoint, rank, size, cores int, pairs [][2]int, pin Pin,
+) ([]Pair, error) {
+	var peers []int
+	for _, l := range Layout(size, pairs).Links {
+		if l.Src == rank {
+			peers = append(peers, l.Dst)
+		}
 	}
-	m, err := newMeter(ctx, ep, 0, rank, size)
+	m, err := newMeter(ctx, ep, 0, rank, size, peers)
 	if err != nil {
 		return nil, err
 	}
-	turns := schedule(size, max(1, cores/2))
-	each := budget / time.Duration(passes*len(turns))
+	turns := schedule(size, max(1, cores/2), pairs)
+	each := budget / time.Duration(max(1, passes*len(turns)))
 	best := make(map[int]Pair) // by the other rank
 	m.pin = pin
 	for range passes {
@@ -86,20 +94,17 @@ func Measure(ctx context.Context, ep transport.Endpoint, rank, size, cores int, 
 			}
 		}
 	}
-	var pairs []Pair
-	for b := rank + 1; b < size; b++ {
-		pairs = append(pairs, best[b])
-	}
-	return pairs, m.barrier()
+	return slices.SortedFunc(maps.Values(best), func(p, q Pair) int { return p.B - q.B }), nil
 }
 
 // passes is how often every pair is measured. Whatever disturbs a link for a
 // moment does so once; the better figures count.
 const passes = 2
 
-// turn lets the pairs of one turn measure, when all ranks have come to it.
+// turn lets the pairs of one turn measure: rank 0 tells the lower rank of each to begin, and
+// hears when it has ended.
 func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) error {
-	if err := m.barrier(); err != nil {
+	if err := m.begin(pairs); err != nil {
 		return fmt.Errorf("probe: rank %d: %w", m.rank, err)
 	}
 	for i, p := range pairs {
@@ -123,7 +128,38 @@ func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) er
 		}
 		best[p[1]] = got
 	}
+	if err := m.end(pairs); err != nil {
+		return fmt.Errorf("probe: rank %d: %w", m.rank, err)
+	}
 	return nil
+}
+
+// begin tells the lower ranks of pairs to measure, and waits for the word where this is one.
+func (m *meter) begin(pairs [][2]int) (err error) {
+	for _, p := range pairs {
+		switch {
+		case err != nil || p[0] == 0:
+		case m.rank == 0:
+			err = m.send(p[0], nil)
+		case m.rank == p[0]:
+			_, err = m.receive(0, 0)
+		}
+	}
+	return err
+}
+
+// end tells rank 0 that the lower ranks of pairs have measured.
+func (m *meter) end(pairs [][2]int) (err error) {
+	for _, p := range pairs {
+		switch {
+		case err != nil || p[0] == 0:
+		case m.rank == 0:
+			_, err = m.receive(p[0], 0)
+		case m.rank == p[0]:
+			err = m.send(0, nil)
+		}
+	}
+	return err
 }
 
 // measurePinned measures pair p while this rank is tied to a core. Where that
@@ -137,11 +173,16 @@ func (m *meter) measurePinned(core int, p [2]int, within time.Duration) (Pair, e
 	return m.measure(p[0], p[1], within)
 }
 
-// schedule deals all pairs of ranks to turns of at most width pairs without a
+// schedule deals pairs of ranks to turns of at most width pairs without a
 // common rank.
-func schedule(size, width int) [][][2]int {
+func schedule(size, width int, wanted [][2]int) [][][2]int {
+	want := make(map[[2]int]bool)
+	for _, p := range wanted {
+		want[p] = true
+	}
 	var turns [][][2]int
 	for _, pairs := range network.Rounds(size) {
+		pairs = slices.DeleteFunc(pairs, func(p [2]int) bool { return !want[p] })
 		turns = slices.AppendSeq(turns, slices.Chunk(pairs, width))
 	}
 	return turns

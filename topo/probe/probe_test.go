@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
 )
@@ -22,7 +24,7 @@ func TestScheduleMeetsEveryPairOnce(t *testing.T) {
 	for size := 2; size <= 20; size++ {
 		for width := 1; width <= 5; width++ {
 			seen := make(map[[2]int]int)
-			for i, turn := range schedule(size, width) {
+			for i, turn := range schedule(size, width, pairsOf(size)) {
 				busy := make(map[int]bool)
 				for _, p := range turn {
 					if p[0] >= p[1] || p[1] >= size || busy[p[0]] || busy[p[1]] {
@@ -47,9 +49,30 @@ func TestScheduleMeetsEveryPairOnce(t *testing.T) {
 	}
 }
 
+// pairsOf are all pairs of so many ranks.
+func pairsOf(size int) (pairs [][2]int) {
+	for _, round := range network.Rounds(size) {
+		pairs = append(pairs, round...)
+	}
+	return pairs
+}
+
+// layout joins all ranks with each other.
+func layout(size int) transport.Layout {
+	l := transport.Layout{Size: size, Slots: Slots, SlotBytes: SlotBytes}
+	for a := range size {
+		for b := range size {
+			if a != b {
+				l.Links = append(l.Links, transport.Link{Src: a, Dst: b})
+			}
+		}
+	}
+	return l
+}
+
 func measureAll(t *testing.T, size int, body func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error)) ([]Pair, []error) {
 	t.Helper()
-	eps, err := mem.New(Layout(size))
+	eps, err := mem.New(layout(size))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +97,7 @@ func measureAll(t *testing.T, size int, body func(ctx context.Context, ep transp
 func TestMeasureSeesEveryLink(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 5, 8} {
 		pairs, errs := measureAll(t, size, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
-			return Measure(ctx, ep, rank, size, 2, nil)
+			return Measure(ctx, ep, rank, size, 2, pairsOf(size), nil)
 		})
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
@@ -103,7 +126,7 @@ func TestMeasureEndsWithTheRanks(t *testing.T) {
 			ep.Abort(transport.Fault{Rank: 1, Text: "lost: killed by SIGKILL"})
 			return nil, nil
 		}
-		return Measure(ctx, ep, rank, 3, 2, nil)
+		return Measure(ctx, ep, rank, 3, 2, pairsOf(3), nil)
 	})
 	for _, r := range []int{0, 2} {
 		if errs[r] == nil || !strings.Contains(errs[r].Error(), "SIGKILL") {
@@ -116,7 +139,7 @@ func TestMeasureEndsWithTheRanks(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Millisecond)
 		defer cancel()
-		return Measure(ctx, ep, rank, 2, 2, nil)
+		return Measure(ctx, ep, rank, 2, 2, pairsOf(2), nil)
 	})
 	if !errors.Is(errs[0], context.DeadlineExceeded) {
 		t.Errorf("rank 0: %v, want its context's error", errs[0])
@@ -172,7 +195,7 @@ func TestCache(t *testing.T) {
 // payload takes through slots; what arrives is what was sent.
 func TestTryLending(t *testing.T) {
 	pairs, errs := measureAll(t, 3, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
-		m, err := newMeter(ctx, ep, 0, rank, 3)
+		m, err := newMeter(ctx, ep, 0, rank, 3, slices.DeleteFunc([]int{0, 1, 2}, func(r int) bool { return r == rank }))
 		if err != nil || !m.lends() {
 			return nil, errors.Join(err, errors.New("these ranks cannot lend"))
 		}
@@ -207,7 +230,7 @@ func TestTryLending(t *testing.T) {
 func TestLending(t *testing.T) {
 	for _, size := range []int{1, 2, 5} {
 		for _, slot := range []int{64, SlotBytes, 4 * SlotBytes} {
-			l := Layout(size)
+			l := layout(size)
 			l.SlotBytes = slot
 			for i := range l.Links {
 				l.Links[i].Lane = 3

@@ -1,0 +1,161 @@
+package probe
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/treerun/treerun/internal/numbers"
+)
+
+// levels are what cores may share, from near to far: files of the system that list them.
+var levels = [...]string{"topology/thread_siblings_list", "cache/index3/shared_cpu_list", "topology/core_siblings_list"}
+
+// Place says where a rank runs, as far as it is bound.
+type Place struct {
+	Bound bool                // to one core
+	Share [len(levels)]string // the cores that share a level with its own; "": with several, or it is not known
+}
+
+// Here returns the place of the calling process.
+func Here() (p Place) {
+	status, _ := os.ReadFile("/proc/thread-self/status")
+	_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+	list, _, _ = strings.Cut(list, "\n")
+	list = strings.TrimSpace(list)
+	p.Bound = list != "" && !strings.ContainsAny(list, ",-")
+	for i, file := range levels {
+		p.Share[i] = sharing(list, file)
+	}
+	return p
+}
+
+// sharing returns what the system says in a file of every core of a list as "0-3,8", "" where it
+// does not say the same of all.
+func sharing(list, file string) string {
+	same := ""
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, several := strings.Cut(part, "-")
+		if !several {
+			high = low
+		}
+		first, err := strconv.Atoi(low)
+		last, wrong := strconv.Atoi(high)
+		if errors.Join(err, wrong) != nil {
+			return ""
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			text, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/%s", cpu, file))
+			if err != nil || same != "" && string(text) != same {
+				return ""
+			}
+			same = string(text)
+		}
+	}
+	return same
+}
+
+// class is a set of pairs of ranks that the machine makes alike: their places have the same
+// in common.
+type class struct {
+	pairs [][2]int
+	bound bool // ranks of it are bound to a core: one pair may differ from another one after all
+}
+
+// Sampling says which pairs of the ranks of a host are measured, and for which others they stand.
+type Sampling []class
+
+// NewSampling deals the pairs of ranks at these places to classes.
+func NewSampling(places []Place) Sampling {
+	type relation struct {
+		bound int
+		level [len(levels)]byte
+	}
+	at := make(map[relation]int)
+	var s Sampling
+	for b := range places {
+		for a := range b {
+			p, q := &places[a], &places[b]
+			var r relation
+			for _, place := range []*Place{p, q} {
+				if place.Bound {
+					r.bound++
+				}
+			}
+			for i := range levels {
+				switch {
+				case p.Share[i] == "" || q.Share[i] == "":
+				case p.Share[i] == q.Share[i]:
+					r.level[i] = 1
+				default:
+					r.level[i] = 2
+				}
+			}
+			i, known := at[r]
+			if !known {
+				i = len(s)
+				at[r], s = i, append(s, class{bound: r.bound > 0})
+			}
+			s[i].pairs = append(s[i].pairs, [2]int{a, b})
+		}
+	}
+	return s
+}
+
+// samples is how many pairs of a class are measured at first.
+const samples = 8
+
+// First returns the pairs to measure: some of every class, without a pattern, which the machine
+// may have, too.
+func (s Sampling) First() (pairs [][2]int) {
+	random := rand.New(rand.NewPCG(0, 0))
+	for _, c := range s {
+		for _, i := range random.Perm(len(c.pairs))[:min(samples, len(c.pairs))] {
+			pairs = append(pairs, c.pairs[i])
+		}
+	}
+	return pairs
+}
+
+// Fill returns measured with the medians of their class for all pairs that were not measured.
+// Where those of a class that were differ by more than noise, the highest and the lowest aside,
+// it returns the other pairs of that class instead, which are to be measured, too.
+func (s Sampling) Fill(measured []Pair) (all []Pair, missing [][2]int) {
+	of := make(map[[2]int]Pair)
+	for _, p := range measured {
+		of[[2]int{p.A, p.B}] = p
+	}
+	for _, c := range s {
+		var latencies, rates []float64
+		var others [][2]int
+		for _, ranks := range c.pairs {
+			p, known := of[ranks]
+			if !known {
+				others = append(others, ranks)
+				continue
+			}
+			all, latencies, rates = append(all, p), append(latencies, p.LatencyUs), append(rates, p.GBytesPerSecond)
+		}
+		if c.bound && (differ(latencies) || differ(rates)) {
+			missing = append(missing, others...)
+			continue
+		}
+		for _, p := range others {
+			all = append(all, Pair{
+				A: p[0], B: p[1], LatencyUs: numbers.Median(latencies), GBytesPerSecond: numbers.Median(rates),
+			})
+		}
+	}
+	slices.SortFunc(all, func(p, q Pair) int { return (p.A-q.A)*1<<20 + p.B - q.B })
+	return all, missing
+}
+
+// differ reports whether values differ by more than noise, the highest and the lowest aside.
+func differ(values []float64) bool {
+	s := slices.Sorted(slices.Values(values))
+	return len(s) > 2 && s[len(s)-2] > noise*s[1]
+}

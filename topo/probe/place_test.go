@@ -1,0 +1,81 @@
+package probe
+
+import (
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport/mem"
+)
+
+// sockets are places of ranks bound to a core each, dealt to two sockets.
+func sockets(ranks int) []Place {
+	places := make([]Place, ranks)
+	for r := range places {
+		places[r] = Place{Bound: true, Share: [len(levels)]string{string(rune('a' + r)), "", []string{"x", "y"}[2*r/ranks]}}
+	}
+	return places
+}
+
+// found is what ranks measure of pairs that have these rates.
+func found(pairs [][2]int, rate func(a, b int) float64) (list []Pair) {
+	for _, p := range pairs {
+		list = append(list, Pair{A: p[0], B: p[1], LatencyUs: 1, GBytesPerSecond: rate(p[0], p[1])})
+	}
+	return list
+}
+
+// A few pairs of every class stand for the others, and the graph is that of all.
+func TestSampling(t *testing.T) {
+	const ranks = 32
+	between := func(a, b int) float64 {
+		if 2*a/ranks != 2*b/ranks {
+			return 1
+		}
+		return 10
+	}
+	s := NewSampling(sockets(ranks))
+	first := s.First()
+	if len(first) != 2*samples {
+		t.Errorf("%d pairs are measured, want %d of each of two classes", len(first), samples)
+	}
+	all, missing := s.Fill(found(first, between))
+	if len(missing) > 0 {
+		t.Fatalf("%d pairs are missing", len(missing))
+	}
+	got, want := Graph(ranks, all), Graph(ranks, found(pairsOf(ranks), between))
+	if got.Digest() != want.Canonical().Digest() {
+		t.Errorf("sampled\n%v\nmeasured\n%v", got, want)
+	}
+	if _, err := mem.New(Layout(ranks, first)); err != nil {
+		t.Error(err)
+	}
+	if _, missing := NewSampling(make([]Place, ranks)).Fill(found(first, between)); len(missing) > 0 {
+		t.Errorf("%d pairs of ranks that run anywhere are missing", len(missing))
+	}
+}
+
+// Where the pairs of a class turn out to differ all of it is measured.
+func TestSamplingFallsBack(t *testing.T) {
+	const ranks = 16
+	s := NewSampling(sockets(ranks))
+	odd := func(a, b int) float64 { return 1 + 9*float64((a+b)%2) }
+	list := found(s.First(), odd)
+	_, missing := s.Fill(list)
+	if want := ranks*(ranks-1)/2 - len(list); len(missing) != want {
+		t.Fatalf("%d pairs are missing, want %d", len(missing), want)
+	}
+	all, missing := s.Fill(append(list, found(missing, odd)...))
+	if len(missing) > 0 || len(all) != ranks*(ranks-1)/2 {
+		t.Errorf("%d pairs, %d are missing", len(all), len(missing))
+	}
+	if g := Graph(ranks, all); g.Validate() != nil || g.IsUniform() || g.Links[0].Source != topo.Measured {
+		t.Errorf("%v", g)
+	}
+}
+
+// What the system says of this process is the same each time.
+func TestHere(t *testing.T) {
+	if a, b := Here(), Here(); a != b {
+		t.Errorf("%+v, then %+v", a, b)
+	}
+}
