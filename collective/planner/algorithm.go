@@ -12,26 +12,51 @@ import (
 type algorithm struct {
 	name     string
 	variants []string // what may stand behind its name and a colon
+	// ranks is up to how many it is tried without being asked for: its search, or its
+	// plan and the links of that, grow too large. 0: any number.
+	ranks   int
+	inOrder bool // it has plans that add in one order
+	paired  bool // it takes no links between hosts but those that join all ranks, or as few
 	// plans returns the candidates of a kind and root (-1 where the kind has none).
-	// Where the algorithm does not apply, or would take too long and was not asked for
-	// by name, the error is a reason.
+	// Where the algorithm does not apply the error is a reason.
 	plans func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error)
 }
 
-// algorithms has all algorithms. Of candidates with the same price the first wins.
+// algorithms has all algorithms, the simple ones first: of candidates with the same price
+// the first wins.
 var algorithms = []algorithm{
-	{"flat", nil, (*Planner).flat},
-	{"hierarchical", nil, (*Planner).hierarchical}, // see checkHierarchy
-	{"multi", ofTrees, (*Planner).multi},
-	{"doubling", nil, (*Planner).doubling},
-	{"star", ofTrees, (*Planner).star},
-	{"direct", []string{variantSingle, variantSplit, variantOne, variantAll}, (*Planner).direct},
-	{"double-binary", ofTrees, (*Planner).doubleBinary},
-	{"packing", ofTrees, (*Planner).packing},
-	{"kl", ofTrees, (*Planner).kl},
-	{"exact", ofTrees, (*Planner).exact},
-	{"ring", ofTrees, (*Planner).ring},
-	{"chain", ofTrees, (*Planner).chain},
+	{"flat", nil, directRanks, true, true, (*Planner).flat},
+	{"hierarchical", nil, 0, true, true, (*Planner).hierarchical}, // see checkHierarchy
+	{"star", ofTrees, PairRanks, true, true, (*Planner).star},
+	{"direct", []string{variantSingle, variantSplit, variantOne, variantAll}, directRanks, true, false, (*Planner).direct},
+	{"doubling", nil, PairRanks, false, true, (*Planner).doubling},
+	{"double-binary", ofTrees, 0, false, false, (*Planner).doubleBinary},
+	{"multi", ofTrees, 0, false, false, (*Planner).multi},
+	{"packing", ofTrees, 0, false, false, (*Planner).packing},
+	{"kl", ofTrees, PairRanks, false, false, (*Planner).kl},
+	{"exact", ofTrees, jointRanks, false, false, (*Planner).exact},
+	{"ring", ofTrees, directRanks, false, false, (*Planner).ring},
+	{"chain", ofTrees, directRanks, true, false, (*Planner).chain},
+}
+
+// jointRanks is up to how many ranks trees of all roots are improved jointly, and exact
+// ones searched for, without being asked for.
+const jointRanks = 8
+
+// candidatesOf returns those of an algorithm for a kind and root, or the reason for none.
+func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candidate, error) {
+	switch {
+	case pairwise(kind) && a.name != "direct":
+		return nil, because("data goes from rank to rank")
+	case p.ordered(kind) && !a.inOrder:
+		return nil, unordered()
+	case p.asked(a.name) || p.ordered(kind) || pairwise(kind):
+	case a.ranks > 0 && p.graph.Ranks > a.ranks:
+		return nil, because("not tried above %d ranks for the work that it takes: --algorithm %s does", a.ranks, a.name)
+	case p.hosts != nil && p.hosts.most > 1 && !a.paired && !p.machine.Device && p.apart == nil:
+		return nil, because("not tried on hosts of several ranks for the links that it takes: --algorithm %s does", a.name)
+	}
+	return a.plans(p, kind, root)
 }
 
 // Algorithms returns the names that Options.Algorithm takes. A part of a

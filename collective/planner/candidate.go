@@ -63,6 +63,14 @@ func (c *Candidate) Name() string {
 	return c.Algorithm + ":" + c.Variant
 }
 
+// like reports whether two candidates have the same plans, over trees with equal shares.
+func (c *Candidate) like(o *Candidate) bool {
+	return len(c.Strands) > 0 && c.form == o.form && c.Variant == o.Variant && slices.EqualFunc(c.Strands, o.Strands, func(a, b Strand) bool {
+		return a.Ring == nil && b.Ring == nil && a.OfPart == b.OfPart && a.Rate == b.Rate && a.Tree.Root == b.Tree.Root &&
+			slices.Equal(a.Tree.Parent, b.Tree.Parent)
+	})
+}
+
 // Rate is what all strands do together, in GB/s.
 func (c *Candidate) Rate() float64 {
 	sum := 0.0

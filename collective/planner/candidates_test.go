@@ -254,7 +254,7 @@ func TestManyUnevenRanks(t *testing.T) {
 		g.Links[i].GBytesPerSecond = float64(5 + i%6)
 	}
 	p := plannerOf(t, g, Options{})
-	if c := choose(t, p, plan.AllGather, -1, 1<<20); c.Algorithm != "multi" || !math.IsNaN(c.PredictedUs) {
+	if c := choose(t, p, plan.AllGather, -1, 1<<20); c.Algorithm != "double-binary" || !math.IsNaN(c.PredictedUs) {
 		t.Errorf("%s, %v us", c.Name(), c.PredictedUs)
 	}
 	g.Links = slices.DeleteFunc(g.Links, func(l topo.Link) bool { return l.B != l.A+1 })

@@ -10,11 +10,11 @@ import (
 // messages cut into many chunks. Where one order is asked for, and links differ, it is trees
 // along which sums grow from rank to rank, in the order of the ranks.
 func (p *Planner) chain(kind plan.Kind, root int) ([]*Candidate, error) {
-	if p.ordered(kind) && p.hosts == nil && !p.uniform {
+	if p.ordered(kind) {
+		if p.hosts != nil || p.uniform {
+			return nil, unordered()
+		}
 		return p.ofRoots("chain", kind, root)
-	}
-	if err := p.searched("chain", kind, searchedRanks); err != nil {
-		return nil, err
 	}
 	t, err := tree.Chain(p.graph, max(root, 0))
 	if err != nil {

@@ -16,10 +16,6 @@ import (
 const (
 	minPriced = 8
 	maxPriced = 512 << 20
-
-	// Where cores copy larger messages take no other plan; where all links are alike
-	// besides, those of some slots do not.
-	maxLocal, maxUniform = 32 << 20, 1 << 20
 )
 
 // Served is a plan for the calls of a kind and root, of some sizes, and how these cut
@@ -167,13 +163,13 @@ func widestShare(p *plan.Plan, bytes int64) int {
 }
 
 // cheapest returns the choice of the candidate with the least price for a size: of those of
-// nearly the same price the first. It prices those first whose fullest link is the least
-// full, and passes over others when they cannot win any more.
+// nearly the same price the first. It prices those first that could be the quickest, and
+// passes over others when they cannot win any more.
 func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice, err error) {
 	type bid struct {
 		*Built
-		least, us float64
-		chunks    plan.Chunks
+		fullest, least, us float64
+		chunks             plan.Chunks
 	}
 	var bids []*bid
 	list = p.allowed(list, bytes)
@@ -185,11 +181,11 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		if err != nil {
 			return choice, err
 		}
-		least, err := p.leastUs(b, bytes)
+		fullest, least, err := p.leastUs(b, bytes)
 		if err != nil {
 			return choice, err
 		}
-		bids = append(bids, &bid{Built: b, least: least, us: math.Inf(1)})
+		bids = append(bids, &bid{Built: b, fullest: fullest, least: least, us: math.Inf(1)})
 	}
 	order := slices.Clone(bids)
 	slices.SortStableFunc(order, func(a, b *bid) int { return cmp.Compare(a.least, b.least) })
@@ -205,7 +201,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 	}
 	var won *bid
 	for _, b := range bids {
-		if b.us <= best*near && (won == nil || bytes >= longPriced && b.least < won.least*(1-1e-9)) {
+		if b.us <= best*near && (won == nil || bytes >= longPriced && b.fullest < won.fullest*(1-1e-9)) {
 			won = b
 		}
 	}

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -67,6 +69,69 @@ func TestChooseTakesTheBest(t *testing.T) {
 	}
 }
 
+// TestNoneAskedForIsCheaper: no algorithm that is asked for by name has a price below that
+// of the choice where none is, unless the work that it takes left it out, and the reason
+// says so.
+func TestNoneAskedForIsCheaper(t *testing.T) {
+	graphs := testGraphs()
+	for n := 3; n <= 8; n++ {
+		graphs[fmt.Sprint("sockets of ", n)] = sockets(n)
+	}
+	for _, name := range []string{"mi300x", "dgx2"} {
+		graphs[name], _ = machines.Get(name)
+	}
+	graphs["sockets of 16"] = sockets(16)
+	if len(graphs) < 40 {
+		t.Fatalf("%d graphs", len(graphs))
+	}
+	for i, name := range slices.Sorted(maps.Keys(graphs)) {
+		g, m := graphs[name], []Machine{{Cores: 2}, {Device: true}, {Cores: 64}}[i%3]
+		free := plannerFor(t, g, m, Options{})
+		for _, algorithm := range Algorithms() {
+			if !tried(algorithm, g) {
+				continue
+			}
+			p := plannerFor(t, g, m, Options{Algorithm: algorithm})
+			p.take(free.found)
+			for _, kind := range everyKind() {
+				if p.Offers(kind, 0) == nil && !free.leftOut(algorithm, kind) {
+					p.isNoCheaper(t, name, free, kind)
+				}
+			}
+		}
+	}
+}
+
+// leftOut reports whether an algorithm was left out for the work that it takes, or a rule
+// decides.
+func (p *Planner) leftOut(algorithm string, kind plan.Kind) bool {
+	o, err := p.offerOf(kind, 0)
+	if err != nil {
+		return false
+	}
+	if _, rule := p.byRule(kind, o, minPriced); rule != "" && (kind == plan.Barrier || pairwise(kind)) {
+		return true
+	}
+	return slices.ContainsFunc(o.without, func(c Considered) bool {
+		return c.Algorithm == algorithm && strings.Contains(c.Why, "not tried")
+	})
+}
+
+// isNoCheaper compares the prices of the algorithm that p is asked for with those of the
+// choice.
+func (p *Planner) isNoCheaper(t *testing.T, name string, free *Planner, kind plan.Kind) {
+	for _, bytes := range []int64{8, 512, 32 << 10, 2 << 20, 128 << 20} {
+		if kind == plan.Barrier {
+			bytes = 0
+		}
+		got, want := choose(t, p, kind, 0, bytes), choose(t, free, kind, 0, bytes)
+		if want.PredictedUs > got.PredictedUs*(1+free.nearly(bytes))*1.001 {
+			t.Errorf("%s: %v of %d bytes by %s takes %.5g us, the choice %s %.5g: %.3f", name, kind, bytes,
+				got.Name(), got.PredictedUs, want.Name(), want.PredictedUs, want.PredictedUs/got.PredictedUs)
+		}
+	}
+}
+
 // Where ranks share cores rank 0 leaves a Barrier first, and elsewhere nobody stands
 // between two ranks; a small Reduce goes straight to its root. The same holds for hosts
 // that are one machine; with a machine for each host what a Barrier takes counts.
@@ -83,6 +148,9 @@ func TestRules(t *testing.T) {
 		{nets.Even(4, 1), Machine{Cores: 2, Boxes: one}, true}, {nets.Even(4, 1), Machine{Cores: 4, Boxes: one}, false},
 		{nets.Even(4, 1), Machine{Cores: 2, Boxes: []int{0, 0, 0, 1}}, false}, {nets.Even(4, 1), Machine{Cores: 2, Boxes: apart}, false},
 	} {
+		for i := range c.g.Links {
+			c.g.Links[i].LatencyUs = max(c.g.Links[i].LatencyUs, 1) // that trees take several times
+		}
 		p := plannerFor(t, c.g, c.m, Options{})
 		barrier := choose(t, p, plan.Barrier, -1, 0)
 		if star := barrier.Algorithm == "star"; star != c.star || strings.HasPrefix(barrier.By, "rule") != star {

@@ -71,7 +71,7 @@ func TestFollowRefuses(t *testing.T) {
 	first := plannerOf(t, g, Options{})
 	for want, spoil := range map[string]func(d *Decision){
 		`no plan by algorithm square`:         func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "square" },
-		`no plan by algorithm multi:all`:      func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "multi:all" },
+		`no plan by algorithm direct:all`:     func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "direct:all" },
 		"sizes below 9223372036854775807 aft": func(d *Decision) { c := &d.Tables[0].Choices; *c = append(*c, (*c)[len(*c)-1]) },
 		"sizes end at 100":                    func(d *Decision) { d.Tables[1].Choices[0].Below = 100 },
 		"0 choices":                           func(d *Decision) { d.Tables[1].Choices = nil },

@@ -13,11 +13,7 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("a barrier has no slices: see flat")
 	case n > PairRanks:
 		return nil, because("up to %d ranks, not for %d", PairRanks, n)
-	case p.ordered(kind) && p.hosts != nil:
-		return nil, because("ranks are on several hosts: see hierarchical")
-	case owned && n > directRanks && !p.asked("direct") && !p.ordered(kind):
-		return nil, because("up to %d ranks", directRanks)
-	case owned && p.hosts != nil && (!p.asked("direct") || p.hosts.alone()):
+	case p.ordered(kind) && p.hosts != nil || owned && p.hosts.alone():
 		return nil, because("ranks are on several hosts: see hierarchical")
 	case p.ordered(kind) && p.apart != nil:
 		return p.ofRoots("direct", kind, root) // through ranks that pass on what they must not add

@@ -6,16 +6,11 @@ import "github.com/treerun/treerun/collective/plan"
 func (p *Planner) doubling(kind plan.Kind, _ int) ([]*Candidate, error) {
 	n := p.graph.Ranks
 	switch {
-	case p.ordered(kind):
-		return nil, unordered()
 	case kind != plan.AllReduce && kind != plan.Barrier:
 		return nil, because("for allreduce and barrier")
-	case p.hosts.alone() || !p.asked("doubling") && p.hosts != nil:
-		return nil, because("ranks are on several hosts: see hierarchical")
-	case !p.asked("doubling"):
-		return nil, because("on one host other plans have fewer messages, or less to carry")
-	}
-	if p.apart != nil {
+	case p.hosts.alone():
+		return nil, because("every host has one rank: see hierarchical")
+	case p.apart != nil:
 		return nil, p.apart
 	}
 	lane := func(i int) int { return 1 + i }

@@ -10,8 +10,8 @@ func (p *Planner) flat(kind plan.Kind, _ int) ([]*Candidate, error) {
 		return nil, because("for allreduce and barrier")
 	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
 		return nil, unordered()
-	case n > PairRanks || n > directRanks && !p.asked("flat"):
-		return nil, because("up to %d ranks", directRanks)
+	case n > PairRanks:
+		return nil, because("up to %d ranks", PairRanks)
 	case p.apart != nil:
 		return nil, p.apart
 	}

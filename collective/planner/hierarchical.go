@@ -50,8 +50,6 @@ func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 	switch {
 	case h == nil:
 		return nil, because("all ranks are on one host")
-	case pairwise(kind):
-		return nil, because("data goes from rank to rank")
 	case h.alone() && strings.HasPrefix(p.options.Algorithm, "hierarchical") && !p.any:
 		return nil, because("every host has one rank: ask for what is between hosts, one of %s", strings.Join(betweens, ", "))
 	}
@@ -72,17 +70,20 @@ func (p *Planner) hierarchical(kind plan.Kind, root int) ([]*Candidate, error) {
 	return list, nil
 }
 
-// insidesTried returns the algorithms inside hosts that are tried: stars where cores copy
-// or all links of every host are alike, balanced trees besides where they are not.
+// insidesTried returns the algorithms inside hosts that are tried: stars, and where links
+// of some host are not alike those that look for good trees.
 func (p *Planner) insidesTried() []string {
 	if _, pair, ok := strings.Cut(p.options.Algorithm, ":"); ok && p.asked("hierarchical") {
 		inside, _, _ := strings.Cut(pair, "/")
 		return []string{inside}
 	}
-	if p.hosts.alone() || !p.machine.Device && p.apart == nil || !p.rough() {
+	switch {
+	case p.hosts.alone() || !p.rough():
 		return []string{"star"}
+	case p.hosts.most > jointRanks:
+		return []string{"star", "kl", "packing"}
 	}
-	return []string{"star", "multi"}
+	return insides
 }
 
 // rough reports whether links inside some host are not alike.
@@ -333,7 +334,7 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 		}
 		return list, nil
 	}
-	return p.balanced(g)
+	return tree.Multi(g)
 }
 
 // carry returns the trees over all ranks, one per carrier for each over hosts. A root

@@ -23,7 +23,7 @@ func (p *Planner) LargeTrees() ([]topo.Tree, []float64, error) {
 		var f *Forest
 		if n > directRanks || !p.uniform {
 			var err error
-			if f, err = p.perRoot("multi"); err != nil {
+			if f, err = p.perRoot(p.quickSearch()); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -53,7 +53,7 @@ func (p *Planner) LargeTrees() ([]topo.Tree, []float64, error) {
 func (p *Planner) largeBetween() (*Candidate, error) {
 	inside := "star"
 	if p.apart != nil {
-		inside = "multi"
+		inside = p.quickSearch()
 	}
 	var best *Candidate
 	var without error
@@ -73,6 +73,14 @@ func (p *Planner) largeBetween() (*Candidate, error) {
 		return best, nil
 	}
 	return nil, without
+}
+
+// quickSearch is the search for a tree of every root that does not take long.
+func (p *Planner) quickSearch() string {
+	if p.uniform || p.graph.Ranks <= jointRanks {
+		return "multi"
+	}
+	return "kl"
 }
 
 func normal(weights []float64) []float64 {

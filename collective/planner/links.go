@@ -96,14 +96,14 @@ func (p *Planner) each(visit func(*Candidate) error) error {
 }
 
 // rootsOf returns roots of a kind such that the plans of any other root take the same
-// links: on several hosts one of each, as the trees of the others are those turned round;
-// of many ranks on one host one, whose trees are those of kinds without a root.
+// links: of many ranks on several hosts one of each, as the trees of the others are those
+// turned round; on one host one, whose trees are those of kinds without a root.
 func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
 	free := p.options.suits() == nil && !p.ordered(kind)
 	switch {
 	case !kind.HasRoot() || pairwise(kind):
 		return []int{0}
-	case free && p.hosts != nil:
+	case free && p.hosts != nil && p.graph.Ranks > directRanks:
 		for _, ranks := range p.hosts.ranks {
 			roots = append(roots, ranks[0])
 		}

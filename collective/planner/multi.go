@@ -9,53 +9,19 @@ import (
 )
 
 // PairRanks is up to how many ranks there are links between all pairs of them, and
-// directRanks up to how many on one host they are worth their memory for each rank that
-// owns a slice.
+// directRanks up to how many they are worth their memory for each rank that owns a slice.
 const (
 	PairRanks   = 128
 	directRanks = 16
 )
 
-// jointRanks is up to how many ranks balanced trees are improved jointly.
-const jointRanks = 8
-
 // multi is one balanced tree per root, for messages cut into as many equal parts: made
 // jointly up to jointRanks, one after the other above. Small messages take one of them.
 func (p *Planner) multi(kind plan.Kind, root int) ([]*Candidate, error) {
-	n := p.graph.Ranks
-	switch {
-	case p.ordered(kind):
-		return nil, unordered()
-	case p.asked("multi"):
-	case p.hosts != nil && (p.apart == nil || n > directRanks):
-		return nil, because("ranks are on several hosts: see hierarchical")
-	case p.uniform && n <= directRanks:
-		return nil, because("all links are alike: trees do nothing that plans without a rank in between do not do in fewer steps")
-	case n > PairRanks && (kind.HasRoot() || !p.uniform && (spreads(kind) || !complete(p.graph))):
-		return nil, because("not tried above %d ranks for the time that it takes: see double-binary", PairRanks)
-	}
-	if pairwise(kind) {
-		return nil, because("data goes from rank to rank")
+	if p.graph.Ranks > jointRanks && !p.uniform && !p.asked("multi") {
+		return nil, because("not tried above %d ranks for the work that it takes: --algorithm multi does", jointRanks)
 	}
 	return p.ofRoots("multi", kind, root)
-}
-
-// balanced returns a balanced tree for every root of a graph.
-func (p *Planner) balanced(g *topo.Graph) (list []topo.Tree, err error) {
-	switch {
-	case g.Ranks == 1:
-		return []topo.Tree{{Parent: []int{-1}}}, nil
-	case g.IsUniform():
-		return tree.All(g)
-	case g.Ranks > PairRanks && complete(g) && !p.asked("multi"):
-		for root := range g.Ranks {
-			list = append(list, tree.Uniform(g.Ranks, root))
-		}
-		return list, nil
-	case g.Ranks <= jointRanks || p.asked("multi"):
-		return tree.Multi(g)
-	}
-	return tree.KL(g, tree.LinkUsagePenalty, p.options.Seed)
 }
 
 // complete reports whether a graph has links between all ranks.

@@ -7,37 +7,34 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// Up to how many ranks trees are packed over single ranks without being asked for, and
-// up to how many one way, for every root.
-//
-// maxTrees is at most how many trees are then used at a time on more than rootedRanks:
-// every tree takes links, and a share of the memory of their slots.
+// Up to how many ranks times links trees are packed over single ranks without being asked
+// for, and up to how many links per rank one way from every root, or for every part.
 const (
-	maxTrees    = 24
-	manyTrees   = 64 // of one root
-	packedRanks = 16
-	rootedRanks = 9
+	packedWork  = 1 << 12
+	rootedLinks = 4
 )
 
 // packing is spanning trees whose rates fill the links, with the shares that follow:
 // by a linear program, within the limits on number, height and rate of the options.
 func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
-	if err := p.searched("packing", kind, packedRanks); err != nil {
-		return nil, err
-	}
-	if p.hosts.alone() && !p.ordered(kind) {
-		return nil, because("every host has one rank: its trees are those between hosts")
-	}
-	n, free := p.graph.Ranks, !p.options.limited()
-	c := Candidate{Algorithm: "packing", Kind: kind, Root: root}
-	var f *Forest
-	var err error
+	n, links := p.graph.Ranks, len(p.graph.Links)
+	ofRoots := kind.HasRoot() || kind.HasParts()
 	switch {
+	case p.hosts.alone() && !p.ordered(kind):
+		return nil, because("every host has one rank: its trees are those between hosts")
 	case n > pack.MaxRanks:
 		return nil, because("up to %d ranks: hierarchical packs trees inside and between hosts", pack.MaxRanks)
 	case kind == plan.Barrier:
 		return nil, because("a barrier carries no data")
-	case kind.HasParts() && free && n > 1 && n <= pack.MaxPartRanks && (p.asked("packing") || n <= rootedRanks):
+	case p.asked("packing"):
+	case n*links > packedWork || ofRoots && (n > directRanks || links > rootedLinks*n):
+		return nil, because("not tried on %d ranks with %d links for the work that it takes: --algorithm packing does", n, links)
+	}
+	c := Candidate{Algorithm: "packing", Kind: kind, Root: root}
+	var f *Forest
+	var err error
+	switch {
+	case kind.HasParts() && !p.options.limited() && n > 1 && n <= pack.MaxPartRanks:
 		if f, err = p.packed("packing of parts", n, func() (*pack.Result, error) { return pack.PackParts(p.graph) }); err != nil {
 			return nil, err
 		}
@@ -47,23 +44,11 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		c.proved = p.proved[f.Key]
 		return p.stranded(c, f.Rates)
 	case kind.HasRoot():
-		from := func(root int) (*Forest, error) {
-			return p.packed(fmt.Sprintf("packing from %d", root), n, func() (*pack.Result, error) {
-				return pack.PackOneWay(p.graph, root, p.options.pack())
-			})
-		}
-		if n > rootedRanks && !p.asked("packing") {
-			if f, err = from(0); err == nil && len(f.Trees) > manyTrees {
-				return nil, because("its %d trees from rank 0 are too many to be used, or found for every root: --algorithm packing does", len(f.Trees))
-			}
-		}
-		f, err = from(root)
+		f, err = p.packed(fmt.Sprintf("packing from %d", root), n, func() (*pack.Result, error) {
+			return pack.PackOneWay(p.graph, root, p.options.pack())
+		})
 	default:
-		o := p.options.pack()
-		if n > rootedRanks && !p.asked("packing") {
-			o.MaxTrees, o.Greedy = maxTrees, true
-		}
-		f, err = p.packed("packing", n, func() (*pack.Result, error) { return pack.Pack(p.graph, o) })
+		f, err = p.packed("packing", n, func() (*pack.Result, error) { return pack.Pack(p.graph, p.options.pack()) })
 	}
 	if err != nil {
 		return nil, err
@@ -75,11 +60,7 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)
 	}
-	rates := f.Rates
-	if n > rootedRanks && !p.asked("packing") {
-		c.Strands, rates = strongest(c.Strands, rates, maxTrees)
-	}
-	return p.stranded(c, rates)
+	return p.stranded(c, f.Rates)
 }
 
 // packed returns the trees of a packing of n vertices.

@@ -9,7 +9,6 @@ import (
 	"github.com/treerun/treerun/collective/sim"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
-	"github.com/treerun/treerun/topo/tree"
 )
 
 // Planner chooses plans for one graph, machine and options. It keeps what it has
@@ -32,7 +31,6 @@ type Planner struct {
 
 	found      map[string]*Forest     // trees that take time to find, by what they are for
 	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
-	rings      []tree.Ring            // nil: not looked for
 	noRings    error                  // why there are none
 	candidates map[use]*offer
 	links      []plan.Link // nil: not laid out
@@ -199,12 +197,14 @@ func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
 			if !all && !p.asked(a.name) {
 				continue
 			}
-			list, err := a.plans(p, kind, root)
-			if err != nil {
+			list, err := p.candidatesOf(a, kind, root)
+			told := slices.ContainsFunc(o.without, func(c Considered) bool { return c.Algorithm == a.name })
+			if err != nil && !told {
 				o.without = append(o.without, Considered{Algorithm: a.name, Why: err.Error()})
 			}
 			for _, c := range list {
-				if all || slices.ContainsFunc(suits, c.Matches) {
+				again := !p.bare && slices.ContainsFunc(o.list, c.like)
+				if !again && (all || slices.ContainsFunc(suits, c.Matches)) {
 					o.list = append(o.list, c)
 				}
 			}

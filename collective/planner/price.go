@@ -107,17 +107,17 @@ func (p *Planner) us(b *Built, bytes int64, inflight int, c plan.Chunks, most si
 	return us, nil
 }
 
-// leastUs is the time for which a plan holds the link or port that it uses most: no price
-// is lower.
-func (p *Planner) leastUs(b *Built, bytes int64) (float64, error) {
+// leastUs returns two times that no price of a plan is below: what it holds the link or
+// port that it uses most, and the longest of that and of its steps.
+func (p *Planner) leastUs(b *Built, bytes int64) (fullest, least float64, err error) {
 	if p.graph.Ranks == 1 {
-		return 0, nil
+		return 0, 0, nil
 	}
 	m, pricer, machine, err := p.pricedPlan(b)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	return pricer.LeastUs(m, bytes, machine)
+	return pricer.LeastUs(m, bytes, withChunks(machine, p.chunkings()[0])) // the largest
 }
 
 // withChunks returns a machine that cuts messages so.

@@ -1,21 +1,19 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// maxRings is the number of rings that are used at once, as many as NCCL uses; fewRings
-// where rings were not asked for.
-const maxRings, fewRings = 16, 2
+// maxRings is the number of rings that are used at once, as many as NCCL uses.
+const maxRings = 16
 
 // ring is NCCL's ring algorithm, over every ring that the links allow, both ways round.
 func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
-	if err := p.searched("ring", kind, searchedRanks); err != nil {
-		return nil, err
-	}
 	n := p.graph.Ranks
 	if kind == plan.Barrier {
 		return nil, because("a barrier carries no data")
@@ -29,27 +27,54 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 	if kind.HasRoot() {
 		each = 1
 	}
-	most := min(maxRings, plan.MaxLanes/each/2)
-	if !p.asked("ring") {
-		most = min(most, fewRings)
-	}
+	most := plan.MaxLanes / each / 2
 	if most == 0 {
 		return nil, because("a ring both ways round needs %d lanes, and a plan has at most %d", 2*each, plan.MaxLanes)
-	}
-	if p.rings == nil {
-		if p.rings, p.noRings = tree.Rings(p.graph, maxRings); p.noRings != nil {
-			p.rings = []tree.Ring{}
-		}
 	}
 	if p.noRings != nil {
 		return nil, p.noRings
 	}
+	f, err := p.forest("ring", n, p.searchRings)
+	if err != nil {
+		p.noRings = err
+		return nil, err
+	}
 	var weights []float64
-	for _, f := range p.rings[:min(most, len(p.rings))] {
-		back := slices.Clone(f.Order)
+	for i, t := range f.Trees[:min(most, len(f.Trees))] {
+		there, err := pathOf(t)
+		if err != nil {
+			return nil, err
+		}
+		back := slices.Clone(there)
 		slices.Reverse(back[1:]) // both begin at the same rank
-		c.Strands = append(c.Strands, Strand{Ring: f.Order}, Strand{Ring: back, Mirrored: true})
-		weights = append(weights, f.GBytesPerSecond, f.GBytesPerSecond)
+		c.Strands = append(c.Strands, Strand{Ring: there}, Strand{Ring: back, Mirrored: true})
+		weights = append(weights, f.weight(i), f.weight(i))
 	}
 	return p.stranded(c, weights)
+}
+
+// searchRings returns rings, each as the path from its first rank to its last.
+func (p *Planner) searchRings() (*Forest, error) {
+	rings, err := tree.Rings(p.graph, maxRings)
+	f := &Forest{}
+	for _, r := range rings {
+		t := topo.Tree{Root: r.Order[0], Parent: slices.Repeat([]int{-1}, len(r.Order))}
+		for i, v := range r.Order[1:] {
+			t.Parent[v] = r.Order[i]
+		}
+		f.Trees, f.Rates = append(f.Trees, t), append(f.Rates, r.GBytesPerSecond)
+	}
+	return f, err
+}
+
+// pathOf returns the ranks of a tree that is a path, from its root on.
+func pathOf(t topo.Tree) ([]int, error) {
+	path, children := []int{t.Root}, t.Children()
+	for below := children[t.Root]; len(below) == 1; below = children[below[0]] {
+		path = append(path, below[0])
+	}
+	if len(path) < len(t.Parent) {
+		return nil, fmt.Errorf("a ring of %d of %d ranks", len(path), len(t.Parent))
+	}
+	return path, nil
 }

@@ -13,16 +13,10 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 	switch {
 	case p.ordered(kind) && p.hosts != nil && !p.hosts.alone():
 		return nil, unordered()
-	case pairwise(kind) || kind.HasParts():
+	case kind.HasParts():
 		return nil, because("for allreduce, reduce, broadcast and barrier")
-	}
-	switch {
 	case p.hosts.alone() && kind.HasRoot():
 		return nil, because("every host has one rank: see hierarchical")
-	case p.hosts != nil && kind != plan.Barrier && !p.asked("star"):
-		return nil, because("ranks are on several hosts: see hierarchical")
-	case n > directRanks && !p.asked("star"):
-		return nil, because("up to %d ranks", directRanks)
 	}
 	hub := max(root, 0)
 	if t, err := tree.Star(p.graph, hub); err != nil || t.Note != "" {
@@ -31,14 +25,11 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 		}
 		return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &Forest{Trees: []topo.Tree{t}})
 	}
-	switch {
-	case kind == plan.Broadcast && p.asked("star"):
-		return p.direct(kind, root)
-	case kind == plan.Broadcast:
+	if kind == plan.Broadcast {
 		return nil, because("where all ranks have a link to the root: see direct")
 	}
 	lane := func(int) int { return 1 + hub }
-	if p.hosts != nil && n <= PairRanks {
+	if n <= PairRanks {
 		lane = onPairs
 	}
 	return fixed("star", kind, root, lane, func() (*plan.Plan, error) { return plan.Star(kind, n, hub) }), nil

@@ -40,16 +40,8 @@ func (p *Planner) steps() (always int64, near float64) {
 func (p *Planner) sizes() []int64 {
 	var list []int64
 	bound := p.options.ArrayBound
-	most := int64(maxPriced)
-	switch {
-	case p.hosts != nil || p.machine.Device:
-	case p.uniform:
-		most = maxUniform
-	default:
-		most = maxLocal
-	}
 	step, _ := p.steps()
-	for bytes := int64(minPriced); bytes <= most; bytes *= step {
+	for bytes := int64(minPriced); bytes <= maxPriced; bytes *= step {
 		list = append(list, bytes)
 	}
 	if at, found := slices.BinarySearch(list, bound); at > 0 && !found {

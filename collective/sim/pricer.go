@@ -44,15 +44,23 @@ func (x *Pricer) Run(ops []Operation, m Machine) (Result, error) {
 
 // run runs calls, up to a time unless that is 0.
 func (x *Pricer) run(ops []Operation, m Machine, limit float64) (*runner, error) {
+	r, err := x.laidOut(ops, m, limit)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.run()
+}
+
+// laidOut returns what runs calls.
+func (x *Pricer) laidOut(ops []Operation, m Machine, limit float64) (*runner, error) {
 	if err := x.check(ops, &m); err != nil {
 		return nil, err
 	}
 	r, err := newRunner(ops, newNetwork(x.g, x.ways, &m))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		r.limit = limit
 	}
-	r.limit = limit
-	return r, r.run()
+	return r, err
 }
 
 func (x *Pricer) check(ops []Operation, m *Machine) error {
@@ -201,35 +209,59 @@ func (x *Pricer) FullRate(p *plan.Plan) (float64, error) {
 	return 1e-3 / most, nil
 }
 
-// LeastUs returns the time for which a call of p with a message of so many bytes
-// holds the link, port or adapter that it uses most: no price of it is lower. It
-// does not run the plan.
-func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, m Machine) (float64, error) {
-	if err := x.check([]Operation{{Plan: p, Bytes: bytes}}, &m); err != nil {
-		return 0, err
-	}
-	w := newNetwork(x.g, x.ways, &m)
-	pr, err := newProgram(p, bytes, w)
+// LeastUs returns two times that no price of a call of p with a message of so many bytes
+// is below: for how long it holds the link, port or adapter that it uses most, and the
+// longest of that and of what the steps of one track, rank and host take of it. It does
+// not run the plan.
+func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, m Machine) (fullest, least float64, err error) {
+	r, err := x.laidOut([]Operation{{Plan: p, Bytes: bytes}}, m, 0)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	most := 0.0
-	for _, t := range pr.tracks {
-		if t.chunks == 0 {
-			continue
-		}
-		share := int64(t.chunks-1)*t.chunk + t.last
-		for i := range t.steps {
-			st := &t.steps[i]
+	pr := r.ops[0].program
+	ranks, hosts := make([]float64, p.Size), make(map[int]float64)
+	for i := range pr.tracks {
+		t := &pr.tracks[i]
+		us := 0.0
+		for k := range t.steps {
+			st := &t.steps[k]
+			us += float64(float64(t.chunks-1)*r.stepUs(pr, st, t.chunk)) + r.stepUs(pr, st, t.last)
 			if st.out < 0 || st.again {
 				continue
 			}
-			for _, via := range w.all[pr.fifos[st.out].route].via {
-				r := &w.resources[via]
-				r.busy += float64(float64(t.chunks)*r.fixed) + float64(float64(share)*r.perByte)
-				most = max(most, r.busy)
+			for _, via := range r.all[pr.fifos[st.out].route].via {
+				link := &r.resources[via]
+				share := int64(t.chunks-1)*t.chunk + t.last
+				link.busy += float64(float64(t.chunks)*link.fixed) + float64(float64(share)*link.perByte)
+				fullest = max(fullest, link.busy)
 			}
 		}
+		least = max(least, us)
+		ranks[t.rank] += us
+		hosts[r.hostOf[t.rank]] += us
 	}
-	return most, nil
+	if m.Workers > 0 {
+		least = max(least, slices.Max(ranks)/float64(m.Workers))
+	}
+	if m.Cores > 0 {
+		for _, us := range hosts {
+			least = max(least, us/float64(m.Cores))
+		}
+	}
+	return fullest, max(fullest, least+m.LaunchUs), nil
+}
+
+// stepUs is what a step of a track takes at least with a chunk.
+func (r *runner) stepUs(pr *program, st *step, bytes int64) float64 {
+	if st.again {
+		return 0
+	}
+	us, work := r.ownUs(st, bytes), r.workUs(st, bytes)
+	if r.inline(st) { // until the bytes are there
+		for _, via := range r.all[pr.fifos[st.out].route].via {
+			link := &r.resources[via]
+			work = max(work, link.fixed+float64(float64(bytes)*link.perByte))
+		}
+	}
+	return us + work
 }

@@ -271,11 +271,7 @@ func (p *pool) release() int32 {
 // start begins the step of track t, which has all it needs.
 func (r *runner) start(t int32) {
 	_, st, bytes := r.at(t)
-	us := r.m.StepUs
-	if st.joins {
-		us = 0
-	}
-	us += float64(float64(st.sockets) * (r.m.SocketUs + float64(float64(bytes)*usPerByte(r.m.SocketGBs))))
+	us := r.ownUs(st, bytes)
 	switch {
 	case st.again: // the window is there already
 		r.push(r.now, stepped, t)
@@ -284,6 +280,15 @@ func (r *runner) start(t int32) {
 	default:
 		r.push(r.now+us+r.workUs(st, bytes), stepped, t)
 	}
+}
+
+// ownUs is what a step takes besides the work on its bytes.
+func (r *runner) ownUs(st *step, bytes int64) float64 {
+	us := r.m.StepUs
+	if st.joins {
+		us = 0
+	}
+	return us + float64(float64(st.sockets)*(r.m.SocketUs+float64(float64(bytes)*usPerByte(r.m.SocketGBs))))
 }
 
 // inline reports whether a step itself brings what it sends to where it goes.
