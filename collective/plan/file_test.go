@@ -141,7 +141,7 @@ func TestParseFileRefuses(t *testing.T) {
 		{"no rank", strings.Replace(file(""), `"0: `, `"`, 1), "does not begin with a rank"},
 		{"negative rank", strings.Replace(file(""), `"0: `, `"-1: `, 1), "does not begin with a rank"},
 		{"long rank", strings.Replace(file(""), `"0: `, `"00: `, 1), "does not begin with a rank"},
-		{"no step", step(""), `lanes[0].tracks[0]: rank 0, step 0: "" is no step`},
+		{"no step", step(""), `lanes[0].tracks[0] is wrong: rank 0, step 0: "" is no step`},
 		{"unknown step", step("to 1 = in; gossip"), `rank 0, step 1: "gossip" is no step`},
 		{"unknown buffer", step("to 1 = inn"), `"to 1 = inn" is no step`},
 		{"padded peer", step("to 01 = in"), `"to 01 = in" is no step`},

@@ -7,89 +7,64 @@ import (
 	"strings"
 )
 
-// stepsForm is a plan in its file: all of it but its name and kind.
+// stepsForm is a plan in its file: all of it but its name and kind. A track is a text.
 type stepsForm struct {
-	Ranks int        `json:"ranks"`
-	Root  *int       `json:"root,omitempty"` // where the kind has one
-	Lanes []laneForm `json:"lanes"`
-}
-
-// laneForm has a text per track: its rank, and its steps as Step.String writes
-// them, as in "1: to 0 = in; out = from 0".
-type laneForm struct {
-	Part   int      `json:"part,omitempty"`
-	Weight float64  `json:"weight"`
-	Tracks []string `json:"tracks"`
+	Ranks int    `json:"ranks"`
+	Root  *int   `json:"root,omitempty"` // where the kind has one
+	Lanes []Lane `json:"lanes"`
 }
 
 func formOf(p *Plan) stepsForm {
-	form := stepsForm{Ranks: p.Size, Lanes: make([]laneForm, len(p.Lanes))}
+	form := stepsForm{Ranks: p.Size, Lanes: p.Lanes}
 	if p.Kind.HasRoot() {
 		form.Root = &p.Root
-	}
-	var b []byte
-	for i, l := range p.Lanes {
-		lane := laneForm{Part: l.Part, Weight: l.Weight, Tracks: make([]string, len(l.Tracks))}
-		for k, t := range l.Tracks {
-			b = append(strconv.AppendInt(b[:0], int64(t.Rank), 10), ':')
-			for j, s := range t.Steps {
-				if j > 0 {
-					b = append(b, ';')
-				}
-				b = s.appendTo(append(b, ' '))
-			}
-			lane.Tracks[k] = string(b)
-		}
-		form.Lanes[i] = lane
 	}
 	return form
 }
 
 // plan returns the plan that the form describes, not validated.
 func (f *stepsForm) plan(name string, kind Kind) (*Plan, error) {
+	p := &Plan{Name: name, Kind: kind, Size: f.Ranks, Root: -1, Lanes: f.Lanes}
 	switch {
 	case len(f.Lanes) == 0:
 		return nil, fmt.Errorf("steps.lanes is missing")
-	case f.Root == nil && kind.HasRoot():
-		return nil, fmt.Errorf("steps.root is missing: %v has one", kind)
-	}
-	p := &Plan{Name: name, Kind: kind, Size: f.Ranks, Root: -1, Lanes: make([]Lane, len(f.Lanes))}
-	if f.Root != nil {
+	case f.Root != nil:
 		p.Root = *f.Root
-	}
-	for i, l := range f.Lanes {
-		p.Lanes[i] = Lane{Part: l.Part, Weight: l.Weight, Tracks: make([]Track, len(l.Tracks))}
-		for k, text := range l.Tracks {
-			t, err := parseTrack(text)
-			if err != nil {
-				return nil, fmt.Errorf("steps.lanes[%d].tracks[%d]: %w", i, k, err)
-			}
-			p.Lanes[i].Tracks[k] = t
-		}
+	case kind.HasRoot():
+		return nil, fmt.Errorf("steps.root is missing: %v has one", kind)
 	}
 	return p, nil
 }
 
-func parseTrack(text string) (Track, error) {
-	label, rest, ok := strings.Cut(text, ": ")
+// MarshalText gives the rank and its steps as Step.String writes them, as in
+// "1: to 0 = in; out = from 0".
+func (t Track) MarshalText() ([]byte, error) {
+	b := append(strconv.AppendInt(nil, int64(t.Rank), 10), ':')
+	for j, s := range t.Steps {
+		if j > 0 {
+			b = append(b, ';')
+		}
+		b = s.appendTo(append(b, ' '))
+	}
+	return b, nil
+}
+
+// UnmarshalText takes what MarshalText gives, and nothing else.
+func (t *Track) UnmarshalText(text []byte) error {
+	label, rest, ok := strings.Cut(string(text), ": ")
 	rank, valid := rankIn(label)
 	if !ok || !valid {
-		return Track{}, fmt.Errorf("%.40q does not begin with a rank and its steps, as in %q",
-			text, "1: to 0 = in; out = from 0")
+		return fmt.Errorf("%.40q does not begin with a rank and its steps, as in %q", text, "1: to 0 = in; out = from 0")
 	}
-	t := Track{Rank: int(rank), Steps: make([]Step, 0, 1+strings.Count(rest, ";"))}
-	for {
-		step, more, ok := strings.Cut(rest, "; ")
-		s, err := parseStep(step)
-		if err != nil {
-			return Track{}, fmt.Errorf("rank %d, step %d: %w", rank, len(t.Steps), err)
+	steps := strings.Split(rest, "; ")
+	*t = Track{Rank: int(rank), Steps: make([]Step, len(steps))}
+	for i, step := range steps {
+		var err error
+		if t.Steps[i], err = parseStep(step); err != nil {
+			return fmt.Errorf("rank %d, step %d: %w", rank, i, err)
 		}
-		t.Steps = append(t.Steps, s)
-		if !ok {
-			return t, nil
-		}
-		rest = more
 	}
+	return nil
 }
 
 // parseStep reads what Step.String writes, and nothing else.

@@ -83,9 +83,9 @@ type Track struct {
 // Part, and every part has one. A lane of an AllToAll carries the same share of
 // every part: there, as where the message has no parts, Part is 0.
 type Lane struct {
-	Part   int
-	Weight float64
-	Tracks []Track
+	Part   int     `json:"part,omitempty"`
+	Weight float64 `json:"weight"`
+	Tracks []Track `json:"tracks"`
 }
 
 // Plan is a collective as data. The links it uses are FIFOs of bounded slots,
