@@ -80,7 +80,7 @@ func parseStep(text string) (Step, error) {
 		want.from = parseTerm(term, "from ", &s.Src, &s.From) || want.from
 	}
 	want.src, want.dst, want.acc = s.Src != None, s.Dst != None, len(terms) > 1 && !want.from
-	s.Op = Op(max(0, slices.IndexFunc(opUses[:], func(u uses) bool { u.name = ""; return u == want })))
+	s.Op = Op(max(0, slices.Index(opUses[:], want)))
 	if s.String() != text { // whatever was read wrongly, or not at all
 		return s, fmt.Errorf("%.60q is no step: want one as %q, %q, %q or %q", text,
 			"to 2 = in", "out = from 3", "tmp = in + from 3", "out, to 2 = out + from 3")

@@ -151,6 +151,7 @@ func (m *machine) wrongAt(c *cell, reason Reason, format string, args ...any) er
 
 // wrong makes an error that belongs to a rank but to none of its steps.
 func (m *machine) wrong(reason Reason, rank int, format string, args ...any) error {
-	return &VerifyError{Plan: m.plan.Name, Reason: reason, Lane: m.lane, Rank: rank, Track: -1, Step: -1,
-		InPlace: m.inPlace, Text: fmt.Sprintf(format, args...)}
+	e := m.plan.fail(m.lane, -1, -1, reason, format, args...)
+	e.Rank = rank
+	return e
 }

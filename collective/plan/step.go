@@ -8,21 +8,23 @@ import (
 
 // uses says which fields of a Step an Op has a use for.
 type uses struct {
-	name               string
 	src, dst, from, to bool
 	acc                bool // dst is read, too
 }
 
 var opUses = [...]uses{
-	Send:               {name: "Send", src: true, to: true},
-	Recv:               {name: "Recv", dst: true, from: true},
-	RecvReduce:         {name: "RecvReduce", src: true, dst: true, from: true},
-	RecvReduceSend:     {name: "RecvReduceSend", src: true, from: true, to: true},
-	RecvReduceCopySend: {name: "RecvReduceCopySend", src: true, dst: true, from: true, to: true},
-	RecvCopySend:       {name: "RecvCopySend", dst: true, from: true, to: true},
-	Copy:               {name: "Copy", src: true, dst: true},
-	LocalReduce:        {name: "Reduce", src: true, dst: true, acc: true},
+	Send:               {src: true, to: true},
+	Recv:               {dst: true, from: true},
+	RecvReduce:         {src: true, dst: true, from: true},
+	RecvReduceSend:     {src: true, from: true, to: true},
+	RecvReduceCopySend: {src: true, dst: true, from: true, to: true},
+	RecvCopySend:       {dst: true, from: true, to: true},
+	Copy:               {src: true, dst: true},
+	LocalReduce:        {src: true, dst: true, acc: true},
 }
+
+var opNames = [...]string{Send: "Send", Recv: "Recv", RecvReduce: "RecvReduce", RecvReduceSend: "RecvReduceSend",
+	RecvReduceCopySend: "RecvReduceCopySend", RecvCopySend: "RecvCopySend", Copy: "Copy", LocalReduce: "Reduce"}
 
 var kindNames = [...]string{AllReduce: "allreduce", Reduce: "reduce", Broadcast: "broadcast", Barrier: "barrier",
 	AllGather: "allgather", ReduceScatter: "reducescatter", Gather: "gather", Scatter: "scatter", AllToAll: "alltoall"}
@@ -139,27 +141,19 @@ func (p *Plan) role(lane int) role {
 }
 
 // String returns the name of the step, as in "RecvReduceSend".
-func (o Op) String() string {
-	if !o.valid() {
-		return fmt.Sprintf("Op(%d)", uint8(o))
-	}
-	return opUses[o].name
-}
+func (o Op) String() string { return nameOf(opNames[:], "Op", uint8(o)) }
 
 // String returns the name of the collective, as in "allreduce".
-func (k Kind) String() string {
-	if !k.valid() {
-		return fmt.Sprintf("Kind(%d)", uint8(k))
-	}
-	return kindNames[k]
-}
+func (k Kind) String() string { return nameOf(kindNames[:], "Kind", uint8(k)) }
 
 // String returns the name of the buffer, as in "in".
-func (b Buf) String() string {
-	if !b.valid() {
-		return fmt.Sprintf("Buf(%d)", uint8(b))
+func (b Buf) String() string { return nameOf(bufNames[:], "Buf", uint8(b)) }
+
+func nameOf(names []string, kind string, i uint8) string {
+	if int(i) >= len(names) || names[i] == "" {
+		return fmt.Sprintf("%s(%d)", kind, i)
 	}
-	return bufNames[b]
+	return names[i]
 }
 
 // String writes s as an assignment: what is written, a =, what it is made of.

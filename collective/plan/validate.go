@@ -60,7 +60,7 @@ func (e *VerifyError) Error() string {
 }
 
 // fail makes the error about a lane, -1: none, and a step of it.
-func (p *Plan) fail(lane, track, step int, reason Reason, format string, args ...any) error {
+func (p *Plan) fail(lane, track, step int, reason Reason, format string, args ...any) *VerifyError {
 	e := &VerifyError{Plan: p.Name, Reason: reason, Lane: lane, Rank: -1, Track: track, Step: step,
 		Text: fmt.Sprintf(format, args...)}
 	if track >= 0 {

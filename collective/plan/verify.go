@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 )
@@ -64,7 +65,11 @@ func (p *Plan) verifyLane(lane, slots int, sum *symbol) error {
 		if n := len(m.tracks); m.clocks && n > maxOrdered {
 			return fmt.Errorf("plan %s: lane %d has %d tracks, and ranks with two of them: verify takes at most %d of those", p.Name, lane, n, maxOrdered)
 		}
-		if err := m.run(); err != nil {
+		err := m.run()
+		if wrong, ok := errors.AsType[*VerifyError](err); ok {
+			wrong.InPlace = inPlace
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -73,15 +78,14 @@ func (p *Plan) verifyLane(lane, slots int, sum *symbol) error {
 
 // machine runs one lane.
 type machine struct {
-	plan    *Plan
-	lane    int
-	role    role
-	slots   int
-	chunks  int
-	parts   int // that a rank's buffers have: 1, but in an AllToAll
-	inPlace bool
-	sum     *symbol // what a reduction must make; nil: whatever has the right inputs
-	clocks  bool    // some rank has two tracks: keep the order of events
+	plan   *Plan
+	lane   int
+	role   role
+	slots  int
+	chunks int
+	parts  int     // that a rank's buffers have: 1, but in an AllToAll
+	sum    *symbol // what a reduction must make; nil: whatever has the right inputs
+	clocks bool    // some rank has two tracks: keep the order of events
 
 	tracks []runner
 	fifos  []fifo
@@ -119,7 +123,7 @@ type message struct {
 
 func newMachine(p *Plan, lane, slots, chunks int, inPlace bool) *machine {
 	l := &p.Lanes[lane]
-	m := &machine{plan: p, lane: lane, slots: slots, chunks: chunks, parts: 1, inPlace: inPlace, role: p.role(lane)}
+	m := &machine{plan: p, lane: lane, slots: slots, chunks: chunks, parts: 1, role: p.role(lane)}
 	if m.role.exchange {
 		m.parts = p.Size
 	}
@@ -154,15 +158,15 @@ func newMachine(p *Plan, lane, slots, chunks int, inPlace bool) *machine {
 		}
 		m.tracks[i] = r
 	}
-	m.fill()
+	m.fill(inPlace)
 	return m
 }
 
 // fill gives every rank that has an input its symbols.
-func (m *machine) fill() {
+func (m *machine) fill(inPlace bool) {
 	m.in = make([]cell, m.plan.Size*m.chunks*m.parts)
 	m.out = m.in
-	if !m.inPlace {
+	if !inPlace {
 		m.out = make([]cell, len(m.in))
 	}
 	for r := range m.plan.Size {
@@ -303,8 +307,6 @@ func (m *machine) fail(t int, reason Reason, format string, args ...any) *Verify
 
 // failAt makes the error for a step.
 func (m *machine) failAt(at place, reason Reason, format string, args ...any) *VerifyError {
-	r := &m.tracks[at.track]
-	text := fmt.Sprintf("%q ", r.steps[at.step]) + fmt.Sprintf(format, args...)
-	return &VerifyError{Plan: m.plan.Name, Reason: reason, Lane: m.lane, Rank: r.rank, Track: int(at.track), Step: int(at.step),
-		InPlace: m.inPlace, Text: text}
+	step := m.tracks[at.track].steps[at.step]
+	return m.plan.fail(m.lane, int(at.track), int(at.step), reason, "%q "+format, append([]any{step}, args...)...)
 }
