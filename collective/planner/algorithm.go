@@ -53,10 +53,36 @@ func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candi
 	case p.asked(a.name) || p.ordered(kind) || pairwise(kind):
 	case a.ranks > 0 && p.graph.Ranks > a.ranks:
 		return nil, because("not tried above %d ranks for the work that it takes: --algorithm %s does", a.ranks, a.name)
-	case p.hosts != nil && p.hosts.most > 1 && !a.paired && !p.machine.Device && p.apart == nil:
-		return nil, because("not tried on hosts of several ranks for the links that it takes: --algorithm %s does", a.name)
+	case p.tooManyLinks(a, kind):
+		return nil, because("not tried for the links that it takes, which memory of the host carries: --algorithm %s does", a.name)
 	}
 	return a.plans(p, kind, root)
+}
+
+// tooManyLinks reports whether an algorithm's plans would take more links than they are
+// worth where links are memory of a host, which a communicator maps for all plans that it
+// may choose. Chains are tried for AllReduce, balanced trees for all collectives, where links
+// are not alike; double binary trees on more ranks than have a link to each other. Rings take
+// 2n links per rank: 2,268 for 9 ranks of two sockets, where all others take some hundreds.
+func (p *Planner) tooManyLinks(a *algorithm, kind plan.Kind) bool {
+	n := p.graph.Ranks
+	switch {
+	case a.paired || p.machine.Device || p.apart != nil:
+		return false
+	case p.hosts != nil:
+		return p.hosts.most > 1
+	}
+	switch a.name {
+	case "direct":
+		return false
+	case "multi":
+		return p.uniform && (n <= directRanks || n > PairRanks && kind.HasRoot())
+	case "double-binary":
+		return n <= PairRanks || p.uniform && !kind.HasRoot()
+	case "chain":
+		return p.uniform || kind.HasRoot() || kind.HasParts()
+	}
+	return true
 }
 
 // Algorithms returns the names that Options.Algorithm takes. A part of a

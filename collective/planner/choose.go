@@ -16,6 +16,9 @@ import (
 const (
 	minPriced = 8
 	maxPriced = 512 << 20
+
+	// Where cores copy and all links are alike, larger messages take no other plan.
+	maxUniform = 1 << 20
 )
 
 // Served is a plan for the calls of a kind and root, of some sizes, and how these cut

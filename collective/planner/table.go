@@ -40,8 +40,12 @@ func (p *Planner) steps() (always int64, near float64) {
 func (p *Planner) sizes() []int64 {
 	var list []int64
 	bound := p.options.ArrayBound
+	most := int64(maxPriced)
+	if p.uniform && p.hosts == nil && !p.machine.Device {
+		most = maxUniform
+	}
 	step, _ := p.steps()
-	for bytes := int64(minPriced); bytes <= maxPriced; bytes *= step {
+	for bytes := int64(minPriced); bytes <= most; bytes *= step {
 		list = append(list, bytes)
 	}
 	if at, found := slices.BinarySearch(list, bound); at > 0 && !found {
