@@ -5,9 +5,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/treerun/treerun/rank/strict"
-	"github.com/treerun/treerun/topo/probe"
 	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/topo/probe"
 )
 
 func TestRankList(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/rank/strict"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // FuzzDeviceMessages: whatever other ranks tell of their devices is taken for what it

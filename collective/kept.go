@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/probe"

@@ -10,7 +10,6 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mixed"
-	"github.com/treerun/treerun/transport/ports"
 	"github.com/treerun/treerun/transport/tcp"
 )
 
@@ -82,9 +81,9 @@ func networkConfig(w World, purpose string) (netconn.Config, error) {
 }
 
 // portRange returns what --port-range says.
-func portRange(w World) (r ports.Range, err error) {
+func portRange(w World) (r netconn.PortRange, err error) {
 	if text := w.Setting("port-range"); text != "" {
-		if r, err = ports.Parse(text); err != nil {
+		if r, err = netconn.ParsePorts(text); err != nil {
 			return r, fmt.Errorf("--port-range: %w", err)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/rank/machine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
 	"github.com/treerun/treerun/transport"
@@ -224,7 +224,7 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 	for r, h := range all {
 		machines[r], s.places[r] = h.Machine, h.Place
 	}
-	s.cfg.boxes = machine.Shared(hostsOf(s.w), machines)
+	s.cfg.boxes = job.SharedMachines(hostsOf(s.w), machines)
 	return nil
 }
 
@@ -235,7 +235,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	size := s.w.Size()
 	refused := s.cfg.usePlanning(s.w)
 	h := hello{
-		Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: machine.ID(s.cfg.cores), Place: s.place(),
+		Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: job.MachineID(s.cfg.cores), Place: s.place(),
 	}
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")

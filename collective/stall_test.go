@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/topo"
 )
@@ -103,7 +103,7 @@ func TestStall(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/hosts=%d/%v", tc.name, hosts, kind), func(t *testing.T) {
 					t.Parallel()
 					// New, which all cases make side by side, has to come to its end within the limit.
-					longer.With(t, time.Second, func(limit time.Duration) error { return tryStall(t, tc, hosts, kind, limit) })
+					testutil.WithLonger(t, time.Second, func(limit time.Duration) error { return tryStall(t, tc, hosts, kind, limit) })
 				})
 			}
 		}

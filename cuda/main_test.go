@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
-	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // The tests run on a fake host like a DGX-1V, whose streams work late at random,
@@ -55,7 +55,7 @@ func onFake() bool { return os.Getenv(fakegpu.Variable) != "" }
 func needFake(t testing.TB) {
 	t.Helper()
 	if !onFake() && os.Getenv(realVariable) == "real" {
-		require.Need(t, require.Compilers, errors.New("the tests run on real GPUs"))
+		testutil.Need(t, testutil.Compilers, errors.New("the tests run on real GPUs"))
 	}
 	fakegpu.Need(t)
 }
@@ -71,7 +71,7 @@ func gpus(t testing.TB, n int) []*Device {
 	if err == nil && len(list) < n {
 		err = fmt.Errorf("%d GPUs, the test needs %d", len(list), n)
 	}
-	require.Need(t, require.GPU, err)
+	testutil.Need(t, testutil.GPU, err)
 	before := Stats()
 	before.Contexts = 0
 	t.Cleanup(func() {

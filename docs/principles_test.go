@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestDecodersAreFuzzed: a package that decodes what comes from outside, with rank/strict
+// TestDecodersAreFuzzed: a package that decodes what comes from outside, with internal/strict
 // or internal/strictjson, has a fuzz test.
 func TestDecodersAreFuzzed(t *testing.T) {
 	decodes, fuzzed := map[string]string{}, map[string]bool{}

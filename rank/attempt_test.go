@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
-	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // recorded returns datagrams as the ranks of a job send them to each other: pings,
@@ -70,7 +70,7 @@ func TestGossipOfAnEarlierJob(t *testing.T) {
 
 	j := newTestJob(t, size)
 	j.id, j.secret = earlier.id, earlier.secret
-	seed := freeport.Address(t)
+	seed := testutil.FreeAddress(t)
 	zero := make(chan error, 1)
 	go func() {
 		var err error
@@ -115,7 +115,7 @@ func TestGossipOfAnEarlierJob(t *testing.T) {
 func TestRankOfAnEarlierAttempt(t *testing.T) {
 	const size = 2
 	old := newTestJob(t, size)
-	seed := freeport.Address(t)
+	seed := testutil.FreeAddress(t)
 	inTime(t, func() {
 		for r, err := range old.each(func(r int) (err error) {
 			old.worlds[r], err = start(t.Context(), old.seedConfig(r, seed))

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // This file holds all that the package takes from the environment.

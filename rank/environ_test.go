@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/rank/job"
-	"github.com/treerun/treerun/rank/keyfile"
-	"github.com/treerun/treerun/transport/ports"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // variables is an environment that a test makes up.
@@ -158,12 +157,12 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 	const base = "RANK=0 WORLD_SIZE=2 TREERUN_SEED=127.0.0.1:7000 "
 	for _, c := range []struct {
 		env, iface  string
-		ports       ports.Range
+		ports       netconn.PortRange
 		peerTimeout time.Duration
 	}{
-		{"NCCL_SOCKET_IFNAME=^docker,lo", "^docker,lo", ports.Range{}, defaultPeerTimeout},
-		{"NCCL_SOCKET_IFNAME=ib TREERUN_IFACE==eth0", "=eth0", ports.Range{}, defaultPeerTimeout},
-		{"TREERUN_PORT_RANGE=40000-40050 TREERUN_PEER_TIMEOUT=3s", "", ports.Range{Lo: 40000, Hi: 40050}, 3 * time.Second},
+		{"NCCL_SOCKET_IFNAME=^docker,lo", "^docker,lo", netconn.PortRange{}, defaultPeerTimeout},
+		{"NCCL_SOCKET_IFNAME=ib TREERUN_IFACE==eth0", "=eth0", netconn.PortRange{}, defaultPeerTimeout},
+		{"TREERUN_PORT_RANGE=40000-40050 TREERUN_PEER_TIMEOUT=3s", "", netconn.PortRange{Lo: 40000, Hi: 40050}, 3 * time.Second},
 	} {
 		cfg, err := find(env(t, base+c.env))
 		if err != nil {
@@ -275,7 +274,7 @@ func TestKeyFile(t *testing.T) {
 	}
 	const digits = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f"
 	for _, mode := range []os.FileMode{0o600, 0o400} {
-		key, err := keyfile.Read(write(mode.String(), digits+"\n", mode))
+		key, err := job.ReadKeyFile(write(mode.String(), digits+"\n", mode))
 		if err != nil || len(key) != job.SecretBytes || key[31] != 31 {
 			t.Errorf("mode %v: key %x, error %v", mode, key, err)
 		}
@@ -289,7 +288,7 @@ func TestKeyFile(t *testing.T) {
 		"is no regular file":      dir,
 		"no such file":            filepath.Join(dir, "none"),
 	} {
-		if _, err := keyfile.Read(path); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := job.ReadKeyFile(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want one with %q", err, want)
 		}
 	}
@@ -328,7 +327,7 @@ func FuzzParseKey(f *testing.F) {
 	f.Add([]byte(strings.Repeat("0f", job.SecretBytes) + "\n"))
 	f.Add([]byte("secret"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		if key, err := keyfile.Parse("file", text); err == nil && len(key) != job.SecretBytes {
+		if key, err := job.ParseKey("file", text); err == nil && len(key) != job.SecretBytes {
 			t.Fatalf("key of %d bytes", len(key))
 		}
 	})

@@ -13,9 +13,8 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
-	"github.com/treerun/treerun/internal/testutil/longer"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // allFailed waits until all ranks but except know of a failure of rank bad, and
@@ -251,7 +250,7 @@ func TestRankThatEndsBeforeItJoined(t *testing.T) {
 
 func TestStartTimeoutNamesWhoIsMissing(t *testing.T) {
 	t.Parallel()
-	longer.With(t, time.Second, func(limit time.Duration) error {
+	testutil.WithLonger(t, time.Second, func(limit time.Duration) error {
 		j := newTestJob(t, 7)
 		ends := j.launch()
 		errs := j.each(func(r int) error {
@@ -333,7 +332,7 @@ func TestMissingRanksAreReported(t *testing.T) {
 	} {
 		t.Run(c.missing, func(t *testing.T) {
 			t.Parallel()
-			longer.With(t, 2*time.Second, func(limit time.Duration) error {
+			testutil.WithLonger(t, 2*time.Second, func(limit time.Duration) error {
 				return reportsOfMissing(t, limit, c.there, c.report, c.missing)
 			})
 		})
@@ -344,7 +343,7 @@ func TestMissingRanksAreReported(t *testing.T) {
 // their time is up.
 func reportsOfMissing(t *testing.T, limit time.Duration, there, report []int, missing string) (wrong error) {
 	j := newTestJob(t, 5)
-	seed := freeport.Address(t)
+	seed := testutil.FreeAddress(t)
 	logs := make([]bytes.Buffer, j.size) // a handler writes one line at a time
 	errs := j.each(func(r int) error {
 		if !slices.Contains(there, r) {

@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/memberlist"
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/internal/iface"
 )
 
 func flat(f *frame) []byte { return bytes.Join(f.encode(), nil) }

@@ -12,8 +12,8 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // deadline is how long anything in a test may take before it counts as hung.
@@ -212,7 +212,7 @@ func inTime(t testing.TB, f func()) {
 // meetAtSeed makes the Worlds of a job that treerun's launcher did not start.
 func (j *testJob) meetAtSeed() *testJob {
 	j.t.Helper()
-	seed := freeport.Address(j.t)
+	seed := testutil.FreeAddress(j.t)
 	errs := j.each(func(r int) (err error) {
 		j.worlds[r], err = start(j.t.Context(), j.seedConfig(r, seed))
 		return err

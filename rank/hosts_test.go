@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
@@ -180,7 +180,7 @@ func TestLostHostIsNoticedByAll(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			longer.With(t, 2*time.Second, func(limit time.Duration) (wrong error) {
+			testutil.WithLonger(t, 2*time.Second, func(limit time.Duration) (wrong error) {
 				c := newCluster(t, 3)
 				ranks := c.startAll("survive", 2, c.hosts.Addr(0).String()+":7000", fmt.Sprint("TREERUN_PEER_TIMEOUT=", limit))
 				inTime(t, func() { wrong = loses(c, ranks, lose) })
@@ -282,7 +282,7 @@ func TestPairsThatCannotConnectAreListed(t *testing.T) {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	longer.With(t, 3*time.Second, func(limit time.Duration) (wrong error) {
+	testutil.WithLonger(t, 3*time.Second, func(limit time.Duration) (wrong error) {
 		ranks := c.startAll("once", 1, c.hosts.Addr(0).String()+":7000", fmt.Sprint("TREERUN_START_TIMEOUT=", limit))
 		said := make([]string, 3)
 		inTime(t, func() {

@@ -7,16 +7,15 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/safefile"
-	"github.com/treerun/treerun/rank/job"
-	"github.com/treerun/treerun/rank/keyfile"
 )
 
 // userKey returns the key in dir, and makes one when there is none. Several
 // ranks may do so at once; all get the same key.
 func userKey(dir string) ([]byte, error) {
 	path := filepath.Join(dir, "key")
-	key, err := keyfile.Read(path)
+	key, err := job.ReadKeyFile(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
@@ -27,5 +26,5 @@ func userKey(dir string) ([]byte, error) {
 	if err := safefile.Create(path, []byte(hex.EncodeToString(secret)+"\n")); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("keeping a new key: %w", err)
 	}
-	return keyfile.Read(path)
+	return job.ReadKeyFile(path)
 }

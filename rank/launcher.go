@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // launcher is the control socket to the launcher of treerun.

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"syscall"
 
-	"github.com/treerun/treerun/transport/ports"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // pair is a TCP listener and a UDP socket with the same port number.
@@ -19,11 +19,11 @@ type pair struct {
 // listen opens a pair at addr: at port if that is not 0, else at a port of the range.
 // The ranks of a host begin at different places of the range, and none takes the port
 // taken.
-func listen(addr netip.Addr, port int, among ports.Range, localRank, taken int) (pair, error) {
+func listen(addr netip.Addr, port int, among netconn.PortRange, localRank, taken int) (pair, error) {
 	if port != 0 {
 		return listenAt(netip.AddrPortFrom(addr, uint16(port)))
 	}
-	return ports.Listen(among, localRank, func(port uint16) (pair, error) {
+	return netconn.ListenIn(among, localRank, func(port uint16) (pair, error) {
 		switch int(port) {
 		case 0:
 			return listenAnywhere(addr)

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/netconn"
-	"github.com/treerun/treerun/rank/iface"
-	"github.com/treerun/treerun/rank/job"
 	"github.com/treerun/treerun/topo"
 )
 

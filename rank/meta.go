@@ -6,8 +6,8 @@ import (
 	"github.com/hashicorp/memberlist"
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/treerun/treerun/rank/job"
-	"github.com/treerun/treerun/rank/strict"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // meta is what a rank tells about itself through memberlist, as msgpack. At

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/internal/iface"
 )
 
 // network is where a rank listens, and which addresses it offers to others.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/internal/iface"
 )
 
 func ip(text string) netip.Addr { return netip.MustParseAddr(text) }

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // The tests below run real processes: this test binary, which plays a rank when
@@ -233,7 +233,7 @@ func TestKilledProcessIsNoticedByAllOthers(t *testing.T) {
 
 // processesAtSeed starts ranks with the environment of torchrun.
 func (j *testJob) processesAtSeed(role string, vars ...string) []*process {
-	seed := freeport.Address(j.t)
+	seed := testutil.FreeAddress(j.t)
 	host, port, _ := strings.Cut(seed, ":")
 	config := "XDG_CONFIG_HOME=" + j.t.TempDir()
 	var ranks []*process

@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // onHosts makes the Worlds of ranks that take themselves for ranks of several
 // hosts, host[r] that of rank r, with a peer timeout.
 func (j *testJob) onHosts(peerTimeout string, host ...string) *testJob {
 	j.t.Helper()
-	seed := freeport.Address(j.t)
+	seed := testutil.FreeAddress(j.t)
 	errs := j.each(func(r int) (err error) {
 		cfg := j.seedConfig(r, seed)
 		cfg.hostID, cfg.host = "identity of "+host[r], host[r]
@@ -131,7 +131,7 @@ func TestOwnStarvationIsNoSilence(t *testing.T) {
 func TestOldEpochIsRefused(t *testing.T) {
 	t.Parallel()
 	j := newTestJob(t, 2)
-	seed := freeport.Address(t)
+	seed := testutil.FreeAddress(t)
 	ctx, refused := context.WithCancel(t.Context())
 	errs := j.each(func(r int) (err error) {
 		cfg := j.seedConfig(r, seed)

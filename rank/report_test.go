@@ -12,10 +12,9 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
-	"github.com/treerun/treerun/internal/testutil/longer"
-	"github.com/treerun/treerun/rank/iface"
-	"github.com/treerun/treerun/transport/ports"
+	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 func TestReportsThatCannotBeShownAreRefused(t *testing.T) {
@@ -113,9 +112,9 @@ func TestAddressesOfOneLinkAreTriedEverywhere(t *testing.T) {
 // where.
 func TestRankThatReachesNobodySaysWhere(t *testing.T) {
 	t.Parallel()
-	longer.With(t, 300*time.Millisecond, func(limit time.Duration) error {
+	testutil.WithLonger(t, 300*time.Millisecond, func(limit time.Duration) error {
 		j := newTestJob(t, 3)
-		seed := freeport.Address(t)
+		seed := testutil.FreeAddress(t)
 		cfg := j.seedConfig(2, seed)
 		cfg.startTimeout = limit
 		_, err := start(t.Context(), cfg)
@@ -131,7 +130,7 @@ func TestRankThatReachesNobodySaysWhere(t *testing.T) {
 // localhost may be either loopback address, or both.
 func TestSeedsAtTheLoopback(t *testing.T) {
 	t.Parallel()
-	_, port, _ := strings.Cut(freeport.Address(t), ":")
+	_, port, _ := strings.Cut(testutil.FreeAddress(t), ":")
 	for _, host := range []string{"localhost", "[::1]", "127.0.0.1"} {
 		j := newTestJob(t, 3)
 		errs := j.each(func(r int) (err error) {
@@ -152,7 +151,7 @@ func TestSeedsAtTheLoopback(t *testing.T) {
 // Ranks of one host share a range of ports; too small a range is an error.
 func TestPortRange(t *testing.T) {
 	t.Parallel()
-	lo := freeport.Range(200)
+	lo := testutil.FreePorts(200)
 	withRange := func(j *testJob, n int) []error {
 		ends := j.launch()
 		return j.each(func(r int) (err error) {
@@ -195,14 +194,14 @@ func TestPortRange(t *testing.T) {
 			t.Errorf("several hosts: error %v, want %s", err, want)
 		}
 	}
-	at, err := listen(loopback4, 0, ports.Range{}, 0, 0)
+	at, err := listen(loopback4, 0, netconn.PortRange{}, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer at.udp.Close()
 	defer at.tcp.Close()
 	taken := int(netip.MustParseAddrPort(at.tcp.Addr().String()).Port())
-	_, err = listen(loopback4, 0, ports.Range{Lo: taken, Hi: taken}, 0, 0)
+	_, err = listen(loopback4, 0, netconn.PortRange{Lo: taken, Hi: taken}, 0, 0)
 	if !errors.Is(err, syscall.EADDRINUSE) || !strings.Contains(err.Error(), "are taken (hint: --port-range") {
 		t.Errorf("a range that is taken: error %v", err)
 	}

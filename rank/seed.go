@@ -10,9 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treerun/treerun/rank/job"
-	"github.com/treerun/treerun/rank/keyfile"
-	"github.com/treerun/treerun/transport/ports"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // seedFrom returns the address at which rank 0 is to listen: what the user says,
@@ -66,8 +65,8 @@ func (s *source) seedFrom(cfg *config, env environment) (string, error) {
 // of the range that the user allows, else of one below the ports that Linux gives
 // to connections.
 func (c *config) derivedPort() string {
-	among := ports.Range{Lo: 20000, Hi: 31999}
-	if p, err := ports.Parse(c.settings[settingPorts]); err == nil {
+	among := netconn.PortRange{Lo: 20000, Hi: 31999}
+	if p, err := netconn.ParsePorts(c.settings[settingPorts]); err == nil {
 		among = p
 	}
 	h := fnv.New32a()
@@ -110,7 +109,7 @@ func firstOfStep(get func(string) string) (string, error) {
 // address. On several hosts it must be there, the same on all.
 func secretFrom(env environment, seed string) ([]byte, error) {
 	if path := env.get(job.EnvKeyFile); path != "" {
-		secret, err := keyfile.Read(path)
+		secret, err := job.ReadKeyFile(path)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", job.EnvKeyFile, err)
 		}
@@ -128,7 +127,7 @@ func secretFrom(env environment, seed string) ([]byte, error) {
 		return userKey(dir)
 	}
 	path := filepath.Join(dir, "key")
-	key, err := keyfile.Read(path)
+	key, err := job.ReadKeyFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fmt.Errorf("the ranks have no key; make one with `openssl rand -hex 32 > FILE; chmod 600 FILE`, give the "+
 			"file to all hosts as %s, or set %s=FILE", path, job.EnvKeyFile)

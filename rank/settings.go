@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treerun/treerun/rank/iface"
-	"github.com/treerun/treerun/rank/job"
-	"github.com/treerun/treerun/transport/ports"
+	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // Settings of the launcher that this package goes by. Their names are those of
@@ -42,7 +42,7 @@ const (
 // settings are the launcher's words, understood.
 type settings struct {
 	iface        iface.Spec
-	ports        ports.Range
+	ports        netconn.PortRange
 	peerTimeout  time.Duration
 	stallTimeout time.Duration // 0: none
 	verbose      bool
@@ -55,7 +55,7 @@ func (c *config) useSettings() (err error) {
 		return fmt.Errorf("%s: %w", c.source(settingIface), err)
 	}
 	if text := c.settings[settingPorts]; text != "" {
-		if c.parsed.ports, err = ports.Parse(text); err != nil {
+		if c.parsed.ports, err = netconn.ParsePorts(text); err != nil {
 			return fmt.Errorf("%s: %w", c.source(settingPorts), err)
 		}
 	}

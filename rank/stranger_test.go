@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/require"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // Two jobs on one host at once, of the same secret with different ids, or of
@@ -198,7 +198,7 @@ func listening(t *testing.T) map[string]bool {
 	t.Helper()
 	mine := map[string]bool{}
 	fds, err := os.ReadDir("/proc/self/fd")
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	for _, fd := range fds {
 		if to, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil {
 			mine[to] = true

@@ -15,8 +15,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/internal/procstate"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/rank/strict"
 )
 
 // A rank that wants to know why another one does not get on opens a connection of its own

@@ -11,8 +11,8 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/rank/job"
 )
 
 // A process that is stopped in the middle of AllGathers is found within the stall timeout:

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/rank/job"
 )
 
 // World is this process's place in a job. Its methods may be called

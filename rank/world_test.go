@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/require"
-	"github.com/treerun/treerun/rank/iface"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 func (j *testJob) mustGather(size func(rank int) int) {
@@ -93,7 +93,7 @@ func TestRanksOfSeveralHosts(t *testing.T) {
 	if err == nil && offered[0].Kind == iface.Loopback {
 		err = errors.New("there is only the loopback")
 	}
-	require.Need(t, require.Network, err)
+	testutil.Need(t, testutil.Network, err)
 	j := newTestJob(t, 5)
 	j.hosts = []int{0, 0, 1, 1, 0}
 	j.start()

@@ -12,15 +12,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
-	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // gpucheck builds the program whose ranks make device calls, for the length of a
 // test, and returns its file.
 func gpucheck(t *testing.T) string {
 	t.Helper()
-	require.Need(t, require.Compilers, fakegpu.Missing())
+	testutil.Need(t, testutil.Compilers, fakegpu.Missing())
 	return builtIn(t, "../../scripts/gpucheck", "gpucheck")
 }
 

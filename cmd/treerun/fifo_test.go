@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // fileTime is how long a command may take that is given a FIFO, a device or
@@ -84,7 +84,7 @@ func TestKeyFiles(t *testing.T) {
 		if err := errors.Join(os.Mkdir(filepath.Dir(own), 0o700), plant(name), plant(own)); err != nil {
 			t.Fatal(err)
 		}
-		seed := freeport.Address(t)
+		seed := testutil.FreeAddress(t)
 		alone := []string{"RANK=0", "WORLD_SIZE=2", "TREERUN_SEED=" + seed, "XDG_CONFIG_HOME=" + dir}
 		for _, c := range []struct {
 			env, command []string

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
-	"github.com/treerun/treerun/rank/machine"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -193,7 +193,7 @@ func TestHostsGiveGPUs(t *testing.T) {
 	if len(all) != 4 || len(slices.Compact(slices.Clone(all))) != 4 || !strings.HasPrefix(all[3], "b GPU-") {
 		t.Fatalf("%q\n%s", all, &l.stderr)
 	}
-	if machine.ID(cmdline.UsableCores()) != "" { // else nobody knows that a and b are one
+	if job.MachineID(cmdline.UsableCores()) != "" { // else nobody knows that a and b are one
 		if all[0][2:] == all[2][2:] || all[1][2:] == all[3][2:] {
 			t.Errorf("hosts that are one machine share GPUs: %q", all)
 		}

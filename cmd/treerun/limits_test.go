@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // atOnce is how long a start that cannot succeed may take on a busy machine. The ranks
@@ -151,7 +151,7 @@ func (s *sweeper) try(flag string, limit int, rank ...string) {
 // start that fails one second.
 func TestLimits(t *testing.T) {
 	_, err := os.Stat("/bin/bash")
-	require.Need(t, require.Bash, err) // another shell may have no ulimit -u
+	testutil.Need(t, testutil.Bash, err) // another shell may have no ulimit -u
 	limits := []int{6, 7, 9, 16, 23, 32, 40, 41, 50, 64}
 	addresses := []int{700_000, 1_000_000, 1_250_000, 1_500_000, 2_097_151, 2_097_152, 3_000_000} // KiB
 	limit, sleep := atOnce, "0.2"

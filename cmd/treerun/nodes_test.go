@@ -15,7 +15,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
@@ -32,7 +32,7 @@ func newNodes(t *testing.T, n int) *nodesOf {
 	if err := os.WriteFile(key, []byte(strings.Repeat("0a", 32)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &nodesOf{t, freeport.Address(t), key, n}
+	return &nodesOf{t, testutil.FreeAddress(t), key, n}
 }
 
 // start starts the treerun of node i.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // patient is a rank, with a child in its process group, that says when it is
@@ -173,7 +173,7 @@ func TestNohup(t *testing.T) {
 		c.Args = append([]string{"sh", "-c", `trap "" HUP; exec -a treerun "$0" "$@"`, c.Path}, c.Args[1:]...)
 		c.Path = "/bin/bash"
 		_, err := os.Stat(c.Path)
-		require.Need(t, require.Bash, err) // for exec -a
+		testutil.Need(t, testutil.Bash, err) // for exec -a
 	}, "-np", "2", "sh", "-c", "echo ready; sleep 2; echo done")
 	l.expect(2, "ready")
 	l.signal(syscall.SIGHUP)

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
-	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // slurmCluster is a Slurm of two nodes with two CPUs each, in hosts of its own:
@@ -60,7 +60,7 @@ func newSlurm(t *testing.T) *slurmCluster {
 		_, err := exec.LookPath(tool)
 		missing = errors.Join(missing, err)
 	}
-	require.Need(t, require.Slurm, missing)
+	testutil.Need(t, testutil.Slurm, missing)
 	s := &slurmCluster{t: t, hosts: nethosts.Up(t, slurmNodes, nethosts.Options{}), dir: t.TempDir(),
 		bin: filepath.Dir(namedTreerun(t))}
 	if err := os.Chmod(filepath.Dir(s.dir), 0o755); err != nil { // munged's socket is for all users

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
-	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // secureShells are hosts with a real sshd each but for host 0, which treerun is
@@ -29,7 +29,7 @@ func newSecureShells(t *testing.T, n int) *secureShells {
 	if err == nil {
 		_, err = exec.LookPath("ssh")
 	}
-	require.Need(t, require.SSHD, err)
+	testutil.Need(t, testutil.SSHD, err)
 	s := &secureShells{t: t, hosts: nethosts.Up(t, n, nethosts.Options{}), self: namedTreerun(t)}
 	if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd wants it, and Debian makes it at every start
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // openTerminal returns both sides of a new pseudo terminal.
@@ -21,7 +21,7 @@ func openTerminal(t *testing.T) (user, tty *os.File) {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		require.Need(t, require.Terminal, err)
+		testutil.Need(t, testutil.Terminal, err)
 	}
 	if err != nil {
 		t.Fatal(err)

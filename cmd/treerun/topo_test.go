@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/topo"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // unread starts treerun with a stdout that nobody reads, and returns how it
@@ -71,7 +71,7 @@ func TestNobodyReads(t *testing.T) {
 		for _, shared := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/shared=%v", c.name, shared), func(t *testing.T) {
 				t.Parallel()
-				longer.With(t, c.limit, func(limit time.Duration) error {
+				testutil.WithLonger(t, c.limit, func(limit time.Duration) error {
 					args, last := []string{"-v", "-np", "2", "--shutdown-timeout", "0.2"}, c.last
 					if limit > 0 {
 						args, last = append(args, "--timeout", limit.String()), fmt.Sprintf(c.last, limit)

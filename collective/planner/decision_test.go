@@ -10,8 +10,8 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/testutil/nets"
-	"github.com/treerun/treerun/rank/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
-	"github.com/treerun/treerun/internal/testutil/require"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -77,7 +77,7 @@ func full(n int) []float32 {
 func TestSharedAddresses(t *testing.T) {
 	const ranks = 4
 	before, err := sharedAddresses()
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	mustRun(t, oneHost(ranks), func(_ *world, c *collective.Comm) error {
 		for _, elements := range []int{1000, 4_500_000} {
 			x := full(elements)
@@ -123,7 +123,7 @@ func TestSharedAddresses(t *testing.T) {
 func TestSharedMemoryIsBounded(t *testing.T) {
 	const ranks, keep = 3, 64 << 10
 	_, err := sharedMemory()
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	large, small := full(300000), full(2000)
 	mustRun(t, oneHost(ranks), func(_ *world, c *collective.Comm) error {
 		call := func(x []float32, form Form) error {

@@ -17,16 +17,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
-	"github.com/treerun/treerun/transport/ports"
 )
 
 // farRank is what a rank in a process of its own is told, in its environment.
 type farRank struct {
 	Rank, Size, Streams int
 	Listen              []netip.Addr
-	Ports               ports.Range
+	Ports               PortRange
 	Timeout             time.Duration
 	Encrypt             bool
 }
@@ -200,7 +199,7 @@ func TestHostsFindTheNetworkThatWorks(t *testing.T) {
 			}
 			said, logged := runFar(t, h, func(r *farRank) {
 				r.Listen = c.listen(r.Rank)
-				r.Ports = ports.Range{Lo: 40000, Hi: 40010} // so all listen at the same ports
+				r.Ports = PortRange{Lo: 40000, Hi: 40010} // so all listen at the same ports
 			})
 			for i, s := range said {
 				if strings.Count(s, "<nil>\n") != 2 || strings.Count(s, "\n") != 2 {
@@ -248,7 +247,7 @@ func TestFirewall(t *testing.T) {
 	if out, err := h.Command(1, "ip", "route", "add", "blackhole", "10.77.0.1/32").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	longer.With(t, 2*time.Second, func(limit time.Duration) error {
+	testutil.WithLonger(t, 2*time.Second, func(limit time.Duration) error {
 		said, _ := runFar(t, h, func(r *farRank) {
 			r.Listen = []netip.Addr{h.Addr(r.Rank)}
 			r.Timeout = limit

@@ -20,8 +20,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"time"
-
-	"github.com/treerun/treerun/transport/ports"
 )
 
 // Defaults of Config.
@@ -47,7 +45,7 @@ type Config struct {
 	Encrypt bool   // TLS 1.3
 
 	Listen      []netip.Addr  // this rank's addresses, best first
-	Ports       ports.Range   // to listen at
+	Ports       PortRange     // to listen at
 	Timeout     time.Duration // for all attempts, from the moment when all ranks listen; 0 means DefaultTimeout
 	PeerTimeout time.Duration // after which a host that does not answer any more is lost; 0 means DefaultPeerTimeout
 

@@ -10,8 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/internal/testutil/require"
-	"github.com/treerun/treerun/transport/ports"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 func placeOf(text string) place {
@@ -100,7 +99,7 @@ func TestPathsLeaveNothingOut(t *testing.T) {
 // there is.
 func TestSixth(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
-	require.Need(t, require.IPv6, err)
+	testutil.Need(t, testutil.IPv6, err)
 	ln.Close()
 	for _, own := range []string{"::1", "::1 127.0.0.1"} {
 		meshes := mustConnect(t, 3, func(cfg *Config) { cfg.Listen = addrs(strings.Fields(own)...) })
@@ -120,7 +119,7 @@ func TestPortRange(t *testing.T) {
 	for lo = 20_000; lo < 30_000; lo += 100 { // somebody else's ports may lie there
 		meshes, errs := connect(t, size, func(cfg *Config) {
 			cfg.Listen = addrs("127.0.0.1", "127.0.0.2")
-			cfg.Ports = ports.Range{Lo: lo, Hi: lo + 2*size - 1}
+			cfg.Ports = PortRange{Lo: lo, Hi: lo + 2*size - 1}
 			if cfg.Rank == 0 {
 				onOffers(cfg, func(all []offer) { found = doors(all) })
 			}
@@ -153,7 +152,7 @@ func TestPortRangeIsFull(t *testing.T) {
 	port := ln.Addr().(*net.TCPAddr).Port
 	_, errs := connect(t, 2, func(cfg *Config) {
 		cfg.Listen = addrs("127.0.0.1")
-		cfg.Ports = ports.Range{Lo: port, Hi: port}
+		cfg.Ports = PortRange{Lo: port, Hi: port}
 	})
 	want := fmt.Sprintf("rank 1: listening at 127.0.0.1: all ports from %d to %d are taken", port, port)
 	if errs[0] == nil || !strings.Contains(errs[0].Error(), want) {

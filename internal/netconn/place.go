@@ -8,8 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-
-	"github.com/treerun/treerun/transport/ports"
 )
 
 // locate returns the places of addrs on this host, without ports.
@@ -66,12 +64,12 @@ func zoned(a netip.Addr, device string) netip.Addr {
 
 // listen opens a listener at p, at a port of the range; it tries the one numbered
 // first first.
-func listen(p place, among ports.Range, first int) (*net.TCPListener, error) {
+func listen(p place, among PortRange, first int) (*net.TCPListener, error) {
 	network := "tcp6"
 	if p.Addr.Is4() {
 		network = "tcp4"
 	}
-	ln, err := ports.Listen(among, first, func(port uint16) (*net.TCPListener, error) {
+	ln, err := ListenIn(among, first, func(port uint16) (*net.TCPListener, error) {
 		return net.ListenTCP(network, net.TCPAddrFromAddrPort(netip.AddrPortFrom(zoned(p.Addr, p.Device), port)))
 	})
 	if err != nil {

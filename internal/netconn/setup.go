@@ -11,7 +11,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/treerun/treerun/rank/strict"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // What ranks tell each other through Config.Exchange, before and after they

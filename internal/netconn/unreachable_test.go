@@ -12,16 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/faultproxy"
-	"github.com/treerun/treerun/internal/testutil/freeport"
-	"github.com/treerun/treerun/internal/testutil/longer"
-	"github.com/treerun/treerun/internal/testutil/require"
-	"github.com/treerun/treerun/transport/ports"
 )
 
 // closedPort returns a port of 127.0.0.1 where nobody listens.
 func closedPort(t *testing.T) netip.AddrPort {
-	return netip.MustParseAddrPort(freeport.Address(t))
+	return netip.MustParseAddrPort(testutil.FreeAddress(t))
 }
 
 // sameError fails unless all ranks have the same UnreachableError, and returns it.
@@ -105,7 +102,7 @@ func TestOneGoodPathIsEnough(t *testing.T) {
 
 // Who accepts and never answers is a failure when time is up, and says so.
 func TestMutePeer(t *testing.T) {
-	longer.With(t, 500*time.Millisecond, func(limit time.Duration) error {
+	testutil.WithLonger(t, 500*time.Millisecond, func(limit time.Duration) error {
 		_, errs := connect(t, 3, func(cfg *Config) {
 			cfg.Timeout = limit
 			cfg.Listen = cfg.Listen[:1]
@@ -142,7 +139,7 @@ func TestWrongKey(t *testing.T) {
 // Ranks without a network in common are told so.
 func TestNoCommonNetwork(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
-	require.Need(t, require.IPv6, err)
+	testutil.Need(t, testutil.IPv6, err)
 	ln.Close()
 	_, errs := connect(t, 2, func(cfg *Config) {
 		if cfg.Rank == 1 {
@@ -164,7 +161,7 @@ func TestRankThatCannotBegin(t *testing.T) {
 	}{
 		"address": {func(cfg *Config) { cfg.Listen = addrs("192.0.2.77") },
 			"rank 1: listening at 192.0.2.77: listen tcp4 192.0.2.77:0"},
-		"ports":   {func(cfg *Config) { cfg.Ports = ports.Range{Lo: 9, Hi: 8} }, "rank 1: ports from 9 to 8"},
+		"ports":   {func(cfg *Config) { cfg.Ports = PortRange{Lo: 9, Hi: 8} }, "rank 1: ports from 9 to 8"},
 		"streams": {func(cfg *Config) { cfg.Streams = 1000 }, "rank 1: 1000 connections per pair, want 1 to 64"},
 		"key":     {func(cfg *Config) { cfg.Key = nil }, "rank 1: no key"},
 		"encrypt": {func(cfg *Config) { cfg.Encrypt = true }, "rank 1 has other settings than rank 0"},

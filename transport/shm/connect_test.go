@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/transporttest"
 )
@@ -114,9 +114,9 @@ func checkLeft(t *testing.T) func() {
 func left(t *testing.T) (fds, maps int) {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	b, err := os.ReadFile("/proc/self/maps")
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	return len(d), strings.Count(string(b), "memfd:treerun-")
 }
 
@@ -145,7 +145,7 @@ func TestNothingLeftInProcess(t *testing.T) {
 func countMaps(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	return strings.Count(string(b), "\n")
 }
 
@@ -327,7 +327,7 @@ func TestAddresses(t *testing.T) {
 func addresses(t *testing.T) int {
 	t.Helper()
 	b, err := os.ReadFile("/proc/self/maps")
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	sum := 0
 	for line := range strings.Lines(string(b)) {
 		var from, to uint64

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport/transporttest"
 )
 
@@ -241,6 +241,6 @@ func TestNothingLeft(t *testing.T) {
 func socketExists(t *testing.T, name string) bool {
 	t.Helper()
 	b, err := os.ReadFile("/proc/net/unix")
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	return strings.Contains(string(b), name)
 }

@@ -40,7 +40,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // Variable holds the folder of the fake host that a process runs on.
@@ -114,7 +114,7 @@ func (h *Host) Env() []string {
 // compiler.
 func Start(t testing.TB, graph string) []string {
 	t.Helper()
-	require.Need(t, require.Compilers, Missing())
+	testutil.Need(t, testutil.Compilers, Missing())
 	h, err := Make(Options{Graph: graph})
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func Main(m *testing.M, graph string) {
 func Need(t testing.TB) {
 	t.Helper()
 	if os.Getenv(Variable) == "" {
-		require.Need(t, require.Compilers, errors.Join(errors.New("not on a fake GPU host"), Missing()))
+		testutil.Need(t, testutil.Compilers, errors.Join(errors.New("not on a fake GPU host"), Missing()))
 	}
 }
 

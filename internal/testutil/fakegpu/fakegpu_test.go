@@ -14,7 +14,7 @@ import (
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo/machines"
 )
 
@@ -53,7 +53,7 @@ func drive(t *testing.T, test string, env ...string) { driveOn(t, "dgx1v", test,
 // prints.
 func driveOn(t *testing.T, graph, test string, env ...string) string {
 	t.Helper()
-	require.Need(t, require.Compilers, Missing())
+	testutil.Need(t, testutil.Compilers, Missing())
 	program, err := driver()
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestFaults(t *testing.T) {
 
 // TestTwoHosts: what one fake host exports, another cannot open.
 func TestTwoHosts(t *testing.T) {
-	require.Need(t, require.Compilers, Missing())
+	testutil.Need(t, testutil.Compilers, Missing())
 	program, err := driver()
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestSignalsOfGo(t *testing.T) {
 	cmd.Env = append(append(os.Environ(), env...), roleVariable+"=panics")
 	out, err := cmd.CombinedOutput()
 	if errors.Is(cuda.Open(), cuda.ErrUnavailable) && strings.Contains(string(out), "cgo") {
-		require.Need(t, require.GPU, errors.New("built without cgo"))
+		testutil.Need(t, testutil.GPU, errors.New("built without cgo"))
 	}
 	for _, want := range []string{"CUDA_ERROR_ILLEGAL_ADDRESS (700)", "recovered: runtime error: invalid memory address"} {
 		if err != nil || !strings.Contains(string(out), want) {

@@ -12,8 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // Job is a job of treerun on fake hosts whose ranks are processes of a test.
@@ -35,7 +34,7 @@ func (j Job) Run(t testing.TB) bool {
 	if os.Getenv(rankOf) == t.Name() {
 		return true
 	}
-	require.Need(t, require.Compilers, Missing())
+	testutil.Need(t, testutil.Compilers, Missing())
 	treerun, err := command()
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +45,7 @@ func (j Job) Run(t testing.TB) bool {
 	if err := os.WriteFile(key, []byte(strings.Repeat("0a", 32)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	seed, cache := freeport.Address(t), t.TempDir()
+	seed, cache := testutil.FreeAddress(t), t.TempDir()
 	var out bytes.Buffer
 	var jobs []*exec.Cmd
 	// Ranks have the environment of the first treerun, also those of other hosts.

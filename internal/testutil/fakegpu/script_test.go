@@ -12,16 +12,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // script returns a command that runs scripts/fake-gpu.sh with a temporary folder
 // of its own, which must be empty afterwards.
 func script(t *testing.T, args ...string) (cmd *exec.Cmd, empty func()) {
 	t.Helper()
-	require.Need(t, require.Compilers, Missing())
+	testutil.Need(t, testutil.Compilers, Missing())
 	_, err := os.Stat("/bin/bash")
-	require.Need(t, require.Bash, err)
+	testutil.Need(t, testutil.Bash, err)
 	path, err := filepath.Abs("../../../scripts/fake-gpu.sh")
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func script(t *testing.T, args ...string) (cmd *exec.Cmd, empty func()) {
 func TestScript(t *testing.T) {
 	program, err := driver()
 	if err != nil {
-		require.Need(t, require.Compilers, Missing())
+		testutil.Need(t, testutil.Compilers, Missing())
 		t.Fatal(err)
 	}
 	graph := filepath.Join(t.TempDir(), "two.json")

@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/require"
 	"go.uber.org/goleak"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -241,7 +242,7 @@ func TestResetFromOutside(t *testing.T) {
 
 func TestSixth(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
-	require.Need(t, require.IPv6, err)
+	testutil.Need(t, testutil.IPv6, err)
 	defer ln.Close()
 	if p := New(t, ln.Addr().String()); !p.Addr().Addr().Is6() {
 		t.Errorf("listens at %v", p.Addr())

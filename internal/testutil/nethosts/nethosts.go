@@ -23,7 +23,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // Options say what the hosts are like. The zero value is one unshaped switch.
@@ -70,7 +70,7 @@ type Hosts struct {
 // where namespaces cannot be made.
 func Up(t testing.TB, n int, o Options) *Hosts {
 	t.Helper()
-	require.Need(t, require.NetNS, Missing())
+	testutil.Need(t, testutil.NetNS, Missing())
 	h, err := Make(n, o)
 	if err != nil {
 		t.Fatal(err)

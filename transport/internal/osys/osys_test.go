@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/internal/testutil/require"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 const size = 1 << 16
@@ -91,7 +91,7 @@ func TestCheckSealedRejects(t *testing.T) {
 // machine.
 func TestTooMuch(t *testing.T) {
 	if _, ok := freeMemory(); !ok {
-		require.Need(t, require.Memory, errors.New("free memory is not known here"))
+		testutil.Need(t, testutil.Memory, errors.New("free memory is not known here"))
 	}
 	err := checkFree(1 << 60)
 	if !errors.Is(err, syscall.ENOMEM) || !strings.Contains(err.Error(), "1152921504606846976 bytes") {
@@ -239,7 +239,7 @@ func TestRecvFDRejects(t *testing.T) {
 func openFDs(t *testing.T) int {
 	t.Helper()
 	d, err := os.ReadDir("/proc/self/fd")
-	require.Need(t, require.Proc, err)
+	testutil.Need(t, testutil.Proc, err)
 	return len(d)
 }
 

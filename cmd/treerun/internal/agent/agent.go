@@ -28,7 +28,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/remote"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/rank/machine"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // Is tells whether the arguments after treerun's name make it an agent.
@@ -346,7 +346,7 @@ func (a *agent) ready(p *program) (*wire.Ready, error) {
 		return nil, fmt.Errorf("find a free port for MASTER_PORT: %w", err)
 	}
 	cores := cmdline.UsableCores()
-	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: port, Machine: machine.ID(cores)}, nil
+	return &wire.Ready{Host: name, PID: os.Getpid(), Cores: cores, Port: port, Machine: job.MachineID(cores)}, nil
 }
 
 func (a *agent) refuse(err error) {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cuda/peers"
-	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/topo/gpu"
 )
 

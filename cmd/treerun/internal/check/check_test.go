@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/nvml"
 	"github.com/treerun/treerun/cuda/peers"
-	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/topo/gpu"
 )
 

@@ -21,8 +21,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/rank/job"
-	"github.com/treerun/treerun/rank/keyfile"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // nodeOptions are the flags for jobs of which every host has a treerun of its
@@ -127,7 +126,7 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 	}
 	err := c.Check()
 	if err == nil {
-		c.Key, err = keyfile.Read(key)
+		c.Key, err = job.ReadKeyFile(key)
 	}
 	if err != nil {
 		return nil, exitcode.Errorf(exitcode.Usage, "%w", err)

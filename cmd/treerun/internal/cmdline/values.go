@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // Ranks is the value of -np; 0 is the default.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/procstate"
-	"github.com/treerun/treerun/rank/job"
 )
 
 // group is the process group of a rank, which leads it or has led it.

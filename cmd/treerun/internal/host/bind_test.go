@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // TestShareOf: all cores are given out, evenly, and ranks share only when there

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // link is the launcher's end of one rank's control socket.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/guard"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/procstate"
-	"github.com/treerun/treerun/rank/job"
 )
 
 // The test binary is the guard, too, as treerun is.

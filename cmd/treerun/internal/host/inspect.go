@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/procstate"
-	"github.com/treerun/treerun/rank/job"
 )
 
 // Ranks that have not joined the job are looked at so often, and for so long: what

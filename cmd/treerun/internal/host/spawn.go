@@ -14,7 +14,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // Descriptors of a rank, after stdin, stdout and stderr.

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 const (

@@ -14,8 +14,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/safefile"
-	"github.com/treerun/treerun/rank/job"
 )
 
 // Limits of what is read: hosts as many as there can be ranks, in a file that a

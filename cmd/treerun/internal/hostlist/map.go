@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/rank/job"
 )
 
 // By says in which order ranks are dealt to hosts.

@@ -14,9 +14,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/remote"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/rank/job"
-	"github.com/treerun/treerun/rank/machine"
 )
 
 func newSupervisor(j *Job) (*supervisor, error) {
@@ -250,12 +249,12 @@ func (s *supervisor) machines() []int {
 		hosts[i] = i
 		switch {
 		case p.Local:
-			ids[i] = machine.ID(s.job.Cores)
+			ids[i] = job.MachineID(s.job.Cores)
 		case p.ready != nil:
 			ids[i] = p.ready.Machine
 		}
 	}
-	return machine.Shared(hosts, ids)
+	return job.SharedMachines(hosts, ids)
 }
 
 // where names the hosts, as far as there is room.

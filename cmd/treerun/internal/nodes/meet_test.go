@@ -14,8 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/treerun/treerun/internal/testutil/freeport"
-	"github.com/treerun/treerun/internal/testutil/longer"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,7 +67,7 @@ func start(ctx context.Context, o *outcome, c *Config) <-chan *outcome {
 // meet runs n nodes at one seed, each changed by change.
 func meet(t *testing.T, n int, change func(c *Config)) []*outcome {
 	t.Helper()
-	at := freeport.Address(t)
+	at := testutil.FreeAddress(t)
 	var waits []<-chan *outcome
 	for i := range n {
 		o := new(outcome)
@@ -178,7 +177,7 @@ func TestWrongKeyAndJob(t *testing.T) {
 		func(c *Config) { c.Key = bytes.Repeat([]byte{byte(c.Node)}, 32) },
 		func(c *Config) { c.JobID = fmt.Sprint("job", c.Node) },
 	} {
-		longer.With(t, time.Second, func(limit time.Duration) error {
+		testutil.WithLonger(t, time.Second, func(limit time.Duration) error {
 			all := meet(t, 2, func(c *Config) {
 				change(c)
 				c.Timeout = limit
@@ -227,16 +226,16 @@ func TestWhereNodeZeroListens(t *testing.T) {
 
 func TestMissingNodes(t *testing.T) {
 	o := new(outcome)
-	c := config(o, freeport.Address(t), 0, 20)
+	c := config(o, testutil.FreeAddress(t), 0, 20)
 	c.Timeout = 50 * time.Millisecond
 	got := <-start(t.Context(), o, c)
 	if got.err == nil || !strings.HasPrefix(got.err.Error(),
 		"nodes 1, 2, 3, 4, 5, 6, 7 and 8 and 11 more did not come to 127.0.0.1:") {
 		t.Errorf("node 0: %v", got.err)
 	}
-	longer.With(t, 200*time.Millisecond, func(limit time.Duration) error {
+	testutil.WithLonger(t, 200*time.Millisecond, func(limit time.Duration) error {
 		o := new(outcome)
-		c := config(o, freeport.Address(t), 3, 20)
+		c := config(o, testutil.FreeAddress(t), 3, 20)
 		c.Timeout = limit
 		got := <-start(t.Context(), o, c)
 		if got.err == nil || !strings.Contains(got.err.Error(), "node 3 could not join node 0 at 127.0.0.1") ||
@@ -249,7 +248,7 @@ func TestMissingNodes(t *testing.T) {
 
 // A node that is ended while it waits may be started again.
 func TestNodeComesAgain(t *testing.T) {
-	at := freeport.Address(t)
+	at := testutil.FreeAddress(t)
 	zero, first, second, last := new(outcome), new(outcome), new(outcome), new(outcome)
 	gathered := start(t.Context(), zero, config(zero, at, 0, 3))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -267,7 +266,7 @@ func TestNodeComesAgain(t *testing.T) {
 
 // Whatever strangers send, the meeting goes on, and one line tells of them.
 func TestStrangers(t *testing.T) {
-	at := freeport.Address(t)
+	at := testutil.FreeAddress(t)
 	zero, one := new(outcome), new(outcome)
 	gathered := start(t.Context(), zero, config(zero, at, 0, 2))
 	var open []net.Conn

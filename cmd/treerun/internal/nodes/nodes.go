@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // MaxNodes is the largest number of nodes: each has a rank.

@@ -8,9 +8,9 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/rank/iface"
+	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/topo/network"
-	"github.com/treerun/treerun/transport/ports"
 )
 
 // netOptions are the flags that ranks on several hosts go by.
@@ -45,7 +45,7 @@ func (o *Options) Settings(s map[string]string) error {
 		s["iface"] = n.iface
 	}
 	if n.ports != "" {
-		if _, err := ports.Parse(n.ports); err != nil {
+		if _, err := netconn.ParsePorts(n.ports); err != nil {
 			return exitcode.Errorf(exitcode.Usage, "--port-range: %w", err)
 		}
 		s["port-range"] = n.ports

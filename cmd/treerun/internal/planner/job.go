@@ -10,8 +10,8 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/safefile"
-	"github.com/treerun/treerun/rank/job"
 	"github.com/treerun/treerun/topo/machines"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // within reports a number that cannot be.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/treerun/treerun/rank/job"
-	"github.com/treerun/treerun/rank/strict"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // Kind says what a frame carries.

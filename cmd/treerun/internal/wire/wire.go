@@ -8,7 +8,7 @@ package wire
 import (
 	"time"
 
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // Body is what a frame carries: an order, a report, or neither. They are values

@@ -13,7 +13,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/rank/job"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // valid is rank 1 of four on two hosts.

@@ -1,9 +1,4 @@
-// Package require lets a test skip what the machine that runs it cannot do, and
-// lets whoever knows the machine forbid that: TREERUN_REQUIRE is a list of
-// features between commas, such as "proc,terminal", and a test that misses one
-// of them fails. So a test cannot stay skipped unnoticed where it matters. It
-// knows nothing of treerun. Only tests import it.
-package require
+package testutil
 
 import (
 	"fmt"

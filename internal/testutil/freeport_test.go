@@ -1,4 +1,4 @@
-package freeport
+package testutil
 
 import (
 	"bufio"
@@ -14,7 +14,7 @@ import (
 // stays until its stdin ends.
 func TestMain(m *testing.M) {
 	if name = os.Getenv(other); name != "" {
-		fmt.Println(Range(1))
+		fmt.Println(FreePorts(1))
 		_, _ = os.Stdin.Read(make([]byte, 1))
 		os.Exit(0)
 	}
@@ -29,14 +29,14 @@ const other = "FREEPORT_TEST_OTHER"
 func TestAddress(t *testing.T) {
 	seen := map[netip.AddrPort]bool{}
 	for range 100 {
-		at := netip.MustParseAddrPort(Address(t))
+		at := netip.MustParseAddrPort(FreeAddress(t))
 		if p := int(at.Port()); seen[at] || p <= lowest || p > highest || !at.Addr().IsLoopback() {
 			t.Fatalf("%v, after %v", at, seen)
 		}
 		seen[at] = true
 	}
 	// What is taken is passed over, of either kind.
-	first := Range(3)
+	first := FreePorts(3)
 	ports.last = first - 1
 	if l, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", first)); err == nil { // else somebody else has it
 		defer l.Close()
@@ -44,7 +44,7 @@ func TestAddress(t *testing.T) {
 	if u, err := net.ListenPacket("udp", fmt.Sprint("127.0.0.1:", first+1)); err == nil {
 		defer u.Close()
 	}
-	if at := netip.MustParseAddrPort(Address(t)); int(at.Port()) < first+2 {
+	if at := netip.MustParseAddrPort(FreeAddress(t)); int(at.Port()) < first+2 {
 		t.Errorf("%v is taken", at)
 	}
 }
@@ -84,7 +84,7 @@ func TestRegions(t *testing.T) {
 	}
 	mine := map[int]bool{}
 	for range 2 * (highest - lowest) / region {
-		first := Range(region)
+		first := FreePorts(region)
 		if first <= lowest || first+region-1 > highest || theirs[(first-1)/region] {
 			t.Errorf("ports %d to %d; others have those from %v thousand on", first, first+region-1, theirs)
 		}

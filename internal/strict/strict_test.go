@@ -8,7 +8,7 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/rank/strict"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // Unmarshal takes all that the library writes, and nothing cut or longer.

@@ -1,8 +1,4 @@
-// Package longer is for tests of what happens when time is up. Such a test wants
-// a short limit, within which a busy machine may not get as far as the test needs:
-// With tries again, with longer ones. It knows nothing of treerun. Only tests
-// import it.
-package longer
+package testutil
 
 import (
 	"testing"
@@ -15,10 +11,10 @@ const (
 	times = 4
 )
 
-// With calls try with a limit, and again with longer ones as long as it returns
+// WithLonger calls try with a limit, and again with longer ones as long as it returns
 // an error, up to 64 times the first. The last error is the test's; those before
 // are logged. What try must never do under any limit it has to report itself.
-func With(t testing.TB, limit time.Duration, try func(limit time.Duration) error) {
+func WithLonger(t testing.TB, limit time.Duration, try func(limit time.Duration) error) {
 	t.Helper()
 	for i := range tries {
 		err := try(limit)

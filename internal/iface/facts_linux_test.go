@@ -9,14 +9,14 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
-	"github.com/treerun/treerun/internal/testutil/require"
 )
 
 // Every change to a device that may change its rate is a change of one fact, and
 // undone it is none any more; so is a namespace made anew with the same devices.
 func TestFactsChange(t *testing.T) {
-	require.Need(t, require.NetNS, nethosts.Missing())
+	testutil.Need(t, testutil.NetNS, nethosts.Missing())
 	// eth0 has an address; what the mesh's to1 does shows though it has none.
 	devices := []string{
 		"ip link add eth0 address 02:00:00:00:00:01 type veth peer name veth0",

@@ -1,8 +1,4 @@
-// Package machine tells which hosts of a job are one machine: containers and
-// network namespaces of it, which share its cores. The launcher gives each rank
-// its cores by that, and collective prices plans by it. It imports nothing of
-// ours.
-package machine
+package job
 
 import (
 	"os"
@@ -10,11 +6,11 @@ import (
 	"strings"
 )
 
-// ID names this machine where a job may use all its cores, which are so many: hosts that are
+// MachineID names this machine where a job may use all its cores, which are so many: hosts that are
 // namespaces or containers of one machine share them then.
 // Where this host may use some of the cores only, or the kernel does not say, it
 // is "": such a host has its cores to itself.
-func ID(cores int) string {
+func MachineID(cores int) string {
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
@@ -45,10 +41,10 @@ func countList(text string) int {
 	return count
 }
 
-// Shared returns who shares cores, as numbers that are the same for those that
-// do: those of one host, and those of hosts whose machines have the same ID, ""
+// SharedMachines returns who shares cores, as numbers that are the same for those that
+// do: those of one host, and those of hosts whose machines have the same MachineID, ""
 // being none. hosts and machines are of the same length.
-func Shared(hosts []int, machines []string) []int {
+func SharedMachines(hosts []int, machines []string) []int {
 	first := make(map[string]int) // host
 	boxes := make([]int, len(hosts))
 	for r, h := range hosts {

@@ -1,7 +1,4 @@
-// Package freeport gives tests addresses of the loopback at which nobody listens,
-// for a listener that begins later or for none. It knows nothing of treerun. Only
-// tests import it.
-package freeport
+package testutil
 
 import (
 	"fmt"
@@ -37,13 +34,13 @@ type held struct {
 // name is what those names begin with.
 var name = "@freeport-"
 
-// Address returns an address of 127.0.0.1 at which nobody listens, neither for TCP
+// FreeAddress returns an address of 127.0.0.1 at which nobody listens, neither for TCP
 // nor for UDP. In one process none is given out twice, but after thousands, and no
 // other process is given it as long as this one is there.
-func Address(t testing.TB) string {
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
-		if at := fmt.Sprintf("127.0.0.1:%d", Range(1)); free(at) {
+		if at := fmt.Sprintf("127.0.0.1:%d", FreePorts(1)); free(at) {
 			return at
 		}
 	}
@@ -51,9 +48,9 @@ func Address(t testing.TB) string {
 	return ""
 }
 
-// Range returns the first of n ports in a row, of which most are free and none is
+// FreePorts returns the first of n ports in a row, of which most are free and none is
 // given out otherwise. n is 1000 at most.
-func Range(n int) (first int) {
+func FreePorts(n int) (first int) {
 	ports.Lock()
 	defer ports.Unlock()
 	if ports.last+n > ports.end {

@@ -1,4 +1,4 @@
-package machine
+package job
 
 import (
 	"slices"
@@ -18,7 +18,7 @@ func TestBoxes(t *testing.T) {
 		{[]int{4, 4, 2, 2}, []string{"", "", "", ""}, []int{4, 4, 2, 2}},
 		{[]int{4, 2, 4, 2}, []string{"y", "x", "y", "x"}, []int{4, 2, 4, 2}},
 	} {
-		if got := Shared(c.hosts, c.machines); !slices.Equal(got, c.want) {
+		if got := SharedMachines(c.hosts, c.machines); !slices.Equal(got, c.want) {
 			t.Errorf("hosts %v of machines %q share cores as %v, want %v", c.hosts, c.machines, got, c.want)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package strict decodes msgpack from outside without trusting a length in it.
-// It knows no message; packages rank, rank/job and collective, which define
+// It knows no message; packages rank, internal/job and collective, which define
 // them, import it.
 package strict
 

@@ -1,4 +1,4 @@
-package require
+package testutil
 
 import (
 	"errors"

@@ -10,7 +10,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/treerun/treerun/rank/strict"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // Limits of the fields of a File and a Message.

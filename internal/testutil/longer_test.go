@@ -1,4 +1,4 @@
-package longer
+package testutil
 
 import (
 	"errors"
@@ -23,7 +23,7 @@ func TestWith(t *testing.T) {
 	} {
 		var got told
 		var limits []time.Duration
-		With(&got, 3, func(limit time.Duration) error {
+		WithLonger(&got, 3, func(limit time.Duration) error {
 			limits = append(limits, limit)
 			if limit < enough {
 				return errors.New("not enough")
