@@ -22,18 +22,18 @@ import (
 
 const module = "github.com/treerun/treerun"
 
-// room is a row of the table of packages in architecture.md.
+// room is a row of the table of packages in packages.md.
 type room struct {
 	imports []string
 	pure    bool // its description ends in "Pure"
 }
 
 // table reads the rows "| `package` | what it is | `import`, `import` |" of
-// architecture.md: the one place that says which packages there are, what each may
+// packages.md: the one place that says which packages there are, what each may
 // import of ours, and which are pure.
 func table(t *testing.T) map[string]room {
 	t.Helper()
-	text, err := os.ReadFile("architecture.md")
+	text, err := os.ReadFile("packages.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func table(t *testing.T) map[string]room {
 		}
 		pkg := strings.Trim(cells[1], " `")
 		if _, twice := rooms[pkg]; twice {
-			t.Errorf("architecture.md: package %s stands twice", pkg)
+			t.Errorf("packages.md: package %s stands twice", pkg)
 		}
 		rooms[pkg] = room{
 			imports: strings.Fields(strings.NewReplacer("`", " ", ",", " ").Replace(cells[3])),
@@ -59,11 +59,12 @@ func table(t *testing.T) map[string]room {
 // library of production code that is not listed fails. "cmd/..." stands for
 // the folder and everything below it.
 var libraries = map[string]string{
-	"github.com/hashicorp/memberlist":   "rank",
-	"github.com/hashicorp/yamux":        "cmd/treerun/internal/wire",
-	"github.com/NVIDIA/go-nvml":         "cuda/nvml",
-	"github.com/vmihailenco/msgpack/v5": "internal/netconn internal/strict internal/job rank collective cmd/treerun/internal/wire",
-	"github.com/spf13/pflag":            "cmd/... examples/... scripts/gpucheck",
+	"github.com/hashicorp/memberlist": "rank",
+	"github.com/hashicorp/yamux":      "cmd/treerun/internal/wire",
+	"github.com/NVIDIA/go-nvml":       "cuda/nvml",
+	"github.com/vmihailenco/msgpack/v5": "internal/netconn internal/strict internal/job rank collective " +
+		"cmd/treerun/internal/wire",
+	"github.com/spf13/pflag": "cmd/... examples/... scripts/gpucheck",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/procstate internal/safefile " +
 		"cmd/...",
 	"golang.org/x/term":  "cmd/...",
@@ -162,24 +163,24 @@ func TestImportsOfOurs(t *testing.T) {
 			if ours, ok := strings.CutPrefix(name, module+"/"); ok {
 				used[s.pkg] = append(used[s.pkg], ours)
 				if !slices.Contains(rooms[s.pkg].imports, ours) {
-					t.Errorf("%s: %s may not import %s: see the table in architecture.md", s.path, s.pkg, ours)
+					t.Errorf("%s: %s may not import %s: see the table in packages.md", s.path, s.pkg, ours)
 				}
 			}
 		}
 	}
 	for pkg, r := range rooms {
 		if used[pkg] == nil {
-			t.Errorf("architecture.md: unknown package %s", pkg)
+			t.Errorf("packages.md: unknown package %s", pkg)
 		}
 		for _, name := range r.imports {
 			if !slices.Contains(used[pkg], name) {
-				t.Errorf("architecture.md lets %s import %s, but it does not", pkg, name)
+				t.Errorf("packages.md lets %s import %s, but it does not", pkg, name)
 			}
 		}
 	}
 	for pkg := range used {
 		if _, ok := rooms[pkg]; !ok {
-			t.Errorf("architecture.md: package %s is not in the table", pkg)
+			t.Errorf("packages.md: package %s is not in the table", pkg)
 		}
 	}
 }
