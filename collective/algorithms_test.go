@@ -25,7 +25,8 @@ const firstAlgorithms = 6
 var hostsAlgorithms = []string{
 	"hierarchical:star/flat", "hierarchical:star/doubling", "hierarchical:star/star", "hierarchical:star/direct",
 	"hierarchical:star/double-binary", "hierarchical:star/packing",
-	"hierarchical:kl/packing", "hierarchical:multi/direct", "hierarchical:exact/double-binary", "hierarchical:packing/packing",
+	"hierarchical:kl/packing", "hierarchical:multi/direct", "hierarchical:exact/double-binary",
+	"hierarchical:packing/packing",
 }
 
 // fits reports whether kind runs by an algorithm on g.
@@ -35,7 +36,8 @@ func fits(name string, kind plan.Kind, g *topo.Graph) bool {
 		return known.(bool)
 	}
 	p, err := planner.New(g, planner.Machine{}, planner.Options{Algorithm: name})
-	found := err == nil && slices.ContainsFunc(p.Offered(kind), func(n string) bool { return n == name || strings.HasPrefix(n, name+":") })
+	found := err == nil && slices.ContainsFunc(p.Offered(kind),
+		func(n string) bool { return n == name || strings.HasPrefix(n, name+":") })
 	fitting.Store(key, found)
 	return found
 }

@@ -79,7 +79,8 @@ func allocRound(t *testing.T, c *Comm, round int, in, out []int32) error {
 		return err
 	}
 	fill()
-	if err := errors.Join(Broadcast(ctx, c, in, out, root), check("Broadcast", out, func(i int) int { return from(root, i) })); err != nil {
+	if err := errors.Join(Broadcast(ctx, c, in, out, root),
+		check("Broadcast", out, func(i int) int { return from(root, i) })); err != nil {
 		return err
 	}
 	fill()
@@ -97,16 +98,19 @@ func allocRound(t *testing.T, c *Comm, round int, in, out []int32) error {
 		mine = in[:part]
 	}
 	copy(mine, in[:part])
-	if err := errors.Join(AllGather(ctx, c, mine, out), check("AllGather", out, func(i int) int { return from(i/part, i%part) })); err != nil {
+	if err := errors.Join(AllGather(ctx, c, mine, out),
+		check("AllGather", out, func(i int) int { return from(i/part, i%part) })); err != nil {
 		return err
 	}
 	fill()
 	mine = out[r*part : (r+1)*part]
-	if err := errors.Join(ReduceScatter(ctx, c, in, mine, Sum), check("ReduceScatter", mine, func(i int) int { return sum(r*part + i) })); err != nil {
+	if err := errors.Join(ReduceScatter(ctx, c, in, mine, Sum),
+		check("ReduceScatter", mine, func(i int) int { return sum(r*part + i) })); err != nil {
 		return err
 	}
 	fill()
-	return errors.Join(AllToAll(ctx, c, in, out), check("AllToAll", out, func(i int) int { return from(i/part, r*part+i%part) }))
+	return errors.Join(AllToAll(ctx, c, in, out),
+		check("AllToAll", out, func(i int) int { return from(i/part, r*part+i%part) }))
 }
 
 // TestAllocEnds: blocks given back are given out again, zero, and too large ones
@@ -163,7 +167,8 @@ func TestAllocWithSmallHeaps(t *testing.T) {
 	for _, heaps := range [][]int{{4 << 20, 2 << 20}, {2 << 20, 4 << 20}, {2 << 20, 0}, {0, 2 << 20}} {
 		job := newFakeJob(2)
 		for r, err := range job.run(t, func(w *fakeWorld) error {
-			c, err := New(t.Context(), w, WithTopoCache(""), func(c *config) { c.connect, c.heapBytes = connect, heaps[w.Rank()] })
+			c, err := New(t.Context(), w, WithTopoCache(""),
+				func(c *config) { c.connect, c.heapBytes = connect, heaps[w.Rank()] })
 			if err != nil {
 				return err
 			}

@@ -98,19 +98,30 @@ func wrongPieces(t *testing.T, c *Comm) []wrong {
 	}{
 		"other number of slices": {[][]float32{x[:1], x[1:2]}, [][]float32{x[:1]}, "send has 2 slices, recv 1"},
 		"no slices of send":      {nil, [][]float32{x[:1]}, "send has 0 slices, recv 1"},
-		"other length":           {[][]float32{x[:1], x[1:4]}, [][]float32{x[:1], x[1:3]}, "slice 1 of send has 3 elements, of recv 2"},
-		"partial overlap":        {[][]float32{x[:1], x[1:4]}, [][]float32{x[:1], x[2:5]}, "overlap"},
+		"other length": {[][]float32{x[:1], x[1:4]}, [][]float32{x[:1], x[1:3]},
+			"slice 1 of send has 3 elements, of recv 2"},
+		"partial overlap": {[][]float32{x[:1], x[1:4]}, [][]float32{x[:1], x[2:5]}, "overlap"},
 	} {
 		all = append(all,
-			wrong{"AllReduceCoalesced: " + name, func() error { return AllReduceCoalesced(t.Context(), c, tc.send, tc.recv, Sum) }, tc.says},
-			wrong{"StartAllReduceCoalesced: " + name, func() error { _, err := StartAllReduceCoalesced(c, tc.send, tc.recv, Sum); return err }, tc.says},
-			wrong{"BroadcastCoalesced: " + name, func() error { return BroadcastCoalesced(t.Context(), c, tc.send, tc.recv, c.rank) }, tc.says},
-			wrong{"StartBroadcastCoalesced: " + name, func() error { _, err := StartBroadcastCoalesced(c, tc.send, tc.recv, c.rank); return err }, tc.says})
+			wrong{"AllReduceCoalesced: " + name, func() error {
+				return AllReduceCoalesced(t.Context(), c, tc.send, tc.recv,
+					Sum)
+			}, tc.says},
+			wrong{"StartAllReduceCoalesced: " + name,
+				func() error { _, err := StartAllReduceCoalesced(c, tc.send, tc.recv, Sum); return err }, tc.says},
+			wrong{"BroadcastCoalesced: " + name, func() error {
+				return BroadcastCoalesced(t.Context(), c, tc.send, tc.recv,
+					c.rank)
+			}, tc.says},
+			wrong{"StartBroadcastCoalesced: " + name,
+				func() error { _, err := StartBroadcastCoalesced(c, tc.send, tc.recv, c.rank); return err }, tc.says})
 	}
 	some := [][]float32{x[:3]}
 	return append(all,
-		wrong{"AllReduceCoalesced: operation", func() error { return AllReduceCoalesced(t.Context(), c, some, some, Op(9)) }, "operation"},
-		wrong{"BroadcastCoalesced: root", func() error { return BroadcastCoalesced(t.Context(), c, some, some, c.size) }, "root"})
+		wrong{"AllReduceCoalesced: operation", func() error { return AllReduceCoalesced(t.Context(), c, some, some, Op(9)) },
+			"operation"},
+		wrong{"BroadcastCoalesced: root", func() error { return BroadcastCoalesced(t.Context(), c, some, some, c.size) },
+			"root"})
 }
 
 func wrongMessages(t *testing.T, c *Comm) []wrong {
@@ -145,8 +156,10 @@ func wrongMessages(t *testing.T, c *Comm) []wrong {
 	return append(all,
 		wrong{"SendRecv: overlap", func() error { return SendRecv(t.Context(), c, x[:5], next, x[4:9], next, 0) }, "overlap"},
 		wrong{"SendRecv: in place", func() error { return SendRecv(t.Context(), c, x[:5], next, x[:5], next, 0) }, "overlap"},
-		wrong{"SendRecv: other length, itself", func() error { return SendRecv(t.Context(), c, x[:5], self, x[5:9], self, 0) }, "send has 5 elements, recv 4"},
-		wrong{"SendRecv: negative tag, itself", func() error { return SendRecv(t.Context(), c, x[:5], self, x[5:10], self, -3) }, "tag -3"})
+		wrong{"SendRecv: other length, itself",
+			func() error { return SendRecv(t.Context(), c, x[:5], self, x[5:9], self, 0) }, "send has 5 elements, recv 4"},
+		wrong{"SendRecv: negative tag, itself",
+			func() error { return SendRecv(t.Context(), c, x[:5], self, x[5:10], self, -3) }, "tag -3"})
 }
 
 // TestArguments: every call with an argument that cannot be right is an

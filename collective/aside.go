@@ -111,7 +111,8 @@ func (c *Comm) heldGather(ctx context.Context, a *args, w *engine.Waiter) error 
 }
 
 func (c *Comm) asideDense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
-	a := args{kind: plan.AllReduce, root: -1, count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, in: in, out: out}
+	a := args{kind: plan.AllReduce, root: -1, count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, in: in,
+		out: out}
 	if err := c.enter(ctx, &a); err != nil {
 		return err
 	}
@@ -119,14 +120,16 @@ func (c *Comm) asideDense(ctx context.Context, t kernel.DType, op kernel.Op, in,
 }
 
 // asideOpen opens links that live as long as c, which has failed if it cannot.
-func (c *Comm) asideOpen(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+func (c *Comm) asideOpen(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
+	error) {
 	return c.asideConnect(ctx, during, func(within context.Context) (transport.Endpoint, error) {
 		return c.connect(within, newInner(c, openAside), purpose, layout)
 	})
 }
 
 // asideConnect is asideOpen with its own way to make an endpoint.
-func (c *Comm) asideConnect(ctx context.Context, during string, connect func(context.Context) (transport.Endpoint, error)) (transport.Endpoint, error) {
+func (c *Comm) asideConnect(ctx context.Context, during string,
+	connect func(context.Context) (transport.Endpoint, error)) (transport.Endpoint, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go c.cancelOnFault(within, cancel)
@@ -178,7 +181,8 @@ func (c *Comm) asideShut(ep transport.Endpoint) error {
 
 // asideUnopened is what becomes of c when links could not be opened because of err.
 func (c *Comm) asideUnopened(ctx context.Context, during, doing string, err error) error {
-	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", engine.FaultLink, c.rank, during, doing, err)}
+	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", engine.FaultLink, c.rank, during, doing,
+		err)}
 	r, lost := c.world.Failure()
 	switch fault, failed := c.ep.Aborted(); {
 	case failed:
@@ -186,7 +190,8 @@ func (c *Comm) asideUnopened(ctx context.Context, during, doing string, err erro
 	case lost != nil:
 		f = transport.Fault{Rank: r, Text: engine.FaultLost + lost.Error()}
 	case ctx.Err() != nil:
-		f = transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.rank, during, err)}
+		f = transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.rank,
+			during, err)}
 	}
 	return c.asideFail(ctx, f, during)
 }

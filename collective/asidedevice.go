@@ -12,7 +12,8 @@ import (
 )
 
 // asideDenseDevice is side.Comm.DenseDevice.
-func (c *Comm) asideDenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr, count int) error {
+func (c *Comm) asideDenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
+	count int) error {
 	bytes := int64(count) * int64(t.Size())
 	k := deviceArgs{
 		args:   args{kind: plan.AllReduce, root: -1, count: count, Work: kernel.Work{DType: t, Op: op}, device: true},

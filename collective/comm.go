@@ -102,7 +102,8 @@ func (c *Comm) close() error {
 		fmt.Fprintf(os.Stderr, "treerun: communicator %s: %s\n", c.name, text)
 	}
 	for !c.busy.CompareAndSwap(false, true) {
-		c.abort(transport.Fault{Rank: c.rank, Text: engine.FaultClosed + fmt.Sprintf("rank %d closed its communicator during its own call", c.rank)})
+		c.abort(transport.Fault{Rank: c.rank, Text: engine.FaultClosed +
+			fmt.Sprintf("rank %d closed its communicator during its own call", c.rank)})
 		time.Sleep(time.Millisecond)
 	}
 	// busy stays set: no call begins any more.
@@ -112,7 +113,9 @@ func (c *Comm) close() error {
 	default:
 	}
 	if !c.engine.Idle() {
-		c.ep.Abort(transport.Fault{Rank: c.rank, Text: engine.FaultClosed + fmt.Sprintf("rank %d closed its communicator with calls under way; Wait for every Request before Close", c.rank)})
+		c.ep.Abort(transport.Fault{Rank: c.rank,
+			Text: engine.FaultClosed + fmt.Sprintf(
+				"rank %d closed its communicator with calls under way; Wait for every Request before Close", c.rank)})
 	}
 	c.devices.finish()
 	fault, failed := c.engine.Settle(c.settle)

@@ -86,7 +86,8 @@ type hostReport struct {
 // fails, as it does between containers that do not share what it takes, each
 // rank of the host counts as a host of its own from then on. It returns the
 // hosts as they count.
-func connectHost(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, []int, error) {
+func connectHost(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, []int,
+	error) {
 	hosts := hostsOf(w)
 	gathers := 0
 	view := &hostWorld{World: w, members: neighbours(hosts, w.Rank()), gathers: &gathers}
@@ -143,7 +144,8 @@ func splitHosts(hosts []int, all []hostReport) []int {
 	return apart
 }
 
-func hostConfig(w World, purpose string, layout transport.Layout, members []int, gather func(context.Context, []byte) ([][]byte, error)) shm.Config {
+func hostConfig(w World, purpose string, layout transport.Layout, members []int,
+	gather func(context.Context, []byte) ([][]byte, error)) shm.Config {
 	layout.Members = members
 	layout.Links = slices.DeleteFunc(slices.Clone(layout.Links), func(k transport.Link) bool {
 		return !slices.Contains(members, k.Src) || !slices.Contains(members, k.Dst)

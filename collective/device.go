@@ -18,7 +18,8 @@ func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, sen
 // ReduceDevice is Reduce on device memory: see SyncDevice. recv is used on root
 // only.
 // After an error the contents of send and recv are undefined.
-func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op, root int) error {
+func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op,
+	root int) error {
 	return c.enqueue(ctx, deviceReduce(c, s, send, recv, op, root))
 }
 
@@ -37,7 +38,8 @@ func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, sen
 
 // ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
-func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
+func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
+	op Op) error {
 	return c.enqueue(ctx, deviceReduceScatter(c, s, send, recv, op))
 }
 
@@ -51,19 +53,22 @@ func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 
 // AllReducePreMulDevice is AllReducePreMul on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
-func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T) error {
+func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
+	factor T) error {
 	return c.enqueue(ctx, preMultipliedOnDevice(deviceAllReduce(c, s, send, recv, Sum), factor))
 }
 
 // ReducePreMulDevice is ReducePreMul on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
-func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T, root int) error {
+func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T,
+	root int) error {
 	return c.enqueue(ctx, preMultipliedOnDevice(deviceReduce(c, s, send, recv, Sum, root), factor))
 }
 
 // ReduceScatterPreMulDevice is ReduceScatterPreMul on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
-func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T) error {
+func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
+	factor T) error {
 	return c.enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))
 }
 

@@ -52,7 +52,8 @@ func overlapOfDevice(a, b buffer) overlap {
 }
 
 // setDevice is setArgs for a device call, which also checks stream and buffers.
-func setDevice[T Number](k *deviceArgs, c *Comm, kind plan.Kind, s *cuda.Stream, root, count int, in, out buffer) *deviceArgs {
+func setDevice[T Number](k *deviceArgs, c *Comm, kind plan.Kind, s *cuda.Stream, root, count int, in,
+	out buffer) *deviceArgs {
 	k.device = true
 	setArgs[T](&k.args, c, kind, root, count, nil, nil)
 	k.stream, k.in, k.out = s, in, out
@@ -107,7 +108,8 @@ func (k *deviceArgs) separateParts(c *Comm, part, whole buffer) *deviceArgs {
 }
 
 func deviceAllReduce[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) *deviceArgs {
-	k := setDevice[T](new(deviceArgs), c, plan.AllReduce, s, -1, recv.Len(), bufferOf("send", send), bufferOf("recv", recv))
+	k := setDevice[T](new(deviceArgs), c, plan.AllReduce, s, -1, recv.Len(), bufferOf("send", send),
+		bufferOf("recv", recv))
 	k.sameLength(c, send.Len(), recv.Len())
 	return k.reducing(c, op).separate(c)
 }
@@ -137,13 +139,15 @@ func deviceBroadcast[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]
 }
 
 func deviceAllGather[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) *deviceArgs {
-	k := setDevice[T](new(deviceArgs), c, plan.AllGather, s, -1, send.Len(), bufferOf("send", send), bufferOf("recv", recv))
+	k := setDevice[T](new(deviceArgs), c, plan.AllGather, s, -1, send.Len(), bufferOf("send", send),
+		bufferOf("recv", recv))
 	k.parts(c, "recv", recv.Len(), send.Len())
 	return k.separateParts(c, k.in, k.out)
 }
 
 func deviceReduceScatter[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) *deviceArgs {
-	k := setDevice[T](new(deviceArgs), c, plan.ReduceScatter, s, -1, recv.Len(), bufferOf("send", send), bufferOf("recv", recv))
+	k := setDevice[T](new(deviceArgs), c, plan.ReduceScatter, s, -1, recv.Len(), bufferOf("send", send),
+		bufferOf("recv", recv))
 	k.parts(c, "send", send.Len(), recv.Len())
 	return k.reducing(c, op).separateParts(c, k.out, k.in)
 }

@@ -56,7 +56,8 @@ func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		c.abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.rank, during, ctx.Err())})
+		c.abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.rank,
+			during, ctx.Err())})
 		d.group.Abort(err)
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMax)
 		defer cancel()
@@ -100,8 +101,9 @@ func (d *devices) finish() {
 		if err != nil {
 			d.broken(engine.Describe(h), err)
 		} else {
-			c.abort(transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d closed its communicator during %s; call SyncDevice before Close",
-				engine.FaultClosed, c.rank, engine.Describe(h))})
+			c.abort(transport.Fault{Rank: c.rank,
+				Text: fmt.Sprintf("%srank %d closed its communicator during %s; call SyncDevice before Close",
+					engine.FaultClosed, c.rank, engine.Describe(h))})
 		}
 	}
 }

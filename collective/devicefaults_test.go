@@ -60,19 +60,23 @@ func TestDeviceArguments(t *testing.T) {
 			call func() error
 			want string
 		}{
-			"no stream":          {func() error { return AllReduceDevice(ctx, c, nil, x, x, Sum) }, "no stream"},
-			"a closed stream":    {func() error { return AllReduceDevice(ctx, c, closed, x, x, Sum) }, "stream on " + s.Device().String() + " was closed"},
+			"no stream": {func() error { return AllReduceDevice(ctx, c, nil, x, x, Sum) }, "no stream"},
+			"a closed stream": {func() error { return AllReduceDevice(ctx, c, closed, x, x, Sum) },
+				"stream on " + s.Device().String() + " was closed"},
 			"another device":     {func() error { return AllReduceDevice(ctx, c, s, far, far, Sum) }, other.UUID()},
 			"a stream elsewhere": {func() error { return AllReduceDevice(ctx, c, elsewhere, far, far, Sum) }, s.Device().UUID()},
 			"freed":              {func() error { return BroadcastDevice(ctx, c, s, freed, freed, 0) }, "freed"},
-			"lengths":            {func() error { return AllReduceDevice(ctx, c, s, x, y, Sum) }, "send has 100 elements, recv 200"},
-			"parts":              {func() error { return AllGatherDevice(ctx, c, s, x, x) }, "want 2 parts"},
-			"in part":            {func() error { return AllReduceDevice(ctx, c, s, y.Slice(0, 100), y.Slice(50, 150), Sum) }, "overlap"},
-			"root":               {func() error { return ReduceDevice(ctx, c, s, x, x, Sum, 2) }, "root 2 of 2"},
-			"operation":          {func() error { return AllReduceDevice(ctx, c, s, x, x, Op(9)) }, "no such operation"},
+			"lengths": {func() error { return AllReduceDevice(ctx, c, s, x, y, Sum) },
+				"send has 100 elements, recv 200"},
+			"parts": {func() error { return AllGatherDevice(ctx, c, s, x, x) }, "want 2 parts"},
+			"in part": {func() error { return AllReduceDevice(ctx, c, s, y.Slice(0, 100), y.Slice(50, 150), Sum) },
+				"overlap"},
+			"root":      {func() error { return ReduceDevice(ctx, c, s, x, x, Sum, 2) }, "root 2 of 2"},
+			"operation": {func() error { return AllReduceDevice(ctx, c, s, x, x, Op(9)) }, "no such operation"},
 		} {
 			err := w.call()
-			if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), w.want) || !strings.Contains(err.Error(), fmt.Sprintf("Device on rank %d", c.Rank())) {
+			if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), w.want) ||
+				!strings.Contains(err.Error(), fmt.Sprintf("Device on rank %d", c.Rank())) {
 				return fmt.Errorf("%s: %v, want %q", name, err, w.want)
 			}
 			if name == "freed" && !errors.Is(err, cuda.ErrFreed) {
@@ -119,7 +123,8 @@ func TestOpeningFails(t *testing.T) {
 	for _, of := range []struct {
 		call string
 		n    int
-	}{{"cuMemAlloc", 6}, {"cuModuleLoadDataEx", 8}, {"cuMemHostRegister", 1}, {"cuStreamCreateWithPriority", 7}, {"cuEventCreate", 4}} {
+	}{{"cuMemAlloc", 6}, {"cuModuleLoadDataEx", 8}, {"cuMemHostRegister", 1}, {"cuStreamCreateWithPriority", 7},
+		{"cuEventCreate", 4}} {
 		call, n := of.call, of.n
 		numbers := rng.Perm(n)
 		for _, k := range numbers[:min(n, most)] {
@@ -147,7 +152,8 @@ func openingFails(t *testing.T, call string) {
 			return nil
 		}
 		var failed *RankError
-		if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), call) || !strings.Contains(err.Error(), "BarrierDevice") {
+		if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrDevice) ||
+			!strings.Contains(err.Error(), call) || !strings.Contains(err.Error(), "BarrierDevice") {
 			return fmt.Errorf("%s fails: %v", call, err)
 		}
 		var driver *cuda.Error
@@ -204,7 +210,8 @@ func deviceFails(t *testing.T) {
 		}
 	}
 	var failed *RankError
-	if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), "device 1") || !strings.Contains(err.Error(), "AllReduceDevice") {
+	if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrDevice) ||
+		!strings.Contains(err.Error(), "device 1") || !strings.Contains(err.Error(), "AllReduceDevice") {
 		t.Errorf("rank %d: %v", c.Rank(), err)
 	}
 	if err := AllReduce(ctx, c, []int32{1}, []int32{1}, Sum); !errors.Is(err, ErrDevice) {
@@ -331,7 +338,8 @@ func TestInProcessOnDevices(t *testing.T) {
 		}
 		err = BarrierDevice(t.Context(), c, s)
 		var failed *RankError
-		if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) || !strings.Contains(err.Error(), "device calls need a process per rank: start them with treerun") {
+		if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) ||
+			!strings.Contains(err.Error(), "device calls need a process per rank: start them with treerun") {
 			return fmt.Errorf("BarrierDevice of a goroutine: %w", err)
 		}
 		return errors.Join(Barrier(t.Context(), c), s.Close())

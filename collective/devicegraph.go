@@ -48,7 +48,9 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 			if !f.Hung {
 				continue
 			}
-			e := &deviceError{text: fmt.Sprintf("the link of ranks %d and %d (%s, %s) hangs, and with it whoever has tried it: start the job again, which leaves the link out if what is measured is kept (no --no-topo-cache), or leave out one of the two GPUs (--gpus)",
+			e := &deviceError{text: fmt.Sprintf("the link of ranks %d and %d (%s, %s) hangs, and with it whoever has tried "+
+				"it: start the job again, which leaves the link out if what is measured is kept (no --no-topo-cache), or leave "+
+				"out one of the two GPUs (--gpus)",
 				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])}
 			for _, r := range []int{h.Ranks[f.A], h.Ranks[f.B]} {
 				if r == o.c.rank {

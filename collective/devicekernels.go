@@ -34,7 +34,8 @@ func (k *deviceKernels) Copy(s *cuda.Stream, dst, dst2, src cuda.Addr, n int64) 
 	return k.CopyForward(s, dst, dst2, src, n)
 }
 
-func (k *deviceKernels) Reduce(s *cuda.Stream, op kernel.Op, d kernel.DType, dst, dst2, a, b, c cuda.Addr, n int64) error {
+func (k *deviceKernels) Reduce(s *cuda.Stream, op kernel.Op, d kernel.DType, dst, dst2, a, b, c cuda.Addr,
+	n int64) error {
 	return k.Set.Reduce(s, kernels.Op(op), kernels.DType(d), kernels.Arrays{Dst: dst, Dst2: dst2, A: a, B: b, C: c, N: n})
 }
 

@@ -14,7 +14,8 @@ import (
 func FuzzDeviceMessages(f *testing.F) {
 	offer := memoryOffer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
 	for _, v := range []any{
-		told[deviceHello]{Value: deviceHello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30, Probe: probeOffer{Memory: offer, Pattern: make([]byte, patternBytes)}}},
+		told[deviceHello]{Value: deviceHello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30,
+			Probe: probeOffer{Memory: offer, Pattern: make([]byte, patternBytes)}}},
 		told[deviceReach]{Value: deviceReach{Sources: []int{1, 2}, Missing: []missingPeer{{3, "because"}}}},
 		told[deviceShare]{Value: deviceShare{Staging: offer, Block: 4096}},
 	} {

@@ -35,7 +35,8 @@ type opening struct {
 
 // openDevices opens the device of every rank. The communicator is claimed.
 func (c *Comm) openDevices(ctx context.Context, dev *cuda.Device) (*devices, error) {
-	d := &devices{c: c, device: dev, first: 1, local: sharing(c.ep, c.rank, c.size), kick: make(chan struct{}, 1), stop: make(chan struct{})}
+	d := &devices{c: c, device: dev, first: 1, local: sharing(c.ep, c.rank, c.size), kick: make(chan struct{}, 1),
+		stop: make(chan struct{})}
 	d.mine = slices.Index(d.local, c.rank)
 	d.compared = make([]uint64, len(d.local))
 	o := &opening{devices: d, ctx: ctx, w: newInner(c, openDevices)}
@@ -76,7 +77,8 @@ func (o *opening) meet() (err error) {
 	h := deviceHello{Host: c.world.HostOf(c.rank), Process: thisProcess(), Device: o.device.UUID(), Name: o.device.Name(),
 		Memory: o.device.TotalMemory()}
 	if threadOf(c.world) != nil {
-		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: start them with treerun")
+		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
+			"start them with treerun")
 	} else if err = o.device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
 		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
 	}
@@ -96,7 +98,8 @@ func (o *opening) meet() (err error) {
 			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
 		}
 		if q := slices.IndexFunc(o.all, func(q deviceHello) bool { return q.Process == h.Process }); q != r {
-			return fmt.Errorf("ranks %d and %d are of one process, and device calls need a process per rank: start them with treerun", q, r)
+			return fmt.Errorf("ranks %d and %d are of one process, and device calls need a process per rank: start them with "+
+				"treerun", q, r)
 		}
 	}
 	return nil
@@ -125,7 +128,8 @@ func (o *opening) tryPeers() error {
 		if o.dropped(r) {
 			mine.Missing = append(mine.Missing, missingPeer{r, "so it was measured"})
 		} else if err := o.trial.try(o.ctx, &o.all[r]); errors.Is(err, errHung) {
-			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or leave one of the two GPUs out (--gpus)", o.device, r, o.all[r].Device, err)
+			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
+				"leave one of the two GPUs out (--gpus)", o.device, r, o.all[r].Device, err)
 			o.device.Abandon()
 		} else if err != nil {
 			mine.Missing = append(mine.Missing, missingPeer{r, err.Error()})
@@ -149,7 +153,8 @@ func (o *opening) tryPeers() error {
 	for r, reach := range all {
 		for _, m := range reach.Missing {
 			if o.c.rank == 0 && o.c.world.Setting("verbose") != "" {
-				fmt.Fprintf(os.Stderr, "treerun: the device of rank %d does not read that of rank %d, which goes through host memory: %s\n", r, m.Rank, m.Why)
+				fmt.Fprintf(os.Stderr, "treerun: the device of rank %d does not read that of rank %d, which goes through host "+
+					"memory: %s\n", r, m.Rank, m.Why)
 			}
 		}
 	}
@@ -225,7 +230,8 @@ func (o *opening) layOut(s *setup) (mine outcome, err error) {
 		return mine, err
 	}
 	o.slots, o.slotBytes = slots, slotBytes
-	o.layout, err = device.NewLayout(device.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.rank)
+	o.layout, err = device.NewLayout(device.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
+		o.c.rank)
 	digest := sha256.New()
 	for _, p := range placed {
 		fmt.Fprintln(digest, p.Plan.Digest(), p.Lanes)
@@ -336,7 +342,8 @@ func (o *opening) start() error {
 
 // explain says, for people, which plans the devices run.
 func (d *devices) explain(l *device.Layout) string {
-	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device memory on rank %d\n",
+	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device "+
+		"memory on rank %d\n",
 		d.c.size, d.device.Name(), d.slots, d.slotBytes, float64(l.StagingBytes(d.c.rank))/(1<<20), d.c.rank)
 	if d.c.size == 1 {
 		return text

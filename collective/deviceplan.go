@@ -15,7 +15,8 @@ type devicePlanning struct {
 
 // deviceKinds are the collectives that run on devices. Their plans are all made
 // when the first of them is called, so that rank 0 decides on all of them.
-var deviceKinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather, plan.ReduceScatter}
+var deviceKinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather,
+	plan.ReduceScatter}
 
 // Staging memory: a share of a device's, up to what keeps any link busy.
 const (

@@ -54,7 +54,8 @@ func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*D
 	}
 	defer c.end()
 	if c.devices != nil && c.devices.device != x.Device() {
-		return nil, refuse(fmt.Errorf("memory of %v; the communicator's device calls on this rank are on %v", x.Device(), c.devices.device))
+		return nil, refuse(fmt.Errorf("memory of %v; the communicator's device calls on this rank are on %v", x.Device(),
+			c.devices.device))
 	}
 	k := &deviceArgs{args: args{registers: true, device: true}}
 	if c.devices == nil {
@@ -74,7 +75,8 @@ func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*D
 
 // register exchanges what lies where, or that this rank has failed to hold its memory.
 // The communicator is claimed.
-func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64, hold *cuda.Hold, err error) (_ *DeviceMemory, failed error) {
+func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64, hold *cuda.Hold, err error) (_ *DeviceMemory,
+	failed error) {
 	c := d.c
 	w := newInner(c, openDevices)
 	m := &DeviceMemory{c: c, mine: at, bytes: bytes, hold: hold, at: make([]cuda.Addr, c.size)}
@@ -190,7 +192,8 @@ func (d *devices) find(b buffer) (place, bool, error) {
 	for _, m := range d.registered {
 		if at := int64(b.addr) - int64(m.mine); m.direct && at >= 0 && at <= m.bytes-b.bytes {
 			if err := m.hold.Check(); err != nil {
-				return place{}, false, fmt.Errorf("%s lies where memory is registered that is gone: %w; call DeviceMemory.Close before it is freed", b.name, err)
+				return place{}, false, fmt.Errorf("%s lies where memory is registered that is gone: %w; call DeviceMemory.Close "+
+					"before it is freed", b.name, err)
 			}
 			return place{m, at}, true, nil
 		}

@@ -85,11 +85,18 @@ func tryRegistered(t *testing.T, c *Comm, s *cuda.Stream, x [2]cuda.Slice[int32]
 		out  cuda.Slice[int32]
 		want func(i int) int32
 	}{
-		{"AllReduce", func() error { return AllReduceDevice(ctx, c, s, part(0, 0, count), part(1, 0, count), Sum) }, part(1, 0, count), func(i int) int32 { return int32(n*(i%100) + 6) }},
-		{"AllReduce in place", func() error { return AllReduceDevice(ctx, c, s, part(0, 0, count), part(0, 0, count), Max) }, part(0, 0, count), func(i int) int32 { return int32(i%100 + 3) }},
-		{"AllGather", func() error { return AllGatherDevice(ctx, c, s, part(0, 0, count), part(1, 0, n*count)) }, part(1, 0, n*count), func(i int) int32 { return int32(i%count%100 + i/count) }},
-		{"AllGather in place", func() error { return AllGatherDevice(ctx, c, s, part(0, me*count, count), part(0, 0, n*count)) }, part(0, 0, n*count), func(i int) int32 { return int32(i%100 + i/count) }},
-		{"ReduceScatter", func() error { return ReduceScatterDevice(ctx, c, s, part(0, 0, n*count), part(1, 0, count), Sum) }, part(1, 0, count), func(i int) int32 { return int32(n*((me*count+i)%100) + 6) }},
+		{"AllReduce", func() error { return AllReduceDevice(ctx, c, s, part(0, 0, count), part(1, 0, count), Sum) },
+			part(1, 0, count), func(i int) int32 { return int32(n*(i%100) + 6) }},
+		{"AllReduce in place", func() error { return AllReduceDevice(ctx, c, s, part(0, 0, count), part(0, 0, count), Max) },
+			part(0, 0, count), func(i int) int32 { return int32(i%100 + 3) }},
+		{"AllGather", func() error { return AllGatherDevice(ctx, c, s, part(0, 0, count), part(1, 0, n*count)) },
+			part(1, 0, n*count), func(i int) int32 { return int32(i%count%100 + i/count) }},
+		{"AllGather in place", func() error {
+			return AllGatherDevice(ctx, c, s, part(0, me*count, count),
+				part(0, 0, n*count))
+		}, part(0, 0, n*count), func(i int) int32 { return int32(i%100 + i/count) }},
+		{"ReduceScatter", func() error { return ReduceScatterDevice(ctx, c, s, part(0, 0, n*count), part(1, 0, count), Sum) },
+			part(1, 0, count), func(i int) int32 { return int32(n*((me*count+i)%100) + 6) }},
 		{"ReduceScatter in place", func() error {
 			return ReduceScatterDevice(ctx, c, s, part(0, 0, n*count), part(0, me*count, count), Sum)
 		}, part(0, me*count, count), func(i int) int32 { return int32(n*((me*count+i)%100) + 6) }},

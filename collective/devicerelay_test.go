@@ -51,7 +51,8 @@ func TestRelayedMismatch(t *testing.T) {
 			if err = AllReduceDevice(t.Context(), c, s, x.Slice(0, 100+c.Rank()), x.Slice(0, 100+c.Rank()), Sum); err == nil {
 				err = c.SyncDevice(t.Context(), s)
 			}
-			if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "100 int32") || !strings.Contains(err.Error(), "101 int32") {
+			if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "100 int32") ||
+				!strings.Contains(err.Error(), "101 int32") {
 				return errors.Join(errors.New("want ErrMismatch with both calls, not"), err)
 			}
 			return errors.Join(closed(c, ErrMismatch), x.Free())
@@ -88,7 +89,8 @@ func TestRelayedRankLost(t *testing.T) {
 			err = BarrierDevice(ctx, c, s)
 		}
 		var failed *RankError
-		if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrRankLost) || !strings.Contains(err.Error(), "unplugged") {
+		if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrRankLost) ||
+			!strings.Contains(err.Error(), "unplugged") {
 			return errors.Join(errors.New("want the loss of rank 1, not"), err)
 		}
 		return closed(c, ErrRankLost)

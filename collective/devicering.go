@@ -61,7 +61,8 @@ func (r callRing) get(seq uint64) (h transport.Header, place uint64, ok bool) {
 // differs compares the calls numbered from to upTo with those of another rank, which
 // has entered calls up to theirLatest. It returns the first that is not the same, and
 // the number of the first that the other one has still to enter.
-func (r callRing) differs(theirs callRing, from, upTo, theirLatest uint64) (mine, other transport.Header, differ bool, next uint64) {
+func (r callRing) differs(theirs callRing, from, upTo, theirLatest uint64) (mine, other transport.Header, differ bool,
+	next uint64) {
 	from = max(from, upTo-min(upTo, ringCalls)+1)
 	for seq := from; seq <= upTo; seq++ {
 		a, here, ok := r.get(seq)

@@ -51,7 +51,8 @@ func TestCallRing(t *testing.T) {
 		if found && (a != header(odd) || o.Seq != odd || o.Root != 7 && !elsewhere) {
 			t.Fatalf("found %+v and %+v in place of call %d", a, o, odd)
 		}
-		if _, _, found, next := mine.differs(b.ring(1), 1, behind, 0); found || next != max(1, behind-min(behind, ringCalls)+1) {
+		if _, _, found, next := mine.differs(b.ring(1), 1, behind, 0); found ||
+			next != max(1, behind-min(behind, ringCalls)+1) {
 			t.Fatalf("of a rank that has called nothing, calls up to %d are the same", next)
 		}
 		if _, _, ok := b.ring(1).get(5); ok {

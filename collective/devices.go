@@ -157,7 +157,8 @@ func (d *devices) broken(during string, err error) {
 		d.cause = err
 	}
 	d.mu.Unlock()
-	d.c.abort(transport.Fault{Rank: d.c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", faultDevice, d.c.rank, during, err)})
+	d.c.abort(transport.Fault{Rank: d.c.rank,
+		Text: fmt.Sprintf("%srank %d in %s: %v", faultDevice, d.c.rank, during, err)})
 }
 
 // groupFailed is told why the group has failed by itself.
@@ -195,7 +196,8 @@ func (d *devices) relayFault(err error, during string) (f transport.Fault, is bo
 		return transport.Fault{Rank: link.Peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
 			engine.FaultClosed, link.Peer, c.rank, during)}, true
 	case errors.As(err, &link):
-		return transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", engine.FaultLink, c.rank, during, err)}, true
+		return transport.Fault{Rank: c.rank, Text: fmt.Sprintf("%srank %d in %s: %v", engine.FaultLink, c.rank, during, err)},
+			true
 	}
 	return f, false
 }
@@ -310,7 +312,8 @@ func (d *devices) compareHost() (same bool) {
 // mismatch is the fault of rank r, whose call of the same number is theirs.
 func (d *devices) mismatch(r int, theirs, mine transport.Header) transport.Fault {
 	if theirs == mine {
-		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
+		return transport.Fault{Rank: -1, Text: fmt.Sprintf(
+			"%srank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
 			engine.FaultMismatch, r, d.c.rank, engine.Describe(mine))}
 	}
 	return d.c.engine.Mismatch(r, theirs, mine)

@@ -100,7 +100,8 @@ func (k *staleTrial) sum(x cuda.Slice[int32]) error {
 
 // held says what is wrong with the error of Free of memory that is registered.
 func (k *staleTrial) held(err error) error {
-	if want := fmt.Sprintf("RegisterDevice on rank %d", k.c.Rank()); !errors.Is(err, cuda.ErrHeld) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("RegisterDevice on rank %d", k.c.Rank()); !errors.Is(err, cuda.ErrHeld) ||
+		!strings.Contains(err.Error(), want) {
 		return fmt.Errorf("Free of registered memory: %v, want ErrHeld by %s", err, want)
 	}
 	return nil
@@ -190,14 +191,16 @@ func (k *staleTrial) wrapped() error {
 		return err
 	}
 	if y.Addr() != x.Addr() {
-		return fmt.Errorf("the address %#x was not used again, but %#x: this tests nothing", uint64(x.Addr()), uint64(y.Addr()))
+		return fmt.Errorf("the address %#x was not used again, but %#x: this tests nothing", uint64(x.Addr()),
+			uint64(y.Addr()))
 	}
 	if err := k.gone(y); err != nil {
 		return errors.Join(err, k.sum(y))
 	}
 	_, err = RegisterDevice(ctx, k.c, x)
 	var failed *RankError
-	if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) || errors.Is(err, cuda.ErrFreed) != (failed.Rank == k.c.Rank()) || !strings.Contains(err.Error(), "was freed") {
+	if !errors.As(err, &failed) || !errors.Is(err, ErrDevice) ||
+		errors.Is(err, cuda.ErrFreed) != (failed.Rank == k.c.Rank()) || !strings.Contains(err.Error(), "was freed") {
 		return fmt.Errorf("registering memory that is gone: %w", err)
 	}
 	if err := errors.Join(m.Close(ctx), k.sum(y)); err != nil {
@@ -213,7 +216,8 @@ func (k *staleTrial) wrapped() error {
 func (k *staleTrial) gone(x cuda.Slice[int32]) error {
 	err := AllReduceDevice(k.t.Context(), k.c, k.s, x, x, Sum)
 	if !errors.Is(err, ErrArgument) || !errors.Is(err, cuda.ErrFreed) ||
-		!strings.Contains(err.Error(), fmt.Sprintf("on rank %d", k.c.Rank())) || !strings.Contains(err.Error(), "DeviceMemory.Close") {
+		!strings.Contains(err.Error(), fmt.Sprintf("on rank %d", k.c.Rank())) ||
+		!strings.Contains(err.Error(), "DeviceMemory.Close") {
 		return fmt.Errorf("a call where registered memory is gone: %v", err)
 	}
 	return nil

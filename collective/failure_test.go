@@ -80,7 +80,8 @@ func TestContentsOfSurvivors(t *testing.T) {
 				for r, err := range errs {
 					var re *RankError
 					switch {
-					case r == by && (errors.Is(err, ErrClosed) || errors.Is(err, ErrBusy) || kind == ErrRankLost): // ErrBusy: closed between two calls
+					// ErrBusy: closed between two calls
+					case r == by && (errors.Is(err, ErrClosed) || errors.Is(err, ErrBusy) || kind == ErrRankLost):
 					case !errors.As(err, &re) || re.Rank != by || !errors.Is(err, kind):
 						t.Errorf("%d ranks, seed %d: rank %d: %v, want %q of rank %d", size, seed, r, err, kind, by)
 					}
@@ -105,7 +106,8 @@ func TestRankLostDuringNew(t *testing.T) {
 	})
 	for _, r := range []int{0, 2} {
 		var re *RankError
-		if !errors.As(errs[r], &re) || re.Rank != 1 || !errors.Is(errs[r], ErrRankLost) || !strings.Contains(errs[r].Error(), "exited with code 3") {
+		if !errors.As(errs[r], &re) || re.Rank != 1 || !errors.Is(errs[r], ErrRankLost) ||
+			!strings.Contains(errs[r].Error(), "exited with code 3") {
 			t.Errorf("rank %d: %v, want ErrRankLost of rank 1 with its cause", r, errs[r])
 		}
 	}
@@ -178,7 +180,8 @@ func TestSettingsDiffer(t *testing.T) {
 		return err
 	})
 	for r, err := range errs {
-		if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), "ranks 0,2") || !strings.Contains(err.Error(), "slots=4x4096 plans=any graph=measured on rank 1") {
+		if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), "ranks 0,2") ||
+			!strings.Contains(err.Error(), "slots=4x4096 plans=any graph=measured on rank 1") {
 			t.Errorf("rank %d: %v, want both values and their ranks", r, err)
 		}
 	}
@@ -194,7 +197,8 @@ func TestPeerEndsDuringNew(t *testing.T) {
 		return nil, fmt.Errorf("joining rank 0: %w", syscall.ECONNREFUSED)
 	}
 	for r, err := range ranktest.New(ranktest.OneHost(2)...).Run(t, func(w *ranktest.World) error {
-		_, err := New(t.Context(), &fakeWorld{World: w}, WithGraph(topo.UniformGraph(2)), func(c *config) { c.connect = refuse })
+		_, err := New(t.Context(), &fakeWorld{World: w}, WithGraph(topo.UniformGraph(2)),
+			func(c *config) { c.connect = refuse })
 		return err
 	}) {
 		var re *RankError

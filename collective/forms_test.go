@@ -92,7 +92,8 @@ func coalescing[T Number](k codec[T]) pieces {
 }
 
 var coalescedTypes = []pieces{
-	coalescing(int8s), coalescing(uint64s), coalescing(float16s), coalescing(bfloat16s), coalescing(float32s), coalescing(float64s),
+	coalescing(int8s), coalescing(uint64s), coalescing(float16s), coalescing(bfloat16s), coalescing(float32s),
+	coalescing(float64s),
 }
 
 // randomEnds cuts count elements into pieces, some of them empty.

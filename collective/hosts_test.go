@@ -65,7 +65,8 @@ func tryHosts(t *testing.T, g *topo.Graph, s string, rng *rand.Rand, opts []Opti
 			if err := tr.check(); err != nil {
 				return fmt.Errorf("case %d: %w", i, err)
 			}
-			if choice, err := c.Choice(tc.kind, 0, 64); err != nil || s != "" && len(all) > 0 && !strings.HasPrefix(choice.Algorithm, s) && g.Ranks > 1 && several(g) {
+			if choice, err := c.Choice(tc.kind, 0, 64); err != nil || s != "" && len(all) > 0 &&
+				!strings.HasPrefix(choice.Algorithm, s) && g.Ranks > 1 && several(g) {
 				return fmt.Errorf("case %d: %v ran by %s: %v", i, tr, choice.Algorithm, err)
 			}
 		}

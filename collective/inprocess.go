@@ -17,7 +17,8 @@ import (
 // fails. Device calls, such as AllReduceDevice, are an ErrDevice: they need a process
 // per rank, as treerun starts them.
 func InProcess(n int) []World {
-	p := &process{size: n, jobs: waits.Local(n), endpoints: make(map[string][]transport.Endpoint), failed: make(chan struct{})}
+	p := &process{size: n, jobs: waits.Local(n), endpoints: make(map[string][]transport.Endpoint),
+		failed: make(chan struct{})}
 	all := make([]World, n)
 	for r := range all {
 		all[r] = &thread{process: p, rank: r, joined: make(map[string]int)}

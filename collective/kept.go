@@ -91,7 +91,8 @@ func (s *setup) keptHost(cache *probe.Cache, hosts []int, known Networked) keptH
 		return keptHost{}
 	}
 	addrs := known.ListenAddrs()
-	mine := keptHost{Member: probe.Member{Name: known.HostName(s.w.Rank()), Identity: probe.Identity(addrs), Facts: iface.Facts(addrs)}}
+	mine := keptHost{Member: probe.Member{Name: known.HostName(s.w.Rank()), Identity: probe.Identity(addrs),
+		Facts: iface.Facts(addrs)}}
 	if cache == nil || len(members) == 1 || s.w.Setting("no-topo-cache") == refresh {
 		return mine
 	}
@@ -136,7 +137,8 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at
 			at[h] = time.Now().Unix()
 		}
 		if r == s.w.Rank() && cache != nil && len(members) > 1 && measured(graphs[h]) {
-			_ = cache.Store(cache.Path(len(members), s.cores), graphs[h]) // the next job measures again when it could not be kept
+			// the next job measures again when it could not be kept
+			_ = cache.Store(cache.Path(len(members), s.cores), graphs[h])
 		}
 	}
 	return graphs, nil
@@ -148,7 +150,8 @@ func measured(g *topo.Graph) bool {
 
 // betweenHosts returns the network between hosts, the same on all ranks, and on
 // rank 0 why what is kept of it was not taken.
-func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Member, effort network.Effort) (n *network.Network, unused string, err error) {
+func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Member,
+	effort network.Effort) (n *network.Network, unused string, err error) {
 	file := ""
 	var blob []byte
 	if s.w.Rank() == 0 && cache != nil {
@@ -190,7 +193,8 @@ func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Me
 
 // keptBlob returns the network in file, nil where it does not serve, and why it
 // does not. Where it is not asked for, that is what has changed since, if anything.
-func (s *setup) keptBlob(cache *probe.Cache, file string, members []probe.Member, effort network.Effort) (blob []byte, unused string, err error) {
+func (s *setup) keptBlob(cache *probe.Cache, file string, members []probe.Member, effort network.Effort) (blob []byte,
+	unused string, err error) {
 	anew := s.w.Setting("no-topo-cache") == refresh
 	if anew {
 		effort = network.Off // whatever there is

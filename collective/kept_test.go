@@ -136,7 +136,8 @@ func TestKeptNetworkOfChangedHosts(t *testing.T) {
 		t.Errorf("there was nothing: %s", first.Unused)
 	}
 	age(t, dir, time.Hour)
-	rewrite(t, dir, `"network namespace":"([^"]*)"`, func(is string) string { return `"network namespace":"not ` + is + `"` })
+	rewrite(t, dir, `"network namespace":"([^"]*)"`,
+		func(is string) string { return `"network namespace":"not ` + is + `"` })
 	const why = "no longer holds: host host"
 	off, _, err := keptJob(t, dir, hosts, map[string]string{"probe": "off"})
 	if err != nil {
@@ -149,7 +150,8 @@ func TestKeptNetworkOfChangedHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second.Network.At < first.Network.At || !strings.Contains(second.Unused, why) || !strings.Contains(second.Unused, "network namespace was not ") {
+	if second.Network.At < first.Network.At || !strings.Contains(second.Unused, why) ||
+		!strings.Contains(second.Unused, "network namespace was not ") {
 		t.Errorf("measured:\n%s", second.Text(0))
 	}
 	age(t, dir, time.Hour)
@@ -186,7 +188,8 @@ func TestProbeOff(t *testing.T) {
 	if known, _, err = keptJob(t, dir, []int{0, 1}, map[string]string{}); err != nil || known.Network.Probe != "quick" {
 		t.Errorf("over a broken file: %v, %v", known, err)
 	}
-	if _, _, err = keptJob(t, dir, []int{0, 1}, map[string]string{"probe": "fast"}); !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "quick, full or off") {
+	if _, _, err = keptJob(t, dir, []int{0, 1}, map[string]string{"probe": "fast"}); !errors.Is(err, ErrArgument) ||
+		!strings.Contains(err.Error(), "quick, full or off") {
 		t.Errorf("--probe fast: %v", err)
 	}
 }

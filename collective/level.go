@@ -15,7 +15,8 @@ const levelFrom = 1.5
 // where all hosts are one machine (boxes are as in config) whose network has no
 // limits; otherwise g itself.
 func levelled(g *topo.Graph, boxes []int) *topo.Graph {
-	if len(boxes) != g.Ranks || len(g.Hosts) != g.Ranks || slices.ContainsFunc(boxes, func(b int) bool { return b != boxes[0] }) {
+	if len(boxes) != g.Ranks || len(g.Hosts) != g.Ranks ||
+		slices.ContainsFunc(boxes, func(b int) bool { return b != boxes[0] }) {
 		return g
 	}
 	var rates, latencies []float64

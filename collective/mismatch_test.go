@@ -36,7 +36,8 @@ func (tc typedCall) try(c *Comm) trial {
 
 // text is how an error names the call, whatever its number.
 func (tc typedCall) text() string {
-	h := transport.Header{Kind: uint8(tc.kind), Op: uint8(tc.op), Count: uint64(tc.count), DType: uint8(tc.dtype), Root: -1}
+	h := transport.Header{Kind: uint8(tc.kind), Op: uint8(tc.op), Count: uint64(tc.count), DType: uint8(tc.dtype),
+		Root: -1}
 	if tc.premul {
 		h.Op = engine.PreMulSum
 	}
@@ -101,7 +102,8 @@ func mismatchCases(size, count int) []mismatchCase {
 		all = append(all,
 			mismatchCase{fmt.Sprintf("%v instead of %v", next, kind), []typedCall{usual}, []typedCall{other}, 0},
 			mismatchCase{fmt.Sprintf("%v and %v swapped", kind, next), []typedCall{usual, other}, []typedCall{other, usual}, 0},
-			mismatchCase{fmt.Sprintf("one %v fewer", kind), []typedCall{usual, usual, other}, []typedCall{usual, other, other}, 1})
+			mismatchCase{fmt.Sprintf("one %v fewer", kind), []typedCall{usual, usual, other},
+				[]typedCall{usual, other, other}, 1})
 	}
 	return all
 }
@@ -201,7 +203,8 @@ func TestMismatchMatrix(t *testing.T) {
 	}
 }
 
-func tryMismatch(t *testing.T, size, odd int, mc mismatchCase, makeCalls func(*testing.T, *Comm, []typedCall) error, opts ...Option) {
+func tryMismatch(t *testing.T, size, odd int, mc mismatchCase, makeCalls func(*testing.T, *Comm, []typedCall) error,
+	opts ...Option) {
 	start := time.Now()
 	errs := runRanks(t, size, func(_ *fakeWorld, c *Comm) error {
 		calls := mc.usual
@@ -299,7 +302,8 @@ func TestMismatchCoalesced(t *testing.T) {
 				err := AllReduceCoalesced(t.Context(), c, x, x, Sum)
 				return errors.Join(err, Barrier(t.Context(), c))
 			}) {
-				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "(sum of 30 float32)") || !strings.Contains(err.Error(), odd.says) {
+				if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "(sum of 30 float32)") ||
+					!strings.Contains(err.Error(), odd.says) {
 					t.Errorf("rank %d: %v, want ErrMismatch and %q", r, err, odd.says)
 				}
 			}

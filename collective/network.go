@@ -31,7 +31,8 @@ func connect(ctx context.Context, w World, purpose string, layout transport.Layo
 }
 
 // connectNetwork opens the links between hosts.
-func connectNetwork(ctx context.Context, w World, purpose string, layout transport.Layout, hosts []int) (*tcp.Endpoint, error) {
+func connectNetwork(ctx context.Context, w World, purpose string, layout transport.Layout, hosts []int) (*tcp.Endpoint,
+	error) {
 	cfg, err := networkConfig(w, purpose)
 	if err != nil {
 		return nil, err
@@ -43,7 +44,8 @@ func connectNetwork(ctx context.Context, w World, purpose string, layout transpo
 // purposeProbe is what connections are for that end with the measurement.
 const purposeProbe = "probe"
 
-var errNotNetworked = errors.New("the ranks are on several hosts, and their World does not know its addresses (it is not a collective.Networked)")
+var errNotNetworked = errors.New("the ranks are on several hosts, and their World does not know its addresses (it is " +
+	"not a collective.Networked)")
 
 // networkConfig says how ranks of different hosts connect, from what the World
 // knows and the launcher's settings.

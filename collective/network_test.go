@@ -12,7 +12,8 @@ import (
 
 // runHosts runs body as every rank of a job on several hosts, over shared memory
 // and TCP, and returns their errors, by rank.
-func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w *ranktest.Hosted, c *Comm) error, opts ...Option) []error {
+func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w *ranktest.Hosted, c *Comm) error,
+	opts ...Option) []error {
 	t.Helper()
 	return ranktest.New(hosts...).Run(t, func(world *ranktest.World) error {
 		w := &ranktest.Hosted{World: world}

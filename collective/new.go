@@ -94,7 +94,8 @@ func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
 
 // connectionLost reports whether err is what a rank sees of another one that has ended.
 func connectionLost(err error) bool {
-	return slices.ContainsFunc([]error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF},
+	return slices.ContainsFunc([]error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF,
+		io.ErrUnexpectedEOF},
 		func(of error) bool { return errors.Is(err, of) })
 }
 
@@ -235,7 +236,8 @@ func (s *setup) graph() (*topo.Graph, error) {
 	size := s.w.Size()
 	refused := s.cfg.usePlanning(s.w)
 	h := hello{
-		Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: job.MachineID(s.cfg.cores), Place: s.place(),
+		Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: job.MachineID(s.cfg.cores),
+		Place: s.place(),
 	}
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")

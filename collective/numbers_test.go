@@ -66,8 +66,10 @@ func TestNaN(t *testing.T) {
 			if raceDetector && (size > 2 || op == Prod || op == Min) {
 				continue
 			}
-			nanRows(t, op, size, []float32{math.Float32frombits(0x7fc00000), math.Float32frombits(0xffc00123), math.Float32frombits(0x7f800001)}, 1)
-			nanRows(t, op, size, []float64{math.Float64frombits(0x7ff8000000000000), math.Float64frombits(0xfff8000000000123), math.Float64frombits(0x7ff0000000000001)}, 1)
+			nanRows(t, op, size, []float32{math.Float32frombits(0x7fc00000), math.Float32frombits(0xffc00123),
+				math.Float32frombits(0x7f800001)}, 1)
+			nanRows(t, op, size, []float64{math.Float64frombits(0x7ff8000000000000), math.Float64frombits(0xfff8000000000123),
+				math.Float64frombits(0x7ff0000000000001)}, 1)
 			nanRows(t, op, size, []Float16{0x7e00, 0xfe12, 0x7c01}, 0x3c00)
 			nanRows(t, op, size, []BFloat16{0x7fc0, 0xffc1, 0x7f81}, 0x3f80)
 		}
@@ -100,26 +102,37 @@ func nanRows[T Number](t *testing.T, op Op, size int, nans []T, one T) {
 func TestInfinitiesAndZeros(t *testing.T) {
 	inf, zero := float32(math.Inf(1)), float32(math.Copysign(0, -1))
 	nan := math.Float32frombits(0x7fc00000)
-	tryNumbers(t, numbers[float32]{name: "infinities", op: Sum, in: [][]float32{{inf, -inf}, {inf, 1}, {-inf, -1}}, out: []float32{nan, inf, -inf}})
-	tryNumbers(t, numbers[float32]{name: "infinities", op: Prod, in: [][]float32{{inf, 0}, {inf, -2}}, out: []float32{nan, -inf}})
-	tryNumbers(t, numbers[float32]{name: "zeros", op: Min, in: [][]float32{{0, zero}, {zero, 0}, {0, 0}}, out: []float32{zero, zero, 0}})
-	tryNumbers(t, numbers[float32]{name: "zeros", op: Max, in: [][]float32{{0, zero}, {zero, 0}, {zero, zero}}, out: []float32{0, 0, zero}})
-	tryNumbers(t, numbers[float32]{name: "subnormals", op: Sum, in: [][]float32{{1e-45, 1e-45}}, out: []float32{math.Float32frombits(2)}})
-	tryNumbers(t, numbers[Float16]{name: "subnormals", op: Sum, in: [][]Float16{{1, 2}, {0x03ff, 1}}, out: []Float16{3, 0x0400}})
+	tryNumbers(t, numbers[float32]{name: "infinities", op: Sum, in: [][]float32{{inf, -inf}, {inf, 1}, {-inf, -1}},
+		out: []float32{nan, inf, -inf}})
+	tryNumbers(t, numbers[float32]{name: "infinities", op: Prod, in: [][]float32{{inf, 0}, {inf, -2}},
+		out: []float32{nan, -inf}})
+	tryNumbers(t, numbers[float32]{name: "zeros", op: Min, in: [][]float32{{0, zero}, {zero, 0}, {0, 0}},
+		out: []float32{zero, zero, 0}})
+	tryNumbers(t, numbers[float32]{name: "zeros", op: Max, in: [][]float32{{0, zero}, {zero, 0}, {zero, zero}},
+		out: []float32{0, 0, zero}})
+	tryNumbers(t, numbers[float32]{name: "subnormals", op: Sum, in: [][]float32{{1e-45, 1e-45}},
+		out: []float32{math.Float32frombits(2)}})
+	tryNumbers(t, numbers[Float16]{name: "subnormals", op: Sum, in: [][]Float16{{1, 2}, {0x03ff, 1}},
+		out: []Float16{3, 0x0400}})
 }
 
 // TestIntegersWrap: sums and products wrap; an Avg divides the wrapped sum and
 // truncates toward zero.
 func TestIntegersWrap(t *testing.T) {
-	tryNumbers(t, numbers[int8]{name: "wraps", op: Sum, in: [][]int8{{127, 1}, {-128, -1}, {100, 100}}, out: []int8{-128, 127, -56}})
+	tryNumbers(t, numbers[int8]{name: "wraps", op: Sum, in: [][]int8{{127, 1}, {-128, -1}, {100, 100}},
+		out: []int8{-128, 127, -56}})
 	tryNumbers(t, numbers[uint8]{name: "wraps", op: Sum, in: [][]uint8{{255, 1}, {200, 100}}, out: []uint8{0, 44}})
 	tryNumbers(t, numbers[int32]{name: "wraps", op: Sum, in: [][]int32{{math.MaxInt32, 1}}, out: []int32{math.MinInt32}})
-	tryNumbers(t, numbers[uint32]{name: "wraps", op: Prod, in: [][]uint32{{1 << 31, 2}, {1<<16 + 1, 1 << 16}}, out: []uint32{0, 1 << 16}})
+	tryNumbers(t, numbers[uint32]{name: "wraps", op: Prod, in: [][]uint32{{1 << 31, 2}, {1<<16 + 1, 1 << 16}},
+		out: []uint32{0, 1 << 16}})
 	tryNumbers(t, numbers[int64]{name: "wraps", op: Sum, in: [][]int64{{math.MaxInt64, 1}}, out: []int64{math.MinInt64}})
-	tryNumbers(t, numbers[uint64]{name: "wraps", op: Prod, in: [][]uint64{{1 << 63, 2}, {math.MaxUint64, math.MaxUint64}}, out: []uint64{0, 1}})
-	tryNumbers(t, numbers[int8]{name: "truncates", op: Avg, in: [][]int8{{-3, 0}, {3, 0}, {100, 100}, {-128, -128}}, out: []int8{-1, 1, -28, 0}})
+	tryNumbers(t, numbers[uint64]{name: "wraps", op: Prod, in: [][]uint64{{1 << 63, 2}, {math.MaxUint64, math.MaxUint64}},
+		out: []uint64{0, 1}})
+	tryNumbers(t, numbers[int8]{name: "truncates", op: Avg, in: [][]int8{{-3, 0}, {3, 0}, {100, 100}, {-128, -128}},
+		out: []int8{-1, 1, -28, 0}})
 	tryNumbers(t, numbers[uint8]{name: "truncates", op: Avg, in: [][]uint8{{3, 0}, {200, 100}}, out: []uint8{1, 22}})
-	tryNumbers(t, numbers[int64]{name: "truncates", op: Avg, in: [][]int64{{-5, 0, 0}, {math.MaxInt64, 1, 0}, {7, 7, 6}}, out: []int64{-1, math.MinInt64 / 3, 6}})
+	tryNumbers(t, numbers[int64]{name: "truncates", op: Avg, in: [][]int64{{-5, 0, 0}, {math.MaxInt64, 1, 0}, {7, 7, 6}},
+		out: []int64{-1, math.MinInt64 / 3, 6}})
 	tryNumbers(t, numbers[int32]{name: "wraps", factor: []int32{math.MaxInt32, 2}, in: [][]int32{{2, 1}}, out: []int32{0}})
 }
 
@@ -128,13 +141,17 @@ func TestIntegersWrap(t *testing.T) {
 func TestOverflow(t *testing.T) {
 	inf32 := float32(math.Inf(1))
 	for _, op := range []Op{Sum, Avg, Prod} {
-		tryNumbers(t, numbers[float32]{name: "overflow", op: op, in: [][]float32{{math.MaxFloat32, math.MaxFloat32}}, out: []float32{inf32}})
-		tryNumbers(t, numbers[float64]{name: "overflow", op: op, in: [][]float64{{math.MaxFloat64, math.MaxFloat64}}, out: []float64{math.Inf(1)}})
+		tryNumbers(t, numbers[float32]{name: "overflow", op: op, in: [][]float32{{math.MaxFloat32, math.MaxFloat32}},
+			out: []float32{inf32}})
+		tryNumbers(t, numbers[float64]{name: "overflow", op: op, in: [][]float64{{math.MaxFloat64, math.MaxFloat64}},
+			out: []float64{math.Inf(1)}})
 		tryNumbers(t, numbers[Float16]{name: "overflow", op: op, in: [][]Float16{{0x7bff, 0x7bff}}, out: []Float16{0x7c00}})
-		tryNumbers(t, numbers[BFloat16]{name: "overflow", op: op, in: [][]BFloat16{{0x7f7f, 0x7f7f}}, out: []BFloat16{0x7f80}})
+		tryNumbers(t, numbers[BFloat16]{name: "overflow", op: op, in: [][]BFloat16{{0x7f7f, 0x7f7f}},
+			out: []BFloat16{0x7f80}})
 	}
 	// 65504 and 16 is half a place too much, 65504 and 15 is not.
-	tryNumbers(t, numbers[Float16]{name: "greatest", op: Sum, in: [][]Float16{{0x7bff, float16Of(16)}, {0x7bff, float16Of(15)}},
+	tryNumbers(t, numbers[Float16]{name: "greatest", op: Sum,
+		in:  [][]Float16{{0x7bff, float16Of(16)}, {0x7bff, float16Of(15)}},
 		out: []Float16{0x7c00, 0x7bff}})
 }
 

@@ -108,8 +108,10 @@ var (
 	uint32s  = integers[uint32]("uint32", false)
 	int64s   = integers[int64]("int64", true)
 	uint64s  = integers[uint64]("uint64", false)
-	float32s = codec[float32]{"float32", func(v float64) float32 { return float32(v) }, func(v float32) float64 { return float64(v) }, false, true}
-	float64s = codec[float64]{"float64", func(v float64) float64 { return v }, func(v float64) float64 { return v }, false, true}
+	float32s = codec[float32]{"float32", func(v float64) float32 { return float32(v) },
+		func(v float32) float64 { return float64(v) }, false, true}
+	float64s = codec[float64]{"float64", func(v float64) float64 { return v }, func(v float64) float64 { return v }, false,
+		true}
 	float16s = codec[Float16]{"float16", float16Of, func(h Float16) float64 {
 		v := math.Ldexp(float64(h&0x3ff), -24)
 		if e := int(h >> 10 & 0x1f); e == 31 {

@@ -31,7 +31,8 @@ var firstKinds = []plan.Kind{plan.AllReduce, plan.Barrier}
 
 // newPlans makes the plans of a rank. With a decision it follows that, without one it
 // decides, for the given kinds.
-func newPlans(g *topo.Graph, rank int, cfg *config, d *planner.Decision, kinds []plan.Kind) (*plans, *planner.Decision, error) {
+func newPlans(g *topo.Graph, rank int, cfg *config, d *planner.Decision, kinds []plan.Kind) (*plans, *planner.Decision,
+	error) {
 	p := &plans{rank: rank, size: g.Ranks, heapBytes: cfg.heapBytes, messages: -1}
 	var err error
 	if p.Planner, err = planner.New(g, cfg.machine(), cfg.planning); err != nil {
@@ -256,7 +257,8 @@ func (p *plans) certificate(kind plan.Kind, last *planner.Choice) string {
 	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
 	if rate := p.Fullest(last.Served); rate > 0 {
 		text += fmt.Sprintf(", the %d trees of %s reach %.4g GB/s (%.4g %% of the bound)",
-			len(slices.DeleteFunc(slices.Clone(last.Shares), func(s float64) bool { return s == 0 })), last.Name(), rate, 100*bound.Ratio(rate))
+			len(slices.DeleteFunc(slices.Clone(last.Shares), func(s float64) bool { return s == 0 })), last.Name(), rate,
+			100*bound.Ratio(rate))
 	}
 	return text + ": " + bound.Words + "\n"
 }

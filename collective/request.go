@@ -151,7 +151,8 @@ func (c *Comm) cancel(ctx context.Context, a *args) error {
 }
 
 func (c *Comm) header(a *args) transport.Header {
-	h := transport.Header{Seq: c.seq, Count: uint64(a.count), Kind: uint8(a.kind), Op: uint8(a.Op), DType: uint8(a.DType), Root: int32(a.root)}
+	h := transport.Header{Seq: c.seq, Count: uint64(a.count), Kind: uint8(a.kind), Op: uint8(a.Op), DType: uint8(a.DType),
+		Root: int32(a.root)}
 	switch {
 	case a.kind == plan.Barrier:
 		h.Op, h.DType = 0, 0

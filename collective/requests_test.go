@@ -30,7 +30,8 @@ func TestInFlight(t *testing.T) {
 				case 1:
 					requests[i], err = StartBroadcast(c, x, x, i%size)
 				default:
-					requests[i], err = StartAllReduceCoalesced(c, [][]int32{x[:len(x)/2], x[len(x)/2:]}, [][]int32{x[:len(x)/2], x[len(x)/2:]}, Max)
+					requests[i], err = StartAllReduceCoalesced(c, [][]int32{x[:len(x)/2], x[len(x)/2:]},
+						[][]int32{x[:len(x)/2], x[len(x)/2:]}, Max)
 				}
 				if err != nil {
 					return err
@@ -105,7 +106,8 @@ func TestReceiveThatStaysOpen(t *testing.T) {
 			return err
 		}
 		want := slices.Repeat([]int32{7}, len(last))
-		if err := errors.Join(Send(t.Context(), c, want, peer, 99), open.Wait(t.Context()), first.Wait(t.Context())); err != nil {
+		if err := errors.Join(Send(t.Context(), c, want, peer, 99), open.Wait(t.Context()),
+			first.Wait(t.Context())); err != nil {
 			return err
 		}
 		if !slices.Equal(last, want) {

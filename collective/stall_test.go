@@ -47,7 +47,8 @@ func stallCases() []stallCase {
 			}})
 	}
 	for fault := range 3 { // the others wait for each other's parts as well
-		all = append(all, stallCase{fmt.Sprintf("large AllReduce without rank %d", fault), 3, fault, []string{"is in no call of treerun"},
+		all = append(all, stallCase{fmt.Sprintf("large AllReduce without rank %d", fault), 3, fault,
+			[]string{"is in no call of treerun"},
 			func(ctx context.Context, a, _ *Comm) error {
 				if a.Rank() == fault {
 					return waitForFault(a)
@@ -57,7 +58,8 @@ func stallCases() []stallCase {
 			}})
 	}
 	return append(all,
-		stallCase{"different order", 2, -1, []string{"on a for rank", "on b for rank", "ranks use a and b in different order"},
+		stallCase{"different order", 2, -1, []string{"on a for rank", "on b for rank",
+			"ranks use a and b in different order"},
 			func(ctx context.Context, a, b *Comm) error {
 				first, second, x := a, b, make([]float32, 10)
 				if a.Rank() == 1 {
@@ -68,7 +70,8 @@ func stallCases() []stallCase {
 				}
 				return AllReduce(ctx, second, x, x, Sum)
 			}},
-		stallCase{"a message against a collective", 3, -1, []string{": a circle", "Barrier #1 on a", "Recv (10 float32, tag 3) on a"},
+		stallCase{"a message against a collective", 3, -1,
+			[]string{": a circle", "Barrier #1 on a", "Recv (10 float32, tag 3) on a"},
 			func(ctx context.Context, a, _ *Comm) error {
 				if a.Rank() == 0 {
 					return recvFrom(ctx, a, 1)
@@ -215,7 +218,8 @@ func TestStallInNew(t *testing.T) {
 		named := 0
 		for _, r := range []int{0, 2} { // the first to give up ends the all-gather of all
 			var e *RankError
-			if errors.As(errs[r], &e) && e.Rank == 1 && errors.Is(errs[r], kind) && strings.Contains(errs[r].Error(), "rank 1 is in no call of treerun") {
+			if errors.As(errs[r], &e) && e.Rank == 1 && errors.Is(errs[r], kind) &&
+				strings.Contains(errs[r].Error(), "rank 1 is in no call of treerun") {
 				named++
 			}
 		}

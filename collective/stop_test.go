@@ -123,12 +123,18 @@ var stops = []struct {
 	kind error
 	stop func(w *fakeWorld, c *Comm, cancel context.CancelFunc)
 }{
-	{"lost", 2, ErrRankLost, func(w *fakeWorld, _ *Comm, _ context.CancelFunc) { w.Fail(2, errors.New("killed by SIGKILL")) }},
+	{"lost", 2, ErrRankLost, func(w *fakeWorld, _ *Comm,
+		_ context.CancelFunc) {
+		w.Fail(2, errors.New("killed by SIGKILL"))
+	}},
 	{"closes", 2, ErrPeerClosed, func(_ *fakeWorld, c *Comm, _ context.CancelFunc) { c.Close() }},
 	{"aborts", 2, ErrAborted, func(_ *fakeWorld, c *Comm, _ context.CancelFunc) { c.Abort(errors.New("enough")) }},
 	{"its context ends", 0, ErrCanceled, func(_ *fakeWorld, _ *Comm, cancel context.CancelFunc) { cancel() }},
 	{"closes meanwhile", 0, ErrPeerClosed, func(_ *fakeWorld, c *Comm, _ context.CancelFunc) { c.Close() }},
-	{"aborts meanwhile", 0, ErrAborted, func(_ *fakeWorld, c *Comm, _ context.CancelFunc) { c.Abort(errors.New("enough")) }},
+	{"aborts meanwhile", 0, ErrAborted, func(_ *fakeWorld, c *Comm,
+		_ context.CancelFunc) {
+		c.Abort(errors.New("enough"))
+	}},
 }
 
 // TestStop: whatever ranks wait in, and whatever ends it, all of them get the
@@ -148,7 +154,8 @@ func TestStop(t *testing.T) {
 				continue // no context to end
 			}
 			all = append(all, func() {
-				tryStop(t, form.name, func(_ context.Context, c *Comm) error { return form.wait(c) }, j, WithAlgorithm(localAlgorithms[(i+j)%len(localAlgorithms)]))
+				tryStop(t, form.name, func(_ context.Context, c *Comm) error { return form.wait(c) }, j,
+					WithAlgorithm(localAlgorithms[(i+j)%len(localAlgorithms)]))
 			})
 		}
 	}

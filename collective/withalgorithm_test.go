@@ -16,7 +16,8 @@ import (
 )
 
 // planFile returns a plan as its file has it.
-func planFile(t testing.TB, g *topo.Graph, algorithm string, kind plan.Kind, root int) (*plan.File, *plan.Plan, string) {
+func planFile(t testing.TB, g *topo.Graph, algorithm string, kind plan.Kind, root int) (*plan.File, *plan.Plan,
+	string) {
 	t.Helper()
 	p, err := planner.New(g, planner.Machine{}, planner.Options{Algorithm: algorithm})
 	if err != nil {
@@ -84,7 +85,8 @@ func TestWithAlgorithm(t *testing.T) {
 	}{
 		"options": {[]Option{WithGraph(g), WithAlgorithm("kl", Planning{ArrayBound: 1 << 20, Seed: 3})}, nil,
 			map[plan.Kind]string{plan.AllReduce: "kl:one", plan.Reduce: "kl:one", plan.AllToAll: usual}},
-		"a variant": {[]Option{WithGraph(g), WithAlgorithm("packing:all")}, nil, map[plan.Kind]string{plan.AllReduce: "packing:all"}},
+		"a variant": {[]Option{WithGraph(g), WithAlgorithm("packing:all")}, nil,
+			map[plan.Kind]string{plan.AllReduce: "packing:all"}},
 		"options alone": {[]Option{WithGraph(g), WithAlgorithm("", Planning{MaxTrees: 2, ArrayBound: 8})}, nil,
 			map[plan.Kind]string{plan.AllReduce: "packing:all", plan.AllToAll: usual}},
 		"a plan": {[]Option{WithGraph(g), WithPlan(f, p)}, nil,
@@ -97,7 +99,8 @@ func TestWithAlgorithm(t *testing.T) {
 			map[string]string{"graph": "dgx1v", "algorithm": "nonsense", "plan": "{}"},
 			map[plan.Kind]string{plan.AllReduce: chain, plan.AllGather: "ring:all"}},
 	} {
-		for r, err := range runWith(t, 4, []map[string]string{c.settings}, c.opts, func(c2 *Comm) error { return runs(t, c2, c.want) }) {
+		for r, err := range runWith(t, 4, []map[string]string{c.settings}, c.opts,
+			func(c2 *Comm) error { return runs(t, c2, c.want) }) {
 			if err != nil {
 				t.Errorf("%s: rank %d: %v", name, r, err)
 			}
@@ -136,16 +139,21 @@ func TestPlanningRefused(t *testing.T) {
 	}{
 		{"graph", "dgx99", "graph: dgx99: no such file"},
 		{"graph", `{"name":"x"}`, "graph: "},
-		{"graph", strings.Replace(string(graphText), `"gbytes_per_second":10`, `"gbytes_per_second":0`, 1), "links[0] (0-1): gbytes_per_second is 0"},
+		{"graph", strings.Replace(string(graphText), `"gbytes_per_second":10`, `"gbytes_per_second":0`, 1),
+			"links[0] (0-1): gbytes_per_second is 0"},
 		{"algorithm", "best", `unknown algorithm "best"`},
 		{"algorithm", "ring,max-trees=2", "option max-trees means nothing to algorithm ring"},
 		{"algorithm", "packing,max-trees=0", `option max-trees="0"`},
 		{"plan", ofThree, "the plan is for 3 ranks, the communicator has 4"},
 		{"plan", strings.Replace(planText, `"allreduce"`, `"reduce"`, 1), "plan: "},
-		{"plan", strings.Replace(planText, `"chunk_bytes":4096`, `"chunk_bytes":65`, 1), "chunk_bytes: chunks of 65 bytes, want a multiple of 64"},
-		{"plan", strings.Replace(planText, `"algorithm":"chain"`, `"algorithm":"ring"`, 1), `algorithm is "ring", which the trees`},
-		{"plan", strings.Replace(planText, `"parent":[-1,0,1,2]`, `"parent":[-1,0,1,1]`, 1), "trees: the steps are not those"},
-		{"plan", strings.Replace(planText, `"rate_gbytes_per_second":`, `"rate_gbytes_per_second":1`, 1), "rate_gbytes_per_second is "},
+		{"plan", strings.Replace(planText, `"chunk_bytes":4096`, `"chunk_bytes":65`, 1),
+			"chunk_bytes: chunks of 65 bytes, want a multiple of 64"},
+		{"plan", strings.Replace(planText, `"algorithm":"chain"`, `"algorithm":"ring"`, 1),
+			`algorithm is "ring", which the trees`},
+		{"plan", strings.Replace(planText, `"parent":[-1,0,1,2]`, `"parent":[-1,0,1,1]`, 1),
+			"trees: the steps are not those"},
+		{"plan", strings.Replace(planText, `"rate_gbytes_per_second":`, `"rate_gbytes_per_second":1`, 1),
+			"rate_gbytes_per_second is "},
 		{"plan", "/no/such/plan.json", "plan: /no/such/plan.json: no such file"},
 	} {
 		bad := map[string]string{c.setting: c.text}
@@ -155,14 +163,17 @@ func TestPlanningRefused(t *testing.T) {
 			}
 		}
 		for r, err := range runWith(t, 4, []map[string]string{nil, nil, bad, nil}, nil, nothing) {
-			if !errors.Is(err, ErrArgument) || !strings.Contains(fmt.Sprint(err), c.want) || !strings.Contains(fmt.Sprint(err), "rank 2: ") {
+			if !errors.Is(err, ErrArgument) || !strings.Contains(fmt.Sprint(err), c.want) ||
+				!strings.Contains(fmt.Sprint(err), "rank 2: ") {
 				t.Errorf("%s on rank 2: rank %d: %v, want %q", c.setting, r, err, c.want)
 			}
 		}
 	}
 	inOthers := strings.Replace(planText, `"chunk_bytes":4096`, `"chunk_bytes":8192`, 1)
-	for r, err := range runWith(t, 4, []map[string]string{{"plan": planText}, {"plan": inOthers}, {"plan": planText}, {"plan": planText}}, nil, nothing) {
-		if !errors.Is(err, ErrDisagree) || !strings.Contains(fmt.Sprint(err), "in chunks of 8192 bytes graph=measured on rank 1") {
+	for r, err := range runWith(t, 4, []map[string]string{{"plan": planText}, {"plan": inOthers}, {"plan": planText},
+		{"plan": planText}}, nil, nothing) {
+		if !errors.Is(err, ErrDisagree) || !strings.Contains(fmt.Sprint(err),
+			"in chunks of 8192 bytes graph=measured on rank 1") {
 			t.Errorf("chunk_bytes differs on rank 1: rank %d: %v", r, err)
 		}
 	}
@@ -175,19 +186,24 @@ func TestPlanningRefused(t *testing.T) {
 	}
 	for setting, text := range map[string]string{"graph": string(graphText), "algorithm": "ring", "plan": planText} {
 		for r, err := range runWith(t, 4, []map[string]string{nil, {setting: text}, nil, nil}, nil, nothing) {
-			if !errors.Is(err, ErrDisagree) || !strings.Contains(fmt.Sprint(err), "on rank 1;") && !strings.HasSuffix(fmt.Sprint(err), "on rank 1") {
+			if !errors.Is(err, ErrDisagree) || !strings.Contains(fmt.Sprint(err), "on rank 1;") &&
+				!strings.HasSuffix(fmt.Sprint(err), "on rank 1") {
 				t.Errorf("%s differs on rank 1: rank %d: %v", setting, r, err)
 			}
 		}
 	}
-	for r, err := range runWith(t, 4, []map[string]string{nil}, []Option{WithPlan(f, &dead)}, nothing) {
-		if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "the plan: ") || !strings.Contains(err.Error(), "rank 3") {
-			t.Errorf("a plan that never ends: rank %d: %v", r, err)
-		}
-	}
-	for r, err := range runWith(t, 4, []map[string]string{nil}, []Option{WithGraph(topo.UniformGraph(5))}, nothing) {
-		if !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), "5 ranks") {
-			t.Errorf("a graph of 5 ranks: rank %d: %v", r, err)
+	refusedEverywhere(t, "a plan that never ends", WithPlan(f, &dead), "the plan: ", "rank 3")
+	refusedEverywhere(t, "a graph of 5 ranks", WithGraph(topo.UniformGraph(5)), "5 ranks")
+}
+
+// refusedEverywhere checks that New of four ranks fails on all of them with these words.
+func refusedEverywhere(t *testing.T, what string, o Option, words ...string) {
+	t.Helper()
+	for r, err := range runWith(t, 4, []map[string]string{nil}, []Option{o}, func(*Comm) error { return nil }) {
+		for _, w := range words {
+			if !errors.Is(err, ErrArgument) || !strings.Contains(fmt.Sprint(err), w) {
+				t.Errorf("%s: rank %d: %v", what, r, err)
+			}
 		}
 	}
 }
@@ -197,20 +213,21 @@ func TestPlanningRefused(t *testing.T) {
 func TestGivenPlanUsed(t *testing.T) {
 	f, p, _ := planFile(t, topo.UniformGraph(3), "star", plan.AllReduce, -1)
 	line := &topo.Graph{Ranks: 3, Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1}, {A: 1, B: 2, GBytesPerSecond: 1}}}
-	for r, err := range runWith(t, 3, []map[string]string{nil}, []Option{WithGraph(line), WithPlan(f, p)}, func(c *Comm) error {
-		choice, err := c.Choice(plan.AllReduce, -1, 1000)
-		if err != nil || choice.Digest != f.Digest || choice.By != "a plan file" {
-			return fmt.Errorf("choice %+v, %v", choice, err)
-		}
-		if c.UnusedPlan() == "" {
-			return errors.New("a plan that was looked at has served a call")
-		}
-		err = AllReduce(t.Context(), c, []int32{1}, make([]int32, 1), Sum)
-		if text := c.UnusedPlan(); text != "" && err == nil {
-			err = errors.New(text)
-		}
-		return err
-	}) {
+	for r, err := range runWith(t, 3, []map[string]string{nil}, []Option{WithGraph(line), WithPlan(f, p)},
+		func(c *Comm) error {
+			choice, err := c.Choice(plan.AllReduce, -1, 1000)
+			if err != nil || choice.Digest != f.Digest || choice.By != "a plan file" {
+				return fmt.Errorf("choice %+v, %v", choice, err)
+			}
+			if c.UnusedPlan() == "" {
+				return errors.New("a plan that was looked at has served a call")
+			}
+			err = AllReduce(t.Context(), c, []int32{1}, make([]int32, 1), Sum)
+			if text := c.UnusedPlan(); text != "" && err == nil {
+				err = errors.New(text)
+			}
+			return err
+		}) {
 		if err != nil {
 			t.Errorf("rank %d: %v", r, err)
 		}

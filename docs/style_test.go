@@ -2,8 +2,12 @@ package docs_test
 
 import (
 	"go/ast"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const (
@@ -106,6 +110,35 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 			return t.IsExported()
 		default:
 			return true
+		}
+	}
+}
+
+// maxColumns is how long a line may be, but for what stands in a raw string or in what an
+// example prints.
+const maxColumns = 120
+
+// TestColumns keeps lines short enough to be read.
+func TestColumns(t *testing.T) {
+	for _, s := range sources(t) {
+		raw := make(map[int]bool) // lines with a part of a raw string
+		ast.Inspect(s.File, func(n ast.Node) bool {
+			if l, is := n.(*ast.BasicLit); is && strings.HasPrefix(l.Value, "`") {
+				for i := fset.Position(l.Pos()).Line; i <= fset.Position(l.End()).Line; i++ {
+					raw[i] = true
+				}
+			}
+			return true
+		})
+		text, err := os.ReadFile(filepath.Join("..", s.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			printed := strings.HasPrefix(line, "\t// ") && strings.HasSuffix(s.path, "example_test.go")
+			if n := utf8.RuneCountInString(line); n > maxColumns && !raw[i+1] && !printed {
+				t.Errorf("%s:%d has %d columns, more than %d", s.path, i+1, n, maxColumns)
+			}
 		}
 	}
 }

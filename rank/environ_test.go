@@ -162,7 +162,8 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 	}{
 		{"NCCL_SOCKET_IFNAME=^docker,lo", "^docker,lo", netconn.PortRange{}, defaultPeerTimeout},
 		{"NCCL_SOCKET_IFNAME=ib TREERUN_IFACE==eth0", "=eth0", netconn.PortRange{}, defaultPeerTimeout},
-		{"TREERUN_PORT_RANGE=40000-40050 TREERUN_PEER_TIMEOUT=3s", "", netconn.PortRange{Lo: 40000, Hi: 40050}, 3 * time.Second},
+		{"TREERUN_PORT_RANGE=40000-40050 TREERUN_PEER_TIMEOUT=3s", "", netconn.PortRange{Lo: 40000, Hi: 40050},
+			3 * time.Second},
 	} {
 		cfg, err := find(env(t, base+c.env))
 		if err != nil {

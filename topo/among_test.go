@@ -55,14 +55,17 @@ func TestAmongWithoutTheEnds(t *testing.T) {
 		{A: 0, B: 1, GBytesPerSecond: 9}, {A: 2, B: 3, GBytesPerSecond: 9}, {A: 4, B: 5, GBytesPerSecond: 9},
 		{A: 0, B: 2, GBytesPerSecond: 1, Kind: TCP}, {A: 2, B: 1, GBytesPerSecond: 2, LatencyUs: 7, Kind: TCP},
 		{A: 4, B: 0, GBytesPerSecond: 3, Kind: TCP}, {A: 5, B: 2, GBytesPerSecond: 4, Kind: TCP}}}
-	if sub := g.Among([]int{1, 2, 3}); !slices.Equal(sub.Links[:1], []Link{{A: 0, B: 1, GBytesPerSecond: 2, LatencyUs: 7, Kind: TCP}}) || len(sub.Links) != 2 {
+	if sub := g.Among([]int{1, 2, 3}); !slices.Equal(sub.Links[:1],
+		[]Link{{A: 0, B: 1, GBytesPerSecond: 2, LatencyUs: 7, Kind: TCP}}) || len(sub.Links) != 2 {
 		t.Errorf("ranks 1-3 have links %v", sub.Links)
 	}
-	if sub := g.Among([]int{3, 2, 1}); sub.Validate() != nil || len(sub.Links) != 2 || sub.Links[1] != (Link{A: 1, B: 2, GBytesPerSecond: 2, LatencyUs: 7, Kind: TCP}) {
+	if sub := g.Among([]int{3, 2, 1}); sub.Validate() != nil || len(sub.Links) != 2 ||
+		sub.Links[1] != (Link{A: 1, B: 2, GBytesPerSecond: 2, LatencyUs: 7, Kind: TCP}) {
 		t.Errorf("ranks 3, 2, 1 have links %v", sub.Links)
 	}
 	if sub := g.Among([]int{3, 1, 5}); !slices.Equal(sub.Links, []Link{
-		{A: 0, B: 1, GBytesPerSecond: 2, LatencyUs: 7, Kind: TCP}, {A: 0, B: 2, GBytesPerSecond: 4, Kind: TCP}, {A: 1, B: 2, GBytesPerSecond: 3, Kind: TCP}}) {
+		{A: 0, B: 1, GBytesPerSecond: 2, LatencyUs: 7, Kind: TCP}, {A: 0, B: 2, GBytesPerSecond: 4, Kind: TCP},
+		{A: 1, B: 2, GBytesPerSecond: 3, Kind: TCP}}) {
 		t.Errorf("ranks 3, 1, 5 have links %v, want one per pair", sub.Links)
 	}
 }

@@ -53,13 +53,15 @@ func (g *Graph) Validate() error {
 		return fmt.Errorf("topo: graph of %d ranks, want 1..%d", g.Ranks, MaxRanks)
 	}
 	if len(g.Links) > MaxLinks || len(g.Ports) > MaxPorts {
-		return fmt.Errorf("topo: graph of %d links and %d ports, want at most %d and %d", len(g.Links), len(g.Ports), MaxLinks, MaxPorts)
+		return fmt.Errorf("topo: graph of %d links and %d ports, want at most %d and %d", len(g.Links), len(g.Ports),
+			MaxLinks, MaxPorts)
 	}
 	if err := checkLabel(g.Name); err != nil {
 		return fmt.Errorf("topo: the graph's name %w", err)
 	}
 	if len(g.Hosts) != 0 && len(g.Hosts) != g.Ranks {
-		return fmt.Errorf("topo: hosts has %d entries for %d ranks: want one for every rank, or no hosts at all", len(g.Hosts), g.Ranks)
+		return fmt.Errorf("topo: hosts has %d entries for %d ranks: want one for every rank, or no hosts at all",
+			len(g.Hosts), g.Ranks)
 	}
 	for r, h := range g.Hosts {
 		if h < 0 || h >= MaxRanks {

@@ -10,7 +10,8 @@ import (
 func twoByTwo(links ...Link) *Graph {
 	return &Graph{Ranks: 4, Hosts: []int{5, 3, 5, 3}, Links: append([]Link{
 		{A: 0, B: 2, GBytesPerSecond: 10, Kind: "shm"}, {A: 1, B: 3, GBytesPerSecond: 10, Kind: "shm"}}, links...),
-		Ports: []Port{{Name: "card 5", Ranks: []int{2, 0}, GBytesPerSecond: 3}, {Name: "card of 1", Ranks: []int{1}, GBytesPerSecond: 1}}}
+		Ports: []Port{{Name: "card 5", Ranks: []int{2, 0}, GBytesPerSecond: 3},
+			{Name: "card of 1", Ranks: []int{1}, GBytesPerSecond: 1}}}
 }
 
 // A pair of ranks of two hosts goes over its own link, or over the wire of the
@@ -50,7 +51,8 @@ func TestWays(t *testing.T) {
 func TestRouteOverHosts(t *testing.T) {
 	g := &Graph{Ranks: 5, Hosts: []int{0, 1, 2, 3, 3}, Links: []Link{
 		{A: 1, B: 0, GBytesPerSecond: 1, Kind: TCP}, {A: 1, B: 2, GBytesPerSecond: 1, Kind: TCP},
-		{A: 3, B: 2, GBytesPerSecond: 1, Kind: TCP}, {A: 0, B: 4, GBytesPerSecond: 9, Kind: "net"}, {A: 3, B: 4, GBytesPerSecond: 9}}}
+		{A: 3, B: 2, GBytesPerSecond: 1, Kind: TCP}, {A: 0, B: 4, GBytesPerSecond: 9, Kind: "net"},
+		{A: 3, B: 4, GBytesPerSecond: 9}}}
 	w := NewWays(g)
 	for _, c := range []struct {
 		a, b int
@@ -83,7 +85,8 @@ func TestBetweenHosts(t *testing.T) {
 		t.Errorf("between: %+v, want %+v", got, want)
 	}
 	in := g.Among(hosts[1])
-	want = &Graph{Ranks: 2, Hosts: []int{g.Hosts[1], g.Hosts[3]}, Links: []Link{{A: 0, B: 1, GBytesPerSecond: 10, Kind: "shm"}},
+	want = &Graph{Ranks: 2, Hosts: []int{g.Hosts[1], g.Hosts[3]},
+		Links: []Link{{A: 0, B: 1, GBytesPerSecond: 10, Kind: "shm"}},
 		Ports: []Port{{Name: "card of 1", Ranks: []int{0}, GBytesPerSecond: 1}}}
 	if !reflect.DeepEqual(in, want) {
 		t.Errorf("inside: %+v, want %+v", in, want)

@@ -18,7 +18,8 @@ const maxTable = 16
 // list of the links, and the ports.
 func (g *Graph) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %s%s\n", cmp.Or(g.Name, "graph"), count(g.Ranks, "rank"), count(len(g.Links), "link"), g.sources())
+	fmt.Fprintf(&b, "%s: %s, %s%s\n", cmp.Or(g.Name, "graph"), count(g.Ranks, "rank"), count(len(g.Links), "link"),
+		g.sources())
 	hosts := g.ByHost()
 	for _, h := range slices.Sorted(maps.Keys(hosts)) {
 		if len(hosts) > 1 {

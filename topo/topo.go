@@ -27,7 +27,8 @@ type Link struct {
 	LatencyUs       float64 `json:"latency_us,omitempty"` // one way, microseconds
 	Kind            string  `json:"kind,omitempty"`       // "nvlink", "shm", "tcp"
 	Source          Source  `json:"source,omitempty"`
-	Declared        float64 `json:"declared_gbytes_per_second,omitempty"` // what was declared of the rate, where it was measured since; 0: nothing
+	// what was declared of the rate, where it was measured since; 0: nothing
+	Declared float64 `json:"declared_gbytes_per_second,omitempty"`
 }
 
 // Port is a rate shared by all traffic between the ranks of a set and the
@@ -56,8 +57,10 @@ type Graph struct {
 // every rank but the root sends once, after all its receives, and no rank
 // takes part in two transfers of one round.
 type Tree struct {
-	Root   int    `json:"root"`
-	Parent []int  `json:"parent"`          // Parent[v], -1 for the root
-	Round  []int  `json:"round,omitempty"` // 1-based round in which v sends to its parent, 0 for the root; nil when the tree is not a balanced reduce tree
-	Note   string `json:"note,omitempty"`  // why the tree is not what was asked for, in one sentence; for people
+	Root   int   `json:"root"`
+	Parent []int `json:"parent"` // Parent[v], -1 for the root
+	// 1-based round in which v sends to its parent, 0 for the root; nil when the tree is not a
+	// balanced reduce tree
+	Round []int  `json:"round,omitempty"`
+	Note  string `json:"note,omitempty"` // why the tree is not what was asked for, in one sentence; for people
 }

@@ -86,7 +86,8 @@ func (t Tree) validateRounds() error {
 		case k < 1 || k > last:
 			return fmt.Errorf("topo: rank %d sends in round %d, want 1..%d", v, k, last)
 		case p != t.Root && t.Round[p] <= k:
-			return fmt.Errorf("topo: rank %d sends in round %d, but its parent %d has sent in round %d already", v, k, p, t.Round[p])
+			return fmt.Errorf("topo: rank %d sends in round %d, but its parent %d has sent in round %d already", v, k, p,
+				t.Round[p])
 		case busy[p]&(1<<k) != 0:
 			return fmt.Errorf("topo: rank %d has two transfers in round %d", p, k)
 		}

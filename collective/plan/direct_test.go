@@ -144,18 +144,24 @@ func TestDirectRefuses(t *testing.T) {
 		{"no kind", func() (*Plan, error) { return Direct(0, 2, -1, Single) }, "Kind(0)"},
 		{"no ranks", func() (*Plan, error) { return Direct(AllReduce, 0, -1, Single) }, "0 ranks, want 1.."},
 		{"root", func() (*Plan, error) { return Direct(Gather, 3, 3, Single) }, "root 3 is not a rank of 0..2"},
-		{"too many lanes", func() (*Plan, error) { return Direct(AllGather, MaxLanes+1, -1, Single) }, "lanes for each of 4097 parts"},
-		{"star of parts", func() (*Plan, error) { return Star(AllGather, 2, 0) }, "cannot build allgather over 2 ranks as a star"},
+		{"too many lanes", func() (*Plan, error) { return Direct(AllGather, MaxLanes+1, -1, Single) },
+			"lanes for each of 4097 parts"},
+		{"star of parts", func() (*Plan, error) { return Star(AllGather, 2, 0) },
+			"cannot build allgather over 2 ranks as a star"},
 		{"star without ranks", func() (*Plan, error) { return Star(Barrier, 0, 0) }, "over 0 ranks"},
 		{"star round nobody", func() (*Plan, error) { return Star(Reduce, 2, 2) }, "round rank 2"},
-		{"alltoall over trees", func() (*Plan, error) { return FromTrees(AllToAll, nil, nil, Single) }, "cannot build alltoall from trees"},
-		{"gather over rings", func() (*Plan, error) { return FromRings(Gather, nil, nil, 0) }, "cannot build gather from 0 rings"},
+		{"alltoall over trees", func() (*Plan, error) { return FromTrees(AllToAll, nil, nil, Single) },
+			"cannot build alltoall from trees"},
+		{"gather over rings", func() (*Plan, error) { return FromRings(Gather, nil, nil, 0) },
+			"cannot build gather from 0 rings"},
 	} {
 		if _, err := c.make(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.name, err, c.want)
 		}
 	}
-	if err := Verify(&Plan{Name: "big", Kind: AllToAll, Size: 513, Root: -1, Lanes: []Lane{{Weight: 1, Tracks: []Track{{0, []Step{copyStep()}}}}}}, 2); err == nil || !strings.Contains(err.Error(), "verify takes at most") {
+	if err := Verify(&Plan{Name: "big", Kind: AllToAll, Size: 513, Root: -1,
+		Lanes: []Lane{{Weight: 1, Tracks: []Track{{0, []Step{copyStep()}}}}}}, 2); err == nil ||
+		!strings.Contains(err.Error(), "verify takes at most") {
 		t.Errorf("an alltoall of 513 ranks: %v", err)
 	}
 }

@@ -59,7 +59,8 @@ func TestLeadersRefuse(t *testing.T) {
 	for _, c := range []struct {
 		kind  Kind
 		hosts [][]int
-	}{{Broadcast, spread(4, 2)}, {AllReduce, [][]int{{0}, {}}}, {AllReduce, [][]int{{0}, {0}}}, {AllReduce, [][]int{{0}, {2}}}, {AllReduce, nil}} {
+	}{{Broadcast, spread(4, 2)}, {AllReduce, [][]int{{0}, {}}}, {AllReduce, [][]int{{0}, {0}}},
+		{AllReduce, [][]int{{0}, {2}}}, {AllReduce, nil}} {
 		if p, err := Leaders(c.kind, c.hosts, Everybody); err == nil {
 			t.Errorf("%v over %v: %v", c.kind, c.hosts, p)
 		}

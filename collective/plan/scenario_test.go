@@ -17,7 +17,8 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scenario files should say; commit only a diff that you understand")
+var rewrite = flag.Bool("rewrite", false,
+	"write what the scenario files should say; commit only a diff that you understand")
 
 // TestScenarios runs the files of testdata. A file is prose: paragraphs of
 // comments, a command with its input, a line of dashes, and what comes out.
@@ -348,7 +349,8 @@ func (s *scenario) shares(n []int) string {
 	var b strings.Builder
 	cuts := s.plan.Cuts()
 	for i := range s.plan.Lanes {
-		fmt.Fprintf(&b, "lane %d: %d..%d\n", i, plan.CutAt(int64(n[0]), cuts[i], int64(n[1])), plan.CutAt(int64(n[0]), cuts[i+1], int64(n[1])))
+		fmt.Fprintf(&b, "lane %d: %d..%d\n", i, plan.CutAt(int64(n[0]), cuts[i], int64(n[1])),
+			plan.CutAt(int64(n[0]), cuts[i+1], int64(n[1])))
 	}
 	return b.String()
 }

@@ -46,7 +46,8 @@ func TestSharesProperties(t *testing.T) {
 // The lanes of a part share that part, whatever the lanes of the others weigh,
 // and parts begin where they must, at no quantum.
 func TestSharesOfParts(t *testing.T) {
-	p := &Plan{Lanes: []Lane{{Part: 0, Weight: 1}, {Part: 0, Weight: 3}, {Part: 1, Weight: 5}, {Part: 2, Weight: 1}, {Part: 2, Weight: 1}}}
+	p := &Plan{Lanes: []Lane{{Part: 0, Weight: 1}, {Part: 0, Weight: 3}, {Part: 1, Weight: 5}, {Part: 2, Weight: 1},
+		{Part: 2, Weight: 1}}}
 	want := []int64{0, 32, 101, 202, 250, 303}
 	for i, cut := range p.Cuts() {
 		if got := CutAt(101, cut, 16); got != want[i] {

@@ -202,7 +202,8 @@ func (p *Plan) checkStep(role role, rank int, s Step) (Reason, string) {
 		return NotOnTheRank, fmt.Sprintf("uses Out, which only %s has (%v)", p.owner(role.out), p.Kind)
 	case role.in >= 0 && rank != role.in && s.Src == In:
 		return NotOnTheRank, fmt.Sprintf("uses In, which only %s has (%v)", p.owner(role.in), p.Kind)
-	case role.exchange && !(s.Op == Send && s.Src == In || s.Op == Recv && s.Dst == Out || s.Op == Copy && s.Src == In && s.Dst == Out):
+	case role.exchange && !(s.Op == Send && s.Src == In || s.Op == Recv && s.Dst == Out || s.Op == Copy && s.Src == In &&
+		s.Dst == Out):
 		return BadField, fmt.Sprintf("an %v only sends In, receives into Out and copies In to Out", p.Kind)
 	}
 	return "", ""

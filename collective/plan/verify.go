@@ -63,7 +63,8 @@ func (p *Plan) verifyLane(lane, slots int, sum *symbol) error {
 		m := newMachine(p, lane, slots, max(minChunks, slots+2), inPlace)
 		m.sum = sum
 		if n := len(m.tracks); m.clocks && n > maxOrdered {
-			return fmt.Errorf("plan %s: lane %d has %d tracks, and ranks with two of them: verify takes at most %d of those", p.Name, lane, n, maxOrdered)
+			return fmt.Errorf("plan %s: lane %d has %d tracks, and ranks with two of them: verify takes at most %d of those",
+				p.Name, lane, n, maxOrdered)
 		}
 		err := m.run()
 		if wrong, ok := errors.AsType[*VerifyError](err); ok {

@@ -18,75 +18,105 @@ func track(rank int, s ...Step) Track { return Track{Rank: rank, Steps: s} }
 
 func lanes(tracks ...Track) []Lane { return []Lane{{Weight: 1, Tracks: tracks}} }
 
+// Parts of the plans below.
+var (
+	nan     = math.NaN()
+	both    = []Track{track(0, snd(In, 1), add(Out, In, 1)), track(1, snd(In, 0), add(Out, In, 0))}
+	gather0 = []Track{track(0, snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0))}
+	gather1 = []Track{track(0, rcv(Out, 1)), track(1, snd(In, 0), cp(Out, In))}
+)
+
+// brokenPlans are one that is right, and one for every reason to reject a plan.
+var brokenPlans = []struct {
+	name   string
+	plan   Plan
+	reason Reason
+	want   string
+}{
+	{"exchange of two", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(both...)}, "", ""},
+	{"no kind", Plan{Size: 1, Root: -1, Lanes: lanes(track(0, cp(Out, In)))}, BadField, "Kind(0)"},
+	{"no ranks", Plan{Kind: AllReduce, Root: -1}, BadField, "0 ranks"},
+	{"no lanes", Plan{Kind: AllReduce, Size: 1, Root: -1}, BadField, "0 lanes"},
+	{"a root too many", Plan{Kind: AllReduce, Size: 2, Root: 1, Lanes: lanes(both...)}, BadField, "want -1"},
+	{"no root", Plan{Kind: Reduce, Size: 2, Root: 2, Lanes: lanes(both...)}, BadField, "root 2"},
+	{"weight", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: []Lane{{Weight: nan, Tracks: both}}}, BadField,
+		"weight NaN"},
+	{"rank", Plan{Kind: AllReduce, Size: 1, Root: -1, Lanes: lanes(track(1, cp(Out, In)))}, BadField, "rank 1"},
+	{"peer", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 2)))}, BadField, "sends to rank 2"},
+	{"self", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 0)))}, BadField,
+		"sends to the rank itself"},
+	{"in written", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, rcv(In, 1)))}, BadField, "writes In"},
+	{"out of a leaf", Plan{Kind: Reduce, Size: 2, Root: 0, Lanes: lanes(track(1, snd(Out, 0)))}, NotOnTheRank,
+		"only root 0 has"},
+	{"in of a leaf", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(track(1, cp(Out, In)))}, NotOnTheRank,
+		"only root 0 has"},
+	{"a part where there are none", Plan{Kind: AllReduce, Size: 2, Root: -1,
+		Lanes: []Lane{{Part: 1, Weight: 1, Tracks: both}}}, BadField, "carries part 1"},
+	{"a part left out", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather0}}},
+		BadField, "no lane carries part 1"},
+	{"the first part left out", Plan{Kind: AllGather, Size: 2, Root: -1,
+		Lanes: []Lane{{Part: 1, Weight: 1, Tracks: gather1}}}, BadField, "lane 0 carries part 1"},
+	{"parts out of order", Plan{Kind: AllGather, Size: 2, Root: -1,
+		Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather0}, {Part: 1, Weight: 1, Tracks: gather1},
+			{Part: 0, Weight: 1, Tracks: gather0}}},
+		BadField, "lane 2 carries part 0"},
+	{"a part too many", Plan{Kind: AllGather, Size: 2, Root: -1,
+		Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather0}, {Part: 1, Weight: 1, Tracks: gather1},
+			{Part: 2, Weight: 1, Tracks: gather0}}},
+		BadField, "lane 2 carries part 2"},
+	{"a negative part", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: -1, Weight: 1, Tracks: gather0}}},
+		BadField, "lane 0 carries part -1"},
+	{"gather", Plan{Kind: AllGather, Size: 2, Root: -1,
+		Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather0}, {Part: 1, Weight: 1, Tracks: gather1}}}, "", ""},
+	{"gather of another's part", Plan{Kind: AllGather, Size: 2, Root: -1,
+		Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather1}, {Part: 1, Weight: 1, Tracks: gather0}}},
+		NotOnTheRank, "only rank 0, whose part it is, has (allgather)"},
+	{"scatter of another's part", Plan{Kind: ReduceScatter, Size: 2, Root: -1, Lanes: []Lane{
+		{Part: 0, Weight: 1, Tracks: []Track{track(0, snd(In, 1)), track(1, add(Out, In, 0))}},
+		{Part: 1, Weight: 1, Tracks: both}}},
+		NotOnTheRank, "only rank 0, whose part it is, has (reducescatter)"},
+	{"scatter of one's own alone", Plan{Kind: ReduceScatter, Size: 2, Root: -1, Lanes: []Lane{
+		{Part: 0, Weight: 1, Tracks: []Track{track(0, cp(Out, In))}},
+		{Part: 1, Weight: 1, Tracks: []Track{track(1, cp(Out, In))}}}},
+		WrongResult, "lacks the input of rank 1"},
+	{"two senders", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 1)), track(0, snd(In, 1)))},
+		SharedFIFO, "sends from 0 to 1, but track 0 does so already"},
+	{"two receivers", Plan{Kind: AllReduce, Size: 2, Root: -1,
+		Lanes: lanes(track(0, rcv(Out, 1)), track(0, rcv(Out, 1)))},
+		SharedFIFO, "receives from 1 at 0"},
+
+	{"both receive first", Plan{Kind: AllReduce, Size: 2, Root: -1,
+		Lanes: lanes(track(0, add(Out, In, 1), snd(In, 1)), track(1, add(Out, In, 0), snd(In, 0)))},
+		Deadlock, `rank 0 waits in "out = in + from 1" (track 0, step 0) of chunk 0 for rank 1 to send, rank 1 waits in "out = in + from 0" (track 1, step 0) of chunk 0 for rank 0 to send`},
+	{"nobody receives", Plan{Kind: AllReduce, Size: 2, Root: -1,
+		Lanes: lanes(track(0, snd(In, 1)), track(1, snd(In, 0)))},
+		Deadlock, `rank 0 waits in "to 1 = in" (track 0, step 0) of chunk 2 for rank 1 to receive, which has no step that receives from rank 0`},
+	{"one sends twice", Plan{Kind: Broadcast, Size: 2, Root: 0,
+		Lanes: lanes(track(0, snd(In, 1), snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0)))},
+		WrongOrder, `receives chunk 0 from rank 0, where chunk 1 is due: rank 0's "to 1 = in" (track 0, step 1) sent it`},
+	{"out before it is there", Plan{Kind: Broadcast, Size: 2, Root: 0,
+		Lanes: lanes(track(0, snd(Out, 1), cp(Out, In)), track(1, rcv(Out, 0)))},
+		Undefined, "reads out before anything was stored there"},
+	{"stored and overwritten by a second track", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(
+		track(0, snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0), cp(Tmp, Out), snd(Tmp, 0)), track(0, rcv(Tmp, 1)))},
+		DeadStore, "nobody has read"},
+	{"stored in vain", Plan{Kind: AllReduce, Size: 1, Root: -1, Lanes: lanes(track(0, cp(Out, In), cp(Out, In)))},
+		DeadStore, "overwrites out, which nobody has read"},
+	{"tmp in vain", Plan{Kind: Broadcast, Size: 1, Root: 0, Lanes: lanes(track(0, cp(Out, In), cp(Tmp, In)))}, DeadStore,
+		"tmp"},
+	{"doubled", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(
+		track(0, snd(In, 1), add(Out, In, 1), snd(In, 1)), track(1, snd(In, 0), add(Out, In, 0), add(Out, Out, 0)))},
+		WrongResult, "holds the input of rank 0 2 times"},
+	{"lost", Plan{Kind: AllReduce, Size: 2, Root: -1,
+		Lanes: lanes(track(0, rcv(Out, 1)), track(1, snd(In, 0), cp(Out, In)))},
+		WrongResult, "lacks the input of rank 0"},
+	{"nothing", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, add(Out, In, 1)), track(1, snd(In, 0)))},
+		WrongResult, "no step stores its result in out"},
+}
+
 // Every reason for which a plan is rejected, with what is said about it.
 func TestVerifyReasons(t *testing.T) {
-	nan := math.NaN()
-	both := []Track{track(0, snd(In, 1), add(Out, In, 1)), track(1, snd(In, 0), add(Out, In, 0))}
-	gather0 := []Track{track(0, snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0))}
-	gather1 := []Track{track(0, rcv(Out, 1)), track(1, snd(In, 0), cp(Out, In))}
-	for _, c := range []struct {
-		name   string
-		plan   Plan
-		reason Reason
-		want   string
-	}{
-		{"exchange of two", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(both...)}, "", ""},
-		{"no kind", Plan{Size: 1, Root: -1, Lanes: lanes(track(0, cp(Out, In)))}, BadField, "Kind(0)"},
-		{"no ranks", Plan{Kind: AllReduce, Root: -1}, BadField, "0 ranks"},
-		{"no lanes", Plan{Kind: AllReduce, Size: 1, Root: -1}, BadField, "0 lanes"},
-		{"a root too many", Plan{Kind: AllReduce, Size: 2, Root: 1, Lanes: lanes(both...)}, BadField, "want -1"},
-		{"no root", Plan{Kind: Reduce, Size: 2, Root: 2, Lanes: lanes(both...)}, BadField, "root 2"},
-		{"weight", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: []Lane{{Weight: nan, Tracks: both}}}, BadField, "weight NaN"},
-		{"rank", Plan{Kind: AllReduce, Size: 1, Root: -1, Lanes: lanes(track(1, cp(Out, In)))}, BadField, "rank 1"},
-		{"peer", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 2)))}, BadField, "sends to rank 2"},
-		{"self", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 0)))}, BadField, "sends to the rank itself"},
-		{"in written", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, rcv(In, 1)))}, BadField, "writes In"},
-		{"out of a leaf", Plan{Kind: Reduce, Size: 2, Root: 0, Lanes: lanes(track(1, snd(Out, 0)))}, NotOnTheRank, "only root 0 has"},
-		{"in of a leaf", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(track(1, cp(Out, In)))}, NotOnTheRank, "only root 0 has"},
-		{"a part where there are none", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: []Lane{{Part: 1, Weight: 1, Tracks: both}}}, BadField, "carries part 1"},
-		{"a part left out", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather0}}}, BadField, "no lane carries part 1"},
-		{"the first part left out", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: 1, Weight: 1, Tracks: gather1}}}, BadField, "lane 0 carries part 1"},
-		{"parts out of order", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather0}, {Part: 1, Weight: 1, Tracks: gather1}, {Part: 0, Weight: 1, Tracks: gather0}}},
-			BadField, "lane 2 carries part 0"},
-		{"a part too many", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather0}, {Part: 1, Weight: 1, Tracks: gather1}, {Part: 2, Weight: 1, Tracks: gather0}}},
-			BadField, "lane 2 carries part 2"},
-		{"a negative part", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: -1, Weight: 1, Tracks: gather0}}}, BadField, "lane 0 carries part -1"},
-		{"gather", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather0}, {Part: 1, Weight: 1, Tracks: gather1}}}, "", ""},
-		{"gather of another's part", Plan{Kind: AllGather, Size: 2, Root: -1, Lanes: []Lane{{Part: 0, Weight: 1, Tracks: gather1}, {Part: 1, Weight: 1, Tracks: gather0}}},
-			NotOnTheRank, "only rank 0, whose part it is, has (allgather)"},
-		{"scatter of another's part", Plan{Kind: ReduceScatter, Size: 2, Root: -1, Lanes: []Lane{
-			{Part: 0, Weight: 1, Tracks: []Track{track(0, snd(In, 1)), track(1, add(Out, In, 0))}}, {Part: 1, Weight: 1, Tracks: both}}},
-			NotOnTheRank, "only rank 0, whose part it is, has (reducescatter)"},
-		{"scatter of one's own alone", Plan{Kind: ReduceScatter, Size: 2, Root: -1, Lanes: []Lane{
-			{Part: 0, Weight: 1, Tracks: []Track{track(0, cp(Out, In))}}, {Part: 1, Weight: 1, Tracks: []Track{track(1, cp(Out, In))}}}},
-			WrongResult, "lacks the input of rank 1"},
-		{"two senders", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 1)), track(0, snd(In, 1)))},
-			SharedFIFO, "sends from 0 to 1, but track 0 does so already"},
-		{"two receivers", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, rcv(Out, 1)), track(0, rcv(Out, 1)))},
-			SharedFIFO, "receives from 1 at 0"},
-
-		{"both receive first", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, add(Out, In, 1), snd(In, 1)), track(1, add(Out, In, 0), snd(In, 0)))},
-			Deadlock, `rank 0 waits in "out = in + from 1" (track 0, step 0) of chunk 0 for rank 1 to send, rank 1 waits in "out = in + from 0" (track 1, step 0) of chunk 0 for rank 0 to send`},
-		{"nobody receives", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, snd(In, 1)), track(1, snd(In, 0)))},
-			Deadlock, `rank 0 waits in "to 1 = in" (track 0, step 0) of chunk 2 for rank 1 to receive, which has no step that receives from rank 0`},
-		{"one sends twice", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(track(0, snd(In, 1), snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0)))},
-			WrongOrder, `receives chunk 0 from rank 0, where chunk 1 is due: rank 0's "to 1 = in" (track 0, step 1) sent it`},
-		{"out before it is there", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(track(0, snd(Out, 1), cp(Out, In)), track(1, rcv(Out, 0)))},
-			Undefined, "reads out before anything was stored there"},
-		{"stored and overwritten by a second track", Plan{Kind: Broadcast, Size: 2, Root: 0, Lanes: lanes(
-			track(0, snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0), cp(Tmp, Out), snd(Tmp, 0)), track(0, rcv(Tmp, 1)))},
-			DeadStore, "nobody has read"},
-		{"stored in vain", Plan{Kind: AllReduce, Size: 1, Root: -1, Lanes: lanes(track(0, cp(Out, In), cp(Out, In)))},
-			DeadStore, "overwrites out, which nobody has read"},
-		{"tmp in vain", Plan{Kind: Broadcast, Size: 1, Root: 0, Lanes: lanes(track(0, cp(Out, In), cp(Tmp, In)))}, DeadStore, "tmp"},
-		{"doubled", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(
-			track(0, snd(In, 1), add(Out, In, 1), snd(In, 1)), track(1, snd(In, 0), add(Out, In, 0), add(Out, Out, 0)))},
-			WrongResult, "holds the input of rank 0 2 times"},
-		{"lost", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, rcv(Out, 1)), track(1, snd(In, 0), cp(Out, In)))},
-			WrongResult, "lacks the input of rank 0"},
-		{"nothing", Plan{Kind: AllReduce, Size: 2, Root: -1, Lanes: lanes(track(0, add(Out, In, 1)), track(1, snd(In, 0)))},
-			WrongResult, "no step stores its result in out"},
-	} {
+	for _, c := range brokenPlans {
 		c.plan.Name = c.name
 		err := Verify(&c.plan, 2)
 		var got *VerifyError
@@ -154,7 +184,8 @@ func TestVerifySlots(t *testing.T) {
 		track(3, snd(In, 0)), track(4, snd(In, 0)), track(5, snd(In, 0)))}
 	for slots := 1; slots <= 2; slots++ {
 		var got *VerifyError
-		if err := Verify(p, slots); !errors.As(err, &got) || got.Reason != Deadlock || !strings.Contains(got.Text, "for rank 1 to receive, rank 1 waits") {
+		if err := Verify(p, slots); !errors.As(err, &got) || got.Reason != Deadlock ||
+			!strings.Contains(got.Text, "for rank 1 to receive, rank 1 waits") {
 			t.Errorf("%d slots: %v, want a deadlock of rank 0 and rank 1", slots, err)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // AllReduce and Barrier.
 func BenchmarkDecide(b *testing.B) {
 	rough := func(hosts, each int) *topo.Graph {
-		return nets.Of(hosts, each, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) }, func(h int) float64 { return float64(4 + h%3) })
+		return nets.Of(hosts, each, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },
+			func(h int) float64 { return float64(4 + h%3) })
 	}
 	dgx, _ := machines.Get("dgx1v")
 	two, _ := machines.Get("dgx1v-x2")

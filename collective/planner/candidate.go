@@ -65,10 +65,11 @@ func (c *Candidate) Name() string {
 
 // like reports whether two candidates have the same plans, over trees with equal shares.
 func (c *Candidate) like(o *Candidate) bool {
-	return len(c.Strands) > 0 && c.form == o.form && c.Variant == o.Variant && slices.EqualFunc(c.Strands, o.Strands, func(a, b Strand) bool {
-		return a.Ring == nil && b.Ring == nil && a.OfPart == b.OfPart && a.Rate == b.Rate && a.Tree.Root == b.Tree.Root &&
-			slices.Equal(a.Tree.Parent, b.Tree.Parent)
-	})
+	return len(c.Strands) > 0 && c.form == o.form && c.Variant == o.Variant &&
+		slices.EqualFunc(c.Strands, o.Strands, func(a, b Strand) bool {
+			return a.Ring == nil && b.Ring == nil && a.OfPart == b.OfPart && a.Rate == b.Rate && a.Tree.Root == b.Tree.Root &&
+				slices.Equal(a.Tree.Parent, b.Tree.Parent)
+		})
 }
 
 // Rate is what all strands do together, in GB/s.

@@ -32,12 +32,14 @@ func testGraphs() map[string]*topo.Graph {
 	for _, n := range []int{1, 2, 3, 5, 8, directRanks + 1} {
 		all[fmt.Sprintf("uniform %d", n)] = topo.UniformGraph(n)
 	}
-	for _, name := range []string{"dgx1v", "dgx1v-x2", "dgxa100", "ethernet4x4", "pcie8", "two-sockets", "p3dn", "abilene"} {
+	for _, name := range []string{"dgx1v", "dgx1v-x2", "dgxa100", "ethernet4x4", "pcie8", "two-sockets", "p3dn",
+		"abilene"} {
 		all[name], _ = machines.Get(name)
 	}
 	all["sockets of 9"] = sockets(9)
 	all["even, 3 hosts of 3"] = nets.Even(3, 3)
-	all["rough, 5 hosts of 2"] = nets.Of(5, 2, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) }, func(h int) float64 { return float64(4 + h%3) })
+	all["rough, 5 hosts of 2"] = nets.Of(5, 2, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },
+		func(h int) float64 { return float64(4 + h%3) })
 	for i := range 5 {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		size := 4 + i
@@ -127,7 +129,8 @@ func TestCandidates(t *testing.T) {
 		_, pair, hierarchical := strings.Cut(algorithm, "hierarchical:")
 		inside, between, _ := strings.Cut(pair, "/")
 		leaders := between == "flat" || between == "doubling" // they are the centres of stars
-		if none := algorithm == "" || algorithm == "hierarchical" || hierarchical && leaders && inside != "star"; used[algorithm] == none {
+		if none := algorithm == "" || algorithm == "hierarchical" || hierarchical && leaders &&
+			inside != "star"; used[algorithm] == none {
 			t.Errorf("%s has made plans: %v", algorithm, used[algorithm])
 		}
 	}
@@ -242,7 +245,8 @@ func TestTreesOfDevices(t *testing.T) {
 		got := choose(t, p, c.kind, 3, c.bytes)
 		bound, err := p.Certify(c.kind, 3, got.Served)
 		if rate := p.Fullest(got.Served); err != nil || got.Algorithm != c.want || rate < c.rate*bound.Rate {
-			t.Errorf("%v of %d bytes on %s is %s, %v of %v GB/s, %v", c.kind, c.bytes, c.machine, got.Name(), rate, bound.Rate, err)
+			t.Errorf("%v of %d bytes on %s is %s, %v of %v GB/s, %v", c.kind, c.bytes, c.machine, got.Name(), rate, bound.Rate,
+				err)
 		}
 	}
 }
@@ -263,7 +267,10 @@ func TestManyUnevenRanks(t *testing.T) {
 		t.Errorf("on a path: %s", c.Name())
 	}
 	if list, err := p.Consider(plan.AllGather, -1, 1<<20); err != nil ||
-		!slices.ContainsFunc(list, func(c Considered) bool { return c.Algorithm == "multi" && strings.Contains(c.Why, "not tried") }) {
+		!slices.ContainsFunc(list, func(c Considered) bool {
+			return c.Algorithm == "multi" &&
+				strings.Contains(c.Why, "not tried")
+		}) {
 		t.Errorf("%+v, %v", list, err)
 	}
 }

@@ -18,7 +18,8 @@ func drawGraph(t *rapid.T) *topo.Graph {
 		to := rapid.IntRange(0, b-1).Draw(t, "joined to")
 		for a := range b {
 			if a == to || rapid.Bool().Draw(t, "link") {
-				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate.Draw(t, "rate"), LatencyUs: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(topo.MinLatency, 20)).Draw(t, "latency")})
+				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate.Draw(t, "rate"),
+					LatencyUs: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(topo.MinLatency, 20)).Draw(t, "latency")})
 			}
 		}
 	}

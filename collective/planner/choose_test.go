@@ -146,7 +146,8 @@ func TestRules(t *testing.T) {
 		{topo.UniformGraph(3), Machine{Cores: 2}, true}, {topo.UniformGraph(8), Machine{Cores: 2}, true},
 		{topo.UniformGraph(16), Machine{Cores: 4}, true}, {topo.UniformGraph(4), Machine{}, false},
 		{nets.Even(4, 1), Machine{Cores: 2, Boxes: one}, true}, {nets.Even(4, 1), Machine{Cores: 4, Boxes: one}, false},
-		{nets.Even(4, 1), Machine{Cores: 2, Boxes: []int{0, 0, 0, 1}}, false}, {nets.Even(4, 1), Machine{Cores: 2, Boxes: apart}, false},
+		{nets.Even(4, 1), Machine{Cores: 2, Boxes: []int{0, 0, 0, 1}}, false},
+		{nets.Even(4, 1), Machine{Cores: 2, Boxes: apart}, false},
 	} {
 		for i := range c.g.Links {
 			c.g.Links[i].LatencyUs = max(c.g.Links[i].LatencyUs, 1) // that trees take several times
@@ -176,7 +177,8 @@ func TestLargeMessagesHaveOnePlan(t *testing.T) {
 				}
 			}
 			for i := range first.Strands {
-				if want := first.Strands[i].Rate / first.Rate(); first.Variant != variantOne && math.Abs(first.Shares[i]-want) > 1e-9 {
+				if want := first.Strands[i].Rate / first.Rate(); first.Variant != variantOne &&
+					math.Abs(first.Shares[i]-want) > 1e-9 {
 					t.Errorf("%s: %v: tree %d has the share %v, by rate %v", name, kind, i, first.Shares[i], want)
 				}
 			}
@@ -197,7 +199,8 @@ func TestSameRequestSamePlan(t *testing.T) {
 			}
 			for _, bytes := range []int64{8, 100, 10_000, 300_000, 16 << 20} {
 				x, y := choose(t, a, kind, g.Ranks-1, bytes), choose(t, b, kind, g.Ranks-1, bytes)
-				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks || !slices.Equal(x.Lanes, y.Lanes) {
+				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks ||
+					!slices.Equal(x.Lanes, y.Lanes) {
 					t.Errorf("%s: %v of %d bytes is %s %s, or %s %s",
 						name, kind, bytes, x.Name(), x.Plan.Digest(), y.Name(), y.Plan.Digest())
 				}
@@ -247,7 +250,8 @@ func TestAlgorithmHolds(t *testing.T) {
 						t.Errorf("%s: %s offers %v, which runs by %s", name, algorithm, kind, c.Name())
 					}
 				} else if u := choose(t, usual, kind, 0, 64<<10); u.Name() != c.Name() || u.Plan.Digest() != c.Plan.Digest() {
-					t.Errorf("%s: %s has no plan for %v, which runs by %s and not by %s as usual", name, algorithm, kind, c.Name(), u.Name())
+					t.Errorf("%s: %s has no plan for %v, which runs by %s and not by %s as usual", name, algorithm, kind, c.Name(),
+						u.Name())
 				}
 			}
 		}

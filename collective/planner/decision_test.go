@@ -39,7 +39,8 @@ func decided(t testing.TB, p *Planner) *Decision {
 func TestFollow(t *testing.T) {
 	dgx, _ := machines.Get("dgx1v")
 	for name, g := range map[string]*topo.Graph{
-		"dgx1v": dgx, "mesh": nets.Mesh(2), "uniform": topo.UniformGraph(5), "sockets": sockets(9), "one": topo.UniformGraph(1),
+		"dgx1v": dgx, "mesh": nets.Mesh(2), "uniform": topo.UniformGraph(5), "sockets": sockets(9),
+		"one": topo.UniformGraph(1),
 	} {
 		first, other := plannerOf(t, g, Options{}), plannerOf(t, g, Options{})
 		if err := other.Follow(decided(t, first)); err != nil {
@@ -57,7 +58,8 @@ func TestFollow(t *testing.T) {
 		for _, kind := range everyKind() {
 			for _, bytes := range []int64{8, 64 << 10, 16 << 20} {
 				x, y := choose(t, first, kind, g.Ranks-1, bytes), choose(t, other, kind, g.Ranks-1, bytes)
-				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks || !slices.Equal(x.Lanes, y.Lanes) {
+				if x.Name() != y.Name() || x.Plan.Digest() != y.Plan.Digest() || x.Chunks != y.Chunks ||
+					!slices.Equal(x.Lanes, y.Lanes) {
 					t.Errorf("%s: %v of %d bytes is %s, and %s where it is followed", name, kind, bytes, x.Name(), y.Name())
 				}
 			}
@@ -70,25 +72,35 @@ func TestFollowRefuses(t *testing.T) {
 	g := nets.Mesh(2)
 	first := plannerOf(t, g, Options{})
 	for want, spoil := range map[string]func(d *Decision){
-		`no plan by algorithm square`:         func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "square" },
-		`no plan by algorithm direct:all`:     func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "direct:all" },
-		"sizes below 9223372036854775807 aft": func(d *Decision) { c := &d.Tables[0].Choices; *c = append(*c, (*c)[len(*c)-1]) },
-		"sizes end at 100":                    func(d *Decision) { d.Tables[1].Choices[0].Below = 100 },
-		"0 choices":                           func(d *Decision) { d.Tables[1].Choices = nil },
-		"choices for kind 99":                 func(d *Decision) { d.Tables[1].Kind = 99 },
-		"choices for kind -1":                 func(d *Decision) { d.Tables[1].Kind = -1 },
-		"chunks of 100 bytes":                 func(d *Decision) { d.Tables[0].Choices[0].Chunks.Max = 100 },
-		"chunks of -64 bytes":                 func(d *Decision) { d.Tables[0].Choices[0].Chunks.Min = -64 },
-		"sizes below 8 after":                 func(d *Decision) { c := &d.Tables[0].Choices[0]; c.Below, c.Bytes = 8, 9 },
-		"parents for 3 ranks, want 4":         func(d *Decision) { p := &d.Forests[0].Trees[1].Parent; *p = (*p)[1:] },
-		"0 trees":                             func(d *Decision) { d.Forests[0].Trees = nil },
-		"1 rates":                             func(d *Decision) { d.Forests[0].Rates = []float64{1} },
-		"rate NaN":                            func(d *Decision) { d.Forests[0].Rates[0] = math.NaN() },
-		"rate -1":                             func(d *Decision) { d.Forests[0].Rates[0] = -1 },
-		"rate +Inf":                           func(d *Decision) { d.Forests[0].Rates[0] = math.Inf(1) },
-		"parents for 0 ranks":                 func(d *Decision) { d.Forests[0].Trees[0].Parent = nil },
-		"its ancestors form a cycle":          func(d *Decision) { d.Forests[0].Trees[0] = topo.Tree{Parent: []int{-1, 2, 1, 0}} },
-		"root 0 of the tree has parent 1":     func(d *Decision) { d.Forests[0].Trees[0] = topo.Tree{Parent: []int{1, 2, 3, 0}} },
+		`no plan by algorithm square`:     func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "square" },
+		`no plan by algorithm direct:all`: func(d *Decision) { d.Tables[0].Choices[0].Algorithm = "direct:all" },
+		"sizes below 9223372036854775807 aft": func(d *Decision) {
+			c := &d.Tables[0].Choices
+			*c = append(*c,
+				(*c)[len(*c)-1])
+		},
+		"sizes end at 100":            func(d *Decision) { d.Tables[1].Choices[0].Below = 100 },
+		"0 choices":                   func(d *Decision) { d.Tables[1].Choices = nil },
+		"choices for kind 99":         func(d *Decision) { d.Tables[1].Kind = 99 },
+		"choices for kind -1":         func(d *Decision) { d.Tables[1].Kind = -1 },
+		"chunks of 100 bytes":         func(d *Decision) { d.Tables[0].Choices[0].Chunks.Max = 100 },
+		"chunks of -64 bytes":         func(d *Decision) { d.Tables[0].Choices[0].Chunks.Min = -64 },
+		"sizes below 8 after":         func(d *Decision) { c := &d.Tables[0].Choices[0]; c.Below, c.Bytes = 8, 9 },
+		"parents for 3 ranks, want 4": func(d *Decision) { p := &d.Forests[0].Trees[1].Parent; *p = (*p)[1:] },
+		"0 trees":                     func(d *Decision) { d.Forests[0].Trees = nil },
+		"1 rates":                     func(d *Decision) { d.Forests[0].Rates = []float64{1} },
+		"rate NaN":                    func(d *Decision) { d.Forests[0].Rates[0] = math.NaN() },
+		"rate -1":                     func(d *Decision) { d.Forests[0].Rates[0] = -1 },
+		"rate +Inf":                   func(d *Decision) { d.Forests[0].Rates[0] = math.Inf(1) },
+		"parents for 0 ranks":         func(d *Decision) { d.Forests[0].Trees[0].Parent = nil },
+		"its ancestors form a cycle": func(d *Decision) {
+			d.Forests[0].Trees[0] = topo.Tree{Parent: []int{-1, 2, 1,
+				0}}
+		},
+		"root 0 of the tree has parent 1": func(d *Decision) {
+			d.Forests[0].Trees[0] = topo.Tree{Parent: []int{1, 2, 3,
+				0}}
+		},
 	} {
 		d := decided(t, first)
 		at := slices.IndexFunc(d.Forests, func(f Forest) bool { return f.Key == "packing between hosts" })
@@ -105,7 +117,8 @@ func TestFollowRefuses(t *testing.T) {
 func TestFollowOtherTrees(t *testing.T) {
 	dgx, _ := machines.Get("dgx1v-x2")
 	abilene, _ := machines.Get("abilene")
-	for name, g := range map[string]*topo.Graph{"mesh": nets.Mesh(2), "sockets": sockets(5), "dgx1v-x2": dgx, "abilene": abilene} {
+	for name, g := range map[string]*topo.Graph{"mesh": nets.Mesh(2), "sockets": sockets(5), "dgx1v-x2": dgx,
+		"abilene": abilene} {
 		first := decided(t, plannerOf(t, g, Options{}))
 		for i := range first.Forests {
 			for what, spoil := range map[string]func(f *Forest){

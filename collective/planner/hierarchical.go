@@ -239,14 +239,16 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	}
 	switch {
 	case kind.HasParts() && n <= pack.MaxPartRanks && !p.options.limited():
-		f, err := p.packed("packing of parts between hosts", n, func() (*pack.Result, error) { return pack.PackParts(h.between) })
+		f, err := p.packed("packing of parts between hosts", n,
+			func() (*pack.Result, error) { return pack.PackParts(h.between) })
 		if err == nil && h.most*n*perRoot(f, n) > PairRanks && !asked {
 			return nil, because("too many lanes")
 		}
 		return f, err
 	case kind.HasRoot() && (n <= rootedHosts || asked):
 		a := h.host[root]
-		return p.packed(fmt.Sprintf("packing from host %d", a), n, func() (*pack.Result, error) { return pack.PackOneWay(h.between, a, o) })
+		return p.packed(fmt.Sprintf("packing from host %d", a), n,
+			func() (*pack.Result, error) { return pack.PackOneWay(h.between, a, o) })
 	}
 	return p.packed("packing between hosts", n, func() (*pack.Result, error) { return pack.Pack(h.between, o) })
 }

@@ -25,7 +25,8 @@ func TestHostsReachTheBound(t *testing.T) {
 			c := choose(t, p, kind, 0, bytes)
 			bound := p.LimitBetweenHosts(kind, 0)
 			if rate := bytes / c.PredictedUs / 1e3; rate < least*bound || rate > 1.001*bound {
-				t.Errorf("%s: %v takes %s at %.4g GB/s, %.1f %% of the bound, %.4g GB/s", name, kind, c.Name(), rate, 100*rate/bound, bound)
+				t.Errorf("%s: %v takes %s at %.4g GB/s, %.1f %% of the bound, %.4g GB/s", name, kind, c.Name(), rate,
+					100*rate/bound, bound)
 			}
 		}
 	}
@@ -55,7 +56,8 @@ func TestLinksOfManyHosts(t *testing.T) {
 			most, all = max(most, len(peers)), all+len(peers)
 		}
 		if limit := 3*bits.Len(uint(hosts)) + 6; most > limit || before > 0 && most > before+4 {
-			t.Errorf("%d hosts: a rank has links to %d on other hosts, want at most %d, and 4 more than %d", hosts, most, limit, before)
+			t.Errorf("%d hosts: a rank has links to %d on other hosts, want at most %d, and 4 more than %d", hosts, most, limit,
+				before)
 		}
 		if each := float64(all) / float64(p.graph.Ranks); each > 12 {
 			t.Errorf("%d hosts: a rank has links to %.1f on other hosts on average, want 12 at most", hosts, each)
@@ -108,7 +110,8 @@ func TestChunksBetweenPricedSizes(t *testing.T) {
 // The bound of a served plan is that of package pack.
 func TestCertify(t *testing.T) {
 	graphs := testGraphs()
-	for _, name := range []string{"dgx1v", "pcie8", "mesh, 2 each", "uneven cards, 1 each", "random 4", "scattered 1", "even, 3 hosts of 3"} {
+	for _, name := range []string{"dgx1v", "pcie8", "mesh, 2 each", "uneven cards, 1 each", "random 4", "scattered 1",
+		"even, 3 hosts of 3"} {
 		g := graphs[name]
 		p := plannerOf(t, g, Options{})
 		for kind, find := range map[plan.Kind]func(*topo.Graph) (pack.Bound, error){

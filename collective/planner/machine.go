@@ -109,7 +109,8 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 		quick = max(quick, l.GBytesPerSecond*1e3*slotUs)
 	}
 	more := func(to *int, most int) {
-		for *to < most && (float64(slots*bytes) < hold || to == &bytes && float64(bytes) < quick) && 2*slots*bytes*links <= ample*size {
+		for *to < most && (float64(slots*bytes) < hold || to == &bytes && float64(bytes) < quick) &&
+			2*slots*bytes*links <= ample*size {
 			*to *= 2
 		}
 	}

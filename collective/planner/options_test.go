@@ -42,21 +42,22 @@ func TestOptionsReadBack(t *testing.T) {
 // What means nothing is refused, and the reason says what is wanted.
 func TestOptionsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"best":                                 `unknown algorithm "best": want one of flat, `,
-		"packing,max-trees=0":                  `option max-trees="0": want a whole number from 1 to 4096`,
-		"packing,max-trees=2.5":                "want a whole number",
-		"packing,max-trees":                    "want NAME=VALUE",
-		"packing,algorithm=ring":               "want NAME=VALUE",
-		"packing,colour=red":                   `unknown option "colour"`,
-		"packing,height-tolerance=1":           "from 0 to below 1",
-		"kl,link-usage-penalty=NaN":            "from 0 to 1",
-		"packing,min-rate=Inf":                 "want a number from 0",
-		"packing,delay=days":                   "want hops or us",
-		"multi,array-bound=1P":                 "want a size from 0 to 16T",
-		"multi,array-bound=17T":                "want a size from 0 to 16T",
-		"ring,max-trees=2":                     "option max-trees means nothing to algorithm ring: it belongs to packing",
-		"star,seed=3":                          "option seed means nothing to algorithm star: it belongs to packing, kl",
-		",max-trees=2,link-usage-penalty=0.5":  "no algorithm has link-usage-penalty (of kl) and max-trees (of packing) together",
+		"best":                       `unknown algorithm "best": want one of flat, `,
+		"packing,max-trees=0":        `option max-trees="0": want a whole number from 1 to 4096`,
+		"packing,max-trees=2.5":      "want a whole number",
+		"packing,max-trees":          "want NAME=VALUE",
+		"packing,algorithm=ring":     "want NAME=VALUE",
+		"packing,colour=red":         `unknown option "colour"`,
+		"packing,height-tolerance=1": "from 0 to below 1",
+		"kl,link-usage-penalty=NaN":  "from 0 to 1",
+		"packing,min-rate=Inf":       "want a number from 0",
+		"packing,delay=days":         "want hops or us",
+		"multi,array-bound=1P":       "want a size from 0 to 16T",
+		"multi,array-bound=17T":      "want a size from 0 to 16T",
+		"ring,max-trees=2":           "option max-trees means nothing to algorithm ring: it belongs to packing",
+		"star,seed=3":                "option seed means nothing to algorithm star: it belongs to packing, kl",
+		",max-trees=2,link-usage-penalty=0.5": "no algorithm has link-usage-penalty (of kl) and max-trees (of packing) " +
+			"together",
 		"hierarchical:star":                    "want hierarchical:INSIDE/BETWEEN",
 		"packing:some":                         `algorithm "packing" has no variant "some"`,
 		"flat:one":                             `algorithm "flat" has no variants`,
@@ -91,7 +92,8 @@ func TestOptionsOutOfRange(t *testing.T) {
 
 // Where every host has one rank, options alone choose the algorithm, too.
 func TestOptionsOfLoneRanks(t *testing.T) {
-	for _, o := range []Options{{MaxTrees: 1}, {Algorithm: "packing", MaxTrees: 1}, {Algorithm: "packing:all", MaxTrees: 1}} {
+	for _, o := range []Options{{MaxTrees: 1}, {Algorithm: "packing", MaxTrees: 1},
+		{Algorithm: "packing:all", MaxTrees: 1}} {
 		c := choose(t, plannerOf(t, nets.Even(4, 1), o), plan.AllReduce, -1, 64<<20)
 		if c.Algorithm != "packing" || len(c.Strands) != 1 {
 			t.Errorf("%s: %s with %d trees", o.String(), c.Name(), len(c.Strands))
@@ -112,7 +114,8 @@ func TestOffers(t *testing.T) {
 		{"packing:all", plan.Broadcast, ""},
 		{"packing", plan.AllToAll, "packing has no plan for alltoall here: data goes from rank to rank"},
 		{",max-trees=2", plan.Gather, "packing has no plan for gather here: data goes from rank to rank"},
-		{"hierarchical:star/direct", plan.AllReduce, "hierarchical has no plan for allreduce here: all ranks are on one host"},
+		{"hierarchical:star/direct", plan.AllReduce,
+			"hierarchical has no plan for allreduce here: all ranks are on one host"},
 		{"doubling", plan.AllReduce, "doubling has no plan for allreduce here: the graph has no link between ranks"},
 	} {
 		o, err := ParseOptions(c.options)
@@ -133,7 +136,8 @@ func TestOffers(t *testing.T) {
 // Where every host has one rank, who asks for hierarchical is told what to ask for.
 func TestOffersOfLoneRanks(t *testing.T) {
 	p := plannerOf(t, nets.Even(4, 1), Options{Algorithm: "hierarchical"})
-	if err := p.Offers(plan.AllReduce, 0); err == nil || !strings.Contains(err.Error(), "every host has one rank: ask for") {
+	if err := p.Offers(plan.AllReduce, 0); err == nil ||
+		!strings.Contains(err.Error(), "every host has one rank: ask for") {
 		t.Errorf("%v", err)
 	}
 }

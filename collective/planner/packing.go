@@ -28,14 +28,16 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("a barrier carries no data")
 	case p.asked("packing"):
 	case n*links > packedWork || ofRoots && (n > directRanks || links > rootedLinks*n):
-		return nil, because("not tried on %d ranks with %d links for the work that it takes: --algorithm packing does", n, links)
+		return nil, because("not tried on %d ranks with %d links for the work that it takes: --algorithm packing does", n,
+			links)
 	}
 	c := Candidate{Algorithm: "packing", Kind: kind, Root: root}
 	var f *Forest
 	var err error
 	switch {
 	case kind.HasParts() && !p.options.limited() && n > 1 && n <= pack.MaxPartRanks:
-		if f, err = p.packed("packing of parts", n, func() (*pack.Result, error) { return pack.PackParts(p.graph) }); err != nil {
+		if f, err = p.packed("packing of parts", n,
+			func() (*pack.Result, error) { return pack.PackParts(p.graph) }); err != nil {
 			return nil, err
 		}
 		for _, t := range f.Trees {

@@ -288,14 +288,16 @@ func (p *Planner) within(c *Candidate, weights []float64) ([]Strand, []float64, 
 	most := plan.MaxLanes / each
 	switch {
 	case most == 0:
-		return nil, nil, because("%v needs %d lanes for every one of its %s, and a plan has at most %d", c.Kind, each, what, plan.MaxLanes)
+		return nil, nil, because("%v needs %d lanes for every one of its %s, and a plan has at most %d", c.Kind, each, what,
+			plan.MaxLanes)
 	case len(c.Strands) <= most:
 		return c.Strands, weights, nil
 	case c.OfParts():
 		return nil, nil, because("%v has %d trees, and a plan has at most %d lanes", c.Kind, len(c.Strands), plan.MaxLanes)
 	}
-	c.Notes = append(slices.Clone(c.Notes), fmt.Sprintf("%d of %d %s are used: each takes %d lanes of a plan, which has at most %d",
-		most, len(c.Strands), what, each, plan.MaxLanes))
+	c.Notes = append(slices.Clone(c.Notes),
+		fmt.Sprintf("%d of %d %s are used: each takes %d lanes of a plan, which has at most %d",
+			most, len(c.Strands), what, each, plan.MaxLanes))
 	strands, rates := strongest(c.Strands, weights, most)
 	return strands, rates, nil
 }

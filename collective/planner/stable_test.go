@@ -29,7 +29,8 @@ func TestStable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.ReduceScatter, plan.Broadcast, plan.AllGather, plan.Barrier} {
+			for _, kind := range []plan.Kind{plan.AllReduce, plan.Reduce, plan.ReduceScatter, plan.Broadcast, plan.AllGather,
+				plan.Barrier} {
 				for _, bytes := range []int64{8, 4 << 10, 1 << 20, 64 << 20} {
 					s, err := p.Serve(kind, g.Ranks-1, bytes)
 					if err != nil {

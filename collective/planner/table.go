@@ -157,7 +157,8 @@ func (p *Planner) byRule(kind plan.Kind, o *offer, bytes int64) (*entry, string)
 	first, last := o.list[0], o.list[len(o.list)-1]
 	star := slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Algorithm == "star" })
 	switch {
-	case p.graph.Ranks == 1 || first == last && (kind == plan.Barrier || len(first.Strands) < 2 && p.hosts == nil && !p.machine.Device):
+	case p.graph.Ranks == 1 || first == last &&
+		(kind == plan.Barrier || len(first.Strands) < 2 && p.hosts == nil && !p.machine.Device):
 		return always(first), only
 	case kind == plan.Barrier && star >= 0 && p.sharesCores():
 		return always(o.list[star]), "ranks share cores, and rank 0 is to leave a barrier first"

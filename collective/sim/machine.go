@@ -30,9 +30,11 @@ type Machine struct {
 	Workers   int     // steps that a rank takes at a time; 0: one on every track
 	Cores     int     // steps that a host takes at a time; 0: as many as its ranks want
 	Boxes     []int   // by rank, any numbers: those with the same one share Cores, in place of those of a host; nil: hosts
-	SwitchUs  float64 // the ranks of a host stay each on one of its Cores and yield it in turn, which takes this; 0: any rank takes any core at no cost
-	Inline    bool    // the step itself moves the bytes over the link and lasts until they are there
-	InPlace   bool    // on a host, the receiving step reads the sender's window: see the model
+	// the ranks of a host stay each on one of its Cores and yield it in turn, which takes this; 0: any
+	// rank takes any core at no cost
+	SwitchUs float64
+	Inline   bool // the step itself moves the bytes over the link and lasts until they are there
+	InPlace  bool // on a host, the receiving step reads the sender's window: see the model
 
 	// A chunk between hosts over sockets; see the model. Links inside a host do
 	// not look at these.
@@ -52,8 +54,10 @@ func (m *Machine) Validate() error {
 		name string
 		v    float64
 	}{
-		{"IssueUs", m.IssueUs}, {"LaunchUs", m.LaunchUs}, {"StepUs", m.StepUs}, {"SwitchUs", m.SwitchUs}, {"ReduceGBs", m.ReduceGBs},
-		{"CopyGBs", m.CopyGBs}, {"SocketUs", m.SocketUs}, {"SocketGBs", m.SocketGBs}, {"MessageUs", m.MessageUs}, {"RateFactor", m.RateFactor},
+		{"IssueUs", m.IssueUs}, {"LaunchUs", m.LaunchUs}, {"StepUs", m.StepUs}, {"SwitchUs", m.SwitchUs},
+		{"ReduceGBs", m.ReduceGBs},
+		{"CopyGBs", m.CopyGBs}, {"SocketUs", m.SocketUs}, {"SocketGBs", m.SocketGBs}, {"MessageUs", m.MessageUs},
+		{"RateFactor", m.RateFactor},
 		{"Slots", float64(m.Slots)}, {"SlotBytes", float64(m.SlotBytes)}, {"MinChunk", float64(m.MinChunk)},
 		{"InFlight", float64(m.InFlight)}, {"Workers", float64(m.Workers)}, {"Cores", float64(m.Cores)},
 	} {

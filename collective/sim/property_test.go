@@ -21,7 +21,8 @@ func drawGraph(t *rapid.T, n int) *topo.Graph {
 		if key := [2]int{min(a, b), max(a, b)}; a != b && !seen[key] {
 			seen[key] = true
 			g.Links = append(g.Links, topo.Link{A: a, B: b,
-				GBytesPerSecond: float64(rapid.IntRange(1, 20).Draw(t, "rate")), LatencyUs: float64(rapid.IntRange(0, 5).Draw(t, "latency"))})
+				GBytesPerSecond: float64(rapid.IntRange(1, 20).Draw(t, "rate")),
+				LatencyUs:       float64(rapid.IntRange(0, 5).Draw(t, "latency"))})
 		}
 	}
 	for v := 1; v < n; v++ {
@@ -33,7 +34,8 @@ func drawGraph(t *rapid.T, n int) *topo.Graph {
 	if n > 1 {
 		for i := range rapid.IntRange(0, 2).Draw(t, "ports") {
 			inside := rapid.IntRange(1, n-1).Draw(t, "inside")
-			g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprint("port ", i), Ranks: sequence(n)[:inside], GBytesPerSecond: float64(rapid.IntRange(1, 20).Draw(t, "rate"))})
+			g.Ports = append(g.Ports, topo.Port{Name: fmt.Sprint("port ", i), Ranks: sequence(n)[:inside],
+				GBytesPerSecond: float64(rapid.IntRange(1, 20).Draw(t, "rate"))})
 		}
 	}
 	for r := range n {
@@ -70,9 +72,11 @@ func drawTree(t *rapid.T, g *topo.Graph) topo.Tree {
 func drawMachine(t *rapid.T, plain bool) Machine {
 	m := Machine{
 		Slots: rapid.IntRange(0, 8).Draw(t, "slots"), SlotBytes: 64 * rapid.IntRange(0, 1024).Draw(t, "slot"),
-		MinChunk: rapid.SampledFrom([]int{1 << 10, 8 << 10}).Draw(t, "chunk"), StepUs: float64(rapid.IntRange(0, 2).Draw(t, "step")),
+		MinChunk:  rapid.SampledFrom([]int{1 << 10, 8 << 10}).Draw(t, "chunk"),
+		StepUs:    float64(rapid.IntRange(0, 2).Draw(t, "step")),
 		ReduceGBs: float64(rapid.IntRange(0, 20).Draw(t, "reduce")), CopyGBs: float64(rapid.IntRange(0, 20).Draw(t, "copy")),
-		LaunchUs: float64(rapid.IntRange(0, 9).Draw(t, "launch")), MessageUs: float64(rapid.IntRange(0, 2).Draw(t, "message")),
+		LaunchUs:  float64(rapid.IntRange(0, 9).Draw(t, "launch")),
+		MessageUs: float64(rapid.IntRange(0, 2).Draw(t, "message")),
 	}
 	if !plain {
 		m.Workers = rapid.IntRange(0, 2).Draw(t, "workers")
@@ -323,7 +327,8 @@ func TestPortsAndAdapters(t *testing.T) {
 	}
 	g.Ports = []topo.Port{{Name: "card", Ranks: []int{1, 2, 3}, GBytesPerSecond: 5}}
 	port := price(t, p, g, size, Machine{})
-	if want := 3 * size / 5e3; !near(port.Us, want) || port.Loads[0].Name != "out of card" || port.Loads[0].Bytes != 3*size {
+	if want := 3 * size / 5e3; !near(port.Us, want) || port.Loads[0].Name != "out of card" ||
+		port.Loads[0].Bytes != 3*size {
 		t.Errorf("%v us through one port, want %v: %v", port.Us, want, port.Loads[0])
 	}
 	text := port.String()
@@ -346,7 +351,9 @@ func TestPriceRefuses(t *testing.T) {
 		want  string
 	}{
 		{"another size", chain, topo.UniformGraph(4), 0, Machine{}, "3 ranks on a graph of 4"},
-		{"no link", chain, &topo.Graph{Ranks: 3, Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1}, {A: 0, B: 2, GBytesPerSecond: 1}}}, 0, Machine{}, "no link between ranks"},
+		{"no link", chain, &topo.Graph{Ranks: 3,
+			Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1}, {A: 0, B: 2, GBytesPerSecond: 1}}}, 0, Machine{},
+			"no link between ranks"},
 		{"bytes", chain, g, -1, Machine{}, "-1 bytes"},
 		{"no graph", chain, &topo.Graph{Ranks: 3}, 0, Machine{}, "not connected"},
 		{"no plan", &plan.Plan{Size: 3}, g, 0, Machine{}, "no kind"},
@@ -363,7 +370,8 @@ func TestPriceRefuses(t *testing.T) {
 	if _, err := Run(nil, g, Machine{}); err == nil {
 		t.Error("Run takes no operations")
 	}
-	if _, err := Run([]Operation{{Plan: chain, Bytes: 1, AtUs: -1}}, g, Machine{}); err == nil || !strings.Contains(err.Error(), "-1 us") {
+	if _, err := Run([]Operation{{Plan: chain, Bytes: 1, AtUs: -1}}, g, Machine{}); err == nil ||
+		!strings.Contains(err.Error(), "-1 us") {
 		t.Errorf("an operation before the start: %v", err)
 	}
 }
@@ -372,7 +380,8 @@ func TestPriceRefuses(t *testing.T) {
 // too small, and none above a slot.
 func TestChunks(t *testing.T) {
 	m := Executor(8, 32<<10, 0)
-	for bytes, want := range map[int64]int64{1: 8 << 10, 32 << 10: 8 << 10, 36 << 10: 9 << 10, 36<<10 + 1: 9<<10 + 64, 36<<10 + 4: 9<<10 + 64, 1 << 20: 32 << 10} {
+	for bytes, want := range map[int64]int64{1: 8 << 10, 32 << 10: 8 << 10, 36 << 10: 9 << 10, 36<<10 + 1: 9<<10 + 64,
+		36<<10 + 4: 9<<10 + 64, 1 << 20: 32 << 10} {
 		if got := m.chunk(bytes); got != want {
 			t.Errorf("%d bytes in chunks of %d, want %d", bytes, got, want)
 		}

@@ -152,7 +152,8 @@ func TestFlatWinsForTinyMessages(t *testing.T) {
 			t.Fatal(err)
 		}
 		flat := mustFlat(t, n)
-		others := []*plan.Plan{mustTrees(t, plan.AllReduce, plan.Single, trees[0]), mustTrees(t, plan.AllReduce, plan.Split, trees...),
+		others := []*plan.Plan{mustTrees(t, plan.AllReduce, plan.Single, trees[0]),
+			mustTrees(t, plan.AllReduce, plan.Split, trees...),
 			mustDirect(t, plan.AllReduce, n, -1, plan.Single)}
 		large := mustDirect(t, plan.AllReduce, n, -1, plan.Split)
 		for _, cores := range []int{0, 2} {

@@ -90,8 +90,10 @@ func TestSVGElements(t *testing.T) {
 	svg := SVG(g, p)
 	n := elements(t, svg)
 	uses, legend := 3+3+4, 2+3
-	if arrows := strings.Count(svg, "marker-end"); n["circle"] != 4 || n["line"] != len(g.Links)+uses+legend || arrows != uses {
-		t.Errorf("%d circles, %d lines and %d arrows, want 4, %d and %d", n["circle"], n["line"], arrows, len(g.Links)+uses+legend, uses)
+	if arrows := strings.Count(svg, "marker-end"); n["circle"] != 4 || n["line"] != len(g.Links)+uses+legend ||
+		arrows != uses {
+		t.Errorf("%d circles, %d lines and %d arrows, want 4, %d and %d", n["circle"], n["line"], arrows,
+			len(g.Links)+uses+legend, uses)
 	}
 	if strings.Count(svg, ">host 0<") != 1 || strings.Count(svg, ">host 3<") != 1 {
 		t.Error("the hosts are not named once")
@@ -132,7 +134,8 @@ func TestOverload(t *testing.T) {
 		t.Error("red without overload")
 	}
 	p.Rates = []float64{1, 0.25, 0.5}
-	if s := SVG(g, p); !strings.Contains(s, `fill="#b00000" stroke="#ffffff" stroke-width="3" paint-order="stroke">1.5 / 1.25</text>`) {
+	if s := SVG(g, p); !strings.Contains(s,
+		`fill="#b00000" stroke="#ffffff" stroke-width="3" paint-order="stroke">1.5 / 1.25</text>`) {
 		t.Error("1.5 GB/s over a link of 1.25 is not red")
 	}
 }
@@ -140,7 +143,8 @@ func TestOverload(t *testing.T) {
 // One is no plural, in the title and in the legend.
 func TestOneRank(t *testing.T) {
 	svg := SVG(&topo.Graph{Ranks: 1}, Plan{})
-	if !strings.Contains(svg, "<title>1 rank<") || !strings.Contains(svg, ">1 rank, 0 links<") || strings.Contains(svg, "1 ranks") {
+	if !strings.Contains(svg, "<title>1 rank<") || !strings.Contains(svg, ">1 rank, 0 links<") ||
+		strings.Contains(svg, "1 ranks") {
 		t.Errorf("%s", svg)
 	}
 	svg = SVG(topo.UniformGraph(2), Plan{})
@@ -161,7 +165,8 @@ func TestSizes(t *testing.T) {
 		if len(s) > 2<<20 {
 			t.Errorf("%d ranks: %d bytes of SVG", n, len(s))
 		}
-		if left := len(g.Links) - maxLinks; left > 0 && !strings.Contains(s, fmt.Sprintf("%d slower links are not drawn", left)) {
+		if left := len(g.Links) - maxLinks; left > 0 &&
+			!strings.Contains(s, fmt.Sprintf("%d slower links are not drawn", left)) {
 			t.Errorf("%d ranks: does not say what is left out", n)
 		}
 	}
@@ -177,7 +182,8 @@ func TestSizes(t *testing.T) {
 	if got := strings.Count(s, "marker-end"); got != 255 {
 		t.Errorf("32 hosts: %d arrows for 255 links of a tree", got)
 	}
-	if s := Text(g, Plan{Trees: []topo.Tree{path}}); strings.Count(s, "uses per GB/s") != 1 || !strings.Contains(s, "and 191 more, less busy") {
+	if s := Text(g, Plan{Trees: []topo.Tree{path}}); strings.Count(s, "uses per GB/s") != 1 ||
+		!strings.Contains(s, "and 191 more, less busy") {
 		t.Error("the table of 255 links")
 	}
 }

@@ -58,7 +58,8 @@ func SVG(g *topo.Graph, p Plan) string {
 		at.y += lineStep
 	}
 	size := fmt.Sprintf(`width="%.0f" height="%.0f"`, c.corner.x+margin, c.corner.y+margin)
-	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" %s font-family="Helvetica, Arial, sans-serif">`+"\n", size)
+	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" %s font-family="Helvetica, Arial, sans-serif">`+"\n",
+		size)
 	head += fmt.Sprintf("<title>%s</title>\n<rect %s fill=\"#ffffff\"/>\n", html.EscapeString(c.title), size)
 	for i, fill := range palette {
 		head += fmt.Sprintf(`<marker id="arrow%d" orient="auto" markerUnits="userSpaceOnUse"`, i)
@@ -125,7 +126,8 @@ func (c *canvas) arrange() point {
 }
 
 func (c *canvas) text(at point, size float64, anchor, fill, s string) {
-	fmt.Fprintf(&c.b, `<text x="%.1f" y="%.1f" font-size="%.0f" text-anchor="%s" fill="%s"`, at.x, at.y, size, anchor, fill)
+	fmt.Fprintf(&c.b, `<text x="%.1f" y="%.1f" font-size="%.0f" text-anchor="%s" fill="%s"`, at.x, at.y, size, anchor,
+		fill)
 	fmt.Fprintf(&c.b, ` stroke="#ffffff" stroke-width="3" paint-order="stroke">%s</text>`+"\n", html.EscapeString(s))
 	if anchor == "start" {
 		at.x += float64(size * letter * float64(utf8.RuneCountInString(s)))

@@ -40,7 +40,8 @@ func Dropped(found []Finding) []Drop {
 // Line says for people which link it is: of which ranks of the job, given by rank of
 // the host, and of which GPUs, and what to look at.
 func (d Drop) Line(ranks []int, devices []string) string {
-	return fmt.Sprintf("the link of ranks %d and %d (%s, %s) is not used: %s", ranks[d.A], ranks[d.B], devices[d.A], devices[d.B], d.Fault)
+	return fmt.Sprintf("the link of ranks %d and %d (%s, %s) is not used: %s", ranks[d.A], ranks[d.B], devices[d.A],
+		devices[d.B], d.Fault)
 }
 
 // alike is the ratio of two rates of links that are declared the same below which

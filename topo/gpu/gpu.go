@@ -157,7 +157,8 @@ func (m *Machine) place(uuid string) int {
 func InOrder(gpus []GPU) []GPU {
 	list := slices.Clone(gpus)
 	slices.SortStableFunc(list, func(a, b GPU) int {
-		return cmp.Or(cmp.Compare(uint(a.NUMA), uint(b.NUMA)), cmp.Compare(NormalPCI(a.PCI), NormalPCI(b.PCI)), a.Index-b.Index)
+		return cmp.Or(cmp.Compare(uint(a.NUMA), uint(b.NUMA)), cmp.Compare(NormalPCI(a.PCI), NormalPCI(b.PCI)),
+			a.Index-b.Index)
 	})
 	return list
 }

@@ -174,7 +174,10 @@ func (b *builder) ports(g *topo.Graph) []topo.Port {
 				ranks = append(ranks, r)
 			}
 		}
-		known := slices.ContainsFunc(list, func(p topo.Port) bool { return slices.Equal(p.Ranks, ranks) && p.GBytesPerSecond <= rate })
+		known := slices.ContainsFunc(list, func(p topo.Port) bool {
+			return slices.Equal(p.Ranks, ranks) &&
+				p.GBytesPerSecond <= rate
+		})
 		if len(ranks) > 0 && len(ranks) < len(b.at) && !known {
 			list = append(list, topo.Port{Name: name, Ranks: ranks, GBytesPerSecond: rate})
 		}

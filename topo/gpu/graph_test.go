@@ -110,7 +110,8 @@ func TestGraphOfSwitch(t *testing.T) {
 	m := plain(8)
 	for i := range m.GPUs {
 		for k := range 12 {
-			m.GPUs[i].NVLinks = append(m.GPUs[i].NVLinks, NVLink{Version: 3, Switch: true, Remote: fmt.Sprintf("0000:c%d:00.0", k/2)})
+			m.GPUs[i].NVLinks = append(m.GPUs[i].NVLinks,
+				NVLink{Version: 3, Switch: true, Remote: fmt.Sprintf("0000:c%d:00.0", k/2)})
 		}
 	}
 	want, _ := machines.Get("dgxa100")
@@ -123,7 +124,8 @@ func TestGraphOfSwitch(t *testing.T) {
 	}
 	m.GPUs[5].NVLinks = m.GPUs[5].NVLinks[:6] // half of its links are down
 	g = graph(t, m, nil, 0, 1, 2, 3, 4, 5, 6, 7)
-	if link(g, 0, 5).GBytesPerSecond != 150 || link(g, 0, 1).GBytesPerSecond != 300 || port(g, "nvlinks of gpu 5").GBytesPerSecond != 150 {
+	if link(g, 0, 5).GBytesPerSecond != 150 || link(g, 0, 1).GBytesPerSecond != 300 ||
+		port(g, "nvlinks of gpu 5").GBytesPerSecond != 150 {
 		t.Errorf("with links down: %v %v", link(g, 0, 5), port(g, "nvlinks of gpu 5"))
 	}
 }
@@ -136,14 +138,16 @@ func TestGraphOfPCIe(t *testing.T) {
 	}
 	slot := 8 * 128.0 / 130 / 8 * 16
 	for pair, want := range map[[2]int]float64{{0, 1}: slot, {0, 2}: slot, {0, 7}: socketRate} {
-		if l := link(g, pair[0], pair[1]); math.Abs(l.GBytesPerSecond-want) > 1e-9 || l.Kind != KindPCIe || l.Source != topo.Declared {
+		if l := link(g, pair[0], pair[1]); math.Abs(l.GBytesPerSecond-want) > 1e-9 || l.Kind != KindPCIe ||
+			l.Source != topo.Declared {
 			t.Errorf("link %+v, want %v GB/s", l, want)
 		}
 	}
 	if len(g.Ports) != 8+4+1 {
 		t.Errorf("%d ports: %v", len(g.Ports), g.Ports)
 	}
-	if p := port(g, "interconnect of numa node 0"); p.GBytesPerSecond != socketRate || !slices.Equal(p.Ranks, []int{0, 1, 2, 3}) {
+	if p := port(g, "interconnect of numa node 0"); p.GBytesPerSecond != socketRate ||
+		!slices.Equal(p.Ranks, []int{0, 1, 2, 3}) {
 		t.Errorf("%v", p)
 	}
 	if p := port(g, "pcie switch of gpu 2"); !slices.Equal(p.Ranks, []int{2, 3}) {
@@ -209,7 +213,8 @@ func TestGraphMeasured(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
 	var found []Finding
 	for i, l := range graph(t, m, nil, all...).Links {
-		found = append(found, Finding{A: l.A, B: l.B, GBytesPerSecond: l.GBytesPerSecond * (0.9 + 0.001*float64(i)), LatencyUs: 2})
+		found = append(found, Finding{A: l.A, B: l.B, GBytesPerSecond: l.GBytesPerSecond * (0.9 + 0.001*float64(i)),
+			LatencyUs: 2})
 	}
 	g := graph(t, m, found, all...)
 	one, two := link(g, 0, 1), link(g, 0, 3)
@@ -217,7 +222,8 @@ func TestGraphMeasured(t *testing.T) {
 		t.Errorf("%+v %+v", one, two)
 	}
 	for _, l := range g.Links {
-		if want := map[float64]float64{25: one.GBytesPerSecond, 50: two.GBytesPerSecond}[l.Declared]; l.GBytesPerSecond != want {
+		if want := map[float64]float64{25: one.GBytesPerSecond,
+			50: two.GBytesPerSecond}[l.Declared]; l.GBytesPerSecond != want {
 			t.Errorf("%+v is not level: want %v", l, want)
 		}
 	}
@@ -232,7 +238,9 @@ func TestGraphMeasured(t *testing.T) {
 		t.Errorf("%v", g)
 	}
 	drops := Dropped(found)
-	if len(drops) != 1 || drops[0] != (Drop{0, 3, "wrong data"}) || drops[0].Line([]int{8, 9, 10, 11}, uuids(m, all...)) != "the link of ranks 8 and 11 (GPU-0, GPU-3) is not used: wrong data" {
+	if len(drops) != 1 || drops[0] != (Drop{0, 3, "wrong data"}) ||
+		drops[0].Line([]int{8, 9, 10, 11}, uuids(m,
+			all...)) != "the link of ranks 8 and 11 (GPU-0, GPU-3) is not used: wrong data" {
 		t.Errorf("%+v", drops)
 	}
 
@@ -246,7 +254,8 @@ func TestGraphMeasured(t *testing.T) {
 func TestPortsMeasured(t *testing.T) {
 	m := plain(4)
 	found := []Finding{
-		{A: 0, B: 1, GBytesPerSecond: 13, LatencyUs: 1}, {A: 0, B: 2, GBytesPerSecond: 12.5, LatencyUs: 1}, {A: 0, B: 3, GBytesPerSecond: 12.6, LatencyUs: 1},
+		{A: 0, B: 1, GBytesPerSecond: 13, LatencyUs: 1}, {A: 0, B: 2, GBytesPerSecond: 12.5, LatencyUs: 1},
+		{A: 0, B: 3, GBytesPerSecond: 12.6, LatencyUs: 1},
 		{A: 1, B: 3, GBytesPerSecond: 12.5, LatencyUs: 1},
 	}
 	g := graph(t, m, found, 0, 1, 2, 3)
@@ -314,7 +323,8 @@ func TestGraphAlwaysValid(t *testing.T) {
 		var found []Finding
 		for a := range places {
 			for b := a + 1; b < len(places); b++ {
-				f := Finding{A: a, B: b, GBytesPerSecond: rapid.Float64Range(0, 500).Draw(t, "rate"), LatencyUs: rapid.Float64Range(0, 9).Draw(t, "latency")}
+				f := Finding{A: a, B: b, GBytesPerSecond: rapid.Float64Range(0, 500).Draw(t, "rate"),
+					LatencyUs: rapid.Float64Range(0, 9).Draw(t, "latency")}
 				if rapid.IntRange(0, 3).Draw(t, "fault") == 0 {
 					f.Fault = "hung"
 				}
@@ -348,7 +358,8 @@ func TestGraphAlwaysValid(t *testing.T) {
 
 func TestInOrder(t *testing.T) {
 	list := InOrder([]GPU{
-		{Index: 0, NUMA: -1, PCI: "0000:01:00.0"}, {Index: 1, NUMA: 1, PCI: "0000:84:00.0"}, {Index: 2, NUMA: 0, PCI: "0001:06:00.0"}, {Index: 3, NUMA: 0, PCI: "0000:0b:00.0"},
+		{Index: 0, NUMA: -1, PCI: "0000:01:00.0"}, {Index: 1, NUMA: 1, PCI: "0000:84:00.0"},
+		{Index: 2, NUMA: 0, PCI: "0001:06:00.0"}, {Index: 3, NUMA: 0, PCI: "0000:0b:00.0"},
 	})
 	got := ""
 	for _, g := range list {
@@ -361,7 +372,8 @@ func TestInOrder(t *testing.T) {
 
 func TestNormalPCI(t *testing.T) {
 	for in, want := range map[string]string{
-		"00000000:0B:00.0": "0000:0b:00.0", "0000:17:00.0": "0000:17:00.0", "00010000:17:00.0": "10000:17:00.0", "17:00.0": "17:00.0", "": "", " 00000001:00:1F.7\n": "0001:00:1f.7",
+		"00000000:0B:00.0": "0000:0b:00.0", "0000:17:00.0": "0000:17:00.0", "00010000:17:00.0": "10000:17:00.0",
+		"17:00.0": "17:00.0", "": "", " 00000001:00:1F.7\n": "0001:00:1f.7",
 	} {
 		if got := NormalPCI(in); got != want {
 			t.Errorf("NormalPCI(%q) = %q, want %q", in, got, want)
@@ -372,8 +384,10 @@ func TestNormalPCI(t *testing.T) {
 // The declared rates are those of the data sheets named beside them.
 func TestRates(t *testing.T) {
 	for _, c := range []struct{ got, want float64 }{
-		{4 * NVLinkRate(1), 80}, {6 * NVLinkRate(2), 150}, {12 * NVLinkRate(3), 300}, {18 * NVLinkRate(4), 450}, {18 * NVLinkRate(5), 900}, {NVLinkRate(0), 25},
-		{PCIeRate(3, 16), 15.754}, {PCIeRate(4, 16), 31.508}, {PCIeRate(5, 16), 63.015}, {PCIeRate(1, 1), 0.25}, {PCIeRate(0, 0), 15.754}, {PCIeRate(9, 16), 121},
+		{4 * NVLinkRate(1), 80}, {6 * NVLinkRate(2), 150}, {12 * NVLinkRate(3), 300}, {18 * NVLinkRate(4), 450},
+		{18 * NVLinkRate(5), 900}, {NVLinkRate(0), 25},
+		{PCIeRate(3, 16), 15.754}, {PCIeRate(4, 16), 31.508}, {PCIeRate(5, 16), 63.015}, {PCIeRate(1, 1), 0.25},
+		{PCIeRate(0, 0), 15.754}, {PCIeRate(9, 16), 121},
 	} {
 		if math.Abs(c.got-c.want) > 0.001*c.want {
 			t.Errorf("%v GB/s, want %v", c.got, c.want)

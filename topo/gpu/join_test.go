@@ -24,7 +24,8 @@ func TestFill(t *testing.T) {
 	if len(full.Links) != 36 || kinds[KindHost] != 36-len(g.Links) || kinds[KindNVLink] != 20 || kinds[KindSame] != 1 {
 		t.Errorf("%v", kinds)
 	}
-	if l := link(full, 0, 7); l.Kind != KindHost || l.GBytesPerSecond != socketRate*hostShare || l.Source != topo.Declared {
+	if l := link(full, 0, 7); l.Kind != KindHost || l.GBytesPerSecond != socketRate*hostShare ||
+		l.Source != topo.Declared {
 		t.Errorf("%+v", l)
 	}
 	if _, err := Fill(g, m, uuids(m, 0)); err == nil {
@@ -40,10 +41,12 @@ func TestJoin(t *testing.T) {
 	ranks := &topo.Graph{
 		Ranks: 4, Hosts: []int{0, 1, 0, 1},
 		Links: []topo.Link{
-			{A: 0, B: 2, GBytesPerSecond: 5, Kind: "shm", Source: topo.Measured}, {A: 1, B: 3, GBytesPerSecond: 5, Kind: "shm", Source: topo.Measured},
+			{A: 0, B: 2, GBytesPerSecond: 5, Kind: "shm", Source: topo.Measured},
+			{A: 1, B: 3, GBytesPerSecond: 5, Kind: "shm", Source: topo.Measured},
 			{A: 0, B: 1, GBytesPerSecond: 1.25, Kind: topo.TCP, Source: topo.Measured},
 		},
-		Ports: []topo.Port{{Name: "card", Ranks: []int{1, 3}, GBytesPerSecond: 1.25}, {Name: "socket", Ranks: []int{2}, GBytesPerSecond: 9}},
+		Ports: []topo.Port{{Name: "card", Ranks: []int{1, 3}, GBytesPerSecond: 1.25},
+			{Name: "socket", Ranks: []int{2}, GBytesPerSecond: 9}},
 	}
 	m := plain(2)
 	part := graph(t, m, []Finding{{A: 0, B: 1, GBytesPerSecond: 11, LatencyUs: 3}}, 0, 1)
@@ -51,7 +54,8 @@ func TestJoin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(g.Links) != 3 || link(g, 0, 1).Kind != topo.TCP || link(g, 0, 2).GBytesPerSecond != 11 || link(g, 1, 3).Kind != KindPCIe {
+	if len(g.Links) != 3 || link(g, 0, 1).Kind != topo.TCP || link(g, 0, 2).GBytesPerSecond != 11 ||
+		link(g, 1, 3).Kind != KindPCIe {
 		t.Errorf("links %v", g.Links)
 	}
 	if p := port(g, "card"); !slices.Equal(p.Ranks, []int{1, 3}) {

@@ -24,7 +24,8 @@ func NVLinkRate(version int) float64 {
 // per second times the code's efficiency (8b/10b, 128b/130b, and 242/256 with
 // flits) over 8 bits. Sources: PCI-SIG's base specifications 1.0 to 6.0.
 var pcieLaneRates = map[int]float64{
-	1: 2.5 * 8 / 10 / 8, 2: 5.0 * 8 / 10 / 8, 3: 8.0 * 128 / 130 / 8, 4: 16.0 * 128 / 130 / 8, 5: 32.0 * 128 / 130 / 8, 6: 64.0 * 242 / 256 / 8,
+	1: 2.5 * 8 / 10 / 8, 2: 5.0 * 8 / 10 / 8, 3: 8.0 * 128 / 130 / 8, 4: 16.0 * 128 / 130 / 8, 5: 32.0 * 128 / 130 / 8,
+	6: 64.0 * 242 / 256 / 8,
 }
 
 // Where NVML does not tell, a slot counts as PCIe 3.0 x16.

@@ -36,7 +36,8 @@ func TestEveryMachine(t *testing.T) {
 			t.Errorf("%s: %v", name, g)
 			continue
 		}
-		if a := About(name); !strings.Contains(a, "Source") && !strings.Contains(a, "Not ") && !strings.Contains(a, "proposal") {
+		if a := About(name); !strings.Contains(a, "Source") && !strings.Contains(a, "Not ") &&
+			!strings.Contains(a, "proposal") {
 			t.Errorf("%s: no source: %s", name, a)
 		}
 		for _, l := range g.Links {
@@ -63,7 +64,8 @@ func TestDetails(t *testing.T) {
 	details := Details()
 	words := strings.Join(strings.Fields(details), " ")
 	for _, name := range Names() {
-		if !strings.Contains(words, strings.Join(strings.Fields(About(name)), " ")) || !strings.Contains(details, "\n"+name+", ") && !strings.HasPrefix(details, name+", ") {
+		if !strings.Contains(words, strings.Join(strings.Fields(About(name)), " ")) ||
+			!strings.Contains(details, "\n"+name+", ") && !strings.HasPrefix(details, name+", ") {
 			t.Errorf("%s is not there in full", name)
 		}
 	}
@@ -78,7 +80,8 @@ func TestDetails(t *testing.T) {
 // less. These are the figures in the data sheets.
 func TestRatePerRank(t *testing.T) {
 	for name, want := range map[string]float64{
-		"dgx1p": 80, "dgx1v": 150, "p3dn.24xlarge": 150, "p3dn": 50, "dgx2": 150, "dgxa100": 300, "dgxh100": 450, "mi300x": 448, "pcie8": 12,
+		"dgx1p": 80, "dgx1v": 150, "p3dn.24xlarge": 150, "p3dn": 50, "dgx2": 150, "dgxa100": 300, "dgxh100": 450,
+		"mi300x": 448, "pcie8": 12,
 		"dgxa100-x2": 325, "dgxa100-x4": 325, "dgxh100-x2": 500, "dgxh100-x4": 500, "mi250": 350, "mi250-x2": 366,
 	} {
 		g, _ := Get(name)

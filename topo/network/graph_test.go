@@ -15,7 +15,8 @@ func shared(hosts, each int) (hostOf []int, local []topo.Link) {
 		for i := range each {
 			hostOf = append(hostOf, h)
 			for k := range i {
-				local = append(local, topo.Link{A: h*each + k, B: h*each + i, GBytesPerSecond: 10, LatencyUs: 1, Kind: "shm", Source: topo.Measured})
+				local = append(local, topo.Link{A: h*each + k, B: h*each + i, GBytesPerSecond: 10, LatencyUs: 1, Kind: "shm",
+					Source: topo.Measured})
 			}
 		}
 	}

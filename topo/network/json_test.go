@@ -39,10 +39,12 @@ func TestParseRefuses(t *testing.T) {
 	}
 	for from, to := range map[string]string{
 		`"quick"`: `"fast"`, `"a":0`: `"a":1`, `"b":1`: `"b":7`, `,"b"]`: `]`,
-		`"latency_us":5`: `"latency_us":-5`, `"measured"`: `"guessed"`, `"gbytes_per_second":1,"latency`: `"gbytes_per_second":0,"latency`,
-		`[]}`: `[]} {}`, `"ports":[]`: `"cards":[]`, `"source":"measured"`: `"source":"measured","routed":true`,
-		`"ports"`: `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"`,
-		`"a","b"`: `"` + strings.Repeat("x", 300) + `","b"`,
+		`"latency_us":5`: `"latency_us":-5`, `"measured"`: `"guessed"`,
+		`"gbytes_per_second":1,"latency`: `"gbytes_per_second":0,"latency`,
+		`[]}`:                            `[]} {}`, `"ports":[]`: `"cards":[]`,
+		`"source":"measured"`: `"source":"measured","routed":true`,
+		`"ports"`:             `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"`,
+		`"a","b"`:             `"` + strings.Repeat("x", 300) + `","b"`,
 	} {
 		text := strings.Replace(good, from, to, 1)
 		if to == `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"` {
@@ -138,11 +140,14 @@ func TestText(t *testing.T) {
 		now  int64
 		want []string
 	}{
-		{even, 1003, []string{"network of 3 hosts: measured (quick) just now", "all pairs: 0.0625 GB/s, 30 us", "card of every host: 0.0625 GB/s", "h0        .   0.0625   0.0625"}},
+		{even, 1003, []string{"network of 3 hosts: measured (quick) just now", "all pairs: 0.0625 GB/s, 30 us",
+			"card of every host: 0.0625 GB/s", "h0        .   0.0625   0.0625"}},
 		{even, 1000 + 3*86400, []string{"measured (quick) 3 days ago"}},
 		{uneven, 1100, []string{"measured (full) 100 seconds ago", "no host has a card that its pairs share"}},
-		{Declared([]string{"a", "b", "c"}, 1.25, 30), 5, []string{"declared, nothing was measured", "all pairs: 1.25 GB/s, 30 us"}},
-		{both(0.8, 0.4, 0.2, 0.1).infer(t, Quick, 0, 1), 5, []string{"card of h1: 0.4 GB/s (all at once: 0.4 out 0.4 in)", "3 of 0.1 GB/s"}},
+		{Declared([]string{"a", "b", "c"}, 1.25, 30), 5,
+			[]string{"declared, nothing was measured", "all pairs: 1.25 GB/s, 30 us"}},
+		{both(0.8, 0.4, 0.2, 0.1).infer(t, Quick, 0, 1), 5,
+			[]string{"card of h1: 0.4 GB/s (all at once: 0.4 out 0.4 in)", "3 of 0.1 GB/s"}},
 	} {
 		got := c.n.Text(c.now)
 		for _, want := range c.want {
@@ -154,7 +159,8 @@ func TestText(t *testing.T) {
 }
 
 func TestAge(t *testing.T) {
-	for seconds, want := range map[int64]string{-5: "just now", 0: "just now", 90: "90 seconds ago", 600: "10 minutes ago", 7300: "2 hours ago", 3 * 86400: "3 days ago"} {
+	for seconds, want := range map[int64]string{-5: "just now", 0: "just now", 90: "90 seconds ago", 600: "10 minutes ago",
+		7300: "2 hours ago", 3 * 86400: "3 days ago"} {
 		if got := Age(seconds); got != want {
 			t.Errorf("%d: %q, want %q", seconds, got, want)
 		}

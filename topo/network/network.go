@@ -30,9 +30,11 @@ const (
 // of flows from or to it.
 type Flow struct {
 	Turn     int
-	Src, Dst int       // hosts
-	Slices   []float64 // GB/s of payload in successive parts of the turn of equal length, the same ones on all flows of the turn
-	Bytes    int64     // in all, those before the first part included
+	Src, Dst int // hosts
+	// GB/s of payload in successive parts of the turn of equal length, the same ones on all flows of
+	// the turn
+	Slices []float64
+	Bytes  int64 // in all, those before the first part included
 }
 
 // Middle is the rate of the flow: the mean of the middle half of its parts.
@@ -68,7 +70,8 @@ func (f *Findings) validate(hosts int) error {
 			return fmt.Errorf("network: flow %d goes from host %d to host %d of %d", i, w.Src, w.Dst, hosts)
 		}
 		if w.Turn < 0 || w.Turn > maxTurn || len(w.Slices) < 1 || len(w.Slices) > maxSlices || w.Bytes < 0 {
-			return fmt.Errorf("network: flow %d (%d to %d): turn %d, %d slices, %d bytes", i, w.Src, w.Dst, w.Turn, len(w.Slices), w.Bytes)
+			return fmt.Errorf("network: flow %d (%d to %d): turn %d, %d slices, %d bytes", i, w.Src, w.Dst, w.Turn,
+				len(w.Slices), w.Bytes)
 		}
 		for _, v := range w.Slices {
 			if !(v >= 0 && v <= topo.MaxRate) {
@@ -97,9 +100,10 @@ type Pair struct {
 	Out  float64 `json:"out_gbytes_per_second"`
 	Back float64 `json:"back_gbytes_per_second"`
 
-	GBytesPerSecond float64     `json:"gbytes_per_second"` // each way: the slower direction, made equal to others within noise
-	LatencyUs       float64     `json:"latency_us"`        // one way
-	Source          topo.Source `json:"source"`            // Measured, Estimated from other pairs, or Declared
+	// each way: the slower direction, made equal to others within noise
+	GBytesPerSecond float64     `json:"gbytes_per_second"`
+	LatencyUs       float64     `json:"latency_us"` // one way
+	Source          topo.Source `json:"source"`     // Measured, Estimated from other pairs, or Declared
 }
 
 // Port is what all traffic of one host shares, as its network card.
@@ -111,7 +115,8 @@ type Port struct {
 	Out float64 `json:"out_gbytes_per_second"`
 	In  float64 `json:"in_gbytes_per_second"`
 
-	GBytesPerSecond float64     `json:"gbytes_per_second"` // each way: the slower direction, made equal to others within noise
+	// each way: the slower direction, made equal to others within noise
+	GBytesPerSecond float64     `json:"gbytes_per_second"`
 	Source          topo.Source `json:"source"`
 }
 
@@ -134,7 +139,8 @@ func Declared(hosts []string, gbytesPerSecond, latencyUs float64) *Network {
 			n.Ports = append(n.Ports, Port{Host: a, GBytesPerSecond: gbytesPerSecond, Source: topo.Declared})
 		}
 		for b := a + 1; b < len(hosts); b++ {
-			n.Pairs = append(n.Pairs, Pair{A: a, B: b, GBytesPerSecond: gbytesPerSecond, LatencyUs: latencyUs, Source: topo.Declared})
+			n.Pairs = append(n.Pairs, Pair{A: a, B: b, GBytesPerSecond: gbytesPerSecond, LatencyUs: latencyUs,
+				Source: topo.Declared})
 		}
 	}
 	return n
@@ -184,8 +190,10 @@ func (n *Network) Validate() error {
 		if p.A < 0 || p.A >= p.B || p.B >= hosts || index(hosts, p.A, p.B) != i {
 			return fmt.Errorf("network: pairs[%d] is of hosts %d and %d: pairs rise, and every pair stands once", i, p.A, p.B)
 		}
-		if !possible(p.GBytesPerSecond, p.Out, p.Back) || !(p.LatencyUs >= 0 && p.LatencyUs <= topo.MaxLatency) || p.LatencyUs > 0 && p.LatencyUs < topo.MinLatency {
-			return fmt.Errorf("network: pairs[%d] (%d-%d): %v GB/s (%v out, %v back), %v us", i, p.A, p.B, p.GBytesPerSecond, p.Out, p.Back, p.LatencyUs)
+		if !possible(p.GBytesPerSecond, p.Out, p.Back) || !(p.LatencyUs >= 0 && p.LatencyUs <= topo.MaxLatency) ||
+			p.LatencyUs > 0 && p.LatencyUs < topo.MinLatency {
+			return fmt.Errorf("network: pairs[%d] (%d-%d): %v GB/s (%v out, %v back), %v us", i, p.A, p.B, p.GBytesPerSecond,
+				p.Out, p.Back, p.LatencyUs)
 		}
 		if err := known(p.Source); err != nil {
 			return fmt.Errorf("network: pairs[%d] (%d-%d): %w", i, p.A, p.B, err)

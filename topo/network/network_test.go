@@ -113,7 +113,8 @@ func TestDisturbed(t *testing.T) {
 
 // A card that is slower in than out counts with the slower direction.
 func TestOneWayCards(t *testing.T) {
-	n := cards([2]float64{0.8, 0.2}, [2]float64{0.8, 0.8}, [2]float64{0.8, 0.8}, [2]float64{0.8, 0.8}).infer(t, Quick, 0.02, 1)
+	n := cards([2]float64{0.8, 0.2}, [2]float64{0.8, 0.8}, [2]float64{0.8, 0.8}, [2]float64{0.8, 0.8}).infer(t, Quick,
+		0.02, 1)
 	near(t, "pair 0-1", n.Pairs[0].GBytesPerSecond, 0.2, 0.05)
 	near(t, "pair 1-2", n.Pairs[index(4, 1, 2)].GBytesPerSecond, 0.8, 0.05)
 	near(t, "there", n.Pairs[0].Out, 0.8, 0.05)

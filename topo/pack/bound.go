@@ -78,7 +78,8 @@ func (p *packing) proven() Bound {
 	limit := p.bound * (1 + same)
 	for _, parts := range p.w.candidates(p.proof) {
 		rate, prices := p.w.across(parts)
-		if rate > limit || best.Partition != nil && (rate > best.Rate || len(parts) >= len(best.Partition) && rate == best.Rate) {
+		if rate > limit || best.Partition != nil &&
+			(rate > best.Rate || len(parts) >= len(best.Partition) && rate == best.Rate) {
 			continue
 		}
 		best = p.w.priced(rate, prices, parts)
@@ -227,7 +228,8 @@ func (b Bound) Check(g *topo.Graph) error {
 	for _, p := range b.Prices {
 		r := slices.Index(w.labels, Price{Link: p.Link, Port: p.Port, Reverse: p.Reverse})
 		if r < 0 || !(p.Price >= 0) {
-			return fmt.Errorf("pack: a proof with a price of %v on link %d, port %d: the graph has no such row, or the price is below zero", p.Price, p.Link, p.Port)
+			return fmt.Errorf("pack: a proof with a price of %v on link %d, port %d: the graph has no such row, or the price "+
+				"is below zero", p.Price, p.Link, p.Port)
 		}
 		price[r] += p.Price
 	}

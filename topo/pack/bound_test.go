@@ -103,7 +103,8 @@ func checkPartition(t *rapid.T, g *topo.Graph, b Bound) {
 		}
 	}
 	if !about(cut, b.Rate*float64(len(b.Partition)-1)) || count != len(b.Links) {
-		t.Fatalf("partition %v has %d links of %v GB/s, the bound says %d of %v", b.Partition, count, cut, len(b.Links), b.Rate*float64(len(b.Partition)-1))
+		t.Fatalf("partition %v has %d links of %v GB/s, the bound says %d of %v", b.Partition, count, cut, len(b.Links),
+			b.Rate*float64(len(b.Partition)-1))
 	}
 }
 
@@ -144,7 +145,8 @@ func costOf(g *topo.Graph, links []int, prices []Price) float64 {
 	sum := 0.0
 	for _, i := range links {
 		for _, p := range prices {
-			if p.Link == i || p.Port >= 0 && slices.Contains(g.Ports[p.Port].Ranks, g.Links[i].A) != slices.Contains(g.Ports[p.Port].Ranks, g.Links[i].B) {
+			if p.Link == i || p.Port >= 0 && slices.Contains(g.Ports[p.Port].Ranks,
+				g.Links[i].A) != slices.Contains(g.Ports[p.Port].Ranks, g.Links[i].B) {
 				sum += p.Price
 			}
 		}
@@ -243,9 +245,11 @@ func TestBoundInWords(t *testing.T) {
 	}{
 		{twoPairs, "these 3 links (0-2, 0-3, 1-2) between {0,1} and {2,3} are the limit"},
 		{slowLeaf(), "this link (0-7) between {0-6} and {7} is the limit"},
-		{dgx1p(), "these 16 links between all 8 ranks are the limit: at most 320 GB/s can pass between the parts, and every tree passes there 7 times"},
+		{dgx1p(), "these 16 links between all 8 ranks are the limit: at most 320 GB/s can pass between the parts, and " +
+			"every tree passes there 7 times"},
 		{half, `the port "card of host 7" between {0-6} and {7} is the limit`},
-		{subset(dgx1v(), 0, 1, 2, 3, 4, 5), "these 3 links (0-4, 1-5, 4-5) between the 3 parts {0-3} {4} {5} are the limit: at most 125 GB/s can pass between the parts, and every tree passes there 2 times"},
+		{subset(dgx1v(), 0, 1, 2, 3, 4, 5), "these 3 links (0-4, 1-5, 4-5) between the 3 parts {0-3} {4} {5} are the " +
+			"limit: at most 125 GB/s can pass between the parts, and every tree passes there 2 times"},
 		{&topo.Graph{Ranks: 1}, "none: one rank sends nothing"},
 	} {
 		b, err := TreeBound(c.g)

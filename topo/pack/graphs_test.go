@@ -79,7 +79,8 @@ func barbell3() *topo.Graph {
 	g := &topo.Graph{Name: "barbell3", Ranks: 12}
 	for a := range 6 {
 		for b := range a {
-			g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: 1}, topo.Link{A: 6 + a, B: 6 + b, GBytesPerSecond: 1})
+			g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: 1},
+				topo.Link{A: 6 + a, B: 6 + b, GBytesPerSecond: 1})
 		}
 	}
 	g.Links = append(g.Links, topo.Link{A: 0, B: 6, GBytesPerSecond: 3})
@@ -118,7 +119,8 @@ func drawGraph(t *rapid.T, least, most int) *topo.Graph {
 		parent := rapid.IntRange(0, max(0, b-1)).Draw(t, "parent")
 		for a := range b {
 			if a == parent || rapid.IntRange(1, 10).Draw(t, "link") <= density {
-				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate.Draw(t, "rate"), LatencyUs: float64(rapid.IntRange(0, 3).Draw(t, "latency"))})
+				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate.Draw(t, "rate"),
+					LatencyUs: float64(rapid.IntRange(0, 3).Draw(t, "latency"))})
 			}
 		}
 	}

@@ -59,7 +59,8 @@ const (
 
 // newMaster returns a program in which every row has slack.
 func newMaster(caps []float64, limit float64, cols ...*column) *master {
-	m := &master{caps: caps, limit: limit, cols: slices.Clone(cols), used: make([]bool, len(cols)), y: make([]float64, len(caps))}
+	m := &master{caps: caps, limit: limit, cols: slices.Clone(cols), used: make([]bool, len(cols)),
+		y: make([]float64, len(caps))}
 	for r, c := range caps {
 		m.basic, m.place = append(m.basic, ^int32(r)), append(m.place, int32(r))
 		// Multiples of the golden ratio: spread evenly, and never in step.

@@ -44,7 +44,8 @@ func (o Options) validate() error {
 		return fmt.Errorf("pack: the height tolerance is %v, want a share below 1", o.HeightTolerance)
 	}
 	if o.Delay != Hops && o.Delay != Microseconds {
-		return fmt.Errorf("pack: heights are measured in %d, want %d (hops) or %d (microseconds)", o.Delay, Hops, Microseconds)
+		return fmt.Errorf("pack: heights are measured in %d, want %d (hops) or %d (microseconds)", o.Delay, Hops,
+			Microseconds)
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ func TestKnownOptima(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkResult(t, c.g, one)
-		if !about(r.Rate, c.tau) || !about(r.Bound.Rate, c.tau) || !about(cut.Rate, c.cut) || !about(one.Rate, c.tree) || len(one.Trees) != 1 {
+		if !about(r.Rate, c.tau) || !about(r.Bound.Rate, c.tau) || !about(cut.Rate, c.cut) || !about(one.Rate, c.tree) ||
+			len(one.Trees) != 1 {
 			t.Errorf("%s: rate %v, bound %v, want %v; cut %v, want %v; %d trees of %v, want 1 of %v", c.g.Name,
 				r.Rate, r.Bound.Rate, c.tau, cut.Rate, c.cut, len(one.Trees), one.Rate, c.tree)
 		}

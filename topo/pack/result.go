@@ -64,7 +64,8 @@ func (b Bound) String() string {
 	}
 	what := b.what()
 	if b.Partition == nil {
-		return fmt.Sprintf("%s together: under the prices that prove it every tree costs at least 1, and all of them are worth %.4g GB/s", what, b.Rate)
+		return fmt.Sprintf("%s together: under the prices that prove it every tree costs at least 1, and all of them are "+
+			"worth %.4g GB/s", what, b.Rate)
 	}
 	verb := "are"
 	if len(b.Links)+len(b.Ports) == 1 {
@@ -76,7 +77,8 @@ func (b Bound) String() string {
 		return s + fmt.Sprintf(": %d of %d parts pass there one way, and %d the other", out, in+out, in)
 	}
 	if need := len(b.Partition) - 1; need > 1 {
-		s += fmt.Sprintf(": at most %.4g GB/s can pass between the parts, and every tree passes there %d times", b.Rate*float64(need), need)
+		s += fmt.Sprintf(": at most %.4g GB/s can pass between the parts, and every tree passes there %d times",
+			b.Rate*float64(need), need)
 	}
 	return s
 }

@@ -19,7 +19,8 @@ func TestCurve(t *testing.T) {
 	for i := 1; i <= 100; i++ {
 		c.add(begin.Add(time.Duration(i)*time.Millisecond), 16_000)
 	}
-	for _, c2 := range []struct{ from, to, want float64 }{{8, 40, 0.016}, {8.5, 12.5, 0.016}, {50, 51, 0.016}, {120, 130, 0}, {90, 110, 0.008}} {
+	for _, c2 := range []struct{ from, to, want float64 }{{8, 40, 0.016}, {8.5, 12.5, 0.016}, {50, 51, 0.016},
+		{120, 130, 0}, {90, 110, 0.008}} {
 		ms := func(v float64) time.Duration { return time.Duration(v * 1e6) }
 		if got := c.rate(ms(c2.from), ms(c2.to)); math.Abs(got-c2.want) > 0.01*c2.want {
 			t.Errorf("%v to %v ms: %v GB/s, want %v", c2.from, c2.to, got, c2.want)
@@ -100,7 +101,8 @@ func FuzzFrames(f *testing.F) {
 			l.in = bufio.NewReaderSize((*counted)(l), 16) // as small as can be
 			return l
 		}
-		if flow, err := fresh().drain(time.Now(), paceOf(network.Quick, shared{}, 20), leastWindow); err == nil && flow.Bytes > int64(len(said)) {
+		if flow, err := fresh().drain(time.Now(), paceOf(network.Quick, shared{}, 20), leastWindow); err == nil &&
+			flow.Bytes > int64(len(said)) {
 			t.Errorf("%d bytes of data in %d", flow.Bytes, len(said))
 		}
 		if s, err := fresh().receiveSync(0); err == nil && (s.Trip < 0 || s.Trip > longestTrip) {

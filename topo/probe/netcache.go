@@ -87,7 +87,8 @@ func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) e
 // members. It returns nil where there is none, and nil and why for one that does
 // not serve: one that was measured with less effort than asked for, is too old, or
 // of which a host has changed since. For network.Off any age and effort will do.
-func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now time.Time) (n *network.Network, why string, err error) {
+func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now time.Time) (n *network.Network,
+	why string, err error) {
 	k, err := readNetwork(file, len(members))
 	if k == nil || err != nil {
 		return nil, "", err

@@ -126,10 +126,12 @@ func TestNetworkCacheFacts(t *testing.T) {
 		why   string
 	}{
 		{facts(), ""},
-		{facts("eth0 speed", "100 Mbit/s"), "what was measured (quick) just now no longer holds: host host2: eth0 speed was 1000 Mbit/s, is 100 Mbit/s"},
+		{facts("eth0 speed", "100 Mbit/s"), "what was measured (quick) just now no longer holds: host host2: eth0 speed " +
+			"was 1000 Mbit/s, is 100 Mbit/s"},
 		{facts("boot", "second", "network namespace", "4"), "host host2: it was started anew"},
 		{facts("eth0 speed", ""), "host host2: eth0 speed was 1000 Mbit/s, is not there any more"},
-		{facts("eth1 MTU", "1500", "network namespace", "4"), "host host2: eth1 MTU is 1500, was not there; network namespace was 3, is 4"},
+		{facts("eth1 MTU", "1500", "network namespace", "4"),
+			"host host2: eth1 MTU is 1500, was not there; network namespace was 3, is 4"},
 		{facts("a", "1", "b", "1", "c", "1", "d", "1"), "c is 1, was not there; 1 changes more"},
 		{nil, "it was started anew"},
 	} {

@@ -98,7 +98,8 @@ func TestNetwork(t *testing.T) {
 			}
 		}
 		if len(found.Flows) < flows || len(found.Trips) != trips {
-			t.Errorf("%d hosts: %d flows, %d trips; want %d or more, %d", hosts, len(found.Flows), len(found.Trips), flows, trips)
+			t.Errorf("%d hosts: %d flows, %d trips; want %d or more, %d", hosts, len(found.Flows), len(found.Trips), flows,
+				trips)
 		}
 		names := make([]string, hosts)
 		n, err := network.Infer(names, found)
@@ -165,7 +166,8 @@ func TestNetworkSilence(t *testing.T) {
 	cfg.Timeout = 50 * time.Millisecond
 	_, err := Network(t.Context(), cfg)
 	var timeout net.Error
-	if !errors.As(err, &timeout) || !timeout.Timeout() || !strings.Contains(err.Error(), "host 0 with host 1 (boxb): waiting for it at turn 0") {
+	if !errors.As(err, &timeout) || !timeout.Timeout() ||
+		!strings.Contains(err.Error(), "host 0 with host 1 (boxb): waiting for it at turn 0") {
 		t.Errorf("%v, want a timeout at turn 0", err)
 	}
 }
@@ -186,12 +188,13 @@ func TestNetworkCanceled(t *testing.T) {
 // A peer that talks nonsense is refused, whatever it says.
 func TestNetworkNonsense(t *testing.T) {
 	for name, said := range map[string]string{
-		"http":          "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
-		"long frame":    string([]byte{frameSync, 0xff, 0xff, 0xff, 0xff}),
-		"wrong turn":    string(append([]byte{frameSync, 0, 0, 0, syncBytes, 0, 0, 0, 9}, make([]byte, syncBytes-4)...)),
-		"trip of years": string(append([]byte{frameSync, 0, 0, 0, syncBytes, 0, 0, 0, 0, 0x7f}, make([]byte, syncBytes-5)...)),
-		"cut":           string([]byte{frameSync, 0, 0}),
-		"data":          string([]byte{frameData, 0, 0, 0, 1, 7}),
+		"http":       "GET / HTTP/1.1\r\nHost: here\r\n\r\n",
+		"long frame": string([]byte{frameSync, 0xff, 0xff, 0xff, 0xff}),
+		"wrong turn": string(append([]byte{frameSync, 0, 0, 0, syncBytes, 0, 0, 0, 9}, make([]byte, syncBytes-4)...)),
+		"trip of years": string(append([]byte{frameSync, 0, 0, 0, syncBytes, 0, 0, 0, 0, 0x7f},
+			make([]byte, syncBytes-5)...)),
+		"cut":  string([]byte{frameSync, 0, 0}),
+		"data": string([]byte{frameData, 0, 0, 0, 1, 7}),
 	} {
 		conns := meshOf(t, 2)
 		if _, err := io.WriteString(conns[1][0], said); err != nil {

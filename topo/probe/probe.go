@@ -206,7 +206,8 @@ func equalize(values []float64) {
 	}
 }
 
-// Graph makes the graph of one host from what all ranks measured. Figures that lie within noise of each other become their
+// Graph makes the graph of one host from what all ranks measured. Figures that lie within noise of
+// each other become their
 // median, so that one graph, and one set of trees, comes out of every run on
 // the same machine.
 func Graph(size int, pairs []Pair) *topo.Graph {

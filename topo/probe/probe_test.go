@@ -70,7 +70,8 @@ func layout(size int) transport.Layout {
 	return l
 }
 
-func measureAll(t *testing.T, size int, body func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error)) ([]Pair, []error) {
+func measureAll(t *testing.T, size int, body func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair,
+	error)) ([]Pair, []error) {
 	t.Helper()
 	eps, err := mem.New(layout(size))
 	if err != nil {
@@ -110,7 +111,8 @@ func TestMeasureSeesEveryLink(t *testing.T) {
 			t.Errorf("%d ranks: %d links, want %d", size, len(g.Links), want)
 		}
 		for _, l := range g.Links {
-			if l.GBytesPerSecond < 0.001 || l.GBytesPerSecond > 1e4 || l.LatencyUs <= 0 || l.LatencyUs > 1e6 || l.Source != topo.Measured {
+			if l.GBytesPerSecond < 0.001 || l.GBytesPerSecond > 1e4 || l.LatencyUs <= 0 || l.LatencyUs > 1e6 ||
+				l.Source != topo.Measured {
 				t.Errorf("%d ranks: link %+v", size, l)
 			}
 		}
@@ -149,12 +151,15 @@ func TestMeasureEndsWithTheRanks(t *testing.T) {
 // TestGraphIsSteady: measurements that differ by noise only give the same graph;
 // a link that is really slower stays slower.
 func TestGraphIsSteady(t *testing.T) {
-	quiet := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10}, {A: 0, B: 2, LatencyUs: 1.2, GBytesPerSecond: 12}, {A: 1, B: 2, LatencyUs: 2, GBytesPerSecond: 11}})
+	quiet := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
+		{A: 0, B: 2, LatencyUs: 1.2, GBytesPerSecond: 12}, {A: 1, B: 2, LatencyUs: 2, GBytesPerSecond: 11}})
 	if !quiet.IsUniform() {
 		t.Errorf("links within noise became\n%v", quiet)
 	}
-	slow := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10}, {A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10.4}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1.01}})
-	if a, b, c := slow.Links[0], slow.Links[1], slow.Links[2]; a.GBytesPerSecond != b.GBytesPerSecond || c.GBytesPerSecond > a.GBytesPerSecond/5 {
+	slow := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
+		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10.4}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1.01}})
+	if a, b, c := slow.Links[0], slow.Links[1], slow.Links[2]; a.GBytesPerSecond != b.GBytesPerSecond ||
+		c.GBytesPerSecond > a.GBytesPerSecond/5 {
 		t.Errorf("a ten times slower link became\n%v", slow)
 	}
 }
@@ -165,7 +170,8 @@ func TestCache(t *testing.T) {
 	if g, err := cache.Load(file, 3); g != nil || err != nil {
 		t.Fatalf("empty cache: %v, %v", g, err)
 	}
-	want := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10}, {A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1}})
+	want := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
+		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1}})
 	if err := cache.Store(file, want); err != nil {
 		t.Fatal(err)
 	}

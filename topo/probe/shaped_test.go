@@ -99,7 +99,8 @@ func TestShapedHosts(t *testing.T) {
 			func(a, b int) float64 { return 60 }, func(h int) float64 { return 60 }},
 		{"cards", nethosts.Options{Networks: []nethosts.Network{{Rates: []string{"160mbit", "80mbit", "40mbit"}}}},
 			func(a, b int) float64 { return []float64{160, 80, 40}[b] }, func(h int) float64 { return []float64{0, 80, 40}[h] }},
-		{"mesh", nethosts.Options{Networks: []nethosts.Network{{Mesh: [][]string{{"-", "80mbit", "40mbit"}, {"80mbit", "-", "20mbit"}, {"40mbit", "20mbit", "-"}}}}},
+		{"mesh", nethosts.Options{Networks: []nethosts.Network{{Mesh: [][]string{{"-", "80mbit", "40mbit"},
+			{"80mbit", "-", "20mbit"}, {"40mbit", "20mbit", "-"}}}}},
 			func(a, b int) float64 { return []float64{0, 80, 40, 20}[a+b] }, func(h int) float64 { return 0 }},
 	} {
 		t.Run(c.name, func(t *testing.T) {

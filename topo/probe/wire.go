@@ -30,7 +30,8 @@ const (
 
 // sizes are those that frames of a kind may have.
 var sizes = map[byte][2]int{
-	frameSync: {syncBytes, syncBytes}, framePing: {0, 0}, frameData: {1, dataBytes}, frameEnd: {0, 0}, frameGrant: {8, 8}, frameDone: {8, 8},
+	frameSync: {syncBytes, syncBytes}, framePing: {0, 0}, frameData: {1, dataBytes}, frameEnd: {0, 0}, frameGrant: {8, 8},
+	frameDone: {8, 8},
 }
 
 // line is the connection with one other host.

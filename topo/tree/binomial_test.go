@@ -17,7 +17,8 @@ func TestBinomial(t *testing.T) {
 			for v, p := range tr.Parent {
 				last = max(last, tr.Round[v])
 				if p >= 0 && p != root && tr.Round[v] >= tr.Round[p] {
-					t.Fatalf("%d ranks, root %d: rank %d sends in round %d, its parent %d in %d", n, root, v, tr.Round[v], p, tr.Round[p])
+					t.Fatalf("%d ranks, root %d: rank %d sends in round %d, its parent %d in %d", n, root, v, tr.Round[v], p,
+						tr.Round[p])
 				}
 			}
 			if want := bits.Len(uint(n - 1)); tr.Root != root || last != want {

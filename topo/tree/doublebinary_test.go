@@ -50,7 +50,8 @@ func TestDoubleBinaryPrintedTables(t *testing.T) {
 			children := tr.Children()
 			for r, want := range c.table {
 				list := slices.Sorted(slices.Values(children[r]))
-				printed := slices.DeleteFunc(slices.Sorted(slices.Values(want[3*which+1:3*which+3])), func(v int) bool { return v < 0 })
+				printed := slices.DeleteFunc(slices.Sorted(slices.Values(want[3*which+1:3*which+3])),
+					func(v int) bool { return v < 0 })
 				if tr.Parent[r] != want[3*which] || !slices.Equal(list, printed) {
 					t.Errorf("rank %d of %d, tree %d: parent %d, children %v, want %v", r, n, which, tr.Parent[r], list, want)
 				}

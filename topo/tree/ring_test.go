@@ -176,7 +176,8 @@ func TestRingLarge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tr.Validate(g.Ranks); err != nil || nets.Missing(g, tr) >= 0 || (tr.Note == "") != (tr.Depth() == g.Ranks-1) {
+			if err := tr.Validate(g.Ranks); err != nil || nets.Missing(g, tr) >= 0 ||
+				(tr.Note == "") != (tr.Depth() == g.Ranks-1) {
 				t.Errorf("chain over %d ranks: %v\n%v", g.Ranks, err, tr)
 			}
 		}
@@ -208,7 +209,8 @@ func TestStar(t *testing.T) {
 		t.Errorf("%v %v", tr, err)
 	}
 	tr, err = Star(dgx1v(), 0)
-	if err != nil || tr.Depth() != 2 || tr.Note != "root 0 has no link with 3 of 7 ranks; this is the shallowest spanning tree" {
+	if err != nil || tr.Depth() != 2 || tr.Note != "root 0 has no link with 3 of 7 ranks; this is the shallowest "+
+		"spanning tree" {
 		t.Errorf("%v %v", tr, err)
 	}
 	for name, build := range map[string]func(*topo.Graph, int) (topo.Tree, error){"Star": Star, "Chain": Chain} {

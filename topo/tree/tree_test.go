@@ -81,7 +81,8 @@ func TestExactSample(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := bruteForce(g.Rates(), root, topo.Rounds(g.Ranks)); (tr.Round != nil) != (want != none) || want != none && weight(g, tr) != want {
+		if want := bruteForce(g.Rates(), root, topo.Rounds(g.Ranks)); (tr.Round != nil) != (want != none) || want != none &&
+			weight(g, tr) != want {
 			t.Errorf("seed %d: weight %v, balanced %v; the best of all has %v", seed, weight(g, tr), (tr.Round != nil), want)
 		}
 	}
@@ -95,10 +96,14 @@ func TestExactDeeper(t *testing.T) {
 		root int
 		note string
 	}{
-		{"path of 4 from its end", path(4), 0, "no balanced reduce tree of 2 rounds exists from root 0; this is the best of 3 rounds"},
-		{"star of 6 from its centre", star(6), 0, "no balanced reduce tree of 3 rounds exists from root 0; this is the best of 5 rounds"},
-		{"star of 9 from its centre", star(9), 0, "no reduce tree of 6 rounds exists from root 0; this is the shallowest spanning tree"},
-		{"path of 16 from its middle", path(16), 8, "no reduce tree of 6 rounds exists from root 8; this is the shallowest spanning tree"},
+		{"path of 4 from its end", path(4), 0,
+			"no balanced reduce tree of 2 rounds exists from root 0; this is the best of 3 rounds"},
+		{"star of 6 from its centre", star(6), 0,
+			"no balanced reduce tree of 3 rounds exists from root 0; this is the best of 5 rounds"},
+		{"star of 9 from its centre", star(9), 0,
+			"no reduce tree of 6 rounds exists from root 0; this is the shallowest spanning tree"},
+		{"path of 16 from its middle", path(16), 8,
+			"no reduce tree of 6 rounds exists from root 8; this is the shallowest spanning tree"},
 	} {
 		tr, err := exactTree(c.g, c.root)
 		if err != nil {

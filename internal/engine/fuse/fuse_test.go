@@ -90,14 +90,15 @@ func TestScratchIsKept(t *testing.T) {
 
 // A pass takes one chunk of a link: where two belong into a sum it makes two.
 func TestALinkGivesOneChunkAtATime(t *testing.T) {
-	p := &plan.Plan{Name: "by hand", Kind: plan.AllReduce, Size: 3, Root: -1, Lanes: []plan.Lane{{Weight: 1, Tracks: []plan.Track{
-		{Rank: 0, Steps: []plan.Step{
-			{Op: plan.RecvReduce, Src: plan.In, Dst: plan.Tmp, From: 1, To: -1},
-			{Op: plan.RecvReduceSend, Src: plan.Tmp, From: 1, To: 2},
-			{Op: plan.Recv, Dst: plan.Tmp, From: 1, To: -1},
-			{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
-			{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
-		}}}}}}
+	p := &plan.Plan{Name: "by hand", Kind: plan.AllReduce, Size: 3, Root: -1,
+		Lanes: []plan.Lane{{Weight: 1, Tracks: []plan.Track{
+			{Rank: 0, Steps: []plan.Step{
+				{Op: plan.RecvReduce, Src: plan.In, Dst: plan.Tmp, From: 1, To: -1},
+				{Op: plan.RecvReduceSend, Src: plan.Tmp, From: 1, To: 2},
+				{Op: plan.Recv, Dst: plan.Tmp, From: 1, To: -1},
+				{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
+				{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
+			}}}}}}
 	var all []string
 	steps, err := fuse.Track(p, 0, p.Lanes[0].Tracks[0])
 	for _, s := range steps {

@@ -54,7 +54,9 @@ func (d *design) busiest() []string {
 		oneWay = max(oneWay, float64(uses)*unit/l.GBytesPerSecond)
 	}
 	return []string{
-		fmt.Sprintf("busiest: %s, %d uses of %.4g GB/s: %.4g uses per %.4g GB/s, the rate of the slowest link", name, most.Uses, most.Capacity, most.Congestion()*unit, unit),
-		fmt.Sprintf("on the way up alone, as on the way down, no direction of a link has more than %.4g uses per %.4g GB/s", oneWay, unit),
+		fmt.Sprintf("busiest: %s, %d uses of %.4g GB/s: %.4g uses per %.4g GB/s, the rate of the slowest link", name,
+			most.Uses, most.Capacity, most.Congestion()*unit, unit),
+		fmt.Sprintf("on the way up alone, as on the way down, no direction of a link has more than %.4g uses per %.4g GB/s",
+			oneWay, unit),
 	}
 }

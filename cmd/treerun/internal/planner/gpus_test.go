@@ -14,13 +14,16 @@ import (
 // onGPUs is what four ranks on three GPUs have measured, of which two have no NVLink.
 func onGPUs(cmdline.Ranks, *place.Options) (*Measured, int, error) {
 	m := &gpu.Machine{GPUs: []gpu.GPU{
-		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", NUMA: 0, PCIeGeneration: 3, PCIeWidth: 16, MemoryRate: 900, NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:07:00.0"}}},
-		{Index: 1, UUID: "GPU-b", Name: "V100", PCI: "0000:07:00.0", NUMA: -1, NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:06:00.0"}}},
+		{Index: 0, UUID: "GPU-a", Name: "V100", PCI: "0000:06:00.0", NUMA: 0, PCIeGeneration: 3, PCIeWidth: 16,
+			MemoryRate: 900, NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:07:00.0"}}},
+		{Index: 1, UUID: "GPU-b", Name: "V100", PCI: "0000:07:00.0", NUMA: -1,
+			NVLinks: []gpu.NVLink{{Version: 2, Remote: "0000:06:00.0"}}},
 		{Index: 2, UUID: "GPU-c", Name: "V100", PCI: "0000:08:00.0", NUMA: 1},
 	}}
 	devices := []string{"GPU-a", "GPU-b", "GPU-c", "GPU-c"}
 	found := []gpu.Finding{
-		{A: 0, B: 1, GBytesPerSecond: 22.5, LatencyUs: 2}, {A: 0, B: 2, GBytesPerSecond: 11, LatencyUs: 9}, {A: 1, B: 2, Fault: "wrong data"},
+		{A: 0, B: 1, GBytesPerSecond: 22.5, LatencyUs: 2}, {A: 0, B: 2, GBytesPerSecond: 11, LatencyUs: 9},
+		{A: 1, B: 2, Fault: "wrong data"},
 	}
 	g, err := gpu.Graph(m, devices, found)
 	ranks := []int{0, 1, 2, 3}
@@ -38,8 +41,10 @@ func TestTopoOfGPUs(t *testing.T) {
 		t.Fatal(code, err)
 	}
 	for _, want := range []string{
-		"rank 0: GPU 0 (V100, GPU-a, 0000:06:00.0), NUMA node 0, PCIe 3.0 x16, 1 NVLinks 2.0\n", "rank 3: GPU 2 (V100, GPU-c, 0000:08:00.0), NUMA node 1\n",
-		"nvlink: 1 links, measured 22.5 GB/s, declared 25 GB/s (90 %)", "pcie: 1 links, measured 11 GB/s, declared 15.75 GB/s (70 %)",
+		"rank 0: GPU 0 (V100, GPU-a, 0000:06:00.0), NUMA node 0, PCIe 3.0 x16, 1 NVLinks 2.0\n",
+		"rank 3: GPU 2 (V100, GPU-c, 0000:08:00.0), NUMA node 1\n",
+		"nvlink: 1 links, measured 22.5 GB/s, declared 25 GB/s (90 %)",
+		"pcie: 1 links, measured 11 GB/s, declared 15.75 GB/s (70 %)",
 		"the link of ranks 1 and 2 (GPU-b, GPU-c) is not used: wrong data", "measured: 0-1, 0-2; the others are not",
 	} {
 		if !strings.Contains(text.String(), want) {

@@ -47,7 +47,8 @@ exact up to 16.
 // standard input. An error names the file, the element and the reason.
 func loadGraph(name string) (*topo.Graph, error) {
 	if name == "" {
-		return nil, usage("no graph given: --graph FILE (- is the standard input), or --graph with a machine: %s", strings.Join(machines.Names(), " "))
+		return nil, usage("no graph given: --graph FILE (- is the standard input), or --graph with a machine: %s",
+			strings.Join(machines.Names(), " "))
 	}
 	if g, ok := machines.Get(name); ok {
 		return g, nil

@@ -50,7 +50,8 @@ func TestStandardInput(t *testing.T) {
 	if text := run(t, topoTo, "--graph -"); !strings.HasPrefix(text, "piped: 2 ranks, 1 link") {
 		t.Errorf("%s", text)
 	}
-	if err := Plan(&bytes.Buffer{}, []string{"--graph", "-"}); err == nil || !strings.Contains(err.Error(), "graph standard input: ") {
+	if err := Plan(&bytes.Buffer{}, []string{"--graph", "-"}); err == nil ||
+		!strings.Contains(err.Error(), "graph standard input: ") {
 		t.Errorf("an empty input: %v", err)
 	}
 }
@@ -61,7 +62,8 @@ func TestOneRank(t *testing.T) {
 	for _, kind := range kindNames() {
 		args := "--graph " + name + " --collective " + kind
 		text := run(t, planTo, args)
-		if strings.Contains(text, "GB/s") || strings.Contains(text, "note") || !strings.Contains(text, "on 1 rank: nothing to send") ||
+		if strings.Contains(text, "GB/s") || strings.Contains(text, "note") ||
+			!strings.Contains(text, "on 1 rank: nothing to send") ||
 			strings.Count(text, "no bound: one rank sends nothing") != 1 {
 			t.Errorf("plan %s:\n%s", args, text)
 		}
@@ -73,7 +75,8 @@ func TestOneRank(t *testing.T) {
 			t.Errorf("sim %s:\n%s", args, table)
 		}
 		var row simRow
-		if err := json.Unmarshal([]byte(run(t, simTo, args+" -b 8 -e 8 --format json")), &row); err != nil || row.AlgBW != 0 || row.Bound != 0 {
+		if err := json.Unmarshal([]byte(run(t, simTo, args+" -b 8 -e 8 --format json")), &row); err != nil ||
+			row.AlgBW != 0 || row.Bound != 0 {
 			t.Errorf("sim %s: %+v, %v", args, row, err)
 		}
 	}
@@ -96,7 +99,8 @@ func TestBusiest(t *testing.T) {
 			}
 		}
 	}
-	for _, args := range []string{"--graph dgx1v --algorithm packing", "--graph dgx1v --algorithm multi --collective reduce"} {
+	for _, args := range []string{"--graph dgx1v --algorithm packing",
+		"--graph dgx1v --algorithm multi --collective reduce"} {
 		if text := run(t, planTo, args); strings.Contains(text, "busiest:") {
 			t.Errorf("%s:\n%s", args, text)
 		}

@@ -42,7 +42,8 @@ func joined(ranks int, complete bool) *topo.Graph {
 func TestSaysWhatIsNotTried(t *testing.T) {
 	file := fileOf(t, joined(130, true))
 	text := run(t, planTo, "--graph "+file+" --bytes 16M --device cuda")
-	if !strings.Contains(text, "considered packing: not tried on 130 ranks with 8385 links for the work that it takes: --algorithm packing does") {
+	if !strings.Contains(text, "considered packing: not tried on 130 ranks with 8385 links for the work that it takes: "+
+		"--algorithm packing does") {
 		t.Errorf("%s", text)
 	}
 }
@@ -75,9 +76,11 @@ func TestManyDeepTrees(t *testing.T) {
 // uses.
 func TestRateOfWhatRuns(t *testing.T) {
 	for args, want := range map[string][]string{
-		"--graph pcie8 --collective broadcast --algorithm ring --bytes 64M": {"rate of the 1 used for this message: 9 GB/s, 100 %", "rate of all 6 together: 4.5 GB/s, 50 %"},
-		"--graph dgx1v --algorithm multi:one --bytes 64M":                   {"rate of the 1 used for this message: 25 GB/s", "rate of all 8 together: 80 GB/s"},
-		"--graph dgx1v --algorithm packing --bytes 1M":                      {"of that rate, which full links would have"},
+		"--graph pcie8 --collective broadcast --algorithm ring --bytes 64M": {
+			"rate of the 1 used for this message: 9 GB/s, 100 %", "rate of all 6 together: 4.5 GB/s, 50 %"},
+		"--graph dgx1v --algorithm multi:one --bytes 64M": {"rate of the 1 used for this message: 25 GB/s",
+			"rate of all 8 together: 80 GB/s"},
+		"--graph dgx1v --algorithm packing --bytes 1M": {"of that rate, which full links would have"},
 	} {
 		text := run(t, planTo, args)
 		for _, w := range want {

@@ -97,7 +97,8 @@ func TestSimWithoutPrice(t *testing.T) {
 			t.Errorf("%s: %v", args, f)
 		}
 	}
-	if text := run(t, simTo, "--graph dgx1v -b 8 -e 8 --max-trees 2"); !strings.Contains(text, "algorithm by price,max-trees=2") {
+	if text := run(t, simTo, "--graph dgx1v -b 8 -e 8 --max-trees 2"); !strings.Contains(text,
+		"algorithm by price,max-trees=2") {
 		t.Errorf("%.200s", text)
 	}
 }
@@ -162,7 +163,8 @@ func TestSimJSON(t *testing.T) {
 		if want := strings.Join(rows[i], " "); got != want {
 			t.Errorf("object %s, row %s", got, want)
 		}
-		if x.Collective != "allreduce" || x.Ranks != 8 || x.Bound < 85 || x.Digest == "" || !strings.HasPrefix(x.Note, "assumed: ") {
+		if x.Collective != "allreduce" || x.Ranks != 8 || x.Bound < 85 || x.Digest == "" ||
+			!strings.HasPrefix(x.Note, "assumed: ") {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -170,10 +172,12 @@ func TestSimJSON(t *testing.T) {
 
 // Sizes have a unit wherever people read them.
 func TestUnits(t *testing.T) {
-	if text := run(t, planTo, "--graph dgx1p --algorithm ring --bytes 8"); !strings.Contains(text, "allreduce of 8 B on dgx1p") {
+	if text := run(t, planTo, "--graph dgx1p --algorithm ring --bytes 8"); !strings.Contains(text,
+		"allreduce of 8 B on dgx1p") {
 		t.Errorf("%.120s", text)
 	}
-	for bytes, want := range map[int64]string{8: "8 B", 1000: "1000 B", 64 << 20: "64 MiB", 1536: "1536 B", 3 << 10: "3 KiB", 1 << 30: "1 GiB", 1 << 41: "2 TiB"} {
+	for bytes, want := range map[int64]string{8: "8 B", 1000: "1000 B", 64 << 20: "64 MiB", 1536: "1536 B",
+		3 << 10: "3 KiB", 1 << 30: "1 GiB", 1 << 41: "2 TiB"} {
 		if got := inWords(bytes); got != want {
 			t.Errorf("inWords(%d) = %s, want %s", bytes, got, want)
 		}

@@ -127,7 +127,8 @@ func (d *design) headline() string {
 	case d.r.g.Ranks == 1:
 		return what + ": nothing to send"
 	case math.IsNaN(d.PredictedUs):
-		return fmt.Sprintf("%s, %s: it has no price: too many steps, or parts that pass between ranks without a link", d.Name(), what)
+		return fmt.Sprintf("%s, %s: it has no price: too many steps, or parts that pass between ranks without a link",
+			d.Name(), what)
 	case d.Bytes == 0:
 		return fmt.Sprintf("%s, %s: %.1f us predicted", d.Name(), what, d.PredictedUs)
 	}

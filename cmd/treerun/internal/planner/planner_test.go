@@ -234,7 +234,8 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 				if err := checkPlan(g, p, kind, root); err != nil && kind != plan.Barrier {
 					t.Errorf("%s: %v", args, err)
 				}
-				if !strings.HasPrefix(p.Algorithm, algorithm) && machine != "ethernet4x4" || p.Collective != kind.String() || p.Digest == "" {
+				if !strings.HasPrefix(p.Algorithm, algorithm) && machine != "ethernet4x4" || p.Collective != kind.String() ||
+					p.Digest == "" {
 					t.Errorf("%s: got %s of %s, digest %q", args, p.Collective, p.Algorithm, p.Digest)
 				}
 			}
@@ -285,7 +286,8 @@ func TestDGX1V(t *testing.T) {
 			t.Errorf("exact: tree %d has root %d, rounds %v", root, tree.Root, tree.Round)
 		}
 	}
-	if p = readPlan(t, "--graph dgx1v --algorithm kl --collective reduce --root 5"); len(p.Trees) != 8 || p.Trees[0].Root != 5 {
+	if p = readPlan(t, "--graph dgx1v --algorithm kl --collective reduce --root 5"); len(p.Trees) != 8 ||
+		p.Trees[0].Root != 5 {
 		t.Errorf("kl --root 5: %+v", p.Trees)
 	}
 	for _, x := range readPlan(t, "--graph dgx1v --algorithm ring").Trees {
@@ -363,7 +365,8 @@ func TestChoiceIsCheapest(t *testing.T) {
 				t.Fatal(err)
 			}
 			if best := considered[0]; c.PredictedUs > best.PredictedUs*1.02 {
-				t.Errorf("%v of %d bytes: %s is chosen with %v us, %s has %v", kind, bytes, c.Name(), c.PredictedUs, best.Algorithm, best.PredictedUs)
+				t.Errorf("%v of %d bytes: %s is chosen with %v us, %s has %v", kind, bytes, c.Name(), c.PredictedUs, best.Algorithm,
+					best.PredictedUs)
 			}
 		}
 	}
@@ -375,7 +378,8 @@ func TestSimTable(t *testing.T) {
 	last := map[string]float64{}
 	rows := 0
 	var one float64
-	for _, line := range strings.Split(run(t, simTo, "--graph dgx1v -b 8 -e 1M -f 8 --algorithm ring:all --cores 0 --inflight 1,50"), "\n") {
+	for _, line := range strings.Split(run(t, simTo,
+		"--graph dgx1v -b 8 -e 1M -f 8 --algorithm ring:all --cores 0 --inflight 1,50"), "\n") {
 		f := strings.Fields(line)
 		if len(f) == 0 || f[0] == "#" {
 			continue
@@ -409,34 +413,35 @@ func TestUsage(t *testing.T) {
 		"--graph dgx1v extra":             "unexpected argument",
 		"--graph dgx1v --algorithm best":  `unknown algorithm "best": want one of flat, hierarchical`,
 		"--graph dgx1v --collective scan": "want allreduce",
-		"--graph dgx1v --root 8 --collective reduce":              "ranks 0 to 7",
-		"--graph dgx1v --bytes 0":                                 "want a size",
-		"--graph dgx1v --link-usage-penalty NaN":                  "from 0 to 1",
-		"--graph dgx1v --format png":                              "want text, json, dot or svg",
-		"--graph dgx1v --max-trees -1":                            "want a whole number from 1 to 4096",
-		"--graph dgx1v --height-tolerance 1":                      "below 1",
-		"--graph dgx1v --max-height -2":                           "want a number from 0",
-		"--graph dgx1v --min-rate Inf":                            "want a number from 0",
-		"--graph dgx1v --min-rate nan":                            "want a number from 0",
-		"--graph dgx1v --root 1":                                  "allreduce has no root",
-		"--graph dgx1v --max-trees 0":                             "want a whole number from 1 to 4096",
-		"--graph dgx1v --cores -1":                                "want a whole number from 0",
-		"--graph dgx1v --device tpu":                              "want cpu or cuda",
-		"--graph dgx1v --algorithm ring,seed=1":                   "option seed means nothing to algorithm ring",
-		"--graph dgx1v --algorithm packing --collective alltoall": "packing has no plan for alltoall here: data goes from rank to rank",
-		"--graph dgx1v --root -1":                                 "want a whole number from 0",
-		"--graph dgx1v --root 1.5":                                "want a whole number from 0",
-		"--graph dgx1v --seed -5":                                 `"-5" for "--seed" flag: want a whole number from 0 to 18446744073709551615`,
-		"--graph dgx1v --seed 1e3":                                "want a whole number",
-		"--graph dgx1v --array-bound x":                           "want a size",
-		"--graph dgx1v --no-such-flag":                            "unknown flag",
+		"--graph dgx1v --root 8 --collective reduce": "ranks 0 to 7",
+		"--graph dgx1v --bytes 0":                    "want a size",
+		"--graph dgx1v --link-usage-penalty NaN":     "from 0 to 1",
+		"--graph dgx1v --format png":                 "want text, json, dot or svg",
+		"--graph dgx1v --max-trees -1":               "want a whole number from 1 to 4096",
+		"--graph dgx1v --height-tolerance 1":         "below 1",
+		"--graph dgx1v --max-height -2":              "want a number from 0",
+		"--graph dgx1v --min-rate Inf":               "want a number from 0",
+		"--graph dgx1v --min-rate nan":               "want a number from 0",
+		"--graph dgx1v --root 1":                     "allreduce has no root",
+		"--graph dgx1v --max-trees 0":                "want a whole number from 1 to 4096",
+		"--graph dgx1v --cores -1":                   "want a whole number from 0",
+		"--graph dgx1v --device tpu":                 "want cpu or cuda",
+		"--graph dgx1v --algorithm ring,seed=1":      "option seed means nothing to algorithm ring",
+		"--graph dgx1v --algorithm packing --collective alltoall": "packing has no plan for alltoall here: data goes",
+		"--graph dgx1v --root -1":       "want a whole number from 0",
+		"--graph dgx1v --root 1.5":      "want a whole number from 0",
+		"--graph dgx1v --seed -5":       `"-5" for "--seed" flag: want a whole number from 0 to 18446744073709551615`,
+		"--graph dgx1v --seed 1e3":      "want a whole number",
+		"--graph dgx1v --array-bound x": "want a size",
+		"--graph dgx1v --no-such-flag":  "unknown flag",
 	} {
 		err := Plan(&bytes.Buffer{}, strings.Fields(args))
 		if exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {
 			t.Errorf("plan %s: %v, want %q", args, err, want)
 		}
 	}
-	for _, args := range []string{"-b 2 -e 1", "-f 1", "-f NaN", "-f Inf", "-f x", "--inflight 0", "--inflight 1001", "--inflight x", "--inflight 1,,2", "--format svg"} {
+	for _, args := range []string{"-b 2 -e 1", "-f 1", "-f NaN", "-f Inf", "-f x", "--inflight 0", "--inflight 1001",
+		"--inflight x", "--inflight 1,,2", "--format svg"} {
 		err := Sim(&bytes.Buffer{}, strings.Fields("--graph dgx1v "+args))
 		if exitcode.Of(err) != exitcode.Usage || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("sim %s: %v", args, err)

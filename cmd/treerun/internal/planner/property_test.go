@@ -23,7 +23,8 @@ func drawGraph(t *rapid.T) *topo.Graph {
 		to := rapid.IntRange(0, b-1).Draw(t, "joined to")
 		for a := range b {
 			if a == to || rapid.Bool().Draw(t, "link") {
-				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate.Draw(t, "rate"), LatencyUs: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(topo.MinLatency, 20)).Draw(t, "latency")})
+				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate.Draw(t, "rate"),
+					LatencyUs: rapid.OneOf(rapid.Just(0.0), rapid.Float64Range(topo.MinLatency, 20)).Draw(t, "latency")})
 			}
 		}
 	}
@@ -51,9 +52,11 @@ func TestAnyGraph(t *testing.T) {
 		if err != nil {
 			rt.Fatal(err)
 		}
-		kind := rapid.SampledFrom([]plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather, plan.ReduceScatter}).Draw(rt, "kind")
+		kind := rapid.SampledFrom([]plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.AllGather,
+			plan.ReduceScatter}).Draw(rt, "kind")
 		algorithm := rapid.SampledFrom([]string{"", "packing", "multi", "kl", "exact", "chain", "star"}).Draw(rt, "algorithm")
-		args := fmt.Sprintf("--graph %s --collective %s --algorithm=%s --bytes %d", file, kind, algorithm, rapid.SampledFrom([]int{1, 8, 4096, 1 << 20}).Draw(rt, "bytes"))
+		args := fmt.Sprintf("--graph %s --collective %s --algorithm=%s --bytes %d", file, kind, algorithm,
+			rapid.SampledFrom([]int{1, 8, 4096, 1 << 20}).Draw(rt, "bytes"))
 		root := -1
 		if kind.HasRoot() {
 			root = rapid.IntRange(0, g.Ranks-1).Draw(rt, "root")

@@ -113,7 +113,8 @@ func TestUnevenHosts(t *testing.T) {
 	}
 }
 
-// 1,024 ranks whose links are those of the double binary trees: these are taken, and 8 bytes cost the latency of the way up and down.
+// 1,024 ranks whose links are those of the double binary trees: these are taken, and 8 bytes cost
+// the latency of the way up and down.
 func TestManyRanks(t *testing.T) {
 	const n, us = 1024, 5.0
 	g := &topo.Graph{Ranks: n}
@@ -133,11 +134,13 @@ func TestManyRanks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var row simRow
-	if err := json.Unmarshal([]byte(run(t, simTo, "--graph "+graphFile(t, text)+" -b 8 -e 8 --cores 0 --format json")), &row); err != nil {
+	if err := json.Unmarshal([]byte(run(t, simTo, "--graph "+graphFile(t, text)+" -b 8 -e 8 --cores 0 --format json")),
+		&row); err != nil {
 		t.Fatal(err)
 	}
 	least := 2 * us * float64(two[0].Depth())
-	if !strings.HasPrefix(row.Algorithm, "double-binary") || row.Ranks != n || float64(row.PredictedUs) < least || float64(row.PredictedUs) > least*1.2 {
+	if !strings.HasPrefix(row.Algorithm, "double-binary") || row.Ranks != n || float64(row.PredictedUs) < least ||
+		float64(row.PredictedUs) > least*1.2 {
 		t.Errorf("%+v, want about %v us", row, least)
 	}
 }

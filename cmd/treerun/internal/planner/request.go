@@ -41,7 +41,8 @@ func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
 
 // read reads the arguments of a subcommand, whose flags are those that more adds and those
 // of the request. It is done where it has printed the help.
-func (r *request) read(w io.Writer, name, help string, args []string, more func(*pflag.FlagSet)) (done bool, err error) {
+func (r *request) read(w io.Writer, name, help string, args []string, more func(*pflag.FlagSet)) (done bool,
+	err error) {
 	asked := false
 	f := newFlags(name, &r.graphName, &asked)
 	more(f)

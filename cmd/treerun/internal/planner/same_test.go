@@ -129,14 +129,16 @@ func TestPlanIsWhatAJobRuns(t *testing.T) {
 			if testing.Short() && (int(k)+turn)%3 > 0 {
 				continue
 			}
-			rows := json.NewDecoder(strings.NewReader(run(t, simTo, fmt.Sprintf("--graph %s --collective %s -b 8 -e 128M -f 64 --format json", file, k))))
+			rows := json.NewDecoder(strings.NewReader(run(t, simTo,
+				fmt.Sprintf("--graph %s --collective %s -b 8 -e 128M -f 64 --format json", file, k))))
 			for i := 0; ; i++ {
 				var row simRow
 				err := rows.Decode(&row)
 				if err == io.EOF && (i == len(sizes) || k == plan.Barrier && i == 1) {
 					break
 				}
-				if at := fmt.Sprint(k, sizes[min(i, 4)]); err != nil || row.Digest != want[at] || row.Bytes != sizes[i] && k != plan.Barrier {
+				if at := fmt.Sprint(k, sizes[min(i, 4)]); err != nil || row.Digest != want[at] || row.Bytes != sizes[i] &&
+					k != plan.Barrier {
 					t.Fatalf("%s: %v of %d bytes: sim has %s, the job %s, %v", name, k, row.Bytes, row.Digest, want[at], err)
 				}
 			}

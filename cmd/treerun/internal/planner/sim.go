@@ -130,8 +130,10 @@ func (d *design) heading(w io.Writer) error {
 	}
 	lines = append(lines,
 		"# "+r.boundLine(d.bound.Rate, d.bound.Words), "# "+r.assumed(),
-		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s  %s", "size", "count", "type", "redop", "root", "inflight", "time", "algbw", "busbw", "algorithm"),
-		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s", "(B)", "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)"))
+		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s  %s", "size", "count", "type", "redop", "root",
+			"inflight", "time", "algbw", "busbw", "algorithm"),
+		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s", "(B)", "(elements)", "", "", "", "", "(us)",
+			"(GB/s)", "(GB/s)"))
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
 }
@@ -189,9 +191,11 @@ func (d *design) row(n int) (simRow, error) {
 		}
 	}
 	row := simRow{
-		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.Bytes, Count: d.Bytes / 4, Type: "float32", Op: "none", Root: root,
-		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Strands), TreesUsed: d.treesUsed(), PredictedUs: figure(us),
-		Bound: d.bound.Rate, Note: strings.Join(append(d.unkept(), r.assumed()), "; "),
+		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.Bytes, Count: d.Bytes / 4, Type: "float32", Op: "none",
+		Root:     root,
+		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Strands), TreesUsed: d.treesUsed(),
+		PredictedUs: figure(us),
+		Bound:       d.bound.Rate, Note: strings.Join(append(d.unkept(), r.assumed()), "; "),
 	}
 	if row.Ranks > 1 {
 		row.AlgBW = figure(algGBs(d.Bytes*int64(n), us))
@@ -209,7 +213,8 @@ func (d *design) row(n int) (simRow, error) {
 
 func (row *simRow) text(d *design) string {
 	return fmt.Sprintf("  %12d  %12d  %8s  %6s  %4d  %8d  %12s  %10s  %10s  %s",
-		row.Bytes, row.Count, row.Type, row.Op, row.Root, row.InFlight, row.PredictedUs.text(2), row.AlgBW.text(3), row.BusBW.text(3), d.used())
+		row.Bytes, row.Count, row.Type, row.Op, row.Root, row.InFlight, row.PredictedUs.text(2), row.AlgBW.text(3),
+		row.BusBW.text(3), d.used())
 }
 
 // used names the algorithm and how many of its trees have a share.

@@ -71,7 +71,8 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	var where place.Options
 	var help bool
 	f := newFlags("topo", &graph, &help)
-	f.VarP(&ranks, "np", "n", "measure with `N` ranks (default: the number of GPUs, without GPUs\nof usable cores; with hosts, one for every slot)")
+	f.VarP(&ranks, "np", "n", "measure with `N` ranks (default: the number of GPUs, without GPUs\nof usable cores; with "+
+		"hosts, one for every slot)")
 	f.VarP(choice(&format, graphFormats), "format", "f", "`FORMAT`: "+or(graphFormats))
 	where.Define(f)
 	if err := parse(f, cmdline.Rewrite(args, f)); err != nil {
@@ -203,7 +204,8 @@ func limits(g *topo.Graph) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("\nallreduce over trees: at most %.4g GB/s; %s\nbroadcast, reduce: at most %.4g GB/s from every root; %s\n",
+	return fmt.Sprintf("\nallreduce over trees: at most %.4g GB/s; %s\nbroadcast, reduce: at most %.4g GB/s from every "+
+		"root; %s\n",
 		trees.Rate, trees, cut.Rate, cut), nil
 }
 

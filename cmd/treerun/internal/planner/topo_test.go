@@ -19,7 +19,8 @@ func measured(n int) *topo.Graph {
 	g := topo.UniformGraph(n)
 	g.Name = "measured"
 	for i := range g.Links {
-		g.Links[i] = topo.Link{A: g.Links[i].A, B: g.Links[i].B, GBytesPerSecond: 10.5, LatencyUs: 0.2, Kind: "shm", Source: topo.Measured}
+		g.Links[i] = topo.Link{A: g.Links[i].A, B: g.Links[i].B, GBytesPerSecond: 10.5, LatencyUs: 0.2, Kind: "shm",
+			Source: topo.Measured}
 	}
 	return g
 }
@@ -27,7 +28,8 @@ func measured(n int) *topo.Graph {
 // Without --graph the host is measured, with as many ranks as -np says, in
 // whatever way it is written; the graph comes out in every format.
 func TestTopoMeasures(t *testing.T) {
-	for args, want := range map[string]int{"": 0, "-np 3": 3, "-np=3": 3, "-np3": 3, "-n 3": 3, "--np 3": 3, "-f json -np 5": 5} {
+	for args, want := range map[string]int{"": 0, "-np 3": 3, "-np=3": 3, "-np3": 3, "-n 3": 3, "--np 3": 3,
+		"-f json -np 5": 5} {
 		asked := -1
 		var b bytes.Buffer
 		code, err := Topo(&b, strings.Fields(args), func(n cmdline.Ranks, _ *place.Options) (*Measured, int, error) {
@@ -40,9 +42,10 @@ func TestTopoMeasures(t *testing.T) {
 	}
 	for _, format := range []string{"text", "json", "dot", "svg"} {
 		var b bytes.Buffer
-		if _, err := Topo(&b, []string{"-np", "4", "-f", format}, func(n cmdline.Ranks, _ *place.Options) (*Measured, int, error) {
-			return &Measured{Graph: measured(int(n))}, 0, nil
-		}); err != nil {
+		if _, err := Topo(&b, []string{"-np", "4", "-f", format},
+			func(n cmdline.Ranks, _ *place.Options) (*Measured, int, error) {
+				return &Measured{Graph: measured(int(n))}, 0, nil
+			}); err != nil {
 			t.Fatal(err)
 		}
 		if format == "json" {
@@ -50,7 +53,8 @@ func TestTopoMeasures(t *testing.T) {
 				t.Errorf("%v, %v", g, err)
 			}
 		}
-		if n := strings.Count(b.String(), "0.2"); (format == "text" || format == "json") && n < 6 || !strings.Contains(b.String(), "10.5") {
+		if n := strings.Count(b.String(), "0.2"); (format == "text" || format == "json") && n < 6 ||
+			!strings.Contains(b.String(), "10.5") {
 			t.Errorf("%s does not have the figures:\n%s", format, &b)
 		}
 	}
@@ -65,7 +69,10 @@ func TestTopoJobFails(t *testing.T) {
 		t.Errorf("code %d, %v, printed %s", code, err, &b)
 	}
 	broken := errors.New("no pipes")
-	if _, err := Topo(&b, nil, func(cmdline.Ranks, *place.Options) (*Measured, int, error) { return nil, 0, broken }); !errors.Is(err, broken) || b.Len() > 0 {
+	if _, err := Topo(&b, nil, func(cmdline.Ranks, *place.Options) (*Measured, int, error) {
+		return nil, 0,
+			broken
+	}); !errors.Is(err, broken) || b.Len() > 0 {
 		t.Errorf("%v, printed %s", err, &b)
 	}
 }
@@ -93,14 +100,16 @@ func TestTopoUsage(t *testing.T) {
 // about them, and the limits; its example is a graph.
 func TestTopoHelp(t *testing.T) {
 	help := run(t, topoTo, "--help")
-	for _, want := range []string{"ranks", "hosts", "links", "ports", "gbytes_per_second", "latency_us", "kind", "source", "name", "65536", "1024"} {
+	for _, want := range []string{"ranks", "hosts", "links", "ports", "gbytes_per_second", "latency_us", "kind", "source",
+		"name", "65536", "1024"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help does not say %q", want)
 		}
 	}
 	words := strings.Join(strings.Fields(help), " ")
 	for _, name := range machines.Names() {
-		if !strings.Contains(words, name+", ") || !strings.Contains(words, strings.Join(strings.Fields(machines.About(name)), " ")) {
+		if !strings.Contains(words, name+", ") ||
+			!strings.Contains(words, strings.Join(strings.Fields(machines.About(name)), " ")) {
 			t.Errorf("the help does not tell all about %s", name)
 		}
 	}
@@ -115,7 +124,8 @@ func TestTopoHelp(t *testing.T) {
 	if err != nil || g.Ranks != 4 || len(g.Ports) != 1 {
 		t.Errorf("the example: %+v, %v", g, err)
 	}
-	if !slices.Contains(g.Links, topo.Link{A: 1, B: 2, GBytesPerSecond: 1.25, LatencyUs: 30, Kind: "tcp", Source: topo.Declared}) {
+	if !slices.Contains(g.Links, topo.Link{A: 1, B: 2, GBytesPerSecond: 1.25, LatencyUs: 30, Kind: "tcp",
+		Source: topo.Declared}) {
 		t.Errorf("links of the example: %+v", g.Links)
 	}
 }

@@ -118,7 +118,8 @@ func TestSearchersAddUp(t *testing.T) {
 	done := make(chan bool)
 	for r, k := range s.links {
 		go func() {
-			fault, failed := k.Run(t.Context(), s.merges[r], &engine.Waiter{Spins: 1, Yields: 4, Backoff: 300 * time.Microsecond},
+			fault, failed := k.Run(t.Context(), s.merges[r],
+				&engine.Waiter{Spins: 1, Yields: 4, Backoff: 300 * time.Microsecond},
 				"test")
 			if failed {
 				t.Errorf("rank %d: %+v", r, fault)
