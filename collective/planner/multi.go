@@ -65,8 +65,3 @@ func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candid
 func pairwise(kind plan.Kind) bool {
 	return kind == plan.Gather || kind == plan.Scatter || kind == plan.AllToAll
 }
-
-// spreads reports whether a kind is a reduction, a broadcast or both of one message.
-func spreads(kind plan.Kind) bool {
-	return kind == plan.AllReduce || kind == plan.Reduce || kind == plan.Broadcast
-}
