@@ -53,10 +53,11 @@ type Comm struct {
 
 	stall, stallTimeout time.Duration // of the options, for Split
 
-	settle time.Duration // how long Close waits for ranks that have not entered this one's last call
-	once   sync.Once     // Close
-	watch  sync.WaitGroup
-	closed chan struct{}
+	settle  time.Duration // how long Close waits for ranks that have not entered this one's last call
+	once    sync.Once     // Close
+	closing atomic.Bool   // Close has begun: no call begins any more
+	watch   sync.WaitGroup
+	closed  chan struct{}
 }
 
 // Rank returns this rank, from 0.
@@ -98,6 +99,7 @@ func (c *Comm) Close() error {
 }
 
 func (c *Comm) close() error {
+	c.closing.Store(true)
 	if text := c.UnusedPlan(); text != "" && c.rank == 0 && c.err == nil {
 		fmt.Fprintf(os.Stderr, "treerun: communicator %s: %s\n", c.name, text)
 	}
@@ -174,10 +176,8 @@ func (c *Comm) end() { c.busy.Store(false) }
 // busyError says why the communicator cannot be claimed.
 func (c *Comm) busyError(call string) error {
 	err := ErrBusy
-	select {
-	case <-c.closed:
+	if c.closing.Load() {
 		err = ErrClosed
-	default:
 	}
 	return fmt.Errorf("collective: %s on rank %d: %w", call, c.rank, err)
 }
