@@ -9,12 +9,11 @@ import (
 
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/probe"
 )
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 8
+const protocol = 9
 
 // hello is the first message of New.
 type hello struct {
@@ -24,7 +23,6 @@ type hello struct {
 	Graph    []byte // rank 0's graph of an earlier job; empty: measure
 	Cores    int    // usable cores of the rank
 	Machine  string // whose cores they are, of all of it; empty: nobody else's
-	Place    probe.Place
 }
 
 // outcome is what a rank made of the same input.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/treerun/treerun/internal/iface"
@@ -110,9 +109,9 @@ func (s *setup) keptHost(cache *probe.Cache, hosts []int, known Networked) keptH
 
 // withinHosts returns the graph of every host: all as they were kept or, where one
 // is not, all measured.
-func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at []int64) ([]*topo.Graph, error) {
+func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at []int64) ([]hostGraph, error) {
 	firsts := firstRanks(hosts)
-	var graphs []*topo.Graph
+	var graphs []hostGraph
 	for _, r := range firsts {
 		members := neighbours(hosts, r)
 		g := topo.UniformGraph(1)
@@ -122,7 +121,7 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at
 				break // not kept
 			}
 		}
-		graphs = append(graphs, g)
+		graphs = append(graphs, hostGraph{Graph: g})
 	}
 	if len(graphs) == len(firsts) {
 		return graphs, nil
@@ -136,16 +135,12 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at
 		if at[h] = 0; len(members) > 1 {
 			at[h] = time.Now().Unix()
 		}
-		if r == s.w.Rank() && cache != nil && len(members) > 1 && measured(graphs[h]) {
+		if r == s.w.Rank() && cache != nil && graphs[h].keep {
 			// the next job measures again when it could not be kept
-			_ = cache.Store(cache.Path(len(members), s.cores), graphs[h])
+			_ = cache.Store(cache.Path(len(members), s.cores), graphs[h].Graph)
 		}
 	}
 	return graphs, nil
-}
-
-func measured(g *topo.Graph) bool {
-	return !slices.ContainsFunc(g.Links, func(l topo.Link) bool { return l.Source != topo.Measured })
 }
 
 // betweenHosts returns the network between hosts, the same on all ranks, and on

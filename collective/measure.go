@@ -17,20 +17,29 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
+// hostGraph is the graph of the ranks of one host.
+type hostGraph struct {
+	*topo.Graph
+	keep bool // for later jobs: it was measured, and other work on the cores did not show
+}
+
 // measure probes the links within every host and gives every rank the same graphs, by host.
-// Places are those of all ranks.
-func (s *setup) measure(hosts []int) ([]*topo.Graph, error) {
+func (s *setup) measure(hosts []int) ([]hostGraph, error) {
+	at, err := exchange(s.ctx, s.w, s.place())
+	if err != nil {
+		return nil, err
+	}
 	firsts := firstRanks(hosts)
 	plans, todo := make([]probe.Sampling, len(firsts)), make([][][2]int, len(firsts))
 	for h, first := range firsts {
 		var places []probe.Place
 		for _, r := range neighbours(hosts, first) {
-			places = append(places, s.places[r])
+			places = append(places, at[r])
 		}
 		plans[h] = probe.NewSampling(places)
 		todo[h] = plans[h].First()
 	}
-	measured, filled := make([][]probe.Pair, len(firsts)), make([][]probe.Pair, len(firsts))
+	measured, graphs := make([][]probe.Pair, len(firsts)), make([]hostGraph, len(firsts))
 	for missing := true; missing; {
 		missing = false
 		pairs, err := s.measureHost(hosts, todo[hosts[s.w.Rank()]])
@@ -45,16 +54,14 @@ func (s *setup) measure(hosts []int) ([]*topo.Graph, error) {
 			measured[hosts[r]] = append(measured[hosts[r]], pairs...)
 		}
 		for h := range firsts {
-			if measured[h] == nil {
-				continue // nothing can be measured there
-			}
-			all, more := plans[h].Fill(measured[h])
-			if filled[h] = all; len(more) > 0 {
+			all, more, disturbed := plans[h].Fill(measured[h])
+			if len(more) > 0 {
 				todo[h], missing = more, true
 			}
+			graphs[h] = graphWithin(len(neighbours(hosts, firsts[h])), all, disturbed)
 		}
 	}
-	return graphsWithin(hosts, filled), nil
+	return graphs, nil
 }
 
 // measureHost probes the links of these pairs of ranks of its host, by their numbers there. There are none to
@@ -148,27 +155,23 @@ func connectWithin(ctx context.Context, w World, purpose string, layout transpor
 	return nil, nil
 }
 
-// graphsWithin returns the graph within every host, by host. pairs holds what was
-// measured there. Where that is nothing the links get the words of a slow network.
-func graphsWithin(hosts []int, pairs [][]probe.Pair) []*topo.Graph {
-	var list []*topo.Graph
-	for h, first := range firstRanks(hosts) {
-		members := neighbours(hosts, first)
-		g := probe.Graph(len(members), pairs[h])
-		if err := g.Validate(); err != nil {
-			g = topo.UniformGraph(len(members))
-			for i := range g.Links {
-				l := &g.Links[i]
-				l.GBytesPerSecond, l.LatencyUs, l.Kind, l.Source = slowRate, slowLatency, topo.TCP, topo.Estimated
-			}
-		}
-		list = append(list, g)
+// graphWithin returns the graph within a host of so many ranks. Where nothing could be measured
+// the links get the words of a slow network.
+func graphWithin(ranks int, pairs []probe.Pair, disturbed bool) hostGraph {
+	g := probe.Graph(ranks, pairs)
+	if err := g.Validate(); err == nil {
+		return hostGraph{Graph: g, keep: ranks > 1 && !disturbed}
 	}
-	return list
+	g = topo.UniformGraph(ranks)
+	for i := range g.Links {
+		l := &g.Links[i]
+		l.GBytesPerSecond, l.LatencyUs, l.Kind, l.Source = slowRate, slowLatency, topo.TCP, topo.Estimated
+	}
+	return hostGraph{Graph: g}
 }
 
 // linksOf gives the links within hosts the ranks' numbers in the job.
-func linksOf(hosts []int, graphs []*topo.Graph) []topo.Link {
+func linksOf(hosts []int, graphs []hostGraph) []topo.Link {
 	var links []topo.Link
 	for h, first := range firstRanks(hosts) {
 		members := neighbours(hosts, first)

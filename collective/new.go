@@ -132,7 +132,6 @@ type setup struct {
 	name    string
 	wait    *waits.Wait // where it is published what the New, and later a call, waits for
 	cores   int         // that this host lets its ranks use
-	places  []probe.Place
 	between *Between
 }
 
@@ -221,9 +220,8 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 	}
 	s.cfg.cores = all[0].Cores // plans depend on it
 	machines := make([]string, len(all))
-	s.places = make([]probe.Place, len(all))
 	for r, h := range all {
-		machines[r], s.places[r] = h.Machine, h.Place
+		machines[r] = h.Machine
 	}
 	s.cfg.boxes = job.SharedMachines(hostsOf(s.w), machines)
 	return nil
@@ -237,7 +235,6 @@ func (s *setup) graph() (*topo.Graph, error) {
 	refused := s.cfg.usePlanning(s.w)
 	h := hello{
 		Protocol: protocol, Settings: s.cfg.digest(), Cores: s.cfg.cores, Machine: job.MachineID(s.cfg.cores),
-		Place: s.place(),
 	}
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
@@ -291,12 +288,11 @@ func (s *setup) graph() (*topo.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measuring the links: %w", err)
 	}
-	g := graphs[0]
-	if file != "" && measured(g) {
+	if file != "" && graphs[0].keep {
 		// The next job measures again when the graph could not be kept.
-		_ = cache.Store(file, g)
+		_ = cache.Store(file, graphs[0].Graph)
 	}
-	return g, nil
+	return graphs[0].Graph, nil
 }
 
 // otherHosts says that a graph which was given has the ranks on other hosts than the job,

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -121,37 +122,41 @@ func (s Sampling) First() (pairs [][2]int) {
 	return pairs
 }
 
-// Fill returns measured with the medians of their class for all pairs that were not measured.
-// Where those of a class that were differ by more than noise, the highest and the lowest aside,
-// it returns the other pairs of that class instead, which are to be measured, too.
-func (s Sampling) Fill(measured []Pair) (all []Pair, missing [][2]int) {
+// Fill returns the pairs of all classes, each with the medians of what was measured of its class.
+// Where ranks are bound to cores and those that were measured differ by more than noise, the
+// highest and the lowest aside, the machine has made them different: they keep what was measured,
+// and Fill returns the other pairs of that class, which are to be measured, too. Where ranks are
+// not bound it was the moment, as other work on the cores: disturbed.
+func (s Sampling) Fill(measured []Pair) (all []Pair, missing [][2]int, disturbed bool) {
 	of := make(map[[2]int]Pair)
 	for _, p := range measured {
 		of[[2]int{p.A, p.B}] = p
 	}
 	for _, c := range s {
-		var latencies, rates []float64
+		var known []Pair
 		var others [][2]int
+		var latencies, rates []float64
 		for _, ranks := range c.pairs {
-			p, known := of[ranks]
-			if !known {
+			if p, ok := of[ranks]; ok {
+				known, latencies, rates = append(known, p), append(latencies, p.LatencyUs), append(rates, p.GBytesPerSecond)
+			} else {
 				others = append(others, ranks)
-				continue
 			}
-			all, latencies, rates = append(all, p), append(latencies, p.LatencyUs), append(rates, p.GBytesPerSecond)
 		}
-		if c.bound && (differ(latencies) || differ(rates)) {
-			missing = append(missing, others...)
+		differs := differ(latencies) || differ(rates)
+		if c.bound && differs {
+			all, missing = append(all, known...), append(missing, others...)
 			continue
 		}
-		for _, p := range others {
+		disturbed = disturbed || differs
+		for _, p := range c.pairs {
 			all = append(all, Pair{
 				A: p[0], B: p[1], LatencyUs: numbers.Median(latencies), GBytesPerSecond: numbers.Median(rates),
 			})
 		}
 	}
-	slices.SortFunc(all, func(p, q Pair) int { return (p.A-q.A)*1<<20 + p.B - q.B })
-	return all, missing
+	slices.SortFunc(all, func(p, q Pair) int { return cmp.Or(p.A-q.A, p.B-q.B) })
+	return all, missing, disturbed
 }
 
 // differ reports whether values differ by more than noise, the highest and the lowest aside.
