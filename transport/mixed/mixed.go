@@ -46,6 +46,7 @@ type Endpoint struct {
 	rank   int
 	hosts  []int
 	local  transport.Endpoint
+	heap   transport.SharedHeap // local
 	remote Remote
 	bell   bell
 
@@ -66,8 +67,12 @@ func New(rank int, hosts []int, local transport.Endpoint, remote Remote) (*Endpo
 	if !ok {
 		return nil, fmt.Errorf("mixed: rank %d: the local endpoint's bell cannot wait for a descriptor", rank)
 	}
+	heap, ok := local.(transport.SharedHeap)
+	if !ok {
+		return nil, fmt.Errorf("mixed: rank %d: the local endpoint's ranks share no memory", rank)
+	}
 	e := &Endpoint{
-		rank: rank, hosts: hosts, local: local, remote: remote,
+		rank: rank, hosts: hosts, local: local, heap: heap, remote: remote,
 		bell:      bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]transport.Receiver),
@@ -217,28 +222,17 @@ func (e *Endpoint) Free(b []byte) error { return e.local.Free(b) }
 func (e *Endpoint) Shared(b []byte) bool { return e.local.Shared(b) }
 
 // Offset returns where b lies in what this rank may give out.
-func (e *Endpoint) Offset(b []byte) (at int, ok bool) {
-	if h, is := e.local.(transport.SharedHeap); is {
-		return h.Offset(b)
-	}
-	return 0, false
-}
+func (e *Endpoint) Offset(b []byte) (at int, ok bool) { return e.heap.Offset(b) }
 
 // Scratch is Alloc of memory that ends with the endpoint.
-func (e *Endpoint) Scratch(n int) ([]byte, error) {
-	if h, is := e.local.(transport.SharedHeap); is {
-		return h.Scratch(n)
-	}
-	return e.Alloc(n)
-}
+func (e *Endpoint) Scratch(n int) ([]byte, error) { return e.heap.Scratch(n) }
 
 // View returns a part of the memory of a rank of this host.
 func (e *Endpoint) View(r, at, n int) ([]byte, error) {
-	local, is := e.local.(transport.SharedHeap)
-	if r < 0 || r >= len(e.hosts) || !e.isLocal(r) || !is {
+	if r < 0 || r >= len(e.hosts) || !e.isLocal(r) {
 		return nil, fmt.Errorf("mixed: rank %d shares no memory with rank %d", r, e.rank)
 	}
-	return local.View(r, at, n)
+	return e.heap.View(r, at, n)
 }
 
 // MaxPayload is the slot size in bytes.
