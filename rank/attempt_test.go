@@ -141,7 +141,8 @@ func TestRankOfAnEarlierAttempt(t *testing.T) {
 	inTime(t, func() {
 		late, refused := old.worlds[1], false
 		for !refused {
-			conn, err := late.mesh.gate.dial(t.Context(), []netip.AddrPort{netip.MustParseAddrPort(seed)}, 0, gossipChannel)
+			conn, err := late.mesh.authenticator.dial(t.Context(), []netip.AddrPort{netip.MustParseAddrPort(seed)}, 0,
+				gossipChannel)
 			if err == nil {
 				conn.Close()
 				t.Error("a rank of the attempt before was let in")
@@ -170,8 +171,8 @@ func TestRankOfAnEarlierAttempt(t *testing.T) {
 // know it may join at rank 0 and do nothing else.
 func TestAttempts(t *testing.T) {
 	none, this, other := netconn.Attempt{}, netconn.Attempt{1}, netconn.Attempt{2}
-	with := func(self int, id netconn.Attempt) *gate {
-		g := newGate([]byte("k"), self, 8)
+	with := func(self int, id netconn.Attempt) *authenticator {
+		g := newAuthenticator([]byte("k"), self, 8)
 		g.attempt.Store(nil)
 		if id != none {
 			g.attempt.Store(&id)

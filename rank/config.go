@@ -67,7 +67,7 @@ func WithStartTimeout(d time.Duration) Option {
 }
 
 // WithLogger sets where the package reports what is not an error of a call,
-// such as a connection from a stranger. The default is slog.Default(). At level
+// such as an unauthenticated connection. The default is slog.Default(). At level
 // Debug the words of memberlist are reported, too.
 func WithLogger(l *slog.Logger) Option {
 	return func(o *options) { o.log = l }

@@ -38,7 +38,7 @@
 // The launcher says how a rank ended. Without a launcher, or should it not
 // know, the end of a rank's connections says it, and is passed on from rank to
 // rank; a rank on another host from which nothing comes for the peer timeout is
-// lost as well (pulse.go). A rank that has called Close has not failed.
+// lost as well (heartbeat.go). A rank that has called Close has not failed.
 //
 // The package does not start processes and moves no tensors. Programs import
 // it; package collective does not, it takes a *World as an interface.

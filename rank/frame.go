@@ -18,11 +18,11 @@ import (
 type frameKind uint8
 
 const (
-	blobsFrame  frameKind = 1 // step of AllGather number
-	leftFrame   frameKind = 2 // rank has closed after completing number AllGathers
-	failedFrame frameKind = 3 // rank has failed; the text says how
-	brokenFrame frameKind = 4 // AllGather number cannot complete, because of rank; the text says why
-	beatFrame   frameKind = 5 // the sender lives; no text
+	blobsFrame     frameKind = 1 // step of AllGather number
+	leftFrame      frameKind = 2 // rank has closed after completing number AllGathers
+	failedFrame    frameKind = 3 // rank has failed; the text says how
+	brokenFrame    frameKind = 4 // AllGather number cannot complete, because of rank; the text says why
+	heartbeatFrame frameKind = 5 // the sender lives; no text
 )
 
 const (
@@ -102,7 +102,7 @@ func readFrame(r io.Reader, size int) (*frame, error) {
 		return f, f.readBlobs(r, count, size)
 	case leftFrame, failedFrame, brokenFrame:
 		return f, f.readText(r, count)
-	case beatFrame:
+	case heartbeatFrame:
 		if count != 0 || f.step != 0 || f.number != 0 {
 			return nil, fmt.Errorf("beat with count %d, step %d and number %d", count, f.step, f.number)
 		}

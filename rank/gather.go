@@ -48,7 +48,7 @@ func (w *World) gather(ctx context.Context, op string, blob []byte) ([][]byte, e
 	}
 	run, cancel := context.WithCancelCause(ctx)
 	var watcher sync.WaitGroup
-	watcher.Go(func() { w.watchFate(run, cancel, op, number) })
+	watcher.Go(func() { w.watchJobState(run, cancel, op, number) })
 	result, err := w.bruck(run, wait, op, number, blob)
 	if err == nil {
 		w.gathered.Add(1)
@@ -58,7 +58,7 @@ func (w *World) gather(ctx context.Context, op string, blob []byte) ([][]byte, e
 	if err == nil {
 		return result, nil
 	}
-	if ctx.Err() != nil && w.fate.first() == nil { // a failure is the better reason, and often why ctx ended
+	if ctx.Err() != nil && w.jobState.first() == nil { // a failure is the better reason, and often why ctx ended
 		err = w.gaveUp(op, number, err)
 	}
 	return nil, err
@@ -69,7 +69,7 @@ func (w *World) gather(ctx context.Context, op string, blob []byte) ([][]byte, e
 func (w *World) newsOf(op string, number uint64) error {
 	grace := time.After(w.cfg.lossGrace())
 	for {
-		changed, err := w.fate.news(op, number)
+		changed, err := w.jobState.news(op, number)
 		if err != nil {
 			return err
 		}
@@ -103,9 +103,9 @@ func (w *World) gaveUp(op string, number uint64, err error) error {
 }
 
 // watchFate cancels run when AllGather number cannot complete any more.
-func (w *World) watchFate(run context.Context, cancel context.CancelCauseFunc, op string, number uint64) {
+func (w *World) watchJobState(run context.Context, cancel context.CancelCauseFunc, op string, number uint64) {
 	for {
-		changed, err := w.fate.news(op, number)
+		changed, err := w.jobState.news(op, number)
 		if err != nil {
 			cancel(err)
 			return
@@ -122,7 +122,7 @@ func (w *World) watchFate(run context.Context, cancel context.CancelCauseFunc, o
 // error then.
 func (w *World) bruck(run context.Context, wait *waits.Wait, op string, number uint64, blob []byte) ([][]byte, error) {
 	self, n := w.cfg.rank, w.cfg.size
-	if _, err := w.fate.news(op, number); err != nil {
+	if _, err := w.jobState.news(op, number); err != nil {
 		return nil, err
 	}
 	have := make([][]byte, 1, n) // of ranks self, self+1, ...
@@ -160,7 +160,7 @@ func (w *World) sendFailed(run context.Context, wait *waits.Wait, op string, to 
 		return whyEnded(run, wait, to)
 	}
 	wait.Clear()
-	_, news := w.fate.news(op, w.gathered.Load())
+	_, news := w.jobState.news(op, w.gathered.Load())
 	if news != nil {
 		return news
 	}

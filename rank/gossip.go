@@ -17,14 +17,14 @@ import (
 )
 
 // gossip carries memberlist's packets over UDP, and its streams over
-// connections that the door has let in. It is memberlist's view of the network;
+// connections that the acceptor has let in. It is memberlist's view of the network;
 // memberlist encrypts what goes over it once more.
 type gossip struct {
-	door    *door
-	gate    *gate
-	udp     *net.UDPConn
-	members *members
-	label   []byte // how every packet of the job begins
+	acceptor      *acceptor
+	authenticator *authenticator
+	udp           *net.UDPConn
+	members       *members
+	label         []byte // how every packet of the job begins
 
 	packets chan *memberlist.Packet
 	stop    context.Context
@@ -41,9 +41,9 @@ var errPacket = errors.New("a datagram that is not of treerun")
 const labelByte = 244
 
 // newGossip takes over udp. members knows where ranks listen.
-func newGossip(d *door, udp *net.UDPConn, m *members, label string) *gossip {
+func newGossip(d *acceptor, udp *net.UDPConn, m *members, label string) *gossip {
 	g := &gossip{
-		door: d, gate: d.gate, udp: udp, members: m,
+		acceptor: d, authenticator: d.authenticator, udp: udp, members: m,
 		label:   append([]byte{labelByte, byte(len(label))}, label...),
 		packets: make(chan *memberlist.Packet),
 	}
@@ -59,7 +59,7 @@ func (g *gossip) open(b []byte) ([]byte, error) {
 		return nil, errPacket
 	}
 	packet, tag := b[:len(b)-tagBytes], b[len(b)-tagBytes:]
-	if !hmac.Equal(tag, g.gate.tag(packet)) {
+	if !hmac.Equal(tag, g.authenticator.tag(packet)) {
 		return nil, errAttempt
 	}
 	return packet, nil
@@ -67,7 +67,7 @@ func (g *gossip) open(b []byte) ([]byte, error) {
 
 // seal makes a datagram of a packet. Nothing is sent before the attempt is known.
 func (g *gossip) seal(packet []byte) ([]byte, error) {
-	tag := g.gate.tag(packet)
+	tag := g.authenticator.tag(packet)
 	if tag == nil {
 		return nil, errors.New("this rank has not met rank 0 yet")
 	}
@@ -85,12 +85,12 @@ func (g *gossip) receive() {
 			return
 		}
 		if err != nil {
-			g.door.pause(time.Millisecond) // ECONNREFUSED of an earlier packet, and the like
+			g.acceptor.pause(time.Millisecond) // ECONNREFUSED of an earlier packet, and the like
 			continue
 		}
 		packet, err := g.open(buf[:n])
 		if err != nil {
-			g.door.refused(from, err)
+			g.acceptor.refused(from, err)
 			continue
 		}
 		p := &memberlist.Packet{Buf: bytes.Clone(packet), From: from, Timestamp: at}
@@ -104,12 +104,12 @@ func (g *gossip) receive() {
 
 // PacketCh and StreamCh are where memberlist takes what comes in.
 func (g *gossip) PacketCh() <-chan *memberlist.Packet { return g.packets }
-func (g *gossip) StreamCh() <-chan net.Conn           { return g.door.streams }
+func (g *gossip) StreamCh() <-chan net.Conn           { return g.acceptor.streams }
 
 // FinalAdvertiseAddr returns what memberlist tells other ranks: the first
 // address that this rank offers. The others stand in the metadata.
 func (g *gossip) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return g.door.net.offered[0].IP.AsSlice(), g.udp.LocalAddr().(*net.UDPAddr).Port, nil
+	return g.acceptor.net.offered[0].IP.AsSlice(), g.udp.LocalAddr().(*net.UDPAddr).Port, nil
 }
 
 func (g *gossip) send(packet []byte, to netip.AddrPort) (time.Time, error) {
@@ -154,7 +154,7 @@ func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration)
 	}
 	ctx, cancel := context.WithTimeout(g.stop, timeout)
 	defer cancel()
-	conn, err := g.members.reach(ctx, g.gate, to, gossipChannel)
+	conn, err := g.members.reach(ctx, g.authenticator, to, gossipChannel)
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// Shutdown ends everything but the door. Idempotent.
+// Shutdown ends everything but the acceptor. Idempotent.
 func (g *gossip) Shutdown() error {
 	g.cancel()
 	err := g.udp.Close()

@@ -39,9 +39,9 @@ const dialTimeout = 5 * time.Second
 var errAttempt = fmt.Errorf("%w: it is of another attempt of this job, or of another job with the same id and key",
 	netconn.ErrKey)
 
-// gate holds what a rank needs to prove itself and to have others do so. It may be
+// authenticator holds what a rank needs to prove itself and to have others do so. It may be
 // used concurrently.
-type gate struct {
+type authenticator struct {
 	session    *netconn.Session
 	key        []byte
 	self, size int
@@ -49,8 +49,8 @@ type gate struct {
 }
 
 // newGate draws the attempt on rank 0.
-func newGate(key []byte, self, size int) *gate {
-	g := &gate{key: key, self: self, size: size}
+func newAuthenticator(key []byte, self, size int) *authenticator {
+	g := &authenticator{key: key, self: self, size: size}
 	g.session = netconn.NewSession(key, g)
 	if self == 0 {
 		var id netconn.Attempt
@@ -61,7 +61,7 @@ func newGate(key []byte, self, size int) *gate {
 }
 
 // Current is for the session.
-func (g *gate) Current() (id netconn.Attempt) {
+func (g *authenticator) Current() (id netconn.Attempt) {
 	if known := g.attempt.Load(); known != nil {
 		id = *known
 	}
@@ -69,7 +69,7 @@ func (g *gate) Current() (id netconn.Attempt) {
 }
 
 // Learn is for the session: rank 0 tells the attempt.
-func (g *gate) Learn(from int, id netconn.Attempt) error {
+func (g *authenticator) Learn(from int, id netconn.Attempt) error {
 	if from == 0 && id != (netconn.Attempt{}) {
 		g.attempt.CompareAndSwap(nil, &id)
 	}
@@ -80,7 +80,7 @@ func (g *gate) Learn(from int, id netconn.Attempt) error {
 }
 
 // Admit is for the session.
-func (g *gate) Admit(h *netconn.Hello) error {
+func (g *authenticator) Admit(h *netconn.Hello) error {
 	none := netconn.Attempt{}
 	joins := g.self == 0 && channel(h.Channel) == gossipChannel && h.Attempt == none
 	if joins || h.Attempt != none && h.Attempt == g.Current() {
@@ -94,7 +94,7 @@ const tagBytes = 16
 
 // tag authenticates a datagram as one of this attempt. It is nil while that is not
 // known.
-func (g *gate) tag(packet []byte) []byte {
+func (g *authenticator) tag(packet []byte) []byte {
 	id := g.Current()
 	if id == (netconn.Attempt{}) {
 		return nil
@@ -108,7 +108,7 @@ func (g *gate) tag(packet []byte) []byte {
 
 // dial connects to rank to at one of its addresses, and lets both sides prove
 // themselves. The error is *netconn.UnreachedError.
-func (g *gate) dial(ctx context.Context, addrs []netip.AddrPort, to int, ch channel) (net.Conn, error) {
+func (g *authenticator) dial(ctx context.Context, addrs []netip.AddrPort, to int, ch channel) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	c, err := g.session.DialAny(ctx, addrs, netconn.Hello{From: g.self, To: to, Channel: uint16(ch)})
@@ -120,7 +120,7 @@ func (g *gate) dial(ctx context.Context, addrs []netip.AddrPort, to int, ch chan
 
 // accept finds out who dialed, and what for. A rank that thinks that the job is larger
 // than it is gets through, to be told so.
-func (g *gate) accept(conn net.Conn) (*netconn.Conn, error) {
+func (g *authenticator) accept(conn net.Conn) (*netconn.Conn, error) {
 	return g.session.Accept(conn, func(h *netconn.Hello) error {
 		switch ch := channel(h.Channel); {
 		case ch < gossipChannel || ch > statusChannel:

@@ -27,20 +27,22 @@ func (t *tape) SetDeadline(_ time.Time) error { return nil }
 func (t *tape) Close() error                  { return nil }
 
 // testGate is one of a rank that knows the attempt of its job.
-func testGate(self int, key string) *gate {
-	g := newGate([]byte(key), self, 8)
+func testGate(self int, key string) *authenticator {
+	g := newAuthenticator([]byte(key), self, 8)
 	g.attempt.Store(&netconn.Attempt{1, 2, 3})
 	return g
 }
 
 // shake runs both sides of a handshake, with change applied to everything that
 // one side says.
-func shake(client, server *gate, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel, dialErr,
+func shake(client, server *authenticator, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel,
+	dialErr,
 	acceptErr error) {
 	return shakeOn(dataChannel, client, server, to, changeUp, changeDown)
 }
 
-func shakeOn(use channel, client, server *gate, to int, changeUp, changeDown func([]byte) []byte) (peer int, ch channel,
+func shakeOn(use channel, client, server *authenticator, to int, changeUp, changeDown func([]byte) []byte) (peer int,
+	ch channel,
 	dialErr, acceptErr error) {
 	a, b := net.Pipe()
 	for _, c := range []net.Conn{a, b} {

@@ -54,12 +54,12 @@ func find(env environment) (*config, error) {
 
 // start makes the World that cfg describes. It takes over cfg.control.
 func start(ctx context.Context, cfg *config) (*World, error) {
-	w := &World{cfg: cfg, fate: newFate(cfg.rank)}
+	w := &World{cfg: cfg, jobState: newJobState(cfg.rank)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
 	err := cfg.useSettings()
 	if cfg.size > 1 {
-		g := newGate(cfg.key("connections"), cfg.rank, cfg.size)
-		w.mesh = newMesh(w.stop, &w.wg, g, w.fate, cfg.lossGrace(), w.on)
+		g := newAuthenticator(cfg.key("connections"), cfg.rank, cfg.size)
+		w.mesh = newMesh(w.stop, &w.wg, g, w.jobState, cfg.lossGrace(), w.on)
 		w.members = newMembers(cfg, w.memberLost)
 	}
 	w.newWaits()
@@ -73,7 +73,7 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 		if _, typed := err.(*Error); !typed {
 			err = &Error{Self: cfg.rank, Rank: -1, Op: "Init", Err: err}
 		}
-		w.fate.close()
+		w.jobState.close()
 		w.shut(false)
 		return nil, err
 	}
@@ -86,12 +86,12 @@ func (w *World) assemble(ctx context.Context) error {
 		begin := time.Now()
 		joining, cancel := context.WithTimeoutCause(ctx, w.cfg.startTimeout, timeUp(w.cfg.startTimeout))
 		defer cancel()
-		if err := w.meet(joining); err != nil {
+		if err := w.join(joining); err != nil {
 			return err
 		}
 		w.countHosts()
 		if w.members.severalHosts() {
-			w.wg.Go(func() { w.mesh.pulse(w.cfg.parsed.peerTimeout, w.members.elsewhere) })
+			w.wg.Go(func() { w.mesh.heartbeat(w.cfg.parsed.peerTimeout, w.members.elsewhere) })
 		}
 		err := w.connect(ctx)
 		if err == nil {
@@ -103,7 +103,7 @@ func (w *World) assemble(ctx context.Context) error {
 		}
 		if err != nil {
 			err = w.whyNot(w.collect(w.stop, err))
-			w.linger()
+			w.awaitReport()
 			return err
 		}
 		w.sayJoined(time.Since(begin))
@@ -120,7 +120,7 @@ func (w *World) assemble(ctx context.Context) error {
 // Init up, and when this rank learns that it cannot join.
 func (w *World) untilFailure(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
-	w.wg.Go(func() { w.watchFate(ctx, cancel, "Init", 0) })
+	w.wg.Go(func() { w.watchJobState(ctx, cancel, "Init", 0) })
 	w.wg.Go(func() {
 		select {
 		case <-w.members.hopeless:

@@ -104,7 +104,7 @@ func (m *members) open(g *gossip, key []byte, label string, cfg *config) error {
 	// Joining does not wait for gossip, so that it can be slow from the start:
 	// it is there to find hosts that are lost. On one host there are none, and
 	// nothing that memberlist would have to do of its own accord.
-	// The mesh finds a lost host earlier (pulse.go): a rank has to be silent
+	// The mesh finds a lost host earlier (heartbeat.go): a rank has to be silent
 	// for longer than the peer timeout before memberlist calls it dead.
 	c.GossipInterval = 500 * time.Millisecond
 	c.ProbeInterval = cfg.parsed.peerTimeout / 5

@@ -24,26 +24,26 @@ import (
 // connections that it dialed. Its own Close it also tells those who dialed,
 // which is safe, as they then have nothing on the way that it waits for.
 type mesh struct {
-	gate  *gate
-	fate  *fate
-	on    func(rank int) string // " on host c", as World.on
-	grace time.Duration         // how long a lost connection waits for an explanation
-	stop  context.Context
-	wg    *sync.WaitGroup
-	inbox map[int]chan *frame // by peer: frames of blobs
+	authenticator *authenticator
+	jobState      *jobState
+	on            func(rank int) string // " on host c", as World.on
+	grace         time.Duration         // how long a lost connection waits for an explanation
+	stop          context.Context
+	wg            *sync.WaitGroup
+	inbox         map[int]chan *frame // by peer: frames of blobs
 
 	mu  sync.Mutex
-	in  map[int]*line
-	out map[int]*line
+	in  map[int]*peerConn
+	out map[int]*peerConn
 }
 
 // newMesh makes a mesh without connections. Its goroutines end with stop, and
 // are counted in wg.
-func newMesh(stop context.Context, wg *sync.WaitGroup, g *gate, f *fate, grace time.Duration,
+func newMesh(stop context.Context, wg *sync.WaitGroup, g *authenticator, f *jobState, grace time.Duration,
 	on func(rank int) string) *mesh {
 	m := &mesh{
-		gate: g, fate: f, on: on, grace: grace, stop: stop, wg: wg,
-		inbox: map[int]chan *frame{}, in: map[int]*line{}, out: map[int]*line{},
+		authenticator: g, jobState: f, on: on, grace: grace, stop: stop, wg: wg,
+		inbox: map[int]chan *frame{}, in: map[int]*peerConn{}, out: map[int]*peerConn{},
 	}
 	for step := range stepsOf(g.size) {
 		// A peer can be one AllGather ahead, not more.
@@ -54,11 +54,11 @@ func newMesh(stop context.Context, wg *sync.WaitGroup, g *gate, f *fate, grace t
 
 // peer returns the rank that is distance ranks further on.
 func (m *mesh) peer(distance int) int {
-	return ((m.gate.self+distance)%m.gate.size + m.gate.size) % m.gate.size
+	return ((m.authenticator.self+distance)%m.authenticator.size + m.authenticator.size) % m.authenticator.size
 }
 
 // outlet returns the connection to the rank that is distance ranks further on.
-func (m *mesh) outlet(distance int) *line {
+func (m *mesh) outlet(distance int) *peerConn {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.out[m.peer(distance)]
@@ -78,25 +78,25 @@ func (m *mesh) attach(peer int, conn net.Conn) {
 		old.gone.Store(true) // the peer did not hear in time that it had been let in
 		old.conn.Close()
 	}
-	l := newLine(peer, conn)
+	l := newPeerConn(peer, conn)
 	m.in[peer] = l
 	m.wg.Go(func() { m.read(l, m.inbox[peer]) })
 	m.mu.Unlock()
 }
 
 // reacher opens a connection to a rank.
-type reacher func(ctx context.Context, to int) (net.Conn, error)
+type dialer func(ctx context.Context, to int) (net.Conn, error)
 
 // connect dials all ranks that this one dials. It tries again until ctx is done,
-// or until one has been out of reach for patience. One that takes connections
+// or until one has been out of reach for limit. One that takes connections
 // and is slow to answer is not.
-func (m *mesh) connect(ctx context.Context, patience time.Duration, reach reacher) error {
+func (m *mesh) connect(ctx context.Context, limit time.Duration, reach dialer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	steps := stepsOf(m.gate.size)
+	steps := stepsOf(m.authenticator.size)
 	errs := make(chan error, steps)
 	for step := range steps {
-		m.wg.Go(func() { errs <- m.reach(ctx, m.peer(-1<<step), patience, reach) })
+		m.wg.Go(func() { errs <- m.reach(ctx, m.peer(-1<<step), limit, reach) })
 	}
 	var all error
 	for range steps {
@@ -108,7 +108,7 @@ func (m *mesh) connect(ctx context.Context, patience time.Duration, reach reache
 	return all
 }
 
-func (m *mesh) reach(ctx context.Context, peer int, patience time.Duration, reach reacher) error {
+func (m *mesh) reach(ctx context.Context, peer int, limit time.Duration, reach dialer) error {
 	last := time.Now() // when it was last known to be there
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
 		conn, err := reach(ctx, peer)
@@ -119,14 +119,14 @@ func (m *mesh) reach(ctx context.Context, peer int, patience time.Duration, reac
 				conn.Close()
 				return context.Cause(m.stop)
 			}
-			l := newLine(peer, conn)
+			l := newPeerConn(peer, conn)
 			m.out[peer] = l
 			m.wg.Go(func() { m.read(l, nil) })
 			return nil
 		}
 		if u := new(netconn.UnreachedError); errors.As(err, &u) && u.Answered() {
 			last = time.Now()
-		} else if time.Since(last) > patience {
+		} else if time.Since(last) > limit {
 			return fmt.Errorf("connecting to rank %d: %w", peer, err)
 		}
 		select {
@@ -138,10 +138,10 @@ func (m *mesh) reach(ctx context.Context, peer int, patience time.Duration, reac
 }
 
 // read takes the frames of one connection until it ends. Blobs go to inbox.
-func (m *mesh) read(l *line, inbox chan<- *frame) {
+func (m *mesh) read(l *peerConn, inbox chan<- *frame) {
 	r := bufio.NewReaderSize(l, 4096)
 	for {
-		f, err := readFrame(r, m.gate.size)
+		f, err := readFrame(r, m.authenticator.size)
 		if err == nil && f.kind == blobsFrame && (inbox == nil || f.rank != l.peer) {
 			err = fmt.Errorf("blobs of rank %d from rank %d", f.rank, l.peer)
 		}
@@ -172,24 +172,25 @@ func (m *mesh) read(l *line, inbox chan<- *frame) {
 // lost is what the end of a connection means. Whoever knows more has some time
 // to say so: that the peer closed, or how it died.
 func (m *mesh) lost(peer int, err error) {
-	if m.fate.hasLeft(peer) {
+	if m.jobState.hasLeft(peer) {
 		return
 	}
 	select {
 	case <-m.stop.Done():
 		return
-	case <-m.fate.failed:
+	case <-m.jobState.failed:
 		return
 	case <-time.After(m.grace):
 	}
 	switch {
-	case m.fate.hasLeft(peer):
-	case m.fate.hasEnded(peer):
+	case m.jobState.hasLeft(peer):
+	case m.jobState.hasEnded(peer):
 		m.leave(peer, 0)
 	case isEnd(err):
 		m.fail(peer, "ended without closing its world"+m.on(peer))
 	default:
-		m.fail(peer, fmt.Sprintf("lost its connection to rank %d%s: %v", m.gate.self, m.on(m.gate.self), err))
+		m.fail(peer, fmt.Sprintf("lost its connection to rank %d%s: %v", m.authenticator.self, m.on(m.authenticator.self),
+			err))
 	}
 }
 
@@ -207,19 +208,19 @@ func isEnd(err error) bool {
 // fail, leave and breakOff note what became of a rank, and pass it on when it
 // is news.
 func (m *mesh) fail(rank int, what string) {
-	if m.fate.fail(rank, what) && rank >= 0 {
+	if m.jobState.fail(rank, what) && rank >= 0 {
 		m.tell(notice(failedFrame, rank, 0, what), true)
 	}
 }
 
 func (m *mesh) leave(rank int, done uint64) {
-	if m.fate.leave(rank, done) {
+	if m.jobState.leave(rank, done) {
 		m.tell(notice(leftFrame, rank, done, ""), false)
 	}
 }
 
 func (m *mesh) breakOff(rank int, number uint64, err error) {
-	if m.fate.breakOff(rank, number, err) {
+	if m.jobState.breakOff(rank, number, err) {
 		m.tell(notice(brokenFrame, rank, number, brokenText(err)), false)
 	}
 }
@@ -233,15 +234,15 @@ func (m *mesh) tell(f *frame, everybody bool) {
 	if m.stop.Err() != nil {
 		return
 	}
-	for _, l := range m.lines(everybody) {
+	for _, l := range m.conns(everybody) {
 		l.put(f)
 		m.wg.Go(l.flush)
 	}
 }
 
-// lines returns the connections that this rank dialed, and, if in says so, the
+// conns returns the connections that this rank dialed, and, if in says so, the
 // others. The caller holds mu.
-func (m *mesh) lines(in bool) []*line {
+func (m *mesh) conns(in bool) []*peerConn {
 	all := slices.Collect(maps.Values(m.out))
 	if in {
 		all = slices.AppendSeq(all, maps.Values(m.in))
@@ -253,10 +254,10 @@ func (m *mesh) lines(in bool) []*line {
 // knows to have gone wrong before, it says first, so that nobody takes its
 // leaving for the cause.
 func (m *mesh) goodbye(done uint64) {
-	notices := append(m.fate.troubles(), notice(leftFrame, m.gate.self, done, ""))
+	notices := append(m.jobState.troubles(), notice(leftFrame, m.authenticator.self, done, ""))
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, l := range m.lines(true) {
+	for _, l := range m.conns(true) {
 		for _, f := range notices {
 			l.put(f)
 		}
@@ -268,7 +269,7 @@ func (m *mesh) goodbye(done uint64) {
 func (m *mesh) close() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, l := range m.lines(true) {
+	for _, l := range m.conns(true) {
 		l.conn.Close()
 	}
 }

@@ -162,7 +162,7 @@ func (w *World) connect(ctx context.Context) error {
 	if err == nil {
 		return nil
 	}
-	lost := w.fate.first() != nil && !w.fate.isBroken() // a rank, for another reason
+	lost := w.jobState.first() != nil && !w.jobState.isBroken() // a rank, for another reason
 	if lost || w.members.whyHopeless() != nil || errors.Is(context.Cause(ctx), context.Canceled) {
 		return err
 	}
@@ -219,7 +219,7 @@ func (w *World) collect(ctx context.Context, err error) error {
 		return err
 	}
 	own := errors.Is(err, errPairs)
-	if !own && !w.fate.isBroken() {
+	if !own && !w.jobState.isBroken() {
 		return err
 	}
 	if own {
@@ -234,8 +234,8 @@ func (w *World) collect(ctx context.Context, err error) error {
 
 // linger keeps a rank other than 0 from ending before rank 0 has said what
 // happened: a launcher takes the first to end for the cause.
-func (w *World) linger() {
-	if w.cfg.rank != 0 && w.fate.isBroken() {
+func (w *World) awaitReport() {
+	if w.cfg.rank != 0 && w.jobState.isBroken() {
 		time.Sleep(reportQuiet + reportQuiet/2)
 	}
 }

@@ -46,7 +46,7 @@ func (m *members) where(rank int) []netip.AddrPort {
 
 // reach opens a connection to a rank, and notes where it was reached, or why
 // not.
-func (m *members) reach(ctx context.Context, g *gate, to int, ch channel) (net.Conn, error) {
+func (m *members) reach(ctx context.Context, g *authenticator, to int, ch channel) (net.Conn, error) {
 	m.dialed.Add(1)
 	conn, err := g.dial(ctx, m.where(to), to, ch)
 	m.mu.Lock()

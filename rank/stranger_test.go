@@ -169,8 +169,8 @@ func TestStrangersDuringTheStart(t *testing.T) {
 
 // visit connects to a door as stranger number i, and says what that one says.
 // It returns the connection when the stranger stays.
-func visit(door string, i int) net.Conn {
-	c, err := net.DialTimeout("tcp", door, deadline)
+func visit(acceptor string, i int) net.Conn {
+	c, err := net.DialTimeout("tcp", acceptor, deadline)
 	if err != nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func visit(door string, i int) net.Conn {
 		c.Write([]byte("trnc"))
 		return c
 	}
-	if u, err := net.Dial("udp", door); err == nil {
+	if u, err := net.Dial("udp", acceptor); err == nil {
 		u.Write(pattern(i, 100))
 		u.Close()
 	}
@@ -236,9 +236,9 @@ func TestCloseWithStrangersAtTheDoor(t *testing.T) {
 			t.Fatalf("rank %d: %v", r, err)
 		}
 	}
-	door := j.worlds[0].members.address(0)
+	acceptor := j.worlds[0].members.address(0)
 	for range 50 {
-		c := visit(door, 0)
+		c := visit(acceptor, 0)
 		if c == nil {
 			t.Fatal("no connection")
 		}

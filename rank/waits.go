@@ -82,10 +82,10 @@ func pidSpace() uint64 {
 
 // askWaits asks a rank for its waits.
 func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, err error) {
-	if w.fate.hasLeft(rank) {
+	if w.jobState.hasLeft(rank) {
 		return s, ErrPeerClosed
 	}
-	conn, err := w.mesh.gate.dial(ctx, w.members.where(rank), rank, statusChannel)
+	conn, err := w.mesh.authenticator.dial(ctx, w.members.where(rank), rank, statusChannel)
 	if err != nil {
 		return s, err
 	}

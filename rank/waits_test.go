@@ -149,8 +149,8 @@ func FuzzStatus(f *testing.F) {
 // reported nor told of.
 func TestSendFailed(t *testing.T) {
 	for _, left := range []uint64{0, 5} { // AllGather 0 cannot complete; it can, and the peer is gone all the same
-		f := newFate(0)
-		w := &World{cfg: &config{rank: 0, size: 2}, fate: f, mesh: &mesh{fate: f}}
+		f := newJobState(0)
+		w := &World{cfg: &config{rank: 0, size: 2}, jobState: f, mesh: &mesh{jobState: f}}
 		w.wait = (&waits.Job{Size: 2}).NewWait("", nil)
 		f.leave(1, left)
 		w.publish(w.wait, "AllGather", 0, 0, 1, "to take blobs")

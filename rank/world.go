@@ -14,14 +14,14 @@ import (
 // World is this process's place in a job. Its methods may be called
 // concurrently.
 type World struct {
-	cfg  *config
-	fate *fate
+	cfg      *config
+	jobState *jobState
 
 	// The rest is nil in a world of one.
 	launcher *launcher // nil also when another launcher started the ranks
 	net      *network
 	members  *members
-	door     *door
+	acceptor *acceptor
 	mesh     *mesh
 
 	stop   context.Context // ends with Close
@@ -103,20 +103,20 @@ func (w *World) DeriveKey(purpose string) []byte {
 	if w.mesh == nil { // a world of one
 		return w.cfg.key("user " + purpose)
 	}
-	return w.cfg.key(fmt.Sprintf("attempt %x user %s", w.mesh.gate.Current(), purpose))
+	return w.cfg.key(fmt.Sprintf("attempt %x user %s", w.mesh.authenticator.Current(), purpose))
 }
 
 // Failed returns a channel that is closed when a rank is known to have failed:
 // it was killed, it exited with another code than 0, or with 0 without closing
 // its world, its host is lost, or the launcher is. It is never closed in a
 // world of one without a launcher, nor after Close.
-func (w *World) Failed() <-chan struct{} { return w.fate.failed }
+func (w *World) Failed() <-chan struct{} { return w.jobState.failed }
 
 // Failure returns the rank that failed first, as far as this rank knows, and
 // how: a *Error that is an ErrFailed. It returns -1 and nil while there is
 // none; -1 with an error when the launcher is gone.
 func (w *World) Failure() (rank int, err error) {
-	if f := w.fate.first(); f != nil {
+	if f := w.jobState.first(); f != nil {
 		return f.Rank, f
 	}
 	return -1, nil
@@ -128,7 +128,7 @@ func (w *World) Failure() (rank int, err error) {
 // ErrPeerClosed there. Idempotent.
 func (w *World) Close() error {
 	w.closeOnce.Do(func() {
-		w.fate.close()
+		w.jobState.close()
 		w.gatherMu.Lock() // what was under way has been told to end
 		defer w.gatherMu.Unlock()
 		w.closeErr = w.shut(true)
@@ -144,7 +144,7 @@ func (w *World) shut(order bool) error {
 	var err error
 	if order && w.launcher != nil {
 		err = w.launcher.send(job.Closing, "")
-		if w.fate.first() != nil {
+		if w.jobState.first() != nil {
 			err = nil // the launcher has other things to do
 		}
 	}
@@ -152,8 +152,8 @@ func (w *World) shut(order bool) error {
 	if w.members != nil {
 		w.members.close()
 	}
-	if w.door != nil {
-		w.door.close()
+	if w.acceptor != nil {
+		w.acceptor.close()
 	}
 	if w.mesh != nil {
 		w.mesh.close()

@@ -28,7 +28,7 @@ type AcceptorConfig struct {
 // Acceptor is a set of listeners whose callers have to prove themselves. When more
 // are about that than there are places, the oldest of the source that has most
 // of them has to go: a caller with good reasons needs a millisecond, so that
-// it is one of many silent strangers.
+// it is one of many silent unauthenticated peers.
 type Acceptor struct {
 	cfg       AcceptorConfig
 	listeners []net.Listener

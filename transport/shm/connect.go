@@ -38,18 +38,18 @@ func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
 
 // connecting is the state of one Connect.
 type connecting struct {
-	cfg     Config
-	m       *segment.Map
-	session *netconn.Session
-	fd      int           // of the segment, -1 when there is none
-	mem     []byte        // its mapping, nil before
-	checked bool          // mem is a segment
-	door    *door         // the leader's
-	conn    *net.UnixConn // a member's, to the leader
-	sample  *[secretBytes]byte
-	reach   *reach     // nil where a rank's memory cannot be read
-	noReach string     // why
-	bells   *doorbells // nil where ranks sleep on futexes
+	cfg      Config
+	m        *segment.Map
+	session  *netconn.Session
+	fd       int           // of the segment, -1 when there is none
+	mem      []byte        // its mapping, nil before
+	checked  bool          // mem is a segment
+	acceptor *acceptor     // the leader's
+	conn     *net.UnixConn // a member's, to the leader
+	sample   *[secretBytes]byte
+	reach    *reach     // nil where a rank's memory cannot be read
+	noReach  string     // why
+	bells    *doorbells // nil where ranks sleep on futexes
 }
 
 func (c *connecting) leads() bool { return c.cfg.Layout.MemberIndex(c.cfg.Rank) == leader }
@@ -82,7 +82,7 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	switch {
 	case err != nil:
 	case c.leads():
-		c.door.open(c.fd)
+		c.acceptor.open(c.fd)
 	default:
 		err = c.join(ctx, all[leader].text)
 	}
@@ -162,10 +162,10 @@ func (c *connecting) prepare() (report, error) {
 		return report{}, err
 	}
 	m.Format(c.mem)
-	if c.door, err = listen(c.session, m); err != nil {
+	if c.acceptor, err = listen(c.session, m); err != nil {
 		return report{}, err
 	}
-	r.text = c.door.address()
+	r.text = c.acceptor.address()
 	return r, nil
 }
 
@@ -174,7 +174,7 @@ func (c *connecting) finish() (*endpoint, error) {
 	conns := map[int]*net.UnixConn{c.cfg.Layout.Member(leader): c.conn}
 	if c.leads() {
 		var err error
-		if conns, err = c.door.take(); err != nil {
+		if conns, err = c.acceptor.take(); err != nil {
 			return nil, err
 		}
 	}
@@ -208,8 +208,8 @@ func (c *connecting) explain(err error) {
 // release gives back what the endpoint did not take over.
 func (c *connecting) release() {
 	c.closeReach()
-	if c.door != nil {
-		c.door.close()
+	if c.acceptor != nil {
+		c.acceptor.close()
 	}
 	if c.conn != nil {
 		_ = c.conn.Close()

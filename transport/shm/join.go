@@ -15,7 +15,7 @@ const (
 	// joinDeadline bounds one attempt of a member.
 	joinDeadline = 5 * time.Second
 	// joinAttempts is how often a member tries: a leader that was held up
-	// beyond its patience drops the connection of a member like a stranger's.
+	// beyond its limit drops the connection of a member like that of any other process.
 	joinAttempts = 4
 	busyPause    = 2 * time.Millisecond
 )
@@ -56,7 +56,7 @@ func (c *connecting) attempt(ctx context.Context, address string) error {
 	return errors.Join(err, ctx.Err())
 }
 
-// enter goes through the leader's door and returns the descriptor, or -1.
+// enter goes through the acceptor of the leader and returns the descriptor, or -1.
 func (c *connecting) enter(ctx context.Context, conn *net.UnixConn) (fd int, err error) {
 	if err := osys.CheckSameUser(conn); err != nil {
 		return -1, err

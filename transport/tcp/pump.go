@@ -161,7 +161,7 @@ func (p *pump) tell() {
 // when it wants to be called again, zero if at no time.
 func (p *pump) troubles(now time.Time) (again time.Time) {
 	for _, c := range p.e.conns {
-		due := c.mourn(now)
+		due := c.reportLoss(now)
 		if !due.IsZero() && (again.IsZero() || due.Before(again)) {
 			again = due
 		}
@@ -191,9 +191,9 @@ func (p *pump) flood(r report) {
 	p.e.bell.Ring()
 }
 
-// mourn reports a connection that failed, when somebody with better knowledge
+// reportLoss reports a connection that failed, when somebody with better knowledge
 // has had the time to do so. It returns when it wants to be called again.
-func (c *conn) mourn(now time.Time) time.Time {
+func (c *conn) reportLoss(now time.Time) time.Time {
 	err := c.err.Load()
 	if err == nil {
 		return time.Time{}

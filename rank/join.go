@@ -15,7 +15,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// meet returns when this rank knows where all others listen.
+// join returns when this rank knows where all others listen.
 //
 // Everybody exchanges lists with rank 0, once, as soon as it is there. Whoever
 // finds his list complete hands it down a binary tree of the ranks, rank 0
@@ -23,7 +23,7 @@ import (
 // O(log n) times, but rank 0, which all the others ask. Asking again, every 50 ms
 // in the end and less often in large jobs, is there for the case that something
 // got lost.
-func (w *World) meet(ctx context.Context) error {
+func (w *World) join(ctx context.Context) error {
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (w *World) sayJoined(took time.Duration) {
 
 // calls returns how many connections this rank has dialed, and taken.
 func (w *World) calls() (dialed, taken int64) {
-	return w.members.dialed.Load(), w.door.taken.Load()
+	return w.members.dialed.Load(), w.acceptor.taken.Load()
 }
 
 // allJoined waits until all ranks have joined, and says now and then which have
@@ -70,7 +70,7 @@ func (w *World) allJoined(ctx context.Context) error {
 			return nil
 		case <-w.members.hopeless:
 			return w.whyNot(nil)
-		case <-w.fate.failed:
+		case <-w.jobState.failed:
 			return w.whyNot(nil)
 		case <-ctx.Done():
 			return w.incomplete(context.Cause(ctx))
@@ -134,14 +134,14 @@ func (w *World) listen(ctx context.Context) error {
 	}
 	w.sayAddresses()
 	w.members.setNetwork(w.net)
-	w.door = &door{
-		gate: w.mesh.gate, net: w.net, ln: at.tcp,
+	w.acceptor = &acceptor{
+		authenticator: w.mesh.authenticator, net: w.net, ln: at.tcp,
 		refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.rank), Once: true},
 		data:     w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout,
 	}
-	w.door.open(w.stop)
+	w.acceptor.open(w.stop)
 	label := labelOf(cfg.key("memberlist label"))
-	g := newGossip(w.door, at.udp, w.members, label)
+	g := newGossip(w.acceptor, at.udp, w.members, label)
 	return w.members.open(g, cfg.key("memberlist key"), label, cfg)
 }
 
@@ -208,7 +208,7 @@ func (w *World) findSeed(ctx context.Context) bool {
 
 // reach opens a connection of the mesh to a rank.
 func (w *World) reach(ctx context.Context, to int) (net.Conn, error) {
-	return w.members.reach(ctx, w.mesh.gate, to, dataChannel)
+	return w.members.reach(ctx, w.mesh.authenticator, to, dataChannel)
 }
 
 // handDown exchanges lists with the ranks below this one in the tree.
@@ -226,10 +226,10 @@ func (w *World) whyNot(err error) error {
 	if no := w.members.whyHopeless(); no != nil {
 		return no
 	}
-	if errors.Is(err, errPairs) || w.fate.isBroken() {
+	if errors.Is(err, errPairs) || w.jobState.isBroken() {
 		return err
 	}
-	if f := w.fate.first(); f != nil {
+	if f := w.jobState.first(); f != nil {
 		return &Error{Self: w.cfg.rank, Rank: f.Rank, Op: "Init", Err: f.Err}
 	}
 	return err
@@ -264,7 +264,7 @@ func (w *World) incomplete(cause error) error {
 // connection with, and while the ranks still gather. A rank on this host that
 // is stopped or starved is not dead.
 func (w *World) memberLost(rank int) {
-	if w.fate.hasLeft(rank) {
+	if w.jobState.hasLeft(rank) {
 		return
 	}
 	if silence, ok := w.mesh.silence(rank); ok && silence < w.cfg.parsed.peerTimeout/2 {

@@ -21,9 +21,9 @@ const (
 	strayPlaces = 256
 )
 
-// door is where the leader lets members in. What is wrong with others is of no
+// acceptor is where the leader lets members in. What is wrong with others is of no
 // interest to anybody.
-type door struct {
+type acceptor struct {
 	listener net.Listener
 	session  *netconn.Session
 	m        *segment.Map
@@ -35,12 +35,12 @@ type door struct {
 
 // listen opens a socket under a random abstract name, which exists only as
 // long as the socket does. Connections wait until open is called.
-func listen(s *netconn.Session, m *segment.Map) (*door, error) {
+func listen(s *netconn.Session, m *segment.Map) (*acceptor, error) {
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "@" + randomName()})
 	if err != nil {
 		return nil, err
 	}
-	return &door{listener: l, session: s, m: m, members: make(map[int]*net.UnixConn)}, nil
+	return &acceptor{listener: l, session: s, m: m, members: make(map[int]*net.UnixConn)}, nil
 }
 
 // randomName returns a name for an abstract socket that nobody can guess.
@@ -51,10 +51,10 @@ func randomName() string {
 }
 
 // address is where members connect.
-func (d *door) address() string { return d.listener.Addr().String() }
+func (d *acceptor) address() string { return d.listener.Addr().String() }
 
 // open begins to let members in, who get descriptor fd.
-func (d *door) open(fd int) {
+func (d *acceptor) open(fd int) {
 	d.acceptor = netconn.OpenAcceptor(netconn.AcceptorConfig{
 		Prove: func(conn net.Conn) (func(), error) {
 			if err := osys.CheckSameUser(conn.(*net.UnixConn)); err != nil {
@@ -69,7 +69,7 @@ func (d *door) open(fd int) {
 
 // admit lists a member, before it can tell anybody that it is connected, and gives it
 // the segment.
-func (d *door) admit(c *netconn.Conn, fd int) {
+func (d *acceptor) admit(c *netconn.Conn, fd int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	conn, member := c.Raw().(*net.UnixConn), c.Peer()
@@ -87,9 +87,9 @@ func (d *door) admit(c *netconn.Conn, fd int) {
 	}
 }
 
-// take closes the door to newcomers and hands the members' connections over.
+// take ends what is being accepted and hands the members' connections over.
 // Precondition: all members have said that they are connected.
-func (d *door) take() (map[int]*net.UnixConn, error) {
+func (d *acceptor) take() (map[int]*net.UnixConn, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := 1; i < d.m.Layout.MemberCount(); i++ {
@@ -104,7 +104,7 @@ func (d *door) take() (map[int]*net.UnixConn, error) {
 
 // close stops listening, drops all others and, unless they were taken, the
 // members, and waits for the goroutines.
-func (d *door) close() {
+func (d *acceptor) close() {
 	_ = d.listener.Close()
 	if d.acceptor != nil {
 		d.acceptor.Close()

@@ -13,18 +13,18 @@ import (
 // Within a host the kernel ends the connections of what is gone, and a rank
 // that is stopped there may be in a debugger.
 const (
-	beats     = 20 // in a peer timeout
-	patience  = 18 // beats of silence, of which one is on the way
-	starvedIn = 3  // beats late: this rank itself was stopped, or got no core
+	beats       = 20 // in a peer timeout
+	missedLimit = 18 // heartbeats of silence, of which one is on the way
+	starvedIn   = 3  // heartbeats late: this rank itself was stopped, or got no core
 )
 
-// pulse beats, and looks for silence, until the world closes. elsewhere tells
+// heartbeat sends heartbeats, and looks for silence, until the world closes. elsewhere tells
 // ranks of other hosts.
-func (m *mesh) pulse(peerTimeout time.Duration, elsewhere func(rank int) bool) {
+func (m *mesh) heartbeat(peerTimeout time.Duration, elsewhere func(rank int) bool) {
 	interval := peerTimeout / beats
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	beat := notice(beatFrame, m.gate.self, 0, "")
+	beat := notice(heartbeatFrame, m.authenticator.self, 0, "")
 	last := time.Now()
 	for {
 		select {
@@ -35,17 +35,17 @@ func (m *mesh) pulse(peerTimeout time.Duration, elsewhere func(rank int) bool) {
 		late := time.Since(last)
 		last = time.Now()
 		m.mu.Lock()
-		lines := m.lines(true)
+		conns := m.conns(true)
 		m.mu.Unlock()
-		for _, l := range lines {
-			if !elsewhere(l.peer) || m.fate.hasLeft(l.peer) {
+		for _, l := range conns {
+			if !elsewhere(l.peer) || m.jobState.hasLeft(l.peer) {
 				continue
 			}
 			if late > starvedIn*interval {
 				l.excuse(late)
 			}
-			m.wg.Go(func() { l.beat(beat) })
-			if silence := l.silence(); silence > patience*interval {
+			m.wg.Go(func() { l.sendHeartbeat(beat) })
+			if silence := l.silence(); silence > missedLimit*interval {
 				m.silent(l.peer, silence)
 			}
 		}
@@ -56,7 +56,7 @@ func (m *mesh) pulse(peerTimeout time.Duration, elsewhere func(rank int) bool) {
 func (m *mesh) silent(peer int, silence time.Duration) {
 	m.fail(peer, fmt.Sprintf("gave no sign of life%s for %v, says rank %d%s: it or its host is stopped or down, or the "+
 		"network between is cut",
-		m.on(peer), silence.Round(100*time.Millisecond), m.gate.self, m.on(m.gate.self)))
+		m.on(peer), silence.Round(100*time.Millisecond), m.authenticator.self, m.on(m.authenticator.self)))
 }
 
 // silence returns for how long nothing came from a rank, by the connection that
@@ -64,7 +64,7 @@ func (m *mesh) silent(peer int, silence time.Duration) {
 func (m *mesh) silence(rank int) (least time.Duration, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, l := range m.lines(true) {
+	for _, l := range m.conns(true) {
 		if l.peer == rank && (!ok || l.silence() < least) {
 			least, ok = l.silence(), true
 		}

@@ -2,9 +2,9 @@ package rank
 
 import "sync"
 
-// fate is what this rank knows about how the job is going. All its methods may
+// jobState is what this rank knows about how the job is going. All its methods may
 // be called concurrently.
-type fate struct {
+type jobState struct {
 	self   int
 	failed chan struct{} // closed with the first failure
 
@@ -19,21 +19,21 @@ type fate struct {
 	brokenAt uint64
 }
 
-func newFate(self int) *fate {
-	return &fate{
+func newJobState(self int) *jobState {
+	return &jobState{
 		self: self, failed: make(chan struct{}), changed: make(chan struct{}),
 		left: map[int]uint64{}, ended: map[int]bool{},
 	}
 }
 
 // change lets everybody who waits look again. The caller holds mu.
-func (f *fate) change() {
+func (f *jobState) change() {
 	close(f.changed)
 	f.changed = make(chan struct{})
 }
 
 // fail notes that rank has failed. It says whether that is the first failure.
-func (f *fate) fail(rank int, what string) bool {
+func (f *jobState) fail(rank int, what string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.failure != nil || f.closing {
@@ -47,7 +47,7 @@ func (f *fate) fail(rank int, what string) bool {
 
 // leave notes that rank has closed after completing done AllGathers. It says
 // whether that is news.
-func (f *fate) leave(rank int, done uint64) bool {
+func (f *jobState) leave(rank int, done uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if _, known := f.left[rank]; known {
@@ -59,7 +59,7 @@ func (f *fate) leave(rank int, done uint64) bool {
 }
 
 // hasLeft says whether rank has closed.
-func (f *fate) hasLeft(rank int) bool {
+func (f *jobState) hasLeft(rank int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_, left := f.left[rank]
@@ -68,13 +68,13 @@ func (f *fate) hasLeft(rank int) bool {
 
 // end notes that the launcher saw rank end after closing in good order; hasEnded
 // tells it.
-func (f *fate) end(rank int) {
+func (f *jobState) end(rank int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.ended[rank] = true
 }
 
-func (f *fate) hasEnded(rank int) bool {
+func (f *jobState) hasEnded(rank int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.ended[rank]
@@ -82,7 +82,7 @@ func (f *fate) hasEnded(rank int) bool {
 
 // breakOff notes that AllGather number and later ones cannot complete, because
 // of rank. It says whether that is news.
-func (f *fate) breakOff(rank int, number uint64, err error) bool {
+func (f *jobState) breakOff(rank int, number uint64, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.broken != nil || f.closing {
@@ -94,14 +94,14 @@ func (f *fate) breakOff(rank int, number uint64, err error) bool {
 }
 
 // isBroken says whether some AllGather cannot complete.
-func (f *fate) isBroken() bool {
+func (f *jobState) isBroken() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.broken != nil
 }
 
 // close notes that this rank closes. It says whether it did not before.
-func (f *fate) close() bool {
+func (f *jobState) close() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closing {
@@ -115,7 +115,7 @@ func (f *fate) close() bool {
 // news returns a channel that is closed at the next change, and why the
 // operation op, which needs AllGather number, cannot complete: nil while it
 // can.
-func (f *fate) news(op string, number uint64) (<-chan struct{}, error) {
+func (f *jobState) news(op string, number uint64) (<-chan struct{}, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
@@ -142,7 +142,7 @@ func (f *fate) news(op string, number uint64) (<-chan struct{}, error) {
 }
 
 // troubles returns notices of what went wrong, for ranks that may not know it.
-func (f *fate) troubles() []*frame {
+func (f *jobState) troubles() []*frame {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var list []*frame
@@ -156,7 +156,7 @@ func (f *fate) troubles() []*frame {
 }
 
 // first returns the first failure, or nil.
-func (f *fate) first() *Error {
+func (f *jobState) first() *Error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failure

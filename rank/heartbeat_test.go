@@ -36,7 +36,7 @@ func (j *testJob) onHosts(peerTimeout string, host ...string) *testJob {
 // returned function is called.
 func hush(w *World) (speak func()) {
 	w.mesh.mu.Lock()
-	lines := w.mesh.lines(true)
+	lines := w.mesh.conns(true)
 	w.mesh.mu.Unlock()
 	for _, l := range lines {
 		l.mu.Lock()
@@ -107,7 +107,7 @@ func TestShortSilenceIsNoFailure(t *testing.T) {
 func TestFailureNamesTheHost(t *testing.T) {
 	t.Parallel()
 	j := newTestJob(t, 4).onHosts("10s", "a", "b", "c", "d")
-	j.worlds[2].fate.close()
+	j.worlds[2].jobState.close()
 	j.worlds[2].shut(false)
 	j.allFailed(2, 2, "ended without closing its world on host c")
 }
@@ -115,7 +115,7 @@ func TestFailureNamesTheHost(t *testing.T) {
 // A rank that reads nothing for a while, because it got no core, does not take
 // the others for silent.
 func TestOwnStarvationIsNoSilence(t *testing.T) {
-	l := newLine(1, nil)
+	l := newPeerConn(1, nil)
 	l.heard.Add(-int64(10 * time.Hour))
 	l.excuse(9 * time.Hour)
 	if s := l.silence(); s < time.Hour || s > 2*time.Hour {

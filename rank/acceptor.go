@@ -20,28 +20,28 @@ const (
 	maxMute = 16
 )
 
-// door is the one TCP port of a rank. It lets in who proves that he is a rank
+// acceptor is the one TCP port of a rank. It lets in who proves to be a rank
 // of the job, and gives the connection to memberlist or to the mesh.
-type door struct {
-	gate     *gate
-	net      *network
-	ln       *net.TCPListener
-	refusals netconn.Refusals
-	streams  chan net.Conn                 // for memberlist
-	data     func(peer int, conn net.Conn) // for the mesh; must not block
-	asked    func(conn net.Conn)           // by a rank that wants to know what this one waits for; must not block
-	came     func(peer int, from net.Addr) // hears of everybody who is let in
-	hello    time.Duration                 // how long a connection may take to prove itself
+type acceptor struct {
+	authenticator *authenticator
+	net           *network
+	ln            *net.TCPListener
+	refusals      netconn.Refusals
+	streams       chan net.Conn                 // for memberlist
+	data          func(peer int, conn net.Conn) // for the mesh; must not block
+	asked         func(conn net.Conn)           // by a rank that wants to know what this one waits for; must not block
+	came          func(peer int, from net.Addr) // hears of everybody who is let in
+	hello         time.Duration                 // how long a connection may take to prove itself
 
-	stop     context.Context
-	acceptor *netconn.Acceptor
-	taken    atomic.Int64 // connections that were let in
+	stop      context.Context
+	accepting *netconn.Acceptor
+	taken     atomic.Int64 // connections that were let in
 }
 
 // open begins to accept connections, until stop is done.
-func (d *door) open(stop context.Context) {
+func (d *acceptor) open(stop context.Context) {
 	d.streams, d.stop, d.refusals.Spare = make(chan net.Conn), stop, maxMute
-	d.acceptor = netconn.OpenAcceptor(netconn.AcceptorConfig{
+	d.accepting = netconn.OpenAcceptor(netconn.AcceptorConfig{
 		Prove: d.prove, Refused: d.refused, Wait: d.hello, Places: maxWaiting,
 	}, d.ln)
 }
@@ -49,9 +49,9 @@ func (d *door) open(stop context.Context) {
 // close stops listening and ends the connections that have not proved
 // themselves. It returns when all goroutines are gone. Precondition: stop is
 // done.
-func (d *door) close() { d.acceptor.Close() }
+func (d *acceptor) close() { d.accepting.Close() }
 
-func (d *door) pause(t time.Duration) {
+func (d *acceptor) pause(t time.Duration) {
 	select {
 	case <-time.After(t):
 	case <-d.stop.Done():
@@ -59,11 +59,11 @@ func (d *door) pause(t time.Duration) {
 }
 
 // prove finds out who has come, and returns what to do with him.
-func (d *door) prove(conn net.Conn) (enter func(), err error) {
+func (d *acceptor) prove(conn net.Conn) (enter func(), err error) {
 	if !d.net.takes(conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()) {
 		return func() { conn.Close() }, nil
 	}
-	c, err := d.gate.accept(conn)
+	c, err := d.authenticator.accept(conn)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func (d *door) prove(conn net.Conn) (enter func(), err error) {
 }
 
 // admit takes a connection that has proved itself.
-func (d *door) admit(c *netconn.Conn) {
+func (d *acceptor) admit(c *netconn.Conn) {
 	conn := c.Raw()
 	if c.Welcome() != nil {
 		conn.Close() // he will try again
@@ -95,7 +95,7 @@ func (d *door) admit(c *netconn.Conn) {
 }
 
 // refused reports a caller, or a datagram, that was refused.
-func (d *door) refused(from net.Addr, err error) {
+func (d *acceptor) refused(from net.Addr, err error) {
 	if d.stop.Err() == nil {
 		d.refusals.Refused(from, err)
 	}

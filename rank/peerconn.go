@@ -11,8 +11,8 @@ import (
 // noticeTimeout is how long writing a notice may take.
 const noticeTimeout = 100 * time.Millisecond
 
-// line is one connection of the mesh.
-type line struct {
+// peerConn is one connection of the mesh.
+type peerConn struct {
 	peer  int
 	conn  net.Conn
 	used  atomic.Bool  // something has come
@@ -24,17 +24,17 @@ type line struct {
 	queue   []*frame // notices to be written, in order
 }
 
-// began is what the times of lines count from, by the monotonic clock.
+// began is what the times of connections count from, by the monotonic clock.
 var began = time.Now()
 
-func newLine(peer int, conn net.Conn) *line {
-	l := &line{peer: peer, conn: conn}
+func newPeerConn(peer int, conn net.Conn) *peerConn {
+	l := &peerConn{peer: peer, conn: conn}
 	l.heard.Store(int64(time.Since(began)))
 	return l
 }
 
 // Read reads from the connection, and notes that the peer lives.
-func (l *line) Read(b []byte) (int, error) {
+func (l *peerConn) Read(b []byte) (int, error) {
 	n, err := l.conn.Read(b)
 	if n > 0 {
 		l.heard.Store(int64(time.Since(began)))
@@ -44,16 +44,16 @@ func (l *line) Read(b []byte) (int, error) {
 }
 
 // silence says for how long nothing has come.
-func (l *line) silence() time.Duration {
+func (l *peerConn) silence() time.Duration {
 	return time.Since(began) - time.Duration(l.heard.Load())
 }
 
 // excuse takes a time in which nobody here read what came off the silence.
-func (l *line) excuse(late time.Duration) {
+func (l *peerConn) excuse(late time.Duration) {
 	l.heard.Store(min(l.heard.Load()+int64(late), int64(time.Since(began))))
 }
 
-func (l *line) put(f *frame) {
+func (l *peerConn) put(f *frame) {
 	l.queueMu.Lock()
 	defer l.queueMu.Unlock()
 	l.queue = append(l.queue, f)
@@ -61,7 +61,7 @@ func (l *line) put(f *frame) {
 
 // flush writes the notices that are queued. Nobody waits for them: the peer may
 // be gone, which the connection's reader finds out.
-func (l *line) flush() {
+func (l *peerConn) flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queueMu.Lock()
@@ -75,7 +75,7 @@ func (l *line) flush() {
 
 // write writes a notice. It is small; only a peer that does not read makes it
 // wait, and then not for long. The caller holds mu.
-func (l *line) write(f *frame) {
+func (l *peerConn) write(f *frame) {
 	l.conn.SetWriteDeadline(time.Now().Add(noticeTimeout))
 	bufs := net.Buffers(f.encode())
 	if n, err := bufs.WriteTo(l.conn); err != nil && n > 0 {
@@ -83,9 +83,9 @@ func (l *line) write(f *frame) {
 	}
 }
 
-// beat tells the peer that this rank lives, unless something is being written,
+// sendHeartbeat tells the peer that this rank lives, unless something is being written,
 // which tells it as well.
-func (l *line) beat(f *frame) {
+func (l *peerConn) sendHeartbeat(f *frame) {
 	if l.mu.TryLock() {
 		l.write(f)
 		l.mu.Unlock()
@@ -94,7 +94,7 @@ func (l *line) beat(f *frame) {
 
 // send writes a frame, until ctx is done. After an error the connection is of
 // no more use.
-func (l *line) send(ctx context.Context, f *frame) error {
+func (l *peerConn) send(ctx context.Context, f *frame) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn.SetWriteDeadline(time.Time{})
