@@ -123,7 +123,13 @@ func (l *Panel) plot() (*plot.Plot, error) {
 	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{0xd4}, color.Gray{0xe8}
 	p.Add(grid)
 	for _, c := range l.Curves {
-		if err := c.add(p); err != nil {
+		err := c.add(p)
+		for _, at := range c.Points {
+			if !(at.X > 0) || !l.Linear && !(at.Y > 0) {
+				err = fmt.Errorf("%v, %v has no place on a logarithmic axis", at.X, at.Y)
+			}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("curve of %s: %w", c.Name, err)
 		}
 	}

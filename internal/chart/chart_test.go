@@ -69,3 +69,13 @@ func TestSVG(t *testing.T) {
 		t.Errorf("the same chart is drawn differently: %v", err)
 	}
 }
+
+// A point that a logarithmic axis has no place for is an error, not ticks without end.
+func TestNoPlace(t *testing.T) {
+	for _, at := range []Point{{X: 0, Y: 1}, {X: 1, Y: 0}, {X: math.NaN(), Y: 1}} {
+		panel := Panel{Sizes: true, Curves: []Curve{{Name: "odd", Points: []Point{at}}}}
+		if _, err := SVG("", 560, 360, []Panel{panel}); err == nil || !strings.Contains(err.Error(), "curve of odd: ") {
+			t.Errorf("%v: %v", at, err)
+		}
+	}
+}

@@ -420,7 +420,8 @@ func FuzzParse(f *testing.F) {
 			if err == nil {
 				_, err = written(x.name, data)
 			}
-			if err != nil && x.name != "slow-card" { // which needs a rate
+			empty := slices.ContainsFunc(r.rows, func(v *row) bool { return v.Bytes == 0 })
+			if err != nil && x.name != "slow-card" && !empty { // which needs a rate, and others need sizes
 				t.Fatal(x.name, err)
 			}
 		}
