@@ -16,7 +16,7 @@ type offer struct {
 	Bytes  int64
 }
 
-func (k *desk) offer() (offer, error) {
+func (k *buffers) offer() (offer, error) {
 	h, _, offset, size, err := k.dev.ExportMemory(k.memory.Addr())
 	return offer{Handle: h[:], Offset: offset, Size: size, Bytes: k.bytes}, err
 }
@@ -70,4 +70,4 @@ func openHint(err error) string {
 func (l *link) close() error { return l.mapping.Close() }
 
 // close gives back what measuring took.
-func (m *meter) close() error { return errors.Join(m.late, m.desk.close()) }
+func (m *meter) close() error { return errors.Join(m.late, m.buffers.close()) }

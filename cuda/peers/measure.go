@@ -26,8 +26,8 @@ func (m *meter) measure() ([]gpu.Finding, error) {
 	}
 	var mine offer
 	var err error
-	if m.desk, err = newDesk(m.dev); err == nil {
-		mine, err = m.desk.offer()
+	if m.buffers, err = newBuffers(m.dev); err == nil {
+		mine, err = m.buffers.offer()
 	}
 	if m.offers, err = swap(m, mine, err); err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (m *meter) measure() ([]gpu.Finding, error) {
 	for r, of := range all {
 		for _, s := range of {
 			if s.Hung && (s.Peer == m.w.Rank() || r == m.w.Rank()) {
-				m.desk.inUse = true // freeing waits for all copies of a process
+				m.buffers.inUse = true // freeing waits for all copies of a process
 			}
 		}
 	}
@@ -142,37 +142,37 @@ func (t *trial) judge(err error) error {
 
 // open puts a pattern where the peer reads, and opens the peer's memory.
 func (t *trial) open() error {
-	if err := t.desk.fill(t.ctx, patternOf(t.number, t.w.Rank())); err != nil {
+	if err := t.buffers.fill(t.ctx, patternOf(t.number, t.w.Rank())); err != nil {
 		return fmt.Errorf("%v: %w", t.dev, err)
 	}
 	var err error
-	if t.desk.spent() {
+	if t.buffers.spent() {
 		err = errors.New("not tried, since other copies of this GPU hang")
 	} else {
 		t.link, err = t.connect(t.peer)
 	}
 	t.Refused = errors.Is(err, errRefused)
-	t.Closed = err != nil && !t.Refused && !t.desk.spent()
+	t.Closed = err != nil && !t.Refused && !t.buffers.spent()
 	return t.judge(err)
 }
 
 // read reads the peer's pattern and then times copies.
 func (t *trial) read() error {
-	n := min(t.desk.bytes, t.link.bytes)
-	if err := t.desk.pull(t.ctx, t.link.source, n); err != nil {
+	n := min(t.buffers.bytes, t.link.bytes)
+	if err := t.buffers.pull(t.ctx, t.link.source, n); err != nil {
 		return err
 	}
-	if err := t.desk.compare(t.ctx, t.desk.target(), patternOf(t.number, t.peer)); err != nil {
+	if err := t.buffers.compare(t.ctx, t.buffers.target(), patternOf(t.number, t.peer)); err != nil {
 		return fmt.Errorf("rank %d reads wrong data from rank %d: %w", t.w.Rank(), t.peer, err)
 	}
 	var err error
-	t.Rate, t.Latency, err = t.desk.time(t.ctx, t.link.source, n)
+	t.Rate, t.Latency, err = t.buffers.time(t.ctx, t.link.source, n)
 	return err
 }
 
 // write writes this rank's pattern into the peer's memory.
 func (t *trial) write() error {
-	return t.desk.push(t.ctx, t.link.inbox)
+	return t.buffers.push(t.ctx, t.link.inbox)
 }
 
 // check reads back what the peer has written. It came over the link, the way back
@@ -181,7 +181,7 @@ func (t *trial) check() error {
 	if t.Fault != "" {
 		return nil
 	}
-	err := t.desk.compare(t.ctx, t.desk.inbox(), patternOf(t.number, t.peer))
+	err := t.buffers.compare(t.ctx, t.buffers.inbox(), patternOf(t.number, t.peer))
 	if err != nil {
 		err = fmt.Errorf("rank %d finds wrong data where rank %d has written: %w", t.w.Rank(), t.peer, err)
 	}
@@ -194,7 +194,7 @@ func (t *trial) close() error {
 	switch {
 	case t.link == nil:
 		return nil
-	case t.desk.hung > 0:
+	case t.buffers.hung > 0:
 		abandon(t.link)
 		return nil
 	}

@@ -70,10 +70,10 @@ func (m *meter) run(o Options) (*Result, error) {
 	if err := m.meet(o.Machine); err != nil {
 		return nil, err
 	}
-	keeper := newKeeper(o, m)
-	kept, err := m.kept(keeper)
-	if err != nil || kept != nil {
-		return kept, err
+	cache := newCache(o, m)
+	cached, err := m.cached(cache)
+	if err != nil || cached != nil {
+		return cached, err
 	}
 	found, err := m.measure()
 	if err != nil {
@@ -85,7 +85,7 @@ func (m *meter) run(o Options) (*Result, error) {
 	}
 	r.Dropped = gpu.Dropped(found)
 	if m.w.Rank() == 0 {
-		if err := keeper.store(r); err != nil {
+		if err := cache.store(r); err != nil {
 			fmt.Fprintf(os.Stderr, "treerun: %v\n", err) // it is measured again next time
 		}
 	}
@@ -93,7 +93,7 @@ func (m *meter) run(o Options) (*Result, error) {
 }
 
 // kept returns what rank 0 has from an earlier job, nil for nothing.
-func (m *meter) kept(k *keeper) (*Result, error) {
+func (m *meter) cached(k *cache) (*Result, error) {
 	var mine []byte
 	if m.w.Rank() == 0 {
 		mine = k.load()
@@ -102,7 +102,7 @@ func (m *meter) kept(k *keeper) (*Result, error) {
 	if err != nil || len(all[0]) == 0 {
 		return nil, err
 	}
-	g, dropped, err := parseKept(all[0], m.w.Size())
+	g, dropped, err := parseCache(all[0], m.w.Size())
 	if err != nil {
 		return nil, fmt.Errorf("measure peer links: what rank 0 has kept: %w", err)
 	}

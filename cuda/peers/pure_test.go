@@ -86,7 +86,7 @@ func FuzzKept(f *testing.F) {
 	f.Add([]byte(`{"version":3,"graph":null}`))
 	f.Add([]byte(`{"version":2,"graph":{"ranks":1,"links":[]},"dropped":[{"A":0,"B":1,"Fault":"\n"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		g, dropped, err := parseKept(data, 2)
+		g, dropped, err := parseCache(data, 2)
 		if err != nil {
 			return
 		}

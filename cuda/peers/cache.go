@@ -25,16 +25,16 @@ const (
 	maxFault   = 4 << 10  // bytes
 )
 
-// keptFile is what is kept of a measurement.
-type keptFile struct {
+// cacheFile is what is kept of a measurement.
+type cacheFile struct {
 	Version int             `json:"version"`
 	Graph   json.RawMessage `json:"graph"`
 	Dropped []gpu.Drop      `json:"dropped,omitempty"`
 }
 
-// parseKept reads what was kept for so many ranks.
-func parseKept(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
-	var f keptFile
+// parseCache reads what was kept for so many ranks.
+func parseCache(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
+	var f cacheFile
 	if err := strictjson.Unmarshal(data, &f, strictjson.Limits{Bytes: maxKept, Elements: maxDropped}); err != nil {
 		return nil, nil, err
 	}
@@ -67,8 +67,8 @@ func checkDropped(all []gpu.Drop, ranks int) error {
 	return nil
 }
 
-// keeper keeps measurements; only rank 0 uses it.
-type keeper struct {
+// cache keeps measurements for later jobs; only rank 0 uses it.
+type cache struct {
 	cache  probe.Cache
 	file   string // "": nothing is kept
 	anew   bool
@@ -76,8 +76,8 @@ type keeper struct {
 	ranks  int
 }
 
-func newKeeper(o Options, m *meter) *keeper {
-	k := &keeper{anew: o.Anew || o.Forget, forget: o.Forget, ranks: m.w.Size()}
+func newCache(o Options, m *meter) *cache {
+	k := &cache{anew: o.Anew || o.Forget, forget: o.Forget, ranks: m.w.Size()}
 	if o.Cache != nil {
 		k.cache = *o.Cache
 	} else if c, err := probe.UserCache(); err == nil {
@@ -91,13 +91,13 @@ func newKeeper(o Options, m *meter) *keeper {
 }
 
 // load returns what was kept, nil for nothing that can be used.
-func (k *keeper) load() []byte {
+func (k *cache) load() []byte {
 	if k.file == "" || k.anew {
 		return nil
 	}
 	data, err := k.cache.Kept(k.file)
 	if err == nil && data != nil {
-		_, _, err = parseKept(data, k.ranks)
+		_, _, err = parseCache(data, k.ranks)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "treerun: %s: %v: GPUs are measured again\n", k.file, err)
@@ -107,11 +107,11 @@ func (k *keeper) load() []byte {
 }
 
 // store keeps r.
-func (k *keeper) store(r *Result) error {
+func (k *cache) store(r *Result) error {
 	if k.file == "" || k.forget {
 		return nil
 	}
-	f := keptFile{Version: method, Dropped: r.Dropped}
+	f := cacheFile{Version: method, Dropped: r.Dropped}
 	var err error
 	if f.Graph, err = r.Graph.AppendJSON(nil); err != nil {
 		return err

@@ -19,7 +19,7 @@ type meter struct {
 	hellos  []hello
 	machine *gpu.Machine
 	offers  []offer
-	desk    *desk
+	buffers *buffers
 	late    error // of closing a link, told at the end
 }
 

@@ -35,9 +35,9 @@ var patience = 20 // tests of links that hang have less
 // attempts is how many copies may hang before a rank tries no more links.
 const attempts = 2
 
-// desk is what a rank measures with. Everything is allocated before anything is
+// buffers are what a rank measures with. Everything is allocated before anything is
 // tried: while a copy hangs the driver may wait for it when it allocates.
-type desk struct {
+type buffers struct {
 	dev      *cuda.Device
 	bytes    int64             // of each of its parts
 	memory   cuda.Slice[uint8] // for others: what they read, then what they write
@@ -48,26 +48,26 @@ type desk struct {
 	inUse    bool // a copy of another rank may still use memory
 }
 
-// newDesk makes the desk of a rank. Ranks that share a GPU see the same free memory
+// newBuffers makes the buffers of a rank. Ranks that share a GPU see the same free memory
 // and then take it together, so whoever finds too little makes do with the least.
-func newDesk(dev *cuda.Device) (*desk, error) {
+func newBuffers(dev *cuda.Device) (*buffers, error) {
 	free, err := dev.FreeMemory()
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", dev, err)
 	}
 	if free >= plenty {
-		k, err := deskOf(dev, mostBytes)
+		k, err := buffersOf(dev, mostBytes)
 		if !errors.Is(err, cuda.ErrOutOfMemory) {
 			return k, err
 		}
 	}
-	return deskOf(dev, leastBytes)
+	return buffersOf(dev, leastBytes)
 }
 
-// deskOf makes a desk for copies of that many bytes; nothing is left of one that
+// buffersOf makes buffers for copies of that many bytes; nothing is left of one that
 // cannot be made.
-func deskOf(dev *cuda.Device, bytes int64) (_ *desk, err error) {
-	k := &desk{dev: dev, bytes: bytes}
+func buffersOf(dev *cuda.Device, bytes int64) (_ *buffers, err error) {
+	k := &buffers{dev: dev, bytes: bytes}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%v: %w", dev, errors.Join(err, k.close()))
@@ -106,7 +106,7 @@ func abandon(v any) {
 }
 
 // close gives everything back, unless something may still be used. k may be nil.
-func (k *desk) close() error {
+func (k *buffers) close() error {
 	if k == nil {
 		return nil
 	}
@@ -129,20 +129,20 @@ func (k *desk) close() error {
 }
 
 // spent tells that too many copies hang.
-func (k *desk) spent() bool { return k.hung == attempts }
+func (k *buffers) spent() bool { return k.hung == attempts }
 
-func (k *desk) stream() *cuda.Stream { return k.streams[k.hung] }
+func (k *buffers) stream() *cuda.Stream { return k.streams[k.hung] }
 
 // target is where a copy goes.
-func (k *desk) target() cuda.Slice[uint8] {
+func (k *buffers) target() cuda.Slice[uint8] {
 	return k.targets.Slice(k.hung*int(k.bytes), (k.hung+1)*int(k.bytes))
 }
 
 // source is what others read.
-func (k *desk) source() cuda.Slice[uint8] { return k.memory.Slice(0, int(k.bytes)) }
+func (k *buffers) source() cuda.Slice[uint8] { return k.memory.Slice(0, int(k.bytes)) }
 
 // inbox is what others write.
-func (k *desk) inbox() cuda.Slice[uint8] { return k.memory.Slice(int(k.bytes), 2*int(k.bytes)) }
+func (k *buffers) inbox() cuda.Slice[uint8] { return k.memory.Slice(int(k.bytes), 2*int(k.bytes)) }
 
 // patternOf returns what a rank writes and lets others read in a turn.
 func patternOf(number uint64, rank int) []byte {
@@ -155,7 +155,7 @@ func patternOf(number uint64, rank int) []byte {
 }
 
 // fill puts a pattern where others read, and something else where they write.
-func (k *desk) fill(ctx context.Context, pattern []byte) error {
+func (k *buffers) fill(ctx context.Context, pattern []byte) error {
 	if k.spent() {
 		return nil
 	}
@@ -166,7 +166,7 @@ func (k *desk) fill(ctx context.Context, pattern []byte) error {
 }
 
 // pull copies n bytes of a peer's memory.
-func (k *desk) pull(ctx context.Context, from cuda.Addr, n int64) error {
+func (k *buffers) pull(ctx context.Context, from cuda.Addr, n int64) error {
 	if err := k.stream().Memset(k.target().Addr(), 0xa5, patternBytes); err != nil {
 		return err
 	}
@@ -178,7 +178,7 @@ func (k *desk) pull(ctx context.Context, from cuda.Addr, n int64) error {
 
 // push copies this rank's pattern into a peer's memory. It has arrived when push
 // returns: the end of a stream's work is a fence for the whole system.
-func (k *desk) push(ctx context.Context, to cuda.Addr) error {
+func (k *buffers) push(ctx context.Context, to cuda.Addr) error {
 	if err := k.stream().Memcpy(to, k.source().Addr(), patternBytes); err != nil {
 		return err
 	}
@@ -186,7 +186,7 @@ func (k *desk) push(ctx context.Context, to cuda.Addr) error {
 }
 
 // compare compares the beginning of this rank's memory with a pattern.
-func (k *desk) compare(ctx context.Context, memory cuda.Slice[uint8], pattern []byte) error {
+func (k *buffers) compare(ctx context.Context, memory cuda.Slice[uint8], pattern []byte) error {
 	if k.spent() {
 		return errHung
 	}
@@ -211,7 +211,7 @@ func (k *desk) compare(ctx context.Context, memory cuda.Slice[uint8], pattern []
 }
 
 // wait waits for this rank's copies, as long as any copy can take.
-func (k *desk) wait(ctx context.Context) error {
+func (k *buffers) wait(ctx context.Context) error {
 	for i := 0; ; i++ {
 		within, cancel := context.WithTimeout(ctx, slice)
 		err := k.stream().Synchronize(within)
@@ -235,7 +235,7 @@ const timed = 2 * time.Millisecond
 
 // time returns how fast copies of n bytes from a peer's memory are, in GB/s, and how
 // long one of a few bytes takes, in microseconds: the best of some.
-func (k *desk) time(ctx context.Context, from cuda.Addr, n int64) (rate, latency float64, err error) {
+func (k *buffers) time(ctx context.Context, from cuda.Addr, n int64) (rate, latency float64, err error) {
 	one, err := k.copies(ctx, from, n, 1)
 	if err != nil {
 		return 0, 0, err
@@ -263,7 +263,7 @@ func (k *desk) time(ctx context.Context, from cuda.Addr, n int64) (rate, latency
 }
 
 // copies returns how long some copies take, by the device's clock.
-func (k *desk) copies(ctx context.Context, from cuda.Addr, n int64, times int) (time.Duration, error) {
+func (k *buffers) copies(ctx context.Context, from cuda.Addr, n int64, times int) (time.Duration, error) {
 	if err := k.stream().Record(k.from); err != nil {
 		return 0, err
 	}
