@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -94,7 +95,7 @@ func draw(t *testing.T, all []testCase, rng *rand.Rand) []testCase {
 	few, fewLarge := 100, 4
 	if raceDetector {
 		few, fewLarge = 6, 0
-	} else if testing.Short() {
+	} else if !testutil.Thorough() {
 		few, fewLarge = 30, 1
 	}
 	switch s := os.Getenv("TREERUN_HARNESS"); s {

@@ -15,6 +15,7 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -181,7 +182,7 @@ func TestMismatchMatrix(t *testing.T) {
 		every = 40
 	} else if os.Getenv("TREERUN_HARNESS") != "" {
 		every = 1
-	} else if testing.Short() {
+	} else if !testutil.Thorough() {
 		every = 12
 	}
 	for _, form := range forms {

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // The kill matrix kills a rank of very many jobs, each at a random moment of a random
@@ -31,7 +33,7 @@ import (
 // kills returns how many ranks to kill, some by default.
 func kills(t *testing.T, usual int) int {
 	t.Helper()
-	if testing.Short() {
+	if !testutil.Thorough() {
 		usual = (usual + 1) / 2
 	}
 	s := os.Getenv("TREERUN_KILLS")

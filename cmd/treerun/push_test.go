@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // joiningAgent is a launch agent that gives its words to a shell as one line, as ssh does.
@@ -27,7 +29,7 @@ func buildTreerun(t *testing.T) func(*exec.Cmd) {
 // TREERUN_PUSH_KILLS=2000 raises the number of kills.
 func TestPushKilled(t *testing.T) {
 	kills := 80
-	if testing.Short() {
+	if !testutil.Thorough() {
 		kills = 20
 	}
 	if s := os.Getenv("TREERUN_PUSH_KILLS"); s != "" {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // held is what a rank of testdata/soak says it holds; memory in KiB.
@@ -24,7 +26,7 @@ type held struct {
 func TestSoak(t *testing.T) {
 	const np = 8
 	calls, limit := 5000, 6*patience
-	if testing.Short() {
+	if !testutil.Thorough() {
 		calls = 2500
 	}
 	if s := os.Getenv("TREERUN_SOAK"); s != "" {

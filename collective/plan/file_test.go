@@ -6,8 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/topo"
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/topo"
 )
 
 // written returns the file of p, which is about a tree.
@@ -193,7 +195,7 @@ func TestChangedFileSaysWhatIsWrong(t *testing.T) {
 // file, and reading it does not take long.
 func TestFileOfManyRanks(t *testing.T) {
 	for _, c := range []struct{ ranks, mib int }{{64, 1}, {512, 24}} {
-		if c.ranks > 64 && testing.Short() {
+		if c.ranks > 64 && !testutil.Thorough() {
 			continue
 		}
 		p, err := Direct(AllReduce, c.ranks, -1, Split)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
@@ -115,31 +116,35 @@ func TestFollowRefuses(t *testing.T) {
 // TestFollowOtherTrees: trees that are right, but of another graph or number, are refused
 // when plans are made of them, or make plans that are right.
 func TestFollowOtherTrees(t *testing.T) {
+	spoils := []func(f *Forest){
+		func(f *Forest) { f.Trees, f.Rates = f.Trees[:1], f.Rates[:min(len(f.Rates), 1)] },
+		func(f *Forest) { // no links
+			f.Trees, f.Rates = slices.Repeat([]topo.Tree{{Parent: []int{-1}}}, len(f.Trees)), nil
+		},
+		func(f *Forest) { // one rank more
+			chain := []int{-1}
+			for v := range f.Trees[0].Parent {
+				chain = append(chain, v)
+			}
+			f.Trees, f.Rates = slices.Repeat([]topo.Tree{{Parent: chain}}, len(chain)), nil
+		},
+		func(f *Forest) { f.Trees = slices.Repeat(f.Trees[:1], len(f.Trees)) }, // one root
+	}
 	dgx, _ := machines.Get("dgx1v-x2")
 	abilene, _ := machines.Get("abilene")
 	for name, g := range map[string]*topo.Graph{"mesh": nets.Mesh(2), "sockets": sockets(5), "dgx1v-x2": dgx,
 		"abilene": abilene} {
 		first := decided(t, plannerOf(t, g, Options{}))
 		for i := range first.Forests {
-			for what, spoil := range map[string]func(f *Forest){
-				"one tree": func(f *Forest) { f.Trees, f.Rates = f.Trees[:1], f.Rates[:min(len(f.Rates), 1)] },
-				"no links": func(f *Forest) {
-					f.Trees, f.Rates = slices.Repeat([]topo.Tree{{Parent: []int{-1}}}, len(f.Trees)), nil
-				},
-				"one rank more": func(f *Forest) {
-					chain := []int{-1}
-					for v := range f.Trees[0].Parent {
-						chain = append(chain, v)
-					}
-					f.Trees, f.Rates = slices.Repeat([]topo.Tree{{Parent: chain}}, len(chain)), nil
-				},
-				"one root": func(f *Forest) { f.Trees = slices.Repeat(f.Trees[:1], len(f.Trees)) },
-			} {
+			for how, spoil := range spoils {
+				if (i+how)%len(spoils) != 0 && !testutil.Thorough() {
+					continue
+				}
 				d := decidedAgain(first)
 				spoil(&d.Forests[i])
 				p := plannerOf(t, g, Options{})
 				if err := p.usable(d); err != nil {
-					t.Errorf("%s: %s in %q: %v", name, what, d.Forests[i].Key, err)
+					t.Errorf("%s: change %d in %q: %v", name, how, d.Forests[i].Key, err)
 				}
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
@@ -97,7 +98,7 @@ func serveTrial[T Number](t *testing.T, c, workers *collective.Comm, p pattern, 
 // the links.
 func TestServe(t *testing.T) {
 	for i, l := range serveLayouts {
-		if testing.Short() && i%2 == 0 {
+		if !testutil.Thorough() && i%2 == 0 {
 			continue
 		}
 		t.Run(fmt.Sprint(l.hosts, l.servers), func(t *testing.T) {

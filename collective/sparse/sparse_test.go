@@ -11,6 +11,7 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // pattern says which blocks of a rank's tensor are filled, with what density.
@@ -207,7 +208,7 @@ var operations = []collective.Op{collective.Sum, collective.Min, collective.Max}
 // dense reduction, bit by bit, one call after the other on the same links.
 func TestAllReduce(t *testing.T) {
 	layouts := [][]int{oneHost(1), oneHost(2), oneHost(3), oneHost(5), oneHost(8), {0, 1}, {0, 0, 1, 1}, {0, 1, 0, 2, 1}}
-	if testing.Short() {
+	if !testutil.Thorough() {
 		layouts = [][]int{oneHost(3), {0, 0, 1, 1}}
 	}
 	for _, hosts := range layouts {

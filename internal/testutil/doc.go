@@ -1,5 +1,6 @@
 // Package testutil has what tests of several packages need: Need lets a test skip what
 // the machine cannot do, and TREERUN_REQUIRE forbid that; WithLonger tries longer
-// limits on a busy machine; FreeAddress and FreePorts give addresses of the loopback at
+// limits on a busy machine; Thorough says whether TREERUN_ROUNDS asks for all rounds of
+// what could go on for long; FreeAddress and FreePorts give addresses of the loopback at
 // which nobody listens. It knows nothing of treerun, and only tests import it.
 package testutil

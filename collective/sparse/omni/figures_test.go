@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // The workload of OmniReduce's authors: 26,214,400 floats in blocks of 256, 8
@@ -74,8 +75,9 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	dense := 2 * float64(sparseRanks-1) / sparseRanks * sparseFloats * 4 / (sparseCard * 1e6) // ms
+	rewrite := flag.Lookup("rewrite").Value.String() == "true"
 	for _, same := range []bool{false, true} {
-		if testing.Short() {
+		if !rewrite && !testutil.Thorough() {
 			break
 		}
 		fmt.Fprintf(&b, "\n[%s]\n%%\tOmniReduce, aggregators on the workers\tsparse trees\tlimit without "+
@@ -93,7 +95,7 @@ func TestFigures(t *testing.T) {
 		}
 	}
 	const file = "testdata/figures.tsv"
-	if flag.Lookup("rewrite").Value.String() == "true" {
+	if rewrite {
 		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -112,12 +113,12 @@ func served(t *testing.T, g *topo.Graph, sizes []int64) map[string]string {
 }
 
 // What treerun plan and sim print is what a job on the same graph runs, for every
-// collective at five sizes. With -short it is so of graphs of up to 12 ranks, and of a third
-// of the collectives on each.
+// collective at five sizes. By itself go test tries graphs of up to 12 ranks, and a
+// third of the collectives on each (testutil.Thorough).
 func TestPlanIsWhatAJobRuns(t *testing.T) {
 	sizes := []int64{8, 512, 32 << 10, 2 << 20, 128 << 20}
 	graphs := manyGraphs()
-	maps.DeleteFunc(graphs, func(_ string, g *topo.Graph) bool { return testing.Short() && g.Ranks > 12 })
+	maps.DeleteFunc(graphs, func(_ string, g *topo.Graph) bool { return !testutil.Thorough() && g.Ranks > 12 })
 	if len(graphs) < 40 {
 		t.Fatalf("%d graphs", len(graphs))
 	}
@@ -126,7 +127,7 @@ func TestPlanIsWhatAJobRuns(t *testing.T) {
 		want := served(t, g, sizes)
 		file := fileOf(t, g)
 		for k := plan.AllReduce; k <= plan.AllToAll; k++ {
-			if testing.Short() && (int(k)+turn)%3 > 0 {
+			if !testutil.Thorough() && (int(k)+turn)%3 > 0 {
 				continue
 			}
 			rows := json.NewDecoder(strings.NewReader(run(t, simTo,
