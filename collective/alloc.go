@@ -2,8 +2,6 @@ package collective
 
 import (
 	"fmt"
-
-	"github.com/treerun/treerun/transport"
 )
 
 // Alloc returns n zero elements in memory that all ranks of this host can read
@@ -48,7 +46,3 @@ func Free[T Number](c *Comm, s []T) error {
 
 // maxAlloc bounds one Alloc, in bytes.
 const maxAlloc = 1 << 46
-
-// heapBytes is how much a rank can Alloc, as far as there is memory. Memory and
-// addresses it takes only when it is given out, addresses in steps.
-const heapBytes = transport.MaxHeapBytes

@@ -19,7 +19,7 @@ import (
 
 // Aside is for the packages of treerun below this one, which run exchanges of
 // their own between the ranks of c; see package side.
-func (c *Comm) Aside() *side.Comm {
+func (c *inside) Aside() *side.Comm {
 	c.asideOnce.Do(func() {
 		trees, shares, err := c.plans.LargeTrees()
 		if err != nil {
@@ -46,7 +46,7 @@ func (c *Comm) Aside() *side.Comm {
 }
 
 // boxRanks returns, for every rank, how many share its cores, it among them.
-func (c *Comm) boxRanks() []int {
+func (c *inside) boxRanks() []int {
 	boxes := c.plans.Machine().Boxes
 	if len(boxes) != c.size {
 		boxes = hostsOf(c.world)
@@ -65,7 +65,7 @@ func (c *Comm) boxRanks() []int {
 // asideWaiter is how a rank waits for links aside, whose cores so many ranks share. A
 // poll of them is many system calls where ranks are on several hosts; where these are
 // namespaces of one machine, which share its cores, ranks sleep soon.
-func (c *Comm) asideWaiter(ranks int) engine.Waiter {
+func (c *inside) asideWaiter(ranks int) engine.Waiter {
 	w := c.waiter
 	if !oneHost(hostsOf(c.world)) && ranks > c.plans.Machine().Cores {
 		w.Spins, w.Yields, w.Backoff = 1, asideYields, asideBackoff
@@ -80,9 +80,9 @@ const (
 
 // asideGather is an AllGather of bytes. Its header says what it is for, so that a
 // rank that makes another call is found out by it.
-func (c *Comm) asideGather(ctx context.Context, during string, mine, all []byte) error {
+func (c *inside) asideGather(ctx context.Context, during string, mine, all []byte) error {
 	// Others may be busy, with what they have to tell.
-	err := c.heldGather(ctx, allGatherArgs(&args{aside: true}, c, mine, all), &c.aside.Waiter)
+	err := c.heldGather(ctx, (&args{aside: true}).gathers(c, kernel.Uint8, mine, all), &c.aside.Waiter)
 	if err == nil || c.err == nil {
 		return err
 	}
@@ -91,13 +91,13 @@ func (c *Comm) asideGather(ctx context.Context, during string, mine, all []byte)
 
 // failedDuring returns the failure of c, which this rank met in a call: it is that call's
 // whichever part of it met it.
-func (c *Comm) failedDuring(during string) error {
+func (c *inside) failedDuring(during string) error {
 	c.err = &RankError{Rank: c.err.Rank, Op: during, Err: c.err.Err, Hint: c.err.Hint}
 	return c.err
 }
 
 // heldGather makes the AllGather a, and waits as w says. The communicator is claimed.
-func (c *Comm) heldGather(ctx context.Context, a *args, w *engine.Waiter) error {
+func (c *inside) heldGather(ctx context.Context, a *args, w *engine.Waiter) error {
 	if err := ctx.Err(); err != nil {
 		return c.cancel(ctx, a)
 	}
@@ -110,7 +110,7 @@ func (c *Comm) heldGather(ctx context.Context, a *args, w *engine.Waiter) error 
 	return c.waitAs(ctx, c.seq, w)
 }
 
-func (c *Comm) asideDense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
+func (c *inside) asideDense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
 	a := args{kind: plan.AllReduce, root: -1, count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, in: in,
 		out: out}
 	if err := c.enter(ctx, &a); err != nil {
@@ -120,7 +120,7 @@ func (c *Comm) asideDense(ctx context.Context, t kernel.DType, op kernel.Op, in,
 }
 
 // asideOpen opens links that live as long as c, which has failed if it cannot.
-func (c *Comm) asideOpen(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
+func (c *inside) asideOpen(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
 	error) {
 	return c.asideConnect(ctx, during, func(within context.Context) (transport.Endpoint, error) {
 		return c.connect(within, newInner(c, openAside), purpose, layout)
@@ -128,7 +128,7 @@ func (c *Comm) asideOpen(ctx context.Context, during, purpose string, layout tra
 }
 
 // asideConnect is asideOpen with its own way to make an endpoint.
-func (c *Comm) asideConnect(ctx context.Context, during string,
+func (c *inside) asideConnect(ctx context.Context, during string,
 	connect func(context.Context) (transport.Endpoint, error)) (transport.Endpoint, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -142,7 +142,7 @@ func (c *Comm) asideConnect(ctx context.Context, during string,
 }
 
 // besides makes ep links of c, which end and fail with it.
-func (c *Comm) besides(ep transport.Endpoint) {
+func (c *inside) besides(ep transport.Endpoint) {
 	s := &sideLinks{ep: ep, over: make(chan struct{})}
 	c.sidesMu.Lock()
 	c.sides = append(c.sides, s)
@@ -167,7 +167,7 @@ func (s *sideLinks) close() error {
 }
 
 // asideShut closes links that asideOpen has opened.
-func (c *Comm) asideShut(ep transport.Endpoint) error {
+func (c *inside) asideShut(ep transport.Endpoint) error {
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock()
 	i := slices.IndexFunc(c.sides, func(s *sideLinks) bool { return s.ep == ep })
@@ -180,7 +180,7 @@ func (c *Comm) asideShut(ep transport.Endpoint) error {
 }
 
 // asideUnopened is what becomes of c when links could not be opened because of err.
-func (c *Comm) asideUnopened(ctx context.Context, during, doing string, err error) error {
+func (c *inside) asideUnopened(ctx context.Context, during, doing string, err error) error {
 	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", engine.FaultLink, c.rank, during, doing,
 		err)}
 	r, lost := c.world.Failure()
@@ -198,7 +198,7 @@ func (c *Comm) asideUnopened(ctx context.Context, during, doing string, err erro
 
 // cancelOnFault cancels a context when c fails before it ends: a rank that has
 // learnt of a fault does not come to open links.
-func (c *Comm) cancelOnFault(ctx context.Context, cancel func()) {
+func (c *inside) cancelOnFault(ctx context.Context, cancel func()) {
 	tick := time.NewTicker(faultEvery)
 	defer tick.Stop()
 	for {
@@ -220,7 +220,7 @@ const faultEvery = 5 * time.Millisecond
 
 // asideFail makes a fault that of all links of c, and returns the first: when a rank has
 // aborted c while others opened links, they see those links end.
-func (c *Comm) asideFail(ctx context.Context, f transport.Fault, during string) error {
+func (c *inside) asideFail(ctx context.Context, f transport.Fault, during string) error {
 	c.abort(f)
 	if first, failed := c.ep.Aborted(); failed {
 		f = first
@@ -236,7 +236,7 @@ func (c *Comm) asideFail(ctx context.Context, f transport.Fault, during string) 
 }
 
 // abort makes f the fault of all links of c, unless they have one.
-func (c *Comm) abort(f transport.Fault) {
+func (c *inside) abort(f transport.Fault) {
 	c.ep.Abort(f)
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock() // none of them is closed meanwhile
@@ -246,7 +246,7 @@ func (c *Comm) abort(f transport.Fault) {
 }
 
 // closeSides closes the links that asideOpen has opened and nobody has shut.
-func (c *Comm) closeSides() (err error) {
+func (c *inside) closeSides() (err error) {
 	c.sidesMu.Lock()
 	sides := c.sides
 	c.sides = nil
@@ -258,10 +258,10 @@ func (c *Comm) closeSides() (err error) {
 }
 
 // denseUs says which plan the AllReduce of a dense message takes, and its predicted time.
-func (c *Comm) denseUs(bytes int) (string, float64) {
-	choice, err := c.Choice(plan.AllReduce, -1, bytes)
+func (c *inside) denseUs(bytes int) (string, float64) {
+	choice, _, err := c.choose(plan.AllReduce, -1, bytes)
 	if err != nil {
 		return "", math.NaN()
 	}
-	return choice.Plan, choice.PredictedUs
+	return choice.Plan.Name, choice.PredictedUs
 }

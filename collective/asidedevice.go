@@ -12,7 +12,7 @@ import (
 )
 
 // asideDenseDevice is side.Comm.DenseDevice.
-func (c *Comm) asideDenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
+func (c *inside) asideDenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
 	count int) error {
 	bytes := int64(count) * int64(t.Size())
 	k := deviceArgs{
@@ -25,18 +25,21 @@ func (c *Comm) asideDenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DT
 }
 
 // asideDenseDeviceUs is side.Comm.DenseDeviceUs.
-func (c *Comm) asideDenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
+func (c *inside) asideDenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
 	k := deviceArgs{args: args{kind: plan.AllReduce, device: true}}
 	if err := c.haveDevices(ctx, &k, dev); err != nil {
 		return 0, err
 	}
-	choice, err := c.DeviceChoice(plan.AllReduce, -1, bytes)
-	return choice.PredictedUs, err
+	choice, err := c.devices.plans.Choose(plan.AllReduce, -1, int64(bytes))
+	if err != nil {
+		return 0, err
+	}
+	return choice.PredictedUs, nil
 }
 
 // asideFailDevice makes an error of this rank's device the fault of all links of c,
 // and returns the first fault.
-func (c *Comm) asideFailDevice(ctx context.Context, during string, cause error) error {
+func (c *inside) asideFailDevice(ctx context.Context, during string, cause error) error {
 	text := fmt.Sprintf("%srank %d in %s: %v", faultDevice, c.rank, during, cause)
 	err := c.asideFail(ctx, transport.Fault{Rank: c.rank, Text: text}, during)
 	if c.err.Rank == c.rank && errors.Is(err, ErrDevice) {

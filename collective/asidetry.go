@@ -11,7 +11,7 @@ import (
 
 // asideTry is asideOpen for links that c can do without. Where any rank cannot open them,
 // as it lacks memory or addresses, no rank has them, why says so on all, and c goes on.
-func (c *Comm) asideTry(ctx context.Context, during, purpose string, layout transport.Layout) (ep transport.Endpoint,
+func (c *inside) asideTry(ctx context.Context, during, purpose string, layout transport.Layout) (ep transport.Endpoint,
 	why, err error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()

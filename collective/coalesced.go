@@ -6,6 +6,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // AllReduceCoalesced is one AllReduce over many slices, as if they were one:
@@ -44,7 +45,7 @@ func StartBroadcastCoalesced[T Number](c *Comm, send, recv [][]T, root int) (Req
 }
 
 func allReducePieces[T Number](a *args, c *Comm, send, recv [][]T, op Op) *args {
-	setArgs[T](a, c, plan.AllReduce, -1, 0, nil, nil).reducing(c, op)
+	setArgs[T](a, c, plan.AllReduce, -1, 0, nil, nil).reducing(c.inside, kernel.Op(op))
 	if op == Avg {
 		a.Divide = c.size
 	}
@@ -63,15 +64,15 @@ func broadcastPieces[T Number](a *args, c *Comm, send, recv [][]T, root int) *ar
 // elements of all.
 func checkPieces[T Number](c *Comm, a *args, send, recv [][]T) *args {
 	if a.err == nil && len(send) != len(recv) {
-		a.refuse(c, "send has %d slices, recv %d", len(send), len(recv))
+		a.refuse(c.inside, "send has %d slices, recv %d", len(send), len(recv))
 		return a
 	}
 	for i := 0; i < len(recv) && a.err == nil; i++ {
 		switch {
 		case len(send[i]) != len(recv[i]):
-			a.refuse(c, "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
+			a.refuse(c.inside, "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
 		case overlapOf(bytesOf(send[i]), bytesOf(recv[i])) == partial:
-			a.refuse(c, "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
+			a.refuse(c.inside, "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
 		}
 		a.count += len(recv[i])
 	}
@@ -108,7 +109,7 @@ func startPieces[T Number](c *Comm, a *args, send, recv [][]T) (Request, error) 
 	if err := enterPieces(context.Background(), c, a, send, recv); err != nil {
 		return Request{}, err
 	}
-	return Request{c, c.seq}, nil
+	return Request{c.latest()}, nil
 }
 
 // enterPieces begins the next call of the communicator, which is claimed, over

@@ -46,7 +46,7 @@ func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream,
 // BarrierDevice lets the stream go on when the streams of all ranks have come to
 // it: see SyncDevice.
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
-	k := setDevice[uint8](new(deviceArgs), c, plan.Barrier, s, -1, 0, buffer{}, buffer{})
+	k := setDevice[uint8](c, plan.Barrier, s, -1, 0, buffer{}, buffer{})
 	barrierArgs(&k.args)
 	return c.enqueue(ctx, k)
 }
@@ -72,13 +72,31 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 	return c.enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))
 }
 
+// SyncDevice waits until stream s has done all that was put into it, and reports
+// whether the device calls of c before that are right: a call like AllReduceDevice
+// returns when it is in the stream, long before anybody can know. Only what s has
+// computed when SyncDevice returned nil may be used; where it returns an error,
+// which is a *RankError with the first cause, as every later call of c does, the
+// results of calls since the last SyncDevice are void, and the stream is through
+// all the same. To wait for s in another way is no harm, but does not tell.
+//
+// A ctx that ends is a failure of the communicator on all ranks, as with every
+// call. A stream of another device than that of c's calls is waited for, too.
+func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
+	return c.inside.SyncDevice(ctx, s)
+}
+
 // DeviceChoice is Choice for device calls, after the first of them: before it there is
 // none, and its time is NaN.
 func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
 	if c.devices == nil {
 		return Choice{PredictedUs: math.NaN()}, nil
 	}
-	return c.devices.plans.choice(kind, root, bytes)
+	choice, err := c.devices.plans.Choose(kind, root, int64(bytes))
+	if err != nil {
+		return Choice{}, err
+	}
+	return choiceOf(choice, choice.Plan.Digest()), nil
 }
 
 // DeviceGraph returns what is known of the links between the ranks' devices, nil

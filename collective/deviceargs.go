@@ -8,6 +8,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // deviceArgs is a device call that has been checked and not begun.
@@ -25,10 +26,6 @@ type buffer struct {
 	count  int
 	bytes  int64
 	err    error // it cannot be used
-}
-
-func bufferOf[T Number](name string, s cuda.Slice[T]) buffer {
-	return buffer{name, s.Device(), s.Addr(), s.Len(), s.Bytes(), s.Check()}
 }
 
 // part returns the i-th part of n bytes.
@@ -51,11 +48,11 @@ func overlapOfDevice(a, b buffer) overlap {
 	return apart
 }
 
-// setDevice is setArgs for a device call, which also checks stream and buffers.
-func setDevice[T Number](k *deviceArgs, c *Comm, kind plan.Kind, s *cuda.Stream, root, count int, in,
+// set is args.set for a device call, which also checks stream and buffers.
+func (k *deviceArgs) set(c *inside, kind plan.Kind, t kernel.DType, s *cuda.Stream, root, count int, in,
 	out buffer) *deviceArgs {
 	k.device = true
-	setArgs[T](&k.args, c, kind, root, count, nil, nil)
+	k.args.set(c, kind, root, count, t, nil, nil)
 	k.stream, k.in, k.out = s, in, out
 	if k.err != nil {
 		return k
@@ -81,15 +78,15 @@ func setDevice[T Number](k *deviceArgs, c *Comm, kind plan.Kind, s *cuda.Stream,
 	return k
 }
 
-func (k *deviceArgs) reducing(c *Comm, op Op) *deviceArgs {
+func (k *deviceArgs) reducing(c *inside, op kernel.Op) *deviceArgs {
 	k.args.reducing(c, op)
-	if op == Avg && k.out.name != "" {
+	if op == kernel.Avg && k.out.name != "" {
 		k.Divide = c.size
 	}
 	return k
 }
 
-func (k *deviceArgs) separate(c *Comm) *deviceArgs {
+func (k *deviceArgs) separate(c *inside) *deviceArgs {
 	if k.err == nil && overlapOfDevice(k.in, k.out) == partial {
 		k.refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
 	}
@@ -97,7 +94,7 @@ func (k *deviceArgs) separate(c *Comm) *deviceArgs {
 }
 
 // separateParts is args.separateParts.
-func (k *deviceArgs) separateParts(c *Comm, part, whole buffer) *deviceArgs {
+func (k *deviceArgs) separateParts(c *inside, part, whole buffer) *deviceArgs {
 	if k.err != nil || overlapOfDevice(part, whole) == apart {
 		return k
 	}
@@ -107,59 +104,9 @@ func (k *deviceArgs) separateParts(c *Comm, part, whole buffer) *deviceArgs {
 	return k
 }
 
-func deviceAllReduce[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) *deviceArgs {
-	k := setDevice[T](new(deviceArgs), c, plan.AllReduce, s, -1, recv.Len(), bufferOf("send", send),
-		bufferOf("recv", recv))
-	k.sameLength(c, send.Len(), recv.Len())
-	return k.reducing(c, op).separate(c)
-}
-
-func deviceReduce[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op, root int) *deviceArgs {
-	var out buffer
-	if c.rank == root {
-		out = bufferOf("recv", recv)
-	}
-	k := setDevice[T](new(deviceArgs), c, plan.Reduce, s, root, send.Len(), bufferOf("send", send), out)
-	if c.rank == root {
-		k.sameLength(c, send.Len(), recv.Len())
-	}
-	return k.reducing(c, op).separate(c)
-}
-
-func deviceBroadcast[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) *deviceArgs {
-	var in buffer
-	if c.rank == root {
-		in = bufferOf("send", send)
-	}
-	k := setDevice[T](new(deviceArgs), c, plan.Broadcast, s, root, recv.Len(), in, bufferOf("recv", recv))
-	if c.rank == root {
-		k.sameLength(c, send.Len(), recv.Len())
-	}
-	return k.separate(c)
-}
-
-func deviceAllGather[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) *deviceArgs {
-	k := setDevice[T](new(deviceArgs), c, plan.AllGather, s, -1, send.Len(), bufferOf("send", send),
-		bufferOf("recv", recv))
-	k.parts(c, "recv", recv.Len(), send.Len())
-	return k.separateParts(c, k.in, k.out)
-}
-
-func deviceReduceScatter[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) *deviceArgs {
-	k := setDevice[T](new(deviceArgs), c, plan.ReduceScatter, s, -1, recv.Len(), bufferOf("send", send),
-		bufferOf("recv", recv))
-	k.parts(c, "send", send.Len(), recv.Len())
-	return k.reducing(c, op).separateParts(c, k.out, k.in)
-}
-
-func preMultipliedOnDevice[T Number](k *deviceArgs, factor T) *deviceArgs {
-	preMultiplied(&k.args, factor)
-	return k
-}
-
 // enqueue puts a device call into its stream, and opens the devices before the
 // first.
-func (c *Comm) enqueue(ctx context.Context, k *deviceArgs) error {
+func (c *inside) enqueue(ctx context.Context, k *deviceArgs) error {
 	if k.err != nil {
 		return k.err
 	}
@@ -172,7 +119,7 @@ func (c *Comm) enqueue(ctx context.Context, k *deviceArgs) error {
 
 // haveDevices opens the devices unless they are open. k's stream is one of this
 // rank's. The communicator is claimed.
-func (c *Comm) haveDevices(ctx context.Context, k *deviceArgs, dev *cuda.Device) error {
+func (c *inside) haveDevices(ctx context.Context, k *deviceArgs, dev *cuda.Device) error {
 	if c.devices == nil {
 		d, err := c.openDevices(ctx, dev)
 		if err != nil {
@@ -188,7 +135,7 @@ func (c *Comm) haveDevices(ctx context.Context, k *deviceArgs, dev *cuda.Device)
 }
 
 // heldEnqueue is enqueue with the communicator claimed.
-func (c *Comm) heldEnqueue(ctx context.Context, k *deviceArgs) error {
+func (c *inside) heldEnqueue(ctx context.Context, k *deviceArgs) error {
 	if err := ctx.Err(); err != nil {
 		return c.cancel(ctx, &k.args)
 	}
@@ -221,7 +168,7 @@ func (c *Comm) heldEnqueue(ctx context.Context, k *deviceArgs) error {
 
 // deviceBroken ends the communicator with an error of this rank's device, or of
 // its group, and returns the first cause.
-func (c *Comm) deviceBroken(ctx context.Context, during string, err error) error {
+func (c *inside) deviceBroken(ctx context.Context, during string, err error) error {
 	d := c.devices
 	if d.group.Err() != nil && errors.Is(err, d.group.Err()) {
 		d.groupFailed(err)
@@ -236,7 +183,7 @@ func (c *Comm) deviceBroken(ctx context.Context, during string, err error) error
 // openingError is why the devices could not be opened: an error of a device, which
 // all ranks have and which leaves the communicator as it was, or the failure of
 // the communicator itself.
-func (c *Comm) openingError(k *deviceArgs, err error) error {
+func (c *inside) openingError(k *deviceArgs, err error) error {
 	var failed *RankError
 	if errors.As(err, &failed) {
 		failed.Op = fmt.Sprintf("%s on rank %d: %s", k.name(), c.rank, failed.Op)

@@ -11,17 +11,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// SyncDevice waits until stream s has done all that was put into it, and reports
-// whether the device calls of c before that are right: a call like AllReduceDevice
-// returns when it is in the stream, long before anybody can know. Only what s has
-// computed when SyncDevice returned nil may be used; where it returns an error,
-// which is a *RankError with the first cause, as every later call of c does, the
-// results of calls since the last SyncDevice are void, and the stream is through
-// all the same. To wait for s in another way is no harm, but does not tell.
-//
-// A ctx that ends is a failure of the communicator on all ranks, as with every
-// call. A stream of another device than that of c's calls is waited for, too.
-func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
+// SyncDevice is Comm.SyncDevice of package collective.
+func (c *inside) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 	const call = "SyncDevice"
 	if s == nil {
 		return fmt.Errorf("collective: %s on rank %d: %w: no stream", call, c.rank, ErrArgument)
@@ -76,7 +67,7 @@ const drainMax = 5 * time.Second
 
 // deviceFault is failDuring for device calls: on the rank at fault the error wraps
 // what its device said.
-func (c *Comm) deviceFault(ctx context.Context, f transport.Fault, during string) error {
+func (c *inside) deviceFault(ctx context.Context, f transport.Fault, during string) error {
 	err := c.failDuring(ctx, f, during, undefinedAnyhow)
 	if d := c.devices; d != nil && f.Rank == c.rank && errors.Is(err, ErrDevice) {
 		d.mu.Lock()

@@ -34,7 +34,7 @@ type opening struct {
 }
 
 // openDevices opens the device of every rank. The communicator is claimed.
-func (c *Comm) openDevices(ctx context.Context, dev *cuda.Device) (*devices, error) {
+func (c *inside) openDevices(ctx context.Context, dev *cuda.Device) (*devices, error) {
 	d := &devices{c: c, device: dev, first: 1, local: sharing(c.ep, c.rank, c.size), kick: make(chan struct{}, 1),
 		stop: make(chan struct{})}
 	d.mine = slices.Index(d.local, c.rank)

@@ -12,10 +12,9 @@ import (
 	"github.com/treerun/treerun/internal/device"
 )
 
-// DeviceMemory is device memory of all ranks that every device may read where it
-// lies: see RegisterDevice.
-type DeviceMemory struct {
-	c      *Comm
+// deviceMemory is device memory of all ranks that every device may read where it lies.
+type deviceMemory struct {
+	c      *inside
 	number uint64      // among those of the communicator, from 1
 	at     []cuda.Addr // by rank: where this rank's device sees it, 0 where it does not
 	mine   cuda.Addr
@@ -25,20 +24,18 @@ type DeviceMemory struct {
 	direct bool            // all devices read it
 }
 
-// RegisterDevice lets the devices of all ranks read x where it lies, which spares
-// large calls the copies through staging memory: AllReduceDevice, AllGatherDevice
-// and ReduceScatterDevice whose send and recv lie in registered memory, on all ranks
-// in the same of them, as many elements behind its beginning; in place, that of the
-// whole message counts. A rank that has them elsewhere than the others is found out,
-// as with different calls.
-//
-// All ranks call it together, as they make a call. The memory is registered until
-// Close. Before that Free of it is cuda.ErrHeld; where another library frees memory
-// of cuda.Wrap, calls whose send or recv lies at its address are ErrArgument and
-// cuda.ErrFreed on that rank. Where a device cannot read another's, memory
-// is of a pool, or ranks are on several hosts, it may be called and has no effect:
-// calls go through staging memory.
-func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*DeviceMemory, error) {
+// registrable is a cuda.Slice, whatever its type.
+type registrable interface {
+	Check() error
+	Len() int
+	Device() *cuda.Device
+	Addr() cuda.Addr
+	Bytes() int64
+	Hold(by string) (*cuda.Hold, error)
+}
+
+// registerDevice lets the devices of all ranks read x where it lies.
+func (c *inside) registerDevice(ctx context.Context, x registrable) (*deviceMemory, error) {
 	const call = "RegisterDevice"
 	refuse := func(err error) error {
 		return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.rank, ErrArgument, err)
@@ -75,11 +72,11 @@ func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*D
 
 // register exchanges what lies where, or that this rank has failed to hold its memory.
 // The communicator is claimed.
-func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64, hold *cuda.Hold, err error) (_ *DeviceMemory,
+func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64, hold *cuda.Hold, err error) (_ *deviceMemory,
 	failed error) {
 	c := d.c
 	w := newInner(c, openDevices)
-	m := &DeviceMemory{c: c, mine: at, bytes: bytes, hold: hold, at: make([]cuda.Addr, c.size)}
+	m := &deviceMemory{c: c, mine: at, bytes: bytes, hold: hold, at: make([]cuda.Addr, c.size)}
 	defer func() {
 		if failed != nil {
 			failed = errors.Join(failed, m.unmap())
@@ -136,7 +133,7 @@ func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64, hold 
 }
 
 // unmap gives up the other ranks' memory.
-func (m *DeviceMemory) unmap() error {
+func (m *deviceMemory) unmap() error {
 	var errs []error
 	for _, g := range m.maps {
 		errs = append(errs, g.Close())
@@ -145,10 +142,8 @@ func (m *DeviceMemory) unmap() error {
 	return errors.Join(errs...)
 }
 
-// Close ends the registration, when no call uses the memory any more. All ranks call
-// it together; when it returns nil, the memory may be freed. After a failure of the
-// communicator, or when that was closed, it returns at once.
-func (m *DeviceMemory) Close(ctx context.Context) error {
+// Close ends the registration.
+func (m *deviceMemory) Close(ctx context.Context) error {
 	c := m.c
 	if err := c.claim("DeviceMemory.Close"); errors.Is(err, ErrBusy) {
 		return err
@@ -167,7 +162,7 @@ func (m *DeviceMemory) Close(ctx context.Context) error {
 }
 
 // forget takes m from the registrations, and reports whether it was one.
-func (d *devices) forget(m *DeviceMemory) bool {
+func (d *devices) forget(m *deviceMemory) bool {
 	i := slices.Index(d.registered, m)
 	if i >= 0 {
 		d.registered = slices.Delete(d.registered, i, i+1)
@@ -181,7 +176,7 @@ const leastLent = 256 << 10
 
 // place is where a buffer lies in registered memory.
 type place struct {
-	memory *DeviceMemory
+	memory *deviceMemory
 	at     int64 // bytes
 }
 

@@ -20,7 +20,7 @@ import (
 // the calls that are under way on this one's. The first device call makes it, and
 // it is closed with the communicator.
 type devices struct {
-	c      *Comm
+	c      *inside
 	device *cuda.Device
 	local  []int // the ranks that share memory with this one, rising
 	mine   int   // which of them this one is
@@ -37,7 +37,7 @@ type devices struct {
 	block   *deviceBlock
 	sources []int // the ranks whose memory this rank's device reads, rising
 
-	registered    []*DeviceMemory
+	registered    []*deviceMemory
 	registrations uint64 // so far
 
 	mu       sync.Mutex // guards what follows

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -19,7 +20,7 @@ type inner struct {
 }
 
 // newInner returns the inner World of c for opening what is named.
-func newInner(c *Comm, what string) *inner {
+func newInner(c *inside, what string) *inner {
 	g := &group{parent: c, rank: c.rank, id: c.world.JobID() + "-" + what}
 	for r := range c.size {
 		g.members = append(g.members, r)
@@ -59,8 +60,8 @@ func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 }
 
 // openingArgs is an AllGather that is part of opening something, as its header says.
-func (w *inner) openingArgs(c *Comm, mine, all []byte) *args {
-	return allGatherArgs(&args{aside: true, device: w.device}, c, mine, all)
+func (w *inner) openingArgs(c *inside, mine, all []byte) *args {
+	return (&args{aside: true, device: w.device}).gathers(c, kernel.Uint8, mine, all)
 }
 
 const lengthBytes = 8

@@ -22,15 +22,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// New makes a communicator of all ranks of w. All ranks call it together, with
-// the same options. It compares the ranks' settings, measures the links
-// between them (or takes the measurement of an earlier job on this host), makes
-// the plans, compares them, and opens the links. A difference between ranks is
-// an ErrDisagree on all of them, with the ranks and the values.
-//
-// The caller closes the communicator, before the World. Several communicators
-// of one World may exist at once.
-func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
+// open is New of package collective.
+func open(ctx context.Context, w World, opts ...option) (*inside, error) {
 	cfg := defaults()
 	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
 		cfg.cores = n // of all ranks; this one may be bound to its share
@@ -135,7 +128,7 @@ type setup struct {
 	between *Between
 }
 
-func (s *setup) comm() (*Comm, error) {
+func (s *setup) comm() (*inside, error) {
 	graph, err := s.graph()
 	if err != nil {
 		return nil, err
@@ -163,7 +156,7 @@ func (s *setup) comm() (*Comm, error) {
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
-	c := &Comm{
+	c := &inside{
 		rank: s.w.Rank(), size: s.w.Size(), name: s.name, world: s.w,
 		graph: graph, between: s.between, planning: s.cfg.planning, ep: ep, plans: plans,
 		waiter:  waiterFor(hosts, s.w.Rank(), s.cores),

@@ -74,5 +74,3 @@ const (
 
 // String returns the name that the bench table prints: "sum", "prod", ...
 func (o Op) String() string { return kernel.Op(o).String() }
-
-func (o Op) valid() bool { return o >= Sum && o <= Avg }

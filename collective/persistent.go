@@ -16,7 +16,7 @@ func (p *Persistent) Run(ctx context.Context) error { return p.c.run(ctx, p.a) }
 
 // Start begins the call; see Request. The calls of one Persistent must not
 // overlap, as they use the same slices.
-func (p *Persistent) Start() (Request, error) { return p.c.start(p.a) }
+func (p *Persistent) Start() (Request, error) { return p.c.begun(p.a) }
 
 func persistent(c *Comm, a *args) (*Persistent, error) {
 	if a.err != nil {

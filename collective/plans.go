@@ -120,20 +120,6 @@ func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 	return pr, s, nil
 }
 
-// UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
-func (c *Comm) UnusedPlan() string {
-	g := c.planning.Given
-	if g == nil || g.Used() || c.devices != nil && c.devices.given.Used() {
-		return ""
-	}
-	p := g.Plan()
-	text := fmt.Sprintf("the given plan, of %v", p.Kind)
-	if p.Kind.HasRoot() {
-		text += fmt.Sprintf(" with root %d", p.Root)
-	}
-	return text + ", has served no call"
-}
-
 // table says, for people, which algorithm runs a kind from which size on.
 func (p *plans) table(kind plan.Kind) string {
 	list, err := p.Table(kind)
@@ -263,49 +249,29 @@ func (p *plans) certificate(kind plan.Kind, last *planner.Choice) string {
 	return text + ": " + bound.Words + "\n"
 }
 
-// Choice is the plan that a call takes; see Comm.Choice.
-type Choice struct {
-	Algorithm   string  // as in plan files: "direct", "hierarchical:star/packing"
-	Name        string  // the algorithm and its variant, as WithAlgorithm takes it: "direct:split"
-	Plan        string  // the plan's name
-	Digest      string  // of the plan, as `treerun plan` prints it
-	PredictedUs float64 // NaN where it cannot be predicted
-	By          string  // what decided: the price, or which rule
-}
-
-// Choice returns the plan that a call of this kind and root takes for a message of so many
-// bytes. Where every rank has a part the message is that of all parts; where the kind has
-// no root it is ignored. Every rank gets the same answer by itself. Choice must not run
-// beside a call of the communicator.
-func (c *Comm) Choice(kind plan.Kind, root, bytes int) (Choice, error) {
-	choice, err := c.plans.choice(kind, root, bytes)
+// choose returns the plan that a call takes, and its digest.
+func (c *inside) choose(kind plan.Kind, root, bytes int) (*planner.Choice, string, error) {
+	choice, err := c.plans.Choose(kind, root, int64(bytes))
 	if err != nil {
-		return choice, err
+		return nil, "", err
 	}
 	pr, _, err := c.plans.program(kind, max(root, 0), bytes)
-	if err == nil { // that of the program itself, which calls run
-		choice.Digest = pr.Plan().Digest()
+	if err != nil { // not that of the program itself, which calls run
+		return choice, choice.Plan.Digest(), err
 	}
-	return choice, err
+	return choice, pr.Plan().Digest(), nil
 }
 
-func (p *plans) choice(kind plan.Kind, root, bytes int) (Choice, error) {
-	c, err := p.Choose(kind, root, int64(bytes))
-	if err != nil {
-		return Choice{}, err
+// UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
+func (c *inside) UnusedPlan() string {
+	g := c.planning.Given
+	if g == nil || g.Used() || c.devices != nil && c.devices.given.Used() {
+		return ""
 	}
-	return Choice{c.Algorithm, c.Name(), c.Plan.Name, c.Plan.Digest(), c.PredictedUs, c.By}, nil
-}
-
-// Algorithms returns the names of the algorithms among which c chooses for a collective,
-// for WithAlgorithm. It must not run beside a call of the communicator.
-func (c *Comm) Algorithms(kind plan.Kind) []string { return c.plans.Offered(kind) }
-
-// NetworkLimit returns the most, in GB/s of message, that any plan of this kind could
-// reach on the network between the hosts as it was measured: the tree-packing bound for
-// AllReduce, the least cut for a Broadcast or Reduce with this root. It returns 0 where
-// there is no such limit: all ranks are on one host, or the kind has none that is known.
-// Messages are those of Choice.
-func (c *Comm) NetworkLimit(kind plan.Kind, root int) float64 {
-	return c.plans.LimitBetweenHosts(kind, root)
+	p := g.Plan()
+	text := fmt.Sprintf("the given plan, of %v", p.Kind)
+	if p.Kind.HasRoot() {
+		text += fmt.Sprintf(" with root %d", p.Root)
+	}
+	return text + ", has served no call"
 }

@@ -16,23 +16,17 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Split makes new communicators, one for each colour, of the ranks that gave
-// it, ordered by key and then by their rank in c. All ranks of c call it
-// together, with the same options. A rank with a negative colour gets nil.
-//
-// The links are not measured again. c stays usable, and is to be closed after
-// the new communicator; a failure of either does not end the other, unless it
-// is a rank's. No other call may be under way on c.
-//
-// Thousands of communicators may exist at once. On one host each takes, in every rank,
-// the addresses of all its links (34 MiB with 8 ranks), memory for those that carry
-// messages, and two descriptors; its rank 0 has one for the memory and one for each
-// other rank.
-func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
-	mine := []int64{int64(color), int64(key)}
-	all := make([]int64, 2*c.size)
-	if err := c.run(ctx, allGatherArgs(&args{splits: true}, c, mine, all)); err != nil {
+// Split is Comm.Split of package collective.
+func (c *inside) Split(ctx context.Context, color, key int, opts ...option) (*inside, error) {
+	mine, gathered := make([]byte, 16), make([]byte, 16*c.size)
+	binary.LittleEndian.PutUint64(mine, uint64(color))
+	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
+	if err := c.run(ctx, (&args{splits: true}).gathers(c, kernel.Int64, mine, gathered)); err != nil {
 		return nil, err
+	}
+	all := make([]int64, 2*c.size)
+	for i := range all {
+		all[i] = int64(binary.LittleEndian.Uint64(gathered[8*i:]))
 	}
 	c.splits++
 	if color < 0 {
@@ -49,20 +43,20 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	}
 	slices.SortStableFunc(g.members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
 	g.rank = slices.Index(g.members, c.rank)
-	inherited := []Option{func(cfg *config) {
+	inherited := []option{func(cfg *config) {
 		cfg.connect, cfg.heapBytes = c.connect, c.plans.heapBytes
 		cfg.stall, cfg.stallTimeout = c.stall, c.stallTimeout
 		cfg.splitName = fmt.Sprintf("%s/split#%d", c.name, c.splits)
 	}}
 	if sub := c.graph.Among(g.members); sub.Validate() == nil {
-		inherited = append(inherited, WithGraph(sub))
+		inherited = append(inherited, func(cfg *config) { cfg.graph = sub })
 	}
 	if c.deviceGraph != nil {
 		if sub := c.deviceGraph.Among(g.members); sub.Validate() == nil {
-			inherited = append(inherited, WithDeviceGraph(sub))
+			inherited = append(inherited, func(cfg *config) { cfg.deviceGraph = sub })
 		}
 	}
-	sub, err := New(ctx, g, append(inherited, opts...)...)
+	sub, err := open(ctx, g, append(inherited, opts...)...)
 	if e := (*RankError)(nil); err != nil && c.err != nil {
 		return nil, &RankError{Rank: c.err.Rank, Op: "Split", Err: c.err.Err}
 	} else if errors.As(err, &e) && e.Rank >= 0 { // known by its number in g
@@ -73,7 +67,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 
 // group is the World of some ranks of a communicator.
 type group struct {
-	parent  *Comm
+	parent  *inside
 	members []int // ranks of the parent, by ours
 	rank    int
 	id      string
@@ -185,10 +179,8 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 	return nil
 }
 
-// Abort ends the communicator on all ranks: what is under way, and every later
-// call, fails with ErrAborted, this rank and cause, which may be nil. Any
-// goroutine may call it.
-func (c *Comm) Abort(cause error) {
+// Abort ends the communicator on all ranks.
+func (c *inside) Abort(cause error) {
 	text := fmt.Sprintf("%srank %d aborted the communicator", engine.FaultAborted, c.rank)
 	if cause != nil {
 		text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
