@@ -17,17 +17,17 @@ import (
 func Alloc[T Number](c *Comm, n int) ([]T, error) {
 	elem := dtypeOf[T]().Size()
 	if n < 0 || n > maxAlloc/elem {
-		return nil, fmt.Errorf("collective: Alloc on rank %d: %w: %d elements", c.rank, ErrArgument, n)
+		return nil, fmt.Errorf("collective: Alloc on rank %d: %w: %d elements", c.in.Rank, ErrArgument, n)
 	}
 	if n == 0 {
 		return []T{}, nil
 	}
-	if c.plans.heapBytes == 0 {
+	if c.in.Plans.HeapBytes == 0 {
 		return make([]T, n), nil
 	}
-	b, err := c.ep.Alloc(n * elem)
+	b, err := c.in.Endpoint.Alloc(n * elem)
 	if err != nil {
-		return nil, fmt.Errorf("collective: Alloc of %d bytes on rank %d: %w", n*elem, c.rank, err)
+		return nil, fmt.Errorf("collective: Alloc of %d bytes on rank %d: %w", n*elem, c.in.Rank, err)
 	}
 	return elementsOf[T](b), nil
 }
@@ -35,11 +35,11 @@ func Alloc[T Number](c *Comm, n int) ([]T, error) {
 // Free gives back what Alloc returned, before c is closed. Nobody may use it
 // any more, nor a call that is under way.
 func Free[T Number](c *Comm, s []T) error {
-	if len(s) == 0 || c.plans.heapBytes == 0 {
+	if len(s) == 0 || c.in.Plans.HeapBytes == 0 {
 		return nil
 	}
-	if err := c.ep.Free(bytesOf(s)); err != nil {
-		return fmt.Errorf("collective: Free on rank %d: %w", c.rank, err)
+	if err := c.in.Endpoint.Free(bytesOf(s)); err != nil {
+		return fmt.Errorf("collective: Free on rank %d: %w", c.in.Rank, err)
 	}
 	return nil
 }

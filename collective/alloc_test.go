@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -159,7 +160,7 @@ func TestAllocWithoutHeap(t *testing.T) {
 			return fmt.Errorf("sum is %d, want 3", x[9999])
 		}
 		return Free(c, x)
-	}, func(c *config) { c.heapBytes = 0 })
+	}, func(c *comm.Config) { c.HeapBytes = 0 })
 }
 
 // TestAllocWithSmallHeaps: the rank with the fewest addresses says how much everybody can have.
@@ -168,7 +169,7 @@ func TestAllocWithSmallHeaps(t *testing.T) {
 		job := newFakeJob(2)
 		for r, err := range job.run(t, func(w *fakeWorld) error {
 			c, err := New(t.Context(), w, WithTopoCache(""),
-				func(c *config) { c.connect, c.heapBytes = connect, heaps[w.Rank()] })
+				func(c *comm.Config) { c.Connect, c.HeapBytes = comm.Connect, heaps[w.Rank()] })
 			if err != nil {
 				return err
 			}

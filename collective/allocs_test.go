@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -14,9 +15,9 @@ import (
 // function that makes it once. All ranks of c make the same.
 func paths(ctx context.Context, c *Comm, count int) (names []string, makes []func() error, err error) {
 	add := func(name string, f func() error) { names, makes = append(names, name), append(makes, f) }
-	x, y, whole := make([]float32, count), make([]float32, count), make([]float32, count*c.size)
+	x, y, whole := make([]float32, count), make([]float32, count), make([]float32, count*c.in.Size)
 	pieces := [][]float32{x[:count/3], x[count/3 : count/2], nil, x[count/2:]}
-	next, before := (c.rank+1)%c.size, (c.rank+c.size-1)%c.size
+	next, before := (c.in.Rank+1)%c.in.Size, (c.in.Rank+c.in.Size-1)%c.in.Size
 	add("AllReduce", func() error { return AllReduce(ctx, c, x, x, Avg) })
 	add("Reduce", func() error { return Reduce(ctx, c, x, y, Sum, 2) })
 	add("Broadcast", func() error { return Broadcast(ctx, c, x, x, 1) })
@@ -99,7 +100,7 @@ func countAllocs(t *testing.T, c *Comm, count, calls int) error {
 	}
 	const batches = 4
 	for i, call := range makes {
-		for range inFlight { // every place for a call is used once
+		for range comm.InFlight { // every place for a call is used once
 			if err := call(); err != nil {
 				return err
 			}
@@ -107,7 +108,7 @@ func countAllocs(t *testing.T, c *Comm, count, calls int) error {
 		least := uint64(math.MaxUint64)
 		for range batches {
 			var before, after runtime.MemStats
-			if c.rank == 0 {
+			if c.in.Rank == 0 {
 				runtime.ReadMemStats(&before)
 			}
 			for range calls {
@@ -118,15 +119,15 @@ func countAllocs(t *testing.T, c *Comm, count, calls int) error {
 			if err := Barrier(t.Context(), c); err != nil {
 				return err
 			}
-			if c.rank == 0 {
+			if c.in.Rank == 0 {
 				runtime.ReadMemStats(&after)
 				least = min(least, after.Mallocs-before.Mallocs)
 			}
 		}
 		// The runtime allocates now and then, as after a collection of garbage;
 		// a call that allocates does so calls times in every batch.
-		if c.rank == 0 && least > uint64(calls)/2 {
-			t.Errorf("%s: %d allocations in %d calls on each of %d ranks", names[i], least, calls, c.size)
+		if c.in.Rank == 0 && least > uint64(calls)/2 {
+			t.Errorf("%s: %d allocations in %d calls on each of %d ranks", names[i], least, calls, c.in.Size)
 		}
 	}
 	return nil

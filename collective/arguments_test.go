@@ -41,7 +41,7 @@ func everyForm(t *testing.T, c *Comm, name, says string, cl call, send, recv []f
 // c.rank, which is the root where there is one.
 func wrongCalls(t *testing.T, c *Comm) []wrong {
 	x := make([]float32, 100)
-	p, me := c.size, c.rank
+	p, me := c.in.Size, c.in.Rank
 	var all []wrong
 	add := func(name, says string, cl call, send, recv []float32) {
 		all = append(all, everyForm(t, c, name, says, cl, send, recv)...)
@@ -111,22 +111,22 @@ func wrongPieces(t *testing.T, c *Comm) []wrong {
 				func() error { _, err := StartAllReduceCoalesced(c, tc.send, tc.recv, Sum); return err }, tc.says},
 			wrong{"BroadcastCoalesced: " + name, func() error {
 				return BroadcastCoalesced(t.Context(), c, tc.send, tc.recv,
-					c.rank)
+					c.in.Rank)
 			}, tc.says},
 			wrong{"StartBroadcastCoalesced: " + name,
-				func() error { _, err := StartBroadcastCoalesced(c, tc.send, tc.recv, c.rank); return err }, tc.says})
+				func() error { _, err := StartBroadcastCoalesced(c, tc.send, tc.recv, c.in.Rank); return err }, tc.says})
 	}
 	some := [][]float32{x[:3]}
 	return append(all,
 		wrong{"AllReduceCoalesced: operation", func() error { return AllReduceCoalesced(t.Context(), c, some, some, Op(9)) },
 			"operation"},
-		wrong{"BroadcastCoalesced: root", func() error { return BroadcastCoalesced(t.Context(), c, some, some, c.size) },
+		wrong{"BroadcastCoalesced: root", func() error { return BroadcastCoalesced(t.Context(), c, some, some, c.in.Size) },
 			"root"})
 }
 
 func wrongMessages(t *testing.T, c *Comm) []wrong {
 	x := make([]float32, 100)
-	next := (c.rank + 1) % c.size
+	next := (c.in.Rank + 1) % c.in.Size
 	var all []wrong
 	for _, tc := range []struct {
 		name      string
@@ -134,8 +134,8 @@ func wrongMessages(t *testing.T, c *Comm) []wrong {
 		says      string
 	}{
 		{"negative rank", -1, 0, "rank -1 of"},
-		{"rank too large", c.size, 0, fmt.Sprintf("rank %d of %d", c.size, c.size)},
-		{"itself", c.rank, 0, "is this one"},
+		{"rank too large", c.in.Size, 0, fmt.Sprintf("rank %d of %d", c.in.Size, c.in.Size)},
+		{"itself", c.in.Rank, 0, "is this one"},
 		{"negative tag", next, -1, "tag -1"},
 		{"tag too large", next, 1 << 31, "tag 2147483648"},
 		{"tag that wraps to a good one", next, 1<<32 + 5, "tag 4294967301"},
@@ -152,7 +152,7 @@ func wrongMessages(t *testing.T, c *Comm) []wrong {
 				return SendRecv(t.Context(), c, x[:5], next, x[5:10], tc.peer, tc.tag)
 			}, tc.says})
 	}
-	self := c.rank
+	self := c.in.Rank
 	return append(all,
 		wrong{"SendRecv: overlap", func() error { return SendRecv(t.Context(), c, x[:5], next, x[4:9], next, 0) }, "overlap"},
 		wrong{"SendRecv: in place", func() error { return SendRecv(t.Context(), c, x[:5], next, x[:5], next, 0) }, "overlap"},
@@ -174,10 +174,10 @@ func TestArguments(t *testing.T) {
 				if !errors.Is(err, ErrArgument) || errors.As(err, &re) {
 					return fmt.Errorf("%s: %v, want ErrArgument", w.name, err)
 				}
-				if !strings.Contains(err.Error(), w.says) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d", c.rank)) {
+				if !strings.Contains(err.Error(), w.says) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d", c.in.Rank)) {
 					return fmt.Errorf("%s: %v, want the rank and %q", w.name, err, w.says)
 				}
-				if st := c.ep.Status(c.rank); !c.engine.Idle() || st.Call.Seq != 0 {
+				if st := c.in.Endpoint.Status(c.in.Rank); !c.in.Engine.Idle() || st.Call.Seq != 0 {
 					return fmt.Errorf("%s: something is under way, latest call %v", w.name, st.Call)
 				}
 			}
@@ -195,7 +195,7 @@ func TestArguments(t *testing.T) {
 func TestUnusedArguments(t *testing.T) {
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
 		x := make([]int32, 30)
-		if c.rank == 1 {
+		if c.in.Rank == 1 {
 			return errors.Join(Reduce(t.Context(), c, x[:5], x[:5], Sum, 1), Broadcast(t.Context(), c, x[:5], x[:5], 1),
 				Gather(t.Context(), c, x[15:20], x[:15], 1), Scatter(t.Context(), c, x[:15], x[15:20], 1))
 		}

@@ -1,6 +1,10 @@
 package collective
 
-import "context"
+import (
+	"context"
+
+	"github.com/treerun/treerun/internal/comm"
+)
 
 // AllReduce combines send of all ranks, element by element, with op, and gives
 // every rank the result in recv. send and recv have the same length on all
@@ -8,8 +12,8 @@ import "context"
 // call.
 // After an error the contents of send and recv are undefined.
 func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	var a args
-	return c.run(ctx, allReduceArgs(&a, c, send, recv, op))
+	var a comm.Args
+	return c.in.Run(ctx, allReduceArgs(&a, c, send, recv, op))
 }
 
 // Reduce combines send of all ranks, element by element, with op, and gives
@@ -17,8 +21,8 @@ func AllReduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) er
 // is used on root only, where it has that length too and may be send.
 // After an error the contents of send and recv are undefined.
 func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root int) error {
-	var a args
-	return c.run(ctx, reduceArgs(&a, c, send, recv, op, root))
+	var a comm.Args
+	return c.in.Run(ctx, reduceArgs(&a, c, send, recv, op, root))
 }
 
 // Broadcast gives every rank, in recv, what rank root has in send. recv has
@@ -26,8 +30,8 @@ func Reduce[T Number](ctx context.Context, c *Comm, send, recv []T, op Op, root 
 // length too and may be recv.
 // After an error the contents of send and recv are undefined.
 func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	var a args
-	return c.run(ctx, broadcastArgs(&a, c, send, recv, root))
+	var a comm.Args
+	return c.in.Run(ctx, broadcastArgs(&a, c, send, recv, root))
 }
 
 // AllGather gives every rank, in recv, send of all ranks, in the order of the
@@ -35,8 +39,8 @@ func Broadcast[T Number](ctx context.Context, c *Comm, send, recv []T, root int)
 // number of ranks. In place, send is the rank's own part of recv.
 // After an error the contents of send and recv are undefined.
 func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	var a args
-	return c.run(ctx, allGatherArgs(&a, c, send, recv))
+	var a comm.Args
+	return c.in.Run(ctx, allGatherArgs(&a, c, send, recv))
 }
 
 // ReduceScatter combines send of all ranks, element by element, with op, and
@@ -45,8 +49,8 @@ func AllGather[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // rank's own part of send, whose other parts then keep what they have.
 // After an error the contents of send and recv are undefined.
 func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op) error {
-	var a args
-	return c.run(ctx, reduceScatterArgs(&a, c, send, recv, op))
+	var a comm.Args
+	return c.in.Run(ctx, reduceScatterArgs(&a, c, send, recv, op))
 }
 
 // AllToAll gives rank j, as part i of its recv, part j of send of rank i. send
@@ -54,8 +58,8 @@ func ReduceScatter[T Number](ctx context.Context, c *Comm, send, recv []T, op Op
 // they may be the same slice.
 // After an error the contents of send and recv are undefined.
 func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
-	var a args
-	return c.run(ctx, allToAllArgs(&a, c, send, recv))
+	var a comm.Args
+	return c.in.Run(ctx, allToAllArgs(&a, c, send, recv))
 }
 
 // Gather gives rank root, in recv, send of all ranks, in the order of the
@@ -63,8 +67,8 @@ func AllToAll[T Number](ctx context.Context, c *Comm, send, recv []T) error {
 // place, send of root is its own part of recv.
 // After an error the contents of send and recv are undefined.
 func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	var a args
-	return c.run(ctx, gatherArgs(&a, c, send, recv, root))
+	var a comm.Args
+	return c.in.Run(ctx, gatherArgs(&a, c, send, recv, root))
 }
 
 // Scatter gives rank i, in recv, part i of what rank root has in send. recv has
@@ -72,14 +76,14 @@ func Gather[T Number](ctx context.Context, c *Comm, send, recv []T, root int) er
 // root is its own part of send.
 // After an error the contents of send and recv are undefined.
 func Scatter[T Number](ctx context.Context, c *Comm, send, recv []T, root int) error {
-	var a args
-	return c.run(ctx, scatterArgs(&a, c, send, recv, root))
+	var a comm.Args
+	return c.in.Run(ctx, scatterArgs(&a, c, send, recv, root))
 }
 
 // Barrier returns when all ranks have called it.
 func Barrier(ctx context.Context, c *Comm) error {
-	var a args
-	return c.run(ctx, barrierArgs(&a))
+	var a comm.Args
+	return c.in.Run(ctx, barrierArgs(&a))
 }
 
 // AllReducePreMul is AllReduce with Sum of what every rank has multiplied by
@@ -87,20 +91,20 @@ func Barrier(ctx context.Context, c *Comm) error {
 // numbers is rounded before it is added.
 // After an error the contents of send and recv are undefined.
 func AllReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
-	var a args
-	return c.run(ctx, preMultiplied(allReduceArgs(&a, c, send, recv, Sum), factor))
+	var a comm.Args
+	return c.in.Run(ctx, preMultiplied(allReduceArgs(&a, c, send, recv, Sum), factor))
 }
 
 // ReducePreMul is Reduce with the sum of AllReducePreMul.
 // After an error the contents of send and recv are undefined.
 func ReducePreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T, root int) error {
-	var a args
-	return c.run(ctx, preMultiplied(reduceArgs(&a, c, send, recv, Sum, root), factor))
+	var a comm.Args
+	return c.in.Run(ctx, preMultiplied(reduceArgs(&a, c, send, recv, Sum, root), factor))
 }
 
 // ReduceScatterPreMul is ReduceScatter with the sum of AllReducePreMul.
 // After an error the contents of send and recv are undefined.
 func ReduceScatterPreMul[T Number](ctx context.Context, c *Comm, send, recv []T, factor T) error {
-	var a args
-	return c.run(ctx, preMultiplied(reduceScatterArgs(&a, c, send, recv, Sum), factor))
+	var a comm.Args
+	return c.in.Run(ctx, preMultiplied(reduceScatterArgs(&a, c, send, recv, Sum), factor))
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/treerun/treerun/internal/comm"
 )
 
 // A rank that is done closes while others still wait for a slow one. That is
@@ -54,14 +56,14 @@ func TestOneWayMismatch(t *testing.T) {
 		},
 	} {
 		for _, size := range []int{2, 3, 4, 7} {
-			for _, pause := range []time.Duration{0, 2 * checkEvery} {
+			for _, pause := range []time.Duration{0, 2 * comm.CheckEvery} {
 				t.Run(fmt.Sprintf("%s/ranks=%d/pause=%v", name, size, pause), func(t *testing.T) {
 					t.Parallel()
 					for r, err := range runRanks(t, size, func(_ *fakeWorld, c *Comm) error {
 						err := call(c, []float32{1})
 						time.Sleep(pause)
 						return err
-					}, func(c *config) { c.settle = soon }) { // for ranks that get no core
+					}, func(c *comm.Config) { c.Settle = soon }) { // for ranks that get no core
 						if !errors.Is(err, ErrMismatch) {
 							t.Errorf("rank %d: %v, want ErrMismatch", r, err)
 						}
@@ -83,7 +85,7 @@ func TestCloseBeforeTheOthersCall(t *testing.T) {
 		}
 		<-sent
 		return nil
-	}, func(c *config) { c.settle = soon })
+	}, func(c *comm.Config) { c.Settle = soon })
 	for r, err := range errs {
 		var re *RankError
 		if !errors.As(err, &re) || re.Rank != 1 || !errors.Is(err, ErrPeerClosed) {

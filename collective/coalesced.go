@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
@@ -18,7 +19,7 @@ import (
 // depends on that number.
 // After an error the contents of send and recv are undefined.
 func AllReduceCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, op Op) error {
-	var a args
+	var a comm.Args
 	return runPieces(ctx, c, allReducePieces(&a, c, send, recv, op), send, recv)
 }
 
@@ -26,7 +27,7 @@ func AllReduceCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T
 // recv themselves may be changed when it returns, what their slices refer to
 // may not.
 func StartAllReduceCoalesced[T Number](c *Comm, send, recv [][]T, op Op) (Request, error) {
-	var a args
+	var a comm.Args
 	return startPieces(c, allReducePieces(&a, c, send, recv, op), send, recv)
 }
 
@@ -34,27 +35,27 @@ func StartAllReduceCoalesced[T Number](c *Comm, send, recv [][]T, op Op) (Reques
 // AllReduceCoalesced. send is used on root only.
 // After an error the contents of send and recv are undefined.
 func BroadcastCoalesced[T Number](ctx context.Context, c *Comm, send, recv [][]T, root int) error {
-	var a args
+	var a comm.Args
 	return runPieces(ctx, c, broadcastPieces(&a, c, send, recv, root), send, recv)
 }
 
 // StartBroadcastCoalesced begins a BroadcastCoalesced; see Request.
 func StartBroadcastCoalesced[T Number](c *Comm, send, recv [][]T, root int) (Request, error) {
-	var a args
+	var a comm.Args
 	return startPieces(c, broadcastPieces(&a, c, send, recv, root), send, recv)
 }
 
-func allReducePieces[T Number](a *args, c *Comm, send, recv [][]T, op Op) *args {
-	setArgs[T](a, c, plan.AllReduce, -1, 0, nil, nil).reducing(c.inside, kernel.Op(op))
+func allReducePieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, op Op) *comm.Args {
+	setArgs[T](a, c, plan.AllReduce, -1, 0, nil, nil).Reducing(c.in, kernel.Op(op))
 	if op == Avg {
-		a.Divide = c.size
+		a.Divide = c.in.Size
 	}
 	return checkPieces(c, a, send, recv)
 }
 
-func broadcastPieces[T Number](a *args, c *Comm, send, recv [][]T, root int) *args {
+func broadcastPieces[T Number](a *comm.Args, c *Comm, send, recv [][]T, root int) *comm.Args {
 	setArgs[T](a, c, plan.Broadcast, root, 0, nil, nil)
-	if c.rank != root {
+	if c.in.Rank != root {
 		return checkPieces(c, a, recv, recv)
 	}
 	return checkPieces(c, a, send, recv)
@@ -62,71 +63,71 @@ func broadcastPieces[T Number](a *args, c *Comm, send, recv [][]T, root int) *ar
 
 // checkPieces refuses slices that do not fit each other and counts the
 // elements of all.
-func checkPieces[T Number](c *Comm, a *args, send, recv [][]T) *args {
-	if a.err == nil && len(send) != len(recv) {
-		a.refuse(c.inside, "send has %d slices, recv %d", len(send), len(recv))
+func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
+	if a.Err == nil && len(send) != len(recv) {
+		a.Refuse(c.in, "send has %d slices, recv %d", len(send), len(recv))
 		return a
 	}
-	for i := 0; i < len(recv) && a.err == nil; i++ {
+	for i := 0; i < len(recv) && a.Err == nil; i++ {
 		switch {
 		case len(send[i]) != len(recv[i]):
-			a.refuse(c.inside, "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
-		case overlapOf(bytesOf(send[i]), bytesOf(recv[i])) == partial:
-			a.refuse(c.inside, "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
+			a.Refuse(c.in, "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
+		case comm.OverlapOf(bytesOf(send[i]), bytesOf(recv[i])) == comm.Partial:
+			a.Refuse(c.in, "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
 		}
-		a.count += len(recv[i])
+		a.Count += len(recv[i])
 	}
 	return a
 }
 
 // runPieces makes a call over slices and waits for it.
-func runPieces[T Number](ctx context.Context, c *Comm, a *args, send, recv [][]T) error {
-	if a.err != nil {
-		return a.err
+func runPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
+	if a.Err != nil {
+		return a.Err
 	}
-	if err := c.begin(a.kind); err != nil {
+	if err := c.in.Begin(a.Kind); err != nil {
 		return err
 	}
-	defer c.end()
+	defer c.in.End()
 	if ctx.Err() != nil {
-		return c.cancel(ctx, a)
+		return c.in.Cancel(ctx, a)
 	}
 	if err := enterPieces(ctx, c, a, send, recv); err != nil {
 		return err
 	}
-	return c.wait(ctx, c.seq)
+	return c.in.Wait(ctx, c.in.Seq)
 }
 
 // startPieces begins a call over slices.
-func startPieces[T Number](c *Comm, a *args, send, recv [][]T) (Request, error) {
-	if a.err != nil {
-		return Request{}, a.err
+func startPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) (Request, error) {
+	if a.Err != nil {
+		return Request{}, a.Err
 	}
-	if err := c.begin(a.kind); err != nil {
+	if err := c.in.Begin(a.Kind); err != nil {
 		return Request{}, err
 	}
-	defer c.end()
+	defer c.in.End()
 	if err := enterPieces(context.Background(), c, a, send, recv); err != nil {
 		return Request{}, err
 	}
-	return Request{c.latest()}, nil
+	return Request{c.in.Latest()}, nil
 }
 
 // enterPieces begins the next call of the communicator, which is claimed, over
 // slices that have been checked.
-func enterPieces[T Number](ctx context.Context, c *Comm, a *args, send, recv [][]T) error {
-	if err := c.makeRoom(ctx); err != nil {
+func enterPieces[T Number](ctx context.Context, c *Comm, a *comm.Args, send, recv [][]T) error {
+	if err := c.in.MakeRoom(ctx); err != nil {
 		return err
 	}
-	a.pieces = slices.Grow(c.calls[(c.seq+1)%inFlight].Pieces[:0], len(recv)) // the memory of an earlier call's
-	gives := a.root < 0 || a.root == c.rank
+	a.Pieces = slices.Grow(c.in.Calls[(c.in.Seq+1)%comm.InFlight].Pieces[:0], len(recv)) // the memory of an earlier call's
+	gives := a.Root < 0 || a.Root == c.in.Rank
 	for i, end := 0, 0; i < len(recv); i++ {
 		end += len(recv[i]) * a.DType.Size()
 		p := engine.Piece{Out: bytesOf(recv[i]), End: end}
 		if gives {
 			p.In = bytesOf(send[i])
 		}
-		a.pieces = append(a.pieces, p)
+		a.Pieces = append(a.Pieces, p)
 	}
-	return c.enter(ctx, a)
+	return c.in.Enter(ctx, a)
 }

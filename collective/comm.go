@@ -3,13 +3,19 @@ package collective
 import (
 	"context"
 
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"
 )
 
 // Comm is a communicator: the ranks of a World, their links, and the plans for
 // them. One goroutine at a time may make a call on it; a second one gets
 // ErrBusy.
-type Comm struct{ *inside }
+type Comm struct {
+	handle
+	in *comm.Comm
+}
+
+type handle = comm.Handle // for comm.Of
 
 // New makes a communicator of all ranks of w. All ranks call it together, with
 // the same options. It compares the ranks' settings, measures the links
@@ -20,36 +26,36 @@ type Comm struct{ *inside }
 // The caller closes the communicator, before the World. Several communicators
 // of one World may exist at once.
 func New(ctx context.Context, w World, opts ...Option) (*Comm, error) {
-	return outside(open(ctx, w, opts...))
+	return outside(comm.New(ctx, w, opts...))
 }
 
-func outside(in *inside, err error) (*Comm, error) {
+func outside(in *comm.Comm, err error) (*Comm, error) {
 	if in == nil {
 		return nil, err
 	}
-	return &Comm{in}, err
+	return &Comm{comm.NewHandle(in), in}, err
 }
 
 // Rank returns this rank, from 0.
-func (c *Comm) Rank() int { return c.rank }
+func (c *Comm) Rank() int { return c.in.Rank }
 
 // Size returns the number of ranks.
-func (c *Comm) Size() int { return c.size }
+func (c *Comm) Size() int { return c.in.Size }
 
 // Name returns the name of the communicator, which reports and errors call it by.
-func (c *Comm) Name() string { return c.name }
+func (c *Comm) Name() string { return c.in.Name }
 
 // Graph returns what was measured of the links between the ranks. It must not
 // be changed.
-func (c *Comm) Graph() *topo.Graph { return c.graph }
+func (c *Comm) Graph() *topo.Graph { return c.in.Graph }
 
 // Between returns how the graph of ranks on several hosts is known, nil for one
 // host and for a graph that New was given. It must not be changed.
-func (c *Comm) Between() *Between { return c.between }
+func (c *Comm) Between() *Between { return c.in.Between }
 
 // Explain returns, for people, the plans of the communicator and the sizes for
 // which each is used.
-func (c *Comm) Explain() string { return c.plans.explain() }
+func (c *Comm) Explain() string { return c.in.Plans.Explain() }
 
 // Close leaves the communicator and gives its memory back. Ranks that wait for
 // this one get ErrPeerClosed. A call under way on this rank ends first.
@@ -62,7 +68,7 @@ func (c *Comm) Explain() string { return c.plans.explain() }
 //
 // Any goroutine may call Close; the second and later calls return when the
 // first has ended, with nil.
-func (c *Comm) Close() error { return c.inside.Close() }
+func (c *Comm) Close() error { return c.in.Close() }
 
 // Split makes new communicators, one for each colour, of the ranks that gave
 // it, ordered by key and then by their rank in c. All ranks of c call it
@@ -77,13 +83,13 @@ func (c *Comm) Close() error { return c.inside.Close() }
 // messages, and two descriptors; its rank 0 has one for the memory and one for each
 // other rank.
 func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
-	return outside(c.inside.Split(ctx, color, key, opts...))
+	return outside(c.in.Split(ctx, color, key, opts...))
 }
 
 // Abort ends the communicator on all ranks: what is under way, and every later
 // call, fails with ErrAborted, this rank and cause, which may be nil. Any
 // goroutine may call it.
-func (c *Comm) Abort(cause error) { c.inside.Abort(cause) }
+func (c *Comm) Abort(cause error) { c.in.Abort(cause) }
 
 // UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
-func (c *Comm) UnusedPlan() string { return c.inside.UnusedPlan() }
+func (c *Comm) UnusedPlan() string { return c.in.UnusedPlan() }

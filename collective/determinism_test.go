@@ -47,9 +47,9 @@ func TestSameBits(t *testing.T) {
 				mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
 					got, err := roughSums(t, c, fits, count, runs)
 					for run, bits := range got {
-						if first[c.rank] == nil {
-							first[c.rank] = bits
-						} else if !bytes.Equal(bits, first[c.rank]) {
+						if first[c.in.Rank] == nil {
+							first[c.in.Rank] = bits
+						} else if !bytes.Equal(bits, first[c.in.Rank]) {
 							return fmt.Errorf("run %d gave other bits than the first one", run)
 						}
 					}
@@ -71,8 +71,8 @@ func TestSameBits(t *testing.T) {
 // roughSums makes all reductions that the shape fits, many times, every other
 // time in flight side by side, and returns the bits of all results of each run.
 func roughSums(t *testing.T, c *Comm, fits func(plan.Kind) bool, count, runs int) ([][]byte, error) {
-	send, part := make([]float32, count*c.size), make([]float32, count)
-	rough(send, c.rank)
+	send, part := make([]float32, count*c.in.Size), make([]float32, count)
+	rough(send, c.in.Rank)
 	got := make([][]byte, runs)
 	for run := range got {
 		calls := []func() (Request, error){}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
@@ -131,7 +132,7 @@ func shift[T Number](part, whole []T) int { return cap(whole) - cap(part) }
 
 func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, send, recv cuda.Slice[T]) error {
 	c := t.c
-	switch f := t.k.of(factorOf(c.rank)); {
+	switch f := t.k.of(factorOf(c.in.Rank)); {
 	case t.kind == plan.AllReduce && t.premul:
 		return AllReducePreMulDevice(ctx, c, s, send, recv, f)
 	case t.kind == plan.Reduce && t.premul:
@@ -157,7 +158,7 @@ func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, s
 // deviceCases are the calls that run on devices, drawn.
 func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 	var all []testCase
-	for _, kind := range deviceKinds {
+	for _, kind := range comm.DeviceKinds {
 		for _, base := range variants(kind) {
 			for i, n := range counts {
 				for j, typed := range elementTypes {
@@ -215,9 +216,9 @@ func TestManyDeviceCalls(t *testing.T) {
 	if !onRanks(t, n, "dgx1v", "TREERUN_FAKE_GPU_JITTER=10:3") {
 		return
 	}
-	calls := 2*inFlight + 7
+	calls := 2*comm.InFlight + 7
 	if raceDetector {
-		calls = inFlight + 7
+		calls = comm.InFlight + 7
 	}
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
 		ctx := t.Context()

@@ -3,63 +3,61 @@ package collective
 import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-func bufferOf[T Number](name string, s cuda.Slice[T]) buffer {
-	return buffer{name, s.Device(), s.Addr(), s.Len(), s.Bytes(), s.Check()}
+func setDevice[T Number](c *Comm, kind plan.Kind, s *cuda.Stream, root, count int, in,
+	out comm.Buffer) *comm.DeviceArgs {
+	return new(comm.DeviceArgs).Set(c.in, kind, dtypeOf[T](), s, root, count, in, out)
 }
 
-func setDevice[T Number](c *Comm, kind plan.Kind, s *cuda.Stream, root, count int, in, out buffer) *deviceArgs {
-	return new(deviceArgs).set(c.inside, kind, dtypeOf[T](), s, root, count, in, out)
+func deviceAllReduce[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) *comm.DeviceArgs {
+	k := setDevice[T](c, plan.AllReduce, s, -1, recv.Len(), comm.BufferOf("send", send),
+		comm.BufferOf("recv", recv))
+	k.SameLength(c.in, send.Len(), recv.Len())
+	return k.Reducing(c.in, kernel.Op(op)).Separate(c.in)
 }
 
-func deviceAllReduce[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) *deviceArgs {
-	k := setDevice[T](c, plan.AllReduce, s, -1, recv.Len(), bufferOf("send", send),
-		bufferOf("recv", recv))
-	k.sameLength(c.inside, send.Len(), recv.Len())
-	return k.reducing(c.inside, kernel.Op(op)).separate(c.inside)
-}
-
-func deviceReduce[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op, root int) *deviceArgs {
-	var out buffer
-	if c.rank == root {
-		out = bufferOf("recv", recv)
+func deviceReduce[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op, root int) *comm.DeviceArgs {
+	var out comm.Buffer
+	if c.in.Rank == root {
+		out = comm.BufferOf("recv", recv)
 	}
-	k := setDevice[T](c, plan.Reduce, s, root, send.Len(), bufferOf("send", send), out)
-	if c.rank == root {
-		k.sameLength(c.inside, send.Len(), recv.Len())
+	k := setDevice[T](c, plan.Reduce, s, root, send.Len(), comm.BufferOf("send", send), out)
+	if c.in.Rank == root {
+		k.SameLength(c.in, send.Len(), recv.Len())
 	}
-	return k.reducing(c.inside, kernel.Op(op)).separate(c.inside)
+	return k.Reducing(c.in, kernel.Op(op)).Separate(c.in)
 }
 
-func deviceBroadcast[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) *deviceArgs {
-	var in buffer
-	if c.rank == root {
-		in = bufferOf("send", send)
+func deviceBroadcast[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) *comm.DeviceArgs {
+	var in comm.Buffer
+	if c.in.Rank == root {
+		in = comm.BufferOf("send", send)
 	}
-	k := setDevice[T](c, plan.Broadcast, s, root, recv.Len(), in, bufferOf("recv", recv))
-	if c.rank == root {
-		k.sameLength(c.inside, send.Len(), recv.Len())
+	k := setDevice[T](c, plan.Broadcast, s, root, recv.Len(), in, comm.BufferOf("recv", recv))
+	if c.in.Rank == root {
+		k.SameLength(c.in, send.Len(), recv.Len())
 	}
-	return k.separate(c.inside)
+	return k.Separate(c.in)
 }
 
-func deviceAllGather[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) *deviceArgs {
-	k := setDevice[T](c, plan.AllGather, s, -1, send.Len(), bufferOf("send", send),
-		bufferOf("recv", recv))
-	k.parts(c.inside, "recv", recv.Len(), send.Len())
-	return k.separateParts(c.inside, k.in, k.out)
+func deviceAllGather[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) *comm.DeviceArgs {
+	k := setDevice[T](c, plan.AllGather, s, -1, send.Len(), comm.BufferOf("send", send),
+		comm.BufferOf("recv", recv))
+	k.Parts(c.in, "recv", recv.Len(), send.Len())
+	return k.SeparateParts(c.in, k.In, k.Out)
 }
 
-func deviceReduceScatter[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) *deviceArgs {
-	k := setDevice[T](c, plan.ReduceScatter, s, -1, recv.Len(), bufferOf("send", send),
-		bufferOf("recv", recv))
-	k.parts(c.inside, "send", send.Len(), recv.Len())
-	return k.reducing(c.inside, kernel.Op(op)).separateParts(c.inside, k.out, k.in)
+func deviceReduceScatter[T Number](c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) *comm.DeviceArgs {
+	k := setDevice[T](c, plan.ReduceScatter, s, -1, recv.Len(), comm.BufferOf("send", send),
+		comm.BufferOf("recv", recv))
+	k.Parts(c.in, "send", send.Len(), recv.Len())
+	return k.Reducing(c.in, kernel.Op(op)).SeparateParts(c.in, k.Out, k.In)
 }
 
-func preMultipliedOnDevice[T Number](k *deviceArgs, factor T) *deviceArgs {
-	preMultiplied(&k.args, factor)
+func preMultipliedOnDevice[T Number](k *comm.DeviceArgs, factor T) *comm.DeviceArgs {
+	preMultiplied(&k.Args, factor)
 	return k
 }

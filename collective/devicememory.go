@@ -4,11 +4,12 @@ import (
 	"context"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/comm"
 )
 
 // DeviceMemory is device memory of all ranks that every device may read where it
 // lies: see RegisterDevice.
-type DeviceMemory struct{ memory *deviceMemory }
+type DeviceMemory struct{ memory *comm.DeviceMemory }
 
 // RegisterDevice lets the devices of all ranks read x where it lies, which spares
 // large calls the copies through staging memory: AllReduceDevice, AllGatherDevice
@@ -24,7 +25,7 @@ type DeviceMemory struct{ memory *deviceMemory }
 // is of a pool, or ranks are on several hosts, it may be called and has no effect:
 // calls go through staging memory.
 func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*DeviceMemory, error) {
-	m, err := c.registerDevice(ctx, x)
+	m, err := c.in.RegisterDevice(ctx, x)
 	if err != nil {
 		return nil, err
 	}

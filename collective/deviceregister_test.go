@@ -40,7 +40,7 @@ func TestRegisteredMemory(t *testing.T) {
 				return err
 			}
 		}
-		if !m[0].memory.direct || m[1].memory.number != 2 || m[0].memory.bytes != 4*(n*count+shift) {
+		if !m[0].memory.Direct || m[1].memory.Number != 2 || m[0].memory.Bytes != 4*(n*count+shift) {
 			return fmt.Errorf("rank %d has registered %+v", c.Rank(), *m[0])
 		}
 		if err := tryRegistered(t, c, s, x, shift, count); err != nil {

@@ -21,7 +21,7 @@ func relayed(t *testing.T, body func(c *Comm, s *cuda.Stream) error) {
 		if err := errors.Join(BarrierDevice(t.Context(), c, s), c.SyncDevice(t.Context(), s)); err != nil {
 			return err
 		}
-		if len(c.sides) == 0 {
+		if len(c.in.Sides) == 0 {
 			return errors.New("the devices read each other: nothing is relayed")
 		}
 		return body(c, s)
@@ -79,10 +79,10 @@ func TestRelayedRankLost(t *testing.T) {
 		}
 		if c.Rank() == 1 { // it never comes, and rank 0 hears that it has gone
 			for failed := false; !failed && ctx.Err() == nil; time.Sleep(time.Millisecond) {
-				_, failed = c.ep.Aborted()
+				_, failed = c.in.Endpoint.Aborted()
 			}
 		} else {
-			c.sides[0].ep.Abort(transport.Fault{Rank: 1, Text: engine.FaultLost + "it was unplugged"})
+			c.in.Sides[0].Endpoint.Abort(transport.Fault{Rank: 1, Text: engine.FaultLost + "it was unplugged"})
 		}
 		err := c.SyncDevice(ctx, s)
 		if c.Rank() == 1 {

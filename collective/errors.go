@@ -1,58 +1,50 @@
 package collective
 
-import (
-	"errors"
-	"fmt"
-	"strings"
-
-	"github.com/treerun/treerun/internal/engine"
-	"github.com/treerun/treerun/internal/waits"
-	"github.com/treerun/treerun/transport"
-)
+import "github.com/treerun/treerun/internal/comm"
 
 // What can be wrong; test with errors.Is.
 var (
 	// ErrArgument: the call cannot be made with these arguments. Nothing was
 	// sent, the communicator stays usable.
-	ErrArgument = errors.New("invalid argument")
+	ErrArgument = comm.ErrArgument
 
 	// ErrBusy: another goroutine is in a call on the same communicator. Nothing
 	// was sent.
-	ErrBusy = errors.New("another call is under way on this communicator")
+	ErrBusy = comm.ErrBusy
 
 	// ErrClosed: this rank has closed the communicator.
-	ErrClosed = errors.New("the communicator is closed")
+	ErrClosed = comm.ErrClosed
 
 	// ErrMismatch: the ranks made different calls.
-	ErrMismatch = errors.New("ranks called different collectives")
+	ErrMismatch = comm.ErrMismatch
 
 	// ErrRankLost: a rank has ended.
-	ErrRankLost = errors.New("a rank is lost")
+	ErrRankLost = comm.ErrRankLost
 
 	// ErrPeerClosed: a rank closed the communicator while others were in a call.
-	ErrPeerClosed = errors.New("a rank closed the communicator early")
+	ErrPeerClosed = comm.ErrPeerClosed
 
 	// ErrCanceled: the context of a rank's call ended. Where it was cancelled, that
 	// rank is at fault; where its time was up, the rank that all wait for. The
 	// contents of the call's slices are undefined; see "After a failure".
-	ErrCanceled = errors.New("a call was cancelled")
+	ErrCanceled = comm.ErrCanceled
 
 	// ErrStalled: a rank has waited for longer than the stall timeout; see
 	// WithStallTimeout.
-	ErrStalled = waits.ErrStalled
+	ErrStalled = comm.ErrStalled
 
 	// ErrAborted: a rank called Abort.
-	ErrAborted = errors.New("a rank aborted the communicator")
+	ErrAborted = comm.ErrAborted
 
 	// ErrLink: a link between two ranks broke, or carried what it must not.
-	ErrLink = errors.New("a link failed")
+	ErrLink = comm.ErrLink
 
 	// ErrDevice: a device of a rank, or its driver, did not do what it was asked
 	// for. On that rank the error wraps a *cuda.Error as well.
-	ErrDevice = errors.New("a device failed")
+	ErrDevice = comm.ErrDevice
 
 	// ErrDisagree: the ranks have different settings, graphs or plans.
-	ErrDisagree = errors.New("the ranks do not agree")
+	ErrDisagree = comm.ErrDisagree
 )
 
 // RankError is the first failure of a communicator, the same one on all ranks.
@@ -61,68 +53,8 @@ var (
 // with one exception: the process of another rank of this host that was stopped (SIGSTOP, a
 // debugger) for more than a second in the middle of a copy to a buffer of 64 KiB or more ends
 // that copy when it goes on.
-type RankError struct {
-	Rank int    // the rank at fault, -1 when it is not one rank's
-	Op   string // the call that this rank made, as "AllReduce #41 (sum of 1000 float32)"
-	Err  error  // what happened; wraps one of the errors above
-	Hint string // what has become of the call's slices, "" when there is nothing to say
-}
-
-// Error names the call, the rank at fault and what happened.
-func (e *RankError) Error() string {
-	rank, text := fmt.Sprintf("rank %d", e.Rank), fmt.Sprint(e.Err)
-	if e.Hint != "" {
-		text += " (" + e.Hint + ")"
-	}
-	if e.Rank < 0 || strings.HasPrefix(text, rank+" ") || strings.HasPrefix(text, rank+":") {
-		return fmt.Sprintf("collective: %s: %s", e.Op, text) // it names the rank itself
-	}
-	return fmt.Sprintf("collective: %s: %s: %s", e.Op, rank, text)
-}
-
-// Unwrap returns what happened.
-func (e *RankError) Unwrap() error { return e.Err }
-
-// faultError is a transport.Fault as an error: its text is the fault's, its
-// kind one of the errors above.
-type faultError struct {
-	kind error
-	text string
-}
-
-func (e *faultError) Error() string { return e.text }
-func (e *faultError) Unwrap() error { return e.kind }
-
-// givenUp is the error of the rank whose context has ended: it is of two kinds,
-// and its text, which is that of all ranks, names the end of the context.
-type givenUp struct{ fault, cause error }
-
-func (e *givenUp) Error() string   { return e.fault.Error() }
-func (e *givenUp) Unwrap() []error { return []error{e.fault, e.cause} }
-
-var faultKinds = []struct {
-	prefix string
-	kind   error
-}{
-	{engine.FaultMismatch, ErrMismatch},
-	{engine.FaultLost, ErrRankLost},
-	{engine.FaultClosed, ErrPeerClosed},
-	{engine.FaultCanceled, ErrCanceled},
-	{engine.FaultLink, ErrLink},
-	{engine.FaultAborted, ErrAborted},
-	{engine.FaultStalled, ErrStalled},
-	{faultDevice, ErrDevice},
-}
-
-// faultDevice begins the text of a fault of a device.
-const faultDevice = "device: "
-
-func errorOf(f transport.Fault) error {
-	for _, k := range faultKinds {
-		if text, ok := strings.CutPrefix(f.Text, k.prefix); ok {
-			return &faultError{kind: k.kind, text: text}
-		}
-	}
-	// The transport's own words: a peer's connection ended.
-	return &faultError{kind: ErrRankLost, text: f.Text}
-}
+//
+// Its fields are Rank, the rank at fault, -1 when it is not one rank's; Op, the call that this
+// rank made, as "AllReduce #41 (sum of 1000 float32)"; Err, what happened, which wraps one of the
+// errors above; and Hint, what has become of the call's slices, "" when there is nothing to say.
+type RankError = comm.RankError

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -138,7 +139,7 @@ func TestContext(t *testing.T) {
 		switch c.Rank() {
 		case 2: // comes when it is over
 			for over := false; !over; time.Sleep(time.Millisecond) {
-				_, over = c.ep.Aborted()
+				_, over = c.in.Endpoint.Aborted()
 			}
 		case 1:
 			var cancel context.CancelFunc
@@ -198,7 +199,7 @@ func TestPeerEndsDuringNew(t *testing.T) {
 	}
 	for r, err := range ranktest.New(ranktest.OneHost(2)...).Run(t, func(w *ranktest.World) error {
 		_, err := New(t.Context(), &fakeWorld{World: w}, WithGraph(topo.UniformGraph(2)),
-			func(c *config) { c.connect = refuse })
+			func(c *comm.Config) { c.Connect = refuse })
 		return err
 	}) {
 		var re *RankError

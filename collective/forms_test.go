@@ -23,14 +23,14 @@ type coalescedTrial[T Number] struct {
 // ends; cl.inPlace makes every other piece in place.
 func (k codec[T]) inPieces(c *Comm, cl call, ends []int) *coalescedTrial[T] {
 	t := &coalescedTrial[T]{call: cl, k: k, c: c}
-	result := cl.origins(c.rank, c.size)[0]
-	gives := cl.kind == plan.AllReduce || c.rank == cl.root
+	result := cl.origins(c.in.Rank, c.in.Size)[0]
+	gives := cl.kind == plan.AllReduce || c.in.Rank == cl.root
 	from := 0
 	for i, end := range ends {
 		n := end - from
 		in := newMemory[T](n)
 		if gives {
-			k.fill(in.body, cl, c.size, origin{c.rank, from})
+			k.fill(in.body, cl, c.in.Size, origin{c.in.Rank, from})
 		}
 		out := in
 		if !cl.inPlace || i%2 == 1 || !gives {
@@ -39,7 +39,7 @@ func (k codec[T]) inPieces(c *Comm, cl call, ends []int) *coalescedTrial[T] {
 			t.mem = append(t.mem, in)
 		}
 		want := make([]T, n)
-		k.fill(want, cl, c.size, origin{result.rank, from})
+		k.fill(want, cl, c.in.Size, origin{result.rank, from})
 		out.expect(0, want)
 		t.mem = append(t.mem, out)
 		t.send, t.recv = append(t.send, in.body), append(t.recv, out.body)
@@ -78,7 +78,7 @@ func (t *coalescedTrial[T]) reset() {
 func (t *coalescedTrial[T]) check() error {
 	for i, m := range t.mem {
 		if err := m.check(); err != nil {
-			return fmt.Errorf("rank %d: %v: buffer %d: %w", t.c.rank, t, i, err)
+			return fmt.Errorf("rank %d: %v: buffer %d: %w", t.c.in.Rank, t, i, err)
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func randomEnds(count int, rng *rand.Rand) []int {
 // randomTrial draws a call of any kind, as all ranks draw it from equal rngs.
 func randomTrial(c *Comm, rng *rand.Rand) trial {
 	most := []int{3, 100, 3000, 30000}[rng.IntN(4)]
-	cl := call{count: rng.IntN(most), root: rng.IntN(c.size), inPlace: rng.IntN(2) == 0}
+	cl := call{count: rng.IntN(most), root: rng.IntN(c.in.Size), inPlace: rng.IntN(2) == 0}
 	if rng.IntN(4) == 0 {
 		cl.kind, cl.op = plan.AllReduce, operations[rng.IntN(len(operations))]
 		if rng.IntN(2) == 0 {
@@ -145,7 +145,7 @@ func TestMixedForms(t *testing.T) {
 		}
 		seed := rng.Uint64()
 		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
-			shared, own := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, uint64(c.rank+1)))
+			shared, own := rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, uint64(c.in.Rank+1)))
 			return mixedForms(t, c, shared, own, calls/size)
 		}, opts...)
 	})

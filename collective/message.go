@@ -3,6 +3,7 @@ package collective
 import (
 	"context"
 
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/engine"
 )
 
@@ -10,13 +11,13 @@ import (
 // any call, Wait or Test of its communicator runs on this rank. As many may be
 // under way as one likes: to begin one more never waits. Wait or Test may be called
 // again after the end, and need not be called. The zero value is done.
-type Message struct{ message message }
+type Message struct{ message comm.Message }
 
 // Send sends buf to rank to under a tag. It returns when buf may be used again,
 // which says nothing about whether to has received it. Messages with the same
 // tag between two ranks arrive in the order in which they were sent.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	return c.runMessage(ctx, "Send", messageOf(buf, to, tag), tag, c.engine.StartSend)
+	return c.in.RunMessage(ctx, "Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
 }
 
 // Recv receives into buf what rank from sends under a tag. The length and the
@@ -24,7 +25,7 @@ func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 // ranks.
 // After an error the contents of buf are undefined.
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
-	return c.runMessage(ctx, "Recv", messageOf(buf, from, tag), tag, c.engine.StartRecv)
+	return c.in.RunMessage(ctx, "Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
 }
 
 func messageOf[T Number](buf []T, peer, tag int) engine.Message {
@@ -38,41 +39,41 @@ func messageOf[T Number](buf []T, peer, tag int) engine.Message {
 // After an error the contents of recv are undefined.
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
 	const name = "SendRecv"
-	if overlapOf(bytesOf(send), bytesOf(recv)) != apart {
-		return c.messageError(name, "send and recv overlap")
+	if comm.OverlapOf(bytesOf(send), bytesOf(recv)) != comm.Apart {
+		return c.in.MessageError(name, "send and recv overlap")
 	}
-	if to == c.rank && from == c.rank {
+	if to == c.in.Rank && from == c.in.Rank {
 		return sendToSelf(c, send, recv, tag)
 	}
-	return c.sendRecv(ctx, messageOf(recv, from, tag), messageOf(send, to, tag), tag)
+	return c.in.SendRecv(ctx, messageOf(recv, from, tag), messageOf(send, to, tag), tag)
 }
 
 // sendToSelf is a SendRecv of a rank with itself.
 func sendToSelf[T Number](c *Comm, send, recv []T, tag int) error {
 	const name = "SendRecv"
 	if len(send) != len(recv) {
-		return c.messageError(name, "send has %d elements, recv %d", len(send), len(recv))
+		return c.in.MessageError(name, "send has %d elements, recv %d", len(send), len(recv))
 	}
-	if err := c.checkTag(name, tag); err != nil {
+	if err := c.in.CheckTag(name, tag); err != nil {
 		return err
 	}
-	if err := c.claim(name); err != nil {
+	if err := c.in.Claim(name); err != nil {
 		return err
 	}
-	defer c.end()
+	defer c.in.End()
 	copy(recv, send)
 	return nil
 }
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
-	m, err := c.startMessage("Send", messageOf(buf, to, tag), tag, c.engine.StartSend)
+	m, err := c.in.StartMessage("Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
 	return Message{m}, err
 }
 
 // StartRecv begins a Recv; buf must not be used until the Message is done.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
-	m, err := c.startMessage("Recv", messageOf(buf, from, tag), tag, c.engine.StartRecv)
+	m, err := c.in.StartMessage("Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
 	return Message{m}, err
 }
 

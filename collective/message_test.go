@@ -20,7 +20,7 @@ func TestNameOfAMessageThatWentOut(t *testing.T) {
 			c.Abort(errors.New("enough"))
 			return nil
 		}
-		for failed := false; !failed; _, failed = c.ep.Aborted() {
+		for failed := false; !failed; _, failed = c.in.Endpoint.Aborted() {
 			runtime.Gosched()
 		}
 		return Send(t.Context(), c, []int32{1, 2, 3}, 1, 5)

@@ -209,7 +209,7 @@ func tryMismatch(t *testing.T, size, odd int, mc mismatchCase, makeCalls func(*t
 	start := time.Now()
 	errs := runRanks(t, size, func(_ *fakeWorld, c *Comm) error {
 		calls := mc.usual
-		if c.rank == odd {
+		if c.in.Rank == odd {
 			calls = mc.odd
 		}
 		err := makeCalls(t, c, calls)
@@ -248,7 +248,7 @@ func TestMismatchPlan(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if c.rank == 2 {
+			if c.in.Rank == 2 {
 				name := choice.Name
 				if chunks.Max == 0 {
 					names := slices.DeleteFunc(c.Algorithms(plan.AllReduce), func(n string) bool { return n == name })
@@ -256,7 +256,7 @@ func TestMismatchPlan(t *testing.T) {
 				}
 				other := planner.DecidedChoice{Below: math.MaxInt64, Bytes: 4000, Algorithm: name, Chunks: chunks}
 				table := planner.DecidedTable{Kind: int(plan.AllReduce), Choices: []planner.DecidedChoice{other}}
-				if err := c.plans.Follow(&planner.Decision{Tables: []planner.DecidedTable{table}}); err != nil {
+				if err := c.in.Plans.Follow(&planner.Decision{Tables: []planner.DecidedTable{table}}); err != nil {
 					return err
 				}
 			}
@@ -297,7 +297,7 @@ func TestMismatchCoalesced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 				x := cut(10, 10, 30)
-				if c.rank == 1 {
+				if c.in.Rank == 1 {
 					x = odd.pieces
 				}
 				err := AllReduceCoalesced(t.Context(), c, x, x, Sum)
@@ -311,7 +311,7 @@ func TestMismatchCoalesced(t *testing.T) {
 		})
 	}
 	mustRun(t, 3, func(_ *fakeWorld, c *Comm) error {
-		x := [][][]float32{cut(30), cut(1, 2, 30), cut(0, 29, 30, 30)}[c.rank]
+		x := [][][]float32{cut(30), cut(1, 2, 30), cut(0, 29, 30, 30)}[c.in.Rank]
 		return AllReduceCoalesced(t.Context(), c, x, x, Sum)
 	})
 }
@@ -361,7 +361,7 @@ func TestMismatchMessage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {
 				err := error(nil)
-				switch c.rank {
+				switch c.in.Rank {
 				case 0:
 					err = tc.send(t, c)
 				case 1:

@@ -104,7 +104,7 @@ func (k codec[T]) payload(o operation, from int) *memory[T] {
 }
 
 func (k codec[T]) sends(c *Comm, o operation) modelled {
-	m := k.payload(o, c.rank)
+	m := k.payload(o, c.in.Rank)
 	m.expect(0, nil)
 	return &messageTrial[T]{o, c, m, nil}
 }
@@ -116,7 +116,7 @@ func (k codec[T]) receives(c *Comm, o operation) modelled {
 }
 
 func (k codec[T]) exchanges(c *Comm, o operation) modelled {
-	send, recv := k.payload(o, c.rank), newMemory[T](o.Count)
+	send, recv := k.payload(o, c.in.Rank), newMemory[T](o.Count)
 	send.expect(0, nil)
 	recv.expect(0, k.payload(o, o.From).body)
 	return &messageTrial[T]{o, c, send, recv}
@@ -174,7 +174,7 @@ func runModel(ctx context.Context, c *Comm, operations []operation) error {
 	in := &interpreter{outer: c, c: c, begun: map[int]waiting{}, trials: map[int]modelled{}}
 	for i, o := range operations {
 		if err := in.do(ctx, o); err != nil {
-			err = fmt.Errorf("rank %d, operation %d, %v: %w", c.rank, i, o, err)
+			err = fmt.Errorf("rank %d, operation %d, %v: %w", c.in.Rank, i, o, err)
 			c.Abort(err) // the others may wait for this rank
 			if in.c != c {
 				in.c.Abort(err)
@@ -185,7 +185,7 @@ func runModel(ctx context.Context, c *Comm, operations []operation) error {
 	}
 	for _, m := range in.all {
 		if err := checked(m); err != nil {
-			return fmt.Errorf("rank %d, after the end, %+v: %w", c.rank, m, err)
+			return fmt.Errorf("rank %d, after the end, %+v: %w", c.in.Rank, m, err)
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
@@ -49,9 +50,9 @@ var allModelRanks = []modelRanks{
 }
 
 func (m *modelRanks) options() []Option {
-	opts := []Option{WithTopoCache(""), WithGraph(ranktest.Graph(m.hosts)), func(c *config) {
+	opts := []Option{WithTopoCache(""), WithGraph(ranktest.Graph(m.hosts)), func(c *comm.Config) {
 		if m.cores > 0 {
-			c.cores = m.cores
+			c.Cores = m.cores
 		}
 	}}
 	return append(opts, m.opts...)
@@ -130,7 +131,7 @@ func (m *modelRanks) worlds() []World {
 	job, all := ranktest.New(m.hosts...), make([]World, len(m.hosts))
 	for r := range all {
 		all[r] = job.World(r)
-		if !oneHost(m.hosts) {
+		if !comm.OneHost(m.hosts) {
 			all[r] = &ranktest.Hosted{World: job.World(r)} // with addresses
 		}
 	}

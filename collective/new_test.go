@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 
@@ -84,18 +83,5 @@ func TestNoTopoCache(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("the cache holds %v, %v; want nothing", entries, err)
-	}
-}
-
-// A graph whose ranks are on other hosts than the job's is taken, and told.
-func TestGraphOfOtherHosts(t *testing.T) {
-	given := topo.UniformGraph(4)
-	s := setup{w: InProcess(4)[0], cfg: &config{graph: given}}
-	if text := s.otherHosts(); text != "" {
-		t.Errorf("the same hosts: %s", text)
-	}
-	given.Hosts = []int{3, 3, 5, 5}
-	if text := s.otherHosts(); !strings.Contains(text, "on 2 hosts, those of the job on 1") {
-		t.Errorf("other hosts: %q", text)
 	}
 }

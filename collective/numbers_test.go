@@ -34,12 +34,12 @@ func tryNumbers[T Number](t *testing.T, n numbers[T]) {
 			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
 				var x []T
 				for _, row := range n.in {
-					x = append(x, row[c.rank])
+					x = append(x, row[c.in.Rank])
 				}
 				x = slices.Repeat(x, times)
 				err := error(nil)
 				if n.factor != nil {
-					err = AllReducePreMul(t.Context(), c, x, x, n.factor[c.rank])
+					err = AllReducePreMul(t.Context(), c, x, x, n.factor[c.in.Rank])
 				} else {
 					err = AllReduce(t.Context(), c, x, x, n.op)
 				}
@@ -206,7 +206,7 @@ func roundsEach[T Number](t *testing.T, k codec[T], digits int) {
 		found++
 		for _, s := range localAlgorithms[:firstAlgorithms] {
 			mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
-				all := slices.Repeat([]T{k.of(x[c.rank])}, 300)
+				all := slices.Repeat([]T{k.of(x[c.in.Rank])}, 300)
 				if err := AllReduce(t.Context(), c, all, all, Sum); err != nil {
 					return err
 				}

@@ -14,9 +14,9 @@ import (
 // with good arguments.
 func everyCall(t *testing.T, c *Comm) (map[string]func() error, error) {
 	ctx := t.Context()
-	x, y := make([]float32, 5), make([]float32, 5*c.size)
+	x, y := make([]float32, 5), make([]float32, 5*c.in.Size)
 	xs := [][]float32{x}
-	next := (c.rank + 1) % c.size
+	next := (c.in.Rank + 1) % c.in.Size
 	prepared, err := AllReduceInit(c, x, x, Sum)
 	if err != nil {
 		return nil, err
@@ -54,7 +54,7 @@ func everyCall(t *testing.T, c *Comm) (map[string]func() error, error) {
 		"Send":                    func() error { return Send(ctx, c, x, next, 0) },
 		"Recv":                    func() error { return Recv(ctx, c, x, next, 0) },
 		"SendRecv":                func() error { return SendRecv(ctx, c, x, next, y[:5], next, 0) },
-		"SendRecv, with itself":   func() error { return SendRecv(ctx, c, x, c.rank, y[:5], c.rank, 0) },
+		"SendRecv, with itself":   func() error { return SendRecv(ctx, c, x, c.in.Rank, y[:5], c.in.Rank, 0) },
 		"StartSend":               func() error { return begun(StartSend(c, x, next, 0)) },
 		"StartRecv":               func() error { return begun(StartRecv(c, x, next, 0)) },
 	}, nil
@@ -90,7 +90,7 @@ func TestOneCallAtATime(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if c.rank == 1 {
+		if c.in.Rank == 1 {
 			<-refused
 			return errors.Join(Barrier(t.Context(), c), Send(t.Context(), c, got, 0, 4), request.Wait(t.Context()))
 		}
@@ -120,7 +120,7 @@ func refuseAll(t *testing.T, c *Comm, request Request, message Message, done fun
 	calls["Test of a message"] = func() error { _, err := message.Test(); return err }
 	barrier := make(chan error)
 	go func() { barrier <- Barrier(t.Context(), c) }()
-	for !c.busy.Load() {
+	for !c.in.Busy.Load() {
 		time.Sleep(time.Millisecond)
 	}
 	for name, call := range calls {

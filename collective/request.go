@@ -1,6 +1,10 @@
 package collective
 
-import "context"
+import (
+	"context"
+
+	"github.com/treerun/treerun/internal/comm"
+)
 
 // Request is a call under way. The calls of a communicator are done in the
 // order in which they began, and many may be under way; their slices must not
@@ -14,7 +18,7 @@ import "context"
 //
 // After an error of any of them the contents of send and recv of all calls that were
 // under way are undefined.
-type Request struct{ request request }
+type Request struct{ request comm.Request }
 
 // Wait returns when the call is done on this rank. A ctx that ends is a failure
 // of the communicator on all ranks, as with every call.
@@ -25,7 +29,7 @@ func (r Request) Wait(ctx context.Context) error { return r.request.Wait(ctx) }
 func (r Request) Test() (bool, error) { return r.request.Test() }
 
 // begun is start for callers.
-func (c *Comm) begun(a *args) (Request, error) {
-	r, err := c.start(a)
+func (c *Comm) begun(a *comm.Args) (Request, error) {
+	r, err := c.in.Start(a)
 	return Request{r}, err
 }

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"
 )
 
 // TestInFlight starts more calls than may be under way, of several kinds, and
 // waits for some of them in another order.
 func TestInFlight(t *testing.T) {
-	const calls = 3 * inFlight / 2
+	const calls = 3 * comm.InFlight / 2
 	for _, size := range []int{1, 2, 5} {
 		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
 			requests := make([]Request, calls)
@@ -72,7 +73,7 @@ func TestInFlight(t *testing.T) {
 func TestReceiveThatStaysOpen(t *testing.T) {
 	const rounds = 300
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
-		peer, last, first := 1-c.rank, make([]int32, 100), Message{}
+		peer, last, first := 1-c.in.Rank, make([]int32, 100), Message{}
 		open, err := StartRecv(c, last, peer, 99)
 		if err != nil {
 			return err
@@ -122,7 +123,7 @@ func TestReceiveThatStaysOpen(t *testing.T) {
 func TestManyReceivesOpen(t *testing.T) {
 	const open = 1000
 	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
-		peer, got, all := 1-c.rank, make([]int32, open), make([]Message, open)
+		peer, got, all := 1-c.in.Rank, make([]int32, open), make([]Message, open)
 		for i := range all {
 			var err error
 			if all[i], err = StartRecv(c, got[i:i+1], peer, i); err != nil {

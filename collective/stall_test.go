@@ -91,7 +91,7 @@ func stallCases() []stallCase {
 // waitForFault returns the failure of c, which this rank does not call before.
 func waitForFault(c *Comm) error {
 	for failed := false; !failed; time.Sleep(time.Millisecond) {
-		_, failed = c.ep.Aborted()
+		_, failed = c.in.Endpoint.Aborted()
 	}
 	return Barrier(context.Background(), c)
 }

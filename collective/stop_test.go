@@ -52,7 +52,7 @@ var waitingForms = []struct {
 			if _, err := StartReduceScatter(c, x[:9], x[9:], Sum); !errors.Is(err, ErrArgument) {
 				return fmt.Errorf("a wrong call in between gave %v", err)
 			}
-			r, err := StartAllGather(c, x[:3], make([]float32, 3*c.size))
+			r, err := StartAllGather(c, x[:3], make([]float32, 3*c.in.Size))
 			if err != nil {
 				return err
 			}
@@ -174,7 +174,7 @@ func tryStop(t *testing.T, form string, wait func(context.Context, *Comm) error,
 			stopper := time.AfterFunc(30*time.Millisecond, func() {
 				// On a busy machine it may not have called yet. One that only asks now
 				// and then is seldom seen at it, but has begun long before the limit.
-				for start := time.Now(); s.by == 0 && !c.busy.Load() && time.Since(start) < time.Second; {
+				for start := time.Now(); s.by == 0 && !c.in.Busy.Load() && time.Since(start) < time.Second; {
 					time.Sleep(20 * time.Microsecond)
 				}
 				s.stop(w, c, cancel)
@@ -183,7 +183,7 @@ func tryStop(t *testing.T, form string, wait func(context.Context, *Comm) error,
 		}
 		if w.Rank() == 2 {
 			for stopped := false; !stopped; time.Sleep(time.Millisecond) {
-				_, stopped = c.ep.Aborted()
+				_, stopped = c.in.Endpoint.Aborted()
 			}
 			return nil
 		}
@@ -227,7 +227,7 @@ func TestEndedContext(t *testing.T) {
 			return p.Run(ctx)
 		},
 		"Send": func(ctx context.Context, c *Comm) error {
-			if c.rank == 1 {
+			if c.in.Rank == 1 {
 				return Send(ctx, c, x(), 0, 0)
 			}
 			return nil
@@ -237,7 +237,7 @@ func TestEndedContext(t *testing.T) {
 			for size := 2; size <= 3; size++ {
 				errs := runRanks(t, size, func(_ *fakeWorld, c *Comm) error {
 					ctx, cancel := context.WithCancel(t.Context())
-					if c.rank == 1 {
+					if c.in.Rank == 1 {
 						cancel()
 					}
 					defer cancel()

@@ -76,17 +76,17 @@ type collectiveTrial[T Number] struct {
 // try prepares call cl on this rank of c.
 func (k codec[T]) try(c *Comm, cl call) trial {
 	t := &collectiveTrial[T]{call: cl, k: k, c: c}
-	send, recv := cl.lengths(c.rank, c.size)
+	send, recv := cl.lengths(c.in.Rank, c.in.Size)
 	want := make([]T, max(recv, 0))
-	for i, o := range cl.origins(c.rank, c.size) {
-		k.fill(want[i*cl.count:(i+1)*cl.count], cl, c.size, o)
+	for i, o := range cl.origins(c.in.Rank, c.in.Size) {
+		k.fill(want[i*cl.count:(i+1)*cl.count], cl, c.in.Size, o)
 	}
 	const unused = 3 // length of a slice that the call must leave alone
 	if send < 0 || recv < 0 || !cl.inPlace {
 		in, out := newMemory[T](max(send, unused)), newMemory[T](max(recv, unused))
 		if send >= 0 {
 			in = newMemory[T](send)
-			k.fill(in.body, cl, c.size, origin{rank: c.rank})
+			k.fill(in.body, cl, c.in.Size, origin{rank: c.in.Rank})
 		}
 		if recv >= 0 {
 			out = newMemory[T](recv)
@@ -98,14 +98,14 @@ func (k codec[T]) try(c *Comm, cl call) trial {
 	}
 	both := newMemory[T](max(send, recv))
 	t.send, t.recv, t.mem = both.body, both.body, []*memory[T]{both}
-	mine := c.rank * cl.count
+	mine := c.in.Rank * cl.count
 	at := 0
 	if send < recv {
 		t.send = both.body[mine : mine+send]
 	} else if recv < send {
 		t.recv, at = both.body[mine:mine+recv], mine
 	}
-	k.fill(t.send, cl, c.size, origin{rank: c.rank})
+	k.fill(t.send, cl, c.in.Size, origin{rank: c.in.Rank})
 	both.expect(at, want)
 	return t
 }
@@ -136,7 +136,7 @@ func (t *collectiveTrial[T]) reset() {
 func (t *collectiveTrial[T]) check() error {
 	for i, m := range t.mem {
 		if err := m.check(); err != nil {
-			return fmt.Errorf("rank %d: %v: buffer %d: %w", t.c.rank, t, i, err)
+			return fmt.Errorf("rank %d: %v: buffer %d: %w", t.c.in.Rank, t, i, err)
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func (t *collectiveTrial[T]) check() error {
 
 func (t *collectiveTrial[T]) run(ctx context.Context) error {
 	c, send, recv := t.c, t.send, t.recv
-	switch f := t.k.of(factorOf(c.rank)); {
+	switch f := t.k.of(factorOf(c.in.Rank)); {
 	case t.kind == plan.AllReduce && t.premul:
 		return AllReducePreMul(ctx, c, send, recv, f)
 	case t.kind == plan.Reduce && t.premul:

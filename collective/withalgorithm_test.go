@@ -108,7 +108,7 @@ func TestWithAlgorithm(t *testing.T) {
 	}
 	dgx, _ := machines.Get("dgx1v")
 	for r, err := range runWith(t, 8, []map[string]string{{"graph": "dgx1v"}}, nil, func(c *Comm) error {
-		if c.graph.Digest() != dgx.Digest() {
+		if c.in.Graph.Digest() != dgx.Digest() {
 			return errors.New("another graph")
 		}
 		return nil

@@ -1,38 +1,21 @@
 package collective
 
-import (
-	"context"
-	"net/netip"
-)
+import "github.com/treerun/treerun/internal/comm"
 
-// World is what a communicator needs to know of the job. *rank.World is one.
-type World interface {
-	Rank() int           // this rank, from 0
-	Size() int           // number of ranks
-	HostOf(rank int) int // index of the host of a rank
-
-	// AllGather gives every rank the blobs of all ranks, by rank.
-	AllGather(ctx context.Context, blob []byte) ([][]byte, error)
-
-	// Failed is closed when a rank is known to have failed; Failure then says
-	// which one, and how.
-	Failed() <-chan struct{}
-	Failure() (rank int, err error)
-
-	// DeriveKey returns a 32-byte key that only the ranks of this job know,
-	// another one for every purpose.
-	DeriveKey(purpose string) []byte
-
-	JobID() string
-
-	// Setting returns a setting of the launcher, "" when it is not set.
-	Setting(name string) string
-}
+// World is what a communicator needs to know of the job: rank, size, hosts, AllGather of small
+// blobs, news of lost ranks, keys and settings. *rank.World is one.
+type World = comm.World
 
 // Networked is what the World must be, too, where its ranks are on several
-// hosts. *rank.World is one.
-type Networked interface {
-	ListenAddrs() []netip.Addr // of this rank's host, for other hosts, best first
-	HostName(rank int) string  // for people
-	Epoch() int                // how often the job was restarted under its id, from 0
-}
+// hosts: it knows addresses and names of hosts. *rank.World is one.
+type Networked = comm.Networked
+
+// Between says, for a communicator of several hosts, how its graph is known.
+type Between = comm.Between
+
+// InProcess returns the Worlds of n ranks that are goroutines of this process,
+// by rank. Every rank calls New with its own, in a goroutine of its own, and makes
+// its calls there. Nothing of them needs to be closed, and none of them ever
+// fails. Device calls, such as AllReduceDevice, are an ErrDevice: they need a process
+// per rank, as treerun starts them.
+func InProcess(n int) []World { return comm.InProcess(n) }

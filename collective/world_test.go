@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
@@ -44,11 +45,11 @@ type fakeWorld struct {
 func connectMem(_ context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
 	rank, key := w.Rank(), w.JobID()
 	for {
-		g, isGroup := w.(*group)
+		g, isGroup := w.(interface{ Above() World })
 		if !isGroup {
 			break
 		}
-		w = g.parent.world
+		w = g.Above()
 	}
 	f := w.(*fakeWorld)
 	f.job.mu.Lock()
@@ -68,7 +69,7 @@ func connectMem(_ context.Context, w World, purpose string, layout transport.Lay
 }
 
 // overMem connects ranks without a trial of what lending takes: here they always lend.
-func overMem(c *config) { c.connect, c.heapBytes, c.tryLending = connectMem, 2<<20, false }
+func overMem(c *comm.Config) { c.Connect, c.HeapBytes, c.TryLending = connectMem, 2<<20, false }
 
 // runRanks runs body as every rank of a job and returns their errors, by rank.
 // It fails the test when a rank is still running after a generous time.

@@ -12,6 +12,7 @@ import (
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -50,7 +51,7 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 	if err := r.grid.Validate(); err != nil {
 		return refuse(err.Error())
 	}
-	a := c.Aside()
+	a := comm.Of(c).Aside()
 	if err := a.Claim(name); err != nil {
 		return Stats{}, err
 	}

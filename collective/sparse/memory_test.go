@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/transport"
@@ -139,7 +140,7 @@ func TestSharedMemoryIsBounded(t *testing.T) {
 				return err
 			}
 		}
-		stateOf(c.Aside()).host.Keep = keep
+		stateOf(comm.Of(c).Aside()).host.Keep = keep
 		before, err := agreed(t, c)
 		for i, step := range []struct {
 			x     []float32
@@ -190,7 +191,7 @@ func (p *poor) Alloc(n int) ([]byte, error) {
 // poorly has the communicator open links for the form Shared whose memory is used up when
 // fails says so.
 func poorly(c *collective.Comm, fails func(n int) bool) {
-	a := c.Aside()
+	a := comm.Of(c).Aside()
 	try := a.Try
 	a.Try = func(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error, error) {
 		ep, why, err := try(ctx, during, purpose, layout)
@@ -232,7 +233,7 @@ func TestSharedWithoutMemory(t *testing.T) {
 					return fmt.Errorf("%v", stats)
 				}
 				r := newReduction(allReduce, newConfig(nil), dtypeOf[float32](), collective.Sum, 60000)
-				r.state = stateOf(c.Aside())
+				r.state = stateOf(comm.Of(c).Aside())
 				if !r.lacking() {
 					return errors.New("a call that is larger is tried again")
 				}

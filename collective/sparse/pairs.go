@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -48,7 +49,7 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 		return Pairs[T]{}, Stats{}, wrongArgument(name, c.Rank(), wrong)
 	}
 	own := sorted(in)
-	a := c.Aside()
+	a := comm.Of(c).Aside()
 	if err := a.Claim(name); err != nil {
 		return Pairs[T]{}, Stats{}, err
 	}

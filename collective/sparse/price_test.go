@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/internal/side"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -18,7 +18,7 @@ import (
 type pricing struct{ ranks, perHost, perCore int }
 
 func (p pricing) of(e estimate) [formEnd]time.Duration {
-	c := &side.Comm{
+	c := &comm.Side{
 		Size: p.ranks, Share: float64(p.perCore), HeapBytes: 1 << 40,
 		DenseUs: func(bytes int) (string, float64) { return "", 20 + float64(bytes)/1e3 },
 	}
@@ -95,7 +95,7 @@ func TestCallsTellTheirTimes(t *testing.T) {
 				}
 			}
 		}
-		a := c.Aside()
+		a := comm.Of(c).Aside()
 		if err := a.Claim("a look"); err != nil {
 			return err
 		}

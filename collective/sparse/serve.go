@@ -7,6 +7,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
@@ -26,7 +27,7 @@ import (
 // workers whose calls differ, or of a worker that has closed c without StopServing.
 func Serve(ctx context.Context, c *collective.Comm) error {
 	const name = "sparse Serve"
-	a := c.Aside()
+	a := comm.Of(c).Aside()
 	if err := a.Claim(name); err != nil {
 		return err
 	}
@@ -44,7 +45,7 @@ func Serve(ctx context.Context, c *collective.Comm) error {
 // all ranks of c may call whatever they like.
 func StopServing(ctx context.Context, c *collective.Comm) error {
 	const name = "sparse StopServing"
-	a := c.Aside()
+	a := comm.Of(c).Aside()
 	if err := a.Claim(name); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
@@ -40,7 +41,7 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	if wrong != "" {
 		return Stats{}, wrongArgument(name, c.Rank(), wrong)
 	}
-	a := c.Aside()
+	a := comm.Of(c).Aside()
 	if err := a.Claim(name); err != nil {
 		return Stats{}, err
 	}

@@ -5,17 +5,17 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/collective/internal/side"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/collective/sparse/forest"
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
+	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
 // state is what the package keeps with a communicator, from its first call on.
 type state struct {
-	c       *side.Comm
+	c       *comm.Side
 	lanes   drive.Lanes
 	servers []int       // ranks that only aggregate: they were in Serve when the latest call began
 	worker  int         // this rank's number among the others, -1: it is one of them
@@ -50,7 +50,7 @@ type state struct {
 // mostAggregators bounds the aggregators, and with them the links.
 const mostAggregators = 16
 
-func stateOf(c *side.Comm) *state {
+func stateOf(c *comm.Side) *state {
 	if s, ok := c.State.(*state); ok {
 		return s
 	}

@@ -1,0 +1,84 @@
+package comm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/topo"
+)
+
+// protocol is the version of the messages below and of everything that ranks
+// must do alike.
+const protocol = 9
+
+// hello is the first message of New.
+type hello struct {
+	Protocol int
+	Settings string // config.digest
+	Refused  string // what of the settings the rank cannot plan with
+	Graph    []byte // rank 0's graph of an earlier job; empty: measure
+	Cores    int    // usable cores of the rank
+	Machine  string // whose cores they are, of all of it; empty: nobody else's
+}
+
+// outcome is what a rank made of the same input.
+type outcome struct {
+	Graph, Plans, Layout string // digests
+	HeapBytes            int    // that this rank can have
+}
+
+// exchange gives all ranks v and returns what all ranks gave, by rank.
+func exchange[T any](ctx context.Context, w World, v T) ([]T, error) {
+	blob, err := msgpack.Marshal(&v)
+	if err != nil {
+		return nil, fmt.Errorf("encoding: %w", err)
+	}
+	blobs, err := w.AllGather(ctx, blob)
+	if err != nil {
+		return nil, err
+	}
+	if len(blobs) != w.Size() {
+		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(blobs), w.Size())
+	}
+	all := make([]T, len(blobs))
+	for r, b := range blobs {
+		if err := strict.Unmarshal(b, &all[r]); err != nil {
+			return nil, fmt.Errorf("message of rank %d: %w", r, err)
+		}
+	}
+	return all, nil
+}
+
+// agreed checks that all ranks have the same value of a thing. The error names
+// every value and the ranks that have it.
+func agreed[T any](what string, all []T, value func(T) string) error {
+	var values []string
+	ranks := make(map[string][]int)
+	for r, v := range all {
+		s := value(v)
+		if ranks[s] == nil {
+			values = append(values, s)
+		}
+		ranks[s] = append(ranks[s], r)
+	}
+	if len(values) <= 1 {
+		return nil
+	}
+	parts := make([]string, len(values))
+	for i, v := range values {
+		parts[i] = fmt.Sprintf("%s on %s", v, rankList(ranks[v]))
+	}
+	return fmt.Errorf("%w on %s: %s", ErrDisagree, what, strings.Join(parts, "; "))
+}
+
+// rankList names rising ranks: "rank 3" or "ranks 0-2,5".
+func rankList(ranks []int) string {
+	if len(ranks) == 1 {
+		return "rank " + topo.RankList(ranks)
+	}
+	return "ranks " + topo.RankList(ranks)
+}

@@ -1,0 +1,104 @@
+package comm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/probe"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
+)
+
+// Option changes a config.
+type Option = func(*Config)
+
+// connector opens the links of a layout between the ranks of a World.
+type connector func(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error)
+
+// Config is what options change.
+type Config struct {
+	Graph            *topo.Graph
+	DeviceGraph      *topo.Graph
+	Slots, SlotBytes int
+	Planning         planner.Options
+	Planned          bool // by WithAlgorithm
+	File             *plan.File
+	Given            *plan.Plan // of WithPlan
+	HeapBytes        int        // per rank
+	Stall, Settle    time.Duration
+	StallTimeout     time.Duration // 0: the launcher's
+	Name, splitName  string        // of WithName; of Split
+	TryLending       bool          // find out whether lending pays, where that is not given
+	Cache            *probe.Cache
+	Cores            int
+	boxes            []int // by rank: those with the same number share cores; nil: those of a host
+	Connect          connector
+	devices          *devicePlanning // the plans are for devices; nil: they are not
+}
+
+func defaults() Config {
+	return Config{
+		HeapBytes: shm.HeapBytes(heapBytes),
+		Stall:     10 * time.Second,
+		Settle:    time.Second,
+		Cores:     shm.UsableCores(),
+		Connect:   Connect,
+
+		TryLending: true,
+	}
+}
+
+// digest names the settings that must be the same on all ranks.
+func (c *Config) digest() string {
+	graph := "measured"
+	if c.Graph != nil {
+		graph = c.Graph.Digest()
+	}
+	only := cmp.Or(c.Planning.String(), "any")
+	if c.Given != nil && c.File != nil {
+		only += fmt.Sprintf(", given %s in chunks of %d bytes", c.Given.Digest(), c.File.ChunkBytes)
+	}
+	name := ""
+	if c.Name != "" {
+		name = fmt.Sprintf("name=%q ", c.Name)
+	}
+	return name + fmt.Sprintf("slots=%dx%d plans=%s graph=%s", c.Slots, c.SlotBytes, only, graph)
+}
+
+// topoCache returns where measured graphs are kept, nil for nowhere. A user
+// without a cache directory is no reason to fail.
+func (c *Config) topoCache(w World) *probe.Cache {
+	if s := w.Setting("no-topo-cache"); s != "" && s != Refresh {
+		return nil
+	}
+	if c.Cache != nil {
+		if c.Cache.Dir == "" {
+			return nil
+		}
+		return c.Cache
+	}
+	cache, err := probe.UserCache()
+	if err != nil {
+		return nil
+	}
+	return &cache
+}
+
+func connectShm(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+	return shm.Connect(ctx, shm.Config{
+		Rank:     w.Rank(),
+		Layout:   layout,
+		Key:      w.DeriveKey("shm " + purpose),
+		JobID:    w.JobID(),
+		Exchange: w.AllGather,
+	})
+}
+
+// heapBytes is how much a rank can Alloc, as far as there is memory. Memory and
+// addresses it takes only when it is given out, addresses in steps.
+const heapBytes = transport.MaxHeapBytes

@@ -1,0 +1,161 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
+)
+
+// hostsOf returns the host of every rank of w.
+func hostsOf(w World) []int {
+	hosts := make([]int, w.Size())
+	for r := range hosts {
+		hosts[r] = w.HostOf(r)
+	}
+	return hosts
+}
+
+// OneHost reports whether all ranks are on one host.
+func OneHost(hosts []int) bool {
+	return !slices.ContainsFunc(hosts, func(h int) bool { return h != hosts[0] })
+}
+
+// neighbours returns the ranks that are on the host of rank r, r among them.
+func neighbours(hosts []int, r int) []int {
+	var all []int
+	for q, h := range hosts {
+		if h == hosts[r] {
+			all = append(all, q)
+		}
+	}
+	return all
+}
+
+// hostWorld is the World of the ranks of one host. All hosts of the World do the
+// same in theirs at the same time: its AllGather is one of the whole World, from
+// which every host takes what is its own.
+type hostWorld struct {
+	World
+	members []int // by their ranks in the World, rising
+	gathers *int  // how many AllGathers it has begun; nil: nobody counts
+}
+
+func (h *hostWorld) Rank() int        { return slices.Index(h.members, h.World.Rank()) }
+func (h *hostWorld) Size() int        { return len(h.members) }
+func (h *hostWorld) HostOf(r int) int { return h.World.HostOf(h.members[r]) }
+
+func (h *hostWorld) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
+	if h.gathers != nil {
+		*h.gathers++
+	}
+	all, err := h.World.AllGather(ctx, blob)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) != h.World.Size() {
+		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(all), h.World.Size())
+	}
+	own := make([][]byte, len(h.members))
+	for i, r := range h.members {
+		own[i] = all[r]
+	}
+	return own, nil
+}
+
+// Failure returns the member that has failed, -1 for another rank.
+func (h *hostWorld) Failure() (int, error) {
+	r, err := h.World.Failure()
+	return slices.Index(h.members, r), err
+}
+
+// shmGathers is how many AllGathers every rank takes part in while shared
+// memory is connected, whatever becomes of it on its host.
+const shmGathers = 2
+
+// hostReport is how connecting shared memory went for a rank.
+type hostReport struct {
+	Error string
+}
+
+// connectHost connects the ranks of each host among themselves. Where that
+// fails, as it does between containers that do not share what it takes, each
+// rank of the host counts as a host of its own from then on. It returns the
+// hosts as they count.
+func connectHost(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, []int,
+	error) {
+	hosts := hostsOf(w)
+	gathers := 0
+	view := &hostWorld{World: w, members: neighbours(hosts, w.Rank()), gathers: &gathers}
+	ep, err := shm.Connect(ctx, hostConfig(w, purpose, layout, view.members, view.AllGather))
+	for ; err != nil && gathers < shmGathers && ctx.Err() == nil; gathers++ {
+		if _, err := w.AllGather(ctx, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	var mine hostReport
+	if err != nil {
+		mine.Error = err.Error()
+	}
+	all, failed := exchange(ctx, w, mine)
+	if failed != nil {
+		if ep != nil {
+			failed = errors.Join(failed, ep.Close())
+		}
+		return nil, nil, errors.Join(err, failed)
+	}
+	apart := splitHosts(hosts, all)
+	if w.Rank() == 0 && w.Setting("verbose") != "" {
+		for r, report := range all {
+			if report.Error != "" {
+				fmt.Fprintf(os.Stderr, "treerun: rank %d and the others of its host use TCP: %s\n", r, report.Error)
+			}
+		}
+	}
+	if apart[w.Rank()] == hosts[w.Rank()] && ep != nil {
+		return ep, apart, nil
+	}
+	if ep != nil {
+		if err := ep.Close(); err != nil {
+			return nil, nil, err
+		}
+	}
+	alone := func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }
+	ep, err = shm.Connect(ctx, hostConfig(w, purpose, layout, []int{w.Rank()}, alone))
+	return ep, apart, err
+}
+
+// splitHosts numbers the hosts anew: a rank on a host where one has failed to
+// connect gets a host of its own, and the others keep theirs.
+func splitHosts(hosts []int, all []hostReport) []int {
+	apart := slices.Clone(hosts)
+	for r, report := range all {
+		if report.Error == "" {
+			continue
+		}
+		for _, q := range neighbours(hosts, r) {
+			apart[q] = len(hosts) + q
+		}
+	}
+	return apart
+}
+
+func hostConfig(w World, purpose string, layout transport.Layout, members []int,
+	gather func(context.Context, []byte) ([][]byte, error)) shm.Config {
+	layout.Members = members
+	layout.Links = slices.DeleteFunc(slices.Clone(layout.Links), func(k transport.Link) bool {
+		return !slices.Contains(members, k.Src) || !slices.Contains(members, k.Dst)
+	})
+	return shm.Config{
+		Rank:     w.Rank(),
+		Layout:   layout,
+		Key:      w.DeriveKey("shm " + purpose),
+		JobID:    w.JobID(),
+		Exchange: gather,
+		Doorbell: true,
+	}
+}

@@ -1,0 +1,180 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/transport"
+)
+
+// SyncDevice is Comm.SyncDevice of package collective.
+func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
+	const call = "SyncDevice"
+	if s == nil {
+		return fmt.Errorf("collective: %s on rank %d: %w: no stream", call, c.Rank, ErrArgument)
+	}
+	if err := s.Check(); err != nil {
+		return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.Rank, ErrArgument, err)
+	}
+	if err := c.Claim(call); err != nil {
+		return err
+	}
+	defer c.End()
+	d := c.Devices
+	if d == nil {
+		if err := s.Synchronize(ctx); err != nil {
+			return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
+		}
+		return nil
+	}
+	during := call
+	if h, _, any := d.oldest(); any {
+		during = engine.Describe(h)
+	}
+	err := s.Synchronize(ctx)
+	if err == nil {
+		err = d.group.Err()
+	}
+	if err == nil {
+		// The streams of ranks that made different calls may have found what they
+		// waited for, all the same.
+		d.compareHost()
+	}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		c.abort(transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.Rank,
+			during, ctx.Err())})
+		d.group.Abort(err)
+		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMax)
+		defer cancel()
+		_ = s.Synchronize(within) // the caller's memory is its own again
+	default:
+		d.groupFailed(err)
+	}
+	if fault, failed := c.Endpoint.Aborted(); failed {
+		return c.deviceFault(ctx, fault, during)
+	}
+	return err
+}
+
+// drainMax is how long streams may take to come to their end after a failure.
+const drainMax = 5 * time.Second
+
+// deviceFault is failDuring for device calls: on the rank at fault the error wraps
+// what its device said.
+func (c *Comm) deviceFault(ctx context.Context, f transport.Fault, during string) error {
+	err := c.failDuring(ctx, f, during, undefinedAnyhow)
+	if d := c.Devices; d != nil && f.Rank == c.Rank && errors.Is(err, ErrDevice) {
+		d.mu.Lock()
+		cause := d.cause
+		d.mu.Unlock()
+		if cause != nil {
+			c.err.Err = &deviceError{text: c.err.Err.Error(), cause: cause}
+		}
+	}
+	return err
+}
+
+// finish makes calls that are still under way a fault of the communicator, which
+// this rank closes. d may be nil.
+func (d *devices) finish() {
+	if d == nil {
+		return
+	}
+	c := d.c
+	if left, err := d.retire(); left > 0 || err != nil {
+		h, _, _ := d.oldest()
+		if err != nil {
+			d.broken(engine.Describe(h), err)
+		} else {
+			c.abort(transport.Fault{Rank: c.Rank,
+				Text: fmt.Sprintf("%srank %d closed its communicator during %s; call SyncDevice before Close",
+					engine.FaultClosed, c.Rank, engine.Describe(h))})
+		}
+	}
+}
+
+// close ends the device side. Nobody else uses d any more, which may be nil.
+func (d *devices) close() error {
+	if d == nil {
+		return nil
+	}
+	close(d.stop)
+	d.watching.Wait()
+	d.aborted()
+	return d.release()
+}
+
+// release gives back all that d has, step by step with the other ranks: nobody's
+// memory goes while another device may read it.
+func (d *devices) release() error {
+	var errs []error
+	if d.block != nil && d.block.mem != nil {
+		d.block.stage(d.mine).Store(stageLeaving)
+	}
+	if d.group != nil {
+		errs = append(errs, d.group.Close())
+	}
+	for i := range d.calls {
+		if e := d.calls[i].done; e != nil {
+			errs = append(errs, e.Close())
+		}
+	}
+	for _, m := range d.registered {
+		errs = append(errs, m.unmap())
+		m.hold.Release()
+	}
+	for _, m := range d.maps {
+		errs = append(errs, m.Close())
+	}
+	if d.leave(stageUnmapped) && d.staging.Len() > 0 {
+		errs = append(errs, d.staging.Free())
+	}
+	errs = append(errs, d.block.detach())
+	d.leave(stageLeft)
+	errs = append(errs, d.block.free())
+	if d.kernels != nil {
+		errs = append(errs, d.kernels.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// leaveMax is how long a rank that leaves waits for the others. Where one has
+// not left by then, the driver does not allow this rank to free what that one has
+// mapped: it stays until the process ends.
+const leaveMax = time.Second
+
+// leave says that this rank has come to a stage, and waits for the others of its
+// host to come there, or for those that are left after a failure. It reports
+// whether they did.
+func (d *devices) leave(stage uint32) bool {
+	if d.block == nil || d.block.mem == nil {
+		return true
+	}
+	d.block.stage(d.mine).Store(stage)
+	fault, failed := d.c.Endpoint.Aborted()
+	limit, gone := leaveMax, -1
+	if failed {
+		limit /= 4 // further ranks may be gone
+		if errors.Is(errorOf(fault), ErrRankLost) {
+			gone = fault.Rank
+		}
+	}
+	pause := 20 * time.Microsecond
+	for began := time.Now(); time.Since(began) < limit; time.Sleep(pause) {
+		all := true
+		for i, r := range d.local {
+			all = all && (r == gone || d.block.stage(i).Load() >= stage)
+		}
+		if all {
+			return true
+		}
+		pause = min(2*pause, 2*time.Millisecond)
+	}
+	return failed
+}

@@ -1,0 +1,67 @@
+package comm
+
+import (
+	"testing"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/strict"
+)
+
+// FuzzDeviceMessages: whatever other ranks tell of their devices is taken for what it
+// may be, or refused, before anything is done with it.
+func FuzzDeviceMessages(f *testing.F) {
+	offer := memoryOffer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
+	for _, v := range []any{
+		told[deviceHello]{Value: deviceHello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30,
+			Probe: probeOffer{Memory: offer, Pattern: make([]byte, patternBytes)}}},
+		told[deviceReach]{Value: deviceReach{Sources: []int{1, 2}, Missing: []missingPeer{{3, "because"}}}},
+		told[deviceShare]{Value: deviceShare{Staging: offer, Block: 4096}},
+	} {
+		data, err := msgpack.Marshal(v)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var hello told[deviceHello]
+		if strict.Unmarshal(data, &hello) == nil {
+			within(t, &hello.Value.Probe.Memory, patternBytes)
+			if stagingBytes([]deviceHello{hello.Value, hello.Value}) > mostStaging {
+				t.Error("too much staging memory")
+			}
+		}
+		var share told[deviceShare]
+		if strict.Unmarshal(data, &share) == nil {
+			within(t, &share.Value.Staging, 4096)
+		}
+		var reach told[deviceReach]
+		if strict.Unmarshal(data, &reach) == nil {
+			direct, err := directReads([]deviceReach{reach.Value, {}, {}, {}})
+			for _, q := range direct {
+				for _, r := range q {
+					if err == nil && (r < 0 || r > 3) {
+						t.Errorf("reads rank %d of 4", r)
+					}
+				}
+			}
+		}
+		if lengths, err := readLengths(data, 3); err == nil {
+			for _, n := range lengths {
+				if n < 0 || n > maxBlob/3 {
+					t.Errorf("a blob of %d bytes", n)
+				}
+			}
+		}
+	})
+}
+
+// within checks that what is taken of an offer lies in its allocation.
+func within(t *testing.T, m *memoryOffer, n int64) {
+	t.Helper()
+	if _, err := m.handle(n); err == nil && (m.Offset < 0 || m.Offset+n > m.Size || m.Offset+n < m.Offset) {
+		t.Errorf("%d bytes at %d of %d", n, m.Offset, m.Size)
+	}
+}

@@ -1,0 +1,355 @@
+package comm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/device"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/transport"
+)
+
+// opening is how the ranks open their devices, together and step by step. After
+// each step all hear how it went everywhere: where one has failed, all give up and
+// give back what they have, and the communicator stays usable.
+type opening struct {
+	*devices
+	ctx   context.Context
+	w     *inner
+	trial *peerTrial
+
+	all    []deviceHello
+	direct [][]int // by rank: whose memory its device reads, rising
+	layout *device.Layout
+	shared []deviceShare
+
+	stagingOf []cuda.Addr        // by rank: where this rank's device sees it
+	relay     transport.Endpoint // nil where all links go from device to device
+}
+
+// openDevices opens the device of every rank. The communicator is claimed.
+func (c *Comm) openDevices(ctx context.Context, dev *cuda.Device) (*devices, error) {
+	d := &devices{c: c, device: dev, first: 1, local: sharing(c.Endpoint, c.Rank, c.Size), kick: make(chan struct{}, 1),
+		stop: make(chan struct{})}
+	d.mine = slices.Index(d.local, c.Rank)
+	d.compared = make([]uint64, len(d.local))
+	o := &opening{devices: d, ctx: ctx, w: newInner(c, openDevices)}
+	err := o.run()
+	err = errors.Join(err, o.trial.close())
+	if err != nil {
+		return nil, errors.Join(err, d.release())
+	}
+	d.watching.Go(d.watch)
+	if c.Rank == 0 && c.World.Setting("verbose") != "" {
+		fmt.Fprint(os.Stderr, d.explain(o.layout))
+	}
+	return d, nil
+}
+
+func (o *opening) run() error {
+	for _, step := range []func() error{o.meet, o.survey, o.tryPeers, o.plan, o.share, o.attach, o.connect, o.start} {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// deviceHello is what a rank tells of its device.
+type deviceHello struct {
+	Host    int
+	Process uint64 // a random number of the process
+	Device  string // UUID
+	Name    string
+	Memory  int64 // bytes
+	Probe   probeOffer
+}
+
+// meet tells the others of this rank's device.
+func (o *opening) meet() (err error) {
+	c := o.c
+	h := deviceHello{Host: c.World.HostOf(c.Rank), Process: thisProcess(), Device: o.device.UUID(), Name: o.device.Name(),
+		Memory: o.device.TotalMemory()}
+	if threadOf(c.World) != nil {
+		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
+			"start them with treerun")
+	} else if err = o.device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
+		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
+	}
+	if err == nil {
+		o.kernels, err = loadKernels(o.device)
+	}
+	if err == nil && c.Size > 1 {
+		if o.trial, err = newPeerTrial(o.ctx, o.device); err == nil {
+			h.Probe = o.trial.offer
+		}
+	}
+	if o.all, err = swap(o.ctx, o.w, h, err); err != nil {
+		return err
+	}
+	for r, h := range o.all {
+		if h.Memory <= 0 || h.Device == "" {
+			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
+		}
+		if q := slices.IndexFunc(o.all, func(q deviceHello) bool { return q.Process == h.Process }); q != r {
+			return fmt.Errorf("ranks %d and %d are of one process, and device calls need a process per rank: start them with "+
+				"treerun", q, r)
+		}
+	}
+	return nil
+}
+
+// deviceReach is whose memory a rank's device reads, and why not that of others of
+// its host.
+type deviceReach struct {
+	Sources []int
+	Missing []missingPeer
+}
+
+type missingPeer struct {
+	Rank int
+	Why  string
+}
+
+// tryPeers finds out which devices read which others' memory, by doing it.
+func (o *opening) tryPeers() error {
+	var mine deviceReach
+	hung := o.ctx.Err()
+	for _, r := range o.local {
+		if r == o.c.Rank || hung != nil {
+			continue
+		}
+		if o.dropped(r) {
+			mine.Missing = append(mine.Missing, missingPeer{r, "so it was measured"})
+		} else if err := o.trial.try(o.ctx, &o.all[r]); errors.Is(err, errHung) {
+			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
+				"leave one of the two GPUs out (--gpus)", o.device, r, o.all[r].Device, err)
+			o.device.Abandon()
+		} else if err != nil {
+			mine.Missing = append(mine.Missing, missingPeer{r, err.Error()})
+		} else {
+			mine.Sources = append(mine.Sources, r)
+		}
+	}
+	all, err := swap(o.ctx, o.w, mine, hung)
+	if err != nil {
+		return err
+	}
+	// Now, as the driver waits for streams when memory is freed, and the others'
+	// will soon wait for this rank's first call.
+	if err := o.trial.close(); err != nil {
+		return err
+	}
+	o.trial = nil
+	if o.direct, err = directReads(all); err != nil {
+		return err
+	}
+	for r, reach := range all {
+		for _, m := range reach.Missing {
+			if o.c.Rank == 0 && o.c.World.Setting("verbose") != "" {
+				fmt.Fprintf(os.Stderr, "treerun: the device of rank %d does not read that of rank %d, which goes through host "+
+					"memory: %s\n", r, m.Rank, m.Why)
+			}
+		}
+	}
+	return nil
+}
+
+// directReads returns whose memory each rank's device reads, as the ranks said and
+// rising.
+func directReads(all []deviceReach) ([][]int, error) {
+	direct := make([][]int, len(all))
+	for r, reach := range all {
+		last := -1
+		for _, q := range reach.Sources {
+			if q <= last || q >= len(all) || q == r {
+				return nil, fmt.Errorf("rank %d says that its device reads the memory of ranks %v", r, reach.Sources)
+			}
+			last = q
+		}
+		direct[r] = reach.Sources
+	}
+	return direct, nil
+}
+
+// reads reports whether the device of rank dst reads the memory of that of src.
+func (o *opening) reads(src, dst int) bool {
+	_, found := slices.BinarySearch(o.direct[dst], src)
+	return found
+}
+
+// plan lets rank 0 choose the plans, and lays out the links that they need.
+func (o *opening) plan() error {
+	c := o.c
+	var failed error
+	if o.Graph = o.chosenGraph(); o.Graph.Ranks != c.Size {
+		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", ErrArgument, o.Graph.Ranks, c.Size)
+	}
+	if failed == nil {
+		failed = o.Graph.Validate()
+	}
+	if _, err := swap(o.ctx, o.w, o.Graph.Digest(), failed); err != nil {
+		return err
+	}
+	cfg := defaults()
+	cfg.Planning = c.planning
+	if g := c.planning.Given; g != nil {
+		cfg.Planning.Given = g.Again()
+		o.given = cfg.Planning.Given
+	}
+	cfg.devices = &devicePlanning{stagingBytes: stagingBytes(o.all)}
+	mine, err := o.layOut(&setup{ctx: o.ctx, W: o.w, Cfg: &cfg})
+	all, err := swap(o.ctx, o.w, mine, err)
+	if err != nil {
+		return err
+	}
+	return errors.Join(
+		agreed("the graph of devices", all, func(o outcome) string { return o.Graph }),
+		agreed("the plans for devices", all, func(o outcome) string { return o.Plans }),
+		agreed("the links between devices", all, func(o outcome) string { return o.Layout }),
+	)
+}
+
+// layOut makes the plans that rank 0 has chosen, and the links for them.
+func (o *opening) layOut(s *setup) (mine outcome, err error) {
+	if o.Plans, err = s.plan(o.Graph, DeviceKinds); err != nil {
+		return mine, err
+	}
+	placed, err := o.Plans.devicePlans()
+	if err != nil {
+		return mine, err
+	}
+	slots, slotBytes, err := o.fit(placed, s.Cfg.devices.stagingBytes)
+	if err != nil {
+		return mine, err
+	}
+	o.slots, o.slotBytes = slots, slotBytes
+	o.layout, err = device.NewLayout(device.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
+		o.c.Rank)
+	digest := sha256.New()
+	for _, p := range placed {
+		fmt.Fprintln(digest, p.Plan.Digest(), p.Lanes)
+	}
+	return outcome{
+		Graph: o.Graph.Digest(), Plans: hex.EncodeToString(digest.Sum(nil)[:8]),
+		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", slots, slotBytes, o.direct),
+	}, err
+}
+
+// fit returns the slots of the links, made smaller where those of these plans would take
+// more staging memory than there is for them.
+func (o *opening) fit(placed []device.Placed, budget int64) (slots, slotBytes int, err error) {
+	const grain = 4 << 10
+	slots, slotBytes = o.Plans.Slots()
+	l, err := device.NewLayout(device.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
+	if err != nil {
+		return 0, 0, err
+	}
+	most := int64(0)
+	for r := range o.c.Size {
+		most = max(most, l.StagingBytes(r))
+	}
+	if most > budget {
+		slotBytes = max(grain, int(int64(slotBytes)*budget/most)&^(grain-1))
+	}
+	return slots, slotBytes, nil
+}
+
+// deviceShare is what a rank gives the others to use.
+type deviceShare struct {
+	Staging memoryOffer
+	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
+}
+
+// share allocates what the others use.
+func (o *opening) share() (err error) {
+	var mine deviceShare
+	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
+		if o.staging, err = cuda.Alloc[uint8](o.device, int(n)); err == nil {
+			mine.Staging, err = offerOf(o.device, o.staging.Addr())
+		}
+	}
+	if err == nil && o.mine == 0 {
+		o.block, mine.Block, err = o.makeBlock()
+	}
+	o.shared, err = swap(o.ctx, o.w, mine, err)
+	return err
+}
+
+// attach maps what the others share.
+func (o *opening) attach() error {
+	err := o.attachBlock(o.shared[o.local[0]].Block)
+	if err == nil {
+		err = o.attachStaging()
+	}
+	_, err = swap(o.ctx, o.w, struct{}{}, err)
+	return err
+}
+
+func (o *opening) attachStaging() error {
+	o.stagingOf = make([]cuda.Addr, o.c.Size)
+	if o.staging.Len() > 0 {
+		o.stagingOf[o.c.Rank] = o.staging.Addr()
+	}
+	o.sources = o.layout.Sources(o.c.Rank)
+	for _, r := range o.sources {
+		if o.layout.StagingBytes(r) == 0 {
+			continue
+		}
+		at, m, err := o.shared[r].Staging.open(o.device, o.layout.StagingBytes(r))
+		if err != nil {
+			return fmt.Errorf("staging memory of rank %d: %w", r, err)
+		}
+		o.stagingOf[r] = at
+		o.maps = append(o.maps, m)
+	}
+	return nil
+}
+
+// connect opens the links that do not go from device to device.
+func (o *opening) connect() error {
+	links := o.layout.Relayed()
+	if len(links) == 0 {
+		return nil
+	}
+	ep, err := o.c.asideOpen(o.ctx, "opening the devices", "devices", transport.Layout{
+		Size: o.c.Size, Slots: o.slots, SlotBytes: o.slotBytes, Links: links,
+	})
+	if err != nil {
+		return fmt.Errorf("links through the hosts: %w", err)
+	}
+	o.relay = ep
+	return nil
+}
+
+// start makes the group, which the streams of calls go through.
+func (o *opening) start() error {
+	var err error
+	o.group, err = device.New(device.Config{
+		Layout: o.layout, Device: o.device, Kernels: o.kernels, Staging: o.stagingOf,
+		Flags: o.block.mem[:o.block.flags], FlagsAddr: o.block.addr(),
+		Endpoint: o.relay, Failed: o.groupFailed,
+	})
+	_, err = swap(o.ctx, o.w, struct{}{}, err)
+	return err
+}
+
+// explain says, for people, which plans the devices run.
+func (d *devices) explain(l *device.Layout) string {
+	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device "+
+		"memory on rank %d\n",
+		d.c.Size, d.device.Name(), d.slots, d.slotBytes, float64(l.StagingBytes(d.c.Rank))/(1<<20), d.c.Rank)
+	if d.c.Size == 1 {
+		return text
+	}
+	for _, kind := range DeviceKinds {
+		text += fmt.Sprintf("%sDevice: %s\n", engine.CallName(kind), d.Plans.table(kind))
+	}
+	return text
+}

@@ -1,0 +1,78 @@
+package comm
+
+import (
+	"sync/atomic"
+
+	"github.com/treerun/treerun/transport"
+)
+
+// Streams return before anything has moved, so a rank may be many calls ahead of
+// another one. Each writes its latest calls where the other ranks of its host can
+// read them, and looks now and then whether theirs of the same number are the
+// same. Between hosts the headers of chunks tell.
+
+// ringCalls is how many calls back are there to compare: as many as a rank can be
+// ahead.
+const ringCalls = InFlight
+
+// A call is ringWords words: its number at the end and, while the others are
+// written, 0 at the beginning.
+const (
+	ringWords = 6
+	ringBytes = ringCalls * ringWords * 8
+)
+
+// callRing is the latest device calls of one rank, in memory that all ranks of
+// its host share. Its rank writes, anybody reads.
+type callRing []atomic.Uint64
+
+func (r callRing) at(seq uint64) []atomic.Uint64 {
+	i := seq % ringCalls * ringWords
+	return r[i : i+ringWords]
+}
+
+// put notes a call, and the place of its buffers in registered memory.
+func (r callRing) put(h *transport.Header, place uint64) {
+	w := r.at(h.Seq)
+	w[0].Store(0)
+	w[1].Store(h.Count)
+	w[2].Store(uint64(h.Kind) | uint64(h.Op)<<8 | uint64(h.DType)<<16)
+	w[3].Store(uint64(uint32(h.Root)))
+	w[5].Store(place)
+	w[4].Store(h.Seq)
+	w[0].Store(h.Seq)
+}
+
+// get returns the call with a number, false when it is not there.
+func (r callRing) get(seq uint64) (h transport.Header, place uint64, ok bool) {
+	w := r.at(seq)
+	if w[4].Load() != seq || w[0].Load() != seq {
+		return h, 0, false
+	}
+	place = w[5].Load()
+	kinds := w[2].Load()
+	h = transport.Header{
+		Seq: seq, Count: w[1].Load(), Root: int32(uint32(w[3].Load())),
+		Kind: uint8(kinds), Op: uint8(kinds >> 8), DType: uint8(kinds >> 16),
+	}
+	return h, place, w[0].Load() == seq && seq != 0
+}
+
+// differs compares the calls numbered from to upTo with those of another rank, which
+// has entered calls up to theirLatest. It returns the first that is not the same, and
+// the number of the first that the other one has still to enter.
+func (r callRing) differs(theirs callRing, from, upTo, theirLatest uint64) (mine, other transport.Header, differ bool,
+	next uint64) {
+	from = max(from, upTo-min(upTo, ringCalls)+1)
+	for seq := from; seq <= upTo; seq++ {
+		a, here, ok := r.get(seq)
+		b, there, too := theirs.get(seq)
+		switch {
+		case ok && too && (a != b || here != there):
+			return a, b, true, seq
+		case !too && seq > theirLatest:
+			return mine, other, false, seq
+		}
+	}
+	return mine, other, false, upTo + 1
+}

@@ -1,0 +1,87 @@
+package comm
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/transport"
+)
+
+func testBlock(flags, ranks int) *deviceBlock {
+	return &deviceBlock{mem: make([]byte, blockBytes(flags, ranks)), flags: flags} // as large as that it is aligned
+}
+
+// The first call that two ranks made otherwise is found as long as it is there,
+// and none other.
+func TestCallRing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := testBlock(4096, 3)
+		mine, theirs := b.ring(0), b.ring(2)
+		ahead := uint64(rapid.IntRange(0, 3*ringCalls).Draw(t, "ahead"))
+		behind := uint64(rapid.IntRange(1, 2*ringCalls).Draw(t, "behind"))
+		elsewhere := rapid.Bool().Draw(t, "elsewhere")
+		odd := uint64(rapid.IntRange(1, int(behind)).Draw(t, "odd"))
+		header := func(seq uint64) transport.Header {
+			return transport.Header{Seq: seq, Count: seq * 3, Kind: uint8(seq%6) + 0x41, Op: 1, DType: 9, Root: int32(seq%3) - 1}
+		}
+		for seq := uint64(1); seq <= behind; seq++ {
+			h := header(seq)
+			mine.put(&h, seq%7)
+		}
+		for seq := uint64(1); seq <= behind+ahead; seq++ {
+			h := header(seq)
+			place := seq % 7
+			switch {
+			case seq == odd && elsewhere:
+				place = 9
+			case seq == odd:
+				h.Root = 7
+			}
+			theirs.put(&h, place)
+		}
+		a, o, found, next := mine.differs(theirs, 1, behind, behind+ahead)
+		there := odd+ringCalls > behind+ahead
+		if found != there {
+			t.Fatalf("call %d of %d differs, the other is %d ahead: found %v, want %v", odd, behind, ahead, found, there)
+		}
+		if want := behind + 1; !found && next != want {
+			t.Fatalf("compared up to %d, want %d", next, want)
+		}
+		if found && (a != header(odd) || o.Seq != odd || o.Root != 7 && !elsewhere) {
+			t.Fatalf("found %+v and %+v in place of call %d", a, o, odd)
+		}
+		if _, _, found, next := mine.differs(b.ring(1), 1, behind, 0); found ||
+			next != max(1, behind-min(behind, ringCalls)+1) {
+			t.Fatalf("of a rank that has called nothing, calls up to %d are the same", next)
+		}
+		if _, _, ok := b.ring(1).get(5); ok {
+			t.Fatal("a rank that has called nothing has a call")
+		}
+	})
+}
+
+// The parts of a block do not overlap, and flags have what they asked for.
+func TestDeviceBlock(t *testing.T) {
+	for _, ranks := range []int{1, 2, 8} {
+		b := testBlock(8192, ranks)
+		for i := range ranks {
+			ring := b.ring(i)
+			for k := range ring {
+				ring[k].Store(^uint64(0))
+			}
+			if b.stage(i).Load() != 0 {
+				t.Fatalf("rank %d of %d: its stage lies in a ring", i, ranks)
+			}
+			b.stage(i).Store(stageLeft)
+		}
+		for _, v := range b.mem[:b.flags] {
+			if v != 0 {
+				t.Fatal("a ring lies in the flags")
+			}
+		}
+		if len(b.mem)%blockGrain != 0 {
+			t.Errorf("%d bytes are no whole pages", len(b.mem))
+		}
+	}
+}

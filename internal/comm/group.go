@@ -1,0 +1,189 @@
+package comm
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/transport"
+)
+
+// Split is Comm.Split of package collective.
+func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
+	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
+	binary.LittleEndian.PutUint64(mine, uint64(color))
+	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
+	if err := c.Run(ctx, (&Args{splits: true}).gathers(c, kernel.Int64, mine, gathered)); err != nil {
+		return nil, err
+	}
+	all := make([]int64, 2*c.Size)
+	for i := range all {
+		all[i] = int64(binary.LittleEndian.Uint64(gathered[8*i:]))
+	}
+	c.splits++
+	if color < 0 {
+		return nil, nil
+	}
+	if c.Plans.messages < 0 {
+		return nil, c.MessageError("Split", "it is for %s", c.Plans.noMessages())
+	}
+	g := &group{Parent: c, id: fmt.Sprintf("%s-%d.%d", c.World.JobID(), c.splits, color)}
+	for r := range c.Size {
+		if all[2*r] == int64(color) {
+			g.members = append(g.members, r)
+		}
+	}
+	slices.SortStableFunc(g.members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
+	g.rank = slices.Index(g.members, c.Rank)
+	inherited := []Option{func(cfg *Config) {
+		cfg.Connect, cfg.HeapBytes = c.connect, c.Plans.HeapBytes
+		cfg.Stall, cfg.StallTimeout = c.stall, c.stallTimeout
+		cfg.splitName = fmt.Sprintf("%s/split#%d", c.Name, c.splits)
+	}}
+	if sub := c.Graph.Among(g.members); sub.Validate() == nil {
+		inherited = append(inherited, func(cfg *Config) { cfg.Graph = sub })
+	}
+	if c.deviceGraph != nil {
+		if sub := c.deviceGraph.Among(g.members); sub.Validate() == nil {
+			inherited = append(inherited, func(cfg *Config) { cfg.DeviceGraph = sub })
+		}
+	}
+	sub, err := New(ctx, g, append(inherited, opts...)...)
+	if e := (*RankError)(nil); err != nil && c.err != nil {
+		return nil, &RankError{Rank: c.err.Rank, Op: "Split", Err: c.err.Err}
+	} else if errors.As(err, &e) && e.Rank >= 0 { // known by its number in g
+		return nil, &RankError{Rank: g.members[e.Rank], Op: "Split", Err: e.Err}
+	}
+	return sub, err
+}
+
+// group is the World of some ranks of a communicator.
+type group struct {
+	Parent  *Comm
+	members []int // ranks of the parent, by ours
+	rank    int
+	id      string
+}
+
+func (g *group) Above() World            { return g.Parent.World }
+func (g *group) inAbove(r int) int       { return g.members[r] }
+func (g *group) Rank() int               { return g.rank }
+func (g *group) Size() int               { return len(g.members) }
+func (g *group) HostOf(r int) int        { return g.Parent.World.HostOf(g.members[r]) }
+func (g *group) Failed() <-chan struct{} { return g.Parent.World.Failed() }
+func (g *group) JobID() string           { return g.id }
+
+// Setting returns the job's setting. A plan is for all ranks of the job.
+func (g *group) Setting(name string) string {
+	if name == settingPlan {
+		return ""
+	}
+	return g.Parent.World.Setting(name)
+}
+func (g *group) DeriveKey(purpose string) []byte {
+	return g.Parent.World.DeriveKey("group " + g.id + " " + purpose)
+}
+
+func (g *group) Epoch() int {
+	if n, ok := g.Parent.World.(Networked); ok {
+		return n.Epoch()
+	}
+	return 0
+}
+
+func (g *group) ListenAddrs() []netip.Addr {
+	if n, ok := g.Parent.World.(Networked); ok {
+		return n.ListenAddrs()
+	}
+	return nil
+}
+
+// HostName returns the name of a rank's host, for people.
+func (g *group) HostName(r int) string {
+	if n, ok := g.Parent.World.(Networked); ok {
+		return n.HostName(g.members[r])
+	}
+	return ""
+}
+
+// Failure returns the rank of the group that has failed, -1 for one that is not
+// in it.
+func (g *group) Failure() (int, error) {
+	r, err := g.Parent.World.Failure()
+	return slices.Index(g.members, r), err
+}
+
+// groupTag is the tag of a group's own messages; callers' tags are not
+// negative.
+const groupTag = -1
+
+// AllGather exchanges blobs in messages of the parent: first their lengths.
+func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
+	n := len(g.members)
+	lengths, out := make([][]byte, n), make([][]byte, n)
+	for i := range lengths {
+		lengths[i] = make([]byte, 8)
+	}
+	binary.LittleEndian.PutUint64(lengths[g.rank], uint64(len(blob)))
+	if err := g.swap(ctx, lengths[g.rank], lengths); err != nil {
+		return nil, err
+	}
+	for i, b := range lengths {
+		size := binary.LittleEndian.Uint64(b)
+		if size > maxBlob {
+			return nil, fmt.Errorf("rank %d of the group announces a blob of %d bytes", i, size)
+		}
+		out[i] = make([]byte, size)
+	}
+	copy(out[g.rank], blob)
+	return out, g.swap(ctx, blob, out)
+}
+
+// maxBlob bounds what a rank tells the others when a communicator is made.
+const maxBlob = 64 << 20
+
+// swap sends mine to all other members and receives theirs.
+func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
+	c := g.Parent
+	if err := c.Claim("Split"); err != nil {
+		return err
+	}
+	defer c.End()
+	defer waits.Within(ctx).Pause()() // it is c that waits now
+	var all []*engine.Message
+	for i, r := range g.members {
+		if r == c.Rank {
+			continue
+		}
+		in := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i], Part: "Split"}
+		out := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: "Split"}
+		all = append(all, in, out)
+		if err := errors.Join(c.Engine.StartRecv(in), c.Engine.StartSend(out)); err != nil {
+			fault, _ := c.Engine.FailMessage(err, in)
+			return c.failMessage(ctx, fault, in)
+		}
+	}
+	for _, p := range all {
+		if err := c.waitMessage(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abort ends the communicator on all ranks.
+func (c *Comm) Abort(cause error) {
+	text := fmt.Sprintf("%srank %d aborted the communicator", engine.FaultAborted, c.Rank)
+	if cause != nil {
+		text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
+	}
+	c.abort(transport.Fault{Rank: c.Rank, Text: text})
+}

@@ -1,0 +1,201 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Comm is a communicator: the ranks of a World, their links, and the plans for
+// them. One goroutine at a time may make a call on it; a second one gets
+// ErrBusy.
+type Comm struct {
+	Rank, Size int
+	Name       string
+	World      World
+	Graph      *topo.Graph
+	Between    *Between // nil on one host
+	Endpoint   transport.Endpoint
+	Engine     *engine.Engine
+	Plans      *plans
+	planning   planner.Options
+	waiter     engine.Waiter
+
+	Busy     atomic.Bool
+	Seq      uint64                // of the latest call
+	Calls    [InFlight]engine.Call // the latest, by number
+	messages engine.Pool
+	err      *RankError
+	splits   int // so far
+	connect  connector
+
+	aside     *Side // of Aside
+	asideOnce sync.Once
+	sidesMu   sync.Mutex
+	Sides     []*sideLinks   // of asideOpen
+	leaving   []func() error // of Side.OnClose
+
+	Devices     *devices       // nil until the first device call
+	deviceGraph *topo.Graph    // of WithDeviceGraph
+	devicePeers *peers.Options // how devices are measured; nil: not at all
+
+	stall, stallTimeout time.Duration // of the options, for Split
+
+	settle  time.Duration // how long Close waits for ranks that have not entered this one's last call
+	once    sync.Once     // Close
+	closing atomic.Bool   // Close has begun: no call begins any more
+	watch   sync.WaitGroup
+	closed  chan struct{}
+}
+
+// Close leaves the communicator and gives its memory back. The second and later calls return
+// when the first has ended, with nil.
+func (c *Comm) Close() error {
+	var err error
+	c.once.Do(func() { err = c.close() })
+	return err
+}
+
+func (c *Comm) close() error {
+	c.closing.Store(true)
+	if text := c.UnusedPlan(); text != "" && c.Rank == 0 && c.err == nil {
+		fmt.Fprintf(os.Stderr, "treerun: communicator %s: %s\n", c.Name, text)
+	}
+	for !c.Busy.CompareAndSwap(false, true) {
+		c.abort(transport.Fault{Rank: c.Rank, Text: engine.FaultClosed +
+			fmt.Sprintf("rank %d closed its communicator during its own call", c.Rank)})
+		time.Sleep(time.Millisecond)
+	}
+	// busy stays set: no call begins any more.
+	select {
+	case <-c.World.Failed(): // the World knows the cause best
+		abortOnFailure(c.World, c.Endpoint, nil)
+	default:
+	}
+	if !c.Engine.Idle() {
+		c.Endpoint.Abort(transport.Fault{Rank: c.Rank,
+			Text: engine.FaultClosed + fmt.Sprintf(
+				"rank %d closed its communicator with calls under way; Wait for every Request before Close", c.Rank)})
+	}
+	c.Devices.finish()
+	fault, failed := c.Engine.Settle(c.settle)
+	gone := c.Devices.close()
+	for _, f := range c.leaving {
+		gone = errors.Join(gone, f())
+	}
+	close(c.closed)
+	gone = errors.Join(gone, c.closeSides())
+	c.watch.Wait()
+	c.waiter.Watch.Close()
+	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
+		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
+	}
+	if failed && c.err == nil {
+		c.err = &RankError{Rank: fault.Rank, Op: "Close", Err: errorOf(fault)}
+		return c.err
+	}
+	return nil
+}
+
+// CheckEvery is how often the ranks' calls are compared.
+const CheckEvery = 200 * time.Millisecond
+
+// checkCalls compares the ranks' calls now and then while the communicator is
+// open, for ranks that are in no call themselves.
+func (c *Comm) checkCalls() {
+	tick := time.NewTicker(CheckEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.closed:
+			return
+		case <-tick.C:
+			c.Engine.Check()
+		}
+	}
+}
+
+// Begin claims the communicator for one call.
+func (c *Comm) Begin(kind plan.Kind) error { return c.Claim(engine.CallName(kind)) }
+
+// Claim claims the communicator for a call with a name.
+func (c *Comm) Claim(call string) error {
+	if !c.Busy.CompareAndSwap(false, true) {
+		return c.busyError(call)
+	}
+	if c.err != nil {
+		c.End()
+		return &RankError{Rank: c.err.Rank, Op: call, Err: c.err.Err}
+	}
+	return nil
+}
+
+// End ends what Claim or Begin has begun.
+func (c *Comm) End() { c.Busy.Store(false) }
+
+// busyError says why the communicator cannot be claimed.
+func (c *Comm) busyError(call string) error {
+	err := ErrBusy
+	if c.closing.Load() {
+		err = ErrClosed
+	}
+	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
+}
+
+// failMessage is fail for a message.
+func (c *Comm) failMessage(ctx context.Context, f transport.Fault, during *engine.Message) error {
+	hint := ""
+	if during.Receives() {
+		hint = "contents of buf are undefined"
+	}
+	return c.failDuring(ctx, f, during.String(), hint)
+}
+
+// undefinedAnyhow is undefined for calls of which nobody keeps whether they were in place.
+const undefinedAnyhow = "contents of recv, and of send in place, are undefined"
+
+// undefined says which slices of a call under way hold nothing of use once it has failed.
+func (c *Comm) undefined(seq uint64) string {
+	call := c.callOf(seq)
+	if call == nil || call.Done() {
+		return ""
+	}
+	in, out := call.In, call.Out
+	if len(call.Pieces) > 0 {
+		in, out = call.Pieces[0].In, call.Pieces[0].Out
+	}
+	switch {
+	case len(out) == 0, call.Header.Op == engine.Splits: // no slices of the caller's
+		return ""
+	case OverlapOf(in, out) != Apart:
+		return "contents of send and recv are undefined"
+	}
+	return "contents of recv are undefined"
+}
+
+// fail records the first failure and returns it as the error of the call.
+func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Header) error {
+	return c.failDuring(ctx, f, engine.Describe(during), c.undefined(during.Seq))
+}
+
+func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {
+	c.Engine.CancelReceives()
+	err := errorOf(f)
+	if errors.Is(err, ErrCanceled) && ctx.Err() != nil {
+		err = &givenUp{err, ctx.Err()}
+	}
+	c.err = &RankError{Rank: f.Rank, Op: during, Err: err, Hint: hint}
+	c.abort(f)
+	return c.err
+}

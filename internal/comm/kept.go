@@ -1,0 +1,206 @@
+package comm
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
+	"github.com/treerun/treerun/topo/probe"
+)
+
+// keptHost is what the first rank of a host knows of it.
+type keptHost struct {
+	Member probe.Member // of the network between hosts
+	Graph  []byte       // of the host's ranks, from an earlier job; empty: none, or one rank
+	At     int64        // when that was measured, in seconds since 1970
+}
+
+// Between says, for a communicator of several hosts, how its graph is known.
+type Between struct {
+	Network *network.Network
+	Within  []int64 // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
+	Unused  string  // why what earlier jobs have kept of the network was not taken, on rank 0; "" where that is no wonder
+}
+
+// Text is for people; now is the time, in seconds since 1970.
+func (b *Between) Text(now int64) string {
+	text := b.Network.Text(now)
+	if b.Unused != "" {
+		text += b.Unused + "\n"
+	}
+	return text
+}
+
+// What is taken of hosts that nobody has measured nor may measure: 10 Gbit/s
+// Ethernet.
+const (
+	declaredRate    = 1.25 // GB/s
+	declaredLatency = 30.0 // us
+)
+
+// Refresh is the value of the setting no-topo-cache with which measurements are
+// kept, though none of earlier jobs is taken.
+const Refresh = "refresh"
+
+// hostsGraph returns the graph of ranks on several hosts: of each host, and of the
+// network between them, what an earlier job has measured, or now measures itself.
+func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
+	known, ok := s.W.(Networked)
+	if !ok {
+		return nil, errNotNetworked
+	}
+	effort, err := network.ParseEffort(cmp.Or(s.W.Setting("probe"), network.Quick.String()))
+	if err != nil {
+		return nil, fmt.Errorf("%w: --probe: %w", ErrArgument, err)
+	}
+	hosts := hostsOf(s.W)
+	all, err := exchange(s.ctx, s.W, s.keptHost(cache, hosts, known))
+	if err != nil {
+		return nil, fmt.Errorf("what hosts know: %w", err)
+	}
+	firsts := firstRanks(hosts)
+	within := Between{Within: make([]int64, len(firsts))}
+	members := make([]probe.Member, len(firsts))
+	for h, r := range firsts {
+		members[h], within.Within[h] = all[r].Member, all[r].At
+	}
+	graphs, err := s.withinHosts(cache, hosts, all, within.Within)
+	if err != nil {
+		return nil, err
+	}
+	if within.Network, within.Unused, err = s.betweenHosts(cache, hosts, members, effort); err != nil {
+		return nil, err
+	}
+	s.between = &within
+	g, err := network.Graph(hosts, linksOf(hosts, graphs), within.Network)
+	if err != nil {
+		return nil, err
+	}
+	return levelled(g, s.Cfg.boxes), nil
+}
+
+// keptHost is what this rank tells of its host.
+func (s *setup) keptHost(cache *probe.Cache, hosts []int, known Networked) keptHost {
+	members := neighbours(hosts, s.W.Rank())
+	if members[0] != s.W.Rank() {
+		return keptHost{}
+	}
+	addrs := known.ListenAddrs()
+	mine := keptHost{Member: probe.Member{Name: known.HostName(s.W.Rank()), Identity: probe.Identity(addrs),
+		Facts: iface.Facts(addrs)}}
+	if cache == nil || len(members) == 1 || s.W.Setting("no-topo-cache") == Refresh {
+		return mine
+	}
+	file := cache.Path(len(members), s.cores)
+	g, err := cache.Load(file, len(members))
+	if err != nil || g == nil {
+		return mine // a broken file is measured over
+	}
+	if mine.Graph, err = g.AppendJSON(nil); err != nil {
+		return mine
+	}
+	mine.At = cache.Stored(file).Unix()
+	return mine
+}
+
+// withinHosts returns the graph of every host: all as they were kept or, where one
+// is not, all measured.
+func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at []int64) ([]hostGraph, error) {
+	firsts := firstRanks(hosts)
+	var graphs []hostGraph
+	for _, r := range firsts {
+		members := neighbours(hosts, r)
+		g := topo.UniformGraph(1)
+		if len(members) > 1 {
+			var err error
+			if g, err = topo.ParseGraph(kept[r].Graph); err != nil || g.Ranks != len(members) {
+				break // not kept
+			}
+		}
+		graphs = append(graphs, hostGraph{Graph: g})
+	}
+	if len(graphs) == len(firsts) {
+		return graphs, nil
+	}
+	graphs, err := s.measure(hosts)
+	if err != nil {
+		return nil, err
+	}
+	for h, r := range firsts {
+		members := neighbours(hosts, r)
+		if at[h] = 0; len(members) > 1 {
+			at[h] = time.Now().Unix()
+		}
+		if r == s.W.Rank() && cache != nil && graphs[h].keep {
+			// the next job measures again when it could not be kept
+			_ = cache.Store(cache.Path(len(members), s.cores), graphs[h].Graph)
+		}
+	}
+	return graphs, nil
+}
+
+// betweenHosts returns the network between hosts, the same on all ranks, and on
+// rank 0 why what is kept of it was not taken.
+func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Member,
+	effort network.Effort) (n *network.Network, unused string, err error) {
+	file := ""
+	var blob []byte
+	if s.W.Rank() == 0 && cache != nil {
+		file = cache.NetworkPath(members)
+	}
+	if file != "" {
+		if blob, unused, err = s.keptBlob(cache, file, members, effort); err != nil {
+			return nil, "", err
+		}
+	}
+	all, err := exchange(s.ctx, s.W, blob)
+	if err != nil {
+		return nil, "", fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
+	}
+	names := make([]string, len(members))
+	for h, m := range members {
+		names[h] = m.Name
+	}
+	switch {
+	case len(all[0]) > 0:
+		n, err := network.Parse(all[0])
+		if err == nil && len(n.Hosts) != len(names) {
+			err = fmt.Errorf("it has %d hosts, the job %d", len(n.Hosts), len(names))
+		}
+		if err != nil {
+			return nil, "", fmt.Errorf("network from rank 0: %w", err)
+		}
+		n.Hosts = names
+		return n, "", nil
+	case effort == network.Off:
+		return network.Declared(names, declaredRate, declaredLatency), unused, nil
+	}
+	n, err = s.measureNetwork(hosts, names, effort)
+	if err == nil && file != "" {
+		_ = cache.StoreNetwork(file, members, n) // the next job measures again when it could not be kept
+	}
+	return n, unused, err
+}
+
+// keptBlob returns the network in file, nil where it does not serve, and why it
+// does not. Where it is not asked for, that is what has changed since, if anything.
+func (s *setup) keptBlob(cache *probe.Cache, file string, members []probe.Member, effort network.Effort) (blob []byte,
+	unused string, err error) {
+	anew := s.W.Setting("no-topo-cache") == Refresh
+	if anew {
+		effort = network.Off // whatever there is
+	}
+	n, unused, err := cache.LoadNetwork(file, members, effort, time.Now())
+	switch {
+	case err != nil:
+		return nil, fmt.Sprintf("what was measured earlier cannot be read: %v", err), nil // it is measured over
+	case n == nil || anew:
+		return nil, unused, nil
+	}
+	blob, err = json.Marshal(n)
+	return blob, "", err
+}

@@ -1,0 +1,30 @@
+package comm
+
+import (
+	"testing"
+
+	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/topo"
+)
+
+// Hosts that are one machine, without limits between them, are alike whatever was
+// measured; slower ones, and those that are machines of their own, are not.
+func TestLevelled(t *testing.T) {
+	uneven := func(rate float64) *topo.Graph {
+		return nets.Of(4, 2, func(a, b int) float64 { return rate * float64(1+a+b) },
+			func(h int) float64 { return rate * float64(3+h) })
+	}
+	one, two := []int{0, 0, 0, 0, 0, 0, 0, 0}, []int{0, 0, 0, 0, 1, 1, 1, 1}
+	for name, c := range map[string]struct {
+		g     *topo.Graph
+		boxes []int
+		want  bool
+	}{
+		"no limits": {uneven(3), one, true}, "limits": {uneven(0.1), one, false}, "two machines": {uneven(3), two, false},
+		"unknown machines": {uneven(3), nil, false}, "one host": {topo.UniformGraph(4), []int{0, 0, 0, 0}, false},
+	} {
+		if g := levelled(c.g, c.boxes); (g != c.g) != c.want {
+			t.Errorf("%s: want a graph of its own: %v", name, c.want)
+		}
+	}
+}

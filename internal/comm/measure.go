@@ -1,0 +1,267 @@
+package comm
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
+	"github.com/treerun/treerun/topo/probe"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/shm"
+)
+
+// hostGraph is the graph of the ranks of one host.
+type hostGraph struct {
+	*topo.Graph
+	keep bool // for later jobs: it was measured, and other work on the cores did not show
+}
+
+// measure probes the links within every host and gives every rank the same graphs, by host.
+func (s *setup) measure(hosts []int) ([]hostGraph, error) {
+	at, err := exchange(s.ctx, s.W, s.place())
+	if err != nil {
+		return nil, err
+	}
+	firsts := firstRanks(hosts)
+	plans, todo := make([]probe.Sampling, len(firsts)), make([][][2]int, len(firsts))
+	for h, first := range firsts {
+		var places []probe.Place
+		for _, r := range neighbours(hosts, first) {
+			places = append(places, at[r])
+		}
+		plans[h] = probe.NewSampling(places)
+		todo[h] = plans[h].First()
+	}
+	measured, graphs := make([][]probe.Pair, len(firsts)), make([]hostGraph, len(firsts))
+	for missing := true; missing; {
+		missing = false
+		pairs, err := s.measureHost(hosts, todo[hosts[s.W.Rank()]])
+		if err != nil {
+			return nil, err
+		}
+		all, err := exchange(s.ctx, s.W, pairs)
+		if err != nil {
+			return nil, err
+		}
+		for r, pairs := range all {
+			measured[hosts[r]] = append(measured[hosts[r]], pairs...)
+		}
+		for h := range firsts {
+			all, more, disturbed := plans[h].Fill(measured[h])
+			if len(more) > 0 {
+				todo[h], missing = more, true
+			}
+			graphs[h] = graphWithin(len(neighbours(hosts, firsts[h])), all, disturbed)
+		}
+	}
+	return graphs, nil
+}
+
+// measureHost probes the links of these pairs of ranks of its host, by their numbers there. There are none to
+// probe on a host of several whose ranks do not share what that takes.
+func (s *setup) measureHost(hosts []int, ranks [][2]int) ([]probe.Pair, error) {
+	w, connect := s.W, s.Cfg.Connect
+	if !OneHost(hosts) {
+		w, connect = &hostWorld{World: s.W, members: neighbours(hosts, s.W.Rank())}, connectWithin
+	}
+	size := w.Size()
+	ep, err := connect(s.ctx, w, "probe", probe.Layout(size, ranks))
+	if err != nil || ep == nil {
+		return nil, err
+	}
+	defer ep.Close()
+	stop := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		abortOnFailure(w, ep, stop)
+	}()
+	among := s.crowded()
+	pin := func(k int) (func(), error) { return shm.PinThread(k, among) }
+	pairs, err := probe.Measure(s.ctx, ep, w.Rank(), size, s.cores, ranks, pin)
+	close(stop)
+	<-stopped
+	return pairs, err
+}
+
+// place is where this rank runs: nowhere in particular where ranks share cores.
+func (s *setup) place() probe.Place {
+	if s.crowded() != nil {
+		return probe.Place{}
+	}
+	return probe.Here()
+}
+
+func (s *setup) crowded() []int {
+	return crowded(s.W.Setting("cpus"), len(neighbours(hostsOf(s.W), s.W.Rank())))
+}
+
+// crowded returns the cores of a host among which its ranks are bound, as the launcher's
+// setting lists them, where several have to share one; else nil. A rank that keeps to a core
+// of its own measures its links from there. Two that share one cannot: what they would
+// measure is how long the kernel leaves a core to either.
+func crowded(setting string, ranks int) (cores []int) {
+	for text := range strings.SplitSeq(setting, ",") {
+		cpu, err := strconv.Atoi(text)
+		if err != nil || cpu < 0 || cpu >= mostCPUs || len(cores) == ranks-1 {
+			return nil
+		}
+		cores = append(cores, cpu)
+	}
+	return cores
+}
+
+const mostCPUs = 1024 // that fit into a set of the kernel's
+
+// lendGain returns what payloads take through slots over what they take read from their
+// sender's own memory, the same on all ranks: as it is now, on one host whose graph was not
+// given. 0: nobody knows.
+func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
+	if !s.Cfg.TryLending || s.Cfg.Graph != nil || lane < 0 || !OneHost(hostsOf(s.W)) {
+		return 0, nil
+	}
+	return probe.Lending(s.ctx, ep, lane, s.W.Rank(), s.W.Size())
+}
+
+// lendingLoses reports whether payloads pass clearly more quickly through slots than read
+// from their sender's own memory.
+func lendingLoses(gain float64) bool { return gain > 0 && gain < leastGain }
+
+// leastGain is lower than 1, since what is lent leaves the sender its time, and larger
+// payloads gain more than those that are measured.
+const leastGain = 0.8
+
+// connectWithin connects the ranks of each host, which w is, by shared memory.
+// It returns neither an endpoint nor an error where they cannot be.
+func connectWithin(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+	gathers := 0
+	w.(*hostWorld).gathers = &gathers
+	ep, err := connectShm(ctx, w, purpose, layout)
+	if err == nil || ctx.Err() != nil {
+		return ep, err
+	}
+	for ; gathers < shmGathers; gathers++ {
+		if _, err := w.AllGather(ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// graphWithin returns the graph within a host of so many ranks. Where nothing could be measured
+// the links get the words of a slow network.
+func graphWithin(ranks int, pairs []probe.Pair, disturbed bool) hostGraph {
+	g := probe.Graph(ranks, pairs)
+	if err := g.Validate(); err == nil {
+		return hostGraph{Graph: g, keep: ranks > 1 && !disturbed}
+	}
+	g = topo.UniformGraph(ranks)
+	for i := range g.Links {
+		l := &g.Links[i]
+		l.GBytesPerSecond, l.LatencyUs, l.Kind, l.Source = slowRate, slowLatency, topo.TCP, topo.Estimated
+	}
+	return hostGraph{Graph: g}
+}
+
+// linksOf gives the links within hosts the ranks' numbers in the job.
+func linksOf(hosts []int, graphs []hostGraph) []topo.Link {
+	var links []topo.Link
+	for h, first := range firstRanks(hosts) {
+		members := neighbours(hosts, first)
+		for _, l := range graphs[h].Links {
+			l.A, l.B = members[l.A], members[l.B]
+			links = append(links, l)
+		}
+	}
+	return links
+}
+
+// What is taken for ranks of one host that only TCP connects.
+const (
+	slowRate    = 1.0 // GB/s
+	slowLatency = 30.0
+)
+
+// networkReport is what one host found of the others.
+type networkReport struct {
+	Flows []network.Flow
+	Trips []network.Trip
+	Error string
+	At    int64 // seconds since 1970
+}
+
+// measureNetwork probes the ways between hosts of these names. The first rank of
+// each host takes part.
+func (s *setup) measureNetwork(hosts []int, names []string, effort network.Effort) (*network.Network, error) {
+	firsts := firstRanks(hosts)
+	found, err := s.probeNetwork(hosts, firsts, effort)
+	mine := networkReport{At: time.Now().Unix()}
+	if err != nil {
+		mine.Error = err.Error()
+	} else if found != nil {
+		mine.Flows, mine.Trips = found.Flows, found.Trips
+	}
+	all, failed := exchange(s.ctx, s.W, mine)
+	if failed != nil {
+		return nil, errors.Join(err, failed)
+	}
+	sum := &network.Findings{}
+	for r, report := range all {
+		if report.Error != "" {
+			return nil, fmt.Errorf("rank %d: %s", r, report.Error)
+		}
+		sum.Add(&network.Findings{Flows: report.Flows, Trips: report.Trips})
+	}
+	n, err := network.Infer(names, sum)
+	if err != nil {
+		return nil, err
+	}
+	n.Probe, n.At = effort.String(), all[0].At
+	return n, nil
+}
+
+// probeNetwork is this rank's part in the measurement between hosts, nil
+// findings for ranks that have none.
+func (s *setup) probeNetwork(hosts, firsts []int, effort network.Effort) (*network.Findings, error) {
+	meets := network.Meets(len(firsts), effort)
+	host := hosts[s.W.Rank()]
+	first := firsts[host] == s.W.Rank()
+	cfg, err := networkConfig(s.W, purposeProbe)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Streams, cfg.Encrypt = 1, false
+	cfg.Peers = func(r int) bool { return first && firsts[hosts[r]] == r && meets(host, hosts[r]) }
+	mesh, err := netconn.Connect(s.ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer mesh.Close()
+	if !first {
+		return nil, nil
+	}
+	return probe.Network(s.ctx, probe.NetworkConfig{
+		Host: host, Hosts: len(firsts), Effort: effort, Timeout: cmp.Or(cfg.PeerTimeout, netconn.DefaultPeerTimeout),
+		Conn: func(h int) probe.Conn { return mesh.Conns(firsts[h])[0] },
+		Name: func(h int) string { return s.W.(Networked).HostName(firsts[h]) },
+	})
+}
+
+// firstRanks returns the first rank of every host. Hosts are numbered in the
+// order in which ranks bring them up.
+func firstRanks(hosts []int) []int {
+	var firsts []int
+	for r, h := range hosts {
+		if h == len(firsts) {
+			firsts = append(firsts, r)
+		}
+	}
+	return firsts
+}

@@ -1,0 +1,42 @@
+package comm
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestCrowded: only ranks that are more than the cores among which they are bound measure
+// from other cores than their own.
+func TestCrowded(t *testing.T) {
+	for _, tc := range []struct {
+		setting string
+		ranks   int
+		want    string
+	}{
+		{"0,1", 4, "[0 1]"},
+		{"0,1", 3, "[0 1]"},
+		{"2,3,66", 8, "[2 3 66]"},
+		{"7", 2, "[7]"},
+		{"0,1", 2, "[]"},
+		{"0,1,2,3", 2, "[]"},
+		{"0", 1, "[]"},
+		{"", 4, "[]"},
+		{"0,,1", 4, "[]"},
+		{"0,-1", 4, "[]"},
+		{"0,1024", 4, "[]"},
+		{"0-1", 4, "[]"},
+	} {
+		if got := fmt.Sprint(crowded(tc.setting, tc.ranks)); got != tc.want {
+			t.Errorf("%d ranks on cores %q: %s, want %s", tc.ranks, tc.setting, got, tc.want)
+		}
+	}
+}
+
+// TestLendingLoses: ranks read each other's memory unless it was measured that this is slower.
+func TestLendingLoses(t *testing.T) {
+	for gain, want := range map[float64]bool{0: false, 1.5: false, 0.9: false, 0.4: true} {
+		if got := lendingLoses(gain); got != want {
+			t.Errorf("a gain of %v: %v, want %v", gain, got, want)
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/mixed"
+	"github.com/treerun/treerun/transport/tcp"
+)
+
+// Connect opens the links of a layout between the ranks of a World: shared
+// memory within each host, TCP between hosts.
+func Connect(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+	if OneHost(hostsOf(w)) {
+		return connectShm(ctx, w, purpose, layout)
+	}
+	local, hosts, err := connectHost(ctx, w, purpose, layout)
+	if err != nil {
+		return nil, err
+	}
+	remote, err := connectNetwork(ctx, w, purpose, layout, hosts)
+	if err != nil {
+		return nil, errors.Join(err, local.Close())
+	}
+	return mixed.New(w.Rank(), hosts, local, remote)
+}
+
+// connectNetwork opens the links between hosts.
+func connectNetwork(ctx context.Context, w World, purpose string, layout transport.Layout, hosts []int) (*tcp.Endpoint,
+	error) {
+	cfg, err := networkConfig(w, purpose)
+	if err != nil {
+		return nil, err
+	}
+	layout.HeapBytes = 0
+	return tcp.Connect(ctx, tcp.Config{Config: cfg, Layout: layout, Hosts: hosts})
+}
+
+// purposeProbe is what connections are for that end with the measurement.
+const purposeProbe = "probe"
+
+var errNotNetworked = errors.New("the ranks are on several hosts, and their World does not know its addresses (it is " +
+	"not a collective.Networked)")
+
+// networkConfig says how ranks of different hosts connect, from what the World
+// knows and the launcher's settings.
+func networkConfig(w World, purpose string) (netconn.Config, error) {
+	n, ok := w.(Networked)
+	if !ok {
+		return netconn.Config{}, errNotNetworked
+	}
+	cfg := netconn.Config{
+		Rank: w.Rank(), Size: w.Size(),
+		Key: w.DeriveKey("tcp " + purpose), JobID: w.JobID(), Epoch: n.Epoch(), Purpose: purpose,
+		Encrypt:  w.Setting("encrypt") != "",
+		Verbose:  w.Setting("verbose") != "" && purpose != purposeProbe,
+		Listen:   n.ListenAddrs(),
+		HostOf:   n.HostName,
+		Exchange: w.AllGather,
+	}
+	var err error
+	if cfg.Ports, err = portRange(w); err != nil {
+		return cfg, err
+	}
+	for name, to := range map[string]*time.Duration{"start-timeout": &cfg.Timeout, "peer-timeout": &cfg.PeerTimeout} {
+		if text := w.Setting(name); text != "" {
+			if *to, err = time.ParseDuration(text); err != nil || *to <= 0 {
+				return cfg, fmt.Errorf("--%s=%s: want a duration such as 10s", name, text)
+			}
+		}
+	}
+	if text := w.Setting("tcp-streams"); text != "" {
+		if cfg.Streams, err = strconv.Atoi(text); err != nil || cfg.Streams < 1 || cfg.Streams > netconn.MaxStreams {
+			return cfg, fmt.Errorf("--tcp-streams=%s: want a number from 1 to %d", text, netconn.MaxStreams)
+		}
+	}
+	return cfg, nil
+}
+
+// portRange returns what --port-range says.
+func portRange(w World) (r netconn.PortRange, err error) {
+	if text := w.Setting("port-range"); text != "" {
+		if r, err = netconn.ParsePorts(text); err != nil {
+			return r, fmt.Errorf("--port-range: %w", err)
+		}
+	}
+	return r, nil
+}

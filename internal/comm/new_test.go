@@ -1,0 +1,21 @@
+package comm
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/topo"
+)
+
+// A graph whose ranks are on other hosts than the job's is taken, and told.
+func TestGraphOfOtherHosts(t *testing.T) {
+	given := topo.UniformGraph(4)
+	s := setup{W: InProcess(4)[0], Cfg: &Config{Graph: given}}
+	if text := s.otherHosts(); text != "" {
+		t.Errorf("the same hosts: %s", text)
+	}
+	given.Hosts = []int{3, 3, 5, 5}
+	if text := s.otherHosts(); !strings.Contains(text, "on 2 hosts, those of the job on 1") {
+		t.Errorf("other hosts: %q", text)
+	}
+}

@@ -1,0 +1,277 @@
+package comm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// plans is a communicator's Planner and the links that its plans travel on.
+type plans struct {
+	*planner.Planner
+	rank, size int
+	HeapBytes  int // per rank
+	lanes      []transport.Link
+	messages   int // the lane of messages between ranks, -1 without one
+	engine     *engine.Engine
+}
+
+// firstKinds are the collectives for which rank 0 chooses when a communicator is made.
+var firstKinds = []plan.Kind{plan.AllReduce, plan.Barrier}
+
+// newPlans makes the plans of a rank. With a decision it follows that, without one it
+// decides, for the given kinds.
+func newPlans(g *topo.Graph, rank int, cfg *Config, d *planner.Decision, kinds []plan.Kind) (*plans, *planner.Decision,
+	error) {
+	p := &plans{rank: rank, size: g.Ranks, HeapBytes: cfg.HeapBytes, messages: -1}
+	var err error
+	if p.Planner, err = planner.New(g, cfg.machine(), cfg.Planning); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrArgument, err)
+	}
+	if d != nil {
+		err = p.Follow(d)
+	} else {
+		d, err = p.Decide(kinds)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, d, nil
+}
+
+// machine returns what plans are made for. The hosts of a declared graph are its own.
+func (c *Config) machine() planner.Machine {
+	m := planner.Machine{Cores: c.Cores, Slots: c.Slots, SlotBytes: c.SlotBytes}
+	if c.Graph == nil {
+		m.Boxes = c.boxes
+	}
+	if c.devices != nil {
+		m = planner.Machine{Device: true, StagingBytes: c.devices.stagingBytes, Slots: c.Slots, SlotBytes: c.SlotBytes}
+	}
+	return m
+}
+
+// open lays out the links of all plans, and those of messages.
+func (p *plans) open() error {
+	links, err := p.Links()
+	if err != nil {
+		return err
+	}
+	most := 0
+	for _, k := range links {
+		p.lanes = append(p.lanes, transport.Link{Lane: k.Lane, Src: k.Src, Dst: k.Dst})
+		most = max(most, k.Lane)
+	}
+	if !p.HasPairs() {
+		return nil
+	}
+	p.messages = most + 1
+	for a := range p.size {
+		for b := range p.size {
+			if a != b {
+				p.lanes = append(p.lanes, transport.Link{Lane: p.messages, Src: a, Dst: b})
+			}
+		}
+	}
+	return nil
+}
+
+// layout returns the links of all lanes.
+func (p *plans) layout() transport.Layout {
+	slots, bytes := p.Slots()
+	return transport.Layout{Size: p.size, Slots: slots, SlotBytes: bytes, HeapBytes: p.HeapBytes, Links: p.lanes}
+}
+
+// noMessages says why there are no messages between ranks.
+func (p *plans) noMessages() string {
+	return fmt.Sprintf("up to %d ranks, not for %d", planner.PairRanks, p.size)
+}
+
+// program returns the program for a call of so many bytes, and the plan that it is of. Rank 0
+// proves the plan: the other ranks run the same one, or the digests of their calls differ.
+func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
+	s, err := p.Serve(kind, root, int64(bytes))
+	if err != nil {
+		return nil, nil, err
+	}
+	if pr, bound := s.Attached.(*engine.Program); bound {
+		return pr, s, nil
+	}
+	if p.rank == 0 {
+		if err := p.Verify(s); err != nil {
+			return nil, nil, err
+		}
+	}
+	pr, err := engine.Bind(s.Plan, p.engine, s.Lanes)
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Attached = pr
+	return pr, s, nil
+}
+
+// table says, for people, which algorithm runs a kind from which size on.
+func (p *plans) table(kind plan.Kind) string {
+	list, err := p.Table(kind)
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for i, r := range list {
+		if i > 0 {
+			fmt.Fprintf(&b, ", from %s ", bytesText(r.From))
+		}
+		b.WriteString(r.Algorithm)
+		if r.Chunks.Max > 0 && len(list) > 1 {
+			fmt.Fprintf(&b, " in %s", bytesText(int64(r.Chunks.Max)))
+		}
+	}
+	return b.String()
+}
+
+// bytesText prints a size as people write it.
+func bytesText(n int64) string {
+	for _, u := range []struct {
+		shift int
+		name  string
+	}{{30, "GiB"}, {20, "MiB"}, {10, "KiB"}} {
+		if n >= 1<<u.shift && n%(1<<u.shift) == 0 {
+			return fmt.Sprintf("%d %s", n>>u.shift, u.name)
+		}
+	}
+	return fmt.Sprintf("%d B", n)
+}
+
+// layoutDigest is the same on two ranks when their links are.
+func layoutDigest(l *transport.Layout) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%d %d %d\n", l.Size, l.Slots, l.SlotBytes)
+	writeLinks(h, l.Links)
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+func writeLinks(w io.Writer, links []transport.Link) {
+	for _, k := range links {
+		fmt.Fprintf(w, "%d %d %d\n", k.Lane, k.Src, k.Dst)
+	}
+}
+
+// verdict is what rank 0 tells the others of its decision.
+type verdict struct {
+	Error    string // why there is none
+	Decision planner.Decision
+}
+
+// plan lets rank 0 plan and gives all ranks the outcome.
+func (s *setup) plan(g *topo.Graph, kinds []plan.Kind) (*plans, error) {
+	if s.W.Rank() != 0 {
+		all, err := exchange(s.ctx, s.W, verdict{})
+		if err != nil {
+			return nil, fmt.Errorf("hearing of rank 0's trees: %w", err)
+		}
+		if all[0].Error != "" {
+			return nil, fmt.Errorf("rank 0: %s", all[0].Error)
+		}
+		p, _, err := newPlans(g, s.W.Rank(), s.Cfg, &all[0].Decision, kinds)
+		if err != nil {
+			return nil, fmt.Errorf("rank 0's decision: %w", err)
+		}
+		return p, nil
+	}
+	p, d, failed := newPlans(g, 0, s.Cfg, nil, kinds)
+	v := verdict{}
+	if failed != nil {
+		v.Error = failed.Error()
+	} else {
+		v.Decision = *d
+	}
+	_, err := exchange(s.ctx, s.W, v)
+	return p, errors.Join(failed, err)
+}
+
+// Explain says, for people, which plan runs from which size on, what each is priced at,
+// and how far the best rate is from what the links allow.
+func (p *plans) Explain() string {
+	var b strings.Builder
+	slots, slotBytes := p.Slots()
+	fmt.Fprintf(&b, "treerun: %d ranks, %d links of %d slots of %d bytes: %.1f MiB per rank\n",
+		p.size, len(p.lanes), slots, slotBytes, float64(len(p.lanes)*slots*slotBytes)/float64(p.size)/(1<<20))
+	if p.size == 1 {
+		return b.String()
+	}
+	fmt.Fprintf(&b, "AllReduce: %s\n", p.table(plan.AllReduce))
+	var last *planner.Choice
+	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
+		c, err := p.Choose(plan.AllReduce, -1, bytes)
+		if err != nil {
+			fmt.Fprintf(&b, "AllReduce of %s: %v\n", bytesText(bytes), err)
+			continue
+		}
+		fmt.Fprintf(&b, "AllReduce of %s: %s (%s), predicted %.2f us, %.2f GB/s, plan %s\n",
+			bytesText(bytes), c.Name(), c.Plan.Name, c.PredictedUs, float64(bytes)/c.PredictedUs/1e3, c.Plan.Digest())
+		last = c
+	}
+	for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
+		fmt.Fprint(&b, p.certificate(kind, last))
+	}
+	return b.String()
+}
+
+// certificate compares the rate of the plan for large messages, as far as the links go,
+// with the most that any plan could reach on them.
+func (p *plans) certificate(kind plan.Kind, last *planner.Choice) string {
+	if kind != plan.AllReduce || last == nil {
+		var err error
+		if last, err = p.Choose(kind, 0, 16<<20); err != nil {
+			return ""
+		}
+	}
+	bound, err := p.Certify(kind, 0, last.Served)
+	if err != nil || bound.Rate == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
+	if rate := p.Fullest(last.Served); rate > 0 {
+		text += fmt.Sprintf(", the %d trees of %s reach %.4g GB/s (%.4g %% of the bound)",
+			len(slices.DeleteFunc(slices.Clone(last.Shares), func(s float64) bool { return s == 0 })), last.Name(), rate,
+			100*bound.Ratio(rate))
+	}
+	return text + ": " + bound.Words + "\n"
+}
+
+// Choose returns the plan that a call takes, and its digest.
+func (c *Comm) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string, error) {
+	choice, err := c.Plans.Choose(kind, root, int64(bytes))
+	if err != nil {
+		return nil, "", err
+	}
+	pr, _, err := c.Plans.program(kind, max(root, 0), bytes)
+	if err != nil { // not that of the program itself, which calls run
+		return choice, choice.Plan.Digest(), err
+	}
+	return choice, pr.Plan().Digest(), nil
+}
+
+// UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
+func (c *Comm) UnusedPlan() string {
+	g := c.planning.Given
+	if g == nil || g.Used() || c.Devices != nil && c.Devices.given.Used() {
+		return ""
+	}
+	p := g.Plan()
+	text := fmt.Sprintf("the given plan, of %v", p.Kind)
+	if p.Kind.HasRoot() {
+		text += fmt.Sprintf(" with root %d", p.Root)
+	}
+	return text + ", has served no call"
+}

@@ -1,0 +1,200 @@
+package comm
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/transport"
+)
+
+// Request is a call under way, that of a communicator with this number. The zero value is done.
+type Request struct {
+	c   *Comm
+	seq uint64
+}
+
+// InFlight is how many calls may be under way on a rank; one more waits for the
+// first of them.
+const InFlight = 256
+
+// Wait returns when the call is done on this rank. A ctx that ends is a failure
+// of the communicator on all ranks, as with every call.
+func (r Request) Wait(ctx context.Context) error {
+	if r.c == nil {
+		return nil
+	}
+	if done, err := r.c.resume(r.seq); done || err != nil {
+		return err
+	}
+	defer r.c.End()
+	return r.c.Wait(ctx, r.seq)
+}
+
+// Test moves the calls under way as far as they can, and reports whether this
+// one is done. It does not wait.
+func (r Request) Test() (bool, error) {
+	if r.c == nil {
+		return true, nil
+	}
+	if done, err := r.c.resume(r.seq); done || err != nil {
+		return done, err
+	}
+	defer r.c.End()
+	call := r.c.callOf(r.seq)
+	if err := r.c.Engine.Poll(); err != nil {
+		fault, _ := r.c.Engine.Fail(err, call)
+		return false, r.c.fail(context.Background(), fault, call.Header)
+	}
+	if fault, failed := r.c.Endpoint.Aborted(); failed && !call.Done() {
+		return false, r.c.fail(context.Background(), fault, call.Header)
+	}
+	return call.Done(), nil
+}
+
+// callOf returns the call with a number, nil when it was done so long ago that
+// its place has been taken by another.
+func (c *Comm) callOf(seq uint64) *engine.Call {
+	call := &c.Calls[seq%InFlight]
+	if call.Header.Seq != seq {
+		return nil
+	}
+	return call
+}
+
+// resume claims the communicator for a call under way, unless it is done.
+func (c *Comm) resume(seq uint64) (done bool, err error) {
+	if !c.Busy.CompareAndSwap(false, true) {
+		return false, c.busyError("Wait")
+	}
+	call := c.callOf(seq)
+	if call == nil || call.Done() {
+		c.End()
+		return true, nil
+	}
+	if c.err != nil {
+		c.End()
+		return false, &RankError{Rank: c.err.Rank, Op: engine.Describe(call.Header), Err: c.err.Err, Hint: c.undefined(seq)}
+	}
+	return false, nil
+}
+
+// Wait waits for a call under way. The communicator is claimed.
+func (c *Comm) Wait(ctx context.Context, seq uint64) error {
+	return c.waitAs(ctx, seq, &c.waiter)
+}
+
+// waitAs is wait in another way.
+func (c *Comm) waitAs(ctx context.Context, seq uint64, w *engine.Waiter) error {
+	call := c.callOf(seq)
+	h := call.Header
+	if fault, failed := c.Engine.Wait(ctx, call, w); failed {
+		return c.fail(ctx, fault, h)
+	}
+	return nil
+}
+
+// Start begins a call.
+func (c *Comm) Start(a *Args) (Request, error) {
+	if a.Err != nil {
+		return Request{}, a.Err
+	}
+	if err := c.Begin(a.Kind); err != nil {
+		return Request{}, err
+	}
+	defer c.End()
+	if err := c.Enter(context.Background(), a); err != nil {
+		return Request{}, err
+	}
+	return c.Latest(), nil
+}
+
+// Latest is the call that has begun last.
+func (c *Comm) Latest() Request { return Request{c, c.Seq} }
+
+// Run makes a call and waits for it.
+func (c *Comm) Run(ctx context.Context, a *Args) error {
+	if a.Err != nil {
+		return a.Err
+	}
+	if err := c.Begin(a.Kind); err != nil {
+		return err
+	}
+	defer c.End()
+	if err := ctx.Err(); err != nil {
+		return c.Cancel(ctx, a)
+	}
+	if err := c.Enter(ctx, a); err != nil {
+		return err
+	}
+	return c.Wait(ctx, c.Seq)
+}
+
+// Cancel ends the communicator before a call whose context has ended already:
+// the other ranks wait for it.
+func (c *Comm) Cancel(ctx context.Context, a *Args) error {
+	c.Seq++
+	h := c.header(a)
+	c.Endpoint.Abort(transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up before %s: %v",
+		engine.FaultCanceled, c.Rank, engine.Describe(h), ctx.Err())})
+	fault, _ := c.Endpoint.Aborted()
+	return c.fail(ctx, fault, h)
+}
+
+func (c *Comm) header(a *Args) transport.Header {
+	h := transport.Header{Seq: c.Seq, Count: uint64(a.Count), Kind: uint8(a.Kind), Op: uint8(a.Op), DType: uint8(a.DType),
+		Root: int32(a.Root)}
+	switch {
+	case a.Kind == plan.Barrier:
+		h.Op, h.DType = 0, 0
+	case a.Scale:
+		h.Op = engine.PreMulSum
+	case a.aside:
+		h.Op = engine.Aside
+	case a.splits:
+		h.Op = engine.Splits
+	}
+	if a.device {
+		h.Kind |= engine.OnDevice
+	}
+	return h
+}
+
+// Enter begins the next call of the communicator, which is claimed.
+func (c *Comm) Enter(ctx context.Context, a *Args) error {
+	if err := c.MakeRoom(ctx); err != nil {
+		return err
+	}
+	c.Seq++
+	call := &c.Calls[c.Seq%InFlight]
+	if a.Pieces == nil {
+		a.Pieces = call.Pieces[:0] // their memory stays for a later call
+	}
+	*call = engine.Call{Header: c.header(a), In: a.In, Out: a.Out, Pieces: a.Pieces, Work: a.Work}
+	bytes := a.Count * a.DType.Size()
+	if a.Kind.HasParts() {
+		bytes *= c.Size
+	}
+	pr, served, err := c.Plans.program(a.Kind, a.Root, bytes)
+	if err != nil { // the others wait for this rank
+		c.Endpoint.Abort(transport.Fault{Rank: c.Rank, Text: engine.FaultLink + err.Error()})
+		fault, _ := c.Endpoint.Aborted()
+		return c.fail(ctx, fault, call.Header)
+	}
+	call.Chunks, served.Ran = served.Chunks, true
+	if err := pr.Start(call); err != nil {
+		fault, _ := c.Engine.Fail(err, call)
+		return c.fail(ctx, fault, call.Header)
+	}
+	return nil
+}
+
+// MakeRoom waits for the call whose place the next one takes.
+func (c *Comm) MakeRoom(ctx context.Context) error {
+	old := &c.Calls[(c.Seq+1)%InFlight]
+	if old.Header.Seq == 0 || old.Done() {
+		return nil
+	}
+	return c.Wait(ctx, old.Header.Seq)
+}
