@@ -208,7 +208,7 @@ func (s *state) priceOf(n int) float64 {
 	if us, known := s.prices[n]; known {
 		return us
 	}
-	_, us := s.c.DenseUs(n)
+	us := s.priceDense(n)
 	if math.IsNaN(us) || us <= 0 {
 		us = 10 + float64(n)/1e3 // nobody knows: 1 GB/s
 	}

@@ -51,11 +51,11 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 	if err := r.grid.Validate(); err != nil {
 		return refuse(err.Error())
 	}
-	a := comm.Of(c).Aside()
+	a := comm.Of(c)
 	if err := a.Claim(name); err != nil {
 		return Stats{}, err
 	}
-	defer a.Release()
+	defer a.End()
 	r.state = stateOf(a)
 	if g := r.state.stage; g != nil && g.device != s.Device() {
 		return refuse(fmt.Sprintf("a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(),
@@ -150,7 +150,7 @@ func (r *deviceReduction) run(ctx context.Context) error {
 		}
 		if r.cfg.threshold > 0 { // as reduction.cut
 			if err := r.keep(); err != nil {
-				return r.c.FailDevice(ctx, r.name, err)
+				return r.c.FaultDevice(ctx, r.name, err)
 			}
 			r.send = r.recv
 		}
@@ -162,7 +162,7 @@ func (r *deviceReduction) run(ctx context.Context) error {
 // look finds the blocks that count, and waits for that.
 func (r *deviceReduction) look(ctx context.Context) error {
 	if err := r.stageFor(r.stream.Device(), r.grid); err != nil {
-		return r.c.FailDevice(ctx, r.title(), err)
+		return r.c.FaultDevice(ctx, r.title(), err)
 	}
 	g, words := r.stage, block.Words(r.grid.Blocks())
 	begun := time.Now()
@@ -188,11 +188,11 @@ func (r *deviceReduction) title() string { return r.call.String() }
 // was there.
 func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		return r.c.FailDevice(ctx, r.title(), err)
+		return r.c.FaultDevice(ctx, r.title(), err)
 	}
 	text := fmt.Sprintf("%srank %d gave up in %s: %v; it waited for its device", engine.FaultCanceled, r.c.Rank, r.title(),
 		ctx.Err())
-	return r.c.Fail(ctx, transport.Fault{Rank: r.c.Rank, Text: text}, r.title())
+	return r.c.Fault(ctx, transport.Fault{Rank: r.c.Rank, Text: text}, r.title())
 }
 
 // hostLink is at how many GB/s blocks come to the host and go back, where nobody has
@@ -231,7 +231,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	g := r.stage
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks()) // of this rank
 	if err := g.gather(r.stream, r.send, r.call.dtype, r.grid); err != nil {
-		return r.c.FailDevice(ctx, r.name, err)
+		return r.c.FaultDevice(ctx, r.name, err)
 	}
 	if err := r.stream.Synchronize(ctx); err != nil {
 		return r.stopped(ctx, err)
@@ -242,7 +242,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 		return err
 	}
 	if err := g.scatter(r.stream, r.recv, r.call.dtype, r.grid); err != nil {
-		return r.c.FailDevice(ctx, r.name, err)
+		return r.c.FaultDevice(ctx, r.name, err)
 	}
 	return nil
 }
@@ -259,7 +259,7 @@ func (r *deviceReduction) alone(ctx context.Context) error {
 		err = r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes()))
 	}
 	if err != nil {
-		return r.c.FailDevice(ctx, r.name, err)
+		return r.c.FaultDevice(ctx, r.name, err)
 	}
 	return nil
 }

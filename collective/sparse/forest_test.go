@@ -30,7 +30,7 @@ func TestWrongTrees(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			errs := runRanks(t, oneHost(4), func(_ *world, c *collective.Comm) error {
-				a := comm.Of(c).Aside()
+				a := comm.Of(c)
 				a.Trees, a.Shares = slices.Clone(a.Trees), slices.Clone(a.Shares)
 				for i := range a.Trees {
 					a.Trees[i].Parent = slices.Clone(a.Trees[i].Parent)
@@ -55,7 +55,7 @@ func TestWrongTrees(t *testing.T) {
 func TestPlansOfCommunicators(t *testing.T) {
 	for _, hosts := range [][]int{oneHost(2), oneHost(7), {0, 1}, {0, 0, 0, 1, 1}, {0, 1, 0, 2, 1, 3, 3}} {
 		mustRun(t, hosts, func(_ *world, c *collective.Comm) error {
-			a := comm.Of(c).Aside()
+			a := comm.Of(c)
 			trees := len(a.Trees)
 			a.Trees = append(slices.Clone(a.Trees), a.Trees[0])
 			a.Shares = append(slices.Clone(a.Shares), 0.5)

@@ -51,8 +51,9 @@ func TestTooLargeForAggregators(t *testing.T) {
 // By price such a tensor runs in another form, however good this one looks.
 func TestTooLargeIsNoChoice(t *testing.T) {
 	for elements, can := range map[int]bool{1 << 31: true, 1<<32 - 1<<20: true, 1 << 32: false, 1 << 34: false} {
-		s := &state{c: &comm.Side{Size: 2, Hosts: []int{0, 1}}, aggs: []int{0, 1}, prices: make(map[int]float64)}
-		s.c.DenseUs = func(bytes int) (string, float64) { return "", float64(bytes) / 1e3 }
+		s := &state{c: &comm.Inside{Comm: &comm.Comm{Size: 2}, Hosts: []int{0, 1}}, aggs: []int{0, 1},
+			prices: make(map[int]float64)}
+		s.priceDense = func(bytes int) float64 { return float64(bytes) / 1e3 }
 		r := newReduction(allReduce, newConfig(nil), kernel.Float32, collective.Sum, elements)
 		r.state = s
 		e := estimate{mean: 0.01, most: 0.01, union: 0.01, host: 0.01}

@@ -140,7 +140,7 @@ func TestSharedMemoryIsBounded(t *testing.T) {
 				return err
 			}
 		}
-		stateOf(comm.Of(c).Aside()).host.Keep = keep
+		stateOf(comm.Of(c)).host.Keep = keep
 		before, err := agreed(t, c)
 		for i, step := range []struct {
 			x     []float32
@@ -191,9 +191,9 @@ func (p *poor) Alloc(n int) ([]byte, error) {
 // poorly has the communicator open links for the form Shared whose memory is used up when
 // fails says so.
 func poorly(c *collective.Comm, fails func(n int) bool) {
-	a := comm.Of(c).Aside()
-	try := a.Try
-	a.Try = func(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error, error) {
+	s := stateOf(comm.Of(c))
+	try := s.try
+	s.try = func(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error, error) {
 		ep, why, err := try(ctx, during, purpose, layout)
 		if ep != nil {
 			ep = &poor{ep, fails}
@@ -233,7 +233,7 @@ func TestSharedWithoutMemory(t *testing.T) {
 					return fmt.Errorf("%v", stats)
 				}
 				r := newReduction(allReduce, newConfig(nil), dtypeOf[float32](), collective.Sum, 60000)
-				r.state = stateOf(comm.Of(c).Aside())
+				r.state = stateOf(comm.Of(c))
 				if !r.lacking() {
 					return errors.New("a call that is larger is tried again")
 				}

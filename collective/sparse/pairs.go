@@ -49,11 +49,11 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 		return Pairs[T]{}, Stats{}, wrongArgument(name, c.Rank(), wrong)
 	}
 	own := sorted(in)
-	a := comm.Of(c).Aside()
+	a := comm.Of(c)
 	if err := a.Claim(name); err != nil {
 		return Pairs[T]{}, Stats{}, err
 	}
-	defer a.Release()
+	defer a.End()
 	p := pairs[T]{own: own, reduction: reduction{
 		state: stateOf(a), cfg: cfg, inPlace: true, find: finder{dtype: dt},
 		call: call{what: allReducePairs, dtype: dt, op: kernel.Sum, form: cfg.form, block: uint32(in.Width),

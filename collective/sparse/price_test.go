@@ -18,15 +18,13 @@ import (
 type pricing struct{ ranks, perHost, perCore int }
 
 func (p pricing) of(e estimate) [formEnd]time.Duration {
-	c := &comm.Side{
-		Size: p.ranks, Share: float64(p.perCore), HeapBytes: 1 << 40,
-		DenseUs: func(bytes int) (string, float64) { return "", 20 + float64(bytes)/1e3 },
-	}
+	c := &comm.Inside{Comm: &comm.Comm{Size: p.ranks}, Share: float64(p.perCore), HeapBytes: 1 << 40}
 	for r := range p.ranks {
 		c.Hosts = append(c.Hosts, r/p.perHost)
 	}
 	r := newReduction(allReduce, newConfig(nil), kernel.Float32, collective.Sum, 16<<20)
-	r.state = &state{c: c, aggs: make([]int, p.ranks), prices: make(map[int]float64)}
+	r.state = &state{c: c, priceDense: func(bytes int) float64 { return 20 + float64(bytes)/1e3 },
+		aggs: make([]int, p.ranks), prices: make(map[int]float64)}
 	e.find = 10
 	r.predict(&e, true)
 	return e.us
@@ -95,11 +93,11 @@ func TestCallsTellTheirTimes(t *testing.T) {
 				}
 			}
 		}
-		a := comm.Of(c).Aside()
+		a := comm.Of(c)
 		if err := a.Claim("a look"); err != nil {
 			return err
 		}
-		defer a.Release()
+		defer a.End()
 		s := stateOf(a)
 		ran := 0
 		for _, c := range s.known.cases {

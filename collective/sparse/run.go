@@ -55,7 +55,7 @@ func (r *reduction) aggregate(ctx context.Context) error {
 		return r.broken(ctx, r.name, err)
 	}
 	if fault, failed := r.links.Run(ctx, r.omni, &r.c.Waiter, r.name); failed {
-		return r.c.Fail(ctx, fault, r.name)
+		return r.c.Fault(ctx, fault, r.name)
 	}
 	r.stats.Servers = len(r.servers)
 	r.traffic(&r.omni.Traffic)
@@ -92,7 +92,7 @@ func (r *reduction) mergeTrees(ctx context.Context) error {
 		return r.broken(ctx, r.name, err)
 	}
 	if fault, failed := r.links.Run(ctx, r.merge, &r.c.Waiter, r.name); failed {
-		return r.c.Fail(ctx, fault, r.name)
+		return r.c.Fault(ctx, fault, r.name)
 	}
 	counts := r.merge.Counts()
 	r.merge.SentBlocks, r.merge.ReceivedBlocks = int64(counts.SentBlocks), int64(counts.ReceivedBlocks)

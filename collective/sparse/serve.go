@@ -27,11 +27,11 @@ import (
 // workers whose calls differ, or of a worker that has closed c without StopServing.
 func Serve(ctx context.Context, c *collective.Comm) error {
 	const name = "sparse Serve"
-	a := comm.Of(c).Aside()
+	a := comm.Of(c)
 	if err := a.Claim(name); err != nil {
 		return err
 	}
-	defer a.Release()
+	defer a.End()
 	idle := a.Waiter.Watch.Unlimited() // workers may compute for as long as they like
 	defer idle.Close()
 	for s := stateOf(a); ; {
@@ -45,11 +45,11 @@ func Serve(ctx context.Context, c *collective.Comm) error {
 // all ranks of c may call whatever they like.
 func StopServing(ctx context.Context, c *collective.Comm) error {
 	const name = "sparse StopServing"
-	a := comm.Of(c).Aside()
+	a := comm.Of(c)
 	if err := a.Claim(name); err != nil {
 		return err
 	}
-	defer a.Release()
+	defer a.End()
 	r := reduction{state: stateOf(a), call: control(stopServing)}
 	if _, err := r.greet(ctx, hello{call: r.call}); err != nil {
 		return err

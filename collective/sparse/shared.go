@@ -67,7 +67,7 @@ func (s *state) openHost(ctx context.Context, during string) (why, err error) {
 	layout := lanes.Layout(s.c.Size, 2, slotsQuantum)
 	layout.HeapBytes = s.c.HeapBytes
 	s.hosts++
-	ep, why, err := s.c.Try(ctx, during, fmt.Sprintf("sparse shared %d", s.hosts), layout)
+	ep, why, err := s.try(ctx, during, fmt.Sprintf("sparse shared %d", s.hosts), layout)
 	if why != nil || err != nil {
 		return why, err
 	}
@@ -118,7 +118,7 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 		return false, r.broken(ctx, r.name, err)
 	}
 	if fault, failed := r.hosted.Run(ctx, r.host, &r.c.Waiter, r.name); failed {
-		return false, r.c.Fail(ctx, fault, r.name)
+		return false, r.c.Fault(ctx, fault, r.name)
 	}
 	if rank, lacks := r.host.Lacks(); lacks {
 		if short == nil {

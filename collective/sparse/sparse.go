@@ -41,11 +41,11 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	if wrong != "" {
 		return Stats{}, wrongArgument(name, c.Rank(), wrong)
 	}
-	a := comm.Of(c).Aside()
+	a := comm.Of(c)
 	if err := a.Claim(name); err != nil {
 		return Stats{}, err
 	}
-	defer a.Release()
+	defer a.End()
 	r.state = stateOf(a)
 	if err := r.refused(name, cfg.form); err != nil {
 		return Stats{}, err
@@ -202,7 +202,7 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 		}
 	}
 	if odd, words, ok := compare(all); !ok {
-		return nil, r.c.Fail(ctx, transport.Fault{Rank: odd, Text: engine.FaultMismatch + words}, r.name)
+		return nil, r.c.Fault(ctx, transport.Fault{Rank: odd, Text: engine.FaultMismatch + words}, r.name)
 	}
 	var servers []int
 	for q := range all {
@@ -219,7 +219,7 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 // broken ends the communicator because of err, which this rank met in a call.
 func (s *state) broken(ctx context.Context, during string, err error) error {
 	text := fmt.Sprintf("%srank %d in %s: %v", engine.FaultLink, s.c.Rank, during, err)
-	return s.c.Fail(ctx, transport.Fault{Rank: s.c.Rank, Text: text}, during)
+	return s.c.Fault(ctx, transport.Fault{Rank: s.c.Rank, Text: text}, during)
 }
 
 // alone is the call of a communicator of one rank: the result is what it has.

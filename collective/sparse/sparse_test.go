@@ -78,7 +78,7 @@ func expected[T Number](form Form, c *collective.Comm, op collective.Op, size, c
 	if form != Trees || c.Size() == 1 {
 		return reduceInOrder(op, ranks, of)
 	}
-	a := comm.Of(c).Aside()
+	a := comm.Of(c)
 	g := block.Grid{Elements: count, Size: size, Width: dtypeOf[T]().Size()}
 	d, err := block.NewDeal(a.Shares, max(1, stripeBytes/g.BlockBytes()))
 	if err != nil {

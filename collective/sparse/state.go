@@ -15,46 +15,48 @@ import (
 
 // state is what the package keeps with a communicator, from its first call on.
 type state struct {
-	c       *comm.Side
-	lanes   drive.Lanes
-	servers []int       // ranks that only aggregate: they were in Serve when the latest call began
-	worker  int         // this rank's number among the others, -1: it is one of them
-	aggs    []int       // the stars of aggregators, by their numbers in lanes
-	trees   []topo.Tree // the communicator's, each once
-	shares  []float64
-	merged  []int // their numbers in lanes
-	opened  int   // links so far
-	links   *drive.Links
-	ep      transport.Endpoint
-	stale   bool // these links are of other servers
-	omni    *drive.Omni
-	merge   *drive.Merge
-	host    *drive.Pool  // nil until a call in the form Shared
-	hosted  *drive.Links // its links
-	hosts   int          // such links that were opened so far, or not
-	scarce  scarce       // of memory for them
-	tensor  uint32       // number of the latest call
-	set     block.Set
-	swept   block.Set   // of sweep
-	parts   []block.Set // by tree
-	deal    *block.Deal
-	prices  map[int]float64
-	found   float32 // GB/s of the quickest search
-	took    float32 // us, of the latest call by price
-	known   experience
-	stage   *stage // nil before the first call on device memory
-	said    said
-	combine *block.Combiner
+	c          *comm.Inside
+	try        func(context.Context, string, string, transport.Layout) (ep transport.Endpoint, why, err error)
+	priceDense func(bytes int) float64
+	lanes      drive.Lanes
+	servers    []int       // ranks that only aggregate: they were in Serve when the latest call began
+	worker     int         // this rank's number among the others, -1: it is one of them
+	aggs       []int       // the stars of aggregators, by their numbers in lanes
+	trees      []topo.Tree // the communicator's, each once
+	shares     []float64
+	merged     []int // their numbers in lanes
+	opened     int   // links so far
+	links      *drive.Links
+	ep         transport.Endpoint
+	stale      bool // these links are of other servers
+	omni       *drive.Omni
+	merge      *drive.Merge
+	host       *drive.Pool  // nil until a call in the form Shared
+	hosted     *drive.Links // its links
+	hosts      int          // such links that were opened so far, or not
+	scarce     scarce       // of memory for them
+	tensor     uint32       // number of the latest call
+	set        block.Set
+	swept      block.Set   // of sweep
+	parts      []block.Set // by tree
+	deal       *block.Deal
+	prices     map[int]float64
+	found      float32 // GB/s of the quickest search
+	took       float32 // us, of the latest call by price
+	known      experience
+	stage      *stage // nil before the first call on device memory
+	said       said
+	combine    *block.Combiner
 }
 
 // mostAggregators bounds the aggregators, and with them the links.
 const mostAggregators = 16
 
-func stateOf(c *comm.Side) *state {
+func stateOf(c *comm.Inside) *state {
 	if s, ok := c.State.(*state); ok {
 		return s
 	}
-	s := &state{c: c, prices: make(map[int]float64)}
+	s := &state{c: c, try: c.TryLinks, priceDense: c.DenseUs, prices: make(map[int]float64)}
 	s.arrange(nil)
 	c.State = s
 	return s
@@ -127,7 +129,7 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 		}
 	}
 	s.opened++
-	ep, err := s.c.Open(ctx, during, fmt.Sprintf("sparse %d", s.opened), layout)
+	ep, err := s.c.OpenLinks(ctx, during, fmt.Sprintf("sparse %d", s.opened), layout)
 	if err != nil {
 		return err
 	}
@@ -152,7 +154,7 @@ func (s *state) shut(ctx context.Context, during string, old transport.Endpoint)
 	if old == nil {
 		return nil
 	}
-	if err := s.c.Shut(old); err != nil {
+	if err := s.c.CloseLinks(old); err != nil {
 		return s.broken(ctx, during, fmt.Errorf("closing links that were too small: %w", err))
 	}
 	return nil

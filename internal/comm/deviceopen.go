@@ -318,7 +318,7 @@ func (o *opening) connect() error {
 	if len(links) == 0 {
 		return nil
 	}
-	ep, err := o.c.asideOpen(o.ctx, "opening the devices", "devices", transport.Layout{
+	ep, err := o.c.OpenLinks(o.ctx, "opening the devices", "devices", transport.Layout{
 		Size: o.c.Size, Slots: o.slots, SlotBytes: o.slotBytes, Links: links,
 	})
 	if err != nil {

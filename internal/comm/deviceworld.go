@@ -30,8 +30,8 @@ func newInner(c *Comm, what string) *inner {
 
 // What an inner World can be for.
 const (
-	openDevices = "devices"
-	openAside   = "aside"
+	openDevices  = "devices"
+	openExchange = "aside"
 )
 
 // AllGather exchanges blobs: first their lengths.

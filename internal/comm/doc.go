@@ -12,6 +12,3 @@ type Handle struct{ c *Comm }
 func NewHandle(c *Comm) Handle { return Handle{c} }
 
 func (h Handle) comm() *Comm { return h.c }
-
-// Of returns the inside of a *collective.Comm.
-func Of(c interface{ comm() *Comm }) *Comm { return c.comm() }

@@ -40,11 +40,11 @@ type Comm struct {
 	splits   int // so far
 	connect  connector
 
-	aside     *Side // of Aside
-	asideOnce sync.Once
-	sidesMu   sync.Mutex
-	Sides     []*sideLinks   // of asideOpen
-	leaving   []func() error // of Side.OnClose
+	inside     *Inside // of Of
+	insideOnce sync.Once
+	sidesMu    sync.Mutex
+	Sides      []*sideLinks   // of OpenLinks
+	leaving    []func() error // of OnClose
 
 	Devices     *devices       // nil until the first device call
 	deviceGraph *topo.Graph    // of WithDeviceGraph

@@ -1,0 +1,60 @@
+package comm
+
+import (
+	"context"
+	"math"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// Dense is an AllReduce within a call that has claimed c. in and out are the same memory or do
+// not overlap.
+func (c *Comm) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
+	a := Args{Kind: plan.AllReduce, Root: -1, Count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, In: in,
+		Out: out}
+	if err := c.Enter(ctx, &a); err != nil {
+		return err
+	}
+	return c.Wait(ctx, c.Seq)
+}
+
+// DenseUs predicts what Dense takes for so many bytes, in microseconds. It is the same on all
+// ranks; NaN: nobody knows.
+func (c *Comm) DenseUs(bytes int) float64 {
+	choice, _, err := c.Choose(plan.AllReduce, -1, bytes)
+	if err != nil {
+		return math.NaN()
+	}
+	return choice.PredictedUs
+}
+
+// DenseDevice is AllReduceDevice within a call that has claimed c. in and out are the same
+// memory of the stream's device or do not overlap.
+func (c *Comm) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
+	count int) error {
+	bytes := int64(count) * int64(t.Size())
+	k := DeviceArgs{
+		Args:   Args{Kind: plan.AllReduce, Root: -1, Count: count, Work: kernel.Work{DType: t, Op: op}, device: true},
+		stream: s,
+		In:     Buffer{name: "send", device: s.Device(), addr: in, count: count, bytes: bytes},
+		Out:    Buffer{name: "recv", device: s.Device(), addr: out, count: count, bytes: bytes},
+	}
+	return c.heldEnqueue(ctx, &k)
+}
+
+// DenseDeviceUs is DenseUs for DenseDevice. The first of the two opens the ranks' devices, of
+// which dev is this one's: all ranks call it together. An error is the caller's to return as
+// it is.
+func (c *Comm) DenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
+	k := DeviceArgs{Args: Args{Kind: plan.AllReduce, device: true}}
+	if err := c.haveDevices(ctx, &k, dev); err != nil {
+		return 0, err
+	}
+	choice, err := c.Devices.Plans.Choose(plan.AllReduce, -1, int64(bytes))
+	if err != nil {
+		return 0, err
+	}
+	return choice.PredictedUs, nil
+}

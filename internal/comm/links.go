@@ -1,0 +1,310 @@
+package comm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Inside is a communicator for packages of treerun that run exchanges of their own between
+// its ranks: package sparse. Such an exchange is a call of the communicator like any other: it
+// claims it, begins with a Gather, in which the ranks find out about different calls, and
+// fails as calls do. One goroutine at a time may use it, from Claim to End.
+type Inside struct {
+	*Comm
+	Hosts   []int         // by rank
+	Cores   int           // usable cores of a host
+	Share   float64       // ranks that a core has, 1 where they have one each
+	Waiter  engine.Waiter // how this rank waits
+	Verbose bool          // people want to know more
+
+	// Trees are what large messages between these ranks travel on, up to the root
+	// and down again, with their shares, which add up to 1. They are the same on
+	// all ranks.
+	Trees  []topo.Tree
+	Shares []float64
+
+	// HeapBytes is the most that the Layouts of links may have for Alloc, where all ranks
+	// are on one host; 0: nothing. It is the same on all ranks.
+	HeapBytes int
+
+	State any // of the package
+}
+
+// Of returns the inside of a *collective.Comm.
+func Of(h interface{ comm() *Comm }) *Inside {
+	c := h.comm()
+	c.insideOnce.Do(func() {
+		trees, shares, err := c.Plans.LargeTrees()
+		if err != nil {
+			panic("collective: trees of a graph that has been planned for: " + err.Error())
+		}
+		ranks := c.boxRanks()
+		cores := c.Plans.Machine().Cores
+		c.inside = &Inside{
+			Comm: c, Hosts: hostsOf(c.World), Cores: cores,
+			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
+			Waiter: c.exchangeWaiter(ranks[c.Rank]), Verbose: c.World.Setting("verbose") != "",
+			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
+		}
+	})
+	return c.inside
+}
+
+// boxRanks returns, for every rank, how many share its cores, it among them.
+func (c *Comm) boxRanks() []int {
+	boxes := c.Plans.Machine().Boxes
+	if len(boxes) != c.Size {
+		boxes = hostsOf(c.World)
+	}
+	count := make(map[int]int)
+	for _, b := range boxes {
+		count[b]++
+	}
+	ranks := make([]int, c.Size)
+	for r, b := range boxes {
+		ranks[r] = count[b]
+	}
+	return ranks
+}
+
+// exchangeWaiter is how a rank waits for links aside, whose cores so many ranks share. A
+// poll of them is many system calls where ranks are on several hosts; where these are
+// namespaces of one machine, which share its cores, ranks sleep soon.
+func (c *Comm) exchangeWaiter(ranks int) engine.Waiter {
+	w := c.waiter
+	if !OneHost(hostsOf(c.World)) && ranks > c.Plans.Machine().Cores {
+		w.Spins, w.Yields, w.Backoff = 1, exchangeYields, exchangeBackoff
+	}
+	return w
+}
+
+const (
+	exchangeYields  = 4
+	exchangeBackoff = 300 * time.Microsecond // a millisecond where the runtime has no finer timer
+)
+
+// Gather is an AllGather of bytes. Its header says what it is for, so that a
+// rank that makes another call is found out by it.
+func (c *Comm) Gather(ctx context.Context, during string, mine, all []byte) error {
+	// Others may be busy, with what they have to tell.
+	err := c.heldGather(ctx, (&Args{aside: true}).gathers(c, kernel.Uint8, mine, all), &c.inside.Waiter)
+	if err == nil || c.err == nil {
+		return err
+	}
+	return c.failedDuring(during)
+}
+
+// failedDuring returns the failure of c, which this rank met in a call: it is that call's
+// whichever part of it met it.
+func (c *Comm) failedDuring(during string) error {
+	c.err = &RankError{Rank: c.err.Rank, Op: during, Err: c.err.Err, Hint: c.err.Hint}
+	return c.err
+}
+
+// heldGather makes the AllGather a, and waits as w says. The communicator is claimed.
+func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error {
+	if err := ctx.Err(); err != nil {
+		return c.Cancel(ctx, a)
+	}
+	if a.Err != nil {
+		return a.Err
+	}
+	if err := c.Enter(ctx, a); err != nil {
+		return err
+	}
+	return c.waitAs(ctx, c.Seq, w)
+}
+
+// OpenLinks opens links that live as long as c, which has failed if it cannot.
+func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
+	error) {
+	return c.openLinks(ctx, during, func(within context.Context) (transport.Endpoint, error) {
+		return c.connect(within, newInner(c, openExchange), purpose, layout)
+	})
+}
+
+// openLinks is OpenLinks with its own way to make an endpoint.
+func (c *Comm) openLinks(ctx context.Context, during string,
+	connect func(context.Context) (transport.Endpoint, error)) (transport.Endpoint, error) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go c.cancelOnFault(within, cancel)
+	ep, err := connect(within)
+	if err != nil {
+		return nil, c.notOpened(ctx, during, "opening links", err)
+	}
+	c.besides(ep)
+	return ep, nil
+}
+
+// TryLinks is OpenLinks for links that c can do without. Where any rank cannot open them,
+// as it lacks memory or addresses, no rank has them, why says so on all, and c goes on.
+func (c *Comm) TryLinks(ctx context.Context, during, purpose string, layout transport.Layout) (ep transport.Endpoint,
+	why, err error) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go c.cancelOnFault(within, cancel)
+	ep, why = c.connect(within, newInner(c, openExchange), purpose, layout)
+	_, lost := c.World.Failure()
+	if _, failed := c.Endpoint.Aborted(); why != nil && (failed || lost != nil || ctx.Err() != nil) {
+		return nil, nil, c.notOpened(ctx, during, "opening links", why)
+	}
+	mine, all := []byte{1}, make([]byte, c.Size)
+	if why != nil {
+		mine[0] = 0
+	}
+	if err = c.Gather(ctx, during, mine, all); err == nil && why == nil && !slices.Contains(all, 0) {
+		c.besides(ep)
+		return ep, nil, nil
+	}
+	if why == nil && err == nil {
+		why = fmt.Errorf("rank %d could not open them", slices.Index(all, 0))
+	}
+	if ep != nil {
+		why = errors.Join(why, ep.Close())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return nil, why, nil
+}
+
+// besides makes ep links of c, which end and fail with it.
+func (c *Comm) besides(ep transport.Endpoint) {
+	s := &sideLinks{Endpoint: ep, over: make(chan struct{})}
+	c.sidesMu.Lock()
+	c.Sides = append(c.Sides, s)
+	c.sidesMu.Unlock()
+	if fault, failed := c.Endpoint.Aborted(); failed {
+		ep.Abort(fault)
+	}
+	s.watch.Go(func() { abortOnFailure(c.World, ep, s.over) })
+}
+
+// sideLinks are links that openLinks has opened.
+type sideLinks struct {
+	Endpoint transport.Endpoint
+	over     chan struct{} // closed when ep is about to be
+	watch    sync.WaitGroup
+}
+
+func (s *sideLinks) close() error {
+	close(s.over)
+	s.watch.Wait()
+	return s.Endpoint.Close()
+}
+
+// CloseLinks closes links that OpenLinks has opened.
+func (c *Comm) CloseLinks(ep transport.Endpoint) error {
+	c.sidesMu.Lock()
+	defer c.sidesMu.Unlock()
+	i := slices.IndexFunc(c.Sides, func(s *sideLinks) bool { return s.Endpoint == ep })
+	if i < 0 {
+		return nil
+	}
+	s := c.Sides[i]
+	c.Sides = slices.Delete(c.Sides, i, i+1)
+	return s.close()
+}
+
+// notOpened is what becomes of c when links could not be opened because of err.
+func (c *Comm) notOpened(ctx context.Context, during, doing string, err error) error {
+	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", engine.FaultLink, c.Rank, during, doing,
+		err)}
+	r, lost := c.World.Failure()
+	switch fault, failed := c.Endpoint.Aborted(); {
+	case failed:
+		f = fault
+	case lost != nil:
+		f = transport.Fault{Rank: r, Text: engine.FaultLost + lost.Error()}
+	case ctx.Err() != nil:
+		f = transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.Rank,
+			during, err)}
+	}
+	return c.Fault(ctx, f, during)
+}
+
+// cancelOnFault cancels a context when c fails before it ends: a rank that has
+// learnt of a fault does not come to open links.
+func (c *Comm) cancelOnFault(ctx context.Context, cancel func()) {
+	tick := time.NewTicker(faultEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.World.Failed():
+			abortOnFailure(c.World, c.Endpoint, nil) // the cause, before a part of the opening says that it was cancelled
+			cancel()
+		case <-tick.C:
+			if _, failed := c.Endpoint.Aborted(); failed {
+				cancel()
+			}
+		}
+	}
+}
+
+const faultEvery = 5 * time.Millisecond
+
+// Fault makes a fault that of all links of c, and returns the first: when a rank has
+// aborted c while others opened links, they see those links end.
+func (c *Comm) Fault(ctx context.Context, f transport.Fault, during string) error {
+	c.abort(f)
+	if first, failed := c.Endpoint.Aborted(); failed {
+		f = first
+	}
+	if c.err != nil {
+		return c.failedDuring(during)
+	}
+	hint := undefinedAnyhow
+	if strings.HasPrefix(f.Text, engine.FaultMismatch) {
+		hint = "" // found out before anything moved
+	}
+	return c.failDuring(ctx, f, during, hint)
+}
+
+// abort makes f the fault of all links of c, unless they have one.
+func (c *Comm) abort(f transport.Fault) {
+	c.Endpoint.Abort(f)
+	c.sidesMu.Lock()
+	defer c.sidesMu.Unlock() // none of them is closed meanwhile
+	for _, s := range c.Sides {
+		s.Endpoint.Abort(f)
+	}
+}
+
+// closeSides closes the links that OpenLinks has opened and nobody has shut.
+func (c *Comm) closeSides() (err error) {
+	c.sidesMu.Lock()
+	sides := c.Sides
+	c.Sides = nil
+	c.sidesMu.Unlock()
+	for _, s := range sides {
+		err = errors.Join(err, s.close())
+	}
+	return err
+}
+
+// FaultDevice makes an error of this rank's device the fault of all links of c,
+// and returns the first fault.
+func (c *Comm) FaultDevice(ctx context.Context, during string, cause error) error {
+	text := fmt.Sprintf("%srank %d in %s: %v", faultDevice, c.Rank, during, cause)
+	err := c.Fault(ctx, transport.Fault{Rank: c.Rank, Text: text}, during)
+	if c.err.Rank == c.Rank && errors.Is(err, ErrDevice) {
+		c.err.Err = &deviceError{text: c.err.Err.Error(), cause: cause}
+	}
+	return err
+}
+
+// OnClose has f called when c is closed, after all calls.
+func (c *Comm) OnClose(f func() error) { c.leaving = append(c.leaving, f) }
