@@ -14,6 +14,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
@@ -179,7 +180,7 @@ func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 // operation, in place and not, from one element to many, and compares all memory
 // with the oracle. Ranks have a GPU of a DGX-1V each, or two share one.
 func TestDeviceCalls(t *testing.T) {
-	few, sizes := 60, []int{1, 2, 3, 8, 16}
+	few, sizes := testutil.Count(20, 60), []int{1, 2, 3, 8, 16}
 	if raceDetector {
 		few, sizes = 8, sizes[:3]
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -118,7 +119,7 @@ func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
 // nothing is left on the devices, the communicator works on the host, and the next
 // device call opens them. Some calls may fail: there is another way.
 func TestOpeningFails(t *testing.T) {
-	const most = 5 // of each, drawn
+	most := testutil.Count(2, 5) // of each, drawn
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, of := range []struct {
 		call string

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // coalescedTrial is an AllReduce or Broadcast of one message in pieces, each in
@@ -135,7 +136,7 @@ func randomTrial(c *Comm, rng *rand.Rand) trial {
 // coalesced; ranks wait for and test what they like, when they like. Memory is
 // checked at the end, when nothing may touch it any more.
 func TestMixedForms(t *testing.T) {
-	calls := 400
+	calls := testutil.Count(150, 400)
 	if raceDetector {
 		calls = 60
 	}

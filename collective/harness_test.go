@@ -92,11 +92,9 @@ func variants(kind plan.Kind) []call {
 
 // draw takes some of the cases, few of them large, unless all are wanted.
 func draw(t *testing.T, all []testCase, rng *rand.Rand) []testCase {
-	few, fewLarge := 100, 4
+	few, fewLarge := testutil.Count(30, 100), testutil.Count(1, 4)
 	if raceDetector {
 		few, fewLarge = 6, 0
-	} else if !testutil.Thorough() {
-		few, fewLarge = 30, 1
 	}
 	switch s := os.Getenv("TREERUN_HARNESS"); s {
 	case "":

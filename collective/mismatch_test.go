@@ -177,13 +177,11 @@ func atOnce(all []func()) {
 // way, in every form, in every shape of plan. All ranks get ErrMismatch, soon,
 // and it names both calls and blames no innocent rank.
 func TestMismatchMatrix(t *testing.T) {
-	every := 3 // of the cases; TREERUN_HARNESS tries all
+	every := testutil.Count(12, 3) // of the cases; TREERUN_HARNESS tries all
 	if raceDetector {
 		every = 40
 	} else if os.Getenv("TREERUN_HARNESS") != "" {
 		every = 1
-	} else if !testutil.Thorough() {
-		every = 12
 	}
 	for _, form := range forms {
 		for k, s := range localAlgorithms[:firstAlgorithms] {

@@ -62,6 +62,7 @@ func startOnFakeHost(t *testing.T, env []string, code int, args ...string) (wait
 // broken, and on two hosts.
 func TestDeviceCallsOfProcesses(t *testing.T) {
 	program := gpucheck(t)
+	sample := strconv.Itoa(testutil.Count(12, 40))
 	for name, w := range map[string]struct {
 		graph, flags string
 		env          string
@@ -73,8 +74,8 @@ func TestDeviceCallsOfProcesses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, errs := onFakeHost(t, append(fakegpu.Start(t, w.graph), w.env), 0, w.flags+" -v", program, "rank", "matrix",
-				"--sample", "40", "--seed", "7")
-			if !strings.Contains(out, "40 calls are right") || !strings.Contains(errs, w.says) {
+				"--sample", sample, "--seed", "7")
+			if !strings.Contains(out, sample+" calls are right") || !strings.Contains(errs, w.says) {
 				t.Errorf("%s\n%s", out, errs)
 			}
 		})
@@ -82,7 +83,7 @@ func TestDeviceCallsOfProcesses(t *testing.T) {
 	t.Run("two hosts", func(t *testing.T) {
 		here, there := fakegpu.Start(t, "dgx1v/0-3"), fakegpu.Start(t, "dgx1v/4-7")
 		// Ranks have the environment of the first treerun, also those of the other.
-		script := "test $RANK -lt 4 || export " + there[0] + "; exec " + program + " rank matrix --sample 25 --seed 9"
+		script := "test $RANK -lt 4 || export " + there[0] + "; exec " + program + " rank matrix --seed 9 --sample " + sample
 		nodes := newNodes(t, 2)
 		flags := func(i int) []string {
 			return []string{"--nnodes", "2", "--node-rank", strconv.Itoa(i), "--seed", nodes.seed, "--key-file", nodes.key,
@@ -91,7 +92,7 @@ func TestDeviceCallsOfProcesses(t *testing.T) {
 		first, second := startOnFakeHost(t, here, 0, flags(0)...), startOnFakeHost(t, there, 0, flags(1)...)
 		out, errs := first()
 		second()
-		if !strings.Contains(out, "25 calls are right on 8 ranks") {
+		if !strings.Contains(out, sample+" calls are right on 8 ranks") {
 			t.Errorf("%s\n%s", out, errs)
 		}
 	})

@@ -28,10 +28,7 @@ func buildTreerun(t *testing.T) func(*exec.Cmd) {
 //
 // TREERUN_PUSH_KILLS=2000 raises the number of kills.
 func TestPushKilled(t *testing.T) {
-	kills := 80
-	if !testutil.Thorough() {
-		kills = 20
-	}
+	kills := testutil.Count(20, 80)
 	if s := os.Getenv("TREERUN_PUSH_KILLS"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil {

@@ -25,10 +25,7 @@ type held struct {
 // TREERUN_SOAK=1000000 raises the number of calls from its default.
 func TestSoak(t *testing.T) {
 	const np = 8
-	calls, limit := 5000, 6*patience
-	if !testutil.Thorough() {
-		calls = 2500
-	}
+	calls, limit := testutil.Count(2500, 5000), 6*patience
 	if s := os.Getenv("TREERUN_SOAK"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 100 {

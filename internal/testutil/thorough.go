@@ -19,3 +19,11 @@ func Thorough() bool {
 		panic(fmt.Sprintf("%s=%q, want \"all\" or nothing", Rounds, s))
 	}
 }
+
+// Count returns how often a test is to do something: all times if it is Thorough, else few.
+func Count(few, all int) int {
+	if Thorough() {
+		return all
+	}
+	return few
+}

@@ -8,6 +8,9 @@ func TestThorough(t *testing.T) {
 		if Thorough() != want {
 			t.Errorf("%s=%q: %v", Rounds, value, !want)
 		}
+		if n := Count(3, 7); n != map[bool]int{false: 3, true: 7}[want] {
+			t.Errorf("%s=%q: %d times", Rounds, value, n)
+		}
 	}
 	t.Setenv(Rounds, "some")
 	defer func() {
