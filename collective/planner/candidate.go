@@ -34,10 +34,11 @@ type Candidate struct {
 	Strands   []Strand // nil where there are no trees and rings
 	Notes     []string // for people
 
-	proved *pack.Bound // what the search has proved on its way; nil: nothing
-	form   plan.Form   // of plans over trees
-	steady bool        // shares are those of the rates, for messages of all sizes
-	order  [][]int     // the hosts whose order plans over trees add in; nil: any order
+	measure func() error // sets what the strands do, where that is still to be found; nil: it is known
+	proved  *pack.Bound  // what the search has proved on its way; nil: nothing
+	form    plan.Form    // of plans over trees
+	steady  bool         // shares are those of the rates, for messages of all sizes
+	order   [][]int      // the hosts whose order plans over trees add in; nil: any order
 	// fixed makes the plan where there are no strands, with the lane of every
 	// lane of the plan.
 	fixed func() (*plan.Plan, []int, error)
@@ -67,13 +68,27 @@ func (c *Candidate) Name() string {
 func (c *Candidate) like(o *Candidate) bool {
 	return len(c.Strands) > 0 && c.form == o.form && c.Variant == o.Variant &&
 		slices.EqualFunc(c.Strands, o.Strands, func(a, b Strand) bool {
-			return a.Ring == nil && b.Ring == nil && a.OfPart == b.OfPart && a.Rate == b.Rate && a.Tree.Root == b.Tree.Root &&
+			return a.Ring == nil && b.Ring == nil && a.OfPart == b.OfPart && a.Tree.Root == b.Tree.Root &&
 				slices.Equal(a.Tree.Parent, b.Tree.Parent)
-		})
+		}) && c.rated() == nil && o.rated() == nil &&
+		slices.EqualFunc(c.Strands, o.Strands, func(a, b Strand) bool { return a.Rate == b.Rate })
 }
 
-// Rate is what all strands do together, in GB/s.
+// rated sets what the strands do, once.
+func (c *Candidate) rated() error {
+	if c.measure == nil {
+		return nil
+	}
+	measure := c.measure
+	c.measure = nil
+	return measure()
+}
+
+// Rate is what all strands do together, in GB/s; 0 where no plan can be made of them.
 func (c *Candidate) Rate() float64 {
+	if c.rated() != nil {
+		return 0
+	}
 	sum := 0.0
 	for i := range c.Strands {
 		sum += c.Strands[i].Rate
@@ -160,6 +175,9 @@ func (c *Candidate) build(bytes int64) (*Built, error) {
 			c.built = append(c.built, &Built{Candidate: c, Plan: p, Lanes: lanes})
 		}
 		return c.built[0], nil
+	}
+	if err := c.rated(); err != nil {
+		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
 	}
 	shares := c.share(float64(max(bytes, 1)))
 	for _, b := range c.built {

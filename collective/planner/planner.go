@@ -256,7 +256,19 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 			c.Strands[i].lane = 1 + i
 		}
 	}
-	if !p.bare {
+	switch measured := false; {
+	case p.bare:
+	case weights == nil && len(c.Strands) > 1 && complete(p.graph) && !p.ordered(c.Kind):
+		// There is a plan: what it can do is found when somebody asks. A rank that follows a decision may never.
+		of := c
+		c.measure = func() error {
+			if measured {
+				return nil
+			}
+			measured = true
+			return p.measure(&of, nil)
+		}
+	default:
 		if err := p.measure(&c, weights); err != nil {
 			return nil, err
 		}
