@@ -55,31 +55,27 @@ const (
 	stageLeft     // its device does not see the block any more
 )
 
-// makeBlock allocates the block, on the first of the ranks that share it, and
+// makeBlock allocates the block for so many ranks, on the first of those that share it, and
 // returns where the others find it.
-func (o *opening) makeBlock() (b *deviceBlock, place int, err error) {
-	n := blockBytes(o.layout.FlagBytes(), len(o.local))
-	b = &deviceBlock{flags: o.layout.FlagBytes(), ep: o.c.Endpoint}
-	b.own, err = o.c.Endpoint.Alloc(n)
+func makeBlock(ep transport.Endpoint, flags, ranks int) (b *deviceBlock, place int, err error) {
+	n := blockBytes(flags, ranks)
+	b = &deviceBlock{flags: flags, ep: ep}
+	b.own, err = ep.Alloc(n)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
 	}
-	place, _ = o.c.Endpoint.(transport.SharedHeap).Offset(b.own)
+	place, _ = ep.(transport.SharedHeap).Offset(b.own)
 	return b, place, nil
 }
 
-// attachBlock lets this rank and its device see the block that lies at place.
-func (o *opening) attachBlock(place int) error {
-	if o.block == nil {
-		o.block = &deviceBlock{flags: o.layout.FlagBytes(), ep: o.c.Endpoint}
-	}
-	n := blockBytes(o.layout.FlagBytes(), len(o.local))
-	mem, err := o.c.Endpoint.(transport.SharedHeap).View(o.local[0], place, n)
+// attach lets this rank and its device see the block that lies at place in the first rank's memory.
+func (b *deviceBlock) attach(dev *cuda.Device, first, place, ranks int) error {
+	mem, err := b.ep.(transport.SharedHeap).View(first, place, blockBytes(b.flags, ranks))
 	if err != nil {
 		return err
 	}
-	o.block.mem = mem
-	o.block.registered, err = o.device.RegisterHost(mem)
+	b.mem = mem
+	b.registered, err = dev.RegisterHost(mem)
 	return err
 }
 

@@ -61,16 +61,6 @@ func (o *opening) run() error {
 	return nil
 }
 
-// deviceHello is what a rank tells of its device.
-type deviceHello struct {
-	Host    int
-	Process uint64 // a random number of the process
-	Device  string // UUID
-	Name    string
-	Memory  int64 // bytes
-	Probe   probeOffer
-}
-
 // meet tells the others of this rank's device.
 func (o *opening) meet() (err error) {
 	c := o.c
@@ -105,18 +95,6 @@ func (o *opening) meet() (err error) {
 	return nil
 }
 
-// deviceReach is whose memory a rank's device reads, and why not that of others of
-// its host.
-type deviceReach struct {
-	Sources []int
-	Missing []missingPeer
-}
-
-type missingPeer struct {
-	Rank int
-	Why  string
-}
-
 // tryPeers finds out which devices read which others' memory, by doing it.
 func (o *opening) tryPeers() error {
 	var mine deviceReach
@@ -127,7 +105,7 @@ func (o *opening) tryPeers() error {
 		}
 		if o.dropped(r) {
 			mine.Missing = append(mine.Missing, missingPeer{r, "so it was measured"})
-		} else if err := o.trial.try(o.ctx, &o.all[r]); errors.Is(err, errHung) {
+		} else if err := o.trial.try(o.ctx, &o.all[r].Probe); errors.Is(err, errHung) {
 			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
 				"leave one of the two GPUs out (--gpus)", o.device, r, o.all[r].Device, err)
 			o.device.Abandon()
@@ -159,23 +137,6 @@ func (o *opening) tryPeers() error {
 		}
 	}
 	return nil
-}
-
-// directReads returns whose memory each rank's device reads, as the ranks said and
-// rising.
-func directReads(all []deviceReach) ([][]int, error) {
-	direct := make([][]int, len(all))
-	for r, reach := range all {
-		last := -1
-		for _, q := range reach.Sources {
-			if q <= last || q >= len(all) || q == r {
-				return nil, fmt.Errorf("rank %d says that its device reads the memory of ranks %v", r, reach.Sources)
-			}
-			last = q
-		}
-		direct[r] = reach.Sources
-	}
-	return direct, nil
 }
 
 // reads reports whether the device of rank dst reads the memory of that of src.
@@ -276,7 +237,7 @@ func (o *opening) share() (err error) {
 		}
 	}
 	if err == nil && o.mine == 0 {
-		o.block, mine.Block, err = o.makeBlock()
+		o.block, mine.Block, err = makeBlock(o.c.Endpoint, o.layout.FlagBytes(), len(o.local))
 	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
@@ -284,7 +245,10 @@ func (o *opening) share() (err error) {
 
 // attach maps what the others share.
 func (o *opening) attach() error {
-	err := o.attachBlock(o.shared[o.local[0]].Block)
+	if o.block == nil {
+		o.block = &deviceBlock{flags: o.layout.FlagBytes(), ep: o.c.Endpoint}
+	}
+	err := o.block.attach(o.device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
 	if err == nil {
 		err = o.attachStaging()
 	}

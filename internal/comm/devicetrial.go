@@ -144,11 +144,11 @@ func (p *peerTrial) close() error {
 }
 
 // try reads the pattern of a rank, where this rank's device can reach it.
-func (p *peerTrial) try(ctx context.Context, theirs *deviceHello) error {
-	if len(theirs.Probe.Pattern) != patternBytes {
-		return fmt.Errorf("a pattern of %d bytes, want %d", len(theirs.Probe.Pattern), patternBytes)
+func (p *peerTrial) try(ctx context.Context, theirs *probeOffer) error {
+	if len(theirs.Pattern) != patternBytes {
+		return fmt.Errorf("a pattern of %d bytes, want %d", len(theirs.Pattern), patternBytes)
 	}
-	at, mapping, err := theirs.Probe.Memory.open(p.device, patternBytes)
+	at, mapping, err := theirs.Memory.open(p.device, patternBytes)
 	if err != nil {
 		return err
 	}
@@ -157,7 +157,7 @@ func (p *peerTrial) try(ctx context.Context, theirs *deviceHello) error {
 		return err
 	}
 	err = errors.Join(err, mapping.Close())
-	if err == nil && !bytes.Equal(got, theirs.Probe.Pattern) {
+	if err == nil && !bytes.Equal(got, theirs.Pattern) {
 		err = errors.New("what was read is not what stands there: is an IOMMU or ACS in the way of peer memory?")
 	}
 	return err

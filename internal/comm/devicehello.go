@@ -1,0 +1,127 @@
+package comm
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
+)
+
+// deviceHello is what a rank tells of its device.
+type deviceHello struct {
+	Host    int
+	Process uint64 // a random number of the process
+	Device  string // UUID
+	Name    string
+	Memory  int64 // bytes
+	Probe   probeOffer
+}
+
+// deviceReach is whose memory a rank's device reads, and why not that of others of
+// its host.
+type deviceReach struct {
+	Sources []int
+	Missing []missingPeer
+}
+
+type missingPeer struct {
+	Rank int
+	Why  string
+}
+
+// directReads returns whose memory each rank's device reads, as the ranks said and
+// rising.
+func directReads(all []deviceReach) ([][]int, error) {
+	direct := make([][]int, len(all))
+	for r, reach := range all {
+		last := -1
+		for _, q := range reach.Sources {
+			if q <= last || q >= len(all) || q == r {
+				return nil, fmt.Errorf("rank %d says that its device reads the memory of ranks %v", r, reach.Sources)
+			}
+			last = q
+		}
+		direct[r] = reach.Sources
+	}
+	return direct, nil
+}
+
+// Staging memory: a share of a device's, up to what keeps any link busy.
+const (
+	stagingShare = 32 // of the memory, one part
+	mostStaging  = 512 << 20
+)
+
+// stagingBytes is what every rank gives to staging, by the memory of the ranks'
+// devices and how many ranks share one.
+func stagingBytes(all []deviceHello) int64 {
+	least := int64(mostStaging)
+	for _, h := range all {
+		sharing := int64(0)
+		for _, o := range all {
+			if o.Device == h.Device && o.Host == h.Host {
+				sharing++
+			}
+		}
+		least = min(least, h.Memory/stagingShare/sharing)
+	}
+	return least
+}
+
+// What is taken of devices that nobody has measured: GB/s and microseconds.
+const (
+	sameDeviceRate, sameDeviceLatency = 500.0, 2.0
+	peerRate, peerLatency             = 25.0, 5.0
+	relayedRate, relayedLatency       = 5.0, 30.0
+)
+
+// Kinds of links between devices, as the graph names them.
+const (
+	kindSame    = "same device"
+	kindPeer    = "peer"
+	kindRelayed = "host memory"
+)
+
+// declaredGraph is the graph of the ranks' devices where nobody has measured:
+// direct tells which devices read each other's memory. What is between hosts is
+// taken from the graph of the ranks.
+func declaredGraph(ranks *topo.Graph, all []deviceHello, direct func(src, dst int) bool) *topo.Graph {
+	g := &topo.Graph{Name: fmt.Sprintf("devices of %d ranks", len(all)), Ranks: len(all), Hosts: ranks.Hosts}
+	host := func(r int) int {
+		if len(ranks.Hosts) == 0 {
+			return 0
+		}
+		return ranks.Hosts[r]
+	}
+	for a := range all {
+		for b := a + 1; b < len(all); b++ {
+			l := topo.Link{A: a, B: b, Source: topo.Declared}
+			switch {
+			case host(a) != host(b):
+				continue
+			case !direct(a, b) || !direct(b, a):
+				l.GBytesPerSecond, l.LatencyUs, l.Kind = relayedRate, relayedLatency, kindRelayed
+			case all[a].Device == all[b].Device:
+				l.GBytesPerSecond, l.LatencyUs, l.Kind = sameDeviceRate, sameDeviceLatency, kindSame
+			default:
+				l.GBytesPerSecond, l.LatencyUs, l.Kind = peerRate, peerLatency, kindPeer
+			}
+			g.Links = append(g.Links, l)
+		}
+	}
+	betweenHosts(g, ranks, host)
+	return g
+}
+
+// betweenHosts adds the links and ports between hosts of the ranks' graph to that
+// of their devices.
+func betweenHosts(g, ranks *topo.Graph, host func(r int) int) {
+	for _, l := range ranks.Links {
+		if host(l.A) != host(l.B) {
+			g.Links = append(g.Links, l)
+		}
+	}
+	if len(plan.Hosts(ranks)) > 1 {
+		g.Ports = append(g.Ports, ranks.Ports...)
+	}
+}
