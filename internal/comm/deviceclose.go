@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -114,8 +115,8 @@ func (d *devices) close() error {
 // memory goes while another device may read it.
 func (d *devices) release() error {
 	var errs []error
-	if d.block != nil && d.block.mem != nil {
-		d.block.stage(d.mine).Store(stageLeaving)
+	if d.block != nil && d.block.Mem != nil {
+		d.block.Stage(d.mine).Store(device.StageLeaving)
 	}
 	if d.group != nil {
 		errs = append(errs, d.group.Close())
@@ -132,12 +133,12 @@ func (d *devices) release() error {
 	for _, m := range d.maps {
 		errs = append(errs, m.Close())
 	}
-	if d.leave(stageUnmapped) && d.staging.Len() > 0 {
+	if d.leave(device.StageUnmapped) && d.staging.Len() > 0 {
 		errs = append(errs, d.staging.Free())
 	}
-	errs = append(errs, d.block.detach())
-	d.leave(stageLeft)
-	errs = append(errs, d.block.free())
+	errs = append(errs, d.block.Detach())
+	d.leave(device.StageLeft)
+	errs = append(errs, d.block.Free())
 	if d.kernels != nil {
 		errs = append(errs, d.kernels.Close())
 	}
@@ -153,10 +154,10 @@ const leaveMax = time.Second
 // host to come there, or for those that are left after a failure. It reports
 // whether they did.
 func (d *devices) leave(stage uint32) bool {
-	if d.block == nil || d.block.mem == nil {
+	if d.block == nil || d.block.Mem == nil {
 		return true
 	}
-	d.block.stage(d.mine).Store(stage)
+	d.block.Stage(d.mine).Store(stage)
 	fault, failed := d.c.Endpoint.Aborted()
 	limit, gone := leaveMax, -1
 	if failed {
@@ -169,7 +170,7 @@ func (d *devices) leave(stage uint32) bool {
 	for began := time.Now(); time.Since(began) < limit; time.Sleep(pause) {
 		all := true
 		for i, r := range d.local {
-			all = all && (r == gone || d.block.stage(i).Load() >= stage)
+			all = all && (r == gone || d.block.Stage(i).Load() >= stage)
 		}
 		if all {
 			return true

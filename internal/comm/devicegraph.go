@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 )
@@ -54,7 +55,7 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])}
 			for _, r := range []int{h.Ranks[f.A], h.Ranks[f.B]} {
 				if r == o.c.Rank {
-					e.cause = errHung
+					e.cause = device.ErrHung
 					o.device.Abandon()
 				}
 			}
@@ -98,5 +99,5 @@ func (o *opening) chosenGraph() *topo.Graph {
 	case o.Graph != nil:
 		return o.Graph
 	}
-	return declaredGraph(o.c.Graph, o.all, o.reads)
+	return device.DeclaredGraph(o.c.Graph, o.all, o.reads)
 }

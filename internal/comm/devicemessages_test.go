@@ -6,17 +6,18 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/strict"
 )
 
 // FuzzDeviceMessages: whatever other ranks tell of their devices is taken for what it
 // may be, or refused, before anything is done with it.
 func FuzzDeviceMessages(f *testing.F) {
-	offer := memoryOffer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
+	offer := device.MemoryOffer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
 	for _, v := range []any{
-		told[deviceHello]{Value: deviceHello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30,
-			Probe: probeOffer{Memory: offer, Pattern: make([]byte, patternBytes)}}},
-		told[deviceReach]{Value: deviceReach{Sources: []int{1, 2}, Missing: []missingPeer{{3, "because"}}}},
+		told[device.Hello]{Value: device.Hello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30,
+			Probe: device.ProbeOffer{Memory: offer, Pattern: make([]byte, device.PatternBytes)}}},
+		told[device.Reach]{Value: device.Reach{Sources: []int{1, 2}, Missing: []device.Missing{{Rank: 3, Why: "because"}}}},
 		told[deviceShare]{Value: deviceShare{Staging: offer, Block: 4096}},
 	} {
 		data, err := msgpack.Marshal(v)
@@ -26,10 +27,10 @@ func FuzzDeviceMessages(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var hello told[deviceHello]
+		var hello told[device.Hello]
 		if strict.Unmarshal(data, &hello) == nil {
-			within(t, &hello.Value.Probe.Memory, patternBytes)
-			if stagingBytes([]deviceHello{hello.Value, hello.Value}) > mostStaging {
+			within(t, &hello.Value.Probe.Memory, device.PatternBytes)
+			if device.StagingBytes([]device.Hello{hello.Value, hello.Value}) > device.MostStaging {
 				t.Error("too much staging memory")
 			}
 		}
@@ -37,9 +38,9 @@ func FuzzDeviceMessages(f *testing.F) {
 		if strict.Unmarshal(data, &share) == nil {
 			within(t, &share.Value.Staging, 4096)
 		}
-		var reach told[deviceReach]
+		var reach told[device.Reach]
 		if strict.Unmarshal(data, &reach) == nil {
-			direct, err := directReads([]deviceReach{reach.Value, {}, {}, {}})
+			direct, err := device.DirectReads([]device.Reach{reach.Value, {}, {}, {}})
 			for _, q := range direct {
 				for _, r := range q {
 					if err == nil && (r < 0 || r > 3) {
@@ -59,9 +60,9 @@ func FuzzDeviceMessages(f *testing.F) {
 }
 
 // within checks that what is taken of an offer lies in its allocation.
-func within(t *testing.T, m *memoryOffer, n int64) {
+func within(t *testing.T, m *device.MemoryOffer, n int64) {
 	t.Helper()
-	if _, err := m.handle(n); err == nil && (m.Offset < 0 || m.Offset+n > m.Size || m.Offset+n < m.Offset) {
+	if _, err := m.MemHandle(n); err == nil && (m.Offset < 0 || m.Offset+n > m.Size || m.Offset+n < m.Offset) {
 		t.Errorf("%d bytes at %d of %d", n, m.Offset, m.Size)
 	}
 }

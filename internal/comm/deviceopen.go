@@ -22,9 +22,9 @@ type opening struct {
 	*devices
 	ctx   context.Context
 	w     *inner
-	trial *peerTrial
+	trial *device.PeerTrial
 
-	all    []deviceHello
+	all    []device.Hello
 	direct [][]int // by rank: whose memory its device reads, rising
 	layout *device.Layout
 	shared []deviceShare
@@ -41,7 +41,7 @@ func (c *Comm) openDevices(ctx context.Context, dev *cuda.Device) (*devices, err
 	d.compared = make([]uint64, len(d.local))
 	o := &opening{devices: d, ctx: ctx, w: newInner(c, openDevices)}
 	err := o.run()
-	err = errors.Join(err, o.trial.close())
+	err = errors.Join(err, o.trial.Close())
 	if err != nil {
 		return nil, errors.Join(err, d.release())
 	}
@@ -64,8 +64,8 @@ func (o *opening) run() error {
 // meet tells the others of this rank's device.
 func (o *opening) meet() (err error) {
 	c := o.c
-	h := deviceHello{Host: c.World.HostOf(c.Rank), Process: thisProcess(), Device: o.device.UUID(), Name: o.device.Name(),
-		Memory: o.device.TotalMemory()}
+	h := device.Hello{Host: c.World.HostOf(c.Rank), Process: device.ThisProcess(), Device: o.device.UUID(),
+		Name: o.device.Name(), Memory: o.device.TotalMemory()}
 	if threadOf(c.World) != nil {
 		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
 			"start them with treerun")
@@ -73,11 +73,11 @@ func (o *opening) meet() (err error) {
 		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
 	}
 	if err == nil {
-		o.kernels, err = loadKernels(o.device)
+		o.kernels, err = device.LoadKernels(o.device)
 	}
 	if err == nil && c.Size > 1 {
-		if o.trial, err = newPeerTrial(o.ctx, o.device); err == nil {
-			h.Probe = o.trial.offer
+		if o.trial, err = device.NewPeerTrial(o.ctx, o.device); err == nil {
+			h.Probe = o.trial.Offer
 		}
 	}
 	if o.all, err = swap(o.ctx, o.w, h, err); err != nil {
@@ -87,7 +87,7 @@ func (o *opening) meet() (err error) {
 		if h.Memory <= 0 || h.Device == "" {
 			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
 		}
-		if q := slices.IndexFunc(o.all, func(q deviceHello) bool { return q.Process == h.Process }); q != r {
+		if q := slices.IndexFunc(o.all, func(q device.Hello) bool { return q.Process == h.Process }); q != r {
 			return fmt.Errorf("ranks %d and %d are of one process, and device calls need a process per rank: start them with "+
 				"treerun", q, r)
 		}
@@ -97,20 +97,20 @@ func (o *opening) meet() (err error) {
 
 // tryPeers finds out which devices read which others' memory, by doing it.
 func (o *opening) tryPeers() error {
-	var mine deviceReach
+	var mine device.Reach
 	hung := o.ctx.Err()
 	for _, r := range o.local {
 		if r == o.c.Rank || hung != nil {
 			continue
 		}
 		if o.dropped(r) {
-			mine.Missing = append(mine.Missing, missingPeer{r, "so it was measured"})
-		} else if err := o.trial.try(o.ctx, &o.all[r].Probe); errors.Is(err, errHung) {
+			mine.Missing = append(mine.Missing, device.Missing{Rank: r, Why: "so it was measured"})
+		} else if err := o.trial.Try(o.ctx, &o.all[r].Probe); errors.Is(err, device.ErrHung) {
 			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
 				"leave one of the two GPUs out (--gpus)", o.device, r, o.all[r].Device, err)
 			o.device.Abandon()
 		} else if err != nil {
-			mine.Missing = append(mine.Missing, missingPeer{r, err.Error()})
+			mine.Missing = append(mine.Missing, device.Missing{Rank: r, Why: err.Error()})
 		} else {
 			mine.Sources = append(mine.Sources, r)
 		}
@@ -121,11 +121,11 @@ func (o *opening) tryPeers() error {
 	}
 	// Now, as the driver waits for streams when memory is freed, and the others'
 	// will soon wait for this rank's first call.
-	if err := o.trial.close(); err != nil {
+	if err := o.trial.Close(); err != nil {
 		return err
 	}
 	o.trial = nil
-	if o.direct, err = directReads(all); err != nil {
+	if o.direct, err = device.DirectReads(all); err != nil {
 		return err
 	}
 	for r, reach := range all {
@@ -164,7 +164,7 @@ func (o *opening) plan() error {
 		cfg.Planning.Given = g.Again()
 		o.given = cfg.Planning.Given
 	}
-	cfg.devices = &devicePlanning{stagingBytes: stagingBytes(o.all)}
+	cfg.devices = &devicePlanning{stagingBytes: device.StagingBytes(o.all)}
 	mine, err := o.layOut(&setup{ctx: o.ctx, W: o.w, Cfg: &cfg})
 	all, err := swap(o.ctx, o.w, mine, err)
 	if err != nil {
@@ -224,7 +224,7 @@ func (o *opening) fit(placed []device.Placed, budget int64) (slots, slotBytes in
 
 // deviceShare is what a rank gives the others to use.
 type deviceShare struct {
-	Staging memoryOffer
+	Staging device.MemoryOffer
 	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
 }
 
@@ -233,11 +233,11 @@ func (o *opening) share() (err error) {
 	var mine deviceShare
 	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
 		if o.staging, err = cuda.Alloc[uint8](o.device, int(n)); err == nil {
-			mine.Staging, err = offerOf(o.device, o.staging.Addr())
+			mine.Staging, err = device.OfferOf(o.device, o.staging.Addr())
 		}
 	}
 	if err == nil && o.mine == 0 {
-		o.block, mine.Block, err = makeBlock(o.c.Endpoint, o.layout.FlagBytes(), len(o.local))
+		o.block, mine.Block, err = device.MakeBlock(o.c.Endpoint, o.layout.FlagBytes(), len(o.local))
 	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
@@ -246,9 +246,9 @@ func (o *opening) share() (err error) {
 // attach maps what the others share.
 func (o *opening) attach() error {
 	if o.block == nil {
-		o.block = &deviceBlock{flags: o.layout.FlagBytes(), ep: o.c.Endpoint}
+		o.block = &device.Block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Endpoint}
 	}
-	err := o.block.attach(o.device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
+	err := o.block.Attach(o.device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
 	if err == nil {
 		err = o.attachStaging()
 	}
@@ -266,7 +266,7 @@ func (o *opening) attachStaging() error {
 		if o.layout.StagingBytes(r) == 0 {
 			continue
 		}
-		at, m, err := o.shared[r].Staging.open(o.device, o.layout.StagingBytes(r))
+		at, m, err := o.shared[r].Staging.Open(o.device, o.layout.StagingBytes(r))
 		if err != nil {
 			return fmt.Errorf("staging memory of rank %d: %w", r, err)
 		}
@@ -297,7 +297,7 @@ func (o *opening) start() error {
 	var err error
 	o.group, err = device.New(device.Config{
 		Layout: o.layout, Device: o.device, Kernels: o.kernels, Staging: o.stagingOf,
-		Flags: o.block.mem[:o.block.flags], FlagsAddr: o.block.addr(),
+		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
 		Endpoint: o.relay, Failed: o.groupFailed,
 	})
 	_, err = swap(o.ctx, o.w, struct{}{}, err)

@@ -86,12 +86,12 @@ func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64, hold 
 		}
 	}()
 	type region struct {
-		Memory memoryOffer
+		Memory device.MemoryOffer
 		Bytes  int64
 	}
-	var offer memoryOffer
+	var offer device.MemoryOffer
 	if err == nil {
-		offer, err = offerOf(d.device, at)
+		offer, err = device.OfferOf(d.device, at)
 	}
 	all, err := swap(ctx, w, region{offer, bytes}, err)
 	if err != nil {
@@ -105,7 +105,7 @@ func (d *devices) register(ctx context.Context, at cuda.Addr, bytes int64, hold 
 		if !direct {
 			break
 		}
-		seen, mapping, err := all[r].Memory.open(d.device, all[r].Bytes)
+		seen, mapping, err := all[r].Memory.Open(d.device, all[r].Bytes)
 		if err != nil {
 			direct = false
 			break

@@ -31,10 +31,10 @@ type devices struct {
 	slots, slotBytes int // of the links between devices
 	group            *device.Group
 
-	kernels *deviceKernels
+	kernels *device.KernelSet
 	staging cuda.Slice[uint8]
 	maps    []*cuda.Mapping // of other ranks' staging memory
-	block   *deviceBlock
+	block   *device.Block
 	sources []int // the ranks whose memory this rank's device reads, rising
 
 	registered    []*DeviceMemory
@@ -123,7 +123,7 @@ func (d *devices) enter(k *DeviceArgs, h transport.Header, lent *device.Lent, pl
 	if !there {
 		return fmt.Errorf("no plan for %v of %d bytes", a.Kind, bytes)
 	}
-	d.block.ring(d.mine).put(&h, place)
+	d.block.Ring(d.mine).Put(&h, place)
 	err = d.group.Program(i).Enqueue(s, &device.Call{
 		Header: h, In: k.In.addr, Out: k.Out.addr, Lent: lent, Work: a.Work, Chunk: served.Chunks.Max,
 	})
@@ -276,7 +276,7 @@ func (d *devices) compare() {
 	}
 	c := d.c
 	for i, r := range d.local {
-		if i != d.mine && d.block.stage(i).Load() != stageOpen && c.Endpoint.Status(r).Call.Seq < h.Seq {
+		if i != d.mine && d.block.Stage(i).Load() != device.StageOpen && c.Endpoint.Status(r).Call.Seq < h.Seq {
 			c.abort(transport.Fault{Rank: r, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
 				engine.FaultClosed, r, c.Rank, engine.Describe(h))})
 			return
@@ -293,13 +293,13 @@ func (d *devices) compareHost() (same bool) {
 	if d.latest == 0 {
 		return true
 	}
-	mine, upTo := d.block.ring(d.mine), d.at(d.latest).header.Seq
+	mine, upTo := d.block.Ring(d.mine), d.at(d.latest).header.Seq
 	for i, r := range d.local {
 		if i == d.mine {
 			continue
 		}
 		latest := d.c.Endpoint.Status(r).Call.Seq
-		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
+		own, other, differ, next := mine.Differs(d.block.Ring(i), d.compared[i], upTo, latest)
 		if differ {
 			d.c.abort(d.mismatch(r, other, own))
 			return false

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -17,7 +18,7 @@ type Request struct {
 
 // InFlight is how many calls may be under way on a rank; one more waits for the
 // first of them.
-const InFlight = 256
+const InFlight = device.MaxCalls
 
 // Wait returns when the call is done on this rank. A ctx that ends is a failure
 // of the communicator on all ranks, as with every call.

@@ -1,4 +1,4 @@
-package comm
+package device
 
 import (
 	"bytes"
@@ -13,23 +13,23 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-// thisProcess is a number that no other process has.
-var thisProcess = sync.OnceValue(func() uint64 {
+// ThisProcess is a number that no other process has.
+var ThisProcess = sync.OnceValue(func() uint64 {
 	var b [8]byte
 	_, _ = rand.Read(b[:])
 	return binary.LittleEndian.Uint64(b[:])
 })
 
-// memoryOffer is device memory that other ranks of the host may map.
-type memoryOffer struct {
+// MemoryOffer is device memory that other ranks of the host may map.
+type MemoryOffer struct {
 	Handle []byte // of the allocation that it lies in; none where it cannot be exported
 	Offset int64  // of the memory in the allocation, in bytes
 	Size   int64  // of the allocation
 	Why    string // there is no handle
 }
 
-// offerOf offers the memory of dev at a.
-func offerOf(dev *cuda.Device, a cuda.Addr) (m memoryOffer, err error) {
+// OfferOf offers the memory of dev at a.
+func OfferOf(dev *cuda.Device, a cuda.Addr) (m MemoryOffer, err error) {
 	h, _, offset, size, err := dev.ExportMemory(a)
 	switch {
 	case errors.Is(err, cuda.ErrNotExportable):
@@ -42,10 +42,10 @@ func offerOf(dev *cuda.Device, a cuda.Addr) (m memoryOffer, err error) {
 	return m, nil
 }
 
-// open returns where dev sees n bytes of offered memory of another process, until
+// Open returns where dev sees n bytes of offered memory of another process, until
 // the mapping is closed.
-func (m *memoryOffer) open(dev *cuda.Device, n int64) (cuda.Addr, *cuda.Mapping, error) {
-	h, err := m.handle(n)
+func (m *MemoryOffer) Open(dev *cuda.Device, n int64) (cuda.Addr, *cuda.Mapping, error) {
+	h, err := m.MemHandle(n)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -56,8 +56,8 @@ func (m *memoryOffer) open(dev *cuda.Device, n int64) (cuda.Addr, *cuda.Mapping,
 	return mapping.Addr() + cuda.Addr(m.Offset), mapping, nil
 }
 
-// handle returns the handle of an allocation that has n bytes at the offset.
-func (m *memoryOffer) handle(n int64) (h cuda.MemHandle, err error) {
+// MemHandle returns the handle of an allocation that has n bytes at the offset.
+func (m *MemoryOffer) MemHandle(n int64) (h cuda.MemHandle, err error) {
 	switch {
 	case m.Why != "":
 		return h, errors.New(m.Why)
@@ -70,21 +70,21 @@ func (m *memoryOffer) handle(n int64) (h cuda.MemHandle, err error) {
 	return h, nil
 }
 
-// patternBytes is the size of what ranks read of each other's device memory to
+// PatternBytes is the size of what ranks read of each other's device memory to
 // find out whether they can.
-const patternBytes = 256
+const PatternBytes = 256
 
-// probeOffer is memory with a pattern that others try to read.
-type probeOffer struct {
-	Memory  memoryOffer
+// ProbeOffer is memory with a pattern that others try to read.
+type ProbeOffer struct {
+	Memory  MemoryOffer
 	Pattern []byte
 }
 
-// peerTrial tries to read other devices' memory: the driver's word for it is not
+// PeerTrial tries to read other devices' memory: the driver's word for it is not
 // enough, as containers, IOMMUs and switches of PCIe have theirs.
-type peerTrial struct {
+type PeerTrial struct {
 	device *cuda.Device
-	offer  probeOffer
+	Offer  ProbeOffer
 	memory cuda.Slice[uint8] // the pattern
 	desk   desk
 }
@@ -95,27 +95,27 @@ type desk struct {
 	copy   cuda.Slice[uint8]
 }
 
-// newPeerTrial makes a trial. The caller closes it when all ranks have tried.
-func newPeerTrial(ctx context.Context, dev *cuda.Device) (p *peerTrial, err error) {
-	p = &peerTrial{device: dev}
+// NewPeerTrial makes a trial. The caller closes it when all ranks have tried.
+func NewPeerTrial(ctx context.Context, dev *cuda.Device) (p *PeerTrial, err error) {
+	p = &PeerTrial{device: dev}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, p.close())
+			err = errors.Join(err, p.Close())
 			p = nil
 		}
 	}()
-	if p.memory, err = cuda.Alloc[uint8](dev, patternBytes); err != nil {
+	if p.memory, err = cuda.Alloc[uint8](dev, PatternBytes); err != nil {
 		return p, err
 	}
 	if p.desk, err = newDesk(dev); err != nil {
 		return p, err
 	}
-	p.offer.Pattern = make([]byte, patternBytes)
-	_, _ = rand.Read(p.offer.Pattern)
-	if err = p.memory.CopyFrom(ctx, p.desk.stream, p.offer.Pattern); err != nil {
+	p.Offer.Pattern = make([]byte, PatternBytes)
+	_, _ = rand.Read(p.Offer.Pattern)
+	if err = p.memory.CopyFrom(ctx, p.desk.stream, p.Offer.Pattern); err != nil {
 		return p, err
 	}
-	p.offer.Memory, err = offerOf(dev, p.memory.Addr())
+	p.Offer.Memory, err = OfferOf(dev, p.memory.Addr())
 	return p, err
 }
 
@@ -123,7 +123,7 @@ func newDesk(dev *cuda.Device) (k desk, err error) {
 	if k.stream, err = dev.NewStream(); err != nil {
 		return k, err
 	}
-	k.copy, err = cuda.Alloc[uint8](dev, patternBytes)
+	k.copy, err = cuda.Alloc[uint8](dev, PatternBytes)
 	return k, err
 }
 
@@ -135,25 +135,25 @@ func (k *desk) close() error {
 	return errors.Join(err, k.copy.Free())
 }
 
-// close gives the memory back. p may be nil.
-func (p *peerTrial) close() error {
+// Close gives the memory back. p may be nil.
+func (p *PeerTrial) Close() error {
 	if p == nil {
 		return nil
 	}
 	return errors.Join(p.desk.close(), p.memory.Free())
 }
 
-// try reads the pattern of a rank, where this rank's device can reach it.
-func (p *peerTrial) try(ctx context.Context, theirs *probeOffer) error {
-	if len(theirs.Pattern) != patternBytes {
-		return fmt.Errorf("a pattern of %d bytes, want %d", len(theirs.Pattern), patternBytes)
+// Try reads the pattern of a rank, where this rank's device can reach it.
+func (p *PeerTrial) Try(ctx context.Context, theirs *ProbeOffer) error {
+	if len(theirs.Pattern) != PatternBytes {
+		return fmt.Errorf("a pattern of %d bytes, want %d", len(theirs.Pattern), PatternBytes)
 	}
-	at, mapping, err := theirs.Memory.open(p.device, patternBytes)
+	at, mapping, err := theirs.Memory.Open(p.device, PatternBytes)
 	if err != nil {
 		return err
 	}
-	got := make([]byte, patternBytes)
-	if err = p.desk.read(ctx, at, got); errors.Is(err, errHung) {
+	got := make([]byte, PatternBytes)
+	if err = p.desk.read(ctx, at, got); errors.Is(err, ErrHung) {
 		return err
 	}
 	err = errors.Join(err, mapping.Close())
@@ -163,9 +163,9 @@ func (p *peerTrial) try(ctx context.Context, theirs *probeOffer) error {
 	return err
 }
 
-// errHung is the end of everything on a device: the driver waits for the copy when
+// ErrHung is the end of everything on a device: the driver waits for the copy when
 // memory is freed, also what the caller frees.
-var errHung = errors.New("the copy did not end")
+var ErrHung = errors.New("the copy did not end")
 
 // A try gets trySlices times trySlice: so a process that was stopped meanwhile
 // does not take its own absence for the device's.
@@ -192,7 +192,7 @@ func (k *desk) read(ctx context.Context, at cuda.Addr, b []byte) error {
 		case ctx.Err() != nil || within.Err() == nil:
 			return err
 		case i == trySlices-1:
-			return fmt.Errorf("%w within %v", errHung, trySlice*trySlices)
+			return fmt.Errorf("%w within %v", ErrHung, trySlice*trySlices)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package comm
+package device
 
 import (
 	"github.com/treerun/treerun/cuda"
@@ -6,18 +6,18 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// deviceKernels gives internal/device the kernels of package kernels: types and
+// KernelSet gives internal/device the kernels of package kernels: types and
 // operations have the same numbers in both.
-type deviceKernels struct{ *kernels.Set }
+type KernelSet struct{ *kernels.Set }
 
-// loadKernels loads all kernels: later, with streams that wait for other ranks,
+// LoadKernels loads all kernels: later, with streams that wait for other ranks,
 // the driver may not get to it.
-func loadKernels(dev *cuda.Device) (*deviceKernels, error) {
+func LoadKernels(dev *cuda.Device) (*KernelSet, error) {
 	set, err := kernels.Load(dev)
 	if err != nil {
 		return nil, err
 	}
-	k := &deviceKernels{set}
+	k := &KernelSet{set}
 	for d := kernel.Int8; d.Valid(); d++ {
 		if err := set.Prepare(kernels.DType(d)); err != nil {
 			_ = set.Close()
@@ -27,22 +27,26 @@ func loadKernels(dev *cuda.Device) (*deviceKernels, error) {
 	return k, nil
 }
 
-func (k *deviceKernels) Copy(s *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error {
+// Copy is Kernels.Copy.
+func (k *KernelSet) Copy(s *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error {
 	if dst2 == 0 {
 		return k.Set.Copy(s, dst, src, n)
 	}
 	return k.CopyForward(s, dst, dst2, src, n)
 }
 
-func (k *deviceKernels) Reduce(s *cuda.Stream, op kernel.Op, d kernel.DType, dst, dst2, a, b, c cuda.Addr,
+// Reduce is Kernels.Reduce.
+func (k *KernelSet) Reduce(s *cuda.Stream, op kernel.Op, d kernel.DType, dst, dst2, a, b, c cuda.Addr,
 	n int64) error {
 	return k.Set.Reduce(s, kernels.Op(op), kernels.DType(d), kernels.Arrays{Dst: dst, Dst2: dst2, A: a, B: b, C: c, N: n})
 }
 
-func (k *deviceKernels) Multiply(s *cuda.Stream, d kernel.DType, dst, src cuda.Addr, factor [8]byte, n int64) error {
+// Multiply is Kernels.Multiply.
+func (k *KernelSet) Multiply(s *cuda.Stream, d kernel.DType, dst, src cuda.Addr, factor [8]byte, n int64) error {
 	return k.ScaleCopy(s, kernels.DType(d), dst, src, n, factor)
 }
 
-func (k *deviceKernels) Divide(s *cuda.Stream, d kernel.DType, dst cuda.Addr, by int, n int64) error {
+// Divide is Kernels.Divide.
+func (k *KernelSet) Divide(s *cuda.Stream, d kernel.DType, dst cuda.Addr, by int, n int64) error {
 	return k.Scale(s, kernels.DType(d), dst, dst, n, int64(by))
 }

@@ -1,4 +1,4 @@
-package comm
+package device
 
 import (
 	"testing"

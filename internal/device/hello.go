@@ -1,4 +1,4 @@
-package comm
+package device
 
 import (
 	"fmt"
@@ -7,31 +7,32 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// deviceHello is what a rank tells of its device.
-type deviceHello struct {
+// Hello is what a rank tells of its device.
+type Hello struct {
 	Host    int
 	Process uint64 // a random number of the process
 	Device  string // UUID
 	Name    string
 	Memory  int64 // bytes
-	Probe   probeOffer
+	Probe   ProbeOffer
 }
 
-// deviceReach is whose memory a rank's device reads, and why not that of others of
+// Reach is whose memory a rank's device reads, and why not that of others of
 // its host.
-type deviceReach struct {
+type Reach struct {
 	Sources []int
-	Missing []missingPeer
+	Missing []Missing
 }
 
-type missingPeer struct {
+// Missing is a rank whose memory a device does not read.
+type Missing struct {
 	Rank int
 	Why  string
 }
 
-// directReads returns whose memory each rank's device reads, as the ranks said and
+// DirectReads returns whose memory each rank's device reads, as the ranks said and
 // rising.
-func directReads(all []deviceReach) ([][]int, error) {
+func DirectReads(all []Reach) ([][]int, error) {
 	direct := make([][]int, len(all))
 	for r, reach := range all {
 		last := -1
@@ -49,13 +50,13 @@ func directReads(all []deviceReach) ([][]int, error) {
 // Staging memory: a share of a device's, up to what keeps any link busy.
 const (
 	stagingShare = 32 // of the memory, one part
-	mostStaging  = 512 << 20
+	MostStaging  = 512 << 20
 )
 
-// stagingBytes is what every rank gives to staging, by the memory of the ranks'
+// StagingBytes is what every rank gives to staging, by the memory of the ranks'
 // devices and how many ranks share one.
-func stagingBytes(all []deviceHello) int64 {
-	least := int64(mostStaging)
+func StagingBytes(all []Hello) int64 {
+	least := int64(MostStaging)
 	for _, h := range all {
 		sharing := int64(0)
 		for _, o := range all {
@@ -82,10 +83,10 @@ const (
 	kindRelayed = "host memory"
 )
 
-// declaredGraph is the graph of the ranks' devices where nobody has measured:
+// DeclaredGraph is the graph of the ranks' devices where nobody has measured:
 // direct tells which devices read each other's memory. What is between hosts is
 // taken from the graph of the ranks.
-func declaredGraph(ranks *topo.Graph, all []deviceHello, direct func(src, dst int) bool) *topo.Graph {
+func DeclaredGraph(ranks *topo.Graph, all []Hello, direct func(src, dst int) bool) *topo.Graph {
 	g := &topo.Graph{Name: fmt.Sprintf("devices of %d ranks", len(all)), Ranks: len(all), Hosts: ranks.Hosts}
 	host := func(r int) int {
 		if len(ranks.Hosts) == 0 {

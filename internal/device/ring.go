@@ -1,4 +1,4 @@
-package comm
+package device
 
 import (
 	"sync/atomic"
@@ -11,15 +11,15 @@ import (
 // read them, and looks now and then whether theirs of the same number are the
 // same. Between hosts the headers of chunks tell.
 
-// ringCalls is how many calls back are there to compare: as many as a rank can be
-// ahead.
-const ringCalls = InFlight
+// MaxCalls is how many device calls of a rank may be under way, and how many calls back there
+// are to compare: as many as a rank can be ahead.
+const MaxCalls = 256
 
 // A call is ringWords words: its number at the end and, while the others are
 // written, 0 at the beginning.
 const (
 	ringWords = 6
-	ringBytes = ringCalls * ringWords * 8
+	ringBytes = MaxCalls * ringWords * 8
 )
 
 // callRing is the latest device calls of one rank, in memory that all ranks of
@@ -27,12 +27,12 @@ const (
 type callRing []atomic.Uint64
 
 func (r callRing) at(seq uint64) []atomic.Uint64 {
-	i := seq % ringCalls * ringWords
+	i := seq % MaxCalls * ringWords
 	return r[i : i+ringWords]
 }
 
-// put notes a call, and the place of its buffers in registered memory.
-func (r callRing) put(h *transport.Header, place uint64) {
+// Put notes a call, and the place of its buffers in registered memory.
+func (r callRing) Put(h *transport.Header, place uint64) {
 	w := r.at(h.Seq)
 	w[0].Store(0)
 	w[1].Store(h.Count)
@@ -58,12 +58,12 @@ func (r callRing) get(seq uint64) (h transport.Header, place uint64, ok bool) {
 	return h, place, w[0].Load() == seq && seq != 0
 }
 
-// differs compares the calls numbered from to upTo with those of another rank, which
+// Differs compares the calls numbered from to upTo with those of another rank, which
 // has entered calls up to theirLatest. It returns the first that is not the same, and
 // the number of the first that the other one has still to enter.
-func (r callRing) differs(theirs callRing, from, upTo, theirLatest uint64) (mine, other transport.Header, differ bool,
+func (r callRing) Differs(theirs callRing, from, upTo, theirLatest uint64) (mine, other transport.Header, differ bool,
 	next uint64) {
-	from = max(from, upTo-min(upTo, ringCalls)+1)
+	from = max(from, upTo-min(upTo, MaxCalls)+1)
 	for seq := from; seq <= upTo; seq++ {
 		a, here, ok := r.get(seq)
 		b, there, too := theirs.get(seq)

@@ -1,0 +1,109 @@
+package device
+
+import (
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/transport"
+)
+
+// Block is the host memory that the ranks of one host share beside their
+// devices: the flags of internal/device, and then for each of them its latest
+// calls and how far it has come with leaving. It is whole pages, and zero at
+// first.
+type Block struct {
+	Mem   []byte
+	Flags int // bytes of it at the beginning
+
+	Endpoint   transport.Endpoint
+	own        []byte           // on the rank that has allocated it: what it has to free
+	registered *cuda.Registered // with this rank's device
+}
+
+const (
+	blockLine  = 64
+	rankBytes  = ringBytes + blockLine // of one rank, behind the flags
+	blockGrain = 4096
+)
+
+// blockBytes is the size of a block for so many ranks.
+func blockBytes(flags, ranks int) int {
+	return (flags + ranks*rankBytes + blockGrain - 1) &^ (blockGrain - 1)
+}
+
+// Ring returns the latest calls of the i-th rank of the host.
+func (b *Block) Ring(i int) callRing {
+	from := b.Flags + i*rankBytes
+	part := b.Mem[from : from+ringBytes]
+	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&part[0])), ringBytes/8)
+}
+
+// Stage returns how far the i-th rank of the host has come with leaving.
+func (b *Block) Stage(i int) *atomic.Uint32 {
+	from := b.Flags + i*rankBytes + ringBytes
+	part := b.Mem[from : from+4]
+	return (*atomic.Uint32)(unsafe.Pointer(&part[0]))
+}
+
+// The stages of a rank that leaves.
+const (
+	StageOpen     = iota
+	StageLeaving  // it makes no more calls
+	StageUnmapped // it reads no other rank's memory any more
+	StageLeft     // its device does not see the block any more
+)
+
+// MakeBlock allocates the block for so many ranks, on the first of those that share it, and
+// returns where the others find it.
+func MakeBlock(ep transport.Endpoint, flags, ranks int) (b *Block, place int, err error) {
+	n := blockBytes(flags, ranks)
+	b = &Block{Flags: flags, Endpoint: ep}
+	b.own, err = ep.Alloc(n)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
+	}
+	place, _ = ep.(transport.SharedHeap).Offset(b.own)
+	return b, place, nil
+}
+
+// Attach lets this rank and its device see the block that lies at place in the first rank's memory.
+func (b *Block) Attach(dev *cuda.Device, first, place, ranks int) error {
+	mem, err := b.Endpoint.(transport.SharedHeap).View(first, place, blockBytes(b.Flags, ranks))
+	if err != nil {
+		return err
+	}
+	b.Mem = mem
+	b.registered, err = dev.RegisterHost(mem)
+	return err
+}
+
+// Addr returns where this rank's device sees the block.
+func (b *Block) Addr() cuda.Addr {
+	if b == nil || b.registered == nil {
+		return 0
+	}
+	return b.registered.Addr()
+}
+
+// Detach ends the device's use of the block.
+func (b *Block) Detach() error {
+	if b == nil || b.registered == nil {
+		return nil
+	}
+	return b.registered.Close()
+}
+
+// Free gives the block back, when no rank uses it any more. Of a block that was
+// never attached, too.
+func (b *Block) Free() (err error) {
+	if b == nil {
+		return nil
+	}
+	if b.own != nil {
+		err = b.Endpoint.Free(b.own)
+	}
+	b.own, b.Mem = nil, nil
+	return err
+}
