@@ -64,7 +64,7 @@ func TestSoak(t *testing.T) {
 // TREERUN_COMMUNICATORS=1000 raises their number from its default.
 func TestManyCommunicators(t *testing.T) {
 	const np = 8
-	comms, limit := 260, 6*patience
+	comms, limit := testutil.Count(90, 260), 6*patience
 	if s := os.Getenv("TREERUN_COMMUNICATORS"); s != "" {
 		n, err := strconv.Atoi(s)
 		if err != nil || n < 2 {
