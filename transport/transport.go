@@ -10,6 +10,7 @@
 package transport
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -196,6 +197,9 @@ type Link struct {
 	Lane, Src, Dst int
 }
 
+// Compare sorts links by sender, receiver and lane.
+func (k Link) Compare(o Link) int { return cmp.Or(k.Src-o.Src, k.Dst-o.Dst, k.Lane-o.Lane) }
+
 // Layout says which FIFOs an Endpoint set has and how large they are. All
 // ranks of the set must use the same Layout.
 type Layout struct {
@@ -232,7 +236,6 @@ func (l *Layout) Validate() error {
 	if err := l.validateMembers(); err != nil {
 		return err
 	}
-	seen := make(map[Link]bool, len(l.Links))
 	for i, k := range l.Links {
 		switch {
 		case k.Src < 0 || k.Src >= l.Size || k.Dst < 0 || k.Dst >= l.Size || k.Src == k.Dst || k.Lane < 0:
@@ -241,10 +244,16 @@ func (l *Layout) Validate() error {
 		case l.MemberIndex(k.Src) < 0 || l.MemberIndex(k.Dst) < 0:
 			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) leaves the set of ranks %v", i, k.Lane, k.Src,
 				k.Dst, l.Members)
-		case seen[k]:
-			return fmt.Errorf("transport: link %d (lane %d, rank %d -> rank %d) stands twice", i, k.Lane, k.Src, k.Dst)
 		}
-		seen[k] = true
+	}
+	sorted := l.Links
+	if !slices.IsSortedFunc(sorted, Link.Compare) {
+		sorted = slices.SortedFunc(slices.Values(sorted), Link.Compare)
+	}
+	for i, k := range sorted {
+		if i > 0 && k == sorted[i-1] {
+			return fmt.Errorf("transport: the link of lane %d, rank %d -> rank %d, stands twice", k.Lane, k.Src, k.Dst)
+		}
 	}
 	return nil
 }

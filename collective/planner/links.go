@@ -31,15 +31,24 @@ func (p *Planner) Runs(kind plan.Kind) error {
 func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
 
 // Links returns the links of all plans that may be served: of every candidate of every
-// kind and root, and of the given plan, each link once, sorted. Those of lane 0 join all
+// kind and root, and of the given plan, each link once, sorted by ranks and lane. Those of lane 0 join all
 // pairs of ranks, where these are not too many.
 func (p *Planner) Links() ([]plan.Link, error) {
 	if p.links != nil {
 		return p.links, nil
 	}
-	seen := make(map[plan.Link]bool)
-	add := func(lane, src, dst int) {
-		seen[plan.Link{Lane: lane, Src: src, Dst: dst}] = true
+	var links []plan.Link
+	add := func(lane, src, dst int) { links = append(links, plan.Link{Lane: lane, Src: src, Dst: dst}) }
+	type onLane struct {
+		lane   int
+		parent *int // of rank 0
+	}
+	seen := make(map[onLane]bool) // trees of other kinds, of the same forest
+	fresh := func(s *Strand) bool {
+		at := onLane{s.lane, &s.Tree.Parent[0]}
+		again := seen[at]
+		seen[at] = true
+		return !again
 	}
 	n := p.graph.Ranks
 	if p.HasPairs() {
@@ -51,7 +60,7 @@ func (p *Planner) Links() ([]plan.Link, error) {
 			}
 		}
 	}
-	err := p.each(func(c *Candidate) error { return c.links(add, p.HasPairs()) })
+	err := p.each(func(c *Candidate) error { return c.links(add, fresh, p.HasPairs()) })
 	if err != nil {
 		return nil, err
 	}
@@ -60,11 +69,8 @@ func (p *Planner) Links() ([]plan.Link, error) {
 			add(g.served.Lanes[k.Lane], k.Src, k.Dst)
 		}
 	}
-	p.links = make([]plan.Link, 0, len(seen))
-	for k := range seen {
-		p.links = append(p.links, k)
-	}
-	slices.SortFunc(p.links, func(a, b plan.Link) int { return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst) })
+	slices.SortFunc(links, func(a, b plan.Link) int { return cmp.Or(a.Src-b.Src, a.Dst-b.Dst, a.Lane-b.Lane) })
+	p.links = slices.Compact(links)
 	return p.links, nil
 }
 
@@ -118,11 +124,15 @@ func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
 }
 
 // links visits the links of the plans of a candidate, for all sizes of messages. Those
-// of trees go both ways: other kinds use them the other way.
-func (c *Candidate) links(add func(lane, src, dst int), pairs bool) error {
+// of trees go both ways: other kinds use them the other way. fresh says that it did not see a
+// strand before.
+func (c *Candidate) links(add func(lane, src, dst int), fresh func(*Strand) bool, pairs bool) error {
 	if len(c.Strands) > 0 && c.Strands[0].Ring == nil && (c.OfParts() || !c.Kind.HasParts()) {
 		for i := range c.Strands {
 			s := &c.Strands[i]
+			if !fresh(s) {
+				continue
+			}
 			for v, up := range s.Tree.Parent {
 				if up >= 0 {
 					add(s.lane, v, up)

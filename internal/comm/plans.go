@@ -2,10 +2,10 @@ package comm
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -67,18 +67,18 @@ func (p *plans) open() error {
 	if err != nil {
 		return err
 	}
-	most := 0
-	for _, k := range links {
-		p.lanes = append(p.lanes, transport.Link{Lane: k.Lane, Src: k.Src, Dst: k.Dst})
-		most = max(most, k.Lane)
+	if p.HasPairs() {
+		p.messages = 1
+		for _, k := range links {
+			p.messages = max(p.messages, k.Lane+1)
+		}
 	}
-	if !p.HasPairs() {
-		return nil
-	}
-	p.messages = most + 1
-	for a := range p.size {
+	for a := range p.size { // as transports sort them, which need not sort again
 		for b := range p.size {
-			if a != b {
+			for ; len(links) > 0 && links[0].Src == a && links[0].Dst == b; links = links[1:] {
+				p.lanes = append(p.lanes, transport.Link(links[0]))
+			}
+			if a != b && p.messages >= 0 {
 				p.lanes = append(p.lanes, transport.Link{Lane: p.messages, Src: a, Dst: b})
 			}
 		}
@@ -154,16 +154,14 @@ func bytesText(n int64) string {
 
 // layoutDigest is the same on two ranks when their links are.
 func layoutDigest(l *transport.Layout) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%d %d %d\n", l.Size, l.Slots, l.SlotBytes)
-	writeLinks(h, l.Links)
-	return hex.EncodeToString(h.Sum(nil)[:8])
-}
-
-func writeLinks(w io.Writer, links []transport.Link) {
-	for _, k := range links {
-		fmt.Fprintf(w, "%d %d %d\n", k.Lane, k.Src, k.Dst)
+	b := make([]byte, 0, 24*(1+len(l.Links)))
+	for _, k := range append([]transport.Link{{Lane: l.Size, Src: l.Slots, Dst: l.SlotBytes}}, l.Links...) {
+		for _, v := range []int{k.Lane, k.Src, k.Dst} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		}
 	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
 }
 
 // verdict is what rank 0 tells the others of its decision.

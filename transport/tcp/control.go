@@ -54,7 +54,7 @@ func (h *hello) check(body []byte) error {
 // not matter.
 func layoutDigest(l *transport.Layout) [sha256.Size]byte {
 	links := slices.Clone(l.Links)
-	slices.SortFunc(links, compareLinks)
+	slices.SortFunc(links, transport.Link.Compare)
 	b := make([]byte, 0, 64+24*len(links))
 	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, len(links)} {
 		b = binary.LittleEndian.AppendUint64(b, uint64(v))
@@ -65,16 +65,6 @@ func layoutDigest(l *transport.Layout) [sha256.Size]byte {
 		}
 	}
 	return sha256.Sum256(b)
-}
-
-func compareLinks(a, b transport.Link) int {
-	switch {
-	case a.Src != b.Src:
-		return a.Src - b.Src
-	case a.Dst != b.Dst:
-		return a.Dst - b.Dst
-	}
-	return a.Lane - b.Lane
 }
 
 // remembered is how many calls a status frame may hold.

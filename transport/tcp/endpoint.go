@@ -109,7 +109,7 @@ func (e *Endpoint) addConn(k socket) {
 // connection. Both ranks number them alike.
 func (e *Endpoint) addLinks() {
 	links := slices.Clone(e.layout.Links)
-	slices.SortFunc(links, compareLinks)
+	slices.SortFunc(links, transport.Link.Compare)
 	slots := e.layout.Slots
 	for _, k := range links {
 		switch {

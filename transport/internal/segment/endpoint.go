@@ -57,11 +57,11 @@ func New(m *Map, b []byte, rank int, mapped bool, wake func(r int)) *Endpoint {
 		e.bells[r] = BellWord{word: word(m.rank(b, r), 0), wake: func() { wake(r) }}
 	}
 	shared := ring.Shared(e.shared)
-	for _, k := range m.Layout.Links {
+	for i, k := range m.Layout.Links {
 		if k.Src != rank && k.Dst != rank {
 			continue
 		}
-		f := m.fifos[k]
+		f := m.fifo(i)
 		ctl, data := b[f.ctl:f.ctl+m.ctlBytes], b[f.data:f.data+m.dataSize]
 		if k.Src == rank {
 			e.senders[k] = &sender{

@@ -56,7 +56,6 @@ type Map struct {
 	// and the control areas of all FIFOs. It is a multiple of the page size.
 	ControlBytes int
 
-	fifos    map[transport.Link]fifo
 	ctlBytes int // per FIFO
 	dataSize int // per FIFO, page aligned
 }
@@ -70,12 +69,11 @@ func NewMap(l transport.Layout) (*Map, error) {
 		return nil, err
 	}
 	links := slices.Clone(l.Links)
-	slices.SortFunc(links, compareLinks)
+	slices.SortFunc(links, transport.Link.Compare)
 	l.Links = links
 	m := &Map{
 		Layout:   l,
 		Digest:   digest(&l),
-		fifos:    make(map[transport.Link]fifo, len(links)),
 		ctlBytes: ring.ControlBytes(l.Slots),
 		dataSize: roundUp(l.Slots*l.SlotBytes, pageBytes),
 	}
@@ -85,22 +83,14 @@ func NewMap(l transport.Layout) (*Map, error) {
 			len(links), l.Slots, l.SlotBytes, maxSegment)
 	}
 	m.ControlBytes = roundUp(board+len(links)*m.ctlBytes, pageBytes)
-	for i, k := range links {
-		m.fifos[k] = fifo{ctl: board + i*m.ctlBytes, data: m.ControlBytes + i*m.dataSize}
-	}
 	m.Bytes = roundUp(m.ControlBytes+len(links)*m.dataSize, heapAlign)
 	m.Total = m.Bytes + l.MemberCount()*l.HeapBytes
 	return m, nil
 }
 
-func compareLinks(a, b transport.Link) int {
-	switch {
-	case a.Src != b.Src:
-		return a.Src - b.Src
-	case a.Dst != b.Dst:
-		return a.Dst - b.Dst
-	}
-	return a.Lane - b.Lane
+// fifo returns the places of the i-th FIFO.
+func (m *Map) fifo(i int) fifo {
+	return fifo{ctl: headBytes + m.Layout.Size*rankBytes + i*m.ctlBytes, data: m.ControlBytes + i*m.dataSize}
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
