@@ -15,10 +15,10 @@ type Args struct {
 	Count   int // elements, of one part where there are parts
 	In, Out []byte
 	kernel.Work
-	Pieces []engine.Piece // in place of in and out
-	aside  bool           // it begins a call of a package below this one
-	splits bool           // it begins a Split
-	device bool           // it is a call on device memory
+	Pieces   []engine.Piece // in place of in and out
+	exchange bool           // it begins a call of package sparse, or opens something
+	splits   bool           // it begins a Split
+	device   bool           // it is a call on device memory
 
 	registers bool  // it is RegisterDevice
 	Err       error // the call cannot be made

@@ -61,7 +61,7 @@ func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 
 // openingArgs is an AllGather that is part of opening something, as its header says.
 func (w *inner) openingArgs(c *Comm, mine, all []byte) *Args {
-	return (&Args{aside: true, device: w.device}).gathers(c, kernel.Uint8, mine, all)
+	return (&Args{exchange: true, device: w.device}).gathers(c, kernel.Uint8, mine, all)
 }
 
 const lengthBytes = 8

@@ -43,7 +43,7 @@ type Comm struct {
 	inside     *Inside // of Of
 	insideOnce sync.Once
 	sidesMu    sync.Mutex
-	Sides      []*sideLinks   // of OpenLinks
+	Sides      []*extraLinks  // of OpenLinks
 	leaving    []func() error // of OnClose
 
 	Devices     *devices       // nil until the first device call

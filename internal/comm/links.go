@@ -77,7 +77,7 @@ func (c *Comm) boxRanks() []int {
 	return ranks
 }
 
-// exchangeWaiter is how a rank waits for links aside, whose cores so many ranks share. A
+// exchangeWaiter is how a rank waits in exchanges, whose cores so many ranks share. A
 // poll of them is many system calls where ranks are on several hosts; where these are
 // namespaces of one machine, which share its cores, ranks sleep soon.
 func (c *Comm) exchangeWaiter(ranks int) engine.Waiter {
@@ -97,7 +97,7 @@ const (
 // rank that makes another call is found out by it.
 func (c *Comm) Gather(ctx context.Context, during string, mine, all []byte) error {
 	// Others may be busy, with what they have to tell.
-	err := c.heldGather(ctx, (&Args{aside: true}).gathers(c, kernel.Uint8, mine, all), &c.inside.Waiter)
+	err := c.heldGather(ctx, (&Args{exchange: true}).gathers(c, kernel.Uint8, mine, all), &c.inside.Waiter)
 	if err == nil || c.err == nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (c *Comm) TryLinks(ctx context.Context, during, purpose string, layout tran
 
 // besides makes ep links of c, which end and fail with it.
 func (c *Comm) besides(ep transport.Endpoint) {
-	s := &sideLinks{Endpoint: ep, over: make(chan struct{})}
+	s := &extraLinks{Endpoint: ep, over: make(chan struct{})}
 	c.sidesMu.Lock()
 	c.Sides = append(c.Sides, s)
 	c.sidesMu.Unlock()
@@ -191,14 +191,14 @@ func (c *Comm) besides(ep transport.Endpoint) {
 	s.watch.Go(func() { abortOnFailure(c.World, ep, s.over) })
 }
 
-// sideLinks are links that openLinks has opened.
-type sideLinks struct {
+// extraLinks are links that openLinks has opened.
+type extraLinks struct {
 	Endpoint transport.Endpoint
 	over     chan struct{} // closed when ep is about to be
 	watch    sync.WaitGroup
 }
 
-func (s *sideLinks) close() error {
+func (s *extraLinks) close() error {
 	close(s.over)
 	s.watch.Wait()
 	return s.Endpoint.Close()
@@ -208,7 +208,7 @@ func (s *sideLinks) close() error {
 func (c *Comm) CloseLinks(ep transport.Endpoint) error {
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock()
-	i := slices.IndexFunc(c.Sides, func(s *sideLinks) bool { return s.Endpoint == ep })
+	i := slices.IndexFunc(c.Sides, func(s *extraLinks) bool { return s.Endpoint == ep })
 	if i < 0 {
 		return nil
 	}

@@ -151,7 +151,7 @@ func (c *Comm) header(a *Args) transport.Header {
 		h.Op, h.DType = 0, 0
 	case a.Scale:
 		h.Op = engine.PreMulSum
-	case a.aside:
+	case a.exchange:
 		h.Op = engine.Aside
 	case a.splits:
 		h.Op = engine.Splits
