@@ -1,6 +1,7 @@
 package topo
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -81,18 +82,30 @@ func (g *Graph) Validate() error {
 }
 
 func (g *Graph) validateLinks() error {
+	sorted := true // so that none stands twice: no map is needed
+	for i, l := range g.Links {
+		if err := l.validate(g.Ranks); err != nil {
+			return fmt.Errorf("topo: links[%d] (%d-%d)%w", i, l.A, l.B, err)
+		}
+		sorted = sorted && (i == 0 || comparePairs(g.Links[i-1], l) < 0)
+	}
+	if sorted {
+		return nil
+	}
 	seen := make(map[[2]int32]int, len(g.Links))
 	for i, l := range g.Links {
-		err := l.validate(g.Ranks)
-		if k, twice := seen[Pair(l.A, l.B)]; twice && err == nil {
-			err = fmt.Errorf(" stands twice: it is links[%d] already; give one link with the sum of the rates", k)
-		}
-		if err != nil {
-			return fmt.Errorf("topo: links[%d] (%d-%d)%w", i, l.A, l.B, err)
+		if k, twice := seen[Pair(l.A, l.B)]; twice {
+			return fmt.Errorf("topo: links[%d] (%d-%d) stands twice: it is links[%d] already; give one link with the sum of "+
+				"the rates", i, l.A, l.B, k)
 		}
 		seen[Pair(l.A, l.B)] = i
 	}
 	return nil
+}
+
+// comparePairs compares the ranks of two links, the lower one of each first.
+func comparePairs(x, y Link) int {
+	return cmp.Or(min(x.A, x.B)-min(y.A, y.B), max(x.A, x.B)-max(y.A, y.B))
 }
 
 // Pair is two ranks, the lower one first.

@@ -55,7 +55,7 @@ func (g *Graph) Canonical() *Graph {
 	for i, l := range f.Links {
 		f.Links[i].A, f.Links[i].B = min(l.A, l.B), max(l.A, l.B)
 	}
-	slices.SortStableFunc(f.Links, func(x, y Link) int { return cmp.Or(x.A-y.A, x.B-y.B) })
+	slices.SortStableFunc(f.Links, comparePairs)
 	for i, p := range f.Ports {
 		f.Ports[i].Ranks = slices.Sorted(slices.Values(p.Ranks))
 	}

@@ -19,11 +19,13 @@ func (p *Planner) star(kind plan.Kind, root int) ([]*Candidate, error) {
 		return nil, because("every host has one rank: see hierarchical")
 	}
 	hub := max(root, 0)
-	if t, err := tree.Star(p.graph, hub); err != nil || t.Note != "" {
-		if p.ordered(kind) {
-			return nil, because("rank %d has no link to some ranks, and those between would add in another order", hub)
+	if !complete(p.graph) {
+		if t, err := tree.Star(p.graph, hub); err != nil || t.Note != "" {
+			if p.ordered(kind) {
+				return nil, because("rank %d has no link to some ranks, and those between would add in another order", hub)
+			}
+			return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &Forest{Trees: []topo.Tree{t}})
 		}
-		return p.overTrees(Candidate{Algorithm: "star", Kind: kind, Root: root}, &Forest{Trees: []topo.Tree{t}})
 	}
 	if kind == plan.Broadcast {
 		return nil, because("where all ranks have a link to the root: see direct")

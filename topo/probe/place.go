@@ -149,10 +149,9 @@ func (s Sampling) Fill(measured []Pair) (all []Pair, missing [][2]int, disturbed
 			continue
 		}
 		disturbed = disturbed || differs
+		latency, rate := numbers.Median(latencies), numbers.Median(rates)
 		for _, p := range c.pairs {
-			all = append(all, Pair{
-				A: p[0], B: p[1], LatencyUs: numbers.Median(latencies), GBytesPerSecond: numbers.Median(rates),
-			})
+			all = append(all, Pair{A: p[0], B: p[1], LatencyUs: latency, GBytesPerSecond: rate})
 		}
 	}
 	slices.SortFunc(all, func(p, q Pair) int { return cmp.Or(p.A-q.A, p.B-q.B) })

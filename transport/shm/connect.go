@@ -88,7 +88,9 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	}
 	if err == nil {
 		c.checked = true
-		osys.Prefault(c.mem[:c.m.ControlBytes])
+		if c.m.ControlBytes <= maxPrefault {
+			osys.Prefault(c.mem[:c.m.ControlBytes])
+		}
 	}
 	second := report{digest: c.m.Digest}
 	if err != nil {
@@ -107,6 +109,10 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	}
 	return c.finish()
 }
+
+// maxPrefault is up to how much memory of the control areas every rank makes present before its first call. With
+// many ranks nearly all of it is of links between others.
+const maxPrefault = 4 << 20
 
 // exchange tells all ranks how this one did and returns the others' reports,
 // or an error when any rank failed.
