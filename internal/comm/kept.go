@@ -135,7 +135,7 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at
 		if at[h] = 0; len(members) > 1 {
 			at[h] = time.Now().Unix()
 		}
-		if r == s.W.Rank() && cache != nil && graphs[h].keep {
+		if r == s.W.Rank() && cache != nil && graphs[h].measured {
 			// the next job measures again when it could not be kept
 			_ = cache.Store(cache.Path(len(members), s.cores), graphs[h].Graph)
 		}

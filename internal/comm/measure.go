@@ -20,7 +20,7 @@ import (
 // hostGraph is the graph of the ranks of one host.
 type hostGraph struct {
 	*topo.Graph
-	keep bool // for later jobs: it was measured, and other work on the cores did not show
+	measured bool // so that it may be kept for later jobs
 }
 
 // measure probes the links within every host and gives every rank the same graphs, by host.
@@ -54,11 +54,11 @@ func (s *setup) measure(hosts []int) ([]hostGraph, error) {
 			measured[hosts[r]] = append(measured[hosts[r]], pairs...)
 		}
 		for h := range firsts {
-			all, more, disturbed := plans[h].Fill(measured[h])
+			all, more := plans[h].Fill(measured[h])
 			if len(more) > 0 {
 				todo[h], missing = more, true
 			}
-			graphs[h] = graphWithin(len(neighbours(hosts, firsts[h])), all, disturbed)
+			graphs[h] = graphWithin(len(neighbours(hosts, firsts[h])), all)
 		}
 	}
 	return graphs, nil
@@ -157,10 +157,10 @@ func connectWithin(ctx context.Context, w World, purpose string, layout transpor
 
 // graphWithin returns the graph within a host of so many ranks. Where nothing could be measured
 // the links get the words of a slow network.
-func graphWithin(ranks int, pairs []probe.Pair, disturbed bool) hostGraph {
+func graphWithin(ranks int, pairs []probe.Pair) hostGraph {
 	g := probe.Graph(ranks, pairs)
 	if err := g.Validate(); err == nil {
-		return hostGraph{Graph: g, keep: ranks > 1 && !disturbed}
+		return hostGraph{Graph: g, measured: ranks > 1}
 	}
 	g = topo.UniformGraph(ranks)
 	for i := range g.Links {

@@ -281,7 +281,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("measuring the links: %w", err)
 	}
-	if file != "" && graphs[0].keep {
+	if file != "" && graphs[0].measured {
 		// The next job measures again when the graph could not be kept.
 		_ = cache.Store(file, graphs[0].Graph)
 	}

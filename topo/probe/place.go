@@ -126,8 +126,8 @@ func (s Sampling) First() (pairs [][2]int) {
 // Where ranks are bound to cores and those that were measured differ by more than noise, the
 // highest and the lowest aside, the machine has made them different: they keep what was measured,
 // and Fill returns the other pairs of that class, which are to be measured, too. Where ranks are
-// not bound it was the moment, as other work on the cores: disturbed.
-func (s Sampling) Fill(measured []Pair) (all []Pair, missing [][2]int, disturbed bool) {
+// not bound it was the moment, as other work on the cores.
+func (s Sampling) Fill(measured []Pair) (all []Pair, missing [][2]int) {
 	of := make(map[[2]int]Pair)
 	for _, p := range measured {
 		of[[2]int{p.A, p.B}] = p
@@ -143,19 +143,17 @@ func (s Sampling) Fill(measured []Pair) (all []Pair, missing [][2]int, disturbed
 				others = append(others, ranks)
 			}
 		}
-		differs := differ(latencies) || differ(rates)
-		if c.bound && differs {
+		if c.bound && (differ(latencies) || differ(rates)) {
 			all, missing = append(all, known...), append(missing, others...)
 			continue
 		}
-		disturbed = disturbed || differs
 		latency, rate := numbers.Median(latencies), numbers.Median(rates)
 		for _, p := range c.pairs {
 			all = append(all, Pair{A: p[0], B: p[1], LatencyUs: latency, GBytesPerSecond: rate})
 		}
 	}
 	slices.SortFunc(all, func(p, q Pair) int { return cmp.Or(p.A-q.A, p.B-q.B) })
-	return all, missing, disturbed
+	return all, missing
 }
 
 // differ reports whether values differ by more than noise, the highest and the lowest aside.

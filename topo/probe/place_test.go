@@ -38,9 +38,9 @@ func TestSampling(t *testing.T) {
 	if len(first) != 2*samples {
 		t.Errorf("%d pairs are measured, want %d of each of two classes", len(first), samples)
 	}
-	all, missing, disturbed := s.Fill(found(first, between))
-	if len(missing) > 0 || disturbed {
-		t.Fatalf("%d pairs are missing; disturbed %v", len(missing), disturbed)
+	all, missing := s.Fill(found(first, between))
+	if len(missing) > 0 {
+		t.Fatalf("%d pairs are missing", len(missing))
 	}
 	got, want := Graph(ranks, all), Graph(ranks, found(pairsOf(ranks), between))
 	if got.Digest() != want.Canonical().Digest() {
@@ -49,7 +49,7 @@ func TestSampling(t *testing.T) {
 	if _, err := mem.New(Layout(ranks, first)); err != nil {
 		t.Error(err)
 	}
-	if _, missing, _ := NewSampling(make([]Place, ranks)).Fill(found(first, between)); len(missing) > 0 {
+	if _, missing := NewSampling(make([]Place, ranks)).Fill(found(first, between)); len(missing) > 0 {
 		t.Errorf("%d pairs of ranks that run anywhere are missing", len(missing))
 	}
 }
@@ -60,11 +60,11 @@ func TestSamplingFallsBack(t *testing.T) {
 	s := NewSampling(sockets(ranks))
 	odd := func(a, b int) float64 { return 1 + 9*float64((a+b)%2) }
 	list := found(s.First(), odd)
-	_, missing, _ := s.Fill(list)
+	_, missing := s.Fill(list)
 	if want := ranks*(ranks-1)/2 - len(list); len(missing) != want {
 		t.Fatalf("%d pairs are missing, want %d", len(missing), want)
 	}
-	all, missing, _ := s.Fill(append(list, found(missing, odd)...))
+	all, missing := s.Fill(append(list, found(missing, odd)...))
 	if len(missing) > 0 || len(all) != ranks*(ranks-1)/2 {
 		t.Errorf("%d pairs, %d are missing", len(all), len(missing))
 	}
@@ -74,15 +74,15 @@ func TestSamplingFallsBack(t *testing.T) {
 }
 
 // What ranks that run anywhere measure beside other work on their cores differs, and yet their
-// graph is even; whoever keeps graphs hears that they were disturbed.
+// graph is even.
 func TestDisturbed(t *testing.T) {
 	const ranks = 4
 	s := NewSampling(make([]Place, ranks))
 	loaded := found(s.First(), func(a, b int) float64 { return []float64{9, 8, 0.3, 0.2}[(a+b)%4] })
 	loaded[0].LatencyUs, loaded[1].LatencyUs = 900, 40
-	all, missing, disturbed := s.Fill(loaded)
-	if g := Graph(ranks, all); !g.IsUniform() || len(missing) > 0 || !disturbed {
-		t.Errorf("disturbed %v, %d pairs are missing:\n%v", disturbed, len(missing), g)
+	all, missing := s.Fill(loaded)
+	if g := Graph(ranks, all); !g.IsUniform() || len(missing) > 0 {
+		t.Errorf("%d pairs are missing:\n%v", len(missing), g)
 	}
 }
 
