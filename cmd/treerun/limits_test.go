@@ -138,10 +138,23 @@ func (s *sweeper) try(flag string, limit int, rank ...string) {
 			lines = append(lines, line)
 		}
 	}
+	if strings.HasPrefix(stderr, "runtime: out of memory") && !s.starts(flag, limit) {
+		return // where Go puts its heap is drawn, and here only some places leave room for one
+	}
 	if code != 125 || len(lines) != 1 || !strings.Contains(lines[0], "ulimit "+flag) || took > s.limit {
 		s.t.Errorf("ulimit %s %d, %s: code %d after %v, %d lines:\n%.2000s", flag, limit, rank[0], code, took, len(lines),
 			stderr)
 	}
+}
+
+// starts reports whether treerun --version runs under a limit each time.
+func (s *sweeper) starts(flag string, limit int) bool {
+	for range 300 { // some 3 in 100 fail near the limit
+		if code, _, _ := s.run(flag, limit, "--version"); code != 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // TestLimits: under every limit of open files, of processes and of addresses with which
