@@ -20,7 +20,7 @@ func (p *Planner) direct(kind plan.Kind, root int) ([]*Candidate, error) {
 	case owned && p.apart != nil:
 		return nil, p.apart
 	}
-	lane := func(i int) int { return 1 + i }
+	lane := onOwn
 	switch {
 	case pairwise(kind):
 		lane = onPairs

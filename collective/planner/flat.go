@@ -39,3 +39,14 @@ func fixed(name string, kind plan.Kind, root int, lane func(i int) int, build fu
 // Lane 0 joins all pairs of ranks: for plans of one lane, and those of which no two
 // lanes join the same ranks the same way.
 func onPairs(int) int { return 0 }
+
+// Every lane of a plan travels on a lane of its own.
+func onOwn(i int) int { return 1 + i }
+
+// pairsOr is lane 0 where it joins all pairs of ranks, and lane elsewhere.
+func (p *Planner) pairsOr(lane func(i int) int) func(i int) int {
+	if p.HasPairs() {
+		return onPairs
+	}
+	return lane
+}

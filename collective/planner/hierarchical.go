@@ -418,11 +418,7 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 	if between == "doubling" {
 		x = plan.Doubling
 	}
-	lane := func(i int) int { return 1 + i }
-	if size <= PairRanks {
-		lane = onPairs
-	}
-	list := fixed(name, kind, -1, lane, func() (*plan.Plan, error) { return plan.Leaders(kind, h.ranks, x) })
+	list := fixed(name, kind, -1, p.pairsOr(onOwn), func() (*plan.Plan, error) { return plan.Leaders(kind, h.ranks, x) })
 	list[0].hosts = func() (*plan.Plan, error) { return plan.Leaders(kind, plan.Alone(n), x) }
 	return list, nil
 }
