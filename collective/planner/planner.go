@@ -314,12 +314,9 @@ func (p *Planner) within(c *Candidate, weights []float64) ([]Strand, []float64, 
 	return strands, rates, nil
 }
 
-// strongest returns at most so many of the strands, those of the largest weight.
+// strongest returns so many of the strands, which are more, those of the largest weight.
 func strongest(list []Strand, weights []float64, most int) (strands []Strand, rates []float64) {
-	switch {
-	case len(list) <= most:
-		return list, weights
-	case weights == nil:
+	if weights == nil {
 		return list[:most], nil
 	}
 	order := make([]int, len(list))

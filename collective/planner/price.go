@@ -190,20 +190,16 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 // for ever. Of many ranks on several hosts it proves the plan of one rank on every
 // host, which the same trees between hosts give.
 func (p *Planner) Verify(s *Served) error {
-	m := s.Plan
+	m, err := s.Plan, error(nil)
 	if p.ordered(m.Kind) {
-		if err := plan.VerifyStable(m, plan.Hosts(p.graph), minSlots); err != nil {
-			return fmt.Errorf("%v plan %s: %w", m.Kind, m.Name, err)
-		}
-		return nil
-	}
-	if p.slim != nil && s.hosts != nil {
-		var err error
+		err = plan.VerifyStable(m, plan.Hosts(p.graph), minSlots)
+	} else {
 		if m, _, _, err = p.pricedPlan(s.Built); err != nil {
 			return err
 		}
+		err = plan.Verify(m, minSlots)
 	}
-	if err := plan.Verify(m, minSlots); err != nil {
+	if err != nil {
 		return fmt.Errorf("%v plan %s: %w", m.Kind, m.Name, err)
 	}
 	return nil
