@@ -12,6 +12,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -129,27 +130,14 @@ func (p *plans) table(kind plan.Kind) string {
 	var b strings.Builder
 	for i, r := range list {
 		if i > 0 {
-			fmt.Fprintf(&b, ", from %s ", bytesText(r.From))
+			fmt.Fprintf(&b, ", from %s ", numbers.Bytes(r.From))
 		}
 		b.WriteString(r.Algorithm)
 		if r.Chunks.Max > 0 && len(list) > 1 {
-			fmt.Fprintf(&b, " in %s", bytesText(int64(r.Chunks.Max)))
+			fmt.Fprintf(&b, " in %s", numbers.Bytes(int64(r.Chunks.Max)))
 		}
 	}
 	return b.String()
-}
-
-// bytesText prints a size as people write it.
-func bytesText(n int64) string {
-	for _, u := range []struct {
-		shift int
-		name  string
-	}{{30, "GiB"}, {20, "MiB"}, {10, "KiB"}} {
-		if n >= 1<<u.shift && n%(1<<u.shift) == 0 {
-			return fmt.Sprintf("%d %s", n>>u.shift, u.name)
-		}
-	}
-	return fmt.Sprintf("%d B", n)
 }
 
 // layoutDigest is the same on two ranks when their links are.
@@ -212,11 +200,11 @@ func (p *plans) Explain() string {
 	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
 		c, err := p.Choose(plan.AllReduce, -1, bytes)
 		if err != nil {
-			fmt.Fprintf(&b, "AllReduce of %s: %v\n", bytesText(bytes), err)
+			fmt.Fprintf(&b, "AllReduce of %s: %v\n", numbers.Bytes(bytes), err)
 			continue
 		}
 		fmt.Fprintf(&b, "AllReduce of %s: %s (%s), predicted %.2f us, %.2f GB/s, plan %s\n",
-			bytesText(bytes), c.Name(), c.Plan.Name, c.PredictedUs, float64(bytes)/c.PredictedUs/1e3, c.Plan.Digest())
+			numbers.Bytes(bytes), c.Name(), c.Plan.Name, c.PredictedUs, float64(bytes)/c.PredictedUs/1e3, c.Plan.Digest())
 		last = c
 	}
 	for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {

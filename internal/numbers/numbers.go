@@ -1,5 +1,5 @@
 // Package numbers holds what several packages do with numbers: medians, rounding
-// to what is known, counts in words, and lines of words. It imports nothing of treerun's.
+// to what is known, counts and sizes in words, and lines of words. It imports nothing of treerun's.
 package numbers
 
 import (
@@ -43,6 +43,15 @@ func Plural(n int, what string) string {
 		return what + "es"
 	}
 	return what + "s"
+}
+
+// Bytes writes a size in the largest unit, of powers of 1024, that needs no fraction: "64 KiB".
+func Bytes(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for n != 0 && n%1024 == 0 && len(units) > 1 {
+		n, units = n/1024, units[1:]
+	}
+	return fmt.Sprintf("%d %s", n, units[0])
 }
 
 // Wrapped cuts text between words into lines of at most so many characters, where a

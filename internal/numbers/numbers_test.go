@@ -34,6 +34,15 @@ func TestCount(t *testing.T) {
 	}
 }
 
+func TestBytes(t *testing.T) {
+	for bytes, want := range map[int64]string{0: "0 B", 8: "8 B", 1000: "1000 B", 64 << 20: "64 MiB", 1536: "1536 B",
+		3 << 10: "3 KiB", 1 << 30: "1 GiB", 1 << 41: "2 TiB"} {
+		if got := Bytes(bytes); got != want {
+			t.Errorf("%d: %s, want %s", bytes, got, want)
+		}
+	}
+}
+
 func TestWrapped(t *testing.T) {
 	for text, want := range map[string][]string{
 		"": nil, "one": {"one"}, "äöü äöü  a": {"äöü äöü", "a"}, "a rather longword b": {"a", "rather", "longword", "b"},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
@@ -87,10 +88,7 @@ func readText(name string) (data []byte, at string, err error) {
 
 // title names a graph for people.
 func title(g *topo.Graph) string {
-	ranks := fmt.Sprintf("%d ranks", g.Ranks)
-	if g.Ranks == 1 {
-		ranks = "1 rank"
-	}
+	ranks := numbers.Count(g.Ranks, "rank")
 	if g.Name == "" {
 		return ranks
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/draw"
 )
@@ -119,7 +120,7 @@ func (d *design) unkept() []string {
 }
 
 func (d *design) headline() string {
-	what := fmt.Sprintf("%s of %s on %s", d.r.kind, inWords(d.Bytes), title(d.r.g))
+	what := fmt.Sprintf("%s of %s on %s", d.r.kind, numbers.Bytes(d.Bytes), title(d.r.g))
 	if d.r.kind == plan.Barrier {
 		what = fmt.Sprintf("%s on %s", d.r.kind, title(d.r.g))
 	}
@@ -247,14 +248,14 @@ func (d *design) choosing() []string {
 		var parts []string
 		for i, x := range ranges {
 			if i == 0 || ranges[i-1].Algorithm != x.Algorithm { // else its chunks are others
-				parts = append(parts, fmt.Sprintf("%s from %s", x.Algorithm, inWords(x.From)))
+				parts = append(parts, fmt.Sprintf("%s from %s", x.Algorithm, numbers.Bytes(x.From)))
 			}
 		}
 		list = append(list, "by size: "+strings.Join(parts, ", "))
 	}
 	assumed := d.r.assumed()
 	if chunk := d.chunk(); chunk > 0 {
-		assumed += fmt.Sprintf(", chunks of %s", inWords(int64(chunk)))
+		assumed += fmt.Sprintf(", chunks of %s", numbers.Bytes(int64(chunk)))
 	}
 	return append(list, assumed)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -123,7 +124,7 @@ func (r *request) assumed() string {
 		where = fmt.Sprintf("%d cores a host", r.cores)
 	}
 	slots, bytes := r.Slots()
-	return fmt.Sprintf("assumed: %s, %d slots of %s on every link", where, slots, inWords(int64(bytes)))
+	return fmt.Sprintf("assumed: %s, %d slots of %s on every link", where, slots, numbers.Bytes(int64(bytes)))
 }
 
 func usage(format string, args ...any) error {

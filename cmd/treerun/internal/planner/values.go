@@ -128,12 +128,3 @@ func or(words []string) string {
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
-
-// inWords writes a size for people, in the largest unit that needs no fraction.
-func inWords(n int64) string {
-	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
-	for n != 0 && n%1024 == 0 && len(units) > 1 {
-		n, units = n/1024, units[1:]
-	}
-	return fmt.Sprintf("%d %s", n, units[0])
-}
