@@ -117,6 +117,9 @@ func (s *sweep) print(w io.Writer, r *request) error {
 	return nil
 }
 
+// columns is a line of the table, but for its last column.
+const columns = "%12v  %12v  %8v  %6v  %4v  %8v  %12v  %10v  %10v"
+
 // heading writes what stands above the rows.
 func (d *design) heading(w io.Writer) error {
 	r := d.r
@@ -130,10 +133,9 @@ func (d *design) heading(w io.Writer) error {
 	}
 	lines = append(lines,
 		"# "+r.boundLine(d.bound.Rate, d.bound.Words), "# "+r.assumed(),
-		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s  %s", "size", "count", "type", "redop", "root",
-			"inflight", "time", "algbw", "busbw", "algorithm"),
-		fmt.Sprintf("# %12s  %12s  %8s  %6s  %4s  %8s  %12s  %10s  %10s", "(B)", "(elements)", "", "", "", "", "(us)",
-			"(GB/s)", "(GB/s)"))
+		fmt.Sprintf("# "+columns+"  algorithm", "size", "count", "type", "redop", "root", "inflight", "time",
+			"algbw", "busbw"),
+		fmt.Sprintf("# "+columns, "(B)", "(elements)", "", "", "", "", "(us)", "(GB/s)", "(GB/s)"))
 	_, err := fmt.Fprintln(w, strings.Join(lines, "\n"))
 	return err
 }
@@ -212,9 +214,8 @@ func (d *design) row(n int) (simRow, error) {
 }
 
 func (row *simRow) text(d *design) string {
-	return fmt.Sprintf("  %12d  %12d  %8s  %6s  %4d  %8d  %12s  %10s  %10s  %s",
-		row.Bytes, row.Count, row.Type, row.Op, row.Root, row.InFlight, row.PredictedUs.text(2), row.AlgBW.text(3),
-		row.BusBW.text(3), d.used())
+	return fmt.Sprintf("  "+columns+"  %s", row.Bytes, row.Count, row.Type, row.Op, row.Root, row.InFlight,
+		row.PredictedUs.text(2), row.AlgBW.text(3), row.BusBW.text(3), d.used())
 }
 
 // used names the algorithm and how many of its trees have a share.
