@@ -37,6 +37,7 @@ type Candidate struct {
 	measure func() error // sets what the strands do, where that is still to be found; nil: it is known
 	proved  *pack.Bound  // what the search has proved on its way; nil: nothing
 	form    plan.Form    // of plans over trees
+	alike   bool         // trees are one, turned, and so are their links: the first is as quick as any
 	steady  bool         // shares are those of the rates, for messages of all sizes
 	order   [][]int      // the hosts whose order plans over trees add in; nil: any order
 	// fixed makes the plan where there are no strands, with the lane of every
@@ -120,7 +121,11 @@ func (c *Candidate) share(bytes float64) []float64 {
 		if c.Strands[0].Ring != nil {
 			bytes = minPriced // whose links are open
 		}
-		shares[c.quickest(bytes)] = 1
+		if c.alike {
+			shares[0] = 1
+		} else {
+			shares[c.quickest(bytes)] = 1
+		}
 		return shares
 	}
 	groups := [][]int{nil} // strands by part
@@ -176,7 +181,9 @@ func (c *Candidate) build(bytes int64) (*Built, error) {
 		}
 		return c.built[0], nil
 	}
-	if err := c.rated(); err != nil {
+	if c.alike && c.Variant == variantOne {
+		// What it does decides nothing here.
+	} else if err := c.rated(); err != nil {
 		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
 	}
 	shares := c.share(float64(max(bytes, 1)))

@@ -260,6 +260,7 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 	case p.bare:
 	case weights == nil && len(c.Strands) > 1 && complete(p.graph) && !p.ordered(c.Kind):
 		// There is a plan: what it can do is found when somebody asks. A rank that follows a decision may never.
+		c.alike = p.uniform && !slices.ContainsFunc(c.Strands, func(s Strand) bool { return !s.turned(&c.Strands[0]) })
 		of := c
 		c.measure = func() error {
 			if measured {

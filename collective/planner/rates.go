@@ -28,7 +28,7 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 		s := &c.Strands[i]
 		s.Rate = weights[i] / total * together
 		s.LatencyUs = p.latencyOf(s, c.Kind, c.Root)
-		if len(c.Strands) > 1 && !c.Kind.HasParts() { // else none is ever alone
+		if len(c.Strands) > 1 && !c.Kind.HasParts() && !c.alike { // else none is ever alone, or the first is
 			alone := make([]float64, len(weights))
 			alone[i] = 1
 			if s.Alone, err = p.rateOf(c, alone); err != nil {
@@ -37,6 +37,25 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 		}
 	}
 	return nil
+}
+
+// turned reports whether the tree of s is that of o with a number added to every rank, modulo
+// how many there are: where all links are alike it does the same.
+func (s *Strand) turned(o *Strand) bool {
+	n := len(o.Tree.Parent)
+	if s.Ring != nil || o.Ring != nil || s.OfPart != o.OfPart || len(s.Tree.Parent) != n {
+		return false
+	}
+	by := s.Tree.Root - o.Tree.Root + n
+	for v, up := range o.Tree.Parent {
+		if up >= 0 {
+			up = (up + by) % n
+		}
+		if s.Tree.Parent[(v+by)%n] != up {
+			return false
+		}
+	}
+	return true
 }
 
 // rateOf returns the rate of a candidate whose strands have such shares.
