@@ -80,9 +80,7 @@ func (c *Candidate) rated() error {
 	if c.measure == nil {
 		return nil
 	}
-	measure := c.measure
-	c.measure = nil
-	return measure()
+	return c.measure()
 }
 
 // Rate is what all strands do together, in GB/s; 0 where no plan can be made of them.

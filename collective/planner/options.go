@@ -46,7 +46,7 @@ type Flag struct {
 var overTrees = []string{"packing", "multi", "kl", "exact", "double-binary", "hierarchical", "ring"}
 
 // inOrder are the algorithms that can add in one order; the others add in that of trees.
-var inOrder = []string{"flat", "star", "direct", "hierarchical"}
+var inOrder = []string{"flat", "star", "direct", "hierarchical", "chain"}
 
 var packs = []string{"packing"}
 

@@ -256,18 +256,17 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 			c.Strands[i].lane = 1 + i
 		}
 	}
-	switch measured := false; {
+	switch {
 	case p.bare:
 	case weights == nil && len(c.Strands) > 1 && complete(p.graph) && !p.ordered(c.Kind):
 		// There is a plan: what it can do is found when somebody asks. A rank that follows a decision may never.
 		c.alike = p.uniform && !slices.ContainsFunc(c.Strands, func(s Strand) bool { return !s.turned(&c.Strands[0]) })
-		of := c
+		of, measured, failed := c, false, error(nil)
 		c.measure = func() error {
-			if measured {
-				return nil
+			if !measured {
+				measured, failed = true, p.measure(&of, nil)
 			}
-			measured = true
-			return p.measure(&of, nil)
+			return failed
 		}
 	default:
 		if err := p.measure(&c, weights); err != nil {
