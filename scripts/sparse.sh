@@ -44,7 +44,7 @@ if [ $alone = no ]; then
     more+=(-peers "$peers")
 fi
 for f in ./cmd/treerun ./scripts/report; do
-    go build -o "$work/$(basename "$f")" "$f"
+    installed "$f"
 done
 mkdir -p "${OUT:-docs/results}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
