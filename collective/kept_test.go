@@ -172,7 +172,7 @@ func TestProbeOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if known.Network.At != 0 || !known.Network.Even() || graph.Links[0].Source != topo.Declared {
+	if known.Network.At != 0 || !known.Network.Graph.IsEven() || graph.Links[0].Source != topo.Declared {
 		t.Errorf("declared\n%v", graph)
 	}
 	dir := t.TempDir()

@@ -47,6 +47,21 @@ func (g *Graph) IsUniform() bool {
 		!slices.ContainsFunc(g.Hosts, func(h int) bool { return h != g.Hosts[0] })
 }
 
+// IsEven reports whether g is complete with links of one rate and latency, all ranks on one
+// host, and has either no ports or one of every rank, all of one rate.
+func (g *Graph) IsEven() bool {
+	links := *g
+	links.Ports = nil
+	of := make(map[int]bool)
+	for _, p := range g.Ports {
+		if len(p.Ranks) != 1 || p.GBytesPerSecond != g.Ports[0].GBytesPerSecond {
+			return false
+		}
+		of[p.Ranks[0]] = true
+	}
+	return links.IsUniform() && len(of) == len(g.Ports) && (len(of) == 0 || len(of) == g.Ranks)
+}
+
 // Validate reports the first element of g that cannot be used, by name and
 // with the reason. A graph that is not connected is named by its components.
 func (g *Graph) Validate() error {

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/treerun/treerun/internal/numbers"
 )
@@ -26,9 +28,8 @@ func (g *Graph) String() string {
 			fmt.Fprintf(&b, "host %d: ranks %s\n", h, RankList(hosts[h]))
 		}
 	}
-	if g.Ranks <= maxTable {
-		g.writeTables(&b)
-	} else {
+	g.WriteTables(&b, nil)
+	if g.Ranks > maxTable {
 		for _, l := range g.Links {
 			fmt.Fprintf(&b, "%d-%d  %.4g GB/s", l.A, l.B, l.GBytesPerSecond)
 			if l.LatencyUs > 0 {
@@ -92,35 +93,46 @@ func (g *Graph) measured() string {
 	return "measured: " + strings.Join(list, ", ") + "; the others are not\n"
 }
 
-func (g *Graph) writeTables(b *strings.Builder) {
-	if len(g.Links) == 0 {
+// WriteTables writes the rates between all pairs, and what else is known of them, of a graph
+// of few ranks. names are those of the ranks; nil: they go by their numbers.
+func (g *Graph) WriteTables(b *strings.Builder, names []string) {
+	if len(g.Links) == 0 || g.Ranks > maxTable {
 		return
 	}
-	writeTable(b, "GB/s", g.Rates())
+	if names == nil {
+		for r := range g.Ranks {
+			names = append(names, strconv.Itoa(r))
+		}
+	}
+	writeTable(b, "GB/s", g.Rates(), names)
 	if slices.ContainsFunc(g.Links, func(l Link) bool { return l.Declared > 0 }) {
 		b.WriteString("declared, where it was measured\n")
-		writeTable(b, "GB/s", g.matrix(func(l *Link) float64 { return l.Declared }))
+		writeTable(b, "GB/s", g.matrix(func(l *Link) float64 { return l.Declared }), names)
 	}
 	if slices.ContainsFunc(g.Links, func(l Link) bool { return l.LatencyUs > 0 }) {
-		writeTable(b, "us", g.matrix(func(l *Link) float64 { return l.LatencyUs }))
+		writeTable(b, "us", g.matrix(func(l *Link) float64 { return l.LatencyUs }), names)
 	}
 }
 
 // writeTable writes the pairs of m under a corner label, a dot where there is
 // nothing.
-func writeTable(b *strings.Builder, corner string, m Matrix) {
-	fmt.Fprintf(b, "%6s", corner)
-	for c := range m.N {
-		fmt.Fprintf(b, " %6d", c)
+func writeTable(b *strings.Builder, corner string, m Matrix, names []string) {
+	wide := 6
+	for _, name := range names {
+		wide = max(wide, utf8.RuneCountInString(name))
 	}
-	for r := range m.N {
-		fmt.Fprintf(b, "\n%6d", r)
-		for c := range m.N {
+	fmt.Fprintf(b, "%*s", wide, corner)
+	for _, name := range names {
+		fmt.Fprintf(b, " %*s", wide, name)
+	}
+	for r, name := range names {
+		fmt.Fprintf(b, "\n%*s", wide, name)
+		for c := range names {
+			text := "."
 			if v := m.At(r, c); v > 0 {
-				fmt.Fprintf(b, " %6.4g", v)
-			} else {
-				fmt.Fprintf(b, " %6s", ".")
+				text = fmt.Sprintf("%.4g", v)
 			}
+			fmt.Fprintf(b, " %*s", wide, text)
 		}
 	}
 	b.WriteByte('\n')

@@ -34,7 +34,7 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 		}
 	}
 	h.between = g.BetweenHosts(h.ranks)
-	h.even = evenNetwork(h.between)
+	h.even = h.between.IsEven()
 	h.ways, h.quickest = ways, make(map[[2]int]topo.Link)
 	for _, l := range g.Links {
 		if a, b := h.host[l.A], h.host[l.B]; a != b {
@@ -44,24 +44,6 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 		}
 	}
 	return h
-}
-
-// evenNetwork reports whether all hosts have links to all others, all of one rate and
-// latency, and either no cards or one each, all of one rate.
-func evenNetwork(g *topo.Graph) bool {
-	links := *g
-	links.Ports = nil
-	if !links.IsUniform() {
-		return false
-	}
-	seen := make([]bool, g.Ranks)
-	for _, p := range g.Ports {
-		if len(p.Ranks) != 1 || seen[p.Ranks[0]] || p.GBytesPerSecond != g.Ports[0].GBytesPerSecond {
-			return false
-		}
-		seen[p.Ranks[0]] = true
-	}
-	return len(g.Ports) == 0 || len(g.Ports) == g.Ranks
 }
 
 // alone reports whether every host has one rank, so that algorithms between hosts are

@@ -78,11 +78,11 @@ type merge struct {
 }
 
 func (m *merge) ports() {
-	for _, p := range m.n.Ports {
-		m.port[p.Host] = p.GBytesPerSecond
+	for _, p := range m.n.Graph.Ports {
+		m.port[p.Ranks[0]] = p.GBytesPerSecond
 	}
 	if len(m.n.Hosts) == 2 && m.port[0] == 0 && m.port[1] == 0 && len(m.ranks[0])*len(m.ranks[1]) > 1 {
-		m.port[0] = m.n.Pairs[0].GBytesPerSecond // all traffic of a host is with the other
+		m.port[0] = m.n.Graph.Links[0].GBytesPerSecond // all traffic of a host is with the other
 	}
 	for h, rate := range m.port {
 		if rate > 0 {
@@ -104,23 +104,23 @@ func (n *Network) name(h int) string {
 
 func (m *merge) links() {
 	full, alike := 0, 0
-	for _, p := range m.n.Pairs {
+	for _, p := range m.n.Graph.Links {
 		full += len(m.ranks[p.A]) * len(m.ranks[p.B])
 		alike += min(len(m.ranks[p.A]), len(m.ranks[p.B]))
 	}
-	for _, p := range m.n.Pairs {
+	for _, p := range m.n.Graph.Links {
 		a, b := m.ranks[p.A], m.ranks[p.B]
 		switch {
 		case !m.limited(p) || full > mostFull && alike > mostAlike:
-			m.link(a[(p.B-1)%len(a)], b[p.A%len(b)], &p) // their places among the other's peers
+			m.link(a[(p.B-1)%len(a)], b[p.A%len(b)], p) // their places among the other's peers
 		case full > mostFull:
 			for i := range min(len(a), len(b)) {
-				m.link(a[i], b[i], &p)
+				m.link(a[i], b[i], p)
 			}
 		default:
 			for _, x := range a {
 				for _, y := range b {
-					m.link(x, y, &p)
+					m.link(x, y, p)
 				}
 			}
 		}
@@ -128,15 +128,13 @@ func (m *merge) links() {
 }
 
 // limited reports whether a port of the pair's hosts is as slow as the pair.
-func (m *merge) limited(p Pair) bool {
+func (m *merge) limited(p topo.Link) bool {
 	least := func(h int) bool { return m.port[h] > 0 && m.port[h] <= p.GBytesPerSecond }
 	return least(p.A) || least(p.B)
 }
 
-func (m *merge) link(a, b int, p *Pair) {
-	m.g.Links = append(m.g.Links, topo.Link{A: min(a, b), B: max(a, b), Kind: Kind,
-		GBytesPerSecond: p.GBytesPerSecond, LatencyUs: p.LatencyUs, Source: p.Source})
+// link adds l between two ranks.
+func (m *merge) link(a, b int, l topo.Link) {
+	l.A, l.B = min(a, b), max(a, b)
+	m.g.Links = append(m.g.Links, l)
 }
-
-// Kind is the kind of the links between hosts.
-const Kind = "tcp"

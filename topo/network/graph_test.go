@@ -161,8 +161,8 @@ func TestGraphRefuses(t *testing.T) {
 	if _, err := Graph([]int{0, 1, 1}, nil, n); err == nil || !strings.Contains(err.Error(), "no rank is on host 2") {
 		t.Errorf("a host without ranks: %v", err)
 	}
-	n.Pairs[0].GBytesPerSecond = 0
-	if _, err := Graph([]int{0, 1, 2}, nil, n); err == nil || !strings.Contains(err.Error(), "pairs[0]") {
+	n.Graph.Links[0].GBytesPerSecond = 0
+	if _, err := Graph([]int{0, 1, 2}, nil, n); err == nil || !strings.Contains(err.Error(), "links[0]") {
 		t.Errorf("a pair without a rate: %v", err)
 	}
 }

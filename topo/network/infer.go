@@ -31,9 +31,10 @@ func Infer(hosts []string, f *Findings) (*Network, error) {
 		return nil, fmt.Errorf("network: %d hosts found no flow between two of them, or no trip", n)
 	}
 	x.rates()
-	net := &Network{Hosts: slices.Clone(hosts), Pairs: x.pairs(f.Trips)}
-	net.Ports = x.ports()
-	x.even(net)
+	net := newNetwork(slices.Clone(hosts))
+	net.Graph.Links = x.pairs(f.Trips)
+	x.ports(net)
+	x.even(&net.Graph)
 	return net, net.Validate()
 }
 
@@ -209,11 +210,11 @@ func (x *inference) pair(a, b int) float64 {
 }
 
 // pairs makes the pairs, without the levelling.
-func (x *inference) pairs(trips []Trip) []Pair {
-	us := make(map[int]float64)
+func (x *inference) pairs(trips []Trip) (list []topo.Link) {
+	us := make(map[[2]int32]float64)
 	var all []float64
 	for _, t := range trips {
-		i := index(x.n, t.A, t.B)
+		i := topo.Pair(t.A, t.B)
 		if before, ok := us[i]; !ok || t.Us < before {
 			us[i] = t.Us
 		}
@@ -225,10 +226,9 @@ func (x *inference) pairs(trips []Trip) []Pair {
 			least = min(least, v)
 		}
 	}
-	var list []Pair
 	for a := range x.n {
 		for b := a + 1; b < x.n; b++ {
-			p := Pair{A: a, B: b, Out: x.out[a][b], Back: x.out[b][a], GBytesPerSecond: x.pair(a, b), Source: topo.Measured}
+			p := topo.Link{A: a, B: b, GBytesPerSecond: x.pair(a, b), Kind: topo.TCP, Source: topo.Measured}
 			if p.GBytesPerSecond == 0 {
 				p.GBytesPerSecond, p.Source = x.guess(a, b), topo.Estimated
 			}
@@ -237,7 +237,7 @@ func (x *inference) pairs(trips []Trip) []Pair {
 			}
 			p.GBytesPerSecond = clampRate(p.GBytesPerSecond)
 			var known bool
-			if p.LatencyUs, known = us[index(x.n, a, b)]; !known {
+			if p.LatencyUs, known = us[topo.Pair(a, b)]; !known {
 				p.LatencyUs = numbers.Median(all)
 			}
 			p.LatencyUs = max(p.LatencyUs, topo.MinLatency)
@@ -279,7 +279,7 @@ func (x *inference) single(s *star, peer int) float64 {
 func (x *inference) held() float64 { return min(x.limit, 1.5) }
 
 // ports gives every host one whose flows share something.
-func (x *inference) ports() []Port {
+func (x *inference) ports(net *Network) {
 	all := make([][2][]float64, x.n) // by host and way: what its stars brought
 	alone := make([][2]float64, x.n) // and what their flows bring alone
 	for i := range x.stars {
@@ -309,37 +309,30 @@ func (x *inference) ports() []Port {
 			threshold = 0
 		}
 	}
-	var list []Port
 	for h := range x.n {
-		p := Port{Host: h, Source: topo.Measured, Out: carries(h, out, threshold), In: carries(h, into, threshold)}
-		switch {
-		case p.Out > 0 && p.In > 0:
-			p.GBytesPerSecond = min(p.Out, p.In)
-		default:
-			p.GBytesPerSecond = p.Out + p.In
+		rate := carries(h, out, threshold)
+		if in := carries(h, into, threshold); rate == 0 || in > 0 && in < rate {
+			rate = in
 		}
-		if p.GBytesPerSecond > 0 {
-			list = append(list, p)
+		if rate > 0 {
+			net.addPort(h, rate)
 		}
 	}
-	return list
 }
 
 // even makes rates and latencies equal that differ by noise only. A card
 // carries at least what one flow of the host reached.
-func (x *inference) even(net *Network) {
+func (x *inference) even(g *topo.Graph) {
 	most := make([]float64, x.n)
-	for _, p := range net.Pairs {
-		most[p.A], most[p.B] = max(most[p.A], p.GBytesPerSecond), max(most[p.B], p.GBytesPerSecond)
-	}
 	var rates, latencies []*float64
-	for i := range net.Pairs {
-		p := &net.Pairs[i]
+	for i := range g.Links {
+		p := &g.Links[i]
+		most[p.A], most[p.B] = max(most[p.A], p.GBytesPerSecond), max(most[p.B], p.GBytesPerSecond)
 		rates, latencies = append(rates, &p.GBytesPerSecond), append(latencies, &p.LatencyUs)
 	}
-	for i := range net.Ports {
-		p := &net.Ports[i]
-		p.GBytesPerSecond = max(p.GBytesPerSecond, most[p.Host])
+	for i := range g.Ports {
+		p := &g.Ports[i]
+		p.GBytesPerSecond = max(p.GBytesPerSecond, most[p.Ranks[0]])
 		rates = append(rates, &p.GBytesPerSecond)
 	}
 	level(rates, x.limit)

@@ -2,7 +2,6 @@ package network
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/internal/strictjson"
 	"github.com/treerun/treerun/topo"
@@ -24,24 +23,11 @@ func Parse(data []byte) (*Network, error) {
 // Renumber returns n with its hosts in another order: host i is n's host
 // order[i], which must be a permutation.
 func (n *Network) Renumber(order []int) *Network {
-	place := make([]int, len(order))
-	for i, h := range order {
-		place[h] = i
-	}
 	out := *n
-	out.Hosts, out.Pairs, out.Ports = make([]string, len(order)), slices.Clone(n.Pairs), slices.Clone(n.Ports)
+	out.Hosts = make([]string, len(order))
 	for i, h := range order {
 		out.Hosts[i] = n.Hosts[h]
 	}
-	for _, p := range n.Pairs {
-		if p.A, p.B = place[p.A], place[p.B]; p.A > p.B {
-			p.A, p.B, p.Out, p.Back = p.B, p.A, p.Back, p.Out
-		}
-		out.Pairs[index(len(order), p.A, p.B)] = p
-	}
-	for i := range out.Ports {
-		out.Ports[i].Host = place[out.Ports[i].Host]
-	}
-	slices.SortFunc(out.Ports, func(a, b Port) int { return a.Host - b.Host })
+	out.Graph = *n.Graph.Among(order)
 	return &out
 }

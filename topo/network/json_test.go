@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/topo"
 )
 
 func TestJSON(t *testing.T) {
@@ -32,8 +34,8 @@ func TestJSON(t *testing.T) {
 }
 
 func TestParseRefuses(t *testing.T) {
-	good := `{"probe":"quick","measured_at":5,"hosts":["a","b"],"pairs":[{"a":0,"b":1,` +
-		`"out_gbytes_per_second":1,"back_gbytes_per_second":1,"gbytes_per_second":1,"latency_us":5,"source":"measured"}],"ports":[]}`
+	good := `{"probe":"quick","measured_at":5,"hosts":["a","b"],"graph":{"ranks":2,"links":[{"a":0,"b":1,` +
+		`"gbytes_per_second":1,"latency_us":5,"source":"measured"}],"ports":[]}}`
 	if _, err := Parse([]byte(good)); err != nil {
 		t.Fatal(err)
 	}
@@ -41,15 +43,14 @@ func TestParseRefuses(t *testing.T) {
 		`"quick"`: `"fast"`, `"a":0`: `"a":1`, `"b":1`: `"b":7`, `,"b"]`: `]`,
 		`"latency_us":5`: `"latency_us":-5`, `"measured"`: `"guessed"`,
 		`"gbytes_per_second":1,"latency`: `"gbytes_per_second":0,"latency`,
-		`[]}`:                            `[]} {}`, `"ports":[]`: `"cards":[]`,
+		`[]}}`:                           `[]}} {}`, `"ports":[]`: `"cards":[]`, `"ranks":2`: `"ranks":2,"hosts":[0,1]`,
 		`"source":"measured"`: `"source":"measured","routed":true`,
-		`"ports"`:             `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"`,
+		`"ports":[]}`: `"ports":[{"name":"x","ranks":[1],"gbytes_per_second":1},{"name":"y","ranks":[1],` +
+			`"gbytes_per_second":1}]}`,
+		`"ports":[]`: `"ports":[{"name":"x","ranks":[3],"gbytes_per_second":1}]`,
 		`"a","b"`:             `"` + strings.Repeat("x", 300) + `","b"`,
 	} {
 		text := strings.Replace(good, from, to, 1)
-		if to == `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}],"ports"` {
-			text = strings.Replace(good, `"ports":[]`, `"ports":[{"host":3,"gbytes_per_second":1,"source":"measured"}]`, 1)
-		}
 		if n, err := Parse([]byte(text)); err == nil {
 			t.Errorf("%s: read %+v", text, n)
 		}
@@ -64,7 +65,7 @@ func FuzzParse(f *testing.F) {
 		}
 		f.Add(data)
 	}
-	f.Add([]byte(`{"probe":"quick","hosts":["a","b"],"pairs":[{"a":-1,"b":1e9}]}`))
+	f.Add([]byte(`{"probe":"quick","hosts":["a","b"],"graph":{"ranks":2,"links":[{"a":-1,"b":1e9}]}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		n, err := Parse(data)
 		if err != nil {
@@ -110,20 +111,16 @@ func TestRenumber(t *testing.T) {
 				rt.Fatalf("host %d is %s, want %s", i, turned.Hosts[i], n.Hosts[a])
 			}
 			for k, b := range order[:i] {
-				was, is := n.Pairs[index(hosts, a, b)], turned.Pairs[index(hosts, i, k)]
-				out, back := was.Out, was.Back
-				if a < b { // and i > k
-					out, back = back, out
-				}
-				if is.Out != out || is.Back != back || is.GBytesPerSecond != was.GBytesPerSecond {
-					rt.Fatalf("pair %d-%d: %+v, was %+v", k, i, is, was)
+				if is, was := turned.Graph.Rates().At(i, k), n.Graph.Rates().At(a, b); is != was {
+					rt.Fatalf("pair %d-%d: %v GB/s, was %v", k, i, is, was)
 				}
 			}
 		}
-		for _, p := range n.Ports {
-			i := slices.IndexFunc(turned.Ports, func(q Port) bool { return order[q.Host] == p.Host })
-			if i < 0 || turned.Ports[i].GBytesPerSecond != p.GBytesPerSecond {
-				rt.Fatalf("ports %+v, were %+v", turned.Ports, n.Ports)
+		for _, p := range n.Graph.Ports {
+			of := func(q topo.Port) bool { return order[q.Ranks[0]] == p.Ranks[0] }
+			i := slices.IndexFunc(turned.Graph.Ports, of)
+			if i < 0 || turned.Graph.Ports[i].GBytesPerSecond != p.GBytesPerSecond {
+				rt.Fatalf("ports %+v, were %+v", turned.Graph.Ports, n.Graph.Ports)
 			}
 		}
 	})
@@ -141,13 +138,13 @@ func TestText(t *testing.T) {
 		want []string
 	}{
 		{even, 1003, []string{"network of 3 hosts: measured (quick) just now", "all pairs: 0.0625 GB/s, 30 us",
-			"card of every host: 0.0625 GB/s", "h0        .   0.0625   0.0625"}},
+			"card of every host: 0.0625 GB/s", "h0      . 0.0625 0.0625"}},
 		{even, 1000 + 3*86400, []string{"measured (quick) 3 days ago"}},
 		{uneven, 1100, []string{"measured (full) 100 seconds ago", "no host has a card that its pairs share"}},
 		{Declared([]string{"a", "b", "c"}, 1.25, 30), 5,
 			[]string{"declared, nothing was measured", "all pairs: 1.25 GB/s, 30 us"}},
 		{both(0.8, 0.4, 0.2, 0.1).infer(t, Quick, 0, 1), 5,
-			[]string{"card of h1: 0.4 GB/s (all at once: 0.4 out 0.4 in)", "3 of 0.1 GB/s"}},
+			[]string{"card of h1: 0.4 GB/s", "3 of 0.1 GB/s"}},
 	} {
 		got := c.n.Text(c.now)
 		for _, want := range c.want {

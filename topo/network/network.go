@@ -18,7 +18,7 @@ import (
 
 // Limits of Findings and Networks from outside.
 const (
-	MaxHosts  = 1 << 12
+	MaxHosts  = 1 << 11
 	maxSlices = 1 << 10
 	maxTurn   = 1 << 20
 	maxFlows  = 1 << 22
@@ -90,83 +90,45 @@ func (f *Findings) validate(hosts int) error {
 	return nil
 }
 
-// Pair is what is known of the way between two hosts.
-type Pair struct {
-	A int `json:"a"`
-	B int `json:"b"` // above A
-
-	// GB/s from A to B and from B to A with nothing else under way, as measured;
-	// 0: not measured.
-	Out  float64 `json:"out_gbytes_per_second"`
-	Back float64 `json:"back_gbytes_per_second"`
-
-	// each way: the slower direction, made equal to others within noise
-	GBytesPerSecond float64     `json:"gbytes_per_second"`
-	LatencyUs       float64     `json:"latency_us"` // one way
-	Source          topo.Source `json:"source"`     // Measured, Estimated from other pairs, or Declared
-}
-
-// Port is what all traffic of one host shares, as its network card.
-type Port struct {
-	Host int `json:"host"`
-
-	// GB/s of all flows from and to the host at once, as measured; 0: as much as
-	// the pairs together.
-	Out float64 `json:"out_gbytes_per_second"`
-	In  float64 `json:"in_gbytes_per_second"`
-
-	// each way: the slower direction, made equal to others within noise
-	GBytesPerSecond float64     `json:"gbytes_per_second"`
-	Source          topo.Source `json:"source"`
-}
-
 // Network is what is known of the way between hosts. The same network has the same
 // JSON form, byte for byte.
 type Network struct {
-	Probe string   `json:"probe"`           // how it was measured: "quick", "full", "off"
-	At    int64    `json:"measured_at"`     // when, in seconds since 1970; 0: never
-	Hosts []string `json:"hosts"`           // names, by host
-	Pairs []Pair   `json:"pairs,omitempty"` // rising by A, then B
-	Ports []Port   `json:"ports,omitempty"` // rising by Host; a host without one has no limit of its own
+	Probe string   `json:"probe"`       // how it was measured: "quick", "full", "off"
+	At    int64    `json:"measured_at"` // when, in seconds since 1970; 0: never
+	Hosts []string `json:"hosts"`       // names, by host
+
+	// Graph has the hosts as its ranks: a link for every pair, and a port for every host
+	// whose pairs share something, as its network card. Rates are those of the slower
+	// direction, made equal to others within noise.
+	Graph topo.Graph `json:"graph"`
+}
+
+// newNetwork returns a network without links.
+func newNetwork(hosts []string) *Network {
+	return &Network{Hosts: hosts, Graph: topo.Graph{Ranks: len(hosts), Links: []topo.Link{}}}
+}
+
+// addPort gives a host a card of that rate.
+func (n *Network) addPort(host int, gbytesPerSecond float64) {
+	n.Graph.Ports = append(n.Graph.Ports,
+		topo.Port{Name: fmt.Sprintf("card %d", host), Ranks: []int{host}, GBytesPerSecond: gbytesPerSecond})
 }
 
 // Declared is the network that one assumes of hosts that nobody has measured:
 // all alike, each with a card of that rate, in GB/s.
 func Declared(hosts []string, gbytesPerSecond, latencyUs float64) *Network {
-	n := &Network{Hosts: hosts, Probe: "off"}
+	n := newNetwork(hosts)
+	n.Probe = "off"
 	for a := range hosts {
 		if len(hosts) > 2 {
-			n.Ports = append(n.Ports, Port{Host: a, GBytesPerSecond: gbytesPerSecond, Source: topo.Declared})
+			n.addPort(a, gbytesPerSecond)
 		}
 		for b := a + 1; b < len(hosts); b++ {
-			n.Pairs = append(n.Pairs, Pair{A: a, B: b, GBytesPerSecond: gbytesPerSecond, LatencyUs: latencyUs,
-				Source: topo.Declared})
+			n.Graph.Links = append(n.Graph.Links, topo.Link{A: a, B: b, GBytesPerSecond: gbytesPerSecond,
+				LatencyUs: latencyUs, Kind: topo.TCP, Source: topo.Declared})
 		}
 	}
 	return n
-}
-
-// Even reports whether all pairs have one rate and one latency, and either
-// all hosts a port of one rate or none a port.
-func (n *Network) Even() bool {
-	for _, p := range n.Pairs {
-		if p.GBytesPerSecond != n.Pairs[0].GBytesPerSecond || p.LatencyUs != n.Pairs[0].LatencyUs {
-			return false
-		}
-	}
-	for _, p := range n.Ports {
-		if p.GBytesPerSecond != n.Ports[0].GBytesPerSecond {
-			return false
-		}
-	}
-	return len(n.Ports) == 0 || len(n.Ports) == len(n.Hosts)
-}
-
-// index returns the place of the pair a, b in Pairs of a whole network of n
-// hosts.
-func index(n, a, b int) int {
-	a, b = min(a, b), max(a, b)
-	return a*(2*n-a-1)/2 + b - a - 1
 }
 
 // Validate reports the first element of n that cannot be.
@@ -183,53 +145,22 @@ func (n *Network) Validate() error {
 	if _, err := ParseEffort(n.Probe); n.Probe != "" && err != nil {
 		return fmt.Errorf("network: probe %w", err)
 	}
-	if len(n.Pairs) != hosts*(hosts-1)/2 {
-		return fmt.Errorf("network: %d pairs of %d hosts, want %d", len(n.Pairs), hosts, hosts*(hosts-1)/2)
+	g := &n.Graph
+	if err := g.Validate(); err != nil {
+		return fmt.Errorf("network: %w", err)
 	}
-	for i, p := range n.Pairs {
-		if p.A < 0 || p.A >= p.B || p.B >= hosts || index(hosts, p.A, p.B) != i {
-			return fmt.Errorf("network: pairs[%d] is of hosts %d and %d: pairs rise, and every pair stands once", i, p.A, p.B)
-		}
-		if !possible(p.GBytesPerSecond, p.Out, p.Back) || !(p.LatencyUs >= 0 && p.LatencyUs <= topo.MaxLatency) ||
-			p.LatencyUs > 0 && p.LatencyUs < topo.MinLatency {
-			return fmt.Errorf("network: pairs[%d] (%d-%d): %v GB/s (%v out, %v back), %v us", i, p.A, p.B, p.GBytesPerSecond,
-				p.Out, p.Back, p.LatencyUs)
-		}
-		if err := known(p.Source); err != nil {
-			return fmt.Errorf("network: pairs[%d] (%d-%d): %w", i, p.A, p.B, err)
-		}
+	if g.Ranks != hosts || len(g.Hosts) > 0 || len(g.Links) != hosts*(hosts-1)/2 {
+		return fmt.Errorf("network: a graph of %d ranks and %d links for %d hosts: want a link for every pair", g.Ranks,
+			len(g.Links), hosts)
 	}
-	last := -1
-	for i, p := range n.Ports {
-		if p.Host <= last || p.Host >= hosts {
-			return fmt.Errorf("network: ports[%d] is of host %d: hosts rise, below %d", i, p.Host, hosts)
+	seen := make([]bool, hosts)
+	for i, p := range g.Ports {
+		if len(p.Ranks) != 1 || seen[p.Ranks[0]] {
+			return fmt.Errorf("network: ports[%d] is of hosts %v, want one that has no other", i, p.Ranks)
 		}
-		last = p.Host
-		if !possible(p.GBytesPerSecond, p.Out, p.In) {
-			return fmt.Errorf("network: ports[%d] (host %d): %v GB/s (%v out, %v in)", i, p.Host, p.GBytesPerSecond, p.Out, p.In)
-		}
-		if err := known(p.Source); err != nil {
-			return fmt.Errorf("network: ports[%d] (host %d): %w", i, p.Host, err)
-		}
+		seen[p.Ranks[0]] = true
 	}
 	return nil
-}
-
-// possible checks a rate and what it was made of.
-func possible(rate float64, measured ...float64) bool {
-	for _, v := range measured {
-		if !(v >= 0 && v <= topo.MaxRate) {
-			return false
-		}
-	}
-	return rate >= topo.MinRate && rate <= topo.MaxRate
-}
-
-func known(s topo.Source) error {
-	if s == topo.Measured || s == topo.Estimated || s == topo.Declared {
-		return nil
-	}
-	return fmt.Errorf("source %q", s)
 }
 
 // clampRate makes a measured rate one that a graph may have.

@@ -41,12 +41,12 @@ func TestEvenSwitch(t *testing.T) {
 		seed := rapid.Uint64().Draw(rt, "seed")
 		effort := rapid.SampledFrom([]Effort{Quick, Full}).Draw(rt, "effort")
 		n := both(slices.Repeat([]float64{rate}, hosts)...).infer(rt, effort, 0.05, seed)
-		if !n.Even() {
+		if !n.Graph.IsEven() {
 			rt.Fatalf("%d hosts: not even", hosts)
 		}
-		near(rt, "rate", n.Pairs[0].GBytesPerSecond, rate, 0.07)
-		if want := hosts; hosts > 2 && len(n.Ports) != want {
-			rt.Fatalf("%d ports of %d hosts", len(n.Ports), hosts)
+		near(rt, "rate", n.Graph.Links[0].GBytesPerSecond, rate, 0.07)
+		if want := hosts; hosts > 2 && len(n.Graph.Ports) != want {
+			rt.Fatalf("%d ports of %d hosts", len(n.Graph.Ports), hosts)
 		}
 	})
 }
@@ -62,10 +62,10 @@ func TestUnevenCards(t *testing.T) {
 		}
 		n := both(rates...).infer(rt, Quick, 0.05, rapid.Uint64().Draw(rt, "seed"))
 		ports := make(map[int]float64)
-		for _, p := range n.Ports {
-			ports[p.Host] = p.GBytesPerSecond
+		for _, p := range n.Graph.Ports {
+			ports[p.Ranks[0]] = p.GBytesPerSecond
 		}
-		for _, p := range n.Pairs {
+		for _, p := range n.Graph.Links {
 			near(rt, fmt.Sprintf("pair %d-%d of %v", p.A, p.B, rates), p.GBytesPerSecond, min(rates[p.A], rates[p.B]), 0.1)
 		}
 		for h, r := range rates {
@@ -97,10 +97,10 @@ func TestDisturbed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n.Even() {
+		if n.Graph.IsEven() {
 			even++
 		}
-		for _, p := range n.Pairs {
+		for _, p := range n.Graph.Links {
 			if p.GBytesPerSecond < 1 || p.GBytesPerSecond > 5.5 {
 				t.Errorf("seed %d: pair %+v", seed, p)
 			}
@@ -115,16 +115,13 @@ func TestDisturbed(t *testing.T) {
 func TestOneWayCards(t *testing.T) {
 	n := cards([2]float64{0.8, 0.2}, [2]float64{0.8, 0.8}, [2]float64{0.8, 0.8}, [2]float64{0.8, 0.8}).infer(t, Quick,
 		0.02, 1)
-	near(t, "pair 0-1", n.Pairs[0].GBytesPerSecond, 0.2, 0.05)
-	near(t, "pair 1-2", n.Pairs[index(4, 1, 2)].GBytesPerSecond, 0.8, 0.05)
-	near(t, "there", n.Pairs[0].Out, 0.8, 0.05)
-	near(t, "back", n.Pairs[0].Back, 0.2, 0.05)
-	if len(n.Ports) != 4 {
-		t.Fatalf("%+v", n.Ports)
+	near(t, "pair 0-1", n.Graph.Links[0].GBytesPerSecond, 0.2, 0.05)
+	near(t, "pair 1-2", n.Graph.Links[3].GBytesPerSecond, 0.8, 0.05)
+	if len(n.Graph.Ports) != 4 {
+		t.Fatalf("%+v", n.Graph.Ports)
 	}
-	near(t, "port", n.Ports[0].GBytesPerSecond, 0.2, 0.05)
-	near(t, "port out", n.Ports[0].Out, 0.8, 0.05)
-	near(t, "port 1", n.Ports[1].GBytesPerSecond, 0.8, 0.05)
+	near(t, "port", n.Graph.Ports[0].GBytesPerSecond, 0.2, 0.05)
+	near(t, "port 1", n.Graph.Ports[1].GBytesPerSecond, 0.8, 0.05)
 }
 
 func matrix(n int, of func(a, b int) float64) [][]float64 {
@@ -156,10 +153,10 @@ func TestMesh(t *testing.T) {
 			}
 		}
 		n := mesh(rate).infer(rt, Quick, 0.04, seed)
-		if len(n.Ports) > 0 {
+		if len(n.Graph.Ports) > 0 {
 			rt.Fatalf("ports: %+v", n)
 		}
-		for _, p := range n.Pairs {
+		for _, p := range n.Graph.Links {
 			near(rt, "pair", p.GBytesPerSecond, rate[p.A][p.B], 0.1)
 		}
 	})
@@ -219,11 +216,11 @@ func TestAnyMesh(t *testing.T) {
 func TestManyHosts(t *testing.T) {
 	for _, hosts := range []int{18, 64, 200} {
 		n := both(slices.Repeat([]float64{1.25}, hosts)...).infer(t, Quick, 0.05, 7)
-		if !n.Even() || len(n.Ports) != hosts {
+		if !n.Graph.IsEven() || len(n.Graph.Ports) != hosts {
 			t.Errorf("%d hosts: not even", hosts)
 		}
 		estimated := 0
-		for _, p := range n.Pairs {
+		for _, p := range n.Graph.Links {
 			if p.Source == topo.Estimated {
 				estimated++
 			}
@@ -288,5 +285,5 @@ func TestBrokenFindings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	near(t, "a pair with one direction lost", n.Pairs[0].GBytesPerSecond, 1, 0.05)
+	near(t, "a pair with one direction lost", n.Graph.Links[0].GBytesPerSecond, 1, 0.05)
 }

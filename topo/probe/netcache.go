@@ -64,7 +64,7 @@ type cachedNetwork struct {
 
 // networkVersion counts the changes of that form, and of how networks are measured and
 // inferred: what an earlier version has cached is not taken.
-const networkVersion = 4
+const networkVersion = 5
 
 // maxKept bounds that file, in bytes.
 const maxKept = network.MaxBytes + 64<<20

@@ -14,10 +14,10 @@ import (
 // kept is a network of three hosts that differ.
 func kept(at time.Time) *network.Network {
 	n := network.Declared([]string{"a", "b", "c"}, 1, 10)
-	for i := range n.Pairs {
-		n.Pairs[i].Out, n.Pairs[i].GBytesPerSecond = float64(i+2), float64(i+1)
+	for i := range n.Graph.Links {
+		n.Graph.Links[i].GBytesPerSecond = float64(i + 1)
 	}
-	n.Ports = n.Ports[:1]
+	n.Graph.Ports = n.Graph.Ports[:1]
 	n.Probe, n.At = "quick", at.Unix()
 	return n
 }
@@ -163,7 +163,7 @@ func FuzzKeptNetwork(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(`{"version":4,"facts":[null,null,null]}`))
+	f.Add([]byte(`{"version":5,"facts":[null,null,null]}`))
 	f.Add([]byte(`{"version":1,"hosts":["a","b","c"]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if err := os.WriteFile(file, data, 0o600); err != nil {

@@ -106,7 +106,7 @@ func TestNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, p := range n.Pairs {
+		for _, p := range n.Graph.Links {
 			if p.GBytesPerSecond < 1e-4 || p.GBytesPerSecond > 1e3 || p.LatencyUs > 1e6 {
 				t.Errorf("%d hosts: pair %+v", hosts, p)
 			}

@@ -70,16 +70,16 @@ func wrong(n *network.Network, pair func(a, b int) float64, port func(h int) flo
 			list = append(list, fmt.Sprintf("%s: %.4g GB/s, want %.4g", what, got, want))
 		}
 	}
-	for _, p := range n.Pairs {
+	for _, p := range n.Graph.Links {
 		off(fmt.Sprintf("pair %d-%d", p.A, p.B), p.GBytesPerSecond, pair(p.A, p.B))
 	}
 	for h := range n.Hosts {
-		i := slices.IndexFunc(n.Ports, func(p network.Port) bool { return p.Host == h })
+		i := slices.IndexFunc(n.Graph.Ports, func(p topo.Port) bool { return p.Ranks[0] == h })
 		switch want := port(h); {
 		case (i >= 0) != (want > 0):
 			list = append(list, fmt.Sprintf("host %d has a port: %v, want %v", h, i >= 0, want > 0))
 		case i >= 0:
-			off(fmt.Sprintf("port of host %d", h), n.Ports[i].GBytesPerSecond, want)
+			off(fmt.Sprintf("port of host %d", h), n.Graph.Ports[i].GBytesPerSecond, want)
 		}
 	}
 	return list
