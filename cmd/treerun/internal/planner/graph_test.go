@@ -82,27 +82,3 @@ func TestOneRank(t *testing.T) {
 	}
 }
 
-// On a DGX-1V the uses of the busiest link by one direction are 3/2 of a single
-// NVLink, as topo/tree promises, and the text says what a single one is.
-func TestBusiest(t *testing.T) {
-	for args, want := range map[string][]string{
-		"--graph dgx1v --algorithm multi": {
-			"5 uses of 50 GB/s: 2.5 uses per 25 GB/s, the rate of the slowest link",
-			"no direction of a link has more than 1.5 uses per 25 GB/s",
-		},
-		"--graph pcie8 --algorithm multi": {"busiest: port "},
-	} {
-		text := run(t, planTo, args)
-		for _, w := range want {
-			if !strings.Contains(text, w) {
-				t.Errorf("%s does not say %q:\n%s", args, w, text)
-			}
-		}
-	}
-	for _, args := range []string{"--graph dgx1v --algorithm packing",
-		"--graph dgx1v --algorithm multi --collective reduce"} {
-		if text := run(t, planTo, args); strings.Contains(text, "busiest:") {
-			t.Errorf("%s:\n%s", args, text)
-		}
-	}
-}

@@ -155,7 +155,7 @@ func (d *design) proof() []string {
 	case d.r.g.Ranks == 1:
 		return []string{bound}
 	case d.bound.Rate == 0 || len(d.Strands) == 0:
-		return append([]string{rate + "; " + bound}, d.busiest()...)
+		return []string{rate + "; " + bound}
 	}
 	list := append(d.achieved(), "limit: "+d.bound.Words)
 	switch {
@@ -168,7 +168,7 @@ func (d *design) proof() []string {
 	case d.r.kind != plan.AllReduce:
 		list = append(list, "loads above count both directions together, and are at most that")
 	}
-	return append(list, d.busiest()...)
+	return list
 }
 
 // boundLine is the bound in one line.

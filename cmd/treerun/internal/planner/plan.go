@@ -23,9 +23,6 @@ The predicted time has the rates and latencies of the graph and, for what the ra
 themselves, the constants of this host's cores, as a job here has them, unless --cores
 or --device says otherwise. A job with the same --graph, options and cores runs the plan
 with the same digest; treerun bench --plan runs what --format json prints.
-"busiest" is for trees of equal parts (multi, kl, exact): how many of them use the
-busiest link, as a multiple of what one use puts on the slowest link; on a DGX-1V
-that is a single NVLink.
 A graph that cannot be used gives exit code 64, and the file, the element and the
 reason; so does an algorithm that has no plan for the collective.
 
