@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
@@ -33,10 +32,8 @@ func (p *Planner) Certify(kind plan.Kind, root int, s *Served) (Certificate, err
 		return Certificate{Words: "none: one rank sends nothing"}, nil
 	case pairwise(kind) || kind == plan.Barrier:
 		return Certificate{Words: fmt.Sprintf("not known for %v", kind)}, nil
-	case kind.HasParts() && g.Ranks > pack.MaxPartRanks:
-		return cutsBound(g), nil
-	case g.Ranks > pack.MaxRanks:
-		return Certificate{Words: fmt.Sprintf("not known above %d ranks", pack.MaxRanks)}, nil
+	case g.Ranks > boundRanks(kind):
+		return Certificate{Words: fmt.Sprintf("not known for %v above %d ranks", kind, boundRanks(kind))}, nil
 	case s != nil && s.proved != nil:
 		b = *s.proved
 	default:
@@ -49,6 +46,14 @@ func (p *Planner) Certify(kind plan.Kind, root int, s *Served) (Certificate, err
 		return Certificate{}, fmt.Errorf("bound of %v on %d ranks: %w", kind, g.Ranks, err)
 	}
 	return Certificate{b.Rate, b.Partition, b.String()}, nil
+}
+
+// boundRanks is the largest number of ranks for which the bound of a kind is looked for.
+func boundRanks(kind plan.Kind) int {
+	if kind.HasParts() {
+		return pack.MaxPartRanks
+	}
+	return pack.MaxRanks
 }
 
 // LimitBetweenHosts is the most, in GB/s of message, that any plan of a kind could reach
@@ -88,63 +93,4 @@ func (p *Planner) Fullest(s *Served) float64 {
 		return 0
 	}
 	return rate
-}
-
-// cutsBound is a bound of an AllGather or a ReduceScatter for more ranks than
-// pack.PartsBound takes: what k of n ranks give, k/n of the message, has to leave them
-// over the links of the cut around them, and around one that a port makes over the
-// port. It looks at the cuts around one rank, one host or the ranks of one port.
-func cutsBound(g *topo.Graph) Certificate {
-	best := Certificate{Rate: math.Inf(1)}
-	for _, ranks := range suspects(g) {
-		parts := [][]int{slices.Sorted(slices.Values(ranks)), nil}
-		for v := range g.Ranks {
-			if !slices.Contains(ranks, v) {
-				parts[1] = append(parts[1], v)
-			}
-		}
-		if rate := cutRate(g, parts); rate < best.Rate*(1-1e-12) {
-			slices.SortFunc(parts, slices.Compare) // that of rank 0 first
-			best.Rate, best.Partition = rate, parts
-		}
-	}
-	best.Words = fmt.Sprintf("what can pass at the same time between {%s} and {%s} is the limit",
-		topo.RankList(best.Partition[0]), topo.RankList(best.Partition[1]))
-	return best
-}
-
-// suspects are the cuts that cutsBound looks at.
-func suspects(g *topo.Graph) [][]int {
-	var list [][]int
-	for v := range g.Ranks {
-		list = append(list, []int{v})
-	}
-	if hosts := plan.Hosts(g); len(hosts) > 1 {
-		list = append(list, hosts...)
-	}
-	for _, p := range g.Ports {
-		if len(p.Ranks) < g.Ranks {
-			list = append(list, p.Ranks)
-		}
-	}
-	return list
-}
-
-// cutRate is the bound that the cut between two parts gives.
-func cutRate(g *topo.Graph, parts [][]int) float64 {
-	in, capacity := make([]bool, g.Ranks), 0.0
-	for _, v := range parts[0] {
-		in[v] = true
-	}
-	for _, l := range g.Links {
-		if in[l.A] != in[l.B] {
-			capacity += l.GBytesPerSecond
-		}
-	}
-	for _, p := range g.Ports { // of one of the parts
-		if slices.Equal(p.Ranks, parts[0]) || slices.Equal(p.Ranks, parts[1]) {
-			capacity = min(capacity, p.GBytesPerSecond)
-		}
-	}
-	return capacity * float64(g.Ranks) / float64(max(len(parts[0]), len(parts[1])))
 }
