@@ -30,36 +30,28 @@ func (s *setup) measure(hosts []int) ([]hostGraph, error) {
 		return nil, err
 	}
 	firsts := firstRanks(hosts)
-	plans, todo := make([]probe.Sampling, len(firsts)), make([][][2]int, len(firsts))
+	plans := make([]probe.Sampling, len(firsts))
 	for h, first := range firsts {
 		var places []probe.Place
 		for _, r := range neighbours(hosts, first) {
 			places = append(places, at[r])
 		}
 		plans[h] = probe.NewSampling(places)
-		todo[h] = plans[h].First()
+	}
+	pairs, err := s.measureHost(hosts, plans[hosts[s.W.Rank()]].Pairs())
+	if err != nil {
+		return nil, err
+	}
+	all, err := exchange(s.ctx, s.W, pairs)
+	if err != nil {
+		return nil, err
 	}
 	measured, graphs := make([][]probe.Pair, len(firsts)), make([]hostGraph, len(firsts))
-	for missing := true; missing; {
-		missing = false
-		pairs, err := s.measureHost(hosts, todo[hosts[s.W.Rank()]])
-		if err != nil {
-			return nil, err
-		}
-		all, err := exchange(s.ctx, s.W, pairs)
-		if err != nil {
-			return nil, err
-		}
-		for r, pairs := range all {
-			measured[hosts[r]] = append(measured[hosts[r]], pairs...)
-		}
-		for h := range firsts {
-			all, more := plans[h].Fill(measured[h])
-			if len(more) > 0 {
-				todo[h], missing = more, true
-			}
-			graphs[h] = graphWithin(len(neighbours(hosts, firsts[h])), all)
-		}
+	for r, pairs := range all {
+		measured[hosts[r]] = append(measured[hosts[r]], pairs...)
+	}
+	for h, first := range firsts {
+		graphs[h] = graphWithin(len(neighbours(hosts, first)), plans[h].Fill(measured[h]))
 	}
 	return graphs, nil
 }

@@ -33,7 +33,7 @@ func UserCache() (Cache, error) {
 
 // method counts the changes to how links are measured. What an earlier version
 // has kept is not found.
-const method = 6
+const method = 7
 
 // maxGraphFile bounds what Load reads, in bytes.
 const maxGraphFile = 16 << 20

@@ -70,7 +70,7 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 			peers[i] = i + 1
 		}
 	}
-	m, err := newMeter(ctx, ep, lane, rank, size, peers)
+	m, err := newMeter(ctx, ep, lane, rank, size, LendBytes, peers)
 	if err != nil || !m.lends() {
 		return 0, err
 	}

@@ -24,17 +24,18 @@ type meter struct {
 	to    []transport.Sender   // by rank
 	from  []transport.Receiver // by rank
 	sink  []byte
-	block []byte // to try with what lending takes
+	block []byte // the payload that is measured
 	pin   Pin    // nil for none
 }
 
-// newMeter takes the links of a lane that join this rank with peers.
-func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size int, peers []int) (*meter, error) {
+// newMeter takes the links of a lane that join this rank with peers, for payloads of so many
+// bytes.
+func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size, bytes int, peers []int) (*meter, error) {
 	m := &meter{
 		ctx: ctx, ep: ep, rank: rank,
 		to:   make([]transport.Sender, size),
 		from: make([]transport.Receiver, size),
-		sink: make([]byte, SlotBytes), block: make([]byte, LendBytes),
+		sink: make([]byte, SlotBytes), block: make([]byte, bytes),
 	}
 	for _, r := range peers {
 		var errs [2]error
@@ -50,7 +51,7 @@ func newMeter(ctx context.Context, ep transport.Endpoint, lane, rank, size int, 
 const (
 	pingPongs   = 40      // of one latency measurement; the median counts
 	streamBytes = 1 << 20 // of one bandwidth measurement; the best counts
-	streams     = 4       // bandwidth measurements each way, time allowing
+	streams     = 4       // bandwidth measurements, time allowing
 	yields      = 64      // polls before a waiting rank sleeps
 	spins       = 2000    // polls before a measuring rank yields
 )
@@ -79,11 +80,11 @@ func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
 	}
 	p.LatencyUs = max(numbers.Median(trips), 0.001)
 	for range streams {
-		rate, err := m.stream(b)
+		t, err := m.timed(b, copied, func() error { return m.pass(b, copied) })
 		if err != nil {
 			return p, err
 		}
-		p.GBytesPerSecond = max(p.GBytesPerSecond, rate)
+		p.GBytesPerSecond = max(p.GBytesPerSecond, float64(len(m.block))/float64(max(t, 1)))
 		if time.Since(start) > within {
 			break
 		}
@@ -94,8 +95,6 @@ func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
 // What the first byte of a chunk asks of the rank that follows.
 const (
 	ping   byte = iota + 1 // answer
-	pull                   // stream to me
-	push                   // I stream to you; answer at the end
 	copied                 // a payload comes through slots; answer
 	lent                   // a payload is lent; answer
 	stop
@@ -117,22 +116,6 @@ func (m *meter) timed(peer int, ask byte, part func() error) (time.Duration, err
 	return time.Since(t), err
 }
 
-// stream measures both directions once and returns the slower rate in GB/s.
-func (m *meter) stream(peer int) (float64, error) {
-	there, err := m.timed(peer, push, func() error { return m.pour(peer) })
-	if err != nil {
-		return 0, err
-	}
-	t := time.Now()
-	if err := m.send(peer, []byte{pull}); err != nil {
-		return 0, err
-	}
-	if err := m.drain(peer); err != nil {
-		return 0, err
-	}
-	return streamBytes / float64(max(there, time.Since(t), 1)), nil
-}
-
 // follow does what rank peer asks until it says stop.
 func (m *meter) follow(peer int) error {
 	for {
@@ -143,12 +126,6 @@ func (m *meter) follow(peer int) error {
 		switch ask {
 		case ping:
 			err = m.send(peer, []byte{ping})
-		case pull:
-			err = m.pour(peer)
-		case push:
-			if err = m.drain(peer); err == nil {
-				err = m.send(peer, []byte{push})
-			}
 		case copied, lent:
 			if err = m.take(peer, ask); err == nil {
 				err = m.send(peer, []byte{ask})
@@ -162,26 +139,6 @@ func (m *meter) follow(peer int) error {
 			return err
 		}
 	}
-}
-
-// pour sends streamBytes, a full slot at a time.
-func (m *meter) pour(peer int) error {
-	for range streamBytes / SlotBytes {
-		if err := m.send(peer, m.sink); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drain takes what pour sends.
-func (m *meter) drain(peer int) error {
-	for range streamBytes / SlotBytes {
-		if _, err := m.receive(peer, spins); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func (m *meter) send(peer int, b []byte) error {

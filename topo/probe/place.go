@@ -62,10 +62,7 @@ func sharing(list, file string) string {
 
 // class is a set of pairs of ranks that the machine makes alike: their places have the same
 // in common.
-type class struct {
-	pairs [][2]int
-	bound bool // ranks of it are bound to a core: one pair may differ from another one after all
-}
+type class [][2]int
 
 // Sampling says which pairs of the ranks of a host are measured, and for which others they stand.
 type Sampling []class
@@ -99,65 +96,47 @@ func NewSampling(places []Place) Sampling {
 			i, known := at[r]
 			if !known {
 				i = len(s)
-				at[r], s = i, append(s, class{bound: r.bound > 0})
+				at[r], s = i, append(s, nil)
 			}
-			s[i].pairs = append(s[i].pairs, [2]int{a, b})
+			s[i] = append(s[i], [2]int{a, b})
 		}
 	}
 	return s
 }
 
-// samples is how many pairs of a class are measured at first.
+// samples is how many pairs of a class are measured.
 const samples = 8
 
-// First returns the pairs to measure: some of every class, without a pattern, which the machine
+// Pairs returns those to measure: some of every class, without a pattern, which the machine
 // may have, too.
-func (s Sampling) First() (pairs [][2]int) {
+func (s Sampling) Pairs() (pairs [][2]int) {
 	random := rand.New(rand.NewPCG(0, 0))
 	for _, c := range s {
-		for _, i := range random.Perm(len(c.pairs))[:min(samples, len(c.pairs))] {
-			pairs = append(pairs, c.pairs[i])
+		for _, i := range random.Perm(len(c))[:min(samples, len(c))] {
+			pairs = append(pairs, c[i])
 		}
 	}
 	return pairs
 }
 
 // Fill returns the pairs of all classes, each with the medians of what was measured of its class.
-// Where ranks are bound to cores and those that were measured differ by more than noise, the
-// highest and the lowest aside, the machine has made them different: they keep what was measured,
-// and Fill returns the other pairs of that class, which are to be measured, too. Where ranks are
-// not bound it was the moment, as other work on the cores.
-func (s Sampling) Fill(measured []Pair) (all []Pair, missing [][2]int) {
+func (s Sampling) Fill(measured []Pair) (all []Pair) {
 	of := make(map[[2]int]Pair)
 	for _, p := range measured {
 		of[[2]int{p.A, p.B}] = p
 	}
 	for _, c := range s {
-		var known []Pair
-		var others [][2]int
 		var latencies, rates []float64
-		for _, ranks := range c.pairs {
+		for _, ranks := range c {
 			if p, ok := of[ranks]; ok {
-				known, latencies, rates = append(known, p), append(latencies, p.LatencyUs), append(rates, p.GBytesPerSecond)
-			} else {
-				others = append(others, ranks)
+				latencies, rates = append(latencies, p.LatencyUs), append(rates, p.GBytesPerSecond)
 			}
 		}
-		if c.bound && (differ(latencies) || differ(rates)) {
-			all, missing = append(all, known...), append(missing, others...)
-			continue
-		}
 		latency, rate := numbers.Median(latencies), numbers.Median(rates)
-		for _, p := range c.pairs {
+		for _, p := range c {
 			all = append(all, Pair{A: p[0], B: p[1], LatencyUs: latency, GBytesPerSecond: rate})
 		}
 	}
 	slices.SortFunc(all, func(p, q Pair) int { return cmp.Or(p.A-q.A, p.B-q.B) })
-	return all, missing
-}
-
-// differ reports whether values differ by more than noise, the highest and the lowest aside.
-func differ(values []float64) bool {
-	s := slices.Sorted(slices.Values(values))
-	return len(s) > 2 && s[len(s)-2] > noise*s[1]
+	return all
 }

@@ -34,42 +34,16 @@ func TestSampling(t *testing.T) {
 		return 10
 	}
 	s := NewSampling(sockets(ranks))
-	first := s.First()
+	first := s.Pairs()
 	if len(first) != 2*samples {
 		t.Errorf("%d pairs are measured, want %d of each of two classes", len(first), samples)
 	}
-	all, missing := s.Fill(found(first, between))
-	if len(missing) > 0 {
-		t.Fatalf("%d pairs are missing", len(missing))
-	}
-	got, want := Graph(ranks, all), Graph(ranks, found(pairsOf(ranks), between))
+	got, want := Graph(ranks, s.Fill(found(first, between))), Graph(ranks, found(pairsOf(ranks), between))
 	if got.Digest() != want.Canonical().Digest() {
 		t.Errorf("sampled\n%v\nmeasured\n%v", got, want)
 	}
 	if _, err := mem.New(Layout(ranks, first)); err != nil {
 		t.Error(err)
-	}
-	if _, missing := NewSampling(make([]Place, ranks)).Fill(found(first, between)); len(missing) > 0 {
-		t.Errorf("%d pairs of ranks that run anywhere are missing", len(missing))
-	}
-}
-
-// Where the pairs of a class turn out to differ all of it is measured.
-func TestSamplingFallsBack(t *testing.T) {
-	const ranks = 16
-	s := NewSampling(sockets(ranks))
-	odd := func(a, b int) float64 { return 1 + 9*float64((a+b)%2) }
-	list := found(s.First(), odd)
-	_, missing := s.Fill(list)
-	if want := ranks*(ranks-1)/2 - len(list); len(missing) != want {
-		t.Fatalf("%d pairs are missing, want %d", len(missing), want)
-	}
-	all, missing := s.Fill(append(list, found(missing, odd)...))
-	if len(missing) > 0 || len(all) != ranks*(ranks-1)/2 {
-		t.Errorf("%d pairs, %d are missing", len(all), len(missing))
-	}
-	if g := Graph(ranks, all); g.Validate() != nil || g.IsUniform() || g.Links[0].Source != topo.Measured {
-		t.Errorf("%v", g)
 	}
 }
 
@@ -78,11 +52,10 @@ func TestSamplingFallsBack(t *testing.T) {
 func TestDisturbed(t *testing.T) {
 	const ranks = 4
 	s := NewSampling(make([]Place, ranks))
-	loaded := found(s.First(), func(a, b int) float64 { return []float64{9, 8, 0.3, 0.2}[(a+b)%4] })
+	loaded := found(s.Pairs(), func(a, b int) float64 { return []float64{9, 8, 0.3, 0.2}[(a+b)%4] })
 	loaded[0].LatencyUs, loaded[1].LatencyUs = 900, 40
-	all, missing := s.Fill(loaded)
-	if g := Graph(ranks, all); !g.IsUniform() || len(missing) > 0 {
-		t.Errorf("%d pairs are missing:\n%v", len(missing), g)
+	if g := Graph(ranks, s.Fill(loaded)); !g.IsUniform() {
+		t.Errorf("%v", g)
 	}
 }
 

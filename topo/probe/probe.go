@@ -26,7 +26,7 @@ import (
 type Pair struct {
 	A, B            int     // A < B
 	LatencyUs       float64 // one way, microseconds
-	GBytesPerSecond float64 // one way, the slower of the two directions
+	GBytesPerSecond float64 // from A to B
 }
 
 // Slots and SlotBytes are the shape of the links that a probe runs over.
@@ -79,7 +79,7 @@ func Measure(
 			peers = append(peers, l.Dst)
 		}
 	}
-	m, err := newMeter(ctx, ep, 0, rank, size, peers)
+	m, err := newMeter(ctx, ep, 0, rank, size, streamBytes, peers)
 	if err != nil {
 		return nil, err
 	}
