@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -55,7 +54,7 @@ func measured(g *topo.Graph, found []Finding) {
 		kind string
 		rate float64
 	}
-	classes := make(map[class][]*topo.Link)
+	rates, latencies := make(map[class][]*float64), make(map[class][]*float64)
 	for _, f := range found {
 		i, has := index[topo.Pair(f.A, f.B)]
 		if !has || f.Fault != "" || f.GBytesPerSecond < topo.MinRate || f.GBytesPerSecond > topo.MaxRate {
@@ -63,33 +62,18 @@ func measured(g *topo.Graph, found []Finding) {
 		}
 		l := &g.Links[i]
 		c := class{l.Kind, l.GBytesPerSecond}
-		classes[c] = append(classes[c], l)
+		rates[c], latencies[c] = append(rates[c], &l.GBytesPerSecond), append(latencies[c], &l.LatencyUs)
 		l.Declared, l.GBytesPerSecond, l.Source = l.GBytesPerSecond, f.GBytesPerSecond, topo.Measured
 		if f.LatencyUs >= topo.MinLatency && f.LatencyUs <= topo.MaxLatency {
 			l.LatencyUs = f.LatencyUs
 		}
 	}
-	for _, links := range classes {
-		level(links, func(l *topo.Link) *float64 { return &l.GBytesPerSecond })
-		level(links, func(l *topo.Link) *float64 { return &l.LatencyUs })
+	for c := range rates {
+		topo.Level(rates[c], alike)
+		topo.Level(latencies[c], alike)
 	}
 	for i := range g.Ports {
 		fit(g, &g.Ports[i])
-	}
-}
-
-// level makes figures that differ by no more than noise their median, so that an
-// even machine has an even graph.
-func level(links []*topo.Link, figure func(*topo.Link) *float64) {
-	var list []float64
-	for _, l := range links {
-		list = append(list, *figure(l))
-	}
-	if slices.Max(list) > alike*slices.Min(list) {
-		return
-	}
-	for _, l := range links {
-		*figure(l) = numbers.Median(list)
 	}
 }
 

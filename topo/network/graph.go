@@ -64,8 +64,8 @@ func alike(links []topo.Link) []topo.Link {
 			latencies = append(latencies, &links[i].LatencyUs)
 		}
 	}
-	level(rates, mostLimit)
-	level(latencies, mostLimit)
+	topo.Level(rates, mostLimit)
+	topo.Level(latencies, mostLimit)
 	return links
 }
 

@@ -335,6 +335,6 @@ func (x *inference) even(g *topo.Graph) {
 		p.GBytesPerSecond = max(p.GBytesPerSecond, most[p.Ranks[0]])
 		rates = append(rates, &p.GBytesPerSecond)
 	}
-	level(rates, x.limit)
-	level(latencies, mostLimit)
+	topo.Level(rates, x.limit)
+	topo.Level(latencies, mostLimit)
 }

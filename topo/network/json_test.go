@@ -48,7 +48,7 @@ func TestParseRefuses(t *testing.T) {
 		`"ports":[]}`: `"ports":[{"name":"x","ranks":[1],"gbytes_per_second":1},{"name":"y","ranks":[1],` +
 			`"gbytes_per_second":1}]}`,
 		`"ports":[]`: `"ports":[{"name":"x","ranks":[3],"gbytes_per_second":1}]`,
-		`"a","b"`:             `"` + strings.Repeat("x", 300) + `","b"`,
+		`"a","b"`:    `"` + strings.Repeat("x", 300) + `","b"`,
 	} {
 		text := strings.Replace(good, from, to, 1)
 		if n, err := Parse([]byte(text)); err == nil {

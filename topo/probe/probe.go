@@ -12,11 +12,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
-	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/transport"
@@ -193,37 +191,20 @@ func schedule(size, width int, wanted [][2]int) [][][2]int {
 // a busy two-core machine the same link differs by this much from run to run.
 const noise = 2.5
 
-// equalize replaces values that lie within noise of each other by their median, and all
-// others by the nearest step of a scale of sqrt(2), in place.
-func equalize(values []float64) {
-	middle := numbers.Median(values)
-	alike := len(values) == 0 || slices.Max(values) <= noise*slices.Min(values)
-	for i, v := range values {
-		if !alike {
-			middle = math.Exp2(math.Round(2*math.Log2(v)) / 2)
-		}
-		values[i] = numbers.Digits(middle)
-	}
-}
-
-// Graph makes the graph of one host from what all ranks measured. Figures that lie within noise of
-// each other become their
-// median, so that one graph, and one set of trees, comes out of every run on
-// the same machine.
+// Graph makes the graph of one host from what all ranks measured. Figures that lie within noise
+// of each other become their median, so that one graph, and one set of trees, comes out of
+// every run on the same machine.
 func Graph(size int, pairs []Pair) *topo.Graph {
-	latency := make([]float64, len(pairs))
-	rate := make([]float64, len(pairs))
-	for i, p := range pairs {
-		latency[i], rate[i] = p.LatencyUs, p.GBytesPerSecond
-	}
-	equalize(latency)
-	equalize(rate)
 	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size)}
-	for i, p := range pairs {
-		g.Links = append(g.Links, topo.Link{
-			A: p.A, B: p.B, Kind: "shm", Source: topo.Measured,
-			GBytesPerSecond: rate[i], LatencyUs: latency[i],
-		})
+	for _, p := range pairs {
+		g.Links = append(g.Links, topo.Link{A: p.A, B: p.B, Kind: "shm", Source: topo.Measured,
+			GBytesPerSecond: p.GBytesPerSecond, LatencyUs: p.LatencyUs})
 	}
+	var rates, latencies []*float64
+	for i := range g.Links {
+		rates, latencies = append(rates, &g.Links[i].GBytesPerSecond), append(latencies, &g.Links[i].LatencyUs)
+	}
+	topo.Level(rates, noise)
+	topo.Level(latencies, noise)
 	return g
 }

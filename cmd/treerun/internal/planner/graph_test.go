@@ -81,4 +81,3 @@ func TestOneRank(t *testing.T) {
 		}
 	}
 }
-
