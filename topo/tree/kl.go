@@ -8,8 +8,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// maxKL is the number of ranks up to which KL bisects; above, trees are made from the
-// root downwards.
+// maxKL is the number of ranks up to which KL bisects; above, trees are binomial.
 const maxKL = 1 << 10
 
 // maxFresh is the number of ranks up to which every tree of KL bisects
@@ -39,8 +38,8 @@ const klAttempts = 12
 // exchanges climbs over bad ones and keeps the best prefix, as the paper does.
 // Several bisections are tried, and exchanges of two ranks improve their
 // trees; the heaviest counts. When none of them finds a balanced tree, the exact
-// search up to MaxExact ranks, or else a tree from the root downwards comes in its place;
-// where that is deeper its Note says so.
+// search up to MaxExact ranks, or else a binomial tree comes in its place, with other links
+// for those that g does not have; its Note says so.
 func KL(g *topo.Graph, penalty float64, seed uint64) ([]topo.Tree, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func (k *kl) tree(root int) topo.Tree {
 	case k.g.n <= MaxExact:
 		return newExact(k.g).tree(root)
 	}
-	return exchange(k.g, downwards(k.g, root))
+	return mend(k.g, exchange(k.g, Binomial(k.g.n, root)))
 }
 
 // attempt returns the heaviest balanced tree of all attempts.
