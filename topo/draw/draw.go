@@ -1,6 +1,5 @@
 // Package draw shows a topo.Graph, and the trees and rings of a plan on it, to
-// people: as text with a table of loads (Text), as a Graphviz file (DOT) and as
-// a picture (SVG).
+// people: as text with a table of loads (Text), and as a picture (SVG).
 //
 // It is pure, as topo is: it returns strings, reads nothing, and the same input
 // gives the same output. It imports topo only; commands and reports import it.
@@ -21,7 +20,7 @@ type Plan struct {
 	Title string      // a line of text above; empty: the graph's name
 	Trees []topo.Tree // valid trees over the ranks of the graph
 	Rings [][]int     // orders of the ranks; the last is followed by the first
-	Rates []float64   // GB/s of every tree, then of every ring; nil: not known, uses are counted
+	Rates []float64   // GB/s of every tree, then of every ring
 	Notes []string    // sentences to stand below, such as what limits the rate
 
 	// Hosts are the names of the graph's hosts, by number, for a picture of them;
@@ -76,9 +75,7 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 	var used []topo.Tree
 	for i := range x.overlays {
 		o := &x.overlays[i]
-		if p.Rates != nil && p.Rates[i] > 0 {
-			o.caption += fmt.Sprintf(", %s GB/s", figure(p.Rates[i]))
-		}
+		o.caption += fmt.Sprintf(", %s GB/s", figure(p.Rates[i]))
 		used = append(used, topo.Tree{Parent: o.next})
 		for v, to := range o.next {
 			if to < 0 {
@@ -112,13 +109,7 @@ func (x *picture) busiest(loads []topo.Load) []int {
 			list = append(list, i)
 		}
 	}
-	slices.SortStableFunc(list, func(i, j int) int {
-		a, b := loads[i], loads[j]
-		if x.plan.Rates != nil {
-			return cmp.Compare(b.Share(), a.Share())
-		}
-		return cmp.Compare(b.Congestion(), a.Congestion())
-	})
+	slices.SortStableFunc(list, func(i, j int) int { return cmp.Compare(loads[j].Share(), loads[i].Share()) })
 	return list
 }
 
@@ -131,17 +122,12 @@ func figure(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// load writes what is asked of a link or a port, and its rate: the load when the
-// rates of the overlays are known, otherwise the uses.
+// load writes what is asked of a link or a port, and its rate.
 func (x *picture) load(l topo.Load) string {
-	rate := figure(l.Capacity)
-	switch {
-	case len(x.overlays) == 0:
-		return rate
-	case x.plan.Rates != nil:
-		return figure(l.Rate) + " / " + rate
+	if len(x.overlays) == 0 {
+		return figure(l.Capacity)
 	}
-	return fmt.Sprintf("%d / %s", l.Uses, rate)
+	return figure(l.Rate) + " / " + figure(l.Capacity)
 }
 
 // hostRanks are the ranks of one host.

@@ -244,12 +244,8 @@ func (c *canvas) legend() (list []legendLine) {
 	several("ports", len(c.ports), func(i int) legendLine {
 		return legendLine{fmt.Sprintf("%s: %s GB/s", c.g.Ports[i].Name, c.load(c.ports[i])), 0, black}
 	})
-	what := "uses"
-	if c.plan.Rates != nil {
-		what = "load"
-	}
 	if len(c.overlays) > 0 {
-		say(black, "at a link: "+what+" / rate in GB/s")
+		say(black, "at a link: load / rate in GB/s")
 	}
 	for _, e := range c.absent {
 		say(black, fmt.Sprintf("no link %d-%d", e[0], e[1]))

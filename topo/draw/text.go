@@ -84,8 +84,7 @@ func writeRing(b *strings.Builder, order []int) {
 	fmt.Fprintf(b, "%d\n", order[0])
 }
 
-// writeLoads writes one table, if it has rows: with rates the load and the part
-// of the capacity, otherwise the uses per GB/s.
+// writeLoads writes one table, if it has rows: the load and the part of the capacity.
 func (x *picture) writeLoads(b *strings.Builder, what string, loads []topo.Load, rows []int, name func(int) string) {
 	if len(rows) == 0 {
 		return
@@ -95,19 +94,11 @@ func (x *picture) writeLoads(b *strings.Builder, what string, loads []topo.Load,
 	for _, i := range shown {
 		width = max(width, len(name(i)))
 	}
-	last := "uses per GB/s"
-	if x.plan.Rates != nil {
-		last = "load GB/s  share"
-	}
-	fmt.Fprintf(b, "\n%-*s  %8s  %4s  %s\n", width, what, "GB/s", "uses", last)
+	fmt.Fprintf(b, "\n%-*s  %8s  %4s  load GB/s  share\n", width, what, "GB/s", "uses")
 	for _, i := range shown {
 		l := loads[i]
-		fmt.Fprintf(b, "%-*s  %8s  %4d", width, name(i), figure(l.Capacity), l.Uses)
-		if x.plan.Rates != nil {
-			fmt.Fprintf(b, "  %9s  %4.0f%%\n", figure(l.Rate), 100*l.Share())
-		} else {
-			fmt.Fprintf(b, "  %13s\n", figure(l.Congestion()))
-		}
+		fmt.Fprintf(b, "%-*s  %8s  %4d  %9s  %4.0f%%\n", width, name(i), figure(l.Capacity), l.Uses, figure(l.Rate),
+			100*l.Share())
 	}
 	if more := len(rows) - len(shown); more > 0 {
 		fmt.Fprintf(b, "and %d more, less busy\n", more)
