@@ -44,7 +44,6 @@ func (g *Graph) String() string {
 			b.WriteByte('\n')
 		}
 	}
-	b.WriteString(g.measured())
 	for _, p := range g.Ports {
 		fmt.Fprintf(&b, "port %q of ranks %s: %.4g GB/s\n", p.Name, RankList(p.Ranks), p.GBytesPerSecond)
 	}
@@ -73,24 +72,6 @@ func (g *Graph) sources() string {
 		return ""
 	}
 	return ", " + strings.Join(list, " and ")
-}
-
-// measured names the links that are measured, where others are not.
-func (g *Graph) measured() string {
-	var list []string
-	for _, l := range g.Links {
-		if l.Source == Measured {
-			list = append(list, fmt.Sprintf("%d-%d", l.A, l.B))
-		}
-	}
-	const most = 64
-	if len(list) == 0 || len(list) == len(g.Links) {
-		return ""
-	}
-	if more := len(list) - most; more > 0 {
-		list = append(list[:most-1], fmt.Sprintf("%s and %d more", list[most-1], more))
-	}
-	return "measured: " + strings.Join(list, ", ") + "; the others are not\n"
 }
 
 // WriteTables writes the rates between all pairs, and what else is known of them, of a graph

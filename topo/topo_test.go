@@ -368,7 +368,6 @@ host 1: ranks 2,3
      1    0.2      .      .      .
      2     30      .      .    0.2
      3      .      .    0.2      .
-measured: 0-1, 2-3; the others are not
 port "card" of ranks 2,3: 1.25 GB/s
 `
 	if got := valid().String(); got != want {

@@ -47,8 +47,8 @@ func TestParseRefuses(t *testing.T) {
 		`"source":"measured"`: `"source":"measured","routed":true`,
 		`"ports":[]}`: `"ports":[{"name":"x","ranks":[1],"gbytes_per_second":1},{"name":"y","ranks":[1],` +
 			`"gbytes_per_second":1}]}`,
-		`"ports":[]`: `"ports":[{"name":"x","ranks":[3],"gbytes_per_second":1}]`,
-		`"a","b"`:    `"` + strings.Repeat("x", 300) + `","b"`,
+		`,"ports":[]`: `,"ports":[{"name":"x","ranks":[3],"gbytes_per_second":1}]`,
+		`"a","b"`:     `"` + strings.Repeat("x", 300) + `","b"`,
 	} {
 		text := strings.Replace(good, from, to, 1)
 		if n, err := Parse([]byte(text)); err == nil {

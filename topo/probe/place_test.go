@@ -3,7 +3,6 @@ package probe
 import (
 	"testing"
 
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport/mem"
 )
 

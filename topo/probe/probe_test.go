@@ -201,7 +201,8 @@ func TestCache(t *testing.T) {
 // payload takes through slots; what arrives is what was sent.
 func TestTryLending(t *testing.T) {
 	pairs, errs := measureAll(t, 3, func(ctx context.Context, ep transport.Endpoint, rank int) ([]Pair, error) {
-		m, err := newMeter(ctx, ep, 0, rank, 3, LendBytes, slices.DeleteFunc([]int{0, 1, 2}, func(r int) bool { return r == rank }))
+		others := slices.DeleteFunc([]int{0, 1, 2}, func(r int) bool { return r == rank })
+		m, err := newMeter(ctx, ep, 0, rank, 3, LendBytes, others)
 		if err != nil || !m.lends() {
 			return nil, errors.Join(err, errors.New("these ranks cannot lend"))
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/internal/testutil/nethosts"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 )
 

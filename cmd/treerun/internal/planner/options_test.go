@@ -107,14 +107,14 @@ func TestSimWithoutPrice(t *testing.T) {
 // JSON form, and by sim; those that are kept are not.
 func TestLimitsNotKept(t *testing.T) {
 	for args, want := range map[string]string{
-		"--max-height 1":                        "--max-height 1 is not kept: a tree has height 2",
-		"--max-height 1 --greedy":               "--max-height 1 is not kept: a tree has height 2",
-		"--min-rate 70":                         "--min-rate 70 is not kept: a tree has 50 GB/s",
-		"--max-height 2 --min-rate 60":          "--min-rate 60 is not kept: a tree has 25 GB/s",
+		"--max-height 1":                        "no spanning tree has a height of 1 links; the least is 2 links",
+		"--max-height 1 --greedy":               "no spanning tree has a height of 1 links",
+		"--min-rate 70":                         "no tree has a rate of 70 GB/s; the widest that was found has 50",
+		"--max-height 2 --min-rate 60":          "no tree has a rate of 60 GB/s; the widest that was found has 25",
 		"--max-height 2":                        "",
 		"--max-trees 1":                         "",
 		"--min-rate 5":                          "",
-		"--max-height 1 --collective broadcast": "--max-height 1 is not kept",
+		"--max-height 1 --collective broadcast": "no spanning tree has a height of 1 links",
 	} {
 		args = "--graph dgx1v --algorithm packing " + args
 		p := readPlan(t, args+" --bytes 64K")

@@ -17,7 +17,7 @@ func (d *design) json() ([]byte, error) {
 	f := d.File()
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
 	f.ChunkBytes, f.Options = int64(d.chunk()), make(map[string]any)
-	f.Note = shortened(strings.Join(append(d.remarks(), d.r.assumed()), "; "))
+	f.Note = shortened(strings.Join(append(slices.Clone(d.remarks()), d.r.assumed()), "; "))
 	for name, value := range d.r.options.Map() {
 		f.Options[name] = value
 	}
@@ -78,45 +78,12 @@ func (d *design) onLink() float64 {
 	return 1
 }
 
-// remarks are the limits that are not kept and the notes of the algorithm, without those
-// that say again that the height is not kept.
+// remarks are the notes of the algorithm, among others the limits that it does not keep.
 func (d *design) remarks() []string {
-	unkept := d.unkept()
-	for _, n := range d.Notes {
-		if d.r.g.Ranks > 1 && !(isRadius(n) && strings.Contains(strings.Join(unkept, " "), "--max-height")) {
-			unkept = append(unkept, n)
-		}
-	}
-	return unkept
-}
-
-// isRadius tells whether a note of a packing says that no tree is as low as was
-// asked for.
-func isRadius(note string) bool { return strings.HasPrefix(note, "no spanning tree has a height") }
-
-// unkept says which limits on the trees of a packing these do not keep. Its own notes say
-// why.
-func (d *design) unkept() []string {
-	o := d.r.options
-	if d.Algorithm != "packing" || d.r.g.Ranks == 1 || o.HeightUs {
+	if d.r.g.Ranks == 1 {
 		return nil
 	}
-	var list []string
-	deepest, slowest := 0, math.Inf(1)
-	for i := range d.Strands {
-		deepest, slowest = max(deepest, d.Strands[i].Tree.Depth()), min(slowest, d.Strands[i].Rate)
-	}
-	least := ""
-	if slices.ContainsFunc(d.Notes, isRadius) {
-		least = ", and none over the graph's links has less"
-	}
-	if o.MaxHeight > 0 && float64(deepest) > o.MaxHeight {
-		list = append(list, fmt.Sprintf("--max-height %v is not kept: a tree has height %d%s", o.MaxHeight, deepest, least))
-	}
-	if slowest < o.MinRate*(1-1e-6) {
-		list = append(list, fmt.Sprintf("--min-rate %v is not kept: a tree has %.4g GB/s", o.MinRate, slowest))
-	}
-	return list
+	return d.Notes
 }
 
 func (d *design) headline() string {

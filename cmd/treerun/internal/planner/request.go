@@ -61,7 +61,7 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 // register adds the flags that say which plan is wanted, and for what machine.
 func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.device, r.cores = "allreduce", "cpu", cmdline.UsableCores()
-	f.Var(choice(&r.collective, kindNames()), "collective", "`KIND`: "+broken(kindNames(), 60))
+	f.Var(choice(&r.collective, kindNames()), "collective", "`KIND`: "+broken(kindNames()))
 	f.Var(whole(&r.root, 0, topo.MaxRanks-1), "root",
 		"`RANK` that has the result or gives the data, of reduce, broadcast, gather\nand scatter")
 	f.Var(whole(&r.cores, 0, 1<<20), "cores",

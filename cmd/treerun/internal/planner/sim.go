@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -28,7 +29,7 @@ nothing: both are 0. Without a price all three are a dash, null in json.
 json is an object a line: collective np bytes count type op root inflight
 algorithm digest trees trees_used predicted_us algbw_gbs busbw_gbs
 bound_gbytes_per_second (0: there is none, or it is not known), and note with
-what was assumed and which options are not kept.
+what was assumed and the notes of the algorithm.
 
 treerun topo --help has the form of a graph file, and more about the machines:
 %s`
@@ -128,7 +129,7 @@ func (d *design) heading(w io.Writer) error {
 		asked = "by price" + asked
 	}
 	lines := []string{fmt.Sprintf("# treerun sim: predicted, %s on %s, algorithm %s", r.kind, title(r.g), asked)}
-	for _, note := range d.unkept() {
+	for _, note := range d.remarks() {
 		lines = append(lines, "# note: "+note)
 	}
 	lines = append(lines,
@@ -197,7 +198,7 @@ func (d *design) row(n int) (simRow, error) {
 		Root:     root,
 		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Strands), TreesUsed: d.treesUsed(),
 		PredictedUs: figure(us),
-		Bound:       d.bound.Rate, Note: strings.Join(append(d.unkept(), r.assumed()), "; "),
+		Bound:       d.bound.Rate, Note: strings.Join(append(slices.Clone(d.remarks()), r.assumed()), "; "),
 	}
 	if row.Ranks > 1 {
 		row.AlgBW = figure(algGBs(d.Bytes*int64(n), us))

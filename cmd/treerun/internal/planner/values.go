@@ -11,6 +11,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // size is a number of bytes on the command line.
@@ -24,7 +25,7 @@ func option(o *planner.Options, name, kind string) *value {
 // defineOptions adds --algorithm and the options of algorithms, seed with a prefix.
 func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
 	f.Var(option(o, "algorithm", "VALUE"), "algorithm",
-		"`NAME`: "+broken(planner.Algorithms(), 60)+
+		"`NAME`: "+broken(planner.Algorithms())+
 			"\n(default: by predicted time); options may follow, as in packing,max-trees=4")
 	for _, x := range planner.Flags() {
 		name, help, kind := x.Name, x.Help, "VALUE"
@@ -45,18 +46,8 @@ func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
 }
 
 // broken joins words to lines that fit into the help.
-func broken(words []string, most int) string {
-	text, width := "", 0
-	for i, w := range words {
-		if i > 0 {
-			text, width = text+", ", width+2
-		}
-		if width > most {
-			text, width = strings.TrimSuffix(text, " ")+"\n", 0
-		}
-		text, width = text+w, width+len(w)
-	}
-	return text
+func broken(words []string) string {
+	return strings.Join(numbers.Wrapped(strings.Join(words, ", "), 60), "\n")
 }
 
 // value is a flag of some kind, which stands in the help, that sets a variable from text
