@@ -2,7 +2,6 @@ package guard
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,8 +23,9 @@ import (
 // launcher that gets killed while it starts a rank; its value says how.
 const doomed = "TREERUN_TEST_DOOMED"
 
-// Ways in which a launcher dies before it gives a rank into the guard's care.
+// Ways in which a launcher dies.
 const (
+	idle      = "with three ranks that it has started before"
 	atOnce    = "before the guard begins"
 	slowly    = "a while after its descriptors"
 	betweenIt = "when a child of the rank is between two programs"
@@ -38,18 +38,20 @@ const expected = 3
 // the rank's child, and waits to be killed.
 func doomedLauncher(what string) error {
 	jobID := os.Getenv("ITS_JOB")
-	g, err := Start(jobID, 0)
+	g, err := Start(jobID, []int{0, 1, 2, expected}, 0)
 	if err != nil {
 		return err
 	}
-	if what == atOnce { // the guard has hardly been loaded
-		if err := unix.PidfdSendSignal(g.pidfd, unix.SIGSTOP, nil, 0); err != nil {
+	switch what {
+	case idle:
+		fmt.Println(g.PID())
+		time.Sleep(time.Hour)
+	case atOnce: // the guard has hardly been loaded
+		if err := g.process.Signal(syscall.SIGSTOP); err != nil {
 			return err
 		}
-	}
-	g.Expect(expected)
-	if what == slowly {
-		_ = unix.Close(g.socket)
+	case slowly:
+		_ = unix.Close(g.life)
 		time.Sleep(50 * time.Millisecond) // the guard would look now, and find nothing
 	}
 	rank := exec.Command("sh", "-c", os.Getenv("ITS_SCRIPT"))
@@ -66,12 +68,7 @@ func doomedLauncher(what string) error {
 	if err != nil {
 		return err
 	}
-	info, err := os.ReadFile(fmt.Sprint("/proc/self/fdinfo/", g.pidfd))
-	if err != nil {
-		return err
-	}
-	_, info, _ = bytes.Cut(info, []byte("Pid:"))
-	fmt.Printf("%s %s", bytes.Fields(info)[0], child)
+	fmt.Printf("%d %s", g.PID(), child)
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return errors.Join(err, errors.New("the launcher was not killed"))
 }
@@ -162,16 +159,23 @@ func awaitCleared(t *testing.T, pid int) {
 }
 
 // A process without an environment may be between two programs; one that has
-// ended, or has another's environment, is none of the rank's.
-func TestCarries(t *testing.T) {
-	f := start(t, plain, inJob, job.EnvRank+"=3")
-	pid := f.rank.Process.Pid
-	if got := carries(pid, inJob, job.EnvRank+"=3"); got != yes {
+// ended, or has another's environment, is none of the ranks'.
+func TestFamily(t *testing.T) {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := family{job: inJob, session: session, ranks: []int{1, 3}}
+	pid := start(t, plain, inJob, job.EnvRank+"=3").rank.Process.Pid
+	if got := f.has(pid); got != yes {
 		t.Errorf("got %v, want %v", got, yes)
 	}
-	for _, other := range []string{job.EnvRank + "=33", job.EnvRank + "=", "A=" + inJob} {
-		if got := carries(pid, inJob, other); got != no {
-			t.Errorf("%s: got %v, want %v", other, got, no)
+	for _, other := range []family{
+		{inJob, session, []int{33}}, {inJob + "x", session, f.ranks}, {inJob, session + 1, f.ranks},
+		{"A=" + inJob, session, f.ranks},
+	} {
+		if got := other.has(pid); got != no {
+			t.Errorf("%v: got %v, want %v", other, got, no)
 		}
 	}
 	bare := exec.Command("sleep", "300")
@@ -179,7 +183,7 @@ func TestCarries(t *testing.T) {
 	if err := bare.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if got := carries(bare.Process.Pid, inJob); got != unsure {
+	if got := f.has(bare.Process.Pid); got != unsure {
 		t.Errorf("without an environment: got %v, want %v", got, unsure)
 	}
 	bare.Process.Kill()
@@ -187,11 +191,11 @@ func TestCarries(t *testing.T) {
 	if err := unix.Waitid(unix.P_PID, bare.Process.Pid, &status, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Error(err)
 	}
-	if got := carries(bare.Process.Pid, inJob); got != no {
+	if got := f.has(bare.Process.Pid); got != no {
 		t.Errorf("a zombie: got %v, want %v", got, no)
 	}
 	bare.Wait()
-	if got := carries(bare.Process.Pid, inJob); got != no {
+	if got := f.has(bare.Process.Pid); got != no {
 		t.Errorf("reaped: got %v, want %v", got, no)
 	}
 }

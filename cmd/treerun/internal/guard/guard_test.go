@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // The test binary is the guard, too, as treerun is, and a launcher that dies.
@@ -34,19 +34,19 @@ func TestMain(m *testing.M) {
 // testJob is of this process: other tests may have guards beside this one's.
 var testJob = fmt.Sprint("guarded", os.Getpid())
 
-// family is a rank with a child of its own, both in one process group.
-type family struct {
-	rank         *exec.Cmd
-	pidfd, child int
+// started is a rank with a child of its own, both in one process group.
+type started struct {
+	rank  *exec.Cmd
+	child int
 }
 
 // start runs a shell with this script as the rank; it prints the number of its
 // child.
-func start(t *testing.T, script string, env ...string) *family {
+func start(t *testing.T, script string, env ...string) *started {
 	t.Helper()
-	f := &family{pidfd: -1, rank: exec.Command("sh", "-c", script)}
+	f := &started{rank: exec.Command("sh", "-c", script)}
 	f.rank.Env = append(os.Environ(), env...)
-	f.rank.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, PidFD: &f.pidfd}
+	f.rank.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := f.rank.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,6 @@ func start(t *testing.T, script string, env ...string) *family {
 		if f.child > 0 && alive(f.child) {
 			syscall.Kill(f.child, syscall.SIGKILL)
 		}
-		unix.Close(f.pidfd)
 	})
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -74,15 +73,12 @@ func start(t *testing.T, script string, env ...string) *family {
 	return f
 }
 
-// orphan ends the rank and waits for it, so that its number lives on as that of
-// the group only.
-func (f *family) orphan() *family {
+// orphan ends the rank and waits for it.
+func (f *started) orphan() *started {
 	f.rank.Process.Kill()
 	f.rank.Wait()
 	return f
 }
-
-func (f *family) group() group { return group{id: f.rank.Process.Pid, pidfd: f.pidfd} }
 
 // alive tells whether a process runs: a zombie does not.
 func alive(pid int) bool {
@@ -110,49 +106,56 @@ const (
 
 var inJob = "TREERUN_JOB_ID=" + testJob
 
-// The launcher closes its end, as its death does: the guard ends what is left
-// of each group, also what does not heed SIGTERM or is stopped, and nothing else.
-func TestGuardEndsGroups(t *testing.T) {
-	bystander := start(t, plain, inJob) // no group of the guard's
-	g, err := Start(testJob, 0)
+// The launcher dies, with a rank that has ended and without: the guard ends what is left
+// of all ranks, also what does not heed SIGTERM or is stopped, and nothing else.
+func TestGuardEndsRanks(t *testing.T) {
+	beside := []*started{
+		start(t, plain, inJob+"x", job.EnvRank+"=1"), start(t, plain, inJob, job.EnvRank+"=11"), start(t, plain),
+	}
+	alone := start(t, `setsid sleep 300 & echo $!; wait`, inJob, job.EnvRank+"=1")
+	var orphans []*started
+	for i, script := range []string{plain, stubborn, stopped} {
+		orphans = append(orphans, start(t, script, inJob, fmt.Sprint(job.EnvRank, "=", i)).orphan())
+	}
+	launcher := exec.Command("/proc/self/exe")
+	launcher.Env = append(os.Environ(), doomed+"="+idle, "ITS_JOB="+testJob)
+	stdout, err := launcher.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var orphans []*family
-	for _, script := range []string{plain, stubborn, stopped} {
-		f := start(t, script, inJob)
-		if err := g.Watch(f.rank.Process.Pid, f.pidfd); err != nil {
-			t.Fatal(err)
-		}
-		orphans = append(orphans, f.orphan())
+	if err := launcher.Start(); err != nil {
+		t.Fatal(err)
 	}
-	unix.Close(g.socket)
+	var guard int
+	if _, err := fmt.Fscan(stdout, &guard); err != nil {
+		t.Fatal(err)
+	}
+	launcher.Process.Kill()
+	launcher.Wait()
 	for _, f := range orphans {
 		gone(t, f.child)
 	}
-	var status unix.Siginfo
-	if err := unix.Waitid(unix.P_PIDFD, g.pidfd, &status, unix.WEXITED, nil); err != nil {
-		t.Error(err)
+	gone(t, guard)
+	for _, f := range beside {
+		if !alive(f.child) || !alive(f.rank.Process.Pid) {
+			t.Errorf("the guard has ended a process with %q", f.rank.Env[len(f.rank.Env)-2:])
+		}
 	}
-	unix.Close(g.pidfd)
-	if !alive(bystander.child) || !alive(bystander.rank.Process.Pid) {
-		t.Error("the guard has ended a stranger")
+	if !alive(alone.child) {
+		t.Error("the guard has ended a process with a session of its own")
 	}
 }
 
 // A dismissed guard is gone, and has ended nothing; also one that has just been
 // started, one that is stopped, and one that somebody has killed.
 func TestDismiss(t *testing.T) {
-	f := start(t, plain, inJob)
+	f := start(t, plain, inJob, job.EnvRank+"=0")
 	for _, sig := range []syscall.Signal{0, syscall.SIGTERM, syscall.SIGSTOP, syscall.SIGKILL} {
-		g, err := Start(testJob, 0)
+		g, err := Start(testJob, []int{0}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := g.Watch(f.rank.Process.Pid, f.pidfd); err != nil {
-			t.Error(err)
-		}
-		if err := unix.PidfdSendSignal(g.pidfd, sig, nil, 0); err != nil {
+		if err := g.process.Signal(sig); err != nil {
 			t.Error(err)
 		}
 		g.Dismiss()
@@ -161,81 +164,47 @@ func TestDismiss(t *testing.T) {
 		}
 	}
 	var none *Guard
-	if err := none.Watch(1, -1); err != nil {
-		t.Error(err)
-	}
+	none.Alive()
 	none.Dismiss()
 	if !alive(f.child) {
-		t.Error("a dismissed guard has ended a group")
+		t.Error("a dismissed guard has ended what a rank has started")
 	}
 }
 
-// A rank's pidfd stands for its group after its end, and for no group once that
-// is empty.
-func TestGroupOfEndedRank(t *testing.T) {
-	f := start(t, plain).orphan()
-	switch err := f.group().signal(0); err {
-	case nil:
-	case unix.EINVAL:
-		t.Log("this kernel cannot signal a group by a pidfd")
-		return
-	default:
-		t.Fatalf("a group with a member: %v", err)
+// Who says something within the time is not silent; who says nothing for long is, also
+// after having said something, and who is gone is not.
+func TestSilence(t *testing.T) {
+	const silence = 400 * time.Millisecond
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := f.group().signal(unix.SIGKILL); err != nil {
-		t.Error(err)
-	}
-	gone(t, f.child)
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) { // it is reaped by others
-		if err := f.group().signal(0); err == unix.ESRCH {
-			break
-		} else if time.Now().After(end) {
-			t.Fatalf("an empty group: %v, want ESRCH", err)
+	defer r.Close()
+	go func() {
+		for range 8 {
+			time.Sleep(silence / 4)
+			w.Write([]byte{0})
 		}
+	}()
+	begin := time.Now()
+	if !silent(r, silence) || time.Since(begin) < 3*silence-silence/4 {
+		t.Errorf("silent after %v", time.Since(begin))
+	}
+	w.Close()
+	if silent(r, silence) {
+		t.Error("who is gone is silent")
 	}
 }
 
-// By number, only processes with the job's id are found: a group whose number
-// has gone to somebody else is left alone.
-func TestSignalByNumber(t *testing.T) {
-	ours, other, stranger := start(t, plain, inJob), start(t, plain, inJob+"x"), start(t, plain)
-	groups := []group{ours.orphan().group(), other.group(), stranger.group()}
-	if !signalByNumber(groups, testJob, 0) {
-		t.Error("the job's process is not found")
-	}
-	if !signalByNumber(groups, testJob, unix.SIGTERM) {
-		t.Error("the job's process is not found")
-	}
-	gone(t, ours.child)
-	if signalByNumber(groups, testJob, unix.SIGKILL) {
-		t.Error("a process is found after the only one has ended")
-	}
-	if !alive(other.child) || !alive(stranger.child) {
-		t.Error("a stranger was signalled")
-	}
-}
-
-// A guard believes nothing but the launcher's messages.
-func TestStrangeMessages(t *testing.T) {
-	for name, message := range map[string][]byte{
-		"short": {1}, "no descriptor": {0, 0, 1, 1}, "group 1": {0, 0, 0, 1}, "negative": {0xFF, 0, 0, 0},
-		"no rank": {0x80, 0, 0, 0},
+// A guard takes no other arguments than those of a launcher.
+func TestStrangeArguments(t *testing.T) {
+	for _, args := range [][]string{
+		{Command, "job", "1x", "1", "1", "[]"}, {Command, "job", "-1s", "1", "1", "[]"},
+		{Command, "job", "1s", "", "1", "[]"},
+		{Command, "job", "1s", "1", "-1", "[]"}, {Command, "job", "1s", "1", "1", "[1,"},
 	} {
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
+		if err := Run(args); err == nil {
+			t.Errorf("%q: no error", args)
 		}
-		var rights []byte
-		if name != "no descriptor" && name != "no rank" {
-			rights = unix.UnixRights(fds[0])
-		}
-		if err := unix.Sendmsg(fds[0], message, rights, nil, 0); err != nil {
-			t.Fatal(err)
-		}
-		unix.Close(fds[0])
-		if h, err := receive(fds[1], 0); err == nil || len(h.groups) > 0 {
-			t.Errorf("%s: %v, %v", name, h, err)
-		}
-		unix.Close(fds[1])
 	}
 }

@@ -1,18 +1,22 @@
 package guard
 
 import (
-	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/procstate"
 )
 
 const (
@@ -30,37 +34,30 @@ const (
 
 // Run is the guard, given the arguments after treerun's name, for which Is holds.
 // It returns when the launcher has died, or has been silent for too long, which
-// kills it, and the groups have been ended. It takes over descriptor socketFD.
+// kills it, and what its ranks have left has been ended.
 func Run(args []string) error {
-	jobID := args[1]
+	f := family{job: job.EnvJobID + "=" + args[1]}
 	silence, err := time.ParseDuration(args[2])
-	if err != nil || silence < 0 {
-		return fmt.Errorf("guard: a silence of %.40q", args[2])
-	}
-	parent, err := strconv.Atoi(args[3])
-	if err != nil {
-		return fmt.Errorf("guard: a launcher of number %.40q", args[3])
-	}
-	session, err := strconv.Atoi(args[4])
-	if err != nil || session < 0 { // 0: its leader is outside of our PID namespace
-		return fmt.Errorf("guard: a session of number %.40q", args[4])
+	parent, parentErr := strconv.Atoi(args[3])
+	var sessionErr error
+	f.session, sessionErr = strconv.Atoi(args[4]) // 0: its leader is outside of our PID namespace
+	err = errors.Join(err, parentErr, sessionErr, json.Unmarshal([]byte(args[5]), &f.ranks))
+	if err != nil || silence < 0 || f.session < 0 {
+		return fmt.Errorf("guard: %.80q is not what a launcher asks for", args)
 	}
 	// Who stops all processes called treerun shall have the launcher stop its
 	// ranks in good order meanwhile.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	parentFD, err := unix.PidfdOpen(parent, 0)
-	if err != nil || unix.Getppid() != parent { // it has died before
-		parentFD = -1
+	launcher, err := os.FindProcess(parent)
+	if err == nil && unix.Getppid() != parent {
+		err = os.ErrProcessDone // it has died before: its number may be another's
 	}
-	heard, err := receive(socketFD, silence)
-	if heard.silent && parentFD >= 0 {
-		_ = unix.PidfdSendSignal(parentFD, unix.SIGKILL, nil, 0)
+	if silent(os.Stdin, silence) && err == nil {
+		_ = launcher.Kill()
 	}
-	if heard.expected >= 0 {
-		awaitEnd(parent)
-	}
-	heard.end(jobID, session)
-	return err
+	awaitEnd(parent)
+	f.end()
+	return nil
 }
 
 // awaitEnd waits until this process has lost its parent. Its siblings have lost
@@ -72,110 +69,110 @@ func awaitEnd(parent int) {
 	}
 }
 
-// heard is what the launcher has told.
-type heard struct {
-	groups   []group
-	expected int  // a rank that was about to be started, -1 for none
-	silent   bool // the launcher is there, but has said nothing for too long
-}
-
-// receive collects groups until the other end of the socket is closed, or
-// silent. A process that was stopped with us is not silent: what it has said, or
-// says within a quarter of that time, is heard first.
-func receive(socket int, silence time.Duration) (h heard, err error) {
-	h.expected = -1
+// silent waits until the other end of a pipe is closed, or, which makes it true, nothing
+// has come from there for too long. A process that was stopped with us is not silent:
+// what it has said, or says within a quarter of that time, is heard first.
+func silent(life *os.File, silence time.Duration) bool {
 	const parts = 4
-	if silence > 0 {
-		timeout := unix.NsecToTimeval(int64(silence / parts))
-		if err := unix.SetsockoptTimeval(socket, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-			return h, fmt.Errorf("guard: %w", os.NewSyscallError("setsockopt", err))
+	said := make([]byte, 64)
+	for missed := 0; missed <= parts; missed++ {
+		if silence > 0 {
+			_ = life.SetReadDeadline(time.Now().Add(silence / parts)) // never fails on a pipe
 		}
-	}
-	for missed := 0; missed <= parts; {
-		g, err := next(socket)
+		n, err := life.Read(said)
 		switch {
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EAGAIN):
-			missed++
-			continue
-		case err != nil:
-			return h, fmt.Errorf("guard: %w", err)
-		case g == nil:
-			return h, nil
-		case g.id == 0: // a sign of life
-		case g.id < 0:
-			h.expected = -1 - g.id
-		default:
-			h.groups, h.expected = append(h.groups, *g), -1
+		case n > 0:
+			missed = -1
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return false
 		}
-		missed = 0
 	}
-	h.silent = true
-	return h, nil
+	return true
 }
 
-// next receives one group; nil when there are no more.
-func next(socket int) (*group, error) {
-	var message [groupBytes]byte
-	control := make([]byte, unix.CmsgSpace(4))
-	n, controlBytes, _, _, err := unix.Recvmsg(socket, message[:], control, unix.MSG_CMSG_CLOEXEC)
-	if err != nil || n == 0 {
-		return nil, err
-	}
-	fds, err := descriptors(control[:controlBytes])
-	if err != nil {
-		return nil, err
-	}
-	id := int(int32(binary.BigEndian.Uint32(message[:])))
-	if n == groupBytes && len(fds) == 0 && id <= 0 && id >= -job.MaxRanks {
-		return &group{id: id}, nil
-	}
-	if n != groupBytes || len(fds) != 1 || id <= 1 {
-		return nil, fmt.Errorf("a message of %d bytes with %d descriptors for process group %d is not the launcher's", n,
-			len(fds), id)
-	}
-	return &group{id: id, pidfd: fds[0]}, nil
+// family is what the ranks of a launcher have started.
+type family struct {
+	job     string // an entry of their environments
+	session int
+	ranks   []int // of the launcher
 }
 
-func descriptors(control []byte) ([]int, error) {
-	messages, err := unix.ParseSocketControlMessage(control)
-	if err != nil || len(messages) == 0 {
-		return nil, err
-	}
-	return unix.ParseUnixRights(&messages[0])
-}
-
-// end ends all that is left in the groups, and of the rank that was expected.
-func (h heard) end(jobID string, session int) {
-	// signal tells whether there was anybody in groups, of whom a signal misses
-	// none, and whether there was, or may have been, anybody who is looked for.
-	signal := func(sig syscall.Signal) (grouped, found bool) {
-		if h.expected >= 0 {
-			found = signalRank(h.expected, session, jobID, sig)
-		}
-		for _, g := range h.groups {
-			err := g.signal(sig)
-			if errors.Is(err, unix.EINVAL) { // Linux before 6.9
-				return false, signalByNumber(h.groups, jobID, sig) || found
-			}
-			grouped = grouped || err == nil
-		}
-		return grouped, found
-	}
-	if len(h.groups) == 0 && h.expected < 0 {
-		return
-	}
-	grouped, found := signal(unix.SIGTERM)
-	signal(unix.SIGCONT) // lets stopped ones hear it
-	for deadline := time.Now().Add(grace); (grouped || found) && time.Now().Before(deadline); {
+// end ends all that is left.
+func (f *family) end() {
+	left := f.signal(unix.SIGTERM)
+	f.signal(unix.SIGCONT) // lets stopped ones hear it
+	for deadline := time.Now().Add(grace); left && time.Now().Before(deadline); {
 		time.Sleep(pause)
-		grouped, found = signal(0)
+		left = f.signal(0)
 	}
 	deadline := time.Now().Add(limit)
 	for none := 0; none < looks && time.Now().Before(deadline); time.Sleep(pause) {
 		none++
-		if _, found = signal(unix.SIGKILL); found {
+		if f.signal(unix.SIGKILL) {
 			none = 0
 		}
 	}
+}
+
+// signal sends sig to all processes of the family, and tells whether there are any, or
+// may be.
+func (f *family) signal(sig syscall.Signal) (left bool) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		// Opened before anything is read: should the number go to another
+		// process between, the signal reaches nobody.
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		switch f.has(pid) {
+		case yes:
+			left = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || left
+		case unsure:
+			left = true
+		}
+		_ = unix.Close(pidfd)
+	}
+	return left
+}
+
+// answer says whether a process is meant.
+type answer int
+
+const (
+	no answer = iota
+	yes
+	unsure // it is between two programs, or ending: look again
+)
+
+// has tells whether a process is of the family, by the environment that it was started
+// with. The kernel shows none while it begins a program, when it has ended, and where
+// there is none.
+func (f *family) has(pid int) answer {
+	if sid, err := unix.Getsid(pid); err != nil || sid != f.session {
+		return no
+	}
+	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	if errors.Is(err, fs.ErrPermission) {
+		return no // nor could it be signalled
+	}
+	if err != nil || len(env) == 0 {
+		if state := procstate.Stat(pid); !state.Known() || state.Ended() {
+			return no // it has ended
+		}
+		return unsure
+	}
+	entries := strings.Split(string(env), "\x00")
+	isRank := func(rank int) bool { return slices.Contains(entries, job.EnvRank+"="+strconv.Itoa(rank)) }
+	if slices.Contains(entries, f.job) && slices.ContainsFunc(f.ranks, isRank) {
+		return yes
+	}
+	return no
 }

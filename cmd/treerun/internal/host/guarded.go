@@ -18,26 +18,13 @@ const (
 // once leave what ranks have started, but not the ranks.
 func (h *Host) startGuard() {
 	h.guards++
-	g, err := guard.Start(h.job.File.JobID, h.cfg.GuardTimeout)
+	g, err := guard.Start(h.job.File.JobID, h.ranks, h.cfg.GuardTimeout)
 	if err != nil {
 		h.cfg.Trace("what ranks start will outlive a SIGKILL of this process: %v", err)
 		return
 	}
 	h.guard = g
-	h.k.Children(g.PID, func(unix.WaitStatus) { h.guardEnded() })
-	for _, c := range h.children {
-		if c.reaped {
-			continue
-		}
-		pidfd, err := unix.PidfdOpen(c.pid, 0)
-		if err == nil {
-			err = g.Watch(c.pid, pidfd)
-			_ = unix.Close(pidfd)
-		}
-		if err != nil {
-			h.cfg.Trace("what rank %d starts will outlive a SIGKILL of this process: %v", c.rank, err)
-		}
-	}
+	h.k.Children(g.PID(), func(unix.WaitStatus) { h.guardEnded() })
 }
 
 // guardEnded replaces a guard, unless its end was due.

@@ -137,26 +137,18 @@ func (sp *spawner) exec(c *child, local int, theirs []int) (err error) {
 	if c.rank == 0 && sp.h.cfg.Stdin != nil {
 		stdin = sp.h.cfg.Stdin
 	}
-	sp.h.guard.Expect(c.rank)
-	pidfd := -1 // stays so where the kernel has none
 	err = sp.bound(local, func() (err error) {
 		c.pid, err = syscall.ForkExec(sp.h.cfg.Path, sp.h.job.Args, &syscall.ProcAttr{
 			Dir: sp.h.cfg.Dir,
 			Env: rankEnv(sp.env, c.rank, local, sp.gpus),
 			Files: []uintptr{stdin.Fd(), uintptr(theirs[0]), uintptr(theirs[1]), jobFD: c.file.Fd(),
 				controlFD: uintptr(theirs[2])},
-			Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL, PidFD: &pidfd},
+			Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL},
 		})
 		return err
 	})
 	if err != nil {
 		return sp.execError(c.rank, err)
-	}
-	if pidfd >= 0 {
-		if err := sp.h.guard.Watch(c.pid, pidfd); err != nil {
-			sp.h.cfg.Trace("%v", err)
-		}
-		_ = unix.Close(pidfd)
 	}
 	return nil
 }
