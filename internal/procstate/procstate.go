@@ -18,7 +18,6 @@ import (
 // that is not there, or of which /proc says nothing.
 type State struct {
 	Code   byte           // as in ps: R, S, D, T, t, Z, X; 0: unknown
-	Group  int            // process group
 	Signal syscall.Signal // that stopped it, 0 where the kernel does not tell
 }
 
@@ -76,17 +75,13 @@ func blocked(dir string) bool {
 const exitField = 52 - 3
 
 // parse reads a line of /proc/PID/stat: the name of the program stands in brackets and may
-// hold anything, then come the state, the parent and the group.
+// hold anything, then comes the state.
 func parse(line string) State {
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(fields) < 3 {
+	if len(fields) == 0 {
 		return State{}
 	}
-	group, err := strconv.Atoi(fields[2])
-	if err != nil || group < 0 {
-		return State{}
-	}
-	s := State{Code: fields[0][0], Group: group}
+	s := State{Code: fields[0][0]}
 	if s.Code == 'T' && len(fields) > exitField {
 		if n, err := strconv.ParseUint(fields[exitField], 10, 7); err == nil {
 			s.Signal = syscall.Signal(n)
