@@ -8,13 +8,13 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/cli"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/guard"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 )
 
 func main() {
 	switch {
-	case guard.Is(os.Args[1:]):
-		os.Exit(exitcode.Of(guard.Run(os.Args[1:])))
+	case host.IsGuard(os.Args[1:]):
+		os.Exit(exitcode.Of(host.RunGuard(os.Args[1:])))
 	case agent.Is(os.Args[1:]):
 		os.Exit(agent.Main(os.Args[1:]))
 	}

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/guard"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
@@ -62,7 +61,7 @@ type Host struct {
 	// Of the Reaper's goroutine:
 	job      *wire.Job
 	spawner  *spawner
-	guard    *guard.Guard
+	guard    *guard
 	ranks    []int // of this host
 	children []*child
 	byRank   map[int]*child
@@ -123,7 +122,7 @@ func (h *Host) Settle() { h.k.Call(func() {}) }
 func (h *Host) Alive() {
 	h.k.Do(func() {
 		if !h.over {
-			h.guard.Alive()
+			h.guard.alive()
 		}
 	})
 }
@@ -280,7 +279,7 @@ func (h *Host) end(stuck bool) {
 	}
 	h.over = true
 	if !stuck {
-		h.guard.Dismiss() // no group has a member left
+		h.guard.dismiss() // no group has a member left
 	}
 	for _, c := range h.children {
 		c.close()

@@ -9,22 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/guard"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/procstate"
 )
-
-// The test binary is the guard, too, as treerun is.
-func TestMain(m *testing.M) {
-	if guard.Is(os.Args[1:]) {
-		if err := guard.Run(os.Args[1:]); err != nil {
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
-}
 
 // reaper is that of the process: there is one.
 var reaper = sync.OnceValue(NewReaper)

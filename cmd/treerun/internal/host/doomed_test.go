@@ -1,4 +1,4 @@
-package guard
+package host
 
 import (
 	"bufio"
@@ -38,13 +38,13 @@ const expected = 3
 // the rank's child, and waits to be killed.
 func doomedLauncher(what string) error {
 	jobID := os.Getenv("ITS_JOB")
-	g, err := Start(jobID, []int{0, 1, 2, expected}, 0)
+	g, err := newGuard(jobID, []int{0, 1, 2, expected}, 0)
 	if err != nil {
 		return err
 	}
 	switch what {
 	case idle:
-		fmt.Println(g.PID())
+		fmt.Println(g.process.Pid)
 		time.Sleep(time.Hour)
 	case atOnce: // the guard has hardly been loaded
 		if err := g.process.Signal(syscall.SIGSTOP); err != nil {
@@ -68,7 +68,7 @@ func doomedLauncher(what string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d %s", g.PID(), child)
+	fmt.Printf("%d %s", g.process.Pid, child)
 	_, err = io.Copy(io.Discard, os.Stdin)
 	return errors.Join(err, errors.New("the launcher was not killed"))
 }
@@ -126,7 +126,7 @@ func TestLauncherDiesEarly(t *testing.T) {
 			case atOnce:
 				syscall.Kill(guard, syscall.SIGCONT)
 			case betweenIt:
-				time.Sleep(3 * grace) // one look would be over by now
+				time.Sleep(3 * LeftoverGrace) // one look would be over by now
 				f, err := os.OpenFile(fifo, os.O_RDWR, 0)
 				if err != nil {
 					t.Fatal(err)

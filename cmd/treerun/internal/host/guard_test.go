@@ -1,4 +1,4 @@
-package guard
+package host
 
 import (
 	"bufio"
@@ -16,8 +16,8 @@ import (
 
 // The test binary is the guard, too, as treerun is, and a launcher that dies.
 func TestMain(m *testing.M) {
-	if Is(os.Args[1:]) {
-		if err := Run(os.Args[1:]); err != nil {
+	if IsGuard(os.Args[1:]) {
+		if err := RunGuard(os.Args[1:]); err != nil {
 			os.Exit(1)
 		}
 		os.Exit(0)
@@ -151,21 +151,21 @@ func TestGuardEndsRanks(t *testing.T) {
 func TestDismiss(t *testing.T) {
 	f := start(t, plain, inJob, job.EnvRank+"=0")
 	for _, sig := range []syscall.Signal{0, syscall.SIGTERM, syscall.SIGSTOP, syscall.SIGKILL} {
-		g, err := Start(testJob, []int{0}, 0)
+		g, err := newGuard(testJob, []int{0}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if err := g.process.Signal(sig); err != nil {
 			t.Error(err)
 		}
-		g.Dismiss()
-		if children, err := exec.Command("pgrep", "-f", Command+" "+testJob+" ").Output(); err == nil {
+		g.dismiss()
+		if children, err := exec.Command("pgrep", "-f", guardCommand+" "+testJob+" ").Output(); err == nil {
 			t.Errorf("after %v guards are left: %s", sig, children)
 		}
 	}
-	var none *Guard
-	none.Alive()
-	none.Dismiss()
+	var none *guard
+	none.alive()
+	none.dismiss()
 	if !alive(f.child) {
 		t.Error("a dismissed guard has ended what a rank has started")
 	}
@@ -199,11 +199,11 @@ func TestSilence(t *testing.T) {
 // A guard takes no other arguments than those of a launcher.
 func TestStrangeArguments(t *testing.T) {
 	for _, args := range [][]string{
-		{Command, "job", "1x", "1", "1", "[]"}, {Command, "job", "-1s", "1", "1", "[]"},
-		{Command, "job", "1s", "", "1", "[]"},
-		{Command, "job", "1s", "1", "-1", "[]"}, {Command, "job", "1s", "1", "1", "[1,"},
+		{guardCommand, "job", "1x", "1", "1", "[]"}, {guardCommand, "job", "-1s", "1", "1", "[]"},
+		{guardCommand, "job", "1s", "", "1", "[]"},
+		{guardCommand, "job", "1s", "1", "-1", "[]"}, {guardCommand, "job", "1s", "1", "1", "[1,"},
 	} {
-		if err := Run(args); err == nil {
+		if err := RunGuard(args); err == nil {
 			t.Errorf("%q: no error", args)
 		}
 	}

@@ -1,4 +1,4 @@
-package guard
+package host
 
 import (
 	"encoding/json"
@@ -20,22 +20,14 @@ import (
 )
 
 const (
-	// grace is the time from SIGTERM to SIGKILL, as for what ended ranks leave
-	// behind where the launcher lives.
-	grace = 100 * time.Millisecond
-
-	// limit is how long the guard looks for what is left, and how long it waits
-	// before for the launcher's end.
-	limit = 5 * time.Second
-
-	pause = 5 * time.Millisecond // between two looks
-	looks = 3                    // in a row must have found nothing
+	lookPause = 5 * time.Millisecond // between two looks
+	looks     = 3                    // in a row must have found nothing
 )
 
-// Run is the guard, given the arguments after treerun's name, for which Is holds.
+// RunGuard is the guard, given the arguments after treerun's name, for which IsGuard holds.
 // It returns when the launcher has died, or has been silent for too long, which
 // kills it, and what its ranks have left has been ended.
-func Run(args []string) error {
+func RunGuard(args []string) error {
 	f := family{job: job.EnvJobID + "=" + args[1]}
 	silence, err := time.ParseDuration(args[2])
 	parent, parentErr := strconv.Atoi(args[3])
@@ -64,7 +56,7 @@ func Run(args []string) error {
 // theirs at the same moment, and with it those their lives that have such a
 // parent-death signal: from then on they start nothing more.
 func awaitEnd(parent int) {
-	for deadline := time.Now().Add(limit); unix.Getppid() == parent && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(LostAfter); unix.Getppid() == parent && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -101,12 +93,12 @@ type family struct {
 func (f *family) end() {
 	left := f.signal(unix.SIGTERM)
 	f.signal(unix.SIGCONT) // lets stopped ones hear it
-	for deadline := time.Now().Add(grace); left && time.Now().Before(deadline); {
-		time.Sleep(pause)
+	for deadline := time.Now().Add(LeftoverGrace); left && time.Now().Before(deadline); {
+		time.Sleep(lookPause)
 		left = f.signal(0)
 	}
-	deadline := time.Now().Add(limit)
-	for none := 0; none < looks && time.Now().Before(deadline); time.Sleep(pause) {
+	deadline := time.Now().Add(LostAfter)
+	for none := 0; none < looks && time.Now().Before(deadline); time.Sleep(lookPause) {
 		none++
 		if f.signal(unix.SIGKILL) {
 			none = 0

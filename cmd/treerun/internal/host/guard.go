@@ -1,0 +1,139 @@
+package host
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// guardCommand is the first argument of treerun by which it becomes a guard. Then come
+// the job's id, the longest silence of the launcher, the numbers of the launcher's
+// process and session, which the guard could not ask for any more were the launcher dead
+// before it begins, and the launcher's ranks. Users do not call it, and no PROGRAM has
+// such a name without a slash.
+const guardCommand = "guard:ranks"
+
+// IsGuard tells whether the arguments after treerun's name make it a guard: see RunGuard.
+func IsGuard(args []string) bool { return len(args) == 6 && args[0] == guardCommand }
+
+// A guard ends what the ranks of a job have started when the launcher has died without
+// doing so, as by SIGKILL. The kernel ends the ranks themselves then (parent-death
+// signal), but not their children: the program under a wrapper script, for instance.
+//
+// It is a process of its own: this executable, run again with the argument guardCommand.
+// It reads from a pipe whose other end only the launcher has. The end of file there is
+// the launcher's death. A normal end of the launcher kills the guard before.
+//
+// Then it looks for the processes of the launcher's session that have the job's id and
+// one of the launcher's ranks in their environment, and signals no other: a process that
+// began a session of its own, or cleared its environment, goes on. It first waits until
+// the launcher is gone, since until then a rank may still begin. One look through the
+// processes may miss some: one that is between two programs shows no environment, and
+// one that was forked meanwhile is not listed. So the guard looks until several looks in
+// a row have found nothing.
+//
+// guard is the launcher's hold on its guard. The zero of *guard, nil, is none;
+// its methods do nothing then. One goroutine at a time may use it.
+type guard struct {
+	process *os.Process
+	life    int // the writing end of its stdin
+}
+
+// newGuard starts the guard of a launcher's ranks. The caller, or whoever waits for all
+// children, may reap it. With a silence, not 0, the guard also ends the ranks
+// when it has not heard of alive for so long, because we are stopped.
+func newGuard(jobID string, ranks []int, silence time.Duration) (*guard, error) {
+	var fds [2]int
+	// A guard that is stopped must not stop us.
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, fmt.Errorf("start a guard: %w", os.NewSyscallError("pipe2", err))
+	}
+	theirs := os.NewFile(uintptr(fds[0]), "pipe")
+	defer theirs.Close()
+	g := &guard{life: fds[1]}
+	if err := g.start(theirs, jobID, ranks, silence); err != nil {
+		_ = unix.Close(g.life)
+		return nil, fmt.Errorf("start a guard: %w", err)
+	}
+	return g, nil
+}
+
+func (g *guard) start(stdin *os.File, jobID string, ranks []int, silence time.Duration) error {
+	session, err := unix.Getsid(0)
+	if err != nil {
+		return os.NewSyscallError("getsid", err)
+	}
+	list, err := json.Marshal(ranks)
+	if err != nil {
+		return err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer null.Close()
+	args := []string{"treerun", guardCommand, jobID, silence.String(), strconv.Itoa(os.Getpid()), strconv.Itoa(session),
+		string(list)}
+	// In the process list it is "treerun guard:ranks ID", and its name is not
+	// ours, so that killall does not hit both. A session of its own keeps the
+	// signals of our terminal from it.
+	g.process, err = os.StartProcess("/proc/self/exe", args, &os.ProcAttr{
+		Dir:   "/",
+		Env:   append(os.Environ(), "GOMAXPROCS=1"),
+		Files: []*os.File{stdin, null, null},
+		Sys:   &syscall.SysProcAttr{Setsid: true},
+	})
+	return err
+}
+
+// alive tells the guard that this process still does something.
+func (g *guard) alive() {
+	if g != nil {
+		_, _ = unix.Write(g.life, []byte{0})
+	}
+}
+
+// dismiss ends the guard, and returns when it has ended. Call it once.
+func (g *guard) dismiss() {
+	if g == nil {
+		return
+	}
+	_ = g.process.Kill() // fails where it has ended
+	_, _ = g.process.Wait()
+	_ = unix.Close(g.life)
+}
+
+const (
+	guardPause = 20 * time.Millisecond // before another guard is started
+	maxGuards  = 100                   // of a job: somebody does not want one
+)
+
+// startGuard starts the guard of the job, and another one when it has ended before us:
+// who kills first the guard and then this process shall leave nothing behind. Both at
+// once leave what ranks have started, but not the ranks.
+func (h *Host) startGuard() {
+	h.guards++
+	g, err := newGuard(h.job.File.JobID, h.ranks, h.cfg.GuardTimeout)
+	if err != nil {
+		h.cfg.Trace("what ranks start will outlive a SIGKILL of this process: %v", err)
+		return
+	}
+	h.guard = g
+	h.k.Children(g.process.Pid, func(unix.WaitStatus) { h.guardEnded() })
+}
+
+// guardEnded replaces a guard, unless its end was due.
+func (h *Host) guardEnded() {
+	if h.over || h.guards == maxGuards {
+		return
+	}
+	h.guard.dismiss()
+	h.guard = nil
+	h.cfg.Trace("the guard has ended: starting another one")
+	h.after(guardPause, h.startGuard)
+}
