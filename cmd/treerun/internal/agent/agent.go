@@ -1,9 +1,10 @@
-// Package agent is the far side of a job on several hosts: a process that the
-// launcher, or another agent, starts on a host. It speaks package wire on its
-// stdin and stdout, runs the ranks of its host as the launcher runs those of its
-// own, and passes frames on to and from the hosts below it in the tree. When it
-// loses the launcher, everything that it has started ends. Only cmd/treerun
-// imports it.
+// Package agent reaches the other hosts of a job. A Tree starts agents there and keeps the
+// connections to them: frames and streams go down to the hosts of a job and come up from
+// them. An agent is the far side: a process that the launcher, or another agent, starts on
+// a host. It speaks package wire on its stdin and stdout, runs the ranks of its host as the
+// launcher runs those of its own, and has a Tree of the hosts below it, so that many hosts
+// are reached as a tree. When it loses the launcher, everything that it has started ends.
+// Only the packages below cmd/treerun import it.
 package agent
 
 import (
@@ -26,14 +27,13 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
-	"github.com/treerun/treerun/cmd/treerun/internal/remote"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
 
 // Is tells whether the arguments after treerun's name make it an agent.
 func Is(args []string) bool {
-	return len(args) > 0 && len(args) <= 2 && args[0] == remote.Command && (len(args) == 1 || args[1] == remote.SumFlag)
+	return len(args) > 0 && len(args) <= 2 && args[0] == agentCommand && (len(args) == 1 || args[1] == sumFlag)
 }
 
 // Main is an agent, from its hello to its end. It returns the exit code.
@@ -154,7 +154,7 @@ type agent struct {
 	join   *wire.Join
 	reaper *host.Reaper
 	up     *wire.Conn // to the launcher, or the agent above
-	tree   *remote.Tree
+	tree   *Tree
 
 	program atomic.Pointer[program]   // once it has been found
 	host    atomic.Pointer[host.Host] // nil until the job comes
@@ -171,7 +171,7 @@ func newAgent(join *wire.Join, up *wire.Conn) (*agent, error) {
 		a.trace("%v", err)
 	}
 	var err error
-	a.tree, err = remote.New(remote.Config{
+	a.tree, err = New(Config{
 		Reaper: a.reaper, Join: *join, Emit: up.Send, Trace: a.trace,
 		Stream: func(f *wire.Frame, s net.Conn) { relay(up.Stream, f, s) },
 	})
@@ -219,7 +219,7 @@ func (a *agent) run() (int, error) {
 		<-a.tree.Gone()
 		close(done)
 	}()
-	beat := time.NewTicker(a.join.PeerTimeout / remote.Beats)
+	beat := time.NewTicker(a.join.PeerTimeout / beats)
 	defer beat.Stop()
 	for {
 		select {
@@ -235,7 +235,7 @@ func (a *agent) run() (int, error) {
 		case sig := <-a.node.signals():
 			a.report(&wire.Signal{Number: int(sig.(syscall.Signal))})
 		case <-beat.C:
-			if a.up.Beat() > remote.Beats {
+			if a.up.Beat() > beats {
 				return a.end(fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout))
 			}
 			if h := a.host.Load(); h != nil {

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
-	"github.com/treerun/treerun/cmd/treerun/internal/remote"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -169,7 +169,7 @@ func (s *supervisor) reach() error {
 	if r.PushProgram {
 		join.Path = ""
 	}
-	s.tree, err = remote.New(remote.Config{
+	s.tree, err = agent.New(agent.Config{
 		Reaper: s.reaper, Join: join, Emit: func(f *wire.Frame) { s.emit(f, nil) }, Stream: s.emit, Trace: j.Trace,
 		Open: r.Open,
 	})

@@ -6,9 +6,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
-	"github.com/treerun/treerun/cmd/treerun/internal/remote"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
 )
@@ -37,8 +37,8 @@ const (
 type supervisor struct {
 	job    *Job
 	reaper *host.Reaper
-	local  *host.Host   // nil where no rank is on this host
-	tree   *remote.Tree // nil where all are
+	local  *host.Host  // nil where no rank is on this host
+	tree   *agent.Tree // nil where all are
 	start  time.Time
 	hosts  []*hostState
 	ranks  []*rankState // by rank

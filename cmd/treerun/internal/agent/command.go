@@ -1,4 +1,4 @@
-package remote
+package agent
 
 import (
 	"crypto/rand"
@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// Command is the argument of treerun by which it becomes an agent; with SumFlag
+// agentCommand is the argument of treerun by which it becomes an agent; with sumFlag
 // behind it, it tells its checksum.
 const (
-	Command = "agent"
-	SumFlag = "--sum"
+	agentCommand = "agent"
+	sumFlag      = "--sum"
 )
 
 // hostMark stands for the host's name in a launch agent's command.
 const hostMark = "{host}"
 
 // runScript runs treerun where it is, or else from PATH.
-const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + Command
+const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + agentCommand
 
 // pushScript runs a treerun that comes on stdin, $1 bytes. Its file has lost its
 // name before the first byte comes, so that nothing can be left; $2 makes the name of
@@ -32,7 +32,7 @@ const runScript = `x=$0; test -x "$x" || x=treerun; exec "$x" ` + Command
 const pushScript = `test "$#" = 2 || { echo "` + joinsWords + `" >&2; exit 125; }; ` +
 	`umask 077; d=${TMPDIR:-/tmp}/treerun-$2; trap 'rm -rf "$d"' EXIT; trap 'exit 125' HUP INT TERM; ` +
 	`mkdir "$d" || exit 125; exec 3>"$d/x" 4<"$d/x"; rm -rf "$d"; trap - EXIT HUP INT TERM; ` +
-	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + Command + " " + SumFlag
+	`head -c "$1" >&3; exec 3>&-; chmod 700 /proc/self/fd/4 && exec /proc/self/fd/4 ` + agentCommand + " " + sumFlag
 
 // joinsWords is what pushScript says of a launch agent with which it cannot run.
 const joinsWords = "the launch agent joins the words of its command, which a shell then splits anew; " +
@@ -42,7 +42,7 @@ const joinsWords = "the launch agent joins the words of its command, which a she
 func (f *Tree) command(name string) ([]string, error) {
 	start := &f.cfg.Join.Start
 	// Words that no shell changes: a launch agent may pass them to one, as ssh does.
-	run := []string{start.Treerun, Command}
+	run := []string{start.Treerun, agentCommand}
 	if start.Push {
 		info, err := os.Stat(self)
 		if err != nil {

@@ -1,8 +1,4 @@
-// Package remote starts agents on other hosts and keeps the connections to them:
-// frames go down to the hosts of a job and come up from them. An agent does the
-// same with the hosts below it, so that many hosts are reached as a tree. It
-// knows nothing of ranks. Packages launch and agent import it.
-package remote
+package agent
 
 import (
 	"fmt"

@@ -1,4 +1,4 @@
-package remote
+package agent
 
 import (
 	"bufio"
@@ -19,12 +19,12 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// Beats is into how many parts the peer timeout is divided: one sign of life in
-// each, and Missed of them may be missing. So a host that is gone is known
+// beats is into how many parts the peer timeout is divided: one sign of life in
+// each, and maxMissed of them may be missing. So a host that is gone is known
 // before the ranks of other hosts give up waiting for its ranks.
 const (
-	Beats  = 8
-	Missed = 5
+	beats     = 8
+	maxMissed = 5
 )
 
 // agentConn is the connection to one agent and to those below it.
@@ -297,7 +297,7 @@ func (b *agentConn) note(f *wire.Frame) error {
 // beat gives the agent up when it is silent.
 func (b *agentConn) beat() {
 	timeout := b.f.cfg.Join.PeerTimeout
-	tick := time.NewTicker(timeout / Beats)
+	tick := time.NewTicker(timeout / beats)
 	defer tick.Stop()
 	for {
 		select {
@@ -305,8 +305,8 @@ func (b *agentConn) beat() {
 			return
 		case <-tick.C:
 		}
-		if b.conn.Beat() > Missed {
-			b.giveUp(fmt.Sprintf("nothing was heard of it for %v (--peer-timeout %v)", timeout*(Missed+1)/Beats, timeout))
+		if b.conn.Beat() > maxMissed {
+			b.giveUp(fmt.Sprintf("nothing was heard of it for %v (--peer-timeout %v)", timeout*(maxMissed+1)/beats, timeout))
 			return
 		}
 	}
