@@ -88,9 +88,9 @@ watched() {
 # note PART NP IMPL: the rows of $work/rows into the record. Wrong elements end all. What
 # is no time in microseconds is a figure: GB/s, milliseconds of a start, KiB of memory.
 note() {
-    local op bytes us wrong plan share unit=time_us
+    local op bytes us wrong share plan unit=time_us
     case $1 in membw | start | memory) unit=figure ;; esac
-    while read -r op bytes us wrong plan share; do
+    while read -r op bytes us wrong share plan; do
         [[ $wrong =~ ^(0|-|N/A)$ ]] || fail "$3 -np $2: $wrong wrong elements in $op of $bytes bytes"
         share=${share#-} plan=${plan#-}
         printf '{"part":"%s","who":"%s","collective":"%s","np":%s,"bytes":%s,"rep":%s,"%s":%s,"away":%s%s%s}\n' "$1" "$3" "$op" "$2" \

@@ -101,7 +101,7 @@ empty() {
 }
 
 # figures reads the JSON lines of treerun bench or the kit and prints
-# "collective bytes microseconds wrong plan share-of-limit", - for what is not there.
+# "collective bytes microseconds wrong share-of-limit plan", - for what is not there: the plan may be two words.
 figures() {
     awk '
         function get(key,   v) {
@@ -113,7 +113,7 @@ figures() {
         /"time_us"/ {
             op = get("collective")
             if (op == "-") op = get("op")
-            print op, get("bytes"), get("time_us"), get("wrong"), get("plan"), get("limit_share")
+            print op, get("bytes"), get("time_us"), get("wrong"), get("limit_share"), get("plan")
         }'
 }
 
