@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -160,7 +160,7 @@ func TestAllocWithoutHeap(t *testing.T) {
 			return fmt.Errorf("sum is %d, want 3", x[9999])
 		}
 		return Free(c, x)
-	}, func(c *comm.Config) { c.HeapBytes = 0 })
+	}, func(c *setup.Config) { c.HeapBytes = 0 })
 }
 
 // TestAllocWithSmallHeaps: the rank with the fewest addresses says how much everybody can have.
@@ -169,7 +169,7 @@ func TestAllocWithSmallHeaps(t *testing.T) {
 		job := newFakeJob(2)
 		for r, err := range job.run(t, func(w *fakeWorld) error {
 			c, err := New(t.Context(), w, WithTopoCache(""),
-				func(c *comm.Config) { c.Connect, c.HeapBytes = comm.Connect, heaps[w.Rank()] })
+				func(c *setup.Config) { c.Connect, c.HeapBytes = setup.Connect, heaps[w.Rank()] })
 			if err != nil {
 				return err
 			}

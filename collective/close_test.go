@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 )
 
 // A rank that is done closes while others still wait for a slow one. That is
@@ -63,7 +64,7 @@ func TestOneWayMismatch(t *testing.T) {
 						err := call(c, []float32{1})
 						time.Sleep(pause)
 						return err
-					}, func(c *comm.Config) { c.Settle = soon }) { // for ranks that get no core
+					}, func(c *setup.Config) { c.Settle = soon }) { // for ranks that get no core
 						if !errors.Is(err, ErrMismatch) {
 							t.Errorf("rank %d: %v, want ErrMismatch", r, err)
 						}
@@ -85,7 +86,7 @@ func TestCloseBeforeTheOthersCall(t *testing.T) {
 		}
 		<-sent
 		return nil
-	}, func(c *comm.Config) { c.Settle = soon })
+	}, func(c *setup.Config) { c.Settle = soon })
 	for r, err := range errs {
 		var re *RankError
 		if !errors.As(err, &re) || re.Rank != 1 || !errors.Is(err, ErrPeerClosed) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
@@ -72,7 +73,7 @@ func checkPieces[T Number](c *Comm, a *comm.Args, send, recv [][]T) *comm.Args {
 		switch {
 		case len(send[i]) != len(recv[i]):
 			a.Refuse(c.in, "slice %d of send has %d elements, of recv %d", i, len(send[i]), len(recv[i]))
-		case comm.OverlapOf(bytesOf(send[i]), bytesOf(recv[i])) == comm.Partial:
+		case setup.OverlapOf(bytesOf(send[i]), bytesOf(recv[i])) == setup.Partial:
 			a.Refuse(c.in, "slice %d of send and of recv overlap in part; use the same slice or two separate ones", i)
 		}
 		a.Count += len(recv[i])

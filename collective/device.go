@@ -6,7 +6,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -47,7 +47,7 @@ func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream,
 // BarrierDevice lets the stream go on when the streams of all ranks have come to
 // it: see SyncDevice.
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
-	k := setDevice[uint8](c, plan.Barrier, s, -1, 0, comm.Buffer{}, comm.Buffer{})
+	k := setDevice[uint8](c, plan.Barrier, s, -1, 0, device.Buffer{}, device.Buffer{})
 	barrierArgs(&k.Args)
 	return c.in.Enqueue(ctx, k)
 }

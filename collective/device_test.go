@@ -14,6 +14,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/rank"
@@ -159,7 +160,7 @@ func (t *collectiveTrial[T]) callOnDevice(ctx context.Context, s *cuda.Stream, s
 // deviceCases are the calls that run on devices, drawn.
 func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 	var all []testCase
-	for _, kind := range comm.DeviceKinds {
+	for _, kind := range device.Kinds {
 		for _, base := range variants(kind) {
 			for i, n := range counts {
 				for j, typed := range elementTypes {

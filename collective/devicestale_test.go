@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/device"
 )
 
 // TREERUN_STALE_TRIES is how often TestStaleMemory tries each of its ways, 3 times
@@ -245,7 +245,7 @@ func (k *staleTrial) inParts() error {
 		return err
 	}
 	for _, x := range []cuda.Slice[int32]{part, again, all.Slice(0, staleCount)} {
-		if _, lent, err := k.c.in.Devices.Find(comm.BufferOf("x", x)); lent != (x.Addr() == part.Addr()) || err != nil {
+		if _, lent, err := k.c.in.Devices.Find(device.BufferOf("x", x)); lent != (x.Addr() == part.Addr()) || err != nil {
 			return fmt.Errorf("%#x is read where it lies: %v, %w", uint64(x.Addr()), lent, err)
 		}
 		if err := k.sum(x); err != nil {

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
@@ -199,7 +199,7 @@ func TestPeerEndsDuringNew(t *testing.T) {
 	}
 	for r, err := range ranktest.New(ranktest.OneHost(2)...).Run(t, func(w *ranktest.World) error {
 		_, err := New(t.Context(), &fakeWorld{World: w}, WithGraph(topo.UniformGraph(2)),
-			func(c *comm.Config) { c.Connect = refuse })
+			func(c *setup.Config) { c.Connect = refuse })
 		return err
 	}) {
 		var re *RankError

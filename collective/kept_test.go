@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/topo"
 )
@@ -97,7 +97,7 @@ func TestKeptNetwork(t *testing.T) {
 	if again.Digest() != graph.Digest() || second.Network.At != first.Network.At-2*86400 {
 		t.Errorf("measured again:\n%v\nwas\n%v", again, graph)
 	}
-	third, _, err := keptJob(t, dir, hosts, map[string]string{"no-topo-cache": comm.Refresh})
+	third, _, err := keptJob(t, dir, hosts, map[string]string{"no-topo-cache": setup.Refresh})
 	if err != nil {
 		t.Fatal(err)
 	}

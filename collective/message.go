@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 )
 
@@ -39,7 +40,7 @@ func messageOf[T Number](buf []T, peer, tag int) engine.Message {
 // After an error the contents of recv are undefined.
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
 	const name = "SendRecv"
-	if comm.OverlapOf(bytesOf(send), bytesOf(recv)) != comm.Apart {
+	if setup.OverlapOf(bytesOf(send), bytesOf(recv)) != setup.Apart {
 		return c.in.MessageError(name, "send and recv overlap")
 	}
 	if to == c.in.Rank && from == c.in.Rank {

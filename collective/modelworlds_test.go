@@ -20,7 +20,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
@@ -50,7 +50,7 @@ var allModelRanks = []modelRanks{
 }
 
 func (m *modelRanks) options() []Option {
-	opts := []Option{WithTopoCache(""), WithGraph(ranktest.Graph(m.hosts)), func(c *comm.Config) {
+	opts := []Option{WithTopoCache(""), WithGraph(ranktest.Graph(m.hosts)), func(c *setup.Config) {
 		if m.cores > 0 {
 			c.Cores = m.cores
 		}
@@ -131,7 +131,7 @@ func (m *modelRanks) worlds() []World {
 	job, all := ranktest.New(m.hosts...), make([]World, len(m.hosts))
 	for r := range all {
 		all[r] = job.World(r)
-		if !comm.OneHost(m.hosts) {
+		if !setup.OneHost(m.hosts) {
 			all[r] = &ranktest.Hosted{World: job.World(r)} // with addresses
 		}
 	}

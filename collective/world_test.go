@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
@@ -69,7 +69,7 @@ func connectMem(_ context.Context, w World, purpose string, layout transport.Lay
 }
 
 // overMem connects ranks without a trial of what lending takes: here they always lend.
-func overMem(c *comm.Config) { c.Connect, c.HeapBytes, c.TryLending = connectMem, 2<<20, false }
+func overMem(c *setup.Config) { c.Connect, c.HeapBytes, c.TryLending = connectMem, 2<<20, false }
 
 // runRanks runs body as every rank of a job and returns their errors, by rank.
 // It fails the test when a rank is still running after a generous time.

@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -51,7 +52,7 @@ func TestTooLargeForAggregators(t *testing.T) {
 // By price such a tensor runs in another form, however good this one looks.
 func TestTooLargeIsNoChoice(t *testing.T) {
 	for elements, can := range map[int]bool{1 << 31: true, 1<<32 - 1<<20: true, 1 << 32: false, 1 << 34: false} {
-		s := &state{c: &comm.Inside{Comm: &comm.Comm{Size: 2}, Hosts: []int{0, 1}}, aggs: []int{0, 1},
+		s := &state{c: &comm.Inside{Comm: &comm.Comm{Setup: &setup.Setup{Size: 2}}, Hosts: []int{0, 1}}, aggs: []int{0, 1},
 			prices: make(map[int]float64)}
 		s.priceDense = func(bytes int) float64 { return float64(bytes) / 1e3 }
 		r := newReduction(allReduce, newConfig(nil), kernel.Float32, collective.Sum, elements)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -18,7 +19,7 @@ import (
 type pricing struct{ ranks, perHost, perCore int }
 
 func (p pricing) of(e estimate) [formEnd]time.Duration {
-	c := &comm.Inside{Comm: &comm.Comm{Size: p.ranks}, Share: float64(p.perCore), HeapBytes: 1 << 40}
+	c := &comm.Inside{Comm: &comm.Comm{Setup: &setup.Setup{Size: p.ranks}}, Share: float64(p.perCore), HeapBytes: 1 << 40}
 	for r := range p.ranks {
 		c.Hosts = append(c.Hosts, r/p.perHost)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 )
@@ -26,7 +27,7 @@ type Args struct {
 
 // Refuse makes a an argument error.
 func (a *Args) Refuse(c *Comm, format string, v ...any) {
-	a.Err = fmt.Errorf("collective: %s on rank %d: %w: %w", a.name(), c.Rank, ErrArgument, fmt.Errorf(format, v...))
+	a.Err = fmt.Errorf("collective: %s on rank %d: %w: %w", a.name(), c.Rank, setup.ErrArgument, fmt.Errorf(format, v...))
 }
 
 // name is the name of the function that makes the call.
@@ -70,7 +71,7 @@ func (a *Args) Parts(c *Comm, name string, whole, part int) *Args {
 
 // Separate refuses buffers that overlap in part.
 func (a *Args) Separate(c *Comm) *Args {
-	if a.Err == nil && OverlapOf(a.In, a.Out) == Partial {
+	if a.Err == nil && setup.OverlapOf(a.In, a.Out) == setup.Partial {
 		a.Refuse(c, "send and recv overlap in part; use the same slice or two separate ones")
 	}
 	return a
@@ -79,11 +80,11 @@ func (a *Args) Separate(c *Comm) *Args {
 // SeparateParts refuses a part of one rank that overlaps the whole message and
 // is not where the rank's part of it belongs.
 func (a *Args) SeparateParts(c *Comm, part, whole []byte) *Args {
-	if a.Err != nil || OverlapOf(part, whole) == Apart {
+	if a.Err != nil || setup.OverlapOf(part, whole) == setup.Apart {
 		return a
 	}
 	n := len(part)
-	if len(whole) != n*c.Size || OverlapOf(part, whole[c.Rank*n:(c.Rank+1)*n]) != inPlace {
+	if len(whole) != n*c.Size || setup.OverlapOf(part, whole[c.Rank*n:(c.Rank+1)*n]) != setup.InPlace {
 		a.Refuse(c, "send and recv overlap; in place, the short slice is part %d of the long one", c.Rank)
 	}
 	return a

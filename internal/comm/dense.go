@@ -6,6 +6,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -38,8 +39,8 @@ func (c *Comm) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, 
 	k := DeviceArgs{
 		Args:   Args{Kind: plan.AllReduce, Root: -1, Count: count, Work: kernel.Work{DType: t, Op: op}, device: true},
 		stream: s,
-		In:     Buffer{name: "send", device: s.Device(), addr: in, count: count, bytes: bytes},
-		Out:    Buffer{name: "recv", device: s.Device(), addr: out, count: count, bytes: bytes},
+		In:     device.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
+		Out:    device.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
 	}
 	return c.heldEnqueue(ctx, &k)
 }
@@ -48,8 +49,7 @@ func (c *Comm) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, 
 // which dev is this one's: all ranks call it together. An error is the caller's to return as
 // it is.
 func (c *Comm) DenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
-	k := DeviceArgs{Args: Args{Kind: plan.AllReduce, device: true}}
-	if err := c.haveDevices(ctx, &k, dev); err != nil {
+	if err := c.haveDevices(ctx, &Args{Kind: plan.AllReduce, device: true}, "a stream", dev); err != nil {
 		return 0, err
 	}
 	choice, err := c.Devices.Plans.Choose(plan.AllReduce, -1, int64(bytes))

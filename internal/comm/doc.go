@@ -1,7 +1,7 @@
-// Package comm is the inside of a communicator: how it is set up (ranks compare settings,
-// measure or read the graph, hear rank 0's plans, open links), the order of its calls, its
-// end and its parts, and its ranks' devices. Packages collective and collective/sparse are
-// the API around it. A *Comm is not for users; they have a *collective.Comm, of which Of
+// Package comm is the inside of a communicator: the order of its calls and messages, its end,
+// its parts, and what it does with its ranks' devices. What it stands on is made by package
+// setup, the devices are opened by package device. Packages collective and collective/sparse
+// are the API around it. A *Comm is not for users; they have a *collective.Comm, of which Of
 // returns the inside.
 package comm
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
@@ -17,7 +18,7 @@ import (
 )
 
 // Split is Comm.Split of package collective.
-func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm, error) {
+func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) (*Comm, error) {
 	mine, gathered := make([]byte, 16), make([]byte, 16*c.Size)
 	binary.LittleEndian.PutUint64(mine, uint64(color))
 	binary.LittleEndian.PutUint64(mine[8:], uint64(key))
@@ -32,8 +33,8 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	if color < 0 {
 		return nil, nil
 	}
-	if c.Plans.messages < 0 {
-		return nil, c.MessageError("Split", "it is for %s", c.Plans.noMessages())
+	if c.Plans.Messages < 0 {
+		return nil, c.MessageError("Split", "it is for %s", c.Plans.NoMessages())
 	}
 	g := &group{Parent: c, id: fmt.Sprintf("%s-%d.%d", c.World.JobID(), c.splits, color)}
 	for r := range c.Size {
@@ -43,24 +44,24 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	}
 	slices.SortStableFunc(g.members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
 	g.rank = slices.Index(g.members, c.Rank)
-	inherited := []Option{func(cfg *Config) {
-		cfg.Connect, cfg.HeapBytes = c.connect, c.Plans.HeapBytes
-		cfg.Stall, cfg.StallTimeout = c.stall, c.stallTimeout
-		cfg.splitName = fmt.Sprintf("%s/split#%d", c.Name, c.splits)
+	inherited := []setup.Option{func(cfg *setup.Config) {
+		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
+		cfg.Stall, cfg.StallTimeout = c.Config.Stall, c.Config.StallTimeout
+		cfg.SplitName = fmt.Sprintf("%s/split#%d", c.Name, c.splits)
 	}}
 	if sub := c.Graph.Among(g.members); sub.Validate() == nil {
-		inherited = append(inherited, func(cfg *Config) { cfg.Graph = sub })
+		inherited = append(inherited, func(cfg *setup.Config) { cfg.Graph = sub })
 	}
-	if c.deviceGraph != nil {
-		if sub := c.deviceGraph.Among(g.members); sub.Validate() == nil {
-			inherited = append(inherited, func(cfg *Config) { cfg.DeviceGraph = sub })
+	if c.Config.DeviceGraph != nil {
+		if sub := c.Config.DeviceGraph.Among(g.members); sub.Validate() == nil {
+			inherited = append(inherited, func(cfg *setup.Config) { cfg.DeviceGraph = sub })
 		}
 	}
 	sub, err := New(ctx, g, append(inherited, opts...)...)
-	if e := (*RankError)(nil); err != nil && c.err != nil {
-		return nil, &RankError{Rank: c.err.Rank, Op: "Split", Err: c.err.Err}
+	if e := (*setup.RankError)(nil); err != nil && c.err != nil {
+		return nil, &setup.RankError{Rank: c.err.Rank, Op: "Split", Err: c.err.Err}
 	} else if errors.As(err, &e) && e.Rank >= 0 { // known by its number in g
-		return nil, &RankError{Rank: g.members[e.Rank], Op: "Split", Err: e.Err}
+		return nil, &setup.RankError{Rank: g.members[e.Rank], Op: "Split", Err: e.Err}
 	}
 	return sub, err
 }
@@ -73,8 +74,8 @@ type group struct {
 	id      string
 }
 
-func (g *group) Above() World            { return g.Parent.World }
-func (g *group) inAbove(r int) int       { return g.members[r] }
+func (g *group) Above() setup.World      { return g.Parent.World }
+func (g *group) InAbove(r int) int       { return g.members[r] }
 func (g *group) Rank() int               { return g.rank }
 func (g *group) Size() int               { return len(g.members) }
 func (g *group) HostOf(r int) int        { return g.Parent.World.HostOf(g.members[r]) }
@@ -83,7 +84,7 @@ func (g *group) JobID() string           { return g.id }
 
 // Setting returns the job's setting. A plan is for all ranks of the job.
 func (g *group) Setting(name string) string {
-	if name == settingPlan {
+	if name == setup.SettingPlan {
 		return ""
 	}
 	return g.Parent.World.Setting(name)
@@ -93,14 +94,14 @@ func (g *group) DeriveKey(purpose string) []byte {
 }
 
 func (g *group) Epoch() int {
-	if n, ok := g.Parent.World.(Networked); ok {
+	if n, ok := g.Parent.World.(setup.Networked); ok {
 		return n.Epoch()
 	}
 	return 0
 }
 
 func (g *group) ListenAddrs() []netip.Addr {
-	if n, ok := g.Parent.World.(Networked); ok {
+	if n, ok := g.Parent.World.(setup.Networked); ok {
 		return n.ListenAddrs()
 	}
 	return nil
@@ -108,7 +109,7 @@ func (g *group) ListenAddrs() []netip.Addr {
 
 // HostName returns the name of a rank's host, for people.
 func (g *group) HostName(r int) string {
-	if n, ok := g.Parent.World.(Networked); ok {
+	if n, ok := g.Parent.World.(setup.Networked); ok {
 		return n.HostName(g.members[r])
 	}
 	return ""

@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/collective/planner"
-	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -21,24 +20,14 @@ import (
 // them. One goroutine at a time may make a call on it; a second one gets
 // ErrBusy.
 type Comm struct {
-	Rank, Size int
-	Name       string
-	World      World
-	Graph      *topo.Graph
-	Between    *Between // nil on one host
-	Endpoint   transport.Endpoint
-	Engine     *engine.Engine
-	Plans      *plans
-	planning   planner.Options
-	waiter     engine.Waiter
+	*setup.Setup
 
 	Busy     atomic.Bool
 	Seq      uint64                // of the latest call
 	Calls    [InFlight]engine.Call // the latest, by number
 	messages engine.Pool
-	err      *RankError
+	err      *setup.RankError
 	splits   int // so far
-	connect  connector
 
 	inside     *Inside // of Of
 	insideOnce sync.Once
@@ -46,15 +35,10 @@ type Comm struct {
 	Sides      []*extraLinks  // of OpenLinks
 	leaving    []func() error // of OnClose
 
-	Devices     *devices       // nil until the first device call
-	deviceGraph *topo.Graph    // of WithDeviceGraph
-	devicePeers *peers.Options // how devices are measured; nil: not at all
+	Devices *device.Session // nil until the first device call
 
-	stall, stallTimeout time.Duration // of the options, for Split
-
-	settle  time.Duration // how long Close waits for ranks that have not entered this one's last call
-	once    sync.Once     // Close
-	closing atomic.Bool   // Close has begun: no call begins any more
+	once    sync.Once   // Close
+	closing atomic.Bool // Close has begun: no call begins any more
 	watch   sync.WaitGroup
 	closed  chan struct{}
 }
@@ -80,7 +64,7 @@ func (c *Comm) close() error {
 	// busy stays set: no call begins any more.
 	select {
 	case <-c.World.Failed(): // the World knows the cause best
-		abortOnFailure(c.World, c.Endpoint, nil)
+		setup.AbortOnFailure(c.World, c.Endpoint, nil)
 	default:
 	}
 	if !c.Engine.Idle() {
@@ -88,21 +72,21 @@ func (c *Comm) close() error {
 			Text: engine.FaultClosed + fmt.Sprintf(
 				"rank %d closed its communicator with calls under way; Wait for every Request before Close", c.Rank)})
 	}
-	c.Devices.finish()
-	fault, failed := c.Engine.Settle(c.settle)
-	gone := c.Devices.close()
+	c.Devices.Finish()
+	fault, failed := c.Engine.Settle(c.Config.Settle)
+	gone := c.Devices.Close()
 	for _, f := range c.leaving {
 		gone = errors.Join(gone, f())
 	}
 	close(c.closed)
 	gone = errors.Join(gone, c.closeSides())
 	c.watch.Wait()
-	c.waiter.Watch.Close()
+	c.Waiter.Watch.Close()
 	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
 	}
 	if failed && c.err == nil {
-		c.err = &RankError{Rank: fault.Rank, Op: "Close", Err: errorOf(fault)}
+		c.err = &setup.RankError{Rank: fault.Rank, Op: "Close", Err: setup.ErrorOf(fault)}
 		return c.err
 	}
 	return nil
@@ -136,7 +120,7 @@ func (c *Comm) Claim(call string) error {
 	}
 	if c.err != nil {
 		c.End()
-		return &RankError{Rank: c.err.Rank, Op: call, Err: c.err.Err}
+		return &setup.RankError{Rank: c.err.Rank, Op: call, Err: c.err.Err}
 	}
 	return nil
 }
@@ -146,9 +130,9 @@ func (c *Comm) End() { c.Busy.Store(false) }
 
 // busyError says why the communicator cannot be claimed.
 func (c *Comm) busyError(call string) error {
-	err := ErrBusy
+	err := setup.ErrBusy
 	if c.closing.Load() {
-		err = ErrClosed
+		err = setup.ErrClosed
 	}
 	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
 }
@@ -178,7 +162,7 @@ func (c *Comm) undefined(seq uint64) string {
 	switch {
 	case len(out) == 0, call.Header.Op == engine.Splits: // no slices of the caller's
 		return ""
-	case OverlapOf(in, out) != Apart:
+	case setup.OverlapOf(in, out) != setup.Apart:
 		return "contents of send and recv are undefined"
 	}
 	return "contents of recv are undefined"
@@ -191,11 +175,18 @@ func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Hea
 
 func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {
 	c.Engine.CancelReceives()
-	err := errorOf(f)
-	if errors.Is(err, ErrCanceled) && ctx.Err() != nil {
+	err := setup.ErrorOf(f)
+	if errors.Is(err, setup.ErrCanceled) && ctx.Err() != nil {
 		err = &givenUp{err, ctx.Err()}
 	}
-	c.err = &RankError{Rank: f.Rank, Op: during, Err: err, Hint: hint}
+	c.err = &setup.RankError{Rank: f.Rank, Op: during, Err: err, Hint: hint}
 	c.abort(f)
 	return c.err
 }
+
+// givenUp is the error of the rank whose context has ended: it is of two kinds,
+// and its text, which is that of all ranks, names the end of the context.
+type givenUp struct{ fault, cause error }
+
+func (e *givenUp) Error() string   { return e.fault.Error() }
+func (e *givenUp) Unwrap() []error { return []error{e.fault, e.cause} }

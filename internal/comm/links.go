@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"
@@ -51,7 +52,7 @@ func Of(h interface{ comm() *Comm }) *Inside {
 		ranks := c.boxRanks()
 		cores := c.Plans.Machine().Cores
 		c.inside = &Inside{
-			Comm: c, Hosts: hostsOf(c.World), Cores: cores,
+			Comm: c, Hosts: setup.HostsOf(c.World), Cores: cores,
 			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
 			Waiter: c.exchangeWaiter(ranks[c.Rank]), Verbose: c.World.Setting("verbose") != "",
 			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
@@ -64,7 +65,7 @@ func Of(h interface{ comm() *Comm }) *Inside {
 func (c *Comm) boxRanks() []int {
 	boxes := c.Plans.Machine().Boxes
 	if len(boxes) != c.Size {
-		boxes = hostsOf(c.World)
+		boxes = setup.HostsOf(c.World)
 	}
 	count := make(map[int]int)
 	for _, b := range boxes {
@@ -81,8 +82,8 @@ func (c *Comm) boxRanks() []int {
 // poll of them is many system calls where ranks are on several hosts; where these are
 // namespaces of one machine, which share its cores, ranks sleep soon.
 func (c *Comm) exchangeWaiter(ranks int) engine.Waiter {
-	w := c.waiter
-	if !OneHost(hostsOf(c.World)) && ranks > c.Plans.Machine().Cores {
+	w := c.Waiter
+	if !setup.OneHost(setup.HostsOf(c.World)) && ranks > c.Plans.Machine().Cores {
 		w.Spins, w.Yields, w.Backoff = 1, exchangeYields, exchangeBackoff
 	}
 	return w
@@ -107,7 +108,7 @@ func (c *Comm) Gather(ctx context.Context, during string, mine, all []byte) erro
 // failedDuring returns the failure of c, which this rank met in a call: it is that call's
 // whichever part of it met it.
 func (c *Comm) failedDuring(during string) error {
-	c.err = &RankError{Rank: c.err.Rank, Op: during, Err: c.err.Err, Hint: c.err.Hint}
+	c.err = &setup.RankError{Rank: c.err.Rank, Op: during, Err: c.err.Err, Hint: c.err.Hint}
 	return c.err
 }
 
@@ -129,7 +130,7 @@ func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error 
 func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
 	error) {
 	return c.openLinks(ctx, during, func(within context.Context) (transport.Endpoint, error) {
-		return c.connect(within, newInner(c, openExchange), purpose, layout)
+		return c.Config.Connect(within, newInner(c, openExchange), purpose, layout)
 	})
 }
 
@@ -154,7 +155,7 @@ func (c *Comm) TryLinks(ctx context.Context, during, purpose string, layout tran
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go c.cancelOnFault(within, cancel)
-	ep, why = c.connect(within, newInner(c, openExchange), purpose, layout)
+	ep, why = c.Config.Connect(within, newInner(c, openExchange), purpose, layout)
 	_, lost := c.World.Failure()
 	if _, failed := c.Endpoint.Aborted(); why != nil && (failed || lost != nil || ctx.Err() != nil) {
 		return nil, nil, c.notOpened(ctx, during, "opening links", why)
@@ -188,7 +189,7 @@ func (c *Comm) besides(ep transport.Endpoint) {
 	if fault, failed := c.Endpoint.Aborted(); failed {
 		ep.Abort(fault)
 	}
-	s.watch.Go(func() { abortOnFailure(c.World, ep, s.over) })
+	s.watch.Go(func() { setup.AbortOnFailure(c.World, ep, s.over) })
 }
 
 // extraLinks are links that openLinks has opened.
@@ -244,7 +245,7 @@ func (c *Comm) cancelOnFault(ctx context.Context, cancel func()) {
 		case <-ctx.Done():
 			return
 		case <-c.World.Failed():
-			abortOnFailure(c.World, c.Endpoint, nil) // the cause, before a part of the opening says that it was cancelled
+			setup.AbortOnFailure(c.World, c.Endpoint, nil) // the cause, before a part of the opening says that it was cancelled
 			cancel()
 		case <-tick.C:
 			if _, failed := c.Endpoint.Aborted(); failed {
@@ -298,10 +299,10 @@ func (c *Comm) closeSides() (err error) {
 // FaultDevice makes an error of this rank's device the fault of all links of c,
 // and returns the first fault.
 func (c *Comm) FaultDevice(ctx context.Context, during string, cause error) error {
-	text := fmt.Sprintf("%srank %d in %s: %v", faultDevice, c.Rank, during, cause)
+	text := fmt.Sprintf("%srank %d in %s: %v", setup.FaultDevice, c.Rank, during, cause)
 	err := c.Fault(ctx, transport.Fault{Rank: c.Rank, Text: text}, during)
-	if c.err.Rank == c.Rank && errors.Is(err, ErrDevice) {
-		c.err.Err = &deviceError{text: c.err.Err.Error(), cause: cause}
+	if c.err.Rank == c.Rank && errors.Is(err, setup.ErrDevice) {
+		c.err.Err = &setup.DeviceError{Text: c.err.Err.Error(), Cause: cause}
 	}
 	return err
 }

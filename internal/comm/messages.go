@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -46,7 +47,7 @@ type starter = func(*engine.Message) error
 
 // MessageError is an ErrArgument of a call of messages.
 func (c *Comm) MessageError(call, format string, v ...any) error {
-	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, c.Rank, ErrArgument, fmt.Sprintf(format, v...))
+	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, c.Rank, setup.ErrArgument, fmt.Sprintf(format, v...))
 }
 
 // checkMessage refuses a message that this communicator cannot carry.
@@ -56,8 +57,8 @@ func (c *Comm) checkMessage(call string, peer, tag int) error {
 		return c.MessageError(call, "rank %d of %d", peer, c.Size)
 	case peer == c.Rank:
 		return c.MessageError(call, "rank %d is this one", peer)
-	case c.Plans.messages < 0:
-		return c.MessageError(call, "messages are for %s", c.Plans.noMessages())
+	case c.Plans.Messages < 0:
+		return c.MessageError(call, "messages are for %s", c.Plans.NoMessages())
 	}
 	return c.CheckTag(call, tag)
 }
@@ -170,7 +171,7 @@ func (m Message) resume(call string) (done bool, err error) {
 }
 
 func (c *Comm) waitMessage(ctx context.Context, p *engine.Message) error {
-	if fault, failed := c.Engine.WaitMessage(ctx, p, &c.waiter); failed {
+	if fault, failed := c.Engine.WaitMessage(ctx, p, &c.Waiter); failed {
 		return c.failMessage(ctx, fault, p)
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
@@ -76,14 +77,15 @@ func (c *Comm) resume(seq uint64) (done bool, err error) {
 	}
 	if c.err != nil {
 		c.End()
-		return false, &RankError{Rank: c.err.Rank, Op: engine.Describe(call.Header), Err: c.err.Err, Hint: c.undefined(seq)}
+		return false, &setup.RankError{Rank: c.err.Rank, Op: engine.Describe(call.Header), Err: c.err.Err,
+			Hint: c.undefined(seq)}
 	}
 	return false, nil
 }
 
 // Wait waits for a call under way. The communicator is claimed.
 func (c *Comm) Wait(ctx context.Context, seq uint64) error {
-	return c.waitAs(ctx, seq, &c.waiter)
+	return c.waitAs(ctx, seq, &c.Waiter)
 }
 
 // waitAs is wait in another way.
@@ -177,7 +179,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if a.Kind.HasParts() {
 		bytes *= c.Size
 	}
-	pr, served, err := c.Plans.program(a.Kind, a.Root, bytes)
+	pr, served, err := c.Plans.Program(a.Kind, a.Root, bytes)
 	if err != nil { // the others wait for this rank
 		c.Endpoint.Abort(transport.Fault{Rank: c.Rank, Text: engine.FaultLink + err.Error()})
 		fault, _ := c.Endpoint.Aborted()

@@ -30,8 +30,10 @@
 // drain; what they compute is void. Whoever has waited for a stream must ask Err
 // before it uses a result: the word is set before anything void is passed on.
 //
-// The package knows bytes, not types. It does not choose plans, exchange handles
-// or compare calls of ranks that share a segment; package collective does, and is
-// the only importer. Calls of ranks with a relayed link are compared by what
-// travels with every chunk.
+// # Session
+//
+// A Session opens the devices of all ranks of a communicator, together and step by step: who
+// reads whose memory, the plans that rank 0 chooses, staging memory, links. It then watches
+// the calls under way, compares those of ranks that share a segment, and gives all back at the
+// end. Calls of ranks with a relayed link are compared by what travels with every chunk.
 package device

@@ -1,4 +1,4 @@
-package comm
+package device
 
 import (
 	"context"
@@ -6,37 +6,22 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/treerun/treerun/internal/comm/setup"
+
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
-// SyncDevice is Comm.SyncDevice of package collective.
-func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
-	const call = "SyncDevice"
-	if s == nil {
-		return fmt.Errorf("collective: %s on rank %d: %w: no stream", call, c.Rank, ErrArgument)
-	}
-	if err := s.Check(); err != nil {
-		return fmt.Errorf("collective: %s on rank %d: %w: %w", call, c.Rank, ErrArgument, err)
-	}
-	if err := c.Claim(call); err != nil {
-		return err
-	}
-	defer c.End()
-	d := c.Devices
-	if d == nil {
-		if err := s.Synchronize(ctx); err != nil {
-			return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
-		}
-		return nil
-	}
-	during := call
+// Sync waits until the work of s is done, and returns what it waited for and the stream's own error.
+// Where that or a call has failed, the communicator has, too.
+func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during string, err error) {
+	c := d.c
+	during = call
 	if h, _, any := d.oldest(); any {
 		during = engine.Describe(h)
 	}
-	err := s.Synchronize(ctx)
+	err = s.Synchronize(ctx)
 	if err == nil {
 		err = d.group.Err()
 	}
@@ -48,7 +33,7 @@ func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		c.abort(transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.Rank,
+		c.Abort(transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.Rank,
 			during, ctx.Err())})
 		d.group.Abort(err)
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMax)
@@ -57,33 +42,15 @@ func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 	default:
 		d.groupFailed(err)
 	}
-	if fault, failed := c.Endpoint.Aborted(); failed {
-		return c.deviceFault(ctx, fault, during)
-	}
-	return err
+	return during, err
 }
 
 // drainMax is how long streams may take to come to their end after a failure.
 const drainMax = 5 * time.Second
 
-// deviceFault is failDuring for device calls: on the rank at fault the error wraps
-// what its device said.
-func (c *Comm) deviceFault(ctx context.Context, f transport.Fault, during string) error {
-	err := c.failDuring(ctx, f, during, undefinedAnyhow)
-	if d := c.Devices; d != nil && f.Rank == c.Rank && errors.Is(err, ErrDevice) {
-		d.mu.Lock()
-		cause := d.cause
-		d.mu.Unlock()
-		if cause != nil {
-			c.err.Err = &deviceError{text: c.err.Err.Error(), cause: cause}
-		}
-	}
-	return err
-}
-
-// finish makes calls that are still under way a fault of the communicator, which
+// Finish makes calls that are still under way a fault of the communicator, which
 // this rank closes. d may be nil.
-func (d *devices) finish() {
+func (d *Session) Finish() {
 	if d == nil {
 		return
 	}
@@ -93,15 +60,15 @@ func (d *devices) finish() {
 		if err != nil {
 			d.broken(engine.Describe(h), err)
 		} else {
-			c.abort(transport.Fault{Rank: c.Rank,
+			c.Abort(transport.Fault{Rank: c.Rank,
 				Text: fmt.Sprintf("%srank %d closed its communicator during %s; call SyncDevice before Close",
 					engine.FaultClosed, c.Rank, engine.Describe(h))})
 		}
 	}
 }
 
-// close ends the device side. Nobody else uses d any more, which may be nil.
-func (d *devices) close() error {
+// Close ends the device side. Nobody else uses d any more, which may be nil.
+func (d *Session) Close() error {
 	if d == nil {
 		return nil
 	}
@@ -113,10 +80,10 @@ func (d *devices) close() error {
 
 // release gives back all that d has, step by step with the other ranks: nobody's
 // memory goes while another device may read it.
-func (d *devices) release() error {
+func (d *Session) release() error {
 	var errs []error
 	if d.block != nil && d.block.Mem != nil {
-		d.block.Stage(d.mine).Store(device.StageLeaving)
+		d.block.Stage(d.mine).Store(StageLeaving)
 	}
 	if d.group != nil {
 		errs = append(errs, d.group.Close())
@@ -133,11 +100,11 @@ func (d *devices) release() error {
 	for _, m := range d.maps {
 		errs = append(errs, m.Close())
 	}
-	if d.leave(device.StageUnmapped) && d.staging.Len() > 0 {
+	if d.leave(StageUnmapped) && d.staging.Len() > 0 {
 		errs = append(errs, d.staging.Free())
 	}
 	errs = append(errs, d.block.Detach())
-	d.leave(device.StageLeft)
+	d.leave(StageLeft)
 	errs = append(errs, d.block.Free())
 	if d.kernels != nil {
 		errs = append(errs, d.kernels.Close())
@@ -153,7 +120,7 @@ const leaveMax = time.Second
 // leave says that this rank has come to a stage, and waits for the others of its
 // host to come there, or for those that are left after a failure. It reports
 // whether they did.
-func (d *devices) leave(stage uint32) bool {
+func (d *Session) leave(stage uint32) bool {
 	if d.block == nil || d.block.Mem == nil {
 		return true
 	}
@@ -162,7 +129,7 @@ func (d *devices) leave(stage uint32) bool {
 	limit, gone := leaveMax, -1
 	if failed {
 		limit /= 4 // further ranks may be gone
-		if errors.Is(errorOf(fault), ErrRankLost) {
+		if errors.Is(setup.ErrorOf(fault), setup.ErrRankLost) {
 			gone = fault.Rank
 		}
 	}

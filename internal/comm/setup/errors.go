@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"errors"
@@ -93,13 +93,6 @@ type faultError struct {
 func (e *faultError) Error() string { return e.text }
 func (e *faultError) Unwrap() error { return e.kind }
 
-// givenUp is the error of the rank whose context has ended: it is of two kinds,
-// and its text, which is that of all ranks, names the end of the context.
-type givenUp struct{ fault, cause error }
-
-func (e *givenUp) Error() string   { return e.fault.Error() }
-func (e *givenUp) Unwrap() []error { return []error{e.fault, e.cause} }
-
 var faultKinds = []struct {
 	prefix string
 	kind   error
@@ -111,13 +104,14 @@ var faultKinds = []struct {
 	{engine.FaultLink, ErrLink},
 	{engine.FaultAborted, ErrAborted},
 	{engine.FaultStalled, ErrStalled},
-	{faultDevice, ErrDevice},
+	{FaultDevice, ErrDevice},
 }
 
 // faultDevice begins the text of a fault of a device.
-const faultDevice = "device: "
+const FaultDevice = "device: "
 
-func errorOf(f transport.Fault) error {
+// ErrorOf returns a fault as an error: its kind, one of the errors above, and its text.
+func ErrorOf(f transport.Fault) error {
 	for _, k := range faultKinds {
 		if text, ok := strings.CutPrefix(f.Text, k.prefix); ok {
 			return &faultError{kind: k.kind, text: text}
@@ -125,4 +119,22 @@ func errorOf(f transport.Fault) error {
 	}
 	// The transport's own words: a peer's connection ended.
 	return &faultError{kind: ErrRankLost, text: f.Text}
+}
+
+// DeviceError is what a device did not do. On the rank whose device it is it wraps
+// the error of package cuda.
+type DeviceError struct {
+	Text  string
+	Cause error // nil on other ranks
+}
+
+// Error says what the device did not do.
+func (e *DeviceError) Error() string { return e.Text }
+
+// Unwrap returns ErrDevice and the cause.
+func (e *DeviceError) Unwrap() []error {
+	if e.Cause == nil {
+		return []error{ErrDevice}
+	}
+	return []error{ErrDevice, e.Cause}
 }

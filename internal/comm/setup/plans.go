@@ -1,6 +1,7 @@
-package comm
+package setup
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -18,12 +19,12 @@ import (
 )
 
 // plans is a communicator's Planner and the links that its plans travel on.
-type plans struct {
+type Plans struct {
 	*planner.Planner
 	rank, size int
 	HeapBytes  int // per rank
 	lanes      []transport.Link
-	messages   int // the lane of messages between ranks, -1 without one
+	Messages   int // the lane of messages between ranks, -1 without one
 	engine     *engine.Engine
 }
 
@@ -32,11 +33,11 @@ var firstKinds = []plan.Kind{plan.AllReduce, plan.Barrier}
 
 // newPlans makes the plans of a rank. With a decision it follows that, without one it
 // decides, for the given kinds.
-func newPlans(g *topo.Graph, rank int, cfg *Config, d *planner.Decision, kinds []plan.Kind) (*plans, *planner.Decision,
-	error) {
-	p := &plans{rank: rank, size: g.Ranks, HeapBytes: cfg.HeapBytes, messages: -1}
+func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options, d *planner.Decision,
+	kinds []plan.Kind) (*Plans, *planner.Decision, error) {
+	p := &Plans{rank: rank, size: g.Ranks, Messages: -1}
 	var err error
-	if p.Planner, err = planner.New(g, cfg.machine(), cfg.Planning); err != nil {
+	if p.Planner, err = planner.New(g, m, o); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrArgument, err)
 	}
 	if d != nil {
@@ -56,22 +57,19 @@ func (c *Config) machine() planner.Machine {
 	if c.Graph == nil {
 		m.Boxes = c.boxes
 	}
-	if c.devices != nil {
-		m = planner.Machine{Device: true, StagingBytes: c.devices.stagingBytes, Slots: c.Slots, SlotBytes: c.SlotBytes}
-	}
 	return m
 }
 
 // open lays out the links of all plans, and those of messages.
-func (p *plans) open() error {
+func (p *Plans) open() error {
 	links, err := p.Links()
 	if err != nil {
 		return err
 	}
 	if p.HasPairs() {
-		p.messages = 1
+		p.Messages = 1
 		for _, k := range links {
-			p.messages = max(p.messages, k.Lane+1)
+			p.Messages = max(p.Messages, k.Lane+1)
 		}
 	}
 	for a := range p.size { // as transports sort them, which need not sort again
@@ -79,8 +77,8 @@ func (p *plans) open() error {
 			for ; len(links) > 0 && links[0].Src == a && links[0].Dst == b; links = links[1:] {
 				p.lanes = append(p.lanes, transport.Link(links[0]))
 			}
-			if a != b && p.messages >= 0 {
-				p.lanes = append(p.lanes, transport.Link{Lane: p.messages, Src: a, Dst: b})
+			if a != b && p.Messages >= 0 {
+				p.lanes = append(p.lanes, transport.Link{Lane: p.Messages, Src: a, Dst: b})
 			}
 		}
 	}
@@ -88,19 +86,19 @@ func (p *plans) open() error {
 }
 
 // layout returns the links of all lanes.
-func (p *plans) layout() transport.Layout {
+func (p *Plans) layout() transport.Layout {
 	slots, bytes := p.Slots()
 	return transport.Layout{Size: p.size, Slots: slots, SlotBytes: bytes, HeapBytes: p.HeapBytes, Links: p.lanes}
 }
 
 // noMessages says why there are no messages between ranks.
-func (p *plans) noMessages() string {
+func (p *Plans) NoMessages() string {
 	return fmt.Sprintf("up to %d ranks, not for %d", planner.PairRanks, p.size)
 }
 
 // program returns the program for a call of so many bytes, and the plan that it is of. Rank 0
 // proves the plan: the other ranks run the same one, or the digests of their calls differ.
-func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
+func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
 	s, err := p.Serve(kind, root, int64(bytes))
 	if err != nil {
 		return nil, nil, err
@@ -121,8 +119,8 @@ func (p *plans) program(kind plan.Kind, root, bytes int) (*engine.Program, *plan
 	return pr, s, nil
 }
 
-// table says, for people, which algorithm runs a kind from which size on.
-func (p *plans) table(kind plan.Kind) string {
+// Summary says, for people, which algorithm runs a kind from which size on.
+func (p *Plans) Summary(kind plan.Kind) string {
 	list, err := p.Table(kind)
 	if err != nil {
 		return err.Error()
@@ -158,36 +156,37 @@ type verdict struct {
 	Decision planner.Decision
 }
 
-// plan lets rank 0 plan and gives all ranks the outcome.
-func (s *setup) plan(g *topo.Graph, kinds []plan.Kind) (*plans, error) {
-	if s.W.Rank() != 0 {
-		all, err := exchange(s.ctx, s.W, verdict{})
+// PlanTogether lets rank 0 of w plan and gives all ranks the outcome.
+func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
+	kinds []plan.Kind) (*Plans, error) {
+	if w.Rank() != 0 {
+		all, err := Exchange(ctx, w, verdict{})
 		if err != nil {
 			return nil, fmt.Errorf("hearing of rank 0's trees: %w", err)
 		}
 		if all[0].Error != "" {
 			return nil, fmt.Errorf("rank 0: %s", all[0].Error)
 		}
-		p, _, err := newPlans(g, s.W.Rank(), s.Cfg, &all[0].Decision, kinds)
+		p, _, err := newPlans(g, w.Rank(), m, o, &all[0].Decision, kinds)
 		if err != nil {
 			return nil, fmt.Errorf("rank 0's decision: %w", err)
 		}
 		return p, nil
 	}
-	p, d, failed := newPlans(g, 0, s.Cfg, nil, kinds)
+	p, d, failed := newPlans(g, 0, m, o, nil, kinds)
 	v := verdict{}
 	if failed != nil {
 		v.Error = failed.Error()
 	} else {
 		v.Decision = *d
 	}
-	_, err := exchange(s.ctx, s.W, v)
+	_, err := Exchange(ctx, w, v)
 	return p, errors.Join(failed, err)
 }
 
 // Explain says, for people, which plan runs from which size on, what each is priced at,
 // and how far the best rate is from what the links allow.
-func (p *plans) Explain() string {
+func (p *Plans) Explain() string {
 	var b strings.Builder
 	slots, slotBytes := p.Slots()
 	fmt.Fprintf(&b, "treerun: %d ranks, %d links of %d slots of %d bytes: %.1f MiB per rank\n",
@@ -195,7 +194,7 @@ func (p *plans) Explain() string {
 	if p.size == 1 {
 		return b.String()
 	}
-	fmt.Fprintf(&b, "AllReduce: %s\n", p.table(plan.AllReduce))
+	fmt.Fprintf(&b, "AllReduce: %s\n", p.Summary(plan.AllReduce))
 	var last *planner.Choice
 	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
 		c, err := p.Choose(plan.AllReduce, -1, bytes)
@@ -215,7 +214,7 @@ func (p *plans) Explain() string {
 
 // certificate compares the rate of the plan for large messages, as far as the links go,
 // with the most that any plan could reach on them.
-func (p *plans) certificate(kind plan.Kind, last *planner.Choice) string {
+func (p *Plans) certificate(kind plan.Kind, last *planner.Choice) string {
 	if kind != plan.AllReduce || last == nil {
 		var err error
 		if last, err = p.Choose(kind, 0, 16<<20); err != nil {
@@ -233,31 +232,4 @@ func (p *plans) certificate(kind plan.Kind, last *planner.Choice) string {
 			100*bound.Ratio(rate))
 	}
 	return text + ": " + bound.Words + "\n"
-}
-
-// Choose returns the plan that a call takes, and its digest.
-func (c *Comm) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string, error) {
-	choice, err := c.Plans.Choose(kind, root, int64(bytes))
-	if err != nil {
-		return nil, "", err
-	}
-	pr, _, err := c.Plans.program(kind, max(root, 0), bytes)
-	if err != nil { // not that of the program itself, which calls run
-		return choice, choice.Plan.Digest(), err
-	}
-	return choice, pr.Plan().Digest(), nil
-}
-
-// UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
-func (c *Comm) UnusedPlan() string {
-	g := c.planning.Given
-	if g == nil || g.Used() || c.Devices != nil && c.Devices.given.Used() {
-		return ""
-	}
-	p := g.Plan()
-	text := fmt.Sprintf("the given plan, of %v", p.Kind)
-	if p.Kind.HasRoot() {
-		text += fmt.Sprintf(" with root %d", p.Root)
-	}
-	return text + ", has served no call"
 }

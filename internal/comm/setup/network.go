@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 // Connect opens the links of a layout between the ranks of a World: shared
 // memory within each host, TCP between hosts.
 func Connect(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
-	if OneHost(hostsOf(w)) {
+	if OneHost(HostsOf(w)) {
 		return connectShm(ctx, w, purpose, layout)
 	}
 	local, hosts, err := connectHost(ctx, w, purpose, layout)

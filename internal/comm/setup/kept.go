@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"cmp"
@@ -57,8 +57,8 @@ func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: --probe: %w", ErrArgument, err)
 	}
-	hosts := hostsOf(s.W)
-	all, err := exchange(s.ctx, s.W, s.keptHost(cache, hosts, known))
+	hosts := HostsOf(s.W)
+	all, err := Exchange(s.ctx, s.W, s.keptHost(cache, hosts, known))
 	if err != nil {
 		return nil, fmt.Errorf("what hosts know: %w", err)
 	}
@@ -157,7 +157,7 @@ func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Me
 			return nil, "", err
 		}
 	}
-	all, err := exchange(s.ctx, s.W, blob)
+	all, err := Exchange(s.ctx, s.W, blob)
 	if err != nil {
 		return nil, "", fmt.Errorf("hearing of the network that rank 0 has kept: %w", err)
 	}

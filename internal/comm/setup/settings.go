@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 const (
 	settingGraph     = "graph"     // the text of a graph file, the path of one, or the name of a machine
 	settingAlgorithm = "algorithm" // as planner.ParseOptions reads it
-	settingPlan      = "plan"      // the text of a plan file, or the path of one
+	SettingPlan      = "plan"      // the text of a plan file, or the path of one
 )
 
 // usePlanning takes over what the job's settings say of planning, and proves a given plan.
@@ -29,7 +29,7 @@ func (c *Config) usePlanning(w World) error {
 	}{
 		{settingGraph, c.Graph != nil, c.useGraph},
 		{settingAlgorithm, c.Planned, c.useAlgorithm},
-		{settingPlan, c.Given != nil || c.File != nil, c.usePlan},
+		{SettingPlan, c.Given != nil || c.File != nil, c.usePlan},
 	} {
 		text := w.Setting(one.setting)
 		if text == "" || one.given {

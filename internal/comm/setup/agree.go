@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"context"
@@ -32,7 +32,7 @@ type outcome struct {
 }
 
 // exchange gives all ranks v and returns what all ranks gave, by rank.
-func exchange[T any](ctx context.Context, w World, v T) ([]T, error) {
+func Exchange[T any](ctx context.Context, w World, v T) ([]T, error) {
 	blob, err := msgpack.Marshal(&v)
 	if err != nil {
 		return nil, fmt.Errorf("encoding: %w", err)
@@ -55,7 +55,7 @@ func exchange[T any](ctx context.Context, w World, v T) ([]T, error) {
 
 // agreed checks that all ranks have the same value of a thing. The error names
 // every value and the ranks that have it.
-func agreed[T any](what string, all []T, value func(T) string) error {
+func Agreed[T any](what string, all []T, value func(T) string) error {
 	var values []string
 	ranks := make(map[string][]int)
 	for r, v := range all {

@@ -1,4 +1,4 @@
-package comm
+package device
 
 import (
 	"testing"
@@ -6,19 +6,18 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/strict"
 )
 
 // FuzzDeviceMessages: whatever other ranks tell of their devices is taken for what it
 // may be, or refused, before anything is done with it.
 func FuzzDeviceMessages(f *testing.F) {
-	offer := device.MemoryOffer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
+	offer := MemoryOffer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
 	for _, v := range []any{
-		told[device.Hello]{Value: device.Hello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30,
-			Probe: device.ProbeOffer{Memory: offer, Pattern: make([]byte, device.PatternBytes)}}},
-		told[device.Reach]{Value: device.Reach{Sources: []int{1, 2}, Missing: []device.Missing{{Rank: 3, Why: "because"}}}},
-		told[deviceShare]{Value: deviceShare{Staging: offer, Block: 4096}},
+		told[Hello]{Value: Hello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30,
+			Probe: ProbeOffer{Memory: offer, Pattern: make([]byte, PatternBytes)}}},
+		told[Reach]{Value: Reach{Sources: []int{1, 2}, Missing: []Missing{{Rank: 3, Why: "because"}}}},
+		told[offering]{Value: offering{Staging: offer, Block: 4096}},
 	} {
 		data, err := msgpack.Marshal(v)
 		if err != nil {
@@ -27,20 +26,20 @@ func FuzzDeviceMessages(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var hello told[device.Hello]
+		var hello told[Hello]
 		if strict.Unmarshal(data, &hello) == nil {
-			within(t, &hello.Value.Probe.Memory, device.PatternBytes)
-			if device.StagingBytes([]device.Hello{hello.Value, hello.Value}) > device.MostStaging {
+			within(t, &hello.Value.Probe.Memory, PatternBytes)
+			if StagingBytes([]Hello{hello.Value, hello.Value}) > MostStaging {
 				t.Error("too much staging memory")
 			}
 		}
-		var share told[deviceShare]
+		var share told[offering]
 		if strict.Unmarshal(data, &share) == nil {
 			within(t, &share.Value.Staging, 4096)
 		}
-		var reach told[device.Reach]
+		var reach told[Reach]
 		if strict.Unmarshal(data, &reach) == nil {
-			direct, err := device.DirectReads([]device.Reach{reach.Value, {}, {}, {}})
+			direct, err := DirectReads([]Reach{reach.Value, {}, {}, {}})
 			for _, q := range direct {
 				for _, r := range q {
 					if err == nil && (r < 0 || r > 3) {
@@ -49,18 +48,11 @@ func FuzzDeviceMessages(f *testing.F) {
 				}
 			}
 		}
-		if lengths, err := readLengths(data, 3); err == nil {
-			for _, n := range lengths {
-				if n < 0 || n > maxBlob/3 {
-					t.Errorf("a blob of %d bytes", n)
-				}
-			}
-		}
 	})
 }
 
 // within checks that what is taken of an offer lies in its allocation.
-func within(t *testing.T, m *device.MemoryOffer, n int64) {
+func within(t *testing.T, m *MemoryOffer, n int64) {
 	t.Helper()
 	if _, err := m.MemHandle(n); err == nil && (m.Offset < 0 || m.Offset+n > m.Size || m.Offset+n < m.Offset) {
 		t.Errorf("%d bytes at %d of %d", n, m.Offset, m.Size)

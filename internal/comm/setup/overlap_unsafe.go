@@ -1,26 +1,26 @@
-package comm
+package setup
 
 import "unsafe"
 
 // overlap says how two buffers share memory: not at all, wholly (in place), or
 // partly, which no collective allows.
-type overlap int
+type Overlap int
 
 const (
-	Apart   overlap = iota // not at all
-	inPlace                // wholly
+	Apart   Overlap = iota // not at all
+	InPlace                // wholly
 	Partial                // partly
 )
 
 // OverlapOf says how a and b share memory.
-func OverlapOf(a, b []byte) overlap {
+func OverlapOf(a, b []byte) Overlap {
 	if len(a) == 0 || len(b) == 0 {
 		return Apart
 	}
 	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
 	switch {
 	case p == q && len(a) == len(b):
-		return inPlace
+		return InPlace
 	case p < q+uintptr(len(b)) && q < p+uintptr(len(a)):
 		return Partial
 	}

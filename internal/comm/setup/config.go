@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"cmp"
@@ -32,13 +32,12 @@ type Config struct {
 	HeapBytes        int        // per rank
 	Stall, Settle    time.Duration
 	StallTimeout     time.Duration // 0: the launcher's
-	Name, splitName  string        // of WithName; of Split
+	Name, SplitName  string        // of WithName; of Split
 	TryLending       bool          // find out whether lending pays, where that is not given
 	Cache            *probe.Cache
 	Cores            int
 	boxes            []int // by rank: those with the same number share cores; nil: those of a host
 	Connect          connector
-	devices          *devicePlanning // the plans are for devices; nil: they are not
 }
 
 func defaults() Config {
@@ -70,9 +69,9 @@ func (c *Config) digest() string {
 	return name + fmt.Sprintf("slots=%dx%d plans=%s graph=%s", c.Slots, c.SlotBytes, only, graph)
 }
 
-// topoCache returns where measured graphs are kept, nil for nowhere. A user
+// TopoCache returns where measured graphs are kept, nil for nowhere. A user
 // without a cache directory is no reason to fail.
-func (c *Config) topoCache(w World) *probe.Cache {
+func (c *Config) TopoCache(w World) *probe.Cache {
 	if s := w.Setting("no-topo-cache"); s != "" && s != Refresh {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package comm
+package device
 
 import (
 	"context"
@@ -9,8 +9,10 @@ import (
 	"os"
 	"slices"
 
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/internal/comm/setup"
+
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -19,27 +21,27 @@ import (
 // each step all hear how it went everywhere: where one has failed, all give up and
 // give back what they have, and the communicator stays usable.
 type opening struct {
-	*devices
+	*Session
 	ctx   context.Context
-	w     *inner
-	trial *device.PeerTrial
+	w     setup.World
+	trial *PeerTrial
 
-	all    []device.Hello
+	all    []Hello
 	direct [][]int // by rank: whose memory its device reads, rising
-	layout *device.Layout
-	shared []deviceShare
+	layout *Layout
+	shared []offering
 
 	stagingOf []cuda.Addr        // by rank: where this rank's device sees it
 	relay     transport.Endpoint // nil where all links go from device to device
 }
 
-// openDevices opens the device of every rank. The communicator is claimed.
-func (c *Comm) openDevices(ctx context.Context, dev *cuda.Device) (*devices, error) {
-	d := &devices{c: c, device: dev, first: 1, local: sharing(c.Endpoint, c.Rank, c.Size), kick: make(chan struct{}, 1),
+// Open opens the device of every rank of a communicator, which is claimed.
+func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
+	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Endpoint, c.Rank, c.Size), kick: make(chan struct{}, 1),
 		stop: make(chan struct{})}
 	d.mine = slices.Index(d.local, c.Rank)
 	d.compared = make([]uint64, len(d.local))
-	o := &opening{devices: d, ctx: ctx, w: newInner(c, openDevices)}
+	o := &opening{Session: d, ctx: ctx, w: c.Inner}
 	err := o.run()
 	err = errors.Join(err, o.trial.Close())
 	if err != nil {
@@ -64,19 +66,19 @@ func (o *opening) run() error {
 // meet tells the others of this rank's device.
 func (o *opening) meet() (err error) {
 	c := o.c
-	h := device.Hello{Host: c.World.HostOf(c.Rank), Process: device.ThisProcess(), Device: o.device.UUID(),
-		Name: o.device.Name(), Memory: o.device.TotalMemory()}
-	if threadOf(c.World) != nil {
+	h := Hello{Host: c.World.HostOf(c.Rank), Process: ThisProcess(), Device: o.Device.UUID(),
+		Name: o.Device.Name(), Memory: o.Device.TotalMemory()}
+	if setup.InOneProcess(c.World) {
 		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
 			"start them with treerun")
-	} else if err = o.device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
+	} else if err = o.Device.TryStreamMemOps(); errors.Is(err, cuda.ErrNotSupported) {
 		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
 	}
 	if err == nil {
-		o.kernels, err = device.LoadKernels(o.device)
+		o.kernels, err = LoadKernels(o.Device)
 	}
 	if err == nil && c.Size > 1 {
-		if o.trial, err = device.NewPeerTrial(o.ctx, o.device); err == nil {
+		if o.trial, err = NewPeerTrial(o.ctx, o.Device); err == nil {
 			h.Probe = o.trial.Offer
 		}
 	}
@@ -87,7 +89,7 @@ func (o *opening) meet() (err error) {
 		if h.Memory <= 0 || h.Device == "" {
 			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
 		}
-		if q := slices.IndexFunc(o.all, func(q device.Hello) bool { return q.Process == h.Process }); q != r {
+		if q := slices.IndexFunc(o.all, func(q Hello) bool { return q.Process == h.Process }); q != r {
 			return fmt.Errorf("ranks %d and %d are of one process, and device calls need a process per rank: start them with "+
 				"treerun", q, r)
 		}
@@ -97,20 +99,20 @@ func (o *opening) meet() (err error) {
 
 // tryPeers finds out which devices read which others' memory, by doing it.
 func (o *opening) tryPeers() error {
-	var mine device.Reach
+	var mine Reach
 	hung := o.ctx.Err()
 	for _, r := range o.local {
 		if r == o.c.Rank || hung != nil {
 			continue
 		}
 		if o.dropped(r) {
-			mine.Missing = append(mine.Missing, device.Missing{Rank: r, Why: "so it was measured"})
-		} else if err := o.trial.Try(o.ctx, &o.all[r].Probe); errors.Is(err, device.ErrHung) {
+			mine.Missing = append(mine.Missing, Missing{Rank: r, Why: "so it was measured"})
+		} else if err := o.trial.Try(o.ctx, &o.all[r].Probe); errors.Is(err, ErrHung) {
 			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
-				"leave one of the two GPUs out (--gpus)", o.device, r, o.all[r].Device, err)
-			o.device.Abandon()
+				"leave one of the two GPUs out (--gpus)", o.Device, r, o.all[r].Device, err)
+			o.Device.Abandon()
 		} else if err != nil {
-			mine.Missing = append(mine.Missing, device.Missing{Rank: r, Why: err.Error()})
+			mine.Missing = append(mine.Missing, Missing{Rank: r, Why: err.Error()})
 		} else {
 			mine.Sources = append(mine.Sources, r)
 		}
@@ -125,7 +127,7 @@ func (o *opening) tryPeers() error {
 		return err
 	}
 	o.trial = nil
-	if o.direct, err = device.DirectReads(all); err != nil {
+	if o.direct, err = DirectReads(all); err != nil {
 		return err
 	}
 	for r, reach := range all {
@@ -150,7 +152,8 @@ func (o *opening) plan() error {
 	c := o.c
 	var failed error
 	if o.Graph = o.chosenGraph(); o.Graph.Ranks != c.Size {
-		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", ErrArgument, o.Graph.Ranks, c.Size)
+		failed = fmt.Errorf("%w: the graph of devices has %d ranks, the communicator %d", setup.ErrArgument, o.Graph.Ranks,
+			c.Size)
 	}
 	if failed == nil {
 		failed = o.Graph.Validate()
@@ -158,46 +161,47 @@ func (o *opening) plan() error {
 	if _, err := swap(o.ctx, o.w, o.Graph.Digest(), failed); err != nil {
 		return err
 	}
-	cfg := defaults()
-	cfg.Planning = c.planning
-	if g := c.planning.Given; g != nil {
-		cfg.Planning.Given = g.Again()
-		o.given = cfg.Planning.Given
+	options := c.Config.Planning
+	if g := options.Given; g != nil {
+		options.Given = g.Again()
+		o.Given = options.Given
 	}
-	cfg.devices = &devicePlanning{stagingBytes: device.StagingBytes(o.all)}
-	mine, err := o.layOut(&setup{ctx: o.ctx, W: o.w, Cfg: &cfg})
+	mine, err := o.layOut(planner.Machine{Device: true, StagingBytes: StagingBytes(o.all)}, options)
 	all, err := swap(o.ctx, o.w, mine, err)
 	if err != nil {
 		return err
 	}
 	return errors.Join(
-		agreed("the graph of devices", all, func(o outcome) string { return o.Graph }),
-		agreed("the plans for devices", all, func(o outcome) string { return o.Plans }),
-		agreed("the links between devices", all, func(o outcome) string { return o.Layout }),
+		setup.Agreed("the graph of devices", all, func(o digests) string { return o.Graph }),
+		setup.Agreed("the plans for devices", all, func(o digests) string { return o.Plans }),
+		setup.Agreed("the links between devices", all, func(o digests) string { return o.Layout }),
 	)
 }
 
+// digests are what a rank made of the same input.
+type digests struct{ Graph, Plans, Layout string }
+
 // layOut makes the plans that rank 0 has chosen, and the links for them.
-func (o *opening) layOut(s *setup) (mine outcome, err error) {
-	if o.Plans, err = s.plan(o.Graph, DeviceKinds); err != nil {
+func (o *opening) layOut(m planner.Machine, options planner.Options) (mine digests, err error) {
+	if o.Plans, err = setup.PlanTogether(o.ctx, o.w, o.Graph, m, options, Kinds); err != nil {
 		return mine, err
 	}
-	placed, err := o.Plans.devicePlans()
+	placed, err := placedPlans(o.Plans, o.c.Rank)
 	if err != nil {
 		return mine, err
 	}
-	slots, slotBytes, err := o.fit(placed, s.Cfg.devices.stagingBytes)
+	slots, slotBytes, err := o.fit(placed, m.StagingBytes)
 	if err != nil {
 		return mine, err
 	}
 	o.slots, o.slotBytes = slots, slotBytes
-	o.layout, err = device.NewLayout(device.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
+	o.layout, err = NewLayout(Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
 		o.c.Rank)
 	digest := sha256.New()
 	for _, p := range placed {
 		fmt.Fprintln(digest, p.Plan.Digest(), p.Lanes)
 	}
-	return outcome{
+	return digests{
 		Graph: o.Graph.Digest(), Plans: hex.EncodeToString(digest.Sum(nil)[:8]),
 		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", slots, slotBytes, o.direct),
 	}, err
@@ -205,10 +209,10 @@ func (o *opening) layOut(s *setup) (mine outcome, err error) {
 
 // fit returns the slots of the links, made smaller where those of these plans would take
 // more staging memory than there is for them.
-func (o *opening) fit(placed []device.Placed, budget int64) (slots, slotBytes int, err error) {
+func (o *opening) fit(placed []Placed, budget int64) (slots, slotBytes int, err error) {
 	const grain = 4 << 10
 	slots, slotBytes = o.Plans.Slots()
-	l, err := device.NewLayout(device.Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
+	l, err := NewLayout(Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -222,22 +226,22 @@ func (o *opening) fit(placed []device.Placed, budget int64) (slots, slotBytes in
 	return slots, slotBytes, nil
 }
 
-// deviceShare is what a rank gives the others to use.
-type deviceShare struct {
-	Staging device.MemoryOffer
+// offering is what a rank gives the others to use.
+type offering struct {
+	Staging MemoryOffer
 	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
 }
 
 // share allocates what the others use.
 func (o *opening) share() (err error) {
-	var mine deviceShare
+	var mine offering
 	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
-		if o.staging, err = cuda.Alloc[uint8](o.device, int(n)); err == nil {
-			mine.Staging, err = device.OfferOf(o.device, o.staging.Addr())
+		if o.staging, err = cuda.Alloc[uint8](o.Device, int(n)); err == nil {
+			mine.Staging, err = OfferOf(o.Device, o.staging.Addr())
 		}
 	}
 	if err == nil && o.mine == 0 {
-		o.block, mine.Block, err = device.MakeBlock(o.c.Endpoint, o.layout.FlagBytes(), len(o.local))
+		o.block, mine.Block, err = MakeBlock(o.c.Endpoint, o.layout.FlagBytes(), len(o.local))
 	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
@@ -246,9 +250,9 @@ func (o *opening) share() (err error) {
 // attach maps what the others share.
 func (o *opening) attach() error {
 	if o.block == nil {
-		o.block = &device.Block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Endpoint}
+		o.block = &Block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Endpoint}
 	}
-	err := o.block.Attach(o.device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
+	err := o.block.Attach(o.Device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
 	if err == nil {
 		err = o.attachStaging()
 	}
@@ -266,7 +270,7 @@ func (o *opening) attachStaging() error {
 		if o.layout.StagingBytes(r) == 0 {
 			continue
 		}
-		at, m, err := o.shared[r].Staging.Open(o.device, o.layout.StagingBytes(r))
+		at, m, err := o.shared[r].Staging.Open(o.Device, o.layout.StagingBytes(r))
 		if err != nil {
 			return fmt.Errorf("staging memory of rank %d: %w", r, err)
 		}
@@ -295,8 +299,8 @@ func (o *opening) connect() error {
 // start makes the group, which the streams of calls go through.
 func (o *opening) start() error {
 	var err error
-	o.group, err = device.New(device.Config{
-		Layout: o.layout, Device: o.device, Kernels: o.kernels, Staging: o.stagingOf,
+	o.group, err = New(Config{
+		Layout: o.layout, Device: o.Device, Kernels: o.kernels, Staging: o.stagingOf,
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
 		Endpoint: o.relay, Failed: o.groupFailed,
 	})
@@ -305,15 +309,15 @@ func (o *opening) start() error {
 }
 
 // explain says, for people, which plans the devices run.
-func (d *devices) explain(l *device.Layout) string {
+func (d *Session) explain(l *Layout) string {
 	text := fmt.Sprintf("treerun: devices of %d ranks (%s), %d slots of %d bytes per link, staging %.1f MiB of device "+
 		"memory on rank %d\n",
-		d.c.Size, d.device.Name(), d.slots, d.slotBytes, float64(l.StagingBytes(d.c.Rank))/(1<<20), d.c.Rank)
+		d.c.Size, d.Device.Name(), d.slots, d.slotBytes, float64(l.StagingBytes(d.c.Rank))/(1<<20), d.c.Rank)
 	if d.c.Size == 1 {
 		return text
 	}
-	for _, kind := range DeviceKinds {
-		text += fmt.Sprintf("%sDevice: %s\n", engine.CallName(kind), d.Plans.table(kind))
+	for _, kind := range Kinds {
+		text += fmt.Sprintf("%sDevice: %s\n", engine.CallName(kind), d.Plans.Summary(kind))
 	}
 	return text
 }

@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 )
 
 // hostsOf returns the host of every rank of w.
-func hostsOf(w World) []int {
+func HostsOf(w World) []int {
 	hosts := make([]int, w.Size())
 	for r := range hosts {
 		hosts[r] = w.HostOf(r)
@@ -88,7 +88,7 @@ type hostReport struct {
 // hosts as they count.
 func connectHost(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, []int,
 	error) {
-	hosts := hostsOf(w)
+	hosts := HostsOf(w)
 	gathers := 0
 	view := &hostWorld{World: w, members: neighbours(hosts, w.Rank()), gathers: &gathers}
 	ep, err := shm.Connect(ctx, hostConfig(w, purpose, layout, view.members, view.AllGather))
@@ -101,7 +101,7 @@ func connectHost(ctx context.Context, w World, purpose string, layout transport.
 	if err != nil {
 		mine.Error = err.Error()
 	}
-	all, failed := exchange(ctx, w, mine)
+	all, failed := Exchange(ctx, w, mine)
 	if failed != nil {
 		if ep != nil {
 			failed = errors.Join(failed, ep.Close())

@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ func jobOf(w World) (job *waits.Job, ranks []int) {
 	for {
 		part, is := w.(interface {
 			Above() World
-			inAbove(rank int) int
+			InAbove(rank int) int
 		})
 		if !is {
 			break
@@ -28,7 +28,7 @@ func jobOf(w World) (job *waits.Job, ranks []int) {
 			}
 		}
 		for i, r := range ranks {
-			ranks[i] = part.inAbove(r)
+			ranks[i] = part.InAbove(r)
 		}
 		w = part.Above()
 	}
@@ -42,7 +42,7 @@ func jobOf(w World) (job *waits.Job, ranks []int) {
 func (c *Config) watchFor(w World) (watch *waits.Wait, name string, err error) {
 	job, ranks := jobOf(w)
 	name = c.Name
-	if _, part := w.(*group); !part {
+	if _, part := w.(interface{ Above() World }); !part {
 		n := job.Comms() // counted in any case: the ranks' numbers are the same
 		if name == "" {
 			name = "world"
@@ -51,7 +51,7 @@ func (c *Config) watchFor(w World) (watch *waits.Wait, name string, err error) {
 			}
 		}
 	} else if name == "" {
-		name = c.splitName
+		name = c.SplitName
 	}
 	limit := c.StallTimeout
 	if text := w.Setting(settingStall); text != "" && limit == 0 {

@@ -1,12 +1,13 @@
-package comm
+package device
 
 import (
 	"fmt"
 	"os"
 	"slices"
 
+	"github.com/treerun/treerun/internal/comm/setup"
+
 	"github.com/treerun/treerun/cuda/peers"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 )
@@ -16,15 +17,17 @@ import (
 // kept, and nobody wants it anew, the graph is what is declared.
 func (o *opening) survey() error {
 	c := o.c
-	if c.deviceGraph != nil || c.devicePeers == nil || c.Size == 1 {
+	how := peerOptions(c.Setup)
+	if c.Config.DeviceGraph != nil || how == nil || c.Size == 1 {
 		return nil
 	}
-	hosts, err := peers.OnHosts(o.ctx, o.w, o.device, *c.devicePeers)
+	hosts, err := peers.OnHosts(o.ctx, o.w, o.Device, *how)
 	if err != nil {
 		if _, failed := c.Endpoint.Aborted(); failed {
 			return err
 		}
-		return &RankError{Rank: -1, Op: "measuring the devices' links", Err: &deviceError{text: err.Error(), cause: err}}
+		return &setup.RankError{Rank: -1, Op: "measuring the devices' links",
+			Err: &setup.DeviceError{Text: err.Error(), Cause: err}}
 	}
 	if c.Rank == 0 {
 		for _, h := range hosts {
@@ -49,17 +52,18 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 			if !f.Hung {
 				continue
 			}
-			e := &deviceError{text: fmt.Sprintf("the link of ranks %d and %d (%s, %s) hangs, and with it whoever has tried "+
-				"it: start the job again, which leaves the link out if what is measured is kept (no --no-topo-cache), or leave "+
-				"out one of the two GPUs (--gpus)",
+			e := &setup.DeviceError{Text: fmt.Sprintf(
+				"the link of ranks %d and %d (%s, %s) hangs, and with it whoever has tried "+
+					"it: start the job again, which leaves the link out if what is measured is kept (no --no-topo-cache), or leave "+
+					"out one of the two GPUs (--gpus)",
 				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])}
 			for _, r := range []int{h.Ranks[f.A], h.Ranks[f.B]} {
 				if r == o.c.Rank {
-					e.cause = device.ErrHung
-					o.device.Abandon()
+					e.Cause = ErrHung
+					o.Device.Abandon()
 				}
 			}
-			return &RankError{Rank: -1, Op: "measuring the devices' links", Err: e}
+			return &setup.RankError{Rank: -1, Op: "measuring the devices' links", Err: e}
 		}
 	}
 	return nil
@@ -77,15 +81,15 @@ func (o *opening) dropped(r int) bool {
 	})
 }
 
-// peerOptions says how the devices of the ranks of w are measured; nil: not at all.
-func (c *Config) peerOptions(w World) *peers.Options {
-	switch setting := w.Setting("no-topo-cache"); {
-	case setting == Refresh:
-		return &peers.Options{Anew: true, Cache: c.topoCache(w)}
+// peerOptions says how the devices of the ranks are measured; nil: not at all.
+func peerOptions(s *setup.Setup) *peers.Options {
+	switch setting := s.World.Setting("no-topo-cache"); {
+	case setting == setup.Refresh:
+		return &peers.Options{Anew: true, Cache: s.Config.TopoCache(s.World)}
 	case setting != "":
 		return &peers.Options{Forget: true}
 	}
-	if cache := c.topoCache(w); cache != nil {
+	if cache := s.Config.TopoCache(s.World); cache != nil {
 		return &peers.Options{Cache: cache}
 	}
 	return nil
@@ -94,10 +98,10 @@ func (c *Config) peerOptions(w World) *peers.Options {
 // chosenGraph returns the graph that plans for devices are made for.
 func (o *opening) chosenGraph() *topo.Graph {
 	switch {
-	case o.c.deviceGraph != nil:
-		return o.c.deviceGraph
+	case o.c.Config.DeviceGraph != nil:
+		return o.c.Config.DeviceGraph
 	case o.Graph != nil:
 		return o.Graph
 	}
-	return device.DeclaredGraph(o.c.Graph, o.all, o.reads)
+	return DeclaredGraph(o.c.Graph, o.all, o.reads)
 }

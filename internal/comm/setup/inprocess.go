@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"context"
@@ -130,3 +130,6 @@ func connectThreads(_ context.Context, w World, purpose string, layout transport
 	delete(t.endpoints, key)
 	return ep, nil
 }
+
+// InOneProcess reports whether the ranks of w are goroutines of one process.
+func InOneProcess(w World) bool { return threadOf(w) != nil }

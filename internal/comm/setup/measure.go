@@ -1,4 +1,4 @@
-package comm
+package setup
 
 import (
 	"cmp"
@@ -25,7 +25,7 @@ type hostGraph struct {
 
 // measure probes the links within every host and gives every rank the same graphs, by host.
 func (s *setup) measure(hosts []int) ([]hostGraph, error) {
-	at, err := exchange(s.ctx, s.W, s.place())
+	at, err := Exchange(s.ctx, s.W, s.place())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *setup) measure(hosts []int) ([]hostGraph, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := exchange(s.ctx, s.W, pairs)
+	all, err := Exchange(s.ctx, s.W, pairs)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *setup) measureHost(hosts []int, ranks [][2]int) ([]probe.Pair, error) {
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		abortOnFailure(w, ep, stop)
+		AbortOnFailure(w, ep, stop)
 	}()
 	among := s.crowded()
 	pin := func(k int) (func(), error) { return shm.PinThread(k, among) }
@@ -92,7 +92,7 @@ func (s *setup) place() probe.Place {
 }
 
 func (s *setup) crowded() []int {
-	return crowded(s.W.Setting("cpus"), len(neighbours(hostsOf(s.W), s.W.Rank())))
+	return crowded(s.W.Setting("cpus"), len(neighbours(HostsOf(s.W), s.W.Rank())))
 }
 
 // crowded returns the cores of a host among which its ranks are bound, as the launcher's
@@ -116,7 +116,7 @@ const mostCPUs = 1024 // that fit into a set of the kernel's
 // sender's own memory, the same on all ranks: as it is now, on one host whose graph was not
 // given. 0: nobody knows.
 func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
-	if !s.Cfg.TryLending || s.Cfg.Graph != nil || lane < 0 || !OneHost(hostsOf(s.W)) {
+	if !s.Cfg.TryLending || s.Cfg.Graph != nil || lane < 0 || !OneHost(HostsOf(s.W)) {
 		return 0, nil
 	}
 	return probe.Lending(s.ctx, ep, lane, s.W.Rank(), s.W.Size())
@@ -200,7 +200,7 @@ func (s *setup) measureNetwork(hosts []int, names []string, effort network.Effor
 	} else if found != nil {
 		mine.Flows, mine.Trips = found.Flows, found.Trips
 	}
-	all, failed := exchange(s.ctx, s.W, mine)
+	all, failed := Exchange(s.ctx, s.W, mine)
 	if failed != nil {
 		return nil, errors.Join(err, failed)
 	}

@@ -1,0 +1,79 @@
+package comm
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// inner is the World of a communicator's own ranks. Its AllGather is a call of the
+// communicator, which is claimed: a rank that makes another call is found out, and
+// nothing new needs to be trusted. What several communicators open at the same time
+// does not meet.
+type inner struct {
+	*group
+	device bool // what is opened is the devices
+}
+
+// newInner returns the inner World of c for opening what is named.
+func newInner(c *Comm, what string) *inner {
+	g := &group{Parent: c, rank: c.Rank, id: c.World.JobID() + "-" + what}
+	for r := range c.Size {
+		g.members = append(g.members, r)
+	}
+	return &inner{g, what == openDevices}
+}
+
+// What an inner World can be for.
+const (
+	openDevices  = "devices"
+	openExchange = "aside"
+)
+
+// AllGather exchanges blobs: first their lengths.
+func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
+	c := w.Parent
+	mine, all := binary.LittleEndian.AppendUint64(nil, uint64(len(blob))), make([]byte, 8*c.Size)
+	if err := c.heldGather(ctx, w.openingArgs(c, mine, all), &c.Waiter); err != nil {
+		return nil, err
+	}
+	lengths, err := readLengths(all, c.Size)
+	if err != nil {
+		return nil, err
+	}
+	most := max(1, slices.Max(lengths))
+	mine, all = make([]byte, most), make([]byte, most*c.Size)
+	copy(mine, blob)
+	if err := c.heldGather(ctx, w.openingArgs(c, mine, all), &c.Waiter); err != nil {
+		return nil, err
+	}
+	out := make([][]byte, c.Size)
+	for r, n := range lengths {
+		out[r] = all[r*most:][:n:n]
+	}
+	return out, nil
+}
+
+// openingArgs is an AllGather that is part of opening something, as its header says.
+func (w *inner) openingArgs(c *Comm, mine, all []byte) *Args {
+	return (&Args{exchange: true, device: w.device}).gathers(c, kernel.Uint8, mine, all)
+}
+
+// readLengths returns how long the ranks' blobs are, each within bounds.
+func readLengths(b []byte, ranks int) ([]int, error) {
+	if len(b) != 8*ranks {
+		return nil, fmt.Errorf("%d bytes of lengths for %d ranks", len(b), ranks)
+	}
+	lengths := make([]int, ranks)
+	for r := range lengths {
+		n := binary.LittleEndian.Uint64(b[8*r:])
+		if n > uint64(maxBlob/ranks) {
+			return nil, fmt.Errorf("rank %d announces a blob of %d bytes", r, n)
+		}
+		lengths[r] = int(n)
+	}
+	return lengths, nil
+}

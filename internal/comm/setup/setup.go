@@ -1,0 +1,332 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/probe"
+	"github.com/treerun/treerun/transport"
+)
+
+// Setup is what the ranks of a World have agreed on for a communicator, and have opened.
+type Setup struct {
+	Rank, Size int
+	Name       string
+	World      World
+	Config     *Config
+	Graph      *topo.Graph
+	Between    *Between // nil on one host
+	Plans      *Plans
+	Endpoint   transport.Endpoint
+	Engine     *engine.Engine
+	Waiter     engine.Waiter // how this rank waits
+}
+
+// NewSetup sets up a communicator of all ranks of w: see New of package collective.
+func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
+	cfg := defaults()
+	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
+		cfg.Cores = n // of all ranks; this one may be bound to its share
+	}
+	if threadOf(w) != nil {
+		cfg.Connect, cfg.TryLending = connectThreads, false
+	}
+	for _, o := range opts {
+		if o != nil {
+			o(&cfg)
+		}
+	}
+	waiting, name, err := cfg.watchFor(w)
+	if err != nil {
+		return nil, fmt.Errorf("collective: New on rank %d: %w: %w", w.Rank(), ErrArgument, err)
+	}
+	within, cancel := waiting.Bound(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-w.Failed():
+			cancel()
+		case <-within.Done():
+		}
+	})
+	s := setup{ctx: within, W: w, Cfg: &cfg, cores: cfg.Cores, name: name, wait: waiting}
+	done, err := s.run()
+	cause := s.whyNot(ctx, err)
+	if err == nil {
+		waiting.Clear()
+	} else {
+		waiting.GiveUp()
+		waiting.Close()
+	}
+	cancel()
+	watch.Wait()
+	if err == nil {
+		return done, nil
+	}
+	if connectionLost(err) {
+		select { // the World hears of a rank's end a moment later
+		case <-w.Failed():
+		case <-ctx.Done():
+		case <-time.After(time.Second):
+		}
+	}
+	if r, lost := w.Failure(); lost != nil {
+		return nil, &RankError{Rank: r, Op: "New", Err: &faultError{kind: ErrRankLost, text: lost.Error()}}
+	}
+	if fault := (*probe.FaultError)(nil); errors.As(err, &fault) {
+		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault.Fault)}
+	}
+	if errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument) {
+		return nil, fmt.Errorf("collective: New on rank %d: %w", w.Rank(), err)
+	}
+	if cause != nil {
+		return nil, cause
+	}
+	return nil, &RankError{Rank: -1, Op: fmt.Sprintf("New on rank %d", w.Rank()), Err: err}
+}
+
+// connectionLost reports whether err is what a rank sees of another one that has ended.
+func connectionLost(err error) bool {
+	return slices.ContainsFunc([]error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF,
+		io.ErrUnexpectedEOF},
+		func(of error) bool { return errors.Is(err, of) })
+}
+
+// whyNot names the rank that a New which has failed with err has waited for, nil when that
+// is not why.
+func (s *setup) whyNot(ctx context.Context, err error) *RankError {
+	op := fmt.Sprintf("New on rank %d", s.W.Rank())
+	var known interface{ AtFault() int }
+	switch {
+	case err == nil:
+	case errors.As(err, &known) && known.AtFault() >= 0: // the job's number
+		return &RankError{Rank: s.wait.InComm(known.AtFault()), Op: op, Err: err}
+	case s.wait.Stalled() != nil:
+		stalled := s.wait.Stalled()
+		return &RankError{Rank: s.wait.InComm(stalled.Rank), Op: op, Err: stalled}
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		cause := s.wait.Why(context.WithoutCancel(ctx))
+		return &RankError{Rank: s.wait.InComm(cause.Rank), Op: op, Err: fmt.Errorf("%w; it waited: %s", err, cause.Text)}
+	}
+	return nil
+}
+
+// step says what the New is at.
+func (s *setup) step(what string) {
+	s.wait.Publish("New: "+what, time.Now(), nil)
+}
+
+// setup is a NewSetup under way.
+type setup struct {
+	ctx context.Context
+	W   World
+	Cfg *Config
+
+	name    string
+	wait    *waits.Wait // where it is published what the New, and later a call, waits for
+	cores   int         // that this host lets its ranks use
+	between *Between
+}
+
+func (s *setup) run() (*Setup, error) {
+	graph, err := s.graph()
+	if err != nil {
+		return nil, err
+	}
+	plans, err := PlanTogether(s.ctx, s.W, graph, s.Cfg.machine(), s.Cfg.Planning, firstKinds)
+	if err == nil {
+		plans.HeapBytes = s.Cfg.HeapBytes
+		err = plans.open()
+	}
+	if err != nil {
+		return nil, err
+	}
+	layout := plans.layout()
+	s.step("comparing links")
+	if err := s.compare(graph, plans, &layout); err != nil {
+		return nil, err
+	}
+	s.step("opening links")
+	ep, err := s.Cfg.Connect(s.ctx, s.W, "collective", layout)
+	if err != nil {
+		return nil, err
+	}
+	s.step("measuring the links")
+	gain, err := s.lendGain(ep, plans.Messages)
+	if err != nil {
+		return nil, errors.Join(err, ep.Close())
+	}
+	c := &Setup{
+		Rank: s.W.Rank(), Size: s.W.Size(), Name: s.name, World: s.W, Config: s.Cfg,
+		Graph: graph, Between: s.between, Plans: plans, Endpoint: ep,
+		Waiter: waiterFor(HostsOf(s.W), s.W.Rank(), s.cores),
+	}
+	c.Waiter.Watch = s.wait
+	c.Engine, err = engine.New(ep, c.Rank, &layout, plans.Messages, c.Size > s.Cfg.Cores, !lendingLoses(gain))
+	if err != nil {
+		return nil, errors.Join(err, ep.Close())
+	}
+	plans.engine = c.Engine
+	if c.Rank == 0 && s.W.Setting("verbose") != "" {
+		if s.between != nil {
+			fmt.Fprint(os.Stderr, s.between.Text(time.Now().Unix()))
+		}
+		fmt.Fprint(os.Stderr, plans.Explain())
+		if ok, why := ep.Reaches(); !ok && why != "" {
+			fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
+		} else if ok && lendingLoses(gain) {
+			fmt.Fprintf(os.Stderr, "treerun: ranks do not read each other's memory: "+
+				"through shared memory %d KiB take %.2g times as long\n", probe.LendBytes>>10, gain)
+		}
+	}
+	return c, nil
+}
+
+// compareHellos compares what all ranks say of themselves, and takes over what plans and measurements
+// depend on. refused is what this rank cannot plan with.
+func (s *setup) compareHellos(all []hello, refused error) error {
+	if err := Agreed("the protocol version", all, func(h hello) string { return strconv.Itoa(h.Protocol) }); err != nil {
+		return err
+	}
+	for r, h := range all {
+		if h.Refused != "" && refused == nil {
+			return fmt.Errorf("%w: rank %d: %s", ErrArgument, r, h.Refused)
+		}
+	}
+	if refused != nil {
+		return refused
+	}
+	if err := Agreed("the settings", all, func(h hello) string { return h.Settings }); err != nil {
+		return err
+	}
+	s.Cfg.Cores = all[0].Cores // plans depend on it
+	machines := make([]string, len(all))
+	for r, h := range all {
+		machines[r] = h.Machine
+	}
+	s.Cfg.boxes = job.SharedMachines(HostsOf(s.W), machines)
+	return nil
+}
+
+// graph returns the same graph on all ranks: the caller's, an earlier job's, or
+// a measured one.
+func (s *setup) graph() (*topo.Graph, error) {
+	cache := s.Cfg.TopoCache(s.W)
+	size := s.W.Size()
+	refused := s.Cfg.usePlanning(s.W)
+	h := hello{
+		Protocol: protocol, Settings: s.Cfg.digest(), Cores: s.Cfg.Cores, Machine: job.MachineID(s.Cfg.Cores),
+	}
+	if refused != nil {
+		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
+	}
+	file := ""
+	if s.W.Rank() == 0 && s.Cfg.Graph == nil && size > 1 && cache != nil && OneHost(HostsOf(s.W)) {
+		file = cache.Path(size, s.Cfg.Cores)
+		// A broken or foreign file is measured over.
+		if g, err := cache.Load(file, size); err == nil && g != nil && s.W.Setting("no-topo-cache") != Refresh {
+			if h.Graph, err = g.AppendJSON(nil); err != nil {
+				return nil, err
+			}
+		}
+	}
+	s.step("comparing settings")
+	all, err := Exchange(s.ctx, s.W, h)
+	if err != nil {
+		return nil, fmt.Errorf("comparing settings: %w", err)
+	}
+	if err := s.compareHellos(all, refused); err != nil {
+		return nil, err
+	}
+	switch {
+	case s.Cfg.Graph != nil:
+		if s.Cfg.Graph.Ranks != size {
+			return nil, fmt.Errorf("%w: the graph has %d ranks, the job %d", ErrArgument, s.Cfg.Graph.Ranks, size)
+		}
+		err := s.Cfg.Graph.Validate()
+		if err == nil && s.W.Rank() == 0 {
+			fmt.Fprint(os.Stderr, s.otherHosts())
+		}
+		return s.Cfg.Graph, err
+	case size == 1:
+		return topo.UniformGraph(1), nil
+	case len(all[0].Graph) > 0:
+		g, err := topo.ParseGraph(all[0].Graph)
+		if err != nil {
+			return nil, fmt.Errorf("graph from rank 0: %w", err)
+		}
+		return g, nil
+	}
+	s.step("measuring the links")
+	if !OneHost(HostsOf(s.W)) {
+		g, err := s.hostsGraph(cache)
+		if err != nil {
+			return nil, fmt.Errorf("measuring the links: %w", err)
+		}
+		return g, nil
+	}
+	graphs, err := s.measure(HostsOf(s.W))
+	if err != nil {
+		return nil, fmt.Errorf("measuring the links: %w", err)
+	}
+	if file != "" && graphs[0].measured {
+		// The next job measures again when the graph could not be kept.
+		_ = cache.Store(file, graphs[0].Graph)
+	}
+	return graphs[0].Graph, nil
+}
+
+// otherHosts says that a graph which was given has the ranks on other hosts than the job,
+// which may be meant so; "" is that it has not.
+func (s *setup) otherHosts() string {
+	given := plan.Hosts(s.Cfg.Graph)
+	own := plan.Hosts(&topo.Graph{Ranks: s.W.Size(), Hosts: HostsOf(s.W)})
+	if slices.EqualFunc(given, own, slices.Equal) {
+		return ""
+	}
+	return fmt.Sprintf("treerun: the ranks of the given graph are on %d hosts, those of the job on %d, "+
+		"not the same ones: plans are made for the graph\n", len(given), len(own))
+}
+
+// compare checks that all ranks came to the same graph and links. The plans are compared
+// when calls run by them.
+func (s *setup) compare(g *topo.Graph, p *Plans, layout *transport.Layout) error {
+	mine := outcome{Graph: g.Digest(), Layout: layoutDigest(layout), HeapBytes: p.HeapBytes}
+	all, err := Exchange(s.ctx, s.W, mine)
+	if err != nil {
+		return fmt.Errorf("comparing links: %w", err)
+	}
+	for _, o := range all {
+		p.HeapBytes = max(0, min(p.HeapBytes, o.HeapBytes))
+	}
+	layout.HeapBytes = p.HeapBytes
+	return errors.Join(
+		Agreed("the graph", all, func(o outcome) string { return o.Graph }),
+		Agreed("the links", all, func(o outcome) string { return o.Layout }),
+	)
+}
+
+// abortOnFailure turns the news that a rank has failed into the fault of ep,
+// until stop is closed.
+func AbortOnFailure(w World, ep transport.Endpoint, stop <-chan struct{}) {
+	select {
+	case <-stop:
+	case <-w.Failed():
+		r, err := w.Failure()
+		ep.Abort(transport.Fault{Rank: r, Text: engine.FaultLost + err.Error()})
+	}
+}

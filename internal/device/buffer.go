@@ -1,0 +1,56 @@
+package device
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/comm/setup"
+)
+
+// Buffer is a slice in device memory, whatever its type. The zero value is none.
+type Buffer struct {
+	Name   string // "send"
+	Device *cuda.Device
+	Addr   cuda.Addr
+	Count  int
+	Bytes  int64
+	Err    error // it cannot be used
+}
+
+// BufferOf returns s as a buffer that errors call by a name.
+func BufferOf[T cuda.Number](name string, s cuda.Slice[T]) Buffer {
+	return Buffer{name, s.Device(), s.Addr(), s.Len(), s.Bytes(), s.Check()}
+}
+
+// Part returns the i-th part of n bytes.
+func (b Buffer) Part(i int, n int64) Buffer {
+	b.Addr, b.Bytes = b.Addr+cuda.Addr(int64(i)*n), n
+	return b
+}
+
+// OverlapOf says how two buffers share memory.
+func OverlapOf(a, b Buffer) setup.Overlap {
+	p, q := uint64(a.Addr), uint64(b.Addr)
+	switch {
+	case a.Bytes == 0 || b.Bytes == 0:
+		return setup.Apart
+	case p == q && a.Bytes == b.Bytes:
+		return setup.InPlace
+	case p < q+uint64(b.Bytes) && q < p+uint64(a.Bytes):
+		return setup.Partial
+	}
+	return setup.Apart
+}
+
+// Problem returns why the buffer cannot be used on s, nil if it can.
+func (b Buffer) Problem(s *cuda.Stream) error {
+	switch {
+	case b.Err != nil:
+		return fmt.Errorf("%s: %w", b.Name, b.Err)
+	case b.Count > 0 && b.Device != s.Device():
+		return fmt.Errorf("%s is memory of %v, the stream is one of %v", b.Name, b.Device, s.Device())
+	case b.Count > 0 && b.Addr == 0:
+		return fmt.Errorf("%s is no device memory", b.Name)
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package device
+
+import (
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/comm/setup"
+)
+
+// Kinds are the collectives that run on devices. Their plans are all made
+// when the first of them is called, so that rank 0 decides on all of them.
+var Kinds = []plan.Kind{plan.AllReduce, plan.Reduce, plan.Broadcast, plan.Barrier, plan.AllGather,
+	plan.ReduceScatter}
+
+// placedPlans returns the plans of all choices, in the same order on all ranks, and lets
+// each know where it stands.
+func placedPlans(p *setup.Plans, rank int) ([]Placed, error) {
+	var all []Placed
+	for _, kind := range Kinds {
+		list, err := p.AllServed(kind)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list {
+			if rank == 0 {
+				if err := p.Verify(s); err != nil {
+					return nil, err
+				}
+			}
+			s.Attached = len(all)
+			all = append(all, Placed{Plan: s.Plan, Lanes: s.Lanes})
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,370 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/comm/setup"
+
+	"github.com/treerun/treerun/collective/planner"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/transport"
+)
+
+// Owner is the communicator that has a Session.
+type Owner struct {
+	*setup.Setup
+
+	// Inner is a World of the same ranks, whose AllGather is a call of the communicator.
+	Inner setup.World
+
+	// Abort makes a fault that of the communicator, unless it has one.
+	Abort func(transport.Fault)
+
+	// OpenLinks opens links that live as long as the communicator, which has failed if it cannot.
+	OpenLinks func(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint, error)
+}
+
+// Session is the device side of a communicator: what its ranks' devices share, and
+// the calls that are under way on this one's. The first device call makes it, and
+// it is closed with the communicator.
+type Session struct {
+	c      *Owner
+	Device *cuda.Device
+	local  []int // the ranks that share memory with this one, rising
+	mine   int   // which of them this one is
+
+	Graph            *topo.Graph
+	Given            *planner.Given // the communicator's, for devices; nil: there is none
+	Plans            *setup.Plans
+	slots, slotBytes int // of the links between devices
+	group            *Group
+
+	kernels *KernelSet
+	staging cuda.Slice[uint8]
+	maps    []*cuda.Mapping // of other ranks' staging memory
+	block   *Block
+	sources []int // the ranks whose memory this rank's device reads, rising
+
+	registered    []*Memory
+	registrations uint64 // so far
+
+	mu       sync.Mutex // guards what follows
+	calls    [MaxCalls]pending
+	first    uint64 // number of the oldest call under way, counted from 1
+	latest   uint64
+	compared []uint64 // by rank of the host: the number of the first call that is not compared with its
+	cause    error    // behind a fault of this rank's device
+	kick     chan struct{}
+	stop     chan struct{}
+	watching sync.WaitGroup
+}
+
+// pending is one of the latest calls.
+type pending struct {
+	header transport.Header
+	since  time.Time
+	done   *cuda.Event // the caller's stream is through with it; kept for the next call here
+}
+
+func (d *Session) at(number uint64) *pending { return &d.calls[number%MaxCalls] }
+
+// retire forgets the calls that are done, and reports how many are left.
+func (d *Session) retire() (left int, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for d.first <= d.latest {
+		done, err := d.at(d.first).done.Query()
+		if err != nil {
+			return int(d.latest - d.first + 1), err
+		}
+		if !done {
+			break
+		}
+		d.first++
+	}
+	return int(d.latest - d.first + 1), nil
+}
+
+// oldest returns the header of the oldest call under way, and since when it is.
+func (d *Session) oldest() (h transport.Header, since time.Time, any bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.first > d.latest {
+		return h, since, false
+	}
+	return d.at(d.first).header, d.at(d.first).since, true
+}
+
+// Room waits until one more call may be under way.
+func (d *Session) Room(ctx context.Context) error {
+	pause := 50 * time.Microsecond
+	for {
+		left, err := d.retire()
+		if err != nil || left < MaxCalls-1 {
+			return err
+		}
+		if _, failed := d.c.Endpoint.Aborted(); failed {
+			return nil // the caller looks
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		time.Sleep(pause)
+		pause = min(2*pause, time.Millisecond)
+	}
+}
+
+// Enter puts a call behind the work of its stream. The communicator is claimed, there
+// is room, and Lend has told where the buffers lie.
+func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call, place uint64) error {
+	h := c.Header
+	bytes := int(h.Count) * c.DType.Size()
+	if kind.HasParts() {
+		bytes *= d.c.Size
+	}
+	served, err := d.Plans.Serve(kind, root, int64(bytes))
+	if err != nil {
+		return err
+	}
+	served.Ran = true
+	i, there := served.Attached.(int)
+	if !there {
+		return fmt.Errorf("no plan for %v of %d bytes", kind, bytes)
+	}
+	d.block.Ring(d.mine).Put(&h, place)
+	c.Chunk = served.Chunks.Max
+	if err := d.group.Program(i).Enqueue(s, c); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	call := d.at(d.latest + 1)
+	if call.done == nil {
+		if call.done, err = d.Device.NewEvent(false); err != nil {
+			return err
+		}
+	}
+	if err := s.Record(call.done); err != nil {
+		return err
+	}
+	d.latest++
+	call.header, call.since = h, time.Now()
+	select {
+	case d.kick <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Fail ends the communicator with an error of this rank's device, or of its group.
+func (d *Session) Fail(during string, err error) {
+	if d.group.Err() != nil && errors.Is(err, d.group.Err()) {
+		d.groupFailed(err)
+	} else {
+		d.broken(during, err)
+	}
+	d.aborted()
+}
+
+// Cause returns what is behind a fault of this rank's device, nil without one.
+func (d *Session) Cause() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.cause
+}
+
+// broken makes an error of this rank's device the fault of the communicator.
+func (d *Session) broken(during string, err error) {
+	d.mu.Lock()
+	if d.cause == nil {
+		d.cause = err
+	}
+	d.mu.Unlock()
+	d.c.Abort(transport.Fault{Rank: d.c.Rank,
+		Text: fmt.Sprintf("%srank %d in %s: %v", setup.FaultDevice, d.c.Rank, during, err)})
+}
+
+// groupFailed is told why the group has failed by itself.
+func (d *Session) groupFailed(err error) {
+	if errors.Is(err, ErrAborted) && d.awaitFault(faultGrace) {
+		return // whoever was the first has told why
+	}
+	during := "a device call"
+	if h, _, any := d.oldest(); any {
+		during = engine.Describe(h)
+	}
+	if f, is := d.relayFault(err, during); is {
+		d.c.Abort(f)
+		return
+	}
+	d.broken(during, err)
+}
+
+// relayFault returns the fault that ended a link between devices which goes through
+// hosts, false where err is none of that: the cause is another rank then, or the
+// network, and not this rank's device.
+func (d *Session) relayFault(err error, during string) (f transport.Fault, is bool) {
+	var told *EndpointFault
+	var calls *Mismatch
+	var link *LinkError
+	var driver *cuda.Error
+	switch c := d.c; {
+	case errors.As(err, &driver):
+		return f, false
+	case errors.As(err, &told):
+		return told.Fault, true
+	case errors.As(err, &calls):
+		return c.Engine.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
+	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
+		return transport.Fault{Rank: link.Peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
+			engine.FaultClosed, link.Peer, c.Rank, during)}, true
+	case errors.As(err, &link):
+		return transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d in %s: %v", engine.FaultLink, c.Rank, during, err)},
+			true
+	}
+	return f, false
+}
+
+// faultGrace is how long a rank that another one has stopped waits for that one's
+// words.
+const faultGrace = 500 * time.Millisecond
+
+// awaitFault waits for the communicator's fault.
+func (d *Session) awaitFault(within time.Duration) bool {
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, failed := d.c.Endpoint.Aborted(); failed {
+			return true
+		}
+		if time.Since(began) > within {
+			return false
+		}
+	}
+}
+
+// lookEvery is how often a rank with calls under way looks whether all is well.
+const lookEvery = 10 * time.Millisecond
+
+// watch looks after the calls under way until the communicator has failed or is
+// closed: a stream that waits for a rank which will never come is let go.
+func (d *Session) watch() {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	wait := d.c.Waiter.Watch.Another()
+	defer wait.Close()
+	for {
+		select {
+		case <-d.stop:
+			return
+		case <-d.kick:
+		}
+		for {
+			if d.aborted() {
+				return
+			}
+			left, err := d.retire()
+			if err != nil {
+				d.groupFailed(err)
+				continue
+			}
+			if left == 0 {
+				wait.Clear()
+				break
+			}
+			d.compare()
+			d.publish(wait)
+			select {
+			case <-d.stop:
+				return
+			case <-tick.C:
+			}
+		}
+	}
+}
+
+// aborted passes a fault of the communicator on to the group.
+func (d *Session) aborted() bool {
+	fault, failed := d.c.Endpoint.Aborted()
+	if failed {
+		d.group.Abort(setup.ErrorOf(fault))
+	}
+	return failed
+}
+
+// compare looks whether the other ranks have made the same calls, and have not left
+// before one that is under way.
+func (d *Session) compare() {
+	h, _, any := d.oldest()
+	if !d.compareHost() || !any {
+		return
+	}
+	c := d.c
+	for i, r := range d.local {
+		if i != d.mine && d.block.Stage(i).Load() != StageOpen && c.Endpoint.Status(r).Call.Seq < h.Seq {
+			c.Abort(transport.Fault{Rank: r, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
+				engine.FaultClosed, r, c.Rank, engine.Describe(h))})
+			return
+		}
+	}
+	c.Engine.CheckCall(h)
+}
+
+// compareHost compares all calls of this rank with those that the other ranks of its
+// host have made, unless that was done. A difference is the communicator's fault.
+func (d *Session) compareHost() (same bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.latest == 0 {
+		return true
+	}
+	mine, upTo := d.block.Ring(d.mine), d.at(d.latest).header.Seq
+	for i, r := range d.local {
+		if i == d.mine {
+			continue
+		}
+		latest := d.c.Endpoint.Status(r).Call.Seq
+		own, other, differ, next := mine.Differs(d.block.Ring(i), d.compared[i], upTo, latest)
+		if differ {
+			d.c.Abort(d.mismatch(r, other, own))
+			return false
+		}
+		d.compared[i] = next
+	}
+	return true
+}
+
+// mismatch is the fault of rank r, whose call of the same number is theirs.
+func (d *Session) mismatch(r int, theirs, mine transport.Header) transport.Fault {
+	if theirs == mine {
+		return transport.Fault{Rank: -1, Text: fmt.Sprintf(
+			"%srank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
+			engine.FaultMismatch, r, d.c.Rank, engine.Describe(mine))}
+	}
+	return d.c.Engine.Mismatch(r, theirs, mine)
+}
+
+// publish says which ranks have not come to the oldest call, and ends the communicator
+// when that lasts too long.
+func (d *Session) publish(wait *waits.Wait) {
+	h, since, any := d.oldest()
+	var late []waits.Lack
+	for r := range d.c.Size {
+		if st := d.c.Endpoint.Status(r); any && r != d.c.Rank && !st.Unknown && st.Call.Seq < h.Seq {
+			late = append(late, waits.Lack{Rank: r, What: "to call it"})
+		}
+	}
+	if len(late) == 0 {
+		wait.Clear()
+		return
+	}
+	if stalled := wait.Publish(engine.Describe(h), since, late); stalled != nil {
+		d.c.Abort(transport.Fault{Rank: wait.InComm(stalled.Rank), Text: engine.FaultStalled + stalled.Error()})
+	}
+}
