@@ -19,6 +19,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/nodes"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -136,7 +137,7 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 		if err != nil {
 			return nil, err
 		}
-		if c.Default, err = cmdline.DefaultRanks(0, r); err != nil {
+		if c.Default, err = place.DefaultRanks(0, r); err != nil {
 			return nil, err
 		}
 	}

@@ -7,26 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 )
-
-// DefaultRanks returns n, or the number of ranks where n is 0: that of the
-// host's GPUs that a request leaves, without GPUs that of usable cores.
-func DefaultRanks(n Ranks, r gpus.Request) (int, error) {
-	if n > 0 {
-		return int(n), nil
-	}
-	count, err := gpus.Count(r, os.Environ())
-	if err != nil {
-		return 0, exitcode.Errorf(exitcode.Internal, "%w (give the number of ranks with -np)", err)
-	}
-	if count > 0 {
-		return count, nil
-	}
-	return UsableCores(), nil
-}
 
 // UsableCores returns the number of cores that the ranks may use together: the
 // affinity mask, and the CPU quota of the control group. The runtime knows both,

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/hostlist"
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 )
 
 // Found is what the environment says of this process.
@@ -54,7 +54,7 @@ func fromSlurm(v *variables) *Found {
 	f := &Found{Place: Place{From: "Slurm"}, Sure: true}
 	f.Nodes, f.Node = v.number("SLURM_STEP_NUM_NODES"), v.number("SLURM_NODEID")
 	tasks, local := v.number("SLURM_STEP_NUM_TASKS"), v.number("SLURM_LOCALID")
-	hosts, err := hostlist.Slurm(v.get("SLURM_STEP_NODELIST"), v.get("SLURM_STEP_TASKS_PER_NODE"))
+	hosts, err := place.Slurm(v.get("SLURM_STEP_NODELIST"), v.get("SLURM_STEP_TASKS_PER_NODE"))
 	switch {
 	case v.err != nil:
 	case err != nil:

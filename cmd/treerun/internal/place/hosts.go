@@ -13,7 +13,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/hostlist"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
@@ -21,7 +20,7 @@ import (
 type hostOptions struct {
 	list, file    string
 	perHost       cmdline.Ranks
-	by            hostlist.By
+	by            By
 	oversubscribe bool
 }
 
@@ -40,7 +39,7 @@ func (h *hostOptions) define(f *pflag.FlagSet) {
 // hosts in turn.
 func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, error) {
 	h := &o.hosts
-	var hosts []hostlist.Host
+	var hosts []Host
 	var err error
 	switch {
 	case o.flags.Changed("host") && o.flags.Changed("hostfile"):
@@ -50,9 +49,9 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	case o.flags.Changed("hostfile") && h.file == "":
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "--hostfile names no file: is a variable in it not set?")
 	case h.list != "":
-		hosts, err = hostlist.Parse(h.list)
+		hosts, err = Parse(h.list)
 	case h.file != "":
-		if hosts, err = hostlist.ParseFile(h.file); err != nil {
+		if hosts, err = ParseFile(h.file); err != nil {
 			err = fmt.Errorf("--hostfile: %w", err)
 		}
 	default:
@@ -60,23 +59,23 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 		if err != nil {
 			return nil, 0, err
 		}
-		n, err := cmdline.DefaultRanks(size, r)
+		n, err := DefaultRanks(size, r)
 		return nil, n, err
 	}
 	if err != nil {
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
 	}
-	request := hostlist.Request{Size: int(size), PerHost: int(h.perHost), By: h.by}
+	request := Request{Size: int(size), PerHost: int(h.perHost), By: h.by}
 	if size > 0 && beside > 0 {
 		all := request
 		all.Size += beside
-		if places, err := hostlist.Map(hosts, all); err == nil {
+		if places, err := Map(hosts, all); err == nil {
 			list, n := placed(places, o.remote.agent == "")
 			return list, n - beside, nil
 		}
 	}
 	request.Oversubscribe = h.oversubscribe
-	places, err := hostlist.Map(hosts, request)
+	places, err := Map(hosts, request)
 	if err != nil {
 		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
 	}
@@ -90,7 +89,7 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 
 // placed turns places into what launch needs, and returns the number of ranks.
 // Names of this very host are one, if it may be started on directly.
-func placed(places []hostlist.Place, direct bool) ([]launch.Host, int) {
+func placed(places []Place, direct bool) ([]launch.Host, int) {
 	var list []launch.Host
 	n, here := 0, -1
 	for _, p := range places {
@@ -114,7 +113,7 @@ func placed(places []hostlist.Place, direct bool) ([]launch.Host, int) {
 
 // isHere tells whether a host is this one, without asking anybody: by the name
 // that this host gives itself, or an address that it has.
-func isHere(h hostlist.Host) bool {
+func isHere(h Host) bool {
 	if h.User != "" {
 		if me, err := user.Current(); err != nil || me.Username != h.User {
 			return false

@@ -1,11 +1,4 @@
-// Package hostlist reads lists of hosts, as users write them on a command line
-// and in files for Open MPI, MPICH, Horovod, DeepSpeed and Slurm, and maps ranks
-// to hosts. It resolves no name and starts nothing. Only the packages below
-// cmd/treerun import it.
-//
-// A host counts one slot, that is one rank, for each time that it is mentioned
-// without a number. Mentions add up.
-package hostlist
+package place
 
 import (
 	"bufio"
