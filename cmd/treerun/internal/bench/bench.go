@@ -25,10 +25,9 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
-	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
 )
 
-// Subcommand is the name of bench, and of its ranks for selfrun.Name.
+// Subcommand is the name of bench, and of its ranks for launch.RankName.
 const Subcommand = "bench"
 
 // WrongResults is the exit code when an element was not what it should be.
@@ -97,7 +96,7 @@ type command struct {
 	settings map[string]string
 	args     []string
 	hosts    []launch.Host // none: this one
-	gpus     *gpus.Request // nil: the data are in the hosts' memory
+	gpus     gpus.Request  // none where the data are in the hosts' memory
 	np       int           // aggregators not counted
 	perHost  int           // of these, on the fullest host
 }
@@ -124,13 +123,14 @@ func (c *command) findRanks() (err error) {
 // findGPUs finds out which GPUs the ranks get, where their data are on some.
 func (c *command) findGPUs() error {
 	request, err := c.place.GPUs()
+	c.gpus.Bind = gpus.None
 	switch {
 	case err != nil:
 		return err
 	case c.Device == suite.CUDA && request.Bind == gpus.None:
 		return exitcode.Errorf(exitcode.Usage, "bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
 	case c.Device == suite.CUDA:
-		c.gpus = &request
+		c.gpus = request
 	case request.List != "" || request.PerGPU != 0:
 		return exitcode.Errorf(exitcode.Usage,
 			"bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go with --device cuda")
@@ -144,12 +144,10 @@ func (c *command) run(r io.Writer) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	job := &selfrun.Job{
-		Subcommand: Subcommand, Args: c.args, Size: c.np + c.Aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus,
-		Settings: c.settings,
-		Result:   r, Screen: output.NewScreen(os.Stdout, os.Stderr),
-	}
-	return selfrun.Run(job)
+	return launch.RunSelf(Subcommand, c.args, &launch.Job{
+		Size: c.np + c.Aggregators, Hosts: c.hosts, Remote: reach, GPUs: c.gpus, Settings: c.settings,
+		Screen: output.NewScreen(os.Stdout, os.Stderr),
+	}, r)
 }
 
 // settle finds out what the settings of the job are.

@@ -14,7 +14,7 @@ import (
 )
 
 // points is where the ranks' findings go when shapes of plan are compared: it is
-// the Writer of selfrun, and prints each as it comes.
+// the Writer of launch.RunSelf, and prints each as it comes.
 type points struct {
 	out      io.Writer
 	np       int

@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
-// results is where the ranks' findings go: it is the Writer of selfrun, and
+// results is where the ranks' findings go: it is the Writer of launch.RunSelf, and
 // takes a suite.Record per line.
 type results struct {
 	np       int

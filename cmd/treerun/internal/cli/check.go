@@ -12,6 +12,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/check"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/measure"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cuda"
@@ -58,8 +59,8 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 	if n == 1 {
 		request.PerGPU, n = 2, 2
 	}
-	r, code, err := measure.Graph(&measure.Job{
-		Size: n, GPUs: &request, Settings: map[string]string{"no-topo-cache": "1"},
+	r, code, err := measure.Graph(&launch.Job{
+		Size: n, GPUs: request, Settings: map[string]string{"no-topo-cache": "1"},
 		Screen: output.NewScreen(os.Stdout, os.Stderr),
 	})
 	switch {

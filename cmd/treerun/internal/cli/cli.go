@@ -22,7 +22,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/cmd/treerun/internal/program"
-	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo/network"
 )
@@ -39,8 +38,8 @@ var commands = map[string]func(args []string) (int, error){
 	"bench":   bench.Main,
 
 	// What the ranks of a subcommand run; users are not told of it.
-	selfrun.Name(bench.Subcommand):   bench.Rank,
-	selfrun.Name(measure.Subcommand): measure.Rank,
+	launch.RankName(bench.Subcommand):   bench.Rank,
+	launch.RankName(measure.Subcommand): measure.Rank,
 }
 
 // Main runs treerun with the arguments after its name and returns the exit
@@ -85,7 +84,7 @@ func runTopo(args []string) (int, error) {
 // measure the network between hosts.
 func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, int, error) {
 	// Later jobs may take it.
-	j := &measure.Job{Settings: map[string]string{"no-topo-cache": "refresh"},
+	j := &launch.Job{Settings: map[string]string{"no-topo-cache": "refresh"},
 		Screen: output.NewScreen(os.Stdout, os.Stderr)}
 	var err error
 	if j.Hosts, j.Size, err = where.Hosts(ranks, 0); err != nil {
@@ -94,10 +93,9 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	if j.Remote, err = where.Remote(); err == nil {
 		err = where.Settings(j.Settings)
 	}
-	request, gpuErr := where.GPUs()
-	j.GPUs = &request
-	err = errors.Join(err, gpuErr)
-	if err != nil {
+	var gpuErr error
+	j.GPUs, gpuErr = where.GPUs()
+	if err = errors.Join(err, gpuErr); err != nil {
 		return nil, 0, err
 	}
 	if j.Hosts != nil && j.Settings["probe"] == network.Off.String() {

@@ -15,10 +15,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
-	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
-	"github.com/treerun/treerun/cmd/treerun/internal/output"
-	"github.com/treerun/treerun/cmd/treerun/internal/selfrun"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/peers"
@@ -27,18 +24,8 @@ import (
 	"github.com/treerun/treerun/topo/network"
 )
 
-// Subcommand is the name under which package selfrun starts the ranks.
+// Subcommand is the name under which launch.RunSelf starts the ranks.
 const Subcommand = "topo"
-
-// Job says which ranks measure.
-type Job struct {
-	Size     int
-	Hosts    []launch.Host // none: all on this host
-	Remote   launch.Remote
-	GPUs     *gpus.Request     // ranks on GPUs measure those, too; nil: ranks have none
-	Settings map[string]string // for the ranks
-	Screen   *output.Screen
-}
 
 // Result is what they found.
 type Result struct {
@@ -52,13 +39,10 @@ type Result struct {
 
 // Graph measures the links between the ranks of a job. Where a rank fails, or a
 // signal stops the job, the cause has been printed on standard error: the result
-// is nil, and code is that of the job. Call it once per process, as selfrun.Run.
-func Graph(j *Job) (r *Result, code int, err error) {
+// is nil, and code is that of the job. Call it once per process, as launch.Run.
+func Graph(j *launch.Job) (r *Result, code int, err error) {
 	var said text
-	code, err = selfrun.Run(&selfrun.Job{
-		Subcommand: Subcommand, Size: j.Size, Hosts: j.Hosts, Remote: j.Remote, GPUs: j.GPUs, Settings: j.Settings,
-		Result: &said, Screen: j.Screen,
-	})
+	code, err = launch.RunSelf(Subcommand, nil, j, &said)
 	if err != nil || code != 0 {
 		return nil, code, err
 	}

@@ -1,4 +1,4 @@
-package selfrun
+package launch
 
 import (
 	"bytes"
@@ -12,19 +12,20 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/internal/job"
 )
 
 // The test binary is also the launcher ("launcher SCENE") and the ranks
-// ("rank:scene SCENE"), since Run runs its own executable once per process.
+// ("rank:scene SCENE"), since RunSelf runs its own executable once per process.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
 		case "launcher":
 			os.Exit(launcher(os.Args[2]))
-		case Name("scene"):
+		case RankName("scene"):
 			os.Exit(rank(os.Args[2]))
 		}
 	}
@@ -44,15 +45,16 @@ func (r *reluctant) Write(p []byte) (int, error) {
 }
 
 func launcher(scene string) int {
-	j := &Job{Subcommand: "scene", Args: []string{scene}, Size: 3, Result: os.Stdout,
+	j := &Job{Size: 3, GPUs: gpus.Request{Bind: gpus.None}, Settings: make(map[string]string),
 		Screen: output.NewScreen(os.Stdout, os.Stderr)}
+	var result io.Writer = os.Stdout
 	if scene == "refused" {
-		j.Result = &reluctant{}
+		result = &reluctant{}
 	}
 	if scene == "settings" {
-		j.Settings = map[string]string{"colour": "red"}
+		j.Settings["colour"] = "red"
 	}
-	code, err := Run(j)
+	code, err := RunSelf("scene", []string{scene}, j, result)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "launcher:", err)
 		return exitcode.Of(err)
