@@ -13,7 +13,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
-	"github.com/treerun/treerun/cmd/treerun/internal/measure"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/nvml"
@@ -59,7 +58,7 @@ func measurePeers(*gpu.Machine) (*peers.HostResult, error) {
 	if n == 1 {
 		request.PerGPU, n = 2, 2
 	}
-	r, code, err := measure.Graph(&launch.Job{
+	r, code, err := measureGraph(&launch.Job{
 		Size: n, GPUs: request, Settings: map[string]string{"no-topo-cache": "1"},
 		Screen: output.NewScreen(os.Stdout, os.Stderr),
 	})

@@ -17,11 +17,9 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
-	"github.com/treerun/treerun/cmd/treerun/internal/measure"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
-	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo/network"
 )
@@ -38,8 +36,8 @@ var commands = map[string]func(args []string) (int, error){
 	"bench":   bench.Main,
 
 	// What the ranks of a subcommand run; users are not told of it.
-	launch.RankName(bench.Subcommand):   bench.Rank,
-	launch.RankName(measure.Subcommand): measure.Rank,
+	launch.RankName(bench.Subcommand): bench.Rank,
+	launch.RankName(measuring):        measureRank,
 }
 
 // Main runs treerun with the arguments after its name and returns the exit
@@ -101,7 +99,7 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	if j.Hosts != nil && j.Settings["probe"] == network.Off.String() {
 		delete(j.Settings, "no-topo-cache")
 	}
-	r, code, err := measure.Graph(j)
+	r, code, err := measureGraph(j)
 	if r == nil {
 		return nil, code, err
 	}
@@ -128,7 +126,7 @@ func runJob(args []string) (int, error) {
 	if err := host.CheckLimits(); err != nil { // before more threads begin
 		return 0, err
 	}
-	prog, err := program.Find(o.program)
+	prog, err := findProgram(o.program)
 	if code, done, err := runNodes(o, prog, err, begin); done {
 		return code, err
 	}
@@ -147,7 +145,7 @@ func runJob(args []string) (int, error) {
 	}
 	warnStale(j)
 	code, err := buildAndRun(j, prog)
-	if removeErr := prog.Remove(); err == nil && removeErr != nil {
+	if removeErr := prog.remove(); err == nil && removeErr != nil {
 		err = exitcode.Errorf(exitcode.Internal, "%w", removeErr)
 	}
 	return code, err
@@ -173,24 +171,24 @@ func warnStale(j *launch.Job) {
 
 // buildAndRun keeps its operating system thread: whatever it starts dies with
 // that.
-func buildAndRun(j *launch.Job, prog *program.Program) (int, error) {
+func buildAndRun(j *launch.Job, prog *program) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	j.Signals = launch.Signals()
 	if prog.Folder != "" {
-		if err := prog.Build(j.Signals); err != nil {
+		if err := prog.build(j.Signals); err != nil {
 			return 0, err
 		}
 		j.Trace("built %s", prog.Folder)
 		j.Remote.PushProgram = j.Remote.Open == nil // other hosts do not have it, unless they build it, too
 	}
 	j.Path = prog.Path
-	j.Started = prog.Remove // the ranks have it open
+	j.Started = prog.remove // the ranks have it open
 	return launch.Run(j)
 }
 
 // newJob turns options into a job; Path is set once the program is built.
-func newJob(o *options, prog *program.Program, begin time.Time) (*launch.Job, error) {
+func newJob(o *options, prog *program, begin time.Time) (*launch.Job, error) {
 	hosts, size, err := o.hosts()
 	if err != nil {
 		return nil, err

@@ -20,7 +20,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/nodes"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
-	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
@@ -194,13 +193,13 @@ func (o *options) connect(r *launch.Remote) {
 }
 
 // runNode is a job of which this is another node than 0.
-func runNode(o *options, prog *program.Program, broken error, c *nodes.Config) (int, error) {
+func runNode(o *options, prog *program, broken error, c *nodes.Config) (int, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	signals := launch.Signals()
 	if broken == nil && prog.Folder != "" {
-		broken = prog.Build(signals)
-		defer prog.Remove()
+		broken = prog.build(signals)
+		defer prog.remove()
 	}
 	dir, err := workingDir(o.dir)
 	if broken == nil {
@@ -237,7 +236,7 @@ func runNode(o *options, prog *program.Program, broken error, c *nodes.Config) (
 // runNodes is a job for which every host starts a treerun; done tells that it is
 // over, since this is not node 0. broken is why there is no program here: the
 // others are told, and do not wait.
-func runNodes(o *options, prog *program.Program, broken error, begin time.Time) (code int, done bool, err error) {
+func runNodes(o *options, prog *program, broken error, begin time.Time) (code int, done bool, err error) {
 	c, idle, err := o.nodes(os.Getenv)
 	switch {
 	case err != nil || idle || c == nil:

@@ -13,7 +13,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
-	"github.com/treerun/treerun/cmd/treerun/internal/program"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -99,7 +98,7 @@ func printVersion() error {
 }
 
 // printDryRun prints what would be run.
-func printDryRun(w io.Writer, j *launch.Job, prog *program.Program) error {
+func printDryRun(w io.Writer, j *launch.Job, prog *program) error {
 	host, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find the name of this host: %w", err)

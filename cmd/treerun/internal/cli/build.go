@@ -1,4 +1,4 @@
-package program
+package cli
 
 import (
 	"errors"
@@ -17,20 +17,12 @@ import (
 // interruptGrace is how long the go command may take to stop when told to.
 const interruptGrace = 2 * time.Second
 
-// Interrupted is the error of Build when a signal asked to stop.
-type Interrupted struct{ Signal syscall.Signal }
-
-// Error names the signal.
-func (e *Interrupted) Error() string {
-	return fmt.Sprintf("interrupted by %s", unix.SignalName(e.Signal))
-}
-
-// Build compiles p.Folder with the go command and sets p.Path; for a program
+// build compiles p.Folder with the go command and sets p.Path; for a program
 // that is built it does nothing. What the go command prints goes to our stderr
 // as it is. A signal of stop ends it and all it has started. The caller calls
-// Remove in every case, and holds its operating system thread (see
+// remove in every case, and holds its operating system thread (see
 // runtime.LockOSThread): the go command dies with that thread.
-func (p *Program) Build(stop <-chan os.Signal) error {
+func (p *program) build(stop <-chan os.Signal) error {
 	if p.Folder == "" || p.Path != "" {
 		return nil
 	}
@@ -41,7 +33,7 @@ func (p *Program) Build(stop <-chan os.Signal) error {
 	if p.private, err = os.MkdirTemp("", "treerun-build-"); err != nil {
 		return exitcode.Errorf(exitcode.Internal, "build %s: %w", p.Name, err)
 	}
-	if p.guard, err = newGuard(p.private); err != nil {
+	if err := p.startGuard(); err != nil {
 		return exitcode.Errorf(exitcode.Internal, "build %s: %w", p.Name, err)
 	}
 	path := filepath.Join(p.private, filepath.Base(p.Folder))
@@ -55,8 +47,8 @@ func (p *Program) Build(stop <-chan os.Signal) error {
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	err = runInterruptibly(cmd, stop)
-	if e := new(Interrupted); errors.As(err, &e) {
-		return &exitcode.Error{Code: exitcode.Signal(e.Signal), Err: fmt.Errorf("build %s: %w", p.Name, err)}
+	if e := new(exitcode.Error); errors.As(err, &e) {
+		return exitcode.Errorf(e.Code, "build %s: %w", p.Name, err)
 	}
 	if err != nil {
 		return exitcode.Errorf(exitcode.Internal, "%s does not build: go build: %w", p.Name, err)
@@ -72,7 +64,8 @@ func (p *Program) Build(stop <-chan os.Signal) error {
 
 // runInterruptibly runs cmd, which has a process group of its own, until it
 // ends or a signal comes. The group is signalled only while the process has not
-// been waited for, so that its number cannot be somebody else's.
+// been waited for, so that its number cannot be somebody else's. A signal is an error
+// with its exit code.
 func runInterruptibly(cmd *exec.Cmd, stop <-chan os.Signal) error {
 	if err := cmd.Start(); err != nil {
 		return err
@@ -84,7 +77,7 @@ func runInterruptibly(cmd *exec.Cmd, stop <-chan os.Signal) error {
 		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
 		}
 	}()
-	var why *Interrupted
+	var why error
 	var late <-chan time.Time
 	for {
 		select {
@@ -92,7 +85,8 @@ func runInterruptibly(cmd *exec.Cmd, stop <-chan os.Signal) error {
 			switch s {
 			case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
 				if why == nil {
-					why = &Interrupted{s.(syscall.Signal)}
+					sig := s.(syscall.Signal)
+					why = exitcode.Errorf(exitcode.Signal(sig), "interrupted by %s", unix.SignalName(sig))
 					late = time.After(interruptGrace)
 				}
 				_ = unix.Kill(-pid, unix.SIGINT)
@@ -111,4 +105,24 @@ func runInterruptibly(cmd *exec.Cmd, stop <-chan os.Signal) error {
 		}
 		return why
 	}
+}
+
+// guardScript removes a folder when this process dies without having done so, as by
+// SIGKILL. It tries for some seconds: what the go command has started may still write
+// into the folder.
+const guardScript = `read -r _; i=0; until rm -rf "$0" || [ $((i += 1)) -gt 50 ]; do sleep 0.1; done`
+
+// startGuard guards p.private.
+func (p *program) startGuard() error {
+	guard := exec.Command("sh", "-c", guardScript, p.private)
+	guard.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // signals of our terminal are not for it
+	_, err := guard.StdinPipe()                            // Wait closes it
+	if err == nil {
+		err = guard.Start()
+	}
+	if err != nil {
+		return fmt.Errorf("guard %s: %w", p.private, err)
+	}
+	p.guard = guard
+	return nil
 }

@@ -1,8 +1,4 @@
-// Package program finds what PROGRAM on the command line stands for: an
-// executable, or a folder with a Go main package, which it builds into a
-// private temporary file. It does not run it. Only the packages below
-// cmd/treerun import it.
-package program
+package cli
 
 import (
 	"errors"
@@ -18,19 +14,19 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
-// Program is what the ranks run.
-type Program struct {
+// program is what the ranks run.
+type program struct {
 	Name   string // as the user gave it; the ranks' argv[0]
 	Path   string // of the executable, absolute; empty until Build when Folder is set
 	Folder string // of Go source, absolute; empty when Path is what the user gave
 
-	private string // the temporary folder that holds Path
-	guard   *guard // of private
+	private string    // the temporary folder that holds Path
+	guard   *exec.Cmd // removes private should we be killed
 }
 
-// Find looks name up: with a slash in it, or . or .., relative to the working
+// findProgram looks name up: with a slash in it, or . or .., relative to the working
 // directory, else in PATH. Its errors carry an exit code.
-func Find(name string) (*Program, error) {
+func findProgram(name string) (*program, error) {
 	path := name
 	if !strings.Contains(name, "/") && name != "." && name != ".." {
 		found, err := exec.LookPath(name)
@@ -50,7 +46,7 @@ func Find(name string) (*Program, error) {
 	case err != nil:
 		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: cannot be run: %w", name, cause(err))
 	case info.IsDir():
-		return &Program{Name: name, Folder: path}, nil
+		return &program{Name: name, Folder: path}, nil
 	case !info.Mode().IsRegular():
 		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: cannot be run: not a regular file", name)
 	}
@@ -61,7 +57,7 @@ func Find(name string) (*Program, error) {
 		}
 		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: not executable: %w (%s)", name, err, hint)
 	}
-	return &Program{Name: name, Path: path}, nil
+	return &program{Name: name, Path: path}, nil
 }
 
 // notInPath says more than exec.LookPath does about a name that it did not find.
@@ -89,16 +85,17 @@ func cause(err error) error {
 	}
 }
 
-// Remove deletes what Build has made. Processes that run it already go on. It
+// remove deletes what Build has made. Processes that run it already go on. It
 // may be called at any time and any number of times.
-func (p *Program) Remove() error {
+func (p *program) remove() error {
 	if p.private == "" {
 		return nil
 	}
 	err := os.RemoveAll(p.private)
 	p.private = ""
 	if p.guard != nil {
-		p.guard.dismiss()
+		_ = p.guard.Process.Kill() // fails only where it has ended
+		_ = p.guard.Wait()         // its state does not matter
 	}
 	if err != nil {
 		return fmt.Errorf("remove the built program: %w", err)

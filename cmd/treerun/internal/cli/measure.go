@@ -1,8 +1,4 @@
-// Package measure makes the graph of this host, or of several: Graph starts ranks
-// that measure the links between them, and Rank is such a rank. The ranks are a
-// job as any other; the measuring is that of collective.New. Only package cli
-// below cmd/treerun imports it.
-package measure
+package cli
 
 import (
 	"bytes"
@@ -24,11 +20,11 @@ import (
 	"github.com/treerun/treerun/topo/network"
 )
 
-// Subcommand is the name under which launch.RunSelf starts the ranks.
-const Subcommand = "topo"
+// measuring is the name under which launch.RunSelf starts the ranks.
+const measuring = "topo"
 
-// Result is what they found.
-type Result struct {
+// measured is what ranks that measure found.
+type measured struct {
 	Graph   *topo.Graph
 	Network *network.Network // between hosts; nil for one host
 	Within  []int64          // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
@@ -37,23 +33,23 @@ type Result struct {
 	Hosts []peers.HostResult // of the GPUs of each host; nil: the ranks have none
 }
 
-// Graph measures the links between the ranks of a job. Where a rank fails, or a
+// measureGraph measures the links between the ranks of a job. Where a rank fails, or a
 // signal stops the job, the cause has been printed on standard error: the result
 // is nil, and code is that of the job. Call it once per process, as launch.Run.
-func Graph(j *launch.Job) (r *Result, code int, err error) {
-	var said text
-	code, err = launch.RunSelf(Subcommand, nil, j, &said)
+func measureGraph(j *launch.Job) (r *measured, code int, err error) {
+	var said measuredText
+	code, err = launch.RunSelf(measuring, nil, j, &said)
 	if err != nil || code != 0 {
 		return nil, code, err
 	}
-	if r, err = parse(said.Bytes()); err != nil {
+	if r, err = parseMeasured(said.Bytes()); err != nil {
 		return nil, 0, exitcode.Errorf(exitcode.Internal, "measure the links: what rank 0 says: %w", err)
 	}
 	return r, 0, nil
 }
 
-// message is what rank 0 says.
-type message struct {
+// measuredMessage is what rank 0 says.
+type measuredMessage struct {
 	Graph   json.RawMessage
 	Network *network.Network
 	Within  []int64
@@ -61,8 +57,8 @@ type message struct {
 	Hosts   []json.RawMessage
 }
 
-func (r *Result) appendTo(b []byte) ([]byte, error) {
-	m := message{Within: r.Within, Unused: r.Unused, Network: r.Network}
+func (r *measured) appendTo(b []byte) ([]byte, error) {
+	m := measuredMessage{Within: r.Within, Unused: r.Unused, Network: r.Network}
 	var err error
 	if m.Graph, err = r.Graph.AppendJSON(nil); err != nil {
 		return nil, err
@@ -78,12 +74,12 @@ func (r *Result) appendTo(b []byte) ([]byte, error) {
 	return append(append(b, data...), '\n'), err
 }
 
-func parse(data []byte) (*Result, error) {
-	var m message
+func parseMeasured(data []byte) (*measured, error) {
+	var m measuredMessage
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, err
 	}
-	r := &Result{Within: m.Within, Unused: m.Unused, Network: m.Network}
+	r := &measured{Within: m.Within, Unused: m.Unused, Network: m.Network}
 	var err error
 	if r.Graph, err = topo.ParseGraph(m.Graph); err != nil {
 		return nil, err
@@ -104,10 +100,10 @@ func parse(data []byte) (*Result, error) {
 	return r, err
 }
 
-// text is what rank 0 says, up to the size of a graph and a network.
-type text struct{ bytes.Buffer }
+// measuredText is what rank 0 says, up to the size of a graph and a network.
+type measuredText struct{ bytes.Buffer }
 
-func (t *text) Write(p []byte) (int, error) {
+func (t *measuredText) Write(p []byte) (int, error) {
 	if t.Len()+len(p) > topo.MaxGraphBytes+network.MaxBytes {
 		return 0, exitcode.Errorf(exitcode.Internal, "measure the links: rank 0 says more than %d bytes",
 			topo.MaxGraphBytes+network.MaxBytes)
@@ -115,9 +111,9 @@ func (t *text) Write(p []byte) (int, error) {
 	return t.Buffer.Write(p)
 }
 
-// Rank takes part in a Graph as one rank; rank 0 writes what was found to standard
+// measureRank takes part in a measureGraph as one rank; rank 0 writes what was found to standard
 // output. It takes no arguments.
-func Rank([]string) (int, error) {
+func measureRank([]string) (int, error) {
 	ctx := context.Background() // treerun ends ranks that are not wanted any more
 	world, err := rank.Init(ctx)
 	if err != nil {
@@ -135,7 +131,7 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 	defer func() { err = errors.Join(err, comm.Close()) }()
 	graph := *comm.Graph()
 	graph.Name = "measured"
-	r := Result{Graph: &graph}
+	r := measured{Graph: &graph}
 	if b := comm.Between(); b != nil {
 		r.Network, r.Within, r.Unused = b.Network, b.Within, b.Unused
 	}
@@ -156,7 +152,7 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 
 // addGPUs measures the GPUs of the ranks, where all have one, and makes the graph
 // theirs.
-func (r *Result) addGPUs(ctx context.Context, world *rank.World) error {
+func (r *measured) addGPUs(ctx context.Context, world *rank.World) error {
 	all, err := world.AllGather(ctx, []byte(world.Device()))
 	if err != nil {
 		return fmt.Errorf("measure the links: %w", err)

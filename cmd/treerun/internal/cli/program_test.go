@@ -1,7 +1,6 @@
-package program
+package cli
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -63,15 +62,15 @@ func TestFind(t *testing.T) {
 		{name: "here/below", code: 126, text: "not a directory"},
 		{name: "/dev/null", code: 126, text: "not a regular file"},
 	} {
-		p, err := Find(c.name)
+		p, err := findProgram(c.name)
 		if c.code != 0 {
 			if err == nil || exitcode.Of(err) != c.code || !strings.Contains(err.Error(), c.text) ||
 				!strings.Contains(err.Error(), c.name) {
-				t.Errorf("Find(%s) = %v, code %d; want %q, code %d", c.name, err, exitcode.Of(err), c.text, c.code)
+				t.Errorf("findProgram(%s) = %v, code %d; want %q, code %d", c.name, err, exitcode.Of(err), c.text, c.code)
 			}
 			continue
 		}
-		want := Program{Name: c.name}
+		want := program{Name: c.name}
 		if c.path != "" {
 			want.Path = filepath.Join(dir, c.path)
 		}
@@ -79,7 +78,7 @@ func TestFind(t *testing.T) {
 			want.Folder = filepath.Join(dir, c.folder)
 		}
 		if err != nil || *p != want {
-			t.Errorf("Find(%s) = %+v, %v; want %+v", c.name, p, err, want)
+			t.Errorf("findProgram(%s) = %+v, %v; want %+v", c.name, p, err, want)
 		}
 	}
 }
@@ -101,7 +100,7 @@ func TestBuildInterrupted(t *testing.T) {
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
-	p, err := Find("./src")
+	p, err := findProgram("./src")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,12 +114,12 @@ func TestBuildInterrupted(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 	}()
-	err = p.Build(stop)
-	if e := new(Interrupted); !errors.As(err, &e) || exitcode.Of(err) != 143 {
+	err = p.build(stop)
+	if exitcode.Of(err) != 143 {
 		t.Errorf("Build = %v, code %d; want an interrupt, code 143", err, exitcode.Of(err))
 	}
 	for range 2 {
-		if err := p.Remove(); err != nil {
+		if err := p.remove(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -132,11 +131,11 @@ func TestBuildInterrupted(t *testing.T) {
 func TestBuildWithoutGo(t *testing.T) {
 	files(t, map[string]string{"src/main.go": "package main\n"})
 	t.Setenv("PATH", "")
-	p, err := Find("./src")
+	p, err := findProgram("./src")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Build(nil); exitcode.Of(err) != 125 || !strings.Contains(err.Error(), "the go command is needed") {
+	if err := p.build(nil); exitcode.Of(err) != 125 || !strings.Contains(err.Error(), "the go command is needed") {
 		t.Errorf("Build = %v, code %d", err, exitcode.Of(err))
 	}
 }
