@@ -43,7 +43,6 @@ type Candidate struct {
 	// fixed makes the plan where there are no strands, with the lane of every
 	// lane of the plan.
 	fixed func() (*plan.Plan, []int, error)
-	hosts func() (*plan.Plan, error) // the plan of one rank on every host, by which it is priced; nil: the plan itself
 	built []*Built
 }
 
@@ -53,8 +52,6 @@ type Built struct {
 	Plan   *plan.Plan
 	Lanes  []int     // by lane of the plan: the lane of the communicator's links
 	Shares []float64 // by strand, sum 1; nil without strands
-
-	hostsPlan *plan.Plan // by which it is priced, once it is made
 }
 
 // Name is the algorithm and its variant, as Options.Algorithm takes them.

@@ -148,7 +148,6 @@ func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root i
 	if trees.Note != "" {
 		c.Notes = append(c.Notes, trees.Note)
 	}
-	c.hosts = p.slimPlan(trees, kind, root)
 	list, err := p.stranded(c, weights)
 	if p.options.ArrayBound == 0 && kind != plan.Barrier { // small messages have algorithms of their own between hosts
 		list = slices.DeleteFunc(list, func(c *Candidate) bool { return c.Variant == variantOne })
@@ -418,7 +417,7 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 	if between == "doubling" {
 		x = plan.Doubling
 	}
-	list := fixed(name, kind, -1, p.pairsOr(onOwn), func() (*plan.Plan, error) { return plan.Leaders(kind, h.ranks, x) })
-	list[0].hosts = func() (*plan.Plan, error) { return plan.Leaders(kind, plan.Alone(n), x) }
-	return list, nil
+	return fixed(name, kind, -1, p.pairsOr(onOwn), func() (*plan.Plan, error) {
+		return plan.Leaders(kind, h.ranks, x)
+	}), nil
 }

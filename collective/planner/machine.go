@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/sim"
 	"github.com/treerun/treerun/topo"
 )
@@ -149,59 +148,6 @@ func socketCosts(between *topo.Graph) (us, gbs float64) {
 		gbs = max(gbs, l.GBytesPerSecond)
 	}
 	return us, gbs
-}
-
-// slim prices plans of many ranks by those of one rank on every host: what the others
-// of a host do is little beside the network, and would take as many times longer to
-// simulate.
-type slim struct {
-	pricer  *sim.Pricer
-	machine sim.Machine
-}
-
-// slimRanks is up to how many ranks plans are priced and proved as they are.
-const slimRanks = 64
-
-func (p *Planner) slenderize() (*slim, error) {
-	h := p.hosts
-	if h == nil || p.graph.Ranks <= slimRanks || h.most == 1 {
-		return nil, nil
-	}
-	g := *h.between
-	g.Hosts = make([]int, len(h.ranks))
-	machine := p.sim
-	if machine.Boxes != nil {
-		machine.Boxes = make([]int, len(h.ranks))
-	}
-	for a, ranks := range h.ranks {
-		g.Hosts[a] = a
-		if machine.Boxes != nil {
-			machine.Boxes[a] = p.sim.Boxes[ranks[0]]
-		}
-	}
-	x, err := sim.NewPricer(&g)
-	return &slim{x, machine}, err
-}
-
-// slimPlan returns what makes the plan of one rank on every host over trees between
-// them; nil where plans are priced as they are.
-func (p *Planner) slimPlan(f *Forest, kind plan.Kind, root int) func() (*plan.Plan, error) {
-	if p.slim == nil {
-		return nil
-	}
-	return func() (*plan.Plan, error) {
-		if kind.HasParts() {
-			return plan.FromPartTrees(kind, f.Trees, f.Rates)
-		}
-		trees := f.Trees
-		if root >= 0 {
-			trees = nil
-			for _, t := range f.Trees {
-				trees = append(trees, t.Reroot(p.hosts.host[root]))
-			}
-		}
-		return plan.FromTrees(kind, trees, f.Rates, plan.Split)
-	}
 }
 
 // sharesCores reports whether there are more ranks than cores. There a Barrier is a

@@ -25,7 +25,6 @@ type Planner struct {
 	apart       error // names two ranks without a link or a way over hosts; nil: there are none
 	sim         sim.Machine
 	pricer      *sim.Pricer
-	slim        *slim // of one rank on every host, by which plans are priced where there are many ranks
 	slots       int
 	slotBytes   int
 
@@ -104,8 +103,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	p.hosts = newHosts(g, p.ways)
 	p.slots, p.slotBytes = p.shapeOfSlots()
 	p.sim = p.simMachine()
-	p.slim, err = p.slenderize()
-	return p, err
+	return p, nil
 }
 
 // Graph returns the graph that the Planner plans for.

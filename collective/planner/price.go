@@ -25,8 +25,16 @@ var (
 // the processors, which others may want.
 const worthSmaller = 0.015
 
-// priced bounds what a price may cost: a few milliseconds.
-var priced = sim.Limits{Steps: 4000, Chunks: 32}
+// manyRanks is above how many ranks prices are rougher, and of fewer sizes.
+const manyRanks = 64
+
+// priced bounds what a price may cost: a few milliseconds, of many ranks some tens.
+func (p *Planner) priced() sim.Limits {
+	if p.graph.Ranks > manyRanks {
+		return sim.Limits{Steps: 4000, Chunks: 8}
+	}
+	return sim.Limits{Steps: 4000, Chunks: 32}
+}
 
 func (p *Planner) chunkings() []plan.Chunks {
 	switch {
@@ -49,12 +57,8 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 	if p.graph.Ranks == 1 {
 		return 0, chunks, nil
 	}
-	m, _, _, err := p.pricedPlan(b)
-	if err != nil {
-		return 0, chunks, err
-	}
 	us = math.Inf(1)
-	share, before := widestShare(m, bytes), 0
+	share, before := widestShare(b.Plan, bytes), 0
 	for _, c := range p.chunkings() {
 		if c.Max > 0 {
 			c.Max = min(c.Max, p.slotBytes)
@@ -65,7 +69,7 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 			continue // the same chunks
 		}
 		before = size
-		most := priced
+		most := p.priced()
 		switch {
 		case !math.IsInf(us, 1):
 			most.Us = us
@@ -90,19 +94,16 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 // where that is above a limit, where the plan has too many steps, and where it joins ranks
 // that the graph does not.
 func (p *Planner) us(b *Built, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
-	m, pricer, machine, err := p.pricedPlan(b)
-	if err != nil {
-		return 0, err
-	}
-	if steps, _ := sim.Weigh(m); steps > maxSteps {
+	if steps, _ := sim.Weigh(b.Plan); steps > maxSteps {
 		return math.Inf(1), nil
 	}
-	us, err := pricer.Us(slices.Repeat([]sim.Operation{{Plan: m, Bytes: bytes}}, inflight), withChunks(machine, c), most)
+	calls := slices.Repeat([]sim.Operation{{Plan: b.Plan, Bytes: bytes}}, inflight)
+	us, err := p.pricer.Us(calls, withChunks(p.sim, c), most)
 	switch {
-	case err != nil && pairwise(m.Kind) && p.apart != nil:
+	case err != nil && pairwise(b.Kind) && p.apart != nil:
 		return math.Inf(1), nil
 	case err != nil:
-		return 0, fmt.Errorf("price of plan %s: %w", m.Name, err)
+		return 0, fmt.Errorf("price of plan %s: %w", b.Plan.Name, err)
 	}
 	return us, nil
 }
@@ -113,11 +114,7 @@ func (p *Planner) leastUs(b *Built, bytes int64) (fullest, least float64, err er
 	if p.graph.Ranks == 1 {
 		return 0, 0, nil
 	}
-	m, pricer, machine, err := p.pricedPlan(b)
-	if err != nil {
-		return 0, 0, err
-	}
-	return pricer.LeastUs(m, bytes, withChunks(machine, p.chunkings()[0])) // the largest
+	return p.pricer.LeastUs(b.Plan, bytes, withChunks(p.sim, p.chunkings()[0])) // the largest
 }
 
 // withChunks returns a machine that cuts messages so.
@@ -129,28 +126,13 @@ func withChunks(m sim.Machine, c plan.Chunks) sim.Machine {
 	return m
 }
 
-// pricedPlan returns the plan by which b is priced, and with what.
-func (p *Planner) pricedPlan(b *Built) (*plan.Plan, *sim.Pricer, sim.Machine, error) {
-	if p.slim == nil || b.hosts == nil {
-		return b.Plan, p.pricer, p.sim, nil
-	}
-	if b.hostsPlan == nil {
-		m, err := b.hosts()
-		if err != nil {
-			return nil, nil, p.sim, err
-		}
-		b.hostsPlan = m
-	}
-	return b.hostsPlan, p.slim.pricer, p.slim.machine, nil
-}
-
 // Price predicts what inflight calls at once with messages of so many bytes each take,
 // in microseconds; NaN is no price.
 func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
 	if p.graph.Ranks == 1 {
 		return 0, nil
 	}
-	us, err := p.us(s.Built, bytes, inflight, s.Chunks, priced)
+	us, err := p.us(s.Built, bytes, inflight, s.Chunks, p.priced())
 	if math.IsInf(us, 1) {
 		us = math.NaN()
 	}
@@ -187,20 +169,14 @@ func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered,
 }
 
 // Verify proves a plan that is served: every rank gets the right result, and none waits
-// for ever. Of many ranks on several hosts it proves the plan of one rank on every
-// host, which the same trees between hosts give.
+// for ever.
 func (p *Planner) Verify(s *Served) error {
-	m, err := s.Plan, error(nil)
-	if p.ordered(m.Kind) {
-		err = plan.VerifyStable(m, plan.Hosts(p.graph), minSlots)
-	} else {
-		if m, _, _, err = p.pricedPlan(s.Built); err != nil {
-			return err
-		}
-		err = plan.Verify(m, minSlots)
+	err := plan.Verify(s.Plan, minSlots)
+	if p.ordered(s.Kind) {
+		err = plan.VerifyStable(s.Plan, plan.Hosts(p.graph), minSlots)
 	}
 	if err != nil {
-		return fmt.Errorf("%v plan %s: %w", m.Kind, m.Name, err)
+		return fmt.Errorf("%v plan %s: %w", s.Kind, s.Plan.Name, err)
 	}
 	return nil
 }

@@ -24,13 +24,10 @@ type entry struct {
 // takes a price.
 func (p *Planner) steps() (always int64, near float64) {
 	n := p.graph.Ranks
-	if p.slim != nil {
-		n = len(p.hosts.ranks)
-	}
 	switch {
 	case n <= directRanks:
 		return 4, 1.2
-	case n <= slimRanks:
+	case n <= manyRanks:
 		return 4, 2
 	}
 	return 16, 4
