@@ -10,9 +10,8 @@ import (
 )
 
 // Decision is what one rank, rank 0, has found and chosen for all: every rank would come
-// to the same, but not for nothing, and where many ranks share few cores they would do
-// so one after the other. What follows from it, the plans and their links, every rank
-// makes itself.
+// to the same, but not for nothing. What follows from it, the plans and their links, every
+// rank makes itself, and chooses what nobody has chosen when it calls it.
 type Decision struct {
 	Forests []Forest
 	Tables  []DecidedTable

@@ -136,3 +136,23 @@ func TestCertify(t *testing.T) {
 		}
 	}
 }
+
+// TestCrowded: ranks that have cores of their own, or few to share one, choose for themselves.
+func TestCrowded(t *testing.T) {
+	for name, c := range map[string]struct {
+		g    *topo.Graph
+		m    Machine
+		want bool
+	}{
+		"devices":                {topo.UniformGraph(64), Machine{Device: true, StagingBytes: 1 << 20}, false},
+		"8 ranks on 2 cores":     {topo.UniformGraph(8), Machine{Cores: 2}, false},
+		"9 ranks on 2 cores":     {topo.UniformGraph(9), Machine{Cores: 2}, true},
+		"hosts of their own":     {nets.Even(16, 1), Machine{Cores: 2}, false},
+		"hosts of one machine":   {nets.Even(16, 1), Machine{Cores: 2, Boxes: make([]int, 16)}, true},
+		"hosts that are crowded": {nets.Even(2, 9), Machine{Cores: 2}, true},
+	} {
+		if got := plannerFor(t, c.g, c.m, Options{}).Crowded(); got != c.want {
+			t.Errorf("%s: crowded %t, want %t", name, got, c.want)
+		}
+	}
+}

@@ -173,3 +173,29 @@ func (p *Planner) sharesCores() bool {
 	}
 	return len(boxes) == p.graph.Ranks
 }
+
+// crowdedRanks is the number of ranks on a core above which they are crowded. AllReduce on four
+// hosts takes 25 prices for all sizes, and 2 to 5 for one.
+const crowdedRanks = 4
+
+// Crowded reports whether so many ranks share a machine's cores that one had better choose for
+// all of them, and for all sizes: each for itself would take longer.
+func (p *Planner) Crowded() bool {
+	ranks := make(map[int]int)
+	for rank := range p.graph.Ranks {
+		machine := 0
+		switch {
+		case p.sim.Boxes != nil:
+			machine = p.sim.Boxes[rank]
+		case p.hosts != nil:
+			machine = p.hosts.host[rank]
+		}
+		ranks[machine]++
+	}
+	for _, n := range ranks {
+		if p.sim.Cores > 0 && n > crowdedRanks*p.sim.Cores {
+			return true
+		}
+	}
+	return false
+}

@@ -28,7 +28,8 @@ type Plans struct {
 	engine     *engine.Engine
 }
 
-// firstKinds are the collectives for which rank 0 chooses when a communicator is made.
+// firstKinds are the collectives for which rank 0 chooses when a communicator is made, where
+// ranks crowd on their cores. Elsewhere each rank chooses for the sizes that it calls.
 var firstKinds = []plan.Kind{plan.AllReduce, plan.Barrier}
 
 // newPlans makes the plans of a rank. With a decision it follows that, without one it
@@ -43,6 +44,9 @@ func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options, d *
 	if d != nil {
 		err = p.Follow(d)
 	} else {
+		if !p.Crowded() {
+			kinds = nil
+		}
 		d, err = p.Decide(kinds)
 	}
 	if err != nil {
