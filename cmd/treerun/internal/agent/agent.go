@@ -45,7 +45,7 @@ func Main(args []string) int {
 	if err := host.CheckLimits(); err != nil {
 		return fail(err)
 	}
-	hello := wire.Me()
+	hello := wire.Hello{Version: wire.Version()}
 	if len(args) == 2 {
 		var err error
 		if hello.Sum, err = wire.Sum(); err != nil {
@@ -125,9 +125,8 @@ func takeStdio() (in, out *os.File, err error) {
 func readJoin(up *wire.Conn, raw io.ReadWriteCloser) (*wire.Join, error) {
 	r := bufio.NewReaderSize(raw, 64<<10)
 	h, err := wire.ReadLauncher(r)
-	me := wire.Me()
-	if err == nil && (h.Protocol != me.Protocol || h.Version != me.Version) {
-		err = fmt.Errorf("the launcher is treerun %v, and this is %v", h, me)
+	if me := wire.Version(); err == nil && h.Version != me {
+		err = fmt.Errorf("the launcher is treerun %v, and this is %v", h.Version, me)
 	}
 	if err != nil {
 		return nil, err

@@ -191,7 +191,7 @@ func (b *agentConn) begin() error {
 	})
 	// That it cannot be written, the reader tells better.
 	if !join.Start.Push {
-		_, _ = b.raw.Write(wire.Me().AsLauncher())
+		_, _ = b.raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
 	} else if err := sendSelf(b.raw); err != nil {
 		return err
 	}
@@ -210,7 +210,7 @@ func (b *agentConn) begin() error {
 	join.Index, join.Name, join.Below = b.hosts[0].Index, b.name, b.hosts[1:]
 	first, err := wire.Encode(join.Index, &join)
 	if err == nil && join.Start.Push {
-		_, err = b.raw.Write(wire.Me().AsLauncher())
+		_, err = b.raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
 	}
 	if err == nil {
 		err = b.conn.Begin(r, b.raw, first)
@@ -262,11 +262,11 @@ type errStrange struct{ error }
 
 // check looks whether the agent is of our version, and arrived whole.
 func (b *agentConn) check(h wire.Hello) error {
-	me := wire.Me()
+	me := wire.Version()
 	switch {
-	case h.Protocol != me.Protocol || h.Version != me.Version:
+	case h.Version != me:
 		return errStrange{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
-			"version on all hosts, or let --push send this one)", h, me)}
+			"version on all hosts, or let --push send this one)", h.Version, me)}
 	case b.f.cfg.Join.Start.Push && h.Sum != b.f.sum:
 		return errStrange{fmt.Errorf("treerun did not arrive there as it was sent: its checksum is %.20q, want %.20q", h.Sum,
 			b.f.sum)}

@@ -23,7 +23,7 @@ type Node struct {
 // launcher may not know of.
 func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	defer raw.Close()
-	if _, err := raw.Write(wire.Me().AsAgent()); err != nil {
+	if _, err := raw.Write(wire.Hello{Version: wire.Version()}.AsAgent()); err != nil {
 		return 0, exitcode.Errorf(exitcode.Internal, "greet node 0: %w", err)
 	}
 	return obeyAs(n, raw)

@@ -98,7 +98,7 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 	n := &o.node
 	c := &nodes.Config{
 		Place: found.Place, Size: int(o.size), PerNode: int(*o.flags.Lookup("ppn").Value.(*cmdline.Ranks)), Args: o.command(),
-		Version: wire.Me().String(),
+		Version: wire.Version(),
 		Timeout: time.Duration(*o.flags.Lookup("start-timeout").Value.(*cmdline.Seconds)),
 	}
 	if n.count > 0 {

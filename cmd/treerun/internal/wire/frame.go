@@ -99,27 +99,11 @@ func Read(r io.Reader) (*Frame, error) {
 	case n < 0 || n > int64(f.most()):
 		return nil, fmt.Errorf("frame kind %d of %d bytes, at most %d are possible", f.Kind, n, f.most())
 	}
-	// What was announced is not allocated before it comes.
 	var err error
-	if f.Raw, err = readAll(r, int(n)); err != nil {
-		return nil, err
+	if f.Raw, err = io.ReadAll(io.LimitReader(r, n)); err == nil && len(f.Raw) < int(n) { // allocates what comes
+		err = io.ErrUnexpectedEOF
 	}
-	return f, nil
-}
-
-func readAll(r io.Reader, n int) ([]byte, error) {
-	b := make([]byte, 0, min(n, 64<<10))
-	for len(b) < n {
-		at := len(b)
-		b = append(b, make([]byte, min(n-at, max(at, 64<<10)))...)
-		if _, err := io.ReadFull(r, b[at:]); err != nil {
-			if err == io.EOF {
-				err = io.ErrUnexpectedEOF
-			}
-			return nil, err
-		}
-	}
-	return b, nil
+	return f, err
 }
 
 // Decode returns what the frame carries, checked.

@@ -11,44 +11,33 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 )
 
-// Protocol is the version of what stands in this package.
-const Protocol = 4
-
 // The first line that an agent writes, and the first that it reads, begin with
-// these words; then come the protocol, the version of treerun and, from an agent
-// that was pushed, the SHA-256 checksum of its executable.
+// these words; then come the version of treerun and, from an agent that was pushed, the
+// SHA-256 checksum of its executable.
 const (
 	agentWord    = "treerun-agent:"
 	launcherWord = "treerun-launcher:"
 )
 
-const (
-	maxLine = 512
-	// maxPreamble is how much may come before the first line: what the start-up
-	// files of a shell print.
-	maxPreamble = 64 << 10
-)
+// maxPreamble is how much may come before the first line: what the start-up
+// files of a shell print.
+const maxPreamble = 64 << 10
 
 // Hello is the first thing that each side says.
 type Hello struct {
-	Protocol int
-	Version  string
-	Sum      string // hexadecimal; "": was not asked for
+	Version string
+	Sum     string // hexadecimal; "": was not asked for
 }
 
-// Me is the Hello of this executable, without the checksum.
-func Me() Hello { return Hello{Protocol: Protocol, Version: version()} }
-
-// version returns what tells two builds of treerun apart, without spaces. Where
+// Version returns what tells two builds of treerun apart, without spaces. Where
 // the go command has noted no commit, or files that were not committed, that
 // takes what the linker has noted: a hash of all that went into the executable. A
 // checksum of the whole file takes some 20 ms, on every host.
-var version = sync.OnceValue(func() string {
+var Version = sync.OnceValue(func() string {
 	text := noted()
 	if text != "unknown" && !strings.Contains(text, "(devel)") && !strings.Contains(text, "dirty") {
 		return text
@@ -113,9 +102,6 @@ func Sum() (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// String returns the version for people.
-func (h Hello) String() string { return fmt.Sprintf("%s (protocol %d)", h.Version, h.Protocol) }
-
 // AsAgent returns the first line of an agent.
 func (h Hello) AsAgent() []byte { return h.line(agentWord) }
 
@@ -123,7 +109,7 @@ func (h Hello) AsAgent() []byte { return h.line(agentWord) }
 func (h Hello) AsLauncher() []byte { return h.line(launcherWord) }
 
 func (h Hello) line(word string) []byte {
-	return fmt.Appendf(nil, "%s %d %s %s\n", word, h.Protocol, h.Version, h.Sum)
+	return fmt.Appendf(nil, "%s %s %s\n", word, h.Version, h.Sum)
 }
 
 // ErrNoHello is the error of ReadAgent and ReadLauncher when what came is not
@@ -134,23 +120,21 @@ var ErrNoHello = errors.New("it is not treerun that answers")
 // error, where that does not come, is the reader's or ErrNoHello; said is what
 // came instead.
 func ReadAgent(r *bufio.Reader) (h Hello, said []byte, err error) {
-	for {
+	for len(said) <= maxPreamble {
 		line, err := readLine(r)
 		if at := bytes.Index(line, []byte(agentWord)); at >= 0 && err == nil {
 			h, err = parse(string(line[at:]), agentWord)
 			return h, said, err
 		}
-		if bytes.Contains(line, []byte(launcherWord)) { // it only says what we say
-			return Hello{}, said, ErrNoHello
-		}
 		said = append(said, line...)
-		switch {
-		case err != nil:
+		if err != nil {
 			return Hello{}, said, err
-		case len(said) > maxPreamble:
-			return Hello{}, said, ErrNoHello
+		}
+		if bytes.Contains(line, []byte(launcherWord)) { // it only says what we say
+			break
 		}
 	}
+	return Hello{}, said, ErrNoHello
 }
 
 // ReadLauncher reads the first line for an agent.
@@ -162,37 +146,22 @@ func ReadLauncher(r *bufio.Reader) (Hello, error) {
 	return parse(string(line), launcherWord)
 }
 
-// readLine reads up to the end of a line, or maxLine bytes.
+// readLine reads up to the end of a line, or what r has room for. The line is r's.
 func readLine(r *bufio.Reader) ([]byte, error) {
-	var line []byte
-	for len(line) < maxLine {
-		c, err := r.ReadByte()
-		if err != nil {
-			if err == io.EOF && len(line) > 0 {
-				err = io.ErrUnexpectedEOF
-			}
-			return line, err
-		}
-		line = append(line, c)
-		if c == '\n' {
-			break
-		}
+	line, err := r.ReadSlice('\n')
+	switch {
+	case err == bufio.ErrBufferFull:
+		err = nil
+	case err == io.EOF && len(line) > 0:
+		err = io.ErrUnexpectedEOF
 	}
-	return line, nil
+	return line, err
 }
 
 func parse(line, word string) (Hello, error) {
 	fields := strings.Fields(line)
-	if len(fields) < 3 || len(fields) > 4 || fields[0] != word || !strings.HasSuffix(line, "\n") {
+	if len(fields) < 2 || len(fields) > 3 || fields[0] != word || !strings.HasSuffix(line, "\n") {
 		return Hello{}, ErrNoHello
 	}
-	n, err := strconv.Atoi(fields[1])
-	if err != nil || n < 0 {
-		return Hello{}, ErrNoHello
-	}
-	h := Hello{Protocol: n, Version: fields[2]}
-	if len(fields) == 4 {
-		h.Sum = fields[3]
-	}
-	return h, nil
+	return Hello{fields[1], strings.Join(fields[2:], "")}, nil
 }
