@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
@@ -184,7 +184,7 @@ func TestImpostersAtTheSeed(t *testing.T) {
 		}
 	}
 	for _, l := range []*launched{wrongKey, wrongJob} {
-		l.ends(exitcode.Internal)
+		l.ends(cmdline.ExitInternal)
 		if text := l.stderr.String(); !strings.Contains(text, "key") || !strings.Contains(text, "node 0 at "+good.seed) {
 			t.Errorf("an imposter is told: %s", text)
 		}

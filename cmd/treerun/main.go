@@ -7,14 +7,14 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/cli"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 )
 
 func main() {
 	switch {
 	case host.IsGuard(os.Args[1:]):
-		os.Exit(exitcode.Of(host.RunGuard(os.Args[1:])))
+		os.Exit(cmdline.ExitCode(host.RunGuard(os.Args[1:])))
 	case agent.Is(os.Args[1:]):
 		os.Exit(agent.Main(os.Args[1:]))
 	}

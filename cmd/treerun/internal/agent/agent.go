@@ -25,7 +25,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -40,7 +39,7 @@ func Is(args []string) bool {
 func Main(args []string) int {
 	if term.IsTerminal(0) {
 		fmt.Fprintln(os.Stderr, "treerun agent is what treerun starts on other hosts; it is not for people")
-		return exitcode.Usage
+		return cmdline.ExitUsage
 	}
 	if err := host.CheckLimits(); err != nil {
 		return fail(err)
@@ -72,8 +71,7 @@ func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
 	up := new(wire.Conn)
 	join, err := readJoin(up, raw)
 	if node != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-		err = exitcode.Errorf(exitcode.Internal,
-			"node 0 ended before the job began (hint: the output of its own treerun says why)")
+		err = fmt.Errorf("node 0 ended before the job began (hint: the output of its own treerun says why)")
 	}
 	if err != nil {
 		return 0, err
@@ -91,7 +89,7 @@ func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
 
 func fail(err error) int {
 	fmt.Fprintf(os.Stderr, "treerun agent: %v\n", err)
-	return exitcode.Of(err)
+	return cmdline.ExitCode(err)
 }
 
 // takeStdio makes stdin and stdout ours alone: what writes to descriptor 1 by
@@ -189,7 +187,7 @@ func relay(open func(*wire.Frame) (net.Conn, error), f *wire.Frame, s net.Conn) 
 func (a *agent) report(b wire.Body) {
 	f, err := wire.Encode(a.join.Index, b)
 	if err != nil {
-		f, _ = wire.Encode(a.join.Index, &wire.Result{Code: exitcode.Internal, Text: err.Error()})
+		f, _ = wire.Encode(a.join.Index, &wire.Result{Code: cmdline.ExitInternal, Text: err.Error()})
 	}
 	a.up.Send(f)
 	if _, ok := b.(*wire.RanksExited); ok {
@@ -264,7 +262,7 @@ func (a *agent) end(err error) (int, error) {
 	case a.node != nil:
 		return a.node.end(err)
 	case err == io.EOF: // it is gone: nobody reads our words
-		return exitcode.Internal, nil
+		return cmdline.ExitInternal, nil
 	}
 	return 0, err
 }
@@ -330,8 +328,8 @@ func (a *agent) ready(p *program) (*wire.Ready, error) {
 		err = syscall.ENOTDIR
 	}
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Internal,
-			"the working directory %s: %w (hint: --wdir names one that all hosts have)", a.join.Dir, cause(err))
+		return nil, fmt.Errorf("the working directory %s: %w (hint: --wdir names one that all hosts have)", a.join.Dir,
+			cause(err))
 	}
 	if err := p.find(a.join.Program); err != nil {
 		return nil, err
@@ -349,7 +347,7 @@ func (a *agent) ready(p *program) (*wire.Ready, error) {
 }
 
 func (a *agent) refuse(err error) {
-	a.report(&wire.Result{Code: exitcode.Of(err), Text: err.Error()})
+	a.report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
 }
 
 // start starts the ranks of this host.

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
@@ -314,7 +314,7 @@ func (b *agentConn) beat() {
 
 // lost reports that the hosts that have not said goodbye are lost.
 func (b *agentConn) lost(why string) {
-	l := &wire.Lost{Code: exitcode.Internal, Text: why}
+	l := &wire.Lost{Code: cmdline.ExitInternal, Text: why}
 	for _, h := range b.hosts {
 		if b.left[h.Index] {
 			l.Hosts = append(l.Hosts, h.Index)

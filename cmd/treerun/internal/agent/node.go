@@ -2,10 +2,11 @@ package agent
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
@@ -24,7 +25,7 @@ type Node struct {
 func (n *Node) Run(raw io.ReadWriteCloser) (int, error) {
 	defer raw.Close()
 	if _, err := raw.Write(wire.Hello{Version: wire.Version()}.AsAgent()); err != nil {
-		return 0, exitcode.Errorf(exitcode.Internal, "greet node 0: %w", err)
+		return 0, fmt.Errorf("greet node 0: %w", err)
 	}
 	return obeyAs(n, raw)
 }
@@ -49,11 +50,11 @@ func (n *Node) end(err error) (int, error) {
 	o := new(over)
 	switch {
 	case errors.As(err, &o) && o.result.Text != "":
-		return 0, exitcode.Errorf(o.result.Code, "node 0: %s", o.result.Text)
+		return 0, cmdline.Errorf(o.result.Code, "node 0: %s", o.result.Text)
 	case errors.As(err, &o):
 		return o.result.Code, nil
 	case err == io.EOF:
 		err = errors.New("its connection has ended")
 	}
-	return 0, exitcode.Errorf(exitcode.Internal, "node 0 is lost: %w", err)
+	return 0, fmt.Errorf("node 0 is lost: %w", err)
 }

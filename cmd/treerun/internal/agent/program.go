@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // program is what the ranks run: a file of this host, or one that is pushed into
@@ -85,11 +85,11 @@ func (p *program) find(name string) error {
 			return nil
 		}
 	}
-	code := exitcode.NotExecutable
+	code := cmdline.ExitNotExecutable
 	if errors.Is(err, os.ErrNotExist) {
-		code = exitcode.NotFound
+		code = cmdline.ExitNotFound
 	}
-	return exitcode.Errorf(code, "%s: %w (hint: --push sends the program there)", p.path, cause(err))
+	return cmdline.Errorf(code, "%s: %w (hint: --push sends the program there)", p.path, cause(err))
 }
 
 func executable(path string) error {

@@ -19,7 +19,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
@@ -128,12 +128,12 @@ func (c *command) findGPUs() error {
 	case err != nil:
 		return err
 	case c.Device == suite.CUDA && request.Bind == gpus.None:
-		return exitcode.Errorf(exitcode.Usage, "bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
+		return cmdline.Usagef("bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
 	case c.Device == suite.CUDA:
 		c.gpus = request
 	case request.List != "" || request.PerGPU != 0:
-		return exitcode.Errorf(exitcode.Usage,
-			"bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go with --device cuda")
+		return cmdline.Usagef("bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go with " +
+			"--device cuda")
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (r *results) finish(code int, err error) (int, error) {
 	err = errors.Join(err, r.close())
 	switch {
 	case errors.Is(err, syscall.EPIPE): // the reader of the table has seen enough
-		return exitcode.Signal(syscall.SIGPIPE), nil
+		return cmdline.SignalCode(syscall.SIGPIPE), nil
 	case err != nil || code != 0:
 		return code, err
 	}

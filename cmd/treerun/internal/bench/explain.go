@@ -10,7 +10,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
 // points is where the ranks' findings go when shapes of plan are compared: it is
@@ -34,7 +33,7 @@ func explain(c *command, cases []suite.Case) (int, error) {
 	p.progress.stop()
 	switch {
 	case errors.Is(err, syscall.EPIPE): // the reader has seen enough
-		return exitcode.Signal(syscall.SIGPIPE), nil
+		return cmdline.SignalCode(syscall.SIGPIPE), nil
 	case err != nil || code != 0:
 		return code, err
 	case p.seen < len(cases):

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
 // enoughMemory refuses what would make the kernel end a rank.
@@ -16,8 +14,8 @@ func enoughMemory(need int64, np int) error {
 	}
 	if have := available(text); have > 0 && need > have {
 		const gib = 1 << 30
-		return exitcode.Errorf(exitcode.Internal,
-			"bench: the buffers of %d ranks take %.1f GiB, and %.1f GiB of memory are free (give a smaller -e or -np)",
+		return fmt.Errorf("bench: the buffers of %d ranks take %.1f GiB, and %.1f GiB of memory are free (give a smaller "+
+			"-e or -np)",
 			np, float64(need)/gib, float64(have)/gib)
 	}
 	return nil

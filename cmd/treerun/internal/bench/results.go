@@ -10,7 +10,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
 // results is where the ranks' findings go: it is the Writer of launch.RunSelf, and
@@ -41,7 +40,7 @@ func create(flag, name string) (*file, error) {
 	_, missing := os.Lstat(name)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Internal, "bench: %s: %w", flag, err)
+		return nil, fmt.Errorf("bench: %s: %w", flag, err)
 	}
 	return &file{File: f, flag: flag, name: name, was: missing == nil}, nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/topo/gpu"
@@ -90,14 +90,14 @@ func Main(w io.Writer, args []string, h *Host) (int, error) {
 	f.SetOutput(io.Discard)
 	asked := f.BoolP("help", "h", false, "print this text")
 	if err := f.Parse(args); err != nil {
-		return 0, exitcode.Errorf(exitcode.Usage, "check: %w", err)
+		return 0, cmdline.Usagef("check: %w", err)
 	}
 	if *asked {
 		_, err := io.WriteString(w, help)
 		return 0, err
 	}
 	if f.NArg() > 0 {
-		return 0, exitcode.Errorf(exitcode.Usage, "check: unexpected argument %q", f.Arg(0))
+		return 0, cmdline.Usagef("check: unexpected argument %q", f.Arg(0))
 	}
 	p := &printer{w: w}
 	gpus := h.gpus(p)

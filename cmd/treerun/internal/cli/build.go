@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // interruptGrace is how long the go command may take to stop when told to.
@@ -28,13 +28,13 @@ func (p *program) build(stop <-chan os.Signal) error {
 	}
 	tool, err := exec.LookPath("go")
 	if err != nil {
-		return exitcode.Errorf(exitcode.Internal, "%s is a folder, and to build it the go command is needed: %w", p.Name, err)
+		return fmt.Errorf("%s is a folder, and to build it the go command is needed: %w", p.Name, err)
 	}
 	if p.private, err = os.MkdirTemp("", "treerun-build-"); err != nil {
-		return exitcode.Errorf(exitcode.Internal, "build %s: %w", p.Name, err)
+		return fmt.Errorf("build %s: %w", p.Name, err)
 	}
 	if err := p.startGuard(); err != nil {
-		return exitcode.Errorf(exitcode.Internal, "build %s: %w", p.Name, err)
+		return fmt.Errorf("build %s: %w", p.Name, err)
 	}
 	path := filepath.Join(p.private, filepath.Base(p.Folder))
 	// The go command's own temporary files go into our folder as well, so that
@@ -47,15 +47,15 @@ func (p *program) build(stop <-chan os.Signal) error {
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	err = runInterruptibly(cmd, stop)
-	if e := new(exitcode.Error); errors.As(err, &e) {
-		return exitcode.Errorf(e.Code, "build %s: %w", p.Name, err)
+	if e := new(cmdline.Error); errors.As(err, &e) {
+		return cmdline.Errorf(e.Code, "build %s: %w", p.Name, err)
 	}
 	if err != nil {
-		return exitcode.Errorf(exitcode.Internal, "%s does not build: go build: %w", p.Name, err)
+		return fmt.Errorf("%s does not build: go build: %w", p.Name, err)
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode()&0o111 == 0 { // go build writes an archive for other packages
-		return exitcode.Errorf(exitcode.Internal, "%s is not a program: the Go package in that folder is not package main",
+		return fmt.Errorf("%s is not a program: the Go package in that folder is not package main",
 			p.Name)
 	}
 	p.Path = path
@@ -86,7 +86,7 @@ func runInterruptibly(cmd *exec.Cmd, stop <-chan os.Signal) error {
 			case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
 				if why == nil {
 					sig := s.(syscall.Signal)
-					why = exitcode.Errorf(exitcode.Signal(sig), "interrupted by %s", unix.SignalName(sig))
+					why = cmdline.Errorf(cmdline.SignalCode(sig), "interrupted by %s", unix.SignalName(sig))
 					late = time.After(interruptGrace)
 				}
 				_ = unix.Kill(-pid, unix.SIGINT)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
@@ -59,21 +58,20 @@ func Main(args []string) int {
 		return code
 	}
 	fmt.Fprintf(os.Stderr, "treerun: %v\n", err)
-	code = exitcode.Of(err)
-	if code == exitcode.Usage {
+	code = cmdline.ExitCode(err)
+	if code == cmdline.ExitUsage {
 		fmt.Fprintln(os.Stderr, help)
 	}
 	return code
 }
 
-var errNoStdout = exitcode.Errorf(exitcode.Internal,
-	"stdout is closed: all output would be lost (hint: >/dev/null drops it)")
+var errNoStdout = fmt.Errorf("stdout is closed: all output would be lost (hint: >/dev/null drops it)")
 
 // runTopo is the command topo.
 func runTopo(args []string) (int, error) {
 	code, err := planner.Topo(os.Stdout, args, measureTopo)
 	if errors.Is(err, syscall.EPIPE) { // the reader has seen enough; measuring has turned the signal off
-		return exitcode.Signal(syscall.SIGPIPE), nil
+		return cmdline.SignalCode(syscall.SIGPIPE), nil
 	}
 	return code, err
 }
@@ -146,7 +144,7 @@ func runJob(args []string) (int, error) {
 	warnStale(j)
 	code, err := buildAndRun(j, prog)
 	if removeErr := prog.remove(); err == nil && removeErr != nil {
-		err = exitcode.Errorf(exitcode.Internal, "%w", removeErr)
+		err = removeErr
 	}
 	return code, err
 }
@@ -244,16 +242,16 @@ func workingDir(dir string) (string, error) {
 	if dir == "" {
 		wd, err := os.Getwd()
 		if err != nil {
-			return "", exitcode.Errorf(exitcode.Internal, "find the working directory: %w", err)
+			return "", fmt.Errorf("find the working directory: %w", err)
 		}
 		return wd, nil
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", exitcode.Errorf(exitcode.Internal, "--wdir: %w", err)
+		return "", fmt.Errorf("--wdir: %w", err)
 	}
 	if !info.IsDir() {
-		return "", exitcode.Errorf(exitcode.Internal, "--wdir: %s is not a folder", dir)
+		return "", fmt.Errorf("--wdir: %s is not a folder", dir)
 	}
 	return absolute(dir)
 }

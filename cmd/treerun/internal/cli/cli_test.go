@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 func TestParse(t *testing.T) {
@@ -56,8 +56,8 @@ func FuzzParse(f *testing.F) {
 		args := strings.Split(line, " ")
 		o, err := parse(args)
 		if err != nil {
-			if exitcode.Of(err) != exitcode.Usage {
-				t.Fatalf("%q: %v has code %d", line, err, exitcode.Of(err))
+			if cmdline.ExitCode(err) != cmdline.ExitUsage {
+				t.Fatalf("%q: %v has code %d", line, err, cmdline.ExitCode(err))
 			}
 			return
 		}
@@ -92,7 +92,7 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("warnings: %q, %v", warnings, err)
 	}
 	for _, x := range []string{"", "=1", "A*=1", "MASTER_PORT=1", "A\x00=1", "["} {
-		if _, _, _, err := environment(base, []string{x}); exitcode.Of(err) != exitcode.Usage {
+		if _, _, _, err := environment(base, []string{x}); cmdline.ExitCode(err) != cmdline.ExitUsage {
 			t.Errorf("-x %q: %v", x, err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
@@ -22,11 +22,11 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 		pattern := strings.ContainsAny(name, "*?[")
 		switch {
 		case name == "" || strings.Contains(x, "\x00"):
-			return nil, nil, nil, exitcode.Errorf(exitcode.Usage, "-x %q: want NAME or NAME=VALUE", x)
+			return nil, nil, nil, cmdline.Usagef("-x %q: want NAME or NAME=VALUE", x)
 		case set && pattern:
-			return nil, nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: a pattern has no value", x)
+			return nil, nil, nil, cmdline.Usagef("-x %s: a pattern has no value", x)
 		case set && slices.Contains(launch.Names(), name):
-			return nil, nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: treerun sets %s itself", x, name)
+			return nil, nil, nil, cmdline.Usagef("-x %s: treerun sets %s itself", x, name)
 		case set:
 			env, far = setenv(env, name, value), setenv(far, name, value)
 			continue
@@ -37,7 +37,7 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 			far = setenv(far, name, value)
 		}
 		if _, err := path.Match(name, ""); err != nil {
-			return nil, nil, nil, exitcode.Errorf(exitcode.Usage, "-x %s: %w", x, err)
+			return nil, nil, nil, cmdline.Usagef("-x %s: %w", x, err)
 		}
 		switch {
 		case len(found) == 0 && pattern:
@@ -71,7 +71,7 @@ func setenv(env []string, name, value string) []string {
 func absolute(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", exitcode.Errorf(exitcode.Internal, "find %s: %w", dir, err)
+		return "", fmt.Errorf("find %s: %w", dir, err)
 	}
 	return abs, nil
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
@@ -43,7 +42,7 @@ func measureGraph(j *launch.Job) (r *measured, code int, err error) {
 		return nil, code, err
 	}
 	if r, err = parseMeasured(said.Bytes()); err != nil {
-		return nil, 0, exitcode.Errorf(exitcode.Internal, "measure the links: what rank 0 says: %w", err)
+		return nil, 0, fmt.Errorf("measure the links: what rank 0 says: %w", err)
 	}
 	return r, 0, nil
 }
@@ -105,7 +104,7 @@ type measuredText struct{ bytes.Buffer }
 
 func (t *measuredText) Write(p []byte) (int, error) {
 	if t.Len()+len(p) > topo.MaxGraphBytes+network.MaxBytes {
-		return 0, exitcode.Errorf(exitcode.Internal, "measure the links: rank 0 says more than %d bytes",
+		return 0, fmt.Errorf("measure the links: rank 0 says more than %d bytes",
 			topo.MaxGraphBytes+network.MaxBytes)
 	}
 	return t.Buffer.Write(p)

@@ -15,7 +15,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 	"github.com/treerun/treerun/cmd/treerun/internal/nodes"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
@@ -54,9 +53,9 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	asked := o.given("nnodes", "node-rank", "job-id") || n.seed != ""
 	if o.given("host", "hostfile") {
 		if asked {
-			return nil, false, exitcode.Errorf(exitcode.Usage,
-				"--nnodes, --node-rank, --seed and --job-id are for hosts that start treerun themselves, -H and --hostfile for "+
-					"those where this treerun does it")
+			return nil, false, cmdline.Usagef("--nnodes, --node-rank, --seed and --job-id are for hosts that start treerun " +
+				"themselves, -H and --hostfile for " +
+				"those where this treerun does it")
 		}
 		return nil, false, nil
 	}
@@ -69,7 +68,7 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	}
 	found, err := nodes.FromEnvironment(get)
 	if err != nil && (asked || key != "") {
-		return nil, false, exitcode.Errorf(exitcode.Usage, "%w", err)
+		return nil, false, cmdline.Usagef("%w", err)
 	}
 	if found == nil || err != nil {
 		found = new(nodes.Found)
@@ -77,17 +76,17 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 	wanted := asked || found.Nodes > 1 && (found.Sure || key != "")
 	switch {
 	case !wanted && n.keyFile != "":
-		return nil, false, exitcode.Errorf(exitcode.Usage, "--key-file is for jobs with --nnodes")
+		return nil, false, cmdline.Usagef("--key-file is for jobs with --nnodes")
 	case !wanted:
 		return nil, false, nil
 	case key == "" && !asked:
-		return nil, false, exitcode.Errorf(exitcode.Usage,
-			"this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 for one of this host alone",
+		return nil, false, cmdline.Usagef("this is node %d of %d, says %s: give --key-file for a job of all, or --nnodes 1 "+
+			"for one of this host alone",
 			found.Node, found.Nodes, found.From)
 	case key == "":
-		return nil, false, exitcode.Errorf(exitcode.Usage,
-			"the hosts have no key: make one with `openssl rand -hex 32 > FILE; chmod 600 FILE`, give it to all of them, and "+
-				"use --key-file FILE")
+		return nil, false, cmdline.Usagef("the hosts have no key: make one with `openssl rand -hex 32 > FILE; chmod 600 " +
+			"FILE`, give it to all of them, and " +
+			"use --key-file FILE")
 	}
 	c, err = o.nodeConfig(found, key)
 	return c, found.Idle && err == nil, err
@@ -107,7 +106,7 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 	if o.flags.Changed("node-rank") {
 		c.Node = n.node
 	} else if found.From == "" {
-		return nil, exitcode.Errorf(exitcode.Usage, "--nnodes without --node-rank: which of the %d hosts is this?", c.Nodes)
+		return nil, cmdline.Usagef("--nnodes without --node-rank: which of the %d hosts is this?", c.Nodes)
 	}
 	if n.seed != "" {
 		c.Seed = n.seed
@@ -117,19 +116,19 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 	}
 	switch {
 	case c.Nodes == 0:
-		return nil, exitcode.Errorf(exitcode.Usage, "--nnodes: how many hosts are there?")
+		return nil, cmdline.Usagef("--nnodes: how many hosts are there?")
 	case c.Seed == "":
-		return nil, exitcode.Errorf(exitcode.Usage, "--seed HOST:PORT: where does host 0 listen?")
+		return nil, cmdline.Usagef("--seed HOST:PORT: where does host 0 listen?")
 	case o.given("launch-agent", "ssh-args", "push"):
-		return nil, exitcode.Errorf(exitcode.Usage,
-			"--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started on other hosts")
+		return nil, cmdline.Usagef("--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started " +
+			"on other hosts")
 	}
 	err := c.Check()
 	if err == nil {
 		c.Key, err = job.ReadKeyFile(key)
 	}
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Usage, "%w", err)
+		return nil, cmdline.Usagef("%w", err)
 	}
 	if c.Default = found.PerNode; c.Default == 0 {
 		r, err := o.place.GPUs()
@@ -141,7 +140,7 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 		}
 	}
 	if c.Host, err = os.Hostname(); err != nil {
-		return nil, exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
+		return nil, fmt.Errorf("find the name of this host: %w", err)
 	}
 	return c, nil
 }
@@ -165,7 +164,7 @@ func (o *options) hosts() ([]launch.Host, int, error) {
 func (o *options) placeNodes() ([]launch.Host, int, error) {
 	met, err := nodes.Gather(context.Background(), o.node.cfg)
 	if err != nil {
-		return nil, 0, exitcode.Errorf(exitcode.Internal, "%w", err)
+		return nil, 0, err
 	}
 	o.node.met = met
 	var hosts []launch.Host
@@ -215,7 +214,7 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config) (int, err
 		for sig := range signals {
 			switch sig {
 			case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-				cancel(exitcode.Errorf(exitcode.Signal(sig.(syscall.Signal)), "stopped by %v while waiting for the other nodes",
+				cancel(cmdline.Errorf(cmdline.SignalCode(sig.(syscall.Signal)), "stopped by %v while waiting for the other nodes",
 					sig))
 				stops <- sig
 			}
@@ -242,7 +241,7 @@ func runNodes(o *options, prog *program, broken error, begin time.Time) (code in
 	case err != nil || idle || c == nil:
 		return 0, err != nil || idle, err
 	case o.dryRun:
-		return 0, true, exitcode.Errorf(exitcode.Usage, "--dry-run: nobody knows what the other hosts would run")
+		return 0, true, cmdline.Usagef("--dry-run: nobody knows what the other hosts would run")
 	}
 	screen := output.NewScreen(os.Stdout, os.Stderr)
 	c.Warn = func(format string, args ...any) { screen.Err.Printf("treerun: "+format, args...) }

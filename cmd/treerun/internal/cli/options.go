@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/planner"
@@ -99,16 +98,16 @@ func (b *binding) Type() string { return "WHAT" }
 func parse(args []string) (*options, error) {
 	o := newOptions()
 	if err := o.flags.Parse(cmdline.Rewrite(args, o.flags)); err != nil {
-		return nil, exitcode.Errorf(exitcode.Usage, "%w", err)
+		return nil, cmdline.Usagef("%w", err)
 	}
 	if o.help || o.version {
 		return o, nil
 	}
 	if o.flags.NArg() == 0 {
-		return nil, exitcode.Errorf(exitcode.Usage, "no PROGRAM given")
+		return nil, cmdline.Usagef("no PROGRAM given")
 	}
 	if o.flags.Arg(0) == "" {
-		return nil, exitcode.Errorf(exitcode.Usage, "PROGRAM is empty")
+		return nil, cmdline.Usagef("PROGRAM is empty")
 	}
 	o.program, o.args = o.flags.Arg(0), o.flags.Args()
 	return o, nil

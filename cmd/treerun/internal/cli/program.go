@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // program is what the ranks run.
@@ -37,25 +37,25 @@ func findProgram(name string) (*program, error) {
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Internal, "find %s: %w", name, err)
+		return nil, fmt.Errorf("find %s: %w", name, err)
 	}
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, exitcode.Errorf(exitcode.NotFound, "%s: not found: %w", name, cause(err))
+		return nil, cmdline.Errorf(cmdline.ExitNotFound, "%s: not found: %w", name, cause(err))
 	case err != nil:
-		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: cannot be run: %w", name, cause(err))
+		return nil, cmdline.Errorf(cmdline.ExitNotExecutable, "%s: cannot be run: %w", name, cause(err))
 	case info.IsDir():
 		return &program{Name: name, Folder: path}, nil
 	case !info.Mode().IsRegular():
-		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: cannot be run: not a regular file", name)
+		return nil, cmdline.Errorf(cmdline.ExitNotExecutable, "%s: cannot be run: not a regular file", name)
 	}
 	if err := unix.Access(path, unix.X_OK); err != nil {
 		hint := "chmod +x makes a program executable"
 		if strings.HasSuffix(name, ".go") {
 			hint = fmt.Sprintf("give the folder of a Go program: %s", "./"+filepath.Dir(name))
 		}
-		return nil, exitcode.Errorf(exitcode.NotExecutable, "%s: not executable: %w (%s)", name, err, hint)
+		return nil, cmdline.Errorf(cmdline.ExitNotExecutable, "%s: not executable: %w (%s)", name, err, hint)
 	}
 	return &program{Name: name, Path: path}, nil
 }
@@ -63,15 +63,16 @@ func findProgram(name string) (*program, error) {
 // notInPath says more than exec.LookPath does about a name that it did not find.
 func notInPath(name string) error {
 	if _, err := os.Stat(name); err == nil {
-		return exitcode.Errorf(exitcode.NotFound, "%s: not found in PATH (write ./%s for the one in this folder)", name, name)
+		return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH (write ./%s for the one in this folder)", name,
+			name)
 	}
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
 		path := filepath.Join(dir, name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-			return exitcode.Errorf(exitcode.NotExecutable, "%s: found as %s, which is not executable", name, path)
+			return cmdline.Errorf(cmdline.ExitNotExecutable, "%s: found as %s, which is not executable", name, path)
 		}
 	}
-	return exitcode.Errorf(exitcode.NotFound, "%s: not found in PATH", name)
+	return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH", name)
 }
 
 // cause strips the path from an error whose text would repeat it.

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // files writes a tree of files into the working directory of the test.
@@ -64,9 +64,9 @@ func TestFind(t *testing.T) {
 	} {
 		p, err := findProgram(c.name)
 		if c.code != 0 {
-			if err == nil || exitcode.Of(err) != c.code || !strings.Contains(err.Error(), c.text) ||
+			if err == nil || cmdline.ExitCode(err) != c.code || !strings.Contains(err.Error(), c.text) ||
 				!strings.Contains(err.Error(), c.name) {
-				t.Errorf("findProgram(%s) = %v, code %d; want %q, code %d", c.name, err, exitcode.Of(err), c.text, c.code)
+				t.Errorf("findProgram(%s) = %v, code %d; want %q, code %d", c.name, err, cmdline.ExitCode(err), c.text, c.code)
 			}
 			continue
 		}
@@ -115,8 +115,8 @@ func TestBuildInterrupted(t *testing.T) {
 		}
 	}()
 	err = p.build(stop)
-	if exitcode.Of(err) != 143 {
-		t.Errorf("Build = %v, code %d; want an interrupt, code 143", err, exitcode.Of(err))
+	if cmdline.ExitCode(err) != 143 {
+		t.Errorf("Build = %v, code %d; want an interrupt, code 143", err, cmdline.ExitCode(err))
 	}
 	for range 2 {
 		if err := p.remove(); err != nil {
@@ -135,7 +135,7 @@ func TestBuildWithoutGo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.build(nil); exitcode.Of(err) != 125 || !strings.Contains(err.Error(), "the go command is needed") {
-		t.Errorf("Build = %v, code %d", err, exitcode.Of(err))
+	if err := p.build(nil); cmdline.ExitCode(err) != 125 || !strings.Contains(err.Error(), "the go command is needed") {
+		t.Errorf("Build = %v, code %d", err, cmdline.ExitCode(err))
 	}
 }

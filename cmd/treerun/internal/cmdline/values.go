@@ -1,6 +1,6 @@
 // Package cmdline holds what the subcommands of treerun have in common on their
-// command lines: the values of flags (ranks, sizes, times) and the spelling -np. It
-// starts nothing. Only the packages below cmd/treerun import it.
+// command lines: the values of flags (ranks, sizes, times), the spelling -np, the exit
+// codes, and the error that carries one. It starts nothing. Only the packages below cmd/treerun import it.
 package cmdline
 
 import (

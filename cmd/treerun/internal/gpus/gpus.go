@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/nvml"
 	"github.com/treerun/treerun/internal/numbers"
@@ -122,7 +122,7 @@ var read = nvml.Read
 func unread(r Request, err error) (*Plan, error) {
 	n, _ := cuda.HostGPUs()
 	if r.explicit() {
-		return nil, exitcode.Errorf(exitcode.Internal, "give ranks GPUs: %w", err)
+		return nil, fmt.Errorf("give ranks GPUs: %w", err)
 	}
 	if n > 0 {
 		return &Plan{Notice: fmt.Sprintf("the host has GPUs (%d), but ranks get none: %v (--gpu-bind none says that none "+
@@ -134,11 +134,11 @@ func unread(r Request, err error) (*Plan, error) {
 func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error) {
 	usable, err := usable(r, m, visible)
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Usage, "%w", err)
+		return nil, cmdline.Usagef("%w", err)
 	}
 	if len(usable) == 0 {
 		if r.explicit() {
-			return nil, exitcode.Errorf(exitcode.Internal, "give ranks GPUs: this host has none that can be used%s",
+			return nil, fmt.Errorf("give ranks GPUs: this host has none that can be used%s",
 				why(m, visible))
 		}
 		return new(Plan), nil
@@ -150,7 +150,7 @@ func assign(r Request, s Share, m *gpu.Machine, visible variable) (*Plan, error)
 		text := fmt.Sprintf("%d ranks and %s: --ranks-per-gpu %d lets them share", s.Ranks, numbers.Count(len(usable), "GPU"),
 			need)
 		if r.explicit() {
-			return nil, exitcode.Errorf(exitcode.Usage, "%s", text)
+			return nil, cmdline.Usagef("%s", text)
 		}
 		return &Plan{Notice: text + ", --gpu-bind none says that none is wanted; now they get none"}, nil
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cuda/nvml"
 	"github.com/treerun/treerun/topo/gpu"
 )
@@ -135,7 +135,7 @@ func TestAssignMIG(t *testing.T) {
 		m.GPUs[i].MIG = true
 	}
 	if _, err := assign(Request{Bind: Isolate}, Share{Ranks: 1, Among: 1}, m, variable{}); err == nil ||
-		!strings.Contains(err.Error(), "all 4 are cut") || exitcode.Of(err) != exitcode.Internal {
+		!strings.Contains(err.Error(), "all 4 are cut") || cmdline.ExitCode(err) != cmdline.ExitInternal {
 		t.Errorf("error %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 )
@@ -196,7 +196,7 @@ func (h *Host) started(err error) {
 	}
 	h.cfg.Report(report)
 	if err != nil {
-		h.cfg.Report(&wire.Result{Code: exitcode.Of(err), Text: err.Error()})
+		h.cfg.Report(&wire.Result{Code: cmdline.ExitCode(err), Text: err.Error()})
 	}
 	h.reaped() // some may have ended
 	h.look()

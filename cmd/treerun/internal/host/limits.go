@@ -10,8 +10,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
 // How many processes and threads a start takes at least. A Go program that may not
@@ -70,9 +68,8 @@ func checkAddresses() error {
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &r); err != nil || r.Cur >= needAddresses {
 		return nil
 	}
-	return exitcode.Errorf(exitcode.Internal,
-		"the limit is %d KiB of addresses for each process, and treerun and its ranks need %d each, "+
-			"few of them with memory (ulimit -v unlimited or LimitAS= raises it; a control group limits memory)", r.Cur>>10,
+	return fmt.Errorf("the limit is %d KiB of addresses for each process, and treerun and its ranks need %d each, "+
+		"few of them with memory (ulimit -v unlimited or LimitAS= raises it; a control group limits memory)", r.Cur>>10,
 		needAddresses>>10)
 }
 
@@ -84,8 +81,8 @@ func checkTasks(n int) error {
 		return nil
 	}
 	if used := tasksOf(os.Getuid()); used+n > limit {
-		return exitcode.Errorf(exitcode.Internal,
-			"the limit is %d processes and threads for this user, who has %d, and %d more are needed at least (%s)", limit, used,
+		return fmt.Errorf("the limit is %d processes and threads for this user, who has %d, and %d more are needed at "+
+			"least (%s)", limit, used,
 			n, raiseTasks)
 	}
 	return nil
@@ -101,7 +98,7 @@ func checkRanks(ranks int, path string) error {
 		err = checkTasks(guardTasks + ranks)
 	}
 	if err != nil {
-		return exitcode.Errorf(exitcode.Internal, "start %d ranks: %w", ranks, err)
+		return fmt.Errorf("start %d ranks: %w", ranks, err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
@@ -50,7 +50,7 @@ func newSpawner(h *Host) (*spawner, error) {
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Internal, "start ranks: %w%s", err, LimitHint(err))
+		return nil, fmt.Errorf("start ranks: %w%s", err, LimitHint(err))
 	}
 	file := h.job.File
 	file.LocalSize, file.Host, file.ControlFD = len(h.ranks), h.cfg.Name, controlFD
@@ -180,22 +180,22 @@ func (sp *spawner) startError(rank int, err error) error { return StartError(ran
 
 // StartError tells what treerun could not get for a rank.
 func StartError(rank, size int, err error) error {
-	return exitcode.Errorf(exitcode.Internal, "start rank %d of %d: %w%s", rank, size, err, LimitHint(err))
+	return fmt.Errorf("start rank %d of %d: %w%s", rank, size, err, LimitHint(err))
 }
 
 // execError tells why a program that was found could not be run.
 func (sp *spawner) execError(rank int, err error) error {
-	code, hint := exitcode.NotExecutable, ""
+	code, hint := cmdline.ExitNotExecutable, ""
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		code, hint = exitcode.NotFound, " (the interpreter or loader that the file names is missing)"
+		code, hint = cmdline.ExitNotFound, " (the interpreter or loader that the file names is missing)"
 	case errors.Is(err, unix.ENOEXEC):
 		hint = " (a script needs #! and an interpreter in its first line)"
 	case errors.Is(err, unix.EACCES):
 		hint = " (is its file system mounted noexec? treerun builds in TMPDIR)"
 	case errors.Is(err, unix.ENOMEM), errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE),
 		errors.Is(err, unix.EAGAIN):
-		code, hint = exitcode.Internal, LimitHint(err)
+		code, hint = cmdline.ExitInternal, LimitHint(err)
 	}
-	return exitcode.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.cfg.Path, err, hint)
+	return cmdline.Errorf(code, "start rank %d of %d: run %s: %w%s", rank, sp.file.Size, sp.h.cfg.Path, err, hint)
 }

@@ -14,7 +14,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
@@ -87,11 +87,11 @@ type Remote struct {
 func Run(j *Job) (int, error) {
 	s, err := newSupervisor(j)
 	if err != nil {
-		return exitcode.Of(err), err
+		return cmdline.ExitCode(err), err
 	}
 	s.startAll()
 	if err := j.Started(); err != nil {
-		s.abandon(exitcode.Errorf(exitcode.Internal, "%w", err))
+		s.abandon(err)
 	}
 	s.wait(func() bool { return s.living == 0 })
 	j.Trace("all ranks have ended")
@@ -100,7 +100,7 @@ func Run(j *Job) (int, error) {
 	StopSignals() // from here on a signal ends us as it ends any program
 	if s.err != nil {
 		s.flush()
-		return exitcode.Of(s.err), s.err
+		return cmdline.ExitCode(s.err), s.err
 	}
 	if complete {
 		s.report()

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 // End is how one rank ended.
@@ -49,7 +49,7 @@ func (e End) how() string {
 // exitCode returns the code that stands for the rank's end.
 func (e End) exitCode() int {
 	if e.Signal != 0 {
-		return exitcode.Signal(e.Signal)
+		return cmdline.SignalCode(e.Signal)
 	}
 	return e.Code
 }

@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -141,7 +141,7 @@ func (s *supervisor) fail(p *hostState, code int, text string) {
 	if len(s.hosts) > 1 || !p.Local {
 		text = fmt.Sprintf("host %s: %s", p.Name, text)
 	}
-	s.abandon(exitcode.Errorf(code, "%s", text))
+	s.abandon(cmdline.Errorf(code, "%s", text))
 }
 
 func (s *supervisor) isReady(p *hostState, b *wire.Ready) {
@@ -265,7 +265,7 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 		p.lost = true
 		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
 		if !p.over && s.running == 0 && s.err == nil && s.cause.kind == none { // no rank runs yet
-			s.abandon(exitcode.Errorf(l.Code, "%s", l.Text))
+			s.abandon(cmdline.Errorf(l.Code, "%s", l.Text))
 		}
 		for _, rank := range p.Ranks {
 			m := s.ranks[rank]

@@ -2,13 +2,13 @@ package launch
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
@@ -39,10 +39,10 @@ func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, e
 	defer runtime.UnlockOSThread()
 	var err error
 	if j.Dir, err = os.Getwd(); err != nil {
-		return 0, exitcode.Errorf(exitcode.Internal, "find the working directory: %w", err)
+		return 0, fmt.Errorf("find the working directory: %w", err)
 	}
 	if j.Stdin, err = os.Open(os.DevNull); err != nil {
-		return 0, exitcode.Errorf(exitcode.Internal, "start ranks: %w", err)
+		return 0, fmt.Errorf("start ranks: %w", err)
 	}
 	defer j.Stdin.Close()
 	j.Path = "/proc/self/exe" // this very program, even where its file has been replaced
@@ -51,7 +51,7 @@ func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, e
 	j.Started, j.Trace = func() error { return nil }, func(string, ...any) {}
 	r, w, err := os.Pipe()
 	if err != nil {
-		return 0, exitcode.Errorf(exitcode.Internal, "make a pipe for what the ranks find: %w", err)
+		return 0, fmt.Errorf("make a pipe for what the ranks find: %w", err)
 	}
 	j.Screen = &output.Screen{Out: output.NewScreen(w, os.Stderr).Out, Err: j.Screen.Err}
 	copied := make(chan error, 1)

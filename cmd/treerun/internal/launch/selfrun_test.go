@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
@@ -57,7 +57,7 @@ func launcher(scene string) int {
 	code, err := RunSelf("scene", []string{scene}, j, result)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "launcher:", err)
-		return exitcode.Of(err)
+		return cmdline.ExitCode(err)
 	}
 	return code
 }
@@ -141,7 +141,7 @@ func TestFailure(t *testing.T) {
 // When the caller wants no more, the job ends, with the caller's error.
 func TestRefusedResult(t *testing.T) {
 	_, stderr, code := play(t, "refused")
-	if code != exitcode.Internal || !strings.Contains(stderr, "launcher: "+errFull.Error()) {
+	if code != cmdline.ExitInternal || !strings.Contains(stderr, "launcher: "+errFull.Error()) {
 		t.Errorf("code %d, stderr:\n%s", code, stderr)
 	}
 }

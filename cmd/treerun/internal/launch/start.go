@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -44,7 +44,7 @@ func (s *supervisor) place() error {
 	if len(hosts) == 0 {
 		name, err := os.Hostname()
 		if err != nil {
-			return exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
+			return fmt.Errorf("find the name of this host: %w", err)
 		}
 		hosts = []Host{{Name: name, Local: true}}
 		for r := range s.job.Size {
@@ -57,13 +57,13 @@ func (s *supervisor) place() error {
 		s.hosts = append(s.hosts, p)
 		for _, r := range h.Ranks {
 			if r < 0 || r >= s.job.Size || s.ranks[r] != nil {
-				return exitcode.Errorf(exitcode.Internal, "host %s: rank %d is out of place", h.Name, r)
+				return fmt.Errorf("host %s: rank %d is out of place", h.Name, r)
 			}
 			s.ranks[r] = &rankState{rank: r, at: p}
 		}
 	}
 	if slices.Contains(s.ranks, nil) {
-		return exitcode.Errorf(exitcode.Internal, "rank %d is on no host", slices.Index(s.ranks, nil))
+		return fmt.Errorf("rank %d is on no host", slices.Index(s.ranks, nil))
 	}
 	s.starting, s.living, s.staying = len(s.hosts), len(s.hosts), len(s.hosts)
 	return s.openStreams()
@@ -164,7 +164,7 @@ func (s *supervisor) reach() error {
 	s.unready = len(join.Below)
 	var err error
 	if join.Start.Treerun, err = os.Executable(); err != nil {
-		return exitcode.Errorf(exitcode.Internal, "find this executable: %w", err)
+		return fmt.Errorf("find this executable: %w", err)
 	}
 	if r.PushProgram {
 		join.Path = ""
@@ -177,7 +177,7 @@ func (s *supervisor) reach() error {
 		err = s.push()
 	}
 	if err != nil {
-		return exitcode.Errorf(exitcode.Internal, "%w", err)
+		return err
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
 	}
 	e := event{f.Host, b, stream}
 	if err != nil {
-		e = event{body: &wire.Lost{Hosts: []int{f.Host}, Code: exitcode.Internal,
+		e = event{body: &wire.Lost{Hosts: []int{f.Host}, Code: cmdline.ExitInternal,
 			Text: fmt.Sprintf("its agent does not keep to the protocol: %v", err)}}
 	}
 	select {
@@ -204,7 +204,7 @@ func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
 func (s *supervisor) wireJob() (*wire.Job, error) {
 	secret, err := job.NewSecret()
 	if err != nil {
-		return nil, exitcode.Errorf(exitcode.Internal, "make the secret of the job: %w", err)
+		return nil, fmt.Errorf("make the secret of the job: %w", err)
 	}
 	file := job.File{
 		Version: job.FileVersion, JobID: job.NewID(), Secret: secret, Size: s.job.Size,
@@ -224,7 +224,7 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 		j.Master, j.Port, j.HasStdin = first.Name, first.ready.Port, true
 	default:
 		if j.Port, err = host.FreePort(); err != nil {
-			return nil, exitcode.Errorf(exitcode.Internal, "find a free port for MASTER_PORT: %w", err)
+			return nil, fmt.Errorf("find a free port for MASTER_PORT: %w", err)
 		}
 	}
 	switch {
@@ -232,7 +232,7 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 		j.Master = s.job.Remote.Master
 	case len(s.hosts) > 1 && first.Local:
 		if j.Master, err = os.Hostname(); err != nil {
-			return nil, exitcode.Errorf(exitcode.Internal, "find the name of this host: %w", err)
+			return nil, fmt.Errorf("find the name of this host: %w", err)
 		}
 	}
 	s.job.Trace("job %s: %s on %s", file.JobID, numbers.Count(s.job.Size, "rank"), s.where())
@@ -285,7 +285,7 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 	var err error
 	if i == 0 {
 		if cfg.Stdin, err = rankStdin(s.job.Stdin); err != nil {
-			return exitcode.Errorf(exitcode.Internal, "give stdin to rank 0: %w", err)
+			return fmt.Errorf("give stdin to rank 0: %w", err)
 		}
 		cfg.Pipe = cfg.Stdin != s.job.Stdin
 	}

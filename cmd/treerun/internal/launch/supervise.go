@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/agent"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
@@ -171,7 +171,7 @@ func (s *supervisor) kill() {
 
 // loseDeaf gives up hosts that have not answered to a kill.
 func (s *supervisor) loseDeaf() {
-	l := &wire.Lost{Code: exitcode.Internal, Text: "it does not answer"}
+	l := &wire.Lost{Code: cmdline.ExitInternal, Text: "it does not answer"}
 	for _, p := range s.hosts {
 		if !p.over {
 			l.Hosts = append(l.Hosts, p.index)
@@ -191,15 +191,15 @@ func (s *supervisor) exitCode() int {
 			return first.exitCode()
 		}
 	case bySignal:
-		return exitcode.Signal(s.cause.signal)
+		return cmdline.SignalCode(s.cause.signal)
 	case byTimeout:
-		return exitcode.Timeout
+		return cmdline.ExitTimeout
 	case byOutput:
 		if errors.Is(s.cause.err, syscall.EPIPE) {
-			return exitcode.Signal(syscall.SIGPIPE)
+			return cmdline.SignalCode(syscall.SIGPIPE)
 		}
 	}
-	return exitcode.Internal
+	return cmdline.ExitInternal
 }
 
 // part ends the connections to other hosts, and what this process has started
@@ -232,7 +232,7 @@ func (s *supervisor) tellResult() {
 	}
 	r := &wire.Result{Code: s.exitCode()}
 	if s.err != nil {
-		r.Code, r.Text = exitcode.Of(s.err), s.err.Error()
+		r.Code, r.Text = cmdline.ExitCode(s.err), s.err.Error()
 	}
 	s.sendTo(wire.All, r)
 	select {

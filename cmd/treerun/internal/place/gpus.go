@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 )
 
@@ -52,7 +52,7 @@ func (o *Options) GPUs() (gpus.Request, error) {
 	r := o.gpus.request
 	r.PerGPU = int(o.gpus.perGPU)
 	if err := r.Check(); err != nil {
-		return r, exitcode.Errorf(exitcode.Usage, "%w", err)
+		return r, cmdline.Usagef("%w", err)
 	}
 	return r, nil
 }

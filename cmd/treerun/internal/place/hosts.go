@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
@@ -43,11 +42,11 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	var err error
 	switch {
 	case o.flags.Changed("host") && o.flags.Changed("hostfile"):
-		return nil, 0, exitcode.Errorf(exitcode.Usage, "-H and --hostfile: give one of them")
+		return nil, 0, cmdline.Usagef("-H and --hostfile: give one of them")
 	case o.flags.Changed("host") && h.list == "":
-		return nil, 0, exitcode.Errorf(exitcode.Usage, "-H names no host: is a variable in it not set?")
+		return nil, 0, cmdline.Usagef("-H names no host: is a variable in it not set?")
 	case o.flags.Changed("hostfile") && h.file == "":
-		return nil, 0, exitcode.Errorf(exitcode.Usage, "--hostfile names no file: is a variable in it not set?")
+		return nil, 0, cmdline.Usagef("--hostfile names no file: is a variable in it not set?")
 	case h.list != "":
 		hosts, err = Parse(h.list)
 	case h.file != "":
@@ -63,7 +62,7 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 		return nil, n, err
 	}
 	if err != nil {
-		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
+		return nil, 0, cmdline.Usagef("%w", err)
 	}
 	request := Request{Size: int(size), PerHost: int(h.perHost), By: h.by}
 	if size > 0 && beside > 0 {
@@ -77,7 +76,7 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	request.Oversubscribe = h.oversubscribe
 	places, err := Map(hosts, request)
 	if err != nil {
-		return nil, 0, exitcode.Errorf(exitcode.Usage, "%w", err)
+		return nil, 0, cmdline.Usagef("%w", err)
 	}
 	list, n := placed(places, o.remote.agent == "")
 	for i := range beside {

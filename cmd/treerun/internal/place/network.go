@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/topo/network"
@@ -40,13 +39,13 @@ func (o *Options) Settings(s map[string]string) error {
 	}
 	if n.iface != "" {
 		if _, err := iface.Parse(n.iface); err != nil {
-			return exitcode.Errorf(exitcode.Usage, "--iface: %w", err)
+			return cmdline.Usagef("--iface: %w", err)
 		}
 		s["iface"] = n.iface
 	}
 	if n.ports != "" {
 		if _, err := netconn.ParsePorts(n.ports); err != nil {
-			return exitcode.Errorf(exitcode.Usage, "--port-range: %w", err)
+			return cmdline.Usagef("--port-range: %w", err)
 		}
 		s["port-range"] = n.ports
 	}
@@ -55,13 +54,13 @@ func (o *Options) Settings(s map[string]string) error {
 	}
 	if changed("tcp-streams") {
 		if n.streams < 1 || n.streams > maxStreams {
-			return exitcode.Errorf(exitcode.Usage, "--tcp-streams %d: want 1 to %d", n.streams, maxStreams)
+			return cmdline.Usagef("--tcp-streams %d: want 1 to %d", n.streams, maxStreams)
 		}
 		s["tcp-streams"] = strconv.Itoa(n.streams)
 	}
 	if n.probe != "" {
 		if _, err := network.ParseEffort(n.probe); err != nil {
-			return exitcode.Errorf(exitcode.Usage, "--probe %w", err)
+			return cmdline.Usagef("--probe %w", err)
 		}
 		s["probe"] = n.probe
 	}

@@ -7,12 +7,12 @@
 package place
 
 import (
+	"fmt"
 	"os"
 
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 )
 
@@ -46,7 +46,7 @@ func DefaultRanks(n cmdline.Ranks, r gpus.Request) (int, error) {
 	}
 	count, err := gpus.Count(r, os.Environ())
 	if err != nil {
-		return 0, exitcode.Errorf(exitcode.Internal, "%w (give the number of ranks with -np)", err)
+		return 0, fmt.Errorf("%w (give the number of ranks with -np)", err)
 	}
 	if count > 0 {
 		return count, nil

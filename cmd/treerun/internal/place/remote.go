@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
@@ -49,23 +48,23 @@ func (o *Options) Remote() (launch.Remote, error) {
 	var err error
 	switch {
 	case r.agent != "" && !strings.Contains(r.agent, "{host}"):
-		return out, exitcode.Errorf(exitcode.Usage, "--launch-agent %s: {host} must be in it", r.agent)
+		return out, cmdline.Usagef("--launch-agent %s: {host} must be in it", r.agent)
 	case r.agent != "" && r.sshArgs != "":
-		return out, exitcode.Errorf(exitcode.Usage, "--ssh-args is for ssh, not for --launch-agent")
+		return out, cmdline.Usagef("--ssh-args is for ssh, not for --launch-agent")
 	case r.fanOut < 1:
-		return out, exitcode.Errorf(exitcode.Usage, "--fan-out %d: want at least 1", r.fanOut)
+		return out, cmdline.Usagef("--fan-out %d: want at least 1", r.fanOut)
 	case out.PeerTimeout < leastPeerTimeout || out.Timeout < 100*time.Millisecond:
-		return out, exitcode.Errorf(exitcode.Usage, "--peer-timeout and --start-timeout: want at least %v and 100ms",
+		return out, cmdline.Usagef("--peer-timeout and --start-timeout: want at least %v and 100ms",
 			leastPeerTimeout)
 	}
 	if o.flags.Changed("stall-timeout") && time.Duration(r.stallTimeout) < leastStallTimeout {
-		return out, exitcode.Errorf(exitcode.Usage, "--stall-timeout: want at least %v", leastStallTimeout)
+		return out, cmdline.Usagef("--stall-timeout: want at least %v", leastStallTimeout)
 	}
 	if out.Command, err = cmdline.Words(r.agent); err != nil {
-		return out, exitcode.Errorf(exitcode.Usage, "--launch-agent %s: %w", r.agent, err)
+		return out, cmdline.Usagef("--launch-agent %s: %w", r.agent, err)
 	}
 	if out.SSHArgs, err = cmdline.Words(r.sshArgs); err != nil {
-		return out, exitcode.Errorf(exitcode.Usage, "--ssh-args %s: %w", r.sshArgs, err)
+		return out, cmdline.Usagef("--ssh-args %s: %w", r.sshArgs, err)
 	}
 	return out, nil
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -56,7 +56,7 @@ func TestManyRanksOnAPath(t *testing.T) {
 	}
 	file = fileOf(t, joined(4100, false))
 	err := Plan(&strings.Builder{}, strings.Fields("--collective allgather --graph "+file))
-	if exitcode.Of(err) != exitcode.Usage {
+	if cmdline.ExitCode(err) != cmdline.ExitUsage {
 		t.Errorf("allgather: %v, want what is in the way", err)
 	}
 }

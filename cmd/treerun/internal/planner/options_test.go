@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/collective/planner"
 )
 
@@ -35,7 +35,7 @@ func TestOptionsOfOthers(t *testing.T) {
 				}
 				continue
 			}
-			if exitcode.Of(err) != exitcode.Usage {
+			if cmdline.ExitCode(err) != cmdline.ExitUsage {
 				t.Errorf("%s: %v, want an error of usage", args, err)
 				continue
 			}

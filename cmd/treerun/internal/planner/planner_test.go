@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
@@ -83,7 +82,7 @@ func readPlan(t *testing.T, args string) printedPlan {
 func offered(t *testing.T, args string) bool {
 	t.Helper()
 	err := Plan(io.Discard, strings.Fields(args))
-	if err != nil && (exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), "has no plan for")) {
+	if err != nil && (cmdline.ExitCode(err) != cmdline.ExitUsage || !strings.Contains(err.Error(), "has no plan for")) {
 		t.Fatalf("%s: %v", args, err)
 	}
 	return err == nil
@@ -436,14 +435,14 @@ func TestUsage(t *testing.T) {
 		"--graph dgx1v --no-such-flag":                            "unknown flag",
 	} {
 		err := Plan(&bytes.Buffer{}, strings.Fields(args))
-		if exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {
+		if cmdline.ExitCode(err) != cmdline.ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("plan %s: %v, want %q", args, err, want)
 		}
 	}
 	for _, args := range []string{"-b 2 -e 1", "-f 1", "-f NaN", "-f Inf", "-f x", "--inflight 0", "--inflight 1001",
 		"--inflight x", "--inflight 1,,2", "--format svg"} {
 		err := Sim(&bytes.Buffer{}, strings.Fields("--graph dgx1v "+args))
-		if exitcode.Of(err) != exitcode.Usage || strings.Contains(err.Error(), "strconv") {
+		if cmdline.ExitCode(err) != cmdline.ExitUsage || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("sim %s: %v", args, err)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/numbers"
@@ -128,5 +127,5 @@ func (r *request) assumed() string {
 }
 
 func usage(format string, args ...any) error {
-	return exitcode.Errorf(exitcode.Usage, "%w", fmt.Errorf(format, args...))
+	return cmdline.Usagef("%w", fmt.Errorf(format, args...))
 }

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
@@ -90,7 +89,7 @@ func TestTopoUsage(t *testing.T) {
 			t.Errorf("topo %s measures", args)
 			return nil, 0, nil
 		})
-		if exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {
+		if cmdline.ExitCode(err) != cmdline.ExitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("topo %s: %v, want %q", args, err, want)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 func TestExplain(t *testing.T) {
@@ -30,11 +30,12 @@ func TestExplain(t *testing.T) {
 		"--explain 1K --collective all":       "--explain: sendrecv has no plan",
 		"--explain 1K --collective scatter,x": `"x"`,
 	} {
-		if _, err := Parse(strings.Fields(line)); exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {
+		if _, err := Parse(strings.Fields(line)); cmdline.ExitCode(err) != cmdline.ExitUsage ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", line, err, want)
 		}
 	}
-	if err := parsed(t, "--explain 8").CheckRanks(1); exitcode.Of(err) != exitcode.Usage {
+	if err := parsed(t, "--explain 8").CheckRanks(1); cmdline.ExitCode(err) != cmdline.ExitUsage {
 		t.Errorf("one rank: %v", err)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
 )
 
 // Options is the command line of treerun bench.
@@ -300,7 +299,7 @@ func (o *Options) CheckRoot(np int) error {
 }
 
 func usage(format string, args ...any) error {
-	return exitcode.Errorf(exitcode.Usage, "bench: %w", fmt.Errorf(format, args...))
+	return cmdline.Usagef("bench: %w", fmt.Errorf(format, args...))
 }
 
 // known returns the names of the collectives that can be measured where the data

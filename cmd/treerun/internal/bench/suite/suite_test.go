@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/exitcode"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 func parsed(t *testing.T, line string) *Options {
@@ -97,13 +97,13 @@ func TestUsage(t *testing.T) {
 		"--collective sparse-allreduce --explain 8": "has no plan",
 	} {
 		_, err := Parse(strings.Fields(line))
-		if exitcode.Of(err) != exitcode.Usage || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v (code %d), want %q", line, err, exitcode.Of(err), want)
+		if cmdline.ExitCode(err) != cmdline.ExitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v (code %d), want %q", line, err, cmdline.ExitCode(err), want)
 		}
 	}
 	for root, good := range map[string]bool{"0": true, "3": true, "4": false, "-1": false} {
 		if err := parsed(t, "-r "+root).CheckRoot(4); (err == nil) != good || err != nil &&
-			exitcode.Of(err) != exitcode.Usage {
+			cmdline.ExitCode(err) != cmdline.ExitUsage {
 			t.Errorf("root %s of 4 ranks: %v", root, err)
 		}
 	}
@@ -118,8 +118,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string, np int) {
 		o, err := Parse(strings.Split(line, " "))
 		if err != nil {
-			if exitcode.Of(err) != exitcode.Usage {
-				t.Fatalf("%q: %v has code %d", line, err, exitcode.Of(err))
+			if cmdline.ExitCode(err) != cmdline.ExitUsage {
+				t.Fatalf("%q: %v has code %d", line, err, cmdline.ExitCode(err))
 			}
 			return
 		}

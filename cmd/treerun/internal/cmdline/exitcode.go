@@ -1,7 +1,4 @@
-// Package exitcode holds the exit codes of treerun that scripts rely on, and
-// the error that carries one. It decides nothing: who fails chooses the code.
-// Only the packages below cmd/treerun import it.
-package exitcode
+package cmdline
 
 import (
 	"errors"
@@ -12,15 +9,15 @@ import (
 // The codes that treerun itself gives. Else it gives 0, or the code of the
 // first rank that failed.
 const (
-	Usage         = 64  // wrong command line
-	Timeout       = 124 // --timeout ran out
-	Internal      = 125 // treerun could not do its own part
-	NotExecutable = 126 // PROGRAM is there but cannot be run
-	NotFound      = 127 // PROGRAM is not there
+	ExitUsage         = 64  // wrong command line
+	ExitTimeout       = 124 // --timeout ran out
+	ExitInternal      = 125 // treerun could not do its own part
+	ExitNotExecutable = 126 // PROGRAM is there but cannot be run
+	ExitNotFound      = 127 // PROGRAM is not there
 )
 
-// Signal returns the code that stands for an end by signal s, as shells do it.
-func Signal(s syscall.Signal) int { return 128 + int(s) }
+// SignalCode returns the code that stands for an end by signal s, as shells do it.
+func SignalCode(s syscall.Signal) int { return 128 + int(s) }
 
 // Error is an error with the exit code that it leads to.
 type Error struct {
@@ -39,14 +36,17 @@ func Errorf(code int, format string, args ...any) error {
 	return &Error{Code: code, Err: fmt.Errorf(format, args...)}
 }
 
-// Of returns the exit code for err: the one it carries, else Internal, and 0
+// Usagef makes the Error of a wrong command line, as fmt.Errorf does.
+func Usagef(format string, args ...any) error { return Errorf(ExitUsage, format, args...) }
+
+// ExitCode returns the exit code for err: the one it carries, else ExitInternal, and 0
 // for nil.
-func Of(err error) int {
+func ExitCode(err error) int {
 	if err == nil {
 		return 0
 	}
 	if e := new(Error); errors.As(err, &e) {
 		return e.Code
 	}
-	return Internal
+	return ExitInternal
 }
