@@ -73,7 +73,7 @@ func TestKnownOptima(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkResult(t, c.g, r)
-		cut, err := MinCut(c.g)
+		cut, err := BroadcastBound(c.g, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -192,13 +192,16 @@ func limits(g *topo.Graph) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	cut, err := pack.MinCut(g)
+	cut, err := pack.BroadcastBound(g, 0)
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("\nallreduce over trees: at most %.4g GB/s; %s\nbroadcast, reduce: at most %.4g GB/s from every "+
-		"root; %s\n",
-		trees.Rate, trees, cut.Rate, cut), nil
+	root := "every root" // the minimum cut separates each from some rank
+	if len(g.Ports) > 0 {
+		root = "rank 0"
+	}
+	return fmt.Sprintf("\nallreduce over trees: at most %.4g GB/s; %s\nbroadcast, reduce: at most %.4g GB/s from %s; %s\n",
+		trees.Rate, trees, cut.Rate, root, cut), nil
 }
 
 // indented writes a graph file with a line per link and port.
