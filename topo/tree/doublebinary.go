@@ -1,9 +1,7 @@
 package tree
 
 import (
-	"math"
 	"math/bits"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/treerun/treerun/topo"
@@ -67,33 +65,12 @@ func DoubleBinaryOn(g *topo.Graph) ([]topo.Tree, error) {
 	trees := DoubleBinary(g.Ranks)
 	order := sequence(g.Ranks)
 	if g.Ranks <= maxRenamed && !g.IsUniform() {
-		order = renamed(w, trees)
+		p := newPlacing(w, trees...)
+		p.climb(-1)
+		order = p.order
 	}
 	for i, t := range trees {
 		trees[i] = mend(w, t.Renamed(order))
 	}
 	return trees, nil
-}
-
-// renamed looks for an order of the ranks in which both trees find their links,
-// first of all, and quick ones: from the order of the ranks and, where links are
-// missing, from some random ones.
-func renamed(w *net, trees []topo.Tree) []int {
-	p := newPlacing(w, trees...)
-	var best []int
-	cost := math.Inf(1)
-	random := rand.New(rand.NewPCG(2, uint64(w.n)))
-	for try := range 41 {
-		if try > 0 {
-			random.Shuffle(w.n, func(i, j int) { p.order[i], p.order[j] = p.order[j], p.order[i] })
-		}
-		p.climb(-1)
-		if c := p.cost(sequence(w.n)...); c < cost-p.least {
-			best, cost = slices.Clone(p.order), c
-		}
-		if cost <= 0 || w.n > 32 { // no link is missing
-			break
-		}
-	}
-	return best
 }
