@@ -80,7 +80,7 @@ func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	return levelled(g, s.Cfg.boxes), nil
+	return equalized(g, s.Cfg.boxes), nil
 }
 
 // keptHost is what this rank tells of its host.
