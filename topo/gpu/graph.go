@@ -1,8 +1,8 @@
 package gpu
 
 import (
+	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/treerun/treerun/topo"
@@ -24,8 +24,8 @@ const (
 // Where NVLinks join all of the ranks, there are no other links. Where they do not,
 // every further pair has one over PCIe, or through the host if the GPUs cannot
 // reach each other. Rates that links share are ports: those of a GPU to its
-// NVSwitches, of its PCIe slot, of the uplink of a PCIe switch, and between NUMA
-// nodes. A port counts all traffic of its ranks; PCIe ports that an NVLink
+// NVSwitches, of its PCIe slot, of the uplink of a PCIe switch, and between
+// sockets. A port counts all traffic of its ranks; PCIe ports that an NVLink
 // bypasses cannot be told and are left out.
 func Graph(m *Machine, devices []string, found []Finding) (*topo.Graph, error) {
 	if err := m.Validate(); err != nil {
@@ -263,39 +263,39 @@ func (s *group) crossed(b *builder, g *topo.Graph) bool {
 }
 
 // shared returns the groups of GPUs that ranks run on: each GPU with its slot,
-// GPUs behind one PCIe switch, and those of a NUMA node where there are several.
-func (b *builder) shared() []group {
-	var list []group
+// GPUs behind one PCIe switch, and those of a socket where there are several.
+func (b *builder) shared() (list []group) {
+	add := func(what string, rate float64, places []int) {
+		list = append(list, group{fmt.Sprintf("%s of gpu %d", what, b.m.GPUs[places[0]].Index), rate, places})
+	}
 	used := b.used()
 	for _, p := range used {
-		list = append(list, group{fmt.Sprintf("pcie of gpu %d", b.m.GPUs[p].Index), b.m.slot(p), []int{p}})
+		add("pcie", b.m.slot(p), []int{p})
 	}
-	seen := make(map[int]bool)
-	nodes := make(map[int][]int)
-	for _, p := range used {
-		nodes[b.m.GPUs[p].NUMA] = append(nodes[b.m.GPUs[p].NUMA], p)
-		if seen[p] {
-			continue
-		}
-		s := group{name: fmt.Sprintf("pcie switch of gpu %d", b.m.GPUs[p].Index), places: []int{p}, rate: b.m.slot(p)}
-		for _, q := range used {
-			if level := b.m.level(p, q); q > p && !seen[q] && (level == LevelBoard || level == LevelSwitch) {
-				s.places, s.rate, seen[q] = append(s.places, q), max(s.rate, b.m.slot(q)), true
-			}
-		}
-		if len(s.places) > 1 {
-			list = append(list, s)
+	for _, places := range b.joined(used, func(l Level) bool { return l == LevelBoard || l == LevelSwitch }) {
+		if len(places) > 1 {
+			quicker := func(p, q int) int { return cmp.Compare(b.m.slot(p), b.m.slot(q)) }
+			add("pcie switch", b.m.slot(slices.MaxFunc(places, quicker)), places)
 		}
 	}
-	if _, unknown := nodes[-1]; unknown || len(nodes) < 2 {
-		return list
-	}
-	order := slices.Sorted(maps.Keys(nodes))
-	if len(order) == 2 { // what leaves one enters the other
-		order = order[:1]
-	}
-	for _, node := range order {
-		list = append(list, group{fmt.Sprintf("interconnect of numa node %d", node), socketRate, nodes[node]})
+	sockets := b.joined(used, func(l Level) bool { return l != LevelSystem })
+	for i, places := range sockets {
+		if len(sockets) > 2 || i < len(sockets)-1 { // of two, what leaves one enters the other
+			add("socket", socketRate, places)
+		}
 	}
 	return list
+}
+
+// joined deals GPUs to groups whose levels are such.
+func (b *builder) joined(places []int, such func(Level) bool) (groups [][]int) {
+	for _, p := range places {
+		i := slices.IndexFunc(groups, func(g []int) bool { return such(b.m.level(g[0], p)) })
+		if i < 0 {
+			groups = append(groups, []int{p})
+		} else {
+			groups[i] = append(groups[i], p)
+		}
+	}
+	return groups
 }

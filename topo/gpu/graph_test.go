@@ -146,7 +146,7 @@ func TestGraphOfPCIe(t *testing.T) {
 	if len(g.Ports) != 8+4+1 {
 		t.Errorf("%d ports: %v", len(g.Ports), g.Ports)
 	}
-	if p := port(g, "interconnect of numa node 0"); p.GBytesPerSecond != socketRate ||
+	if p := port(g, "socket of gpu 0"); p.GBytesPerSecond != socketRate ||
 		!slices.Equal(p.Ranks, []int{0, 1, 2, 3}) {
 		t.Errorf("%v", p)
 	}
@@ -170,7 +170,7 @@ func TestGraphOfBridges(t *testing.T) {
 	for _, p := range g.Ports {
 		names = append(names, p.Name)
 	}
-	if fmt.Sprint(names) != "[pcie switch of gpu 0 pcie switch of gpu 2 interconnect of numa node 0]" {
+	if fmt.Sprint(names) != "[pcie switch of gpu 0 pcie switch of gpu 2 socket of gpu 0]" {
 		t.Errorf("ports %q", names)
 	}
 }
@@ -265,7 +265,7 @@ func TestPortsMeasured(t *testing.T) {
 	if p := port(g, "pcie of gpu 1"); p.GBytesPerSecond <= 15 {
 		t.Errorf("not all of its links are measured: %+v", p)
 	}
-	if p := port(g, "interconnect of numa node 0"); p.GBytesPerSecond < 12.5 {
+	if p := port(g, "socket of gpu 0"); p.GBytesPerSecond < 12.5 {
 		t.Errorf("a flow was quicker: %+v", p)
 	}
 }
