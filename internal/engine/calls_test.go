@@ -38,7 +38,7 @@ func eachRank(t *testing.T, plans []*plan.Plan, slots, slotBytes int,
 	var all sync.WaitGroup
 	for r, ep := range eps {
 		all.Go(func() {
-			links, err := New(ep, r, &layout, -1, false, true)
+			links, err := New(ep, r, &layout, -1, false, 8<<10)
 			if err != nil {
 				t.Error(err)
 				return

@@ -16,9 +16,9 @@ type Engine struct {
 	inbound []inbound
 	history [past]transport.Header // the latest calls, by number
 
-	reaches bool // ranks can read each other's own memory
-	lending bool // and do so
-	crowded bool // ranks share cores
+	reaches  bool  // ranks can read each other's own memory
+	lendFrom int64 // and do so from this size on
+	crowded  bool  // ranks share cores
 
 	linkBytes int // what all slots of a link hold
 
@@ -43,13 +43,14 @@ type inbound struct {
 
 // New looks up the links of rank in ep, whose Layout is layout. Messages
 // from rank to rank travel on lane messageLane, -1 where there is none. crowded
-// says that ranks share cores, and lending that payloads may be read from their
-// sender's own memory, where ranks can: on some machines copies are quicker. All of it is the same on all ranks.
-func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded, lending bool) (*Engine,
-	error) {
-	e := &Engine{rank: rank, size: layout.Size, ep: ep, crowded: crowded, linkBytes: layout.Slots * layout.SlotBytes}
+// says that ranks share cores, and lendFrom is the size, in bytes, from which payloads are read
+// from their sender's own memory where ranks can: below it copies are quicker. All of it is the
+// same on all ranks.
+func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded bool,
+	lendFrom int64) (*Engine, error) {
+	e := &Engine{rank: rank, size: layout.Size, ep: ep, crowded: crowded, lendFrom: lendFrom,
+		linkBytes: layout.Slots * layout.SlotBytes}
 	e.reaches, _ = ep.Reaches()
-	e.lending = e.reaches && lending
 	if messageLane >= 0 {
 		if err := e.openMessages(messageLane); err != nil {
 			return nil, fmt.Errorf("engine: rank %d: lane %d: %w", rank, messageLane, err)

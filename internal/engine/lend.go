@@ -4,26 +4,25 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// lendFrom is the size of a message, in bytes, from which memory that other
+// sharedFrom is the size of a message, in bytes, from which memory that other
 // ranks can read is lent to them and not copied.
-const lendFrom = 4 << 10
+const sharedFrom = 4 << 10
 
-// lendCrowdedFrom is lendFrom for memory that Endpoint.Alloc gave out, in a Broadcast
+// sharedCrowdedFrom is sharedFrom for memory that Endpoint.Alloc gave out, in a Broadcast
 // between ranks that share cores: the root has to wait for all of them to run before
 // what it lends is back, and leaves at once what it has copied. 16 KiB take 3.1 and 3.5
 // us through slots with four and eight ranks on two cores, and 6 and 14 lent; 128
 // KiB 15.7 and 45, and 13.4 and 40.
-const lendCrowdedFrom = 128 << 10
+const sharedCrowdedFrom = 128 << 10
 
 // lendsOwn reports whether a message of so many bytes (of one part, where there
 // are parts) is lent from the memory of this process to ranks that have to read
 // it by a system call, process_vm_readv. All ranks come to the same.
 //
-// Whether it pays at all is measured when the communicator is made (probe.Lending). On AMD EPYC
-// (Zen 5, virtual), while its cores share a cache, it does not: with two ranks on two cores 8 KiB
-// take 3.1 us by that call
-// and 0.55 through slots, 128 KiB 7.6 and 6.3, 2 MiB 110 and 90. What follows is of an Intel
-// Xeon, where it does.
+// From which size on it pays is measured when the communicator is made (probe.Lending). On AMD
+// EPYC (Zen 5, virtual), while its cores share a cache, with two ranks on two cores 16 KiB take 4.4 us
+// by that call and 2.4 through slots, 64 KiB 5.6 and 8.5, 1 MiB 42 and 138; while they do not, 16 KiB
+// 4.9 and 10. What follows is of an Intel Xeon.
 //
 // Measured with two ranks on two cores: 8 KiB take 1.6 us by that call and 2.1
 // through slots, 128 KiB 6.3 and 10.9, 512 KiB 21 and 35. From 1 MiB on what is
@@ -42,13 +41,13 @@ const lendCrowdedFrom = 128 << 10
 // Broadcast, AllGather and Gather gain nothing.
 func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
 	switch {
-	case !e.lending:
+	case !e.reaches || bytes < e.lendFrom:
 		return false
 	case e.crowded:
 		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind) == plan.Scatter
 		return one && bytes >= 32<<10
 	}
-	return bytes >= 8<<10
+	return true
 }
 
 // prepareLending finds out which buffers of c can be lent.
@@ -56,11 +55,11 @@ func (e *Engine) prepareLending(c *Call) {
 	c.lendIn, c.lendOut, c.mayIn, c.mayOut, c.lent = false, false, false, false, false
 	c.inPlace = overlap(c.In, c.Out)
 	bytes := int64(c.Header.Count) * int64(c.DType.Size())
-	if len(c.Pieces) > 0 || bytes < lendFrom {
+	if len(c.Pieces) > 0 || bytes < sharedFrom {
 		return
 	}
 	c.mayIn, c.mayOut = !c.Scale && len(c.In) > 0, c.Divide < 2 && len(c.Out) > 0
-	shared := !e.crowded || bytes >= lendCrowdedFrom || plan.Kind(c.Header.Kind) != plan.Broadcast
+	shared := !e.crowded || bytes >= sharedCrowdedFrom || plan.Kind(c.Header.Kind) != plan.Broadcast
 	c.lendIn = c.mayIn && (c.wide || shared && e.ep.Shared(c.In))
 	c.lendOut = c.mayOut && (c.wide || shared && e.ep.Shared(c.Out))
 }

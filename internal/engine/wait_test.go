@@ -24,7 +24,7 @@ func TestPolls(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k, err := New(eps[1], 1, &layout, -1, true, true)
+	k, err := New(eps[1], 1, &layout, -1, true, 8<<10)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestLongYields(t *testing.T) {
 	for _, ep := range eps {
 		defer ep.Close()
 	}
-	k, err := New(slowEndpoint{eps[0]}, 0, &layout, 0, false, true)
+	k, err := New(slowEndpoint{eps[0]}, 0, &layout, 0, false, 8<<10)
 	if err != nil {
 		t.Fatal(err)
 	}

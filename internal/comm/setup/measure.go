@@ -122,13 +122,18 @@ func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
 	return probe.Lending(s.ctx, ep, lane, s.W.Rank(), s.W.Size())
 }
 
-// lendingLoses reports whether payloads pass clearly more quickly through slots than read
-// from their sender's own memory.
-func lendingLoses(gain float64) bool { return gain > 0 && gain < leastGain }
+// lendFrom returns the size, in bytes, from which messages are read from their sender's own
+// memory. That takes a system call, whatever the size, and slots take their time by the byte: it
+// pays from where both take as long.
+func lendFrom(gain float64) int64 {
+	if gain == 0 {
+		return leastLent
+	}
+	return max(leastLent, int64(float64(probe.LendBytes)/gain))
+}
 
-// leastGain is lower than 1, since what is lent leaves the sender its time, and larger
-// payloads gain more than those that are measured.
-const leastGain = 0.8
+// leastLent is what never pays to be lent, whatever was measured.
+const leastLent = 8 << 10
 
 // connectWithin connects the ranks of each host, which w is, by shared memory.
 // It returns neither an endpoint nor an error where they cannot be.

@@ -32,11 +32,11 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestLendingLoses: ranks read each other's memory unless it was measured that this is slower.
-func TestLendingLoses(t *testing.T) {
-	for gain, want := range map[float64]bool{0: false, 1.5: false, 0.9: false, 0.4: true} {
-		if got := lendingLoses(gain); got != want {
-			t.Errorf("a gain of %v: %v, want %v", gain, got, want)
+// TestLendFrom: what gains less is lent from a larger size on.
+func TestLendFrom(t *testing.T) {
+	for gain, want := range map[float64]int64{0: 8 << 10, 100: 8 << 10, 4: 8 << 10, 2: 16 << 10, 1: 32 << 10, 0.5: 64 << 10} {
+		if got := lendFrom(gain); got != want {
+			t.Errorf("a gain of %v: from %d bytes, want %d", gain, got, want)
 		}
 	}
 }

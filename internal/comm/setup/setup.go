@@ -16,6 +16,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
@@ -176,7 +177,7 @@ func (s *setup) run() (*Setup, error) {
 		Waiter: waiterFor(HostsOf(s.W), s.W.Rank(), s.cores),
 	}
 	c.Waiter.Watch = s.wait
-	c.Engine, err = engine.New(ep, c.Rank, &layout, plans.Messages, c.Size > s.Cfg.Cores, !lendingLoses(gain))
+	c.Engine, err = engine.New(ep, c.Rank, &layout, plans.Messages, c.Size > s.Cfg.Cores, lendFrom(gain))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -188,9 +189,10 @@ func (s *setup) run() (*Setup, error) {
 		fmt.Fprint(os.Stderr, plans.Explain())
 		if ok, why := ep.Reaches(); !ok && why != "" {
 			fmt.Fprintf(os.Stderr, "treerun: ranks cannot read each other's memory (%s): all messages go through slots\n", why)
-		} else if ok && lendingLoses(gain) {
-			fmt.Fprintf(os.Stderr, "treerun: ranks do not read each other's memory: "+
-				"through shared memory %d KiB take %.2g times as long\n", probe.LendBytes>>10, gain)
+		} else if ok && gain > 0 {
+			fmt.Fprintf(os.Stderr, "treerun: ranks read each other's memory from %s on: "+
+				"through shared memory %s take %.2g times as long\n", numbers.Bytes(lendFrom(gain)),
+				numbers.Bytes(probe.LendBytes), gain)
 		}
 	}
 	return c, nil
