@@ -218,7 +218,7 @@ func newJob(o *options, prog *program, begin time.Time) (*launch.Job, error) {
 	j := &launch.Job{
 		Program: o.program, Path: prog.Path, Args: o.args, Dir: dir, Env: env, Exports: exports, Size: size,
 		Hosts: hosts, Remote: reach,
-		Bind: host.Bind(o.bindTo), GPUs: request, Cores: cmdline.UsableCores(),
+		Bind: o.bindTo, GPUs: request, Cores: cmdline.UsableCores(),
 		Settings: make(map[string]string),
 		Timeout:  time.Duration(o.timeout), ShutdownTimeout: time.Duration(o.shutdownTimeout),
 		Tag: o.tagged(size), OutputDir: o.outputDir,

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -26,7 +25,7 @@ type options struct {
 	timeout         cmdline.Seconds // 0: none
 	shutdownTimeout cmdline.Seconds
 	noTopoCache     bool
-	bindTo          binding
+	bindTo          host.Bind
 	dryRun          bool
 	verbose         bool
 	help, version   bool
@@ -57,9 +56,10 @@ func newOptions() *options {
 		"also write what each rank prints, byte for byte, to\n`FOLDER`/rank.N/stdout and .../stderr")
 	f.Var(&o.timeout, "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
 	f.Var(&o.shutdownTimeout, "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
-	f.Var(&o.bindTo, "bind-to", "core: each rank on its own share of the cores, or on one that it\nshares; none: "+
-		"wherever the kernel puts it (default: core, unless\nsome cores would have more ranks than others; with a GPU, the "+
-		"cores of its NUMA node)")
+	f.Var(cmdline.Choice(&o.bindTo, "WHAT", "", "core", "none"), "bind-to",
+		"core: each rank on its own share of the cores, or on one that it\nshares; none: "+
+			"wherever the kernel puts it (default: core, unless\nsome cores would have more ranks than others; with a GPU, the "+
+			"cores of its NUMA node)")
 	f.BoolVar(&o.noTopoCache, "no-topo-cache", false, "measure the links between ranks anew")
 	f.BoolVar(&o.dryRun, "dry-run", false, "show what would be run, and run nothing")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "tell on stderr what happens, and when")
@@ -68,30 +68,6 @@ func newOptions() *options {
 	o.flags = f
 	return o
 }
-
-// binding is the value of --bind-to.
-type binding host.Bind
-
-// Set takes core or none.
-func (b *binding) Set(s string) error {
-	switch s {
-	case "core":
-		*b = binding(host.BindCore)
-	case "none":
-		*b = binding(host.BindNone)
-	default:
-		return fmt.Errorf("want core or none")
-	}
-	return nil
-}
-
-// String returns what Set takes, "" for the default.
-func (b *binding) String() string {
-	return map[host.Bind]string{host.BindCore: "core", host.BindNone: "none"}[host.Bind(*b)]
-}
-
-// Type names the value in the help.
-func (b *binding) Type() string { return "WHAT" }
 
 // parse reads a command line without the program's name. An error is one of
 // usage, and carries its exit code.

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/internal/job"
 )
@@ -105,4 +108,37 @@ func (s *Size) String() string {
 		n, unit = n/1024, u
 	}
 	return strconv.FormatInt(n, 10) + unit
+}
+
+// choice is the value of a flag that takes one of some words: their index.
+type choice[T ~int] struct {
+	to    *T
+	kind  string
+	words []string
+}
+
+// Choice returns the value of a flag that takes one of these words, and sets to to its
+// index. The first stands for 0, the default; it cannot be given where it is "". kind names
+// the value in the help.
+func Choice[T ~int](to *T, kind string, words ...string) pflag.Value {
+	return &choice[T]{to, kind, words}
+}
+
+func (c *choice[T]) Set(s string) error {
+	i := slices.Index(c.words, s)
+	if i < 0 || s == "" {
+		return fmt.Errorf("want %s", strings.TrimPrefix(strings.Join(c.words, ", "), ", "))
+	}
+	*c.to = T(i)
+	return nil
+}
+
+func (c *choice[T]) Type() string { return c.kind }
+
+// String writes the word, "" for the default.
+func (c *choice[T]) String() string {
+	if c.to == nil || *c.to == 0 {
+		return ""
+	}
+	return c.words[*c.to]
 }

@@ -27,24 +27,6 @@ const (
 	None                // ranks get no GPU, and their environment is left alone
 )
 
-var bindNames = []string{"visible", "isolate", "none"}
-
-// Set reads what --gpu-bind takes.
-func (b *Bind) Set(s string) error {
-	i := slices.Index(bindNames, s)
-	if i < 0 {
-		return errors.New("want visible, isolate or none")
-	}
-	*b = Bind(i)
-	return nil
-}
-
-// String returns what Set takes.
-func (b *Bind) String() string { return bindNames[*b] }
-
-// Type names the value in the help.
-func (b *Bind) Type() string { return "HOW" }
-
 // Request is what the user wants of the GPUs of every host.
 type Request struct {
 	Bind   Bind

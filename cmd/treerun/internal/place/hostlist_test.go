@@ -12,6 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the scenarios print into testdata")
@@ -75,7 +77,7 @@ func scenario(t *testing.T, input string) string {
 	list := f.String("H", "", "")
 	f.IntVar(&r.Size, "np", 0, "")
 	f.IntVar(&r.PerHost, "ppn", 0, "")
-	f.Var(&r.By, "map-by", "")
+	f.Var(cmdline.Choice(&r.By, "WHAT", byWords...), "map-by", "")
 	f.BoolVar(&r.Oversubscribe, "oversubscribe", false, "")
 	if err := f.Parse(words[1:]); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,8 @@ func (h *hostOptions) define(f *pflag.FlagSet) {
 	f.StringVar(&h.file, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod,\nDeepSpeed or Slurm")
 	f.Var(&h.perHost, "ppn", "number of ranks per host, whatever the hosts' slots are")
-	f.Var(&h.by, "map-by", "slot: fill a host before the next one (default);\nhost: one rank for each host in turn")
+	f.Var(cmdline.Choice(&h.by, "WHAT", byWords...), "map-by",
+		"slot: fill a host before the next one (default);\nhost: one rank for each host in turn")
 	f.BoolVar(&h.oversubscribe, "oversubscribe", false, "allow more ranks than slots")
 }
 

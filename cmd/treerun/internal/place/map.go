@@ -11,35 +11,11 @@ import (
 // By says in which order ranks are dealt to hosts.
 type By int
 
-// The ways to deal ranks.
-const (
-	BySlot By = iota // fill a host before the next one
-	ByHost           // one rank for each host in turn
-)
+// BySlot fills a host before the next one; the others deal one rank to each host in turn.
+const BySlot By = 0
 
-// Set reads slot, or host or node.
-func (b *By) Set(s string) error {
-	switch s {
-	case "slot":
-		*b = BySlot
-	case "host", "node":
-		*b = ByHost
-	default:
-		return fmt.Errorf("want slot or host")
-	}
-	return nil
-}
-
-// String returns what Set takes.
-func (b *By) String() string {
-	if *b == ByHost {
-		return "host"
-	}
-	return "slot"
-}
-
-// Type names the value in the help.
-func (b *By) Type() string { return "WHAT" }
+// byWords are what --map-by takes, in the order of By.
+var byWords = []string{"slot", "host", "node"}
 
 // Request says how many ranks there shall be, and where.
 type Request struct {
