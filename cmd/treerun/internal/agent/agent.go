@@ -9,7 +9,6 @@ package agent
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -329,7 +328,7 @@ func (a *agent) ready(p *program) (*wire.Ready, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the working directory %s: %w (hint: --wdir names one that all hosts have)", a.join.Dir,
-			cause(err))
+			cmdline.Cause(err))
 	}
 	if err := p.find(a.join.Program); err != nil {
 		return nil, err
@@ -357,7 +356,8 @@ func (a *agent) start(j *wire.Job) error {
 		return errors.New("a job comes that was not expected")
 	}
 	cfg := host.Config{
-		Reaper: a.reaper, Index: a.join.Index, Path: p.path, Dir: a.join.Dir, Env: environ(a.join.Dir),
+		Reaper: a.reaper, Index: a.join.Index, Path: p.path, Dir: a.join.Dir,
+		Env:  host.Setenv(os.Environ(), "PWD="+a.join.Dir),
 		Name: a.join.Name, Cores: cmdline.UsableCores(), Report: a.report, Stream: a.forward, Trace: a.trace,
 		GuardTimeout: a.join.PeerTimeout,
 	}
@@ -373,15 +373,4 @@ func (a *agent) start(j *wire.Job) error {
 	a.host.Store(h)
 	h.Start(j)
 	return nil
-}
-
-// environ returns the environment of this process, in a folder.
-func environ(dir string) []string {
-	var env []string
-	for _, e := range os.Environ() {
-		if !bytes.HasPrefix([]byte(e), []byte("PWD=")) {
-			env = append(env, e)
-		}
-	}
-	return append(env, "PWD="+dir)
 }

@@ -30,7 +30,7 @@ func readProgram(r io.Reader, sum []byte) (*program, error) {
 	}
 	h := sha256.New()
 	if _, err := io.Copy(io.MultiWriter(h, memory), r); err != nil {
-		return nil, fmt.Errorf("keep the program in memory: %w", cause(err))
+		return nil, fmt.Errorf("keep the program in memory: %w", cmdline.Cause(err))
 	}
 	if got := h.Sum(nil); !bytes.Equal(got, sum) {
 		return nil, fmt.Errorf("the program did not arrive as it was sent: its checksum is %x, want %x", got[:8], sum[:8])
@@ -89,7 +89,7 @@ func (p *program) find(name string) error {
 	if errors.Is(err, os.ErrNotExist) {
 		code = cmdline.ExitNotFound
 	}
-	return cmdline.Errorf(code, "%s: %w (hint: --push sends the program there)", p.path, cause(err))
+	return cmdline.Errorf(code, "%s: %w (hint: --push sends the program there)", p.path, cmdline.Cause(err))
 }
 
 func executable(path string) error {
@@ -101,15 +101,4 @@ func executable(path string) error {
 		return errors.New("not a regular file")
 	}
 	return unix.Access(path, unix.X_OK)
-}
-
-// cause strips an error of what stands around its innermost cause.
-func cause(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
 }

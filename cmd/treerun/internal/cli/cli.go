@@ -213,7 +213,7 @@ func newJob(o *options, prog *program, begin time.Time) (*launch.Job, error) {
 		screen.Err.Printf("treerun: %s", w)
 	}
 	if o.dir != "" {
-		env = setenv(env, "PWD", dir)
+		env = host.Setenv(env, "PWD="+dir)
 	}
 	j := &launch.Job{
 		Program: o.program, Path: prog.Path, Args: o.args, Dir: dir, Env: env, Exports: exports, Size: size,

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
@@ -18,7 +19,7 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 	env = slices.Clone(base)
 	far = matching(env, "TREERUN_*")
 	for _, x := range exports {
-		name, value, set := strings.Cut(x, "=")
+		name, _, set := strings.Cut(x, "=")
 		pattern := strings.ContainsAny(name, "*?[")
 		switch {
 		case name == "" || strings.Contains(x, "\x00"):
@@ -28,13 +29,12 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 		case set && slices.Contains(launch.Names(), name):
 			return nil, nil, nil, cmdline.Usagef("-x %s: treerun sets %s itself", x, name)
 		case set:
-			env, far = setenv(env, name, value), setenv(far, name, value)
+			env, far = host.Setenv(env, x), host.Setenv(far, x)
 			continue
 		}
 		found := matching(env, name)
 		for _, e := range found {
-			name, value, _ := strings.Cut(e, "=")
-			far = setenv(far, name, value)
+			far = host.Setenv(far, e)
 		}
 		if _, err := path.Match(name, ""); err != nil {
 			return nil, nil, nil, cmdline.Usagef("-x %s: %w", x, err)
@@ -60,12 +60,6 @@ func matching(env []string, pattern string) []string {
 		}
 	}
 	return found
-}
-
-// setenv gives a variable its only value.
-func setenv(env []string, name, value string) []string {
-	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
-	return append(env, name+"="+value)
 }
 
 func absolute(dir string) (string, error) {

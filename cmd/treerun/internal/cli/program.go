@@ -42,9 +42,9 @@ func findProgram(name string) (*program, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, cmdline.Errorf(cmdline.ExitNotFound, "%s: not found: %w", name, cause(err))
+		return nil, cmdline.Errorf(cmdline.ExitNotFound, "%s: not found: %w", name, cmdline.Cause(err))
 	case err != nil:
-		return nil, cmdline.Errorf(cmdline.ExitNotExecutable, "%s: cannot be run: %w", name, cause(err))
+		return nil, cmdline.Errorf(cmdline.ExitNotExecutable, "%s: cannot be run: %w", name, cmdline.Cause(err))
 	case info.IsDir():
 		return &program{Name: name, Folder: path}, nil
 	case !info.Mode().IsRegular():
@@ -73,17 +73,6 @@ func notInPath(name string) error {
 		}
 	}
 	return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH", name)
-}
-
-// cause strips the path from an error whose text would repeat it.
-func cause(err error) error {
-	for {
-		inner := errors.Unwrap(err)
-		if inner == nil {
-			return err
-		}
-		err = inner
-	}
 }
 
 // remove deletes what Build has made. Processes that run it already go on. It

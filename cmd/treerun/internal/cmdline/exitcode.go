@@ -50,3 +50,12 @@ func ExitCode(err error) int {
 	}
 	return ExitInternal
 }
+
+// Cause returns the innermost error of err: without what stands around it, which would
+// repeat a path.
+func Cause(err error) error {
+	for inner := err; inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	return err
+}

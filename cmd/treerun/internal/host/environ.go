@@ -40,9 +40,9 @@ func rankEnv(common []string, rank, local int, p *gpus.Plan) []string {
 	switch {
 	case p.GPUs == nil:
 	case p.Isolate:
-		common = setenv(slices.Clone(common), visibleDevices+"="+p.GPUs[local].UUID)
+		common = Setenv(slices.Clone(common), visibleDevices+"="+p.GPUs[local].UUID)
 	case p.Visible != nil:
-		common = setenv(slices.Clone(common), visibleDevices+"="+strings.Join(p.Visible, ","))
+		common = Setenv(slices.Clone(common), visibleDevices+"="+strings.Join(p.Visible, ","))
 	}
 	if p.GPUs != nil {
 		common = append(slices.Clip(common), job.EnvDevice+"="+p.GPUs[local].UUID)
@@ -61,9 +61,9 @@ func without(env, names []string) []string {
 	})
 }
 
-// setenv returns env with an entry NAME=VALUE as the only one of its name. It
+// Setenv returns env with an entry NAME=VALUE as the only one of its name. It
 // may change env.
-func setenv(env []string, entry string) []string {
+func Setenv(env []string, entry string) []string {
 	name, _, _ := strings.Cut(entry, "=")
 	env = slices.DeleteFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") })
 	return append(env, entry)

@@ -35,7 +35,7 @@ func TestEnvironments(t *testing.T) {
 			t.Errorf("environment of a rank with a GPU: %q, want %q in it", env, want)
 		}
 	}
-	if got := setenv([]string{"A=1", "B=2", "A=3"}, "A=4"); !slices.Equal(got, []string{"B=2", "A=4"}) {
-		t.Errorf("setenv: %q", got)
+	if got := Setenv([]string{"A=1", "B=2", "A=3"}, "A=4"); !slices.Equal(got, []string{"B=2", "A=4"}) {
+		t.Errorf("Setenv: %q", got)
 	}
 }

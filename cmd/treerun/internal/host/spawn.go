@@ -58,13 +58,12 @@ func newSpawner(h *Host) (*spawner, error) {
 	maps.Copy(file.Settings, h.job.File.Settings)
 	env := without(h.cfg.Env, names)
 	for _, e := range h.job.Env {
-		env = setenv(env, e)
+		env = Setenv(env, e)
 	}
 	sp := &spawner{h: h, ranks: h.ranks, file: file, env: jobEnv(env, &file, h.job), null: null}
 	sp.share = gpus.Share{Ranks: len(h.ranks)}
 	sp.share.First, sp.share.Among = neighbours(h.job, h.cfg.Index)
-	g := h.job.GPUs
-	sp.gpus, err = gpus.Assign(gpus.Request{Bind: gpus.Bind(g.Bind), PerGPU: g.PerGPU, List: g.List}, sp.share, env)
+	sp.gpus, err = gpus.Assign(h.job.GPUs, sp.share, env)
 	if err != nil {
 		sp.close()
 		return nil, err

@@ -217,7 +217,7 @@ func (s *supervisor) wireJob() (*wire.Job, error) {
 		file.Hosts[r] = m.at.index
 	}
 	j := &wire.Job{File: file, Args: s.job.Args, Env: s.job.Exports, Bind: int(s.job.Bind), Machines: s.machines(),
-		GPUs: wire.GPUs{Bind: int(s.job.GPUs.Bind), PerGPU: s.job.GPUs.PerGPU, List: s.job.GPUs.List}, Master: "127.0.0.1"}
+		GPUs: s.job.GPUs, Master: "127.0.0.1"}
 	first := s.hosts[0]
 	switch {
 	case !first.Local && first.ready != nil:

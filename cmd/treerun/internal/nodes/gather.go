@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/numbers"
@@ -101,17 +102,8 @@ func listenAt(seed string) (string, error) {
 	if err != nil {
 		return all, nil
 	}
-	if ip = ip.Unmap(); ip.IsLoopback() {
+	if ip = ip.Unmap(); ip.IsLoopback() || place.OwnAddress(ip) {
 		return net.JoinHostPort(ip.String(), port), nil
-	}
-	addrs, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", fmt.Errorf("addresses of this host: %w", err)
-	}
-	for _, a := range addrs {
-		if own, err := netip.ParsePrefix(a.String()); err == nil && own.Addr() == ip.WithZone("") {
-			return net.JoinHostPort(ip.String(), port), nil
-		}
 	}
 	return all, nil
 }

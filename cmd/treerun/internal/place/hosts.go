@@ -123,14 +123,15 @@ func isHere(h Host) bool {
 		return true
 	}
 	if addr, err := netip.ParseAddr(h.Name); err == nil {
-		return addr.IsLoopback() || ownAddress(addr)
+		return addr.IsLoopback() || OwnAddress(addr)
 	}
 	name, err := os.Hostname()
 	short, _, _ := strings.Cut(name, ".")
 	return err == nil && (strings.EqualFold(h.Name, name) || strings.EqualFold(h.Name, short))
 }
 
-func ownAddress(addr netip.Addr) bool {
+// OwnAddress tells whether this host has an address.
+func OwnAddress(addr netip.Addr) bool {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
 		return false

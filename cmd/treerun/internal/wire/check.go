@@ -65,8 +65,7 @@ func (j *Job) check() error {
 		within("ranks", f.Size, 1, job.MaxRanks),
 		within("ranks that have a host", len(f.Hosts), f.Size, f.Size),
 		within("version of the job file", f.Version, job.FileVersion, job.FileVersion), within("port", j.Port, 0, 65535),
-		within("binding of GPUs", j.GPUs.Bind, 0, math.MaxInt), within("ranks of a GPU", j.GPUs.PerGPU, 0, math.MaxInt),
-		checkText(j.GPUs.List), job.CheckID(f.JobID))
+		j.GPUs.Check(), job.CheckID(f.JobID))
 }
 
 func (s *Signal) check() error { return within("signal", s.Number, 1, 64) }

@@ -8,6 +8,7 @@ package wire
 import (
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/internal/job"
 )
 
@@ -54,21 +55,15 @@ type (
 	// Job is what to run: every host runs the ranks for which File.Hosts has
 	// its index.
 	Job struct {
-		File     job.File // what the job files of all ranks have in common
-		Args     []string // of each rank, from argv[0] on
-		Env      []string // NAME=VALUE, added to the host's own environment
-		Bind     int      // to which cores; host.Bind
-		Machines []int    // by host: those with the same number share cores; empty: none do
-		GPUs     GPUs
-		Master   string // MASTER_ADDR
-		Port     int    // MASTER_PORT
-		HasStdin bool   // rank 0 gets what Input brings
-	}
-
-	// GPUs says which GPUs of each host its ranks get: package gpus' Request.
-	GPUs struct {
-		Bind, PerGPU int
-		List         string
+		File     job.File     // what the job files of all ranks have in common
+		Args     []string     // of each rank, from argv[0] on
+		Env      []string     // NAME=VALUE, added to the host's own environment
+		Bind     int          // to which cores; host.Bind
+		Machines []int        // by host: those with the same number share cores; empty: none do
+		GPUs     gpus.Request // of each host
+		Master   string       // MASTER_ADDR
+		Port     int          // MASTER_PORT
+		HasStdin bool         // rank 0 gets what Input brings
 	}
 
 	// Stop tells all ranks, and what ended ones have left, to stop, or ends them.

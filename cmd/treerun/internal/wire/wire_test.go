@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/internal/job"
 )
 
@@ -33,7 +34,8 @@ func samples() []Body {
 		&Job{
 			File: job.File{Version: job.FileVersion, JobID: "x1", Secret: bytes.Repeat([]byte{1}, job.SecretBytes), Size: 4,
 				Hosts: []int{0, 1, 1, 1}},
-			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0}, GPUs: GPUs{1, 2, "0-3"},
+			Args: []string{"p", "-x"}, Env: []string{"A=1"}, Bind: 1, Machines: []int{0, 0},
+			GPUs:   gpus.Request{Bind: 1, PerGPU: 2, List: "0-3"},
 			Master: "a", Port: 4000, HasStdin: true,
 		},
 		&RankMessage{Message: &job.Message{Kind: job.SeedIs, Text: "a:1"}}, &Signal{10}, &Stream{1, Stdin},
