@@ -29,7 +29,7 @@ const (
 
 // agentConn is the connection to one agent and to those below it.
 type agentConn struct {
-	f     *Tree
+	tree  *Tree
 	name  string       // of the host
 	hosts []wire.Below // the agent's own first
 
@@ -48,41 +48,41 @@ type agentConn struct {
 	silence string // why we have ended the connection ourselves; "": we have not
 }
 
-func newAgentConn(f *Tree, hosts []wire.Below) *agentConn {
-	b := &agentConn{
-		f: f, name: hosts[0].Name, hosts: hosts, exited: make(chan struct{}), hello: make(chan struct{}),
+func newAgentConn(t *Tree, hosts []wire.Below) *agentConn {
+	c := &agentConn{
+		tree: t, name: hosts[0].Name, hosts: hosts, exited: make(chan struct{}), hello: make(chan struct{}),
 		gone: make(chan struct{}), left: make(map[int]bool), stderr: stderrTail{done: make(chan struct{})},
 	}
 	for _, h := range hosts {
-		b.left[h.Index] = true
+		c.left[h.Index] = true
 	}
-	return b
+	return c
 }
 
 // run is the life of the connection.
-func (b *agentConn) run() {
-	if err := b.start(); err != nil {
-		close(b.exited)
-		b.lost(fmt.Sprintf("start treerun on host %s: %v%s", b.name, err, host.LimitHint(err)))
+func (c *agentConn) run() {
+	if err := c.start(); err != nil {
+		close(c.exited)
+		c.lost(fmt.Sprintf("start treerun on host %s: %v%s", c.name, err, host.LimitHint(err)))
 	} else {
-		err := b.read()
-		b.hangUp()
-		if len(b.left) > 0 {
-			b.lost(b.why(err))
+		err := c.read()
+		c.hangUp()
+		if len(c.left) > 0 {
+			c.lost(c.why(err))
 		}
 	}
-	close(b.gone)
+	close(c.gone)
 }
 
 // start starts the process.
-func (b *agentConn) start() error {
-	if open := b.f.cfg.Open; open != nil {
-		close(b.exited) // there is no process
-		close(b.stderr.done)
-		b.connect(open(b.hosts[0].Index))
+func (c *agentConn) start() error {
+	if open := c.tree.cfg.Open; open != nil {
+		close(c.exited) // there is no process
+		close(c.stderr.done)
+		c.connect(open(c.hosts[0].Index))
 		return nil
 	}
-	args, err := b.f.command(b.hosts[0].Target)
+	args, err := c.tree.command(c.hosts[0].Target)
 	if err != nil {
 		return err
 	}
@@ -106,27 +106,27 @@ func (b *agentConn) start() error {
 		ours[i], theirs[i] = r, w
 	}
 	pipes := &wire.Pipes{In: ours[1], Out: ours[0]}
-	b.f.cfg.Reaper.Call(func() { err = b.fork(args, theirs) })
+	c.tree.cfg.Reaper.Call(func() { err = c.fork(args, theirs) })
 	if err != nil {
 		return errors.Join(err, pipes.Close(), ours[2].Close())
 	}
-	b.connect(pipes)
-	go b.stderr.read(ours[2])
+	c.connect(pipes)
+	go c.stderr.read(ours[2])
 	return nil
 }
 
 // connect notes the connection, which may not be wanted any more.
-func (b *agentConn) connect(raw io.ReadWriteCloser) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.raw = raw; b.hungUp {
+func (c *agentConn) connect(raw io.ReadWriteCloser) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.raw = raw; c.hungUp {
 		_ = raw.Close()
 	}
 }
 
 // fork runs in the Reaper's goroutine. The process has a session of its own:
 // signals of our terminal are not for it.
-func (b *agentConn) fork(args []string, stdio [3]*os.File) error {
+func (c *agentConn) fork(args []string, stdio [3]*os.File) error {
 	path, err := lookPath(args[0])
 	if err != nil {
 		return err
@@ -135,103 +135,103 @@ func (b *agentConn) fork(args []string, stdio [3]*os.File) error {
 	for _, f := range stdio {
 		fds = append(fds, f.Fd())
 	}
-	b.pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
+	c.pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
 		Env: os.Environ(), Files: fds,
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM},
 	})
 	if err != nil {
 		return fmt.Errorf("run %s: %w", path, err)
 	}
-	b.f.cfg.Reaper.Children(b.pid, func(status unix.WaitStatus) {
-		b.status = status
-		close(b.exited)
+	c.tree.cfg.Reaper.Children(c.pid, func(status unix.WaitStatus) {
+		c.status = status
+		close(c.exited)
 	})
 	return nil
 }
 
 // kill ends the process, with those that it has started in its group.
-func (b *agentConn) kill() {
-	b.f.cfg.Reaper.Call(func() {
+func (c *agentConn) kill() {
+	c.tree.cfg.Reaper.Call(func() {
 		select {
-		case <-b.exited:
+		case <-c.exited:
 		default:
-			if b.pid > 0 {
-				_ = unix.Kill(-b.pid, unix.SIGKILL)
+			if c.pid > 0 {
+				_ = unix.Kill(-c.pid, unix.SIGKILL)
 			}
 		}
 	})
 }
 
 // hangUp ends the connection: the agent ends what it has started, and itself.
-func (b *agentConn) hangUp() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.hungUp = true; b.raw != nil {
-		_ = b.raw.Close()
+func (c *agentConn) hangUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hungUp = true; c.raw != nil {
+		_ = c.raw.Close()
 	}
 }
 
 // giveUp ends the connection because of what the agent does, or does not do.
-func (b *agentConn) giveUp(why string) {
-	b.mu.Lock()
-	if b.silence == "" {
-		b.silence = why
+func (c *agentConn) giveUp(why string) {
+	c.mu.Lock()
+	if c.silence == "" {
+		c.silence = why
 	}
-	b.mu.Unlock()
-	b.hangUp()
+	c.mu.Unlock()
+	c.hangUp()
 }
 
 // begin greets the agent. Nothing but treerun itself and its version goes out before the
 // agent's hello.
-func (b *agentConn) begin() error {
-	join := b.f.cfg.Join
+func (c *agentConn) begin() error {
+	join := c.tree.cfg.Join
 	timeout := join.Start.Timeout
 	late := time.AfterFunc(timeout, func() {
-		b.giveUp(fmt.Sprintf("it has not answered within %v", timeout))
+		c.giveUp(fmt.Sprintf("it has not answered within %v", timeout))
 	})
 	// That it cannot be written, the reader tells better.
 	if !join.Start.Push {
-		_, _ = b.raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
-	} else if err := sendSelf(b.raw); err != nil {
+		_, _ = c.raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
+	} else if err := sendSelf(c.raw); err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(b.raw, 64<<10)
+	r := bufio.NewReaderSize(c.raw, 64<<10)
 	h, said, err := wire.ReadAgent(r)
 	if !late.Stop() || err != nil {
-		b.stderr.add(said)
+		c.stderr.add(said)
 		if err == nil {
 			err = io.EOF
 		}
 		return err
 	}
-	if err := b.check(h); err != nil {
+	if err := c.check(h); err != nil {
 		return err
 	}
-	join.Index, join.Name, join.Below = b.hosts[0].Index, b.name, b.hosts[1:]
+	join.Index, join.Name, join.Below = c.hosts[0].Index, c.name, c.hosts[1:]
 	first, err := wire.Encode(join.Index, &join)
 	if err == nil && join.Start.Push {
-		_, err = b.raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
+		_, err = c.raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
 	}
 	if err == nil {
-		err = b.conn.Begin(r, b.raw, first)
+		err = c.conn.Begin(r, c.raw, first)
 	}
 	if err == nil {
-		close(b.hello)
+		close(c.hello)
 	}
 	return err
 }
 
 // read reads what the agent says, until its end.
-func (b *agentConn) read() error {
-	if err := b.begin(); err != nil {
+func (c *agentConn) read() error {
+	if err := c.begin(); err != nil {
 		return err
 	}
-	b.f.gone.Go(func() { b.conn.Serve(b.stream) })
-	go b.beat()
+	c.tree.gone.Go(func() { c.conn.Serve(c.stream) })
+	go c.beat()
 	for {
-		f, err := b.conn.Read()
+		f, err := c.conn.Read()
 		if err == nil {
-			err = b.note(f)
+			err = c.note(f)
 		}
 		if errors.Is(err, wire.ErrProtocol) {
 			return errStrange{err}
@@ -239,48 +239,48 @@ func (b *agentConn) read() error {
 		if err != nil {
 			return err
 		}
-		b.f.cfg.Emit(f)
+		c.tree.cfg.Emit(f)
 	}
 }
 
 // stream passes on a stream that comes up.
-func (b *agentConn) stream(f *wire.Frame, s net.Conn) {
-	if b.has(f.Host) {
-		b.f.cfg.Stream(f, s)
+func (c *agentConn) stream(f *wire.Frame, s net.Conn) {
+	if c.has(f.Host) {
+		c.tree.cfg.Stream(f, s)
 		return
 	}
 	_ = s.Close()
 }
 
 // has tells whether a host is reached by this connection.
-func (b *agentConn) has(host int) bool {
-	return slices.ContainsFunc(b.hosts, func(h wire.Below) bool { return h.Index == host })
+func (c *agentConn) has(host int) bool {
+	return slices.ContainsFunc(c.hosts, func(h wire.Below) bool { return h.Index == host })
 }
 
 // errStrange is the error for what no agent of ours says.
 type errStrange struct{ error }
 
 // check looks whether the agent is of our version, and arrived whole.
-func (b *agentConn) check(h wire.Hello) error {
+func (c *agentConn) check(h wire.Hello) error {
 	me := wire.Version()
 	switch {
 	case h.Version != me:
 		return errStrange{fmt.Errorf("treerun there is %v, and here %v: they are different builds (hint: install the same "+
 			"version on all hosts, or let --push send this one)", h.Version, me)}
-	case b.f.cfg.Join.Start.Push && h.Sum != b.f.sum:
+	case c.tree.cfg.Join.Start.Push && h.Sum != c.tree.sum:
 		return errStrange{fmt.Errorf("treerun did not arrive there as it was sent: its checksum is %.20q, want %.20q", h.Sum,
-			b.f.sum)}
+			c.tree.sum)}
 	}
 	return nil
 }
 
 // note keeps account of which hosts have said goodbye.
-func (b *agentConn) note(f *wire.Frame) error {
-	if !b.has(f.Host) {
+func (c *agentConn) note(f *wire.Frame) error {
+	if !c.has(f.Host) {
 		return errStrange{fmt.Errorf("it speaks for host %d, which is not there", f.Host)}
 	}
 	if f.Is(&wire.Goodbye{}) {
-		delete(b.left, f.Host)
+		delete(c.left, f.Host)
 	}
 	if f.Is(&wire.Lost{}) {
 		l, err := f.Decode()
@@ -288,39 +288,39 @@ func (b *agentConn) note(f *wire.Frame) error {
 			return errStrange{err}
 		}
 		for _, h := range l.(*wire.Lost).Hosts {
-			delete(b.left, h)
+			delete(c.left, h)
 		}
 	}
 	return nil
 }
 
 // beat gives the agent up when it is silent.
-func (b *agentConn) beat() {
-	timeout := b.f.cfg.Join.PeerTimeout
+func (c *agentConn) beat() {
+	timeout := c.tree.cfg.Join.PeerTimeout
 	tick := time.NewTicker(timeout / beats)
 	defer tick.Stop()
 	for {
 		select {
-		case <-b.gone:
+		case <-c.gone:
 			return
 		case <-tick.C:
 		}
-		if b.conn.Beat() > maxMissed {
-			b.giveUp(fmt.Sprintf("nothing was heard of it for %v (--peer-timeout %v)", timeout*(maxMissed+1)/beats, timeout))
+		if c.conn.Beat() > maxMissed {
+			c.giveUp(fmt.Sprintf("nothing was heard of it for %v (--peer-timeout %v)", timeout*(maxMissed+1)/beats, timeout))
 			return
 		}
 	}
 }
 
 // lost reports that the hosts that have not said goodbye are lost.
-func (b *agentConn) lost(why string) {
+func (c *agentConn) lost(why string) {
 	l := &wire.Lost{Code: cmdline.ExitInternal, Text: why}
-	for _, h := range b.hosts {
-		if b.left[h.Index] {
+	for _, h := range c.hosts {
+		if c.left[h.Index] {
 			l.Hosts = append(l.Hosts, h.Index)
 		}
 	}
-	if f, err := wire.Encode(b.hosts[0].Index, l); err == nil {
-		b.f.cfg.Emit(f)
+	if f, err := wire.Encode(c.hosts[0].Index, l); err == nil {
+		c.tree.cfg.Emit(f)
 	}
 }

@@ -39,8 +39,8 @@ const joinsWords = "the launch agent joins the words of its command, which a she
 	"--push needs one that runs them as they are (ssh is used so without --launch-agent)"
 
 // command returns the command line that starts treerun on a host.
-func (f *Tree) command(name string) ([]string, error) {
-	start := &f.cfg.Join.Start
+func (t *Tree) command(name string) ([]string, error) {
+	start := &t.cfg.Join.Start
 	// Words that no shell changes: a launch agent may pass them to one, as ssh does.
 	run := []string{start.Treerun, agentCommand}
 	if start.Push {
@@ -76,8 +76,8 @@ func sshCommand(more []string, name string, run []string) []string {
 }
 
 // program names what starts treerun on other hosts.
-func (f *Tree) program() string {
-	if c := f.cfg.Join.Start.Command; len(c) > 0 {
+func (t *Tree) program() string {
+	if c := t.cfg.Join.Start.Command; len(c) > 0 {
 		return filepath.Base(c[0])
 	}
 	return "ssh"

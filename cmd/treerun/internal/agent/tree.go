@@ -42,24 +42,24 @@ type Tree struct {
 // returned: every host reports wire.Ready or, for itself and all below it,
 // wire.Lost.
 func New(cfg Config) (*Tree, error) {
-	f := &Tree{cfg: cfg, route: make(map[int]*agentConn)}
+	t := &Tree{cfg: cfg, route: make(map[int]*agentConn)}
 	if cfg.Join.Start.Push && len(cfg.Join.Below) > 0 {
 		var err error
-		if f.sum, err = wire.Sum(); err != nil {
+		if t.sum, err = wire.Sum(); err != nil {
 			return nil, err
 		}
 	}
 	for _, hosts := range split(cfg.Join.Below, cfg.Join.Start.FanOut) {
-		b := newAgentConn(f, hosts)
-		f.conns = append(f.conns, b)
+		c := newAgentConn(t, hosts)
+		t.conns = append(t.conns, c)
 		for _, h := range hosts {
-			f.route[h.Index] = b
+			t.route[h.Index] = c
 		}
 	}
-	for _, b := range f.conns {
-		f.gone.Go(b.run)
+	for _, c := range t.conns {
+		t.gone.Go(c.run)
 	}
-	return f, nil
+	return t, nil
 }
 
 // split shares hosts out to at most fan agents, neighbours together; the first of
@@ -74,56 +74,56 @@ func split(hosts []wire.Below, fan int) [][]wire.Below {
 }
 
 // Send sends a frame to the host that it is for, or to all. It does not wait.
-func (f *Tree) Send(fr *wire.Frame) {
-	if fr.Host != wire.All {
-		if b := f.route[fr.Host]; b != nil {
-			b.conn.Send(fr)
+func (t *Tree) Send(f *wire.Frame) {
+	if f.Host != wire.All {
+		if c := t.route[f.Host]; c != nil {
+			c.conn.Send(f)
 		}
 		return
 	}
-	for _, b := range f.conns {
-		b.conn.Send(fr)
+	for _, c := range t.conns {
+		c.conn.Send(f)
 	}
 }
 
 // Flush waits until what has been sent is on its way; not for long.
-func (f *Tree) Flush(limit time.Duration) {
+func (t *Tree) Flush(limit time.Duration) {
 	end := time.Now().Add(limit)
-	for _, b := range f.conns {
-		b.conn.Flush(time.Until(end))
+	for _, c := range t.conns {
+		c.conn.Flush(time.Until(end))
 	}
 }
 
-// Stream opens a stream to the host that fr is for, once its agent has said who it is.
-func (f *Tree) Stream(fr *wire.Frame) (net.Conn, error) {
-	b := f.route[fr.Host]
-	if b == nil {
-		return nil, fmt.Errorf("no agent for host %d", fr.Host)
+// Stream opens a stream to the host that f is for, once its agent has said who it is.
+func (t *Tree) Stream(f *wire.Frame) (net.Conn, error) {
+	c := t.route[f.Host]
+	if c == nil {
+		return nil, fmt.Errorf("no agent for host %d", f.Host)
 	}
-	return b.open(fr)
+	return c.open(f)
 }
 
-func (b *agentConn) open(fr *wire.Frame) (net.Conn, error) {
+func (c *agentConn) open(f *wire.Frame) (net.Conn, error) {
 	select {
-	case <-b.hello:
-		return b.conn.Stream(fr)
-	case <-b.gone:
+	case <-c.hello:
+		return c.conn.Stream(f)
+	case <-c.gone:
 		return nil, net.ErrClosed
 	}
 }
 
 // Push sends a file to all agents, as a stream. It does not wait; an agent that does not
 // get all of it tells so.
-func (f *Tree) Push(fr *wire.Frame, path string) {
-	for _, b := range f.conns {
+func (t *Tree) Push(f *wire.Frame, path string) {
+	for _, c := range t.conns {
 		go func() {
-			s, err := b.open(fr)
+			s, err := c.open(f)
 			if err != nil {
 				return // the reader tells that it has ended
 			}
 			file, err := os.Open(path)
 			if err != nil {
-				f.cfg.Trace("send the program: %v", err)
+				t.cfg.Trace("send the program: %v", err)
 				_ = s.Close()
 				return
 			}
@@ -134,10 +134,10 @@ func (f *Tree) Push(fr *wire.Frame, path string) {
 }
 
 // Gone returns a channel that is closed when no connection is left.
-func (f *Tree) Gone() <-chan struct{} {
+func (t *Tree) Gone() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
-		f.gone.Wait()
+		t.gone.Wait()
 		close(done)
 	}()
 	return done
@@ -146,31 +146,31 @@ func (f *Tree) Gone() <-chan struct{} {
 // Close ends the connections: agents that are still there end their ranks and
 // themselves. It returns when the processes that were started here have ended;
 // those that take longer than grace are killed.
-func (f *Tree) Close(grace time.Duration) {
-	for _, b := range f.conns {
-		b.hangUp()
+func (t *Tree) Close(grace time.Duration) {
+	for _, c := range t.conns {
+		c.hangUp()
 	}
 	late := time.NewTimer(grace)
 	defer late.Stop()
-	for _, b := range f.conns {
+	for _, c := range t.conns {
 		select {
-		case <-b.exited:
+		case <-c.exited:
 		case <-late.C:
 			late.Reset(0)
-			b.kill()
+			c.kill()
 			select {
-			case <-b.exited:
+			case <-c.exited:
 			case <-time.After(time.Second):
-				f.cfg.Trace("%s does not end: it hangs in the kernel", b)
+				t.cfg.Trace("%s does not end: it hangs in the kernel", c)
 			}
 		}
 	}
 }
 
 // String names the connection for errors.
-func (b *agentConn) String() string {
-	if len(b.hosts) > 1 {
-		return fmt.Sprintf("the connection to host %s and %d hosts behind it", b.name, len(b.hosts)-1)
+func (c *agentConn) String() string {
+	if len(c.hosts) > 1 {
+		return fmt.Sprintf("the connection to host %s and %d hosts behind it", c.name, len(c.hosts)-1)
 	}
-	return "the connection to host " + b.name
+	return "the connection to host " + c.name
 }

@@ -21,74 +21,74 @@ import (
 const exitGrace = 300 * time.Millisecond
 
 // why tells in words why the connection has ended. err is the reader's error.
-func (b *agentConn) why(err error) string {
-	started := isClosed(b.hello)
-	what := fmt.Sprintf("the connection to treerun on host %s has ended: ", b.name)
+func (c *agentConn) why(err error) string {
+	started := isClosed(c.hello)
+	what := fmt.Sprintf("the connection to treerun on host %s has ended: ", c.name)
 	if !started {
-		what = fmt.Sprintf("start treerun on host %s: ", b.name)
+		what = fmt.Sprintf("start treerun on host %s: ", c.name)
 	}
-	b.mu.Lock()
-	silence := b.silence
-	b.mu.Unlock()
+	c.mu.Lock()
+	silence := c.silence
+	c.mu.Unlock()
 	strange := new(errStrange)
 	switch {
 	case silence != "":
-		b.kill()
-		return what + silence + b.tail()
+		c.kill()
+		return what + silence + c.tail()
 	case errors.As(err, strange):
-		b.kill()
+		c.kill()
 		return what + strange.Error()
 	case errors.Is(err, wire.ErrNoHello):
-		b.kill()
-		return what + err.Error() + b.tail() + b.hint(0)
+		c.kill()
+		return what + err.Error() + c.tail() + c.hint(0)
 	}
 	select {
-	case <-b.exited:
+	case <-c.exited:
 	case <-time.After(exitGrace):
-		b.kill()
+		c.kill()
 		if !errors.Is(err, io.EOF) && !errors.Is(err, os.ErrClosed) {
-			return what + err.Error() + b.tail()
+			return what + err.Error() + c.tail()
 		}
-		return what + "it has closed its output" + b.tail()
+		return what + "it has closed its output" + c.tail()
 	}
 	select {
-	case <-b.stderr.done:
+	case <-c.stderr.done:
 	case <-time.After(exitGrace):
 	}
-	program := b.f.program()
-	if s := b.status; s.Signaled() {
-		return fmt.Sprintf("%s%s was killed by %s%s", what, program, unix.SignalName(s.Signal()), b.tail())
+	program := c.tree.program()
+	if s := c.status; s.Signaled() {
+		return fmt.Sprintf("%s%s was killed by %s%s", what, program, unix.SignalName(s.Signal()), c.tail())
 	} else if code := s.ExitStatus(); code != 0 || !started {
-		return fmt.Sprintf("%s%s exited with code %d%s%s", what, program, code, b.tail(), b.hint(code))
+		return fmt.Sprintf("%s%s exited with code %d%s%s", what, program, code, c.tail(), c.hint(code))
 	}
-	return what + "treerun there has ended before its ranks" + b.tail()
+	return what + "treerun there has ended before its ranks" + c.tail()
 }
 
 // hint tells what to do about a host on which treerun could not be started.
-func (b *agentConn) hint(code int) string {
-	text := b.stderr.text()
-	ssh := len(b.f.cfg.Join.Start.Command) == 0
-	where := "at " + b.f.cfg.Join.Start.Treerun
+func (c *agentConn) hint(code int) string {
+	text := c.stderr.text()
+	ssh := len(c.tree.cfg.Join.Start.Command) == 0
+	where := "at " + c.tree.cfg.Join.Start.Treerun
 	if ssh {
 		where += " or in PATH"
 	}
-	if path := b.f.cfg.Join.Start.Treerun; !ssh && strings.ContainsAny(path, shellChars) {
+	if path := c.tree.cfg.Join.Start.Treerun; !ssh && strings.ContainsAny(path, shellChars) {
 		where += ", and the launch agent must not give its words to a shell, which would change this path"
 	}
 	missing := strings.Contains(text, "not found") || strings.Contains(text, "No such file")
 	switch {
-	case isClosed(b.hello), strings.Contains(text, joinsWords):
+	case isClosed(c.hello), strings.Contains(text, joinsWords):
 		return ""
-	case b.f.cfg.Join.Start.Push && (code == 125 || code == 126):
+	case c.tree.cfg.Join.Start.Push && (code == 125 || code == 126):
 		return " (hint: programs must be allowed to run from the directory for temporary files of that host, TMPDIR or " +
 			"else /tmp, which a file system with noexec forbids; set TMPDIR there to another one)"
-	case b.f.cfg.Join.Start.Push && !(ssh && code == 255):
+	case c.tree.cfg.Join.Start.Push && !(ssh && code == 255):
 		return ""
 	case code == 127, missing && !(ssh && code == 255):
 		return fmt.Sprintf(" (hint: treerun must be on that host, %s; --push sends it there)", where)
 	case ssh && code == 255:
 		return fmt.Sprintf(" (hint: \"ssh %s true\" must work without a question; --ssh-args adds arguments)",
-			b.hosts[0].Target)
+			c.hosts[0].Target)
 	}
 	return ""
 }
@@ -97,8 +97,8 @@ func (b *agentConn) hint(code int) string {
 const shellChars = " \t\n|&;<>()$`\\\"'*?[#~=%{}!"
 
 // tail returns the last that the process has written, for the end of an error.
-func (b *agentConn) tail() string {
-	if text := b.stderr.text(); text != "" {
+func (c *agentConn) tail() string {
+	if text := c.stderr.text(); text != "" {
 		return ": " + text
 	}
 	return ""
@@ -139,10 +139,10 @@ func (w *stderrTail) read(f *os.File) {
 	}
 }
 
-func (w *stderrTail) add(b []byte) {
+func (w *stderrTail) add(c []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.last = append(w.last, b...)
+	w.last = append(w.last, c...)
 	if extra := len(w.last) - keepWords; extra > 0 {
 		w.last = append(w.last[:0], w.last[extra:]...)
 	}

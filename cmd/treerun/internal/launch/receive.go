@@ -33,7 +33,7 @@ type hostState struct {
 	ready   *wire.Ready // another host's, once its agent is there
 	started bool        // no more ranks will be started
 	over    bool        // all its ranks have ended
-	bye     bool        // its last word has come, or it is lost
+	left    bool        // its last word has come, or it is lost
 	lost    bool
 }
 
@@ -71,7 +71,7 @@ func (s *supervisor) receive(e event) {
 		}
 		s.isOver(p)
 		if p.Local {
-			s.hasLeft(p) // an agent has a Bye to say yet
+			s.hasLeft(p) // an agent has a Goodbye to say yet
 		}
 	case *wire.Goodbye:
 		s.isOver(p)
@@ -108,7 +108,7 @@ func (s *supervisor) receive(e event) {
 
 // receiveStream gives what a rank on another host prints to its reader.
 func (s *supervisor) receiveStream(p *hostState, e event) {
-	if b, ok := e.body.(*wire.Stream); ok && b.Number < wire.Streams && !p.bye {
+	if b, ok := e.body.(*wire.Stream); ok && b.Number < wire.Streams && !p.left {
 		if m := s.rankOf(p, b.Rank); m != nil {
 			select {
 			case m.sources[b.Number] <- e.stream:
@@ -239,10 +239,10 @@ func (s *supervisor) isOver(p *hostState) {
 
 // hasLeft notes that nothing more comes from a host: no stream either that has not come.
 func (s *supervisor) hasLeft(p *hostState) {
-	if p.bye {
+	if p.left {
 		return
 	}
-	p.bye = true
+	p.left = true
 	s.staying--
 	for _, rank := range p.Ranks {
 		for _, streams := range s.ranks[rank].sources {
@@ -258,7 +258,7 @@ func (s *supervisor) hasLeft(p *hostState) {
 func (s *supervisor) loseHosts(l *wire.Lost) {
 	s.order++
 	for _, i := range l.Hosts {
-		if i < 0 || i >= len(s.hosts) || s.hosts[i].lost || s.hosts[i].bye {
+		if i < 0 || i >= len(s.hosts) || s.hosts[i].lost || s.hosts[i].left {
 			continue
 		}
 		p := s.hosts[i]
