@@ -9,7 +9,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
-	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
 // environment returns base with what -x asks for, what of that goes to other
@@ -26,7 +25,7 @@ func environment(base, exports []string) (env, far, warnings []string, err error
 			return nil, nil, nil, cmdline.Usagef("-x %q: want NAME or NAME=VALUE", x)
 		case set && pattern:
 			return nil, nil, nil, cmdline.Usagef("-x %s: a pattern has no value", x)
-		case set && slices.Contains(launch.Names(), name):
+		case set && slices.Contains(host.Names(), name):
 			return nil, nil, nil, cmdline.Usagef("-x %s: treerun sets %s itself", x, name)
 		case set:
 			env, far = host.Setenv(env, x), host.Setenv(far, x)
@@ -55,7 +54,7 @@ func matching(env []string, pattern string) []string {
 	var found []string
 	for _, e := range env {
 		name, _, _ := strings.Cut(e, "=")
-		if ok, _ := path.Match(pattern, name); ok && !slices.Contains(launch.Names(), name) {
+		if ok, _ := path.Match(pattern, name); ok && !slices.Contains(host.Names(), name) {
 			found = append(found, e)
 		}
 	}

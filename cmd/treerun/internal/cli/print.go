@@ -5,14 +5,15 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -80,26 +81,13 @@ func printHelp() error {
 
 // printVersion prints what the go command has noted in this executable.
 func printVersion() error {
-	version, commit, state := "(unknown)", "", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				commit = ", commit " + s.Value
-			case s.Key == "vcs.modified" && s.Value == "true":
-				state = " with changes"
-			}
-		}
-	}
-	_, err := fmt.Printf("treerun %s (%s %s/%s%s%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH, commit,
-		state)
+	_, err := fmt.Printf("treerun %s (%s %s/%s)\n", wire.BuildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return err
 }
 
 // printDryRun prints what would be run.
 func printDryRun(w io.Writer, j *launch.Job, prog *program) error {
-	host, err := os.Hostname()
+	here, err := os.Hostname()
 	if err != nil {
 		return fmt.Errorf("find the name of this host: %w", err)
 	}
@@ -121,7 +109,7 @@ program      %s
 command      %s
 folder       %s
 environment  treerun's own, and %s
-`, host, where, path, strings.Join(command, " "), j.Dir, strings.Join(launch.Names(), " "))
+`, here, where, path, strings.Join(command, " "), j.Dir, strings.Join(host.Names(), " "))
 	for _, h := range j.Hosts {
 		if err == nil {
 			_, err = fmt.Fprintf(w, "on           %s: ranks %s\n", h.Name, topo.RankList(h.Ranks))

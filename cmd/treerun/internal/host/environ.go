@@ -2,12 +2,10 @@ package host
 
 import (
 	"fmt"
-	"os"
+	"net"
 	"slices"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -71,17 +69,10 @@ func Setenv(env []string, entry string) []string {
 
 // FreePort returns a TCP port of the loopback address that nobody has now.
 func FreePort() (int, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
-		return 0, fmt.Errorf("socket: %w%s", err, LimitHint(err))
+		return 0, fmt.Errorf("%w%s", err, LimitHint(err))
 	}
-	defer unix.Close(fd)
-	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return 0, os.NewSyscallError("bind", err)
-	}
-	addr, err := unix.Getsockname(fd)
-	if err != nil {
-		return 0, os.NewSyscallError("getsockname", err)
-	}
-	return addr.(*unix.SockaddrInet4).Port, nil
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
 }

@@ -109,9 +109,5 @@ func Run(j *Job) (int, error) {
 	return s.exitCode(), nil
 }
 
-// Names returns the names of the environment variables that every rank gets
-// from treerun.
-func Names() []string { return host.Names() }
-
 // streams of a rank, by wire.Stdout and wire.Stderr.
 type streams [wire.Streams]*output.Stream

@@ -38,8 +38,8 @@ type Hello struct {
 // takes what the linker has noted: a hash of all that went into the executable. A
 // checksum of the whole file takes some 20 ms, on every host.
 var Version = sync.OnceValue(func() string {
-	text := noted()
-	if text != "unknown" && !strings.Contains(text, "(devel)") && !strings.Contains(text, "dirty") {
+	text := BuildVersion()
+	if !strings.Contains(text, "(devel)") && !strings.Contains(text, "dirty") {
 		return text
 	}
 	id, err := buildID()
@@ -67,22 +67,14 @@ func buildID() (string, error) {
 	return string(b), err
 }
 
-// noted returns what the go command has noted in this executable.
-func noted() string {
+// BuildVersion returns what the go command has noted in this executable: a version, with
+// the commit and whether files were changed, unless it was told to leave that out.
+func BuildVersion() string {
 	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	text := info.Main.Version
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" && !strings.Contains(text, s.Value[:min(len(s.Value), 12)]) {
-			text += "+" + s.Value[:min(len(s.Value), 12)]
-		}
-	}
-	if text == "" {
+	if !ok || info.Main.Version == "" {
 		return "(devel)"
 	}
-	return strings.Join(strings.Fields(text), "_")
+	return strings.Join(strings.Fields(info.Main.Version), "_")
 }
 
 // self is this executable, even where its file is gone.
