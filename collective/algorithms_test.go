@@ -36,7 +36,7 @@ func fits(name string, kind plan.Kind, g *topo.Graph) bool {
 		return known.(bool)
 	}
 	p, err := planner.New(g, planner.Machine{}, planner.Options{Algorithm: name})
-	found := err == nil && slices.ContainsFunc(p.Offered(kind),
+	found := err == nil && slices.ContainsFunc(p.CandidateNames(kind),
 		func(n string) bool { return n == name || strings.HasPrefix(n, name+":") })
 	fitting.Store(key, found)
 	return found

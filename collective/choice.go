@@ -33,7 +33,7 @@ func choiceOf(c *planner.Choice, digest string) Choice {
 
 // Algorithms returns the names of the algorithms among which c chooses for a collective,
 // for WithAlgorithm. It must not run beside a call of the communicator.
-func (c *Comm) Algorithms(kind plan.Kind) []string { return c.in.Plans.Offered(kind) }
+func (c *Comm) Algorithms(kind plan.Kind) []string { return c.in.Plans.CandidateNames(kind) }
 
 // NetworkLimit returns the most, in GB/s of message, that any plan of this kind could
 // reach on the network between the hosts as it was measured: the tree-packing bound for

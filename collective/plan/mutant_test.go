@@ -76,7 +76,7 @@ func mutantPlans(t *testing.T, n int) []*Plan {
 			}
 			trees := append(mutantTrees(n), overHosts(hosts))
 			if kind.HasParts() {
-				trees = trees[2:] // n lanes each; hung from any rank, they have chains and stars too
+				trees = trees[2:] // n lanes each; rooted at any rank, they have chains and stars too
 			}
 			for _, tree := range trees {
 				keep(FromTrees(kind, []topo.Tree{tree}, nil, form))

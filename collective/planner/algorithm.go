@@ -116,7 +116,7 @@ func (p *Planner) asked(name string) bool {
 // "direct" means "direct:single" and "direct:split", "" means all.
 func (c *Candidate) Matches(name string) bool {
 	full := c.Name()
-	if c.Variant == "" && len(c.Strands) > 0 {
+	if c.Variant == "" && len(c.Channels) > 0 {
 		full += ":" + variantAll // between hosts no other one may be left
 	}
 	return name == "" || full == name || strings.HasPrefix(full, name+":")

@@ -11,14 +11,14 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// Strand is a tree or a ring with what it can do.
-type Strand struct {
+// Channel is a tree or a ring with what it can do.
+type Channel struct {
 	Tree      topo.Tree
 	Ring      []int   // not nil: a ring in this direction, and Tree is nothing
 	OfPart    bool    // the tree carries the part of its root only
-	Mirrored  bool    // the ring of the strand before, the other way round
-	Rate      float64 // GB/s of message, all strands in use
-	Alone     float64 // GB/s of message, no other strand in use
+	Mirrored  bool    // the ring of the channel before it, the other way round
+	Rate      float64 // GB/s of message, all channels in use
+	Alone     float64 // GB/s of message, no other channel in use
 	LatencyUs float64 // of the whole operation
 
 	lane int // of the communicator's links, from 1 on
@@ -30,17 +30,17 @@ type Candidate struct {
 	Algorithm string // as in plan files: "multi", "hierarchical:star/direct"
 	Variant   string // of the algorithm: "one", "all", "single", "split" or ""
 	Kind      plan.Kind
-	Root      int      // -1 where the kind has none
-	Strands   []Strand // nil where there are no trees and rings
-	Notes     []string // for people
+	Root      int       // -1 where the kind has none
+	Channels  []Channel // nil where there are no trees and rings
+	Notes     []string  // for people
 
-	measure func() error // sets what the strands do, where that is still to be found; nil: it is known
+	measure func() error // sets what the channels do, where that is still to be found; nil: it is known
 	proved  *pack.Bound  // what the search has proved on its way; nil: nothing
 	form    plan.Form    // of plans over trees
 	alike   bool         // trees are one, turned, and so are their links: the first is as quick as any
 	steady  bool         // shares are those of the rates, for messages of all sizes
 	order   [][]int      // the hosts whose order plans over trees add in; nil: any order
-	// fixed makes the plan where there are no strands, with the lane of every
+	// fixed makes the plan where there are no channels, with the lane of every
 	// lane of the plan.
 	fixed func() (*plan.Plan, []int, error)
 	built []*Built
@@ -51,7 +51,7 @@ type Built struct {
 	*Candidate
 	Plan   *plan.Plan
 	Lanes  []int     // by lane of the plan: the lane of the communicator's links
-	Shares []float64 // by strand, sum 1; nil without strands
+	Shares []float64 // by channel, sum 1; nil without channels
 }
 
 // Name is the algorithm and its variant, as Options.Algorithm takes them.
@@ -64,15 +64,15 @@ func (c *Candidate) Name() string {
 
 // like reports whether two candidates have the same plans, over trees with equal shares.
 func (c *Candidate) like(o *Candidate) bool {
-	return len(c.Strands) > 0 && c.form == o.form && c.Variant == o.Variant &&
-		slices.EqualFunc(c.Strands, o.Strands, func(a, b Strand) bool {
+	return len(c.Channels) > 0 && c.form == o.form && c.Variant == o.Variant &&
+		slices.EqualFunc(c.Channels, o.Channels, func(a, b Channel) bool {
 			return a.Ring == nil && b.Ring == nil && a.OfPart == b.OfPart && a.Tree.Root == b.Tree.Root &&
 				slices.Equal(a.Tree.Parent, b.Tree.Parent)
 		}) && c.rated() == nil && o.rated() == nil &&
-		slices.EqualFunc(c.Strands, o.Strands, func(a, b Strand) bool { return a.Rate == b.Rate })
+		slices.EqualFunc(c.Channels, o.Channels, func(a, b Channel) bool { return a.Rate == b.Rate })
 }
 
-// rated sets what the strands do, once.
+// rated sets what the channels do, once.
 func (c *Candidate) rated() error {
 	if c.measure == nil {
 		return nil
@@ -80,27 +80,27 @@ func (c *Candidate) rated() error {
 	return c.measure()
 }
 
-// Rate is what all strands do together, in GB/s; 0 where no plan can be made of them.
+// Rate is what all channels do together, in GB/s; 0 where no plan can be made of them.
 func (c *Candidate) Rate() float64 {
 	if c.rated() != nil {
 		return 0
 	}
 	sum := 0.0
-	for i := range c.Strands {
-		sum += c.Strands[i].Rate
+	for i := range c.Channels {
+		sum += c.Channels[i].Rate
 	}
 	return sum
 }
 
 // OfParts reports whether every part of the message has trees of its own.
-func (c *Candidate) OfParts() bool { return len(c.Strands) > 0 && c.Strands[0].OfPart }
+func (c *Candidate) OfParts() bool { return len(c.Channels) > 0 && c.Channels[0].OfPart }
 
-// quickest is the strand that ends first when it has the whole message and all
+// quickest is the channel that ends first when it has the whole message and all
 // links for itself.
 func (c *Candidate) quickest(bytes float64) int {
 	best, least := 0, math.Inf(1)
-	for i := range c.Strands {
-		s := &c.Strands[i]
+	for i := range c.Channels {
+		s := &c.Channels[i]
 		if t := s.LatencyUs + bytes/(s.Alone*1e3); t < least*(1-1e-12) {
 			best, least = i, t
 		}
@@ -108,12 +108,12 @@ func (c *Candidate) quickest(bytes float64) int {
 	return best
 }
 
-// share divides a message of so many bytes, or each of its parts, among the strands such
+// share divides a message of so many bytes, or each of its parts, among the channels such
 // that all end together (water filling).
 func (c *Candidate) share(bytes float64) []float64 {
-	shares := make([]float64, len(c.Strands))
+	shares := make([]float64, len(c.Channels))
 	if c.Variant == variantOne || len(shares) == 1 {
-		if c.Strands[0].Ring != nil {
+		if c.Channels[0].Ring != nil {
 			bytes = minPriced // whose links are open
 		}
 		if c.alike {
@@ -123,11 +123,11 @@ func (c *Candidate) share(bytes float64) []float64 {
 		}
 		return shares
 	}
-	groups := [][]int{nil} // strands by part
-	for i := range c.Strands {
+	groups := [][]int{nil} // channels by part
+	for i := range c.Channels {
 		part := 0
 		if c.OfParts() {
-			part = c.Strands[i].Tree.Root
+			part = c.Channels[i].Tree.Root
 		}
 		for len(groups) <= part {
 			groups = append(groups, nil)
@@ -140,12 +140,12 @@ func (c *Candidate) share(bytes float64) []float64 {
 	return shares
 }
 
-// shareAmong divides so many of all bytes of a message among a group of strands.
+// shareAmong divides so many of all bytes of a message among a group of channels.
 func (c *Candidate) shareAmong(group []int, bytes, all float64, shares []float64) {
 	var rates, latencies []float64
 	total := 0.0
 	for _, i := range group {
-		s := &c.Strands[i]
+		s := &c.Channels[i]
 		rates, latencies, total = append(rates, s.Rate), append(latencies, s.LatencyUs), total+s.Rate
 	}
 	parts, _ := pack.Shares(rates, latencies, bytes)
@@ -166,7 +166,7 @@ const nearShare = 0.05
 
 // build returns the plan for messages of about so many bytes.
 func (c *Candidate) build(bytes int64) (*Built, error) {
-	if len(c.Strands) == 0 {
+	if len(c.Channels) == 0 {
 		if len(c.built) == 0 {
 			p, lanes, err := c.fixed()
 			if err != nil {
@@ -188,15 +188,15 @@ func (c *Candidate) build(bytes int64) (*Built, error) {
 		}
 	}
 	b := &Built{Candidate: c, Shares: shares}
-	if err := b.overStrands(); err != nil {
+	if err := b.overChannels(); err != nil {
 		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
 	}
 	c.built = append(c.built, b)
 	return b, nil
 }
 
-// overStrands makes the plan of the strands that have a share.
-func (b *Built) overStrands() (err error) {
+// overChannels makes the plan of the channels that have a share.
+func (b *Built) overChannels() (err error) {
 	var used []int
 	for i, share := range b.Shares {
 		if share > 0 {
@@ -204,13 +204,14 @@ func (b *Built) overStrands() (err error) {
 		}
 	}
 	if b.OfParts() { // as lanes stand
-		slices.SortStableFunc(used, func(i, k int) int { return cmp.Compare(b.Strands[i].Tree.Root, b.Strands[k].Tree.Root) })
+		byRoot := func(i, k int) int { return cmp.Compare(b.Channels[i].Tree.Root, b.Channels[k].Tree.Root) }
+		slices.SortStableFunc(used, byRoot)
 	}
 	var trees []topo.Tree
 	var rings [][]int
 	var weights []float64
 	for _, i := range used {
-		trees, rings = append(trees, b.Strands[i].Tree), append(rings, b.Strands[i].Ring)
+		trees, rings = append(trees, b.Channels[i].Tree), append(rings, b.Channels[i].Ring)
 		weights = append(weights, b.Shares[i])
 	}
 	switch {
@@ -233,15 +234,15 @@ func (b *Built) overStrands() (err error) {
 }
 
 // lane returns the lane of the communicator's links on which lane i of the plan over
-// some strands travels. No two lanes of a plan share links, and a strand has the same
+// some channels travels. No two lanes of a plan share links, and a channel has the same
 // ones whichever others have a share.
 func (b *Built) lane(i int, used []int) int {
 	each := len(b.Plan.Lanes) / len(used) // a ring has a lane for every rank, a tree one, or one for every part
 	switch {
 	case each == 1:
-		return b.Strands[used[i]].lane
+		return b.Channels[used[i]].lane
 	case b.Kind.HasParts(): // lanes stand by part
-		return 1 + i/len(used)*len(b.Strands) + used[i%len(used)]
+		return 1 + i/len(used)*len(b.Channels) + used[i%len(used)]
 	}
 	return 1 + used[i/each]*each + i%each
 }

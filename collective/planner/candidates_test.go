@@ -158,7 +158,7 @@ func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
 	}
 	for _, kind := range everyKind() {
 		for _, root := range []int{0, p.graph.Ranks - 1} {
-			o, err := p.offerOf(kind, root)
+			o, err := p.candidatesFor(kind, root)
 			if err != nil {
 				return err
 			}
@@ -221,8 +221,8 @@ func sound(b *Built, there map[plan.Link]bool) error {
 		}
 		sum += s
 	}
-	if math.Abs(sum-1) > 1e-9 || len(b.Shares) != len(b.Strands) {
-		return fmt.Errorf("%d shares of %d trees with the sum %v", len(b.Shares), len(b.Strands), sum)
+	if math.Abs(sum-1) > 1e-9 || len(b.Shares) != len(b.Channels) {
+		return fmt.Errorf("%d shares of %d trees with the sum %v", len(b.Shares), len(b.Channels), sum)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func boundOf(g *topo.Graph, kind plan.Kind, root int) (pack.Bound, error) {
 // Fullest is the rate in GB/s that a plan reaches with its trees and rings, as far as
 // links and ports go; 0 for one without.
 func (p *Planner) Fullest(s *Served) float64 {
-	if len(s.Strands) == 0 || p.graph.Ranks == 1 {
+	if len(s.Channels) == 0 || p.graph.Ranks == 1 {
 		return 0
 	}
 	rate, err := p.pricer.FullRate(s.Plan)

@@ -130,7 +130,7 @@ func (p *Planner) serve(kind plan.Kind, at int, e *entry) (*Served, error) {
 // fromRoot returns the candidate of an entry for a root: what was chosen for root 0, or
 // the cheapest where links that the graph does not have leave another root without that.
 func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan.Chunks, error) {
-	o, err := p.offerOf(kind, root)
+	o, err := p.candidatesFor(kind, root)
 	if err != nil {
 		return nil, e.Chunks, err
 	}
@@ -146,7 +146,7 @@ func (p *Planner) fromRoot(kind plan.Kind, root int, e *entry) (*Candidate, plan
 
 // by says what decides for a kind and a size.
 func (p *Planner) by(kind plan.Kind, bytes int64) string {
-	o, err := p.offerOf(kind, 0)
+	o, err := p.candidatesFor(kind, 0)
 	if err != nil {
 		return ""
 	}
@@ -234,11 +234,11 @@ func (p *Planner) allowed(list []*Candidate, bytes int64) []*Candidate {
 		return list
 	}
 	one := bytes < p.options.ArrayBound
-	kept := slices.DeleteFunc(slices.Clone(list), func(c *Candidate) bool {
-		return len(c.Strands) > 1 && !c.OfParts() && (c.Variant == variantOne) != one
+	rest := slices.DeleteFunc(slices.Clone(list), func(c *Candidate) bool {
+		return len(c.Channels) > 1 && !c.OfParts() && (c.Variant == variantOne) != one
 	})
-	if len(kept) == 0 {
+	if len(rest) == 0 {
 		return list
 	}
-	return kept
+	return rest
 }

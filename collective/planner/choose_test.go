@@ -49,7 +49,7 @@ func TestChooseTakesTheBest(t *testing.T) {
 	} {
 		p := plannerFor(t, graphs[name], m, Options{})
 		for _, kind := range everyKind() {
-			if o, err := p.offerOf(kind, 0); err != nil || kind == plan.Barrier {
+			if o, err := p.candidatesFor(kind, 0); err != nil || kind == plan.Barrier {
 				continue
 			} else if _, rule := p.byRule(kind, o, minPriced); rule != "" {
 				continue // as TestRules says
@@ -98,7 +98,7 @@ func TestNoneAskedForIsCheaper(t *testing.T) {
 			p := plannerFor(t, g, m, Options{Algorithm: algorithm})
 			p.take(free.found)
 			for _, kind := range everyKind() {
-				if p.Offers(kind, 0) == nil && !free.leftOut(algorithm, kind) {
+				if p.Supports(kind, 0) == nil && !free.leftOut(algorithm, kind) {
 					p.isNoCheaper(t, name, free, kind)
 				}
 			}
@@ -109,7 +109,7 @@ func TestNoneAskedForIsCheaper(t *testing.T) {
 // leftOut reports whether an algorithm was left out for the work that it takes, or a rule
 // decides.
 func (p *Planner) leftOut(algorithm string, kind plan.Kind) bool {
-	o, err := p.offerOf(kind, 0)
+	o, err := p.candidatesFor(kind, 0)
 	if err != nil {
 		return false
 	}
@@ -149,9 +149,10 @@ func TestRules(t *testing.T) {
 		{topo.UniformGraph(2), Machine{Cores: 2}, false}, {topo.UniformGraph(4), Machine{Cores: 4}, false},
 		{topo.UniformGraph(3), Machine{Cores: 2}, true}, {topo.UniformGraph(8), Machine{Cores: 2}, true},
 		{topo.UniformGraph(16), Machine{Cores: 4}, true}, {topo.UniformGraph(4), Machine{}, false},
-		{nets.Even(4, 1), Machine{Cores: 2, Boxes: one}, true}, {nets.Even(4, 1), Machine{Cores: 4, Boxes: one}, false},
-		{nets.Even(4, 1), Machine{Cores: 2, Boxes: []int{0, 0, 0, 1}}, false},
-		{nets.Even(4, 1), Machine{Cores: 2, Boxes: apart}, false},
+		{nets.Even(4, 1), Machine{Cores: 2, CoreHosts: one}, true},
+		{nets.Even(4, 1), Machine{Cores: 4, CoreHosts: one}, false},
+		{nets.Even(4, 1), Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 1}}, false},
+		{nets.Even(4, 1), Machine{Cores: 2, CoreHosts: apart}, false},
 	} {
 		for i := range c.g.Links {
 			c.g.Links[i].LatencyUs = max(c.g.Links[i].LatencyUs, 1) // that trees take several times
@@ -161,7 +162,7 @@ func TestRules(t *testing.T) {
 		if star := barrier.Algorithm == "star"; star != c.star || strings.HasPrefix(barrier.By, "rule") != star {
 			t.Errorf("%d ranks, %+v: Barrier is %s by %s", c.g.Ranks, c.m, barrier.Name(), barrier.By)
 		}
-		if reduce := choose(t, p, plan.Reduce, 1, 8); len(c.m.Boxes) == 0 && c.g.Ranks > 2 && reduce.Algorithm != "star" {
+		if reduce := choose(t, p, plan.Reduce, 1, 8); len(c.m.CoreHosts) == 0 && c.g.Ranks > 2 && reduce.Algorithm != "star" {
 			t.Errorf("%d ranks, %+v: Reduce of 8 bytes is %s", c.g.Ranks, c.m, reduce.Name())
 		}
 	}
@@ -180,8 +181,8 @@ func TestLargeMessagesHaveOnePlan(t *testing.T) {
 					t.Errorf("%s: %v of %d bytes has a plan of its own, %s", name, kind, bytes, c.Name())
 				}
 			}
-			for i := range first.Strands {
-				if want := first.Strands[i].Rate / first.Rate(); first.Variant != variantOne &&
+			for i := range first.Channels {
+				if want := first.Channels[i].Rate / first.Rate(); first.Variant != variantOne &&
 					math.Abs(first.Shares[i]-want) > 1e-9 {
 					t.Errorf("%s: %v: tree %d has the share %v, by rate %v", name, kind, i, first.Shares[i], want)
 				}
@@ -249,7 +250,7 @@ func TestAlgorithmHolds(t *testing.T) {
 			p := plannerOf(t, g, Options{Algorithm: algorithm})
 			for _, kind := range []plan.Kind{plan.AllReduce, plan.AllGather, plan.AllToAll} {
 				c := choose(t, p, kind, 0, 64<<10)
-				if p.Offers(kind, 0) == nil {
+				if p.Supports(kind, 0) == nil {
 					if !c.Matches(algorithm) {
 						t.Errorf("%s: %s offers %v, which runs by %s", name, algorithm, kind, c.Name())
 					}

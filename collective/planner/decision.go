@@ -96,7 +96,7 @@ func (p *Planner) follow(d *DecidedTable) error {
 	if d.Kind < int(plan.AllReduce) || d.Kind > int(plan.AllToAll) || len(d.Choices) == 0 {
 		return fmt.Errorf("%d choices", len(d.Choices))
 	}
-	o, err := p.offerOf(plan.Kind(d.Kind), 0)
+	o, err := p.candidatesFor(plan.Kind(d.Kind), 0)
 	if err != nil {
 		return err
 	}

@@ -47,24 +47,24 @@ func compare(f *plan.File, p *plan.Plan) error {
 	c := &Candidate{Algorithm: f.Algorithm, Kind: p.Kind, Root: p.Root}
 	var shares []float64
 	for _, t := range f.Trees {
-		s := Strand{Ring: t.Ring, OfPart: t.Part != nil, Rate: t.Rate}
+		s := Channel{Ring: t.Ring, OfPart: t.Part != nil, Rate: t.Rate}
 		s.Tree.Root, s.Tree.Parent, s.Tree.Round = t.Root, t.Parent, t.Round
-		c.Strands, shares = append(c.Strands, s), append(shares, t.Share)
+		c.Channels, shares = append(c.Channels, s), append(shares, t.Share)
 	}
 	base, _, _ := strings.Cut(f.Algorithm, ":")
 	trees := slices.Contains([]string{"packing", "multi", "kl", "exact", "double-binary", "chain", "ring"}, base)
-	rings := slices.ContainsFunc(c.Strands, func(s Strand) bool { return s.Ring != nil })
+	rings := slices.ContainsFunc(c.Channels, func(s Channel) bool { return s.Ring != nil })
 	switch rate := c.Rate(); {
-	case trees && len(c.Strands) == 0 || rings != (base == "ring"):
+	case trees && len(c.Channels) == 0 || rings != (base == "ring"):
 		return fmt.Errorf("algorithm is %q, which the trees and rings of the plan are not of", f.Algorithm)
 	case !(math.Abs(f.Rate-rate) <= 1e-6*rate):
 		return fmt.Errorf("rate_gbytes_per_second is %v: the trees have %v together", f.Rate, rate)
-	case len(c.Strands) == 0:
+	case len(c.Channels) == 0:
 		return nil
 	}
 	for _, c.form = range []plan.Form{plan.Split, plan.Single} {
 		b := &Built{Candidate: c, Shares: shares}
-		if err := b.overStrands(); err == nil && b.Plan.Digest() == p.Digest() {
+		if err := b.overChannels(); err == nil && b.Plan.Digest() == p.Digest() {
 			return nil
 		}
 	}
@@ -77,7 +77,7 @@ func (c *Choice) File() *plan.File {
 	if !math.IsNaN(c.PredictedUs) {
 		f.PredictedUs = c.PredictedUs
 	}
-	for i, s := range c.Strands {
+	for i, s := range c.Channels {
 		t := plan.FileTree{Root: s.Tree.Root, Share: c.Shares[i], Rate: s.Rate, Parent: s.Tree.Parent, Round: s.Tree.Round}
 		if s.Ring != nil {
 			t.Root, t.Ring = s.Ring[0], s.Ring
@@ -87,8 +87,8 @@ func (c *Choice) File() *plan.File {
 		}
 		f.Trees = append(f.Trees, t)
 	}
-	if n := len(c.Strands); n == 1 || n == 2 && c.Strands[1].Mirrored {
-		f.Ring = c.Strands[0].Ring
+	if n := len(c.Channels); n == 1 || n == 2 && c.Channels[1].Mirrored {
+		f.Ring = c.Channels[0].Ring
 	}
 	return f
 }

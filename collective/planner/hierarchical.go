@@ -41,7 +41,7 @@ func checkHierarchy(variant string) error {
 }
 
 // hierarchical joins trees inside every host by trees between hosts. On every host one
-// rank after the other is the carrier of a tree: its share of the message is reduced
+// rank after the other is the leader of a tree: its share of the message is reduced
 // to it and handed out from it, so that all ranks, and whatever cards they have, work
 // at once. Where every host has one rank, the candidates have the name of what is
 // between hosts.
@@ -135,20 +135,20 @@ func (p *Planner) overHosts(name, inside, between string, kind plan.Kind, root i
 	c := Candidate{Algorithm: name, Kind: kind, Root: root}
 	var weights []float64
 	if kind.HasParts() {
-		c.Strands, weights, err = h.carryParts(trees, locals)
+		c.Channels, weights, err = h.partsOverLeaders(trees, locals)
 	} else {
-		c.Strands, weights, err = h.carry(trees, locals, root)
+		c.Channels, weights, err = h.overLeaders(trees, locals, root)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if err := p.routable(c.Strands); err != nil {
+	if err := p.routable(c.Channels); err != nil {
 		return nil, err
 	}
 	if trees.Note != "" {
 		c.Notes = append(c.Notes, trees.Note)
 	}
-	list, err := p.stranded(c, weights)
+	list, err := p.ofChannels(c, weights)
 	if p.options.ArrayBound == 0 && kind != plan.Barrier { // small messages have algorithms of their own between hosts
 		list = slices.DeleteFunc(list, func(c *Candidate) bool { return c.Variant == variantOne })
 	}
@@ -263,17 +263,17 @@ func perRoot(f *Forest, hosts int) int {
 
 // locals is the trees inside hosts.
 type locals struct {
-	within   local
-	carriers int
+	within  local
+	leaders int
 }
 
 // locals returns the trees inside hosts by an algorithm. A small message between hosts
 // is not divided.
 func (p *Planner) locals(inside, between string, kind plan.Kind) (locals, error) {
 	h := p.hosts
-	l := locals{carriers: h.carriers()}
+	l := locals{leaders: h.leaders()}
 	if between == "star" {
-		l.carriers = 1
+		l.leaders = 1
 	}
 	if inside == "star" && !p.ordered(kind) {
 		l.within = func(host, root int) topo.Tree {
@@ -338,31 +338,31 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 	return tree.Multi(g)
 }
 
-// carry returns the trees over all ranks, one per carrier for each over hosts. A root
-// that is given holds them all: it hands every share to the carrier of its host.
-func (h *hosts) carry(f *Forest, l locals, root int) (list []Strand, weights []float64, err error) {
+// overLeaders returns the trees over all ranks, one per leader for each over hosts. A root
+// that is given holds them all: it hands every share to the leader of its host.
+func (h *hosts) overLeaders(f *Forest, l locals, root int) (list []Channel, weights []float64, err error) {
 	for b, t := range f.Trees {
 		if root >= 0 {
 			t = t.Reroot(h.host[root])
 		}
-		for c := range l.carriers {
-			all, err := h.compose(t, l.within, func(host int) int { return h.carrier(host, c) })
+		for c := range l.leaders {
+			all, err := h.compose(t, l.within, func(host int) int { return h.leader(host, c) })
 			if err != nil {
 				return nil, nil, err
 			}
 			if root >= 0 {
 				all = all.Reroot(root)
 			}
-			list = append(list, Strand{Tree: all, lane: 1 + b*h.most + c})
+			list = append(list, Channel{Tree: all, lane: 1 + b*h.most + c})
 			weights = append(weights, f.weight(b))
 		}
 	}
 	return list, weights, nil
 }
 
-// carryParts returns the trees of the parts of all ranks, in their order: those of a
+// partsOverLeaders returns the trees of the parts of all ranks, in their order: those of a
 // rank have its host as their root, and there the rank itself.
-func (h *hosts) carryParts(f *Forest, l locals) (list []Strand, weights []float64, err error) {
+func (h *hosts) partsOverLeaders(f *Forest, l locals) (list []Channel, weights []float64, err error) {
 	per := perRoot(f, len(h.ranks))
 	of := make([][]int, len(h.ranks)) // trees by root
 	for i, t := range f.Trees {
@@ -375,12 +375,12 @@ func (h *hosts) carryParts(f *Forest, l locals) (list []Strand, weights []float6
 				if host == a {
 					return r
 				}
-				return h.carrier(host, c%h.carriers())
+				return h.leader(host, c%h.leaders())
 			})
 			if err != nil {
 				return nil, nil, err
 			}
-			list = append(list, Strand{Tree: t, OfPart: true, lane: 1 + (a*per+b)*h.most + c})
+			list = append(list, Channel{Tree: t, OfPart: true, lane: 1 + (a*per+b)*h.most + c})
 			weights = append(weights, f.weight(i))
 		}
 	}

@@ -38,9 +38,9 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 	h.ways, h.quickest = ways, make(map[[2]int]topo.Link)
 	for _, l := range g.Links {
 		if a, b := h.host[l.A], h.host[l.B]; a != b {
-			h.offer(a, b, l)
+			h.prefer(a, b, l)
 			l.A, l.B = l.B, l.A
-			h.offer(b, a, l)
+			h.prefer(b, a, l)
 		}
 	}
 	return h
@@ -53,37 +53,37 @@ func (h *hosts) alone() bool { return h != nil && h.most == 1 }
 // alike reports whether all hosts have as many ranks.
 func (h *hosts) alike() bool { return len(h.host) == len(h.ranks)*h.most }
 
-// carriers is how many ranks of a host carry shares of the message between hosts.
-func (h *hosts) carriers() int { return min(h.most, maxCarriers) }
+// leaders is how many ranks of a host carry shares of the message between hosts.
+func (h *hosts) leaders() int { return min(h.most, maxLeaders) }
 
-const maxCarriers = 8
+const maxLeaders = 8
 
-// carrier returns the rank that carries the c-th share of a host's trees. On a host with
+// leader returns the rank that carries the c-th share of a host's trees. On a host with
 // fewer ranks some carry several.
-func (h *hosts) carrier(host, c int) int {
+func (h *hosts) leader(host, c int) int {
 	ranks := h.ranks[host]
-	if len(ranks) <= h.carriers() {
+	if len(ranks) <= h.leaders() {
 		return ranks[c%len(ranks)]
 	}
-	return ranks[c*len(ranks)/h.carriers()]
+	return ranks[c*len(ranks)/h.leaders()]
 }
 
 // local returns the tree of a host that is rooted at one of its ranks, by places.
 type local func(host, root int) topo.Tree
 
-// compose returns the tree over all ranks in which the carriers of the hosts have the
+// compose returns the tree over all ranks in which the leaders of the hosts have the
 // hosts' places in t, and the other ranks of a host stand in its local tree.
 //
-// Neighbouring hosts are joined by the link between their carriers, or the TCP wire of
+// Neighbouring hosts are joined by the link between their leaders, or the TCP wire of
 // their hosts. Where the graph has neither, the quickest link between any of their ranks
 // stands in, and the local tree hangs from its end.
-func (h *hosts) compose(t topo.Tree, within local, carrier func(host int) int) (topo.Tree, error) {
-	all := topo.Tree{Root: carrier(t.Root), Parent: make([]int, len(h.host))}
+func (h *hosts) compose(t topo.Tree, within local, leader func(host int) int) (topo.Tree, error) {
+	all := topo.Tree{Root: leader(t.Root), Parent: make([]int, len(h.host))}
 	for host, ranks := range h.ranks {
-		top, parent := carrier(host), -1
+		top, parent := leader(host), -1
 		below := within(host, h.place[top])
 		if up := t.Parent[host]; up >= 0 {
-			l, err := h.joint(up, carrier(up), host, top)
+			l, err := h.joint(up, leader(up), host, top)
 			if err != nil {
 				return all, err
 			}
@@ -127,9 +127,9 @@ func relays(n, root int) []topo.Tree {
 	return list
 }
 
-// offer keeps l if it is quicker than what its hosts have, or as quick with lower
+// prefer takes l if it is quicker than what its hosts have, or as quick with lower
 // ranks. Seen from the other host the choice is the same.
-func (h *hosts) offer(a, b int, l topo.Link) {
+func (h *hosts) prefer(a, b int, l topo.Link) {
 	key := [2]int{a, b}
 	old, ok := h.quickest[key]
 	if !ok || cmp.Or(cmp.Compare(old.GBytesPerSecond, l.GBytesPerSecond),
@@ -138,7 +138,7 @@ func (h *hosts) offer(a, b int, l topo.Link) {
 	}
 }
 
-// joint returns the link that joins hosts up and down: that of their carriers u and
+// joint returns the link that joins hosts up and down: that of their leaders u and
 // d if there is one. A is on up.
 func (h *hosts) joint(up, u, down, d int) (topo.Link, error) {
 	if len(h.ways.Route(u, d)) == 1 {

@@ -75,8 +75,8 @@ func TestChunksByPrice(t *testing.T) {
 	const bytes = 64 << 10
 	for rate, want := range map[float64]int64{6: 1, 500 * nets.Mbit: 4} {
 		g := nets.Of(4, 1, nets.Wires(rate), nets.Always(0))
-		p := plannerFor(t, g, Machine{Cores: 2, Boxes: []int{0, 0, 0, 0}}, Options{})
-		o, err := p.offerOf(plan.Broadcast, 0)
+		p := plannerFor(t, g, Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 0}}, Options{})
+		o, err := p.candidatesFor(plan.Broadcast, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +148,7 @@ func TestCrowded(t *testing.T) {
 		"8 ranks on 2 cores":     {topo.UniformGraph(8), Machine{Cores: 2}, false},
 		"9 ranks on 2 cores":     {topo.UniformGraph(9), Machine{Cores: 2}, true},
 		"hosts of their own":     {nets.Even(16, 1), Machine{Cores: 2}, false},
-		"hosts of one machine":   {nets.Even(16, 1), Machine{Cores: 2, Boxes: make([]int, 16)}, true},
+		"hosts of one machine":   {nets.Even(16, 1), Machine{Cores: 2, CoreHosts: make([]int, 16)}, true},
 		"hosts that are crowded": {nets.Even(2, 9), Machine{Cores: 2}, true},
 	} {
 		if got := plannerFor(t, c.g, c.m, Options{}).Crowded(); got != c.want {

@@ -41,8 +41,8 @@ func (p *Planner) LargeTrees() ([]topo.Tree, []float64, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range c.Strands {
-		all, weights = append(all, c.Strands[i].Tree), append(weights, c.Strands[i].Rate)
+	for i := range c.Channels {
+		all, weights = append(all, c.Channels[i].Tree), append(weights, c.Channels[i].Rate)
 	}
 	return all, normal(weights), nil
 }

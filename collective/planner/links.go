@@ -44,7 +44,7 @@ func (p *Planner) Links() ([]plan.Link, error) {
 		parent *int // of rank 0
 	}
 	seen := make(map[onLane]bool) // trees of other kinds, of the same forest
-	fresh := func(s *Strand) bool {
+	fresh := func(s *Channel) bool {
 		at := onLane{s.lane, &s.Tree.Parent[0]}
 		again := seen[at]
 		seen[at] = true
@@ -84,7 +84,7 @@ func (p *Planner) each(visit func(*Candidate) error) error {
 			continue
 		}
 		for _, root := range p.rootsOf(kind) {
-			o, err := p.offerOf(kind, root)
+			o, err := p.candidatesFor(kind, root)
 			if err != nil && p.ordered(kind) {
 				continue // calls say so, if there are any
 			}
@@ -125,11 +125,11 @@ func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
 
 // links visits the links of the plans of a candidate, for all sizes of messages. Those
 // of trees go both ways: other kinds use them the other way. fresh says that it did not see a
-// strand before.
-func (c *Candidate) links(add func(lane, src, dst int), fresh func(*Strand) bool, pairs bool) error {
-	if len(c.Strands) > 0 && c.Strands[0].Ring == nil && (c.OfParts() || !c.Kind.HasParts()) {
-		for i := range c.Strands {
-			s := &c.Strands[i]
+// channel before.
+func (c *Candidate) links(add func(lane, src, dst int), fresh func(*Channel) bool, pairs bool) error {
+	if len(c.Channels) > 0 && c.Channels[0].Ring == nil && (c.OfParts() || !c.Kind.HasParts()) {
+		for i := range c.Channels {
+			s := &c.Channels[i]
 			if !fresh(s) {
 				continue
 			}
@@ -147,9 +147,9 @@ func (c *Candidate) links(add func(lane, src, dst int), fresh func(*Strand) bool
 	}
 	b := &Built{Candidate: c}
 	var err error
-	if len(c.Strands) > 0 {
-		b.Shares = slices.Repeat([]float64{1 / float64(len(c.Strands))}, len(c.Strands))
-		err = b.overStrands()
+	if len(c.Channels) > 0 {
+		b.Shares = slices.Repeat([]float64{1 / float64(len(c.Channels))}, len(c.Channels))
+		err = b.overChannels()
 	} else {
 		b.Plan, b.Lanes, err = c.fixed()
 	}
@@ -217,9 +217,9 @@ func (p *Planner) Table(kind plan.Kind) ([]Range, error) {
 	return list, nil
 }
 
-// Offered returns the names of the candidates for a kind.
-func (p *Planner) Offered(kind plan.Kind) []string {
-	o, err := p.offerOf(kind, 0)
+// CandidateNames returns the names of the candidates for a kind.
+func (p *Planner) CandidateNames(kind plan.Kind) []string {
+	o, err := p.candidatesFor(kind, 0)
 	if err != nil {
 		return nil
 	}
@@ -230,13 +230,13 @@ func (p *Planner) Offered(kind plan.Kind) []string {
 	return names
 }
 
-// Offers reports why the algorithm that the options ask for has no plan for a kind and
+// Supports reports why the algorithm that the options ask for has no plan for a kind and
 // root, so that others are taken; nil where it has, or none is asked for.
-func (p *Planner) Offers(kind plan.Kind, root int) error {
+func (p *Planner) Supports(kind plan.Kind, root int) error {
 	if err := p.Runs(kind); err != nil {
 		return err
 	}
-	o, err := p.offerOf(kind, max(root, 0))
+	o, err := p.candidatesFor(kind, max(root, 0))
 	if err != nil {
 		return err
 	}
@@ -256,5 +256,5 @@ func (p *Planner) Offers(kind plan.Kind, root int) error {
 		}
 	}
 	return because("%s has no plan for %v here; there are %s",
-		strings.Join(suits, ", "), kind, strings.Join(p.Offered(kind), ", "))
+		strings.Join(suits, ", "), kind, strings.Join(p.CandidateNames(kind), ", "))
 }

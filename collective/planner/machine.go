@@ -8,7 +8,7 @@ import (
 // Machine is what runs the plans.
 type Machine struct {
 	Cores        int   // that the ranks of a host share; 0: one each
-	Boxes        []int // by rank: those with the same number share Cores, in place of those of a host; nil: hosts
+	CoreHosts    []int // by rank: those with the same number share Cores, in place of those of a host; nil: hosts
 	Device       bool  // plans run on CUDA streams
 	StagingBytes int64 // of device memory that a rank gives to links; 0: DefaultStagingBytes
 	Slots        int   // of every link; 0: by the number of ranks
@@ -92,7 +92,7 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 	)
 	slots = 8
 	n := len(h.ranks)
-	pairs, trees := 2*size*(size-1), 2*(size-1)*min(n, directHosts)*h.carriers()
+	pairs, trees := 2*size*(size-1), 2*(size-1)*min(n, directHosts)*h.leaders()
 	if size > PairRanks {
 		pairs = 0
 	}
@@ -126,8 +126,8 @@ func (p *Planner) simMachine() sim.Machine {
 	m := sim.Executor(p.slots, p.slotBytes, p.machine.Cores)
 	if p.hosts != nil {
 		m.SocketUs, m.SocketGBs = socketCosts(p.hosts.between)
-		if len(p.machine.Boxes) == p.graph.Ranks {
-			m.Boxes = p.machine.Boxes
+		if len(p.machine.CoreHosts) == p.graph.Ranks {
+			m.CoreHosts = p.machine.CoreHosts
 		}
 	}
 	return m
@@ -165,7 +165,7 @@ func (p *Planner) sharesCores() bool {
 	if p.hosts == nil {
 		return true
 	}
-	boxes := p.sim.Boxes
+	boxes := p.sim.CoreHosts
 	for _, b := range boxes {
 		if b != boxes[0] {
 			return false
@@ -185,8 +185,8 @@ func (p *Planner) Crowded() bool {
 	for rank := range p.graph.Ranks {
 		machine := 0
 		switch {
-		case p.sim.Boxes != nil:
-			machine = p.sim.Boxes[rank]
+		case p.sim.CoreHosts != nil:
+			machine = p.sim.CoreHosts[rank]
 		case p.hosts != nil:
 			machine = p.hosts.host[rank]
 		}

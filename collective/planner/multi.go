@@ -49,13 +49,13 @@ func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candid
 	}
 	switch {
 	case kind.HasRoot() && p.uniform:
-		c.Strands = []Strand{{Tree: f.Trees[root], lane: 1 + root}}
-		return p.stranded(c, nil)
+		c.Channels = []Channel{{Tree: f.Trees[root], lane: 1 + root}}
+		return p.ofChannels(c, nil)
 	case kind.HasParts():
 		for _, t := range f.Trees {
-			c.Strands = append(c.Strands, Strand{Tree: t, OfPart: true})
+			c.Channels = append(c.Channels, Channel{Tree: t, OfPart: true})
 		}
-		return p.stranded(c, nil)
+		return p.ofChannels(c, nil)
 	}
 	return p.overTrees(c, f)
 }

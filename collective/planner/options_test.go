@@ -95,8 +95,8 @@ func TestOptionsOfLoneRanks(t *testing.T) {
 	for _, o := range []Options{{MaxTrees: 1}, {Algorithm: "packing", MaxTrees: 1},
 		{Algorithm: "packing:all", MaxTrees: 1}} {
 		c := choose(t, plannerOf(t, nets.Even(4, 1), o), plan.AllReduce, -1, 64<<20)
-		if c.Algorithm != "packing" || len(c.Strands) != 1 {
-			t.Errorf("%s: %s with %d trees", o.String(), c.Name(), len(c.Strands))
+		if c.Algorithm != "packing" || len(c.Channels) != 1 {
+			t.Errorf("%s: %s with %d trees", o.String(), c.Name(), len(c.Channels))
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestOffers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = p.Offers(c.kind, 0)
+		err = p.Supports(c.kind, 0)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s for %v: %v, want %q", c.options, c.kind, err, c.want)
 		}
@@ -136,7 +136,7 @@ func TestOffers(t *testing.T) {
 // Where every host has one rank, who asks for hierarchical is told what to ask for.
 func TestOffersOfLoneRanks(t *testing.T) {
 	p := plannerOf(t, nets.Even(4, 1), Options{Algorithm: "hierarchical"})
-	if err := p.Offers(plan.AllReduce, 0); err == nil ||
+	if err := p.Supports(plan.AllReduce, 0); err == nil ||
 		!strings.Contains(err.Error(), "every host has one rank: ask for") {
 		t.Errorf("%v", err)
 	}

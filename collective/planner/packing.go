@@ -41,10 +41,10 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 			return nil, err
 		}
 		for _, t := range f.Trees {
-			c.Strands = append(c.Strands, Strand{Tree: t, OfPart: true})
+			c.Channels = append(c.Channels, Channel{Tree: t, OfPart: true})
 		}
 		c.proved = p.proved[f.Key]
-		return p.stranded(c, f.Rates)
+		return p.ofChannels(c, f.Rates)
 	case kind.HasRoot():
 		f, err = p.packed(fmt.Sprintf("packing from %d", root), n, func() (*pack.Result, error) {
 			return pack.PackOneWay(p.graph, root, p.options.pack())
@@ -58,11 +58,11 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 	if b := p.proved[f.Key]; n > 1 && !kind.HasParts() && b != nil && (b.Root >= 0 || !kind.HasRoot()) {
 		c.proved = b
 	}
-	c.Strands, c.Notes = f.strands(kind, root)
+	c.Channels, c.Notes = f.channels(kind, root)
 	if f.Note != "" {
 		c.Notes = append(c.Notes, f.Note)
 	}
-	return p.stranded(c, f.Rates)
+	return p.ofChannels(c, f.Rates)
 }
 
 // packed returns the trees of a packing of n vertices.

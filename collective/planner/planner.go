@@ -31,7 +31,7 @@ type Planner struct {
 	found      map[string]*Forest     // trees that take time to find, by what they are for
 	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
 	noRings    error                  // why there are none
-	candidates map[use]*offer
+	candidates map[use]*candidateSet
 	links      []plan.Link // nil: not laid out
 	bare       bool        // candidates are made for their links, without rates
 	any        bool        // algorithms are made without looking at Options.Algorithm
@@ -58,8 +58,8 @@ type use struct {
 	root int
 }
 
-// offer is the candidates for a use, and the algorithms that have none.
-type offer struct {
+// candidateSet is the candidates for a use, and the algorithms that have none.
+type candidateSet struct {
 	list    []*Candidate
 	without []Considered
 }
@@ -77,7 +77,7 @@ type Forest struct {
 // options that make no sense together.
 func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 	g = g.Canonical() // plans do not depend on the order in which links are told
-	p := &Planner{graph: g, machine: m, options: o, candidates: make(map[use]*offer),
+	p := &Planner{graph: g, machine: m, options: o, candidates: make(map[use]*candidateSet),
 		found: make(map[string]*Forest), proved: make(map[string]*pack.Bound),
 		cheapestAt: make(map[size]DecidedChoice), served: make(map[cut]*Served)}
 	if err := o.Validate(); err != nil {
@@ -132,7 +132,7 @@ func unlinked(g *topo.Graph, ways *topo.Ways) error {
 }
 
 // routable reports the first link of trees that the graph has no way for.
-func (p *Planner) routable(list []Strand) error {
+func (p *Planner) routable(list []Channel) error {
 	if p.apart == nil && p.graph.Ranks <= PairRanks {
 		return nil
 	}
@@ -176,10 +176,10 @@ func (f *Forest) ofRoots() error {
 	return nil
 }
 
-// offerOf returns the candidates for a kind and root: those of the algorithm that is
+// candidatesFor returns the candidates for a kind and root: those of the algorithm that is
 // asked for, or all. Where that one has no plan for the kind, all are: it holds for the
 // collectives that it offers.
-func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
+func (p *Planner) candidatesFor(kind plan.Kind, root int) (*candidateSet, error) {
 	if !kind.HasRoot() {
 		root = -1
 	}
@@ -187,7 +187,7 @@ func (p *Planner) offerOf(kind plan.Kind, root int) (*offer, error) {
 	if o, ok := p.candidates[u]; ok && !p.bare {
 		return o, nil
 	}
-	o := &offer{}
+	o := &candidateSet{}
 	suits := p.options.suits()
 	collect := func(all bool) {
 		for i := range algorithms {
@@ -235,30 +235,30 @@ func named(list []*Candidate, name string) *Candidate {
 	return nil
 }
 
-// stranded makes the candidates of trees or rings: all of them, each with a share, and,
+// ofChannels makes the candidates of trees or rings: all of them, each with a share, and,
 // for messages that are not worth dividing, the quickest one alone. Nil weights are
 // equal.
-func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error) {
+func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, error) {
 	if p.graph.Ranks == 1 {
-		c.Strands, weights = c.Strands[:1], nil // more would be the same again
+		c.Channels, weights = c.Channels[:1], nil // more would be the same again
 	}
 	if p.ordered(c.Kind) {
 		c.order = plan.Hosts(p.graph)
 	}
 	var err error
-	if c.Strands, weights, err = p.within(&c, weights); err != nil {
+	if c.Channels, weights, err = p.within(&c, weights); err != nil {
 		return nil, err
 	}
-	for i := range c.Strands {
-		if c.Strands[i].lane == 0 {
-			c.Strands[i].lane = 1 + i
+	for i := range c.Channels {
+		if c.Channels[i].lane == 0 {
+			c.Channels[i].lane = 1 + i
 		}
 	}
 	switch {
 	case p.bare:
-	case weights == nil && len(c.Strands) > 1 && complete(p.graph) && !p.ordered(c.Kind):
+	case weights == nil && len(c.Channels) > 1 && complete(p.graph) && !p.ordered(c.Kind):
 		// There is a plan: what it can do is found when somebody asks. A rank that follows a decision may never.
-		c.alike = p.uniform && !slices.ContainsFunc(c.Strands, func(s Strand) bool { return !s.turned(&c.Strands[0]) })
+		c.alike = p.uniform && !slices.ContainsFunc(c.Channels, func(s Channel) bool { return !s.turned(&c.Channels[0]) })
 		of, measured, failed := c, false, error(nil)
 		c.measure = func() error {
 			if !measured {
@@ -278,17 +278,17 @@ func (p *Planner) stranded(c Candidate, weights []float64) ([]*Candidate, error)
 	switch {
 	case c.Kind == plan.Barrier:
 		return []*Candidate{&one}, nil
-	case c.OfParts() || len(c.Strands) == 1 && c.Kind != plan.AllReduce || c.Kind.HasParts():
+	case c.OfParts() || len(c.Channels) == 1 && c.Kind != plan.AllReduce || c.Kind.HasParts():
 		return []*Candidate{&all}, nil
 	}
 	return []*Candidate{&one, &all}, nil
 }
 
-// within leaves out the strands for which a plan has no lanes, those of the least
+// within leaves out the channels for which a plan has no lanes, those of the least
 // weight, and says so in a note.
-func (p *Planner) within(c *Candidate, weights []float64) ([]Strand, []float64, error) {
+func (p *Planner) within(c *Candidate, weights []float64) ([]Channel, []float64, error) {
 	each, what := 1, "trees"
-	ring := c.Strands[0].Ring != nil
+	ring := c.Channels[0].Ring != nil
 	if ring {
 		what = "rings and directions"
 	}
@@ -300,20 +300,20 @@ func (p *Planner) within(c *Candidate, weights []float64) ([]Strand, []float64, 
 	case most == 0:
 		return nil, nil, because("%v needs %d lanes for every one of its %s, and a plan has at most %d", c.Kind, each, what,
 			plan.MaxLanes)
-	case len(c.Strands) <= most:
-		return c.Strands, weights, nil
+	case len(c.Channels) <= most:
+		return c.Channels, weights, nil
 	case c.OfParts():
-		return nil, nil, because("%v has %d trees, and a plan has at most %d lanes", c.Kind, len(c.Strands), plan.MaxLanes)
+		return nil, nil, because("%v has %d trees, and a plan has at most %d lanes", c.Kind, len(c.Channels), plan.MaxLanes)
 	}
 	c.Notes = append(slices.Clone(c.Notes),
 		fmt.Sprintf("%d of %d %s are used: each takes %d lanes of a plan, which has at most %d",
-			most, len(c.Strands), what, each, plan.MaxLanes))
-	strands, rates := strongest(c.Strands, weights, most)
-	return strands, rates, nil
+			most, len(c.Channels), what, each, plan.MaxLanes))
+	channels, rates := strongest(c.Channels, weights, most)
+	return channels, rates, nil
 }
 
-// strongest returns so many of the strands, which are more, those of the largest weight.
-func strongest(list []Strand, weights []float64, most int) (strands []Strand, rates []float64) {
+// strongest returns so many of the channels, which are more, those of the largest weight.
+func strongest(list []Channel, weights []float64, most int) (channels []Channel, rates []float64) {
 	if weights == nil {
 		return list[:most], nil
 	}
@@ -323,21 +323,21 @@ func strongest(list []Strand, weights []float64, most int) (strands []Strand, ra
 	}
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(weights[j], weights[i]) })
 	for _, i := range slices.Sorted(slices.Values(order[:most])) {
-		strands, rates = append(strands, list[i]), append(rates, weights[i])
+		channels, rates = append(channels, list[i]), append(rates, weights[i])
 	}
-	return strands, rates
+	return channels, rates
 }
 
 // overTrees makes the candidates like c over trees of equal shares.
 func (p *Planner) overTrees(c Candidate, f *Forest) ([]*Candidate, error) {
 	var notes []string
-	c.Strands, notes = f.strands(c.Kind, c.Root)
+	c.Channels, notes = f.channels(c.Kind, c.Root)
 	c.Notes = append(c.Notes, notes...)
-	return p.stranded(c, nil)
+	return p.ofChannels(c, nil)
 }
 
-// strands makes strands of trees; for a collective with a root all hang from there.
-func (f *Forest) strands(kind plan.Kind, root int) (list []Strand, notes []string) {
+// channels makes channels of trees; for a collective with a root all hang from there.
+func (f *Forest) channels(kind plan.Kind, root int) (list []Channel, notes []string) {
 	for _, t := range f.Trees {
 		if t.Note != "" {
 			notes = append(notes, t.Note)
@@ -345,7 +345,7 @@ func (f *Forest) strands(kind plan.Kind, root int) (list []Strand, notes []strin
 		if kind.HasRoot() && t.Root != root {
 			t = t.Reroot(root)
 		}
-		list = append(list, Strand{Tree: t})
+		list = append(list, Channel{Tree: t})
 	}
 	slices.Sort(notes)
 	return list, slices.Compact(notes)

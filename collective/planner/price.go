@@ -148,7 +148,7 @@ func (p *Planner) ChunkBytes(s *Served, bytes int64) int {
 // Consider prices all candidates for one size, the best first, and then says why the
 // other algorithms have none.
 func (p *Planner) Consider(kind plan.Kind, root int, bytes int64) ([]Considered, error) {
-	o, err := p.offerOf(kind, max(root, 0))
+	o, err := p.candidatesFor(kind, max(root, 0))
 	if err != nil {
 		return nil, err
 	}

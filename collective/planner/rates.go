@@ -7,14 +7,14 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// measure sets what the strands of a candidate do: rates in the proportion of weights, as
+// measure sets what the channels of a candidate do: rates in the proportion of weights, as
 // large as the links and ports let them be together, and latencies. Nil weights are equal.
 func (p *Planner) measure(c *Candidate, weights []float64) error {
 	if p.graph.Ranks == 1 {
 		return nil // it sends nothing
 	}
 	if weights == nil {
-		weights = slices.Repeat([]float64{1}, len(c.Strands))
+		weights = slices.Repeat([]float64{1}, len(c.Channels))
 	}
 	together, err := p.rateOf(c, weights)
 	if err != nil {
@@ -24,11 +24,11 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 	for _, w := range weights {
 		total += w
 	}
-	for i := range c.Strands {
-		s := &c.Strands[i]
+	for i := range c.Channels {
+		s := &c.Channels[i]
 		s.Rate = weights[i] / total * together
 		s.LatencyUs = p.latencyOf(s, c.Kind, c.Root)
-		if len(c.Strands) > 1 && !c.Kind.HasParts() && !c.alike { // else none is ever alone, or the first is
+		if len(c.Channels) > 1 && !c.Kind.HasParts() && !c.alike { // else none is ever alone, or the first is
 			alone := make([]float64, len(weights))
 			alone[i] = 1
 			if s.Alone, err = p.rateOf(c, alone); err != nil {
@@ -41,7 +41,7 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 
 // turned reports whether the tree of s is that of o with a number added to every rank, modulo
 // how many there are: where all links are alike it does the same.
-func (s *Strand) turned(o *Strand) bool {
+func (s *Channel) turned(o *Channel) bool {
 	n := len(o.Tree.Parent)
 	if s.Ring != nil || o.Ring != nil || s.OfPart != o.OfPart || len(s.Tree.Parent) != n {
 		return false
@@ -58,17 +58,17 @@ func (s *Strand) turned(o *Strand) bool {
 	return true
 }
 
-// rateOf returns the rate of a candidate whose strands have such shares.
+// rateOf returns the rate of a candidate whose channels have such shares.
 func (p *Planner) rateOf(c *Candidate, shares []float64) (float64, error) {
 	b := &Built{Candidate: c, Shares: shares}
-	if err := b.overStrands(); err != nil {
+	if err := b.overChannels(); err != nil {
 		return 0, err
 	}
 	return p.pricer.FullRate(b.Plan)
 }
 
-// latencyOf is the latency of a collective over a strand.
-func (p *Planner) latencyOf(s *Strand, kind plan.Kind, root int) (us float64) {
+// latencyOf is the latency of a collective over a channel.
+func (p *Planner) latencyOf(s *Channel, kind plan.Kind, root int) (us float64) {
 	if s.Ring != nil {
 		n := len(s.Ring)
 		for i, v := range s.Ring {

@@ -20,8 +20,8 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 	}
 	c := Candidate{Algorithm: "ring", Kind: kind, Root: root}
 	if n == 1 {
-		c.Strands = []Strand{{Ring: []int{0}}}
-		return p.stranded(c, nil)
+		c.Channels = []Channel{{Ring: []int{0}}}
+		return p.ofChannels(c, nil)
 	}
 	each := n
 	if kind.HasRoot() {
@@ -47,10 +47,10 @@ func (p *Planner) ring(kind plan.Kind, root int) ([]*Candidate, error) {
 		}
 		back := slices.Clone(there)
 		slices.Reverse(back[1:]) // both begin at the same rank
-		c.Strands = append(c.Strands, Strand{Ring: there}, Strand{Ring: back, Mirrored: true})
+		c.Channels = append(c.Channels, Channel{Ring: there}, Channel{Ring: back, Mirrored: true})
 		weights = append(weights, f.weight(i), f.weight(i))
 	}
-	return p.stranded(c, weights)
+	return p.ofChannels(c, weights)
 }
 
 // searchRings returns rings, each as the path from its first rank to its last.

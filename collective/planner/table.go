@@ -85,7 +85,7 @@ func (p *Planner) table(kind plan.Kind) (t []*entry, err error) {
 // always priced it prices others, until it is known where the choice changes, or the plan
 // with the shares of its trees.
 func (p *Planner) find(kind plan.Kind, bytes int64) (*entry, error) {
-	o, err := p.offerOf(kind, 0)
+	o, err := p.candidatesFor(kind, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +146,7 @@ func (p *Planner) pricedAt(kind plan.Kind, list []*Candidate, bytes int64) (Deci
 
 // byRule returns the choice for a size of a kind for which no price counts, and the rule
 // that decides; "" is none.
-func (p *Planner) byRule(kind plan.Kind, o *offer, bytes int64) (*entry, string) {
+func (p *Planner) byRule(kind plan.Kind, o *candidateSet, bytes int64) (*entry, string) {
 	always := func(c *Candidate) *entry {
 		return &entry{DecidedChoice: DecidedChoice{Below: math.MaxInt64, Bytes: minPriced, Algorithm: c.Name()}}
 	}
@@ -155,7 +155,7 @@ func (p *Planner) byRule(kind plan.Kind, o *offer, bytes int64) (*entry, string)
 	star := slices.IndexFunc(o.list, func(c *Candidate) bool { return c.Algorithm == "star" })
 	switch {
 	case p.graph.Ranks == 1 || first == last &&
-		(kind == plan.Barrier || len(first.Strands) < 2 && p.hosts == nil && !p.machine.Device):
+		(kind == plan.Barrier || len(first.Channels) < 2 && p.hosts == nil && !p.machine.Device):
 		return always(first), only
 	case kind == plan.Barrier && star >= 0 && p.sharesCores():
 		return always(o.list[star]), "ranks share cores, and rank 0 is to leave a barrier first"

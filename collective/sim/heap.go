@@ -9,13 +9,13 @@ import (
 type event struct {
 	at   uint64 // the bits of the time in microseconds; of times >= 0 they rise with it
 	to   int32  // a track, FIFO, transfer or operation of a rank
-	what happening
+	what eventKind
 }
 
-type happening uint8
+type eventKind uint8
 
 const (
-	launched  happening = iota // a rank may take the steps of an operation
+	launched  eventKind = iota // a rank may take the steps of an operation
 	sent                       // a track begins to move its chunk over the link
 	stepped                    // a track has taken its step
 	passing                    // a transfer comes to the next resource of its route
@@ -43,7 +43,7 @@ type queue struct {
 }
 
 // push adds an event.
-func (q *queue) push(at float64, what happening, to int32) {
+func (q *queue) push(at float64, what eventKind, to int32) {
 	e := event{math.Float64bits(at), to, what}
 	q.size++
 	q.put(e)

@@ -29,7 +29,7 @@ type Machine struct {
 	CopyGBs   float64 // bytes of a step that stores without reducing; 0: at no cost
 	Workers   int     // steps that a rank takes at a time; 0: one on every track
 	Cores     int     // steps that a host takes at a time; 0: as many as its ranks want
-	Boxes     []int   // by rank, any numbers: those with the same one share Cores, in place of those of a host; nil: hosts
+	CoreHosts []int   // by rank, any numbers: those with the same one share Cores, in place of those of a host; nil: hosts
 	// the ranks of a host stay each on one of its Cores and yield it in turn, which takes this; 0: any
 	// rank takes any core at no cost
 	SwitchUs float64

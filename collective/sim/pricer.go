@@ -70,8 +70,8 @@ func (x *Pricer) check(ops []Operation, m *Machine) error {
 	if len(ops) == 0 {
 		return fmt.Errorf("sim: no operations")
 	}
-	if m.Boxes != nil && len(m.Boxes) != x.g.Ranks {
-		return fmt.Errorf("sim: machine %s: Boxes of %d ranks for a graph of %d", m.Name, len(m.Boxes), x.g.Ranks)
+	if m.CoreHosts != nil && len(m.CoreHosts) != x.g.Ranks {
+		return fmt.Errorf("sim: machine %s: CoreHosts of %d ranks for a graph of %d", m.Name, len(m.CoreHosts), x.g.Ranks)
 	}
 	for i, op := range ops {
 		if op.Plan.Size != x.g.Ranks {

@@ -104,8 +104,8 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 	r.hostOf = make([]int, w.g.Ranks)
 	hosts := 1
 	shared := w.g.Hosts
-	if w.m.Boxes != nil {
-		shared = w.m.Boxes
+	if w.m.CoreHosts != nil {
+		shared = w.m.CoreHosts
 	}
 	number := make(map[int]int)
 	for rank, h := range shared {

@@ -76,12 +76,12 @@ func TestSharedBox(t *testing.T) {
 	m := Machine{StepUs: 1, SocketUs: 4, Workers: 1, Cores: 1, Inline: true, InPlace: true}
 	p := mustFlat(t, n)
 	alone := price(t, p, g, 8, m).Us
-	m.Boxes = []int{7, 7, 7, 7}
+	m.CoreHosts = []int{7, 7, 7, 7}
 	// Every rank sends to all others and receives from them.
 	if together, least := price(t, p, g, 8, m).Us, n*2*(n-1)*4.0; together < least || alone > least/2 {
 		t.Errorf("on one core %v us, want %v or more; on one each %v, want half of it at most", together, least, alone)
 	}
-	m.Boxes = []int{7, 7, 7}
+	m.CoreHosts = []int{7, 7, 7}
 	if _, err := Price(p, g, 8, m); err == nil {
 		t.Error("a price although nobody knows where the last rank is")
 	}

@@ -63,7 +63,7 @@ func Of(h interface{ comm() *Comm }) *Inside {
 
 // boxRanks returns, for every rank, how many share its cores, it among them.
 func (c *Comm) boxRanks() []int {
-	boxes := c.Plans.Machine().Boxes
+	boxes := c.Plans.Machine().CoreHosts
 	if len(boxes) != c.Size {
 		boxes = setup.HostsOf(c.World)
 	}

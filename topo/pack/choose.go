@@ -110,7 +110,7 @@ func (c *chooser) grow(price, left []float64) {
 			cost[2*l] += f
 			cost[2*l+1] += f
 		}
-		c.offer(c.w.cheapest(cost))
+		c.admit(c.w.cheapest(cost))
 	}
 	if len(c.w.g.Ports) > 0 {
 		g := newGreedy(c.w, c.delay, c.height, 0, math.Inf(1), 0)
@@ -123,10 +123,10 @@ func (c *chooser) grow(price, left []float64) {
 	for a, rows := range c.w.taken {
 		cost[a] = -left[rows[0]]
 	}
-	c.offer(c.w.prim(max(0, c.w.root), cost))
+	c.admit(c.w.prim(max(0, c.w.root), cost))
 }
 
-func (c *chooser) offer(t arcs) {
+func (c *chooser) admit(t arcs) {
 	if _, h := c.w.centre(t, c.delay); h <= c.height*(1+same) {
 		c.pool.add(t)
 	}
@@ -159,7 +159,7 @@ func (c *chooser) choose(most int, bound float64) *selection {
 		if i%2 == 1 {
 			start = nil
 		}
-		c.shake()
+		c.perturb()
 		s := c.swap(c.fill(c.of(start), most), most, math.Inf(1))
 		c.caps = c.w.caps
 		s = c.swap(c.of(s.key()), most, done)
@@ -170,8 +170,8 @@ func (c *chooser) choose(most int, bound float64) *selection {
 	return best
 }
 
-// shake puts noise on the capacities.
-func (c *chooser) shake() {
+// perturb puts noise on the capacities.
+func (c *chooser) perturb() {
 	c.caps = slices.Clone(c.w.caps)
 	for r := range c.caps {
 		c.caps[r] *= 1 + float64(noise*c.random.Float64())

@@ -99,8 +99,8 @@ func (g *greedy) next() (arcs, bool) {
 	return nil, false
 }
 
-// sapling is a tree that is being grown.
-type sapling struct {
+// partial is a tree that is being grown.
+type partial struct {
 	t      arcs
 	ranks  []int
 	inside []bool
@@ -113,7 +113,7 @@ type sapling struct {
 func (g *greedy) grow(start int) (arcs, bool) {
 	n := g.w.n
 	g.effort -= float64(n * len(g.w.taken))
-	s := &sapling{t: make(arcs, n), ranks: []int{start}, inside: make([]bool, n),
+	s := &partial{t: make(arcs, n), ranks: []int{start}, inside: make([]bool, n),
 		dist: topo.Matrix{N: n, V: make([]float64, n*n)}, far: make([]float64, n), load: make([]float64, len(g.w.caps))}
 	s.inside[start], s.t[start] = true, -1
 	for len(s.ranks) < n {
@@ -130,7 +130,7 @@ func (g *greedy) grow(start int) (arcs, bool) {
 // extension is S4 to S10: of the links that may be added it returns a widest
 // one, of these one that keeps the largest distance least, of these the one
 // with the lowest number. That is the link which the text chooses one by one.
-func (g *greedy) extension(s *sapling) (from int, best arc, ok bool) {
+func (g *greedy) extension(s *partial) (from int, best arc, ok bool) {
 	width, dist := 0.0, 0.0
 	for _, u := range s.ranks {
 		for _, e := range g.w.near[u] {
@@ -153,7 +153,7 @@ func (g *greedy) extension(s *sapling) (from int, best arc, ok bool) {
 	return from, best, ok
 }
 
-func (s *sapling) add(w *network, from int, e arc, delay float64) {
+func (s *partial) add(w *network, from int, e arc, delay float64) {
 	v := e.to
 	s.t[v], s.inside[v] = e.id, true
 	for _, u := range s.ranks {

@@ -66,7 +66,7 @@ func TestAll(t *testing.T) {
 }
 
 // The penalty keeps the trees of different roots off each other's links:
-// without it they crowd on the heaviest ones. On the DGX-1V MXNet's own trees put
+// without it they share the heaviest ones. On the DGX-1V MXNet's own trees put
 // 4 trees on its busiest single NVLink, or 8 on a double one.
 func TestPenaltySpreadsLoad(t *testing.T) {
 	g := dgx1v()

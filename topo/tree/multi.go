@@ -44,7 +44,7 @@ func Multi(g *topo.Graph) ([]topo.Tree, error) {
 	bound := m.loads.bound(g.Ranks * (g.Ranks - 1))
 	m.settle()
 	for m.left > 0 && g.Ranks <= maxFresh && m.loads.cost().busiest > bound*(1+1e-9) {
-		m.shake()
+		m.perturb()
 	}
 	return m.trees, nil
 }
@@ -115,10 +115,10 @@ func (m *multi) settle() {
 	}
 }
 
-// shake takes out three to five trees (fewer where there are not so many), one of them
+// perturb takes out three to five trees (fewer where there are not so many), one of them
 // from the busiest link or port, puts in others that are made with blurred prices,
 // settles, and goes back if the result is worse.
-func (m *multi) shake() {
+func (m *multi) perturb() {
 	before, old := m.loads.cost(), slices.Clone(m.trees)
 	out := m.random.Perm(len(old))
 	first := slices.IndexFunc(out, func(r int) bool {

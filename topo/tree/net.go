@@ -87,23 +87,23 @@ func (g *net) weight(t topo.Tree) float64 {
 // mend replaces the links of t that g does not have by the quickest ones that
 // join the pieces, and turns the pieces so that they hang from the root.
 func mend(g *net, t topo.Tree) topo.Tree {
-	kept := topo.Graph{Ranks: g.n}
+	present := topo.Graph{Ranks: g.n}
 	joined := topo.NewSets(g.n)
 	for v, p := range t.Parent {
 		if p >= 0 && g.at(v, p) > 0 && joined.Join(v, p) {
-			kept.Links = append(kept.Links, topo.Link{A: v, B: p})
+			present.Links = append(present.Links, topo.Link{A: v, B: p})
 		}
 	}
-	missing := g.n - 1 - len(kept.Links)
+	missing := g.n - 1 - len(present.Links)
 	if missing == 0 {
 		return t
 	}
 	for _, l := range g.links() {
 		if joined.Join(l.A, l.B) {
-			kept.Links = append(kept.Links, l)
+			present.Links = append(present.Links, l)
 		}
 	}
-	out, _ := shallowest(newNet(&kept), t.Root)
+	out, _ := shallowest(newNet(&present), t.Root)
 	out.Note = fmt.Sprintf("the graph lacks %d of the tree's %d links; the quickest others that "+
 		"keep it connected stand in", missing, g.n-1)
 	return out

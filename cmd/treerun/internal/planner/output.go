@@ -46,7 +46,7 @@ func (d *design) chunk() int {
 // its directions, with the rate that it puts on a link.
 func (d *design) drawing() draw.Plan {
 	p := draw.Plan{Title: d.headline()}
-	for _, s := range d.Strands {
+	for _, s := range d.Channels {
 		switch {
 		case s.Ring == nil:
 			p.Trees = append(p.Trees, s.Tree)
@@ -115,18 +115,18 @@ func algGBs(bytes int64, us float64) float64 {
 func (d *design) proof() []string {
 	bound := d.r.boundLine(d.bound.Rate, d.bound.Words)
 	rate := fmt.Sprintf("rate %.4g GB/s", d.Rate())
-	if len(d.Strands) == 0 {
+	if len(d.Channels) == 0 {
 		rate = "no trees, and no rate of theirs"
 	}
 	switch {
 	case d.r.g.Ranks == 1:
 		return []string{bound}
-	case d.bound.Rate == 0 || len(d.Strands) == 0:
+	case d.bound.Rate == 0 || len(d.Channels) == 0:
 		return []string{rate + "; " + bound}
 	}
 	list := append(d.achieved(), "limit: "+d.bound.Words)
 	switch {
-	case d.Strands[0].Ring != nil:
+	case d.Channels[0].Ring != nil:
 		list = append(list, "the rate shown with a ring is what it puts on a link each way, not the message's")
 	case d.OfParts():
 		list = append(list,
@@ -153,13 +153,13 @@ func (r *request) boundLine(rate float64, words string) string {
 const lowPrediction = 0.9
 
 // achieved says how near to the bound the plan comes: what runs for this
-// message, and all strands together, where those are more.
+// message, and all channels together, where those are more.
 func (d *design) achieved() []string {
 	percent := func(rate float64) float64 { return 100 * d.bound.Ratio(rate) }
 	rate := d.Rate()
 	list := []string{fmt.Sprintf("rate %.4g GB/s: %.4g %% of the bound, %.4g GB/s", rate, percent(rate), d.bound.Rate)}
-	if used := d.treesUsed(); used < len(d.Strands) {
-		all := fmt.Sprintf("rate of all %d together: %.4g GB/s, %.4g %% of the bound", len(d.Strands), rate, percent(rate))
+	if used := d.treesUsed(); used < len(d.Channels) {
+		all := fmt.Sprintf("rate of all %d together: %.4g GB/s, %.4g %% of the bound", len(d.Channels), rate, percent(rate))
 		rate = d.r.Fullest(d.Served)
 		list = []string{fmt.Sprintf("rate of the %d used for this message: %.4g GB/s, %.4g %% of the bound, %.4g GB/s",
 			used, rate, percent(rate), d.bound.Rate), all}
@@ -177,9 +177,9 @@ func (d *design) treesUsed() int {
 	return len(slices.DeleteFunc(slices.Clone(d.Shares), func(share float64) bool { return share == 0 }))
 }
 
-// sharing says which strands this message takes.
+// sharing says which channels this message takes.
 func (d *design) sharing() []string {
-	if len(d.Strands) < 2 {
+	if len(d.Channels) < 2 {
 		return nil
 	}
 	var parts []string
@@ -191,7 +191,7 @@ func (d *design) sharing() []string {
 		parts = append(parts, fmt.Sprintf("%.3g", s))
 	}
 	return []string{fmt.Sprintf("this message uses %d of %d: shares %s",
-		d.treesUsed(), len(d.Strands), strings.Join(parts, " "))}
+		d.treesUsed(), len(d.Channels), strings.Join(parts, " "))}
 }
 
 // choosing says what else was considered, what runs other sizes, and what the prices

@@ -99,7 +99,7 @@ func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	if r.Planner, err = planner.New(r.g, r.machine(), r.options); err != nil {
 		return fmt.Errorf("graph %s: %w", title(r.g), err)
 	}
-	if err := r.Offers(r.kind, r.root); err != nil {
+	if err := r.Supports(r.kind, r.root); err != nil {
 		return usage("%s on %s: %w", r.kind, title(r.g), err)
 	}
 	return nil
