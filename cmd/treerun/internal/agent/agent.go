@@ -57,7 +57,7 @@ func Main(args []string) int {
 	if _, err := out.Write(hello.AsAgent()); err != nil {
 		return fail(err)
 	}
-	code, err := obeyAs(nil, &wire.Pipes{In: in, Out: out})
+	code, err := obeyAs(nil, &wire.Pipes{ReadCloser: in, Out: out})
 	if err != nil {
 		return fail(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
+	"os/exec"
 	"slices"
 	"sync"
 	"syscall"
@@ -86,32 +86,20 @@ func (c *agentConn) start() error {
 	if err != nil {
 		return err
 	}
-	var theirs [3]*os.File
-	var ours [3]*os.File
-	defer func() {
-		for _, f := range theirs {
-			if f != nil {
-				_ = f.Close()
-			}
-		}
-	}()
-	for i := range theirs {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return err
-		}
-		if i == 0 {
-			r, w = w, r
-		}
-		ours[i], theirs[i] = r, w
+	// A session of its own: signals of our terminal are not for it. The Reaper waits for it.
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+	out, outErr := cmd.StdinPipe()
+	in, inErr := cmd.StdoutPipe()
+	stderr, err := cmd.StderrPipe()
+	if err = errors.Join(outErr, inErr, err); err == nil {
+		c.tree.cfg.Reaper.Call(func() { err = c.fork(cmd) })
 	}
-	pipes := &wire.Pipes{In: ours[1], Out: ours[0]}
-	c.tree.cfg.Reaper.Call(func() { err = c.fork(args, theirs) })
 	if err != nil {
-		return errors.Join(err, pipes.Close(), ours[2].Close())
+		return err
 	}
-	c.connect(pipes)
-	go c.stderr.read(ours[2])
+	c.connect(&wire.Pipes{ReadCloser: in, Out: out})
+	go c.stderr.read(stderr)
 	return nil
 }
 
@@ -124,24 +112,15 @@ func (c *agentConn) connect(raw io.ReadWriteCloser) {
 	}
 }
 
-// fork runs in the Reaper's goroutine. The process has a session of its own:
-// signals of our terminal are not for it.
-func (c *agentConn) fork(args []string, stdio [3]*os.File) error {
-	path, err := lookPath(args[0])
-	if err != nil {
-		return err
+// fork runs in the Reaper's goroutine.
+func (c *agentConn) fork(cmd *exec.Cmd) error {
+	if cmd.Err != nil { // it is not there
+		return fmt.Errorf("%w (hint: --launch-agent names another program than ssh)", cmd.Err)
 	}
-	var fds []uintptr
-	for _, f := range stdio {
-		fds = append(fds, f.Fd())
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("run %s: %w", cmd.Path, cmdline.Cause(err))
 	}
-	c.pid, err = syscall.ForkExec(path, args, &syscall.ProcAttr{
-		Env: os.Environ(), Files: fds,
-		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM},
-	})
-	if err != nil {
-		return fmt.Errorf("run %s: %w", path, err)
-	}
+	c.pid = cmd.Process.Pid
 	c.tree.cfg.Reaper.Children(c.pid, func(status unix.WaitStatus) {
 		c.status = status
 		close(c.exited)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -81,15 +80,6 @@ func (t *Tree) program() string {
 		return filepath.Base(c[0])
 	}
 	return "ssh"
-}
-
-// lookPath finds the program that starts agents.
-func lookPath(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		return "", fmt.Errorf("%w (hint: --launch-agent names another program than ssh)", err)
-	}
-	return path, nil
 }
 
 // self is this executable, even where its file is gone.

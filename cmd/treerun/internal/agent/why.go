@@ -126,7 +126,7 @@ const (
 	showWords = 3       // lines that are shown
 )
 
-func (w *stderrTail) read(f *os.File) {
+func (w *stderrTail) read(f io.ReadCloser) {
 	defer close(w.done)
 	defer f.Close()
 	buf := make([]byte, keepWords)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -218,7 +219,7 @@ func newJob(o *options, prog *program, begin time.Time) (*launch.Job, error) {
 	j := &launch.Job{
 		Program: o.program, Path: prog.Path, Args: o.args, Dir: dir, Env: env, Exports: exports, Size: size,
 		Hosts: hosts, Remote: reach,
-		Bind: o.bindTo, GPUs: request, Cores: cmdline.UsableCores(),
+		Bind: o.bindTo, GPUs: request,
 		Settings: make(map[string]string),
 		Timeout:  time.Duration(o.timeout), ShutdownTimeout: time.Duration(o.shutdownTimeout),
 		Tag: o.tagged(size), OutputDir: o.outputDir,
@@ -239,19 +240,18 @@ func newJob(o *options, prog *program, begin time.Time) (*launch.Job, error) {
 
 // workingDir returns the folder of the ranks.
 func workingDir(dir string) (string, error) {
-	if dir == "" {
-		wd, err := os.Getwd()
+	if dir != "" {
+		info, err := os.Stat(dir)
 		if err != nil {
-			return "", fmt.Errorf("find the working directory: %w", err)
+			return "", fmt.Errorf("--wdir: %w", err)
 		}
-		return wd, nil
+		if !info.IsDir() {
+			return "", fmt.Errorf("--wdir: %s is not a folder", dir)
+		}
 	}
-	info, err := os.Stat(dir)
+	abs, err := filepath.Abs(dir)
 	if err != nil {
-		return "", fmt.Errorf("--wdir: %w", err)
+		return "", fmt.Errorf("find the working directory: %w", err)
 	}
-	if !info.IsDir() {
-		return "", fmt.Errorf("--wdir: %s is not a folder", dir)
-	}
-	return absolute(dir)
+	return abs, nil
 }

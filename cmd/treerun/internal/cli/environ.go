@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -59,12 +58,4 @@ func matching(env []string, pattern string) []string {
 		}
 	}
 	return found
-}
-
-func absolute(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("find %s: %w", dir, err)
-	}
-	return abs, nil
 }

@@ -1,10 +1,8 @@
 package launch
 
 import (
-	"errors"
 	"io"
 	"net"
-	"os"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
@@ -25,9 +23,6 @@ func (s *source) ReadUntil(p []byte, deadline time.Time) (int, error) {
 	}
 	_ = s.stream.SetReadDeadline(deadline) // never fails
 	n, err := s.stream.Read(p)
-	if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
-		err = os.ErrDeadlineExceeded
-	}
 	if n > 0 {
 		err = nil // that of asking for more
 	}

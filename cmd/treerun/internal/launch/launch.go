@@ -39,7 +39,6 @@ type Job struct {
 	Remote Remote // how to reach other hosts
 	Bind   host.Bind
 	GPUs   gpus.Request
-	Cores  int // how many this host lets the job use
 
 	Settings        map[string]string // for package rank, the same on all ranks
 	Timeout         time.Duration     // of the whole job; 0: none

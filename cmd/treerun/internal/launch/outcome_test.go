@@ -72,12 +72,13 @@ func TestFirstFailureIsTheSameInAnyOrder(t *testing.T) {
 func TestFailureText(t *testing.T) {
 	ends := []End{
 		{Rank: 0, Order: 4, Code: 1},
-		{Rank: 1, Order: 3, PID: 4711, Signal: syscall.SIGKILL, After: 1234 * time.Millisecond},
+		{Rank: 1, Order: 3, PID: 4711, Signal: syscall.SIGKILL, After: 1234 * time.Millisecond,
+			Host: "box", Hint: "a hint"},
 		{Rank: 2, Order: 5, Code: 1}, {Rank: 3, Order: 5, Code: 0},
 		{Rank: 4, Order: 6, Signal: syscall.SIGTERM, Stopped: true}, {Rank: 5, Order: 6, Stopped: true},
 		{Rank: 6, Order: 1},
 	}
-	f := failure{first: ends[1], host: "box", hint: "a hint", early: earlyLeavers(ends, ends[1]), ends: ends,
+	f := failure{first: ends[1], early: earlyLeavers(ends, ends[1]), ends: ends,
 		stderr: []string{"one", "two"}}
 	want := `treerun: rank 1 failed first: it was killed by SIGKILL 1.2s after the start
     host    box

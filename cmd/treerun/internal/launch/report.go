@@ -27,7 +27,7 @@ func (s *supervisor) report() {
 		if !ok {
 			return
 		}
-		f := failure{first: first, host: first.Host, ends: ends, hint: first.Hint}
+		f := failure{first: first, ends: ends}
 		f.stderr = s.ranks[first.Rank].streams[wire.Stderr].Tail.Lines(stderrLines)
 		if first.ReadJobFile { // else it never waited for another rank
 			f.early = earlyLeavers(ends, first)
@@ -58,8 +58,6 @@ func (s *supervisor) ends() []End {
 // failure is what the root cause block tells.
 type failure struct {
 	first  End
-	host   string
-	hint   string   // may be empty
 	early  []End    // ranks that had left before
 	ends   []End    // of all ranks
 	stderr []string // last lines of the rank
@@ -74,10 +72,10 @@ func (f failure) String() string {
 	}
 	fmt.Fprintf(&b, "treerun: rank %d failed first: it %s %s after the start", f.first.Rank, f.first.how(),
 		seconds(f.first.After))
-	fmt.Fprintf(&b, "\n    host    %s", f.host)
+	fmt.Fprintf(&b, "\n    host    %s", f.first.Host)
 	fmt.Fprintf(&b, "\n    pid     %d", f.first.PID)
-	if f.hint != "" {
-		fmt.Fprintf(&b, "\n    hint    %s", f.hint)
+	if f.first.Hint != "" {
+		fmt.Fprintf(&b, "\n    hint    %s", f.first.Hint)
 	}
 	for _, e := range f.early[:min(len(f.early), mostRanks)] {
 		when := "before it joined the job"

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 )
@@ -47,7 +46,7 @@ func RunSelf(subcommand string, args []string, j *Job, result io.Writer) (int, e
 	defer j.Stdin.Close()
 	j.Path = "/proc/self/exe" // this very program, even where its file has been replaced
 	j.Args = append([]string{"treerun", RankName(subcommand)}, args...)
-	j.Env, j.Cores, j.ShutdownTimeout = os.Environ(), cmdline.UsableCores(), selfShutdownTimeout
+	j.Env, j.ShutdownTimeout = os.Environ(), selfShutdownTimeout
 	j.Started, j.Trace = func() error { return nil }, func(string, ...any) {}
 	r, w, err := os.Pipe()
 	if err != nil {

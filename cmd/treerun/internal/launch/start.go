@@ -249,7 +249,7 @@ func (s *supervisor) machines() []int {
 		hosts[i] = i
 		switch {
 		case p.Local:
-			ids[i] = job.MachineID(s.job.Cores)
+			ids[i] = job.MachineID(cmdline.UsableCores())
 		case p.ready != nil:
 			ids[i] = p.ready.Machine
 		}
@@ -272,7 +272,8 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 		return nil
 	}
 	cfg := host.Config{
-		Reaper: s.reaper, Index: i, Path: s.job.Path, Dir: s.job.Dir, Env: s.job.Env, Cores: s.job.Cores, Trace: s.job.Trace,
+		Reaper: s.reaper, Index: i, Path: s.job.Path, Dir: s.job.Dir, Env: s.job.Env, Trace: s.job.Trace,
+		Cores: cmdline.UsableCores(),
 		Report: func(b wire.Body) {
 			select {
 			case s.events <- event{host: i, body: b}:

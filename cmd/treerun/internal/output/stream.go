@@ -1,7 +1,6 @@
 package output
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -14,7 +13,7 @@ const readBytes = 16 << 10
 // Source is where a Stream reads from: the pipe of a rank on this host, or what
 // comes from another host.
 type Source interface {
-	// ReadUntil waits for bytes. It returns os.ErrDeadlineExceeded when nothing
+	// ReadUntil waits for bytes. It returns a timeout (os.IsTimeout) when nothing
 	// has come by the deadline (the zero time: none), and io.EOF at the end.
 	ReadUntil(p []byte, deadline time.Time) (int, error)
 	Close() error
@@ -72,7 +71,7 @@ func (s *Stream) Run(src Source) {
 			now := time.Now()
 			s.keep(buf[:n], now)
 			out = s.cut.add(out[:0], buf[:n], now)
-		case errors.Is(err, os.ErrDeadlineExceeded):
+		case os.IsTimeout(err):
 			out = s.cut.flush(out[:0])
 		default: // io.EOF; any other error ends a stream as well
 			s.dst.write(s.cut.end(out[:0]))

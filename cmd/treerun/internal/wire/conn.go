@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -200,13 +199,13 @@ func (m *monitored) Write(p []byte) (int, error) {
 }
 
 // Pipes are two files that make a connection.
-type Pipes struct{ In, Out *os.File }
-
-// Read reads In.
-func (p *Pipes) Read(b []byte) (int, error) { return p.In.Read(b) }
+type Pipes struct {
+	io.ReadCloser
+	Out io.WriteCloser
+}
 
 // Write writes to Out.
 func (p *Pipes) Write(b []byte) (int, error) { return p.Out.Write(b) }
 
 // Close closes both.
-func (p *Pipes) Close() error { return errors.Join(p.In.Close(), p.Out.Close()) }
+func (p *Pipes) Close() error { return errors.Join(p.ReadCloser.Close(), p.Out.Close()) }
