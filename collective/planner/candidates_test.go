@@ -148,7 +148,7 @@ func (p *Planner) take(found map[string]*Forest) {
 
 // candidatesAreSound checks all candidates of p, and notes their plans and algorithms.
 func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
-	links, err := p.Links()
+	links, _, err := p.Links()
 	if err != nil {
 		return err
 	}

@@ -287,7 +287,7 @@ func TestGiven(t *testing.T) {
 			}
 		}
 	}
-	links, err := p.Links()
+	links, _, err := p.Links()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ type DecidedChoice struct {
 // Decide finds the trees of all kinds and roots that take time to find, and chooses for
 // the given kinds.
 func (p *Planner) Decide(kinds []plan.Kind) (*Decision, error) {
-	if _, err := p.Links(); err != nil { // which takes all trees
+	if _, err := p.linkSet(); err != nil { // which takes all trees
 		return nil, err
 	}
 	d := &Decision{}

@@ -1,8 +1,8 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -30,15 +30,74 @@ func (p *Planner) Runs(kind plan.Kind) error {
 // HasPairs reports whether there are links between all pairs of ranks.
 func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
 
+// linkSet is a set of links: for each lane a bit for every pair of ranks, by source and destination.
+type linkSet struct {
+	ranks int
+	lanes [][]uint64
+}
+
+func (s *linkSet) add(lane, src, dst int) {
+	for len(s.lanes) <= lane {
+		s.lanes = append(s.lanes, make([]uint64, (s.ranks*s.ranks+63)/64))
+	}
+	pair := src*s.ranks + dst
+	s.lanes[lane][pair/64] |= 1 << (pair % 64)
+}
+
+// list returns the links, sorted by ranks and lane.
+func (s *linkSet) list() []plan.Link {
+	n := 0
+	for _, words := range s.lanes {
+		for _, w := range words {
+			n += bits.OnesCount64(w)
+		}
+	}
+	all := make([]plan.Link, 0, n)
+	for pair := range s.ranks * s.ranks {
+		for lane, words := range s.lanes {
+			if words[pair/64]>>(pair%64)&1 != 0 {
+				all = append(all, plan.Link{Lane: lane, Src: pair / s.ranks, Dst: pair % s.ranks})
+			}
+		}
+	}
+	return all
+}
+
 // Links returns the links of all plans that may be served: of every candidate of every
 // kind and root, and of the given plan, each link once, sorted by ranks and lane. Those of lane 0 join all
-// pairs of ranks, where these are not too many.
-func (p *Planner) Links() ([]plan.Link, error) {
+// pairs of ranks, where these are not too many; so do those of one lane more, which carries messages.
+// That is the lane returned, -1 without one.
+func (p *Planner) Links() (links []plan.Link, messages int, err error) {
+	set, err := p.linkSet()
+	if err != nil {
+		return nil, -1, err
+	}
+	if !p.HasPairs() {
+		return set.list(), -1, nil
+	}
+	all := linkSet{set.ranks, slices.Clone(set.lanes)}
+	messages = max(1, len(all.lanes))
+	all.addPairs(messages)
+	return all.list(), messages, nil
+}
+
+// addPairs adds the links of a lane between all ranks.
+func (s *linkSet) addPairs(lane int) {
+	for a := range s.ranks {
+		for b := range s.ranks {
+			if a != b {
+				s.add(lane, a, b)
+			}
+		}
+	}
+}
+
+// linkSet returns the links of all plans that may be served.
+func (p *Planner) linkSet() (*linkSet, error) {
 	if p.links != nil {
 		return p.links, nil
 	}
-	var links []plan.Link
-	add := func(lane, src, dst int) { links = append(links, plan.Link{Lane: lane, Src: src, Dst: dst}) }
+	links := &linkSet{ranks: p.graph.Ranks}
 	type onLane struct {
 		lane   int
 		parent *int // of rank 0
@@ -50,28 +109,20 @@ func (p *Planner) Links() ([]plan.Link, error) {
 		seen[at] = true
 		return !again
 	}
-	n := p.graph.Ranks
 	if p.HasPairs() {
-		for a := range n {
-			for b := range n {
-				if a != b {
-					add(0, a, b)
-				}
-			}
-		}
+		links.addPairs(0)
 	}
-	err := p.each(func(c *Candidate) error { return c.links(add, fresh, p.HasPairs()) })
+	err := p.each(func(c *Candidate) error { return c.links(links.add, fresh, p.HasPairs()) })
 	if err != nil {
 		return nil, err
 	}
 	if g := p.options.Given; g != nil {
 		for _, k := range g.Plan().Links() {
-			add(g.served.Lanes[k.Lane], k.Src, k.Dst)
+			links.add(g.served.Lanes[k.Lane], k.Src, k.Dst)
 		}
 	}
-	slices.SortFunc(links, func(a, b plan.Link) int { return cmp.Or(a.Src-b.Src, a.Dst-b.Dst, a.Lane-b.Lane) })
-	p.links = slices.Compact(links)
-	return p.links, nil
+	p.links = links
+	return links, nil
 }
 
 // each visits the candidates of all kinds, without their rates, and of all roots whose

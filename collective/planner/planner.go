@@ -32,9 +32,9 @@ type Planner struct {
 	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
 	noRings    error                  // why there are none
 	candidates map[use]*candidateSet
-	links      []plan.Link // nil: not laid out
-	bare       bool        // candidates are made for their links, without rates
-	any        bool        // algorithms are made without looking at Options.Algorithm
+	links      *linkSet // nil: not laid out
+	bare       bool     // candidates are made for their links, without rates
+	any        bool     // algorithms are made without looking at Options.Algorithm
 	tables     [plan.AllToAll + 1][]*entry
 	cheapestAt map[size]DecidedChoice // by root 0
 	served     map[cut]*Served

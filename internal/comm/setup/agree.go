@@ -13,25 +13,20 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 9
+const protocol = 10
 
 // hello is the first message of New.
 type hello struct {
-	Protocol int
-	Settings string // config.digest
-	Refused  string // what of the settings the rank cannot plan with
-	Graph    []byte // rank 0's graph of an earlier job; empty: measure
-	Cores    int    // usable cores of the rank
-	Machine  string // whose cores they are, of all of it; empty: nobody else's
+	Protocol  int
+	Settings  string // config.digest
+	Refused   string // what of the settings the rank cannot plan with
+	Graph     []byte // rank 0's graph of an earlier job; empty: measure
+	Cores     int    // usable cores of the rank
+	Machine   string // whose cores they are, of all of it; empty: nobody else's
+	HeapBytes int    // that this rank can have
 }
 
-// outcome is what a rank made of the same input.
-type outcome struct {
-	Graph, Plans, Layout string // digests
-	HeapBytes            int    // that this rank can have
-}
-
-// exchange gives all ranks v and returns what all ranks gave, by rank.
+// Exchange gives all ranks v and returns what all ranks gave, by rank.
 func Exchange[T any](ctx context.Context, w World, v T) ([]T, error) {
 	blob, err := msgpack.Marshal(&v)
 	if err != nil {
@@ -53,7 +48,7 @@ func Exchange[T any](ctx context.Context, w World, v T) ([]T, error) {
 	return all, nil
 }
 
-// agreed checks that all ranks have the same value of a thing. The error names
+// Agreed checks that all ranks have the same value of a thing. The error names
 // every value and the ranks that have it.
 func Agreed[T any](what string, all []T, value func(T) string) error {
 	var values []string

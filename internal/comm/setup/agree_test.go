@@ -7,6 +7,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo/probe"
 )
@@ -31,7 +32,7 @@ func TestRankList(t *testing.T) {
 func FuzzMessages(f *testing.F) {
 	for _, v := range []any{
 		hello{Protocol: protocol, Settings: "slots=8x4096", Graph: []byte(`{"ranks":2}`), Cores: 2},
-		outcome{Graph: "a", Plans: "b", Layout: "c"},
+		verdict{Graph: "a", Error: "b", Decision: &planner.Decision{}},
 		[]probe.Pair{{A: 0, B: 1, LatencyUs: 0.2, GBytesPerSecond: 10}},
 	} {
 		b, err := msgpack.Marshal(v)
@@ -45,7 +46,7 @@ func FuzzMessages(f *testing.F) {
 	f.Add(append([]byte{0x81, 0xa1, 'X'}, bytes.Repeat([]byte{0x91}, 1<<16)...)) // deep
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h hello
-		var o outcome
+		var o verdict
 		var m []probe.Pair
 		for _, v := range []any{&h, &o, &m} {
 			if err := strict.Unmarshal(b, v); err != nil {

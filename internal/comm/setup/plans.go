@@ -2,9 +2,6 @@ package setup
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,7 +15,7 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// plans is a communicator's Planner and the links that its plans travel on.
+// Plans is a communicator's Planner and the links that its plans travel on.
 type Plans struct {
 	*planner.Planner
 	rank, size int
@@ -66,25 +63,13 @@ func (c *Config) machine() planner.Machine {
 
 // open lays out the links of all plans, and those of messages.
 func (p *Plans) open() error {
-	links, err := p.Links()
+	links, messages, err := p.Links()
 	if err != nil {
 		return err
 	}
-	if p.HasPairs() {
-		p.Messages = 1
-		for _, k := range links {
-			p.Messages = max(p.Messages, k.Lane+1)
-		}
-	}
-	for a := range p.size { // as transports sort them, which need not sort again
-		for b := range p.size {
-			for ; len(links) > 0 && links[0].Src == a && links[0].Dst == b; links = links[1:] {
-				p.lanes = append(p.lanes, transport.Link(links[0]))
-			}
-			if a != b && p.Messages >= 0 {
-				p.lanes = append(p.lanes, transport.Link{Lane: p.Messages, Src: a, Dst: b})
-			}
-		}
+	p.Messages, p.lanes = messages, make([]transport.Link, len(links))
+	for i, k := range links {
+		p.lanes[i] = transport.Link(k)
 	}
 	return nil
 }
@@ -95,12 +80,12 @@ func (p *Plans) layout() transport.Layout {
 	return transport.Layout{Size: p.size, Slots: slots, SlotBytes: bytes, HeapBytes: p.HeapBytes, Links: p.lanes}
 }
 
-// noMessages says why there are no messages between ranks.
+// NoMessages says why there are no messages between ranks.
 func (p *Plans) NoMessages() string {
 	return fmt.Sprintf("up to %d ranks, not for %d", planner.PairRanks, p.size)
 }
 
-// program returns the program for a call of so many bytes, and the plan that it is of. Rank 0
+// Program returns the program for a call of so many bytes, and the plan that it is of. Rank 0
 // proves the plan: the other ranks run the same one, or the digests of their calls differ.
 func (p *Plans) Program(kind plan.Kind, root, bytes int) (*engine.Program, *planner.Served, error) {
 	s, err := p.Serve(kind, root, int64(bytes))
@@ -142,50 +127,41 @@ func (p *Plans) Summary(kind plan.Kind) string {
 	return b.String()
 }
 
-// layoutDigest is the same on two ranks when their links are.
-func layoutDigest(l *transport.Layout) string {
-	b := make([]byte, 0, 24*(1+len(l.Links)))
-	for _, k := range append([]transport.Link{{Lane: l.Size, Src: l.Slots, Dst: l.SlotBytes}}, l.Links...) {
-		for _, v := range []int{k.Lane, k.Src, k.Dst} {
-			b = binary.LittleEndian.AppendUint64(b, uint64(v))
-		}
-	}
-	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:8])
-}
-
-// verdict is what rank 0 tells the others of its decision.
+// verdict is what rank 0 tells the others of its decision, and all tell of what it is for.
 type verdict struct {
+	Graph    string // its digest
 	Error    string // why there is none
-	Decision planner.Decision
+	Decision *planner.Decision
 }
 
-// PlanTogether lets rank 0 of w plan and gives all ranks the outcome.
+// PlanTogether lets rank 0 of w plan and gives all ranks the outcome. A graph that is not the same on all
+// of them is an error. Transports compare the links; the plans are compared when calls run by them.
 func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
-	kinds []plan.Kind) (*Plans, error) {
-	if w.Rank() != 0 {
-		all, err := Exchange(ctx, w, verdict{})
-		if err != nil {
-			return nil, fmt.Errorf("hearing of rank 0's trees: %w", err)
+	kinds []plan.Kind) (p *Plans, err error) {
+	mine := verdict{Graph: g.Digest()}
+	if w.Rank() == 0 {
+		if p, mine.Decision, err = newPlans(g, 0, m, o, nil, kinds); err != nil {
+			mine.Error = err.Error()
 		}
-		if all[0].Error != "" {
-			return nil, fmt.Errorf("rank 0: %s", all[0].Error)
-		}
-		p, _, err := newPlans(g, w.Rank(), m, o, &all[0].Decision, kinds)
-		if err != nil {
-			return nil, fmt.Errorf("rank 0's decision: %w", err)
-		}
-		return p, nil
 	}
-	p, d, failed := newPlans(g, 0, m, o, nil, kinds)
-	v := verdict{}
-	if failed != nil {
-		v.Error = failed.Error()
-	} else {
-		v.Decision = *d
+	all, failed := Exchange(ctx, w, mine)
+	switch {
+	case err != nil || failed != nil && w.Rank() == 0:
+		return nil, errors.Join(err, failed)
+	case failed != nil:
+		return nil, fmt.Errorf("hearing of rank 0's trees: %w", failed)
+	case all[0].Error != "":
+		return nil, fmt.Errorf("rank 0: %s", all[0].Error)
+	case all[0].Decision == nil:
+		return nil, errors.New("rank 0 tells of no decision")
 	}
-	_, err := Exchange(ctx, w, v)
-	return p, errors.Join(failed, err)
+	if err := Agreed("the graph", all, func(v verdict) string { return v.Graph }); err != nil || p != nil {
+		return p, err
+	}
+	if p, _, err = newPlans(g, w.Rank(), m, o, all[0].Decision, kinds); err != nil {
+		return nil, fmt.Errorf("rank 0's decision: %w", err)
+	}
+	return p, nil
 }
 
 // Explain says, for people, which plan runs from which size on, what each is priced at,

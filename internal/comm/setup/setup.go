@@ -37,7 +37,7 @@ type Setup struct {
 	Waiter     engine.Waiter // how this rank waits
 }
 
-// NewSetup sets up a communicator of all ranks of w: see New of package collective.
+// New sets up a communicator of all ranks of w: see New of package collective.
 func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	cfg := defaults()
 	if n, err := strconv.Atoi(w.Setting("cores")); err == nil && n > 0 {
@@ -131,7 +131,7 @@ func (s *setup) step(what string) {
 	s.wait.Publish("New: "+what, time.Now(), nil)
 }
 
-// setup is a NewSetup under way.
+// setup is a New under way.
 type setup struct {
 	ctx context.Context
 	W   World
@@ -150,17 +150,13 @@ func (s *setup) run() (*Setup, error) {
 	}
 	plans, err := PlanTogether(s.ctx, s.W, graph, s.Cfg.machine(), s.Cfg.Planning, firstKinds)
 	if err == nil {
-		plans.HeapBytes = s.Cfg.HeapBytes
+		plans.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
 		err = plans.open()
 	}
 	if err != nil {
 		return nil, err
 	}
 	layout := plans.layout()
-	s.step("comparing links")
-	if err := s.compare(graph, plans, &layout); err != nil {
-		return nil, err
-	}
 	s.step("opening links")
 	ep, err := s.Cfg.Connect(s.ctx, s.W, "collective", layout)
 	if err != nil {
@@ -216,6 +212,9 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 		return err
 	}
 	s.Cfg.Cores = all[0].Cores // plans depend on it
+	for _, h := range all {
+		s.Cfg.HeapBytes = max(0, min(s.Cfg.HeapBytes, h.HeapBytes))
+	}
 	machines := make([]string, len(all))
 	for r, h := range all {
 		machines[r] = h.Machine
@@ -232,6 +231,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	refused := s.Cfg.usePlanning(s.W)
 	h := hello{
 		Protocol: protocol, Settings: s.Cfg.digest(), Cores: s.Cfg.Cores, Machine: job.MachineID(s.Cfg.Cores),
+		HeapBytes: s.Cfg.HeapBytes,
 	}
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
@@ -304,25 +304,7 @@ func (s *setup) otherHosts() string {
 		"not the same ones: plans are made for the graph\n", len(given), len(own))
 }
 
-// compare checks that all ranks came to the same graph and links. The plans are compared
-// when calls run by them.
-func (s *setup) compare(g *topo.Graph, p *Plans, layout *transport.Layout) error {
-	mine := outcome{Graph: g.Digest(), Layout: layoutDigest(layout), HeapBytes: p.HeapBytes}
-	all, err := Exchange(s.ctx, s.W, mine)
-	if err != nil {
-		return fmt.Errorf("comparing links: %w", err)
-	}
-	for _, o := range all {
-		p.HeapBytes = max(0, min(p.HeapBytes, o.HeapBytes))
-	}
-	layout.HeapBytes = p.HeapBytes
-	return errors.Join(
-		Agreed("the graph", all, func(o outcome) string { return o.Graph }),
-		Agreed("the links", all, func(o outcome) string { return o.Layout }),
-	)
-}
-
-// abortOnFailure turns the news that a rank has failed into the fault of ep,
+// AbortOnFailure turns the news that a rank has failed into the fault of ep,
 // until stop is closed.
 func AbortOnFailure(w World, ep transport.Endpoint, stop <-chan struct{}) {
 	select {
