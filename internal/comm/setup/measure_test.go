@@ -41,3 +41,24 @@ func TestLendFrom(t *testing.T) {
 		}
 	}
 }
+
+// TestOversubscribed: ranks are counted by machine, not all together.
+func TestOversubscribed(t *testing.T) {
+	two := []int{0, 0, 1, 1}
+	for name, c := range map[string]struct {
+		machines, hosts []int
+		cores           int
+		want            bool
+	}{
+		"one host":              {nil, []int{0, 0, 0, 0}, 2, true},
+		"one host, enough":      {nil, []int{0, 0, 0, 0}, 4, false},
+		"two hosts":             {nil, two, 2, false},
+		"two hosts, too few":    {nil, two, 1, true},
+		"hosts of one machine":  {[]int{0, 0, 0, 0}, two, 2, true},
+		"hosts of two machines": {[]int{3, 3, 5, 5}, []int{0, 1, 2, 3}, 2, false},
+	} {
+		if got := oversubscribed(c.machines, c.hosts, c.cores); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}

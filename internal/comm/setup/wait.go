@@ -1,6 +1,11 @@
 package setup
 
-import "github.com/treerun/treerun/internal/engine"
+import (
+	"maps"
+	"slices"
+
+	"github.com/treerun/treerun/internal/engine"
+)
 
 // waiterFor returns how a rank waits where the ranks of its host share cores.
 //
@@ -31,4 +36,17 @@ func waiterFor(hosts []int, rank, cores int) engine.Waiter {
 		return engine.Waiter{Spins: 100, Yields: 2000}
 	}
 	return engine.Waiter{Spins: 1, Yields: 600, SpinsLong: OneHost(hosts)}
+}
+
+// oversubscribed reports whether more ranks than cores share a machine: ranks with the same number
+// do, in machines, or where that is nil in hosts.
+func oversubscribed(machines, hosts []int, cores int) bool {
+	if machines == nil {
+		machines = hosts
+	}
+	ranks := make(map[int]int)
+	for _, m := range machines {
+		ranks[m]++
+	}
+	return slices.Max(slices.Collect(maps.Values(ranks))) > cores
 }
