@@ -12,7 +12,7 @@ import (
 // as many equal parts. The trees are made jointly: the busiest link or port, in
 // uses per GB/s, is as little busy as the search can make it, because equal
 // parts move at its pace (as topo.Graph.Loads counts it). It is never busier
-// than under the trees of All or KL, which are made one after the other with
+// than under the trees of All, which are made one after the other with
 // a penalty, and from which the search starts.
 //
 // A tree uses a link once, whichever way: that is what an AllReduce, which goes
@@ -32,13 +32,6 @@ func Multi(g *topo.Graph) ([]topo.Tree, error) {
 	start, err := All(g)
 	if err != nil || g.IsUniform() || g.Ranks > maxMatrix/4 {
 		return start, err // every link of a uniform graph carries two trees: nothing is better
-	}
-	other, err := KL(g, LinkUsagePenalty, 0)
-	if err != nil {
-		return nil, err
-	}
-	if busiest(g, other) < busiest(g, start) {
-		start = other
 	}
 	m := newMulti(g, start)
 	bound := m.loads.bound(g.Ranks * (g.Ranks - 1))
