@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
@@ -116,7 +117,10 @@ func (f *Flag) set(o *Options, text string) (err error) {
 			return fmt.Errorf("want a whole number from 1 to %d", plan.MaxLanes)
 		}
 	case *int64:
-		*v, err = parseBytes(text)
+		var ok bool
+		if *v, ok = numbers.ParseBytes(text); !ok {
+			return fmt.Errorf("want a size from 0 to 16T, such as 64K")
+		}
 	case *float64:
 		if *v, err = strconv.ParseFloat(text, 64); err == nil && *v >= 0 && *v <= f.most {
 			return nil
@@ -128,23 +132,6 @@ func (f *Flag) set(o *Options, text string) (err error) {
 	}
 	return err
 }
-
-// parseBytes reads a number of bytes; K, M, G and T are powers of 1024.
-func parseBytes(text string) (int64, error) {
-	digits, shift := text, 0
-	if n := len(text); n > 1 {
-		if at := strings.IndexByte("KMGT", text[n-1]&^0x20); at >= 0 {
-			digits, shift = text[:n-1], 10*(at+1)
-		}
-	}
-	v, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || v < 0 || v > maxBound>>shift {
-		return 0, fmt.Errorf("want a size from 0 to 16T, such as 64K")
-	}
-	return v << shift, nil
-}
-
-const maxBound = 16 << 40
 
 // Flags returns the options of algorithms.
 func Flags() []Flag { return slices.Clone(flags) }

@@ -4,6 +4,7 @@ package numbers
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,6 +53,22 @@ func Bytes(n int64) string {
 		n, units = n/1024, units[1:]
 	}
 	return fmt.Sprintf("%d %s", n, units[0])
+}
+
+// MaxBytes is the largest size that is read, 16 TiB: sums of a few stay exact in a float64.
+const MaxBytes = 1 << 44
+
+// ParseBytes reads a size of at most MaxBytes; K, M, G and T behind it are powers of 1024.
+func ParseBytes(text string) (n int64, ok bool) {
+	number, unit := text, 1.0
+	if last := len(text) - 1; last >= 0 {
+		if i := strings.IndexByte("KMGT", text[last]&^0x20); i >= 0 {
+			number, unit = text[:last], math.Ldexp(1, 10*(i+1))
+		}
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	v *= unit
+	return int64(v), err == nil && v >= 0 && v <= MaxBytes && v == math.Trunc(v)
 }
 
 // Wrapped cuts text between words into lines of at most so many characters, where a

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // someFlags has flags with and without values, with and without short forms.
@@ -64,14 +66,14 @@ func TestSeconds(t *testing.T) {
 }
 
 func TestSize(t *testing.T) {
-	for text, want := range map[string]Size{"8": 8, "0.5K": 512, "3m": 3 << 20, "1T": 1 << 40, "16T": MaxSize,
-		"16384G": MaxSize} {
+	for text, want := range map[string]Size{"8": 8, "0.5K": 512, "3m": 3 << 20, "1T": 1 << 40, "16T": numbers.MaxBytes,
+		"16384G": numbers.MaxBytes} {
 		var s Size
 		if err := s.Set(text); err != nil || s != want {
 			t.Errorf("%s is %d, %v; want %d", text, s, err, want)
 		}
 	}
-	if s := Size(MaxSize); s.String() != "16T" {
+	if s := Size(numbers.MaxBytes); s.String() != "16T" {
 		t.Errorf("the limit is written %s", &s)
 	}
 	for _, text := range []string{"", "T", "17T", "0", "1P", "0.3", "-1T"} {
@@ -92,7 +94,7 @@ func FuzzSize(f *testing.F) {
 		if s.Set(text) != nil {
 			return
 		}
-		if s < 1 || s > MaxSize || again.Set(s.String()) != nil || again != s {
+		if s < 1 || s > numbers.MaxBytes || again.Set(s.String()) != nil || again != s {
 			t.Errorf("%q is %d, written %s, read again %d", text, s, &s, again)
 		}
 	})

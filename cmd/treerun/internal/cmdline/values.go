@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Ranks is the value of -np; 0 is the default.
@@ -74,23 +75,13 @@ func (s *Seconds) String() string {
 // Size is a number of bytes: K, M, G and T are powers of 1024.
 type Size int64
 
-// MaxSize is the largest Size that is read, 16 TiB: sums of a few stay exact in
-// a float64.
-const MaxSize = 1 << 44
-
 // Set reads a size.
 func (s *Size) Set(text string) error {
-	number, unit := text, 1.0
-	if n := len(text); n > 0 {
-		if i := strings.IndexByte("KMGT", text[n-1]&^0x20); i >= 0 {
-			number, unit = text[:n-1], math.Ldexp(1, 10*(i+1))
-		}
-	}
-	v, err := strconv.ParseFloat(number, 64)
-	if v *= unit; err != nil || !(v >= 1 && v <= MaxSize) || v != math.Trunc(v) {
+	n, ok := numbers.ParseBytes(text)
+	if !ok || n == 0 {
 		return errors.New("want a size from 1 byte to 16T, as 8, 64K, 256M or 1G")
 	}
-	*s = Size(v)
+	*s = Size(n)
 	return nil
 }
 
