@@ -28,7 +28,12 @@ var member *rank.World
 // treerun on a fake host with GPUs. It reports whether this process is one of them.
 func onRanks(t *testing.T, n int, graph string, env ...string) bool {
 	t.Helper()
-	if !(fakegpu.Job{Hosts: []string{graph}, Ranks: n, Env: env}).Run(t) {
+	return asRanks(t, fakegpu.Job{Hosts: []string{graph}, Ranks: n, Env: env})
+}
+
+func asRanks(t *testing.T, j fakegpu.Job) bool {
+	t.Helper()
+	if !j.Run(t) {
 		return false
 	}
 	w, err := rank.Init(t.Context())
@@ -179,15 +184,22 @@ func deviceCases(size int, rng *rand.Rand, few int) []testCase {
 
 // TestDeviceCalls makes device calls of every kind, with every element type and
 // operation, in place and not, from one element to many, and compares all memory
-// with the oracle. Ranks have a GPU of a DGX-1V each, or two share one.
+// with the oracle. Ranks have a GPU of a DGX-1V each, or two share one; or a peer link is
+// broken; or they are on two hosts.
 func TestDeviceCalls(t *testing.T) {
-	few, sizes := testutil.Count(20, 60), []int{1, 2, 3, 8, 16}
+	few := testutil.Count(20, 60)
+	one := []string{"dgx1v"}
+	jobs := []fakegpu.Job{{Hosts: one, Ranks: 1}, {Hosts: one, Ranks: 2}, {Hosts: one, Ranks: 3},
+		{Hosts: one, Ranks: 8}, {Hosts: one, Ranks: 16}, {Hosts: one, Ranks: 4, Env: []string{"TREERUN_FAKE_GPU_BROKEN=0-3"}},
+		{Hosts: []string{"dgx1v/0-3", "dgx1v/4-7"}, Ranks: 4}}
 	if raceDetector {
-		few, sizes = 8, sizes[:3]
+		few, jobs = 8, jobs[:3]
 	}
-	for _, size := range sizes {
-		t.Run(fmt.Sprint(size), func(t *testing.T) {
-			if !onRanks(t, size, "dgx1v", "TREERUN_FAKE_GPU_JITTER=30:7") {
+	for _, j := range jobs {
+		size := j.Ranks * len(j.Hosts)
+		t.Run(fmt.Sprint(size, " on ", len(j.Hosts), j.Env), func(t *testing.T) {
+			j.Env = append(j.Env, "TREERUN_FAKE_GPU_JITTER=30:7")
+			if !asRanks(t, j) {
 				return
 			}
 			few := few

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -278,6 +279,87 @@ func TestDeviceStops(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A rank that is killed in the middle of AllReduces ends the others' calls and streams;
+// each hears of it by itself.
+func TestDeviceRankKilled(t *testing.T) {
+	const n = 75_000
+	for _, ranks := range []int{4, 8} { // on as many GPUs, and on half as many
+		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
+			if !asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: ranks, Kills: true}) {
+				return
+			}
+			mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
+				ctx := t.Context()
+				x, err := cuda.Alloc[float32](s.Device(), n)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, x.Free()) }()
+				if err := s.Memset(x.Addr(), 0, x.Bytes()); err != nil {
+					return err
+				}
+				for k := 0; err == nil; k++ {
+					if c.Rank() == 1 && k == 3 {
+						time.AfterFunc(60*time.Millisecond, fakegpu.Kill)
+					}
+					if err = AllReduceDevice(ctx, c, s, x, x, Max); err == nil && k%3 == 2 { // several in flight
+						err = c.SyncDevice(ctx, s)
+					}
+				}
+				var failed *RankError
+				if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, ErrRankLost) {
+					return fmt.Errorf("want the loss of rank 1, not %w", err)
+				}
+				if err := s.Synchronize(ctx); err != nil {
+					return fmt.Errorf("the stream does not come to its end: %w", err)
+				}
+				late, err := fakegpu.SinceKill()
+				if t.Logf("rank %d heard of it after %v", c.Rank(), late); late > patienceOnDevice {
+					t.Error("which is late")
+				}
+				return errors.Join(err, closed(c, ErrRankLost))
+			})
+		})
+	}
+}
+
+// A rank that makes another device call than the others is named to all.
+func TestDeviceMismatch(t *testing.T) {
+	if !onRanks(t, 4, "dgx1v") {
+		return
+	}
+	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {
+		ctx := t.Context()
+		x, err := cuda.Alloc[int32](s.Device(), 1000)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, x.Free()) }()
+		if err := errors.Join(AllReduceDevice(ctx, c, s, x, x, Sum), c.SyncDevice(ctx, s)); err != nil {
+			return err
+		}
+		switch err = Barrier(ctx, c); { // a rank may still be in it when it hears of the other call
+		case err != nil:
+		case c.Rank() == 1:
+			err = BroadcastDevice(ctx, c, s, x, x, 1)
+		default:
+			err = AllReduceDevice(ctx, c, s, x.Slice(0, 500), x.Slice(0, 500), Max)
+		}
+		if err == nil {
+			err = c.SyncDevice(ctx, s)
+		}
+		if err == nil { // the root of a Broadcast need not hear of anybody: the next call tells it
+			if err = BarrierDevice(ctx, c, s); err == nil {
+				err = c.SyncDevice(ctx, s)
+			}
+		}
+		if !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "BroadcastDevice #") {
+			return fmt.Errorf("different calls: %v", err)
+		}
+		return closed(c, ErrMismatch)
+	})
 }
 
 // Groups have devices of their own, and a graph of devices that the caller knows is

@@ -24,7 +24,6 @@ import (
 // TREERUN_TEST_GPU=real runs them on its GPUs; what needs the fake one is left
 // out then.
 const (
-	realVariable = "TREERUN_TEST_GPU"
 	roleVariable = "TREERUN_CUDA_TEST_ROLE"
 	jitter       = "TREERUN_FAKE_GPU_JITTER=300:1"
 )
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if os.Getenv(realVariable) == "real" {
+	if fakegpu.Real() {
 		os.Exit(m.Run())
 	}
 	name, value, _ := strings.Cut(jitter, "=")
@@ -54,7 +53,7 @@ func onFake() bool { return os.Getenv(fakegpu.Variable) != "" }
 // needFake skips a test of what only the fake host can do.
 func needFake(t testing.TB) {
 	t.Helper()
-	if !onFake() && os.Getenv(realVariable) == "real" {
+	if !onFake() && fakegpu.Real() {
 		testutil.Need(t, testutil.Compilers, errors.New("the tests run on real GPUs"))
 	}
 	fakegpu.Need(t)
@@ -64,7 +63,7 @@ func needFake(t testing.TB) {
 // open on them.
 func gpus(t testing.TB, n int) []*Device {
 	t.Helper()
-	if os.Getenv(realVariable) != "real" {
+	if !fakegpu.Real() {
 		fakegpu.Need(t)
 	}
 	list, err := Devices()

@@ -64,7 +64,7 @@ var libraries = map[string]string{
 	"github.com/NVIDIA/go-nvml":       "cuda/nvml",
 	"github.com/vmihailenco/msgpack/v5": "internal/netconn internal/strict internal/job rank internal/comm/setup " +
 		"cmd/treerun/internal/wire",
-	"github.com/spf13/pflag": "cmd/... examples/... scripts/gpucheck",
+	"github.com/spf13/pflag": "cmd/... examples/...",
 	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/procstate internal/safefile " +
 		"cmd/...",
 	"golang.org/x/term":  "cmd/...",

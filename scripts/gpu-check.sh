@@ -1,43 +1,39 @@
 #!/usr/bin/env bash
-# Builds treerun and runs all that it does on GPUs on this machine, which has one or
-# more with NVIDIA's driver; no CUDA toolkit is needed. Whether it is right, and how
-# quick beside what the memory allows, goes into one JSON file, after every step.
+# Runs the tests of device calls and of kernels on the GPUs of this machine, one or
+# more with NVIDIA's driver, and measures them; no CUDA toolkit is needed. A page in
+# Markdown says how each step went. Exit code 1 when something was wrong.
 #
-#   scripts/gpu-check.sh [--json FILE] [--page FILE] [flags of gpucheck all]
+#   scripts/gpu-check.sh [--page FILE] [STEP...]
 #
-# FILE is gpu-check.json where none is named. --page writes the page of what was found,
-# docs/results/h200.md as a rule. It takes ten minutes at most; what is not done by then
-# is noted as not run. Exit code 1 when something was wrong.
+# FILE is gpu-check.md where none is named. STEPs are those of the list below; all
+# without. Each takes STEP_TIME=100 seconds at most.
 #
-# A machine without Go, or without a way to Go's modules, takes what another one of its
-# kind has built, some 20 MB in a folder, which it needs beside this script:
+# A machine without Go takes what another one of its kind has built, in a folder which
+# it needs beside this script:
 #
-#   scripts/gpu-check.sh --pack DIR                    # here
-#   scripts/gpu-check.sh --programs DIR [--json FILE]  # there
+#   scripts/gpu-check.sh --pack DIR                      # here
+#   scripts/gpu-check.sh --programs DIR [--page FILE]    # there
 #
 # It runs on a fake host as well, which is how it is tested, and then the page says
 # that nothing was measured:
 #
-#   scripts/fake-gpu.sh --graph dgx1v -- scripts/gpu-check.sh --sample 20
+#   scripts/fake-gpu.sh --graph dgx1v -- scripts/gpu-check.sh
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+steps=(check kernels rates driver calls order sparse killed bench latency train sanitizer)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-json=gpu-check.json page='' pack='' programs=''
-rest=()
+page=gpu-check.md pack='' programs='' chosen=()
 while [ $# -gt 0 ]; do
     case $1 in
-    --json | --page | --pack | --programs)
+    --page | --pack | --programs)
         [ $# -ge 2 ] || { echo "$1 needs a name" >&2; exit 64; }
-        case $1 in
-        --json) json=$2 ;;
-        --page) page=$2 ;;
-        --pack) pack=$2 ;;
-        --programs) programs=$2 ;;
-        esac
+        printf -v "${1#--}" %s "$2"
         shift 2 ;;
-    *) rest+=("$1"); shift ;;
+    *)
+        [[ " ${steps[*]} " == *" $1 "* ]] || { echo "no step $1, want some of ${steps[*]}" >&2; exit 64; }
+        chosen+=("$1"); shift ;;
     esac
 done
 
@@ -48,24 +44,18 @@ build() {
     mkdir -p "$1"
     local to
     to=$(cd "$1" && pwd)
-    (cd "$root" && CGO_ENABLED=1 go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$to/" ./cmd/treerun ./scripts/gpucheck ./examples/train)
+    (cd "$root" && export CGO_ENABLED=1 &&
+        go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$to/" ./cmd/treerun ./examples/train &&
+        go test -c -trimpath -ldflags '-s -w' -o "$to/" ./cuda ./internal/kernel/ongpu ./collective ./collective/sparse)
 }
 
 if [ -n "$pack" ]; then
     build "$pack"
-    gzip -f "$pack"/treerun "$pack"/gpucheck "$pack"/train
     exit 0
 fi
-if [ -z "$programs" ]; then
-    build "$work/programs"
-else
-    mkdir "$work/programs"
-    for name in treerun gpucheck train; do
-        gzip -dc "$programs/$name.gz" > "$work/programs/$name"
-    done
-    chmod +x "$work/programs"/*
-fi
-programs=$work/programs
+[ -n "$programs" ] || { programs=$work/programs; build "$programs"; }
+programs=$(cd "$programs" && pwd)
+export TREERUN_TEST_GPU=real TREERUN_TEST_COMMAND=$programs/treerun TMPDIR=$work
 
 # Containers have the driver's libraries where the loader does not look, now and then.
 if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
@@ -73,7 +63,63 @@ if ! ldconfig -p 2> /dev/null | grep -q 'libcuda\.so\.1'; then
         [ ! -e "$dir/libcuda.so.1" ] || export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$dir"
     done
 fi
+gpus=$("$programs/treerun" check | grep -c '^ok *gpu ') || { echo "treerun check finds no GPU that is well" >&2; exit 1; }
+ranks="-np $gpus"
+[ "$gpus" -gt 1 ] || ranks='-np 2 --gpus 0 --ranks-per-gpu 2'
+
+# shellcheck disable=SC2086 # ranks are several flags
+# tests PROGRAM PATTERN [FLAGS...] runs tests that a machine with one GPU can run.
+tests() { "$programs/$1.test" -test.run "$2" -test.count 1 "${@:3}"; }
+
+check() { "$programs/treerun" check || [ $? = 1 ]; } # what it thinks of the machine is not wrong
+kernels() { tests ongpu . -test.skip ^TestPTX; } # which need the sources
+rates() { tests ongpu '^$' -test.bench Rates -test.benchtime 20x; }
+driver() { tests cuda . -test.skip '^Test(Devices|EveryCallMayFail|Launch)$'; } # the fake host's, and the sources
+calls() { tests collective '^TestDeviceCalls$/^(2|3|8)_on'; }
+order() { tests collective '^Test(ManyDeviceCalls|RegisteredMemory|StaleMemory|DeviceMismatch|DeviceStops)$'; }
+sparse() { tests sparse '^Test(AllReduceDevice|DeviceCallsInARow|SpecialNumbersOnDevice)$'; }
+killed() { tests collective '^TestDeviceRankKilled$/^4$' -test.v; tests sparse '^TestDeviceRankKilled$' -test.v; }
+bench() { "$programs/treerun" bench --device cuda $ranks -b 1K -e $large -f 16 --max-seconds 1; }
+latency() { "$programs/treerun" bench --device cuda $ranks -b 8 -e 8; }
+train() { # the losses on the GPU and on the host: sums have another order there
+    "$programs/treerun" $ranks "$programs/train" --epochs 5 --device cuda --loss-log "$work/gpu" &&
+        "$programs/treerun" -np 2 --gpu-bind none "$programs/train" --epochs 5 --loss-log "$work/host" &&
+        paste "$work/gpu" "$work/host" | awk '{ off = $2 / $(NF / 2 + 2) - 1; bad += off < -.02 || off > .02; print }
+            END { exit bad || NR != 5 }'
+}
+sanitizer() {
+    local tool
+    tool=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2> /dev/null | head -n 1) ||
+        tool=''
+    [ -n "$tool" ] || { echo "compute-sanitizer is not installed: not run"; return; }
+    "$tool" --error-exitcode 9 "$programs/ongpu.test" -test.run 'TestReduceNames|TestEvery16BitFloat' > "$work/tool" 2>&1 ||
+        grep 'Device not supported' "$work/tool" || { cat "$work/tool"; return 1; }
+}
+
 code=0
-TMPDIR=$work "$programs/gpucheck" all --treerun "$programs/treerun" --train "$programs/train" --json "$json" ${rest[@]+"${rest[@]}"} || code=1
-[ -z "$page" ] || "$programs/gpucheck" page "$json" "$page"
+export -f tests "${steps[@]}"
+large=256M
+[ -z "${TREERUN_FAKE_GPU-}" ] || large=1M # it has little memory
+export programs work ranks large
+{
+    printf '# treerun on a GPU\n\n%s, %s GPUs.' "$(date -u +%F)" "$gpus"
+    cat /proc/driver/nvidia/version 2> /dev/null | sed -n 's/^NVRM version: */ /p' || true
+    [ -z "${TREERUN_FAKE_GPU-}" ] || printf '\n\n**This was a fake host: its figures say nothing of a GPU.**'
+    printf '\n'
+} > "$work/page"
+for step in "${chosen[@]:-${steps[@]}}"; do
+    began=$SECONDS verdict=ok
+    timeout -k 5 "${STEP_TIME:-100}" bash -euo pipefail -c "$step" > "$work/out" 2>&1 || {
+        [ $? != 124 ] || echo "it hangs: no end after ${STEP_TIME:-100} s" >> "$work/out"
+        verdict=FAILED code=1
+    }
+    printf '%-6s %4d s  %s\n' "$verdict" $((SECONDS - began)) "$step"
+    [ $verdict = ok ] || cat "$work/out"
+    {
+        printf '\n## %s: %s, %d s\n\n```\n' "$step" "$verdict" $((SECONDS - began))
+        tail -n 60 "$work/out"
+        printf '```\n'
+    } >> "$work/page"
+done
+cp "$work/page" "$page"
 exit $code

@@ -14,14 +14,14 @@ import (
 // leaves the link out.
 func TestHungPeerLink(t *testing.T) {
 	t.Parallel()
-	program := gpucheck(t)
 	env := append(fakegpu.Start(t, "dgx1v/0-1"), "TREERUN_FAKE_GPU_BROKEN=0-1:hang", "XDG_CACHE_HOME="+t.TempDir())
-	_, errs := onFakeHost(t, env, 1, "-np 2 --timeout 300", program, "rank", "matrix", "--sample", "5")
+	_, errs := onFakeHost(t, env, 125, deviceCalls+"allreduce")
 	if !strings.Contains(errs, "the link of ranks 0 and 1 (GPU-") || !strings.Contains(errs, "start the job again") {
 		t.Errorf("the first job says\n%s", errs)
 	}
-	out, errs := onFakeHost(t, env, 0, "-np 2 --timeout 300", program, "rank", "matrix", "--sample", "5")
-	if !strings.Contains(out, "5 calls are right") || !strings.Contains(errs, "is not used: the copy does not end") {
+	out, errs := onFakeHost(t, env, 0, deviceCalls+"allreduce")
+	if !strings.Contains(out, "# Out of bounds values : 0 OK") ||
+		!strings.Contains(errs, "is not used: the copy does not end") {
 		t.Errorf("the second job says\n%s\n%s", out, errs)
 	}
 }

@@ -25,7 +25,12 @@ import (
 // It reports whether this process is a rank, and what body returned.
 func onDevices(t *testing.T, hosts []int, body func(c *collective.Comm, s *cuda.Stream) error) (ran bool, err error) {
 	t.Helper()
-	job := fakegpu.Job{Hosts: []string{"dgx1v/0-3", "dgx1v/4-7"}[:slices.Max(hosts)+1]}
+	return asJob(t, fakegpu.Job{Hosts: []string{"dgx1v/0-3", "dgx1v/4-7"}[:slices.Max(hosts)+1]}, hosts, body)
+}
+
+func asJob(t *testing.T, job fakegpu.Job, hosts []int, body func(c *collective.Comm, s *cuda.Stream) error) (ran bool,
+	err error) {
+	t.Helper()
 	job.Ranks = len(hosts) / len(job.Hosts)
 	if !job.Run(t) {
 		return false, nil
@@ -356,7 +361,7 @@ func TestDeviceArguments(t *testing.T) {
 }
 
 // A rank that gives up or has no memory on its device ends the call on all ranks, with
-// its name. (One that is killed: TestDeviceRankKilled of the command.)
+// its name. (One that is killed: TestDeviceRankKilled.)
 func TestDeviceCallStopped(t *testing.T) {
 	for name, stop := range map[string]struct {
 		kind error

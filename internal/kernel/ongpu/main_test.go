@@ -32,7 +32,7 @@ type gpu struct {
 }
 
 // first makes one of the first device, and sees to it that nothing stays open.
-func first(t *testing.T) gpu {
+func first(t testing.TB) gpu {
 	t.Helper()
 	if realGPUs == 0 {
 		fakegpu.Need(t)
@@ -65,7 +65,7 @@ func first(t *testing.T) gpu {
 }
 
 // must ends the test where work could not even be put into the stream.
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

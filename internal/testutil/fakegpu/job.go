@@ -2,15 +2,20 @@ package fakegpu
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
 )
@@ -20,10 +25,47 @@ type Job struct {
 	Hosts []string // a graph per host, as in Options
 	Ranks int      // on each host
 	Env   []string // faults, and what else the ranks need
+	Kills bool     // one rank kills itself: see Kill
 }
 
-// rankOf names, in the environment of a rank, the test that it runs.
-const rankOf = "TREERUN_TEST_RANK_OF"
+const (
+	rankOf   = "TREERUN_TEST_RANK_OF" // in the environment of a rank: the test that it runs
+	killFile = "TREERUN_TEST_KILLED"  // the file that Kill writes
+)
+
+// Real tells whether the tests run on the GPUs of this machine: scripts/gpu-check.sh sets
+// TREERUN_TEST_GPU=real, and TREERUN_TEST_COMMAND to a treerun that was built elsewhere.
+func Real() bool { return os.Getenv("TREERUN_TEST_GPU") == "real" }
+
+// needs skips a test that this machine cannot run.
+func (j Job) needs(t testing.TB) {
+	t.Helper()
+	if !Real() {
+		testutil.Need(t, testutil.Compilers, Missing())
+		return
+	}
+	fault := func(e string) bool { return !strings.HasPrefix(e, "TREERUN_FAKE_GPU_JITTER=") }
+	if len(j.Hosts) > 1 || slices.ContainsFunc(j.Env, fault) {
+		testutil.Need(t, testutil.Compilers, errors.New("the GPUs are real ones, which do not fail when they are told to"))
+	}
+}
+
+// Kill ends the calling rank by SIGKILL, in a job with Kills.
+func Kill() {
+	if os.WriteFile(os.Getenv(killFile), []byte(strconv.FormatInt(time.Now().UnixNano(), 10)), 0o600) == nil {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	}
+}
+
+// SinceKill returns how long ago another rank of this host has called Kill.
+func SinceKill() (time.Duration, error) {
+	text, err := os.ReadFile(os.Getenv(killFile))
+	if err != nil {
+		return 0, err
+	}
+	at, err := strconv.ParseInt(string(text), 10, 64)
+	return time.Since(time.Unix(0, at)), err
+}
 
 // Run runs the test that calls it once more as every rank of the job, and reports
 // whether this process is such a rank: then the caller goes on with rank.Init. In
@@ -32,9 +74,12 @@ const rankOf = "TREERUN_TEST_RANK_OF"
 func (j Job) Run(t testing.TB) bool {
 	t.Helper()
 	if os.Getenv(rankOf) == t.Name() {
+		if j.Kills { // treerun stops the others soon: they are to say first what they have learned
+			signal.Ignore(syscall.SIGTERM)
+		}
 		return true
 	}
-	testutil.Need(t, testutil.Compilers, Missing())
+	j.needs(t)
 	treerun, err := command()
 	if err != nil {
 		t.Fatal(err)
@@ -51,7 +96,10 @@ func (j Job) Run(t testing.TB) bool {
 	// Ranks have the environment of the first treerun, also those of other hosts.
 	script := `exec "$@"`
 	for i, graph := range j.Hosts {
-		env := Start(t, graph)
+		var env []string
+		if !Real() {
+			env = Start(t, graph)
+		}
 		flags := []string{"-np", strconv.Itoa(j.Ranks)}
 		if len(j.Hosts) > 1 {
 			flags = []string{"--nnodes", strconv.Itoa(len(j.Hosts)), "--node-rank", strconv.Itoa(i), "--seed", seed,
@@ -61,7 +109,7 @@ func (j Job) Run(t testing.TB) bool {
 		c := exec.CommandContext(t.Context(), treerun, flags...)
 		// Links are measured with a few megabytes where GPUs have little memory.
 		c.Env = append(append(append(os.Environ(), "TREERUN_FAKE_GPU_MEMORY=100000000", "XDG_CACHE_HOME="+cache,
-			rankOf+"="+t.Name()), env...), j.Env...)
+			rankOf+"="+t.Name(), killFile+"="+filepath.Join(cache, "killed")), env...), j.Env...)
 		c.Stdout, c.Stderr = &out, &out
 		jobs = append(jobs, c)
 	}
@@ -74,12 +122,16 @@ func (j Job) Run(t testing.TB) bool {
 			t.Fatal(err)
 		}
 	}
+	code, want := 0, j.Ranks*len(j.Hosts)
+	if j.Kills {
+		code, want = 128+int(syscall.SIGKILL), want-1
+	}
 	for _, c := range jobs {
-		if err := c.Wait(); err != nil {
-			t.Errorf("%s: %v", strings.Join(c.Args, " "), err)
+		if err := c.Wait(); c.ProcessState.ExitCode() != code {
+			t.Errorf("%s: %v, want exit code %d", strings.Join(c.Args, " "), err, code)
 		}
 	}
-	if n, want := strings.Count(out.String(), "--- PASS: "+t.Name()+" ("), j.Ranks*len(j.Hosts); t.Failed() || n != want {
+	if n := strings.Count(out.String(), "--- PASS: "+t.Name()+" ("); t.Failed() || n != want {
 		t.Errorf("%d of %d ranks passed:\n%s", n, want, &out)
 	}
 	return false
@@ -87,6 +139,9 @@ func (j Job) Run(t testing.TB) bool {
 
 // command builds treerun, once per process, which removes it at its end.
 var command = sync.OnceValues(func() (string, error) {
+	if file := os.Getenv("TREERUN_TEST_COMMAND"); file != "" {
+		return file, nil
+	}
 	dir, err := os.MkdirTemp("", "treerun-")
 	if err != nil {
 		return "", fmt.Errorf("fake GPU: %w", err)

@@ -153,3 +153,30 @@ func TestScriptKilled(t *testing.T) {
 		})
 	}
 }
+
+// The check of GPUs runs its steps on a fake host, ends with code 1 when one is wrong, and leaves a page.
+func TestGPUCheck(t *testing.T) {
+	cmd, _ := script(t, "--graph", "dgx1v/0", "--")
+	programs, root := t.TempDir(), filepath.Dir(filepath.Dir(cmd.Args[1]))
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", programs+"/", "./cmd/treerun", "./examples/train")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for steps, code := range map[string]int{"check latency train": 0, "check kernels": 1, "nothing": 64} { // no ongpu.test
+		page := filepath.Join(t.TempDir(), "page.md")
+		cmd, empty := script(t, append([]string{"--graph", "dgx1v/0", "--", filepath.Join(root, "scripts/gpu-check.sh"),
+			"--programs", programs, "--page", page}, strings.Fields(steps)...)...)
+		out, _ := cmd.CombinedOutput()
+		if got := cmd.ProcessState.ExitCode(); got != code {
+			t.Errorf("%s: exit code %d, want %d\n%s", steps, got, code, out)
+		}
+		text, err := os.ReadFile(page)
+		for _, want := range append(strings.Fields(steps), "a fake host") {
+			if code != 64 && !strings.Contains(string(text), want) {
+				t.Errorf("%s: %q is missing in the page: %v\n%s", steps, want, err, text)
+			}
+		}
+		empty()
+	}
+}

@@ -1,0 +1,55 @@
+//go:build cgo
+
+package sparse
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
+)
+
+// A rank that is killed in the middle of sparse AllReduces ends the others' calls and
+// streams.
+func TestDeviceRankKilled(t *testing.T) {
+	_, err := asJob(t, fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Kills: true}, oneHost(4),
+		func(c *collective.Comm, s *cuda.Stream) (err error) {
+			ctx := t.Context()
+			x, err := cuda.Alloc[float32](s.Device(), 75_000)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, x.Free()) }()
+			if err := s.Memset(x.Addr(), 0, x.Bytes()); err != nil {
+				return err
+			}
+			for k := 0; err == nil; k++ {
+				if c.Rank() == 1 && k == 3 {
+					time.AfterFunc(60*time.Millisecond, fakegpu.Kill)
+				}
+				_, err = AllReduceDevice(ctx, c, s, x, x, collective.Max, Use(Trees))
+			}
+			var failed *collective.RankError
+			if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, collective.ErrRankLost) {
+				return fmt.Errorf("want the loss of rank 1, not %w", err)
+			}
+			if err := s.Synchronize(ctx); err != nil {
+				return fmt.Errorf("the stream does not come to its end: %w", err)
+			}
+			late, err := fakegpu.SinceKill()
+			if t.Logf("rank %d heard of it after %v", c.Rank(), late); late > time.Minute {
+				t.Error("which is late")
+			}
+			if closed := c.Close(); !errors.Is(closed, collective.ErrRankLost) {
+				err = errors.Join(err, closed)
+			}
+			return err
+		})
+	if err != nil {
+		t.Error(err)
+	}
+}
