@@ -100,7 +100,7 @@ func (s *setup) keptHost(cache *probe.Cache, hosts []int, known Networked) keptH
 	if err != nil || g == nil {
 		return mine // a broken file is measured over
 	}
-	if mine.Graph, err = g.AppendJSON(nil); err != nil {
+	if mine.Graph, err = packGraph(g); err != nil {
 		return mine
 	}
 	mine.At = cache.Stored(file).Unix()
@@ -117,7 +117,7 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at
 		g := topo.UniformGraph(1)
 		if len(members) > 1 {
 			var err error
-			if g, err = topo.ParseGraph(kept[r].Graph); err != nil || g.Ranks != len(members) {
+			if g, err = unpackGraph(kept[r].Graph); err != nil || g.Ranks != len(members) {
 				break // not kept
 			}
 		}

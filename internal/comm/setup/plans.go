@@ -138,7 +138,7 @@ type verdict struct {
 // of them is an error. Transports compare the links; the plans are compared when calls run by them.
 func PlanTogether(ctx context.Context, w World, g *topo.Graph, m planner.Machine, o planner.Options,
 	kinds []plan.Kind) (p *Plans, err error) {
-	mine := verdict{Graph: g.Digest()}
+	mine := verdict{Graph: graphDigest(g)}
 	if w.Rank() == 0 {
 		if p, mine.Decision, err = newPlans(g, 0, m, o, nil, kinds); err != nil {
 			mine.Error = err.Error()

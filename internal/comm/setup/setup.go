@@ -242,7 +242,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 		file = cache.Path(size, s.Cfg.Cores)
 		// A broken or foreign file is measured over.
 		if g, err := cache.Load(file, size); err == nil && g != nil && s.W.Setting("no-topo-cache") != Refresh {
-			if h.Graph, err = g.AppendJSON(nil); err != nil {
+			if h.Graph, err = packGraph(g); err != nil {
 				return nil, err
 			}
 		}
@@ -268,7 +268,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	case size == 1:
 		return topo.UniformGraph(1), nil
 	case len(all[0].Graph) > 0:
-		g, err := topo.ParseGraph(all[0].Graph)
+		g, err := unpackGraph(all[0].Graph)
 		if err != nil {
 			return nil, fmt.Errorf("graph from rank 0: %w", err)
 		}
