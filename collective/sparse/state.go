@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/block"
-	"github.com/treerun/treerun/collective/sparse/forest"
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"
@@ -122,11 +121,6 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 	layout := layoutOf(&s.lanes, s.c.Size, blockBytes)
 	if s.severalHosts() {
 		layout.Slots = farSlots
-	}
-	if len(s.trees) > 0 {
-		if err := forest.Verify(s.plan(&layout)); err != nil {
-			return s.broken(ctx, during, fmt.Errorf("the plan of the trees is wrong: %w", err))
-		}
 	}
 	s.opened++
 	ep, err := s.c.OpenLinks(ctx, during, fmt.Sprintf("sparse %d", s.opened), layout)

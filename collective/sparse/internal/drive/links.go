@@ -94,7 +94,7 @@ type child struct {
 func Open(ep transport.Endpoint, l *Lanes, rank, size int) (*Links, error) {
 	k := &Links{rank: rank, size: size, ep: ep}
 	for i, t := range l.trees {
-		up, down := l.lane[i], l.lane[i]+1
+		up, down := l.Of(i)
 		e := ends{root: t.Root, parent: t.Parent[rank]}
 		var first, second error
 		if e.parent >= 0 {

@@ -1,4 +1,4 @@
-package forest
+package sparse
 
 import (
 	"encoding/binary"
@@ -9,12 +9,12 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// pattern says which blocks a rank has in a run.
-type pattern func(rank, b int) bool
+// presence says which blocks a rank has in a run.
+type presence func(rank, b int) bool
 
-// full and scattered are the patterns of Verify's runs: all ranks have all blocks;
+// everywhere and scattered are the patterns of Verify's runs: all ranks have all blocks;
 // some, one or none has a block.
-func full(int, int) bool { return true }
+func everywhere(int, int) bool { return true }
 
 func scattered(rank, b int) bool { return symbol(rank, b)>>40%3 == 0 }
 
@@ -41,7 +41,7 @@ type chunkOf struct {
 // run runs all ranks of all trees on a tensor of one number a block, over links with so
 // many slots of one block each. tamper is nil but in tests: it returns what arrives of a
 // chunk, and where.
-func (p *Plan) run(d dealer, has pattern, slots int, tamper func(chunkOf) []chunkOf) *Error {
+func (p *Plan) run(d dealer, has presence, slots int, tamper func(chunkOf) []chunkOf) *Error {
 	n := block.Turn(len(p.Trees)) + 1
 	grid := block.Grid{Elements: n, Size: 1, Width: 8}
 	sets := make([]block.Set, p.Size)
@@ -71,7 +71,7 @@ func (p *Plan) run(d dealer, has pattern, slots int, tamper func(chunkOf) []chun
 			return e
 		}
 	}
-	return compare(p, n, has, recv)
+	return compareSums(p, n, has, recv)
 }
 
 // dealOf is d for a Job. What a test has instead does not come so far.
@@ -80,8 +80,8 @@ func dealOf(d dealer) *block.Deal {
 	return deal
 }
 
-// compare holds the results against the sums.
-func compare(p *Plan, blocks int, has pattern, recv [][]byte) *Error {
+// compareSums holds the results against the sums.
+func compareSums(p *Plan, blocks int, has presence, recv [][]byte) *Error {
 	for b := range blocks {
 		sum := uint64(0)
 		for v := range p.Size {

@@ -1,11 +1,17 @@
-// Package forest is the plan of the sparse AllReduce along trees, the same on all
-// ranks before the first call: which trees there are, on which links they run, and
-// which blocks each of them carries. Verify proves that it does what it must.
+package sparse
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/treerun/treerun/collective/sparse/block"
+)
+
+// The plan of the sparse AllReduce along trees, and the proof that it does what it must.
 //
 // What a call sends depends on its blocks; who sends to whom, who adds up for whom
-// and where a block's sum comes about do not. Package sparse makes a Plan of the
-// communicator's trees, verifies it and opens its links; it alone imports this
-// package, which is pure.
+// and where a block's sum comes about do not.
 //
 // # Why no rank waits for ever
 //
@@ -20,15 +26,6 @@
 // Whoever sends may hold back chunks of a tree in favour of others, but only while a
 // result of what it has sent there is missing: the block that a root waits for is of
 // ranks that have the results of all before it.
-package forest
-
-import (
-	"fmt"
-	"math"
-	"math/bits"
-
-	"github.com/treerun/treerun/collective/sparse/block"
-)
 
 // Plan is what all ranks do.
 type Plan struct {
@@ -115,7 +112,7 @@ func Verify(p *Plan) error {
 		p.checkLinks,
 		func() *Error { return p.checkDeal(deal, 1) },
 		func() *Error { return p.checkDeal(wider, 3) },
-		func() *Error { return p.run(deal, full, 1, nil) },
+		func() *Error { return p.run(deal, everywhere, 1, nil) },
 		func() *Error { return p.run(deal, scattered, 2, nil) },
 	} {
 		if e := check(); e != nil {

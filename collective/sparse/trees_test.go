@@ -1,0 +1,54 @@
+package sparse
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/transport"
+)
+
+// plan is what the Trees form does over the links of a layout.
+func (s *state) plan(layout *transport.Layout) *Plan {
+	p := &Plan{Size: layout.Size, Shares: s.shares, Slots: layout.Slots}
+	for _, k := range layout.Links {
+		p.Links = append(p.Links, Link(k))
+	}
+	for i, t := range s.trees {
+		up, down := s.lanes.Of(s.merged[i])
+		p.Trees = append(p.Trees, Tree{Parent: t.Parent, Up: up, Down: down})
+	}
+	return p
+}
+
+// Trees that are the same become one, with both shares; and the trees of ranks on one
+// host and on several are plans that are right.
+func TestPlansOfCommunicators(t *testing.T) {
+	for _, hosts := range [][]int{oneHost(2), oneHost(7), {0, 1}, {0, 0, 0, 1, 1}, {0, 1, 0, 2, 1, 3, 3}} {
+		mustRun(t, hosts, func(_ *world, c *collective.Comm) error {
+			a := comm.Of(c)
+			trees := len(a.Trees)
+			a.Trees = append(slices.Clone(a.Trees), a.Trees[0])
+			a.Shares = append(slices.Clone(a.Shares), 0.5)
+			s := stateOf(a)
+			if len(s.trees) != trees || math.Abs(s.shares[0]-a.Shares[0]-0.5) > 1e-9 {
+				return fmt.Errorf("%d trees became %d, with shares %v of %v", len(a.Trees), len(s.trees), s.shares, a.Shares)
+			}
+			layout := s.lanes.Layout(c.Size(), linkSlots, leastSlot)
+			if err := Verify(s.plan(&layout)); err != nil {
+				return err
+			}
+			x := slices.Repeat([]int32{1}, 5000)
+			if _, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(Trees), BlockSize(10)); err != nil {
+				return err
+			}
+			if i := slices.IndexFunc(x, func(v int32) bool { return v != int32(len(hosts)) }); i >= 0 {
+				return fmt.Errorf("element %d is %d", i, x[i])
+			}
+			return nil
+		})
+	}
+}
