@@ -44,22 +44,29 @@ func (s *linkSet) add(lane, src, dst int) {
 	s.lanes[lane][pair/64] |= 1 << (pair % 64)
 }
 
-// list returns the links, sorted by ranks and lane.
-func (s *linkSet) list() []plan.Link {
-	n := 0
-	for _, words := range s.lanes {
-		for _, w := range words {
-			n += bits.OnesCount64(w)
-		}
-	}
-	all := make([]plan.Link, 0, n)
-	for pair := range s.ranks * s.ranks {
-		for lane, words := range s.lanes {
-			if words[pair/64]>>(pair%64)&1 != 0 {
-				all = append(all, plan.Link{Lane: lane, Src: pair / s.ranks, Dst: pair % s.ranks})
+// each visits the links, by lane.
+func (s *linkSet) each(visit func(lane, pair int)) {
+	for lane, words := range s.lanes {
+		for i, w := range words {
+			for ; w != 0; w &= w - 1 {
+				visit(lane, 64*i+bits.TrailingZeros64(w))
 			}
 		}
 	}
+}
+
+// list returns the links, sorted by ranks and lane.
+func (s *linkSet) list() []plan.Link {
+	next := make([]int, s.ranks*s.ranks+1) // by pair: where its next link stands
+	s.each(func(_, pair int) { next[pair+1]++ })
+	for pair := range s.ranks * s.ranks {
+		next[pair+1] += next[pair]
+	}
+	all := make([]plan.Link, next[s.ranks*s.ranks])
+	s.each(func(lane, pair int) {
+		all[next[pair]] = plan.Link{Lane: lane, Src: pair / s.ranks, Dst: pair % s.ranks}
+		next[pair]++
+	})
 	return all
 }
 

@@ -98,19 +98,20 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // digest is taken over fixed-size numbers, so no two layouts share a text. The
 // links are sorted.
 func digest(l *transport.Layout) [sha256.Size]byte {
-	b := make([]byte, 0, 64+8*len(l.Members)+24*len(l.Links))
-	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links)} {
-		b = binary.LittleEndian.AppendUint64(b, uint64(v))
-	}
-	for _, r := range l.Members {
-		b = binary.LittleEndian.AppendUint64(b, uint64(r))
-	}
-	for _, k := range l.Links {
-		for _, v := range []int{k.Lane, k.Src, k.Dst} {
+	sum := sha256.New()
+	add := func(values ...int) {
+		b := make([]byte, 0, 64)
+		for _, v := range values {
 			b = binary.LittleEndian.AppendUint64(b, uint64(v))
 		}
+		sum.Write(b)
 	}
-	return sha256.Sum256(b)
+	add(version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links))
+	add(l.Members...)
+	for _, k := range l.Links {
+		add(k.Lane, k.Src, k.Dst)
+	}
+	return [sha256.Size]byte(sum.Sum(nil))
 }
 
 // Format writes what Check looks for to a fresh, zero segment. One rank calls
