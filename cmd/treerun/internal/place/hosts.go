@@ -9,49 +9,28 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
-
-// hostOptions are the flags that say where the ranks run.
-type hostOptions struct {
-	list, file    string
-	perHost       cmdline.Ranks
-	by            By
-	oversubscribe bool
-}
-
-func (h *hostOptions) define(f *pflag.FlagSet) {
-	f.StringVarP(&h.list, "host", "H", "", "run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]")
-	f.StringVar(&h.file, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
-		"Horovod,\nDeepSpeed or Slurm")
-	f.Var(&h.perHost, "ppn", "number of ranks per host, whatever the hosts' slots are")
-	f.Var(cmdline.Choice(&h.by, "WHAT", byWords...), "map-by",
-		"slot: fill a host before the next one (default);\nhost: one rank for each host in turn")
-	f.BoolVar(&h.oversubscribe, "oversubscribe", false, "allow more ranks than slots")
-}
 
 // Hosts returns how many ranks there are, and where; no hosts for this one. size
 // is what -np says, 0 when it says nothing. beside is how many more ranks there are, which
 // are not counted and come last: on slots that the others leave free, else on the others'
 // hosts in turn.
 func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, error) {
-	h := &o.hosts
 	var hosts []Host
 	var err error
 	switch {
 	case o.flags.Changed("host") && o.flags.Changed("hostfile"):
 		return nil, 0, cmdline.Usagef("-H and --hostfile: give one of them")
-	case o.flags.Changed("host") && h.list == "":
+	case o.flags.Changed("host") && o.hosts == "":
 		return nil, 0, cmdline.Usagef("-H names no host: is a variable in it not set?")
-	case o.flags.Changed("hostfile") && h.file == "":
+	case o.flags.Changed("hostfile") && o.hostfile == "":
 		return nil, 0, cmdline.Usagef("--hostfile names no file: is a variable in it not set?")
-	case h.list != "":
-		hosts, err = Parse(h.list)
-	case h.file != "":
-		if hosts, err = ParseFile(h.file); err != nil {
+	case o.hosts != "":
+		hosts, err = Parse(o.hosts)
+	case o.hostfile != "":
+		if hosts, err = ParseFile(o.hostfile); err != nil {
 			err = fmt.Errorf("--hostfile: %w", err)
 		}
 	default:
@@ -65,21 +44,21 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w", err)
 	}
-	request := Request{Size: int(size), PerHost: int(h.perHost), By: h.by}
+	request := Request{Size: int(size), PerHost: int(o.perHost), By: o.by}
 	if size > 0 && beside > 0 {
 		all := request
 		all.Size += beside
 		if places, err := Map(hosts, all); err == nil {
-			list, n := placed(places, o.remote.agent == "")
+			list, n := placed(places, o.agent == "")
 			return list, n - beside, nil
 		}
 	}
-	request.Oversubscribe = h.oversubscribe
+	request.Oversubscribe = o.oversubscribe
 	places, err := Map(hosts, request)
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w", err)
 	}
-	list, n := placed(places, o.remote.agent == "")
+	list, n := placed(places, o.agent == "")
 	for i := range beside {
 		at := &list[i%len(list)]
 		at.Ranks = append(slices.Clip(at.Ranks), n+i)
