@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
 )
 
 const (
@@ -138,23 +137,16 @@ func (g *gathering) wait(ctx context.Context) error {
 func (g *gathering) late() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	const most = 8
-	var who []string
+	var missing []int
 	for i, n := range g.nodes {
-		if n == nil && len(who) < most {
-			who = append(who, strconv.Itoa(i))
+		if n == nil {
+			missing = append(missing, i)
 		}
 	}
-	names := numbers.Plural(len(who), "node") + " " + strings.Join(who, ", ")
-	if at := strings.LastIndex(names, ", "); at >= 0 {
-		names = names[:at] + " and " + names[at+2:]
-	}
-	if g.missing > len(who) {
-		names += fmt.Sprintf(" and %d more", g.missing-len(who))
-	}
-	return fmt.Errorf("%s did not come to %s within %v (--start-timeout); %d of %d are there (hint: can they reach that "+
-		"address, and have they the same key file?)",
-		names, g.c.Seed, g.c.Timeout, g.c.Nodes-g.missing, g.c.Nodes)
+	return fmt.Errorf("%s %s did not come to %s within %v (--start-timeout); %d of %d are there (hint: can they reach "+
+		"that "+
+		"address, and have they the same key file?)", numbers.Plural(len(missing), "node"), topo.RankList(missing), g.c.Seed,
+		g.c.Timeout, g.c.Nodes-g.missing, g.c.Nodes)
 }
 
 // finish answers all nodes that are there.
