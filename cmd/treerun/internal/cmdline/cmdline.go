@@ -33,18 +33,14 @@ func Rewrite(args []string, flags *pflag.FlagSet) []string {
 			break
 		}
 		if rest, ok := strings.CutPrefix(arg, "-np"); ok {
-			switch {
-			case rest == "":
-				arg = "--np"
-			default:
-				arg = "--np=" + strings.TrimPrefix(rest, "=")
+			if arg = "--np"; rest != "" {
+				arg += "=" + strings.TrimPrefix(rest, "=")
 			}
-			out[i] = arg
 		}
 		if name, _, _ := strings.Cut(arg, "="); slices.Contains(mpiFlags, name) && flags.Lookup(name[1:]) != nil {
 			arg = "-" + arg
-			out[i] = arg
 		}
+		out[i] = arg
 		if takesNext(arg, flags) {
 			i++
 		}

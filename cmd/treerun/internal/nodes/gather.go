@@ -57,10 +57,6 @@ type gathering struct {
 // the nodes in order. Nodes that were told something else end it with an error,
 // which they get as well. Then, or when ctx ends, connections are closed.
 func Gather(ctx context.Context, c *Config) ([]*Node, error) {
-	at, err := listenAt(c.Seed)
-	if err != nil {
-		return nil, err
-	}
 	g := &gathering{
 		c: c, nodes: make([]*Node, c.Nodes), missing: c.Nodes - 1, seen: make(map[int]bool),
 		changed: make(chan struct{}, 1),
@@ -69,10 +65,11 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 	if c.Broken != "" {
 		g.conflict = fmt.Errorf("node 0 on host %s: %s", c.Host, c.Broken)
 	}
+	var err error
 	if g.session, err = secure(c.Key, c.JobID); err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", at)
+	l, err := net.Listen("tcp", listenAt(c.Seed))
 	if err != nil {
 		return nil, fmt.Errorf("listen at the seed %s for the other nodes: %w (hint: another port in --seed, on all nodes)",
 			c.Seed, err)
@@ -91,20 +88,13 @@ func Gather(ctx context.Context, c *Config) ([]*Node, error) {
 // listenAt returns where node 0 listens: at the seed itself when that is an
 // address of this host, else at all addresses, with its port. A name may stand
 // for the loopback on its own host, and an address may be that of a router.
-func listenAt(seed string) (string, error) {
-	host, port, err := net.SplitHostPort(seed)
-	if err != nil {
-		return "", err
-	}
-	all := net.JoinHostPort("", port)
+func listenAt(seed string) string {
+	host, port, _ := net.SplitHostPort(seed) // Check has seen it
 	ip, err := netip.ParseAddr(host)
-	if err != nil {
-		return all, nil
+	if ip = ip.Unmap(); err == nil && (ip.IsLoopback() || place.OwnAddress(ip)) {
+		return net.JoinHostPort(ip.String(), port)
 	}
-	if ip = ip.Unmap(); ip.IsLoopback() || place.OwnAddress(ip) {
-		return net.JoinHostPort(ip.String(), port), nil
-	}
-	return all, nil
+	return net.JoinHostPort("", port)
 }
 
 // wait returns when all are there, or will not be.
