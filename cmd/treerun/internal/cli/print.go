@@ -103,7 +103,8 @@ func printDryRun(w io.Writer, j *launch.Job, prog *program) error {
 	if len(j.Hosts) > 0 {
 		where = fmt.Sprintf("%d on %d hosts", j.Size, len(j.Hosts))
 	}
-	_, err = fmt.Fprintf(w, `host         %s
+	var b strings.Builder
+	fmt.Fprintf(&b, `host         %s
 ranks        %s
 program      %s
 command      %s
@@ -111,23 +112,22 @@ folder       %s
 environment  treerun's own, and %s
 `, here, where, path, strings.Join(command, " "), j.Dir, strings.Join(host.Names(), " "))
 	for _, h := range j.Hosts {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "on           %s: ranks %s\n", h.Name, topo.RankList(h.Ranks))
-		}
+		fmt.Fprintf(&b, "on           %s: ranks %s\n", h.Name, topo.RankList(h.Ranks))
 	}
-	if err == nil {
-		err = printGPUs(w, j)
+	if err := describeGPUs(&b, j); err != nil {
+		return err
 	}
-	if err == nil && j.OutputDir != "" {
-		_, err = fmt.Fprintf(w, "output       also to %s/rank.N/\n", j.OutputDir)
+	if j.OutputDir != "" {
+		fmt.Fprintf(&b, "output       also to %s/rank.N/\n", j.OutputDir)
 	}
+	_, err = io.WriteString(w, b.String())
 	return err
 }
 
-// printGPUs prints which GPUs the ranks of this host would get; those of others
+// describeGPUs writes which GPUs the ranks of this host would get; those of others
 // find out there.
-func printGPUs(w io.Writer, j *launch.Job) error {
-	ranks := make([]int, 0, j.Size)
+func describeGPUs(b *strings.Builder, j *launch.Job) error {
+	var ranks []int
 	for r := range j.Size {
 		ranks = append(ranks, r)
 	}
@@ -143,14 +143,12 @@ func printGPUs(w io.Writer, j *launch.Job) error {
 		return err
 	}
 	if plan.Notice != "" {
-		_, err = fmt.Fprintf(w, "gpus         %s\n", plan.Notice)
+		fmt.Fprintf(b, "gpus         %s\n", plan.Notice)
 	}
 	for i := range plan.GPUs {
-		if err == nil {
-			_, err = fmt.Fprintf(w, "rank %-7d %s\n", ranks[i], plan.Describe(i))
-		}
+		fmt.Fprintf(b, "rank %-7d %s\n", ranks[i], plan.Describe(i))
 	}
-	return err
+	return nil
 }
 
 // quote writes an argument so that a reader sees where it begins and ends.
