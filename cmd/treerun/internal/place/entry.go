@@ -171,16 +171,11 @@ func splitTop(text string) []string {
 
 // split parts a line at blanks, and tells the columns, from 1.
 func split(line string) (fields []string, columns []int) {
-	begin := -1
-	for i, c := range []byte(line + " ") {
-		blank := c == ' ' || c == '\t' || c == '\r'
-		switch {
-		case !blank && begin < 0:
-			begin = i
-		case blank && begin >= 0:
-			fields, columns = append(fields, line[begin:i]), append(columns, begin+1)
-			begin = -1
-		}
+	fields, at := strings.Fields(line), 0
+	for _, f := range fields {
+		at += strings.Index(line[at:], f)
+		columns = append(columns, at+1)
+		at += len(f)
 	}
 	return fields, columns
 }

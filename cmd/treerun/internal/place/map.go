@@ -2,6 +2,9 @@ package place
 
 import (
 	"fmt"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/internal/job"
@@ -109,29 +112,18 @@ func deal(hosts []Host, room []int, size int, by By) []Place {
 			}
 		}
 	}
-	used := places[:0]
-	for _, p := range places {
-		if len(p.Ranks) > 0 {
-			used = append(used, p)
-		}
-	}
-	return used
+	return slices.DeleteFunc(places, func(p Place) bool { return len(p.Ranks) == 0 })
 }
 
 // list names a few hosts with their slots.
 func list(hosts []Host) string {
 	const shown = 8
 	var words []string
-	for i, h := range hosts {
-		if i == shown {
-			words = append(words, "...")
-			break
-		}
-		name := h.Name
-		if strings.Contains(name, ":") {
-			name = "[" + name + "]"
-		}
-		words = append(words, fmt.Sprintf("%s:%d", name, h.Slots))
+	for _, h := range hosts[:min(len(hosts), shown)] {
+		words = append(words, net.JoinHostPort(h.Name, strconv.Itoa(h.Slots)))
+	}
+	if len(hosts) > shown {
+		words = append(words, "...")
 	}
 	return strings.Join(words, ",")
 }
