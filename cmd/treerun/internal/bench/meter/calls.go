@@ -5,6 +5,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda"
 )
 
 // call is one call of a collective.
@@ -22,7 +23,9 @@ type collectiveOf[T collective.Number] struct {
 	kind  plan.Kind // 0: it has no plan
 	run   func(ctx context.Context, k *call[T]) error
 	start func(k *call[T]) (collective.Request, error) // nil: there is no such form
-	want  func(me, size, root, count int) []block      // nil: nothing to compare
+	// device puts a call into a stream of a GPU; nil: the collective does not run there.
+	device func(ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) error
+	want   func(me, size, root, count int) []block // nil: nothing to compare
 }
 
 // block is a part of a result: what stands in recv from element at on.
@@ -38,55 +41,75 @@ const everybody = -1 // the combined input of all ranks
 func calls[T collective.Number]() map[string]collectiveOf[T] {
 	type ctx = context.Context
 	type request = collective.Request
+	type stream = *cuda.Stream
+	type slice = cuda.Slice[T]
 	return map[string]collectiveOf[T]{
 		"allreduce": {
 			plan.AllReduce,
 			func(x ctx, k *call[T]) error { return collective.AllReduce(x, k.c, k.send, k.recv, k.op) },
-			func(k *call[T]) (request, error) { return collective.StartAllReduce(k.c, k.send, k.recv, k.op) }, combined,
+			func(k *call[T]) (request, error) { return collective.StartAllReduce(k.c, k.send, k.recv, k.op) },
+			func(x ctx, s stream, k *call[T], send, recv slice) error {
+				return collective.AllReduceDevice(x, k.c, s, send, recv, k.op)
+			}, combined,
 		},
 		"reduce": {
 			plan.Reduce,
 			func(x ctx, k *call[T]) error { return collective.Reduce(x, k.c, k.send, k.recv, k.op, k.root) },
 			func(k *call[T]) (request, error) { return collective.StartReduce(k.c, k.send, k.recv, k.op, k.root) },
-			atRoot(combined),
+			func(x ctx, s stream, k *call[T], send, recv slice) error {
+				return collective.ReduceDevice(x, k.c, s, send, recv, k.op, k.root)
+			}, atRoot(combined),
 		},
 		"broadcast": {
 			plan.Broadcast,
 			func(x ctx, k *call[T]) error { return collective.Broadcast(x, k.c, k.send, k.recv, k.root) },
-			func(k *call[T]) (request, error) { return collective.StartBroadcast(k.c, k.send, k.recv, k.root) }, rootsInput,
+			func(k *call[T]) (request, error) { return collective.StartBroadcast(k.c, k.send, k.recv, k.root) },
+			func(x ctx, s stream, k *call[T], send, recv slice) error {
+				return collective.BroadcastDevice(x, k.c, s, send, recv, k.root)
+			}, rootsInput,
 		},
 		"allgather": {
 			plan.AllGather,
 			func(x ctx, k *call[T]) error { return collective.AllGather(x, k.c, k.send, k.recv) },
-			func(k *call[T]) (request, error) { return collective.StartAllGather(k.c, k.send, k.recv) }, allInputs,
+			func(k *call[T]) (request, error) { return collective.StartAllGather(k.c, k.send, k.recv) },
+			func(x ctx, s stream, k *call[T], send, recv slice) error {
+				return collective.AllGatherDevice(x, k.c, s, send, recv)
+			}, allInputs,
 		},
 		"reducescatter": {
 			plan.ReduceScatter,
 			func(x ctx, k *call[T]) error { return collective.ReduceScatter(x, k.c, k.send, k.recv, k.op) },
-			func(k *call[T]) (request, error) { return collective.StartReduceScatter(k.c, k.send, k.recv, k.op) }, ownPart,
+			func(k *call[T]) (request, error) { return collective.StartReduceScatter(k.c, k.send, k.recv, k.op) },
+			func(x ctx, s stream, k *call[T], send, recv slice) error {
+				return collective.ReduceScatterDevice(x, k.c, s, send, recv, k.op)
+			}, ownPart,
 		},
 		"alltoall": {
 			plan.AllToAll,
 			func(x ctx, k *call[T]) error { return collective.AllToAll(x, k.c, k.send, k.recv) },
-			func(k *call[T]) (request, error) { return collective.StartAllToAll(k.c, k.send, k.recv) }, ownParts,
+			func(k *call[T]) (request, error) { return collective.StartAllToAll(k.c, k.send, k.recv) },
+			nil, ownParts,
 		},
 		"gather": {
 			plan.Gather,
 			func(x ctx, k *call[T]) error { return collective.Gather(x, k.c, k.send, k.recv, k.root) },
-			func(k *call[T]) (request, error) { return collective.StartGather(k.c, k.send, k.recv, k.root) }, atRoot(allInputs),
+			func(k *call[T]) (request, error) { return collective.StartGather(k.c, k.send, k.recv, k.root) },
+			nil, atRoot(allInputs),
 		},
 		"scatter": {
 			plan.Scatter,
 			func(x ctx, k *call[T]) error { return collective.Scatter(x, k.c, k.send, k.recv, k.root) },
-			func(k *call[T]) (request, error) { return collective.StartScatter(k.c, k.send, k.recv, k.root) }, partOfRoot,
+			func(k *call[T]) (request, error) { return collective.StartScatter(k.c, k.send, k.recv, k.root) },
+			nil, partOfRoot,
 		},
 		"barrier": {
 			plan.Barrier,
 			func(x ctx, k *call[T]) error { return collective.Barrier(x, k.c) },
-			func(k *call[T]) (request, error) { return collective.StartBarrier(k.c) }, nil,
+			func(k *call[T]) (request, error) { return collective.StartBarrier(k.c) },
+			func(x ctx, s stream, k *call[T], _, _ slice) error { return collective.BarrierDevice(x, k.c, s) }, nil,
 		},
-		"sendrecv":         {0, sendRecv[T], nil, inputBefore},
-		"sparse-allreduce": {plan.AllReduce, runSparse[T], nil, nil},
+		"sendrecv":         {0, sendRecv[T], nil, nil, inputBefore},
+		"sparse-allreduce": sparseOf[T](),
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
@@ -124,23 +123,9 @@ func (m *meter[T]) download(ctx context.Context, r *running[T]) error {
 
 // enqueue puts a call into the stream.
 func (m *meter[T]) enqueue(ctx context.Context, name string, k *call[T]) error {
-	s := m.gpu.stream
 	send, recv := m.gpu.slices(m, k)
-	switch name {
-	case "allreduce":
-		return collective.AllReduceDevice(ctx, k.c, s, send, recv, k.op)
-	case "reduce":
-		return collective.ReduceDevice(ctx, k.c, s, send, recv, k.op, k.root)
-	case "broadcast":
-		return collective.BroadcastDevice(ctx, k.c, s, send, recv, k.root)
-	case "allgather":
-		return collective.AllGatherDevice(ctx, k.c, s, send, recv)
-	case "reducescatter":
-		return collective.ReduceScatterDevice(ctx, k.c, s, send, recv, k.op)
-	case "barrier":
-		return collective.BarrierDevice(ctx, k.c, s)
-	case "sparse-allreduce":
-		return sparseOnGPU(ctx, s, k, send, recv)
+	if device := m.calls[name].device; device != nil {
+		return device(ctx, m.gpu.stream, k, send, recv)
 	}
 	return fmt.Errorf("%s does not run on GPUs", name)
 }
@@ -150,34 +135,15 @@ const (
 	mostCopies    = 32
 )
 
-// gpuCopyRate is copyRate for memory of GPUs, which the ranks that share one share.
-func (m *meter[T]) gpuCopyRate(ctx context.Context, count int, bytes int64) (float64, error) {
-	times := min(max(1, gpuCopyVolume/bytes), mostCopies)
-	best := 0.0
-	for range copyRounds {
-		if err := collective.Barrier(ctx, m.c); err != nil {
-			return 0, err
+// copyOnGPU copies so often from one buffer of a GPU to the other, as the ranks that share it do.
+func (m *meter[T]) copyOnGPU(ctx context.Context, count int, times int64) error {
+	to, from := m.gpu.recv.Slice(0, count), m.gpu.send.Slice(0, count)
+	for range times {
+		if err := m.gpu.stream.Memcpy(to.Addr(), from.Addr(), to.Bytes()); err != nil {
+			return err
 		}
-		begin := time.Now()
-		for range times {
-			if err := m.gpu.stream.Memcpy(m.gpu.recv.Slice(0, count).Addr(), m.gpu.send.Slice(0, count).Addr(),
-				bytes); err != nil {
-				return 0, err
-			}
-		}
-		if err := m.gpu.stream.Synchronize(ctx); err != nil {
-			return 0, err
-		}
-		if err := collective.Barrier(ctx, m.c); err != nil {
-			return 0, err
-		}
-		seconds, err := slowestOf(ctx, m.c, time.Since(begin).Seconds())
-		if err != nil {
-			return 0, err
-		}
-		best = max(best, 2*float64(bytes*times)/seconds)
 	}
-	return best, nil
+	return m.gpu.stream.Synchronize(ctx)
 }
 
 // open makes the first device call, which opens the GPUs of all ranks, so that no

@@ -81,18 +81,24 @@ func (m *meter[T]) crossing(k *suite.Case, bytes int64) float64 {
 // barrier to the next: where ranks share cores, a rank's own clock would not
 // see the others' turns.
 func (m *meter[T]) copyRate(ctx context.Context, count int, bytes int64) (float64, error) {
-	if m.gpu != nil {
-		return m.gpuCopyRate(ctx, count, bytes)
-	}
 	times := max(1, copyVolume/bytes)
+	if m.gpu != nil {
+		times = min(max(1, gpuCopyVolume/bytes), mostCopies)
+	}
 	best := 0.0
 	for range copyRounds {
 		if err := collective.Barrier(ctx, m.c); err != nil {
 			return 0, err
 		}
 		begin := time.Now()
-		for range times {
-			copy(m.recv[:count], m.send[:count])
+		if m.gpu != nil {
+			if err := m.copyOnGPU(ctx, count, times); err != nil {
+				return 0, err
+			}
+		} else {
+			for range times {
+				copy(m.recv[:count], m.send[:count])
+			}
 		}
 		if err := collective.Barrier(ctx, m.c); err != nil {
 			return 0, err

@@ -131,7 +131,7 @@ func TestWrong(t *testing.T) {
 				copy(k.recv[500:], k.recv[501:510])
 			}
 			return err
-		}, nil, good.want}
+		}, nil, nil, good.want}
 		for _, k := range o.Cases(np) {
 			r, err := m.measure(t.Context(), &k)
 			if err != nil {

@@ -123,27 +123,16 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 // ofType measures cases that have the same type.
 func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits,
 	tell func(*suite.Row) error) error {
-	switch cases[0].Type.Name {
-	case "int8":
-		return rows[int8](ctx, c, o, cases, l, tell)
-	case "uint8", suite.NoType.Name:
-		return rows[uint8](ctx, c, o, cases, l, tell)
-	case "int32":
-		return rows[int32](ctx, c, o, cases, l, tell)
-	case "uint32":
-		return rows[uint32](ctx, c, o, cases, l, tell)
-	case "int64":
-		return rows[int64](ctx, c, o, cases, l, tell)
-	case "uint64":
-		return rows[uint64](ctx, c, o, cases, l, tell)
-	case "float16":
-		return rows[collective.Float16](ctx, c, o, cases, l, tell)
-	case "bfloat16":
-		return rows[collective.BFloat16](ctx, c, o, cases, l, tell)
-	case "float64":
-		return rows[float64](ctx, c, o, cases, l, tell)
+	measure, found := map[string]func(context.Context, *collective.Comm, *suite.Options, []suite.Case, *limits,
+		func(*suite.Row) error) error{
+		"int8": rows[int8], "uint8": rows[uint8], suite.NoType.Name: rows[uint8], "int32": rows[int32],
+		"uint32": rows[uint32], "int64": rows[int64], "uint64": rows[uint64], "float16": rows[collective.Float16],
+		"bfloat16": rows[collective.BFloat16], "float32": rows[float32], "float64": rows[float64],
+	}[cases[0].Type.Name]
+	if !found {
+		return fmt.Errorf("no type %s", cases[0].Type.Name)
 	}
-	return rows[float32](ctx, c, o, cases, l, tell)
+	return measure(ctx, c, o, cases, l, tell)
 }
 
 func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits,

@@ -8,6 +8,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
+	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/sparse"
 	"github.com/treerun/treerun/cuda"
 )
@@ -115,28 +116,28 @@ func (s *spread) nonZero() (most int) {
 	return most
 }
 
-// runSparse makes a call.
-func runSparse[T collective.Number](ctx context.Context, k *call[T]) (err error) {
-	switch send := any(k.send).(type) {
-	case []int32:
-		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]int32), k.op)
-	case []int64:
-		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]int64), k.op)
-	case []float32:
-		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]float32), k.op)
-	case []float64:
-		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]float64), k.op)
-	case []collective.Float16:
-		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]collective.Float16), k.op)
-	case []collective.BFloat16:
-		err = runAs(ctx, k.c, k.spread, send, any(k.recv).([]collective.BFloat16), k.op)
-	default:
-		err = errNoSparse
+// sparseOf is how a sparse AllReduce is called, which takes some of the types.
+func sparseOf[T collective.Number]() collectiveOf[T] {
+	for _, of := range []any{sparseOn[int32](), sparseOn[int64](), sparseOn[float32](), sparseOn[float64](),
+		sparseOn[collective.Float16](), sparseOn[collective.BFloat16]()} {
+		if x, is := of.(collectiveOf[T]); is {
+			return x
+		}
 	}
-	return err
+	return collectiveOf[T]{kind: plan.AllReduce, run: func(context.Context, *call[T]) error {
+		return errors.New("sparse collectives do not take this type")
+	}}
 }
 
-var errNoSparse = errors.New("sparse collectives do not take this type")
+func sparseOn[T sparse.Number]() collectiveOf[T] {
+	return collectiveOf[T]{
+		kind: plan.AllReduce,
+		run:  func(ctx context.Context, k *call[T]) error { return runAs(ctx, k.c, k.spread, k.send, k.recv, k.op) },
+		device: func(ctx context.Context, s *cuda.Stream, k *call[T], send, recv cuda.Slice[T]) error {
+			return k.spread.ran(sparse.AllReduceDevice(ctx, k.c, s, send, recv, k.op, k.spread.options...))
+		},
+	}
+}
 
 // runAs makes a call with elements of a type that sparse collectives take.
 func runAs[T sparse.Number](ctx context.Context, c *collective.Comm, s *spread, send, recv []T,
@@ -168,30 +169,6 @@ func runLists[T sparse.Number](ctx context.Context, c *collective.Comm, s *sprea
 	}
 	stats.Blocks, stats.UnionDensity = len(s.union), float64(len(out.Indices))/float64(max(len(s.union), 1))
 	return s.ran(stats, nil)
-}
-
-// sparseOnGPU puts a call into stream s of a GPU.
-func sparseOnGPU[T collective.Number](ctx context.Context, s *cuda.Stream, k *call[T], send,
-	recv cuda.Slice[T]) (err error) {
-	op, opts := k.op, k.spread.options
-	var stats sparse.Stats
-	switch send := any(send).(type) {
-	case cuda.Slice[int32]:
-		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[int32]), op, opts...)
-	case cuda.Slice[int64]:
-		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[int64]), op, opts...)
-	case cuda.Slice[float32]:
-		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[float32]), op, opts...)
-	case cuda.Slice[float64]:
-		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[float64]), op, opts...)
-	case cuda.Slice[collective.Float16]:
-		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[collective.Float16]), op, opts...)
-	case cuda.Slice[collective.BFloat16]:
-		stats, err = sparse.AllReduceDevice(ctx, k.c, s, send, any(recv).(cuda.Slice[collective.BFloat16]), op, opts...)
-	default:
-		err = errNoSparse
-	}
-	return k.spread.ran(stats, err)
 }
 
 // loadSparse writes this rank's blocks, and something else where the result will be.

@@ -129,7 +129,7 @@ func TestSparseRows(t *testing.T) {
 				return err
 			}
 			m.calls["sparse-allreduce"] = collectiveOf[float32]{run: func(ctx context.Context, k *call[float32]) error {
-				err := runSparse(ctx, k)
+				err := sparseOf[float32]().run(ctx, k)
 				k.recv[at]++
 				return err
 			}}
