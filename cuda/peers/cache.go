@@ -95,7 +95,7 @@ func (k *cache) load() []byte {
 	if k.file == "" || k.anew {
 		return nil
 	}
-	data, err := k.cache.Kept(k.file)
+	data, err := k.cache.Read(k.file)
 	if err == nil && data != nil {
 		_, _, err = parseCache(data, k.ranks)
 	}
@@ -120,5 +120,5 @@ func (k *cache) store(r *Result) error {
 	if err != nil {
 		return err
 	}
-	return k.cache.Keep(k.file, data)
+	return k.cache.Write(k.file, data)
 }

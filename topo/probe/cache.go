@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
+	"github.com/treerun/treerun/topo/network"
 )
 
 // Cache keeps measurements in a folder. Those within a host have one file per
@@ -35,8 +36,8 @@ func UserCache() (Cache, error) {
 // has kept is not found.
 const method = 7
 
-// maxGraphFile bounds what Load reads, in bytes.
-const maxGraphFile = 16 << 20
+// maxCached bounds a file, in bytes: that of a network is the largest.
+const maxCached = network.MaxBytes + 64<<20
 
 // Path returns the file of the graph of size ranks on cores usable cores of
 // this host.
@@ -52,11 +53,20 @@ func (c Cache) PathOf(text string, size int) string {
 	return filepath.Join(c.Dir, fmt.Sprintf("%x-n%d.json", id[:8], size))
 }
 
-// Kept returns what is in a file, at most some megabytes, nil when there is none.
-func (c Cache) Kept(file string) ([]byte, error) { return load(file, maxGraphFile) }
+// Read returns what is in a file, nil when there is none.
+func (c Cache) Read(file string) ([]byte, error) {
+	data, _, err := safefile.ReadOwned(file, maxCached)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("probe: cached measurement: %w", err)
+	}
+	return data, nil
+}
 
-// Keep writes a file, whole or not at all.
-func (c Cache) Keep(file string, data []byte) error {
+// Write writes a file, whole or not at all.
+func (c Cache) Write(file string, data []byte) error {
 	if err := safefile.Store(file, data); err != nil {
 		return fmt.Errorf("probe: keeping what was measured: %w", err)
 	}
@@ -69,7 +79,7 @@ func (c Cache) Store(file string, g *topo.Graph) error {
 	if err != nil {
 		return fmt.Errorf("probe: keeping the graph: %w", err)
 	}
-	return c.Keep(file, data)
+	return c.Write(file, data)
 }
 
 // thisHost returns the name of this host and the id of its boot.
@@ -82,7 +92,7 @@ func thisHost() (name, boot string) {
 // Load returns the graph in file, nil when there is none. A file that is not a
 // graph of that many measured ranks is an error; the caller measures again.
 func (c Cache) Load(file string, size int) (*topo.Graph, error) {
-	data, err := load(file, maxGraphFile)
+	data, err := c.Read(file)
 	if data == nil || err != nil {
 		return nil, err
 	}
@@ -104,17 +114,4 @@ func (c Cache) Stored(file string) time.Time {
 		return time.Time{}
 	}
 	return info.ModTime()
-}
-
-// load returns what is in a file of at most so many bytes, nil when there is
-// none.
-func load(file string, most int64) ([]byte, error) {
-	data, _, err := safefile.ReadOwned(file, most)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, fmt.Errorf("probe: cached measurement: %w", err)
-	}
-	return data, nil
 }

@@ -66,9 +66,6 @@ type cachedNetwork struct {
 // inferred: what an earlier version has cached is not taken.
 const networkVersion = 5
 
-// maxKept bounds that file, in bytes.
-const maxKept = network.MaxBytes + 64<<20
-
 // StoreNetwork keeps n, whose hosts these are, in file.
 func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) error {
 	order := byIdentity(members)
@@ -80,7 +77,7 @@ func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) e
 	if err != nil {
 		return fmt.Errorf("probe: keeping the network: %w", err)
 	}
-	return c.Keep(file, data)
+	return c.Write(file, data)
 }
 
 // LoadNetwork returns the network in file, with its hosts in the order of
@@ -89,7 +86,7 @@ func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) e
 // of which a host has changed since. For network.Off any age and effort will do.
 func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now time.Time) (n *network.Network,
 	why string, err error) {
-	k, err := readNetwork(file, len(members))
+	k, err := c.readNetwork(file, len(members))
 	if k == nil || err != nil {
 		return nil, "", err
 	}
@@ -122,13 +119,13 @@ func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now 
 }
 
 // readNetwork reads a file of so many hosts, nil where there is none.
-func readNetwork(file string, hosts int) (*cachedNetwork, error) {
-	data, err := load(file, maxKept)
+func (c Cache) readNetwork(file string, hosts int) (*cachedNetwork, error) {
+	data, err := c.Read(file)
 	if data == nil || err != nil {
 		return nil, err
 	}
 	k := new(cachedNetwork)
-	err = strictjson.Unmarshal(data, k, strictjson.Limits{Bytes: maxKept, Elements: topo.MaxLinks})
+	err = strictjson.Unmarshal(data, k, strictjson.Limits{Bytes: maxCached, Elements: topo.MaxLinks})
 	switch {
 	case err != nil:
 	case k.Version != networkVersion:
