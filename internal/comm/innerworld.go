@@ -30,7 +30,7 @@ func newInner(c *Comm, what string) *inner {
 // What an inner World can be for.
 const (
 	openDevices  = "devices"
-	openExchange = "aside"
+	openExchange = "exchange"
 )
 
 // AllGather exchanges blobs: first their lengths.

@@ -154,7 +154,7 @@ func (c *Comm) header(a *Args) transport.Header {
 	case a.Scale:
 		h.Op = engine.PreMulSum
 	case a.exchange:
-		h.Op = engine.Aside
+		h.Op = engine.Exchange
 	case a.splits:
 		h.Op = engine.Splits
 	}

@@ -27,9 +27,9 @@ const (
 // multiplied beforehand.
 const PreMulSum = 100
 
-// Aside stands in the Op of a header of an AllGather with which a sparse
+// Exchange stands in the Op of a header of an AllGather with which a sparse
 // collective begins or, of a device call, with which ranks open their devices.
-const Aside = 101
+const Exchange = 101
 
 // Splits stands in the Op of a header of the AllGather with which a Split begins.
 const Splits = 102
@@ -43,9 +43,9 @@ func Describe(h transport.Header) string {
 		return fmt.Sprintf("a message (%d %s, tag %d)", h.Count, kernel.DType(h.DType), h.Root)
 	}
 	switch _, onDevice := kindOf(h); {
-	case h.Op == Aside && onDevice:
+	case h.Op == Exchange && onDevice:
 		return fmt.Sprintf("the opening of the devices (#%d)", h.Seq)
-	case h.Op == Aside:
+	case h.Op == Exchange:
 		return fmt.Sprintf("sparse collective #%d", h.Seq)
 	case h.Op == Splits:
 		return fmt.Sprintf("Split #%d", h.Seq)
