@@ -19,10 +19,8 @@ type estimate struct {
 	thin       float64 // part of the elements of the ranks' blocks that is zero
 	unionThin  float64 // of those of what any rank has
 	apart      bool    // results go to other memory
-	find       float64 // GB/s of a core that looks for blocks
 	form       Form
 	us         [formEnd]time.Duration // predicted; 0: the form cannot run
-	learnt     bool                   // us was corrected by what earlier calls took
 }
 
 // estimate predicts what the forms take, and chooses.
@@ -62,7 +60,6 @@ func (r *reduction) estimate(all []hello) estimate {
 		e.thin /= e.mean * float64(len(all))
 		e.unionThin = max(0, 1-(1-zero)/e.union)
 	}
-	e.find = r.findRate(all)
 	r.predict(&e, r.call.what == allReduce)
 	e.choose(Dense, Trees, Aggregators, Shared)
 	return e
@@ -78,29 +75,12 @@ func (e *estimate) choose(of ...Form) {
 	}
 }
 
-// findRate returns at how many GB/s a core finds blocks, on the host whose cores are
-// slowest. Of a host's ranks the best counts: the others may have had their cores taken
-// away while they measured. A first search may have met fresh memory.
-func (r *reduction) findRate(all []hello) float64 {
-	best := make(map[int]float64)
-	for q := range all {
-		h := r.c.Hosts[q]
-		best[h] = max(best[h], leastFind, float64(all[q].find))
-	}
-	rate := math.Inf(1)
-	for _, f := range best {
-		rate = min(rate, f)
-	}
-	return rate
-}
-
 // What sparse forms cost beside what the dense plan would take for the bytes that
 // they move: a block is handled by itself where the dense plan has long pieces,
 // and a search for blocks comes first. A rank that waits for the answer to every
 // packet is idle in between.
 const (
-	leastFind    = 8.0  // GB/s of a core
-	findPart     = 0.87 // of the best that was measured, as a rule
+	findRate     = 12.0 // GB/s of a core, beside others that search, too
 	blockUs      = 0.15 // per block moved, at each end
 	treeFactor   = 1.1
 	packetFactor = 1.4
@@ -164,7 +144,7 @@ func (r *reduction) predict(e *estimate, search bool) {
 // goes to other memory, if they are not found to be there already.
 func (r *reduction) findUs(e *estimate) (find, zeros float64) {
 	bytes := float64(r.grid.Bytes()) * r.c.Share
-	find = bytes / (findPart * e.find) / 1e3
+	find = bytes / findRate / 1e3
 	switch {
 	case e.apart && e.union > sweepMost:
 		zeros = (1 - e.union) * bytes * zeroUs
@@ -237,9 +217,6 @@ func (e *estimate) words(r *reduction) string {
 		if e.us[f] > 0 {
 			fmt.Fprintf(&b, " %v would take %v,", f, e.us[f].Round(time.Microsecond))
 		}
-	}
-	if e.learnt {
-		b.WriteString(" as far as earlier calls say")
 	}
 	return strings.TrimSuffix(b.String(), ",") + "\n"
 }

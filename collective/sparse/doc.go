@@ -7,8 +7,8 @@
 // the ranks tell each other what they were called with, and which of about a
 // thousand blocks, the same ones on all of them, have something in them: so
 // all know the density, that of the union, and that they make the same call. By
-// price, which what earlier calls took corrects, the call then runs in one of these forms,
-// which Use can say instead:
+// price, which follows from the density and from what the dense plan would take, the call
+// then runs in one of these forms, which Use can say instead:
 //
 //   - Trees: along the trees of the communicator, whose inner ranks merge sorted
 //     streams of blocks (package merge);
@@ -38,9 +38,10 @@
 // Floating-point numbers are added in a fixed order: of the ranks with Aggregators, Shared
 // and Lists, of the trees with Trees, of the plan with Dense. So the last bits of a sum
 // depend on the form, and between Trees and Dense on the communicator's trees and plans. Of
-// one form on one graph they are the same from run to run; the form that is chosen by price
-// may be another one in another run, and from call to call, as prices rest on times that were
-// measured, of the machine and of earlier calls: Use says which it is to be.
+// one form on one graph they are the same from run to run. The form that is chosen by price
+// is the same for the same sample of blocks on the same graph, whatever calls came before,
+// unless ranks had no memory for the form Shared; where the graph is measured it may be
+// another one in another run: Use says which it is to be.
 //
 // The sum of zeros is -0 where all ranks have -0, and else +0, whatever the form, but for
 // elements in blocks that some rank leaves out: such a rank has +0 there. In the Dense

@@ -15,11 +15,9 @@ import (
 type hello struct {
 	call   call
 	sample sample
-	find   float32 // GB/s at which this rank has found blocks at best, 0 before it has
-	took   float32 // us, of the latest call by price, 0 before it
-	pairs  uint32  // of this rank
-	apart  bool    // its result goes to other memory than where its tensor is
-	thin   uint8   // part of the elements of its blocks that is zero, of 255; 0 where nobody has looked
+	pairs  uint32 // of this rank
+	apart  bool   // its result goes to other memory than where its tensor is
+	thin   uint8  // part of the elements of its blocks that is zero, of 255; 0 where nobody has looked
 }
 
 // call is what all ranks must have alike.
@@ -48,10 +46,10 @@ const (
 )
 
 // helloVersion is the first byte of a hello.
-const helloVersion = 4
+const helloVersion = 5
 
 // helloBytes is the size of a hello.
-const helloBytes = 44 + sampled/8
+const helloBytes = 36 + sampled/8
 
 // encode returns h as bytes.
 func (h *hello) encode() []byte {
@@ -65,9 +63,7 @@ func (h *hello) encode() []byte {
 	b = binary.LittleEndian.AppendUint16(b, h.call.columns)
 	b = binary.LittleEndian.AppendUint64(b, h.call.count)
 	b = binary.LittleEndian.AppendUint64(b, h.call.threshold)
-	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(h.find))
 	b = binary.LittleEndian.AppendUint32(b, h.pairs)
-	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(h.took))
 	for _, w := range h.sample {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
@@ -89,23 +85,15 @@ func parseHello(b []byte) (h hello, err error) {
 		count:     binary.LittleEndian.Uint64(b[16:]),
 		threshold: binary.LittleEndian.Uint64(b[24:]),
 	}
-	h.find = math.Float32frombits(binary.LittleEndian.Uint32(b[32:]))
-	h.pairs = binary.LittleEndian.Uint32(b[36:])
-	h.took = math.Float32frombits(binary.LittleEndian.Uint32(b[40:]))
+	h.pairs = binary.LittleEndian.Uint32(b[32:])
 	h.apart = b[6] != 0
 	h.thin = b[5]
 	for i := range h.sample {
-		h.sample[i] = binary.LittleEndian.Uint64(b[44+8*i:])
+		h.sample[i] = binary.LittleEndian.Uint64(b[36+8*i:])
 	}
 	c := &h.call
 	if c.what < allReduce || c.what >= kinds || !c.dtype.Valid() || !c.op.Valid() || c.form >= formEnd {
 		return h, fmt.Errorf("%w: call %d of %d with operation %d in form %d", errHello, c.what, c.dtype, c.op, c.form)
-	}
-	if !(h.find >= 0) || math.IsInf(float64(h.find), 0) {
-		return h, fmt.Errorf("%w: blocks found at %v GB/s", errHello, h.find)
-	}
-	if !(h.took >= 0) || math.IsInf(float64(h.took), 0) {
-		return h, fmt.Errorf("%w: a call of %v us", errHello, h.took)
 	}
 	return h, nil
 }

@@ -1,7 +1,6 @@
 package sparse
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -26,7 +25,6 @@ func (p pricing) of(e estimate) [formEnd]time.Duration {
 	r := newReduction(allReduce, newConfig(nil), kernel.Float32, collective.Sum, 16<<20)
 	r.state = &state{c: c, priceDense: func(bytes int) float64 { return 20 + float64(bytes)/1e3 },
 		aggs: make([]int, p.ranks), prices: make(map[int]float64)}
-	e.find = 10
 	r.predict(&e, true)
 	return e.us
 }
@@ -81,34 +79,4 @@ func TestPriceOfThinBlocks(t *testing.T) {
 	if us := together.of(thin); us != together.of(dense) {
 		t.Errorf("on one host: %v, of dense blocks %v", us, together.of(dense))
 	}
-}
-
-// Ranks tell each other what calls by price took, and only of those.
-func TestCallsTellTheirTimes(t *testing.T) {
-	mustRun(t, oneHost(3), func(_ *world, c *collective.Comm) error {
-		x := make([]int32, 10000)
-		for range 3 {
-			for _, form := range []Form{ByPrice, Trees} {
-				if _, err := AllReduce(t.Context(), c, x, x, collective.Sum, Use(form)); err != nil {
-					return err
-				}
-			}
-		}
-		a := comm.Of(c)
-		if err := a.Claim("a look"); err != nil {
-			return err
-		}
-		defer a.End()
-		s := stateOf(a)
-		ran := 0
-		for _, c := range s.known.cases {
-			for _, k := range c.of {
-				ran += k.times
-			}
-		}
-		if ran != 2 || s.took <= 0 || s.known.last.us <= 0 { // the third is not told yet
-			return fmt.Errorf("%d calls are known, the latest took %v us, %+v", ran, s.took, s.known.last)
-		}
-		return nil
-	})
 }

@@ -43,8 +43,7 @@ func (s *said) news(c call, f Form) (is bool, end string) {
 	}
 	known.form = f
 	if known.times++; known.times == mostNews {
-		end = "treerun: the form of this call changes with its blocks and with what calls took: nothing is said of further " +
-			"changes\n"
+		end = "treerun: the form of this call changes with its blocks: nothing is said of further changes\n"
 	}
 	return true, end
 }

@@ -17,7 +17,6 @@ type search struct {
 	fill  bool
 	later bool // who writes the result makes zero what is found in out, in r.swept
 	took  time.Duration
-	read  time.Duration // part of it: of the tensor alone
 }
 
 // pieceBytes is how much of a tensor is searched before the next look at the links.
@@ -63,7 +62,6 @@ func (s *search) find(blocks int) {
 	begun := time.Now()
 	from, to := s.known, min(s.known+blocks, r.grid.Blocks())
 	residue := s.mark(from, to)
-	s.read += time.Since(begun)
 	if !r.inPlace {
 		residue = r.c.Size > 1 && !s.fill && s.sweep(from, to)
 	}
@@ -79,8 +77,6 @@ func (s *search) find(blocks int) {
 func (s *search) end() {
 	r := s.r
 	r.stats.Finding = s.took
-	rate := float32(float64(len(r.in)) / float64(max(s.read.Nanoseconds(), 1)))
-	r.found = max(r.found, rate) // the best: others may have had the core now and then
 	r.stats.NonZero = r.set.Len()
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks())
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/collective/sparse/pool"
@@ -86,12 +85,10 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 	if why := r.noSharing(); why != "" {
 		return false, wrongArgument(fmt.Sprint(r.call), r.c.Rank, why)
 	}
-	begun := time.Now()
 	why, err := r.openHost(ctx, r.name)
 	if err != nil {
 		return false, err
 	}
-	r.opening += time.Since(begun)
 	if !known {
 		s := newSearch(r)
 		s.later = true

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"time"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/block"
@@ -97,13 +96,12 @@ type reduction struct {
 	search  *search   // of this rank's blocks, while the others exchange theirs; nil: they are known
 	union   block.Set // gets the blocks that any rank had; nil: nobody asks
 	stats   Stats
-	opening time.Duration // of links, part of the exchange
-	name    string        // of the call, with its number
+	name    string // of the call, with its number
 }
 
 func (r *reduction) run(ctx context.Context) error {
 	r.stats.Blocks = r.grid.Blocks()
-	h := hello{call: r.call, find: r.found, took: r.took, apart: !r.inPlace}
+	h := hello{call: r.call, apart: !r.inPlace}
 	if r.cfg.form == ByPrice && r.c.Size > 1 {
 		h.sample = draw(&r.find, r.grid, r.in)
 		if r.severalHosts() {
@@ -126,20 +124,11 @@ func (r *reduction) run(ctx context.Context) error {
 		return nil
 	}
 	e := r.estimate(all)
-	if r.cfg.form == ByPrice {
-		r.learn(all, &e)
-	}
 	r.take(&e)
 	if e.form == Dense {
 		r.stats.NonZero, r.stats.Union = -1, -1
 	}
-	begun := time.Now()
-	r.opening = 0
-	err = r.exchange(ctx, e.form, false)
-	if r.cfg.form == ByPrice {
-		r.took = float32((time.Since(begun) - r.opening).Nanoseconds()) / 1e3
-	}
-	return err
+	return r.exchange(ctx, e.form, false)
 }
 
 // take notes what was chosen.
@@ -167,13 +156,10 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
 		}
 		f, known = Trees, true
 		r.stats.Form = f
-		r.known.last = attempt{} // its time is no experience with Shared
 	}
-	begun := time.Now()
 	if err := r.open(ctx, r.name, r.grid.BlockBytes()); err != nil {
 		return err
 	}
-	r.opening += time.Since(begun)
 	if !known {
 		r.search = newSearch(r)
 	}

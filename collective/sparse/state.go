@@ -40,9 +40,6 @@ type state struct {
 	parts      []block.Set // by tree
 	deal       *block.Deal
 	prices     map[int]float64
-	found      float32 // GB/s of the quickest search
-	took       float32 // us, of the latest call by price
-	known      experience
 	stage      *stage // nil before the first call on device memory
 	said       said
 	combine    *block.Combiner

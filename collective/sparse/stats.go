@@ -36,8 +36,8 @@ type Stats struct {
 	SentBlocks, ReceivedBlocks int64
 	WorkerBlocks, WorkerBytes  int64
 
-	// What the forms were predicted to take when this one was chosen, corrected by what
-	// earlier calls took; 0 where nothing was predicted.
+	// What the forms were predicted to take when this one was chosen; 0 where nothing was
+	// predicted.
 	Predicted [formEnd]time.Duration
 
 	// Finding is how long the search for blocks took, which is a part of the call.
