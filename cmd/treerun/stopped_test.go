@@ -45,11 +45,10 @@ func checkStopped(t *testing.T, ranks int, step, out string) {
 // get the same error, which names it and the state of its process, and it gets that as
 // well when it goes on.
 func TestStoppedRank(t *testing.T) {
-	stopper := builtIn(t, "./testdata/stopper", "stopper")
 	for step := range stoppedSteps {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
-			l := launch(t, nil, "-np", "4", "--stall-timeout", "1.5", "--no-topo-cache", stopper, step)
+			l := launch(t, nil, "-np", "4", "--stall-timeout", "1.5", "--no-topo-cache", "stopper", step)
 			l.exits(0)
 			checkStopped(t, 4, step, l.stderr.String())
 		})
@@ -60,7 +59,10 @@ func TestStoppedRank(t *testing.T) {
 // another, who says what has become of it.
 func TestStoppedRankOnAnotherHost(t *testing.T) {
 	launcher, _ := chaosBinaries(t)
-	stopper := builtIn(t, "./testdata/stopper", "stopper")
+	program, err := exec.LookPath("stopper")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for i, step := range slices.Sorted(maps.Keys(stoppedSteps)) {
 		t.Run(step, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +71,7 @@ func TestStoppedRankOnAnotherHost(t *testing.T) {
 				cmd.Path = launcher
 				cmd.Env = append(cmd.Env, "XDG_CACHE_HOME="+t.TempDir())
 			}, "--launch-agent", h.Agent(), "-H", fmt.Sprintf("%s,%s:2,%s", h.Name(0), h.Name(1), h.Name(2)), "--stall-timeout",
-				"2", stopper, step)
+				"2", program, step)
 			l.exits(0)
 			checkStopped(t, 4, step, l.stderr.String())
 		})

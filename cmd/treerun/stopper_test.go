@@ -1,6 +1,3 @@
-// Command stopper is a rank of a job of which rank 1 stops itself with SIGSTOP before the
-// step that its argument names. The others print what that step returns, rank 0 lets rank
-// 1 go on, and rank 1 prints what it gets.
 package main
 
 import (
@@ -15,16 +12,19 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-const victim = 1
+const stopped = 1
 
-func main() {
-	if err := run(os.Args[1]); err != nil {
+// stopper is a rank of a job of which rank 1 stops itself with SIGSTOP before the
+// step that its argument names. The others print what that step returns, rank 0 lets rank
+// 1 go on, and rank 1 prints what it gets.
+func stopper() {
+	if err := stopBefore(os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(step string) error {
+func stopBefore(step string) error {
 	ctx := context.Background()
 	w, err := rank.Init(ctx)
 	if err != nil {
@@ -35,25 +35,25 @@ func run(step string) error {
 	if err != nil {
 		return err
 	}
-	fail := atNew
+	fail := stoppedAtNew
 	if step != "New" && step != "World.AllGather" {
-		if fail, err = withComm(ctx, w, step); err != nil {
+		if fail, err = stoppedWithComm(ctx, w, step); err != nil {
 			return err
 		}
 	} else if step == "World.AllGather" {
-		fail = inAllGather
+		fail = stoppedInAllGather
 	}
-	if w.Rank() == victim {
+	if w.Rank() == stopped {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 			return err
 		}
 		time.Sleep(10 * time.Millisecond) // the signal may come to another thread first
 	}
-	tell(w, fail(ctx, w))
-	if w.HostOf(0) == w.HostOf(victim) && w.Rank() == 0 || w.HostOf(0) != w.HostOf(victim) && w.Rank() == victim+1 {
+	tellFault(w, fail(ctx, w))
+	if w.HostOf(0) == w.HostOf(stopped) && w.Rank() == 0 || w.HostOf(0) != w.HostOf(stopped) && w.Rank() == stopped+1 {
 		time.Sleep(700 * time.Millisecond) // until all others have told
 		var pid int
-		if _, err := fmt.Sscan(string(all[victim]), &pid); err != nil {
+		if _, err := fmt.Sscan(string(all[stopped]), &pid); err != nil {
 			return err
 		}
 		return syscall.Kill(pid, syscall.SIGCONT)
@@ -62,8 +62,8 @@ func run(step string) error {
 	return nil
 }
 
-// tell prints who is at fault.
-func tell(w *rank.World, err error) {
+// tellFault prints who is at fault.
+func tellFault(w *rank.World, err error) {
 	var c *collective.RankError
 	var r *rank.Error
 	fault := -2
@@ -74,12 +74,12 @@ func tell(w *rank.World, err error) {
 		fault = r.Rank
 	}
 	fmt.Fprintf(os.Stderr, "rank %d: fault %d, stalled %v, victim %d: %v\n", w.Rank(), fault,
-		errors.Is(err, collective.ErrStalled), victim, err)
+		errors.Is(err, collective.ErrStalled), stopped, err)
 }
 
-// inAllGather makes AllGathers until one fails: the stopped rank may find all that it needs
+// stoppedInAllGather makes AllGathers until one fails: the stopped rank may find all that it needs
 // of the first one when it goes on.
-func inAllGather(ctx context.Context, w *rank.World) (err error) {
+func stoppedInAllGather(ctx context.Context, w *rank.World) (err error) {
 	for range 2 {
 		if _, err = w.AllGather(ctx, nil); err != nil {
 			return err
@@ -88,13 +88,14 @@ func inAllGather(ctx context.Context, w *rank.World) (err error) {
 	return nil
 }
 
-func atNew(ctx context.Context, w *rank.World) error {
+func stoppedAtNew(ctx context.Context, w *rank.World) error {
 	_, err := collective.New(ctx, w)
 	return err
 }
 
-// withComm makes a communicator, uses it, checks what it gave, and returns the step on it.
-func withComm(ctx context.Context, w *rank.World, step string) (func(context.Context, *rank.World) error, error) {
+// stoppedWithComm makes a communicator, uses it, checks what it gave, and returns the step on it.
+func stoppedWithComm(ctx context.Context, w *rank.World, step string) (func(context.Context, *rank.World) error,
+	error) {
 	c, err := collective.New(ctx, w)
 	if err != nil {
 		return nil, err
@@ -126,10 +127,10 @@ func withComm(ctx context.Context, w *rank.World, step string) (func(context.Con
 			_, err := c.Split(ctx, 0, 0)
 			return err
 		case "Recv":
-			if w.Rank() == victim {
+			if w.Rank() == stopped {
 				return collective.Barrier(ctx, c)
 			}
-			return collective.Recv(ctx, c, x, victim, 1)
+			return collective.Recv(ctx, c, x, stopped, 1)
 		}
 		return reduce()
 	}, nil
