@@ -20,13 +20,15 @@ import (
 
 // The tests run the real launcher: the test binary under the name treerun.
 // "member" is a rank that speaks the control protocol without package rank, so
-// that the launcher is tested by itself; "stopper" is one that stops itself; most ranks
-// are plain shell.
+// that the launcher is tested by itself; "stopper" is one that stops itself, and "soak"
+// one that makes many calls; most ranks are plain shell.
 func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", raceOptions); err != nil {
 		panic(err) // the name and the value are fine
 	}
-	testscript.Main(processTests{m}, map[string]func(){"treerun": main, "member": member, "stopper": stopper})
+	testscript.Main(processTests{m}, map[string]func(){
+		"treerun": main, "member": member, "stopper": stopper, "soak": soaker,
+	})
 }
 
 // raceOptions are for a treerun with the race detector, which otherwise sleeps

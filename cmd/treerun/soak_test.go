@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil"
 )
 
-// held is what a rank of testdata/soak says it holds; memory in KiB.
+// held is what a rank of soaker says it holds; memory in KiB.
 type held struct {
 	rank, calls, rss, size, fds, goroutines, threads, mallocs int
 	seconds                                                   float64 // since its first call
@@ -95,15 +95,13 @@ func TestManyCommunicators(t *testing.T) {
 	}
 }
 
-// soak runs testdata/soak on so many ranks, with these arguments, and returns what they
+// soak runs soaker on so many ranks, with these arguments, and returns what they
 // say by rank and calls.
 func soak(t *testing.T, np int, limit time.Duration, args ...int) map[[2]int]held {
 	t.Helper()
-	dir := t.TempDir()
-	launcher, program := filepath.Join(dir, "treerun"), filepath.Join(dir, "soak")
+	launcher := filepath.Join(t.TempDir(), "treerun")
 	built(t, ".", launcher)
-	built(t, "./testdata/soak", program)
-	line := []string{"-np", strconv.Itoa(np), program}
+	line := []string{"-np", strconv.Itoa(np), "soak"}
 	for _, a := range args {
 		line = append(line, strconv.Itoa(a))
 	}
@@ -117,7 +115,7 @@ func soak(t *testing.T, np int, limit time.Duration, args ...int) map[[2]int]hel
 	return parseHeld(t, job.stdout.String())
 }
 
-// parseHeld returns the lines of testdata/soak by rank and calls.
+// parseHeld returns the lines of soaker by rank and calls.
 func parseHeld(t *testing.T, out string) map[[2]int]held {
 	t.Helper()
 	all := make(map[[2]int]held)

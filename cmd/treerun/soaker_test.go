@@ -1,9 +1,3 @@
-// Soak is a rank that makes very many small AllReduces, on one communicator or in
-// turns on several that are there at once. It prints what it holds of memory,
-// descriptors and goroutines after a tenth of them and at the end, with several
-// communicators also when there is one:
-//
-//	soak CALLS [COMMUNICATORS]
 package main
 
 import (
@@ -21,14 +15,20 @@ import (
 	"github.com/treerun/treerun/rank"
 )
 
-func main() {
-	if err := soak(context.Background()); err != nil {
+// soaker is a rank that makes very many small AllReduces, on one communicator or in turns on
+// several that are there at once. It prints what it holds of memory, descriptors and
+// goroutines after a tenth of them and at the end, with several communicators also when there
+// is one:
+//
+//	soak CALLS [COMMUNICATORS]
+func soaker() {
+	if err := soakAsRank(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 		os.Exit(1)
 	}
 }
 
-func soak(ctx context.Context) error {
+func soakAsRank(ctx context.Context) error {
 	numbers := []int{0, 1}
 	if len(os.Args) < 2 || len(os.Args) > 3 {
 		return fmt.Errorf("usage: soak CALLS [COMMUNICATORS]")
@@ -54,7 +54,7 @@ func soak(ctx context.Context) error {
 	all := []*collective.Comm{c}
 	for i := 1; i < numbers[1]; i++ {
 		if i == 1 {
-			if err := report(w.Rank(), 0, begin); err != nil {
+			if err := tellHeld(w.Rank(), 0, begin); err != nil {
 				return err
 			}
 		}
@@ -75,7 +75,7 @@ func soakCalls(ctx context.Context, w *rank.World, all []*collective.Comm, calls
 	n := int64(w.Size())
 	for i := range calls {
 		if i == calls/10 {
-			if err := report(w.Rank(), i, begin); err != nil {
+			if err := tellHeld(w.Rank(), i, begin); err != nil {
 				return err
 			}
 		}
@@ -87,25 +87,25 @@ func soakCalls(ctx context.Context, w *rank.World, all []*collective.Comm, calls
 			return fmt.Errorf("call %d: rank %d got %d, want %d", i, w.Rank(), x[0], want)
 		}
 	}
-	return report(w.Rank(), calls, begin)
+	return tellHeld(w.Rank(), calls, begin)
 }
 
-// own are the allocations of report itself.
-var own uint64
+// ownMallocs are the allocations of tellHeld itself.
+var ownMallocs uint64
 
-// report prints one line of figures.
-func report(rank, calls int, begin time.Time) error {
+// tellHeld prints one line of figures.
+func tellHeld(rank, calls int, begin time.Time) error {
 	var mem, after runtime.MemStats
 	runtime.ReadMemStats(&mem)
 	defer func() {
 		runtime.ReadMemStats(&after)
-		own += after.Mallocs - mem.Mallocs
+		ownMallocs += after.Mallocs - mem.Mallocs
 	}()
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return err
 	}
-	fds, goroutines, err := least()
+	fds, goroutines, err := leastHeld()
 	if err != nil {
 		return err
 	}
@@ -118,14 +118,14 @@ func report(rank, calls int, begin time.Time) error {
 		return string(value[0])
 	}
 	fmt.Printf("rank=%d calls=%d rss=%s size=%s fds=%d goroutines=%d threads=%s mallocs=%d seconds=%g\n",
-		rank, calls, field("VmRSS"), field("VmSize"), fds, goroutines, field("Threads"), mem.Mallocs-own,
+		rank, calls, field("VmRSS"), field("VmSize"), fds, goroutines, field("Threads"), mem.Mallocs-ownMallocs,
 		time.Since(begin).Seconds())
 	return nil
 }
 
-// least returns how many descriptors and goroutines stay: the least of some counts, for
+// leastHeld returns how many descriptors and goroutines stay: the least of some counts, for
 // a rank that looks after the others has one more of each now and then.
-func least() (fds, goroutines int, err error) {
+func leastHeld() (fds, goroutines int, err error) {
 	fds, goroutines = math.MaxInt, math.MaxInt
 	for range 20 {
 		all, err := os.ReadDir("/proc/self/fd")
