@@ -13,7 +13,7 @@ import (
 // AllReduceDevice is AllReduce on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
 func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op) error {
-	return c.in.Enqueue(ctx, deviceAllReduce(c, s, send, recv, op))
+	return c.in.Devices.Enqueue(ctx, deviceAllReduce(c, s, send, recv, op))
 }
 
 // ReduceDevice is Reduce on device memory: see SyncDevice. recv is used on root
@@ -21,27 +21,27 @@ func AllReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, sen
 // After an error the contents of send and recv are undefined.
 func ReduceDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], op Op,
 	root int) error {
-	return c.in.Enqueue(ctx, deviceReduce(c, s, send, recv, op, root))
+	return c.in.Devices.Enqueue(ctx, deviceReduce(c, s, send, recv, op, root))
 }
 
 // BroadcastDevice is Broadcast on device memory: see SyncDevice. send is used on
 // root only.
 // After an error the contents of send and recv are undefined.
 func BroadcastDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], root int) error {
-	return c.in.Enqueue(ctx, deviceBroadcast(c, s, send, recv, root))
+	return c.in.Devices.Enqueue(ctx, deviceBroadcast(c, s, send, recv, root))
 }
 
 // AllGatherDevice is AllGather on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
 func AllGatherDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T]) error {
-	return c.in.Enqueue(ctx, deviceAllGather(c, s, send, recv))
+	return c.in.Devices.Enqueue(ctx, deviceAllGather(c, s, send, recv))
 }
 
 // ReduceScatterDevice is ReduceScatter on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
 func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	op Op) error {
-	return c.in.Enqueue(ctx, deviceReduceScatter(c, s, send, recv, op))
+	return c.in.Devices.Enqueue(ctx, deviceReduceScatter(c, s, send, recv, op))
 }
 
 // BarrierDevice lets the stream go on when the streams of all ranks have come to
@@ -49,28 +49,28 @@ func ReduceScatterDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream,
 func BarrierDevice(ctx context.Context, c *Comm, s *cuda.Stream) error {
 	k := setDevice[uint8](c, plan.Barrier, s, -1, 0, device.Buffer{}, device.Buffer{})
 	barrierArgs(&k.Args)
-	return c.in.Enqueue(ctx, k)
+	return c.in.Devices.Enqueue(ctx, k)
 }
 
 // AllReducePreMulDevice is AllReducePreMul on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
 func AllReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
-	return c.in.Enqueue(ctx, preMultipliedOnDevice(deviceAllReduce(c, s, send, recv, Sum), factor))
+	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceAllReduce(c, s, send, recv, Sum), factor))
 }
 
 // ReducePreMulDevice is ReducePreMul on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
 func ReducePreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T], factor T,
 	root int) error {
-	return c.in.Enqueue(ctx, preMultipliedOnDevice(deviceReduce(c, s, send, recv, Sum, root), factor))
+	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceReduce(c, s, send, recv, Sum, root), factor))
 }
 
 // ReduceScatterPreMulDevice is ReduceScatterPreMul on device memory: see SyncDevice.
 // After an error the contents of send and recv are undefined.
 func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.Stream, send, recv cuda.Slice[T],
 	factor T) error {
-	return c.in.Enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))
+	return c.in.Devices.Enqueue(ctx, preMultipliedOnDevice(deviceReduceScatter(c, s, send, recv, Sum), factor))
 }
 
 // SyncDevice waits until stream s has done all that was put into it, and reports
@@ -84,13 +84,13 @@ func ReduceScatterPreMulDevice[T Number](ctx context.Context, c *Comm, s *cuda.S
 // A ctx that ends is a failure of the communicator on all ranks, as with every
 // call. A stream of another device than that of c's calls is waited for, too.
 func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
-	return c.in.SyncDevice(ctx, s)
+	return c.in.Devices.Sync(ctx, s)
 }
 
 // DeviceChoice is Choice for device calls, after the first of them: before it there is
 // none, and its time is NaN.
 func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
-	if c.in.Devices == nil {
+	if c.in.Devices.Session == nil {
 		return Choice{PredictedUs: math.NaN()}, nil
 	}
 	choice, err := c.in.Devices.Plans.Choose(kind, root, int64(bytes))
@@ -103,7 +103,7 @@ func (c *Comm) DeviceChoice(kind plan.Kind, root, bytes int) (Choice, error) {
 // DeviceGraph returns what is known of the links between the ranks' devices, nil
 // before the first device call. It must not be changed.
 func (c *Comm) DeviceGraph() *topo.Graph {
-	if c.in.Devices == nil {
+	if c.in.Devices.Session == nil {
 		return nil
 	}
 	return c.in.Devices.Graph

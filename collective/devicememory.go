@@ -25,7 +25,7 @@ type DeviceMemory struct{ memory *comm.DeviceMemory }
 // is of a pool, or ranks are on several hosts, it may be called and has no effect:
 // calls go through staging memory.
 func RegisterDevice[T Number](ctx context.Context, c *Comm, x cuda.Slice[T]) (*DeviceMemory, error) {
-	m, err := c.in.RegisterDevice(ctx, x)
+	m, err := c.in.Devices.Register(ctx, x)
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ type Message struct{ message comm.Message }
 // which says nothing about whether to has received it. Messages with the same
 // tag between two ranks arrive in the order in which they were sent.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	return c.in.RunMessage(ctx, "Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
+	return c.in.Messages.Run(ctx, "Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
 }
 
 // Recv receives into buf what rank from sends under a tag. The length and the
@@ -26,7 +26,7 @@ func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
 // ranks.
 // After an error the contents of buf are undefined.
 func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
-	return c.in.RunMessage(ctx, "Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
+	return c.in.Messages.Run(ctx, "Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
 }
 
 func messageOf[T Number](buf []T, peer, tag int) engine.Message {
@@ -41,21 +41,21 @@ func messageOf[T Number](buf []T, peer, tag int) engine.Message {
 func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
 	const name = "SendRecv"
 	if setup.OverlapOf(bytesOf(send), bytesOf(recv)) != setup.Apart {
-		return c.in.MessageError(name, "send and recv overlap")
+		return c.in.Messages.Error(name, "send and recv overlap")
 	}
 	if to == c.in.Rank && from == c.in.Rank {
 		return sendToSelf(c, send, recv, tag)
 	}
-	return c.in.SendRecv(ctx, messageOf(recv, from, tag), messageOf(send, to, tag), tag)
+	return c.in.Messages.SendRecv(ctx, messageOf(recv, from, tag), messageOf(send, to, tag), tag)
 }
 
 // sendToSelf is a SendRecv of a rank with itself.
 func sendToSelf[T Number](c *Comm, send, recv []T, tag int) error {
 	const name = "SendRecv"
 	if len(send) != len(recv) {
-		return c.in.MessageError(name, "send has %d elements, recv %d", len(send), len(recv))
+		return c.in.Messages.Error(name, "send has %d elements, recv %d", len(send), len(recv))
 	}
-	if err := c.in.CheckTag(name, tag); err != nil {
+	if err := c.in.Messages.CheckTag(name, tag); err != nil {
 		return err
 	}
 	if err := c.in.Claim(name); err != nil {
@@ -68,13 +68,13 @@ func sendToSelf[T Number](c *Comm, send, recv []T, tag int) error {
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
 func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
-	m, err := c.in.StartMessage("Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
+	m, err := c.in.Messages.Start("Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
 	return Message{m}, err
 }
 
 // StartRecv begins a Recv; buf must not be used until the Message is done.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
-	m, err := c.in.StartMessage("Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
+	m, err := c.in.Messages.Start("Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
 	return Message{m}, err
 }
 

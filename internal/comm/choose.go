@@ -23,7 +23,7 @@ func (c *Comm) Choose(kind plan.Kind, root, bytes int) (*planner.Choice, string,
 // UnusedPlan names a plan of WithPlan that no call has run yet; "" is none.
 func (c *Comm) UnusedPlan() string {
 	g := c.Config.Planning.Given
-	if g == nil || g.Used() || c.Devices != nil && c.Devices.Given.Used() {
+	if g == nil || g.Used() || c.Devices.Session != nil && c.Devices.Given.Used() {
 		return ""
 	}
 	p := g.Plan()

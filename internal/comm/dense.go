@@ -12,7 +12,7 @@ import (
 
 // Dense is an AllReduce within a call that has claimed c. in and out are the same memory or do
 // not overlap.
-func (c *Comm) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
+func (c *Inside) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out []byte) error {
 	a := Args{Kind: plan.AllReduce, Root: -1, Count: len(out) / t.Size(), Work: kernel.Work{DType: t, Op: op}, In: in,
 		Out: out}
 	if err := c.Enter(ctx, &a); err != nil {
@@ -23,7 +23,7 @@ func (c *Comm) Dense(ctx context.Context, t kernel.DType, op kernel.Op, in, out 
 
 // DenseUs predicts what Dense takes for so many bytes, in microseconds. It is the same on all
 // ranks; NaN: nobody knows.
-func (c *Comm) DenseUs(bytes int) float64 {
+func (c *Inside) DenseUs(bytes int) float64 {
 	choice, _, err := c.Choose(plan.AllReduce, -1, bytes)
 	if err != nil {
 		return math.NaN()
@@ -33,7 +33,7 @@ func (c *Comm) DenseUs(bytes int) float64 {
 
 // DenseDevice is AllReduceDevice within a call that has claimed c. in and out are the same
 // memory of the stream's device or do not overlap.
-func (c *Comm) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
+func (c *Inside) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, op kernel.Op, in, out cuda.Addr,
 	count int) error {
 	bytes := int64(count) * int64(t.Size())
 	k := DeviceArgs{
@@ -42,14 +42,14 @@ func (c *Comm) DenseDevice(ctx context.Context, s *cuda.Stream, t kernel.DType, 
 		In:     device.Buffer{Name: "send", Device: s.Device(), Addr: in, Count: count, Bytes: bytes},
 		Out:    device.Buffer{Name: "recv", Device: s.Device(), Addr: out, Count: count, Bytes: bytes},
 	}
-	return c.heldEnqueue(ctx, &k)
+	return c.Devices.enqueue(ctx, &k)
 }
 
 // DenseDeviceUs is DenseUs for DenseDevice. The first of the two opens the ranks' devices, of
 // which dev is this one's: all ranks call it together. An error is the caller's to return as
 // it is.
-func (c *Comm) DenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
-	if err := c.haveDevices(ctx, &Args{Kind: plan.AllReduce, device: true}, "a stream", dev); err != nil {
+func (c *Inside) DenseDeviceUs(ctx context.Context, dev *cuda.Device, bytes int) (float64, error) {
+	if err := c.Devices.have(ctx, &Args{Kind: plan.AllReduce, device: true}, "a stream", dev); err != nil {
 		return 0, err
 	}
 	choice, err := c.Devices.Plans.Choose(plan.AllReduce, -1, int64(bytes))

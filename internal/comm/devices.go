@@ -12,9 +12,16 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
+// Devices are a communicator's devices, and the calls on their memory.
+type Devices struct {
+	*device.Session // nil until the first call
+	c               *Comm
+}
+
 // Enqueue puts a device call into its stream, and opens the devices before the
 // first.
-func (c *Comm) Enqueue(ctx context.Context, k *DeviceArgs) error {
+func (d *Devices) Enqueue(ctx context.Context, k *DeviceArgs) error {
+	c := d.c
 	if k.Err != nil {
 		return k.Err
 	}
@@ -22,36 +29,37 @@ func (c *Comm) Enqueue(ctx context.Context, k *DeviceArgs) error {
 		return err
 	}
 	defer c.End()
-	return c.heldEnqueue(ctx, k)
+	return d.enqueue(ctx, k)
 }
 
-// haveDevices opens the devices unless they are open. dev is this rank's. The
+// have opens the devices unless they are open. dev is this rank's. The
 // communicator is claimed.
-func (c *Comm) haveDevices(ctx context.Context, k *Args, what string, dev *cuda.Device) error {
-	if c.Devices == nil {
-		d, err := device.Open(ctx, &device.Owner{Setup: c.Setup, Inner: newInner(c, openDevices), Abort: c.abort,
+func (d *Devices) have(ctx context.Context, k *Args, what string, dev *cuda.Device) error {
+	c := d.c
+	if d.Session == nil {
+		s, err := device.Open(ctx, &device.Owner{Setup: c.Setup, Inner: newInner(c, openDevices), Abort: c.abort,
 			OpenLinks: c.OpenLinks}, dev)
 		if err != nil {
-			return c.openingError(k, err)
+			return d.openingError(k, err)
 		}
-		c.Devices = d
+		d.Session = s
 	}
-	if d := c.Devices; d.Device != dev {
+	if d.Device != dev {
 		k.Refuse(c, "%s of %v; the communicator's device calls on this rank are on %v", what, dev, d.Device)
 		return k.Err
 	}
 	return nil
 }
 
-// heldEnqueue is Enqueue with the communicator claimed.
-func (c *Comm) heldEnqueue(ctx context.Context, k *DeviceArgs) error {
+// enqueue is Enqueue with the communicator claimed.
+func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
+	c := d.c
 	if err := ctx.Err(); err != nil {
 		return c.Cancel(ctx, &k.Args)
 	}
-	if err := c.haveDevices(ctx, &k.Args, "a stream", k.stream.Device()); err != nil {
+	if err := d.have(ctx, &k.Args, "a stream", k.stream.Device()); err != nil {
 		return err
 	}
-	d := c.Devices
 	if err := d.Room(ctx); err != nil {
 		if ctx.Err() != nil {
 			return c.Cancel(ctx, &k.Args)
@@ -59,7 +67,7 @@ func (c *Comm) heldEnqueue(ctx context.Context, k *DeviceArgs) error {
 		d.Fail(k.name(), err)
 	}
 	if fault, failed := c.Endpoint.Aborted(); failed {
-		return c.deviceFault(ctx, fault, k.name())
+		return d.fault(ctx, fault, k.name())
 	}
 	lent, place, err := d.Lend(k.Kind, k.In, k.Out)
 	if err != nil {
@@ -73,7 +81,7 @@ func (c *Comm) heldEnqueue(ctx context.Context, k *DeviceArgs) error {
 		during := engine.Describe(call.Header)
 		d.Fail(during, err)
 		fault, _ := c.Endpoint.Aborted()
-		return c.deviceFault(ctx, fault, during)
+		return d.fault(ctx, fault, during)
 	}
 	return nil
 }
@@ -81,7 +89,8 @@ func (c *Comm) heldEnqueue(ctx context.Context, k *DeviceArgs) error {
 // openingError is why the devices could not be opened: an error of a device, which
 // all ranks have and which leaves the communicator as it was, or the failure of
 // the communicator itself.
-func (c *Comm) openingError(k *Args, err error) error {
+func (d *Devices) openingError(k *Args, err error) error {
+	c := d.c
 	var failed *setup.RankError
 	if errors.As(err, &failed) {
 		failed.Op = fmt.Sprintf("%s on rank %d: %s", k.name(), c.Rank, failed.Op)
@@ -93,8 +102,9 @@ func (c *Comm) openingError(k *Args, err error) error {
 	return &setup.RankError{Rank: -1, Op: fmt.Sprintf("%s on rank %d: opening the devices", k.name(), c.Rank), Err: err}
 }
 
-// SyncDevice is Comm.SyncDevice of package collective.
-func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
+// Sync is Comm.SyncDevice of package collective.
+func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
+	c := d.c
 	const call = "SyncDevice"
 	if s == nil {
 		return fmt.Errorf("collective: %s on rank %d: %w: no stream", call, c.Rank, setup.ErrArgument)
@@ -106,24 +116,25 @@ func (c *Comm) SyncDevice(ctx context.Context, s *cuda.Stream) error {
 		return err
 	}
 	defer c.End()
-	if c.Devices == nil {
+	if d.Session == nil {
 		if err := s.Synchronize(ctx); err != nil {
 			return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
 		}
 		return nil
 	}
-	during, err := c.Devices.Sync(ctx, s, call)
+	during, err := d.Session.Sync(ctx, s, call)
 	if fault, failed := c.Endpoint.Aborted(); failed {
-		return c.deviceFault(ctx, fault, during)
+		return d.fault(ctx, fault, during)
 	}
 	return err
 }
 
-// deviceFault is failDuring for device calls: on the rank at fault the error wraps
+// fault is failDuring for device calls: on the rank at fault the error wraps
 // what its device said.
-func (c *Comm) deviceFault(ctx context.Context, f transport.Fault, during string) error {
+func (d *Devices) fault(ctx context.Context, f transport.Fault, during string) error {
+	c := d.c
 	err := c.failDuring(ctx, f, during, undefinedAnyhow)
-	if cause := c.Devices.Cause(); f.Rank == c.Rank && errors.Is(err, setup.ErrDevice) && cause != nil {
+	if cause := d.Session.Cause(); f.Rank == c.Rank && errors.Is(err, setup.ErrDevice) && cause != nil {
 		c.err.Err = &setup.DeviceError{Text: c.err.Err.Error(), Cause: cause}
 	}
 	return err
@@ -145,8 +156,9 @@ type registrable interface {
 	Hold(by string) (*cuda.Hold, error)
 }
 
-// RegisterDevice lets the devices of all ranks read x where it lies.
-func (c *Comm) RegisterDevice(ctx context.Context, x registrable) (*DeviceMemory, error) {
+// Register lets the devices of all ranks read x where it lies.
+func (d *Devices) Register(ctx context.Context, x registrable) (*DeviceMemory, error) {
+	c := d.c
 	k := &Args{registers: true, device: true}
 	switch {
 	case x.Check() != nil:
@@ -161,13 +173,13 @@ func (c *Comm) RegisterDevice(ctx context.Context, x registrable) (*DeviceMemory
 		return nil, err
 	}
 	defer c.End()
-	if err := c.haveDevices(ctx, k, "memory", x.Device()); err != nil {
+	if err := d.have(ctx, k, "memory", x.Device()); err != nil {
 		return nil, err
 	}
 	hold, err := x.Hold(fmt.Sprintf("RegisterDevice on rank %d", c.Rank))
-	m, err := c.Devices.Register(ctx, x.Addr(), x.Bytes(), hold, err)
+	m, err := d.Session.Register(ctx, x.Addr(), x.Bytes(), hold, err)
 	if err != nil {
-		return nil, c.openingError(k, err)
+		return nil, d.openingError(k, err)
 	}
 	return &DeviceMemory{m, c}, nil
 }

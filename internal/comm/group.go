@@ -34,7 +34,7 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 		return nil, nil
 	}
 	if c.Plans.Messages < 0 {
-		return nil, c.MessageError("Split", "it is for %s", c.Plans.NoMessages())
+		return nil, c.Messages.Error("Split", "it is for %s", c.Plans.NoMessages())
 	}
 	g := &group{Parent: c, id: fmt.Sprintf("%s-%d.%d", c.World.JobID(), c.splits, color)}
 	for r := range c.Size {
@@ -169,11 +169,11 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 		all = append(all, in, out)
 		if err := errors.Join(c.Engine.StartRecv(in), c.Engine.StartSend(out)); err != nil {
 			fault, _ := c.Engine.FailMessage(err, in)
-			return c.failMessage(ctx, fault, in)
+			return c.Messages.fail(ctx, fault, in)
 		}
 	}
 	for _, p := range all {
-		if err := c.waitMessage(ctx, p); err != nil {
+		if err := c.Messages.wait(ctx, p); err != nil {
 			return err
 		}
 	}

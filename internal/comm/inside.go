@@ -11,7 +11,6 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm/setup"
-	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -25,7 +24,7 @@ type Comm struct {
 	Busy     atomic.Bool
 	Seq      uint64                // of the latest call
 	Calls    [InFlight]engine.Call // the latest, by number
-	messages engine.Pool
+	Messages Messages
 	err      *setup.RankError
 	splits   int // so far
 
@@ -35,7 +34,7 @@ type Comm struct {
 	Sides      []*extraLinks  // of OpenLinks
 	leaving    []func() error // of OnClose
 
-	Devices *device.Session // nil until the first device call
+	Devices Devices
 
 	once    sync.Once   // Close
 	closing atomic.Bool // Close has begun: no call begins any more
@@ -135,15 +134,6 @@ func (c *Comm) busyError(call string) error {
 		err = setup.ErrClosed
 	}
 	return fmt.Errorf("collective: %s on rank %d: %w", call, c.Rank, err)
-}
-
-// failMessage is fail for a message.
-func (c *Comm) failMessage(ctx context.Context, f transport.Fault, during *engine.Message) error {
-	hint := ""
-	if during.Receives() {
-		hint = "contents of buf are undefined"
-	}
-	return c.failDuring(ctx, f, during.String(), hint)
 }
 
 // undefinedAnyhow is undefined for calls of which nobody keeps whether they were in place.

@@ -49,12 +49,12 @@ func Of(h interface{ comm() *Comm }) *Inside {
 		if err != nil {
 			panic("collective: trees of a graph that has been planned for: " + err.Error())
 		}
-		ranks := c.boxRanks()
+		ranks := boxRanks(c)
 		cores := c.Plans.Machine().Cores
 		c.inside = &Inside{
 			Comm: c, Hosts: setup.HostsOf(c.World), Cores: cores,
 			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
-			Waiter: c.exchangeWaiter(ranks[c.Rank]), Verbose: c.World.Setting("verbose") != "",
+			Waiter: exchangeWaiter(c, ranks[c.Rank]), Verbose: c.World.Setting("verbose") != "",
 			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
 		}
 	})
@@ -62,7 +62,7 @@ func Of(h interface{ comm() *Comm }) *Inside {
 }
 
 // boxRanks returns, for every rank, how many share its cores, it among them.
-func (c *Comm) boxRanks() []int {
+func boxRanks(c *Comm) []int {
 	boxes := c.Plans.Machine().CoreHosts
 	if len(boxes) != c.Size {
 		boxes = setup.HostsOf(c.World)
@@ -81,7 +81,7 @@ func (c *Comm) boxRanks() []int {
 // exchangeWaiter is how a rank waits in exchanges, whose cores so many ranks share. A
 // poll of them is many system calls where ranks are on several hosts; where these are
 // namespaces of one machine, which share its cores, ranks sleep soon.
-func (c *Comm) exchangeWaiter(ranks int) engine.Waiter {
+func exchangeWaiter(c *Comm, ranks int) engine.Waiter {
 	w := c.Waiter
 	if !setup.OneHost(setup.HostsOf(c.World)) && ranks > c.Plans.Machine().Cores {
 		w.Spins, w.Yields, w.Backoff = 1, exchangeYields, exchangeBackoff
@@ -96,9 +96,9 @@ const (
 
 // Gather is an AllGather of bytes. Its header says what it is for, so that a
 // rank that makes another call is found out by it.
-func (c *Comm) Gather(ctx context.Context, during string, mine, all []byte) error {
+func (c *Inside) Gather(ctx context.Context, during string, mine, all []byte) error {
 	// Others may be busy, with what they have to tell.
-	err := c.heldGather(ctx, (&Args{exchange: true}).gathers(c, kernel.Uint8, mine, all), &c.inside.Waiter)
+	err := c.heldGather(ctx, (&Args{exchange: true}).gathers(c.Comm, kernel.Uint8, mine, all), &c.Waiter)
 	if err == nil || c.err == nil {
 		return err
 	}
@@ -150,12 +150,12 @@ func (c *Comm) openLinks(ctx context.Context, during string,
 
 // TryLinks is OpenLinks for links that c can do without. Where any rank cannot open them,
 // as it lacks memory or addresses, no rank has them, why says so on all, and c goes on.
-func (c *Comm) TryLinks(ctx context.Context, during, purpose string, layout transport.Layout) (ep transport.Endpoint,
+func (c *Inside) TryLinks(ctx context.Context, during, purpose string, layout transport.Layout) (ep transport.Endpoint,
 	why, err error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go c.cancelOnFault(within, cancel)
-	ep, why = c.Config.Connect(within, newInner(c, openExchange), purpose, layout)
+	ep, why = c.Config.Connect(within, newInner(c.Comm, openExchange), purpose, layout)
 	_, lost := c.World.Failure()
 	if _, failed := c.Endpoint.Aborted(); why != nil && (failed || lost != nil || ctx.Err() != nil) {
 		return nil, nil, c.notOpened(ctx, during, "opening links", why)
@@ -206,7 +206,7 @@ func (s *extraLinks) close() error {
 }
 
 // CloseLinks closes links that OpenLinks has opened.
-func (c *Comm) CloseLinks(ep transport.Endpoint) error {
+func (c *Inside) CloseLinks(ep transport.Endpoint) error {
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock()
 	i := slices.IndexFunc(c.Sides, func(s *extraLinks) bool { return s.Endpoint == ep })
@@ -298,7 +298,7 @@ func (c *Comm) closeSides() (err error) {
 
 // FaultDevice makes an error of this rank's device the fault of all links of c,
 // and returns the first fault.
-func (c *Comm) FaultDevice(ctx context.Context, during string, cause error) error {
+func (c *Inside) FaultDevice(ctx context.Context, during string, cause error) error {
 	text := fmt.Sprintf("%srank %d in %s: %v", setup.FaultDevice, c.Rank, during, cause)
 	err := c.Fault(ctx, transport.Fault{Rank: c.Rank, Text: text}, during)
 	if c.err.Rank == c.Rank && errors.Is(err, setup.ErrDevice) {
@@ -308,4 +308,4 @@ func (c *Comm) FaultDevice(ctx context.Context, during string, cause error) erro
 }
 
 // OnClose has f called when c is closed, after all calls.
-func (c *Comm) OnClose(f func() error) { c.leaving = append(c.leaving, f) }
+func (c *Inside) OnClose(f func() error) { c.leaving = append(c.leaving, f) }

@@ -16,112 +16,118 @@ type Message struct {
 	ref engine.Ref
 }
 
+// Messages are the messages between ranks of a communicator.
+type Messages struct {
+	c     *Comm
+	under engine.Pool
+}
+
 // SendRecv sends out and receives in side by side.
-func (c *Comm) SendRecv(ctx context.Context, in, out engine.Message, tag int) error {
+func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int) error {
 	const name = "SendRecv"
 	for _, peer := range []int{out.Peer, in.Peer} { // before either is begun
-		if err := c.checkMessage(name, peer, tag); err != nil {
+		if err := m.check(name, peer, tag); err != nil {
 			return err
 		}
 	}
-	if err := c.Claim(name); err != nil {
+	if err := m.c.Claim(name); err != nil {
 		return err
 	}
-	defer c.End()
-	received, err := c.enterMessage(ctx, name, in, c.Engine.StartRecv)
+	defer m.c.End()
+	received, err := m.enter(ctx, name, in, m.c.Engine.StartRecv)
 	if err != nil {
 		return err
 	}
-	sent, err := c.enterMessage(ctx, name, out, c.Engine.StartSend)
+	sent, err := m.enter(ctx, name, out, m.c.Engine.StartSend)
 	if err != nil {
 		return err
 	}
-	if err := c.waitMessage(ctx, received.Message()); err != nil {
+	if err := m.wait(ctx, received.Message()); err != nil {
 		return err
 	}
-	return c.waitMessage(ctx, sent.Message())
+	return m.wait(ctx, sent.Message())
 }
 
 // starter is Links.StartSend or Links.StartRecv.
 type starter = func(*engine.Message) error
 
-// MessageError is an ErrArgument of a call of messages.
-func (c *Comm) MessageError(call, format string, v ...any) error {
-	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, c.Rank, setup.ErrArgument, fmt.Sprintf(format, v...))
+// Error is an ErrArgument of a call of messages.
+func (m *Messages) Error(call, format string, v ...any) error {
+	return fmt.Errorf("collective: %s on rank %d: %w: %s", call, m.c.Rank, setup.ErrArgument, fmt.Sprintf(format, v...))
 }
 
-// checkMessage refuses a message that this communicator cannot carry.
-func (c *Comm) checkMessage(call string, peer, tag int) error {
+// check refuses a message that this communicator cannot carry.
+func (m *Messages) check(call string, peer, tag int) error {
 	switch {
-	case peer < 0 || peer >= c.Size:
-		return c.MessageError(call, "rank %d of %d", peer, c.Size)
-	case peer == c.Rank:
-		return c.MessageError(call, "rank %d is this one", peer)
-	case c.Plans.Messages < 0:
-		return c.MessageError(call, "messages are for %s", c.Plans.NoMessages())
+	case peer < 0 || peer >= m.c.Size:
+		return m.Error(call, "rank %d of %d", peer, m.c.Size)
+	case peer == m.c.Rank:
+		return m.Error(call, "rank %d is this one", peer)
+	case m.c.Plans.Messages < 0:
+		return m.Error(call, "messages are for %s", m.c.Plans.NoMessages())
 	}
-	return c.CheckTag(call, tag)
+	return m.CheckTag(call, tag)
 }
 
 // CheckTag refuses a tag that is none.
-func (c *Comm) CheckTag(call string, tag int) error {
+func (m *Messages) CheckTag(call string, tag int) error {
 	if tag < 0 || tag > math.MaxInt32 {
-		return c.MessageError(call, "tag %d, want 0..%d", tag, math.MaxInt32)
+		return m.Error(call, "tag %d, want 0..%d", tag, math.MaxInt32)
 	}
 	return nil
 }
 
-// StartMessage begins a message.
-func (c *Comm) StartMessage(call string, p engine.Message, tag int, start starter) (Message, error) {
-	if err := c.checkMessage(call, p.Peer, tag); err != nil {
+// Start begins a message.
+func (m *Messages) Start(call string, p engine.Message, tag int, start starter) (Message, error) {
+	if err := m.check(call, p.Peer, tag); err != nil {
 		return Message{}, err
 	}
-	if err := c.Claim(call); err != nil {
+	if err := m.c.Claim(call); err != nil {
 		return Message{}, err
 	}
-	defer c.End()
-	ref, err := c.enterMessage(context.Background(), call, p, start)
+	defer m.c.End()
+	ref, err := m.enter(context.Background(), call, p, start)
 	if err != nil {
 		return Message{}, err
 	}
-	return Message{c, ref}, nil
+	return Message{m.c, ref}, nil
 }
 
-// RunMessage begins a message and waits for it, without letting another call in
+// Run begins a message and waits for it, without letting another call in
 // between.
-func (c *Comm) RunMessage(ctx context.Context, call string, p engine.Message, tag int, start starter) error {
-	if err := c.checkMessage(call, p.Peer, tag); err != nil {
+func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag int, start starter) error {
+	if err := m.check(call, p.Peer, tag); err != nil {
 		return err
 	}
-	if err := c.Claim(call); err != nil {
+	if err := m.c.Claim(call); err != nil {
 		return err
 	}
-	defer c.End()
-	begun, err := c.enterMessage(ctx, call, p, start)
+	defer m.c.End()
+	begun, err := m.enter(ctx, call, p, start)
 	if err != nil {
 		return err
 	}
-	return c.waitMessage(ctx, begun.Message())
+	return m.wait(ctx, begun.Message())
 }
 
-// enterMessage begins a message on the communicator, which is claimed, unless ctx
+// enter begins a message on the communicator, which is claimed, unless ctx
 // has ended, which is a failure of the communicator even where the message
 // would not have to wait.
-func (c *Comm) enterMessage(ctx context.Context, call string, p engine.Message, start starter) (engine.Ref, error) {
+func (m *Messages) enter(ctx context.Context, call string, p engine.Message, start starter) (engine.Ref, error) {
 	if err := ctx.Err(); err != nil {
-		c.Endpoint.Abort(transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v",
-			engine.FaultCanceled, c.Rank, call, p.Tag, err)})
-		fault, _ := c.Endpoint.Aborted()
-		return engine.Ref{}, c.failDuring(ctx, fault, call, "")
+		m.c.Endpoint.Abort(transport.Fault{Rank: m.c.Rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v",
+			engine.FaultCanceled, m.c.Rank, call, p.Tag, err)})
+		fault, _ := m.c.Endpoint.Aborted()
+		return engine.Ref{}, m.c.failDuring(ctx, fault, call, "")
 	}
-	ref := c.messages.Add(p)
+	ref := m.under.Add(p)
 	err := start(ref.Message())
-	fault, failed := c.Endpoint.Aborted()
+	fault, failed := m.c.Endpoint.Aborted()
 	if err != nil {
-		fault, failed = c.Engine.FailMessage(err, ref.Message())
+		fault, failed = m.c.Engine.FailMessage(err, ref.Message())
 	}
 	if failed {
-		return engine.Ref{}, c.failMessage(ctx, fault, ref.Message())
+		return engine.Ref{}, m.fail(ctx, fault, ref.Message())
 	}
 	return ref, nil
 }
@@ -135,7 +141,7 @@ func (m Message) Wait(ctx context.Context) error {
 		return err
 	}
 	defer m.c.End()
-	return m.c.waitMessage(ctx, m.ref.Message())
+	return m.c.Messages.wait(ctx, m.ref.Message())
 }
 
 // Test moves what is under way as far as it can, and reports whether the
@@ -155,7 +161,7 @@ func (m Message) Test() (bool, error) {
 		fault, failed = c.Engine.FailMessage(err, m.ref.Message())
 	}
 	if failed && !m.ref.Done() {
-		return false, c.failMessage(context.Background(), fault, m.ref.Message())
+		return false, c.Messages.fail(context.Background(), fault, m.ref.Message())
 	}
 	return m.ref.Done(), nil
 }
@@ -170,9 +176,18 @@ func (m Message) resume(call string) (done bool, err error) {
 	return false, err
 }
 
-func (c *Comm) waitMessage(ctx context.Context, p *engine.Message) error {
-	if fault, failed := c.Engine.WaitMessage(ctx, p, &c.Waiter); failed {
-		return c.failMessage(ctx, fault, p)
+func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
+	if fault, failed := m.c.Engine.WaitMessage(ctx, p, &m.c.Waiter); failed {
+		return m.fail(ctx, fault, p)
 	}
 	return nil
+}
+
+// fail makes f the failure of the communicator during a message.
+func (m *Messages) fail(ctx context.Context, f transport.Fault, during *engine.Message) error {
+	hint := ""
+	if during.Receives() {
+		hint = "contents of buf are undefined"
+	}
+	return m.c.failDuring(ctx, f, during.String(), hint)
 }

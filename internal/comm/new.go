@@ -13,6 +13,7 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 		return nil, err
 	}
 	c := &Comm{Setup: s, closed: make(chan struct{})}
+	c.Messages.c, c.Devices.c = c, c
 	s.Waiter.Watch.SetBusy(c.Busy.Load)
 	c.watch.Go(func() { setup.AbortOnFailure(s.World, s.Endpoint, c.closed) })
 	if c.Size > 1 {
