@@ -2,8 +2,8 @@
 // a tensor, and Aggregator, which adds up blocks. Only non-zero blocks travel,
 // and the aggregator asks for them one after the other.
 //
-// It knows no links, clock or goroutine: packets are bytes that the caller moves,
-// and "now" is a number that the caller gives to Timers. Package sparse runs it.
+// It knows no links, clock or goroutine: packets are bytes that the caller moves.
+// Package sparse runs it.
 // The package is pure.
 //
 // # The protocol
@@ -25,8 +25,9 @@
 // packets: every worker answers every round, if only to acknowledge, whoever has
 // waited too long for a result sends its packet again, and the aggregator keeps
 // the last result of every slot to answer with; whose packet comes again while
-// others are awaited is told that it is there. Timers says when one is sent again. No
-// transport of treerun needs it: over UDP it was slower than Algorithm 1 over links. The published code tells two
+// others are awaited is told that it is there. When one is sent again the caller says. No
+// transport of treerun needs it, but a test with a network that loses packets: over UDP it was
+// slower than Algorithm 1 over links. The published code tells two
 // rounds apart by one bit, which mistakes a packet that comes two rounds late for
 // a new one; here a packet has the number of its round, which goes on from tensor
 // to tensor.

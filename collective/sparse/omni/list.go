@@ -13,7 +13,7 @@ import (
 //	index  per pair: the element's place in the block
 //	...    per pair: the element, in the order of the machine
 //
-// An index is a number of 1, 2 or 4 bytes, little endian, as the Grid's blocks need.
+// An index is a number of 1, 2 or 4 bytes, in the order of the machine, as the Grid's blocks need.
 // A list is at most half as long as its block: a longer one takes a core more time than
 // a quick network saves.
 
@@ -46,27 +46,6 @@ func (s *Shape) Carried(part float64) float64 {
 	return 1
 }
 
-func putIndex(b []byte, size int, v uint32) {
-	switch size {
-	case 1:
-		b[0] = byte(v)
-	case 2:
-		binary.LittleEndian.PutUint16(b, uint16(v))
-	default:
-		binary.LittleEndian.PutUint32(b, v)
-	}
-}
-
-func indexAt(b []byte, size int) int {
-	switch size {
-	case 1:
-		return int(b[0])
-	case 2:
-		return int(binary.LittleEndian.Uint16(b))
-	}
-	return int(binary.LittleEndian.Uint32(b))
-}
-
 // probes is how many elements of a block are looked at before it is searched: a dense
 // block costs no more than these.
 const probes = 16
@@ -88,7 +67,7 @@ func pays(block []byte, width, pairs int) bool {
 	return (hits-slack)*n <= pairs*probes
 }
 
-// element returns the bits of the first element of b.
+// element returns the bits of the first element of b, or the first index.
 func element(b []byte, width int) uint64 {
 	switch width {
 	case 1:
@@ -101,7 +80,7 @@ func element(b []byte, width int) uint64 {
 	return binary.NativeEndian.Uint64(b)
 }
 
-// putElement makes the first element of b one with these bits.
+// putElement makes the first element of b, or the first index, one with these bits.
 func putElement(b []byte, width int, bits uint64) {
 	switch width {
 	case 1:
@@ -135,10 +114,10 @@ func (l *lister) shorten(s *Shape, block []byte) int {
 	for i, place := range l.places {
 		putElement(l.values[i*width:], width, element(block[int(place)*width:], width))
 	}
-	putIndex(block, index, uint32(len(l.places)))
+	putElement(block, index, uint64(len(l.places)))
 	at := index
 	for _, place := range l.places {
-		putIndex(block[at:], index, place)
+		putElement(block[at:], index, uint64(place))
 		at += index
 	}
 	return at + copy(block[at:], l.values)
@@ -191,7 +170,7 @@ func (s *Shape) cutList(body []byte, n int) (list, rest []byte, err error) {
 	if len(body) < index {
 		return nil, nil, fmt.Errorf("%d bytes are left for a list", len(body))
 	}
-	pairs := indexAt(body, index)
+	pairs := int(element(body, index))
 	body = body[index:]
 	size := pairs * (index + width)
 	switch {
@@ -201,7 +180,7 @@ func (s *Shape) cutList(body []byte, n int) (list, rest []byte, err error) {
 		return nil, nil, fmt.Errorf("a list has %d pairs, %d bytes are left", pairs, len(body))
 	}
 	for i, last := 0, -1; i < pairs; i++ {
-		place := indexAt(body[i*index:], index)
+		place := int(element(body[i*index:], index))
 		if place <= last || place >= n/width {
 			return nil, nil, fmt.Errorf("element %d follows element %d in the list of a block of %d", place, last, n/width)
 		}
@@ -217,7 +196,7 @@ func (s *Shape) spread(block, list []byte) {
 	pairs := len(list) / (index + width)
 	values := list[pairs*index:]
 	for i := range pairs {
-		to := indexAt(list[i*index:], index) * width
+		to := int(element(list[i*index:], index)) * width
 		putElement(block[to:], width, element(values[i*width:], width))
 	}
 }

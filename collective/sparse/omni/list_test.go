@@ -156,7 +156,7 @@ func TestListsThatAreRefused(t *testing.T) {
 		h := Header{DType: x.DType, Tensor: 1, Entries: 1, Digest: x.shape.Digest()}
 		h.put(p)
 		p = append(p, 1, 0, 0, 0)
-		putIndex(p[HeaderBytes:], 4, x.shape.infinity(0)+1)
+		putElement(p[HeaderBytes:], 4, uint64(x.shape.infinity(0)+1))
 		if _, err := a.Handle(p); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want %q", err, says)
 		}

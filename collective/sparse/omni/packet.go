@@ -7,7 +7,7 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// A packet, little endian but for elements, which are in the order of the machine:
+// A packet, little endian but for elements and lists, which are in the order of the machine:
 //
 //	u32  type << 28 | blocks << 16 | stream: the immediate data of the published RDMA code
 //	u32  number of the tensor
