@@ -136,7 +136,7 @@ func (r *reduction) take(e *estimate) {
 	r.stats.Form = e.form
 	r.stats.Predicted = e.us
 	r.stats.Density, r.stats.UnionDensity = e.mean, e.union
-	r.say(e)
+	r.report(e)
 }
 
 // exchange runs the call in a form. known says that this rank's blocks are found.

@@ -40,8 +40,8 @@ type state struct {
 	parts      []block.Set // by tree
 	deal       *block.Deal
 	prices     map[int]float64
-	stage      *stage // nil before the first call on device memory
-	said       said
+	stage      *stage          // nil before the first call on device memory
+	reported   map[choice]bool // by report
 	combine    *block.Combiner
 }
 
@@ -52,7 +52,8 @@ func stateOf(c *comm.Inside) *state {
 	if s, ok := c.State.(*state); ok {
 		return s
 	}
-	s := &state{c: c, try: c.TryLinks, priceDense: c.DenseUs, prices: make(map[int]float64)}
+	s := &state{c: c, try: c.TryLinks, priceDense: c.DenseUs, prices: make(map[int]float64),
+		reported: make(map[choice]bool)}
 	s.arrange(nil)
 	c.State = s
 	return s

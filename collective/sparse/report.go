@@ -1,0 +1,43 @@
+package sparse
+
+import (
+	"fmt"
+	"os"
+)
+
+// maxReported bounds the choices that are reported on a communicator. More nobody wants to read.
+const maxReported = 1000
+
+// choice is a form that was chosen for a call.
+type choice struct {
+	call call
+	form Form
+}
+
+// news reports whether a choice is to be reported, as it was not before, and notes that it
+// is. last: no further one will be.
+func (s *state) news(c choice) (is, last bool) {
+	if c.call.what == allReducePairs {
+		c.call.count = 0 // it is another one in every call
+	}
+	if s.reported[c] || len(s.reported) == maxReported {
+		return false, false
+	}
+	s.reported[c] = true
+	return true, len(s.reported) == maxReported
+}
+
+// report tells people, on rank 0, of a choice that is new for calls of this length, type,
+// operation and options.
+func (r *reduction) report(e *estimate) {
+	if !r.c.Verbose || r.c.Rank != 0 {
+		return
+	}
+	is, last := r.news(choice{r.call, e.form})
+	if is {
+		fmt.Fprintf(os.Stderr, "treerun: %s", e.words(r))
+	}
+	if last {
+		fmt.Fprintf(os.Stderr, "treerun: %d choices for sparse calls were reported: no more are\n", maxReported)
+	}
+}
