@@ -33,7 +33,7 @@ func (r *reduction) estimate(all []hello) estimate {
 	var union sample
 	hosts := make(map[int]*sample)
 	for q := range all {
-		s := &all[q].sample
+		s := &all[q].Sample
 		d := part(s.count(), n)
 		e.mean += d / float64(len(all))
 		e.most = max(e.most, d)
@@ -50,9 +50,9 @@ func (r *reduction) estimate(all []hello) estimate {
 	}
 	zero := 1.0 // part of the tensor's elements that is zero on all ranks
 	for q := range all {
-		e.apart = e.apart || all[q].apart
-		d := part(all[q].sample.count(), n)
-		thin := float64(all[q].thin) / 255
+		e.apart = e.apart || all[q].Apart
+		d := part(all[q].Sample.count(), n)
+		thin := float64(all[q].Thin) / 255
 		e.thin += thin * d
 		zero *= 1 - d*(1-thin)
 	}
@@ -60,7 +60,7 @@ func (r *reduction) estimate(all []hello) estimate {
 		e.thin /= e.mean * float64(len(all))
 		e.unionThin = max(0, 1-(1-zero)/e.union)
 	}
-	r.predict(&e, r.call.what == allReduce)
+	r.predict(&e, r.call.What == allReduce)
 	e.choose(Dense, Trees, Aggregators, Shared)
 	return e
 }
@@ -199,7 +199,7 @@ func (s *state) priceOf(n int) float64 {
 // words says what was chosen, and why.
 func (e *estimate) words(r *reduction) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.count, r.call.dtype, r.call.op, r.call.block)
+	fmt.Fprintf(&b, "sparse AllReduce of %d %v, %v, blocks of %d: ", r.call.Count, r.call.DType, r.call.Op, r.call.Block)
 	if r.cfg.form != ByPrice {
 		why := "as was said"
 		if len(r.servers) > 0 {

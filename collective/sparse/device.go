@@ -113,14 +113,14 @@ func (r *deviceReduction) run(ctx context.Context) error {
 	defer func(own block.Set) { r.set = own }(r.set) // the stage's memory may go
 	r.stats.Blocks = r.grid.Blocks()
 	n := r.grid.Elements
-	h := hello{call: r.call}
+	h := hello{Call: r.call}
 	if err := ctx.Err(); err == nil && n > 0 && (r.cfg.form != Dense || r.cfg.threshold > 0 || r.c.Size == 1) {
 		if err := r.look(ctx); err != nil {
 			return err
 		}
 		for i := range taken(r.grid.Blocks()) {
 			if r.set.Has(sampleAt(i, r.grid.Blocks())) {
-				h.sample.add(i)
+				h.Sample.add(i)
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func (r *deviceReduction) run(ctx context.Context) error {
 			}
 			r.send = r.recv
 		}
-		return r.c.DenseDevice(ctx, r.stream, r.call.dtype, r.call.op, r.send, r.recv, n)
+		return r.c.DenseDevice(ctx, r.stream, r.call.DType, r.call.Op, r.send, r.recv, n)
 	}
 	return r.travel(ctx, e.form)
 }
@@ -230,7 +230,7 @@ func (r *deviceReduction) weigh(ctx context.Context, all []hello) (estimate, err
 func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	g := r.stage
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks()) // of this rank
-	if err := g.gather(r.stream, r.send, r.call.dtype, r.grid); err != nil {
+	if err := g.gather(r.stream, r.send, r.call.DType, r.grid); err != nil {
 		return r.c.FaultDevice(ctx, r.name, err)
 	}
 	if err := r.stream.Synchronize(ctx); err != nil {
@@ -241,7 +241,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	if err := r.exchange(ctx, f, true); err != nil {
 		return err
 	}
-	if err := g.scatter(r.stream, r.recv, r.call.dtype, r.grid); err != nil {
+	if err := g.scatter(r.stream, r.recv, r.call.DType, r.grid); err != nil {
 		return r.c.FaultDevice(ctx, r.name, err)
 	}
 	return nil
@@ -269,7 +269,7 @@ func (r *deviceReduction) alone(ctx context.Context) error {
 func (r *deviceReduction) keep() error {
 	g := r.stage
 	return errors.Join(
-		g.kernels.CopyBlocks(r.stream, kernels.DType(r.call.dtype), r.recv, r.send, g.bitmap.Addr(), int64(r.grid.Elements),
+		g.kernels.CopyBlocks(r.stream, kernels.DType(r.call.DType), r.recv, r.send, g.bitmap.Addr(), int64(r.grid.Elements),
 			int64(r.grid.Size), true),
 		r.stream.Record(g.done))
 }

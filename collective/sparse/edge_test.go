@@ -342,7 +342,7 @@ func TestChoice(t *testing.T) {
 }
 
 func FuzzParseHello(f *testing.F) {
-	h := hello{call: call{what: allReduce, dtype: 9, op: 1, block: 256, streams: 8, count: 1000}}
+	h := hello{Call: call{What: allReduce, DType: 9, Op: 1, Block: 256, Streams: 8, Count: 1000}}
 	f.Add(h.encode())
 	f.Add([]byte{helloVersion})
 	f.Add(make([]byte, helloBytes))
@@ -358,7 +358,7 @@ func FuzzParseHello(f *testing.F) {
 		if err != nil || again != h {
 			t.Fatalf("%+v became %+v, %v", h, again, err)
 		}
-		if h.call.String() == "" {
+		if h.Call.String() == "" {
 			t.Fatal("a call without words")
 		}
 	})

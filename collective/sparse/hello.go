@@ -11,26 +11,27 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// hello is what every rank tells the others before a call.
+// hello is what every rank tells the others before a call. It travels as encoding/binary
+// writes it, behind helloVersion.
 type hello struct {
-	call   call
-	sample sample
-	pairs  uint32 // of this rank
-	apart  bool   // its result goes to other memory than where its tensor is
-	thin   uint8  // part of the elements of its blocks that is zero, of 255; 0 where nobody has looked
+	Call   call
+	Sample sample
+	Pairs  uint32 // of this rank
+	Apart  bool   // its result goes to other memory than where its tensor is
+	Thin   uint8  // part of the elements of its blocks that is zero, of 255; 0 where nobody has looked
 }
 
 // call is what all ranks must have alike.
 type call struct {
-	what      kind
-	dtype     kernel.DType
-	op        kernel.Op
-	form      Form
-	block     uint32
-	streams   uint16
-	columns   uint16
-	count     uint64
-	threshold uint64 // its bits
+	What      kind
+	DType     kernel.DType
+	Op        kernel.Op
+	Form      Form
+	Block     uint32
+	Streams   uint16
+	Columns   uint16
+	Count     uint64
+	Threshold uint64 // its bits
 }
 
 // kind is which function was called.
@@ -46,26 +47,16 @@ const (
 )
 
 // helloVersion is the first byte of a hello.
-const helloVersion = 5
+const helloVersion = 6
 
 // helloBytes is the size of a hello.
-const helloBytes = 36 + sampled/8
+var helloBytes = 1 + binary.Size(hello{})
 
 // encode returns h as bytes.
 func (h *hello) encode() []byte {
-	b := make([]byte, 0, helloBytes)
-	b = append(b, helloVersion, byte(h.call.what), byte(h.call.dtype), byte(h.call.op), byte(h.call.form), h.thin, 0, 0)
-	if h.apart {
-		b[6] = 1
-	}
-	b = binary.LittleEndian.AppendUint32(b, h.call.block)
-	b = binary.LittleEndian.AppendUint16(b, h.call.streams)
-	b = binary.LittleEndian.AppendUint16(b, h.call.columns)
-	b = binary.LittleEndian.AppendUint64(b, h.call.count)
-	b = binary.LittleEndian.AppendUint64(b, h.call.threshold)
-	b = binary.LittleEndian.AppendUint32(b, h.pairs)
-	for _, w := range h.sample {
-		b = binary.LittleEndian.AppendUint64(b, w)
+	b, err := binary.Append([]byte{helloVersion}, binary.LittleEndian, h)
+	if err != nil {
+		panic(err) // a hello has fields of fixed sizes alone
 	}
 	return b
 }
@@ -77,53 +68,42 @@ func parseHello(b []byte) (h hello, err error) {
 	if len(b) != helloBytes || b[0] != helloVersion {
 		return h, fmt.Errorf("%w: %d bytes", errHello, len(b))
 	}
-	h.call = call{
-		what: kind(b[1]), dtype: kernel.DType(b[2]), op: kernel.Op(b[3]), form: Form(b[4]),
-		block:     binary.LittleEndian.Uint32(b[8:]),
-		streams:   binary.LittleEndian.Uint16(b[12:]),
-		columns:   binary.LittleEndian.Uint16(b[14:]),
-		count:     binary.LittleEndian.Uint64(b[16:]),
-		threshold: binary.LittleEndian.Uint64(b[24:]),
+	if _, err := binary.Decode(b[1:], binary.LittleEndian, &h); err != nil {
+		return h, fmt.Errorf("%w: %w", errHello, err)
 	}
-	h.pairs = binary.LittleEndian.Uint32(b[32:])
-	h.apart = b[6] != 0
-	h.thin = b[5]
-	for i := range h.sample {
-		h.sample[i] = binary.LittleEndian.Uint64(b[36+8*i:])
-	}
-	c := &h.call
-	if c.what < allReduce || c.what >= kinds || !c.dtype.Valid() || !c.op.Valid() || c.form >= formEnd {
-		return h, fmt.Errorf("%w: call %d of %d with operation %d in form %d", errHello, c.what, c.dtype, c.op, c.form)
+	c := &h.Call
+	if c.What < allReduce || c.What >= kinds || !c.DType.Valid() || !c.Op.Valid() || c.Form >= formEnd {
+		return h, fmt.Errorf("%w: call %d of %d with operation %d in form %d", errHello, c.What, c.DType, c.Op, c.Form)
 	}
 	return h, nil
 }
 
 // String names the call for people.
 func (c call) String() string {
-	switch c.what {
+	switch c.What {
 	case serving:
 		return "sparse Serve"
 	case stopServing:
 		return "sparse StopServing"
 	}
 	var b strings.Builder
-	if c.what == allReducePairs {
-		fmt.Fprintf(&b, "sparse AllReducePairs (rows of %d %v", c.block, c.dtype)
+	if c.What == allReducePairs {
+		fmt.Fprintf(&b, "sparse AllReducePairs (rows of %d %v", c.Block, c.DType)
 	} else {
 		name := "AllReduce"
-		if c.what == allReduceDevice {
+		if c.What == allReduceDevice {
 			name += "Device"
 		}
-		fmt.Fprintf(&b, "sparse %s (%v of %d %v in blocks of %d", name, c.op, c.count, c.dtype, c.block)
+		fmt.Fprintf(&b, "sparse %s (%v of %d %v in blocks of %d", name, c.Op, c.Count, c.DType, c.Block)
 	}
-	if c.form != ByPrice {
-		fmt.Fprintf(&b, ", %v", c.form)
+	if c.Form != ByPrice {
+		fmt.Fprintf(&b, ", %v", c.Form)
 	}
-	if t := math.Float64frombits(c.threshold); t != 0 {
+	if t := math.Float64frombits(c.Threshold); t != 0 {
 		fmt.Fprintf(&b, ", threshold %g", t)
 	}
-	if int(c.streams) != defaultStreams || c.columns != 0 {
-		fmt.Fprintf(&b, ", %d streams of %d columns", c.streams, c.columns)
+	if int(c.Streams) != defaultStreams || c.Columns != 0 {
+		fmt.Fprintf(&b, ", %d streams of %d columns", c.Streams, c.Columns)
 	}
 	b.WriteString(")")
 	return b.String()
@@ -134,8 +114,8 @@ func (c call) String() string {
 func compare(all []hello) (odd int, words string, ok bool) {
 	calls := make(map[call][]int)
 	for r := range all {
-		if all[r].call.what != serving {
-			calls[all[r].call] = append(calls[all[r].call], r)
+		if all[r].Call.What != serving {
+			calls[all[r].Call] = append(calls[all[r].Call], r)
 		}
 	}
 	switch len(calls) {
@@ -163,6 +143,6 @@ func compare(all []hello) (odd int, words string, ok bool) {
 	if odd = fewest[0]; len(fewest) == len(most) {
 		odd = -1 // it could as well be the others
 	}
-	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest[0], all[fewest[0]].call, most[0],
-		all[most[0]].call), false
+	return odd, fmt.Sprintf("rank %d called %v while rank %d called %v", fewest[0], all[fewest[0]].Call, most[0],
+		all[most[0]].Call), false
 }

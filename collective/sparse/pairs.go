@@ -56,8 +56,8 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 	defer a.End()
 	p := pairs[T]{own: own, reduction: reduction{
 		state: stateOf(a), cfg: cfg, inPlace: true, find: finder{dtype: dt},
-		call: call{what: allReducePairs, dtype: dt, op: kernel.Sum, form: cfg.form, block: uint32(in.Width),
-			streams: uint16(cfg.streams), columns: uint16(cfg.columns)},
+		call: call{What: allReducePairs, DType: dt, Op: kernel.Sum, Form: cfg.form, Block: uint32(in.Width),
+			Streams: uint16(cfg.streams), Columns: uint16(cfg.columns)},
 	}}
 	out, err := p.run(ctx)
 	return out, p.stats, err
@@ -102,7 +102,7 @@ func sorted[T Number](in Pairs[T]) Pairs[T] {
 
 func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	out := Pairs[T]{Width: p.own.Width}
-	all, err := p.greet(ctx, hello{call: p.call, pairs: uint32(len(p.own.Indices))})
+	all, err := p.greet(ctx, hello{Call: p.call, Pairs: uint32(len(p.own.Indices))})
 	if err != nil {
 		return out, err
 	}
@@ -148,7 +148,7 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
 	most := 0
 	for q := range all {
-		most = max(most, int(all[q].pairs))
+		most = max(most, int(all[q].Pairs))
 	}
 	p.lists = make([][]uint32, p.c.Size)
 	if most == 0 {
@@ -163,7 +163,7 @@ func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
 		return err
 	}
 	for q := range p.lists {
-		list, err := parseIndices(blobs[q*len(mine):(q+1)*len(mine)], int(all[q].pairs))
+		list, err := parseIndices(blobs[q*len(mine):(q+1)*len(mine)], int(all[q].Pairs))
 		if err != nil {
 			return p.broken(ctx, p.name, fmt.Errorf("from rank %d: %w", q, err))
 		}
@@ -203,7 +203,7 @@ func (p *pairs[T]) lay() error {
 	if err := p.grid.Validate(); err != nil {
 		return fmt.Errorf("%d rows that any rank has: %w", len(p.union), err)
 	}
-	p.call.count = uint64(p.grid.Elements)
+	p.call.Count = uint64(p.grid.Elements)
 	p.stats.Blocks = p.grid.Blocks()
 	p.set = p.blocksOf(p.own.Indices)
 	p.stats.NonZero = p.set.Len()
@@ -214,7 +214,7 @@ func (p *pairs[T]) lay() error {
 func (p *pairs[T]) gridOf(union int) block.Grid {
 	w := p.own.Width
 	rows := (leastBlock + w - 1) / w
-	return block.Grid{Elements: union * w, Size: rows * w, Width: p.call.dtype.Size()}
+	return block.Grid{Elements: union * w, Size: rows * w, Width: p.call.DType.Size()}
 }
 
 // blocksOf returns the blocks in which rows of a list lie.
@@ -260,7 +260,7 @@ func (p *pairs[T]) weigh() estimate {
 		e.host = max(e.host, part(set.Len(), blocks))
 	}
 	p.predict(&e, false)
-	all := most * p.own.Width * p.call.dtype.Size() * p.c.Size
+	all := most * p.own.Width * p.call.DType.Size() * p.c.Size
 	e.us[Lists] = micro(p.denseUs(all)/2 + float64(all)*addUs) // an AllGather moves bytes one way only
 	if e.form == ByPrice {
 		e.choose(Dense, Trees, Aggregators, Shared, Lists)
@@ -295,7 +295,7 @@ func (p *pairs[T]) gatherLists(ctx context.Context, out Pairs[T]) error {
 			}
 			to, row := out.Values[at*w:(at+1)*w], rows[(q*most+i)*w:(q*most+i+1)*w]
 			if seen[at] > 0 {
-				kernel.Reduce(kernel.Sum, p.call.dtype, bytesOf(to), bytesOf(to), bytesOf(row))
+				kernel.Reduce(kernel.Sum, p.call.DType, bytesOf(to), bytesOf(to), bytesOf(row))
 			} else {
 				copy(to, row)
 			}
@@ -309,14 +309,14 @@ func (p *pairs[T]) gatherLists(ctx context.Context, out Pairs[T]) error {
 // addZeros adds what ranks have of rows that are not theirs, which is +0 as in all forms: it
 // makes +0 of -0.
 func (p *pairs[T]) addZeros(out Pairs[T], seen []int) {
-	if !p.call.dtype.Float() {
+	if !p.call.DType.Float() {
 		return
 	}
 	w := out.Width
 	zeros := make([]T, w)
 	for at, ranks := range seen {
 		if row := out.Values[at*w : (at+1)*w]; ranks < p.c.Size {
-			kernel.Reduce(kernel.Sum, p.call.dtype, bytesOf(row), bytesOf(row), bytesOf(zeros))
+			kernel.Reduce(kernel.Sum, p.call.DType, bytesOf(row), bytesOf(row), bytesOf(zeros))
 		}
 	}
 }

@@ -17,8 +17,8 @@ type choice struct {
 // news reports whether a choice is to be reported, as it was not before, and notes that it
 // is. last: no further one will be.
 func (s *state) news(c choice) (is, last bool) {
-	if c.call.what == allReducePairs {
-		c.call.count = 0 // it is another one in every call
+	if c.call.What == allReducePairs {
+		c.call.Count = 0 // it is another one in every call
 	}
 	if s.reported[c] || len(s.reported) == maxReported {
 		return false, false

@@ -60,7 +60,7 @@ func TestSaidOnce(t *testing.T) {
 // A choice that changes is news once; and of calls of ever more kinds an end is made.
 func TestNews(t *testing.T) {
 	s := state{reported: make(map[choice]bool)}
-	one, two := call{what: allReduce, count: 1}, call{what: allReduce, count: 2}
+	one, two := call{What: allReduce, Count: 1}, call{What: allReduce, Count: 2}
 	for i, step := range []struct {
 		call call
 		form Form
@@ -75,7 +75,7 @@ func TestNews(t *testing.T) {
 	}
 	reported, ends := 3, 0
 	for i := range 3 * maxReported {
-		is, last := s.news(choice{call{what: allReduce, count: uint64(10 + i)}, Dense})
+		is, last := s.news(choice{call{What: allReduce, Count: uint64(10 + i)}, Dense})
 		if is {
 			reported++
 		}

@@ -16,7 +16,7 @@ import (
 func (r *reduction) leastShape() omni.Shape {
 	aggs := len(r.aggs)
 	return omni.Shape{
-		Grid: r.grid, DType: r.call.dtype, Op: r.call.op,
+		Grid: r.grid, DType: r.call.DType, Op: r.call.Op,
 		Workers: r.c.Size - len(r.servers), Aggregators: aggs,
 		Streams: r.cfg.streams * aggs,
 		Columns: 1, Compact: true, Lists: r.severalHosts(), // in shared memory bytes are cheaper than lists
@@ -76,8 +76,8 @@ func (r *reduction) mergeTrees(ctx context.Context) error {
 	if err := r.dealOut(); err != nil {
 		return r.broken(ctx, r.name, err)
 	}
-	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.count, Op: uint8(r.call.op),
-		DType: uint8(r.call.dtype), Root: -1}
+	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.Count, Op: uint8(r.call.Op),
+		DType: uint8(r.call.DType), Root: -1}
 	var finder merge.Finder
 	if r.search != nil {
 		finder = r.search
@@ -107,8 +107,8 @@ const stripeBytes = 4 << 10
 
 // dealOut gives every tree its part of the blocks.
 func (r *reduction) dealOut() (err error) {
-	if r.combine == nil || r.combine.Op() != r.call.op || r.combine.DType() != r.call.dtype {
-		r.combine = block.NewCombiner(r.call.op, r.call.dtype)
+	if r.combine == nil || r.combine.Op() != r.call.Op || r.combine.DType() != r.call.DType {
+		r.combine = block.NewCombiner(r.call.Op, r.call.DType)
 	}
 	grain := max(1, stripeBytes/r.grid.BlockBytes())
 	if r.deal, err = block.NewDeal(r.shares, grain); err != nil {

@@ -111,7 +111,7 @@ func (s *search) sweep(from, to int) (fill bool) {
 		return true
 	}
 	g, out, set := r.piece(from, to), r.grid.Of(r.out, from, to-from), words(r.swept, from, to)
-	if kernel.NonZero(r.call.dtype, out, g.Size, set) || part(set.Len(), g.Blocks()) > sweepMost {
+	if kernel.NonZero(r.call.DType, out, g.Size, set) || part(set.Len(), g.Blocks()) > sweepMost {
 		return true
 	}
 	if s.later {

@@ -51,7 +51,7 @@ func StopServing(ctx context.Context, c *collective.Comm) error {
 	}
 	defer a.End()
 	r := reduction{state: stateOf(a), call: control(stopServing)}
-	if _, err := r.greet(ctx, hello{call: r.call}); err != nil {
+	if _, err := r.greet(ctx, hello{Call: r.call}); err != nil {
 		return err
 	}
 	if len(r.servers) == 0 {
@@ -61,26 +61,26 @@ func StopServing(ctx context.Context, c *collective.Comm) error {
 }
 
 // control is the call of a rank that has no tensor.
-func control(what kind) call { return call{what: what, dtype: kernel.Float32, op: kernel.Sum} }
+func control(what kind) call { return call{What: what, DType: kernel.Float32, Op: kernel.Sum} }
 
 // serve serves the workers' next call, and waits for it as idle says.
 func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err error) {
 	p := pairs[float32]{reduction: reduction{state: s, call: control(serving)}}
 	busy := s.c.Waiter.Watch
 	s.c.Waiter.Watch = idle
-	all, err := p.greet(ctx, hello{call: p.call})
+	all, err := p.greet(ctx, hello{Call: p.call})
 	s.c.Waiter.Watch = busy
 	if err != nil {
 		return false, err
 	}
-	first := slices.IndexFunc(all, func(h hello) bool { return h.call.what != serving })
-	p.call = all[first].call // that of all workers
-	if p.call.what == stopServing {
+	first := slices.IndexFunc(all, func(h hello) bool { return h.Call.What != serving })
+	p.call = all[first].Call // that of all workers
+	if p.call.What == stopServing {
 		return true, nil
 	}
-	p.cfg = config{block: int(p.call.block), form: p.call.form, streams: int(p.call.streams), columns: int(p.call.columns)}
-	p.grid = block.Grid{Elements: int(p.call.count), Size: p.cfg.block, Width: p.call.dtype.Size()}
-	if p.call.what == allReducePairs {
+	p.cfg = config{block: int(p.call.Block), form: p.call.Form, streams: int(p.call.Streams), columns: int(p.call.Columns)}
+	p.grid = block.Grid{Elements: int(p.call.Count), Size: p.cfg.block, Width: p.call.DType.Size()}
+	if p.call.What == allReducePairs {
 		p.own.Width = p.cfg.block
 		if err := p.tellIndices(ctx, all); err != nil {
 			return false, err

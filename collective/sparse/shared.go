@@ -98,13 +98,13 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 		r.saveMemory(why)
 		return false, nil
 	}
-	job := pool.Job{Grid: r.grid, DType: r.call.dtype, Op: r.call.op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out,
+	job := pool.Job{Grid: r.grid, DType: r.call.DType, Op: r.call.Op, Rank: r.c.Rank, Ranks: r.c.Size, Recv: r.out,
 		Fill: r.fill, Union: r.union}
 	if !r.inPlace && !known {
 		job.Stale = r.swept[:len(r.set)]
 	}
-	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.count, Op: uint8(r.call.op),
-		DType: uint8(r.call.dtype)}
+	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.Count, Op: uint8(r.call.Op),
+		DType: uint8(r.call.DType)}
 	n, short := r.pack()
 	if short != nil {
 		err = r.host.BeginWithout(head, job)

@@ -76,9 +76,9 @@ func newReduction(what kind, cfg config, dt kernel.DType, op collective.Op, coun
 		grid: block.Grid{Elements: count, Size: cfg.block, Width: dt.Size()},
 		find: finder{dtype: dt, threshold: cfg.threshold},
 		call: call{
-			what: what, dtype: dt, op: kernel.Op(op), form: cfg.form, block: uint32(cfg.block),
-			streams: uint16(cfg.streams), columns: uint16(cfg.columns), count: uint64(count),
-			threshold: math.Float64bits(cfg.threshold),
+			What: what, DType: dt, Op: kernel.Op(op), Form: cfg.form, Block: uint32(cfg.block),
+			Streams: uint16(cfg.streams), Columns: uint16(cfg.columns), Count: uint64(count),
+			Threshold: math.Float64bits(cfg.threshold),
 		},
 	}
 }
@@ -101,11 +101,11 @@ type reduction struct {
 
 func (r *reduction) run(ctx context.Context) error {
 	r.stats.Blocks = r.grid.Blocks()
-	h := hello{call: r.call, apart: !r.inPlace}
+	h := hello{Call: r.call, Apart: !r.inPlace}
 	if r.cfg.form == ByPrice && r.c.Size > 1 {
-		h.sample = draw(&r.find, r.grid, r.in)
+		h.Sample = draw(&r.find, r.grid, r.in)
 		if r.severalHosts() {
-			h.thin = h.sample.thinness(r.grid, r.in)
+			h.Thin = h.Sample.thinness(r.grid, r.in)
 		}
 	}
 	all, err := r.greet(ctx, h)
@@ -149,7 +149,7 @@ func (r *reduction) exchange(ctx context.Context, f Form, known bool) error {
 		if r.cfg.threshold > 0 {
 			r.cut()
 		}
-		return r.c.Dense(ctx, r.call.dtype, r.call.op, r.in, r.out)
+		return r.c.Dense(ctx, r.call.DType, r.call.Op, r.in, r.out)
 	case Shared:
 		if done, err := r.shareMemory(ctx, known); done || err != nil {
 			return err
@@ -192,7 +192,7 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 	}
 	var servers []int
 	for q := range all {
-		if all[q].call.what == serving {
+		if all[q].Call.What == serving {
 			servers = append(servers, q)
 		}
 	}
