@@ -1,6 +1,7 @@
 package sparse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,8 @@ import (
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/device"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -78,24 +81,14 @@ func checkDevice[T Number](s *cuda.Stream, send, recv cuda.Slice[T]) string {
 	if err := s.Check(); err != nil {
 		return err.Error()
 	}
-	for _, b := range []struct {
-		name string
-		cuda.Slice[T]
-	}{{"send", send}, {"recv", recv}} {
-		switch {
-		case b.Check() != nil:
-			return fmt.Sprintf("%s: %v", b.name, b.Check())
-		case b.Len() > 0 && b.Device() != s.Device():
-			return fmt.Sprintf("%s is memory of %v, the stream is one of %v", b.name, b.Device(), s.Device())
-		case b.Len() > 0 && b.Addr() == 0:
-			return b.name + " is no device memory"
-		}
+	in, out := device.BufferOf("send", send), device.BufferOf("recv", recv)
+	if err := cmp.Or(in.Problem(s), out.Problem(s)); err != nil {
+		return err.Error()
 	}
-	p, q, n := uint64(send.Addr()), uint64(recv.Addr()), uint64(send.Bytes())
 	switch {
-	case send.Len() != recv.Len():
-		return fmt.Sprintf("send has %d elements, recv %d", send.Len(), recv.Len())
-	case n > 0 && p != q && p < q+n && q < p+n:
+	case in.Count != out.Count:
+		return fmt.Sprintf("send has %d elements, recv %d", in.Count, out.Count)
+	case device.OverlapOf(in, out) == setup.Partial:
 		return "send and recv overlap in part; use the same slice or two separate ones"
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
@@ -24,16 +25,16 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	cfg := newConfig(opts)
 	in, out := bytesOf(send), bytesOf(recv)
 	dt := dtypeOf[T]()
-	same, partly := sharing(in, out)
+	overlap := setup.OverlapOf(in, out)
 	wrong := cfg.checkReduce(dt, op)
 	switch {
 	case len(send) != len(recv):
 		wrong = fmt.Sprintf("send has %d elements, recv %d", len(send), len(recv))
-	case partly:
+	case overlap == setup.Partial:
 		wrong = "send and recv overlap in part; use the same slice or two separate ones"
 	}
 	r := newReduction(allReduce, cfg, dt, op, len(send))
-	r.in, r.out, r.inPlace = in, out, same
+	r.in, r.out, r.inPlace = in, out, overlap == setup.InPlace
 	if err := r.grid.Validate(); wrong == "" && err != nil {
 		wrong = err.Error()
 	}
