@@ -77,8 +77,11 @@ func (r rows) peers(k key) []string {
 		func(v *row) string { return v.Who })
 }
 
-// best returns the smallest value of the peers, and whose it is.
-func (p oneHost) best(k key) (float64, string) { return p.rows.best(k, p.peers(k)) }
+// bestPeer returns the smallest value of the peers, and whose it is.
+func (r rows) bestPeer(k key) (float64, string) {
+	k.Who = ""
+	return r.best(k, r.peers(k))
+}
 
 // get returns the value of one implementation.
 func (r rows) get(k key, who string) float64 {
@@ -100,7 +103,7 @@ func (p oneHost) Sweep(op string, np int) string {
 	for _, bytes := range p.sizes(k) {
 		k.Bytes = bytes
 		get := func(who string) float64 { return p.get(k, who) }
-		best, _ := p.best(k)
+		best, _ := p.bestPeer(k)
 		over, of := best/get("treerun"), best/get("treerun-alloc")
 		all.add(over, 1, size(bytes))
 		alloc.add(of, 1, "")
@@ -130,8 +133,8 @@ func (p oneHost) Settings(op string, np int) string {
 	k, defaults := key{Part: "settings", Op: op, NP: np}, key{Part: "sweep", Op: op, NP: np}
 	for _, bytes := range p.sizes(k) {
 		k.Bytes, defaults.Bytes = bytes, bytes
-		best, who := p.best(k)
-		if v, other := p.best(defaults); v < best || math.IsNaN(best) {
+		best, who := p.bestPeer(k)
+		if v, other := p.bestPeer(defaults); v < best || math.IsNaN(best) {
 			best, who = v, other
 		}
 		mine := p.get(k, "treerun")
@@ -144,7 +147,7 @@ func (p oneHost) Settings(op string, np int) string {
 // against adds a row with treerun, both MPIs and the ratio, after some first cells, and
 // returns the ratio.
 func (p oneHost) against(t *table, k key, first ...any) float64 {
-	best, _ := p.best(k)
+	best, _ := p.bestPeer(k)
 	mine := p.get(k, "treerun")
 	t.line(append(first, mine, p.get(k, "openmpi"), p.get(k, "mpich"), below(best/mine, 1))...)
 	return best / mine
@@ -244,7 +247,7 @@ func (p oneHost) Limits(op string) table {
 			}
 			k.Bytes = bytes
 			mine, alloc := p.get(k, "treerun")*ms, p.get(k, "treerun-alloc")*ms
-			best, _ := p.best(k)
+			best, _ := p.bestPeer(k)
 			least, mix := bounds(op, np, float64(bytes), p.rate("memcpy", bytes), p.rate("sum_c=a+b", bytes))
 			t.line(size(bytes), np, mine, least, ratio(least/mine), mix, ratio(mix/mine), ratio(p.ownShare(k)),
 				alloc, ratio(mix/alloc), best*ms, ratio(mix/(best*ms)))

@@ -84,7 +84,7 @@ func (p severalHosts) Goals() string {
 				}
 				k.Bytes = bytes
 				mine := p.value(k)
-				best, who := p.best(k)
+				best, who := p.bestPeer(k)
 				t.line(c.network, op, size(bytes), mbit(bytes, mine), bound, below(mbit(bytes, mine)/bound, goal),
 					fmt.Sprintf("%.2f", goal), strings.TrimSpace(number(mbit(bytes, best))+" "+titleOf(who)), below(best/mine, 1))
 			}
@@ -104,12 +104,6 @@ func (p severalHosts) who(k key) (list []string) {
 		}
 	}
 	return list
-}
-
-// best returns the least value of all peers, and whose it is.
-func (p severalHosts) best(k key) (float64, string) {
-	k.Who = ""
-	return p.rows.best(k, p.peers(k))
 }
 
 // Flows writes the rates of plain flows.
@@ -142,7 +136,7 @@ func (p severalHosts) Sweep(c chapter, op string) string {
 	for _, bytes := range p.sizes(k) {
 		k.Bytes = bytes
 		mine := p.get(k, "treerun")
-		best, _ := p.best(k)
+		best, _ := p.bestPeer(k)
 		all.add(best/mine, 1, size(bytes))
 		cells := []any{size(bytes)}
 		for _, x := range who {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/chart"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // figure is one plot of the page on what is simulated.
@@ -40,20 +41,10 @@ const (
 
 // figures are those of the page, without curves.
 var figures = []figure{
-	{Name: "push-pull-1", Title: "1 push-pull before a wait on a p3.16xlarge", X: "key size (float32)", unit: "floats",
-		Y: "time (ms)"},
-	{Name: "push-pull-32", Title: "32 push-pulls before a wait on a p3.16xlarge", X: "key size (float32)", unit: "floats",
-		Y: "time (ms)"},
-	{Name: "push-pull-50", Title: "50 push-pulls before a wait on a p3.16xlarge", X: "key size (float32)", unit: "floats",
-		Y: "time (ms)"},
-	{Name: "push-pull-150", Title: "150 push-pulls before a wait on a p3.16xlarge", X: "key size (float32)",
-		unit: "floats", Y: "time (ms)"},
+	pushPull(1), pushPull(32), pushPull(50), pushPull(150),
 	{Name: "bound-vgg-16", Title: "VGG-16 by the bound above which a key goes along eight trees", X: "bound (float32)",
 		unit: "floats", Y: "time (ms)"},
-	{Name: "speed-up-fp32", Title: "Training with trees: speed-up against NCCL's ring, fp32", X: "images of a GPU",
-		unit: "images", Y: "speed-up (times)", times: true},
-	{Name: "speed-up-fp16", Title: "Training with trees: speed-up against NCCL's ring, fp16", X: "images of a GPU",
-		unit: "images", Y: "speed-up (times)", times: true},
+	speedUp("fp32"), speedUp("fp16"),
 	{Name: "tree-against-ring", Title: "AllReduce of 8 bytes: trees against a ring", X: "GPUs", unit: "GPUs",
 		Y: "time (us)"},
 	{Name: "many-hosts", Title: "AllReduce on 1,024 hosts of 8 GPUs", X: "bytes", unit: "bytes", Y: "time (us)"},
@@ -61,10 +52,22 @@ var figures = []figure{
 		Y: "messages"},
 	{Name: "sparse-authors", Title: "Sparse AllReduce, random places: OmniReduce's authors and the simulator", X: blocks,
 		unit: share, Y: "time (ms)"},
-	{Name: "sparse-random", Title: "Sparse AllReduce on the workers alone, random places", X: blocks, unit: share,
-		Y: "time (ms)"},
-	{Name: "sparse-same", Title: "Sparse AllReduce on the workers alone, same places", X: blocks, unit: share,
-		Y: "time (ms)"},
+	onWorkers("random"), onWorkers("same"),
+}
+
+func pushPull(count int) figure {
+	return figure{Name: pushPullName(count), Title: numbers.Count(count, "push-pull") + " before a wait on a p3.16xlarge",
+		X: "key size (float32)", unit: "floats", Y: "time (ms)"}
+}
+
+func speedUp(kind string) figure {
+	return figure{Name: "speed-up-" + kind, Title: "Training with trees: speed-up against NCCL's ring, " + kind,
+		X: "images of a GPU", unit: "images", Y: "speed-up (times)", times: true}
+}
+
+func onWorkers(places string) figure {
+	return figure{Name: "sparse-" + places, Title: "Sparse AllReduce on the workers alone, " + places + " places",
+		X: blocks, unit: share, Y: "time (ms)"}
 }
 
 // models are the four networks of MXNet's proposal, by the names of their tables.
