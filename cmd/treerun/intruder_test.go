@@ -16,7 +16,7 @@ import (
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 )
 
-// intruder is a process of testdata/intruder.
+// intruder is a process of the command intruder.
 type intruder struct {
 	cmd *exec.Cmd
 	in  io.Closer
@@ -94,7 +94,10 @@ func await(t *testing.T, j *chaosJob, what string, f func() bool) {
 func TestIntrudersBetweenHosts(t *testing.T) {
 	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "door"})
 	launcher, looper := chaosBinaries(t)
-	exe := builtIn(t, "./testdata/intruder", "intruder")
+	exe, err := exec.LookPath("intruder")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, encrypt := range []bool{false, true} {
 		name := map[bool]string{false: "plain", true: "encrypted"}[encrypt]
 		t.Run(name, func(t *testing.T) { intrude(t, h, launcher, looper, exe, encrypt) })

@@ -21,13 +21,14 @@ import (
 // The tests run the real launcher: the test binary under the name treerun.
 // "member" is a rank that speaks the control protocol without package rank, so
 // that the launcher is tested by itself; "stopper" is one that stops itself, and "soak"
-// one that makes many calls; most ranks are plain shell.
+// one that makes many calls; "intruder" is no rank at all; most ranks are plain shell.
 func TestMain(m *testing.M) {
 	if err := os.Setenv("GORACE", raceOptions); err != nil {
 		panic(err) // the name and the value are fine
 	}
 	testscript.Main(processTests{m}, map[string]func(){
 		"treerun": main, "member": member, "stopper": stopper, "soak": soaker,
+		"intruder": intruding,
 	})
 }
 

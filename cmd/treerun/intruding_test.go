@@ -1,17 +1,3 @@
-// Intruder is what jobs have to live with: it comes to the ports of some hosts
-// again and again without knowing the key, or repeats what it has overheard. It
-// ends with its standard input.
-//
-//	intruder -hosts 10.77.0.1,10.77.0.2 -ports 41000-41031 -n 1000
-//
-// connects to every port that is open, in a dozen ways, and prints "enough" when
-// it has got n connections on each host.
-//
-//	intruder -replay
-//
-// listens to the packets of its own host, as root may, repeats every greeting
-// that goes to another host to the same address, with the proof that followed,
-// and prints one line for each: "refused MAGIC" or "let in MAGIC".
 package main
 
 import (
@@ -27,12 +13,29 @@ import (
 	"time"
 )
 
-func main() {
-	hosts := flag.String("hosts", "", "addresses, between commas")
-	ports := flag.String("ports", "", "LO-HI")
-	n := flag.Int("n", 1000, "connections that are enough")
-	replay := flag.Bool("replay", false, "repeat what is overheard")
-	flag.Parse()
+// intruding is the command intruder, which is what jobs have to live with: it comes to the ports of some hosts
+// again and again without knowing the key, or repeats what it has overheard. It
+// ends with its standard input.
+//
+//	intruder -hosts 10.77.0.1,10.77.0.2 -ports 41000-41031 -n 1000
+//
+// connects to every port that is open, in a dozen ways, and prints "enough" when
+// it has got n connections on each host.
+//
+//	intruder -replay
+//
+// listens to the packets of its own host, as root may, repeats every greeting
+// that goes to another host to the same address, with the proof that followed,
+// and prints one line for each: "refused MAGIC" or "let in MAGIC".
+func intruding() {
+	f := flag.NewFlagSet("intruder", flag.ExitOnError)
+	hosts := f.String("hosts", "", "addresses, between commas")
+	ports := f.String("ports", "", "LO-HI")
+	n := f.Int("n", 1000, "connections that are enough")
+	replay := f.Bool("replay", false, "repeat what is overheard")
+	if err := f.Parse(os.Args[1:]); err != nil {
+		log.Fatal(err)
+	}
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)
@@ -66,7 +69,7 @@ func besiege(host string, lo, hi, n int) {
 			open++
 			i++
 			c.SetDeadline(time.Now().Add(time.Minute))
-			if !visit(c, i) {
+			if !visitAs(c, i) {
 				c.Close()
 				continue
 			}
@@ -92,8 +95,8 @@ var greetings = []string{
 		48),
 }
 
-// visit is stranger number i. It tells whether he stays.
-func visit(c net.Conn, i int) bool {
+// visitAs is stranger number i. It tells whether he stays.
+func visitAs(c net.Conn, i int) bool {
 	hello := greetings[i/10%2]
 	switch i % 10 {
 	case 0: // silence
