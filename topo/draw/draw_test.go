@@ -40,12 +40,12 @@ func square() (*topo.Graph, Plan) {
 	return g, p
 }
 
-// What is drawn of the square, as text and SVG, stands in testdata.
+// What is drawn of the square, as text, DOT and SVG, stands in testdata.
 func TestGolden(t *testing.T) {
 	g, p := square()
 	for name, got := range map[string]string{
 		"square.txt": Text(g, p), "square-graph.txt": Text(g, Plan{}),
-		"square.svg": SVG(g, p), "square-graph.svg": SVG(g, Plan{}),
+		"square.dot": DOT(g, p), "square.svg": SVG(g, p), "square-graph.svg": SVG(g, Plan{}),
 	} {
 		file := filepath.Join("testdata", name)
 		if *rewrite {
@@ -105,6 +105,10 @@ func TestHostileNames(t *testing.T) {
 	g.Name, g.Ports[0].Name, g.Links[0].Kind, p.Notes[0] = evil, evil, evil, evil
 	if n := elements(t, SVG(g, p)); n["script"] != 0 {
 		t.Error("a name became an element")
+	}
+	dot := DOT(g, p)
+	if !strings.HasPrefix(dot, `digraph "\"]};</title><script>&\\\n" {`+"\n") {
+		t.Errorf("the name in DOT: %.60s", dot)
 	}
 }
 
