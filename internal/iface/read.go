@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -146,10 +147,5 @@ func isTunnel(f facts) bool {
 }
 
 func begins(name string, with []string) bool {
-	for _, w := range with {
-		if strings.HasPrefix(name, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(with, func(w string) bool { return strings.HasPrefix(name, w) })
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -111,30 +112,15 @@ func (it *item) matches(device string, ip netip.Addr) bool {
 // place returns the position of the first element that asks for an address; -1
 // when none does.
 func (s Spec) place(device string, ip netip.Addr) int {
-	for i, it := range s.items {
-		if !it.exclude && it.matches(device, ip) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(s.items, func(it item) bool { return !it.exclude && it.matches(device, ip) })
 }
 
-// excludes says whether an element forbids an address, and which.
+// excludes says whether an element forbids an address.
 func (s Spec) excludes(device string, ip netip.Addr) bool {
-	for _, it := range s.items {
-		if it.exclude && it.matches(device, ip) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.items, func(it item) bool { return it.exclude && it.matches(device, ip) })
 }
 
 // Asks says whether the Spec asks for anything, and does not only exclude.
 func (s Spec) Asks() bool {
-	for _, it := range s.items {
-		if !it.exclude {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.items, func(it item) bool { return !it.exclude })
 }

@@ -101,10 +101,11 @@ func (f *File) Validate() error {
 	return errors.Join(CheckID(f.JobID), CheckDevice(f.Device), f.validateHosts(), f.validateSeeds(), f.validateSettings())
 }
 
+func unprintable(r rune) bool { return r <= ' ' || r >= 0x7f }
+
 // CheckID reports an id that no job can have.
 func CheckID(id string) error {
-	bad := func(r rune) bool { return r <= ' ' || r >= 0x7f }
-	if id == "" || len(id) > maxID || strings.ContainsFunc(id, bad) {
+	if id == "" || len(id) > maxID || strings.ContainsFunc(id, unprintable) {
 		return fmt.Errorf("job: job id %.40q, want 1 to %d printable characters without spaces", id, maxID)
 	}
 	return nil
@@ -112,8 +113,7 @@ func CheckID(id string) error {
 
 // CheckDevice reports what cannot be the UUID of a GPU, or "" for none.
 func CheckDevice(uuid string) error {
-	bad := func(r rune) bool { return r <= ' ' || r >= 0x7f }
-	if len(uuid) > maxDevice || strings.ContainsFunc(uuid, bad) {
+	if len(uuid) > maxDevice || strings.ContainsFunc(uuid, unprintable) {
 		return fmt.Errorf("job: device %.40q, want the UUID of a GPU, at most %d printable characters without spaces", uuid,
 			maxDevice)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,22 +53,13 @@ func blocked(dir string) bool {
 	if err != nil {
 		return false
 	}
-	var asleep []string
-	for _, f := range files {
-		if readStat(f).Code == 'D' {
-			asleep = append(asleep, f)
-		}
-	}
+	runs := func(file string) bool { return readStat(file).Code != 'D' }
+	asleep := slices.DeleteFunc(files, runs)
 	if len(asleep) == 0 {
 		return false
 	}
 	time.Sleep(blockedFor)
-	for _, f := range asleep {
-		if readStat(f).Code == 'D' {
-			return true
-		}
-	}
-	return false
+	return len(slices.DeleteFunc(asleep, runs)) > 0
 }
 
 // exitField is the place of exit_code behind the name: field 52 of proc_pid_stat(5). While
