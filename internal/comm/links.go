@@ -112,8 +112,13 @@ func (c *Comm) failedDuring(during string) error {
 	return c.err
 }
 
-// heldGather makes the AllGather a, and waits as w says. The communicator is claimed.
+// heldGather makes the AllGather a, and waits as w says. The communicator is claimed, and has not
+// failed: of several AllGathers one may, and the next would tell ranks that have not heard of the
+// cause yet that this one calls something else.
 func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error {
+	if c.err != nil {
+		return c.err
+	}
 	if err := ctx.Err(); err != nil {
 		return c.Cancel(ctx, a)
 	}
