@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -14,7 +15,7 @@ import (
 // and overwrites its slices at once.
 func TestAlloc(t *testing.T) {
 	sizes := []int{1, 2, 3, 4, 7}
-	if raceDetector {
+	if testutil.Race {
 		sizes = []int{2, 4}
 	}
 	for _, s := range localAlgorithms[:firstAlgorithms] {
@@ -40,7 +41,7 @@ func allocRounds(t *testing.T, c *Comm, count int) error {
 		return err
 	}
 	rounds := 20
-	if raceDetector {
+	if testutil.Race {
 		rounds = 7 // one with every root
 	}
 	for round := range rounds {

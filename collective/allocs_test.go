@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/internal/comm"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -81,7 +82,7 @@ func TestCallsDoNotAllocate(t *testing.T) {
 	const size = 4
 	for _, tc := range []struct{ count, calls int }{{2, 100}, {50_000, 10}} {
 		for _, s := range localAlgorithms[:firstAlgorithms] {
-			if raceDetector && (tc.count > 2 || s != "multi:one") {
+			if testutil.Race && (tc.count > 2 || s != "multi:one") {
 				continue
 			}
 			t.Run(fmt.Sprintf("%v/count=%d", s, tc.count), func(t *testing.T) {

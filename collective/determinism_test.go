@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 )
@@ -27,7 +28,7 @@ func rough(x []float32, rank int) {
 func TestSameBits(t *testing.T) {
 	const size, count = 7, 5000
 	comms, runs := 4, 25 // 100 runs in all
-	if raceDetector {
+	if testutil.Race {
 		comms, runs = 2, 10
 	}
 	for _, s := range slices.Concat(localAlgorithms, hostsAlgorithms) {

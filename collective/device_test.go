@@ -192,7 +192,7 @@ func TestDeviceCalls(t *testing.T) {
 	jobs := []fakegpu.Job{{Hosts: one, Ranks: 1}, {Hosts: one, Ranks: 2}, {Hosts: one, Ranks: 3},
 		{Hosts: one, Ranks: 8}, {Hosts: one, Ranks: 16}, {Hosts: one, Ranks: 4, Env: []string{"TREERUN_FAKE_GPU_BROKEN=0-3"}},
 		{Hosts: []string{"dgx1v/0-3", "dgx1v/4-7"}, Ranks: 4}}
-	if raceDetector {
+	if testutil.Race {
 		few, jobs = 8, jobs[:3]
 	}
 	for _, j := range jobs {
@@ -231,7 +231,7 @@ func TestManyDeviceCalls(t *testing.T) {
 		return
 	}
 	calls := 2*comm.InFlight + 7
-	if raceDetector {
+	if testutil.Race {
 		calls = comm.InFlight + 7
 	}
 	mustRunOnDevice(t, func(c *Comm, s *cuda.Stream) (err error) {

@@ -137,11 +137,11 @@ func randomTrial(c *Comm, rng *rand.Rand) trial {
 // checked at the end, when nothing may touch it any more.
 func TestMixedForms(t *testing.T) {
 	calls := testutil.Count(150, 400)
-	if raceDetector {
+	if testutil.Race {
 		calls = 60
 	}
 	everyComm(t, []int{1, 2, 3, 5, 8}, func(t *testing.T, size int, s string, rng *rand.Rand, opts ...Option) {
-		if raceDetector && size != 3 {
+		if testutil.Race && size != 3 {
 			return
 		}
 		seed := rng.Uint64()
@@ -202,7 +202,7 @@ func mixedForms(t *testing.T, c *Comm, shared, own *rand.Rand, calls int) error 
 func TestPersistent(t *testing.T) {
 	const rounds = 6
 	everyComm(t, []int{1, 2, 4, 7}, func(t *testing.T, size int, s string, rng *rand.Rand, opts ...Option) {
-		if raceDetector && size != 4 {
+		if testutil.Race && size != 4 {
 			return
 		}
 		seed := rng.Uint64()

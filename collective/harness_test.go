@@ -93,7 +93,7 @@ func variants(kind plan.Kind) []call {
 // draw takes some of the cases, few of them large, unless all are wanted.
 func draw(t *testing.T, all []testCase, rng *rand.Rand) []testCase {
 	few, fewLarge := testutil.Count(30, 100), testutil.Count(1, 4)
-	if raceDetector {
+	if testutil.Race {
 		few, fewLarge = 6, 0
 	}
 	switch s := os.Getenv("TREERUN_HARNESS"); s {
@@ -146,7 +146,7 @@ func everyComm(t *testing.T, sizes []int, body func(t *testing.T, size int, s st
 }
 
 func harnessSizes() []int {
-	if raceDetector {
+	if testutil.Race {
 		return []int{1, 2, 3, 6}
 	}
 	return []int{1, 2, 3, 4, 5, 6, 7, 8, 9}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 )
@@ -18,7 +19,7 @@ import (
 func TestHostsHarness(t *testing.T) {
 	for _, size := range harnessSizes() {
 		for hosts := 2; hosts <= min(4, size); hosts++ {
-			if raceDetector && (size > 5 || size > 3 && hosts != 3) { // planning takes most of the time
+			if testutil.Race && (size > 5 || size > 3 && hosts != 3) { // planning takes most of the time
 				continue
 			}
 			for _, s := range append([]string{""}, hostsAlgorithms...) { // the first one: by price
@@ -52,7 +53,7 @@ func tryHosts(t *testing.T, g *topo.Graph, s string, rng *rand.Rand, opts []Opti
 		}
 	}
 	few, fewLarge := 12, 1
-	if raceDetector {
+	if testutil.Race {
 		few, fewLarge = 4, 0
 	}
 	cases := drawn(all, few, fewLarge, rng)

@@ -178,7 +178,7 @@ func atOnce(all []func()) {
 // and it names both calls and blames no innocent rank.
 func TestMismatchMatrix(t *testing.T) {
 	every := testutil.Count(12, 3) // of the cases; TREERUN_HARNESS tries all
-	if raceDetector {
+	if testutil.Race {
 		every = 40
 	} else if os.Getenv("TREERUN_HARNESS") != "" {
 		every = 1

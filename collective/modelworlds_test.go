@@ -21,6 +21,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/internal/comm/setup"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
@@ -67,7 +68,7 @@ func TestModel(t *testing.T) {
 		m := &allModelRanks[i]
 		t.Run(m.name, func(t *testing.T) {
 			bytes := cmp.Or(m.bytes, maxProgramBytes)
-			if raceDetector {
+			if testutil.Race {
 				bytes = 128 << 10
 			}
 			programs := programs(len(m.hosts), bytes, false)

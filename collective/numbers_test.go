@@ -9,6 +9,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -63,7 +64,7 @@ func tryNumbers[T Number](t *testing.T, n numbers[T]) {
 func TestNaN(t *testing.T) {
 	for _, op := range operations {
 		for _, size := range []int{1, 2, 5} {
-			if raceDetector && (size > 2 || op == Prod || op == Min) {
+			if testutil.Race && (size > 2 || op == Prod || op == Min) {
 				continue
 			}
 			nanRows(t, op, size, []float32{math.Float32frombits(0x7fc00000), math.Float32frombits(0xffc00123),
@@ -188,7 +189,7 @@ func TestRoundingOfMany(t *testing.T) {
 func roundsEach[T Number](t *testing.T, k codec[T], digits int) {
 	const size = 5
 	rows := 2
-	if raceDetector {
+	if testutil.Race {
 		rows = 1
 	}
 	rng := rand.New(rand.NewPCG(5, uint64(digits)))

@@ -1,6 +1,0 @@
-//go:build race
-
-package collective
-
-// raceDetector makes everything some ten times as slow: tests try less.
-const raceDetector = true
