@@ -1,7 +1,10 @@
 package planner
 
 import (
+	"slices"
+
 	"github.com/treerun/treerun/collective/sim"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -181,21 +184,11 @@ const crowdedRanks = 4
 // Crowded reports whether so many ranks share a machine's cores that one had better choose for
 // all of them, and for all sizes: each for itself would take longer.
 func (p *Planner) Crowded() bool {
-	ranks := make(map[int]int)
-	for rank := range p.graph.Ranks {
-		machine := 0
-		switch {
-		case p.sim.CoreHosts != nil:
-			machine = p.sim.CoreHosts[rank]
-		case p.hosts != nil:
-			machine = p.hosts.host[rank]
-		}
-		ranks[machine]++
+	ranks := p.graph.Ranks // on the fullest machine
+	if machines := p.sim.CoreHosts; machines != nil {
+		ranks = slices.Max(numbers.GroupSizes(machines))
+	} else if p.hosts != nil {
+		ranks = p.hosts.most
 	}
-	for _, n := range ranks {
-		if p.sim.Cores > 0 && n > crowdedRanks*p.sim.Cores {
-			return true
-		}
-	}
-	return false
+	return p.sim.Cores > 0 && ranks > crowdedRanks*p.sim.Cores
 }

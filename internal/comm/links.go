@@ -49,33 +49,16 @@ func Of(h interface{ comm() *Comm }) *Inside {
 		if err != nil {
 			panic("collective: trees of a graph that has been planned for: " + err.Error())
 		}
-		ranks := boxRanks(c)
-		cores := c.Plans.Machine().Cores
+		hosts, cores := setup.HostsOf(c.World), c.Plans.Machine().Cores
+		ranks := setup.RanksOnCores(c.Plans.Machine().CoreHosts, hosts)
 		c.inside = &Inside{
-			Comm: c, Hosts: setup.HostsOf(c.World), Cores: cores,
+			Comm: c, Hosts: hosts, Cores: cores,
 			Share:  max(1, float64(slices.Max(ranks))/float64(max(cores, 1))),
 			Waiter: exchangeWaiter(c, ranks[c.Rank]), Verbose: c.World.Setting("verbose") != "",
 			Trees: trees, Shares: shares, HeapBytes: c.Plans.HeapBytes,
 		}
 	})
 	return c.inside
-}
-
-// boxRanks returns, for every rank, how many share its cores, it among them.
-func boxRanks(c *Comm) []int {
-	boxes := c.Plans.Machine().CoreHosts
-	if len(boxes) != c.Size {
-		boxes = setup.HostsOf(c.World)
-	}
-	count := make(map[int]int)
-	for _, b := range boxes {
-		count[b]++
-	}
-	ranks := make([]int, c.Size)
-	for r, b := range boxes {
-		ranks[r] = count[b]
-	}
-	return ranks
 }
 
 // exchangeWaiter is how a rank waits in exchanges, whose cores so many ranks share. A

@@ -46,6 +46,19 @@ func Plural(n int, what string) string {
 	return what + "s"
 }
 
+// GroupSizes returns, for each of some labels, how many are equal to it, itself among them.
+func GroupSizes(labels []int) []int {
+	count := make(map[int]int)
+	for _, l := range labels {
+		count[l]++
+	}
+	sizes := make([]int, len(labels))
+	for i, l := range labels {
+		sizes[i] = count[l]
+	}
+	return sizes
+}
+
 // Bytes writes a size in the largest unit, of powers of 1024, that needs no fraction: "64 KiB".
 func Bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}

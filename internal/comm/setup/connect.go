@@ -11,7 +11,7 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// hostsOf returns the host of every rank of w.
+// HostsOf returns the host of every rank of w.
 func HostsOf(w World) []int {
 	hosts := make([]int, w.Size())
 	for r := range hosts {

@@ -107,7 +107,7 @@ var faultKinds = []struct {
 	{FaultDevice, ErrDevice},
 }
 
-// faultDevice begins the text of a fault of a device.
+// FaultDevice begins the text of a fault of a device.
 const FaultDevice = "device: "
 
 // ErrorOf returns a fault as an error: its kind, one of the errors above, and its text.

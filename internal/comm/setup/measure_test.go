@@ -2,6 +2,7 @@ package setup
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 )
 
@@ -42,8 +43,8 @@ func TestLendFrom(t *testing.T) {
 	}
 }
 
-// TestOversubscribed: ranks are counted by machine, not all together.
-func TestOversubscribed(t *testing.T) {
+// TestRanksOnCores: ranks are counted by machine, not all together.
+func TestRanksOnCores(t *testing.T) {
 	two := []int{0, 0, 1, 1}
 	for name, c := range map[string]struct {
 		machines, hosts []int
@@ -57,8 +58,8 @@ func TestOversubscribed(t *testing.T) {
 		"hosts of one machine":  {[]int{0, 0, 0, 0}, two, 2, true},
 		"hosts of two machines": {[]int{3, 3, 5, 5}, []int{0, 1, 2, 3}, 2, false},
 	} {
-		if got := oversubscribed(c.machines, c.hosts, c.cores); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
+		if got := slices.Max(RanksOnCores(c.machines, c.hosts)) > c.cores; got != c.want {
+			t.Errorf("%s: more ranks than cores: %v, want %v", name, got, c.want)
 		}
 	}
 }

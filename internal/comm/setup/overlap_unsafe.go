@@ -2,7 +2,7 @@ package setup
 
 import "unsafe"
 
-// overlap says how two buffers share memory: not at all, wholly (in place), or
+// Overlap says how two buffers share memory: not at all, wholly (in place), or
 // partly, which no collective allows.
 type Overlap int
 

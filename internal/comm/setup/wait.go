@@ -1,10 +1,8 @@
 package setup
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // waiterFor returns how a rank waits where the ranks of its host share cores.
@@ -38,15 +36,11 @@ func waiterFor(hosts []int, rank, cores int) engine.Waiter {
 	return engine.Waiter{Spins: 1, Yields: 600, SpinsLong: OneHost(hosts)}
 }
 
-// oversubscribed reports whether more ranks than cores share a machine: ranks with the same number
-// do, in machines, or where that is nil in hosts.
-func oversubscribed(machines, hosts []int, cores int) bool {
-	if machines == nil {
+// RanksOnCores returns, for every rank, how many share its cores, it among them: those with the same
+// number in machines, or where that is not of all ranks, on the same host.
+func RanksOnCores(machines, hosts []int) []int {
+	if len(machines) != len(hosts) {
 		machines = hosts
 	}
-	ranks := make(map[int]int)
-	for _, m := range machines {
-		ranks[m]++
-	}
-	return slices.Max(slices.Collect(maps.Values(ranks))) > cores
+	return numbers.GroupSizes(machines)
 }
