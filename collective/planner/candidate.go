@@ -99,6 +99,9 @@ func (c *Candidate) OfParts() bool { return len(c.Channels) > 0 && c.Channels[0]
 // links for itself.
 func (c *Candidate) quickest(bytes float64) int {
 	best, least := 0, math.Inf(1)
+	if c.alike {
+		return best
+	}
 	for i := range c.Channels {
 		s := &c.Channels[i]
 		if t := s.LatencyUs + bytes/(s.Alone*1e3); t < least*(1-1e-12) {
@@ -116,11 +119,7 @@ func (c *Candidate) share(bytes float64) []float64 {
 		if c.Channels[0].Ring != nil {
 			bytes = minPriced // whose links are open
 		}
-		if c.alike {
-			shares[0] = 1
-		} else {
-			shares[c.quickest(bytes)] = 1
-		}
+		shares[c.quickest(bytes)] = 1
 		return shares
 	}
 	groups := [][]int{nil} // channels by part
@@ -176,10 +175,10 @@ func (c *Candidate) build(bytes int64) (*Built, error) {
 		}
 		return c.built[0], nil
 	}
-	if c.alike && c.Variant == variantOne {
-		// What it does decides nothing here.
-	} else if err := c.rated(); err != nil {
-		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
+	if !c.alike || c.Variant != variantOne { // else what channels do decides nothing
+		if err := c.rated(); err != nil {
+			return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
+		}
 	}
 	shares := c.share(float64(max(bytes, 1)))
 	for _, b := range c.built {

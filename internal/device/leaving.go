@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treerun/treerun/internal/comm/setup"
-
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )

@@ -10,9 +10,8 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/planner"
-	"github.com/treerun/treerun/internal/comm/setup"
-
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )

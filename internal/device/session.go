@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/comm/setup"
-
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/topo"

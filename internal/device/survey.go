@@ -5,9 +5,8 @@ import (
 	"os"
 	"slices"
 
-	"github.com/treerun/treerun/internal/comm/setup"
-
 	"github.com/treerun/treerun/cuda/peers"
+	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 )

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/treerun/treerun/internal/comm/setup"
-
 	"github.com/treerun/treerun/transport"
 )
 

@@ -70,7 +70,7 @@ func obeyAs(node *Node, raw io.ReadWriteCloser) (int, error) {
 	up := new(wire.Conn)
 	join, err := readJoin(up, raw)
 	if node != nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-		err = fmt.Errorf("node 0 ended before the job began (hint: the output of its own treerun says why)")
+		err = errors.New("node 0 ended before the job began (hint: the output of its own treerun says why)")
 	}
 	if err != nil {
 		return 0, err

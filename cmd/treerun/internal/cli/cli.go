@@ -66,7 +66,7 @@ func Main(args []string) int {
 	return code
 }
 
-var errNoStdout = fmt.Errorf("stdout is closed: all output would be lost (hint: >/dev/null drops it)")
+var errNoStdout = errors.New("stdout is closed: all output would be lost (hint: >/dev/null drops it)")
 
 // runTopo is the command topo.
 func runTopo(args []string) (int, error) {

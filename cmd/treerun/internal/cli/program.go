@@ -17,7 +17,7 @@ import (
 // program is what the ranks run.
 type program struct {
 	Name   string // as the user gave it; the ranks' argv[0]
-	Path   string // of the executable, absolute; empty until Build when Folder is set
+	Path   string // of the executable, absolute; empty until build when Folder is set
 	Folder string // of Go source, absolute; empty when Path is what the user gave
 
 	private string    // the temporary folder that holds Path
@@ -75,7 +75,7 @@ func notInPath(name string) error {
 	return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH", name)
 }
 
-// remove deletes what Build has made. Processes that run it already go on. It
+// remove deletes what build has made. Processes that run it already go on. It
 // may be called at any time and any number of times.
 func (p *program) remove() error {
 	if p.private == "" {

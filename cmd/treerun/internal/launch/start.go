@@ -176,10 +176,7 @@ func (s *supervisor) reach() error {
 	if err == nil && r.PushProgram {
 		err = s.push()
 	}
-	if err != nil {
-		return err
-	}
-	return nil
+	return err
 }
 
 // emit takes a frame from another host, or a stream that begins with it. Several
