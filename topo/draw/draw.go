@@ -1,6 +1,6 @@
 // Package draw shows a topo.Graph, and the trees and rings of a plan on it, to
-// people: as text with a table of loads (Text), as a Graphviz file (DOT) and as
-// a picture (SVG).
+// people: as text with a table of loads (Text) and as a Graphviz file (DOT), of which
+// Graphviz makes pictures.
 //
 // It is pure, as topo is: it returns strings, reads nothing, and the same input
 // gives the same output. It imports topo only; commands and reports import it.
@@ -54,7 +54,6 @@ type picture struct {
 	links    []topo.Load         // in the order of the graph's links
 	ports    []topo.Load         // in the order of the graph's ports
 	absent   [][2]int            // edges of overlays that the graph has no link for
-	byRate   []topo.Link         // the graph's links, the quickest first
 }
 
 func newPicture(g *topo.Graph, p Plan) *picture {
@@ -91,8 +90,6 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 		}
 	}
 	x.links, x.ports = g.Loads(used, p.Rates)
-	x.byRate = slices.Clone(g.Links)
-	slices.SortStableFunc(x.byRate, func(a, b topo.Link) int { return cmp.Compare(b.GBytesPerSecond, a.GBytesPerSecond) })
 	return x
 }
 
