@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
 
@@ -37,7 +36,7 @@ func (p *Planner) Certify(kind plan.Kind, root int, s *Served) (Certificate, err
 	case s != nil && s.proved != nil:
 		b = *s.proved
 	default:
-		b, err = boundOf(g, kind, root)
+		b, err = pack.FindBound(g, packRoot(kind, root))
 	}
 	if err == nil {
 		err = b.Check(g)
@@ -64,22 +63,22 @@ func (p *Planner) LimitBetweenHosts(kind plan.Kind, root int) float64 {
 		pairwise(kind) || kind == plan.Barrier {
 		return 0
 	}
-	bound, err := boundOf(h.between, kind, h.host[max(root, 0)])
+	bound, err := pack.FindBound(h.between, packRoot(kind, h.host[max(root, 0)]))
 	if err != nil {
 		return 0
 	}
 	return bound.Rate
 }
 
-// boundOf is the bound of a collective with data that trees carry.
-func boundOf(g *topo.Graph, kind plan.Kind, root int) (pack.Bound, error) {
+// packRoot is the root for which trees of a collective are packed.
+func packRoot(kind plan.Kind, root int) int {
 	switch {
 	case kind.HasParts():
-		return pack.PartsBound(g)
+		return pack.EveryRoot
 	case kind.HasRoot():
-		return pack.BroadcastBound(g, max(root, 0))
+		return max(root, 0)
 	}
-	return pack.TreeBound(g)
+	return pack.BothWays
 }
 
 // Fullest is the rate in GB/s that a plan reaches with its trees and rings, as far as

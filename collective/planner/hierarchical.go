@@ -238,18 +238,16 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	}
 	switch {
 	case kind.HasParts() && n <= pack.MaxPartRanks && !p.options.limited():
-		f, err := p.packed("packing of parts between hosts", n,
-			func() (*pack.Result, error) { return pack.PackParts(h.between) })
+		f, err := p.packed("packing of parts between hosts", h.between, pack.EveryRoot, o)
 		if err == nil && h.most*n*perRoot(f, n) > PairRanks && !asked {
 			return nil, because("too many lanes")
 		}
 		return f, err
 	case kind.HasRoot() && (n <= rootedHosts || asked):
 		a := h.host[root]
-		return p.packed(fmt.Sprintf("packing from host %d", a), n,
-			func() (*pack.Result, error) { return pack.PackOneWay(h.between, a, o) })
+		return p.packed(fmt.Sprintf("packing from host %d", a), h.between, a, o)
 	}
-	return p.packed("packing between hosts", n, func() (*pack.Result, error) { return pack.Pack(h.between, o) })
+	return p.packed("packing between hosts", h.between, pack.BothWays, o)
 }
 
 // perRoot returns the number of trees of the root that has the most.
@@ -326,7 +324,7 @@ func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err
 		}
 		return list, nil
 	case "packing":
-		r, err := pack.Pack(g, pack.Options{Seed: p.options.Seed, MaxTrees: max(g.Ranks, 1)})
+		r, err := pack.Pack(g, pack.BothWays, pack.Options{Seed: p.options.Seed, MaxTrees: max(g.Ranks, 1)})
 		if err != nil {
 			return nil, err
 		}

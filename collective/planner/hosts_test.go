@@ -114,16 +114,14 @@ func TestCertify(t *testing.T) {
 		"even, 3 hosts of 3"} {
 		g := graphs[name]
 		p := plannerOf(t, g, Options{})
-		for kind, find := range map[plan.Kind]func(*topo.Graph) (pack.Bound, error){
-			plan.AllReduce: pack.TreeBound, plan.AllGather: pack.PartsBound,
-			plan.Broadcast: func(g *topo.Graph) (pack.Bound, error) { return pack.BroadcastBound(g, 1) },
-		} {
+		for kind, root := range map[plan.Kind]int{plan.AllReduce: pack.BothWays, plan.AllGather: pack.EveryRoot,
+			plan.Broadcast: 1} {
 			c := choose(t, p, kind, 1, 64<<20)
 			got, err := p.Certify(kind, 1, c.Served)
 			if err != nil {
 				t.Fatalf("%s: %v: %v", name, kind, err)
 			}
-			want, err := find(g)
+			want, err := pack.FindBound(g, root)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -52,9 +52,7 @@ func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candid
 		c.Channels = []Channel{{Tree: f.Trees[root], lane: 1 + root}}
 		return p.ofChannels(c, nil)
 	case kind.HasParts():
-		for _, t := range f.Trees {
-			c.Channels = append(c.Channels, Channel{Tree: t, OfPart: true})
-		}
+		c.Channels, _ = f.channels(kind, root, true)
 		return p.ofChannels(c, nil)
 	}
 	return p.overTrees(c, f)

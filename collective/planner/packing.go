@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
 
@@ -32,43 +33,33 @@ func (p *Planner) packing(kind plan.Kind, root int) ([]*Candidate, error) {
 			links)
 	}
 	c := Candidate{Algorithm: "packing", Kind: kind, Root: root}
-	var f *Forest
-	var err error
+	from, key := packRoot(kind, root), "packing"
 	switch {
-	case kind.HasParts() && !p.options.limited() && n > 1 && n <= pack.MaxPartRanks:
-		if f, err = p.packed("packing of parts", n,
-			func() (*pack.Result, error) { return pack.PackParts(p.graph) }); err != nil {
-			return nil, err
-		}
-		for _, t := range f.Trees {
-			c.Channels = append(c.Channels, Channel{Tree: t, OfPart: true})
-		}
-		c.proved = p.proved[f.Key]
-		return p.ofChannels(c, f.Rates)
+	case kind.HasParts() && (p.options.limited() || n == 1 || n > pack.MaxPartRanks):
+		from = pack.BothWays
+	case kind.HasParts():
+		key = "packing of parts"
 	case kind.HasRoot():
-		f, err = p.packed(fmt.Sprintf("packing from %d", root), n, func() (*pack.Result, error) {
-			return pack.PackOneWay(p.graph, root, p.options.pack())
-		})
-	default:
-		f, err = p.packed("packing", n, func() (*pack.Result, error) { return pack.Pack(p.graph, p.options.pack()) })
+		key = fmt.Sprintf("packing from %d", root)
 	}
+	f, err := p.packed(key, p.graph, from, p.options.pack())
 	if err != nil {
 		return nil, err
 	}
-	if b := p.proved[f.Key]; n > 1 && !kind.HasParts() && b != nil && (b.Root >= 0 || !kind.HasRoot()) {
-		c.proved = b
+	if n > 1 && from == packRoot(kind, root) {
+		c.proved = p.proved[f.Key]
 	}
-	c.Channels, c.Notes = f.channels(kind, root)
-	if f.Note != "" {
+	c.Channels, c.Notes = f.channels(kind, root, from == pack.EveryRoot)
+	if f.Note != "" && from != pack.EveryRoot {
 		c.Notes = append(c.Notes, f.Note)
 	}
 	return p.ofChannels(c, f.Rates)
 }
 
-// packed returns the trees of a packing of n vertices.
-func (p *Planner) packed(key string, n int, search func() (*pack.Result, error)) (*Forest, error) {
-	return p.forest(key, n, func() (*Forest, error) {
-		r, err := search()
+// packed returns the trees of a packing of g.
+func (p *Planner) packed(key string, g *topo.Graph, root int, o pack.Options) (*Forest, error) {
+	return p.forest(key, g.Ranks, func() (*Forest, error) {
+		r, err := pack.Pack(g, root, o)
 		if err != nil {
 			return nil, err
 		}

@@ -331,13 +331,13 @@ func strongest(list []Channel, weights []float64, most int) (channels []Channel,
 // overTrees makes the candidates like c over trees of equal shares.
 func (p *Planner) overTrees(c Candidate, f *Forest) ([]*Candidate, error) {
 	var notes []string
-	c.Channels, notes = f.channels(c.Kind, c.Root)
+	c.Channels, notes = f.channels(c.Kind, c.Root, false)
 	c.Notes = append(c.Notes, notes...)
 	return p.ofChannels(c, nil)
 }
 
 // channels makes channels of trees; for a collective with a root all hang from there.
-func (f *Forest) channels(kind plan.Kind, root int) (list []Channel, notes []string) {
+func (f *Forest) channels(kind plan.Kind, root int, ofPart bool) (list []Channel, notes []string) {
 	for _, t := range f.Trees {
 		if t.Note != "" {
 			notes = append(notes, t.Note)
@@ -345,7 +345,7 @@ func (f *Forest) channels(kind plan.Kind, root int) (list []Channel, notes []str
 		if kind.HasRoot() && t.Root != root {
 			t = t.Reroot(root)
 		}
-		list = append(list, Channel{Tree: t})
+		list = append(list, Channel{Tree: t, OfPart: ofPart})
 	}
 	slices.Sort(notes)
 	return list, slices.Compact(notes)

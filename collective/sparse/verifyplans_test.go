@@ -123,7 +123,7 @@ func TestPackedTrees(t *testing.T) {
 		if !ok {
 			t.Fatalf("no machine %s", name)
 		}
-		r, err := pack.Pack(g, pack.Options{})
+		r, err := pack.Pack(g, pack.BothWays, pack.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func packedNetworks() (packingPage, error) {
 	}
 	for i := range all {
 		var err error
-		if all[i].bound, err = pack.TreeBound(all[i].Graph); err != nil {
+		if all[i].bound, err = pack.FindBound(all[i].Graph, pack.BothWays); err != nil {
 			return nil, err
 		}
 	}
@@ -111,7 +111,7 @@ func (p packingPage) Overview() (table, error) {
 	for _, n := range p {
 		cells := []any{n.Name, n.about, len(n.Links), n.bound.Rate}
 		for _, o := range []pack.Options{{}, {Greedy: true}, {MaxTrees: 1}} {
-			r, err := pack.Pack(n.Graph, o)
+			r, err := pack.Pack(n.Graph, pack.BothWays, o)
 			if err != nil {
 				return nil, err
 			}
@@ -138,7 +138,7 @@ func (p packingPage) ByCount() (table, error) {
 	greedy := make([][]*pack.Result, len(p))
 	for i, n := range p {
 		for part := 64.0; part > 1; part /= 2 {
-			r, err := pack.Pack(n.Graph, pack.Options{Greedy: true, MinRate: n.bound.Rate / part})
+			r, err := pack.Pack(n.Graph, pack.BothWays, pack.Options{Greedy: true, MinRate: n.bound.Rate / part})
 			if err != nil {
 				return nil, err
 			}
@@ -151,7 +151,7 @@ func (p packingPage) ByCount() (table, error) {
 	for _, k := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
 		cells := []any{k}
 		for i, n := range p {
-			exact, err := pack.Pack(n.Graph, pack.Options{MaxTrees: k})
+			exact, err := pack.Pack(n.Graph, pack.BothWays, pack.Options{MaxTrees: k})
 			if err != nil {
 				return nil, err
 			}
@@ -176,7 +176,7 @@ func (p packingPage) ByHeight() (table, error) {
 	radius := map[string]int{}
 	cells := []any{"radius, links"}
 	for _, n := range p {
-		lowest, err := pack.Pack(n.Graph, pack.Options{MaxHeight: 1e-9}) // loosened to the least that there is
+		lowest, err := pack.Pack(n.Graph, pack.BothWays, pack.Options{MaxHeight: 1e-9}) // loosened to the least that there is
 		if err != nil {
 			return nil, err
 		}
@@ -257,12 +257,12 @@ func (p packingPage) pairs(t *table, first string, show func(*pack.Result) strin
 	cells := []any{first}
 	for _, n := range p {
 		o := options(n)
-		exact, err := pack.Pack(n.Graph, o)
+		exact, err := pack.Pack(n.Graph, pack.BothWays, o)
 		if err != nil {
 			return err
 		}
 		o.Greedy = true
-		greedy, err := pack.Pack(n.Graph, o)
+		greedy, err := pack.Pack(n.Graph, pack.BothWays, o)
 		if err != nil {
 			return err
 		}

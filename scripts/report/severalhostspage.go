@@ -237,7 +237,7 @@ func packingBound(n int, rate func(from, to int) float64) float64 {
 			}
 		}
 	}
-	b, err := pack.TreeBound(g)
+	b, err := pack.FindBound(g, pack.BothWays)
 	if err != nil {
 		return math.NaN() // not all links were measured
 	}

@@ -131,7 +131,7 @@ func (p slowCardPage) Planned() (table, error) {
 	more := func(ratio float64) string { return fmt.Sprintf("%+.1f %%", math.Round(1000*(ratio-1))/10+0) }
 	for n := 8; n <= 64; n *= 2 {
 		for _, share := range shares {
-			r, err := pack.Pack(cards(n, share), pack.Options{})
+			r, err := pack.Pack(cards(n, share), pack.BothWays, pack.Options{})
 			if err != nil {
 				return nil, err
 			}

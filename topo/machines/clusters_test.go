@@ -26,7 +26,7 @@ func TestBounds(t *testing.T) {
 		"mi250-x2":   between(16, 2*(3*50+16)),
 	} {
 		g, _ := Get(name)
-		r, err := pack.Pack(g, pack.Options{})
+		r, err := pack.Pack(g, pack.BothWays, pack.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

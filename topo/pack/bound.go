@@ -22,13 +22,13 @@ import (
 type Bound struct {
 	Rate      float64 // GB/s
 	Partition [][]int // ranks rising within each part, parts by their lowest rank
-	Root      int     // of trees used one way, away from the root or towards it; -1 for trees used both ways
-	Prices    []Price // by link, then by port; all above zero
 
-	// Parts says that it is the bound of PartsBound: under the prices the trees
+	// Root is that of Pack. For EveryRoot, under the prices the trees
 	// with the least cost of all roots, used one way, cost 1 on average, and
 	// Partition has the ranks that parts go into, and the others.
-	Parts bool
+	Root int
+
+	Prices []Price // by link, then by port; all above zero
 
 	Links []topo.Link // the links that are the limit, each one once
 	Ports []topo.Port // the ports that are the limit
@@ -44,24 +44,14 @@ type Price struct {
 // same is the relative difference within which two rates are the same.
 const same = 1e-7
 
-// TreeBound returns the largest total rate at which spanning trees can be
-// packed into g: what no AllReduce that moves partial sums over the links of
+// FindBound returns the largest total rate at which spanning trees can be
+// packed into g, for the root as in Pack. For BothWays it is what no AllReduce that
+// moves partial sums over the links of
 // g can exceed (each tree takes its rate of both directions of its links, for
-// the way up and the way down). It is exact up to some dozens of ranks; above,
+// the way up and the way down). For a root, without ports, it is the minimum cut of g.
+// It is exact up to some dozens of ranks; above,
 // where the search is cut short, it is an upper bound.
-func TreeBound(g *topo.Graph) (Bound, error) { return bound(g, bothWays) }
-
-// BroadcastBound is TreeBound for trees that are used one way only: for
-// Broadcast from root, and for Reduce to root. Without ports it is the minimum
-// cut of g.
-func BroadcastBound(g *topo.Graph, root int) (Bound, error) {
-	if root < 0 || root >= g.Ranks {
-		return Bound{}, fmt.Errorf("pack: root %d is not a rank of 0..%d", root, g.Ranks-1)
-	}
-	return bound(g, root)
-}
-
-func bound(g *topo.Graph, root int) (Bound, error) {
+func FindBound(g *topo.Graph, root int) (Bound, error) {
 	p, err := packed(g, root)
 	if err != nil {
 		return Bound{}, err
@@ -90,7 +80,7 @@ func (p *packing) proven() Bound {
 
 // priced makes a Bound of prices by row.
 func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
-	b := Bound{Rate: rate, Partition: parts, Root: max(w.root, -1), Parts: w.root == everyRoot}
+	b := Bound{Rate: rate, Partition: parts, Root: w.root}
 	link, port := -1, -1 // named last; the rows of a link, or of a port, stand side by side
 	for r, y := range price {
 		if y <= smallPrice {
@@ -144,7 +134,7 @@ func (w *network) candidates(price []float64) [][][]int {
 				g.Links = append(g.Links, link)
 			}
 		}
-		if w.root != everyRoot {
+		if w.root != EveryRoot {
 			list = append(list, g.Components())
 			continue
 		}
@@ -152,7 +142,7 @@ func (w *network) candidates(price []float64) [][][]int {
 			list = append(list, halves(w.n, part))
 		}
 	}
-	if (w.root != bothWays || len(w.g.Ports) > 0) && w.n <= mostSides {
+	if (w.root != BothWays || len(w.g.Ports) > 0) && w.n <= mostSides {
 		list = append(list, w.sides()...)
 	}
 	return list
@@ -163,7 +153,7 @@ func (w *network) candidates(price []float64) [][][]int {
 // used one way and two parts, the arcs away from the root's part count. With trees
 // for every root there are two parts, and the trees of the larger pass to the other.
 func (w *network) across(parts [][]int) (rate float64, price []float64) {
-	if w.root == everyRoot {
+	if w.root == EveryRoot {
 		larger := parts[0]
 		if len(parts[1]) > len(larger) {
 			larger = parts[1]
@@ -216,11 +206,7 @@ func (w *network) across(parts [][]int) (rate float64, price []float64) {
 // error of both sums may be
 // same.
 func (b Bound) Check(g *topo.Graph) error {
-	root := b.Root
-	if b.Parts {
-		root = everyRoot
-	}
-	w, err := newNetwork(g, root)
+	w, err := newNetwork(g, b.Root)
 	if err != nil {
 		return err
 	}

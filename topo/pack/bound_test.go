@@ -78,7 +78,7 @@ func TestTreeBoundIsTheLeastPartition(t *testing.T) {
 			}
 			want = min(want, cut/float64(parts-1))
 		})
-		b, err := TreeBound(g)
+		b, err := FindBound(g, BothWays)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -114,7 +114,7 @@ func checkPartition(t *rapid.T, g *topo.Graph, b Bound) {
 func TestTreeBoundAgainstAllTrees(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t, 2, 5)
-		r, err := Pack(g, Options{})
+		r, err := Pack(g, BothWays, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestMinCut(t *testing.T) {
 			}
 			want = min(want, cut)
 		}
-		b, err := BroadcastBound(g, rapid.IntRange(0, g.Ranks-1).Draw(t, "any root"))
+		b, err := FindBound(g, rapid.IntRange(0, g.Ranks-1).Draw(t, "any root"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func TestMinCut(t *testing.T) {
 			t.Fatalf("minimum cut %v %v, want %v", b.Rate, b.Partition, want)
 		}
 		checkPartition(t, g, b)
-		r, err := PackOneWay(g, rapid.IntRange(0, g.Ranks-1).Draw(t, "root"), Options{})
+		r, err := Pack(g, rapid.IntRange(0, g.Ranks-1).Draw(t, "root"), Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestBroadcastWithPorts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t, 2, 9)
 		root := rapid.IntRange(0, g.Ranks-1).Draw(t, "root")
-		r, err := PackOneWay(g, root, Options{})
+		r, err := Pack(g, root, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -226,7 +226,7 @@ func TestBroadcastWithPorts(t *testing.T) {
 // A proof that is not one is refused.
 func TestCheckRefuses(t *testing.T) {
 	g := dgx1v()
-	b, err := TreeBound(g)
+	b, err := FindBound(g, BothWays)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +263,7 @@ func TestBoundInWords(t *testing.T) {
 			"limit: at most 125 GB/s can pass between the parts, and every tree passes there 2 times"},
 		{&topo.Graph{Ranks: 1}, "none: one rank sends nothing"},
 	} {
-		b, err := TreeBound(c.g)
+		b, err := FindBound(c.g, BothWays)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ const (
 
 func newPacking(w *network) *packing {
 	p := &packing{w: w, ways: w.ways(), pool: newPool(w), caps: w.caps, bound: math.Inf(1)}
-	if w.root == everyRoot {
+	if w.root == EveryRoot {
 		p.caps = append(slices.Clone(w.caps), make([]float64, w.n)...)
 	}
 	p.proof = make([]float64, len(w.caps))
@@ -61,7 +61,7 @@ func packed(g *topo.Graph, root int) (*packing, error) {
 	if w.n == 1 {
 		return p, nil
 	}
-	if root == everyRoot {
+	if root == EveryRoot {
 		for _, halves := range w.sides() {
 			if rate, price := w.across(halves); rate < p.bound {
 				p.bound, p.proof = rate, price
@@ -175,7 +175,7 @@ func (p *packing) rates() []float64 {
 
 // total is the rate of a packing.
 func (p *packing) total(rates []float64) float64 {
-	if p.w.root == everyRoot {
+	if p.w.root == EveryRoot {
 		return slices.Min(p.byRoot(rates)) * float64(p.w.n)
 	}
 	return total(rates)

@@ -152,7 +152,7 @@ func TestGreedyChecksTheHeight(t *testing.T) {
 // the bound; equal trees are one.
 func TestGreedyQuality(t *testing.T) {
 	for _, g := range []*topo.Graph{dgx1v(), dgx1p(), xgmi8(), complete("k8", 8, 1), barbell3()} {
-		r, err := Pack(g, Options{Greedy: true})
+		r, err := Pack(g, BothWays, Options{Greedy: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -181,18 +181,18 @@ func TestLeastRateBeatsGreedy(t *testing.T) {
 		for i := range g.Links {
 			g.Links[i].GBytesPerSecond = float64(1 + from.IntN(10))
 		}
-		bound, err := TreeBound(g)
+		bound, err := FindBound(g, BothWays)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for part := 2; part < 8; part++ {
 			o := Options{MinRate: bound.Rate / float64(part)}
-			exact, err := Pack(g, o)
+			exact, err := Pack(g, BothWays, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			o.Greedy = true
-			greedy, err := Pack(g, o)
+			greedy, err := Pack(g, BothWays, o)
 			if err != nil {
 				t.Fatal(err)
 			}

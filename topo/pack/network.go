@@ -23,21 +23,22 @@ const MaxRanks = 1024
 type network struct {
 	g      *topo.Graph
 	n      int
-	root   int // of trees used one way, or one of the following
+	root   int // as in Pack
 	caps   []float64
 	near   [][]arc   // by rank: the arcs away from it, by the rank they lead to
 	taken  [][]int32 // by arc: the rows that one unit of rate takes one unit of
 	labels []Price   // by row: which link or port it is
 }
 
+// What trees are packed for, in place of one root that they are used away from, or towards.
 const (
-	bothWays  = -1 // trees used both ways
-	everyRoot = -2 // trees used one way, from every root as much
+	BothWays  = -1 // AllReduce: trees are used towards their root and then away from it
+	EveryRoot = -2 // AllGather, ReduceScatter: trees are used one way, for every root as much
 )
 
 // ways returns the network for every root that trees are packed for.
 func (w *network) ways() []*network {
-	if w.root != everyRoot {
+	if w.root != EveryRoot {
 		return []*network{w}
 	}
 	var list []*network
@@ -64,10 +65,13 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 	if err := g.Validate(); err != nil {
 		return nil, err
 	}
+	if root < EveryRoot || root >= g.Ranks {
+		return nil, fmt.Errorf("pack: root %d is not a rank of 0..%d", root, g.Ranks-1)
+	}
 	if g.Ranks > MaxRanks {
 		return nil, fmt.Errorf("pack: graph of %d ranks, want at most %d", g.Ranks, MaxRanks)
 	}
-	if root == everyRoot && g.Ranks > MaxPartRanks {
+	if root == EveryRoot && g.Ranks > MaxPartRanks {
 		return nil, fmt.Errorf("pack: graph of %d ranks, want at most %d to pack trees for every part", g.Ranks, MaxPartRanks)
 	}
 	w := &network{g: g, n: g.Ranks, root: root, near: make([][]arc, g.Ranks), taken: make([][]int32, 2*len(g.Links))}
@@ -107,7 +111,7 @@ func newNetwork(g *topo.Graph, root int) (*network, error) {
 func (w *network) rows(capacity float64, l Price) (there, back int32) {
 	there = int32(len(w.caps))
 	w.caps, w.labels = append(w.caps, capacity), append(w.labels, l)
-	if w.root == bothWays {
+	if w.root == BothWays {
 		return there, there
 	}
 	l.Reverse = true
@@ -184,7 +188,7 @@ func (w *network) column(t arcs) *column {
 			rows = append(rows, w.taken[a]...)
 		}
 	}
-	if w.root == everyRoot {
+	if w.root == EveryRoot {
 		rows = append(rows, int32(len(w.caps)+t.root()))
 	}
 	slices.Sort(rows)
@@ -223,7 +227,7 @@ func newPool(w *network) *pool { return &pool{w: w, index: map[string]int{}} }
 // ways does not matter.
 func (p *pool) add(t arcs) (k int, fresh bool) {
 	links := t.links()
-	if p.w.root == everyRoot {
+	if p.w.root == EveryRoot {
 		links = append(links, int32(t.root()))
 	}
 	key := fmt.Sprint(links)

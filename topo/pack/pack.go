@@ -50,23 +50,15 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Pack packs trees for AllReduce into g. On every connected graph it gives at
+// Pack packs trees into g: for AllReduce where root is BothWays, for Broadcast from a
+// root or Reduce to it, all with that root and used in one direction only, and for
+// AllGather and ReduceScatter where it is EveryRoot, without options (see MaxPartRanks).
+// On every connected graph it gives at
 // least one tree: a limit that no tree keeps is loosened, and the Note of the
 // Result says so. The error is for a graph that is not valid, among others a
 // *topo.DisconnectedError, one of more than MaxRanks, or for options that make
 // no sense.
-func Pack(g *topo.Graph, o Options) (*Result, error) { return pack(g, bothWays, o) }
-
-// PackOneWay is Pack for Broadcast from root or Reduce to root: trees that are
-// used in one direction only, all with that root.
-func PackOneWay(g *topo.Graph, root int, o Options) (*Result, error) {
-	if root < 0 || root >= g.Ranks {
-		return nil, fmt.Errorf("pack: root %d is not a rank of 0..%d", root, g.Ranks-1)
-	}
-	return pack(g, root, o)
-}
-
-func pack(g *topo.Graph, root int, o Options) (*Result, error) {
+func Pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
@@ -74,8 +66,11 @@ func pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.Ranks == 1 {
+	switch {
+	case g.Ranks == 1:
 		return alone(p.w), nil
+	case root == EveryRoot:
+		return p.partTrees()
 	}
 	x := &packer{w: p.w, o: o, delay: p.w.delays(o.Delay), free: p}
 	found := x.search()

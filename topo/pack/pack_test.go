@@ -17,7 +17,7 @@ func TestPackReachesTheBound(t *testing.T) {
 	mixtures := 0
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGraph(t, 1, 16)
-		r, err := Pack(g, Options{})
+		r, err := Pack(g, BothWays, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,16 +68,16 @@ func TestKnownOptima(t *testing.T) {
 		{cards(10, 10, 10, 10, 10, 10, 10, 5), 5, 5, 5},
 		{cards(10, 20, 30, 40, 50, 60, 80, 100), 10, 10, 10},
 	} {
-		r, err := Pack(c.g, Options{})
+		r, err := Pack(c.g, BothWays, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		checkResult(t, c.g, r)
-		cut, err := BroadcastBound(c.g, 0)
+		cut, err := FindBound(c.g, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, err := Pack(c.g, Options{MaxTrees: 1})
+		one, err := Pack(c.g, BothWays, Options{MaxTrees: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestFewTrees(t *testing.T) {
 		{cards(10, 10, 10, 10, 10, 10, 10, 10), map[int]float64{2: 5, 8: 5.5}},
 	} {
 		for k, want := range c.want {
-			r, err := Pack(c.g, Options{MaxTrees: k})
+			r, err := Pack(c.g, BothWays, Options{MaxTrees: k})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +151,7 @@ func TestFewTreesAgainstAll(t *testing.T) {
 			}
 		}
 		for k, want := range []float64{one, max(one, two)} {
-			r, err := Pack(g, Options{MaxTrees: k + 1})
+			r, err := Pack(g, BothWays, Options{MaxTrees: k + 1})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,14 +186,14 @@ func TestLimits(t *testing.T) {
 		if rapid.Bool().Draw(t, "search") {
 			o.HeightTolerance = 0.05
 		}
-		free, err := Pack(g, Options{})
+		free, err := Pack(g, BothWays, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if rapid.Bool().Draw(t, "least") {
 			o.MinRate = free.Rate / float64(rapid.IntRange(1, 8).Draw(t, "r"))
 		}
-		r, err := Pack(g, o)
+		r, err := Pack(g, BothWays, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestHeightSearch(t *testing.T) {
 		{complete("k8", 8, 1), 1 - 1e-6, 2},
 		{ring(8), 0.99, 4},
 	} {
-		r, err := Pack(c.g, Options{HeightTolerance: 1e-6})
+		r, err := Pack(c.g, BothWays, Options{HeightTolerance: 1e-6})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestPackIsDeterministic(t *testing.T) {
 	}
 	var first []byte
 	for range 3 {
-		r, err := Pack(g, Options{MaxTrees: 5, HeightTolerance: 0.1, Seed: 7})
+		r, err := Pack(g, BothWays, Options{MaxTrees: 5, HeightTolerance: 0.1, Seed: 7})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -281,19 +281,19 @@ func TestPackRefuses(t *testing.T) {
 		{Options{HeightTolerance: 1}, "share below 1"},
 		{Options{Delay: 7}, "measured in 7"},
 	} {
-		if _, err := Pack(dgx1v(), c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Pack(dgx1v(), BothWays, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.o, err, c.want)
 		}
 	}
 	apart := links(&topo.Graph{Ranks: 4}, 1, "01", "23")
 	var disconnected *topo.DisconnectedError
-	if _, err := Pack(apart, Options{}); !errors.As(err, &disconnected) {
+	if _, err := Pack(apart, BothWays, Options{}); !errors.As(err, &disconnected) {
 		t.Errorf("two components: %v", err)
 	}
-	if _, err := PackOneWay(dgx1v(), 8, Options{}); err == nil || !strings.Contains(err.Error(), "root 8") {
+	if _, err := Pack(dgx1v(), 8, Options{}); err == nil || !strings.Contains(err.Error(), "root 8") {
 		t.Errorf("root 8 of 8 ranks: %v", err)
 	}
-	if _, err := TreeBound(path(MaxRanks + 1)); err == nil || !strings.Contains(err.Error(), "at most") {
+	if _, err := FindBound(path(MaxRanks+1), BothWays); err == nil || !strings.Contains(err.Error(), "at most") {
 		t.Errorf("too many ranks: %v", err)
 	}
 }
@@ -305,7 +305,7 @@ func TestPackManyHosts(t *testing.T) {
 		rates[i] = 10 + float64(i%3)
 	}
 	g := cards(rates...)
-	r, err := Pack(g, Options{})
+	r, err := Pack(g, BothWays, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -342,7 +342,7 @@ func BenchmarkPack(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			for b.Loop() {
-				r, err := Pack(c.g, c.o)
+				r, err := Pack(c.g, BothWays, c.o)
 				if err != nil {
 					b.Fatal(err)
 				}

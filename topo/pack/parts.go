@@ -3,15 +3,12 @@ package pack
 import (
 	"fmt"
 	"slices"
-
-	"github.com/treerun/treerun/topo"
 )
 
-// MaxPartRanks is the largest number of ranks for which PackParts packs.
-const MaxPartRanks = 64
-
-// PackParts packs trees for AllGather and ReduceScatter into g: trees that are
-// used one way, away from their root or towards it, of which every rank is the
+// MaxPartRanks is the largest number of ranks for which Pack packs for EveryRoot.
+//
+// There, trees are
+// used one way, away from their root or towards it, and every rank is the
 // root of as much rate as any other. A Result's Rate, its Rates and its Bound
 // are those of the whole message, of which part r goes over the trees with root
 // r; the rates of these sum up to an n-th of Rate. No direction of a link, and
@@ -25,22 +22,7 @@ const MaxPartRanks = 64
 // is below T, and each takes one of the source's arcs, as these are worth T
 // together. T comes from Newton's method: where the cut is below T, T becomes
 // what that cut allows (as in ForestColl, Zhao et al. 2024, by a search there).
-//
-// The error is for a graph that is not valid or has more than MaxPartRanks.
-func PackParts(g *topo.Graph) (*Result, error) {
-	p, err := packed(g, everyRoot)
-	if err != nil {
-		return nil, err
-	}
-	if g.Ranks == 1 {
-		return alone(p.w), nil
-	}
-	return p.partTrees()
-}
-
-// PartsBound returns the largest rate of an AllGather or a ReduceScatter over
-// the links of g, as PackParts finds it, with its proof.
-func PartsBound(g *topo.Graph) (Bound, error) { return bound(g, everyRoot) }
+const MaxPartRanks = 64
 
 // aim lets the trees of every root have their part of the bound.
 func (p *packing) aim() {

@@ -87,7 +87,7 @@ func checkParts(t *testing.T, g *topo.Graph, r *Result) {
 
 // On a DGX-1V every GPU has 150 GB/s, into which 7 of 8 parts go.
 func TestPartsDGX1V(t *testing.T) {
-	r, err := PackParts(dgx1v())
+	r, err := Pack(dgx1v(), EveryRoot, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestPartsReachEveryCut(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	for range 120 {
 		g := drawn(random, 2+random.IntN(7))
-		r, err := PackParts(g)
+		r, err := Pack(g, EveryRoot, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestPartsWithPorts(t *testing.T) {
 			}
 			g.Ports = append(g.Ports, port)
 		}
-		r, err := PackParts(g)
+		r, err := Pack(g, EveryRoot, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -170,7 +170,7 @@ func TestPartsOfMeshes(t *testing.T) {
 				g.Links = append(g.Links, topo.Link{A: a, B: b, GBytesPerSecond: rate})
 			}
 		}
-		r, err := PackParts(g)
+		r, err := Pack(g, EveryRoot, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -72,7 +72,7 @@ func (b Bound) String() string {
 		verb = "is"
 	}
 	s := fmt.Sprintf("%s between %s %s the limit", what, b.parts(), verb)
-	if b.Parts {
+	if b.Root == EveryRoot {
 		in, out := len(b.Partition[0]), len(b.Partition[1])
 		return s + fmt.Sprintf(": %d of %d parts pass there one way, and %d the other", out, in+out, in)
 	}

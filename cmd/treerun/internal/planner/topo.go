@@ -188,11 +188,11 @@ func limits(g *topo.Graph) (string, error) {
 	if g.Ranks == 1 || g.Ranks > pack.MaxRanks {
 		return "", nil
 	}
-	trees, err := pack.TreeBound(g)
+	trees, err := pack.FindBound(g, pack.BothWays)
 	if err != nil {
 		return "", err
 	}
-	cut, err := pack.BroadcastBound(g, 0)
+	cut, err := pack.FindBound(g, 0)
 	if err != nil {
 		return "", err
 	}
