@@ -108,9 +108,9 @@ type Limits struct {
 // that is what Run says. With more, the chunks of the widest lane follow each
 // other at a distance that has long become even: every chunk more adds the same
 // time, and so the time of the message lies on the line through those of two
-// messages that are shorter by whole chunks. It is never less than what the busiest
-// link or port alone takes: with few chunks the distance may not be even yet. m must
-// have SlotBytes.
+// messages that are shorter by whole chunks. That line rises at least as fast as what
+// the links, ports, tracks and cores must do: while a deep plan fills, a chunk more costs
+// next to nothing. m must have SlotBytes.
 func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 	bytes := ops[0].Bytes
 	perChunk, widest := Weigh(ops[0].Plan)
@@ -118,41 +118,40 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 	perChunk *= float64(len(ops))
 	half := max(math.Floor(most.Chunks/2), math.Floor(most.Steps/perChunk/2), 1)
 	if chunks*perChunk <= most.Steps || chunks < 3*half {
-		us, _, err := x.until(ops, m, most.Us)
-		return us, err
+		return x.until(ops, m, most.Us)
 	}
+	whole, err := x.laidOut(ops, m, 0)
+	if err != nil {
+		return 0, err
+	}
+	_, least := whole.least()
 	var at, us [2]float64
-	busiest := 0.0
 	for i := range at {
 		shorter := make([]Operation, len(ops))
 		for k, op := range ops {
 			op.Bytes = int64(half * float64(i+1) * float64(m.SlotBytes) / widest)
 			shorter[k] = op
 		}
-		v, busy, err := x.until(shorter, m, most.Us)
+		v, err := x.until(shorter, m, most.Us)
 		if err != nil || math.IsInf(v, 1) { // what takes longer does so, too
 			return v, err
 		}
-		at[i], us[i], busiest = float64(shorter[0].Bytes), v, busy
+		at[i], us[i] = float64(shorter[0].Bytes), v
 	}
-	line := us[1] + (float64(bytes)-at[1])*(us[1]-us[0])/(at[1]-at[0])
-	return max(line, busiest*float64(bytes)/at[1]), nil
+	perByte := max((us[1]-us[0])/(at[1]-at[0]), least/float64(bytes))
+	return us[1] + (float64(bytes)-at[1])*perByte, nil
 }
 
-// until is the time that Run finds, or +Inf where it is above a limit; 0 is none. busiest
-// is how long the busiest link or port was used in it.
-func (x *Pricer) until(ops []Operation, m Machine, limit float64) (us, busiest float64, err error) {
+// until is the time that Run finds, or +Inf where it is above a limit; 0 is none.
+func (x *Pricer) until(ops []Operation, m Machine, limit float64) (us float64, err error) {
 	r, err := x.run(ops, m, limit)
 	if err == errLonger {
-		return math.Inf(1), 0, nil
+		return math.Inf(1), nil
 	}
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
-	for i := range r.resources {
-		busiest = max(busiest, r.resources[i].busy)
-	}
-	return r.end, busiest, nil
+	return r.end, nil
 }
 
 // Weigh returns the steps that all ranks take while the widest lane of p moves
@@ -218,37 +217,44 @@ func (x *Pricer) LeastUs(p *plan.Plan, bytes int64, m Machine) (fullest, least f
 	if err != nil {
 		return 0, 0, err
 	}
-	pr := r.ops[0].program
-	ranks, hosts := make([]float64, p.Size), make(map[int]float64)
-	for i := range pr.tracks {
-		t := &pr.tracks[i]
-		us := 0.0
-		for k := range t.steps {
-			st := &t.steps[k]
-			us += float64(float64(t.chunks-1)*r.stepUs(pr, st, t.chunk)) + r.stepUs(pr, st, t.last)
-			if st.out < 0 || st.again {
-				continue
+	fullest, least = r.least()
+	return fullest, least, nil
+}
+
+// least returns two times that all operations together take at least: see LeastUs.
+func (r *runner) least() (fullest, least float64) {
+	ranks, hosts := make([]float64, r.g.Ranks), make(map[int]float64)
+	for _, op := range r.ops {
+		for i := range op.tracks {
+			t := &op.tracks[i]
+			us := 0.0
+			for k := range t.steps {
+				st := &t.steps[k]
+				us += float64(float64(t.chunks-1)*r.stepUs(op.program, st, t.chunk)) + r.stepUs(op.program, st, t.last)
+				if st.out < 0 || st.again {
+					continue
+				}
+				for _, via := range r.all[op.fifos[st.out].route].via {
+					link := &r.resources[via]
+					share := int64(t.chunks-1)*t.chunk + t.last
+					link.busy += float64(float64(t.chunks)*link.fixed) + float64(float64(share)*link.perByte)
+					fullest = max(fullest, link.busy)
+				}
 			}
-			for _, via := range r.all[pr.fifos[st.out].route].via {
-				link := &r.resources[via]
-				share := int64(t.chunks-1)*t.chunk + t.last
-				link.busy += float64(float64(t.chunks)*link.fixed) + float64(float64(share)*link.perByte)
-				fullest = max(fullest, link.busy)
-			}
+			least = max(least, us)
+			ranks[t.rank] += us
+			hosts[r.hostOf[t.rank]] += us
 		}
-		least = max(least, us)
-		ranks[t.rank] += us
-		hosts[r.hostOf[t.rank]] += us
 	}
-	if m.Workers > 0 {
-		least = max(least, slices.Max(ranks)/float64(m.Workers))
+	if r.m.Workers > 0 {
+		least = max(least, slices.Max(ranks)/float64(r.m.Workers))
 	}
-	if m.Cores > 0 {
+	if r.m.Cores > 0 {
 		for _, us := range hosts {
-			least = max(least, us/float64(m.Cores))
+			least = max(least, us/float64(r.m.Cores))
 		}
 	}
-	return fullest, max(fullest, least+m.LaunchUs), nil
+	return fullest, max(fullest, least+r.m.LaunchUs)
 }
 
 // stepUs is what a step of a track takes at least with a chunk.
