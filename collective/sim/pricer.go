@@ -139,7 +139,7 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 		at[i], us[i] = float64(shorter[0].Bytes), v
 	}
 	perByte := max((us[1]-us[0])/(at[1]-at[0]), least/float64(bytes))
-	return us[1] + (float64(bytes)-at[1])*perByte, nil
+	return us[1] + float64((float64(bytes)-at[1])*perByte), nil
 }
 
 // until is the time that Run finds, or +Inf where it is above a limit; 0 is none.
