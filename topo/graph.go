@@ -35,23 +35,14 @@ func UniformGraph(n int) *Graph {
 	return g
 }
 
-// IsUniform reports whether g is complete with links of one rate and latency,
-// all ranks on one host, and no ports: every numbering of its ranks is as good
-// as any other.
-func (g *Graph) IsUniform() bool {
-	n := g.Ranks
-	return len(g.Ports) == 0 && len(g.Links) == n*(n-1)/2 &&
-		!slices.ContainsFunc(g.Links, func(l Link) bool {
-			return l.GBytesPerSecond != g.Links[0].GBytesPerSecond || l.LatencyUs != g.Links[0].LatencyUs
-		}) &&
-		!slices.ContainsFunc(g.Hosts, func(h int) bool { return h != g.Hosts[0] })
-}
+// IsUniform reports whether g IsEven and has no ports: every numbering of its ranks is
+// as good as any other.
+func (g *Graph) IsUniform() bool { return len(g.Ports) == 0 && g.IsEven() }
 
 // IsEven reports whether g is complete with links of one rate and latency, all ranks on one
 // host, and has either no ports or one of every rank, all of one rate.
 func (g *Graph) IsEven() bool {
-	links := *g
-	links.Ports = nil
+	n := g.Ranks
 	of := make(map[int]bool)
 	for _, p := range g.Ports {
 		if len(p.Ranks) != 1 || p.GBytesPerSecond != g.Ports[0].GBytesPerSecond {
@@ -59,7 +50,11 @@ func (g *Graph) IsEven() bool {
 		}
 		of[p.Ranks[0]] = true
 	}
-	return links.IsUniform() && len(of) == len(g.Ports) && (len(of) == 0 || len(of) == g.Ranks)
+	return len(of) == len(g.Ports) && (len(of) == 0 || len(of) == n) && len(g.Links) == n*(n-1)/2 &&
+		!slices.ContainsFunc(g.Links, func(l Link) bool {
+			return l.GBytesPerSecond != g.Links[0].GBytesPerSecond || l.LatencyUs != g.Links[0].LatencyUs
+		}) &&
+		!slices.ContainsFunc(g.Hosts, func(h int) bool { return h != g.Hosts[0] })
 }
 
 // Validate reports the first element of g that cannot be used, by name and

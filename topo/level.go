@@ -22,6 +22,20 @@ func Level(values []*float64, limit float64) {
 	levelPart(sorted, limit)
 }
 
+// LevelLinks makes the rates of links equal that differ by noise, as Level does, and the
+// latencies that are known.
+func LevelLinks(links []Link, limit float64) {
+	var rates, latencies []*float64
+	for i := range links {
+		rates = append(rates, &links[i].GBytesPerSecond)
+		if links[i].LatencyUs > 0 {
+			latencies = append(latencies, &links[i].LatencyUs)
+		}
+	}
+	Level(rates, limit)
+	Level(latencies, limit)
+}
+
 func levelPart(sorted []*float64, limit float64) {
 	widest, at := 0.0, 0
 	for i := range len(sorted) - 1 {

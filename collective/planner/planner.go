@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -245,8 +244,7 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 	if p.ordered(c.Kind) {
 		c.order = plan.Hosts(p.graph)
 	}
-	var err error
-	if c.Channels, weights, err = p.within(&c, weights); err != nil {
+	if err := c.fits(p.graph.Ranks); err != nil {
 		return nil, err
 	}
 	for i := range c.Channels {
@@ -284,48 +282,17 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 	return []*Candidate{&one, &all}, nil
 }
 
-// within leaves out the channels for which a plan has no lanes, those of the least
-// weight, and says so in a note.
-func (p *Planner) within(c *Candidate, weights []float64) ([]Channel, []float64, error) {
-	each, what := 1, "trees"
-	ring := c.Channels[0].Ring != nil
-	if ring {
-		what = "rings and directions"
+// fits reports channels for which a plan has too few lanes.
+func (c *Candidate) fits(ranks int) error {
+	each := 1
+	if c.Channels[0].Ring != nil && !c.Kind.HasRoot() || c.Kind.HasParts() && !c.OfParts() {
+		each = ranks
 	}
-	if ring && !c.Kind.HasRoot() || c.Kind.HasParts() && !c.OfParts() {
-		each = p.graph.Ranks
+	if lanes := each * len(c.Channels); lanes > plan.MaxLanes {
+		return because("%v needs %d lanes for %d trees or rings, and a plan has at most %d: packing,max-trees=K takes fewer",
+			c.Kind, lanes, len(c.Channels), plan.MaxLanes)
 	}
-	most := plan.MaxLanes / each
-	switch {
-	case most == 0:
-		return nil, nil, because("%v needs %d lanes for every one of its %s, and a plan has at most %d", c.Kind, each, what,
-			plan.MaxLanes)
-	case len(c.Channels) <= most:
-		return c.Channels, weights, nil
-	case c.OfParts():
-		return nil, nil, because("%v has %d trees, and a plan has at most %d lanes", c.Kind, len(c.Channels), plan.MaxLanes)
-	}
-	c.Notes = append(slices.Clone(c.Notes),
-		fmt.Sprintf("%d of %d %s are used: each takes %d lanes of a plan, which has at most %d",
-			most, len(c.Channels), what, each, plan.MaxLanes))
-	channels, rates := strongest(c.Channels, weights, most)
-	return channels, rates, nil
-}
-
-// strongest returns so many of the channels, which are more, those of the largest weight.
-func strongest(list []Channel, weights []float64, most int) (channels []Channel, rates []float64) {
-	if weights == nil {
-		return list[:most], nil
-	}
-	order := make([]int, len(list))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(weights[j], weights[i]) })
-	for _, i := range slices.Sorted(slices.Values(order[:most])) {
-		channels, rates = append(channels, list[i]), append(rates, weights[i])
-	}
-	return channels, rates
+	return nil
 }
 
 // overTrees makes the candidates like c over trees of equal shares.

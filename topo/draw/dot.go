@@ -2,6 +2,8 @@ package draw
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/topo"
@@ -12,6 +14,14 @@ import (
 var palette = [...]string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#882255"}
 
 func colour(overlay int) string { return palette[overlay%len(palette)] }
+
+// host is the name of a host.
+func (p *Plan) host(h int) string {
+	if h < len(p.Hosts) && p.Hosts[h] != "" {
+		return p.Hosts[h]
+	}
+	return fmt.Sprintf("host %d", h)
+}
 
 // DOT writes g and p as a Graphviz file, for `dot -Kneato -Tsvg` and the like:
 // a cluster per host, links by rate, every tree and ring in a colour of its
@@ -24,14 +34,14 @@ func DOT(g *topo.Graph, p Plan) string {
 		strings.Join(append([]string{x.title}, p.Warnings...), "\n"))
 	b.WriteString("  node [shape=circle, style=filled, fillcolor=white, fontname=\"Helvetica\"];\n")
 	b.WriteString("  edge [fontname=\"Helvetica\", fontsize=10];\n")
-	hosts := x.hosts()
-	for i, h := range hosts {
+	hosts := g.ByHost()
+	for i, h := range slices.Sorted(maps.Keys(hosts)) {
 		indent := "  "
 		if len(hosts) > 1 {
-			fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%q; color=\"#888888\";\n", i, h.name)
+			fmt.Fprintf(&b, "  subgraph cluster_%d {\n    label=%q; color=\"#888888\";\n", i, p.host(h))
 			indent = "    "
 		}
-		for _, r := range h.ranks {
+		for _, r := range hosts[h] {
 			fmt.Fprintf(&b, "%s%d", indent, r)
 			if k := x.rootOf(r); k >= 0 {
 				fmt.Fprintf(&b, " [color=%q, penwidth=3]", colour(k))

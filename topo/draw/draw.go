@@ -9,7 +9,6 @@ package draw
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/treerun/treerun/internal/numbers"
@@ -126,26 +125,4 @@ func (x *picture) load(l topo.Load) string {
 		return figure(l.Capacity)
 	}
 	return figure(l.Rate) + " / " + figure(l.Capacity)
-}
-
-// hostRanks are the ranks of one host.
-type hostRanks struct {
-	name  string
-	ranks []int
-}
-
-// hosts returns the hosts of the graph, rising; one alone has no name.
-func (x *picture) hosts() (list []hostRanks) {
-	ranks := x.g.ByHost()
-	for _, h := range slices.Sorted(maps.Keys(ranks)) {
-		name := fmt.Sprintf("host %d", h)
-		if h < len(x.plan.Hosts) && x.plan.Hosts[h] != "" {
-			name = x.plan.Hosts[h]
-		}
-		if len(ranks) == 1 {
-			name = ""
-		}
-		list = append(list, hostRanks{name, ranks[h]})
-	}
-	return list
 }

@@ -19,19 +19,18 @@ type Part struct {
 // those within. A port within a host is called by the host, too.
 func Join(ranks *topo.Graph, parts []Part) (*topo.Graph, error) {
 	g := &topo.Graph{Name: "gpus", Ranks: ranks.Ranks, Hosts: slices.Clone(ranks.Hosts)}
-	host := func(r int) int {
-		if len(ranks.Hosts) == 0 {
-			return 0
-		}
-		return ranks.Hosts[r]
-	}
+	host := ranks.Host
 	for _, l := range ranks.Links {
 		if host(l.A) != host(l.B) {
 			g.Links = append(g.Links, l)
 		}
 	}
+	of := ranks.ByHost()
 	for _, p := range ranks.Ports {
-		if wholeHosts(p.Ranks, ranks.Ranks, host) {
+		split := func(r int) bool { // a port that has a rank has all others of its host, too
+			return slices.ContainsFunc(of[host(r)], func(r int) bool { return !slices.Contains(p.Ranks, r) })
+		}
+		if !slices.ContainsFunc(p.Ranks, split) {
 			g.Ports = append(g.Ports, p)
 		}
 	}
@@ -62,24 +61,6 @@ func Join(ranks *topo.Graph, parts []Part) (*topo.Graph, error) {
 	}
 	slices.SortFunc(g.Links, func(a, b topo.Link) int { return cmp.Or(a.A-b.A, a.B-b.B) })
 	return g, g.Validate()
-}
-
-// wholeHosts tells whether a set of ranks is one of hosts: with a rank it has all
-// others of its host.
-func wholeHosts(set []int, all int, host func(int) int) bool {
-	in, of := make(map[int]int), make(map[int]int)
-	for _, r := range set {
-		in[host(r)]++
-	}
-	for r := range all {
-		of[host(r)]++
-	}
-	for h, n := range in {
-		if n != of[h] {
-			return false
-		}
-	}
-	return true
 }
 
 // Fill returns g, a graph of ranks on these GPUs of m, with a link through the host's

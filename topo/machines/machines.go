@@ -114,21 +114,6 @@ func graph(name string) *topo.Graph {
 // empty when there is none of that name.
 func About(name string) string { return about[name] }
 
-// List writes a line per machine: name, ranks and what it is, in few words.
-func List() string {
-	var b strings.Builder
-	for _, name := range Names() {
-		g, _ := Get(name)
-		what, _, _ := strings.Cut(about[name], ". ")
-		what, _, _ = strings.Cut(what, ": ")
-		if len(what) > 60 {
-			what, _, _ = strings.Cut(what, ", ")
-		}
-		fmt.Fprintf(&b, "%-14s %3d ranks  %s\n", name, g.Ranks, what)
-	}
-	return b.String()
-}
-
 // Details writes a paragraph per machine: name, ranks, and all there is to say
 // about it with the source of the figures, in lines of at most 80 characters.
 func Details() string {

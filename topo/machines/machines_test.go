@@ -54,9 +54,6 @@ func TestEveryMachine(t *testing.T) {
 			t.Errorf("there is a machine %q", name)
 		}
 	}
-	if list := List(); strings.Count(list, "\n") != len(Names()) || !strings.Contains(list, "dgx1v            8 ranks") {
-		t.Errorf("list:\n%s", list)
-	}
 }
 
 // Details has all that About says, in lines that fit a terminal.

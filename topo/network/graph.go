@@ -28,7 +28,8 @@ const (
 // it would count it several times: there is one link, between ranks that take
 // turns over the pairs of a host.
 func Graph(hostOf []int, local []topo.Link, n *Network) (*topo.Graph, error) {
-	g := &topo.Graph{Name: "measured", Ranks: len(hostOf), Hosts: hostOf, Links: alike(local)}
+	g := &topo.Graph{Name: "measured", Ranks: len(hostOf), Hosts: hostOf, Links: slices.Clone(local)}
+	topo.LevelLinks(g.Links, mostLimit) // a host is like another one
 	if n == nil {
 		return g, g.Validate()
 	}
@@ -51,22 +52,6 @@ func Graph(hostOf []int, local []topo.Link, n *Network) (*topo.Graph, error) {
 	m.ports()
 	m.links()
 	return g, g.Validate()
-}
-
-// alike makes links equal that each host has measured for itself and that differ
-// by no more than they do from run to run: a host is like another one.
-func alike(links []topo.Link) []topo.Link {
-	links = slices.Clone(links)
-	var rates, latencies []*float64
-	for i := range links {
-		rates = append(rates, &links[i].GBytesPerSecond)
-		if links[i].LatencyUs > 0 {
-			latencies = append(latencies, &links[i].LatencyUs)
-		}
-	}
-	topo.Level(rates, mostLimit)
-	topo.Level(latencies, mostLimit)
-	return links
 }
 
 // merge is a Graph under way.

@@ -34,17 +34,6 @@ type Turn struct {
 	Flows  [][2]int // source and destination
 }
 
-// FlowTurns counts those that are not of small messages.
-func FlowTurns(turns []Turn) int {
-	n := 0
-	for _, t := range turns {
-		if !t.Trips {
-			n++
-		}
-	}
-	return n
-}
-
 // The most rounds of pairs, and the most peers of a star: for many hosts the
 // time does not grow with their number.
 const (

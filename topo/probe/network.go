@@ -56,7 +56,11 @@ func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) 
 		}
 	}
 	defer context.AfterFunc(ctx, h.stop)()
-	h.flows = network.FlowTurns(turns)
+	for _, t := range turns {
+		if !t.Trips {
+			h.flows++
+		}
+	}
 	var err error
 	for _, t := range turns {
 		if err = h.turn(t, found); err != nil {

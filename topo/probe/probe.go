@@ -102,7 +102,7 @@ const passes = 2
 // turn lets the pairs of one turn measure: rank 0 tells the lower rank of each to begin, and
 // hears when it has ended.
 func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) error {
-	if err := m.begin(pairs); err != nil {
+	if err := m.hand(pairs, 0); err != nil {
 		return fmt.Errorf("probe: rank %d: %w", m.rank, err)
 	}
 	for i, p := range pairs {
@@ -126,35 +126,23 @@ func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) er
 		}
 		best[p[1]] = got
 	}
-	if err := m.end(pairs); err != nil {
+	if err := m.hand(pairs, 1); err != nil {
 		return fmt.Errorf("probe: rank %d: %w", m.rank, err)
 	}
 	return nil
 }
 
-// begin tells the lower ranks of pairs to measure, and waits for the word where this is one.
-func (m *meter) begin(pairs [][2]int) (err error) {
+// hand sends a word between rank 0 and the lower rank of each pair, from end 0 of their link
+// to end 1 or back: 0 is rank 0, which tells that rank to measure, and hears that it has.
+func (m *meter) hand(pairs [][2]int, from int) (err error) {
 	for _, p := range pairs {
+		ends := [2]int{0, p[0]}
 		switch {
 		case err != nil || p[0] == 0:
-		case m.rank == 0:
-			err = m.send(p[0], nil)
-		case m.rank == p[0]:
-			_, err = m.receive(0, 0)
-		}
-	}
-	return err
-}
-
-// end tells rank 0 that the lower ranks of pairs have measured.
-func (m *meter) end(pairs [][2]int) (err error) {
-	for _, p := range pairs {
-		switch {
-		case err != nil || p[0] == 0:
-		case m.rank == 0:
-			_, err = m.receive(p[0], 0)
-		case m.rank == p[0]:
-			err = m.send(0, nil)
+		case m.rank == ends[from]:
+			err = m.send(ends[1-from], nil)
+		case m.rank == ends[1-from]:
+			_, err = m.receive(ends[from], 0)
 		}
 	}
 	return err
@@ -200,11 +188,6 @@ func Graph(size int, pairs []Pair) *topo.Graph {
 		g.Links = append(g.Links, topo.Link{A: p.A, B: p.B, Kind: "shm", Source: topo.Measured,
 			GBytesPerSecond: p.GBytesPerSecond, LatencyUs: p.LatencyUs})
 	}
-	var rates, latencies []*float64
-	for i := range g.Links {
-		rates, latencies = append(rates, &g.Links[i].GBytesPerSecond), append(latencies, &g.Links[i].LatencyUs)
-	}
-	topo.Level(rates, noise)
-	topo.Level(latencies, noise)
+	topo.LevelLinks(g.Links, noise)
 	return g
 }

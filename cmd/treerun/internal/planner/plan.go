@@ -27,7 +27,8 @@ A graph that cannot be used gives exit code 64, and the file, the element and th
 reason; so does an algorithm that has no plan for the collective.
 
 treerun topo --help has the form of a graph file, and more about the machines:
-%s`
+%s
+`
 
 // Plan runs the subcommand plan with the arguments after its name.
 func Plan(w io.Writer, args []string) error {

@@ -51,7 +51,7 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 		return false, err
 	}
 	if asked {
-		_, err := fmt.Fprintf(w, help, f.FlagUsages(), machines.List())
+		_, err := fmt.Fprintf(w, help, f.FlagUsages(), broken(machines.Names()))
 		return true, err
 	}
 	return false, r.resolve(f)

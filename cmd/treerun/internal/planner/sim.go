@@ -32,7 +32,8 @@ bound_gbytes_per_second (0: there is none, or it is not known), and note with
 what was assumed and the notes of the algorithm.
 
 treerun topo --help has the form of a graph file, and more about the machines:
-%s`
+%s
+`
 
 // sweep is the sizes of a table and the calls in flight.
 type sweep struct {
@@ -66,17 +67,13 @@ func Sim(w io.Writer, args []string) error {
 
 // sizes returns the sizes of the messages, whole floats where they can be.
 func (s *sweep) sizes() []int64 {
-	var list []int64
-	for v := float64(s.begin); v <= float64(s.end); v *= s.factor {
-		n := int64(v)
+	list := suite.Sizes(int64(s.begin), int64(s.end), s.factor)
+	for i, n := range list {
 		if n > 4 {
-			n &^= 3
-		}
-		if len(list) == 0 || n > list[len(list)-1] {
-			list = append(list, n)
+			list[i] = n &^ 3
 		}
 	}
-	return list
+	return slices.Compact(list)
 }
 
 // print writes the table, a row as soon as it is known.

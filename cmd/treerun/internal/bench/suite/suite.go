@@ -56,7 +56,7 @@ func (o *Options) table(c *Collective, calls, np int) []Case {
 // section lists the sizes and passes of one collective, type and operation.
 func (o *Options) section(c Case, np int) []Case {
 	var list []Case
-	for _, bytes := range sizes(int64(o.Begin), int64(o.End), o.Factor) {
+	for _, bytes := range Sizes(int64(o.Begin), int64(o.End), o.Factor) {
 		c.resize(bytes, np)
 		if len(list) > 0 && list[len(list)-1].Bytes == c.Bytes {
 			continue // two small sizes have become one
