@@ -148,7 +148,7 @@ func (p *Planner) take(found map[string]*Forest) {
 
 // candidatesAreSound checks all candidates of p, and notes their plans and algorithms.
 func (p *Planner) candidatesAreSound(proved, used map[string]bool) error {
-	links, _, err := p.Links()
+	links, err := linksOf(p)
 	if err != nil {
 		return err
 	}
@@ -273,4 +273,17 @@ func TestManyUnevenRanks(t *testing.T) {
 		}) {
 		t.Errorf("%+v, %v", list, err)
 	}
+}
+
+// linksOf returns the links of all plans of p, as many as it says.
+func linksOf(p *Planner) ([]plan.Link, error) {
+	links, count, _, err := p.Links()
+	if err != nil {
+		return nil, err
+	}
+	all := slices.Collect(links)
+	if len(all) != count {
+		return nil, fmt.Errorf("%d links, said to be %d", len(all), count)
+	}
+	return all, nil
 }

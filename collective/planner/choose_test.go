@@ -287,7 +287,7 @@ func TestGiven(t *testing.T) {
 			}
 		}
 	}
-	links, _, err := p.Links()
+	links, err := linksOf(p)
 	if err != nil {
 		t.Fatal(err)
 	}

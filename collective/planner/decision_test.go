@@ -48,8 +48,8 @@ func TestFollow(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		before := len(other.found)
-		a, _, err := first.Links()
-		b, _, failed := other.Links()
+		a, err := linksOf(first)
+		b, failed := linksOf(other)
 		if err != nil || failed != nil || !slices.Equal(a, b) {
 			t.Errorf("%s: %d links, and %d where it is followed: %v, %v", name, len(a), len(b), err, failed)
 		}
@@ -162,7 +162,7 @@ func (p *Planner) usable(d *Decision) error {
 	if p.Follow(d) != nil {
 		return nil
 	}
-	if _, _, err := p.Links(); err != nil {
+	if _, _, _, err := p.Links(); err != nil {
 		return nil
 	}
 	for kind := range p.tables {

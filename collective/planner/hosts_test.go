@@ -38,7 +38,7 @@ func TestLinksOfManyHosts(t *testing.T) {
 	before := 0
 	for hosts := 32; hosts <= 64; hosts *= 2 {
 		p := plannerOf(t, nets.Even(hosts, 8), Options{})
-		links, _, err := p.Links()
+		links, err := linksOf(p)
 		if err != nil {
 			t.Fatal(err)
 		}

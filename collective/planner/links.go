@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 	"strings"
@@ -44,48 +45,49 @@ func (s *linkSet) add(lane, src, dst int) {
 	s.lanes[lane][pair/64] |= 1 << (pair % 64)
 }
 
-// each visits the links, by lane.
-func (s *linkSet) each(visit func(lane, pair int)) {
-	for lane, words := range s.lanes {
-		for i, w := range words {
-			for ; w != 0; w &= w - 1 {
-				visit(lane, 64*i+bits.TrailingZeros64(w))
+// count returns how many links there are.
+func (s *linkSet) count() (n int) {
+	for _, words := range s.lanes {
+		for _, w := range words {
+			n += bits.OnesCount64(w)
+		}
+	}
+	return n
+}
+
+// all visits the links, sorted by ranks and lane.
+func (s *linkSet) all() iter.Seq[plan.Link] {
+	return func(yield func(plan.Link) bool) {
+		for src := range s.ranks {
+			for dst := range s.ranks {
+				pair := src*s.ranks + dst
+				for lane, words := range s.lanes {
+					there := words[pair/64]>>(pair%64)&1 != 0
+					if there && !yield(plan.Link{Lane: lane, Src: src, Dst: dst}) {
+						return
+					}
+				}
 			}
 		}
 	}
 }
 
-// list returns the links, sorted by ranks and lane.
-func (s *linkSet) list() []plan.Link {
-	next := make([]int, s.ranks*s.ranks+1) // by pair: where its next link stands
-	s.each(func(_, pair int) { next[pair+1]++ })
-	for pair := range s.ranks * s.ranks {
-		next[pair+1] += next[pair]
-	}
-	all := make([]plan.Link, next[s.ranks*s.ranks])
-	s.each(func(lane, pair int) {
-		all[next[pair]] = plan.Link{Lane: lane, Src: pair / s.ranks, Dst: pair % s.ranks}
-		next[pair]++
-	})
-	return all
-}
-
-// Links returns the links of all plans that may be served: of every candidate of every
-// kind and root, and of the given plan, each link once, sorted by ranks and lane. Those of lane 0 join all
-// pairs of ranks, where these are not too many; so do those of one lane more, which carries messages.
-// That is the lane returned, -1 without one.
-func (p *Planner) Links() (links []plan.Link, messages int, err error) {
+// Links returns the links of all plans that may be served, and how many they are: those of every
+// candidate of every kind and root, and of the given plan, each link once, sorted by ranks and lane. Those of
+// lane 0 join all pairs of ranks, where these are not too many; so do those of one lane more, which carries
+// messages. That is the lane returned, -1 without one.
+func (p *Planner) Links() (links iter.Seq[plan.Link], count, messages int, err error) {
 	set, err := p.linkSet()
 	if err != nil {
-		return nil, -1, err
+		return nil, 0, -1, err
 	}
 	if !p.HasPairs() {
-		return set.list(), -1, nil
+		return set.all(), set.count(), -1, nil
 	}
 	all := linkSet{set.ranks, slices.Clone(set.lanes)}
 	messages = max(1, len(all.lanes))
 	all.addPairs(messages)
-	return all.list(), messages, nil
+	return all.all(), all.count(), messages, nil
 }
 
 // addPairs adds the links of a lane between all ranks.

@@ -123,7 +123,7 @@ func TestStableWithoutLinks(t *testing.T) {
 		if g.Ranks > 8 {
 			continue // trees of all kinds take seconds to find
 		}
-		if _, _, err := p.Links(); err != nil {
+		if _, _, _, err := p.Links(); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -63,13 +63,13 @@ func (c *Config) machine() planner.Machine {
 
 // open lays out the links of all plans, and those of messages.
 func (p *Plans) open() error {
-	links, messages, err := p.Links()
+	links, count, messages, err := p.Links()
 	if err != nil {
 		return err
 	}
-	p.Messages, p.lanes = messages, make([]transport.Link, len(links))
-	for i, k := range links {
-		p.lanes[i] = transport.Link(k)
+	p.Messages, p.lanes = messages, make([]transport.Link, 0, count)
+	for k := range links {
+		p.lanes = append(p.lanes, transport.Link(k))
 	}
 	return nil
 }

@@ -68,8 +68,10 @@ func NewMap(l transport.Layout) (*Map, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	links := slices.Clone(l.Links)
-	slices.SortFunc(links, transport.Link.Compare)
+	links := l.Links
+	if !slices.IsSortedFunc(links, transport.Link.Compare) {
+		links = slices.SortedFunc(slices.Values(links), transport.Link.Compare)
+	}
 	l.Links = links
 	m := &Map{
 		Layout:   l,
