@@ -60,7 +60,7 @@ func DOT(g *topo.Graph, p Plan) string {
 		pair := topo.Pair(l.A, l.B)
 		width := 1 + 4*l.GBytesPerSecond/quickest
 		fmt.Fprintf(&b, "  %d -> %d [dir=none, color=\"#bbbbbb\", penwidth=%.1f, label=%q];\n",
-			pair[0], pair[1], width, x.load(x.links[i]))
+			pair[0], pair[1], width, x.load(x.links[i])+" GB/s")
 		for _, l := range x.lanes[pair] {
 			fmt.Fprintf(&b, "  %d -> %d [color=%q, penwidth=2, tooltip=%q];\n",
 				l.from, l.to, colour(l.overlay), x.overlays[l.overlay].caption)
