@@ -15,14 +15,18 @@ import (
 
 // TestHostsHarness makes every collective with ranks spread over hosts in any
 // way, in every shape of plan for hosts and with what is chosen by price, over
-// even and uneven networks, and compares all memory with the oracle.
+// even and uneven networks, and compares all memory with the oracle. Planning takes most of
+// the time: of three shapes go test by itself tries one, another one for other numbers.
 func TestHostsHarness(t *testing.T) {
 	for _, size := range harnessSizes() {
 		for hosts := 2; hosts <= min(4, size); hosts++ {
-			if testutil.Race && (size > 5 || size > 3 && hosts != 3) { // planning takes most of the time
+			if testutil.Race && (size > 5 || size > 3 && hosts != 3) {
 				continue
 			}
-			for _, s := range append([]string{""}, hostsAlgorithms...) { // the first one: by price
+			for i, s := range append([]string{""}, hostsAlgorithms...) { // the first one: by price
+				if (size+hosts+i)%3 > 0 && !testutil.Thorough() && !testutil.Race {
+					continue
+				}
 				t.Run(fmt.Sprintf("ranks=%d/hosts=%d/%s", size, hosts, cmp.Or(s, "by price")), func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(uint64(size), uint64(hosts)<<8|seedOf(s)))
 					g := nets.Scattered(size, hosts, rng)
