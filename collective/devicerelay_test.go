@@ -82,7 +82,7 @@ func TestRelayedRankLost(t *testing.T) {
 				_, failed = c.in.Endpoint.Aborted()
 			}
 		} else {
-			c.in.Sides[0].Endpoint.Abort(transport.Fault{Rank: 1, Text: engine.FaultLost + "it was unplugged"})
+			c.in.Sides[0].Abort(transport.Fault{Rank: 1, Text: engine.FaultLost + "it was unplugged"})
 		}
 		err := c.SyncDevice(ctx, s)
 		if c.Rank() == 1 {

@@ -31,8 +31,8 @@ type Comm struct {
 	inside     *Inside // of Of
 	insideOnce sync.Once
 	sidesMu    sync.Mutex
-	Sides      []*extraLinks  // of OpenLinks
-	leaving    []func() error // of OnClose
+	Sides      []transport.Endpoint // of OpenLinks
+	leaving    []func() error       // of OnClose
 
 	Devices Devices
 
@@ -40,6 +40,8 @@ type Comm struct {
 	closing atomic.Bool // Close has begun: no call begins any more
 	watch   sync.WaitGroup
 	closed  chan struct{}
+	whole   context.Context // ends with the first fault, and with Close
+	broken  func()          // ends it
 }
 
 // Close leaves the communicator and gives its memory back. The second and later calls return
@@ -63,7 +65,7 @@ func (c *Comm) close() error {
 	// busy stays set: no call begins any more.
 	select {
 	case <-c.World.Failed(): // the World knows the cause best
-		setup.AbortOnFailure(c.World, c.Endpoint, nil)
+		c.Endpoint.Abort(setup.LostRank(c.World))
 	default:
 	}
 	if !c.Engine.Idle() {
@@ -77,8 +79,9 @@ func (c *Comm) close() error {
 	for _, f := range c.leaving {
 		gone = errors.Join(gone, f())
 	}
-	close(c.closed)
 	gone = errors.Join(gone, c.closeSides())
+	c.broken()
+	close(c.closed)
 	c.watch.Wait()
 	c.Waiter.Watch.Close()
 	if err := errors.Join(gone, c.Endpoint.Close()); err != nil && !failed {
@@ -89,24 +92,6 @@ func (c *Comm) close() error {
 		return c.err
 	}
 	return nil
-}
-
-// CheckEvery is how often the ranks' calls are compared.
-const CheckEvery = 200 * time.Millisecond
-
-// checkCalls compares the ranks' calls now and then while the communicator is
-// open, for ranks that are in no call themselves.
-func (c *Comm) checkCalls() {
-	tick := time.NewTicker(CheckEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.closed:
-			return
-		case <-tick.C:
-			c.Engine.Check()
-		}
-	}
 }
 
 // Begin claims the communicator for one call.

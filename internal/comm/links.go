@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/treerun/treerun/internal/comm/setup"
@@ -127,7 +126,7 @@ func (c *Comm) openLinks(ctx context.Context, during string,
 	connect func(context.Context) (transport.Endpoint, error)) (transport.Endpoint, error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go c.cancelOnFault(within, cancel)
+	defer context.AfterFunc(c.whole, cancel)()
 	ep, err := connect(within)
 	if err != nil {
 		return nil, c.notOpened(ctx, during, "opening links", err)
@@ -142,7 +141,7 @@ func (c *Inside) TryLinks(ctx context.Context, during, purpose string, layout tr
 	why, err error) {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go c.cancelOnFault(within, cancel)
+	defer context.AfterFunc(c.whole, cancel)()
 	ep, why = c.Config.Connect(within, newInner(c.Comm, openExchange), purpose, layout)
 	_, lost := c.World.Failure()
 	if _, failed := c.Endpoint.Aborted(); why != nil && (failed || lost != nil || ctx.Err() != nil) {
@@ -170,80 +169,42 @@ func (c *Inside) TryLinks(ctx context.Context, during, purpose string, layout tr
 
 // besides makes ep links of c, which end and fail with it.
 func (c *Comm) besides(ep transport.Endpoint) {
-	s := &extraLinks{Endpoint: ep, over: make(chan struct{})}
 	c.sidesMu.Lock()
-	c.Sides = append(c.Sides, s)
+	c.Sides = append(c.Sides, ep)
 	c.sidesMu.Unlock()
 	if fault, failed := c.Endpoint.Aborted(); failed {
 		ep.Abort(fault)
 	}
-	s.watch.Go(func() { setup.AbortOnFailure(c.World, ep, s.over) })
-}
-
-// extraLinks are links that openLinks has opened.
-type extraLinks struct {
-	Endpoint transport.Endpoint
-	over     chan struct{} // closed when ep is about to be
-	watch    sync.WaitGroup
-}
-
-func (s *extraLinks) close() error {
-	close(s.over)
-	s.watch.Wait()
-	return s.Endpoint.Close()
 }
 
 // CloseLinks closes links that OpenLinks has opened.
 func (c *Inside) CloseLinks(ep transport.Endpoint) error {
 	c.sidesMu.Lock()
 	defer c.sidesMu.Unlock()
-	i := slices.IndexFunc(c.Sides, func(s *extraLinks) bool { return s.Endpoint == ep })
+	i := slices.Index(c.Sides, ep)
 	if i < 0 {
 		return nil
 	}
-	s := c.Sides[i]
 	c.Sides = slices.Delete(c.Sides, i, i+1)
-	return s.close()
+	return ep.Close()
 }
 
 // notOpened is what becomes of c when links could not be opened because of err.
 func (c *Comm) notOpened(ctx context.Context, during, doing string, err error) error {
 	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", engine.FaultLink, c.Rank, during, doing,
 		err)}
-	r, lost := c.World.Failure()
+	_, lost := c.World.Failure()
 	switch fault, failed := c.Endpoint.Aborted(); {
 	case failed:
 		f = fault
 	case lost != nil:
-		f = transport.Fault{Rank: r, Text: engine.FaultLost + lost.Error()}
+		f = setup.LostRank(c.World)
 	case ctx.Err() != nil:
 		f = transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.Rank,
 			during, err)}
 	}
 	return c.Fault(ctx, f, during)
 }
-
-// cancelOnFault cancels a context when c fails before it ends: a rank that has
-// learnt of a fault does not come to open links.
-func (c *Comm) cancelOnFault(ctx context.Context, cancel func()) {
-	tick := time.NewTicker(faultEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-c.World.Failed():
-			setup.AbortOnFailure(c.World, c.Endpoint, nil) // the cause, before a part of the opening says that it was cancelled
-			cancel()
-		case <-tick.C:
-			if _, failed := c.Endpoint.Aborted(); failed {
-				cancel()
-			}
-		}
-	}
-}
-
-const faultEvery = 5 * time.Millisecond
 
 // Fault makes a fault that of all links of c, and returns the first: when a rank has
 // aborted c while others opened links, they see those links end.
@@ -262,26 +223,19 @@ func (c *Comm) Fault(ctx context.Context, f transport.Fault, during string) erro
 	return c.failDuring(ctx, f, during, hint)
 }
 
-// abort makes f the fault of all links of c, unless they have one.
-func (c *Comm) abort(f transport.Fault) {
-	c.Endpoint.Abort(f)
-	c.sidesMu.Lock()
-	defer c.sidesMu.Unlock() // none of them is closed meanwhile
-	for _, s := range c.Sides {
-		s.Endpoint.Abort(f)
-	}
-}
-
 // closeSides closes the links that OpenLinks has opened and nobody has shut.
 func (c *Comm) closeSides() (err error) {
-	c.sidesMu.Lock()
-	sides := c.Sides
-	c.Sides = nil
-	c.sidesMu.Unlock()
-	for _, s := range sides {
-		err = errors.Join(err, s.close())
+	for {
+		c.sidesMu.Lock()
+		if len(c.Sides) == 0 {
+			c.sidesMu.Unlock()
+			return err
+		}
+		ep := c.Sides[0]
+		c.Sides = c.Sides[1:]
+		c.sidesMu.Unlock()
+		err = errors.Join(err, ep.Close())
 	}
-	return err
 }
 
 // FaultDevice makes an error of this rank's device the fault of all links of c,

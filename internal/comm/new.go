@@ -13,11 +13,9 @@ func New(ctx context.Context, w setup.World, opts ...setup.Option) (*Comm, error
 		return nil, err
 	}
 	c := &Comm{Setup: s, closed: make(chan struct{})}
+	c.whole, c.broken = context.WithCancel(context.Background())
 	c.Messages.c, c.Devices.c = c, c
 	s.Waiter.Watch.SetBusy(c.Busy.Load)
-	c.watch.Go(func() { setup.AbortOnFailure(s.World, s.Endpoint, c.closed) })
-	if c.Size > 1 {
-		c.watch.Go(c.checkCalls)
-	}
+	c.watch.Go(c.watchOver)
 	return c, nil
 }

@@ -5,7 +5,8 @@
 // rank sleeps on the bell of the local one and on the descriptor of the remote
 // one at the same time. Both have a board: what is published goes to both, and
 // what is known of a rank comes from the one that reaches it. A fault of either
-// is the other's, too, so that it comes round over hosts and sockets.
+// is the other's, too, so that it comes round over hosts and sockets: Aborted passes
+// it on, which its owner calls now and then when no call of its does.
 //
 // It moves no bytes itself, but where one payload goes to both sides: it is
 // copied then. Package collective imports it.
@@ -54,8 +55,6 @@ type Endpoint struct {
 	receivers map[transport.Link]transport.Receiver
 	mu        sync.Mutex // guards the maps
 
-	stop     chan struct{}
-	watching sync.WaitGroup
 	once     sync.Once
 	closeErr error
 }
@@ -76,9 +75,7 @@ func New(rank int, hosts []int, local transport.Endpoint, remote Remote) (*Endpo
 		bell:      bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]transport.Receiver),
-		stop:      make(chan struct{}),
 	}
-	e.watching.Go(e.passFaults)
 	return e, nil
 }
 
@@ -175,7 +172,8 @@ func (e *Endpoint) Abort(f transport.Fault) {
 	e.remote.Abort(f)
 }
 
-// Aborted returns the fault of the set, as the host's ranks have elected it.
+// Aborted returns the fault of the set, as the host's ranks have elected it, and passes it from
+// one side to the other.
 func (e *Endpoint) Aborted() (transport.Fault, bool) {
 	f, failed := e.local.Aborted()
 	g, failedToo := e.remote.Aborted()
@@ -189,27 +187,6 @@ func (e *Endpoint) Aborted() (transport.Fault, bool) {
 		}
 	}
 	return f, failed
-}
-
-// passEvery is how often a rank that is in no call looks for a fault to pass
-// on.
-const passEvery = 50 * time.Millisecond
-
-// passFaults passes faults from one side to the other until there has been one,
-// or Close.
-func (e *Endpoint) passFaults() {
-	tick := time.NewTicker(passEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-e.stop:
-			return
-		case <-tick.C:
-			if _, failed := e.Aborted(); failed {
-				return
-			}
-		}
-	}
 }
 
 // Alloc returns memory that the ranks of this host can read where it lies.
@@ -242,8 +219,6 @@ func (e *Endpoint) MaxPayload() int { return e.local.MaxPayload() }
 func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.Aborted() // passes the latest fault on
-		close(e.stop)
-		e.watching.Wait()
 		e.closeErr = errors.Join(e.remote.Close(), e.local.Close())
 	})
 	return e.closeErr

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
@@ -69,17 +70,19 @@ func (s *setup) measureHost(hosts []int, ranks [][2]int) ([]probe.Pair, error) {
 		return nil, err
 	}
 	defer ep.Close()
-	stop := make(chan struct{})
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		AbortOnFailure(w, ep, stop)
-	}()
+	over, watch := make(chan struct{}), sync.WaitGroup{}
+	watch.Go(func() {
+		select {
+		case <-over:
+		case <-w.Failed():
+			ep.Abort(LostRank(w))
+		}
+	})
 	among := s.crowded()
 	pin := func(k int) (func(), error) { return shm.PinThread(k, among) }
 	pairs, err := probe.Measure(s.ctx, ep, w.Rank(), size, s.cores, ranks, pin)
-	close(stop)
-	<-stopped
+	close(over)
+	watch.Wait()
 	return pairs, err
 }
 

@@ -305,13 +305,8 @@ func (s *setup) otherHosts() string {
 		"not the same ones: plans are made for the graph\n", len(given), len(own))
 }
 
-// AbortOnFailure turns the news that a rank has failed into the fault of ep,
-// until stop is closed.
-func AbortOnFailure(w World, ep transport.Endpoint, stop <-chan struct{}) {
-	select {
-	case <-stop:
-	case <-w.Failed():
-		r, err := w.Failure()
-		ep.Abort(transport.Fault{Rank: r, Text: engine.FaultLost + err.Error()})
-	}
+// LostRank returns the rank that w has lost, and why, as the fault of a communicator.
+func LostRank(w World) transport.Fault {
+	r, err := w.Failure()
+	return transport.Fault{Rank: r, Text: engine.FaultLost + err.Error()}
 }
