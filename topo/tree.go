@@ -2,6 +2,7 @@ package topo
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
 	"slices"
 )
@@ -112,13 +113,22 @@ func (t Tree) Children() [][]int {
 	return c
 }
 
+// Links returns the ranks that have a parent, rising, each with it.
+func (t Tree) Links() iter.Seq2[int, int] {
+	return func(yield func(rank, parent int) bool) {
+		for v, p := range t.Parent {
+			if p >= 0 && !yield(v, p) {
+				return
+			}
+		}
+	}
+}
+
 // below returns the children of every rank by rank.
 func (t Tree) below() [][]int {
 	c := make([][]int, len(t.Parent))
-	for v, p := range t.Parent {
-		if p >= 0 {
-			c[p] = append(c[p], v)
-		}
+	for v, p := range t.Links() {
+		c[p] = append(c[p], v)
 	}
 	return c
 }

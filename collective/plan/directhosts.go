@@ -49,12 +49,8 @@ type directHosts struct {
 }
 
 func newDirectHosts(hosts [][]int, n int) *directHosts {
-	d := &directHosts{hosts: hosts, host: make([]int, n), place: make([]int, n)}
-	for h, ranks := range hosts {
-		for i, r := range ranks {
-			d.host[r], d.place[r] = h, i
-		}
-	}
+	d := &directHosts{hosts: hosts}
+	d.host, d.place = Places(hosts, n)
 	return d
 }
 

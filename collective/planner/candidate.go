@@ -37,7 +37,6 @@ type Candidate struct {
 	measure func() error // sets what the channels do, where that is still to be found; nil: it is known
 	proved  *pack.Bound  // what the search has proved on its way; nil: nothing
 	form    plan.Form    // of plans over trees
-	alike   bool         // trees are one, turned, and so are their links: the first is as quick as any
 	steady  bool         // shares are those of the rates, for messages of all sizes
 	order   [][]int      // the hosts whose order plans over trees add in; nil: any order
 	// fixed makes the plan where there are no channels, with the lane of every
@@ -52,6 +51,11 @@ type Built struct {
 	Plan   *plan.Plan
 	Lanes  []int     // by lane of the plan: the lane of the communicator's links
 	Shares []float64 // by channel, sum 1; nil without channels
+}
+
+// Used is the number of trees and rings that have a share.
+func (b *Built) Used() int {
+	return len(slices.DeleteFunc(slices.Clone(b.Shares), func(share float64) bool { return share == 0 }))
 }
 
 // Name is the algorithm and its variant, as Options.Algorithm takes them.
@@ -99,9 +103,6 @@ func (c *Candidate) OfParts() bool { return len(c.Channels) > 0 && c.Channels[0]
 // links for itself.
 func (c *Candidate) quickest(bytes float64) int {
 	best, least := 0, math.Inf(1)
-	if c.alike {
-		return best
-	}
 	for i := range c.Channels {
 		s := &c.Channels[i]
 		if t := s.LatencyUs + bytes/(s.Alone*1e3); t < least*(1-1e-12) {
@@ -175,10 +176,8 @@ func (c *Candidate) build(bytes int64) (*Built, error) {
 		}
 		return c.built[0], nil
 	}
-	if !c.alike || c.Variant != variantOne { // else what channels do decides nothing
-		if err := c.rated(); err != nil {
-			return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
-		}
+	if err := c.rated(); err != nil {
+		return nil, fmt.Errorf("%v, algorithm %s: %w", c.Kind, c.Name(), err)
 	}
 	shares := c.share(float64(max(bytes, 1)))
 	for _, b := range c.built {

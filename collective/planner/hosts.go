@@ -23,15 +23,13 @@ type hosts struct {
 
 // newHosts returns nil for a graph of one host.
 func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
-	h := &hosts{ranks: plan.Hosts(g), host: make([]int, g.Ranks), place: make([]int, g.Ranks)}
+	h := &hosts{ranks: plan.Hosts(g)}
 	if len(h.ranks) < 2 {
 		return nil
 	}
-	for i, ranks := range h.ranks {
+	h.host, h.place = plan.Places(h.ranks, g.Ranks)
+	for _, ranks := range h.ranks {
 		h.most = max(h.most, len(ranks))
-		for k, r := range ranks {
-			h.host[r], h.place[r] = i, k
-		}
 	}
 	h.between = g.BetweenHosts(h.ranks)
 	h.even = h.between.IsEven()
@@ -93,10 +91,8 @@ func (h *hosts) compose(t topo.Tree, within local, leader func(host int) int) (t
 				below = below.Reroot(h.place[top])
 			}
 		}
-		for v, p := range below.Parent {
-			if p >= 0 {
-				all.Parent[ranks[v]] = ranks[p]
-			}
+		for v, p := range below.Links() {
+			all.Parent[ranks[v]] = ranks[p]
 		}
 		all.Parent[top] = parent
 	}

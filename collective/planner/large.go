@@ -2,6 +2,7 @@ package planner
 
 import (
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -84,10 +85,7 @@ func (p *Planner) quickSearch() string {
 }
 
 func normal(weights []float64) []float64 {
-	total := 0.0
-	for _, w := range weights {
-		total += w
-	}
+	total := numbers.Sum(weights)
 	for i := range weights {
 		weights[i] /= total
 	}

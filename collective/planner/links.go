@@ -193,11 +193,9 @@ func (c *Candidate) links(add func(lane, src, dst int), fresh func(*Channel) boo
 			if !fresh(s) {
 				continue
 			}
-			for v, up := range s.Tree.Parent {
-				if up >= 0 {
-					add(s.lane, v, up)
-					add(s.lane, up, v)
-				}
+			for v, up := range s.Tree.Links() {
+				add(s.lane, v, up)
+				add(s.lane, up, v)
 			}
 		}
 		return nil

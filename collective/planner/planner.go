@@ -256,7 +256,6 @@ func (p *Planner) ofChannels(c Candidate, weights []float64) ([]*Candidate, erro
 	case p.bare:
 	case weights == nil && len(c.Channels) > 1 && complete(p.graph) && !p.ordered(c.Kind):
 		// There is a plan: what it can do is found when somebody asks. A rank that follows a decision may never.
-		c.alike = p.uniform && !slices.ContainsFunc(c.Channels, func(s Channel) bool { return !s.turned(&c.Channels[0]) })
 		of, measured, failed := c, false, error(nil)
 		c.measure = func() error {
 			if !measured {

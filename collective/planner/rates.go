@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -20,15 +21,12 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 	if err != nil {
 		return err
 	}
-	total := 0.0
-	for _, w := range weights {
-		total += w
-	}
+	total := numbers.Sum(weights)
 	for i := range c.Channels {
 		s := &c.Channels[i]
 		s.Rate = weights[i] / total * together
 		s.LatencyUs = p.latencyOf(s, c.Kind, c.Root)
-		if len(c.Channels) > 1 && !c.Kind.HasParts() && !c.alike { // else none is ever alone, or the first is
+		if len(c.Channels) > 1 && !c.Kind.HasParts() { // else none is ever alone
 			alone := make([]float64, len(weights))
 			alone[i] = 1
 			if s.Alone, err = p.rateOf(c, alone); err != nil {
@@ -37,25 +35,6 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 		}
 	}
 	return nil
-}
-
-// turned reports whether the tree of s is that of o with a number added to every rank, modulo
-// how many there are: where all links are alike it does the same.
-func (s *Channel) turned(o *Channel) bool {
-	n := len(o.Tree.Parent)
-	if s.Ring != nil || o.Ring != nil || s.OfPart != o.OfPart || len(s.Tree.Parent) != n {
-		return false
-	}
-	by := s.Tree.Root - o.Tree.Root + n
-	for v, up := range o.Tree.Parent {
-		if up >= 0 {
-			up = (up + by) % n
-		}
-		if s.Tree.Parent[(v+by)%n] != up {
-			return false
-		}
-	}
-	return true
 }
 
 // rateOf returns the rate of a candidate whose channels have such shares.

@@ -1,4 +1,4 @@
-// Package numbers holds what several packages do with numbers: medians, rounding
+// Package numbers holds what several packages do with numbers: medians, sums, orders, rounding
 // to what is known, counts and sizes in words, and lines of words. It imports nothing of treerun's.
 package numbers
 
@@ -20,6 +20,25 @@ func Median(values []float64) float64 {
 	}
 	s := slices.Sorted(slices.Values(values))
 	return (s[n/2] + s[(n-1)/2]) / 2
+}
+
+// Sum adds up values, the first ones first.
+func Sum(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum
+}
+
+// Order returns the numbers below n in the order that compare says, equal ones rising.
+func Order(n int, compare func(i, j int) int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, compare)
+	return order
 }
 
 // Digits rounds a measured figure to three significant digits: more are not

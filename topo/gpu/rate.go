@@ -1,5 +1,7 @@
 package gpu
 
+import "cmp"
+
 // Declared bandwidths, each way, in GB/s (1e9 bytes): what a data sheet lets one
 // expect of a copy's payload is less, by packet headers, some 5 to 20 %. Measured
 // values take their place.
@@ -13,12 +15,7 @@ var nvlinkRates = map[int]float64{1: 20, 2: 25, 3: 25, 4: 25, 5: 50}
 // NVLinkRate returns the bandwidth of one NVLink of a generation. NVML counts
 // some links between generations (NVLink 2.2, and 3.1 of A30) as ones of their own;
 // what is unknown counts as 25, which most have.
-func NVLinkRate(version int) float64 {
-	if r, ok := nvlinkRates[version]; ok {
-		return r
-	}
-	return 25
-}
+func NVLinkRate(version int) float64 { return cmp.Or(nvlinkRates[version], 25) }
 
 // pcieLaneRates holds the bandwidth of one PCIe lane by generation: transfers
 // per second times the code's efficiency (8b/10b, 128b/130b, and 242/256 with
@@ -37,12 +34,7 @@ const (
 // PCIeRate returns the bandwidth of a PCIe slot; 0 means a usual one. A
 // generation that is not known counts as the newest that is.
 func PCIeRate(generation, width int) float64 {
-	if generation <= 0 {
-		generation = usualGeneration
-	}
-	if width <= 0 {
-		width = usualWidth
-	}
+	generation, width = cmp.Or(max(generation, 0), usualGeneration), cmp.Or(max(width, 0), usualWidth)
 	return pcieLaneRates[min(generation, len(pcieLaneRates))] * float64(width)
 }
 
@@ -74,8 +66,5 @@ var (
 // NVML does not tell clock and width it is that of a P100, the slowest GPU with
 // NVLink (732 GB/s).
 func sameRate(g *GPU) float64 {
-	if g.MemoryRate > 0 {
-		return g.MemoryRate / 2
-	}
-	return 732.0 / 2
+	return cmp.Or(max(g.MemoryRate, 0), 732) / 2
 }

@@ -3,6 +3,8 @@ package network
 import (
 	"math"
 	"slices"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // middle is the mean of the middle half of values: a moment in which a host had
@@ -14,11 +16,7 @@ func middle(values []float64) float64 {
 	s := slices.Sorted(slices.Values(values))
 	cut := len(s) / 4
 	s = s[cut : len(s)-cut]
-	sum := 0.0
-	for _, v := range s {
-		sum += v
-	}
-	return sum / float64(len(s))
+	return numbers.Sum(s) / float64(len(s))
 }
 
 // The limits of topo.Level: links differ by a tenth from moment to moment, and what

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -178,7 +179,7 @@ func (p *packing) total(rates []float64) float64 {
 	if p.w.root == EveryRoot {
 		return slices.Min(p.byRoot(rates)) * float64(p.w.n)
 	}
-	return total(rates)
+	return numbers.Sum(rates)
 }
 
 // run solves the program, unless that takes too long.

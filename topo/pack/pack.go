@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -93,7 +94,7 @@ type found struct {
 	rates []float64
 }
 
-func (f found) rate() float64 { return total(f.rates) }
+func (f found) rate() float64 { return numbers.Sum(f.rates) }
 
 // search is step 2 of the patent: binary search for the least height that
 // costs no more of the rate than is allowed. As a packing under a limit comes

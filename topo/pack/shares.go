@@ -2,7 +2,8 @@ package pack
 
 import (
 	"cmp"
-	"slices"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Shares divides a message of so many bytes among trees that work at the same
@@ -15,7 +16,7 @@ import (
 // Rates must be above zero and latencies not below it; there must be a tree.
 func Shares(rates, latenciesUs []float64, bytes float64) (shares []float64, timeUs float64) {
 	// The order in which a growing message takes the trees in.
-	order := sorted(len(rates), func(i, j int) int { return cmp.Compare(latenciesUs[i], latenciesUs[j]) })
+	order := numbers.Order(len(rates), func(i, j int) int { return cmp.Compare(latenciesUs[i], latenciesUs[j]) })
 	rate, begun := 0.0, 0.0 // of the trees in use, and what they would not have done by time 0
 	for i, k := range order {
 		rate += rates[k]
@@ -34,21 +35,3 @@ func Shares(rates, latenciesUs []float64, bytes float64) (shares []float64, time
 
 // bytesPerUs is 1 GB/s in bytes per microsecond.
 const bytesPerUs = 1e3
-
-// sorted returns the numbers below n in the order that compare says.
-func sorted(n int, compare func(i, j int) int) []int {
-	order := make([]int, n)
-	for k := range order {
-		order[k] = k
-	}
-	slices.SortStableFunc(order, compare)
-	return order
-}
-
-func total(list []float64) float64 {
-	sum := 0.0
-	for _, v := range list {
-		sum += v
-	}
-	return sum
-}

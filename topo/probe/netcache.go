@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/strictjson"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
@@ -176,12 +177,5 @@ const bootFact = "boot"
 
 // byIdentity returns the hosts in the order of their identities.
 func byIdentity(members []Member) []int {
-	order := make([]int, len(members))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Compare(members[a].Identity, members[b].Identity)
-	})
-	return order
+	return numbers.Order(len(members), func(a, b int) int { return cmp.Compare(members[a].Identity, members[b].Identity) })
 }

@@ -50,10 +50,8 @@ func (g *net) inTurn(penalty float64, build func(root int) topo.Tree) []topo.Tre
 	trees := make([]topo.Tree, g.n)
 	for root := range trees {
 		trees[root] = build(root)
-		for v, p := range trees[root].Parent {
-			if p >= 0 {
-				g.set(v, p, max(g.at(v, p)*penalty, 1e-200))
-			}
+		for v, p := range trees[root].Links() {
+			g.set(v, p, max(g.at(v, p)*penalty, 1e-200))
 		}
 	}
 	return trees

@@ -40,11 +40,9 @@ func newPlacing(g *net, trees ...topo.Tree) *placing {
 	p.missing = 8 * float64(g.n) * g.links()[0].GBytesPerSecond
 	p.least = 1e-14 * p.missing
 	for _, t := range trees {
-		for v, u := range t.Parent {
-			if u >= 0 {
-				p.near[v] = append(p.near[v], u)
-				p.near[u] = append(p.near[u], v)
-			}
+		for v, u := range t.Links() {
+			p.near[v] = append(p.near[v], u)
+			p.near[u] = append(p.near[u], v)
 		}
 	}
 	return p

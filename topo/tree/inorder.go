@@ -31,13 +31,11 @@ func InOrder(g *topo.Graph, count int) []topo.Tree {
 			break
 		}
 		trees = append(trees, t)
-		for v, up := range t.Parent {
-			if up >= 0 {
-				k := used[topo.Pair(v, up)] + 1
-				used[topo.Pair(v, up)] = k
-				cost[v][up] *= (k + 1) / k
-				cost[up][v] = cost[v][up]
-			}
+		for v, up := range t.Links() {
+			k := used[topo.Pair(v, up)] + 1
+			used[topo.Pair(v, up)] = k
+			cost[v][up] *= (k + 1) / k
+			cost[up][v] = cost[v][up]
 		}
 	}
 	return trees

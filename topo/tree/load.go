@@ -34,11 +34,9 @@ func busiest(g *topo.Graph, trees []topo.Tree) float64 { return newLoads(g, tree
 
 // add counts the links of t, by = 1, or takes them back, by = -1.
 func (l *loads) add(t topo.Tree, by int) {
-	for v, p := range t.Parent {
-		if p >= 0 {
-			for _, r := range l.touched[l.index[topo.Pair(v, p)]] {
-				l.load[r].Uses += by
-			}
+	for v, p := range t.Links() {
+		for _, r := range l.touched[l.index[topo.Pair(v, p)]] {
+			l.load[r].Uses += by
 		}
 	}
 }

@@ -76,10 +76,8 @@ func (g *net) links() (list []topo.Link) {
 // weight is the total rate of a tree's links.
 func (g *net) weight(t topo.Tree) float64 {
 	sum := 0.0
-	for v, p := range t.Parent {
-		if p >= 0 {
-			sum += g.at(v, p)
-		}
+	for v, p := range t.Links() {
+		sum += g.at(v, p)
 	}
 	return sum
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -175,7 +174,6 @@ func (p *Plans) Explain() string {
 		return b.String()
 	}
 	fmt.Fprintf(&b, "AllReduce: %s\n", p.Summary(plan.AllReduce))
-	var last *planner.Choice
 	for _, bytes := range []int64{8, 4 << 10, 256 << 10, 16 << 20} {
 		c, err := p.Choose(plan.AllReduce, -1, bytes)
 		if err != nil {
@@ -184,22 +182,19 @@ func (p *Plans) Explain() string {
 		}
 		fmt.Fprintf(&b, "AllReduce of %s: %s (%s), predicted %.2f us, %.2f GB/s, plan %s\n",
 			numbers.Bytes(bytes), c.Name(), c.Plan.Name, c.PredictedUs, float64(bytes)/c.PredictedUs/1e3, c.Plan.Digest())
-		last = c
 	}
 	for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast} {
-		fmt.Fprint(&b, p.certificate(kind, last))
+		fmt.Fprint(&b, p.certificate(kind))
 	}
 	return b.String()
 }
 
 // certificate compares the rate of the plan for large messages, as far as the links go,
 // with the most that any plan could reach on them.
-func (p *Plans) certificate(kind plan.Kind, last *planner.Choice) string {
-	if kind != plan.AllReduce || last == nil {
-		var err error
-		if last, err = p.Choose(kind, 0, 16<<20); err != nil {
-			return ""
-		}
+func (p *Plans) certificate(kind plan.Kind) string {
+	last, err := p.Choose(kind, 0, 16<<20)
+	if err != nil {
+		return ""
 	}
 	bound, err := p.Certify(kind, 0, last.Served)
 	if err != nil || bound.Rate == 0 {
@@ -208,7 +203,7 @@ func (p *Plans) certificate(kind plan.Kind, last *planner.Choice) string {
 	text := fmt.Sprintf("%s: links allow %.4g GB/s", engine.CallName(kind), bound.Rate)
 	if rate := p.Fullest(last.Served); rate > 0 {
 		text += fmt.Sprintf(", the %d trees of %s reach %.4g GB/s (%.4g %% of the bound)",
-			len(slices.DeleteFunc(slices.Clone(last.Shares), func(s float64) bool { return s == 0 })), last.Name(), rate,
+			last.Used(), last.Name(), rate,
 			100*bound.Ratio(rate))
 	}
 	return text + ": " + bound.Words + "\n"

@@ -158,7 +158,7 @@ func (d *design) achieved() []string {
 	percent := func(rate float64) float64 { return 100 * d.bound.Ratio(rate) }
 	rate := d.Rate()
 	list := []string{fmt.Sprintf("rate %.4g GB/s: %.4g %% of the bound, %.4g GB/s", rate, percent(rate), d.bound.Rate)}
-	if used := d.treesUsed(); used < len(d.Channels) {
+	if used := d.Used(); used < len(d.Channels) {
 		all := fmt.Sprintf("rate of all %d together: %.4g GB/s, %.4g %% of the bound", len(d.Channels), rate, percent(rate))
 		rate = d.r.Fullest(d.Served)
 		list = []string{fmt.Sprintf("rate of the %d used for this message: %.4g GB/s, %.4g %% of the bound, %.4g GB/s",
@@ -170,11 +170,6 @@ func (d *design) achieved() []string {
 				"latencies, steps and chunks that wait for each other take the rest", 100*got/rate))
 	}
 	return list
-}
-
-// treesUsed is the number of trees that have a share.
-func (d *design) treesUsed() int {
-	return len(slices.DeleteFunc(slices.Clone(d.Shares), func(share float64) bool { return share == 0 }))
 }
 
 // sharing says which channels this message takes.
@@ -191,7 +186,7 @@ func (d *design) sharing() []string {
 		parts = append(parts, fmt.Sprintf("%.3g", s))
 	}
 	return []string{fmt.Sprintf("this message uses %d of %d: shares %s",
-		d.treesUsed(), len(d.Channels), strings.Join(parts, " "))}
+		d.Used(), len(d.Channels), strings.Join(parts, " "))}
 }
 
 // choosing says what else was considered, what runs other sizes, and what the prices

@@ -193,7 +193,7 @@ func (d *design) row(n int) (simRow, error) {
 	row := simRow{
 		Collective: r.kind.String(), Ranks: r.g.Ranks, Bytes: d.Bytes, Count: d.Bytes / 4, Type: "float32", Op: "none",
 		Root:     root,
-		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Channels), TreesUsed: d.treesUsed(),
+		InFlight: n, Algorithm: d.Name(), Digest: d.Plan.Digest(), Trees: len(d.Channels), TreesUsed: d.Used(),
 		PredictedUs: figure(us),
 		Bound:       d.bound.Rate, Note: strings.Join(append(slices.Clone(d.remarks()), r.assumed()), "; "),
 	}
@@ -221,5 +221,5 @@ func (d *design) used() string {
 	if len(d.Channels) < 2 {
 		return d.Name()
 	}
-	return fmt.Sprintf("%s %d/%d", d.Name(), d.treesUsed(), len(d.Channels))
+	return fmt.Sprintf("%s %d/%d", d.Name(), d.Used(), len(d.Channels))
 }
