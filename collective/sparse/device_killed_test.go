@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
@@ -27,23 +26,16 @@ func TestDeviceRankKilled(t *testing.T) {
 			if err := s.Memset(x.Addr(), 0, x.Bytes()); err != nil {
 				return err
 			}
-			for k := 0; err == nil; k++ {
-				if c.Rank() == 1 && k == 3 {
-					time.AfterFunc(60*time.Millisecond, fakegpu.Kill)
+			err = fakegpu.Kill(t, c.Rank(), func(int) error {
+				_, err := AllReduceDevice(ctx, c, s, x, x, collective.Max, Use(Trees))
+				return err
+			}, func(err error) error {
+				var failed *collective.RankError
+				if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, collective.ErrRankLost) {
+					return fmt.Errorf("want the loss of rank 1, not %w", err)
 				}
-				_, err = AllReduceDevice(ctx, c, s, x, x, collective.Max, Use(Trees))
-			}
-			var failed *collective.RankError
-			if !errors.As(err, &failed) || failed.Rank != 1 || !errors.Is(err, collective.ErrRankLost) {
-				return fmt.Errorf("want the loss of rank 1, not %w", err)
-			}
-			if err := s.Synchronize(ctx); err != nil {
-				return fmt.Errorf("the stream does not come to its end: %w", err)
-			}
-			late, err := fakegpu.SinceKill()
-			if t.Logf("rank %d heard of it after %v", c.Rank(), late); late > time.Minute {
-				t.Error("which is late")
-			}
+				return s.Synchronize(ctx)
+			})
 			if closed := c.Close(); !errors.Is(closed, collective.ErrRankLost) {
 				err = errors.Join(err, closed)
 			}

@@ -30,7 +30,7 @@ type Job struct {
 
 const (
 	rankOf   = "TREERUN_TEST_RANK_OF" // in the environment of a rank: the test that it runs
-	killFile = "TREERUN_TEST_KILLED"  // the file that Kill writes
+	killFile = "TREERUN_TEST_KILLED"  // the file that a rank writes before it is killed
 )
 
 // Real tells whether the tests run on the GPUs of this machine: scripts/gpu-check.sh sets
@@ -50,21 +50,41 @@ func (j Job) needs(t testing.TB) {
 	}
 }
 
-// Kill ends the calling rank by SIGKILL, in a job with Kills.
-func Kill() {
+// patience is how long ranks may take to hear of a rank that was killed, on a machine that
+// does other things as well.
+const patience = time.Minute
+
+// Kill is a rank of a job with Kills: it makes calls, each with its number from 0 on, until one
+// fails. Rank 1 is killed by SIGKILL in the middle of them. Where check takes the error of the
+// call, the test fails if the rank has heard late of it.
+func Kill(t testing.TB, rank int, call func(k int) error, check func(err error) error) error {
+	t.Helper()
+	var err error
+	for k := 0; err == nil; k++ {
+		if rank == 1 && k == 3 {
+			time.AfterFunc(60*time.Millisecond, killSelf)
+		}
+		err = call(k)
+	}
+	if err := check(err); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(os.Getenv(killFile))
+	if err != nil {
+		return err
+	}
+	at, err := strconv.ParseInt(string(text), 10, 64)
+	late := time.Since(time.Unix(0, at))
+	if t.Logf("rank %d heard of it after %v", rank, late); late > patience {
+		t.Error("which is late")
+	}
+	return err
+}
+
+func killSelf() {
 	if os.WriteFile(os.Getenv(killFile), []byte(strconv.FormatInt(time.Now().UnixNano(), 10)), 0o600) == nil {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-}
-
-// SinceKill returns how long ago another rank of this host has called Kill.
-func SinceKill() (time.Duration, error) {
-	text, err := os.ReadFile(os.Getenv(killFile))
-	if err != nil {
-		return 0, err
-	}
-	at, err := strconv.ParseInt(string(text), 10, 64)
-	return time.Since(time.Unix(0, at)), err
 }
 
 // Run runs the test that calls it once more as every rank of the job, and reports
