@@ -81,3 +81,46 @@ func TestLinesRise(t *testing.T) {
 		}
 	})
 }
+
+// No price of a long path or a random tree on few cores is below that of half the message, whether
+// it is that of a run or of two shorter ones.
+func TestNoPriceIsBelowThatOfHalf(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.SampledFrom([]int{5, 12, 40, 90}).Draw(t, "ranks")
+		g := drawGraph(t, n)
+		g.Hosts = nil
+		tree := drawTree(t, g)
+		if rapid.Bool().Draw(t, "path") {
+			g, tree = &topo.Graph{Ranks: n}, chainTree(n)
+			for r := 1; r < n; r++ {
+				g.Links = append(g.Links, topo.Link{A: r - 1, B: r, GBytesPerSecond: 10, LatencyUs: 1})
+			}
+		}
+		kind := rapid.SampledFrom([]plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce}).Draw(t, "kind")
+		form := rapid.SampledFrom([]plan.Form{plan.Single, plan.Split}).Draw(t, "form")
+		p, err := plan.FromTrees(kind, []topo.Tree{tree}, nil, form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := NewPricer(g)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := Executor(8, rapid.SampledFrom([]int{1 << 10, 32 << 10}).Draw(t, "slot"), rapid.IntRange(0, 8).Draw(t, "cores"))
+		before := 0.0
+		for bytes := int64(16 << 10); bytes <= 16<<20; bytes *= 2 {
+			us, err := x.Us([]Operation{{Plan: p, Bytes: bytes}}, m, Limits{Steps: 400, Chunks: 8})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, least, err := x.LeastUs(p, bytes, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if us < least*(1-1e-9) || us < before*(1-1e-9) {
+				t.Fatalf("%v of %d bytes: %v us, its steps take %v at least, half of it %v", kind, bytes, us, least, before)
+			}
+			before = us
+		}
+	})
+}

@@ -104,42 +104,83 @@ type Limits struct {
 	Us     float64 // a price above may come out as +Inf; 0: none may
 }
 
+// mostSteps is about how many steps the longer of two runs may have that stand for a longer
+// call, after they were doubled because the plan did not fill in them.
+const mostSteps = 1 << 17
+
 // Us says what calls of one plan at once cost, in microseconds. Up to most steps
 // that is what Run says. With more, the chunks of the widest lane follow each
-// other at a distance that has long become even: every chunk more adds the same
+// other at a distance that becomes even: every chunk more adds the same
 // time, and so the time of the message lies on the line through those of two
-// messages that are shorter by whole chunks. That line rises at least as fast as what
-// the links, ports, tracks and cores must do: while a deep plan fills, a chunk more costs
-// next to nothing. m must have SlotBytes.
+// messages that are shorter by whole chunks. While a deep plan fills, a chunk more costs
+// less than the links, ports, tracks and cores must do for it: then both are doubled, up to
+// mostSteps, and the line rises at least as fast as that. m must have SlotBytes.
+//
+// Where ranks take turns on cores no price is below that of a half, a quarter and so on of the
+// message. When a chunk arrives decides how far its rank's turn is away just then: the one chunk
+// of a small message may come at the worst time at every rank, and those of a larger one not.
 func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
-	bytes := ops[0].Bytes
 	perChunk, widest := Weigh(ops[0].Plan)
-	chunks := math.Ceil(float64(bytes) * widest / float64(m.SlotBytes)) // of the widest lane
 	perChunk *= float64(len(ops))
+	chunk := float64(m.SlotBytes) / widest // bytes of the message to one chunk of the widest lane
 	half := max(math.Floor(most.Chunks/2), math.Floor(most.Steps/perChunk/2), 1)
-	if chunks*perChunk <= most.Steps || chunks < 3*half {
-		return x.until(ops, m, most.Us)
-	}
-	whole, err := x.laidOut(ops, m, 0)
-	if err != nil {
-		return 0, err
-	}
-	_, least := whole.least()
-	var at, us [2]float64
-	for i := range at {
-		shorter := make([]Operation, len(ops))
-		for k, op := range ops {
-			op.Bytes = int64(half * float64(i+1) * float64(m.SlotBytes) / widest)
-			shorter[k] = op
+	for bytes := float64(ops[0].Bytes); math.Ceil(bytes/chunk) >= 3*half; half *= 2 {
+		var us, least [3]float64 // of two shorter messages and, without us, of the whole
+		calls := [][]Operation{resized(ops, int64(half*chunk)), resized(ops, int64(2*half*chunk)), ops}
+		for i, ops := range calls {
+			r, err := x.laidOut(ops, m, 0)
+			if err != nil {
+				return 0, err
+			}
+			_, least[i] = r.least()
+			if i < 2 {
+				us[i], err = x.until(ops, m, most.Us)
+			}
+			if err != nil || math.IsInf(us[i], 1) { // what takes longer does so, too
+				return us[i], err
+			}
 		}
-		v, err := x.until(shorter, m, most.Us)
-		if err != nil || math.IsInf(v, 1) { // what takes longer does so, too
-			return v, err
+		if us[1]-us[0] < (least[1]-least[0])*(1-1e-9) && 4*half*perChunk <= mostSteps {
+			continue
 		}
-		at[i], us[i] = float64(shorter[0].Bytes), v
+		at := [2]float64{float64(calls[0][0].Bytes), float64(calls[1][0].Bytes)}
+		perByte := max((us[1]-us[0])/(at[1]-at[0]), least[2]/bytes)
+		return x.rising(ops, m, chunk, 3*half, us[1]+float64((bytes-at[1])*perByte), most.Us)
 	}
-	perByte := max((us[1]-us[0])/(at[1]-at[0]), least/float64(bytes))
-	return us[1] + float64((float64(bytes)-at[1])*perByte), nil
+	us, err := x.until(ops, m, most.Us)
+	if err != nil || math.IsInf(us, 1) {
+		return us, err
+	}
+	return x.rising(ops, m, chunk, 3*half, us, most.Us)
+}
+
+// rising returns the largest of us and, where ranks take turns on cores, what a half, a quarter
+// and so on of the calls take: from less than so many chunks down to less than one.
+func (x *Pricer) rising(ops []Operation, m Machine, chunk, chunks, us, limit float64) (float64, error) {
+	if m.Cores == 0 || m.SwitchUs == 0 || x.g.Ranks <= m.Cores {
+		return us, nil
+	}
+	for bytes := ops[0].Bytes; float64(bytes) >= chunk && bytes > 1; {
+		bytes /= 2
+		if math.Ceil(float64(bytes)/chunk) >= chunks {
+			continue
+		}
+		v, err := x.until(resized(ops, bytes), m, limit)
+		if err != nil {
+			return 0, err
+		}
+		us = max(us, v)
+	}
+	return us, nil
+}
+
+// resized returns calls like ops with messages of so many bytes each.
+func resized(ops []Operation, bytes int64) []Operation {
+	ops = slices.Clone(ops)
+	for i := range ops {
+		ops[i].Bytes = bytes
+	}
+	return ops
 }
 
 // until is the time that Run finds, or +Inf where it is above a limit; 0 is none.
