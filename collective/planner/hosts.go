@@ -18,7 +18,7 @@ type hosts struct {
 	even        bool        // all links and cards of between are alike
 	most        int         // ranks of the largest host
 	ways        *topo.Ways
-	quickest    map[[2]int]topo.Link // by hosts: between any of their ranks, A on the first
+	quickest    map[[2]int32]topo.Link // by hosts: between any of their ranks
 }
 
 // newHosts returns nil for a graph of one host.
@@ -33,12 +33,16 @@ func newHosts(g *topo.Graph, ways *topo.Ways) *hosts {
 	}
 	h.between = g.BetweenHosts(h.ranks)
 	h.even = h.between.IsEven()
-	h.ways, h.quickest = ways, make(map[[2]int]topo.Link)
-	for _, l := range g.Links {
-		if a, b := h.host[l.A], h.host[l.B]; a != b {
-			h.prefer(a, b, l)
-			l.A, l.B = l.B, l.A
-			h.prefer(b, a, l)
+	h.ways, h.quickest = ways, make(map[[2]int32]topo.Link)
+	for _, l := range g.Links { // the quickest, of equals that of the lowest ranks
+		a, b := h.host[l.A], h.host[l.B]
+		if a == b {
+			continue
+		}
+		old, ok := h.quickest[topo.Pair(a, b)]
+		if !ok || cmp.Or(cmp.Compare(old.GBytesPerSecond, l.GBytesPerSecond),
+			min(l.A, l.B)-min(old.A, old.B), max(l.A, l.B)-max(old.A, old.B)) < 0 {
+			h.quickest[topo.Pair(a, b)] = l
 		}
 	}
 	return h
@@ -123,26 +127,18 @@ func relays(n, root int) []topo.Tree {
 	return list
 }
 
-// prefer takes l if it is quicker than what its hosts have, or as quick with lower
-// ranks. Seen from the other host the choice is the same.
-func (h *hosts) prefer(a, b int, l topo.Link) {
-	key := [2]int{a, b}
-	old, ok := h.quickest[key]
-	if !ok || cmp.Or(cmp.Compare(old.GBytesPerSecond, l.GBytesPerSecond),
-		min(l.A, l.B)-min(old.A, old.B), max(l.A, l.B)-max(old.A, old.B)) < 0 {
-		h.quickest[key] = l
-	}
-}
-
 // joint returns the link that joins hosts up and down: that of their leaders u and
 // d if there is one. A is on up.
 func (h *hosts) joint(up, u, down, d int) (topo.Link, error) {
 	if len(h.ways.Route(u, d)) == 1 {
 		return topo.Link{A: u, B: d}, nil
 	}
-	l, ok := h.quickest[[2]int{up, down}]
+	l, ok := h.quickest[topo.Pair(up, down)]
 	if !ok {
 		return topo.Link{}, fmt.Errorf("the graph has no link between hosts %d and %d", up, down)
+	}
+	if h.host[l.A] != up {
+		l.A, l.B = l.B, l.A
 	}
 	return l, nil
 }

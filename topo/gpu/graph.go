@@ -242,9 +242,7 @@ func (b *builder) nvlinked(g *topo.Graph, place int) (direct float64, switched b
 
 // used returns the places of the GPUs that ranks run on, ascending.
 func (b *builder) used() []int {
-	list := slices.Clone(b.at)
-	slices.Sort(list)
-	return slices.Compact(list)
+	return slices.Compact(slices.Sorted(slices.Values(b.at)))
 }
 
 // group is a set of GPUs that share a way to all others.

@@ -57,8 +57,14 @@ const (
 )
 
 // measure measures the pair a < b, of which this rank is one, in about the
-// given time. Both ends take the same decisions: b does what a's chunks say.
-func (m *meter) measure(a, b int, within time.Duration) (Pair, error) {
+// given time, while the rank is tied to a core, where that is allowed.
+// Both ends take the same decisions: b does what a's chunks say.
+func (m *meter) measure(core, a, b int, within time.Duration) (Pair, error) {
+	if m.pin != nil {
+		if restore, err := m.pin(core); err == nil {
+			defer restore()
+		}
+	}
 	if m.rank == b {
 		return Pair{}, m.follow(a)
 	}

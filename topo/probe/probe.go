@@ -113,7 +113,7 @@ func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) er
 		if m.rank == p[1] {
 			core++
 		}
-		got, err := m.measurePinned(core, p, within)
+		got, err := m.measure(core, p[0], p[1], within)
 		if err != nil {
 			return fmt.Errorf("probe: rank %d with rank %d: %w", m.rank, p[0]+p[1]-m.rank, err)
 		}
@@ -146,17 +146,6 @@ func (m *meter) hand(pairs [][2]int, from int) (err error) {
 		}
 	}
 	return err
-}
-
-// measurePinned measures pair p while this rank is tied to a core. Where that
-// is not allowed it measures all the same.
-func (m *meter) measurePinned(core int, p [2]int, within time.Duration) (Pair, error) {
-	if m.pin != nil {
-		if restore, err := m.pin(core); err == nil {
-			defer restore()
-		}
-	}
-	return m.measure(p[0], p[1], within)
 }
 
 // schedule deals pairs of ranks to turns of at most width pairs without a
