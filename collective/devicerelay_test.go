@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -82,7 +81,7 @@ func TestRelayedRankLost(t *testing.T) {
 				_, failed = c.in.Endpoint.Aborted()
 			}
 		} else {
-			c.in.Sides[0].Abort(transport.Fault{Rank: 1, Text: engine.FaultLost + "it was unplugged"})
+			c.in.Sides[0].Abort(transport.Fault{Rank: 1, Text: "it was unplugged"})
 		}
 		err := c.SyncDevice(ctx, s)
 		if c.Rank() == 1 {

@@ -314,8 +314,33 @@ const History = 14
 // Fault is the first failure that any rank of an Endpoint set reported. Rank is
 // the rank that is at fault, -1 when it is not one rank's.
 type Fault struct {
+	Kind FaultKind
 	Rank int
 	Text string // at most MaxFaultText bytes
+}
+
+// FaultKind is what kind of failure a Fault is.
+type FaultKind uint8
+
+// The kinds of faults.
+const (
+	FaultLost     FaultKind = iota // a rank has ended, or cannot be reached any more
+	FaultMismatch                  // ranks made different calls
+	FaultClosed                    // a rank closed its communicator during a call
+	FaultCanceled                  // a rank's context ended
+	FaultLink                      // a link failed, or could not be opened
+	FaultAborted                   // a rank aborted the communicator
+	FaultStalled                   // a rank made no progress for too long
+	FaultDevice                    // a rank's device failed
+	endOfKinds
+)
+
+// Known reports whether k is one of the kinds above.
+func (k FaultKind) Known() bool { return k < endOfKinds }
+
+// Faultf returns a Fault whose text is formatted.
+func Faultf(kind FaultKind, rank int, format string, args ...any) Fault {
+	return Fault{Kind: kind, Rank: rank, Text: fmt.Sprintf(format, args...)}
 }
 
 // MaxFaultText bounds the text of a Fault, in bytes.

@@ -16,7 +16,6 @@ import (
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/device"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -183,9 +182,9 @@ func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return r.c.FaultDevice(ctx, r.title(), err)
 	}
-	text := fmt.Sprintf("%srank %d gave up in %s: %v; it waited for its device", engine.FaultCanceled, r.c.Rank, r.title(),
-		ctx.Err())
-	return r.c.Fault(ctx, transport.Fault{Rank: r.c.Rank, Text: text}, r.title())
+	f := transport.Faultf(transport.FaultCanceled, r.c.Rank, "rank %d gave up in %s: %v; it waited for its device",
+		r.c.Rank, r.title(), ctx.Err())
+	return r.c.Fault(ctx, f, r.title())
 }
 
 // hostLink is at how many GB/s blocks come to the host and go back, where nobody has

@@ -10,7 +10,6 @@ import (
 	"github.com/treerun/treerun/collective/sparse/block"
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/comm/setup"
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
@@ -189,7 +188,7 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 		}
 	}
 	if odd, words, ok := compare(all); !ok {
-		return nil, r.c.Fault(ctx, transport.Fault{Rank: odd, Text: engine.FaultMismatch + words}, r.name)
+		return nil, r.c.Fault(ctx, transport.Fault{Kind: transport.FaultMismatch, Rank: odd, Text: words}, r.name)
 	}
 	var servers []int
 	for q := range all {
@@ -205,8 +204,8 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 
 // broken ends the communicator because of err, which this rank met in a call.
 func (s *state) broken(ctx context.Context, during string, err error) error {
-	text := fmt.Sprintf("%srank %d in %s: %v", engine.FaultLink, s.c.Rank, during, err)
-	return s.c.Fault(ctx, transport.Fault{Rank: s.c.Rank, Text: text}, during)
+	f := transport.Faultf(transport.FaultLink, s.c.Rank, "rank %d in %s: %v", s.c.Rank, during, err)
+	return s.c.Fault(ctx, f, during)
 }
 
 // alone is the call of a communicator of one rank: the result is what it has.

@@ -182,9 +182,9 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 
 // Abort ends the communicator on all ranks.
 func (c *Comm) Abort(cause error) {
-	text := fmt.Sprintf("%srank %d aborted the communicator", engine.FaultAborted, c.Rank)
+	f := transport.Faultf(transport.FaultAborted, c.Rank, "rank %d aborted the communicator", c.Rank)
 	if cause != nil {
-		text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
+		f.Text += ": " + strings.ReplaceAll(cause.Error(), "\n", "; ")
 	}
-	c.abort(transport.Fault{Rank: c.Rank, Text: text})
+	c.abort(f)
 }

@@ -58,8 +58,8 @@ func (c *Comm) close() error {
 		fmt.Fprintf(os.Stderr, "treerun: communicator %s: %s\n", c.Name, text)
 	}
 	for !c.Busy.CompareAndSwap(false, true) {
-		c.abort(transport.Fault{Rank: c.Rank, Text: engine.FaultClosed +
-			fmt.Sprintf("rank %d closed its communicator during its own call", c.Rank)})
+		c.abort(transport.Faultf(transport.FaultClosed, c.Rank, "rank %d closed its communicator during its own call",
+			c.Rank))
 		time.Sleep(time.Millisecond)
 	}
 	// busy stays set: no call begins any more.
@@ -69,9 +69,8 @@ func (c *Comm) close() error {
 	default:
 	}
 	if !c.Engine.Idle() {
-		c.Endpoint.Abort(transport.Fault{Rank: c.Rank,
-			Text: engine.FaultClosed + fmt.Sprintf(
-				"rank %d closed its communicator with calls under way; Wait for every Request before Close", c.Rank)})
+		c.Endpoint.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
+			"rank %d closed its communicator with calls under way; Wait for every Request before Close", c.Rank))
 	}
 	c.Devices.Finish()
 	fault, failed := c.Engine.Settle(c.Config.Settle)

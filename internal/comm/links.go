@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/treerun/treerun/internal/comm/setup"
@@ -191,8 +190,7 @@ func (c *Inside) CloseLinks(ep transport.Endpoint) error {
 
 // notOpened is what becomes of c when links could not be opened because of err.
 func (c *Comm) notOpened(ctx context.Context, during, doing string, err error) error {
-	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("%srank %d in %s: %s: %v", engine.FaultLink, c.Rank, during, doing,
-		err)}
+	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: %s: %v", c.Rank, during, doing, err)
 	_, lost := c.World.Failure()
 	switch fault, failed := c.Endpoint.Aborted(); {
 	case failed:
@@ -200,8 +198,7 @@ func (c *Comm) notOpened(ctx context.Context, during, doing string, err error) e
 	case lost != nil:
 		f = setup.LostRank(c.World)
 	case ctx.Err() != nil:
-		f = transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.Rank,
-			during, err)}
+		f = transport.Faultf(transport.FaultCanceled, c.Rank, "rank %d gave up in %s: %v", c.Rank, during, err)
 	}
 	return c.Fault(ctx, f, during)
 }
@@ -217,7 +214,7 @@ func (c *Comm) Fault(ctx context.Context, f transport.Fault, during string) erro
 		return c.failedDuring(during)
 	}
 	hint := undefinedAnyhow
-	if strings.HasPrefix(f.Text, engine.FaultMismatch) {
+	if f.Kind == transport.FaultMismatch {
 		hint = "" // found out before anything moved
 	}
 	return c.failDuring(ctx, f, during, hint)
@@ -241,8 +238,8 @@ func (c *Comm) closeSides() (err error) {
 // FaultDevice makes an error of this rank's device the fault of all links of c,
 // and returns the first fault.
 func (c *Inside) FaultDevice(ctx context.Context, during string, cause error) error {
-	text := fmt.Sprintf("%srank %d in %s: %v", setup.FaultDevice, c.Rank, during, cause)
-	err := c.Fault(ctx, transport.Fault{Rank: c.Rank, Text: text}, during)
+	f := transport.Faultf(transport.FaultDevice, c.Rank, "rank %d in %s: %v", c.Rank, during, cause)
+	err := c.Fault(ctx, f, during)
 	if c.err.Rank == c.Rank && errors.Is(err, setup.ErrDevice) {
 		c.err.Err = &setup.DeviceError{Text: c.err.Err.Error(), Cause: cause}
 	}

@@ -115,8 +115,8 @@ func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag i
 // would not have to wait.
 func (m *Messages) enter(ctx context.Context, call string, p engine.Message, start starter) (engine.Ref, error) {
 	if err := ctx.Err(); err != nil {
-		m.c.Endpoint.Abort(transport.Fault{Rank: m.c.Rank, Text: fmt.Sprintf("%srank %d gave up before %s of tag %d: %v",
-			engine.FaultCanceled, m.c.Rank, call, p.Tag, err)})
+		m.c.Endpoint.Abort(transport.Faultf(transport.FaultCanceled, m.c.Rank,
+			"rank %d gave up before %s of tag %d: %v", m.c.Rank, call, p.Tag, err))
 		fault, _ := m.c.Endpoint.Aborted()
 		return engine.Ref{}, m.c.failDuring(ctx, fault, call, "")
 	}

@@ -2,7 +2,6 @@ package comm
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/comm/setup"
@@ -139,8 +138,8 @@ func (c *Comm) Run(ctx context.Context, a *Args) error {
 func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	c.Seq++
 	h := c.header(a)
-	c.Endpoint.Abort(transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up before %s: %v",
-		engine.FaultCanceled, c.Rank, engine.Describe(h), ctx.Err())})
+	c.Endpoint.Abort(transport.Faultf(transport.FaultCanceled, c.Rank, "rank %d gave up before %s: %v", c.Rank,
+		engine.Describe(h), ctx.Err()))
 	fault, _ := c.Endpoint.Aborted()
 	return c.fail(ctx, fault, h)
 }
@@ -181,7 +180,7 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	}
 	pr, served, err := c.Plans.Program(a.Kind, a.Root, bytes)
 	if err != nil { // the others wait for this rank
-		c.Endpoint.Abort(transport.Fault{Rank: c.Rank, Text: engine.FaultLink + err.Error()})
+		c.Endpoint.Abort(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()})
 		fault, _ := c.Endpoint.Aborted()
 		return c.fail(ctx, fault, call.Header)
 	}

@@ -3,7 +3,6 @@ package device
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/cuda"
@@ -32,8 +31,7 @@ func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		c.Abort(transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d gave up in %s: %v", engine.FaultCanceled, c.Rank,
-			during, ctx.Err())})
+		c.Abort(transport.Faultf(transport.FaultCanceled, c.Rank, "rank %d gave up in %s: %v", c.Rank, during, ctx.Err()))
 		d.group.Abort(err)
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMax)
 		defer cancel()
@@ -59,9 +57,8 @@ func (d *Session) Finish() {
 		if err != nil {
 			d.broken(engine.Describe(h), err)
 		} else {
-			c.Abort(transport.Fault{Rank: c.Rank,
-				Text: fmt.Sprintf("%srank %d closed its communicator during %s; call SyncDevice before Close",
-					engine.FaultClosed, c.Rank, engine.Describe(h))})
+			c.Abort(transport.Faultf(transport.FaultClosed, c.Rank,
+				"rank %d closed its communicator during %s; call SyncDevice before Close", c.Rank, engine.Describe(h)))
 		}
 	}
 }

@@ -187,8 +187,7 @@ func (d *Session) broken(during string, err error) {
 		d.cause = err
 	}
 	d.mu.Unlock()
-	d.c.Abort(transport.Fault{Rank: d.c.Rank,
-		Text: fmt.Sprintf("%srank %d in %s: %v", setup.FaultDevice, d.c.Rank, during, err)})
+	d.c.Abort(transport.Faultf(transport.FaultDevice, d.c.Rank, "rank %d in %s: %v", d.c.Rank, during, err))
 }
 
 // groupFailed is told why the group has failed by itself.
@@ -223,11 +222,9 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 	case errors.As(err, &calls):
 		return c.Engine.Mismatch(calls.Peer, calls.Theirs, calls.Mine), true
 	case errors.As(err, &link) && errors.Is(err, transport.ErrPeerClosed):
-		return transport.Fault{Rank: link.Peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-			engine.FaultClosed, link.Peer, c.Rank, during)}, true
+		return engine.ClosedBy(link.Peer, c.Rank, during), true
 	case errors.As(err, &link):
-		return transport.Fault{Rank: c.Rank, Text: fmt.Sprintf("%srank %d in %s: %v", engine.FaultLink, c.Rank, during, err)},
-			true
+		return transport.Faultf(transport.FaultLink, c.Rank, "rank %d in %s: %v", c.Rank, during, err), true
 	}
 	return f, false
 }
@@ -307,8 +304,7 @@ func (d *Session) compare() {
 	c := d.c
 	for i, r := range d.local {
 		if i != d.mine && d.block.Stage(i).Load() != StageOpen && c.Endpoint.Status(r).Call.Seq < h.Seq {
-			c.Abort(transport.Fault{Rank: r, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-				engine.FaultClosed, r, c.Rank, engine.Describe(h))})
+			c.Abort(engine.ClosedBy(r, c.Rank, engine.Describe(h)))
 			return
 		}
 	}
@@ -342,9 +338,9 @@ func (d *Session) compareHost() (same bool) {
 // mismatch is the fault of rank r, whose call of the same number is theirs.
 func (d *Session) mismatch(r int, theirs, mine transport.Header) transport.Fault {
 	if theirs == mine {
-		return transport.Fault{Rank: -1, Text: fmt.Sprintf(
-			"%srank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
-			engine.FaultMismatch, r, d.c.Rank, engine.Describe(mine))}
+		return transport.Faultf(transport.FaultMismatch, -1,
+			"rank %d and rank %d gave registered memory in different places, or only one of them did, in %s",
+			r, d.c.Rank, engine.Describe(mine))
 	}
 	return d.c.Engine.Mismatch(r, theirs, mine)
 }
@@ -364,6 +360,6 @@ func (d *Session) publish(wait *waits.Wait) {
 		return
 	}
 	if stalled := wait.Publish(engine.Describe(h), since, late); stalled != nil {
-		d.c.Abort(transport.Fault{Rank: wait.InComm(stalled.Rank), Text: engine.FaultStalled + stalled.Error()})
+		d.c.Abort(transport.Fault{Kind: transport.FaultStalled, Rank: wait.InComm(stalled.Rank), Text: stalled.Error()})
 	}
 }

@@ -123,7 +123,7 @@ func (e *Engine) callAt(seq uint64) transport.Header {
 }
 
 // faultOf turns what stopped this rank in what it was doing, a call or a
-// message, into what all ranks are told. A fault's text begins with its kind.
+// message, into what all ranks are told.
 func (e *Engine) faultOf(err error, doing string) transport.Fault {
 	var m *mismatch
 	var c *closedEarly
@@ -131,19 +131,22 @@ func (e *Engine) faultOf(err error, doing string) transport.Fault {
 	var pm *messageMismatch
 	switch {
 	case errors.As(err, &pm):
-		return transport.Fault{Rank: -1, Text: fmt.Sprintf("%s%v while rank %d called %s", FaultMismatch, pm, e.rank,
-			pm.mine)}
+		return transport.Faultf(transport.FaultMismatch, -1, "%v while rank %d called %s", pm, e.rank, pm.mine)
 	case errors.As(err, &l):
-		return transport.Fault{Rank: e.rank, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-			FaultClosed, e.rank, l.peer, Describe(l.theirs))}
+		return ClosedBy(e.rank, l.peer, Describe(l.theirs))
 	case errors.As(err, &m):
-		return transport.Fault{Rank: e.odd(m), Text: FaultMismatch + m.between(e.rank)}
+		return transport.Fault{Kind: transport.FaultMismatch, Rank: e.odd(m), Text: m.between(e.rank)}
 	case errors.As(err, &c):
-		return transport.Fault{Rank: c.peer, Text: fmt.Sprintf("%srank %d closed its communicator while rank %d called %s",
-			FaultClosed, c.peer, e.rank, doing)}
+		return ClosedBy(c.peer, e.rank, doing)
 	default:
-		return transport.Fault{Rank: e.rank, Text: fmt.Sprintf("%srank %d in %s: %v", FaultLink, e.rank, doing, err)}
+		return transport.Faultf(transport.FaultLink, e.rank, "rank %d in %s: %v", e.rank, doing, err)
 	}
+}
+
+// ClosedBy is the fault of a rank that has closed its communicator while another made a call.
+func ClosedBy(rank, caller int, call string) transport.Fault {
+	return transport.Faultf(transport.FaultClosed, rank, "rank %d closed its communicator while rank %d called %s", rank,
+		caller, call)
 }
 
 // odd returns the rank to blame for a mismatch between this rank and m.peer:

@@ -11,18 +11,6 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Words with which the text of a transport.Fault begins, so that every rank
-// can tell what kind of fault it is from the text alone.
-const (
-	FaultMismatch = "mismatch: "
-	FaultClosed   = "closed: "
-	FaultCanceled = "canceled: "
-	FaultLost     = "lost: "
-	FaultLink     = "link: "
-	FaultAborted  = "aborted: "
-	FaultStalled  = "stalled: "
-)
-
 // PreMulSum stands in the Op of a header for a sum of what every rank has
 // multiplied beforehand.
 const PreMulSum = 100

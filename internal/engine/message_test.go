@@ -143,7 +143,7 @@ func TestMessageMismatch(t *testing.T) {
 		}
 		if err := start(p); err != nil {
 			fault, _ := k.FailMessage(err, p)
-			return fmt.Errorf("%s", fault.Text)
+			return fmt.Errorf("kind %d: %s", fault.Kind, fault.Text)
 		}
 		fault, failed := k.WaitMessage(context.Background(), p, w)
 		if rank == 0 && !failed { // it has sent all; the fault comes later
@@ -151,10 +151,11 @@ func TestMessageMismatch(t *testing.T) {
 				fault, failed = k.ep.Aborted()
 			}
 		}
-		return fmt.Errorf("%s", fault.Text)
+		return fmt.Errorf("kind %d: %s", fault.Kind, fault.Text)
 	})
+	kind := fmt.Sprintf("kind %d: ", transport.FaultMismatch)
 	for r, err := range errs {
-		if !strings.HasPrefix(err.Error(), FaultMismatch) || !strings.Contains(err.Error(), "20 int32") ||
+		if !strings.HasPrefix(err.Error(), kind) || !strings.Contains(err.Error(), "20 int32") ||
 			!strings.Contains(err.Error(), "21 int32") {
 			t.Errorf("rank %d: %v, want both lengths", r, err)
 		}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -182,13 +181,15 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, e *Engine) error {
 func (w *Waiter) WaitFault(err error, self int, doing string, lacks []waits.Lack) transport.Fault {
 	var stalled *waits.Stalled
 	if errors.As(err, &stalled) {
-		return transport.Fault{Rank: w.Watch.InComm(stalled.Rank), Text: FaultStalled + stalled.Error()}
+		return transport.Fault{Kind: transport.FaultStalled, Rank: w.Watch.InComm(stalled.Rank), Text: stalled.Error()}
 	}
-	gave := fmt.Sprintf("%srank %d gave up in %s: %v", FaultCanceled, self, w.Watch.Place(doing), err)
+	f := transport.Faultf(transport.FaultCanceled, self, "rank %d gave up in %s: %v", self, w.Watch.Place(doing), err)
 	if !errors.Is(err, context.DeadlineExceeded) || w.Watch == nil {
-		return transport.Fault{Rank: self, Text: gave + "; it waited for " + waits.Tell(lacks)}
+		f.Text += "; it waited for " + waits.Tell(lacks)
+		return f
 	}
 	w.Watch.Renew(doing, sleepMax, lacks)
 	cause := w.Watch.Why(context.Background())
-	return transport.Fault{Rank: w.Watch.InComm(cause.Rank), Text: gave + "; it waited: " + cause.Text}
+	f.Rank, f.Text = w.Watch.InComm(cause.Rank), f.Text+"; it waited: "+cause.Text
+	return f
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -12,7 +13,7 @@ import (
 
 // version is that of the frames; ranks of different versions find out at the
 // first frame.
-const version = 1
+const version = 2
 
 // hello is the body of the first frame: both ends must mean the same.
 type hello struct {
@@ -107,7 +108,7 @@ type report struct {
 	fault   transport.Fault
 }
 
-const reportBytes = 16 // without the text
+const reportBytes = 20 // without the text
 
 func (r *report) encode() []byte {
 	text := cutText(r.fault.Text, transport.MaxFaultText)
@@ -116,7 +117,8 @@ func (r *report) encode() []byte {
 	if r.decided {
 		decided = 1
 	}
-	for _, v := range []uint32{uint32(r.by), decided, uint32(int32(r.fault.Rank)), uint32(len(text))} {
+	for _, v := range []uint32{uint32(r.by), decided, uint32(r.fault.Kind), uint32(int32(r.fault.Rank)),
+		uint32(len(text))} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	return append(b, text...)
@@ -128,13 +130,15 @@ func decodeReport(body []byte, size int) (report, error) {
 		return report{}, fmt.Errorf("%w: fault of %d bytes", transport.ErrCorrupt, len(body))
 	}
 	by, decided := binary.LittleEndian.Uint32(body), binary.LittleEndian.Uint32(body[4:])
-	rank, n := int(int32(binary.LittleEndian.Uint32(body[8:]))), binary.LittleEndian.Uint32(body[12:])
-	if uint64(by) >= uint64(size) || decided > 1 || rank < -1 || rank >= size || int64(n) != int64(len(body)-reportBytes) {
-		return report{}, fmt.Errorf("%w: fault of rank %d, by rank %d, with %d bytes of text", transport.ErrCorrupt, rank,
-			by, n)
+	kind := binary.LittleEndian.Uint32(body[8:])
+	rank, n := int(int32(binary.LittleEndian.Uint32(body[12:]))), binary.LittleEndian.Uint32(body[16:])
+	if uint64(by) >= uint64(size) || decided > 1 || kind > math.MaxUint8 || !transport.FaultKind(kind).Known() ||
+		rank < -1 || rank >= size || int64(n) != int64(len(body)-reportBytes) {
+		return report{}, fmt.Errorf("%w: fault of kind %d, of rank %d, by rank %d, with %d bytes of text",
+			transport.ErrCorrupt, kind, rank, by, n)
 	}
 	return report{by: int(by), decided: decided == 1,
-		fault: transport.Fault{Rank: rank, Text: string(body[reportBytes:])}}, nil
+		fault: transport.Fault{Kind: transport.FaultKind(kind), Rank: rank, Text: string(body[reportBytes:])}}, nil
 }
 
 // cutText cuts s to at most n bytes, between characters.

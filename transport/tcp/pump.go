@@ -210,11 +210,12 @@ func (c *conn) reportLoss(now time.Time) time.Time {
 	}
 	c.peer.mourned = true
 	c.peer.lost.Store(true)
-	text := fmt.Sprintf("rank %d%s is lost: connection %s: %v", c.peer.rank, c.e.at(c.peer.rank), c.name, *err)
+	kind, what := transport.FaultLost, " is lost"
 	if corrupt {
-		text = fmt.Sprintf("link: rank %d%s: connection %s: %v", c.peer.rank, c.e.at(c.peer.rank), c.name, *err)
+		kind, what = transport.FaultLink, ""
 	}
-	c.e.faults.propose(transport.Fault{Rank: c.peer.rank, Text: text})
+	c.e.faults.propose(transport.Faultf(kind, c.peer.rank, "rank %d%s%s: connection %s: %v", c.peer.rank,
+		c.e.at(c.peer.rank), what, c.name, *err))
 	return now // faults may be due at once
 }
 

@@ -98,7 +98,8 @@ func testFaultForms(t *testing.T, open Open) {
 	long := strings.Repeat("ä", transport.MaxFaultText) // two bytes each
 	for _, c := range []struct{ in, want transport.Fault }{
 		{transport.Fault{Rank: -1}, transport.Fault{Rank: -1}},
-		{transport.Fault{Rank: 1, Text: "a"}, transport.Fault{Rank: 1, Text: "a"}},
+		{transport.Fault{Kind: transport.FaultDevice, Rank: 1, Text: "a"},
+			transport.Fault{Kind: transport.FaultDevice, Rank: 1, Text: "a"}},
 		{transport.Fault{Rank: 7, Text: "b"}, transport.Fault{Rank: -1, Text: "b"}},
 		{transport.Fault{Rank: -9, Text: "b"}, transport.Fault{Rank: -1, Text: "b"}},
 		{transport.Fault{Rank: 0, Text: long}, transport.Fault{Rank: 0, Text: long[:transport.MaxFaultText]}},

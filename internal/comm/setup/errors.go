@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )
@@ -93,32 +92,26 @@ type faultError struct {
 func (e *faultError) Error() string { return e.text }
 func (e *faultError) Unwrap() error { return e.kind }
 
-var faultKinds = []struct {
-	prefix string
-	kind   error
-}{
-	{engine.FaultMismatch, ErrMismatch},
-	{engine.FaultLost, ErrRankLost},
-	{engine.FaultClosed, ErrPeerClosed},
-	{engine.FaultCanceled, ErrCanceled},
-	{engine.FaultLink, ErrLink},
-	{engine.FaultAborted, ErrAborted},
-	{engine.FaultStalled, ErrStalled},
-	{FaultDevice, ErrDevice},
-}
-
-// FaultDevice begins the text of a fault of a device.
-const FaultDevice = "device: "
-
 // ErrorOf returns a fault as an error: its kind, one of the errors above, and its text.
 func ErrorOf(f transport.Fault) error {
-	for _, k := range faultKinds {
-		if text, ok := strings.CutPrefix(f.Text, k.prefix); ok {
-			return &faultError{kind: k.kind, text: text}
-		}
+	kind := ErrRankLost
+	switch f.Kind {
+	case transport.FaultMismatch:
+		kind = ErrMismatch
+	case transport.FaultClosed:
+		kind = ErrPeerClosed
+	case transport.FaultCanceled:
+		kind = ErrCanceled
+	case transport.FaultLink:
+		kind = ErrLink
+	case transport.FaultAborted:
+		kind = ErrAborted
+	case transport.FaultStalled:
+		kind = ErrStalled
+	case transport.FaultDevice:
+		kind = ErrDevice
 	}
-	// The transport's own words: a peer's connection ended.
-	return &faultError{kind: ErrRankLost, text: f.Text}
+	return &faultError{kind: kind, text: f.Text}
 }
 
 // DeviceError is what a device did not do. On the rank whose device it is it wraps

@@ -308,5 +308,5 @@ func (s *setup) otherHosts() string {
 // LostRank returns the rank that w has lost, and why, as the fault of a communicator.
 func LostRank(w World) transport.Fault {
 	r, err := w.Failure()
-	return transport.Fault{Rank: r, Text: engine.FaultLost + err.Error()}
+	return transport.Fault{Rank: r, Text: err.Error()}
 }

@@ -2,7 +2,7 @@ package segment
 
 import (
 	"encoding/binary"
-	"fmt"
+	"math"
 	"runtime"
 	"unicode/utf8"
 
@@ -77,21 +77,23 @@ func decodeCall(w [callWords]uint64) transport.Header {
 func writeRecord(board []byte, f transport.Fault) {
 	rec := board[offRecord : offRecord+faultBytes]
 	text := cutText(f.Text, transport.MaxFaultText)
-	binary.NativeEndian.PutUint32(rec[0:], uint32(int32(f.Rank)))
-	binary.NativeEndian.PutUint32(rec[4:], uint32(len(text)))
-	copy(rec[8:], text)
+	binary.NativeEndian.PutUint32(rec[0:], uint32(f.Kind))
+	binary.NativeEndian.PutUint32(rec[4:], uint32(int32(f.Rank)))
+	binary.NativeEndian.PutUint32(rec[8:], uint32(len(text)))
+	copy(rec[12:], text)
 }
 
 // readRecord reads the record of the rank elected. Nothing in it is trusted.
 func readRecord(board []byte, size int) transport.Fault {
 	rec := board[offRecord : offRecord+faultBytes]
-	r := int(int32(binary.NativeEndian.Uint32(rec[0:])))
-	n := binary.NativeEndian.Uint32(rec[4:])
-	if r < -1 || r >= size || n > transport.MaxFaultText {
-		return transport.Fault{Rank: -1, Text: fmt.Sprintf("fault record of rank %d with %d bytes of text is not readable",
-			r, n)}
+	kind := binary.NativeEndian.Uint32(rec[0:])
+	r := int(int32(binary.NativeEndian.Uint32(rec[4:])))
+	n := binary.NativeEndian.Uint32(rec[8:])
+	if kind > math.MaxUint8 || !transport.FaultKind(kind).Known() || r < -1 || r >= size || n > transport.MaxFaultText {
+		return transport.Faultf(transport.FaultLink, -1,
+			"fault record of kind %d, of rank %d, with %d bytes of text is not readable", kind, r, n)
 	}
-	return transport.Fault{Rank: r, Text: string(rec[8 : 8+n])}
+	return transport.Fault{Kind: transport.FaultKind(kind), Rank: r, Text: string(rec[12 : 12+n])}
 }
 
 // cutText cuts s to at most n bytes, between characters.

@@ -168,7 +168,7 @@ func (e *Endpoint) Aborted() (transport.Fault, bool) {
 
 // elected reads the fault that word w names and keeps it.
 func (e *Endpoint) elected(w uint32) transport.Fault {
-	f := transport.Fault{Rank: -1, Text: fmt.Sprintf("fault word holds %d with %d ranks", w, e.m.Layout.Size)}
+	f := transport.Faultf(transport.FaultLink, -1, "fault word holds %d with %d ranks", w, e.m.Layout.Size)
 	if w <= uint32(e.m.Layout.Size) {
 		f = readRecord(e.m.rank(e.mem, int(w-1)), e.m.Layout.Size)
 	}

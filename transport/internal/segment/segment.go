@@ -21,7 +21,7 @@ import (
 
 // version is that of the memory layout; it is part of the digest, so that
 // ranks of different builds find out.
-const version = 6
+const version = 7
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
@@ -40,7 +40,7 @@ const (
 	maxSegment = 1 << 46 // bytes
 
 	statusBytes = 512 // number of publications; from 64 on the calls
-	faultBytes  = 640 // rank, length, text
+	faultBytes  = 640 // kind, rank, length, text
 )
 
 // Map says where in the segment everything lies. It follows from the Layout

@@ -179,12 +179,12 @@ func (k *Links) faultOf(err error, x Exchange, w *engine.Waiter, doing string) t
 	self := fmt.Sprintf("rank %d", k.rank)
 	switch {
 	case errors.Is(err, transport.ErrPeerClosed):
-		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%srank %d closed its communicator while %s called %s",
-			engine.FaultClosed, peer, self, doing)}
+		return transport.Faultf(transport.FaultClosed, peer, "rank %d closed its communicator while %s called %s",
+			peer, self, doing)
 	case errors.Is(err, omni.ErrMismatch):
-		return transport.Fault{Rank: peer, Text: fmt.Sprintf("%s%s in %s: %v", engine.FaultMismatch, self, doing, err)}
+		return transport.Faultf(transport.FaultMismatch, peer, "%s in %s: %v", self, doing, err)
 	case errors.Is(err, context.Canceled):
 		return w.WaitFault(err, k.rank, doing, x.WaitsFor())
 	}
-	return transport.Fault{Rank: k.rank, Text: fmt.Sprintf("%s%s in %s: %v", engine.FaultLink, self, doing, err)}
+	return transport.Faultf(transport.FaultLink, k.rank, "%s in %s: %v", self, doing, err)
 }
