@@ -36,7 +36,7 @@ var algorithms = []algorithm{
 	{"kl", ofTrees, PairRanks, false, false, (*Planner).kl},
 	{"exact", ofTrees, jointRanks, false, false, (*Planner).exact},
 	{"ring", ofTrees, directRanks, false, false, (*Planner).ring},
-	{"chain", ofTrees, directRanks, true, false, (*Planner).chain},
+	{"chain", ofTrees, 0, true, false, (*Planner).chain},
 }
 
 // jointRanks is up to how many ranks trees of all roots are improved jointly, and exact

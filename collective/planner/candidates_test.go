@@ -287,3 +287,24 @@ func linksOf(p *Planner) ([]plan.Link, error) {
 	}
 	return all, nil
 }
+
+// A chain is tried for AllReduce on any number of ranks whose links differ, without being
+// asked for: on many it may be the only candidate that fills them.
+func TestChainOnManyRanks(t *testing.T) {
+	g := topo.UniformGraph(40)
+	for i := range g.Links {
+		g.Links[i].GBytesPerSecond = float64(10 + i%7)
+	}
+	p, err := New(g, Machine{}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.Choose(plan.AllReduce, -1, 16<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Algorithm != "chain" {
+		list, err := p.Consider(plan.AllReduce, -1, 16<<20)
+		t.Errorf("%s is chosen of %v, %v, want chain", c.Name(), list, err)
+	}
+}
