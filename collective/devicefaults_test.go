@@ -121,6 +121,9 @@ func TestHostMemoryIsNoDeviceMemory(t *testing.T) {
 // device call opens them. Some calls may fail: there is another way.
 func TestOpeningFails(t *testing.T) {
 	most := testutil.Count(2, 5) // of each, drawn
+	if testutil.Race {
+		most = 1
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, of := range []struct {
 		call string
@@ -286,6 +289,9 @@ func TestDeviceStops(t *testing.T) {
 func TestDeviceRankKilled(t *testing.T) {
 	const n = 75_000
 	for _, ranks := range []int{4, 8} { // on as many GPUs, and on half as many
+		if testutil.Race && ranks > 4 { // planning takes a minute
+			continue
+		}
 		t.Run(fmt.Sprint(ranks), func(t *testing.T) {
 			if !asRanks(t, fakegpu.Job{Hosts: []string{"dgx1v/0-3"}, Ranks: ranks, Kills: true}) {
 				return

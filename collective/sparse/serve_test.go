@@ -106,6 +106,9 @@ func TestServe(t *testing.T) {
 				for i, p := range patterns {
 					op, size := operations[i%3], []int{16, 64, 300, 9000}[i%4]
 					for _, count := range []int{0, 1, 257, 5000, 40001} {
+						if testutil.Race && count > 6000 {
+							continue
+						}
 						s, err := serveTrial(t, c, workers, p, op, count, size, int32s)
 						if err == nil && count > 0 && (s.Form != Aggregators || s.Servers != len(l.servers) ||
 							s.WorkerBlocks != int64(s.NonZero)) {
