@@ -84,8 +84,8 @@ func TestTopoOfHosts(t *testing.T) {
 			t.Errorf("what is kept has no %q:\n%s", want, text)
 		}
 	}
-	text = topoOn(t, h, launcher, "-H", turned, "--probe", "off", "-f", "dot")
-	for _, want := range []string{"network of 3 hosts: measured (quick)", `label="topo0"`, `label="topo2"`, "GB/s"} {
+	text = topoOn(t, h, launcher, "-H", turned, "--probe", "off", "-f", "svg")
+	for _, want := range []string{"network of 3 hosts: measured (quick)", ">topo0<", ">topo2<", "GB/s"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the picture has no %q", want)
 		}

@@ -1,6 +1,6 @@
 // Package draw shows a topo.Graph, and the trees and rings of a plan on it, to
-// people: as text with a table of loads (Text) and as a Graphviz file (DOT), of which
-// Graphviz makes pictures.
+// people: as text with a table of loads (Text), as a Graphviz file (DOT) and as
+// a picture (SVG).
 //
 // It is pure, as topo is: it returns strings, reads nothing, and the same input
 // gives the same output. It imports topo only; commands and reports import it.
@@ -9,6 +9,7 @@ package draw
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/treerun/treerun/internal/numbers"
@@ -53,6 +54,7 @@ type picture struct {
 	links    []topo.Load         // in the order of the graph's links
 	ports    []topo.Load         // in the order of the graph's ports
 	absent   [][2]int            // edges of overlays that the graph has no link for
+	byRate   []topo.Link         // the graph's links, the quickest first
 }
 
 func newPicture(g *topo.Graph, p Plan) *picture {
@@ -89,6 +91,8 @@ func newPicture(g *topo.Graph, p Plan) *picture {
 		}
 	}
 	x.links, x.ports = g.Loads(used, p.Rates)
+	x.byRate = slices.Clone(g.Links)
+	slices.SortStableFunc(x.byRate, func(a, b topo.Link) int { return cmp.Compare(b.GBytesPerSecond, a.GBytesPerSecond) })
 	return x
 }
 
@@ -125,4 +129,26 @@ func (x *picture) load(l topo.Load) string {
 		return figure(l.Capacity)
 	}
 	return figure(l.Rate) + " / " + figure(l.Capacity)
+}
+
+// hostRanks are the ranks of one host.
+type hostRanks struct {
+	name  string
+	ranks []int
+}
+
+// hosts returns the hosts of the graph, rising; one alone has no name.
+func (x *picture) hosts() (list []hostRanks) {
+	ranks := x.g.ByHost()
+	for _, h := range slices.Sorted(maps.Keys(ranks)) {
+		name := fmt.Sprintf("host %d", h)
+		if h < len(x.plan.Hosts) && x.plan.Hosts[h] != "" {
+			name = x.plan.Hosts[h]
+		}
+		if len(ranks) == 1 {
+			name = ""
+		}
+		list = append(list, hostRanks{name, ranks[h]})
+	}
+	return list
 }

@@ -1,7 +1,10 @@
 package draw
 
 import (
+	"encoding/xml"
 	"flag"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,12 +40,12 @@ func square() (*topo.Graph, Plan) {
 	return g, p
 }
 
-// What is drawn of the square, as text and DOT, stands in testdata.
+// What is drawn of the square, as text, DOT and SVG, stands in testdata.
 func TestGolden(t *testing.T) {
 	g, p := square()
 	for name, got := range map[string]string{
 		"square.txt": Text(g, p), "square-graph.txt": Text(g, Plan{}),
-		"square.dot": DOT(g, p),
+		"square.dot": DOT(g, p), "square.svg": SVG(g, p), "square-graph.svg": SVG(g, Plan{}),
 	} {
 		file := filepath.Join("testdata", name)
 		if *rewrite {
@@ -60,11 +63,49 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// elements parses an SVG file and counts its elements by name.
+func elements(t *testing.T, svg string) map[string]int {
+	t.Helper()
+	count := map[string]int{}
+	for d := xml.NewDecoder(strings.NewReader(svg)); ; {
+		token, err := d.Token()
+		if err == io.EOF {
+			return count
+		}
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, svg)
+		}
+		if e, ok := token.(xml.StartElement); ok {
+			count[e.Name.Local]++
+		}
+	}
+}
+
+// Every rank is a circle, every link a line, and every link of a tree or ring one with an
+// arrow; the legend has a sample of every rate, tree and ring.
+func TestSVGElements(t *testing.T) {
+	g, p := square()
+	svg := SVG(g, p)
+	n := elements(t, svg)
+	uses, legend := 3+3+4, 2+3
+	if arrows := strings.Count(svg, "marker-end"); n["circle"] != 4 || n["line"] != len(g.Links)+uses+legend ||
+		arrows != uses {
+		t.Errorf("%d circles, %d lines and %d arrows, want 4, %d and %d", n["circle"], n["line"], arrows,
+			len(g.Links)+uses+legend, uses)
+	}
+	if strings.Count(svg, ">host 0<") != 1 || strings.Count(svg, ">host 3<") != 1 {
+		t.Error("the hosts are not named once")
+	}
+}
+
 // Names from graph files cannot break out of the text of a picture.
 func TestHostileNames(t *testing.T) {
 	g, p := square()
 	evil := "\"]};</title><script>&\\\n"
 	g.Name, g.Ports[0].Name, g.Links[0].Kind, p.Notes[0] = evil, evil, evil, evil
+	if n := elements(t, SVG(g, p)); n["script"] != 0 {
+		t.Error("a name became an element")
+	}
 	dot := DOT(g, p)
 	if !strings.HasPrefix(dot, `digraph "\"]};</title><script>&\\\n" {`+"\n") {
 		t.Errorf("the name in DOT: %.60s", dot)
@@ -79,29 +120,54 @@ func TestAbsentLinks(t *testing.T) {
 	if s := Text(g, p); !strings.Contains(s, "the graph has no link 3-0\n") {
 		t.Errorf("text:\n%s", s)
 	}
+	if s := SVG(g, p); !strings.Contains(s, "no link 3-0") {
+		t.Error("the legend does not name the absent link")
+	}
 }
 
-// What a plan does not keep of what was asked for stands below the title.
-func TestWarnings(t *testing.T) {
+// Loads that are more than a link has are red.
+func TestOverload(t *testing.T) {
 	g, p := square()
-	p.Warnings = []string{"--max-height 1 is not kept", "word"}
-	if dot := DOT(g, p); !strings.Contains(dot, `label="square\n--max-height 1 is not kept\nword"`) {
-		t.Errorf("%.400s", dot)
+	if s := SVG(g, p); strings.Contains(s, `fill="#b00000"`) {
+		t.Error("red without overload")
 	}
-	if text := Text(g, p); !strings.Contains(text, "\nnote: --max-height 1 is not kept\nnote: word") {
-		t.Errorf("%.400s", text)
+	p.Rates = []float64{1, 0.25, 0.5}
+	if s := SVG(g, p); !strings.Contains(s,
+		`fill="#b00000" stroke="#ffffff" stroke-width="3" paint-order="stroke">1.5 / 1.25</text>`) {
+		t.Error("1.5 GB/s over a link of 1.25 is not red")
 	}
 }
 
-// One is no plural.
+// One is no plural, in the title and in the legend.
 func TestOneRank(t *testing.T) {
-	if dot := DOT(&topo.Graph{Ranks: 1}, Plan{}); !strings.Contains(dot, `label="1 rank"`) {
-		t.Errorf("%s", dot)
+	svg := SVG(&topo.Graph{Ranks: 1}, Plan{})
+	if !strings.Contains(svg, "<title>1 rank<") || !strings.Contains(svg, ">1 rank, 0 links<") ||
+		strings.Contains(svg, "1 ranks") {
+		t.Errorf("%s", svg)
+	}
+	svg = SVG(topo.UniformGraph(2), Plan{})
+	if !strings.Contains(svg, ">2 ranks, 1 link<") {
+		t.Errorf("%s", svg)
 	}
 }
 
-// Every link of a tree has an arrow, whatever the number of hosts; tables stay short.
+// Pictures of large graphs stay of a size that a browser can show, and say
+// what they leave out; one rank can be drawn, too.
 func TestSizes(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 17, 200} {
+		g := topo.UniformGraph(n)
+		s := SVG(g, Plan{})
+		if got := elements(t, s)["circle"]; got != n {
+			t.Errorf("%d ranks: %d circles", n, got)
+		}
+		if len(s) > 2<<20 {
+			t.Errorf("%d ranks: %d bytes of SVG", n, len(s))
+		}
+		if left := len(g.Links) - maxLinks; left > 0 &&
+			!strings.Contains(s, fmt.Sprintf("%d slower links are not drawn", left)) {
+			t.Errorf("%d ranks: does not say what is left out", n)
+		}
+	}
 	g := topo.UniformGraph(256) // 32 hosts of 8
 	for r := range 256 {
 		g.Hosts = append(g.Hosts, r/8)
@@ -110,8 +176,8 @@ func TestSizes(t *testing.T) {
 	for r := range path.Parent {
 		path.Parent[r] = r - 1
 	}
-	s := DOT(g, Plan{Trees: []topo.Tree{path}, Rates: []float64{1}})
-	if got := strings.Count(s, "tooltip"); got != 255 {
+	s := SVG(g, Plan{Trees: []topo.Tree{path}, Rates: []float64{1}})
+	if got := strings.Count(s, "marker-end"); got != 255 {
 		t.Errorf("32 hosts: %d arrows for 255 links of a tree", got)
 	}
 	if s := Text(g, Plan{Trees: []topo.Tree{path}, Rates: []float64{1}}); strings.Count(s, "load GB/s  share") != 1 ||

@@ -67,8 +67,8 @@ func TestOneRank(t *testing.T) {
 			strings.Count(text, "no bound: one rank sends nothing") != 1 {
 			t.Errorf("plan %s:\n%s", args, text)
 		}
-		if dot := run(t, planTo, args+" --format dot"); strings.Contains(dot, "1 ranks") || strings.Contains(dot, "GB/s") {
-			t.Errorf("plan %s: %s", args, dot)
+		if svg := run(t, planTo, args+" --format svg"); strings.Contains(svg, "1 ranks") || strings.Contains(svg, "GB/s<") {
+			t.Errorf("plan %s: %s", args, svg)
 		}
 		table := run(t, simTo, args+" -b 8 -e 1K")
 		if !strings.Contains(table, "# no bound: one rank sends nothing") || strings.Contains(table, "0 GB/s") {

@@ -128,7 +128,7 @@ func TestLimitsNotKept(t *testing.T) {
 		if want == "" {
 			continue
 		}
-		if dot := run(t, planTo, args+" --bytes 64K --format dot"); !strings.Contains(dot, want) {
+		if svg := run(t, planTo, args+" --bytes 64K --format svg"); !strings.Contains(svg, want) {
 			t.Errorf("%s: the picture does not say %q", args, want)
 		}
 		if table := run(t, simTo, args+" -b 1K -e 1K"); !strings.Contains(table, "# note: "+want) {

@@ -415,7 +415,7 @@ func TestUsage(t *testing.T) {
 		"--graph dgx1v --root 8 --collective reduce":              "ranks 0 to 7",
 		"--graph dgx1v --bytes 0":                                 "want a size",
 		"--graph dgx1v --link-usage-penalty NaN":                  "from 0 to 1",
-		"--graph dgx1v --format png":                              "want text, json or dot",
+		"--graph dgx1v --format png":                              "want text, json, dot or svg",
 		"--graph dgx1v --max-trees -1":                            "want a whole number from 1 to 4096",
 		"--graph dgx1v --height-tolerance 1":                      "below 1",
 		"--graph dgx1v --max-height -2":                           "want a number from 0",
@@ -440,7 +440,7 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	for _, args := range []string{"-b 2 -e 1", "-f 1", "-f NaN", "-f Inf", "-f x", "--inflight 0", "--inflight 1001",
-		"--inflight x", "--inflight 1,,2", "--format dot"} {
+		"--inflight x", "--inflight 1,,2", "--format svg"} {
 		err := Sim(&bytes.Buffer{}, strings.Fields("--graph dgx1v "+args))
 		if cmdline.ExitCode(err) != cmdline.ExitUsage || strings.Contains(err.Error(), "strconv") {
 			t.Errorf("sim %s: %v", args, err)

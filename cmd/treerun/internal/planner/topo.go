@@ -19,9 +19,9 @@ import (
 const topoHelp = `treerun topo shows a graph: ranks, links, ports, and how fast trees can be on it.
 
 usage:
-  treerun topo [-np N] [--format text|json|dot]
-  treerun topo -H HOST:N,... [--probe quick|full|off] [--format text|json|dot]
-  treerun topo --graph FILE|MACHINE [--format text|json|dot]
+  treerun topo [-np N] [--format text|json|dot|svg]
+  treerun topo -H HOST:N,... [--probe quick|full|off] [--format text|json|dot|svg]
+  treerun topo --graph FILE|MACHINE [--format text|json|dot|svg]
 
 Without --graph, treerun starts N ranks on this host, or ranks on the hosts of -H
 or --hostfile, and measures the links between them, as it does for a job,
@@ -120,7 +120,7 @@ func (m *Measured) in(format string) (string, error) {
 		p.Title = fmt.Sprintf("network of %d hosts: %s", len(m.Network.Hosts), m.Network.Origin(m.Now))
 		p.Hosts = m.Network.Hosts
 	}
-	return draw.DOT(m.Graph, p), nil
+	return picture(m.Graph, p, format), nil
 }
 
 // text writes the network between the hosts, and the graph of the ranks where it
@@ -181,7 +181,15 @@ func parse(f *pflag.FlagSet, args []string) error {
 }
 
 // graphFormats are those that a graph and a plan can be written in.
-var graphFormats = []string{"text", "json", "dot"}
+var graphFormats = []string{"text", "json", "dot", "svg"}
+
+// picture draws in one of the formats that are no text.
+func picture(g *topo.Graph, p draw.Plan, format string) string {
+	if format == "dot" {
+		return draw.DOT(g, p)
+	}
+	return draw.SVG(g, p)
+}
 
 // limits says how quick trees can be on g; nothing for a graph that is too large.
 func limits(g *topo.Graph) (string, error) {

@@ -39,7 +39,7 @@ func TestTopoMeasures(t *testing.T) {
 			t.Errorf("topo %s: asked for %d ranks, want %d; code %d, %v\n%s", args, asked, want, code, err, &b)
 		}
 	}
-	for _, format := range []string{"text", "json", "dot"} {
+	for _, format := range []string{"text", "json", "dot", "svg"} {
 		var b bytes.Buffer
 		if _, err := Topo(&b, []string{"-np", "4", "-f", format},
 			func(n cmdline.Ranks, _ *place.Options) (*Measured, int, error) {
@@ -82,7 +82,7 @@ func TestTopoUsage(t *testing.T) {
 		"-np -2":              `"-2"`,
 		"-np x":               `"x" for "-n, --np" flag: want a whole number from 1 to 65536`,
 		"-np 2 --graph dgx1v": "not both",
-		"-np 2 --format png":  "want text, json or dot",
+		"-np 2 --format png":  "want text, json, dot or svg",
 		"-np 2 extra":         `unexpected argument "extra"`,
 	} {
 		_, err := Topo(&bytes.Buffer{}, strings.Fields(args), func(cmdline.Ranks, *place.Options) (*Measured, int, error) {

@@ -1,0 +1,257 @@
+package draw
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/topo"
+)
+
+// The measures of a picture, in pixels, and the most links, labels, and lines of a kind
+// in the legend.
+const (
+	nodeRadius = 16.0
+	margin     = 24.0 // around everything
+	lineStep   = 21.0 // from line to line
+	letter     = 0.56 // the width of one, as a part of its height
+	maxLinks   = 4000
+	maxLabels  = 20
+	maxLines   = 24
+)
+
+// The colours that are no tree's.
+const (
+	black = "#222222"
+	red   = "#b00000" // more than there is
+	grey  = "#d3dae2"
+)
+
+// palette is Okabe and Ito's, which people of all kinds of colour vision can
+// tell apart, with a wine red for the yellow, which is hard to see on white.
+var palette = [...]string{"#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#444444", "#882255"}
+
+func colour(overlay int) string { return palette[overlay%len(palette)] }
+
+// SVG draws g and p as a picture: the ranks on a circle, those of a host side by side
+// under its name, the width of a link by its rate, every tree and ring in a colour of its
+// own with arrows from child to parent, the load at the busiest links, and a legend.
+func SVG(g *topo.Graph, p Plan) string {
+	c := &canvas{picture: newPicture(g, p)}
+	c.text(point{margin, margin + 14}, 18, "start", black, c.title)
+	at := c.arrange()
+	c.links()
+	c.lanes()
+	c.nodes()
+	c.loads()
+	for _, l := range c.legend() {
+		ink := l.colour
+		if l.width > 0 {
+			ink = black
+			c.line(point{at.x, at.y - 4}, point{at.x + 34, at.y - 4}, l.width, l.colour, "", "")
+		}
+		c.text(at.add(point{44, 0}, 1), 12, "start", ink, l.text)
+		at.y += lineStep
+	}
+	size := fmt.Sprintf(`width="%.0f" height="%.0f"`, c.corner.x+margin, c.corner.y+margin)
+	head := fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" %s font-family="Helvetica, Arial, sans-serif">`+"\n",
+		size)
+	head += fmt.Sprintf("<title>%s</title>\n<rect %s fill=\"#ffffff\"/>\n", html.EscapeString(c.title), size)
+	for i, fill := range palette {
+		head += fmt.Sprintf(`<marker id="arrow%d" orient="auto" markerUnits="userSpaceOnUse"`, i)
+		head += ` markerWidth="10" markerHeight="8" refX="10" refY="4">`
+		head += fmt.Sprintf(`<path d="M0 0L10 4L0 8Z" fill="%s"/></marker>`+"\n", fill)
+	}
+	return head + c.b.String() + "</svg>\n"
+}
+
+// point is a place in the picture; y grows downwards.
+type point struct{ x, y float64 }
+
+func (p point) add(q point, f float64) point {
+	return point{p.x + float64(f*q.x), p.y + float64(f*q.y)}
+}
+
+// canvas is an SVG file that is being written.
+type canvas struct {
+	*picture
+	b      strings.Builder
+	ranks  []point // by rank
+	corner point   // of all that is drawn, below and right
+}
+
+// arrange puts the ranks on their circle, and the names of several hosts around it. It
+// returns the place of the legend.
+func (c *canvas) arrange() point {
+	hosts := c.hosts()
+	gap, longest := 0, 0 // between hosts, and the width of a name
+	if len(hosts) > 1 && len(hosts) < c.g.Ranks {
+		gap = 1
+	}
+	for _, h := range hosts {
+		longest = max(longest, utf8.RuneCountInString(h.name))
+	}
+	slots := float64(c.g.Ranks + gap*len(hosts))
+	radius := max(150, slots*4*nodeRadius/(2*math.Pi))
+	if len(c.overlays) > 0 {
+		radius = float64(radius * 1.5)
+	}
+	around := radius + 3*nodeRadius
+	side := around + float64(13*letter*float64(longest))
+	centre := point{margin + side, 2*margin + around}
+	at := func(slot, radius float64) (place, way point) {
+		turn := 2*math.Pi*(slot+0.5)/slots - math.Pi/2
+		way = point{math.Cos(turn), math.Sin(turn)}
+		return centre.add(way, radius), way
+	}
+	c.ranks = make([]point, c.g.Ranks)
+	slot := 0
+	for _, h := range hosts {
+		for i, r := range h.ranks {
+			c.ranks[r], _ = at(float64(slot+i), radius)
+		}
+		place, way := at(float64(slot)+float64(float64(len(h.ranks)-1)/2), radius+2*nodeRadius)
+		if h.name != "" {
+			anchor := []string{"end", "middle", "start"}[1+int(math.Round(way.x))]
+			c.text(place.add(point{0, 4}, 1), 13, anchor, black, h.name)
+		}
+		slot += len(h.ranks) + gap
+	}
+	c.corner.y = max(c.corner.y, centre.y+around)
+	return point{centre.x + side + margin, 3 * margin}
+}
+
+func (c *canvas) text(at point, size float64, anchor, fill, s string) {
+	fmt.Fprintf(&c.b, `<text x="%.1f" y="%.1f" font-size="%.0f" text-anchor="%s" fill="%s"`, at.x, at.y, size, anchor,
+		fill)
+	fmt.Fprintf(&c.b, ` stroke="#ffffff" stroke-width="3" paint-order="stroke">%s</text>`+"\n", html.EscapeString(s))
+	if anchor == "start" {
+		at.x += float64(size * letter * float64(utf8.RuneCountInString(s)))
+	}
+	c.corner = point{max(c.corner.x, at.x), max(c.corner.y, at.y)}
+}
+
+// line draws a line; what its title says is seen where the mouse points at it.
+func (c *canvas) line(from, to point, width float64, stroke, more, title string) {
+	fmt.Fprintf(&c.b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f"`, from.x, from.y, to.x, to.y)
+	fmt.Fprintf(&c.b, ` stroke="%s" stroke-width="%.1f"%s><title>%s</title></line>`+"\n",
+		stroke, width, more, html.EscapeString(title))
+}
+
+// linkWidth is the width of a link's line.
+func (c *canvas) linkWidth(l topo.Link) float64 {
+	return 1 + float64(7*l.GBytesPerSecond/c.byRate[0].GBytesPerSecond)
+}
+
+// links draws the links, the quickest last.
+func (c *canvas) links() {
+	for _, l := range slices.Backward(c.byRate[:min(len(c.byRate), maxLinks)]) {
+		c.line(c.ranks[l.A], c.ranks[l.B], c.linkWidth(l), grey, "", fmt.Sprintf("%d-%d: %s GB/s, %s us %s",
+			min(l.A, l.B), max(l.A, l.B), figure(l.GBytesPerSecond), figure(l.LatencyUs), l.Kind))
+	}
+}
+
+// lanes draws every tree and ring as lines beside each other on its links, with
+// an arrow towards the parent.
+func (c *canvas) lanes() {
+	for _, link := range c.g.Links {
+		a, b := c.ranks[min(link.A, link.B)], c.ranks[max(link.A, link.B)]
+		length := math.Hypot(b.x-a.x, b.y-a.y)
+		side := point{(a.y - b.y) / length, (b.x - a.x) / length}
+		lanes := c.picture.lanes[topo.Pair(link.A, link.B)]
+		step := min(6, 26/float64(max(len(lanes), 1)))
+		for i, l := range lanes {
+			from := c.ranks[l.from].add(side, step*float64(2*i+1-len(lanes))/2)
+			way := c.ranks[l.to].add(c.ranks[l.from], -1)
+			arrow := fmt.Sprintf(` marker-end="url(#arrow%d)"`, l.overlay%len(palette))
+			c.line(from.add(way, nodeRadius/length), from.add(way, 1-nodeRadius/length), min(2, 0.8*step),
+				colour(l.overlay), arrow, c.overlays[l.overlay].caption)
+		}
+	}
+}
+
+// nodes draws the ranks, a root with a rim in its tree's colour.
+func (c *canvas) nodes() {
+	for r, at := range c.ranks {
+		stroke, width := black, 1.5
+		if k := c.rootOf(r); k >= 0 {
+			stroke, width = colour(k), 3.5
+		}
+		fmt.Fprintf(&c.b, `<circle cx="%.1f" cy="%.1f" r="%.0f" fill="#ffffff" stroke="%s" stroke-width="%.1f"/>`+"\n",
+			at.x, at.y, nodeRadius, stroke, width)
+		c.text(at.add(point{0, 5}, 1), 13, "middle", black, fmt.Sprint(r))
+	}
+}
+
+// loads writes the load at the busiest links, nearer to one end, where fewer lines cross.
+func (c *canvas) loads() {
+	used := c.busiest(c.picture.links)
+	for _, i := range used[:min(len(used), maxLabels)] {
+		load, pair, ink := c.picture.links[i], topo.Pair(c.g.Links[i].A, c.g.Links[i].B), black
+		if load.Share() > 1.0001 {
+			ink = red
+		}
+		a, b := c.ranks[pair[0]], c.ranks[pair[1]]
+		part := 0.36 + float64(0.28*float64((pair[0]+pair[1])%2))
+		c.text(a.add(b.add(a, -1), part).add(point{0, 4}, 1), 11, "middle", ink, c.load(load))
+	}
+}
+
+// legendLine is one line of the legend: a sample, if it has a width, and words.
+type legendLine struct {
+	text   string
+	width  float64
+	colour string
+}
+
+// legend says what stands for what.
+func (c *canvas) legend() (list []legendLine) {
+	say := func(colour, text string) {
+		for _, part := range numbers.Wrapped(text, 64) {
+			list = append(list, legendLine{part, 0, colour})
+		}
+	}
+	several := func(what string, n int, line func(int) legendLine) {
+		for i := range min(n, maxLines) {
+			list = append(list, line(i))
+		}
+		if n > maxLines {
+			say(black, fmt.Sprintf("and %d more %s", n-maxLines, what))
+		}
+	}
+	for _, w := range c.plan.Warnings {
+		say(red, w)
+	}
+	if over := len(c.byRate) - maxLinks; over > 0 {
+		say(red, fmt.Sprintf("%d slower links are not drawn", over))
+	}
+	say(black, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
+	var rates []legendLine
+	for _, l := range c.byRate {
+		line := legendLine{figure(l.GBytesPerSecond) + " GB/s each way, " + l.Kind, c.linkWidth(l), grey}
+		if len(rates) == 0 || rates[len(rates)-1] != line {
+			rates = append(rates, line)
+		}
+	}
+	several("trees and rings", len(c.overlays), func(i int) legendLine {
+		return legendLine{c.overlays[i].caption, 2.4, colour(i)}
+	})
+	several("rates", len(rates), func(i int) legendLine { return rates[i] })
+	several("ports", len(c.ports), func(i int) legendLine {
+		return legendLine{fmt.Sprintf("%s: %s GB/s", c.g.Ports[i].Name, c.load(c.ports[i])), 0, black}
+	})
+	if len(c.overlays) > 0 {
+		say(black, "at a link: load / rate in GB/s")
+	}
+	for _, e := range c.absent {
+		say(black, fmt.Sprintf("no link %d-%d", e[0], e[1]))
+	}
+	for _, n := range c.plan.Notes {
+		say(black, n)
+	}
+	return list
+}
