@@ -302,7 +302,7 @@ func (p *Planner) locals(inside, between string, kind plan.Kind) (locals, error)
 func (p *Planner) inside(algorithm string, g *topo.Graph) (list []topo.Tree, err error) {
 	switch algorithm {
 	case "kl":
-		return tree.KL(g, p.penalty(), p.options.Seed)
+		return tree.KL(g, p.options.penalty(), p.options.Seed)
 	case "exact":
 		return tree.Exact(g)
 	case "star", "direct":

@@ -12,9 +12,11 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
+	"github.com/treerun/treerun/topo/tree"
 )
 
-// Options say what a plan must be. The zero value leaves everything to the price.
+// Options say what a plan must be. The zero value leaves everything to the price. A field
+// that is zero counts as not given, unless Set has set it.
 type Options struct {
 	Algorithm string // the name of an algorithm, or of one of its variants; "": any
 	Stable    bool   // every element is added in one fixed order of the ranks, whatever its place and the size
@@ -26,10 +28,12 @@ type Options struct {
 	HeightTolerance float64 // packing: lower the height while the rate stays within this share; 0: do not search
 	HeightUs        bool    // packing: heights are latencies in microseconds, not numbers of links
 	Greedy          bool    // packing: grow trees greedily, in place of the linear program
-	Penalty         float64 // kl: factor on a link's rate each time a tree uses it; 0: tree.LinkUsagePenalty
+	Penalty         float64 // kl: factor on a link's rate each time a tree uses it; not given: tree.LinkUsagePenalty
 	Seed            uint64  // of the random choices of kl and packing
 
 	Given *Given // a plan that serves the calls of its kind and root
+
+	set uint32 // the flags that Set has set, as bits by their place among all
 }
 
 // Flag is one field of Options on a command line.
@@ -40,7 +44,7 @@ type Flag struct {
 	Bool   bool     // it may stand alone
 
 	neutral bool    // it does not decide which algorithm is taken
-	most    float64 // of a number
+	max     float64 // of a number
 	field   func(o *Options) any
 }
 
@@ -59,20 +63,20 @@ var flags = []Flag{
 		Name: "array-bound", Takers: overTrees, neutral: true, field: func(o *Options) any { return &o.ArrayBound },
 		Help: "messages below this `SIZE` go over one tree or ring alone (default: by price)",
 	}, {
-		Name: "link-usage-penalty", Takers: []string{"kl"}, most: 1, field: func(o *Options) any { return &o.Penalty },
-		Help: "`FACTOR` on a link's rate each time a tree uses it, 0 to 1",
+		Name: "link-usage-penalty", Takers: []string{"kl"}, max: 1, field: func(o *Options) any { return &o.Penalty },
+		Help: "`FACTOR` on a link's rate each time a tree uses it, 0 to 1 (default: 0.7)",
 	}, {
 		Name: "max-trees", Takers: packs, field: func(o *Options) any { return &o.MaxTrees },
 		Help: "at most `K` trees",
 	}, {
-		Name: "max-height", Takers: packs, most: 1e9, field: func(o *Options) any { return &o.MaxHeight },
+		Name: "max-height", Takers: packs, max: 1e9, field: func(o *Options) any { return &o.MaxHeight },
 		Help: "no rank farther than `H` links from its root; 0: any height",
 	}, {
-		Name: "min-rate", Takers: packs, most: topo.MaxRate, field: func(o *Options) any { return &o.MinRate },
+		Name: "min-rate", Takers: packs, max: topo.MaxRate, field: func(o *Options) any { return &o.MinRate },
 		Help: "no tree below `R` GB/s; 0: any rate",
 	}, {
 		Name: "height-tolerance", Takers: packs, field: func(o *Options) any { return &o.HeightTolerance },
-		most: math.Nextafter(1, 0),
+		max:  math.Nextafter(1, 0),
 		Help: "lower the height while the rate stays within this `SHARE` of the best, 0 to below 1",
 	}, {
 		Name: "delay", Takers: packs, field: func(o *Options) any { return &o.HeightUs },
@@ -86,24 +90,34 @@ var flags = []Flag{
 	},
 }
 
-// get is the value as set reads it, "" where it is zero.
-func (f *Flag) get(o *Options) string {
-	v := reflect.ValueOf(f.field(o)).Elem()
+// value returns the value of flag i as set reads it, "" where it is not given.
+func (o *Options) value(i int) string {
+	v := reflect.ValueOf(flags[i].field(o)).Elem()
 	switch {
-	case v.IsZero():
+	case v.IsZero() && o.set>>i&1 == 0:
 		return ""
-	case v.Kind() == reflect.Bool && !f.Bool:
+	case v.Kind() != reflect.Bool || flags[i].Bool:
+		return fmt.Sprint(v.Interface())
+	case v.Bool():
 		return "us"
 	}
-	return fmt.Sprint(v.Interface())
+	return "hops"
+}
+
+// demands reports whether flag i is given and asks for something: false does not.
+func (o *Options) demands(i int) bool {
+	value := o.value(i)
+	return value != "" && value != "false"
 }
 
 func (f *Flag) set(o *Options, text string) (err error) {
 	switch v := f.field(o).(type) {
 	case *bool:
 		if f.Bool {
-			*v, err = strconv.ParseBool(text)
-			return err
+			if *v, err = strconv.ParseBool(text); err != nil {
+				return fmt.Errorf("want true or false")
+			}
+			return nil
 		}
 		if *v = text == "us"; !*v && text != "hops" {
 			return fmt.Errorf("want hops or us")
@@ -122,13 +136,13 @@ func (f *Flag) set(o *Options, text string) (err error) {
 			return fmt.Errorf("want a size from 0 to 16T, such as 64K")
 		}
 	case *float64:
-		if *v, err = strconv.ParseFloat(text, 64); err == nil && *v >= 0 && *v <= f.most {
+		if *v, err = strconv.ParseFloat(text, 64); err == nil && *v >= 0 && *v <= f.max {
 			return nil
 		}
-		if f.most < 1 {
+		if f.max < 1 {
 			return fmt.Errorf("want a share from 0 to below 1")
 		}
-		return fmt.Errorf("want a number from 0 to %v", f.most)
+		return fmt.Errorf("want a number from 0 to %v", f.max)
 	}
 	return err
 }
@@ -137,13 +151,15 @@ func (f *Flag) set(o *Options, text string) (err error) {
 func Flags() []Flag { return slices.Clone(flags) }
 
 // Set sets an option by the name of its flag, from the text that stands behind it, or
-// with the name "algorithm" what ParseOptions reads.
+// with the name "algorithm" what ParseOptions reads. The option counts as given even if
+// its value is zero.
 func (o *Options) Set(name, text string) error {
 	if name == "algorithm" {
 		return o.setAll(text)
 	}
 	for i := range flags {
 		if flags[i].Name == name {
+			o.set |= 1 << i
 			return flags[i].set(o, text)
 		}
 	}
@@ -168,23 +184,23 @@ func (o *Options) setAll(text string) error {
 	return nil
 }
 
-// Map returns the options that are not zero, by the names of their flags.
+// Map returns the options that are given, by the names of their flags.
 func (o *Options) Map() map[string]string {
 	m := make(map[string]string)
 	for i := range flags {
-		if v := flags[i].get(o); v != "" {
+		if v := o.value(i); v != "" {
 			m[flags[i].Name] = v
 		}
 	}
 	return m
 }
 
-// String is the algorithm and the options that are not zero, as ParseOptions reads them:
+// String is the algorithm and the options that are given, as ParseOptions reads them:
 // "packing,max-trees=4".
 func (o *Options) String() string {
 	parts := []string{o.Algorithm}
 	for i := range flags {
-		if v := flags[i].get(o); v != "" {
+		if v := o.value(i); v != "" {
 			parts = append(parts, flags[i].Name+"="+v)
 		}
 	}
@@ -210,10 +226,10 @@ func (o *Options) Validate() error {
 	var deciding []*Flag
 	for i := range flags {
 		p := &flags[i]
-		value := p.get(o)
-		if value == "" {
+		if !o.demands(i) {
 			continue
 		}
+		value := o.value(i)
 		if err := p.set(&Options{}, value); err != nil {
 			return fmt.Errorf("option %s=%q: %w", p.Name, value, err)
 		}
@@ -245,7 +261,7 @@ func (o *Options) suits() []string {
 	for i := range flags {
 		p := &flags[i]
 		switch {
-		case p.neutral || p.get(o) == "":
+		case p.neutral || !o.demands(i):
 		case list == nil:
 			list = slices.Clone(p.Takers)
 		default:
@@ -272,4 +288,12 @@ func (o *Options) limited() bool {
 	limits := o.pack()
 	limits.Seed = 0
 	return limits != pack.Options{}
+}
+
+// penalty returns the factor of kl on a link's rate each time a tree uses it.
+func (o *Options) penalty() float64 {
+	if o.Map()["link-usage-penalty"] == "" {
+		return tree.LinkUsagePenalty
+	}
+	return o.Penalty
 }

@@ -39,6 +39,52 @@ func TestOptionsReadBack(t *testing.T) {
 	}
 }
 
+// A zero, or false, that Set was given counts: it stands in the text, and replaces what
+// was set before.
+func TestZeroIsGiven(t *testing.T) {
+	for _, c := range []struct{ text, name, value, want string }{
+		{"packing,seed=7", "seed", "0", "packing,seed=0"},
+		{"packing,delay=us", "delay", "hops", "packing,delay=hops"},
+		{"multi,array-bound=1M", "array-bound", "0", "multi,array-bound=0"},
+		{"star,stable=true", "stable", "false", "star,stable=false"},
+		{"packing,greedy=true", "greedy", "false", "packing,greedy=false"},
+		{"packing,max-height=3", "max-height", "0", "packing,max-height=0"},
+		{"kl", "link-usage-penalty", "0", "kl,link-usage-penalty=0"},
+	} {
+		o, err := ParseOptions(c.text)
+		if err == nil {
+			err = o.Set(c.name, c.value)
+		}
+		if err != nil || o.String() != c.want || o.Map()[c.name] != c.value {
+			t.Errorf("%s, then %s=%s: %s, %v, want %s", c.text, c.name, c.value, o.String(), err, c.want)
+		}
+		if again, err := ParseOptions(o.String()); err != nil || !reflect.DeepEqual(o, again) {
+			t.Errorf("%s is read as %+v, %v, want %+v", o.String(), again, err, o)
+		}
+	}
+	// What is false asks for nothing, so every algorithm takes it.
+	if o, err := ParseOptions("ring,stable=false,greedy=false"); err != nil {
+		t.Errorf("%+v, %v", o, err)
+	}
+}
+
+// With a penalty of 0 no tree of kl uses a link that an earlier one has used, while there
+// are others; without one it is 0.7.
+func TestPenaltyOfZero(t *testing.T) {
+	g, _ := machines.Get("dgx1v")
+	digest := func(text string) string {
+		o, err := ParseOptions(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return choose(t, plannerOf(t, g, o), plan.AllReduce, -1, 64<<20).Plan.Digest()
+	}
+	none, zero, usual := digest("kl"), digest("kl,link-usage-penalty=0"), digest("kl,link-usage-penalty=0.7")
+	if none != usual || zero == usual {
+		t.Errorf("digests without a penalty %s, with 0.7 %s, with 0 %s", none, usual, zero)
+	}
+}
+
 // What means nothing is refused, and the reason says what is wanted.
 func TestOptionsRefused(t *testing.T) {
 	for text, want := range map[string]string{
@@ -64,7 +110,7 @@ func TestOptionsRefused(t *testing.T) {
 		"kl:split":                             `algorithm "kl" has no variant "split": want one of one, all`,
 		":all":                                 `unknown algorithm ":all"`,
 		"packing,seed=-1":                      "want a whole number from 0 to 18446744073709551615",
-		"packing,greedy=perhaps":               "greedy",
+		"packing,greedy=perhaps":               `option greedy="perhaps": want true or false`,
 		"packing,max-trees=4,max-height=-2":    "want a number from 0",
 		"packing,array-bound=9223372036854775": "want a size from 0 to 16T",
 	} {

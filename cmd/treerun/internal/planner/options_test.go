@@ -70,6 +70,8 @@ func TestJobEnvironment(t *testing.T) {
 		{"packing,max-trees=4", "--max-trees 2", "packing,max-trees=2"},
 		{"packing,max-trees=4", "--algorithm ring", "ring"},
 		{",max-trees=4", "--algorithm packing", "packing,max-trees=4"},
+		{"packing,seed=7,greedy=true", "--plan-seed 0 --greedy=false", "packing,greedy=false,seed=0"},
+		{"star,stable=true", "--stable=false", "star,stable=false"},
 	} {
 		t.Setenv("TREERUN_ALGORITHM", c.variable)
 		t.Setenv("TREERUN_GRAPH", ` {"ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": 1}]}`)
