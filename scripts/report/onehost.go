@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/chart"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 const (
@@ -105,14 +106,14 @@ func (p oneHost) Sweep(op string, np int) string {
 		get := func(who string) float64 { return p.get(k, who) }
 		best, _ := p.bestPeer(k)
 		over, of := best/get("treerun"), best/get("treerun-alloc")
-		all.add(over, 1, size(bytes))
+		all.add(over, 1, numbers.Bytes(bytes))
 		alloc.add(of, 1, "")
 		if bytes >= mib {
 			large.add(over, 1, "")
 		}
 		mine := k
 		mine.Who = "treerun"
-		t.line(size(bytes), get("treerun"), strings.Join(p.of(mine).plans(), ", "), get("openmpi"), get("mpich"),
+		t.line(numbers.Bytes(bytes), get("treerun"), strings.Join(p.of(mine).plans(), ", "), get("openmpi"), get("mpich"),
 			get("gloo"), below(over, 1), get("treerun-alloc"), below(of, 1))
 	}
 	least := math.NaN()
@@ -138,8 +139,8 @@ func (p oneHost) Settings(op string, np int) string {
 			best, who = v, other
 		}
 		mine := p.get(k, "treerun")
-		all.add(best/mine, 0.9, size(bytes))
-		t.line(size(bytes), mine, best, who, below(best/mine, 1))
+		all.add(best/mine, 0.9, numbers.Bytes(bytes))
+		t.line(numbers.Bytes(bytes), mine, best, who, below(best/mine, 1))
 	}
 	return fmt.Sprintf("%s\n\nGeometric mean of the ratios: %s. Below 0.9 at: %s.", t, all.mean(), all.where())
 }
@@ -178,7 +179,7 @@ func (p oneHost) Others(np int) string {
 		k := key{Part: "others", Op: op, NP: np}
 		for _, bytes := range p.sizes(k) {
 			k.Bytes = bytes
-			all.add(p.against(&t, k, op, size(bytes)), 1, op+" "+size(bytes))
+			all.add(p.against(&t, k, op, numbers.Bytes(bytes)), 1, op+" "+numbers.Bytes(bytes))
 		}
 	}
 	return fmt.Sprintf("%s\n\nGeometric mean of the ratios: %s. Slower at: %s.", t, all.mean(), all.where())
@@ -213,7 +214,7 @@ func (p oneHost) Memory() table {
 	for _, np := range p.ranks("memory") {
 		for _, bytes := range p.sizes(key{Part: "memory", NP: np}) {
 			shared := p.value(key{Part: "memory", NP: np, Bytes: bytes}) / 1024
-			t.line(np, size(bytes), shared, shared/float64(np))
+			t.line(np, numbers.Bytes(bytes), shared, shared/float64(np))
 		}
 	}
 	return t
@@ -223,7 +224,7 @@ func (p oneHost) Memory() table {
 func (p oneHost) Rates() table {
 	t := table{{"bytes per thread", "copy", "sum c=a+b"}}
 	for _, bytes := range p.sizes(key{Part: "membw"}) {
-		t.line(size(bytes), p.memory("memcpy", bytes), p.memory("sum_c=a+b", bytes))
+		t.line(numbers.Bytes(bytes), p.memory("memcpy", bytes), p.memory("sum_c=a+b", bytes))
 	}
 	return t
 }
@@ -249,7 +250,7 @@ func (p oneHost) Limits(op string) table {
 			mine, alloc := p.get(k, "treerun")*ms, p.get(k, "treerun-alloc")*ms
 			best, _ := p.bestPeer(k)
 			least, mix := bounds(op, np, float64(bytes), p.rate("memcpy", bytes), p.rate("sum_c=a+b", bytes))
-			t.line(size(bytes), np, mine, least, ratio(least/mine), mix, ratio(mix/mine), ratio(p.ownShare(k)),
+			t.line(numbers.Bytes(bytes), np, mine, least, ratio(least/mine), mix, ratio(mix/mine), ratio(p.ownShare(k)),
 				alloc, ratio(mix/alloc), best*ms, ratio(mix/(best*ms)))
 		}
 	}

@@ -41,9 +41,12 @@ func (t *table) line(cells ...any) {
 	*t = append(*t, list)
 }
 
-// String writes the table.
+// String writes the table, "" where it has no rows.
 func (t table) String() string {
 	var b strings.Builder
+	if len(t) == 1 {
+		return ""
+	}
 	for i, cells := range t {
 		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
 		if i == 0 {
@@ -71,16 +74,6 @@ func (r rows) away() []string {
 	slices.Sort(list)
 	return []string{"cores that others used during a job", fmt.Sprintf("median %.2f, 90th percentile %.2f, most %.2f",
 		median(list), list[len(list)*9/10], list[len(list)-1])}
-}
-
-// size writes a number of bytes as people do.
-func size(bytes int64) string {
-	for i, unit := range []string{"GiB", "MiB", "KiB"} {
-		if of := int64(1) << (30 - 10*i); bytes >= of && bytes%of == 0 {
-			return fmt.Sprintf("%d %s", bytes/of, unit)
-		}
-	}
-	return fmt.Sprintf("%d B", bytes)
 }
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 var (
@@ -42,7 +44,7 @@ func (p pushPullsPage) Times(count int) table {
 	part := key{Part: fmt.Sprint(count)}
 	t := table{append([]string{"size of each"}, pushPullAlgorithms...)}
 	for _, bytes := range p.sizes(part) {
-		cells := []any{size(bytes)}
+		cells := []any{numbers.Bytes(bytes)}
 		k := key{Part: part.Part, Bytes: bytes}
 		_, best := p.best(k, pushPullAlgorithms)
 		for _, a := range pushPullAlgorithms {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 const folder = "docs/results" // in the root of the repository
@@ -314,7 +315,8 @@ func TestAttainable(t *testing.T) {
 }
 
 func TestWords(t *testing.T) {
-	got := strings.Join([]string{size(8), size(1536), size(2 << 10), size(256 << 20), number(0.1234), number(1234.5),
+	got := strings.Join([]string{numbers.Bytes(8), numbers.Bytes(1536), numbers.Bytes(2 << 10), numbers.Bytes(256 << 20),
+		number(0.1234), number(1234.5),
 		number(math.NaN()), below(0.999, 1), below(1, 1), below(math.NaN(), 1)}, " ")
 	if want := "8 B 1536 B 2 KiB 256 MiB 0.123 1234 - **1.00** 1.00 -"; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/chart"
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
@@ -85,13 +86,10 @@ func (p severalHosts) Goals() string {
 				k.Bytes = bytes
 				mine := p.value(k)
 				best, who := p.bestPeer(k)
-				t.line(c.network, op, size(bytes), mbit(bytes, mine), bound, below(mbit(bytes, mine)/bound, goal),
+				t.line(c.network, op, numbers.Bytes(bytes), mbit(bytes, mine), bound, below(mbit(bytes, mine)/bound, goal),
 					fmt.Sprintf("%.2f", goal), strings.TrimSpace(number(mbit(bytes, best))+" "+titleOf(who)), below(best/mine, 1))
 			}
 		}
-	}
-	if len(t) == 1 {
-		return ""
 	}
 	return t.String()
 }
@@ -137,8 +135,8 @@ func (p severalHosts) Sweep(c chapter, op string) string {
 		k.Bytes = bytes
 		mine := p.get(k, "treerun")
 		best, _ := p.bestPeer(k)
-		all.add(best/mine, 1, size(bytes))
-		cells := []any{size(bytes)}
+		all.add(best/mine, 1, numbers.Bytes(bytes))
+		cells := []any{numbers.Bytes(bytes)}
 		for _, x := range who {
 			cells = append(cells, p.get(k, x))
 		}

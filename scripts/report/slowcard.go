@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
@@ -121,7 +122,7 @@ func (p slowCardPage) Mbits() float64 {
 }
 
 // Size is that of the message.
-func (p slowCardPage) Size() string { return size(p.rows[0].Bytes) }
+func (p slowCardPage) Size() string { return numbers.Bytes(p.rows[0].Bytes) }
 
 // Planned is the table of what is planned. A bound of the packing that is not the
 // closed form is an error.

@@ -162,9 +162,6 @@ func (p sparsePage) Aggregators() string {
 			}
 		}
 	}
-	if len(t) == 1 {
-		return ""
-	}
 	return t.String()
 }
 
