@@ -151,14 +151,9 @@ func (e *explainer) turn(ctx context.Context, k *suite.Case, candidate *suite.Ca
 		}
 		candidate.PredictedUs = predicted(c, e.calls[k.Name].kind, k)
 	}
-	one, err := m.backToBack(ctx, run, 1)
+	one, err := m.warmUp(ctx, run, seconds/2)
 	if err != nil {
 		return nil, err
-	}
-	if n := fit(e.o.Warmup, 1, seconds/2, one) - 1; n > 0 {
-		if one, err = m.backToBack(ctx, run, n); err != nil {
-			return nil, err
-		}
 	}
 	n := fit(max(1, e.o.Iterations/explainRounds), 1, seconds, one)
 	if err := m.oneByOne(ctx, run, n); err != nil {
@@ -174,10 +169,18 @@ func predicted(c *collective.Comm, kind plan.Kind, k *suite.Case) *float64 {
 		return nil
 	}
 	choice, err := c.Choice(kind, k.Root, int(k.Bytes))
-	if err != nil || math.IsNaN(choice.PredictedUs) {
+	if err != nil {
 		return nil
 	}
-	price := math.Round(choice.PredictedUs*1e4) / 1e4
+	return priceOf(choice.PredictedUs)
+}
+
+// priceOf rounds a price to a tenth of a nanosecond; nil where it is not known.
+func priceOf(us float64) *float64 {
+	if math.IsNaN(us) {
+		return nil
+	}
+	price := math.Round(us*1e4) / 1e4
 	return &price
 }
 

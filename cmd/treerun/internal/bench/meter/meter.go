@@ -106,18 +106,11 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 		return nil, err
 	}
 
-	// One iteration tells how long they take, then the warm-up does so better.
-	one, err := m.backToBack(ctx, run, 1)
+	one, err := m.warmUp(ctx, run, m.o.MaxSeconds/2)
 	if err != nil {
 		return nil, err
 	}
 	iters := fit(m.o.Iterations, 3, m.o.MaxSeconds, one)
-	if warmup := fit(m.o.Warmup, 1, m.o.MaxSeconds/2, one) - 1; warmup > 0 {
-		if one, err = m.backToBack(ctx, run, warmup); err != nil {
-			return nil, err
-		}
-		iters = fit(m.o.Iterations, 3, m.o.MaxSeconds, one)
-	}
 
 	r := newRow(k, m.c.Size(), iters)
 	if run.spread != nil {
@@ -219,6 +212,16 @@ func (m *meter[T]) load(ctx context.Context, r *running[T], o *oracle[T]) error 
 		fill(k.send, data, 0)
 	}
 	return m.uploaded(ctx, r)
+}
+
+// warmUp makes the calls that are not timed, as many as fit into the seconds of the budget, and
+// returns how long an iteration took: one iteration tells that, then the others do so better.
+func (m *meter[T]) warmUp(ctx context.Context, r *running[T], budget float64) (float64, error) {
+	one, err := m.backToBack(ctx, r, 1)
+	if n := fit(m.o.Warmup, 1, budget, one) - 1; err == nil && n > 0 {
+		return m.backToBack(ctx, r, n)
+	}
+	return one, err
 }
 
 // backToBack returns the seconds of one of n iterations in a row, on the
@@ -346,9 +349,8 @@ func (m *meter[T]) explain(r *suite.Row, k *suite.Case) {
 		return
 	}
 	r.Plan, r.Algorithm, r.Digest = choice.Plan, choice.Algorithm, choice.Digest
-	if k.Calls == 1 && !math.IsNaN(choice.PredictedUs) {
-		predicted := math.Round(choice.PredictedUs*1e4) / 1e4
-		r.PredictedUs = &predicted
+	if k.Calls == 1 {
+		r.PredictedUs = priceOf(choice.PredictedUs)
 	}
 }
 

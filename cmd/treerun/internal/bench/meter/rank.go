@@ -32,13 +32,14 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 	if world.Rank() == 0 {
 		out = json.NewEncoder(w)
 	}
+	tell := func(r suite.Record) error {
+		if err := out.Encode(r); err != nil {
+			return fmt.Errorf("tell the launcher what was measured: %w", err)
+		}
+		return nil
+	}
 	if o.Explain > 0 {
-		return Explain(ctx, world, o, func(p *suite.Point) error {
-			if err := out.Encode(suite.Record{Point: p}); err != nil {
-				return tellError(err)
-			}
-			return nil
-		})
+		return Explain(ctx, world, o, func(p *suite.Point) error { return tell(suite.Record{Point: p}) })
 	}
 	serves := world.Rank() >= world.Size()-o.Aggregators
 	var dev *cuda.Device
@@ -56,19 +57,14 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := out.Encode(suite.Record{Ranks: ranks}); err != nil {
-		return tellError(err)
+	if err := tell(suite.Record{Ranks: ranks}); err != nil {
+		return err
 	}
-	tell := func(r *suite.Row) error {
-		if err := out.Encode(suite.Record{Row: r}); err != nil {
-			return tellError(err)
-		}
-		return nil
-	}
+	row := func(r *suite.Row) error { return tell(suite.Record{Row: r}) }
 	if o.Aggregators == 0 {
-		return All(ctx, c, c, dev, o, tell)
+		return All(ctx, c, c, dev, o, row)
 	}
-	return withServers(ctx, c, serves, func(workers *collective.Comm) error { return All(ctx, workers, c, dev, o, tell) })
+	return withServers(ctx, c, serves, func(workers *collective.Comm) error { return All(ctx, workers, c, dev, o, row) })
 }
 
 // withServers runs body on the ranks of c that do not serve, with a communicator of
@@ -90,8 +86,6 @@ func withServers(ctx context.Context, c *collective.Comm, serves bool,
 	}
 	return errors.Join(err, own.Close())
 }
-
-func tellError(err error) error { return fmt.Errorf("tell the launcher what was measured: %w", err) }
 
 // All measures all cases of o on a communicator, with data on this rank's device,
 // nil for the host, and calls tell with every row, on every rank. All ranks call it
