@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"time"
 
 	"github.com/treerun/treerun/collective"
@@ -37,11 +37,15 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
 
-	log, err := openLossLog(opt.lossLog, c.Rank())
-	if err != nil {
-		return err
+	log := io.Discard
+	if opt.lossLog != "" && c.Rank() == 0 {
+		f, err := os.Create(opt.lossLog)
+		if err != nil {
+			return fmt.Errorf("--loss-log: %w", err)
+		}
+		defer f.Close()
+		log = f
 	}
-	defer log.Close()
 	var last epochResult
 	for epoch := 1; epoch <= opt.epochs; epoch++ {
 		if last, err = trainEpoch(ctx, c, l, opt, training, test, epoch); err != nil {
@@ -51,8 +55,8 @@ func train(ctx context.Context, c *collective.Comm, device *cuda.Device, opt *op
 			fmt.Printf("epoch %d/%d  loss=%.4f  accuracy=%.4f  images/s=%.0f  communication=%.0f%%\n", epoch, opt.epochs,
 				last.loss, last.accuracy, float64(training.size())/last.seconds, 100*last.communication/last.seconds)
 		}
-		if err := log.add(epoch, last); err != nil {
-			return err
+		if _, err := fmt.Fprintln(log, epoch, last.loss, last.accuracy); err != nil {
+			return fmt.Errorf("--loss-log: %w", err)
 		}
 	}
 	if c.Rank() == 0 {
@@ -126,38 +130,4 @@ func upTo(n int) []int {
 		all[i] = i
 	}
 	return all
-}
-
-// lossLog is a file with a line per epoch. It is nil on all ranks but the
-// first, and where none is wanted.
-type lossLog struct{ file *os.File }
-
-func openLossLog(path string, rank int) (*lossLog, error) {
-	if path == "" || rank != 0 {
-		return nil, nil
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("--loss-log: %w", err)
-	}
-	return &lossLog{f}, nil
-}
-
-func (l *lossLog) add(epoch int, r epochResult) error {
-	if l == nil {
-		return nil
-	}
-	full := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	if _, err := fmt.Fprintln(l.file, epoch, full(r.loss), full(r.accuracy)); err != nil {
-		return fmt.Errorf("--loss-log: %w", err)
-	}
-	return nil
-}
-
-// Close closes the file.
-func (l *lossLog) Close() error {
-	if l == nil {
-		return nil
-	}
-	return l.file.Close()
 }
