@@ -182,8 +182,9 @@ func TestSettingsDiffer(t *testing.T) {
 	})
 	for r, err := range errs {
 		if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), "ranks 0,2") ||
-			!strings.Contains(err.Error(), "slots=4x4096 plans=any graph=measured on rank 1") {
-			t.Errorf("rank %d: %v, want both values and their ranks", r, err)
+			!strings.Contains(err.Error(), "on the slots of a link (WithSlots): ") ||
+			!strings.Contains(err.Error(), "; 4 of 4096 bytes on rank 1") || strings.Contains(err.Error(), "graph") {
+			t.Errorf("rank %d: %v, want both values and their ranks, and no other setting", r, err)
 		}
 	}
 }

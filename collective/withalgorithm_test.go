@@ -173,7 +173,7 @@ func TestPlanningRefused(t *testing.T) {
 	for r, err := range runWith(t, 4, []map[string]string{{"plan": planText}, {"plan": inOthers}, {"plan": planText},
 		{"plan": planText}}, nil, nothing) {
 		if !errors.Is(err, ErrDisagree) || !strings.Contains(fmt.Sprint(err),
-			"in chunks of 8192 bytes graph=measured on rank 1") {
+			"in chunks of 8192 bytes on rank 1") {
 			t.Errorf("chunk_bytes differs on rank 1: rank %d: %v", r, err)
 		}
 	}

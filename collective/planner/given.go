@@ -2,8 +2,10 @@ package planner
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -52,6 +54,11 @@ func compare(f *plan.File, p *plan.Plan) error {
 		c.Channels, shares = append(c.Channels, s), append(shares, t.Share)
 	}
 	base, _, _ := strings.Cut(f.Algorithm, ":")
+	if slices.Contains(Algorithms(), base) { // else the plan is made by hand
+		if err := checkOptions(f); err != nil {
+			return err
+		}
+	}
 	trees := slices.Contains([]string{"packing", "multi", "kl", "exact", "double-binary", "chain", "ring"}, base)
 	rings := slices.ContainsFunc(c.Channels, func(s Channel) bool { return s.Ring != nil })
 	switch rate := c.Rate(); {
@@ -69,6 +76,21 @@ func compare(f *plan.File, p *plan.Plan) error {
 		}
 	}
 	return fmt.Errorf("trees: the steps are not those of these %d trees and shares", len(f.Trees))
+}
+
+// checkOptions reports an algorithm of a file that there is not, and options that it does not have.
+func checkOptions(f *plan.File) error {
+	o := Options{Algorithm: f.Algorithm}
+	for _, name := range slices.Sorted(maps.Keys(f.Options)) {
+		text := fmt.Sprint(f.Options[name])
+		if number, is := f.Options[name].(float64); is {
+			text = strconv.FormatFloat(number, 'f', -1, 64)
+		}
+		if err := o.Set(name, text); err != nil {
+			return fmt.Errorf("options.%s is %q: %w", name, text, err)
+		}
+	}
+	return o.Validate()
 }
 
 // File is what a plan file says of a choice, but for its bound.

@@ -13,17 +13,17 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 11
+const protocol = 12
 
 // hello is the first message of New.
 type hello struct {
 	Protocol  int
-	Settings  string // config.digest
-	Refused   string // what of the settings the rank cannot plan with
-	Graph     []byte // rank 0's graph of an earlier job, packed; empty: measure
-	Cores     int    // usable cores of the rank
-	Machine   string // whose cores they are, of all of it; empty: nobody else's
-	HeapBytes int    // that this rank can have
+	Settings  []string // Config.values
+	Refused   string   // what of the settings the rank cannot plan with
+	Graph     []byte   // rank 0's graph of an earlier job, packed; empty: measure
+	Cores     int      // usable cores of the rank
+	Machine   string   // whose cores they are, of all of it; empty: nobody else's
+	HeapBytes int      // that this rank can have
 }
 
 // Exchange gives all ranks v and returns what all ranks gave, by rank.

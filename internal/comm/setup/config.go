@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -52,21 +53,28 @@ func defaults() Config {
 	}
 }
 
-// digest names the settings that must be the same on all ranks.
-func (c *Config) digest() string {
-	graph := "measured"
+// shared are the settings that must be the same on all ranks, in the order of their values in a hello.
+var shared = []string{
+	"the name of the communicator (WithName)",
+	"the slots of a link (WithSlots)",
+	"the graph (--graph, TREERUN_GRAPH or WithGraph)",
+	"the algorithm (--algorithm, TREERUN_ALGORITHM or WithAlgorithm)",
+	"the plan (--plan, TREERUN_PLAN or WithPlan)",
+}
+
+// values returns the values of the shared settings, for people to tell apart.
+func (c *Config) values() []string {
+	graph, given := "measured", "none"
 	if c.Graph != nil {
 		graph = c.Graph.Digest()
 	}
-	only := cmp.Or(c.Planning.String(), "any")
 	if c.Given != nil && c.File != nil {
-		only += fmt.Sprintf(", given %s in chunks of %d bytes", c.Given.Digest(), c.File.ChunkBytes)
+		given = fmt.Sprintf("%s in chunks of %d bytes", c.Given.Digest(), c.File.ChunkBytes)
 	}
-	name := ""
-	if c.Name != "" {
-		name = fmt.Sprintf("name=%q ", c.Name)
+	return []string{
+		strconv.Quote(c.Name), fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph,
+		cmp.Or(c.Planning.String(), "any"), given,
 	}
-	return name + fmt.Sprintf("slots=%dx%d plans=%s graph=%s", c.Slots, c.SlotBytes, only, graph)
 }
 
 // TopoCache returns where measured graphs are kept, nil for nowhere. A user

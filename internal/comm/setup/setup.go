@@ -209,8 +209,15 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 	if refused != nil {
 		return refused
 	}
-	if err := Agreed("the settings", all, func(h hello) string { return h.Settings }); err != nil {
-		return err
+	for i, what := range shared {
+		for r, h := range all {
+			if len(h.Settings) != len(shared) {
+				return fmt.Errorf("message of rank %d: %d settings, want %d", r, len(h.Settings), len(shared))
+			}
+		}
+		if err := Agreed(what, all, func(h hello) string { return h.Settings[i] }); err != nil {
+			return err
+		}
 	}
 	s.Cfg.Cores = all[0].Cores // plans depend on it
 	for _, h := range all {
@@ -231,7 +238,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	size := s.W.Size()
 	refused := s.Cfg.usePlanning(s.W)
 	h := hello{
-		Protocol: protocol, Settings: s.Cfg.digest(), Cores: s.Cfg.Cores, Machine: job.MachineID(s.Cfg.Cores),
+		Protocol: protocol, Settings: s.Cfg.values(), Cores: s.Cfg.Cores, Machine: job.MachineID(s.Cfg.Cores),
 		HeapBytes: s.Cfg.HeapBytes,
 	}
 	if refused != nil {
