@@ -83,7 +83,7 @@ func Main(args []string) (int, error) {
 	r.progress = progressOnTerminal()
 	code, err := c.run(r)
 	if code, err = r.finish(code, err); code == 0 && err == nil {
-		err = c.planning.Unserved(r.digests())
+		err = c.planning.Unserved(r.plans())
 	}
 	return code, err
 }

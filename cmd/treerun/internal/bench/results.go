@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"syscall"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
@@ -185,13 +186,13 @@ func (r *results) close() error {
 	return errors.Join(errs...)
 }
 
-// digests returns those of the plans that ran.
-func (r *results) digests() []string {
-	var list []string
+// plans returns the digests of the plans that ran, and the algorithms that made them, without variants.
+func (r *results) plans() (digests, algorithms []string) {
 	for _, row := range r.rows {
-		list = append(list, row.Digest)
+		base, _, _ := strings.Cut(row.Algorithm, ":")
+		digests, algorithms = append(digests, row.Digest), append(algorithms, base)
 	}
-	return list
+	return digests, algorithms
 }
 
 // wrong counts the wrong elements, and the rows that have some.

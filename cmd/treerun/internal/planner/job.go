@@ -135,10 +135,15 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 	return nil
 }
 
-// Unserved returns an error of usage that names the plan of --plan, where the plans that
-// ran, by their digests, are others.
-func (j *Job) Unserved(digests []string) error {
-	if j.file == nil || slices.Contains(digests, j.file.Digest) {
+// Unserved returns an error of usage that names the plan of --plan or the algorithm of --algorithm,
+// where the plans that ran are others, by their digests and algorithms.
+func (j *Job) Unserved(digests, algorithms []string) error {
+	base, _, _ := strings.Cut(j.options.Algorithm, ":")
+	switch {
+	case base != "" && !slices.Contains(algorithms, base):
+		return usage("--algorithm %s served no call: it offers none of these collectives here, others ran: %s",
+			j.options.Algorithm, strings.Join(slices.Compact(slices.Sorted(slices.Values(algorithms))), ", "))
+	case j.file == nil || slices.Contains(digests, j.file.Digest):
 		return nil
 	}
 	from := ""
