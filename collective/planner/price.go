@@ -47,8 +47,12 @@ func (p *Planner) chunkings() []plan.Chunks {
 }
 
 // maxSteps is up to how many steps, of all ranks with one chunk, plans are priced: with
-// more that takes longer than what it could save.
-const maxSteps = 1 << 17
+// more that takes longer than what it could save. Of an algorithm that is asked for there is
+// no other to take, and plans of more steps are priced, so that the best of its own is found.
+const (
+	maxSteps      = 1 << 17
+	maxStepsAsked = 8 * maxSteps
+)
 
 // price returns what a message takes with a plan, in microseconds, and the chunks it
 // takes that with. A price that is no lower than worse may be any that is not, either;
@@ -94,7 +98,11 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 // where that is above a limit, where the plan has too many steps, and where it joins ranks
 // that the graph does not.
 func (p *Planner) us(b *Built, bytes int64, inflight int, c plan.Chunks, most sim.Limits) (float64, error) {
-	if steps, _ := sim.Weigh(b.Plan); steps > maxSteps {
+	limit := float64(maxSteps)
+	if p.options.Algorithm != "" {
+		limit = maxStepsAsked
+	}
+	if steps, _ := sim.Weigh(b.Plan); steps > limit {
 		return math.Inf(1), nil
 	}
 	calls := slices.Repeat([]sim.Operation{{Plan: b.Plan, Bytes: bytes}}, inflight)
