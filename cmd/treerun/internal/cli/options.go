@@ -74,7 +74,7 @@ func newOptions() *options {
 func parse(args []string) (*options, error) {
 	o := newOptions()
 	if err := o.flags.Parse(cmdline.Rewrite(args, o.flags)); err != nil {
-		return nil, cmdline.Usagef("%w", err)
+		return nil, cmdline.Usagef("%w", cmdline.Plain(err))
 	}
 	if o.help || o.version {
 		return o, nil

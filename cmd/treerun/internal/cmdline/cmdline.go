@@ -1,9 +1,12 @@
 package cmdline
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -46,6 +49,26 @@ func Rewrite(args []string, flags *pflag.FlagSet) []string {
 		}
 	}
 	return out
+}
+
+// Plain says of an error of pflag's Parse which kind of number a flag wants, in place of the words
+// of package strconv.
+func Plain(err error) error {
+	var invalid *pflag.InvalidValueError
+	var number *strconv.NumError
+	if !errors.As(err, &invalid) || !errors.As(err, &number) {
+		return err
+	}
+	want := "a number"
+	switch f := invalid.GetFlag(); f.Value.Type() {
+	case "int":
+		want = "a whole number"
+	case "intSlice":
+		want = "whole numbers with commas between them"
+	case "bool":
+		want = "true or false"
+	}
+	return fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
 }
 
 // takesNext tells whether the argument after this flag is its value.

@@ -84,6 +84,26 @@ func TestSize(t *testing.T) {
 	}
 }
 
+// What is no number is an error in words, with the flag and the text.
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"--count=x":   `--count "x": want a whole number`,
+		"--part=1,5":  `--part "1,5": want a number`,
+		"--list=1,b":  `--list "1,b": want whole numbers with commas between them`,
+		"--yes=maybe": `--yes "maybe": want true or false`,
+		"--nothing":   "unknown flag: --nothing",
+	} {
+		f := pflag.NewFlagSet("some", pflag.ContinueOnError)
+		f.Int("count", 0, "")
+		f.Float64("part", 0, "")
+		f.IntSlice("list", nil, "")
+		f.Bool("yes", false, "")
+		if err := Plain(f.Parse([]string{in})); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", in, err, want)
+		}
+	}
+}
+
 // FuzzSize: every size that is read is written so that it is read again.
 func FuzzSize(f *testing.F) {
 	for _, s := range []string{"8", "64M", "1g", "0.5K", "1e3", "-1", "", "NaN", "16385G", "Inf"} {

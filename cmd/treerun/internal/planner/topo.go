@@ -172,7 +172,7 @@ const mostAges = 16
 // parse reads the flags of a subcommand that takes nothing else.
 func parse(f *pflag.FlagSet, args []string) error {
 	if err := f.Parse(args); err != nil {
-		return usage("%s: %w", f.Name(), err)
+		return usage("%s: %w", f.Name(), cmdline.Plain(err))
 	}
 	if f.NArg() > 0 {
 		return usage("%s: unexpected argument %q", f.Name(), f.Arg(0))

@@ -25,6 +25,7 @@ type explainer struct {
 	np    int
 	open  func(...collective.Option) (*collective.Comm, error)
 	opts  []collective.Option
+	asked collective.Planning // of the job
 	calls map[string]collectiveOf[float32]
 
 	send, recv     []float32
@@ -46,7 +47,21 @@ func Explain(ctx context.Context, world collective.World, o *suite.Options, tell
 		o: o, np: world.Size(), opts: opts, calls: calls[float32](), origin: time.Now(),
 		open: func(opts ...collective.Option) (*collective.Comm, error) { return collective.New(ctx, world, opts...) },
 	}
+	if text := world.Setting("algorithm"); text != "" {
+		if err := e.asked.Set("algorithm", text); err != nil {
+			return err
+		}
+	}
 	return e.all(ctx, tell)
+}
+
+// by plans by an algorithm, with the options of the job as far as it has them.
+func (e *explainer) by(algorithm string) collective.Option {
+	o := e.asked
+	if o.Algorithm = algorithm; o.Validate() != nil {
+		o = collective.Planning{}
+	}
+	return collective.WithAlgorithm(algorithm, o)
 }
 
 // all measures all cases.
@@ -113,7 +128,7 @@ func (e *explainer) measure(ctx context.Context, k *suite.Case, p *suite.Point) 
 			c := &p.Candidates[i]
 			opts := e.opts
 			if len(p.Candidates) > 1 {
-				opts = append(slices.Clone(opts), collective.WithAlgorithm(c.Plan))
+				opts = append(slices.Clone(opts), e.by(c.Plan))
 			}
 			share := e.o.MaxSeconds / float64(explainRounds*len(p.Candidates))
 			seconds, err := e.turn(ctx, k, c, opts, round == 0, share)

@@ -167,14 +167,19 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 	for _, define := range more {
 		define(o.Flags)
 	}
+	o.Flags.SetInterspersed(false)
 	if err := o.Flags.Parse(cmdline.Rewrite(args, o.Flags)); err != nil {
-		return nil, usage("%w", err)
+		return nil, usage("%w", cmdline.Plain(err))
 	}
 	if o.Help {
 		return o, nil
 	}
 	if o.Flags.NArg() > 0 {
-		return nil, usage("unexpected argument %q", o.Flags.Arg(0))
+		arg := o.Flags.Arg(0)
+		if slices.Contains(names(), arg) {
+			return nil, usage("unexpected argument %q (hint: --collective %s)", arg, arg)
+		}
+		return nil, usage("unexpected argument %q", arg)
 	}
 	if err := o.take(r); err != nil {
 		return nil, err
