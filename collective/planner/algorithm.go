@@ -14,9 +14,8 @@ type algorithm struct {
 	variants []string // what may stand behind its name and a colon
 	// ranks is up to how many it is tried without being asked for: its search, or its
 	// plan and the links of that, grow too large. 0: any number.
-	ranks   int
-	inOrder bool // it has plans that add in one order
-	paired  bool // it takes no links between hosts but those that join all ranks, or as few
+	ranks  int
+	paired bool // it takes no links between hosts but those that join all ranks, or as few
 	// plans returns the candidates of a kind and root (-1 where the kind has none).
 	// Where the algorithm does not apply the error is a reason.
 	plans func(p *Planner, kind plan.Kind, root int) ([]*Candidate, error)
@@ -25,18 +24,18 @@ type algorithm struct {
 // algorithms has all algorithms, the simple ones first: of candidates with the same price
 // the first wins.
 var algorithms = []algorithm{
-	{"flat", nil, directRanks, true, true, (*Planner).flat},
-	{"hierarchical", nil, 0, true, true, (*Planner).hierarchical}, // see checkHierarchy
-	{"star", ofTrees, PairRanks, true, true, (*Planner).star},
-	{"direct", []string{variantSingle, variantSplit, variantOne, variantAll}, directRanks, true, false, (*Planner).direct},
-	{"doubling", nil, PairRanks, false, true, (*Planner).doubling},
-	{"double-binary", ofTrees, 0, false, false, (*Planner).doubleBinary},
-	{"multi", ofTrees, 0, false, false, (*Planner).multi},
-	{"packing", ofTrees, 0, false, false, (*Planner).packing},
-	{"kl", ofTrees, PairRanks, false, false, (*Planner).kl},
-	{"exact", ofTrees, jointRanks, false, false, (*Planner).exact},
-	{"ring", ofTrees, directRanks, false, false, (*Planner).ring},
-	{"chain", ofTrees, 0, true, false, (*Planner).chain},
+	{"flat", nil, directRanks, true, (*Planner).flat},
+	{"hierarchical", nil, 0, true, (*Planner).hierarchical}, // see checkHierarchy
+	{"star", ofTrees, PairRanks, true, (*Planner).star},
+	{"direct", []string{variantSingle, variantSplit, variantOne, variantAll}, directRanks, false, (*Planner).direct},
+	{"doubling", nil, PairRanks, true, (*Planner).doubling},
+	{"double-binary", ofTrees, 0, false, (*Planner).doubleBinary},
+	{"multi", ofTrees, 0, false, (*Planner).multi},
+	{"packing", ofTrees, 0, false, (*Planner).packing},
+	{"kl", ofTrees, PairRanks, false, (*Planner).kl},
+	{"exact", ofTrees, jointRanks, false, (*Planner).exact},
+	{"ring", ofTrees, directRanks, false, (*Planner).ring},
+	{"chain", ofTrees, 0, false, (*Planner).chain},
 }
 
 // jointRanks is up to how many ranks trees of all roots are improved jointly, and exact
@@ -48,7 +47,7 @@ func (p *Planner) candidatesOf(a *algorithm, kind plan.Kind, root int) ([]*Candi
 	switch {
 	case pairwise(kind) && a.name != "direct":
 		return nil, because("data goes from rank to rank")
-	case p.ordered(kind) && !a.inOrder:
+	case p.ordered(kind) && !slices.Contains(inOrder, a.name):
 		return nil, unordered()
 	case p.asked(a.name) || p.ordered(kind) || pairwise(kind):
 	case a.ranks > 0 && p.graph.Ranks > a.ranks:

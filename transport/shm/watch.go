@@ -1,7 +1,6 @@
 package shm
 
 import (
-	"fmt"
 	"net"
 	"time"
 
@@ -25,11 +24,12 @@ func (e *endpoint) watch(c *net.UnixConn, peer int, grace time.Duration) {
 		if _, known := e.Aborted(); known || e.Status(peer).Closed {
 			return
 		}
-		text := fmt.Sprintf("rank %d's process ended (its connection closed)", peer)
+		f := transport.Faultf(transport.FaultLost, peer, "rank %d's process ended (its connection closed)", peer)
 		if n > 0 {
-			text = fmt.Sprintf("rank %d sent data on the connection that only tells of its life", peer)
+			f = transport.Faultf(transport.FaultLink, peer, "rank %d sent data on the connection that only tells of its life",
+				peer)
 		}
-		e.Abort(transport.Fault{Rank: peer, Text: text})
+		e.Abort(f)
 	})
 }
 
