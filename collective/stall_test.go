@@ -273,7 +273,7 @@ func TestNames(t *testing.T) {
 			return fmt.Errorf("names %q, want %q", all, want)
 		}
 		_, err := New(t.Context(), w, overMem, WithTopoCache(""), WithName([]string{"left", "right"}[w.Rank()]))
-		if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), `name="left"`) {
+		if !errors.Is(err, ErrDisagree) || !strings.Contains(err.Error(), `"left" on rank 0`) {
 			return fmt.Errorf("different names gave %v", err)
 		}
 		return nil

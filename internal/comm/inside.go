@@ -144,7 +144,11 @@ func (c *Comm) undefined(seq uint64) string {
 
 // fail records the first failure and returns it as the error of the call.
 func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Header) error {
-	return c.failDuring(ctx, f, engine.Describe(during), c.undefined(during.Seq))
+	hint := c.undefined(during.Seq)
+	if during.Op == engine.Exchange && f.Kind == transport.FaultMismatch {
+		hint = "" // found out before anything moved
+	}
+	return c.failDuring(ctx, f, engine.Describe(during), hint)
 }
 
 func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {
