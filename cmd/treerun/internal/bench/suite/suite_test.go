@@ -71,7 +71,7 @@ func TestUsage(t *testing.T) {
 		"--json same.svg --plot same.svg": "the same file",
 		"--inflight 0":                    "--inflight",
 		"--inflight 1,1001":               "from 1 to 1000",
-		"--inflight many":                 "invalid",
+		"--inflight many":                 "--inflight \"many\": want whole numbers with commas between them",
 		"--percentiles --stream":          "only the mean",
 		"--nothing":                       "unknown flag",
 		"--collective= -b 8":              "--collective",
