@@ -31,7 +31,10 @@ func NewPricer(g *topo.Graph) (*Pricer, error) {
 // Run is the function Run on the Pricer's graph. The plans must not change
 // afterwards.
 func (x *Pricer) Run(ops []Operation, m Machine) (Result, error) {
-	r, err := x.run(ops, m, 0)
+	r, err := x.laidOut(ops, m, 0)
+	if err == nil {
+		err = r.run()
+	}
 	if err != nil {
 		return Result{}, err
 	}
@@ -42,16 +45,7 @@ func (x *Pricer) Run(ops []Operation, m Machine) (Result, error) {
 	return res, nil
 }
 
-// run runs calls, up to a time unless that is 0.
-func (x *Pricer) run(ops []Operation, m Machine, limit float64) (*runner, error) {
-	r, err := x.laidOut(ops, m, limit)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.run()
-}
-
-// laidOut returns what runs calls.
+// laidOut returns what runs calls, up to a time unless that is 0.
 func (x *Pricer) laidOut(ops []Operation, m Machine, limit float64) (*runner, error) {
 	if err := x.check(ops, &m); err != nil {
 		return nil, err
@@ -128,13 +122,13 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 		var us, least [3]float64 // of two shorter messages and, without us, of the whole
 		calls := [][]Operation{resized(ops, int64(half*chunk)), resized(ops, int64(2*half*chunk)), ops}
 		for i, ops := range calls {
-			r, err := x.laidOut(ops, m, 0)
+			r, err := x.laidOut(ops, m, most.Us)
 			if err != nil {
 				return 0, err
 			}
 			_, least[i] = r.least()
 			if i < 2 {
-				us[i], err = x.until(ops, m, most.Us)
+				us[i], err = r.until()
 			}
 			if err != nil || math.IsInf(us[i], 1) { // what takes longer does so, too
 				return us[i], err
@@ -185,14 +179,23 @@ func resized(ops []Operation, bytes int64) []Operation {
 
 // until is the time that Run finds, or +Inf where it is above a limit; 0 is none.
 func (x *Pricer) until(ops []Operation, m Machine, limit float64) (us float64, err error) {
-	r, err := x.run(ops, m, limit)
-	if err == errLonger {
-		return math.Inf(1), nil
-	}
+	r, err := x.laidOut(ops, m, limit)
 	if err != nil {
 		return 0, err
 	}
-	return r.end, nil
+	return r.until()
+}
+
+// until runs everything, and returns when it ends, or +Inf where that is above the limit.
+func (r *runner) until() (us float64, err error) {
+	switch err := r.run(); err {
+	case nil:
+		return r.end, nil
+	case errLonger:
+		return math.Inf(1), nil
+	default:
+		return 0, err
+	}
 }
 
 // Weigh returns the steps that all ranks take while the widest lane of p moves

@@ -92,27 +92,20 @@ type faultError struct {
 func (e *faultError) Error() string { return e.text }
 func (e *faultError) Unwrap() error { return e.kind }
 
-// ErrorOf returns a fault as an error: its kind, one of the errors above, and its text.
-func ErrorOf(f transport.Fault) error {
-	kind := ErrRankLost
-	switch f.Kind {
-	case transport.FaultMismatch:
-		kind = ErrMismatch
-	case transport.FaultClosed:
-		kind = ErrPeerClosed
-	case transport.FaultCanceled:
-		kind = ErrCanceled
-	case transport.FaultLink:
-		kind = ErrLink
-	case transport.FaultAborted:
-		kind = ErrAborted
-	case transport.FaultStalled:
-		kind = ErrStalled
-	case transport.FaultDevice:
-		kind = ErrDevice
-	}
-	return &faultError{kind: kind, text: f.Text}
+// kinds are the errors of the kinds of faults.
+var kinds = [...]error{
+	transport.FaultLost:     ErrRankLost,
+	transport.FaultMismatch: ErrMismatch,
+	transport.FaultClosed:   ErrPeerClosed,
+	transport.FaultCanceled: ErrCanceled,
+	transport.FaultLink:     ErrLink,
+	transport.FaultAborted:  ErrAborted,
+	transport.FaultStalled:  ErrStalled,
+	transport.FaultDevice:   ErrDevice,
 }
+
+// ErrorOf returns a fault as an error: its kind, one of the errors above, and its text.
+func ErrorOf(f transport.Fault) error { return &faultError{kind: kinds[f.Kind], text: f.Text} }
 
 // DeviceError is what a device did not do. On the rank whose device it is it wraps
 // the error of package cuda.

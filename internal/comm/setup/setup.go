@@ -209,12 +209,12 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 	if refused != nil {
 		return refused
 	}
-	for i, what := range shared {
-		for r, h := range all {
-			if len(h.Settings) != len(shared) {
-				return fmt.Errorf("message of rank %d: %d settings, want %d", r, len(h.Settings), len(shared))
-			}
+	for r, h := range all {
+		if len(h.Settings) != len(shared) {
+			return fmt.Errorf("message of rank %d: %d settings, want %d", r, len(h.Settings), len(shared))
 		}
+	}
+	for i, what := range shared {
 		if err := Agreed(what, all, func(h hello) string { return h.Settings[i] }); err != nil {
 			return err
 		}
