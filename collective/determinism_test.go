@@ -10,7 +10,6 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -35,7 +34,8 @@ func TestSameBits(t *testing.T) {
 		t.Run(s, func(t *testing.T) {
 			g := topo.UniformGraph(size)
 			if strings.HasPrefix(s, "hierarchical") {
-				g = nets.Of(2, 4, nets.Wires(1), nets.Always(1)).Among([]int{0, 4, 5, 1, 6, 2, 7}) // three ranks and four
+				g = testutil.Hosts(2, 4, testutil.Wires(1), testutil.Always(1)).
+					Among([]int{0, 4, 5, 1, 6, 2, 7}) // three ranks and four
 				g.Links[1].GBytesPerSecond = 5
 			}
 			can := make(map[plan.Kind]bool)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -29,7 +28,7 @@ func TestHostsHarness(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("ranks=%d/hosts=%d/%s", size, hosts, cmp.Or(s, "by price")), func(t *testing.T) {
 					rng := rand.New(rand.NewPCG(uint64(size), uint64(hosts)<<8|seedOf(s)))
-					g := nets.Scattered(size, hosts, rng)
+					g := testutil.ScatteredHosts(size, hosts, rng)
 					opts := []Option{WithGraph(g), WithAlgorithm(s)}
 					if slot := slotSizes[rng.IntN(len(slotSizes))]; slot.slots > 0 {
 						opts = append(opts, WithSlots(slot.slots, slot.bytes))

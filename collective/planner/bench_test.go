@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -13,16 +13,17 @@ import (
 // AllReduce and Barrier.
 func BenchmarkDecide(b *testing.B) {
 	rough := func(hosts, each int) *topo.Graph {
-		return nets.Of(hosts, each, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },
+		return testutil.Hosts(hosts, each, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },
 			func(h int) float64 { return float64(4 + h%3) })
 	}
 	dgx, _ := machines.Get("dgx1v")
 	two, _ := machines.Get("dgx1v-x2")
 	for name, g := range map[string]*topo.Graph{
 		"dgx1v": dgx, "dgx1v-x2": two, "8": topo.UniformGraph(8), "sockets of 9": sockets(9), "sockets of 16": sockets(16),
-		"4x1 even": nets.Even(4, 1), "4x1 mesh": nets.Mesh(1), "4x2 even": nets.Even(4, 2), "4x2 mesh": nets.Mesh(2),
-		"8x8 even": nets.Even(8, 8), "16x1 uneven": rough(16, 1), "32x8 uneven": rough(32, 8),
-		"64x8 even": nets.Even(64, 8), "64x8 uneven": rough(64, 8),
+		"4x1 even": testutil.EvenHosts(4, 1), "4x1 mesh": testutil.MeshedHosts(1),
+		"4x2 even": testutil.EvenHosts(4, 2), "4x2 mesh": testutil.MeshedHosts(2),
+		"8x8 even": testutil.EvenHosts(8, 8), "16x1 uneven": rough(16, 1), "32x8 uneven": rough(32, 8),
+		"64x8 even": testutil.EvenHosts(64, 8), "64x8 uneven": rough(64, 8),
 	} {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -28,7 +28,7 @@ func everyKind() (list []plan.Kind) {
 // testGraphs returns graphs by name: machines, ranks that are all alike, two sockets,
 // several hosts and what chance makes.
 func testGraphs() map[string]*topo.Graph {
-	all := nets.All()
+	all := testutil.AllHosts()
 	for _, n := range []int{1, 2, 3, 5, 8, directRanks + 1} {
 		all[fmt.Sprintf("uniform %d", n)] = topo.UniformGraph(n)
 	}
@@ -37,13 +37,13 @@ func testGraphs() map[string]*topo.Graph {
 		all[name], _ = machines.Get(name)
 	}
 	all["sockets of 9"] = sockets(9)
-	all["even, 3 hosts of 3"] = nets.Even(3, 3)
-	all["rough, 5 hosts of 2"] = nets.Of(5, 2, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },
+	all["even, 3 hosts of 3"] = testutil.EvenHosts(3, 3)
+	all["rough, 5 hosts of 2"] = testutil.Hosts(5, 2, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },
 		func(h int) float64 { return float64(4 + h%3) })
 	for i := range 5 {
 		rng := rand.New(rand.NewPCG(uint64(i), 1))
 		size := 4 + i
-		all[fmt.Sprintf("scattered %d", i)] = nets.Scattered(size, 2+i%3, rng)
+		all[fmt.Sprintf("scattered %d", i)] = testutil.ScatteredHosts(size, 2+i%3, rng)
 		all[fmt.Sprintf("random %d", i)] = randomGraph(2+i, rng)
 	}
 	return all

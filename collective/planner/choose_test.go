@@ -10,7 +10,6 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -149,10 +148,10 @@ func TestRules(t *testing.T) {
 		{topo.UniformGraph(2), Machine{Cores: 2}, false}, {topo.UniformGraph(4), Machine{Cores: 4}, false},
 		{topo.UniformGraph(3), Machine{Cores: 2}, true}, {topo.UniformGraph(8), Machine{Cores: 2}, true},
 		{topo.UniformGraph(16), Machine{Cores: 4}, true}, {topo.UniformGraph(4), Machine{}, false},
-		{nets.Even(4, 1), Machine{Cores: 2, CoreHosts: one}, true},
-		{nets.Even(4, 1), Machine{Cores: 4, CoreHosts: one}, false},
-		{nets.Even(4, 1), Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 1}}, false},
-		{nets.Even(4, 1), Machine{Cores: 2, CoreHosts: apart}, false},
+		{testutil.EvenHosts(4, 1), Machine{Cores: 2, CoreHosts: one}, true},
+		{testutil.EvenHosts(4, 1), Machine{Cores: 4, CoreHosts: one}, false},
+		{testutil.EvenHosts(4, 1), Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 1}}, false},
+		{testutil.EvenHosts(4, 1), Machine{Cores: 2, CoreHosts: apart}, false},
 	} {
 		for i := range c.g.Links {
 			c.g.Links[i].LatencyUs = max(c.g.Links[i].LatencyUs, 1) // that trees take several times

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
@@ -15,7 +15,7 @@ import (
 // every rank has a part, at 90 %.
 func TestHostsReachTheBound(t *testing.T) {
 	const bytes = 16 << 20
-	for name, g := range nets.All() {
+	for name, g := range testutil.AllHosts() {
 		p := plannerOf(t, g, Options{})
 		for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce, plan.AllGather, plan.ReduceScatter} {
 			least := 0.95
@@ -37,7 +37,7 @@ func TestHostsReachTheBound(t *testing.T) {
 func TestLinksOfManyHosts(t *testing.T) {
 	before := 0
 	for hosts := 32; hosts <= 64; hosts *= 2 {
-		p := plannerOf(t, nets.Even(hosts, 8), Options{})
+		p := plannerOf(t, testutil.EvenHosts(hosts, 8), Options{})
 		links, err := linksOf(p)
 		if err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestLinksOfManyHosts(t *testing.T) {
 // the network is slow.
 func TestChunksByPrice(t *testing.T) {
 	const bytes = 64 << 10
-	for rate, want := range map[float64]int64{6: 1, 500 * nets.Mbit: 4} {
-		g := nets.Of(4, 1, nets.Wires(rate), nets.Always(0))
+	for rate, want := range map[float64]int64{6: 1, 500 * testutil.Mbit: 4} {
+		g := testutil.Hosts(4, 1, testutil.Wires(rate), testutil.Always(0))
 		p := plannerFor(t, g, Machine{Cores: 2, CoreHosts: []int{0, 0, 0, 0}}, Options{})
 		o, err := p.candidatesFor(plan.Broadcast, 0)
 		if err != nil {
@@ -95,7 +95,7 @@ func TestChunksByPrice(t *testing.T) {
 // the sizes that are priced have chunks that their own price asks for.
 func TestChunksBetweenPricedSizes(t *testing.T) {
 	const bytes = 1 << 20 // priced are 512 KiB and 2 MiB
-	p := plannerOf(t, nets.Even(4, 1), Options{})
+	p := plannerOf(t, testutil.EvenHosts(4, 1), Options{})
 	c := choose(t, p, plan.AllReduce, -1, bytes)
 	own, err := p.cheapest([]*Candidate{c.Candidate}, bytes)
 	if err != nil {
@@ -145,9 +145,9 @@ func TestCrowded(t *testing.T) {
 		"devices":                {topo.UniformGraph(64), Machine{Device: true, StagingBytes: 1 << 20}, false},
 		"8 ranks on 2 cores":     {topo.UniformGraph(8), Machine{Cores: 2}, false},
 		"9 ranks on 2 cores":     {topo.UniformGraph(9), Machine{Cores: 2}, true},
-		"hosts of their own":     {nets.Even(16, 1), Machine{Cores: 2}, false},
-		"hosts of one machine":   {nets.Even(16, 1), Machine{Cores: 2, CoreHosts: make([]int, 16)}, true},
-		"hosts that are crowded": {nets.Even(2, 9), Machine{Cores: 2}, true},
+		"hosts of their own":     {testutil.EvenHosts(16, 1), Machine{Cores: 2}, false},
+		"hosts of one machine":   {testutil.EvenHosts(16, 1), Machine{Cores: 2, CoreHosts: make([]int, 16)}, true},
+		"hosts that are crowded": {testutil.EvenHosts(2, 9), Machine{Cores: 2}, true},
 	} {
 		if got := plannerFor(t, c.g, c.m, Options{}).Crowded(); got != c.want {
 			t.Errorf("%s: crowded %t, want %t", name, got, c.want)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/nets"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -22,7 +21,7 @@ func TestStable(t *testing.T) {
 	for n := 1; n <= 9; n++ {
 		graphs[fmt.Sprintf("1 host, %d ranks", n)] = topo.UniformGraph(n)
 	}
-	for name, g := range nets.All() {
+	for name, g := range testutil.AllHosts() {
 		graphs[name] = g
 	}
 	other := 0

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/engine/fuse"
+	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -42,7 +42,7 @@ type linkUses struct {
 // of the device, or are one stream, whatever the device finds first can be
 // done, or waits for what another rank has enqueued already, or will.
 type todo struct {
-	fuse.Step
+	engine.Fused
 	track int     // of the rank's tracks
 	ins   []use   // for every operand, link -1 where it is a buffer
 	outs  []share // the slots that the value goes to
@@ -79,7 +79,7 @@ type share struct {
 type runner struct {
 	rank  int
 	track int // of its rank
-	steps []fuse.Step
+	steps []engine.Fused
 	next  int
 	bufs  *traffic // of its rank in the lane
 }
@@ -92,21 +92,21 @@ type traffic struct {
 }
 
 // count adds what steps do.
-func (b *traffic) count(steps []fuse.Step) {
+func (b *traffic) count(steps []engine.Fused) {
 	for i := range steps {
 		s := &steps[i]
 		if s.Dst == plan.Out {
 			b.stores++
 			b.heard = b.heard && len(s.Args) == 1 && s.Args[0].Received()
 		}
-		if slices.ContainsFunc(s.Args, func(a fuse.Operand) bool { return !a.Received() && a.Buf == plan.In }) {
+		if slices.ContainsFunc(s.Args, func(a engine.Operand) bool { return !a.Received() && a.Buf == plan.In }) {
 			b.reads++
 		}
 	}
 }
 
 // lends says what a step of t sends can be read from.
-func (t *runner) lends(kind plan.Kind, s *fuse.Step) lend {
+func (t *runner) lends(kind plan.Kind, s *engine.Fused) lend {
 	switch {
 	case kind == plan.AllToAll || kind == plan.Scatter:
 	case s.Dst == plan.Out && t.bufs.stores == 1:
@@ -152,7 +152,7 @@ func (l *Layout) schedule(p Placed) (schedule, error) {
 		var tracks []runner
 		bufs := map[int]*traffic{}
 		for _, t := range from.Tracks {
-			steps, err := fuse.Track(p.Plan, from.Part, t)
+			steps, err := engine.Fuse(p.Plan, from.Part, t)
 			if err != nil {
 				return s, fmt.Errorf("lane %d, rank %d: %w", i, t.Rank, err)
 			}
@@ -219,7 +219,7 @@ func (o *sorter) line(src, dst int32) *line {
 
 // groups splits the receivers of a step by the slot that they read: one for all
 // that read it directly, and one for each of the others.
-func (o *sorter) groups(t *runner, s *fuse.Step) [][]*line {
+func (o *sorter) groups(t *runner, s *engine.Fused) [][]*line {
 	var all [][]*line
 	direct := -1
 	for _, to := range s.To {
@@ -256,7 +256,7 @@ func (o *sorter) ready(t *runner) bool {
 func (o *sorter) step(t *runner) {
 	s := t.steps[t.next]
 	t.next++
-	do := todo{Step: s, track: t.track}
+	do := todo{Fused: s, track: t.track}
 	for _, a := range s.Args {
 		u := use{link: -1}
 		if a.Received() {

@@ -5,11 +5,10 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/engine/fuse"
 	"github.com/treerun/treerun/transport"
 )
 
-// step is a fuse.Step with the links of this rank.
+// step is a Fused with the links of this rank.
 type step struct {
 	args     []operand // what is combined, at least one
 	receives int       // of args come from other ranks
@@ -49,7 +48,7 @@ func (s *step) isBuffer() bool { return len(s.args) == 1 && s.args[0].in == nil 
 // sender look up.
 func compile(p *plan.Plan, l *plan.Lane, t plan.Track, receiver func(int32) (transport.Receiver, error),
 	sender func(int32) (transport.Sender, error)) ([]step, error) {
-	fused, err := fuse.Track(p, l.Part, t)
+	fused, err := Fuse(p, l.Part, t)
 	if err != nil {
 		return nil, err
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
@@ -45,7 +45,7 @@ func carried(t *testing.T, g *topo.Graph, r *pack.Result) (rate float64) {
 	t.Helper()
 	load := topo.Matrix{N: g.Ranks, V: make([]float64, g.Ranks*g.Ranks)}
 	for i, tr := range r.Trees {
-		if err := tr.Validate(g.Ranks); err != nil || nets.Missing(g, tr) >= 0 {
+		if err := tr.Validate(g.Ranks); err != nil || testutil.MissingLinks(g, tr) >= 0 {
 			t.Fatalf("%s: tree %d: %v", g.Name, i, err)
 		}
 		rate += r.Rates[i]

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/tree"
 )
@@ -110,7 +110,7 @@ func TestBuildersOnMachines(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for root, tr := range trees {
-			if err := tr.Validate(g.Ranks); err != nil || nets.Missing(g, tr) >= 0 || tr.Root != root {
+			if err := tr.Validate(g.Ranks); err != nil || testutil.MissingLinks(g, tr) >= 0 || tr.Root != root {
 				t.Errorf("%s: root %d: %v\n%v", name, root, err, tr)
 			}
 			if name != "abilene" && !strings.HasPrefix(name, "mi250") && (tr.Round != nil) == (name == "p3dn") {

@@ -5,9 +5,10 @@ import (
 	"math"
 	"slices"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
-	"github.com/treerun/treerun/topo"
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/topo"
 )
 
 // links makes a graph of pairs of digits, each a link of the same rate.
@@ -155,7 +156,7 @@ func checkResult(t tester, g *topo.Graph, r *Result) {
 		if err := tr.Validate(g.Ranks); err != nil {
 			t.Fatalf("tree %d: %v", i, err)
 		}
-		if v := nets.Missing(g, tr); v >= 0 {
+		if v := testutil.MissingLinks(g, tr); v >= 0 {
 			t.Fatalf("tree %d: rank %d has no link to its parent", i, v)
 		}
 		if !(r.Rates[i] > 0) {

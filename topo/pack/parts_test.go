@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -38,7 +38,7 @@ func checkParts(t *testing.T, g *topo.Graph, r *Result) {
 		if err := tree.Validate(g.Ranks); err != nil {
 			t.Fatal(err)
 		}
-		if v := nets.Missing(g, tree); v >= 0 {
+		if v := testutil.MissingLinks(g, tree); v >= 0 {
 			t.Fatalf("tree %d takes a link of rank %d that the graph does not have", i, v)
 		}
 		from[tree.Root] += r.Rates[i]

@@ -4,9 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
-	"github.com/treerun/treerun/topo"
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/topo"
 )
 
 // row is one rank of a printed table: parent and children in both trees.
@@ -110,7 +111,7 @@ func TestDoubleBinaryOn(t *testing.T) {
 			if err := tr.Validate(g.Ranks); err != nil {
 				t.Fatal(err)
 			}
-			if v := nets.Missing(g, tr); v >= 0 {
+			if v := testutil.MissingLinks(g, tr); v >= 0 {
 				t.Fatalf("no link from %d to its parent\n%v", v, tr)
 			}
 			complete := len(g.Links) == g.Ranks*(g.Ranks-1)/2

@@ -3,7 +3,7 @@ package tree
 import (
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
@@ -22,7 +22,7 @@ func TestInOrder(t *testing.T) {
 			t.Fatalf("%d trees of %d ranks, want 4", len(trees), g.Ranks)
 		}
 		for _, tree := range trees {
-			if err := tree.Validate(g.Ranks); err != nil || nets.Missing(g, tree) >= 0 {
+			if err := tree.Validate(g.Ranks); err != nil || testutil.MissingLinks(g, tree) >= 0 {
 				t.Fatalf("%v: %v", tree, err)
 			}
 			for v, children := range tree.Children() {

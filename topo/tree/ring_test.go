@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -77,7 +77,7 @@ func TestRingAndChainAgainstBruteForce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := tr.Validate(g.Ranks); err != nil || tr.Root != root || nets.Missing(g, tr) >= 0 {
+		if err := tr.Validate(g.Ranks); err != nil || tr.Root != root || testutil.MissingLinks(g, tr) >= 0 {
 			t.Fatalf("%v\n%v", err, tr)
 		}
 		got = [2]float64{}
@@ -176,7 +176,7 @@ func TestRingLarge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := tr.Validate(g.Ranks); err != nil || nets.Missing(g, tr) >= 0 ||
+			if err := tr.Validate(g.Ranks); err != nil || testutil.MissingLinks(g, tr) >= 0 ||
 				(tr.Note == "") != (tr.Depth() == g.Ranks-1) {
 				t.Errorf("chain over %d ranks: %v\n%v", g.Ranks, err, tr)
 			}

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
-	"github.com/treerun/treerun/topo"
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/topo"
 )
 
 // Exact is as heavy as the heaviest of all balanced reduce trees. Where there
@@ -63,7 +64,7 @@ func checkTree(t interface{ Fatalf(string, ...any) }, g *topo.Graph, tr topo.Tre
 	if tr.Root != root {
 		t.Fatalf("root %d, want %d", tr.Root, root)
 	}
-	if v := nets.Missing(g, tr); v >= 0 {
+	if v := testutil.MissingLinks(g, tr); v >= 0 {
 		t.Fatalf("no link from %d to its parent\n%v", v, tr)
 	}
 	if (tr.Round == nil) != (tr.Note != "") {

@@ -3,7 +3,7 @@ package setup
 import (
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/nets"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -11,7 +11,7 @@ import (
 // measured; slower ones, and those that are machines of their own, are not.
 func TestLevelled(t *testing.T) {
 	uneven := func(rate float64) *topo.Graph {
-		return nets.Of(4, 2, func(a, b int) float64 { return rate * float64(1+a+b) },
+		return testutil.Hosts(4, 2, func(a, b int) float64 { return rate * float64(1+a+b) },
 			func(h int) float64 { return rate * float64(3+h) })
 	}
 	one, two := []int{0, 0, 0, 0, 0, 0, 0, 0}, []int{0, 0, 0, 0, 1, 1, 1, 1}

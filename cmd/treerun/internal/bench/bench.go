@@ -18,7 +18,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
@@ -75,7 +74,7 @@ func Main(args []string) (int, error) {
 	}
 	r := &results{np: np, cases: cases}
 	if o.JSON != "-" {
-		r.table = table.New(os.Stdout, o, np, cases, wide(o))
+		r.table = newTable(os.Stdout, o, np, cases, wide(o))
 	}
 	if err := r.open(o); err != nil {
 		return 0, err
@@ -203,5 +202,5 @@ func wide(o *suite.Options) bool {
 		return o.Wide == suite.WideYes
 	}
 	columns, _, err := term.GetSize(int(os.Stdout.Fd()))
-	return err != nil || columns >= table.Width
+	return err != nil || columns >= tableWidth
 }

@@ -10,7 +10,6 @@ import (
 	"syscall"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
 )
 
 // results is where the ranks' findings go: it is the Writer of launch.RunSelf, and
@@ -18,10 +17,10 @@ import (
 type results struct {
 	np       int
 	cases    []suite.Case
-	table    *table.Table // nil: not printed
-	json     *file        // nil: not written
-	plot     *file        // nil: not drawn
-	progress *progress    // nil: not shown
+	table    *table    // nil: not printed
+	json     *file     // nil: not written
+	plot     *file     // nil: not drawn
+	progress *progress // nil: not shown
 
 	rest []byte // of a line that is not complete
 	rows []*suite.Row

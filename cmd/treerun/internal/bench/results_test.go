@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/table"
 )
 
 // gathering returns results for the cases of a command line on 2 ranks, the
@@ -24,7 +23,7 @@ func gathering(t *testing.T, line string) (r *results, out *bytes.Buffer, sent [
 	}
 	out = new(bytes.Buffer)
 	r = &results{np: 2, cases: o.Cases(2)}
-	r.table = table.New(out, o, 2, r.cases, false)
+	r.table = newTable(out, o, 2, r.cases, false)
 	if err := r.open(o); err != nil {
 		t.Fatal(err)
 	}

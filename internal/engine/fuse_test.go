@@ -1,4 +1,4 @@
-package fuse_test
+package engine
 
 import (
 	"fmt"
@@ -6,11 +6,10 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/internal/engine/fuse"
 )
 
 // text writes a step as what is stored or sent where, and its operands.
-func text(s fuse.Step) string {
+func text(s Fused) string {
 	var args, dst []string
 	for _, a := range s.Args {
 		if a.Received() {
@@ -57,7 +56,7 @@ func TestSumsTakeOnePass(t *testing.T) {
 			if tr.Rank != c.rank {
 				continue
 			}
-			steps, err := fuse.Track(p, p.Lanes[c.owner].Part, tr)
+			steps, err := Fuse(p, p.Lanes[c.owner].Part, tr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -82,7 +81,7 @@ func TestScratchIsKept(t *testing.T) {
 				{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
 				{Op: plan.Copy, Src: plan.Tmp, Dst: plan.Out, From: -1, To: -1},
 			}}}}}}
-	steps, err := fuse.Track(p, 0, p.Lanes[0].Tracks[0])
+	steps, err := Fuse(p, 0, p.Lanes[0].Tracks[0])
 	if err != nil || len(steps) != 2 || text(steps[0]) != "tmp, to 2 = in + from 1" || text(steps[1]) != "out = tmp" {
 		t.Errorf("%v, %v", steps, err)
 	}
@@ -100,7 +99,7 @@ func TestALinkGivesOneChunkAtATime(t *testing.T) {
 				{Op: plan.Send, Src: plan.Tmp, From: -1, To: 2},
 			}}}}}}
 	var all []string
-	steps, err := fuse.Track(p, 0, p.Lanes[0].Tracks[0])
+	steps, err := Fuse(p, 0, p.Lanes[0].Tracks[0])
 	for _, s := range steps {
 		all = append(all, text(s))
 	}

@@ -1,9 +1,4 @@
-// Package fuse turns the steps of a plan's track into fewer ones that do the
-// same with fewer passes over memory: a rank with three children reads all their
-// chunks at once, and a chunk for three children is made once. Both executors
-// run what it makes. It knows neither links nor memory, and is pure. For the
-// packages below collective alone.
-package fuse
+package engine
 
 import (
 	"fmt"
@@ -12,12 +7,17 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-// Step is what a track does with one chunk at once: its operands, combined from
+// This file turns the steps of a plan's track into fewer ones that do the same with fewer
+// passes over memory: a rank with three children reads all their chunks at once, and a chunk
+// for three children is made once. Package device runs what Fuse makes, too. It knows neither
+// links nor memory.
+
+// Fused is what a track does with one chunk at once: its operands, combined from
 // left to right, are the value; the value goes to a buffer, to other ranks, or to
 // both. Every plan.Step is one, and some that follow each other become a single
 // one. A step waits until all its links are ready; as chunk j of a plan never
 // waits for a later chunk, that cannot get a verified plan stuck.
-type Step struct {
+type Fused struct {
 	Args    []Operand // what is combined, at least one
 	Dst     plan.Buf  // None: the value is only sent
 	DstPart int       // the part of Dst it goes to
@@ -36,35 +36,35 @@ type Operand struct {
 func (a Operand) Received() bool { return a.From >= 0 }
 
 // IsBuffer reports whether the value of s is the chunk of one buffer.
-func (s *Step) IsBuffer() bool { return len(s.Args) == 1 && !s.Args[0].Received() }
+func (s *Fused) IsBuffer() bool { return len(s.Args) == 1 && !s.Args[0].Received() }
 
 // Names reports whether s reads or writes buffer b.
-func (s *Step) Names(b plan.Buf) bool {
+func (s *Fused) Names(b plan.Buf) bool {
 	return s.Dst == b || slices.ContainsFunc(s.Args, func(a Operand) bool { return !a.Received() && a.Buf == b })
 }
 
-// Track returns the steps of track t of a lane of p that carries part. An error
+// Fuse returns the steps of track t of a lane of p that carries part. An error
 // is for a plan that Verify would reject.
-func Track(p *plan.Plan, part int, t plan.Track) ([]Step, error) {
-	var all []Step
+func Fuse(p *plan.Plan, part int, t plan.Track) ([]Fused, error) {
+	var all []Fused
 	for i, from := range t.Steps {
 		s, err := single(p.Kind, part, t.Rank, from)
 		if err != nil {
 			return nil, fmt.Errorf("step %d: %w", i, err)
 		}
-		if n := len(all); n == 0 || !merge(&all[n-1], &s, t.Steps[i+1:]) {
+		if n := len(all); n == 0 || !mergeSteps(&all[n-1], &s, t.Steps[i+1:]) {
 			all = append(all, s)
 		}
 	}
 	for i := range all {
 		all[i].Final = !slices.ContainsFunc(all[i+1:],
-			func(s Step) bool { return s.Dst == all[i].Dst && s.DstPart == all[i].DstPart })
+			func(s Fused) bool { return s.Dst == all[i].Dst && s.DstPart == all[i].DstPart })
 	}
 	return all, nil
 }
 
 // single turns one step of the plan, as it stands, into one of ours.
-func single(kind plan.Kind, part, rank int, from plan.Step) (s Step, err error) {
+func single(kind plan.Kind, part, rank int, from plan.Step) (s Fused, err error) {
 	in := Operand{From: from.From}
 	if from.To >= 0 {
 		s.To = []int32{from.To}
@@ -96,10 +96,10 @@ func single(kind plan.Kind, part, rank int, from plan.Step) (s Step, err error) 
 	return s, nil
 }
 
-// merge makes s part of the step before it, where that changes nothing but the
+// mergeSteps makes s part of the step before it, where that changes nothing but the
 // number of passes over memory; rest are the steps of the plan after s. One pass takes or
 // sends one chunk of a link.
-func merge(before, s *Step, rest []plan.Step) bool {
+func mergeSteps(before, s *Fused, rest []plan.Step) bool {
 	again := func(a Operand) bool { return a.Received() && slices.Contains(before.Args, a) }
 	switch {
 	case slices.ContainsFunc(s.Args, again) || len(s.To) > 0 && slices.Contains(before.To, s.To[0]):

@@ -1,10 +1,4 @@
-// Package table prints the rows of treerun bench as nccl-tests prints its own,
-// so that what reads those reads these: the same columns, widths and roundings.
-// Behind them, where there is room, stand the plan, its predicted time, and the
-// share of the limit that was reached; these, and percentiles where asked for,
-// are of the first pass of the line. It writes to the Writer it is given, and
-// is free of other I/O. Only cmd/treerun's bench imports it.
-package table
+package bench
 
 import (
 	"cmp"
@@ -18,12 +12,15 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 )
 
-// Width is the number of columns of a terminal that the table needs with the
+// tableWidth is the number of columns of a terminal that the table needs with the
 // columns of the plan, if the plan's name is not too long.
-const Width = 150
+const tableWidth = 150
 
-// Table prints rows as they come.
-type Table struct {
+// table prints rows as they come, as nccl-tests prints its own, so that what reads those
+// reads these: the same columns, widths and roundings. Behind them, where there is room,
+// stand the plan, its predicted time, and the share of the limit that was reached; these,
+// and percentiles where asked for, are of the first pass of the line.
+type table struct {
 	Out  io.Writer
 	Wide bool // with the columns of the plan
 
@@ -51,19 +48,19 @@ type sums struct {
 	rows  int
 }
 
-// New returns a table for these cases on np ranks, which come in this order.
-func New(out io.Writer, o *suite.Options, np int, cases []suite.Case, wide bool) *Table {
-	return &Table{Out: out, Wide: wide, options: o, np: np, cases: cases}
+// newTable returns a table for these cases on np ranks, which come in this order.
+func newTable(out io.Writer, o *suite.Options, np int, cases []suite.Case, wide bool) *table {
+	return &table{Out: out, Wide: wide, options: o, np: np, cases: cases}
 }
 
 // Begin takes the ranks of the job, before the first row, and prints what stands
 // above that.
-func (t *Table) Begin(ranks []suite.Rank) error {
+func (t *table) Begin(ranks []suite.Rank) error {
 	t.ranks = ranks
 	return t.begin(section{t.cases[0].Name, t.cases[0].Calls})
 }
 
-func (t *Table) begin(s section) error {
+func (t *table) begin(s section) error {
 	t.section = s
 	_, err := io.WriteString(t.Out, t.head())
 	return err
@@ -71,7 +68,7 @@ func (t *Table) begin(s section) error {
 
 // Add takes the row of the next case. A line is printed when both of its
 // passes, if both are asked for, are there.
-func (t *Table) Add(r *suite.Row) error {
+func (t *table) Add(r *suite.Row) error {
 	if now := (section{r.Collective, r.InFlight}); t.section != now {
 		if err := t.End(); err != nil {
 			return err
@@ -104,7 +101,7 @@ func sameLine(c *suite.Case, r *suite.Row) bool {
 }
 
 // End prints what stands below the rows of a collective.
-func (t *Table) End() error {
+func (t *table) End() error {
 	if t.section == (section{}) {
 		return nil
 	}
@@ -127,7 +124,7 @@ func rounded(v float64) float64 {
 
 // head is what stands above the rows of a collective. Who the ranks are stands
 // there once.
-func (t *Table) head() string {
+func (t *table) head() string {
 	o := t.options
 	check := 0
 	if o.Check {
@@ -185,7 +182,7 @@ func (t *Table) head() string {
 }
 
 // row is one line: what has been collected of it.
-func (t *Table) row() string {
+func (t *table) row() string {
 	r := t.line[0]
 	s := fmt.Sprintf("%12d  %12d  %8s  %6s  %6d", r.Bytes, r.Count, r.Type, r.Op, r.Root)
 	passes := [2]string{}

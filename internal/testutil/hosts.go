@@ -1,6 +1,4 @@
-// Package nets makes Graphs of several hosts for tests, which alone import it: even,
-// uneven, meshed and scattered ones. It imports topo.
-package nets
+package testutil
 
 import (
 	"fmt"
@@ -12,10 +10,9 @@ import (
 // Mbit is the rate of 1 Mbit/s in GB/s of payload.
 const Mbit = 1e6 / 8 * 0.956 / 1e9
 
-// Of returns a graph of hosts of so many ranks each, by turns or one host
-// after the other, with a wire per pair of hosts of that rate, 0 for none, and a
-// card for every host with a rate.
-func Of(hosts, each int, wire func(a, b int) float64, card func(h int) float64) *topo.Graph {
+// Hosts returns a graph of hosts of so many ranks each, one host after the other, with a wire
+// per pair of hosts of that rate, 0 for none, and a card for every host with a rate.
+func Hosts(hosts, each int, wire func(a, b int) float64, card func(h int) float64) *topo.Graph {
 	g := &topo.Graph{Name: "network", Ranks: hosts * each, Hosts: make([]int, hosts*each)}
 	for r := range g.Ranks {
 		g.Hosts[r] = r / each
@@ -48,38 +45,39 @@ func Always(rate float64) func(int) float64 { return func(int) float64 { return 
 // Wires is the same rate for every wire.
 func Wires(rate float64) func(int, int) float64 { return func(int, int) float64 { return rate } }
 
-// Even is hosts with a card of 500 Mbit/s each.
-func Even(hosts, each int) *topo.Graph {
-	return Of(hosts, each, Wires(500*Mbit), Always(500*Mbit))
+// EvenHosts is hosts with a card of 500 Mbit/s each.
+func EvenHosts(hosts, each int) *topo.Graph {
+	return Hosts(hosts, each, Wires(500*Mbit), Always(500*Mbit))
 }
 
-// Uneven is four hosts with cards of 800, 400, 200 and 100 Mbit/s.
-func unEven(each int) *topo.Graph {
+// unevenHosts is four hosts with cards of 800, 400, 200 and 100 Mbit/s.
+func unevenHosts(each int) *topo.Graph {
 	cards := []float64{800 * Mbit, 400 * Mbit, 200 * Mbit, 100 * Mbit}
-	return Of(4, each, func(a, b int) float64 { return min(cards[a], cards[b]) }, func(h int) float64 { return cards[h] })
+	wire := func(a, b int) float64 { return min(cards[a], cards[b]) }
+	return Hosts(4, each, wire, func(h int) float64 { return cards[h] })
 }
 
-// Mesh is four hosts with a link of its own for every pair.
-func Mesh(each int) *topo.Graph {
+// MeshedHosts is four hosts with a link of its own for every pair.
+func MeshedHosts(each int) *topo.Graph {
 	rates := [4][4]float64{{0, 800, 400, 200}, {0, 0, 100, 400}, {0, 0, 0, 800}}
-	return Of(4, each, func(a, b int) float64 { return rates[a][b] * Mbit }, Always(0))
+	return Hosts(4, each, func(a, b int) float64 { return rates[a][b] * Mbit }, Always(0))
 }
 
-// All returns networks of four hosts by a name: even and uneven ones, with one rank and
+// AllHosts returns networks of four hosts by a name: even and uneven ones, with one rank and
 // two on each.
-func All() map[string]*topo.Graph {
+func AllHosts() map[string]*topo.Graph {
 	all := map[string]*topo.Graph{}
 	for each := 1; each <= 2; each++ {
-		all[fmt.Sprintf("even, %d each", each)] = Even(4, each)
-		all[fmt.Sprintf("mesh, %d each", each)] = Mesh(each)
-		all[fmt.Sprintf("uneven cards, %d each", each)] = unEven(each)
+		all[fmt.Sprintf("even, %d each", each)] = EvenHosts(4, each)
+		all[fmt.Sprintf("mesh, %d each", each)] = MeshedHosts(each)
+		all[fmt.Sprintf("uneven cards, %d each", each)] = unevenHosts(each)
 	}
 	return all
 }
 
-// Scattered returns a network of hosts that have one rank at least, each rank on
+// ScatteredHosts returns a network of hosts that have one rank at least, each rank on
 // any of them, with wires and cards of any rates.
-func Scattered(size, hosts int, rng *rand.Rand) *topo.Graph {
+func ScatteredHosts(size, hosts int, rng *rand.Rand) *topo.Graph {
 	g := &topo.Graph{Ranks: size, Hosts: rng.Perm(size)}
 	first := make([]int, hosts)
 	for r, h := range g.Hosts {
@@ -121,9 +119,9 @@ func Scattered(size, hosts int, rng *rand.Rand) *topo.Graph {
 	return g
 }
 
-// Missing returns the lowest rank of a tree whose link to its parent g does not have, -1
+// MissingLinks returns the lowest rank of a tree whose link to its parent g does not have, -1
 // when g has them all.
-func Missing(g *topo.Graph, t topo.Tree) int {
+func MissingLinks(g *topo.Graph, t topo.Tree) int {
 	index := g.LinkIndex()
 	for v, p := range t.Parent {
 		if _, has := index[topo.Pair(v, p)]; v != t.Root && !has {

@@ -1,4 +1,4 @@
-package table
+package bench
 
 import (
 	"strings"
@@ -34,7 +34,7 @@ func printed(t *testing.T, line string, wide bool, change func(*suite.Row)) stri
 	}
 	cases := o.Cases(2)
 	var b strings.Builder
-	table := New(&b, o, 2, cases, wide)
+	table := newTable(&b, o, 2, cases, wide)
 	if err := table.Begin([]suite.Rank{{PID: 100, Host: "here", Device: "Fast Processor"},
 		{PID: 101, Host: "here", Device: "Fast Processor"}}); err != nil {
 		t.Fatal(err)
