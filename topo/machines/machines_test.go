@@ -1,8 +1,8 @@
 package machines
 
 import (
+	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -12,27 +12,15 @@ import (
 	"github.com/treerun/treerun/topo/tree"
 )
 
-// Every file and every cluster is a machine and every machine a valid graph of its own name; it
-// says where its figures come from, or that they are nobody's.
+// Every file is a valid graph of its own name, of as many ranks as its text has; that says
+// where its figures come from, or that they are nobody's.
 func TestEveryMachine(t *testing.T) {
-	entries, err := files.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var inFiles []string
-	for _, e := range entries {
-		inFiles = append(inFiles, strings.TrimSuffix(e.Name(), ".json"))
-	}
-	for name := range clusters {
-		inFiles = append(inFiles, name)
-	}
-	slices.Sort(inFiles)
-	if !slices.Equal(inFiles, Names()) {
-		t.Errorf("files and clusters %v, names %v", inFiles, Names())
+	if n := strings.Count(Details, " ranks\n"); n != len(Names()) {
+		t.Errorf("texts of %d machines, want those of %v", n, Names())
 	}
 	for _, name := range Names() {
 		g, ok := Get(name)
-		if !ok || g.Name != name {
+		if !ok || g.Name != name || !strings.Contains("\n"+Details, fmt.Sprintf("\n%s, %d ranks\n", name, g.Ranks)) {
 			t.Errorf("%s: %v", name, g)
 			continue
 		}
@@ -56,20 +44,16 @@ func TestEveryMachine(t *testing.T) {
 	}
 }
 
-// Details has all that About says, in lines that fit a terminal.
+// The texts fit a terminal.
 func TestDetails(t *testing.T) {
-	details := Details()
-	words := strings.Join(strings.Fields(details), " ")
-	for _, name := range Names() {
-		if !strings.Contains(words, strings.Join(strings.Fields(About(name)), " ")) ||
-			!strings.Contains(details, "\n"+name+", ") && !strings.HasPrefix(details, name+", ") {
-			t.Errorf("%s is not there in full", name)
-		}
-	}
-	for _, line := range strings.Split(details, "\n") {
-		if n := utf8.RuneCountInString(line); n > 80 {
+	for line := range strings.Lines(Details) {
+		if n := utf8.RuneCountInString(line); n > 81 || strings.Contains(line, "\t") {
 			t.Errorf("%d characters: %s", n, line)
 		}
+	}
+	about := About("p3.16xlarge")
+	if !strings.HasPrefix(about, "Amazon p3.16xlarge as") || !strings.HasSuffix(about, "than they are.") {
+		t.Errorf("p3.16xlarge: %s", about)
 	}
 }
 

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 
@@ -11,24 +12,8 @@ import (
 	"github.com/treerun/treerun/topo/draw"
 )
 
-const planHelp = `treerun plan prints the plan that a job on a graph runs for a collective and a size,
-and proves how good it is: rate, bound, and the links that are the limit.
-
-usage:
-  treerun plan --graph FILE|MACHINE [flags]
-
-flags:
-%s
-The predicted time has the rates and latencies of the graph and, for what the ranks do
-themselves, the constants of this host's cores, as a job here has them, unless --cores
-or --device says otherwise. A job with the same --graph, options and cores runs the plan
-with the same digest; treerun bench --plan runs what --format json prints.
-A graph that cannot be used gives exit code 64, and the file, the element and the
-reason; so does an algorithm that has no plan for the collective.
-
-treerun topo --help has the form of a graph file, and more about the machines:
-%s
-`
+//go:embed help/plan.txt
+var planHelp string
 
 // Plan runs the subcommand plan with the arguments after its name.
 func Plan(w io.Writer, args []string) error {

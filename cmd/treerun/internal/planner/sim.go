@@ -1,6 +1,7 @@
 package planner
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,25 +16,8 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 )
 
-const simHelp = `treerun sim predicts the table of nccl-tests for a graph, without running
-anything.
-
-usage:
-  treerun sim --graph FILE|MACHINE [-b 8] [-e 1G] [-f 2] [--format text|json] [flags]
-
-flags:
-%s
-The predicted time is that of treerun plan. algbw is bytes per time, of all calls
-in flight together; busbw is algbw times the factor of nccl-tests. One rank sends
-nothing: both are 0. Without a price all three are a dash, null in json.
-json is an object a line: collective np bytes count type op root inflight
-algorithm digest trees trees_used predicted_us algbw_gbs busbw_gbs
-bound_gbytes_per_second (0: there is none, or it is not known), and note with
-what was assumed and the notes of the algorithm.
-
-treerun topo --help has the form of a graph file, and more about the machines:
-%s
-`
+//go:embed help/sim.txt
+var simHelp string
 
 // sweep is the sizes of a table and the calls in flight.
 type sweep struct {

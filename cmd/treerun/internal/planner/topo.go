@@ -1,6 +1,7 @@
 package planner
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"strings"
@@ -16,36 +17,8 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-const topoHelp = `treerun topo shows a graph: ranks, links, ports, and how fast trees can be on it.
-
-usage:
-  treerun topo [-np N] [--format text|json|dot|svg]
-  treerun topo -H HOST:N,... [--probe quick|full|off] [--format text|json|dot|svg]
-  treerun topo --graph FILE|MACHINE [--format text|json|dot|svg]
-
-Without --graph, treerun starts N ranks on this host, or ranks on the hosts of -H
-or --hostfile, and measures the links between them, as it does for a job,
-whatever earlier jobs have measured, and keeps that for later ones. Rates that
-differ by no more than they do from run to run are given as one, and so are
-latencies. The JSON form can be kept and given to --graph.
-
-Ranks on GPUs measure what these can do for each other: NVLink, NVSwitch, PCIe. What
-NVML and data sheets declare stands beside it, in JSON as declared_gbytes_per_second;
-a link that gives wrong data or hangs is named and left out. It is kept for jobs.
---gpu-bind none measures the links through shared memory instead.
-
-Between hosts, pairs of them take turns; then each sends to all others at once,
-and receives from all, which shows what they share: a network card is a port. It
-takes under a second for four hosts, with --probe full some seconds. The network
-is kept for jobs on the same hosts, for a week, and as long as none of them says
-that it was started anew or that a device, its speed or its shaping has changed.
---probe off shows what is kept, and how old it is, or why it is of no use.
-
-flags:
-%s
-%s
-machines:
-%s`
+//go:embed help/topo.txt
+var topoHelp string
 
 // Measured is what was measured of the links between ranks.
 type Measured struct {
@@ -80,7 +53,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	}
 	if help {
 		f.VisitAll(func(g *pflag.Flag) { g.Usage = strings.ReplaceAll(g.Usage, "\n", " ") }) // the lines are shorter here
-		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsagesWrapped(88), graphHelp, machines.Details())
+		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsagesWrapped(88), graphHelp, machines.Details)
 		return 0, err
 	}
 	m := &Measured{}
