@@ -273,14 +273,10 @@ func (o *Options) suits() []string {
 
 // pack returns the limits of a packing.
 func (o *Options) pack() pack.Options {
-	limits := pack.Options{
+	return pack.Options{
 		MaxTrees: o.MaxTrees, MaxHeight: o.MaxHeight, MinRate: o.MinRate,
-		HeightTolerance: o.HeightTolerance, Greedy: o.Greedy, Seed: o.Seed,
+		HeightTolerance: o.HeightTolerance, HeightUs: o.HeightUs, Greedy: o.Greedy, Seed: o.Seed,
 	}
-	if o.HeightUs {
-		limits.Delay = pack.Microseconds
-	}
-	return limits
 }
 
 // limited reports whether the trees of a packing have limits.

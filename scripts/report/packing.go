@@ -218,7 +218,7 @@ func (p packingPage) ByRate() (table, error) {
 // ByHops and ByDelay have the heights that cost no more of the rate than is allowed, in
 // links, and in milliseconds between sites.
 func (p packingPage) ByHops() (table, error) {
-	return p.byTolerance(pack.Hops, func(r *pack.Result) string {
+	return p.byTolerance(false, func(r *pack.Result) string {
 		return fmt.Sprintf("%d links %s", height(r),
 			cut(r.Ratio))
 	})
@@ -226,15 +226,15 @@ func (p packingPage) ByHops() (table, error) {
 
 // ByDelay is for the networks between sites.
 func (p packingPage) ByDelay() (table, error) {
-	return p[:4].byTolerance(pack.Microseconds, func(r *pack.Result) string {
+	return p[:4].byTolerance(true, func(r *pack.Result) string {
 		return fmt.Sprintf("%.0f ms %s", slices.Max(r.HeightsUs)/1000, cut(r.Ratio))
 	})
 }
 
-func (p packingPage) byTolerance(by pack.Delay, show func(*pack.Result) string) (table, error) {
+func (p packingPage) byTolerance(us bool, show func(*pack.Result) string) (table, error) {
 	t := p.head("allowed")
 	for _, v := range []float64{0.001, 0.01, 0.05, 0.1, 0.2} {
-		options := pack.Options{HeightTolerance: v, Delay: by}
+		options := pack.Options{HeightTolerance: v, HeightUs: us}
 		if err := p.pairs(&t, cut(v)+" %", show, func(packed) pack.Options { return options }); err != nil {
 			return nil, err
 		}

@@ -59,16 +59,6 @@ const (
 	LevelSystem         // only the interconnect of the sockets
 )
 
-var levelNames = []string{"unknown", "board", "pcie-switch", "pcie-switches", "pcie-root", "numa-node", "system"}
-
-// String names the level in one word.
-func (l Level) String() string {
-	if l < 0 || int(l) >= len(levelNames) {
-		return fmt.Sprintf("level-%d", int(l))
-	}
-	return levelNames[l]
-}
-
 // Machine is what NVML says of a host.
 type Machine struct {
 	Driver string // version of the driver

@@ -7,20 +7,12 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Delay says how the height of a tree is measured.
-type Delay int
-
-const (
-	Hops         Delay = iota // every link counts 1
-	Microseconds              // every link counts its latency
-)
-
-// delays returns the delay of every link.
-func (w *network) delays(by Delay) []float64 {
+// delays returns the delay of every link: its latency in microseconds, or 1.
+func (w *network) delays(us bool) []float64 {
 	d := make([]float64, len(w.g.Links))
 	for i, l := range w.g.Links {
 		d[i] = 1
-		if by == Microseconds {
+		if us {
 			d[i] = l.LatencyUs
 		}
 	}
@@ -50,7 +42,7 @@ func (w *network) radius(delay []float64) float64 {
 // centre returns the root from which the tree has the least height, and that
 // height. Of equals it is the one with the fewest hops, then the lowest rank.
 func (w *network) centre(t arcs, delay []float64) (root int, height float64) {
-	hops := w.delays(Hops)
+	hops := w.delays(false)
 	far := w.eccentricities(t, delay)
 	deep := w.eccentricities(t, hops)
 	if w.root >= 0 {

@@ -82,7 +82,7 @@ func TestGreedyIsThePatent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		by := rapid.SampledFrom([]Delay{Hops, Microseconds}).Draw(t, "delay")
+		by := rapid.Bool().Draw(t, "delay")
 		height := float64(rapid.IntRange(1, 8).Draw(t, "H"))
 		r := float64(rapid.IntRange(0, 2).Draw(t, "r"))
 		s := newGreedy(w, w.delays(by), height, r, math.Inf(1), 1)
@@ -141,7 +141,7 @@ func TestGreedyChecksTheHeight(t *testing.T) {
 		height float64
 		want   bool
 	}{{8, true}, {4, false}} {
-		s := newGreedy(w, w.delays(Microseconds), c.height, 0, math.Inf(1), 1)
+		s := newGreedy(w, w.delays(true), c.height, 0, math.Inf(1), 1)
 		if f := s.trees(newPool(w)); (len(f.rates) > 0) != c.want {
 			t.Errorf("height %v: found %v, want a tree: %v", c.height, f.rates, c.want)
 		}

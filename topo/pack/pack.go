@@ -11,44 +11,23 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Options limit a packing. The zero value asks for the largest rate there is.
+// Options limit a packing. The zero value asks for the largest rate there is. Values are
+// finite and not below 0.
 type Options struct {
 	MaxTrees  int     // K: at most so many trees; 0: any number
-	MaxHeight float64 // H: no rank farther from its root, in units of Delay; 0: any height
+	MaxHeight float64 // H: no rank farther from its root, in links; 0: any height
 	MinRate   float64 // r: no tree slower, in GB/s; 0: any rate
 
 	// HeightTolerance is eps: the height is lowered, by binary search, while
-	// the rate stays within this share of what it is without. 0: no search.
+	// the rate stays within this share, below 1, of what it is without. 0: no search.
 	HeightTolerance float64
 
-	Delay Delay  // what heights are measured in
-	Seed  uint64 // of the random choices
+	HeightUs bool   // heights are latencies in microseconds, not numbers of links
+	Seed     uint64 // of the random choices
 
 	// Greedy takes the trees and the rates of the patent's step 1 in place of
 	// the linear program, and leaves the program to MaxTrees and MinRate only.
 	Greedy bool
-}
-
-func (o Options) validate() error {
-	for _, f := range []struct {
-		name  string
-		value float64
-	}{
-		{"the number of trees", float64(o.MaxTrees)}, {"the height", o.MaxHeight},
-		{"the least rate", o.MinRate}, {"the height tolerance", o.HeightTolerance},
-	} {
-		if !(f.value >= 0) || math.IsInf(f.value, 0) {
-			return fmt.Errorf("pack: %s is %v, want a finite number >= 0", f.name, f.value)
-		}
-	}
-	if o.HeightTolerance >= 1 {
-		return fmt.Errorf("pack: the height tolerance is %v, want a share below 1", o.HeightTolerance)
-	}
-	if o.Delay != Hops && o.Delay != Microseconds {
-		return fmt.Errorf("pack: heights are measured in %d, want %d (hops) or %d (microseconds)", o.Delay, Hops,
-			Microseconds)
-	}
-	return nil
 }
 
 // Pack packs trees into g: for AllReduce where root is BothWays, for Broadcast from a
@@ -57,12 +36,8 @@ func (o Options) validate() error {
 // On every connected graph it gives at
 // least one tree: a limit that no tree keeps is loosened, and the Note of the
 // Result says so. The error is for a graph that is not valid, among others a
-// *topo.DisconnectedError, one of more than MaxRanks, or for options that make
-// no sense.
+// *topo.DisconnectedError, or one of more than MaxRanks.
 func Pack(g *topo.Graph, root int, o Options) (*Result, error) {
-	if err := o.validate(); err != nil {
-		return nil, err
-	}
 	p, err := packed(g, root)
 	if err != nil {
 		return nil, err
@@ -73,7 +48,7 @@ func Pack(g *topo.Graph, root int, o Options) (*Result, error) {
 	case root == EveryRoot:
 		return p.partTrees()
 	}
-	x := &packer{w: p.w, o: o, delay: p.w.delays(o.Delay), free: p}
+	x := &packer{w: p.w, o: o, delay: p.w.delays(o.HeightUs), free: p}
 	found := x.search()
 	return x.result(found), nil
 }
@@ -123,7 +98,7 @@ func (x *packer) search() found {
 			break
 		}
 		mid := (lo + hi) / 2
-		if x.o.Delay == Hops {
+		if !x.o.HeightUs {
 			mid = math.Floor(mid)
 		}
 		f := x.under(mid)
@@ -131,7 +106,7 @@ func (x *packer) search() found {
 			best, hi = f, x.height(f)
 			continue
 		}
-		if lo = mid; x.o.Delay == Hops {
+		if lo = mid; !x.o.HeightUs {
 			lo++
 		}
 	}
@@ -139,7 +114,7 @@ func (x *packer) search() found {
 }
 
 func (x *packer) unit(height float64) string {
-	if x.o.Delay == Microseconds {
+	if x.o.HeightUs {
 		return fmt.Sprintf("%.4g us", height)
 	}
 	return fmt.Sprintf("%g links", height)

@@ -41,7 +41,7 @@ const slightest = 1.0 / 400
 // figures were rounded, every rank gets the rate of the one that has the least.
 func (p *packing) partTrees() (*Result, error) {
 	n := p.w.n
-	rates, latency := p.rates(), p.w.delays(Microseconds)
+	rates, latency := p.rates(), p.w.delays(true)
 	for k, rate := range rates {
 		if rate <= p.bound*slightest/float64(n) {
 			rates[k] = 0

@@ -31,7 +31,7 @@ func alone(w *network) *Result {
 
 func (x *packer) result(f found) *Result {
 	r := &Result{Bound: x.free.proven(), Note: strings.Join(x.notes, "; ")}
-	latency := x.w.delays(Microseconds)
+	latency := x.w.delays(true)
 	order := numbers.Order(len(f.trees), func(i, j int) int {
 		switch a, b := f.rates[i], f.rates[j]; {
 		case a > b*(1+same):

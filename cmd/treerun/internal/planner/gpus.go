@@ -2,10 +2,8 @@ package planner
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 )
 
@@ -17,9 +15,8 @@ type GPUHost struct {
 	Dropped []string // a line for each link that is advertised and not used
 }
 
-// gpuText says which rank runs on which GPU, how measured rates stand to declared
-// ones, and what cannot be used.
-func gpuText(g *topo.Graph, hosts []GPUHost, names []string) string {
+// gpuText says which rank runs on which GPU, and what cannot be used.
+func gpuText(hosts []GPUHost, names []string) string {
 	var b strings.Builder
 	for i, h := range hosts {
 		where := ""
@@ -35,7 +32,7 @@ func gpuText(g *topo.Graph, hosts []GPUHost, names []string) string {
 			fmt.Fprintf(&b, "%s%s\n", where, line)
 		}
 	}
-	return b.String() + besides(g)
+	return b.String()
 }
 
 // describe writes what NVML says of a GPU.
@@ -62,36 +59,4 @@ func describe(d *gpu.GPU) string {
 		text += " to NVSwitches"
 	}
 	return text
-}
-
-// besides writes a line for links of one kind that are declared the same: what was
-// measured of them.
-func besides(g *topo.Graph) string {
-	type class struct {
-		kind     string
-		declared float64
-	}
-	var order []class
-	measured := make(map[class][]float64)
-	for _, l := range g.Links {
-		if l.Declared == 0 {
-			continue
-		}
-		c := class{l.Kind, l.Declared}
-		if measured[c] == nil {
-			order = append(order, c)
-		}
-		measured[c] = append(measured[c], l.GBytesPerSecond)
-	}
-	var b strings.Builder
-	for _, c := range order {
-		low, top := slices.Min(measured[c]), slices.Max(measured[c])
-		rates := fmt.Sprintf("%.4g GB/s", low)
-		if top > low {
-			rates = fmt.Sprintf("%.4g to %.4g GB/s", low, top)
-		}
-		fmt.Fprintf(&b, "%s: %d links, measured %s, declared %.4g GB/s (%.0f %%)\n",
-			c.kind, len(measured[c]), rates, c.declared, 100*low/c.declared)
-	}
-	return b.String()
 }

@@ -114,7 +114,7 @@ func (m *Measured) text() (string, error) {
 		}
 	}
 	if m.Network != nil || m.GPUs != nil {
-		b.WriteString(gpuText(m.Graph, m.GPUs, hosts))
+		b.WriteString(gpuText(m.GPUs, hosts))
 	} else if about := machines.About(m.Graph.Name); about != "" {
 		b.WriteString("\n" + about + "\n")
 	}
