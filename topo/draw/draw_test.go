@@ -82,16 +82,19 @@ func elements(t *testing.T, svg string) map[string]int {
 }
 
 // Every rank is a circle, every link a line, and every link of a tree or ring one with an
-// arrow; the legend has a sample of every rate, tree and ring.
+// arrow; the legend has every tree and ring in its colour.
 func TestSVGElements(t *testing.T) {
 	g, p := square()
 	svg := SVG(g, p)
 	n := elements(t, svg)
-	uses, legend := 3+3+4, 2+3
-	if arrows := strings.Count(svg, "marker-end"); n["circle"] != 4 || n["line"] != len(g.Links)+uses+legend ||
+	uses := 3 + 3 + 4
+	if arrows := strings.Count(svg, "marker-end"); n["circle"] != 4 || n["line"] != len(g.Links)+uses ||
 		arrows != uses {
 		t.Errorf("%d circles, %d lines and %d arrows, want 4, %d and %d", n["circle"], n["line"], arrows,
-			len(g.Links)+uses+legend, uses)
+			len(g.Links)+uses, uses)
+	}
+	if !strings.Contains(svg, `fill="#D55E00" stroke="#ffffff" stroke-width="3" paint-order="stroke">tree 1,`) {
+		t.Error("tree 1 is not in its colour")
 	}
 	if strings.Count(svg, ">host 0<") != 1 || strings.Count(svg, ">host 3<") != 1 {
 		t.Error("the hosts are not named once")

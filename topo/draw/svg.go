@@ -49,12 +49,7 @@ func SVG(g *topo.Graph, p Plan) string {
 	c.nodes()
 	c.loads()
 	for _, l := range c.legend() {
-		ink := l.colour
-		if l.width > 0 {
-			ink = black
-			c.line(point{at.x, at.y - 4}, point{at.x + 34, at.y - 4}, l.width, l.colour, "", "")
-		}
-		c.text(at.add(point{44, 0}, 1), 12, "start", ink, l.text)
+		c.text(at, 12, "start", l.colour, l.text)
 		at.y += lineStep
 	}
 	size := fmt.Sprintf(`width="%.0f" height="%.0f"`, c.corner.x+margin, c.corner.y+margin)
@@ -142,15 +137,11 @@ func (c *canvas) line(from, to point, width float64, stroke, more, title string)
 		stroke, width, more, html.EscapeString(title))
 }
 
-// linkWidth is the width of a link's line.
-func (c *canvas) linkWidth(l topo.Link) float64 {
-	return 1 + float64(7*l.GBytesPerSecond/c.byRate[0].GBytesPerSecond)
-}
-
 // links draws the links, the quickest last.
 func (c *canvas) links() {
 	for _, l := range slices.Backward(c.byRate[:min(len(c.byRate), maxLinks)]) {
-		c.line(c.ranks[l.A], c.ranks[l.B], c.linkWidth(l), grey, "", fmt.Sprintf("%d-%d: %s GB/s, %s us %s",
+		width := 1 + float64(7*l.GBytesPerSecond/c.byRate[0].GBytesPerSecond)
+		c.line(c.ranks[l.A], c.ranks[l.B], width, grey, "", fmt.Sprintf("%d-%d: %s GB/s, %s us %s",
 			min(l.A, l.B), max(l.A, l.B), figure(l.GBytesPerSecond), figure(l.LatencyUs), l.Kind))
 	}
 }
@@ -201,26 +192,14 @@ func (c *canvas) loads() {
 	}
 }
 
-// legendLine is one line of the legend: a sample, if it has a width, and words.
-type legendLine struct {
-	text   string
-	width  float64
-	colour string
-}
+// legendLine is one line of the legend.
+type legendLine struct{ colour, text string }
 
-// legend says what stands for what.
+// legend says what stands for what, a tree or a ring in its colour.
 func (c *canvas) legend() (list []legendLine) {
 	say := func(colour, text string) {
 		for _, part := range numbers.Wrapped(text, 64) {
-			list = append(list, legendLine{part, 0, colour})
-		}
-	}
-	several := func(what string, n int, line func(int) legendLine) {
-		for i := range min(n, maxLines) {
-			list = append(list, line(i))
-		}
-		if n > maxLines {
-			say(black, fmt.Sprintf("and %d more %s", n-maxLines, what))
+			list = append(list, legendLine{colour, part})
 		}
 	}
 	for _, w := range c.plan.Warnings {
@@ -230,20 +209,15 @@ func (c *canvas) legend() (list []legendLine) {
 		say(red, fmt.Sprintf("%d slower links are not drawn", over))
 	}
 	say(black, numbers.Count(c.g.Ranks, "rank")+", "+numbers.Count(len(c.g.Links), "link"))
-	var rates []legendLine
-	for _, l := range c.byRate {
-		line := legendLine{figure(l.GBytesPerSecond) + " GB/s each way, " + l.Kind, c.linkWidth(l), grey}
-		if len(rates) == 0 || rates[len(rates)-1] != line {
-			rates = append(rates, line)
-		}
+	for i, o := range c.overlays[:min(len(c.overlays), maxLines)] {
+		say(colour(i), o.caption)
 	}
-	several("trees and rings", len(c.overlays), func(i int) legendLine {
-		return legendLine{c.overlays[i].caption, 2.4, colour(i)}
-	})
-	several("rates", len(rates), func(i int) legendLine { return rates[i] })
-	several("ports", len(c.ports), func(i int) legendLine {
-		return legendLine{fmt.Sprintf("%s: %s GB/s", c.g.Ports[i].Name, c.load(c.ports[i])), 0, black}
-	})
+	for i, p := range c.g.Ports[:min(len(c.ports), maxLines)] {
+		say(black, fmt.Sprintf("%s: %s GB/s", p.Name, c.load(c.ports[i])))
+	}
+	if more := max(len(c.overlays)-maxLines, 0) + max(len(c.ports)-maxLines, 0); more > 0 {
+		say(black, fmt.Sprintf("and %d more trees, rings and ports", more))
+	}
 	if len(c.overlays) > 0 {
 		say(black, "at a link: load / rate in GB/s")
 	}
