@@ -17,14 +17,14 @@ const TCP = "tcp"
 // Ways finds the links that join two ranks.
 type Ways struct {
 	g     *Graph
-	own   map[[2]int32]int // by ranks: index of the link
+	own   map[[2]int32]int // by ranks: index of the link; nil until somebody asks
 	wires map[[2]int32]int // by hosts: the quickest link of kind TCP
 	near  map[int][]int    // by host: those it has a wire to, rising
 }
 
 // NewWays looks up the links of g, which must be valid.
 func NewWays(g *Graph) *Ways {
-	w := &Ways{g: g, own: g.LinkIndex(), wires: make(map[[2]int32]int), near: make(map[int][]int)}
+	w := &Ways{g: g, wires: make(map[[2]int32]int), near: make(map[int][]int)}
 	for i, l := range g.Links {
 		a, b := w.g.Host(l.A), w.g.Host(l.B)
 		if l.Kind != TCP || a == b {
@@ -63,6 +63,9 @@ type Hop struct {
 // hosts, or those of several hosts on the way. Links of kind TCP between the same
 // two hosts are all the same. It returns nil where there is no way.
 func (w *Ways) Route(a, b int) []Hop {
+	if w.own == nil {
+		w.own = w.g.LinkIndex()
+	}
 	i, own := w.own[Pair(a, b)]
 	from, to := w.g.Host(a), w.g.Host(b)
 	if own && (w.g.Links[i].Kind != TCP || from == to) {

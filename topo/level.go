@@ -17,6 +17,13 @@ func Level(values []*float64, limit float64) {
 	if len(values) == 0 {
 		return
 	}
+	if !slices.ContainsFunc(values, func(v *float64) bool { return *v != *values[0] }) {
+		one := numbers.Digits(*values[0])
+		for _, v := range values {
+			*v = one
+		}
+		return
+	}
 	sorted := slices.Clone(values)
 	slices.SortStableFunc(sorted, func(a, b *float64) int { return cmp.Compare(*a, *b) })
 	levelPart(sorted, limit)
@@ -25,7 +32,7 @@ func Level(values []*float64, limit float64) {
 // LevelLinks makes the rates of links equal that differ by noise, as Level does, and the
 // latencies that are known.
 func LevelLinks(links []Link, limit float64) {
-	var rates, latencies []*float64
+	rates, latencies := make([]*float64, 0, len(links)), make([]*float64, 0, len(links))
 	for i := range links {
 		rates = append(rates, &links[i].GBytesPerSecond)
 		if links[i].LatencyUs > 0 {

@@ -54,12 +54,19 @@ func (t Tree) Validate(n int) error {
 			return fmt.Errorf("topo: rank %d of the tree has parent %d, want another rank of 0..%d", v, p, n-1)
 		}
 	}
-	reached := make([]bool, n)
-	for _, v := range t.topDown(t.below()) {
-		reached[v] = true
-	}
-	if v := slices.Index(reached, false); v >= 0 {
-		return fmt.Errorf("topo: rank %d of the tree never reaches root %d: its ancestors form a cycle", v, t.Root)
+	reaches := make([]bool, n) // the root, over parents
+	reaches[t.Root] = true
+	for v := range n {
+		at := v
+		for steps := 0; !reaches[at]; steps++ {
+			if steps == n {
+				return fmt.Errorf("topo: rank %d of the tree never reaches root %d: its ancestors form a cycle", v, t.Root)
+			}
+			at = t.Parent[at]
+		}
+		for at = v; !reaches[at]; at = t.Parent[at] {
+			reaches[at] = true
+		}
 	}
 	if t.Round == nil {
 		return nil

@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"iter"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -31,41 +30,45 @@ func (p *Planner) Runs(kind plan.Kind) error {
 // HasPairs reports whether there are links between all pairs of ranks.
 func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
 
-// linkSet is a set of links: for each lane a bit for every pair of ranks, by source and destination.
-type linkSet struct {
-	ranks int
-	lanes [][]uint64
-}
+// linkSet is a set of links: for every source the others' ranks and lanes, in any order and some of them several
+// times until sorted.
+type linkSet [][]uint64
 
-func (s *linkSet) add(lane, src, dst int) {
-	for len(s.lanes) <= lane {
-		s.lanes = append(s.lanes, make([]uint64, (s.ranks*s.ranks+63)/64))
+func (s linkSet) add(lane, src, dst int) { s[src] = append(s[src], uint64(dst)<<32|uint64(lane)) }
+
+// sort sorts the links by ranks and lane, each of them once.
+func (s linkSet) sort() {
+	for src, list := range s {
+		slices.Sort(list)
+		s[src] = slices.Compact(list)
 	}
-	pair := src*s.ranks + dst
-	s.lanes[lane][pair/64] |= 1 << (pair % 64)
 }
 
 // count returns how many links there are.
-func (s *linkSet) count() (n int) {
-	for _, words := range s.lanes {
-		for _, w := range words {
-			n += bits.OnesCount64(w)
+func (s linkSet) count() (n int) {
+	for _, list := range s {
+		n += len(list)
+	}
+	return n
+}
+
+// lanes returns one more than the highest lane.
+func (s linkSet) lanes() (n int) {
+	for _, list := range s {
+		for _, k := range list {
+			n = max(n, int(uint32(k))+1)
 		}
 	}
 	return n
 }
 
-// all visits the links, sorted by ranks and lane.
-func (s *linkSet) all() iter.Seq[plan.Link] {
+// all visits the links in their order.
+func (s linkSet) all() iter.Seq[plan.Link] {
 	return func(yield func(plan.Link) bool) {
-		for src := range s.ranks {
-			for dst := range s.ranks {
-				pair := src*s.ranks + dst
-				for lane, words := range s.lanes {
-					there := words[pair/64]>>(pair%64)&1 != 0
-					if there && !yield(plan.Link{Lane: lane, Src: src, Dst: dst}) {
-						return
-					}
+		for src, list := range s {
+			for _, k := range list {
+				if !yield(plan.Link{Lane: int(uint32(k)), Src: src, Dst: int(k >> 32)}) {
+					return
 				}
 			}
 		}
@@ -81,19 +84,17 @@ func (p *Planner) Links() (links iter.Seq[plan.Link], count, messages int, err e
 	if err != nil {
 		return nil, 0, -1, err
 	}
-	if !p.HasPairs() {
-		return set.all(), set.count(), -1, nil
+	messages = -1
+	if p.HasPairs() {
+		messages = set.lanes() - 1
 	}
-	all := linkSet{set.ranks, slices.Clone(set.lanes)}
-	messages = max(1, len(all.lanes))
-	all.addPairs(messages)
-	return all.all(), all.count(), messages, nil
+	return set.all(), set.count(), messages, nil
 }
 
 // addPairs adds the links of a lane between all ranks.
-func (s *linkSet) addPairs(lane int) {
-	for a := range s.ranks {
-		for b := range s.ranks {
+func (s linkSet) addPairs(lane int) {
+	for a := range s {
+		for b := range s {
 			if a != b {
 				s.add(lane, a, b)
 			}
@@ -101,12 +102,12 @@ func (s *linkSet) addPairs(lane int) {
 	}
 }
 
-// linkSet returns the links of all plans that may be served.
-func (p *Planner) linkSet() (*linkSet, error) {
+// linkSet returns the links of all plans that may be served, and those of messages on the highest lane.
+func (p *Planner) linkSet() (linkSet, error) {
 	if p.links != nil {
 		return p.links, nil
 	}
-	links := &linkSet{ranks: p.graph.Ranks}
+	links := make(linkSet, p.graph.Ranks)
 	type onLane struct {
 		lane   int
 		parent *int // of rank 0
@@ -130,6 +131,10 @@ func (p *Planner) linkSet() (*linkSet, error) {
 			links.add(g.served.Lanes[k.Lane], k.Src, k.Dst)
 		}
 	}
+	if p.HasPairs() {
+		links.addPairs(max(1, links.lanes()))
+	}
+	links.sort()
 	p.links = links
 	return links, nil
 }

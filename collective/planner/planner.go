@@ -31,9 +31,9 @@ type Planner struct {
 	proved     map[string]*pack.Bound // what the search for them has proved, if this Planner has searched
 	noRings    error                  // why there are none
 	candidates map[use]*candidateSet
-	links      *linkSet // nil: not laid out
-	bare       bool     // candidates are made for their links, without rates
-	any        bool     // algorithms are made without looking at Options.Algorithm
+	links      linkSet // nil: not laid out
+	bare       bool    // candidates are made for their links, without rates
+	any        bool    // algorithms are made without looking at Options.Algorithm
 	tables     [plan.AllToAll + 1][]*entry
 	cheapestAt map[size]DecidedChoice // by root 0
 	served     map[cut]*Served
@@ -97,7 +97,7 @@ func New(g *topo.Graph, m Machine, o Options) (*Planner, error) {
 		}
 	}
 	p.uniform = g.IsUniform()
-	p.ways = topo.NewWays(g)
+	p.ways = p.pricer.Ways()
 	p.apart = unlinked(g, p.ways)
 	p.hosts = newHosts(g, p.ways)
 	p.slots, p.slotBytes = p.shapeOfSlots()
@@ -132,7 +132,7 @@ func unlinked(g *topo.Graph, ways *topo.Ways) error {
 
 // routable reports the first link of trees that the graph has no way for.
 func (p *Planner) routable(list []Channel) error {
-	if p.apart == nil && p.graph.Ranks <= PairRanks {
+	if p.apart == nil && p.graph.Ranks <= PairRanks || complete(p.graph) {
 		return nil
 	}
 	for i := range list {

@@ -28,6 +28,9 @@ func NewPricer(g *topo.Graph) (*Pricer, error) {
 	return &Pricer{g: g, ways: topo.NewWays(g), known: make(map[*plan.Plan]bool)}, nil
 }
 
+// Ways returns the ways between the ranks of the Pricer's graph.
+func (x *Pricer) Ways() *topo.Ways { return x.ways }
+
 // Run is the function Run on the Pricer's graph. The plans must not change
 // afterwards.
 func (x *Pricer) Run(ops []Operation, m Machine) (Result, error) {

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -60,45 +59,53 @@ func sharing(list, file string) string {
 	return same
 }
 
-// class is a set of pairs of ranks that the machine makes alike: their places have the same
-// in common.
-type class [][2]int
+// Sampling says which pairs of the ranks of a host are measured, and for which others they stand. Pairs of a class
+// are those that the machine makes alike: their places have the same in common.
+type Sampling struct {
+	ranks int
+	sizes []int    // by class: its pairs
+	class []uint16 // by pair, the lower rank counting first
+}
 
-// Sampling says which pairs of the ranks of a host are measured, and for which others they stand.
-type Sampling []class
+// relation is what the places of two ranks have in common.
+type relation struct {
+	bound int
+	level [len(levels)]byte
+}
+
+func relate(p, q *Place) (r relation) {
+	for _, place := range []*Place{p, q} {
+		if place.Bound {
+			r.bound++
+		}
+	}
+	for i := range levels {
+		switch {
+		case p.Share[i] == "" || q.Share[i] == "":
+		case p.Share[i] == q.Share[i]:
+			r.level[i] = 1
+		default:
+			r.level[i] = 2
+		}
+	}
+	return r
+}
 
 // NewSampling deals the pairs of ranks at these places to classes.
-func NewSampling(places []Place) Sampling {
-	type relation struct {
-		bound int
-		level [len(levels)]byte
-	}
-	at := make(map[relation]int)
-	var s Sampling
-	for b := range places {
-		for a := range b {
-			p, q := &places[a], &places[b]
-			var r relation
-			for _, place := range []*Place{p, q} {
-				if place.Bound {
-					r.bound++
-				}
+func NewSampling(places []Place) *Sampling {
+	n := len(places)
+	s := &Sampling{ranks: n, class: make([]uint16, 0, n*(n-1)/2)}
+	known := make(map[relation]uint16) // far fewer than places
+	for a := range places {
+		for b := a + 1; b < n; b++ {
+			r := relate(&places[a], &places[b])
+			class, ok := known[r]
+			if !ok {
+				class = uint16(len(s.sizes))
+				known[r], s.sizes = class, append(s.sizes, 0)
 			}
-			for i := range levels {
-				switch {
-				case p.Share[i] == "" || q.Share[i] == "":
-				case p.Share[i] == q.Share[i]:
-					r.level[i] = 1
-				default:
-					r.level[i] = 2
-				}
-			}
-			i, known := at[r]
-			if !known {
-				i = len(s)
-				at[r], s = i, append(s, nil)
-			}
-			s[i] = append(s[i], [2]int{a, b})
+			s.class = append(s.class, class)
+			s.sizes[class]++
 		}
 	}
 	return s
@@ -109,34 +116,53 @@ const samples = 8
 
 // Pairs returns those to measure: some of every class, without a pattern, which the machine
 // may have, too.
-func (s Sampling) Pairs() (pairs [][2]int) {
+func (s *Sampling) Pairs() (pairs [][2]int) {
 	random := rand.New(rand.NewPCG(0, 0))
-	for _, c := range s {
-		for _, i := range random.Perm(len(c))[:min(samples, len(c))] {
-			pairs = append(pairs, c[i])
-		}
+	left, want := slices.Clone(s.sizes), make([]int, len(s.sizes))
+	for class, size := range s.sizes {
+		want[class] = min(samples, size)
 	}
+	s.each(func(a, b int, class uint16) { // each with the same chance
+		if random.IntN(left[class]) < want[class] {
+			pairs = append(pairs, [2]int{a, b})
+			want[class]--
+		}
+		left[class]--
+	})
 	return pairs
 }
 
+func (s *Sampling) each(visit func(a, b int, class uint16)) {
+	k := 0
+	for a := range s.ranks {
+		for b := a + 1; b < s.ranks; b++ {
+			visit(a, b, s.class[k])
+			k++
+		}
+	}
+}
+
 // Fill returns the pairs of all classes, each with the medians of what was measured of its class.
-func (s Sampling) Fill(measured []Pair) (all []Pair) {
-	of := make(map[[2]int]Pair)
+func (s *Sampling) Fill(measured []Pair) (all []Pair) {
+	latencies, rates := make([][]float64, len(s.sizes)), make([][]float64, len(s.sizes))
+	of := make(map[[2]int]Pair, len(measured))
 	for _, p := range measured {
 		of[[2]int{p.A, p.B}] = p
 	}
-	for _, c := range s {
-		var latencies, rates []float64
-		for _, ranks := range c {
-			if p, ok := of[ranks]; ok {
-				latencies, rates = append(latencies, p.LatencyUs), append(rates, p.GBytesPerSecond)
-			}
+	s.each(func(a, b int, class uint16) {
+		if p, ok := of[[2]int{a, b}]; ok {
+			latencies[class], rates[class] = append(latencies[class], p.LatencyUs), append(rates[class], p.GBytesPerSecond)
 		}
-		latency, rate := numbers.Median(latencies), numbers.Median(rates)
-		for _, p := range c {
-			all = append(all, Pair{A: p[0], B: p[1], LatencyUs: latency, GBytesPerSecond: rate})
-		}
+	})
+	medians := make([]Pair, len(s.sizes))
+	for class := range medians {
+		medians[class] = Pair{LatencyUs: numbers.Median(latencies[class]), GBytesPerSecond: numbers.Median(rates[class])}
 	}
-	slices.SortFunc(all, func(p, q Pair) int { return cmp.Or(p.A-q.A, p.B-q.B) })
+	all = make([]Pair, 0, len(s.class))
+	s.each(func(a, b int, class uint16) {
+		p := medians[class]
+		p.A, p.B = a, b
+		all = append(all, p)
+	})
 	return all
 }

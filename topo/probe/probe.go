@@ -172,7 +172,7 @@ const noise = 2.5
 // of each other become their median, so that one graph, and one set of trees, comes out of
 // every run on the same machine.
 func Graph(size int, pairs []Pair) *topo.Graph {
-	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size)}
+	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size), Links: make([]topo.Link, 0, len(pairs))}
 	for _, p := range pairs {
 		g.Links = append(g.Links, topo.Link{A: p.A, B: p.B, Kind: "shm", Source: topo.Measured,
 			GBytesPerSecond: p.GBytesPerSecond, LatencyUs: p.LatencyUs})

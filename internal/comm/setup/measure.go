@@ -31,7 +31,7 @@ func (s *setup) measure(hosts []int) ([]hostGraph, error) {
 		return nil, err
 	}
 	firsts := firstRanks(hosts)
-	plans := make([]probe.Sampling, len(firsts))
+	plans := make([]*probe.Sampling, len(firsts))
 	for h, first := range firsts {
 		var places []probe.Place
 		for _, r := range neighbours(hosts, first) {

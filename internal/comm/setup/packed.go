@@ -26,14 +26,17 @@ func packGraph(g *topo.Graph) ([]byte, error) {
 	p := packedGraph{Rest: *g, Links: make([]byte, 0, 3*packedBytes*len(g.Links))}
 	p.Rest.Links = nil
 	classes := make(map[topo.Link]int)
+	class := 0
 	for _, l := range g.Links {
 		a, b := l.A, l.B
 		l.A, l.B = 0, 0
-		class, known := classes[l]
-		if !known {
-			class = len(p.Classes)
-			classes[l] = class
-			p.Classes = append(p.Classes, l)
+		if len(p.Classes) == 0 || l != p.Classes[class] { // the one before is often of the same
+			known := false
+			if class, known = classes[l]; !known {
+				class = len(p.Classes)
+				classes[l] = class
+				p.Classes = append(p.Classes, l)
+			}
 		}
 		for _, v := range []int{a, b, class} {
 			p.Links = binary.LittleEndian.AppendUint32(p.Links, uint32(v))

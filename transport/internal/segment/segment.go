@@ -101,18 +101,22 @@ func roundUp(n, to int) int { return (n + to - 1) / to * to }
 // links are sorted.
 func digest(l *transport.Layout) [sha256.Size]byte {
 	sum := sha256.New()
+	b := make([]byte, 0, 4<<10)
 	add := func(values ...int) {
-		b := make([]byte, 0, 64)
 		for _, v := range values {
 			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+			if len(b) == cap(b) {
+				sum.Write(b)
+				b = b[:0]
+			}
 		}
-		sum.Write(b)
 	}
 	add(version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links))
 	add(l.Members...)
 	for _, k := range l.Links {
 		add(k.Lane, k.Src, k.Dst)
 	}
+	sum.Write(b)
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
