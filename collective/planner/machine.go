@@ -80,18 +80,12 @@ func deviceSlots(n int, budget int64) (slots, bytes int) {
 // calls at both ends, and what is under way must fill the network while the word of it
 // comes back. So slots grow, and become more, where the quickest link holds more than
 // they do, and where it takes no longer for one than those calls: 20 us.
-//
-// Where cards differ, a packing keeps all of them full in both directions, and some
-// links run behind others for long: many small slots take that up. On 8 hosts of 200
-// Mbit/s, one of them at 75 %, an AllReduce of 32 MiB took 1.20 times what the network
-// allows with 8 slots of 64 KiB, and 1.10 times with these; on 50 Mbit/s 1.14 and 1.05.
 func hostSlots(size int, h *hosts) (slots, bytes int) {
 	const (
 		budget, ample    = 12 << 20, 48 << 20 // bytes of slots per rank; ample for networks that need it
 		least, few, many = 4 << 10, 64 << 10, 256 << 10
 		maxSlots         = 32
 		slotUs           = 20
-		steady           = 32 << 10 // of maxSlots, where cards differ
 	)
 	slots = 8
 	n := len(h.ranks)
@@ -102,9 +96,6 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 	links := pairs + trees
 	bytes = budget * size / (links * slots)
 	bytes = min(max(bytes&^(least-1), least), few)
-	if !h.even && len(h.between.Ports) > 0 && maxSlots*steady*links <= ample*size {
-		return maxSlots, steady
-	}
 	hold, quick := 0.0, 0.0 // bytes on the way there and back, and in slotUs
 	for _, l := range h.between.Links {
 		hold = max(hold, l.GBytesPerSecond*2e3*l.LatencyUs)

@@ -62,13 +62,13 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 		return 0, chunks, nil
 	}
 	us = math.Inf(1)
-	share, before := widestShare(b.Plan, bytes), 0
+	share, before := widestShare(b.Plan, bytes), int64(0)
 	for _, c := range p.chunkings() {
 		if c.Max > 0 {
 			c.Max = min(c.Max, p.slotBytes)
 		}
 		c.Min = min(c.Min, p.slotBytes)
-		size := min(c.Of(share, p.slotBytes), max(share, 1))
+		size := min(int64(c.Of(share, 1, 1, p.slotBytes)), max(share, 1))
 		if size == before {
 			continue // the same chunks
 		}
@@ -150,7 +150,7 @@ func (p *Planner) Price(s *Served, bytes int64, inflight int) (float64, error) {
 // ChunkBytes is the size of the chunks in which the widest lane of a plan moves its part
 // of a message of so many bytes.
 func (p *Planner) ChunkBytes(s *Served, bytes int64) int {
-	return s.Chunks.Of(widestShare(s.Plan, bytes), p.slotBytes)
+	return s.Chunks.Of(widestShare(s.Plan, bytes), 1, 1, p.slotBytes)
 }
 
 // Consider prices all candidates for one size, the best first, and then says why the

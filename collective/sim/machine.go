@@ -5,6 +5,8 @@ import (
 	"maps"
 	"math"
 	"slices"
+
+	"github.com/treerun/treerun/collective/plan"
 )
 
 // Machine has the constants of what runs a plan. Times are in microseconds,
@@ -84,14 +86,13 @@ func (m *Machine) Validate() error {
 // quantum is the grain, in bytes, of shares and chunks: that of package exec.
 const quantum = 64
 
-// chunk returns the size of the chunks of a share of so many bytes, as package
-// exec cuts it: the last one may be smaller.
-func (m *Machine) chunk(bytes int64) int64 {
+// chunk returns the size of the chunks of a lane that carries so many bytes, as
+// plan.Chunks.Of cuts it: the last one may be smaller.
+func (m *Machine) chunk(bytes int64, lane, widest uint64) int64 {
 	if m.SlotBytes == 0 {
 		return bytes
 	}
-	c := ((bytes+3)/4 + quantum - 1) &^ (quantum - 1)
-	return min(max(c, int64(m.MinChunk), quantum), int64(m.SlotBytes))
+	return int64(plan.Chunks{Min: max(m.MinChunk, quantum)}.Of(bytes, lane, widest, m.SlotBytes))
 }
 
 // usPerByte is the time per byte at a rate in GB/s, none at rate 0.

@@ -206,12 +206,10 @@ func (r *runner) until() (us float64, err error) {
 func Weigh(p *plan.Plan) (steps, widest float64) {
 	shares := sharesOf(p)
 	widest = slices.Max(shares)
-	for i, share := range shares {
-		count := 0
+	for i := range p.Lanes { // which have as many chunks each
 		for _, t := range p.Lanes[i].Tracks {
-			count += len(t.Steps)
+			steps += float64(len(t.Steps))
 		}
-		steps += float64(count) * share / widest
 	}
 	return steps, widest
 }

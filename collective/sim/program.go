@@ -60,10 +60,11 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 		part = (bytes + int64(p.Size) - 1) / int64(p.Size)
 	}
 	cuts := p.Cuts()
+	widest := plan.Widest(cuts)
 	byEnds := make(map[[2]int32]int32)
 	for i := range p.Lanes {
 		share := plan.CutAt(part, cuts[i+1], quantum) - plan.CutAt(part, cuts[i], quantum)
-		t := track{chunk: w.m.chunk(share)}
+		t := track{chunk: w.m.chunk(share, cuts[i+1]-cuts[i], widest)}
 		if share > 0 {
 			t.chunks = int32((share + t.chunk - 1) / t.chunk)
 			t.last = share - int64(t.chunks-1)*t.chunk

@@ -376,18 +376,6 @@ func TestPriceRefuses(t *testing.T) {
 	}
 }
 
-// Chunks are cut as package exec cuts them: at least four, unless they became
-// too small, and none above a slot.
-func TestChunks(t *testing.T) {
-	m := Executor(8, 32<<10, 0)
-	for bytes, want := range map[int64]int64{1: 8 << 10, 32 << 10: 8 << 10, 36 << 10: 9 << 10, 36<<10 + 1: 9<<10 + 64,
-		36<<10 + 4: 9<<10 + 64, 1 << 20: 32 << 10} {
-		if got := m.chunk(bytes); got != want {
-			t.Errorf("%d bytes in chunks of %d, want %d", bytes, got, want)
-		}
-	}
-}
-
 // The full event simulation of 1024 ranks, and of 24,576 in trees.
 func BenchmarkPrice(b *testing.B) {
 	for _, n := range []int{8, 64, 1024} {

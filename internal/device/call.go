@@ -42,11 +42,3 @@ const quantum = 64
 // sake of pipelining: what a device moves in about the time that it takes to
 // begin with the next step.
 const minChunk = 128 << 10
-
-// chunkBytes cuts a lane's bytes into four chunks, or more where they would be
-// larger than most, so that the ranks of a tree overlap, unless the chunks became
-// smaller than minChunk.
-func chunkBytes(bytes int64, most int) int64 {
-	c := ((bytes+3)/4 + quantum - 1) &^ (quantum - 1)
-	return min(max(c, minChunk), int64(most))
-}

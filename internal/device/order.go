@@ -21,6 +21,7 @@ type schedule struct {
 // links are used for it, also those of other ranks whose slots it reads.
 type lane struct {
 	from, upTo uint64 // as plan.Cuts gives them
+	widest     uint64 // what the widest lane has
 	part       int
 	first      bool // of the plan's lanes
 	todo       []todo
@@ -145,10 +146,11 @@ type sorter struct {
 func (l *Layout) schedule(p Placed) (schedule, error) {
 	s := schedule{plan: p.Plan}
 	cuts := p.Plan.Cuts()
+	widest := plan.Widest(cuts)
 	sources := l.Sources(l.rank)
 	for i := range p.Plan.Lanes {
 		from := &p.Plan.Lanes[i]
-		one := lane{from: cuts[i], upTo: cuts[i+1], part: from.Part, first: i == 0}
+		one := lane{from: cuts[i], upTo: cuts[i+1], widest: widest, part: from.Part, first: i == 0}
 		var tracks []runner
 		bufs := map[int]*traffic{}
 		for _, t := range from.Tracks {

@@ -42,11 +42,8 @@ func (p *Program) spanOf(ln *lane, c *Call) span {
 	grain := quantum / elem
 	from := plan.CutAt(count, ln.from, grain) * elem
 	s := span{n: plan.CutAt(count, ln.upTo, grain)*elem - from, start: from - int64(ln.part)*count*elem}
-	most := p.g.layout.slotBytes
-	if c.Chunk > 0 {
-		most = min(most, c.Chunk)
-	}
-	s.grain = chunkBytes(s.n, most)
+	chunks := plan.Chunks{Max: c.Chunk, Min: minChunk}
+	s.grain = int64(chunks.Of(s.n, ln.upTo-ln.from, ln.widest, p.g.layout.slotBytes))
 	s.chunks = uint32((s.n + s.grain - 1) / s.grain)
 	if count == 0 && ln.first {
 		s.chunks = 1 // an empty message still meets everybody

@@ -29,6 +29,7 @@ type Program struct {
 // share is the part of the message that a lane carries, as plan.Cuts gives it.
 type share struct {
 	from, upTo uint64
+	widest     uint64 // what the widest lane has
 	part       int
 	first      bool // of the plan's lanes
 }
@@ -66,12 +67,13 @@ func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 	h := fnv.New64a()
 	fmt.Fprint(h, p.Digest(), laneOf)
 	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
-	cuts, users, lanes := p.Cuts(), make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
+	cuts := p.Cuts()
+	widest, users, lanes := plan.Widest(cuts), make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
 	for i := range p.Lanes {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)
 		lanes = append(lanes, begin)
-		s := share{from: cuts[i], upTo: cuts[i+1], part: l.Part, first: i == 0}
+		s := share{from: cuts[i], upTo: cuts[i+1], widest: widest, part: l.Part, first: i == 0}
 		for _, t := range l.Tracks {
 			if t.Rank != e.rank {
 				continue
@@ -141,7 +143,7 @@ func (e *Engine) begin(t *track, c *Call) {
 	t.bytes = int(plan.CutAt(count, t.share.upTo, grain))*elem - from
 	t.start = from - t.share.part*t.part
 	slot := e.ep.MaxPayload()
-	t.grain = c.Chunks.Of(t.bytes, slot)
+	t.grain = c.Chunks.Of(int64(t.bytes), t.share.upTo-t.share.from, t.share.widest, slot)
 	if c.wide {
 		t.grain = e.wideChunk(t.bytes, c.program.passes)
 	}
