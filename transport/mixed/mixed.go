@@ -4,9 +4,12 @@
 // A link belongs to one of the two by the host of the rank at its other end. A
 // rank sleeps on the bell of the local one and on the descriptor of the remote
 // one at the same time. Both have a board: what is published goes to both, and
-// what is known of a rank comes from the one that reaches it. A fault of either
-// is the other's, too, so that it comes round over hosts and sockets: Aborted passes
-// it on, which its owner calls now and then when no call of its does.
+// what is known of a rank comes from the one that reaches it.
+//
+// The first fault is elected once, by the remote endpoints: what a rank reports is
+// a proposal of its host, which those with connections pass on, and what is decided
+// they tell their host. Aborted does both, and its owner calls it now and then when
+// no call of its does.
 //
 // It moves no bytes itself, but where one payload goes to both sides: it is
 // copied then. Package collective imports it.
@@ -16,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/transport"
@@ -33,6 +37,21 @@ type Remote interface {
 	// Progress receives what has come, and reports whether there was anything
 	// in it that this rank may wait for.
 	Progress() bool
+
+	// Propose is Abort that does not wait until the fault of the set is elected.
+	// On a rank without connections it waits longer for another rank of the host.
+	Propose(f transport.Fault)
+}
+
+// Local is the endpoint for ranks of this host, as that of package shm.
+type Local interface {
+	transport.Endpoint
+	transport.SharedHeap
+
+	// Decide makes f the fault of the host's ranks, whatever they have reported by
+	// Abort; Decided returns it.
+	Decide(f transport.Fault)
+	Decided() (transport.Fault, bool)
 }
 
 // SleeperOn is a Bell whose owner can wait for a descriptor as well, as
@@ -46,8 +65,7 @@ type SleeperOn interface {
 type Endpoint struct {
 	rank   int
 	hosts  []int
-	local  transport.Endpoint
-	heap   transport.SharedHeap // local
+	local  Local
 	remote Remote
 	bell   bell
 
@@ -55,6 +73,7 @@ type Endpoint struct {
 	receivers map[transport.Link]transport.Receiver
 	mu        sync.Mutex // guards the maps
 
+	closed   atomic.Bool
 	once     sync.Once
 	closeErr error
 }
@@ -66,12 +85,12 @@ func New(rank int, hosts []int, local transport.Endpoint, remote Remote) (*Endpo
 	if !ok {
 		return nil, fmt.Errorf("mixed: rank %d: the local endpoint's bell cannot wait for a descriptor", rank)
 	}
-	heap, ok := local.(transport.SharedHeap)
+	shared, ok := local.(Local)
 	if !ok {
 		return nil, fmt.Errorf("mixed: rank %d: the local endpoint's ranks share no memory", rank)
 	}
 	e := &Endpoint{
-		rank: rank, hosts: hosts, local: local, heap: heap, remote: remote,
+		rank: rank, hosts: hosts, local: shared, remote: remote,
 		bell:      bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]transport.Receiver),
@@ -163,30 +182,28 @@ func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 	return e.of(r).CallBefore(r, back)
 }
 
-// Abort publishes f on both sides. The host's ranks elect the first.
+// Abort reports f, and returns when the set has a fault.
 func (e *Endpoint) Abort(f transport.Fault) {
 	e.local.Abort(f)
-	if first, ok := e.local.Aborted(); ok {
-		f = first
+	for _, ok := e.Aborted(); !ok && !e.closed.Load(); _, ok = e.Aborted() {
+		time.Sleep(time.Millisecond)
 	}
-	e.remote.Abort(f)
 }
 
-// Aborted returns the fault of the set, as the host's ranks have elected it, and passes it from
-// one side to the other.
+// Aborted returns the fault of the set. It passes on what the host's ranks report, and
+// what is decided.
 func (e *Endpoint) Aborted() (transport.Fault, bool) {
-	f, failed := e.local.Aborted()
-	g, failedToo := e.remote.Aborted()
-	switch {
-	case failed && !failedToo:
-		e.remote.Abort(f)
-	case failedToo && !failed:
-		e.local.Abort(g)
-		if f, failed = e.local.Aborted(); !failed {
-			return g, true // closed: it elects no more
-		}
+	if f, ok := e.local.Aborted(); ok {
+		e.remote.Propose(f)
 	}
-	return f, failed
+	decided, ok := e.remote.Aborted()
+	if ok {
+		e.local.Decide(decided)
+	}
+	if first, ok := e.local.Decided(); ok {
+		return first, true
+	}
+	return decided, ok // of a closed endpoint, to which nothing is written any more
 }
 
 // Alloc returns memory that the ranks of this host can read where it lies.
@@ -199,17 +216,17 @@ func (e *Endpoint) Free(b []byte) error { return e.local.Free(b) }
 func (e *Endpoint) Shared(b []byte) bool { return e.local.Shared(b) }
 
 // Offset returns where b lies in what this rank may give out.
-func (e *Endpoint) Offset(b []byte) (at int, ok bool) { return e.heap.Offset(b) }
+func (e *Endpoint) Offset(b []byte) (at int, ok bool) { return e.local.Offset(b) }
 
 // Scratch is Alloc of memory that ends with the endpoint.
-func (e *Endpoint) Scratch(n int) ([]byte, error) { return e.heap.Scratch(n) }
+func (e *Endpoint) Scratch(n int) ([]byte, error) { return e.local.Scratch(n) }
 
 // View returns a part of the memory of a rank of this host.
 func (e *Endpoint) View(r, at, n int) ([]byte, error) {
 	if r < 0 || r >= len(e.hosts) || !e.isLocal(r) {
 		return nil, fmt.Errorf("mixed: rank %d shares no memory with rank %d", r, e.rank)
 	}
-	return e.heap.View(r, at, n)
+	return e.local.View(r, at, n)
 }
 
 // MaxPayload is the slot size in bytes.
@@ -218,6 +235,7 @@ func (e *Endpoint) MaxPayload() int { return e.local.MaxPayload() }
 // Close leaves both sides. Idempotent.
 func (e *Endpoint) Close() error {
 	e.once.Do(func() {
+		e.closed.Store(true)
 		e.Aborted() // passes the latest fault on
 		e.closeErr = errors.Join(e.remote.Close(), e.local.Close())
 	})

@@ -4,16 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mixed"
 	"github.com/treerun/treerun/transport/shm"
+	"github.com/treerun/treerun/transport/tcp"
 	"github.com/treerun/treerun/transport/transporttest"
 )
 
@@ -87,6 +89,8 @@ type double struct {
 func (d double) PollFD() int          { return d.bell.FD() }
 func (d double) Progress() bool       { return true }
 func (d double) Bell() transport.Bell { return d.bell }
+
+func (d double) Propose(f transport.Fault) { d.Abort(f) }
 
 // drained is a doorbell that somebody else sleeps on: Cancel forgets its rings.
 type drained struct{ *shm.Doorbell }
@@ -169,18 +173,84 @@ func TestFaultsComeRound(t *testing.T) {
 	want := transport.Fault{Rank: 3, Text: "gone"}
 	all[3].Abort(want)
 	for r, e := range all {
-		deadline := time.Now().Add(transporttest.Limit)
-		f, ok := e.Aborted()
-		for ; !ok && time.Now().Before(deadline); f, ok = e.Aborted() {
-			time.Sleep(time.Millisecond)
-		}
-		if f != want {
+		if f := transporttest.AwaitFault(e); f != want {
 			t.Errorf("rank %d: fault %+v", r, f)
 		}
 	}
 	for r, e := range all {
 		if err := e.Close(); err != nil {
 			t.Errorf("rank %d: %v", r, err)
+		}
+	}
+}
+
+// overTCP joins the ranks of hosts by shared memory and those of different hosts by TCP.
+func overTCP(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Limit)
+	defer cancel()
+	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
+	between, within := newTable(l.Size), map[int]*table{}
+	for _, h := range hosts {
+		within[h] = newTable(l.Size)
+	}
+	var wg sync.WaitGroup
+	for r := range all {
+		wg.Go(func() {
+			remote, err := tcp.Connect(ctx, tcp.Config{Layout: l, Hosts: hosts, Config: netconn.Config{
+				Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
+				Listen:   []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+				Exchange: between.exchange(r, l.Member, l.Size),
+			}})
+			if err != nil {
+				errs[r] = err
+				return
+			}
+			local, err := shm.Connect(ctx, config(r, within[hosts[r]], together(l, hosts, hosts[r])))
+			if err != nil {
+				errs[r] = errors.Join(err, remote.Close())
+				return
+			}
+			all[r], errs[r] = mixed.New(r, hosts, local, remote)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// Ranks of two hosts fail at the same time, each for a reason of its own; only one of each
+// host has a connection to the other. All ranks report the same cause.
+func TestOneCauseOnAllHosts(t *testing.T) {
+	hosts := []int{0, 0, 1, 1}
+	l := transport.Layout{Size: 4, Slots: 2, SlotBytes: 64,
+		Links: []transport.Link{{Src: 0, Dst: 1}, {Src: 0, Dst: 2}, {Src: 2, Dst: 0}, {Src: 2, Dst: 3}}}
+	for _, failing := range [][]int{{1, 3}, {0, 2}, {0, 1, 2, 3}} {
+		for range 5 {
+			all := overTCP(t, l, hosts)
+			var wg sync.WaitGroup
+			first := make([]transport.Fault, len(all))
+			for r, e := range all {
+				wg.Go(func() {
+					if slices.Contains(failing, r) {
+						e.Abort(transport.Faultf(transport.FaultDevice, r, "by rank %d", r))
+					}
+					first[r] = transporttest.AwaitFault(e)
+				})
+			}
+			wg.Wait()
+			for r, f := range first {
+				if f != first[0] || f.Text != fmt.Sprintf("by rank %d", f.Rank) {
+					t.Errorf("ranks %v fail: rank %d reports %+v, rank 0 %+v", failing, r, f, first[0])
+				}
+			}
+			for _, e := range all {
+				if err := e.Close(); err != nil {
+					t.Error(err)
+				}
+			}
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 // decideAfter is how long a rank waits for the one that decides which fault is
 // the first, before it decides by itself.
-const decideAfter = 100 * time.Millisecond
+const decideAfter = 250 * time.Millisecond
 
 // faults makes one fault of those that ranks report, the same on every rank as
 // far as messages get there. A rank that has a fault to report tells everybody.
@@ -30,47 +30,50 @@ type faults struct {
 	outbox  []report  // for everybody, by the pump
 }
 
-// propose makes f this rank's report, unless there is one already.
-func (s *faults) propose(f transport.Fault) {
-	s.mu.Lock()
-	s.add(report{by: s.e.rank, fault: f})
-	s.mu.Unlock()
-	s.e.pump.kick()
+// Propose makes f this rank's report, unless there is one already. It never blocks.
+func (e *Endpoint) Propose(f transport.Fault) {
+	if f.Rank < -1 || f.Rank >= e.layout.Size {
+		f.Rank = -1
+	}
+	e.faults.hear(report{by: e.rank, fault: f})
 }
 
-// hear takes in what another rank has sent. It never blocks.
+// hear takes in what a rank reports. It never blocks.
 func (s *faults) hear(r report) {
 	s.mu.Lock()
-	if r.decided {
+	news := s.elected.Load() == nil
+	switch {
+	case !news:
+	case r.decided:
 		s.decide(r)
-	} else {
-		s.add(r)
+	default:
+		news = s.add(r)
 	}
 	s.mu.Unlock()
-	s.e.pump.kick()
+	if news {
+		s.e.pump.kick()
+	}
 }
 
-// add notes a report. mu is held.
-func (s *faults) add(r report) {
-	if s.elected.Load() != nil || slices.ContainsFunc(s.reports, func(q report) bool { return q.by == r.by }) {
-		return
+// add notes a report, and says whether it is the first of that rank. mu is held.
+func (s *faults) add(r report) bool {
+	if slices.ContainsFunc(s.reports, func(q report) bool { return q.by == r.by }) {
+		return false
 	}
 	if len(s.reports) == 0 {
 		s.since = time.Now()
 	}
 	s.reports = append(s.reports, r)
 	s.outbox = append(s.outbox, r)
-	if len(s.e.conns) == 0 || s.e.decides(&r.fault) {
-		r.decided = true
+	if s.e.decides(&r.fault) {
 		s.decide(r)
 	}
+	return true
 }
 
-// decide makes the fault of r that of the set. mu is held.
+// decide makes the fault of r that of the set, which has none. mu is held.
 func (s *faults) decide(r report) {
-	if s.elected.Load() != nil {
-		return
-	}
+	r.decided = true
 	f := r.fault
 	f.Text = cutText(f.Text, transport.MaxFaultText)
 	s.outbox = append(s.outbox, r)
@@ -86,12 +89,14 @@ func (s *faults) tick(now time.Time) time.Time {
 	if s.elected.Load() != nil || len(s.reports) == 0 {
 		return time.Time{}
 	}
+	if s.e.decides(&s.reports[0].fault) { // as those before it have failed
+		s.decide(s.reports[0])
+		return time.Time{}
+	}
 	if due := s.since.Add(decideAfter); now.Before(due) {
 		return due
 	}
-	first := slices.MinFunc(s.reports, func(a, b report) int { return a.by - b.by })
-	first.decided = true
-	s.decide(first)
+	s.decide(slices.MinFunc(s.reports, func(a, b report) int { return a.by - b.by }))
 	return time.Time{}
 }
 
@@ -107,13 +112,10 @@ func (s *faults) take() []report {
 // Abort reports f, and returns when the set has a fault: this one, or one that
 // was reported earlier or at the same time.
 func (e *Endpoint) Abort(f transport.Fault) {
-	if f.Rank < -1 || f.Rank >= e.layout.Size {
-		f.Rank = -1
-	}
 	if e.closed.Load() {
 		return
 	}
-	e.faults.propose(f)
+	e.Propose(f)
 	select {
 	case <-e.faults.done:
 	case <-e.stopped:
@@ -129,8 +131,12 @@ func (e *Endpoint) Aborted() (transport.Fault, bool) {
 	return transport.Fault{}, false
 }
 
-// decides reports whether this rank is the one to decide for a report of f.
+// decides reports whether this rank is the one to decide for a report of f. One that
+// has no connections decides after decideAfter only: others may hear of it on another way.
 func (e *Endpoint) decides(f *transport.Fault) bool {
+	if len(e.conns) == 0 {
+		return false
+	}
 	for r := range e.layout.Size {
 		switch {
 		case r == e.rank:

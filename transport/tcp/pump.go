@@ -214,7 +214,7 @@ func (c *conn) reportLoss(now time.Time) time.Time {
 	if corrupt {
 		kind, what = transport.FaultLink, ""
 	}
-	c.e.faults.propose(transport.Faultf(kind, c.peer.rank, "rank %d%s%s: connection %s: %v", c.peer.rank,
+	c.e.Propose(transport.Faultf(kind, c.peer.rank, "rank %d%s%s: connection %s: %v", c.peer.rank,
 		c.e.at(c.peer.rank), what, c.name, *err))
 	return now // faults may be due at once
 }

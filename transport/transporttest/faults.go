@@ -42,7 +42,7 @@ func testAbort(t *testing.T, open Open) {
 	}
 	for r, e := range all {
 		e.Abort(transport.Fault{Rank: -1, Text: "too late"})
-		if f := awaitFault(e); f != first {
+		if f := AwaitFault(e); f != first {
 			t.Errorf("rank %d sees %+v, rank 0 sees %+v", r, f, first)
 		}
 	}
@@ -77,14 +77,14 @@ func testAbortApart(t *testing.T, open Open) {
 	want := transport.Fault{Rank: 2, Text: "the only one"}
 	all[0].Abort(want)
 	for r, e := range all {
-		if f := awaitFault(e); f != want {
+		if f := AwaitFault(e); f != want {
 			t.Errorf("rank %d sees %+v, want %+v", r, f, want)
 		}
 	}
 }
 
-// awaitFault returns the fault of a set, for which it waits.
-func awaitFault(e transport.Endpoint) transport.Fault {
+// AwaitFault returns the fault of e's set, for which it waits up to Limit.
+func AwaitFault(e transport.Endpoint) transport.Fault {
 	for end := time.Now().Add(Limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if f, ok := e.Aborted(); ok {
 			return f
@@ -107,7 +107,7 @@ func testFaultForms(t *testing.T, open Open) {
 	} {
 		all := opened(t, open, Pair(2, 64))
 		all[1].Abort(c.in)
-		if f := awaitFault(all[0]); f != c.want {
+		if f := AwaitFault(all[0]); f != c.want {
 			t.Errorf("Abort(%+v): Aborted() = %+v, want %+v", c.in, f, c.want)
 		}
 	}
@@ -250,7 +250,7 @@ func testClosedEndpoint(t *testing.T, open Open) {
 	s, r, b := mustSender(t, e, 0, 1), mustReceiver(t, e, 0, 1), e.Bell()
 	fault := transport.Fault{Rank: 1, Text: "known"}
 	all[1].Abort(fault)
-	awaitFault(e)
+	AwaitFault(e)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func testClosedEndpoint(t *testing.T, open Open) {
 	b.Prepare()
 	b.Cancel()
 	for i, e := range all {
-		if f := awaitFault(e); f != fault {
+		if f := AwaitFault(e); f != fault {
 			t.Errorf("rank %d: Aborted() = %+v, want %+v", i, f, fault)
 		}
 	}

@@ -68,14 +68,19 @@ func decodeCall(w [callWords]uint64) transport.Header {
 		Root: int32(uint32(w[2] >> 32))}
 }
 
-// A fault is first written to the record of the rank that reports it, whole,
-// and then elected by one compare-and-swap of the word at offFault from 0 to
-// that rank + 1. A rank that dies at any moment leaves either no fault or a
+// A fault is first written to a record of the rank that reports it, whole, and
+// then elected by one compare-and-swap of a word behind offFault from 0 to that
+// rank + 1. A rank that dies at any moment leaves either no fault or a
 // whole one, and only the first is elected.
 
-// writeRecord writes f to a rank's record. It is called at most once per rank.
-func writeRecord(board []byte, f transport.Fault) {
-	rec := board[offRecord : offRecord+faultBytes]
+// record is where a rank writes its fault for an election.
+func record(board []byte, election int) []byte {
+	o := offRecord + election*faultBytes
+	return board[o : o+faultBytes]
+}
+
+// writeRecord writes f to a record. It is called at most once for each.
+func writeRecord(rec []byte, f transport.Fault) {
 	text := cutText(f.Text, transport.MaxFaultText)
 	binary.NativeEndian.PutUint32(rec[0:], uint32(f.Kind))
 	binary.NativeEndian.PutUint32(rec[4:], uint32(int32(f.Rank)))
@@ -84,8 +89,7 @@ func writeRecord(board []byte, f transport.Fault) {
 }
 
 // readRecord reads the record of the rank elected. Nothing in it is trusted.
-func readRecord(board []byte, size int) transport.Fault {
-	rec := board[offRecord : offRecord+faultBytes]
+func readRecord(rec []byte, size int) transport.Fault {
 	kind := binary.NativeEndian.Uint32(rec[0:])
 	r := int(int32(binary.NativeEndian.Uint32(rec[4:])))
 	n := binary.NativeEndian.Uint32(rec[8:])

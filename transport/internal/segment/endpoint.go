@@ -25,12 +25,12 @@ type Endpoint struct {
 	senders   map[transport.Link]*sender
 	receivers map[transport.Link]*receiver
 
-	fence  atomic.Uint32                   // written to order memory, and never read
-	fault  atomic.Pointer[transport.Fault] // the elected one, once seen
+	fence  atomic.Uint32                              // written to order memory, and never read
+	faults [elections]atomic.Pointer[transport.Fault] // the elected ones, once seen
 	closed atomic.Bool
 
-	mu       sync.Mutex // serialises Abort
-	reported bool       // our own record is written
+	mu      sync.Mutex      // serialises elect
+	written [elections]bool // our own records
 
 	heap *heap     // of this rank
 	view *heapView // of the heaps of all ranks
@@ -132,50 +132,57 @@ func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 	return readCall(e.m.rank(e.mem, r), uint32(back))
 }
 
-// Abort publishes f as the fault of the set, unless there is one, and wakes
-// every rank.
-func (e *Endpoint) Abort(f transport.Fault) {
+// Abort reports f, which becomes the fault of the set unless it has one, and
+// wakes every rank.
+func (e *Endpoint) Abort(f transport.Fault) { e.elect(f, reported) }
+
+// Decide makes f the fault of these ranks where they are a part of a larger set,
+// which elects: what they report by Abort is then no more than their proposal.
+func (e *Endpoint) Decide(f transport.Fault) { e.elect(f, decided, reported) }
+
+// elect proposes f in elections, and wakes every rank.
+func (e *Endpoint) elect(f transport.Fault, in ...int) {
 	if f.Rank < -1 || f.Rank >= e.m.Layout.Size {
 		f.Rank = -1
 	}
-	e.elect(f)
+	e.mu.Lock()
+	for _, i := range in {
+		if w := e.electionWord(i); !e.closed.Load() && !e.written[i] && atomic.LoadUint32(w) == 0 {
+			writeRecord(record(e.m.rank(e.mem, e.rank), i), f)
+			e.written[i] = true
+			atomic.CompareAndSwapUint32(w, 0, uint32(e.rank)+1)
+		}
+	}
+	e.mu.Unlock()
 	e.ringAll()
 }
 
-func (e *Endpoint) elect(f transport.Fault) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed.Load() || e.reported || loadWord(e.mem, offFault) != 0 {
-		return
-	}
-	writeRecord(e.m.rank(e.mem, e.rank), f)
-	e.reported = true
-	atomic.CompareAndSwapUint32(word(e.mem, offFault), 0, uint32(e.rank)+1)
-}
+func (e *Endpoint) electionWord(i int) *uint32 { return word(e.mem, offFault+4*i) }
 
-// Aborted returns the fault of the set. Before there is one it costs two loads
-// of lines that nobody writes.
-func (e *Endpoint) Aborted() (transport.Fault, bool) {
-	if f := e.fault.Load(); f != nil {
+// Aborted returns the first fault that was reported. Before there is one it costs two
+// loads of lines that nobody writes.
+func (e *Endpoint) Aborted() (transport.Fault, bool) { return e.elected(reported) }
+
+// Decided returns the fault that Decide has made that of these ranks.
+func (e *Endpoint) Decided() (transport.Fault, bool) { return e.elected(decided) }
+
+// elected returns the fault that won an election, and keeps it.
+func (e *Endpoint) elected(i int) (transport.Fault, bool) {
+	if f := e.faults[i].Load(); f != nil {
 		return *f, true
 	}
-	w := loadWord(e.mem, offFault)
+	w := atomic.LoadUint32(e.electionWord(i))
 	if w == 0 {
 		return transport.Fault{}, false
 	}
-	return e.elected(w), true
-}
-
-// elected reads the fault that word w names and keeps it.
-func (e *Endpoint) elected(w uint32) transport.Fault {
 	f := transport.Faultf(transport.FaultLink, -1, "fault word holds %d with %d ranks", w, e.m.Layout.Size)
 	if w <= uint32(e.m.Layout.Size) {
-		f = readRecord(e.m.rank(e.mem, int(w-1)), e.m.Layout.Size)
+		f = readRecord(record(e.m.rank(e.mem, int(w-1)), i), e.m.Layout.Size)
 	}
-	if !e.fault.CompareAndSwap(nil, &f) {
-		return *e.fault.Load()
+	if !e.faults[i].CompareAndSwap(nil, &f) {
+		return *e.faults[i].Load(), true
 	}
-	return f
+	return f, true
 }
 
 // Leave tells the other ranks that this one has closed, and wakes all ranks,
@@ -192,7 +199,8 @@ func (e *Endpoint) Leave() bool {
 	for _, r := range e.receivers {
 		r.withdraw(deadline)
 	}
-	e.Aborted() // keep the fault, if any, for callers that come after Close
+	e.Aborted() // keep the faults, if any, for callers that come after Close
+	e.Decided()
 	storeWord(e.m.rank(e.mem, e.rank), offClosed, 1)
 	e.ringAll()
 	return true

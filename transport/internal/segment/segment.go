@@ -21,7 +21,7 @@ import (
 
 // version is that of the memory layout; it is part of the digest, so that
 // ranks of different builds find out.
-const version = 7
+const version = 8
 
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
@@ -29,10 +29,10 @@ const (
 	magic      = 0x7472_6565_7275_6e31 // "treerun1"
 	pageBytes  = 4096
 	heapAlign  = pageBytes
-	headBytes  = 256 // magic, digest; at offFault the word that elects the fault
+	headBytes  = 256 // magic, digest; from offFault on the words that elect the report and the decision
 	offDigest  = 64
 	offFault   = 128
-	rankBytes  = bellBytes + statusBytes + faultBytes
+	rankBytes  = bellBytes + statusBytes + elections*faultBytes
 	bellBytes  = 128 // bell word; at offClosed the closed flag: both written rarely
 	offClosed  = 64
 	offStatus  = bellBytes
@@ -41,6 +41,10 @@ const (
 
 	statusBytes = 512 // number of publications; from 64 on the calls
 	faultBytes  = 640 // kind, rank, length, text
+
+	reported  = 0 // the first fault that a rank of the segment reported
+	decided   = 1 // the fault of a set of which these ranks are a part
+	elections = 2
 )
 
 // Map says where in the segment everything lies. It follows from the Layout

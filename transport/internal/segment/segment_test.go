@@ -170,7 +170,7 @@ func TestDiesWhilePublishing(t *testing.T) {
 // the election leaves no fault, and another rank's is elected.
 func TestDiesWhileAborting(t *testing.T) {
 	e, b := view(t, 3)
-	writeRecord(e.m.rank(b, 1), transport.Fault{Rank: 1, Text: "never elected"})
+	writeRecord(record(e.m.rank(b, 1), reported), transport.Fault{Rank: 1, Text: "never elected"})
 	if f, ok := e.Aborted(); ok {
 		t.Fatalf("fault %+v without an election", f)
 	}
