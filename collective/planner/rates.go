@@ -17,21 +17,30 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 	if weights == nil {
 		weights = slices.Repeat([]float64{1}, len(c.Channels))
 	}
-	together, err := p.rateOf(c, weights)
-	if err != nil {
-		return err
+	together := 0.0
+	if c.Kind != plan.Barrier || !p.uniform { // which takes one channel, and no bytes
+		var err error
+		if together, err = p.rateOf(c, weights); err != nil {
+			return err
+		}
 	}
 	total := numbers.Sum(weights)
 	for i := range c.Channels {
 		s := &c.Channels[i]
 		s.Rate = weights[i] / total * together
 		s.LatencyUs = p.latencyOf(s, c.Kind, c.Root)
-		if len(c.Channels) > 1 && !c.Kind.HasParts() { // else none is ever alone
-			alone := make([]float64, len(weights))
-			alone[i] = 1
-			if s.Alone, err = p.rateOf(c, alone); err != nil {
-				return err
-			}
+		if len(c.Channels) == 1 || c.Kind.HasParts() { // none is ever alone
+			continue
+		}
+		if i > 0 && p.uniform { // all links are alike, and each channel takes one at most once each way
+			s.Alone = c.Channels[0].Alone
+			continue
+		}
+		alone := make([]float64, len(weights))
+		alone[i] = 1
+		var err error
+		if s.Alone, err = p.rateOf(c, alone); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -75,6 +84,9 @@ func (p *Planner) latencyOf(s *Channel, kind plan.Kind, root int) (us float64) {
 
 // latency is that of the way between two ranks in microseconds.
 func (p *Planner) latency(from, to int) (us float64) {
+	if p.uniform {
+		return p.graph.Links[0].LatencyUs
+	}
 	for _, hop := range p.ways.Route(from, to) {
 		us += p.graph.Links[hop.Link].LatencyUs
 	}
