@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"math"
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -17,12 +18,17 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 	if weights == nil {
 		weights = slices.Repeat([]float64{1}, len(c.Channels))
 	}
-	together := 0.0
-	if c.Kind != plan.Barrier || !p.uniform { // which takes one channel, and no bytes
-		var err error
-		if together, err = p.rateOf(c, weights); err != nil {
-			return err
+	if c.Kind == plan.Barrier && p.uniform && p.graph.Ranks > PairRanks {
+		// It takes one channel, and no bytes. Every rank would make a plan of all of them to find out more.
+		for i := range c.Channels {
+			s := &c.Channels[i]
+			s.LatencyUs, s.Alone = p.latencyOf(s, c.Kind, c.Root), math.Inf(1)
 		}
+		return nil
+	}
+	together, err := p.rateOf(c, weights)
+	if err != nil {
+		return err
 	}
 	total := numbers.Sum(weights)
 	for i := range c.Channels {
@@ -38,7 +44,6 @@ func (p *Planner) measure(c *Candidate, weights []float64) error {
 		}
 		alone := make([]float64, len(weights))
 		alone[i] = 1
-		var err error
 		if s.Alone, err = p.rateOf(c, alone); err != nil {
 			return err
 		}
