@@ -154,7 +154,7 @@ func TestConformance(t *testing.T) {
 		"the first one by itself": func(r int) int { return min(r, 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			transporttest.RunApart(t, func(t *testing.T, l transport.Layout) []transport.Endpoint {
+			transporttest.Run(t, func(t *testing.T, l transport.Layout) []transport.Endpoint {
 				hosts := make([]int, l.Size)
 				for r := range hosts {
 					hosts[r] = host(r)

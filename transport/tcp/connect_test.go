@@ -96,10 +96,10 @@ func opener(change func(*Config)) transporttest.Open {
 func everybody(int) bool { return true }
 
 func TestConformanceConnected(t *testing.T) {
-	transporttest.RunApart(t, opener(func(c *Config) { c.Peers = everybody }))
+	transporttest.Run(t, opener(func(c *Config) { c.Peers = everybody }))
 }
 
 func TestConformanceEncrypted(t *testing.T) {
 	open := opener(func(c *Config) { c.Peers, c.Encrypt, c.Streams = everybody, true, 2 })
-	transporttest.RunApart(t, open, "no allocation") // crypto/tls does allocate
+	transporttest.Run(t, open, "no allocation") // crypto/tls does allocate
 }

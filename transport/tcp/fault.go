@@ -11,12 +11,12 @@ import (
 
 // decideAfter is how long a rank waits for the one that decides which fault is
 // the first, before it decides by itself.
-const decideAfter = 250 * time.Millisecond
+const decideAfter = 500 * time.Millisecond
 
 // faults makes one fault of those that ranks report, the same on every rank as
 // far as messages get there. A rank that has a fault to report tells everybody.
-// The lowest rank that seems to be well, and is not the one at fault, decides
-// for the first that it hears of, and tells everybody; where nobody does so in
+// The lowest rank that seems to be well, and is not reported lost, decides for
+// the first that it hears of, and tells everybody; where nobody does so in
 // time, each takes that of the lowest rank that reported one. Every rank passes
 // on what is new to it, so that ranks without a connection hear of it too.
 type faults struct {
@@ -141,7 +141,7 @@ func (e *Endpoint) decides(f *transport.Fault) bool {
 		switch {
 		case r == e.rank:
 			return true
-		case r == f.Rank || !e.member(r):
+		case r == f.Rank && f.Kind == transport.FaultLost || !e.member(r):
 		case e.peers[r] == nil || !e.peers[r].unwell():
 			return false
 		}

@@ -16,66 +16,20 @@ import (
 func testSleepers(t *testing.T, open Open) {
 	const rounds = 20000
 	all := opened(t, open, Pair(2, 64))
-	bounce := func(me int, first bool) func() error {
+	turns := func(me int) func() error {
 		e := all[me]
 		s, r := mustSender(t, e, 0, 1-me), mustReceiver(t, e, 0, 1-me)
 		return func() error {
-			for i := range rounds {
-				if first || i > 0 {
-					if err := sleepySend(e, s, i); err != nil {
-						return err
-					}
+			return each(2*rounds, func(i int) error {
+				if i%2 != me {
+					return wait(e, 0, tryReceive(r, func(h transport.Header, b []byte) error { return checkChunk(h, b, i, 8) }))
 				}
-				if err := sleepyReceive(e, r); err != nil {
-					return err
-				}
-			}
-			return nil
+				h := header(i)
+				return wait(e, 0, trySend(s, &h, 8, fillWith(i)))
+			})
 		}
 	}
-	// Rank 0 is one chunk ahead, so both send and receive at the same time.
-	together(t, bounce(0, true), func() error {
-		if err := bounce(1, false)(); err != nil {
-			return err
-		}
-		return sleepySend(all[1], mustSender(t, all[1], 0, 0), rounds)
-	})
-}
-
-// sleepUntil polls only after each Prepare.
-func sleepUntil(e transport.Endpoint, poll func() (bool, error)) error {
-	b := e.Bell()
-	for {
-		b.Prepare()
-		if ok, err := poll(); ok || err != nil {
-			b.Cancel()
-			return err
-		}
-		b.Sleep(nap)
-	}
-}
-
-func sleepySend(e transport.Endpoint, s transport.Sender, i int) error {
-	return sleepUntil(e, func() (bool, error) {
-		w, ok, err := s.TryReserve(8)
-		if ok {
-			fillWith(i)(w)
-			s.Commit(&transport.Header{Seq: uint64(i)})
-		}
-		return ok, err
-	})
-}
-
-func sleepyReceive(e transport.Endpoint, r transport.Receiver) error {
-	return sleepUntil(e, func() (bool, error) {
-		var h transport.Header
-		b, ok, err := r.TryPeek(&h)
-		if ok {
-			err = checkFilled(b, int(h.Seq))
-			r.Release()
-		}
-		return ok, err
-	})
+	together(t, turns(0), turns(1))
 }
 
 // testBell: a ring is remembered from Prepare on and not before, a sleep ends

@@ -11,74 +11,46 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// testAbort: of many faults at once exactly one is elected, every rank sees
-// that one, and later ones change nothing.
+// testAbort: of many faults at once exactly one is elected, every rank sees that one,
+// also over others, and later ones change nothing.
 func testAbort(t *testing.T, open Open) {
 	const size = 4
-	all := opened(t, open, transport.Layout{Size: size, Slots: 2, SlotBytes: 64})
-	for r, e := range all {
-		if f, ok := e.Aborted(); ok {
-			t.Fatalf("rank %d has fault %+v before the first Abort", r, f)
-		}
-	}
-	text := func(r, i int) string { return fmt.Sprintf("rank %d, try %d: ", r, i) + strings.Repeat("x", 100*r) }
-	var wg sync.WaitGroup
-	for r, e := range all {
-		for i := range 3 {
-			wg.Go(func() { e.Abort(transport.Fault{Rank: r, Text: text(r, i)}) })
-		}
-	}
-	wg.Wait()
-	first, ok := all[0].Aborted()
-	if !ok {
-		t.Fatal("no fault after Abort")
-	}
-	own := false
-	for i := range 3 {
-		own = own || first.Text == text(first.Rank, i)
-	}
-	if !own {
-		t.Errorf("fault %+v is none of those reported", first)
-	}
-	for r, e := range all {
-		e.Abort(transport.Fault{Rank: -1, Text: "too late"})
-		if f := AwaitFault(e); f != first {
-			t.Errorf("rank %d sees %+v, rank 0 sees %+v", r, f, first)
-		}
-	}
-}
-
-// testAbortApart: of faults at once every rank sees one that was reported, and
-// keeps it. A single one reaches all, also over others.
-func testAbortApart(t *testing.T, open Open) {
-	const size = 4
-	chain := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
+	l := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
 	for r := 1; r < size; r++ {
-		chain.Links = append(chain.Links, transport.Link{Src: r - 1, Dst: r}, transport.Link{Src: r, Dst: r - 1})
+		l.Links = append(l.Links, transport.Link{Src: r - 1, Dst: r}, transport.Link{Src: r, Dst: r - 1})
 	}
-	all := opened(t, open, chain)
-	text := func(r int) string { return fmt.Sprintf("by rank %d", r) }
-	var wg sync.WaitGroup
-	for r, e := range all {
-		wg.Go(func() { e.Abort(transport.Fault{Rank: r, Text: text(r)}) })
-	}
-	wg.Wait()
-	for r, e := range all {
-		first, ok := e.Aborted()
-		if !ok || first.Rank < 0 || first.Rank >= size || first.Text != text(first.Rank) {
-			t.Errorf("rank %d sees %+v, %v, which nobody reported", r, first, ok)
+	for _, failing := range []int{1, size} { // ranks
+		all := opened(t, open, l)
+		for r, e := range all {
+			if f, ok := e.Aborted(); ok {
+				t.Fatalf("rank %d has fault %+v before the first Abort", r, f)
+			}
 		}
-		e.Abort(transport.Fault{Rank: -1, Text: "too late"})
-		if f, ok := e.Aborted(); !ok || f != first {
-			t.Errorf("rank %d sees %+v after %+v", r, f, first)
+		text := func(r, i int) string { return fmt.Sprintf("rank %d, try %d: ", r, i) + strings.Repeat("x", 100*r) }
+		var wg sync.WaitGroup
+		for r, e := range all[:failing] {
+			for i := range 3 {
+				wg.Go(func() { e.Abort(transport.Fault{Kind: transport.FaultDevice, Rank: r, Text: text(r, i)}) })
+			}
 		}
-	}
-	all = opened(t, open, chain)
-	want := transport.Fault{Rank: 2, Text: "the only one"}
-	all[0].Abort(want)
-	for r, e := range all {
-		if f := AwaitFault(e); f != want {
-			t.Errorf("rank %d sees %+v, want %+v", r, f, want)
+		wg.Wait()
+		first, ok := all[0].Aborted()
+		if !ok {
+			t.Fatal("no fault after Abort")
+		}
+		own := false
+		for i := range 3 {
+			own = own || first.Text == text(first.Rank, i)
+		}
+		if !own {
+			t.Errorf("fault %+v is none of those reported", first)
+		}
+		for r, e := range all {
+			f := AwaitFault(e)
+			e.Abort(transport.Fault{Rank: -1, Text: "too late"})
+			if again, _ := e.Aborted(); f != first || again != first {
+				t.Errorf("rank %d sees %+v, then %+v, rank 0 sees %+v", r, f, again, first)
+			}
 		}
 	}
 }
@@ -113,63 +85,54 @@ func testFaultForms(t *testing.T, open Open) {
 	}
 }
 
-// states are the ways in which rank 1 can be waiting for rank 0, each a
-// function that does not end by itself.
-func states(t *testing.T, all []transport.Endpoint) map[string]func() error {
-	e := all[1]
-	in, out := mustReceiver(t, e, 0, 0), mustSender(t, e, 0, 0)
-	return map[string]func() error{
-		"waiting for a chunk": func() error {
-			return Receive(e, in, func(transport.Header, []byte) error { return nil })
+// interrupted has rank 1 of a layout wait for rank 0, in every way and from before, at or
+// after the moment of an event, and gives check the error with which the wait ended.
+func interrupted(t *testing.T, open Open, l transport.Layout, event func(all []transport.Endpoint),
+	check func(t *testing.T, err error)) {
+	waits := map[string]func(e transport.Endpoint, s transport.Sender, r transport.Receiver) error{
+		"waiting for a chunk": func(e transport.Endpoint, _ transport.Sender, r transport.Receiver) error {
+			return Receive(e, r, func(transport.Header, []byte) error { return nil })
 		},
-		"waiting for a slot": func() error {
-			for {
-				if err := Send(e, out, &transport.Header{}, 8, func([]byte) {}); err != nil {
-					return err
-				}
-			}
+		"waiting for a slot": func(e transport.Endpoint, s transport.Sender, _ transport.Receiver) error {
+			return each(l.Slots+1, func(int) error { return Send(e, s, &transport.Header{}, 8, func([]byte) {}) })
 		},
 	}
-}
-
-var stateNames = []string{"waiting for a chunk", "waiting for a slot"}
-
-// moments are when the event comes, relative to the wait.
-var moments = map[string]time.Duration{"before": -1, "at the same time": 0, "during": 20 * time.Millisecond}
-
-// testAbortEndsWaiting: each blocking state x {abort before, at the same time,
-// during} x {by the peer, by the rank itself, by a third} ends with the fault.
-func testAbortEndsWaiting(t *testing.T, open Open) {
-	for _, state := range stateNames {
+	moments := map[string]time.Duration{"before": -1, "at the same time": 0, "during": 20 * time.Millisecond}
+	for state, wait := range waits {
 		for moment, delay := range moments {
-			for who, by := range map[string]int{"peer": 0, "self": 1, "third": 2} {
-				t.Run(state+"/"+moment+"/"+who, func(t *testing.T) {
-					l := Pair(2, 64)
-					l.Size = 3
-					all := opened(t, open, l)
-					abort := func() { all[by].Abort(transport.Fault{Rank: 0, Text: "the reason"}) }
-					err := interrupt(t, states(t, all)[state], abort, delay)
-					if !errors.Is(err, errAborted) || !strings.Contains(err.Error(), "rank 0: the reason") {
-						t.Errorf("waiting ended with %v, want the fault", err)
-					}
-				})
-			}
+			t.Run(state+"/"+moment, func(t *testing.T) {
+				all := opened(t, open, l)
+				e, s, r := all[1], mustSender(t, all[1], 0, 0), mustReceiver(t, all[1], 0, 0)
+				var err error
+				fs := []func() error{func() error { err = wait(e, s, r); return nil }}
+				if delay < 0 {
+					event(all)
+				} else {
+					fs = append(fs, func() error { time.Sleep(delay); event(all); return nil })
+				}
+				together(t, fs...)
+				check(t, err)
+			})
 		}
 	}
 }
 
-// interrupt runs wait and, at the moment given, event; it returns wait's error.
-func interrupt(t *testing.T, wait func() error, event func(), delay time.Duration) (err error) {
-	t.Helper()
-	if delay < 0 {
-		event()
-		together(t, func() error { err = wait(); return nil })
-		return err
+// testAbortEndsWaiting: a wait ends with the fault that the peer, the rank itself or a
+// third one reports.
+func testAbortEndsWaiting(t *testing.T, open Open) {
+	l := Pair(2, 64)
+	l.Size = 3
+	for who, by := range map[string]int{"peer": 0, "self": 1, "third": 2} {
+		t.Run(who, func(t *testing.T) {
+			interrupted(t, open, l, func(all []transport.Endpoint) {
+				all[by].Abort(transport.Fault{Rank: 0, Text: "the reason"})
+			}, func(t *testing.T, err error) {
+				if !errors.Is(err, errAborted) || !strings.Contains(err.Error(), "rank 0: the reason") {
+					t.Errorf("waiting ended with %v, want the fault", err)
+				}
+			})
+		})
 	}
-	together(t,
-		func() error { err = wait(); return nil },
-		func() error { time.Sleep(delay); event(); return nil })
-	return err
 }
 
 // testClose: a rank that closes is seen as closed by the others and by
@@ -202,42 +165,26 @@ func testClose(t *testing.T, open Open) {
 // testCloseEndsWaiting: what a rank sent before it closed can be read; then,
 // and where there is nothing, the others' waits end with ErrPeerClosed.
 func testCloseEndsWaiting(t *testing.T, open Open) {
-	for _, state := range stateNames {
-		for moment, delay := range moments {
-			t.Run(state+"/"+moment, func(t *testing.T) {
-				all := opened(t, open, Pair(2, 64))
-				err := interrupt(t, states(t, all)[state], func() { _ = all[0].Close() }, delay)
-				if !errors.Is(err, transport.ErrPeerClosed) {
-					t.Errorf("waiting ended with %v, want ErrPeerClosed", err)
-				}
-			})
-		}
-	}
+	interrupted(t, open, Pair(2, 64), func(all []transport.Endpoint) { _ = all[0].Close() },
+		func(t *testing.T, err error) {
+			if !errors.Is(err, transport.ErrPeerClosed) {
+				t.Errorf("waiting ended with %v, want ErrPeerClosed", err)
+			}
+		})
 	t.Run("after the last chunk", func(t *testing.T) {
 		all, s, r := pair(t, open, 4, 64)
 		for i := range 3 {
-			w, _, _ := s.TryReserve(40)
-			fillWith(i)(w)
-			h := header(i)
-			s.Commit(&h)
+			send(t, s, i, 40)
 		}
 		if err := all[0].Close(); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			var h transport.Header
-			b, ok, err := peek(r, &h)
-			if !ok || err != nil {
-				t.Fatalf("chunk %d of a closed peer: %v, %v", i, ok, err)
-			}
-			if err := checkFilled(b, i); err != nil || h != header(i) {
-				t.Error(err, h)
-			}
-			r.Release()
+			receive(t, r, i, 40)
 		}
-		var h transport.Header
-		if _, ok, err := peek(r, &h); ok || !errors.Is(err, transport.ErrPeerClosed) {
-			t.Errorf("TryPeek = %v, %v, want ErrPeerClosed", ok, err)
+		err := Receive(all[1], r, func(transport.Header, []byte) error { return nil })
+		if !errors.Is(err, transport.ErrPeerClosed) {
+			t.Errorf("TryPeek: %v, want ErrPeerClosed", err)
 		}
 	})
 }

@@ -16,42 +16,32 @@ func testOrder(t *testing.T, open Open) {
 			all, s, r := pair(t, open, slots, 128)
 			const chunks = 5000
 			together(t,
-				func() error { return sendMany(all[0], s, chunks, 128) },
-				func() error { return receiveMany(all[1], r, chunks, 128) })
+				func() error { return each(chunks, func(i int) error { return sendSome(all[0], s, i, 128) }) },
+				func() error { return each(chunks, func(i int) error { return receiveSome(all[1], r, i, 128) }) })
 		})
 	}
 }
 
-// sizeOf varies the payload from 0 to most bytes, with inline ones in between.
-func sizeOf(i, most int) int { return (i * 37) % (most + 1) }
-
-func sendMany(e transport.Endpoint, s transport.Sender, chunks, most int) error {
+// each calls f with the numbers of chunks until it returns an error.
+func each(chunks int, f func(i int) error) error {
 	for i := range chunks {
-		h := header(i)
-		if err := Send(e, s, &h, sizeOf(i, most), fillWith(i)); err != nil {
-			return fmt.Errorf("sending chunk %d: %w", i, err)
+		if err := f(i); err != nil {
+			return fmt.Errorf("chunk %d of %d: %w", i, chunks, err)
 		}
 	}
 	return nil
 }
 
-func receiveMany(e transport.Endpoint, r transport.Receiver, chunks, most int) error {
-	for i := range chunks {
-		if err := Receive(e, r, func(h transport.Header, b []byte) error { return checkChunk(h, b, i, most) }); err != nil {
-			return fmt.Errorf("receiving chunk %d: %w", i, err)
-		}
-	}
-	return nil
+// sizeOf varies the payload from 0 to limit bytes, with inline ones in between.
+func sizeOf(i, limit int) int { return (i * 37) % (limit + 1) }
+
+func sendSome(e transport.Endpoint, s transport.Sender, i, limit int) error {
+	h := header(i)
+	return Send(e, s, &h, sizeOf(i, limit), fillWith(i))
 }
 
-func checkChunk(h transport.Header, b []byte, i, most int) error {
-	if want := header(i); h != want {
-		return fmt.Errorf("header %+v, want %+v", h, want)
-	}
-	if len(b) != sizeOf(i, most) {
-		return fmt.Errorf("%d bytes, want %d", len(b), sizeOf(i, most))
-	}
-	return checkFilled(b, i)
+func receiveSome(e transport.Endpoint, r transport.Receiver, i, limit int) error {
+	return Receive(e, r, func(h transport.Header, b []byte) error { return checkChunk(h, b, i, sizeOf(i, limit)) })
 }
 
 // testSizes sends every size around the inline limit, the cache line and the
@@ -59,23 +49,14 @@ func checkChunk(h transport.Header, b []byte, i, most int) error {
 func testSizes(t *testing.T, open Open) {
 	const slot = 4096
 	_, s, r := pair(t, open, 4, slot)
-	sizes := []int{0, 1, 7, 8, transport.MaxInline - 1, transport.MaxInline, transport.MaxInline + 1, 63, 64, 65, slot - 1,
-		slot}
-	for i, n := range sizes {
-		w, ok, err := reserve(s, n)
-		if !ok || err != nil || len(w) != n || cap(w) != n {
-			t.Fatalf("TryReserve(%d) = %d bytes of %d, %v, %v", n, len(w), cap(w), ok, err)
+	for i, n := range []int{0, 1, 7, 8, transport.MaxInline - 1, transport.MaxInline, transport.MaxInline + 1, 63, 64, 65,
+		slot - 1, slot} {
+		if w := reserve(t, s, n); cap(w) != n {
+			t.Errorf("TryReserve(%d) returns a window of %d bytes", n, cap(w))
 		}
-		fillWith(i)(w)
-		h := header(i)
-		s.Commit(&h)
-		var got transport.Header
-		b, ok, err := peek(r, &got)
-		if !ok || err != nil || len(b) != n || cap(b) != n || got != h {
-			t.Fatalf("TryPeek after %d bytes = %d bytes of %d, %+v, %v, %v", n, len(b), cap(b), got, ok, err)
-		}
-		if err := checkFilled(b, i); err != nil {
-			t.Fatal(err)
+		send(t, s, i, n)
+		if b := peek(t, r, i, n); cap(b) != n {
+			t.Errorf("TryPeek of %d bytes returns a window of %d bytes", n, cap(b))
 		}
 		r.Release()
 	}
@@ -84,45 +65,27 @@ func testSizes(t *testing.T, open Open) {
 // testFullEmpty fills and drains a link: exactly Slots chunks fit, one comes
 // back per Release.
 func testFullEmpty(t *testing.T, open Open) {
-	const slots = 4
-	_, s, r := pair(t, open, slots, 64)
-	var h transport.Header
-	peek := func(want bool) {
+	const slots, size = 4, 64
+	_, s, r := pair(t, open, slots, size)
+	full := func() {
 		t.Helper()
-		_, ok, err := r.TryPeek(&h)
-		if want {
-			_, ok, err = peek(r, &h)
-		}
-		if ok != want || err != nil {
-			t.Fatalf("TryPeek = %v, %v, want %v", ok, err, want)
-		}
-	}
-	reserve := func(want bool) {
-		t.Helper()
-		_, ok, err := s.TryReserve(64)
-		if want {
-			_, ok, err = reserve(s, 64)
-		}
-		if ok != want || err != nil {
-			t.Fatalf("TryReserve = %v, %v, want %v", ok, err, want)
+		if _, ok, err := s.TryReserve(size); ok || err != nil {
+			t.Fatalf("TryReserve = %v, %v of a full link", ok, err)
 		}
 	}
 	for range 3 { // laps
-		peek(false)
-		for range slots {
-			reserve(true)
-			s.Commit(&h)
+		nothing(t, r)
+		for i := range slots {
+			send(t, s, i, size)
 		}
-		reserve(false)
-		peek(true)
-		reserve(false) // looking frees nothing
+		full()
+		peek(t, r, 0, size)
+		full() // looking frees nothing
 		r.Release()
-		reserve(true)
-		s.Commit(&h)
-		reserve(false)
-		for range slots {
-			peek(true)
-			r.Release()
+		send(t, s, slots, size)
+		full()
+		for i := range slots {
+			receive(t, r, i+1, size)
 		}
 	}
 }
@@ -132,35 +95,21 @@ func testFullEmpty(t *testing.T, open Open) {
 func testStable(t *testing.T, open Open) {
 	for _, n := range []int{8, 200} {
 		_, s, r := pair(t, open, 2, 256)
-		w, _, _ := s.TryReserve(n)
+		w := reserve(t, s, n)
 		fillWith(1)(w)
-		again, ok, err := s.TryReserve(n)
-		if !ok || err != nil || &again[0] != &w[0] {
-			t.Fatalf("second TryReserve gave another window (%v, %v)", ok, err)
+		if again := reserve(t, s, n); &again[0] != &w[0] {
+			t.Fatal("second TryReserve gave another window")
 		}
-		var h transport.Header
-		if _, ok, _ := r.TryPeek(&h); ok {
-			t.Fatal("TryPeek sees a chunk that was not committed")
-		}
-		sent := header(1)
-		s.Commit(&sent)
-		b, _, _ := peek(r, &h)
-		w2, _, _ := s.TryReserve(n) // the other slot
-		fillWith(2)(w2)
-		second := header(2)
-		s.Commit(&second)
-		b2, ok, err := r.TryPeek(&h)
-		if !ok || err != nil || &b2[0] != &b[0] || h != sent {
-			t.Fatalf("second TryPeek gave another window or header (%v, %v)", ok, err)
-		}
-		if err := checkFilled(b, 1); err != nil {
-			t.Errorf("window changed before Release: %v", err)
+		nothing(t, r)
+		h := header(1)
+		s.Commit(&h)
+		b := peek(t, r, 1, n)
+		send(t, s, 2, n) // the other slot
+		if again := peek(t, r, 1, n); &again[0] != &b[0] {
+			t.Fatal("second TryPeek gave another window")
 		}
 		r.Release()
-		b, _, _ = peek(r, &h)
-		if err := checkFilled(b, 2); err != nil || h != second {
-			t.Errorf("second chunk: %v, header %+v", err, h)
-		}
+		receive(t, r, 2, n)
 	}
 }
 
@@ -168,41 +117,21 @@ func testStable(t *testing.T, open Open) {
 func testSeparate(t *testing.T, open Open) {
 	const size, lanes = 3, 2
 	l := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
-	for lane := range lanes {
-		for a := range size {
-			for b := range size {
-				if a != b {
-					l.Links = append(l.Links, transport.Link{Lane: lane, Src: a, Dst: b})
-				}
-			}
+	for i := range lanes * size * size {
+		if k := (transport.Link{Lane: i % lanes, Src: i / lanes % size, Dst: i / lanes / size}); k.Src != k.Dst {
+			l.Links = append(l.Links, k)
 		}
 	}
 	all := opened(t, open, l)
-	id := func(k transport.Link) int { return k.Lane*100 + k.Src*10 + k.Dst }
+	id := func(k transport.Link, n int) int { return k.Lane*100 + k.Src*10 + k.Dst + n }
 	for _, k := range l.Links {
 		for _, n := range []int{20, 60} {
-			s := mustSender(t, all[k.Src], k.Lane, k.Dst)
-			w, ok, err := s.TryReserve(n)
-			if !ok || err != nil {
-				t.Fatalf("%v: %v %v", k, ok, err)
-			}
-			fillWith(id(k) + n)(w)
-			h := header(id(k))
-			s.Commit(&h)
+			send(t, mustSender(t, all[k.Src], k.Lane, k.Dst), id(k, n), n)
 		}
 	}
 	for _, k := range l.Links {
 		for _, n := range []int{20, 60} {
-			r := mustReceiver(t, all[k.Dst], k.Lane, k.Src)
-			var h transport.Header
-			b, ok, err := peek(r, &h)
-			if !ok || err != nil || h != header(id(k)) || len(b) != n {
-				t.Fatalf("%v: %v %v %+v", k, ok, err, h)
-			}
-			if err := checkFilled(b, id(k)+n); err != nil {
-				t.Fatalf("%v: %v", k, err)
-			}
-			r.Release()
+			receive(t, mustReceiver(t, all[k.Dst], k.Lane, k.Src), id(k, n), n)
 		}
 	}
 }
@@ -237,66 +166,38 @@ func testTooLarge(t *testing.T, open Open) {
 			t.Errorf("TryReserve(%d) = %v, %v, want an error", n, ok, err)
 		}
 	}
-	w, ok, err := s.TryReserve(128)
-	if !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	fillWith(3)(w)
-	h := header(3)
-	s.Commit(&h)
-	b, ok, err := peek(r, &h)
-	if !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	if err := checkFilled(b, 3); err != nil {
-		t.Error(err)
-	}
+	send(t, s, 3, 128)
+	receive(t, r, 3, 128)
 }
 
 // testRelay passes chunks around a ring of ranks, each reading its input window
 // while it fills its output window, as collectives do.
 func testRelay(t *testing.T, open Open) {
-	const size, chunks = 5, 600
-	l := transport.Layout{Size: size, Slots: 2, SlotBytes: 512}
+	const size, chunks, limit = 5, 600, 512
+	l := transport.Layout{Size: size, Slots: 2, SlotBytes: limit}
 	for r := range size {
 		l.Links = append(l.Links, transport.Link{Src: r, Dst: (r + 1) % size})
 	}
 	all := opened(t, open, l)
-	fs := make([]func() error, size)
-	for r := range fs {
-		e := all[r]
+	ranks := make([]func() error, size)
+	for r, e := range all {
 		in, out := mustReceiver(t, e, 0, (r+size-1)%size), mustSender(t, e, 0, (r+1)%size)
-		fs[r] = func() error { return relay(e, in, out, chunks) }
-	}
-	fs[0] = func() error {
-		in, out := mustReceiver(t, all[0], 0, size-1), mustSender(t, all[0], 0, 1)
-		for i := range chunks {
-			h := header(i)
-			if err := Send(all[0], out, &h, sizeOf(i, 512), fillWith(i)); err != nil {
-				return err
-			}
-			if err := Receive(all[0], in, func(h transport.Header,
-				b []byte) error {
-				return checkChunk(h, b, i, 512)
-			}); err != nil {
-				return err
+		turn := func(i int) error {
+			return Receive(e, in, func(h transport.Header, b []byte) error {
+				return Send(e, out, &h, len(b), func(w []byte) { copy(w, b) })
+			})
+		}
+		if r == 0 {
+			turn = func(i int) error {
+				if err := sendSome(e, out, i, limit); err != nil {
+					return err
+				}
+				return receiveSome(e, in, i, limit)
 			}
 		}
-		return nil
+		ranks[r] = func() error { return each(chunks, turn) }
 	}
-	together(t, fs...)
-}
-
-func relay(e transport.Endpoint, in transport.Receiver, out transport.Sender, chunks int) error {
-	for range chunks {
-		err := Receive(e, in, func(h transport.Header, b []byte) error {
-			return Send(e, out, &h, len(b), func(w []byte) { copy(w, b) })
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	together(t, ranks...)
 }
 
 // testOrdersHeap: what a rank did before Commit has happened for the rank that
@@ -307,26 +208,18 @@ func testOrdersHeap(t *testing.T, open Open) {
 	all, s, r := pair(t, open, 2, 64)
 	var shared [2]int // plain memory, one for each slot
 	together(t, func() error {
-		for i := range rounds {
-			err := Send(all[0], s, &transport.Header{}, 8, func([]byte) { shared[i%2]++ })
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		return each(rounds, func(i int) error {
+			return Send(all[0], s, &transport.Header{}, 8, func([]byte) { shared[i%2]++ })
+		})
 	}, func() error {
-		for i := range rounds {
-			err := Receive(all[1], r, func(transport.Header, []byte) error {
+		return each(rounds, func(i int) error {
+			return Receive(all[1], r, func(transport.Header, []byte) error {
 				if shared[i%2]++; shared[i%2] != i/2*2+2 {
-					return fmt.Errorf("round %d: count is %d", i, shared[i%2])
+					return fmt.Errorf("count is %d", shared[i%2])
 				}
 				return nil
 			})
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+		})
 	})
 }
 

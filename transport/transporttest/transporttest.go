@@ -29,21 +29,8 @@ const Limit = 3 * time.Minute
 // wake-up then fails the test by Limit.
 const nap = 2 * Limit
 
-// Run runs the suite.
-func Run(t *testing.T, open Open) {
-	run(t, open)
-	t.Run("first abort wins", func(t *testing.T) { testAbort(t, open) })
-}
-
-// RunApart runs the suite for ranks that share no memory. Of faults at the same
-// time, each of them may see another one first. Left out are the tests of what
-// a transport cannot promise, by name.
-func RunApart(t *testing.T, open Open, except ...string) {
-	run(t, open, except...)
-	t.Run("aborts come round", func(t *testing.T) { testAbortApart(t, open) })
-}
-
-func run(t *testing.T, open Open, except ...string) {
+// Run runs the suite, without the tests of what a transport cannot promise, by name.
+func Run(t *testing.T, open Open, except ...string) {
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, Open)
@@ -62,6 +49,7 @@ func run(t *testing.T, open Open, except ...string) {
 		{"sleepers", testSleepers},
 		{"bell", testBell},
 		{"status", testStatus},
+		{"first abort wins", testAbort},
 		{"forms of faults", testFaultForms},
 		{"abort ends waiting", testAbortEndsWaiting},
 		{"close", testClose},
@@ -97,7 +85,7 @@ func opened(t *testing.T, open Open, l transport.Layout) []transport.Endpoint {
 	return all
 }
 
-func mustSender(t testing.TB, e transport.Endpoint, lane, dst int) transport.Sender {
+func mustSender(t *testing.T, e transport.Endpoint, lane, dst int) transport.Sender {
 	t.Helper()
 	s, err := e.Sender(lane, dst)
 	if err != nil {
@@ -106,7 +94,7 @@ func mustSender(t testing.TB, e transport.Endpoint, lane, dst int) transport.Sen
 	return s
 }
 
-func mustReceiver(t testing.TB, e transport.Endpoint, lane, src int) transport.Receiver {
+func mustReceiver(t *testing.T, e transport.Endpoint, lane, src int) transport.Receiver {
 	t.Helper()
 	r, err := e.Receiver(lane, src)
 	if err != nil {
@@ -127,10 +115,13 @@ var errAborted = errors.New("aborted")
 
 // Wait polls until it returns true or an error, sleeping on e's bell between,
 // as the executor of a collective does. It ends with the set's fault.
-func Wait(e transport.Endpoint, poll func() (bool, error)) error {
+func Wait(e transport.Endpoint, poll func() (bool, error)) error { return wait(e, 20, poll) }
+
+// wait polls a number of times before each sleep.
+func wait(e transport.Endpoint, polls int, poll func() (bool, error)) error {
 	b := e.Bell()
 	for {
-		for range 20 {
+		for range polls {
 			if ok, err := poll(); ok || err != nil {
 				return err
 			}
@@ -152,19 +143,27 @@ func Wait(e transport.Endpoint, poll func() (bool, error)) error {
 
 // Send waits for a slot and sends n bytes that fill writes.
 func Send(e transport.Endpoint, s transport.Sender, h *transport.Header, n int, fill func([]byte)) error {
-	return Wait(e, func() (bool, error) {
+	return Wait(e, trySend(s, h, n, fill))
+}
+
+func trySend(s transport.Sender, h *transport.Header, n int, fill func([]byte)) func() (bool, error) {
+	return func() (bool, error) {
 		w, ok, err := s.TryReserve(n)
 		if ok {
 			fill(w)
 			s.Commit(h)
 		}
 		return ok, err
-	})
+	}
 }
 
 // Receive waits for a chunk and shows it to use, then releases it.
 func Receive(e transport.Endpoint, r transport.Receiver, use func(transport.Header, []byte) error) error {
-	return Wait(e, func() (bool, error) {
+	return Wait(e, tryReceive(r, use))
+}
+
+func tryReceive(r transport.Receiver, use func(transport.Header, []byte) error) func() (bool, error) {
+	return func() (bool, error) {
 		var h transport.Header
 		w, ok, err := r.TryPeek(&h)
 		if ok {
@@ -172,7 +171,7 @@ func Receive(e transport.Endpoint, r transport.Receiver, use func(transport.Head
 			r.Release()
 		}
 		return ok, err
-	})
+	}
 }
 
 // together runs the functions at the same time and fails the test with their
@@ -210,16 +209,56 @@ func soon(ok func() bool) bool {
 	return true
 }
 
-// peek is TryPeek of a chunk that must be there soon.
-func peek(r transport.Receiver, h *transport.Header) (b []byte, ok bool, err error) {
-	soon(func() bool { b, ok, err = r.TryPeek(h); return ok || err != nil })
-	return b, ok, err
+// reserve is TryReserve of a slot that must be free soon.
+func reserve(t *testing.T, s transport.Sender, n int) (w []byte) {
+	t.Helper()
+	var ok bool
+	var err error
+	soon(func() bool { w, ok, err = s.TryReserve(n); return ok || err != nil })
+	if !ok || err != nil || len(w) != n {
+		t.Fatalf("TryReserve(%d) = %d bytes, %v, %v", n, len(w), ok, err)
+	}
+	return w
 }
 
-// reserve is TryReserve of a slot that must be free soon.
-func reserve(s transport.Sender, n int) (w []byte, ok bool, err error) {
-	soon(func() bool { w, ok, err = s.TryReserve(n); return ok || err != nil })
-	return w, ok, err
+// send sends chunk i, of n bytes, through a slot that must be free soon.
+func send(t *testing.T, s transport.Sender, i, n int) {
+	t.Helper()
+	fillWith(i)(reserve(t, s, n))
+	h := header(i)
+	s.Commit(&h)
+}
+
+// peek is TryPeek of chunk i, of n bytes, which must be there soon.
+func peek(t *testing.T, r transport.Receiver, i, n int) (b []byte) {
+	t.Helper()
+	var h transport.Header
+	var ok bool
+	var err error
+	soon(func() bool { b, ok, err = r.TryPeek(&h); return ok || err != nil })
+	if !ok || err != nil {
+		t.Fatalf("chunk %d: TryPeek = %v, %v", i, ok, err)
+	}
+	if err := checkChunk(h, b, i, n); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// receive is peek and Release.
+func receive(t *testing.T, r transport.Receiver, i, n int) {
+	t.Helper()
+	peek(t, r, i, n)
+	r.Release()
+}
+
+// nothing checks that there is no chunk.
+func nothing(t *testing.T, r transport.Receiver) {
+	t.Helper()
+	var h transport.Header
+	if _, ok, err := r.TryPeek(&h); ok || err != nil {
+		t.Fatalf("TryPeek where nothing was sent: %v, %v", ok, err)
+	}
 }
 
 // header makes a header whose every field depends on i.
@@ -245,4 +284,12 @@ func checkFilled(b []byte, i int) error {
 		}
 	}
 	return nil
+}
+
+// checkChunk checks that a chunk is the one that send has sent.
+func checkChunk(h transport.Header, b []byte, i, n int) error {
+	if want := header(i); h != want || len(b) != n {
+		return fmt.Errorf("chunk %d: %d bytes with header %+v, want %d with %+v", i, len(b), h, n, want)
+	}
+	return checkFilled(b, i)
 }
