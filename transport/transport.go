@@ -11,10 +11,13 @@ package transport
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // MaxInline is the largest payload, in bytes, that shares its slot's header
@@ -246,10 +249,7 @@ func (l *Layout) Validate() error {
 				k.Dst, l.Members)
 		}
 	}
-	sorted := l.Links
-	if !slices.IsSortedFunc(sorted, Link.Compare) {
-		sorted = slices.SortedFunc(slices.Values(sorted), Link.Compare)
-	}
+	sorted := l.Sorted()
 	for i, k := range sorted {
 		if i > 0 && k == sorted[i-1] {
 			return fmt.Errorf("transport: the link of lane %d, rank %d -> rank %d, stands twice", k.Lane, k.Src, k.Dst)
@@ -297,6 +297,33 @@ func (l *Layout) MemberIndex(r int) int {
 	return -1
 }
 
+// Sorted returns the links by Link.Compare: the Layout's own when they are in that order.
+func (l *Layout) Sorted() []Link {
+	if slices.IsSortedFunc(l.Links, Link.Compare) {
+		return l.Links
+	}
+	return slices.SortedFunc(slices.Values(l.Links), Link.Compare)
+}
+
+// Digest returns a digest of the layout, in whatever order its links are, and of a version
+// of what uses it.
+func (l *Layout) Digest(version int) [sha256.Size]byte {
+	sum := sha256.New()
+	add := func(values ...int) {
+		b := make([]byte, 0, 64)
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		}
+		sum.Write(b)
+	}
+	add(version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links))
+	add(l.Members...)
+	for _, k := range l.Sorted() {
+		add(k.Lane, k.Src, k.Dst)
+	}
+	return [sha256.Size]byte(sum.Sum(nil))
+}
+
 // Status is what a rank tells the other ranks of its Endpoint set about the
 // call it is in, so that a rank that waits can see why.
 type Status struct {
@@ -335,8 +362,25 @@ const (
 	endOfKinds
 )
 
-// Known reports whether k is one of the kinds above.
-func (k FaultKind) Known() bool { return k < endOfKinds }
+// Valid reports whether f, which came from outside, can be a fault of a set of size ranks.
+func (f *Fault) Valid(size int) bool {
+	return f.Kind < endOfKinds && f.Rank >= -1 && f.Rank < size && len(f.Text) <= MaxFaultText
+}
+
+// Fit returns f as it is told in a set of size ranks: with a rank of it or -1, and its text
+// cut to MaxFaultText, between characters.
+func (f Fault) Fit(size int) Fault {
+	if f.Rank < -1 || f.Rank >= size {
+		f.Rank = -1
+	}
+	if n := MaxFaultText; len(f.Text) > n {
+		for n > 0 && !utf8.RuneStart(f.Text[n]) {
+			n--
+		}
+		f.Text = f.Text[:n]
+	}
+	return f
+}
 
 // Faultf returns a Fault whose text is formatted.
 func Faultf(kind FaultKind, rank int, format string, args ...any) Fault {

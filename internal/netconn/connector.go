@@ -122,7 +122,7 @@ func (m *connector) prepare() (o offer, err error) {
 		}
 	}
 	o = offer{
-		Version: setupVersion, Settings: settings{m.cfg.Streams, m.cfg.Encrypt, m.cfg.Epoch},
+		Version: setupVersion, Settings: settings{m.cfg.Streams, m.cfg.Encrypt, m.cfg.Epoch, m.cfg.Use},
 		Host: hostID(), Places: m.mine,
 	}
 	return o, nil

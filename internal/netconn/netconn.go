@@ -31,8 +31,14 @@ const (
 // MaxStreams is the most connections that a pair of ranks may have.
 const MaxStreams = 64
 
-// Config says who connects to whom, and how. Job, Epoch, Purpose, Key, Streams
-// and Encrypt are the same on all ranks.
+// Digest is a digest of settings.
+type Digest [sha256.Size]byte
+
+// String returns the first digits.
+func (d Digest) String() string { return fmt.Sprintf("%x", d[:4]) }
+
+// Config says who connects to whom, and how. Job, Epoch, Purpose, Key, Streams,
+// Encrypt and Use are the same on all ranks.
 type Config struct {
 	Rank, Size int
 	Peers      func(rank int) bool // with whom this rank has connections; symmetric; nil: with all others
@@ -43,6 +49,7 @@ type Config struct {
 	Epoch   int    // a job that starts again under the same id and key counts up
 	Purpose string // tells the connections of one Connect from those of others at the same time
 	Encrypt bool   // TLS 1.3
+	Use     Digest // of what else must be the same on all ranks for the connections to be used
 
 	Listen      []netip.Addr  // this rank's addresses, best first
 	Ports       PortRange     // to listen at

@@ -18,7 +18,7 @@ import (
 // connect, is msgpack. A rank of another build is refused by the version, or
 // because it has other fields.
 const (
-	setupVersion = 2
+	setupVersion = 3
 	maxFailed    = 1000 // bytes of a rank's error that the others are told
 	maxPlaces    = 32
 	maxDevice    = 15 // bytes, as in Linux
@@ -44,6 +44,7 @@ type settings struct {
 	Streams int
 	Encrypt bool
 	Epoch   int
+	Use     Digest
 }
 
 // report is what a rank tells all others in the second exchange: to whom it

@@ -17,7 +17,7 @@ func drawOffer(t *rapid.T) offer {
 	}
 	o := offer{Version: setupVersion, Settings: settings{
 		rapid.IntRange(0, 1<<16).Draw(t, "streams"), rapid.Bool().Draw(t, "encrypt"),
-		rapid.IntRange(0, 1<<32).Draw(t, "epoch"),
+		rapid.IntRange(0, 1<<32).Draw(t, "epoch"), Digest(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "use")),
 	}}
 	copy(o.Host[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "host"))
 	for range rapid.IntRange(0, maxPlaces).Draw(t, "places") {
@@ -86,7 +86,7 @@ func TestOffersOfAllRanks(t *testing.T) {
 }
 
 func FuzzOffer(f *testing.F) {
-	o := offer{Version: setupVersion, Settings: settings{2, true, 7},
+	o := offer{Version: setupVersion, Settings: settings{2, true, 7, Digest{9}},
 		Places: []place{{Addr: netip.MustParseAddr("10.0.0.1"), Port: 77, Device: "eth0"},
 			{Addr: netip.MustParseAddr("fd00::1"), Port: 78}}}
 	f.Add(encode(o))

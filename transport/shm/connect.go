@@ -75,7 +75,7 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	if c.bells != nil {
 		names := make([]string, len(all))
 		for i := range all {
-			names[i] = all[i].bell
+			names[i] = all[i].Bell
 		}
 		err = c.bells.meet(&c.cfg.Layout, names)
 	}
@@ -84,7 +84,7 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	case c.leads():
 		c.acceptor.open(c.fd)
 	default:
-		err = c.join(ctx, all[leader].text)
+		err = c.join(ctx, all[leader].Text)
 	}
 	if err == nil {
 		c.checked = true
@@ -92,13 +92,13 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 			osys.Prefault(c.mem[:c.m.ControlBytes])
 		}
 	}
-	second := report{digest: c.m.Digest}
+	second := report{Digest: c.m.Digest}
 	if err != nil {
 		second = failure(err)
 	} else if no := c.readSamples(all); no != nil {
-		second.text = no.Error()
+		second.Text = no.Error()
 	} else {
-		second.reads = true
+		second.Reads = true
 	}
 	if all, err = c.exchange(ctx, second, err); err != nil {
 		return nil, err
@@ -152,9 +152,9 @@ func (c *connecting) prepare() (report, error) {
 	if c.session, err = newSession(c.cfg.Key, c.cfg.JobID, m.Digest); err != nil {
 		return report{}, err
 	}
-	r := report{digest: m.Digest, sample: c.makeSample()}
+	r := report{Digest: m.Digest, Sample: c.makeSample()}
 	if c.cfg.Doorbell {
-		if c.bells, r.bell, err = newDoorbells(); err != nil {
+		if c.bells, r.Bell, err = newDoorbells(); err != nil {
 			return report{}, err
 		}
 	}
@@ -171,7 +171,7 @@ func (c *connecting) prepare() (report, error) {
 	if c.acceptor, err = listen(c.session, m); err != nil {
 		return report{}, err
 	}
-	r.text = c.acceptor.address()
+	r.Text = c.acceptor.address()
 	return r, nil
 }
 

@@ -182,8 +182,8 @@ func TestStrays(t *testing.T) {
 		exchange := c.Exchange
 		if c.Rank == leader {
 			c.Exchange = func(ctx context.Context, blob []byte) ([][]byte, error) {
-				if r, err := decodeReport(blob); err == nil && strings.HasPrefix(r.text, "@") {
-					crowd(r.text)
+				if r, err := decodeReport(blob); err == nil && strings.HasPrefix(r.Text, "@") {
+					crowd(r.Text)
 				}
 				return exchange(ctx, blob)
 			}
@@ -232,9 +232,9 @@ func cancelled(t *testing.T, rank, rounds int) {
 	tab := newTable(2)
 	partner := tab.exchange(1 - rank)
 	go func() {
-		r := report{text: "@treerun-nobody-listens-here"}
+		r := report{Text: "@treerun-nobody-listens-here"}
 		if m, err := mapOf(transporttest.Pair(2, 64)); err == nil {
-			r.digest = m
+			r.Digest = m
 		}
 		for range rounds {
 			_, _ = partner(ctx, r.encode())

@@ -2,7 +2,6 @@ package shm
 
 import (
 	"fmt"
-	"runtime"
 	"sync"
 	"time"
 
@@ -88,8 +87,8 @@ func (b *doorbells) close() {
 // for other descriptors at the same time.
 type Doorbell struct {
 	*segment.BellWord
-	bells  *doorbells
-	yields uint
+	osys.Yielder
+	bells *doorbells
 }
 
 // Cancel ends the sleep that Prepare announced.
@@ -110,17 +109,6 @@ func (b *Doorbell) SleepOn(fd int, max time.Duration, serve func() bool) {
 		max = time.Until(deadline) // after a signal, or a ring meant for an earlier sleep
 	}
 	b.Cancel()
-}
-
-// Yield lets another process run on this core, and now and then another
-// goroutine.
-func (b *Doorbell) Yield() {
-	b.yields++
-	if b.yields%goschedEvery == 0 {
-		runtime.Gosched()
-		return
-	}
-	osys.Yield()
 }
 
 // FD returns the socket, which is readable once the bell has been rung. It

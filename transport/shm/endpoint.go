@@ -170,7 +170,7 @@ func (e *endpoint) Free(b []byte) error {
 // bell implements transport.Bell on a futex.
 type bell struct {
 	*segment.BellWord
-	yields uint
+	osys.Yielder
 }
 
 // Cancel ends the sleep that Prepare announced.
@@ -187,21 +187,4 @@ func (b *bell) Sleep(max time.Duration) {
 		}
 		max = time.Until(deadline) // after a signal, or a wake meant for an earlier sleep
 	}
-}
-
-// goschedEvery is how often Yield lets goroutines of this process run instead:
-// about once in a millisecond. That costs more than it seems, as the runtime
-// wakes a thread to look for more work; and where ranks share cores that
-// thread takes the core from the rank that has what we wait for.
-const goschedEvery = 1024
-
-// Yield lets another process run on this core, and now and then another
-// goroutine.
-func (b *bell) Yield() {
-	b.yields++
-	if b.yields%goschedEvery == 0 {
-		runtime.Gosched()
-		return
-	}
-	osys.Yield()
 }

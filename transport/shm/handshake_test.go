@@ -193,9 +193,9 @@ func FuzzHandshake(f *testing.F) {
 
 // FuzzReport: the decoder accepts what the encoder writes, and what it accepts is in range.
 func FuzzReport(f *testing.F) {
-	ok := report{digest: sha256.Sum256(nil), text: "@treerun-x"}
+	ok := report{Digest: sha256.Sum256(nil), Text: "@treerun-x"}
 	f.Add(ok.encode())
-	rings := report{digest: ok.digest, bell: "treerun-y", text: ok.text}
+	rings := report{Digest: ok.Digest, Bell: "treerun-y", Text: ok.Text}
 	f.Add(rings.encode())
 	bad := failure(errors.New("why"))
 	f.Add(bad.encode())
@@ -206,10 +206,10 @@ func FuzzReport(f *testing.F) {
 			return
 		}
 		again, err := decodeReport(r.encode())
-		if len(r.text) <= maxReportText && (err != nil || again != r) {
+		if len(r.Text) <= maxReportText && (err != nil || again != r) {
 			t.Fatalf("%+v became %+v, %v", r, again, err)
 		}
-		if _, err := decodeReports([][]byte{b, b}, new(transport.Layout).Member); (err != nil) != r.failed {
+		if _, err := decodeReports([][]byte{b, b}, new(transport.Layout).Member); (err != nil) != r.Failed {
 			t.Fatalf("reports %+v: %v", r, err)
 		}
 	})

@@ -164,10 +164,10 @@ func (f *family) exchange() string {
 		f.t.Fatal(err)
 	}
 	r, err := decodeReport(b)
-	if err != nil || r.failed {
+	if err != nil || r.Failed {
 		f.t.Fatalf("leader's report: %+v, %v", r, err)
 	}
-	return r.text
+	return r.Text
 }
 
 func (f *family) say(r int, s string) {

@@ -2,7 +2,6 @@ package shm
 
 import (
 	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -26,26 +25,9 @@ const secretBytes = 16
 // system lets them (Yama, another user, a filter of system calls), and whether
 // the number of its process means the same to them.
 type sample struct {
-	pid     int
-	address uint64
-	secret  [secretBytes]byte // what stands there
-}
-
-const sampleBytes = 8 + 8 + secretBytes
-
-func (s *sample) put(b []byte) {
-	binary.LittleEndian.PutUint64(b, uint64(s.pid))
-	binary.LittleEndian.PutUint64(b[8:], s.address)
-	copy(b[16:sampleBytes], s.secret[:])
-}
-
-// readSample reads what put wrote. Its numbers are only ever given to the
-// kernel, which checks them.
-func readSample(b []byte) (s sample) {
-	s.pid = int(binary.LittleEndian.Uint64(b))
-	s.address = binary.LittleEndian.Uint64(b[8:])
-	copy(s.secret[:], b[16:])
-	return s
+	PID     int
+	Address uint64
+	Secret  [secretBytes]byte // what stands there
 }
 
 // makeSample makes this rank's sample. Its memory stays until the second
@@ -54,7 +36,7 @@ func (c *connecting) makeSample() sample {
 	osys.LetSiblingsRead()
 	c.sample = new([secretBytes]byte)
 	_, _ = rand.Read(c.sample[:])
-	return sample{pid: os.Getpid(), address: osys.Address(c.sample[:]), secret: *c.sample}
+	return sample{PID: os.Getpid(), Address: osys.Address(c.sample[:]), Secret: *c.sample}
 }
 
 // readSamples tries to read the memory of all other ranks.
@@ -65,7 +47,7 @@ func (c *connecting) readSamples(all []report) error {
 		if r == c.cfg.Rank {
 			continue
 		}
-		if err := c.reach.open(r, all[i].sample); err != nil {
+		if err := c.reach.open(r, all[i].Sample); err != nil {
 			return fmt.Errorf("reading rank %d's: %w", r, err)
 		}
 	}
@@ -76,8 +58,8 @@ func (c *connecting) readSamples(all []report) error {
 // and why; "" when all could.
 func whoCannotRead(all []report, rank func(i int) int) string {
 	for i := range all {
-		if !all[i].reads {
-			return fmt.Sprintf("rank %d: %s", rank(i), all[i].text)
+		if !all[i].Reads {
+			return fmt.Sprintf("rank %d: %s", rank(i), all[i].Text)
 		}
 	}
 	return ""
@@ -140,20 +122,20 @@ func newReach(ranks int) *reach { return &reach{procs: make([]*process, ranks)} 
 
 // open finds out whether rank's process can be read.
 func (r *reach) open(rank int, s sample) error {
-	if s.pid < 1 {
-		return fmt.Errorf("process number %d", s.pid)
+	if s.PID < 1 {
+		return fmt.Errorf("process number %d", s.PID)
 	}
-	p, err := openProcess(s.pid)
+	p, err := openProcess(s.PID)
 	if err != nil {
 		return err
 	}
 	r.procs[rank] = p
 	var got [secretBytes]byte
-	if err := osys.ReadMemory(p.pid, s.address, got[:]); err != nil {
+	if err := osys.ReadMemory(p.pid, s.Address, got[:]); err != nil {
 		return err
 	}
-	if got != s.secret {
-		return fmt.Errorf("process %d is another one here", s.pid)
+	if got != s.Secret {
+		return fmt.Errorf("process %d is another one here", s.PID)
 	}
 	return nil
 }

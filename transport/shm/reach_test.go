@@ -17,7 +17,7 @@ import (
 func ownSample() (sample, *[secretBytes]byte) {
 	b := new([secretBytes]byte)
 	_, _ = rand.Read(b[:])
-	return sample{pid: os.Getpid(), address: osys.Address(b[:]), secret: *b}, b
+	return sample{PID: os.Getpid(), Address: osys.Address(b[:]), Secret: *b}, b
 }
 
 // Only a process that can be read, and is the one that is meant, is reached.
@@ -28,11 +28,11 @@ func TestReachIsTried(t *testing.T) {
 		want   string // "" for none
 	}{
 		"itself":         {func(*sample) {}, ""},
-		"another secret": {func(s *sample) { s.secret[3]++ }, "is another one here"},
-		"no address":     {func(s *sample) { s.address = 4096 }, "bad address"},
-		"no process":     {func(s *sample) { s.pid = 1 << 22 }, "pidfd_open"},
-		"zero":           {func(s *sample) { s.pid = 0 }, "process number 0"},
-		"negative":       {func(s *sample) { s.pid = -1 }, "process number -1"},
+		"another secret": {func(s *sample) { s.Secret[3]++ }, "is another one here"},
+		"no address":     {func(s *sample) { s.Address = 4096 }, "bad address"},
+		"no process":     {func(s *sample) { s.PID = 1 << 22 }, "pidfd_open"},
+		"zero":           {func(s *sample) { s.PID = 0 }, "process number 0"},
+		"negative":       {func(s *sample) { s.PID = -1 }, "process number -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good
@@ -47,7 +47,7 @@ func TestReachIsTried(t *testing.T) {
 			}
 		})
 	}
-	if *memory != good.secret {
+	if *memory != good.Secret {
 		t.Error("reading changed the memory")
 	}
 }
@@ -86,9 +86,9 @@ func TestOneDescriptorForEachProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	processes.mu.Lock()
-	processes.byPID[s.pid] = ended
+	processes.byPID[s.PID] = ended
 	processes.mu.Unlock()
-	again, err := openProcess(s.pid)
+	again, err := openProcess(s.PID)
 	if err != nil || again == ended || !osys.Alive(again.fd) {
 		t.Errorf("a process that has ended is taken for this one: %v", err)
 	}
@@ -129,7 +129,7 @@ func TestReachOfTheDead(t *testing.T) {
 	}
 	r.procs[1].pid = os.Getpid() // as if its number had been given to another process
 	own, _ := ownSample()
-	if err := r.Read(link, 0, own.address, 0, make([]byte, secretBytes)); !errors.Is(err, segment.ErrVanished) {
+	if err := r.Read(link, 0, own.Address, 0, make([]byte, secretBytes)); !errors.Is(err, segment.ErrVanished) {
 		t.Errorf("reading of another process with the number of a dead one: %v", err)
 	}
 	if string(b) != "unchanged" {

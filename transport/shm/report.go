@@ -5,62 +5,49 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/internal/strict"
 )
 
-// report is what a rank tells all others in each of the two exchanges.
+// report is what a rank tells all others in each of the two exchanges, in msgpack.
 type report struct {
-	failed bool
-	digest [sha256.Size]byte // of the layout; zero when the layout is not valid
-	sample sample            // in the first exchange: memory of this rank to try to read
-	reads  bool              // in the second: it could read every other rank's
-	bell   string            // name of its doorbell, in the first exchange, where there are any
-	text   string            // why it failed; else the leader's address in the first exchange
+	Version int
+	Failed  bool
+	Digest  [sha256.Size]byte // of the layout; zero when the layout is not valid
+	Sample  sample            // in the first exchange: memory of this rank to try to read
+	Reads   bool              // in the second: it could read every other rank's
+	Bell    string            // name of its doorbell, in the first exchange, where there are any
+	Text    string            // why it failed; else the leader's address in the first exchange
 }
 
 const (
-	reportVersion = 2
-	reportHead    = 3 + sha256.Size + sampleBytes // version, status, bytes of bell, digest, sample
-	maxBellName   = 100                           // bytes
-	maxReportText = 512                           // bytes
+	reportVersion = 3
+	maxBellName   = 100 // bytes
+	maxReportText = 512 // bytes
 )
 
-func failure(err error) report { return report{failed: true, text: err.Error()} }
+func failure(err error) report { return report{Failed: true, Text: err.Error()} }
 
-func (r *report) encode() []byte {
-	b := make([]byte, reportHead, reportHead+len(r.bell)+len(r.text))
-	b[0] = reportVersion
-	if r.failed {
-		b[1] = 1
+func (r report) encode() []byte {
+	r.Version, r.Text = reportVersion, r.Text[:min(len(r.Text), maxReportText)]
+	b, err := msgpack.Marshal(&r)
+	if err != nil {
+		panic("shm: encoding a report: " + err.Error()) // plain fields
 	}
-	if r.reads {
-		b[1] |= 2
-	}
-	b[2] = byte(len(r.bell))
-	copy(b[3:], r.digest[:])
-	r.sample.put(b[3+sha256.Size:])
-	b = append(b, r.bell...)
-	return append(b, r.text[:min(len(r.text), maxReportText)]...)
+	return b
 }
 
-func decodeReport(b []byte) (report, error) {
-	switch {
-	case len(b) < reportHead || len(b) > reportHead+maxBellName+maxReportText:
-		return report{}, fmt.Errorf("report of %d bytes, want %d to %d", len(b), reportHead,
-			reportHead+maxBellName+maxReportText)
-	case b[0] != reportVersion:
-		return report{}, fmt.Errorf("report of version %d, want %d (hint: all ranks must run the same build)", b[0],
-			reportVersion)
-	case b[1] > 3:
-		return report{}, fmt.Errorf("report with status %d", b[1])
+func decodeReport(b []byte) (r report, err error) {
+	switch err := strict.Unmarshal(b, &r); {
+	case err != nil || r.Version != reportVersion:
+		return report{}, fmt.Errorf("report of version %d, want %d (hint: all ranks must run the same build): %v", r.Version,
+			reportVersion, err)
+	case len(r.Bell) > maxBellName || len(r.Text) > maxReportText:
+		return report{}, fmt.Errorf("report with a doorbell's name of %d bytes and a text of %d", len(r.Bell), len(r.Text))
 	}
-	text := b[reportHead:]
-	n := int(b[2])
-	if n > maxBellName || n > len(text) || len(text)-n > maxReportText {
-		return report{}, fmt.Errorf("report of %d bytes with a doorbell's name of %d", len(b), n)
-	}
-	r := report{failed: b[1]&1 != 0, reads: b[1]&2 != 0, sample: readSample(b[3+sha256.Size:]), bell: string(text[:n]),
-		text: strings.ToValidUTF8(string(text[n:]), "?")}
-	copy(r.digest[:], b[3:])
+	r.Text = strings.ToValidUTF8(r.Text, "?")
 	return r, nil
 }
 
@@ -77,8 +64,8 @@ func decodeReports(blobs [][]byte, rank func(i int) int) ([]report, error) {
 		var err error
 		if all[r], err = decodeReport(b); err != nil {
 			failed = append(failed, fmt.Sprintf("rank %d: %v", rank(r), err))
-		} else if all[r].failed {
-			failed = append(failed, fmt.Sprintf("rank %d: %s", rank(r), all[r].text))
+		} else if all[r].Failed {
+			failed = append(failed, fmt.Sprintf("rank %d: %s", rank(r), all[r].Text))
 		}
 	}
 	if failed != nil {
@@ -92,13 +79,13 @@ func decodeReports(blobs [][]byte, rank func(i int) int) ([]report, error) {
 func checkDigests(all []report, rank func(i int) int) error {
 	var other []string
 	for r := range all {
-		if all[r].digest != all[0].digest {
-			other = append(other, fmt.Sprintf("rank %d has %x", rank(r), all[r].digest[:4]))
+		if all[r].Digest != all[0].Digest {
+			other = append(other, fmt.Sprintf("rank %d has %x", rank(r), all[r].Digest[:4]))
 		}
 	}
 	if other == nil {
 		return nil
 	}
 	return fmt.Errorf("layouts differ: rank %d has %x, %s (hint: all ranks must use the same plans, slots and slot size)",
-		rank(0), all[0].digest[:4], strings.Join(other, ", "))
+		rank(0), all[0].Digest[:4], strings.Join(other, ", "))
 }

@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,12 +19,12 @@ const (
 // sends and receives what it can, and wakes up only for what its links may wait
 // for.
 type bell struct {
+	osys.Yielder
 	e      *Endpoint
 	word   atomic.Uint32
 	stale  atomic.Bool // event was signalled and not drained
 	poller int         // of all sockets, and of event
 	events osys.Events
-	yields uint
 	news   bool // of the events just reported
 
 	mu    sync.Mutex // guards event against Close
@@ -130,20 +129,6 @@ func (b *bell) look() bool {
 		_ = b.events.Wait(b.poller, 0, b.ready)
 	}
 	return b.news
-}
-
-// goschedEvery is how often Yield lets goroutines of this process run instead.
-const goschedEvery = 1024
-
-// Yield lets another process run on this core, and now and then another
-// goroutine.
-func (b *bell) Yield() {
-	b.yields++
-	if b.yields%goschedEvery == 0 {
-		runtime.Gosched()
-		return
-	}
-	osys.Yield()
 }
 
 // close gives the descriptors back, when nobody sleeps any more.

@@ -240,7 +240,7 @@ func barePingPong(sockets []*net.TCPConn, n, size int, first bool) error {
 			if !errors.Is(err, osys.ErrAgain) {
 				break
 			}
-			osys.Yield()
+			new(osys.Yielder).Yield()
 		}
 	}
 	return errors.Join(err, osys.CloseFD(fd))

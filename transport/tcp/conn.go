@@ -35,21 +35,19 @@ func (t *item) bytes() int { return len(t.head) + len(t.body) + len(t.tail) }
 // conn is one connection to a peer. Sending and receiving have a lock each, so
 // that the rank's own goroutine and the pump take turns, whoever comes first.
 type conn struct {
-	e      *Endpoint
-	peer   *remote
-	stream int
-	id     int // its number, for the poller
-	wire   wire
-	fd     int    // -1 once closed
-	name   string // both addresses, for messages
+	e    *Endpoint
+	peer *remote
+	id   int // its number, for the poller
+	wire wire
+	fd   int    // -1 once closed
+	name string // both addresses, for messages
 
-	pending atomic.Bool // there is something to send
-	owes    atomic.Bool // there are released chunks to tell of
-	heard   atomic.Bool // something came since the pump last looked
-	sentAny atomic.Bool // something was sent since the pump last looked
-	blocked atomic.Bool // the socket had no room the last time
-	dead    atomic.Bool // nothing more will come
-	expects hello
+	pending atomic.Bool   // there is something to send
+	owes    atomic.Bool   // there are released chunks to tell of
+	heard   atomic.Bool   // something came since the pump last looked
+	sentAny atomic.Bool   // something was sent since the pump last looked
+	blocked atomic.Bool   // the socket had no room the last time
+	dead    atomic.Bool   // nothing more will come
 	lostAt  time.Time     // when the pump saw that it is of no more use; the pump's
 	silent  time.Duration // for how long nothing came; the pump's
 	quiet   time.Duration // for how long nothing was sent; the pump's

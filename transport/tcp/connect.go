@@ -14,7 +14,7 @@ import (
 // Config says who connects to whom, and over which links. But for Rank, Listen
 // and functions it is the same on all ranks.
 type Config struct {
-	// Config is how the connections are made, with Size as in Layout. Where
+	// Config is how the connections are made, with Size as in Layout; Use is set here. Where
 	// Peers is nil, a rank has connections with those on other hosts with which
 	// it has a link. PeerTimeout is also how long a peer may be silent, stopped
 	// for example, before it counts as lost.
@@ -50,6 +50,7 @@ func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 		linked := cfg.linked()
 		cfg.Peers = func(r int) bool { return linked[r] }
 	}
+	cfg.Use = cfg.Layout.Digest(version)
 	mesh, err := netconn.Connect(ctx, cfg.Config)
 	if err != nil {
 		return nil, fmt.Errorf("tcp: %w", err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 
@@ -102,4 +103,18 @@ func TestConformanceConnected(t *testing.T) {
 func TestConformanceEncrypted(t *testing.T) {
 	open := opener(func(c *Config) { c.Peers, c.Encrypt, c.Streams = everybody, true, 2 })
 	transporttest.Run(t, open, "no allocation") // crypto/tls does allocate
+}
+
+// Ranks with different layouts find out before they are connected, all of them.
+func TestOtherLayout(t *testing.T) {
+	_, errs := connectAll(t, transporttest.Pair(4, 128), func(c *Config) {
+		if c.Rank == 1 {
+			c.Layout.Slots = 8
+		}
+	})
+	for r, err := range errs {
+		if err == nil || !strings.Contains(err.Error(), "rank 1 has other settings than rank 0") {
+			t.Errorf("rank %d: %v", r, err)
+		}
+	}
 }

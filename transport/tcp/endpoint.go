@@ -3,7 +3,6 @@ package tcp
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,7 +95,7 @@ func (e *Endpoint) addConn(k socket) {
 		p = &remote{e: e, rank: k.peer}
 		e.peers[k.peer] = p
 	}
-	c := &conn{e: e, peer: p, stream: len(p.conns), id: len(e.conns), fd: k.fd, wire: k.wire, name: k.name}
+	c := &conn{e: e, peer: p, id: len(e.conns), fd: k.fd, wire: k.wire, name: k.name}
 	if c.wire == nil {
 		c.wire = plain(k.fd)
 	}
@@ -108,10 +107,8 @@ func (e *Endpoint) addConn(k socket) {
 // addLinks makes this rank's ends of the links to ranks to which there is a
 // connection. Both ranks number them alike.
 func (e *Endpoint) addLinks() {
-	links := slices.Clone(e.layout.Links)
-	slices.SortFunc(links, transport.Link.Compare)
 	slots := e.layout.Slots
-	for _, k := range links {
+	for _, k := range e.layout.Sorted() {
 		switch {
 		case k.Src == e.rank && e.peers[k.Dst] != nil:
 			p := e.peers[k.Dst]
@@ -148,7 +145,7 @@ func (e *Endpoint) addLinks() {
 	}
 }
 
-// open makes the descriptors to wait on, and says hello to everybody.
+// open makes the descriptors to wait on.
 func (e *Endpoint) open() (err error) {
 	if e.bell.poller, err = osys.NewPoller(); err != nil {
 		return err
@@ -162,16 +159,10 @@ func (e *Endpoint) open() (err error) {
 	if err := osys.Watch(e.bell.poller, e.bell.event, eventID); err != nil {
 		return err
 	}
-	digest := layoutDigest(&e.layout)
 	for _, c := range e.conns {
 		if err := osys.Watch(e.bell.poller, c.fd, c.id); err != nil {
 			return err
 		}
-		h := hello{version: version, src: uint32(e.rank), dst: uint32(c.peer.rank), stream: uint32(c.stream),
-			streams: uint32(len(c.peer.conns)), layout: digest}
-		c.expects = h
-		c.expects.src, c.expects.dst = h.dst, h.src
-		c.control(kindHello, h.encode())
 	}
 	return nil
 }

@@ -32,10 +32,7 @@ type faults struct {
 
 // Propose makes f this rank's report, unless there is one already. It never blocks.
 func (e *Endpoint) Propose(f transport.Fault) {
-	if f.Rank < -1 || f.Rank >= e.layout.Size {
-		f.Rank = -1
-	}
-	e.faults.hear(report{by: e.rank, fault: f})
+	e.faults.hear(report{By: e.rank, Fault: f.Fit(e.layout.Size)})
 }
 
 // hear takes in what a rank reports. It never blocks.
@@ -44,7 +41,7 @@ func (s *faults) hear(r report) {
 	news := s.elected.Load() == nil
 	switch {
 	case !news:
-	case r.decided:
+	case r.Decided:
 		s.decide(r)
 	default:
 		news = s.add(r)
@@ -57,7 +54,7 @@ func (s *faults) hear(r report) {
 
 // add notes a report, and says whether it is the first of that rank. mu is held.
 func (s *faults) add(r report) bool {
-	if slices.ContainsFunc(s.reports, func(q report) bool { return q.by == r.by }) {
+	if slices.ContainsFunc(s.reports, func(q report) bool { return q.By == r.By }) {
 		return false
 	}
 	if len(s.reports) == 0 {
@@ -65,7 +62,7 @@ func (s *faults) add(r report) bool {
 	}
 	s.reports = append(s.reports, r)
 	s.outbox = append(s.outbox, r)
-	if s.e.decides(&r.fault) {
+	if s.e.decides(&r.Fault) {
 		s.decide(r)
 	}
 	return true
@@ -73,11 +70,9 @@ func (s *faults) add(r report) bool {
 
 // decide makes the fault of r that of the set, which has none. mu is held.
 func (s *faults) decide(r report) {
-	r.decided = true
-	f := r.fault
-	f.Text = cutText(f.Text, transport.MaxFaultText)
+	r.Decided = true
 	s.outbox = append(s.outbox, r)
-	s.elected.Store(&f)
+	s.elected.Store(&r.Fault)
 	close(s.done)
 }
 
@@ -89,14 +84,14 @@ func (s *faults) tick(now time.Time) time.Time {
 	if s.elected.Load() != nil || len(s.reports) == 0 {
 		return time.Time{}
 	}
-	if s.e.decides(&s.reports[0].fault) { // as those before it have failed
+	if s.e.decides(&s.reports[0].Fault) { // as those before it have failed
 		s.decide(s.reports[0])
 		return time.Time{}
 	}
 	if due := s.since.Add(decideAfter); now.Before(due) {
 		return due
 	}
-	s.decide(slices.MinFunc(s.reports, func(a, b report) int { return a.by - b.by }))
+	s.decide(slices.MinFunc(s.reports, func(a, b report) int { return a.By - b.By }))
 	return time.Time{}
 }
 

@@ -7,6 +7,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
+// version is that of the frames; ranks of different versions find out before they connect.
+const version = 3
+
 // What travels on a connection is a sequence of frames. Each begins with a base
 // of 16 bytes, all numbers little-endian:
 //
@@ -35,8 +38,7 @@ const (
 type kind uint8
 
 const (
-	kindHello  kind = 1 + iota // the first frame of every connection: who, and which layout
-	kindData                   // a chunk
+	kindData   kind = 1 + iota // a chunk
 	kindCredit                 // chunks of a link that the receiver has released
 	kindStatus                 // the latest calls of the sending rank
 	kindFault                  // a fault that a rank reports, or that all have
@@ -44,7 +46,7 @@ const (
 	kindClosed                 // the last frame: the rank has closed its endpoint
 )
 
-var kindNames = [...]string{"unknown", "hello", "data", "credit", "status", "fault", "ping", "closed"}
+var kindNames = [...]string{"unknown", "data", "credit", "status", "fault", "ping", "closed"}
 
 func (k kind) String() string {
 	if int(k) < len(kindNames) {
@@ -85,7 +87,7 @@ func parseBase(from []byte, slotBytes int) (base, error) {
 	switch b.kind {
 	case kindData:
 		low, high = callBytes+tailBytes, callBytes+slotBytes+tailBytes
-	case kindHello, kindStatus, kindFault:
+	case kindStatus, kindFault:
 		low, high = 1, maxControl
 	case kindCredit, kindPing, kindClosed:
 	default:

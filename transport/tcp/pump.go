@@ -184,7 +184,7 @@ func (p *pump) flood(r report) {
 		}
 	}
 	for _, c := range p.e.conns {
-		if r.decided && c.err.Load() != nil {
+		if r.Decided && c.err.Load() != nil {
 			_ = osys.EndSending(c.fd) // whoever is still there need not wait for more
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 )
 
@@ -148,9 +147,6 @@ func (in *reader) take(c *conn, n int) (news bool, err error) {
 		if err != nil {
 			return news, err
 		}
-		if !in.hello != (b.kind == kindHello) {
-			return news, fmt.Errorf("%w: %v frame out of turn", transport.ErrCorrupt, b.kind)
-		}
 		need := baseBytes + b.more
 		if b.kind == kindData {
 			need = dataBytes
@@ -178,9 +174,6 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 		return in.chunk(c, b, body)
 	case kindCredit:
 		return true, c.peer.credit(b.link, b.pos)
-	case kindHello:
-		in.hello = true
-		return false, c.expects.check(body)
 	case kindStatus:
 		return false, c.e.board.heard(c.peer.rank, body)
 	case kindFault:

@@ -3,6 +3,7 @@
 package osys
 
 import (
+	"runtime"
 	"time"
 	"unsafe"
 
@@ -35,7 +36,21 @@ func FutexWake(word *uint32) {
 	_, _, _ = unix.RawSyscall(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, 1)
 }
 
-// Yield lets another thread of the system run on this core, if one is ready.
-func Yield() {
+// Yielder lets others run on this core. One goroutine uses it.
+type Yielder struct{ yields uint }
+
+// goschedEvery is how often Yield lets goroutines of this process run instead:
+// about once in a millisecond. That costs more than it seems, as the runtime
+// wakes a thread to look for more work; and where ranks share cores that
+// thread takes the core from the rank that has what we wait for.
+const goschedEvery = 1024
+
+// Yield lets another thread of the system run on this core, if one is ready, and
+// now and then another goroutine.
+func (y *Yielder) Yield() {
+	if y.yields++; y.yields%goschedEvery == 0 {
+		runtime.Gosched()
+		return
+	}
 	_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"math"
 	"runtime"
-	"unicode/utf8"
 
 	"github.com/treerun/treerun/transport"
 )
@@ -81,32 +80,20 @@ func record(board []byte, election int) []byte {
 
 // writeRecord writes f to a record. It is called at most once for each.
 func writeRecord(rec []byte, f transport.Fault) {
-	text := cutText(f.Text, transport.MaxFaultText)
 	binary.NativeEndian.PutUint32(rec[0:], uint32(f.Kind))
 	binary.NativeEndian.PutUint32(rec[4:], uint32(int32(f.Rank)))
-	binary.NativeEndian.PutUint32(rec[8:], uint32(len(text)))
-	copy(rec[12:], text)
+	binary.NativeEndian.PutUint32(rec[8:], uint32(len(f.Text)))
+	copy(rec[12:], f.Text)
 }
 
 // readRecord reads the record of the rank elected. Nothing in it is trusted.
 func readRecord(rec []byte, size int) transport.Fault {
-	kind := binary.NativeEndian.Uint32(rec[0:])
-	r := int(int32(binary.NativeEndian.Uint32(rec[4:])))
-	n := binary.NativeEndian.Uint32(rec[8:])
-	if kind > math.MaxUint8 || !transport.FaultKind(kind).Known() || r < -1 || r >= size || n > transport.MaxFaultText {
+	kind, n := binary.NativeEndian.Uint32(rec[0:]), binary.NativeEndian.Uint32(rec[8:])
+	f := transport.Fault{Kind: transport.FaultKind(kind), Rank: int(int32(binary.NativeEndian.Uint32(rec[4:])))}
+	if kind > math.MaxUint8 || n > transport.MaxFaultText || !f.Valid(size) {
 		return transport.Faultf(transport.FaultLink, -1,
-			"fault record of kind %d, of rank %d, with %d bytes of text is not readable", kind, r, n)
+			"fault record of kind %d, of rank %d, with %d bytes of text is not readable", kind, f.Rank, n)
 	}
-	return transport.Fault{Kind: transport.FaultKind(kind), Rank: r, Text: string(rec[12 : 12+n])}
-}
-
-// cutText cuts s to at most n bytes, between characters.
-func cutText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
+	f.Text = string(rec[12 : 12+n])
+	return f
 }

@@ -142,9 +142,7 @@ func (e *Endpoint) Decide(f transport.Fault) { e.elect(f, decided, reported) }
 
 // elect proposes f in elections, and wakes every rank.
 func (e *Endpoint) elect(f transport.Fault, in ...int) {
-	if f.Rank < -1 || f.Rank >= e.m.Layout.Size {
-		f.Rank = -1
-	}
+	f = f.Fit(e.m.Layout.Size)
 	e.mu.Lock()
 	for _, i := range in {
 		if w := e.electionWord(i); !e.closed.Load() && !e.written[i] && atomic.LoadUint32(w) == 0 {

@@ -13,7 +13,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/ring"
@@ -72,24 +71,20 @@ func NewMap(l transport.Layout) (*Map, error) {
 	if err := l.Validate(); err != nil {
 		return nil, err
 	}
-	links := l.Links
-	if !slices.IsSortedFunc(links, transport.Link.Compare) {
-		links = slices.SortedFunc(slices.Values(links), transport.Link.Compare)
-	}
-	l.Links = links
+	l.Links = l.Sorted()
 	m := &Map{
 		Layout:   l,
-		Digest:   digest(&l),
+		Digest:   l.Digest(version),
 		ctlBytes: ring.ControlBytes(l.Slots),
 		dataSize: roundUp(l.Slots*l.SlotBytes, pageBytes),
 	}
 	board := headBytes + l.Size*rankBytes
-	if len(links) > (maxSegment-board)/(m.ctlBytes+m.dataSize+pageBytes) {
+	if len(l.Links) > (maxSegment-board)/(m.ctlBytes+m.dataSize+pageBytes) {
 		return nil, fmt.Errorf("transport: %d links of %d slots of %d bytes do not fit one segment of %d bytes",
-			len(links), l.Slots, l.SlotBytes, maxSegment)
+			len(l.Links), l.Slots, l.SlotBytes, maxSegment)
 	}
-	m.ControlBytes = roundUp(board+len(links)*m.ctlBytes, pageBytes)
-	m.Bytes = roundUp(m.ControlBytes+len(links)*m.dataSize, heapAlign)
+	m.ControlBytes = roundUp(board+len(l.Links)*m.ctlBytes, pageBytes)
+	m.Bytes = roundUp(m.ControlBytes+len(l.Links)*m.dataSize, heapAlign)
 	m.Total = m.Bytes + l.MemberCount()*l.HeapBytes
 	return m, nil
 }
@@ -100,29 +95,6 @@ func (m *Map) fifo(i int) fifo {
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
-
-// digest is taken over fixed-size numbers, so no two layouts share a text. The
-// links are sorted.
-func digest(l *transport.Layout) [sha256.Size]byte {
-	sum := sha256.New()
-	b := make([]byte, 0, 4<<10)
-	add := func(values ...int) {
-		for _, v := range values {
-			b = binary.LittleEndian.AppendUint64(b, uint64(v))
-			if len(b) == cap(b) {
-				sum.Write(b)
-				b = b[:0]
-			}
-		}
-	}
-	add(version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links))
-	add(l.Members...)
-	for _, k := range l.Links {
-		add(k.Lane, k.Src, k.Dst)
-	}
-	sum.Write(b)
-	return [sha256.Size]byte(sum.Sum(nil))
-}
 
 // Format writes what Check looks for to a fresh, zero segment. One rank calls
 // it, before any other sees the memory.
