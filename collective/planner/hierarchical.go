@@ -411,6 +411,15 @@ func (p *Planner) leaders(name, inside, between string, kind plan.Kind, asked bo
 	case between == "doubling" && n <= 2 && !asked:
 		return nil, because("two hosts are at one distance")
 	}
+	stars := topo.Tree{Parent: slices.Repeat([]int{-1}, size)}
+	for _, ranks := range h.ranks {
+		for _, r := range ranks[1:] {
+			stars.Parent[r] = ranks[0]
+		}
+	}
+	if err := p.routable([]Channel{{Tree: stars}}); err != nil {
+		return nil, err
+	}
 	x := plan.Everybody
 	if between == "doubling" {
 		x = plan.Doubling

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -15,9 +16,26 @@ type Pricer struct {
 	g     *topo.Graph
 	ways  *topo.Ways
 	known map[*plan.Plan]bool // to be valid
+
+	runs map[run]took
+	on   Machine // of runs, the size of its chunks apart
 }
 
-const mostKnown = 256
+// run is calls at once of one plan with messages of one size, cut into chunks of one size.
+type run struct {
+	p                   *plan.Plan
+	calls               int
+	bytes               int64
+	slotBytes, minChunk int
+}
+
+// took is what a run takes, in microseconds, and what it takes at least.
+type took struct{ us, least float64 }
+
+const (
+	mostKnown = 256
+	mostRuns  = 1 << 12
+)
 
 // NewPricer returns a Pricer for g, which must not change. The error is for a
 // graph that is not valid.
@@ -122,17 +140,12 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 	chunk := float64(m.SlotBytes) / widest // bytes of the message to one chunk of the widest lane
 	half := max(math.Floor(most.Chunks/2), math.Floor(most.Steps/perChunk/2), 1)
 	for bytes := float64(ops[0].Bytes); math.Ceil(bytes/chunk) >= 3*half; half *= 2 {
-		var us, least [3]float64 // of two shorter messages and, without us, of the whole
-		calls := [][]Operation{resized(ops, int64(half*chunk)), resized(ops, int64(2*half*chunk)), ops}
-		for i, ops := range calls {
-			r, err := x.laidOut(ops, m, most.Us)
-			if err != nil {
-				return 0, err
-			}
-			_, least[i] = r.least()
-			if i < 2 {
-				us[i], err = r.until()
-			}
+		var us, least, at [2]float64 // of two shorter messages
+		for i := range us {
+			shorter := resized(ops, int64(float64(i+1)*half*chunk))
+			at[i] = float64(shorter[0].Bytes)
+			var err error
+			us[i], least[i], err = x.ran(shorter, m, most.Us)
 			if err != nil || math.IsInf(us[i], 1) { // what takes longer does so, too
 				return us[i], err
 			}
@@ -140,11 +153,15 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 		if us[1]-us[0] < (least[1]-least[0])*(1-1e-9) && 4*half*perChunk <= mostSteps {
 			continue
 		}
-		at := [2]float64{float64(calls[0][0].Bytes), float64(calls[1][0].Bytes)}
-		perByte := max((us[1]-us[0])/(at[1]-at[0]), least[2]/bytes)
+		r, err := x.laidOut(ops, m, 0)
+		if err != nil {
+			return 0, err
+		}
+		_, whole := r.least()
+		perByte := max((us[1]-us[0])/(at[1]-at[0]), whole/bytes)
 		return x.rising(ops, m, chunk, 3*half, us[1]+float64((bytes-at[1])*perByte), most.Us)
 	}
-	us, err := x.until(ops, m, most.Us)
+	us, _, err := x.ran(ops, m, most.Us)
 	if err != nil || math.IsInf(us, 1) {
 		return us, err
 	}
@@ -154,7 +171,7 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 // rising returns the largest of us and, where ranks take turns on cores, what a half, a quarter
 // and so on of the calls take: from less than so many chunks down to less than one.
 func (x *Pricer) rising(ops []Operation, m Machine, chunk, chunks, us, limit float64) (float64, error) {
-	if m.Cores == 0 || m.SwitchUs == 0 || x.g.Ranks <= m.Cores {
+	if !x.takeTurns(&m) {
 		return us, nil
 	}
 	for bytes := ops[0].Bytes; float64(bytes) >= chunk && bytes > 1; {
@@ -162,13 +179,57 @@ func (x *Pricer) rising(ops []Operation, m Machine, chunk, chunks, us, limit flo
 		if math.Ceil(float64(bytes)/chunk) >= chunks {
 			continue
 		}
-		v, err := x.until(resized(ops, bytes), m, limit)
+		v, _, err := x.ran(resized(ops, bytes), m, limit)
 		if err != nil {
 			return 0, err
 		}
 		us = max(us, v)
 	}
 	return us, nil
+}
+
+// takeTurns reports whether several ranks of some host share a core of m.
+func (x *Pricer) takeTurns(m *Machine) bool {
+	if m.Cores == 0 || m.SwitchUs == 0 {
+		return false
+	}
+	hostOf, hosts := coreHosts(x.g, m)
+	ranks := make([]int, hosts)
+	for _, h := range hostOf {
+		ranks[h]++
+	}
+	return slices.Max(ranks) > m.Cores
+}
+
+// ran returns what calls take, +Inf where that is above a limit, 0 for none, and what they
+// take at least: see least. It remembers both, as messages of several sizes are priced by the
+// same shorter ones.
+func (x *Pricer) ran(ops []Operation, m Machine, limit float64) (us, least float64, err error) {
+	key := run{ops[0].Plan, len(ops), ops[0].Bytes, m.SlotBytes, m.MinChunk}
+	alike := !slices.ContainsFunc(ops, func(o Operation) bool { return o != ops[0] })
+	on := m
+	on.SlotBytes, on.MinChunk = 0, 0
+	if len(x.runs) >= mostRuns || !reflect.DeepEqual(on, x.on) {
+		x.runs, x.on = make(map[run]took), on
+	}
+	known, has := x.runs[key]
+	if !has || !alike {
+		r, err := x.laidOut(ops, m, limit)
+		if err != nil {
+			return 0, 0, err
+		}
+		_, known.least = r.least()
+		if known.us, err = r.until(); err != nil {
+			return 0, 0, err
+		}
+		if alike && !math.IsInf(known.us, 1) {
+			x.runs[key] = known
+		}
+	}
+	if limit > 0 && known.us > limit {
+		known.us = math.Inf(1)
+	}
+	return known.us, known.least, nil
 }
 
 // resized returns calls like ops with messages of so many bytes each.
@@ -178,15 +239,6 @@ func resized(ops []Operation, bytes int64) []Operation {
 		ops[i].Bytes = bytes
 	}
 	return ops
-}
-
-// until is the time that Run finds, or +Inf where it is above a limit; 0 is none.
-func (x *Pricer) until(ops []Operation, m Machine, limit float64) (us float64, err error) {
-	r, err := x.laidOut(ops, m, limit)
-	if err != nil {
-		return 0, err
-	}
-	return r.until()
 }
 
 // until runs everything, and returns when it ends, or +Inf where that is above the limit.

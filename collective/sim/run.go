@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/topo"
 )
 
 // runner executes operations on a network.
@@ -101,11 +102,23 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 		}
 	}
 	r.ready = make([]bool, len(r.left))
-	r.hostOf = make([]int, w.g.Ranks)
-	hosts := 1
-	shared := w.g.Hosts
-	if w.m.CoreHosts != nil {
-		shared = w.m.CoreHosts
+	var hosts int
+	r.hostOf, hosts = coreHosts(w.g, w.m)
+	r.workers = pools(w.g.Ranks, w.m.Workers)
+	if w.m.Cores > 0 && w.m.SwitchUs > 0 {
+		r.places, r.cores = places(r.hostOf, hosts, w.m.Cores)
+	} else {
+		r.hosts = pools(hosts, w.m.Cores)
+	}
+	return r, nil
+}
+
+// coreHosts returns by rank whose cores it uses, and how many such hosts there are.
+func coreHosts(g *topo.Graph, m *Machine) (hostOf []int, hosts int) {
+	hostOf, hosts = make([]int, g.Ranks), 1
+	shared := g.Hosts
+	if m.CoreHosts != nil {
+		shared = m.CoreHosts
 	}
 	number := make(map[int]int)
 	for rank, h := range shared {
@@ -114,16 +127,10 @@ func newRunner(ops []Operation, w *network) (*runner, error) {
 			i = len(number)
 			number[h] = i
 		}
-		r.hostOf[rank] = i
+		hostOf[rank] = i
 		hosts = len(number)
 	}
-	r.workers = pools(w.g.Ranks, w.m.Workers)
-	if w.m.Cores > 0 && w.m.SwitchUs > 0 {
-		r.places, r.cores = places(r.hostOf, hosts, w.m.Cores)
-	} else {
-		r.hosts = pools(hosts, w.m.Cores)
-	}
-	return r, nil
+	return hostOf, hosts
 }
 
 func pools(n, free int) []pool {
