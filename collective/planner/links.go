@@ -86,7 +86,7 @@ func (p *Planner) Links() (links iter.Seq[plan.Link], count, messages int, err e
 	}
 	messages = -1
 	if p.HasPairs() {
-		messages = set.lanes() - 1
+		messages = max(1, set.lanes()-1) // one rank has none
 	}
 	return set.all(), set.count(), messages, nil
 }

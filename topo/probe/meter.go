@@ -26,6 +26,7 @@ type meter struct {
 	sink  []byte
 	block []byte // the payload that is measured
 	pin   Pin    // nil for none
+	lead  int    // the rank that gives out turns
 }
 
 // newMeter takes the links of a lane that join this rank with peers, for payloads of so many

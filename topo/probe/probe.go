@@ -12,11 +12,11 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -33,13 +33,23 @@ const (
 	SlotBytes = 16 << 10
 )
 
+// leadOf returns the rank that gives out the turns of pairs: the lowest of them.
+func leadOf(pairs [][2]int) int {
+	lead := math.MaxInt
+	for _, p := range pairs {
+		lead = min(lead, p[0])
+	}
+	return lead
+}
+
 // Layout returns the links that Measure needs for pairs of so many ranks: one each way between
-// the ranks of a pair, and between rank 0 and the lower of them.
+// the ranks of a pair, and between the lowest rank of all pairs and the lower one of each.
 func Layout(size int, pairs [][2]int) transport.Layout {
 	l := transport.Layout{Size: size, Slots: Slots, SlotBytes: SlotBytes}
 	seen := make(map[[2]int]bool)
+	lead := leadOf(pairs)
 	for _, p := range pairs {
-		for _, p := range [][2]int{p, {0, p[0]}} {
+		for _, p := range [][2]int{p, {lead, p[0]}} {
 			if p[0] != p[1] && !seen[p] {
 				seen[p] = true
 				l.Links = append(l.Links, transport.Link{Src: p[0], Dst: p[1]}, transport.Link{Src: p[1], Dst: p[0]})
@@ -57,8 +67,8 @@ const budget = 100 * time.Millisecond
 type Pin func(k int) (restore func(), err error)
 
 // Measure measures the links of pairs of ranks, the lower one first, and returns one Pair for
-// each of which this rank is the lower. All ranks call it together with the same pairs. Pairs
-// take turns, which rank 0 gives out: those of one turn have no rank in common and are no more
+// each of which this rank is the lower. All ranks of the pairs call it together. Pairs
+// take turns, which the lowest rank gives out: those of one turn have no rank in common and are no more
 // than the cores can run at once, so that they do not disturb each other.
 //
 // pin ties the calling goroutine to the k-th usable core until restore is
@@ -81,10 +91,10 @@ func Measure(
 	if err != nil {
 		return nil, err
 	}
-	turns := schedule(size, max(1, cores/2), pairs)
+	turns := schedule(max(1, cores/2), pairs)
 	each := budget / time.Duration(max(1, passes*len(turns)))
 	best := make(map[int]Pair) // by the other rank
-	m.pin = pin
+	m.pin, m.lead = pin, leadOf(pairs)
 	for range passes {
 		for _, turn := range turns {
 			if err := m.turn(turn, each, best); err != nil {
@@ -99,7 +109,7 @@ func Measure(
 // moment does so once; the better figures count.
 const passes = 2
 
-// turn lets the pairs of one turn measure: rank 0 tells the lower rank of each to begin, and
+// turn lets the pairs of one turn measure: the lead tells the lower rank of each to begin, and
 // hears when it has ended.
 func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) error {
 	if err := m.hand(pairs, 0); err != nil {
@@ -132,13 +142,13 @@ func (m *meter) turn(pairs [][2]int, within time.Duration, best map[int]Pair) er
 	return nil
 }
 
-// hand sends a word between rank 0 and the lower rank of each pair, from end 0 of their link
-// to end 1 or back: 0 is rank 0, which tells that rank to measure, and hears that it has.
+// hand sends a word between the lead and the lower rank of each pair, from end 0 of their link
+// to end 1 or back: 0 is the lead, which tells that rank to measure, and hears that it has.
 func (m *meter) hand(pairs [][2]int, from int) (err error) {
 	for _, p := range pairs {
-		ends := [2]int{0, p[0]}
+		ends := [2]int{m.lead, p[0]}
 		switch {
-		case err != nil || p[0] == 0:
+		case err != nil || p[0] == m.lead:
 		case m.rank == ends[from]:
 			err = m.send(ends[1-from], nil)
 		case m.rank == ends[1-from]:
@@ -148,17 +158,19 @@ func (m *meter) hand(pairs [][2]int, from int) (err error) {
 	return err
 }
 
-// schedule deals pairs of ranks to turns of at most width pairs without a
-// common rank.
-func schedule(size, width int, wanted [][2]int) [][][2]int {
-	want := make(map[[2]int]bool)
-	for _, p := range wanted {
-		want[p] = true
-	}
-	var turns [][][2]int
-	for _, pairs := range network.Rounds(size) {
-		pairs = slices.DeleteFunc(pairs, func(p [2]int) bool { return !want[p] })
-		turns = slices.AppendSeq(turns, slices.Chunk(pairs, width))
+// schedule deals pairs of ranks to turns of at most width pairs without a common rank.
+func schedule(width int, pairs [][2]int) (turns [][][2]int) {
+	for _, p := range pairs {
+		free := func(turn [][2]int) bool {
+			return len(turn) < width && !slices.ContainsFunc(turn, func(q [2]int) bool {
+				return p[0] == q[0] || p[0] == q[1] || p[1] == q[0] || p[1] == q[1]
+			})
+		}
+		at := slices.IndexFunc(turns, free)
+		if at < 0 {
+			at, turns = len(turns), append(turns, nil)
+		}
+		turns[at] = append(turns[at], p)
 	}
 	return turns
 }

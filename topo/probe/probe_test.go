@@ -24,7 +24,7 @@ func TestScheduleMeetsEveryPairOnce(t *testing.T) {
 	for size := 2; size <= 20; size++ {
 		for width := 1; width <= 5; width++ {
 			seen := make(map[[2]int]int)
-			for i, turn := range schedule(size, width, pairsOf(size)) {
+			for i, turn := range schedule(width, pairsOf(size)) {
 				busy := make(map[int]bool)
 				for _, p := range turn {
 					if p[0] >= p[1] || p[1] >= size || busy[p[0]] || busy[p[1]] {

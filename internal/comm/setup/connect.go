@@ -36,29 +36,22 @@ func neighbours(hosts []int, r int) []int {
 	return all
 }
 
-// hostWorld is the World of the ranks of one host. All hosts of the World do the
-// same in theirs at the same time: its AllGather is one of the whole World, from
-// which every host takes what is its own.
-type hostWorld struct {
-	World
+// hostGather is the AllGather of some ranks of one host. All hosts of the World do the same in theirs at the same time:
+// it is one of the whole World, from which every host takes what is its own.
+type hostGather struct {
+	world   World
 	members []int // by their ranks in the World, rising
-	gathers *int  // how many AllGathers it has begun; nil: nobody counts
+	gathers int   // that it has begun
 }
 
-func (h *hostWorld) Rank() int        { return slices.Index(h.members, h.World.Rank()) }
-func (h *hostWorld) Size() int        { return len(h.members) }
-func (h *hostWorld) HostOf(r int) int { return h.World.HostOf(h.members[r]) }
-
-func (h *hostWorld) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	if h.gathers != nil {
-		*h.gathers++
-	}
-	all, err := h.World.AllGather(ctx, blob)
+func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
+	h.gathers++
+	all, err := h.world.AllGather(ctx, blob)
 	if err != nil {
 		return nil, err
 	}
-	if len(all) != h.World.Size() {
-		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(all), h.World.Size())
+	if len(all) != h.world.Size() {
+		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(all), h.world.Size())
 	}
 	own := make([][]byte, len(h.members))
 	for i, r := range h.members {
@@ -67,10 +60,14 @@ func (h *hostWorld) AllGather(ctx context.Context, blob []byte) ([][]byte, error
 	return own, nil
 }
 
-// Failure returns the member that has failed, -1 for another rank.
-func (h *hostWorld) Failure() (int, error) {
-	r, err := h.World.Failure()
-	return slices.Index(h.members, r), err
+// finish takes part in the AllGathers of connecting shared memory that are left. This rank has nothing to tell.
+func (h *hostGather) finish(ctx context.Context) error {
+	for ; h.gathers < shmGathers; h.gathers++ {
+		if _, err := h.world.AllGather(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // shmGathers is how many AllGathers every rank takes part in while shared
@@ -89,13 +86,10 @@ type hostReport struct {
 func connectHost(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, []int,
 	error) {
 	hosts := HostsOf(w)
-	gathers := 0
-	view := &hostWorld{World: w, members: neighbours(hosts, w.Rank()), gathers: &gathers}
+	view := &hostGather{world: w, members: neighbours(hosts, w.Rank())}
 	ep, err := shm.Connect(ctx, hostConfig(w, purpose, layout, view.members, view.AllGather))
-	for ; err != nil && gathers < shmGathers && ctx.Err() == nil; gathers++ {
-		if _, err := w.AllGather(ctx, nil); err != nil {
-			return nil, nil, err
-		}
+	if failed := view.finish(ctx); failed != nil {
+		return nil, nil, errors.Join(err, failed)
 	}
 	var mine hostReport
 	if err != nil {

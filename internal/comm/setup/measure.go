@@ -2,9 +2,9 @@ package setup
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,71 +24,106 @@ type hostGraph struct {
 	measured bool // so that it may be kept for later jobs
 }
 
-// measure probes the links within every host and gives every rank the same graphs, by host.
+// measured is what a rank found of the pairs that it measured, or why its host's could not be.
+type measured struct {
+	Pairs []probe.Pair
+	Error string
+}
+
+// measure probes the links within every host, and gives every rank the same graphs,
+// by host.
 func (s *setup) measure(hosts []int) ([]hostGraph, error) {
-	at, err := Exchange(s.ctx, s.W, s.place())
-	if err != nil {
-		return nil, err
-	}
 	firsts := firstRanks(hosts)
 	plans := make([]*probe.Sampling, len(firsts))
 	for h, first := range firsts {
 		var places []probe.Place
 		for _, r := range neighbours(hosts, first) {
-			places = append(places, at[r])
+			places = append(places, s.places[r])
 		}
 		plans[h] = probe.NewSampling(places)
 	}
-	pairs, err := s.measureHost(hosts, plans[hosts[s.W.Rank()]].Pairs())
+	mine, err := s.measureHost(hosts, plans[hosts[s.W.Rank()]].Pairs())
 	if err != nil {
 		return nil, err
 	}
-	all, err := Exchange(s.ctx, s.W, pairs)
+	all, err := Exchange(s.ctx, s.W, mine)
 	if err != nil {
 		return nil, err
 	}
-	measured, graphs := make([][]probe.Pair, len(firsts)), make([]hostGraph, len(firsts))
-	for r, pairs := range all {
-		measured[hosts[r]] = append(measured[hosts[r]], pairs...)
+	found, graphs := make([][]probe.Pair, len(firsts)), make([]hostGraph, len(firsts))
+	for r, m := range all {
+		if m.Error != "" && OneHost(hosts) {
+			return nil, fmt.Errorf("rank %d: %s", r, m.Error)
+		}
+		found[hosts[r]] = append(found[hosts[r]], m.Pairs...)
 	}
 	for h, first := range firsts {
-		graphs[h] = graphWithin(len(neighbours(hosts, first)), plans[h].Fill(measured[h]))
+		graphs[h] = graphWithin(len(neighbours(hosts, first)), plans[h].Fill(found[h]))
 	}
 	return graphs, nil
 }
 
-// measureHost probes the links of these pairs of ranks of its host, by their numbers there. There are none to
-// probe on a host of several whose ranks do not share what that takes.
-func (s *setup) measureHost(hosts []int, ranks [][2]int) ([]probe.Pair, error) {
-	w, connect := s.W, s.Cfg.Connect
-	if !OneHost(hosts) {
-		w, connect = &hostWorld{World: s.W, members: neighbours(hosts, s.W.Rank())}, connectWithin
+// measureHost probes the links of these pairs of ranks of its host, by their numbers there. Only these ranks open
+// links for that; the others take part in the AllGathers.
+func (s *setup) measureHost(hosts []int, pairs [][2]int) (m measured, err error) {
+	rank, own := s.W.Rank(), neighbours(hosts, s.W.Rank())
+	among, members := make([][2]int, len(pairs)), make([]int, 0, 2*len(pairs))
+	for i, p := range pairs {
+		among[i] = [2]int{own[p[0]], own[p[1]]}
+		members = append(members, among[i][:]...)
 	}
-	size := w.Size()
-	ep, err := connect(s.ctx, w, "probe", probe.Layout(size, ranks))
-	if err != nil || ep == nil {
-		return nil, err
+	slices.Sort(members)
+	members = slices.Compact(members)
+	ep, err := s.connectProbe(members, probe.Layout(s.W.Size(), among))
+	if err != nil && s.ctx.Err() == nil {
+		return measured{Error: err.Error()}, nil
+	}
+	if ep == nil {
+		return m, err
 	}
 	defer ep.Close()
 	over, watch := make(chan struct{}), sync.WaitGroup{}
 	watch.Go(func() {
 		select {
 		case <-over:
-		case <-w.Failed():
-			ep.Abort(LostRank(w))
+		case <-s.W.Failed():
+			ep.Abort(LostRank(s.W))
 		}
 	})
-	among := s.crowded()
-	pin := func(k int) (func(), error) { return shm.PinThread(k, among) }
-	pairs, err := probe.Measure(s.ctx, ep, w.Rank(), size, s.cores, ranks, pin)
+	cores := s.crowded()
+	pin := func(k int) (func(), error) { return shm.PinThread(k, cores) }
+	if slices.Contains(members, rank) {
+		m.Pairs, err = probe.Measure(s.ctx, ep, rank, s.W.Size(), s.cores, among, pin)
+	}
 	close(over)
 	watch.Wait()
-	return pairs, err
+	for i := range m.Pairs {
+		p := &m.Pairs[i]
+		p.A, p.B = slices.Index(own, p.A), slices.Index(own, p.B)
+	}
+	return m, err
 }
 
-// place is where this rank runs: nowhere in particular where ranks share cores.
+// connectProbe opens the links of a layout among members, which are of one host, for a measurement; nil for ranks that
+// are no members. All ranks of the World have taken part in all AllGathers then, whatever became of the links.
+func (s *setup) connectProbe(members []int, layout transport.Layout) (transport.Endpoint, error) {
+	if InOneProcess(s.W) {
+		return s.Cfg.Connect(s.ctx, s.W, purposeProbe, layout)
+	}
+	view := &hostGather{world: s.W, members: members}
+	var ep transport.Endpoint
+	var err error
+	if slices.Contains(members, s.W.Rank()) {
+		cfg := hostConfig(s.W, purposeProbe, layout, members, view.AllGather)
+		cfg.Doorbell = false
+		ep, err = shm.Connect(s.ctx, cfg)
+	}
+	return ep, errors.Join(err, view.finish(s.ctx))
+}
+
+// place is where this rank runs: nowhere in particular where ranks share cores, or nothing is measured.
 func (s *setup) place() probe.Place {
-	if s.crowded() != nil {
+	if s.crowded() != nil || s.Cfg.Graph != nil || s.W.Size() == 1 {
 		return probe.Place{}
 	}
 	return probe.Here()
@@ -137,23 +172,6 @@ func lendFrom(gain float64) int64 {
 
 // leastLent is what never pays to be lent, whatever was measured.
 const leastLent = 8 << 10
-
-// connectWithin connects the ranks of each host, which w is, by shared memory.
-// It returns neither an endpoint nor an error where they cannot be.
-func connectWithin(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
-	gathers := 0
-	w.(*hostWorld).gathers = &gathers
-	ep, err := connectShm(ctx, w, purpose, layout)
-	if err == nil || ctx.Err() != nil {
-		return ep, err
-	}
-	for ; gathers < shmGathers; gathers++ {
-		if _, err := w.AllGather(ctx, nil); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
 
 // graphWithin returns the graph within a host of so many ranks. Where nothing could be measured
 // the links get the words of a slow network.

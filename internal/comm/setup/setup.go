@@ -78,7 +78,8 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	if err == nil {
 		return done, nil
 	}
-	if connectionLost(err) {
+	fault := (*probe.FaultError)(nil)
+	if connectionLost(err) || errors.As(err, &fault) {
 		select { // the World hears of a rank's end a moment later
 		case <-w.Failed():
 		case <-ctx.Done():
@@ -88,7 +89,7 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	if r, lost := w.Failure(); lost != nil {
 		return nil, &RankError{Rank: r, Op: "New", Err: &faultError{kind: ErrRankLost, text: lost.Error()}}
 	}
-	if fault := (*probe.FaultError)(nil); errors.As(err, &fault) {
+	if fault != nil {
 		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault.Fault)}
 	}
 	if errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument) {
@@ -141,6 +142,7 @@ type setup struct {
 	wait    *waits.Wait // where it is published what the New, and later a call, waits for
 	cores   int         // that this host lets its ranks use
 	between *Between
+	places  []probe.Place // by rank
 }
 
 func (s *setup) run() (*Setup, error) {
@@ -224,8 +226,9 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 		s.Cfg.HeapBytes = max(0, min(s.Cfg.HeapBytes, h.HeapBytes))
 	}
 	machines := make([]string, len(all))
+	s.places = make([]probe.Place, len(all))
 	for r, h := range all {
-		machines[r] = h.Machine
+		machines[r], s.places[r] = h.Machine, h.Place
 	}
 	s.Cfg.boxes = job.SharedMachines(HostsOf(s.W), machines)
 	return nil
@@ -239,7 +242,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	refused := s.Cfg.usePlanning(s.W)
 	h := hello{
 		Protocol: protocol, Settings: s.Cfg.values(), Cores: s.Cfg.Cores, Machine: job.MachineID(s.Cfg.Cores),
-		HeapBytes: s.Cfg.HeapBytes,
+		HeapBytes: s.Cfg.HeapBytes, Place: s.place(),
 	}
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
