@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/treerun/treerun/internal/strict"
 )
 
 const (
@@ -75,7 +77,7 @@ func (m *connector) run(ctx context.Context) (*Mesh, error) {
 	if err != nil {
 		mine = offer{Version: setupVersion, Failed: printable(err.Error(), maxFailed)}
 	}
-	blobs, failed := m.cfg.Exchange(ctx, encode(mine))
+	blobs, failed := m.cfg.Exchange(ctx, strict.Marshal(mine))
 	if failed != nil {
 		return nil, errors.Join(err, fmt.Errorf("exchange: %w", failed))
 	}
@@ -86,7 +88,7 @@ func (m *connector) run(ctx context.Context) (*Mesh, error) {
 		return nil, err
 	}
 	m.receive()
-	blobs, err = m.cfg.Exchange(ctx, encode(m.dialAll(ctx)))
+	blobs, err = m.cfg.Exchange(ctx, strict.Marshal(m.dialAll(ctx)))
 	if err != nil {
 		return nil, fmt.Errorf("exchange: %w", err)
 	}

@@ -1,15 +1,12 @@
 package netconn
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
 	"unicode"
-
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/internal/strict"
 )
@@ -70,17 +67,6 @@ type try struct {
 
 // none stands for no place: there is no path.
 const none = -1
-
-func encode(message any) []byte {
-	var b bytes.Buffer
-	e := msgpack.NewEncoder(&b)
-	e.UseArrayEncodedStructs(true)
-	e.UseCompactInts(true)
-	if err := e.Encode(message); err != nil {
-		panic(fmt.Sprintf("netconn: encoding a setup message: %v", err)) // plain fields
-	}
-	return b.Bytes()
-}
 
 func decodeOffer(b []byte) (o offer, err error) {
 	if err := strict.Unmarshal(b, &o); err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/treerun/treerun/internal/strict"
 )
 
 func drawOffer(t *rapid.T) offer {
@@ -34,7 +36,7 @@ func drawOffer(t *rapid.T) offer {
 func TestOffersSurviveTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := drawOffer(t)
-		b := encode(o)
+		b := strict.Marshal(o)
 		got, err := decodeOffer(b)
 		if err != nil || !reflect.DeepEqual(got, o) {
 			t.Fatalf("%+v became %+v, %v", o, got, err)
@@ -61,14 +63,15 @@ func TestOffersOfAllRanks(t *testing.T) {
 		blobs [][]byte
 		want  string
 	}{
-		{[][]byte{encode(good), encode(good)}, ""},
-		{[][]byte{encode(good)}, "1 blobs for 2 ranks"},
-		{[][]byte{encode(good), encode(other)}, "rank 1 has other settings than rank 0: {Streams:3 "},
-		{[][]byte{encode(bad), encode(good)}, "rank 0: no such device?[31m"},
-		{[][]byte{encode(good), encode(offer{Version: 9})}, "rank 1: its list of addresses has version 9"},
-		{[][]byte{encode(good), {9, 9}}, "rank 1: its list of addresses cannot be read: 1 bytes are left over (hint: all " +
-			"ranks"},
-		{[][]byte{encode(good), nil}, "rank 1: its list of addresses cannot be read: "},
+		{[][]byte{strict.Marshal(good), strict.Marshal(good)}, ""},
+		{[][]byte{strict.Marshal(good)}, "1 blobs for 2 ranks"},
+		{[][]byte{strict.Marshal(good), strict.Marshal(other)}, "rank 1 has other settings than rank 0: {Streams:3 "},
+		{[][]byte{strict.Marshal(bad), strict.Marshal(good)}, "rank 0: no such device?[31m"},
+		{[][]byte{strict.Marshal(good), strict.Marshal(offer{Version: 9})}, "rank 1: its list of addresses has version 9"},
+		{[][]byte{strict.Marshal(good), {9, 9}},
+			"rank 1: its list of addresses cannot be read: 1 bytes are left over (hint: all " +
+				"ranks"},
+		{[][]byte{strict.Marshal(good), nil}, "rank 1: its list of addresses cannot be read: "},
 	} {
 		_, err := decodeOffers(c.blobs, 2)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
@@ -77,7 +80,7 @@ func TestOffersOfAllRanks(t *testing.T) {
 	}
 	var many [][]byte
 	for range 1000 {
-		many = append(many, encode(bad))
+		many = append(many, strict.Marshal(bad))
 	}
 	if _, err := decodeOffers(many, 1000); err == nil || !strings.Contains(err.Error(), "; and 968 more") ||
 		len(err.Error()) > 3000 {
@@ -89,15 +92,15 @@ func FuzzOffer(f *testing.F) {
 	o := offer{Version: setupVersion, Settings: settings{2, true, 7, Digest{9}},
 		Places: []place{{Addr: netip.MustParseAddr("10.0.0.1"), Port: 77, Device: "eth0"},
 			{Addr: netip.MustParseAddr("fd00::1"), Port: 78}}}
-	f.Add(encode(o))
+	f.Add(strict.Marshal(o))
 	o = offer{Version: setupVersion, Failed: "no address"}
-	f.Add(encode(o))
+	f.Add(strict.Marshal(o))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		o, err := decodeOffer(b)
 		if err != nil {
 			return
 		}
-		again, err := decodeOffer(encode(o))
+		again, err := decodeOffer(strict.Marshal(o))
 		if err != nil || !reflect.DeepEqual(again, o) {
 			t.Errorf("%q was read as %+v, and that as %+v, %v", b, o, again, err)
 		}
@@ -128,7 +131,7 @@ func drawReport(t *rapid.T, size int) report {
 func TestReportsSurviveTheWire(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := drawReport(t, 10)
-		b := encode(r)
+		b := strict.Marshal(r)
 		got, err := decodeReport(b, 10)
 		if err != nil || !reflect.DeepEqual(got, r) {
 			t.Fatalf("%+v became %+v, %v", r, got, err)
@@ -157,11 +160,11 @@ func TestReportsThatMakeNoSense(t *testing.T) {
 	} {
 		r := report{Version: setupVersion}
 		r.add(3, attempt{0, 1, "timeout"})
-		if _, err := decodeReport(encode(r), 10); err != nil {
+		if _, err := decodeReport(strict.Marshal(r), 10); err != nil {
 			t.Fatal(err)
 		}
 		if spoil(&r); name != "" {
-			if _, err := decodeReport(encode(r), 10); err == nil {
+			if _, err := decodeReport(strict.Marshal(r), 10); err == nil {
 				t.Errorf("%s: no error", name)
 			}
 		}
@@ -180,7 +183,7 @@ func TestReportsAreBounded(t *testing.T) {
 		}
 		r.add(to, tries...)
 	}
-	b := encode(r)
+	b := strict.Marshal(r)
 	got, err := decodeReport(b, size)
 	if err != nil || got.Total != size-1 || len(got.Pairs) != maxPairs || len(b) > 8000 {
 		t.Errorf("%d bytes, %d pairs of %d, %v", len(b), len(got.Pairs), got.Total, err)
@@ -189,16 +192,16 @@ func TestReportsAreBounded(t *testing.T) {
 
 func FuzzReport(f *testing.F) {
 	r := report{Version: setupVersion, Total: 2}
-	f.Add(encode(r))
+	f.Add(strict.Marshal(r))
 	r.add(2, attempt{0, 1, "connection refused"}, attempt{none, none, "timeout"})
-	f.Add(encode(r))
+	f.Add(strict.Marshal(r))
 	f.Add([]byte("\x94\x02\x01\xdd\xff\xff\xff\xff\x90"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r, err := decodeReport(b, 5)
 		if err != nil {
 			return
 		}
-		again, err := decodeReport(encode(r), 5)
+		again, err := decodeReport(strict.Marshal(r), 5)
 		if err != nil || !reflect.DeepEqual(again, r) {
 			t.Errorf("%q was read as %+v, and that as %+v, %v", b, r, again, err)
 		}
@@ -226,7 +229,7 @@ func TestAddressesThatMakeNoSense(t *testing.T) {
 	for _, text := range []string{"10.0.0.1", "fd77::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0"} {
 		a := netip.MustParseAddr(text)
 		good := !a.IsUnspecified() && !a.IsMulticast() && !a.Is4In6() && a.Zone() == ""
-		_, err := decodeOffer(encode(offer{Version: setupVersion, Places: []place{{Addr: a, Port: 1}}}))
+		_, err := decodeOffer(strict.Marshal(offer{Version: setupVersion, Places: []place{{Addr: a, Port: 1}}}))
 		if good != (err == nil) {
 			t.Errorf("%s: %v", text, err)
 		}

@@ -1,4 +1,4 @@
-// Package strict decodes msgpack from outside without trusting a length in it.
+// Package strict encodes messages in msgpack, and decodes those from outside without trusting a length in them.
 // It knows no message; packages rank, internal/job and collective, which define
 // them, import it.
 package strict
@@ -11,6 +11,18 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 )
+
+// Marshal returns a message of plain fields, structs as arrays. It panics when v has others.
+func Marshal(v any) []byte {
+	var b bytes.Buffer
+	e := msgpack.NewEncoder(&b)
+	e.UseArrayEncodedStructs(true)
+	e.UseCompactInts(true)
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("strict: encoding %T: %v", v, err))
+	}
+	return b.Bytes()
+}
 
 // Unmarshal fills v from the one msgpack value in b. Stricter than the library:
 // bytes left over, fields that v does not have, deep nesting, and any length

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/treerun/treerun/internal/strict"
 )
 
@@ -32,11 +30,7 @@ func failure(err error) report { return report{Failed: true, Text: err.Error()} 
 
 func (r report) encode() []byte {
 	r.Version, r.Text = reportVersion, r.Text[:min(len(r.Text), maxReportText)]
-	b, err := msgpack.Marshal(&r)
-	if err != nil {
-		panic("shm: encoding a report: " + err.Error()) // plain fields
-	}
-	return b
+	return strict.Marshal(&r)
 }
 
 func decodeReport(b []byte) (r report, err error) {

@@ -4,8 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/vmihailenco/msgpack/v5"
-
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport"
 )
@@ -48,14 +46,6 @@ type report struct {
 	By      int // the rank that reports it
 	Decided bool
 	Fault   transport.Fault
-}
-
-func (r *report) encode() []byte {
-	b, err := msgpack.Marshal(r)
-	if err != nil {
-		panic("tcp: encoding a fault: " + err.Error()) // plain fields
-	}
-	return b
 }
 
 // decodeReport reads the body of a fault frame of a set of size ranks.

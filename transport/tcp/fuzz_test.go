@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 	"github.com/treerun/treerun/transport/transporttest"
@@ -77,7 +78,8 @@ func FuzzFrames(f *testing.F) {
 	f.Add(speech(chunkFrame(0, 0, payload), chunkFrame(0, 1, payload[:3]), appendControl(nil, kindPing, nil)),
 		[]byte{3})
 	f.Add(speech(appendCredit(nil, 0, 0), appendControl(nil, kindClosed, nil)), []byte{0})
-	f.Add(speech(appendControl(nil, kindFault, (&report{By: 1, Fault: transport.Fault{Rank: -1, Text: "x"}}).encode())),
+	f.Add(speech(appendControl(nil, kindFault, strict.Marshal(&report{By: 1,
+		Fault: transport.Fault{Rank: -1, Text: "x"}}))),
 		[]byte{200})
 	f.Add(speech(appendControl(nil, kindStatus, encodeStatus(nil, 2, make([]transport.Header, 2)))), []byte{})
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), []byte{})
@@ -108,7 +110,7 @@ func FuzzFrames(f *testing.F) {
 // them again.
 func FuzzControl(f *testing.F) {
 	f.Add(encodeStatus(nil, 20, make([]transport.Header, remembered)))
-	f.Add((&report{By: 3, Decided: true, Fault: transport.Fault{Rank: 2, Text: "why"}}).encode())
+	f.Add(strict.Marshal(&report{By: 3, Decided: true, Fault: transport.Fault{Rank: 2, Text: "why"}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var calls [remembered]transport.Header
 		if total, n, err := decodeStatus(body, &calls); err == nil {
@@ -120,7 +122,7 @@ func FuzzControl(f *testing.F) {
 			if r.By < 0 || r.By >= 8 || r.Fault.Rank < -1 || r.Fault.Rank >= 8 || len(r.Fault.Text) > transport.MaxFaultText {
 				t.Errorf("report %+v", r)
 			}
-			if again, err := decodeReport(r.encode(), 8); err != nil || again != r {
+			if again, err := decodeReport(strict.Marshal(&r), 8); err != nil || again != r {
 				t.Errorf("report %+v became %+v, %v", r, again, err)
 			}
 		}
@@ -162,7 +164,7 @@ func TestCorrupt(t *testing.T) {
 			"status of"},
 		"status without": {speech(appendControl(nil, kindStatus, encodeStatus(nil, 1, make([]transport.Header, 2)))),
 			"2 calls of 1"},
-		"fault of nobody": {speech(appendControl(nil, kindFault, (&report{By: 2}).encode())), "by rank 2"},
+		"fault of nobody": {speech(appendControl(nil, kindFault, strict.Marshal(&report{By: 2}))), "by rank 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, pieces := range [][]byte{nil, {0}, {6, 90}} {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
 )
@@ -177,7 +178,7 @@ func (p *pump) troubles(now time.Time) (again time.Time) {
 
 // flood tells everybody of a report.
 func (p *pump) flood(r report) {
-	body := r.encode()
+	body := strict.Marshal(&r)
 	for _, q := range p.e.peers {
 		if q != nil {
 			q.conns[0].control(kindFault, body)
