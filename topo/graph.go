@@ -61,22 +61,22 @@ func (g *Graph) IsEven() bool {
 // with the reason. A graph that is not connected is named by its components.
 func (g *Graph) Validate() error {
 	if g.Ranks < 1 || g.Ranks > MaxRanks {
-		return fmt.Errorf("topo: graph of %d ranks, want 1..%d", g.Ranks, MaxRanks)
+		return fmt.Errorf("graph of %d ranks, want 1..%d", g.Ranks, MaxRanks)
 	}
 	if len(g.Links) > MaxLinks || len(g.Ports) > MaxPorts {
-		return fmt.Errorf("topo: graph of %d links and %d ports, want at most %d and %d", len(g.Links), len(g.Ports),
+		return fmt.Errorf("graph of %d links and %d ports, want at most %d and %d", len(g.Links), len(g.Ports),
 			MaxLinks, MaxPorts)
 	}
 	if err := checkLabel(g.Name); err != nil {
-		return fmt.Errorf("topo: the graph's name %w", err)
+		return fmt.Errorf("the graph's name %w", err)
 	}
 	if len(g.Hosts) != 0 && len(g.Hosts) != g.Ranks {
-		return fmt.Errorf("topo: hosts has %d entries for %d ranks: want one for every rank, or no hosts at all",
+		return fmt.Errorf("hosts has %d entries for %d ranks: want one for every rank, or no hosts at all",
 			len(g.Hosts), g.Ranks)
 	}
 	for r, h := range g.Hosts {
 		if h < 0 || h >= MaxRanks {
-			return fmt.Errorf("topo: rank %d is on host %d, want 0..%d", r, h, MaxRanks-1)
+			return fmt.Errorf("rank %d is on host %d, want 0..%d", r, h, MaxRanks-1)
 		}
 	}
 	if err := g.validateLinks(); err != nil {
@@ -95,7 +95,7 @@ func (g *Graph) validateLinks() error {
 	sorted := true // so that none stands twice: no map is needed
 	for i, l := range g.Links {
 		if err := l.validate(g.Ranks); err != nil {
-			return fmt.Errorf("topo: links[%d] (%d-%d)%w", i, l.A, l.B, err)
+			return fmt.Errorf("links[%d] (%d-%d)%w", i, l.A, l.B, err)
 		}
 		sorted = sorted && (i == 0 || comparePairs(g.Links[i-1], l) < 0)
 	}
@@ -105,7 +105,7 @@ func (g *Graph) validateLinks() error {
 	seen := make(map[[2]int32]int, len(g.Links))
 	for i, l := range g.Links {
 		if k, twice := seen[Pair(l.A, l.B)]; twice {
-			return fmt.Errorf("topo: links[%d] (%d-%d) stands twice: it is links[%d] already; give one link with the sum of "+
+			return fmt.Errorf("links[%d] (%d-%d) stands twice: it is links[%d] already; give one link with the sum of "+
 				"the rates", i, l.A, l.B, k)
 		}
 		seen[Pair(l.A, l.B)] = i
@@ -164,12 +164,12 @@ func (l Link) validate(ranks int) error {
 func (g *Graph) validatePorts() error {
 	names := make(map[string]bool, len(g.Ports))
 	for i, p := range g.Ports {
-		name := fmt.Sprintf("topo: ports[%d] (%q)", i, p.Name)
+		name := fmt.Sprintf("ports[%d] (%q)", i, p.Name)
 		if err := checkRate(p.GBytesPerSecond); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := checkLabel(p.Name); err != nil {
-			return fmt.Errorf("topo: ports[%d]: name %w", i, err)
+			return fmt.Errorf("ports[%d]: name %w", i, err)
 		}
 		if p.Name == "" || names[p.Name] {
 			return fmt.Errorf("%s: every port needs a name of its own", name)
@@ -226,7 +226,7 @@ func (e *DisconnectedError) Error() string {
 	if more := len(list) - shown; more > 0 {
 		list = append(list[:shown], fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("topo: the graph is not connected: %d components: %s", len(e.Components), strings.Join(list, " "))
+	return fmt.Sprintf("the graph is not connected: %d components: %s", len(e.Components), strings.Join(list, " "))
 }
 
 // RankList writes rising ranks as "0-3,7".

@@ -25,7 +25,7 @@ const MaxGraphBytes = 256 << 20
 func ParseGraph(data []byte) (*Graph, error) {
 	var g Graph
 	if err := strictjson.Unmarshal(data, &g, strictjson.Limits{Bytes: MaxGraphBytes, Elements: MaxLinks}); err != nil {
-		return nil, fmt.Errorf("topo: graph: %w", err)
+		return nil, err
 	}
 	if err := g.Validate(); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func ParseGraph(data []byte) (*Graph, error) {
 func (g *Graph) AppendJSON(b []byte) ([]byte, error) {
 	data, err := json.Marshal(g.Canonical())
 	if err != nil {
-		return nil, fmt.Errorf("topo: graph %q: %w", g.Name, err)
+		return nil, fmt.Errorf("graph %q: %w", g.Name, err)
 	}
 	return append(b, data...), nil
 }

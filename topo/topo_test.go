@@ -87,7 +87,7 @@ func TestDisconnected(t *testing.T) {
 	if !errors.As(err, &apart) || len(apart.Components) != 18 {
 		t.Fatalf("%v, want 18 components", err)
 	}
-	want := "topo: the graph is not connected: 18 components: {0-5} {6,7} {8,9} {10,11} {12,13} {14,15} {16,17} {18,19} " +
+	want := "the graph is not connected: 18 components: {0-5} {6,7} {8,9} {10,11} {12,13} {14,15} {16,17} {18,19} " +
 		"and 10 more"
 	if got := err.Error(); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)

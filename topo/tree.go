@@ -41,17 +41,17 @@ func (t Tree) Reroot(root int) Tree {
 // or its rounds not those of a balanced reduce tree.
 func (t Tree) Validate(n int) error {
 	if n < 1 || len(t.Parent) != n {
-		return fmt.Errorf("topo: tree has parents for %d ranks, want %d", len(t.Parent), n)
+		return fmt.Errorf("tree has parents for %d ranks, want %d", len(t.Parent), n)
 	}
 	if t.Root < 0 || t.Root >= n {
-		return fmt.Errorf("topo: root %d of the tree is not a rank of 0..%d", t.Root, n-1)
+		return fmt.Errorf("root %d of the tree is not a rank of 0..%d", t.Root, n-1)
 	}
 	if t.Parent[t.Root] != -1 {
-		return fmt.Errorf("topo: root %d of the tree has parent %d, want -1", t.Root, t.Parent[t.Root])
+		return fmt.Errorf("root %d of the tree has parent %d, want -1", t.Root, t.Parent[t.Root])
 	}
 	for v, p := range t.Parent {
 		if v != t.Root && (p < 0 || p >= n || p == v) {
-			return fmt.Errorf("topo: rank %d of the tree has parent %d, want another rank of 0..%d", v, p, n-1)
+			return fmt.Errorf("rank %d of the tree has parent %d, want another rank of 0..%d", v, p, n-1)
 		}
 	}
 	reaches := make([]bool, n) // the root, over parents
@@ -60,7 +60,7 @@ func (t Tree) Validate(n int) error {
 		at := v
 		for steps := 0; !reaches[at]; steps++ {
 			if steps == n {
-				return fmt.Errorf("topo: rank %d of the tree never reaches root %d: its ancestors form a cycle", v, t.Root)
+				return fmt.Errorf("rank %d of the tree never reaches root %d: its ancestors form a cycle", v, t.Root)
 			}
 			at = t.Parent[at]
 		}
@@ -78,26 +78,26 @@ func (t Tree) Validate(n int) error {
 func (t Tree) validateRounds() error {
 	n := len(t.Parent)
 	if len(t.Round) != n {
-		return fmt.Errorf("topo: tree has rounds for %d ranks, want %d", len(t.Round), n)
+		return fmt.Errorf("tree has rounds for %d ranks, want %d", len(t.Round), n)
 	}
 	last := Rounds(n)
 	busy := make([]uint64, n) // bit k: the rank has a transfer in round k
 	for v, k := range t.Round {
 		if v == t.Root {
 			if k != 0 {
-				return fmt.Errorf("topo: root %d of the tree sends in round %d, want 0", v, k)
+				return fmt.Errorf("root %d of the tree sends in round %d, want 0", v, k)
 			}
 			continue
 		}
 		p := t.Parent[v]
 		switch {
 		case k < 1 || k > last:
-			return fmt.Errorf("topo: rank %d sends in round %d, want 1..%d", v, k, last)
+			return fmt.Errorf("rank %d sends in round %d, want 1..%d", v, k, last)
 		case p != t.Root && t.Round[p] <= k:
-			return fmt.Errorf("topo: rank %d sends in round %d, but its parent %d has sent in round %d already", v, k, p,
+			return fmt.Errorf("rank %d sends in round %d, but its parent %d has sent in round %d already", v, k, p,
 				t.Round[p])
 		case busy[p]&(1<<k) != 0:
-			return fmt.Errorf("topo: rank %d has two transfers in round %d", p, k)
+			return fmt.Errorf("rank %d has two transfers in round %d", p, k)
 		}
 		busy[p] |= 1 << k
 	}

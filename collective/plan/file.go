@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/treerun/treerun/internal/strictjson"
-	"github.com/treerun/treerun/topo"
 )
 
 // MaxPlanBytes bounds a plan file, in bytes.
@@ -32,8 +33,8 @@ type File struct {
 	TightPartition [][]int `json:"tight_partition"` // of ranks: what the bound follows from
 	Note           string  `json:"note,omitempty"`
 
-	Options    map[string]any `json:"options,omitempty"`     // by name: a string, a number or a bool
-	ChunkBytes int64          `json:"chunk_bytes,omitempty"` // of the chunks of the price; 0: the executor's
+	Options    map[string]string `json:"options,omitempty"`     // by name, as flags have them
+	ChunkBytes int64             `json:"chunk_bytes,omitempty"` // of the chunks of the price; 0: the executor's
 }
 
 // FileTree is one tree or ring of a plan. In a plan with parts it carries a share
@@ -79,7 +80,7 @@ func (f *File) Append(b []byte, p *Plan) ([]byte, error) {
 	if f.TightPartition == nil {
 		f.TightPartition = [][]int{}
 	}
-	if err := f.check(p.Size); err != nil {
+	if err := f.check(); err != nil {
 		return nil, fmt.Errorf("plan file: %w", err)
 	}
 	data, err := json.Marshal(fileForm{File: *f, Steps: formOf(p)})
@@ -131,28 +132,23 @@ func (f *File) Check(p *Plan) error {
 	if digest := p.Digest(); cmp.Or(f.Digest, digest) != digest {
 		return fmt.Errorf("digest %q does not match the steps, which have %q: one of them was changed", f.Digest, digest)
 	}
-	return f.check(p.Size)
+	return f.check()
 }
 
 // Chunks is how the calls that run the plan cut their messages.
 func (f *File) Chunks() Chunks { return Chunks{Max: int(f.ChunkBytes), Min: int(f.ChunkBytes)} }
 
-// check returns what is wrong beside the steps of a plan of so many ranks.
-func (f *File) check(ranks int) error {
-	texts := []struct{ name, text string }{{"algorithm", f.Algorithm}, {"note", f.Note}}
+// check returns what is wrong beside the steps. Trees, rings and what the bound follows from
+// are for people: package planner compares the trees with the steps.
+func (f *File) check() error {
+	texts := map[string]string{"algorithm": f.Algorithm, "note": f.Note}
 	for name, value := range f.Options {
-		texts = append(texts, struct{ name, text string }{"options", name})
-		switch value := value.(type) {
-		case bool, int, int64, float64:
-		case string:
-			texts = append(texts, struct{ name, text string }{fmt.Sprintf("options.%s", name), value})
-		default:
-			return fmt.Errorf("options.%s holds neither a string nor a number nor a bool", name)
-		}
+		texts["options."+name] = name + value
 	}
-	for _, t := range texts {
-		if len(t.text) > maxFileText || !utf8.ValidString(t.text) || strings.ContainsFunc(t.text, unicode.IsControl) {
-			return fmt.Errorf("%s is %.40q: want at most %d bytes of printable text", t.name, t.text, maxFileText)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		text := texts[name]
+		if len(text) > maxFileText || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+			return fmt.Errorf("%.40q is %.40q: want at most %d bytes of printable text", name, text, maxFileText)
 		}
 	}
 	switch {
@@ -162,40 +158,9 @@ func (f *File) check(ranks int) error {
 		return fmt.Errorf("%d options, want at most %d", len(f.Options), maxFileOptions)
 	case f.Bytes < 0:
 		return fmt.Errorf("bytes is %d, want at least 0", f.Bytes)
-	case len(f.Trees) > MaxLanes:
-		return fmt.Errorf("%d trees, want at most %d", len(f.Trees), MaxLanes)
 	}
 	if err := f.Chunks().Check(); err != nil {
 		return fmt.Errorf("chunk_bytes: %w", err)
 	}
-	for i, t := range f.Trees {
-		if err := t.check(ranks); err != nil {
-			return fmt.Errorf("trees[%d]: %w", i, err)
-		}
-	}
-	if f.Ring != nil {
-		if err := checkRing(f.Ring, ranks); err != nil {
-			return fmt.Errorf("ring: %w", err)
-		}
-	}
-	for i, set := range f.TightPartition {
-		for _, r := range set {
-			if r < 0 || r >= ranks {
-				return fmt.Errorf("tight_partition[%d]: rank %d, want 0..%d", i, r, ranks-1)
-			}
-		}
-	}
 	return nil
-}
-
-func (t *FileTree) check(ranks int) error {
-	switch {
-	case t.Part != nil && (*t.Part < 0 || *t.Part >= ranks):
-		return fmt.Errorf("part is %d, want 0..%d", *t.Part, ranks-1)
-	case t.Ring != nil && t.Parent != nil:
-		return errors.New("has both parent and ring")
-	case t.Ring != nil:
-		return checkRing(t.Ring, ranks)
-	}
-	return topo.Tree{Root: t.Root, Parent: t.Parent, Round: t.Round}.Validate(ranks)
 }

@@ -96,7 +96,7 @@ func TestFromTreesRefuses(t *testing.T) {
 		{"weights", AllReduce, []topo.Tree{two}, []float64{1, 2}, "2 weights for 1 lanes"},
 		{"zero weight", AllReduce, []topo.Tree{two}, []float64{0}, "weight 0"},
 		{"two roots", Reduce, []topo.Tree{two, other}, nil, "tree 1 has root 1, tree 0 has 0"},
-		{"two sizes", AllReduce, []topo.Tree{two, loop}, nil, "tree 1: topo: tree has parents for 3 ranks, want 2"},
+		{"two sizes", AllReduce, []topo.Tree{two, loop}, nil, "tree 1: tree has parents for 3 ranks, want 2"},
 		{"a loop", AllReduce, []topo.Tree{loop}, nil, "cycle"},
 	} {
 		_, err := FromTrees(c.kind, c.trees, c.weights, Single)

@@ -105,7 +105,7 @@ func because(format string, args ...any) error { return reason(fmt.Sprintf(forma
 // asked reports whether Options name an algorithm, so that limits which save time do
 // not hold for it.
 func (p *Planner) asked(name string) bool {
-	return !p.any && slices.ContainsFunc(p.options.suits(), func(suits string) bool {
+	return !p.any && slices.ContainsFunc(p.options.Suits(), func(suits string) bool {
 		base, _, _ := strings.Cut(suits, ":")
 		return base == name || name == "hierarchical" && p.hosts.alone() && slices.Contains(betweens, base)
 	})

@@ -306,20 +306,18 @@ func TestGiven(t *testing.T) {
 		t.Error("a plan that never ends is taken")
 	}
 	for _, c := range []struct {
-		algorithm, option string
-		value             any
-		want              string
+		algorithm, option, value, want string
 	}{
-		{"hierarchical:nosuch", "seed", 7.0, "nosuch"},
-		{"direct:both", "seed", 7.0, "no variant \"both\""},
-		{"packing", "max-trees", 0.0, "options.max-trees is \"0\": want a whole number"},
+		{"hierarchical:nosuch", "seed", "7", "nosuch"},
+		{"direct:both", "seed", "7", "no variant \"both\""},
+		{"packing", "max-trees", "0", "options.max-trees is \"0\": want a whole number"},
 		{"packing", "greedy", "perhaps", "options.greedy is \"perhaps\": want true or false"},
-		{"packing", "hight", 3.0, "options.hight is \"3\": unknown option"},
-		{"kl", "max-trees", 1e6, "want a whole number"},
-		{"kl", "max-trees", 4.0, "option max-trees means nothing to algorithm kl"},
+		{"packing", "hight", "3", "options.hight is \"3\": unknown option"},
+		{"kl", "max-trees", "1000000", "want a whole number"},
+		{"kl", "max-trees", "4", "option max-trees means nothing to algorithm kl"},
 	} {
 		_, err := NewGiven(&plan.File{Algorithm: c.algorithm, Digest: made.Digest(),
-			Options: map[string]any{c.option: c.value}}, made)
+			Options: map[string]string{c.option: c.value}}, made)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("a file of %s with %s %v: %v, want %q", c.algorithm, c.option, c.value, err, c.want)
 		}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -59,10 +58,9 @@ func compare(f *plan.File, p *plan.Plan) error {
 			return err
 		}
 	}
-	trees := slices.Contains([]string{"packing", "multi", "kl", "exact", "double-binary", "chain", "ring"}, base)
 	rings := slices.ContainsFunc(c.Channels, func(s Channel) bool { return s.Ring != nil })
 	switch rate := c.Rate(); {
-	case trees && len(c.Channels) == 0 || rings != (base == "ring"):
+	case rings != (base == "ring"):
 		return fmt.Errorf("algorithm is %q, which the trees and rings of the plan are not of", f.Algorithm)
 	case !(math.Abs(f.Rate-rate) <= 1e-6*rate):
 		return fmt.Errorf("rate_gbytes_per_second is %v: the trees have %v together", f.Rate, rate)
@@ -71,7 +69,10 @@ func compare(f *plan.File, p *plan.Plan) error {
 	}
 	for _, c.form = range []plan.Form{plan.Split, plan.Single} {
 		b := &Built{Candidate: c, Shares: shares}
-		if err := b.overChannels(); err == nil && b.Plan.Digest() == p.Digest() {
+		if err := b.overChannels(); err != nil {
+			return fmt.Errorf("trees: %w", err)
+		}
+		if b.Plan.Digest() == p.Digest() {
 			return nil
 		}
 	}
@@ -82,12 +83,8 @@ func compare(f *plan.File, p *plan.Plan) error {
 func checkOptions(f *plan.File) error {
 	o := Options{Algorithm: f.Algorithm}
 	for _, name := range slices.Sorted(maps.Keys(f.Options)) {
-		text := fmt.Sprint(f.Options[name])
-		if number, is := f.Options[name].(float64); is {
-			text = strconv.FormatFloat(number, 'f', -1, 64)
-		}
-		if err := o.Set(name, text); err != nil {
-			return fmt.Errorf("options.%s is %q: %w", name, text, err)
+		if err := o.Set(name, f.Options[name]); err != nil {
+			return fmt.Errorf("options.%s is %q: %w", name, f.Options[name], err)
 		}
 	}
 	return o.Validate()

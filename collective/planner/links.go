@@ -170,7 +170,7 @@ func (p *Planner) each(visit func(*Candidate) error) error {
 // links: of many ranks on several hosts one of each, as the trees of the others are those
 // turned round; on one host one, whose trees are those of kinds without a root.
 func (p *Planner) rootsOf(kind plan.Kind) (roots []int) {
-	free := p.options.suits() == nil && !p.ordered(kind)
+	free := p.options.Suits() == nil && !p.ordered(kind)
 	switch {
 	case !kind.HasRoot() || pairwise(kind):
 		return []int{0}
@@ -303,7 +303,7 @@ func (p *Planner) Supports(kind plan.Kind, root int) error {
 	if err != nil {
 		return err
 	}
-	suits := p.options.suits()
+	suits := p.options.Suits()
 	if g := p.options.Given; suits == nil || g.serves(kind, max(root, 0)) {
 		return nil
 	}

@@ -52,7 +52,8 @@ func (p *Planner) ofRoots(algorithm string, kind plan.Kind, root int) ([]*Candid
 		c.Channels = []Channel{{Tree: f.Trees[root], lane: 1 + root}}
 		return p.ofChannels(c, nil)
 	case kind.HasParts():
-		c.Channels, _ = f.channels(kind, root, true)
+		channels, notes := f.channels(kind, root, true)
+		c.Channels, c.Notes = channels, append(c.Notes, notes...)
 		return p.ofChannels(c, nil)
 	}
 	return p.overTrees(c, f)

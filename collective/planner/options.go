@@ -241,7 +241,7 @@ func (o *Options) Validate() error {
 			deciding = append(deciding, p)
 		}
 	}
-	if base == "" && len(deciding) > 0 && len(o.suits()) == 0 {
+	if base == "" && len(deciding) > 0 && len(o.Suits()) == 0 {
 		var names []string
 		for _, p := range deciding {
 			names = append(names, fmt.Sprintf("%s (of %s)", p.Name, strings.Join(p.Takers, ", ")))
@@ -251,9 +251,9 @@ func (o *Options) Validate() error {
 	return nil
 }
 
-// suits returns the algorithm that is asked for, or those that have all options which
+// Suits returns the algorithm that is asked for, or those that have all options which
 // decide; nil where none does.
-func (o *Options) suits() []string {
+func (o *Options) Suits() []string {
 	if o.Algorithm != "" {
 		return []string{o.Algorithm}
 	}

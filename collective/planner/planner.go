@@ -187,7 +187,7 @@ func (p *Planner) candidatesFor(kind plan.Kind, root int) (*candidateSet, error)
 		return o, nil
 	}
 	o := &candidateSet{}
-	suits := p.options.suits()
+	suits := p.options.Suits()
 	collect := func(all bool) {
 		for i := range algorithms {
 			a := &algorithms[i]

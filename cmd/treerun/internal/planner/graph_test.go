@@ -25,7 +25,7 @@ func TestUnreadable(t *testing.T) {
 	broken := graphFile(t, `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbytes_per_second": NaN}]}`)
 	for name, want := range map[string]string{
 		folder:        "cannot read graph " + folder + ": is no regular file, but a folder",
-		broken:        "graph " + broken + `: topo: graph: links[0].gbytes_per_second: line 1, column 62: invalid character 'N'`,
+		broken:        "graph " + broken + `: links[0].gbytes_per_second: line 1, column 62: invalid character 'N'`,
 		folder + "/x": "no such file, and no machine of that name",
 	} {
 		if err := Plan(&bytes.Buffer{}, []string{"--graph", name}); err == nil || !strings.Contains(err.Error(), want) {

@@ -138,10 +138,14 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 // Unserved returns an error of usage that names the plan of --plan or the algorithm of --algorithm,
 // where the plans that ran are others, by their digests and algorithms.
 func (j *Job) Unserved(digests, algorithms []string) error {
-	base, _, _ := strings.Cut(j.options.Algorithm, ":")
+	suits := j.options.Suits()
+	ran := func(name string) bool {
+		base, _, _ := strings.Cut(name, ":")
+		return slices.Contains(algorithms, base)
+	}
 	switch {
-	case base != "" && !slices.Contains(algorithms, base):
-		return usage("--algorithm %s served no call: it offers none of these collectives here", j.options.Algorithm)
+	case len(suits) > 0 && !slices.ContainsFunc(suits, ran):
+		return usage("--algorithm %s served no call: it offers none of these collectives here", strings.Join(suits, ", "))
 	case j.file == nil || slices.Contains(digests, j.file.Digest):
 		return nil
 	}

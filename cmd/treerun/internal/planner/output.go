@@ -16,11 +16,8 @@ import (
 func (d *design) json() ([]byte, error) {
 	f := d.File()
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
-	f.ChunkBytes, f.Options = int64(d.chunk()), make(map[string]any)
+	f.ChunkBytes, f.Options = int64(d.chunk()), d.r.options.Map()
 	f.Note = shortened(strings.Join(append(slices.Clone(d.remarks()), d.r.assumed()), "; "))
-	for name, value := range d.r.options.Map() {
-		f.Options[name] = value
-	}
 	return f.Append(nil, d.Plan)
 }
 

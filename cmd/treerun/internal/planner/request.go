@@ -3,6 +3,8 @@ package planner
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -28,6 +30,8 @@ type request struct {
 	*planner.Planner
 }
 
+const maxCores = 1 << 20
+
 // newFlags returns the flags that topo, plan and sim have in common with a
 // place for help.
 func newFlags(name string, graph *string, help *bool) *pflag.FlagSet {
@@ -47,6 +51,9 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 	f := newFlags(name, &r.graphName, &asked)
 	more(f)
 	r.register(f)
+	if slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-np") }) {
+		return false, usage("%s takes no -np: its ranks are those of --graph", name)
+	}
 	if err := parse(f, args); err != nil {
 		return false, err
 	}
@@ -61,9 +68,9 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.device, r.cores = "allreduce", "cpu", cmdline.UsableCores()
 	f.Var(choice(&r.collective, kindNames()), "collective", "`KIND`: "+broken(kindNames()))
-	f.Var(whole(&r.root, 0, topo.MaxRanks-1), "root",
+	f.IntVar(&r.root, "root", 0,
 		"`RANK` that has the result or gives the data, of reduce, broadcast, gather\nand scatter")
-	f.Var(whole(&r.cores, 0, 1<<20), "cores",
+	f.IntVar(&r.cores, "cores", r.cores,
 		"`N` cores that the ranks of a host share; 0: one for each rank\n(default: those of this host)")
 	f.Lookup("cores").DefValue = "0" // shows no default
 	f.Var(choice(&r.device, []string{"cpu", "cuda"}), "device",
@@ -87,13 +94,16 @@ func (r *request) resolve(f *pflag.FlagSet) (err error) {
 	if f.Changed("root") && !r.kind.HasRoot() {
 		return usage("--root %d: %s has no root", r.root, r.kind)
 	}
+	if r.cores < 0 || r.cores > maxCores {
+		return usage("--cores %d: want a whole number from 0 to %d", r.cores, maxCores)
+	}
 	if err := r.options.Validate(); err != nil {
 		return usage("%w", err)
 	}
 	if r.g, err = loadGraph(r.graphName); err != nil {
 		return err
 	}
-	if r.root >= r.g.Ranks {
+	if r.root < 0 || r.root >= r.g.Ranks {
 		return usage("--root %d: the graph has the ranks 0 to %d", r.root, r.g.Ranks-1)
 	}
 	if r.Planner, err = planner.New(r.g, r.machine(), r.options); err != nil {

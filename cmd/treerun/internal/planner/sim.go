@@ -32,19 +32,24 @@ const mostInFlight = 1000
 // Sim runs the subcommand sim with the arguments after its name.
 func Sim(w io.Writer, args []string) error {
 	r := &request{}
-	s := sweep{begin: 8, end: 1 << 30, factor: 2, inFlight: []int{1}, format: "text"}
+	s := sweep{begin: 8, end: 1 << 30, format: "text"}
 	done, err := r.read(w, "sim", simHelp, args, func(f *pflag.FlagSet) {
 		f.VarP(&s.begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
 		f.VarP(&s.end, "end", "e", "largest message")
-		f.VarP(real(&s.factor, 1.01, 1e6), "factor", "f", "every message is `F` times as large as the one before")
-		f.Var(counts(&s.inFlight, mostInFlight), "inflight", "calls that are issued at once, waited for together: `N`,...")
+		f.Float64VarP(&s.factor, "factor", "f", 2, "every message is `F` times as large as the one before")
+		f.IntSliceVar(&s.inFlight, "inflight", []int{1}, "calls that are issued at once, waited for together: `N`,...")
 		f.Var(choice(&s.format, []string{"text", "json"}), "format", "`FORMAT`: text or json")
 	})
 	if done || err != nil {
 		return err
 	}
-	if s.begin > s.end {
+	switch wrong := func(n int) bool { return n < 1 || n > mostInFlight }; {
+	case s.begin > s.end:
 		return usage("-b %s is larger than -e %s", &s.begin, &s.end)
+	case !(s.factor >= 1.01 && s.factor <= 1e6):
+		return usage("--factor %v: want a number from 1.01 to 1e6", s.factor)
+	case slices.ContainsFunc(s.inFlight, wrong):
+		return usage("--inflight %v: want numbers from 1 to %d", s.inFlight, mostInFlight)
 	}
 	return s.print(w, r)
 }

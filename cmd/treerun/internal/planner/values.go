@@ -2,9 +2,7 @@ package planner
 
 import (
 	"errors"
-	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -66,42 +64,6 @@ func (v *value) Type() string { return v.kind }
 
 // String writes the variable as Set reads it.
 func (v *value) String() string { return v.write() }
-
-// number is a flag that takes a number and says in plain words which it wants. NaN is
-// none, and an infinite one never is in the range.
-func number[T int | float64](to *T, lo, hi T, read func(text string) (T, error), want string) *value {
-	return &value{"N", func(text string) error {
-		x, err := read(text)
-		if err != nil || !(x >= lo && x <= hi) {
-			return fmt.Errorf("want %s from %v to %v", want, lo, hi)
-		}
-		*to = x
-		return nil
-	}, func() string { return fmt.Sprint(*to) }}
-}
-
-func whole(to *int, lo, hi int) *value { return number(to, lo, hi, strconv.Atoi, "a whole number") }
-
-func real(to *float64, lo, hi float64) *value {
-	read := func(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
-	return number(to, lo, hi, read, "a number")
-}
-
-// counts is a flag for whole numbers with commas between them.
-func counts(to *[]int, most int) *value {
-	return &value{"N,...", func(text string) error {
-		var list []int
-		for _, part := range strings.Split(text, ",") {
-			n, err := strconv.Atoi(part)
-			if err != nil || n < 1 || n > most {
-				return fmt.Errorf("want numbers from 1 to %d, as 1,50", most)
-			}
-			list = append(list, n)
-		}
-		*to = list
-		return nil
-	}, func() string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(*to), " ", ","), "[]") }}
-}
 
 // choice is a flag for one of some words.
 func choice(to *string, words []string) *value {
