@@ -10,8 +10,8 @@ import (
 
 // Part is what is known of the GPUs of one host.
 type Part struct {
-	Ranks []int       // of the host, ascending
-	Graph *topo.Graph // rank i of it is Ranks[i]
+	Ranks []int       // of the host, all of them, ascending
+	Graph *topo.Graph // of as many ranks: its rank i is Ranks[i]
 }
 
 // Join returns the graph of ranks with GPUs on several hosts: what ranks, which
@@ -34,15 +34,7 @@ func Join(ranks *topo.Graph, parts []Part) (*topo.Graph, error) {
 			g.Ports = append(g.Ports, p)
 		}
 	}
-	for i, part := range parts {
-		if part.Graph == nil || part.Graph.Ranks != len(part.Ranks) {
-			return nil, fmt.Errorf("gpu: host %d has %d ranks and a graph of others", i, len(part.Ranks))
-		}
-		for _, r := range part.Ranks {
-			if r < 0 || r >= ranks.Ranks || host(r) != host(part.Ranks[0]) {
-				return nil, fmt.Errorf("gpu: host %d has rank %d, which is not there", i, r)
-			}
-		}
+	for _, part := range parts {
 		for _, l := range part.Graph.Links {
 			l.A, l.B = part.Ranks[l.A], part.Ranks[l.B]
 			g.Links = append(g.Links, l)
@@ -63,7 +55,7 @@ func Join(ranks *topo.Graph, parts []Part) (*topo.Graph, error) {
 	return g, g.Validate()
 }
 
-// Fill returns g, a graph of ranks on these GPUs of m, with a link through the host's
+// Fill returns g, a graph of the ranks on these GPUs of m, with a link through the host's
 // memory for every pair that has none: what does not go over NVLink goes there, or
 // over PCIe, at no less. That such links share slots and sockets with each other is
 // not in the graph, as Graph says.
@@ -71,9 +63,6 @@ func Fill(g *topo.Graph, m *Machine, devices []string) (*topo.Graph, error) {
 	b, err := newBuilder(m, devices)
 	if err != nil {
 		return nil, err
-	}
-	if g.Ranks != len(devices) {
-		return nil, fmt.Errorf("gpu: a graph of %d ranks, and GPUs of %d", g.Ranks, len(devices))
 	}
 	links := g.LinkIndex()
 	full := *g

@@ -158,7 +158,7 @@ func TestText(t *testing.T) {
 func TestAge(t *testing.T) {
 	for seconds, want := range map[int64]string{-5: "just now", 0: "just now", 90: "90 seconds ago", 600: "10 minutes ago",
 		7300: "2 hours ago", 3 * 86400: "3 days ago"} {
-		if got := Age(seconds); got != want {
+		if got := age(seconds); got != want {
 			t.Errorf("%d: %q, want %q", seconds, got, want)
 		}
 	}

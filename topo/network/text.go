@@ -24,11 +24,11 @@ func (n *Network) Origin(now int64) string {
 	if n.At == 0 {
 		return "declared, nothing was measured"
 	}
-	return fmt.Sprintf("measured (%s) %s", n.Probe, Age(now-n.At))
+	return fmt.Sprintf("measured (%s) %s", n.Probe, age(now-n.At))
 }
 
-// Age says how long ago something was, in words.
-func Age(seconds int64) string {
+// age says how long ago something was, in words.
+func age(seconds int64) string {
 	switch {
 	case seconds < 5:
 		return "just now"

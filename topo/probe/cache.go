@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
@@ -104,14 +103,4 @@ func (c Cache) Load(file string, size int) (*topo.Graph, error) {
 		return nil, fmt.Errorf("probe: cached graph %s is for %d ranks, not %d", file, g.Ranks, size)
 	}
 	return g, nil
-}
-
-// Stored returns when what is in file was kept, the zero time when it is not
-// there.
-func (c Cache) Stored(file string) time.Time {
-	info, err := os.Stat(file)
-	if err != nil {
-		return time.Time{}
-	}
-	return info.ModTime()
 }

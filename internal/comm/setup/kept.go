@@ -16,14 +16,12 @@ import (
 type keptHost struct {
 	Member probe.Member // of the network between hosts
 	Graph  []byte       // of the host's ranks, from an earlier job; empty: none, or one rank
-	At     int64        // when that was measured, in seconds since 1970
 }
 
 // Between says, for a communicator of several hosts, how its graph is known.
 type Between struct {
 	Network *network.Network
-	Within  []int64 // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
-	Unused  string  // why what earlier jobs have kept of the network was not taken, on rank 0; "" where that is no wonder
+	Unused  string // why what earlier jobs have kept of the network was not taken, on rank 0; "" where that is no wonder
 }
 
 // Text is for people; now is the time, in seconds since 1970.
@@ -63,20 +61,19 @@ func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
 		return nil, fmt.Errorf("what hosts know: %w", err)
 	}
 	firsts := firstRanks(hosts)
-	within := Between{Within: make([]int64, len(firsts))}
 	members := make([]probe.Member, len(firsts))
 	for h, r := range firsts {
-		members[h], within.Within[h] = all[r].Member, all[r].At
+		members[h] = all[r].Member
 	}
-	graphs, err := s.withinHosts(cache, hosts, all, within.Within)
+	graphs, err := s.withinHosts(cache, hosts, all)
 	if err != nil {
 		return nil, err
 	}
-	if within.Network, within.Unused, err = s.betweenHosts(cache, hosts, members, effort); err != nil {
+	s.between = new(Between)
+	if s.between.Network, s.between.Unused, err = s.betweenHosts(cache, hosts, members, effort); err != nil {
 		return nil, err
 	}
-	s.between = &within
-	g, err := network.Graph(hosts, linksOf(hosts, graphs), within.Network)
+	g, err := network.Graph(hosts, linksOf(hosts, graphs), s.between.Network)
 	if err != nil {
 		return nil, err
 	}
@@ -100,16 +97,13 @@ func (s *setup) keptHost(cache *probe.Cache, hosts []int, known Networked) keptH
 	if err != nil || g == nil {
 		return mine // a broken file is measured over
 	}
-	if mine.Graph, err = packGraph(g); err != nil {
-		return mine
-	}
-	mine.At = cache.Stored(file).Unix()
+	mine.Graph, _ = packGraph(g) // nothing where it fails, and it is measured
 	return mine
 }
 
 // withinHosts returns the graph of every host: all as they were kept or, where one
 // is not, all measured.
-func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at []int64) ([]hostGraph, error) {
+func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost) ([]hostGraph, error) {
 	firsts := firstRanks(hosts)
 	var graphs []hostGraph
 	for _, r := range firsts {
@@ -131,13 +125,9 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost, at
 		return nil, err
 	}
 	for h, r := range firsts {
-		members := neighbours(hosts, r)
-		if at[h] = 0; len(members) > 1 {
-			at[h] = time.Now().Unix()
-		}
 		if r == s.W.Rank() && cache != nil && graphs[h].measured {
 			// the next job measures again when it could not be kept
-			_ = cache.Store(cache.Path(len(members), s.cores), graphs[h].Graph)
+			_ = cache.Store(cache.Path(graphs[h].Ranks, s.cores), graphs[h].Graph)
 		}
 	}
 	return graphs, nil

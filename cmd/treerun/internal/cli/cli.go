@@ -102,7 +102,7 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	if r == nil {
 		return nil, code, err
 	}
-	m := &planner.Measured{Graph: r.Graph, Network: r.Network, Within: r.Within, Unused: r.Unused, Now: time.Now().Unix()}
+	m := &planner.Measured{Graph: r.Graph, Network: r.Network, Unused: r.Unused, Now: time.Now().Unix()}
 	for _, h := range r.Hosts {
 		m.GPUs = append(m.GPUs, planner.GPUHost{Ranks: h.Ranks, Devices: h.Devices, Machine: h.Machine,
 			Dropped: h.DroppedLines()})

@@ -26,7 +26,6 @@ const measuring = "topo"
 type measured struct {
 	Graph   *topo.Graph
 	Network *network.Network // between hosts; nil for one host
-	Within  []int64          // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
 	Unused  string           // why what earlier jobs have kept of the network was not taken
 
 	Hosts []peers.HostResult // of the GPUs of each host; nil: the ranks have none
@@ -51,13 +50,12 @@ func measureGraph(j *launch.Job) (r *measured, code int, err error) {
 type measuredMessage struct {
 	Graph   json.RawMessage
 	Network *network.Network
-	Within  []int64
 	Unused  string
 	Hosts   []json.RawMessage
 }
 
 func (r *measured) appendTo(b []byte) ([]byte, error) {
-	m := measuredMessage{Within: r.Within, Unused: r.Unused, Network: r.Network}
+	m := measuredMessage{Unused: r.Unused, Network: r.Network}
 	var err error
 	if m.Graph, err = r.Graph.AppendJSON(nil); err != nil {
 		return nil, err
@@ -78,7 +76,7 @@ func parseMeasured(data []byte) (*measured, error) {
 	if err := json.Unmarshal(data, &m); err != nil {
 		return nil, err
 	}
-	r := &measured{Within: m.Within, Unused: m.Unused, Network: m.Network}
+	r := &measured{Unused: m.Unused, Network: m.Network}
 	var err error
 	if r.Graph, err = topo.ParseGraph(m.Graph); err != nil {
 		return nil, err
@@ -90,11 +88,8 @@ func parseMeasured(data []byte) (*measured, error) {
 		}
 		r.Hosts = append(r.Hosts, *h)
 	}
-	if r.Network == nil {
-		return r, nil
-	}
-	if err = r.Network.Validate(); err == nil && len(r.Within) != len(r.Network.Hosts) {
-		err = fmt.Errorf("%d hosts, and times of %d", len(r.Network.Hosts), len(r.Within))
+	if r.Network != nil {
+		err = r.Network.Validate()
 	}
 	return r, err
 }
@@ -132,7 +127,7 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 	graph.Name = "measured"
 	r := measured{Graph: &graph}
 	if b := comm.Between(); b != nil {
-		r.Network, r.Within, r.Unused = b.Network, b.Within, b.Unused
+		r.Network, r.Unused = b.Network, b.Unused
 	}
 	if err := r.addGPUs(ctx, world); err != nil {
 		return err

@@ -24,7 +24,6 @@ var topoHelp string
 type Measured struct {
 	Graph   *topo.Graph
 	Network *network.Network // between hosts; nil for one host
-	Within  []int64          // by host: when the links of its ranks were measured, in seconds since 1970; 0: it has one
 	Unused  string           // why what earlier jobs have kept of the network was not taken
 	Now     int64            // the time, so too
 	GPUs    []GPUHost        // by host, where the ranks run on GPUs
@@ -110,7 +109,7 @@ func (m *Measured) text() (string, error) {
 			b.WriteString(m.Unused + "\n")
 		}
 		if m.Graph.Ranks > len(hosts) {
-			b.WriteString("\n" + m.Graph.String() + m.within())
+			b.WriteString("\n" + m.Graph.String())
 		}
 	}
 	if m.Network != nil || m.GPUs != nil {
@@ -121,26 +120,6 @@ func (m *Measured) text() (string, error) {
 	limits, err := limits(m.Graph)
 	return b.String() + limits, err
 }
-
-// within says since when the links within the hosts are known.
-func (m *Measured) within() string {
-	var ages []string
-	for h, at := range m.Within {
-		if at == 0 {
-			continue
-		}
-		text := fmt.Sprintf("%s %s", m.Network.Hosts[h], network.Age(m.Now-at))
-		if len(ages) == mostAges {
-			ages = append(ages, "...")
-			break
-		}
-		ages = append(ages, text)
-	}
-	return "links within hosts measured: " + strings.Join(ages, ", ") + "\n"
-}
-
-// mostAges is for how many hosts the age of their links is written.
-const mostAges = 16
 
 // parse reads the flags of a subcommand that takes nothing else.
 func parse(f *pflag.FlagSet, args []string) error {
