@@ -62,22 +62,11 @@ func (m *machine) waiting(t int) (string, int) {
 	return text, other
 }
 
-// result checks what is there when every track has finished. No FIFO holds
-// anything then: if a sender had more steps than the receiver has, more chunks
-// would be left than there are slots. Nor is a value in tmp that nobody reads: the
-// next chunk's would have overwritten it.
-func (m *machine) result() error {
-	for c := range m.chunks {
-		if err := m.checkResults(c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkResults compares what every rank holds of a chunk with what the Kind
-// promises. Ranks that got the result from one another share its symbol, which
-// is looked at once.
+// checkResults compares what every rank holds of a chunk, when every track has finished,
+// with what the Kind promises. Ranks that got the result from one another share its
+// symbol, which is looked at once. No FIFO holds anything then: if a sender had more steps
+// than the receiver has, more chunks would be left than there are slots. Nor is a value in
+// tmp that nobody reads: the next chunk's would have overwritten it.
 func (m *machine) checkResults(chunk int) error {
 	var right *symbol
 	for r := range m.plan.Size {

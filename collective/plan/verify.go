@@ -200,10 +200,11 @@ func (m *machine) run() error {
 			}
 		}
 	}
-	if err := m.stuck(); err != nil {
-		return err
+	err := m.stuck()
+	for c := 0; c < m.chunks && err == nil; c++ {
+		err = m.checkResults(c)
 	}
-	return m.result()
+	return err
 }
 
 func (m *machine) wake(t int) {

@@ -1,19 +1,12 @@
 package pack
 
 // sides returns the cuts that are likely to be the least: the ports, and the single ranks.
-func (w *network) sides() [][][]int {
-	var sets [][]int
+func (w *network) sides() (list [][][]int) {
 	for v := range w.n {
-		sets = append(sets, []int{v})
+		list = append(list, halves(w.n, []int{v}))
 	}
 	for _, p := range w.g.Ports {
-		sets = append(sets, p.Ranks)
-	}
-	var list [][][]int
-	for _, set := range sets {
-		if len(set) < w.n {
-			list = append(list, halves(w.n, set))
-		}
+		list = append(list, halves(w.n, p.Ranks))
 	}
 	return list
 }

@@ -26,14 +26,11 @@ func (c *curve) add(now time.Time, n int) {
 // two notes.
 func (c *curve) until(at time.Duration) float64 {
 	i, _ := slices.BinarySearch(c.when, at)
-	switch {
-	case i == len(c.when):
-		if i == 0 {
-			return 0
-		}
-		return float64(c.total[i-1])
-	case i == 0:
+	switch i {
+	case 0:
 		return 0
+	case len(c.when):
+		return float64(c.total[i-1])
 	}
 	from, to := c.when[i-1], c.when[i]
 	part := float64(at-from) / float64(to-from)

@@ -19,12 +19,6 @@ const LendBytes = 32 << 10
 // lendTrips is of one measurement of how payloads pass; the median counts.
 const lendTrips = 9
 
-// lends reports whether payloads can be lent between all ranks.
-func (m *meter) lends() bool {
-	ok, _ := m.ep.Reaches()
-	return ok
-}
-
 // tryLending measures what a payload of LendBytes takes to rank b and an answer back
 // through slots, over what it takes read from the memory of this process. Pages and
 // system calls are dear on some machines, and copies between cores on others.
@@ -71,7 +65,7 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 		}
 	}
 	m, err := newMeter(ctx, ep, lane, rank, size, LendBytes, peers)
-	if err != nil || !m.lends() {
+	if lends, _ := ep.Reaches(); err != nil || !lends {
 		return 0, err
 	}
 	if rank == 1 {
@@ -80,8 +74,7 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 		}
 	}
 	if rank > 0 {
-		_, err := m.receive(0, 0)
-		if err != nil {
+		if _, err := m.receive(0, 0); err != nil {
 			return 0, fmt.Errorf("probe: lending: %w", err)
 		}
 		return math.Float64frombits(binary.LittleEndian.Uint64(m.sink)), nil

@@ -72,12 +72,10 @@ func (l *line) frame(kinds ...byte) (kind byte, n int, err error) {
 	if !known || size < uint32(allowed[0]) || size > uint32(allowed[1]) {
 		return 0, 0, fmt.Errorf("a frame of kind %d with %d bytes, which no measurement has", kind, size)
 	}
-	for _, k := range kinds {
-		if k == kind {
-			return kind, int(size), nil
-		}
+	if !slices.Contains(kinds, kind) {
+		return 0, 0, fmt.Errorf("a frame of kind %d, want one of %v", kind, kinds)
 	}
-	return 0, 0, fmt.Errorf("a frame of kind %d, want one of %v", kind, kinds)
+	return kind, int(size), nil
 }
 
 // small sends a frame with a short payload.
