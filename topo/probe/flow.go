@@ -20,26 +20,25 @@ const (
 	lookBack    = 4 * time.Millisecond
 )
 
-// pour sends data as the peer grants it, until then, and returns the rate in GB/s
-// that the peer has seen.
-func (l *line) pour(payload []byte, until time.Time, first int) (rate float64, err error) {
+// pour sends data as the peer grants it, until then.
+func (l *line) pour(payload []byte, until time.Time, first int) error {
 	var granted atomic.Int64
 	granted.Store(int64(first))
 	more := make(chan struct{}, 1)
 	heard := make(chan error, 1)
-	go func() { heard <- l.hearGrants(&granted, more, &rate) }()
-	err = l.pourData(payload, until, &granted, more)
+	go func() { heard <- l.hearGrants(&granted, more) }()
+	err := l.pourData(payload, until, &granted, more)
 	if err == nil {
 		err = l.small(frameEnd, nil)
 	}
 	if err != nil {
 		_ = l.conn.SetDeadline(time.Unix(1, 0)) // the other half of the work must end, too
-		return 0, l.fail("sending", errors.Join(err, <-heard))
+		return l.fail("sending", errors.Join(err, <-heard))
 	}
 	if err := <-heard; err != nil {
-		return 0, l.fail("sending, and hearing how much it takes", err)
+		return l.fail("sending, and hearing how much it takes", err)
 	}
-	return rate, nil
+	return nil
 }
 
 func (l *line) pourData(payload []byte, until time.Time, granted *atomic.Int64, more <-chan struct{}) error {
@@ -70,23 +69,18 @@ func (l *line) pourData(payload []byte, until time.Time, granted *atomic.Int64, 
 }
 
 // hearGrants takes grants until the peer has seen the end of the data.
-func (l *line) hearGrants(granted *atomic.Int64, more chan<- struct{}, rate *float64) error {
+func (l *line) hearGrants(granted *atomic.Int64, more chan<- struct{}) error {
 	for {
 		kind, n, err := l.frame(frameGrant, frameDone)
-		if err != nil {
+		if err != nil || kind == frameDone {
 			return err
 		}
 		var b [8]byte
 		if _, err := io.ReadFull(l.in, b[:n]); err != nil {
 			return err
 		}
-		v := binary.BigEndian.Uint64(b[:])
-		if kind == frameDone {
-			*rate = float64(v) / 1e9
-			return nil
-		}
-		if int64(v) > granted.Load() {
-			granted.Store(int64(v))
+		if v := int64(binary.BigEndian.Uint64(b[:])); v > granted.Load() {
+			granted.Store(v)
 		}
 		select {
 		case more <- struct{}{}:
@@ -128,8 +122,7 @@ func (l *line) drain(begin time.Time, p pace, first int) (*network.Flow, error) 
 		from := p.warm + time.Duration(i)*p.slice
 		flow.Slices = append(flow.Slices, c.rate(from, from+p.slice))
 	}
-	rate := binary.BigEndian.AppendUint64(nil, uint64(flow.Middle()*1e9))
-	if err := l.small(frameDone, rate); err != nil {
+	if err := l.small(frameDone, nil); err != nil {
 		return nil, l.fail("ending", err)
 	}
 	return flow, nil

@@ -74,11 +74,7 @@ func Network(ctx context.Context, cfg NetworkConfig) (*network.Findings, error) 
 		h.stop()
 		return nil, errors.Join(ctx.Err(), err)
 	}
-	for _, l := range h.lines {
-		if l != nil {
-			_ = l.conn.SetDeadline(time.Time{}) // it worked a moment ago; whoever uses it next sees
-		}
-	}
+	_ = h.deadline(time.Time{}) // it worked a moment ago; whoever uses a connection next sees
 	return found, nil
 }
 
@@ -92,26 +88,24 @@ type netHost struct {
 	known   shared // by all hosts
 }
 
-// stop ends all that waits for a connection.
-func (h *netHost) stop() {
+// stop ends all that waits for a connection. A closed one does not wait either.
+func (h *netHost) stop() { _ = h.deadline(time.Unix(1, 0)) }
+
+// deadline lets all connections wait until a time.
+func (h *netHost) deadline(until time.Time) (err error) {
 	for _, l := range h.lines {
 		if l != nil {
-			_ = l.conn.SetDeadline(time.Unix(1, 0)) // a closed connection does not wait either
+			err = errors.Join(err, l.conn.SetDeadline(until))
 		}
 	}
+	return err
 }
 
 // allow lets all connections be silent until then. Where ctx ends meanwhile, stop has the
 // last word.
 func (h *netHost) allow(d time.Duration) error {
-	until := time.Now().Add(d)
-	for _, l := range h.lines {
-		if l == nil {
-			continue
-		}
-		if err := l.conn.SetDeadline(until); err != nil {
-			return l.fail("setting a deadline", err)
-		}
+	if err := h.deadline(time.Now().Add(d)); err != nil {
+		return fmt.Errorf("probe: host %d: setting a deadline: %w", h.cfg.Host, err)
 	}
 	return h.ctx.Err()
 }
@@ -153,7 +147,6 @@ func (h *netHost) turn(t network.Turn, found *network.Findings) error {
 	var all sync.WaitGroup
 	errs := make([]error, len(t.Flows))
 	got := make([]*network.Flow, len(t.Flows))
-	rates := make([]float64, len(t.Flows))
 	for i, f := range t.Flows {
 		sharers := 0
 		for _, other := range t.Flows {
@@ -164,7 +157,7 @@ func (h *netHost) turn(t network.Turn, found *network.Findings) error {
 		switch h.cfg.Host {
 		case f[0]:
 			all.Go(func() {
-				rates[i], errs[i] = h.lines[f[1]].pour(h.payload, begin.Add(p.total()), leastWindow/sharers)
+				errs[i] = h.lines[f[1]].pour(h.payload, begin.Add(p.total()), leastWindow/sharers)
 			})
 		case f[1]:
 			all.Go(func() {
@@ -176,12 +169,9 @@ func (h *netHost) turn(t network.Turn, found *network.Findings) error {
 	for i, w := range got {
 		if w != nil {
 			w.Turn, w.Src, w.Dst = t.Number, t.Flows[i][0], t.Flows[i][1]
-			rates[i] = w.Middle()
+			h.known.Rate = max(h.known.Rate, int64(w.Middle()*1e9))
 			found.Flows = append(found.Flows, *w)
 		}
-	}
-	for _, v := range rates {
-		h.known.Rate = max(h.known.Rate, int64(v*1e9))
 	}
 	return errors.Join(errs...)
 }

@@ -1,13 +1,12 @@
 package probe
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/internal/numbers"
 )
@@ -21,40 +20,32 @@ type Place struct {
 	Share [len(levels)]string // the cores that share a level with its own; "": with several, or it is not known
 }
 
-// Here returns the place of the calling process.
+// Here returns the place of the calling thread.
 func Here() (p Place) {
-	status, _ := os.ReadFile("/proc/thread-self/status")
-	_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:")
-	list, _, _ = strings.Cut(list, "\n")
-	list = strings.TrimSpace(list)
-	p.Bound = list != "" && !strings.ContainsAny(list, ",-")
+	var cores unix.CPUSet
+	if unix.SchedGetaffinity(0, &cores) != nil {
+		return p
+	}
+	p.Bound = cores.Count() == 1
 	for i, file := range levels {
-		p.Share[i] = sharing(list, file)
+		p.Share[i] = sharing(&cores, file)
 	}
 	return p
 }
 
-// sharing returns what the system says in a file of every core of a list as "0-3,8", "" where it
-// does not say the same of all.
-func sharing(list, file string) string {
-	same := ""
-	for part := range strings.SplitSeq(list, ",") {
-		low, high, several := strings.Cut(part, "-")
-		if !several {
-			high = low
+// sharing returns what the system says in a file of every one of some cores, "" where it does
+// not say the same of all.
+func sharing(cores *unix.CPUSet, file string) (same string) {
+	for cpu, left := 0, cores.Count(); left > 0; cpu++ {
+		if !cores.IsSet(cpu) {
+			continue
 		}
-		first, err := strconv.Atoi(low)
-		last, wrong := strconv.Atoi(high)
-		if errors.Join(err, wrong) != nil {
+		left--
+		text, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/%s", cpu, file))
+		if err != nil || same != "" && string(text) != same {
 			return ""
 		}
-		for cpu := first; cpu <= last; cpu++ {
-			text, err := os.ReadFile(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/%s", cpu, file))
-			if err != nil || same != "" && string(text) != same {
-				return ""
-			}
-			same = string(text)
-		}
+		same = string(text)
 	}
 	return same
 }

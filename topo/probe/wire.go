@@ -18,7 +18,7 @@ const (
 	frameData                  // counted and dropped
 	frameEnd                   // no more data, or pings
 	frameGrant                 // bytes of data that may be sent in all (8)
-	frameDone                  // the end was seen, no more grants; bytes a second of the flow (8)
+	frameDone                  // the end was seen, no more grants
 )
 
 const (
@@ -31,7 +31,7 @@ const (
 // sizes are those that frames of a kind may have.
 var sizes = map[byte][2]int{
 	frameSync: {syncBytes, syncBytes}, framePing: {0, 0}, frameData: {1, dataBytes}, frameEnd: {0, 0}, frameGrant: {8, 8},
-	frameDone: {8, 8},
+	frameDone: {0, 0},
 }
 
 // line is the connection with one other host.
