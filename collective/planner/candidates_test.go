@@ -238,7 +238,7 @@ func TestTreesOfDevices(t *testing.T) {
 		rate    float64 // of the bound
 	}{
 		{"dgx1v", plan.Broadcast, 128 << 10, "star", 0},
-		{"mi250", plan.Broadcast, 64 << 20, "packing", 0.9}, {"mi250", plan.Reduce, 256 << 20, "packing", 0.9},
+		{"mi250", plan.Broadcast, 64 << 20, "packing", 0.9}, {"mi250", plan.Reduce, 256 << 20, "ring", 0.99},
 	} {
 		g, _ := machines.Get(c.machine)
 		p := plannerFor(t, g, Machine{Device: true}, Options{})
