@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/comm"

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
 // Numbers that are not quite zero are never lost, and zeros of either sign in blocks

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
-	"github.com/treerun/treerun/collective/sparse/merge"
-	"github.com/treerun/treerun/collective/sparse/omni"
+	"github.com/treerun/treerun/collective/sparse/internal/merge"
+	"github.com/treerun/treerun/collective/sparse/internal/omni"
 	"github.com/treerun/treerun/transport"
 )
 

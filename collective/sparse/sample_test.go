@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
 // A sample says of each of its blocks whether it counts, wherever in the block something

@@ -3,7 +3,7 @@ package sparse
 import (
 	"time"
 
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/kernel"
 )
 

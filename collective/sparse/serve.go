@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"

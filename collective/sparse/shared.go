@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
-	"github.com/treerun/treerun/collective/sparse/pool"
+	"github.com/treerun/treerun/collective/sparse/internal/pool"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )

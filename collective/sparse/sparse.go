@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/kernel"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/collective/sparse/internal/drive"
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/topo"

@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
 
 // The plan of the sparse AllReduce along trees, and the proof that it does what it must.

@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/treerun/treerun/collective/sparse/block"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/topo/machines"
 	"github.com/treerun/treerun/topo/pack"
 )

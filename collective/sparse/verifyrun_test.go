@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/treerun/treerun/collective/sparse/block"
-	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/kernel"
 )
 

@@ -83,7 +83,10 @@ type simulated struct {
 	figures map[string]*figure
 }
 
-var numberFiles = []string{"collective/sim/testdata/figures.tsv", "collective/sparse/omni/testdata/figures.tsv"}
+var numberFiles = []string{
+	"collective/sim/testdata/figures.tsv",
+	"collective/sparse/internal/omni/testdata/figures.tsv",
+}
 
 func simulatedFiles(*record) (any, pictures, error) {
 	s := &simulated{map[string][][]string{}, map[string]*figure{}}

@@ -3,7 +3,7 @@ package drive
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/collective/sparse/block"
-	"github.com/treerun/treerun/collective/sparse/merge"
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/collective/sparse/internal/merge"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/topo"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/collective/sparse/pool"
+	"github.com/treerun/treerun/collective/sparse/internal/pool"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/treerun/treerun/collective/sparse/omni"
+	"github.com/treerun/treerun/collective/sparse/internal/omni"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
 	"github.com/treerun/treerun/transport"

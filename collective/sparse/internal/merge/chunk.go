@@ -1,0 +1,168 @@
+package merge
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+)
+
+// A chunk of a stream, little endian but for elements:
+//
+//	u32  number of the tensor
+//	u32  the block with which the next chunk begins, infinity in the last one
+//	u32  blocks carried
+//	u32  runs of the table
+//	...  the blocks, by rising number
+//	per run: u32 first block, u32 number of blocks | kept << 31
+//
+// Blocks of a kept run are not carried: the receiver's own are final.
+
+// Sizes in a chunk.
+const (
+	HeaderBytes = 16
+	RunBytes    = 8
+)
+
+const (
+	infinity = math.MaxUint32
+	keptFlag = 1 << 31
+)
+
+// run is a run of blocks.
+type run struct {
+	first, n int
+	kept     bool
+}
+
+// chunk is what came in one piece.
+type chunk struct {
+	tensor uint32
+	next   uint32
+	runs   []run
+	body   []byte // the blocks
+}
+
+// ErrProtocol is in the errors of chunks that the protocol does not allow.
+var ErrProtocol = errors.New("chunk that the protocol does not allow")
+
+// ErrMismatch is in the errors of chunks that belong to another tensor.
+var ErrMismatch = errors.New("chunk of another sparse reduction")
+
+// decode reads a chunk from outside, checking all that can be checked without
+// knowing those before it: runs rise, lie within the tensor and before next, and
+// the blocks are there. runs is memory for the result. kept says whether there
+// may be kept runs.
+func decode(p []byte, g block.Grid, runs []run, kept bool) (chunk, error) {
+	if len(p) < HeaderBytes {
+		return chunk{}, fmt.Errorf("%w: %d bytes, less than a header", ErrProtocol, len(p))
+	}
+	c := chunk{tensor: binary.LittleEndian.Uint32(p), next: binary.LittleEndian.Uint32(p[4:]), runs: runs[:0]}
+	blocks, n := int(binary.LittleEndian.Uint32(p[8:])), int(binary.LittleEndian.Uint32(p[12:]))
+	if n > (len(p)-HeaderBytes)/RunBytes {
+		return chunk{}, fmt.Errorf("%w: %d runs in %d bytes", ErrProtocol, n, len(p))
+	}
+	split := len(p) - n*RunBytes
+	c.body = p[HeaderBytes:split:split]
+	free, carried, size := 0, 0, 0 // the first block that the next run may begin with
+	for i := range n {
+		r := parseRun(p[split+i*RunBytes:])
+		end := min(int(c.next), g.Blocks())
+		if r.n == 0 || r.first < free || r.first >= end || r.n > end-r.first || r.kept && !kept {
+			return chunk{}, fmt.Errorf("%w: run %d of %d blocks from %d on, in a tensor of %d blocks, the next chunk begins "+
+				"with %d",
+				ErrProtocol, i, r.n, r.first, g.Blocks(), c.next)
+		}
+		free = r.first + r.n
+		if !r.kept {
+			from, to := g.Range(r.first, r.n)
+			carried, size = carried+r.n, size+to-from
+		}
+		c.runs = append(c.runs, r)
+	}
+	if carried != blocks || size != len(c.body) {
+		return chunk{}, fmt.Errorf("%w: %d blocks in %d bytes, the runs say %d in %d", ErrProtocol, blocks, len(c.body),
+			carried, size)
+	}
+	if c.next != infinity && int(c.next) >= g.Blocks() {
+		return chunk{}, fmt.Errorf("%w: block %d of %d is next", ErrProtocol, c.next, g.Blocks())
+	}
+	return c, nil
+}
+
+func parseRun(p []byte) run {
+	n := binary.LittleEndian.Uint32(p[4:])
+	return run{first: int(binary.LittleEndian.Uint32(p)), n: int(n &^ keptFlag), kept: n&keptFlag != 0}
+}
+
+// writer composes a chunk: blocks as they come, and the table behind them.
+type writer struct {
+	grid    block.Grid
+	window  []byte
+	runs    []run
+	carried int // blocks
+	size    int // their bytes
+}
+
+// room returns how many of n blocks from b on fit, as a run of their own or
+// together with the last.
+func (w *writer) room(b, n int, kept bool) int {
+	left := len(w.window) - HeaderBytes - w.size - len(w.runs)*RunBytes
+	if !w.joins(b, kept) {
+		left -= RunBytes
+	}
+	switch {
+	case left < 0:
+		return 0
+	case kept:
+		return n
+	}
+	if from, to := w.grid.Range(b, n); to-from <= left {
+		return n
+	}
+	return left / w.grid.BlockBytes()
+}
+
+// joins tells whether a run that begins with b continues the last one.
+func (w *writer) joins(b int, kept bool) bool {
+	if len(w.runs) == 0 {
+		return false
+	}
+	last := w.runs[len(w.runs)-1]
+	return last.first+last.n == b && last.kept == kept
+}
+
+// add appends n blocks from b on, for which there is room. They lie in tensor.
+func (w *writer) add(b, n int, tensor []byte, kept bool) {
+	if w.joins(b, kept) {
+		w.runs[len(w.runs)-1].n += n
+	} else {
+		w.runs = append(w.runs, run{b, n, kept})
+	}
+	if !kept {
+		w.size += copy(w.window[HeaderBytes+w.size:], w.grid.Of(tensor, b, n))
+		w.carried += n
+	}
+}
+
+// finish writes the rest and returns the size of the chunk.
+func (w *writer) finish(tensor, next uint32) int {
+	p := w.window
+	binary.LittleEndian.PutUint32(p, tensor)
+	binary.LittleEndian.PutUint32(p[4:], next)
+	binary.LittleEndian.PutUint32(p[8:], uint32(w.carried))
+	binary.LittleEndian.PutUint32(p[12:], uint32(len(w.runs)))
+	at := HeaderBytes + w.size
+	for _, r := range w.runs {
+		n := uint32(r.n)
+		if r.kept {
+			n |= keptFlag
+		}
+		binary.LittleEndian.PutUint32(p[at:], uint32(r.first))
+		binary.LittleEndian.PutUint32(p[at+4:], n)
+		at += RunBytes
+	}
+	return at
+}

@@ -1,0 +1,200 @@
+package merge
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+)
+
+// Down takes in the next chunk of the parent, at once. Precondition: the Node is
+// not the root.
+func (n *Node) Down(p []byte) error {
+	c, err := decode(p, n.job.Grid, n.incoming, true)
+	if err == nil {
+		n.incoming = c.runs
+		err = n.allowed(&c)
+	}
+	if err != nil {
+		return n.refuse("the parent", err)
+	}
+	n.received(p)
+	n.heard = true
+	for _, r := range c.runs {
+		c.body = n.store(r, c.body)
+	}
+	n.parts = append(n.parts[:0], n.job.Send, n.job.Recv)
+	n.job.Combiner.Flush(n.job.Recv, n.parts)
+	n.promise = int(c.next)
+	if n.promise == infinity {
+		n.fill(n.job.Grid.Blocks())
+	}
+	return nil
+}
+
+// Listens reports whether the parent has still to send a chunk.
+func (n *Node) Listens() bool { return !n.root && n.promise != infinity }
+
+// allowed checks a chunk of the parent against what was sent to it: every block
+// that went up comes back, and none comes before.
+func (n *Node) allowed(c *chunk) error {
+	if c.tensor != n.job.Tensor {
+		return fmt.Errorf("%w: tensor %d", ErrMismatch, c.tensor)
+	}
+	if len(c.runs) == 0 && (n.heard || c.next != infinity) {
+		return fmt.Errorf("%w: no blocks", ErrProtocol)
+	}
+	if n.heard && c.runs[0].first != n.promise {
+		return fmt.Errorf("%w: it begins with block %d after block %d was promised", ErrProtocol, c.runs[0].first, n.promise)
+	}
+	own := n.gone()
+	at := n.filled
+	for _, r := range c.runs {
+		if b := own.Next(at); b >= 0 && b < r.first {
+			return fmt.Errorf("%w: block %d, which this rank sent, is not in the result", ErrProtocol, b)
+		}
+		at = r.first + r.n
+		if at > int(n.upNext) {
+			return fmt.Errorf("%w: results up to block %d, after this rank sent those before block %d", ErrProtocol, at,
+				n.upNext)
+		}
+		if !r.kept {
+			continue
+		}
+		if first, k := own.Run(r.first); first != r.first || k < r.n {
+			return fmt.Errorf("%w: %d blocks from %d on are to be kept, which this rank has not sent", ErrProtocol, r.n, r.first)
+		}
+	}
+	if c.next == infinity {
+		if b := own.Next(at); b >= 0 {
+			return fmt.Errorf("%w: block %d, which this rank sent, is not in the result", ErrProtocol, b)
+		}
+		if n.upNext != infinity {
+			return fmt.Errorf("%w: the result ends before this rank has sent block %d", ErrProtocol, n.upNext)
+		}
+	}
+	return nil
+}
+
+// gone returns the blocks that went up from here, or will.
+func (n *Node) gone() block.Set {
+	if n.children == 0 {
+		return n.job.Blocks
+	}
+	return n.have
+}
+
+// store makes a run of the result final and returns the rest of the body.
+func (n *Node) store(r run, body []byte) []byte {
+	j := &n.job
+	n.fill(r.first)
+	n.filled = r.first + r.n
+	n.know(r.first, r.n)
+	dst := j.Grid.Of(j.Recv, r.first, r.n)
+	switch {
+	case !r.kept:
+		body = body[copy(dst, body):]
+	default:
+		n.keep(r)
+	}
+	switch {
+	case n.children == 0:
+	case !r.kept:
+		n.log = appended(n.log, result{r.first, r.n, 0})
+	default:
+		for b := r.first; b < r.first+r.n; b++ {
+			n.log = appended(n.log, result{b, 1, n.sole[b]})
+		}
+	}
+	return body
+}
+
+// know counts blocks of the result.
+func (n *Node) know(first, blocks int) {
+	n.counts.Union += blocks
+	if n.job.Union != nil {
+		n.job.Union.AddRun(first, blocks)
+	}
+}
+
+// keep makes what this rank sent up, and nobody above added to, the result.
+func (n *Node) keep(r run) {
+	j := &n.job
+	from, to := j.Grid.Range(r.first, r.n)
+	j.Combiner.Later(from, to-from, 1, false)
+	if n.children == 0 {
+		j.Combiner.From(0, from) // of Send
+	} else {
+		j.Combiner.From(1, from) // of Recv
+	}
+}
+
+// ToChild composes the next chunk for a child: see Up.
+func (n *Node) ToChild(child int, window []byte) int {
+	o := &n.down[child]
+	if o.ended || !n.heard {
+		return 0
+	}
+	w := writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
+	next, kept := n.promise, 0
+	for e := o.pending(n.log); e.n > 0; e = o.pending(n.log) {
+		keep := int(e.sole) == 1+child
+		k := w.room(e.first, e.n, keep)
+		if k == 0 {
+			next = e.first
+			break
+		}
+		w.add(e.first, k, n.job.Recv, keep)
+		o.off += k
+		if keep {
+			kept += k
+		}
+	}
+	n.outgoing = w.runs
+	if len(w.runs) == 0 && next != infinity {
+		return 0
+	}
+	o.ended = next == infinity
+	n.counts.Kept += kept
+	return n.sent(&w, next)
+}
+
+// ToChildren composes the next chunk for all children, which then all get the
+// same bytes, and counts it once for each. It returns 0 if there is nothing to
+// send now, or if what is to be sent differs: then ToChild helps.
+func (n *Node) ToChildren(window []byte) int {
+	if n.children == 0 || n.down[0].ended || !n.heard {
+		return 0
+	}
+	for i := range n.down {
+		n.down[i].pending(n.log) // puts the place in the only form that it has
+		if n.down[i] != n.down[0] {
+			return 0
+		}
+	}
+	o := &n.down[0]
+	w := writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
+	next := n.promise
+	for e := o.pending(n.log); e.n > 0; e = o.pending(n.log) {
+		k := 0
+		if e.sole == 0 {
+			k = w.room(e.first, e.n, false)
+		}
+		if k == 0 {
+			next = e.first
+			break
+		}
+		w.add(e.first, k, n.job.Recv, false)
+		o.off += k
+	}
+	n.outgoing = w.runs
+	if len(w.runs) == 0 && next != infinity {
+		return 0
+	}
+	o.ended = next == infinity
+	size := 0
+	for i := range n.down {
+		n.down[i] = *o
+		size = n.sent(&w, next)
+	}
+	return size
+}

@@ -1,0 +1,198 @@
+package merge
+
+import (
+	"fmt"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+)
+
+// Job is one tensor, or the part of it that one tree carries, as one rank of the
+// tree has it.
+type Job struct {
+	Tensor   uint32 // its number, the same on all ranks
+	Grid     block.Grid
+	Combiner *block.Combiner // of this rank; may be shared by its Nodes
+	Blocks   block.Set       // the non-zero blocks of Send, of those that the tree carries
+	Send     []byte          // the tensor; only read
+	Recv     []byte          // gets the result, partial ones before it; may be the very memory of Send
+	// Fill has zeros written to the blocks of Recv that nobody has, of those that
+	// the tree carries. Without it they must hold zeros already.
+	Fill bool
+	// Union gets the blocks of the result that the tree carried; nil: nobody asks.
+	Union block.Set
+	Deal  *block.Deal // which blocks the tree carries; nil: all
+	Tree  int         // its number in Deal
+	// Finder puts blocks into Blocks while others travel; nil: they are all there.
+	Finder Finder
+}
+
+// Finder finds a rank's blocks piece by piece, in their order, for all trees.
+type Finder interface {
+	// Known returns before which block all have been looked at.
+	Known() int
+	// Find looks at some more. Precondition: not all are known.
+	Find()
+	// Fill is what Job.Fill says, for blocks that are known.
+	Fill() bool
+}
+
+// Counts are what a Node has sent and received, in both directions.
+type Counts struct {
+	SentChunks, SentBlocks, SentBytes             int
+	ReceivedChunks, ReceivedBlocks, ReceivedBytes int // bytes: whole chunks
+	Union                                         int // blocks of the result that the tree carried
+	// blocks that were not sent down, because their only source was there
+	Kept int
+}
+
+// Node is one rank's place in one tree. It goes from Job to Job (Begin). One
+// goroutine at a time may use it. The caller drives it until Done:
+//
+//   - while Hungry(child): Feed the child's next chunk. It must stay as it is
+//     until the Node is Hungry for the child's next one, or Done;
+//   - Merge, which does the reductions, a bounded piece at a time;
+//   - below the root: whatever Up composes goes to the parent, and what comes
+//     from the parent to Down;
+//   - what ToChildren or ToChild compose goes to the children.
+//
+// Chunks of a link come in the order in which they were composed. Where there are
+// several trees, a rank does well to begin with another tree than the others, and
+// to take the trees in turn, a chunk of each: if all begin with tree 0, its root's
+// card gets all of the first chunks (up to 15 % in the simulation of package omni's
+// tests). An error is an ErrProtocol or ErrMismatch, after which the Node is of no
+// further use.
+type Node struct {
+	children int
+	root     bool
+	job      Job
+	counts   Counts
+
+	in    []input   // own blocks, then the children
+	sole  []uint16  // by block: 1 + the child that alone had it, 0 otherwise; valid for merged blocks
+	have  block.Set // blocks merged here
+	parts [][]byte  // scratch: what is reduced
+
+	merged []result // runs for the parent, in Recv
+	up     outlet   // how far they have been sent
+	upNext uint32   // what the last chunk for the parent said is next
+	upEnd  bool     // it was the last one
+
+	log      []result // what goes down, as far as it is known
+	promise  int      // which block of the result comes after the log, past the last at the end
+	heard    bool     // the parent has sent a chunk
+	filled   int      // blocks of Recv below it have their final value
+	down     []outlet // by child
+	incoming []run    // memory for a chunk of the parent
+	outgoing []run    // memory for a chunk to write
+}
+
+// outlet is how far a log has been sent.
+type outlet struct {
+	at, off int // entry, and blocks of it; the last entry may still grow
+	ended   bool
+}
+
+// pending returns what of log is to be sent next, no blocks if all is.
+func (o *outlet) pending(log []result) result {
+	if o.at < len(log)-1 && o.off == log[o.at].n {
+		o.at, o.off = o.at+1, 0
+	}
+	if o.at >= len(log) {
+		return result{}
+	}
+	e := log[o.at]
+	return result{e.first + o.off, e.n - o.off, e.sole}
+}
+
+// result is a run of blocks whose value is known, with their only source.
+type result struct {
+	first, n int
+	sole     uint16
+}
+
+// NewNode returns the place of a rank with so many children, the root or one
+// below it.
+func NewNode(children int, root bool) *Node {
+	return &Node{children: children, root: root}
+}
+
+// Begin starts a Job. Preconditions: that before it is Done; Send and Recv have
+// the bytes of the Grid, Blocks its words, and the Combiner its element type.
+func (n *Node) Begin(j Job) error {
+	if err := j.Grid.Validate(); err != nil {
+		return err
+	}
+	if size := j.Grid.Bytes(); len(j.Send) != size || len(j.Recv) != size ||
+		len(j.Blocks) != block.Words(j.Grid.Blocks()) {
+		return fmt.Errorf("merge: tensor %d of %d bytes with buffers of %d and %d bytes and %d words of blocks", j.Tensor,
+			size, len(j.Send), len(j.Recv), len(j.Blocks))
+	}
+	blocks := j.Grid.Blocks()
+	n.job, n.counts = j, Counts{}
+	n.in = sized(n.in, n.children+1)
+	n.in[0] = input{set: j.Blocks, finder: j.Finder, blocks: blocks, heard: true}
+	n.in[0].own(0)
+	for i := range n.in[1:] {
+		n.in[1+i] = input{memory: n.in[1+i].memory}
+	}
+	if n.children > 0 {
+		n.sole, n.have = sized(n.sole, blocks), sized(n.have, block.Words(blocks))
+		clear(n.have)
+	}
+	n.merged, n.up, n.upNext, n.upEnd = n.merged[:0], outlet{}, 0, n.root
+	n.log, n.promise, n.heard, n.filled = n.log[:0], 0, n.root, 0
+	n.down = sized(n.down, n.children)
+	clear(n.down)
+	return nil
+}
+
+// sized returns x with n elements, which hold anything.
+func sized[S ~[]T, T any](x S, n int) S {
+	if cap(x) < n {
+		return make(S, n)
+	}
+	return x[:n]
+}
+
+// Done reports whether Recv has the result and everything was composed that
+// others wait for.
+func (n *Node) Done() bool {
+	if !n.upEnd || n.filled < n.job.Grid.Blocks() || n.promise < infinity {
+		return false
+	}
+	for _, d := range n.down {
+		if !d.ended {
+			return false
+		}
+	}
+	return true
+}
+
+// Counts returns what was sent and received since Begin.
+func (n *Node) Counts() Counts { return n.counts }
+
+// fill writes zeros to the blocks before block b that are not final yet, of
+// those that the tree carries.
+func (n *Node) fill(b int) {
+	j := &n.job
+	from := n.filled
+	n.filled = b
+	switch {
+	case from >= b || !j.Fill && (j.Finder == nil || !j.Finder.Fill()):
+	case j.Deal == nil:
+		clear(j.Grid.Of(j.Recv, from, b-from))
+	default:
+		for from < b {
+			first, past := j.Deal.Stripe(j.Tree, from, b)
+			if first < 0 {
+				return
+			}
+			clear(j.Grid.Of(j.Recv, first, past-first))
+			from = past
+		}
+	}
+}
+
+func (n *Node) refuse(who string, err error) error {
+	return fmt.Errorf("merge: tensor %d, chunk of %s: %w", n.job.Tensor, who, err)
+}

@@ -1,0 +1,292 @@
+package merge
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+)
+
+// input is one of the sorted streams that a Node merges. The block that it has
+// next is known before the block is there.
+type input struct {
+	at    int // the next block, infinity at the end; 0 before the first chunk
+	n     int // blocks of its run that are here; 0: none yet
+	heard bool
+
+	set     block.Set // of own blocks, of which there are so many in all
+	finder  Finder    // of those that are not in set yet; nil: all are
+	blocks  int
+	count   int // of the first words of set, of which there are counted
+	counted int
+	runs    []run  // of a child's chunk, the present one first
+	whole   []byte // its blocks
+	body    []byte // those that are left
+	next    uint32 // what the chunk said is next
+	memory  []run  // for the runs of a chunk
+}
+
+// own goes to the first own block from b on, which is looked for until it is found.
+func (in *input) own(b int) {
+	for {
+		if in.at, in.n = in.set.Run(b); in.n > 0 {
+			return
+		}
+		if in.finder == nil || in.finder.Known() >= in.blocks {
+			in.at = infinity
+			return
+		}
+		b = max(b, in.finder.Known())
+		in.finder.Find()
+	}
+}
+
+// take moves behind n blocks, which are size bytes of a chunk's body.
+func (in *input) take(n, size int) {
+	in.at += n
+	in.n -= n
+	switch {
+	case in.set != nil && in.n == 0:
+		in.own(in.at)
+	case in.set == nil:
+		in.body = in.body[size:]
+		if in.n == 0 {
+			in.runs = in.runs[1:]
+			in.advance()
+		}
+	}
+}
+
+// advance goes to the first of the runs that are left.
+func (in *input) advance() {
+	if len(in.runs) == 0 {
+		in.at, in.n = int(in.next), 0
+		return
+	}
+	in.at, in.n = in.runs[0].first, in.runs[0].n
+}
+
+// Hungry reports whether the child's next chunk can be taken in. The chunk
+// before it is then no longer in use.
+func (n *Node) Hungry(child int) bool {
+	in := &n.in[1+child]
+	return in.n == 0 && (!in.heard || in.at != infinity)
+}
+
+// Feed takes in the next chunk of a child. Precondition: Hungry.
+func (n *Node) Feed(child int, p []byte) error {
+	in := &n.in[1+child]
+	c, err := decode(p, n.job.Grid, in.memory, false)
+	switch {
+	case err != nil:
+	case c.tensor != n.job.Tensor:
+		err = fmt.Errorf("%w: tensor %d", ErrMismatch, c.tensor)
+	case len(c.runs) == 0 && (in.heard || c.next != infinity):
+		err = fmt.Errorf("%w: no blocks", ErrProtocol)
+	case in.heard && c.runs[0].first != in.at:
+		err = fmt.Errorf("%w: it begins with block %d after block %d was promised", ErrProtocol, c.runs[0].first, in.at)
+	}
+	if err != nil {
+		return n.refuse(fmt.Sprintf("child %d", child), err)
+	}
+	n.received(p)
+	in.memory, in.runs, in.whole, in.body, in.next, in.heard = c.runs, c.runs, c.body, c.body, c.next, true
+	in.advance()
+	return nil
+}
+
+// received counts a chunk.
+func (n *Node) received(p []byte) {
+	n.counts.ReceivedChunks++
+	n.counts.ReceivedBytes += len(p)
+	n.counts.ReceivedBlocks += int(binary.LittleEndian.Uint32(p[8:]))
+}
+
+// least returns the block that is merged next, infinity at the end.
+func (n *Node) least() int {
+	b := infinity
+	for i := range n.in {
+		b = min(b, n.in[i].at)
+	}
+	return b
+}
+
+// Merge reduces what can be reduced now, up to about limit bytes of the result.
+// It reports whether it got on.
+func (n *Node) Merge(limit int) bool {
+	if n.children == 0 && !n.root {
+		return false // its blocks go up as they are
+	}
+	any := n.merge(limit)
+	if any {
+		n.flush()
+	}
+	return any
+}
+
+// flush does the reductions that were noted.
+func (n *Node) flush() {
+	n.parts = append(n.parts[:0], n.job.Send)
+	for i := range n.in[1:] {
+		n.parts = append(n.parts, n.in[1+i].whole)
+	}
+	n.job.Combiner.Flush(n.job.Recv, n.parts)
+}
+
+// merge is Merge up to the reductions, of which it notes what they are.
+func (n *Node) merge(limit int) (any bool) {
+	for limit > 0 {
+		b := n.least()
+		if b == infinity {
+			if blocks := n.job.Grid.Blocks(); n.root && (n.promise != infinity || n.filled < blocks) {
+				n.promise = infinity
+				n.fill(blocks)
+				return true
+			}
+			return any
+		}
+		blocks := n.ready(b, limit/n.job.Grid.BlockBytes()+1)
+		if blocks == 0 {
+			return any
+		}
+		n.note(b, blocks)
+		limit -= blocks * n.job.Grid.BlockBytes()
+		any = true
+	}
+	return any
+}
+
+// ready returns how many blocks from b on, at most so many, can be reduced in
+// one piece: all inputs that have them are the same, and have them here.
+func (n *Node) ready(b, most int) int {
+	for i := range n.in {
+		if in := &n.in[i]; in.at == b {
+			most = min(most, in.n)
+		} else {
+			most = min(most, in.at-b)
+		}
+	}
+	return most
+}
+
+// note merges blocks b to b+blocks-1, but for the sums, which flush adds up.
+func (n *Node) note(b, blocks int) {
+	j := &n.job
+	from, to := j.Grid.Range(b, blocks)
+	sources, last := 0, 0
+	for i := range n.in {
+		if n.in[i].at == b {
+			sources, last = sources+1, i
+		}
+	}
+	j.Combiner.Later(from, to-from, sources, sources == len(n.in))
+	for i := range n.in {
+		in := &n.in[i]
+		switch {
+		case in.at != b:
+			continue
+		case i == 0:
+			j.Combiner.From(0, from)
+		default:
+			j.Combiner.From(i, len(in.whole)-len(in.body))
+		}
+		in.take(blocks, to-from)
+	}
+	sole := uint16(0)
+	if sources == 1 {
+		sole = uint16(last) // 0 for the own block
+	}
+	if n.root {
+		n.fill(b)
+		n.filled = b + blocks
+		n.know(b, blocks)
+		n.log = appended(n.log, result{b, blocks, sole})
+		n.promise = n.least()
+		return
+	}
+	for i := b; i < b+blocks; i++ {
+		n.sole[i] = sole
+		n.have.Add(i)
+	}
+	n.merged = appended(n.merged, result{b, blocks, 0})
+}
+
+// appended returns log with r, as part of its last entry where it continues it.
+func appended(log []result, r result) []result {
+	if len(log) > 0 {
+		if last := &log[len(log)-1]; last.first+last.n == r.first && last.sole == r.sole {
+			last.n += r.n
+			return log
+		}
+	}
+	return append(log, r)
+}
+
+// Found returns how many blocks of a rank without children are found that have not gone up,
+// as far as whole words of its set say.
+func (n *Node) Found() int {
+	in := &n.in[0]
+	words := len(in.set)
+	if in.finder != nil {
+		words = min(words, in.finder.Known()/64)
+	}
+	for ; in.counted < words; in.counted++ {
+		in.count += bits.OnesCount64(in.set[in.counted])
+	}
+	return in.count - n.counts.SentBlocks
+}
+
+// LeastWindow returns how many bytes a window must have at least for a chunk.
+func (n *Node) LeastWindow() int {
+	return HeaderBytes + RunBytes + n.job.Grid.BlockBytes()
+}
+
+// Up composes the next chunk for the parent in window, of at least LeastWindow
+// bytes, and returns its size, 0 if there is nothing to send now. Of what is
+// merged it takes what fits.
+func (n *Node) Up(window []byte) int {
+	if n.upEnd {
+		return 0
+	}
+	w := writer{grid: n.job.Grid, window: window, runs: n.outgoing[:0]}
+	next := 0
+	if n.children == 0 {
+		own := &n.in[0]
+		for own.at != infinity {
+			k := w.room(own.at, own.n, false)
+			if k == 0 {
+				break
+			}
+			w.add(own.at, k, n.job.Send, false)
+			own.take(k, 0)
+		}
+		next = own.at
+	} else {
+		next = n.least()
+		for e := n.up.pending(n.merged); e.n > 0; e = n.up.pending(n.merged) {
+			k := w.room(e.first, e.n, false)
+			if k == 0 {
+				next = e.first
+				break
+			}
+			w.add(e.first, k, n.job.Recv, false)
+			n.up.off += k
+		}
+	}
+	n.outgoing = w.runs
+	if w.carried == 0 && next != infinity {
+		return 0
+	}
+	n.upNext, n.upEnd = uint32(next), next == infinity
+	return n.sent(&w, next)
+}
+
+// sent finishes a chunk and counts it.
+func (n *Node) sent(w *writer, next int) int {
+	size := w.finish(n.job.Tensor, uint32(next))
+	n.counts.SentChunks++
+	n.counts.SentBytes += size
+	n.counts.SentBlocks += w.carried
+	return size
+}

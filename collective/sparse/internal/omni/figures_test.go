@@ -1,0 +1,121 @@
+package omni_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/internal/testutil"
+)
+
+// The workload of OmniReduce's authors: 26,214,400 floats in blocks of 256, 8
+// workers with cards of 100 Gbit/s.
+const (
+	sparseRanks  = 8
+	sparseFloats = 26_214_400
+	sparseSize   = 256
+	sparseCard   = 12.5 // GB/s
+)
+
+// Their results with 8 aggregators and GPU-direct, in ms, by the share of blocks
+// that are not zero, which lie at random places on every worker.
+var (
+	sparsePercent = []float64{1, 2, 4, 8, 10, 20, 40, 80, 100}
+	sparseAuthors = []float64{3.1, 3.9, 5.1, 7.1, 7.8, 10.5, 12.3, 14.4, 15.5}
+)
+
+// sparseOn is the authors' machine: the two constants beside the card follow from
+// the first and the last of their times, and the other seven are what the model
+// says. A worker's bus carries what it sends and what it receives.
+var sparseOn = Machine{CardGBs: sparseCard, BusGBs: 16.2, LatencyUs: 5, BeginUs: 2500}
+
+// cardsAlone is a machine on which nothing but the cards counts.
+var cardsAlone = Machine{CardGBs: sparseCard, LatencyUs: 5}
+
+// sparseWorkload returns blocks at random places, of every rank or the same of all.
+func sparseWorkload(percent float64, same bool) *Workload {
+	blocks := sparseFloats / sparseSize
+	w := &Workload{Blocks: blocks, BlockBytes: sparseSize * 4}
+	for rank := range sparseRanks {
+		if same {
+			rank = 0
+		}
+		r := rand.New(rand.NewPCG(uint64(rank), uint64(percent)))
+		set := block.NewSet(blocks)
+		for b := range blocks {
+			if 100*r.Float64() < percent {
+				set.Add(b)
+			}
+		}
+		w.Sets = append(w.Sets, set)
+	}
+	return w
+}
+
+// TestFigures computes the simulated figures of sparse AllReduce and compares them with
+// testdata/figures.tsv, which scripts/report makes a page of: the times of the authors'
+// machines beside theirs, then those over cards alone, with blocks at random places and at
+// the same places of all ranks, which -short leaves out. With -rewrite it writes the file.
+func TestFigures(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("[sparse-authors]\n%\tOmniReduce, measured by its authors\tOmniReduce, simulated\tsparse " +
+		"trees, simulated\tlimit of any scheme\n")
+	for i, percent := range sparsePercent {
+		w := sparseWorkload(percent, false)
+		apart := Aggregation{Aggregators: sparseRanks, Streams: 64, Columns: 16} // 1 MiB per worker under way
+		omni, trees := times(t, w, sparseOn, apart)
+		limit, _ := w.LimitUs(sparseCard)
+		fmt.Fprintf(&b, "%v\t%v\t%.6g\t%.6g\t%.6g\n", percent, sparseAuthors[i], omni, trees, limit/1e3)
+		if omni < limit/1e3 {
+			t.Errorf("%v %%: %v ms is less than the limit of %v us", percent, omni, limit)
+		}
+	}
+	dense := 2 * float64(sparseRanks-1) / sparseRanks * sparseFloats * 4 / (sparseCard * 1e6) // ms
+	rewrite := flag.Lookup("rewrite").Value.String() == "true"
+	for _, same := range []bool{false, true} {
+		if !rewrite && !testutil.Thorough() {
+			break
+		}
+		fmt.Fprintf(&b, "\n[%s]\n%%\tOmniReduce, aggregators on the workers\tsparse trees\tlimit without "+
+			"further machines\tlimit of a dense AllReduce\n",
+			map[bool]string{false: "sparse-random", true: "sparse-same"}[same])
+		for _, percent := range sparsePercent {
+			w := sparseWorkload(percent, same)
+			onWorkers := Aggregation{Aggregators: sparseRanks, OnWorkers: true, Streams: 64, Columns: 16, Compact: true}
+			omni, trees := times(t, w, cardsAlone, onWorkers)
+			_, limit := w.LimitUs(sparseCard)
+			fmt.Fprintf(&b, "%v\t%.6g\t%.6g\t%.6g\t%.6g\n", percent, omni, trees, limit/1e3, dense)
+			if min(omni, trees) < limit/1e3 {
+				t.Errorf("%v %%: %v and %v ms, one is less than the limit of %v us", percent, omni, trees, limit)
+			}
+		}
+	}
+	const file = "testdata/figures.tsv"
+	if rewrite {
+		if err := os.WriteFile(file, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(file); err != nil || !strings.HasPrefix(string(want), b.String()) {
+		t.Errorf("%s is not what is simulated (%v): look at the difference after a run with -rewrite, and "+
+			"write docs/results/simulated.md anew", file, err)
+	}
+}
+
+// times returns the time of OmniReduce and of sparse trees in ms.
+func times(t *testing.T, w *Workload, m Machine, a Aggregation) (omni, trees float64) {
+	t.Helper()
+	o, err := omniTime(w, m, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := treesTime(w, m, stars(sparseRanks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Us / 1e3, f.Us / 1e3
+}

@@ -1,0 +1,80 @@
+package pool
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+)
+
+// ErrPart is what a rank has put into memory that is no part of the call's tensor, or
+// no result of it.
+var ErrPart = errors.New("pool: not the blocks of this call")
+
+// partAlign is a cache line, at which the blocks of a part begin.
+const partAlign = 64
+
+// HeadBytes returns how many bytes of a part come before its blocks.
+func HeadBytes(g block.Grid) int {
+	return (8*block.Words(g.Blocks()) + partAlign - 1) / partAlign * partAlign
+}
+
+// MostBytes returns how long a part can be.
+func MostBytes(g block.Grid) int { return HeadBytes(g) + g.Bytes() }
+
+// blockBytes returns how long the blocks of set are together, without any between them.
+func blockBytes(g block.Grid, set block.Set) int {
+	n := set.Len() * g.BlockBytes()
+	if last := g.Blocks() - 1; last >= 0 && set.Has(last) {
+		n -= g.BlockBytes() - lengthOf(g, last)
+	}
+	return n
+}
+
+// lengthOf returns how long a block is.
+func lengthOf(g block.Grid, b int) int {
+	from, to := g.Range(b, 1)
+	return to - from
+}
+
+// PartBytes returns how long the part of a rank is that has the blocks of set.
+func PartBytes(g block.Grid, set block.Set) int { return HeadBytes(g) + blockBytes(g, set) }
+
+// PutHead writes which blocks follow to the first HeadBytes of a part.
+func PutHead(part []byte, g block.Grid, set block.Set) {
+	for i, w := range set {
+		binary.LittleEndian.PutUint64(part[8*i:], w)
+	}
+	clear(part[8*len(set) : HeadBytes(g)])
+}
+
+// PutBlocks copies those blocks of tensor that are in set to the beginning of dst, which
+// has room for them, and returns how many bytes that were.
+func PutBlocks(dst []byte, g block.Grid, tensor []byte, set block.Set) (n int) {
+	for b, k := set.Run(0); k > 0; b, k = set.Run(b + k) {
+		n += copy(dst[n:], g.Of(tensor, b, k))
+	}
+	return n
+}
+
+// readHead reads which blocks a part has, with the number of them before each word.
+func readHead(part []byte, g block.Grid, set block.Set, before []uint32) error {
+	if len(part) < HeadBytes(g) {
+		return fmt.Errorf("%w: %d bytes, which of %d blocks there are takes %d", ErrPart, len(part), g.Blocks(), HeadBytes(g))
+	}
+	n := uint32(0)
+	for i := range set {
+		set[i] = binary.LittleEndian.Uint64(part[8*i:])
+		before[i] = n
+		n += uint32(bits.OnesCount64(set[i]))
+	}
+	if over := g.Blocks() % 64; over > 0 && set[len(set)-1]>>over != 0 {
+		return fmt.Errorf("%w: it has blocks beyond the last of %d", ErrPart, g.Blocks())
+	}
+	if want := PartBytes(g, set); len(part) != want {
+		return fmt.Errorf("%w: %d bytes, want %d for %d blocks", ErrPart, len(part), want, n)
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package pool
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// MostRanks is how many ranks a Sum can be of.
+const MostRanks = 64
+
+// Job is one call on one rank.
+type Job struct {
+	Grid        block.Grid
+	DType       kernel.DType
+	Op          kernel.Op
+	Rank, Ranks int
+	Recv        []byte // where the result goes, as long as the tensor
+
+	// Fill has zeros written to all blocks of Recv that nobody has; else Stale has
+	// them written to those of them that are in it; nil: none.
+	Fill  bool
+	Stale block.Set
+
+	// Union gets the blocks that any rank has; nil: nobody asks.
+	Union block.Set
+}
+
+// Sum adds up the parts of all ranks on one of them. It is used again for one call
+// after the other, by one goroutine at a time: Begin; Take of every rank; Deal; Reduce
+// and Fold, in any order; Place or Redo of every rank with a Share.
+type Sum struct {
+	job    Job
+	sets   []block.Set // by rank
+	before [][]uint32  // by rank, by word: its blocks in earlier words
+	blocks [][]byte    // by rank: behind the head
+	union  block.Set
+	dealt  block.Set
+	rest   block.Set // of union, without dealt
+	starts []int     // by rank, and one more: the block at which its share of the dealt begins
+	counts []int     // by rank: how many blocks are in it
+	total  int       // dealt blocks
+	list   kernel.Pieces
+
+	leastSaved int // of tests; 0: the constant
+}
+
+// Begin starts a call. The Job is good until the call ends.
+func (s *Sum) Begin(j Job) error {
+	if j.Ranks < 1 || j.Ranks > MostRanks || j.Rank < 0 || j.Rank >= j.Ranks || len(j.Recv) != j.Grid.Bytes() {
+		return fmt.Errorf("pool: rank %d of %d, a result of %d bytes for %d", j.Rank, j.Ranks, len(j.Recv), j.Grid.Bytes())
+	}
+	s.job = j
+	words := block.Words(j.Grid.Blocks())
+	for len(s.sets) < j.Ranks {
+		s.sets, s.before, s.blocks = append(s.sets, nil), append(s.before, nil), append(s.blocks, nil)
+	}
+	for q := range j.Ranks {
+		if cap(s.sets[q]) < words {
+			s.sets[q], s.before[q] = make(block.Set, words), make([]uint32, words)
+		}
+		s.sets[q], s.before[q] = s.sets[q][:words], s.before[q][:words]
+	}
+	if cap(s.union) < words {
+		s.union, s.dealt, s.rest = make(block.Set, words), make(block.Set, words), make(block.Set, words)
+	}
+	s.union, s.dealt, s.rest = s.union[:words], s.dealt[:words], s.rest[:words]
+	return nil
+}
+
+// Take takes in the part of rank q, which stays as it is until the call is done on all
+// ranks.
+func (s *Sum) Take(q int, part []byte) error {
+	if err := readHead(part, s.job.Grid, s.sets[q], s.before[q]); err != nil {
+		return err
+	}
+	s.blocks[q] = part[HeadBytes(s.job.Grid):]
+	return nil
+}
+
+// Blocks returns how many blocks the part of rank q has.
+func (s *Sum) Blocks(q int) int { return s.sets[q].Len() }
+
+// Of how many ranks blocks are that are dealt, at least; and how much of what is read
+// that has to save, in bytes, as it makes every rank wait once more.
+const (
+	dealtRanks = 3
+	leastSaved = 256 << 10
+)
+
+// Deal decides, when all parts are there, which blocks are dealt, and to whom: the same
+// on all ranks.
+func (s *Sum) Deal() {
+	saved := 0
+	for i := range s.union {
+		var one, two, three uint64 // had by so many, at least
+		more := 0
+		for q := range s.job.Ranks {
+			w := s.sets[q][i]
+			three |= two & w
+			two |= one & w
+			one |= w
+		}
+		s.union[i], s.dealt[i] = one, three
+		if three != 0 {
+			for q := range s.job.Ranks {
+				more += bits.OnesCount64(s.sets[q][i] & three)
+			}
+			saved += more - bits.OnesCount64(three)
+		}
+	}
+	least := leastSaved
+	if s.leastSaved > 0 {
+		least = s.leastSaved
+	}
+	if saved*s.job.Grid.BlockBytes() < least {
+		clear(s.dealt)
+	}
+	if s.job.Union != nil {
+		copy(s.job.Union, s.union)
+	}
+	s.share()
+}
+
+// share gives every rank its share of the dealt blocks.
+func (s *Sum) share() {
+	n := s.job.Ranks
+	s.total = s.dealt.Len()
+	s.starts, s.counts = s.starts[:0], s.counts[:0]
+	seen, r := 0, 0
+	for i, w := range s.dealt {
+		here := bits.OnesCount64(w)
+		for ; r < n && r*s.total/n < seen+here; r++ {
+			rest := w
+			for range r*s.total/n - seen {
+				rest &= rest - 1
+			}
+			s.starts = append(s.starts, 64*i+bits.TrailingZeros64(rest))
+		}
+		seen += here
+	}
+	for ; r <= n; r++ {
+		s.starts = append(s.starts, s.job.Grid.Blocks())
+	}
+	for r := range n {
+		s.counts = append(s.counts, (r+1)*s.total/n-r*s.total/n)
+	}
+}
+
+// Dealt returns how many blocks are dealt, Union how many there are.
+func (s *Sum) Dealt() int { return s.total }
+
+// Union returns how many blocks any rank has.
+func (s *Sum) Union() int { return s.union.Len() }
+
+// Share returns how many blocks rank r has to add up for all, and how long they are.
+func (s *Sum) Share(r int) (blocks, bytes int) {
+	blocks = s.counts[r]
+	bytes = blocks * s.job.Grid.BlockBytes()
+	last := s.job.Grid.Blocks() - 1
+	if blocks > 0 && s.dealt.Has(last) && (r+1)*s.total/s.job.Ranks == s.total {
+		bytes -= s.job.Grid.BlockBytes() - lengthOf(s.job.Grid, last)
+	}
+	return blocks, bytes
+}
+
+// Reduce adds up this rank's Share into dst, which is as long as it.
+func (s *Sum) Reduce(dst []byte) {
+	r := s.job.Rank
+	at := 0
+	s.each(s.dealt, s.starts[r], s.starts[r+1], dst, false, func(_, n int) int {
+		at += n
+		return at - n
+	})
+}
+
+// Fold adds up the blocks that are not dealt into Recv, and writes zeros to those that
+// nobody has, as the Job says.
+func (s *Sum) Fold() {
+	for i, d := range s.dealt {
+		s.rest[i] = s.union[i] &^ d
+	}
+	s.each(s.rest, 0, s.job.Grid.Blocks(), s.job.Recv, s.far(), func(from, _ int) int { return from })
+	s.zero()
+}
+
+// far reports whether results are written past the caches: they are larger than the
+// nearest, and nobody reads them soon.
+func (s *Sum) far() bool { return len(s.job.Recv) >= farBytes }
+
+const farBytes = 4 << 20
+
+// zero writes zeros around the union.
+func (s *Sum) zero() {
+	g := s.job.Grid
+	clear := func(b, n int) {
+		if from, to := g.Range(b, n); to > from {
+			s.list.Add(from, to-from, 0, true)
+			s.flush(s.job.Recv, nil, s.far(), listed)
+		}
+	}
+	switch {
+	case s.job.Fill:
+		at := 0
+		for b, n := s.union.Run(0); n > 0; b, n = s.union.Run(b + n) {
+			clear(at, b-at)
+			at = b + n
+		}
+		clear(at, g.Blocks()-at)
+	case s.job.Stale != nil:
+		for i, w := range s.job.Stale {
+			for w &^= s.union[i]; w != 0; w &= w - 1 {
+				clear(64*i+bits.TrailingZeros64(w), 1)
+			}
+		}
+	}
+	s.flush(s.job.Recv, nil, s.far(), 0)
+}
+
+// Place copies what rank r has added up into Recv.
+func (s *Sum) Place(r int, result []byte) error {
+	if _, want := s.Share(r); len(result) != want {
+		return fmt.Errorf("%w: a result of %d bytes, want %d", ErrPart, len(result), want)
+	}
+	srcs, at, end := [][]byte{result}, 0, s.starts[r+1]
+	for b, n := s.dealt.Run(s.starts[r]); n > 0 && b < end; b, n = s.dealt.Run(b + n) {
+		from, to := s.job.Grid.Range(b, min(n, end-b))
+		s.list.Add(from, to-from, 1, false)
+		s.list.From(0, at)
+		at += to - from
+		s.flush(s.job.Recv, srcs, s.far(), listed)
+	}
+	s.flush(s.job.Recv, srcs, s.far(), 0)
+	return nil
+}
+
+// Redo adds up the Share of rank r straight into Recv, as every rank does when r has no
+// memory for it.
+func (s *Sum) Redo(r int) {
+	s.each(s.dealt, s.starts[r], s.starts[r+1], s.job.Recv, s.far(), func(from, _ int) int { return from })
+}
+
+// mostRun bounds the blocks that are added up at once: so much of every source stays
+// in a cache. listed is how many words of a list are done at once.
+const (
+	mostRun = 64
+	listed  = 16 << 10
+)
+
+// each adds up the blocks of set from b to before end, as many at once as the same
+// ranks have, into dst, where place says for n bytes from byte from on of the tensor.
+func (s *Sum) each(set block.Set, b, end int, dst []byte, far bool, place func(from, n int) int) {
+	whole := s.job.Op == kernel.Sum && !s.job.DType.Float() // + 0 changes no integer
+	srcs := s.blocks[:s.job.Ranks]
+	for first, n := set.Run(b); n > 0 && first < end; first, n = set.Run(first + n) {
+		n = min(n, end-first)
+		for at, left := first, n; left > 0; {
+			have := s.holders(at)
+			k := 1
+			for k < left && k < mostRun && s.holders(at+k) == have {
+				k++
+			}
+			from, to := s.job.Grid.Range(at, k)
+			holders := bits.OnesCount64(have)
+			s.list.Add(place(from, to-from), to-from, holders, !whole && holders < s.job.Ranks)
+			s.gather(have, at)
+			s.flush(dst, srcs, far, listed)
+			at += k
+			left -= k
+		}
+	}
+	s.flush(dst, srcs, far, 0)
+}
+
+// flush does what is in the list, if that is more than so many words.
+func (s *Sum) flush(dst []byte, srcs [][]byte, far bool, over int) {
+	if s.list.Len() > over {
+		s.list.Run(s.job.Op, s.job.DType, dst, srcs, far)
+		s.list.Reset()
+	}
+}
+
+// holders returns the ranks that have block b, a bit for each.
+func (s *Sum) holders(b int) (have uint64) {
+	i, at := b/64, b%64
+	for q := range s.job.Ranks {
+		have |= s.sets[q][i] >> at & 1 << q
+	}
+	return have
+}
+
+// gather lists where these ranks have block b, and what follows it.
+func (s *Sum) gather(have uint64, b int) {
+	i, earlier := b/64, uint64(1)<<(b%64)-1
+	for ; have != 0; have &= have - 1 {
+		q := bits.TrailingZeros64(have)
+		n := int(s.before[q][i]) + bits.OnesCount64(s.sets[q][i]&earlier)
+		s.list.From(q, n*s.job.Grid.BlockBytes())
+	}
+}

@@ -1,0 +1,125 @@
+package sparsetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/treerun/treerun/collective/sparse/internal/block"
+	"github.com/treerun/treerun/internal/kernel"
+)
+
+// Case is one AllReduce.
+type Case struct {
+	Name string
+	*Tensors
+}
+
+// Cases returns cases for so many ranks, with blocks of size elements and
+// tensors of about so many blocks: all in float32 but for those about types.
+func Cases(ranks, size, blocks int) []Case {
+	r := rand.New(rand.NewPCG(uint64(ranks), uint64(blocks)))
+	var all []Case
+	add := func(name string, x *Tensors) { all = append(all, Case{name, x}) }
+	zeros := func(elements int) *Tensors {
+		return New(ranks, block.Grid{Elements: elements, Size: size}, kernel.Sum, kernel.Float32)
+	}
+	whole := size * blocks
+
+	add("all zero on all", zeros(whole))
+	x := zeros(whole).Random(r, 0.3)
+	x.clear(ranks - 1)
+	add("all zero on one", x)
+	x = zeros(whole)
+	x.Put(ranks/2, blocks-1, r)
+	add("one block at the end, on one", x)
+	x = zeros(whole - size + 1)
+	for v := range ranks {
+		x.Put(v, blocks-1, r)
+	}
+	add("one element at the end, on all", x)
+	x = zeros(whole)
+	for b := 1; b < blocks; b++ {
+		for v := range ranks {
+			x.Put(v, b, r)
+		}
+	}
+	add("first block zero, the rest full", x)
+	add("all full", zeros(whole).Random(r, 1))
+	add("full on one, zero on the others", zeros(whole).Random(r, append([]float64{1}, make([]float64, ranks-1)...)...))
+	add("unequal density", zeros(whole).Random(r, 0.01, 0.5, 0.1, 0.9))
+	x = zeros(whole)
+	for b := range blocks {
+		x.Put(b%ranks, b, r)
+	}
+	add("disjoint", x)
+	x = zeros(whole)
+	for b := 2; b < blocks; b += 3 + b%7 {
+		for v := range ranks {
+			x.Put(v, b, r)
+		}
+	}
+	add("identical", x)
+	add("random", zeros(whole).Random(r, 0.1))
+	x = zeros(whole)
+	for b := blocks / 2; b < blocks/2+blocks/5; b++ {
+		x.Put(b%2%ranks, b, r)
+	}
+	add("a cluster", x)
+	x = zeros(whole)
+	for b := range blocks {
+		if b < blocks/10 || b%8 == 1 {
+			x.Put(b%ranks, b, r)
+		}
+	}
+	add("columns that end long before others", x)
+	for _, n := range []int{0, 1, size - 1, size, size + 1, whole - 1, whole + 1, whole/2 + size/2} {
+		if n >= 0 {
+			add(fmt.Sprintf("%d elements", n), zeros(n).Random(r, 0.4))
+		}
+	}
+	for _, dt := range Types {
+		for _, op := range Ops {
+			g := block.Grid{Elements: whole - 1, Size: size}
+			add(fmt.Sprintf("%v %v", op, dt), New(ranks, g, op, dt).Random(r, 0.3))
+			add(fmt.Sprintf("odd numbers, %v %v", op, dt), New(ranks, g, op, dt).odd(r))
+		}
+	}
+	return all
+}
+
+// clear makes the tensor of a rank zero.
+func (x *Tensors) clear(rank int) {
+	clear(x.Send[rank])
+	clear(x.Sets[rank])
+}
+
+// odd fills blocks with Odd numbers, of one kind or mixed, and others with -0.
+func (x *Tensors) odd(r *rand.Rand) *Tensors {
+	counting, minus := Odd(x.DType)
+	for v := range x.Sets {
+		for b := range x.Grid.Blocks() {
+			switch r.IntN(5) {
+			case 0:
+				x.PutBits(v, b, true, counting[r.IntN(len(counting))])
+			case 1:
+				x.PutBits(v, b, true, append([]uint64{counting[r.IntN(len(counting))], minus, 0}, counting...)...)
+			case 2:
+				x.PutBits(v, b, false, minus)
+			}
+		}
+	}
+	return x
+}
+
+// TwoOnOneSlot returns tensors of other lengths, types and operations, one after the
+// other: what one leaves in slots must not show in the next.
+func TwoOnOneSlot(ranks int) []Case {
+	r := rand.New(rand.NewPCG(uint64(ranks), 3))
+	var all []Case
+	for i, elements := range []int{1000, 7, 501, 0, 1000, 64, 333} {
+		dt, op := Types[i%len(Types)], Ops[i%len(Ops)]
+		x := New(ranks, block.Grid{Elements: elements, Size: 1 + i*5%9}, op, dt).Random(r, 0.3, 0.05)
+		all = append(all, Case{fmt.Sprintf("%d elements, %v %v, blocks of %d", elements, op, dt, x.Grid.Size), x})
+	}
+	return all
+}

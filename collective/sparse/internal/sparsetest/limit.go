@@ -1,0 +1,48 @@
+package sparsetest
+
+import "github.com/treerun/treerun/collective/sparse/internal/block"
+
+// Limit is what no sparse AllReduce can do without, in bytes of blocks.
+type Limit struct {
+	// Rank is the most that one rank must send, or receive, whoever adds up: all its
+	// own non-zero blocks, or all blocks that others have.
+	Rank int
+	// Together is what all ranks together must send if they alone add up, without
+	// machines between them: of a block that k of n ranks have, k-1 messages until
+	// one rank knows the sum, and n-1 to all others.
+	Together int
+}
+
+// LimitOf returns the Limit of tensors with these non-zero blocks, a Set per rank.
+func LimitOf(g block.Grid, sets []block.Set) Limit {
+	var l Limit
+	n := len(sets)
+	owners := make([]int, g.Blocks())
+	total := 0
+	for _, s := range sets {
+		for b := s.Next(0); b >= 0; b = s.Next(b + 1) {
+			owners[b]++
+		}
+	}
+	for b, k := range owners {
+		if from, to := g.Range(b, 1); k > 0 {
+			total += to - from
+			l.Together += (k + n - 2) * (to - from)
+		}
+	}
+	for _, s := range sets {
+		if n == 1 {
+			break // nobody to send to
+		}
+		own, alone := 0, 0
+		for b := s.Next(0); b >= 0; b = s.Next(b + 1) {
+			from, to := g.Range(b, 1)
+			own += to - from
+			if owners[b] == 1 {
+				alone += to - from
+			}
+		}
+		l.Rank = max(l.Rank, own, total-alone)
+	}
+	return l
+}
