@@ -24,7 +24,7 @@ func (s *sender) TryReserve(n int) (window []byte, ok bool, err error) {
 // Commit publishes the reserved window.
 func (s *sender) Commit(h *transport.Header) {
 	if !s.isLocal {
-		s.e.local.Fence()
+		s.e.Local.Fence()
 	}
 	s.Sender.Commit(h)
 }
@@ -57,6 +57,6 @@ func (r *receiver) PostReceive(into []byte, chunk int) {
 
 // Release gives the slot back.
 func (r *receiver) Release() {
-	r.e.local.Fence()
+	r.e.Local.Fence()
 	r.Receiver.Release()
 }

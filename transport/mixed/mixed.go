@@ -65,7 +65,7 @@ type SleeperOn interface {
 type Endpoint struct {
 	rank   int
 	hosts  []int
-	local  Local
+	Local  // answers where ranks of this host are concerned, and no others
 	remote Remote
 	bell   bell
 
@@ -90,7 +90,7 @@ func New(rank int, hosts []int, local transport.Endpoint, remote Remote) (*Endpo
 		return nil, fmt.Errorf("mixed: rank %d: the local endpoint's ranks share no memory", rank)
 	}
 	e := &Endpoint{
-		rank: rank, hosts: hosts, local: shared, remote: remote,
+		rank: rank, hosts: hosts, Local: shared, remote: remote,
 		bell:      bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]transport.Receiver),
@@ -103,7 +103,7 @@ func (e *Endpoint) isLocal(r int) bool { return e.hosts[r] == e.hosts[e.rank] }
 // of returns the endpoint that reaches rank r.
 func (e *Endpoint) of(r int) transport.Endpoint {
 	if e.isLocal(r) {
-		return e.local
+		return e.Local
 	}
 	return e.remote
 }
@@ -154,13 +154,13 @@ func (e *Endpoint) Bell() transport.Bell { return &e.bell }
 
 // Fence orders what was posted before what is loaded afterwards.
 func (e *Endpoint) Fence() {
-	e.local.Fence()
+	e.Local.Fence()
 	e.remote.Fence()
 }
 
 // Enter publishes the call that this rank begins.
 func (e *Endpoint) Enter(h *transport.Header) {
-	e.local.Enter(h)
+	e.Local.Enter(h)
 	e.remote.Enter(h)
 }
 
@@ -169,7 +169,7 @@ func (e *Endpoint) Reaches() (ok bool, why string) { return false, "" }
 
 // FlushStatus has all ranks hear of the latest call.
 func (e *Endpoint) FlushStatus() {
-	e.local.FlushStatus()
+	e.Local.FlushStatus()
 	e.remote.FlushStatus()
 }
 
@@ -184,7 +184,7 @@ func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 
 // Abort reports f, and returns when the set has a fault.
 func (e *Endpoint) Abort(f transport.Fault) {
-	e.local.Abort(f)
+	e.Local.Abort(f)
 	for _, ok := e.Aborted(); !ok && !e.closed.Load(); _, ok = e.Aborted() {
 		time.Sleep(time.Millisecond)
 	}
@@ -193,51 +193,25 @@ func (e *Endpoint) Abort(f transport.Fault) {
 // Aborted returns the fault of the set. It passes on what the host's ranks report, and
 // what is decided.
 func (e *Endpoint) Aborted() (transport.Fault, bool) {
-	if f, ok := e.local.Aborted(); ok {
+	if f, ok := e.Local.Aborted(); ok {
 		e.remote.Propose(f)
 	}
 	decided, ok := e.remote.Aborted()
 	if ok {
-		e.local.Decide(decided)
+		e.Local.Decide(decided)
 	}
-	if first, ok := e.local.Decided(); ok {
+	if first, ok := e.Local.Decided(); ok {
 		return first, true
 	}
 	return decided, ok // of a closed endpoint, to which nothing is written any more
 }
-
-// Alloc returns memory that the ranks of this host can read where it lies.
-func (e *Endpoint) Alloc(n int) ([]byte, error) { return e.local.Alloc(n) }
-
-// Free gives back what Alloc returned.
-func (e *Endpoint) Free(b []byte) error { return e.local.Free(b) }
-
-// Shared reports whether b lies in memory that Alloc gave out.
-func (e *Endpoint) Shared(b []byte) bool { return e.local.Shared(b) }
-
-// Offset returns where b lies in what this rank may give out.
-func (e *Endpoint) Offset(b []byte) (at int, ok bool) { return e.local.Offset(b) }
-
-// Scratch is Alloc of memory that ends with the endpoint.
-func (e *Endpoint) Scratch(n int) ([]byte, error) { return e.local.Scratch(n) }
-
-// View returns a part of the memory of a rank of this host.
-func (e *Endpoint) View(r, at, n int) ([]byte, error) {
-	if r < 0 || r >= len(e.hosts) || !e.isLocal(r) {
-		return nil, fmt.Errorf("mixed: rank %d shares no memory with rank %d", r, e.rank)
-	}
-	return e.local.View(r, at, n)
-}
-
-// MaxPayload is the slot size in bytes.
-func (e *Endpoint) MaxPayload() int { return e.local.MaxPayload() }
 
 // Close leaves both sides. Idempotent.
 func (e *Endpoint) Close() error {
 	e.once.Do(func() {
 		e.closed.Store(true)
 		e.Aborted() // passes the latest fault on
-		e.closeErr = errors.Join(e.remote.Close(), e.local.Close())
+		e.closeErr = errors.Join(e.remote.Close(), e.Local.Close())
 	})
 	return e.closeErr
 }

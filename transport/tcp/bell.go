@@ -22,15 +22,12 @@ type bell struct {
 	osys.Yielder
 	e      *Endpoint
 	word   atomic.Uint32
-	stale  atomic.Bool // event was signalled and not drained
-	poller int         // of all sockets, and of event
+	poller int // of all sockets, and of event
 	events osys.Events
 	news   bool // of the events just reported
 
-	mu    sync.Mutex // guards event against Close
-	event int        // an eventfd; -1 once closed
-
-	use sync.Mutex // held by Sleep, so that Close keeps its descriptors meanwhile
+	event osys.Event
+	use   sync.Mutex // held by Sleep, so that Close keeps its descriptors meanwhile
 }
 
 // eventID is the number of the eventfd in the poller; connections count from 0.
@@ -39,23 +36,7 @@ const eventID = -1
 // Ring wakes the owner if it has prepared to sleep.
 func (b *bell) Ring() {
 	if b.word.Load() == prepared && b.word.CompareAndSwap(prepared, awake) {
-		b.mu.Lock()
-		if b.event >= 0 {
-			osys.Signal(b.event)
-			b.stale.Store(true)
-		}
-		b.mu.Unlock()
-	}
-}
-
-// drain lets event be signalled again.
-func (b *bell) drain() {
-	if b.stale.Swap(false) {
-		b.mu.Lock()
-		if b.event >= 0 {
-			osys.Drain(b.event)
-		}
-		b.mu.Unlock()
+		b.event.Signal()
 	}
 }
 
@@ -65,7 +46,7 @@ func (b *bell) sleeping() bool { return b.word.Load() == prepared }
 // Prepare announces the owner's sleep, and lets everybody know what they may
 // wait for.
 func (b *bell) Prepare() {
-	b.drain()
+	b.event.Drain()
 	b.word.Store(prepared)
 	b.e.pump.turns.Add(1)
 	for _, c := range b.e.conns {
@@ -84,7 +65,7 @@ func (b *bell) Prepare() {
 // time may still be in the eventfd; the next Sleep finds that it means nothing.
 func (b *bell) Cancel() {
 	b.word.Store(awake)
-	b.drain()
+	b.event.Drain()
 }
 
 // Sleep blocks until the bell has been rung after Prepare, a socket has brought
@@ -105,8 +86,7 @@ func (b *bell) Sleep(max time.Duration) {
 // ready serves one descriptor.
 func (b *bell) ready(id int) {
 	if id == eventID {
-		b.stale.Store(true)
-		b.drain()
+		b.event.Drain()
 		return
 	}
 	c := b.e.conns[id]
@@ -133,19 +113,10 @@ func (b *bell) look() bool {
 
 // close gives the descriptors back, when nobody sleeps any more.
 func (b *bell) close() {
-	b.mu.Lock()
-	if b.event >= 0 {
-		osys.Signal(b.event) // whoever sleeps sees that the endpoint is closed
-	}
-	b.mu.Unlock()
+	b.event.Signal() // whoever sleeps sees that the endpoint is closed
 	b.use.Lock()
 	defer b.use.Unlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.event >= 0 {
-		_ = osys.CloseFD(b.event)
-		b.event = -1
-	}
+	_ = b.event.Close()
 	if b.poller >= 0 {
 		_ = osys.CloseFD(b.poller)
 		b.poller = -1

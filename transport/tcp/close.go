@@ -89,11 +89,5 @@ func (e *Endpoint) release() error {
 		errs = append(errs, c.close())
 	}
 	e.bell.close()
-	e.pump.mu.Lock()
-	defer e.pump.mu.Unlock()
-	if e.pump.event >= 0 {
-		errs = append(errs, osys.CloseFD(e.pump.event))
-		e.pump.event = -1
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, e.pump.event.Close())...)
 }

@@ -42,15 +42,11 @@ type conn struct {
 	fd   int    // -1 once closed
 	name string // both addresses, for messages
 
-	pending atomic.Bool   // there is something to send
-	owes    atomic.Bool   // there are released chunks to tell of
-	heard   atomic.Bool   // something came since the pump last looked
-	sentAny atomic.Bool   // something was sent since the pump last looked
-	blocked atomic.Bool   // the socket had no room the last time
-	dead    atomic.Bool   // nothing more will come
-	lostAt  time.Time     // when the pump saw that it is of no more use; the pump's
-	silent  time.Duration // for how long nothing came; the pump's
-	quiet   time.Duration // for how long nothing was sent; the pump's
+	pending atomic.Bool // there is something to send
+	owes    atomic.Bool // there are released chunks to tell of
+	blocked atomic.Bool // the socket had no room the last time
+	dead    atomic.Bool // nothing more will come
+	lostAt  time.Time   // when the pump saw that it is of no more use; the pump's
 
 	err    atomic.Pointer[error] // why the connection is of no more use
 	closed atomic.Bool           // the peer has said that it closes
@@ -121,7 +117,6 @@ func (c *conn) flushLocked() (news bool) {
 			return true
 		}
 		if n > 0 {
-			c.sentAny.Store(true)
 			news = c.taken(n) || news
 		}
 		c.blocked.Store(n < want || !whole)

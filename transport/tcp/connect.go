@@ -16,8 +16,7 @@ import (
 type Config struct {
 	// Config is how the connections are made, with Size as in Layout; Use is set here. Where
 	// Peers is nil, a rank has connections with those on other hosts with which
-	// it has a link. PeerTimeout is also how long a peer may be silent, stopped
-	// for example, before it counts as lost.
+	// it has a link.
 	netconn.Config
 
 	// Layout has the links. Those between ranks without a connection are not
@@ -69,7 +68,7 @@ func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 		}
 	}
 	return newEndpoint(setup{
-		rank: cfg.Rank, layout: cfg.Layout, timeout: cfg.PeerTimeout, grace: cfg.Grace,
+		rank: cfg.Rank, layout: cfg.Layout, grace: cfg.Grace,
 		host: cfg.HostOf, member: member,
 	}, sockets)
 }
@@ -79,9 +78,6 @@ func (cfg *Config) fill() error {
 	if cfg.Grace == 0 {
 		cfg.Grace = DefaultGrace
 	}
-	if cfg.PeerTimeout == 0 {
-		cfg.PeerTimeout = netconn.DefaultPeerTimeout
-	}
 	switch {
 	case cfg.Size != cfg.Layout.Size:
 		return fmt.Errorf("%d ranks with a layout of %d", cfg.Size, cfg.Layout.Size)
@@ -89,8 +85,8 @@ func (cfg *Config) fill() error {
 		return fmt.Errorf("rank %d of %d", cfg.Rank, cfg.Size)
 	case cfg.Hosts != nil && len(cfg.Hosts) != cfg.Size:
 		return fmt.Errorf("hosts of %d ranks, there are %d", len(cfg.Hosts), cfg.Size)
-	case cfg.Grace < 0 || cfg.PeerTimeout < 0:
-		return fmt.Errorf("grace of %v, timeout of %v", cfg.Grace, cfg.PeerTimeout)
+	case cfg.Grace < 0:
+		return fmt.Errorf("grace of %v", cfg.Grace)
 	}
 	return cfg.Layout.Validate()
 }

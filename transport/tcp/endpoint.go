@@ -16,7 +16,6 @@ import (
 type Endpoint struct {
 	layout  transport.Layout
 	rank    int
-	timeout time.Duration // without a sign of life
 	grace   time.Duration
 	host    func(rank int) string
 	outside func(rank int) bool
@@ -42,13 +41,12 @@ type Endpoint struct {
 
 // setup is what newEndpoint needs to know.
 type setup struct {
-	rank    int
-	layout  transport.Layout
-	timeout time.Duration         // PeerTimeout
-	grace   time.Duration         // as in Config
-	host    func(rank int) string // may be nil
-	member  func(rank int) bool   // whether a rank has connections at all; nil: every rank has
-	beat    time.Duration         // between two beats of the pump; 0: beatEvery
+	rank   int
+	layout transport.Layout
+	grace  time.Duration         // as in Config
+	host   func(rank int) string // may be nil
+	member func(rank int) bool   // whether a rank has connections at all; nil: every rank has
+	every  time.Duration         // how often others are told of calls; 0: tellEvery
 }
 
 // socket is one connection for newEndpoint, which owns it then.
@@ -63,7 +61,7 @@ type socket struct {
 // same number, in the same order as the peer has them.
 func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
 	e := &Endpoint{
-		layout: s.layout, rank: s.rank, timeout: s.timeout, grace: s.grace, host: s.host, outside: s.member,
+		layout: s.layout, rank: s.rank, grace: s.grace, host: s.host, outside: s.member,
 		peers:     make([]*remote, s.layout.Size),
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]*receiver),
@@ -72,11 +70,11 @@ func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
 	e.buffers.slotBytes = s.layout.SlotBytes
 	e.board.peers = make([]record, s.layout.Size)
 	e.faults = faults{e: e, done: make(chan struct{})}
-	e.bell = bell{e: e, poller: -1, event: -1}
-	e.pump = pump{e: e, event: -1, ended: make(chan struct{}), kicked: make(chan struct{}, 1),
-		timer: time.NewTimer(time.Hour), every: s.beat}
-	if s.beat == 0 {
-		e.pump.every = beatEvery
+	e.bell = bell{e: e, poller: -1}
+	e.pump = pump{e: e, ended: make(chan struct{}), kicked: make(chan struct{}, 1),
+		timer: time.NewTimer(time.Hour), every: s.every}
+	if s.every == 0 {
+		e.pump.every = tellEvery
 	}
 	for _, k := range sockets {
 		e.addConn(k)
@@ -150,13 +148,10 @@ func (e *Endpoint) open() (err error) {
 	if e.bell.poller, err = osys.NewPoller(); err != nil {
 		return err
 	}
-	if e.bell.event, err = osys.NewEvent(); err != nil {
+	if err := errors.Join(e.bell.event.Open(), e.pump.event.Open()); err != nil {
 		return err
 	}
-	if e.pump.event, err = osys.NewEvent(); err != nil {
-		return err
-	}
-	if err := osys.Watch(e.bell.poller, e.bell.event, eventID); err != nil {
+	if err := osys.Watch(e.bell.poller, e.bell.event.FD(), eventID); err != nil {
 		return err
 	}
 	for _, c := range e.conns {

@@ -42,11 +42,10 @@ const (
 	kindCredit                 // chunks of a link that the receiver has released
 	kindStatus                 // the latest calls of the sending rank
 	kindFault                  // a fault that a rank reports, or that all have
-	kindPing                   // nothing but a sign of life
 	kindClosed                 // the last frame: the rank has closed its endpoint
 )
 
-var kindNames = [...]string{"unknown", "data", "credit", "status", "fault", "ping", "closed"}
+var kindNames = [...]string{"unknown", "data", "credit", "status", "fault", "closed"}
 
 func (k kind) String() string {
 	if int(k) < len(kindNames) {
@@ -89,7 +88,7 @@ func parseBase(from []byte, slotBytes int) (base, error) {
 		low, high = callBytes+tailBytes, callBytes+slotBytes+tailBytes
 	case kindStatus, kindFault:
 		low, high = 1, maxControl
-	case kindCredit, kindPing, kindClosed:
+	case kindCredit, kindClosed:
 	default:
 		return base{}, fmt.Errorf("%w: frame of kind %d", transport.ErrCorrupt, uint8(b.kind))
 	}

@@ -2,8 +2,6 @@ package tcp
 
 import (
 	"errors"
-	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,14 +15,13 @@ const (
 	// does the sending and receiving. A rank that is in no call any more is so
 	// relieved of it after at most twice this time.
 	turnEvery = 5 * time.Millisecond
-	// beatEvery is how often others are told what this rank is in, and how often
-	// it is checked that they are heard of.
-	beatEvery = 100 * time.Millisecond
+	// tellEvery is how often others are told what this rank is in.
+	tellEvery = 100 * time.Millisecond
 )
 
 // pump is the one goroutine that an Endpoint has. It sends and receives while
 // the owner of the links does not, and does what has its time: news for the
-// others, signs of life, and faults.
+// others, and faults.
 type pump struct {
 	e      *Endpoint
 	turns  atomic.Uint64 // how often the owner looked at sockets
@@ -35,10 +32,9 @@ type pump struct {
 	kicked  chan struct{} // ends a wait of a busy owner's pump
 	polling atomic.Bool   // the pump waits, or will, in a system call
 
-	mu    sync.Mutex // guards event against Close
-	event int        // an eventfd that ends such a wait; -1 once closed
+	event osys.Event // ends such a wait
 
-	every time.Duration // between two beats
+	every time.Duration // between two times at which the others are told
 	timer *time.Timer
 	set   osys.PollSet
 	told  uint64 // calls that the others know of
@@ -51,14 +47,9 @@ func (p *pump) kick() {
 	case p.kicked <- struct{}{}:
 	default:
 	}
-	if !p.polling.Load() {
-		return
+	if p.polling.Load() {
+		p.event.Signal()
 	}
-	p.mu.Lock()
-	if p.event >= 0 {
-		osys.Signal(p.event)
-	}
-	p.mu.Unlock()
 }
 
 // sleep waits for a kick, or until max has passed. It is no system call: the Go
@@ -77,7 +68,7 @@ func (p *pump) sleep(max time.Duration) {
 // none, or until max has passed.
 func (p *pump) watch(max time.Duration) {
 	p.set.Reset()
-	p.set.Add(p.event, false)
+	p.set.Add(p.event.FD(), false)
 	p.takeOver()
 	p.polling.Store(true)
 	select {
@@ -86,15 +77,14 @@ func (p *pump) watch(max time.Duration) {
 		p.set.Wait(max)
 	}
 	p.polling.Store(false)
-	osys.Drain(p.event)
+	p.event.Drain()
 }
 
 func (p *pump) run() {
 	defer close(p.ended)
 	e := p.e
-	last := time.Now()
 	turns := p.turns.Load()
-	next := last.Add(p.every)
+	next := time.Now().Add(p.every)
 	again := time.Time{} // something else has its time
 	for active := true; !p.stop.Load(); {
 		now := time.Now()
@@ -125,8 +115,8 @@ func (p *pump) run() {
 		now = time.Now()
 		again = p.troubles(now)
 		if !now.Before(next) {
-			p.beat(min(now.Sub(last), 2*p.every))
-			last, next = now, now.Add(p.every)
+			p.tell()
+			next = now.Add(p.every)
 		}
 	}
 }
@@ -218,30 +208,4 @@ func (c *conn) reportLoss(now time.Time) time.Time {
 	c.e.Propose(transport.Faultf(kind, c.peer.rank, "rank %d%s%s: connection %s: %v", c.peer.rank,
 		c.e.at(c.peer.rank), what, c.name, *err))
 	return now // faults may be due at once
-}
-
-// beat is what the pump does in every beat; passed is how long it was since
-// the last time. A time in which this process did not run does not count.
-func (p *pump) beat(passed time.Duration) {
-	p.tell()
-	for _, c := range p.e.conns {
-		if c.dead.Load() || c.closed.Load() {
-			continue
-		}
-		if c.silent += passed; c.heard.Swap(false) {
-			c.silent = 0
-		}
-		if c.silent > p.e.timeout {
-			c.fail(fmt.Errorf("nothing was heard of it for %v: its host or the network is down, or its process is stopped",
-				p.e.timeout))
-			continue
-		}
-		if c.quiet += passed; c.sentAny.Swap(false) {
-			c.quiet = 0
-		}
-		if c.quiet >= p.e.timeout/5 {
-			c.quiet = 0
-			c.control(kindPing, nil)
-		}
-	}
 }

@@ -60,7 +60,6 @@ func (c *conn) receiveLocked() (news bool) {
 			return true
 		}
 		total += n
-		c.heard.Store(true)
 		fresh, err := in.take(c, n)
 		news = news || fresh
 		if err != nil {
@@ -187,7 +186,7 @@ func (in *reader) frame(c *conn, b *base, body []byte) (news bool, err error) {
 		osys.QuickAck(c.fd) // it waits for that
 		return true, nil
 	}
-	return false, nil // a ping
+	return false, nil
 }
 
 // chunk begins to receive a data frame: what has come of the payload is put

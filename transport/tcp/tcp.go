@@ -18,7 +18,9 @@
 //
 // The board of the set is made of messages: the latest calls of each rank are
 // told to its peers some times a second, and a fault at once, from rank to rank.
-// A peer of which nothing is heard is a fault too.
+// The end of a connection is a fault too; where a peer's host does not answer any
+// more, the kernel ends it after PeerTimeout. A process that is stopped is not lost:
+// that and why is what the World says.
 //
 // # What was measured
 //

@@ -78,7 +78,7 @@ func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []
 	}
 	all := make([]transport.Endpoint, l.Size)
 	for r := range all {
-		s := setup{rank: r, layout: l, timeout: transporttest.Limit, grace: 100 * time.Millisecond}
+		s := setup{rank: r, layout: l, grace: 100 * time.Millisecond}
 		if change != nil {
 			change(&s)
 		}
@@ -102,7 +102,7 @@ func TestConformanceOfStreams(t *testing.T) {
 // Tell has the others hear of a call long before the next beat, though the owner
 // of the links keeps looking at them.
 func TestTell(t *testing.T) {
-	all := mesh(t, transporttest.Pair(2, 64), 1, func(s *setup) { s.beat = time.Hour })
+	all := mesh(t, transporttest.Pair(2, 64), 1, func(s *setup) { s.every = time.Hour })
 	defer func() {
 		for _, e := range all {
 			_ = e.Close()

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -41,13 +43,58 @@ func Unsent(fd int) (int, error) { return unix.IoctlGetInt(fd, unix.SIOCOUTQ) }
 // EndSending tells the peer of the socket fd that no more will come.
 func EndSending(fd int) error { return unix.Shutdown(fd, unix.SHUT_WR) }
 
-// NewEvent returns an eventfd that does not block.
-func NewEvent() (int, error) {
-	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return -1, fmt.Errorf("eventfd: %w", err)
+// Event is an eventfd: a descriptor that can be read once it is signalled. Its methods may be
+// called concurrently, and do nothing after Close.
+type Event struct {
+	signalled atomic.Bool // and not drained
+	mu        sync.Mutex
+	fd        int // 0: none
+}
+
+// Open makes the descriptor.
+func (e *Event) Open() (err error) {
+	if e.fd, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		e.fd = 0
+		return fmt.Errorf("eventfd: %w", err)
 	}
-	return fd, nil
+	return nil
+}
+
+// FD returns the descriptor, which stays the Event's.
+func (e *Event) FD() int { return e.fd }
+
+// Signal makes the descriptor readable.
+func (e *Event) Signal() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd > 0 {
+		e.signalled.Store(true)
+		addOne(e.fd)
+	}
+}
+
+// Drain makes the descriptor unreadable until the next Signal.
+func (e *Event) Drain() {
+	if !e.signalled.Swap(false) {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd > 0 {
+		setZero(e.fd)
+	}
+}
+
+// Close gives the descriptor back.
+func (e *Event) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.fd <= 0 {
+		return nil
+	}
+	err := unix.Close(e.fd)
+	e.fd = 0
+	return err
 }
 
 // NewPoller returns an epoll descriptor.
