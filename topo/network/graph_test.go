@@ -152,15 +152,9 @@ func TestPortNames(t *testing.T) {
 	}
 }
 
-// What does not fit together is an error.
+// A network with a rate that is none gives no graph.
 func TestGraphRefuses(t *testing.T) {
 	n := both(1, 1, 1).infer(t, Quick, 0.02, 1)
-	if _, err := Graph([]int{0, 1, 3}, nil, n); err == nil || !strings.Contains(err.Error(), "host 3") {
-		t.Errorf("a rank on a host that is not there: %v", err)
-	}
-	if _, err := Graph([]int{0, 1, 1}, nil, n); err == nil || !strings.Contains(err.Error(), "no rank is on host 2") {
-		t.Errorf("a host without ranks: %v", err)
-	}
 	n.Graph.Links[0].GBytesPerSecond = 0
 	if _, err := Graph([]int{0, 1, 2}, nil, n); err == nil || !strings.Contains(err.Error(), "links[0]") {
 		t.Errorf("a pair without a rate: %v", err)
@@ -169,7 +163,7 @@ func TestGraphRefuses(t *testing.T) {
 
 func TestEffort(t *testing.T) {
 	for _, e := range []Effort{Quick, Full, Off} {
-		if got, err := ParseEffort(e.String()); got != e || err != nil {
+		if got, err := ParseEffort(string(e)); got != e || err != nil {
 			t.Errorf("%v: %v, %v", e, got, err)
 		}
 	}

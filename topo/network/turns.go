@@ -2,29 +2,22 @@ package network
 
 import "fmt"
 
-// Effort is how much a measurement may cost.
-type Effort int
+// Effort is how much a measurement may cost: a word of the command line.
+type Effort string
 
 // The efforts.
 const (
-	Quick Effort = iota // under a second for four hosts
-	Full                // more often, and longer
-	Off                 // nothing is sent
+	Quick Effort = "quick" // under a second for four hosts
+	Full  Effort = "full"  // more often, and longer
+	Off   Effort = "off"   // nothing is sent
 )
 
-var efforts = [...]string{Quick: "quick", Full: "full", Off: "off"}
-
-// String is the word for e on the command line.
-func (e Effort) String() string { return efforts[e] }
-
-// ParseEffort reads what String writes.
+// ParseEffort checks that s is an effort.
 func ParseEffort(s string) (Effort, error) {
-	for e, word := range efforts {
-		if s == word {
-			return Effort(e), nil
-		}
+	if e := Effort(s); e == Quick || e == Full || e == Off {
+		return e, nil
 	}
-	return 0, fmt.Errorf("%q: want quick, full or off", s)
+	return "", fmt.Errorf("%q: want quick, full or off", s)
 }
 
 // Turn is a part of a measurement. A host is in at most one pair or star of it.

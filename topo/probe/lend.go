@@ -68,23 +68,21 @@ func Lending(ctx context.Context, ep transport.Endpoint, lane, rank, size int) (
 	if lends, _ := ep.Reaches(); err != nil || !lends {
 		return 0, err
 	}
-	if rank == 1 {
-		if err := m.follow(0); err != nil {
-			return 0, fmt.Errorf("probe: lending: %w", err)
+	gain := 0.0
+	switch rank {
+	case 0:
+		if gain, err = m.tryLending(1, time.Now().Add(lendingTime)); err == nil {
+			err = m.send(1, []byte{stop})
 		}
-	}
-	if rank > 0 {
-		if _, err := m.receive(0, 0); err != nil {
-			return 0, fmt.Errorf("probe: lending: %w", err)
+		for r := 1; r < size && err == nil; r++ {
+			err = m.send(r, binary.LittleEndian.AppendUint64(nil, math.Float64bits(gain)))
 		}
-		return math.Float64frombits(binary.LittleEndian.Uint64(m.sink)), nil
+	case 1:
+		err = m.follow(0)
 	}
-	gain, err := m.tryLending(1, time.Now().Add(lendingTime))
-	if err == nil {
-		err = m.send(1, []byte{stop})
-	}
-	for r := 1; r < size && err == nil; r++ {
-		err = m.send(r, binary.LittleEndian.AppendUint64(nil, math.Float64bits(gain)))
+	if rank > 0 && err == nil {
+		_, err = m.receive(0, 0)
+		gain = math.Float64frombits(binary.LittleEndian.Uint64(m.sink))
 	}
 	if err != nil {
 		return 0, fmt.Errorf("probe: lending: %w", err)

@@ -100,7 +100,7 @@ func (c Cache) LoadNetwork(file string, members []Member, e network.Effort, now 
 		why = "is of a time yet to come"
 	case age > staleNetwork:
 		why = "is too old"
-	case e == network.Full && n.Probe != network.Full.String():
+	case e == network.Full && n.Probe != string(network.Full):
 		why = "is not as thorough as is asked for"
 	}
 	back := make([]int, len(order))

@@ -51,7 +51,7 @@ func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
 	if !ok {
 		return nil, errNotNetworked
 	}
-	effort, err := network.ParseEffort(cmp.Or(s.W.Setting("probe"), network.Quick.String()))
+	effort, err := network.ParseEffort(cmp.Or(s.W.Setting("probe"), string(network.Quick)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: --probe: %w", ErrArgument, err)
 	}

@@ -241,7 +241,7 @@ func (s *setup) measureNetwork(hosts []int, names []string, effort network.Effor
 	if err != nil {
 		return nil, err
 	}
-	n.Probe, n.At = effort.String(), all[0].At
+	n.Probe, n.At = string(effort), all[0].At
 	return n, nil
 }
 

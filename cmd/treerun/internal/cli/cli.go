@@ -95,7 +95,7 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	if err = errors.Join(err, gpuErr); err != nil {
 		return nil, 0, err
 	}
-	if j.Hosts != nil && j.Settings["probe"] == network.Off.String() {
+	if j.Hosts != nil && j.Settings["probe"] == string(network.Off) {
 		delete(j.Settings, "no-topo-cache")
 	}
 	r, code, err := measureGraph(j)
