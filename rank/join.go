@@ -173,10 +173,10 @@ func (w *World) ask(ctx context.Context) {
 		return
 	}
 	size := time.Duration(w.cfg.size)
-	most := max(50*time.Millisecond, min(size*4*time.Millisecond, 2*time.Second))
+	most := max(50*time.Millisecond, min(size*8*time.Millisecond, 2*time.Second))
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, most) {
 		if w.members.join(0) {
-			wait = max(wait, 16*time.Millisecond, most/3) // the list will be handed down
+			wait = most // the list will be handed down
 		}
 		select {
 		case <-w.members.complete:

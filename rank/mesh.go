@@ -235,8 +235,9 @@ func (m *mesh) tell(f *frame, everybody bool) {
 		return
 	}
 	for _, l := range m.conns(everybody) {
-		l.put(f)
-		m.wg.Go(l.flush)
+		if l.put(f) {
+			m.wg.Go(l.flush)
+		}
 	}
 }
 

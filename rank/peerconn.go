@@ -53,10 +53,12 @@ func (l *peerConn) excuse(late time.Duration) {
 	l.heard.Store(min(l.heard.Load()+int64(late), int64(time.Since(began))))
 }
 
-func (l *peerConn) put(f *frame) {
+// put queues a notice, and reports whether it is the first one: then the caller flushes.
+func (l *peerConn) put(f *frame) bool {
 	l.queueMu.Lock()
 	defer l.queueMu.Unlock()
 	l.queue = append(l.queue, f)
+	return len(l.queue) == 1
 }
 
 // flush writes the notices that are queued. Nobody waits for them: the peer may
@@ -68,16 +70,17 @@ func (l *peerConn) flush() {
 	queue := l.queue
 	l.queue = nil
 	l.queueMu.Unlock()
-	for _, f := range queue {
-		l.write(f)
-	}
+	l.write(queue...)
 }
 
-// write writes a notice. It is small; only a peer that does not read makes it
+// write writes notices. They are small; only a peer that does not read makes it
 // wait, and then not for long. The caller holds mu.
-func (l *peerConn) write(f *frame) {
+func (l *peerConn) write(notices ...*frame) {
 	l.conn.SetWriteDeadline(time.Now().Add(noticeTimeout))
-	bufs := net.Buffers(f.encode())
+	var bufs net.Buffers
+	for _, f := range notices {
+		bufs = append(bufs, f.encode()...)
+	}
 	if n, err := bufs.WriteTo(l.conn); err != nil && n > 0 {
 		l.conn.Close() // in the middle of a frame
 	}

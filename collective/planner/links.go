@@ -32,9 +32,17 @@ func (p *Planner) HasPairs() bool { return p.graph.Ranks <= PairRanks }
 
 // linkSet is a set of links: for every source the others' ranks and lanes, in any order and some of them several
 // times until sorted.
-type linkSet [][]uint64
+type linkSet [][]uint32
 
-func (s linkSet) add(lane, src, dst int) { s[src] = append(s[src], uint64(dst)<<32|uint64(lane)) }
+// add adds a link, whose rank and lane are below 1<<16.
+func (s linkSet) add(lane, src, dst int) {
+	if s[src] == nil && len(s) <= PairRanks {
+		s[src] = make([]uint32, 0, 4*len(s))
+	}
+	s[src] = append(s[src], uint32(dst<<laneBits|lane))
+}
+
+const laneBits = 16
 
 // sort sorts the links by ranks and lane, each of them once.
 func (s linkSet) sort() {
@@ -56,7 +64,7 @@ func (s linkSet) count() (n int) {
 func (s linkSet) lanes() (n int) {
 	for _, list := range s {
 		for _, k := range list {
-			n = max(n, int(uint32(k))+1)
+			n = max(n, int(k&(1<<laneBits-1))+1)
 		}
 	}
 	return n
@@ -67,7 +75,7 @@ func (s linkSet) all() iter.Seq[plan.Link] {
 	return func(yield func(plan.Link) bool) {
 		for src, list := range s {
 			for _, k := range list {
-				if !yield(plan.Link{Lane: int(uint32(k)), Src: src, Dst: int(k >> 32)}) {
+				if !yield(plan.Link{Lane: int(k & (1<<laneBits - 1)), Src: src, Dst: int(k >> laneBits)}) {
 					return
 				}
 			}

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -113,47 +114,52 @@ func (s *Sampling) Pairs() (pairs [][2]int) {
 	for class, size := range s.sizes {
 		want[class] = min(samples, size)
 	}
-	s.each(func(a, b int, class uint16) { // each with the same chance
+	for p, class := range s.each { // each with the same chance
 		if random.IntN(left[class]) < want[class] {
-			pairs = append(pairs, [2]int{a, b})
+			pairs = append(pairs, p)
 			want[class]--
 		}
 		left[class]--
-	})
+	}
 	return pairs
 }
 
-func (s *Sampling) each(visit func(a, b int, class uint16)) {
+// each visits all pairs, sorted, and their classes.
+func (s *Sampling) each(yield func(p [2]int, class uint16) bool) {
 	k := 0
 	for a := range s.ranks {
 		for b := a + 1; b < s.ranks; b++ {
-			visit(a, b, s.class[k])
+			if !yield([2]int{a, b}, s.class[k]) {
+				return
+			}
 			k++
 		}
 	}
 }
 
-// Fill returns the pairs of all classes, each with the medians of what was measured of its class.
-func (s *Sampling) Fill(measured []Pair) (all []Pair) {
+// Fill returns the pairs of all classes, sorted, each with the medians of what was measured of its class.
+func (s *Sampling) Fill(measured []Pair) iter.Seq[Pair] {
 	latencies, rates := make([][]float64, len(s.sizes)), make([][]float64, len(s.sizes))
 	of := make(map[[2]int]Pair, len(measured))
 	for _, p := range measured {
 		of[[2]int{p.A, p.B}] = p
 	}
-	s.each(func(a, b int, class uint16) {
-		if p, ok := of[[2]int{a, b}]; ok {
+	for pair, class := range s.each {
+		if p, ok := of[pair]; ok {
 			latencies[class], rates[class] = append(latencies[class], p.LatencyUs), append(rates[class], p.GBytesPerSecond)
 		}
-	})
+	}
 	medians := make([]Pair, len(s.sizes))
 	for class := range medians {
 		medians[class] = Pair{LatencyUs: numbers.Median(latencies[class]), GBytesPerSecond: numbers.Median(rates[class])}
 	}
-	all = make([]Pair, 0, len(s.class))
-	s.each(func(a, b int, class uint16) {
-		p := medians[class]
-		p.A, p.B = a, b
-		all = append(all, p)
-	})
-	return all
+	return func(yield func(Pair) bool) {
+		for pair, class := range s.each {
+			p := medians[class]
+			p.A, p.B = pair[0], pair[1]
+			if !yield(p) {
+				return
+			}
+		}
+	}
 }

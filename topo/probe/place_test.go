@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/treerun/treerun/transport/mem"
@@ -37,7 +38,7 @@ func TestSampling(t *testing.T) {
 	if len(first) != 2*samples {
 		t.Errorf("%d pairs are measured, want %d of each of two classes", len(first), samples)
 	}
-	got, want := Graph(ranks, s.Fill(found(first, between))), Graph(ranks, found(pairsOf(ranks), between))
+	got, want := Graph(ranks, s.Fill(found(first, between))), Graph(ranks, slices.Values(found(pairsOf(ranks), between)))
 	if got.Digest() != want.Canonical().Digest() {
 		t.Errorf("sampled\n%v\nmeasured\n%v", got, want)
 	}

@@ -11,6 +11,7 @@ package probe
 import (
 	"context"
 	"fmt"
+	"iter"
 	"maps"
 	"math"
 	"slices"
@@ -183,9 +184,9 @@ const noise = 2.5
 // Graph makes the graph of one host from what all ranks measured. Figures that lie within noise
 // of each other become their median, so that one graph, and one set of trees, comes out of
 // every run on the same machine.
-func Graph(size int, pairs []Pair) *topo.Graph {
-	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size), Links: make([]topo.Link, 0, len(pairs))}
-	for _, p := range pairs {
+func Graph(size int, pairs iter.Seq[Pair]) *topo.Graph {
+	g := &topo.Graph{Name: "measured", Ranks: size, Hosts: make([]int, size), Links: make([]topo.Link, 0, size*(size-1)/2)}
+	for p := range pairs {
 		g.Links = append(g.Links, topo.Link{A: p.A, B: p.B, Kind: "shm", Source: topo.Measured,
 			GBytesPerSecond: p.GBytesPerSecond, LatencyUs: p.LatencyUs})
 	}

@@ -103,7 +103,7 @@ func TestMeasureSeesEveryLink(t *testing.T) {
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
-		g := Graph(size, pairs)
+		g := Graph(size, slices.Values(pairs))
 		if err := g.Validate(); err != nil {
 			t.Fatalf("%d ranks: %v", size, err)
 		}
@@ -151,13 +151,13 @@ func TestMeasureEndsWithTheRanks(t *testing.T) {
 // TestGraphIsSteady: measurements that differ by noise only give the same graph;
 // a link that is really slower stays slower.
 func TestGraphIsSteady(t *testing.T) {
-	quiet := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
-		{A: 0, B: 2, LatencyUs: 1.2, GBytesPerSecond: 12}, {A: 1, B: 2, LatencyUs: 2, GBytesPerSecond: 11}})
+	quiet := Graph(3, slices.Values([]Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
+		{A: 0, B: 2, LatencyUs: 1.2, GBytesPerSecond: 12}, {A: 1, B: 2, LatencyUs: 2, GBytesPerSecond: 11}}))
 	if !quiet.IsUniform() {
 		t.Errorf("links within noise became\n%v", quiet)
 	}
-	slow := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
-		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10.4}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1.01}})
+	slow := Graph(3, slices.Values([]Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
+		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10.4}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1.01}}))
 	if a, b, c := slow.Links[0], slow.Links[1], slow.Links[2]; a.GBytesPerSecond != b.GBytesPerSecond ||
 		c.GBytesPerSecond > a.GBytesPerSecond/5 {
 		t.Errorf("a ten times slower link became\n%v", slow)
@@ -170,8 +170,8 @@ func TestCache(t *testing.T) {
 	if g, err := cache.Load(file, 3); g != nil || err != nil {
 		t.Fatalf("empty cache: %v, %v", g, err)
 	}
-	want := Graph(3, []Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
-		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1}})
+	want := Graph(3, slices.Values([]Pair{{A: 0, B: 1, LatencyUs: 1, GBytesPerSecond: 10},
+		{A: 0, B: 2, LatencyUs: 1, GBytesPerSecond: 10}, {A: 1, B: 2, LatencyUs: 1, GBytesPerSecond: 1}}))
 	if err := cache.Store(file, want); err != nil {
 		t.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,7 +176,7 @@ const leastLent = 8 << 10
 
 // graphWithin returns the graph within a host of so many ranks. Where nothing could be measured
 // the links get the words of a slow network.
-func graphWithin(ranks int, pairs []probe.Pair) hostGraph {
+func graphWithin(ranks int, pairs iter.Seq[probe.Pair]) hostGraph {
 	g := probe.Graph(ranks, pairs)
 	if err := g.Validate(); err == nil {
 		return hostGraph{Graph: g, measured: ranks > 1}
