@@ -1,10 +1,10 @@
 package rank
 
 import (
-	"crypto/sha256"
 	"encoding/hex"
 	"os"
-	"strings"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
 // hostname returns the name of this host, for people.
@@ -16,19 +16,11 @@ func hostname() string {
 	return name[:min(len(name), 255)]
 }
 
-// hostID returns what tells this host from others: a hash of the kernel's boot
-// id and of the network namespace, because ranks in different containers of one
-// machine do not share sockets. Where the kernel does not say, it is of the
-// host's name.
+// hostID returns what tells this host from others, because ranks in different
+// containers of one machine do not share sockets.
 func hostID() string {
-	boot, err1 := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	space, err2 := os.Readlink("/proc/self/ns/net")
-	id := strings.TrimSpace(string(boot)) + " " + space
-	if err1 != nil || err2 != nil {
-		id = "name " + hostname()
-	}
-	sum := sha256.Sum256([]byte(id))
-	return hex.EncodeToString(sum[:16])
+	id := netconn.HostID()
+	return hex.EncodeToString(id[:])
 }
 
 // countHosts derives, from the ranks' host identities, what the launcher did

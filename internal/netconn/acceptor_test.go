@@ -302,7 +302,7 @@ func TestSparedConnections(t *testing.T) {
 	var text bytes.Buffer
 	s := Refusals{Log: slog.New(slog.NewTextHandler(&text, nil)), Spare: 3}
 	at := &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}
-	s.Spared(addrOf(at), 2)
+	s.spares(addrOf(at), 2)
 	for i, err := range []error{errSilent, errLeft, fmt.Errorf("%w: x", errNoProof), errSilent, errSilent, errLeft,
 		errSilent, errLeft} {
 		if text.Len() > 0 {

@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"crypto/tls"
+	"maps"
 	"net"
 	"slices"
 )
@@ -61,14 +62,7 @@ type Mesh struct {
 }
 
 // Peers returns the ranks that this one has connections to, in order.
-func (m *Mesh) Peers() []int {
-	peers := make([]int, 0, len(m.conns))
-	for r := range m.conns {
-		peers = append(peers, r)
-	}
-	slices.Sort(peers)
-	return peers
-}
+func (m *Mesh) Peers() []int { return slices.Sorted(maps.Keys(m.conns)) }
 
 // Conns returns the connections to a rank, Config.Streams of them, by number;
 // none to a rank that is not a peer. Stream i here is stream i there.

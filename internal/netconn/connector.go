@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -125,7 +125,7 @@ func (m *connector) prepare() (o offer, err error) {
 	}
 	o = offer{
 		Version: setupVersion, Settings: settings{m.cfg.Streams, m.cfg.Encrypt, m.cfg.Epoch, m.cfg.Use},
-		Host: hostID(), Places: m.mine,
+		Host: HostID(), Places: m.mine,
 	}
 	return o, nil
 }
@@ -172,7 +172,7 @@ func (m *connector) sayConnected(ctx context.Context, c *Conn) {
 	}
 	text := fmt.Sprintf("treerun: rank %d (%s) <-> rank %d (%s)",
 		m.cfg.Rank, m.spot(m.cfg.Rank, c.LocalAddr(), false), c.peer, m.spot(c.peer, c.RemoteAddr(), true))
-	if rtt, ok := RoundTrip(c.TCP()); ok {
+	if rtt, ok := roundTrip(c.TCP()); ok {
 		text += fmt.Sprintf(", %.3f ms", rtt.Seconds()*1e3)
 	}
 	m.cfg.Log.Log(ctx, level, text)
@@ -182,16 +182,15 @@ func (m *connector) sayConnected(ctx context.Context, c *Conn) {
 // host c".
 func (m *connector) spot(rank int, at net.Addr, port bool) string {
 	end := at.(*net.TCPAddr).AddrPort()
-	ip := end.Addr().Unmap().WithZone("")
-	text := ip.String()
-	if port {
-		text = netip.AddrPortFrom(ip, end.Port()).String()
-	}
-	for _, p := range m.offers[rank].Places {
-		if p.Addr == ip && p.Device != "" {
-			text += ", " + p.Device
-			break
+	p := place{Addr: end.Addr().Unmap().WithZone(""), Port: end.Port()}
+	for _, q := range m.offers[rank].Places {
+		if q.Addr == p.Addr {
+			p.Device = q.Device
 		}
+	}
+	text := p.String()
+	if !port {
+		text = p.host()
 	}
 	if host := m.cfg.HostOf(rank); host != "" {
 		text += " on host " + host
@@ -208,13 +207,8 @@ func (m *connector) finish() (*Mesh, error) {
 		if !m.wants(r) {
 			continue
 		}
-		if len(m.conns[r]) != m.cfg.Streams {
+		if len(m.conns[r]) != m.cfg.Streams || slices.Contains(m.conns[r], nil) {
 			return nil, fmt.Errorf("rank %d says that it is connected, but its connections are not there", r)
-		}
-		for _, c := range m.conns[r] {
-			if c == nil {
-				return nil, fmt.Errorf("rank %d says that it is connected, but a connection is missing", r)
-			}
 		}
 	}
 	mesh := &Mesh{conns: m.conns}
@@ -274,7 +268,7 @@ func (m *connector) receive() {
 		}
 		places += m.cfg.Streams
 		for _, p := range m.offers[r].Places {
-			m.refusals.Spared(p.Addr, sparedPerPath*len(m.mine))
+			m.refusals.spares(p.Addr, sparedPerPath*len(m.mine))
 		}
 	}
 	m.refusals.Log = m.cfg.Log.With("rank", m.cfg.Rank)
@@ -314,7 +308,7 @@ func (m *connector) accepted(c *Conn) {
 			c.device = p.Device
 		}
 	}
-	err := SetPeerTimeout(c.TCP(), m.cfg.PeerTimeout)
+	err := setPeerTimeout(c.TCP(), m.cfg.PeerTimeout)
 	if err == nil {
 		err = c.Seal(m.stop)
 	}

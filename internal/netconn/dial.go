@@ -155,7 +155,7 @@ func (m *connector) connect(ctx context.Context, w path, peer, stream int, first
 	if err != nil {
 		return nil, err
 	}
-	if err = SetPeerTimeout(raw.(*net.TCPConn), m.cfg.PeerTimeout); err != nil {
+	if err = setPeerTimeout(raw.(*net.TCPConn), m.cfg.PeerTimeout); err != nil {
 		raw.Close()
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func unreachable(reports []report, offers []offer, hostOf func(int) string) erro
 		if port {
 			return p.String()
 		}
-		return strings.TrimSuffix(p.Addr.String()+", "+p.Device, ", ")
+		return p.host()
 	}
 	for from, r := range reports {
 		e.Total += r.Total

@@ -24,7 +24,7 @@ import (
 
 // Defaults of Config.
 const (
-	DefaultTimeout     = 60 * time.Second
+	defaultTimeout     = 60 * time.Second
 	DefaultPeerTimeout = 10 * time.Second
 )
 
@@ -53,7 +53,7 @@ type Config struct {
 
 	Listen      []netip.Addr  // this rank's addresses, best first
 	Ports       PortRange     // to listen at
-	Timeout     time.Duration // for all attempts, from the moment when all ranks listen; 0 means DefaultTimeout
+	Timeout     time.Duration // for all attempts, from the moment when all ranks listen; 0 means defaultTimeout
 	PeerTimeout time.Duration // after which a host that does not answer any more is lost; 0 means DefaultPeerTimeout
 
 	HostOf func(rank int) string // names of hosts, for errors; may be nil
@@ -77,7 +77,7 @@ func (cfg *Config) validate() error {
 		cfg.Streams = 1
 	}
 	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
+		cfg.Timeout = defaultTimeout
 	}
 	if cfg.PeerTimeout == 0 {
 		cfg.PeerTimeout = DefaultPeerTimeout

@@ -23,7 +23,7 @@ func paths(own, theirs []place, sameHost bool) []path {
 	type ranked struct {
 		path
 		turn int
-		near bool
+		far  int // 1: not in the subnet of the address that it is reached from
 	}
 	var all []ranked
 	for j, at := range theirs {
@@ -33,34 +33,29 @@ func paths(own, theirs []place, sameHost bool) []path {
 		}
 		var list []ranked
 		for i, from := range own {
-			if suits(from, at, sameHost) {
-				list = append(list, ranked{path{i, j, from, at}, 0, from.subnet.IsValid() && from.subnet.Contains(at.Addr)})
+			if !suits(from, at, sameHost) {
+				continue
 			}
+			r := ranked{path: path{i, j, from, at}}
+			if !from.subnet.Contains(at.Addr) {
+				r.far = 1
+			}
+			list = append(list, r)
 		}
-		slices.SortStableFunc(list, func(a, b ranked) int { return nearFirst(a.near, b.near) })
+		slices.SortStableFunc(list, func(a, b ranked) int { return a.far - b.far })
 		for i := range list {
 			list[i].turn = i
 		}
 		all = append(all, list...)
 	}
 	slices.SortStableFunc(all, func(a, b ranked) int {
-		return cmp.Or(cmp.Compare(a.turn, b.turn), nearFirst(a.near, b.near))
+		return cmp.Or(a.turn-b.turn, a.far-b.far)
 	})
 	var out []path
 	for _, r := range all[:min(len(all), maxPaths)] {
 		out = append(out, r.path)
 	}
 	return out
-}
-
-func nearFirst(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case a:
-		return -1
-	}
-	return 1
 }
 
 // suits says whether packets can get from one address to the other at all.

@@ -109,20 +109,19 @@ func (m *connector) listenAll() error {
 	return nil
 }
 
-// hostID is a digest that two processes share when they share a loopback
-// device: same boot of the same machine, same network namespace.
-func hostID() (id [16]byte) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	ns, err2 := os.Readlink("/proc/self/ns/net")
-	if err != nil || err2 != nil {
-		name, err := os.Hostname()
-		if err != nil {
-			rand.Read(id[:])
-			return id
-		}
-		boot, ns = nil, name
+// HostID returns a digest that two processes share when they share a loopback device: same
+// boot of the same machine, same network namespace. Where the kernel does not say, it is of
+// the host's name, or random.
+func HostID() (id [16]byte) {
+	boot, err1 := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, err2 := os.Readlink("/proc/self/ns/net")
+	text := fmt.Sprintf("%s %s", boot, space)
+	if name, err := os.Hostname(); (err1 != nil || err2 != nil) && err == nil {
+		text = "name " + name
+	} else if err1 != nil || err2 != nil {
+		text = rand.Text()
 	}
-	digest := sha256.Sum256(fmt.Appendf(nil, "%s %s", boot, ns))
+	digest := sha256.Sum256([]byte(text))
 	copy(id[:], digest[:])
 	return id
 }

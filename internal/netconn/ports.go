@@ -57,15 +57,6 @@ func ListenIn[T any](r PortRange, first int, open func(port uint16) (T, error)) 
 		}
 	}
 	var none T
-	return none, portsTaken(r)
+	return none, fmt.Errorf("all ports from %d to %d are taken (hint: --port-range needs one per rank of a host, and some "+
+		"more): %w", r.Lo, r.Hi, syscall.EADDRINUSE)
 }
-
-// portsTaken is the error when no port of a range is free.
-type portsTaken PortRange
-
-func (t portsTaken) Error() string {
-	return fmt.Sprintf("all ports from %d to %d are taken (hint: --port-range needs one per rank of a host, and some "+
-		"more)", t.Lo, t.Hi)
-}
-
-func (t portsTaken) Unwrap() error { return syscall.EADDRINUSE }

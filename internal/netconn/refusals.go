@@ -24,9 +24,9 @@ type Refusals struct {
 	silent int // refused without a word
 }
 
-// Spared lets n more connections of a source end before they have proved anything:
+// spares lets n more connections of a source end before they have proved anything:
 // a peer does so when another path was faster, or when one side got no core for seconds.
-func (s *Refusals) Spared(source netip.Addr, n int) {
+func (s *Refusals) spares(source netip.Addr, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.spared == nil {

@@ -194,10 +194,12 @@ type place struct {
 }
 
 // String is the form of errors: "10.0.0.2:41234, eth0".
-func (p place) String() string {
-	s := netip.AddrPortFrom(p.Addr, p.Port).String()
-	if p.Device != "" {
-		s += ", " + p.Device
-	}
-	return s
+func (p place) String() string { return p.on(netip.AddrPortFrom(p.Addr, p.Port).String()) }
+
+// host is String without the port.
+func (p place) host() string { return p.on(p.Addr.String()) }
+
+// on adds the device to an address.
+func (p place) on(address string) string {
+	return strings.TrimSuffix(address+", "+p.Device, ", ")
 }

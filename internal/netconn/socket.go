@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetPeerTimeout makes c fail when its peer's host has not answered for about
+// setPeerTimeout makes c fail when its peer's host has not answered for about
 // d: sent data that is not acknowledged counts (TCP_USER_TIMEOUT), and while
 // nothing is sent, keepalive probes do. It also turns Nagle's algorithm off. d
 // is at least a second.
-func SetPeerTimeout(c *net.TCPConn, d time.Duration) error {
+func setPeerTimeout(c *net.TCPConn, d time.Duration) error {
 	d = max(d, time.Second)
 	err := c.SetNoDelay(true)
 	if err == nil {
@@ -40,9 +40,9 @@ func SetPeerTimeout(c *net.TCPConn, d time.Duration) error {
 	return nil
 }
 
-// RoundTrip returns the least time that a packet to c's peer and the answer
+// roundTrip returns the least time that a packet to c's peer and the answer
 // took, as the kernel has measured it.
-func RoundTrip(c *net.TCPConn) (time.Duration, bool) {
+func roundTrip(c *net.TCPConn) (time.Duration, bool) {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return 0, false

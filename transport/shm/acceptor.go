@@ -81,7 +81,7 @@ func (d *acceptor) admit(c *netconn.Conn, fd int) {
 		_ = old.Close() // the member lost that one and tries again
 	}
 	d.members[member] = conn
-	if c.Welcome() != nil || sendGrant(conn, fd, d.m.Total) != nil {
+	if c.Welcome() != nil || sendGrant(conn, fd) != nil {
 		delete(d.members, member)
 		_ = conn.Close()
 	}

@@ -2,7 +2,6 @@ package shm
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"net"
@@ -15,11 +14,8 @@ import (
 // A member and the leader (the first member) prove to each other that they know the job's
 // key and have one layout, as package netconn does it: the key of the session is derived from
 // both, so that a proof is good for one connection, one direction, one pair of ranks and one
-// layout. The leader's grant follows: the bytes of the segment, and its descriptor.
-const (
-	grantBytes = 8
-	leader     = 0 // which member
-)
+// layout. The leader's grant follows: a byte with the descriptor of the segment.
+const leader = 0 // which member
 
 // errAuth is the error of a peer that does not prove that it knows the key.
 var errAuth = errors.New("peer does not know this job's key, or has another layout")
@@ -42,19 +38,7 @@ func expects(h *netconn.Hello, l *transport.Layout) error {
 }
 
 // sendGrant gives the segment to a member that has proved itself.
-func sendGrant(c *net.UnixConn, fd, size int) error {
-	return osys.SendFD(c, binary.LittleEndian.AppendUint64(nil, uint64(size)), fd)
-}
+func sendGrant(c *net.UnixConn, fd int) error { return osys.SendFD(c, []byte{0}, fd) }
 
-// receiveGrant returns the descriptor of a segment of size bytes.
-func receiveGrant(c *net.UnixConn, size int) (fd int, err error) {
-	var b [grantBytes]byte
-	if fd, err = osys.RecvFD(c, b[:]); err != nil {
-		return -1, err
-	}
-	if got := binary.LittleEndian.Uint64(b[:]); got != uint64(size) {
-		_ = osys.CloseFD(fd)
-		return -1, fmt.Errorf("leader offers a segment of %d bytes, want %d", got, size)
-	}
-	return fd, nil
-}
+// receiveGrant returns the descriptor of a segment.
+func receiveGrant(c *net.UnixConn) (fd int, err error) { return osys.RecvFD(c, make([]byte, 1)) }

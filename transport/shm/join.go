@@ -69,7 +69,7 @@ func (c *connecting) enter(ctx context.Context, conn *net.UnixConn) (fd int, err
 		return -1, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-	fd, err = receiveGrant(conn, c.m.Total)
+	fd, err = receiveGrant(conn)
 	if !stop() && err == nil {
 		err = errors.Join(ctx.Err(), osys.CloseFD(fd))
 	}

@@ -45,9 +45,7 @@ func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 	}
 	var member func(r int) bool
 	if cfg.Peers == nil {
-		member = cfg.members()
-		linked := cfg.linked()
-		cfg.Peers = func(r int) bool { return linked[r] }
+		cfg.Peers, member = cfg.linked()
 	}
 	cfg.Use = cfg.Layout.Digest(version)
 	mesh, err := netconn.Connect(ctx, cfg.Config)
@@ -91,35 +89,19 @@ func (cfg *Config) fill() error {
 	return cfg.Layout.Validate()
 }
 
-// apart reports whether two ranks are on different hosts.
-func (cfg *Config) apart(a, b int) bool { return cfg.Hosts == nil || cfg.Hosts[a] != cfg.Hosts[b] }
-
-// linked returns, by rank, with whom this one has a link between hosts.
-func (cfg *Config) linked() []bool {
-	linked := make([]bool, cfg.Size)
+// linked says which ranks have a link between hosts with this one, and which have any.
+func (cfg *Config) linked() (peer, member func(r int) bool) {
+	peers, members := make([]bool, cfg.Size), make([]bool, cfg.Size)
 	for _, k := range cfg.Layout.Links {
-		if !cfg.apart(k.Src, k.Dst) {
+		if cfg.Hosts != nil && cfg.Hosts[k.Src] == cfg.Hosts[k.Dst] {
 			continue
 		}
-		switch cfg.Rank {
-		case k.Src:
-			linked[k.Dst] = true
-		case k.Dst:
-			linked[k.Src] = true
+		members[k.Src], members[k.Dst] = true, true
+		if k.Src == cfg.Rank || k.Dst == cfg.Rank {
+			peers[k.Src], peers[k.Dst] = true, true
 		}
 	}
-	return linked
-}
-
-// members returns which ranks have a link between hosts at all.
-func (cfg *Config) members() func(r int) bool {
-	in := make([]bool, cfg.Size)
-	for _, k := range cfg.Layout.Links {
-		if cfg.apart(k.Src, k.Dst) {
-			in[k.Src], in[k.Dst] = true, true
-		}
-	}
-	return func(r int) bool { return in[r] }
+	return func(r int) bool { return peers[r] }, func(r int) bool { return members[r] }
 }
 
 // take takes the socket out of a connection.

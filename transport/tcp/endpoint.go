@@ -29,7 +29,6 @@ type Endpoint struct {
 	faults  faults
 	bell    bell
 	pump    pump
-	heap    heap
 	buffers buffers
 
 	fence    atomic.Uint32
@@ -242,20 +241,12 @@ func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
 	return e.board.lookup(r, r == e.rank, back)
 }
 
-// hostOf names the host of a rank, "" if it is not known.
-func (e *Endpoint) hostOf(r int) string {
-	if e.host == nil {
+// on names the host of a rank for messages, with a space before it; "" if it is not known.
+func (e *Endpoint) on(r int) string {
+	if e.host == nil || e.host(r) == "" {
 		return ""
 	}
-	return e.host(r)
-}
-
-// at is hostOf for messages, with the words around it.
-func (e *Endpoint) at(r int) string {
-	if host := e.hostOf(r); host != "" {
-		return " on " + host
-	}
-	return ""
+	return " on " + e.host(r)
 }
 
 func (e *Endpoint) member(r int) bool { return e.outside == nil || e.outside(r) }

@@ -37,7 +37,8 @@ func (d *end) gone() error {
 
 // failure says which link has the error.
 func (d *end) failure(err error) error {
-	return fmt.Errorf("lane %d, rank %d -> rank %d%s: %w", d.link.Lane, d.link.Src, d.link.Dst, d.peer.on(), err)
+	return fmt.Errorf("lane %d, rank %d%s -> rank %d%s: %w", d.link.Lane, d.link.Src, d.e.on(d.link.Src), d.link.Dst,
+		d.e.on(d.link.Dst), err)
 }
 
 // look reads the sockets of the peer, unless another link has just done so. It

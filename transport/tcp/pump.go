@@ -206,6 +206,6 @@ func (c *conn) reportLoss(now time.Time) time.Time {
 		kind, what = transport.FaultLink, ""
 	}
 	c.e.Propose(transport.Faultf(kind, c.peer.rank, "rank %d%s%s: connection %s: %v", c.peer.rank,
-		c.e.at(c.peer.rank), what, c.name, *err))
+		c.e.on(c.peer.rank), what, c.name, *err))
 	return now // faults may be due at once
 }

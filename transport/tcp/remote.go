@@ -114,14 +114,6 @@ func (p *remote) broken() error {
 	return nil
 }
 
-// on names the peer's host for messages, with a space before it.
-func (p *remote) on() string {
-	if host := p.e.hostOf(p.rank); host != "" {
-		return fmt.Sprintf(" (rank %d is on %s)", p.rank, host)
-	}
-	return ""
-}
-
 // credit gives news of released slots to the sender that they concern.
 func (p *remote) credit(link, upTo uint32) error {
 	if uint64(link) >= uint64(len(p.senders)) {
