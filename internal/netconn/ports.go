@@ -57,6 +57,6 @@ func ListenIn[T any](r PortRange, first int, open func(port uint16) (T, error)) 
 		}
 	}
 	var none T
-	return none, fmt.Errorf("all ports from %d to %d are taken (hint: --port-range needs one per rank of a host, and some "+
-		"more): %w", r.Lo, r.Hi, syscall.EADDRINUSE)
+	return none, fmt.Errorf("all ports from %d to %d are taken (hint: --port-range needs one per rank of a host, and "+
+		"some more): %w", r.Lo, r.Hi, syscall.EADDRINUSE)
 }
