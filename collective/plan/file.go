@@ -5,11 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/treerun/treerun/internal/strictjson"
 )
@@ -64,9 +61,8 @@ type fileForm struct {
 
 // Limits of what a file says beside its steps.
 const (
-	maxFileText    = 1 << 12 // bytes of a text
-	maxFileOptions = 64
-	maxElements    = 2 * MaxRanks // of an array: the tracks of a lane
+	maxName     = 1 << 12      // bytes of that of an algorithm, which is printed
+	maxElements = 2 * MaxRanks // of an array: the tracks of a lane
 )
 
 // Append appends the file of p to b, and a newline. It sets f.Collective and
@@ -138,24 +134,14 @@ func (f *File) Check(p *Plan) error {
 // Chunks is how the calls that run the plan cut their messages.
 func (f *File) Chunks() Chunks { return Chunks{Max: int(f.ChunkBytes), Min: int(f.ChunkBytes)} }
 
-// check returns what is wrong beside the steps. Trees, rings and what the bound follows from
-// are for people: package planner compares the trees with the steps.
+// check returns what is wrong beside the steps. The note and what the bound follows from are
+// for people; package planner checks the options, and compares the trees with the steps.
 func (f *File) check() error {
-	texts := map[string]string{"algorithm": f.Algorithm, "note": f.Note}
-	for name, value := range f.Options {
-		texts["options."+name] = name + value
-	}
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		text := texts[name]
-		if len(text) > maxFileText || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-			return fmt.Errorf("%.40q is %.40q: want at most %d bytes of printable text", name, text, maxFileText)
-		}
-	}
 	switch {
 	case f.Algorithm == "":
 		return errors.New("algorithm is missing")
-	case len(f.Options) > maxFileOptions:
-		return fmt.Errorf("%d options, want at most %d", len(f.Options), maxFileOptions)
+	case len(f.Algorithm) > maxName || strings.ContainsFunc(f.Algorithm, unicode.IsControl):
+		return fmt.Errorf("algorithm is %.40q: want at most %d bytes of printable text", f.Algorithm, maxName)
 	case f.Bytes < 0:
 		return fmt.Errorf("bytes is %d, want at least 0", f.Bytes)
 	}

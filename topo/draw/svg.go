@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// The measures of a picture, in pixels, and the most links, labels, and lines of a kind
+// The measures of a picture, in pixels, and the most links, and lines of a kind
 // in the legend.
 const (
 	nodeRadius = 16.0
@@ -20,7 +20,6 @@ const (
 	lineStep   = 21.0 // from line to line
 	letter     = 0.56 // the width of one, as a part of its height
 	maxLinks   = 4000
-	maxLabels  = 20
 	maxLines   = 24
 )
 
@@ -39,7 +38,7 @@ func colour(overlay int) string { return palette[overlay%len(palette)] }
 
 // SVG draws g and p as a picture: the ranks on a circle, those of a host side by side
 // under its name, the width of a link by its rate, every tree and ring in a colour of its
-// own with arrows from child to parent, the load at the busiest links, and a legend.
+// own with arrows from child to parent, and a legend.
 func SVG(g *topo.Graph, p Plan) string {
 	c := &canvas{picture: newPicture(g, p)}
 	c.text(point{margin, margin + 14}, 18, "start", black, c.title)
@@ -47,7 +46,6 @@ func SVG(g *topo.Graph, p Plan) string {
 	c.links()
 	c.lanes()
 	c.nodes()
-	c.loads()
 	for _, l := range c.legend() {
 		c.text(at, 12, "start", l.colour, l.text)
 		at.y += lineStep
@@ -137,12 +135,16 @@ func (c *canvas) line(from, to point, width float64, stroke, more, title string)
 		stroke, width, more, html.EscapeString(title))
 }
 
-// links draws the links, the quickest last.
+// links draws the links, the quickest last, in red where the load is more than the rate.
 func (c *canvas) links() {
 	for _, l := range slices.Backward(c.byRate[:min(len(c.byRate), maxLinks)]) {
-		width := 1 + float64(7*l.GBytesPerSecond/c.byRate[0].GBytesPerSecond)
-		c.line(c.ranks[l.A], c.ranks[l.B], width, grey, "", fmt.Sprintf("%d-%d: %s GB/s, %s us %s",
-			min(l.A, l.B), max(l.A, l.B), figure(l.GBytesPerSecond), figure(l.LatencyUs), l.Kind))
+		width, ink := 1+float64(7*l.GBytesPerSecond/c.byRate[0].GBytesPerSecond), grey
+		load := c.picture.links[c.index[topo.Pair(l.A, l.B)]]
+		if load.Share() > 1.0001 {
+			ink = red
+		}
+		c.line(c.ranks[l.A], c.ranks[l.B], width, ink, "", fmt.Sprintf("%d-%d: %s GB/s, %s us %s",
+			min(l.A, l.B), max(l.A, l.B), c.load(load), figure(l.LatencyUs), l.Kind))
 	}
 }
 
@@ -178,20 +180,6 @@ func (c *canvas) nodes() {
 	}
 }
 
-// loads writes the load at the busiest links, nearer to one end, where fewer lines cross.
-func (c *canvas) loads() {
-	used := c.busiest(c.picture.links)
-	for _, i := range used[:min(len(used), maxLabels)] {
-		load, pair, ink := c.picture.links[i], topo.Pair(c.g.Links[i].A, c.g.Links[i].B), black
-		if load.Share() > 1.0001 {
-			ink = red
-		}
-		a, b := c.ranks[pair[0]], c.ranks[pair[1]]
-		part := 0.36 + float64(0.28*float64((pair[0]+pair[1])%2))
-		c.text(a.add(b.add(a, -1), part).add(point{0, 4}, 1), 11, "middle", ink, c.load(load))
-	}
-}
-
 // legendLine is one line of the legend.
 type legendLine struct{ colour, text string }
 
@@ -219,7 +207,7 @@ func (c *canvas) legend() (list []legendLine) {
 		say(black, fmt.Sprintf("and %d more trees, rings and ports", more))
 	}
 	if len(c.overlays) > 0 {
-		say(black, "at a link: load / rate in GB/s")
+		say(black, "load / rate of a link: under the mouse")
 	}
 	for _, e := range c.absent {
 		say(black, fmt.Sprintf("no link %d-%d", e[0], e[1]))

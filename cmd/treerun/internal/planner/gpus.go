@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/topo/gpu"
@@ -44,18 +45,10 @@ func describe(d *gpu.GPU) string {
 	if d.PCIeGeneration > 0 && d.PCIeWidth > 0 {
 		text += fmt.Sprintf(", PCIe %d.0 x%d", d.PCIeGeneration, d.PCIeWidth)
 	}
-	peers, switches := 0, 0
-	for _, l := range d.NVLinks {
-		if l.Switch {
-			switches++
-		} else {
-			peers++
-		}
-	}
-	if n := peers + switches; n > 0 {
+	if n := len(d.NVLinks); n > 0 {
 		text += fmt.Sprintf(", %d NVLinks %d.0", n, d.NVLinks[0].Version)
 	}
-	if switches > 0 {
+	if slices.ContainsFunc(d.NVLinks, func(l gpu.NVLink) bool { return l.Switch }) {
 		text += " to NVSwitches"
 	}
 	return text

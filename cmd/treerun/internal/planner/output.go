@@ -17,17 +17,8 @@ func (d *design) json() ([]byte, error) {
 	f := d.File()
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
 	f.ChunkBytes, f.Options = int64(d.chunk()), d.r.options.Map()
-	f.Note = shortened(strings.Join(append(slices.Clone(d.remarks()), d.r.assumed()), "; "))
+	f.Note = strings.Join(append(slices.Clone(d.remarks()), d.r.assumed()), "; ")
 	return f.Append(nil, d.Plan)
-}
-
-// shortened cuts a note to what a plan file holds.
-func shortened(note string) string {
-	const most = 4000
-	if len(note) <= most {
-		return note
-	}
-	return strings.ToValidUTF8(note[:most], "") + " ..."
 }
 
 // chunk is the size of the chunks in which the plan moves the message, 0 for one without
