@@ -8,6 +8,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/probe"
@@ -20,13 +21,14 @@ const protocol = 13
 // hello is the first message of New.
 type hello struct {
 	Protocol  int
-	Settings  []string    // Config.values
-	Refused   string      // what of the settings the rank cannot plan with
-	Graph     []byte      // rank 0's graph of an earlier job, packed; empty: measure
-	Cores     int         // usable cores of the rank
-	Machine   string      // whose cores they are, of all of it; empty: nobody else's
-	Place     probe.Place // where it runs
-	HeapBytes int         // that this rank can have
+	Settings  []string          // Config.values
+	Refused   string            // what of the settings the rank cannot plan with
+	Graph     []byte            // rank 0's graph of an earlier job, packed; empty: measure
+	Cores     int               // usable cores of the rank
+	Machine   string            // whose cores they are, of all of it; empty: nobody else's
+	Place     probe.Place       // where it runs
+	Decision  *planner.Decision // rank 0's for Graph
+	HeapBytes int               // that this rank can have
 }
 
 // Exchange gives all ranks v and returns what all ranks gave, by rank. Ranks that gave the same may share what it

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -143,6 +144,10 @@ type setup struct {
 	cores   int         // that this host lets its ranks use
 	between *Between
 	places  []probe.Place // by rank
+
+	// Where rank 0 knows the graph of an earlier job it decides before it has heard from the others.
+	plans    *Plans            // rank 0's
+	decision *planner.Decision // nil: it has not
 }
 
 func (s *setup) run() (*Setup, error) {
@@ -150,7 +155,7 @@ func (s *setup) run() (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	plans, err := PlanTogether(s.ctx, s.W, graph, s.Cfg.machine(), s.Cfg.Planning, firstKinds)
+	plans, err := s.plan(graph)
 	if err == nil {
 		plans.HeapBytes = s.Cfg.HeapBytes // the least of all ranks
 		err = plans.open()
@@ -231,7 +236,20 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 		machines[r], s.places[r] = h.Machine, h.Place
 	}
 	s.Cfg.boxes = job.SharedMachines(HostsOf(s.W), machines)
+	s.decision = all[0].Decision
 	return nil
+}
+
+// plan returns the plans for a graph, those of rank 0's decision.
+func (s *setup) plan(g *topo.Graph) (p *Plans, err error) {
+	switch {
+	case s.decision == nil:
+		return PlanTogether(s.ctx, s.W, g, s.Cfg.machine(), s.Cfg.Planning, firstKinds)
+	case s.plans != nil:
+		return s.plans, nil
+	}
+	p, _, err = newPlans(g, s.W.Rank(), s.Cfg.machine(), s.Cfg.Planning, s.decision, firstKinds)
+	return p, err
 }
 
 // graph returns the same graph on all ranks: the caller's, an earlier job's, or
@@ -254,6 +272,10 @@ func (s *setup) graph() (*topo.Graph, error) {
 		if g, err := cache.Load(file, size); err == nil && g != nil && s.W.Setting("no-topo-cache") != Refresh {
 			if h.Graph, err = packGraph(g); err != nil {
 				return nil, err
+			}
+			s.Cfg.boxes = HostsOf(s.W) // as all find out
+			if refused == nil { // an error comes again later, and is told then
+				s.plans, h.Decision, _ = newPlans(g, 0, s.Cfg.machine(), s.Cfg.Planning, nil, firstKinds)
 			}
 		}
 	}
