@@ -308,18 +308,24 @@ func (l *Layout) Sorted() []Link {
 // of what uses it.
 func (l *Layout) Digest(version int) [sha256.Size]byte {
 	sum := sha256.New()
-	add := func(values ...int) {
-		b := make([]byte, 0, 64)
-		for _, v := range values {
-			b = binary.LittleEndian.AppendUint64(b, uint64(v))
+	b := make([]byte, 0, 4<<10)
+	add := func(v int) {
+		if len(b) == cap(b) {
+			sum.Write(b)
+			b = b[:0]
 		}
-		sum.Write(b)
+		b = binary.LittleEndian.AppendUint64(b, uint64(v))
 	}
-	add(version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links))
-	add(l.Members...)
+	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links)} {
+		add(v)
+	}
+	for _, r := range l.Members {
+		add(r)
+	}
 	for _, k := range l.Sorted() {
-		add(k.Lane, k.Src, k.Dst)
+		add(k.Lane<<32 | k.Src<<16 | k.Dst) // ranks are below MaxRanks
 	}
+	sum.Write(b)
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 
