@@ -85,3 +85,25 @@ func TestNoTopoCache(t *testing.T) {
 		t.Errorf("the cache holds %v, %v; want nothing", entries, err)
 	}
 }
+
+// TestNewGathers: what New costs all ranks of a host, whose graph is not known, and then is.
+func TestNewGathers(t *testing.T) {
+	dir := t.TempDir()
+	for _, want := range []int{7, 3} {
+		for r, err := range newFakeJob(3).run(t, func(w *fakeWorld) error {
+			before := w.Round()
+			c, err := New(t.Context(), w, WithTopoCache(dir))
+			if err != nil {
+				return err
+			}
+			if got := w.Round() - before; got != want {
+				t.Errorf("rank %d took part in %d AllGathers, want %d", w.Rank(), got, want)
+			}
+			return c.Close()
+		}) {
+			if err != nil {
+				t.Fatalf("rank %d: %v", r, err)
+			}
+		}
+	}
+}
