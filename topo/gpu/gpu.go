@@ -12,12 +12,12 @@ import (
 	"strings"
 )
 
-// MaxGPUs, MaxIndex and MaxNVLinks bound a Machine: GPUs of a host, their numbers,
+// MaxGPUs, maxIndex and maxNVLinks bound a Machine: GPUs of a host, their numbers,
 // NVLinks of a GPU.
 const (
 	MaxGPUs    = 256
-	MaxIndex   = 1 << 16
-	MaxNVLinks = 64
+	maxIndex   = 1 << 16
+	maxNVLinks = 64
 )
 
 // GPU is one GPU of a host.
@@ -80,16 +80,16 @@ func (m *Machine) Validate() error {
 	numbers := make(map[int]bool)
 	for i := range m.GPUs {
 		g := &m.GPUs[i]
-		if g.Index < 0 || g.Index > MaxIndex || numbers[g.Index] {
-			return fmt.Errorf("gpu: GPU %.80q has number %d: every GPU needs one of its own, 0..%d", g.UUID, g.Index, MaxIndex)
+		if g.Index < 0 || g.Index > maxIndex || numbers[g.Index] {
+			return fmt.Errorf("gpu: GPU %.80q has number %d: every GPU needs one of its own, 0..%d", g.UUID, g.Index, maxIndex)
 		}
 		numbers[g.Index] = true
 		if g.UUID == "" || seen[g.UUID] {
 			return fmt.Errorf("gpu: GPU %d has UUID %q: every GPU needs one of its own", g.Index, g.UUID)
 		}
 		seen[g.UUID] = true
-		if len(g.NVLinks) > MaxNVLinks {
-			return fmt.Errorf("gpu: GPU %d has %d NVLinks, at most %d are possible", g.Index, len(g.NVLinks), MaxNVLinks)
+		if len(g.NVLinks) > maxNVLinks {
+			return fmt.Errorf("gpu: GPU %d has %d NVLinks, at most %d are possible", g.Index, len(g.NVLinks), maxNVLinks)
 		}
 	}
 	if err := square("PCIe levels", m.Levels, len(m.GPUs)); err != nil {

@@ -153,7 +153,7 @@ func (m *Machine) nvlinks(p, q int) float64 {
 	sum := 0.0
 	for _, l := range m.GPUs[p].NVLinks {
 		if l.Switch == (q == switches) && (l.Switch || l.Remote == m.GPUs[q].PCI) {
-			sum += NVLinkRate(l.Version)
+			sum += nvlinkRate(l.Version)
 		}
 	}
 	return sum
@@ -161,7 +161,7 @@ func (m *Machine) nvlinks(p, q int) float64 {
 
 // slot returns what the PCIe slot of GPU p carries, GB/s.
 func (m *Machine) slot(p int) float64 {
-	return PCIeRate(m.GPUs[p].PCIeGeneration, m.GPUs[p].PCIeWidth)
+	return pcieRate(m.GPUs[p].PCIeGeneration, m.GPUs[p].PCIeWidth)
 }
 
 // ports returns what links share.

@@ -12,10 +12,10 @@ import "cmp"
 // of 25) and Blackwell (2024: eighteen of 50, 1.8 TB/s both ways together).
 var nvlinkRates = map[int]float64{1: 20, 2: 25, 3: 25, 4: 25, 5: 50}
 
-// NVLinkRate returns the bandwidth of one NVLink of a generation. NVML counts
+// nvlinkRate returns the bandwidth of one NVLink of a generation. NVML counts
 // some links between generations (NVLink 2.2, and 3.1 of A30) as ones of their own;
 // what is unknown counts as 25, which most have.
-func NVLinkRate(version int) float64 { return cmp.Or(nvlinkRates[version], 25) }
+func nvlinkRate(version int) float64 { return cmp.Or(nvlinkRates[version], 25) }
 
 // pcieLaneRates holds the bandwidth of one PCIe lane by generation: transfers
 // per second times the code's efficiency (8b/10b, 128b/130b, and 242/256 with
@@ -31,9 +31,9 @@ const (
 	usualWidth      = 16
 )
 
-// PCIeRate returns the bandwidth of a PCIe slot; 0 means a usual one. A
+// pcieRate returns the bandwidth of a PCIe slot; 0 means a usual one. A
 // generation that is not known counts as the newest that is.
-func PCIeRate(generation, width int) float64 {
+func pcieRate(generation, width int) float64 {
 	generation, width = cmp.Or(max(generation, 0), usualGeneration), cmp.Or(max(width, 0), usualWidth)
 	return pcieLaneRates[min(generation, len(pcieLaneRates))] * float64(width)
 }

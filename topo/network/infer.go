@@ -19,8 +19,8 @@ import (
 // with others. At least one flow and one trip must be there.
 func Infer(hosts []string, f *Findings) (*Network, error) {
 	n := len(hosts)
-	if n < 2 || n > MaxHosts {
-		return nil, fmt.Errorf("network: %d hosts, want 2..%d", n, MaxHosts)
+	if n < 2 || n > maxHosts {
+		return nil, fmt.Errorf("network: %d hosts, want 2..%d", n, maxHosts)
 	}
 	if err := f.validate(n); err != nil {
 		return nil, err

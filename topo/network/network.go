@@ -18,7 +18,7 @@ import (
 
 // Limits of Findings and Networks from outside.
 const (
-	MaxHosts  = 1 << 11
+	maxHosts  = 1 << 11
 	maxSlices = 1 << 10
 	maxTurn   = 1 << 20
 	maxFlows  = 1 << 22
@@ -134,8 +134,8 @@ func Declared(hosts []string, gbytesPerSecond, latencyUs float64) *Network {
 // Validate reports the first element of n that cannot be.
 func (n *Network) Validate() error {
 	hosts := len(n.Hosts)
-	if hosts < 2 || hosts > MaxHosts {
-		return fmt.Errorf("network: %d hosts, want 2..%d", hosts, MaxHosts)
+	if hosts < 2 || hosts > maxHosts {
+		return fmt.Errorf("network: %d hosts, want 2..%d", hosts, maxHosts)
 	}
 	for i, h := range n.Hosts {
 		if len(h) > maxName {

@@ -2,6 +2,8 @@ package network
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -45,18 +47,14 @@ func age(seconds int64) string {
 // pairsText says what all pairs come to: one rate, or the rates there are.
 func (n *Network) pairsText() string {
 	count := make(map[float64]int)
-	var order []float64
 	for _, p := range n.Graph.Links {
-		if count[p.GBytesPerSecond] == 0 {
-			order = append(order, p.GBytesPerSecond)
-		}
 		count[p.GBytesPerSecond]++
 	}
 	if n.Graph.IsEven() {
 		return fmt.Sprintf("all pairs: %.4g GB/s, %.3g us\n", n.Graph.Links[0].GBytesPerSecond, n.Graph.Links[0].LatencyUs)
 	}
 	var list []string
-	for _, v := range order {
+	for _, v := range slices.Sorted(maps.Keys(count)) {
 		list = append(list, fmt.Sprintf("%d of %.4g GB/s", count[v], v))
 	}
 	const most = 16
