@@ -30,34 +30,34 @@ func (r *record) before(back int) (transport.Header, bool) {
 // theirs.
 type board struct {
 	mu    sync.Mutex
-	own   record
-	peers []record // by rank
+	calls []record // by rank
 }
 
 // enter notes a call of this rank.
-func (b *board) enter(h *transport.Header) {
+func (b *board) enter(self int, h *transport.Header) {
 	b.mu.Lock()
-	b.own.add(b.own.total+1, h)
+	b.calls[self].add(b.calls[self].total+1, h)
 	b.mu.Unlock()
 }
 
-// entered returns how many calls this rank has entered.
-func (b *board) entered() uint64 {
+// entered returns how many calls a rank has entered.
+func (b *board) entered(rank int) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.own.total
+	return b.calls[rank].total
 }
 
 // status appends the body of a status frame of this rank.
-func (b *board) status(to []byte) []byte {
+func (b *board) status(to []byte, self int) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	own := &b.calls[self]
 	var calls [remembered]transport.Header
-	n := int(min(b.own.total, remembered))
+	n := int(min(own.total, remembered))
 	for i := range n {
-		calls[i], _ = b.own.before(n - 1 - i)
+		calls[i], _ = own.before(n - 1 - i)
 	}
-	return encodeStatus(to, b.own.total, calls[:n])
+	return encodeStatus(to, own.total, calls[:n])
 }
 
 // heard takes in the body of a status frame of rank r.
@@ -69,22 +69,18 @@ func (b *board) heard(r int, body []byte) error {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if total < b.peers[r].total {
-		return fmt.Errorf("%w: status of call %d after call %d", transport.ErrCorrupt, total, b.peers[r].total)
+	if total < b.calls[r].total {
+		return fmt.Errorf("%w: status of call %d after call %d", transport.ErrCorrupt, total, b.calls[r].total)
 	}
 	for i := range n {
-		b.peers[r].add(total-uint64(n-1-i), &calls[i])
+		b.calls[r].add(total-uint64(n-1-i), &calls[i])
 	}
 	return nil
 }
 
-// lookup returns the call that rank r, or this one if own is set, entered back
-// calls before its latest.
-func (b *board) lookup(r int, own bool, back int) (transport.Header, bool) {
+// lookup returns the call that a rank entered back calls before its latest.
+func (b *board) lookup(rank, back int) (transport.Header, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if own {
-		return b.own.before(back)
-	}
-	return b.peers[r].before(back)
+	return b.calls[rank].before(back)
 }

@@ -14,11 +14,7 @@ import (
 // Endpoint is one rank's end of links over TCP. It is a transport.Endpoint; what
 // it has besides is for packages that combine it with other links.
 type Endpoint struct {
-	layout  transport.Layout
-	rank    int
-	grace   time.Duration
-	host    func(rank int) string
-	outside func(rank int) bool
+	setup
 
 	peers     []*remote // by rank; nil where there is no connection
 	conns     []*conn
@@ -60,20 +56,20 @@ type socket struct {
 // same number, in the same order as the peer has them.
 func newEndpoint(s setup, sockets []socket) (*Endpoint, error) {
 	e := &Endpoint{
-		layout: s.layout, rank: s.rank, grace: s.grace, host: s.host, outside: s.member,
+		setup:     s,
 		peers:     make([]*remote, s.layout.Size),
 		senders:   make(map[transport.Link]*sender),
 		receivers: make(map[transport.Link]*receiver),
 		stopped:   make(chan struct{}),
 	}
 	e.buffers.slotBytes = s.layout.SlotBytes
-	e.board.peers = make([]record, s.layout.Size)
+	e.board.calls = make([]record, s.layout.Size)
 	e.faults = faults{e: e, done: make(chan struct{})}
 	e.bell = bell{e: e, poller: -1}
 	e.pump = pump{e: e, ended: make(chan struct{}), kicked: make(chan struct{}, 1),
-		timer: time.NewTimer(time.Hour), every: s.every}
-	if s.every == 0 {
-		e.pump.every = tellEvery
+		timer: time.NewTimer(time.Hour)}
+	if e.every == 0 {
+		e.every = tellEvery
 	}
 	for _, k := range sockets {
 		e.addConn(k)
@@ -214,7 +210,7 @@ func (e *Endpoint) Fence() { e.fence.Store(0) }
 
 // Enter publishes the call that this rank begins. Others hear of it within some
 // tenths of a second, or when this rank has nothing to do.
-func (e *Endpoint) Enter(h *transport.Header) { e.board.enter(h) }
+func (e *Endpoint) Enter(h *transport.Header) { e.board.enter(e.rank, h) }
 
 // Reaches says that ranks on other hosts cannot read this one's memory, which is no news.
 func (e *Endpoint) Reaches() (ok bool, why string) { return false, "" }
@@ -232,13 +228,13 @@ func (e *Endpoint) Status(r int) transport.Status {
 		return transport.Status{Unknown: true}
 	}
 	closed := r == e.rank && e.closed.Load() || r != e.rank && e.peers[r].left()
-	call, _ := e.board.lookup(r, r == e.rank, 0)
+	call, _ := e.board.lookup(r, 0)
 	return transport.Status{Call: call, Closed: closed}
 }
 
 // CallBefore returns the call that rank r told of back calls before its latest.
 func (e *Endpoint) CallBefore(r, back int) (transport.Header, bool) {
-	return e.board.lookup(r, r == e.rank, back)
+	return e.board.lookup(r, back)
 }
 
 // on names the host of a rank for messages, with a space before it; "" if it is not known.
@@ -249,4 +245,4 @@ func (e *Endpoint) on(r int) string {
 	return " on " + e.host(r)
 }
 
-func (e *Endpoint) member(r int) bool { return e.outside == nil || e.outside(r) }
+func (e *Endpoint) member(r int) bool { return e.setup.member == nil || e.setup.member(r) }

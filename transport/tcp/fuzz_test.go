@@ -45,11 +45,11 @@ func (s *script) recv(v *osys.Vectors) (n int, err error) {
 // scripted returns an endpoint of rank 0 of two that hears what s says.
 func scripted(l transport.Layout, s *script) (*Endpoint, *conn) {
 	e := &Endpoint{
-		layout: l, peers: make([]*remote, l.Size), stopped: make(chan struct{}),
+		setup: setup{layout: l}, peers: make([]*remote, l.Size), stopped: make(chan struct{}),
 		senders: make(map[transport.Link]*sender), receivers: make(map[transport.Link]*receiver),
 	}
 	e.buffers.slotBytes = l.SlotBytes
-	e.board.peers = make([]record, l.Size)
+	e.board.calls = make([]record, l.Size)
 	e.faults = faults{e: e, done: make(chan struct{})}
 	e.bell = bell{e: e, poller: -1}
 	e.pump = pump{e: e}

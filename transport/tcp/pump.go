@@ -34,7 +34,6 @@ type pump struct {
 
 	event osys.Event // ends such a wait
 
-	every time.Duration // between two times at which the others are told
 	timer *time.Timer
 	set   osys.PollSet
 	told  uint64 // calls that the others know of
@@ -84,7 +83,7 @@ func (p *pump) run() {
 	defer close(p.ended)
 	e := p.e
 	turns := p.turns.Load()
-	next := time.Now().Add(p.every)
+	next := time.Now().Add(e.every)
 	again := time.Time{} // something else has its time
 	for active := true; !p.stop.Load(); {
 		now := time.Now()
@@ -116,7 +115,7 @@ func (p *pump) run() {
 		again = p.troubles(now)
 		if !now.Before(next) {
 			p.tell()
-			next = now.Add(p.every)
+			next = now.Add(e.every)
 		}
 	}
 }
@@ -135,12 +134,12 @@ func (p *pump) takeOver() {
 
 // tell sends the latest calls of this rank to everybody, if they are news.
 func (p *pump) tell() {
-	total := p.e.board.entered()
+	total := p.e.board.entered(p.e.rank)
 	if total == p.told {
 		return
 	}
 	p.told = total
-	p.body = p.e.board.status(p.body[:0])
+	p.body = p.e.board.status(p.body[:0], p.e.rank)
 	for _, q := range p.e.peers {
 		if q != nil {
 			q.conns[0].control(kindStatus, p.body)

@@ -2,6 +2,7 @@ package tcp
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/treerun/treerun/transport"
@@ -142,13 +143,5 @@ func (p *remote) expect(link, pos uint32, n int) (*receiver, *arrival, error) {
 
 // unwell reports whether the peer is gone, or seems to be.
 func (p *remote) unwell() bool {
-	if p.left() || p.lost.Load() {
-		return true
-	}
-	for _, c := range p.conns {
-		if c.err.Load() != nil {
-			return true
-		}
-	}
-	return false
+	return p.left() || p.lost.Load() || slices.ContainsFunc(p.conns, func(c *conn) bool { return c.err.Load() != nil })
 }
