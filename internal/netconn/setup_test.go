@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,10 @@ func TestOffersOfAllRanks(t *testing.T) {
 	good := offer{Version: setupVersion, Settings: settings{Streams: 2}}
 	other := offer{Version: setupVersion, Settings: settings{Streams: 3}}
 	bad := offer{Version: setupVersion, Failed: "no such device\x1b[31m"}
+	here := place{Addr: netip.MustParseAddr("10.0.0.1"), Port: 1}
+	crowded := offer{Version: setupVersion, Places: slices.Repeat([]place{here}, maxPlaces+1)}
+	here.Device = strings.Repeat("x", maxDevice+1)
+	long := offer{Version: setupVersion, Places: []place{here}}
 	for _, c := range []struct {
 		blobs [][]byte
 		want  string
@@ -68,6 +73,8 @@ func TestOffersOfAllRanks(t *testing.T) {
 		{[][]byte{strict.Marshal(good), strict.Marshal(other)}, "rank 1 has other settings than rank 0: {Streams:3 "},
 		{[][]byte{strict.Marshal(bad), strict.Marshal(good)}, "rank 0: no such device?[31m"},
 		{[][]byte{strict.Marshal(good), strict.Marshal(offer{Version: 9})}, "rank 1: its list of addresses has version 9"},
+		{[][]byte{strict.Marshal(good), strict.Marshal(crowded)}, "rank 1: it offers 33 addresses, at most 32 are possible"},
+		{[][]byte{strict.Marshal(good), strict.Marshal(long)}, "rank 1: it offers an address that makes no sense"},
 		{[][]byte{strict.Marshal(good), {9, 9}},
 			"rank 1: its list of addresses cannot be read: 1 bytes are left over (hint: all " +
 				"ranks"},
