@@ -2,6 +2,7 @@ package rank
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -23,6 +24,7 @@ const (
 	failedFrame    frameKind = 3 // rank has failed; the text says how
 	brokenFrame    frameKind = 4 // AllGather number cannot complete, because of rank; the text says why
 	heartbeatFrame frameKind = 5 // the sender lives; no text
+	stalledFrame   frameKind = 6 // brokenFrame where the stall timeout is why
 )
 
 const (
@@ -47,6 +49,26 @@ type frame struct {
 func notice(kind frameKind, rank int, number uint64, text string) *frame {
 	return &frame{kind: kind, rank: rank, number: number, text: text[:min(len(text), maxText)]}
 }
+
+// brokenNotice returns the frame that says why AllGather number cannot complete.
+func brokenNotice(rank int, number uint64, err error) *frame {
+	kind := brokenFrame
+	if errors.Is(err, ErrStalled) {
+		kind = stalledFrame
+	}
+	return notice(kind, rank, number, err.Error())
+}
+
+// broken is why an AllGather cannot complete, as another rank says it.
+type broken struct {
+	text    string
+	stalled bool
+}
+
+func (b broken) Error() string { return b.text }
+
+// Is makes it an ErrStalled where it is one.
+func (b broken) Is(target error) bool { return b.stalled && target == ErrStalled }
 
 // blobsIn says how many blobs step of an AllGather of n ranks moves.
 func blobsIn(step, n int) int { return min(1<<step, n-1<<step) }
@@ -100,7 +122,7 @@ func readFrame(r io.Reader, size int) (*frame, error) {
 	switch f.kind {
 	case blobsFrame:
 		return f, f.readBlobs(r, count, size)
-	case leftFrame, failedFrame, brokenFrame:
+	case leftFrame, failedFrame, brokenFrame, stalledFrame:
 		return f, f.readText(r, count)
 	case heartbeatFrame:
 		if count != 0 || f.step != 0 || f.number != 0 {

@@ -3,7 +3,6 @@ package rank
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -92,9 +91,6 @@ func (w *World) gaveUp(op string, number uint64, err error) error {
 	if culprit >= 0 {
 		by, told = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", w.cfg.rank, op, err)
 		err = fmt.Errorf("is waited for: %w", err)
-	}
-	if errors.Is(err, ErrStalled) {
-		told = broken{stalledMark + told.Error()}
 	}
 	if w.mesh != nil {
 		w.mesh.breakOff(by, number, told)

@@ -150,7 +150,7 @@ func (f *jobState) troubles() []*frame {
 		list = append(list, notice(failedFrame, f.failure.Rank, 0, f.failure.Err.Error()))
 	}
 	if f.broken != nil {
-		list = append(list, notice(brokenFrame, f.broken.Rank, f.brokenAt, brokenText(f.broken.Err)))
+		list = append(list, brokenNotice(f.broken.Rank, f.brokenAt, f.broken.Err))
 	}
 	return list
 }

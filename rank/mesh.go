@@ -163,8 +163,8 @@ func (m *mesh) read(l *peerConn, inbox chan<- *frame) {
 			m.leave(f.rank, f.number)
 		case failedFrame:
 			m.fail(f.rank, f.text)
-		case brokenFrame:
-			m.breakOff(f.rank, f.number, broken{f.text})
+		case brokenFrame, stalledFrame:
+			m.breakOff(f.rank, f.number, broken{f.text, f.kind == stalledFrame})
 		}
 	}
 }
@@ -221,7 +221,7 @@ func (m *mesh) leave(rank int, done uint64) {
 
 func (m *mesh) breakOff(rank int, number uint64, err error) {
 	if m.jobState.breakOff(rank, number, err) {
-		m.tell(notice(brokenFrame, rank, number, brokenText(err)), false)
+		m.tell(brokenNotice(rank, number, err), false)
 	}
 }
 

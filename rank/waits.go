@@ -21,8 +21,8 @@ import (
 
 // A rank that wants to know why another one does not get on opens a connection of its own
 // to it and asks for its waits. It sends the number of a rank, 4 bytes, whose process it
-// wants to know about as well; the answer is its length, 4 bytes, and a waits.Status as
-// msgpack. A process that is stopped takes the connection and never answers.
+// wants to know about as well; the answer is a waits.Status as msgpack, and the end of the
+// connection. A process that is stopped takes the connection and never answers.
 
 const (
 	maxStatus  = 1 << 20 // bytes
@@ -96,16 +96,8 @@ func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, 
 	if _, err := conn.Write(binary.BigEndian.AppendUint32(nil, uint32(about))); err != nil {
 		return s, err
 	}
-	var head [4]byte
-	if _, err := io.ReadFull(conn, head[:]); err != nil {
-		return s, err
-	}
-	n := binary.BigEndian.Uint32(head[:])
-	if n > maxStatus {
-		return s, fmt.Errorf("status of %d bytes, at most %d are possible", n, maxStatus)
-	}
-	text := make([]byte, n)
-	if _, err := io.ReadFull(conn, text); err != nil {
+	text, err := io.ReadAll(io.LimitReader(conn, maxStatus))
+	if err != nil {
 		return s, err
 	}
 	return decodeStatus(text, w.cfg.size)
@@ -138,7 +130,7 @@ func (w *World) tellWaits(conn net.Conn) {
 		panic(fmt.Sprintf("rank: encoding waits: %v", err)) // plain fields
 	}
 	// Who asked finds out that no answer came.
-	_, _ = conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...))
+	_, _ = conn.Write(text)
 }
 
 // whyEnded returns why run has ended while this rank waited for a peer. Where its time was
@@ -181,26 +173,4 @@ func whyLate(err error) (rank int) {
 		return l.Rank
 	}
 	return -1
-}
-
-// stalledMark begins the text of the notice of an AllGather that the stall timeout has
-// ended.
-const stalledMark = "stalled: "
-
-// broken is why an AllGather cannot complete, as another rank says it.
-type broken struct{ text string }
-
-// brokenText is the text of the notice of err.
-func brokenText(err error) string {
-	if b, is := err.(broken); is {
-		return b.text
-	}
-	return err.Error()
-}
-
-func (b broken) Error() string { return strings.TrimPrefix(b.text, stalledMark) }
-
-// Is makes it an ErrStalled where it is one.
-func (b broken) Is(target error) bool {
-	return target == ErrStalled && strings.HasPrefix(b.text, stalledMark)
 }
