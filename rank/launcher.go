@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/procstate"
 )
 
 // launcher is the control socket to the launcher of treerun.
@@ -104,7 +105,7 @@ func describeExit(m *job.Message, joined bool) string {
 	}
 	what := "exited with code " + strconv.Itoa(m.Code)
 	if m.Signal != 0 {
-		what = "killed by " + signalName(m.Signal)
+		what = "killed by " + procstate.SignalName(syscall.Signal(m.Signal))
 	}
 	switch {
 	case !joined:
@@ -113,22 +114,6 @@ func describeExit(m *job.Message, joined bool) string {
 		what += " without closing its world"
 	}
 	return what
-}
-
-// signalNames are the signals that end processes, by POSIX's names.
-var signalNames = map[syscall.Signal]string{
-	syscall.SIGHUP: "SIGHUP", syscall.SIGINT: "SIGINT", syscall.SIGQUIT: "SIGQUIT", syscall.SIGILL: "SIGILL",
-	syscall.SIGTRAP: "SIGTRAP", syscall.SIGABRT: "SIGABRT", syscall.SIGBUS: "SIGBUS", syscall.SIGFPE: "SIGFPE",
-	syscall.SIGKILL: "SIGKILL", syscall.SIGUSR1: "SIGUSR1", syscall.SIGSEGV: "SIGSEGV", syscall.SIGUSR2: "SIGUSR2",
-	syscall.SIGPIPE: "SIGPIPE", syscall.SIGALRM: "SIGALRM", syscall.SIGTERM: "SIGTERM", syscall.SIGXCPU: "SIGXCPU",
-	syscall.SIGXFSZ: "SIGXFSZ", syscall.SIGSYS: "SIGSYS",
-}
-
-func signalName(n int) string {
-	if name, ok := signalNames[syscall.Signal(n)]; ok {
-		return name
-	}
-	return "signal " + strconv.Itoa(n)
 }
 
 // send writes one message of this rank.

@@ -3,6 +3,7 @@
 package procstate
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,4 +114,9 @@ func (s State) String() string {
 		return "ended"
 	}
 	return fmt.Sprintf("in state %q", s.Code)
+}
+
+// SignalName returns the name of a signal, as "SIGTERM", or its number where it has none.
+func SignalName(s syscall.Signal) string {
+	return cmp.Or(unix.SignalName(s), fmt.Sprintf("signal %d", int(s)))
 }

@@ -7,9 +7,8 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/internal/procstate"
 )
 
 // End is how one rank ended.
@@ -41,7 +40,7 @@ func (e End) how() string {
 		return "was lost with host " + e.Host
 	}
 	if e.Signal != 0 {
-		return "was killed by " + signalName(e.Signal)
+		return "was killed by " + procstate.SignalName(e.Signal)
 	}
 	return fmt.Sprintf("exited with code %d", e.Code)
 }
@@ -52,13 +51,6 @@ func (e End) exitCode() int {
 		return cmdline.SignalCode(e.Signal)
 	}
 	return e.Code
-}
-
-func signalName(s syscall.Signal) string {
-	if name := unix.SignalName(s); name != "" {
-		return name
-	}
-	return fmt.Sprintf("signal %d", int(s))
 }
 
 // oneMoment is how far apart the news of two ends on different hosts may be that

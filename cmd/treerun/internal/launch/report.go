@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
+	"github.com/treerun/treerun/internal/procstate"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -34,7 +35,7 @@ func (s *supervisor) report() {
 		}
 		s.job.Screen.Err.Printf("%s", f)
 	case bySignal:
-		s.job.Screen.Err.Printf("treerun: stopped by %s", signalName(s.cause.signal))
+		s.job.Screen.Err.Printf("treerun: stopped by %s", procstate.SignalName(s.cause.signal))
 	case byTimeout:
 		s.job.Screen.Err.Printf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late, s.early))
 	case byOutput:
