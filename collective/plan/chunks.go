@@ -8,8 +8,8 @@ import (
 // Chunks says how what the widest lane of a plan carries is cut: into four chunks, so that
 // the ranks of a tree overlap, but into fewer where these were smaller than Min, and into
 // more where they were larger than Max. Both are in bytes and multiples of 64. The other
-// lanes are cut into as many chunks, unless these were smaller than MinChunk. It is the same
-// on all ranks.
+// lanes are cut into as many chunks, unless these were smaller than Min. It is the same on
+// all ranks.
 //
 // Links pass the chunks of all lanes in turn. With chunks of one size a narrow lane would be
 // through long before the others, and then links that only it fills would be idle: on eight
@@ -56,7 +56,7 @@ func (c Chunks) Of(bytes int64, lane, widest uint64, slot int) int {
 	}
 	chunk := min(max(int(roundUp((bytes+3)/4)), least), most)
 	if lane < widest {
-		return max(int(roundUp(scaled(int64(chunk), lane, widest))), min(chunk, MinChunk))
+		return max(int(roundUp(scaled(int64(chunk), lane, widest))), min(chunk, least))
 	}
 	return chunk
 }

@@ -18,7 +18,7 @@ func TestChunks(t *testing.T) {
 }
 
 // All lanes of a plan have as many chunks as the widest, or fewer where these would be
-// smaller than MinChunk: so none is through long before the others. Chunks are multiples of
+// smaller than Min: so none is through long before the others. Chunks are multiples of
 // 64 bytes and fit a slot.
 func TestLanesHaveEquallyManyChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -31,7 +31,7 @@ func TestLanesHaveEquallyManyChunks(t *testing.T) {
 		slot := chunkQuantum * rapid.IntRange(1, 4096).Draw(t, "slot")
 		bytes := rapid.Int64Range(0, 1<<36).Draw(t, "bytes")
 		cuts := p.Cuts()
-		widest := Widest(cuts)
+		_, widest := Widths(cuts)
 		chunks := func(i int) (n int64, size int) {
 			share := CutAt(bytes, cuts[i+1], chunkQuantum) - CutAt(bytes, cuts[i], chunkQuantum)
 			size = c.Of(share, cuts[i+1]-cuts[i], widest, slot)
@@ -49,7 +49,7 @@ func TestLanesHaveEquallyManyChunks(t *testing.T) {
 			if size <= 0 || size > slot || size%chunkQuantum != 0 {
 				t.Fatalf("lane %d: chunks of %d bytes in slots of %d", i, size, slot)
 			}
-			if n > most+1+most/1000 || n < most*9/10-1 && size > MinChunk+chunkQuantum {
+			if n > most+1+most/1000 || n < most*9/10-1 && size > max(MinChunk, c.Min)+chunkQuantum {
 				t.Errorf("lane %d has %d chunks of %d bytes, the widest %d", i, n, size, most)
 			}
 		}

@@ -30,8 +30,9 @@ type File struct {
 	TightPartition [][]int `json:"tight_partition"` // of ranks: what the bound follows from
 	Note           string  `json:"note,omitempty"`
 
-	Options    map[string]string `json:"options,omitempty"`     // by name, as flags have them
-	ChunkBytes int64             `json:"chunk_bytes,omitempty"` // of the chunks of the price; 0: the executor's
+	Options       map[string]string `json:"options,omitempty"`         // by name, as flags have them
+	MinChunkBytes int64             `json:"min_chunk_bytes,omitempty"` // of narrow lanes; 0: as wide ones
+	ChunkBytes    int64             `json:"chunk_bytes,omitempty"`     // of the widest lane's chunks; 0: the executor's
 }
 
 // FileTree is one tree or ring of a plan. In a plan with parts it carries a share
@@ -132,7 +133,9 @@ func (f *File) Check(p *Plan) error {
 }
 
 // Chunks is how the calls that run the plan cut their messages.
-func (f *File) Chunks() Chunks { return Chunks{Max: int(f.ChunkBytes), Min: int(f.ChunkBytes)} }
+func (f *File) Chunks() Chunks {
+	return Chunks{Max: int(f.ChunkBytes), Min: int(cmp.Or(f.MinChunkBytes, f.ChunkBytes))}
+}
 
 // check returns what is wrong beside the steps. The note and what the bound follows from are
 // for people; package planner checks the options, and compares the trees with the steps.

@@ -41,13 +41,14 @@ func (p *Plan) Cuts() (at []uint64) {
 	return at
 }
 
-// Widest returns the largest part of a message that a lane has, in the unit of Cuts, which
-// returned at.
-func Widest(at []uint64) (widest uint64) {
+// Widths returns the smallest and the largest part of a message that a lane has, in the unit
+// of Cuts, which returned at.
+func Widths(at []uint64) (narrowest, widest uint64) {
+	narrowest = math.MaxUint64
 	for i := range at[1:] {
-		widest = max(widest, at[i+1]-at[i])
+		narrowest, widest = min(narrowest, at[i+1]-at[i]), max(widest, at[i+1]-at[i])
 	}
-	return widest
+	return narrowest, widest
 }
 
 // CutAt returns where cut, a value of Cuts, lies in a message of count

@@ -54,6 +54,9 @@ const (
 	maxStepsAsked = 8 * maxSteps
 )
 
+// longSteps bounds the run that a price follows from where lanes have unequally many chunks.
+const longSteps = 1 << 16
+
 // price returns what a message takes with a plan, in microseconds, and the chunks it
 // takes that with. A price that is no lower than worse may be any that is not, either;
 // that of a plan without one is +Inf.
@@ -62,18 +65,28 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 		return 0, chunks, nil
 	}
 	us = math.Inf(1)
-	share, before := widestShare(b.Plan, bytes), int64(0)
+	share := widestShare(b.Plan, bytes)
+	narrowest, widest := plan.Widths(b.Plan.Cuts())
+	least := int64(float64(share) * float64(narrowest) / float64(widest))
+	var before [2]int64
 	for _, c := range p.chunkings() {
 		if c.Max > 0 {
 			c.Max = min(c.Max, p.slotBytes)
 		}
 		c.Min = min(c.Min, p.slotBytes)
-		size := min(int64(c.Of(share, 1, 1, p.slotBytes)), max(share, 1))
+		size := [2]int64{min(int64(c.Of(share, widest, widest, p.slotBytes)), max(share, 1))}
+		size[1] = min(int64(c.Of(least, narrowest, widest, p.slotBytes)), size[0])
 		if size == before {
 			continue // the same chunks
 		}
 		before = size
 		most := p.priced()
+		if p.hosts != nil && size[0] == size[1] && least < share*9/10 {
+			// What narrow lanes do to the others when they are through shows in longer runs alone.
+			steps, _ := sim.Weigh(b.Plan)
+			most.Chunks = float64(8 * p.slots)
+			most.Steps = min(most.Chunks*steps, longSteps)
+		}
 		switch {
 		case !math.IsInf(us, 1):
 			most.Us = us
@@ -87,6 +100,9 @@ func (p *Planner) price(b *Built, bytes int64, worse float64) (us float64, chunk
 			return 0, chunks, err
 		}
 		if v > us*(1-worthSmaller) {
+			if least < share*9/10 {
+				continue // smaller ones of all lanes may yet be
+			}
 			break // nor would even smaller ones be worth it
 		}
 		us, chunks = v, c

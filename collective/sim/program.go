@@ -60,7 +60,7 @@ func newProgram(p *plan.Plan, bytes int64, w *network) (*program, error) {
 		part = (bytes + int64(p.Size) - 1) / int64(p.Size)
 	}
 	cuts := p.Cuts()
-	widest := plan.Widest(cuts)
+	_, widest := plan.Widths(cuts)
 	byEnds := make(map[[2]int32]int32)
 	for i := range p.Lanes {
 		share := plan.CutAt(part, cuts[i+1], quantum) - plan.CutAt(part, cuts[i], quantum)

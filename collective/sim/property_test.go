@@ -376,6 +376,23 @@ func TestPriceRefuses(t *testing.T) {
 	}
 }
 
+// With one slot every chunk but the last waits for the word that the one before was taken:
+// four chunks take four ways there and three back.
+func TestSlotsComeBackOverTheLink(t *testing.T) {
+	const us = 10
+	g := &topo.Graph{Ranks: 2, Links: []topo.Link{{A: 0, B: 1, GBytesPerSecond: 1e9, LatencyUs: us, Kind: "x"}}}
+	p, err := plan.FromTrees(plan.Broadcast, []topo.Tree{topo.Star(2, 0)}, nil, plan.Single)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for slots, want := range map[int]float64{1: 7 * us, 2: 3 * us, 4: us} {
+		r, err := Price(p, g, 4*quantum, Machine{Slots: slots, SlotBytes: quantum, MinChunk: quantum})
+		if err != nil || math.Abs(r.Us-want) > 0.01 {
+			t.Errorf("%d slots: %v us, want %v, %v", slots, r.Us, want, err)
+		}
+	}
+}
+
 // The full event simulation of 1024 ranks, and of 24,576 in trees.
 func BenchmarkPrice(b *testing.B) {
 	for _, n := range []int{8, 64, 1024} {

@@ -146,7 +146,7 @@ type sorter struct {
 func (l *Layout) schedule(p Placed) (schedule, error) {
 	s := schedule{plan: p.Plan}
 	cuts := p.Plan.Cuts()
-	widest := plan.Widest(cuts)
+	_, widest := plan.Widths(cuts)
 	sources := l.Sources(l.rank)
 	for i := range p.Plan.Lanes {
 		from := &p.Plan.Lanes[i]

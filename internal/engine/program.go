@@ -68,7 +68,8 @@ func Bind(p *plan.Plan, e *Engine, laneOf []int) (*Program, error) {
 	fmt.Fprint(h, p.Digest(), laneOf)
 	pr := &Program{Engine: e, plan: p, wide: onlyMoves(p), passes: passesOn(p), digest: h.Sum64()}
 	cuts := p.Cuts()
-	widest, users, lanes := plan.Widest(cuts), make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
+	_, widest := plan.Widths(cuts)
+	users, lanes := make(map[inboundOf]int), make([]int, 0, len(p.Lanes)+1)
 	for i := range p.Lanes {
 		l := &p.Lanes[i]
 		begin := len(pr.tracks)

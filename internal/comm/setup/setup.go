@@ -274,7 +274,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 				return nil, err
 			}
 			s.Cfg.boxes = HostsOf(s.W) // as all find out
-			if refused == nil { // an error comes again later, and is told then
+			if refused == nil {        // an error comes again later, and is told then
 				s.plans, h.Decision, _ = newPlans(g, 0, s.Cfg.machine(), s.Cfg.Planning, nil, firstKinds)
 			}
 		}

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -17,6 +18,7 @@ func (d *design) json() ([]byte, error) {
 	f := d.File()
 	f.Bound, f.TightPartition = d.bound.Rate, d.bound.Partition
 	f.ChunkBytes, f.Options = int64(d.chunk()), d.r.options.Map()
+	f.MinChunkBytes = min(int64(cmp.Or(d.Chunks.Min, plan.MinChunk)), f.ChunkBytes)
 	f.Note = strings.Join(append(slices.Clone(d.remarks()), d.r.assumed()), "; ")
 	return f.Append(nil, d.Plan)
 }

@@ -35,13 +35,13 @@ func topoTo(b *bytes.Buffer, args []string) error {
 	return err
 }
 
-// printedPlan is the JSON form as its readers know it, written down a second
-// time from the contract.
+// printedPlan is the JSON form as its readers know it, written down from the contract.
 type printedPlan struct {
 	Algorithm, Collective, Digest string
 	Ring                          []int
 	Options                       map[string]any
 	ChunkBytes                    int64 `json:"chunk_bytes"`
+	MinChunkBytes                 int64 `json:"min_chunk_bytes"`
 	Steps                         json.RawMessage
 	Bytes                         int64
 	PredictedUs                   float64 `json:"predicted_us"`

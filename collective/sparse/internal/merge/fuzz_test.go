@@ -187,6 +187,10 @@ func TestChunksThatAreRefused(t *testing.T) {
 	if err := middle(t, x).Down(down[0]); !errors.Is(err, ErrProtocol) || !strings.Contains(err.Error(), "the parent") {
 		t.Errorf("a result out of nothing: %v", err)
 	}
+	other := put32(0, 9)(append([]byte(nil), down[0]...))
+	if err := middle(t, x).Down(other); !errors.Is(err, ErrMismatch) || !strings.Contains(err.Error(), "tensor 9") {
+		t.Errorf("a result of another tensor: %v", err)
+	}
 }
 
 // A result that lacks a block which a rank sent, or tells it to keep one that it
