@@ -24,7 +24,6 @@ type reader struct {
 	into  *receiver // of the chunk that is being received, nil if none is
 	slot  *arrival
 	rest  []byte // of its payload
-	hello bool   // the first frame has come
 	ended bool   // nothing more will come
 	list  osys.Vectors
 }

@@ -69,7 +69,8 @@ func (c *Config) values() []string {
 		graph = c.Graph.Digest()
 	}
 	if c.Given != nil && c.File != nil {
-		given = fmt.Sprintf("%s in chunks of %d bytes, narrow ones of %d", c.Given.Digest(), c.File.ChunkBytes, c.File.Chunks().Min)
+		given = fmt.Sprintf("%s in chunks of %d bytes, narrow ones of %d", c.Given.Digest(), c.File.ChunkBytes,
+			c.File.Chunks().Min)
 	}
 	return []string{
 		strconv.Quote(c.Name), fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph,
