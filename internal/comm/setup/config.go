@@ -69,8 +69,10 @@ func (c *Config) values() []string {
 		graph = c.Graph.Digest()
 	}
 	if c.Given != nil && c.File != nil {
-		given = fmt.Sprintf("%s in chunks of %d bytes, narrow ones of %d", c.Given.Digest(), c.File.ChunkBytes,
-			c.File.Chunks().Min)
+		given = fmt.Sprintf("%s in chunks of %d bytes", c.Given.Digest(), c.File.ChunkBytes)
+		if c.File.MinChunkBytes > 0 && c.File.MinChunkBytes != c.File.ChunkBytes {
+			given += fmt.Sprintf(" (narrow lanes: %d)", c.File.MinChunkBytes)
+		}
 	}
 	return []string{
 		strconv.Quote(c.Name), fmt.Sprintf("%d of %d bytes", c.Slots, c.SlotBytes), graph,
