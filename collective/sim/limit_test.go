@@ -17,15 +17,15 @@ func TestLimitChangesNoPrice(t *testing.T) {
 	for i := range g.Links {
 		g.Links[i].LatencyUs = float64(1 + 10*i)
 	}
-	x, err := NewPricer(g)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, kind := range []plan.Kind{plan.AllReduce, plan.Broadcast, plan.Reduce} {
 		p := mustTrees(t, kind, plan.Single, chainTree(4))
 		for _, bytes := range []int64{0, 8, 100 << 10} {
 			ops := []Operation{{Plan: p, Bytes: bytes}}
 			us := func(limit float64) float64 {
+				x, err := NewPricer(g) // which remembers no run without the limit
+				if err != nil {
+					t.Fatal(err)
+				}
 				v, err := x.Us(ops, Executor(8, 32<<10, 0), Limits{Steps: 1e5, Chunks: 16, Us: limit})
 				if err != nil {
 					t.Fatal(err)

@@ -21,11 +21,10 @@ type Pricer struct {
 	on   Machine // of runs, the size of its chunks apart
 }
 
-// run is calls at once of one plan with messages of one size, cut into chunks of one size.
+// run is several of one call at once, cut into chunks of one size.
 type run struct {
-	p                   *plan.Plan
+	call                Operation
 	calls               int
-	bytes               int64
 	slotBytes, minChunk int
 }
 
@@ -123,7 +122,7 @@ type Limits struct {
 // call, after they were doubled because the plan did not fill in them.
 const mostSteps = 1 << 17
 
-// Us says what calls of one plan at once cost, in microseconds. Up to most steps
+// Us says what calls at once cost that are all like the first, in microseconds. Up to most steps
 // that is what Run says. With more, the chunks of the widest lane follow each
 // other at a distance that becomes even: every chunk more adds the same
 // time, and so the time of the message lies on the line through those of two
@@ -205,15 +204,14 @@ func (x *Pricer) takeTurns(m *Machine) bool {
 // take at least: see least. It remembers both, as messages of several sizes are priced by the
 // same shorter ones.
 func (x *Pricer) ran(ops []Operation, m Machine, limit float64) (us, least float64, err error) {
-	key := run{ops[0].Plan, len(ops), ops[0].Bytes, m.SlotBytes, m.MinChunk}
-	alike := !slices.ContainsFunc(ops, func(o Operation) bool { return o != ops[0] })
+	key := run{ops[0], len(ops), m.SlotBytes, m.MinChunk}
 	on := m
 	on.SlotBytes, on.MinChunk = 0, 0
 	if len(x.runs) >= mostRuns || !reflect.DeepEqual(on, x.on) {
 		x.runs, x.on = make(map[run]took), on
 	}
 	known, has := x.runs[key]
-	if !has || !alike {
+	if !has {
 		r, err := x.laidOut(ops, m, limit)
 		if err != nil {
 			return 0, 0, err
@@ -222,7 +220,7 @@ func (x *Pricer) ran(ops []Operation, m Machine, limit float64) (us, least float
 		if known.us, err = r.until(); err != nil {
 			return 0, 0, err
 		}
-		if alike && !math.IsInf(known.us, 1) {
+		if !math.IsInf(known.us, 1) {
 			x.runs[key] = known
 		}
 	}

@@ -25,19 +25,43 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // goes between hosts is shared memory, too, with a descriptor to sleep on.
 func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
 	t.Helper()
+	return join(t, l, hosts, func(ctx context.Context, r int, between *table) (mixed.Remote, error) {
+		remote, err := shm.Connect(ctx, config(r, between, apart(l, hosts)))
+		if err != nil {
+			return nil, err
+		}
+		return double{remote, &drained{remote.Bell().(*shm.Doorbell)}}, nil
+	})
+}
+
+// overTCP joins the ranks of hosts by shared memory and those of different hosts by TCP.
+func overTCP(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
+	t.Helper()
+	return join(t, l, hosts, func(ctx context.Context, r int, between *table) (mixed.Remote, error) {
+		return tcp.Connect(ctx, tcp.Config{Layout: l, Hosts: hosts, Config: netconn.Config{
+			Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
+			Listen:   []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+			Exchange: between.exchange(r, l.Member, l.Size),
+		}})
+	})
+}
+
+// join makes endpoints out of those to other hosts, which connect opens, and shared memory
+// within each.
+func join(t *testing.T, l transport.Layout, hosts []int,
+	connect func(ctx context.Context, r int, between *table) (mixed.Remote, error)) []transport.Endpoint {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Limit)
 	defer cancel()
-	all := make([]transport.Endpoint, l.Size)
-	errs := make([]error, l.Size)
-	between := newTable(l.Size)
-	within := map[int]*table{}
+	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
+	between, within := newTable(l.Size), map[int]*table{}
 	for _, h := range hosts {
 		within[h] = newTable(l.Size)
 	}
 	var wg sync.WaitGroup
 	for r := range all {
 		wg.Go(func() {
-			remote, err := shm.Connect(ctx, config(r, between, apart(l, hosts)))
+			remote, err := connect(ctx, r, between)
 			if err != nil {
 				errs[r] = err
 				return
@@ -47,7 +71,7 @@ func open(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
 				errs[r] = errors.Join(err, remote.Close())
 				return
 			}
-			all[r], errs[r] = mixed.New(r, hosts, local, double{remote, &drained{remote.Bell().(*shm.Doorbell)}})
+			all[r], errs[r] = mixed.New(r, hosts, local, remote)
 		})
 	}
 	wg.Wait()
@@ -182,43 +206,6 @@ func TestFaultsComeRound(t *testing.T) {
 			t.Errorf("rank %d: %v", r, err)
 		}
 	}
-}
-
-// overTCP joins the ranks of hosts by shared memory and those of different hosts by TCP.
-func overTCP(t *testing.T, l transport.Layout, hosts []int) []transport.Endpoint {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Limit)
-	defer cancel()
-	all, errs := make([]transport.Endpoint, l.Size), make([]error, l.Size)
-	between, within := newTable(l.Size), map[int]*table{}
-	for _, h := range hosts {
-		within[h] = newTable(l.Size)
-	}
-	var wg sync.WaitGroup
-	for r := range all {
-		wg.Go(func() {
-			remote, err := tcp.Connect(ctx, tcp.Config{Layout: l, Hosts: hosts, Config: netconn.Config{
-				Rank: r, Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
-				Listen:   []netip.Addr{netip.MustParseAddr("127.0.0.1")},
-				Exchange: between.exchange(r, l.Member, l.Size),
-			}})
-			if err != nil {
-				errs[r] = err
-				return
-			}
-			local, err := shm.Connect(ctx, config(r, within[hosts[r]], together(l, hosts, hosts[r])))
-			if err != nil {
-				errs[r] = errors.Join(err, remote.Close())
-				return
-			}
-			all[r], errs[r] = mixed.New(r, hosts, local, remote)
-		})
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	return all
 }
 
 // Ranks of two hosts fail at the same time, each for a reason of its own; only one of each
