@@ -34,6 +34,30 @@ func TestHostsReachTheBound(t *testing.T) {
 	}
 }
 
+// TestSlotsBetweenHosts: the slots of a link hold what is on its way there and back, and
+// no more than goes over it in 4 ms, but where that is less than four of 4 KiB.
+func TestSlotsBetweenHosts(t *testing.T) {
+	for _, gbs := range []float64{1e-6, 0.0125, 0.025, 0.0625, 0.125, 1.25, 12.5} {
+		for _, us := range []float64{10, 50, 1000, 20000} {
+			g := testutil.EvenHosts(8, 1)
+			for i := range g.Links {
+				g.Links[i].GBytesPerSecond, g.Links[i].LatencyUs = gbs, us
+			}
+			for i := range g.Ports {
+				g.Ports[i].GBytesPerSecond = gbs
+			}
+			slots, bytes := plannerOf(t, g, Options{}).Slots()
+			if bytes%4096 != 0 || slots < 4 {
+				t.Errorf("%g GB/s, %g us: %d slots of %d bytes", gbs, us, slots, bytes)
+			}
+			hold, window := min(gbs*2e3*us, 48<<20/28), max(gbs*4e6, 16<<10)
+			if have := float64(slots * bytes); have < hold/2 || have > max(window, 2*hold) {
+				t.Errorf("%g GB/s, %g us: slots hold %.0f bytes, want %.0f to %.0f", gbs, us, have, hold, max(window, 2*hold))
+			}
+		}
+	}
+}
+
 // TestLinksOfManyHosts: on many hosts a rank has links to a number of ranks of other
 // hosts that grows with the logarithm of the number of hosts.
 func TestLinksOfManyHosts(t *testing.T) {
