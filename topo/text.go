@@ -12,12 +12,14 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// maxTable is the number of ranks up to which a Graph is written as a table of all pairs.
-const maxTable = 16
+// maxTable is the number of ranks up to which a Graph is written as a table of all pairs, and
+// maxLines that of the lines on links of more, and on ports.
+const (
+	maxTable = 16
+	maxLines = 64
+)
 
-// String writes g for people: the ranks of each host, a table of the rates
-// (and, where known, of the latencies) between all pairs, or above 16 ranks a
-// list of the links, and the ports.
+// String writes g for people: the ranks of each host, and what Describe says.
 func (g *Graph) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %s%s\n", cmp.Or(g.Name, "graph"), count(g.Ranks, "rank"), count(len(g.Links), "link"),
@@ -28,25 +30,11 @@ func (g *Graph) String() string {
 			fmt.Fprintf(&b, "host %d: ranks %s\n", h, RankList(hosts[h]))
 		}
 	}
-	g.WriteTables(&b, nil)
-	if g.Ranks > maxTable {
-		for _, l := range g.Links {
-			fmt.Fprintf(&b, "%d-%d  %.4g GB/s", l.A, l.B, l.GBytesPerSecond)
-			if l.LatencyUs > 0 {
-				fmt.Fprintf(&b, "  %.4g us", l.LatencyUs)
-			}
-			if l.Kind != "" {
-				fmt.Fprintf(&b, "  %s", l.Kind)
-			}
-			if l.Declared > 0 {
-				fmt.Fprintf(&b, "  declared %.4g GB/s", l.Declared)
-			}
-			b.WriteByte('\n')
-		}
+	var names []string
+	for r := range g.Ranks {
+		names = append(names, strconv.Itoa(r))
 	}
-	for _, p := range g.Ports {
-		fmt.Fprintf(&b, "port %q of ranks %s: %.4g GB/s\n", p.Name, RankList(p.Ranks), p.GBytesPerSecond)
-	}
+	g.Describe(&b, names)
 	return b.String()
 }
 
@@ -74,24 +62,54 @@ func (g *Graph) sources() string {
 	return ", " + strings.Join(list, " and ")
 }
 
-// WriteTables writes the rates between all pairs, and what else is known of them, of a graph
-// of few ranks. names are those of the ranks; nil: they go by their numbers.
-func (g *Graph) WriteTables(b *strings.Builder, names []string) {
-	if len(g.Links) == 0 || g.Ranks > maxTable {
-		return
-	}
-	if names == nil {
-		for r := range g.Ranks {
-			names = append(names, strconv.Itoa(r))
+// Describe writes a table of the rates between all pairs of ranks, which go by the given names, and what
+// else is known of these; above 16 ranks how many links have which rate. Then come the ports.
+func (g *Graph) Describe(b *strings.Builder, names []string) {
+	switch {
+	case len(g.Links) == 0:
+	case g.Ranks > maxTable:
+		g.writeRates(b)
+	default:
+		writeTable(b, "GB/s", g.Rates(), names)
+		if slices.ContainsFunc(g.Links, func(l Link) bool { return l.Declared > 0 }) {
+			b.WriteString("declared, where it was measured\n")
+			writeTable(b, "GB/s", g.matrix(func(l *Link) float64 { return l.Declared }), names)
+		}
+		if slices.ContainsFunc(g.Links, func(l Link) bool { return l.LatencyUs > 0 }) {
+			writeTable(b, "us", g.matrix(func(l *Link) float64 { return l.LatencyUs }), names)
 		}
 	}
-	writeTable(b, "GB/s", g.Rates(), names)
-	if slices.ContainsFunc(g.Links, func(l Link) bool { return l.Declared > 0 }) {
-		b.WriteString("declared, where it was measured\n")
-		writeTable(b, "GB/s", g.matrix(func(l *Link) float64 { return l.Declared }), names)
+	for i, p := range g.Ports {
+		if i == maxLines {
+			fmt.Fprintf(b, "and %d more ports\n", len(g.Ports)-i)
+			break
+		}
+		name := cmp.Or(p.Name, "port")
+		if len(p.Ranks) > 1 {
+			name += " of ranks " + RankList(p.Ranks)
+		}
+		fmt.Fprintf(b, "%s: %.4g GB/s\n", name, p.GBytesPerSecond)
 	}
-	if slices.ContainsFunc(g.Links, func(l Link) bool { return l.LatencyUs > 0 }) {
-		writeTable(b, "us", g.matrix(func(l *Link) float64 { return l.LatencyUs }), names)
+}
+
+// writeRates writes how many links have the same rate and kind, the slowest first.
+func (g *Graph) writeRates(b *strings.Builder) {
+	type class struct {
+		rate float64
+		kind string
+	}
+	links := make(map[class]int)
+	for _, l := range g.Links {
+		links[class{l.GBytesPerSecond, l.Kind}]++
+	}
+	order := func(x, y class) int { return cmp.Or(cmp.Compare(x.rate, y.rate), cmp.Compare(x.kind, y.kind)) }
+	for i, c := range slices.SortedFunc(maps.Keys(links), order) {
+		if i == maxLines {
+			fmt.Fprintf(b, "and %d more rates\n", len(links)-i)
+			break
+		}
+		line := fmt.Sprintf("%s of %.4g GB/s %s", numbers.Count(links[c], "link"), c.rate, c.kind)
+		b.WriteString(strings.TrimSpace(line) + "\n")
 	}
 }
 

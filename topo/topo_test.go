@@ -368,12 +368,12 @@ host 1: ranks 2,3
      1    0.2      .      .      .
      2     30      .      .    0.2
      3      .      .    0.2      .
-port "card" of ranks 2,3: 1.25 GB/s
+card of ranks 2,3: 1.25 GB/s
 `
 	if got := valid().String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
 	}
-	if got := UniformGraph(17).String(); !strings.Contains(got, "136 links, declared\n0-1  1 GB/s\n") {
+	if got := UniformGraph(17).String(); !strings.Contains(got, "136 links, declared\n136 links of 1 GB/s\n") {
 		t.Errorf("%.200s", got)
 	}
 }

@@ -2,22 +2,25 @@ package network
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
 
-// Text writes n for people: rates and latencies of all pairs, the cards, and
-// where every value comes from. now is the time, in seconds since 1970.
+// Text writes n for people: rates and latencies between the hosts, and their cards.
+// now is the time, in seconds since 1970.
 func (n *Network) Text(now int64) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "network of %d hosts: %s\n", len(n.Hosts), n.Origin(now))
+	g := n.Graph
+	g.Ports = slices.Clone(g.Ports)
 	var names []string
 	for h := range n.Hosts {
 		names = append(names, n.name(h))
 	}
-	n.Graph.WriteTables(&b, names)
-	b.WriteString(n.pairsText() + n.portsText())
+	for i, p := range g.Ports {
+		g.Ports[i].Name = "card of " + names[p.Ranks[0]]
+	}
+	g.Describe(&b, names)
 	return b.String()
 }
 
@@ -42,42 +45,4 @@ func age(seconds int64) string {
 		return fmt.Sprintf("%d hours ago", seconds/3600)
 	}
 	return fmt.Sprintf("%d days ago", seconds/86400)
-}
-
-// pairsText says what all pairs come to: one rate, or the rates there are.
-func (n *Network) pairsText() string {
-	count := make(map[float64]int)
-	for _, p := range n.Graph.Links {
-		count[p.GBytesPerSecond]++
-	}
-	if n.Graph.IsEven() {
-		return fmt.Sprintf("all pairs: %.4g GB/s, %.3g us\n", n.Graph.Links[0].GBytesPerSecond, n.Graph.Links[0].LatencyUs)
-	}
-	var list []string
-	for _, v := range slices.Sorted(maps.Keys(count)) {
-		list = append(list, fmt.Sprintf("%d of %.4g GB/s", count[v], v))
-	}
-	const most = 16
-	if more := len(list) - most; more > 0 {
-		list = append(list[:most], fmt.Sprintf("%d more rates", more))
-	}
-	return "pairs: " + strings.Join(list, ", ") + "\n"
-}
-
-// portsText says what the hosts' cards carry.
-func (n *Network) portsText() string {
-	ports := n.Graph.Ports
-	switch {
-	case len(ports) == 0 && len(n.Hosts) == 2:
-		return ""
-	case len(ports) == 0:
-		return "no host has a card that its pairs share: all rates hold at once\n"
-	case n.Graph.IsEven():
-		return fmt.Sprintf("card of every host: %.4g GB/s for all its pairs together\n", ports[0].GBytesPerSecond)
-	}
-	var b strings.Builder
-	for _, p := range ports {
-		fmt.Fprintf(&b, "card of %s: %.4g GB/s\n", n.name(p.Ranks[0]), p.GBytesPerSecond)
-	}
-	return b.String()
 }

@@ -119,7 +119,7 @@ func TestTreeBoundAgainstAllTrees(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkResult(t, g, r)
-		if r.Ratio < 1-1e-6 {
+		if r.Ratio < 1-1e-5 { // rows are made larger by 1e-7 against ties, which counts more in small ones
 			t.Fatalf("rate %v of the bound %v", r.Rate, r.Bound.Rate)
 		}
 		worth := 0.0
