@@ -43,14 +43,15 @@ const staleNetwork = 7 * 24 * time.Hour
 // order; "" when two of them are the same.
 func (c Cache) NetworkPath(members []Member) string {
 	h := sha256.New()
-	last := ""
+	last := fmt.Sprintln(networkVersion)
+	_, _ = io.WriteString(h, last) // a hash takes everything
 	for i, m := range byIdentity(members) {
 		id := members[m].Identity
 		if i > 0 && id == last {
 			return ""
 		}
 		last = id
-		_, _ = io.WriteString(h, id+"\n") // a hash takes everything
+		_, _ = io.WriteString(h, id+"\n")
 	}
 	return filepath.Join(c.Dir, fmt.Sprintf("%x-hosts%d.json", h.Sum(nil)[:8], len(members)))
 }
@@ -58,19 +59,18 @@ func (c Cache) NetworkPath(members []Member) string {
 // cachedNetwork is the form of the file. Its hosts stand in the order of their
 // identities.
 type cachedNetwork struct {
-	Version int                 `json:"version"`
 	Facts   []map[string]string `json:"facts"` // by host, when it was measured
 	Network *network.Network    `json:"network"`
 }
 
 // networkVersion counts the changes of that form, and of how networks are measured and
-// inferred: what an earlier version has cached is not taken.
-const networkVersion = 5
+// inferred: what an earlier version has cached is not found.
+const networkVersion = 6
 
 // StoreNetwork keeps n, whose hosts these are, in file.
 func (c Cache) StoreNetwork(file string, members []Member, n *network.Network) error {
 	order := byIdentity(members)
-	k := cachedNetwork{Version: networkVersion, Network: n.Renumber(order)}
+	k := cachedNetwork{Network: n.Renumber(order)}
 	for _, h := range order {
 		k.Facts = append(k.Facts, maps.Collect(maps.All(members[h].Facts))) // never nil, which JSON writes as null
 	}
@@ -129,8 +129,6 @@ func (c Cache) readNetwork(file string, hosts int) (*cachedNetwork, error) {
 	err = strictjson.Unmarshal(data, k, strictjson.Limits{Bytes: maxCached, Elements: topo.MaxLinks})
 	switch {
 	case err != nil:
-	case k.Version != networkVersion:
-		err = fmt.Errorf("version %d of the file, want %d", k.Version, networkVersion)
 	case len(k.Network.Hosts) != hosts || len(k.Facts) != hosts:
 		err = fmt.Errorf("it is for %d hosts, with facts of %d, not for %d", len(k.Network.Hosts), len(k.Facts), hosts)
 	default:
@@ -151,25 +149,15 @@ func changed(was, is map[string]string) string {
 	if was[bootFact] != is[bootFact] {
 		return "it was started anew"
 	}
+	all := maps.Clone(was)
+	maps.Copy(all, is)
 	var list []string
-	for name, v := range was {
-		if now, there := is[name]; !there {
-			list = append(list, fmt.Sprintf("%s was %s, is not there any more", name, v))
-		} else if now != v {
-			list = append(list, fmt.Sprintf("%s was %s, is %s", name, v, now))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if was[name] != is[name] {
+			list = append(list, fmt.Sprintf("%s was %q, is %q", name, was[name], is[name]))
 		}
 	}
-	for name, v := range is {
-		if _, there := was[name]; !there {
-			list = append(list, fmt.Sprintf("%s is %s, was not there", name, v))
-		}
-	}
-	slices.Sort(list)
-	const most = 3
-	if more := len(list) - most; more > 0 {
-		list = append(list[:most], fmt.Sprintf("%d changes more", more))
-	}
-	return strings.Join(list, "; ")
+	return strings.Join(list[:min(len(list), 3)], "; ")
 }
 
 // bootFact is the name of the fact that tells a host from itself before a reboot.
