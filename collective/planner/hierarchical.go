@@ -15,6 +15,7 @@ import (
 
 // Limits between hosts, by what the trees take to find and their links to keep.
 const (
+	starHosts   = 8  // up to so many one host serves all others with small messages
 	directHosts = 16 // up to so many every host owns slices of a message
 	packedHosts = 32 // up to so many trees between uneven hosts are packed
 	rootedHosts = 12 // up to so many for every root
@@ -209,7 +210,7 @@ func (p *Planner) betweenTrees(between string, kind plan.Kind, root int, asked b
 	n := len(h.ranks)
 	switch between {
 	case "star":
-		return &Forest{Trees: []topo.Tree{shallow(n, h.host[max(root, 0)])}}, nil
+		return &Forest{Trees: []topo.Tree{shallow(n, h.host[max(root, 0)], starHosts)}}, nil
 	case "direct":
 		if p.ordered(kind) {
 			trees, err := p.inside("direct", h.between)
@@ -274,13 +275,7 @@ func (p *Planner) locals(inside, between string, kind plan.Kind) (locals, error)
 		l.leaders = 1
 	}
 	if inside == "star" && !p.ordered(kind) {
-		l.within = func(host, root int) topo.Tree {
-			if n := len(h.ranks[host]); n > directRanks {
-				return tree.Binomial(n, root)
-			} else {
-				return topo.Star(n, root)
-			}
-		}
+		l.within = func(host, root int) topo.Tree { return shallow(len(h.ranks[host]), root, directRanks) }
 		return l, nil
 	}
 	var forests []*Forest

@@ -103,10 +103,9 @@ func (h *hosts) compose(t topo.Tree, within local, leader func(host int) int) (t
 	return all, nil
 }
 
-// shallow is a tree of n hosts for small messages: a star, as long as serving everybody
-// takes the root no longer than a message takes, else a binomial tree.
-func shallow(n, root int) topo.Tree {
-	const most = 8
+// shallow is a low tree over n ranks or hosts: a star, as long as serving everybody takes the
+// root, up to so many, no longer than a message takes, else a binomial tree.
+func shallow(n, root, most int) topo.Tree {
 	if n <= most {
 		return topo.Star(n, root)
 	}
