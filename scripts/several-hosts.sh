@@ -45,9 +45,9 @@ if [ $alone = no ]; then
     prepare bin/mpi_perf.openmpi bin/mpi_perf.mpich bin/mpi_null.openmpi bin/mpi_null.mpich bin/mpich_shim.so bin/gloo_perf
     more+=(-peers "$peers")
 fi
-for f in ./cmd/treerun ./examples/hello ./examples/train ./scripts/report; do
+for f in ./cmd/treerun ./examples/hello ./scripts/report; do
     installed "$f"
 done
 mkdir -p "${OUT:-docs/results}"
 version="$(git rev-parse --short HEAD)$(git diff --quiet HEAD -- ':!docs' || echo ' with changes')"
-"$work/report" measure several-hosts -treerun "$work/treerun" -hello "$work/hello" -train "$work/train" -about "$version" "${more[@]}" "${OUT:-docs/results}"
+"$work/report" measure several-hosts -treerun "$work/treerun" -hello "$work/hello" -about "$version" "${more[@]}" "${OUT:-docs/results}"

@@ -65,8 +65,6 @@ func command(ctx context.Context, args []string) error {
 		return errUsage
 	}
 	switch {
-	case args[0] == receiveCommand, args[0] == sendCommand: // this program inside a host
-		return flowEnd(args)
 	case args[0] == "serial": // as a rank of a job
 		return serial(ctx, args[1:])
 	case args[0] == "graph" && len(args) == 2:
@@ -133,7 +131,6 @@ func (r *report) measured(ctx context.Context, args []string) (err error) {
 	m := &run{record: &record{}}
 	f.StringVar(&m.treerun, "treerun", "", "the executable of treerun")
 	f.StringVar(&m.hello, "hello", "", "that of examples/hello")
-	f.StringVar(&m.train, "train", "", "that of examples/train")
 	f.StringVar(&m.peers, "peers", "", "the folder of the peers' kit, with bin/; empty: treerun alone")
 	f.StringVar(&m.about, "about", "", "the version of treerun")
 	f.BoolVar(&m.quick, "quick", false, "small messages, to test this program")

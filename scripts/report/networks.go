@@ -10,7 +10,6 @@ type network struct {
 	name string
 	nethosts.Network
 	groups []group
-	pairs  [][2]int // between which the rate of one plain flow is measured; nil: all of a mesh
 }
 
 // group is a row of sizes, measured in one job per implementation.
@@ -38,7 +37,6 @@ func sized(begin, end, factor int64, iters, warmup, most int) []group {
 
 // networks returns all, in the order of the page.
 func networks() []network {
-	first := [][2]int{{0, 1}}
 	large := sized(16*mib, 16*mib, 2, 1, 1, 0)
 	even := append(append(sized(8, 256*kib, 8, 0, 5, 0), sized(mib, 4*mib, 4, 3, 1, 0)...), large...)
 	mesh := append(sized(mib, 4*mib, 4, 2, 1, 0), large...)
@@ -47,17 +45,16 @@ func networks() []network {
 	two := load{ops: both, begin: 4 * mib, end: 16 * mib, factor: 4, iters: 2, warmup: 1}
 	cards := nethosts.Network{Rates: []string{"500mbit"}}
 	return []network{
-		{"even", cards, even, first},
-		{"even2", cards, []group{{two, 2, 0, []string{"treerun", "openmpi", "mpich"}}}, first},
+		{"even", cards, even},
+		{"even2", cards, []group{{two, 2, 0, []string{"treerun", "openmpi", "mpich"}}}},
 		{"mesh", nethosts.Network{Mesh: [][]string{
 			{"-", "800mbit", "400mbit", "200mbit"},
 			{"800mbit", "-", "100mbit", "400mbit"},
 			{"400mbit", "100mbit", "-", "800mbit"},
 			{"200mbit", "400mbit", "800mbit", "-"},
-		}}, mesh, nil},
-		{"uneven", nethosts.Network{Rates: []string{"800mbit", "400mbit", "200mbit", "100mbit"}}, uneven,
-			[][2]int{{0, 1}, {0, 2}, {0, 3}, {1, 0}}},
-		{"open", nethosts.Network{}, open, first},
+		}}, mesh},
+		{"uneven", nethosts.Network{Rates: []string{"800mbit", "400mbit", "200mbit", "100mbit"}}, uneven},
+		{"open", nethosts.Network{}, open},
 	}
 }
 
@@ -83,14 +80,13 @@ type chapter struct {
 var chapters = []chapter{
 	{"even", "Even: four hosts, 500 Mbit/s each",
 		"A switch with four hosts, one rank each; every host sends and receives at most 500 Mbit/s.\n" +
-			"The bound of AllReduce is 2(n-1)/n S / B, that of Broadcast S / B, with the rate B of one plain flow.",
+			"The bound of AllReduce is 2(n-1)/n S / B, that of Broadcast S / B, with the payload B of a card.",
 		map[string]float64{"allreduce": 0.95, "broadcast": 0.90}, 4 * mib},
 	{"even2", "The same, two ranks on each host", "Eight ranks; the bound is that of one rank per host.", nil, 4 * mib},
 	{"mesh", "Mesh: six links of 100 to 800 Mbit/s",
 		"Every pair of hosts has a link of its own. The bound of AllReduce is what spanning trees can carry at once (Tutte " +
 			"and\n" +
-			"Nash-Williams), that of Broadcast the least cut, both with the rates of plain flows over each link, measured in " +
-			"the same run.",
+			"Nash-Williams), that of Broadcast the least cut, both with the payload of every link.",
 		map[string]float64{"allreduce": 0.90, "broadcast": 0.90}, 16 * mib},
 	{"uneven", "Uneven cards: 800, 400, 200 and 100 Mbit/s",
 		"A switch; host 0 has the fastest card. No message can be done with faster than the slowest card takes it.",

@@ -172,46 +172,24 @@ func TestNetworkBounds(t *testing.T) {
 			t.Errorf("%s: %g, want %g", c.name, c.got, c.want)
 		}
 	}
-	if v := apart([]float64{1, 2.2}, []float64{1, 2}); !close2(v, 0.1) || !math.IsInf(apart(nil, []float64{1}), 1) {
-		t.Errorf("largest difference %g, want 0.1", v)
-	}
 }
 
 func TestSeveralHosts(t *testing.T) {
 	lines := []string{
-		"even 1 4 flow-0-1 0 tcp 480",
 		"even 1 4 allreduce 4194304 treerun 110000", "even 2 4 allreduce 4194304 treerun 900000",
 		"even 3 4 allreduce 4194304 treerun 108000",
 		"even 1 4 allreduce 4194304 openmpi 160000", "even 1 4 allreduce 4194304 gloo:hd 120000",
 		"even 1 4 allreduce 8 treerun 90", "even 1 4 allreduce 8 openmpi 60",
 		"start 1 4 start 0 treerun 100", "start 1 4 start 0 openmpi 240", "start 1 4 start 0 mpich 90",
 	}
-	for i := range hosts * hosts {
-		if i/hosts != i%hosts {
-			lines = append(lines, fmt.Sprintf("mesh 1 4 flow-%d-%d 0 tcp %d", i/hosts, i%hosts, 100))
-		}
-	}
-	r := recorded(t, append(lines, "mesh 1 4 broadcast 16777216 treerun 500000")...)
-	r.fact("training", "digits: the same")
+	r := recorded(t, append(lines, "mesh 1 4 broadcast 16777216 treerun 150000")...)
 	has(t, pageOf(t, "several-hosts", r),
-		// 4 MiB in 110 ms are 305 Mbit/s of 320, which is 480 * 4/6.
-		"| even | allreduce | 4 MiB | 305 | 320 | 0.95 | 0.95 | 280 Gloo, hd | 1.09 |",
+		// 4 MiB in 110 ms are 305 Mbit/s of 319, which is 500 * 1448/1514 * 4/6.
+		"| even | allreduce | 4 MiB | 305 | 319 | 0.96 | 0.95 | 280 Gloo, hd | 1.09 |",
 		"| 8 B | 90 | 60 | - | direct | **0.67** | 0.711 |  |",
-		"| mesh | broadcast | 16 MiB | 268 | 300 | **0.89** | 0.90 | - | - |",
-		"| 4 | 100 | 240 | 90 | 2.40 |",
-		"with the same ranks on four hosts and on one: digits: the same.")
-}
-
-func TestLosses(t *testing.T) {
-	if got, err := losses("# epoch loss accuracy\n1 0.5 0.9\n2 0.25 0.95\n"); err != nil ||
-		fmt.Sprint(got) != "[0.5 0.25]" {
-		t.Errorf("%v, %v", got, err)
-	}
-	for _, text := range []string{"", "1 x 2\n"} {
-		if _, err := losses(text); err == nil {
-			t.Errorf("%q: no error", text)
-		}
-	}
+		// All that leaves host 1 for 2 and 3, and host 0 for them: 1,100 Mbit/s.
+		"| mesh | broadcast | 16 MiB | 895 | 1052 | **0.85** | 0.90 | - | - |",
+		"| 4 | 100 | 240 | 90 | 2.40 |")
 }
 
 // Every network is within what hosts can be made with, and has a chapter.

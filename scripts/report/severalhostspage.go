@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/internal/chart"
@@ -11,8 +12,7 @@ import (
 	"github.com/treerun/treerun/topo/pack"
 )
 
-// severalHosts is what the page is made of. The value of a flow is Mbit/s, that of a
-// start milliseconds.
+// severalHosts is what the page is made of. The value of a start is milliseconds.
 type severalHosts struct{ *record }
 
 func severalHostsFiles(r *record) (any, pictures, error) {
@@ -29,23 +29,7 @@ func severalHostsFiles(r *record) (any, pictures, error) {
 }
 
 // About is the table of facts.
-func (p severalHosts) About() table {
-	var list []*row
-	for _, f := range p.facts {
-		if f.Fact != "training" {
-			list = append(list, f)
-		}
-	}
-	jobs := p.of(key{}, func(v *row) bool { return v.Who != "tcp" })
-	t := (&record{facts: list}).Run()
-	if len(jobs) > 0 {
-		t = append(t, jobs.away())
-	}
-	return t
-}
-
-// Training is what examples/train found.
-func (p severalHosts) Training() string { return strings.TrimSuffix(p.factOf("training"), ".") }
+func (p severalHosts) About() table { return p.Run(p.away()) }
 
 // Chapters are those of networks that were measured.
 func (p severalHosts) Chapters() (list []chapter) {
@@ -102,19 +86,6 @@ func (p severalHosts) who(k key) (list []string) {
 		}
 	}
 	return list
-}
-
-// Flows writes the rates of plain flows.
-func (p severalHosts) Flows(c chapter) string {
-	var all []string
-	for i := range hosts {
-		for j := range hosts {
-			if v := p.flow(c.network, i, j); !math.IsNaN(v) {
-				all = append(all, fmt.Sprintf("%d to %d: %s", i, j, number(v)))
-			}
-		}
-	}
-	return strings.Join(all, ", ")
 }
 
 // Sweep writes the table of one operation.
@@ -182,27 +153,28 @@ func (p severalHosts) Start() string {
 	return t.String()
 }
 
-// flow returns the rate of a plain flow in Mbit/s, NaN where there is none.
-func (p severalHosts) flow(network string, from, to int) float64 {
-	return p.value(key{Part: network, Op: fmt.Sprintf("flow-%d-%d", from, to)})
-}
-
-// bound returns how fast a message can be done with at most, in Mbit/s, from the rates
-// that plain flows had; NaN where that is not known.
-func (p severalHosts) bound(network, op string) float64 {
-	flow := func(from, to int) float64 { return p.flow(network, from, to) }
-	switch network {
-	case "even", "even2":
-		return cardsBound(op, []float64{flow(0, 1), flow(0, 1), flow(0, 1), flow(0, 1)})
-	case "uneven": // the root's card is at least as fast as what leaves it for the fastest of the others
-		return cardsBound(op, []float64{max(flow(1, 0), flow(0, 1)), flow(0, 1), flow(0, 2), flow(0, 3)})
-	case "mesh":
-		if op == "broadcast" {
-			return cutBound(hosts, flow)
-		}
-		return packingBound(hosts, flow)
+// bound returns how fast a message can be done with at most, in Mbit/s of the payload that
+// TCP carries over cards and links of such rates; NaN where there is no limit.
+func (p severalHosts) bound(name, op string) float64 {
+	all := networks()
+	n := all[slices.IndexFunc(all, func(n network) bool { return n.name == name })]
+	rate := func(text string) (v float64) {
+		_, _ = fmt.Sscanf(text, "%gmbit", &v) // no rate: no link
+		return v * payload
 	}
-	return math.NaN()
+	switch {
+	case n.Mesh != nil && op == "broadcast":
+		return cutBound(hosts, func(from, to int) float64 { return rate(n.Mesh[from][to]) })
+	case n.Mesh != nil:
+		return packingBound(hosts, func(a, b int) float64 { return rate(n.Mesh[a][b]) })
+	case n.Rates == nil:
+		return math.NaN()
+	}
+	var cards []float64
+	for i := range hosts {
+		cards = append(cards, rate(n.Rates[min(i, len(n.Rates)-1)]))
+	}
+	return cardsBound(op, cards)
 }
 
 // cardsBound is for hosts whose cards send and receive rates[i] each. Everybody
@@ -222,22 +194,21 @@ func cardsBound(op string, rates []float64) float64 {
 }
 
 // packingBound is the most that spanning trees can carry when each tree reduces up and
-// broadcasts down its links, both ways at once. Of a link with two rates the slower
-// counts.
-func packingBound(n int, rate func(from, to int) float64) float64 {
+// broadcasts down its links, both ways at once.
+func packingBound(n int, rate func(a, b int) float64) float64 {
 	const unit = 8000 // Mbit/s for 1 GB/s
 	g := &topo.Graph{Ranks: n}
 	for a := range n {
 		g.Hosts = append(g.Hosts, a)
 		for b := range a {
-			if slower := min(rate(a, b), rate(b, a)); slower > 0 {
-				g.Links = append(g.Links, topo.Link{A: b, B: a, GBytesPerSecond: slower / unit})
+			if v := rate(a, b); v > 0 {
+				g.Links = append(g.Links, topo.Link{A: b, B: a, GBytesPerSecond: v / unit})
 			}
 		}
 	}
 	b, err := pack.FindBound(g, pack.BothWays)
 	if err != nil {
-		return math.NaN() // not all links were measured
+		return math.NaN() // some host has no link
 	}
 	return b.Rate * unit
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,10 +50,9 @@ func cards(n int, share float64) *topo.Graph {
 }
 
 // cardBound is the most that an AllReduce by partial sums reaches on n hosts with
-// cards of rate 1, one of them with a share of it: every host takes in all of the
-// message, and 2(n-1) messages go over all cards.
+// cards of rate 1, one of them with a share of it.
 func cardBound(n int, share float64) float64 {
-	return min(share, 1, (float64(n-1)+share)/float64(2*(n-1)))
+	return cardsBound("allreduce", append(slices.Repeat([]float64{1}, n-1), share))
 }
 
 // ringRate is what a ring reaches: 2(n-1)/n messages go over every card.
