@@ -22,8 +22,8 @@ const Exchange = 101
 // Splits stands in the Op of a header of the AllGather with which a Split begins.
 const Splits = 102
 
-// errAborted ends a wait whose Endpoint already carries the fault.
-var errAborted = errors.New("engine: aborted")
+// ErrAborted ends a wait whose Endpoint already carries the fault.
+var ErrAborted = errors.New("engine: aborted")
 
 // Describe names the call that a header belongs to, for people.
 func Describe(h transport.Header) string {

@@ -60,7 +60,7 @@ func (e *Engine) Fail(err error, c *Call) (transport.Fault, bool) {
 // failWait is Fail for what stopped a wait in a call or message.
 func (e *Engine) failWait(err error, doing string, w *Waiter) (transport.Fault, bool) {
 	switch {
-	case err == errAborted:
+	case err == ErrAborted:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, waits.ErrStalled):
 		e.ep.Abort(w.WaitFault(err, e.rank, doing, e.lacking()))
 		w.Watch.GiveUp()

@@ -75,73 +75,82 @@ func (w *Waiter) polls(e *Engine, c *Call) int {
 func (w *Waiter) wait(ctx context.Context, e *Engine, done *bool, spins int) error {
 	idle := 0
 	steps := e.steps
-	var asleep sleeper
+	var asleep Sleeper
 	for {
 		if idle < spins {
 			idle++
 		} else if idle < spins+w.Yields {
 			idle++
 			e.ep.Bell().Yield()
-			if Tired(&asleep.since, idle-spins) {
+			if asleep.Tired(idle - spins) {
 				idle = spins + w.Yields
 			}
-		} else if err := asleep.sleep(ctx, w, e); err != nil {
+		} else if err := asleep.Sleep(ctx, e.ep, w.Watch, (*waiting)(e)); err != nil {
 			return err
 		}
 		if err := e.poll(); err != nil || *done {
 			if err == nil {
-				asleep.end(w)
+				asleep.End(w.Watch)
 			}
 			return err
 		}
 		if e.steps != steps {
 			steps, idle = e.steps, 0
-			asleep.end(w)
+			asleep.End(w.Watch)
 		} else if idle&63 == 63 {
 			if _, aborted := e.ep.Aborted(); aborted {
-				return errAborted
+				return ErrAborted
 			}
 		}
 	}
 }
 
-// Tired reports whether a rank that yields between polls had better sleep, before it has
-// yielded as often as it may: where others want its core one yield takes milliseconds, and
-// the wait would not be published for seconds. since is when it began to look at the clock;
-// Tired sets it. Few yields do: a look takes 50 ns, and a small message few yields.
-func Tired(since *time.Time, yields int) bool {
-	const first, every = 32, 8
-	if yields < first || yields%every != 0 {
-		return false
-	}
-	now := time.Now()
-	if since.IsZero() {
-		*since = now
-	}
-	return now.Sub(*since) > sleepMax
-}
-
-// sleeper is the slow end of a wait: a rank for which nothing has come for
-// longer than it cares to poll.
-type sleeper struct {
+// Sleeper is the slow end of a wait: a rank for which nothing has come for longer than it
+// cares to poll. The zero value is that of a call that moves.
+type Sleeper struct {
 	since     time.Time // when the yielding or sleeping began; zero while the call moves
 	looked    time.Time // when the rank last looked around
 	looks     int       // in vain, up to doublings
 	published bool
 }
 
-// end says that the call moves.
-func (s *sleeper) end(w *Waiter) {
-	if s.published {
-		w.Watch.Clear()
-	}
-	*s = sleeper{}
+// Waiting is what a Sleeper waits for.
+type Waiting interface {
+	Poll() (moved bool, err error) // moves what can be moved; that there is nothing more to wait for counts, too
+	Compare() error                // compares, now and then, what the ranks do
+	Doing() string                 // names the call
+	WaitsFor() []waits.Lack        // what is missing
 }
 
-// sleep sleeps once, until the bell rings or it is time to look around, which it then does.
-func (s *sleeper) sleep(ctx context.Context, w *Waiter, e *Engine) error {
-	if _, aborted := e.ep.Aborted(); aborted {
-		return errAborted
+// Tired reports whether a rank that yields between polls had better sleep, before it has
+// yielded as often as it may: where others want its core one yield takes milliseconds, and
+// the wait would not be published for seconds. Few yields look at the clock: a look takes 50
+// ns, and a small message few yields.
+func (s *Sleeper) Tired(yields int) bool {
+	const first, every = 32, 8
+	if yields < first || yields%every != 0 {
+		return false
+	}
+	now := time.Now()
+	if s.since.IsZero() {
+		s.since = now
+	}
+	return now.Sub(s.since) > sleepMax
+}
+
+// End says that the call moves. watch may be nil.
+func (s *Sleeper) End(watch *waits.Wait) {
+	if s.published {
+		watch.Clear()
+	}
+	*s = Sleeper{}
+}
+
+// Sleep sleeps once, until the bell of ep rings or it is time to look around, which it then does. The error
+// is that of ctx, of what is waited for, ErrAborted, or a *waits.Stalled.
+func (s *Sleeper) Sleep(ctx context.Context, ep transport.Endpoint, watch *waits.Wait, w Waiting) error {
+	if _, aborted := ep.Aborted(); aborted {
+		return ErrAborted
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -152,16 +161,18 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, e *Engine) error {
 	if s.since.IsZero() {
 		s.since = s.looked
 	}
-	bell := e.ep.Bell()
-	steps := e.steps
+	bell := ep.Bell()
 	bell.Prepare()
-	if err := e.poll(); err != nil || e.Idle() || e.steps != steps {
-		bell.Cancel()
-		return err
+	moved, err := w.Poll()
+	if _, aborted := ep.Aborted(); aborted && err == nil {
+		err = ErrAborted
 	}
-	if _, aborted := e.ep.Aborted(); aborted {
+	if err != nil || moved {
 		bell.Cancel()
-		return errAborted
+		if moved {
+			s.End(watch)
+		}
+		return err
 	}
 	long := sleepMax << s.looks
 	if s.looks > 0 {
@@ -172,17 +183,35 @@ func (s *sleeper) sleep(ctx context.Context, w *Waiter, e *Engine) error {
 		return nil
 	}
 	s.looked, s.looks = time.Now(), min(s.looks+1, doublings)
-	if e.first != nil {
-		if err := e.compareCalls(e.first.Header); err != nil {
-			return err
-		}
+	if err := w.Compare(); err != nil {
+		return err
 	}
 	s.published = true
-	if stalled := w.Watch.Publish(e.doing(), s.since, e.lacking()); stalled != nil {
+	if stalled := watch.Publish(w.Doing(), s.since, w.WaitsFor()); stalled != nil {
 		return stalled
 	}
 	return nil
 }
+
+// waiting is what an Engine waits for: its calls and messages.
+type waiting Engine
+
+func (w *waiting) Poll() (moved bool, err error) {
+	e := (*Engine)(w)
+	steps := e.steps
+	err = e.poll()
+	return e.Idle() || e.steps != steps, err
+}
+
+func (w *waiting) Compare() error {
+	if w.first == nil {
+		return nil
+	}
+	return (*Engine)(w).compareCalls(w.first.Header)
+}
+
+func (w *waiting) Doing() string          { return (*Engine)(w).doing() }
+func (w *waiting) WaitsFor() []waits.Lack { return (*Engine)(w).lacking() }
 
 // WaitFault is the fault of a rank whose wait has ended with err, a context's error or a
 // *waits.Stalled: the rank at fault is the one that all wait for in the end. lacks says

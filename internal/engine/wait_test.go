@@ -123,9 +123,9 @@ func TestShortSleepAfterYields(t *testing.T) {
 		}()
 		w.Watch = waits.Local(2)[0].NewWait("world", nil)
 		for range 20 {
-			asleep := sleeper{since: time.Now()} // as Tired sets it
+			asleep := Sleeper{since: time.Now()} // as Tired sets it
 			begin := time.Now()
-			if err := asleep.sleep(ctx, w, k); err != nil {
+			if err := asleep.Sleep(ctx, k.ep, w.Watch, (*waiting)(k)); err != nil {
 				return err
 			}
 			if time.Since(begin) < sleepMax && asleep.published {
@@ -137,5 +137,16 @@ func TestShortSleepAfterYields(t *testing.T) {
 		if err != nil {
 			t.Errorf("rank %d: %v", r, err)
 		}
+	}
+}
+
+// The time of a wait begins anew when the call has moved: a call that takes long, but moves, is
+// no stall.
+func TestMovedBeginsAnew(t *testing.T) {
+	long := time.Now().Add(-time.Hour)
+	s := Sleeper{since: long, looked: long, looks: 2}
+	s.End(nil)
+	if s != (Sleeper{}) {
+		t.Errorf("after a move: %+v", s)
 	}
 }

@@ -24,9 +24,6 @@ type Exchange interface {
 	WaitsFor() []waits.Lack
 }
 
-// errAborted ends a wait whose Endpoint already carries the fault.
-var errAborted = errors.New("sparse: aborted")
-
 // streamer is an Exchange whose peers send on, while there is room on their links: what
 // a rank takes in a little later costs nobody anything.
 type streamer interface{ Streams() bool }
@@ -44,9 +41,6 @@ const restPart = 3
 // bell.
 const mostNaps = 20
 
-// sleepMax bounds one sleep, after which a rank looks around.
-const sleepMax = 20 * time.Millisecond
-
 // Run polls x until it is done, and waits in between as w says. It returns the
 // fault of the links if x could not be completed, here or on another rank; the
 // links are then of no further use. doing names the call.
@@ -59,7 +53,7 @@ func (k *Links) Run(ctx context.Context, x Exchange, w *engine.Waiter, doing str
 		k.ep.Abort(w.WaitFault(err, k.rank, doing, x.WaitsFor()))
 		w.Watch.GiveUp()
 		return k.ep.Aborted()
-	case err != errAborted:
+	case err != engine.ErrAborted:
 		if _, aborted := k.ep.Aborted(); !aborted {
 			k.ep.Abort(k.faultOf(err, x, w, doing))
 		}
@@ -74,14 +68,15 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing st
 		yields, naps = w.Spins, mostNaps
 	}
 	busy, _ := x.(worker)
-	asleep := sleeper{k: k, x: x, w: w, doing: doing}
+	var asleep engine.Sleeper
+	what := &waiting{x, doing}
 	for {
 		moved, err := x.Poll()
 		if err != nil {
 			return err
 		}
 		if x.Done() {
-			asleep.moved()
+			asleep.End(w.Watch)
 			return nil
 		}
 		if busy != nil && w.Backoff > 0 && busy.Rests() {
@@ -91,83 +86,41 @@ func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing st
 		switch {
 		case moved:
 			idle = 0
-			asleep.moved()
+			asleep.End(w.Watch)
 		case idle < w.Spins:
 		case idle < yields:
 			k.ep.Bell().Yield()
-			if engine.Tired(&asleep.since, idle) {
+			if asleep.Tired(idle) {
 				idle = yields + naps
 			}
 		case idle < yields+naps:
 			time.Sleep(w.Backoff)
 		default:
-			if err := asleep.sleep(ctx); err != nil {
+			if err := asleep.Sleep(ctx, k.ep, w.Watch, what); err != nil {
 				return err
 			}
 		}
 		if idle&63 == 63 || idle > yields {
 			if _, aborted := k.ep.Aborted(); aborted {
-				return errAborted
+				return engine.ErrAborted
 			}
 		}
 	}
 }
 
-// sleeper is the slow end of a wait.
-type sleeper struct {
-	k         *Links
-	x         Exchange
-	w         *engine.Waiter
-	doing     string
-	since     time.Time // when the yielding or sleeping began; zero while the call moves
-	looked    time.Time // when the rank last looked around
-	published bool
+// waiting is an Exchange that this rank sleeps for.
+type waiting struct {
+	Exchange
+	doing string
 }
 
-// moved says that the call moves.
-func (s *sleeper) moved() {
-	if s.published {
-		s.w.Watch.Clear()
-	}
-	s.since, s.looked, s.published = time.Time{}, time.Time{}, false
+func (w *waiting) Poll() (moved bool, err error) {
+	moved, err = w.Exchange.Poll()
+	return moved || w.Done(), err
 }
 
-// sleep sleeps once, until the bell rings or for sleepMax.
-func (s *sleeper) sleep(ctx context.Context) error {
-	if _, aborted := s.k.ep.Aborted(); aborted {
-		return errAborted
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if s.looked.IsZero() { // since may be set by Tired
-		s.looked = time.Now()
-	}
-	if s.since.IsZero() {
-		s.since = s.looked
-	}
-	bell := s.k.ep.Bell()
-	bell.Prepare()
-	moved, err := s.x.Poll()
-	_, aborted := s.k.ep.Aborted()
-	if err != nil || moved || aborted || s.x.Done() {
-		bell.Cancel()
-		if moved {
-			s.moved()
-		}
-		return err
-	}
-	bell.Sleep(sleepMax)
-	if time.Since(s.looked) < sleepMax {
-		return nil
-	}
-	s.looked = time.Now()
-	s.published = true
-	if stalled := s.w.Watch.Publish(s.doing, s.since, s.x.WaitsFor()); stalled != nil {
-		return stalled
-	}
-	return nil
-}
+func (w *waiting) Compare() error { return nil }
+func (w *waiting) Doing() string  { return w.doing }
 
 // faultOf turns what stopped this rank into what all ranks are told.
 func (k *Links) faultOf(err error, x Exchange, w *engine.Waiter, doing string) transport.Fault {
