@@ -80,7 +80,7 @@ func deviceSlots(n int, budget int64) (slots, bytes int) {
 // calls at both ends, and what is under way must fill the network while the word of it
 // comes back. So slots grow, and become more, where the quickest link holds more than
 // they do, and where it takes no longer for one than those calls: 20 us. They shrink, and
-// become fewer, where the quickest link takes longer than windowUs for them: connections
+// become fewer where they would be small, if the quickest link takes longer than windowUs for them: connections
 // that share a card do not share it evenly, and what some are ahead is what the others
 // still have to do when the former are through. On eight hosts with cards of 200 Mbit/s an
 // AllReduce took 1.07 times as long as the network allows with 416 KiB under way on every
@@ -89,6 +89,7 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 	const (
 		budget, ample    = 12 << 20, 48 << 20 // bytes of slots per rank; ample for networks that need it
 		least, few, many = 4 << 10, 64 << 10, 256 << 10
+		small            = 16 << 10
 		maxSlots         = 32
 		slotUs           = 20
 		windowUs         = 4000
@@ -108,7 +109,9 @@ func hostSlots(size int, h *hosts) (slots, bytes int) {
 		quick = max(quick, l.GBytesPerSecond*1e3*slotUs)
 	}
 	if window := int(quick / slotUs * windowUs); slots*bytes > window {
-		slots = 4
+		if window/slots < small {
+			slots = 4
+		}
 		bytes = max(window/slots&^(least-1), least)
 	}
 	more := func(to *int, most int) {

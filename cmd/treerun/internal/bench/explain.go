@@ -22,6 +22,8 @@ type points struct {
 
 	rest []byte // of a line that is not complete
 	seen int
+
+	digests, chosen []string // of the plans that a job takes
 }
 
 // explain is the subcommand with --explain.
@@ -39,7 +41,7 @@ func explain(c *command, cases []suite.Case) (int, error) {
 	case p.seen < len(cases):
 		return 0, fmt.Errorf("bench: the ranks have ended after %d of %d sizes", p.seen, len(cases))
 	}
-	return 0, nil
+	return 0, c.planning.Unserved(p.digests, p.chosen)
 }
 
 // Write implements io.Writer.
@@ -55,6 +57,7 @@ func (p *points) take(line []byte) error {
 		return fmt.Errorf("bench: rank 0 sent %s, which is not size %d of %d", line, p.seen+1, len(p.cases))
 	}
 	p.seen++
+	p.digests, p.chosen = append(p.digests, rec.Point.Digest), append(p.chosen, rec.Point.Chosen)
 	p.progress.hide()
 	if _, err := io.WriteString(p.out, explanation(rec.Point)); err != nil {
 		return fmt.Errorf("bench: print what was measured: %w", err)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
@@ -188,8 +187,7 @@ func (r *results) close() error {
 // plans returns the digests of the plans that ran, and the algorithms that made them, without variants.
 func (r *results) plans() (digests, algorithms []string) {
 	for _, row := range r.rows {
-		base, _, _ := strings.Cut(row.Algorithm, ":")
-		digests, algorithms = append(digests, row.Digest), append(algorithms, base)
+		digests, algorithms = append(digests, row.Digest), append(algorithms, row.Algorithm)
 	}
 	return digests, algorithms
 }

@@ -140,8 +140,9 @@ func (j *Job) readPlan(s map[string]string, ranks int) error {
 func (j *Job) Unserved(digests, algorithms []string) error {
 	suits := j.options.Suits()
 	ran := func(name string) bool {
-		base, _, _ := strings.Cut(name, ":")
-		return slices.Contains(algorithms, base)
+		return slices.ContainsFunc(algorithms, func(a string) bool {
+			return a == name || strings.HasPrefix(a, name+":") || strings.HasPrefix(name, a+":")
+		})
 	}
 	switch {
 	case len(suits) > 0 && !slices.ContainsFunc(suits, ran):

@@ -108,7 +108,7 @@ func (e *explainer) consult(cases []suite.Case) (points []*suite.Point, err erro
 			if err != nil {
 				return nil, err
 			}
-			p.Chosen, p.By = choice.Name, choice.By
+			p.Chosen, p.By, p.Digest = choice.Name, choice.By, choice.Digest
 			for line := range strings.Lines(c.Explain()) {
 				if strings.HasPrefix(line, "AllReduce: links allow") {
 					p.Links = strings.TrimSpace(line)

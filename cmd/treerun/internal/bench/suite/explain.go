@@ -17,6 +17,7 @@ type Point struct {
 
 	// What a job chooses and by what, and what the links allow.
 	Chosen string `json:"chosen,omitempty"`
+	Digest string `json:"digest,omitempty"` // of that plan
 	By     string `json:"by,omitempty"`
 	Links  string `json:"links,omitempty"`
 }
