@@ -20,19 +20,13 @@ targets() {
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# The test binary of a folder, built once for all of its fuzz tests.
-binary() {
-    local file=$work/${1//\//-}.test
-    [ -e "$file" ] || go test -c -fuzz . -o "$file" "./$1" || return
-    echo "$file"
-}
+# The test binaries of all folders, by the folders' names.
+# shellcheck disable=SC2016
+targets | cut -d ' ' -f 1 | sort -u | xargs -P "$(nproc)" -I '{}' sh -c 'mkdir -p "$1/$2" && go test -c -fuzz . -o "$1/$2.test" "./$2"' sh "$work" '{}'
 
 # Runs a fuzz test; its output is in out.
 fuzz() {
-    local test
-    out=
-    test=$(binary "$1") || return
-    out=$(cd "$1" && "$test" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "${inputs}x" -test.fuzzminimizetime 20x \
+    out=$(cd "$1" && "$work/$1.test" -test.run '^$' -test.fuzz "^$2\$" -test.fuzztime "${inputs}x" -test.fuzzminimizetime 20x \
         -test.parallel 2 -test.fuzzcachedir "$work/corpus" 2>&1)
 }
 
