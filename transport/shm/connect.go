@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
 
 	"github.com/treerun/treerun/internal/netconn"
@@ -22,13 +21,7 @@ func Connect(ctx context.Context, cfg Config) (transport.Endpoint, error) {
 		return nil, errors.New("shm: no Exchange function")
 	}
 	c := &connecting{cfg: cfg, fd: -1}
-	if c.cfg.Grace == 0 {
-		c.cfg.Grace = DefaultGrace
-	}
 	e, err := c.run(ctx)
-	if err != nil {
-		c.explain(err)
-	}
 	c.release()
 	if err != nil {
 		return nil, fmt.Errorf("shm: rank %d: connecting %d ranks: %w", cfg.Rank, cfg.Layout.MemberCount(), err)
@@ -41,11 +34,9 @@ type connecting struct {
 	cfg      Config
 	m        *segment.Map
 	session  *netconn.Session
-	fd       int           // of the segment, -1 when there is none
-	mem      []byte        // its mapping, nil before
-	checked  bool          // mem is a segment
-	acceptor *acceptor     // the leader's
-	conn     *net.UnixConn // a member's, to the leader
+	fd       int               // of the segment, -1 when there is none
+	mem      []byte            // its mapping, nil before
+	acceptor *netconn.Acceptor // the leader's
 	sample   *[secretBytes]byte
 	reach    *reach     // nil where a rank's memory cannot be read
 	noReach  string     // why
@@ -79,18 +70,11 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 		}
 		err = c.bells.meet(&c.cfg.Layout, names)
 	}
-	switch {
-	case err != nil:
-	case c.leads():
-		c.acceptor.open(c.fd)
-	default:
+	if err == nil && !c.leads() {
 		err = c.join(ctx, all[leader].Text)
 	}
-	if err == nil {
-		c.checked = true
-		if c.m.ControlBytes <= maxPrefault {
-			osys.Prefault(c.mem[:c.m.ControlBytes])
-		}
+	if err == nil && c.m.ControlBytes <= maxPrefault {
+		osys.Prefault(c.mem[:c.m.ControlBytes])
 	}
 	second := report{Digest: c.m.Digest}
 	if err != nil {
@@ -107,7 +91,7 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	if c.noReach = whoCannotRead(all, c.cfg.Layout.Member); c.noReach != "" {
 		c.closeReach()
 	}
-	return c.finish()
+	return c.finish(), nil
 }
 
 // maxPrefault is up to how much memory of the control areas every rank makes present before its first call. With
@@ -168,58 +152,35 @@ func (c *connecting) prepare() (report, error) {
 		return report{}, err
 	}
 	m.Format(c.mem)
-	if c.acceptor, err = listen(c.session, m); err != nil {
-		return report{}, err
-	}
-	r.Text = c.acceptor.address()
-	return r, nil
+	c.acceptor, r.Text, err = listen(c.session, &m.Layout, c.fd)
+	return r, err
 }
 
-// finish makes the endpoint, which then owns mapping and connections.
-func (c *connecting) finish() (*endpoint, error) {
-	conns := map[int]*net.UnixConn{c.cfg.Layout.Member(leader): c.conn}
-	if c.leads() {
-		var err error
-		if conns, err = c.acceptor.take(); err != nil {
-			return nil, err
-		}
-	}
+// finish makes the endpoint, which then owns the mapping.
+func (c *connecting) finish() *endpoint {
+	c.closeAcceptor()
 	e := newEndpoint(c.m, c.mem, c.cfg.Rank, c.fd, c.bells)
 	if e.reach = c.reach; c.reach != nil {
 		e.SetReach(c.reach, "")
 	} else {
 		e.SetReach(nil, c.noReach)
 	}
-	c.mem, c.conn, c.fd, c.bells, c.reach = nil, nil, -1, nil, nil
-	for r, conn := range conns {
-		e.watch(conn, r, c.cfg.Grace)
-	}
-	return e, nil
+	c.mem, c.fd, c.bells, c.reach = nil, -1, nil, nil
+	return e
 }
 
-// explain tells ranks that have connected already why this one has not: all
-// they would see is that its connection ends, and they would take it for the
-// rank that failed. Where the error names no rank it says nothing.
-func (c *connecting) explain(err error) {
-	var about interface{ AtFault() int }
-	if c.mem == nil || !c.checked || !errors.As(err, &about) || about.AtFault() < 0 || about.AtFault() == c.cfg.Rank {
-		return
+// closeAcceptor ends what uses the leader's descriptor of the segment.
+func (c *connecting) closeAcceptor() {
+	if c.acceptor != nil {
+		c.acceptor.Close()
+		c.acceptor = nil
 	}
-	newEndpoint(c.m, c.mem, c.cfg.Rank, -1, c.bells).Abort(transport.Fault{
-		Rank: about.AtFault(), Text: fmt.Sprintf("rank %d could not connect: %v", c.cfg.Rank, err),
-	})
-	c.mem = nil // the endpoint's, which nobody can reach any more
 }
 
 // release gives back what the endpoint did not take over.
 func (c *connecting) release() {
 	c.closeReach()
-	if c.acceptor != nil {
-		c.acceptor.close()
-	}
-	if c.conn != nil {
-		_ = c.conn.Close()
-	}
+	c.closeAcceptor()
 	if c.bells != nil {
 		c.bells.close()
 	}

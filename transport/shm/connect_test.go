@@ -34,9 +34,9 @@ func TestRankFails(t *testing.T) {
 		}, []string{"rank 2: ", "31 bytes"}},
 		"two ranks": {func(c *Config) {
 			if c.Rank != 1 {
-				c.Grace = -1
+				c.Key = nil
 			}
-		}, []string{"rank 0: ", "rank 2: ", "rank 3: ", "grace"}},
+		}, []string{"rank 0: ", "rank 2: ", "rank 3: ", "key of 0 bytes"}},
 		"bad layout": {func(c *Config) {
 			if c.Rank == 3 {
 				c.Layout.SlotBytes = 65

@@ -2,7 +2,6 @@ package shm
 
 import (
 	"errors"
-	"net"
 	"runtime"
 	"sync"
 	"time"
@@ -86,17 +85,14 @@ type endpoint struct {
 	bells    *doorbells // nil where ranks sleep on futexes
 	mapping  *mapping
 	blocks   sync.Mutex // guards what inUse has of the mapping
-	watchers sync.WaitGroup
-	reach    *reach          // nil where ranks cannot read each other's memory
-	conns    []*net.UnixConn // one per other rank at rank 0, one to rank 0 elsewhere
-	stop     chan struct{}   // closed by Close
+	reach    *reach     // nil where ranks cannot read each other's memory
 	once     sync.Once
 	closeErr error
 }
 
 // newEndpoint makes the endpoint of a rank over a checked segment.
 func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *endpoint {
-	e := &endpoint{mapping: newMapping(b, file), bells: bells, stop: make(chan struct{})}
+	e := &endpoint{mapping: newMapping(b, file), bells: bells}
 	wake := func(r int) {
 		word, _ := e.BellWord(r).Word()
 		osys.FutexWake(word)
@@ -116,20 +112,14 @@ func newEndpoint(m *segment.Map, b []byte, rank, file int, bells *doorbells) *en
 // Bell is this rank's own bell.
 func (e *endpoint) Bell() transport.Bell { return e.bell }
 
-// Close tells the other ranks that this one has left, and gives the memory and
-// the sockets back.
+// Close tells the other ranks that this one has left, and gives the memory back.
 func (e *endpoint) Close() error {
 	e.once.Do(func() {
 		e.Leave()
-		close(e.stop)
-		for _, c := range e.conns {
-			e.closeErr = errors.Join(e.closeErr, c.Close())
-		}
-		e.watchers.Wait()
 		if e.bells != nil {
 			e.bells.close()
 		}
-		e.closeErr = errors.Join(e.closeErr, e.mapping.close(), e.reach.close())
+		e.closeErr = errors.Join(e.mapping.close(), e.reach.close())
 	})
 	return e.closeErr
 }

@@ -218,11 +218,8 @@ func FuzzReport(f *testing.F) {
 // TestFloodedDoor: the leader's socket closes while connections come without end.
 func TestFloodedDoor(t *testing.T) {
 	defer checkLeft(t)()
-	m, err := segment.NewMap(transporttest.Pair(2, 64))
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := listen(testSession(), m)
+	l := transporttest.Pair(2, 64)
+	d, address, err := listen(testSession(), &l, -1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +233,7 @@ func TestFloodedDoor(t *testing.T) {
 					return
 				default:
 				}
-				if c, err := net.Dial("unix", d.address()); err == nil {
+				if c, err := net.Dial("unix", address); err == nil {
 					c.Close()
 				}
 				if n == 100 {
@@ -248,10 +245,9 @@ func TestFloodedDoor(t *testing.T) {
 			}
 		})
 	}
-	d.open(-1)
 	<-came
 	closed := make(chan bool)
-	go func() { d.close(); close(closed) }()
+	go func() { d.Close(); close(closed) }()
 	select {
 	case <-closed:
 	case <-time.After(transporttest.Limit):

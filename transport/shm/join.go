@@ -48,12 +48,11 @@ func (c *connecting) attempt(ctx context.Context, address string) error {
 	if err != nil {
 		return err
 	}
-	if c.fd, err = c.enter(ctx, conn); err == nil {
-		c.conn = conn
-		return nil
+	defer conn.Close()
+	if c.fd, err = c.enter(ctx, conn); err != nil {
+		return errors.Join(err, ctx.Err())
 	}
-	_ = conn.Close()
-	return errors.Join(err, ctx.Err())
+	return nil
 }
 
 // enter goes through the acceptor of the leader and returns the descriptor, or -1.

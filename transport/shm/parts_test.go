@@ -3,10 +3,8 @@ package shm
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/transporttest"
@@ -14,16 +12,17 @@ import (
 
 // parts are what the children of the tests across processes do.
 var parts = map[string]part{
-	"traffic":           {layout: pairOf, run: runTraffic},
-	"hold":              {layout: starOf, run: runHold},
-	"wait":              {layout: starOf, run: runWait},
-	"late death":        {layout: starOf, run: runWait, parent: true},
-	"leave":             {layout: starOf, run: runLeave},
-	"leave, long grace": {layout: starOf, run: runLeave, grace: transporttest.Limit},
-	"churn":             {layout: ringOf, run: runChurn, grace: 5 * time.Millisecond},
-	"nothing":           {layout: starOf, run: func(c *child, _ string) error { _, _ = c.hear(); return nil }},
-	"pingpong":          {layout: pairOf, run: runPingPong},
-	"stream":            {layout: pairOf, run: runStream},
+	"traffic": {layout: pairOf, run: runTraffic},
+	"hold":    {layout: starOf, run: runHold},
+	"wait":    {layout: starOf, run: runWait},
+	"churn":   {layout: ringOf, run: runChurn},
+	"nothing": {layout: starOf, run: func(c *child, _ string) error {
+		c.say("connected")
+		_, _ = c.hear()
+		return nil
+	}},
+	"pingpong": {layout: pairOf, run: runPingPong},
+	"stream":   {layout: pairOf, run: runStream},
 }
 
 // numbers reads an argument of numbers between spaces.
@@ -147,6 +146,7 @@ func runWait(c *child, _ string) error {
 	if err != nil {
 		return err
 	}
+	go c.hearOfLoss()
 	for {
 		err := transporttest.Receive(c.e, r, func(h transport.Header, b []byte) error {
 			c.say("chunk %d of %d bytes", h.Seq, len(b))
@@ -180,6 +180,7 @@ func runChurn(c *child, arg string) error {
 	if err != nil {
 		return err
 	}
+	go c.hearOfLoss()
 	for i := 0; ; i++ {
 		h := transport.Header{Seq: uint64(i)}
 		c.e.Enter(&h)
@@ -190,42 +191,6 @@ func runChurn(c *child, arg string) error {
 		if err != nil {
 			c.say("%v", err)
 			return nil
-		}
-	}
-}
-
-// runLeave does as the parent says: close, exit, abort, or tell what it sees.
-func runLeave(c *child, _ string) error {
-	for {
-		s, err := c.hear()
-		if err != nil {
-			s = "return" // the parent is done with us
-		}
-		switch s {
-		case "return":
-			return nil
-		case "exit":
-			os.Exit(0)
-		case "close":
-			if err := c.e.Close(); err != nil {
-				return err
-			}
-			c.say("closed")
-		case "abort":
-			c.e.Abort(transport.Fault{Rank: c.rank, Text: "abort of the test"})
-			c.say("aborted")
-		case "send":
-			s, _, err := c.ends(0)
-			if err != nil {
-				return err
-			}
-			if err := transporttest.Send(c.e, s, &transport.Header{Seq: 5}, 4000, func(b []byte) { fill(b, 5) }); err != nil {
-				return err
-			}
-			c.say("sent")
-		case "look":
-			f, ok := c.e.Aborted()
-			c.say("%v %d %s", ok, f.Rank, f.Text)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/transporttest"
@@ -32,8 +31,6 @@ const (
 type part struct {
 	layout func(arg string) transport.Layout
 	run    func(c *child, arg string) error
-	grace  time.Duration // 0 for the default
-	parent bool          // the parent plays the second exchange itself
 }
 
 // child is the child's side.
@@ -56,13 +53,6 @@ func (c *child) exchange(_ context.Context, blob []byte) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if text, ok := strings.CutPrefix(s, lostWord); ok {
-		rank, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, err
-		}
-		return nil, lostError(rank)
-	}
 	var all [][]byte
 	for f := range strings.SplitSeq(s, " ") {
 		b, err := hex.DecodeString(f)
@@ -74,15 +64,13 @@ func (c *child) exchange(_ context.Context, blob []byte) ([][]byte, error) {
 	return all, nil
 }
 
-// lostWord and a rank in place of an exchange's blobs: it failed, as that rank
-// has died.
-const lostWord = "lost "
-
-// lostError is an exchange's error about a rank.
-type lostError int
-
-func (e lostError) Error() string { return fmt.Sprintf("rank %d was killed", int(e)) }
-func (e lostError) AtFault() int  { return int(e) }
+// hearOfLoss aborts for the rank that the parent names as lost, as a World does.
+func (c *child) hearOfLoss() {
+	text, err := c.hear()
+	if r, bad := strconv.Atoi(text); err == nil && bad == nil {
+		c.e.Abort(transport.Faultf(transport.FaultLost, r, "rank %d was killed", r))
+	}
+}
 
 // runChild is the main function of a child.
 func runChild(name string) error {
@@ -99,7 +87,7 @@ func runChild(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), transporttest.Limit)
 	defer cancel()
 	c.e, err = Connect(ctx, Config{Rank: rank, Layout: p.layout(arg), Key: testKey, JobID: "processes",
-		Exchange: c.exchange, Grace: p.grace})
+		Exchange: c.exchange})
 	if err != nil {
 		return err
 	}
@@ -143,9 +131,7 @@ func start(t testing.TB, name, arg string) *family {
 		f.procs, f.in, f.out = append(f.procs, cmd), append(f.in, in), append(f.out, bufio.NewReader(out))
 	}
 	f.address = f.exchange()
-	if !parts[name].parent {
-		f.exchange()
-	}
+	f.exchange()
 	return f
 }
 
@@ -184,6 +170,16 @@ func (f *family) hear(r int) string {
 		f.t.Fatalf("from rank %d: %v", r, err)
 	}
 	return strings.TrimSpace(s)
+}
+
+// kill kills a rank, and tells one of the others that it is lost.
+func (f *family) kill(victim, tell int) {
+	f.t.Helper()
+	if err := f.procs[victim].Process.Kill(); err != nil {
+		f.t.Fatal(err)
+	}
+	_ = f.procs[victim].Wait()
+	f.say(tell, strconv.Itoa(victim))
 }
 
 // end kills what is left and waits for all of them.

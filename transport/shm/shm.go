@@ -6,9 +6,8 @@
 // The first rank of the layout makes the file and hands it to the others over
 // a unix socket with an abstract name, after both sides have proved that they
 // know the job's key. So nothing is left in any file system, whatever dies
-// when. The sockets stay open and tell of a rank whose process ended: the first
-// rank sees all others, and they see it. Once it has closed, they are no longer
-// told of each other's death; the launcher still is.
+// when. It does not watch the ranks' processes: who hears of a rank that has ended calls
+// Abort.
 //
 // It does not know about launchers, collectives or graphs. Package collective
 // imports it.
@@ -18,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/internal/osys"
@@ -37,15 +35,8 @@ type Config struct {
 
 	// Exchange gives every member's blob, in their order, to all members. Connect calls
 	// it exactly twice, unless the first call fails, in the same order on every
-	// rank. The blobs are below 1 KiB. An error that has a method AtFault() int
-	// with the rank that it is about lets ranks that have connected meanwhile
-	// name that rank, rather than those that could not because of it.
+	// rank. The blobs are below 1 KiB.
 	Exchange func(ctx context.Context, blob []byte) ([][]byte, error)
-
-	// Grace is how long a rank that sees another's connection end waits for
-	// somebody with better knowledge, such as the launcher, to call Abort
-	// first. 0 means DefaultGrace.
-	Grace time.Duration
 
 	// Doorbell lets ranks sleep on a socket instead of a futex, for those that
 	// have other descriptors to wait for, too: the endpoint's Bell is then a
@@ -53,17 +44,12 @@ type Config struct {
 	Doorbell bool
 }
 
-// DefaultGrace is the value of Config.Grace where none is given.
-const DefaultGrace = 100 * time.Millisecond
-
 func (c *Config) validate() error {
 	switch {
 	case c.Exchange == nil:
 		return errors.New("shm: no Exchange function")
 	case len(c.Key) != KeyBytes:
 		return fmt.Errorf("shm: key of %d bytes, want %d", len(c.Key), KeyBytes)
-	case c.Grace < 0:
-		return fmt.Errorf("shm: grace of %v", c.Grace)
 	case c.Rank < 0 || c.Rank >= c.Layout.Size:
 		return fmt.Errorf("shm: rank %d of %d", c.Rank, c.Layout.Size)
 	case c.Layout.MemberIndex(c.Rank) < 0:
