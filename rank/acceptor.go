@@ -9,16 +9,8 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-const (
-	// maxWaiting is how many connections may be proving themselves at once.
-	maxWaiting = 128
-
-	// maxMute is how many may hang up, or fall silent in the middle, before they
-	// have proved anything, until that counts as a refusal. A rank does so
-	// when its time is up, when it or this one got no core for a while, or when it
-	// was quicker at another address.
-	maxMute = 16
-)
+// maxWaiting is how many connections may be proving themselves at once.
+const maxWaiting = 128
 
 // acceptor is the one TCP port of a rank. It lets in who proves to be a rank
 // of the job, and gives the connection to memberlist or to the mesh.
@@ -40,7 +32,7 @@ type acceptor struct {
 
 // open begins to accept connections, until stop is done.
 func (d *acceptor) open(stop context.Context) {
-	d.streams, d.stop, d.refusals.Spare = make(chan net.Conn), stop, maxMute
+	d.streams, d.stop = make(chan net.Conn), stop
 	d.accepting = netconn.OpenAcceptor(netconn.AcceptorConfig{
 		Prove: d.prove, Refused: d.refused, Wait: d.hello, Places: maxWaiting,
 	}, d.ln)

@@ -136,7 +136,7 @@ func (w *World) listen(ctx context.Context) error {
 	w.members.setNetwork(w.net)
 	w.acceptor = &acceptor{
 		authenticator: w.mesh.authenticator, net: w.net, ln: at.tcp,
-		refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.rank), Once: true},
+		refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.rank)},
 		data:     w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout,
 	}
 	w.acceptor.open(w.stop)

@@ -20,10 +20,6 @@ const (
 	// extraPlaces is how many connections beside those of peers may be
 	// proving themselves at once.
 	extraPlaces = 128
-
-	// sparedPerPath is how often a path of a peer may end before it has proved
-	// itself, until that counts as a refusal.
-	sparedPerPath = 4
 )
 
 // Connect connects this rank to its peers. All ranks call it at about the same
@@ -39,10 +35,6 @@ func Connect(ctx context.Context, cfg Config) (*Mesh, error) {
 	var cancel context.CancelFunc
 	m.stop, cancel = context.WithCancel(ctx)
 	mesh, err := m.run(ctx)
-	if err != nil {
-		cancel() // nobody need take his leave any more
-	}
-	m.wg.Wait()
 	cancel()
 	m.release()
 	if err != nil {
@@ -56,7 +48,6 @@ type connector struct {
 	cfg     Config
 	session *Session
 	stop    context.Context
-	wg      sync.WaitGroup // goroutines of the dialing side
 
 	mine      []place // as offered
 	listeners []net.Listener
@@ -101,7 +92,7 @@ func (m *connector) run(ctx context.Context) (*Mesh, error) {
 			return nil, fmt.Errorf("rank %d: %w", r, err)
 		}
 	}
-	if err := unreachable(reports, m.offers, m.cfg.HostOf); err != nil {
+	if err := unreachable(reports, m.cfg.HostOf); err != nil {
 		return nil, errors.Join(err, context.Cause(ctx))
 	}
 	return m.finish()
@@ -263,12 +254,8 @@ func (m *connector) receive() {
 	}
 	places := extraPlaces
 	for r := range m.cfg.Rank {
-		if !m.wants(r) {
-			continue
-		}
-		places += m.cfg.Streams
-		for _, p := range m.offers[r].Places {
-			m.refusals.spares(p.Addr, sparedPerPath*len(m.mine))
+		if m.wants(r) {
+			places += m.cfg.Streams
 		}
 	}
 	m.refusals.Log = m.cfg.Log.With("rank", m.cfg.Rank)
@@ -299,7 +286,7 @@ func (m *connector) expects(h *Hello) error {
 	return nil
 }
 
-// accepted is the accepting side's part from the verdict on. The welcome goes
+// accepted is the accepting side's part from the proof on. The welcome goes
 // out when everything else is done: then the dialing side counts on this end.
 func (m *connector) accepted(c *Conn) {
 	at := addrOf(c.raw.LocalAddr())

@@ -18,7 +18,6 @@ const (
 	stagger       = 10 * time.Millisecond // between the first attempts of two paths
 	anyStagger    = 25 * time.Millisecond // of DialAny
 	answerTimeout = 5 * time.Second       // for the answer to a hello
-	leaveTimeout  = time.Second           // for that, on a path that has lost
 	sealTimeout   = 20 * time.Second      // for TLS and the welcome
 	stubborn      = time.Second           // for which a path is tried that is refused
 	firstPause    = 10 * time.Millisecond
@@ -37,9 +36,8 @@ func (c *claim) free()     { c.taken.Store(false) }
 
 // race tries n paths, each a little after the one before, or at once when all before
 // have failed, and returns the connection of the one that works first, and its number; or
-// the errors of all. try is asked in goroutines that spawn starts; those of paths that
-// have lost end later.
-func race(ctx context.Context, n int, stagger time.Duration, spawn func(func()),
+// the errors of all. The ctx of the others ends then.
+func race(ctx context.Context, n int, stagger time.Duration,
 	try func(ctx context.Context, path int, first *claim) (*Conn, error)) (*Conn, int, []error) {
 	type result struct {
 		path int
@@ -48,6 +46,8 @@ func race(ctx context.Context, n int, stagger time.Duration, spawn func(func()),
 	}
 	results := make(chan result, n)
 	racing, end := context.WithCancel(ctx)
+	var tries sync.WaitGroup
+	defer tries.Wait()
 	defer end()
 	var first claim
 	errs := make([]error, n)
@@ -56,7 +56,7 @@ func race(ctx context.Context, n int, stagger time.Duration, spawn func(func()),
 		if next < n {
 			i := next
 			next++
-			spawn(func() {
+			tries.Go(func() {
 				c, err := try(racing, i, &first)
 				results <- result{i, c, err}
 			})
@@ -76,29 +76,28 @@ func race(ctx context.Context, n int, stagger time.Duration, spawn func(func()),
 }
 
 // reach connects to a peer: by the fastest path, and then by it for the other
-// streams. It returns the connections, or what is wrong with each path. Paths
-// that have lost take their leave in m.wg.
-func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []attempt) {
+// streams. It returns the connections, or what is wrong with each path.
+func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []Try) {
 	there := &m.offers[peer]
 	ways := paths(m.mine, there.Places, there.Host == m.offers[m.cfg.Rank].Host)
 	if len(ways) == 0 {
-		return nil, []attempt{{none, none, m.noWay(peer)}}
+		return nil, []Try{{Reason: m.noWay(peer)}}
 	}
-	c, won, errs := race(ctx, len(ways), stagger, m.wg.Go, func(ctx context.Context, i int, first *claim) (*Conn, error) {
+	c, won, errs := race(ctx, len(ways), stagger, func(ctx context.Context, i int, first *claim) (*Conn, error) {
 		return m.persist(ctx, ways[i], peer, 0, first)
 	})
 	if c != nil {
 		return m.more(ctx, ways[won], c)
 	}
-	var failed []attempt
+	var failed []Try
 	for i, w := range ways {
-		failed = append(failed, attempt{w.own, w.to, reasonOf(errs[i])})
+		failed = append(failed, w.failed(errs[i]))
 	}
 	return nil, failed
 }
 
 // more makes the streams behind the first, on the path that won.
-func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []attempt) {
+func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []Try) {
 	all, errs := make([]*Conn, m.cfg.Streams), make([]error, m.cfg.Streams)
 	all[0] = first
 	var wg sync.WaitGroup
@@ -115,7 +114,7 @@ func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []a
 				c.raw.Close()
 			}
 		}
-		return nil, []attempt{{w.own, w.to, reasonOf(err)}}
+		return nil, []Try{w.failed(err)}
 	}
 	return all, nil
 }
@@ -159,7 +158,7 @@ func (m *connector) connect(ctx context.Context, w path, peer, stream int, first
 		raw.Close()
 		return nil, err
 	}
-	c, err := m.session.dial(m.stop, ctx, raw, Hello{From: m.cfg.Rank, To: peer, Channel: uint16(stream)}, first)
+	c, err := m.session.dial(ctx, raw, Hello{From: m.cfg.Rank, To: peer, Channel: uint16(stream)}, first)
 	if err == nil {
 		c.device = w.from.Device
 	}
@@ -229,13 +228,12 @@ func (u *UnreachedError) Answered() bool {
 // DialAny connects to a process at one of its addresses over TCP: each is tried once,
 // and the fastest is kept. The error is *UnreachedError.
 func (s *Session) DialAny(ctx context.Context, addrs []netip.AddrPort, h Hello) (*Conn, error) {
-	start := func(f func()) { go f() }
-	c, _, errs := race(ctx, len(addrs), anyStagger, start, func(lost context.Context, i int, first *claim) (*Conn, error) {
-		raw, err := dialTCP(lost, netip.Addr{}, addrs[i])
+	c, _, errs := race(ctx, len(addrs), anyStagger, func(ctx context.Context, i int, first *claim) (*Conn, error) {
+		raw, err := dialTCP(ctx, netip.Addr{}, addrs[i])
 		if err != nil {
 			return nil, err
 		}
-		return s.dial(ctx, lost, raw, h, first)
+		return s.dial(ctx, raw, h, first)
 	})
 	if c != nil {
 		return c, nil

@@ -14,7 +14,6 @@ import (
 	"io"
 	"net"
 	"syscall"
-	"time"
 )
 
 // Every connection begins with a mutual challenge and response. All messages
@@ -23,17 +22,17 @@ import (
 //	dialer -> acceptor  hello    magic 4 | version 1 | flags 1 | channel 2 | from 4 | to 4 |
 //	                             epoch 4 | purpose 4 | job 8 | nonce 32 | attempt 16
 //	acceptor -> dialer  answer   nonce 32 | attempt 16 | MAC("answer") 32
-//	dialer -> acceptor  verdict  MAC("take") 32, or MAC("leave") when another path was faster
+//	dialer -> acceptor  proof    MAC("take") 32
 //	acceptor -> dialer  welcome  MAC("welcome") 32
 //
 // A MAC is HMAC-SHA256 over its label, the whole hello and the acceptor's
 // nonce and attempt, under a key that is derived from the job's key for one
-// use. So each side knows the other's name, no message can stand for another
+// use. A dialer that finds another path faster hangs up. So each side knows the other's name, no message can stand for another
 // one or be sent back to its sender, and what was overheard is worth nothing on
 // any other connection. Job, epoch and purpose are in the hello only so that
 // whoever has the wrong ones is told apart.
 //
-// With TLS, a TLS handshake follows the verdict; a MAC("seal") of the
+// With TLS, a TLS handshake follows the proof; a MAC("seal") of the
 // dialer and the welcome go over TLS, and cover a value that only the two ends
 // of this TLS session know (RFC 9266). So the ends that proved themselves are
 // the ends of the session.
@@ -60,9 +59,6 @@ var errSilent = errors.New("it hung up without a word")
 // errNoProof is a connection that began well and did not go on.
 var errNoProof = errors.New("waiting for its proof")
 
-// errLeft is a dialing side that has found a faster path.
-var errLeft = errors.New("it took another path")
-
 type nonce [nonceBytes]byte
 
 func newNonce() (n nonce) {
@@ -87,9 +83,9 @@ type Attempts interface {
 
 // scope is what both ends must have in common besides the key. It is no secret.
 type scope struct {
-	epoch   uint32
-	purpose [4]byte
-	job     [8]byte
+	Epoch   uint32
+	Purpose [4]byte
+	Job     [8]byte
 }
 
 // Session is what a process needs to prove itself on connections of one use. It is
@@ -131,20 +127,24 @@ type Hello struct {
 	nonce   nonce
 }
 
+// wireHello is a Hello on the wire.
+type wireHello struct {
+	Magic          [4]byte
+	Version, Flags uint8
+	Channel        uint16
+	From, To       uint32
+	Scope          scope
+	Nonce          nonce
+	Attempt        Attempt
+}
+
 func (h *Hello) encode() (b [helloBytes]byte) {
-	copy(b[:], helloMagic)
-	b[4] = helloVersion
+	w := wireHello{Magic: [4]byte([]byte(helloMagic)), Version: helloVersion, Channel: h.Channel,
+		From: uint32(h.From), To: uint32(h.To), Scope: h.scope, Nonce: h.nonce, Attempt: h.Attempt}
 	if h.encrypt {
-		b[5] = flagEncrypt
+		w.Flags = flagEncrypt
 	}
-	binary.BigEndian.PutUint16(b[6:], h.Channel)
-	binary.BigEndian.PutUint32(b[8:], uint32(h.From))
-	binary.BigEndian.PutUint32(b[12:], uint32(h.To))
-	binary.BigEndian.PutUint32(b[16:], h.scope.epoch)
-	copy(b[20:], h.scope.purpose[:])
-	copy(b[24:], h.scope.job[:])
-	copy(b[32:], h.nonce[:])
-	copy(b[64:], h.Attempt[:])
+	_, _ = binary.Encode(b[:], binary.BigEndian, &w) // it has room for all
 	return b
 }
 
@@ -158,16 +158,10 @@ func decodeHello(b []byte) (h Hello, err error) {
 	case b[5]&^flagEncrypt != 0:
 		return h, fmt.Errorf("unknown flags %#x in its hello", b[5])
 	}
-	h.encrypt = b[5] == flagEncrypt
-	h.Channel = binary.BigEndian.Uint16(b[6:])
-	h.From = int(binary.BigEndian.Uint32(b[8:]))
-	h.To = int(binary.BigEndian.Uint32(b[12:]))
-	h.scope.epoch = binary.BigEndian.Uint32(b[16:])
-	copy(h.scope.purpose[:], b[20:])
-	copy(h.scope.job[:], b[24:])
-	copy(h.nonce[:], b[32:])
-	copy(h.Attempt[:], b[64:])
-	return h, nil
+	var w wireHello
+	_, err = binary.Decode(b, binary.BigEndian, &w)
+	return Hello{From: int(w.From), To: int(w.To), Channel: w.Channel, Attempt: w.Attempt,
+		encrypt: w.Flags == flagEncrypt, scope: w.Scope, nonce: w.Nonce}, err
 }
 
 // complete fills in what every hello of the session has, and a new nonce.
@@ -186,11 +180,11 @@ func (s *Session) attempt() (a Attempt) {
 // check returns an error unless h is meant for this session.
 func (s *Session) check(h *Hello) error {
 	switch {
-	case h.scope.job != s.scope.job:
+	case h.scope.Job != s.scope.Job:
 		return errors.New("it belongs to another job")
-	case h.scope.epoch != s.scope.epoch:
-		return fmt.Errorf("it is of epoch %d, this is %d", h.scope.epoch, s.scope.epoch)
-	case h.scope.purpose != s.scope.purpose:
+	case h.scope.Epoch != s.scope.Epoch:
+		return fmt.Errorf("it is of epoch %d, this is %d", h.scope.Epoch, s.scope.Epoch)
+	case h.scope.Purpose != s.scope.Purpose:
 		return errors.New("it connects for another purpose")
 	case h.encrypt != (s.tls != nil):
 		return errors.New("one side encrypts, the other does not")
@@ -250,7 +244,7 @@ func (s *Session) ask(c io.ReadWriter, h Hello) (*transcript, error) {
 	copy(t.nonce[:], answer[:])
 	copy(t.attempt[:], answer[nonceBytes:])
 	if !hmac.Equal(answer[nonceBytes+attemptBytes:], t.mac("answer")) {
-		_ = t.send(c, "leave") // so that the other side knows, too, that keys differ
+		_ = t.send(c, "refuse") // so that the other side knows, too, that keys differ
 		return nil, ErrKey
 	}
 	if s.attempts != nil {
@@ -290,19 +284,13 @@ func (s *Session) answer(c io.ReadWriter, meant func(*Hello) error) (h Hello, t 
 	return h, t, nil
 }
 
-// verdict is what the dialing side says after the challenge: whether it takes
-// this connection.
-func (t *transcript) verdict(c io.Reader) (take bool, err error) {
-	var got [macBytes]byte
-	if _, err := io.ReadFull(c, got[:]); err != nil {
-		return false, fmt.Errorf("%w: %w", errNoProof, noEOF(err))
+// expectProof waits for the dialing side's proof, by which it takes this connection.
+func (t *transcript) expectProof(c io.Reader) error {
+	err := t.expect(c, "take")
+	if err != nil && !errors.Is(err, ErrKey) {
+		err = fmt.Errorf("%w: %w", errNoProof, err)
 	}
-	take = hmac.Equal(got[:], t.mac("take"))
-	leave := hmac.Equal(got[:], t.mac("leave"))
-	if !take && !leave {
-		return false, ErrKey
-	}
-	return take, nil
+	return err
 }
 
 // Accept finds out who is at the other end of a connection that came: meant says
@@ -313,12 +301,8 @@ func (s *Session) Accept(raw net.Conn, meant func(*Hello) error) (*Conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	take, err := t.verdict(raw)
-	switch {
-	case err != nil:
+	if err = t.expectProof(raw); err != nil {
 		return nil, err
-	case !take:
-		return nil, errLeft
 	}
 	return &Conn{Conn: raw, raw: raw, peer: h.From, hello: h, proof: t, session: s}, nil
 }
@@ -333,23 +317,18 @@ func (c *Conn) Welcome() error { return c.proof.send(c, "welcome", c.bound...) }
 
 // Dial is the dialing side on a connection that is made. After an error it is closed.
 func (s *Session) Dial(ctx context.Context, raw net.Conn, h Hello) (*Conn, error) {
-	return s.dial(ctx, ctx, raw, h, &claim{})
+	return s.dial(ctx, raw, h, &claim{})
 }
 
-// dial is Dial for one path of several. When lost ends, as it does when another path
-// has won, it waits a little longer for the answer, to take its leave; when ctx does,
-// it ends at once.
-func (s *Session) dial(ctx, lost context.Context, raw net.Conn, h Hello, first *claim) (*Conn, error) {
+// dial is Dial for one path of several.
+func (s *Session) dial(ctx context.Context, raw net.Conn, h Hello, first *claim) (*Conn, error) {
 	h = s.complete(h)
 	c := &Conn{Conn: raw, raw: raw, peer: h.To, hello: h, session: s}
-	soft := context.AfterFunc(lost, func() { raw.SetDeadline(time.Now().Add(leaveTimeout)) })
 	err := guarded(ctx, c, answerTimeout, func(context.Context) (err error) {
 		c.proof, err = s.ask(raw, h)
 		return err
 	})
-	running := soft()
-	if err == nil && (!running || !first.get()) {
-		_ = c.proof.send(raw, "leave")
+	if err == nil && !first.get() {
 		err = errLost
 	}
 	if err == nil {
@@ -364,7 +343,7 @@ func (s *Session) dial(ctx, lost context.Context, raw net.Conn, h Hello, first *
 	return c, nil
 }
 
-// take is the dialing side's part from the verdict on.
+// take is the dialing side's part from its proof on.
 func (c *Conn) take(ctx context.Context) error {
 	if err := c.proof.send(c.raw, "take"); err != nil {
 		return fmt.Errorf("sending the proof: %w", err)

@@ -34,7 +34,6 @@ func helloOf(s *Session, from, to, stream int) Hello {
 type outcome struct {
 	dialed, accepted error
 	hello            Hello
-	taken            bool
 }
 
 // shake performs a handshake between two sessions over a connection that
@@ -72,7 +71,7 @@ func shake(dialer, acceptor *Session, h Hello, label string, tamper func(up bool
 		var t *transcript
 		o.hello, t, o.accepted = acceptor.answer(far, func(*Hello) error { return nil })
 		if o.accepted == nil {
-			o.taken, o.accepted = t.verdict(far)
+			o.accepted = t.expectProof(far)
 		}
 		if o.accepted == nil {
 			o.accepted = t.send(far, "welcome")
@@ -111,7 +110,7 @@ func TestHandshakeNeedsEverythingEqual(t *testing.T) {
 		h := helloOf(sa, rapid.IntRange(0, 1<<24).Draw(t, "from"), rapid.IntRange(0, 1<<24).Draw(t, "to"),
 			rapid.IntRange(0, MaxStreams-1).Draw(t, "stream"))
 		o := shake(sa, sb, h, "take", nil)
-		if same != (o.dialed == nil) || same != (o.accepted == nil) || same != o.taken {
+		if same != (o.dialed == nil) || same != (o.accepted == nil) {
 			t.Fatalf("equal: %t, got %+v", same, o)
 		}
 		if same && o.hello != h {
@@ -144,14 +143,11 @@ func TestHandshakeNoticesEveryBit(t *testing.T) {
 	}
 }
 
-func TestLeavingIsNotTaking(t *testing.T) {
+func TestNoOtherMACIsAProof(t *testing.T) {
 	s := sessionOf(t, plainConfig())
-	if o := shake(s, s, helloOf(s, 1, 2, 0), "leave", nil); o.accepted != nil || o.taken {
-		t.Errorf("%+v", o)
-	}
-	for _, label := range []string{"answer", "welcome", "seal", ""} {
+	for _, label := range []string{"refuse", "answer", "welcome", "seal", ""} {
 		if o := shake(s, s, helloOf(s, 1, 2, 0), label, nil); !errors.Is(o.accepted, ErrKey) {
-			t.Errorf("%q in place of a verdict: %+v", label, o)
+			t.Errorf("%q in place of a proof: %+v", label, o)
 		}
 	}
 }
@@ -186,7 +182,7 @@ func TestReplayAndReflection(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the hello alone: %v", err)
 	}
-	if _, err := tr.verdict(again); !errors.Is(err, ErrKey) {
+	if err := tr.expectProof(again); !errors.Is(err, ErrKey) {
 		t.Errorf("a replayed proof: %v", err)
 	}
 	if _, err := s.ask(&player{Reader: bytes.NewReader(down.Bytes())}, helloOf(s, 1, 2, 0)); !errors.Is(err, ErrKey) {
@@ -199,7 +195,7 @@ func TestReplayAndReflection(t *testing.T) {
 	if _, tr, err = s.answer(mirror, any); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.verdict(bytes.NewReader(mirror.sent.Bytes()[nonceBytes+attemptBytes:])); !errors.Is(err, ErrKey) {
+	if err := tr.expectProof(bytes.NewReader(mirror.sent.Bytes()[nonceBytes+attemptBytes:])); !errors.Is(err, ErrKey) {
 		t.Errorf("a reflected answer: %v", err)
 	}
 }
@@ -250,9 +246,9 @@ func TestStrangersAreToldApart(t *testing.T) {
 }
 
 func TestHelloLayout(t *testing.T) {
-	h := Hello{encrypt: true, Channel: 0x0102, From: 0x03040506, To: 0x0708090a, scope: scope{epoch: 0x0b0c0d0e}}
-	copy(h.scope.purpose[:], "purp")
-	copy(h.scope.job[:], "job-id-8")
+	h := Hello{encrypt: true, Channel: 0x0102, From: 0x03040506, To: 0x0708090a, scope: scope{Epoch: 0x0b0c0d0e}}
+	copy(h.scope.Purpose[:], "purp")
+	copy(h.scope.Job[:], "job-id-8")
 	copy(h.nonce[:], strings.Repeat("n", nonceBytes))
 	copy(h.Attempt[:], strings.Repeat("a", attemptBytes))
 	b := h.encode()
@@ -292,7 +288,7 @@ func FuzzAnswer(f *testing.F) {
 		r := bytes.NewReader(b)
 		_, tr, err := s.answer(&player{Reader: r}, func(*Hello) error { return nil })
 		if err == nil {
-			if _, err = tr.verdict(r); err == nil {
+			if err = tr.expectProof(r); err == nil {
 				t.Fatal("somebody without the key was let in")
 			}
 		}

@@ -128,26 +128,12 @@ func (e *UnreachableError) hint() string {
 
 // unreachable returns the error that the reports make, nil when all pairs have
 // connected.
-func unreachable(reports []report, offers []offer, hostOf func(int) string) error {
+func unreachable(reports []report, hostOf func(int) string) error {
 	e := &UnreachableError{}
-	place := func(rank, i int, port bool) string {
-		if i == none || i >= len(offers[rank].Places) {
-			return ""
-		}
-		p := offers[rank].Places[i]
-		if port {
-			return p.String()
-		}
-		return p.host()
-	}
 	for from, r := range reports {
 		e.Total += r.Total
 		for _, f := range r.Pairs {
-			p := Pair{From: from, To: f.To, FromHost: hostOf(from), ToHost: hostOf(f.To)}
-			for _, t := range f.Tries {
-				p.Tries = append(p.Tries, Try{place(from, t.Own, false), place(f.To, t.To, true), r.Reasons[t.Reason]})
-			}
-			e.Pairs = append(e.Pairs, p)
+			e.Pairs = append(e.Pairs, Pair{From: from, To: f.To, FromHost: hostOf(from), ToHost: hostOf(f.To), Tries: f.Tries})
 		}
 	}
 	if e.Total == 0 {

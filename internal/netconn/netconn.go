@@ -129,10 +129,10 @@ func newSession(cfg *Config) (*Session, error) {
 			return nil, err
 		}
 	}
-	s.scope.epoch = uint32(cfg.Epoch)
+	s.scope.Epoch = uint32(cfg.Epoch)
 	digest := sha256.Sum256([]byte("treerun purpose\x00" + cfg.Purpose))
-	copy(s.scope.purpose[:], digest[:])
+	copy(s.scope.Purpose[:], digest[:])
 	digest = sha256.Sum256([]byte("treerun job\x00" + cfg.JobID))
-	copy(s.scope.job[:], digest[:])
+	copy(s.scope.Job[:], digest[:])
 	return s, nil
 }

@@ -10,9 +10,8 @@ const maxPaths = 16
 
 // path is a way to a peer: from one of this rank's addresses to one of its.
 type path struct {
-	own, to int // indexes of the places
-	from    place
-	at      place
+	from place
+	at   place
 }
 
 // paths returns the ways from a rank that listens at own to one that listens
@@ -26,17 +25,17 @@ func paths(own, theirs []place, sameHost bool) []path {
 		far  int // 1: not in the subnet of the address that it is reached from
 	}
 	var all []ranked
-	for j, at := range theirs {
+	for _, at := range theirs {
 		// What both hosts have, as bridges of containers do, leads back to us.
 		if !sameHost && slices.ContainsFunc(own, func(p place) bool { return p.Addr == at.Addr }) {
 			continue
 		}
 		var list []ranked
-		for i, from := range own {
+		for _, from := range own {
 			if !suits(from, at, sameHost) {
 				continue
 			}
-			r := ranked{path: path{i, j, from, at}}
+			r := ranked{path: path{from, at}}
 			if !from.subnet.Contains(at.Addr) {
 				r.far = 1
 			}
@@ -63,4 +62,9 @@ func suits(from, at place, sameHost bool) bool {
 	return from.Addr.Is4() == at.Addr.Is4() &&
 		from.Addr.IsLoopback() == at.Addr.IsLoopback() && (sameHost || !at.Addr.IsLoopback()) &&
 		from.Addr.IsLinkLocalUnicast() == at.Addr.IsLinkLocalUnicast()
+}
+
+// failed says that this path could not be connected, and why.
+func (w *path) failed(err error) Try {
+	return Try{Own: w.from.host(), Address: w.at.String(), Reason: reasonOf(err)}
 }

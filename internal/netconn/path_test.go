@@ -23,8 +23,9 @@ func placeOf(text string) place {
 }
 
 func places(text string) (list []place) {
-	for _, f := range strings.Fields(text) {
+	for i, f := range strings.Fields(text) {
 		list = append(list, placeOf(f))
+		list[i].Port = uint16(i) // its number
 	}
 	return list
 }
@@ -51,7 +52,7 @@ func TestPaths(t *testing.T) {
 	} {
 		var got []string
 		for _, p := range paths(places(c.own), places(c.theirs), c.sameHost) {
-			got = append(got, fmt.Sprintf("%d>%d", p.own, p.to))
+			got = append(got, fmt.Sprintf("%d>%d", p.from.Port, p.at.Port))
 		}
 		if s := strings.Join(got, " "); s != c.want {
 			t.Errorf("%s -> %s: %s, want %s", c.own, c.theirs, s, c.want)
@@ -72,14 +73,14 @@ func TestPathsLeaveNothingOut(t *testing.T) {
 		}
 		own, theirs, same := draw("own"), draw("theirs"), rapid.Bool().Draw(t, "same host")
 		got := paths(own, theirs, same)
-		seen := map[[2]int]bool{}
+		seen := map[[2]uint16]bool{}
 		reached := map[int]bool{}
 		for _, p := range got {
-			if seen[[2]int{p.own, p.to}] || !suits(own[p.own], theirs[p.to], same) {
+			if seen[[2]uint16{p.from.Port, p.at.Port}] || !suits(p.from, p.at, same) {
 				t.Fatalf("path %+v", p)
 			}
-			seen[[2]int{p.own, p.to}] = true
-			reached[p.to] = true
+			seen[[2]uint16{p.from.Port, p.at.Port}] = true
+			reached[int(p.at.Port)] = true
 		}
 		for j, at := range theirs {
 			for _, from := range own {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 	"strings"
 	"unicode"
 
@@ -15,12 +14,11 @@ import (
 // connect, is msgpack. A rank of another build is refused by the version, or
 // because it has other fields.
 const (
-	setupVersion = 3
+	setupVersion = 4
 	maxFailed    = 1000 // bytes of a rank's error that the others are told
 	maxPlaces    = 32
-	maxDevice    = 15 // bytes, as in Linux
-	maxReasons   = 32
-	maxReason    = 160 // bytes
+	maxDevice    = 15  // bytes, as in Linux
+	maxReason    = 160 // bytes, of each text of a Try
 	maxPairs     = 64
 	maxTries     = 4
 	maxLines     = 32 // about ranks that an error has at most
@@ -48,25 +46,15 @@ type settings struct {
 // could not connect.
 type report struct {
 	Version int
-	Total   int      // pairs that failed
-	Reasons []string // of the tries
+	Total   int // pairs that failed
 	Pairs   []failedPair
 }
 
 // failedPair is a rank that the rank of the report could not connect to.
 type failedPair struct {
 	To    int
-	Tries []try
+	Tries []Try
 }
-
-// try is one path of a pair of ranks that could not connect.
-type try struct {
-	Own, To int // indexes of the places in the two ranks' offers, or none
-	Reason  int // index
-}
-
-// none stands for no place: there is no path.
-const none = -1
 
 func decodeOffer(b []byte) (o offer, err error) {
 	if err := strict.Unmarshal(b, &o); err != nil {
@@ -125,26 +113,15 @@ func decodeOffers(blobs [][]byte, size int) ([]offer, error) {
 	return nil, errors.New(strings.Join(others, "; "))
 }
 
-// attempt is one path on which this rank could not connect, and why.
-type attempt struct {
-	own, to int
-	reason  string
-}
-
 // add notes a rank that this one could not connect to.
-func (r *report) add(to int, attempts ...attempt) {
+func (r *report) add(to int, tries ...Try) {
 	if r.Total++; len(r.Pairs) == maxPairs {
 		return
 	}
 	p := failedPair{To: to}
-	for _, a := range attempts[:min(len(attempts), maxTries)] {
-		reason := printable(a.reason, maxReason)
-		i := slices.Index(r.Reasons, reason)
-		if i < 0 && len(r.Reasons) < maxReasons {
-			i = len(r.Reasons)
-			r.Reasons = append(r.Reasons, reason)
-		}
-		p.Tries = append(p.Tries, try{Own: a.own, To: a.to, Reason: max(i, 0)}) // one of many is as good as another
+	for _, t := range tries[:min(len(tries), maxTries)] {
+		t.Reason = printable(t.Reason, maxReason)
+		p.Tries = append(p.Tries, t)
 	}
 	r.Pairs = append(r.Pairs, p)
 }
@@ -154,15 +131,13 @@ func decodeReport(b []byte, size int) (r report, err error) {
 	if err := strict.Unmarshal(b, &r); err != nil {
 		return r, fmt.Errorf("its list of failures cannot be read: %w", err)
 	}
-	ok := r.Version == setupVersion && r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs &&
-		len(r.Reasons) <= maxReasons
-	for _, text := range r.Reasons {
-		ok = ok && printable(text, maxReason) == text
-	}
+	ok := r.Version == setupVersion && r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs
 	for _, p := range r.Pairs {
 		ok = ok && p.To >= 0 && p.To < size && len(p.Tries) <= maxTries
 		for _, t := range p.Tries {
-			ok = ok && t.Own >= none && t.To >= none && t.Reason >= 0 && t.Reason < len(r.Reasons)
+			for _, text := range []string{t.Own, t.Address, t.Reason} {
+				ok = ok && printable(text, maxReason) == text
+			}
 		}
 	}
 	if !ok {

@@ -232,28 +232,6 @@ func waitFor(t *testing.T, f func() bool) {
 	}
 }
 
-// A port scanner among the peers' own addresses is told from a peer that found
-// a faster path: there are not so many of those.
-func TestPortScanIsNoticed(t *testing.T) {
-	var log logs
-	scan := strangers(t)["port scan"]
-	mustConnect(t, 2, func(cfg *Config) {
-		cfg.Listen = addrs("127.0.0.1") // where the scanner comes from
-		if cfg.Rank == 1 {
-			cfg.Log = log.logger()
-			onOffers(cfg, func(all []offer) { crowd(t, doors(all[1:]), 1000, scan) })
-		} else {
-			onOffers(cfg, func([]offer) { waitFor(t, func() bool { return len(log.lines("without a word")) > 0 }) })
-		}
-	})
-	if n := len(log.lines("level=WARN")); n != 1 {
-		t.Errorf("%d warnings", n)
-	}
-	if n := len(log.lines("refused more of them")); n != 1 {
-		t.Errorf("%d summaries:\n%s", n, &log.all)
-	}
-}
-
 // Paths that lose the race do not count as strangers.
 func TestSlowerPathsAreQuiet(t *testing.T) {
 	var log logs

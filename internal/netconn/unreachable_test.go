@@ -244,19 +244,15 @@ func TestContextEnds(t *testing.T) {
 // Very many lines become some.
 func TestMatrixOfMany(t *testing.T) {
 	const size = 200
-	offers := make([]offer, size)
-	for r := range offers {
-		offers[r].Places = []place{{Addr: netip.AddrFrom4([4]byte{10, 0, 0, byte(r)}), Port: 4000, Device: "eth0"}}
-	}
 	var reports []report
 	for r := range size {
 		one := report{}
 		for to := r + 1; to < size; to++ {
-			one.add(to, attempt{0, 0, "no route to host"})
+			one.add(to, Try{fmt.Sprintf("10.0.0.%d, eth0", r), fmt.Sprintf("10.0.0.%d:4000, eth0", to), "no route to host"})
 		}
 		reports = append(reports, one)
 	}
-	err := unreachable(reports, offers, func(r int) string { return fmt.Sprint("h", r/100) })
+	err := unreachable(reports, func(r int) string { return fmt.Sprint("h", r/100) })
 	text := err.Error()
 	want := []string{
 		"19900 pairs of ranks cannot connect:",
@@ -273,7 +269,7 @@ func TestMatrixOfMany(t *testing.T) {
 	if n := strings.Count(text, "\n"); n > maxLines+3 {
 		t.Errorf("%d lines", n)
 	}
-	if unreachable(make([]report, 3), make([]offer, 3), nil) != nil {
+	if unreachable(make([]report, 3), nil) != nil {
 		t.Error("an error without a failure")
 	}
 }
