@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -175,6 +176,8 @@ func (w *goroutines) end() {
 type processes struct {
 	ranks []*exec.Cmd
 	in    []io.WriteCloser
+	lost  []*os.File // to each rank: the number of one that has ended
+	over  atomic.Bool
 	done  chan result
 	all   sync.WaitGroup
 
@@ -205,9 +208,15 @@ func openProcesses(t *testing.T, m *modelRanks) *processes {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Start(); err != nil {
+		hears, lost, err := os.Pipe()
+		if err != nil {
 			t.Fatal(err)
 		}
+		c.ExtraFiles = []*os.File{hears}
+		if err := errors.Join(c.Start(), hears.Close()); err != nil {
+			t.Fatal(err)
+		}
+		w.lost = append(w.lost, lost)
 		w.ranks, w.in, out = append(w.ranks, c), append(w.in, in), append(out, answers)
 	}
 	for r := range out {
@@ -225,6 +234,11 @@ func (w *processes) hear(r int, out *bufio.Reader) {
 	for {
 		line, err := out.ReadString('\n')
 		if err != nil {
+			for _, of := range w.lost {
+				if !w.over.Load() {
+					_, _ = of.Write([]byte{byte(r)}) // it may have ended, too
+				}
+			}
 			w.done <- result{r, fmt.Errorf("%w: rank %d: %w", errEnded, r, err)}
 			return
 		}
@@ -264,6 +278,7 @@ func (w *processes) begin(p program) {
 func (w *processes) results() <-chan result { return w.done }
 
 func (w *processes) end() {
+	w.over.Store(true)
 	for r, c := range w.ranks {
 		_ = w.in[r].Close()
 		time.AfterFunc(5*time.Second, func() { _ = c.Process.Kill() })
@@ -280,8 +295,9 @@ func (w *processes) end() {
 	}()
 	w.all.Wait()
 	close(drained)
-	for _, c := range w.ranks {
+	for r, c := range w.ranks {
 		_ = c.Wait()
+		_ = w.lost[r].Close()
 	}
 }
 
@@ -294,6 +310,7 @@ func TestMain(m *testing.M) {
 	w := &pipeWorld{job: who[2], in: bufio.NewReaderSize(os.Stdin, 1<<20), failed: make(chan struct{})}
 	w.rank, _ = strconv.Atoi(who[0])
 	w.size, _ = strconv.Atoi(who[1])
+	go w.hearOfLoss()
 	if err := w.serve(); err != nil && !errors.Is(err, io.EOF) {
 		fmt.Fprintf(os.Stderr, "rank %d: %v\n", w.rank, err)
 		os.Exit(1)
@@ -306,14 +323,31 @@ type pipeWorld struct {
 	rank, size int
 	job        string
 	in         *bufio.Reader
-	failed     chan struct{} // never closed
+	lost       int           // set before failed is closed
+	failed     chan struct{} // closed when the test says that a rank has ended
+}
+
+func (w *pipeWorld) hearOfLoss() {
+	var of [1]byte
+	if n, _ := os.NewFile(3, "lost ranks").Read(of[:]); n == 1 {
+		w.lost = int(of[0])
+		close(w.failed)
+	}
 }
 
 func (w *pipeWorld) Rank() int               { return w.rank }
 func (w *pipeWorld) Size() int               { return w.size }
 func (w *pipeWorld) HostOf(int) int          { return 0 }
 func (w *pipeWorld) Failed() <-chan struct{} { return w.failed }
-func (w *pipeWorld) Failure() (int, error)   { return -1, nil }
+
+func (w *pipeWorld) Failure() (int, error) {
+	select {
+	case <-w.failed:
+		return w.lost, fmt.Errorf("rank %d has ended", w.lost)
+	default:
+		return -1, nil
+	}
+}
 func (w *pipeWorld) DeriveKey(string) []byte { return make([]byte, 32) }
 func (w *pipeWorld) JobID() string           { return w.job }
 func (w *pipeWorld) Setting(string) string   { return "" }
