@@ -33,7 +33,7 @@ const (
 // Fault is what happens to one direction of a connection: to what the dialing
 // side sends (up) or to what the listening side sends (down).
 type Fault struct {
-	Delay time.Duration // every byte comes that much later; the rate stays
+	Delay time.Duration // what is read at once comes that much later
 	Piece int           // at most so many bytes are written at once; 0: as they come
 
 	After int64         // so many bytes get through before Kind happens
@@ -92,8 +92,8 @@ func (p *Proxy) Next(up, down Fault) {
 }
 
 // Inject sets what happens to connections that are there already. After counts
-// from now on. With After 0 a Reset, HalfClose or Close happens at once, and the
-// bytes that Delay holds are lost; the other kinds wait for the next byte.
+// from now on. With After 0 a Reset, HalfClose or Close happens at once; the other
+// kinds wait for the next byte.
 func (p *Proxy) Inject(up, down Fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,8 +137,8 @@ func (p *Proxy) join(c *net.TCPConn, up, down Fault) {
 		return
 	}
 	j := &joint{near: c, far: far.(*net.TCPConn), over: make(chan struct{})}
-	j.up = newPipe(j, j.near, j.far, up)
-	j.down = newPipe(j, j.far, j.near, down)
+	j.up = &pipe{joint: j, from: j.near, to: j.far, fault: up}
+	j.down = &pipe{joint: j, from: j.far, to: j.near, fault: down}
 	p.mu.Lock()
 	select {
 	case <-p.stop:
@@ -149,8 +149,7 @@ func (p *Proxy) join(c *net.TCPConn, up, down Fault) {
 	p.mu.Unlock()
 	var both sync.WaitGroup
 	for _, d := range []*pipe{j.up, j.down} {
-		both.Go(d.read)
-		both.Go(d.write)
+		both.Go(d.run)
 	}
 	both.Wait()
 	j.end()

@@ -99,7 +99,7 @@ func TestNothingHappens(t *testing.T) {
 	wantBytes(t, near, data[:5])
 }
 
-func TestDelayKeepsOrderAndRate(t *testing.T) {
+func TestDelayKeepsOrder(t *testing.T) {
 	const delay = 30 * time.Millisecond
 	_, near, far := ends(t, Fault{Delay: delay}, Fault{})
 	data := pattern(300_000)

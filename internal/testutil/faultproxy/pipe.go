@@ -1,9 +1,11 @@
 package faultproxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -33,134 +35,100 @@ func (j *joint) reset() {
 	j.end()
 }
 
-// item is what the reading goroutine of a pipe gives to the writing one.
-type item struct {
-	at   time.Time // not before
-	data []byte
-	act  Kind // Reset, HalfClose or Close, after data
-}
-
-// pipe is one direction. One goroutine reads and applies Kind, another delays
-// and writes, so that a delay costs no throughput.
+// pipe is one direction. One goroutine reads, does what the fault says, and writes.
 type pipe struct {
 	*joint
 	from, to *net.TCPConn
-	queue    chan item
 
 	mu     sync.Mutex
 	fault  Fault
 	passed int64  // bytes since fault was set
 	tail   []byte // the latest bytes, for Duplicate
 	lost   bool   // what comes is thrown away
-	shut   bool   // nothing more is written
 }
 
 const (
 	pieceBytes = 32 << 10
 	tailBytes  = 64 << 10
-	queueItems = 1024
 )
-
-func newPipe(j *joint, from, to *net.TCPConn, f Fault) *pipe {
-	return &pipe{joint: j, from: from, to: to, queue: make(chan item, queueItems), fault: f}
-}
 
 // set changes the fault. What needs no byte to happen happens now.
 func (d *pipe) set(f Fault) {
 	d.mu.Lock()
 	d.fault, d.passed = f, 0
 	d.mu.Unlock()
-	if f.After > 0 {
-		return
-	}
-	switch f.Kind {
-	case Reset:
-		d.reset()
-	case Close:
-		d.end()
-	case HalfClose:
+	if f.After == 0 && (f.Kind == Reset || f.Kind == HalfClose || f.Kind == Close) {
 		d.happen()
-		d.closeWrite()
 	}
 }
 
-// read reads until the connection ends.
-func (d *pipe) read() {
-	defer close(d.queue)
+// run passes on what comes until the connection ends, and then how it ended.
+func (d *pipe) run() {
 	buf := make([]byte, pieceBytes)
 	for {
 		n, err := d.from.Read(buf)
 		for b := buf[:n]; len(b) > 0; {
 			b = d.feed(b)
 		}
-		if err != nil {
-			select {
-			case <-d.over: // it was closed here
-			default:
-				d.put(nil, ending(err))
-			}
-			return
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, io.EOF):
+			d.to.CloseWrite()
+		case !errors.Is(err, net.ErrClosed): // it was not closed here
+			d.reset()
 		}
+		return
 	}
-}
-
-// ending is how an end of one side looks at the other.
-func ending(err error) Kind {
-	if errors.Is(err, io.EOF) {
-		return HalfClose
-	}
-	return Reset
 }
 
 // feed passes on what may pass, and returns the rest, which is fed again when
 // the fault has happened.
 func (d *pipe) feed(b []byte) (rest []byte) {
 	d.mu.Lock()
-	pass := len(b)
 	if d.lost {
 		d.mu.Unlock()
 		return nil
 	}
-	due := d.fault.Kind != None && d.passed+int64(len(b)) >= d.fault.After
+	f, pass := d.fault, len(b)
+	due := f.Kind != None && d.passed+int64(len(b)) >= f.After
 	if due {
-		pass = int(max(0, d.fault.After-d.passed))
+		pass = int(max(0, f.After-d.passed))
 	}
 	d.passed += int64(pass)
 	d.tail = append(d.tail, b[:pass]...)
-	if over := len(d.tail) - tailBytes; over > 0 {
-		d.tail = append(d.tail[:0], d.tail[over:]...)
-	}
+	d.tail = d.tail[max(0, len(d.tail)-tailBytes):]
 	d.mu.Unlock()
-	d.put(b[:pass], None)
-	if due && d.happen() == HalfClose {
-		d.put(nil, HalfClose)
+	if f.Delay > 0 {
+		d.pause(f.Delay)
+	}
+	d.write(b[:pass], f.Piece)
+	if due {
+		d.happen()
 	}
 	return b[pass:]
 }
 
-// happen does what the fault says, once, but leaves the closing of a HalfClose
-// to the caller. It returns what happened.
-func (d *pipe) happen() Kind {
+// happen does what the fault says, once.
+func (d *pipe) happen() {
 	d.mu.Lock()
 	f := d.fault
 	d.fault.Kind = None
-	var again []byte
-	switch f.Kind {
-	case Blackhole, HalfClose:
-		d.lost = true
-	case Duplicate:
-		again = append(again, d.tail[len(d.tail)-min(f.Bytes, len(d.tail)):]...)
-	}
+	d.lost = d.lost || f.Kind == Blackhole || f.Kind == HalfClose
+	again := bytes.Clone(d.tail[max(0, len(d.tail)-f.Bytes):])
 	d.mu.Unlock()
 	switch f.Kind {
 	case Stall:
 		d.pause(f.Hold)
 	case Duplicate:
-		d.put(again, None)
-	case Reset, Close:
-		d.put(nil, f.Kind)
+		d.write(again, f.Piece)
+	case Reset:
+		d.reset()
+	case HalfClose:
+		d.to.CloseWrite()
+	case Close:
+		d.end()
 	}
-	return f.Kind
 }
 
 // pause waits, for good when hold is 0, but not longer than the joint lives.
@@ -175,55 +143,19 @@ func (d *pipe) pause(hold time.Duration) {
 	}
 }
 
-func (d *pipe) put(b []byte, act Kind) {
-	if len(b) == 0 && act == None {
-		return
+// write writes b, at most piece bytes at once unless that is 0.
+func (d *pipe) write(b []byte, piece int) {
+	if piece == 0 {
+		piece = pieceBytes + tailBytes
 	}
-	d.mu.Lock()
-	delay := d.fault.Delay
-	d.mu.Unlock()
-	select {
-	case d.queue <- item{time.Now().Add(delay), append([]byte(nil), b...), act}:
-	case <-d.over:
-	}
-}
-
-// write writes what read has put into the queue, until that ends.
-func (d *pipe) write() {
-	for it := range d.queue {
-		if wait := time.Until(it.at); wait > 0 {
-			d.pause(wait)
-		}
-		for b := it.data; len(b) > 0; {
+	for part := range slices.Chunk(b, piece) {
+		if _, err := d.to.Write(part); err != nil {
 			d.mu.Lock()
-			n, shut := d.fault.Piece, d.shut
-			d.mu.Unlock()
-			if shut {
-				break
+			defer d.mu.Unlock()
+			if !d.lost { // the receiver is gone: the sender has to notice
+				d.reset()
 			}
-			if n == 0 || n > len(b) {
-				n = len(b)
-			}
-			if _, err := d.to.Write(b[:n]); err != nil {
-				d.reset() // the receiver is gone: the sender has to notice
-				break
-			}
-			b = b[n:]
-		}
-		switch it.act {
-		case Reset:
-			d.reset()
-		case Close:
-			d.end()
-		case HalfClose:
-			d.closeWrite()
+			return
 		}
 	}
-}
-
-func (d *pipe) closeWrite() {
-	d.mu.Lock()
-	d.shut = true
-	d.mu.Unlock()
-	d.to.CloseWrite()
 }
