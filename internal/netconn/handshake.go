@@ -27,10 +27,11 @@ import (
 //
 // A MAC is HMAC-SHA256 over its label, the whole hello and the acceptor's
 // nonce and attempt, under a key that is derived from the job's key for one
-// use. A dialer that finds another path faster hangs up. So each side knows the other's name, no message can stand for another
+// use. So each side knows the other's name, no message can stand for another
 // one or be sent back to its sender, and what was overheard is worth nothing on
 // any other connection. Job, epoch and purpose are in the hello only so that
-// whoever has the wrong ones is told apart.
+// whoever has the wrong ones is told apart. A dialer that has found a faster
+// path hangs up in place of its proof.
 //
 // With TLS, a TLS handshake follows the proof; a MAC("seal") of the
 // dialer and the welcome go over TLS, and cover a value that only the two ends
