@@ -238,7 +238,7 @@ func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
 		"PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=0 " +
 			"MPI_LOCALNRANKS=2": "environment of PMI: the ranks do not know where to meet; set TREERUN_SEED",
 		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1":      "TREERUN_SEED: address node1: missing port",
-		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:0":    `TREERUN_SEED is "node1:0", want HOST:PORT with a port from 1 to 65535`,
+		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:0":    `"node1:0", want HOST:PORT with a port from 1 to 65535`,
 		"RANK=0 WORLD_SIZE=2 TREERUN_SEED=node1:http": `want HOST:PORT`,
 		"RANK=0 WORLD_SIZE=2 MASTER_ADDR=node1 " +
 			"MASTER_PORT=0": `MASTER_ADDR and MASTER_PORT are "node1:0", want HOST:PORT`,

@@ -364,7 +364,8 @@ func reportsOfMissing(t *testing.T, limit time.Duration, there, report []int, mi
 			continue
 		}
 		lines := strings.Split(strings.TrimSpace(logs[r].String()), "\n")
-		want := fmt.Sprintf(`level=WARN msg="treerun: waiting for ranks that have not joined" rank=%d size=5 missing_ranks=%s waited=`, r, missing)
+		want := fmt.Sprintf(`level=WARN msg="treerun: waiting for ranks that have not joined" rank=%d `+
+			`size=5 missing_ranks=%s waited=`, r, missing)
 		last := lines[len(lines)-1]
 		if !strings.Contains(last, want) || !strings.Contains(last, " seed="+seed) {
 			complain("rank %d says\n%s\nwant\n%s... seed=%s", r, last, want, seed)

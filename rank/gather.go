@@ -98,7 +98,7 @@ func (w *World) gaveUp(op string, number uint64, err error) error {
 	return &Error{Self: w.cfg.rank, Rank: culprit, Op: op, Err: err}
 }
 
-// watchFate cancels run when AllGather number cannot complete any more.
+// watchJobState cancels run when AllGather number cannot complete any more.
 func (w *World) watchJobState(run context.Context, cancel context.CancelCauseFunc, op string, number uint64) {
 	for {
 		changed, err := w.jobState.news(op, number)

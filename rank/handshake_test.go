@@ -174,7 +174,7 @@ func FuzzAccept(f *testing.F) {
 			t.Fatal("let in")
 		}
 		if read := len(in) - r.Len(); read > helloBytes+proofBytes {
-			t.Fatalf("read %d bytes of a stranger", read)
+			t.Fatalf("read %d bytes of a intruder", read)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func FuzzDecodeAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		h := netconn.Hello{From: 1, Channel: uint16(dataChannel)}
 		if _, err := testGate(1, "k").session.Dial(context.Background(), &tape{Reader: bytes.NewReader(in)}, h); err == nil {
-			t.Fatal("took a stranger for a rank")
+			t.Fatal("took a intruder for a rank")
 		}
 	})
 }

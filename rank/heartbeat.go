@@ -13,7 +13,7 @@ import (
 // Within a host the kernel ends the connections of what is gone, and a rank
 // that is stopped there may be in a debugger.
 const (
-	beats       = 20 // in a peer timeout
+	heartbeats  = 20 // in a peer timeout
 	missedLimit = 18 // heartbeats of silence, of which one is on the way
 	starvedIn   = 3  // heartbeats late: this rank itself was stopped, or got no core
 )
@@ -21,10 +21,10 @@ const (
 // heartbeat sends heartbeats, and looks for silence, until the world closes. elsewhere tells
 // ranks of other hosts.
 func (m *mesh) heartbeat(peerTimeout time.Duration, elsewhere func(rank int) bool) {
-	interval := peerTimeout / beats
+	interval := peerTimeout / heartbeats
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
-	beat := notice(heartbeatFrame, m.authenticator.self, 0, "")
+	heartbeat := notice(heartbeatFrame, m.authenticator.self, 0, "")
 	last := time.Now()
 	for {
 		select {
@@ -44,7 +44,7 @@ func (m *mesh) heartbeat(peerTimeout time.Duration, elsewhere func(rank int) boo
 			if late > starvedIn*interval {
 				l.excuse(late)
 			}
-			m.wg.Go(func() { l.sendHeartbeat(beat) })
+			m.wg.Go(func() { l.sendHeartbeat(heartbeat) })
 			if silence := l.silence(); silence > missedLimit*interval {
 				m.silent(l.peer, silence)
 			}

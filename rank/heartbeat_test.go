@@ -32,9 +32,9 @@ func (j *testJob) onHosts(peerTimeout string, host ...string) *testJob {
 	return j
 }
 
-// hush keeps a rank from saying anything, as if it were stopped, until the
+// silence keeps a rank from saying anything, as if it were stopped, until the
 // returned function is called.
-func hush(w *World) (speak func()) {
+func silence(w *World) (speak func()) {
 	w.mesh.mu.Lock()
 	lines := w.mesh.conns(true)
 	w.mesh.mu.Unlock()
@@ -59,8 +59,8 @@ func TestSilentHostIsLost(t *testing.T) {
 		}
 	}
 	begin := time.Now()
-	defer hush(j.worlds[4])()
-	defer hush(j.worlds[5])()
+	defer silence(j.worlds[4])()
+	defer silence(j.worlds[5])()
 	for r, w := range j.worlds[:4] {
 		inTime(t, func() { <-w.Failed() })
 		lost, err := w.Failure()
@@ -89,7 +89,7 @@ func TestShortSilenceIsNoFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := newTestJob(t, 3).onHosts(c.timeout, c.hosts...)
-			speak := hush(j.worlds[2])
+			speak := silence(j.worlds[2])
 			time.Sleep(c.silent)
 			speak()
 			j.mustGather(constant(100))

@@ -130,7 +130,8 @@ func TestCanonicalForm(t *testing.T) {
 var refusedGraphs = []struct{ name, text, want string }{
 	{"unknown field", `{"ranks": 1, "lnks": []}`, `unknown field "lnks", want name, ranks, hosts, links or ports`},
 	{"unknown field of a link", `{"ranks": 2, "links": [{"a": 0, "b": 1, "gbps": 8}]}`,
-		`links[0] has an unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source or declared_gbytes_per_second`},
+		`links[0] has an unknown field "gbps", want a, b, gbytes_per_second, latency_us, kind, source or ` +
+			`declared_gbytes_per_second`},
 	{"unknown field of a port", `{"ranks": 2, "links": [], "ports": [{"rate": 1}]}`,
 		`ports[0] has an unknown field "rate", want name, ranks or gbytes_per_second`},
 	{"field in capitals", `{"ranks": 1, "Links": []}`, `unknown field "Links"`},

@@ -46,7 +46,7 @@ func startJob(t *testing.T, tmp, launcher string, args ...string) *chaosJob {
 	j := &chaosJob{cmd: exec.Command(launcher, args...)}
 	j.cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_CACHE_HOME="+filepath.Join(tmp, "cache"))
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
-	j.cmd.WaitDelay = patience
+	j.cmd.WaitDelay = maxWait
 	if err := j.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,10 +56,10 @@ func startJob(t *testing.T, tmp, launcher string, args ...string) *chaosJob {
 // wait returns the launcher's exit code, 128+n for signal n.
 func (j *chaosJob) wait(t *testing.T) int {
 	t.Helper()
-	killer := time.AfterFunc(patience, func() { j.cmd.Process.Kill() })
+	killer := time.AfterFunc(maxWait, func() { j.cmd.Process.Kill() })
 	j.cmd.Wait() // the state says how it ended
 	if !killer.Stop() {
-		t.Fatalf("the launcher still ran after %v\nstdout:\n%s\nstderr:\n%s", patience, &j.stdout, &j.stderr)
+		t.Fatalf("the launcher still ran after %v\nstdout:\n%s\nstderr:\n%s", maxWait, &j.stdout, &j.stderr)
 	}
 	if ws := j.cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() {
 		return 128 + int(ws.Signal())
@@ -152,7 +152,7 @@ func strangersSockets(dir string) map[string]bool {
 func nothingLeft(t *testing.T, looper, tmp string, before map[string]bool) {
 	t.Helper()
 	var left []string
-	for deadline := time.Now().Add(patience / 2); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(maxWait / 2); ; time.Sleep(10 * time.Millisecond) {
 		left = left[:0]
 		for what := range leftovers(t, looper, tmp) {
 			if !before[what] {
@@ -225,7 +225,7 @@ func killOneRank(t *testing.T, rng *rand.Rand, tmp string, times *chaosTimes, np
 	j := startJob(t, tmp, launcher, append([]string{"-np", strconv.Itoa(np), "--peer-timeout", "60"}, program...)...)
 	time.Sleep(time.Duration(rng.IntN(250)) * time.Millisecond)
 	pids := j.ranks()
-	for late := time.Now().Add(patience); len(pids) == 0 && time.Now().Before(late); {
+	for late := time.Now().Add(maxWait); len(pids) == 0 && time.Now().Before(late); {
 		time.Sleep(5 * time.Millisecond)
 		pids = j.ranks()
 	}

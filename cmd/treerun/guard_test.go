@@ -44,7 +44,7 @@ func TestKillTreerunEndsChildren(t *testing.T) {
 	daemon := launch(t, nil, "-np", "1", "sh", "-c", "setsid sh -c 'echo pid $$; exec sleep 300' & wait")
 	pid := daemon.pids(1)[0]
 	daemon.signal(syscall.SIGKILL)
-	for end := time.Now().Add(patience / 2); len(marked(daemon.mark)) > 1; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(maxWait / 2); len(marked(daemon.mark)) > 1; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("processes are left: %v", marked(daemon.mark))
 		}
@@ -85,7 +85,7 @@ func TestGuardIsReplaced(t *testing.T) {
 // guard waits for a guard of the job that is another process than this one.
 func (l *launched) guard(other int) int {
 	l.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(maxWait); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		for _, pid := range marked(l.mark) {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if pid != other && bytes.HasPrefix(line, []byte("treerun\x00guard:ranks\x00")) {

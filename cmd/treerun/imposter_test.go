@@ -53,7 +53,7 @@ func startLone(t *testing.T, cmd *exec.Cmd, tmp string, id identity) *lone {
 // ends returns the exit code.
 func (l *lone) ends(t *testing.T) int {
 	t.Helper()
-	killer := time.AfterFunc(2*patience, func() { l.cmd.Process.Kill() })
+	killer := time.AfterFunc(2*maxWait, func() { l.cmd.Process.Kill() })
 	l.cmd.Wait() // the state says how it ended
 	if !killer.Stop() {
 		t.Errorf("a rank did not end:\n%s", &l.output)
@@ -140,7 +140,7 @@ func TestManyJobsBeginAtOnce(t *testing.T) {
 	for i := range jobs {
 		cmd := exec.Command(launcher, "-H", "many0:1,many1:1", "--launch-agent", h.Agent(), looper, "-calls", "5")
 		cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_CACHE_HOME="+filepath.Join(tmp, "cache"))
-		cmd.WaitDelay = patience
+		cmd.WaitDelay = maxWait
 		all.Go(func() {
 			killer := time.AfterFunc(4*time.Minute, func() { cmd.Process.Kill() })
 			defer killer.Stop()

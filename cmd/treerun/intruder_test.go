@@ -78,7 +78,7 @@ func (x *intruder) count(text string) (n int) {
 // long.
 func await(t *testing.T, j *chaosJob, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * patience); !f(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * maxWait); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			j.cmd.Process.Kill()
 			j.cmd.Wait()
@@ -90,9 +90,9 @@ func await(t *testing.T, j *chaosJob, what string, f func() bool) {
 // A job runs on two hosts. From a third one somebody comes to every port that
 // opens, a thousand times in all, in ten ways; and on one of the two somebody
 // overhears all greetings of ranks and repeats them at once. The job takes no
-// notice but in a line per door and source, and ends well.
+// notice but in a line per port and source, and ends well.
 func TestIntrudersBetweenHosts(t *testing.T) {
-	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "door"})
+	h := nethosts.Up(t, 3, nethosts.Options{Prefix: "port"})
 	launcher, looper := chaosBinaries(t)
 	exe, err := exec.LookPath("intruder")
 	if err != nil {

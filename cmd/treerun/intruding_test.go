@@ -95,7 +95,7 @@ var greetings = []string{
 		48),
 }
 
-// visitAs is stranger number i. It tells whether he stays.
+// visitAs is intruder number i. It tells whether he stays.
 func visitAs(c net.Conn, i int) bool {
 	hello := greetings[i/10%2]
 	switch i % 10 {

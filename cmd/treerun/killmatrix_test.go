@@ -120,11 +120,11 @@ func (j *killJob) run(rng *rand.Rand, tmp, launcher, looper string) error {
 	if err := startOn(cmd, j.crowded); err != nil {
 		return err
 	}
-	hung := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	hung := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 	err := j.disturb(rng, cmd)
 	cmd.Wait() // the state says how it ended
 	if !hung.Stop() {
-		return fmt.Errorf("HANG: the job has not ended after %v", patience)
+		return fmt.Errorf("HANG: the job has not ended after %v", maxWait)
 	}
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func startOn(cmd *exec.Cmd, crowded bool) error {
 // Another one may stand still from before that until after it.
 func (j *killJob) disturb(rng *rand.Rand, cmd *exec.Cmd) error {
 	var pids []int
-	for late := time.Now().Add(patience); len(pids) == 0 || !j.early && len(pids) < j.np; time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(maxWait); len(pids) == 0 || !j.early && len(pids) < j.np; time.Sleep(time.Millisecond) {
 		if j.early {
 			pids = (&chaosJob{cmd: cmd}).ranks()
 		} else {

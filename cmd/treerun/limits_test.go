@@ -109,12 +109,12 @@ func (s *sweeper) run(flag string, limit int, args ...string) (code int, stderr 
 	}
 	var text bytes.Buffer
 	cmd.Stderr = &text
-	cmd.WaitDelay = patience
+	cmd.WaitDelay = maxWait
 	start := time.Now()
 	if err := cmd.Start(); err != nil { // not even a shell
 		return -1, err.Error(), 0
 	}
-	killer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 	defer killer.Stop()
 	cmd.Wait() // the state says how it ended
 	return cmd.ProcessState.ExitCode(), text.String(), time.Since(start)

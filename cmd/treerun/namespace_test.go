@@ -73,7 +73,7 @@ func TestHostsThatFail(t *testing.T) {
 
 // empty waits until no process is left in a host.
 func empty(h *nethosts.Hosts, i int) error {
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
 		pids, err := h.Pids(i)
 		if err != nil || len(pids) == 0 {
 			return err

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// patience is how long anything in these tests may take before it counts as hung. It
+// maxWait is how long anything in these tests may take before it counts as hung. It
 // says nothing about speed. With half of it again what sleeps for five minutes is not
 // gone yet.
-const patience = 90 * time.Second
+const maxWait = 90 * time.Second
 
 // launched is a treerun that a test has started.
 type launched struct {
@@ -68,7 +68,7 @@ func launch(t *testing.T, change func(*exec.Cmd), args ...string) *launched {
 // expect reads stdout until n lines with this text have come.
 func (l *launched) expect(n int, text string) {
 	l.t.Helper()
-	late := time.After(patience)
+	late := time.After(maxWait)
 	for n > 0 {
 		select {
 		case line, ok := <-l.lines:
@@ -105,7 +105,7 @@ func (l *launched) ends(code int) {
 // exits waits for the exit code, 128+n for signal n.
 func (l *launched) exits(code int) {
 	l.t.Helper()
-	killer := time.AfterFunc(patience, func() { l.cmd.Process.Kill() })
+	killer := time.AfterFunc(maxWait, func() { l.cmd.Process.Kill() })
 	for line := range l.lines {
 		l.seen = append(l.seen, line)
 	}
@@ -126,7 +126,7 @@ func (l *launched) exits(code int) {
 func (l *launched) leavesNothing() {
 	l.t.Helper()
 	var left []int
-	for deadline := time.Now().Add(patience / 2); ; time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(maxWait / 2); ; time.Sleep(5 * time.Millisecond) {
 		if left = marked(l.mark); len(left) == 0 || time.Now().After(deadline) {
 			break
 		}
@@ -173,7 +173,7 @@ func state(pid int) string {
 
 func waitForState(t *testing.T, pid int, want string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !strings.Contains(want, state(pid)) ||
+	for deadline := time.Now().Add(maxWait); !strings.Contains(want, state(pid)) ||
 		state(pid) == ""; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("process %d is in state %q, want one of %q", pid, state(pid), want)

@@ -107,12 +107,12 @@ func TestInterruptWithBlockedOutput(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	cmd.Process.Signal(syscall.SIGINT)
 	ranks := (&chaosJob{cmd: cmd}).ranks
-	for late := time.Now().Add(patience); len(ranks()) > 0 && time.Now().Before(late); {
+	for late := time.Now().Add(maxWait); len(ranks()) > 0 && time.Now().Before(late); {
 		time.Sleep(5 * time.Millisecond)
 	}
 	time.Sleep(300 * time.Millisecond) // or the second counts as the same
 	cmd.Process.Signal(syscall.SIGINT)
-	killer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 	cmd.Wait() // the state says how it ended
 	if !killer.Stop() || cmd.ProcessState.ExitCode() != 130 {
 		t.Errorf("treerun ended with %v, want exit code 130", cmd.ProcessState)
@@ -202,7 +202,7 @@ func TestInterruptedBuild(t *testing.T) {
 		l := launch(t, func(c *exec.Cmd) {
 			c.Env = append(c.Env, "PATH="+dir+":"+os.Getenv("PATH"))
 		}, dir)
-		for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(maxWait); ; time.Sleep(time.Millisecond) {
 			if found, _ := filepath.Glob(filepath.Join(l.tmp, "*", "work")); len(found) == 1 {
 				break
 			}

@@ -89,7 +89,7 @@ func (w testWriter) Write(b []byte) (int, error) {
 // listens waits until the server of host i listens.
 func (s *secureShells) listens(i int) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(maxWait); ; time.Sleep(10 * time.Millisecond) {
 		out, err := s.hosts.Command(i, "cat", "/proc/net/tcp").Output()
 		if err == nil && strings.Contains(string(out), "00000000:0016 ") {
 			return
@@ -179,7 +179,7 @@ func TestSSHHostVanishes(t *testing.T) {
 	}
 	begin := time.Now()
 	l.ends(125)
-	if took := time.Since(begin); took > patience {
+	if took := time.Since(begin); took > maxWait {
 		t.Errorf("it took %v", took)
 	}
 	if text := l.stderr.String(); !strings.Contains(text, "host h2 was lost") {
@@ -199,7 +199,7 @@ func TestSSHHostVanishes(t *testing.T) {
 		}
 		return all
 	}
-	for end := time.Now().Add(patience / 2); len(left()) > 0; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(maxWait / 2); len(left()) > 0; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("still on host h2: %q", left())
 		}

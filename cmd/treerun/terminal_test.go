@@ -59,7 +59,7 @@ func TestTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	tty.Close()
-	killer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 
 	var screen bytes.Buffer
 	until := func(text string) {

@@ -116,7 +116,7 @@ func TestTopoWithoutReader(t *testing.T) {
 // firstRank waits for a rank of the job and returns its process id.
 func (l *launched) firstRank() int {
 	l.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(maxWait); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
 		for _, pid := range marked(l.mark) {
 			env, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may have ended
 			if bytes.Contains(env, []byte("\x00"+job.EnvRank+"=")) {

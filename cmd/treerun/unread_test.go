@@ -37,7 +37,7 @@ func unread(t *testing.T, shared bool, args ...string) (code int, stderr string)
 		t.Fatal(err)
 	}
 	w.Close()
-	killer := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	killer := time.AfterFunc(maxWait, func() { cmd.Process.Kill() })
 	cmd.Wait() // the state says how it ended
 	if !killer.Stop() {
 		t.Fatal("treerun waits for somebody to read")

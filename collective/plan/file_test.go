@@ -95,7 +95,8 @@ func TestFileForm(t *testing.T) {
 		Trees: []FileTree{{Share: 1, Rate: 1, Parent: tree.Parent}}, ChunkBytes: 64}
 	want := `{"algorithm":"kl","collective":"broadcast","bytes":8,"digest":"` + p.Digest() + `","predicted_us":2.5,` +
 		`"trees":[{"root":0,"share":1,"rate_gbytes_per_second":1,"parent":[-1,0]}],` +
-		`"rate_gbytes_per_second":1,"bound_gbytes_per_second":2,"tight_partition":[],"options":{"seed":"7"},"chunk_bytes":64,` +
+		`"rate_gbytes_per_second":1,"bound_gbytes_per_second":2,"tight_partition":[],` +
+		`"options":{"seed":"7"},"chunk_bytes":64,` +
 		`"steps":{"ranks":2,"root":0,"lanes":[{"weight":0.1,"tracks":["0: to 1 = in; out = in","1: out = from 0"]}]}}` + "\n"
 	data, err := f.Append(nil, p)
 	if err != nil || string(data) != want {
@@ -108,7 +109,8 @@ func TestFileForm(t *testing.T) {
 }
 
 func TestParseFileRefuses(t *testing.T) {
-	const steps = `"steps":{"ranks":2,"lanes":[{"weight":1,"tracks":["0: to 1 = in; out = in + from 1","1: to 0 = in; out = in + from 0"]}]}`
+	const steps = `"steps":{"ranks":2,"lanes":[{"weight":1,"tracks":["0: to 1 = in; out = in + from 1",` +
+		`"1: to 0 = in; out = in + from 0"]}]}`
 	file := func(more string) string { return `{"algorithm":"x","collective":"allreduce",` + more + steps + `}` }
 	step := func(s string) string {
 		return strings.Replace(file(""), "to 1 = in; out = in + from 1", s, 1)

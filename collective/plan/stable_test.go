@@ -177,7 +177,8 @@ func TestVerifyStableRefuses(t *testing.T) {
 		want  string
 	}{
 		{"direct", build(Direct(AllReduce, 4, -1, Single)), one,
-			`another order, lane 1, rank 1 (track 1, step 2): "out = out + from 0" makes the result of rank 0, which is x0 + (x1 + x2 + x3): want x0 + x1 + x2 + x3`},
+			`another order, lane 1, rank 1 (track 1, step 2): "out = out + from 0" makes the result of rank ` +
+				`0, which is x0 + (x1 + x2 + x3): want x0 + x1 + x2 + x3`},
 		{"direct reduce", build(Direct(Reduce, 4, 0, Single)), one, "makes the result of rank 0, which is"},
 		{"ring", build(FromRings(AllReduce, [][]int{ranks(4)}, nil, 0)), one, "want x0 + x1 + x2 + x3"},
 		{"leaders that double", build(Leaders(AllReduce, [][]int{{0}, {1}, {2}, {3}}, Doubling)), one,

@@ -87,10 +87,12 @@ var brokenPlans = []struct {
 
 	{"both receive first", Plan{Kind: AllReduce, Size: 2, Root: -1,
 		Lanes: lanes(track(0, add(Out, In, 1), snd(In, 1)), track(1, add(Out, In, 0), snd(In, 0)))},
-		Deadlock, `rank 0 waits in "out = in + from 1" (track 0, step 0) of chunk 0 for rank 1 to send, rank 1 waits in "out = in + from 0" (track 1, step 0) of chunk 0 for rank 0 to send`},
+		Deadlock, `rank 0 waits in "out = in + from 1" (track 0, step 0) of chunk 0 for rank 1 to send, ` +
+			`rank 1 waits in "out = in + from 0" (track 1, step 0) of chunk 0 for rank 0 to send`},
 	{"nobody receives", Plan{Kind: AllReduce, Size: 2, Root: -1,
 		Lanes: lanes(track(0, snd(In, 1)), track(1, snd(In, 0)))},
-		Deadlock, `rank 0 waits in "to 1 = in" (track 0, step 0) of chunk 2 for rank 1 to receive, which has no step that receives from rank 0`},
+		Deadlock, `rank 0 waits in "to 1 = in" (track 0, step 0) of chunk 2 for rank 1 to receive, which ` +
+			`has no step that receives from rank 0`},
 	{"one sends twice", Plan{Kind: Broadcast, Size: 2, Root: 0,
 		Lanes: lanes(track(0, snd(In, 1), snd(In, 1), cp(Out, In)), track(1, rcv(Out, 0)))},
 		WrongOrder, `receives chunk 0 from rank 0, where chunk 1 is due: rank 0's "to 1 = in" (track 0, step 1) sent it`},

@@ -169,15 +169,15 @@ func TestCrowded(t *testing.T) {
 		m    Machine
 		want bool
 	}{
-		"devices":                {topo.UniformGraph(64), Machine{Device: true, StagingBytes: 1 << 20}, false},
-		"8 ranks on 2 cores":     {topo.UniformGraph(8), Machine{Cores: 2}, false},
-		"9 ranks on 2 cores":     {topo.UniformGraph(9), Machine{Cores: 2}, true},
-		"hosts of their own":     {testutil.EvenHosts(16, 1), Machine{Cores: 2}, false},
-		"hosts of one machine":   {testutil.EvenHosts(16, 1), Machine{Cores: 2, CoreHosts: make([]int, 16)}, true},
-		"hosts that are crowded": {testutil.EvenHosts(2, 9), Machine{Cores: 2}, true},
+		"devices":              {topo.UniformGraph(64), Machine{Device: true, StagingBytes: 1 << 20}, false},
+		"8 ranks on 2 cores":   {topo.UniformGraph(8), Machine{Cores: 2}, false},
+		"9 ranks on 2 cores":   {topo.UniformGraph(9), Machine{Cores: 2}, true},
+		"hosts of their own":   {testutil.EvenHosts(16, 1), Machine{Cores: 2}, false},
+		"hosts of one machine": {testutil.EvenHosts(16, 1), Machine{Cores: 2, CoreHosts: make([]int, 16)}, true},
+		"oversubscribed hosts": {testutil.EvenHosts(2, 9), Machine{Cores: 2}, true},
 	} {
-		if got := plannerFor(t, c.g, c.m, Options{}).Crowded(); got != c.want {
-			t.Errorf("%s: crowded %t, want %t", name, got, c.want)
+		if got := plannerFor(t, c.g, c.m, Options{}).Oversubscribed(); got != c.want {
+			t.Errorf("%s: oversubscribed %t, want %t", name, got, c.want)
 		}
 	}
 }

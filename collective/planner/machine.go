@@ -172,27 +172,27 @@ func (p *Planner) sharesCores() bool {
 	if p.hosts == nil {
 		return true
 	}
-	boxes := p.sim.CoreHosts
-	for _, b := range boxes {
-		if b != boxes[0] {
+	machines := p.sim.CoreHosts
+	for _, b := range machines {
+		if b != machines[0] {
 			return false
 		}
 	}
-	return len(boxes) == p.graph.Ranks
+	return len(machines) == p.graph.Ranks
 }
 
-// crowdedRanks is the number of ranks on a core above which they are crowded. AllReduce on four
+// oversubscribedRanks is the number of ranks on a core above which cores are oversubscribed. AllReduce on four
 // hosts takes 25 prices for all sizes, and 2 to 5 for one.
-const crowdedRanks = 4
+const oversubscribedRanks = 4
 
-// Crowded reports whether so many ranks share a machine's cores that one had better choose for
+// Oversubscribed reports whether so many ranks share a machine's cores that one had better choose for
 // all of them, and for all sizes: each for itself would take longer.
-func (p *Planner) Crowded() bool {
+func (p *Planner) Oversubscribed() bool {
 	ranks := p.graph.Ranks // on the fullest machine
 	if machines := p.sim.CoreHosts; machines != nil {
 		ranks = slices.Max(numbers.GroupSizes(machines))
 	} else if p.hosts != nil {
 		ranks = p.hosts.most
 	}
-	return p.sim.Cores > 0 && ranks > crowdedRanks*p.sim.Cores
+	return p.sim.Cores > 0 && ranks > oversubscribedRanks*p.sim.Cores
 }

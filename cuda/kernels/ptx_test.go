@@ -72,7 +72,8 @@ func TestCode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	contracted := regexp.MustCompile(`\b(fma|mad)\.\w*\.?(f16|f16x2|bf16|f32|f64)\b|\b(add|sub|mul)\.(f16|f16x2|f32|f64)\b|\.ftz|\.approx`)
+	contracted := regexp.MustCompile(`\b(fma|mad)\.\w*\.?(f16|f16x2|bf16|f32|f64)\b|\b(add|sub|mul)\.(f1` +
+		`6|f16x2|f32|f64)\b|\.ftz|\.approx`)
 	for _, file := range files {
 		for name, code := range bodies(t, file) {
 			loads, stores := 2, 1 // of two vectors for one that lies otherwise

@@ -16,9 +16,9 @@ type Engine struct {
 	inbound []inbound
 	history [past]transport.Header // the latest calls, by number
 
-	reaches  bool  // ranks can read each other's own memory
-	lendFrom int64 // and do so from this size on
-	crowded  bool  // ranks share cores
+	reaches        bool  // ranks can read each other's own memory
+	lendFrom       int64 // and do so from this size on
+	oversubscribed bool  // ranks share cores
 
 	linkBytes int // what all slots of a link hold
 
@@ -42,13 +42,13 @@ type inbound struct {
 }
 
 // New looks up the links of rank in ep, whose Layout is layout. Messages
-// from rank to rank travel on lane messageLane, -1 where there is none. crowded
+// from rank to rank travel on lane messageLane, -1 where there is none. oversubscribed
 // says that ranks share cores, and lendFrom is the size, in bytes, from which payloads are read
 // from their sender's own memory where ranks can: below it copies are quicker. All of it is the
 // same on all ranks.
-func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, crowded bool,
+func New(ep transport.Endpoint, rank int, layout *transport.Layout, messageLane int, oversubscribed bool,
 	lendFrom int64) (*Engine, error) {
-	e := &Engine{rank: rank, size: layout.Size, ep: ep, crowded: crowded, lendFrom: lendFrom,
+	e := &Engine{rank: rank, size: layout.Size, ep: ep, oversubscribed: oversubscribed, lendFrom: lendFrom,
 		linkBytes: layout.Slots * layout.SlotBytes}
 	e.reaches, _ = ep.Reaches()
 	if messageLane >= 0 {

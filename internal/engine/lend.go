@@ -8,12 +8,12 @@ import (
 // ranks can read is lent to them and not copied.
 const sharedFrom = 4 << 10
 
-// sharedCrowdedFrom is sharedFrom for memory that Endpoint.Alloc gave out, in a Broadcast
+// sharedOversubscribedFrom is sharedFrom for memory that Endpoint.Alloc gave out, in a Broadcast
 // between ranks that share cores: the root has to wait for all of them to run before
 // what it lends is back, and leaves at once what it has copied. 16 KiB take 3.1 and 3.5
 // us through slots with four and eight ranks on two cores, and 6 and 14 lent; 128
 // KiB 15.7 and 45, and 13.4 and 40.
-const sharedCrowdedFrom = 128 << 10
+const sharedOversubscribedFrom = 128 << 10
 
 // lendsOwn reports whether a message of so many bytes (of one part, where there
 // are parts) is lent from the memory of this process to ranks that have to read
@@ -43,7 +43,7 @@ func (e *Engine) lendsOwn(kind uint8, bytes int64) bool {
 	switch {
 	case !e.reaches || bytes < e.lendFrom:
 		return false
-	case e.crowded:
+	case e.oversubscribed:
 		one := kind == messageKind || plan.Kind(kind) == plan.AllToAll || plan.Kind(kind) == plan.Scatter
 		return one && bytes >= 32<<10
 	}
@@ -59,7 +59,7 @@ func (e *Engine) prepareLending(c *Call) {
 		return
 	}
 	c.mayIn, c.mayOut = !c.Scale && len(c.In) > 0, c.Divide < 2 && len(c.Out) > 0
-	shared := !e.crowded || bytes >= sharedCrowdedFrom || plan.Kind(c.Header.Kind) != plan.Broadcast
+	shared := !e.oversubscribed || bytes >= sharedOversubscribedFrom || plan.Kind(c.Header.Kind) != plan.Broadcast
 	c.lendIn = c.mayIn && (c.wide || shared && e.ep.Shared(c.In))
 	c.lendOut = c.mayOut && (c.wide || shared && e.ep.Shared(c.Out))
 }
@@ -120,7 +120,7 @@ func (t *track) returned() bool {
 func (e *Engine) helps(c *Call) bool {
 	switch plan.Kind(c.Header.Kind) {
 	case plan.Broadcast, plan.Gather, plan.Scatter:
-		return !e.crowded
+		return !e.oversubscribed
 	}
 	return false
 }

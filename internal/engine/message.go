@@ -203,7 +203,7 @@ func (e *Engine) moveOut(p *Message) error {
 func (e *Engine) lendOut(p *Message, link transport.Sender) error {
 	e.messages.busy[p.Peer] = true
 	moved := p.moved
-	helps := !e.crowded && !e.receiving()
+	helps := !e.oversubscribed && !e.receiving()
 	link.Helps(helps)
 	for p.moved < len(p.Buf) {
 		n := min(lentBytes, len(p.Buf)-p.moved)

@@ -46,15 +46,15 @@ func countList(text string) int {
 // being none. hosts and machines are of the same length.
 func SharedMachines(hosts []int, machines []string) []int {
 	first := make(map[string]int) // host
-	boxes := make([]int, len(hosts))
+	shared := make([]int, len(hosts))
 	for r, h := range hosts {
-		boxes[r] = h
+		shared[r] = h
 		if id := machines[r]; id != "" {
 			if _, known := first[id]; !known {
 				first[id] = h
 			}
-			boxes[r] = first[id]
+			shared[r] = first[id]
 		}
 	}
-	return boxes
+	return shared
 }

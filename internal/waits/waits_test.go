@@ -212,7 +212,7 @@ func TestLate(t *testing.T) {
 	all := Local(3)
 	late := all[1].NewWait("world", nil)
 	late.SetBusy(func() bool { return true })
-	time.AfterFunc(patience/2, func() { late.Publish("Barrier", time.Now(), []Lack{{2, "to send"}}) })
+	time.AfterFunc(busyTimeout/2, func() { late.Publish("Barrier", time.Now(), []Lack{{2, "to send"}}) })
 	if c := await(all[0], "world", "Barrier", 1).Why(t.Context()); c.Rank != 2 {
 		t.Errorf("%+v, want rank 2", c)
 	}

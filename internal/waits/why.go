@@ -49,7 +49,7 @@ const (
 	askers   = 16              // at a time
 	maxTold  = 4               // ranks of a chain that are named
 	maxLooks = 1024            // ranks
-	patience = time.Second     // with a rank that is in a call
+	busyTimeout = time.Second     // with a rank that is in a call
 )
 
 // Why finds out why the wait that w has published goes on: it asks the ranks that are
@@ -63,7 +63,7 @@ func (w *Wait) Why(ctx context.Context) Cause {
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
 	c, ring := w.look(ctx)
-	for begin := time.Now(); c.busy && time.Since(begin) < patience; c, ring = w.look(ctx) {
+	for begin := time.Now(); c.busy && time.Since(begin) < busyTimeout; c, ring = w.look(ctx) {
 		time.Sleep(settleEvery)
 	}
 	if ring != nil { // ranks were asked one after the other: do they still wait for each other?

@@ -395,7 +395,8 @@ func TestRefused(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"fact":"a","value":"b"}` + "\n" +
 		`{"part":"even","who":"treerun","collective":"allreduce","np":4,"bytes":8,"rep":1,"time_us":5}`))
-	f.Add([]byte(`{"part":"4x2","who":"price","collective":"x","np":1,"rep":1,"time_us":5,"sparse":{"density":0.1,"overlap":"full"}}`))
+	f.Add([]byte(`{"part":"4x2","who":"price","collective":"x","np":1,"rep":1,"time_us":5,` +
+		`"sparse":{"density":0.1,"overlap":"full"}}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		r, err := parse(text)
 		if err != nil || len(r.rows) == 0 || len(r.rows) > 20 {

@@ -43,9 +43,9 @@ func (w *network) search(start int, give func(from float64, a int32) float64) ar
 	return t
 }
 
-// branch is an arc between vertices of a contracted graph; id is its number
+// edge is an arc between vertices of a contracted graph; id is its number
 // before the contraction.
-type branch struct {
+type edge struct {
 	from, to int
 	cost     float64
 	id       int32
@@ -54,11 +54,11 @@ type branch struct {
 // edmonds returns the cheapest tree that leads away from the network's root,
 // by the algorithm of Chu and Liu, and of Edmonds.
 func (w *network) edmonds(cost []float64) arcs {
-	list := make([]branch, 0, len(cost))
+	list := make([]edge, 0, len(cost))
 	for u, near := range w.near {
 		for _, e := range near {
 			if e.to != w.root {
-				list = append(list, branch{u, e.to, cost[e.id], e.id})
+				list = append(list, edge{u, e.to, cost[e.id], e.id})
 			}
 		}
 	}
@@ -72,10 +72,10 @@ func (w *network) edmonds(cost []float64) arcs {
 	return t
 }
 
-// cheapestIn returns, of the branches between n vertices, by vertex the one of the
+// cheapestIn returns, of the edges between n vertices, by vertex the one of the
 // cheapest tree away from root that leads there; -1 for root, where none leads.
-func cheapestIn(n, root int, list []branch) []int {
-	in := slices.Repeat([]int{-1}, n) // by vertex: its cheapest branch
+func cheapestIn(n, root int, list []edge) []int {
+	in := slices.Repeat([]int{-1}, n) // by vertex: its cheapest edge
 	for i, b := range list {
 		if in[b.to] < 0 || b.cost < list[in[b.to]].cost {
 			in[b.to] = i
@@ -85,24 +85,24 @@ func cheapestIn(n, root int, list []branch) []int {
 	if !cyclic {
 		return in
 	}
-	var inner []branch
+	var inner []edge
 	for i, b := range list {
 		if name[b.from] != name[b.to] {
-			inner = append(inner, branch{name[b.from], name[b.to], b.cost - list[in[b.to]].cost, int32(i)})
+			inner = append(inner, edge{name[b.from], name[b.to], b.cost - list[in[b.to]].cost, int32(i)})
 		}
 	}
 	for v, e := range cheapestIn(count, name[root], inner) {
 		if v != name[root] {
 			i := int(inner[e].id)
-			in[list[i].to] = i // enters a cycle here, and leaves out its branch
+			in[list[i].to] = i // enters a cycle here, and leaves out its edge
 		}
 	}
 	return in
 }
 
-// contract names the vertices anew, those on one cycle of chosen branches
+// contract names the vertices anew, those on one cycle of chosen edges
 // alike, and reports whether there is a cycle.
-func contract(root int, list []branch, in []int) (name []int, count int, cyclic bool) {
+func contract(root int, list []edge, in []int) (name []int, count int, cyclic bool) {
 	name = slices.Repeat([]int{-1}, len(in))
 	seen := make([]int, len(in)) // the walk that came by, 1-based
 	for start := range in {

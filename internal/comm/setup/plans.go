@@ -40,7 +40,7 @@ func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options, d *
 	if d != nil {
 		err = p.Follow(d)
 	} else {
-		if !p.Crowded() {
+		if !p.Oversubscribed() {
 			kinds = nil
 		}
 		d, err = p.Decide(kinds)

@@ -180,8 +180,8 @@ func (s *setup) run() (*Setup, error) {
 		Waiter: waiterFor(HostsOf(s.W), s.W.Rank(), s.cores),
 	}
 	c.Waiter.Watch = s.wait
-	crowded := slices.Max(RanksOnCores(s.Cfg.boxes, HostsOf(s.W))) > s.Cfg.Cores
-	c.Engine, err = engine.New(ep, c.Rank, &layout, plans.Messages, crowded, lendFrom(gain))
+	oversubscribed := slices.Max(RanksOnCores(s.Cfg.boxes, HostsOf(s.W))) > s.Cfg.Cores
+	c.Engine, err = engine.New(ep, c.Rank, &layout, plans.Messages, oversubscribed, lendFrom(gain))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}

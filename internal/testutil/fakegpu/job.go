@@ -50,9 +50,9 @@ func (j Job) needs(t testing.TB) {
 	}
 }
 
-// patience is how long ranks may take to hear of a rank that was killed, on a machine that
+// maxWait is how long ranks may take to hear of a rank that was killed, on a machine that
 // does other things as well.
-const patience = time.Minute
+const maxWait = time.Minute
 
 // Kill is a rank of a job with Kills: it makes calls, each with its number from 0 on, until one
 // fails. Rank 1 is killed by SIGKILL in the middle of them. Where check takes the error of the
@@ -75,7 +75,7 @@ func Kill(t testing.TB, rank int, call func(k int) error, check func(err error) 
 	}
 	at, err := strconv.ParseInt(string(text), 10, 64)
 	late := time.Since(time.Unix(0, at))
-	if t.Logf("rank %d heard of it after %v", rank, late); late > patience {
+	if t.Logf("rank %d heard of it after %v", rank, late); late > maxWait {
 		t.Error("which is late")
 	}
 	return err

@@ -215,8 +215,8 @@ func (a *agent) run() (int, error) {
 		<-a.tree.Gone()
 		close(done)
 	}()
-	beat := time.NewTicker(a.join.PeerTimeout / beats)
-	defer beat.Stop()
+	heartbeat := time.NewTicker(a.join.PeerTimeout / heartbeats)
+	defer heartbeat.Stop()
 	for {
 		select {
 		case <-done:
@@ -230,8 +230,8 @@ func (a *agent) run() (int, error) {
 			return 0, nil
 		case sig := <-a.node.signals():
 			a.report(&wire.Signal{Number: int(sig.(syscall.Signal))})
-		case <-beat.C:
-			if a.up.Beat() > beats {
+		case <-heartbeat.C:
+			if a.up.Heartbeat() > heartbeats {
 				return a.end(fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout))
 			}
 			if h := a.host.Load(); h != nil {

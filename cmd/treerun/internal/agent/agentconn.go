@@ -19,12 +19,12 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
-// beats is into how many parts the peer timeout is divided: one sign of life in
+// heartbeats is into how many parts the peer timeout is divided: one sign of life in
 // each, and maxMissed of them may be missing. So a host that is gone is known
 // before the ranks of other hosts give up waiting for its ranks.
 const (
-	beats     = 8
-	maxMissed = 5
+	heartbeats = 8
+	maxMissed  = 5
 )
 
 // agentConn is the connection to one agent and to those below it.
@@ -206,7 +206,7 @@ func (c *agentConn) read() error {
 		return err
 	}
 	c.tree.gone.Go(func() { c.conn.Serve(c.stream) })
-	go c.beat()
+	go c.heartbeat()
 	for {
 		f, err := c.conn.Read()
 		if err == nil {
@@ -273,10 +273,10 @@ func (c *agentConn) note(f *wire.Frame) error {
 	return nil
 }
 
-// beat gives the agent up when it is silent.
-func (c *agentConn) beat() {
+// heartbeat gives the agent up when it is silent.
+func (c *agentConn) heartbeat() {
 	timeout := c.tree.cfg.Join.PeerTimeout
-	tick := time.NewTicker(timeout / beats)
+	tick := time.NewTicker(timeout / heartbeats)
 	defer tick.Stop()
 	for {
 		select {
@@ -284,8 +284,9 @@ func (c *agentConn) beat() {
 			return
 		case <-tick.C:
 		}
-		if c.conn.Beat() > maxMissed {
-			c.giveUp(fmt.Sprintf("nothing was heard of it for %v (--peer-timeout %v)", timeout*(maxMissed+1)/beats, timeout))
+		if c.conn.Heartbeat() > maxMissed {
+			silent := timeout * (maxMissed + 1) / heartbeats
+			c.giveUp(fmt.Sprintf("nothing was heard of it for %v (--peer-timeout %v)", silent, timeout))
 			return
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/term"
 )
 
-// patience is how long treerun waits for a line of its own to be written.
-const patience = 200 * time.Millisecond
+// lineTimeout is how long treerun waits for a line of its own to be written.
+const lineTimeout = 200 * time.Millisecond
 
 // Screen is the standard output and error of treerun itself. When both are the
 // same terminal or file, lines of one never break lines of the other.
@@ -100,7 +100,7 @@ func (s *Sink) Printf(format string, args ...any) {
 	}
 	select {
 	case <-p.done:
-	case <-time.After(patience):
+	case <-time.After(lineTimeout):
 		s.dev.setSlow()
 	}
 }

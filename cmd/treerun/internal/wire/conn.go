@@ -20,7 +20,7 @@ var ErrProtocol = errors.New("it does not keep to the protocol")
 // Conn is the connection between a launcher and an agent, or two agents, from the moment
 // both have said who they are: frames, and streams of bytes beside them, of which none
 // holds up another. Any goroutine may call its methods, but Read, which is for one, and
-// Beat. The zero value is one that has not begun: it keeps what is sent.
+// Heartbeat. The zero value is one that has not begun: it keeps what is sent.
 type Conn struct {
 	raw     *monitored
 	mux     *yamux.Session
@@ -29,13 +29,13 @@ type Conn struct {
 	out     Queue[*Frame] // to control
 
 	paused atomic.Bool // the other side said that it will be silent
-	missed int         // beats in a row
+	missed int         // heartbeats in a row
 }
 
 // StreamWindow is how many bytes of a stream may be under way.
 const StreamWindow = 256 << 10
 
-// settings are those of both ends. Only Beat finds out that a connection is dead, and a
+// settings are those of both ends. Only Heartbeat finds out that a connection is dead, and a
 // reader may take his time.
 func settings() *yamux.Config {
 	return &yamux.Config{
@@ -157,10 +157,10 @@ func Relay(stream net.Conn, src io.Reader) {
 	_, _ = stream.Read(make([]byte, 1))
 }
 
-// Beat gives a sign of life. It returns how many calls in a row have found that nothing has
+// Heartbeat gives a sign of life. It returns how many calls in a row have found that nothing has
 // come since the call before. It counts calls, not time: who was stopped together with the
 // other side does not give it up.
-func (c *Conn) Beat() (missed int) {
+func (c *Conn) Heartbeat() (missed int) {
 	if f, err := Encode(All, &Alive{}); err == nil && c.out.Idle() {
 		c.Send(f)
 	}
@@ -178,7 +178,7 @@ func (c *Conn) Close() { _ = c.raw.Close() }
 type monitored struct {
 	io.Reader
 	io.WriteCloser
-	heard atomic.Bool // something came since the last beat
+	heard atomic.Bool // something came since the last heartbeat
 	ended atomic.Pointer[error]
 }
 

@@ -124,10 +124,10 @@ func TestWhatKeepsToNoProtocol(t *testing.T) {
 }
 
 // Beats are missed when nothing comes; a launcher that has said so may be silent.
-func TestBeat(t *testing.T) {
+func TestHeartbeat(t *testing.T) {
 	launcher, agent := joined(t)
 	for want := range 5 {
-		if got := agent.Beat(); got != want {
+		if got := agent.Heartbeat(); got != want {
 			t.Errorf("%d missed, want %d", got, want)
 		}
 	}
@@ -145,7 +145,7 @@ func TestBeat(t *testing.T) {
 		}
 	}
 	for range 5 {
-		if got := agent.Beat(); got != 0 {
+		if got := agent.Heartbeat(); got != 0 {
 			t.Errorf("%d missed in a pause", got)
 		}
 	}

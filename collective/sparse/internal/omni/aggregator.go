@@ -47,9 +47,9 @@ type slot struct {
 	at     []int32 // by column: the block that is being added up
 	owners []int32 // by column: the workers whose block is still to come
 	next   []int32 // by worker and column: the worker's next block; at most at: it is to come
-	has    []bool  // by worker and column: the worker's block is in stash
+	has    []bool  // by worker and column: the worker's block is in held
 	heard  []bool  // by worker: has answered this round (Lossy)
-	stash  []byte  // by worker and column
+	held   []byte  // by worker and column
 	result []byte  // the packet of the last round that was complete
 	data   []int   // scratch: columns with blocks
 	zeros  []int   // scratch: columns that are zero
@@ -89,10 +89,10 @@ func (t *slot) begin(s *Shape, stream int) {
 	t.at, t.owners, t.ends = grown(t.at[:0], n), grown(t.owners[:0], n), grown(t.ends[:0], n)
 	t.next, t.has = grown(t.next[:0], n*s.Workers), grown(t.has[:0], n*s.Workers)
 	t.heard = grown(t.heard[:0], s.Workers)
-	if size := n * s.Workers * s.Grid.BlockBytes(); cap(t.stash) < size {
-		t.stash = make([]byte, size)
+	if size := n * s.Workers * s.Grid.BlockBytes(); cap(t.held) < size {
+		t.held = make([]byte, size)
 	} else {
-		t.stash = t.stash[:size]
+		t.held = t.held[:size]
 	}
 	for k := range n {
 		t.at[k] = int32(stream*s.Columns + k)
@@ -184,7 +184,7 @@ func (a *Aggregator) take(t *slot, h *Header, list []entry) error {
 			i := h.Worker*n + e.column
 			t.has[i] = true
 			from, to := a.shape.Grid.Range(int(t.at[e.column]), 1)
-			e.put(&a.shape, t.stash[i*size:i*size+to-from])
+			e.put(&a.shape, t.held[i*size:i*size+to-from])
 		}
 		t.owners[e.column]--
 		if t.owners[e.column] == 0 && !a.shape.Lossy {
@@ -227,7 +227,7 @@ func (a *Aggregator) complete(t *slot, stream int) {
 			t.ends[k] = min(t.ends[k], t.next[i])
 			if t.has[i] {
 				t.has[i] = false
-				a.sources = append(a.sources, t.stash[i*size:i*size+to-from])
+				a.sources = append(a.sources, t.held[i*size:i*size+to-from])
 			}
 		}
 		if len(a.sources) == 0 {

@@ -30,10 +30,10 @@ func NewTimers(streams int, wait int64) *Timers {
 // Wait sets after how long packets that are sent from now on are sent again.
 func (t *Timers) Wait(wait int64) { t.wait = wait }
 
-// Sent says that a packet of a new round was sent at now. patience multiplies
+// Sent says that a packet of a new round was sent at now. factor multiplies
 // the wait: larger than 1 in the first burst, when all streams send at once.
-func (t *Timers) Sent(stream int, now, patience int64) {
-	t.back[stream] = t.wait * max(patience, 1)
+func (t *Timers) Sent(stream int, now, factor int64) {
+	t.back[stream] = t.wait * max(factor, 1)
 	t.at[stream] = now + t.back[stream]
 }
 

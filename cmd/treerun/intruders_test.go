@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// A thousand strangers, some garbage, some HTTP, some silent for good, come to
+// A thousand intruders, some garbage, some HTTP, some silent for good, come to
 // every port of a job's ranks, from the moment a port is open, while the job
 // starts and makes calls. It takes no notice: it ends well, says nothing of
 // lost ranks, and leaves nothing.
-func TestStrangersAtTheRanks(t *testing.T) {
-	const size, strangers = 4, 1000
+func TestIntrudersAtTheRanks(t *testing.T) {
+	const size, intruders = 4, 1000
 	launcher, looper := chaosBinaries(t)
 	tmp := t.TempDir()
 	before := leftovers(t, looper, tmp)
@@ -25,18 +25,18 @@ func TestStrangersAtTheRanks(t *testing.T) {
 
 	came := map[string]int{} // by port
 	var held []net.Conn
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(maxWait)
 	for missing := size; missing > 0; {
 		if time.Now().After(deadline) {
 			j.cmd.Process.Kill()
-			t.Fatalf("strangers came to %v, want %d at %d ports; stderr:\n%s", came, strangers, size, &j.stderr)
+			t.Fatalf("intruders came to %v, want %d at %d ports; stderr:\n%s", came, intruders, size, &j.stderr)
 		}
-		for _, door := range j.ports(t) {
-			for range min(50, strangers-came[door]) {
-				if c := visit(t, door, came[door]); c != nil {
+		for _, port := range j.ports(t) {
+			for range min(50, intruders-came[port]) {
+				if c := visit(t, port, came[port]); c != nil {
 					held = append(held, c)
 				}
-				if came[door]++; came[door] == strangers {
+				if came[port]++; came[port] == intruders {
 					missing--
 				}
 			}
@@ -58,11 +58,11 @@ func TestStrangersAtTheRanks(t *testing.T) {
 	nothingLeft(t, looper, tmp, before)
 }
 
-// visit is stranger number i at a door; it returns the connection when the
-// stranger stays.
-func visit(t *testing.T, door string, i int) net.Conn {
+// visit is intruder number i at a port; it returns the connection when the
+// intruder stays.
+func visit(t *testing.T, port string, i int) net.Conn {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", door, patience)
+	c, err := net.DialTimeout("tcp", port, maxWait)
 	if err != nil {
 		return nil // the rank has ended: the job's outcome tells
 	}

@@ -42,7 +42,7 @@ func TestJobsDoNotSeeEachOther(t *testing.T) {
 // A rank of another job that is told to join this one is told why it cannot,
 // and this one does not notice.
 func TestRankOfAnotherJobIsRefused(t *testing.T) {
-	for name, differ := range map[string]func(stranger, of *testJob){
+	for name, differ := range map[string]func(intruder, of *testJob){
 		"other key": func(s, of *testJob) { s.id = of.id },
 		"other id":  func(s, of *testJob) { s.secret = of.secret },
 	} {
@@ -102,10 +102,10 @@ func (w *warnings) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A thousand strangers at every port, while the ranks are still gathering, do
+// A thousand intruders at every port, while the ranks are still gathering, do
 // not keep them from it. Some say nothing, and hold on as long as they can.
-func TestStrangersDuringTheStart(t *testing.T) {
-	const size, strangers = 4, 1000
+func TestIntrudersDuringTheStart(t *testing.T) {
+	const size, intruders = 4, 1000
 	j := newTestJob(t, size)
 	var log warnings
 	j.log = slog.New(slog.NewTextHandler(&log, nil))
@@ -139,13 +139,13 @@ func TestStrangersDuringTheStart(t *testing.T) {
 	})
 
 	var held []net.Conn
-	for i := range strangers {
+	for i := range intruders {
 		for _, d := range doors {
 			if c := visit(d, i); c != nil {
 				held = append(held, c)
 			}
 		}
-		if i == strangers/2 {
+		if i == intruders/2 {
 			begin(size - 1) // the last rank has to come through the crowd
 		}
 	}
@@ -163,12 +163,12 @@ func TestStrangersDuringTheStart(t *testing.T) {
 		}
 	}
 	if n := len(log.seen); n < size-1 || n > size {
-		t.Errorf("%d warnings of %d ranks that strangers came to:\n%s", n, size-1, strings.Join(log.seen, ""))
+		t.Errorf("%d warnings of %d ranks that intruders came to:\n%s", n, size-1, strings.Join(log.seen, ""))
 	}
 }
 
-// visit connects to a door as stranger number i, and says what that one says.
-// It returns the connection when the stranger stays.
+// visit connects to a port as intruder number i, and says what that one says.
+// It returns the connection when the intruder stays.
 func visit(acceptor string, i int) net.Conn {
 	c, err := net.DialTimeout("tcp", acceptor, deadline)
 	if err != nil {
@@ -223,7 +223,7 @@ func listening(t *testing.T) map[string]bool {
 }
 
 // What is not finished when the world closes does not keep it.
-func TestCloseWithStrangersAtTheDoor(t *testing.T) {
+func TestCloseWithIntrudersAtTheDoor(t *testing.T) {
 	j := newTestJob(t, 2)
 	ends := j.launch()
 	for r, err := range j.each(func(r int) (err error) {
@@ -244,7 +244,7 @@ func TestCloseWithStrangersAtTheDoor(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	inTime(t, j.close) // which does not wait for strangers
+	inTime(t, j.close) // which does not wait for intruders
 	inTime(t, func() {
 		for j.count(job.Closing) < 2 {
 			time.Sleep(time.Millisecond)
