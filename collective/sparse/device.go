@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/device"
@@ -261,7 +260,7 @@ func (r *deviceReduction) alone(ctx context.Context) error {
 func (r *deviceReduction) keep() error {
 	g := r.stage
 	return errors.Join(
-		g.kernels.CopyBlocks(r.stream, kernels.DType(r.call.DType), r.recv, r.send, g.bitmap.Addr(), int64(r.grid.Elements),
+		g.kernels.CopyBlocks(r.stream, r.call.DType, r.recv, r.send, g.bitmap.Addr(), int64(r.grid.Elements),
 			int64(r.grid.Size), true),
 		r.stream.Record(g.done))
 }

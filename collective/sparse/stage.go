@@ -96,7 +96,7 @@ func (n *stage) find(s *cuda.Stream, send cuda.Addr, f *finder, g block.Grid) er
 	return errors.Join(
 		s.Wait(n.done), // the latest call may have been on another stream
 		s.Memset(at, 0, bytes),
-		n.kernels.BlocksAbove(s, kernels.DType(f.dtype), at, send, int64(g.Elements), int64(g.Size), f.threshold),
+		n.kernels.BlocksAbove(s, f.dtype, at, send, int64(g.Elements), int64(g.Size), f.threshold),
 		s.Memcpy(n.sets.Addr(), at, bytes),
 		s.Record(n.done))
 }
@@ -104,7 +104,7 @@ func (n *stage) find(s *cuda.Stream, send cuda.Addr, f *finder, g block.Grid) er
 // gather puts the copy of the blocks that were found into stream s.
 func (n *stage) gather(s *cuda.Stream, send cuda.Addr, dt kernel.DType, g block.Grid) error {
 	return errors.Join(
-		n.kernels.CopyBlocks(s, kernels.DType(dt), n.host.Addr(), send, n.bitmap.Addr(), int64(g.Elements), int64(g.Size),
+		n.kernels.CopyBlocks(s, dt, n.host.Addr(), send, n.bitmap.Addr(), int64(g.Elements), int64(g.Size),
 			false),
 		s.Record(n.done))
 }
@@ -114,7 +114,7 @@ func (n *stage) scatter(s *cuda.Stream, recv cuda.Addr, dt kernel.DType, g block
 	words := block.Words(g.Blocks())
 	return errors.Join(
 		s.Memcpy(n.bitmap.Addr(), n.sets.Addr()+cuda.Addr(8*words), int64(8*words)),
-		n.kernels.CopyBlocks(s, kernels.DType(dt), recv, n.host.Addr(), n.bitmap.Addr(), int64(g.Elements), int64(g.Size),
+		n.kernels.CopyBlocks(s, dt, recv, n.host.Addr(), n.bitmap.Addr(), int64(g.Elements), int64(g.Size),
 			true),
 		s.Record(n.done))
 }

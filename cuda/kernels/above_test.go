@@ -4,15 +4,18 @@ import (
 	"math"
 	"math/big"
 	"testing"
+
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // What the search kernel is told of a threshold sorts integers as they are, which a float64
 // cannot hold: around the threshold, around zero and at the ends of the type.
 func TestAboveIntegers(t *testing.T) {
-	for _, d := range []DType{Int8, Uint8, Int32, Uint32, Int64, Uint64} {
+	for _, d := range []kernel.DType{kernel.Int8, kernel.Uint8, kernel.Int32, kernel.Uint32, kernel.Int64,
+		kernel.Uint64} {
 		width := 8 * uint(d.Size())
 		all := ^uint64(0) >> (64 - width)
-		signed := d == Int8 || d == Int32 || d == Int64
+		signed := d == kernel.Int8 || d == kernel.Int32 || d == kernel.Int64
 		for _, threshold := range []float64{0, 0.5, 1, 100.5, 127, 128, 1 << 31, 1 << 32, 1 << 53, 1 << 62,
 			math.Nextafter(1<<63, 0), 1 << 63, math.Nextafter(1<<64, 0), 1 << 64, 1e300} {
 			mask, add, limit := above(d, threshold)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 var entry = regexp.MustCompile(`(?m)^\.visible \.entry (\w+)\(`)
@@ -37,7 +39,7 @@ func TestEveryKernelIsThere(t *testing.T) {
 	for _, size := range []int{8, 16, 32, 64} {
 		want["move.ptx"] = append(want["move.ptx"], fmt.Sprint("treerun_search_", size), fmt.Sprint("treerun_pick_", size))
 	}
-	for d := Int8; d < dtypeEnd; d++ {
+	for d := range kernel.DTypes {
 		file := dtypes[d].file + ".ptx"
 		for _, what := range []string{"sum", "prod", "min", "max", "multiply", "divide"} {
 			want[file] = append(want[file], kernelName(what, d))
@@ -96,23 +98,6 @@ func TestCode(t *testing.T) {
 			if bad := contracted.FindString(code); bad != "" {
 				t.Errorf("%s has %q, which rounds otherwise than the host", name, bad)
 			}
-		}
-	}
-}
-
-func TestNames(t *testing.T) {
-	for d, want := range map[DType]string{Int8: "int8", Uint8: "uint8", Int32: "int32", Uint32: "uint32", Int64: "int64",
-		Uint64:  "uint64",
-		Float16: "float16", BFloat16: "bfloat16", Float32: "float32", Float64: "float64", 0: "DType(0)",
-		dtypeEnd: "DType(11)"} {
-		if fmt.Sprint(d) != want || d.Valid() != (d.Size() > 0) {
-			t.Errorf("DType %d is %v of %d bytes, want %s", uint8(d), d, d.Size(), want)
-		}
-	}
-	for o, want := range map[Op]string{Sum: "sum", Prod: "prod", Min: "min", Max: "max", Avg: "avg", 0: "Op(0)",
-		opEnd: "Op(6)"} {
-		if fmt.Sprint(o) != want {
-			t.Errorf("Op %d is %v, want %s", uint8(o), o, want)
 		}
 	}
 }

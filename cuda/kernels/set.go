@@ -1,13 +1,13 @@
 package kernels
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 //go:embed *.ptx
@@ -21,21 +21,21 @@ type Set struct {
 	copy   *cuda.Kernel
 	search [9]*cuda.Kernel // by the size of an element
 	pick   [9]*cuda.Kernel
+	types  [len(dtypes)]*typed // nil: not loaded
 
-	mu      sync.Mutex
 	modules map[string]*cuda.Module // by file
-	types   [dtypeEnd]atomic.Pointer[typed]
 }
 
 // typed is the kernels of one element type.
 type typed struct {
-	reduce           [opEnd]*cuda.Kernel
+	reduce           [kernel.Avg + 1]*cuda.Kernel
 	multiply, divide *cuda.Kernel
 }
 
-// Load loads the kernels that every element type needs. Those of one type
-// follow with Prepare.
-func Load(d *cuda.Device) (*Set, error) {
+// Load loads the kernels that copy and search, and those that compute with elements of
+// the given types. It may wait for the device to be idle, so what others wait for must
+// not be in its streams then: see package cuda.
+func Load(d *cuda.Device, types ...kernel.DType) (*Set, error) {
 	s := &Set{device: d, modules: map[string]*cuda.Module{}}
 	move := s.from("move")
 	s.copy = move.get("treerun_copy")
@@ -43,52 +43,21 @@ func Load(d *cuda.Device) (*Set, error) {
 		s.search[size] = move.get(fmt.Sprintf("treerun_search_%d", 8*size))
 		s.pick[size] = move.get(fmt.Sprintf("treerun_pick_%d", 8*size))
 	}
-	if move.err != nil {
-		return nil, errors.Join(move.err, s.Close())
+	err := move.err
+	for _, d := range types {
+		t := &typed{}
+		file := s.from(dtypes[d].file)
+		for op := kernel.Sum; op <= kernel.Max; op++ {
+			t.reduce[op] = file.get(kernelName(op.String(), d))
+		}
+		t.reduce[kernel.Avg] = t.reduce[kernel.Sum] // to be finished by Divide
+		t.multiply, t.divide = file.get(kernelName("multiply", d)), file.get(kernelName("divide", d))
+		s.types[d], err = t, cmp.Or(err, file.err)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-// Device returns the device of the kernels.
-func (s *Set) Device() *cuda.Device { return s.device }
-
-// Prepare loads the kernels of the given types. The first use of a type does
-// that, too; but loading may wait for the device to be idle, so what others wait
-// for must not be in its streams then: see package cuda.
-func (s *Set) Prepare(types ...DType) error {
-	for _, d := range types {
-		if !d.Valid() {
-			return fmt.Errorf("kernels: prepare %v: %w", d, ErrArgument)
-		}
-		if _, err := s.of(d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// of returns the kernels of a type.
-func (s *Set) of(d DType) (*typed, error) {
-	if t := s.types[d].Load(); t != nil {
-		return t, nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if t := s.types[d].Load(); t != nil {
-		return t, nil
-	}
-	t := &typed{}
-	file := s.from(dtypes[d].file)
-	for op := Sum; op <= Max; op++ {
-		t.reduce[op] = file.get(kernelName(ops[op], d))
-	}
-	t.reduce[Avg] = t.reduce[Sum]
-	t.multiply, t.divide = file.get(kernelName("multiply", d)), file.get(kernelName("divide", d))
-	if file.err != nil {
-		return nil, file.err
-	}
-	s.types[d].Store(t)
-	return t, nil
 }
 
 // A getter gets kernels of one module, until the first error.

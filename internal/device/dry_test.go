@@ -97,15 +97,15 @@ func (r *dryRank) Reduce(s *cuda.Stream, op kernel.Op, dt kernel.DType, dst, dst
 	return nil
 }
 
-func (r *dryRank) Multiply(s *cuda.Stream, dt kernel.DType, dst, src cuda.Addr, factor [8]byte, n int64) error {
+func (r *dryRank) Multiply(s *cuda.Stream, dt kernel.DType, dst, src cuda.Addr, n int64, factor [8]byte) error {
 	n *= int64(dt.Size())
 	r.put(s, always, func() { kernel.ScaleCopy(dt, r.d.at(dst, n), r.d.at(src, n), factor) })
 	return nil
 }
 
-func (r *dryRank) Divide(s *cuda.Stream, dt kernel.DType, dst cuda.Addr, by int, n int64) error {
+func (r *dryRank) Divide(s *cuda.Stream, dt kernel.DType, dst, _ cuda.Addr, n, divisor int64) error {
 	n *= int64(dt.Size())
-	r.put(s, always, func() { kernel.Scale(dt, r.d.at(dst, n), by) })
+	r.put(s, always, func() { kernel.Scale(dt, r.d.at(dst, n), int(divisor)) })
 	return nil
 }
 

@@ -3,6 +3,7 @@
 package device
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -15,35 +16,13 @@ import (
 	"github.com/treerun/treerun/transport/mem"
 )
 
-// set gives the package's names to the kernels.
-type set struct{ *kernels.Set }
-
-func (k set) Copy(s *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error {
-	if dst2 == 0 {
-		return k.Set.Copy(s, dst, src, n)
-	}
-	return k.CopyForward(s, dst, dst2, src, n)
-}
-
-func (k set) Reduce(s *cuda.Stream, op kernel.Op, d kernel.DType, dst, dst2, a, b, c cuda.Addr, n int64) error {
-	return k.Set.Reduce(s, kernels.Op(op), kernels.DType(d), kernels.Arrays{Dst: dst, Dst2: dst2, A: a, B: b, C: c, N: n})
-}
-
-func (k set) Multiply(s *cuda.Stream, d kernel.DType, dst, src cuda.Addr, factor [8]byte, n int64) error {
-	return k.ScaleCopy(s, kernels.DType(d), dst, src, n, factor)
-}
-
-func (k set) Divide(s *cuda.Stream, d kernel.DType, dst cuda.Addr, by int, n int64) error {
-	return k.Scale(s, kernels.DType(d), dst, dst, n, int64(by))
-}
-
 // machine is some ranks of this process, each with a device of its own as far as
 // there are enough, and the groups that they make.
 type machine struct {
 	t       *testing.T
 	plans   []*plan.Plan
 	devices []*cuda.Device // by rank
-	loaded  map[*cuda.Device]set
+	loaded  map[*cuda.Device]*kernels.Set
 	staging []cuda.Slice[uint8]
 	flags   []*cuda.Pinned[uint8] // by host
 	groups  []*Group
@@ -100,7 +79,7 @@ func someDevices(t *testing.T, n int, h how) []*cuda.Device {
 func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 	t.Helper()
 	n := plans[0].Size
-	m := &machine{t: t, plans: plans, devices: someDevices(t, n, h), loaded: map[*cuda.Device]set{},
+	m := &machine{t: t, plans: plans, devices: someDevices(t, n, h), loaded: map[*cuda.Device]*kernels.Set{},
 		groups: make([]*Group, n)}
 	shape := shapeOf(plans, h, m.devices)
 	hosts := 0
@@ -114,13 +93,10 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		m.must(err)
 		layouts[r] = l
 		if _, ok := m.loaded[d]; !ok {
-			k, err := kernels.Load(d)
+			k, err := kernels.Load(d, slices.Collect(kernel.DTypes)...)
 			m.must(err)
-			m.loaded[d] = set{k}
+			m.loaded[d] = k
 			m.free = append(m.free, k.Close)
-			for dt := kernels.Int8; dt.Valid(); dt++ {
-				m.must(k.Prepare(dt))
-			}
 		}
 		s, err := cuda.Alloc[uint8](d, int(l.StagingBytes(r)))
 		m.must(err)

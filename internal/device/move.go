@@ -8,12 +8,12 @@ import (
 )
 
 // Kernels are the kernels of one device, enqueued on a stream of it. n counts
-// elements, or bytes in Copy; addresses that are 0 are left out.
+// elements, or bytes in Copy; addresses that are 0 are left out. *kernels.Set has them.
 type Kernels interface {
 	Copy(s *cuda.Stream, dst, dst2, src cuda.Addr, n int64) error
 	Reduce(s *cuda.Stream, op kernel.Op, dtype kernel.DType, dst, dst2, a, b, c cuda.Addr, n int64) error
-	Multiply(s *cuda.Stream, dtype kernel.DType, dst, src cuda.Addr, factor [8]byte, n int64) error
-	Divide(s *cuda.Stream, dtype kernel.DType, dst cuda.Addr, by int, n int64) error
+	Multiply(s *cuda.Stream, dtype kernel.DType, dst, src cuda.Addr, n int64, factor [8]byte) error
+	Divide(s *cuda.Stream, dtype kernel.DType, dst, src cuda.Addr, n, divisor int64) error
 }
 
 // mover enqueues the kernels of one step, for n bytes.
@@ -119,10 +119,10 @@ func (m *mover) launch(to, args []cuda.Addr) error {
 }
 
 func (m *mover) multiply(dst, src cuda.Addr, factor [8]byte) error {
-	return m.g.cfg.Kernels.Multiply(m.s.Stream, m.dtype, dst, src, factor, m.n/int64(m.dtype.Size()))
+	return m.g.cfg.Kernels.Multiply(m.s.Stream, m.dtype, dst, src, m.n/int64(m.dtype.Size()), factor)
 }
 
 // divide enqueues the end of an Avg on s.
 func (g *Group) divide(s *lineup, c *Call) error {
-	return g.cfg.Kernels.Divide(s.Stream, c.DType, c.Out, c.Divide, int64(c.Header.Count))
+	return g.cfg.Kernels.Divide(s.Stream, c.DType, c.Out, c.Out, int64(c.Header.Count), int64(c.Divide))
 }

@@ -11,8 +11,10 @@ import (
 
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
+	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -74,7 +76,7 @@ func (o *opening) meet() (err error) {
 		err = fmt.Errorf("%w; device calls need it: a driver from 515 on (CUDA 11.7) on Linux has it", err)
 	}
 	if err == nil {
-		o.kernels, err = LoadKernels(o.Device)
+		o.kernels, err = kernels.Load(o.Device, slices.Collect(kernel.DTypes)...) // later the driver might wait for streams
 	}
 	if err == nil && c.Size > 1 {
 		if o.trial, err = NewPeerTrial(o.ctx, o.Device); err == nil {

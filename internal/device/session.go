@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/waits"
@@ -46,7 +47,7 @@ type Session struct {
 	slots, slotBytes int // of the links between devices
 	group            *Group
 
-	kernels *KernelSet
+	kernels *kernels.Set
 	staging cuda.Slice[uint8]
 	maps    []*cuda.Mapping // of other ranks' staging memory
 	block   *Block

@@ -12,6 +12,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -122,7 +123,7 @@ func TestOutOfMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Config{Layout: l, Device: devices[0], Kernels: set{}, Staging: []cuda.Addr{1 << 20, 1 << 20},
+	_, err = New(Config{Layout: l, Device: devices[0], Kernels: &kernels.Set{}, Staging: []cuda.Addr{1 << 20, 1 << 20},
 		Flags: flags.Host(), FlagsAddr: flags.Addr()})
 	if err == nil || !strings.Contains(err.Error(), "rank 0") ||
 		!strings.Contains(err.Error(), "CUDA_ERROR_OUT_OF_MEMORY") {

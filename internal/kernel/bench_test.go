@@ -30,7 +30,7 @@ func BenchmarkReduce(b *testing.B) {
 // BenchmarkOps shows every operation in the cache.
 func BenchmarkOps(b *testing.B) {
 	const size = 64 << 10
-	for dt := range everyType {
+	for dt := range DTypes {
 		for op := range everyOp {
 			b.Run(fmt.Sprintf("%v/%v", dt, op), func(b *testing.B) {
 				dst, src := make([]byte, size), make([]byte, size)

@@ -40,7 +40,7 @@ func Above(dt DType, src []byte, size int, threshold float64, bits []uint64) (re
 		panic(fmt.Sprintf("kernel: blocks of %v above %v", dt, threshold))
 	}
 	clear(bits)
-	mask, limit := magnitude(dt), limitBits(dt, threshold)
+	mask, limit := magnitude(dt), LimitBits(dt, threshold)
 	if best != levelGo && len(src) > 0 {
 		return aboveNative(best, dt.Size(), src, size, mask, limit, bits)
 	}
@@ -71,9 +71,10 @@ func magnitude(dt DType) uint64 {
 	return math.MaxUint64
 }
 
-// limitBits returns the bits of the largest number of type dt that is at most
-// threshold. Positive numbers have the order of their bits, and NaN come behind.
-func limitBits(dt DType, threshold float64) uint64 {
+// LimitBits returns the bits of the largest number of type dt, one of floating-point
+// numbers, that is at most threshold, which is neither negative nor a NaN. Positive
+// numbers have the order of their bits, and NaN come behind.
+func LimitBits(dt DType, threshold float64) uint64 {
 	if dt == Float64 {
 		return math.Float64bits(threshold)
 	}

@@ -40,9 +40,9 @@ func compareBlocks(t *testing.T, dt DType, g guard, size int, threshold float64)
 		var rest bool
 		switch {
 		case threshold > 0 && l == levelGo:
-			rest = aboveGo(dt.Size(), src, size, magnitude(dt), limitBits(dt, threshold), bits)
+			rest = aboveGo(dt.Size(), src, size, magnitude(dt), LimitBits(dt, threshold), bits)
 		case threshold > 0:
-			rest = aboveNative(l, dt.Size(), src, size, magnitude(dt), limitBits(dt, threshold), bits)
+			rest = aboveNative(l, dt.Size(), src, size, magnitude(dt), LimitBits(dt, threshold), bits)
 		case l == levelGo:
 			rest = nonZeroGo(src, size*dt.Size(), magnitude(dt), bits)
 		default:
@@ -67,7 +67,7 @@ func compareBlocks(t *testing.T, dt DType, g guard, size int, threshold float64)
 // place, and full ones.
 func TestBlocksOfEveryLengthAndOffset(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for n := range 400 {
 			size := []int{1, 2, 3, 7, 16, 32, 64, 100, 256}[r.IntN(9)]
 			g := guarded(n*dt.Size(), r.IntN(64))

@@ -80,6 +80,12 @@ var sizes = [16]uint8{
 	Float16: 2, BFloat16: 2, Float32: 4, Float64: 8,
 }
 
+// DTypes yields all element types.
+func DTypes(yield func(DType) bool) {
+	for d := Int8; d < dtypeEnd && yield(d); d++ {
+	}
+}
+
 // Valid reports whether d is one of the element types.
 func (d DType) Valid() bool { return d >= Int8 && d < dtypeEnd }
 

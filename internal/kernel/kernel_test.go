@@ -8,14 +8,6 @@ import (
 	"testing"
 )
 
-func everyType(yield func(DType) bool) {
-	for dt := Int8; dt < dtypeEnd; dt++ {
-		if !yield(dt) {
-			return
-		}
-	}
-}
-
 func everyOp(yield func(Op) bool) {
 	for op := Sum; op < opEnd; op++ {
 		if !yield(op) {
@@ -87,7 +79,7 @@ func fill(r *rand.Rand, dt DType, b []byte) {
 
 func TestReduceOfEveryLengthAndOffset(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for op := range everyOp {
 			for n := range 131 {
 				a, b := guarded(n*dt.Size(), r.IntN(64)), guarded(n*dt.Size(), r.IntN(64))
@@ -101,7 +93,7 @@ func TestReduceOfEveryLengthAndOffset(t *testing.T) {
 
 func TestReduceAtEveryAddress(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for _, n := range []int{1, 3, 65, 130} {
 			for offset := range 64 {
 				a, b := guarded(n*dt.Size(), offset), guarded(n*dt.Size(), 63-offset)
@@ -222,7 +214,7 @@ func TestEvery16BitFloat(t *testing.T) {
 // same on both sides of the choice.
 func TestExportedFunctions(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for _, size := range []int{0, 8, crossover(dt) - 8, crossover(dt), 4 * crossover(dt)} {
 			a, b, dst := make([]byte, size), make([]byte, size), make([]byte, size)
 			fill(r, dt, a)
@@ -245,7 +237,7 @@ func TestExportedFunctions(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
-	for dt := range everyType {
+	for dt := range DTypes {
 		for _, size := range []int{16, 128, 4096} {
 			memory := make([]byte, 3*size+3)
 			srcs := make([][]byte, 11)

@@ -58,7 +58,7 @@ func compareMany(t *testing.T, r *rand.Rand, op Op, dt DType, n, k int) {
 
 func TestReduceManyOfEveryNumber(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for op := range everyOp {
 			for k := 2; k <= 18; k++ {
 				compareMany(t, r, op, dt, r.IntN(131), k)
@@ -69,7 +69,7 @@ func TestReduceManyOfEveryNumber(t *testing.T) {
 
 func TestReduceManyOfEveryLength(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 14))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for n := range 131 {
 			compareMany(t, r, Sum+Op(r.IntN(int(opEnd-Sum))), dt, n, 2+r.IntN(9))
 		}
@@ -79,7 +79,7 @@ func TestReduceManyOfEveryLength(t *testing.T) {
 // Longer than the blocks in which partial results are kept.
 func TestReduceManyOfSeveralBlocks(t *testing.T) {
 	r := rand.New(rand.NewPCG(15, 16))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for _, bytes := range []int{8300} {
 			for _, k := range []int{3, 8, 11} {
 				compareMany(t, r, Sum+Op(r.IntN(int(opEnd-Sum))), dt, bytes/dt.Size()+r.IntN(9), k)
@@ -115,7 +115,7 @@ func TestReduceManyIntoSeveralSources(t *testing.T) {
 // still agree.
 func TestReduceManyIsRepeatedReduce(t *testing.T) {
 	r := rand.New(rand.NewPCG(19, 20))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for op := range everyOp {
 			for _, size := range []int{0, 8, 16, 24, 32, 64, 128, 256, 1024} {
 				for _, k := range []int{1, 2, 3, 8, 9} {

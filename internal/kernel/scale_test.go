@@ -9,7 +9,7 @@ import (
 
 func TestScale(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for n := range 131 {
 			for _, divisor := range []int{3, 7, 255, 65536, 1<<62 + 1} {
 				a := guarded(n*dt.Size(), r.IntN(64))
@@ -76,7 +76,7 @@ func multiplyAt(l level, dt DType, dst, src []byte, factor [8]byte) {
 
 func TestScaleCopyIsProdWithOneElement(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
-	for dt := range everyType {
+	for dt := range DTypes {
 		for n := range 131 {
 			src := guarded(n*dt.Size(), r.IntN(64))
 			fill(r, dt, src.data())

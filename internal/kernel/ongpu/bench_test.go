@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/internal/kernel"
 )
 
 // BenchmarkRates tells how quickly kernels move bytes, read plus written, beside the driver's own
@@ -25,15 +25,15 @@ func BenchmarkRates(b *testing.B) {
 		at[i] = x[i].Addr()
 		must(b, g.stream.Memset(at[i], 0, bytes))
 	}
-	sum := func(op kernels.Op, d kernels.DType, sources int, forward bool) func() error {
-		a := kernels.Arrays{Dst: at[0], A: at[1], B: at[2], N: bytes / int64(d.Size())}
+	sum := func(op kernel.Op, d kernel.DType, sources int, forward bool) func() error {
+		var dst2, c cuda.Addr
 		if sources == 3 {
-			a.C = at[3]
+			c = at[3]
 		}
 		if forward {
-			a.Dst2 = at[4]
+			dst2 = at[4]
 		}
-		return func() error { return g.Reduce(g.stream, op, d, a) }
+		return func() error { return g.Reduce(g.stream, op, d, at[0], dst2, at[1], at[2], c, bytes/int64(d.Size())) }
 	}
 	for _, k := range []struct {
 		name   string
@@ -41,15 +41,15 @@ func BenchmarkRates(b *testing.B) {
 		run    func() error
 	}{
 		{"driver", 2, func() error { return g.stream.Memcpy(at[0], at[1], bytes) }},
-		{"copy", 2, func() error { return g.Copy(g.stream, at[0], at[1], bytes) }},
-		{"forward", 3, func() error { return g.CopyForward(g.stream, at[0], at[1], at[2], bytes) }},
-		{"sum-2-float32", 3, sum(kernels.Sum, kernels.Float32, 2, false)},
-		{"sum-3-float32", 4, sum(kernels.Sum, kernels.Float32, 3, false)},
-		{"sum-2-float32-forward", 4, sum(kernels.Sum, kernels.Float32, 2, true)},
-		{"sum-3-float32-forward", 5, sum(kernels.Sum, kernels.Float32, 3, true)},
-		{"sum-2-bfloat16", 3, sum(kernels.Sum, kernels.BFloat16, 2, false)},
-		{"sum-2-float64", 3, sum(kernels.Sum, kernels.Float64, 2, false)},
-		{"max-2-int8", 3, sum(kernels.Max, kernels.Int8, 2, false)},
+		{"copy", 2, func() error { return g.Copy(g.stream, at[0], 0, at[1], bytes) }},
+		{"forward", 3, func() error { return g.Copy(g.stream, at[0], at[1], at[2], bytes) }},
+		{"sum-2-float32", 3, sum(kernel.Sum, kernel.Float32, 2, false)},
+		{"sum-3-float32", 4, sum(kernel.Sum, kernel.Float32, 3, false)},
+		{"sum-2-float32-forward", 4, sum(kernel.Sum, kernel.Float32, 2, true)},
+		{"sum-3-float32-forward", 5, sum(kernel.Sum, kernel.Float32, 3, true)},
+		{"sum-2-bfloat16", 3, sum(kernel.Sum, kernel.BFloat16, 2, false)},
+		{"sum-2-float64", 3, sum(kernel.Sum, kernel.Float64, 2, false)},
+		{"max-2-int8", 3, sum(kernel.Max, kernel.Int8, 2, false)},
 	} {
 		b.Run(k.name, func(b *testing.B) { g.rate(b, k.arrays*bytes, k.run) })
 	}

@@ -79,7 +79,7 @@ var thresholds = []float64{0, math.SmallestNonzeroFloat64, 1.0 / (1 << 24), 1.5 
 // whatever type; and no other one.
 func TestBlocksAbove(t *testing.T) {
 	g := first(t)
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		size, r := d.Size(), rand.New(rand.NewPCG(uint64(d), 9))
 		const n, begin = 500, 64
 		w := g.newTwin(t, r, d, begin+n*size)
@@ -94,7 +94,7 @@ func TestBlocksAbove(t *testing.T) {
 				}
 			}
 			must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
-			must(t, g.BlocksAbove(g.stream, kernels.DType(d), w.at(0), w.at(begin), n, 1, threshold))
+			must(t, g.BlocksAbove(g.stream, d, w.at(0), w.at(begin), n, 1, threshold))
 			bitmap := make([]byte, kernels.BitmapBytes(n, 1))
 			for i := range n {
 				if beyond(d, x[i*size:], threshold) {
@@ -111,7 +111,7 @@ func TestBlocksAbove(t *testing.T) {
 // arrays begin.
 func TestCopyBlocks(t *testing.T) {
 	g := first(t)
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 10))
 		for n := range lengths {
@@ -126,7 +126,7 @@ func TestCopyBlocks(t *testing.T) {
 					w.host[i] = byte(r.Uint32() & r.Uint32())
 				}
 				must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
-				must(t, g.CopyBlocks(g.stream, kernels.DType(d), w.at(bitmap+p[0]), w.at(bitmap+p[1]), w.at(0), int64(n),
+				must(t, g.CopyBlocks(g.stream, d, w.at(bitmap+p[0]), w.at(bitmap+p[1]), w.at(0), int64(n),
 					int64(block), zero))
 				for i := range n {
 					b, to := i/block, w.host[bitmap+p[0]+i*size:][:size]
@@ -150,14 +150,14 @@ func TestBlockArguments(t *testing.T) {
 	w := g.newTwin(t, rand.New(rand.NewPCG(1, 1)), kernel.Float32, 1024)
 	a, odd := w.at(0), w.at(2)
 	for what, err := range map[string]error{
-		"no block":    g.CopyBlocks(g.stream, kernels.Float32, a, a+512, a+256, 4, 0, true),
+		"no block":    g.CopyBlocks(g.stream, kernel.Float32, a, a+512, a+256, 4, 0, true),
 		"type":        g.CopyBlocks(g.stream, 0, a, a+512, a+256, 4, 2, true),
-		"odd source":  g.CopyBlocks(g.stream, kernels.Float32, a, odd, a, 4, 2, true),
-		"no bitmap":   g.CopyBlocks(g.stream, kernels.Float32, a, a+512, 0, 4, 2, true),
-		"length":      g.CopyBlocks(g.stream, kernels.Float32, a, a+512, a, -1, 2, true),
-		"threshold":   g.BlocksAbove(g.stream, kernels.Float32, a, a, 4, 2, -1),
-		"not a limit": g.BlocksAbove(g.stream, kernels.Float32, a, a, 4, 2, math.NaN()),
-		"infinity":    g.BlocksAbove(g.stream, kernels.Float32, a, a, 4, 2, math.Inf(1)),
+		"odd source":  g.CopyBlocks(g.stream, kernel.Float32, a, odd, a, 4, 2, true),
+		"no bitmap":   g.CopyBlocks(g.stream, kernel.Float32, a, a+512, 0, 4, 2, true),
+		"length":      g.CopyBlocks(g.stream, kernel.Float32, a, a+512, a, -1, 2, true),
+		"threshold":   g.BlocksAbove(g.stream, kernel.Float32, a, a, 4, 2, -1),
+		"not a limit": g.BlocksAbove(g.stream, kernel.Float32, a, a, 4, 2, math.NaN()),
+		"infinity":    g.BlocksAbove(g.stream, kernel.Float32, a, a, 4, 2, math.Inf(1)),
 	} {
 		if !errors.Is(err, kernels.ErrArgument) {
 			t.Errorf("%s: error %v, want one that wraps ErrArgument", what, err)

@@ -5,9 +5,7 @@ package ongpu_test
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math/rand/v2"
-	"testing"
 
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
@@ -42,14 +40,6 @@ func fill(r *rand.Rand, d kernel.DType, b []byte) {
 	}
 }
 
-func everyType(yield func(kernel.DType) bool) {
-	for d := kernel.Int8; d.Valid(); d++ {
-		if !yield(d) {
-			return
-		}
-	}
-}
-
 func everyOp(yield func(kernel.Op) bool) {
 	for op := kernel.Sum; op.Valid(); op++ {
 		if !yield(op) {
@@ -69,19 +59,6 @@ func lengths(yield func(int) bool) {
 	for _, n := range []int{1000, 4099, 16384} {
 		if !yield(n) {
 			return
-		}
-	}
-}
-
-// Host and device number and name their types and operations alike.
-func TestNumbers(t *testing.T) {
-	for d := range 256 {
-		h, g := kernel.DType(d), kernels.DType(d)
-		if h.Valid() != g.Valid() || h.Size() != g.Size() || fmt.Sprint(h) != fmt.Sprint(g) {
-			t.Errorf("element type %d is %v of %d bytes on the host, %v of %d bytes on the device", d, h, h.Size(), g, g.Size())
-		}
-		if h, g := kernel.Op(d), kernels.Op(d); h.Valid() != g.Valid() || fmt.Sprint(h) != fmt.Sprint(g) {
-			t.Errorf("operation %d is %v on the host, %v on the device", d, h, g)
 		}
 	}
 }
@@ -111,7 +88,7 @@ func room(number, bytes int) int { return number * (bytes + 64) }
 // divisors are numbers of ranks, and more than any type holds.
 var divisors = []int64{1, 2, 3, 7, 127, 128, 255, 256, 65535, 65536, 1<<31 - 1, 1 << 31, 1<<32 - 1, 1 << 32, 1<<62 + 1}
 
-// nonZero is the bitmap of NonZeroBlocks, by its definition.
+// nonZero is the bitmap of BlocksAbove with a threshold of 0, by its definition.
 func nonZero(d kernel.DType, b []byte, block int) []byte {
 	n := len(b) / d.Size()
 	bitmap := make([]byte, kernels.BitmapBytes(int64(n), int64(block)))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -46,7 +47,7 @@ func first(t testing.TB) gpu {
 	if g.stream, err = g.NewStream(); err != nil {
 		t.Fatal(err)
 	}
-	if g.Set, err = kernels.Load(g.Device); err != nil {
+	if g.Set, err = kernels.Load(g.Device, slices.Collect(kernel.DTypes)...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -90,7 +90,7 @@ func emulatedLengths(r *rand.Rand) []int {
 }
 
 func TestPTXReduce(t *testing.T) {
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		e := emulated{modules: parsePTX(t, files[d])}
 		size := d.Size()
 		for op := kernel.Sum; op <= kernel.Max; op++ {
@@ -129,7 +129,7 @@ func TestPTXReduce(t *testing.T) {
 }
 
 func TestPTXScale(t *testing.T) {
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		e := emulated{modules: parsePTX(t, files[d])}
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 10))
@@ -188,7 +188,7 @@ func TestPTXMove(t *testing.T) {
 func TestPTXSearch(t *testing.T) {
 	e := emulated{modules: parsePTX(t, "move")}
 	r := rand.New(rand.NewPCG(1, 13))
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		size := d.Size()
 		all := ^uint64(0) >> (64 - 8*size)
 		mask := all
@@ -234,7 +234,7 @@ func TestPTXSearch(t *testing.T) {
 func TestPTXPick(t *testing.T) {
 	e := emulated{modules: parsePTX(t, "move")}
 	r := rand.New(rand.NewPCG(1, 14))
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		size := d.Size()
 		for _, n := range emulatedLengths(r) {
 			block, zero := 1+r.IntN(40), r.IntN(2)

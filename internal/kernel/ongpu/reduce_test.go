@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -17,7 +16,7 @@ import (
 // sources into one and two results, in place and not.
 func TestReduce(t *testing.T) {
 	g := first(t)
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		size := d.Size()
 		for op := range everyOp {
 			r := rand.New(rand.NewPCG(uint64(d), uint64(op)))
@@ -28,22 +27,22 @@ func TestReduce(t *testing.T) {
 				w := g.newTwin(t, r, d, room(5, n*size))
 				for range 3 {
 					p := places(r, 5, n*size, size)
-					a := kernels.Arrays{Dst: w.at(p[0]), A: w.at(p[1]), B: w.at(p[2]), N: int64(n)}
+					x, y := w.at(p[1]), w.at(p[2])
+					var dst2, z cuda.Addr
 					in := func(i int) []byte { return w.host[p[i]:][:n*size] }
 					srcs := [][]byte{in(1), in(2)}
 					if r.IntN(2) == 0 {
-						a.C = w.at(p[3])
+						z = w.at(p[3])
 						srcs = append(srcs, in(3))
 					}
 					if place := r.IntN(6); place < len(srcs) { // into a source
 						p[0] = p[place+1]
-						a.Dst = w.at(p[0])
 					}
 					forward := r.IntN(2) == 0
 					if forward {
-						a.Dst2 = w.at(p[4])
+						dst2 = w.at(p[4])
 					}
-					must(t, g.Reduce(g.stream, kernels.Op(op), kernels.DType(d), a))
+					must(t, g.Reduce(g.stream, op, d, w.at(p[0]), dst2, x, y, z, int64(n)))
 					kernel.ReduceMany(op, d, in(0), srcs, false)
 					if forward {
 						copy(in(4), in(0))
@@ -54,24 +53,6 @@ func TestReduce(t *testing.T) {
 			}
 		}
 	}
-}
-
-// The short names do what the long one does.
-func TestReduceNames(t *testing.T) {
-	g := first(t)
-	r := rand.New(rand.NewPCG(9, 9))
-	const n, d = 50, kernel.Float32
-	w := g.newTwin(t, r, d, 7*n*4)
-	in := func(i int) []byte { return w.host[i*n*4:][:n*4] }
-	at := func(i int) cuda.Addr { return w.at(i * n * 4) }
-	must(t, g.Reduce2(g.stream, kernels.Sum, kernels.Float32, at(3), at(0), at(1), n))
-	kernel.Reduce(kernel.Sum, d, in(3), in(0), in(1))
-	must(t, g.Reduce3(g.stream, kernels.Max, kernels.Float32, at(4), at(0), at(1), at(2), n))
-	kernel.ReduceMany(kernel.Max, d, in(4), [][]byte{in(0), in(1), in(2)}, false)
-	must(t, g.ReduceForward(g.stream, kernels.Prod, kernels.Float32, at(5), at(6), at(1), at(2), n))
-	kernel.Reduce(kernel.Prod, d, in(5), in(1), in(2))
-	copy(in(6), in(5))
-	g.compare(t, "names", w)
 }
 
 // Every 16-bit float goes through the arithmetic, with others beside it.
@@ -85,8 +66,7 @@ func TestEvery16BitFloat(t *testing.T) {
 		}
 		for op := range everyOp {
 			must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
-			a := kernels.Arrays{Dst: w.at(2 << 17), A: w.at(0), B: w.at(1 << 17), N: 1 << 16}
-			must(t, g.Reduce(g.stream, kernels.Op(op), kernels.DType(d), a))
+			must(t, g.Reduce(g.stream, op, d, w.at(2<<17), 0, w.at(0), w.at(1<<17), 0, 1<<16))
 			kernel.Reduce(op, d, w.host[2<<17:], w.host[:1<<17], w.host[1<<17:2<<17])
 			g.compare(t, fmt.Sprintf("%v of every %v", op, d), w)
 		}
@@ -114,7 +94,7 @@ func TestPeer(t *testing.T) {
 	defer stream.Close()
 	must(t, far.device.CopyFrom(t.Context(), stream, far.host))
 
-	must(t, g.ReduceForward(g.stream, kernels.Sum, kernels.Int32, w.at(0), far.at(n*4), w.at(0), far.at(0), n))
+	must(t, g.Reduce(g.stream, kernel.Sum, kernel.Int32, w.at(0), far.at(n*4), w.at(0), far.at(0), 0, n))
 	kernel.Reduce(kernel.Sum, d, w.host[:n*4], w.host[:n*4], far.host[:n*4])
 	copy(far.host[n*4:], w.host[:n*4])
 	g.compare(t, "with a peer", w)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 
 	"github.com/treerun/treerun/cuda/kernels"
@@ -15,7 +14,7 @@ import (
 
 func TestScale(t *testing.T) {
 	g := first(t)
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 5))
 		for n := range lengths {
@@ -26,7 +25,7 @@ func TestScale(t *testing.T) {
 				if r.IntN(2) == 0 {
 					p[0] = p[1]
 				}
-				must(t, g.Scale(g.stream, kernels.DType(d), w.at(p[0]), w.at(p[1]), int64(n), divisor))
+				must(t, g.Divide(g.stream, d, w.at(p[0]), w.at(p[1]), int64(n), divisor))
 				dst := w.host[p[0]:][:n*size]
 				copy(dst, w.host[p[1]:])
 				kernel.Scale(d, dst, int(divisor))
@@ -39,7 +38,7 @@ func TestScale(t *testing.T) {
 
 func TestScaleCopy(t *testing.T) {
 	g := first(t)
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 6))
 		for n := range lengths {
@@ -47,7 +46,7 @@ func TestScaleCopy(t *testing.T) {
 			var factor [8]byte
 			fill(r, d, factor[:])
 			p := places(r, 2, n*size, size)
-			must(t, g.ScaleCopy(g.stream, kernels.DType(d), w.at(p[0]), w.at(p[1]), int64(n), factor))
+			must(t, g.Multiply(g.stream, d, w.at(p[0]), w.at(p[1]), int64(n), factor))
 			kernel.ScaleCopy(d, w.host[p[0]:][:n*size], w.host[p[1]:][:n*size], factor)
 			g.compare(t, fmt.Sprintf("product of %d %v with %x", n, d, factor), w)
 			must(t, w.device.Free())
@@ -66,9 +65,9 @@ func TestCopy(t *testing.T) {
 			src := w.host[p[2]:][:n]
 			copy(w.host[p[0]:][:n], src)
 			if r.IntN(2) == 0 {
-				must(t, g.Copy(g.stream, w.at(p[0]), w.at(p[2]), int64(n)))
+				must(t, g.Copy(g.stream, w.at(p[0]), 0, w.at(p[2]), int64(n)))
 			} else {
-				must(t, g.CopyForward(g.stream, w.at(p[0]), w.at(p[1]), w.at(p[2]), int64(n)))
+				must(t, g.Copy(g.stream, w.at(p[0]), w.at(p[1]), w.at(p[2]), int64(n)))
 				copy(w.host[p[1]:][:n], src)
 			}
 		}
@@ -79,7 +78,7 @@ func TestCopy(t *testing.T) {
 
 func TestNonZeroBlocks(t *testing.T) {
 	g := first(t)
-	for d := range everyType {
+	for d := range kernel.DTypes {
 		size := d.Size()
 		r := rand.New(rand.NewPCG(uint64(d), 8))
 		for n := range lengths {
@@ -97,7 +96,7 @@ func TestNonZeroBlocks(t *testing.T) {
 					}
 				}
 				must(t, w.device.CopyFrom(t.Context(), g.stream, w.host))
-				must(t, g.NonZeroBlocks(g.stream, kernels.DType(d), w.at(0), w.at(begin), int64(n), int64(block)))
+				must(t, g.BlocksAbove(g.stream, d, w.at(0), w.at(begin), int64(n), int64(block), 0))
 				copy(w.host, nonZero(d, x, block))
 				g.compare(t, fmt.Sprintf("blocks of %d in %d %v", block, n, d), w)
 				must(t, w.device.Free())
@@ -112,47 +111,27 @@ func TestArguments(t *testing.T) {
 	w := g.newTwin(t, rand.New(rand.NewPCG(1, 1)), kernel.Float32, 1024)
 	a, odd := w.at(0), w.at(2)
 	for what, err := range map[string]error{
-		"operation":        g.Reduce2(g.stream, 0, kernels.Float32, a, a, a, 4),
-		"type":             g.Reduce2(g.stream, kernels.Sum, 99, a, a, a, 4),
-		"odd result":       g.Reduce2(g.stream, kernels.Sum, kernels.Float32, odd, a, a, 4),
-		"odd source":       g.Reduce2(g.stream, kernels.Sum, kernels.Float32, a, a, odd, 4),
-		"odd third":        g.Reduce3(g.stream, kernels.Sum, kernels.Float32, a, a, a, odd, 4),
-		"no third":         g.Reduce3(g.stream, kernels.Sum, kernels.Float32, a, a, a, 0, 4),
-		"no source":        g.Reduce2(g.stream, kernels.Sum, kernels.Float32, a, 0, a, 4),
-		"odd second":       g.ReduceForward(g.stream, kernels.Sum, kernels.Float32, a, odd, a, a, 4),
-		"no second":        g.ReduceForward(g.stream, kernels.Sum, kernels.Float32, a, 0, a, a, 4),
-		"length":           g.Reduce2(g.stream, kernels.Sum, kernels.Float32, a, a, a, -1),
-		"endless":          g.Reduce2(g.stream, kernels.Sum, kernels.Float32, a, a, a, 1<<62),
-		"divisor":          g.Scale(g.stream, kernels.Float32, a, a, 4, 0),
-		"type to divide":   g.Scale(g.stream, 0, a, a, 4, 2),
-		"odd to divide":    g.Scale(g.stream, kernels.Float32, odd, a, 4, 2),
-		"type to multiply": g.ScaleCopy(g.stream, 0, a, a, 4, [8]byte{}),
-		"copy to nowhere":  g.Copy(g.stream, 0, a, 4),
-		"forward nowhere":  g.CopyForward(g.stream, a, 0, a, 4),
-		"copy length":      g.Copy(g.stream, a, a, -4),
-		"block":            g.NonZeroBlocks(g.stream, kernels.Float32, a, a, 4, 0),
-		"odd bitmap":       g.NonZeroBlocks(g.stream, kernels.Float32, odd, a, 4, 2),
-		"type to prepare":  g.Prepare(kernels.Float32, 0),
+		"operation":        g.Reduce(g.stream, 0, kernel.Float32, a, 0, a, a, 0, 4),
+		"type":             g.Reduce(g.stream, kernel.Sum, 99, a, 0, a, a, 0, 4),
+		"odd result":       g.Reduce(g.stream, kernel.Sum, kernel.Float32, odd, 0, a, a, 0, 4),
+		"odd source":       g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, a, odd, 0, 4),
+		"odd third":        g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, a, a, odd, 4),
+		"no source":        g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, 0, a, 0, 4),
+		"odd second":       g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, odd, a, a, 0, 4),
+		"length":           g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, a, a, 0, -1),
+		"endless":          g.Reduce(g.stream, kernel.Sum, kernel.Float32, a, 0, a, a, 0, 1<<62),
+		"divisor":          g.Divide(g.stream, kernel.Float32, a, a, 4, 0),
+		"type to divide":   g.Divide(g.stream, 0, a, a, 4, 2),
+		"odd to divide":    g.Divide(g.stream, kernel.Float32, odd, a, 4, 2),
+		"type to multiply": g.Multiply(g.stream, 0, a, a, 4, [8]byte{}),
+		"copy to nowhere":  g.Copy(g.stream, 0, 0, a, 4),
+		"copy length":      g.Copy(g.stream, a, 0, a, -4),
+		"block":            g.BlocksAbove(g.stream, kernel.Float32, a, a, 4, 0, 0),
+		"odd bitmap":       g.BlocksAbove(g.stream, kernel.Float32, odd, a, 4, 2, 0),
 	} {
 		if !errors.Is(err, kernels.ErrArgument) {
 			t.Errorf("%s: error %v, want one that wraps ErrArgument", what, err)
 		}
 	}
 	g.compare(t, "after refused calls", w)
-}
-
-// Any number of goroutines may be the first to need a type.
-func TestPrepare(t *testing.T) {
-	g := first(t)
-	var wait sync.WaitGroup
-	for d := range everyType {
-		for range 2 {
-			wait.Go(func() {
-				if err := g.Prepare(kernels.DType(d)); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-	}
-	wait.Wait()
 }

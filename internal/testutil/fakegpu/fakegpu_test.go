@@ -176,7 +176,7 @@ func badKernel(d *cuda.Device) error {
 	if err != nil {
 		return err
 	}
-	if err := set.Copy(s, to.Addr(), 4096, 64); err != nil {
+	if err := set.Copy(s, to.Addr(), 0, 4096, 64); err != nil {
 		return err
 	}
 	return s.Synchronize(context.Background())
