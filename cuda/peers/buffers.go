@@ -19,15 +19,15 @@ const (
 	patternBytes = 1 << 20
 )
 
-// Errors of a link.
-var (
-	errHung    = errors.New("the copy does not end")
-	errRefused = errors.New("the driver does not let these GPUs reach each other's memory")
-)
+// ErrHung is the end of everything on a device: the driver waits for the copy when
+// memory is freed, also what the caller frees.
+var ErrHung = errors.New("the copy does not end")
 
-// A copy gets patience times slice, 10 s: others may use the GPU meanwhile, and a
-// link that works must not be left out for that. A process that was stopped does not
-// take its own absence for the GPU's.
+var errRefused = errors.New("the driver does not let these GPUs reach each other's memory")
+
+// A copy that is measured gets patience times slice, 10 s: others may use the GPU
+// meanwhile, and a link that works must not be left out for that. A process that was
+// stopped does not take its own absence for the GPU's.
 const slice = 500 * time.Millisecond
 
 var patience = 20 // tests of links that hang have less
@@ -40,6 +40,8 @@ const attempts = 2
 type buffers struct {
 	dev      *cuda.Device
 	bytes    int64             // of each of its parts
+	pattern  int64             // bytes of these that hold a pattern
+	patience int               // slices that a copy gets
 	memory   cuda.Slice[uint8] // for others: what they read, then what they write
 	targets  cuda.Slice[uint8] // where copies go, one part for each attempt
 	streams  [attempts]*cuda.Stream
@@ -56,18 +58,18 @@ func newBuffers(dev *cuda.Device) (*buffers, error) {
 		return nil, fmt.Errorf("%v: %w", dev, err)
 	}
 	if free >= plenty {
-		k, err := buffersOf(dev, mostBytes)
+		k, err := buffersOf(dev, mostBytes, patternBytes, patience)
 		if !errors.Is(err, cuda.ErrOutOfMemory) {
 			return k, err
 		}
 	}
-	return buffersOf(dev, leastBytes)
+	return buffersOf(dev, leastBytes, patternBytes, patience)
 }
 
 // buffersOf makes buffers for copies of that many bytes; nothing is left of one that
 // cannot be made.
-func buffersOf(dev *cuda.Device, bytes int64) (_ *buffers, err error) {
-	k := &buffers{dev: dev, bytes: bytes}
+func buffersOf(dev *cuda.Device, bytes, pattern int64, patience int) (_ *buffers, err error) {
+	k := &buffers{dev: dev, bytes: bytes, pattern: pattern, patience: patience}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("%v: %w", dev, errors.Join(err, k.close()))
@@ -145,9 +147,9 @@ func (k *buffers) source() cuda.Slice[uint8] { return k.memory.Slice(0, int(k.by
 func (k *buffers) inbox() cuda.Slice[uint8] { return k.memory.Slice(int(k.bytes), 2*int(k.bytes)) }
 
 // patternOf returns what a rank writes and lets others read in a turn.
-func patternOf(number uint64, rank int) []byte {
+func (k *buffers) patternOf(number uint64, rank int) []byte {
 	g := rand.New(rand.NewPCG(number+1, uint64(rank)+1))
-	b := make([]byte, patternBytes)
+	b := make([]byte, k.pattern)
 	for i := 0; i < len(b); i += 8 {
 		binary.LittleEndian.PutUint64(b[i:], g.Uint64())
 	}
@@ -159,15 +161,15 @@ func (k *buffers) fill(ctx context.Context, pattern []byte) error {
 	if k.spent() {
 		return nil
 	}
-	if err := k.stream().Memset(k.inbox().Addr(), 0x5a, patternBytes); err != nil {
+	if err := k.stream().Memset(k.inbox().Addr(), 0x5a, k.pattern); err != nil {
 		return err
 	}
-	return k.source().Slice(0, patternBytes).CopyFrom(ctx, k.stream(), pattern)
+	return k.source().Slice(0, int(k.pattern)).CopyFrom(ctx, k.stream(), pattern)
 }
 
 // pull copies n bytes of a peer's memory.
 func (k *buffers) pull(ctx context.Context, from cuda.Addr, n int64) error {
-	if err := k.stream().Memset(k.target().Addr(), 0xa5, patternBytes); err != nil {
+	if err := k.stream().Memset(k.target().Addr(), 0xa5, k.pattern); err != nil {
 		return err
 	}
 	if err := k.stream().Memcpy(k.target().Addr(), from, n); err != nil {
@@ -179,7 +181,7 @@ func (k *buffers) pull(ctx context.Context, from cuda.Addr, n int64) error {
 // push copies this rank's pattern into a peer's memory. It has arrived when push
 // returns: the end of a stream's work is a fence for the whole system.
 func (k *buffers) push(ctx context.Context, to cuda.Addr) error {
-	if err := k.stream().Memcpy(to, k.source().Addr(), patternBytes); err != nil {
+	if err := k.stream().Memcpy(to, k.source().Addr(), k.pattern); err != nil {
 		return err
 	}
 	return k.wait(ctx)
@@ -188,10 +190,10 @@ func (k *buffers) push(ctx context.Context, to cuda.Addr) error {
 // compare compares the beginning of this rank's memory with a pattern.
 func (k *buffers) compare(ctx context.Context, memory cuda.Slice[uint8], pattern []byte) error {
 	if k.spent() {
-		return errHung
+		return ErrHung
 	}
-	got := make([]byte, patternBytes)
-	if err := memory.Slice(0, patternBytes).CopyTo(ctx, k.stream(), got); err != nil {
+	got := make([]byte, k.pattern)
+	if err := memory.Slice(0, len(got)).CopyTo(ctx, k.stream(), got); err != nil {
 		return err
 	}
 	wrong, first := 0, -1
@@ -207,7 +209,7 @@ func (k *buffers) compare(ctx context.Context, memory cuda.Slice[uint8], pattern
 		return nil
 	}
 	return fmt.Errorf("%d of %d bytes differ, the first at %d: does ACS or an IOMMU redirect what peers send? (hint: "+
-		"dmesg, and turn ACS off on PCIe switches, or intel_iommu=off)", wrong, patternBytes, first)
+		"dmesg, and turn ACS off on PCIe switches, or intel_iommu=off)", wrong, len(got), first)
 }
 
 // wait waits for this rank's copies, as long as any copy can take.
@@ -222,10 +224,10 @@ func (k *buffers) wait(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil || !late:
 			return err
-		case i == patience-1:
+		case i == k.patience-1:
 			k.hung++
 			return fmt.Errorf("%w within %v: does ACS or an IOMMU redirect what peers send? (hint: dmesg, and turn ACS off on "+
-				"PCIe switches, or intel_iommu=off)", errHung, slice*time.Duration(patience))
+				"PCIe switches, or intel_iommu=off)", ErrHung, slice*time.Duration(k.patience))
 		}
 	}
 }

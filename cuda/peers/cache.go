@@ -27,36 +27,38 @@ const (
 
 // cacheFile is what is kept of a measurement.
 type cacheFile struct {
-	Version int             `json:"version"`
-	Graph   json.RawMessage `json:"graph"`
-	Dropped []gpu.Drop      `json:"dropped,omitempty"`
+	Version int         `json:"version"`
+	Graph   *topo.Graph `json:"graph"`
+	Dropped []gpu.Drop  `json:"dropped,omitempty"`
 }
 
 // parseCache reads what was kept for so many ranks.
 func parseCache(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
 	var f cacheFile
-	if err := strictjson.Unmarshal(data, &f, strictjson.Limits{Bytes: maxKept, Elements: maxDropped}); err != nil {
+	if err := strictjson.Unmarshal(data, &f, strictjson.Limits{Bytes: maxKept, Elements: topo.MaxLinks}); err != nil {
 		return nil, nil, err
 	}
 	if f.Version != method {
 		return nil, nil, fmt.Errorf("version %d, want %d", f.Version, method)
 	}
-	g, err := topo.ParseGraph(f.Graph)
-	if err != nil {
-		return nil, nil, err
-	}
-	if g.Ranks != ranks {
-		return nil, nil, fmt.Errorf("a graph of %d ranks, want %d", g.Ranks, ranks)
-	}
-	return g, f.Dropped, checkDropped(f.Dropped, ranks)
+	return f.Graph, f.Dropped, checkGraph(f.Graph, f.Dropped, ranks)
 }
 
-// checkDropped looks at what others say of the links of a host with so many ranks.
-func checkDropped(all []gpu.Drop, ranks int) error {
-	if len(all) > maxDropped {
-		return fmt.Errorf("%d links, at most %d are possible", len(all), maxDropped)
+// checkGraph looks at what others say of the links of a host with so many ranks.
+func checkGraph(g *topo.Graph, dropped []gpu.Drop, ranks int) error {
+	if g == nil {
+		return errors.New("no graph")
 	}
-	for _, d := range all {
+	if err := g.Validate(); err != nil {
+		return err
+	}
+	if g.Ranks != ranks {
+		return fmt.Errorf("a graph of %d ranks, want %d", g.Ranks, ranks)
+	}
+	if len(dropped) > maxDropped {
+		return fmt.Errorf("%d links, at most %d are possible", len(dropped), maxDropped)
+	}
+	for _, d := range dropped {
 		if d.A < 0 || d.A >= d.B || d.B >= ranks {
 			return fmt.Errorf("it drops the link %d-%d of %d ranks", d.A, d.B, ranks)
 		}
@@ -67,7 +69,7 @@ func checkDropped(all []gpu.Drop, ranks int) error {
 	return nil
 }
 
-// cache keeps measurements for later jobs; only rank 0 uses it.
+// cache keeps measurements of a host for later jobs; only its first rank uses it.
 type cache struct {
 	cache  probe.Cache
 	file   string // "": nothing is kept
@@ -76,8 +78,8 @@ type cache struct {
 	ranks  int
 }
 
-func newCache(o Options, m *meter) *cache {
-	k := &cache{anew: o.Anew || o.Forget, forget: o.Forget, ranks: m.w.Size()}
+func newCache(o Options, h *HostResult) *cache {
+	k := &cache{anew: o.Anew || o.Forget, forget: o.Forget, ranks: len(h.Ranks)}
 	if o.Cache != nil {
 		k.cache = *o.Cache
 	} else if c, err := probe.UserCache(); err == nil {
@@ -85,7 +87,7 @@ func newCache(o Options, m *meter) *cache {
 	} else {
 		return k
 	}
-	k.file = k.cache.PathOf(fmt.Sprintf("gpus %d\n%s\n%s", method, m.machine.Driver, strings.Join(m.devices(), "\n")),
+	k.file = k.cache.PathOf(fmt.Sprintf("gpus %d\n%s\n%s", method, h.Machine.Driver, strings.Join(h.Devices, "\n")),
 		k.ranks)
 	return k
 }
@@ -106,17 +108,12 @@ func (k *cache) load() []byte {
 	return data
 }
 
-// store keeps r.
-func (k *cache) store(r *Result) error {
+// store keeps h.
+func (k *cache) store(h *HostResult) error {
 	if k.file == "" || k.forget {
 		return nil
 	}
-	f := cacheFile{Version: method, Dropped: r.Dropped}
-	var err error
-	if f.Graph, err = r.Graph.AppendJSON(nil); err != nil {
-		return err
-	}
-	data, err := json.Marshal(f)
+	data, err := json.Marshal(cacheFile{method, h.Graph.Canonical(), h.Dropped})
 	if err != nil {
 		return err
 	}

@@ -3,8 +3,8 @@ package peers
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/topo/gpu"
@@ -16,18 +16,22 @@ type meter struct {
 	w   World
 	dev *cuda.Device
 
+	hosts   []HostResult // in the order of their first ranks
+	host    *HostResult  // this rank's
 	hellos  []hello
-	machine *gpu.Machine
 	offers  []offer
-	buffers *buffers
-	late    error // of closing a link, told at the end
+	buffers *buffers // nil where nothing is measured
+	late    error    // of closing a link, told at the end
 }
+
+// first reports whether this rank is the first of its host.
+func (m *meter) first() bool { return m.host.Ranks[0] == m.w.Rank() }
 
 // hello is what a rank tells first.
 type hello struct {
 	UUID    string
 	GPU     gpu.GPU      // its own
-	Machine *gpu.Machine `json:",omitempty"` // rank 0 only
+	Machine *gpu.Machine `json:",omitempty"` // the first rank of a host only
 }
 
 // blob is what ranks send each other: a value, or why there is none.
@@ -83,45 +87,59 @@ func decode[T any](data []byte) (b blob[T], err error) {
 	return b, json.Unmarshal(data, &b)
 }
 
-// meet learns who is there, and puts together what is known of the host.
-func (m *meter) meet(machine *gpu.Machine) (err error) {
-	if machine == nil {
-		machine, err = readMachine(m.dev)
+// meet learns who is there, and puts together what is known of the hosts.
+func (m *meter) meet() error {
+	for r := range m.w.Size() {
+		i := slices.IndexFunc(m.hosts, func(h HostResult) bool { return m.w.HostOf(h.Ranks[0]) == m.w.HostOf(r) })
+		if i < 0 {
+			i = len(m.hosts)
+			m.hosts = append(m.hosts, HostResult{})
+		}
+		m.hosts[i].Ranks = append(m.hosts[i].Ranks, r)
 	}
+	for i := range m.hosts {
+		if slices.Contains(m.hosts[i].Ranks, m.w.Rank()) {
+			m.host = &m.hosts[i]
+		}
+	}
+	machine, err := readMachine(m.dev)
 	h := hello{UUID: m.dev.UUID()}
 	if err == nil {
 		h.GPU = alone(m.dev)
 		if g := machine.Find(h.UUID); g != nil {
 			h.GPU = *g
 		}
-		if m.w.Rank() == 0 {
+		if m.first() {
 			h.Machine = machine
 		}
 	}
 	if m.hellos, err = swap(m, h, err); err != nil {
 		return err
 	}
-	m.machine, err = together(m.hellos)
-	if err != nil {
-		return fmt.Errorf("measure peer links: %w", err) // all say the same
+	for i := range m.hosts {
+		if err := m.hosts[i].meet(m.hellos); err != nil {
+			return fmt.Errorf("measure peer links: %w", err) // all say the same
+		}
 	}
 	return nil
 }
 
-// together adds to what rank 0 knows of the host the GPUs of other ranks that it
+// meet adds to what the first rank of a host knows of it the GPUs of other ranks that it
 // does not see, as in another container.
-func together(hellos []hello) (*gpu.Machine, error) {
-	m := hellos[0].Machine
+func (host *HostResult) meet(hellos []hello) error {
+	m := hellos[host.Ranks[0]].Machine
 	if m == nil {
-		return nil, errors.New("rank 0 says nothing of the host")
+		return fmt.Errorf("rank %d says nothing of the host", host.Ranks[0])
 	}
 	if err := m.Validate(); err != nil {
-		return nil, fmt.Errorf("what rank 0 says of the host: %w", err)
+		return fmt.Errorf("what rank %d says of the host: %w", host.Ranks[0], err)
 	}
-	for r, h := range hellos {
+	for _, r := range host.Ranks {
+		h := hellos[r]
 		if h.UUID == "" || h.GPU.UUID != h.UUID {
-			return nil, fmt.Errorf("rank %d has GPU %.80q and tells of %.80q", r, h.UUID, h.GPU.UUID)
+			return fmt.Errorf("rank %d has GPU %.80q and tells of %.80q", r, h.UUID, h.GPU.UUID)
 		}
+		host.Devices = append(host.Devices, h.UUID)
 		if m.Find(h.UUID) == nil {
 			h.GPU.Index = next(m)
 			m.GPUs = append(m.GPUs, h.GPU)
@@ -139,7 +157,8 @@ func together(hellos []hello) (*gpu.Machine, error) {
 			}
 		}
 	}
-	return m, m.Validate()
+	host.Machine = m
+	return m.Validate()
 }
 
 // next returns a number that no GPU has.
@@ -149,13 +168,4 @@ func next(m *gpu.Machine) int {
 		n = max(n, g.Index+1)
 	}
 	return n
-}
-
-// devices returns the UUID of every rank's GPU.
-func (m *meter) devices() []string {
-	var list []string
-	for _, h := range m.hellos {
-		list = append(list, h.UUID)
-	}
-	return list
 }

@@ -7,18 +7,66 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
+// Offer is device memory that other ranks of the host may map.
+type Offer struct {
+	Handle []byte // of the allocation that it lies in; none where it cannot be exported
+	Offset int64  // of the memory in the allocation, in bytes
+	Size   int64  // of the allocation
+	Why    string // there is no handle
+}
+
+// OfferOf offers the memory of dev at a.
+func OfferOf(dev *cuda.Device, a cuda.Addr) (o Offer, err error) {
+	h, _, offset, size, err := dev.ExportMemory(a)
+	switch {
+	case errors.Is(err, cuda.ErrNotExportable):
+		o.Why = err.Error()
+	case err != nil:
+		return o, err
+	default:
+		o.Handle, o.Offset, o.Size = h[:], offset, size
+	}
+	return o, nil
+}
+
+// Open returns where dev sees n bytes of offered memory of another process, until
+// the mapping is closed.
+func (o *Offer) Open(dev *cuda.Device, n int64) (cuda.Addr, *cuda.Mapping, error) {
+	h, err := o.MemHandle(n)
+	if err != nil {
+		return 0, nil, err
+	}
+	mapping, err := dev.OpenMemory(h)
+	if err != nil {
+		return 0, nil, err
+	}
+	return mapping.Addr() + cuda.Addr(o.Offset), mapping, nil
+}
+
+// MemHandle returns the handle of an allocation that has n bytes at the offset.
+func (o *Offer) MemHandle(n int64) (h cuda.MemHandle, err error) {
+	switch {
+	case o.Why != "":
+		return h, errors.New(o.Why)
+	case len(o.Handle) != len(h):
+		return h, fmt.Errorf("a memory handle of %d bytes, want %d", len(o.Handle), len(h))
+	case o.Offset < 0 || n < 0 || o.Offset > o.Size || n > o.Size-o.Offset:
+		return h, fmt.Errorf("%d bytes at %d of an allocation of %d bytes", n, o.Offset, o.Size)
+	}
+	copy(h[:], o.Handle)
+	return h, nil
+}
+
 // offer is a rank's memory for others: Bytes to read, and as many behind that to
 // write.
 type offer struct {
-	Handle []byte // of the allocation
-	Offset int64  // of the memory in the allocation, in bytes
-	Size   int64  // of the allocation, in bytes
+	Memory Offer
 	Bytes  int64
 }
 
 func (k *buffers) offer() (offer, error) {
-	h, _, offset, size, err := k.dev.ExportMemory(k.memory.Addr())
-	return offer{Handle: h[:], Offset: offset, Size: size, Bytes: k.bytes}, err
+	o, err := OfferOf(k.dev, k.memory.Addr())
+	return offer{o, k.bytes}, err
 }
 
 // link is a peer's memory as this rank's device sees it.
@@ -32,8 +80,8 @@ type link struct {
 // it; other errors say why what it allows does not work.
 func (m *meter) connect(peer int) (*link, error) {
 	o, theirs := &m.offers[peer], &m.hellos[peer]
-	if o.Bytes < patternBytes || o.Bytes > mostBytes || o.Offset < 0 || o.Size < 2*o.Bytes || o.Offset > o.Size-2*o.Bytes {
-		return nil, fmt.Errorf("rank %d offers %d bytes at %d of an allocation of %d bytes", peer, o.Bytes, o.Offset, o.Size)
+	if o.Bytes < patternBytes || o.Bytes > mostBytes {
+		return nil, fmt.Errorf("rank %d offers %d bytes", peer, o.Bytes)
 	}
 	other, err := cuda.DeviceByUUID(theirs.UUID)
 	if err == nil { // else it is hidden from this process, and the memory may open all the same
@@ -45,17 +93,11 @@ func (m *meter) connect(peer int) (*link, error) {
 			return nil, errRefused
 		}
 	}
-	var h cuda.MemHandle
-	if copy(h[:], o.Handle); len(o.Handle) != len(h) {
-		return nil, fmt.Errorf("rank %d offers a handle of %d bytes, want %d", peer, len(o.Handle), len(h))
-	}
-	l := &link{bytes: o.Bytes}
-	if l.mapping, err = m.dev.OpenMemory(h); err != nil {
+	at, mapping, err := o.Memory.Open(m.dev, 2*o.Bytes)
+	if err != nil {
 		return nil, fmt.Errorf("memory of rank %d cannot be opened: %w%s", peer, err, openHint(err))
 	}
-	l.source = l.mapping.Addr() + cuda.Addr(o.Offset)
-	l.inbox = l.source + cuda.Addr(l.bytes)
-	return l, nil
+	return &link{source: at, inbox: at + cuda.Addr(o.Bytes), bytes: o.Bytes, mapping: mapping}, nil
 }
 
 // openHint says what may be done.
@@ -65,9 +107,6 @@ func openHint(err error) string {
 	}
 	return " (hint: containers share it with one IPC namespace, as docker's --ipc=host)"
 }
-
-// close gives the memory up.
-func (l *link) close() error { return l.mapping.Close() }
 
 // close gives back what measuring took.
 func (m *meter) close() error { return errors.Join(m.late, m.buffers.close()) }

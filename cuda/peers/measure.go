@@ -1,8 +1,10 @@
 package peers
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/topo/gpu"
@@ -19,22 +21,43 @@ type seen struct {
 	Closed  bool // the other's memory could not be opened
 }
 
-// measure measures all links and returns what was found, for every pair of ranks.
-func (m *meter) measure() ([]gpu.Finding, error) {
-	if m.w.Size() == 1 {
+// measure measures all links of the hosts of which nothing was kept, all hosts at the
+// same time, and returns what every rank saw.
+func (m *meter) measure() ([][]seen, error) {
+	var mine []turn
+	most := 0
+	for i := range m.hosts {
+		if h := &m.hosts[i]; !h.Kept {
+			turns := schedule(h.Devices)
+			most = max(most, len(turns))
+			if h == m.host {
+				mine = turns
+			}
+		}
+	}
+	if most == 0 {
 		return nil, nil
 	}
-	var mine offer
+	var give offer
 	var err error
-	if m.buffers, err = newBuffers(m.dev); err == nil {
-		mine, err = m.buffers.offer()
+	if mine != nil {
+		if m.buffers, err = newBuffers(m.dev); err == nil {
+			give, err = m.buffers.offer()
+		}
 	}
-	if m.offers, err = swap(m, mine, err); err != nil {
+	if m.offers, err = swap(m, give, err); err != nil {
 		return nil, err
 	}
+	self := slices.Index(m.host.Ranks, m.w.Rank())
 	var list []seen
-	for i, t := range schedule(m.devices()) {
-		of, err := m.turn(uint64(i), t.partner(m.w.Rank()))
+	for i := range most {
+		peer := -1
+		if i < len(mine) {
+			if p := mine[i].partner(self); p >= 0 {
+				peer = m.host.Ranks[p]
+			}
+		}
+		of, err := m.turn(uint64(i), peer)
 		if err != nil {
 			return nil, err
 		}
@@ -43,17 +66,14 @@ func (m *meter) measure() ([]gpu.Finding, error) {
 		}
 	}
 	all, err := swap(m, list, nil) // now nobody has another's memory open
-	if err != nil {
-		return nil, err
-	}
 	for r, of := range all {
 		for _, s := range of {
-			if s.Hung && (s.Peer == m.w.Rank() || r == m.w.Rank()) {
+			if m.buffers != nil && s.Hung && (s.Peer == m.w.Rank() || r == m.w.Rank()) {
 				m.buffers.inUse = true // freeing waits for all copies of a process
 			}
 		}
 	}
-	return findings(m.devices(), all)
+	return all, err
 }
 
 // step is what a rank says of the link after a step of a turn.
@@ -67,7 +87,7 @@ type step struct {
 // other has written. All ranks wait for each other in between.
 func (m *meter) turn(number uint64, peer int) (*seen, error) {
 	self := m.w.Rank()
-	t := &trial{meter: m, peer: peer, number: number, seen: seen{Peer: peer}}
+	t := &pairing{meter: m, peer: peer, number: number, seen: seen{Peer: peer}}
 	var mine step
 	steps := []func() error{
 		t.open,
@@ -108,8 +128,8 @@ func (m *meter) turn(number uint64, peer int) (*seen, error) {
 	return &t.seen, nil
 }
 
-// trial is a rank's part in measuring one link.
-type trial struct {
+// pairing is a rank's part in measuring one link.
+type pairing struct {
 	*meter
 	peer   int
 	number uint64
@@ -119,7 +139,7 @@ type trial struct {
 
 // when runs a step over the link, if it is this rank's turn and the link is good so
 // far. What is wrong with the link is noted; the error is about this rank's own GPU.
-func (t *trial) when(mine bool, step func() error) error {
+func (t *pairing) when(mine bool, step func() error) error {
 	if !mine || t.link == nil || t.Fault != "" {
 		return nil
 	}
@@ -127,13 +147,13 @@ func (t *trial) when(mine bool, step func() error) error {
 }
 
 // judge parts errors of a link, which it notes, from those of this rank's own GPU.
-func (t *trial) judge(err error) error {
+func (t *pairing) judge(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case t.ctx.Err() != nil || errors.Is(err, cuda.ErrDeviceLost) || errors.Is(err, cuda.ErrOutOfMemory):
 		return fmt.Errorf("%v: %w", t.dev, err)
-	case errors.Is(err, errHung):
+	case errors.Is(err, ErrHung):
 		t.Hung = true
 	}
 	t.Fault = err.Error()
@@ -141,8 +161,8 @@ func (t *trial) judge(err error) error {
 }
 
 // open puts a pattern where the peer reads, and opens the peer's memory.
-func (t *trial) open() error {
-	if err := t.buffers.fill(t.ctx, patternOf(t.number, t.w.Rank())); err != nil {
+func (t *pairing) open() error {
+	if err := t.buffers.fill(t.ctx, t.buffers.patternOf(t.number, t.w.Rank())); err != nil {
 		return fmt.Errorf("%v: %w", t.dev, err)
 	}
 	var err error
@@ -157,12 +177,12 @@ func (t *trial) open() error {
 }
 
 // read reads the peer's pattern and then times copies.
-func (t *trial) read() error {
+func (t *pairing) read() error {
 	n := min(t.buffers.bytes, t.link.bytes)
 	if err := t.buffers.pull(t.ctx, t.link.source, n); err != nil {
 		return err
 	}
-	if err := t.buffers.compare(t.ctx, t.buffers.target(), patternOf(t.number, t.peer)); err != nil {
+	if err := t.buffers.compare(t.ctx, t.buffers.target(), t.buffers.patternOf(t.number, t.peer)); err != nil {
 		return fmt.Errorf("rank %d reads wrong data from rank %d: %w", t.w.Rank(), t.peer, err)
 	}
 	var err error
@@ -171,17 +191,17 @@ func (t *trial) read() error {
 }
 
 // write writes this rank's pattern into the peer's memory.
-func (t *trial) write() error {
+func (t *pairing) write() error {
 	return t.buffers.push(t.ctx, t.link.inbox)
 }
 
 // check reads back what the peer has written. It came over the link, the way back
 // does not.
-func (t *trial) check() error {
+func (t *pairing) check() error {
 	if t.Fault != "" {
 		return nil
 	}
-	err := t.buffers.compare(t.ctx, t.buffers.inbox(), patternOf(t.number, t.peer))
+	err := t.buffers.compare(t.ctx, t.buffers.inbox(), t.buffers.patternOf(t.number, t.peer))
 	if err != nil {
 		err = fmt.Errorf("rank %d finds wrong data where rank %d has written: %w", t.w.Rank(), t.peer, err)
 	}
@@ -190,7 +210,7 @@ func (t *trial) check() error {
 
 // close gives the peer's memory up. While a copy of this rank hangs the driver would
 // wait for it.
-func (t *trial) close() error {
+func (t *pairing) close() error {
 	switch {
 	case t.link == nil:
 		return nil
@@ -198,45 +218,43 @@ func (t *trial) close() error {
 		abandon(t.link)
 		return nil
 	}
-	return t.link.close()
+	return t.link.mapping.Close()
 }
 
-// findings puts together what both sides of each link saw. Ranks that share GPUs
-// with those that have measured have the same links.
-func findings(devices []string, all [][]seen) ([]gpu.Finding, error) {
-	type pair [2]string
-	known := make(map[pair]*gpu.Finding)
-	for r, list := range all {
-		for _, s := range list {
-			if s.Peer < 0 || s.Peer >= len(devices) || s.Peer == r {
+// findings puts together what both sides of each link of a host saw. Ranks that share
+// GPUs with those that have measured have the same links.
+func findings(h *HostResult, all [][]seen) ([]gpu.Finding, error) {
+	known := make(map[[2]string]*gpu.Finding)
+	of := func(a, b int) [2]string {
+		return [2]string{min(h.Devices[a], h.Devices[b]), max(h.Devices[a], h.Devices[b])}
+	}
+	for a, r := range h.Ranks {
+		for _, s := range all[r] {
+			b := slices.Index(h.Ranks, s.Peer)
+			if b < 0 || b == a {
 				return nil, fmt.Errorf("measure peer links: rank %d tells of a link to rank %d", r, s.Peer)
 			}
-			key := pair{min(devices[r], devices[s.Peer]), max(devices[r], devices[s.Peer])}
-			f := known[key]
+			f := known[of(a, b)]
 			if f == nil {
 				f = &gpu.Finding{GBytesPerSecond: s.Rate, LatencyUs: s.Latency, Refused: true}
-				known[key] = f
+				known[of(a, b)] = f
 			}
 			f.GBytesPerSecond = min(f.GBytesPerSecond, s.Rate)
 			f.LatencyUs = max(f.LatencyUs, s.Latency)
-			if f.Fault == "" {
-				f.Fault = s.Fault
-			}
+			f.Fault = cmp.Or(f.Fault, s.Fault)
 			f.Unopened = f.Unopened || s.Closed
 			f.Hung = f.Hung || s.Hung
-			if s.Fault != "" {
-				f.Refused = f.Refused && s.Refused
-			}
+			f.Refused = f.Refused && (s.Fault == "" || s.Refused)
 		}
 	}
 	var list []gpu.Finding
-	for a := range devices {
-		for b := a + 1; b < len(devices); b++ {
-			if f := known[pair{min(devices[a], devices[b]), max(devices[a], devices[b])}]; f != nil {
-				of := *f
-				of.A, of.B = a, b
-				of.Refused = of.Refused && of.Fault != ""
-				list = append(list, of)
+	for a := range h.Devices {
+		for b := a + 1; b < len(h.Devices); b++ {
+			if f := known[of(a, b)]; f != nil {
+				f := *f
+				f.A, f.B = a, b
+				f.Refused = f.Refused && f.Fault != ""
+				list = append(list, f)
 			}
 		}
 	}

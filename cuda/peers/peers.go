@@ -20,93 +20,112 @@ import (
 	"github.com/treerun/treerun/topo/probe"
 )
 
-// World is the ranks of one host, as *rank.World is for a job on one host.
+// World is the ranks of a job on one host or several, as *rank.World is.
 type World interface {
 	Rank() int
 	Size() int
+	HostOf(rank int) int
 	AllGather(ctx context.Context, blob []byte) ([][]byte, error)
 }
 
 // Options says how to measure. The zero value takes what an earlier job has kept.
 type Options struct {
-	Anew    bool         // measure whatever was kept, and keep what comes out
-	Forget  bool         // measure whatever was kept, and keep nothing
-	Cache   *probe.Cache // where things are kept; nil: the user's cache
-	Machine *gpu.Machine // what this rank's NVML says; nil: ask it
+	Anew   bool         // measure whatever was kept, and keep what comes out
+	Forget bool         // measure whatever was kept, and keep nothing
+	Cache  *probe.Cache // where things are kept; nil: the user's cache
 }
 
-// Result is what is known of the GPUs of the ranks. It is the same on all ranks.
-type Result struct {
+// HostResult is what is known of the GPUs of a host's ranks.
+type HostResult struct {
+	Ranks   []int         // of the host, ascending
 	Machine *gpu.Machine  // the host's GPUs, those of all ranks at least
-	Devices []string      // by rank: the UUID of its GPU
-	Graph   *topo.Graph   // of the ranks
+	Devices []string      // by rank of the host: the UUID of its GPU
+	Graph   *topo.Graph   // of the ranks of the host
 	Found   []gpu.Finding // what was measured now; none when an earlier job's figures were taken
 	Dropped []gpu.Drop    // the links that are advertised but not used
 	Kept    bool          // it is from an earlier job
 }
 
 // Measure finds out about the GPUs of the ranks of w, all of which call it together,
-// each with its device, which no other work should use meanwhile. It takes some
-// tenths of a second, and some seconds more for every link that hangs. Such a copy
-// may go on for ever: its stream and memory are left alone, and the device cannot be
-// closed any more.
+// each with its device, which no other work should use meanwhile. All hosts measure at
+// the same time. It takes some tenths of a second, and some seconds more for every link
+// that hangs. Such a copy may go on for ever: its stream and memory are left alone, and
+// the device cannot be closed any more.
 //
-// An error is the same on all ranks, and names the rank where something failed;
-// measuring was then given up everywhere. A link that fails is no error.
-func Measure(ctx context.Context, w World, dev *cuda.Device, o Options) (*Result, error) {
+// The result is the same on all ranks: what is known of each host, in the order of their
+// first ranks. So is an error, which names the rank where something failed; measuring was
+// then given up everywhere. A link that fails is no error.
+func Measure(ctx context.Context, w World, dev *cuda.Device, o Options) ([]HostResult, error) {
 	m := &meter{ctx: ctx, w: w, dev: dev}
-	r, err := m.run(o)
-	if closeErr := m.close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("measure peer links: %w", closeErr)
+	measured, err := m.run(o)
+	closeErr := m.close()
+	if err == nil && measured {
+		_, err = swap(m, struct{}{}, closeErr)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return m.hosts, nil
 }
 
-// run does everything but giving back what was taken.
-func (m *meter) run(o Options) (*Result, error) {
-	if err := m.meet(o.Machine); err != nil {
-		return nil, err
+// run does everything but giving back what was taken, and reports whether some host was
+// measured.
+func (m *meter) run(o Options) (measured bool, err error) {
+	if err := m.meet(); err != nil {
+		return false, err
 	}
-	cache := newCache(o, m)
-	cached, err := m.cached(cache)
-	if err != nil || cached != nil {
-		return cached, err
+	cache := newCache(o, m.host)
+	if err := m.load(cache); err != nil {
+		return false, err
 	}
-	found, err := m.measure()
+	all, err := m.measure()
 	if err != nil {
-		return nil, err
+		return false, err
 	}
-	r := &Result{Machine: m.machine, Devices: m.devices(), Found: found}
-	if r.Graph, err = gpu.Graph(r.Machine, r.Devices, found); err != nil {
-		return nil, fmt.Errorf("measure peer links: %w", err) // of the same data on all ranks
+	for i := range m.hosts {
+		h := &m.hosts[i]
+		if h.Kept {
+			continue
+		}
+		if all != nil {
+			if h.Found, err = findings(h, all); err != nil {
+				return false, err
+			}
+		}
+		if h.Graph, err = gpu.Graph(h.Machine, h.Devices, h.Found); err != nil {
+			return false, fmt.Errorf("measure peer links: %w", err) // of the same data on all ranks
+		}
+		h.Dropped = gpu.Dropped(h.Found)
 	}
-	r.Dropped = gpu.Dropped(found)
-	if m.w.Rank() == 0 {
-		if err := cache.store(r); err != nil {
+	if m.first() && !m.host.Kept {
+		if err := cache.store(m.host); err != nil {
 			fmt.Fprintf(os.Stderr, "treerun: %v\n", err) // it is measured again next time
 		}
 	}
-	return r, nil
+	return all != nil, nil
 }
 
-// kept returns what rank 0 has from an earlier job, nil for nothing.
-func (m *meter) cached(k *cache) (*Result, error) {
+// load takes what the hosts have from an earlier job.
+func (m *meter) load(k *cache) error {
 	var mine []byte
-	if m.w.Rank() == 0 {
+	if m.first() {
 		mine = k.load()
 	}
 	all, err := swap(m, mine, nil)
-	if err != nil || len(all[0]) == 0 {
-		return nil, err
-	}
-	g, dropped, err := parseCache(all[0], m.w.Size())
 	if err != nil {
-		return nil, fmt.Errorf("measure peer links: what rank 0 has kept: %w", err)
+		return err
 	}
-	return &Result{Machine: m.machine, Devices: m.devices(), Graph: g, Dropped: dropped, Kept: true}, nil
+	for i := range m.hosts {
+		h := &m.hosts[i]
+		data := all[h.Ranks[0]]
+		if h.Kept = len(data) > 0; !h.Kept {
+			continue
+		}
+		if h.Graph, h.Dropped, err = parseCache(data, len(h.Ranks)); err != nil {
+			return fmt.Errorf("measure peer links: what rank %d has kept: %w", h.Ranks[0], err)
+		}
+	}
+	return nil
 }
 
 // readMachine is what this process can tell of the host's GPUs: NVML's word, or, where that

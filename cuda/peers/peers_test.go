@@ -43,15 +43,15 @@ func onRanks(t *testing.T, n int, env ...string) bool {
 
 // measureOn measures as this rank, on one of the devices, one for each rank. All must
 // get the same.
-func measureOn(t *testing.T, o Options, devices ...int) (*Result, error) {
+func measureOn(t *testing.T, o Options, devices ...int) (*HostResult, error) {
 	t.Helper()
 	r, err := Measure(t.Context(), member, deviceAt(t, devices[member.Rank()]), o)
-	said := "failed"
-	if err == nil {
-		said = text(t, r.Graph)
+	if err != nil {
+		allSay(t, "failed")
+		return nil, err
 	}
-	allSay(t, said)
-	return r, err
+	allSay(t, text(t, r[0].Graph))
+	return &r[0], nil
 }
 
 func deviceAt(t *testing.T, i int) *cuda.Device {

@@ -60,11 +60,12 @@ func TestSwapTellsTheFailure(t *testing.T) {
 }
 
 // GPUs that rank 0 does not see, as in another container, are added.
-func TestTogether(t *testing.T) {
+func TestMeet(t *testing.T) {
 	m := &gpu.Machine{GPUs: []gpu.GPU{{UUID: "GPU-a"}}, Levels: [][]gpu.Level{{0}}, Refused: [][]string{{""}}}
-	got, err := together([]hello{{UUID: "GPU-a", GPU: m.GPUs[0], Machine: m},
+	both := HostResult{Ranks: []int{0, 1}}
+	err := both.meet([]hello{{UUID: "GPU-a", GPU: m.GPUs[0], Machine: m},
 		{UUID: "GPU-b", GPU: gpu.GPU{UUID: "GPU-b", PCIeWidth: 8}}})
-	if err != nil || len(got.GPUs) != 2 || got.Find("GPU-b").PCIeWidth != 8 {
+	if got := both.Machine; err != nil || len(got.GPUs) != 2 || got.Find("GPU-b").PCIeWidth != 8 {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	for name, hellos := range map[string][]hello{
@@ -74,7 +75,7 @@ func TestTogether(t *testing.T) {
 		"bad dimensions": {{UUID: "GPU-a", GPU: gpu.GPU{UUID: "GPU-a"},
 			Machine: &gpu.Machine{GPUs: []gpu.GPU{{UUID: "GPU-a"}}, Levels: [][]gpu.Level{{0, 0}}}}},
 	} {
-		if _, err := together(hellos); err == nil {
+		if err := (&HostResult{Ranks: []int{0}}).meet(hellos); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
@@ -110,38 +111,42 @@ func FuzzHello(f *testing.F) {
 		if err != nil || b.Error != "" {
 			return
 		}
-		m, err := together([]hello{b.Value, {UUID: "GPU-z", GPU: gpu.GPU{UUID: "GPU-z"}}})
-		if err != nil {
+		h := HostResult{Ranks: []int{0, 1}}
+		if h.meet([]hello{b.Value, {UUID: "GPU-z", GPU: gpu.GPU{UUID: "GPU-z"}}}) != nil {
 			return
 		}
-		if _, err := gpu.Graph(m, []string{b.Value.UUID, "GPU-z"}, nil); err != nil {
+		if _, err := gpu.Graph(h.Machine, h.Devices, nil); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
-func TestParseHostRefuses(t *testing.T) {
+func TestValidateRefuses(t *testing.T) {
 	machine := `"Machine":{"GPUs":[{"Index":0,"UUID":"GPU-a"}]}`
 	graph := `"Graph":{"ranks":1,"links":[]}`
 	for want, text := range map[string]string{
-		"unexpected end":        `{`,
 		"1 ranks with 0 GPUs":   `{"Ranks":[0],` + machine + `,` + graph + `}`,
 		"0 ranks with 0 GPUs":   `{"Ranks":[]}`,
 		"is not one of":         `{"Ranks":[0],"Devices":["GPU-b"],` + machine + `,` + graph + `}`,
 		"measured the pair 0-1": `{"Ranks":[0],"Devices":["GPU-a"],` + machine + `,` + graph + `,"Found":[{"A":0,"B":1}]}`,
 		"drops the link 1-1":    `{"Ranks":[0],"Devices":["GPU-a"],` + machine + `,` + graph + `,"Dropped":[{"A":1,"B":1}]}`,
-		"too long, or no text": `{"Ranks":[4,5],"Devices":["GPU-a","GPU-a"],` + machine + `,` + graph +
-			`,"Dropped":[{"A":0,"B":1,"Fault":"\u001b"}]}`,
+		"too long, or no text": `{"Ranks":[4,5],"Devices":["GPU-a","GPU-a"],` + machine +
+			`,"Graph":{"ranks":2,"links":[{"a":0,"b":1,"gbytes_per_second":1}]},"Dropped":[{"A":0,"B":1,"Fault":"\u001b"}]}`,
 		"a graph of 2 ranks": `{"Ranks":[0],"Devices":["GPU-a"],` + machine +
 			`,"Graph":{"ranks":2,"links":[{"a":0,"b":1,"gbytes_per_second":1}]}}`,
 	} {
-		if _, err := ParseHost([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parseHost([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %q", text, err, want)
 		}
 	}
-	if _, err := ParseHost(make([]byte, maxBlob+1)); err == nil || !strings.Contains(err.Error(), "at most") {
-		t.Errorf("error %v", err)
+}
+
+func parseHost(data []byte) (*HostResult, error) {
+	h := new(HostResult)
+	if err := json.Unmarshal(data, h); err != nil {
+		return nil, err
 	}
+	return h, h.Validate()
 }
 
 // What comes from ranks is not trusted.
@@ -149,7 +154,7 @@ func FuzzHost(f *testing.F) {
 	f.Add([]byte(`{"Ranks":[0],"Devices":["GPU-a"],"Machine":{"GPUs":[{"Index":0,"UUID":"GPU-a"}]},"Graph":{"ranks":1,"links":[]}}`))
 	f.Add([]byte(`{"Ranks":[0,3],"Devices":["GPU-a","GPU-a"],"Machine":{"GPUs":[{"UUID":"GPU-a"}]},"Graph":{"ranks":2,"links":[{"a":0,"b":1,"gbytes_per_second":1}]},"Found":[{"A":0,"B":1,"Fault":"x"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		h, err := ParseHost(data)
+		h, err := parseHost(data)
 		if err != nil {
 			return
 		}

@@ -4,17 +4,17 @@ import (
 	"fmt"
 
 	"github.com/treerun/treerun/collective/plan"
+	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/topo"
 )
 
 // Hello is what a rank tells of its device.
 type Hello struct {
-	Host    int
-	Process uint64 // a random number of the process
-	Device  string // UUID
-	Name    string
-	Memory  int64 // bytes
-	Probe   ProbeOffer
+	Host   int
+	Device string // UUID
+	Name   string
+	Memory int64 // bytes
+	Probe  peers.Probe
 }
 
 // Reach is whose memory a rank's device reads, and why not that of others of

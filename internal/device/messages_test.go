@@ -6,16 +6,17 @@ import (
 	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/strict"
 )
 
 // FuzzDeviceMessages: whatever other ranks tell of their devices is taken for what it
 // may be, or refused, before anything is done with it.
 func FuzzDeviceMessages(f *testing.F) {
-	offer := MemoryOffer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
+	offer := peers.Offer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
 	for _, v := range []any{
-		told[Hello]{Value: Hello{Host: 1, Process: 7, Device: "GPU-0", Memory: 1 << 30,
-			Probe: ProbeOffer{Memory: offer, Pattern: make([]byte, PatternBytes)}}},
+		told[Hello]{Value: Hello{Host: 1, Device: "GPU-0", Memory: 1 << 30,
+			Probe: peers.Probe{Memory: offer, Seed: 9}}},
 		told[Reach]{Value: Reach{Sources: []int{1, 2}, Missing: []Missing{{Rank: 3, Why: "because"}}}},
 		told[offering]{Value: offering{Staging: offer, Block: 4096}},
 	} {
@@ -28,7 +29,7 @@ func FuzzDeviceMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var hello told[Hello]
 		if strict.Unmarshal(data, &hello) == nil {
-			within(t, &hello.Value.Probe.Memory, PatternBytes)
+			within(t, &hello.Value.Probe.Memory, peers.CheckBytes)
 			if StagingBytes([]Hello{hello.Value, hello.Value}) > MostStaging {
 				t.Error("too much staging memory")
 			}
@@ -52,7 +53,7 @@ func FuzzDeviceMessages(f *testing.F) {
 }
 
 // within checks that what is taken of an offer lies in its allocation.
-func within(t *testing.T, m *MemoryOffer, n int64) {
+func within(t *testing.T, m *peers.Offer, n int64) {
 	t.Helper()
 	if _, err := m.MemHandle(n); err == nil && (m.Offset < 0 || m.Offset+n > m.Size || m.Offset+n < m.Offset) {
 		t.Errorf("%d bytes at %d of %d", n, m.Offset, m.Size)

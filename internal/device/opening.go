@@ -12,6 +12,7 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
+	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
@@ -25,7 +26,7 @@ type opening struct {
 	*Session
 	ctx   context.Context
 	w     setup.World
-	trial *PeerTrial
+	check *peers.Check
 
 	all    []Hello
 	direct [][]int // by rank: whose memory its device reads, rising
@@ -44,7 +45,7 @@ func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
 	d.compared = make([]uint64, len(d.local))
 	o := &opening{Session: d, ctx: ctx, w: c.Inner}
 	err := o.run()
-	err = errors.Join(err, o.trial.Close())
+	err = errors.Join(err, o.check.Close())
 	if err != nil {
 		return nil, errors.Join(err, d.release())
 	}
@@ -67,7 +68,7 @@ func (o *opening) run() error {
 // meet tells the others of this rank's device.
 func (o *opening) meet() (err error) {
 	c := o.c
-	h := Hello{Host: c.World.HostOf(c.Rank), Process: ThisProcess(), Device: o.Device.UUID(),
+	h := Hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
 		Name: o.Device.Name(), Memory: o.Device.TotalMemory()}
 	if setup.InOneProcess(c.World) {
 		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
@@ -79,8 +80,8 @@ func (o *opening) meet() (err error) {
 		o.kernels, err = kernels.Load(o.Device, slices.Collect(kernel.DTypes)...) // later the driver might wait for streams
 	}
 	if err == nil && c.Size > 1 {
-		if o.trial, err = NewPeerTrial(o.ctx, o.Device); err == nil {
-			h.Probe = o.trial.Offer
+		if o.check, err = peers.NewCheck(o.ctx, o.Device); err == nil {
+			h.Probe = o.check.Probe
 		}
 	}
 	if o.all, err = swap(o.ctx, o.w, h, err); err != nil {
@@ -89,10 +90,6 @@ func (o *opening) meet() (err error) {
 	for r, h := range o.all {
 		if h.Memory <= 0 || h.Device == "" {
 			return fmt.Errorf("rank %d told of a device %q with %d bytes", r, h.Device, h.Memory)
-		}
-		if q := slices.IndexFunc(o.all, func(q Hello) bool { return q.Process == h.Process }); q != r {
-			return fmt.Errorf("ranks %d and %d are of one process, and device calls need a process per rank: start them with "+
-				"treerun", q, r)
 		}
 	}
 	return nil
@@ -108,7 +105,7 @@ func (o *opening) tryPeers() error {
 		}
 		if o.dropped(r) {
 			mine.Missing = append(mine.Missing, Missing{Rank: r, Why: "so it was measured"})
-		} else if err := o.trial.Try(o.ctx, &o.all[r].Probe); errors.Is(err, ErrHung) {
+		} else if err := o.check.Read(o.ctx, &o.all[r].Probe); errors.Is(err, peers.ErrHung) {
 			hung = fmt.Errorf("%v reads the memory of rank %d (%s): %w; see the hints for peer memory of treerun check, or "+
 				"leave one of the two GPUs out (--gpus)", o.Device, r, o.all[r].Device, err)
 			o.Device.Abandon()
@@ -124,10 +121,10 @@ func (o *opening) tryPeers() error {
 	}
 	// Now, as the driver waits for streams when memory is freed, and the others'
 	// will soon wait for this rank's first call.
-	if err := o.trial.Close(); err != nil {
+	if err := o.check.Close(); err != nil {
 		return err
 	}
-	o.trial = nil
+	o.check = nil
 	if o.direct, err = DirectReads(all); err != nil {
 		return err
 	}
@@ -229,7 +226,7 @@ func (o *opening) fit(placed []Placed, budget int64) (slots, slotBytes int, err 
 
 // offering is what a rank gives the others to use.
 type offering struct {
-	Staging MemoryOffer
+	Staging peers.Offer
 	Block   int // where the block lies in the rank's shared memory, on the first rank that shares it
 }
 
@@ -238,7 +235,7 @@ func (o *opening) share() (err error) {
 	var mine offering
 	if n := o.layout.StagingBytes(o.c.Rank); n > 0 {
 		if o.staging, err = cuda.Alloc[uint8](o.Device, int(n)); err == nil {
-			mine.Staging, err = OfferOf(o.Device, o.staging.Addr())
+			mine.Staging, err = peers.OfferOf(o.Device, o.staging.Addr())
 		}
 	}
 	if err == nil && o.mine == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/cuda"
+	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/internal/comm/setup"
 )
 
@@ -38,12 +39,12 @@ func (d *Session) Register(ctx context.Context, at cuda.Addr, bytes int64, hold 
 		}
 	}()
 	type region struct {
-		Memory MemoryOffer
+		Memory peers.Offer
 		Bytes  int64
 	}
-	var offer MemoryOffer
+	var offer peers.Offer
 	if err == nil {
-		offer, err = OfferOf(d.Device, at)
+		offer, err = peers.OfferOf(d.Device, at)
 	}
 	all, err := swap(ctx, c.Inner, region{offer, bytes}, err)
 	if err != nil {

@@ -20,7 +20,7 @@ func (o *opening) survey() error {
 	if c.Config.DeviceGraph != nil || how == nil || c.Size == 1 {
 		return nil
 	}
-	hosts, err := peers.OnHosts(o.ctx, o.w, o.Device, *how)
+	hosts, err := peers.Measure(o.ctx, o.w, o.Device, *how)
 	if err != nil {
 		if _, failed := c.Endpoint.Aborted(); failed {
 			return err
@@ -58,7 +58,7 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])}
 			for _, r := range []int{h.Ranks[f.A], h.Ranks[f.B]} {
 				if r == o.c.Rank {
-					e.Cause = ErrHung
+					e.Cause = peers.ErrHung
 					o.Device.Abandon()
 				}
 			}

@@ -46,52 +46,26 @@ func measureGraph(j *launch.Job) (r *measured, code int, err error) {
 	return r, 0, nil
 }
 
-// measuredMessage is what rank 0 says.
-type measuredMessage struct {
-	Graph   json.RawMessage
-	Network *network.Network
-	Unused  string
-	Hosts   []json.RawMessage
-}
-
-func (r *measured) appendTo(b []byte) ([]byte, error) {
-	m := measuredMessage{Unused: r.Unused, Network: r.Network}
-	var err error
-	if m.Graph, err = r.Graph.AppendJSON(nil); err != nil {
+func parseMeasured(data []byte) (*measured, error) {
+	r := new(measured)
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, err
+	}
+	if r.Graph == nil {
+		return nil, errors.New("no graph")
+	}
+	if err := r.Graph.Validate(); err != nil {
 		return nil, err
 	}
 	for i := range r.Hosts {
-		host, err := r.Hosts[i].AppendJSON(nil)
-		if err != nil {
-			return nil, err
+		if err := r.Hosts[i].Validate(); err != nil {
+			return nil, fmt.Errorf("what was found on a host: %w", err)
 		}
-		m.Hosts = append(m.Hosts, host)
-	}
-	data, err := json.Marshal(m)
-	return append(append(b, data...), '\n'), err
-}
-
-func parseMeasured(data []byte) (*measured, error) {
-	var m measuredMessage
-	if err := json.Unmarshal(data, &m); err != nil {
-		return nil, err
-	}
-	r := &measured{Unused: m.Unused, Network: m.Network}
-	var err error
-	if r.Graph, err = topo.ParseGraph(m.Graph); err != nil {
-		return nil, err
-	}
-	for _, data := range m.Hosts {
-		h, err := peers.ParseHost(data)
-		if err != nil {
-			return nil, err
-		}
-		r.Hosts = append(r.Hosts, *h)
 	}
 	if r.Network != nil {
-		err = r.Network.Validate()
+		return r, r.Network.Validate()
 	}
-	return r, err
+	return r, nil
 }
 
 // measuredText is what rank 0 says, up to the size of a graph and a network.
@@ -133,11 +107,8 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 		return err
 	}
 	if world.Rank() == 0 {
-		data, err := r.appendTo(nil)
-		if err == nil {
-			_, err = w.Write(data)
-		}
-		if err != nil {
+		r.Graph = r.Graph.Canonical()
+		if err := json.NewEncoder(w).Encode(r); err != nil {
 			return fmt.Errorf("measure the links: give the graph back: %w", err)
 		}
 	}
@@ -158,7 +129,7 @@ func (r *measured) addGPUs(ctx context.Context, world *rank.World) error {
 	if err != nil {
 		return fmt.Errorf("measure the links: rank %d: %w", world.Rank(), err)
 	}
-	if r.Hosts, err = peers.OnHosts(ctx, world, dev, peers.Options{Anew: true}); err != nil {
+	if r.Hosts, err = peers.Measure(ctx, world, dev, peers.Options{Anew: true}); err != nil {
 		return fmt.Errorf("measure the links: %w", err)
 	}
 	if r.Graph, err = peers.Join(r.Graph, r.Hosts, false); err != nil {

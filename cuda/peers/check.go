@@ -1,0 +1,70 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/treerun/treerun/cuda"
+)
+
+// What ranks read of each other's memory to find out whether they can, and how long that
+// may take, in slices: 2 s.
+const (
+	CheckBytes    = 256
+	checkPatience = 4
+)
+
+// Check tries to read other devices' memory, without measuring: the driver's word for it
+// is not enough, as containers, IOMMUs and switches of PCIe have theirs.
+type Check struct {
+	Probe   Probe // for the others
+	buffers *buffers
+}
+
+// Probe is memory with a pattern that others try to read.
+type Probe struct {
+	Memory Offer
+	Seed   uint64 // of the pattern
+}
+
+// NewCheck makes a check. The caller closes it when all ranks have read.
+func NewCheck(ctx context.Context, dev *cuda.Device) (*Check, error) {
+	k, err := buffersOf(dev, CheckBytes, CheckBytes, checkPatience)
+	if err != nil {
+		return nil, err
+	}
+	c := &Check{Probe: Probe{Seed: rand.Uint64()}, buffers: k}
+	if err = k.fill(ctx, k.patternOf(c.Probe.Seed, 0)); err == nil {
+		c.Probe.Memory, err = OfferOf(dev, k.source().Addr())
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// Read reads the pattern of a rank, where this rank's device can reach it. After ErrHung
+// the check can do nothing more.
+func (c *Check) Read(ctx context.Context, theirs *Probe) error {
+	k := c.buffers
+	at, mapping, err := theirs.Memory.Open(k.dev, CheckBytes)
+	if err != nil {
+		return err
+	}
+	if err = k.pull(ctx, at, CheckBytes); errors.Is(err, ErrHung) {
+		return err
+	}
+	if err == nil {
+		err = k.compare(ctx, k.target(), k.patternOf(theirs.Seed, 0))
+	}
+	return errors.Join(err, mapping.Close())
+}
+
+// Close gives the memory back. c may be nil.
+func (c *Check) Close() error {
+	if c == nil {
+		return nil
+	}
+	return c.buffers.close()
+}
