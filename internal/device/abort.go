@@ -74,19 +74,14 @@ func (g *Group) end(err error, tell func(error)) {
 // Others may still write a flag that was set here: they write what a stream waits
 // for, or, if they are gone, nothing. A flag that falls back is set again.
 func (g *Group) drain() {
-	pause := 100 * time.Microsecond
-	for {
+	until(2*time.Millisecond, func() bool {
 		g.passAll()
-		if g.mu.TryLock() {
-			idle := g.idle()
-			g.mu.Unlock()
-			if idle {
-				return
-			}
+		if !g.mu.TryLock() {
+			return false
 		}
-		time.Sleep(pause)
-		pause = min(2*pause, 2*time.Millisecond)
-	}
+		defer g.mu.Unlock()
+		return g.idle()
+	})
 }
 
 // ahead is how far beyond what a stream may wait for a flag is set that is to
@@ -125,22 +120,21 @@ func (g *Group) idle() bool {
 	return true
 }
 
-// watchEvery is how often a Group with calls under way looks at the abort word
-// and at errors of its device.
-const watchEvery = 10 * time.Millisecond
+// lookEvery is how often a Group with calls under way looks whether all is well.
+const lookEvery = 10 * time.Millisecond
 
-// watch looks for failures while calls are under way, and sleeps otherwise.
+// watch looks after the calls under way until the Group has failed or is closed, and
+// sleeps while there are none: at the abort word, at errors of the device, and at what
+// Config.Look does.
 func (g *Group) watch() {
-	tick := time.NewTicker(watchEvery)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		tick.Stop()
 		select {
 		case <-g.done:
 			return
 		case <-g.wake:
 		}
-		tick.Reset(watchEvery)
 		for under := true; under; {
 			select {
 			case <-g.done:
@@ -150,6 +144,9 @@ func (g *Group) watch() {
 			done, err := g.tail.Query()
 			if err != nil {
 				g.failed(err)
+			}
+			if g.cfg.Look != nil {
+				g.cfg.Look()
 			}
 			if g.Err() != nil {
 				return

@@ -2,7 +2,6 @@ package device
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/transport"
@@ -40,6 +39,10 @@ type Config struct {
 	// Group has failed by itself: an error of the device or of the Endpoint, or
 	// another rank of the segment has aborted (ErrAborted).
 	Failed func(error)
+
+	// Look, if not nil, is called by a goroutine of the Group, now and then while calls
+	// are under way, and once when they are done.
+	Look func()
 }
 
 // DefaultStreams is how many streams a Group makes unless Config says otherwise,
@@ -53,33 +56,3 @@ var (
 	ErrClosed  = errors.New("device: the group is closed")
 	ErrAborted = errors.New("device: another rank of this host has aborted")
 )
-
-func (c *Config) validate() error {
-	l := c.Layout
-	switch {
-	case l == nil || c.Device == nil || c.Kernels == nil:
-		return errors.New("device: a group needs a layout, a device and kernels")
-	case len(c.Staging) != l.size:
-		return fmt.Errorf("device: rank %d: staging memory of %d ranks, want %d", l.rank, len(c.Staging), l.size)
-	case len(c.Flags) < l.FlagBytes():
-		return fmt.Errorf("device: rank %d: a flag segment of %d bytes, want %d", l.rank, len(c.Flags), l.FlagBytes())
-	case c.FlagsAddr == 0:
-		return fmt.Errorf("device: rank %d: the flag segment is not registered with the device", l.rank)
-	case c.Streams < 0:
-		return fmt.Errorf("device: rank %d: %d streams", l.rank, c.Streams)
-	}
-	for _, r := range append(l.Sources(l.rank), l.rank) {
-		if l.staging[r] > 0 && c.Staging[r] == 0 {
-			return fmt.Errorf("device: rank %d: no staging memory of rank %d", l.rank, r)
-		}
-	}
-	if c.Endpoint == nil {
-		for _, k := range l.Relayed() {
-			if k.Src == l.rank || k.Dst == l.rank {
-				return fmt.Errorf("device: rank %d: the link of lane %d from rank %d to rank %d needs an endpoint", l.rank, k.Lane,
-					k.Src, k.Dst)
-			}
-		}
-	}
-	return nil
-}

@@ -99,9 +99,6 @@ type lineup struct {
 // New makes a Group: streams, events and scratch memory. It allocates device
 // memory, which Close frees.
 func New(cfg Config) (*Group, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, err
-	}
 	l := cfg.Layout
 	g := &Group{
 		cfg: cfg, layout: l, rank: l.rank,

@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/treerun/treerun/cuda"
@@ -68,8 +69,6 @@ func (d *Session) Close() error {
 	if d == nil {
 		return nil
 	}
-	close(d.stop)
-	d.watching.Wait()
 	d.aborted()
 	return d.release()
 }
@@ -84,6 +83,7 @@ func (d *Session) release() error {
 	if d.group != nil {
 		errs = append(errs, d.group.Close())
 	}
+	d.waiting.Close()
 	for i := range d.calls {
 		if e := d.calls[i].done; e != nil {
 			errs = append(errs, e.Close())
@@ -129,16 +129,12 @@ func (d *Session) leave(stage uint32) bool {
 			gone = fault.Rank
 		}
 	}
-	pause := 20 * time.Microsecond
-	for began := time.Now(); time.Since(began) < limit; time.Sleep(pause) {
-		all := true
-		for i, r := range d.local {
-			all = all && (r == gone || d.block.Stage(i).Load() >= stage)
-		}
-		if all {
-			return true
-		}
-		pause = min(2*pause, 2*time.Millisecond)
-	}
-	return failed
+	began, all := time.Now(), false
+	until(2*time.Millisecond, func() bool {
+		all = !slices.ContainsFunc(d.local, func(r int) bool {
+			return r != gone && d.block.Stage(slices.Index(d.local, r)).Load() < stage
+		})
+		return all || time.Since(began) >= limit
+	})
+	return all || failed
 }

@@ -39,8 +39,8 @@ type opening struct {
 
 // Open opens the device of every rank of a communicator, which is claimed.
 func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
-	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Endpoint, c.Rank, c.Size), kick: make(chan struct{}, 1),
-		stop: make(chan struct{})}
+	d := &Session{c: c, Device: dev, first: 1, local: sharing(c.Endpoint, c.Rank, c.Size),
+		waiting: c.Waiter.Watch.Another()}
 	d.mine = slices.Index(d.local, c.Rank)
 	d.compared = make([]uint64, len(d.local))
 	o := &opening{Session: d, ctx: ctx, w: c.Inner}
@@ -49,7 +49,6 @@ func Open(ctx context.Context, c *Owner, dev *cuda.Device) (*Session, error) {
 	if err != nil {
 		return nil, errors.Join(err, d.release())
 	}
-	d.watching.Go(d.watch)
 	if c.Rank == 0 && c.World.Setting("verbose") != "" {
 		fmt.Fprint(os.Stderr, d.explain(o.layout))
 	}
@@ -300,7 +299,7 @@ func (o *opening) start() error {
 	o.group, err = New(Config{
 		Layout: o.layout, Device: o.Device, Kernels: o.kernels, Staging: o.stagingOf,
 		Flags: o.block.Mem[:o.block.Flags], FlagsAddr: o.block.Addr(),
-		Endpoint: o.relay, Failed: o.groupFailed,
+		Endpoint: o.relay, Failed: o.groupFailed, Look: o.look,
 	})
 	_, err = swap(o.ctx, o.w, struct{}{}, err)
 	return err

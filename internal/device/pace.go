@@ -33,17 +33,22 @@ func (p *pace) step(g *Group, s *lineup) error {
 	return s.Record(tick)
 }
 
-// wait returns when ready does, or the Group has failed. It sleeps in between,
-// never longer than some hundred microseconds.
-func (g *Group) wait(ready func() (bool, error)) error {
-	for pause := 5 * time.Microsecond; ; pause = min(2*pause, 200*time.Microsecond) {
-		ok, err := ready()
-		if ok || err != nil {
-			return err
+// wait returns when ready does, or the Group has failed.
+func (g *Group) wait(ready func() (bool, error)) (err error) {
+	until(200*time.Microsecond, func() bool {
+		var ok bool
+		if ok, err = ready(); !ok && err == nil {
+			err = g.Err()
 		}
-		if err := g.Err(); err != nil {
-			return err
-		}
+		return ok || err != nil
+	})
+	return err
+}
+
+// until asks ready again and again until that is so, and sleeps in between, longer and
+// longer up to rest.
+func until(rest time.Duration, ready func() bool) {
+	for pause := 5 * time.Microsecond; !ready(); pause = min(2*pause, rest) {
 		time.Sleep(pause)
 	}
 }

@@ -62,9 +62,7 @@ type Session struct {
 	latest   uint64
 	compared []uint64 // by rank of the host: the number of the first call that is not compared with its
 	cause    error    // behind a fault of this rank's device
-	kick     chan struct{}
-	stop     chan struct{}
-	watching sync.WaitGroup
+	waiting  *waits.Wait
 }
 
 // pending is one of the latest calls.
@@ -104,22 +102,19 @@ func (d *Session) oldest() (h transport.Header, since time.Time, any bool) {
 }
 
 // Room waits until one more call may be under way.
-func (d *Session) Room(ctx context.Context) error {
-	pause := 50 * time.Microsecond
-	for {
-		left, err := d.retire()
-		if err != nil || left < MaxCalls-1 {
-			return err
+func (d *Session) Room(ctx context.Context) (err error) {
+	until(time.Millisecond, func() bool {
+		var left int
+		if left, err = d.retire(); err != nil || left < MaxCalls-1 {
+			return true
 		}
-		if _, failed := d.c.Endpoint.Aborted(); failed {
-			return nil // the caller looks
+		_, failed := d.c.Endpoint.Aborted() // the caller looks
+		if !failed {
+			err = ctx.Err()
 		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		time.Sleep(pause)
-		pause = min(2*pause, time.Millisecond)
-	}
+		return failed || err != nil
+	})
+	return err
 }
 
 // Enter puts a call behind the work of its stream. The communicator is claimed, there
@@ -157,10 +152,6 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call, place
 	}
 	d.latest++
 	call.header, call.since = h, time.Now()
-	select {
-	case d.kick <- struct{}{}:
-	default:
-	}
 	return nil
 }
 
@@ -235,54 +226,31 @@ func (d *Session) relayFault(err error, during string) (f transport.Fault, is bo
 const faultGrace = 500 * time.Millisecond
 
 // awaitFault waits for the communicator's fault.
-func (d *Session) awaitFault(within time.Duration) bool {
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, failed := d.c.Endpoint.Aborted(); failed {
-			return true
-		}
-		if time.Since(began) > within {
-			return false
-		}
-	}
+func (d *Session) awaitFault(within time.Duration) (failed bool) {
+	began := time.Now()
+	until(time.Millisecond, func() bool {
+		_, failed = d.c.Endpoint.Aborted()
+		return failed || time.Since(began) > within
+	})
+	return failed
 }
 
-// lookEvery is how often a rank with calls under way looks whether all is well.
-const lookEvery = 10 * time.Millisecond
-
-// watch looks after the calls under way until the communicator has failed or is
-// closed: a stream that waits for a rank which will never come is let go.
-func (d *Session) watch() {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	wait := d.c.Waiter.Watch.Another()
-	defer wait.Close()
-	for {
-		select {
-		case <-d.stop:
-			return
-		case <-d.kick:
-		}
-		for {
-			if d.aborted() {
-				return
-			}
-			left, err := d.retire()
-			if err != nil {
-				d.groupFailed(err)
-				continue
-			}
-			if left == 0 {
-				wait.Clear()
-				break
-			}
-			d.compare()
-			d.publish(wait)
-			select {
-			case <-d.stop:
-				return
-			case <-tick.C:
-			}
-		}
+// look looks after the calls under way: a stream that waits for a rank which will never
+// come is let go.
+func (d *Session) look() {
+	if d.aborted() {
+		return
+	}
+	left, err := d.retire()
+	switch {
+	case err != nil:
+		d.groupFailed(err)
+		d.aborted()
+	case left == 0:
+		d.waiting.Clear()
+	default:
+		d.compare()
+		d.publish(d.waiting)
 	}
 }
 
