@@ -18,7 +18,7 @@ func BenchmarkEnqueue(b *testing.B) {
 	}{
 		{"copy", func() error { return s.Memcpy(to, from, 64) }},
 		{"event", func() error { return s.Record(e) }},
-		{"value", func() error { return s.WriteValue(from, 1) }},
+		{"value", func() error { return write(s, from, 1) }},
 		{"values", func() error { return s.MemOps(ops) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
@@ -43,7 +43,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	s := stream(b, d)
 	m := alloc[uint32](b, d, 1)
 	for range b.N {
-		must(b, s.WriteValue(m.Addr(), 1))
+		must(b, write(s, m.Addr(), 1))
 		must(b, s.Synchronize(b.Context()))
 	}
 }

@@ -17,14 +17,13 @@ import (
 // context, which takes some hundred megabytes of device memory, is made when it
 // is first needed.
 type Device struct {
-	index        int
-	handle       driver.Device
-	name         string
-	uuid         string
-	pci          string
-	memory       int64
-	processors   int
-	major, minor int
+	index      int
+	handle     driver.Device
+	name       string
+	uuid       string
+	pci        string
+	memory     int64
+	processors int
 
 	users atomic.Int64 // resources that are open
 	hangs atomic.Bool  // Abandon was called
@@ -104,15 +103,8 @@ func newDevice(index int) (*Device, error) {
 	if d.memory, r = d.handle.Memory(); r != driver.Success {
 		return nil, try("cuDeviceTotalMem", r)
 	}
-	for _, a := range []struct {
-		attribute int
-		to        *int
-	}{
-		{driver.Multiprocessors, &d.processors}, {driver.ComputeMajor, &d.major}, {driver.ComputeMinor, &d.minor},
-	} {
-		if *a.to, r = d.handle.Attribute(a.attribute); r != driver.Success {
-			return nil, failed(d, "cuDeviceGetAttribute", fmt.Sprintf("%d", a.attribute), r)
-		}
+	if d.processors, r = d.handle.Attribute(driver.Multiprocessors); r != driver.Success {
+		return nil, try("cuDeviceGetAttribute", r)
 	}
 	return d, nil
 }
@@ -142,9 +134,6 @@ func (d *Device) TotalMemory() int64 { return d.memory }
 
 // Multiprocessors returns the number of multiprocessors.
 func (d *Device) Multiprocessors() int { return d.processors }
-
-// Compute returns the compute capability, 9 and 0 for an H200.
-func (d *Device) Compute() (major, minor int) { return d.major, d.minor }
 
 // String returns "device 3 (GPU-…)", for messages.
 func (d *Device) String() string { return fmt.Sprintf("device %d (%s)", d.index, d.uuid) }
@@ -266,10 +255,7 @@ func (d *Device) tryMemOps() (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, word.Free()) }()
-	if err := s.WriteValue(word.Addr(), 1); err != nil {
-		return err
-	}
-	if err := s.WaitValueGEQ(word.Addr(), 1); err != nil {
+	if err := s.MemOps([]MemOp{{Addr: word.Addr(), Value: 1}, {Addr: word.Addr(), Value: 1, Wait: true}}); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), memOpsDeadline)

@@ -9,9 +9,10 @@ import (
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
 
-// Event marks a place in a stream: Stream.Record sets it, others wait for it.
+// Event marks a place in a stream: Stream.Record sets it, others wait for it. Streams
+// that wait for it when it is closed go on waiting.
 type Event struct {
-	r      *resource
+	*resource
 	handle driver.Event
 }
 
@@ -33,27 +34,24 @@ func (d *Device) newEvent(kind int) (*Event, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuEventCreate", "", r)
 	}
-	e := &Event{handle: h, r: &resource{device: d, context: c, kind: kindEvent, call: "cuEventDestroy",
+	e := &Event{handle: h, resource: &resource{device: d, context: c, kind: kindEvent, call: "cuEventDestroy",
 		release: h.Destroy}}
-	own(e, e.r)
+	own(e, e.resource)
 	return e, nil
 }
-
-// Device returns the event's device.
-func (e *Event) Device() *Device { return e.r.device }
 
 // Query tells whether the work before the event is done, and returns the error
 // of the work if it failed. It does not wait. An event never recorded is done.
 func (e *Event) Query() (bool, error) {
-	if err := e.r.check(); err != nil {
+	if err := e.Check(); err != nil {
 		return false, err
 	}
-	r := e.handle.Query(e.r.context)
+	r := e.handle.Query(e.context)
 	runtime.KeepAlive(e)
 	if r == driver.NotReady {
 		return false, nil
 	}
-	return r == driver.Success, failed(e.r.device, "cuEventQuery", "", r)
+	return r == driver.Success, failed(e.device, "cuEventQuery", "", r)
 }
 
 // Synchronize waits until the work before the event is done, and returns the
@@ -61,7 +59,7 @@ func (e *Event) Query() (bool, error) {
 func (e *Event) Synchronize(ctx context.Context) error {
 	err := poll(ctx, e.Query)
 	if err != nil && ctx.Err() == err {
-		return fmt.Errorf("cuda: wait for an event of %s: %w", e.r.device, err)
+		return fmt.Errorf("cuda: wait for an event of %s: %w", e.device, err)
 	}
 	return err
 }
@@ -69,25 +67,17 @@ func (e *Event) Synchronize(ctx context.Context) error {
 // Since returns the device's time from one event to another; both were made
 // with timing, recorded, and are done. Its steps are about half a microsecond.
 func (e *Event) Since(from *Event) (time.Duration, error) {
-	if err := e.r.check(); err != nil {
+	if err := e.Check(); err != nil {
 		return 0, err
 	}
-	if err := from.r.check(); err != nil {
+	if err := from.Check(); err != nil {
 		return 0, err
 	}
-	ms, r := e.handle.Since(e.r.context, from.handle)
+	ms, r := e.handle.Since(e.context, from.handle)
 	runtime.KeepAlive(e)
 	runtime.KeepAlive(from)
-	if err := failed(e.r.device, "cuEventElapsedTime", "", r); err != nil {
+	if err := failed(e.device, "cuEventElapsedTime", "", r); err != nil {
 		return 0, err
 	}
 	return time.Duration(float64(ms) * float64(time.Millisecond)), nil
-}
-
-// Close ends the event; streams that wait for it go on waiting. A second Close
-// does nothing.
-func (e *Event) Close() error {
-	err := e.r.close()
-	runtime.KeepAlive(e)
-	return err
 }

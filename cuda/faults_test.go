@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"golang.org/x/sys/unix"
+
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 func init() {
@@ -204,7 +205,7 @@ func TestMemOpsAreAbsent(t *testing.T) {
 		"TREERUN_FAKE_GPU_DRIVER=12040":                      "memops: <nil>",
 		"TREERUN_FAKE_GPU_DRIVER=11070":                      "memops: <nil>",
 		"TREERUN_FAKE_GPU_NO_MEMOPS=1":                       "CUDA_ERROR_NOT_SUPPORTED",
-		"TREERUN_FAKE_GPU_FAIL=cuStreamWaitValue32:1:801":    "CUDA_ERROR_NOT_SUPPORTED",
+		"TREERUN_FAKE_GPU_FAIL=cuStreamBatchMemOp:1:801":     "CUDA_ERROR_NOT_SUPPORTED",
 		"TREERUN_FAKE_GPU_FAIL=cuStreamCreateWithPriority:1": "CUDA_ERROR_OUT_OF_MEMORY", // cannot be tried
 	} {
 		if out := runRole(t, "open", env); !strings.Contains(out, want) {
@@ -308,7 +309,7 @@ func TestNoAllocation(t *testing.T) {
 	if n := testing.AllocsPerRun(20, func() {
 		err := s.Memset(m.Addr(), 0, 8)
 		err = errors.Join(err, s.Memcpy(m.Addr()+128, m.Addr(), 64))
-		err = errors.Join(err, s.WriteValue(m.Addr(), 1), s.WaitValueGEQ(m.Addr(), 1), s.MemOps(ops))
+		err = errors.Join(err, write(s, m.Addr(), 1), await(s, m.Addr(), 1), s.MemOps(ops))
 		err = errors.Join(err, s.Record(e), s.Wait(e))
 		if _, q := s.Query(); err != nil || q != nil {
 			t.Error(err, q)

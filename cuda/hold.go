@@ -37,7 +37,7 @@ func (s Slice[T]) Hold(by string) (*Hold, error) {
 func (h *Hold) Check() error {
 	m := h.memory
 	if m.r != nil {
-		return m.r.check()
+		return m.r.Check()
 	}
 	p, err := m.device.describe(h.at)
 	if err == nil && (p.Kind != driver.DeviceMemory && !p.Managed || p.ID != m.id) {

@@ -3,7 +3,6 @@ package cuda
 import (
 	"fmt"
 	"math"
-	"runtime"
 
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
@@ -65,14 +64,13 @@ func (p *Pinned[T]) Addr() Addr {
 // Free gives the memory back; no work may use it any more. A second Free does
 // nothing.
 func (p *Pinned[T]) Free() error {
-	err := p.r.close()
-	runtime.KeepAlive(p)
-	return err
+	return p.r.Close()
 }
 
-// Registered is host memory of the caller's that devices can use until Close.
+// Registered is host memory of the caller's that devices can use until Close; it stays
+// the caller's.
 type Registered struct {
-	r    *resource
+	*resource
 	addr Addr
 }
 
@@ -96,26 +94,18 @@ func (d *Device) RegisterHost(b []byte) (*Registered, error) {
 		c.UnregisterHost(b)
 		return nil, failed(d, "cuMemHostGetDevicePointer", "", r)
 	}
-	g := &Registered{addr: a, r: &resource{
+	g := &Registered{addr: a, resource: &resource{
 		device: d, context: c, kind: kindRegistered, call: "cuMemHostUnregister",
 		release: func(c driver.Context) driver.Result { return c.UnregisterHost(b) },
 	}}
-	own(g, g.r)
+	own(g, g.resource)
 	return g, nil
 }
 
 // Addr returns the memory as devices see it; 0 after Close.
 func (g *Registered) Addr() Addr {
-	if g.r.closed.Load() {
+	if g.closed.Load() {
 		return 0
 	}
 	return g.addr
-}
-
-// Close ends the devices' use of the memory, which stays the caller's. A second
-// Close does nothing.
-func (g *Registered) Close() error {
-	err := g.r.close()
-	runtime.KeepAlive(g)
-	return err
 }

@@ -3,7 +3,6 @@ package cuda
 import (
 	"encoding/binary"
 	"fmt"
-	"runtime"
 
 	"github.com/treerun/treerun/cuda/internal/driver"
 )
@@ -24,9 +23,9 @@ type mapping struct {
 	users  int // under the device's mu
 }
 
-// Mapping is memory of another process.
+// Mapping is memory of another process. No work may use it any more when it is closed.
 type Mapping struct {
-	r       *resource
+	*resource
 	mapping *mapping
 }
 
@@ -110,11 +109,11 @@ func (d *Device) OpenMemory(h MemHandle) (*Mapping, error) {
 		d.mappings[h] = m
 	}
 	m.users++
-	g := &Mapping{mapping: m, r: &resource{
+	g := &Mapping{mapping: m, resource: &resource{
 		device: d, context: c, kind: kindMapping, call: "cuIpcCloseMemHandle",
 		release: func(c driver.Context) driver.Result { return d.unmap(c, m) },
 	}}
-	own(g, g.r)
+	own(g, g.resource)
 	return g, nil
 }
 
@@ -132,19 +131,8 @@ func (d *Device) unmap(c driver.Context, m *mapping) driver.Result {
 // Addr returns where the allocation begins for devices of this process; 0 after
 // Close. What lies at offset there lies at Addr()+offset here.
 func (g *Mapping) Addr() Addr {
-	if g.r.closed.Load() {
+	if g.closed.Load() {
 		return 0
 	}
 	return g.mapping.base
-}
-
-// Device returns the device that it was opened for.
-func (g *Mapping) Device() *Device { return g.r.device }
-
-// Close gives the mapping up; no work may use it any more. A second Close does
-// nothing.
-func (g *Mapping) Close() error {
-	err := g.r.close()
-	runtime.KeepAlive(g)
-	return err
 }

@@ -243,8 +243,8 @@ func TestRegistered(t *testing.T) {
 	must(t, err)
 	b, err := d.RegisterHost(maps[1])
 	must(t, err)
-	must(t, s.WaitValueGEQ(a.Addr()+128, 3))
-	must(t, s.WriteValue(a.Addr()+192, 4))
+	must(t, await(s, a.Addr()+128, 3))
+	must(t, write(s, a.Addr()+192, 4))
 	wordIn(maps[1], 128).Store(3)
 	must(t, s.Synchronize(t.Context()))
 	if maps[0][128] != 3 || maps[1][192] != 4 {

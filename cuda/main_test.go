@@ -224,3 +224,10 @@ func runRole(t testing.TB, role string, env ...string) string {
 	}
 	return out.String()
 }
+
+// write and await put one operation of MemOps into a stream.
+func write(s *Stream, a Addr, v uint32) error { return s.MemOps([]MemOp{{Addr: a, Value: v}}) }
+
+func await(s *Stream, a Addr, v uint32) error {
+	return s.MemOps([]MemOp{{Addr: a, Value: v, Wait: true}})
+}

@@ -135,7 +135,7 @@ func (s Slice[T]) Check() error {
 	if s.memory == nil || s.memory.r == nil {
 		return nil
 	}
-	return s.memory.r.check()
+	return s.memory.r.Check()
 }
 
 // Slice returns the elements from i to j-1, as s[i:j] would. Like that, it
@@ -161,9 +161,7 @@ func (s Slice[T]) Free() error {
 		return fmt.Errorf("cuda: free %d bytes on %s: %w by %s: close that first", s.memory.r.bytes, s.memory.device,
 			ErrHeld, by)
 	}
-	err := s.memory.r.close()
-	runtime.KeepAlive(s.memory)
-	return err
+	return s.memory.r.Close()
 }
 
 // CopyFrom copies src to s, which has as many elements, in order with the other
@@ -172,7 +170,7 @@ func (s Slice[T]) Free() error {
 func (s Slice[T]) CopyFrom(ctx context.Context, stream *Stream, src []T) error {
 	return s.transfer(ctx, stream, src, "copy from the host", func(host []byte) error {
 		return stream.done("cuMemcpyHtoDAsync", fmt.Sprintf("of %d bytes", len(host)),
-			stream.handle.CopyIn(stream.r.context, s.Addr(), host))
+			stream.handle.CopyIn(stream.context, s.Addr(), host))
 	})
 }
 
@@ -182,7 +180,7 @@ func (s Slice[T]) CopyFrom(ctx context.Context, stream *Stream, src []T) error {
 func (s Slice[T]) CopyTo(ctx context.Context, stream *Stream, dst []T) error {
 	return s.transfer(ctx, stream, dst, "copy to the host", func(host []byte) error {
 		return stream.done("cuMemcpyDtoHAsync", fmt.Sprintf("of %d bytes", len(host)),
-			stream.handle.CopyOut(stream.r.context, host, s.Addr()))
+			stream.handle.CopyOut(stream.context, host, s.Addr()))
 	})
 }
 
@@ -197,7 +195,7 @@ func (s Slice[T]) transfer(ctx context.Context, stream *Stream, host []T, what s
 	if err := s.Check(); err != nil {
 		return err
 	}
-	if err := stream.r.check(); err != nil || len(host) == 0 {
+	if err := stream.Check(); err != nil || len(host) == 0 {
 		return err
 	}
 	if err := stream.Synchronize(ctx); err != nil {

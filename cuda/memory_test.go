@@ -202,7 +202,7 @@ func TestCopyCanceled(t *testing.T) {
 	w := flag(t, d)
 	m := alloc[uint32](t, d, 1<<10)
 	must(t, m.CopyFrom(t.Context(), s, slices.Repeat([]uint32{7}, m.Len())))
-	must(t, s.WaitValueGEQ(w.addr, 1))
+	must(t, await(s, w.addr, 1))
 	dst := make([]uint32, m.Len())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()

@@ -97,7 +97,7 @@ func (m *model) run(t *rapid.T) {
 			if rapid.Bool().Draw(t, "event") {
 				check(s.Wait(m.event[b][stream[b]]))
 			} else {
-				check(s.WaitValueGEQ(m.word[b].addr, 1))
+				check(await(s, m.word[b].addr, 1))
 			}
 		}
 		if fill {
@@ -110,7 +110,7 @@ func (m *model) run(t *rapid.T) {
 		}
 		wrote[dst], read[dst] = []int{i}, nil
 		check(s.Record(m.event[i][k]))
-		check(s.WriteValue(m.word[i].addr, 1))
+		check(write(s, m.word[i].addr, 1))
 	}
 	for _, s := range m.streams {
 		check(s.Synchronize(t.Context()))

@@ -85,14 +85,17 @@ func own[T any](owner *T, r *resource) {
 		}
 		live.collected.Add(1)
 		// The driver may wait for the device, and cleanups share a goroutine.
-		go r.close()
+		go r.Close()
 	}, r)
 }
 
-// close gives r back. Only the first call does anything. An error does not
-// mean that it can be tried again: the driver also reports here that earlier
-// work has failed.
-func (r *resource) close() error {
+// Device returns whose it is.
+func (r *resource) Device() *Device { return r.device }
+
+// Close gives it back; no work may use it any more. A second Close does nothing. An
+// error does not mean that it can be tried again: the driver also reports here that
+// earlier work has failed.
+func (r *resource) Close() error {
 	if r.closed.Swap(true) {
 		return nil
 	}
@@ -106,8 +109,8 @@ func (r *resource) close() error {
 	return failed(r.device, r.call, "", result)
 }
 
-// check returns an error when r is closed.
-func (r *resource) check() error {
+// Check returns an error that wraps ErrClosed, or ErrFreed, when it was closed.
+func (r *resource) Check() error {
 	if !r.closed.Load() {
 		return nil
 	}

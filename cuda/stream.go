@@ -16,9 +16,10 @@ type Addr = driver.Addr
 
 // Stream is a queue of work for one device, done in order. Its methods only
 // put work at the end, except where they say that they wait. Errors of the
-// work itself come from later calls, at the latest from Synchronize.
+// work itself come from later calls, at the latest from Synchronize. Close ends a
+// stream once its work is done, and does not wait for that.
 type Stream struct {
-	r      *resource
+	*resource
 	handle driver.Stream
 }
 
@@ -40,29 +41,15 @@ func (d *Device) newStream(priority int) (*Stream, error) {
 	if r != driver.Success {
 		return nil, failed(d, "cuStreamCreateWithPriority", "", r)
 	}
-	s := &Stream{handle: h, r: &resource{device: d, context: c, kind: kindStream, call: "cuStreamDestroy",
+	s := &Stream{handle: h, resource: &resource{device: d, context: c, kind: kindStream, call: "cuStreamDestroy",
 		release: h.Destroy}}
-	own(s, s.r)
+	own(s, s.resource)
 	return s, nil
 }
-
-// Device returns the stream's device.
-func (s *Stream) Device() *Device { return s.r.device }
-
-// Check returns an error that wraps ErrClosed when the stream was closed.
-func (s *Stream) Check() error { return s.r.check() }
 
 // Handle returns the driver's CUstream, for other libraries. It is valid until
 // Close.
 func (s *Stream) Handle() uintptr { return uintptr(s.handle) }
-
-// Close ends the stream once its work is done, and does not wait for that. A
-// second Close does nothing.
-func (s *Stream) Close() error {
-	err := s.r.close()
-	runtime.KeepAlive(s)
-	return err
-}
 
 // done makes an error of what a call of the driver returned; and s stays until
 // then.
@@ -71,16 +58,16 @@ func (s *Stream) done(call, what string, r driver.Result) error {
 	if r == driver.Success {
 		return nil
 	}
-	return failed(s.r.device, call, what, r)
+	return failed(s.device, call, what, r)
 }
 
 // Query tells whether all work is done, and returns the error of the work if it
 // failed. It does not wait.
 func (s *Stream) Query() (bool, error) {
-	if err := s.r.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return false, err
 	}
-	r := s.handle.Query(s.r.context)
+	r := s.handle.Query(s.context)
 	if r == driver.NotReady {
 		return false, nil
 	}
@@ -92,7 +79,7 @@ func (s *Stream) Query() (bool, error) {
 func (s *Stream) Synchronize(ctx context.Context) error {
 	if err := poll(ctx, s.Query); err != nil {
 		if ctx.Err() == err {
-			return fmt.Errorf("cuda: wait for a stream of %s: %w", s.r.device, err)
+			return fmt.Errorf("cuda: wait for a stream of %s: %w", s.device, err)
 		}
 		return err
 	}
@@ -129,10 +116,10 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 // stream, device or process that was. An event never recorded is not waited
 // for.
 func (s *Stream) Wait(e *Event) error {
-	if err := s.with(e.r); err != nil {
+	if err := s.with(e.resource); err != nil {
 		return err
 	}
-	r := s.handle.WaitEvent(s.r.context, e.handle)
+	r := s.handle.WaitEvent(s.context, e.handle)
 	runtime.KeepAlive(e)
 	return s.done("cuStreamWaitEvent", "", r)
 }
@@ -140,46 +127,29 @@ func (s *Stream) Wait(e *Event) error {
 // Record makes e stand for all work that is in s now. e must be of the same
 // device.
 func (s *Stream) Record(e *Event) error {
-	if err := s.with(e.r); err != nil {
+	if err := s.with(e.resource); err != nil {
 		return err
 	}
-	if e.r.device != s.r.device {
-		return fmt.Errorf("cuda: record an event of %s in a stream of %s: %w", e.r.device, s.r.device, ErrWrongDevice)
+	if e.device != s.device {
+		return fmt.Errorf("cuda: record an event of %s in a stream of %s: %w", e.device, s.device, ErrWrongDevice)
 	}
-	r := e.handle.Record(s.r.context, s.handle)
+	r := e.handle.Record(s.context, s.handle)
 	runtime.KeepAlive(e)
 	return s.done("cuEventRecord", "", r)
 }
 
 // with checks that s and something else are open.
 func (s *Stream) with(other *resource) error {
-	if err := s.r.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
-	return other.check()
+	return other.Check()
 }
 
-// WriteValue sets the 32-bit word at a to v, after all that s did before is
-// visible to all devices and the host. a is device memory or pinned memory,
-// divisible by 4. Only where Device.TryStreamMemOps.
-func (s *Stream) WriteValue(a Addr, v uint32) error {
-	if err := s.r.check(); err != nil {
-		return err
-	}
-	return s.done("cuStreamWriteValue32", "", s.handle.WriteValue(s.r.context, a, v))
-}
-
-// WaitValueGEQ makes s wait until the 32-bit word at a has reached v, as
-// int32(word-v) >= 0: counters may wrap. The word may be written by any stream,
-// device or host thread. Only where Device.TryStreamMemOps.
-func (s *Stream) WaitValueGEQ(a Addr, v uint32) error {
-	if err := s.r.check(); err != nil {
-		return err
-	}
-	return s.done("cuStreamWaitValue32", "", s.handle.WaitValueGEQ(s.r.context, a, v))
-}
-
-// MemOp is a WaitValueGEQ or, without Wait, a WriteValue.
+// MemOp sets the 32-bit word at Addr to Value, after all that the stream did before is
+// visible to all devices and the host; or it waits until the word has reached Value, as
+// int32(word-Value) >= 0: counters may wrap. The word is device memory or pinned memory,
+// divisible by 4, and may be written by any stream, device or host thread.
 type MemOp struct {
 	Addr  Addr
 	Value uint32
@@ -190,16 +160,16 @@ type MemOp struct {
 const MaxMemOps = driver.MaxBatch
 
 // MemOps does several operations in one call of the driver, for less than they
-// cost one by one. They are done in order, as if each were a call.
+// cost one by one. They are done in order. Only where Device.TryStreamMemOps.
 func (s *Stream) MemOps(ops []MemOp) error {
 	if len(ops) == 0 {
 		return nil
 	}
 	if len(ops) > MaxMemOps {
-		return fmt.Errorf("cuda: %d operations in one call on a stream of %s, at most %d: %w", len(ops), s.r.device,
+		return fmt.Errorf("cuda: %d operations in one call on a stream of %s, at most %d: %w", len(ops), s.device,
 			MaxMemOps, ErrOutOfRange)
 	}
-	if err := s.r.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	var addr [MaxMemOps]Addr
@@ -212,7 +182,7 @@ func (s *Stream) MemOps(ops []MemOp) error {
 		}
 	}
 	n := len(ops)
-	return s.done("cuStreamBatchMemOp", "", s.handle.Batch(s.r.context, addr[:n], value[:n], wait[:n]))
+	return s.done("cuStreamBatchMemOp", "", s.handle.Batch(s.context, addr[:n], value[:n], wait[:n]))
 }
 
 // Memcpy copies n bytes from src to dst: device memory of any device or
@@ -221,16 +191,16 @@ func (s *Stream) MemOps(ops []MemOp) error {
 // process: with a wrong one the process may crash.
 // Between devices without access to each other it goes through the host.
 func (s *Stream) Memcpy(dst, src Addr, n int64) error {
-	if err := s.r.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	if n < 0 {
-		return fmt.Errorf("cuda: copy of %d bytes on %s: %w", n, s.r.device, ErrOutOfRange)
+		return fmt.Errorf("cuda: copy of %d bytes on %s: %w", n, s.device, ErrOutOfRange)
 	}
 	if n == 0 {
 		return nil
 	}
-	r := s.handle.Copy(s.r.context, dst, src, n)
+	r := s.handle.Copy(s.context, dst, src, n)
 	if r == driver.Success {
 		return s.done("", "", r)
 	}
@@ -239,16 +209,16 @@ func (s *Stream) Memcpy(dst, src Addr, n int64) error {
 
 // Memset sets n bytes at dst to v.
 func (s *Stream) Memset(dst Addr, v byte, n int64) error {
-	if err := s.r.check(); err != nil {
+	if err := s.Check(); err != nil {
 		return err
 	}
 	if n < 0 {
-		return fmt.Errorf("cuda: set %d bytes on %s: %w", n, s.r.device, ErrOutOfRange)
+		return fmt.Errorf("cuda: set %d bytes on %s: %w", n, s.device, ErrOutOfRange)
 	}
 	if n == 0 {
 		return nil
 	}
-	r := s.handle.Set(s.r.context, dst, v, n)
+	r := s.handle.Set(s.context, dst, v, n)
 	if r == driver.Success {
 		return s.done("", "", r)
 	}
@@ -258,18 +228,18 @@ func (s *Stream) Memset(dst Addr, v byte, n int64) error {
 // Launch runs k with grid blocks of block threads each. args is the one
 // parameter that it takes, a struct as the device sees it; it is copied.
 func (s *Stream) Launch(k *Kernel, grid, block uint32, args []byte) error {
-	if err := s.with(k.module.r); err != nil {
+	if err := s.with(k.module.resource); err != nil {
 		return err
 	}
-	if k.module.r.device != s.r.device {
-		return fmt.Errorf("cuda: launch kernel %s of %s in a stream of %s: %w", k.name, k.module.r.device, s.r.device,
+	if k.module.device != s.device {
+		return fmt.Errorf("cuda: launch kernel %s of %s in a stream of %s: %w", k.name, k.module.device, s.device,
 			ErrWrongDevice)
 	}
 	if len(args) > driver.MaxArgs {
-		return fmt.Errorf("cuda: launch kernel %s on %s: %d bytes of arguments, at most %d: %w", k.name, s.r.device,
+		return fmt.Errorf("cuda: launch kernel %s on %s: %d bytes of arguments, at most %d: %w", k.name, s.device,
 			len(args), driver.MaxArgs, ErrOutOfRange)
 	}
-	r := s.handle.Launch(s.r.context, k.handle, grid, block, args)
+	r := s.handle.Launch(s.context, k.handle, grid, block, args)
 	runtime.KeepAlive(k)
 	if r == driver.Success {
 		return s.done("", "", r)

@@ -59,7 +59,7 @@ func TestEvents(t *testing.T) {
 	must(t, s.Wait(from)) // nothing to wait for
 	w := flag(t, d)
 	must(t, s.Record(from))
-	must(t, s.WaitValueGEQ(w.addr, 1))
+	must(t, await(s, w.addr, 1))
 	must(t, s.Record(to))
 	must(t, from.Synchronize(t.Context()))
 	if done, err := to.Query(); done || err != nil {
@@ -97,15 +97,15 @@ func TestValues(t *testing.T) {
 		in.Store(start)
 		out.Store(start)
 		must(t, a.Memset(m.Addr(), 0, m.Bytes()))
-		must(t, a.WriteValue(m.Addr()+4, start))
+		must(t, write(a, m.Addr()+4, start))
 		must(t, a.Synchronize(t.Context()))
-		must(t, a.WaitValueGEQ(in.addr, start+2))    // the host's store
-		must(t, a.WriteValue(m.Addr()+4, start+2))   // tells b
-		must(t, b.WaitValueGEQ(m.Addr()+4, start+1)) // passed by more
-		must(t, b.WriteValue(out.addr, start+3))     // tells the host
-		must(t, b.WaitValueGEQ(out.addr, start+3))   // equal
-		must(t, b.WaitValueGEQ(out.addr, start-10))  // long ago
-		in.Store(start + 1)                          // not yet
+		must(t, await(a, in.addr, start+2))    // the host's store
+		must(t, write(a, m.Addr()+4, start+2)) // tells b
+		must(t, await(b, m.Addr()+4, start+1)) // passed by more
+		must(t, write(b, out.addr, start+3))   // tells the host
+		must(t, await(b, out.addr, start+3))   // equal
+		must(t, await(b, out.addr, start-10))  // long ago
+		in.Store(start + 1)                    // not yet
 		time.Sleep(5 * time.Millisecond)
 		if done, err := b.Query(); done || err != nil || out.Load() != start {
 			t.Fatalf("start %#x: the streams did not wait: %t, %v, %#x", start, done, err, out.Load())
@@ -117,8 +117,8 @@ func TestValues(t *testing.T) {
 			t.Errorf("case %d: the stream wrote %#x, want %#x", i, out.Load(), start+3)
 		}
 	}
-	wantError(t, a.WriteValue(in.addr+2, 1), nil, "cuStreamWriteValue32", d.UUID())
-	wantError(t, a.WaitValueGEQ(64, 1), nil, "cuStreamWaitValue32", "CUDA_ERROR_INVALID_VALUE")
+	wantError(t, write(a, in.addr+2, 1), nil, "cuStreamBatchMemOp", d.UUID())
+	wantError(t, await(a, 64, 1), nil, "cuStreamBatchMemOp", "CUDA_ERROR_INVALID_VALUE")
 }
 
 // TestMemOps: operations of one call are done in their order.
@@ -185,8 +185,8 @@ func TestClosed(t *testing.T) {
 	for name, err := range map[string]error{
 		"Query": query, "Since": since,
 		"Synchronize": s.Synchronize(t.Context()), "Memcpy": s.Memcpy(m.Addr(), m.Addr(), 1),
-		"Memset":     s.Memset(m.Addr(), 0, 1),
-		"WriteValue": s.WriteValue(m.Addr(), 1), "WaitValueGEQ": s.WaitValueGEQ(m.Addr(), 1),
+		"Memset":  s.Memset(m.Addr(), 0, 1),
+		"a value": write(s, m.Addr(), 1), "a wait": await(s, m.Addr(), 1),
 		"MemOps": s.MemOps(make([]MemOp, 1)),
 		"Record": s.Record(live), "Record closed": open.Record(e), "Wait": s.Wait(live), "Wait closed": open.Wait(e),
 		"CopyFrom": m.CopyFrom(t.Context(), s, make([]byte, 8)),

@@ -125,10 +125,7 @@ enum {
     X(cuStreamCreateWithPriority, cuStreamCreateWithPriority, 5050, (CUstream *, unsigned int, int))                                     \
     X(cuStreamDestroy, cuStreamDestroy_v2, 4000, (CUstream))                                                                             \
     X(cuStreamQuery, cuStreamQuery, 2000, (CUstream))                                                                                    \
-    X(cuStreamSynchronize, cuStreamSynchronize, 2000, (CUstream))                                                                        \
     X(cuStreamWaitEvent, cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned int))                                                     \
-    X(cuStreamWaitValue32, cuStreamWaitValue32_v2, 11070, (CUstream, CUdeviceptr, uint32_t, unsigned int))                               \
-    X(cuStreamWriteValue32, cuStreamWriteValue32_v2, 11070, (CUstream, CUdeviceptr, uint32_t, unsigned int))                             \
     X(cuStreamBatchMemOp, cuStreamBatchMemOp_v2, 11070, (CUstream, unsigned int, CUstreamBatchMemOpParams *, unsigned int))              \
     X(cuEventCreate, cuEventCreate, 2000, (CUevent *, unsigned int))                                                                     \
     X(cuEventDestroy, cuEventDestroy_v2, 4000, (CUevent))                                                                                \
@@ -144,7 +141,6 @@ enum {
     X(cuLaunchKernel, cuLaunchKernel, 4000,                                                                                              \
       (CUfunction, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, unsigned int, CUstream, void **,  \
        void **))                                                                                                                         \
-    X(cuFuncGetAttribute, cuFuncGetAttribute, 2020, (int *, int, CUfunction))                                                            \
-    X(cuOccupancyMaxActiveBlocksPerMultiprocessor, cuOccupancyMaxActiveBlocksPerMultiprocessor, 6050, (int *, CUfunction, int, size_t))
+    X(cuFuncGetAttribute, cuFuncGetAttribute, 2020, (int *, int, CUfunction))
 
 #endif

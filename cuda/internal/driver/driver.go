@@ -71,9 +71,7 @@ const NoContext Result = 1 << 20
 // Function.Attribute.
 const (
 	Multiprocessors    = 16 // of a device
-	ComputeMajor       = 75
-	ComputeMinor       = 76
-	MaxThreadsPerBlock = 0 // of a function
+	MaxThreadsPerBlock = 0  // of a function
 )
 
 // Kinds of events, for Context.NewEvent.

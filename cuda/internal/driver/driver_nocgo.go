@@ -102,17 +102,8 @@ func (Stream) Destroy(Context) Result { return NotInitialized }
 // Query returns NotInitialized.
 func (Stream) Query(Context) Result { return NotInitialized }
 
-// Synchronize returns NotInitialized.
-func (Stream) Synchronize(Context) Result { return NotInitialized }
-
 // WaitEvent returns NotInitialized.
 func (Stream) WaitEvent(Context, Event) Result { return NotInitialized }
-
-// WaitValueGEQ returns NotInitialized.
-func (Stream) WaitValueGEQ(Context, Addr, uint32) Result { return NotInitialized }
-
-// WriteValue returns NotInitialized.
-func (Stream) WriteValue(Context, Addr, uint32) Result { return NotInitialized }
 
 // Batch returns NotInitialized.
 func (Stream) Batch(Context, []Addr, []uint32, []uint8) Result { return NotInitialized }
@@ -158,6 +149,3 @@ func (Module) Function(Context, string) (Function, Result) { return 0, NotInitia
 
 // Attribute returns NotInitialized.
 func (Function) Attribute(Context, int) (int, Result) { return 0, NotInitialized }
-
-// Occupancy returns NotInitialized.
-func (Function) Occupancy(Context, int) (int, Result) { return 0, NotInitialized }

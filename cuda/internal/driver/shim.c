@@ -192,28 +192,9 @@ CUresult treerun_cuda_stream_query(uintptr_t c, uintptr_t s) {
     return cu.cuStreamQuery((CUstream)s);
 }
 
-CUresult treerun_cuda_stream_synchronize(uintptr_t c, uintptr_t s) {
-    IN(c);
-    return cu.cuStreamSynchronize((CUstream)s);
-}
-
 CUresult treerun_cuda_stream_wait_event(uintptr_t c, uintptr_t s, uintptr_t e) {
     IN(c);
     return cu.cuStreamWaitEvent((CUstream)s, (CUevent)e, 0);
-}
-
-CUresult treerun_cuda_stream_wait_value(uintptr_t c, uintptr_t s, uint64_t address, uint32_t v) {
-    if (cu.cuStreamWaitValue32 == NULL)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    IN(c);
-    return cu.cuStreamWaitValue32((CUstream)s, address, v, CU_STREAM_WAIT_VALUE_GEQ);
-}
-
-CUresult treerun_cuda_stream_write_value(uintptr_t c, uintptr_t s, uint64_t address, uint32_t v) {
-    if (cu.cuStreamWriteValue32 == NULL)
-        return CUDA_ERROR_NOT_SUPPORTED;
-    IN(c);
-    return cu.cuStreamWriteValue32((CUstream)s, address, v, CU_STREAM_WRITE_VALUE_DEFAULT);
 }
 
 CUresult treerun_cuda_stream_batch(uintptr_t c, uintptr_t s, unsigned n, const uint64_t *address, const uint32_t *v, const uint8_t *wait) {
@@ -309,13 +290,6 @@ treerun_cuda_value treerun_cuda_function_attribute(uintptr_t c, uintptr_t f, int
     int v = 0;
     r = cu.cuFuncGetAttribute(&v, attribute, (CUfunction)f);
     return value(r, (uint64_t)(int64_t)v);
-}
-
-treerun_cuda_value treerun_cuda_function_occupancy(uintptr_t c, uintptr_t f, int block) {
-    VALUE_IN(c);
-    int n = 0;
-    r = cu.cuOccupancyMaxActiveBlocksPerMultiprocessor(&n, (CUfunction)f, block, 0);
-    return value(r, (uint64_t)n);
 }
 
 CUresult treerun_cuda_launch(uintptr_t c, uintptr_t s, uintptr_t f, unsigned grid, unsigned block, const void *args, size_t size) {

@@ -73,10 +73,7 @@ CUresult treerun_cuda_set(uintptr_t c, uint64_t dst, unsigned char v, size_t n, 
 treerun_cuda_value treerun_cuda_stream_create(uintptr_t c, int priority);
 CUresult treerun_cuda_stream_destroy(uintptr_t c, uintptr_t s);
 CUresult treerun_cuda_stream_query(uintptr_t c, uintptr_t s);
-CUresult treerun_cuda_stream_synchronize(uintptr_t c, uintptr_t s);
 CUresult treerun_cuda_stream_wait_event(uintptr_t c, uintptr_t s, uintptr_t e);
-CUresult treerun_cuda_stream_wait_value(uintptr_t c, uintptr_t s, uint64_t address, uint32_t v);
-CUresult treerun_cuda_stream_write_value(uintptr_t c, uintptr_t s, uint64_t address, uint32_t v);
 
 // treerun_cuda_stream_batch runs n operations in their order: operation i
 // writes v[i] to address[i], or waits for it where wait[i] is not 0.
@@ -99,7 +96,6 @@ treerun_cuda_value treerun_cuda_module_load(uintptr_t c, const char *image, char
 CUresult treerun_cuda_module_unload(uintptr_t c, uintptr_t m);
 treerun_cuda_value treerun_cuda_module_function(uintptr_t c, uintptr_t m, const char *name);
 treerun_cuda_value treerun_cuda_function_attribute(uintptr_t c, uintptr_t f, int attribute);
-treerun_cuda_value treerun_cuda_function_occupancy(uintptr_t c, uintptr_t f, int block);
 
 // The kernel's only parameter is the struct of size bytes at args.
 enum { TREERUN_MAX_ARGS = 4096 };

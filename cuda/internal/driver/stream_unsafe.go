@@ -26,24 +26,9 @@ func (s Stream) Query(c Context) Result {
 	return Result(C.treerun_cuda_stream_query(C.uintptr_t(c), C.uintptr_t(s)))
 }
 
-// Synchronize waits until all work is done, and keeps its thread until then.
-func (s Stream) Synchronize(c Context) Result {
-	return Result(C.treerun_cuda_stream_synchronize(C.uintptr_t(c), C.uintptr_t(s)))
-}
-
 // WaitEvent makes s wait for e.
 func (s Stream) WaitEvent(c Context, e Event) Result {
 	return Result(C.treerun_cuda_stream_wait_event(C.uintptr_t(c), C.uintptr_t(s), C.uintptr_t(e)))
-}
-
-// WaitValueGEQ makes s wait until int32(*a-v) >= 0.
-func (s Stream) WaitValueGEQ(c Context, a Addr, v uint32) Result {
-	return Result(C.treerun_cuda_stream_wait_value(C.uintptr_t(c), C.uintptr_t(s), C.uint64_t(a), C.uint32_t(v)))
-}
-
-// WriteValue sets *a = v after a memory barrier of the whole system.
-func (s Stream) WriteValue(c Context, a Addr, v uint32) Result {
-	return Result(C.treerun_cuda_stream_write_value(C.uintptr_t(c), C.uintptr_t(s), C.uint64_t(a), C.uint32_t(v)))
 }
 
 // Batch does n = len(a) operations in one call: with wait[i] not 0 it is
@@ -143,11 +128,4 @@ func (m Module) Function(c Context, name string) (Function, Result) {
 func (f Function) Attribute(c Context, a int) (int, Result) {
 	v := C.treerun_cuda_function_attribute(C.uintptr_t(c), C.uintptr_t(f), C.int(a))
 	return int(int64(v.value)), Result(v.result)
-}
-
-// Occupancy returns how many blocks of a number of threads run on one
-// multiprocessor at once.
-func (f Function) Occupancy(c Context, block int) (int, Result) {
-	v := C.treerun_cuda_function_occupancy(C.uintptr_t(c), C.uintptr_t(f), C.int(block))
-	return int(v.value), Result(v.result)
 }
