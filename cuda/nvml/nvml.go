@@ -8,7 +8,6 @@ package nvml
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/treerun/treerun/topo/gpu"
 )
@@ -19,21 +18,6 @@ var ErrUnavailable = errors.New("NVML is not available")
 
 // ErrBroken is wrapped, beside ErrUnavailable, where there is a driver.
 var ErrBroken = errors.New("there is a driver, and it does not work")
-
-// Error is a call of NVML that failed.
-type Error struct {
-	Call string // "nvmlDeviceGetUUID"
-	GPU  int    // as nvidia-smi counts; -1: the call is about none
-	Text string // NVML's own words
-}
-
-// Error names call, GPU and reason.
-func (e *Error) Error() string {
-	if e.GPU < 0 {
-		return fmt.Sprintf("%s: %s", e.Call, e.Text)
-	}
-	return fmt.Sprintf("%s of GPU %d: %s", e.Call, e.GPU, e.Text)
-}
 
 // Read asks NVML about all GPUs of this host. The Machine is the caller's. An
 // error is ErrUnavailable where there is no driver; else it names the call of NVML

@@ -58,10 +58,10 @@ func (r *reader) has(symbol string) bool { return r.lib.Extensions().LookupSymbo
 func (r *reader) machine() (*gpu.Machine, error) {
 	n, ret := r.lib.DeviceGetCount()
 	if ret != nvml.SUCCESS {
-		return nil, &Error{"nvmlDeviceGetCount", -1, ret.Error()}
+		return nil, fmt.Errorf("nvmlDeviceGetCount: %s", ret.Error())
 	}
 	if n < 0 || n > gpu.MaxGPUs {
-		return nil, &Error{"nvmlDeviceGetCount", -1, fmt.Sprintf("%d GPUs, at most %d are possible", n, gpu.MaxGPUs)}
+		return nil, fmt.Errorf("nvmlDeviceGetCount: %d GPUs, at most %d are possible", n, gpu.MaxGPUs)
 	}
 	r.m.Driver, _ = r.lib.SystemGetDriverVersion()
 	r.m.CUDA, _ = r.lib.SystemGetCudaDriverVersion()
@@ -72,7 +72,7 @@ func (r *reader) machine() (*gpu.Machine, error) {
 		case nvml.ERROR_NO_PERMISSION: // a container that does not have this one
 			continue
 		default:
-			return nil, &Error{"nvmlDeviceGetHandleByIndex", i, ret.Error()}
+			return nil, fmt.Errorf("nvmlDeviceGetHandleByIndex of GPU %d: %s", i, ret.Error())
 		}
 		g, err := r.gpu(i, d)
 		if err != nil {
@@ -93,11 +93,11 @@ func (r *reader) gpu(i int, d nvml.Device) (gpu.GPU, error) {
 	g := gpu.GPU{Index: i, NUMA: -1}
 	var ret nvml.Return
 	if g.UUID, ret = d.GetUUID(); ret != nvml.SUCCESS {
-		return g, &Error{"nvmlDeviceGetUUID", i, ret.Error()}
+		return g, fmt.Errorf("nvmlDeviceGetUUID of GPU %d: %s", i, ret.Error())
 	}
 	pci, ret := d.GetPciInfo()
 	if ret != nvml.SUCCESS {
-		return g, &Error{"nvmlDeviceGetPciInfo", i, ret.Error()}
+		return g, fmt.Errorf("nvmlDeviceGetPciInfo of GPU %d: %s", i, ret.Error())
 	}
 	g.PCI = address(pci)
 	if g.Name, ret = d.GetName(); ret != nvml.SUCCESS {

@@ -177,9 +177,7 @@ func TestPartial(t *testing.T) {
 
 	s = dgx()
 	device(s, 6).GetUUIDFunc = func() (string, nvml.Return) { return "", nvml.ERROR_GPU_IS_LOST }
-	var e *Error
-	if _, err := readFrom(s); !errors.As(err, &e) || e.GPU != 6 ||
-		!strings.Contains(err.Error(), "nvmlDeviceGetUUID of GPU 6") {
+	if _, err := readFrom(s); err == nil || !strings.Contains(err.Error(), "nvmlDeviceGetUUID of GPU 6") {
 		t.Errorf("error %v", err)
 	}
 	s.DeviceGetCountFunc = func() (int, nvml.Return) { return 1 << 20, nvml.SUCCESS }

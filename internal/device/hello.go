@@ -88,17 +88,11 @@ const (
 // taken from the graph of the ranks.
 func DeclaredGraph(ranks *topo.Graph, all []Hello, direct func(src, dst int) bool) *topo.Graph {
 	g := &topo.Graph{Name: fmt.Sprintf("devices of %d ranks", len(all)), Ranks: len(all), Hosts: ranks.Hosts}
-	host := func(r int) int {
-		if len(ranks.Hosts) == 0 {
-			return 0
-		}
-		return ranks.Hosts[r]
-	}
 	for a := range all {
 		for b := a + 1; b < len(all); b++ {
 			l := topo.Link{A: a, B: b, Source: topo.Declared}
 			switch {
-			case host(a) != host(b):
+			case ranks.Host(a) != ranks.Host(b):
 				continue
 			case !direct(a, b) || !direct(b, a):
 				l.GBytesPerSecond, l.LatencyUs, l.Kind = relayedRate, relayedLatency, kindRelayed
@@ -110,19 +104,13 @@ func DeclaredGraph(ranks *topo.Graph, all []Hello, direct func(src, dst int) boo
 			g.Links = append(g.Links, l)
 		}
 	}
-	betweenHosts(g, ranks, host)
-	return g
-}
-
-// betweenHosts adds the links and ports between hosts of the ranks' graph to that
-// of their devices.
-func betweenHosts(g, ranks *topo.Graph, host func(r int) int) {
 	for _, l := range ranks.Links {
-		if host(l.A) != host(l.B) {
+		if ranks.Host(l.A) != ranks.Host(l.B) {
 			g.Links = append(g.Links, l)
 		}
 	}
 	if len(plan.Hosts(ranks)) > 1 {
 		g.Ports = append(g.Ports, ranks.Ports...)
 	}
+	return g
 }

@@ -10,7 +10,8 @@ import (
 )
 
 // Shape is what the ranks of a communicator agree on before they open links
-// between their devices. It is the same on all of them.
+// between their devices. It is the same on all of them. Its plans are for as many ranks
+// as there are.
 type Shape struct {
 	Plans []Placed // every rank's Programs, in this order
 
@@ -51,12 +52,6 @@ type link struct {
 	at     int64 // where its slots begin in the staging memory of Src
 }
 
-// Limits of a Layout, beyond those of transport.Layout.
-const (
-	maxStaging = 1 << 40 // bytes of one rank
-	maxFlags   = 1 << 30 // bytes of a segment
-)
-
 // flagLine is the distance between two flags, in bytes: a cache line each, so
 // that devices do not disturb each other.
 const flagLine = 64
@@ -69,27 +64,8 @@ const flagHead = 4096
 // ranks come to the same places.
 func NewLayout(s Shape, rank int) (*Layout, error) {
 	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, rank: rank}
-	switch {
-	case len(s.Plans) == 0:
-		return nil, fmt.Errorf("device: a layout of no plans")
-	case s.Slots < 2 || s.Slots > transport.MaxSlots || s.Slots&(s.Slots-1) != 0:
-		return nil, fmt.Errorf("device: %d slots per link, want a power of two from 2 to %d", s.Slots, transport.MaxSlots)
-	case s.SlotBytes < quantum || s.SlotBytes > transport.MaxSlotBytes || s.SlotBytes%quantum != 0:
-		return nil, fmt.Errorf("device: slots of %d bytes, want a multiple of %d up to %d", s.SlotBytes, quantum,
-			transport.MaxSlotBytes)
-	}
 	l.size = s.Plans[0].Plan.Size
-	if rank < 0 || rank >= l.size {
-		return nil, fmt.Errorf("device: layout for rank %d of %d", rank, l.size)
-	}
 	for _, p := range s.Plans {
-		if p.Plan.Size != l.size {
-			return nil, fmt.Errorf("device: plan %s is for %d ranks, the first plan for %d", p.Plan.Name, p.Plan.Size, l.size)
-		}
-		if len(p.Lanes) != len(p.Plan.Lanes) {
-			return nil, fmt.Errorf("device: %d lane numbers for the %d lanes of plan %s", len(p.Lanes), len(p.Plan.Lanes),
-				p.Plan.Name)
-		}
 		for _, k := range p.Plan.Links() {
 			l.links = append(l.links, link{Link: transport.Link{Lane: p.Lanes[k.Lane], Src: k.Src, Dst: k.Dst},
 				direct: s.Direct(k.Src, k.Dst)})
@@ -104,13 +80,14 @@ func NewLayout(s Shape, rank int) (*Layout, error) {
 		}
 		l.plans = append(l.plans, one)
 	}
-	return l, l.place()
+	l.place()
+	return l, nil
 }
 
 func compareLinks(a, b transport.Link) int { return cmp.Or(a.Lane-b.Lane, a.Src-b.Src, a.Dst-b.Dst) }
 
 // place gives every link that lends its slots.
-func (l *Layout) place() error {
+func (l *Layout) place() {
 	l.staging = make([]int64, l.size)
 	for i := range l.links {
 		if k := &l.links[i]; k.direct && k.lends {
@@ -118,16 +95,6 @@ func (l *Layout) place() error {
 			l.staging[k.Src] += int64(l.slots) * int64(l.slotBytes)
 		}
 	}
-	for r, n := range l.staging {
-		if n > maxStaging {
-			return fmt.Errorf("device: rank %d would need %d bytes of staging memory, more than %d; take smaller or fewer "+
-				"slots", r, n, int64(maxStaging))
-		}
-	}
-	if l.FlagBytes() > maxFlags {
-		return fmt.Errorf("device: the flags of %d links are more than %d bytes", len(l.links), maxFlags)
-	}
-	return nil
 }
 
 // find returns the index of a link, which the layout has.

@@ -137,37 +137,6 @@ func TestOutOfMemory(t *testing.T) {
 	}
 }
 
-// TestBadShape: what cannot be laid out is an error.
-func TestBadShape(t *testing.T) {
-	good := func() Shape {
-		return Shape{Plans: []Placed{placed(fromTrees(t, 2, plan.AllReduce, plan.Single))}, Slots: 2, SlotBytes: 4096,
-			Direct: func(int, int) bool { return true }}
-	}
-	for name, c := range map[string]struct {
-		change func(*Shape)
-		rank   int
-		want   string
-	}{
-		"no plans":     {func(s *Shape) { s.Plans = nil }, 0, "no plans"},
-		"one slot":     {func(s *Shape) { s.Slots = 1 }, 0, "1 slots"},
-		"three slots":  {func(s *Shape) { s.Slots = 3 }, 0, "3 slots"},
-		"small slots":  {func(s *Shape) { s.SlotBytes = 32 }, 0, "32 bytes"},
-		"large slots":  {func(s *Shape) { s.SlotBytes = 1 << 30 }, 0, "1073741824 bytes"},
-		"no such rank": {func(*Shape) {}, 2, "rank 2 of 2"},
-		"other ranks": {func(s *Shape) { s.Plans = append(s.Plans, placed(fromTrees(t, 3, plan.Barrier, plan.Single))) }, 0,
-			"3 ranks"},
-		"missing lanes": {func(s *Shape) { s.Plans[0].Lanes = s.Plans[0].Lanes[1:] }, 0, "lane numbers"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := good()
-			c.change(&s)
-			if _, err := NewLayout(s, c.rank); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("error %v, want one with %q", err, c.want)
-			}
-		})
-	}
-}
-
 // settled returns how many goroutines there are, as soon as that is no more than most:
 // those that have ended may take a moment to be gone.
 func settled(most int) int {

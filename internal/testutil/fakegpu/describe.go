@@ -1,24 +1,38 @@
 package fakegpu
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
 
-const maxGPUs, maxCPUs = 64, 4096 // as in src/host.h
+const maxGPUs = 64 // as in src/host.h
 
-// load returns the graph of one host that "NAME/RANKS" names.
+// someRanks parts "NAME/0-3" from the ranks.
+var someRanks = regexp.MustCompile(`^(.+)/(\d+)(?:-(\d+))?$`)
+
+// load returns the graph of one host that "NAME" or "NAME/FIRST-LAST" names: the first
+// host's ranks, or these.
 func load(name string) (*topo.Graph, error) {
-	base, list, some := cutRanks(name)
+	base, first, last := name, 0, -1
+	if m := someRanks.FindStringSubmatch(name); m != nil {
+		base = m[1]
+		first, _ = strconv.Atoi(m[2])
+		last, _ = strconv.Atoi(cmp.Or(m[3], m[2]))
+	}
 	g, ok := machines.Get(base)
 	if !ok {
 		data, err := os.ReadFile(base)
@@ -33,9 +47,14 @@ func load(name string) (*topo.Graph, error) {
 			return nil, fmt.Errorf("%s: %w", base, err)
 		}
 	}
-	ranks, err := pick(g, list, some)
-	if err != nil {
-		return nil, fmt.Errorf("graph %s: %w", name, err)
+	var ranks []int
+	for r := range g.Ranks {
+		if g.Host(r) == g.Host(min(first, g.Ranks-1)) && (last < 0 || first <= r && r <= last) {
+			ranks = append(ranks, r)
+		}
+	}
+	if last >= 0 && (first > last || len(ranks) != last-first+1) {
+		return nil, fmt.Errorf("graph %s: ranks %d-%d are not all ranks of one host", name, first, last)
 	}
 	one := g.Among(ranks)
 	one.Name, one.Hosts = name, nil
@@ -43,53 +62,6 @@ func load(name string) (*topo.Graph, error) {
 		return nil, fmt.Errorf("graph %s has %d ranks on a host, at most %d can be GPUs", name, one.Ranks, maxGPUs)
 	}
 	return one, nil
-}
-
-// cutRanks parts "NAME/0-3" from the ranks; a path has none unless what is behind
-// its last slash is a list of numbers.
-func cutRanks(name string) (base, list string, some bool) {
-	i := strings.LastIndexByte(name, '/')
-	if i < 0 || strings.Trim(name[i+1:], "0123456789,-") != "" || i+1 == len(name) {
-		return name, "", false
-	}
-	return name[:i], name[i+1:], true
-}
-
-// pick returns the ranks of a list, or those of the first host.
-func pick(g *topo.Graph, list string, some bool) ([]int, error) {
-	host := func(r int) int {
-		if len(g.Hosts) == 0 {
-			return 0
-		}
-		return g.Hosts[r]
-	}
-	var ranks []int
-	if !some {
-		for r := range g.Ranks {
-			if host(r) == host(0) {
-				ranks = append(ranks, r)
-			}
-		}
-		return ranks, nil
-	}
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		a, err := strconv.Atoi(first)
-		b, err2 := strconv.Atoi(last)
-		if err != nil || err2 != nil || a > b || b >= g.Ranks {
-			return nil, fmt.Errorf("%q is no range of the ranks 0-%d", part, g.Ranks-1)
-		}
-		for r := a; r <= b; r++ {
-			if slices.Contains(ranks, r) || host(r) != host(a) || len(ranks) > 0 && host(r) != host(ranks[0]) {
-				return nil, fmt.Errorf("%q: rank %d stands twice, or is on another host", list, r)
-			}
-			ranks = append(ranks, r)
-		}
-	}
-	return ranks, nil
 }
 
 // model is a product whose NVLinks or PCIe the rates of a graph tell.
@@ -190,21 +162,15 @@ func writeCPUs(b *strings.Builder, nodes int) {
 	}
 }
 
-// allowedCPUs reads a line such as "Cpus_allowed_list:	0-3,8". It returns what it
-// understands: a fake GPU without CPUs near it is no harm.
-func allowedCPUs() []int {
-	status, _ := os.ReadFile("/proc/self/status")
-	_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:")
-	list, _, _ = strings.Cut(list, "\n")
-	var cpus []int
-	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		a, err := strconv.Atoi(first)
-		b, err2 := strconv.Atoi(last)
-		for cpu := a; err == nil && err2 == nil && cpu <= b && cpu < maxCPUs; cpu++ {
+// allowedCPUs returns the CPUs that this process may use, none where the system does not
+// tell: a fake GPU without CPUs near it is no harm.
+func allowedCPUs() (cpus []int) {
+	var set unix.CPUSet
+	if unix.SchedGetaffinity(0, &set) != nil {
+		return nil
+	}
+	for cpu := range len(set) * bits.UintSize {
+		if set.IsSet(cpu) {
 			cpus = append(cpus, cpu)
 		}
 	}

@@ -58,8 +58,8 @@ type Host struct {
 // Options say what a fake host is like.
 type Options struct {
 	// Graph is the name of a graph of topo/machines or a file in the graph format,
-	// with the ranks to take behind a slash, such as "dgx1v/0-3"; all without. The
-	// ranks must be on one host; where there are several, the first one's are taken.
+	// with the ranks to take behind a slash, such as "dgx1v/0-3"; they must be on one
+	// host. Without them the first host's are taken.
 	Graph string
 	// Kernels are the sources to build kernels from, instead of the repository's.
 	Kernels []string

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -204,28 +205,19 @@ func TestSignalsOfGo(t *testing.T) {
 }
 
 func FuzzRanks(f *testing.F) {
-	for _, s := range []string{"dgx1v", "dgx1v/0-3", "dgx1v-x2/8-15", "dgx1v/7,1", "dgx1v/3-1",
-		"dgx1v/0-99999999999999999999", "/", "dgx1v/,", "dgx2/0,0"} {
+	for _, s := range []string{"dgx1v", "dgx1v/0-3", "dgx1v-x2/8-15", "dgx1v/7", "dgx1v/3-1",
+		"dgx1v/0-99999999999999999999", "/", "dgx1v/-", "dgx2/0-0"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		base, list, some := cutRanks(name)
-		g, ok := machines.Get(base)
-		if !ok {
-			return
+		if base, _, _ := strings.Cut(name, "/"); !slices.Contains(machines.Names(), base) {
+			return // it could be a file
 		}
-		ranks, err := pick(g, list, some)
+		g, err := load(name)
 		if err != nil {
 			return
 		}
-		seen := map[int]bool{}
-		for _, r := range ranks {
-			if r < 0 || r >= g.Ranks || seen[r] {
-				t.Fatalf("%q gives ranks %v of %d", name, ranks, g.Ranks)
-			}
-			seen[r] = true
-		}
-		if text, err := describe(g.Among(ranks), 1); err != nil || strings.Count(text, "\ngpu ") != len(ranks) {
+		if text, err := describe(g, 1); err != nil || strings.Count(text, "\ngpu ") != g.Ranks || g.Ranks < 1 {
 			t.Fatalf("%q: %v\n%s", name, err, text)
 		}
 	})
