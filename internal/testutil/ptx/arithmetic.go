@@ -3,7 +3,6 @@ package ptx
 import (
 	"errors"
 	"math"
-	"math/bits"
 )
 
 func mask(width uint) uint64 { return 1<<width - 1 } // all bits for 64: the shift gives 0
@@ -172,12 +171,7 @@ func comparison(how string, ty typ) (compute, int, error) {
 		"le":  func(a, b uint64) bool { return less(a, b) || equal(a, b) },
 		"ge":  func(a, b uint64) bool { return less(b, a) || equal(a, b) },
 		"num": number,
-		"nan": func(a, b uint64) bool { return !number(a, b) },
-		"equ": func(a, b uint64) bool { return !number(a, b) || equal(a, b) },
 		"neu": func(a, b uint64) bool { return !equal(a, b) },
-		"ltu": func(a, b uint64) bool { return !number(a, b) || less(a, b) },
-		"gtu": func(a, b uint64) bool { return !number(a, b) || less(b, a) },
-		"leu": func(a, b uint64) bool { return !less(b, a) },
 		"geu": func(a, b uint64) bool { return !less(a, b) },
 	}[how]
 	if !ok {
@@ -257,15 +251,18 @@ func integers(name []string, ty typ) (compute, int, error) {
 		return two(func(a, b uint64) uint64 { return a * b })
 	case "mul.wide":
 		return func(a, b, _ uint64) (uint64, error) { return ty.extend(a) * ty.extend(b), nil }, 2, nil
-	case "mul.hi":
-		if signed || ty.bits != 64 {
-			return nil, 0, errUnknown
-		}
-		return two(func(a, b uint64) uint64 { high, _ := bits.Mul64(a, b); return high })
 	case "mad.lo":
 		return func(a, b, c uint64) (uint64, error) { return ty.extend(a*b + c), nil }, 3, nil
-	case "div.", "rem.":
-		return division(name[0], ty)
+	case "div.":
+		if signed {
+			return nil, 0, errUnknown
+		}
+		return func(a, b, _ uint64) (uint64, error) {
+			if ty.extend(b) == 0 {
+				return 0, errDivision
+			}
+			return ty.extend(a) / ty.extend(b), nil
+		}, 2, nil
 	case "min.", "max.":
 		return two(func(a, b uint64) uint64 {
 			if less(a, b) == (name[0] == "min") {
@@ -296,21 +293,4 @@ func integers(name []string, ty typ) (compute, int, error) {
 		})
 	}
 	return nil, 0, errUnknown
-}
-
-func division(name string, ty typ) (compute, int, error) {
-	return func(a, b, _ uint64) (uint64, error) {
-		a, b = ty.extend(a), ty.extend(b)
-		switch {
-		case b == 0:
-			return 0, errDivision
-		case ty.kind == 's' && name == "div":
-			return ty.extend(uint64(int64(a) / int64(b))), nil
-		case ty.kind == 's':
-			return ty.extend(uint64(int64(a) % int64(b))), nil
-		case name == "div":
-			return a / b, nil
-		}
-		return a % b, nil
-	}, 2, nil
 }
