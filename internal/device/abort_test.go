@@ -194,7 +194,7 @@ func TestEndpointFault(t *testing.T) {
 		}()
 		return m.drained(s)
 	})
-	fault := new(EndpointFault)
+	fault := new(endpointFault)
 	if err := <-told; !errors.As(err, &fault) && !errors.Is(err, ErrAborted) {
 		t.Errorf("told of %v", err)
 	}

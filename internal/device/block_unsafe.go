@@ -9,11 +9,11 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// Block is the host memory that the ranks of one host share beside their
+// block is the host memory that the ranks of one host share beside their
 // devices: the flags of internal/device, and then for each of them its latest
 // calls and how far it has come with leaving. It is whole pages, and zero at
 // first.
-type Block struct {
+type block struct {
 	Mem   []byte
 	Flags int // bytes of it at the beginning
 
@@ -33,15 +33,15 @@ func blockBytes(flags, ranks int) int {
 	return (flags + ranks*rankBytes + blockGrain - 1) &^ (blockGrain - 1)
 }
 
-// Ring returns the latest calls of the i-th rank of the host.
-func (b *Block) Ring(i int) callRing {
+// ring returns the latest calls of the i-th rank of the host.
+func (b *block) ring(i int) callRing {
 	from := b.Flags + i*rankBytes
 	part := b.Mem[from : from+ringBytes]
 	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(&part[0])), ringBytes/8)
 }
 
-// Stage returns how far the i-th rank of the host has come with leaving.
-func (b *Block) Stage(i int) *atomic.Uint32 {
+// stage returns how far the i-th rank of the host has come with leaving.
+func (b *block) stage(i int) *atomic.Uint32 {
 	from := b.Flags + i*rankBytes + ringBytes
 	part := b.Mem[from : from+4]
 	return (*atomic.Uint32)(unsafe.Pointer(&part[0]))
@@ -49,17 +49,17 @@ func (b *Block) Stage(i int) *atomic.Uint32 {
 
 // The stages of a rank that leaves.
 const (
-	StageOpen     = iota
-	StageLeaving  // it makes no more calls
-	StageUnmapped // it reads no other rank's memory any more
-	StageLeft     // its device does not see the block any more
+	stageOpen     = iota
+	stageLeaving  // it makes no more calls
+	stageUnmapped // it reads no other rank's memory any more
+	stageLeft     // its device does not see the block any more
 )
 
-// MakeBlock allocates the block for so many ranks, on the first of those that share it, and
+// makeBlock allocates the block for so many ranks, on the first of those that share it, and
 // returns where the others find it.
-func MakeBlock(ep transport.Endpoint, flags, ranks int) (b *Block, place int, err error) {
+func makeBlock(ep transport.Endpoint, flags, ranks int) (b *block, place int, err error) {
 	n := blockBytes(flags, ranks)
-	b = &Block{Flags: flags, Endpoint: ep}
+	b = &block{Flags: flags, Endpoint: ep}
 	b.own, err = ep.Alloc(n)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%d bytes of memory that the ranks of this host share: %w", n, err)
@@ -68,8 +68,8 @@ func MakeBlock(ep transport.Endpoint, flags, ranks int) (b *Block, place int, er
 	return b, place, nil
 }
 
-// Attach lets this rank and its device see the block that lies at place in the first rank's memory.
-func (b *Block) Attach(dev *cuda.Device, first, place, ranks int) error {
+// attach lets this rank and its device see the block that lies at place in the first rank's memory.
+func (b *block) attach(dev *cuda.Device, first, place, ranks int) error {
 	mem, err := b.Endpoint.(transport.SharedHeap).View(first, place, blockBytes(b.Flags, ranks))
 	if err != nil {
 		return err
@@ -80,15 +80,15 @@ func (b *Block) Attach(dev *cuda.Device, first, place, ranks int) error {
 }
 
 // Addr returns where this rank's device sees the block.
-func (b *Block) Addr() cuda.Addr {
+func (b *block) Addr() cuda.Addr {
 	if b == nil || b.registered == nil {
 		return 0
 	}
 	return b.registered.Addr()
 }
 
-// Detach ends the device's use of the block.
-func (b *Block) Detach() error {
+// detach ends the device's use of the block.
+func (b *block) detach() error {
 	if b == nil || b.registered == nil {
 		return nil
 	}
@@ -97,7 +97,7 @@ func (b *Block) Detach() error {
 
 // Free gives the block back, when no rank uses it any more. Of a block that was
 // never attached, too.
-func (b *Block) Free() (err error) {
+func (b *block) Free() (err error) {
 	if b == nil {
 		return nil
 	}

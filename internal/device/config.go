@@ -29,7 +29,7 @@ type Config struct {
 	// Group uses them.
 	Endpoint transport.Endpoint
 
-	// Streams is how many streams the Group makes at most, 0: DefaultStreams.
+	// Streams is how many streams the Group makes at most, 0: defaultStreams.
 	Streams int
 
 	// First is what flags count from, 0 but in tests. It is the same on all ranks.
@@ -45,10 +45,10 @@ type Config struct {
 	Look func()
 }
 
-// DefaultStreams is how many streams a Group makes unless Config says otherwise,
+// defaultStreams is how many streams a Group makes unless Config says otherwise,
 // or its plans need fewer. A device has 8 to 32 queues for the streams of a
 // process.
-const DefaultStreams = 16
+const defaultStreams = 16
 
 // The reasons why a Group is of no further use. Err returns what Abort was told,
 // or one of these, or an error of the device or the Endpoint.

@@ -151,7 +151,7 @@ func newDry(t *testing.T, plans []*plan.Plan, slots, slotBytes, streams int, fir
 	}
 	staging := make([]cuda.Addr, size)
 	for r := range size {
-		l, err := NewLayout(shape, r)
+		l, err := newLayout(shape, r)
 		if err != nil {
 			t.Fatal(err)
 		}

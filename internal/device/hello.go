@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// Hello is what a rank tells of its device.
-type Hello struct {
+// hello is what a rank tells of its device.
+type hello struct {
 	Host   int
 	Device string // UUID
 	Name   string
@@ -17,9 +17,9 @@ type Hello struct {
 	Probe  peers.Probe
 }
 
-// Reach is whose memory a rank's device reads, and why not that of others of
+// reach is whose memory a rank's device reads, and why not that of others of
 // its host.
-type Reach struct {
+type reach struct {
 	Sources []int
 	Missing []Missing
 }
@@ -30,9 +30,9 @@ type Missing struct {
 	Why  string
 }
 
-// DirectReads returns whose memory each rank's device reads, as the ranks said and
+// directReads returns whose memory each rank's device reads, as the ranks said and
 // rising.
-func DirectReads(all []Reach) ([][]int, error) {
+func directReads(all []reach) ([][]int, error) {
 	direct := make([][]int, len(all))
 	for r, reach := range all {
 		last := -1
@@ -50,13 +50,13 @@ func DirectReads(all []Reach) ([][]int, error) {
 // Staging memory: a share of a device's, up to what keeps any link busy.
 const (
 	stagingShare = 32 // of the memory, one part
-	MostStaging  = 512 << 20
+	mostStaging  = 512 << 20
 )
 
 // StagingBytes is what every rank gives to staging, by the memory of the ranks'
 // devices and how many ranks share one.
-func StagingBytes(all []Hello) int64 {
-	least := int64(MostStaging)
+func StagingBytes(all []hello) int64 {
+	least := int64(mostStaging)
 	for _, h := range all {
 		sharing := int64(0)
 		for _, o := range all {
@@ -83,10 +83,10 @@ const (
 	kindRelayed = "host memory"
 )
 
-// DeclaredGraph is the graph of the ranks' devices where nobody has measured:
+// declaredGraph is the graph of the ranks' devices where nobody has measured:
 // direct tells which devices read each other's memory. What is between hosts is
 // taken from the graph of the ranks.
-func DeclaredGraph(ranks *topo.Graph, all []Hello, direct func(src, dst int) bool) *topo.Graph {
+func declaredGraph(ranks *topo.Graph, all []hello, direct func(src, dst int) bool) *topo.Graph {
 	g := &topo.Graph{Name: fmt.Sprintf("devices of %d ranks", len(all)), Ranks: len(all), Hosts: ranks.Hosts}
 	for a := range all {
 		for b := a + 1; b < len(all); b++ {

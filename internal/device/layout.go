@@ -60,9 +60,9 @@ const flagLine = 64
 // not zero when one of its ranks has aborted.
 const flagHead = 4096
 
-// NewLayout lays out the links that the plans of s need, as rank sees them: all
+// newLayout lays out the links that the plans of s need, as rank sees them: all
 // ranks come to the same places.
-func NewLayout(s Shape, rank int) (*Layout, error) {
+func newLayout(s Shape, rank int) (*Layout, error) {
 	l := &Layout{slots: s.Slots, slotBytes: s.SlotBytes, rank: rank}
 	l.size = s.Plans[0].Plan.Size
 	for _, p := range s.Plans {
@@ -107,9 +107,9 @@ func (l *Layout) find(k transport.Link) int {
 // allocation, which the ranks that read it map. It may be 0.
 func (l *Layout) StagingBytes(r int) int64 { return l.staging[r] }
 
-// FlagBytes returns the size of the flag segment of a host, a multiple of 4096.
+// flagBytes returns the size of the flag segment of a host, a multiple of 4096.
 // It is the same for every host, and zero memory when the first rank uses it.
-func (l *Layout) FlagBytes() int { return (flagHead + 2*flagLine*len(l.links) + 4095) &^ 4095 }
+func (l *Layout) flagBytes() int { return (flagHead + 2*flagLine*len(l.links) + 4095) &^ 4095 }
 
 // Sources returns the ranks whose staging memory rank r reads, rising.
 func (l *Layout) Sources(r int) []int {
@@ -123,9 +123,9 @@ func (l *Layout) Sources(r int) []int {
 	return slices.Compact(all)
 }
 
-// Relayed returns the links of all ranks that need a transport.Endpoint, sorted:
+// relayed returns the links of all ranks that need a transport.Endpoint, sorted:
 // what its Layout has to have. Its slots are those of this Layout.
-func (l *Layout) Relayed() []transport.Link {
+func (l *Layout) relayed() []transport.Link {
 	var all []transport.Link
 	for _, k := range l.links {
 		if !k.direct {

@@ -78,7 +78,7 @@ func (d *Session) Close() error {
 func (d *Session) release() error {
 	var errs []error
 	if d.block != nil && d.block.Mem != nil {
-		d.block.Stage(d.mine).Store(StageLeaving)
+		d.block.stage(d.mine).Store(stageLeaving)
 	}
 	if d.group != nil {
 		errs = append(errs, d.group.Close())
@@ -96,11 +96,11 @@ func (d *Session) release() error {
 	for _, m := range d.maps {
 		errs = append(errs, m.Close())
 	}
-	if d.leave(StageUnmapped) && d.staging.Len() > 0 {
+	if d.leave(stageUnmapped) && d.staging.Len() > 0 {
 		errs = append(errs, d.staging.Free())
 	}
-	errs = append(errs, d.block.Detach())
-	d.leave(StageLeft)
+	errs = append(errs, d.block.detach())
+	d.leave(stageLeft)
 	errs = append(errs, d.block.Free())
 	if d.kernels != nil {
 		errs = append(errs, d.kernels.Close())
@@ -120,7 +120,7 @@ func (d *Session) leave(stage uint32) bool {
 	if d.block == nil || d.block.Mem == nil {
 		return true
 	}
-	d.block.Stage(d.mine).Store(stage)
+	d.block.stage(d.mine).Store(stage)
 	fault, failed := d.c.Endpoint.Aborted()
 	limit, gone := leaveMax, -1
 	if failed {
@@ -132,7 +132,7 @@ func (d *Session) leave(stage uint32) bool {
 	began, all := time.Now(), false
 	until(2*time.Millisecond, func() bool {
 		all = !slices.ContainsFunc(d.local, func(r int) bool {
-			return r != gone && d.block.Stage(slices.Index(d.local, r)).Load() < stage
+			return r != gone && d.block.stage(slices.Index(d.local, r)).Load() < stage
 		})
 		return all || time.Since(began) >= limit
 	})

@@ -89,7 +89,7 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 	layouts := make([]*Layout, n)
 	staging := make([]cuda.Addr, n)
 	for r, d := range m.devices {
-		l, err := NewLayout(shape, r)
+		l, err := newLayout(shape, r)
 		m.must(err)
 		layouts[r] = l
 		if _, ok := m.loaded[d]; !ok {
@@ -109,13 +109,13 @@ func start(t *testing.T, plans []*plan.Plan, h how) *machine {
 		}
 	}
 	for range hosts {
-		p, err := cuda.AllocPinned[uint8](m.devices[0], layouts[0].FlagBytes())
+		p, err := cuda.AllocPinned[uint8](m.devices[0], layouts[0].flagBytes())
 		m.must(err)
 		layouts[0].begin(p.Host(), h.first)
 		m.flags = append(m.flags, p)
 		m.free = append(m.free, p.Free)
 	}
-	if links := layouts[0].Relayed(); len(links) > 0 {
+	if links := layouts[0].relayed(); len(links) > 0 {
 		var err error
 		m.eps, err = mem.New(transport.Layout{Size: n, Links: links, Slots: h.slots, SlotBytes: h.slotBytes})
 		m.must(err)

@@ -15,9 +15,9 @@ import (
 func FuzzDeviceMessages(f *testing.F) {
 	offer := peers.Offer{Handle: make([]byte, len(cuda.MemHandle{})), Offset: 512, Size: 1 << 20}
 	for _, v := range []any{
-		told[Hello]{Value: Hello{Host: 1, Device: "GPU-0", Memory: 1 << 30,
+		told[hello]{Value: hello{Host: 1, Device: "GPU-0", Memory: 1 << 30,
 			Probe: peers.Probe{Memory: offer, Seed: 9}}},
-		told[Reach]{Value: Reach{Sources: []int{1, 2}, Missing: []Missing{{Rank: 3, Why: "because"}}}},
+		told[reach]{Value: reach{Sources: []int{1, 2}, Missing: []Missing{{Rank: 3, Why: "because"}}}},
 		told[offering]{Value: offering{Staging: offer, Block: 4096}},
 	} {
 		data, err := msgpack.Marshal(v)
@@ -27,10 +27,10 @@ func FuzzDeviceMessages(f *testing.F) {
 		f.Add(data)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var hello told[Hello]
-		if strict.Unmarshal(data, &hello) == nil {
-			within(t, &hello.Value.Probe.Memory, peers.CheckBytes)
-			if StagingBytes([]Hello{hello.Value, hello.Value}) > MostStaging {
+		var greeting told[hello]
+		if strict.Unmarshal(data, &greeting) == nil {
+			within(t, &greeting.Value.Probe.Memory, peers.CheckBytes)
+			if StagingBytes([]hello{greeting.Value, greeting.Value}) > mostStaging {
 				t.Error("too much staging memory")
 			}
 		}
@@ -38,9 +38,9 @@ func FuzzDeviceMessages(f *testing.F) {
 		if strict.Unmarshal(data, &share) == nil {
 			within(t, &share.Value.Staging, 4096)
 		}
-		var reach told[Reach]
-		if strict.Unmarshal(data, &reach) == nil {
-			direct, err := DirectReads([]Reach{reach.Value, {}, {}, {}})
+		var reads told[reach]
+		if strict.Unmarshal(data, &reads) == nil {
+			direct, err := directReads([]reach{reads.Value, {}, {}, {}})
 			for _, q := range direct {
 				for _, r := range q {
 					if err == nil && (r < 0 || r > 3) {

@@ -137,7 +137,7 @@ func (g *Group) open() error {
 	}
 	most := g.cfg.Streams
 	if most == 0 {
-		most = DefaultStreams
+		most = defaultStreams
 	}
 	tracks := 0
 	for i := range g.layout.plans {

@@ -28,7 +28,7 @@ type opening struct {
 	w     setup.World
 	check *peers.Check
 
-	all    []Hello
+	all    []hello
 	direct [][]int // by rank: whose memory its device reads, rising
 	layout *Layout
 	shared []offering
@@ -67,7 +67,7 @@ func (o *opening) run() error {
 // meet tells the others of this rank's device.
 func (o *opening) meet() (err error) {
 	c := o.c
-	h := Hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
+	h := hello{Host: c.World.HostOf(c.Rank), Device: o.Device.UUID(),
 		Name: o.Device.Name(), Memory: o.Device.TotalMemory()}
 	if setup.InOneProcess(c.World) {
 		err = errors.New("ranks of InProcess are goroutines of one process, and device calls need a process per rank: " +
@@ -96,7 +96,7 @@ func (o *opening) meet() (err error) {
 
 // tryPeers finds out which devices read which others' memory, by doing it.
 func (o *opening) tryPeers() error {
-	var mine Reach
+	var mine reach
 	hung := o.ctx.Err()
 	for _, r := range o.local {
 		if r == o.c.Rank || hung != nil {
@@ -124,7 +124,7 @@ func (o *opening) tryPeers() error {
 		return err
 	}
 	o.check = nil
-	if o.direct, err = DirectReads(all); err != nil {
+	if o.direct, err = directReads(all); err != nil {
 		return err
 	}
 	for r, reach := range all {
@@ -192,7 +192,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 		return mine, err
 	}
 	o.slots, o.slotBytes = slots, slotBytes
-	o.layout, err = NewLayout(Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
+	o.layout, err = newLayout(Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads},
 		o.c.Rank)
 	digest := sha256.New()
 	for _, p := range placed {
@@ -209,7 +209,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 func (o *opening) fit(placed []Placed, budget int64) (slots, slotBytes int, err error) {
 	const grain = 4 << 10
 	slots, slotBytes = o.Plans.Slots()
-	l, err := NewLayout(Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
+	l, err := newLayout(Shape{Plans: placed, Slots: slots, SlotBytes: slotBytes, Direct: o.reads}, o.c.Rank)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -238,7 +238,7 @@ func (o *opening) share() (err error) {
 		}
 	}
 	if err == nil && o.mine == 0 {
-		o.block, mine.Block, err = MakeBlock(o.c.Endpoint, o.layout.FlagBytes(), len(o.local))
+		o.block, mine.Block, err = makeBlock(o.c.Endpoint, o.layout.flagBytes(), len(o.local))
 	}
 	o.shared, err = swap(o.ctx, o.w, mine, err)
 	return err
@@ -247,9 +247,9 @@ func (o *opening) share() (err error) {
 // attach maps what the others share.
 func (o *opening) attach() error {
 	if o.block == nil {
-		o.block = &Block{Flags: o.layout.FlagBytes(), Endpoint: o.c.Endpoint}
+		o.block = &block{Flags: o.layout.flagBytes(), Endpoint: o.c.Endpoint}
 	}
-	err := o.block.Attach(o.Device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
+	err := o.block.attach(o.Device, o.local[0], o.shared[o.local[0]].Block, len(o.local))
 	if err == nil {
 		err = o.attachStaging()
 	}
@@ -279,7 +279,7 @@ func (o *opening) attachStaging() error {
 
 // connect opens the links that do not go from device to device.
 func (o *opening) connect() error {
-	links := o.layout.Relayed()
+	links := o.layout.relayed()
 	if len(links) == 0 {
 		return nil
 	}

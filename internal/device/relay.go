@@ -149,7 +149,7 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 		for _, link := range q.links {
 			ok, err := r.one(q, link, move)
 			if err != nil {
-				r.g.failed(&LinkError{Rank: r.g.rank, Peer: r.ends[link].peer, Err: err})
+				r.g.failed(&linkError{Rank: r.g.rank, Peer: r.ends[link].peer, Err: err})
 				return
 			}
 			moved = moved || ok
@@ -162,7 +162,7 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 			runtime.Gosched()
 		default:
 			if f, ok := r.g.cfg.Endpoint.Aborted(); ok {
-				r.g.failed(&EndpointFault{f})
+				r.g.failed(&endpointFault{f})
 				return
 			}
 			time.Sleep(pause)
@@ -171,27 +171,27 @@ func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 	}
 }
 
-// LinkError says that a relayed link has failed, and why: the error of the
+// linkError says that a relayed link has failed, and why: the error of the
 // Endpoint, or a *Mismatch.
-type LinkError struct {
+type linkError struct {
 	Rank, Peer int
 	Err        error
 }
 
 // Error names both ranks.
-func (e *LinkError) Error() string {
+func (e *linkError) Error() string {
 	return fmt.Sprintf("device: rank %d: relaying with rank %d: %v", e.Rank, e.Peer, e.Err)
 }
 
 // Unwrap returns the reason.
-func (e *LinkError) Unwrap() error { return e.Err }
+func (e *linkError) Unwrap() error { return e.Err }
 
-// EndpointFault is the fault of Config.Endpoint, which another rank may have
+// endpointFault is the fault of Config.Endpoint, which another rank may have
 // reported.
-type EndpointFault struct{ transport.Fault }
+type endpointFault struct{ transport.Fault }
 
 // Error returns the fault's text.
-func (f *EndpointFault) Error() string { return "device: " + f.Text }
+func (f *endpointFault) Error() string { return "device: " + f.Text }
 
 // one moves a payload of link, if one is due and can be.
 func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error)) (bool, error) {

@@ -31,8 +31,8 @@ func (r callRing) at(seq uint64) []atomic.Uint64 {
 	return r[i : i+ringWords]
 }
 
-// Put notes a call, and the place of its buffers in registered memory.
-func (r callRing) Put(h *transport.Header, place uint64) {
+// put notes a call, and the place of its buffers in registered memory.
+func (r callRing) put(h *transport.Header, place uint64) {
 	w := r.at(h.Seq)
 	w[0].Store(0)
 	w[1].Store(h.Count)
@@ -58,10 +58,10 @@ func (r callRing) get(seq uint64) (h transport.Header, place uint64, ok bool) {
 	return h, place, w[0].Load() == seq && seq != 0
 }
 
-// Differs compares the calls numbered from to upTo with those of another rank, which
+// differs compares the calls numbered from to upTo with those of another rank, which
 // has entered calls up to theirLatest. It returns the first that is not the same, and
 // the number of the first that the other one has still to enter.
-func (r callRing) Differs(theirs callRing, from, upTo, theirLatest uint64) (mine, other transport.Header, differ bool,
+func (r callRing) differs(theirs callRing, from, upTo, theirLatest uint64) (mine, other transport.Header, differ bool,
 	next uint64) {
 	from = max(from, upTo-min(upTo, MaxCalls)+1)
 	for seq := from; seq <= upTo; seq++ {

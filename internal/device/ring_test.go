@@ -8,8 +8,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-func testBlock(flags, ranks int) *Block {
-	return &Block{Mem: make([]byte, blockBytes(flags, ranks)), Flags: flags} // as large as that it is aligned
+func testBlock(flags, ranks int) *block {
+	return &block{Mem: make([]byte, blockBytes(flags, ranks)), Flags: flags} // as large as that it is aligned
 }
 
 // The first call that two ranks made otherwise is found as long as it is there,
@@ -17,7 +17,7 @@ func testBlock(flags, ranks int) *Block {
 func TestCallRing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := testBlock(4096, 3)
-		mine, theirs := b.Ring(0), b.Ring(2)
+		mine, theirs := b.ring(0), b.ring(2)
 		ahead := uint64(rapid.IntRange(0, 3*MaxCalls).Draw(t, "ahead"))
 		behind := uint64(rapid.IntRange(1, 2*MaxCalls).Draw(t, "behind"))
 		elsewhere := rapid.Bool().Draw(t, "elsewhere")
@@ -27,7 +27,7 @@ func TestCallRing(t *testing.T) {
 		}
 		for seq := uint64(1); seq <= behind; seq++ {
 			h := header(seq)
-			mine.Put(&h, seq%7)
+			mine.put(&h, seq%7)
 		}
 		for seq := uint64(1); seq <= behind+ahead; seq++ {
 			h := header(seq)
@@ -38,9 +38,9 @@ func TestCallRing(t *testing.T) {
 			case seq == odd:
 				h.Root = 7
 			}
-			theirs.Put(&h, place)
+			theirs.put(&h, place)
 		}
-		a, o, found, next := mine.Differs(theirs, 1, behind, behind+ahead)
+		a, o, found, next := mine.differs(theirs, 1, behind, behind+ahead)
 		there := odd+MaxCalls > behind+ahead
 		if found != there {
 			t.Fatalf("call %d of %d differs, the other is %d ahead: found %v, want %v", odd, behind, ahead, found, there)
@@ -51,11 +51,11 @@ func TestCallRing(t *testing.T) {
 		if found && (a != header(odd) || o.Seq != odd || o.Root != 7 && !elsewhere) {
 			t.Fatalf("found %+v and %+v in place of call %d", a, o, odd)
 		}
-		if _, _, found, next := mine.Differs(b.Ring(1), 1, behind, 0); found ||
+		if _, _, found, next := mine.differs(b.ring(1), 1, behind, 0); found ||
 			next != max(1, behind-min(behind, MaxCalls)+1) {
 			t.Fatalf("of a rank that has called nothing, calls up to %d are the same", next)
 		}
-		if _, _, ok := b.Ring(1).get(5); ok {
+		if _, _, ok := b.ring(1).get(5); ok {
 			t.Fatal("a rank that has called nothing has a call")
 		}
 	})
@@ -66,14 +66,14 @@ func TestDeviceBlock(t *testing.T) {
 	for _, ranks := range []int{1, 2, 8} {
 		b := testBlock(8192, ranks)
 		for i := range ranks {
-			ring := b.Ring(i)
+			ring := b.ring(i)
 			for k := range ring {
 				ring[k].Store(^uint64(0))
 			}
-			if b.Stage(i).Load() != 0 {
+			if b.stage(i).Load() != 0 {
 				t.Fatalf("rank %d of %d: its stage lies in a ring", i, ranks)
 			}
-			b.Stage(i).Store(StageLeft)
+			b.stage(i).Store(stageLeft)
 		}
 		for _, v := range b.Mem[:b.Flags] {
 			if v != 0 {

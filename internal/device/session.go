@@ -50,7 +50,7 @@ type Session struct {
 	kernels *kernels.Set
 	staging cuda.Slice[uint8]
 	maps    []*cuda.Mapping // of other ranks' staging memory
-	block   *Block
+	block   *block
 	sources []int // the ranks whose memory this rank's device reads, rising
 
 	registered    []*Memory
@@ -134,7 +134,7 @@ func (d *Session) Enter(s *cuda.Stream, kind plan.Kind, root int, c *Call, place
 	if !there {
 		return fmt.Errorf("no plan for %v of %d bytes", kind, bytes)
 	}
-	d.block.Ring(d.mine).Put(&h, place)
+	d.block.ring(d.mine).put(&h, place)
 	c.Chunk = served.Chunks.Max
 	if err := d.group.Program(i).Enqueue(s, c); err != nil {
 		return err
@@ -202,9 +202,9 @@ func (d *Session) groupFailed(err error) {
 // hosts, false where err is none of that: the cause is another rank then, or the
 // network, and not this rank's device.
 func (d *Session) relayFault(err error, during string) (f transport.Fault, is bool) {
-	var told *EndpointFault
+	var told *endpointFault
 	var calls *Mismatch
-	var link *LinkError
+	var link *linkError
 	var driver *cuda.Error
 	switch c := d.c; {
 	case errors.As(err, &driver):
@@ -272,7 +272,7 @@ func (d *Session) compare() {
 	}
 	c := d.c
 	for i, r := range d.local {
-		if i != d.mine && d.block.Stage(i).Load() != StageOpen && c.Endpoint.Status(r).Call.Seq < h.Seq {
+		if i != d.mine && d.block.stage(i).Load() != stageOpen && c.Endpoint.Status(r).Call.Seq < h.Seq {
 			c.Abort(engine.ClosedBy(r, c.Rank, engine.Describe(h)))
 			return
 		}
@@ -288,13 +288,13 @@ func (d *Session) compareHost() (same bool) {
 	if d.latest == 0 {
 		return true
 	}
-	mine, upTo := d.block.Ring(d.mine), d.at(d.latest).header.Seq
+	mine, upTo := d.block.ring(d.mine), d.at(d.latest).header.Seq
 	for i, r := range d.local {
 		if i == d.mine {
 			continue
 		}
 		latest := d.c.Endpoint.Status(r).Call.Seq
-		own, other, differ, next := mine.Differs(d.block.Ring(i), d.compared[i], upTo, latest)
+		own, other, differ, next := mine.differs(d.block.ring(i), d.compared[i], upTo, latest)
 		if differ {
 			d.c.Abort(d.mismatch(r, other, own))
 			return false

@@ -102,5 +102,5 @@ func (o *opening) chosenGraph() *topo.Graph {
 	case o.Graph != nil:
 		return o.Graph
 	}
-	return DeclaredGraph(o.c.Graph, o.all, o.reads)
+	return declaredGraph(o.c.Graph, o.all, o.reads)
 }

@@ -111,11 +111,11 @@ func TestOutOfMemory(t *testing.T) {
 	devices := someDevices(t, 2, how{})
 	before := cuda.Stats()
 	plans := []*plan.Plan{fromTrees(t, 2, plan.AllReduce, plan.Split)}
-	l, err := NewLayout(shapeOf(plans, how{slots: 2, slotBytes: 64 << 20}, devices), 0)
+	l, err := newLayout(shapeOf(plans, how{slots: 2, slotBytes: 64 << 20}, devices), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags, err := cuda.AllocPinned[uint8](devices[0], l.FlagBytes())
+	flags, err := cuda.AllocPinned[uint8](devices[0], l.flagBytes())
 	if err != nil {
 		t.Fatal(err)
 	}
