@@ -30,7 +30,6 @@ type Device struct {
 
 	mu       sync.Mutex
 	primary  driver.Context
-	memops   bool // they were tried, and are there
 	mappings map[MemHandle]*mapping
 }
 
@@ -218,33 +217,18 @@ func (d *Device) EnablePeer(peer *Device) error {
 	return nil
 }
 
-// TryStreamMemOps finds out whether streams of this device can wait for values in
-// memory and write them, on a stream of its own: some systems have the calls and
-// refuse them, which is ErrNotSupported. What was found to work is not tried again.
-func (d *Device) TryStreamMemOps() error {
-	if err := Open(); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	known := d.memops
-	d.mu.Unlock()
-	if known {
-		return nil
-	}
-	err := d.tryMemOps()
-	if err != nil {
-		return fmt.Errorf("cuda: %s: streams that wait for memory and write it: %w", d, err)
-	}
-	d.mu.Lock()
-	d.memops = true
-	d.mu.Unlock()
-	return nil
-}
-
-// memOpsDeadline is how long the two operations of tryMemOps may take.
+// memOpsDeadline is how long the two operations of TryStreamMemOps may take.
 const memOpsDeadline = 5 * time.Second
 
-func (d *Device) tryMemOps() (err error) {
+// TryStreamMemOps finds out whether streams of this device can wait for values in
+// memory and write them, on a stream of its own: some systems have the calls and
+// refuse them, which is ErrNotSupported.
+func (d *Device) TryStreamMemOps() (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("cuda: %s: streams that wait for memory and write it: %w", d, err)
+		}
+	}()
 	s, err := d.NewStream()
 	if err != nil {
 		return err

@@ -69,53 +69,44 @@ func checkGraph(g *topo.Graph, dropped []gpu.Drop, ranks int) error {
 	return nil
 }
 
-// cache keeps measurements of a host for later jobs; only its first rank uses it.
-type cache struct {
-	cache  probe.Cache
-	file   string // "": nothing is kept
-	anew   bool
-	forget bool
-	ranks  int
-}
-
-func newCache(o Options, h *HostResult) *cache {
-	k := &cache{anew: o.Anew || o.Forget, forget: o.Forget, ranks: len(h.Ranks)}
+// file returns where what is known of h is kept; "" for nowhere.
+func (o *Options) file(h *HostResult) (c probe.Cache, file string) {
 	if o.Cache != nil {
-		k.cache = *o.Cache
-	} else if c, err := probe.UserCache(); err == nil {
-		k.cache = c
+		c = *o.Cache
+	} else if user, err := probe.UserCache(); err == nil {
+		c = user
 	} else {
-		return k
+		return c, ""
 	}
-	k.file = k.cache.PathOf(fmt.Sprintf("gpus %d\n%s\n%s", method, h.Machine.Driver, strings.Join(h.Devices, "\n")),
-		k.ranks)
-	return k
+	return c, c.PathOf(fmt.Sprintf("gpus %d\n%s\n%s", method, h.Machine.Driver, strings.Join(h.Devices, "\n")), len(h.Ranks))
 }
 
-// load returns what was kept, nil for nothing that can be used.
-func (k *cache) load() []byte {
-	if k.file == "" || k.anew {
+// load returns what an earlier job has kept of h, nil for nothing that can be used.
+func (o *Options) load(h *HostResult) []byte {
+	c, file := o.file(h)
+	if file == "" || o.Anew || o.Forget {
 		return nil
 	}
-	data, err := k.cache.Read(k.file)
+	data, err := c.Read(file)
 	if err == nil && data != nil {
-		_, _, err = parseCache(data, k.ranks)
+		_, _, err = parseCache(data, len(h.Ranks))
 	}
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "treerun: %s: %v: GPUs are measured again\n", k.file, err)
+		fmt.Fprintf(os.Stderr, "treerun: %s: %v: GPUs are measured again\n", file, err)
 		return nil
 	}
 	return data
 }
 
-// store keeps h.
-func (k *cache) store(h *HostResult) error {
-	if k.file == "" || k.forget {
+// store keeps h for later jobs.
+func (o *Options) store(h *HostResult) error {
+	c, file := o.file(h)
+	if file == "" || o.Forget {
 		return nil
 	}
 	data, err := json.Marshal(cacheFile{method, h.Graph.Canonical(), h.Dropped})
 	if err != nil {
 		return err
 	}
-	return k.cache.Write(k.file, data)
+	return c.Write(file, data)
 }

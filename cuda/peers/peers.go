@@ -74,8 +74,7 @@ func (m *meter) run(o Options) (measured bool, err error) {
 	if err := m.meet(); err != nil {
 		return false, err
 	}
-	cache := newCache(o, m.host)
-	if err := m.load(cache); err != nil {
+	if err := m.load(&o); err != nil {
 		return false, err
 	}
 	all, err := m.measure()
@@ -98,7 +97,7 @@ func (m *meter) run(o Options) (measured bool, err error) {
 		h.Dropped = gpu.Dropped(h.Found)
 	}
 	if m.first() && !m.host.Kept {
-		if err := cache.store(m.host); err != nil {
+		if err := o.store(m.host); err != nil {
 			fmt.Fprintf(os.Stderr, "treerun: %v\n", err) // it is measured again next time
 		}
 	}
@@ -106,10 +105,10 @@ func (m *meter) run(o Options) (measured bool, err error) {
 }
 
 // load takes what the hosts have from an earlier job.
-func (m *meter) load(k *cache) error {
+func (m *meter) load(o *Options) error {
 	var mine []byte
 	if m.first() {
-		mine = k.load()
+		mine = o.load(m.host)
 	}
 	all, err := swap(m, mine, nil)
 	if err != nil {

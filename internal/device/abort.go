@@ -36,20 +36,15 @@ func (g *Group) Err() error {
 }
 
 // Abort ends the Group with err, which later calls return, and that of all ranks
-// of the segment with ErrAborted. It returns at once; within some milliseconds
-// all streams of this rank that wait for others go on, whatever became of those.
-// Only the first Abort counts.
-func (g *Group) Abort(err error) {
-	g.fail(err)
-}
-
-// fail is Abort, and returns the error that counts.
-func (g *Group) fail(err error) error {
+// of the segment with ErrAborted. It returns the error that counts, which is that of the
+// first Abort, at once; within some milliseconds all streams of this rank that wait for
+// others go on, whatever became of those.
+func (g *Group) Abort(err error) error {
 	g.end(err, nil)
 	return g.failure.get()
 }
 
-// failed is fail for what the Group found by itself.
+// failed is Abort for what the Group found by itself.
 func (g *Group) failed(err error) { g.end(err, g.cfg.Failed) }
 
 // end ends the group with err, unless it has ended, and tells whoever asked to

@@ -80,12 +80,7 @@ func (b *block) attach(dev *cuda.Device, first, place, ranks int) error {
 }
 
 // Addr returns where this rank's device sees the block.
-func (b *block) Addr() cuda.Addr {
-	if b == nil || b.registered == nil {
-		return 0
-	}
-	return b.registered.Addr()
-}
+func (b *block) Addr() cuda.Addr { return b.registered.Addr() }
 
 // detach ends the device's use of the block.
 func (b *block) detach() error {

@@ -30,16 +30,7 @@ func (b Buffer) Part(i int, n int64) Buffer {
 
 // OverlapOf says how two buffers share memory.
 func OverlapOf(a, b Buffer) setup.Overlap {
-	p, q := uint64(a.Addr), uint64(b.Addr)
-	switch {
-	case a.Bytes == 0 || b.Bytes == 0:
-		return setup.Apart
-	case p == q && a.Bytes == b.Bytes:
-		return setup.InPlace
-	case p < q+uint64(b.Bytes) && q < p+uint64(a.Bytes):
-		return setup.Partial
-	}
-	return setup.Apart
+	return setup.OverlapAt(uint64(a.Addr), uint64(a.Bytes), uint64(b.Addr), uint64(b.Bytes))
 }
 
 // Problem returns why the buffer cannot be used on s, nil if it can.

@@ -13,7 +13,7 @@ func (g *Group) Close() error {
 	var err error
 	g.closing.Do(func() {
 		if !g.settled(closeWithin) {
-			g.fail(ErrClosed)
+			g.Abort(ErrClosed)
 		}
 		g.ending.Lock()
 		g.failure.set(ErrClosed)

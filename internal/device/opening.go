@@ -155,7 +155,7 @@ func (o *opening) plan() error {
 	if failed == nil {
 		failed = o.Graph.Validate()
 	}
-	if _, err := swap(o.ctx, o.w, o.Graph.Digest(), failed); err != nil {
+	if _, err := swap(o.ctx, o.w, struct{}{}, failed); err != nil {
 		return err
 	}
 	options := c.Config.Planning
@@ -169,14 +169,13 @@ func (o *opening) plan() error {
 		return err
 	}
 	return errors.Join(
-		setup.Agreed("the graph of devices", all, func(o digests) string { return o.Graph }),
 		setup.Agreed("the plans for devices", all, func(o digests) string { return o.Plans }),
 		setup.Agreed("the links between devices", all, func(o digests) string { return o.Layout }),
 	)
 }
 
 // digests are what a rank made of the same input.
-type digests struct{ Graph, Plans, Layout string }
+type digests struct{ Plans, Layout string }
 
 // layOut makes the plans that rank 0 has chosen, and the links for them.
 func (o *opening) layOut(m planner.Machine, options planner.Options) (mine digests, err error) {
@@ -199,7 +198,7 @@ func (o *opening) layOut(m planner.Machine, options planner.Options) (mine diges
 		fmt.Fprintln(digest, p.Plan.Digest(), p.Lanes)
 	}
 	return digests{
-		Graph: o.Graph.Digest(), Plans: hex.EncodeToString(digest.Sum(nil)[:8]),
+		Plans:  hex.EncodeToString(digest.Sum(nil)[:8]),
 		Layout: fmt.Sprintf("%d slots of %d bytes, direct %v", slots, slotBytes, o.direct),
 	}, err
 }

@@ -78,7 +78,7 @@ func (p *Program) Enqueue(s *cuda.Stream, c *Call) error {
 	p.begin(c)
 	err := p.enqueue(s, c)
 	if err != nil {
-		err = g.fail(fmt.Errorf("device: rank %d: %w", g.rank, err))
+		err = g.Abort(fmt.Errorf("device: rank %d: %w", g.rank, err))
 	}
 	p.end()
 	select {

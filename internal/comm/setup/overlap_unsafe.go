@@ -14,14 +14,18 @@ const (
 
 // OverlapOf says how a and b share memory.
 func OverlapOf(a, b []byte) Overlap {
-	if len(a) == 0 || len(b) == 0 {
-		return Apart
-	}
-	p, q := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return OverlapAt(uint64(uintptr(unsafe.Pointer(unsafe.SliceData(a)))), uint64(len(a)),
+		uint64(uintptr(unsafe.Pointer(unsafe.SliceData(b)))), uint64(len(b)))
+}
+
+// OverlapAt says how n bytes at address p and m bytes at address q share memory.
+func OverlapAt(p, n, q, m uint64) Overlap {
 	switch {
-	case p == q && len(a) == len(b):
+	case n == 0 || m == 0:
+		return Apart
+	case p == q && n == m:
 		return InPlace
-	case p < q+uintptr(len(b)) && q < p+uintptr(len(a)):
+	case p < q+m && q < p+n:
 		return Partial
 	}
 	return Apart
