@@ -78,7 +78,8 @@ func (o *Options) file(h *HostResult) (c probe.Cache, file string) {
 	} else {
 		return c, ""
 	}
-	return c, c.PathOf(fmt.Sprintf("gpus %d\n%s\n%s", method, h.Machine.Driver, strings.Join(h.Devices, "\n")), len(h.Ranks))
+	what := fmt.Sprintf("gpus %d\n%s\n%s", method, h.Machine.Driver, strings.Join(h.Devices, "\n"))
+	return c, c.PathOf(what, len(h.Ranks))
 }
 
 // load returns what an earlier job has kept of h, nil for nothing that can be used.

@@ -6,20 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/bits"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/machines"
 )
 
-const maxGPUs = 64 // as in src/host.h
+const maxGPUs, maxCPUs = 64, 4096 // as in src/host.h
 
 // someRanks parts "NAME/0-3" from the ranks.
 var someRanks = regexp.MustCompile(`^(.+)/(\d+)(?:-(\d+))?$`)
@@ -162,15 +159,21 @@ func writeCPUs(b *strings.Builder, nodes int) {
 	}
 }
 
-// allowedCPUs returns the CPUs that this process may use, none where the system does not
-// tell: a fake GPU without CPUs near it is no harm.
-func allowedCPUs() (cpus []int) {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
-		return nil
-	}
-	for cpu := range len(set) * bits.UintSize {
-		if set.IsSet(cpu) {
+// allowedCPUs reads a line such as "Cpus_allowed_list:	0-3,8". It returns what it
+// understands: a fake GPU without CPUs near it is no harm.
+func allowedCPUs() []int {
+	status, _ := os.ReadFile("/proc/self/status")
+	_, list, _ := strings.Cut(string(status), "Cpus_allowed_list:")
+	list, _, _ = strings.Cut(list, "\n")
+	var cpus []int
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		a, err := strconv.Atoi(first)
+		b, err2 := strconv.Atoi(last)
+		for cpu := a; err == nil && err2 == nil && cpu <= b && cpu < maxCPUs; cpu++ {
 			cpus = append(cpus, cpu)
 		}
 	}
