@@ -57,13 +57,9 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkDigests(all, c.cfg.Layout.Member); err != nil {
-		return nil, err
-	}
 	if len(all) != c.cfg.Layout.MemberCount() {
-		return nil, fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.MemberCount())
-	}
-	if c.bells != nil {
+		err = fmt.Errorf("exchange gave %d blobs for %d ranks", len(all), c.cfg.Layout.MemberCount())
+	} else if c.bells != nil {
 		names := make([]string, len(all))
 		for i := range all {
 			names[i] = all[i].Bell
@@ -76,7 +72,7 @@ func (c *connecting) run(ctx context.Context) (*endpoint, error) {
 	if err == nil && c.m.ControlBytes <= maxPrefault {
 		osys.Prefault(c.mem[:c.m.ControlBytes])
 	}
-	second := report{Digest: c.m.Digest}
+	var second report
 	if err != nil {
 		second = failure(err)
 	} else if no := c.readSamples(all); no != nil {
@@ -136,7 +132,7 @@ func (c *connecting) prepare() (report, error) {
 	if c.session, err = newSession(c.cfg.Key, c.cfg.JobID, m.Digest); err != nil {
 		return report{}, err
 	}
-	r := report{Digest: m.Digest, Sample: c.makeSample()}
+	r := report{Sample: c.makeSample()}
 	if c.cfg.Doorbell {
 		if c.bells, r.Bell, err = newDoorbells(); err != nil {
 			return report{}, err

@@ -1,7 +1,7 @@
 package shm
 
 import (
-	"crypto/sha256"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,18 +13,32 @@ import (
 type report struct {
 	Version int
 	Failed  bool
-	Digest  [sha256.Size]byte // of the layout; zero when the layout is not valid
-	Sample  sample            // in the first exchange: memory of this rank to try to read
-	Reads   bool              // in the second: it could read every other rank's
-	Bell    string            // name of its doorbell, in the first exchange, where there are any
-	Text    string            // why it failed; else the leader's address in the first exchange
+	Sample  sample // in the first exchange: memory of this rank to try to read
+	Reads   bool   // in the second: it could read every other rank's
+	Bell    string // name of its doorbell, in the first exchange, where there are any
+	Text    string // why it failed; else the leader's address in the first exchange
 }
 
 const (
-	reportVersion = 3
+	reportVersion = 4
 	maxBellName   = 100 // bytes
 	maxReportText = 512 // bytes
 )
+
+// Failure returns what a member gives to an exchange in place of Connect's blob.
+func Failure(err error) []byte { return failure(err).encode() }
+
+// Failed says why the member with this blob of the second exchange is not connected, "" when it is.
+func Failed(blob []byte) string {
+	r, err := decodeReport(blob)
+	switch {
+	case err != nil:
+		return err.Error()
+	case r.Failed:
+		return cmp.Or(r.Text, "no reason")
+	}
+	return ""
+}
 
 func failure(err error) report { return report{Failed: true, Text: err.Error()} }
 
@@ -55,31 +69,13 @@ func decodeReports(blobs [][]byte, rank func(i int) int) ([]report, error) {
 	all := make([]report, len(blobs))
 	var failed []string
 	for r, b := range blobs {
-		var err error
-		if all[r], err = decodeReport(b); err != nil {
-			failed = append(failed, fmt.Sprintf("rank %d: %v", rank(r), err))
-		} else if all[r].Failed {
-			failed = append(failed, fmt.Sprintf("rank %d: %s", rank(r), all[r].Text))
+		all[r], _ = decodeReport(b)
+		if text := Failed(b); text != "" {
+			failed = append(failed, fmt.Sprintf("rank %d: %s", rank(r), text))
 		}
 	}
 	if failed != nil {
 		return nil, errors.New(strings.Join(failed, "; "))
 	}
 	return all, nil
-}
-
-// checkDigests returns an error, the same on all ranks, that names the ranks
-// whose layout is not the first one's.
-func checkDigests(all []report, rank func(i int) int) error {
-	var other []string
-	for r := range all {
-		if all[r].Digest != all[0].Digest {
-			other = append(other, fmt.Sprintf("rank %d has %x", rank(r), all[r].Digest[:4]))
-		}
-	}
-	if other == nil {
-		return nil
-	}
-	return fmt.Errorf("layouts differ: rank %d has %x, %s (hint: all ranks must use the same plans, slots and slot size)",
-		rank(0), all[0].Digest[:4], strings.Join(other, ", "))
 }

@@ -40,12 +40,14 @@ func neighbours(hosts []int, r int) []int {
 // it is one of the whole World, from which every host takes what is its own.
 type hostGather struct {
 	world   World
-	members []int // by their ranks in the World, rising
-	gathers int   // that it has begun
+	members []int    // by their ranks in the World, rising
+	gathers int      // that it has begun
+	latest  [][]byte // what the latest gave, of all ranks; nil where it failed
 }
 
 func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	h.gathers++
+	h.latest = nil
 	all, err := h.world.AllGather(ctx, blob)
 	if err != nil {
 		return nil, err
@@ -53,6 +55,7 @@ func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, erro
 	if len(all) != h.world.Size() {
 		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(all), h.world.Size())
 	}
+	h.latest = all
 	own := make([][]byte, len(h.members))
 	for i, r := range h.members {
 		own[i] = all[r]
@@ -60,10 +63,10 @@ func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, erro
 	return own, nil
 }
 
-// finish takes part in the AllGathers of connecting shared memory that are left. This rank has nothing to tell.
-func (h *hostGather) finish(ctx context.Context) error {
-	for ; h.gathers < shmGathers; h.gathers++ {
-		if _, err := h.world.AllGather(ctx, nil); err != nil {
+// finish takes part in the AllGathers of connecting shared memory that are left, with a blob.
+func (h *hostGather) finish(ctx context.Context, blob []byte) error {
+	for h.gathers < shmGathers {
+		if _, err := h.AllGather(ctx, blob); err != nil {
 			return err
 		}
 	}
@@ -74,11 +77,6 @@ func (h *hostGather) finish(ctx context.Context) error {
 // memory is connected, whatever becomes of it on its host.
 const shmGathers = 2
 
-// hostReport is how connecting shared memory went for a rank.
-type hostReport struct {
-	Error string
-}
-
 // connectHost connects the ranks of each host among themselves. Where that
 // fails, as it does between containers that do not share what it takes, each
 // rank of the host counts as a host of its own from then on. It returns the
@@ -88,54 +86,30 @@ func connectHost(ctx context.Context, w World, purpose string, layout transport.
 	hosts := HostsOf(w)
 	view := &hostGather{world: w, members: neighbours(hosts, w.Rank())}
 	ep, err := shm.Connect(ctx, hostConfig(w, purpose, layout, view.members, view.AllGather))
-	if failed := view.finish(ctx); failed != nil {
-		return nil, nil, errors.Join(err, failed)
-	}
-	var mine hostReport
 	if err != nil {
-		mine.Error = err.Error()
-	}
-	all, failed := Exchange(ctx, w, mine)
-	if failed != nil {
-		if ep != nil {
-			failed = errors.Join(failed, ep.Close())
-		}
-		return nil, nil, errors.Join(err, failed)
-	}
-	apart := splitHosts(hosts, all)
-	if w.Rank() == 0 && w.Setting("verbose") != "" {
-		for r, report := range all {
-			if report.Error != "" {
-				fmt.Fprintf(os.Stderr, "treerun: rank %d and the others of its host use TCP: %s\n", r, report.Error)
-			}
+		if failed := view.finish(ctx, shm.Failure(err)); failed != nil || view.latest == nil {
+			return nil, nil, errors.Join(err, failed)
 		}
 	}
-	if apart[w.Rank()] == hosts[w.Rank()] && ep != nil {
-		return ep, apart, nil
-	}
-	if ep != nil {
-		if err := ep.Close(); err != nil {
-			return nil, nil, err
-		}
-	}
-	alone := func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }
-	ep, err = shm.Connect(ctx, hostConfig(w, purpose, layout, []int{w.Rank()}, alone))
-	return ep, apart, err
-}
-
-// splitHosts numbers the hosts anew: a rank on a host where one has failed to
-// connect gets a host of its own, and the others keep theirs.
-func splitHosts(hosts []int, all []hostReport) []int {
 	apart := slices.Clone(hosts)
-	for r, report := range all {
-		if report.Error == "" {
+	for r, blob := range view.latest {
+		why := shm.Failed(blob)
+		if why == "" {
 			continue
 		}
 		for _, q := range neighbours(hosts, r) {
 			apart[q] = len(hosts) + q
 		}
+		if w.Rank() == 0 && w.Setting("verbose") != "" {
+			fmt.Fprintf(os.Stderr, "treerun: rank %d and the others of its host use TCP: %s\n", r, why)
+		}
 	}
-	return apart
+	if ep != nil {
+		return ep, apart, nil
+	}
+	alone := func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }
+	ep, err = shm.Connect(ctx, hostConfig(w, purpose, layout, []int{w.Rank()}, alone))
+	return ep, apart, err
 }
 
 func hostConfig(w World, purpose string, layout transport.Layout, members []int,

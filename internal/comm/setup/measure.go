@@ -119,7 +119,7 @@ func (s *setup) connectProbe(members []int, layout transport.Layout) (transport.
 		cfg.Doorbell = false
 		ep, err = shm.Connect(s.ctx, cfg)
 	}
-	return ep, errors.Join(err, view.finish(s.ctx))
+	return ep, errors.Join(err, view.finish(s.ctx, nil))
 }
 
 // place is where this rank runs: nowhere in particular where ranks share cores, or nothing is measured.
