@@ -24,7 +24,6 @@ func New(layout transport.Layout) ([]transport.Endpoint, error) {
 		return nil, err
 	}
 	b, s := segment.Heap(m.Bytes), &store{parts: make(map[int][]byte)}
-	m.Format(b)
 	tokens := make([]chan struct{}, layout.Size)
 	for r := range tokens {
 		tokens[r] = make(chan struct{}, 1)

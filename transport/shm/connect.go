@@ -147,7 +147,6 @@ func (c *connecting) prepare() (report, error) {
 	if c.mem, err = osys.Map(c.fd, 0, m.Bytes); err != nil {
 		return report{}, err
 	}
-	m.Format(c.mem)
 	c.acceptor, r.Text, err = listen(c.session, &m.Layout, c.fd)
 	return r, err
 }

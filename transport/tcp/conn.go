@@ -52,10 +52,11 @@ type conn struct {
 	closed atomic.Bool           // the peer has said that it closes
 
 	wmu    sync.Mutex
-	queue  ring[item] // data frames, the oldest first
-	off    int        // bytes of the oldest that are sent
-	ctl    []byte     // other frames, which go first
-	ctlOff int        // bytes of them that are sent
+	queue  []item // data frames, the oldest first; the first sent of them are sent
+	sent   int
+	off    int    // bytes of the oldest that is not, which are
+	ctl    []byte // other frames, which go first
+	ctlOff int    // bytes of them that are sent
 	owing  []*receiver
 	room   bool // the poller watches for room
 	out    osys.Vectors
@@ -72,7 +73,12 @@ func (c *conn) enqueue(t item) {
 		t.done()
 		return
 	}
-	c.queue.push(t)
+	if len(c.queue) == cap(c.queue) && c.sent > 0 {
+		waiting := copy(c.queue, c.queue[c.sent:])
+		clear(c.queue[waiting:])
+		c.queue, c.sent = c.queue[:waiting], 0
+	}
+	c.queue = append(c.queue, t)
 	c.pending.Store(true)
 }
 
@@ -128,7 +134,7 @@ func (c *conn) flushLocked() (news bool) {
 		c.watchRoom(false)
 	}
 	c.out.Reset()
-	c.pending.Store(!c.gone && (c.queue.len() > 0 || len(c.ctl) > 0 || !whole))
+	c.pending.Store(!c.gone && (len(c.queue) > c.sent || len(c.ctl) > 0 || !whole))
 	return news
 }
 
@@ -157,14 +163,14 @@ func (c *conn) awaitRoom() {
 func (c *conn) gather() {
 	c.out.Reset()
 	c.tellReleased()
-	i := 0
+	i := c.sent
 	if c.off > 0 {
-		c.gatherItem(c.queue.at(0), c.off)
-		i = 1
+		c.gatherItem(&c.queue[i], c.off)
+		i++
 	}
 	c.out.Add(c.ctl[c.ctlOff:])
-	for ; i < c.queue.len() && c.out.Room() >= 3 && c.out.Bytes() < batchBytes; i++ {
-		c.gatherItem(c.queue.at(i), 0)
+	for ; i < len(c.queue) && c.out.Room() >= 3 && c.out.Bytes() < batchBytes; i++ {
+		c.gatherItem(&c.queue[i], 0)
 	}
 }
 
@@ -212,14 +218,17 @@ func (c *conn) taken(n int) (news bool) {
 // takenItem removes up to n bytes of the oldest data frame, and returns how
 // many of them are left, and whether the frame is sent.
 func (c *conn) takenItem(n int) (left int, whole bool) {
-	t := c.queue.at(0)
+	t := &c.queue[c.sent]
 	rest := t.bytes() - c.off
 	if n < rest {
 		c.off += n
 		return 0, false
 	}
 	t.done()
-	c.queue.pop()
+	*t = item{}
+	if c.sent++; c.sent == len(c.queue) {
+		c.queue, c.sent = c.queue[:0], 0
+	}
 	c.off = 0
 	return n - rest, true
 }
@@ -229,11 +238,10 @@ func (c *conn) discard() {
 	c.gone = true
 	c.blocked.Store(false)
 	c.out.Reset()
-	for c.queue.len() > 0 {
-		c.queue.at(0).done()
-		c.queue.pop()
+	for i := range c.queue[c.sent:] {
+		c.queue[c.sent+i].done()
 	}
-	c.off, c.ctl, c.ctlOff = 0, nil, 0
+	c.queue, c.sent, c.off, c.ctl, c.ctlOff = nil, 0, 0, nil, 0
 	c.owing = nil
 	c.owes.Store(false)
 	c.pending.Store(false)

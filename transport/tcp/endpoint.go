@@ -125,13 +125,8 @@ func (e *Endpoint) addLinks() {
 		if p == nil {
 			continue
 		}
-		frames := 2 + e.layout.Slots*len(p.senders)
 		for _, c := range p.conns {
-			size := 16
-			for size < frames {
-				size *= 2
-			}
-			c.queue.grow(size)
+			c.queue = make([]item, 0, 16+2*e.layout.Slots*len(p.senders)) // twice as many as ever wait
 			c.owing = make([]*receiver, 0, len(p.receivers))
 			c.ctl = make([]byte, 0, 4*maxControl+baseBytes*len(p.receivers))
 		}

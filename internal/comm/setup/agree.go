@@ -16,18 +16,18 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 13
+const protocol = 14
 
 // hello is the first message of New.
 type hello struct {
 	Protocol  int
 	Settings  []string          // Config.values
 	Refused   string            // what of the settings the rank cannot plan with
-	Graph     []byte            // rank 0's graph of an earlier job, packed; empty: measure
+	Host      keptHost          // what the first rank of a host knows of it
 	Cores     int               // usable cores of the rank
 	Machine   string            // whose cores they are, of all of it; empty: nobody else's
 	Place     probe.Place       // where it runs
-	Decision  *planner.Decision // rank 0's for Graph
+	Decision  *planner.Decision // rank 0's for its host's graph, if that is all
 	HeapBytes int               // that this rank can have
 }
 

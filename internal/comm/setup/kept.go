@@ -14,8 +14,8 @@ import (
 
 // keptHost is what the first rank of a host knows of it.
 type keptHost struct {
-	Member probe.Member // of the network between hosts
-	Graph  []byte       // of the host's ranks, from an earlier job; empty: none, or one rank
+	Member probe.Member // of the network between hosts, where there are several
+	Graph  []byte       // of the host's ranks, from an earlier job, packed; empty: none, or one rank
 }
 
 // Between says, for a communicator of several hosts, how its graph is known.
@@ -46,9 +46,8 @@ const Refresh = "refresh"
 
 // hostsGraph returns the graph of ranks on several hosts: of each host, and of the
 // network between them, what an earlier job has measured, or now measures itself.
-func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
-	known, ok := s.W.(Networked)
-	if !ok {
+func (s *setup) hostsGraph(cache *probe.Cache, all []hello) (*topo.Graph, error) {
+	if _, ok := s.W.(Networked); !ok {
 		return nil, errNotNetworked
 	}
 	effort, err := network.ParseEffort(cmp.Or(s.W.Setting("probe"), string(network.Quick)))
@@ -56,14 +55,10 @@ func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
 		return nil, fmt.Errorf("%w: --probe: %w", ErrArgument, err)
 	}
 	hosts := HostsOf(s.W)
-	all, err := Exchange(s.ctx, s.W, s.keptHost(cache, hosts, known))
-	if err != nil {
-		return nil, fmt.Errorf("what hosts know: %w", err)
-	}
 	firsts := firstRanks(hosts)
 	members := make([]probe.Member, len(firsts))
 	for h, r := range firsts {
-		members[h] = all[r].Member
+		members[h] = all[r].Host.Member
 	}
 	graphs, err := s.withinHosts(cache, hosts, all)
 	if err != nil {
@@ -80,30 +75,35 @@ func (s *setup) hostsGraph(cache *probe.Cache) (*topo.Graph, error) {
 	return equalized(g, s.Cfg.boxes), nil
 }
 
-// keptHost is what this rank tells of its host.
-func (s *setup) keptHost(cache *probe.Cache, hosts []int, known Networked) keptHost {
+// keptHost is what this rank tells of its host, if it is the first one there and the graph is not
+// given, and the host's graph from an earlier job, nil for none.
+func (s *setup) keptHost(cache *probe.Cache) (mine keptHost, g *topo.Graph) {
+	hosts := HostsOf(s.W)
 	members := neighbours(hosts, s.W.Rank())
-	if members[0] != s.W.Rank() {
-		return keptHost{}
+	if members[0] != s.W.Rank() || s.Cfg.Graph != nil {
+		return mine, nil
 	}
-	addrs := known.ListenAddrs()
-	mine := keptHost{Member: probe.Member{Name: known.HostName(s.W.Rank()), Identity: probe.Identity(addrs),
-		Facts: iface.Facts(addrs)}}
+	if known, ok := s.W.(Networked); ok && !OneHost(hosts) {
+		addrs := known.ListenAddrs()
+		mine.Member = probe.Member{Name: known.HostName(s.W.Rank()), Identity: probe.Identity(addrs),
+			Facts: iface.Facts(addrs)}
+	}
 	if cache == nil || len(members) == 1 || s.W.Setting("no-topo-cache") == Refresh {
-		return mine
+		return mine, nil
 	}
-	file := cache.Path(len(members), s.cores)
-	g, err := cache.Load(file, len(members))
+	g, err := cache.Load(cache.Path(len(members), s.cores), len(members))
 	if err != nil || g == nil {
-		return mine // a broken file is measured over
+		return mine, nil // a broken or foreign file is measured over
 	}
-	mine.Graph, _ = packGraph(g) // nothing where it fails, and it is measured
-	return mine
+	if mine.Graph, err = packGraph(g); err != nil {
+		return mine, nil
+	}
+	return mine, g
 }
 
 // withinHosts returns the graph of every host: all as they were kept or, where one
 // is not, all measured.
-func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost) ([]hostGraph, error) {
+func (s *setup) withinHosts(cache *probe.Cache, hosts []int, all []hello) ([]hostGraph, error) {
 	firsts := firstRanks(hosts)
 	var graphs []hostGraph
 	for _, r := range firsts {
@@ -111,7 +111,7 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, kept []keptHost) ([
 		g := topo.UniformGraph(1)
 		if len(members) > 1 {
 			var err error
-			if g, err = unpackGraph(kept[r].Graph); err != nil || g.Ranks != len(members) {
+			if g, err = unpackGraph(all[r].Host.Graph); err != nil || g.Ranks != len(members) {
 				break // not kept
 			}
 		}

@@ -256,7 +256,7 @@ func (s *setup) plan(g *topo.Graph) (p *Plans, err error) {
 // a measured one.
 func (s *setup) graph() (*topo.Graph, error) {
 	cache := s.Cfg.TopoCache(s.W)
-	size := s.W.Size()
+	size, hosts := s.W.Size(), HostsOf(s.W)
 	refused := s.Cfg.usePlanning(s.W)
 	h := hello{
 		Protocol: protocol, Settings: s.Cfg.values(), Cores: s.Cfg.Cores, Machine: job.MachineID(s.Cfg.Cores),
@@ -265,19 +265,11 @@ func (s *setup) graph() (*topo.Graph, error) {
 	if refused != nil {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	}
-	file := ""
-	if s.W.Rank() == 0 && s.Cfg.Graph == nil && size > 1 && cache != nil && OneHost(HostsOf(s.W)) {
-		file = cache.Path(size, s.Cfg.Cores)
-		// A broken or foreign file is measured over.
-		if g, err := cache.Load(file, size); err == nil && g != nil && s.W.Setting("no-topo-cache") != Refresh {
-			if h.Graph, err = packGraph(g); err != nil {
-				return nil, err
-			}
-			s.Cfg.boxes = HostsOf(s.W) // as all find out
-			if refused == nil {        // an error comes again later, and is told then
-				s.plans, h.Decision, _ = newPlans(g, 0, s.Cfg.machine(), s.Cfg.Planning, nil, firstKinds)
-			}
-		}
+	var kept *topo.Graph
+	if h.Host, kept = s.keptHost(cache); kept != nil && refused == nil && OneHost(hosts) {
+		s.Cfg.boxes = hosts // as all find out
+		// An error comes again later, and is told then.
+		s.plans, h.Decision, _ = newPlans(kept, 0, s.Cfg.machine(), s.Cfg.Planning, nil, firstKinds)
 	}
 	s.step("comparing settings")
 	all, err := Exchange(s.ctx, s.W, h)
@@ -299,28 +291,23 @@ func (s *setup) graph() (*topo.Graph, error) {
 		return s.Cfg.Graph, err
 	case size == 1:
 		return topo.UniformGraph(1), nil
-	case len(all[0].Graph) > 0:
-		g, err := unpackGraph(all[0].Graph)
-		if err != nil {
-			return nil, fmt.Errorf("graph from rank 0: %w", err)
-		}
-		return g, nil
 	}
 	s.step("measuring the links")
-	if !OneHost(HostsOf(s.W)) {
-		g, err := s.hostsGraph(cache)
-		if err != nil {
-			return nil, fmt.Errorf("measuring the links: %w", err)
-		}
-		return g, nil
-	}
-	graphs, err := s.measure(HostsOf(s.W))
+	g, err := s.measuredGraph(cache, hosts, all)
 	if err != nil {
 		return nil, fmt.Errorf("measuring the links: %w", err)
 	}
-	if file != "" && graphs[0].measured {
-		// The next job measures again when the graph could not be kept.
-		_ = cache.Store(file, graphs[0].Graph)
+	return g, nil
+}
+
+// measuredGraph returns the graph of ranks on these hosts, as it is kept or measured.
+func (s *setup) measuredGraph(cache *probe.Cache, hosts []int, all []hello) (*topo.Graph, error) {
+	if !OneHost(hosts) {
+		return s.hostsGraph(cache, all)
+	}
+	graphs, err := s.withinHosts(cache, hosts, all)
+	if err != nil {
+		return nil, err
 	}
 	return graphs[0].Graph, nil
 }

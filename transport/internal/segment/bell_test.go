@@ -23,7 +23,6 @@ func TestNoWakeIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := Heap(m.Bytes)
-	m.Format(b)
 	var wakes atomic.Int64
 	wake := func(int) { wakes.Add(1) }
 	s, err := New(m, b, 0, false, wake).Sender(0, 1)

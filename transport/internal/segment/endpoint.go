@@ -40,7 +40,7 @@ type Endpoint struct {
 	noReach string // why
 }
 
-// New makes rank's view of the formatted segment b. The function wake wakes
+// New makes rank's view of the segment b, which is zero at first. The function wake wakes
 // rank r, whose bell's word it has just changed. Memory that is a mapping
 // rather than on the heap is not seen by the race detector; mapped says so, and
 // the links then tell it what they order.

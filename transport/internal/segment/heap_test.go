@@ -50,7 +50,6 @@ func withHeaps(t *testing.T, heap int) (ends [2]*Endpoint, p *parts) {
 		t.Fatal(err)
 	}
 	b := Heap(m.Bytes)
-	m.Format(b)
 	p = &parts{all: make(map[int][]byte)}
 	for r := range ends {
 		ends[r] = New(m, b, r, false, func(int) {})

@@ -53,7 +53,6 @@ func helping(t *testing.T, r Push) (*sender, *receiver) {
 		t.Fatal(err)
 	}
 	b := Heap(m.Bytes)
-	m.Format(b)
 	var ends [2]*Endpoint
 	for i := range ends {
 		ends[i] = New(m, b, i, false, func(int) {})

@@ -11,7 +11,6 @@ package segment
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 
 	"github.com/treerun/treerun/transport"
@@ -25,11 +24,9 @@ const version = 8
 // Areas of the board, in bytes. Everything that one rank writes often has its
 // own pair of cache lines, because processors fetch lines in pairs.
 const (
-	magic      = 0x7472_6565_7275_6e31 // "treerun1"
 	pageBytes  = 4096
 	heapAlign  = pageBytes
-	headBytes  = 256 // magic, digest; from offFault on the words that elect the report and the decision
-	offDigest  = 64
+	headBytes  = 256 // the words that elect the report and the decision
 	offFault   = 128
 	rankBytes  = bellBytes + statusBytes + elections*faultBytes
 	bellBytes  = 128 // bell word; at offClosed the closed flag: both written rarely
@@ -95,26 +92,6 @@ func (m *Map) fifo(i int) fifo {
 }
 
 func roundUp(n, to int) int { return (n + to - 1) / to * to }
-
-// Format writes what Check looks for to a fresh, zero segment. One rank calls
-// it, before any other sees the memory.
-func (m *Map) Format(b []byte) {
-	copy(b[offDigest:], m.Digest[:])
-	binary.NativeEndian.PutUint64(b, magic)
-}
-
-// Check reports whether b was formatted for this Map.
-func (m *Map) Check(b []byte) error {
-	switch {
-	case len(b) != m.Bytes:
-		return fmt.Errorf("transport: segment of %d bytes, want %d", len(b), m.Bytes)
-	case binary.NativeEndian.Uint64(b) != magic:
-		return fmt.Errorf("%w: segment without its magic number", transport.ErrCorrupt)
-	case [sha256.Size]byte(b[offDigest:]) != m.Digest:
-		return fmt.Errorf("%w: segment made for another layout or by another version", transport.ErrCorrupt)
-	}
-	return nil
-}
 
 func (m *Map) rank(b []byte, r int) []byte {
 	o := headBytes + r*rankBytes

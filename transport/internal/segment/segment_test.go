@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"errors"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -109,33 +108,6 @@ func TestMapTooLarge(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
-	l := transport.Layout{Size: 2, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Src: 0, Dst: 1}}}
-	m, err := NewMap(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fresh := func() []byte {
-		b := Heap(m.Bytes)
-		m.Format(b)
-		return b
-	}
-	if err := m.Check(fresh()); err != nil {
-		t.Errorf("formatted segment: %v", err)
-	}
-	if err := m.Check(fresh()[:m.Bytes-1]); err == nil {
-		t.Error("short segment: no error")
-	}
-	if err := m.Check(Heap(m.Bytes)); !errors.Is(err, transport.ErrCorrupt) {
-		t.Errorf("zero segment: %v, want ErrCorrupt", err)
-	}
-	b := fresh()
-	b[offDigest]++
-	if err := m.Check(b); !errors.Is(err, transport.ErrCorrupt) {
-		t.Errorf("other digest: %v, want ErrCorrupt", err)
-	}
-}
-
 // view makes one rank's endpoint over heap memory, with bells nobody answers.
 func view(t testing.TB, size int) (*Endpoint, []byte) {
 	m, err := NewMap(transport.Layout{Size: size, Slots: 2, SlotBytes: 64, Links: []transport.Link{{Src: 0, Dst: 1}}})
@@ -143,7 +115,6 @@ func view(t testing.TB, size int) (*Endpoint, []byte) {
 		t.Fatal(err)
 	}
 	b := Heap(m.Bytes)
-	m.Format(b)
 	return New(m, b, 0, false, func(int) {}), b
 }
 
