@@ -115,36 +115,30 @@ func (c *Comm) heldGather(ctx context.Context, a *Args, w *engine.Waiter) error 
 // OpenLinks opens links that live as long as c, which has failed if it cannot.
 func (c *Comm) OpenLinks(ctx context.Context, during, purpose string, layout transport.Layout) (transport.Endpoint,
 	error) {
-	return c.openLinks(ctx, during, func(within context.Context) (transport.Endpoint, error) {
-		return c.Config.Connect(within, newInner(c, openExchange), purpose, layout)
-	})
-}
-
-// openLinks is OpenLinks with its own way to make an endpoint.
-func (c *Comm) openLinks(ctx context.Context, during string,
-	connect func(context.Context) (transport.Endpoint, error)) (transport.Endpoint, error) {
-	within, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.whole, cancel)()
-	ep, err := connect(within)
+	ep, err := c.connect(ctx, purpose, layout)
 	if err != nil {
-		return nil, c.notOpened(ctx, during, "opening links", err)
+		return nil, c.notOpened(ctx, during, err)
 	}
 	c.besides(ep)
 	return ep, nil
+}
+
+// connect opens links, until c fails.
+func (c *Comm) connect(ctx context.Context, purpose string, layout transport.Layout) (transport.Endpoint, error) {
+	within, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.whole, cancel)()
+	return c.Config.Connect(within, newInner(c, openExchange), purpose, layout)
 }
 
 // TryLinks is OpenLinks for links that c can do without. Where any rank cannot open them,
 // as it lacks memory or addresses, no rank has them, why says so on all, and c goes on.
 func (c *Inside) TryLinks(ctx context.Context, during, purpose string, layout transport.Layout) (ep transport.Endpoint,
 	why, err error) {
-	within, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(c.whole, cancel)()
-	ep, why = c.Config.Connect(within, newInner(c.Comm, openExchange), purpose, layout)
+	ep, why = c.connect(ctx, purpose, layout)
 	_, lost := c.World.Failure()
 	if _, failed := c.Endpoint.Aborted(); why != nil && (failed || lost != nil || ctx.Err() != nil) {
-		return nil, nil, c.notOpened(ctx, during, "opening links", why)
+		return nil, nil, c.notOpened(ctx, during, why)
 	}
 	mine, all := []byte{1}, make([]byte, c.Size)
 	if why != nil {
@@ -189,8 +183,8 @@ func (c *Inside) CloseLinks(ep transport.Endpoint) error {
 }
 
 // notOpened is what becomes of c when links could not be opened because of err.
-func (c *Comm) notOpened(ctx context.Context, during, doing string, err error) error {
-	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: %s: %v", c.Rank, during, doing, err)
+func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
+	f := transport.Faultf(transport.FaultLink, -1, "rank %d in %s: opening links: %v", c.Rank, during, err)
 	_, lost := c.World.Failure()
 	switch fault, failed := c.Endpoint.Aborted(); {
 	case failed:
