@@ -149,7 +149,7 @@ func TestKeptNetworkOfChangedHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if second.Network.At < first.Network.At || !strings.Contains(second.Unused, why) ||
-		!strings.Contains(second.Unused, "network namespace was not ") {
+		!strings.Contains(second.Unused, `network namespace was "not `) {
 		t.Errorf("measured:\n%s", second.Text(0))
 	}
 	age(t, dir, time.Hour)
