@@ -130,7 +130,7 @@ func (m *connector) dialAll(ctx context.Context) report {
 	ctx, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
 	var all sync.WaitGroup
-	told := report{Version: setupVersion}
+	var told report
 	for peer := m.cfg.Rank + 1; peer < m.cfg.Size; peer++ {
 		if !m.wants(peer) {
 			continue

@@ -27,18 +27,11 @@ const (
 // errLost is the end of an attempt on a path that was not the fastest.
 var errLost = errors.New("another path was faster")
 
-// claim lets one of several paths to a peer win: who gets true has it, until
-// free.
-type claim struct{ taken atomic.Bool }
-
-func (c *claim) get() bool { return c.taken.CompareAndSwap(false, true) }
-func (c *claim) free()     { c.taken.Store(false) }
-
 // race tries n paths, each a little after the one before, or at once when all before
 // have failed, and returns the connection of the one that works first, and its number; or
 // the errors of all. The ctx of the others ends then.
 func race(ctx context.Context, n int, stagger time.Duration,
-	try func(ctx context.Context, path int, first *claim) (*Conn, error)) (*Conn, int, []error) {
+	try func(ctx context.Context, path int, first *atomic.Bool) (*Conn, error)) (*Conn, int, []error) {
 	type result struct {
 		path int
 		conn *Conn
@@ -49,7 +42,7 @@ func race(ctx context.Context, n int, stagger time.Duration,
 	var tries sync.WaitGroup
 	defer tries.Wait()
 	defer end()
-	var first claim
+	var first atomic.Bool // one has won, or is about to
 	errs := make([]error, n)
 	for next, failed := 0, 0; failed < n; {
 		var wait <-chan time.Time
@@ -83,7 +76,7 @@ func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []Try) {
 	if len(ways) == 0 {
 		return nil, []Try{{Reason: m.noWay(peer)}}
 	}
-	c, won, errs := race(ctx, len(ways), stagger, func(ctx context.Context, i int, first *claim) (*Conn, error) {
+	c, won, errs := race(ctx, len(ways), stagger, func(ctx context.Context, i int, first *atomic.Bool) (*Conn, error) {
 		return m.persist(ctx, ways[i], peer, 0, first)
 	})
 	if c != nil {
@@ -102,7 +95,7 @@ func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []T
 	all[0] = first
 	var wg sync.WaitGroup
 	for stream := 1; stream < m.cfg.Streams; stream++ {
-		wg.Go(func() { all[stream], errs[stream] = m.persist(ctx, w, first.peer, stream, &claim{}) })
+		wg.Go(func() { all[stream], errs[stream] = m.persist(ctx, w, first.peer, stream, new(atomic.Bool)) })
 	}
 	wg.Wait()
 	for _, err := range errs {
@@ -121,7 +114,7 @@ func (m *connector) more(ctx context.Context, w path, first *Conn) ([]*Conn, []T
 
 // persist tries a path again and again, until it is connected, another has won
 // and ctx has ended, or there is no hope. Its error is the most telling one.
-func (m *connector) persist(ctx context.Context, w path, peer, stream int, first *claim) (*Conn, error) {
+func (m *connector) persist(ctx context.Context, w path, peer, stream int, first *atomic.Bool) (*Conn, error) {
 	begin := time.Now()
 	err := errNotTried
 	for wait := firstPause; ctx.Err() == nil; wait = min(2*wait, maxPause) {
@@ -145,7 +138,7 @@ func (m *connector) persist(ctx context.Context, w path, peer, stream int, first
 }
 
 // connect tries a path once.
-func (m *connector) connect(ctx context.Context, w path, peer, stream int, first *claim) (*Conn, error) {
+func (m *connector) connect(ctx context.Context, w path, peer, stream int, first *atomic.Bool) (*Conn, error) {
 	to := netip.AddrPortFrom(zoned(w.at.Addr, w.from.Device), w.at.Port)
 	if m.cfg.Via != nil {
 		to = m.cfg.Via(peer, to)
@@ -228,7 +221,7 @@ func (u *UnreachedError) Answered() bool {
 // DialAny connects to a process at one of its addresses over TCP: each is tried once,
 // and the fastest is kept. The error is *UnreachedError.
 func (s *Session) DialAny(ctx context.Context, addrs []netip.AddrPort, h Hello) (*Conn, error) {
-	c, _, errs := race(ctx, len(addrs), anyStagger, func(ctx context.Context, i int, first *claim) (*Conn, error) {
+	c, _, errs := race(ctx, len(addrs), anyStagger, func(ctx context.Context, i int, first *atomic.Bool) (*Conn, error) {
 		raw, err := dialTCP(ctx, netip.Addr{}, addrs[i])
 		if err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -318,23 +319,23 @@ func (c *Conn) Welcome() error { return c.proof.send(c, "welcome", c.bound...) }
 
 // Dial is the dialing side on a connection that is made. After an error it is closed.
 func (s *Session) Dial(ctx context.Context, raw net.Conn, h Hello) (*Conn, error) {
-	return s.dial(ctx, raw, h, &claim{})
+	return s.dial(ctx, raw, h, new(atomic.Bool))
 }
 
-// dial is Dial for one path of several.
-func (s *Session) dial(ctx context.Context, raw net.Conn, h Hello, first *claim) (*Conn, error) {
+// dial is Dial for one path of several, of which the one that sets first wins.
+func (s *Session) dial(ctx context.Context, raw net.Conn, h Hello, first *atomic.Bool) (*Conn, error) {
 	h = s.complete(h)
 	c := &Conn{Conn: raw, raw: raw, peer: h.To, hello: h, session: s}
 	err := guarded(ctx, c, answerTimeout, func(context.Context) (err error) {
 		c.proof, err = s.ask(raw, h)
 		return err
 	})
-	if err == nil && !first.get() {
+	if err == nil && !first.CompareAndSwap(false, true) {
 		err = errLost
 	}
 	if err == nil {
 		if err = guarded(ctx, c, sealTimeout, c.take); err != nil {
-			first.free()
+			first.Store(false)
 		}
 	}
 	if err != nil {

@@ -27,7 +27,7 @@ type Try struct {
 	Reason       string // "connection refused"
 }
 
-// Error is one line per pair, or, when they are very many, one per pair of
+// Error is one line per pair, or, when they are very many, one for each pair of
 // hosts and reason; and a hint.
 func (e *UnreachableError) Error() string {
 	var b strings.Builder
@@ -36,18 +36,14 @@ func (e *UnreachableError) Error() string {
 		b.Reset()
 		b.WriteString("two ranks cannot connect:")
 	}
-	lines := make([]string, len(e.Pairs))
-	for i, p := range e.Pairs {
-		lines[i] = p.String()
+	pairs := e.Pairs
+	if len(pairs) > maxLines {
+		pairs = e.examples()
 	}
-	told := len(e.Pairs)
-	if len(lines) > maxLines {
-		lines, told = e.groups()
+	for _, p := range pairs {
+		b.WriteString("\n  " + p.String())
 	}
-	for _, l := range lines {
-		b.WriteString("\n  " + l)
-	}
-	if more := e.Total - told; more > 0 {
+	if more := e.Total - len(pairs); more > 0 {
 		fmt.Fprintf(&b, "\n  and %d pairs more", more)
 	}
 	return b.String() + "\n" + e.hint()
@@ -81,38 +77,21 @@ func where(at, host string) string {
 	return " (" + at + " on host " + host + ")"
 }
 
-// groups returns one line per pair of hosts and reason, the largest first, and
-// the number of pairs that they stand for.
-func (e *UnreachableError) groups() (lines []string, told int) {
+// examples returns the first pair of each two hosts and reason, maxLines at most.
+func (e *UnreachableError) examples() (pairs []Pair) {
 	type key struct{ from, to, reason string }
-	count := map[key]int{}
-	example := map[key]Pair{}
+	seen := map[key]bool{}
 	for _, p := range e.Pairs {
 		k := key{from: p.FromHost, to: p.ToHost}
 		if len(p.Tries) > 0 {
 			k.reason = p.Tries[0].Reason
 		}
-		if count[k]++; count[k] == 1 {
-			example[k] = p
+		if !seen[k] && len(pairs) < maxLines {
+			seen[k] = true
+			pairs = append(pairs, p)
 		}
 	}
-	keys := make([]key, 0, len(count))
-	for k := range count {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b key) int {
-		return cmp.Or(count[b]-count[a], cmp.Compare(example[a].From, example[b].From),
-			cmp.Compare(example[a].To, example[b].To))
-	})
-	for _, k := range keys[:min(len(keys), maxLines)] {
-		line := example[k].String()
-		if n := count[k]; n > 1 {
-			line = fmt.Sprintf("%d pairs like %s", n, line)
-		}
-		lines = append(lines, line)
-		told += count[k]
-	}
-	return lines, told
+	return pairs
 }
 
 func (e *UnreachableError) hint() string {

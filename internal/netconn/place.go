@@ -1,7 +1,6 @@
 package netconn
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -110,16 +109,14 @@ func (m *connector) listenAll() error {
 }
 
 // HostID returns a digest that two processes share when they share a loopback device: same
-// boot of the same machine, same network namespace. Where the kernel does not say, it is of
-// the host's name, or random.
+// boot of the same machine, same network namespace. Where the kernel does not say, the host's
+// name stands for them.
 func HostID() (id [16]byte) {
-	boot, err1 := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, err2 := os.Readlink("/proc/self/ns/net")
-	text := fmt.Sprintf("%s %s", boot, space)
-	if name, err := os.Hostname(); (err1 != nil || err2 != nil) && err == nil {
-		text = "name " + name
-	} else if err1 != nil || err2 != nil {
-		text = rand.Text()
+	text := string(boot) + " " + space
+	if errors.Join(err, err2) != nil {
+		text, _ = os.Hostname()
 	}
 	digest := sha256.Sum256([]byte(text))
 	copy(id[:], digest[:])

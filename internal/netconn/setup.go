@@ -45,9 +45,8 @@ type settings struct {
 // report is what a rank tells all others in the second exchange: to whom it
 // could not connect.
 type report struct {
-	Version int
-	Total   int // pairs that failed
-	Pairs   []failedPair
+	Total int // pairs that failed
+	Pairs []failedPair
 }
 
 // failedPair is a rank that the rank of the report could not connect to.
@@ -131,7 +130,7 @@ func decodeReport(b []byte, size int) (r report, err error) {
 	if err := strict.Unmarshal(b, &r); err != nil {
 		return r, fmt.Errorf("its list of failures cannot be read: %w", err)
 	}
-	ok := r.Version == setupVersion && r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs
+	ok := r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs
 	for _, p := range r.Pairs {
 		ok = ok && p.To >= 0 && p.To < size && len(p.Tries) <= maxTries
 		for _, t := range p.Tries {

@@ -120,7 +120,7 @@ func FuzzOffer(f *testing.F) {
 }
 
 func drawReport(t *rapid.T, size int) report {
-	r := report{Version: setupVersion}
+	var r report
 	for range rapid.IntRange(0, 5).Draw(t, "pairs") {
 		var tries []Try
 		for range rapid.IntRange(0, maxTries).Draw(t, "tries") {
@@ -155,7 +155,6 @@ func TestReportsSurviveTheWire(t *testing.T) {
 // A report that names what is not there, or cannot be shown, is refused.
 func TestReportsThatMakeNoSense(t *testing.T) {
 	for name, spoil := range map[string]func(r *report){
-		"version":  func(r *report) { r.Version++ },
 		"total":    func(r *report) { r.Total = 0 },
 		"too many": func(r *report) { r.Total = 10 },
 		"rank":     func(r *report) { r.Pairs[0].To = 10 },
@@ -165,7 +164,7 @@ func TestReportsThatMakeNoSense(t *testing.T) {
 		"long":     func(r *report) { r.Pairs[0].Tries[0].Reason = strings.Repeat("x", maxReason+1) },
 		"tries":    func(r *report) { r.Pairs[0].Tries = make([]Try, maxTries+1) },
 	} {
-		r := report{Version: setupVersion}
+		var r report
 		r.add(3, Try{Reason: "timeout"})
 		if _, err := decodeReport(strict.Marshal(r), 10); err != nil {
 			t.Fatal(err)
@@ -182,7 +181,7 @@ func TestReportsThatMakeNoSense(t *testing.T) {
 // ten thousand bytes.
 func TestReportsAreBounded(t *testing.T) {
 	const size = 10_000
-	r := report{Version: setupVersion}
+	var r report
 	for to := 1; to < size; to++ {
 		var tries []Try
 		for i := range maxPaths {
@@ -198,7 +197,7 @@ func TestReportsAreBounded(t *testing.T) {
 }
 
 func FuzzReport(f *testing.F) {
-	r := report{Version: setupVersion, Total: 2}
+	r := report{Total: 2}
 	f.Add(strict.Marshal(r))
 	r.add(2, Try{"a", "b", "connection refused"}, Try{Reason: "timeout"})
 	f.Add(strict.Marshal(r))
