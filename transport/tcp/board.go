@@ -4,26 +4,28 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/transport"
 )
 
-// record is what is known of the calls of one rank.
+// remembered is how many calls of a rank are known.
+const remembered = transport.History + 1
+
+// record is what is known of the calls of one rank: the body of a status frame, in msgpack.
 type record struct {
-	total uint64 // calls entered
-	calls [remembered]transport.Header
+	Total uint64             // calls entered
+	Calls []transport.Header // the latest of them, at most remembered, the oldest first
 }
 
-// add notes call h as number total.
-func (r *record) add(total uint64, h *transport.Header) {
-	r.total = total
-	r.calls[total%remembered] = *h
-}
-
-func (r *record) before(back int) (transport.Header, bool) {
-	if back < 0 || back > transport.History || uint64(back) >= r.total {
-		return transport.Header{}, false
+// decodeStatus reads the body of a status frame.
+func decodeStatus(body []byte) (r record, err error) {
+	if err = strict.Unmarshal(body, &r); err != nil {
+		return r, fmt.Errorf("%w: status: %w", transport.ErrCorrupt, err)
 	}
-	return r.calls[(r.total-uint64(back))%remembered], true
+	if n := len(r.Calls); n > remembered || uint64(n) > r.Total {
+		return r, fmt.Errorf("%w: status with %d calls of %d", transport.ErrCorrupt, n, r.Total)
+	}
+	return r, nil
 }
 
 // board has the latest calls of this rank, and what the others have told of
@@ -36,45 +38,41 @@ type board struct {
 // enter notes a call of this rank.
 func (b *board) enter(self int, h *transport.Header) {
 	b.mu.Lock()
-	b.calls[self].add(b.calls[self].total+1, h)
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	own := &b.calls[self]
+	own.Total++
+	if len(own.Calls) == remembered {
+		own.Calls = own.Calls[:copy(own.Calls, own.Calls[1:])]
+	}
+	own.Calls = append(own.Calls, *h)
 }
 
 // entered returns how many calls a rank has entered.
 func (b *board) entered(rank int) uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.calls[rank].total
+	return b.calls[rank].Total
 }
 
-// status appends the body of a status frame of this rank.
-func (b *board) status(to []byte, self int) []byte {
+// status returns the body of a status frame of this rank.
+func (b *board) status(self int) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	own := &b.calls[self]
-	var calls [remembered]transport.Header
-	n := int(min(own.total, remembered))
-	for i := range n {
-		calls[i], _ = own.before(n - 1 - i)
-	}
-	return encodeStatus(to, own.total, calls[:n])
+	return strict.Marshal(&b.calls[self])
 }
 
 // heard takes in the body of a status frame of rank r.
 func (b *board) heard(r int, body []byte) error {
-	var calls [remembered]transport.Header
-	total, n, err := decodeStatus(body, &calls)
+	told, err := decodeStatus(body)
 	if err != nil {
 		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if total < b.calls[r].total {
-		return fmt.Errorf("%w: status of call %d after call %d", transport.ErrCorrupt, total, b.calls[r].total)
+	if told.Total < b.calls[r].Total {
+		return fmt.Errorf("%w: status of call %d after call %d", transport.ErrCorrupt, told.Total, b.calls[r].Total)
 	}
-	for i := range n {
-		b.calls[r].add(total-uint64(n-1-i), &calls[i])
-	}
+	b.calls[r] = told
 	return nil
 }
 
@@ -82,5 +80,9 @@ func (b *board) heard(r int, body []byte) error {
 func (b *board) lookup(rank, back int) (transport.Header, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.calls[rank].before(back)
+	calls := b.calls[rank].Calls
+	if back < 0 || back >= len(calls) {
+		return transport.Header{}, false
+	}
+	return calls[len(calls)-1-back], true
 }

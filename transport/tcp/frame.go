@@ -8,7 +8,7 @@ import (
 )
 
 // version is that of the frames; ranks of different versions find out before they connect.
-const version = 3
+const version = 4
 
 // What travels on a connection is a sequence of frames. Each begins with a base
 // of 16 bytes, all numbers little-endian:

@@ -3,6 +3,7 @@ package tcp
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -81,7 +82,7 @@ func FuzzFrames(f *testing.F) {
 	f.Add(speech(appendControl(nil, kindFault, strict.Marshal(&report{By: 1,
 		Fault: transport.Fault{Rank: -1, Text: "x"}}))),
 		[]byte{200})
-	f.Add(speech(appendControl(nil, kindStatus, encodeStatus(nil, 2, make([]transport.Header, 2)))), []byte{})
+	f.Add(speech(appendControl(nil, kindStatus, strict.Marshal(&record{2, make([]transport.Header, 2)}))), []byte{})
 	f.Add([]byte("GET / HTTP/1.1\r\n\r\n"), []byte{})
 	f.Fuzz(func(t *testing.T, data, pieces []byte) {
 		e, c := scripted(l, &script{data: data, pieces: pieces})
@@ -109,13 +110,13 @@ func FuzzFrames(f *testing.F) {
 // FuzzControl decodes the bodies of the frames that are no data, and encodes
 // them again.
 func FuzzControl(f *testing.F) {
-	f.Add(encodeStatus(nil, 20, make([]transport.Header, remembered)))
+	f.Add(strict.Marshal(&record{20, make([]transport.Header, remembered)}))
 	f.Add(strict.Marshal(&report{By: 3, Decided: true, Fault: transport.Fault{Rank: 2, Text: "why"}}))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		var calls [remembered]transport.Header
-		if total, n, err := decodeStatus(body, &calls); err == nil {
-			if again := encodeStatus(nil, total, calls[:n]); !bytes.Equal(again, body) {
-				t.Errorf("status %x became %x", body, again)
+		if told, err := decodeStatus(body); err == nil {
+			if again, err := decodeStatus(strict.Marshal(&told)); err != nil || again.Total != told.Total ||
+				!slices.Equal(again.Calls, told.Calls) || len(told.Calls) > remembered {
+				t.Errorf("status %+v became %+v, %v", told, again, err)
 			}
 		}
 		if r, err := decodeReport(body, 8); err == nil {
@@ -160,9 +161,9 @@ func TestCorrupt(t *testing.T) {
 			"lost or came twice"},
 		"released too much":  {speech(appendCredit(nil, 0, 1)), "released 1 chunks of 0 sent"},
 		"released elsewhere": {speech(appendCredit(nil, 7, 0)), "slots of link 7 of 1"},
-		"long status": {speech(appendControl(nil, kindStatus, make([]byte, 8+callBytes*(remembered+1)))),
-			"status of"},
-		"status without": {speech(appendControl(nil, kindStatus, encodeStatus(nil, 1, make([]transport.Header, 2)))),
+		"long status": {speech(appendControl(nil, kindStatus, strict.Marshal(&record{99, make([]transport.Header, remembered+1)}))),
+			"status with 16 calls of 99"},
+		"status without": {speech(appendControl(nil, kindStatus, strict.Marshal(&record{1, make([]transport.Header, 2)}))),
 			"2 calls of 1"},
 		"fault of nobody": {speech(appendControl(nil, kindFault, strict.Marshal(&report{By: 2}))), "by rank 2"},
 	} {

@@ -37,7 +37,6 @@ type pump struct {
 	timer *time.Timer
 	set   osys.PollSet
 	told  uint64 // calls that the others know of
-	body  []byte // scratch
 }
 
 // kick has the pump look around at once. It never blocks.
@@ -139,10 +138,10 @@ func (p *pump) tell() {
 		return
 	}
 	p.told = total
-	p.body = p.e.board.status(p.body[:0], p.e.rank)
+	body := p.e.board.status(p.e.rank)
 	for _, q := range p.e.peers {
 		if q != nil {
-			q.conns[0].control(kindStatus, p.body)
+			q.conns[0].control(kindStatus, body)
 		}
 	}
 }
