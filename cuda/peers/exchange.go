@@ -105,10 +105,7 @@ func (m *meter) meet() error {
 	machine, err := readMachine(m.dev)
 	h := hello{UUID: m.dev.UUID()}
 	if err == nil {
-		h.GPU = alone(m.dev)
-		if g := machine.Find(h.UUID); g != nil {
-			h.GPU = *g
-		}
+		h.GPU = *machine.Find(h.UUID)
 		if m.first() {
 			h.Machine = machine
 		}

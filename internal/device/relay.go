@@ -39,7 +39,6 @@ type job struct {
 type queue struct {
 	mu    sync.Mutex
 	links []int // with an end that way
-	left  int   // jobs
 	wake  chan struct{}
 }
 
@@ -103,7 +102,6 @@ func (r *relay) expect(link int, j job) {
 	}
 	q.mu.Lock()
 	e.jobs = append(e.jobs, j)
-	q.left++
 	q.mu.Unlock()
 	q.rouse()
 }
@@ -133,28 +131,23 @@ const (
 func (r *relay) serve(q *queue, move func(link int, j *job) (bool, error)) {
 	idle, pause := 0, relayPause
 	for r.g.Err() == nil {
-		q.mu.Lock()
-		left := q.left
-		q.mu.Unlock()
-		if left == 0 {
+		busy, moved := false, false
+		for _, link := range q.links {
+			due, ok, err := r.one(q, link, move)
+			if err != nil {
+				r.g.failed(&linkError{Rank: r.g.rank, Peer: r.ends[link].peer, Err: err})
+				return
+			}
+			busy, moved = busy || due, moved || ok
+		}
+		switch {
+		case !busy:
 			select {
 			case <-q.wake:
 			case <-r.g.done:
 				return
 			}
 			idle, pause = 0, relayPause
-			continue
-		}
-		moved := false
-		for _, link := range q.links {
-			ok, err := r.one(q, link, move)
-			if err != nil {
-				r.g.failed(&linkError{Rank: r.g.rank, Peer: r.ends[link].peer, Err: err})
-				return
-			}
-			moved = moved || ok
-		}
-		switch {
 		case moved:
 			idle, pause = 0, relayPause
 		case idle < relayYields:
@@ -194,27 +187,24 @@ type endpointFault struct{ transport.Fault }
 func (f *endpointFault) Error() string { return "device: " + f.Text }
 
 // one moves a payload of link, if one is due and can be.
-func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error)) (bool, error) {
+func (r *relay) one(q *queue, link int, move func(link int, j *job) (bool, error)) (due, moved bool, err error) {
 	e := &r.ends[link]
 	q.mu.Lock()
 	if len(e.jobs) == 0 {
 		q.mu.Unlock()
-		return false, nil
+		return false, false, nil
 	}
 	j := e.jobs[0]
 	q.mu.Unlock()
-	ok, err := move(link, &j)
-	if err != nil || !ok {
-		return false, err
+	if moved, err = move(link, &j); !moved {
+		return true, false, err
 	}
-	e.done++
-	if e.done-j.first == j.each*j.span.chunks {
+	if e.done++; e.done-j.first == j.each*j.span.chunks {
 		q.mu.Lock()
 		e.jobs = append(e.jobs[:0], e.jobs[1:]...)
-		q.left--
 		q.mu.Unlock()
 	}
-	return true, nil
+	return true, true, nil
 }
 
 // window returns the pinned slot of the next payload of link, cut to its length.
