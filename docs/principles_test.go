@@ -2,8 +2,11 @@ package docs_test
 
 import (
 	"go/ast"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -36,6 +39,30 @@ func TestDecodersAreFuzzed(t *testing.T) {
 		if !fuzzed[pkg] {
 			t.Errorf("%s decodes what comes from outside, and package %s has no fuzz test", file, pkg)
 		}
+	}
+}
+
+// TestCorpora: a corpus belongs to a fuzz test of its package: one that has moved away or is
+// gone leaves it without anybody who runs it.
+func TestCorpora(t *testing.T) {
+	count := 0
+	err := filepath.WalkDir("..", func(folder string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() || !strings.HasSuffix(filepath.Dir(folder), "/testdata/fuzz") {
+			return err
+		}
+		count++
+		tests, _ := filepath.Glob(filepath.Join(folder, "../../../*_test.go")) // the pattern is good
+		has := func(file string) bool {
+			text, err := os.ReadFile(file)
+			return err == nil && strings.Contains(string(text), "\nfunc "+filepath.Base(folder)+"(")
+		}
+		if !slices.ContainsFunc(tests, has) {
+			t.Errorf("%s: no fuzz test of this package has the name", folder)
+		}
+		return filepath.SkipDir
+	})
+	if err != nil || count < 20 {
+		t.Errorf("%d corpora, %v: the test looks at the wrong place", count, err)
 	}
 }
 
