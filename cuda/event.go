@@ -19,13 +19,10 @@ type Event struct {
 // NewEvent makes an event. With timing, Since tells the time between two; that
 // costs a little.
 func (d *Device) NewEvent(timing bool) (*Event, error) {
+	kind := driver.EventUntimed
 	if timing {
-		return d.newEvent(driver.EventTimed)
+		kind = driver.EventTimed
 	}
-	return d.newEvent(driver.EventUntimed)
-}
-
-func (d *Device) newEvent(kind int) (*Event, error) {
 	c, err := d.context()
 	if err != nil {
 		return nil, err
