@@ -308,13 +308,10 @@ func (l *Layout) Sorted() []Link {
 // of what uses it.
 func (l *Layout) Digest(version int) [sha256.Size]byte {
 	sum := sha256.New()
-	b := make([]byte, 0, 4<<10)
+	var b [8]byte
 	add := func(v int) {
-		if len(b) == cap(b) {
-			sum.Write(b)
-			b = b[:0]
-		}
-		b = binary.LittleEndian.AppendUint64(b, uint64(v))
+		binary.LittleEndian.PutUint64(b[:], uint64(v))
+		sum.Write(b[:])
 	}
 	for _, v := range []int{version, l.Size, l.Slots, l.SlotBytes, l.HeapBytes, len(l.Members), len(l.Links)} {
 		add(v)
@@ -325,7 +322,6 @@ func (l *Layout) Digest(version int) [sha256.Size]byte {
 	for _, k := range l.Sorted() {
 		add(k.Lane<<32 | k.Src<<16 | k.Dst) // ranks are below MaxRanks
 	}
-	sum.Write(b)
 	return [sha256.Size]byte(sum.Sum(nil))
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
@@ -26,15 +25,7 @@ type Config struct {
 	// Hosts holds the host of every rank, by any numbers; nil means that each
 	// rank is on a host of its own. Ranks of one host are not connected.
 	Hosts []int
-
-	// Grace is how long a rank that sees a connection end waits for somebody
-	// with better knowledge, such as the launcher, to call Abort first. 0 means
-	// DefaultGrace.
-	Grace time.Duration
 }
-
-// DefaultGrace is the value of Config.Grace where none is given.
-const DefaultGrace = 100 * time.Millisecond
 
 // Connect makes this rank's endpoint. All ranks call it at about the same time.
 // It calls Exchange as netconn.Connect does, also on ranks without a link. An error
@@ -66,16 +57,12 @@ func Connect(ctx context.Context, cfg Config) (*Endpoint, error) {
 		}
 	}
 	return newEndpoint(setup{
-		rank: cfg.Rank, layout: cfg.Layout, grace: cfg.Grace,
-		host: cfg.HostOf, member: member,
+		rank: cfg.Rank, layout: cfg.Layout, host: cfg.HostOf, member: member,
 	}, sockets)
 }
 
 // fill checks cfg and puts in defaults.
 func (cfg *Config) fill() error {
-	if cfg.Grace == 0 {
-		cfg.Grace = DefaultGrace
-	}
 	switch {
 	case cfg.Size != cfg.Layout.Size:
 		return fmt.Errorf("%d ranks with a layout of %d", cfg.Size, cfg.Layout.Size)
@@ -83,8 +70,6 @@ func (cfg *Config) fill() error {
 		return fmt.Errorf("rank %d of %d", cfg.Rank, cfg.Size)
 	case cfg.Hosts != nil && len(cfg.Hosts) != cfg.Size:
 		return fmt.Errorf("hosts of %d ranks, there are %d", len(cfg.Hosts), cfg.Size)
-	case cfg.Grace < 0:
-		return fmt.Errorf("grace of %v", cfg.Grace)
 	}
 	return cfg.Layout.Validate()
 }

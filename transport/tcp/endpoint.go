@@ -38,7 +38,6 @@ type Endpoint struct {
 type setup struct {
 	rank   int
 	layout transport.Layout
-	grace  time.Duration         // as in Config
 	host   func(rank int) string // may be nil
 	member func(rank int) bool   // whether a rank has connections at all; nil: every rank has
 	every  time.Duration         // how often others are told of calls; 0: tellEvery

@@ -15,6 +15,9 @@ const (
 	// does the sending and receiving. A rank that is in no call any more is so
 	// relieved of it after at most twice this time.
 	turnEvery = 5 * time.Millisecond
+	// lossGrace is how long a rank that sees a connection end waits for somebody with
+	// better knowledge, such as the launcher, to call Abort first.
+	lossGrace = 100 * time.Millisecond
 	// tellEvery is how often others are told what this rank is in.
 	tellEvery = 100 * time.Millisecond
 )
@@ -191,7 +194,7 @@ func (c *conn) reportLoss(now time.Time) time.Time {
 		c.lostAt = now
 	}
 	corrupt := errors.Is(*err, transport.ErrCorrupt)
-	if due := c.lostAt.Add(c.e.grace); now.Before(due) && !corrupt {
+	if due := c.lostAt.Add(lossGrace); now.Before(due) && !corrupt {
 		return due
 	}
 	if c.peer.mourned || c.peer.left() {

@@ -78,7 +78,7 @@ func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []
 	}
 	all := make([]transport.Endpoint, l.Size)
 	for r := range all {
-		s := setup{rank: r, layout: l, grace: 100 * time.Millisecond}
+		s := setup{rank: r, layout: l}
 		if change != nil {
 			change(&s)
 		}

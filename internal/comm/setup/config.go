@@ -37,7 +37,7 @@ type Config struct {
 	TryLending       bool          // find out whether lending pays, where that is not given
 	Cache            *probe.Cache
 	Cores            int
-	boxes            []int // by rank: those with the same number share cores; nil: those of a host
+	coreHosts        []int // by rank: those with the same number share cores; nil: those of a host
 	Connect          connector
 }
 
@@ -97,16 +97,6 @@ func (c *Config) TopoCache(w World) *probe.Cache {
 		return nil
 	}
 	return &cache
-}
-
-func connectShm(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
-	return shm.Connect(ctx, shm.Config{
-		Rank:     w.Rank(),
-		Layout:   layout,
-		Key:      w.DeriveKey("shm " + purpose),
-		JobID:    w.JobID(),
-		Exchange: w.AllGather,
-	})
 }
 
 // heapBytes is how much a rank can Alloc, as far as there is memory. Memory and

@@ -112,18 +112,20 @@ func connectHost(ctx context.Context, w World, purpose string, layout transport.
 	return ep, apart, err
 }
 
+// hostConfig is that of the links between members, which sleep on doorbells.
 func hostConfig(w World, purpose string, layout transport.Layout, members []int,
 	gather func(context.Context, []byte) ([][]byte, error)) shm.Config {
 	layout.Members = members
 	layout.Links = slices.DeleteFunc(slices.Clone(layout.Links), func(k transport.Link) bool {
 		return !slices.Contains(members, k.Src) || !slices.Contains(members, k.Dst)
 	})
-	return shm.Config{
-		Rank:     w.Rank(),
-		Layout:   layout,
-		Key:      w.DeriveKey("shm " + purpose),
-		JobID:    w.JobID(),
-		Exchange: gather,
-		Doorbell: true,
-	}
+	cfg := shmConfig(w, purpose, layout, gather)
+	cfg.Doorbell = true
+	return cfg
+}
+
+func shmConfig(w World, purpose string, layout transport.Layout,
+	gather func(context.Context, []byte) ([][]byte, error)) shm.Config {
+	return shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose), JobID: w.JobID(),
+		Exchange: gather}
 }

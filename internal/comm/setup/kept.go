@@ -72,7 +72,7 @@ func (s *setup) hostsGraph(cache *probe.Cache, all []hello) (*topo.Graph, error)
 	if err != nil {
 		return nil, err
 	}
-	return equalized(g, s.Cfg.boxes), nil
+	return equalized(g, s.Cfg.coreHosts), nil
 }
 
 // keptHost is what this rank tells of its host, if it is the first one there and the graph is not

@@ -13,11 +13,10 @@ import (
 const levelFrom = 1.5
 
 // equalized returns g with links between hosts that are all alike, and without cards,
-// where all hosts are one machine (boxes are as in config) whose network has no
+// where all hosts are one machine (coreHosts are as in Config) whose network has no
 // limits; otherwise g itself.
-func equalized(g *topo.Graph, boxes []int) *topo.Graph {
-	if len(boxes) != g.Ranks || len(g.Hosts) != g.Ranks ||
-		slices.ContainsFunc(boxes, func(b int) bool { return b != boxes[0] }) {
+func equalized(g *topo.Graph, coreHosts []int) *topo.Graph {
+	if len(coreHosts) != g.Ranks || len(g.Hosts) != g.Ranks || !OneHost(coreHosts) {
 		return g
 	}
 	flat := *g

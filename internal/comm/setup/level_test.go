@@ -16,14 +16,14 @@ func TestLevelled(t *testing.T) {
 	}
 	one, two := []int{0, 0, 0, 0, 0, 0, 0, 0}, []int{0, 0, 0, 0, 1, 1, 1, 1}
 	for name, c := range map[string]struct {
-		g     *topo.Graph
-		boxes []int
-		want  bool
+		g         *topo.Graph
+		coreHosts []int
+		want      bool
 	}{
 		"no limits": {uneven(3), one, true}, "limits": {uneven(0.1), one, false}, "two machines": {uneven(3), two, false},
 		"unknown machines": {uneven(3), nil, false}, "one host": {topo.UniformGraph(4), []int{0, 0, 0, 0}, false},
 	} {
-		if g := equalized(c.g, c.boxes); (g != c.g) != c.want {
+		if g := equalized(c.g, c.coreHosts); (g != c.g) != c.want {
 			t.Errorf("%s: want a graph of its own: %v", name, c.want)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mixed"
+	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
 
@@ -17,7 +18,7 @@ import (
 // memory within each host, TCP between hosts.
 func Connect(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
 	if OneHost(HostsOf(w)) {
-		return connectShm(ctx, w, purpose, layout)
+		return shm.Connect(ctx, shmConfig(w, purpose, layout, w.AllGather))
 	}
 	local, hosts, err := connectHost(ctx, w, purpose, layout)
 	if err != nil {

@@ -55,7 +55,7 @@ func newPlans(g *topo.Graph, rank int, m planner.Machine, o planner.Options, d *
 func (c *Config) machine() planner.Machine {
 	m := planner.Machine{Cores: c.Cores, Slots: c.Slots, SlotBytes: c.SlotBytes}
 	if c.Graph == nil {
-		m.CoreHosts = c.boxes
+		m.CoreHosts = c.coreHosts
 	}
 	return m
 }

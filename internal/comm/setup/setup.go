@@ -180,7 +180,7 @@ func (s *setup) run() (*Setup, error) {
 		Waiter: waiterFor(HostsOf(s.W), s.W.Rank(), s.cores),
 	}
 	c.Waiter.Watch = s.wait
-	oversubscribed := slices.Max(RanksOnCores(s.Cfg.boxes, HostsOf(s.W))) > s.Cfg.Cores
+	oversubscribed := slices.Max(RanksOnCores(s.Cfg.coreHosts, HostsOf(s.W))) > s.Cfg.Cores
 	c.Engine, err = engine.New(ep, c.Rank, &layout, plans.Messages, oversubscribed, lendFrom(gain))
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
@@ -235,7 +235,7 @@ func (s *setup) compareHellos(all []hello, refused error) error {
 	for r, h := range all {
 		machines[r], s.places[r] = h.Machine, h.Place
 	}
-	s.Cfg.boxes = job.SharedMachines(HostsOf(s.W), machines)
+	s.Cfg.coreHosts = job.SharedMachines(HostsOf(s.W), machines)
 	s.decision = all[0].Decision
 	return nil
 }
@@ -267,7 +267,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 	}
 	var kept *topo.Graph
 	if h.Host, kept = s.keptHost(cache); kept != nil && refused == nil && OneHost(hosts) {
-		s.Cfg.boxes = hosts // as all find out
+		s.Cfg.coreHosts = hosts // as all find out
 		// An error comes again later, and is told then.
 		s.plans, h.Decision, _ = newPlans(kept, 0, s.Cfg.machine(), s.Cfg.Planning, nil, firstKinds)
 	}

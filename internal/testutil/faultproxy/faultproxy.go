@@ -52,7 +52,6 @@ type Proxy struct {
 	mu       sync.Mutex
 	up, down Fault // of connections to come
 	live     map[*joint]struct{}
-	accepted int
 }
 
 // New starts a proxy to target, "host:port". It listens on the loopback
@@ -76,13 +75,6 @@ func New(t testing.TB, target string) *Proxy {
 
 // Addr is where the proxy listens.
 func (p *Proxy) Addr() netip.AddrPort { return p.ln.Addr().(*net.TCPAddr).AddrPort() }
-
-// Accepted returns how many connections have come so far.
-func (p *Proxy) Accepted() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.accepted
-}
 
 // Next sets what happens to connections that come from now on.
 func (p *Proxy) Next(up, down Fault) {
@@ -121,7 +113,6 @@ func (p *Proxy) serve() {
 			return // only close makes it fail
 		}
 		p.mu.Lock()
-		p.accepted++
 		up, down := p.up, p.down
 		p.mu.Unlock()
 		p.wg.Go(func() { p.join(c, up, down) })
