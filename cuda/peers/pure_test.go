@@ -82,7 +82,7 @@ func TestMeet(t *testing.T) {
 }
 
 // What was kept is not trusted.
-func FuzzKept(f *testing.F) {
+func FuzzCached(f *testing.F) {
 	f.Add([]byte(`{"version":2,"graph":{"ranks":2,"links":[{"a":0,"b":1,"gbytes_per_second":25,"source":"measured","declared_gbytes_per_second":50}]},"dropped":[{"A":0,"B":1,"Fault":"why"}]}`))
 	f.Add([]byte(`{"version":3,"graph":null}`))
 	f.Add([]byte(`{"version":2,"graph":{"ranks":1,"links":[]},"dropped":[{"A":0,"B":1,"Fault":"\n"}]}`))

@@ -72,7 +72,7 @@ func TestAbort(t *testing.T) {
 					return err
 				}
 				defer s.Close()
-				u, err := m.enqueue(r, s, &trial{count: count, dtype: kernel.Float32, op: kernel.Sum, seq: 1}, 0)
+				u, err := m.enqueue(r, s, &testCall{count: count, dtype: kernel.Float32, op: kernel.Sum, seq: 1}, 0)
 				enqueued.Done()
 				if small && err != nil {
 					return err
@@ -141,7 +141,7 @@ func TestAbortWhileOthersRun(t *testing.T) {
 				}
 			}()
 			for i := range calls {
-				u, err := m.enqueue(r, s, &trial{count: 5000, dtype: kernel.Int32, op: kernel.Sum, seq: uint64(i + 1)}, 0)
+				u, err := m.enqueue(r, s, &testCall{count: 5000, dtype: kernel.Int32, op: kernel.Sum, seq: uint64(i + 1)}, 0)
 				all = append(all, u)
 				if err == nil {
 					err = m.check(r, s, u)
@@ -182,7 +182,7 @@ func TestEndpointFault(t *testing.T) {
 			return err
 		}
 		defer s.Close()
-		u, err := m.enqueue(r, s, &trial{count: 100, dtype: kernel.Float32, op: kernel.Sum, seq: 1}, 0)
+		u, err := m.enqueue(r, s, &testCall{count: 100, dtype: kernel.Float32, op: kernel.Sum, seq: 1}, 0)
 		enqueued.Done()
 		if err != nil {
 			return err
@@ -217,7 +217,7 @@ func TestMismatch(t *testing.T) {
 			return err
 		}
 		defer s.Close()
-		u, err := m.enqueue(r, s, &trial{count: 100, dtype: kernel.Int32, op: kernel.Sum + kernel.Op(r), seq: 1}, 0)
+		u, err := m.enqueue(r, s, &testCall{count: 100, dtype: kernel.Int32, op: kernel.Sum + kernel.Op(r), seq: 1}, 0)
 		if err != nil && (u == nil || m.groups[r].Err() == nil) { // else it is found out already
 			m.groups[1-r].Abort(errTest) // who would wait for ever
 			return err

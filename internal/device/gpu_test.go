@@ -66,11 +66,11 @@ func TestTypesAndOps(t *testing.T) {
 	plans := []*plan.Plan{fromTrees(t, 4, plan.AllReduce, plan.Split),
 		mustPlan(t)(plan.Direct(plan.ReduceScatter, 4, -1, plan.Single))}
 	m := start(t, plans, how{slots: 4, slotBytes: 64 << 10})
-	var all []trial
+	var all []testCall
 	for dt := kernel.Int8; dt.Valid(); dt++ {
 		for op := kernel.Sum; op.Valid(); op++ {
 			for i := range plans {
-				all = append(all, trial{which: i, count: 10007, dtype: dt, op: op, inPlace: op%2 == 0, lend: dt%3 == 0,
+				all = append(all, testCall{which: i, count: 10007, dtype: dt, op: op, inPlace: op%2 == 0, lend: dt%3 == 0,
 					seq: uint64(len(all) + 1), chunk: 1 << 13,
 					scale: op == kernel.Sum && dt%2 == 0})
 			}
@@ -85,7 +85,7 @@ func TestManyChunks(t *testing.T) {
 	plans := []*plan.Plan{fromTrees(t, 2, plan.AllReduce, plan.Split),
 		mustPlan(t)(plan.Direct(plan.AllGather, 2, -1, plan.Single))}
 	m := start(t, plans, how{slots: 2, slotBytes: 256, first: 1<<32 - 200})
-	m.run([]trial{
+	m.run([]testCall{
 		{which: 0, count: 100003, dtype: kernel.Float32, op: kernel.Sum, inPlace: true, seq: 1},
 		{which: 1, count: 100003, dtype: kernel.Uint8, seq: 2},
 		{which: 0, count: 100003, dtype: kernel.Int32, op: kernel.Max, inPlace: true, lend: true, seq: 3},

@@ -31,7 +31,7 @@ func TestNothingGrows(t *testing.T) {
 				return err
 			}
 			defer s.Close()
-			c := trial{count: 100, dtype: kernel.Float32, op: kernel.Sum, seq: 1}
+			c := testCall{count: 100, dtype: kernel.Float32, op: kernel.Sum, seq: 1}
 			u, err := m.enqueue(r, s, &c, 0)
 			if err != nil {
 				return err
@@ -101,7 +101,7 @@ func TestWrongStream(t *testing.T) {
 		t.Errorf("%v, group %v", err, m.groups[0].Err())
 	}
 	m.must(s.Close())
-	m.run([]trial{{count: 10, dtype: kernel.Int32, op: kernel.Sum, seq: 1}}, 1)
+	m.run([]testCall{{count: 10, dtype: kernel.Int32, op: kernel.Sum, seq: 1}}, 1)
 	m.close()
 }
 

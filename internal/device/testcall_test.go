@@ -15,8 +15,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// trial is one call of all ranks, with what it should give.
-type trial struct {
+// testCall is one call of all ranks, with what it should give.
+type testCall struct {
 	which   int // of the plans
 	count   int
 	dtype   kernel.DType
@@ -28,7 +28,7 @@ type trial struct {
 	seq     uint64
 }
 
-func (c *trial) String() string {
+func (c *testCall) String() string {
 	return fmt.Sprintf("call %d: %d elements of %v, %v, in place %v, scaled %v, lent %v, chunks of %d", c.seq, c.count,
 		c.dtype, c.op, c.inPlace, c.scale, c.lend, c.chunk)
 }
@@ -54,9 +54,9 @@ func element(dt kernel.DType, v int) []byte {
 	return b
 }
 
-// gives is what a rank gives in a trial: numbers that no order of operations
+// gives is what a rank gives in a testCall: numbers that no order of operations
 // rounds.
-func (c *trial) gives(rank, elements int) []byte {
+func (c *testCall) gives(rank, elements int) []byte {
 	rng := rand.New(rand.NewPCG(c.seq, uint64(rank)))
 	var parts [4][]byte
 	for v := range parts {
@@ -74,7 +74,7 @@ func (c *trial) gives(rank, elements int) []byte {
 }
 
 // expected is what rank has in Out in the end; nil for nothing.
-func (c *trial) expected(p *plan.Plan, rank int) []byte {
+func (c *testCall) expected(p *plan.Plan, rank int) []byte {
 	whole := c.count
 	switch p.Kind {
 	case plan.Barrier:
@@ -109,12 +109,12 @@ func (c *trial) expected(p *plan.Plan, rank int) []byte {
 }
 
 // factor is what inputs are multiplied with: 2.
-func (c *trial) factor() (f [8]byte) {
+func (c *testCall) factor() (f [8]byte) {
 	copy(f[:], element(c.dtype, 2))
 	return f
 }
 
-func (c *trial) scaled(b []byte) []byte {
+func (c *testCall) scaled(b []byte) []byte {
 	if c.scale {
 		kernel.ScaleCopy(c.dtype, b, b, c.factor())
 	}
@@ -127,18 +127,18 @@ func reduces(k plan.Kind) bool {
 
 // under is a call under way on one rank.
 type under struct {
-	trial *trial
-	plan  *plan.Plan
-	in    cuda.Slice[uint8]
-	out   cuda.Slice[uint8]
-	all   []cuda.Slice[uint8]
+	testCall *testCall
+	plan     *plan.Plan
+	in       cuda.Slice[uint8]
+	out      cuda.Slice[uint8]
+	all      []cuda.Slice[uint8]
 }
 
-// allocate makes the buffers of a trial for rank r. shift moves them so many
+// allocate makes the buffers of a testCall for rank r. shift moves them so many
 // elements away from where allocations begin.
-func (m *machine) allocate(r int, c *trial, shift int) (*under, error) {
+func (m *machine) allocate(r int, c *testCall, shift int) (*under, error) {
 	p := m.plans[c.which]
-	u := &under{trial: c, plan: p}
+	u := &under{testCall: c, plan: p}
 	elem := c.dtype.Size()
 	ins, outs := c.count, c.count
 	switch p.Kind {
@@ -173,8 +173,8 @@ func (m *machine) allocate(r int, c *trial, shift int) (*under, error) {
 	return u, nil
 }
 
-// enqueue makes the buffers of a trial for rank r and enqueues it on s.
-func (m *machine) enqueue(r int, s *cuda.Stream, c *trial, shift int) (*under, error) {
+// enqueue makes the buffers of a testCall for rank r and enqueues it on s.
+func (m *machine) enqueue(r int, s *cuda.Stream, c *testCall, shift int) (*under, error) {
 	u, err := m.allocate(r, c, shift)
 	if err != nil {
 		return nil, err
@@ -185,7 +185,7 @@ func (m *machine) enqueue(r int, s *cuda.Stream, c *trial, shift int) (*under, e
 // begin fills the input of u and enqueues the call on s; and behind it what
 // spoils the input, as a caller may.
 func (m *machine) begin(r int, s *cuda.Stream, u *under, lent *Lent) error {
-	c, p := u.trial, u.plan
+	c, p := u.testCall, u.plan
 	given := c.gives(r, int(u.in.Bytes())/c.dtype.Size())
 	if err := u.in.CopyFrom(context.Background(), s, given); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (m *machine) begin(r int, s *cuda.Stream, u *under, lent *Lent) error {
 func (m *machine) check(r int, s *cuda.Stream, u *under) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	want := u.trial.expected(u.plan, r)
+	want := u.testCall.expected(u.plan, r)
 	got := make([]byte, len(want))
 	if err := s.Synchronize(ctx); err != nil {
 		return err
@@ -231,7 +231,7 @@ func (m *machine) check(r int, s *cuda.Stream, u *under) error {
 		for got[i] == want[i] {
 			i++
 		}
-		return fmt.Errorf("%s of %v, %v: byte %d of %d is %#x, want %#x", u.plan.Name, u.plan.Kind, u.trial, i, len(want),
+		return fmt.Errorf("%s of %v, %v: byte %d of %d is %#x, want %#x", u.plan.Name, u.plan.Kind, u.testCall, i, len(want),
 			got[i], want[i])
 	}
 	return nil
@@ -240,7 +240,7 @@ func (m *machine) check(r int, s *cuda.Stream, u *under) error {
 // run enqueues all trials on two streams of every rank, up to depth at a time,
 // and compares every result. Buffers are freed in the end, as that waits for all
 // that the device has to do.
-func (m *machine) run(trials []trial, depth int) {
+func (m *machine) run(trials []testCall, depth int) {
 	m.t.Helper()
 	all := make([][]*under, len(trials))
 	for i := range trials {
@@ -285,12 +285,12 @@ func (m *machine) run(trials []trial, depth int) {
 	}
 }
 
-// lent is where rank r sees the buffers of all, nil where the trial lends none.
+// lent is where rank r sees the buffers of all, nil where the testCall lends none.
 func (m *machine) lent(r int, all []*under) *Lent {
-	if !all[0].trial.lend {
+	if !all[0].testCall.lend {
 		return nil
 	}
-	l := &Lent{In: make([]cuda.Addr, len(all)), Out: make([]cuda.Addr, len(all)), InPlace: all[0].trial.inPlace}
+	l := &Lent{In: make([]cuda.Addr, len(all)), Out: make([]cuda.Addr, len(all)), InPlace: all[0].testCall.inPlace}
 	for _, src := range m.groups[r].layout.Sources(r) {
 		l.In[src], l.Out[src] = all[src].in.Addr(), all[src].out.Addr()
 	}
@@ -299,14 +299,14 @@ func (m *machine) lent(r int, all []*under) *Lent {
 
 // mixture makes trials of all plans with the given counts; types, operations and
 // the rest follow each other.
-func mixture(plans []*plan.Plan, counts []int, seed uint64) []trial {
+func mixture(plans []*plan.Plan, counts []int, seed uint64) []testCall {
 	rng := rand.New(rand.NewPCG(seed, 3))
-	var all []trial
+	var all []testCall
 	n := 0
 	for _, count := range counts {
 		for i, p := range plans {
 			n++
-			c := trial{which: i, count: count, dtype: kernel.Int8 + kernel.DType(n%10), op: kernel.Sum + kernel.Op(n/3%5),
+			c := testCall{which: i, count: count, dtype: kernel.Int8 + kernel.DType(n%10), op: kernel.Sum + kernel.Op(n/3%5),
 				inPlace: rng.IntN(2) == 0, scale: rng.IntN(4) == 0 && reduces(p.Kind), seq: uint64(n)}
 			switch {
 			case p.Kind == plan.Barrier:
