@@ -122,6 +122,9 @@ func (w *World) Failure() (rank int, err error) {
 	return -1, nil
 }
 
+// Left reports whether another rank is known to have closed its World in good order.
+func (w *World) Left(rank int) bool { return w.jobState.hasLeft(rank) }
+
 // Close tells the other ranks and the launcher that this rank leaves in good
 // order, and gives sockets, memory and goroutines back. It does not wait for
 // the other ranks; whatever they still want of this one fails with

@@ -82,6 +82,12 @@ func (g *group) HostOf(r int) int        { return g.Parent.World.HostOf(g.member
 func (g *group) Failed() <-chan struct{} { return g.Parent.World.Failed() }
 func (g *group) JobID() string           { return g.id }
 
+// Left reports whether a rank has closed the job's World.
+func (g *group) Left(r int) bool {
+	w, tells := g.Parent.World.(setup.Leaving)
+	return tells && w.Left(g.members[r])
+}
+
 // Setting returns the job's setting. A plan is for all ranks of the job.
 func (g *group) Setting(name string) string {
 	if name == setup.SettingPlan {

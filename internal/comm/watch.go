@@ -20,6 +20,7 @@ func (c *Comm) watchOver() {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
 	lost := c.World.Failed()
+	left := make([]bool, c.Size)
 	for n := time.Duration(1); ; n++ {
 		select {
 		case <-c.closed:
@@ -34,8 +35,24 @@ func (c *Comm) watchOver() {
 			c.passFaults()
 			if c.Size > 1 && n%(CheckEvery/watchEvery) == 0 {
 				c.Engine.Check()
+				c.missed(left)
 			}
 		}
+	}
+}
+
+// missed makes it a fault that a rank has closed its World and not the communicator: it calls
+// nothing any more. Word of the two may come by different ways, so it must be so twice in a row:
+// left says by rank whether it was before.
+func (c *Comm) missed(left []bool) {
+	w, tells := c.World.(setup.Leaving)
+	for r := 0; tells && r < c.Size; r++ {
+		st := c.Endpoint.Status(r)
+		gone := r != c.Rank && !st.Closed && !st.Unknown && w.Left(r)
+		if gone && left[r] {
+			c.abort(transport.Faultf(transport.FaultClosed, r, "rank %d has closed its world and not the communicator", r))
+		}
+		left[r] = gone
 	}
 }
 

@@ -44,11 +44,11 @@ type node struct {
 
 // Limits of a look at the other ranks.
 const (
-	askFor   = time.Second
-	lookFor  = 3 * time.Second // at all of them
-	askers   = 16              // at a time
-	maxTold  = 4               // ranks of a chain that are named
-	maxLooks = 1024            // ranks
+	askFor      = time.Second
+	lookFor     = 3 * time.Second // at all of them
+	askers      = 16              // at a time
+	maxTold     = 4               // ranks of a chain that are named
+	maxLooks    = 1024            // ranks
 	busyTimeout = time.Second     // with a rank that is in a call
 )
 

@@ -36,3 +36,7 @@ type Networked interface {
 	HostName(rank int) string  // for people
 	Epoch() int                // how often the job was restarted under its id, from 0
 }
+
+// Leaving is what a World tells, if it can, of ranks that have closed it in good order:
+// they are in no call any more. *rank.World does.
+type Leaving interface{ Left(rank int) bool }
