@@ -142,10 +142,9 @@ func intrude(t *testing.T, h *nethosts.Hosts, launcher, looper, exe string, encr
 		t.Errorf("greetings repeated: %q", replays.said)
 	}
 	for r := range size {
-		doors, sources := j.warnings(r, "others are refused"), j.warnings(r, "others from there are refused")
-		if doors != 1 || sources > 4 {
-			t.Errorf("rank %d warned %d times of the crowd, want 1, and %d times while connecting, want 4 at most: two "+
-				"sources, while measuring and afterwards\n%s", r, doors, sources, &j.stderr)
+		if n := j.warnings(r, "others are refused"); n < 1 || n > 3 {
+			t.Errorf("rank %d warned %d times, want once at its own port, and at most once each while measuring and "+
+				"afterwards\n%s", r, n, &j.stderr)
 		}
 	}
 	if err := os.Remove(enough); err != nil {

@@ -120,7 +120,7 @@ func TestTopoOfChangedHosts(t *testing.T) {
 		"limit", "256k").CombinedOutput(); err != nil {
 		t.Fatalf("tc: %v\n%s", err, out)
 	}
-	const slower = "no longer holds: host change1: eth0 queueing was tbf "
+	const slower = `no longer holds: host change1: eth0 queueing was "tbf `
 	wants(topoOn(t, h, launcher, "-H", hosts, "--probe", "off"), "declared, nothing was measured", slower)
 	wants(topoOn(t, h, launcher, "-H", hosts), measured, slower)
 	if text := topoOn(t, h, launcher, "-H", hosts, "--probe", "off"); !strings.Contains(text, measured) ||
@@ -131,7 +131,7 @@ func TestTopoOfChangedHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	h = nethosts.Up(t, 2, options)
-	wants(topoOn(t, h, launcher, "-H", hosts), measured, "no longer holds: host change0: ", "network namespace was ")
+	wants(topoOn(t, h, launcher, "-H", hosts), measured, "no longer holds: host change0: ", `network namespace was "`)
 }
 
 // What does not go together is wrong usage.
