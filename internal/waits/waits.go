@@ -137,6 +137,21 @@ func (w *Wait) Unlimited() *Wait {
 	return o
 }
 
+// AtLeast makes the stall timeout, where there is one, no less than d until restore is called:
+// what this rank does meanwhile takes longer by itself. It is called with nothing published.
+func (w *Wait) AtLeast(d time.Duration) (restore func()) {
+	before := w.limit
+	set := func(limit time.Duration) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.limit = limit
+	}
+	if before > 0 {
+		set(max(before, d))
+	}
+	return func() { set(before) }
+}
+
 // SetBusy has busy say whether a call is under way on this rank, besides those that are
 // published. Any goroutine may call it.
 func (w *Wait) SetBusy(busy func() bool) { w.busy.Store(&busy) }

@@ -250,6 +250,33 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// What takes longer by itself has a longer limit, and only that.
+func TestAtLeast(t *testing.T) {
+	const limit = 20 * time.Millisecond
+	w := Local(2)[0].NewWait("c", nil)
+	w.SetTimes(0, limit)
+	restore := w.AtLeast(time.Minute)
+	w.Publish("New: measuring the links", time.Now(), nil)
+	time.Sleep(3 * limit)
+	if s := w.Stalled(); s != nil {
+		t.Errorf("measuring ends with %q", s)
+	}
+	w.Clear()
+	restore()
+	for begin := time.Now(); w.Publish("Recv", begin, []Lack{{1, "to send"}}) == nil; time.Sleep(time.Millisecond) {
+		if time.Since(begin) > 20*time.Second {
+			t.Fatal("no stall after restore")
+		}
+	}
+	none := Local(1)[0].NewWait("c", nil)
+	defer none.AtLeast(time.Nanosecond)()
+	none.Publish("Recv", time.Now().Add(-time.Hour), nil)
+	time.Sleep(limit)
+	if none.Stalled() != nil {
+		t.Error("a wait without a limit has got one")
+	}
+}
+
 // What other ranks tell is checked.
 func TestCheck(t *testing.T) {
 	good := Status{Waits: []Waiting{{Comm: "world", In: "Barrier", For: []int{0, 2}}}, Busy: []string{"x"},

@@ -133,6 +133,21 @@ func (s *setup) step(what string) {
 	s.wait.Publish("New: "+what, time.Now(), nil)
 }
 
+// maxMeasuring is the least stall timeout while links are measured, which takes long on many hosts
+// and has time limits of its own.
+const maxMeasuring = 30 * time.Second
+
+// measuring is the step of measuring links, until measured is called.
+func (s *setup) measuring() (measured func()) {
+	s.wait.Clear()
+	restore := s.wait.AtLeast(maxMeasuring)
+	s.step("measuring the links")
+	return func() {
+		s.wait.Clear()
+		restore()
+	}
+}
+
 // setup is a New under way.
 type setup struct {
 	ctx context.Context
@@ -169,8 +184,9 @@ func (s *setup) run() (*Setup, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.step("measuring the links")
+	measured := s.measuring()
 	gain, err := s.lendGain(ep, plans.Messages)
+	measured()
 	if err != nil {
 		return nil, errors.Join(err, ep.Close())
 	}
@@ -292,8 +308,9 @@ func (s *setup) graph() (*topo.Graph, error) {
 	case size == 1:
 		return topo.UniformGraph(1), nil
 	}
-	s.step("measuring the links")
+	measured := s.measuring()
 	g, err := s.measuredGraph(cache, hosts, all)
+	measured()
 	if err != nil {
 		return nil, fmt.Errorf("measuring the links: %w", err)
 	}
