@@ -8,7 +8,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
-	"github.com/treerun/treerun/topo/machines"
+	"github.com/treerun/treerun/topo"
 )
 
 // onRanks makes a communicator of n ranks of this process, and calls body as each.
@@ -44,7 +44,7 @@ func sum(c *collective.Comm) error {
 
 // Large messages go over four packed trees at most, and those below 1 MiB over one.
 func ExampleWithAlgorithm() {
-	g, _ := machines.Get("dgx1v")
+	g, _ := topo.Machine("dgx1v")
 	onRanks(8, sum, collective.WithGraph(g),
 		collective.WithAlgorithm("packing", collective.Planning{MaxTrees: 4, ArrayBound: 1 << 20}))
 	// Output:
@@ -54,7 +54,7 @@ func ExampleWithAlgorithm() {
 // Nothing is measured: plans are made for the links of a machine, or of a graph file
 // (topo.ParseGraph). The two sockets here have 41.6 GB/s between them.
 func ExampleWithGraph() {
-	g, _ := machines.Get("two-sockets")
+	g, _ := topo.Machine("two-sockets")
 	onRanks(8, func(c *collective.Comm) error {
 		if c.Rank() == 0 {
 			fmt.Println("an AllToAll has the choice of", c.Algorithms(plan.AllToAll))

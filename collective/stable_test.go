@@ -7,14 +7,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/treerun/treerun/topo/machines"
+	"github.com/treerun/treerun/topo"
 )
 
 // With WithStableOrder sums on a machine whose ranks lack links to each other have the bits
 // of adding rank after rank, whether a message is reduced at once or in parts, by AllReduce,
 // Reduce or ReduceScatter.
 func TestStableOrderWithoutLinks(t *testing.T) {
-	g, _ := machines.Get("dgx1v")
+	g, _ := topo.Machine("dgx1v")
 	const count = 8 * 5000
 	inputs := make([][]float32, g.Ranks)
 	want := make([]float32, count)

@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // planFile returns a plan as its file has it.
@@ -106,7 +105,7 @@ func TestWithAlgorithm(t *testing.T) {
 			}
 		}
 	}
-	dgx, _ := machines.Get("dgx1v")
+	dgx, _ := topo.Machine("dgx1v")
 	for r, err := range runWith(t, 8, []map[string]string{{"graph": "dgx1v"}}, nil, func(c *Comm) error {
 		if c.in.Graph.Digest() != dgx.Digest() {
 			return errors.New("another graph")

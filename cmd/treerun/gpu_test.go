@@ -11,7 +11,6 @@ import (
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // onGPUs starts treerun on a fake host, with a cache of its own.
@@ -99,7 +98,7 @@ func TestTopoMeasuresGPUs(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, &l.stderr)
 	}
-	want, _ := machines.Get("dgx1v")
+	want, _ := topo.Machine("dgx1v")
 	for _, w := range want.Links {
 		if w.B >= 4 {
 			continue

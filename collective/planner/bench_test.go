@@ -6,7 +6,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // BenchmarkDecide is what rank 0 does in New: trees, links, and the choices for
@@ -16,8 +15,8 @@ func BenchmarkDecide(b *testing.B) {
 		return testutil.Hosts(hosts, each, func(a, b int) float64 { return float64(4 + (7*a+3*b)%5) },
 			func(h int) float64 { return float64(4 + h%3) })
 	}
-	dgx, _ := machines.Get("dgx1v")
-	two, _ := machines.Get("dgx1v-x2")
+	dgx, _ := topo.Machine("dgx1v")
+	two, _ := topo.Machine("dgx1v-x2")
 	for name, g := range map[string]*topo.Graph{
 		"dgx1v": dgx, "dgx1v-x2": two, "8": topo.UniformGraph(8), "sockets of 9": sockets(9), "sockets of 16": sockets(16),
 		"4x1 even": testutil.EvenHosts(4, 1), "4x1 mesh": testutil.MeshedHosts(1),

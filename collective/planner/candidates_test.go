@@ -14,7 +14,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // everyKind is all collectives.
@@ -34,7 +33,7 @@ func testGraphs() map[string]*topo.Graph {
 	}
 	for _, name := range []string{"dgx1v", "dgx1v-x2", "dgxa100", "ethernet4x4", "pcie8", "two-sockets", "p3dn",
 		"abilene"} {
-		all[name], _ = machines.Get(name)
+		all[name], _ = topo.Machine(name)
 	}
 	all["sockets of 9"] = sockets(9)
 	all["even, 3 hosts of 3"] = testutil.EvenHosts(3, 3)
@@ -240,7 +239,7 @@ func TestTreesOfDevices(t *testing.T) {
 		{"dgx1v", plan.Broadcast, 128 << 10, "star", 0},
 		{"mi250", plan.Broadcast, 64 << 20, "packing", 0.9}, {"mi250", plan.Reduce, 256 << 20, "ring", 0.99},
 	} {
-		g, _ := machines.Get(c.machine)
+		g, _ := topo.Machine(c.machine)
 		p := plannerFor(t, g, Machine{Device: true}, Options{})
 		got := choose(t, p, c.kind, 3, c.bytes)
 		bound, err := p.Certify(c.kind, 3, got.Served)

@@ -11,7 +11,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // plannerOf returns a Planner for ranks on two cores.
@@ -78,7 +77,7 @@ func TestNoneAskedForIsCheaper(t *testing.T) {
 		graphs[fmt.Sprint("sockets of ", n)] = sockets(n)
 	}
 	for _, name := range []string{"mi300x", "dgx2"} {
-		graphs[name], _ = machines.Get(name)
+		graphs[name], _ = topo.Machine(name)
 	}
 	graphs["sockets of 16"] = sockets(16)
 	if len(graphs) < 40 {
@@ -215,7 +214,7 @@ func TestSameRequestSamePlan(t *testing.T) {
 
 // Below the array bound a message goes over one tree, and from there on over several.
 func TestArrayBound(t *testing.T) {
-	g, _ := machines.Get("dgx1v")
+	g, _ := topo.Machine("dgx1v")
 	for _, bound := range []int64{1 << 20, 10_000_000, 1 << 30} {
 		for _, name := range []string{"packing", "multi", "kl"} {
 			p := plannerOf(t, g, Options{Algorithm: name, ArrayBound: bound})

@@ -13,7 +13,6 @@ import (
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // decided returns what a Planner has decided, as another rank reads it.
@@ -37,7 +36,7 @@ func decided(t testing.TB, p *Planner) *Decision {
 // TestFollow: who follows a decision has the links and the plans of who decided, for
 // the kinds that were decided on and for others.
 func TestFollow(t *testing.T) {
-	dgx, _ := machines.Get("dgx1v")
+	dgx, _ := topo.Machine("dgx1v")
 	for name, g := range map[string]*topo.Graph{
 		"dgx1v": dgx, "mesh": testutil.MeshedHosts(2), "uniform": topo.UniformGraph(5), "sockets": sockets(9),
 		"one": topo.UniformGraph(1),
@@ -129,8 +128,8 @@ func TestFollowOtherTrees(t *testing.T) {
 		},
 		func(f *Forest) { f.Trees = slices.Repeat(f.Trees[:1], len(f.Trees)) }, // one root
 	}
-	dgx, _ := machines.Get("dgx1v-x2")
-	abilene, _ := machines.Get("abilene")
+	dgx, _ := topo.Machine("dgx1v-x2")
+	abilene, _ := topo.Machine("abilene")
 	for name, g := range map[string]*topo.Graph{"mesh": testutil.MeshedHosts(2), "sockets": sockets(5), "dgx1v-x2": dgx,
 		"abilene": abilene} {
 		first := decided(t, plannerOf(t, g, Options{}))

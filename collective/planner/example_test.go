@@ -6,13 +6,13 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
-	"github.com/treerun/treerun/topo/machines"
+	"github.com/treerun/treerun/topo"
 )
 
 // What a job on a DGX-1V would run for a large AllReduce, and how near that is to what
 // the links allow.
 func ExampleNew() {
-	g, _ := machines.Get("dgx1v")
+	g, _ := topo.Machine("dgx1v")
 	p, err := planner.New(g, planner.Machine{Device: true}, planner.Options{})
 	if err != nil {
 		log.Fatal(err)
@@ -34,7 +34,7 @@ func ExampleNew() {
 // An algorithm that is asked for runs the collectives that it has plans for. Others are
 // planned as usual.
 func ExamplePlanner_Choose() {
-	g, _ := machines.Get("two-sockets")
+	g, _ := topo.Machine("two-sockets")
 	options, err := planner.ParseOptions("kl,link-usage-penalty=0.5,array-bound=1M")
 	if err != nil {
 		log.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // Every option is written as ParseOptions reads it, has a help, and belongs to
@@ -71,7 +70,7 @@ func TestZeroIsGiven(t *testing.T) {
 // With a penalty of 0 no tree of kl uses a link that an earlier one has used, while there
 // are others; without one it is 0.7.
 func TestPenaltyOfZero(t *testing.T) {
-	g, _ := machines.Get("dgx1v")
+	g, _ := topo.Machine("dgx1v")
 	digest := func(text string) string {
 		o, err := ParseOptions(text)
 		if err != nil {
@@ -149,7 +148,7 @@ func TestOptionsOfLoneRanks(t *testing.T) {
 
 // An algorithm, or options, without a plan for a collective say so.
 func TestOffers(t *testing.T) {
-	g, _ := machines.Get("dgx1v")
+	g, _ := topo.Machine("dgx1v")
 	for _, c := range []struct {
 		options string
 		kind    plan.Kind
@@ -213,7 +212,7 @@ func FuzzParseOptions(f *testing.F) {
 // Plans do not depend on the order in which the links of a graph stand.
 func TestOrderOfLinks(t *testing.T) {
 	for _, name := range []string{"dgx1v", "pcie8", "abilene", "ethernet4x4"} {
-		g, _ := machines.Get(name)
+		g, _ := topo.Machine(name)
 		turned := *g
 		turned.Links = slices.Clone(g.Links)
 		slices.Reverse(turned.Links)

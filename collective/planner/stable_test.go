@@ -10,7 +10,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // TestStable: with Options.Stable every plan that reduces adds in one order, as its
@@ -60,8 +59,8 @@ func TestStable(t *testing.T) {
 // several, the ranks of each joined among themselves.
 func sparse() map[string]*topo.Graph {
 	graphs := make(map[string]*topo.Graph)
-	for _, name := range machines.Names() {
-		graphs[name], _ = machines.Get(name)
+	for _, name := range topo.Machines() {
+		graphs[name], _ = topo.Machine(name)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range 24 {

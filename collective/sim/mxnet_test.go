@@ -8,7 +8,6 @@ import (
 
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 	"github.com/treerun/treerun/topo/tree"
 )
 
@@ -31,8 +30,8 @@ type p3 struct {
 
 func newP3(t testing.TB) *p3 {
 	t.Helper()
-	all, ok := machines.Get("p3.16xlarge")
-	nvlink, ok2 := machines.Get("dgx1v")
+	all, ok := topo.Machine("p3.16xlarge")
+	nvlink, ok2 := topo.Machine("dgx1v")
 	if !ok || !ok2 {
 		t.Fatal("no graph of a p3.16xlarge")
 	}

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
-	"github.com/treerun/treerun/topo/machines"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
 )
 
@@ -119,7 +119,7 @@ func TestPlans(t *testing.T) {
 func TestPackedTrees(t *testing.T) {
 	weighted := false
 	for _, name := range []string{"dgx1v", "dgx1p", "two-sockets", "abilene"} {
-		g, ok := machines.Get(name)
+		g, ok := topo.Machine(name)
 		if !ok {
 			t.Fatalf("no machine %s", name)
 		}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // dgx returns go-nvml's DGX A100, with what it leaves open: twelve NVLinks of each
@@ -103,7 +102,7 @@ func TestDGX(t *testing.T) {
 		devices = append(devices, g.UUID)
 	}
 	got, err := gpu.Graph(m, devices, nil)
-	want, _ := machines.Get("dgxa100")
+	want, _ := topo.Machine("dgxa100")
 	if err != nil || !slices.Equal(got.Links, want.Links) || len(got.Ports) != len(want.Ports) {
 		t.Errorf("%v\n%v\nwant\n%v", err, got, want)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/treerun/treerun/rank"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
-	"github.com/treerun/treerun/topo/machines"
 	"github.com/treerun/treerun/topo/probe"
 )
 
@@ -103,7 +102,7 @@ func TestMeasure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, _ := machines.Get("dgx1v")
+	want, _ := topo.Machine("dgx1v")
 	if len(r.Graph.Links) != len(want.Links) || len(r.Found) != 28 || len(r.Dropped) != 0 || r.Kept {
 		t.Fatalf("%d links, %d findings, dropped %+v, kept %v", len(r.Graph.Links), len(r.Found), r.Dropped, r.Kept)
 	}

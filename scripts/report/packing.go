@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 	"github.com/treerun/treerun/topo/pack"
 )
 
@@ -28,8 +27,8 @@ func packingFiles(*record) (any, pictures, error) {
 
 // packedNetworks returns all networks of the page.
 func packedNetworks() (packingPage, error) {
-	abilene, _ := machines.Get("abilene")
-	dgx, _ := machines.Get("dgx1v")
+	abilene, _ := topo.Machine("abilene")
+	dgx, _ := topo.Machine("dgx1v")
 	all := packingPage{
 		{Graph: abilene, about: "11 sites of a research network, 14 links of 10 Gbit/s (a machine of treerun)"},
 		{Graph: randomMesh(8), about: "8 sites, a random mesh"},

@@ -10,7 +10,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // make returns n GPUs on PCIe 3.0 x16, the first half of them on NUMA node 0, with
@@ -42,7 +41,7 @@ func plain(n int) *Machine {
 // mesh returns plain(8) with the NVLinks of a DGX-1 with V100, as machines has it.
 func mesh(t *testing.T) *Machine {
 	t.Helper()
-	want, ok := machines.Get("dgx1v")
+	want, ok := topo.Machine("dgx1v")
 	if !ok {
 		t.Fatal("no dgx1v")
 	}
@@ -93,7 +92,7 @@ func port(g *topo.Graph, name string) topo.Port {
 // What NVML says of a DGX-1 gives the graph that the data sheet gives: PCIe is left
 // out where NVLinks join all.
 func TestGraphOfMesh(t *testing.T) {
-	want, _ := machines.Get("dgx1v")
+	want, _ := topo.Machine("dgx1v")
 	g := graph(t, mesh(t), nil, 0, 1, 2, 3, 4, 5, 6, 7)
 	if len(g.Links) != len(want.Links) || len(g.Ports) != 0 {
 		t.Fatalf("%d links and %d ports, want %d and none", len(g.Links), len(g.Ports), len(want.Links))
@@ -114,7 +113,7 @@ func TestGraphOfSwitch(t *testing.T) {
 				NVLink{Version: 3, Switch: true, Remote: fmt.Sprintf("0000:c%d:00.0", k/2)})
 		}
 	}
-	want, _ := machines.Get("dgxa100")
+	want, _ := topo.Machine("dgxa100")
 	g := graph(t, m, nil, 0, 1, 2, 3, 4, 5, 6, 7)
 	if !slices.Equal(g.Links, want.Links) {
 		t.Errorf("links\n%v\nwant\n%v", g.Links, want.Links)

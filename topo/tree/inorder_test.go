@@ -5,13 +5,12 @@ import (
 
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // Below every inner rank of a tree in order lie ranks that follow each other: those before
 // a rank, which the link between sums carries, and its own group.
 func TestInOrder(t *testing.T) {
-	dgx, _ := machines.Get("dgx1v")
+	dgx, _ := topo.Machine("dgx1v")
 	path := &topo.Graph{Ranks: 5}
 	for r := range 4 {
 		path.Links = append(path.Links, topo.Link{A: r, B: r + 1, GBytesPerSecond: 1})

@@ -4,12 +4,11 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // FuzzPackedGraph: what is read of a graph is a valid one, and is written as it was.
 func FuzzPackedGraph(f *testing.F) {
-	dgx, _ := machines.Get("dgx1v")
+	dgx, _ := topo.Machine("dgx1v")
 	for _, g := range []*topo.Graph{topo.UniformGraph(1), topo.UniformGraph(5), dgx} {
 		data, err := packGraph(g)
 		if err != nil {

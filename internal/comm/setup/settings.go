@@ -7,7 +7,6 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // The settings that say how to plan: those of treerun's flags, or of the variables
@@ -66,7 +65,7 @@ func (c *Config) useGraph(text string) (err error) {
 			c.DeviceGraph = c.Graph
 		}
 	}()
-	if g, known := machines.Get(text); known {
+	if g, known := topo.Machine(text); known {
 		c.Graph = g
 		return nil
 	}

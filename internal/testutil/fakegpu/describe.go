@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 const maxGPUs, maxCPUs = 64, 4096 // as in src/host.h
@@ -30,12 +29,12 @@ func load(name string) (*topo.Graph, error) {
 		first, _ = strconv.Atoi(m[2])
 		last, _ = strconv.Atoi(cmp.Or(m[3], m[2]))
 	}
-	g, ok := machines.Get(base)
+	g, ok := topo.Machine(base)
 	if !ok {
 		data, err := os.ReadFile(base)
 		if errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("graph %q is neither a file nor a machine that treerun knows: %s", base,
-				strings.Join(machines.Names(), ", "))
+				strings.Join(topo.Machines(), ", "))
 		}
 		if err != nil {
 			return nil, err

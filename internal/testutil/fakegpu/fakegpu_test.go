@@ -16,7 +16,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/topo/machines"
+	"github.com/treerun/treerun/topo"
 )
 
 // driver builds testdata/drive, a program in C that drives the fake driver
@@ -210,7 +210,7 @@ func FuzzRanks(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
-		if base, _, _ := strings.Cut(name, "/"); !slices.Contains(machines.Names(), base) {
+		if base, _, _ := strings.Cut(name, "/"); !slices.Contains(topo.Machines(), base) {
 			return // it could be a file
 		}
 		g, err := load(name)

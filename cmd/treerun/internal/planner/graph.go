@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // graphHelp is the form of a graph file, for people.
@@ -26,15 +25,15 @@ var graphHelp string
 func loadGraph(name string) (*topo.Graph, error) {
 	if name == "" {
 		return nil, usage("no graph given: --graph FILE (- is the standard input), or --graph with a machine: %s",
-			strings.Join(machines.Names(), " "))
+			strings.Join(topo.Machines(), " "))
 	}
-	if g, ok := machines.Get(name); ok {
+	if g, ok := topo.Machine(name); ok {
 		return g, nil
 	}
 	data, at, err := readText(name)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, usage("graph %s: no such file, and no machine of that name; known machines: %s",
-			name, strings.Join(machines.Names(), " "))
+			name, strings.Join(topo.Machines(), " "))
 	}
 	if err != nil {
 		var of *fs.PathError // what was tried says nothing to people

@@ -12,7 +12,7 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/safefile"
-	"github.com/treerun/treerun/topo/machines"
+	"github.com/treerun/treerun/topo"
 )
 
 // Job is the flags that say how a job plans.
@@ -103,7 +103,7 @@ func (j *Job) readGraph(s map[string]string, ranks int) error {
 	if g.Ranks != ranks {
 		return usage("--graph %.60s: the graph has %d ranks, the job has %d", j.graph, g.Ranks, ranks)
 	}
-	if _, known := machines.Get(j.graph); known {
+	if _, known := topo.Machine(j.graph); known {
 		s["graph"] = j.graph
 		return nil
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // run returns what a subcommand prints.
@@ -213,7 +212,7 @@ func checkLoads(g *topo.Graph, load map[[2]int]float64) error {
 // without ports holds what its JSON promises, and is read back.
 func TestPlansKeepTheirPromise(t *testing.T) {
 	for _, machine := range []string{"dgx1v", "pcie8", "p3dn", "ethernet4x4"} {
-		g, _ := machines.Get(machine)
+		g, _ := topo.Machine(machine)
 		planned := make(map[string]int)
 		for kind := plan.AllReduce; kind <= plan.AllToAll; kind++ {
 			for _, algorithm := range append([]string{""}, planner.Algorithms()...) {
@@ -247,7 +246,7 @@ func TestPlansKeepTheirPromise(t *testing.T) {
 
 // The checker finds what it is there to find.
 func TestCheckerRejects(t *testing.T) {
-	g, _ := machines.Get("dgx1v")
+	g, _ := topo.Machine("dgx1v")
 	for name, spoil := range map[string]func(p *printedPlan){
 		"share": func(p *printedPlan) { p.Trees[0].Share *= 1.1 },
 		"rate":  func(p *printedPlan) { p.Trees[0].Rate *= 1.1; p.Rate += p.Trees[0].Rate / 11 },
@@ -336,8 +335,8 @@ func TestArrayBound(t *testing.T) {
 
 // topo --format json is a graph file of the same graph.
 func TestTopoJSON(t *testing.T) {
-	for _, name := range machines.Names() {
-		want, _ := machines.Get(name)
+	for _, name := range topo.Machines() {
+		want, _ := topo.Machine(name)
 		got, err := topo.ParseGraph([]byte(run(t, topoTo, "--graph "+name+" --format json")))
 		if err != nil || got.Digest() != want.Digest() {
 			t.Errorf("%s: %v", name, err)
@@ -348,7 +347,7 @@ func TestTopoJSON(t *testing.T) {
 // What is chosen is never dearer than anything that was considered, at the sizes that
 // prices are compared for, but for what counts as equal.
 func TestChoiceIsCheapest(t *testing.T) {
-	g, _ := machines.Get("dgx1v")
+	g, _ := topo.Machine("dgx1v")
 	p, err := planner.New(g, planner.Machine{Cores: 2}, planner.Options{})
 	if err != nil {
 		t.Fatal(err)

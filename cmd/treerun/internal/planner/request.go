@@ -13,7 +13,6 @@ import (
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // request is what the command line asks of a plan.
@@ -58,7 +57,7 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 		return false, err
 	}
 	if asked {
-		_, err := fmt.Fprintf(w, help, f.FlagUsages(), broken(machines.Names()))
+		_, err := fmt.Fprintf(w, help, f.FlagUsages(), broken(topo.Machines()))
 		return true, err
 	}
 	return false, r.resolve(f)

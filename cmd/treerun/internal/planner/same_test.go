@@ -17,14 +17,13 @@ import (
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // manyGraphs are machines, even and uneven networks of one host and of several.
 func manyGraphs() map[string]*topo.Graph {
 	all := make(map[string]*topo.Graph)
-	for _, name := range machines.Names() {
-		if g, _ := machines.Get(name); g.Ranks <= 16 && name != "mi250" { // whose trees take seconds to find
+	for _, name := range topo.Machines() {
+		if g, _ := topo.Machine(name); g.Ranks <= 16 && name != "mi250" { // whose trees take seconds to find
 			all[name] = g
 		}
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/draw"
-	"github.com/treerun/treerun/topo/machines"
 	"github.com/treerun/treerun/topo/network"
 	"github.com/treerun/treerun/topo/pack"
 )
@@ -52,7 +51,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	}
 	if help {
 		f.VisitAll(func(g *pflag.Flag) { g.Usage = strings.ReplaceAll(g.Usage, "\n", " ") }) // the lines are shorter here
-		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsagesWrapped(88), graphHelp, machines.Details)
+		_, err := fmt.Fprintf(w, topoHelp, f.FlagUsagesWrapped(88), graphHelp, topo.MachineDetails)
 		return 0, err
 	}
 	m := &Measured{}
@@ -114,7 +113,7 @@ func (m *Measured) text() (string, error) {
 	}
 	if m.Network != nil || m.GPUs != nil {
 		b.WriteString(gpuText(m.GPUs, hosts))
-	} else if about := machines.About(m.Graph.Name); about != "" {
+	} else if about := topo.AboutMachine(m.Graph.Name); about != "" {
 		b.WriteString("\n" + about + "\n")
 	}
 	limits, err := limits(m.Graph)

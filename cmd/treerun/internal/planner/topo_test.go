@@ -10,7 +10,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
 	"github.com/treerun/treerun/topo"
-	"github.com/treerun/treerun/topo/machines"
 )
 
 // measured is what a measuring of n ranks would give.
@@ -106,9 +105,9 @@ func TestTopoHelp(t *testing.T) {
 		}
 	}
 	words := strings.Join(strings.Fields(help), " ")
-	for _, name := range machines.Names() {
+	for _, name := range topo.Machines() {
 		if !strings.Contains(words, name+", ") ||
-			!strings.Contains(words, strings.Join(strings.Fields(machines.About(name)), " ")) {
+			!strings.Contains(words, strings.Join(strings.Fields(topo.AboutMachine(name)), " ")) {
 			t.Errorf("the help does not tell all about %s", name)
 		}
 	}

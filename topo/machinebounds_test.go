@@ -1,4 +1,4 @@
-package machines
+package topo_test
 
 import (
 	"math"
@@ -25,7 +25,7 @@ func TestBounds(t *testing.T) {
 		"mi250":      between(8, 2*3*50),  // between the MI250: four of a die's seven links are within
 		"mi250-x2":   between(16, 2*(3*50+16)),
 	} {
-		g, _ := Get(name)
+		g, _ := topo.Machine(name)
 		r, err := pack.Pack(g, pack.BothWays, pack.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -1,4 +1,4 @@
-package machines
+package topo_test
 
 import (
 	"fmt"
@@ -15,16 +15,17 @@ import (
 // Every file is a valid graph of its own name, of as many ranks as its text has; that says
 // where its figures come from, or that they are nobody's.
 func TestEveryMachine(t *testing.T) {
-	if n := strings.Count(Details, " ranks\n"); n != len(Names()) {
-		t.Errorf("texts of %d machines, want those of %v", n, Names())
+	if n := strings.Count(topo.MachineDetails, " ranks\n"); n != len(topo.Machines()) {
+		t.Errorf("texts of %d machines, want those of %v", n, topo.Machines())
 	}
-	for _, name := range Names() {
-		g, ok := Get(name)
-		if !ok || g.Name != name || !strings.Contains("\n"+Details, fmt.Sprintf("\n%s, %d ranks\n", name, g.Ranks)) {
+	for _, name := range topo.Machines() {
+		g, ok := topo.Machine(name)
+		if !ok || g.Name != name ||
+			!strings.Contains("\n"+topo.MachineDetails, fmt.Sprintf("\n%s, %d ranks\n", name, g.Ranks)) {
 			t.Errorf("%s: %v", name, g)
 			continue
 		}
-		if a := About(name); !strings.Contains(a, "Source") && !strings.Contains(a, "Not ") &&
+		if a := topo.AboutMachine(name); !strings.Contains(a, "Source") && !strings.Contains(a, "Not ") &&
 			!strings.Contains(a, "proposal") {
 			t.Errorf("%s: no source: %s", name, a)
 		}
@@ -33,12 +34,12 @@ func TestEveryMachine(t *testing.T) {
 				t.Errorf("%s: link %+v", name, l)
 			}
 		}
-		if again, _ := Get(name); &again.Links[0] == &g.Links[0] {
+		if again, _ := topo.Machine(name); &again.Links[0] == &g.Links[0] {
 			t.Errorf("%s: two calls share memory", name)
 		}
 	}
 	for _, name := range []string{"", "dgx", "../topo", "dgx1v.json"} {
-		if _, ok := Get(name); ok || About(name) != "" {
+		if _, ok := topo.Machine(name); ok || topo.AboutMachine(name) != "" {
 			t.Errorf("there is a machine %q", name)
 		}
 	}
@@ -46,12 +47,12 @@ func TestEveryMachine(t *testing.T) {
 
 // The texts fit a terminal.
 func TestDetails(t *testing.T) {
-	for line := range strings.Lines(Details) {
+	for line := range strings.Lines(topo.MachineDetails) {
 		if n := utf8.RuneCountInString(line); n > 81 || strings.Contains(line, "\t") {
 			t.Errorf("%d characters: %s", n, line)
 		}
 	}
-	about := About("p3.16xlarge")
+	about := topo.AboutMachine("p3.16xlarge")
 	if !strings.HasPrefix(about, "Amazon p3.16xlarge as") || !strings.HasSuffix(about, "than they are.") {
 		t.Errorf("p3.16xlarge: %s", about)
 	}
@@ -65,7 +66,7 @@ func TestRatePerRank(t *testing.T) {
 		"mi300x": 448, "pcie8": 12,
 		"dgxa100-x2": 325, "dgxa100-x4": 325, "dgxh100-x2": 500, "dgxh100-x4": 500, "mi250": 350, "mi250-x2": 366,
 	} {
-		g, _ := Get(name)
+		g, _ := topo.Machine(name)
 		out := make([]float64, g.Ranks)
 		for _, l := range g.Links {
 			out[l.A] += l.GBytesPerSecond
@@ -87,8 +88,8 @@ func TestRatePerRank(t *testing.T) {
 // Every builder makes trees on every machine; MXNet's planner died on p3dn. Of the
 // dies of mi250 few are linked: from most roots there is no balanced tree.
 func TestBuildersOnMachines(t *testing.T) {
-	for _, name := range Names() {
-		g, _ := Get(name)
+	for _, name := range topo.Machines() {
+		g, _ := topo.Machine(name)
 		trees, err := tree.KL(g, 1, 0)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -1,7 +1,15 @@
-// Package machines holds the graphs of well-known machines, to plan and to
-// simulate on: their links and ports as data sheets and published
-// descriptions give them. It measures nothing (topo/probe does) and imports
-// topo only; commands, examples and tests import it.
+package topo
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+// The graphs of well-known machines, to plan and to simulate on: their links and ports as data sheets
+// and published descriptions give them.
 //
 // The graphs are JSON files, built in, as the command line reads them. Rates are those
 // of the hardware in one direction, before any protocol takes its part. Latencies are
@@ -12,30 +20,19 @@
 // In clusters of switched GPUs the port of a GPU counts its card, too. Between more
 // than two hosts a card has several links: there a port per host holds the sum of its
 // cards, as no port can hold one card beside the GPU's other links.
-package machines
+//
+//go:embed machines/*.json
+var machineFiles embed.FS
 
-import (
-	"embed"
-	"fmt"
-	"path"
-	"slices"
-	"strings"
-
-	"github.com/treerun/treerun/topo"
-)
-
-//go:embed *.json
-var files embed.FS
-
-// Details has a paragraph per machine, for people: name, ranks, and all there is to say
+// MachineDetails has a paragraph per machine, for people: name, ranks, and all there is to say
 // about it with the source of the figures, in lines of at most 80 characters.
 //
-//go:embed machines.txt
-var Details string
+//go:embed machines/machines.txt
+var MachineDetails string
 
-// Names returns the names of all machines, sorted.
-func Names() (names []string) {
-	entries, _ := files.ReadDir(".") // they are built in
+// Machines returns the names of all machines, sorted.
+func Machines() (names []string) {
+	entries, _ := machineFiles.ReadDir("machines") // they are built in
 	for _, e := range entries {
 		names = append(names, strings.TrimSuffix(e.Name(), path.Ext(e.Name())))
 	}
@@ -43,27 +40,27 @@ func Names() (names []string) {
 	return names
 }
 
-// Get returns the graph of a machine, a new one with every call, its links
+// Machine returns the graph of a machine, a new one with every call, its links
 // marked as declared. It reports whether there is a machine of that name.
-func Get(name string) (*topo.Graph, bool) {
-	data, err := files.ReadFile(name + ".json")
+func Machine(name string) (*Graph, bool) {
+	data, err := machineFiles.ReadFile("machines/" + name + ".json")
 	if err != nil {
 		return nil, false
 	}
-	g, err := topo.ParseGraph(data)
+	g, err := ParseGraph(data)
 	if err != nil {
-		panic(fmt.Sprintf("machines: %s: %v", name, err))
+		panic(fmt.Sprintf("topo: machine %s: %v", name, err))
 	}
 	for i := range g.Links {
-		g.Links[i].Source = topo.Declared
+		g.Links[i].Source = Declared
 	}
 	return g, true
 }
 
-// About says what a machine is and where its figures come from, for people;
+// AboutMachine says what a machine is and where its figures come from, for people;
 // empty when there is none of that name.
-func About(name string) string {
-	_, text, _ := strings.Cut("\n"+Details, "\n"+name+", ")
+func AboutMachine(name string) string {
+	_, text, _ := strings.Cut("\n"+MachineDetails, "\n"+name+", ")
 	_, text, _ = strings.Cut(text, "\n") // behind the number of ranks
 	var words []string
 	for line := range strings.Lines(text) {
