@@ -65,7 +65,7 @@ var libraries = map[string]string{
 	"github.com/vmihailenco/msgpack/v5": "internal/strict internal/job rank internal/comm/setup " +
 		"cmd/treerun/internal/wire",
 	"github.com/spf13/pflag": "cmd/... examples/...",
-	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/procstate internal/safefile " +
+	"golang.org/x/sys": "transport/internal/osys internal/netconn internal/job internal/safefile " +
 		"topo/probe cmd/...",
 	"golang.org/x/term":  "cmd/...",
 	"gonum.org/v1/gonum": "examples/train",

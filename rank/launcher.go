@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/procstate"
 )
 
 // launcher is the control socket to the launcher of treerun.
@@ -105,7 +104,7 @@ func describeExit(m *job.Message, joined bool) string {
 	}
 	what := "exited with code " + strconv.Itoa(m.Code)
 	if m.Signal != 0 {
-		what = "killed by " + procstate.SignalName(syscall.Signal(m.Signal))
+		what = "killed by " + job.SignalName(syscall.Signal(m.Signal))
 	}
 	switch {
 	case !joined:

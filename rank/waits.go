@@ -14,7 +14,7 @@ import (
 
 	"github.com/vmihailenco/msgpack/v5"
 
-	"github.com/treerun/treerun/internal/procstate"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/internal/waits"
 )
@@ -44,12 +44,12 @@ func (w *World) newWaits() {
 }
 
 // process returns the process of a rank on this host, and its state.
-func (w *World) process(rank int) (pid int, s procstate.State) {
+func (w *World) process(rank int) (pid int, s job.ProcState) {
 	if rank == w.cfg.rank || rank < 0 || rank >= w.cfg.size {
 		return 0, s
 	}
 	if pid = w.members.process(rank); pid > 0 {
-		s = procstate.Read(pid)
+		s = job.ReadProc(pid)
 	}
 	return pid, s
 }

@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/treerun/treerun/internal/procstate"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // Job is a rank's view of the waits of a job. The fields are set before it is used, and
@@ -34,7 +34,7 @@ type Job struct {
 
 	// State returns the process of a rank, and its state where it is on this host. Nil:
 	// nothing is known.
-	State func(rank int) (pid int, s procstate.State)
+	State func(rank int) (pid int, s job.ProcState)
 
 	// HostOf returns the host of a rank. Nil: all are on one.
 	HostOf func(rank int) int

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/procstate"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // await publishes that rank r waits in a call for others.
@@ -162,15 +162,15 @@ func TestPart(t *testing.T) {
 func TestStopped(t *testing.T) {
 	all := Local(5)
 	hosts := []int{0, 0, 0, 1, 1}
-	state := func(of int) func(int) (int, procstate.State) {
-		return func(r int) (int, procstate.State) {
+	state := func(of int) func(int) (int, job.ProcState) {
+		return func(r int) (int, job.ProcState) {
 			switch {
 			case hosts[r] != hosts[of]:
-				return 0, procstate.State{}
+				return 0, job.ProcState{}
 			case r == 2 || r == 4:
-				return 100 + r, procstate.State{Code: 'T', Signal: 19}
+				return 100 + r, job.ProcState{Code: 'T', Signal: 19}
 			}
-			return 100 + r, procstate.State{Code: 'S'}
+			return 100 + r, job.ProcState{Code: 'S'}
 		}
 	}
 	for r, j := range all {

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
-	"github.com/treerun/treerun/internal/procstate"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // child is one rank.
@@ -22,9 +22,9 @@ type child struct {
 	held    bool // its number stays its own until all ranks of the host have ended
 	reaped  bool // it has been waited for
 
-	joined   bool            // its world is complete
-	state    procstate.State // when it was looked at last
-	reported bool            // that it does not get on
+	joined   bool          // its world is complete
+	state    job.ProcState // when it was looked at last
+	reported bool          // that it does not get on
 }
 
 // close closes what we hold of a rank that has ended, but its streams.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/procstate"
 )
 
 // reaper is that of the process: there is one.
@@ -188,7 +187,7 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 	}
 	pid := first.Ends[0].PID
 	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		if s := procstate.Stat(pid); s.Code != 'Z' {
+		if s := job.StatProc(pid); s.Code != 'Z' {
 			t.Fatalf("rank 1, process %d, is %v", pid, s)
 		}
 	}
@@ -199,7 +198,7 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, p := range list {
-			if p != pid && procstate.Stat(p).Ended() {
+			if p != pid && job.StatProc(p).Ended() {
 				left = append(left, p)
 			}
 		}
@@ -217,7 +216,7 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 	if o, ok := h.next().(*wire.RanksExited); !ok || o.Stuck {
 		t.Fatalf("report %+v", o)
 	}
-	if s := procstate.Stat(pid); s.Known() {
+	if s := job.StatProc(pid); s.Known() {
 		t.Errorf("after the job process %d is still there: %v", pid, s)
 	}
 }
@@ -237,9 +236,9 @@ func TestNumberThatCannotBeKept(t *testing.T) {
 		t.Fatalf("report %+v", first)
 	}
 	h.k.Call(func() {
-		if a, b := h.children[0], h.children[1]; !a.reaped || b.reaped || procstate.Stat(a.pid).Known() {
+		if a, b := h.children[0], h.children[1]; !a.reaped || b.reaped || job.StatProc(a.pid).Known() {
 			t.Errorf("rank 1 counts as waited for: %v, rank 2: %v; process %d is %v", a.reaped, b.reaped, a.pid,
-				procstate.Stat(a.pid))
+				job.StatProc(a.pid))
 		}
 	})
 	h.Order(&wire.Stop{Kill: true})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/procstate"
 )
 
 // Ranks that have not joined the job are looked at so often, and for so long: what
@@ -36,7 +35,7 @@ func (h *Host) inspect() {
 			continue
 		}
 		waiting = true
-		s := procstate.Stat(c.pid)
+		s := job.StatProc(c.pid)
 		if stuck := s.Stopped() || s.Code == 'D'; stuck && s == c.state && !c.reported && h.usesRank() {
 			c.reported = true
 			h.cfg.Report(&wire.Note{Text: fmt.Sprintf("rank %d (pid %d) has not joined the job, and is %v", c.rank, c.pid, s)})

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/treerun/treerun/internal/procstate"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // A rank that notices the end of another one and exits is not taken for the first to end,
@@ -31,7 +31,7 @@ func TestEndsOfOneMoment(t *testing.T) {
 			}
 			end := func(pid int) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
-				for begin := time.Now(); !procstate.Stat(pid).Ended(); {
+				for begin := time.Now(); !job.StatProc(pid).Ended(); {
 					if time.Since(begin) > 10*time.Second {
 						t.Errorf("process %d has not ended", pid)
 						return

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/procstate"
 )
 
 const (
@@ -156,7 +155,7 @@ func (f *family) has(pid int) answer {
 		return no // nor could it be signalled
 	}
 	if err != nil || len(env) == 0 {
-		if state := procstate.Stat(pid); !state.Known() || state.Ended() {
+		if state := job.StatProc(pid); !state.Known() || state.Ended() {
 			return no // it has ended
 		}
 		return unsure

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
-	"github.com/treerun/treerun/internal/procstate"
+	"github.com/treerun/treerun/internal/job"
 )
 
 // End is how one rank ended.
@@ -40,7 +40,7 @@ func (e End) how() string {
 		return "was lost with host " + e.Host
 	}
 	if e.Signal != 0 {
-		return "was killed by " + procstate.SignalName(e.Signal)
+		return "was killed by " + job.SignalName(e.Signal)
 	}
 	return fmt.Sprintf("exited with code %d", e.Code)
 }

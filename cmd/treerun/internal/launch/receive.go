@@ -11,7 +11,6 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/procstate"
 )
 
 // rankState is one rank, as the supervisor knows it.
@@ -78,7 +77,7 @@ func (s *supervisor) receive(e event) {
 		s.isOver(p)
 		s.hasLeft(p)
 	case *wire.Signal:
-		s.job.Trace("%s: treerun there got %s", p.Name, procstate.SignalName(syscall.Signal(b.Number)))
+		s.job.Trace("%s: treerun there got %s", p.Name, job.SignalName(syscall.Signal(b.Number)))
 		s.handle(syscall.Signal(b.Number))
 	case *wire.Note:
 		if b.Verbose {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/procstate"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -35,7 +35,7 @@ func (s *supervisor) report() {
 		}
 		s.job.Screen.Err.Printf("%s", f)
 	case bySignal:
-		s.job.Screen.Err.Printf("treerun: stopped by %s", procstate.SignalName(s.cause.signal))
+		s.job.Screen.Err.Printf("treerun: stopped by %s", job.SignalName(s.cause.signal))
 	case byTimeout:
 		s.job.Screen.Err.Printf("%s", timeoutText(s.job.Timeout, s.job.Size, s.late, s.early))
 	case byOutput:

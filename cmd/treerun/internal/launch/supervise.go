@@ -10,8 +10,8 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
+	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/procstate"
 )
 
 // cause is why a job is brought to its end before all ranks have ended by
@@ -250,7 +250,7 @@ func (s *supervisor) handle(sig os.Signal) {
 	switch sig {
 	case syscall.SIGPIPE: // the failed write reports itself
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-		s.job.Trace("got %s", procstate.SignalName(sig.(syscall.Signal)))
+		s.job.Trace("got %s", job.SignalName(sig.(syscall.Signal)))
 		again := s.insists()
 		s.begin(cause{kind: bySignal, signal: sig.(syscall.Signal)})
 		if again && sig == syscall.SIGINT {

@@ -1,4 +1,4 @@
-package procstate
+package job
 
 import (
 	"fmt"
@@ -23,9 +23,9 @@ func TestStates(t *testing.T) {
 	defer cmd.Process.Kill()
 	want := func(text string) {
 		t.Helper()
-		for begin := time.Now(); Read(pid).String() != text; time.Sleep(time.Millisecond) {
+		for begin := time.Now(); ReadProc(pid).String() != text; time.Sleep(time.Millisecond) {
 			if time.Since(begin) > 10*time.Second {
-				t.Fatalf("process %d is %s, want %q", pid, Read(pid), text)
+				t.Fatalf("process %d is %s, want %q", pid, ReadProc(pid), text)
 			}
 		}
 	}
@@ -39,8 +39,8 @@ func TestStates(t *testing.T) {
 			name = "a signal" // a kernel before 5.17
 		}
 		want("stopped by " + name)
-		if !Read(pid).Stopped() || Read(pid).Ended() {
-			t.Errorf("%s: Stopped is false or Ended true", Read(pid))
+		if !ReadProc(pid).Stopped() || ReadProc(pid).Ended() {
+			t.Errorf("%s: Stopped is false or Ended true", ReadProc(pid))
 		}
 		if err := cmd.Process.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
@@ -51,18 +51,18 @@ func TestStates(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("ended")
-	if !Read(pid).Ended() {
+	if !ReadProc(pid).Ended() {
 		t.Error("Ended is false")
 	}
 	cmd.Wait()
-	if s := Read(pid); s.Known() {
+	if s := ReadProc(pid); s.Known() {
 		t.Errorf("a process that is gone is %s", s)
 	}
 }
 
-func waitStopped(pid int) State {
-	s := Read(pid)
-	for begin := time.Now(); !s.Stopped() && time.Since(begin) < 10*time.Second; s = Read(pid) {
+func waitStopped(pid int) ProcState {
+	s := ReadProc(pid)
+	for begin := time.Now(); !s.Stopped() && time.Since(begin) < 10*time.Second; s = ReadProc(pid) {
 		time.Sleep(time.Millisecond)
 	}
 	return s
@@ -70,7 +70,7 @@ func waitStopped(pid int) State {
 
 // This process reads itself: it runs.
 func TestSelf(t *testing.T) {
-	if s := Stat(os.Getpid()); s.Code != 'R' && s.Code != 'S' {
+	if s := StatProc(os.Getpid()); s.Code != 'R' && s.Code != 'S' {
 		t.Errorf("this process is %s", s)
 	}
 }

@@ -1,6 +1,4 @@
-// Package procstate reads the state of a process of this host from /proc: whether it
-// runs, sleeps, is stopped, and by which signal. It is for treerun's own packages.
-package procstate
+package job
 
 import (
 	"cmp"
@@ -16,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// State is the state of a process as the kernel tells it. The zero State is of a process
+// ProcState is the state of a process as the kernel tells it. The zero ProcState is of a process
 // that is not there, or of which /proc says nothing.
-type State struct {
+type ProcState struct {
 	Code   byte           // as in ps: R, S, D, T, t, Z, X; 0: unknown
 	Signal syscall.Signal // that stopped it, 0 where the kernel does not tell
 }
 
-// Read returns the state of process pid. Of a process with several threads Code is D when
+// ReadProc returns the state of process pid. Of a process with several threads Code is D when
 // one of them stays in uninterruptible sleep, else that of its first thread.
-func Read(pid int) State {
+func ReadProc(pid int) ProcState {
 	dir := "/proc/" + strconv.Itoa(pid)
 	s := readStat(dir + "/stat")
 	if (s.Code == 'S' || s.Code == 'R') && blocked(dir) {
@@ -34,13 +32,13 @@ func Read(pid int) State {
 	return s
 }
 
-// Stat is Read without a look at the threads.
-func Stat(pid int) State { return readStat("/proc/" + strconv.Itoa(pid) + "/stat") }
+// StatProc is ReadProc without a look at the threads.
+func StatProc(pid int) ProcState { return readStat("/proc/" + strconv.Itoa(pid) + "/stat") }
 
-func readStat(file string) State {
+func readStat(file string) ProcState {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return State{}
+		return ProcState{}
 	}
 	return parse(string(text))
 }
@@ -69,12 +67,12 @@ const exitField = 52 - 3
 
 // parse reads a line of /proc/PID/stat: the name of the program stands in brackets and may
 // hold anything, then comes the state.
-func parse(line string) State {
+func parse(line string) ProcState {
 	fields := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(fields) == 0 {
-		return State{}
+		return ProcState{}
 	}
-	s := State{Code: fields[0][0]}
+	s := ProcState{Code: fields[0][0]}
 	if s.Code == 'T' && len(fields) > exitField {
 		if n, err := strconv.ParseUint(fields[exitField], 10, 7); err == nil {
 			s.Signal = syscall.Signal(n)
@@ -84,16 +82,16 @@ func parse(line string) State {
 }
 
 // Known reports whether /proc told anything.
-func (s State) Known() bool { return s.Code != 0 }
+func (s ProcState) Known() bool { return s.Code != 0 }
 
 // Stopped reports whether the process is stopped, by a signal or a debugger.
-func (s State) Stopped() bool { return s.Code == 'T' || s.Code == 't' }
+func (s ProcState) Stopped() bool { return s.Code == 'T' || s.Code == 't' }
 
 // Ended reports whether the process has ended, and only its parent has still to take note.
-func (s State) Ended() bool { return s.Code == 'Z' || s.Code == 'X' || s.Code == 'x' }
+func (s ProcState) Ended() bool { return s.Code == 'Z' || s.Code == 'X' || s.Code == 'x' }
 
 // String says for people what the process does: "stopped by SIGSTOP", "running".
-func (s State) String() string {
+func (s ProcState) String() string {
 	switch s.Code {
 	case 0:
 		return "in an unknown state"
