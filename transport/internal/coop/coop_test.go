@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/internal/explore"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // ends is the protocol: what this package does, or what a mutant does.
@@ -38,7 +38,7 @@ func (s scene) String() string {
 // world is one run: the memory that the ends share, and what a receiver and a sender in two
 // processes can do to each other's.
 type world struct {
-	*explore.Run
+	*transporttest.Interleaving
 	scene
 	line      []sharedLine
 	published []byte // by line: message + 1
@@ -117,9 +117,9 @@ func bytesOf(message, pieces int) []byte {
 }
 
 // program is the scene, played by these ends.
-func (s scene) program(e ends) explore.Program {
-	return func(x *explore.Run) {
-		w := &world{Run: x, scene: s, line: make([]sharedLine, s.lines), published: make([]byte, s.lines),
+func (s scene) program(e ends) transporttest.Program {
+	return func(x *transporttest.Interleaving) {
+		w := &world{Interleaving: x, scene: s, line: make([]sharedLine, s.lines), published: make([]byte, s.lines),
 			receiver: &Receiver{}}
 		for i := range w.line {
 			w.line[i].w = w
@@ -146,7 +146,7 @@ func (s scene) program(e ends) explore.Program {
 }
 
 // die ends a thread as a process ends; later there is a fault.
-func (w *world) die(which int, t *explore.Thread) {
+func (w *world) die(which int, t *transporttest.Thread) {
 	w.Kill(t)
 	w.gone[which] = true
 	w.Step("fault")
@@ -381,7 +381,7 @@ func TestExplore(t *testing.T) {
 	all := 0
 	for _, s := range scenes() {
 		start := time.Now()
-		n, err := explore.All(s.program(right), maxStates)
+		n, err := transporttest.Explore(s.program(right), maxStates)
 		if err != nil {
 			t.Errorf("%v: %v", s, err)
 		}

@@ -3,7 +3,7 @@ package coop
 import (
 	"testing"
 
-	"github.com/treerun/treerun/transport/internal/explore"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // mutants are faults. Each is found.
@@ -101,7 +101,7 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			for _, s := range scenes() {
-				if n, err := explore.All(s.program(e), maxStates); err != nil {
+				if n, err := transporttest.Explore(s.program(e), maxStates); err != nil {
 					t.Logf("%v: after %d states: %v", s, n, err)
 					return
 				}

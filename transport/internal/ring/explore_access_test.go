@@ -6,11 +6,11 @@ import (
 	"encoding/binary"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/internal/explore"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // running is the run whose threads use the ring; nil in tests that explore nothing.
-var running *explore.Run
+var running *transporttest.Interleaving
 
 // before lets another thread run before an access.
 func before(access string) {

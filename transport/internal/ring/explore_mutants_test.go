@@ -6,20 +6,20 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/internal/explore"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // sharing is a sender of a FIFO that publishes its first payload on another one as well, to
 // a receiver of its own. Only when both receivers have released it does it use the slot
 // again, unless it does not wait.
-func sharing(waits bool) explore.Program {
+func sharing(waits bool) transporttest.Program {
 	const slots, chunks, n = 2, 3, 40
-	return func(x *explore.Run) {
+	return func(x *transporttest.Interleaving) {
 		running = nil
 		var w [2]*world
 		var tx [2]Tx
 		for i := range w {
-			w[i] = &world{Run: x}
+			w[i] = &world{Interleaving: x}
 			w[i].ctl, w[i].data, _ = memory(slots, slotBytes)
 			tx[i] = NewTx(w[i].ctl, w[i].data, slots, slotBytes)
 		}
@@ -69,8 +69,8 @@ func sharing(waits bool) explore.Program {
 
 // TestExploreMutants: the exploration finds what is wrong with each.
 func TestExploreMutants(t *testing.T) {
-	found := func(name string, p explore.Program) {
-		n, err := explore.All(p, maxStates)
+	found := func(name string, p transporttest.Program) {
+		n, err := transporttest.Explore(p, maxStates)
 		if err == nil {
 			t.Errorf("%s: not found", name)
 		}

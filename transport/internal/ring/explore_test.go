@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/transport"
-	"github.com/treerun/treerun/transport/internal/explore"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // Kinds of chunks.
@@ -35,13 +35,13 @@ type scene struct {
 
 // world is one run.
 type world struct {
-	*explore.Run
+	*transporttest.Interleaving
 	scene
 	ctl, data, heap []byte
 	tx              Tx
 	rx              Rx
-	sending         *explore.Thread
-	receiving       *explore.Thread
+	sending         *transporttest.Thread
+	receiving       *transporttest.Thread
 	gone            bool // one end has died, or there is a fault
 }
 
@@ -67,10 +67,10 @@ func headerOf(i int) transport.Header {
 // byteOf is the first and the last byte of chunk i; those between are not looked at.
 func byteOf(i, k int) byte { return byte(16*(i+1) + k) }
 
-func (s scene) program() explore.Program {
-	return func(x *explore.Run) {
+func (s scene) program() transporttest.Program {
+	return func(x *transporttest.Interleaving) {
 		running = nil // what prepares the run is no part of it
-		w := &world{Run: x, scene: s, heap: make([]byte, heapBytes)}
+		w := &world{Interleaving: x, scene: s, heap: make([]byte, heapBytes)}
 		w.ctl, w.data, _ = memory(s.slots, slotBytes)
 		w.tx, w.rx = NewTx(w.ctl, w.data, s.slots, slotBytes), NewRx(w.ctl, w.data, w.elsewhere, s.slots, slotBytes)
 		if s.from != 0 {
@@ -252,7 +252,7 @@ func (w *world) compare(b []byte, i int) {
 }
 
 // dies ends a thread as a process ends.
-func (w *world) dies(t *explore.Thread) {
+func (w *world) dies(t *transporttest.Thread) {
 	w.Event("death", func() {
 		w.Kill(t)
 		w.gone = true
@@ -307,13 +307,13 @@ const maxStates = 5_000_000
 func TestExplore(t *testing.T) {
 	all := 0
 	for _, s := range scenes() {
-		n, err := explore.All(s.program(), maxStates)
+		n, err := transporttest.Explore(s.program(), maxStates)
 		if err != nil {
 			t.Errorf("%s: %v", s.name, err)
 		}
 		all += n
 	}
-	n, err := explore.All(sharing(true), maxStates)
+	n, err := transporttest.Explore(sharing(true), maxStates)
 	if err != nil {
 		t.Errorf("sharing: %v", err)
 	}

@@ -1,7 +1,4 @@
-// Package explore runs a program of a few threads in every interleaving of their accesses to
-// shared memory, one access at a time (sequential consistency), and finds every state from
-// which it cannot end. It knows nothing of treerun. Only tests import it.
-package explore
+package transporttest
 
 import (
 	"encoding/binary"
@@ -15,10 +12,10 @@ import (
 
 // Program sets up one run: its memory, its threads, and with State what the memory holds. It is
 // called once per branch, and every time does the same.
-type Program func(x *Run)
+type Program func(x *Interleaving)
 
-// Run is one interleaving. Its threads run one at a time, each until its next Step.
-type Run struct {
+// Interleaving is one interleaving. Its threads run one at a time, each until its next Step.
+type Interleaving struct {
 	threads []*Thread
 	now     *Thread // the one that runs
 	state   func(b []byte) []byte
@@ -46,12 +43,12 @@ type Thread struct {
 var errStopped = errors.New("explore: the run is over")
 
 // Go adds a thread.
-func (x *Run) Go(name string, f func()) *Thread { return x.start(name, f, false) }
+func (x *Interleaving) Go(name string, f func()) *Thread { return x.start(name, f, false) }
 
 // Event adds a thread that runs at any time, or never: the program may end without it.
-func (x *Run) Event(name string, f func()) *Thread { return x.start(name, f, true) }
+func (x *Interleaving) Event(name string, f func()) *Thread { return x.start(name, f, true) }
 
-func (x *Run) start(name string, f func(), event bool) *Thread {
+func (x *Interleaving) start(name string, f func(), event bool) *Thread {
 	t := &Thread{name: name, event: event, options: 1, history: noHistory}
 	t.next, t.stop = iter.Pull(func(park func(struct{}) bool) {
 		defer func() {
@@ -69,20 +66,20 @@ func (x *Run) start(name string, f func(), event bool) *Thread {
 }
 
 // State says how to append what the memory holds, and all else that threads have in common.
-func (x *Run) State(f func(b []byte) []byte) { x.state = f }
+func (x *Interleaving) State(f func(b []byte) []byte) { x.state = f }
 
 // Step is called by a thread before each access to what it shares with others. The label is
 // for people.
-func (x *Run) Step(label string) { x.pause(label, 1) }
+func (x *Interleaving) Step(label string) { x.pause(label, 1) }
 
 // Choose returns each number below n, in interleavings of their own.
-func (x *Run) Choose(label string, n int) int {
+func (x *Interleaving) Choose(label string, n int) int {
 	x.pause(label, n)
 	x.Saw(uint64(x.now.chosen))
 	return x.now.chosen
 }
 
-func (x *Run) pause(label string, options int) {
+func (x *Interleaving) pause(label string, options int) {
 	t := x.now
 	t.label, t.options = label, options
 	t.mix(1)
@@ -93,7 +90,7 @@ func (x *Run) pause(label string, options int) {
 
 // Saw is called after an access with what it returned: all that the thread does
 // afterwards depends on it.
-func (x *Run) Saw(v uint64) {
+func (x *Interleaving) Saw(v uint64) {
 	x.now.mix(v + 2)
 	if x.tracing {
 		x.trace[len(x.trace)-1] += fmt.Sprintf(" = %#x", v)
@@ -103,7 +100,7 @@ func (x *Run) Saw(v uint64) {
 // Forget says that what the thread does from here on depends on these values alone, and not
 // on what it has seen before. Two visits with the same ones are the same state: a loop that
 // polls begins with it.
-func (x *Run) Forget(where string, state ...int) {
+func (x *Interleaving) Forget(where string, state ...int) {
 	x.now.history = noHistory
 	for i := range len(where) {
 		x.now.mix(uint64(where[i]))
@@ -114,10 +111,10 @@ func (x *Run) Forget(where string, state ...int) {
 }
 
 // Fail ends the exploration: what must not happen has.
-func (x *Run) Fail(format string, a ...any) { panic(fmt.Errorf(format, a...)) }
+func (x *Interleaving) Fail(format string, a ...any) { panic(fmt.Errorf(format, a...)) }
 
 // Kill ends a thread where it is.
-func (x *Run) Kill(t *Thread) { t.dead = true }
+func (x *Interleaving) Kill(t *Thread) { t.dead = true }
 
 // mix is FNV-1a, by words.
 func (t *Thread) mix(v uint64) {
@@ -129,7 +126,7 @@ func (t *Thread) mix(v uint64) {
 const noHistory = 14695981039346656037
 
 // resume lets t go on to its next step.
-func (x *Run) resume(t *Thread, option int) {
+func (x *Interleaving) resume(t *Thread, option int) {
 	if x.tracing && t.label != "" {
 		x.trace = append(x.trace, fmt.Sprintf("%s: %s", t.name, t.label))
 	}
@@ -140,12 +137,12 @@ func (x *Run) resume(t *Thread, option int) {
 }
 
 // over reports whether all threads that must end have.
-func (x *Run) over() bool {
+func (x *Interleaving) over() bool {
 	return !slices.ContainsFunc(x.threads, func(t *Thread) bool { return !t.event && !t.ended && !t.dead })
 }
 
 // choices returns how many ways there are to go on.
-func (x *Run) choices() (n int) {
+func (x *Interleaving) choices() (n int) {
 	for _, t := range x.threads {
 		if !t.ended && !t.dead {
 			n += t.options
@@ -155,7 +152,7 @@ func (x *Run) choices() (n int) {
 }
 
 // take goes on in the i-th way.
-func (x *Run) take(i int) {
+func (x *Interleaving) take(i int) {
 	for _, t := range x.threads {
 		if t.ended || t.dead {
 			continue
@@ -169,7 +166,7 @@ func (x *Run) take(i int) {
 }
 
 // digest is of all that decides how the run goes on.
-func (x *Run) digest(b []byte) (uint64, []byte) {
+func (x *Interleaving) digest(b []byte) (uint64, []byte) {
 	b = x.state(b[:0])
 	for _, t := range x.threads {
 		b = binary.NativeEndian.AppendUint64(b, t.history)
@@ -187,7 +184,7 @@ func (x *Run) digest(b []byte) (uint64, []byte) {
 	return h.Sum64(), b
 }
 
-func (x *Run) end() {
+func (x *Interleaving) end() {
 	for _, t := range x.threads {
 		t.stop()
 	}
@@ -219,10 +216,10 @@ type branch struct {
 // dive is how many steps one run goes on beyond the state that it was made for.
 const dive = 16
 
-// All runs the program in every interleaving, and returns how many states it has. The error is
+// Explore runs the program in every interleaving, and returns how many states it has. The error is
 // the first failure of a thread, a state from which the threads cannot end, or more than max
 // states, with the steps that lead there.
-func All(program Program, max int) (states int, err error) {
+func Explore(program Program, max int) (states int, err error) {
 	seen := make(map[uint64]*node)
 	root := &node{}
 	todo := []branch{{root, -1}}
@@ -309,8 +306,8 @@ func stuck(program Program, seen map[uint64]*node, terminal []*node) error {
 }
 
 // replay runs the program along a path.
-func replay(program Program, path []int, tracing bool) *Run {
-	x := &Run{tracing: tracing}
+func replay(program Program, path []int, tracing bool) *Interleaving {
+	x := &Interleaving{tracing: tracing}
 	program(x)
 	for _, c := range path {
 		x.take(c)

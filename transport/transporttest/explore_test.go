@@ -1,4 +1,4 @@
-package explore
+package transporttest
 
 import (
 	"strings"
@@ -7,7 +7,7 @@ import (
 
 // counter is two threads that add one to a word each, with a load and a store, or at once.
 func counter(apart bool) Program {
-	return func(x *Run) {
+	return func(x *Interleaving) {
 		word, ended := byte(0), 0
 		x.State(func(b []byte) []byte { return append(b, word, byte(ended)) })
 		for _, name := range []string{"a", "b"} {
@@ -29,13 +29,13 @@ func counter(apart bool) Program {
 
 // TestAll: a lost update is found, and only where there is one.
 func TestAll(t *testing.T) {
-	if _, err := All(counter(true), 100); err == nil || !strings.Contains(err.Error(), "the word is 1 after\n") {
+	if _, err := Explore(counter(true), 100); err == nil || !strings.Contains(err.Error(), "the word is 1 after\n") {
 		t.Errorf("with a load and a store: %v", err)
 	}
-	if n, err := All(counter(false), 100); err != nil || n < 5 {
+	if n, err := Explore(counter(false), 100); err != nil || n < 5 {
 		t.Errorf("at once: %d states, %v", n, err)
 	}
-	if _, err := All(counter(false), 3); err == nil {
+	if _, err := Explore(counter(false), 3); err == nil {
 		t.Error("no limit of states")
 	}
 }
@@ -43,7 +43,7 @@ func TestAll(t *testing.T) {
 // handshake is a thread that polls for a word which another one sets, unless it is killed before,
 // or chooses not to.
 func handshake(kills, chooses bool) Program {
-	return func(x *Run) {
+	return func(x *Interleaving) {
 		var set byte
 		x.State(func(b []byte) []byte { return append(b, set) })
 		x.Go("waits", func() {
@@ -71,11 +71,11 @@ func handshake(kills, chooses bool) Program {
 
 // TestStuck: a poll that cannot end is found, one that may last for ever is none.
 func TestStuck(t *testing.T) {
-	if _, err := All(handshake(false, false), 100); err != nil {
+	if _, err := Explore(handshake(false, false), 100); err != nil {
 		t.Errorf("undisturbed: %v", err)
 	}
 	for name, p := range map[string]Program{"kill": handshake(true, false), "choice": handshake(false, true)} {
-		if _, err := All(p, 100); err == nil || !strings.Contains(err.Error(), "cannot end from here after\n") {
+		if _, err := Explore(p, 100); err == nil || !strings.Contains(err.Error(), "cannot end from here after\n") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
