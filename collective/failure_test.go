@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/comm/setup"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
@@ -198,7 +198,7 @@ func TestPeerEndsDuringNew(t *testing.T) {
 		}
 		return nil, fmt.Errorf("joining rank 0: %w", syscall.ECONNREFUSED)
 	}
-	for r, err := range ranktest.New(ranktest.OneHost(2)...).Run(t, func(w *ranktest.World) error {
+	for r, err := range testutil.NewJob(testutil.OneHost(2)...).Run(t, func(w *testutil.World) error {
 		_, err := New(t.Context(), &fakeWorld{World: w}, WithGraph(topo.UniformGraph(2)),
 			func(c *setup.Config) { c.Connect = refuse })
 		return err

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/comm/setup"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -26,7 +26,7 @@ func keptJob(t *testing.T, dir string, hosts []int, settings map[string]string) 
 	var known *Between
 	var graph *topo.Graph
 	settings["start-timeout"] = "30s"
-	errs := runHosts(t, hosts, settings, func(w *ranktest.Hosted, c *Comm) error {
+	errs := runHosts(t, hosts, settings, func(w *testutil.Hosted, c *Comm) error {
 		mu.Lock()
 		defer mu.Unlock()
 		if graph != nil && graph.Digest() != c.Graph().Digest() {

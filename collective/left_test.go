@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // leftWorld is a World that says of rank 1 whether it has closed its own.
 type leftWorld struct {
-	*ranktest.World
+	*testutil.World
 	closed *atomic.Bool
 }
 
@@ -22,7 +22,7 @@ func (w leftWorld) Left(rank int) bool { return rank == 1 && w.closed.Load() }
 // wait for it in a call, are told so, on a part of the communicator.
 func TestLeftWithoutClosing(t *testing.T) {
 	var closed, over atomic.Bool
-	for r, err := range ranktest.New(0, 0, 0).Run(t, func(world *ranktest.World) error {
+	for r, err := range testutil.NewJob(0, 0, 0).Run(t, func(world *testutil.World) error {
 		w := leftWorld{world, &closed}
 		whole, err := New(t.Context(), w, WithTopoCache(""))
 		if err != nil {

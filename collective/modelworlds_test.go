@@ -23,7 +23,6 @@ import (
 
 	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
 // modelRanks are ranks that programs are run on.
@@ -52,7 +51,7 @@ var allModelRanks = []modelRanks{
 }
 
 func (m *modelRanks) options() []Option {
-	opts := []Option{WithTopoCache(""), WithGraph(ranktest.Graph(m.hosts)), func(c *setup.Config) {
+	opts := []Option{WithTopoCache(""), WithGraph(testutil.GraphOn(m.hosts)), func(c *setup.Config) {
 		if m.cores > 0 {
 			c.Cores = m.cores
 		}
@@ -130,11 +129,11 @@ func (m *modelRanks) worlds() []World {
 	if m.memory {
 		return InProcess(len(m.hosts))
 	}
-	job, all := ranktest.New(m.hosts...), make([]World, len(m.hosts))
+	job, all := testutil.NewJob(m.hosts...), make([]World, len(m.hosts))
 	for r := range all {
 		all[r] = job.World(r)
 		if !setup.OneHost(m.hosts) {
-			all[r] = &ranktest.Hosted{World: job.World(r)} // with addresses
+			all[r] = &testutil.Hosted{World: job.World(r)} // with addresses
 		}
 	}
 	return all

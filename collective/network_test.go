@@ -6,17 +6,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/topo"
 )
 
 // runHosts runs body as every rank of a job on several hosts, over shared memory
 // and TCP, and returns their errors, by rank.
-func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w *ranktest.Hosted, c *Comm) error,
+func runHosts(t *testing.T, hosts []int, settings map[string]string, body func(w *testutil.Hosted, c *Comm) error,
 	opts ...Option) []error {
 	t.Helper()
-	return ranktest.New(hosts...).Run(t, func(world *ranktest.World) error {
-		w := &ranktest.Hosted{World: world}
+	return testutil.NewJob(hosts...).Run(t, func(world *testutil.World) error {
+		w := &testutil.Hosted{World: world}
 		w.Settings = settings
 		c, err := New(t.Context(), w, append([]Option{WithTopoCache("")}, opts...)...)
 		if err != nil {
@@ -36,14 +36,14 @@ func TestSeveralHosts(t *testing.T) {
 		for _, encrypt := range []string{"", "1"} {
 			t.Run(fmt.Sprint(hosts, encrypt), func(t *testing.T) {
 				settings := map[string]string{"encrypt": encrypt, "start-timeout": "30s"}
-				errs := runHosts(t, hosts, settings, func(w *ranktest.Hosted, c *Comm) error {
+				errs := runHosts(t, hosts, settings, func(w *testutil.Hosted, c *Comm) error {
 					for _, n := range []int{0, 1, 7, 1000, 100003} {
 						if err := checkSum(t, c, n); err != nil {
 							return err
 						}
 					}
 					return errors.Join(checkOthers(t, c), Barrier(t.Context(), c))
-				}, WithGraph(ranktest.Graph(hosts)))
+				}, WithGraph(testutil.GraphOn(hosts)))
 				if err := errors.Join(errs...); err != nil {
 					t.Error(err)
 				}
@@ -115,7 +115,7 @@ func checkOthers(t *testing.T, c *Comm) error {
 func TestAbortAcrossHosts(t *testing.T) {
 	hosts := []int{0, 0, 1, 1, 2}
 	begin := time.Now()
-	for r, err := range runHosts(t, hosts, nil, func(w *ranktest.Hosted, c *Comm) error {
+	for r, err := range runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
 		if c.Rank() == 3 {
 			time.Sleep(50 * time.Millisecond)
 			c.Abort(errors.New("enough"))
@@ -125,7 +125,7 @@ func TestAbortAcrossHosts(t *testing.T) {
 				return err
 			}
 		}
-	}, WithGraph(ranktest.Graph(hosts))) {
+	}, WithGraph(testutil.GraphOn(hosts))) {
 		var re *RankError
 		if !errors.Is(err, ErrAborted) || !errors.As(err, &re) || re.Rank != 3 {
 			t.Errorf("rank %d: %v, want ErrAborted of rank 3", r, err)
@@ -139,14 +139,14 @@ func TestAbortAcrossHosts(t *testing.T) {
 // Ranks of different hosts that make different calls hear of it.
 func TestMismatchAcrossHosts(t *testing.T) {
 	hosts := []int{0, 0, 1, 1}
-	for r, err := range runHosts(t, hosts, nil, func(w *ranktest.Hosted, c *Comm) error {
+	for r, err := range runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
 		op := Sum
 		if c.Rank() == 2 {
 			op = Max
 		}
 		b := make([]float32, 100)
 		return AllReduce(t.Context(), c, b, b, op)
-	}, WithGraph(ranktest.Graph(hosts))) {
+	}, WithGraph(testutil.GraphOn(hosts))) {
 		if !errors.Is(err, ErrMismatch) {
 			t.Errorf("rank %d: %v, want ErrMismatch", r, err)
 		}
@@ -156,7 +156,7 @@ func TestMismatchAcrossHosts(t *testing.T) {
 // A network that nobody knows is measured.
 func TestMeasuredAcrossHosts(t *testing.T) {
 	hosts := []int{0, 0, 1}
-	errs := runHosts(t, hosts, nil, func(w *ranktest.Hosted, c *Comm) error {
+	errs := runHosts(t, hosts, nil, func(w *testutil.Hosted, c *Comm) error {
 		g := c.Graph()
 		if len(g.Hosts) != 3 || len(g.Links) < 2 {
 			return fmt.Errorf("graph %+v", g)

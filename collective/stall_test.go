@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -163,17 +162,17 @@ func runStalling(t *testing.T, ranks, hosts int, stall time.Duration, body func(
 	for r := range place {
 		place[r] = r * hosts / ranks
 	}
-	opts := []Option{WithTopoCache(""), WithGraph(ranktest.Graph(place)), WithStallReport(0)}
+	opts := []Option{WithTopoCache(""), WithGraph(testutil.GraphOn(place)), WithStallReport(0)}
 	if stall > 0 {
 		opts = append(opts, WithStallTimeout(stall))
 	}
 	errs := make([]error, ranks)
 	var left sync.WaitGroup
 	left.Add(ranks)
-	for r, err := range ranktest.New(place...).Run(t, func(world *ranktest.World) error {
+	for r, err := range testutil.NewJob(place...).Run(t, func(world *testutil.World) error {
 		done := sync.OnceFunc(left.Done)
 		defer done() // New may fail on some ranks only
-		w := ranktest.Hosted{World: world}
+		w := testutil.Hosted{World: world}
 		a, err := New(t.Context(), w, append(slices.Clone(opts), WithName("a"))...)
 		if err != nil {
 			return err

@@ -10,21 +10,21 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/comm/setup"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mem"
 )
 
 // fakeJob is a job whose ranks are goroutines of the test.
 type fakeJob struct {
-	*ranktest.Job
+	*testutil.Job
 
 	mu        sync.Mutex
 	endpoints map[string][]transport.Endpoint
 }
 
 func newFakeJob(size int) *fakeJob {
-	j := &fakeJob{Job: ranktest.New(ranktest.OneHost(size)...), endpoints: map[string][]transport.Endpoint{}}
+	j := &fakeJob{Job: testutil.NewJob(testutil.OneHost(size)...), endpoints: map[string][]transport.Endpoint{}}
 	if os.Getenv("TREERUN_HARNESS") != "" {
 		j.Patience = time.Hour // thousands of calls
 	}
@@ -37,7 +37,7 @@ const soon = time.Minute
 
 // fakeWorld is a rank of one.
 type fakeWorld struct {
-	*ranktest.World
+	*testutil.World
 	job *fakeJob
 }
 
@@ -87,7 +87,7 @@ func runRanks(t *testing.T, size int, body func(w *fakeWorld, c *Comm) error, op
 
 func (j *fakeJob) run(t *testing.T, body func(w *fakeWorld) error) []error {
 	t.Helper()
-	return j.Run(t, func(w *ranktest.World) error { return body(&fakeWorld{w, j}) })
+	return j.Run(t, func(w *testutil.World) error { return body(&fakeWorld{w, j}) })
 }
 
 // mustRun is runRanks for ranks that may not fail.

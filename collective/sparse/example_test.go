@@ -7,7 +7,7 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // The last rank of three only aggregates; the others add up a tensor of which they have
@@ -16,7 +16,7 @@ func ExampleServe() {
 	ctx := context.Background()
 	body := func(world collective.World) error {
 		c, err := collective.New(ctx, world, collective.WithTopoCache(""),
-			collective.WithGraph(ranktest.Graph(ranktest.OneHost(3))))
+			collective.WithGraph(testutil.GraphOn(testutil.OneHost(3))))
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ func ExampleServe() {
 		}
 		return sparse.StopServing(ctx, c)
 	}
-	job := ranktest.New(ranktest.OneHost(3)...)
+	job := testutil.NewJob(testutil.OneHost(3)...)
 	var ranks sync.WaitGroup
 	for r := range 3 {
 		ranks.Go(func() {

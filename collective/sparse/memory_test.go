@@ -18,7 +18,6 @@ import (
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/internal/comm"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -287,7 +286,7 @@ func (k *keyless) DeriveKey(purpose string) []byte {
 
 // Where links with shared memory cannot be opened all ranks run as Trees, and go on.
 func TestSharedIsNotOpened(t *testing.T) {
-	errs := ranktest.New(oneHost(3)...).Run(t, func(member *ranktest.World) error {
+	errs := testutil.NewJob(oneHost(3)...).Run(t, func(member *testutil.World) error {
 		w := &keyless{world: worldOf(member), lost: member.Rank() == 2}
 		return asRank(t, w, oneHost(3), func(c *collective.Comm) error {
 			for range 2 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // People are told once of the choice for a call, however calls take turns, and again when it
@@ -21,7 +21,7 @@ func TestSaidOnce(t *testing.T) {
 	before := os.Stderr
 	os.Stderr = file
 	defer func() { os.Stderr = before }()
-	errs := ranktest.New(oneHost(2)...).Run(t, func(member *ranktest.World) error {
+	errs := testutil.NewJob(oneHost(2)...).Run(t, func(member *testutil.World) error {
 		w := worldOf(member)
 		w.Settings["verbose"] = "1"
 		return asRank(t, w, oneHost(2), func(c *collective.Comm) error {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
 )
 
 // serveLayouts are hosts of the ranks, and which of these serve.
@@ -334,8 +333,8 @@ func reduceCompared(t *testing.T, c, workers *collective.Comm) error {
 // A server that has nothing to do for longer than the stall timeout is not ended by it.
 func TestServeIdle(t *testing.T) {
 	hosts := oneHost(2)
-	for r, err := range ranktest.New(hosts...).Run(t, func(w *ranktest.World) error {
-		c, err := collective.New(t.Context(), w, collective.WithTopoCache(""), collective.WithGraph(ranktest.Graph(hosts)),
+	for r, err := range testutil.NewJob(hosts...).Run(t, func(w *testutil.World) error {
+		c, err := collective.New(t.Context(), w, collective.WithTopoCache(""), collective.WithGraph(testutil.GraphOn(hosts)),
 			collective.WithStallTimeout(100*time.Millisecond))
 		if err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/collective"
-	"github.com/treerun/treerun/internal/testutil/ranktest"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // Two communicators begin with sparse calls at the same time, and open links for them:
@@ -18,7 +18,7 @@ func TestTwoCommunicatorsAtOnce(t *testing.T) {
 			t.Run(fmt.Sprint(hosts, form), func(t *testing.T) {
 				mustRun(t, hosts, func(w *world, c *collective.Comm) error {
 					second, err := collective.New(t.Context(), w, collective.WithTopoCache(""),
-						collective.WithGraph(ranktest.Graph(hosts)))
+						collective.WithGraph(testutil.GraphOn(hosts)))
 					if err != nil {
 						return err
 					}

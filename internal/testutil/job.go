@@ -1,7 +1,4 @@
-// Package ranktest is a job whose ranks are goroutines of a test: its Worlds are
-// what rank.Init gives the ranks of a real one, without a launcher, processes or a
-// network. Only tests import it.
-package ranktest
+package testutil
 
 import (
 	"context"
@@ -19,7 +16,7 @@ import (
 
 // Job is a set of ranks on made-up hosts. Its methods may be called concurrently.
 type Job struct {
-	// Patience is how long Run waits for the ranks; New sets it to five minutes.
+	// Patience is how long Run waits for the ranks; NewJob sets it to five minutes.
 	Patience time.Duration
 
 	hosts  []int // by rank
@@ -41,8 +38,8 @@ type round struct {
 	full  chan struct{}
 }
 
-// New returns a job with a rank on each of these hosts.
-func New(hosts ...int) *Job {
+// NewJob returns a job with a rank on each of these hosts.
+func NewJob(hosts ...int) *Job {
 	return &Job{Patience: 5 * time.Minute, hosts: hosts, waits: waits.Local(len(hosts)), failed: make(chan struct{}),
 		gaveUp: make(chan struct{}), lost: -1}
 }
@@ -181,9 +178,9 @@ func (w Hosted) ListenAddrs() []netip.Addr {
 	return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, byte(1 + w.hosts[w.rank])})}
 }
 
-// Graph returns a graph of ranks on these hosts, whose cards are all alike: with it
+// GraphOn returns a graph of ranks on these hosts, whose cards are all alike: with it
 // nobody has to measure.
-func Graph(hosts []int) *topo.Graph {
+func GraphOn(hosts []int) *topo.Graph {
 	g := topo.UniformGraph(len(hosts))
 	for i := range g.Links {
 		if l := &g.Links[i]; hosts[l.A] != hosts[l.B] {
