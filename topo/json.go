@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/treerun/treerun/internal/strictjson"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // MaxGraphBytes bounds the JSON form of a Graph, in bytes.
@@ -24,7 +24,7 @@ const MaxGraphBytes = 256 << 20
 // and the reason.
 func ParseGraph(data []byte) (*Graph, error) {
 	var g Graph
-	if err := strictjson.Unmarshal(data, &g, strictjson.Limits{Bytes: MaxGraphBytes, Elements: MaxLinks}); err != nil {
+	if err := strict.UnmarshalJSON(data, &g, strict.JSONLimits{Bytes: MaxGraphBytes, Elements: MaxLinks}); err != nil {
 		return nil, err
 	}
 	if err := g.Validate(); err != nil {

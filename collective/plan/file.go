@@ -8,7 +8,7 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/treerun/treerun/internal/strictjson"
+	"github.com/treerun/treerun/internal/strict"
 )
 
 // MaxPlanBytes bounds a plan file, in bytes.
@@ -105,8 +105,8 @@ func ParseFile(data []byte) (*File, *Plan, error) {
 
 func parseFile(data []byte) (*File, *Plan, error) {
 	var form fileForm
-	limits := strictjson.Limits{Bytes: MaxPlanBytes, Elements: maxElements, Partial: true}
-	if err := strictjson.Unmarshal(data, &form, limits); err != nil {
+	limits := strict.JSONLimits{Bytes: MaxPlanBytes, Elements: maxElements, Partial: true}
+	if err := strict.UnmarshalJSON(data, &form, limits); err != nil {
 		return nil, nil, err
 	}
 	p, err := form.Steps.plan(form.Algorithm, form.Collective)

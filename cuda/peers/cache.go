@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/treerun/treerun/internal/strictjson"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 	"github.com/treerun/treerun/topo/probe"
@@ -35,7 +35,7 @@ type cacheFile struct {
 // parseCache reads what was kept for so many ranks.
 func parseCache(data []byte, ranks int) (*topo.Graph, []gpu.Drop, error) {
 	var f cacheFile
-	if err := strictjson.Unmarshal(data, &f, strictjson.Limits{Bytes: maxKept, Elements: topo.MaxLinks}); err != nil {
+	if err := strict.UnmarshalJSON(data, &f, strict.JSONLimits{Bytes: maxKept, Elements: topo.MaxLinks}); err != nil {
 		return nil, nil, err
 	}
 	if f.Version != method {

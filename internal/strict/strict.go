@@ -1,6 +1,7 @@
-// Package strict encodes messages in msgpack, and decodes those from outside without trusting a length in them.
-// It knows no message; packages rank, internal/job and collective, which define
-// them, import it.
+// Package strict decodes what others wrote: messages in msgpack, which it also encodes, without
+// trusting a length in them, and JSON, of which it refuses what encoding/json lets pass, and says
+// which element is wrong, why and at which line and column. It knows no message, and imports nothing
+// of treerun's.
 package strict
 
 import (

@@ -3,7 +3,7 @@ package network
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/internal/strictjson"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -14,7 +14,7 @@ const MaxBytes = 256 << 20
 // text behind it are errors.
 func Parse(data []byte) (*Network, error) {
 	n := new(Network)
-	if err := strictjson.Unmarshal(data, n, strictjson.Limits{Bytes: MaxBytes, Elements: topo.MaxLinks}); err != nil {
+	if err := strict.UnmarshalJSON(data, n, strict.JSONLimits{Bytes: MaxBytes, Elements: topo.MaxLinks}); err != nil {
 		return nil, fmt.Errorf("network: %w", err)
 	}
 	return n, n.Validate()

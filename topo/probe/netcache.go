@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/numbers"
-	"github.com/treerun/treerun/internal/strictjson"
+	"github.com/treerun/treerun/internal/strict"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/network"
 )
@@ -126,7 +126,7 @@ func (c Cache) readNetwork(file string, hosts int) (*cachedNetwork, error) {
 		return nil, err
 	}
 	k := new(cachedNetwork)
-	err = strictjson.Unmarshal(data, k, strictjson.Limits{Bytes: maxCached, Elements: topo.MaxLinks})
+	err = strict.UnmarshalJSON(data, k, strict.JSONLimits{Bytes: maxCached, Elements: topo.MaxLinks})
 	switch {
 	case err != nil:
 	case len(k.Network.Hosts) != hosts || len(k.Facts) != hosts:

@@ -1,4 +1,4 @@
-package strictjson
+package strict
 
 import (
 	"bytes"
@@ -13,15 +13,15 @@ import (
 	"strings"
 )
 
-// maxDepth is how deep values of no particular type may nest.
-const maxDepth = 16
+// maxJSONDepth is how deep values of no particular type may nest.
+const maxJSONDepth = 16
 
 // checker walks over JSON text beside the type that shall hold it.
 type checker struct {
 	data   []byte // JSON, or the start of it if broken
 	broken bool
 	at     int
-	limits Limits
+	limits JSONLimits
 	known  map[reflect.Type][]field
 }
 
@@ -75,7 +75,7 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 			return bad
 		}
 	}
-	found, want := cmp.Or(kinds[first], "a number"), wanted(t)
+	found, want := cmp.Or(jsonKinds[first], "a number"), wanted(t)
 	switch {
 	case t == anyType && found != "null":
 		want = found
@@ -87,7 +87,7 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 		return c.bad(start, "is null, want %s", want)
 	case found != want:
 		return c.bad(start, "holds %s, want %s", found, want)
-	case depth > maxDepth:
+	case depth > maxJSONDepth:
 		return c.bad(start, "is nested too deeply")
 	case found == "a number":
 		return c.number(t, start, word)
@@ -101,8 +101,8 @@ func (c *checker) value(t reflect.Type, depth int) *badValue {
 	return nil
 }
 
-// kinds says what begins with a byte, if it is no number.
-var kinds = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a bool", 'f': "a bool",
+// jsonKinds says what begins with a byte, if it is no number.
+var jsonKinds = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a bool", 'f': "a bool",
 	'n': "null"}
 
 // wanted says what a type holds.
@@ -124,7 +124,7 @@ func wanted(t reflect.Type) string {
 	case t == anyType:
 		return "a value"
 	}
-	panic(fmt.Sprintf("strictjson: no form of %v is known", t))
+	panic(fmt.Sprintf("strict: no form of %v is known", t))
 }
 
 // elements visits the elements of an array, or the names of an object.

@@ -1,4 +1,4 @@
-package strictjson
+package strict
 
 import (
 	"encoding/json"
@@ -43,7 +43,7 @@ type outer struct {
 	Never   int `json:"-"`
 }
 
-var limits = Limits{Bytes: 1000, Elements: 4}
+var limits = JSONLimits{Bytes: 1000, Elements: 4}
 
 func TestAccepts(t *testing.T) {
 	for _, text := range []string{
@@ -56,7 +56,7 @@ func TestAccepts(t *testing.T) {
 		`{"name":"x","raw":17 ,"any":{}}`,
 	} {
 		var got, want outer
-		if err := Unmarshal([]byte(text), &got, limits); err != nil {
+		if err := UnmarshalJSON([]byte(text), &got, limits); err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
@@ -65,7 +65,7 @@ func TestAccepts(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v, %v", text, got, want, err)
 		}
 	}
-	if err := Unmarshal([]byte(`{"inner":[{}]}`), new(outer), Limits{Bytes: 99, Elements: 9, Partial: true}); err != nil {
+	if err := UnmarshalJSON([]byte(`{"inner":[{}]}`), new(outer), JSONLimits{Bytes: 99, Elements: 9, Partial: true}); err != nil {
 		t.Errorf("fields may be missing: %v", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestRefuses(t *testing.T) {
 		{with(`"word":7`), "word holds a number, want a string"},
 		{strings.Repeat(" ", 1001), "1001 bytes of JSON, want at most 1000"},
 	} {
-		if err := Unmarshal([]byte(c.text), new(outer), limits); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := UnmarshalJSON([]byte(c.text), new(outer), limits); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want it to say %q", c.text, err, c.want)
 		}
 	}
@@ -140,7 +140,7 @@ func FuzzUnmarshal(f *testing.F) {
 	f.Add([]byte(`{"raw":"\\",`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var got, want outer
-		err := Unmarshal(data, &got, Limits{Bytes: 1 << 20, Elements: 100})
+		err := UnmarshalJSON(data, &got, JSONLimits{Bytes: 1 << 20, Elements: 100})
 		bare := []byte(strings.TrimPrefix(string(data), "\ufeff"))
 		if err != nil {
 			if json.Valid(bare) && !strings.Contains(err.Error(), " (line ") {

@@ -1,7 +1,4 @@
-// Package strictjson decodes JSON that others wrote: files of users, caches,
-// messages. It refuses what encoding/json lets pass, and says which element is
-// wrong, why and at which line and column. It imports nothing of treerun's.
-package strictjson
+package strict
 
 import (
 	"bytes"
@@ -12,14 +9,14 @@ import (
 	"strings"
 )
 
-// Limits say what a text may be like.
-type Limits struct {
+// JSONLimits say what a text may be like.
+type JSONLimits struct {
 	Bytes    int  // of the text
 	Elements int  // of one array or map
 	Partial  bool // fields may be missing; else all must be there whose tag has no omitempty
 }
 
-// Unmarshal decodes the one JSON value of data into what v points to. Errors are
+// UnmarshalJSON decodes the one JSON value of data into what v points to. Errors are
 // more bytes or elements than l allows, text behind the value, unknown fields,
 // names in other capitals, fields that are missing or stand twice, null, and values
 // that the type of v cannot hold. They name the element, as "links[3].a". A
@@ -27,7 +24,7 @@ type Limits struct {
 // error *v is undefined. A json.RawMessage takes any value unread.
 //
 // Nothing is allocated before the text is known to fit.
-func Unmarshal(data []byte, v any, l Limits) error {
+func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
 	if len(data) > l.Bytes {
 		return fmt.Errorf("%d bytes of JSON, want at most %d", len(data), l.Bytes)
 	}
@@ -122,7 +119,7 @@ func (c *checker) fields(t reflect.Type) []field {
 		list = append(list, field{name, f.Type, !c.limits.Partial && !strings.Contains(options, "omit")})
 	}
 	if len(list) > 64 {
-		panic("strictjson: a struct of more than 64 fields")
+		panic("strict: a struct of more than 64 fields")
 	}
 	c.known[t] = list
 	return list
