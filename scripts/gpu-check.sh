@@ -47,7 +47,7 @@ build() {
     to=$(cd "$1" && pwd)
     (cd "$root" && export CGO_ENABLED=1 &&
         go build -buildvcs=false -trimpath -ldflags '-s -w' -o "$to/" ./cmd/treerun ./examples/train &&
-        go test -c -trimpath -ldflags '-s -w' -o "$to/" ./cuda ./internal/kernel/ongpu ./collective ./collective/sparse)
+        go test -c -trimpath -ldflags '-s -w' -o "$to/" ./cuda ./cuda/kernels ./collective ./collective/sparse)
 }
 
 if [ -n "$pack" ]; then
@@ -74,8 +74,8 @@ ranks="-np $gpus"
 tests() { "$programs/$1.test" -test.run "$2" -test.count 1 "${@:3}"; }
 
 check() { "$programs/treerun" check || [ $? = 1 ]; } # what it thinks of the machine is not wrong
-kernels() { tests ongpu . -test.skip ^TestPTX; } # which need the sources
-rates() { tests ongpu '^$' -test.bench Rates -test.benchtime 20x; }
+kernels() { tests kernels . -test.skip ^TestPTX; } # which need the sources
+rates() { tests kernels '^$' -test.bench Rates -test.benchtime 20x; }
 driver() { tests cuda . -test.skip '^Test(Devices|EveryCallMayFail|Launch)$'; } # the fake host's, and the sources
 calls() { tests collective '^TestDeviceCalls$/^(2|3|8)_on'; }
 order() { tests collective '^Test(ManyDeviceCalls|RegisteredMemory|StaleMemory|DeviceMismatch|DeviceStops)$'; }
@@ -94,7 +94,7 @@ sanitizer() {
     tool=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2> /dev/null | head -n 1) ||
         tool=''
     [ -n "$tool" ] || { echo "compute-sanitizer is not installed: not run"; return; }
-    "$tool" --error-exitcode 9 "$programs/ongpu.test" -test.run 'TestReduceNames|TestEvery16BitFloat' \
+    "$tool" --error-exitcode 9 "$programs/kernels.test" -test.run 'TestReduceNames|TestEvery16BitFloat' \
         > "$work/tool" 2>&1 ||
         grep 'Device not supported' "$work/tool" || { cat "$work/tool"; return 1; }
 }

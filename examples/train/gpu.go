@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-//go:generate go run ../../cuda/kernels/compile .
+//go:generate go run ../../scripts/dev ptx .
 
 //go:embed network.ptx
 var networkPTX []byte

@@ -163,7 +163,8 @@ func TestGPUCheck(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for steps, code := range map[string]int{"check latency train": 0, "check kernels": 1, "nothing": 64} { // no ongpu.test
+	// There is no kernels.test.
+	for steps, code := range map[string]int{"check latency train": 0, "check kernels": 1, "nothing": 64} {
 		page := filepath.Join(t.TempDir(), "page.md")
 		cmd, empty := script(t, append([]string{"--graph", "dgx1v/0", "--", filepath.Join(root, "scripts/gpu-check.sh"),
 			"--programs", programs, "--page", page}, strings.Fields(steps)...)...)

@@ -46,45 +46,45 @@ func refused(t *testing.T, err error, words ...string) {
 func TestCompileAndCheck(t *testing.T) {
 	standIn(t)
 	dir := t.TempDir()
-	refused(t, run([]string{dir}), "no *.cu there")
+	refused(t, compilePTX([]string{dir}), "no *.cu there")
 
 	write(t, filepath.Join(dir, "a.cu"), "one\ntwo\n")
 	write(t, filepath.Join(dir, "b.cu"), "three\n")
-	refused(t, run([]string{"--check", dir}), "a.ptx", "b.ptx")
+	refused(t, compilePTX([]string{"--check", dir}), "a.ptx", "b.ptx")
 	if made, _ := filepath.Glob(filepath.Join(dir, "*.ptx")); made != nil {
 		t.Errorf("--check wrote %v", made)
 	}
-	if err := run([]string{dir}); err != nil {
+	if err := compilePTX([]string{dir}); err != nil {
 		t.Fatal(err)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, "a.ptx")); string(text) != "one\ntwo\n" {
 		t.Errorf("a.ptx is %q, %v", text, err)
 	}
-	if err := run([]string{"--check", dir}); err != nil {
+	if err := compilePTX([]string{"--check", dir}); err != nil {
 		t.Error(err)
 	}
 
 	write(t, filepath.Join(dir, "a.cu"), "one\n2\n")
-	refused(t, run([]string{"--check", dir}), "a.ptx is not what", "line 2", "go generate")
-	if err := run([]string{dir}); err != nil {
+	refused(t, compilePTX([]string{"--check", dir}), "a.ptx is not what", "line 2", "go generate")
+	if err := compilePTX([]string{dir}); err != nil {
 		t.Error(err)
 	}
 	write(t, filepath.Join(dir, "a.cu"), "error\n")
-	refused(t, run([]string{dir}), "a.cu", "it says error")
+	refused(t, compilePTX([]string{dir}), "a.cu", "it says error")
 	if err := os.Remove(filepath.Join(dir, "a.cu")); err != nil {
 		t.Fatal(err)
 	}
-	refused(t, run([]string{"--check", dir}), "a.ptx has no source")
+	refused(t, compilePTX([]string{"--check", dir}), "a.ptx has no source")
 }
 
 func TestUsage(t *testing.T) {
 	standIn(t)
-	refused(t, run(nil), "usage")
-	refused(t, run([]string{"--check"}), "usage")
-	refused(t, run([]string{"--chekc", "."}), "usage")
+	refused(t, compilePTX(nil), "usage")
+	refused(t, compilePTX([]string{"--check"}), "usage")
+	refused(t, compilePTX([]string{"--chekc", "."}), "usage")
 }
 
 func TestNoCompiler(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
-	refused(t, run([]string{"."}), compiler, "apt-get install")
+	refused(t, compilePTX([]string{"."}), compiler, "apt-get install")
 }

@@ -1,10 +1,3 @@
-// Thirdparty writes the file THIRD-PARTY: which modules of others are linked into the
-// command and into programs that use the library, and their licences in whole.
-//
-//	go run ./scripts/thirdparty           writes the file
-//	go run ./scripts/thirdparty --check   fails when it is out of date
-//
-// A module whose licence it does not know is an error: somebody has to look.
 package main
 
 import (
@@ -35,14 +28,10 @@ type module struct {
 	users              bool // also into users' programs
 }
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "thirdparty:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string) error {
+// thirdParty writes THIRD-PARTY: which modules of others are linked into the command and into
+// programs that use the library, and their licences in whole. With --check it fails where the file
+// is out of date. A module whose licence it does not know is an error: somebody has to look.
+func thirdParty(args []string) error {
 	text, err := notices()
 	if err != nil {
 		return err
@@ -55,7 +44,7 @@ func run(args []string) error {
 		return err
 	}
 	if !bytes.Equal(old, text) {
-		return errors.New(file + " is out of date: go run ./scripts/thirdparty")
+		return errors.New(file + " is out of date: go run ./scripts/dev third-party")
 	}
 	return nil
 }
@@ -91,7 +80,7 @@ func notices() ([]byte, error) {
 const intro = `Software of others in treerun
 =============================
 
-Written by go run ./scripts/thirdparty; do not edit. Binaries of treerun, and programs
+Written by go run ./scripts/dev third-party; do not edit. Binaries of treerun, and programs
 that use its packages, contain parts of the modules below, unchanged, and of Go's
 standard library (BSD-3-Clause, https://go.dev/LICENSE).
 

@@ -1,7 +1,7 @@
-// Package ongpu_test holds the kernels of package cuda/kernels, run by a GPU,
-// against those of the host: the same bits for every input. Where this host has
-// no GPU, a fake one runs the same sources.
-package ongpu_test
+// These tests hold the kernels, run by a GPU, against those of the host: the same bits for every
+// input. Where this host has no GPU, a fake one runs the same sources.
+
+package kernels_test
 
 import (
 	"encoding/binary"

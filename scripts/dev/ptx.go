@@ -1,10 +1,3 @@
-// Compile makes the PTX of CUDA sources with clang, which needs nothing of the
-// CUDA toolkit for that: every FOLDER/*.cu becomes FOLDER/*.ptx.
-//
-//	go run ./cuda/kernels/compile [--check] FOLDER...
-//
-// With --check it writes nothing, and fails where the PTX that is there is not
-// what clang makes of the source: what CI runs.
 package main
 
 import (
@@ -29,21 +22,17 @@ var flags = []string{
 	"-O3", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-S",
 }
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "compile:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string) error {
+// compilePTX makes the PTX of CUDA sources with clang, which needs nothing of the CUDA toolkit for
+// that: every FOLDER/*.cu becomes FOLDER/*.ptx. With --check it writes nothing, and fails where the
+// PTX that is there is not what clang makes of the source: what CI runs.
+func compilePTX(args []string) error {
 	check := false
 	if i := slices.Index(args, "--check"); i >= 0 {
 		check = true
 		args = slices.Delete(slices.Clone(args), i, i+1)
 	}
 	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
-		return errors.New("usage: compile [--check] FOLDER, or several of them")
+		return errors.New("usage: dev ptx [--check] FOLDER, or several of them")
 	}
 	if _, err := exec.LookPath(compiler); err != nil {
 		return fmt.Errorf("%w; it is in Debian's package %s: apt-get install %s", err, compiler, compiler)

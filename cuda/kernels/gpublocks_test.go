@@ -1,6 +1,6 @@
 //go:build cgo
 
-package ongpu_test
+package kernels_test
 
 import (
 	"encoding/binary"

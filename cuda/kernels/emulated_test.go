@@ -1,4 +1,4 @@
-package ongpu_test
+package kernels_test
 
 import (
 	"bytes"
@@ -30,7 +30,7 @@ func parsePTX(t *testing.T, files ...string) map[string]*ptx.Module {
 	t.Helper()
 	all := map[string]*ptx.Module{}
 	for _, file := range files {
-		text, err := os.ReadFile("../../../cuda/kernels/" + file + ".ptx")
+		text, err := os.ReadFile(file + ".ptx")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,4 @@
-// Package jobset_test checks the Kubernetes manifest against the schema of
-// JobSet as its controller has it.
-package jobset_test
+package docs_test
 
 import (
 	"encoding/json"
@@ -84,7 +82,7 @@ func (s *schema) check(at string, v any) []string {
 
 func load(t *testing.T) (*schema, map[string]any) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/jobset-v1alpha2.json")
+	text, err := os.ReadFile("../examples/jobset/testdata/jobset-v1alpha2.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +90,7 @@ func load(t *testing.T) (*schema, map[string]any) {
 	if err := json.Unmarshal(text, s); err != nil {
 		t.Fatal(err)
 	}
-	text, err = os.ReadFile("jobset.yaml")
+	text, err = os.ReadFile("../examples/jobset/jobset.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
