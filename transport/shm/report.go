@@ -25,10 +25,7 @@ const (
 	maxReportText = 512 // bytes
 )
 
-// Failure returns what a member gives to an exchange in place of Connect's blob.
-func Failure(err error) []byte { return failure(err).encode() }
-
-// Failed says why the member with this blob of the second exchange is not connected, "" when it is.
+// Failed says why the member with this blob of an exchange is not connected, "" when nothing is known against it.
 func Failed(blob []byte) string {
 	r, err := decodeReport(blob)
 	switch {

@@ -2,9 +2,7 @@ package setup
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/treerun/treerun/transport"
@@ -37,17 +35,14 @@ func neighbours(hosts []int, r int) []int {
 }
 
 // hostGather is the AllGather of some ranks of one host. All hosts of the World do the same in theirs at the same time:
-// it is one of the whole World, from which every host takes what is its own.
+// it is one of the whole World, from which every host takes what is its own. What fails on one host fails on all.
 type hostGather struct {
 	world   World
-	members []int    // by their ranks in the World, rising
-	gathers int      // that it has begun
-	latest  [][]byte // what the latest gave, of all ranks; nil where it failed
+	members []int // by their ranks in the World, rising
 }
 
+// AllGather gives every member the blobs of all members, in their order.
 func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	h.gathers++
-	h.latest = nil
 	all, err := h.world.AllGather(ctx, blob)
 	if err != nil {
 		return nil, err
@@ -55,62 +50,21 @@ func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, erro
 	if len(all) != h.world.Size() {
 		return nil, fmt.Errorf("the all-gather gave %d blobs for %d ranks", len(all), h.world.Size())
 	}
-	h.latest = all
-	own := make([][]byte, len(h.members))
-	for i, r := range h.members {
-		own[i] = all[r]
+	var own [][]byte
+	for r, b := range all {
+		switch {
+		case slices.Contains(h.members, r):
+			own = append(own, b)
+		case len(b) > 0 && shm.Failed(b) != "": // a rank that opens no links gives nothing
+			return nil, fmt.Errorf("rank %d: %s", r, shm.Failed(b))
+		}
 	}
 	return own, nil
 }
 
-// finish takes part in the AllGathers of connecting shared memory that are left, with a blob.
-func (h *hostGather) finish(ctx context.Context, blob []byte) error {
-	for h.gathers < shmGathers {
-		if _, err := h.AllGather(ctx, blob); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // shmGathers is how many AllGathers every rank takes part in while shared
-// memory is connected, whatever becomes of it on its host.
+// memory is connected.
 const shmGathers = 2
-
-// connectHost connects the ranks of each host among themselves. Where that
-// fails, as it does between containers that do not share what it takes, each
-// rank of the host counts as a host of its own from then on. It returns the
-// hosts as they count.
-func connectHost(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, []int,
-	error) {
-	hosts := HostsOf(w)
-	view := &hostGather{world: w, members: neighbours(hosts, w.Rank())}
-	ep, err := shm.Connect(ctx, hostConfig(w, purpose, layout, view.members, view.AllGather))
-	if err != nil {
-		if failed := view.finish(ctx, shm.Failure(err)); failed != nil || view.latest == nil {
-			return nil, nil, errors.Join(err, failed)
-		}
-	}
-	apart := slices.Clone(hosts)
-	for r, blob := range view.latest {
-		why := shm.Failed(blob)
-		if why == "" {
-			continue
-		}
-		for _, q := range neighbours(hosts, r) {
-			apart[q] = len(hosts) + q
-		}
-		if w.Rank() == 0 && w.Setting("verbose") != "" {
-			fmt.Fprintf(os.Stderr, "treerun: rank %d and the others of its host use TCP: %s\n", r, why)
-		}
-	}
-	if ep != nil {
-		return ep, apart, nil
-	}
-	alone := func(_ context.Context, blob []byte) ([][]byte, error) { return [][]byte{blob}, nil }
-	ep, err = shm.Connect(ctx, hostConfig(w, purpose, layout, []int{w.Rank()}, alone))
-	return ep, apart, err
-}
 
 // hostConfig is that of the links between members, which sleep on doorbells.
 func hostConfig(w World, purpose string, layout transport.Layout, members []int,

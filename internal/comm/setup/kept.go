@@ -103,9 +103,9 @@ func (s *setup) keptHost(cache *probe.Cache) (mine keptHost, g *topo.Graph) {
 
 // withinHosts returns the graph of every host: all as they were kept or, where one
 // is not, all measured.
-func (s *setup) withinHosts(cache *probe.Cache, hosts []int, all []hello) ([]hostGraph, error) {
+func (s *setup) withinHosts(cache *probe.Cache, hosts []int, all []hello) ([]*topo.Graph, error) {
 	firsts := firstRanks(hosts)
-	var graphs []hostGraph
+	var graphs []*topo.Graph
 	for _, r := range firsts {
 		members := neighbours(hosts, r)
 		g := topo.UniformGraph(1)
@@ -115,7 +115,7 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, all []hello) ([]hos
 				break // not kept
 			}
 		}
-		graphs = append(graphs, hostGraph{Graph: g})
+		graphs = append(graphs, g)
 	}
 	if len(graphs) == len(firsts) {
 		return graphs, nil
@@ -125,9 +125,9 @@ func (s *setup) withinHosts(cache *probe.Cache, hosts []int, all []hello) ([]hos
 		return nil, err
 	}
 	for h, r := range firsts {
-		if r == s.W.Rank() && cache != nil && graphs[h].measured {
+		if r == s.W.Rank() && cache != nil && graphs[h].Ranks > 1 {
 			// the next job measures again when it could not be kept
-			_ = cache.Store(cache.Path(graphs[h].Ranks, s.cores), graphs[h].Graph)
+			_ = cache.Store(cache.Path(graphs[h].Ranks, s.cores), graphs[h])
 		}
 	}
 	return graphs, nil

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,21 +18,9 @@ import (
 	"github.com/treerun/treerun/transport/shm"
 )
 
-// hostGraph is the graph of the ranks of one host.
-type hostGraph struct {
-	*topo.Graph
-	measured bool // so that it may be kept for later jobs
-}
-
-// measured is what a rank found of the pairs that it measured, or why its host's could not be.
-type measured struct {
-	Pairs []probe.Pair
-	Error string
-}
-
 // measure probes the links within every host, and gives every rank the same graphs,
 // by host.
-func (s *setup) measure(hosts []int) ([]hostGraph, error) {
+func (s *setup) measure(hosts []int) ([]*topo.Graph, error) {
 	firsts := firstRanks(hosts)
 	plans := make([]*probe.Sampling, len(firsts))
 	for h, first := range firsts {
@@ -51,22 +38,22 @@ func (s *setup) measure(hosts []int) ([]hostGraph, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, graphs := make([][]probe.Pair, len(firsts)), make([]hostGraph, len(firsts))
-	for r, m := range all {
-		if m.Error != "" && OneHost(hosts) {
-			return nil, fmt.Errorf("rank %d: %s", r, m.Error)
-		}
-		found[hosts[r]] = append(found[hosts[r]], m.Pairs...)
+	found, graphs := make([][]probe.Pair, len(firsts)), make([]*topo.Graph, len(firsts))
+	for r, pairs := range all {
+		found[hosts[r]] = append(found[hosts[r]], pairs...)
 	}
 	for h, first := range firsts {
-		graphs[h] = graphWithin(len(neighbours(hosts, first)), plans[h].Fill(found[h]))
+		graphs[h] = probe.Graph(len(neighbours(hosts, first)), plans[h].Fill(found[h]))
+		if err := graphs[h].Validate(); err != nil {
+			return nil, fmt.Errorf("the host of rank %d: %w", first, err)
+		}
 	}
 	return graphs, nil
 }
 
 // measureHost probes the links of these pairs of ranks of its host, by their numbers there. Only these ranks open
 // links for that; the others take part in the AllGathers.
-func (s *setup) measureHost(hosts []int, pairs [][2]int) (m measured, err error) {
+func (s *setup) measureHost(hosts []int, pairs [][2]int) (found []probe.Pair, err error) {
 	rank, own := s.W.Rank(), neighbours(hosts, s.W.Rank())
 	among, members := make([][2]int, len(pairs)), make([]int, 0, 2*len(pairs))
 	for i, p := range pairs {
@@ -76,11 +63,8 @@ func (s *setup) measureHost(hosts []int, pairs [][2]int) (m measured, err error)
 	slices.Sort(members)
 	members = slices.Compact(members)
 	ep, err := s.connectProbe(members, probe.Layout(s.W.Size(), among))
-	if err != nil && s.ctx.Err() == nil {
-		return measured{Error: err.Error()}, nil
-	}
 	if ep == nil {
-		return m, err
+		return nil, err
 	}
 	defer ep.Close()
 	over, watch := make(chan struct{}), sync.WaitGroup{}
@@ -94,32 +78,35 @@ func (s *setup) measureHost(hosts []int, pairs [][2]int) (m measured, err error)
 	cores := s.crowded()
 	pin := func(k int) (func(), error) { return shm.PinThread(k, cores) }
 	if slices.Contains(members, rank) {
-		m.Pairs, err = probe.Measure(s.ctx, ep, rank, s.W.Size(), s.cores, among, pin)
+		found, err = probe.Measure(s.ctx, ep, rank, s.W.Size(), s.cores, among, pin)
 	}
 	close(over)
 	watch.Wait()
-	for i := range m.Pairs {
-		p := &m.Pairs[i]
+	for i := range found {
+		p := &found[i]
 		p.A, p.B = slices.Index(own, p.A), slices.Index(own, p.B)
 	}
-	return m, err
+	return found, err
 }
 
 // connectProbe opens the links of a layout among members, which are of one host, for a measurement; nil for ranks that
-// are no members. All ranks of the World have taken part in all AllGathers then, whatever became of the links.
+// are no members.
 func (s *setup) connectProbe(members []int, layout transport.Layout) (transport.Endpoint, error) {
 	if InOneProcess(s.W) {
 		return s.Cfg.Connect(s.ctx, s.W, purposeProbe, layout)
 	}
 	view := &hostGather{world: s.W, members: members}
-	var ep transport.Endpoint
-	var err error
 	if slices.Contains(members, s.W.Rank()) {
 		cfg := hostConfig(s.W, purposeProbe, layout, members, view.AllGather)
 		cfg.Doorbell = false
-		ep, err = shm.Connect(s.ctx, cfg)
+		return shm.Connect(s.ctx, cfg)
 	}
-	return ep, errors.Join(err, view.finish(s.ctx, nil))
+	for range shmGathers {
+		if _, err := view.AllGather(s.ctx, nil); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
 }
 
 // place is where this rank runs: nowhere in particular where ranks share cores, or nothing is measured.
@@ -174,23 +161,8 @@ func lendFrom(gain float64) int64 {
 // leastLent is what never pays to be lent, whatever was measured.
 const leastLent = 8 << 10
 
-// graphWithin returns the graph within a host of so many ranks. Where nothing could be measured
-// the links get the words of a slow network.
-func graphWithin(ranks int, pairs iter.Seq[probe.Pair]) hostGraph {
-	g := probe.Graph(ranks, pairs)
-	if err := g.Validate(); err == nil {
-		return hostGraph{Graph: g, measured: ranks > 1}
-	}
-	g = topo.UniformGraph(ranks)
-	for i := range g.Links {
-		l := &g.Links[i]
-		l.GBytesPerSecond, l.LatencyUs, l.Kind, l.Source = slowRate, slowLatency, topo.TCP, topo.Estimated
-	}
-	return hostGraph{Graph: g}
-}
-
 // linksOf gives the links within hosts the ranks' numbers in the job.
-func linksOf(hosts []int, graphs []hostGraph) []topo.Link {
+func linksOf(hosts []int, graphs []*topo.Graph) []topo.Link {
 	var links []topo.Link
 	for h, first := range firstRanks(hosts) {
 		members := neighbours(hosts, first)
@@ -201,12 +173,6 @@ func linksOf(hosts []int, graphs []hostGraph) []topo.Link {
 	}
 	return links
 }
-
-// What is taken for ranks of one host that only TCP connects.
-const (
-	slowRate    = 1.0 // GB/s
-	slowLatency = 30.0
-)
 
 // networkReport is what one host found of the others.
 type networkReport struct {

@@ -17,10 +17,12 @@ import (
 // Connect opens the links of a layout between the ranks of a World: shared
 // memory within each host, TCP between hosts.
 func Connect(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
-	if OneHost(HostsOf(w)) {
+	hosts := HostsOf(w)
+	if OneHost(hosts) {
 		return shm.Connect(ctx, shmConfig(w, purpose, layout, w.AllGather))
 	}
-	local, hosts, err := connectHost(ctx, w, purpose, layout)
+	view := &hostGather{world: w, members: neighbours(hosts, w.Rank())}
+	local, err := shm.Connect(ctx, hostConfig(w, purpose, layout, view.members, view.AllGather))
 	if err != nil {
 		return nil, err
 	}

@@ -326,7 +326,7 @@ func (s *setup) measuredGraph(cache *probe.Cache, hosts []int, all []hello) (*to
 	if err != nil {
 		return nil, err
 	}
-	return graphs[0].Graph, nil
+	return graphs[0], nil
 }
 
 // otherHosts says that a graph which was given has the ranks on other hosts than the job,

@@ -1,0 +1,40 @@
+package setup
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// onHosts is a World whose ranks are on these hosts.
+type onHosts struct {
+	World
+	hosts []int
+}
+
+func (w onHosts) HostOf(r int) int { return w.hosts[r] }
+
+// TestFailureOfOneHost: where the ranks of one host cannot share memory, no rank of any host goes on.
+func TestFailureOfOneHost(t *testing.T) {
+	hosts := []int{0, 0, 1, 1}
+	var ranks sync.WaitGroup
+	for r, w := range InProcess(len(hosts)) {
+		ranks.Go(func() {
+			w = onHosts{w, hosts}
+			h := &hostGather{world: w, members: neighbours(hosts, r)}
+			given := []byte(nil)
+			if r == 3 {
+				given = []byte("no report")
+			}
+			own, err := h.AllGather(context.Background(), given)
+			switch {
+			case hosts[r] == 1 && (err != nil || len(own) != 2): // its members see what each gave
+				t.Errorf("rank %d: %d blobs, %v", r, len(own), err)
+			case hosts[r] == 0 && (err == nil || !strings.Contains(err.Error(), "rank 3: ")):
+				t.Errorf("rank %d: %v, want the failure of rank 3", r, err)
+			}
+		})
+	}
+	ranks.Wait()
+}
