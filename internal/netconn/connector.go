@@ -144,7 +144,6 @@ func (m *connector) dialAll(ctx context.Context) report {
 				return
 			}
 			m.conns[peer] = conns
-			m.sayConnected(ctx, conns[0])
 		})
 	}
 	all.Wait()
@@ -153,7 +152,7 @@ func (m *connector) dialAll(ctx context.Context) report {
 
 // sayConnected logs, on the dialing side, by which addresses two ranks are
 // connected, and the round trip between them.
-func (m *connector) sayConnected(ctx context.Context, c *Conn) {
+func (m *connector) sayConnected(ctx context.Context, w path, c *Conn) {
 	level := slog.LevelDebug
 	if m.cfg.Verbose {
 		level = slog.LevelInfo
@@ -161,32 +160,12 @@ func (m *connector) sayConnected(ctx context.Context, c *Conn) {
 	if !m.cfg.Log.Enabled(ctx, level) {
 		return
 	}
-	text := fmt.Sprintf("treerun: rank %d (%s) <-> rank %d (%s)",
-		m.cfg.Rank, m.spot(m.cfg.Rank, c.LocalAddr(), false), c.peer, m.spot(c.peer, c.RemoteAddr(), true))
+	text := fmt.Sprintf("treerun: rank %d%s <-> rank %d%s", m.cfg.Rank, where(w.from.host(), m.cfg.HostOf(m.cfg.Rank)),
+		c.peer, where(w.at.String(), m.cfg.HostOf(c.peer)))
 	if rtt, ok := roundTrip(c.TCP()); ok {
 		text += fmt.Sprintf(", %.3f ms", rtt.Seconds()*1e3)
 	}
 	m.cfg.Log.Log(ctx, level, text)
-}
-
-// spot says where a rank's end of a connection is: "10.0.0.3:4711, eth0 on
-// host c".
-func (m *connector) spot(rank int, at net.Addr, port bool) string {
-	end := at.(*net.TCPAddr).AddrPort()
-	p := place{Addr: end.Addr().Unmap().WithZone(""), Port: end.Port()}
-	for _, q := range m.offers[rank].Places {
-		if q.Addr == p.Addr {
-			p.Device = q.Device
-		}
-	}
-	text := p.String()
-	if !port {
-		text = p.host()
-	}
-	if host := m.cfg.HostOf(rank); host != "" {
-		text += " on host " + host
-	}
-	return text
 }
 
 // finish closes the acceptor and hands the connections over.
@@ -210,7 +189,6 @@ func (m *connector) finish() (*Mesh, error) {
 func (m *connector) closeAcceptor() {
 	if m.acceptor != nil {
 		m.acceptor.Close()
-		m.refusals.Summary()
 		m.acceptor = nil
 	}
 }

@@ -80,6 +80,7 @@ func (m *connector) reach(ctx context.Context, peer int) ([]*Conn, []Try) {
 		return m.persist(ctx, ways[i], peer, 0, first)
 	})
 	if c != nil {
+		m.sayConnected(ctx, ways[won], c)
 		return m.more(ctx, ways[won], c)
 	}
 	var failed []Try
