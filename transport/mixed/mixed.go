@@ -69,9 +69,8 @@ type Endpoint struct {
 	remote Remote
 	bell   bell
 
-	senders   map[transport.Link]*sender // this rank's, once asked for
-	receivers map[transport.Link]transport.Receiver
-	mu        sync.Mutex // guards the maps
+	mu      sync.Mutex
+	senders map[transport.Link]*sender // this rank's, once asked for
 
 	closed   atomic.Bool
 	once     sync.Once
@@ -91,9 +90,8 @@ func New(rank int, hosts []int, local transport.Endpoint, remote Remote) (*Endpo
 	}
 	e := &Endpoint{
 		rank: rank, hosts: hosts, Local: shared, remote: remote,
-		bell:      bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
-		senders:   make(map[transport.Link]*sender),
-		receivers: make(map[transport.Link]transport.Receiver),
+		bell:    bell{local: b, remote: remote.Bell(), fd: remote.PollFD(), serve: remote.Progress},
+		senders: make(map[transport.Link]*sender),
 	}
 	return e, nil
 }
@@ -123,40 +121,21 @@ func (e *Endpoint) Sender(lane, dst int) (transport.Sender, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sender{Sender: inner, e: e, isLocal: e.isLocal(dst)}
+	s := &sender{Sender: inner, isLocal: e.isLocal(dst)}
 	e.senders[k] = s
 	return s, nil
 }
 
 // Receiver returns the receiving end of a link.
 func (e *Endpoint) Receiver(lane, src int) (transport.Receiver, error) {
-	k := transport.Link{Lane: lane, Src: src, Dst: e.rank}
 	if src < 0 || src >= len(e.hosts) {
-		return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, k)
+		return nil, fmt.Errorf("%w: %v", transport.ErrNoLink, transport.Link{Lane: lane, Src: src, Dst: e.rank})
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if r := e.receivers[k]; r != nil {
-		return r, nil
-	}
-	r, err := e.of(src).Receiver(lane, src)
-	if err == nil && !e.isLocal(src) {
-		r = &receiver{r, e}
-	}
-	if err == nil {
-		e.receivers[k] = r
-	}
-	return r, err
+	return e.of(src).Receiver(lane, src)
 }
 
 // Bell is this rank's bell.
 func (e *Endpoint) Bell() transport.Bell { return &e.bell }
-
-// Fence orders what was posted before what is loaded afterwards.
-func (e *Endpoint) Fence() {
-	e.Local.Fence()
-	e.remote.Fence()
-}
 
 // Enter publishes the call that this rank begins.
 func (e *Endpoint) Enter(h *transport.Header) {

@@ -103,7 +103,7 @@ func (s *sender) post(h *transport.Header, n int, body []byte, loan *buffer) *co
 	return c
 }
 
-// Commit sends the reserved window, and what was posted before.
+// Commit sends the reserved window, and what was posted before. The store of pos is its fence.
 func (s *sender) Commit(h *transport.Header) {
 	s.mustReserve("Commit")
 	c := s.post(h, s.n, nil, nil)
@@ -225,7 +225,7 @@ func (r *receiver) TryPeek(h *transport.Header) ([]byte, bool, error) {
 	return a.window(), true, nil
 }
 
-// Release gives the slot back, and tells the sender before long.
+// Release gives the slot back, and tells the sender before long. The store of released is its fence.
 func (r *receiver) Release() {
 	c := r.drop()
 	if r.due() {
