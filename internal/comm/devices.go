@@ -135,7 +135,7 @@ func (d *Devices) fault(ctx context.Context, f transport.Fault, during string) e
 	c := d.c
 	err := c.failDuring(ctx, f, during, undefinedAnyhow)
 	if cause := d.Session.Cause(); f.Rank == c.Rank && errors.Is(err, setup.ErrDevice) && cause != nil {
-		c.err.Err = &setup.DeviceError{Text: c.err.Err.Error(), Cause: cause}
+		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
 	}
 	return err
 }

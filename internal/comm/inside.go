@@ -87,7 +87,7 @@ func (c *Comm) close() error {
 		return fmt.Errorf("collective: rank %d: close: %w", c.Rank, err)
 	}
 	if failed && c.err == nil {
-		c.err = &setup.RankError{Rank: fault.Rank, Op: "Close", Err: setup.ErrorOf(fault)}
+		c.err = &setup.RankError{Rank: fault.Rank, Op: "Close", Err: setup.ErrorOf(fault, nil)}
 		return c.err
 	}
 	return nil
@@ -153,18 +153,11 @@ func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Hea
 
 func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {
 	c.Engine.CancelReceives()
-	err := setup.ErrorOf(f)
-	if errors.Is(err, setup.ErrCanceled) && ctx.Err() != nil {
-		err = &givenUp{err, ctx.Err()}
+	var cause error
+	if f.Kind == transport.FaultCanceled {
+		cause = ctx.Err() // the text, which is that of all ranks, names the end of the context
 	}
-	c.err = &setup.RankError{Rank: f.Rank, Op: during, Err: err, Hint: hint}
+	c.err = &setup.RankError{Rank: f.Rank, Op: during, Err: setup.ErrorOf(f, cause), Hint: hint}
 	c.abort(f)
 	return c.err
 }
-
-// givenUp is the error of the rank whose context has ended: it is of two kinds,
-// and its text, which is that of all ranks, names the end of the context.
-type givenUp struct{ fault, cause error }
-
-func (e *givenUp) Error() string   { return e.fault.Error() }
-func (e *givenUp) Unwrap() []error { return []error{e.fault, e.cause} }

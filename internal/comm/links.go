@@ -235,7 +235,7 @@ func (c *Inside) FaultDevice(ctx context.Context, during string, cause error) er
 	f := transport.Faultf(transport.FaultDevice, c.Rank, "rank %d in %s: %v", c.Rank, during, cause)
 	err := c.Fault(ctx, f, during)
 	if c.err.Rank == c.Rank && errors.Is(err, setup.ErrDevice) {
-		c.err.Err = &setup.DeviceError{Text: c.err.Err.Error(), Cause: cause}
+		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
 	}
 	return err
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/cuda"
-	"github.com/treerun/treerun/internal/comm/setup"
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/transport"
 )
@@ -125,7 +124,7 @@ func (d *Session) leave(stage uint32) bool {
 	limit, gone := leaveMax, -1
 	if failed {
 		limit /= 4 // further ranks may be gone
-		if errors.Is(setup.ErrorOf(fault), setup.ErrRankLost) {
+		if fault.Kind == transport.FaultLost {
 			gone = fault.Rank
 		}
 	}

@@ -258,7 +258,7 @@ func (d *Session) look() {
 func (d *Session) aborted() bool {
 	fault, failed := d.c.Endpoint.Aborted()
 	if failed {
-		d.group.Abort(setup.ErrorOf(fault))
+		d.group.Abort(setup.ErrorOf(fault, nil))
 	}
 	return failed
 }

@@ -26,7 +26,7 @@ func (o *opening) survey() error {
 			return err
 		}
 		return &setup.RankError{Rank: -1, Op: "measuring the devices' links",
-			Err: &setup.DeviceError{Text: err.Error(), Cause: err}}
+			Err: setup.DeviceError(err.Error(), err)}
 	}
 	if c.Rank == 0 {
 		for _, h := range hosts {
@@ -51,18 +51,19 @@ func (o *opening) hung(hosts []peers.HostResult) error {
 			if !f.Hung {
 				continue
 			}
-			e := &setup.DeviceError{Text: fmt.Sprintf(
+			text := fmt.Sprintf(
 				"the link of ranks %d and %d (%s, %s) hangs, and with it whoever has tried "+
 					"it: start the job again, which leaves the link out if what is measured is kept (no --no-topo-cache), or leave "+
 					"out one of the two GPUs (--gpus)",
-				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])}
+				h.Ranks[f.A], h.Ranks[f.B], h.Devices[f.A], h.Devices[f.B])
+			var cause error
 			for _, r := range []int{h.Ranks[f.A], h.Ranks[f.B]} {
 				if r == o.c.Rank {
-					e.Cause = peers.ErrHung
+					cause = peers.ErrHung
 					o.Device.Abandon()
 				}
 			}
-			return &setup.RankError{Rank: -1, Op: "measuring the devices' links", Err: e}
+			return &setup.RankError{Rank: -1, Op: "measuring the devices' links", Err: setup.DeviceError(text, cause)}
 		}
 	}
 	return nil

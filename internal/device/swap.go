@@ -30,11 +30,10 @@ func swap[T any](ctx context.Context, w setup.World, mine T, failed error) ([]T,
 	values := make([]T, len(all))
 	for r, t := range all {
 		if t.Fault != "" {
-			e := &setup.DeviceError{Text: t.Fault}
-			if r == w.Rank() {
-				e.Cause = failed
+			if r != w.Rank() {
+				failed = nil
 			}
-			return nil, &setup.RankError{Rank: r, Op: "opening the devices", Err: e}
+			return nil, &setup.RankError{Rank: r, Op: "opening the devices", Err: setup.DeviceError(t.Fault, failed)}
 		}
 		values[r] = t.Value
 	}

@@ -82,15 +82,14 @@ func (e *RankError) Error() string {
 // Unwrap returns what happened.
 func (e *RankError) Unwrap() error { return e.Err }
 
-// faultError is a transport.Fault as an error: its text is the fault's, its
-// kind one of the errors above.
+// faultError is a transport.Fault as an error: its text is the fault's.
 type faultError struct {
-	kind error
-	text string
+	text  string
+	wraps []error
 }
 
-func (e *faultError) Error() string { return e.text }
-func (e *faultError) Unwrap() error { return e.kind }
+func (e *faultError) Error() string   { return e.text }
+func (e *faultError) Unwrap() []error { return e.wraps }
 
 // kinds are the errors of the kinds of faults.
 var kinds = [...]error{
@@ -104,23 +103,17 @@ var kinds = [...]error{
 	transport.FaultDevice:   ErrDevice,
 }
 
-// ErrorOf returns a fault as an error: its kind, one of the errors above, and its text.
-func ErrorOf(f transport.Fault) error { return &faultError{kind: kinds[f.Kind], text: f.Text} }
-
-// DeviceError is what a device did not do. On the rank whose device it is it wraps
-// the error of package cuda.
-type DeviceError struct {
-	Text  string
-	Cause error // nil on other ranks
+// ErrorOf returns a fault as an error: its text, and its kind, one of the errors above. It wraps what
+// this rank knows of the cause, too, which is nil on others.
+func ErrorOf(f transport.Fault, cause error) error {
+	e := &faultError{f.Text, []error{kinds[f.Kind]}}
+	if cause != nil {
+		e.wraps = append(e.wraps, cause)
+	}
+	return e
 }
 
-// Error says what the device did not do.
-func (e *DeviceError) Error() string { return e.Text }
-
-// Unwrap returns ErrDevice and the cause.
-func (e *DeviceError) Unwrap() []error {
-	if e.Cause == nil {
-		return []error{ErrDevice}
-	}
-	return []error{ErrDevice, e.Cause}
+// DeviceError is ErrorOf for what a device of a rank did not do.
+func DeviceError(text string, cause error) error {
+	return ErrorOf(transport.Fault{Kind: transport.FaultDevice, Text: text}, cause)
 }

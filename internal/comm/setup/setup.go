@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/collective/plan"
@@ -79,34 +77,27 @@ func New(ctx context.Context, w World, opts ...Option) (*Setup, error) {
 	if err == nil {
 		return done, nil
 	}
-	fault := (*probe.FaultError)(nil)
-	if connectionLost(err) || errors.As(err, &fault) {
+	refused := errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument)
+	if !refused && cause == nil {
 		select { // the World hears of a rank's end a moment later
 		case <-w.Failed():
 		case <-ctx.Done():
 		case <-time.After(time.Second):
 		}
 	}
-	if r, lost := w.Failure(); lost != nil {
-		return nil, &RankError{Rank: r, Op: "New", Err: &faultError{kind: ErrRankLost, text: lost.Error()}}
-	}
-	if fault != nil {
-		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault.Fault)}
-	}
-	if errors.Is(err, ErrDisagree) || errors.Is(err, ErrArgument) {
+	fault := (*probe.FaultError)(nil)
+	switch _, lost := w.Failure(); {
+	case lost != nil:
+		f := LostRank(w)
+		return nil, &RankError{Rank: f.Rank, Op: "New", Err: ErrorOf(f, nil)}
+	case errors.As(err, &fault):
+		return nil, &RankError{Rank: fault.Rank, Op: "New", Err: ErrorOf(fault.Fault, nil)}
+	case refused:
 		return nil, fmt.Errorf("collective: New on rank %d: %w", w.Rank(), err)
-	}
-	if cause != nil {
+	case cause != nil:
 		return nil, cause
 	}
 	return nil, &RankError{Rank: -1, Op: fmt.Sprintf("New on rank %d", w.Rank()), Err: err}
-}
-
-// connectionLost reports whether err is what a rank sees of another one that has ended.
-func connectionLost(err error) bool {
-	return slices.ContainsFunc([]error{syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE, io.EOF,
-		io.ErrUnexpectedEOF},
-		func(of error) bool { return errors.Is(err, of) })
 }
 
 // whyNot names the rank that a New which has failed with err has waited for, nil when that
