@@ -31,6 +31,7 @@ type Turn struct {
 // time does not grow with their number.
 const (
 	quickRounds = 17
+	fewRounds   = 7 // of up to 8 hosts
 	fullRounds  = 64
 	quickPasses = 2
 	fullPasses  = 3
@@ -45,11 +46,11 @@ func Turns(hosts int, e Effort) []Turn {
 	if hosts < 2 || e == Off {
 		return nil
 	}
-	rounds, most, passes := Rounds(hosts), quickRounds, quickPasses
+	rounds, few, most, passes := Rounds(hosts), fewRounds, quickRounds, quickPasses
 	if e == Full {
-		most, passes = fullRounds, fullPasses
+		few, most, passes = quickRounds, fullRounds, fullPasses
 	}
-	if len(rounds) > quickRounds {
+	if len(rounds) > few {
 		passes = 1
 	}
 	rounds = rounds[:min(len(rounds), most)]
