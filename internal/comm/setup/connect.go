@@ -66,20 +66,18 @@ func (h *hostGather) AllGather(ctx context.Context, blob []byte) ([][]byte, erro
 // memory is connected.
 const shmGathers = 2
 
-// hostConfig is that of the links between members, which sleep on doorbells.
-func hostConfig(w World, purpose string, layout transport.Layout, members []int,
-	gather func(context.Context, []byte) ([][]byte, error)) shm.Config {
+// connectHost opens the links of a layout between members, which are ranks of one host. With doorbell they can wait
+// for other descriptors, too.
+func connectHost(ctx context.Context, w World, purpose string, layout transport.Layout, members []int,
+	doorbell bool) (transport.Endpoint, error) {
+	within := make([]bool, w.Size())
+	for _, r := range members {
+		within[r] = true
+	}
 	layout.Members = members
 	layout.Links = slices.DeleteFunc(slices.Clone(layout.Links), func(k transport.Link) bool {
-		return !slices.Contains(members, k.Src) || !slices.Contains(members, k.Dst)
+		return !within[k.Src] || !within[k.Dst]
 	})
-	cfg := shmConfig(w, purpose, layout, gather)
-	cfg.Doorbell = true
-	return cfg
-}
-
-func shmConfig(w World, purpose string, layout transport.Layout,
-	gather func(context.Context, []byte) ([][]byte, error)) shm.Config {
-	return shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose), JobID: w.JobID(),
-		Exchange: gather}
+	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: layout, Key: w.DeriveKey("shm " + purpose),
+		JobID: w.JobID(), Exchange: (&hostGather{w, members}).AllGather, Doorbell: doorbell})
 }

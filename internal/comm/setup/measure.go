@@ -95,12 +95,10 @@ func (s *setup) connectProbe(members []int, layout transport.Layout) (transport.
 	if InOneProcess(s.W) {
 		return s.Cfg.Connect(s.ctx, s.W, purposeProbe, layout)
 	}
-	view := &hostGather{world: s.W, members: members}
 	if slices.Contains(members, s.W.Rank()) {
-		cfg := hostConfig(s.W, purposeProbe, layout, members, view.AllGather)
-		cfg.Doorbell = false
-		return shm.Connect(s.ctx, cfg)
+		return connectHost(s.ctx, s.W, purposeProbe, layout, members, false)
 	}
+	view := &hostGather{s.W, members}
 	for range shmGathers {
 		if _, err := view.AllGather(s.ctx, nil); err != nil {
 			return nil, err

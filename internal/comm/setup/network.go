@@ -10,7 +10,6 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/mixed"
-	"github.com/treerun/treerun/transport/shm"
 	"github.com/treerun/treerun/transport/tcp"
 )
 
@@ -18,13 +17,10 @@ import (
 // memory within each host, TCP between hosts.
 func Connect(ctx context.Context, w World, purpose string, layout transport.Layout) (transport.Endpoint, error) {
 	hosts := HostsOf(w)
-	if OneHost(hosts) {
-		return shm.Connect(ctx, shmConfig(w, purpose, layout, w.AllGather))
-	}
-	view := &hostGather{world: w, members: neighbours(hosts, w.Rank())}
-	local, err := shm.Connect(ctx, hostConfig(w, purpose, layout, view.members, view.AllGather))
-	if err != nil {
-		return nil, err
+	one := OneHost(hosts)
+	local, err := connectHost(ctx, w, purpose, layout, neighbours(hosts, w.Rank()), !one)
+	if err != nil || one {
+		return local, err
 	}
 	remote, err := connectNetwork(ctx, w, purpose, layout, hosts)
 	if err != nil {
