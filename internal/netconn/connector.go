@@ -140,7 +140,8 @@ func (m *connector) dialAll(ctx context.Context) report {
 			m.mu.Lock()
 			defer m.mu.Unlock()
 			if failed != nil {
-				told.add(peer, failed...)
+				told.add(peer, failed[0].reason,
+					pairLine(m.cfg.Rank, peer, m.cfg.HostOf, failed[:min(len(failed), maxTries)]))
 				return
 			}
 			m.conns[peer] = conns

@@ -10,59 +10,30 @@ import (
 // UnreachableError says which pairs of ranks could not connect. All ranks
 // return the same.
 type UnreachableError struct {
-	Pairs []Pair // some of them when they are very many
-	Total int    // all of them
-}
-
-// Pair is two ranks that could not connect.
-type Pair struct {
-	From, To         int
-	FromHost, ToHost string // "" when not known
-	Tries            []Try  // at least one
-}
-
-// Try is one way on which they could not.
-type Try struct {
-	Own, Address string // "10.0.0.4, eth0" and "10.0.0.2:41234, eth0"; "" when there is no way
-	Reason       string // "connection refused"
+	Total int // pairs
+	text  string
 }
 
 // Error is one line per pair, or, when they are very many, one for each pair of
 // hosts and reason; and a hint.
-func (e *UnreachableError) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d pairs of ranks cannot connect:", e.Total)
-	if e.Total == 1 {
-		b.Reset()
-		b.WriteString("two ranks cannot connect:")
-	}
-	pairs := e.Pairs
-	if len(pairs) > maxLines {
-		pairs = e.examples()
-	}
-	for _, p := range pairs {
-		b.WriteString("\n  " + p.String())
-	}
-	if more := e.Total - len(pairs); more > 0 {
-		fmt.Fprintf(&b, "\n  and %d pairs more", more)
-	}
-	return b.String() + "\n" + e.hint()
+func (e *UnreachableError) Error() string { return e.text }
+
+// try is one way on which two ranks could not connect.
+type try struct {
+	own, address string // "10.0.0.4, eth0" and "10.0.0.2:41234, eth0"; "" when there is no way
+	reason       string // "connection refused"
 }
 
-// String is a line such as "rank 3 (10.0.0.4, eth0 on host d) -> rank 1
-// (10.0.0.2:41234, eth0 on host b): connection refused".
-func (p Pair) String() string {
-	var b strings.Builder
-	first := Try{}
-	if len(p.Tries) > 0 {
-		first = p.Tries[0]
+// pairLine is a line such as "rank 3 (10.0.0.4, eth0 on host d) -> rank 1
+// (10.0.0.2:41234, eth0 on host b): connection refused". There is at least one try.
+func pairLine(from, to int, hostOf func(int) string, tries []try) string {
+	first := tries[0]
+	text := fmt.Sprintf("rank %d%s -> rank %d%s: %s", from, where(first.own, hostOf(from)), to,
+		where(first.address, hostOf(to)), first.reason)
+	for _, t := range tries[1:] {
+		text += fmt.Sprintf("; %s -> %s: %s", t.own, t.address, t.reason)
 	}
-	fmt.Fprintf(&b, "rank %d%s -> rank %d%s: %s", p.From, where(first.Own, p.FromHost), p.To,
-		where(first.Address, p.ToHost), first.Reason)
-	for _, t := range p.Tries[min(1, len(p.Tries)):] {
-		fmt.Fprintf(&b, "; %s -> %s: %s", t.Own, t.Address, t.Reason)
-	}
-	return b.String()
+	return text
 }
 
 func where(at, host string) string {
@@ -77,47 +48,39 @@ func where(at, host string) string {
 	return " (" + at + " on host " + host + ")"
 }
 
-// examples returns the first pair of each two hosts and reason, maxLines at most.
-func (e *UnreachableError) examples() (pairs []Pair) {
-	type key struct{ from, to, reason string }
-	seen := map[key]bool{}
-	for _, p := range e.Pairs {
-		k := key{from: p.FromHost, to: p.ToHost}
-		if len(p.Tries) > 0 {
-			k.reason = p.Tries[0].Reason
-		}
-		if !seen[k] && len(pairs) < maxLines {
-			seen[k] = true
-			pairs = append(pairs, p)
-		}
-	}
-	return pairs
-}
-
-func (e *UnreachableError) hint() string {
-	for _, p := range e.Pairs {
-		for _, t := range p.Tries {
-			if t.Reason == ErrKey.Error() {
-				return "hint: have all ranks been started with the same key?"
-			}
-		}
-	}
-	return "hint: does a firewall stand between? --iface chooses the network, --port-range the ports that ranks listen at"
-}
-
 // unreachable returns the error that the reports make, nil when all pairs have
 // connected.
 func unreachable(reports []report, hostOf func(int) string) error {
-	e := &UnreachableError{}
-	for from, r := range reports {
-		e.Total += r.Total
-		for _, f := range r.Pairs {
-			e.Pairs = append(e.Pairs, Pair{From: from, To: f.To, FromHost: hostOf(from), ToHost: hostOf(f.To), Tries: f.Tries})
-		}
+	type kind struct{ from, to, reason string }
+	total, known := 0, 0
+	for _, r := range reports {
+		total, known = total+r.Total, known+len(r.Pairs)
 	}
-	if e.Total == 0 {
+	if total == 0 {
 		return nil
 	}
-	slices.SortStableFunc(e.Pairs, func(a, b Pair) int { return cmp.Or(a.From-b.From, a.To-b.To) })
-	return e
+	hint := "hint: does a firewall stand between? --iface chooses the network, --port-range the ports that ranks listen at"
+	var lines []string
+	seen := map[kind]bool{}
+	for from, r := range reports {
+		slices.SortFunc(r.Pairs, func(a, b failedPair) int { return cmp.Compare(a.To, b.To) })
+		for _, p := range r.Pairs {
+			k := kind{hostOf(from), hostOf(p.To), p.Reason}
+			if len(lines) < maxLines && (known <= maxLines || !seen[k]) {
+				lines = append(lines, "\n  "+p.Text)
+			}
+			seen[k] = true
+			if strings.Contains(p.Text, ErrKey.Error()) {
+				hint = "hint: have all ranks been started with the same key?"
+			}
+		}
+	}
+	text := "two ranks cannot connect:"
+	if total > 1 {
+		text = fmt.Sprintf("%d pairs of ranks cannot connect:", total)
+	}
+	if more := total - len(lines); more > 0 {
+		lines = append(lines, fmt.Sprintf("\n  and %d pairs more", more))
+	}
+	return &UnreachableError{total, text + strings.Join(lines, "") + "\n" + hint}
 }

@@ -65,6 +65,6 @@ func suits(from, at place, sameHost bool) bool {
 }
 
 // failed says that this path could not be connected, and why.
-func (w *path) failed(err error) Try {
-	return Try{Own: w.from.host(), Address: w.at.String(), Reason: reasonOf(err)}
+func (w *path) failed(err error) try {
+	return try{w.from.host(), w.at.String(), reasonOf(err)}
 }

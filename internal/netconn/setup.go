@@ -14,11 +14,12 @@ import (
 // connect, is msgpack. A rank of another build is refused by the version, or
 // because it has other fields.
 const (
-	setupVersion = 4
+	setupVersion = 5
 	maxFailed    = 1000 // bytes of a rank's error that the others are told
 	maxPlaces    = 32
 	maxDevice    = 15  // bytes, as in Linux
-	maxReason    = 160 // bytes, of each text of a Try
+	maxReason    = 160 // bytes
+	maxText      = 640 // bytes, of a failedPair
 	maxPairs     = 64
 	maxTries     = 4
 	maxLines     = 32 // about ranks that an error has at most
@@ -51,8 +52,8 @@ type report struct {
 
 // failedPair is a rank that the rank of the report could not connect to.
 type failedPair struct {
-	To    int
-	Tries []Try
+	To           int
+	Reason, Text string // of the first way; the line about the pair
 }
 
 func decodeOffer(b []byte) (o offer, err error) {
@@ -113,16 +114,10 @@ func decodeOffers(blobs [][]byte, size int) ([]offer, error) {
 }
 
 // add notes a rank that this one could not connect to.
-func (r *report) add(to int, tries ...Try) {
-	if r.Total++; len(r.Pairs) == maxPairs {
-		return
+func (r *report) add(to int, reason, text string) {
+	if r.Total++; len(r.Pairs) < maxPairs {
+		r.Pairs = append(r.Pairs, failedPair{to, printable(reason, maxReason), printable(text, maxText)})
 	}
-	p := failedPair{To: to}
-	for _, t := range tries[:min(len(tries), maxTries)] {
-		t.Reason = printable(t.Reason, maxReason)
-		p.Tries = append(p.Tries, t)
-	}
-	r.Pairs = append(r.Pairs, p)
 }
 
 // decodeReport reads the report of a rank, of size ranks.
@@ -132,12 +127,8 @@ func decodeReport(b []byte, size int) (r report, err error) {
 	}
 	ok := r.Total >= len(r.Pairs) && r.Total < size && len(r.Pairs) <= maxPairs
 	for _, p := range r.Pairs {
-		ok = ok && p.To >= 0 && p.To < size && len(p.Tries) <= maxTries
-		for _, t := range p.Tries {
-			for _, text := range []string{t.Own, t.Address, t.Reason} {
-				ok = ok && printable(text, maxReason) == text
-			}
-		}
+		ok = ok && p.To >= 0 && p.To < size && printable(p.Reason, maxReason) == p.Reason &&
+			printable(p.Text, maxText) == p.Text
 	}
 	if !ok {
 		return r, errors.New("its list of failures makes no sense")

@@ -122,15 +122,8 @@ func FuzzOffer(f *testing.F) {
 func drawReport(t *rapid.T, size int) report {
 	var r report
 	for range rapid.IntRange(0, 5).Draw(t, "pairs") {
-		var tries []Try
-		for range rapid.IntRange(0, maxTries).Draw(t, "tries") {
-			tries = append(tries, Try{
-				rapid.SampledFrom([]string{"10.0.0.1, eth0", ""}).Draw(t, "own"),
-				rapid.SampledFrom([]string{"10.0.0.2:7, eth0", ""}).Draw(t, "their"),
-				rapid.SampledFrom([]string{"connection refused", "timeout", "no route to host"}).Draw(t, "reason"),
-			})
-		}
-		r.add(rapid.IntRange(0, size-1).Draw(t, "to"), tries...)
+		reason := rapid.SampledFrom([]string{"connection refused", "timeout", "no route to host"}).Draw(t, "reason")
+		r.add(rapid.IntRange(0, size-1).Draw(t, "to"), reason, "rank 1 -> rank 2: "+reason)
 	}
 	r.Total += rapid.IntRange(0, 3).Draw(t, "more")
 	return r
@@ -158,14 +151,13 @@ func TestReportsThatMakeNoSense(t *testing.T) {
 		"total":    func(r *report) { r.Total = 0 },
 		"too many": func(r *report) { r.Total = 10 },
 		"rank":     func(r *report) { r.Pairs[0].To = 10 },
-		"escape":   func(r *report) { r.Pairs[0].Tries[0].Reason = "\x1b[2J" },
-		"own":      func(r *report) { r.Pairs[0].Tries[0].Own = "\x1b[2J" },
-		"address":  func(r *report) { r.Pairs[0].Tries[0].Address = "\x1b[2J" },
-		"long":     func(r *report) { r.Pairs[0].Tries[0].Reason = strings.Repeat("x", maxReason+1) },
-		"tries":    func(r *report) { r.Pairs[0].Tries = make([]Try, maxTries+1) },
+		"escape":   func(r *report) { r.Pairs[0].Reason = "\x1b[2J" },
+		"text":     func(r *report) { r.Pairs[0].Text = "\x1b[2J" },
+		"long":     func(r *report) { r.Pairs[0].Reason = strings.Repeat("x", maxReason+1) },
+		"line":     func(r *report) { r.Pairs[0].Text = strings.Repeat("x", maxText+1) },
 	} {
 		var r report
-		r.add(3, Try{Reason: "timeout"})
+		r.add(3, "timeout", "rank 1 -> rank 3: timeout")
 		if _, err := decodeReport(strict.Marshal(r), 10); err != nil {
 			t.Fatal(err)
 		}
@@ -183,11 +175,8 @@ func TestReportsAreBounded(t *testing.T) {
 	const size = 10_000
 	var r report
 	for to := 1; to < size; to++ {
-		var tries []Try
-		for i := range maxPaths {
-			tries = append(tries, Try{"10.0.0.1, eth0", "10.0.0.2:41234, eth0", strings.Repeat(fmt.Sprint(to, i), 100)})
-		}
-		r.add(to, tries...)
+		reason := strings.Repeat(fmt.Sprint(to), 1000)
+		r.add(to, reason, reason)
 	}
 	b := strict.Marshal(r)
 	got, err := decodeReport(b, size)
@@ -199,7 +188,7 @@ func TestReportsAreBounded(t *testing.T) {
 func FuzzReport(f *testing.F) {
 	r := report{Total: 2}
 	f.Add(strict.Marshal(r))
-	r.add(2, Try{"a", "b", "connection refused"}, Try{Reason: "timeout"})
+	r.add(2, "connection refused", "rank 1 -> rank 2: connection refused")
 	f.Add(strict.Marshal(r))
 	f.Add([]byte("\x94\x02\x01\xdd\xff\xff\xff\xff\x90"))
 	f.Fuzz(func(t *testing.T, b []byte) {

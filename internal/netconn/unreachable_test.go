@@ -244,15 +244,17 @@ func TestContextEnds(t *testing.T) {
 // Very many lines become some.
 func TestMatrixOfMany(t *testing.T) {
 	const size = 200
+	hostOf := func(r int) string { return fmt.Sprint("h", r/100) }
 	var reports []report
 	for r := range size {
 		one := report{}
 		for to := r + 1; to < size; to++ {
-			one.add(to, Try{fmt.Sprintf("10.0.0.%d, eth0", r), fmt.Sprintf("10.0.0.%d:4000, eth0", to), "no route to host"})
+			t := try{fmt.Sprintf("10.0.0.%d, eth0", r), fmt.Sprintf("10.0.0.%d:4000, eth0", to), "no route to host"}
+			one.add(to, t.reason, pairLine(r, to, hostOf, []try{t}))
 		}
 		reports = append(reports, one)
 	}
-	err := unreachable(reports, func(r int) string { return fmt.Sprint("h", r/100) })
+	err := unreachable(reports, hostOf)
 	text := err.Error()
 	want := []string{
 		"19900 pairs of ranks cannot connect:",
