@@ -132,33 +132,13 @@ func (g *group) Failure() (int, error) {
 // negative.
 const groupTag = -1
 
-// AllGather exchanges blobs in messages of the parent: first their lengths.
+// AllGather exchanges blobs in messages of the parent.
 func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
-	n := len(g.members)
-	lengths, out := make([][]byte, n), make([][]byte, n)
-	for i := range lengths {
-		lengths[i] = make([]byte, 8)
-	}
-	binary.LittleEndian.PutUint64(lengths[g.rank], uint64(len(blob)))
-	if err := g.swap(ctx, lengths[g.rank], lengths); err != nil {
-		return nil, err
-	}
-	for i, b := range lengths {
-		size := binary.LittleEndian.Uint64(b)
-		if size > maxBlob {
-			return nil, fmt.Errorf("rank %d of the group announces a blob of %d bytes", i, size)
-		}
-		out[i] = make([]byte, size)
-	}
-	copy(out[g.rank], blob)
-	return out, g.swap(ctx, blob, out)
+	return gatherBlobs(blob, len(g.members), func(mine, all []byte) error { return g.swap(ctx, mine, all) })
 }
 
-// maxBlob bounds what a rank tells the others when a communicator is made.
-const maxBlob = 64 << 20
-
-// swap sends mine to all other members and receives theirs.
-func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
+// swap sends mine to all other members and receives theirs, which are as long.
+func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 	c := g.Parent
 	if err := c.Claim("Split"); err != nil {
 		return err
@@ -167,10 +147,12 @@ func (g *group) swap(ctx context.Context, mine []byte, theirs [][]byte) error {
 	defer waits.Within(ctx).Pause()() // it is c that waits now
 	var all []*engine.Message
 	for i, r := range g.members {
+		part := theirs[i*len(mine):][:len(mine)]
 		if r == c.Rank {
+			copy(part, mine)
 			continue
 		}
-		in := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: theirs[i], Part: "Split"}
+		in := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: part, Part: "Split"}
 		out := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: "Split"}
 		all = append(all, in, out)
 		if err := errors.Join(c.Engine.StartRecv(in), c.Engine.StartSend(out)); err != nil {

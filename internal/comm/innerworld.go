@@ -33,34 +33,40 @@ const (
 	openExchange = "exchange"
 )
 
-// AllGather exchanges blobs: first their lengths.
+// AllGather exchanges blobs.
 func (w *inner) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	c := w.Parent
-	mine, all := binary.LittleEndian.AppendUint64(nil, uint64(len(blob))), make([]byte, 8*c.Size)
-	if err := c.heldGather(ctx, w.openingArgs(c, mine, all), &c.Waiter); err != nil {
+	return gatherBlobs(blob, c.Size, func(mine, all []byte) error {
+		return c.heldGather(ctx, (&Args{exchange: true, device: w.device}).gathers(c, kernel.Uint8, mine, all), &c.Waiter)
+	})
+}
+
+// gatherBlobs gives every rank the blobs of all, by two gathers of parts of one length: of the blobs' lengths, and of
+// the blobs.
+func gatherBlobs(blob []byte, ranks int, gather func(mine, all []byte) error) ([][]byte, error) {
+	mine, all := binary.LittleEndian.AppendUint64(nil, uint64(len(blob))), make([]byte, 8*ranks)
+	if err := gather(mine, all); err != nil {
 		return nil, err
 	}
-	lengths, err := readLengths(all, c.Size)
+	lengths, err := readLengths(all, ranks)
 	if err != nil {
 		return nil, err
 	}
 	most := max(1, slices.Max(lengths))
-	mine, all = make([]byte, most), make([]byte, most*c.Size)
+	mine, all = make([]byte, most), make([]byte, most*ranks)
 	copy(mine, blob)
-	if err := c.heldGather(ctx, w.openingArgs(c, mine, all), &c.Waiter); err != nil {
+	if err := gather(mine, all); err != nil {
 		return nil, err
 	}
-	out := make([][]byte, c.Size)
+	out := make([][]byte, ranks)
 	for r, n := range lengths {
 		out[r] = all[r*most:][:n:n]
 	}
 	return out, nil
 }
 
-// openingArgs is an AllGather that is part of opening something, as its header says.
-func (w *inner) openingArgs(c *Comm, mine, all []byte) *Args {
-	return (&Args{exchange: true, device: w.device}).gathers(c, kernel.Uint8, mine, all)
-}
+// maxBlob bounds what ranks tell each other when a communicator is made, or anything is opened.
+const maxBlob = 64 << 20
 
 // readLengths returns how long the ranks' blobs are, each within bounds.
 func readLengths(b []byte, ranks int) ([]int, error) {
