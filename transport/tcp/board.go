@@ -47,18 +47,15 @@ func (b *board) enter(self int, h *transport.Header) {
 	own.Calls = append(own.Calls, *h)
 }
 
-// entered returns how many calls a rank has entered.
-func (b *board) entered(rank int) uint64 {
+// status returns how many calls this rank has entered, and, unless others know of all, the body of a status frame.
+func (b *board) status(self int, told uint64) (total uint64, body []byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.calls[rank].Total
-}
-
-// status returns the body of a status frame of this rank.
-func (b *board) status(self int) []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strict.Marshal(&b.calls[self])
+	own := &b.calls[self]
+	if own.Total != told {
+		body = strict.Marshal(own)
+	}
+	return own.Total, body
 }
 
 // heard takes in the body of a status frame of rank r.

@@ -45,15 +45,6 @@ const (
 	kindClosed                 // the last frame: the rank has closed its endpoint
 )
 
-var kindNames = [...]string{"unknown", "data", "credit", "status", "fault", "closed"}
-
-func (k kind) String() string {
-	if int(k) < len(kindNames) {
-		return kindNames[k]
-	}
-	return fmt.Sprintf("kind %d", uint8(k))
-}
-
 // base is the first 16 bytes of a frame.
 type base struct {
 	kind kind
@@ -90,10 +81,10 @@ func parseBase(from []byte, slotBytes int) (base, error) {
 		low, high = 1, maxControl
 	case kindCredit, kindClosed:
 	default:
-		return base{}, fmt.Errorf("%w: frame of kind %d", transport.ErrCorrupt, uint8(b.kind))
+		return base{}, fmt.Errorf("%w: frame of kind %d", transport.ErrCorrupt, b.kind)
 	}
 	if uint64(more) < uint64(low) || uint64(more) > uint64(high) {
-		return base{}, fmt.Errorf("%w: %v frame of %d bytes, want %d to %d", transport.ErrCorrupt, b.kind, more, low, high)
+		return base{}, fmt.Errorf("%w: frame of kind %d with %d bytes, want %d to %d", transport.ErrCorrupt, b.kind, more, low, high)
 	}
 	b.more = int(more)
 	return b, nil

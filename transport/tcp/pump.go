@@ -136,12 +136,11 @@ func (p *pump) takeOver() {
 
 // tell sends the latest calls of this rank to everybody, if they are news.
 func (p *pump) tell() {
-	total := p.e.board.entered(p.e.rank)
+	total, body := p.e.board.status(p.e.rank, p.told)
 	if total == p.told {
 		return
 	}
 	p.told = total
-	body := p.e.board.status(p.e.rank)
 	for _, q := range p.e.peers {
 		if q != nil {
 			q.conns[0].control(kindStatus, body)
@@ -197,10 +196,9 @@ func (c *conn) reportLoss(now time.Time) time.Time {
 	if due := c.lostAt.Add(lossGrace); now.Before(due) && !corrupt {
 		return due
 	}
-	if c.peer.mourned || c.peer.left() {
+	if c.peer.lost.Load() || c.peer.left() {
 		return time.Time{}
 	}
-	c.peer.mourned = true
 	c.peer.lost.Store(true)
 	kind, what := transport.FaultLost, " is lost"
 	if corrupt {

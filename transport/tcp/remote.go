@@ -20,9 +20,7 @@ type remote struct {
 
 	round atomic.Uint32 // how often the sockets were looked at
 	empty atomic.Uint32 // how often in a row that brought nothing
-	lost  atomic.Bool   // it is gone
-
-	mourned bool // the pump has reported that
+	lost  atomic.Bool   // it is gone, which the pump has reported
 }
 
 // tellAfter is after how many looks at the sockets that brought nothing the

@@ -184,14 +184,13 @@ func (e *Endpoint) elected(i int) (transport.Fault, bool) {
 }
 
 // Leave tells the other ranks that this one has closed, and wakes all ranks,
-// this one too. It returns false when that was done before. After it, links
-// return transport.ErrClosed.
-func (e *Endpoint) Leave() bool {
+// this one too, unless that was done before. After it, links return transport.ErrClosed.
+func (e *Endpoint) Leave() {
 	e.mu.Lock()
 	first := !e.closed.Swap(true)
 	e.mu.Unlock()
 	if !first {
-		return false
+		return
 	}
 	deadline := time.Now().Add(withdrawMax)
 	for _, r := range e.receivers {
@@ -201,7 +200,6 @@ func (e *Endpoint) Leave() bool {
 	e.Decided()
 	storeWord(e.m.rank(e.mem, e.rank), offClosed, 1)
 	e.ringAll()
-	return true
 }
 
 // Closed reports whether Leave was called.
