@@ -84,7 +84,8 @@ func parseBase(from []byte, slotBytes int) (base, error) {
 		return base{}, fmt.Errorf("%w: frame of kind %d", transport.ErrCorrupt, b.kind)
 	}
 	if uint64(more) < uint64(low) || uint64(more) > uint64(high) {
-		return base{}, fmt.Errorf("%w: frame of kind %d with %d bytes, want %d to %d", transport.ErrCorrupt, b.kind, more, low, high)
+		return base{}, fmt.Errorf("%w: frame of kind %d with %d bytes, want %d to %d", transport.ErrCorrupt, b.kind, more,
+			low, high)
 	}
 	b.more = int(more)
 	return b, nil
