@@ -213,9 +213,6 @@ type branch struct {
 	choice int
 }
 
-// dive is how many steps one run goes on beyond the state that it was made for.
-const dive = 16
-
 // Explore runs the program in every interleaving, and returns how many states it has. The error is
 // the first failure of a thread, a state from which the threads cannot end, or more than max
 // states, with the steps that lead there.
@@ -226,11 +223,11 @@ func Explore(program Program, max int) (states int, err error) {
 	var terminal []*node
 	var scratch []byte
 	for len(todo) > 0 {
-		b := todo[0] // the oldest: paths stay short
+		b := todo[0] // the oldest, whose path is short
 		todo = todo[1:]
 		x := replay(program, b.n.path(), false)
 		n, choice := b.n, b.choice
-		for steps := 0; ; steps++ {
+		for {
 			if choice >= 0 {
 				x.take(choice)
 			}
@@ -265,10 +262,6 @@ func Explore(program Program, max int) (states int, err error) {
 				todo = append(todo, branch{to, i})
 			}
 			if x.choices() == 0 {
-				break
-			}
-			if steps == dive {
-				todo = append(todo, branch{to, 0})
 				break
 			}
 			n, choice = to, 0
