@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -217,6 +218,28 @@ func TestUnsafeAndCgo(t *testing.T) {
 				t.Errorf("%s: only %q use cgo", s.path, usesC)
 			}
 		}
+	}
+}
+
+// forUsers are the packages that programs of users may import. All others are below an internal
+// folder, or say in their first line that they are not for users.
+const forUsers = "rank collective collective/plan collective/sparse cuda cuda/nvml topo"
+
+func TestPackagesForUsers(t *testing.T) {
+	own := regexp.MustCompile(`(^|/)internal/|^(cmd|docs|examples|scripts)/`)
+	checked := 0
+	for _, s := range sources(t) {
+		if s.test || s.Doc == nil || own.MatchString(s.pkg+"/") || !strings.HasPrefix(s.Doc.Text(), "Package ") {
+			continue
+		}
+		checked++
+		first, _, _ := strings.Cut(s.Doc.Text(), "\n")
+		if told := strings.Contains(first, "is not for users"); told == slices.Contains(strings.Fields(forUsers), s.pkg) {
+			t.Errorf("%s: the first line is %q, and users may import %s", s.path, first, forUsers)
+		}
+	}
+	if checked < 10 {
+		t.Fatalf("found %d packages: the test looks in the wrong place", checked)
 	}
 }
 

@@ -1,6 +1,6 @@
-// Package transport defines the links over which collectives move their
-// chunks: Sender and Receiver windows, the Bell a rank sleeps on, and the
-// Endpoint that hands them out.
+// Package transport is not for users: it defines the links over which collectives move their
+// chunks: Sender and Receiver windows, the Bell a rank sleeps on, and the Endpoint that hands
+// them out.
 //
 // It holds interfaces and plain data only. The implementations live in
 // transport/mem (goroutines of one process) and transport/shm (processes of

@@ -1,8 +1,8 @@
-// Package planner chooses the plan of a collective and proves how good it is: from
-// a topo.Graph, what runs the plan (Machine), a collective, its root and the size of
-// its message to a plan.Plan, with its price, the bound that no plan exceeds, and what
-// was considered and lost. Jobs, `treerun plan`, `treerun sim` and `treerun bench
-// --explain` all ask it, so what they print is what runs.
+// Package planner is not for users: it chooses the plan of a collective and proves how good it
+// is: from a topo.Graph, what runs the plan (Machine), a collective, its root and the size of
+// its message to a plan.Plan, with its price, the bound that no plan exceeds, and what was
+// considered and lost. Jobs, `treerun plan`, `treerun sim` and `treerun bench --explain` all
+// ask it, so what they print is what runs.
 //
 // Every algorithm has a file of its own and one line in the table of algorithm.go.
 // It makes Candidates: trees, rings, or a plan that needs neither. The simulator

@@ -1,7 +1,7 @@
-// Package sim prices a plan.Plan on a topo.Graph without running it: the steps
-// that package exec takes, with a clock. Links and ports are busy for the bytes
-// they carry, chunks take time to arrive, slots run out, reductions cost, and
-// ranks that share cores wait for one another.
+// Package sim is not for users: it prices a plan.Plan on a topo.Graph without running it: the
+// steps that package engine takes, with a clock. Links and ports are busy for the bytes they
+// carry, chunks take time to arrive, slots run out, reductions cost, and ranks that share
+// cores wait for one another.
 //
 // The package is pure: no I/O, no real clock, no goroutine, no global state.
 // Events happen in the order of their time, and of their making where times

@@ -1,8 +1,8 @@
-// Package kernels combines, scales, copies and searches arrays in the memory of
-// a GPU: what package internal/kernel does on the host, with the same
-// bits in every result. The kernels are written in the small common part of CUDA
-// and C++ (*.cu) and need no header of the toolkit. Their PTX is part of this
-// package, and the driver compiles it for its GPU. go generate makes it anew.
+// Package kernels is not for users: it combines, scales, copies and searches arrays in the
+// memory of a GPU: what package internal/kernel does on the host, with the same bits in every
+// result. The kernels are written in the small common part of CUDA and C++ (*.cu) and need no
+// header of the toolkit. Their PTX is part of this package, and the driver compiles it for its
+// GPU. go generate makes it anew.
 //
 // The package knows neither ranks nor messages. Package collective and its
 // internals use it; it imports package cuda, and the element types and operations of

@@ -1,6 +1,6 @@
-// Package draw shows a topo.Graph, and the trees and rings of a plan on it, to
-// people: as text with a table of loads (Text), as a Graphviz file (DOT) and as
-// a picture (SVG).
+// Package draw is not for users: it shows a topo.Graph, and the trees and rings of a plan on
+// it, to people: as text with a table of loads (Text), as a Graphviz file (DOT) and as a
+// picture (SVG).
 //
 // It is pure, as topo is: it returns strings, reads nothing, and the same input
 // gives the same output. It imports topo only; commands and reports import it.

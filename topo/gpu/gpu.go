@@ -1,8 +1,8 @@
-// Package gpu holds what is known of the GPUs of one host before anything is
-// measured, and makes a topo.Graph of the ranks that run on them: NVLinks per
-// pair, NVSwitches, PCIe and the sockets, with declared bandwidths. It also says
-// in which order ranks take GPUs. It is pure and imports topo only: package
-// cuda/nvml fills a Machine, package cuda/peers measures, anyone may read.
+// Package gpu is not for users: it holds what is known of the GPUs of one host before anything
+// is measured, and makes a topo.Graph of the ranks that run on them: NVLinks per pair,
+// NVSwitches, PCIe and the sockets, with declared bandwidths. It also says in which order
+// ranks take GPUs. It is pure and imports topo only: package cuda/nvml fills a Machine,
+// package cuda/peers measures, anyone may read.
 package gpu
 
 import (

@@ -1,7 +1,7 @@
-// Package network makes a Graph of several hosts from what they measured of each
-// other: Infer turns the rates of single flows, and of many at once, into the
-// rate of every pair of hosts and the cards that pairs share; Graph adds the
-// links within the hosts and gives every rank its links.
+// Package network is not for users: it makes a Graph of several hosts from what they measured
+// of each other: Infer turns the rates of single flows, and of many at once, into the rate of
+// every pair of hosts and the cards that pairs share; Graph adds the links within the hosts
+// and gives every rank its links.
 //
 // The package is pure: no I/O, clock, goroutine or global state. All hosts infer
 // the same Network from the same Findings, byte for byte. The measuring is in

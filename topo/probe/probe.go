@@ -1,8 +1,8 @@
-// Package probe measures a topo.Graph and keeps it for later jobs. Measure times
-// the links between ranks of one host, over the shared memory that the collectives
-// will use; Sampling says between which of them. Network times the connections
-// between hosts; what the hosts find together, package topo/network turns into the
-// network between them.
+// Package probe is not for users: it measures a topo.Graph and keeps it for later jobs.
+// Measure times the links between ranks of one host, over the shared memory that the
+// collectives will use; Sampling says between which of them. Network times the connections
+// between hosts; what the hosts find together, package topo/network turns into the network
+// between them.
 //
 // It makes no decisions about trees. Package collective calls it; it imports
 // topo, topo/network and transport.

@@ -1,4 +1,4 @@
-// Package tree builds trees and rings from a topo.Graph:
+// Package tree is not for users: it builds trees and rings from a topo.Graph:
 //
 //   - Exact, the balanced reduce trees of the largest total rate, of small
 //     graphs;

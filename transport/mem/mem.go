@@ -1,6 +1,6 @@
-// Package mem is the transport between goroutines of one process: every rank
-// of the set is an Endpoint of the same process, over heap memory, where the
-// race detector and the garbage collector see everything.
+// Package mem is not for users: it is the transport between goroutines of one process: every
+// rank of the set is an Endpoint of the same process, over heap memory, where the race
+// detector and the garbage collector see everything.
 //
 // It runs the same FIFOs and the same board as package shm and differs only in
 // how a rank sleeps, so that collectives can be tested without processes. It

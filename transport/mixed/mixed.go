@@ -1,5 +1,5 @@
-// Package mixed makes one transport.Endpoint out of two: one for the ranks of
-// this host and one for the others.
+// Package mixed is not for users: it makes one transport.Endpoint out of two: one for the
+// ranks of this host and one for the others.
 //
 // A link belongs to one of the two by the host of the rank at its other end. A
 // rank sleeps on the bell of the local one and on the descriptor of the remote

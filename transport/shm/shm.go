@@ -1,7 +1,7 @@
-// Package shm is the transport between processes of one host: one sealed memory
-// file that all ranks of the set map, with the FIFOs and the control board of
-// package segment in it, and futexes to sleep on. The board and the slots' headers
-// have memory from the start, payloads and heaps when they are used.
+// Package shm is not for users: it is the transport between processes of one host: one sealed
+// memory file that all ranks of the set map, with the FIFOs and the control board of package
+// segment in it, and futexes to sleep on. The board and the slots' headers have memory from
+// the start, payloads and heaps when they are used.
 //
 // The first rank of the layout makes the file and hands it to the others over
 // a unix socket with an abstract name, after both sides have proved that they

@@ -1,5 +1,5 @@
-// Package tcp is the transport between ranks on different hosts: links over TCP
-// connections, one or a few for each pair of ranks, which all links of the pair
+// Package tcp is not for users: it is the transport between ranks on different hosts: links
+// over TCP connections, one or a few for each pair of ranks, which all links of the pair
 // share.
 //
 // The rank's own goroutine does the sending and receiving. Commit sends from the

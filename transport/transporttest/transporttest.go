@@ -1,6 +1,6 @@
-// Package transporttest is the conformance suite that every transport passes:
-// what package collective relies on, as tests over the interfaces of package
-// transport alone.
+// Package transporttest is not for users: it is the conformance suite that every transport
+// passes: what package collective relies on, as tests over the interfaces of package transport
+// alone.
 //
 // It is imported by the tests of the transports and by nothing else.
 package transporttest
