@@ -36,7 +36,7 @@ const (
 	maxReport     = 32 << 10 // bytes
 	maxLines      = 64       // of one rank's report
 	maxLine       = 400      // bytes
-	mostShown     = 100      // lines that rank 0 shows
+	maxShown      = 100      // lines that rank 0 shows
 
 	reportWait  = 2 * time.Second        // for reports, once one is expected, at most
 	reportQuiet = 200 * time.Millisecond // without another one means that all have come
@@ -182,9 +182,9 @@ func (w *World) connect(ctx context.Context) error {
 // notConnected is the error with some lines.
 func (w *World) notConnected(lines []string) error {
 	more := ""
-	if len(lines) > mostShown {
-		more = fmt.Sprintf("\n  and %d more", len(lines)-mostShown)
-		lines = lines[:mostShown]
+	if len(lines) > maxShown {
+		more = fmt.Sprintf("\n  and %d more", len(lines)-maxShown)
+		lines = lines[:maxShown]
 	}
 	return &Error{
 		Self: w.cfg.rank, Rank: -1, Op: "Init",

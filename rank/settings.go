@@ -33,10 +33,10 @@ const defaultPeerTimeout = 10 * time.Second
 // limits of the timeouts. A shorter peer timeout would take a rank that waits
 // for its core for one that is lost.
 const (
-	leastPeerTimeout = 200 * time.Millisecond
-	longestTimeout   = 7 * 24 * time.Hour
+	minPeerTimeout = 200 * time.Millisecond
+	longestTimeout = 7 * 24 * time.Hour
 
-	leastStallTimeout = 100 * time.Millisecond
+	minStallTimeout = 100 * time.Millisecond
 )
 
 // settings are the launcher's words, understood.
@@ -59,10 +59,10 @@ func (c *config) useSettings() (err error) {
 			return fmt.Errorf("%s: %w", c.source(settingPorts), err)
 		}
 	}
-	if err = c.duration(settingPeerTimeout, leastPeerTimeout, &c.parsed.peerTimeout); err != nil {
+	if err = c.duration(settingPeerTimeout, minPeerTimeout, &c.parsed.peerTimeout); err != nil {
 		return err
 	}
-	if err = c.duration(settingStall, leastStallTimeout, &c.parsed.stallTimeout); err != nil {
+	if err = c.duration(settingStall, minStallTimeout, &c.parsed.stallTimeout); err != nil {
 		return err
 	}
 	return c.duration(settingStartTimeout, time.Millisecond, &c.startTimeout)

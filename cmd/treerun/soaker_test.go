@@ -105,7 +105,7 @@ func tellHeld(rank, calls int, begin time.Time) error {
 	if err != nil {
 		return err
 	}
-	fds, goroutines, err := leastHeld()
+	fds, goroutines, err := minHeld()
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func tellHeld(rank, calls int, begin time.Time) error {
 	return nil
 }
 
-// leastHeld returns how many descriptors and goroutines stay: the least of some counts, for
+// minHeld returns how many descriptors and goroutines stay: the least of some counts, for
 // a rank that looks after the others has one more of each now and then.
-func leastHeld() (fds, goroutines int, err error) {
+func minHeld() (fds, goroutines int, err error) {
 	fds, goroutines = math.MaxInt, math.MaxInt
 	for range 20 {
 		all, err := os.ReadDir("/proc/self/fd")

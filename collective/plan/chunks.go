@@ -27,14 +27,14 @@ const MinChunk = 8 << 10
 
 const (
 	chunkQuantum = 64
-	mostChunk    = 1 << 30
+	maxChunk     = 1 << 30
 )
 
 // Check reports chunks of a size that no message is cut into.
 func (c Chunks) Check() error {
 	for _, bytes := range []int{c.Max, c.Min} {
-		if bytes < 0 || bytes > mostChunk || bytes%chunkQuantum != 0 {
-			return fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, chunkQuantum, mostChunk)
+		if bytes < 0 || bytes > maxChunk || bytes%chunkQuantum != 0 {
+			return fmt.Errorf("chunks of %d bytes, want a multiple of %d up to %d", bytes, chunkQuantum, maxChunk)
 		}
 	}
 	return nil

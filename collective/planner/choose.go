@@ -184,7 +184,7 @@ func (p *Planner) cheapest(list []*Candidate, bytes int64) (choice DecidedChoice
 		if err != nil {
 			return choice, err
 		}
-		fullest, least, err := p.leastUs(b, bytes)
+		fullest, least, err := p.minUs(b, bytes)
 		if err != nil {
 			return choice, err
 		}

@@ -139,9 +139,9 @@ func (p *Planner) us(b *Built, bytes int64, inflight int, c plan.Chunks, most si
 	return us, nil
 }
 
-// leastUs returns two times that no price of a plan is below: what it holds the link or
+// minUs returns two times that no price of a plan is below: what it holds the link or
 // port that it uses most, and the longest of that and of its steps.
-func (p *Planner) leastUs(b *Built, bytes int64) (fullest, least float64, err error) {
+func (p *Planner) minUs(b *Built, bytes int64) (fullest, least float64, err error) {
 	if p.graph.Ranks == 1 {
 		return 0, 0, nil
 	}

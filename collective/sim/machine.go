@@ -15,7 +15,7 @@ import (
 type Machine struct {
 	Name string // for people
 
-	// Chunks, as package exec cuts them.
+	// Chunks, as package engine cuts them.
 	Slots     int // chunks that a FIFO holds; 0: no limit
 	SlotBytes int // largest chunk, a multiple of 64 bytes; 0: a lane's share is one chunk
 	MinChunk  int // a share is cut into at least four chunks, unless they became smaller than this
@@ -83,7 +83,7 @@ func (m *Machine) Validate() error {
 	return nil
 }
 
-// quantum is the grain, in bytes, of shares and chunks: that of package exec.
+// quantum is the grain, in bytes, of shares and chunks: that of package engine.
 const quantum = 64
 
 // chunk returns the size of the chunks of a lane that carries so many bytes, as

@@ -1,6 +1,6 @@
 package sim
 
-// Executor returns the constants with which package exec cuts messages and
+// Executor returns the constants with which package engine cuts messages and
 // moves them through shared memory, on links whose rate and latency were
 // measured there: slots of slotBytes, and steps that move the bytes themselves,
 // taken by the one goroutine of a rank. cores is the number that all ranks of a

@@ -32,8 +32,8 @@ type run struct {
 type took struct{ us, least float64 }
 
 const (
-	mostKnown = 256
-	mostRuns  = 1 << 12
+	maxKnown = 256
+	maxRuns  = 1 << 12
 )
 
 // NewPricer returns a Pricer for g, which must not change. The error is for a
@@ -103,7 +103,7 @@ func (x *Pricer) check(ops []Operation, m *Machine) error {
 		if err := op.Plan.Validate(); err != nil {
 			return err
 		}
-		if len(x.known) == mostKnown {
+		if len(x.known) == maxKnown {
 			clear(x.known) // and let go of the plans
 		}
 		x.known[op.Plan] = true
@@ -118,9 +118,9 @@ type Limits struct {
 	Us     float64 // a price above may come out as +Inf; 0: none may
 }
 
-// mostSteps is about how many steps the longer of two runs may have that stand for a longer
+// maxSteps is about how many steps the longer of two runs may have that stand for a longer
 // call, after they were doubled because the plan did not fill in them.
-const mostSteps = 1 << 17
+const maxSteps = 1 << 17
 
 // Us says what calls at once cost that are all like the first, in microseconds. Up to most steps
 // that is what Run says. With more, the chunks of the widest lane follow each
@@ -128,7 +128,7 @@ const mostSteps = 1 << 17
 // time, and so the time of the message lies on the line through those of two
 // messages that are shorter by whole chunks. While a deep plan fills, a chunk more costs
 // less than the links, ports, tracks and cores must do for it: then both are doubled, up to
-// mostSteps, and the line rises at least as fast as that. m must have SlotBytes.
+// maxSteps, and the line rises at least as fast as that. m must have SlotBytes.
 //
 // Where ranks take turns on cores no price is below that of a half, a quarter and so on of the
 // message. When a chunk arrives decides how far its rank's turn is away just then: the one chunk
@@ -149,7 +149,7 @@ func (x *Pricer) Us(ops []Operation, m Machine, most Limits) (float64, error) {
 				return us[i], err
 			}
 		}
-		if us[1]-us[0] < (least[1]-least[0])*(1-1e-9) && 4*half*perChunk <= mostSteps {
+		if us[1]-us[0] < (least[1]-least[0])*(1-1e-9) && 4*half*perChunk <= maxSteps {
 			continue
 		}
 		r, err := x.laidOut(ops, m, 0)
@@ -207,7 +207,7 @@ func (x *Pricer) ran(ops []Operation, m Machine, limit float64) (us, least float
 	key := run{ops[0], len(ops), m.SlotBytes, m.MinChunk}
 	on := m
 	on.SlotBytes, on.MinChunk = 0, 0
-	if len(x.runs) >= mostRuns || !reflect.DeepEqual(on, x.on) {
+	if len(x.runs) >= maxRuns || !reflect.DeepEqual(on, x.on) {
 		x.runs, x.on = make(map[run]took), on
 	}
 	known, has := x.runs[key]

@@ -125,7 +125,7 @@ func (r *reduction) predict(e *estimate, search bool) {
 	}
 	own := find + zeros + handling
 	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*(up+e.union)/2)))
-	s := r.leastShape()
+	s := r.minShape()
 	moved := e.mean*s.Carried(1-e.thin) + e.union*s.Carried(1-e.unionThin)
 	if e.thin > 0 && s.Lists {
 		own += 2 * (e.mean + e.union) * bytes * listUs * r.c.Share

@@ -35,7 +35,7 @@ func TestTooLargeForAggregators(t *testing.T) {
 			return err
 		}
 		// Rows of all ranks, of which none has as many.
-		const rows, width = 1 << 12, mostBlockBytes / 2
+		const rows, width = 1 << 12, maxBlockBytes / 2
 		p := Pairs[collective.Float16]{Width: width, Values: x[:rows*width]}
 		for i := range rows {
 			p.Indices = append(p.Indices, uint32(i*c.Size()+c.Rank()))
@@ -64,7 +64,7 @@ func TestTooLargeIsNoChoice(t *testing.T) {
 		if chosen := e.form == Aggregators; chosen != can {
 			t.Errorf("%d elements run as %v: %v", elements, e.form, e.us)
 		}
-		if s := r.leastShape(); can {
+		if s := r.minShape(); can {
 			s.Columns = s.MostColumns()
 			if err := s.Validate(); err != nil {
 				t.Errorf("%d elements, %d columns: %v", elements, s.Columns, err)
@@ -83,7 +83,7 @@ func TestTooManyRows(t *testing.T) {
 		{64, block.MaxBlocks, true},
 		{64, block.MaxBlocks + 1, false},
 		{300, math.MaxUint32, false},
-		{mostBlockBytes / 4, 1 << 20, true},
+		{maxBlockBytes / 4, 1 << 20, true},
 	} {
 		p := pairs[float32]{own: Pairs[float32]{Width: c.width},
 			reduction: reduction{cfg: newConfig(nil), call: call{DType: kernel.Float32}}}

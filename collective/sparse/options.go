@@ -82,8 +82,8 @@ const (
 	defaultBlock   = 256 // elements, as published
 	defaultStreams = 8   // of an aggregator
 	defaultMessage = 16 << 10
-	mostBlockBytes = 1 << 20
-	mostStreams    = 64
+	maxBlockBytes  = 1 << 20
+	maxStreams     = 64
 )
 
 // BlockSize sets the elements of a block, 256 without it. Smaller blocks leave out
@@ -132,14 +132,14 @@ func (c *config) check(dt kernel.DType, op collective.Op) string {
 		return fmt.Sprintf("no such form: %v", c.form)
 	case op != collective.Sum && op != collective.Min && op != collective.Max:
 		return fmt.Sprintf("operation %v; want sum, min or max", op)
-	case c.block < 1 || c.block > mostBlockBytes/dt.Size():
-		return fmt.Sprintf("blocks of %d elements; want 1 to %d of %v", c.block, mostBlockBytes/dt.Size(), dt)
+	case c.block < 1 || c.block > maxBlockBytes/dt.Size():
+		return fmt.Sprintf("blocks of %d elements; want 1 to %d of %v", c.block, maxBlockBytes/dt.Size(), dt)
 	case !(c.threshold >= 0) || math.IsInf(c.threshold, 0):
 		return fmt.Sprintf("a threshold of %v; want a number from 0 on", c.threshold)
-	case c.streams < 1 || c.streams > mostStreams:
-		return fmt.Sprintf("%d streams of an aggregator; want 1 to %d", c.streams, mostStreams)
-	case c.columns < 0 || c.columns > 1024 || c.columns*c.block*dt.Size() > mostBlockBytes:
-		return fmt.Sprintf("%d blocks in a packet; want 1 to 1024, and up to %d bytes", c.columns, mostBlockBytes)
+	case c.streams < 1 || c.streams > maxStreams:
+		return fmt.Sprintf("%d streams of an aggregator; want 1 to %d", c.streams, maxStreams)
+	case c.columns < 0 || c.columns > 1024 || c.columns*c.block*dt.Size() > maxBlockBytes:
+		return fmt.Sprintf("%d blocks in a packet; want 1 to 1024, and up to %d bytes", c.columns, maxBlockBytes)
 	}
 	return ""
 }

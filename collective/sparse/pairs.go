@@ -40,8 +40,8 @@ func AllReducePairs[T Number](ctx context.Context, c *collective.Comm, in Pairs[
 	cfg.block, cfg.threshold = max(in.Width, 1), 0
 	wrong := cfg.check(dt, collective.Sum)
 	switch {
-	case in.Width < 1 || in.Width > mostBlockBytes/dt.Size():
-		wrong = fmt.Sprintf("rows of %d elements; want 1 to %d of %v", in.Width, mostBlockBytes/dt.Size(), dt)
+	case in.Width < 1 || in.Width > maxBlockBytes/dt.Size():
+		wrong = fmt.Sprintf("rows of %d elements; want 1 to %d of %v", in.Width, maxBlockBytes/dt.Size(), dt)
 	case len(in.Indices) > math.MaxUint32/4 || len(in.Values) != len(in.Indices)*in.Width:
 		wrong = fmt.Sprintf("%d values for %d rows of %d", len(in.Values), len(in.Indices), in.Width)
 	}
@@ -187,9 +187,9 @@ func parseIndices(b []byte, n int) ([]uint32, error) {
 	return list, nil
 }
 
-// leastBlock is how many elements blocks of rows have at least: shorter ones would
+// minBlock is how many elements blocks of rows have at least: shorter ones would
 // cost more to handle than they save.
-const leastBlock = 64
+const minBlock = 64
 
 // lay makes the union of all indices, and the tensor of its rows: its blocks are
 // whole rows.
@@ -213,7 +213,7 @@ func (p *pairs[T]) lay() error {
 // gridOf cuts a tensor of so many rows.
 func (p *pairs[T]) gridOf(union int) block.Grid {
 	w := p.own.Width
-	rows := (leastBlock + w - 1) / w
+	rows := (minBlock + w - 1) / w
 	return block.Grid{Elements: union * w, Size: rows * w, Width: p.call.DType.Size()}
 }
 

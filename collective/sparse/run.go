@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// leastShape returns the shape of the Aggregators form with one column.
-func (r *reduction) leastShape() omni.Shape {
+// minShape returns the shape of the Aggregators form with one column.
+func (r *reduction) minShape() omni.Shape {
 	aggs := len(r.aggs)
 	return omni.Shape{
 		Grid: r.grid, DType: r.call.DType, Op: r.call.Op,
@@ -26,7 +26,7 @@ func (r *reduction) leastShape() omni.Shape {
 // noAggregators says why the form Aggregators cannot run a call, "" if it can: the same
 // on all ranks.
 func (r *reduction) noAggregators() string {
-	s := r.leastShape()
+	s := r.minShape()
 	if err := s.Validate(); err != nil && r.c.Size > 1 {
 		return fmt.Sprintf("the form %v: %v", Aggregators, err)
 	}
@@ -37,7 +37,7 @@ func (r *reduction) noAggregators() string {
 // as fit 16 KiB, or a slot, but no more than give every stream of every aggregator
 // something to do, and than offsets have room for.
 func (r *reduction) shape() omni.Shape {
-	s := r.leastShape()
+	s := r.minShape()
 	room := s.MostColumns()
 	if s.Columns = r.cfg.columns; s.Columns == 0 {
 		s.Columns = max(1, min(defaultMessage/r.grid.BlockBytes(), r.grid.Blocks()/s.Streams, 1024))

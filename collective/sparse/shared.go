@@ -12,9 +12,9 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// mostSharing is how many ranks the form Shared is for: every one has a link with every
+// maxSharing is how many ranks the form Shared is for: every one has a link with every
 // other, and looks at what all have.
-const mostSharing = 32
+const maxSharing = 32
 
 // noSharing says why the form Shared cannot run a call, "" if it can: the same on all
 // ranks.
@@ -22,8 +22,8 @@ func (r *reduction) noSharing() string {
 	switch {
 	case slices.ContainsFunc(r.c.Hosts, func(h int) bool { return h != r.c.Hosts[0] }):
 		return "the ranks are on several hosts"
-	case r.c.Size > mostSharing:
-		return fmt.Sprintf("%d ranks, at most %d can", r.c.Size, mostSharing)
+	case r.c.Size > maxSharing:
+		return fmt.Sprintf("%d ranks, at most %d can", r.c.Size, maxSharing)
 	case r.c.HeapBytes == 0:
 		return "the ranks share no memory but their links (see ulimit -v)"
 	case heapTimes*pool.MostBytes(r.grid) > r.c.HeapBytes:

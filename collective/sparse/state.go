@@ -45,8 +45,8 @@ type state struct {
 	combine    *block.Combiner
 }
 
-// mostAggregators bounds the aggregators, and with them the links.
-const mostAggregators = 16
+// maxAggregators bounds the aggregators, and with them the links.
+const maxAggregators = 16
 
 func stateOf(c *comm.Inside) *state {
 	if s, ok := c.State.(*state); ok {
@@ -76,7 +76,7 @@ func (s *state) arrange(servers []int) {
 	}
 	roots := servers
 	if len(servers) == 0 {
-		n := min(s.c.Size, mostAggregators)
+		n := min(s.c.Size, maxAggregators)
 		for a := range n {
 			roots = append(roots, a*s.c.Size/n)
 		}
@@ -104,8 +104,8 @@ const (
 	linkBudget   = 6 << 20
 	linkSlots    = 8
 	farSlots     = 32
-	leastSlot    = 4 << 10
-	mostSlot     = 32 << 10
+	minSlot      = 4 << 10
+	maxSlot      = 32 << 10
 	packetExtra  = 64 // what protocols add to a block, and room
 	slotsQuantum = 64
 )
@@ -155,6 +155,6 @@ func (s *state) shut(ctx context.Context, during string, old transport.Endpoint)
 // layoutOf returns the layout of lanes between so many ranks.
 func layoutOf(lanes *drive.Lanes, size, blockBytes int) transport.Layout {
 	bytes := linkBudget / (linkSlots * lanes.Most(size))
-	bytes = max(min(max(bytes, leastSlot), mostSlot), blockBytes+packetExtra)
+	bytes = max(min(max(bytes, minSlot), maxSlot), blockBytes+packetExtra)
 	return lanes.Layout(size, linkSlots, (bytes+slotsQuantum-1)/slotsQuantum*slotsQuantum)
 }

@@ -37,7 +37,7 @@ func TestPlansOfCommunicators(t *testing.T) {
 			if len(s.trees) != trees || math.Abs(s.shares[0]-a.Shares[0]-0.5) > 1e-9 {
 				return fmt.Errorf("%d trees became %d, with shares %v of %v", len(a.Trees), len(s.trees), s.shares, a.Shares)
 			}
-			layout := s.lanes.Layout(c.Size(), linkSlots, leastSlot)
+			layout := s.lanes.Layout(c.Size(), linkSlots, minSlot)
 			if err := Verify(s.plan(&layout)); err != nil {
 				return err
 			}

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	mostBytes    = 16 << 20  // of a copy that is timed
-	leastBytes   = 1 << 20   // where there is little memory
-	plenty       = 128 << 20 // free bytes of a device that has enough for mostBytes
+	maxBytes     = 16 << 20  // of a copy that is timed
+	minBytes     = 1 << 20   // where there is little memory
+	plenty       = 128 << 20 // free bytes of a device that has enough for maxBytes
 	patternBytes = 1 << 20
 )
 
@@ -58,12 +58,12 @@ func newBuffers(dev *cuda.Device) (*buffers, error) {
 		return nil, fmt.Errorf("%v: %w", dev, err)
 	}
 	if free >= plenty {
-		k, err := buffersOf(dev, mostBytes, patternBytes, patience)
+		k, err := buffersOf(dev, maxBytes, patternBytes, patience)
 		if !errors.Is(err, cuda.ErrOutOfMemory) {
 			return k, err
 		}
 	}
-	return buffersOf(dev, leastBytes, patternBytes, patience)
+	return buffersOf(dev, minBytes, patternBytes, patience)
 }
 
 // buffersOf makes buffers for copies of that many bytes; nothing is left of one that

@@ -80,7 +80,7 @@ type link struct {
 // it; other errors say why what it allows does not work.
 func (m *meter) connect(peer int) (*link, error) {
 	o, theirs := &m.offers[peer], &m.hellos[peer]
-	if o.Bytes < patternBytes || o.Bytes > mostBytes {
+	if o.Bytes < patternBytes || o.Bytes > maxBytes {
 		return nil, fmt.Errorf("rank %d offers %d bytes", peer, o.Bytes)
 	}
 	other, err := cuda.DeviceByUUID(theirs.UUID)

@@ -1,5 +1,5 @@
 // Package device runs one rank's part of verified plans on CUDA streams. A step
-// that package exec would do is enqueued here: waits for flags, a kernel that
+// that package engine would do is enqueued here: waits for flags, a kernel that
 // reads the other rank's memory, flags that tell it so. Nothing on the host waits
 // for a chunk.
 //

@@ -50,13 +50,13 @@ func directReads(all []reach) ([][]int, error) {
 // Staging memory: a share of a device's, up to what keeps any link busy.
 const (
 	stagingShare = 32 // of the memory, one part
-	mostStaging  = 512 << 20
+	maxStaging   = 512 << 20
 )
 
 // StagingBytes is what every rank gives to staging, by the memory of the ranks'
 // devices and how many ranks share one.
 func StagingBytes(all []hello) int64 {
-	least := int64(mostStaging)
+	least := int64(maxStaging)
 	for _, h := range all {
 		sharing := int64(0)
 		for _, o := range all {

@@ -30,7 +30,7 @@ func FuzzDeviceMessages(f *testing.F) {
 		var greeting told[hello]
 		if strict.Unmarshal(data, &greeting) == nil {
 			within(t, &greeting.Value.Probe.Memory, peers.CheckBytes)
-			if StagingBytes([]hello{greeting.Value, greeting.Value}) > mostStaging {
+			if StagingBytes([]hello{greeting.Value, greeting.Value}) > maxStaging {
 				t.Error("too much staging memory")
 			}
 		}

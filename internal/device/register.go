@@ -110,9 +110,9 @@ func (d *Session) Unregister(ctx context.Context, m *Memory) error {
 // Release gives this rank's memory back to its holder.
 func (m *Memory) Release() { m.hold.Release() }
 
-// leastLent is from which size on, in bytes, a message is read where it lies: the
+// minLent is from which size on, in bytes, a message is read where it lies: the
 // stream then waits, at the end, until all others have read.
-const leastLent = 256 << 10
+const minLent = 256 << 10
 
 // place is where a buffer lies in registered memory.
 type place struct {
@@ -141,7 +141,7 @@ func (d *Session) Find(b Buffer) (place, bool, error) {
 // memory.
 func (d *Session) Lend(kind plan.Kind, send, recv Buffer) (*Lent, uint64, error) {
 	n := d.c.Size
-	if len(d.registered) == 0 || send.Bytes == 0 || max(send.Bytes, recv.Bytes) < leastLent {
+	if len(d.registered) == 0 || send.Bytes == 0 || max(send.Bytes, recv.Bytes) < minLent {
 		return nil, 0, nil
 	}
 	together := OverlapOf(send, recv) != setup.Apart

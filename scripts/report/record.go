@@ -66,7 +66,7 @@ const (
 	maxCount  = 1 << 16
 	maxBytes  = 1 << 50
 
-	leastValue, mostValue = 1e-6, 1e12 // beyond them it is no time of ours, and no axis holds it
+	minValue, maxValue = 1e-6, 1e12 // beyond them it is no time of ours, and no axis holds it
 )
 
 // value is the time, or the figure.
@@ -82,10 +82,10 @@ func (r *row) check() error {
 	case !within(float64(r.Rep), 1, maxCount) || !within(float64(r.NP), 1, maxCount) ||
 		!within(float64(r.Bytes), 0, maxBytes):
 		return fmt.Errorf("repetition %d, %d ranks, %d bytes", r.Rep, r.NP, r.Bytes)
-	case !within(r.value(), leastValue, mostValue) || min(r.TimeUs, r.Figure) != 0:
-		return fmt.Errorf("time_us %v and figure %v, want one, from %g to %g", r.TimeUs, r.Figure, leastValue, mostValue)
-	case !within(r.Away, 0, mostValue) || !within(r.FloorUs, 0, mostValue) || r.Share != nil &&
-		!within(*r.Share, 0, mostValue):
+	case !within(r.value(), minValue, maxValue) || min(r.TimeUs, r.Figure) != 0:
+		return fmt.Errorf("time_us %v and figure %v, want one, from %g to %g", r.TimeUs, r.Figure, minValue, maxValue)
+	case !within(r.Away, 0, maxValue) || !within(r.FloorUs, 0, maxValue) || r.Share != nil &&
+		!within(*r.Share, 0, maxValue):
 		return errors.New("a figure is not a number from 0 on")
 	case r.Sparse != nil && !(within(r.Sparse.Density, 0, 1) && within(r.Sparse.Union, 0, 1)):
 		return fmt.Errorf("densities %v and %v", r.Sparse.Density, r.Sparse.Union)

@@ -134,8 +134,8 @@ func TestBounds(t *testing.T) {
 			t.Errorf("copy %g, sum %g: %.1f ms, want about %g", c.copying, c.sum, mix, c.want)
 		}
 	}
-	if leastMs, mix := bounds("broadcast", 2, 1e9, 10, 1); leastMs != 100 || mix != 100 {
-		t.Errorf("broadcast of 1 GB at 10 GB/s: %g and %g ms, want 100", leastMs, mix)
+	if minMs, mix := bounds("broadcast", 2, 1e9, 10, 1); minMs != 100 || mix != 100 {
+		t.Errorf("broadcast of 1 GB at 10 GB/s: %g and %g ms, want 100", minMs, mix)
 	}
 	p := oneHost{recorded(t, "membw 1 2 memcpy 16777216 machine 40", "membw 1 2 memcpy 67108864 machine 10")}
 	for bytes, want := range map[int64]float64{8: 40, 16 << 20: 40, 32 << 20: 20, 64 << 20: 10, 256 << 20: 10} {

@@ -11,8 +11,8 @@ import (
 // other hosts, and for which it gets one to its like on every other host; the
 // pairs of hosts have one each beyond.
 const (
-	mostFull  = 1 << 15
-	mostAlike = 1 << 18
+	maxFull  = 1 << 15
+	maxAlike = 1 << 18
 )
 
 // Graph is the graph of all ranks: the links inside the hosts, given by ranks and
@@ -29,7 +29,7 @@ const (
 // turns over the pairs of a host.
 func Graph(hostOf []int, local []topo.Link, n *Network) (*topo.Graph, error) {
 	g := &topo.Graph{Name: "measured", Ranks: len(hostOf), Hosts: hostOf, Links: slices.Clone(local)}
-	topo.LevelLinks(g.Links, mostLimit) // a host is like another one
+	topo.LevelLinks(g.Links, maxLimit) // a host is like another one
 	if n == nil {
 		return g, g.Validate()
 	}
@@ -85,9 +85,9 @@ func (m *merge) links() {
 	for _, p := range m.n.Graph.Links {
 		a, b := m.ranks[p.A], m.ranks[p.B]
 		switch {
-		case !m.limited(p) || full > mostFull && alike > mostAlike:
+		case !m.limited(p) || full > maxFull && alike > maxAlike:
 			m.link(a[(p.B-1)%len(a)], b[p.A%len(b)], p) // their places among the other's peers
-		case full > mostFull:
+		case full > maxFull:
 			for i := range min(len(a), len(b)) {
 				m.link(a[i], b[i], p)
 			}

@@ -210,7 +210,7 @@ func TestTurns(t *testing.T) {
 		}
 		for h := range hosts {
 			for way := range 2 {
-				if peers := centres[[2]int{h, way}]; hosts > 2 && (peers < 2 || hosts <= mostPeers+1 && peers != hosts-1) {
+				if peers := centres[[2]int{h, way}]; hosts > 2 && (peers < 2 || hosts <= maxPeers+1 && peers != hosts-1) {
 					t.Errorf("%d hosts: host %d, way %d: a star of %d", hosts, h, way, peers)
 				}
 			}

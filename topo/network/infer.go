@@ -336,5 +336,5 @@ func (x *inference) even(g *topo.Graph) {
 		rates = append(rates, &p.GBytesPerSecond)
 	}
 	topo.Level(rates, x.limit)
-	topo.Level(latencies, mostLimit)
+	topo.Level(latencies, maxLimit)
 }

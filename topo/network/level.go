@@ -22,12 +22,12 @@ func middle(values []float64) float64 {
 // The limits of topo.Level: links differ by a tenth from moment to moment, and what
 // differs by more than two and a half was never noise.
 const (
-	leastLimit = 1.12
-	mostLimit  = 2.5
+	minLimit = 1.12
+	maxLimit = 2.5
 )
 
 // limitOf is the ratio below which rates that have so much noise, as a part of
 // themselves, count as equal.
 func limitOf(noise float64) float64 {
-	return min(max(math.Exp(5*noise), leastLimit), mostLimit)
+	return min(max(math.Exp(5*noise), minLimit), maxLimit)
 }

@@ -35,7 +35,7 @@ const (
 	fullRounds  = 64
 	quickPasses = 2
 	fullPasses  = 3
-	mostPeers   = 8
+	maxPeers    = 8
 )
 
 // Turns lists what so many hosts do at that effort, in order: for each round of
@@ -89,7 +89,7 @@ func stars(hosts int) [][][2]int {
 	if hosts < 3 {
 		return nil
 	}
-	groups := (hosts + mostPeers) / (mostPeers + 1)
+	groups := (hosts + maxPeers) / (maxPeers + 1)
 	var turns [][][2]int
 	for centre := 0; ; centre++ {
 		var flows [][2]int

@@ -101,9 +101,9 @@ func (w *network) priced(rate float64, price []float64, parts [][]int) Bound {
 	return b
 }
 
-// mostSides is the largest number of ranks for which all likely cuts are looked
+// maxSides is the largest number of ranks for which all likely cuts are looked
 // at, to say the limit in words; above, it is said by prices more often.
-const mostSides = 128
+const maxSides = 128
 
 // candidates returns the partitions that prices point at. Links that cost less
 // than some threshold make parts; when the threshold rises from zero, the
@@ -142,7 +142,7 @@ func (w *network) candidates(price []float64) [][][]int {
 			list = append(list, halves(w.n, part))
 		}
 	}
-	if (w.root != BothWays || len(w.g.Ports) > 0) && w.n <= mostSides {
+	if (w.root != BothWays || len(w.g.Ports) > 0) && w.n <= maxSides {
 		list = append(list, w.sides()...)
 	}
 	return list

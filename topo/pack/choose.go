@@ -33,10 +33,10 @@ type selection struct {
 }
 
 const (
-	mostTried = 12 // trees that are tried for one place, the most promising first
-	mostAgain = 40 // searches with noise; fewer where they take long
-	noise     = 0.05
-	enough    = 0.99 // share of the bound at which the search ends
+	maxTried = 12 // trees that are tried for one place, the most promising first
+	maxAgain = 40 // searches with noise; fewer where they take long
+	noise    = 0.05
+	enough   = 0.99 // share of the bound at which the search ends
 )
 
 // key names the set of trees.
@@ -153,7 +153,7 @@ func (c *chooser) solution(s *selection) found {
 func (c *chooser) choose(most int, bound float64) *selection {
 	done := bound * (1 - same)
 	best := c.swap(c.fill(c.of(nil), most), most, done)
-	again := max(1, min(mostAgain, 5*most, 1_000_000/(c.w.n*len(c.w.taken))))
+	again := max(1, min(maxAgain, 5*most, 1_000_000/(c.w.n*len(c.w.taken))))
 	for i := 0; i < again && best.value < bound*enough; i++ {
 		start := c.thin(best.key())
 		if i%2 == 1 {
@@ -199,7 +199,7 @@ func (c *chooser) fill(s *selection, most int) *selection {
 // best returns the best selection of s and one tree more, or than where none is
 // better than that by the margin.
 func (c *chooser) best(s, than *selection, margin float64) *selection {
-	for _, k := range c.candidates(s, max(2, min(mostTried, 50_000/len(c.w.caps)))) { // fewer where a try takes long
+	for _, k := range c.candidates(s, max(2, min(maxTried, 50_000/len(c.w.caps)))) { // fewer where a try takes long
 		if next := c.with(s, k); next.value > than.value*(1+margin) {
 			than = next
 		}

@@ -46,8 +46,8 @@ type greedy struct {
 	effort  float64 // that is left, in links looked at
 }
 
-// mostGreedy bounds the trees of one search, equal ones counted again.
-const mostGreedy = 512
+// maxGreedy bounds the trees of one search, equal ones counted again.
+const maxGreedy = 512
 
 func newGreedy(w *network, delay []float64, height, least, quantum float64, seed uint64) *greedy {
 	return &greedy{w: w, delay: delay, height: height, least: least, quantum: quantum,
@@ -59,7 +59,7 @@ func newGreedy(w *network, delay []float64, height, least, quantum float64, seed
 func (g *greedy) trees(p *pool) found {
 	g.left = slices.Clone(g.w.caps)
 	f := found{pool: p}
-	for range mostGreedy {
+	for range maxGreedy {
 		t, ok := g.next()
 		if !ok || g.effort < 0 && len(f.trees) > 0 {
 			break

@@ -83,7 +83,7 @@ func (b Bound) String() string {
 	return s
 }
 
-const mostNamed = 6 // links, ports or parts that are named one by one
+const maxNamed = 6 // links, ports or parts that are named one by one
 
 // what names the links and the ports.
 func (b Bound) what() string {
@@ -93,7 +93,7 @@ func (b Bound) what() string {
 		if n > 1 {
 			s = fmt.Sprintf("these %d links", n)
 		}
-		if n <= mostNamed {
+		if n <= maxNamed {
 			var names []string
 			for _, l := range b.Links {
 				names = append(names, fmt.Sprintf("%d-%d", l.A, l.B))
@@ -104,11 +104,11 @@ func (b Bound) what() string {
 	}
 	if n := len(b.Ports); n > 0 {
 		var names []string
-		for _, p := range b.Ports[:min(n, mostNamed)] {
+		for _, p := range b.Ports[:min(n, maxNamed)] {
 			names = append(names, fmt.Sprintf("%q", p.Name))
 		}
-		if n > mostNamed {
-			names = append(names, fmt.Sprintf("and %d more", n-mostNamed))
+		if n > maxNamed {
+			names = append(names, fmt.Sprintf("and %d more", n-maxNamed))
 		}
 		kinds = append(kinds, fmt.Sprintf("the %s %s", numbers.Plural(n, "port"), strings.Join(names, ", ")))
 	}
@@ -129,8 +129,8 @@ func (b Bound) parts() string {
 		return sets[0] + " and " + sets[1]
 	case n == ranks:
 		return fmt.Sprintf("all %d ranks", n)
-	case n > mostNamed:
-		return fmt.Sprintf("%d parts: %s and %d more", n, strings.Join(sets[:mostNamed], " "), n-mostNamed)
+	case n > maxNamed:
+		return fmt.Sprintf("%d parts: %s and %d more", n, strings.Join(sets[:maxNamed], " "), n-maxNamed)
 	}
 	return fmt.Sprintf("the %d parts %s", n, strings.Join(sets, " "))
 }

@@ -15,9 +15,9 @@ import (
 // receiver looks back: more than a long way holds, and not so much that it would
 // fill the queue in front of a slow link.
 const (
-	leastWindow = 64 << 10
-	mostWindow  = 64 << 20
-	lookBack    = 4 * time.Millisecond
+	minWindow = 64 << 10
+	maxWindow = 64 << 20
+	lookBack  = 4 * time.Millisecond
 )
 
 // pour sends data as the peer grants it, until then.
@@ -149,7 +149,7 @@ func (w *window) grant(got int64) int64 {
 	recent := w.total[last] - before
 	// A receiver that did not run for a while finds much at once.
 	usual := int64(float64(w.total[last]) * float64(w.back) / float64(max(w.when[last]-w.when[0], w.back)))
-	size := min(max(2*min(recent, usual+usual/2), w.least), mostWindow)
+	size := min(max(2*min(recent, usual+usual/2), w.least), maxWindow)
 	if got+size < w.granted+size/4 {
 		return 0
 	}

@@ -40,7 +40,7 @@ func TestCurve(t *testing.T) {
 func TestWindow(t *testing.T) {
 	begin := time.Now()
 	c := &curve{begin: begin}
-	w := window{curve: c, least: leastWindow, granted: leastWindow, back: lookBack}
+	w := window{curve: c, least: minWindow, granted: minWindow, back: lookBack}
 	const each = 12_500 // a millisecond at 100 Mbit/s
 	got := int64(0)
 	for i := 1; i <= 200; i++ {
@@ -56,7 +56,7 @@ func TestWindow(t *testing.T) {
 		if grant := w.grant(got); grant > 0 && grant < got {
 			t.Fatalf("after %d bytes: a grant of %d", got, grant)
 		}
-		if under := w.granted - got; under > 250_000 || under < leastWindow/2 {
+		if under := w.granted - got; under > 250_000 || under < minWindow/2 {
 			t.Fatalf("after %d ms: %d bytes may be under way", i, under)
 		}
 	}
@@ -67,7 +67,7 @@ func TestWindowGrows(t *testing.T) {
 	begin := time.Now()
 	c := &curve{begin: begin}
 	const trip = 20 * time.Millisecond
-	w := window{curve: c, least: leastWindow, granted: leastWindow, back: lookBack + 2*trip}
+	w := window{curve: c, least: minWindow, granted: minWindow, back: lookBack + 2*trip}
 	got, sent := int64(0), int64(0)
 	for i := range 12 {
 		sent = w.granted
@@ -101,7 +101,7 @@ func FuzzFrames(f *testing.F) {
 			l.in = bufio.NewReaderSize((*counted)(l), 16) // as small as can be
 			return l
 		}
-		if flow, err := fresh().drain(time.Now(), paceOf(network.Quick, shared{}, 20), leastWindow); err == nil &&
+		if flow, err := fresh().drain(time.Now(), paceOf(network.Quick, shared{}, 20), minWindow); err == nil &&
 			flow.Bytes > int64(len(said)) {
 			t.Errorf("%d bytes of data in %d", flow.Bytes, len(said))
 		}

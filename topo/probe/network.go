@@ -157,11 +157,11 @@ func (h *netHost) turn(t network.Turn, found *network.Findings) error {
 		switch h.cfg.Host {
 		case f[0]:
 			all.Go(func() {
-				errs[i] = h.lines[f[1]].pour(h.payload, begin.Add(p.total()), leastWindow/sharers)
+				errs[i] = h.lines[f[1]].pour(h.payload, begin.Add(p.total()), minWindow/sharers)
 			})
 		case f[1]:
 			all.Go(func() {
-				got[i], errs[i] = h.lines[f[0]].drain(begin, p, leastWindow/sharers)
+				got[i], errs[i] = h.lines[f[0]].drain(begin, p, minWindow/sharers)
 			})
 		}
 	}
@@ -209,10 +209,10 @@ const (
 	quickTime = 20 * time.Millisecond  // that counts
 	fullTime  = 120 * time.Millisecond // that counts, in few turns
 	fullTotal = 8 * time.Second        // of all turns
-	mostTrips = 300 * time.Millisecond // added for long ways
+	maxTrips  = 300 * time.Millisecond // added for long ways
 	quickMost = 48e6                   // bytes of a flow
 	fullMost  = 4 * quickMost
-	leastTime = 0.35 // of all these times, however quick the network is
+	minTime   = 0.35 // of all these times, however quick the network is
 )
 
 // paceOf is the pace of so many turns between hosts that know this of each
@@ -226,13 +226,13 @@ func paceOf(e network.Effort, known shared, turns int) pace {
 	}
 	part := 1.0
 	if bytes := float64(known.Rate) * (counts + warmUp).Seconds(); bytes > most {
-		part = max(most/bytes, leastTime)
+		part = max(most/bytes, minTime)
 	}
 	times := func(d time.Duration) time.Duration { return time.Duration(part * float64(d)) }
 	return pace{
 		trip:  known.Trip,
-		warm:  times(warmUp) + min(8*known.Trip, mostTrips),
-		slice: (times(counts) + min(4*known.Trip, mostTrips)) / parts,
+		warm:  times(warmUp) + min(8*known.Trip, maxTrips),
+		slice: (times(counts) + min(4*known.Trip, maxTrips)) / parts,
 	}
 }
 

@@ -136,10 +136,10 @@ func (l *line) receiveSync(turn int) (shared, error) {
 // The trips of one turn: those that warm up, those that count at least and at
 // most, and after which time the least will do.
 const (
-	warmTrips  = 3
-	leastTrips = 3
-	mostPings  = 40
-	tripsTime  = 4 * time.Millisecond
+	warmTrips = 3
+	minTrips  = 3
+	maxPings  = 40
+	tripsTime = 4 * time.Millisecond
 )
 
 // ping returns the time to the peer and back: the least of some, since a busy
@@ -147,7 +147,7 @@ const (
 func (l *line) ping() (time.Duration, error) {
 	var trips []time.Duration
 	begin := time.Now()
-	for i := 0; i < warmTrips+mostPings; i++ {
+	for i := 0; i < warmTrips+maxPings; i++ {
 		t := time.Now()
 		err := l.small(framePing, nil)
 		if err == nil {
@@ -159,7 +159,7 @@ func (l *line) ping() (time.Duration, error) {
 		if i >= warmTrips {
 			trips = append(trips, max(time.Since(t), 1))
 		}
-		if len(trips) >= leastTrips && time.Since(begin) > tripsTime {
+		if len(trips) >= minTrips && time.Since(begin) > tripsTime {
 			break
 		}
 	}

@@ -13,7 +13,7 @@ import (
 const (
 	// turnEvery is how often the pump looks whether the owner of the links still
 	// does the sending and receiving. A rank that is in no call any more is so
-	// relieved of it after at most twice this time.
+	// rid of it after at most twice this time.
 	turnEvery = 5 * time.Millisecond
 	// lossGrace is how long a rank that sees a connection end waits for somebody with
 	// better knowledge, such as the launcher, to call Abort first.

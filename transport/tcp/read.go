@@ -75,9 +75,9 @@ func (c *conn) receiveLocked() (news bool) {
 	return news
 }
 
-// mostAwaited bounds what a socket keeps to itself: well below what a peer may have
+// maxAwaited bounds what a socket keeps to itself: well below what a peer may have
 // under way, so that it goes on sending meanwhile.
-const mostAwaited = 32 << 10
+const maxAwaited = 32 << 10
 
 // await has nobody who waits for the socket woken up before the rest of a payload is
 // there, or as much of it as may be: most of it comes in pieces of a few kilobytes.
@@ -86,7 +86,7 @@ const mostAwaited = 32 << 10
 func (c *conn) await(raise bool) {
 	want := 1
 	if rest := len(c.in.rest); rest > 0 && !c.in.ended {
-		want = min(rest+tailBytes, mostAwaited)
+		want = min(rest+tailBytes, maxAwaited)
 	}
 	if _, shows := c.wire.(plain); !shows || c.fd < 0 || want == max(c.low, 1) || want > c.low && !raise {
 		return

@@ -23,7 +23,7 @@ type hello struct {
 	Protocol  int
 	Settings  []string          // Config.values
 	Refused   string            // what of the settings the rank cannot plan with
-	Host      keptHost          // what the first rank of a host knows of it
+	Host      cachedHost        // what the first rank of a host knows of it
 	Cores     int               // usable cores of the rank
 	Machine   string            // whose cores they are, of all of it; empty: nobody else's
 	Place     probe.Place       // where it runs

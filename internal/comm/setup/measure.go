@@ -126,7 +126,7 @@ func (s *setup) crowded() []int {
 func crowded(setting string, ranks int) (cores []int) {
 	for text := range strings.SplitSeq(setting, ",") {
 		cpu, err := strconv.Atoi(text)
-		if err != nil || cpu < 0 || cpu >= mostCPUs || len(cores) == ranks-1 {
+		if err != nil || cpu < 0 || cpu >= maxCPUs || len(cores) == ranks-1 {
 			return nil
 		}
 		cores = append(cores, cpu)
@@ -134,7 +134,7 @@ func crowded(setting string, ranks int) (cores []int) {
 	return cores
 }
 
-const mostCPUs = 1024 // that fit into a set of the kernel's
+const maxCPUs = 1024 // that fit into a set of the kernel's
 
 // lendGain returns what payloads take through slots over what they take read from their
 // sender's own memory, the same on all ranks: as it is now, on one host whose graph was not
@@ -151,13 +151,13 @@ func (s *setup) lendGain(ep transport.Endpoint, lane int) (float64, error) {
 // pays from where both take as long.
 func lendFrom(gain float64) int64 {
 	if gain == 0 {
-		return leastLent
+		return minLent
 	}
-	return max(leastLent, int64(float64(probe.LendBytes)/gain))
+	return max(minLent, int64(float64(probe.LendBytes)/gain))
 }
 
-// leastLent is what never pays to be lent, whatever was measured.
-const leastLent = 8 << 10
+// minLent is what never pays to be lent, whatever was measured.
+const minLent = 8 << 10
 
 // linksOf gives the links within hosts the ranks' numbers in the job.
 func linksOf(hosts []int, graphs []*topo.Graph) []topo.Link {

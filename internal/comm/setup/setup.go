@@ -273,7 +273,7 @@ func (s *setup) graph() (*topo.Graph, error) {
 		h.Refused = strings.TrimPrefix(refused.Error(), ErrArgument.Error()+": ")
 	}
 	var kept *topo.Graph
-	if h.Host, kept = s.keptHost(cache); kept != nil && refused == nil && OneHost(hosts) {
+	if h.Host, kept = s.cachedHost(cache); kept != nil && refused == nil && OneHost(hosts) {
 		s.Cfg.coreHosts = hosts // as all find out
 		// An error comes again later, and is told then.
 		s.plans, h.Decision, _ = newPlans(kept, 0, s.Cfg.machine(), s.Cfg.Planning, nil, firstKinds)

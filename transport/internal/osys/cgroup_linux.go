@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// leastOfGroups reads one file of this process's cgroup (version 2) and of all
+// minOfGroups reads one file of this process's cgroup (version 2) and of all
 // its parents, and returns the least value that parse finds above none; false
 // when there is none or nothing can be read.
-func leastOfGroups(parse func(dir string) (int64, bool)) (least int64, ok bool) {
+func minOfGroups(parse func(dir string) (int64, bool)) (least int64, ok bool) {
 	groups, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
 		return 0, false
@@ -43,7 +43,7 @@ func unifiedGroup(text string) (dir string, ok bool) {
 // quotaCores returns the tightest CPU quota of our cgroups, in cores, rounded
 // up; false when there is none.
 func quotaCores() (int64, bool) {
-	return leastOfGroups(func(dir string) (int64, bool) { return parseQuota(readText(dir, "cpu.max")) })
+	return minOfGroups(func(dir string) (int64, bool) { return parseQuota(readText(dir, "cpu.max")) })
 }
 
 // parseQuota reads cpu.max, "quota period" in microseconds or "max period",
@@ -69,7 +69,7 @@ func parseQuota(text string) (cores int64, ok bool) {
 // false when neither is known.
 func freeMemory() (bytes int64, ok bool) {
 	bytes, ok = parseAvailable(readText("/proc", "meminfo"))
-	left, limited := leastOfGroups(func(dir string) (int64, bool) {
+	left, limited := minOfGroups(func(dir string) (int64, bool) {
 		return parseLeft(readText(dir, "memory.max"), readText(dir, "memory.current"))
 	})
 	if limited && (!ok || left < bytes) {

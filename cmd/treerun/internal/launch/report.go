@@ -15,7 +15,7 @@ import (
 
 const (
 	stderrLines = 20 // how many of the last lines of a failed rank are repeated
-	mostRanks   = 16 // how many ranks are described one by one
+	maxRanks    = 16 // how many ranks are described one by one
 )
 
 // report prints why the job did not end well: one block, the last that treerun
@@ -78,7 +78,7 @@ func (f failure) String() string {
 	if f.first.Hint != "" {
 		fmt.Fprintf(&b, "\n    hint    %s", f.first.Hint)
 	}
-	for _, e := range f.early[:min(len(f.early), mostRanks)] {
+	for _, e := range f.early[:min(len(f.early), maxRanks)] {
 		when := "before it joined the job"
 		if e.Joined {
 			when = "without closing its world"
@@ -184,7 +184,7 @@ func timeoutText(limit time.Duration, size int, list []straggler, early bool) st
 	}
 	fmt.Fprintf(&b, "treerun: the time limit of %s is over: %d of %s still ran", limit, len(list),
 		numbers.Count(size, "rank"))
-	for _, r := range list[:min(len(list), mostRanks)] {
+	for _, r := range list[:min(len(list), maxRanks)] {
 		fmt.Fprintf(&b, "\n    rank %d (pid %d) ", r.rank, r.pid)
 		if r.stream == "" {
 			b.WriteString("had printed nothing")
@@ -192,7 +192,7 @@ func timeoutText(limit time.Duration, size int, list []straggler, early bool) st
 			fmt.Fprintf(&b, "had last printed %s before, on %s: %s", seconds(r.ago), r.stream, r.line)
 		}
 	}
-	if more := len(list) - mostRanks; more > 0 {
+	if more := len(list) - maxRanks; more > 0 {
 		fmt.Fprintf(&b, "\n    and %d more", more)
 	}
 	return b.String()

@@ -8,11 +8,11 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
 )
 
-// leastPeerTimeout is as package rank wants it.
-const leastPeerTimeout = 200 * time.Millisecond
+// minPeerTimeout is as package rank wants it.
+const minPeerTimeout = 200 * time.Millisecond
 
-// leastStallTimeout is so, too.
-const leastStallTimeout = 100 * time.Millisecond
+// minStallTimeout is so, too.
+const minStallTimeout = 100 * time.Millisecond
 
 // Remote says how other hosts are reached.
 func (o *Options) Remote() (launch.Remote, error) {
@@ -26,12 +26,12 @@ func (o *Options) Remote() (launch.Remote, error) {
 		return out, cmdline.Usagef("--ssh-args is for ssh, not for --launch-agent")
 	case o.fanOut < 1:
 		return out, cmdline.Usagef("--fan-out %d: want at least 1", o.fanOut)
-	case out.PeerTimeout < leastPeerTimeout || out.Timeout < 100*time.Millisecond:
+	case out.PeerTimeout < minPeerTimeout || out.Timeout < 100*time.Millisecond:
 		return out, cmdline.Usagef("--peer-timeout and --start-timeout: want at least %v and 100ms",
-			leastPeerTimeout)
+			minPeerTimeout)
 	}
-	if o.flags.Changed("stall-timeout") && time.Duration(o.stallTimeout) < leastStallTimeout {
-		return out, cmdline.Usagef("--stall-timeout: want at least %v", leastStallTimeout)
+	if o.flags.Changed("stall-timeout") && time.Duration(o.stallTimeout) < minStallTimeout {
+		return out, cmdline.Usagef("--stall-timeout: want at least %v", minStallTimeout)
 	}
 	if out.Command, err = cmdline.Words(o.agent); err != nil {
 		return out, cmdline.Usagef("--launch-agent %s: %w", o.agent, err)

@@ -39,7 +39,7 @@ func (r *request) printed(bytes int64, format string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if r.g.Ranks <= mostVerified {
+	if r.g.Ranks <= maxVerified {
 		if err := r.Verify(d.Served); err != nil {
 			return "", err
 		}
@@ -60,8 +60,8 @@ func (r *request) printed(bytes int64, format string) (string, error) {
 	return picture(r.g, d.drawing(), format), nil
 }
 
-// mostVerified is the number of ranks up to which a printed plan is verified.
-const mostVerified = 64
+// maxVerified is the number of ranks up to which a printed plan is verified.
+const maxVerified = 64
 
 // design is a plan for one size of message, with what is known of it.
 type design struct {

@@ -27,7 +27,7 @@ type sweep struct {
 	format     string
 }
 
-const mostInFlight = 1000
+const maxInFlight = 1000
 
 // Sim runs the subcommand sim with the arguments after its name.
 func Sim(w io.Writer, args []string) error {
@@ -43,13 +43,13 @@ func Sim(w io.Writer, args []string) error {
 	if done || err != nil {
 		return err
 	}
-	switch wrong := func(n int) bool { return n < 1 || n > mostInFlight }; {
+	switch wrong := func(n int) bool { return n < 1 || n > maxInFlight }; {
 	case s.begin > s.end:
 		return usage("-b %s is larger than -e %s", &s.begin, &s.end)
 	case !(s.factor >= 1.01 && s.factor <= 1e6):
 		return usage("--factor %v: want a number from 1.01 to 1e6", s.factor)
 	case slices.ContainsFunc(s.inFlight, wrong):
-		return usage("--inflight %v: want numbers from 1 to %d", s.inFlight, mostInFlight)
+		return usage("--inflight %v: want numbers from 1 to %d", s.inFlight, maxInFlight)
 	}
 	return s.print(w, r)
 }

@@ -37,9 +37,9 @@ type worker interface {
 // restPart is which part of a nap such a rank then does nothing for: it has something to do.
 const restPart = 3
 
-// mostNaps is how often in a row such a rank naps for nothing before it sleeps on its
+// maxNaps is how often in a row such a rank naps for nothing before it sleeps on its
 // bell.
-const mostNaps = 20
+const maxNaps = 20
 
 // Run polls x until it is done, and waits in between as w says. It returns the
 // fault of the links if x could not be completed, here or on another rank; the
@@ -65,7 +65,7 @@ func (k *Links) Run(ctx context.Context, x Exchange, w *engine.Waiter, doing str
 func (k *Links) wait(ctx context.Context, x Exchange, w *engine.Waiter, doing string) error {
 	idle, yields, naps := 0, w.Spins+w.Yields, 0
 	if s, is := x.(streamer); is && s.Streams() && w.Backoff > 0 {
-		yields, naps = w.Spins, mostNaps
+		yields, naps = w.Spins, maxNaps
 	}
 	busy, _ := x.(worker)
 	var asleep engine.Sleeper

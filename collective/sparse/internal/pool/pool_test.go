@@ -97,7 +97,7 @@ func TestSum(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			sums[q].leastSaved = 1
+			sums[q].minSaved = 1
 			sums[q].Deal()
 			blocks, n := sums[q].Share(q)
 			if all := sums[q].Dealt(); blocks < all/ranks || blocks > (all+ranks-1)/ranks {
@@ -201,7 +201,7 @@ func FuzzPart(f *testing.F) {
 			}
 			return
 		}
-		s.leastSaved = 1
+		s.minSaved = 1
 		s.Deal()
 		_, n := s.Share(0)
 		s.Reduce(make([]byte, n))

@@ -44,7 +44,7 @@ type Sum struct {
 	total  int       // dealt blocks
 	list   kernel.Pieces
 
-	leastSaved int // of tests; 0: the constant
+	minSaved int // of tests; 0: the constant
 }
 
 // Begin starts a call. The Job is good until the call ends.
@@ -87,7 +87,7 @@ func (s *Sum) Blocks(q int) int { return s.sets[q].Len() }
 // that has to save, in bytes, as it makes every rank wait once more.
 const (
 	dealtRanks = 3
-	leastSaved = 256 << 10
+	minSaved   = 256 << 10
 )
 
 // Deal decides, when all parts are there, which blocks are dealt, and to whom: the same
@@ -111,9 +111,9 @@ func (s *Sum) Deal() {
 			saved += more - bits.OnesCount64(three)
 		}
 	}
-	least := leastSaved
-	if s.leastSaved > 0 {
-		least = s.leastSaved
+	least := minSaved
+	if s.minSaved > 0 {
+		least = s.minSaved
 	}
 	if saved*s.job.Grid.BlockBytes() < least {
 		clear(s.dealt)
@@ -242,11 +242,11 @@ func (s *Sum) Redo(r int) {
 	s.each(s.dealt, s.starts[r], s.starts[r+1], s.job.Recv, s.far(), func(from, _ int) int { return from })
 }
 
-// mostRun bounds the blocks that are added up at once: so much of every source stays
+// maxRun bounds the blocks that are added up at once: so much of every source stays
 // in a cache. listed is how many words of a list are done at once.
 const (
-	mostRun = 64
-	listed  = 16 << 10
+	maxRun = 64
+	listed = 16 << 10
 )
 
 // each adds up the blocks of set from b to before end, as many at once as the same
@@ -259,7 +259,7 @@ func (s *Sum) each(set block.Set, b, end int, dst []byte, far bool, place func(f
 		for at, left := first, n; left > 0; {
 			have := s.holders(at)
 			k := 1
-			for k < left && k < mostRun && s.holders(at+k) == have {
+			for k < left && k < maxRun && s.holders(at+k) == have {
 				k++
 			}
 			from, to := s.job.Grid.Range(at, k)

@@ -132,7 +132,7 @@ func (m *meter[T]) enqueue(ctx context.Context, name string, k *call[T]) error {
 
 const (
 	gpuCopyVolume = 256 << 20 // bytes that a GPU copies at a time at least, where that is not too many copies
-	mostCopies    = 32
+	maxCopies     = 32
 )
 
 // copyOnGPU copies so often from one buffer of a GPU to the other, as the ranks that share it do.

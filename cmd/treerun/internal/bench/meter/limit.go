@@ -33,7 +33,7 @@ func newLimits(c, sparse *collective.Comm, device *cuda.Device) *limits {
 }
 
 const (
-	leastCopy  = 4 << 10  // a smaller copy is all overhead, and in no row what takes the time
+	minCopy    = 4 << 10  // a smaller copy is all overhead, and in no row what takes the time
 	copyVolume = 16 << 20 // bytes that a rank copies at a time at least: some milliseconds
 	copyRounds = 5        // the best counts
 )
@@ -50,7 +50,7 @@ func (m *meter[T]) floor(ctx context.Context, k *suite.Case, s *spread) (float64
 		return latency, nil
 	}
 	all := k.Bytes * int64(k.Calls)
-	bytes := max(all, leastCopy)
+	bytes := max(all, minCopy)
 	rate, ok := l.rates[bytes]
 	if !ok {
 		var err error
@@ -83,7 +83,7 @@ func (m *meter[T]) crossing(k *suite.Case, bytes int64) float64 {
 func (m *meter[T]) copyRate(ctx context.Context, count int, bytes int64) (float64, error) {
 	times := max(1, copyVolume/bytes)
 	if m.gpu != nil {
-		times = min(max(1, gpuCopyVolume/bytes), mostCopies)
+		times = min(max(1, gpuCopyVolume/bytes), maxCopies)
 	}
 	best := 0.0
 	for range copyRounds {

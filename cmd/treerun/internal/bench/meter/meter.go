@@ -54,7 +54,7 @@ type meter[T collective.Number] struct {
 // touches it. The caller closes the meter.
 func newMeter[T collective.Number](c *collective.Comm, o *suite.Options, cases []suite.Case, typ suite.Type,
 	l *limits) (*meter[T], error) {
-	n := max(suite.Elements(cases, typ, c.Size()), leastCopy/typ.Size)
+	n := max(suite.Elements(cases, typ, c.Size()), minCopy/typ.Size)
 	m := &meter[T]{
 		c: c, o: o,
 		times: make([]float64, o.Iterations), slowest: make([]float64, o.Iterations),

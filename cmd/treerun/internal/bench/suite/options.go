@@ -257,8 +257,8 @@ func choose(flag string, list, known []string) ([]string, error) {
 }
 
 const (
-	mostRows     = 1_000_000
-	mostInFlight = 1000
+	maxRows     = 1_000_000
+	maxInFlight = 1000
 )
 
 func (o *Options) check() error {
@@ -267,16 +267,16 @@ func (o *Options) check() error {
 		return usage("-b %s is larger than -e %s", &o.Begin, &o.End)
 	case !(o.Factor >= 1.01 && o.Factor <= 1e6):
 		return usage("-f %v: want a factor from 1.01 to 1000000", o.Factor)
-	case o.Iterations < 1 || o.Iterations > mostRows:
-		return usage("-n %d: want 1 to %d iterations", o.Iterations, mostRows)
-	case o.Warmup < 0 || o.Warmup > mostRows:
-		return usage("-w %d: want 0 to %d iterations", o.Warmup, mostRows)
+	case o.Iterations < 1 || o.Iterations > maxRows:
+		return usage("-n %d: want 1 to %d iterations", o.Iterations, maxRows)
+	case o.Warmup < 0 || o.Warmup > maxRows:
+		return usage("-w %d: want 0 to %d iterations", o.Warmup, maxRows)
 	case !(o.MaxSeconds >= 0 && o.MaxSeconds <= 1e6):
 		return usage("--max-seconds %v: want 0 to 1000000 seconds", o.MaxSeconds)
 	case len(o.InFlight) == 0:
 		return usage("--inflight: want at least one number")
-	case slices.Min(o.InFlight) < 1 || slices.Max(o.InFlight) > mostInFlight:
-		return usage("--inflight: want numbers from 1 to %d", mostInFlight)
+	case slices.Min(o.InFlight) < 1 || slices.Max(o.InFlight) > maxInFlight:
+		return usage("--inflight: want numbers from 1 to %d", maxInFlight)
 	case o.Device != CPU && o.Device != CUDA:
 		return usage("--device %s: want cpu or cuda", o.Device)
 	case o.Device == CUDA && o.Alloc:

@@ -23,7 +23,7 @@ var (
 )
 
 const (
-	mostBlock      = 1 << 17 // elements of 8 bytes are the largest block then
+	maxBlock       = 1 << 17 // elements of 8 bytes are the largest block then
 	maxAggregators = 64      // every one has a link to every rank
 )
 
@@ -48,8 +48,8 @@ func (o *Options) takeSparse(densities []string) error {
 	}
 	sparse := slices.ContainsFunc(o.Collectives, func(name string) bool { return Find(name).Sparse })
 	switch {
-	case o.BlockSize < 1 || o.BlockSize > mostBlock:
-		return usage("--block %d: want 1 to %d elements", o.BlockSize, mostBlock)
+	case o.BlockSize < 1 || o.BlockSize > maxBlock:
+		return usage("--block %d: want 1 to %d elements", o.BlockSize, maxBlock)
 	case !(o.Fill > 0 && o.Fill <= 1):
 		return usage("--fill %v: want a part above 0, up to 1", o.Fill)
 	case o.Form != "" && !slices.Contains(Forms, o.Form):

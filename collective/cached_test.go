@@ -18,9 +18,9 @@ import (
 	"github.com/treerun/treerun/topo"
 )
 
-// keptJob runs a job on hosts and returns how its graph is known, which must be
+// cachedJob runs a job on hosts and returns how its graph is known, which must be
 // the same on all ranks, and the graph.
-func keptJob(t *testing.T, dir string, hosts []int, settings map[string]string) (*Between, *topo.Graph, error) {
+func cachedJob(t *testing.T, dir string, hosts []int, settings map[string]string) (*Between, *topo.Graph, error) {
 	t.Helper()
 	var mu sync.Mutex
 	var known *Between
@@ -79,7 +79,7 @@ func rewrite(t *testing.T, dir, pattern string, change func(group string) string
 func TestKeptNetwork(t *testing.T) {
 	dir := t.TempDir()
 	hosts := []int{0, 0, 1, 2} // two of several ranks would share a file here
-	first, graph, err := keptJob(t, dir, hosts, map[string]string{})
+	first, graph, err := cachedJob(t, dir, hosts, map[string]string{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,32 +87,32 @@ func TestKeptNetwork(t *testing.T) {
 		t.Errorf("measured %+v", n)
 	}
 	age(t, dir, 2*24*time.Hour)
-	second, again, err := keptJob(t, dir, hosts, map[string]string{})
+	second, again, err := cachedJob(t, dir, hosts, map[string]string{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again.Digest() != graph.Digest() || second.Network.At != first.Network.At-2*86400 {
 		t.Errorf("measured again:\n%v\nwas\n%v", again, graph)
 	}
-	third, _, err := keptJob(t, dir, hosts, map[string]string{"no-topo-cache": setup.Refresh})
+	third, _, err := cachedJob(t, dir, hosts, map[string]string{"no-topo-cache": setup.Refresh})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if third.Network.At < first.Network.At {
 		t.Error("not measured though told to")
 	}
-	if taken, _, err := keptJob(t, dir, hosts, map[string]string{}); err != nil || taken.Network.At != third.Network.At {
+	if taken, _, err := cachedJob(t, dir, hosts, map[string]string{}); err != nil || taken.Network.At != third.Network.At {
 		t.Errorf("what was measured anew was not kept: %v", err)
 	}
 	age(t, dir, 30*24*time.Hour)
-	old, _, err := keptJob(t, dir, hosts, map[string]string{"probe": "off"})
+	old, _, err := cachedJob(t, dir, hosts, map[string]string{"probe": "off"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if time.Since(time.Unix(old.Network.At, 0)) < 29*24*time.Hour {
 		t.Error("off has measured")
 	}
-	fresh, _, err := keptJob(t, dir, hosts, map[string]string{})
+	fresh, _, err := cachedJob(t, dir, hosts, map[string]string{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestKeptNetwork(t *testing.T) {
 func TestKeptNetworkOfChangedHosts(t *testing.T) {
 	dir := t.TempDir()
 	hosts := []int{0, 1, 2}
-	first, _, err := keptJob(t, dir, hosts, map[string]string{})
+	first, _, err := cachedJob(t, dir, hosts, map[string]string{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,14 +137,14 @@ func TestKeptNetworkOfChangedHosts(t *testing.T) {
 	rewrite(t, dir, `"network namespace":"([^"]*)"`,
 		func(is string) string { return `"network namespace":"not ` + is + `"` })
 	const why = "no longer holds: host host"
-	off, _, err := keptJob(t, dir, hosts, map[string]string{"probe": "off"})
+	off, _, err := cachedJob(t, dir, hosts, map[string]string{"probe": "off"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if off.Network.At != 0 || !strings.Contains(off.Unused, why) || !strings.Contains(off.Text(0), off.Unused+"\n") {
 		t.Errorf("not measured:\n%s", off.Text(0))
 	}
-	second, _, err := keptJob(t, dir, hosts, map[string]string{})
+	second, _, err := cachedJob(t, dir, hosts, map[string]string{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func TestKeptNetworkOfChangedHosts(t *testing.T) {
 		t.Errorf("measured:\n%s", second.Text(0))
 	}
 	age(t, dir, time.Hour)
-	third, _, err := keptJob(t, dir, hosts, map[string]string{})
+	third, _, err := cachedJob(t, dir, hosts, map[string]string{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,7 +165,7 @@ func TestKeptNetworkOfChangedHosts(t *testing.T) {
 // Without anything kept, off declares all hosts alike; a broken file is measured
 // over; a word that --probe does not know is an error.
 func TestProbeOff(t *testing.T) {
-	known, graph, err := keptJob(t, t.TempDir(), []int{0, 1, 2}, map[string]string{"probe": "off"})
+	known, graph, err := cachedJob(t, t.TempDir(), []int{0, 1, 2}, map[string]string{"probe": "off"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ func TestProbeOff(t *testing.T) {
 		t.Errorf("declared\n%v", graph)
 	}
 	dir := t.TempDir()
-	if _, _, err := keptJob(t, dir, []int{0, 1}, map[string]string{}); err != nil {
+	if _, _, err := cachedJob(t, dir, []int{0, 1}, map[string]string{}); err != nil {
 		t.Fatal(err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*-hosts2.json"))
@@ -183,10 +183,10 @@ func TestProbeOff(t *testing.T) {
 	if err := os.WriteFile(files[0], []byte(`{"version":1`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if known, _, err = keptJob(t, dir, []int{0, 1}, map[string]string{}); err != nil || known.Network.Probe != "quick" {
+	if known, _, err = cachedJob(t, dir, []int{0, 1}, map[string]string{}); err != nil || known.Network.Probe != "quick" {
 		t.Errorf("over a broken file: %v, %v", known, err)
 	}
-	if _, _, err = keptJob(t, dir, []int{0, 1}, map[string]string{"probe": "fast"}); !errors.Is(err, ErrArgument) ||
+	if _, _, err = cachedJob(t, dir, []int{0, 1}, map[string]string{"probe": "fast"}); !errors.Is(err, ErrArgument) ||
 		!strings.Contains(err.Error(), "quick, full or off") {
 		t.Errorf("--probe fast: %v", err)
 	}

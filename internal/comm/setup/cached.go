@@ -12,8 +12,8 @@ import (
 	"github.com/treerun/treerun/topo/probe"
 )
 
-// keptHost is what the first rank of a host knows of it.
-type keptHost struct {
+// cachedHost is what the first rank of a host knows of it.
+type cachedHost struct {
 	Member probe.Member // of the network between hosts, where there are several
 	Graph  []byte       // of the host's ranks, from an earlier job, packed; empty: none, or one rank
 }
@@ -75,9 +75,9 @@ func (s *setup) hostsGraph(cache *probe.Cache, all []hello) (*topo.Graph, error)
 	return equalized(g, s.Cfg.coreHosts), nil
 }
 
-// keptHost is what this rank tells of its host, if it is the first one there and the graph is not
+// cachedHost is what this rank tells of its host, if it is the first one there and the graph is not
 // given, and the host's graph from an earlier job, nil for none.
-func (s *setup) keptHost(cache *probe.Cache) (mine keptHost, g *topo.Graph) {
+func (s *setup) cachedHost(cache *probe.Cache) (mine cachedHost, g *topo.Graph) {
 	hosts := HostsOf(s.W)
 	members := neighbours(hosts, s.W.Rank())
 	if members[0] != s.W.Rank() || s.Cfg.Graph != nil {
@@ -143,7 +143,7 @@ func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Me
 		file = cache.NetworkPath(members)
 	}
 	if file != "" {
-		if blob, unused, err = s.keptBlob(cache, file, members, effort); err != nil {
+		if blob, unused, err = s.cachedBlob(cache, file, members, effort); err != nil {
 			return nil, "", err
 		}
 	}
@@ -176,9 +176,9 @@ func (s *setup) betweenHosts(cache *probe.Cache, hosts []int, members []probe.Me
 	return n, unused, err
 }
 
-// keptBlob returns the network in file, nil where it does not serve, and why it
+// cachedBlob returns the network in file, nil where it does not serve, and why it
 // does not. Where it is not asked for, that is what has changed since, if anything.
-func (s *setup) keptBlob(cache *probe.Cache, file string, members []probe.Member, effort network.Effort) (blob []byte,
+func (s *setup) cachedBlob(cache *probe.Cache, file string, members []probe.Member, effort network.Effort) (blob []byte,
 	unused string, err error) {
 	anew := s.W.Setting("no-topo-cache") == Refresh
 	if anew {
