@@ -134,7 +134,8 @@ func TestNothingLeftInProcess(t *testing.T) {
 			t.Fatalf("%d mappings of closed segments, %d before", maps, others)
 		}
 	}
-	for end := time.Now().Add(transporttest.Limit); countMaps(t) > lines+10; time.Sleep(5 * time.Millisecond) {
+	// Some mappings are the Go runtime's; the segments of 20 rounds, mapped by two ranks each, would be 40.
+	for end := time.Now().Add(transporttest.Limit); countMaps(t) > lines+20; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d mappings, %d before: the addresses of closed segments stay mapped", countMaps(t), lines)
 		}
