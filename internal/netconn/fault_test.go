@@ -9,12 +9,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/faultproxy"
+	"github.com/treerun/treerun/internal/testutil"
 )
 
 // through lets every connection of a rank go through a proxy, one per peer and
 // address, which script sets up.
-func through(t *testing.T, cfg *Config, script func(*faultproxy.Proxy)) {
+func through(t *testing.T, cfg *Config, script func(*testutil.Proxy)) {
 	proxies := map[netip.AddrPort]netip.AddrPort{}
 	ready := make(chan struct{}, 1)
 	ready <- struct{}{}
@@ -22,7 +22,7 @@ func through(t *testing.T, cfg *Config, script func(*faultproxy.Proxy)) {
 		<-ready
 		defer func() { ready <- struct{}{} }()
 		if _, ok := proxies[at]; !ok {
-			p := faultproxy.New(t, at.String())
+			p := testutil.NewProxy(t, at.String())
 			script(p)
 			proxies[at] = p.Addr()
 		}
@@ -32,18 +32,18 @@ func through(t *testing.T, cfg *Config, script func(*faultproxy.Proxy)) {
 
 // Whatever a network does at the beginning and then stops doing, all connect.
 func TestHandshakeOverBadNetworks(t *testing.T) {
-	type fault = faultproxy.Fault
+	type fault = testutil.Fault
 	for name, f := range map[string][2]fault{
 		"late":               {{Delay: 20 * time.Millisecond}, {Delay: 20 * time.Millisecond}},
 		"one by one":         {{Piece: 1}, {Piece: 1}},
 		"late by one side":   {{}, {Delay: 50 * time.Millisecond, Piece: 3}},
-		"stalled for a time": {{After: 70, Kind: faultproxy.Stall, Hold: 100 * time.Millisecond}, {}},
+		"stalled for a time": {{After: 70, Kind: testutil.Stall, Hold: 100 * time.Millisecond}, {}},
 	} {
 		for _, encrypt := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/encrypt=%v", name, encrypt), func(t *testing.T) {
 				meshes := mustConnect(t, 3, func(cfg *Config) {
 					cfg.Streams, cfg.Encrypt = 2, encrypt
-					through(t, cfg, func(p *faultproxy.Proxy) { p.Next(f[0], f[1]) })
+					through(t, cfg, func(p *testutil.Proxy) { p.Next(f[0], f[1]) })
 				})
 				talk(t, meshes)
 			})
@@ -54,7 +54,7 @@ func TestHandshakeOverBadNetworks(t *testing.T) {
 // A connection that ends, or is reset, at any byte of its handshake, is made
 // again.
 func TestHandshakeIsRepeated(t *testing.T) {
-	for _, kind := range []faultproxy.Kind{faultproxy.Reset, faultproxy.Close} {
+	for _, kind := range []testutil.Kind{testutil.Reset, testutil.Close} {
 		for _, encrypt := range []bool{false, true} {
 			for after := int64(0); after < 100; after += 33 {
 				for _, up := range []bool{true, false} {
@@ -68,12 +68,12 @@ func TestHandshakeIsRepeated(t *testing.T) {
 								if tries.Add(1) > 1 {
 									return at
 								}
-								p := faultproxy.New(t, at.String())
-								f := faultproxy.Fault{After: after, Kind: kind}
+								p := testutil.NewProxy(t, at.String())
+								f := testutil.Fault{After: after, Kind: kind}
 								if up {
-									p.Next(f, faultproxy.Fault{})
+									p.Next(f, testutil.Fault{})
 								} else {
-									p.Next(faultproxy.Fault{}, f)
+									p.Next(testutil.Fault{}, f)
 								}
 								return p.Addr()
 							}
@@ -93,8 +93,8 @@ func TestHandshakeIsRepeated(t *testing.T) {
 func TestRepeatedBytes(t *testing.T) {
 	_, errs := connect(t, 2, func(cfg *Config) {
 		cfg.Listen = cfg.Listen[:1]
-		through(t, cfg, func(p *faultproxy.Proxy) {
-			p.Next(faultproxy.Fault{}, faultproxy.Fault{After: 20, Kind: faultproxy.Duplicate, Bytes: 5})
+		through(t, cfg, func(p *testutil.Proxy) {
+			p.Next(testutil.Fault{}, testutil.Fault{After: 20, Kind: testutil.Duplicate, Bytes: 5})
 		})
 	})
 	if text := sameError(t, errs).Error(); !strings.Contains(text, ErrKey.Error()) {

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/testutil"
-	"github.com/treerun/treerun/internal/testutil/faultproxy"
 )
 
 // closedPort returns a port of 127.0.0.1 where nobody listens.
@@ -84,8 +83,8 @@ func TestOneGoodPathIsEnough(t *testing.T) {
 						if bad == "closed" {
 							return closed
 						}
-						p := faultproxy.New(t, at.String())
-						p.Next(faultproxy.Fault{}, faultproxy.Fault{Kind: faultproxy.Blackhole})
+						p := testutil.NewProxy(t, at.String())
+						p.Next(testutil.Fault{}, testutil.Fault{Kind: testutil.Blackhole})
 						return p.Addr()
 					}
 				})
@@ -110,8 +109,8 @@ func TestMutePeer(t *testing.T) {
 				if peer != 2 {
 					return at
 				}
-				p := faultproxy.New(t, at.String())
-				p.Next(faultproxy.Fault{Kind: faultproxy.Blackhole}, faultproxy.Fault{})
+				p := testutil.NewProxy(t, at.String())
+				p.Next(testutil.Fault{Kind: testutil.Blackhole}, testutil.Fault{})
 				return p.Addr()
 			}
 		})
@@ -226,8 +225,8 @@ func TestContextEnds(t *testing.T) {
 		cfg.Listen = cfg.Listen[:1]
 		cfg.Via = func(_ int, at netip.AddrPort) netip.AddrPort {
 			time.AfterFunc(20*time.Millisecond, func() { end(cause) })
-			p := faultproxy.New(t, at.String())
-			p.Next(faultproxy.Fault{Kind: faultproxy.Stall}, faultproxy.Fault{})
+			p := testutil.NewProxy(t, at.String())
+			p.Next(testutil.Fault{Kind: testutil.Stall}, testutil.Fault{})
 			return p.Addr()
 		}
 	})

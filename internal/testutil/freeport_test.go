@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 // The test binary is another process with tests, too: it says which port it got, and
@@ -19,7 +21,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	name = fmt.Sprint("@freeport-test-", os.Getpid(), "-") // tests of other packages shall find regions
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // other is the name of the environment variable that makes the test binary another

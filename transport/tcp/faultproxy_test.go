@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/internal/testutil/faultproxy"
+	"github.com/treerun/treerun/internal/testutil"
 	"github.com/treerun/treerun/transport"
 	"github.com/treerun/treerun/transport/transporttest"
 )
@@ -19,14 +19,14 @@ import (
 // through a proxy that does up to what rank 0 sends and down to what rank 1
 // sends.
 func disturbed(t *testing.T, l transport.Layout, streams int, up,
-	down faultproxy.Fault) (*faultproxy.Proxy, []transport.Endpoint) {
+	down testutil.Fault) (*testutil.Proxy, []transport.Endpoint) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = ln.Close() }()
-	p := faultproxy.New(t, ln.Addr().String())
+	p := testutil.NewProxy(t, ln.Addr().String())
 	p.Next(up, down)
 	sockets := make([][]socket, 2)
 	for range streams {
@@ -151,30 +151,30 @@ func exchangeAs(e transport.Endpoint, me, chunks int) error {
 func TestDisturbed(t *testing.T) {
 	const far = 200 << 10 // bytes, in the middle of the exchange
 	for name, c := range map[string]struct {
-		up, down faultproxy.Fault
+		up, down testutil.Fault
 		chunks   int
 		fails    string // in the text of the fault; "": all is well
 	}{
 		"nothing": {chunks: 300},
-		"delay": {up: faultproxy.Fault{Delay: 3 * time.Millisecond},
-			down: faultproxy.Fault{Delay: 5 * time.Millisecond}, chunks: 60},
-		"one byte at once": {up: faultproxy.Fault{Piece: 1}, chunks: 20},
-		"odd pieces":       {up: faultproxy.Fault{Piece: 37}, down: faultproxy.Fault{Piece: 41}, chunks: 60},
-		"short stall": {up: faultproxy.Fault{After: far, Kind: faultproxy.Stall, Hold: 300 * time.Millisecond},
+		"delay": {up: testutil.Fault{Delay: 3 * time.Millisecond},
+			down: testutil.Fault{Delay: 5 * time.Millisecond}, chunks: 60},
+		"one byte at once": {up: testutil.Fault{Piece: 1}, chunks: 20},
+		"odd pieces":       {up: testutil.Fault{Piece: 37}, down: testutil.Fault{Piece: 41}, chunks: 60},
+		"short stall": {up: testutil.Fault{After: far, Kind: testutil.Stall, Hold: 300 * time.Millisecond},
 			chunks: 300},
-		"reset": {up: faultproxy.Fault{After: far, Kind: faultproxy.Reset}, chunks: 300,
+		"reset": {up: testutil.Fault{After: far, Kind: testutil.Reset}, chunks: 300,
 			fails: "is lost: connection "},
-		"half closed": {up: faultproxy.Fault{After: far, Kind: faultproxy.HalfClose}, chunks: 300,
+		"half closed": {up: testutil.Fault{After: far, Kind: testutil.HalfClose}, chunks: 300,
 			fails: "is lost: connection "},
-		"closed": {down: faultproxy.Fault{After: far, Kind: faultproxy.Close}, chunks: 300,
+		"closed": {down: testutil.Fault{After: far, Kind: testutil.Close}, chunks: 300,
 			fails: "is lost: connection "},
-		"twice, one byte": {up: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 1}, chunks: 300,
+		"twice, one byte": {up: testutil.Fault{After: far, Kind: testutil.Duplicate, Bytes: 1}, chunks: 300,
 			fails: "does not allow"},
-		"twice, some bytes": {up: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 44}, chunks: 300,
+		"twice, some bytes": {up: testutil.Fault{After: far, Kind: testutil.Duplicate, Bytes: 44}, chunks: 300,
 			fails: "does not allow"},
-		"twice, many bytes": {down: faultproxy.Fault{After: far, Kind: faultproxy.Duplicate, Bytes: 4000}, chunks: 300,
+		"twice, many bytes": {down: testutil.Fault{After: far, Kind: testutil.Duplicate, Bytes: 4000}, chunks: 300,
 			fails: "does not allow"},
-		"cut at once": {up: faultproxy.Fault{After: 1, Kind: faultproxy.Close}, chunks: 10,
+		"cut at once": {up: testutil.Fault{After: 1, Kind: testutil.Close}, chunks: 10,
 			fails: "is lost: connection "},
 	} {
 		for _, streams := range []int{1, 2} {
@@ -204,11 +204,11 @@ func TestDisturbed(t *testing.T) {
 // TestLostInNoCall: a rank that is in no call learns of a lost peer too, and of
 // a fault that another one reports.
 func TestLostInNoCall(t *testing.T) {
-	p, all := disturbed(t, transporttest.Pair(4, 4096), 1, faultproxy.Fault{}, faultproxy.Fault{})
+	p, all := disturbed(t, transporttest.Pair(4, 4096), 1, testutil.Fault{}, testutil.Fault{})
 	if faults := exchange(t, all, 10); faults != [2]transport.Fault{} {
 		t.Fatal(faults)
 	}
-	p.Inject(faultproxy.Fault{Kind: faultproxy.Reset}, faultproxy.Fault{})
+	p.Inject(testutil.Fault{Kind: testutil.Reset}, testutil.Fault{})
 	for me, e := range all {
 		if err := untilAborted(e); err != nil {
 			t.Fatalf("rank %d: %v", me, err)
@@ -243,8 +243,8 @@ func TestCloseBehindTheLastChunk(t *testing.T) {
 	// closed it would bring a reset, at which the proxy's kernel drops what it holds.
 	// Between two ranks the receiver's own kernel has all of it by then.
 	_, all := disturbed(t, l, 1,
-		faultproxy.Fault{Kind: faultproxy.Stall, After: 1000, Hold: 300 * time.Millisecond},
-		faultproxy.Fault{Kind: faultproxy.Stall, After: 0})
+		testutil.Fault{Kind: testutil.Stall, After: 1000, Hold: 300 * time.Millisecond},
+		testutil.Fault{Kind: testutil.Stall, After: 0})
 	s, err := all[0].Sender(0, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package faultproxy
+package testutil
 
 import (
 	"bytes"
@@ -8,13 +8,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"go.uber.org/goleak"
-
-	"github.com/treerun/treerun/internal/testutil"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const limit = 2 * time.Minute
 
@@ -27,7 +21,7 @@ func ends(t *testing.T, up, down Fault) (p *Proxy, near, far *net.TCPConn) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	p = New(t, ln.Addr().String())
+	p = NewProxy(t, ln.Addr().String())
 	p.Next(up, down)
 	c, err := net.Dial("tcp", p.Addr().String())
 	if err != nil {
@@ -217,7 +211,7 @@ func TestNobodyListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	ln.Close()
-	p := New(t, ln.Addr().String())
+	p := NewProxy(t, ln.Addr().String())
 	c, err := net.Dial("tcp", p.Addr().String())
 	if err == nil { // the proxy may be quicker
 		defer c.Close()
@@ -239,9 +233,9 @@ func TestResetFromOutside(t *testing.T) {
 
 func TestSixth(t *testing.T) {
 	ln, err := net.Listen("tcp", "[::1]:0")
-	testutil.Need(t, testutil.IPv6, err)
+	Need(t, IPv6, err)
 	defer ln.Close()
-	if p := New(t, ln.Addr().String()); !p.Addr().Addr().Is6() {
+	if p := NewProxy(t, ln.Addr().String()); !p.Addr().Addr().Is6() {
 		t.Errorf("listens at %v", p.Addr())
 	}
 }

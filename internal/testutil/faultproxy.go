@@ -1,12 +1,4 @@
-// Package faultproxy is a TCP proxy for tests that does to connections what
-// networks and hosts do to them: it delays bytes, hands them on one by one,
-// loses them, stops reading, resets, closes one direction or both, or repeats
-// some.
-//
-// It runs in the test's process, so both kernels beside it go on to
-// acknowledge: a link that is cut in the middle needs network namespaces, see
-// internal/testutil/nethosts. Only tests import it.
-package faultproxy
+package testutil
 
 import (
 	"net"
@@ -42,7 +34,12 @@ type Fault struct {
 	Bytes int           // how many bytes a Duplicate repeats; fewer when fewer have come
 }
 
-// Proxy accepts connections and joins each to a new one to its target.
+// Proxy is a TCP proxy that does to connections what networks and hosts do to them: it delays bytes,
+// hands them on one by one, loses them, stops reading, resets, closes one direction or both, or
+// repeats some. It accepts connections and joins each to a new one to its target.
+//
+// It runs in the test's process, so both kernels beside it go on to acknowledge: a link that is cut
+// in the middle needs network namespaces, see internal/testutil/nethosts.
 type Proxy struct {
 	target string
 	ln     *net.TCPListener
@@ -54,10 +51,10 @@ type Proxy struct {
 	live     map[*joint]struct{}
 }
 
-// New starts a proxy to target, "host:port". It listens on the loopback
+// NewProxy starts a proxy to target, "host:port". It listens on the loopback
 // address of target's family, and ends, with all its connections, when the
 // test does.
-func New(t testing.TB, target string) *Proxy {
+func NewProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	at := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
 	if to, err := netip.ParseAddrPort(target); err == nil && to.Addr().Is6() {
@@ -65,7 +62,7 @@ func New(t testing.TB, target string) *Proxy {
 	}
 	ln, err := net.ListenTCP("tcp", at)
 	if err != nil {
-		t.Fatalf("faultproxy: %v", err)
+		t.Fatalf("proxy: %v", err)
 	}
 	p := &Proxy{target: target, ln: ln, stop: make(chan struct{}), live: make(map[*joint]struct{})}
 	p.wg.Go(p.serve)
