@@ -1,8 +1,8 @@
 // Package bench is the subcommand bench of treerun: it measures collectives
 // with ranks of its own, and prints what they find as nccl-tests
-// does, as JSON and as a picture. It is the launcher's side: what is measured
-// stands in package suite, how in package meter, which runs in the ranks. Only
-// package cli below cmd/treerun imports it.
+// does, as JSON and as a picture. It is the launcher's side: what is measured, and
+// how, stands in package meter, which runs in the ranks. Only package cli below
+// cmd/treerun imports it.
 package bench
 
 import (
@@ -17,7 +17,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
@@ -37,7 +36,7 @@ const WrongResults = 1
 func Rank(args []string) (int, error) {
 	var p place.Options
 	var j planner.Job
-	o, err := suite.Parse(args, p.Define, j.Define)
+	o, err := meter.Parse(args, p.Define, j.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -51,7 +50,7 @@ func Rank(args []string) (int, error) {
 // exit code. Call it once per process.
 func Main(args []string) (int, error) {
 	c := &command{args: args}
-	o, err := suite.Parse(args, c.place.Define, c.planning.Define)
+	o, err := meter.Parse(args, c.place.Define, c.planning.Define)
 	if err != nil {
 		return 0, err
 	}
@@ -66,7 +65,7 @@ func Main(args []string) (int, error) {
 	}
 	np := c.np
 	cases := o.Cases(np)
-	if err := enoughMemory(suite.Memory(cases, np), c.perHost); err != nil {
+	if err := enoughMemory(meter.Memory(cases, np), c.perHost); err != nil {
 		return 0, err
 	}
 	if o.Explain > 0 {
@@ -89,7 +88,7 @@ func Main(args []string) (int, error) {
 
 // command is a command line of bench, and the ranks that it is for.
 type command struct {
-	*suite.Options
+	*meter.Options
 	place    place.Options
 	planning planner.Job
 	settings map[string]string
@@ -126,9 +125,9 @@ func (c *command) findGPUs() error {
 	switch {
 	case err != nil:
 		return err
-	case c.Device == suite.CUDA && request.Bind == gpus.None:
+	case c.Device == meter.CUDA && request.Bind == gpus.None:
 		return cmdline.Usagef("bench: --device cuda needs GPUs, and --gpu-bind none gives ranks none")
-	case c.Device == suite.CUDA:
+	case c.Device == meter.CUDA:
 		c.gpus = request
 	case request.List != "" || request.PerGPU != 0:
 		return cmdline.Usagef("bench: --gpus and --ranks-per-gpu say which GPUs' memory the data are in: they go with " +
@@ -197,9 +196,9 @@ func (r *results) finish(code int, err error) (int, error) {
 
 // wide tells whether the table has the columns of the plan: where nothing was
 // said, unless stdout is a terminal that is too narrow.
-func wide(o *suite.Options) bool {
-	if o.Wide != suite.WideAuto {
-		return o.Wide == suite.WideYes
+func wide(o *meter.Options) bool {
+	if o.Wide != meter.WideAuto {
+		return o.Wide == meter.WideYes
 	}
 	columns, _, err := term.GetSize(int(os.Stdout.Fd()))
 	return err != nil || columns >= tableWidth

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
@@ -17,7 +17,7 @@ import (
 type points struct {
 	out      io.Writer
 	np       int
-	cases    []suite.Case
+	cases    []meter.Case
 	progress *progress
 
 	rest []byte // of a line that is not complete
@@ -27,7 +27,7 @@ type points struct {
 }
 
 // explain is the subcommand with --explain.
-func explain(c *command, cases []suite.Case) (int, error) {
+func explain(c *command, cases []meter.Case) (int, error) {
 	p := &points{out: os.Stdout, np: c.np, cases: cases}
 	p.progress = progressOnTerminal()
 	p.show()
@@ -49,7 +49,7 @@ func (p *points) Write(b []byte) (int, error) { return eachLine(&p.rest, b, p.ta
 
 // take reads one line of rank 0.
 func (p *points) take(line []byte) error {
-	rec, err := suite.ParseRecord(line)
+	rec, err := meter.ParseRecord(line)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}
@@ -75,7 +75,7 @@ func (p *points) show() {
 }
 
 // explanation is a point as text.
-func explanation(p *suite.Point) string {
+func explanation(p *meter.Point) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", p.Collective)
 	if p.Bytes > 0 {

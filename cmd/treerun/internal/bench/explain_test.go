@@ -3,14 +3,14 @@ package bench
 import (
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
 
 func TestExplanation(t *testing.T) {
 	price := 4.0
-	p := &suite.Point{
+	p := &meter.Point{
 		Collective: "reduce", NP: 3, Bytes: 65536, Chosen: "tree", By: "price", Links: "Links allow much",
-		Candidates: []suite.Candidate{{Plan: "tree", Us: 5.25, PredictedUs: &price}, {Plan: "direct", Us: 3}},
+		Candidates: []meter.Candidate{{Plan: "tree", Us: 5.25, PredictedUs: &price}, {Plan: "direct", Us: 3}},
 	}
 	want := `reduce of 64K (65536 bytes) on 3 ranks
           plan  predicted (us)   measured (us)

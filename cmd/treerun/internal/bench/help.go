@@ -3,7 +3,7 @@ package bench
 import (
 	"fmt"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
 
 const helpText = `treerun bench measures collectives with N ranks, and prints the table of
@@ -49,12 +49,12 @@ examples:
   treerun bench -np 8 --collective broadcast --in-place -b 1M -e 1M -n 200 --stream
 `
 
-func printHelp(o *suite.Options) error {
+func printHelp(o *meter.Options) error {
 	limits := ""
-	for _, c := range suite.Collectives {
+	for _, c := range meter.Collectives {
 		if !c.Empty {
 			limits += fmt.Sprintf("  %-14s read %s, write %s", c.Name, c.Least.Read, c.Least.Written)
-			if in := c.LeastInPlace; in != (suite.Moves{}) {
+			if in := c.LeastInPlace; in != (meter.Moves{}) {
 				limits += fmt.Sprintf("; in place read %s, write %s", in.Read, in.Written)
 			}
 			limits += "\n"

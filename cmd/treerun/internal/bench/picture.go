@@ -5,13 +5,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/internal/chart"
 )
 
 // picture returns an SVG file of the rows, of which there is one at least: time and
 // bus bandwidth over the size of the message, side by side.
-func picture(rows []*suite.Row) ([]byte, error) {
+func picture(rows []*meter.Row) ([]byte, error) {
 	time := chart.Panel{X: "message (bytes)", Y: "time (µs)", Sizes: true}
 	busbw := chart.Panel{X: "message (bytes)", Y: "busbw (GB/s)", Sizes: true, Linear: true}
 	floor, known := chart.Curve{Name: "limit of this machine", Kind: chart.Limit}, true
@@ -43,8 +43,8 @@ func extend(p *chart.Panel, name string, v chart.Point) {
 	p.Curves[i].Points = append(p.Curves[i].Points, v)
 }
 
-func hasOutOfPlace(rows []*suite.Row, in *suite.Row) bool {
-	return slices.ContainsFunc(rows, func(r *suite.Row) bool {
+func hasOutOfPlace(rows []*meter.Row, in *meter.Row) bool {
+	return slices.ContainsFunc(rows, func(r *meter.Row) bool {
 		return !r.InPlace && r.Collective == in.Collective && r.Type == in.Type && r.Op == in.Op &&
 			r.Bytes == in.Bytes && r.InFlight == in.InFlight
 	})
@@ -52,7 +52,7 @@ func hasOutOfPlace(rows []*suite.Row, in *suite.Row) bool {
 
 // namer returns how the curve of a row is called: by what differs between
 // curves.
-func namer(rows []*suite.Row) func(*suite.Row) string {
+func namer(rows []*meter.Row) func(*meter.Row) string {
 	types, ops := make(map[string]bool), make(map[string]bool)
 	for _, r := range rows {
 		if r.Bytes > 0 {
@@ -62,7 +62,7 @@ func namer(rows []*suite.Row) func(*suite.Row) string {
 			ops[r.Op] = true
 		}
 	}
-	return func(r *suite.Row) string {
+	return func(r *meter.Row) string {
 		words := []string{r.Collective}
 		if len(ops) > 1 && r.Op != "none" {
 			words = append(words, r.Op)
@@ -81,14 +81,14 @@ func namer(rows []*suite.Row) func(*suite.Row) string {
 }
 
 // heading names what all curves have in common.
-func heading(rows []*suite.Row) string {
+func heading(rows []*meter.Row) string {
 	r := rows[0]
 	mode := "median of the slowest rank"
 	if r.Mode == "stream" {
 		mode = "back to back"
 	}
 	what := r.Collective
-	if slices.ContainsFunc(rows, func(other *suite.Row) bool { return other.Collective != what }) {
+	if slices.ContainsFunc(rows, func(other *meter.Row) bool { return other.Collective != what }) {
 		what = "collectives"
 	}
 	return fmt.Sprintf("%s on %d ranks, %s", what, r.NP, mode)

@@ -8,21 +8,21 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
 
 // results is where the ranks' findings go: it is the Writer of launch.RunSelf, and
-// takes a suite.Record per line.
+// takes a meter.Record per line.
 type results struct {
 	np       int
-	cases    []suite.Case
+	cases    []meter.Case
 	table    *table    // nil: not printed
 	json     *file     // nil: not written
 	plot     *file     // nil: not drawn
 	progress *progress // nil: not shown
 
 	rest []byte // of a line that is not complete
-	rows []*suite.Row
+	rows []*meter.Row
 }
 
 // file is one that the command line asked for. It is opened before the ranks
@@ -56,7 +56,7 @@ func (f *file) Write(p []byte) (int, error) {
 }
 
 // open creates the files of the command line.
-func (r *results) open(o *suite.Options) (err error) {
+func (r *results) open(o *meter.Options) (err error) {
 	switch o.JSON {
 	case "":
 	case "-":
@@ -110,7 +110,7 @@ func eachLine(rest *[]byte, p []byte, take func(line []byte) error) (int, error)
 
 // take reads one line of rank 0.
 func (r *results) take(line []byte) error {
-	rec, err := suite.ParseRecord(line)
+	rec, err := meter.ParseRecord(line)
 	if err != nil {
 		return fmt.Errorf("bench: %w", err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 )
 
 // tableWidth is the number of columns of a terminal that the table needs with the
@@ -24,12 +24,12 @@ type table struct {
 	Out  io.Writer
 	Wide bool // with the columns of the plan
 
-	options *suite.Options
+	options *meter.Options
 	np      int
-	ranks   []suite.Rank
-	cases   []suite.Case
+	ranks   []meter.Process
+	cases   []meter.Case
 	next    int // the case of the row that comes next
-	line    []*suite.Row
+	line    []*meter.Row
 
 	section section
 	sums    sums
@@ -49,13 +49,13 @@ type sums struct {
 }
 
 // newTable returns a table for these cases on np ranks, which come in this order.
-func newTable(out io.Writer, o *suite.Options, np int, cases []suite.Case, wide bool) *table {
+func newTable(out io.Writer, o *meter.Options, np int, cases []meter.Case, wide bool) *table {
 	return &table{Out: out, Wide: wide, options: o, np: np, cases: cases}
 }
 
 // Begin takes the ranks of the job, before the first row, and prints what stands
 // above that.
-func (t *table) Begin(ranks []suite.Rank) error {
+func (t *table) Begin(ranks []meter.Process) error {
 	t.ranks = ranks
 	return t.begin(section{t.cases[0].Name, t.cases[0].Calls})
 }
@@ -68,7 +68,7 @@ func (t *table) begin(s section) error {
 
 // Add takes the row of the next case. A line is printed when both of its
 // passes, if both are asked for, are there.
-func (t *table) Add(r *suite.Row) error {
+func (t *table) Add(r *meter.Row) error {
 	if now := (section{r.Collective, r.InFlight}); t.section != now {
 		if err := t.End(); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (t *table) Add(r *suite.Row) error {
 
 // sameLine tells whether the case differs from that of the row in its pass
 // only.
-func sameLine(c *suite.Case, r *suite.Row) bool {
+func sameLine(c *meter.Case, r *meter.Row) bool {
 	other := *r
 	other.InPlace = c.InPlace
 	return other.Matches(c, r.NP)
@@ -146,7 +146,7 @@ func (t *table) head() string {
 	if len(t.ranks) > 0 {
 		s += "# Using devices\n"
 		kind := "[cpu] "
-		if o.Device == suite.CUDA {
+		if o.Device == meter.CUDA {
 			kind = "" // a GPU says where it is
 		}
 		for i, r := range t.ranks {
@@ -155,7 +155,7 @@ func (t *table) head() string {
 		s += "#\n"
 		t.ranks = nil
 	}
-	if !t.Wide && o.Wide == suite.WideAuto {
+	if !t.Wide && o.Wide == meter.WideAuto {
 		s += "# --wide adds the plan, its predicted time and the share of the limit\n#\n"
 	}
 	s += fmt.Sprintf("# %10s  %12s  %8s  %6s  %6s           out-of-place                       in-place          \n", "",
@@ -223,7 +223,7 @@ func (t *table) row() string {
 
 // ofSparse says what a sparse collective ran as, of what data, and what else there was to
 // choose.
-func ofSparse(x *suite.Sparse) string {
+func ofSparse(x *meter.Sparse) string {
 	s := fmt.Sprintf("%s: density %g, %s overlap, %.3g %% in union, at most %d bytes sent", ranAs(x), x.Density, x.Overlap,
 		100*x.UnionDensity, x.SentBytes)
 	before := "; predicted "
@@ -240,7 +240,7 @@ func ofSparse(x *suite.Sparse) string {
 }
 
 // ranAs names the form in which calls ran; of several, each with its calls.
-func ranAs(x *suite.Sparse) string {
+func ranAs(x *meter.Sparse) string {
 	if len(x.Forms) < 2 {
 		return x.Form
 	}

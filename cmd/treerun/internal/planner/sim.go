@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
+	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
 	"github.com/treerun/treerun/collective/plan"
 )
 
@@ -56,7 +56,7 @@ func Sim(w io.Writer, args []string) error {
 
 // sizes returns the sizes of the messages, whole floats where they can be.
 func (s *sweep) sizes() []int64 {
-	list := suite.Sizes(int64(s.begin), int64(s.end), s.factor)
+	list := meter.Sizes(int64(s.begin), int64(s.end), s.factor)
 	for i, n := range list {
 		if n > 4 {
 			list[i] = n &^ 3
@@ -189,7 +189,7 @@ func (d *design) row(n int) (simRow, error) {
 	if row.Ranks > 1 {
 		row.AlgBW = figure(algGBs(d.Bytes*int64(n), us))
 	}
-	c := suite.Find(row.Collective)
+	c := meter.Find(row.Collective)
 	row.BusBW = figure(c.Bus(float64(row.AlgBW), row.Ranks))
 	if c.Reduces {
 		row.Op = "sum"

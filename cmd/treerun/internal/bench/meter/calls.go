@@ -18,7 +18,7 @@ type call[T collective.Number] struct {
 }
 
 // collectiveOf is how a collective is called, and what it gives. The rest of it
-// is in suite.Collectives.
+// is in Collectives.
 type collectiveOf[T collective.Number] struct {
 	kind  plan.Kind // 0: it has no plan
 	run   func(ctx context.Context, k *call[T]) error

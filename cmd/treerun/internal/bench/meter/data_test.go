@@ -5,7 +5,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 )
 
@@ -30,7 +29,7 @@ func valueOf[T collective.Number](v T) float64 {
 // with integers.
 func TestExact(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 7, 8, 19, 64, 255, 256, 257, 300, 2047, 2500} {
-		for _, op := range suite.Ops {
+		for _, op := range Ops {
 			exactData[float32](t, op, n)
 			exactData[float64](t, op, n)
 			exactData[collective.Float16](t, op, n)
@@ -101,7 +100,7 @@ func TestWrapped(t *testing.T) {
 // What goes wrong in collectives shows: a single element, a shift, a rank that
 // is left out or counted twice.
 func TestDifferences(t *testing.T) {
-	for _, op := range suite.Ops {
+	for _, op := range Ops {
 		for _, n := range []int{2, 3, 8} {
 			t.Run(fmt.Sprintf("%s/%d", op, n), func(t *testing.T) {
 				differs[float32](t, op, n)

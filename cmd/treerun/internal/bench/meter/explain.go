@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/internal/numbers"
@@ -21,7 +20,7 @@ import (
 // communicators beside them, take the processors' time: calls that alternate
 // between communicators take several times as long as calls in a row.
 type explainer struct {
-	o     *suite.Options
+	o     *Options
 	np    int
 	open  func(...collective.Option) (*collective.Comm, error)
 	opts  []collective.Option
@@ -41,7 +40,7 @@ const explainRounds = 3
 // and calls tell with every point, on every rank; what stands in it for people is
 // rank 0's. All ranks call it together, with the same options, which are for all
 // communicators.
-func Explain(ctx context.Context, world collective.World, o *suite.Options, tell func(*suite.Point) error,
+func Explain(ctx context.Context, world collective.World, o *Options, tell func(*Point) error,
 	opts ...collective.Option) error {
 	e := &explainer{
 		o: o, np: world.Size(), opts: opts, calls: calls[float32](), origin: time.Now(),
@@ -65,7 +64,7 @@ func (e *explainer) by(algorithm string) collective.Option {
 }
 
 // all measures all cases.
-func (e *explainer) all(ctx context.Context, tell func(*suite.Point) error) error {
+func (e *explainer) all(ctx context.Context, tell func(*Point) error) error {
 	cases := e.o.Cases(e.np)
 	points, err := e.consult(cases)
 	if err != nil {
@@ -90,7 +89,7 @@ func (e *explainer) all(ctx context.Context, tell func(*suite.Point) error) erro
 
 // consult asks a communicator as a job has it what there is to choose, and what
 // it would take. Those that are measured then have the graph of this one.
-func (e *explainer) consult(cases []suite.Case) (points []*suite.Point, err error) {
+func (e *explainer) consult(cases []Case) (points []*Point, err error) {
 	c, err := e.open(e.opts...)
 	if err != nil {
 		return nil, err
@@ -99,9 +98,9 @@ func (e *explainer) consult(cases []suite.Case) (points []*suite.Point, err erro
 	e.opts = append(slices.Clone(e.opts), collective.WithGraph(c.Graph()))
 	for _, k := range cases {
 		kind := e.calls[k.Name].kind
-		p := &suite.Point{Collective: k.Name, NP: e.np, Bytes: k.Bytes}
+		p := &Point{Collective: k.Name, NP: e.np, Bytes: k.Bytes}
 		for _, name := range c.Algorithms(kind) {
-			p.Candidates = append(p.Candidates, suite.Candidate{Plan: name})
+			p.Candidates = append(p.Candidates, Candidate{Plan: name})
 		}
 		if c.Rank() == 0 { // it is rank 0 that tells
 			choice, err := c.Choice(kind, k.Root, int(k.Bytes))
@@ -121,7 +120,7 @@ func (e *explainer) consult(cases []suite.Case) (points []*suite.Point, err erro
 }
 
 // measure fills in the times of a point. They are the same on all ranks.
-func (e *explainer) measure(ctx context.Context, k *suite.Case, p *suite.Point) error {
+func (e *explainer) measure(ctx context.Context, k *Case, p *Point) error {
 	all := make([][]float64, len(p.Candidates))
 	for round := range explainRounds {
 		for i := range p.Candidates {
@@ -147,7 +146,7 @@ func (e *explainer) measure(ctx context.Context, k *suite.Case, p *suite.Point) 
 // turn opens a communicator of one shape and returns what calls took there on
 // their slowest ranks, for so many seconds. The first turn compares a result, and
 // asks for the price.
-func (e *explainer) turn(ctx context.Context, k *suite.Case, candidate *suite.Candidate, opts []collective.Option,
+func (e *explainer) turn(ctx context.Context, k *Case, candidate *Candidate, opts []collective.Option,
 	first bool, seconds float64) (took []float64, err error) {
 	c, err := e.open(opts...)
 	if err != nil {
@@ -179,7 +178,7 @@ func (e *explainer) turn(ctx context.Context, k *suite.Case, candidate *suite.Ca
 
 // predicted returns the price of the plan that a communicator takes, nil where it
 // is not known. Rank 0 tells.
-func predicted(c *collective.Comm, kind plan.Kind, k *suite.Case) *float64 {
+func predicted(c *collective.Comm, kind plan.Kind, k *Case) *float64 {
 	if c.Rank() != 0 {
 		return nil
 	}
@@ -201,11 +200,11 @@ func priceOf(us float64) *float64 {
 
 // rightResult makes one call and compares every element: a quick plan with a
 // wrong result is not to be chosen.
-func (m *meter[T]) rightResult(ctx context.Context, r *running[T], k *suite.Case) error {
+func (m *meter[T]) rightResult(ctx context.Context, r *running[T], k *Case) error {
 	if k.Empty {
 		return nil
 	}
-	row := &suite.Row{}
+	row := &Row{}
 	if err := m.check(ctx, k, r, &oracle[T]{size: m.c.Size(), op: k.Op}, row); err != nil {
 		return err
 	}

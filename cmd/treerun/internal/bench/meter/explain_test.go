@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/topo"
@@ -29,9 +28,9 @@ func TestExplain(t *testing.T) {
 		o := parsed(t, c.line)
 		cases := o.Cases(c.np)
 		var mu sync.Mutex
-		seen := make([][]*suite.Point, c.np)
+		seen := make([][]*Point, c.np)
 		worlds(t, c.np, func(w *world) error {
-			return Explain(t.Context(), w, o, func(p *suite.Point) error {
+			return Explain(t.Context(), w, o, func(p *Point) error {
 				mu.Lock()
 				defer mu.Unlock()
 				seen[w.rank] = append(seen[w.rank], p)
@@ -49,7 +48,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-func checkPoint(t *testing.T, line string, k *suite.Case, p, first *suite.Point, rank int) {
+func checkPoint(t *testing.T, line string, k *Case, p, first *Point, rank int) {
 	t.Helper()
 	var kind plan.Kind
 	if err := kind.UnmarshalText([]byte(k.Name)); err != nil {
@@ -88,9 +87,9 @@ func TestExplainHosts(t *testing.T) {
 		}
 	}
 	o := parsed(t, "--explain 4K --collective allreduce,broadcast,barrier -n 5 --max-seconds 0.1")
-	var seen []*suite.Point
+	var seen []*Point
 	worlds(t, np, func(w *world) error {
-		return Explain(t.Context(), w, o, func(p *suite.Point) error {
+		return Explain(t.Context(), w, o, func(p *Point) error {
 			if w.rank == 0 {
 				seen = append(seen, p)
 			}
@@ -137,7 +136,7 @@ func TestExplainOneByOne(t *testing.T) {
 			return c, err
 		}
 		points := 0
-		if err := e.all(t.Context(), func(*suite.Point) error { points++; return nil }); err != nil {
+		if err := e.all(t.Context(), func(*Point) error { points++; return nil }); err != nil {
 			return err
 		}
 		if shapes := len(opened[0].Algorithms(plan.AllReduce)) + len(opened[0].Algorithms(plan.Reduce)); points != 2 ||

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/rank"
@@ -161,7 +160,7 @@ func openGPUs(ctx context.Context, c *collective.Comm, dev *cuda.Device) (err er
 }
 
 // choice is what runs a case, for the row.
-func (m *meter[T]) choice(k *suite.Case) (collective.Choice, error) {
+func (m *meter[T]) choice(k *Case) (collective.Choice, error) {
 	kind := m.calls[k.Name].kind
 	if m.gpu != nil {
 		return m.c.DeviceChoice(kind, k.Root, int(k.Bytes))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
 )
@@ -40,7 +39,7 @@ const (
 
 // floor returns the least seconds that a case could take. All ranks call it
 // together. It overwrites the buffers.
-func (m *meter[T]) floor(ctx context.Context, k *suite.Case, s *spread) (float64, error) {
+func (m *meter[T]) floor(ctx context.Context, k *Case, s *spread) (float64, error) {
 	l := m.limits
 	latency := l.latency
 	if k.Rooted {
@@ -68,7 +67,7 @@ func (m *meter[T]) floor(ctx context.Context, k *suite.Case, s *spread) (float64
 
 // crossing returns the least seconds that so many bytes of message take between
 // hosts, 0 on one host.
-func (m *meter[T]) crossing(k *suite.Case, bytes int64) float64 {
+func (m *meter[T]) crossing(k *Case, bytes int64) float64 {
 	rate := m.c.NetworkLimit(m.calls[k.Collective.Name].kind, m.o.Root)
 	if rate == 0 {
 		return 0

@@ -1,5 +1,7 @@
-// Package meter is what the ranks of treerun bench do: it measures the cases of
-// a suite on a communicator and checks the results.
+// Package meter is what the ranks of treerun bench do: it measures cases on a communicator and
+// checks the results. Which cases follows from the flags and from what nccl-tests and the memory
+// of the machine have to say of each collective (Case, Collective): the launcher and the ranks
+// make the same list from the same arguments.
 //
 // # Time
 //
@@ -13,7 +15,7 @@
 //
 // The limit of a row is the least time that any implementation on this machine
 // could need: the bytes that a rank must read and write on the average (see
-// suite.Collective), over the rate at which all ranks together copy memory of
+// Collective), over the rate at which all ranks together copy memory of
 // that footprint, which is measured beside the row; plus, without a root, the
 // latency of the quickest link: whichever rank comes last, the others wait for
 // what it sends. (With a root, a rank that comes late finds everything ready.)
@@ -32,7 +34,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 )
 
@@ -40,7 +41,7 @@ import (
 // on theirs.
 type meter[T collective.Number] struct {
 	c          *collective.Comm
-	o          *suite.Options
+	o          *Options
 	send, recv []T
 	times      []float64 // seconds of each iteration on this rank
 	slowest    []float64 // the same on the slowest rank
@@ -52,9 +53,9 @@ type meter[T collective.Number] struct {
 
 // newMeter allocates all memory that measuring the cases of this type needs, and
 // touches it. The caller closes the meter.
-func newMeter[T collective.Number](c *collective.Comm, o *suite.Options, cases []suite.Case, typ suite.Type,
+func newMeter[T collective.Number](c *collective.Comm, o *Options, cases []Case, typ Type,
 	l *limits) (*meter[T], error) {
-	n := max(suite.Elements(cases, typ, c.Size()), minCopy/typ.Size)
+	n := max(Elements(cases, typ, c.Size()), minCopy/typ.Size)
 	m := &meter[T]{
 		c: c, o: o,
 		times: make([]float64, o.Iterations), slowest: make([]float64, o.Iterations),
@@ -92,7 +93,7 @@ func (m *meter[T]) close() error {
 func (m *meter[T]) now() float64 { return time.Since(m.origin).Seconds() }
 
 // measure times a case and checks its result. The row is the same on all ranks.
-func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, error) {
+func (m *meter[T]) measure(ctx context.Context, k *Case) (*Row, error) {
 	run, err := m.prepare(k)
 	if err != nil {
 		return nil, err
@@ -148,7 +149,7 @@ func (m *meter[T]) measure(ctx context.Context, k *suite.Case) (*suite.Row, erro
 }
 
 // prepare lays out the buffers of a case.
-func (m *meter[T]) prepare(k *suite.Case) (*running[T], error) {
+func (m *meter[T]) prepare(k *Case) (*running[T], error) {
 	r := &running[T]{collectiveOf: m.calls[k.Name], name: k.Name, calls: make([]call[T], k.Calls),
 		requests: make([]collective.Request, k.Calls)}
 	if m.gpu != nil {
@@ -170,7 +171,7 @@ func (m *meter[T]) prepare(k *suite.Case) (*running[T], error) {
 
 // callAt is a call whose buffers begin at this element. In place, both are in
 // one buffer: the smaller one is this rank's part of the larger one.
-func (m *meter[T]) callAt(k *suite.Case, at int) call[T] {
+func (m *meter[T]) callAt(k *Case, at int) call[T] {
 	size, mine := m.c.Size(), m.c.Rank()*k.Count
 	send, recv := k.Send.Of(k.Count, size), k.Recv.Of(k.Count, size)
 	from, to := m.send[at:], m.recv[at:]
@@ -274,7 +275,7 @@ func (m *meter[T]) oneByOne(ctx context.Context, r *running[T], n int) error {
 
 // check makes one more call, or as many as are in flight, on fresh data and counts the elements, over all
 // ranks, that are not what they should be.
-func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *oracle[T], row *suite.Row) error {
+func (m *meter[T]) check(ctx context.Context, k *Case, r *running[T], o *oracle[T], row *Row) error {
 	if err := m.load(ctx, r, o); err != nil {
 		return err
 	}
@@ -305,8 +306,8 @@ func (m *meter[T]) check(ctx context.Context, k *suite.Case, r *running[T], o *o
 	return err
 }
 
-func newRow(k *suite.Case, np, iters int) *suite.Row {
-	return &suite.Row{
+func newRow(k *Case, np, iters int) *Row {
+	return &Row{
 		Collective: k.Name, NP: np, Bytes: k.Bytes, Count: k.Count, Type: k.Type.Name, Op: k.Op, Root: k.Root,
 		InPlace: k.InPlace, InFlight: k.Calls,
 		Mode: "barrier", Memory: "go", Iters: iters,
@@ -314,7 +315,7 @@ func newRow(k *suite.Case, np, iters int) *suite.Row {
 }
 
 // summarize sorts the seconds of the iterations.
-func summarize(r *suite.Row, seconds []float64) {
+func summarize(r *Row, seconds []float64) {
 	slices.Sort(seconds)
 	n := len(seconds)
 	at := func(share float64) float64 { // the least that this share of them does not exceed
@@ -328,7 +329,7 @@ func summarize(r *suite.Row, seconds []float64) {
 func us(seconds float64) float64 { return math.Round(seconds*1e10) / 1e4 }
 
 // rate adds what follows from the time.
-func rate(r *suite.Row, k *suite.Case, floorSeconds float64) {
+func rate(r *Row, k *Case, floorSeconds float64) {
 	r.FloorUs = us(floorSeconds)
 	if r.TimeUs > 0 { // the clock may be too coarse to see one rank's work
 		r.AlgbwGBs = math.Round(float64(r.Bytes)*float64(r.InFlight)/r.TimeUs*1e3) / 1e6
@@ -339,7 +340,7 @@ func rate(r *suite.Row, k *suite.Case, floorSeconds float64) {
 
 // explain adds the plan and its predicted time, on rank 0, which tells. A ring of messages has no plan,
 // and what is predicted is one call by itself.
-func (m *meter[T]) explain(r *suite.Row, k *suite.Case) {
+func (m *meter[T]) explain(r *Row, k *Case) {
 	kind := m.calls[k.Name].kind
 	if kind == 0 || m.c.Rank() != 0 {
 		return

@@ -9,23 +9,13 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 )
 
-func parsed(t *testing.T, line string) *suite.Options {
-	t.Helper()
-	o, err := suite.Parse(strings.Fields(line))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
-}
-
-// There is a call for every collective of the suite, and no other.
+// There is a call for every collective that bench knows, and no other.
 func TestCalls(t *testing.T) {
 	known := calls[int8]()
-	for _, c := range suite.Collectives {
+	for _, c := range Collectives {
 		call, ok := known[c.Name]
 		if !ok || call.run == nil || (call.want == nil) != (c.Empty || c.Sparse) || (call.start == nil) != c.OneByOne {
 			t.Errorf("%s cannot be called, or its result not compared", c.Name)
@@ -33,12 +23,12 @@ func TestCalls(t *testing.T) {
 		delete(known, c.Name)
 	}
 	for name := range known {
-		t.Errorf("%s is not in the suite", name)
+		t.Errorf("%s is not among Collectives", name)
 	}
 }
 
 func TestOps(t *testing.T) {
-	for _, name := range suite.Ops {
+	for _, name := range Ops {
 		if got := opOf(name).String(); got != name {
 			t.Errorf("%s calls %s", name, got)
 		}
@@ -61,9 +51,9 @@ func TestAll(t *testing.T) {
 	} {
 		o := parsed(t, c.line)
 		var mu sync.Mutex
-		byRank := make([][]*suite.Row, c.np)
+		byRank := make([][]*Row, c.np)
 		onRanks(t, c.np, func(comm *collective.Comm) error {
-			return All(t.Context(), comm, comm, nil, o, func(r *suite.Row) error {
+			return All(t.Context(), comm, comm, nil, o, func(r *Row) error {
 				mu.Lock()
 				defer mu.Unlock()
 				byRank[comm.Rank()] = append(byRank[comm.Rank()], r)
@@ -88,7 +78,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-func possible(t *testing.T, o *suite.Options, r *suite.Row) {
+func possible(t *testing.T, o *Options, r *Row) {
 	t.Helper()
 	if (r.Wrong == nil) != (r.Bytes == 0) || r.Wrong != nil && *r.Wrong != 0 {
 		t.Errorf("wrong elements, or not compared: %+v", *r)
@@ -152,7 +142,7 @@ func TestFailure(t *testing.T) {
 	onRanks(t, 2, func(c *collective.Comm) error {
 		o := parsed(t, "-b 64 -e 64 -n 2 -w 1")
 		refused := errors.New("refused")
-		err := All(t.Context(), c, c, nil, o, func(*suite.Row) error { return refused })
+		err := All(t.Context(), c, c, nil, o, func(*Row) error { return refused })
 		if !errors.Is(err, refused) {
 			t.Errorf("rank %d: %v", c.Rank(), err)
 		}
@@ -160,7 +150,7 @@ func TestFailure(t *testing.T) {
 		first.Wait()
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		err = All(ctx, c, c, nil, o, func(*suite.Row) error { return nil })
+		err = All(ctx, c, c, nil, o, func(*Row) error { return nil })
 		if err == nil || !strings.Contains(err.Error(), "allreduce of 64 bytes, float32: ") {
 			t.Errorf("rank %d: %v", c.Rank(), err)
 		}
@@ -188,7 +178,7 @@ func TestFit(t *testing.T) {
 }
 
 func TestSummarize(t *testing.T) {
-	var r suite.Row
+	var r Row
 	var seconds []float64
 	for i := range 200 {
 		seconds = append(seconds, float64((i*37)%200+1)*1e-6)

@@ -12,7 +12,6 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse"
 	"github.com/treerun/treerun/cuda"
@@ -20,9 +19,9 @@ import (
 )
 
 // Rank measures all cases of o as one rank of a job. Rank 0 writes a
-// suite.Record per line to w: the ranks first, then every row as soon as it is
+// Record per line to w: the ranks first, then every row as soon as it is
 // known; or where shapes are compared the points.
-func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
+func Rank(ctx context.Context, o *Options, w io.Writer) (err error) {
 	world, err := rank.Init(ctx)
 	if err != nil {
 		return err
@@ -32,18 +31,18 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 	if world.Rank() == 0 {
 		out = json.NewEncoder(w)
 	}
-	tell := func(r suite.Record) error {
+	tell := func(r Record) error {
 		if err := out.Encode(r); err != nil {
 			return fmt.Errorf("tell the launcher what was measured: %w", err)
 		}
 		return nil
 	}
 	if o.Explain > 0 {
-		return Explain(ctx, world, o, func(p *suite.Point) error { return tell(suite.Record{Point: p}) })
+		return Explain(ctx, world, o, func(p *Point) error { return tell(Record{Point: p}) })
 	}
 	serves := world.Rank() >= world.Size()-o.Aggregators
 	var dev *cuda.Device
-	if o.Device == suite.CUDA && !serves {
+	if o.Device == CUDA && !serves {
 		if dev, err = deviceOf(world); err != nil {
 			return err
 		}
@@ -57,10 +56,10 @@ func Rank(ctx context.Context, o *suite.Options, w io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := tell(suite.Record{Ranks: ranks}); err != nil {
+	if err := tell(Record{Ranks: ranks}); err != nil {
 		return err
 	}
-	row := func(r *suite.Row) error { return tell(suite.Record{Row: r}) }
+	row := func(r *Row) error { return tell(Record{Row: r}) }
 	if o.Aggregators == 0 {
 		return All(ctx, c, c, dev, o, row)
 	}
@@ -91,8 +90,8 @@ func withServers(ctx context.Context, c *collective.Comm, serves bool,
 // nil for the host, and calls tell with every row, on every rank. All ranks call it
 // together. Sparse calls run on another communicator, which has the same ranks first and
 // may have more that serve, or on the same.
-func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *suite.Options,
-	tell func(*suite.Row) error) error {
+func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o *Options,
+	tell func(*Row) error) error {
 	cases := o.Cases(c.Size())
 	if dev != nil {
 		if err := openGPUs(ctx, c, dev); err != nil {
@@ -115,11 +114,11 @@ func All(ctx context.Context, c, sparseOn *collective.Comm, dev *cuda.Device, o 
 }
 
 // ofType measures cases that have the same type.
-func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits,
-	tell func(*suite.Row) error) error {
-	measure, found := map[string]func(context.Context, *collective.Comm, *suite.Options, []suite.Case, *limits,
-		func(*suite.Row) error) error{
-		"int8": rows[int8], "uint8": rows[uint8], suite.NoType.Name: rows[uint8], "int32": rows[int32],
+func ofType(ctx context.Context, c *collective.Comm, o *Options, cases []Case, l *limits,
+	tell func(*Row) error) error {
+	measure, found := map[string]func(context.Context, *collective.Comm, *Options, []Case, *limits,
+		func(*Row) error) error{
+		"int8": rows[int8], "uint8": rows[uint8], NoType.Name: rows[uint8], "int32": rows[int32],
 		"uint32": rows[uint32], "int64": rows[int64], "uint64": rows[uint64], "float16": rows[collective.Float16],
 		"bfloat16": rows[collective.BFloat16], "float32": rows[float32], "float64": rows[float64],
 	}[cases[0].Type.Name]
@@ -129,8 +128,8 @@ func ofType(ctx context.Context, c *collective.Comm, o *suite.Options, cases []s
 	return measure(ctx, c, o, cases, l, tell)
 }
 
-func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite.Options, cases []suite.Case, l *limits,
-	tell func(*suite.Row) error) (err error) {
+func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *Options, cases []Case, l *limits,
+	tell func(*Row) error) (err error) {
 	m, err := newMeter[T](c, o, cases, cases[0].Type, l)
 	if err != nil {
 		return fmt.Errorf("rank %d: buffers of %s: %w", c.Rank(), cases[0].Type.Name, err)
@@ -150,12 +149,12 @@ func rows[T collective.Number](ctx context.Context, c *collective.Comm, o *suite
 }
 
 // gather returns who the ranks are.
-func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves bool) ([]suite.Rank, error) {
+func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves bool) ([]Process, error) {
 	host, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find the name of this host: %w", err)
 	}
-	me := suite.Rank{PID: os.Getpid(), Host: host, Device: processor()}
+	me := Process{PID: os.Getpid(), Host: host, Device: processor()}
 	switch {
 	case serves:
 		me.Device = "none: this rank only aggregates"
@@ -170,7 +169,7 @@ func gather(ctx context.Context, world *rank.World, dev *cuda.Device, serves boo
 	if err != nil {
 		return nil, err
 	}
-	ranks := make([]suite.Rank, len(all))
+	ranks := make([]Process, len(all))
 	for i, blob := range all {
 		if err := json.Unmarshal(blob, &ranks[i]); err != nil {
 			return nil, fmt.Errorf("who rank %d is: %w", i, err)

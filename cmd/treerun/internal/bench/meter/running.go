@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 )
 
@@ -70,7 +69,7 @@ func (r *running[T]) issue(ctx context.Context) error {
 
 // blocks are what the result of a case consists of; of a sparse one nothing, which is
 // compared by itself.
-func (r *running[T]) blocks(me, size int, k *suite.Case) []block {
+func (r *running[T]) blocks(me, size int, k *Case) []block {
 	if r.want == nil {
 		return nil
 	}

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/sparse"
@@ -50,7 +49,7 @@ func (s *spread) mostly() sparse.Form {
 
 // newSpread lays out the blocks of a case. Of every rank the same number is not
 // zero.
-func newSpread(k *suite.Case, o *suite.Options, size int) (*spread, error) {
+func newSpread(k *Case, o *Options, size int) (*spread, error) {
 	form, err := sparse.ParseForm(o.Form)
 	if err != nil {
 		return nil, err
@@ -249,7 +248,7 @@ func (s *spread) at(op string, b int, values [][]int64, i int) int64 {
 
 // tellSparse adds to a row the forms in which the timed calls ran, the same on all ranks, and
 // what the latest of them did, on the rank that did most. All ranks call it.
-func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, s *spread) error {
+func (m *meter[T]) tellSparse(ctx context.Context, r *Row, k *Case, s *spread) error {
 	st := &s.stats
 	most := []float64{float64(st.SentBytes), float64(st.ReceivedBytes), st.Finding.Seconds() * 1e6, st.UnionDensity}
 	if err := collective.AllReduce(ctx, m.c, most, most, collective.Max); err != nil {
@@ -257,7 +256,7 @@ func (m *meter[T]) tellSparse(ctx context.Context, r *suite.Row, k *suite.Case, 
 	}
 	own, form := s.nonZero(), s.mostly()
 	us := func(f sparse.Form) float64 { return float64(st.Predicted[f].Nanoseconds()) / 1e3 }
-	r.Sparse = &suite.Sparse{
+	r.Sparse = &Sparse{
 		Density: k.Density, Overlap: k.Overlap, BlockSize: s.block, Form: form.String(), Blocks: st.Blocks, NonZero: own,
 		UnionDensity: most[3], SentBytes: int64(most[0]), ReceivedBytes: int64(most[1]), FindUs: math.Round(most[2]*10) / 10,
 		TreesUs: us(sparse.Trees), AggregatorsUs: us(sparse.Aggregators), SharedUs: us(sparse.Shared),

@@ -7,7 +7,6 @@ import (
 	"math"
 	"testing"
 
-	"github.com/treerun/treerun/cmd/treerun/internal/bench/suite"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/collective/sparse"
 )
@@ -23,7 +22,7 @@ func TestSpread(t *testing.T) {
 		{0, "full", 0, 0}, {1, "full", 1, 1}, {0.25, "full", 0.25, 0.25}, {0.1, "none", 0.4, 0.4}, {0.5, "none", 1, 1},
 		{0.1, "random", 0.3, 0.39}, {0.5, "random", 0.9, 0.97},
 	} {
-		k := suite.Case{Collective: suite.Find("sparse-allreduce"), Count: 256 * 1000, Density: c.density, Overlap: c.overlap}
+		k := Case{Collective: Find("sparse-allreduce"), Count: 256 * 1000, Density: c.density, Overlap: c.overlap}
 		s, err := newSpread(&k, parsed(t, "--collective sparse-allreduce"), 4)
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +65,7 @@ func TestSparseFill(t *testing.T) {
 		o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --fill .02 "+
 			"--overlap full,random -d float32,int64 -n 2 -w 1 --form "+text)
 		onRanks(t, 3, func(c *collective.Comm) error {
-			return All(t.Context(), c, c, nil, o, func(r *suite.Row) error {
+			return All(t.Context(), c, c, nil, o, func(r *Row) error {
 				if *r.Wrong != 0 || r.Sparse.Fill != .02 {
 					return fmt.Errorf("row %+v, sparse %+v", *r, r.Sparse)
 				}
@@ -99,7 +98,7 @@ func TestSparseRows(t *testing.T) {
 	o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density 0,.02,.3,1 --overlap all -d "+
 		"float32,bfloat16,int64 -o sum,min -n 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
-		return All(t.Context(), c, c, nil, o, func(r *suite.Row) error {
+		return All(t.Context(), c, c, nil, o, func(r *Row) error {
 			if r.Wrong == nil || *r.Wrong != 0 || r.Sparse == nil || r.Plan != r.Sparse.Form {
 				return fmt.Errorf("row %+v, sparse %+v", *r, r.Sparse)
 			}
@@ -109,7 +108,7 @@ func TestSparseRows(t *testing.T) {
 	o = parsed(t, "--collective sparse-allreduce --form lists -b 100001 -e 100001 --density 0,.3 --overlap full,none -d "+
 		"float32,bfloat16 -n 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
-		return All(t.Context(), c, c, nil, o, func(r *suite.Row) error {
+		return All(t.Context(), c, c, nil, o, func(r *Row) error {
 			x, width := r.Sparse, float64(r.Bytes/int64(r.Count))
 			rows := x.UnionDensity * float64(x.Blocks)
 			if *r.Wrong != 0 || r.Plan != "lists" || x.NonZero > 0 && x.Overlap == "full" &&

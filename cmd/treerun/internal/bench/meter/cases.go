@@ -1,9 +1,4 @@
-// Package suite says what treerun bench measures: the flags, the collectives
-// with what nccl-tests and the memory of the machine have to say of each, and
-// the list of cases that follows from both. The launcher and the ranks make the
-// same list from the same arguments. It is free of I/O. Only the packages of
-// treerun bench and package cli import it.
-package suite
+package meter
 
 import "slices"
 

@@ -1,4 +1,4 @@
-package suite
+package meter
 
 import (
 	"strings"
@@ -9,7 +9,7 @@ import (
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 )
 
-func TestExplain(t *testing.T) {
+func TestExplainFlags(t *testing.T) {
 	o := parsed(t, "--explain 64K")
 	if cases := o.Cases(2); len(cases) != 1 || cases[0].Bytes != 64<<10 || cases[0].InPlace || o.Iterations != 200 ||
 		o.MaxSeconds != 1 {

@@ -1,4 +1,4 @@
-package suite
+package meter
 
 import "math"
 
@@ -58,7 +58,7 @@ const (
 	PerN                  // 1/n
 	Rest                  // (n-1)/n
 	RestPerN              // (n-1)/n^2
-	All                   // 1
+	Whole                 // 1
 	Twice                 // 2(n-1)/n
 )
 
@@ -76,24 +76,24 @@ func (s Share) String() string {
 // Collectives are all that can be measured, in the order of "all". Package
 // meter has the call for each.
 var Collectives = []Collective{
-	{Name: "allreduce", OnGPU: true, Reduces: true, HasInPlace: true, Factor: Twice, Least: Moves{All, All}},
-	{Name: "reduce", OnGPU: true, Reduces: true, Rooted: true, HasInPlace: true, Factor: All, Least: Moves{All, PerN}},
-	{Name: "broadcast", OnGPU: true, Rooted: true, HasInPlace: true, Factor: All, Least: Moves{PerN, All},
+	{Name: "allreduce", OnGPU: true, Reduces: true, HasInPlace: true, Factor: Twice, Least: Moves{Whole, Whole}},
+	{Name: "reduce", OnGPU: true, Reduces: true, Rooted: true, HasInPlace: true, Factor: Whole, Least: Moves{Whole, PerN}},
+	{Name: "broadcast", OnGPU: true, Rooted: true, HasInPlace: true, Factor: Whole, Least: Moves{PerN, Whole},
 		LeastInPlace: Moves{PerN, Rest}},
 	{Name: "allgather", OnGPU: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest,
-		Least: Moves{PerN, All}, LeastInPlace: Moves{PerN, Rest}},
+		Least: Moves{PerN, Whole}, LeastInPlace: Moves{PerN, Rest}},
 	{Name: "reducescatter", OnGPU: true, Reduces: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest,
-		Least: Moves{All, PerN}},
+		Least: Moves{Whole, PerN}},
 	{Name: "alltoall", Parts: true, Send: CountPerRank, Recv: CountPerRank, HasInPlace: true, Factor: Rest,
-		Least: Moves{All, All}, LeastInPlace: Moves{Rest, Rest}},
+		Least: Moves{Whole, Whole}, LeastInPlace: Moves{Rest, Rest}},
 	{Name: "gather", Rooted: true, Parts: true, Recv: CountPerRank, HasInPlace: true, Factor: Rest,
 		Least: Moves{PerN, PerN}, LeastInPlace: Moves{RestPerN, RestPerN}},
 	{Name: "scatter", Rooted: true, Parts: true, Send: CountPerRank, HasInPlace: true, Factor: Rest,
 		Least: Moves{PerN, PerN}, LeastInPlace: Moves{RestPerN, RestPerN}},
-	{Name: "sendrecv", OneByOne: true, Factor: All, Least: Moves{All, All}},
+	{Name: "sendrecv", OneByOne: true, Factor: Whole, Least: Moves{Whole, Whole}},
 	{Name: "barrier", OnGPU: true, Empty: true},
 	{Name: "sparse-allreduce", OnGPU: true, Sparse: true, Reduces: true, HasInPlace: true, OneByOne: true, Factor: Twice,
-		Least: Moves{All, All}, LeastInPlace: Moves{All, None}},
+		Least: Moves{Whole, Whole}, LeastInPlace: Moves{Whole, None}},
 }
 
 // Find returns the collective of a name, nil when there is none.

@@ -1,4 +1,4 @@
-package suite
+package meter
 
 import (
 	"encoding/json"
@@ -67,8 +67,8 @@ type Sparse struct {
 	DenseUs       float64 `json:"dense_us"`
 }
 
-// Rank is a process of the job.
-type Rank struct {
+// Process is a process of the job.
+type Process struct {
 	PID    int    `json:"pid"`
 	Host   string `json:"host"`
 	Device string `json:"device"` // what it computes on, in words
@@ -77,9 +77,9 @@ type Rank struct {
 // Record is a line that rank 0 sends to the launcher: the ranks, once, or a
 // row; or a point, where shapes of plan are compared.
 type Record struct {
-	Ranks []Rank `json:"ranks,omitempty"`
-	Row   *Row   `json:"row,omitempty"`
-	Point *Point `json:"point,omitempty"`
+	Ranks []Process `json:"ranks,omitempty"`
+	Row   *Row      `json:"row,omitempty"`
+	Point *Point    `json:"point,omitempty"`
 }
 
 // Matches tells whether the row is one of this case on np ranks.
