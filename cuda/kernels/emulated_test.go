@@ -10,7 +10,7 @@ import (
 
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/internal/testutil/ptx"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 // The PTX itself, run instruction by instruction, gives the bits of the host, and
@@ -19,22 +19,22 @@ import (
 
 // emulated is PTX with memory for it.
 type emulated struct {
-	modules map[string]*ptx.Module
-	memory  ptx.Memory
+	modules map[string]*fakegpu.PTX
+	memory  fakegpu.PTXMemory
 	want    []byte // what the memory should hold
 }
 
 const emulatedBase = 0x7f0000000000
 
-func parsePTX(t *testing.T, files ...string) map[string]*ptx.Module {
+func parsePTX(t *testing.T, files ...string) map[string]*fakegpu.PTX {
 	t.Helper()
-	all := map[string]*ptx.Module{}
+	all := map[string]*fakegpu.PTX{}
 	for _, file := range files {
 		text, err := os.ReadFile(file + ".ptx")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all[file], err = ptx.Parse(string(text)); err != nil {
+		if all[file], err = fakegpu.ParsePTX(string(text)); err != nil {
 			t.Fatalf("%s.ptx: %v", file, err)
 		}
 	}
@@ -45,7 +45,7 @@ func parsePTX(t *testing.T, files ...string) map[string]*ptx.Module {
 func (e *emulated) fresh(r *rand.Rand, d kernel.DType, size int) {
 	e.want = make([]byte, size)
 	fill(r, d, e.want)
-	e.memory = ptx.Memory{Base: emulatedBase, Bytes: bytes.Clone(e.want)}
+	e.memory = fakegpu.PTXMemory{Base: emulatedBase, Bytes: bytes.Clone(e.want)}
 }
 
 func (e *emulated) at(offset int) uint64 { return emulatedBase + uint64(offset) }

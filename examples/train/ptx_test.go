@@ -6,22 +6,22 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/treerun/treerun/internal/testutil/ptx"
+	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 // emulated is memory in which the example's PTX runs, instruction by instruction.
 type emulated struct {
 	t      *testing.T
-	module *ptx.Module
-	memory ptx.Memory
+	module *fakegpu.PTX
+	memory fakegpu.PTXMemory
 }
 
 func emulate(t *testing.T) *emulated {
-	m, err := ptx.Parse(string(networkPTX))
+	m, err := fakegpu.ParsePTX(string(networkPTX))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &emulated{t: t, module: m, memory: ptx.Memory{Base: 1 << 40}}
+	return &emulated{t: t, module: m, memory: fakegpu.PTXMemory{Base: 1 << 40}}
 }
 
 // put adds data to the memory and returns its address.

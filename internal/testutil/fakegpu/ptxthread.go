@@ -1,4 +1,4 @@
-package ptx
+package fakegpu
 
 import (
 	"encoding/binary"
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Memory is what a kernel can reach: bytes that begin at an address.
-type Memory struct {
+// PTXMemory is what a kernel can reach: bytes that begin at an address.
+type PTXMemory struct {
 	Base  uint64
 	Bytes []byte
 }
 
 // at returns the bytes of an access, which is at a multiple of its size.
-func (m *Memory) at(a uint64, size int) ([]byte, error) {
+func (m *PTXMemory) at(a uint64, size int) ([]byte, error) {
 	if a%uint64(size) != 0 {
 		return nil, fmt.Errorf("misaligned address %#x for %d bytes", a, size)
 	}
@@ -30,8 +30,8 @@ const paramBase = 1 << 60
 // thread is one thread of a kernel.
 type thread struct {
 	kernel                     *Kernel
-	memory                     *Memory
-	param                      *Memory
+	memory                     *PTXMemory
+	param                      *PTXMemory
 	registers                  []uint64
 	block, blocks, id, threads uint64
 	next                       int // instruction
@@ -42,11 +42,11 @@ const maxSteps = 1 << 24
 
 // Run runs all threads of a grid of blocks, in order. args is the bytes of the
 // parameter.
-func (k *Kernel) Run(m *Memory, blocks, threads int, args []byte) error {
+func (k *Kernel) Run(m *PTXMemory, blocks, threads int, args []byte) error {
 	if len(args) != k.params {
 		return fmt.Errorf("ptx: %s takes %d bytes, got %d", k.name, k.params, len(args))
 	}
-	t := thread{kernel: k, memory: m, param: &Memory{paramBase, args}, registers: make([]uint64, len(k.widths)),
+	t := thread{kernel: k, memory: m, param: &PTXMemory{paramBase, args}, registers: make([]uint64, len(k.widths)),
 		blocks: uint64(blocks), threads: uint64(threads)}
 	for block := range blocks {
 		for id := range threads {
@@ -152,7 +152,7 @@ func list(text string) []string {
 }
 
 // memoryOf returns the memory of a space, "global" or "param".
-func (t *thread) memoryOf(space string) *Memory {
+func (t *thread) memoryOf(space string) *PTXMemory {
 	if space == "param" {
 		return t.param
 	}

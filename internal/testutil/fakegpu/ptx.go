@@ -1,11 +1,4 @@
-// Package ptx runs PTX, the assembly language of NVIDIA's GPUs, one thread after
-// the other: so that tests can try the very code that is given to the driver on a
-// machine without a GPU. It knows what plainly written kernels need: integers,
-// floating-point numbers of 16, 32 and 64 bits, branches, loads, stores and one
-// atomic operation. Anything else is an error, and so is an access to memory that
-// is not there or not at a multiple of its size, as it is on a GPU. Only tests
-// import it.
-package ptx
+package fakegpu
 
 import (
 	"fmt"
@@ -14,8 +7,12 @@ import (
 	"strings"
 )
 
-// Module is PTX that was read.
-type Module struct {
+// PTX is PTX that was read, the assembly language of NVIDIA's GPUs. It runs one thread after the
+// other, so that tests can try the very code that is given to the driver on a machine without a
+// GPU. It knows what plainly written kernels need: integers, floating-point numbers of 16, 32 and
+// 64 bits, branches, loads, stores and one atomic operation. Anything else is an error, and so is
+// an access to memory that is not there or not at a multiple of its size, as it is on a GPU.
+type PTX struct {
 	kernels map[string]*Kernel
 }
 
@@ -47,9 +44,9 @@ var (
 	space     = regexp.MustCompile(`\s+`)
 )
 
-// Parse reads PTX.
-func Parse(text string) (*Module, error) {
-	m := &Module{kernels: map[string]*Kernel{}}
+// ParsePTX reads PTX.
+func ParsePTX(text string) (*PTX, error) {
+	m := &PTX{kernels: map[string]*Kernel{}}
 	var k *Kernel
 	n := 0
 	for line := range strings.Lines(text) {
@@ -76,7 +73,7 @@ func Parse(text string) (*Module, error) {
 }
 
 // Kernel returns an entry by its name.
-func (m *Module) Kernel(name string) (*Kernel, error) {
+func (m *PTX) Kernel(name string) (*Kernel, error) {
 	k := m.kernels[name]
 	if k == nil {
 		return nil, fmt.Errorf("ptx: no entry %s", name)

@@ -1,4 +1,4 @@
-package ptx
+package fakegpu
 
 import (
 	"encoding/binary"
@@ -26,7 +26,7 @@ func compileOne(code string) (*Kernel, error) {
 	.reg .b64 	%rd<9>;
 	ld.param.u64 	%rd1, [try_param_0];
 `
-	m, err := Parse(head + code + "\n}\n")
+	m, err := ParsePTX(head + code + "\n}\n")
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func try(code string, memory []byte) error {
 	if err != nil {
 		return err
 	}
-	return k.Run(&Memory{4096, memory}, 1, 1, binary.LittleEndian.AppendUint64(nil, 4096))
+	return k.Run(&PTXMemory{4096, memory}, 1, 1, binary.LittleEndian.AppendUint64(nil, 4096))
 }
 
 // Each line of code leaves a number in %rd2, %r2 or another register, which is
@@ -136,7 +136,7 @@ func TestErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Run(&Memory{}, 1, 1, nil); err == nil || !strings.Contains(err.Error(), "takes 8 bytes") {
+	if err := k.Run(&PTXMemory{}, 1, 1, nil); err == nil || !strings.Contains(err.Error(), "takes 8 bytes") {
 		t.Errorf("without a parameter: %v", err)
 	}
 }
