@@ -215,7 +215,7 @@ measure_memory() {
 # memory file had.
 shared() {
     local launcher pid map kib most=0
-    "$work/treerun" bench -np "$1" -b "$2" -e "$2" -n 1000000 --max-seconds 1 --in-place=no -c 0 --json /dev/null > /dev/null 2> "$work/stderr" < /dev/null &
+    "$work/treerun" bench -np "$1" -b "$2" -e "$2" -i 1000000 --max-seconds 1 --in-place=no -c 0 --json /dev/null > /dev/null 2> "$work/stderr" < /dev/null &
     launcher=$!
     while kill -0 "$launcher" 2> /dev/null; do
         for pid in $(cat "/proc/$launcher/task/"*/children 2> /dev/null); do

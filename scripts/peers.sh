@@ -150,7 +150,8 @@ bench() {
         -i) inplace=yes ;;
         -x) edge=yes ;;
         --alloc) args+=("$1") ;;
-        --inflight | -[wnc]) args+=("$1" "$2"); shift ;;
+        -n) args+=(-i "$2"); shift ;;
+        --inflight | -[wc]) args+=("$1" "$2"); shift ;;
         *) fail "PERF_ARGS: treerun bench has no $1" ;;
         esac
         shift

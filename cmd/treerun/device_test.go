@@ -74,12 +74,12 @@ func TestDeviceTrouble(t *testing.T) {
 }
 
 // deviceCalls measures few calls of two ranks, of a collective to be named.
-const deviceCalls = "bench --device cuda -np 2 -v -b 1K -e 64K -f 64 -n 3 -w 1 --collective "
+const deviceCalls = "bench --device cuda -np 2 -v -b 1K -e 64K -f 64 -i 3 -w 1 --collective "
 
 // bench measures device calls and compares every element.
 func TestBenchOnGPUs(t *testing.T) {
 	out, _ := onFakeHost(t, fakegpu.Start(t, "dgx1v/0-3"), 0,
-		"bench --device cuda -np 4 --collective all -b 1K -e 64K -f 64 -n 3 -w 1 -d float32,bfloat16 -o sum,avg --inflight "+
+		"bench --device cuda -np 4 --collective all -b 1K -e 64K -f 64 -i 3 -w 1 -d float32,bfloat16 -o sum,avg --inflight "+
 			"1,3")
 	for _, name := range []string{"allreduce", "reduce", "broadcast", "allgather", "reducescatter", "barrier",
 		"sparse-allreduce"} {
@@ -105,7 +105,7 @@ func TestBenchOnGPUs(t *testing.T) {
 // The ranks of bench get the GPUs that the command line says.
 func TestBenchOnChosenGPUs(t *testing.T) {
 	env := fakegpu.Start(t, "dgx1v/0-3")
-	const short = "bench --device cuda -b 8 -e 8 -n 3 -w 1 -np "
+	const short = "bench --device cuda -b 8 -e 8 -i 3 -w 1 -np "
 	out, _ := onFakeHost(t, env, 0, short+"2 --gpus 2,1")
 	if bus := busesOf(out); len(bus) != 2 || !(bus[0] > bus[1]) {
 		t.Errorf("not GPUs 2 and 1, but %q, in\n%s", bus, out)

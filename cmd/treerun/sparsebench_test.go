@@ -9,7 +9,7 @@ import (
 // predicted to take: with -v on stderr, once per choice, and in the table.
 func TestBenchSaysChoice(t *testing.T) {
 	l := launch(t, nil, "bench", "-np", "2", "-v", "--wide", "--collective", "sparse-allreduce", "-b", "64K", "-e", "256K",
-		"-f", "4", "--density", ".02", "--overlap", "full", "-n", "3", "-w", "1", "--max-seconds", "20")
+		"-f", "4", "--density", ".02", "--overlap", "full", "-i", "3", "-w", "1", "--max-seconds", "20")
 	l.ends(0)
 	told := l.stderr.String()
 	for _, elements := range []string{"16384", "65536"} {
@@ -53,7 +53,7 @@ func TestBenchSaysChoice(t *testing.T) {
 // right; without -v stderr is quiet.
 func TestBenchLists(t *testing.T) {
 	l := launch(t, nil, "bench", "-np", "3", "--wide", "--collective", "sparse-allreduce", "--form", "lists", "-b", "100K",
-		"-e", "100K", "--density", "0,.1,1", "-d", "float32,int64", "-n", "2", "-w", "1")
+		"-e", "100K", "--density", "0,.1,1", "-d", "float32,int64", "-i", "2", "-w", "1")
 	l.ends(0)
 	if rows := strings.Count(strings.Join(l.seen, "\n"), "  lists: density "); rows != 6 || l.stderr.Len() > 0 {
 		t.Errorf("%d rows, want 6; stderr %q\n%s", rows, &l.stderr, strings.Join(l.seen, "\n"))

@@ -65,7 +65,7 @@ func (l *load) bench(more ...string) []string {
 		check = "1"
 	}
 	return append([]string{"bench", "--collective", l.ops, "--in-place=" + l.inPlace, "-b", fmt.Sprint(l.begin),
-		"-e", fmt.Sprint(l.end), "-f", fmt.Sprint(l.factor), "-n", fmt.Sprint(l.iters), "-w", fmt.Sprint(l.warmup),
+		"-e", fmt.Sprint(l.end), "-f", fmt.Sprint(l.factor), "-i", fmt.Sprint(l.iters), "-w", fmt.Sprint(l.warmup),
 		"--max-seconds", fmt.Sprint(l.seconds), "-c", check, "--json", "-"}, more...)
 }
 

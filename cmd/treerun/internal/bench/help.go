@@ -46,7 +46,7 @@ examples:
   treerun bench -np 4 --collective all -b 8 -e 64M -f 8 --json rows.json --plot rows.svg
   treerun bench -np 4 --explain 64K --collective allreduce,broadcast
   treerun bench -H a,b,c,d --explain 2M --collective broadcast
-  treerun bench -np 8 --collective broadcast --in-place -b 1M -e 1M -n 200 --stream
+  treerun bench -np 8 --collective broadcast --in-place -b 1M -e 1M -i 200 --stream
 `
 
 func printHelp(o *meter.Options) error {

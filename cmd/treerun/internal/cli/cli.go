@@ -6,9 +6,11 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -27,7 +29,6 @@ import (
 // commands maps a first argument to what it runs, with the arguments after it.
 // A PROGRAM of the same name is given as ./NAME.
 var commands = map[string]func(args []string) (int, error){
-	"help":    func([]string) (int, error) { return 0, printHelp() },
 	"version": func([]string) (int, error) { return 0, printVersion() },
 	"topo":    runTopo,
 	"check":   runCheck,
@@ -38,6 +39,34 @@ var commands = map[string]func(args []string) (int, error){
 	// What the ranks of a subcommand run; users are not told of it.
 	launch.RankName(bench.Subcommand): bench.Rank,
 	launch.RankName(measuring):        measureRank,
+}
+
+func init() { commands["help"] = runHelp } // which looks at commands
+
+// runHelp is the command help: of treerun, or of one of its commands.
+func runHelp(args []string) (int, error) {
+	if len(args) == 0 {
+		return 0, printHelp()
+	}
+	if c, ok := commands[args[0]]; ok && len(args) == 1 && slices.Contains(listedCommands(), args[0]) {
+		return c([]string{"--help"})
+	}
+	return 0, cmdline.Usagef("help %s: there is no such command%s", strings.Join(args, " "), didYouMean(args[0]))
+}
+
+// listedCommands are the commands that users are told of, in order.
+func listedCommands() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(commands)), func(name string) bool {
+		return strings.Contains(name, ":") || name == "help" // ranks' own
+	})
+}
+
+// didYouMean names the command that is meant by a word, or all.
+func didYouMean(word string) string {
+	if near := cmdline.Nearest(word, append(listedCommands(), "help")); near != "" {
+		return fmt.Sprintf(" (did you mean treerun %s?)", near)
+	}
+	return fmt.Sprintf(" (commands: %s)", strings.Join(listedCommands(), ", "))
 }
 
 // Main runs treerun with the arguments after its name and returns the exit

@@ -72,7 +72,11 @@ func notInPath(name string) error {
 			return cmdline.Errorf(cmdline.ExitNotExecutable, "%s: found as %s, which is not executable", name, path)
 		}
 	}
-	return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH", name)
+	meant := ""
+	if near := cmdline.Nearest(name, append(listedCommands(), "help")); near != "" {
+		meant = didYouMean(name)
+	}
+	return cmdline.Errorf(cmdline.ExitNotFound, "%s: not found in PATH%s", name, meant)
 }
 
 // remove deletes what build has made. Processes that run it already go on. It

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -22,25 +21,29 @@ func UsableCores() int {
 	return min(runtime.NumCPU(), runtime.GOMAXPROCS(0))
 }
 
-// mpiFlags are those that users of MPI type with one dash.
-var mpiFlags = []string{"-ppn", "-hostfile", "-host", "-oversubscribe"}
+// Parse reads args as f does, and takes long flags with one dash as well, as Go programs and MPI's launchers have
+// them, and with underscores, as torchrun has them. An error says in words what is wrong. others says what flags
+// of other programs are here; nil: nobody is told.
+func Parse(f *pflag.FlagSet, args []string, others map[string]string) error {
+	f.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	return plain(f, f.Parse(rewrite(args, f)), others)
+}
 
-// Rewrite turns -np, which users of MPI type, into --np, and some others likewise,
-// where flags has them. It stops at the first argument that is no flag: what
-// follows may be a program's own.
-func Rewrite(args []string, flags *pflag.FlagSet) []string {
+// rewrite gives long flags that have one dash a second one: -np 8, which users of MPI type, and -np8. It stops at
+// the first argument that is no flag: what follows may be a program's own.
+func rewrite(args []string, flags *pflag.FlagSet) []string {
 	out := append([]string(nil), args...)
 	for i := 0; i < len(out); i++ {
 		arg := out[i]
 		if arg == "--" || len(arg) < 2 || arg[0] != '-' {
 			break
 		}
-		if rest, ok := strings.CutPrefix(arg, "-np"); ok {
-			if arg = "--np"; rest != "" {
-				arg += "=" + strings.TrimPrefix(rest, "=")
-			}
+		if rest, ok := strings.CutPrefix(arg, "-np"); ok && strings.Trim(rest, "0123456789") == "" && rest != "" {
+			arg = "-np=" + rest
 		}
-		if name, _, _ := strings.Cut(arg, "="); slices.Contains(mpiFlags, name) && flags.Lookup(name[1:]) != nil {
+		if name, _, _ := strings.Cut(arg[1:], "="); len(name) > 1 && name[0] != '-' && flags.Lookup(name) != nil {
 			arg = "-" + arg
 		}
 		out[i] = arg
@@ -51,9 +54,13 @@ func Rewrite(args []string, flags *pflag.FlagSet) []string {
 	return out
 }
 
-// Plain says of an error of pflag's Parse which kind of number a flag wants, in place of the words
-// of package strconv.
-func Plain(err error) error {
+// plain says of an error of pflag's Parse which kind of number a flag wants, in place of the words of package
+// strconv, and of a flag that is not there which one may have been meant.
+func plain(f *pflag.FlagSet, err error, others map[string]string) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		return unknownFlag(f, unknown, others)
+	}
 	var invalid *pflag.InvalidValueError
 	var number *strconv.NumError
 	if !errors.As(err, &invalid) || !errors.As(err, &number) {
@@ -69,6 +76,63 @@ func Plain(err error) error {
 		want = "true or false"
 	}
 	return fmt.Errorf("--%s %q: want %s", invalid.GetFlag().Name, invalid.GetValue(), want)
+}
+
+// unknownFlag is the error of a flag that f does not have.
+func unknownFlag(f *pflag.FlagSet, e *pflag.NotExistError, others map[string]string) error {
+	name, dashes := e.GetSpecifiedName(), "--"
+	if group := e.GetSpecifiedShortnames(); group != "" {
+		name, dashes = strings.TrimRight(group, "0123456789"), "-" // -c4 has a value that touches it
+	}
+	name, _, _ = strings.Cut(name, "=")
+	if here := others[strings.ReplaceAll(name, "_", "-")]; here != "" {
+		return fmt.Errorf("unknown flag: %s%s (hint: here, %s)", dashes, name, here)
+	}
+	var names []string
+	f.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := Nearest(name, names); near != "" {
+		return fmt.Errorf("unknown flag: %s%s (did you mean --%s?)", dashes, name, near)
+	}
+	return fmt.Errorf("unknown flag: %s%s", dashes, name)
+}
+
+// Nearest returns the one of some names that a user may have meant by word: which has at most a third of its letters
+// inserted, left out, changed or swapped with the next, as few as any. "" is none.
+func Nearest(word string, names []string) string {
+	best, least := "", max(1, len(word)/3)+1
+	for _, name := range names {
+		if d := distance(strings.ToLower(word), strings.ToLower(name)); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters of a have to be inserted, left out, changed, or swapped with the next, to make b of it
+// (optimal string alignment).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(a)][len(b)]
 }
 
 // takesNext tells whether the argument after this flag is its value.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+	"pgregory.net/rapid"
 
 	"github.com/treerun/treerun/internal/numbers"
 )
@@ -40,10 +41,14 @@ func TestRewrite(t *testing.T) {
 		"- -np 5":                       "- -np 5",
 		"prog -np 5":                    "prog -np 5",
 		"-np":                           "--np",
+		"-dry-run -timeout=5 prog":      "--dry-run --timeout=5 prog",
+		"-timeout 5 -np 5 prog":         "--timeout 5 --np 5 prog",
+		"-lv prog":                      "-lv prog",
+		"-npx prog":                     "-npx prog",
 	} {
-		got := strings.Join(Rewrite(strings.Fields(in), someFlags()), " ")
+		got := strings.Join(rewrite(strings.Fields(in), someFlags()), " ")
 		if got != want {
-			t.Errorf("Rewrite(%s) = %s, want %s", in, got, want)
+			t.Errorf("rewrite(%s) = %s, want %s", in, got, want)
 		}
 	}
 }
@@ -92,16 +97,47 @@ func TestPlain(t *testing.T) {
 		"--list=1,b":  `--list "1,b": want whole numbers with commas between them`,
 		"--yes=maybe": `--yes "maybe": want true or false`,
 		"--nothing":   "unknown flag: --nothing",
+		"--cuont=5":   "unknown flag: --cuont (did you mean --count?)",
+		"-prt":        "unknown flag: -prt (did you mean --part?)",
+		"-q":          "unknown flag: -q",
+		"--per_node":  "unknown flag: --per_node (hint: here, --count N)",
+		"-c3":         "unknown flag: -c (hint: here, -n N)",
 	} {
 		f := pflag.NewFlagSet("some", pflag.ContinueOnError)
 		f.Int("count", 0, "")
 		f.Float64("part", 0, "")
 		f.IntSlice("list", nil, "")
 		f.Bool("yes", false, "")
-		if err := Plain(f.Parse([]string{in})); err == nil || err.Error() != want {
+		others := map[string]string{"per-node": "--count N", "c": "-n N"}
+		if err := Parse(f, []string{in}, others); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", in, err, want)
 		}
 	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"topo", "plan", "sim", "bench", "check", "version"}
+	for word, want := range map[string]string{"tpo": "topo", "TOPO": "topo", "bnech": "bench", "versoin": "version",
+		"ls": "", "python3": "", "": "", "plann": "plan", "chek": "check", "simulate": ""} {
+		if got := Nearest(word, names); got != want {
+			t.Errorf("nearest to %q is %q, want %q", word, got, want)
+		}
+	}
+}
+
+// The distance is a metric of small steps: one change of a word is at distance one, and both ways are as far.
+func TestDistance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.StringMatching(`[ab]{0,6}`).Draw(t, "a"), rapid.StringMatching(`[ab]{0,6}`).Draw(t, "b")
+		d := distance(a, b)
+		if d != distance(b, a) || (d == 0) != (a == b) || d > max(len(a), len(b)) || d < max(len(a)-len(b), len(b)-len(a)) {
+			t.Fatalf("%q and %q are at %d", a, b, d)
+		}
+		i := rapid.IntRange(0, len(a)).Draw(t, "at")
+		if d := distance(a, a[:i]+"c"+a[i:]); d != 1 {
+			t.Fatalf("a letter more is at %d", d)
+		}
+	})
 }
 
 // FuzzSize: every size that is read is written so that it is read again.

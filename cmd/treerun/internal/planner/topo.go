@@ -46,7 +46,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 		"hosts, one for every slot)")
 	f.VarP(choice(&format, graphFormats), "format", "f", "`FORMAT`: "+or(graphFormats))
 	where.Define(f)
-	if err := parse(f, cmdline.Rewrite(args, f)); err != nil {
+	if err := parse(f, args); err != nil {
 		return 0, err
 	}
 	if help {
@@ -122,8 +122,8 @@ func (m *Measured) text() (string, error) {
 
 // parse reads the flags of a subcommand that takes nothing else.
 func parse(f *pflag.FlagSet, args []string) error {
-	if err := f.Parse(args); err != nil {
-		return usage("%s: %w", f.Name(), cmdline.Plain(err))
+	if err := cmdline.Parse(f, args, nil); err != nil {
+		return usage("%s: %w", f.Name(), err)
 	}
 	if f.NArg() > 0 {
 		return usage("%s: unexpected argument %q", f.Name(), f.Arg(0))

@@ -20,7 +20,7 @@ func parsed(t *testing.T, line string) *Options {
 }
 
 func TestParse(t *testing.T) {
-	o := parsed(t, "-np 4 --collective broadcast,allreduce -b 1K -e 64M -f 8 -n 7 -w 2 -c 0 -d double,int8 -o max -r 3 "+
+	o := parsed(t, "-np 4 --collective broadcast,allreduce -b 1K -e 64M -f 8 -i 7 -w 2 -c 0 -d double,int8 -o max -r 3 "+
 		"--in-place --stream --json - --plot p.svg --wide=false --max-seconds 0.5")
 	if o.Ranks != 4 || !slices.Equal(o.Collectives, []string{"broadcast", "allreduce"}) || o.Begin != 1<<10 ||
 		o.End != 64<<20 ||
@@ -59,7 +59,7 @@ func TestUsage(t *testing.T) {
 		"-b 2M -e 1M":                     "-b 2M is larger than -e 1M",
 		"-f 1":                            "want a factor",
 		"-f NaN":                          "want a factor",
-		"-n 0":                            "iterations",
+		"-i 0":                            "iterations",
 		"-w -1":                           "iterations",
 		"-c 2":                            "want 0 or 1",
 		"--in-place=maybe":                "want yes, no or both",

@@ -21,9 +21,9 @@ func TestExplain(t *testing.T) {
 		np   int
 		line string
 	}{
-		{2, "--explain 40K -n 20"},
-		{3, "--explain 100 -n 1 -w 0 --collective gather,allreduce,alltoall"},
-		{4, "--explain 4K --collective reduce,barrier -n 5"},
+		{2, "--explain 40K -i 20"},
+		{3, "--explain 100 -i 1 -w 0 --collective gather,allreduce,alltoall"},
+		{4, "--explain 4K --collective reduce,barrier -i 5"},
 	} {
 		o := parsed(t, c.line)
 		cases := o.Cases(c.np)
@@ -86,7 +86,7 @@ func TestExplainHosts(t *testing.T) {
 				Source: topo.Measured})
 		}
 	}
-	o := parsed(t, "--explain 4K --collective allreduce,broadcast,barrier -n 5 --max-seconds 0.1")
+	o := parsed(t, "--explain 4K --collective allreduce,broadcast,barrier -i 5 --max-seconds 0.1")
 	var seen []*Point
 	worlds(t, np, func(w *world) error {
 		return Explain(t.Context(), w, o, func(p *Point) error {
@@ -120,7 +120,7 @@ func TestExplainHosts(t *testing.T) {
 // Whatever --explain measures has no communicator beside it: those of other plans
 // are closed, whose links would take its time.
 func TestExplainOneByOne(t *testing.T) {
-	o := parsed(t, "--explain 4K --collective allreduce,reduce -n 3 --max-seconds 0.1")
+	o := parsed(t, "--explain 4K --collective allreduce,reduce -i 3 --max-seconds 0.1")
 	worlds(t, 3, func(w *world) error {
 		var opened []*collective.Comm
 		e := &explainer{o: o, np: 3, opts: []collective.Option{collective.WithTopoCache("")}, calls: calls[float32](),

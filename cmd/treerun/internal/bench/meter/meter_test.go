@@ -42,11 +42,11 @@ func TestAll(t *testing.T) {
 		np   int
 		line string
 	}{
-		{1, "--collective all -d all -o all -b 1 -e 5000 -f 5000 -n 3 -w 1"},
-		{2, "--collective all -d all -o all -b 8 -e 8K -f 1024 -n 3 -w 1 -r 1"},
-		{3, "--collective all -d float32,int8 -b 3 -e 100K -f 180 -n 5 -w 2 -r 2 --stream"},
-		{2, "--collective all -d int32 -b 8 -e 8K -f 1024 --inflight 1,50,150,300 -n 3"},
-		{3, "--collective all -d float32,uint8 -b 8 -e 100K -f 1000 --alloc --inflight 1,20 -n 3"},
+		{1, "--collective all -d all -o all -b 1 -e 5000 -f 5000 -i 3 -w 1"},
+		{2, "--collective all -d all -o all -b 8 -e 8K -f 1024 -i 3 -w 1 -r 1"},
+		{3, "--collective all -d float32,int8 -b 3 -e 100K -f 180 -i 5 -w 2 -r 2 --stream"},
+		{2, "--collective all -d int32 -b 8 -e 8K -f 1024 --inflight 1,50,150,300 -i 3"},
+		{3, "--collective all -d float32,uint8 -b 8 -e 100K -f 1000 --alloc --inflight 1,20 -i 3"},
 		{4, "--collective all -d bfloat16,int64 -o avg,prod -b 1000 -e 1000 --max-seconds 0.001 -r 3"},
 	} {
 		o := parsed(t, c.line)
@@ -105,7 +105,7 @@ func possible(t *testing.T, o *Options, r *Row) {
 // A collective that gives a wrong result is found out, on whichever rank.
 func TestWrong(t *testing.T) {
 	const np = 3
-	o := parsed(t, "-b 4000 -e 4000 -n 2 -w 1")
+	o := parsed(t, "-b 4000 -e 4000 -i 2 -w 1")
 	onRanks(t, np, func(c *collective.Comm) error {
 		m, err := newMeter[float32](c, o, o.Cases(np), o.Types[0], newLimits(c, c, nil))
 		if err != nil {
@@ -140,7 +140,7 @@ func TestFailure(t *testing.T) {
 	var first sync.WaitGroup // so that no rank gives up while another is in its call
 	first.Add(2)
 	onRanks(t, 2, func(c *collective.Comm) error {
-		o := parsed(t, "-b 64 -e 64 -n 2 -w 1")
+		o := parsed(t, "-b 64 -e 64 -i 2 -w 1")
 		refused := errors.New("refused")
 		err := All(t.Context(), c, c, nil, o, func(*Row) error { return refused })
 		if !errors.Is(err, refused) {

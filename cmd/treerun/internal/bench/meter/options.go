@@ -76,18 +76,39 @@ type raw struct {
 	wide                    bool
 }
 
+// inPlaceWords are the values of --in-place.
+var inPlaceWords = []string{"yes", "no", "both"}
+
+// othersFlags are flags of nccl-tests, and of launchers, and what is here in their place.
+var othersFlags = map[string]string{
+	"minbytes": "-b SIZE", "maxbytes": "-e SIZE", "stepfactor": "-f FACTOR", "stepbytes": "-f FACTOR",
+	"iterations": "-i N", "warmup-iters": "-w N", "agg-iters": "--inflight N", "m": "--inflight N",
+	"nthreads": "-n N", "t": "-n N",
+	"ngpus": gpusHint, "g": gpusHint, "average": percentilesHint, "a": percentilesHint,
+	"parallel-init": alwaysHint, "p": alwaysHint, "blocking": alwaysHint, "z": alwaysHint,
+	"report-cputime": "time(1) before treerun", "C": "time(1) before treerun", "timeout": "timeout(1) before treerun",
+	"T": "timeout(1) before treerun", "cudagraph": capturedHint, "G": capturedHint,
+}
+
+const (
+	gpusHint        = "-n N --device cuda, a rank for each GPU"
+	percentilesHint = "--percentiles; the table has the median of the slowest rank"
+	capturedHint    = "device calls cannot be captured"
+	alwaysHint      = "it is always so: leave it out"
+)
+
 // newOptions returns the options with their defaults, and their flags.
 func newOptions() (*Options, *raw) {
 	o, r := &Options{Begin: 8, End: 256 << 20}, &raw{}
 	f := pflag.NewFlagSet("treerun bench", pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.SortFlags = false
-	f.Var(&o.Ranks, "np", "number of ranks; -np works too (default: the number of GPUs,\nwithout GPUs of usable cores)")
+	f.VarP(&o.Ranks, "np", "n", "number of ranks (default: the number of GPUs, without GPUs of\nusable cores)")
 	f.StringSliceVar(&r.collectives, "collective", []string{"allreduce"}, "`NAME`,... or all: "+listed(names()))
 	f.VarP(&o.Begin, "begin", "b", "smallest message; K, M, G and T are powers of 1024")
 	f.VarP(&o.End, "end", "e", "largest message")
 	f.Float64VarP(&o.Factor, "factor", "f", 2, "every message is `F` times as large as the one before")
-	f.IntVarP(&o.Iterations, "iterations", "n", 20, "timed iterations: `N` per row")
+	f.IntVarP(&o.Iterations, "iters", "i", 20, "timed iterations: `N` per row")
 	f.IntVarP(&o.Warmup, "warmup", "w", 5, "`N` iterations before the timed ones")
 	f.Float64Var(&o.MaxSeconds, "max-seconds", 2,
 		"timed `SECONDS` per row: slow rows have fewer iterations, at\nleast 3; 0 is no limit")
@@ -168,8 +189,15 @@ func Parse(args []string, more ...func(*pflag.FlagSet)) (*Options, error) {
 		define(o.Flags)
 	}
 	o.Flags.SetInterspersed(false)
-	if err := o.Flags.Parse(cmdline.Rewrite(args, o.Flags)); err != nil {
-		return nil, usage("%w", cmdline.Plain(err))
+	args = slices.Clone(args)
+	for i, arg := range args { // whose value may be left out, so that pflag takes none but with a "="
+		if arg == "--in-place" && i+1 < len(args) && slices.Contains(inPlaceWords, args[i+1]) {
+			args = slices.Replace(args, i, i+2, arg+"="+args[i+1])
+			break
+		}
+	}
+	if err := cmdline.Parse(o.Flags, args, othersFlags); err != nil {
+		return nil, usage("%w", err)
 	}
 	if o.Help {
 		return o, nil
@@ -268,7 +296,7 @@ func (o *Options) check() error {
 	case !(o.Factor >= 1.01 && o.Factor <= 1e6):
 		return usage("-f %v: want a factor from 1.01 to 1000000", o.Factor)
 	case o.Iterations < 1 || o.Iterations > maxRows:
-		return usage("-n %d: want 1 to %d iterations", o.Iterations, maxRows)
+		return usage("-i %d: want 1 to %d iterations", o.Iterations, maxRows)
 	case o.Warmup < 0 || o.Warmup > maxRows:
 		return usage("-w %d: want 0 to %d iterations", o.Warmup, maxRows)
 	case !(o.MaxSeconds >= 0 && o.MaxSeconds <= 1e6):

@@ -41,7 +41,7 @@ func (o *Options) takeExplain(own []string) error {
 	if o.Explain == 0 {
 		return nil
 	}
-	known := []string{"explain", "np", "collective", "iterations", "warmup", "max-seconds", "no-topo-cache", "verbose"}
+	known := []string{"explain", "np", "collective", "iters", "warmup", "max-seconds", "no-topo-cache", "verbose"}
 	var surplus []string
 	o.Flags.Visit(func(f *pflag.Flag) {
 		if !slices.Contains(known, f.Name) && slices.Contains(own, f.Name) {
@@ -51,7 +51,7 @@ func (o *Options) takeExplain(own []string) error {
 	if len(surplus) > 0 {
 		return usage("--explain does not go with %s", strings.Join(surplus, ", "))
 	}
-	if !o.Flags.Changed("iterations") {
+	if !o.Flags.Changed("iters") {
 		o.Iterations = explainIterations
 	}
 	if !o.Flags.Changed("max-seconds") {

@@ -15,7 +15,7 @@ func TestExplainFlags(t *testing.T) {
 		o.MaxSeconds != 1 {
 		t.Errorf("--explain measures %+v, %+v", cases, *o)
 	}
-	if o = parsed(t, "--explain 1K -n 7 --max-seconds 3 --collective barrier"); o.Iterations != 7 || o.MaxSeconds != 3 ||
+	if o = parsed(t, "--explain 1K -i 7 --max-seconds 3 --collective barrier"); o.Iterations != 7 || o.MaxSeconds != 3 ||
 		len(o.Cases(2)) != 1 {
 		t.Errorf("what was said is %+v", *o)
 	}

@@ -63,7 +63,7 @@ func TestMostly(t *testing.T) {
 func TestSparseFill(t *testing.T) {
 	for _, text := range []string{"trees", "aggregators", "dense", "lists"} {
 		o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density .5 --fill .02 "+
-			"--overlap full,random -d float32,int64 -n 2 -w 1 --form "+text)
+			"--overlap full,random -d float32,int64 -i 2 -w 1 --form "+text)
 		onRanks(t, 3, func(c *collective.Comm) error {
 			return All(t.Context(), c, c, nil, o, func(r *Row) error {
 				if *r.Wrong != 0 || r.Sparse.Fill != .02 {
@@ -96,7 +96,7 @@ func TestSparseFill(t *testing.T) {
 // that nobody has, is counted.
 func TestSparseRows(t *testing.T) {
 	o := parsed(t, "--collective sparse-allreduce -b 100K -e 100K --density 0,.02,.3,1 --overlap all -d "+
-		"float32,bfloat16,int64 -o sum,min -n 2 -w 1")
+		"float32,bfloat16,int64 -o sum,min -i 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
 		return All(t.Context(), c, c, nil, o, func(r *Row) error {
 			if r.Wrong == nil || *r.Wrong != 0 || r.Sparse == nil || r.Plan != r.Sparse.Form {
@@ -106,7 +106,7 @@ func TestSparseRows(t *testing.T) {
 		})
 	})
 	o = parsed(t, "--collective sparse-allreduce --form lists -b 100001 -e 100001 --density 0,.3 --overlap full,none -d "+
-		"float32,bfloat16 -n 2 -w 1")
+		"float32,bfloat16 -i 2 -w 1")
 	onRanks(t, 3, func(c *collective.Comm) error {
 		return All(t.Context(), c, c, nil, o, func(r *Row) error {
 			x, width := r.Sparse, float64(r.Bytes/int64(r.Count))
