@@ -86,6 +86,19 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...Option) (*Comm
 	return outside(c.in.Split(ctx, color, key, opts...))
 }
 
+// Dup makes another communicator of the same ranks: one whose calls and messages do not meet those of c, for a
+// library that is handed c. All ranks call it together; see Split.
+func (c *Comm) Dup(ctx context.Context, opts ...Option) (*Comm, error) {
+	return c.Split(ctx, 0, c.Rank(), opts...)
+}
+
+// Sub makes a communicator of some ranks of c, in the order of ranks. These call it together, with the same ranks and
+// options; the others need not know of it. A rank that is in several calls of Sub or Split makes them in the order of
+// the others that are in them. Otherwise it is as Split.
+func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...Option) (*Comm, error) {
+	return outside(c.in.Sub(ctx, ranks, opts...))
+}
+
 // Abort ends the communicator on all ranks: what is under way, and every later
 // call, fails with ErrAborted, this rank and cause, which may be nil. Any
 // goroutine may call it.

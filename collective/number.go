@@ -1,6 +1,8 @@
 package collective
 
 import (
+	"reflect"
+
 	"github.com/treerun/treerun/internal/kernel"
 )
 
@@ -14,38 +16,23 @@ type Float16 uint16
 // operation.
 type BFloat16 uint16
 
-// Number is an element type of the collectives. Sums and products of integers
-// wrap; those of float32 and float64 round to nearest even, and become infinite
-// where they overflow.
+// Number is an element type of the collectives: a number of Go's, or a type made of one. int and uint are
+// int64 and uint64 on machines of 64 bits, also for ranks that call them so. Sums and products of integers
+// wrap; those of float32 and float64 round to nearest even, and become infinite where they overflow.
 type Number interface {
-	int8 | uint8 | int32 | uint32 | int64 | uint64 | float32 | float64 | Float16 | BFloat16
+	~int8 | ~uint8 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint | ~float32 | ~float64 | Float16 | BFloat16
 }
 
 // dtypeOf returns the element type of T. It does not allocate.
 func dtypeOf[T Number]() kernel.DType {
 	var zero T
 	switch any(zero).(type) {
-	case int8:
-		return kernel.Int8
-	case uint8:
-		return kernel.Uint8
-	case int32:
-		return kernel.Int32
-	case uint32:
-		return kernel.Uint32
-	case int64:
-		return kernel.Int64
-	case uint64:
-		return kernel.Uint64
-	case float32:
-		return kernel.Float32
-	case float64:
-		return kernel.Float64
 	case Float16:
 		return kernel.Float16
-	default:
+	case BFloat16:
 		return kernel.BFloat16
 	}
+	return kernel.DTypeOf(reflect.TypeFor[T]().Kind())
 }
 
 // Op is a reduction operation.
@@ -70,6 +57,12 @@ const (
 	// zero: the Avg of -3 and 0 is -1. A sum of floating-point numbers that
 	// overflows stays infinite.
 	Avg = Op(kernel.Avg)
+
+	// And, Or and Xor combine the bits of integers; other elements are an ErrArgument. They are the
+	// logical operations of 0 and 1. Device calls do not have them.
+	And = Op(kernel.And)
+	Or  = Op(kernel.Or)
+	Xor = Op(kernel.Xor)
 )
 
 // String returns the name that the bench table prints: "sum", "prod", ...

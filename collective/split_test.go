@@ -3,6 +3,7 @@ package collective
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -63,4 +64,59 @@ func TestAbort(t *testing.T) {
 			t.Errorf("rank %d: %v, want ErrAborted of rank 1", r, err)
 		}
 	}
+}
+
+// Ranks that are named make a communicator without the others, in their order, and one that overlaps it.
+func TestSub(t *testing.T) {
+	mustRun(t, 6, func(_ *fakeWorld, c *Comm) error {
+		for _, ranks := range [][]int{{4, 1, 3}, {1, 3}, {4, 1, 3}, {5}} {
+			if !slices.Contains(ranks, c.Rank()) {
+				continue
+			}
+			part, err := c.Sub(t.Context(), ranks)
+			if err != nil {
+				return err
+			}
+			got := make([]int, part.Size())
+			if err := AllGather(t.Context(), part, []int{c.Rank()}, got); err != nil {
+				return err
+			}
+			if !slices.Equal(got, ranks) || !strings.HasPrefix(part.Name(), c.Name()+"/sub#") {
+				return fmt.Errorf("%s of %v holds %v", part.Name(), ranks, got)
+			}
+			if err := part.Close(); err != nil {
+				return err
+			}
+		}
+		for want, ranks := range map[string][]int{"rank 6 twice, or of 6": {6}, "rank 2 twice": {2, 2},
+			"this rank is not among": {(c.Rank() + 1) % 6}} {
+			if _, err := c.Sub(t.Context(), ranks); !errors.Is(err, ErrArgument) || !strings.Contains(err.Error(), want) {
+				return fmt.Errorf("%v: %v", ranks, err)
+			}
+		}
+		return Barrier(t.Context(), c)
+	})
+}
+
+// What runs on a copy does not meet what runs on the original.
+func TestDup(t *testing.T) {
+	mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+		other, err := c.Dup(t.Context(), WithName("library"))
+		if err != nil {
+			return err
+		}
+		peer := 1 - c.Rank()
+		m, err := StartRecv(c, make([]int32, 1), peer, 7)
+		if err != nil {
+			return err
+		}
+		x := []int64{0} // of another type and length: an ErrMismatch if the two met
+		if err := SendRecv(t.Context(), other, []int64{5}, peer, x, peer, 7); err != nil || x[0] != 5 {
+			return fmt.Errorf("%v, %w", x, err)
+		}
+		if other.Name() != "library" || other.Rank() != c.Rank() {
+			return fmt.Errorf("rank %d of %s", other.Rank(), other.Name())
+		}
+		return errors.Join(Send(t.Context(), c, []int32{1}, peer, 7), m.Wait(t.Context()), other.Close())
+	})
 }

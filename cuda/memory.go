@@ -12,7 +12,7 @@ import (
 // Number is what device memory can be made of here: numbers of fixed size. The
 // 16-bit ones stand for half-precision types as well.
 type Number interface {
-	~int8 | ~uint8 | ~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64
+	~int8 | ~uint8 | ~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~int | ~uint | ~float32 | ~float64
 }
 
 // memory is a range of device memory that slices share.

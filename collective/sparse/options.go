@@ -3,6 +3,7 @@ package sparse
 import (
 	"fmt"
 	"math"
+	"reflect"
 
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/internal/kernel"
@@ -10,26 +11,19 @@ import (
 
 // Number is an element type of sparse reductions.
 type Number interface {
-	int32 | int64 | float32 | float64 | collective.Float16 | collective.BFloat16
+	~int32 | ~int64 | ~int | ~float32 | ~float64 | collective.Float16 | collective.BFloat16
 }
 
 // dtypeOf returns the element type of T.
 func dtypeOf[T Number]() kernel.DType {
 	var zero T
 	switch any(zero).(type) {
-	case int32:
-		return kernel.Int32
-	case int64:
-		return kernel.Int64
-	case float32:
-		return kernel.Float32
-	case float64:
-		return kernel.Float64
 	case collective.Float16:
 		return kernel.Float16
-	default:
+	case collective.BFloat16:
 		return kernel.BFloat16
 	}
+	return kernel.DTypeOf(reflect.TypeFor[T]().Kind())
 }
 
 // Form is how a sparse AllReduce runs.

@@ -43,8 +43,14 @@ func (a *Args) name() string {
 
 // Reducing adds a reduction to a.
 func (a *Args) Reducing(c *Comm, op kernel.Op) *Args {
-	if a.Err == nil && (op < kernel.Sum || op > kernel.Avg) {
+	switch {
+	case a.Err != nil:
+	case !op.Valid():
 		a.Refuse(c, "no such operation: %d", op)
+	case !op.Takes(a.DType):
+		a.Refuse(c, "operation %v is for integers, not for %v", op, a.DType)
+	case a.device && op > kernel.Avg:
+		a.Refuse(c, "device calls have no operation %v", op)
 	}
 	a.Op = op
 	if op == kernel.Avg && a.Out != nil {

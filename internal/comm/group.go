@@ -3,6 +3,7 @@ package comm
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/treerun/treerun/internal/engine"
 	"github.com/treerun/treerun/internal/kernel"
 	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/transport"
 )
 
@@ -36,18 +38,49 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	if c.Plans.Messages < 0 {
 		return nil, c.Messages.Error("Split", "it is for %s", c.Plans.NoMessages())
 	}
-	g := &group{Parent: c, id: fmt.Sprintf("%s-%d.%d", c.World.JobID(), c.splits, color)}
+	var members []int
 	for r := range c.Size {
 		if all[2*r] == int64(color) {
-			g.members = append(g.members, r)
+			members = append(members, r)
 		}
 	}
-	slices.SortStableFunc(g.members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
-	g.rank = slices.Index(g.members, c.Rank)
+	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(all[2*a+1], all[2*b+1]) })
+	return c.among(ctx, "Split", fmt.Sprintf("split#%d", c.splits), members, opts)
+}
+
+// Sub is Comm.Sub of package collective.
+func (c *Comm) Sub(ctx context.Context, ranks []int, opts ...setup.Option) (*Comm, error) {
+	const call = "Sub"
+	seen := make(map[int]bool)
+	for _, r := range ranks {
+		if r < 0 || r >= c.Size || seen[r] {
+			return nil, c.Messages.Error(call, "rank %d twice, or of %d ranks", r, c.Size)
+		}
+		seen[r] = true
+	}
+	switch {
+	case !seen[c.Rank]:
+		return nil, c.Messages.Error(call, "this rank is not among %s", topo.RankList(slices.Sorted(slices.Values(ranks))))
+	case c.Plans.Messages < 0:
+		return nil, c.Messages.Error(call, "it is for %s", c.Plans.NoMessages())
+	}
+	key := fmt.Sprint(ranks)
+	if c.subs == nil {
+		c.subs = make(map[string]int)
+	}
+	c.subs[key]++
+	members := sha256.Sum256([]byte(key))
+	return c.among(ctx, call, fmt.Sprintf("sub#%x.%d", members[:4], c.subs[key]), slices.Clone(ranks), opts)
+}
+
+// among makes a communicator of members, in their order, of whom this rank is one. what tells it from others of c.
+func (c *Comm) among(ctx context.Context, call, what string, members []int, opts []setup.Option) (*Comm, error) {
+	g := &group{Parent: c, id: fmt.Sprintf("%s-%s.%d", c.World.JobID(), what, members[0]), call: call,
+		members: members, rank: slices.Index(members, c.Rank)}
 	inherited := []setup.Option{func(cfg *setup.Config) {
 		cfg.Connect, cfg.HeapBytes = c.Config.Connect, c.Plans.HeapBytes
 		cfg.Stall, cfg.StallTimeout = c.Config.Stall, c.Config.StallTimeout
-		cfg.SplitName = fmt.Sprintf("%s/split#%d", c.Name, c.splits)
+		cfg.SplitName = c.Name + "/" + what
 	}}
 	if sub := c.Graph.Among(g.members); sub.Validate() == nil {
 		inherited = append(inherited, func(cfg *setup.Config) { cfg.Graph = sub })
@@ -59,9 +92,9 @@ func (c *Comm) Split(ctx context.Context, color, key int, opts ...setup.Option) 
 	}
 	sub, err := New(ctx, g, append(inherited, opts...)...)
 	if e := (*setup.RankError)(nil); err != nil && c.err != nil {
-		return nil, &setup.RankError{Rank: c.err.Rank, Op: "Split", Err: c.err.Err}
+		return nil, &setup.RankError{Rank: c.err.Rank, Op: call, Err: c.err.Err}
 	} else if errors.As(err, &e) && e.Rank >= 0 { // known by its number in g
-		return nil, &setup.RankError{Rank: g.members[e.Rank], Op: "Split", Err: e.Err}
+		return nil, &setup.RankError{Rank: g.members[e.Rank], Op: call, Err: e.Err}
 	}
 	return sub, err
 }
@@ -72,6 +105,7 @@ type group struct {
 	members []int // ranks of the parent, by ours
 	rank    int
 	id      string
+	call    string // Split or Sub
 }
 
 func (g *group) Above() setup.World      { return g.Parent.World }
@@ -140,7 +174,7 @@ func (g *group) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 // swap sends mine to all other members and receives theirs, which are as long.
 func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 	c := g.Parent
-	if err := c.Claim("Split"); err != nil {
+	if err := c.Claim(g.call); err != nil {
 		return err
 	}
 	defer c.End()
@@ -152,8 +186,8 @@ func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 			copy(part, mine)
 			continue
 		}
-		in := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: part, Part: "Split"}
-		out := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: "Split"}
+		in := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: part, Part: g.call}
+		out := &engine.Message{Peer: r, Tag: groupTag, DType: kernel.Uint8, Buf: mine, Part: g.call}
 		all = append(all, in, out)
 		if err := errors.Join(c.Engine.StartRecv(in), c.Engine.StartSend(out)); err != nil {
 			fault, _ := c.Engine.FailMessage(err, in)

@@ -31,7 +31,7 @@ func BenchmarkReduce(b *testing.B) {
 func BenchmarkOps(b *testing.B) {
 	const size = 64 << 10
 	for dt := range DTypes {
-		for op := range everyOp {
+		for op := range opsOf(dt) {
 			b.Run(fmt.Sprintf("%v/%v", dt, op), func(b *testing.B) {
 				dst, src := make([]byte, size), make([]byte, size)
 				b.SetBytes(size)

@@ -109,7 +109,7 @@ typedef void (*reduce_function)(uint8_t *, const uint8_t *const *, size_t);
 struct level {
 	struct {
 		reduce_function of[9]; // by the number of sources; of[2] is always there
-	} reduce[11][5];
+	} reduce[11][9];
 	void (*multiply[11])(uint8_t *, const uint8_t *, size_t, const uint8_t *);
 	void (*divide[11])(uint8_t *, size_t, int64_t);
 	void (*stream)(uint8_t *, const uint8_t *, size_t);

@@ -17,7 +17,7 @@
 //
 // # Arithmetic
 //
-//   - Integers wrap.
+//   - Integers wrap. And, Or and Xor, of their bits, are for integers only.
 //   - Float16 and BFloat16 are widened to float32, combined, and rounded to
 //     nearest even after each operation. For Sum and Prod this is the
 //     correctly rounded result: float32 has more than twice their digits.
@@ -31,7 +31,11 @@
 //     are divided with truncation toward zero, after their sum has wrapped.
 package kernel
 
-import "fmt"
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+)
 
 // Work is what a call does to the elements that it moves.
 type Work struct {
@@ -80,6 +84,16 @@ var sizes = [16]uint8{
 	Float16: 2, BFloat16: 2, Float32: 4, Float64: 8,
 }
 
+// kinds are the element types of Go's numbers.
+var kinds = [reflect.Float64 + 1]DType{
+	reflect.Int8: Int8, reflect.Uint8: Uint8, reflect.Int32: Int32, reflect.Uint32: Uint32, reflect.Int64: Int64,
+	reflect.Uint64: Uint64, reflect.Float32: Float32, reflect.Float64: Float64,
+	reflect.Int: Int32 + strconv.IntSize/64*(Int64-Int32), reflect.Uint: Uint32 + strconv.IntSize/64*(Uint64-Uint32),
+}
+
+// DTypeOf returns the element type of a kind of Go's numbers, 0 for none.
+func DTypeOf(k reflect.Kind) DType { return kinds[min(k, reflect.Float64)&31] }
+
 // DTypes yields all element types.
 func DTypes(yield func(DType) bool) {
 	for d := Int8; d < dtypeEnd && yield(d); d++ {
@@ -119,13 +133,19 @@ const (
 	Min
 	Max
 	Avg   // Sum, to be finished by Scale
+	And   // of bits, as Or and Xor: of integers only
+	Or    //
+	Xor   //
 	opEnd // one past the last
 )
 
-var ops = [opEnd]string{Sum: "sum", Prod: "prod", Min: "min", Max: "max", Avg: "avg"}
+var ops = [opEnd]string{Sum: "sum", Prod: "prod", Min: "min", Max: "max", Avg: "avg", And: "and", Or: "or", Xor: "xor"}
 
 // Valid reports whether o is one of the operations.
 func (o Op) Valid() bool { return o >= Sum && o < opEnd }
+
+// Takes reports whether o is one of the operations and has a result for elements of type d.
+func (o Op) Takes(d DType) bool { return o.Valid() && (o <= Avg || !d.Float()) }
 
 // String returns the name of the operation: "sum".
 func (o Op) String() string {

@@ -15,6 +15,7 @@ static TARGET void F(stream)(uint8_t *dst, const uint8_t *src, size_t n) {
 }
 
 #define LOOPS(name) {{0, 0, F(name##_2), F(name##_3), F(name##_4), 0, 0, 0, F(name##_8)}}
+#define BITS(size) {{0}}, LOOPS(and_##size), LOOPS(or_##size), LOOPS(xor_##size) /* after what Avg would be */
 #if defined(LANES)
 #define HALVES(name) LOOPS(name)
 #else
@@ -25,12 +26,12 @@ static TARGET void F(stream)(uint8_t *dst, const uint8_t *src, size_t n) {
 static const struct level F(level) = {
 	.reduce = {
 		{{{0}}},
-		{{{0}}, LOOPS(sum_8), LOOPS(prod_8), LOOPS(min_i8), LOOPS(max_i8)},
-		{{{0}}, LOOPS(sum_8), LOOPS(prod_8), LOOPS(min_u8), LOOPS(max_u8)},
-		{{{0}}, LOOPS(sum_32), LOOPS(prod_32), LOOPS(min_i32), LOOPS(max_i32)},
-		{{{0}}, LOOPS(sum_32), LOOPS(prod_32), LOOPS(min_u32), LOOPS(max_u32)},
-		{{{0}}, LOOPS(sum_64), LOOPS(prod_64), LOOPS(min_i64), LOOPS(max_i64)},
-		{{{0}}, LOOPS(sum_64), LOOPS(prod_64), LOOPS(min_u64), LOOPS(max_u64)},
+		{{{0}}, LOOPS(sum_8), LOOPS(prod_8), LOOPS(min_i8), LOOPS(max_i8), BITS(8)},
+		{{{0}}, LOOPS(sum_8), LOOPS(prod_8), LOOPS(min_u8), LOOPS(max_u8), BITS(8)},
+		{{{0}}, LOOPS(sum_32), LOOPS(prod_32), LOOPS(min_i32), LOOPS(max_i32), BITS(32)},
+		{{{0}}, LOOPS(sum_32), LOOPS(prod_32), LOOPS(min_u32), LOOPS(max_u32), BITS(32)},
+		{{{0}}, LOOPS(sum_64), LOOPS(prod_64), LOOPS(min_i64), LOOPS(max_i64), BITS(64)},
+		{{{0}}, LOOPS(sum_64), LOOPS(prod_64), LOOPS(min_u64), LOOPS(max_u64), BITS(64)},
 		{{{0}}, HALVES(sum_f16), HALVES(prod_f16), PAIRS(min_f16), PAIRS(max_f16)},
 		{{{0}}, HALVES(sum_bf16), HALVES(prod_bf16), PAIRS(min_bf16), PAIRS(max_bf16)},
 		{{{0}}, LOOPS(sum_f32), LOOPS(prod_f32), LOOPS(min_f32), LOOPS(max_f32)},
@@ -51,4 +52,5 @@ static const struct level F(level) = {
 
 #undef LOOPS
 #undef PAIRS
+#undef BITS
 #undef HALVES

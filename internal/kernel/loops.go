@@ -75,6 +75,18 @@ func integers[T integer](op Op, pd, pa, pb *T, n int) {
 		for i := range dst {
 			dst[i] = max(a[i], b[i])
 		}
+	case And:
+		for i := range dst {
+			dst[i] = a[i] & b[i]
+		}
+	case Or:
+		for i := range dst {
+			dst[i] = a[i] | b[i]
+		}
+	case Xor:
+		for i := range dst {
+			dst[i] = a[i] ^ b[i]
+		}
 	}
 }
 

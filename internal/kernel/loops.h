@@ -9,6 +9,9 @@
 #define MUL(a, b) ((a) * (b))
 #define LESS(a, b) ((a) < (b) ? (a) : (b))
 #define MORE(a, b) ((a) > (b) ? (a) : (b))
+#define AND(a, b) ((a) & (b))
+#define OR(a, b) ((a) | (b))
+#define XOR(a, b) ((a) ^ (b))
 #define SAME(x) (x)
 
 // One loop: NAME of NUMBER sources, a to h.
@@ -59,18 +62,27 @@
 
 REDUCE(sum_8, u8, ADD, SAME)
 REDUCE(prod_8, u8, MUL, SAME)
+REDUCE(and_8, u8, AND, SAME)
+REDUCE(or_8, u8, OR, SAME)
+REDUCE(xor_8, u8, XOR, SAME)
 REDUCE(min_i8, i8, LESS, SAME)
 REDUCE(max_i8, i8, MORE, SAME)
 REDUCE(min_u8, u8, LESS, SAME)
 REDUCE(max_u8, u8, MORE, SAME)
 REDUCE(sum_32, u32, ADD, SAME)
 REDUCE(prod_32, u32, MUL, SAME)
+REDUCE(and_32, u32, AND, SAME)
+REDUCE(or_32, u32, OR, SAME)
+REDUCE(xor_32, u32, XOR, SAME)
 REDUCE(min_i32, i32, LESS, SAME)
 REDUCE(max_i32, i32, MORE, SAME)
 REDUCE(min_u32, u32, LESS, SAME)
 REDUCE(max_u32, u32, MORE, SAME)
 REDUCE(sum_64, u64, ADD, SAME)
 REDUCE(prod_64, u64, MUL, SAME)
+REDUCE(and_64, u64, AND, SAME)
+REDUCE(or_64, u64, OR, SAME)
+REDUCE(xor_64, u64, XOR, SAME)
 REDUCE(min_i64, i64, LESS, SAME)
 REDUCE(max_i64, i64, MORE, SAME)
 REDUCE(min_u64, u64, LESS, SAME)
@@ -124,6 +136,9 @@ DIVIDE(divide_f64, f64, double, plain64)
 #undef MUL
 #undef LESS
 #undef MORE
+#undef AND
+#undef OR
+#undef XOR
 #undef SAME
 #undef LOOP
 #undef STEP

@@ -11,7 +11,7 @@ package kernel
 // past the caches: see Copy. ReduceMany does not allocate and does not keep srcs. Concurrent
 // calls are fine as long as their memory is their own.
 func ReduceMany(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
-	if !fits(dt, dst) || !op.Valid() || len(srcs) == 0 {
+	if !fits(dt, dst) || !op.Takes(dt) || len(srcs) == 0 {
 		refuse(op, dt, dst, srcs...)
 	}
 	for _, s := range srcs {

@@ -67,6 +67,12 @@ func oracleInteger(op Op, dt DType, a, b uint64) uint64 {
 		if y.Cmp(x) > 0 {
 			z = y
 		}
+	case And:
+		z.And(x, y)
+	case Or:
+		z.Or(x, y)
+	case Xor:
+		z.Xor(x, y)
 	}
 	return bitsOfBig(dt, z)
 }

@@ -51,7 +51,7 @@ var zeros [4096]byte
 // the very bytes that it becomes. With stream it is
 // written past the caches: see Copy. It panics if a piece is not in them.
 func (p *Pieces) Run(op Op, dt DType, dst []byte, srcs [][]byte, stream bool) {
-	if !fits(dt, dst) || !op.Valid() || op == Avg {
+	if !fits(dt, dst) || !op.Takes(dt) || op == Avg {
 		refuse(op, dt, dst, srcs...)
 	}
 	p.check(dt, dst, srcs)

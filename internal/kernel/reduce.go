@@ -31,7 +31,7 @@ const (
 // must not overlap them in part. Reduce does not allocate. Concurrent calls
 // are fine as long as their memory is their own.
 func Reduce(op Op, dt DType, dst, a, b []byte) {
-	if !fits(dt, dst) || !op.Valid() || len(a) != len(dst) || len(b) != len(dst) {
+	if !fits(dt, dst) || !op.Takes(dt) || len(a) != len(dst) || len(b) != len(dst) {
 		refusePair(op, dt, dst, a, b)
 	}
 	if op == Avg {
@@ -65,8 +65,8 @@ func refusePair(op Op, dt DType, dst, a, b []byte) { refuse(op, dt, dst, a, b) }
 // refuse panics with what is wrong: the callers of this package see to it that
 // nothing is.
 func refuse(op Op, dt DType, dst []byte, srcs ...[]byte) {
-	if !op.Valid() {
-		panic(fmt.Sprintf("kernel: reduce with %v", op))
+	if !op.Takes(dt) {
+		panic(fmt.Sprintf("kernel: reduce %v with %v", dt, op))
 	}
 	if !fits(dt, dst) {
 		panic(fmt.Sprintf("kernel: %d bytes of %v", len(dst), dt))

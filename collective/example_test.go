@@ -1,0 +1,312 @@
+package collective_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/treerun/treerun/collective"
+)
+
+var ctx = context.Background()
+
+// A program is tested without treerun: the ranks are goroutines of the test. In a job, w comes from rank.Init, and
+// all else is the same.
+func ExampleInProcess() {
+	mean := func(w collective.World, x float64) (float64, error) { // what is to be tested
+		c, err := collective.New(ctx, w)
+		if err != nil {
+			return 0, err
+		}
+		defer c.Close()
+		return collective.AllReduceValue(ctx, c, x, collective.Avg)
+	}
+	results := make(chan float64)
+	for r, w := range collective.InProcess(3) {
+		go func() {
+			m, err := mean(w, float64(r))
+			if err != nil {
+				panic(err) // t.Error, in a test
+			}
+			results <- m
+		}()
+	}
+	fmt.Println(<-results, <-results, <-results)
+	// Output: 1 1 1
+}
+
+// Gradients are averaged in place.
+func ExampleAllReduce() {
+	onRanks(4, func(c *collective.Comm) error {
+		grad := []float32{float32(c.Rank()), 1, -1}
+		err := collective.AllReduce(ctx, c, grad, grad, collective.Avg)
+		if c.Rank() == 0 {
+			fmt.Println(grad)
+		}
+		return err
+	})
+	// Output: [1.5 1 -1]
+}
+
+func ExampleReduce() {
+	onRanks(4, func(c *collective.Comm) error {
+		const root = 2
+		largest := make([]int, 1) // looked at on root only
+		err := collective.Reduce(ctx, c, []int{10 * c.Rank()}, largest, collective.Max, root)
+		if c.Rank() == root {
+			fmt.Println(largest)
+		}
+		return err
+	})
+	// Output: [30]
+}
+
+// All ranks begin with the parameters of rank 0.
+func ExampleBroadcast() {
+	onRanks(3, func(c *collective.Comm) error {
+		params := []float64{float64(c.Rank()), 0.5}
+		err := collective.Broadcast(ctx, c, params, params, 0)
+		if c.Rank() == 2 {
+			fmt.Println(params)
+		}
+		return err
+	})
+	// Output: [0 0.5]
+}
+
+func ExampleAllGather() {
+	onRanks(3, func(c *collective.Comm) error {
+		all := make([]int32, 2*c.Size())
+		err := collective.AllGather(ctx, c, []int32{int32(c.Rank()), -1}, all)
+		if c.Rank() == 1 {
+			fmt.Println(all)
+		}
+		return err
+	})
+	// Output: [0 -1 1 -1 2 -1]
+}
+
+// Each rank keeps the sum of its own part.
+func ExampleReduceScatter() {
+	onRanks(3, func(c *collective.Comm) error {
+		part := make([]int, 1)
+		err := collective.ReduceScatter(ctx, c, []int{1, 2, 3}, part, collective.Sum)
+		if c.Rank() == 2 {
+			fmt.Println(part)
+		}
+		return err
+	})
+	// Output: [9]
+}
+
+// Rank j gets part j of every rank: rows become columns.
+func ExampleAllToAll() {
+	onRanks(3, func(c *collective.Comm) error {
+		row := []int{10*c.Rank() + 0, 10*c.Rank() + 1, 10*c.Rank() + 2}
+		column := make([]int, 3)
+		err := collective.AllToAll(ctx, c, row, column)
+		if c.Rank() == 1 {
+			fmt.Println(column)
+		}
+		return err
+	})
+	// Output: [1 11 21]
+}
+
+// Rank 0 deals parts out, and collects what comes of them.
+func ExampleScatter() {
+	onRanks(3, func(c *collective.Comm) error {
+		var whole []float32 // on rank 0 only
+		if c.Rank() == 0 {
+			whole = []float32{1, 2, 3}
+		}
+		part := make([]float32, 1)
+		if err := collective.Scatter(ctx, c, whole, part, 0); err != nil {
+			return err
+		}
+		part[0] *= part[0]
+		err := collective.Gather(ctx, c, part, whole, 0)
+		if c.Rank() == 0 {
+			fmt.Println(whole)
+		}
+		return err
+	})
+	// Output: [1 4 9]
+}
+
+// Every rank hands a value to the next one.
+func ExampleSendRecv() {
+	onRanks(4, func(c *collective.Comm) error {
+		next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
+		got := make([]int, 1)
+		const tag = 7
+		err := collective.SendRecv(ctx, c, []int{c.Rank()}, next, got, last, tag)
+		if c.Rank() == 0 {
+			fmt.Println("from", last, "came", got)
+		}
+		return err
+	})
+	// Output: from 3 came [3]
+}
+
+// The edges of a domain travel while its inside is computed.
+func ExampleStartRecv() {
+	onRanks(2, func(c *collective.Comm) error {
+		peer, edge, halo := 1-c.Rank(), []float64{float64(c.Rank())}, make([]float64, 1)
+		in, err := collective.StartRecv(c, halo, peer, 0)
+		if err != nil {
+			return err
+		}
+		out, err := collective.StartSend(c, edge, peer, 0)
+		if err != nil {
+			return err
+		}
+		// What needs no neighbour is computed here.
+		if err := in.Wait(ctx); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Println(halo)
+		}
+		return out.Wait(ctx)
+	})
+	// Output: [1]
+}
+
+// An AllReduce goes on while the rank computes, as far as Test or another call moves it.
+func ExampleStartAllReduce() {
+	onRanks(2, func(c *collective.Comm) error {
+		x := []int64{1, 2}
+		r, err := collective.StartAllReduce(c, x, x, collective.Sum)
+		if err != nil {
+			return err
+		}
+		// x must not be touched here.
+		if err := r.Wait(ctx); err != nil {
+			return err
+		}
+		if c.Rank() == 0 {
+			fmt.Println(x)
+		}
+		return nil
+	})
+	// Output: [2 4]
+}
+
+// What is checked once runs often: the slices and everything else of the call stay the same.
+func ExampleAllReduceInit() {
+	onRanks(2, func(c *collective.Comm) error {
+		x := []int32{1}
+		p, err := collective.AllReduceInit(c, x, x, collective.Sum)
+		if err != nil {
+			return err
+		}
+		for range 3 {
+			r, err := p.Start()
+			if err != nil {
+				return err
+			}
+			if err := r.Wait(ctx); err != nil {
+				return err
+			}
+		}
+		if c.Rank() == 0 {
+			fmt.Println(x)
+		}
+		return nil
+	})
+	// Output: [8]
+}
+
+// Tensors of a model go in one call, as one message.
+func ExampleAllReduceCoalesced() {
+	onRanks(2, func(c *collective.Comm) error {
+		grads := [][]float32{{1, 2}, {3}, {4, 5, 6}}
+		err := collective.AllReduceCoalesced(ctx, c, grads, grads, collective.Sum)
+		if c.Rank() == 0 {
+			fmt.Println(grads)
+		}
+		return err
+	})
+	// Output: [[2 4] [6] [8 10 12]]
+}
+
+func ExampleAllReduceValue() {
+	onRanks(4, func(c *collective.Comm) error {
+		best, err := collective.AllReduceValue(ctx, c, 0.25*float64(c.Rank()), collective.Min)
+		if c.Rank() == 3 {
+			fmt.Println(best)
+		}
+		return err
+	})
+	// Output: 0
+}
+
+// Rank 0 reads the settings, and the others have them from there.
+func ExampleBroadcastObject() {
+	type settings struct {
+		Model  string
+		Layers []int
+	}
+	onRanks(3, func(c *collective.Comm) error {
+		var s settings
+		if c.Rank() == 0 {
+			s = settings{"mlp", []int{784, 128, 10}}
+		}
+		s, err := collective.BroadcastObject(ctx, c, s, 0)
+		if c.Rank() == 2 {
+			fmt.Println(s)
+		}
+		return err
+	})
+	// Output: {mlp [784 128 10]}
+}
+
+func ExampleAllGatherObject() {
+	onRanks(3, func(c *collective.Comm) error {
+		lines := map[string]int{fmt.Sprint("shard-", c.Rank()): 100 * c.Rank()}
+		all, err := collective.AllGatherObject(ctx, c, lines)
+		if c.Rank() == 0 {
+			fmt.Println(all)
+		}
+		return err
+	})
+	// Output: [map[shard-0:0] map[shard-1:100] map[shard-2:200]]
+}
+
+// Rows and columns of a grid of ranks, as for tensor and data parallelism.
+func ExampleComm_Split() {
+	onRanks(4, func(c *collective.Comm) error {
+		const columns = 2
+		row, err := c.Split(ctx, c.Rank()/columns, c.Rank())
+		if err != nil {
+			return err
+		}
+		defer row.Close()
+		sum, err := collective.AllReduceValue(ctx, row, c.Rank(), collective.Sum)
+		if c.Rank() == 3 {
+			fmt.Println("rank", row.Rank(), "of", row.Size(), "sum", sum)
+		}
+		return err
+	})
+	// Output: rank 1 of 2 sum 5
+}
+
+// Some ranks work together without the others.
+func ExampleComm_Sub() {
+	onRanks(4, func(c *collective.Comm) error {
+		if c.Rank() == 0 {
+			return nil
+		}
+		workers, err := c.Sub(ctx, []int{1, 2, 3})
+		if err != nil {
+			return err
+		}
+		defer workers.Close()
+		n, err := collective.AllReduceValue(ctx, workers, 1, collective.Sum)
+		if c.Rank() == 1 {
+			fmt.Println(n, "workers")
+		}
+		return err
+	})
+	// Output: 3 workers
+}

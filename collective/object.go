@@ -1,0 +1,129 @@
+package collective
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/vmihailenco/msgpack/v5"
+
+	"github.com/treerun/treerun/internal/strict"
+)
+
+// maxObjects bounds what the objects of a call take, encoded, of all ranks together.
+const maxObjects = 1 << 30
+
+// AllReduceValue combines v of all ranks with op and gives every rank the result. It is an AllReduce of one element.
+func AllReduceValue[T Number](ctx context.Context, c *Comm, v T, op Op) (T, error) {
+	x := []T{v}
+	err := AllReduce(ctx, c, x, x, op)
+	return x[0], err
+}
+
+// BroadcastObject gives every rank v of rank root. It travels as MessagePack, so that T is whatever that package
+// (github.com/vmihailenco/msgpack) encodes, by exported fields or by methods of its own; a []byte travels as it is.
+// What the other ranks have in v does not count.
+//
+// An object that root cannot encode, or of more than 1 GiB, is an ErrArgument on all ranks. One that a rank cannot
+// decode is an error on that rank alone; the communicator is as it was.
+func BroadcastObject[T any](ctx context.Context, c *Comm, v T, root int) (T, error) {
+	const name = "BroadcastObject"
+	var mine []byte
+	var failed error
+	length := []int64{0}
+	if c.Rank() == root {
+		mine, length[0], failed = encoded(v, 1)
+	}
+	if err := Broadcast(ctx, c, length, length, root); err != nil {
+		return v, err
+	}
+	if length[0] < 0 {
+		return v, notEncoded(c, name, root, failed)
+	}
+	if c.Rank() != root {
+		mine = make([]byte, length[0])
+	}
+	if err := Broadcast(ctx, c, mine, mine, root); err != nil || c.Rank() == root {
+		return v, err
+	}
+	var got T
+	return got, decode(name, c.Rank(), root, mine, &got)
+}
+
+// AllGatherObject gives every rank v of all ranks, by rank. See BroadcastObject for what T can be; the objects of all
+// ranks have 1 GiB together.
+func AllGatherObject[T any](ctx context.Context, c *Comm, v T) ([]T, error) {
+	return gatherObjects(ctx, c, "AllGatherObject", v, -1)
+}
+
+// GatherObject gives rank root v of all ranks, by rank, and the others nil. See AllGatherObject.
+func GatherObject[T any](ctx context.Context, c *Comm, v T, root int) ([]T, error) {
+	return gatherObjects(ctx, c, "GatherObject", v, root)
+}
+
+// gatherObjects gives v of all ranks to root, or to all where that is negative.
+func gatherObjects[T any](ctx context.Context, c *Comm, name string, v T, root int) ([]T, error) {
+	if root >= c.Size() {
+		return nil, c.in.Messages.Error(name, "root %d of %d ranks", root, c.Size())
+	}
+	mine, length, failed := encoded(v, c.Size())
+	lengths := make([]int64, c.Size())
+	if err := AllGather(ctx, c, []int64{length}, lengths); err != nil {
+		return nil, err
+	}
+	longest := int64(0)
+	for r, n := range lengths {
+		if n < 0 {
+			return nil, notEncoded(c, name, r, failed)
+		}
+		longest = max(longest, n)
+	}
+	padded, all := make([]byte, longest), []byte(nil)
+	copy(padded, mine)
+	var err error
+	if root < 0 || root == c.Rank() {
+		all = make([]byte, int(longest)*c.Size())
+	}
+	if root < 0 {
+		err = AllGather(ctx, c, padded, all)
+	} else {
+		err = Gather(ctx, c, padded, all, root)
+	}
+	if err != nil || all == nil {
+		return nil, err
+	}
+	objects := make([]T, c.Size())
+	for r, n := range lengths {
+		if err := decode(name, c.Rank(), r, all[longest*int64(r):][:n], &objects[r]); err != nil {
+			return nil, err
+		}
+	}
+	return objects, nil
+}
+
+// encoded returns v as it travels, and its length, -1 where it cannot, as one of so many objects.
+func encoded(v any, objects int) (data []byte, length int64, err error) {
+	if data, err = msgpack.Marshal(v); err == nil && len(data) > maxObjects/objects {
+		err = fmt.Errorf("%d bytes, of %d that all ranks have together", len(data), maxObjects)
+	}
+	if err != nil {
+		return nil, -1, err
+	}
+	return data, int64(len(data)), nil
+}
+
+// notEncoded is the error of all ranks for an object of rank r; why is known to that one.
+func notEncoded(c *Comm, name string, r int, why error) error {
+	err := c.in.Messages.Error(name, "rank %d cannot encode its object, or it is too large", r)
+	if why != nil {
+		err = fmt.Errorf("%w: %w", err, why)
+	}
+	return err
+}
+
+// decode fills v, a pointer, from the object of rank r.
+func decode(call string, rank, r int, data []byte, v any) error {
+	if err := strict.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("collective: %s on rank %d: decoding the object of rank %d for a %T: %w", call, rank, r, v, err)
+	}
+	return nil
+}
