@@ -31,7 +31,7 @@ func paths(ctx context.Context, c *Comm, count int) (names []string, makes []fun
 	add("AllReducePreMul", func() error { return AllReducePreMul(ctx, c, x, x, 0.5) })
 	add("AllReduceCoalesced", func() error { return AllReduceCoalesced(ctx, c, pieces, pieces, Sum) })
 	add("BroadcastCoalesced", func() error { return BroadcastCoalesced(ctx, c, pieces, pieces, 3) })
-	add("SendRecv", func() error { return SendRecv(ctx, c, x, next, y, before, 1) })
+	add("SendRecv", func() error { return exchanged(ctx, c, x, next, y, before, 1) })
 	add("Start, Wait", func() error {
 		var last Request
 		for range 5 {

@@ -139,7 +139,7 @@ func ExampleSendRecv() {
 		next, last := (c.Rank()+1)%c.Size(), (c.Rank()+c.Size()-1)%c.Size()
 		got := make([]int, 1)
 		const tag = 7
-		err := collective.SendRecv(ctx, c, []int{c.Rank()}, next, got, last, tag)
+		_, err := collective.SendRecv(ctx, c, []int{c.Rank()}, next, got, last, tag)
 		if c.Rank() == 0 {
 			fmt.Println("from", last, "came", got)
 		}

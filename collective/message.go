@@ -14,19 +14,22 @@ import (
 // again after the end, and need not be called. The zero value is done.
 type Message struct{ message comm.Message }
 
-// Send sends buf to rank to under a tag. It returns when buf may be used again,
+// Send sends buf to rank to, which may be this one, under a tag. It returns when buf may be used again,
 // which says nothing about whether to has received it. Messages with the same
 // tag between two ranks arrive in the order in which they were sent.
 func Send[T Number](ctx context.Context, c *Comm, buf []T, to, tag int) error {
-	return c.in.Messages.Run(ctx, "Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
+	_, err := c.in.Messages.Run(ctx, "Send", messageOf(buf, to, tag), tag, c.in.Engine.StartSend)
+	return err
 }
 
-// Recv receives into buf what rank from sends under a tag. The length and the
-// element type are those of the Send; other ones are an ErrMismatch on all
-// ranks.
+// Recv receives into buf what rank from, which may be this one, sends under a tag, and returns how many elements
+// came. These may be fewer than buf holds; more, or those of another type, are an ErrMismatch on all ranks.
 // After an error the contents of buf are undefined.
-func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
-	return c.in.Messages.Run(ctx, "Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
+func Recv[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) (int, error) {
+	in := messageOf(buf, from, tag)
+	in.Fewer = true
+	n, err := c.in.Messages.Run(ctx, "Recv", in, tag, c.in.Engine.StartRecv)
+	return n / in.DType.Size(), err
 }
 
 func messageOf[T Number](buf []T, peer, tag int) engine.Message {
@@ -35,35 +38,17 @@ func messageOf[T Number](buf []T, peer, tag int) engine.Message {
 
 // SendRecv sends send to rank to and receives recv from rank from, under the
 // same tag, side by side: ranks that do this in a circle do not wait for each
-// other for ever, however long the messages are. The slices do not overlap. to
-// and from may be the same rank; where both are this one, send is copied.
+// other for ever, however long the messages are. It returns how many elements
+// came, as Recv does. The slices do not overlap.
 // After an error the contents of recv are undefined.
-func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
-	const name = "SendRecv"
+func SendRecv[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) (int, error) {
 	if setup.OverlapOf(bytesOf(send), bytesOf(recv)) != setup.Apart {
-		return c.in.Messages.Error(name, "send and recv overlap")
+		return 0, c.in.Messages.Error("SendRecv", "send and recv overlap")
 	}
-	if to == c.in.Rank && from == c.in.Rank {
-		return sendToSelf(c, send, recv, tag)
-	}
-	return c.in.Messages.SendRecv(ctx, messageOf(recv, from, tag), messageOf(send, to, tag), tag)
-}
-
-// sendToSelf is a SendRecv of a rank with itself.
-func sendToSelf[T Number](c *Comm, send, recv []T, tag int) error {
-	const name = "SendRecv"
-	if len(send) != len(recv) {
-		return c.in.Messages.Error(name, "send has %d elements, recv %d", len(send), len(recv))
-	}
-	if err := c.in.Messages.CheckTag(name, tag); err != nil {
-		return err
-	}
-	if err := c.in.Claim(name); err != nil {
-		return err
-	}
-	defer c.in.End()
-	copy(recv, send)
-	return nil
+	in := messageOf(recv, from, tag)
+	in.Fewer = true
+	n, err := c.in.Messages.SendRecv(ctx, in, messageOf(send, to, tag), tag)
+	return n / in.DType.Size(), err
 }
 
 // StartSend begins a Send; buf must not be changed until the Message is done.
@@ -72,7 +57,7 @@ func StartSend[T Number](c *Comm, buf []T, to, tag int) (Message, error) {
 	return Message{m}, err
 }
 
-// StartRecv begins a Recv; buf must not be used until the Message is done.
+// StartRecv begins a Recv of a message that is as long as buf, which must not be used until the Message is done.
 func StartRecv[T Number](c *Comm, buf []T, from, tag int) (Message, error) {
 	m, err := c.in.Messages.Start("Recv", messageOf(buf, from, tag), tag, c.in.Engine.StartRecv)
 	return Message{m}, err

@@ -2,7 +2,9 @@ package collective
 
 import (
 	"errors"
+	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -27,5 +29,63 @@ func TestNameOfAMessageThatWentOut(t *testing.T) {
 	})
 	if !errors.Is(errs[0], ErrAborted) || !strings.Contains(errs[0].Error(), "Send (3 int32, tag 5)") {
 		t.Errorf("%v, want the Send of 3 int32", errs[0])
+	}
+}
+
+// A message that is shorter than the slice leaves the rest as it was, whether it comes before its Recv or after.
+func TestShorterMessages(t *testing.T) {
+	for _, count := range []int{0, 1, 100, 50_000} { // by one chunk, and by many, which may be read where they lie
+		mustRun(t, 2, func(_ *fakeWorld, c *Comm) error {
+			if c.Rank() == 0 {
+				for range 2 {
+					if err := Send(t.Context(), c, slices.Repeat([]int32{5}, count), 1, 7); err != nil {
+						return err
+					}
+				}
+				return Barrier(t.Context(), c)
+			}
+			for range 2 {
+				buf := make([]int32, count+3)
+				n, err := Recv(t.Context(), c, buf, 0, 7)
+				if err != nil || n != count {
+					return fmt.Errorf("%d elements, want %d: %w", n, count, err)
+				}
+				for i, v := range buf {
+					if want := map[bool]int32{true: 5}[i < n]; v != want {
+						return fmt.Errorf("element %d of %d is %d, want %d", i, n, v, want)
+					}
+				}
+			}
+			return Barrier(t.Context(), c)
+		})
+	}
+}
+
+// A rank may send to itself: before it receives, after, and in a circle of one.
+func TestMessagesToOneself(t *testing.T) {
+	for _, size := range []int{1, 3} {
+		mustRun(t, size, func(_ *fakeWorld, c *Comm) error {
+			me, x := c.Rank(), make([]int64, 4)
+			if err := Send(t.Context(), c, []int64{1, 2}, me, 7); err != nil {
+				return err
+			}
+			if n, err := Recv(t.Context(), c, x, me, 7); err != nil || n != 2 || x[1] != 2 {
+				return fmt.Errorf("%v: %d, %w", x, n, err)
+			}
+			m, err := StartRecv(c, x, me, 8)
+			if err != nil {
+				return err
+			}
+			if done, err := m.Test(); done || err != nil {
+				return fmt.Errorf("done %v before anything was sent, %w", done, err)
+			}
+			if err := errors.Join(Send(t.Context(), c, []int64{3, 4, 5, 6}, me, 8), m.Wait(t.Context())); err != nil || x[3] != 6 {
+				return fmt.Errorf("%v: %w", x, err)
+			}
+			if n, err := SendRecv(t.Context(), c, []int64{7}, me, x, me, 9); err != nil || n != 1 || x[0] != 7 {
+				return fmt.Errorf("%v: %d, %w", x, n, err)
+			}
+			return Barrier(t.Context(), c)
+		})
 	}
 }

@@ -325,17 +325,20 @@ func TestMismatchMessage(t *testing.T) {
 		send, recv side
 		says       []string
 	}{
-		"shorter": {send(10),
-			func(t *testing.T, c *Comm) error { return Recv(t.Context(), c, make([]float32, 11), 0, 7) },
-			[]string{"rank 0 sent 10 float32 with tag 7", "rank 1 called Recv (11 float32, tag 7)"}},
+		"longer": {send(11),
+			func(t *testing.T, c *Comm) error { return received(t.Context(), c, make([]float32, 10), 0, 7) },
+			[]string{"rank 0 sent 11 float32 with tag 7", "rank 1 called Recv (10 float32, tag 7)"}},
 		"longer than a link holds": {send(1 << 20),
-			func(t *testing.T, c *Comm) error { return Recv(t.Context(), c, make([]float32, 11), 0, 7) },
+			func(t *testing.T, c *Comm) error { return received(t.Context(), c, make([]float32, 11), 0, 7) },
 			[]string{"rank 0 sent 1048576 float32 with tag 7", "rank 1 called Recv (11 float32, tag 7)"}},
-		"empty": {send(0),
-			func(t *testing.T, c *Comm) error { return Recv(t.Context(), c, make([]float32, 1), 0, 7) },
-			[]string{"rank 0 sent 0 float32 with tag 7", "rank 1 called Recv (1 float32, tag 7)"}},
+		"shorter than a StartRecv": {send(10),
+			func(t *testing.T, c *Comm) error {
+				m, err := StartRecv(c, make([]float32, 11), 0, 7)
+				return errors.Join(err, m.Wait(t.Context()))
+			},
+			[]string{"rank 0 sent 10 float32 with tag 7", "rank 1 called Recv (11 float32, tag 7)"}},
 		"type": {send(10),
-			func(t *testing.T, c *Comm) error { return Recv(t.Context(), c, make([]int32, 10), 0, 7) },
+			func(t *testing.T, c *Comm) error { return received(t.Context(), c, make([]int32, 10), 0, 7) },
 			[]string{"rank 0 sent 10 float32 with tag 7", "rank 1 called Recv (10 int32, tag 7)"}},
 		"came before its Recv": {
 			func(t *testing.T, c *Comm) error {
@@ -344,17 +347,17 @@ func TestMismatchMessage(t *testing.T) {
 			},
 			func(t *testing.T, c *Comm) error {
 				x := make([]float32, 10)
-				return errors.Join(Recv(t.Context(), c, x, 0, 8), Recv(t.Context(), c, x[:9], 0, 7))
+				return errors.Join(received(t.Context(), c, x, 0, 8), received(t.Context(), c, x[:9], 0, 7))
 			},
 			[]string{"rank 0 sent 10 float32 with tag 7", "rank 1 called Recv (9 float32, tag 7)"}},
 		"both sides of an exchange": {
 			func(t *testing.T, c *Comm) error {
-				return SendRecv(t.Context(), c, make([]float32, 10), 1, make([]float32, 10), 1, 7)
+				return exchanged(t.Context(), c, make([]float32, 10), 1, make([]float32, 10), 1, 7)
 			},
 			func(t *testing.T, c *Comm) error {
-				return SendRecv(t.Context(), c, make([]float32, 12), 0, make([]float32, 12), 0, 7)
+				return exchanged(t.Context(), c, make([]float32, 12), 0, make([]float32, 12), 0, 7)
 			},
-			[]string{"float32 with tag 7", "called Recv (1"}},
+			[]string{"rank 1 sent 12 float32 with tag 7", "rank 0 called Recv (10"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for r, err := range runRanks(t, 3, func(_ *fakeWorld, c *Comm) error {

@@ -127,9 +127,9 @@ func (t *messageTrial[T]) run(ctx context.Context) error {
 	case doSend:
 		return Send(ctx, t.c, t.send.body, t.To, t.Tag)
 	case doRecv:
-		return Recv(ctx, t.c, t.recv.body, t.From, t.Tag)
+		return received(ctx, t.c, t.recv.body, t.From, t.Tag)
 	}
-	return SendRecv(ctx, t.c, t.send.body, t.To, t.recv.body, t.From, t.Tag)
+	return exchanged(ctx, t.c, t.send.body, t.To, t.recv.body, t.From, t.Tag)
 }
 
 func (t *messageTrial[T]) start() (waiting, error) {

@@ -97,7 +97,7 @@ func checkOthers(t *testing.T, c *Comm) error {
 		}
 	}
 	got := make([]int32, 1)
-	if err := SendRecv(t.Context(), c, []int32{int32(me)}, (me+1)%n, got, (me+n-1)%n, 5); err != nil {
+	if err := exchanged(t.Context(), c, []int32{int32(me)}, (me+1)%n, got, (me+n-1)%n, 5); err != nil {
 		return err
 	}
 	if got[0] != int32((me+n-1)%n) {

@@ -52,9 +52,9 @@ func everyCall(t *testing.T, c *Comm) (map[string]func() error, error) {
 		"Persistent.Run":          func() error { return prepared.Run(ctx) },
 		"Persistent.Start":        func() error { return started(prepared.Start()) },
 		"Send":                    func() error { return Send(ctx, c, x, next, 0) },
-		"Recv":                    func() error { return Recv(ctx, c, x, next, 0) },
-		"SendRecv":                func() error { return SendRecv(ctx, c, x, next, y[:5], next, 0) },
-		"SendRecv, with itself":   func() error { return SendRecv(ctx, c, x, c.in.Rank, y[:5], c.in.Rank, 0) },
+		"Recv":                    func() error { return received(ctx, c, x, next, 0) },
+		"SendRecv":                func() error { return exchanged(ctx, c, x, next, y[:5], next, 0) },
+		"SendRecv, with itself":   func() error { return exchanged(ctx, c, x, c.in.Rank, y[:5], c.in.Rank, 0) },
 		"StartSend":               func() error { return begun(StartSend(c, x, next, 0)) },
 		"StartRecv":               func() error { return begun(StartRecv(c, x, next, 0)) },
 	}, nil

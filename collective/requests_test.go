@@ -84,7 +84,7 @@ func TestReceiveThatStaysOpen(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if err := Recv(t.Context(), c, recv, peer, int(i%7)); err != nil {
+			if err := received(t.Context(), c, recv, peer, int(i%7)); err != nil {
 				return err
 			}
 			if !slices.Equal(send, recv) {
@@ -159,7 +159,7 @@ func TestSendRecvInACircle(t *testing.T) {
 				for i := range send {
 					send[i] = float64(c.Rank()*count + i)
 				}
-				if err := SendRecv(t.Context(), c, send, to, recv, from, 7); err != nil {
+				if err := exchanged(t.Context(), c, send, to, recv, from, 7); err != nil {
 					return err
 				}
 				for i := range recv {

@@ -111,7 +111,7 @@ func TestDup(t *testing.T) {
 			return err
 		}
 		x := []int64{0} // of another type and length: an ErrMismatch if the two met
-		if err := SendRecv(t.Context(), other, []int64{5}, peer, x, peer, 7); err != nil || x[0] != 5 {
+		if err := exchanged(t.Context(), other, []int64{5}, peer, x, peer, 7); err != nil || x[0] != 5 {
 			return fmt.Errorf("%v, %w", x, err)
 		}
 		if other.Name() != "library" || other.Rank() != c.Rank() {

@@ -25,7 +25,7 @@ type stallCase struct {
 }
 
 func recvFrom(ctx context.Context, c *Comm, from int) error {
-	return Recv(ctx, c, make([]float32, 10), from, 3)
+	return received(ctx, c, make([]float32, 10), from, 3)
 }
 
 // stallCases are chains and circles. Every rank has two communicators.

@@ -99,3 +99,21 @@ func mustRun(t *testing.T, size int, body func(w *fakeWorld, c *Comm) error, opt
 		}
 	}
 }
+
+// received is a Recv of a message that fills buf.
+func received[T Number](ctx context.Context, c *Comm, buf []T, from, tag int) error {
+	n, err := Recv(ctx, c, buf, from, tag)
+	if err == nil && n != len(buf) {
+		err = fmt.Errorf("%d elements came, want %d", n, len(buf))
+	}
+	return err
+}
+
+// exchanged is a SendRecv of messages that fill recv.
+func exchanged[T Number](ctx context.Context, c *Comm, send []T, to int, recv []T, from, tag int) error {
+	n, err := SendRecv(ctx, c, send, to, recv, from, tag)
+	if err == nil && n != len(recv) {
+		err = fmt.Errorf("%d elements came, want %d", n, len(recv))
+	}
+	return err
+}

@@ -130,7 +130,8 @@ func stoppedWithComm(ctx context.Context, w *rank.World, step string) (func(cont
 			if w.Rank() == stopped {
 				return collective.Barrier(ctx, c)
 			}
-			return collective.Recv(ctx, c, x, stopped, 1)
+			_, err := collective.Recv(ctx, c, x, stopped, 1)
+			return err
 		}
 		return reduce()
 	}, nil

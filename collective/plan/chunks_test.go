@@ -49,7 +49,8 @@ func TestLanesHaveEquallyManyChunks(t *testing.T) {
 			if size <= 0 || size > slot || size%chunkQuantum != 0 {
 				t.Fatalf("lane %d: chunks of %d bytes in slots of %d", i, size, slot)
 			}
-			if n > most+1+most/1000 || n < most*9/10-1 && size > max(MinChunk, c.Min)+chunkQuantum {
+			// Cuts are at multiples of chunkQuantum: one of it may be a part of a narrow lane's chunk, and begin another.
+			if n > most+2+most/1000 || n < most*9/10-1 && size > max(MinChunk, c.Min)+chunkQuantum {
 				t.Errorf("lane %d has %d chunks of %d bytes, the widest %d", i, n, size, most)
 			}
 		}

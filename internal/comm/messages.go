@@ -22,30 +22,34 @@ type Messages struct {
 	under engine.Pool
 }
 
-// SendRecv sends out and receives in side by side.
-func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int) error {
+// SendRecv sends out and receives in side by side, and returns how many bytes came.
+func (m *Messages) SendRecv(ctx context.Context, in, out engine.Message, tag int) (int, error) {
 	const name = "SendRecv"
 	for _, peer := range []int{out.Peer, in.Peer} { // before either is begun
 		if err := m.check(name, peer, tag); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := m.c.Claim(name); err != nil {
-		return err
+		return 0, err
 	}
 	defer m.c.End()
-	received, err := m.enter(ctx, name, in, m.c.Engine.StartRecv)
+	begun, err := m.enter(ctx, name, in, m.c.Engine.StartRecv)
 	if err != nil {
-		return err
+		return 0, err
 	}
+	n, had := begun.Message().Bytes(), begun.Done() // the next message may take its place
 	sent, err := m.enter(ctx, name, out, m.c.Engine.StartSend)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := m.wait(ctx, received.Message()); err != nil {
-		return err
+	if !had {
+		if err := m.wait(ctx, begun.Message()); err != nil {
+			return 0, err
+		}
+		n = begun.Message().Bytes()
 	}
-	return m.wait(ctx, sent.Message())
+	return n, m.wait(ctx, sent.Message())
 }
 
 // starter is Links.StartSend or Links.StartRecv.
@@ -61,17 +65,9 @@ func (m *Messages) check(call string, peer, tag int) error {
 	switch {
 	case peer < 0 || peer >= m.c.Size:
 		return m.Error(call, "rank %d of %d", peer, m.c.Size)
-	case peer == m.c.Rank:
-		return m.Error(call, "rank %d is this one", peer)
 	case m.c.Plans.Messages < 0:
 		return m.Error(call, "messages are for %s", m.c.Plans.NoMessages())
-	}
-	return m.CheckTag(call, tag)
-}
-
-// CheckTag refuses a tag that is none.
-func (m *Messages) CheckTag(call string, tag int) error {
-	if tag < 0 || tag > math.MaxInt32 {
+	case tag < 0 || tag > math.MaxInt32:
 		return m.Error(call, "tag %d, want 0..%d", tag, math.MaxInt32)
 	}
 	return nil
@@ -94,20 +90,21 @@ func (m *Messages) Start(call string, p engine.Message, tag int, start starter) 
 }
 
 // Run begins a message and waits for it, without letting another call in
-// between.
-func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag int, start starter) error {
+// between. It returns how many bytes were moved.
+func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag int, start starter) (int, error) {
 	if err := m.check(call, p.Peer, tag); err != nil {
-		return err
+		return 0, err
 	}
 	if err := m.c.Claim(call); err != nil {
-		return err
+		return 0, err
 	}
 	defer m.c.End()
 	begun, err := m.enter(ctx, call, p, start)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return m.wait(ctx, begun.Message())
+	err = m.wait(ctx, begun.Message())
+	return begun.Message().Bytes(), err
 }
 
 // enter begins a message on the communicator, which is claimed, unless ctx

@@ -42,6 +42,7 @@ func (b *inbox) post(p *Message) error {
 		return nil
 	}
 	a := b.unexpected[i]
+	p.shrink(a.header)
 	if h := p.header(); a.header != h {
 		return &messageMismatch{peer: b.peer, theirs: a.header, mine: p.String()}
 	}
@@ -88,6 +89,7 @@ func (b *inbox) place(h transport.Header, n int) ([]byte, error) {
 // match returns the message that begins with header h.
 func (b *inbox) match(h transport.Header) *arrival {
 	if i := slices.IndexFunc(b.posted, func(p *Message) bool { return p.Tag == h.Root }); i >= 0 {
+		b.posted[i].shrink(h)
 		b.direct = arrival{header: h, receive: b.posted[i]}
 		b.arriving = &b.direct
 		b.posted = slices.Delete(b.posted, i, i+1)

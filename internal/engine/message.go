@@ -11,7 +11,7 @@ import (
 // messageKind stands in the Kind of the headers of messages between two ranks.
 const messageKind = 255
 
-// Message is one message between this rank and another: a Send or a Receive. It
+// Message is one message between this rank and another, or itself: a Send or a Receive. It
 // belongs to the Engine from Start until it is done.
 type Message struct {
 	Peer  int
@@ -19,6 +19,7 @@ type Message struct {
 	DType kernel.DType
 	Buf   []byte
 	Part  string // what it is a part of, "" where it is the caller's own
+	Fewer bool   // a Receive of a message that may be shorter than Buf
 
 	send  bool
 	moved int  // bytes
@@ -43,6 +44,16 @@ func (p *Message) String() string {
 	return fmt.Sprintf("%s (%d %s, tag %d)", name, max(len(p.Buf), p.had)/max(p.DType.Size(), 1), p.DType, p.Tag)
 }
 
+// Bytes returns how many bytes p has moved, once it is done.
+func (p *Message) Bytes() int { return p.had }
+
+// shrink makes p a Receive of the message under header h, where that is shorter than p's buffer and may be.
+func (p *Message) shrink(h transport.Header) {
+	if p.Fewer && h.DType == uint8(p.DType) && h.Count < p.header().Count {
+		p.Buf = p.Buf[:int(h.Count)*p.DType.Size()]
+	}
+}
+
 // Receives reports whether p is a Receive.
 func (p *Message) Receives() bool { return !p.send }
 
@@ -55,8 +66,8 @@ func (p *Message) header() transport.Header {
 // are sent in the order of Start.
 type messages struct {
 	first, last *Message
-	out         []transport.Sender   // by peer; nil for this rank
-	in          []transport.Receiver // by peer
+	out         []transport.Sender   // by peer; nil for this rank, whose messages are copied
+	in          []transport.Receiver // by peer; likewise
 	inbox       []inbox              // by peer
 	busy        []bool               // scratch of one poll: an earlier Send to the peer waits
 	dry         []bool               // scratch of one poll: no more is read from the peer
@@ -84,8 +95,8 @@ func (e *Engine) openMessages(lane int) error {
 	return nil
 }
 
-// StartSend and StartRecv begin message p. Preconditions: its peer is another
-// rank, and the Engine has a lane for messages. An error is for FailMessage.
+// StartSend and StartRecv begin message p. Precondition: the Engine has a lane for messages. An error is
+// for FailMessage.
 func (e *Engine) StartSend(p *Message) error { return e.startMessage(p, true) }
 
 // StartRecv begins to receive; see StartSend.
@@ -94,10 +105,19 @@ func (e *Engine) StartRecv(p *Message) error { return e.startMessage(p, false) }
 func (e *Engine) startMessage(p *Message, send bool) error {
 	p.send, p.moved, p.done, p.had, p.next = send, 0, false, 0, nil
 	p.lends = send && e.lendsOwn(messageKind, int64(len(p.Buf)))
+	box := &e.messages.inbox[p.Peer]
 	if !send {
-		if err := e.messages.inbox[p.Peer].post(p); err != nil {
+		if err := box.post(p); err != nil {
 			return err
 		}
+	} else if p.Peer == e.rank {
+		target, err := box.place(p.header(), len(p.Buf))
+		if err != nil {
+			return err
+		}
+		copy(target, p.Buf)
+		box.arrived()
+		p.done = true
 	}
 	if e.messages.last == nil {
 		e.messages.first = p
@@ -146,9 +166,11 @@ func (e *Engine) passMessages() error {
 	for p := e.messages.first; p != nil; p = next {
 		next = p.next
 		var err error
-		if p.send {
+		switch {
+		case p.Peer == e.rank: // its Send does all
+		case p.send:
 			err = e.moveOut(p)
-		} else {
+		default:
 			err = e.receive(p.Peer)
 		}
 		if err != nil {

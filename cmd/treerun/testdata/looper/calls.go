@@ -257,7 +257,8 @@ func (p *prepared[T]) do(ctx context.Context) error {
 	case "BroadcastCoalesced":
 		return collective.BroadcastCoalesced(ctx, c, pieces(p.send), pieces(p.recv), p.root)
 	case "SendRecv":
-		return collective.SendRecv(ctx, c, p.send, next, p.recv, last, tag)
+		_, err := collective.SendRecv(ctx, c, p.send, next, p.recv, last, tag)
+		return err
 	case "StartSend":
 		in, err := collective.StartRecv(c, p.recv, last, tag)
 		if err != nil {
@@ -270,7 +271,7 @@ func (p *prepared[T]) do(ctx context.Context) error {
 		return in.Wait(ctx)
 	case "Send":
 		if me%2 == 1 {
-			if err := collective.Recv(ctx, c, p.recv, last, tag); err != nil {
+			if _, err := collective.Recv(ctx, c, p.recv, last, tag); err != nil {
 				return err
 			}
 			return collective.Send(ctx, c, p.send, next, tag)
@@ -278,7 +279,8 @@ func (p *prepared[T]) do(ctx context.Context) error {
 		if err := collective.Send(ctx, c, p.send, next, tag); err != nil {
 			return err
 		}
-		return collective.Recv(ctx, c, p.recv, last, tag)
+		_, err := collective.Recv(ctx, c, p.recv, last, tag)
+		return err
 	}
 	if p.start {
 		r, err := p.begin()

@@ -116,7 +116,8 @@ func calls[T collective.Number]() map[string]collectiveOf[T] {
 // sendRecv passes the data on round a ring of all ranks, as nccl-tests does.
 func sendRecv[T collective.Number](ctx context.Context, k *call[T]) error {
 	me, size := k.c.Rank(), k.c.Size()
-	return collective.SendRecv(ctx, k.c, k.send, (me+1)%size, k.recv, (me+size-1)%size, 0)
+	_, err := collective.SendRecv(ctx, k.c, k.send, (me+1)%size, k.recv, (me+size-1)%size, 0)
+	return err
 }
 
 func inputBefore(me, size, _, count int) []block {
