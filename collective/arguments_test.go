@@ -153,8 +153,10 @@ func wrongMessages(t *testing.T, c *Comm) []wrong {
 	}
 	self := c.in.Rank
 	return append(all,
-		wrong{"SendRecv: overlap", func() error { return exchanged(t.Context(), c, x[:5], next, x[4:9], next, 0) }, "overlap"},
-		wrong{"SendRecv: in place", func() error { return exchanged(t.Context(), c, x[:5], next, x[:5], next, 0) }, "overlap"},
+		wrong{"SendRecv: overlap",
+			func() error { return exchanged(t.Context(), c, x[:5], next, x[4:9], next, 0) }, "overlap"},
+		wrong{"SendRecv: in place",
+			func() error { return exchanged(t.Context(), c, x[:5], next, x[:5], next, 0) }, "overlap"},
 		wrong{"SendRecv: negative tag, itself",
 			func() error { return exchanged(t.Context(), c, x[:5], self, x[5:10], self, -3) }, "tag -3"})
 }

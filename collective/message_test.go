@@ -79,7 +79,8 @@ func TestMessagesToOneself(t *testing.T) {
 			if done, err := m.Test(); done || err != nil {
 				return fmt.Errorf("done %v before anything was sent, %w", done, err)
 			}
-			if err := errors.Join(Send(t.Context(), c, []int64{3, 4, 5, 6}, me, 8), m.Wait(t.Context())); err != nil || x[3] != 6 {
+			err = errors.Join(Send(t.Context(), c, []int64{3, 4, 5, 6}, me, 8), m.Wait(t.Context()))
+			if err != nil || x[3] != 6 {
 				return fmt.Errorf("%v: %w", x, err)
 			}
 			if n, err := SendRecv(t.Context(), c, []int64{7}, me, x, me, 9); err != nil || n != 1 || x[0] != 7 {
