@@ -25,7 +25,8 @@ var (
 	ErrPeerClosed = setup.ErrPeerClosed
 
 	// ErrCanceled: the context of a rank's call ended. Where it was cancelled, that
-	// rank is at fault; where its time was up, the rank that all wait for. The
+	// rank is at fault; where its time was up, the rank that all wait for. On all
+	// ranks the error wraps context.Canceled or context.DeadlineExceeded. The
 	// contents of the call's slices are undefined; see "After a failure".
 	ErrCanceled = setup.ErrCanceled
 

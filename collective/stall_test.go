@@ -139,6 +139,9 @@ func tryStall(t *testing.T, tc stallCase, hosts int, kind error, limit time.Dura
 			wrong = append(wrong, fmt.Errorf("rank %d: %w, want %q of rank %d", r, err, kind, tc.fault))
 			continue
 		}
+		if kind == ErrCanceled && !errors.Is(err, context.DeadlineExceeded) {
+			wrong = append(wrong, fmt.Errorf("rank %d: %w is no context.DeadlineExceeded", r, err))
+		}
 		if tc.fault >= 0 && !strings.Contains(err.Error(), fmt.Sprintf("rank %d", tc.fault)) {
 			wrong = append(wrong, fmt.Errorf("rank %d: %q does not name rank %d", r, err, tc.fault))
 		}

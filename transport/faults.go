@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -22,11 +23,12 @@ const (
 	FaultLost     FaultKind = iota // a rank has ended, or cannot be reached any more
 	FaultMismatch                  // ranks made different calls
 	FaultClosed                    // a rank closed its communicator during a call
-	FaultCanceled                  // a rank's context ended
+	FaultCanceled                  // a rank's context was cancelled
 	FaultLink                      // a link failed, or could not be opened
 	FaultAborted                   // a rank aborted the communicator
 	FaultStalled                   // a rank made no progress for too long
 	FaultDevice                    // a rank's device failed
+	FaultTimeout                   // a rank's context reached its deadline
 	endOfKinds
 )
 
@@ -53,6 +55,14 @@ func (f Fault) Fit(size int) Fault {
 // Faultf returns a Fault whose text is formatted.
 func Faultf(kind FaultKind, rank int, format string, args ...any) Fault {
 	return Fault{Kind: kind, Rank: rank, Text: fmt.Sprintf(format, args...)}
+}
+
+// FaultOf returns the kind of fault that the end of a context is, of which err is the error.
+func FaultOf(err error) FaultKind {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return FaultTimeout
+	}
+	return FaultCanceled
 }
 
 // MaxFaultText bounds the text of a Fault, in bytes.

@@ -141,7 +141,7 @@ func (r *deviceReduction) run(ctx context.Context) error {
 		}
 		if r.cfg.threshold > 0 { // as reduction.cut
 			if err := r.keep(); err != nil {
-				return r.c.FaultDevice(ctx, r.name, err)
+				return r.c.FaultDevice(r.name, err)
 			}
 			r.send = r.recv
 		}
@@ -153,7 +153,7 @@ func (r *deviceReduction) run(ctx context.Context) error {
 // look finds the blocks that count, and waits for that.
 func (r *deviceReduction) look(ctx context.Context) error {
 	if err := r.stageFor(r.stream.Device(), r.grid); err != nil {
-		return r.c.FaultDevice(ctx, r.title(), err)
+		return r.c.FaultDevice(r.title(), err)
 	}
 	g, words := r.stage, block.Words(r.grid.Blocks())
 	begun := time.Now()
@@ -179,11 +179,11 @@ func (r *deviceReduction) title() string { return r.call.String() }
 // was there.
 func (r *deviceReduction) stopped(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
-		return r.c.FaultDevice(ctx, r.title(), err)
+		return r.c.FaultDevice(r.title(), err)
 	}
-	f := transport.Faultf(transport.FaultCanceled, r.c.Rank, "rank %d gave up in %s: %v; it waited for its device",
+	f := transport.Faultf(transport.FaultOf(ctx.Err()), r.c.Rank, "rank %d gave up in %s: %v; it waited for its device",
 		r.c.Rank, r.title(), ctx.Err())
-	return r.c.Fault(ctx, f, r.title())
+	return r.c.Fault(f, r.title())
 }
 
 // hostLink is at how many GB/s blocks come to the host and go back, where nobody has
@@ -222,7 +222,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 	g := r.stage
 	r.stats.Density = part(r.stats.NonZero, r.grid.Blocks()) // of this rank
 	if err := g.gather(r.stream, r.send, r.call.DType, r.grid); err != nil {
-		return r.c.FaultDevice(ctx, r.name, err)
+		return r.c.FaultDevice(r.name, err)
 	}
 	if err := r.stream.Synchronize(ctx); err != nil {
 		return r.stopped(ctx, err)
@@ -233,7 +233,7 @@ func (r *deviceReduction) travel(ctx context.Context, f Form) error {
 		return err
 	}
 	if err := g.scatter(r.stream, r.recv, r.call.DType, r.grid); err != nil {
-		return r.c.FaultDevice(ctx, r.name, err)
+		return r.c.FaultDevice(r.name, err)
 	}
 	return nil
 }
@@ -250,7 +250,7 @@ func (r *deviceReduction) alone(ctx context.Context) error {
 		err = r.stream.Memcpy(r.recv, r.send, int64(r.grid.Bytes()))
 	}
 	if err != nil {
-		return r.c.FaultDevice(ctx, r.name, err)
+		return r.c.FaultDevice(r.name, err)
 	}
 	return nil
 }

@@ -165,7 +165,7 @@ func (p *pairs[T]) tellIndices(ctx context.Context, all []hello) error {
 	for q := range p.lists {
 		list, err := parseIndices(blobs[q*len(mine):(q+1)*len(mine)], int(all[q].Pairs))
 		if err != nil {
-			return p.broken(ctx, p.name, fmt.Errorf("from rank %d: %w", q, err))
+			return p.broken(p.name, fmt.Errorf("from rank %d: %w", q, err))
 		}
 		p.lists[q] = list
 	}

@@ -52,10 +52,10 @@ func (r *reduction) aggregate(ctx context.Context) error {
 	s := r.shape()
 	in := omni.Input{Blocks: r.set, Send: r.in, Recv: r.out, Fill: r.fill, Union: r.union}
 	if err := r.omni.Begin(r.state.tensor, s, in); err != nil {
-		return r.broken(ctx, r.name, err)
+		return r.broken(r.name, err)
 	}
 	if fault, failed := r.links.Run(ctx, r.omni, &r.c.Waiter, r.name); failed {
-		return r.c.Fault(ctx, fault, r.name)
+		return r.c.Fault(fault, r.name)
 	}
 	r.stats.Servers = len(r.servers)
 	r.traffic(&r.omni.Traffic)
@@ -74,7 +74,7 @@ func (r *reduction) traffic(t *drive.Traffic) {
 // mergeTrees runs the call in the Trees form.
 func (r *reduction) mergeTrees(ctx context.Context) error {
 	if err := r.dealOut(); err != nil {
-		return r.broken(ctx, r.name, err)
+		return r.broken(r.name, err)
 	}
 	head := transport.Header{Seq: uint64(r.state.tensor), Count: r.call.Count, Op: uint8(r.call.Op),
 		DType: uint8(r.call.DType), Root: -1}
@@ -89,10 +89,10 @@ func (r *reduction) mergeTrees(ctx context.Context) error {
 		}
 	})
 	if err != nil {
-		return r.broken(ctx, r.name, err)
+		return r.broken(r.name, err)
 	}
 	if fault, failed := r.links.Run(ctx, r.merge, &r.c.Waiter, r.name); failed {
-		return r.c.Fault(ctx, fault, r.name)
+		return r.c.Fault(fault, r.name)
 	}
 	counts := r.merge.Counts()
 	r.merge.SentBlocks, r.merge.ReceivedBlocks = int64(counts.SentBlocks), int64(counts.ReceivedBlocks)

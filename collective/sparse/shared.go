@@ -72,7 +72,7 @@ func (s *state) openHost(ctx context.Context, during string) (why, err error) {
 	}
 	links, err := drive.Open(ep, &lanes, s.c.Rank, s.c.Size)
 	if err != nil {
-		return nil, s.broken(ctx, during, err)
+		return nil, s.broken(during, err)
 	}
 	s.c.OnClose(func() error { s.hosted, s.host = nil, nil; return nil })
 	s.hosted, s.host = links, drive.NewPool(links, stars)
@@ -112,10 +112,10 @@ func (r *reduction) shareMemory(ctx context.Context, known bool) (done bool, err
 		err = r.host.Begin(head, job, n)
 	}
 	if err != nil {
-		return false, r.broken(ctx, r.name, err)
+		return false, r.broken(r.name, err)
 	}
 	if fault, failed := r.hosted.Run(ctx, r.host, &r.c.Waiter, r.name); failed {
-		return false, r.c.Fault(ctx, fault, r.name)
+		return false, r.c.Fault(fault, r.name)
 	}
 	if rank, lacks := r.host.Lacks(); lacks {
 		if short == nil {
@@ -147,7 +147,7 @@ func (r *reduction) rest(ctx context.Context, f Form) error {
 		return nil
 	}
 	if err := r.host.Rest(); err != nil {
-		return r.broken(ctx, r.name, err)
+		return r.broken(r.name, err)
 	}
 	return nil
 }

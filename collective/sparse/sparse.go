@@ -184,11 +184,11 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 	for q := range all {
 		var err error
 		if all[q], err = parseHello(blobs[q*helloBytes : (q+1)*helloBytes]); err != nil {
-			return nil, r.broken(ctx, r.name, fmt.Errorf("from rank %d: %w", q, err))
+			return nil, r.broken(r.name, fmt.Errorf("from rank %d: %w", q, err))
 		}
 	}
 	if odd, words, ok := compare(all); !ok {
-		return nil, r.c.Fault(ctx, transport.Fault{Kind: transport.FaultMismatch, Rank: odd, Text: words}, r.name)
+		return nil, r.c.Fault(transport.Fault{Kind: transport.FaultMismatch, Rank: odd, Text: words}, r.name)
 	}
 	var servers []int
 	for q := range all {
@@ -203,9 +203,9 @@ func (r *reduction) greet(ctx context.Context, h hello) ([]hello, error) {
 }
 
 // broken ends the communicator because of err, which this rank met in a call.
-func (s *state) broken(ctx context.Context, during string, err error) error {
+func (s *state) broken(during string, err error) error {
 	f := transport.Faultf(transport.FaultLink, s.c.Rank, "rank %d in %s: %v", s.c.Rank, during, err)
-	return s.c.Fault(ctx, f, during)
+	return s.c.Fault(f, during)
 }
 
 // alone is the call of a communicator of one rank: the result is what it has.

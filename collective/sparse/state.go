@@ -127,7 +127,7 @@ func (s *state) open(ctx context.Context, during string, blockBytes int) error {
 	}
 	links, err := drive.Open(ep, &s.lanes, s.c.Rank, s.c.Size)
 	if err != nil {
-		return s.broken(ctx, during, err)
+		return s.broken(during, err)
 	}
 	old := s.ep
 	s.ep, s.links, s.stale = ep, links, false
@@ -147,7 +147,7 @@ func (s *state) shut(ctx context.Context, during string, old transport.Endpoint)
 		return nil
 	}
 	if err := s.c.CloseLinks(old); err != nil {
-		return s.broken(ctx, during, fmt.Errorf("closing links that were too small: %w", err))
+		return s.broken(during, fmt.Errorf("closing links that were too small: %w", err))
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 		d.Fail(k.name(), err)
 	}
 	if fault, failed := c.Endpoint.Aborted(); failed {
-		return d.fault(ctx, fault, k.name())
+		return d.fault(fault, k.name())
 	}
 	lent, place, err := d.Lend(k.Kind, k.In, k.Out)
 	if err != nil {
@@ -81,7 +81,7 @@ func (d *Devices) enqueue(ctx context.Context, k *DeviceArgs) error {
 		during := engine.Describe(call.Header)
 		d.Fail(during, err)
 		fault, _ := c.Endpoint.Aborted()
-		return d.fault(ctx, fault, during)
+		return d.fault(fault, during)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func (d *Devices) openingError(k *Args, err error) error {
 		return failed
 	}
 	if fault, aborted := c.Endpoint.Aborted(); aborted {
-		return c.failDuring(context.Background(), fault, k.name()+": opening the devices", "")
+		return c.failDuring(fault, k.name()+": opening the devices", "")
 	}
 	return &setup.RankError{Rank: -1, Op: fmt.Sprintf("%s on rank %d: opening the devices", k.name(), c.Rank), Err: err}
 }
@@ -124,16 +124,16 @@ func (d *Devices) Sync(ctx context.Context, s *cuda.Stream) error {
 	}
 	during, err := d.Session.Sync(ctx, s, call)
 	if fault, failed := c.Endpoint.Aborted(); failed {
-		return d.fault(ctx, fault, during)
+		return d.fault(fault, during)
 	}
 	return err
 }
 
 // fault is failDuring for device calls: on the rank at fault the error wraps
 // what its device said.
-func (d *Devices) fault(ctx context.Context, f transport.Fault, during string) error {
+func (d *Devices) fault(f transport.Fault, during string) error {
 	c := d.c
-	err := c.failDuring(ctx, f, during, undefinedAnyhow)
+	err := c.failDuring(f, during, undefinedAnyhow)
 	if cause := d.Session.Cause(); f.Rank == c.Rank && errors.Is(err, setup.ErrDevice) && cause != nil {
 		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
 	}

@@ -191,7 +191,7 @@ func (g *group) swap(ctx context.Context, mine, theirs []byte) error {
 		all = append(all, in, out)
 		if err := errors.Join(c.Engine.StartRecv(in), c.Engine.StartSend(out)); err != nil {
 			fault, _ := c.Engine.FailMessage(err, in)
-			return c.Messages.fail(ctx, fault, in)
+			return c.Messages.fail(fault, in)
 		}
 	}
 	for _, p := range all {

@@ -144,21 +144,17 @@ func (c *Comm) undefined(seq uint64) string {
 }
 
 // fail records the first failure and returns it as the error of the call.
-func (c *Comm) fail(ctx context.Context, f transport.Fault, during transport.Header) error {
+func (c *Comm) fail(f transport.Fault, during transport.Header) error {
 	hint := c.undefined(during.Seq)
 	if during.Op == engine.Exchange && f.Kind == transport.FaultMismatch {
 		hint = "" // found out before anything moved
 	}
-	return c.failDuring(ctx, f, engine.Describe(during), hint)
+	return c.failDuring(f, engine.Describe(during), hint)
 }
 
-func (c *Comm) failDuring(ctx context.Context, f transport.Fault, during, hint string) error {
+func (c *Comm) failDuring(f transport.Fault, during, hint string) error {
 	c.Engine.CancelReceives()
-	var cause error
-	if f.Kind == transport.FaultCanceled {
-		cause = ctx.Err() // the text, which is that of all ranks, names the end of the context
-	}
-	c.err = &setup.RankError{Rank: f.Rank, Op: during, Err: setup.ErrorOf(f, cause), Hint: hint}
+	c.err = &setup.RankError{Rank: f.Rank, Op: during, Err: setup.ErrorOf(f, nil), Hint: hint}
 	c.abort(f)
 	return c.err
 }

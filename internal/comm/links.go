@@ -192,14 +192,14 @@ func (c *Comm) notOpened(ctx context.Context, during string, err error) error {
 	case lost != nil:
 		f = setup.LostRank(c.World)
 	case ctx.Err() != nil:
-		f = transport.Faultf(transport.FaultCanceled, c.Rank, "rank %d gave up in %s: %v", c.Rank, during, err)
+		f = transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, during, err)
 	}
-	return c.Fault(ctx, f, during)
+	return c.Fault(f, during)
 }
 
 // Fault makes a fault that of all links of c, and returns the first: when a rank has
 // aborted c while others opened links, they see those links end.
-func (c *Comm) Fault(ctx context.Context, f transport.Fault, during string) error {
+func (c *Comm) Fault(f transport.Fault, during string) error {
 	c.abort(f)
 	if first, failed := c.Endpoint.Aborted(); failed {
 		f = first
@@ -211,7 +211,7 @@ func (c *Comm) Fault(ctx context.Context, f transport.Fault, during string) erro
 	if f.Kind == transport.FaultMismatch {
 		hint = "" // found out before anything moved
 	}
-	return c.failDuring(ctx, f, during, hint)
+	return c.failDuring(f, during, hint)
 }
 
 // closeSides closes the links that OpenLinks has opened and nobody has shut.
@@ -231,9 +231,9 @@ func (c *Comm) closeSides() (err error) {
 
 // FaultDevice makes an error of this rank's device the fault of all links of c,
 // and returns the first fault.
-func (c *Inside) FaultDevice(ctx context.Context, during string, cause error) error {
+func (c *Inside) FaultDevice(during string, cause error) error {
 	f := transport.Faultf(transport.FaultDevice, c.Rank, "rank %d in %s: %v", c.Rank, during, cause)
-	err := c.Fault(ctx, f, during)
+	err := c.Fault(f, during)
 	if c.err.Rank == c.Rank && errors.Is(err, setup.ErrDevice) {
 		c.err.Err = setup.DeviceError(c.err.Err.Error(), cause)
 	}

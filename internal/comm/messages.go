@@ -112,10 +112,10 @@ func (m *Messages) Run(ctx context.Context, call string, p engine.Message, tag i
 // would not have to wait.
 func (m *Messages) enter(ctx context.Context, call string, p engine.Message, start starter) (engine.Ref, error) {
 	if err := ctx.Err(); err != nil {
-		m.c.Endpoint.Abort(transport.Faultf(transport.FaultCanceled, m.c.Rank,
+		m.c.Endpoint.Abort(transport.Faultf(transport.FaultOf(err), m.c.Rank,
 			"rank %d gave up before %s of tag %d: %v", m.c.Rank, call, p.Tag, err))
 		fault, _ := m.c.Endpoint.Aborted()
-		return engine.Ref{}, m.c.failDuring(ctx, fault, call, "")
+		return engine.Ref{}, m.c.failDuring(fault, call, "")
 	}
 	ref := m.under.Add(p)
 	err := start(ref.Message())
@@ -124,7 +124,7 @@ func (m *Messages) enter(ctx context.Context, call string, p engine.Message, sta
 		fault, failed = m.c.Engine.FailMessage(err, ref.Message())
 	}
 	if failed {
-		return engine.Ref{}, m.fail(ctx, fault, ref.Message())
+		return engine.Ref{}, m.fail(fault, ref.Message())
 	}
 	return ref, nil
 }
@@ -158,7 +158,7 @@ func (m Message) Test() (bool, error) {
 		fault, failed = c.Engine.FailMessage(err, m.ref.Message())
 	}
 	if failed && !m.ref.Done() {
-		return false, c.Messages.fail(context.Background(), fault, m.ref.Message())
+		return false, c.Messages.fail(fault, m.ref.Message())
 	}
 	return m.ref.Done(), nil
 }
@@ -175,16 +175,16 @@ func (m Message) resume(call string) (done bool, err error) {
 
 func (m *Messages) wait(ctx context.Context, p *engine.Message) error {
 	if fault, failed := m.c.Engine.WaitMessage(ctx, p, &m.c.Waiter); failed {
-		return m.fail(ctx, fault, p)
+		return m.fail(fault, p)
 	}
 	return nil
 }
 
 // fail makes f the failure of the communicator during a message.
-func (m *Messages) fail(ctx context.Context, f transport.Fault, during *engine.Message) error {
+func (m *Messages) fail(f transport.Fault, during *engine.Message) error {
 	hint := ""
 	if during.Receives() {
 		hint = "contents of buf are undefined"
 	}
-	return m.c.failDuring(ctx, f, during.String(), hint)
+	return m.c.failDuring(f, during.String(), hint)
 }

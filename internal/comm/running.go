@@ -46,10 +46,10 @@ func (r Request) Test() (bool, error) {
 	call := r.c.callOf(r.seq)
 	if err := r.c.Engine.Poll(); err != nil {
 		fault, _ := r.c.Engine.Fail(err, call)
-		return false, r.c.fail(context.Background(), fault, call.Header)
+		return false, r.c.fail(fault, call.Header)
 	}
 	if fault, failed := r.c.Endpoint.Aborted(); failed && !call.Done() {
-		return false, r.c.fail(context.Background(), fault, call.Header)
+		return false, r.c.fail(fault, call.Header)
 	}
 	return call.Done(), nil
 }
@@ -92,7 +92,7 @@ func (c *Comm) waitAs(ctx context.Context, seq uint64, w *engine.Waiter) error {
 	call := c.callOf(seq)
 	h := call.Header
 	if fault, failed := c.Engine.Wait(ctx, call, w); failed {
-		return c.fail(ctx, fault, h)
+		return c.fail(fault, h)
 	}
 	return nil
 }
@@ -138,10 +138,10 @@ func (c *Comm) Run(ctx context.Context, a *Args) error {
 func (c *Comm) Cancel(ctx context.Context, a *Args) error {
 	c.Seq++
 	h := c.header(a)
-	c.Endpoint.Abort(transport.Faultf(transport.FaultCanceled, c.Rank, "rank %d gave up before %s: %v", c.Rank,
+	c.Endpoint.Abort(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up before %s: %v", c.Rank,
 		engine.Describe(h), ctx.Err()))
 	fault, _ := c.Endpoint.Aborted()
-	return c.fail(ctx, fault, h)
+	return c.fail(fault, h)
 }
 
 func (c *Comm) header(a *Args) transport.Header {
@@ -182,12 +182,12 @@ func (c *Comm) Enter(ctx context.Context, a *Args) error {
 	if err != nil { // the others wait for this rank
 		c.Endpoint.Abort(transport.Fault{Kind: transport.FaultLink, Rank: c.Rank, Text: err.Error()})
 		fault, _ := c.Endpoint.Aborted()
-		return c.fail(ctx, fault, call.Header)
+		return c.fail(fault, call.Header)
 	}
 	call.Chunks, served.Ran = served.Chunks, true
 	if err := pr.Start(call); err != nil {
 		fault, _ := c.Engine.Fail(err, call)
-		return c.fail(ctx, fault, call.Header)
+		return c.fail(fault, call.Header)
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ func (d *Session) Sync(ctx context.Context, s *cuda.Stream, call string) (during
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
-		c.Abort(transport.Faultf(transport.FaultCanceled, c.Rank, "rank %d gave up in %s: %v", c.Rank, during, ctx.Err()))
+		c.Abort(transport.Faultf(transport.FaultOf(ctx.Err()), c.Rank, "rank %d gave up in %s: %v", c.Rank, during,
+			ctx.Err()))
 		d.group.Abort(err)
 		within, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMax)
 		defer cancel()

@@ -221,7 +221,7 @@ func (w *Waiter) WaitFault(err error, self int, doing string, lacks []waits.Lack
 	if errors.As(err, &stalled) {
 		return transport.Fault{Kind: transport.FaultStalled, Rank: w.Watch.InComm(stalled.Rank), Text: stalled.Error()}
 	}
-	f := transport.Faultf(transport.FaultCanceled, self, "rank %d gave up in %s: %v", self, w.Watch.Place(doing), err)
+	f := transport.Faultf(transport.FaultOf(err), self, "rank %d gave up in %s: %v", self, w.Watch.Place(doing), err)
 	if !errors.Is(err, context.DeadlineExceeded) || w.Watch == nil {
 		f.Text += "; it waited for " + waits.Tell(lacks)
 		return f

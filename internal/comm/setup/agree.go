@@ -16,7 +16,7 @@ import (
 
 // protocol is the version of the messages below and of everything that ranks
 // must do alike.
-const protocol = 14
+const protocol = 15
 
 // hello is the first message of New.
 type hello struct {

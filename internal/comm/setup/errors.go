@@ -1,8 +1,10 @@
 package setup
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/treerun/treerun/internal/waits"
@@ -32,7 +34,8 @@ var (
 	ErrPeerClosed = errors.New("a rank closed the communicator early")
 
 	// ErrCanceled: the context of a rank's call ended. Where it was cancelled, that
-	// rank is at fault; where its time was up, the rank that all wait for. The
+	// rank is at fault; where its time was up, the rank that all wait for. On all
+	// ranks the error wraps context.Canceled or context.DeadlineExceeded. The
 	// contents of the call's slices are undefined; see "After a failure".
 	ErrCanceled = errors.New("a call was cancelled")
 
@@ -92,21 +95,22 @@ func (e *faultError) Error() string   { return e.text }
 func (e *faultError) Unwrap() []error { return e.wraps }
 
 // kinds are the errors of the kinds of faults.
-var kinds = [...]error{
-	transport.FaultLost:     ErrRankLost,
-	transport.FaultMismatch: ErrMismatch,
-	transport.FaultClosed:   ErrPeerClosed,
-	transport.FaultCanceled: ErrCanceled,
-	transport.FaultLink:     ErrLink,
-	transport.FaultAborted:  ErrAborted,
-	transport.FaultStalled:  ErrStalled,
-	transport.FaultDevice:   ErrDevice,
+var kinds = [...][]error{
+	transport.FaultLost:     {ErrRankLost},
+	transport.FaultMismatch: {ErrMismatch},
+	transport.FaultClosed:   {ErrPeerClosed},
+	transport.FaultCanceled: {ErrCanceled, context.Canceled},
+	transport.FaultLink:     {ErrLink},
+	transport.FaultAborted:  {ErrAborted},
+	transport.FaultStalled:  {ErrStalled},
+	transport.FaultDevice:   {ErrDevice},
+	transport.FaultTimeout:  {ErrCanceled, context.DeadlineExceeded},
 }
 
-// ErrorOf returns a fault as an error: its text, and its kind, one of the errors above. It wraps what
-// this rank knows of the cause, too, which is nil on others.
+// ErrorOf returns a fault as an error: its text, and its kind, one of the errors above, with that of the context
+// where one has ended. It wraps what this rank knows of the cause, too, which is nil on others.
 func ErrorOf(f transport.Fault, cause error) error {
-	e := &faultError{f.Text, []error{kinds[f.Kind]}}
+	e := &faultError{f.Text, slices.Clone(kinds[f.Kind])}
 	if cause != nil {
 		e.wraps = append(e.wraps, cause)
 	}
