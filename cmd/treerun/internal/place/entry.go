@@ -71,6 +71,8 @@ func cutSlots(text string) (host, slots string, err error) {
 	}
 	host, slots = text[:end+colon], text[end+colon+1:]
 	switch {
+	case strings.ContainsAny(text, " \t"):
+		return "", "", fmt.Errorf("%.60q: hosts are parted by commas, as in a:2,b:2", text)
 	case strings.Contains(slots, ":"):
 		return "", "", fmt.Errorf("%.60q: put an IPv6 address in brackets, as in [fd00::1] or [fd00::1]:4", text)
 	case slots == "":

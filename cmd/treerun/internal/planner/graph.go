@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/safefile"
 	"github.com/treerun/treerun/topo"
@@ -32,8 +33,12 @@ func loadGraph(name string) (*topo.Graph, error) {
 	}
 	data, at, err := readText(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, usage("graph %s: no such file, and no machine of that name; known machines: %s",
-			name, strings.Join(topo.Machines(), " "))
+		meant := ""
+		if near := cmdline.Nearest(name, topo.Machines()); near != "" {
+			meant = fmt.Sprintf(" (did you mean %s?)", near)
+		}
+		return nil, usage("graph %s: no such file, and no machine of that name%s; known machines: %s",
+			name, meant, strings.Join(topo.Machines(), " "))
 	}
 	if err != nil {
 		var of *fs.PathError // what was tried says nothing to people

@@ -126,7 +126,11 @@ func parse(f *pflag.FlagSet, args []string) error {
 		return usage("%s: %w", f.Name(), err)
 	}
 	if f.NArg() > 0 {
-		return usage("%s: unexpected argument %q", f.Name(), f.Arg(0))
+		hint := ""
+		if _, known := topo.Machine(f.Arg(0)); known || strings.HasSuffix(f.Arg(0), ".json") {
+			hint = fmt.Sprintf(" (did you mean --graph %s?)", f.Arg(0))
+		}
+		return usage("%s: unexpected argument %q%s", f.Name(), f.Arg(0), hint)
 	}
 	return nil
 }
