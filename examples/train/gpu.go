@@ -66,7 +66,7 @@ var networkKernels = []string{"train_images", "train_forward", "train_loss", "tr
 // newOnGPU makes a learner with the weights of net on a device.
 func newOnGPU(ctx context.Context, c *collective.Comm, device *cuda.Device, net *mlp, opt *options, training,
 	test *dataset) (*onGPU, error) {
-	l := &onGPU{c: c, device: device, kernel: map[string]*cuda.Kernel{}, rows: net.rows(), momentum: float32(opt.momentum)}
+	l := &onGPU{c: c, device: device, rows: net.rows(), momentum: float32(opt.momentum)}
 	if err := l.load(ctx, net, training, test); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -77,13 +77,8 @@ func (l *onGPU) load(ctx context.Context, net *mlp, training, test *dataset) (er
 	if l.stream, err = l.device.NewStream(); err != nil {
 		return err
 	}
-	if l.module, err = l.device.Load(networkPTX); err != nil {
+	if err := l.loadKernels(); err != nil {
 		return err
-	}
-	for _, name := range networkKernels {
-		if l.kernel[name], err = l.module.Kernel(name); err != nil {
-			return err
-		}
 	}
 	if l.training, err = l.upload(ctx, training); err != nil {
 		return err
@@ -98,6 +93,19 @@ func (l *onGPU) load(ctx context.Context, net *mlp, training, test *dataset) (er
 		return err
 	}
 	return l.clear(l.velocity.Addr(), l.velocity.Bytes())
+}
+
+func (l *onGPU) loadKernels() (err error) {
+	l.kernel = map[string]*cuda.Kernel{}
+	if l.module, err = l.device.Load(networkPTX); err != nil {
+		return err
+	}
+	for _, name := range networkKernels {
+		if l.kernel[name], err = l.module.Kernel(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // alloc allocates memory that Close gives back.

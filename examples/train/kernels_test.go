@@ -1,3 +1,5 @@
+//go:build cgo
+
 package main
 
 import (
@@ -6,59 +8,70 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
-// emulated is memory in which the example's PTX runs, instruction by instruction.
-type emulated struct {
-	t      *testing.T
-	module *fakegpu.PTX
-	memory fakegpu.PTXMemory
+// oneGPU is a job of one rank, whose process has a fake GPU.
+var oneGPU = fakegpu.Job{Hosts: []string{"dgx1v/0"}, Ranks: 1}
+
+// gpu is a device on which a test runs the example's kernels.
+type gpu struct {
+	t *testing.T
+	*onGPU
 }
 
-func emulate(t *testing.T) *emulated {
-	m, err := fakegpu.ParsePTX(string(networkPTX))
+func openGPU(t *testing.T) gpu {
+	devices, err := cuda.Devices()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &emulated{t: t, module: m, memory: fakegpu.PTXMemory{Base: 1 << 40}}
+	g := gpu{t, &onGPU{device: devices[0]}}
+	t.Cleanup(func() { g.check(g.Close()) })
+	g.stream, err = g.device.NewStream()
+	g.check(err)
+	g.check(g.loadKernels())
+	return g
 }
 
-// put adds data to the memory and returns its address.
-func (e *emulated) put(data any) uint64 {
-	e.t.Helper()
-	for len(e.memory.Bytes)%256 != 0 {
-		e.memory.Bytes = append(e.memory.Bytes, 0xFF)
-	}
-	at := e.memory.Base + uint64(len(e.memory.Bytes))
-	var err error
-	if e.memory.Bytes, err = binary.Append(e.memory.Bytes, binary.LittleEndian, data); err != nil {
-		e.t.Fatal(err)
-	}
-	return at
-}
-
-// get reads data from an address.
-func (e *emulated) get(at uint64, data any) {
-	e.t.Helper()
-	if _, err := binary.Decode(e.memory.Bytes[at-e.memory.Base:], binary.LittleEndian, data); err != nil {
-		e.t.Fatal(err)
-	}
-}
-
-func (e *emulated) run(name string, args ...uint64) {
-	e.t.Helper()
-	k, err := e.module.Kernel(name)
+func (g gpu) check(err error) {
+	g.t.Helper()
 	if err != nil {
-		e.t.Fatal(err)
+		g.t.Fatal(err)
 	}
-	var packed []byte
-	for _, a := range args {
-		packed = binary.LittleEndian.AppendUint64(packed, a)
+}
+
+// put allocates memory for data and returns its address.
+func (g gpu) put(data any) uint64 {
+	g.t.Helper()
+	bytes, err := binary.Append(nil, binary.LittleEndian, data)
+	g.check(err)
+	s, err := alloc[uint8](g.onGPU, len(bytes))
+	g.check(err)
+	g.check(s.CopyFrom(g.t.Context(), g.stream, bytes))
+	return u(s.Addr())
+}
+
+// get reads data from an address that put returned.
+func (g gpu) get(at uint64, data any) {
+	g.t.Helper()
+	for _, m := range g.open {
+		s := m.(cuda.Slice[uint8])
+		if u(s.Addr()) != at {
+			continue
+		}
+		bytes := make([]byte, s.Len())
+		g.check(s.CopyTo(g.t.Context(), g.stream, bytes))
+		_, err := binary.Decode(bytes, binary.LittleEndian, data)
+		g.check(err)
+		return
 	}
-	if err := k.Run(&e.memory, 2, 5, packed); err != nil {
-		e.t.Fatal(err)
-	}
+	g.t.Fatalf("nothing was put at %#x", at)
+}
+
+func (g gpu) run(name string, args ...uint64) {
+	g.t.Helper()
+	g.check(g.launch(name, 2*blockThreads, args...))
 }
 
 // near compares numbers that were rounded a few times.
@@ -71,9 +84,12 @@ func near(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// The PTX computes what the host does: scores, losses, gradients, a step, and how
+// The kernels compute what the host does: scores, losses, gradients, a step, and how
 // many images are recognised.
-func TestPTX(t *testing.T) {
+func TestKernels(t *testing.T) {
+	if !oneGPU.Run(t) {
+		return
+	}
 	r := rand.New(rand.NewPCG(7, 7))
 	widths, rows, first := []int{12, 7, 5}, 6, 2
 	d := randomSet(r, 10, widths[0], widths[2])
@@ -84,7 +100,7 @@ func TestPTX(t *testing.T) {
 		mine = append(mine, int(image))
 	}
 
-	e := emulate(t)
+	e := openGPU(t)
 	size := func(outputs int) []float32 { return make([]float32, rows*outputs) }
 	pixels, labels, indices := e.put(d.pixels), e.put(d.labels), e.put(order)
 	rowLabels, params := e.put(make([]uint8, rows)), e.put(net.params)
@@ -139,7 +155,10 @@ func TestPTX(t *testing.T) {
 
 // The loss is that of the definition, for scores of all sizes: exponential and
 // logarithm are the example's own.
-func TestPTXLoss(t *testing.T) {
+func TestLossKernel(t *testing.T) {
+	if !oneGPU.Run(t) {
+		return
+	}
 	r := rand.New(rand.NewPCG(8, 8))
 	const rows, classes = 64, 10
 	scores, labels := make([]float32, rows*classes), make([]uint8, rows)
@@ -150,7 +169,7 @@ func TestPTXLoss(t *testing.T) {
 			scores[row*classes+j] = float32(r.NormFloat64() * spread)
 		}
 	}
-	e := emulate(t)
+	e := openGPU(t)
 	s, l, g, sums := e.put(scores), e.put(labels), e.put(make([]float32, len(scores))), e.put(make([]float64, rows))
 	e.run("train_loss", s, l, g, sums, rows, classes)
 	e.run("train_loss", s, l, g, sums, rows, classes) // adds to what is there
