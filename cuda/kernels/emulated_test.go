@@ -10,7 +10,6 @@ import (
 
 	"github.com/treerun/treerun/cuda/kernels"
 	"github.com/treerun/treerun/internal/kernel"
-	"github.com/treerun/treerun/internal/testutil/fakegpu"
 )
 
 // The PTX itself, run instruction by instruction, gives the bits of the host, and
@@ -19,22 +18,22 @@ import (
 
 // emulated is PTX with memory for it.
 type emulated struct {
-	modules map[string]*fakegpu.PTX
-	memory  fakegpu.PTXMemory
+	modules map[string]*PTX
+	memory  PTXMemory
 	want    []byte // what the memory should hold
 }
 
 const emulatedBase = 0x7f0000000000
 
-func parsePTX(t *testing.T, files ...string) map[string]*fakegpu.PTX {
+func parsePTX(t *testing.T, files ...string) map[string]*PTX {
 	t.Helper()
-	all := map[string]*fakegpu.PTX{}
+	all := map[string]*PTX{}
 	for _, file := range files {
 		text, err := os.ReadFile(file + ".ptx")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if all[file], err = fakegpu.ParsePTX(string(text)); err != nil {
+		if all[file], err = ParsePTX(string(text)); err != nil {
 			t.Fatalf("%s.ptx: %v", file, err)
 		}
 	}
@@ -45,7 +44,7 @@ func parsePTX(t *testing.T, files ...string) map[string]*fakegpu.PTX {
 func (e *emulated) fresh(r *rand.Rand, d kernel.DType, size int) {
 	e.want = make([]byte, size)
 	fill(r, d, e.want)
-	e.memory = fakegpu.PTXMemory{Base: emulatedBase, Bytes: bytes.Clone(e.want)}
+	e.memory = PTXMemory{Base: emulatedBase, Bytes: bytes.Clone(e.want)}
 }
 
 func (e *emulated) at(offset int) uint64 { return emulatedBase + uint64(offset) }

@@ -5,8 +5,7 @@
 // a graph, and kernels are run from the same .cu sources, compiled for the host.
 // It needs a C and a C++ compiler and Linux. Programs come under it through their
 // environment only; the libraries do nothing without it and say that they are
-// fake. PTX, which no compiler of the host takes, is run by itself (ParsePTX). Only
-// tests and scripts import this package.
+// fake. Only tests and scripts import this package.
 //
 // Faults come through the environment too, host-wide or per process:
 //

@@ -1,4 +1,4 @@
-package fakegpu
+package kernels_test
 
 import (
 	"encoding/binary"
