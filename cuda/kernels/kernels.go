@@ -17,7 +17,7 @@
 // work itself come from the stream. Nothing but the arrays is read or written.
 package kernels
 
-//go:generate go run ../../scripts/dev ptx .
+//go:generate ../../scripts/ptx.sh .
 
 import "github.com/treerun/treerun/internal/kernel"
 

@@ -13,7 +13,7 @@ import (
 	"github.com/treerun/treerun/cuda"
 )
 
-//go:generate go run ../../scripts/dev ptx .
+//go:generate ../../scripts/ptx.sh .
 
 //go:embed network.ptx
 var networkPTX []byte

@@ -1,11 +1,25 @@
-package main
+package kernels_test
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 )
+
+// compiler is what ptx.sh calls.
+const compiler = "clang-19"
+
+// compilePTX runs ptx.sh; what it says is in the error.
+func compilePTX(args []string) error {
+	out, err := exec.Command("../../scripts/ptx.sh", args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
 
 // standIn puts a clang-19 into PATH that makes PTX of a source by copying it, and
 // refuses a source with the word error.
@@ -77,7 +91,7 @@ func TestCompileAndCheck(t *testing.T) {
 	refused(t, compilePTX([]string{"--check", dir}), "a.ptx has no source")
 }
 
-func TestUsage(t *testing.T) {
+func TestPTXUsage(t *testing.T) {
 	standIn(t)
 	refused(t, compilePTX(nil), "usage")
 	refused(t, compilePTX([]string{"--check"}), "usage")
@@ -85,6 +99,14 @@ func TestUsage(t *testing.T) {
 }
 
 func TestNoCompiler(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
+	dir := t.TempDir() // with bash alone
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(bash, filepath.Join(dir, "bash")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir)
 	refused(t, compilePTX([]string{"."}), compiler, "apt-get install")
 }
