@@ -3,6 +3,8 @@ package output
 import (
 	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -19,8 +21,7 @@ type Screen struct {
 
 // NewScreen returns a Screen over two open files, which stay the caller's.
 func NewScreen(stdout, stderr *os.File) *Screen {
-	out := &device{terminal: term.IsTerminal(int(stdout.Fd()))}
-	err := &device{terminal: term.IsTerminal(int(stderr.Fd()))}
+	out, err := newDevice(stdout), newDevice(stderr)
 	a, aerr := stdout.Stat()
 	b, berr := stderr.Stat()
 	if aerr == nil && berr == nil && os.SameFile(a, b) {
@@ -53,40 +54,57 @@ func (s *Screen) GiveUp() {
 	s.Err.dev.giveUp()
 }
 
+// device is what a Sink writes to; two Sinks may share it. Every write has a goroutine of
+// its own, which a reader who does not read holds up. So he holds up the ranks, until
+// they give up, and never the one that watches over the job.
+type device struct {
+	terminal bool
+	dirty    bool // a progress line stands in the current line of the terminal; of the one that writes
+
+	turn   chan struct{} // holds a token while somebody writes
+	gaveUp chan struct{} // closed when lines of ranks are dropped
+	giveUp func()        // closes it
+
+	mu   sync.Mutex
+	last chan struct{} // closed when treerun's own line that came last has been written
+	slow bool          // treerun has waited in vain, and there is more of its own to write ever since
+}
+
+func newDevice(f *os.File) *device {
+	d := &device{
+		terminal: term.IsTerminal(int(f.Fd())), turn: make(chan struct{}, 1), gaveUp: make(chan struct{}),
+		last: make(chan struct{}),
+	}
+	d.giveUp = sync.OnceFunc(func() { close(d.gaveUp) })
+	close(d.last)
+	return d
+}
+
 // Sink writes whole lines of many goroutines to one file.
 type Sink struct {
 	dev  *device
 	file *os.File
 	name string
 
-	err     error // the first error, nothing is written after it; of the goroutine that writes
-	failed  func(error)
-	dropped int // bytes that GiveUp has dropped; guarded by dev.mu, as is failed
+	err     error                       // the first error, nothing is written after it; of the one that writes
+	failed  atomic.Pointer[func(error)] // nil: nobody wants to know
+	dropped atomic.Int64                // bytes
 }
 
 // OnError sets what is called, once, with the first error of writing that comes
 // after this call. From such an error on the Sink takes everything and drops it.
-func (s *Sink) OnError(f func(error)) {
-	s.dev.mu.Lock()
-	defer s.dev.mu.Unlock()
-	s.failed = f
-}
+func (s *Sink) OnError(f func(error)) { s.failed.Store(&f) }
 
 // Name returns "stdout" or "stderr".
 func (s *Sink) Name() string { return s.name }
 
-// Dropped returns how many bytes GiveUp has dropped until now.
-func (s *Sink) Dropped() int {
-	s.dev.mu.Lock()
-	defer s.dev.mu.Unlock()
-	return s.dropped
-}
+// Dropped returns how many bytes have been dropped since GiveUp.
+func (s *Sink) Dropped() int { return int(s.dropped.Load()) }
 
 // Flushed returns a channel that is closed when the file has taken what was
 // printed before the call; never, if nobody reads it.
 func (s *Sink) Flushed() <-chan struct{} {
-	done := make(chan struct{})
-	s.dev.add(&piece{sink: s, own: true, done: done})
+	done, _ := s.print(nil)
 	return done
 }
 
@@ -94,15 +112,38 @@ func (s *Sink) Flushed() <-chan struct{} {
 // the end is added. It waits until they are written, but not for a reader who
 // does not read: see Flushed.
 func (s *Sink) Printf(format string, args ...any) {
-	p := &piece{sink: s, own: true, text: fmt.Appendf(nil, format+"\n", args...), done: make(chan struct{})}
-	if s.dev.add(p) {
+	done, slow := s.print(fmt.Appendf(nil, format+"\n", args...))
+	if slow {
 		return // somebody has waited in vain already
 	}
 	select {
-	case <-p.done:
+	case <-done:
 	case <-time.After(lineTimeout):
-		s.dev.setSlow()
+		s.dev.mu.Lock()
+		defer s.dev.mu.Unlock()
+		s.dev.slow = true
 	}
+}
+
+// print writes what is treerun's own, in the order of the calls. It does not wait, and
+// tells whether that would be in vain.
+func (s *Sink) print(text []byte) (done chan struct{}, slow bool) {
+	d := s.dev
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	before := d.last
+	done = make(chan struct{})
+	d.last = done
+	go func() {
+		defer close(done)
+		<-before
+		d.turn <- struct{}{}
+		s.put(text)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.slow = d.slow && d.last != done
+	}()
+	return done, d.slow
 }
 
 // write writes lines of a rank. It returns when the file has taken them, or
@@ -112,14 +153,27 @@ func (s *Sink) write(lines []byte) (taken bool) {
 	if len(lines) == 0 {
 		return true
 	}
-	p := &piece{sink: s, text: lines, done: make(chan struct{})}
-	s.dev.add(p)
-	<-p.done
-	return !p.lost
+	d, done := s.dev, make(chan struct{})
+	select {
+	case <-d.gaveUp:
+	case d.turn <- struct{}{}:
+		go func() {
+			defer close(done)
+			s.put(lines)
+		}()
+	}
+	select {
+	case <-d.gaveUp: // how much the file took is not known
+		s.dropped.Add(int64(len(lines)))
+		return false
+	case <-done:
+		return true
+	}
 }
 
-// put writes what a piece holds. Only the goroutine of the device calls it.
+// put writes a piece, and ends the turn of the one that calls it.
 func (s *Sink) put(text []byte) {
+	defer func() { <-s.dev.turn }()
 	if s.err != nil || len(text) == 0 {
 		return
 	}
@@ -130,13 +184,7 @@ func (s *Sink) put(text []byte) {
 	if s.err == nil {
 		_, s.err = s.file.Write(text)
 	}
-	if s.err == nil {
-		return
-	}
-	s.dev.mu.Lock()
-	failed := s.failed
-	s.dev.mu.Unlock()
-	if failed != nil {
-		failed(fmt.Errorf("write to %s: %w", s.name, s.err))
+	if failed := s.failed.Load(); s.err != nil && failed != nil {
+		(*failed)(fmt.Errorf("write to %s: %w", s.name, s.err))
 	}
 }
