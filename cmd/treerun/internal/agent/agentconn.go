@@ -2,13 +2,13 @@ package agent
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os/exec"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -16,6 +16,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 )
 
@@ -33,8 +34,9 @@ type agentConn struct {
 	name  string       // of the host
 	hosts []wire.Below // the agent's own first
 
-	pid    int        // of the process that we have started for it
-	stderr stderrTail // what it writes to stderr
+	pid    int           // of the process that we have started for it
+	stderr output.Tail   // what it writes to stderr
+	words  chan struct{} // closed at the end of that
 	status unix.WaitStatus
 	exited chan struct{} // closed when the process has ended: status is set
 	hello  chan struct{} // closed when the agent has said who it is: conn has begun
@@ -42,17 +44,19 @@ type agentConn struct {
 	conn   wire.Conn
 	left   map[int]bool // hosts that have not said goodbye
 
-	mu      sync.Mutex
-	raw     io.ReadWriteCloser // below conn; nil until there is one
-	hungUp  bool
-	silence string // why we have ended the connection ourselves; "": we have not
+	wanted context.Context         // done when the connection is to end; the cause is errSilent, or we are done with it
+	hangUp context.CancelCauseFunc // ends the connection: the agent ends what it has started, and itself
 }
+
+// errSilent is why we end a connection because of what the agent does not do.
+type errSilent struct{ error }
 
 func newAgentConn(t *Tree, hosts []wire.Below) *agentConn {
 	c := &agentConn{
 		tree: t, name: hosts[0].Name, hosts: hosts, exited: make(chan struct{}), hello: make(chan struct{}),
-		gone: make(chan struct{}), left: make(map[int]bool), stderr: stderrTail{done: make(chan struct{})},
+		gone: make(chan struct{}), left: make(map[int]bool), words: make(chan struct{}),
 	}
+	c.wanted, c.hangUp = context.WithCancelCause(context.Background())
 	for _, h := range hosts {
 		c.left[h.Index] = true
 	}
@@ -61,30 +65,31 @@ func newAgentConn(t *Tree, hosts []wire.Below) *agentConn {
 
 // run is the life of the connection.
 func (c *agentConn) run() {
-	if err := c.start(); err != nil {
+	defer close(c.gone)
+	raw, err := c.start()
+	if err != nil {
 		close(c.exited)
 		c.lost(fmt.Sprintf("start treerun on host %s: %v%s", c.name, err, host.LimitHint(err)))
-	} else {
-		err := c.read()
-		c.hangUp()
-		if len(c.left) > 0 {
-			c.lost(c.why(err))
-		}
+		return
 	}
-	close(c.gone)
+	context.AfterFunc(c.wanted, func() { _ = raw.Close() })
+	err = c.read(raw)
+	c.hangUp(nil)
+	if len(c.left) > 0 {
+		c.lost(c.why(err))
+	}
 }
 
 // start starts the process.
-func (c *agentConn) start() error {
+func (c *agentConn) start() (io.ReadWriteCloser, error) {
 	if open := c.tree.cfg.Open; open != nil {
 		close(c.exited) // there is no process
-		close(c.stderr.done)
-		c.connect(open(c.hosts[0].Index))
-		return nil
+		close(c.words)
+		return open(c.hosts[0].Index), nil
 	}
 	args, err := c.tree.command(c.hosts[0].Target)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	// A session of its own: signals of our terminal are not for it. The Reaper waits for it.
 	cmd := exec.Command(args[0], args[1:]...)
@@ -96,20 +101,14 @@ func (c *agentConn) start() error {
 		c.tree.cfg.Reaper.Call(func() { err = c.fork(cmd) })
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.connect(&wire.Pipes{ReadCloser: in, Out: out})
-	go c.stderr.read(stderr)
-	return nil
-}
-
-// connect notes the connection, which may not be wanted any more.
-func (c *agentConn) connect(raw io.ReadWriteCloser) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.raw = raw; c.hungUp {
-		_ = raw.Close()
-	}
+	go func() {
+		_, _ = io.Copy(&c.stderr, stderr)
+		_ = stderr.Close()
+		close(c.words)
+	}()
+	return &wire.Pipes{ReadCloser: in, Out: out}, nil
 }
 
 // fork runs in the Reaper's goroutine.
@@ -141,46 +140,27 @@ func (c *agentConn) kill() {
 	})
 }
 
-// hangUp ends the connection: the agent ends what it has started, and itself.
-func (c *agentConn) hangUp() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.hungUp = true; c.raw != nil {
-		_ = c.raw.Close()
-	}
-}
-
-// giveUp ends the connection because of what the agent does, or does not do.
-func (c *agentConn) giveUp(why string) {
-	c.mu.Lock()
-	if c.silence == "" {
-		c.silence = why
-	}
-	c.mu.Unlock()
-	c.hangUp()
-}
-
 // begin greets the agent. Nothing but treerun itself and its version goes out before the
 // agent's hello.
-func (c *agentConn) begin() error {
+func (c *agentConn) begin(raw io.ReadWriteCloser) error {
 	join := c.tree.cfg.Join
 	timeout := join.Start.Timeout
 	late := time.AfterFunc(timeout, func() {
-		c.giveUp(fmt.Sprintf("it has not answered within %v", timeout))
+		c.hangUp(errSilent{fmt.Errorf("it has not answered within %v", timeout)})
 	})
 	// That it cannot be written, the reader tells better.
 	if !join.Start.Push {
-		_, _ = c.raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
-	} else if err := sendSelf(c.raw); err != nil {
+		_, _ = raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
+	} else if err := sendSelf(raw); err != nil {
 		return err
 	}
-	r := bufio.NewReaderSize(c.raw, 64<<10)
+	r := bufio.NewReaderSize(raw, 64<<10)
 	h, said, err := wire.ReadAgent(r)
-	if !late.Stop() || err != nil {
-		c.stderr.add(said)
-		if err == nil {
-			err = io.EOF
-		}
+	if !late.Stop() && err == nil {
+		err = io.EOF
+	}
+	if err != nil {
+		_, _ = c.stderr.Write(said)
 		return err
 	}
 	if err := c.check(h); err != nil {
@@ -189,10 +169,10 @@ func (c *agentConn) begin() error {
 	join.Index, join.Name, join.Below = c.hosts[0].Index, c.name, c.hosts[1:]
 	first, err := wire.Encode(join.Index, &join)
 	if err == nil && join.Start.Push {
-		_, err = c.raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
+		_, err = raw.Write(wire.Hello{Version: wire.Version()}.AsLauncher())
 	}
 	if err == nil {
-		err = c.conn.Begin(r, c.raw, first)
+		err = c.conn.Begin(r, raw, first)
 	}
 	if err == nil {
 		close(c.hello)
@@ -201,8 +181,8 @@ func (c *agentConn) begin() error {
 }
 
 // read reads what the agent says, until its end.
-func (c *agentConn) read() error {
-	if err := c.begin(); err != nil {
+func (c *agentConn) read(raw io.ReadWriteCloser) error {
+	if err := c.begin(raw); err != nil {
 		return err
 	}
 	c.tree.gone.Go(func() { c.conn.Serve(c.stream) })
@@ -261,15 +241,6 @@ func (c *agentConn) note(f *wire.Frame) error {
 	if f.Is(&wire.Goodbye{}) {
 		delete(c.left, f.Host)
 	}
-	if f.Is(&wire.Lost{}) {
-		l, err := f.Decode()
-		if err != nil {
-			return errStrange{err}
-		}
-		for _, h := range l.(*wire.Lost).Hosts {
-			delete(c.left, h)
-		}
-	}
 	return nil
 }
 
@@ -286,13 +257,14 @@ func (c *agentConn) heartbeat() {
 		}
 		if c.conn.Heartbeat() > maxMissed {
 			silent := timeout * (maxMissed + 1) / heartbeats
-			c.giveUp(fmt.Sprintf("nothing was heard of it for %v (--peer-timeout %v)", silent, timeout))
+			c.hangUp(errSilent{fmt.Errorf("nothing was heard of it for %v (--peer-timeout %v)", silent, timeout)})
 			return
 		}
 	}
 }
 
-// lost reports that the hosts that have not said goodbye are lost.
+// lost reports that the hosts that have not said goodbye are lost; of some the launcher may
+// have heard that before, from below.
 func (c *agentConn) lost(why string) {
 	l := &wire.Lost{Code: cmdline.ExitInternal, Text: why}
 	for _, h := range c.hosts {

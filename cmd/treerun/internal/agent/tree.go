@@ -148,7 +148,7 @@ func (t *Tree) Gone() <-chan struct{} {
 // those that take longer than grace are killed.
 func (t *Tree) Close(grace time.Duration) {
 	for _, c := range t.conns {
-		c.hangUp()
+		c.hangUp(nil)
 	}
 	late := time.NewTimer(grace)
 	defer late.Stop()

@@ -89,7 +89,7 @@ func TestHints(t *testing.T) {
 	} {
 		f := &Tree{cfg: Config{Join: wire.Join{Start: wire.Start{Push: c.push, Command: c.agent, Treerun: "/bin/treerun"}}}}
 		b := newAgentConn(f, []wire.Below{{Name: "a", Target: "me@a"}})
-		b.stderr.add([]byte(c.words))
+		b.stderr.Write([]byte(c.words))
 		if got := b.hint(c.code); !strings.Contains(got, c.want) || (c.want == "") != (got == "") {
 			t.Errorf("push %v, agent %q, code %d, %q: hint %q, want %q", c.push, c.agent, c.code, c.words, got, c.want)
 		}
@@ -98,13 +98,13 @@ func TestHints(t *testing.T) {
 
 // What a process says is shown as one short line without control characters.
 func TestWords(t *testing.T) {
-	var w stderrTail
-	w.add([]byte("one\r\ntwo\x1b[31m\n\n  thr\u009bee\u0085\xff \nfour\n"))
-	if got := w.text(); got != "two[31m; three?; four" {
+	var c agentConn
+	c.stderr.Write([]byte("one\r\ntwo\x1b[31m\n\n  thr\u009bee\u0085\xff \nfour\n"))
+	if got := c.lastWords(); got != "two[31m; three?; four" {
 		t.Errorf("%q", got)
 	}
-	w.add([]byte(strings.Repeat("x", 3*keepWords)))
-	if got := w.text(); len(got) != keepWords {
+	c.stderr.Write([]byte(strings.Repeat("x", 100<<10)))
+	if got := c.lastWords(); len(got) > 10<<10 {
 		t.Errorf("%d bytes are kept", len(got))
 	}
 }

@@ -1,13 +1,13 @@
 package agent
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
@@ -27,17 +27,14 @@ func (c *agentConn) why(err error) string {
 	if !started {
 		what = fmt.Sprintf("start treerun on host %s: ", c.name)
 	}
-	c.mu.Lock()
-	silence := c.silence
-	c.mu.Unlock()
-	strange := new(errStrange)
+	silent := context.Cause(c.wanted)
 	switch {
-	case silence != "":
+	case errors.As(silent, new(errSilent)):
 		c.kill()
-		return what + silence + c.tail()
-	case errors.As(err, strange):
+		return what + silent.Error() + c.tail()
+	case errors.As(err, new(errStrange)):
 		c.kill()
-		return what + strange.Error()
+		return what + err.Error()
 	case errors.Is(err, wire.ErrNoHello):
 		c.kill()
 		return what + err.Error() + c.tail() + c.hint(0)
@@ -52,7 +49,7 @@ func (c *agentConn) why(err error) string {
 		return what + "it has closed its output" + c.tail()
 	}
 	select {
-	case <-c.stderr.done:
+	case <-c.words:
 	case <-time.After(exitGrace):
 	}
 	program := c.tree.program()
@@ -66,7 +63,7 @@ func (c *agentConn) why(err error) string {
 
 // hint tells what to do about a host on which treerun could not be started.
 func (c *agentConn) hint(code int) string {
-	text := c.stderr.text()
+	text := c.lastWords()
 	ssh := len(c.tree.cfg.Join.Start.Command) == 0
 	where := "at " + c.tree.cfg.Join.Start.Treerun
 	if ssh {
@@ -98,7 +95,7 @@ const shellChars = " \t\n|&;<>()$`\\\"'*?[#~=%{}!"
 
 // tail returns the last that the process has written, for the end of an error.
 func (c *agentConn) tail() string {
-	if text := c.stderr.text(); text != "" {
+	if text := c.lastWords(); text != "" {
 		return ": " + text
 	}
 	return ""
@@ -113,56 +110,20 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// stderrTail keeps the end of what a process writes to its stderr.
-type stderrTail struct {
-	done chan struct{} // closed at the end
-
-	mu   sync.Mutex
-	last []byte
-}
-
-const (
-	keepWords = 4 << 10 // bytes that are kept
-	showWords = 3       // lines that are shown
-)
-
-func (w *stderrTail) read(f io.ReadCloser) {
-	defer close(w.done)
-	defer f.Close()
-	buf := make([]byte, keepWords)
-	for {
-		n, err := f.Read(buf)
-		w.add(buf[:n])
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (w *stderrTail) add(c []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.last = append(w.last, c...)
-	if extra := len(w.last) - keepWords; extra > 0 {
-		w.last = append(w.last[:0], w.last[extra:]...)
-	}
-}
-
-// text returns the last lines, as one.
-func (w *stderrTail) text() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+// lastWords returns the last lines that the process has written to stderr, as one.
+func (c *agentConn) lastWords() string {
 	var lines []string
-	for line := range bytes.Lines(w.last) {
+	for _, line := range c.stderr.Lines(math.MaxInt) {
 		clean := strings.Map(func(r rune) rune {
 			if unicode.IsControl(r) { // those of C1 (U+0080 to U+009F), too
 				return -1
 			}
 			return r
-		}, strings.ToValidUTF8(string(line), "?"))
+		}, strings.ToValidUTF8(line, "?"))
 		if clean = strings.TrimSpace(clean); clean != "" {
 			lines = append(lines, clean)
 		}
 	}
-	return strings.Join(lines[max(0, len(lines)-showWords):], "; ")
+	const shown = 3
+	return strings.Join(lines[max(0, len(lines)-shown):], "; ")
 }

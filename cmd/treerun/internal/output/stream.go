@@ -68,9 +68,8 @@ func (s *Stream) Run(src Source) {
 		n, err := src.ReadUntil(buf, deadline)
 		switch {
 		case err == nil:
-			now := time.Now()
-			s.keep(buf[:n], now)
-			out = s.cut.add(out[:0], buf[:n], now)
+			s.keep(buf[:n])
+			out = s.cut.add(out[:0], buf[:n], time.Now())
 		case os.IsTimeout(err):
 			out = s.cut.flush(out[:0])
 		default: // io.EOF; any other error ends a stream as well
@@ -89,8 +88,8 @@ func (s *Stream) Done() <-chan struct{} { return s.done }
 // Discard closes a Stream whose Run is never called.
 func (s *Stream) Discard() { s.close() }
 
-func (s *Stream) keep(b []byte, now time.Time) {
-	s.Tail.add(b, now)
+func (s *Stream) keep(b []byte) {
+	_, _ = s.Tail.Write(b)
 	if s.options.Raw == nil {
 		return
 	}

@@ -188,7 +188,7 @@ func TestTail(t *testing.T) {
 		for range rapid.IntRange(0, 20).Draw(t, "writes") {
 			b := bytes.Repeat([]byte(rapid.SampledFrom([]string{"a", "bc\n", "\n", "\r1%"}).Draw(t, "text")),
 				rapid.IntRange(0, 4000).Draw(t, "times"))
-			tail.add(b, time.Unix(1, 0))
+			tail.Write(b)
 			all = append(all, b...)
 		}
 		got, cut := tail.bytes()
@@ -212,7 +212,7 @@ func TestTailLines(t *testing.T) {
 		{strings.Repeat("x", tailBytes) + "yz\n", 3, []string{"..." + strings.Repeat("x", tailBytes-3) + "yz"}},
 	} {
 		var tail Tail
-		tail.add([]byte(c.text), time.Now())
+		tail.Write([]byte(c.text))
 		if got := tail.Lines(c.limit); !slices.Equal(got, c.want) {
 			t.Errorf("%.40q: %.100q, want %.100q", c.text, got, c.want)
 		}

@@ -10,7 +10,7 @@ import (
 // tailBytes is how much of the end of a stream is remembered.
 const tailBytes = 8 << 10
 
-// Tail remembers the end of a stream. Its methods may be called concurrently.
+// Tail remembers the end of what is written to it. Its methods may be called concurrently.
 type Tail struct {
 	mu   sync.Mutex
 	ring []byte // tailBytes long once something has come
@@ -18,23 +18,19 @@ type Tail struct {
 	last time.Time
 }
 
-func (t *Tail) add(b []byte, now time.Time) {
-	if len(b) == 0 {
-		return
-	}
+// Write never fails.
+func (t *Tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ring == nil {
 		t.ring = make([]byte, tailBytes)
 	}
-	t.last = now
-	if extra := len(b) - tailBytes; extra > 0 {
-		b = b[extra:]
-		t.n += int64(extra)
-	}
-	at := int(t.n % tailBytes)
-	copy(t.ring, b[copy(t.ring[at:], b):])
-	t.n += int64(len(b))
+	t.last = time.Now()
+	end := b[max(0, len(b)-tailBytes):]
+	t.n += int64(len(b) - len(end))
+	copy(t.ring, end[copy(t.ring[t.n%tailBytes:], end):])
+	t.n += int64(len(end))
+	return len(b), nil
 }
 
 // Last returns when the stream was last written to, and whether it was.
