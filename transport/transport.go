@@ -3,10 +3,10 @@
 // them out.
 //
 // It holds interfaces and plain data only. The implementations live in
-// transport/mem (goroutines of one process) and transport/shm (processes of
-// one host), and every one of them passes transport/transporttest. Package
-// collective and its internals import transport; transport imports nothing of
-// treerun's.
+// transport/mem (goroutines of one process), transport/shm (processes of one host),
+// transport/tcp (hosts) and transport/mixed (both), and the tests of this package
+// run one suite over every one of them. Package collective and its internals import
+// transport; transport imports nothing of treerun's.
 package transport
 
 import (

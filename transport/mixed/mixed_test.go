@@ -171,24 +171,6 @@ func (t *table) exchange(rank int, member func(int) int, n int) func(context.Con
 	}
 }
 
-// The suite passes whichever ranks are on one host.
-func TestConformance(t *testing.T) {
-	for name, host := range map[string]func(r int) int{
-		"two hosts, in turn":      func(r int) int { return r % 2 },
-		"the first one by itself": func(r int) int { return min(r, 1) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			transporttest.Run(t, func(t *testing.T, l transport.Layout) []transport.Endpoint {
-				hosts := make([]int, l.Size)
-				for r := range hosts {
-					hosts[r] = host(r)
-				}
-				return open(t, l, hosts)
-			}, "memory of the others") // of two hosts' ranks: see TestSharedMemoryIsTheHosts
-		})
-	}
-}
-
 // A fault that only one side of one rank knows of comes round to ranks that it
 // has no link with.
 func TestFaultsComeRound(t *testing.T) {

@@ -101,9 +101,3 @@ func TestDoorbellAndDescriptor(t *testing.T) {
 		}
 	}
 }
-
-func TestSuiteWithDoorbells(t *testing.T) {
-	transporttest.Run(t, func(t *testing.T, l transport.Layout) []transport.Endpoint {
-		return mustConnectWith(t, l, func(c *Config) { c.Doorbell = true })
-	})
-}

@@ -79,19 +79,12 @@ func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]trans
 
 func mustConnect(t *testing.T, l transport.Layout) []transport.Endpoint {
 	t.Helper()
-	return mustConnectWith(t, l, nil)
-}
-
-func mustConnectWith(t *testing.T, l transport.Layout, change func(*Config)) []transport.Endpoint {
-	t.Helper()
-	all, errs := connectAll(t, l, change)
+	all, errs := connectAll(t, l, nil)
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
-
-func TestConformance(t *testing.T) { transporttest.Run(t, mustConnect) }
 
 func TestMain(m *testing.M) {
 	if part := os.Getenv(envPart); part != "" {

@@ -2,7 +2,6 @@ package tcp
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"strings"
 	"sync"
@@ -80,29 +79,6 @@ func connectAll(t testing.TB, l transport.Layout, change func(*Config)) ([]trans
 	}
 	wg.Wait()
 	return all, errs
-}
-
-// opener is connectAll for the conformance suite.
-func opener(change func(*Config)) transporttest.Open {
-	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
-		all, errs := connectAll(t, l, change)
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
-		return all
-	}
-}
-
-// The suite has ranks without a link, to which there would be no connection.
-func everybody(int) bool { return true }
-
-func TestConformanceConnected(t *testing.T) {
-	transporttest.Run(t, opener(func(c *Config) { c.Peers = everybody }))
-}
-
-func TestConformanceEncrypted(t *testing.T) {
-	open := opener(func(c *Config) { c.Peers, c.Encrypt, c.Streams = everybody, true, 2 })
-	transporttest.Run(t, open, "no allocation") // crypto/tls does allocate
 }
 
 // Ranks with different layouts find out before they are connected, all of them.

@@ -103,7 +103,7 @@ func exchangeAs(e transport.Endpoint, me, chunks int) error {
 	}
 	size := func(i int) int { return i * 7919 % (e.MaxPayload() + 1) }
 	for sent, got := 0, 0; sent < chunks || got < chunks; {
-		err := transporttest.Wait(e, func() (bool, error) {
+		err := transporttest.Wait(e, 20, func() (bool, error) {
 			moved := false
 			if sent < chunks {
 				w, ok, err := s.TryReserve(size(sent))

@@ -91,14 +91,6 @@ func mesh(t testing.TB, l transport.Layout, streams int, change func(*setup)) []
 	return all
 }
 
-func TestConformance(t *testing.T) {
-	transporttest.Run(t, func(t *testing.T, l transport.Layout) []transport.Endpoint { return mesh(t, l, 1, nil) })
-}
-
-func TestConformanceOfStreams(t *testing.T) {
-	transporttest.Run(t, func(t *testing.T, l transport.Layout) []transport.Endpoint { return mesh(t, l, 3, nil) })
-}
-
 // Tell has the others hear of a call long before the next beat, though the owner
 // of the links keeps looking at them.
 func TestTell(t *testing.T) {

@@ -1,15 +1,16 @@
-package transporttest
+package transport_test
 
 import (
 	"bytes"
 	"testing"
 
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // testShare sends one payload to two ranks, written once: each reads all of it,
 // and the slot that holds it is not used again before both have released it.
-func testShare(t *testing.T, open Open) {
+func testShare(t *testing.T, open opener) {
 	const slots = 2
 	for _, size := range []int{0, 8, transport.MaxInline, transport.MaxInline + 1, 256} {
 		all := opened(t, open, transport.Layout{Size: 3, Slots: slots, SlotBytes: 256,
@@ -55,7 +56,7 @@ func testShare(t *testing.T, open Open) {
 // of a slot and beyond: it is read whole, in parts and by header alone, in any
 // order, and has come back when it was released, not before. Without a place
 // for it, it comes in the slot, or when it is longer its header only.
-func testLendOwn(t *testing.T, open Open) {
+func testLendOwn(t *testing.T, open opener) {
 	const slots, slotBytes = 2, 256
 	all, s, end := pair(t, open, slots, slotBytes)
 	if ok, why := all[0].Reaches(); !ok && why != "" {
@@ -118,7 +119,7 @@ func testLendOwn(t *testing.T, open Open) {
 
 // testPlaced receives with a place for what comes: it is whole wherever it is, in
 // order with what has none, and after CancelReceive the place is not touched.
-func testPlaced(t *testing.T, open Open) {
+func testPlaced(t *testing.T, open opener) {
 	const slots, slotBytes = 4, 4096
 	_, s, end := pair(t, open, slots, slotBytes)
 	r, is := end.(transport.ReceivePoster)
@@ -163,8 +164,8 @@ func testPlaced(t *testing.T, open Open) {
 // testView lets every rank of a set, which need not be all ranks, give out a
 // block: each rank writes its number into every block and then finds all numbers
 // in its own. What is not there cannot be asked for.
-func testView(t *testing.T, open Open) {
-	l := Pair(2, 64)
+func testView(t *testing.T, open opener) {
+	l := transporttest.Pair(2, 64)
 	l.HeapBytes = 4 << 20
 	all := opened(t, open, l)
 	if _, is := all[0].(transport.SharedHeap); !is {

@@ -1,4 +1,4 @@
-package transporttest
+package transport_test
 
 import (
 	"errors"
@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // testAbort: of many faults at once exactly one is elected, every rank sees that one,
 // also over others, and later ones change nothing.
-func testAbort(t *testing.T, open Open) {
+func testAbort(t *testing.T, open opener) {
 	const size = 4
 	l := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
 	for r := 1; r < size; r++ {
@@ -46,7 +47,7 @@ func testAbort(t *testing.T, open Open) {
 			t.Errorf("fault %+v is none of those reported", first)
 		}
 		for r, e := range all {
-			f := AwaitFault(e)
+			f := transporttest.AwaitFault(e)
 			e.Abort(transport.Fault{Rank: -1, Text: "too late"})
 			if again, _ := e.Aborted(); f != first || again != first {
 				t.Errorf("rank %d sees %+v, then %+v, rank 0 sees %+v", r, f, again, first)
@@ -55,18 +56,8 @@ func testAbort(t *testing.T, open Open) {
 	}
 }
 
-// AwaitFault returns the fault of e's set, for which it waits up to Limit.
-func AwaitFault(e transport.Endpoint) transport.Fault {
-	for end := time.Now().Add(Limit); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if f, ok := e.Aborted(); ok {
-			return f
-		}
-	}
-	return transport.Fault{Rank: -1, Text: "no fault"}
-}
-
 // testFaultForms: what Abort is given comes out, cut to what fits.
-func testFaultForms(t *testing.T, open Open) {
+func testFaultForms(t *testing.T, open opener) {
 	long := strings.Repeat("ä", transport.MaxFaultText) // two bytes each
 	for _, c := range []struct{ in, want transport.Fault }{
 		{transport.Fault{Rank: -1}, transport.Fault{Rank: -1}},
@@ -77,9 +68,9 @@ func testFaultForms(t *testing.T, open Open) {
 		{transport.Fault{Rank: 0, Text: long}, transport.Fault{Rank: 0, Text: long[:transport.MaxFaultText]}},
 		{transport.Fault{Rank: 0, Text: "x" + long}, transport.Fault{Rank: 0, Text: ("x" + long)[:transport.MaxFaultText-1]}},
 	} {
-		all := opened(t, open, Pair(2, 64))
+		all := opened(t, open, transporttest.Pair(2, 64))
 		all[1].Abort(c.in)
-		if f := AwaitFault(all[0]); f != c.want {
+		if f := transporttest.AwaitFault(all[0]); f != c.want {
 			t.Errorf("Abort(%+v): Aborted() = %+v, want %+v", c.in, f, c.want)
 		}
 	}
@@ -87,14 +78,14 @@ func testFaultForms(t *testing.T, open Open) {
 
 // interrupted has rank 1 of a layout wait for rank 0, in every way and from before, at or
 // after the moment of an event, and gives check the error with which the wait ended.
-func interrupted(t *testing.T, open Open, l transport.Layout, event func(all []transport.Endpoint),
+func interrupted(t *testing.T, open opener, l transport.Layout, event func(all []transport.Endpoint),
 	check func(t *testing.T, err error)) {
 	waits := map[string]func(e transport.Endpoint, s transport.Sender, r transport.Receiver) error{
 		"waiting for a chunk": func(e transport.Endpoint, _ transport.Sender, r transport.Receiver) error {
-			return Receive(e, r, func(transport.Header, []byte) error { return nil })
+			return transporttest.Receive(e, r, func(transport.Header, []byte) error { return nil })
 		},
 		"waiting for a slot": func(e transport.Endpoint, s transport.Sender, _ transport.Receiver) error {
-			return each(l.Slots+1, func(int) error { return Send(e, s, &transport.Header{}, 8, func([]byte) {}) })
+			return each(l.Slots+1, func(int) error { return transporttest.Send(e, s, &transport.Header{}, 8, func([]byte) {}) })
 		},
 	}
 	moments := map[string]time.Duration{"before": -1, "at the same time": 0, "during": 20 * time.Millisecond}
@@ -119,15 +110,15 @@ func interrupted(t *testing.T, open Open, l transport.Layout, event func(all []t
 
 // testAbortEndsWaiting: a wait ends with the fault that the peer, the rank itself or a
 // third one reports.
-func testAbortEndsWaiting(t *testing.T, open Open) {
-	l := Pair(2, 64)
+func testAbortEndsWaiting(t *testing.T, open opener) {
+	l := transporttest.Pair(2, 64)
 	l.Size = 3
 	for who, by := range map[string]int{"peer": 0, "self": 1, "third": 2} {
 		t.Run(who, func(t *testing.T) {
 			interrupted(t, open, l, func(all []transport.Endpoint) {
 				all[by].Abort(transport.Fault{Rank: 0, Text: "the reason"})
 			}, func(t *testing.T, err error) {
-				if !errors.Is(err, errAborted) || !strings.Contains(err.Error(), "rank 0: the reason") {
+				if !errors.Is(err, transporttest.ErrAborted) || !strings.Contains(err.Error(), "rank 0: the reason") {
 					t.Errorf("waiting ended with %v, want the fault", err)
 				}
 			})
@@ -137,8 +128,8 @@ func testAbortEndsWaiting(t *testing.T, open Open) {
 
 // testClose: a rank that closes is seen as closed by the others and by
 // nobody before; closing twice is no error.
-func testClose(t *testing.T, open Open) {
-	l := Pair(2, 64)
+func testClose(t *testing.T, open opener) {
+	l := transporttest.Pair(2, 64)
 	l.Size = 3
 	l.Links = append(l.Links, transport.Link{Src: 1, Dst: 2})
 	all := opened(t, open, l)
@@ -164,8 +155,8 @@ func testClose(t *testing.T, open Open) {
 
 // testCloseEndsWaiting: what a rank sent before it closed can be read; then,
 // and where there is nothing, the others' waits end with ErrPeerClosed.
-func testCloseEndsWaiting(t *testing.T, open Open) {
-	interrupted(t, open, Pair(2, 64), func(all []transport.Endpoint) { _ = all[0].Close() },
+func testCloseEndsWaiting(t *testing.T, open opener) {
+	interrupted(t, open, transporttest.Pair(2, 64), func(all []transport.Endpoint) { _ = all[0].Close() },
 		func(t *testing.T, err error) {
 			if !errors.Is(err, transport.ErrPeerClosed) {
 				t.Errorf("waiting ended with %v, want ErrPeerClosed", err)
@@ -182,7 +173,7 @@ func testCloseEndsWaiting(t *testing.T, open Open) {
 		for i := range 3 {
 			receive(t, r, i, 40)
 		}
-		err := Receive(all[1], r, func(transport.Header, []byte) error { return nil })
+		err := transporttest.Receive(all[1], r, func(transport.Header, []byte) error { return nil })
 		if !errors.Is(err, transport.ErrPeerClosed) {
 			t.Errorf("TryPeek: %v, want ErrPeerClosed", err)
 		}
@@ -191,13 +182,13 @@ func testCloseEndsWaiting(t *testing.T, open Open) {
 
 // testClosedEndpoint: after Close, the rank's own calls return errors or
 // nothing, and never crash; a fault it knew stays known.
-func testClosedEndpoint(t *testing.T, open Open) {
-	all := opened(t, open, Pair(2, 64))
+func testClosedEndpoint(t *testing.T, open opener) {
+	all := opened(t, open, transporttest.Pair(2, 64))
 	e := all[0]
 	s, r, b := mustSender(t, e, 0, 1), mustReceiver(t, e, 0, 1), e.Bell()
 	fault := transport.Fault{Rank: 1, Text: "known"}
 	all[1].Abort(fault)
-	AwaitFault(e)
+	transporttest.AwaitFault(e)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +208,7 @@ func testClosedEndpoint(t *testing.T, open Open) {
 	b.Prepare()
 	b.Cancel()
 	for i, e := range all {
-		if f := AwaitFault(e); f != fault {
+		if f := transporttest.AwaitFault(e); f != fault {
 			t.Errorf("rank %d: Aborted() = %+v, want %+v", i, f, fault)
 		}
 	}
@@ -225,9 +216,9 @@ func testClosedEndpoint(t *testing.T, open Open) {
 }
 
 // closeUnderUse closes an endpoint while others use it from other goroutines.
-func closeUnderUse(t *testing.T, open Open) {
+func closeUnderUse(t *testing.T, open opener) {
 	for range 10 {
-		all := opened(t, open, Pair(2, 64))
+		all := opened(t, open, transporttest.Pair(2, 64))
 		e := all[0]
 		r := mustReceiver(t, e, 0, 1)
 		together(t,
@@ -242,8 +233,8 @@ func closeUnderUse(t *testing.T, open Open) {
 				return nil
 			},
 			func() error {
-				err := Receive(e, r, func(transport.Header, []byte) error { return nil })
-				if !errors.Is(err, transport.ErrClosed) && !errors.Is(err, errAborted) {
+				err := transporttest.Receive(e, r, func(transport.Header, []byte) error { return nil })
+				if !errors.Is(err, transport.ErrClosed) && !errors.Is(err, transporttest.ErrAborted) {
 					return fmt.Errorf("receiving on a closed endpoint: %v", err)
 				}
 				return nil

@@ -1,4 +1,4 @@
-package transporttest
+package transport_test
 
 import (
 	"errors"
@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // testOrder sends many chunks through few slots: each arrives once, in order,
 // with its own header and payload, over many laps.
-func testOrder(t *testing.T, open Open) {
+func testOrder(t *testing.T, open opener) {
 	for _, slots := range []int{2, 4, 16} {
 		t.Run(fmt.Sprint(slots), func(t *testing.T) {
 			all, s, r := pair(t, open, slots, 128)
@@ -37,16 +38,18 @@ func sizeOf(i, limit int) int { return (i * 37) % (limit + 1) }
 
 func sendSome(e transport.Endpoint, s transport.Sender, i, limit int) error {
 	h := header(i)
-	return Send(e, s, &h, sizeOf(i, limit), fillWith(i))
+	return transporttest.Send(e, s, &h, sizeOf(i, limit), fillWith(i))
 }
 
 func receiveSome(e transport.Endpoint, r transport.Receiver, i, limit int) error {
-	return Receive(e, r, func(h transport.Header, b []byte) error { return checkChunk(h, b, i, sizeOf(i, limit)) })
+	return transporttest.Receive(e, r, func(h transport.Header, b []byte) error {
+		return checkChunk(h, b, i, sizeOf(i, limit))
+	})
 }
 
 // testSizes sends every size around the inline limit, the cache line and the
 // slot size, and checks that a window's capacity ends with it.
-func testSizes(t *testing.T, open Open) {
+func testSizes(t *testing.T, open opener) {
 	const slot = 4096
 	_, s, r := pair(t, open, 4, slot)
 	for i, n := range []int{0, 1, 7, 8, transport.MaxInline - 1, transport.MaxInline, transport.MaxInline + 1, 63, 64, 65,
@@ -64,7 +67,7 @@ func testSizes(t *testing.T, open Open) {
 
 // testFullEmpty fills and drains a link: exactly Slots chunks fit, one comes
 // back per Release.
-func testFullEmpty(t *testing.T, open Open) {
+func testFullEmpty(t *testing.T, open opener) {
 	const slots, size = 4, 64
 	_, s, r := pair(t, open, slots, size)
 	full := func() {
@@ -92,7 +95,7 @@ func testFullEmpty(t *testing.T, open Open) {
 
 // testStable checks that repeated calls give the same window with the same
 // contents, and that what is not committed is not seen.
-func testStable(t *testing.T, open Open) {
+func testStable(t *testing.T, open opener) {
 	for _, n := range []int{8, 200} {
 		_, s, r := pair(t, open, 2, 256)
 		w := reserve(t, s, n)
@@ -114,7 +117,7 @@ func testStable(t *testing.T, open Open) {
 }
 
 // testSeparate uses a layout in which lanes and directions could be mixed up.
-func testSeparate(t *testing.T, open Open) {
+func testSeparate(t *testing.T, open opener) {
 	const size, lanes = 3, 2
 	l := transport.Layout{Size: size, Slots: 2, SlotBytes: 64}
 	for i := range lanes * size * size {
@@ -136,7 +139,7 @@ func testSeparate(t *testing.T, open Open) {
 	}
 }
 
-func testNoLink(t *testing.T, open Open) {
+func testNoLink(t *testing.T, open opener) {
 	all := opened(t, open, transport.Layout{Size: 2, Slots: 2, SlotBytes: 64,
 		Links: []transport.Link{{Lane: 1, Src: 0, Dst: 1}}})
 	for _, k := range []struct{ rank, lane, peer int }{{0, 0, 1}, {0, 1, 0}, {0, 1, 2}, {0, 1, -1}, {1, 1, 0}} {
@@ -159,7 +162,7 @@ func testNoLink(t *testing.T, open Open) {
 }
 
 // testTooLarge: a payload that no slot holds is an error and harms nothing.
-func testTooLarge(t *testing.T, open Open) {
+func testTooLarge(t *testing.T, open opener) {
 	_, s, r := pair(t, open, 2, 128)
 	for _, n := range []int{129, 1 << 40, -1} {
 		if _, ok, err := s.TryReserve(n); ok || err == nil {
@@ -172,7 +175,7 @@ func testTooLarge(t *testing.T, open Open) {
 
 // testRelay passes chunks around a ring of ranks, each reading its input window
 // while it fills its output window, as collectives do.
-func testRelay(t *testing.T, open Open) {
+func testRelay(t *testing.T, open opener) {
 	const size, chunks, limit = 5, 600, 512
 	l := transport.Layout{Size: size, Slots: 2, SlotBytes: limit}
 	for r := range size {
@@ -183,8 +186,8 @@ func testRelay(t *testing.T, open Open) {
 	for r, e := range all {
 		in, out := mustReceiver(t, e, 0, (r+size-1)%size), mustSender(t, e, 0, (r+1)%size)
 		turn := func(i int) error {
-			return Receive(e, in, func(h transport.Header, b []byte) error {
-				return Send(e, out, &h, len(b), func(w []byte) { copy(w, b) })
+			return transporttest.Receive(e, in, func(h transport.Header, b []byte) error {
+				return transporttest.Send(e, out, &h, len(b), func(w []byte) { copy(w, b) })
 			})
 		}
 		if r == 0 {
@@ -203,17 +206,17 @@ func testRelay(t *testing.T, open Open) {
 // testOrdersHeap: what a rank did before Commit has happened for the rank that
 // peeks, and what that did before Release for the one that reserves the slot
 // again. It matters under the race detector, which must know it.
-func testOrdersHeap(t *testing.T, open Open) {
+func testOrdersHeap(t *testing.T, open opener) {
 	const rounds = 100
 	all, s, r := pair(t, open, 2, 64)
 	var shared [2]int // plain memory, one for each slot
 	together(t, func() error {
 		return each(rounds, func(i int) error {
-			return Send(all[0], s, &transport.Header{}, 8, func([]byte) { shared[i%2]++ })
+			return transporttest.Send(all[0], s, &transport.Header{}, 8, func([]byte) { shared[i%2]++ })
 		})
 	}, func() error {
 		return each(rounds, func(i int) error {
-			return Receive(all[1], r, func(transport.Header, []byte) error {
+			return transporttest.Receive(all[1], r, func(transport.Header, []byte) error {
 				if shared[i%2]++; shared[i%2] != i/2*2+2 {
 					return fmt.Errorf("count is %d", shared[i%2])
 				}
@@ -224,7 +227,7 @@ func testOrdersHeap(t *testing.T, open Open) {
 }
 
 // testAllocations: the path of a chunk allocates nothing.
-func testAllocations(t *testing.T, open Open) {
+func testAllocations(t *testing.T, open opener) {
 	all, s, r := pair(t, open, 2, 128)
 	h := header(1)
 	bell := all[1].Bell()

@@ -1,4 +1,4 @@
-package transporttest
+package transport_test
 
 import (
 	"fmt"
@@ -7,25 +7,28 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/transporttest"
 )
 
 // testSleepers makes both sides sleep as often as they can: no poll is
 // repeated before a sleep, so that every chunk and every released slot meets a
 // bell that is being prepared, slept on or cancelled. The sleeps have no end
 // of their own within Limit: one lost wake-up fails the test.
-func testSleepers(t *testing.T, open Open) {
+func testSleepers(t *testing.T, open opener) {
 	const rounds = 20000
-	all := opened(t, open, Pair(2, 64))
+	all := opened(t, open, transporttest.Pair(2, 64))
 	turns := func(me int) func() error {
 		e := all[me]
 		s, r := mustSender(t, e, 0, 1-me), mustReceiver(t, e, 0, 1-me)
 		return func() error {
 			return each(2*rounds, func(i int) error {
 				if i%2 != me {
-					return wait(e, 0, tryReceive(r, func(h transport.Header, b []byte) error { return checkChunk(h, b, i, 8) }))
+					return transporttest.Wait(e, 0, transporttest.TryReceive(r, func(h transport.Header, b []byte) error {
+						return checkChunk(h, b, i, 8)
+					}))
 				}
 				h := header(i)
-				return wait(e, 0, trySend(s, &h, 8, fillWith(i)))
+				return transporttest.Wait(e, 0, transporttest.TrySend(s, &h, 8, fillWith(i)))
 			})
 		}
 	}
@@ -34,8 +37,8 @@ func testSleepers(t *testing.T, open Open) {
 
 // testBell: a ring is remembered from Prepare on and not before, a sleep ends
 // by itself, and an old ring does not end a later sleep.
-func testBell(t *testing.T, open Open) {
-	all := opened(t, open, Pair(2, 64))
+func testBell(t *testing.T, open opener) {
+	all := opened(t, open, transporttest.Pair(2, 64))
 	b := all[0].Bell()
 	asleep := func() time.Duration {
 		start := time.Now()
@@ -50,7 +53,7 @@ func testBell(t *testing.T, open Open) {
 	b.Prepare()
 	b.Ring()
 	b.Ring()
-	b.Sleep(nap) // rung already, so it must return
+	b.Sleep(transporttest.Nap) // rung already, so it must return
 	b.Prepare()
 	if d := asleep(); d < 25*time.Millisecond {
 		t.Errorf("slept %v: an old ring ended the sleep", d)
@@ -68,7 +71,7 @@ func testBell(t *testing.T, open Open) {
 	var woken atomic.Bool
 	together(t, func() error {
 		b.Prepare()
-		b.Sleep(nap)
+		b.Sleep(transporttest.Nap)
 		woken.Store(true)
 		return nil
 	}, func() error {
@@ -81,8 +84,8 @@ func testBell(t *testing.T, open Open) {
 }
 
 // testStatus: every rank sees every rank's latest call, whole.
-func testStatus(t *testing.T, open Open) {
-	all := opened(t, open, Pair(2, 64))
+func testStatus(t *testing.T, open opener) {
+	all := opened(t, open, transporttest.Pair(2, 64))
 	for r, e := range all {
 		for q := range all {
 			if got := e.Status(q); got != (transport.Status{}) {

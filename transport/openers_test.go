@@ -1,0 +1,151 @@
+package transport_test
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/transport"
+	"github.com/treerun/treerun/transport/mem"
+	"github.com/treerun/treerun/transport/mixed"
+	"github.com/treerun/treerun/transport/shm"
+	"github.com/treerun/treerun/transport/tcp"
+	"github.com/treerun/treerun/transport/transporttest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// opener returns the endpoints of all ranks of a layout, by rank. The suite closes them.
+type opener func(t *testing.T, l transport.Layout) []transport.Endpoint
+
+// TestConformance runs the suite over every transport.
+func TestConformance(t *testing.T) {
+	inTurn, firstApart := func(r int) int { return r % 2 }, func(r int) int { return min(r, 1) }
+	for _, c := range []struct {
+		name   string
+		open   opener
+		except []string
+	}{
+		{"mem", openMem, nil},
+		{"shm", overSharedMemory(false), nil},
+		{"shm with doorbells", overSharedMemory(true), nil},
+		{"tcp", overTCP(1, false), nil},
+		{"tcp streams", overTCP(3, false), nil},
+		{"tcp encrypted", overTCP(2, true), []string{"no allocation"}}, // crypto/tls does allocate
+		// Some memory of the others is on another host: TestSharedMemoryIsTheHosts of package mixed.
+		{"mixed, two hosts in turn", overBoth(inTurn), []string{"memory of the others"}},
+		{"mixed, the first rank by itself", overBoth(firstApart), []string{"memory of the others"}},
+	} {
+		t.Run(c.name, func(t *testing.T) { conform(t, c.open, c.except...) })
+	}
+}
+
+func openMem(t *testing.T, l transport.Layout) []transport.Endpoint {
+	all, err := mem.New(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// openAll opens the endpoint of every rank at the same time.
+func openAll(t *testing.T, size int,
+	open func(ctx context.Context, w *testutil.World) (transport.Endpoint, error)) []transport.Endpoint {
+	ctx, cancel := context.WithTimeout(t.Context(), transporttest.Limit)
+	defer cancel()
+	all := make([]transport.Endpoint, size)
+	errs := testutil.NewJob(testutil.OneHost(size)...).Run(t, func(w *testutil.World) (err error) {
+		all[w.Rank()], err = open(ctx, w)
+		return err
+	})
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func overSharedMemory(doorbell bool) opener {
+	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
+		return openAll(t, l.Size, func(ctx context.Context, w *testutil.World) (transport.Endpoint, error) {
+			return openHost(ctx, w, l, func(int) int { return 0 }, doorbell)
+		})
+	}
+}
+
+// openHost opens the links of a rank within its host.
+func openHost(ctx context.Context, w *testutil.World, l transport.Layout, host func(r int) int,
+	doorbell bool) (transport.Endpoint, error) {
+	own := host(w.Rank())
+	l.Links = slices.DeleteFunc(slices.Clone(l.Links), func(k transport.Link) bool {
+		return host(k.Src) != own || host(k.Dst) != own
+	})
+	l.Members = nil
+	for r := range l.Size {
+		if host(r) == own {
+			l.Members = append(l.Members, r)
+		}
+	}
+	return shm.Connect(ctx, shm.Config{Rank: w.Rank(), Layout: l, Key: make([]byte, shm.KeyBytes), JobID: "test",
+		Doorbell: doorbell, Exchange: func(ctx context.Context, blob []byte) ([][]byte, error) {
+			blobs, err := w.AllGather(ctx, blob)
+			if err != nil {
+				return nil, err
+			}
+			within := make([][]byte, len(l.Members))
+			for i, r := range l.Members {
+				within[i] = blobs[r]
+			}
+			return within, nil
+		}})
+}
+
+func overTCP(streams int, encrypt bool) opener {
+	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
+		return openAll(t, l.Size, func(ctx context.Context, w *testutil.World) (transport.Endpoint, error) {
+			return openNetwork(ctx, w, l, func(r int) int { return r }, streams, encrypt)
+		})
+	}
+}
+
+// openNetwork opens the links of a rank with other hosts. The suite has ranks without a link, to which
+// there would be no connection: so all have one.
+func openNetwork(ctx context.Context, w *testutil.World, l transport.Layout, host func(r int) int, streams int,
+	encrypt bool) (*tcp.Endpoint, error) {
+	hosts := make([]int, l.Size)
+	for r := range hosts {
+		hosts[r] = host(r)
+	}
+	return tcp.Connect(ctx, tcp.Config{Layout: l, Hosts: hosts, Config: netconn.Config{
+		Rank: w.Rank(), Size: l.Size, Key: make([]byte, 32), JobID: "test", Purpose: "test",
+		Peers:  func(r int) bool { return hosts[r] != hosts[w.Rank()] },
+		Listen: []netip.Addr{netip.MustParseAddr("127.0.0.1")}, Streams: streams, Encrypt: encrypt, Exchange: w.AllGather,
+	}})
+}
+
+func overBoth(host func(r int) int) opener {
+	return func(t *testing.T, l transport.Layout) []transport.Endpoint {
+		hosts := make([]int, l.Size)
+		for r := range hosts {
+			hosts[r] = host(r)
+		}
+		return openAll(t, l.Size, func(ctx context.Context, w *testutil.World) (transport.Endpoint, error) {
+			local, err := openHost(ctx, w, l, host, true)
+			if err != nil {
+				return nil, err
+			}
+			between := l
+			between.HeapBytes = 0
+			remote, err := openNetwork(ctx, w, between, host, 1, false)
+			if err != nil {
+				return nil, errors.Join(err, local.Close())
+			}
+			return mixed.New(w.Rank(), hosts, local, remote)
+		})
+	}
+}
