@@ -15,8 +15,8 @@
 //   - the environment of another launcher: TREERUN_RANK and TREERUN_SIZE,
 //     torchrun, Open MPI, PMI (MPICH, Intel MPI), Slurm, LeaderWorkerSet,
 //     JobSet. Where that does not say enough, the ranks need the address at
-//     which rank 0 is to listen, TREERUN_SEED or MASTER_ADDR and MASTER_PORT
-//     (seed.go). They need a key that all of them can read: TREERUN_KEY_FILE,
+//     which rank 0 is to listen, TREERUN_SEED or MASTER_ADDR and MASTER_PORT.
+//     They need a key that all of them can read: TREERUN_KEY_FILE,
 //     or the user's own in the user's configuration directory, which is made
 //     when the seed is a loopback address;
 //   - neither: a world of one rank, without sockets and goroutines.

@@ -258,7 +258,7 @@ func TestStartTimeoutNamesWhoIsMissing(t *testing.T) {
 				return ends[r].Close()
 			}
 			cfg := j.config(r, ends[r])
-			cfg.startTimeout = limit
+			cfg.parsed.StartTimeout = limit
 			_, err := start(t.Context(), cfg)
 			return err
 		})
@@ -350,7 +350,7 @@ func reportsOfMissing(t *testing.T, limit time.Duration, there, report []int, mi
 			return context.DeadlineExceeded
 		}
 		cfg := j.seedConfig(r, seed)
-		cfg.startTimeout, cfg.waitReport = limit, limit/4
+		cfg.parsed.StartTimeout, cfg.waitReport = limit, limit/4
 		cfg.log = slog.New(slog.NewTextHandler(&logs[r], nil))
 		_, err := start(t.Context(), cfg)
 		return err

@@ -26,7 +26,7 @@ import (
 // of one World run one after the other.
 func (w *World) AllGather(ctx context.Context, blob []byte) ([][]byte, error) {
 	if len(blob) > MaxBlob {
-		return nil, &Error{Self: w.cfg.rank, Rank: w.cfg.rank, Op: "AllGather",
+		return nil, &Error{Self: w.cfg.Rank, Rank: w.cfg.Rank, Op: "AllGather",
 			Err: fmt.Errorf("gave a blob of %d bytes, at most %d are possible", len(blob), MaxBlob)}
 	}
 	return w.gather(ctx, "AllGather", blob)
@@ -87,15 +87,15 @@ func (w *World) gaveUp(op string, number uint64, err error) error {
 		return news
 	}
 	culprit := whyLate(err)
-	by, told := w.cfg.rank, fmt.Errorf("gave up %s: %w", op, err)
+	by, told := w.cfg.Rank, fmt.Errorf("gave up %s: %w", op, err)
 	if culprit >= 0 {
-		by, told = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", w.cfg.rank, op, err)
+		by, told = culprit, fmt.Errorf("is waited for: rank %d gave up %s: %w", w.cfg.Rank, op, err)
 		err = fmt.Errorf("is waited for: %w", err)
 	}
 	if w.mesh != nil {
 		w.mesh.breakOff(by, number, told)
 	}
-	return &Error{Self: w.cfg.rank, Rank: culprit, Op: op, Err: err}
+	return &Error{Self: w.cfg.Rank, Rank: culprit, Op: op, Err: err}
 }
 
 // watchJobState cancels run when AllGather number cannot complete any more.
@@ -117,7 +117,7 @@ func (w *World) watchJobState(run context.Context, cancel context.CancelCauseFun
 // bruck runs the steps. run is done when they cannot complete; its cause is the
 // error then.
 func (w *World) bruck(run context.Context, wait *waits.Wait, op string, number uint64, blob []byte) ([][]byte, error) {
-	self, n := w.cfg.rank, w.cfg.size
+	self, n := w.cfg.Rank, w.cfg.Size
 	if _, err := w.jobState.news(op, number); err != nil {
 		return nil, err
 	}
@@ -160,12 +160,12 @@ func (w *World) sendFailed(run context.Context, wait *waits.Wait, op string, to 
 	if news != nil {
 		return news
 	}
-	return &Error{Self: w.cfg.rank, Rank: to, Op: op, Err: fmt.Errorf("took no data: %w", err)}
+	return &Error{Self: w.cfg.Rank, Rank: to, Op: op, Err: fmt.Errorf("took no data: %w", err)}
 }
 
 // publish makes known that a step of an AllGather waits for a peer.
 func (w *World) publish(wait *waits.Wait, op string, step int, number uint64, peer int, what string) (done func()) {
-	in := fmt.Sprintf("World.%s #%d, step %d of %d", op, number, step+1, stepsOf(w.cfg.size))
+	in := fmt.Sprintf("World.%s #%d, step %d of %d", op, number, step+1, stepsOf(w.cfg.Size))
 	if outer := wait.Doing(); outer != "" {
 		in = outer + ": " + in
 	}
@@ -182,7 +182,7 @@ func (w *World) receive(run context.Context, wait *waits.Wait, op string, from, 
 		if f.step == step && f.number == number {
 			return f.blobs, nil
 		}
-		err := &Error{Self: w.cfg.rank, Rank: from, Op: op,
+		err := &Error{Self: w.cfg.Rank, Rank: from, Op: op,
 			Err: fmt.Errorf("is at step %d of AllGather %d, this rank at step %d of %d", f.step, f.number, step, number)}
 		w.mesh.breakOff(from, number, err.Err)
 		return nil, err

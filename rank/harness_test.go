@@ -14,6 +14,7 @@ import (
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/testutil"
+	"github.com/treerun/treerun/rank/internal/environ"
 )
 
 // deadline is how long anything in a test may take before it counts as hung.
@@ -112,11 +113,18 @@ func socketPair(t testing.TB) (a, b net.Conn) {
 	}
 	var conns [2]net.Conn
 	for i, fd := range fds {
-		if conns[i], err = openControl(fd); err != nil {
+		if conns[i], err = connOf(fd); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return conns[0], conns[1]
+}
+
+// connOf returns the connection of a descriptor.
+func connOf(fd int) (net.Conn, error) {
+	file := os.NewFile(uintptr(fd), "socket")
+	defer file.Close()
+	return net.FileConn(file)
 }
 
 func (j *testJob) serve(rank int) {
@@ -143,10 +151,9 @@ func (j *testJob) tell(m *job.Message) {
 
 // config is what a rank starts from.
 func (j *testJob) config(rank int, control net.Conn) *config {
-	cfg := fromFile(j.file(rank), control)
-	cfg.options = defaultOptions()
+	cfg := &config{Job: &environ.Job{File: *j.file(rank), Control: control}, options: defaultOptions()}
 	cfg.log = j.log
-	cfg.startTimeout = deadline
+	cfg.parsed.StartTimeout = deadline
 	cfg.launcherGone = func(error) {
 		j.mu.Lock()
 		defer j.mu.Unlock()
@@ -228,11 +235,10 @@ func (j *testJob) meetAtSeed() *testJob {
 
 // seedConfig is what a rank of such a job starts from.
 func (j *testJob) seedConfig(rank int, seed string) *config {
-	cfg := &config{
-		jobID: j.id, secret: j.secret, rank: rank, size: j.size, localRank: -1, host: "here", seeds: []string{seed},
-		options: defaultOptions(),
-	}
-	cfg.log, cfg.startTimeout = j.log, deadline
+	cfg := &config{options: defaultOptions(), Job: &environ.Job{File: job.File{
+		JobID: j.id, Secret: j.secret, Rank: rank, Size: j.size, LocalRank: -1, Host: "here", Seeds: []string{seed},
+	}}}
+	cfg.log, cfg.parsed.StartTimeout = j.log, deadline
 	return cfg
 }
 

@@ -18,8 +18,8 @@ func (j *testJob) onHosts(peerTimeout string, host ...string) *testJob {
 	seed := testutil.FreeAddress(j.t)
 	errs := j.each(func(r int) (err error) {
 		cfg := j.seedConfig(r, seed)
-		cfg.hostID, cfg.host = "identity of "+host[r], host[r]
-		cfg.settings = map[string]string{"peer-timeout": peerTimeout}
+		cfg.hostID, cfg.Host = "identity of "+host[r], host[r]
+		cfg.Settings = map[string]string{"peer-timeout": peerTimeout}
 		j.worlds[r], err = start(j.t.Context(), cfg)
 		return err
 	})
@@ -135,7 +135,7 @@ func TestOldEpochIsRefused(t *testing.T) {
 	ctx, refused := context.WithCancel(t.Context())
 	errs := j.each(func(r int) (err error) {
 		cfg := j.seedConfig(r, seed)
-		cfg.epoch = 1 + r
+		cfg.Epoch = 1 + r
 		if r == 1 {
 			defer refused() // rank 0 has waited for long enough
 			j.worlds[r], err = start(t.Context(), cfg)

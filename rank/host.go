@@ -2,19 +2,9 @@ package rank
 
 import (
 	"encoding/hex"
-	"os"
 
 	"github.com/treerun/treerun/internal/netconn"
 )
-
-// hostname returns the name of this host, for people.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil || name == "" {
-		return "localhost"
-	}
-	return name[:min(len(name), 255)]
-}
 
 // hostID returns what tells this host from others, because ranks in different
 // containers of one machine do not share sockets.
@@ -27,16 +17,16 @@ func hostID() string {
 // not say about which rank is where.
 func (w *World) countHosts() {
 	cfg := w.cfg
-	if cfg.hosts != nil {
+	if cfg.Hosts != nil {
 		return
 	}
 	var before, all int
-	cfg.hosts, before, all = numberHosts(w.members.hostIDs(), cfg.rank)
-	if cfg.localSize == 0 {
-		cfg.localSize = all
+	cfg.Hosts, before, all = numberHosts(w.members.hostIDs(), cfg.Rank)
+	if cfg.LocalSize == 0 {
+		cfg.LocalSize = all
 	}
-	if cfg.localRank < 0 || cfg.localRank >= cfg.localSize {
-		cfg.localRank = before
+	if cfg.LocalRank < 0 || cfg.LocalRank >= cfg.LocalSize {
+		cfg.LocalRank = before
 	}
 }
 

@@ -2,10 +2,12 @@ package rank
 
 import (
 	"context"
+	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/rank/internal/environ"
 )
 
 // initialised is set by the first Init of this process.
@@ -28,50 +30,33 @@ func Init(ctx context.Context, opts ...Option) (*World, error) {
 			opt(&o)
 		}
 	}
-	cfg, err := find(osEnvironment{})
+	j, err := environ.Find(os.Getenv)
 	if err != nil {
 		return nil, &Error{Self: -1, Rank: -1, Op: "Init", Err: err}
 	}
-	cfg.options = o
-	return start(ctx, cfg)
+	return start(ctx, &config{Job: j, options: o})
 }
 
-// find learns from the environment what job this process is in.
-func find(env environment) (*config, error) {
-	if fd, ok := env.takeJobFD(); ok {
-		f, control, err := inherit(fd)
-		if err != nil {
-			return nil, err
-		}
-		return fromFile(f, control), nil
-	}
-	cfg, err := fromEnvironment(env)
-	if cfg == nil && err == nil {
-		cfg, err = alone(env)
-	}
-	return cfg, err
-}
-
-// start makes the World that cfg describes. It takes over cfg.control.
+// start makes the World that cfg describes. It takes over cfg.Control.
 func start(ctx context.Context, cfg *config) (*World, error) {
-	w := &World{cfg: cfg, jobState: newJobState(cfg.rank)}
+	w := &World{cfg: cfg, jobState: newJobState(cfg.Rank)}
 	w.stop, w.cancel = context.WithCancel(context.Background())
-	err := cfg.useSettings()
-	if cfg.size > 1 {
-		g := newAuthenticator(cfg.key("connections"), cfg.rank, cfg.size)
+	err := cfg.Parse(&cfg.parsed)
+	if cfg.Size > 1 {
+		g := newAuthenticator(cfg.Key("connections"), cfg.Rank, cfg.Size)
 		w.mesh = newMesh(w.stop, &w.wg, g, w.jobState, cfg.lossGrace(), w.on)
 		w.members = newMembers(cfg, w.memberLost)
 	}
 	w.newWaits()
-	if cfg.control != nil {
-		w.launcher = newLauncher(w, cfg.control)
+	if cfg.Control != nil {
+		w.launcher = newLauncher(w, cfg.Control)
 	}
 	if err == nil {
 		err = w.assemble(ctx)
 	}
 	if err != nil {
 		if _, typed := err.(*Error); !typed {
-			err = &Error{Self: cfg.rank, Rank: -1, Op: "Init", Err: err}
+			err = &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
 		}
 		w.jobState.close()
 		w.shut(false)
@@ -82,21 +67,21 @@ func start(ctx context.Context, cfg *config) (*World, error) {
 
 // assemble brings the ranks together.
 func (w *World) assemble(ctx context.Context) error {
-	if w.cfg.size > 1 {
+	if w.cfg.Size > 1 {
 		begin := time.Now()
-		joining, cancel := context.WithTimeoutCause(ctx, w.cfg.startTimeout, timeUp(w.cfg.startTimeout))
+		joining, cancel := context.WithTimeoutCause(ctx, w.cfg.parsed.StartTimeout, timeUp(w.cfg.parsed.StartTimeout))
 		defer cancel()
 		if err := w.join(joining); err != nil {
 			return err
 		}
 		w.countHosts()
 		if w.members.severalHosts() {
-			w.wg.Go(func() { w.mesh.heartbeat(w.cfg.parsed.peerTimeout, w.members.elsewhere) })
+			w.wg.Go(func() { w.mesh.heartbeat(w.cfg.parsed.PeerTimeout, w.members.elsewhere) })
 		}
 		err := w.connect(ctx)
 		if err == nil {
 			// When this is through, every rank has found all others.
-			all := w.cfg.startTimeout + reportWait
+			all := w.cfg.parsed.StartTimeout + reportWait
 			ctx, cancel := context.WithTimeoutCause(ctx, all, timeUp(all))
 			defer cancel()
 			_, err = w.gather(ctx, "Init", nil)
@@ -107,8 +92,8 @@ func (w *World) assemble(ctx context.Context) error {
 			return err
 		}
 		w.sayJoined(time.Since(begin))
-	} else if w.cfg.hosts == nil {
-		w.cfg.hosts, w.cfg.localRank, w.cfg.localSize = []int{0}, 0, 1
+	} else if w.cfg.Hosts == nil {
+		w.cfg.Hosts, w.cfg.LocalRank, w.cfg.LocalSize = []int{0}, 0, 1
 	}
 	if w.launcher != nil {
 		return w.launcher.send(job.Joined, "")
@@ -137,18 +122,8 @@ func (w *World) untilFailure(ctx context.Context) context.Context {
 // lossGrace is how long the end of a connection waits for its explanation: the
 // launcher's word on how the process ended, or a notice on another connection.
 func (c *config) lossGrace() time.Duration {
-	if c.control != nil {
+	if c.Control != nil {
 		return 250 * time.Millisecond
 	}
 	return 20 * time.Millisecond
-}
-
-// alone is the world of one.
-func alone(env environment) (*config, error) {
-	secret, err := job.NewSecret()
-	if err != nil {
-		return nil, err
-	}
-	device := env.get(job.EnvDevice)
-	return &config{jobID: job.NewID(), secret: secret, size: 1, host: hostname(), device: device}, checkDevice(device)
 }

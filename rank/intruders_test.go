@@ -74,13 +74,13 @@ func TestRankThatCannotBeOneIsRefused(t *testing.T) {
 			t.Errorf("second rank 2: error %v", err)
 		}
 		cfg := j.seedConfig(3, seed)
-		cfg.size = 5
+		cfg.Size = 5
 		_, err = start(t.Context(), cfg)
 		if err == nil || !strings.Contains(err.Error(), "the job has 5 ranks for rank 3 and 3 for rank ") {
 			t.Errorf("rank 3 of 5: error %v", err)
 		}
 		cfg = j.seedConfig(1, seed)
-		cfg.size = 2
+		cfg.Size = 2
 		_, err = start(t.Context(), cfg)
 		if err == nil || !strings.Contains(err.Error(), "the job has 2 ranks for rank 1 and 3 for rank ") {
 			t.Errorf("rank 1 of 2: error %v", err)

@@ -27,14 +27,14 @@ func (w *World) join(ctx context.Context) error {
 	if err := w.listen(ctx); err != nil {
 		return err
 	}
-	if w.cfg.rank == 0 && w.launcher != nil {
+	if w.cfg.Rank == 0 && w.launcher != nil {
 		if err := w.launcher.send(job.Seed, joinSeeds(w.members.where(0))); err != nil {
 			return err
 		}
 	}
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if w.cfg.rank != 0 {
+	if w.cfg.Rank != 0 {
 		w.wg.Go(func() { w.ask(asking) })
 	}
 	if err := w.allJoined(ctx); err != nil {
@@ -46,7 +46,7 @@ func (w *World) join(ctx context.Context) error {
 
 // sayJoined logs, on rank 0 and if asked to, what the start took.
 func (w *World) sayJoined(took time.Duration) {
-	if w.cfg.parsed.verbose && w.cfg.rank == 0 {
+	if w.cfg.parsed.Verbose && w.cfg.Rank == 0 {
 		dialed, taken := w.calls()
 		w.cfg.log.Info("treerun: all ranks have joined", "rank", 0, "took", took.Round(100*time.Microsecond), "dialed",
 			dialed, "taken", taken)
@@ -84,15 +84,15 @@ func (w *World) allJoined(ctx context.Context) error {
 // rank that has reached rank 0 leaves it to that one.
 func (w *World) reportAbsent(waited time.Duration) {
 	absent := w.members.absent()
-	if len(absent) == 0 || w.cfg.rank != 0 && absent[0] != 0 {
+	if len(absent) == 0 || w.cfg.Rank != 0 && absent[0] != 0 {
 		return
 	}
-	attrs := []any{"rank", w.cfg.rank, "size", w.Size(), "missing_ranks", topo.RankList(absent), "waited",
+	attrs := []any{"rank", w.cfg.Rank, "size", w.Size(), "missing_ranks", topo.RankList(absent), "waited",
 		waited.Round(10 * time.Millisecond)}
-	if len(w.cfg.seeds) > 0 {
-		attrs = append(attrs, "seed", strings.Join(w.cfg.seeds, ","))
+	if len(w.cfg.Seeds) > 0 {
+		attrs = append(attrs, "seed", strings.Join(w.cfg.Seeds, ","))
 	}
-	if absent[0] == 0 && w.cfg.rank != 0 {
+	if absent[0] == 0 && w.cfg.Rank != 0 {
 		attrs = append(attrs, "rank_0", w.whereIsZero())
 	}
 	w.cfg.log.Warn("treerun: waiting for ranks that have not joined", attrs...)
@@ -118,15 +118,15 @@ func (w *World) whereIsZero() string {
 func (w *World) listen(ctx context.Context) error {
 	cfg := w.cfg
 	var err error
-	if err = cfg.portsNeeded(); err != nil {
+	if err = cfg.CheckPorts(cfg.parsed.Ports); err != nil {
 		return err
 	}
 	if w.net, err = findNetwork(ctx, cfg); err != nil {
 		return err
 	}
-	at, err := listen(w.net.listen, w.net.port, cfg.parsed.ports, cfg.localRank, w.net.taken)
+	at, err := listen(w.net.listen, w.net.port, cfg.parsed.Ports, cfg.LocalRank, w.net.taken)
 	if err != nil {
-		e := &Error{Self: cfg.rank, Rank: -1, Op: "Init", Err: err}
+		e := &Error{Self: cfg.Rank, Rank: -1, Op: "Init", Err: err}
 		if w.net.port != 0 {
 			e.Hint = "rank 0 listens at the seed address; choose a free port with TREERUN_SEED"
 		}
@@ -136,22 +136,22 @@ func (w *World) listen(ctx context.Context) error {
 	w.members.setNetwork(w.net)
 	w.acceptor = &acceptor{
 		authenticator: w.mesh.authenticator, net: w.net, ln: at.tcp,
-		refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.rank)},
+		refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.Rank)},
 		data:     w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout,
 	}
 	w.acceptor.open(w.stop)
-	label := labelOf(cfg.key("memberlist label"))
+	label := labelOf(cfg.Key("memberlist label"))
 	g := newGossip(w.acceptor, at.udp, w.members, label)
-	return w.members.open(g, cfg.key("memberlist key"), label, cfg)
+	return w.members.open(g, cfg.Key("memberlist key"), label, cfg)
 }
 
 // sayAddresses logs, once per host and if asked to, which addresses the ranks
 // offer.
 func (w *World) sayAddresses() {
-	if !w.cfg.parsed.verbose || w.cfg.localRank > 0 || w.net.offered[0].Kind == iface.Loopback {
+	if !w.cfg.parsed.Verbose || w.cfg.LocalRank > 0 || w.net.offered[0].Kind == iface.Loopback {
 		return
 	}
-	attrs := []any{"host", w.cfg.host, "rank", w.cfg.rank, "offered", texts(w.net.offered)}
+	attrs := []any{"host", w.cfg.Host, "rank", w.cfg.Rank, "offered", texts(w.net.offered)}
 	left := slices.DeleteFunc(slices.Clone(w.net.left), func(a iface.Address) bool { return a.Kind == iface.Loopback })
 	if len(left) > 0 {
 		attrs = append(attrs, "left out", texts(left))
@@ -172,7 +172,7 @@ func (w *World) ask(ctx context.Context) {
 	if !w.findSeed(ctx) {
 		return
 	}
-	size := time.Duration(w.cfg.size)
+	size := time.Duration(w.cfg.Size)
 	most := max(50*time.Millisecond, min(size*8*time.Millisecond, 2*time.Second))
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, most) {
 		if w.members.join(0) {
@@ -192,7 +192,7 @@ func (w *World) ask(ctx context.Context) {
 
 // findSeed learns where rank 0 listens, from the launcher if need be.
 func (w *World) findSeed(ctx context.Context) bool {
-	if len(w.cfg.seeds) > 0 {
+	if len(w.cfg.Seeds) > 0 {
 		w.members.setSeeds(w.net.seeds)
 		return true
 	}
@@ -213,7 +213,7 @@ func (w *World) reach(ctx context.Context, to int) (net.Conn, error) {
 
 // handDown exchanges lists with the ranks below this one in the tree.
 func (w *World) handDown() {
-	for child := 2*w.cfg.rank + 1; child <= 2*w.cfg.rank+2 && child < w.cfg.size; child++ {
+	for child := 2*w.cfg.Rank + 1; child <= 2*w.cfg.Rank+2 && child < w.cfg.Size; child++ {
 		if w.stop.Err() == nil {
 			w.members.join(child)
 		}
@@ -230,7 +230,7 @@ func (w *World) whyNot(err error) error {
 		return err
 	}
 	if f := w.jobState.first(); f != nil {
-		return &Error{Self: w.cfg.rank, Rank: f.Rank, Op: "Init", Err: f.Err}
+		return &Error{Self: w.cfg.Rank, Rank: f.Rank, Op: "Init", Err: f.Err}
 	}
 	return err
 }
@@ -238,7 +238,7 @@ func (w *World) whyNot(err error) error {
 // incomplete says who is missing.
 func (w *World) incomplete(cause error) error {
 	absent := w.members.absent()
-	e := &Error{Self: w.cfg.rank, Rank: -1, Op: "Init"}
+	e := &Error{Self: w.cfg.Rank, Rank: -1, Op: "Init"}
 	if len(absent) == 1 {
 		e.Rank = absent[0]
 		e.Err = fmt.Errorf("has not joined: %w", cause)
@@ -267,7 +267,7 @@ func (w *World) memberLost(rank int) {
 	if w.jobState.hasLeft(rank) {
 		return
 	}
-	if silence, ok := w.mesh.silence(rank); ok && silence < w.cfg.parsed.peerTimeout/2 {
+	if silence, ok := w.mesh.silence(rank); ok && silence < w.cfg.parsed.PeerTimeout/2 {
 		return
 	}
 	if w.members.elsewhere(rank) || w.launcher == nil && len(w.members.absent()) > 0 {

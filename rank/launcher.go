@@ -70,7 +70,7 @@ func (l *launcher) gone(err error) {
 		act(err)
 		return
 	}
-	dieWithLauncher(l.w.cfg.rank)
+	dieWithLauncher(l.w.cfg.Rank)
 }
 
 // dieWithLauncher ends this process, and its children when it leads its process
@@ -87,7 +87,7 @@ func dieWithLauncher(rank int) {
 // exited notes how a rank ended. The launcher tells every rank, so that nothing
 // needs to be passed on.
 func (l *launcher) exited(m *job.Message) {
-	if m.Rank == l.w.cfg.rank || m.Rank >= l.w.cfg.size {
+	if m.Rank == l.w.cfg.Rank || m.Rank >= l.w.cfg.Size {
 		return
 	}
 	if m.Closed && m.Signal == 0 && m.Code == 0 {
@@ -120,9 +120,9 @@ func (l *launcher) send(kind job.MessageKind, text string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.conn.SetWriteDeadline(time.Now().Add(time.Second))
-	m := job.Message{Kind: kind, Rank: l.w.cfg.rank, PID: os.Getpid(), Text: text}
+	m := job.Message{Kind: kind, Rank: l.w.cfg.Rank, PID: os.Getpid(), Text: text}
 	if err := job.WriteMessage(l.conn, &m); err != nil {
-		return &Error{Self: l.w.cfg.rank, Rank: -1, Op: "telling the launcher", Err: err}
+		return &Error{Self: l.w.cfg.Rank, Rank: -1, Op: "telling the launcher", Err: err}
 	}
 	return nil
 }

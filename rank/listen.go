@@ -2,7 +2,6 @@ package rank
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"syscall"
@@ -61,17 +60,4 @@ func listenAt(at netip.AddrPort) (pair, error) {
 		return pair{}, err
 	}
 	return pair{ln, udp}, nil
-}
-
-// portsNeeded reports a range that cannot be enough for the ranks of a host.
-func (c *config) portsNeeded() error {
-	each, words := 1, "one each"
-	if c.severalHosts() {
-		each, words = 2, "two each, one of them for data between hosts"
-	}
-	if n := c.parsed.ports.Count(); n > 0 && n < each*c.localSize {
-		return fmt.Errorf("%s %s has %d ports, and the %d ranks of this host need %s: %d at least", c.source(settingPorts),
-			c.parsed.ports, n, c.localSize, words, each*c.localSize)
-	}
-	return nil
 }

@@ -68,10 +68,10 @@ func newMembers(cfg *config, lost func(rank int)) *members {
 		id = hostID()
 	}
 	return &members{
-		self: meta{Version: metaVersion, Rank: cfg.rank, Size: cfg.size, Host: id,
-			Name: cfg.host[:min(len(cfg.host), maxHostName)], PID: os.Getpid(), Space: pidSpace()},
+		self: meta{Version: metaVersion, Rank: cfg.Rank, Size: cfg.Size, Host: id,
+			Name: cfg.Host[:min(len(cfg.Host), maxHostName)], PID: os.Getpid(), Space: pidSpace()},
 		log: cfg.log, lost: lost, reports: reports{came: make(chan struct{}, 1)}, failing: map[int]error{},
-		table: make([]member, cfg.size), missing: cfg.size,
+		table: make([]member, cfg.Size), missing: cfg.Size,
 		complete: make(chan struct{}), hopeless: make(chan struct{}),
 	}
 }
@@ -107,11 +107,11 @@ func (m *members) open(g *gossip, key []byte, label string, cfg *config) error {
 	// The mesh finds a lost host earlier (heartbeat.go): a rank has to be silent
 	// for longer than the peer timeout before memberlist calls it dead.
 	c.GossipInterval = 500 * time.Millisecond
-	c.ProbeInterval = cfg.parsed.peerTimeout / 5
+	c.ProbeInterval = cfg.parsed.PeerTimeout / 5
 	c.ProbeTimeout = c.ProbeInterval / 2
 	c.SuspicionMult = 6
 	c.PushPullInterval = 30 * time.Second
-	if cfg.oneHost() {
+	if cfg.OneHost() {
 		c.GossipInterval, c.ProbeInterval, c.PushPullInterval = 0, 0, 0
 	}
 	c.TCPTimeout = 2 * time.Second

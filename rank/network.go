@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/rank/internal/environ"
 )
 
 // network is where a rank listens, and which addresses it offers to others.
@@ -39,14 +40,14 @@ const ownSeedLimit = 2 * time.Second
 // on the way to rank 0.
 func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	n := &network{}
-	if len(cfg.seeds) == 0 && cfg.oneHost() {
+	if len(cfg.Seeds) == 0 && cfg.OneHost() {
 		n.useLoopback(loopback4)
 		return n, nil
 	}
 	if err := n.findSeeds(ctx, cfg); err != nil {
 		return nil, err
 	}
-	if len(n.seeds) > 0 && cfg.seedsAreLoopback() {
+	if len(n.seeds) > 0 && cfg.SeedsAreLoopback() {
 		n.useLoopback(n.seeds[0].Addr())
 		n.keepSeedFree()
 		return n, nil
@@ -55,9 +56,9 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	if err != nil {
 		return nil, err
 	}
-	if n.offered, n.left, err = iface.Choose(devices, cfg.parsed.iface); err != nil {
-		if cfg.parsed.iface.String() != "" {
-			err = fmt.Errorf("%s: %w", cfg.source(settingIface), err)
+	if n.offered, n.left, err = iface.Choose(devices, cfg.parsed.Iface); err != nil {
+		if cfg.parsed.Iface.String() != "" {
+			err = fmt.Errorf("%s: %w", cfg.Source(environ.SettingIface), err)
 		}
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 	}
 	n.listen = netip.IPv6Unspecified() // IPv4, too
 	n.keepSeedFree()
-	if cfg.parsed.iface.String() == "" {
+	if cfg.parsed.Iface.String() == "" {
 		n.putFirst(n.towardsSeed(), "on the way to the seed address")
 	} else {
 		n.allow()
@@ -83,8 +84,8 @@ func findNetwork(ctx context.Context, cfg *config) (*network, error) {
 // left out all that other hosts could reach. What the choice names is taken at
 // its word.
 func (n *network) reachesOthers(cfg *config) error {
-	spec := cfg.parsed.iface
-	if !cfg.severalHosts() || spec.String() == "" || spec.Asks() {
+	spec := cfg.parsed.Iface
+	if !cfg.SeveralHosts() || spec.String() == "" || spec.Asks() {
 		return nil
 	}
 	for _, a := range n.offered {
@@ -94,7 +95,7 @@ func (n *network) reachesOthers(cfg *config) error {
 	}
 	return fmt.Errorf("%s %s leaves no address of host %s that other hosts can reach, but %s; left out are %s (hint: "+
 		"who knows better names the device to use, as in eth1 or =eth1)",
-		cfg.source(settingIface), spec, cfg.host, texts(n.offered), texts(n.left))
+		cfg.Source(environ.SettingIface), spec, cfg.Host, texts(n.offered), texts(n.left))
 }
 
 // keepSeedFree keeps this rank off rank 0's port, if they are on one host.
@@ -113,24 +114,24 @@ func (n *network) useLoopback(ip netip.Addr) {
 
 // findSeeds looks the seeds up, and notes at which port rank 0 listens.
 func (n *network) findSeeds(ctx context.Context, cfg *config) error {
-	if cfg.rank == 0 && !cfg.seedsAreLoopback() {
+	if cfg.Rank == 0 && !cfg.SeedsAreLoopback() {
 		limited, cancel := context.WithTimeout(ctx, ownSeedLimit)
 		defer cancel()
 		ctx = limited
 	}
-	for i, seed := range cfg.seeds {
+	for i, seed := range cfg.Seeds {
 		host, port, err := splitSeed(ctx, seed)
 		if err != nil {
 			return err
 		}
-		if cfg.rank == 0 {
+		if cfg.Rank == 0 {
 			if i > 0 && port != n.port {
-				return fmt.Errorf("the seed addresses %s and %s have different ports; rank 0 listens at one", cfg.seeds[0], seed)
+				return fmt.Errorf("the seed addresses %s and %s have different ports; rank 0 listens at one", cfg.Seeds[0], seed)
 			}
 			n.port = port
 		}
 		found, err := lookUp(ctx, host)
-		if err != nil && cfg.rank != 0 {
+		if err != nil && cfg.Rank != 0 {
 			return fmt.Errorf("seed address %q: %w", seed, err)
 		}
 		for _, ip := range found {
@@ -173,22 +174,6 @@ func lookUp(ctx context.Context, host string) ([]netip.Addr, error) {
 		case <-time.After(wait):
 		}
 	}
-}
-
-// seedsAreLoopback says whether the ranks are to meet at a loopback address.
-// Another name than localhost may well be that of rank 0's host, to which
-// Debian gives the address 127.0.1.1 there.
-func (c *config) seedsAreLoopback() bool {
-	for _, seed := range c.seeds {
-		host, _, err := net.SplitHostPort(seed)
-		if err != nil {
-			return false
-		}
-		if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.Unmap().IsLoopback()) {
-			return false
-		}
-	}
-	return len(c.seeds) > 0
 }
 
 // towardsSeed returns this host's address on the way to rank 0, the zero Addr

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/rank/internal/environ"
 )
 
 func ip(text string) netip.Addr { return netip.MustParseAddr(text) }
@@ -76,7 +78,8 @@ func TestChoiceThatReachesNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cfg := &config{host: "here", size: 2, hosts: c.hosts, parsed: settings{iface: spec}}
+		cfg := &config{Job: &environ.Job{File: job.File{Host: "here", Size: 2, Hosts: c.hosts}}}
+		cfg.parsed.Iface = spec
 		n := &network{offered: c.offered, left: []iface.Address{eth}}
 		err = n.reachesOthers(cfg)
 		if (err != nil) != c.refused {
@@ -96,21 +99,5 @@ func TestSeedsPortIsKeptFree(t *testing.T) {
 		if n.keepSeedFree(); n.taken != want {
 			t.Errorf("seed %s: port %d is kept free, want %d", seed, n.taken, want)
 		}
-	}
-}
-
-// Only loopback addresses and localhost are the loopback for sure: a host's name
-// may stand for it on that host, and for something else everywhere else.
-func TestWhichSeedsAreLoopback(t *testing.T) {
-	for seed, want := range map[string]bool{
-		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "[::ffff:127.0.0.1]:1": true,
-		"10.0.0.1:1": false, "node1:1": false, "[fd00::1]:1": false, "nonsense": false,
-	} {
-		if got := (&config{seeds: []string{seed}}).seedsAreLoopback(); got != want {
-			t.Errorf("%s: %v, want %v", seed, got, want)
-		}
-	}
-	if (&config{}).seedsAreLoopback() || (&config{seeds: []string{"localhost:1", "node1:1"}}).seedsAreLoopback() {
-		t.Error("no seed, or one of two")
 	}
 }

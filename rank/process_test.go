@@ -151,7 +151,7 @@ func (j *testJob) launchProcesses(role func(rank int) string) []*process {
 		if err != nil {
 			j.t.Fatal(err)
 		}
-		if j.toRanks[r], err = openControl(fds[0]); err != nil {
+		if j.toRanks[r], err = connOf(fds[0]); err != nil {
 			j.t.Fatal(err)
 		}
 		control := os.NewFile(uintptr(fds[1]), "control")
@@ -307,24 +307,6 @@ func TestChildrenDoNotInheritTheJob(t *testing.T) {
 			}
 		}
 	})
-}
-
-// A job file works once.
-func TestJobFileIsEmptyAfterItWasRead(t *testing.T) {
-	j := newTestJob(t, 2)
-	f := j.file(0)
-	f.ControlFD = 1000 // not open; comes after the file
-	file := jobFile(t, f)
-	defer file.Close()
-	for _, want := range []string{"control socket at descriptor 1000", "another program of this rank has read it before"} {
-		fd, err := syscall.Dup(int(file.Fd()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := inherit(fmt.Sprint(fd)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want one with %q", err, want)
-		}
-	}
 }
 
 // Ranks that start at any time find each other, in many small jobs at once.

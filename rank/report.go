@@ -18,6 +18,7 @@ import (
 
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
+	"github.com/treerun/treerun/rank/internal/environ"
 )
 
 // When pairs of ranks cannot connect, every rank that has such a pair sends
@@ -121,7 +122,7 @@ func (w *World) troubles(ranks []int) []string {
 		}
 		for _, a := range u.Attempts {
 			if len(lines) < maxLines {
-				line := fmt.Sprintf("rank %d (%s) -> rank %d (%s): %s", w.cfg.rank, w.standpoint(a.At), to, w.spot(to, a.At),
+				line := fmt.Sprintf("rank %d (%s) -> rank %d (%s): %s", w.cfg.Rank, w.standpoint(a.At), to, w.spot(to, a.At),
 					a.Reason())
 				lines = append(lines, line[:min(len(line), maxLine)])
 			}
@@ -135,13 +136,13 @@ func (w *World) troubles(ranks []int) []string {
 func (w *World) standpoint(to netip.AddrPort) string {
 	ip, err := sourceTowards(to)
 	if err != nil {
-		return "host " + w.cfg.host
+		return "host " + w.cfg.Host
 	}
 	text := ip.String()
 	if device := w.net.device(ip); device != "" {
 		text += ", " + device
 	}
-	return text + " on host " + w.cfg.host
+	return text + " on host " + w.cfg.Host
 }
 
 // spot says where another rank listens: "10.0.0.1:7946 on host a".
@@ -156,7 +157,7 @@ func (w *World) spot(rank int, at netip.AddrPort) string {
 // all ranks learn that, and rank 0 which. All ranks begin at almost the same
 // time, when their lists are complete, whenever they were started.
 func (w *World) connect(ctx context.Context) error {
-	limit, cancel := context.WithTimeoutCause(ctx, w.cfg.startTimeout, timeUp(w.cfg.startTimeout))
+	limit, cancel := context.WithTimeoutCause(ctx, w.cfg.parsed.StartTimeout, timeUp(w.cfg.parsed.StartTimeout))
 	defer cancel()
 	err := w.mesh.connect(w.untilFailure(limit), w.cfg.connectTime(), w.reach)
 	if err == nil {
@@ -172,8 +173,8 @@ func (w *World) connect(ctx context.Context) error {
 		return err
 	}
 	err = w.notConnected(lines)
-	w.mesh.breakOff(w.cfg.rank, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.trouble(bad[0])))
-	if w.cfg.rank != 0 {
+	w.mesh.breakOff(w.cfg.Rank, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.trouble(bad[0])))
+	if w.cfg.Rank != 0 {
 		w.send(lines)
 	}
 	return err
@@ -187,10 +188,10 @@ func (w *World) notConnected(lines []string) error {
 		lines = lines[:maxShown]
 	}
 	return &Error{
-		Self: w.cfg.rank, Rank: -1, Op: "Init",
+		Self: w.cfg.Rank, Rank: -1, Op: "Init",
 		Err: fmt.Errorf("%w:\n  %s%s", errPairs, strings.Join(lines, "\n  "), more),
-		Hint: fmt.Sprintf("is there a firewall? %s chooses the network, %s the ports", w.cfg.source(settingIface),
-			w.cfg.source(settingPorts)),
+		Hint: fmt.Sprintf("is there a firewall? %s chooses the network, %s the ports", w.cfg.Source(environ.SettingIface),
+			w.cfg.Source(environ.SettingPorts)),
 	}
 }
 
@@ -198,7 +199,7 @@ var errPairs = errors.New("these ranks cannot connect")
 
 // send sends this rank's report to rank 0, if that can be reached.
 func (w *World) send(lines []string) {
-	b, err := msgpack.Marshal(&report{reportVersion, w.cfg.rank, lines})
+	b, err := msgpack.Marshal(&report{reportVersion, w.cfg.Rank, lines})
 	if err != nil {
 		panic(fmt.Sprintf("rank: encoding a report: %v", err)) // plain fields
 	}
@@ -215,7 +216,7 @@ func (w *World) send(lines []string) {
 // collect returns the error of Init on rank 0, with all pairs that cannot
 // connect if that is why; err is what rank 0 itself ran into.
 func (w *World) collect(ctx context.Context, err error) error {
-	if w.cfg.rank != 0 || w.members.list == nil || w.members.whyHopeless() != nil {
+	if w.cfg.Rank != 0 || w.members.list == nil || w.members.whyHopeless() != nil {
 		return err
 	}
 	own := errors.Is(err, errPairs)
@@ -235,14 +236,14 @@ func (w *World) collect(ctx context.Context, err error) error {
 // linger keeps a rank other than 0 from ending before rank 0 has said what
 // happened: a launcher takes the first to end for the cause.
 func (w *World) awaitReport() {
-	if w.cfg.rank != 0 && w.jobState.isBroken() {
+	if w.cfg.Rank != 0 && w.jobState.isBroken() {
 		time.Sleep(reportQuiet + reportQuiet/2)
 	}
 }
 
 // connectTime is how long a rank may be out of reach of another one when they
 // have found each other, before they are a pair that cannot connect.
-func (c *config) connectTime() time.Duration { return min(c.startTimeout/4, maxConnect) }
+func (c *config) connectTime() time.Duration { return min(c.parsed.StartTimeout/4, maxConnect) }
 
 // timeUp is the error of a part of the start that took too long.
 func timeUp(d time.Duration) error {

@@ -116,7 +116,7 @@ func TestRankThatReachesNobodySaysWhere(t *testing.T) {
 		j := newTestJob(t, 3)
 		seed := testutil.FreeAddress(t)
 		cfg := j.seedConfig(2, seed)
-		cfg.startTimeout = limit
+		cfg.parsed.StartTimeout = limit
 		_, err := start(t.Context(), cfg)
 		want := "rank 2 (127.0.0.1, lo on host here) -> rank 0 (" + seed + "): connection refused"
 		if err == nil || !strings.Contains(err.Error(), want) ||
@@ -156,7 +156,7 @@ func TestPortRange(t *testing.T) {
 		ends := j.launch()
 		return j.each(func(r int) (err error) {
 			cfg := j.config(r, ends[r])
-			cfg.settings = map[string]string{"port-range": fmt.Sprintf("%d-%d", lo, lo+n-1)}
+			cfg.Settings = map[string]string{"port-range": fmt.Sprintf("%d-%d", lo, lo+n-1)}
 			j.worlds[r], err = start(t.Context(), cfg)
 			return err
 		})

@@ -35,17 +35,17 @@ func (w *World) Waits() *waits.Job { return w.job }
 
 // newWaits makes the view of the waits of w.
 func (w *World) newWaits() {
-	w.job = &waits.Job{Rank: w.cfg.rank, Size: w.cfg.size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.stallTimeout}
+	w.job = &waits.Job{Rank: w.cfg.Rank, Size: w.cfg.Size, Every: w.cfg.waitReport, Limit: w.cfg.parsed.StallTimeout}
 	if w.members != nil {
 		w.job.Ask, w.job.State = w.askWaits, w.process
-		w.job.HostOf = func(rank int) int { return w.cfg.hosts[rank] }
+		w.job.HostOf = func(rank int) int { return w.cfg.Hosts[rank] }
 	}
 	w.wait = w.job.NewWait("", nil)
 }
 
 // process returns the process of a rank on this host, and its state.
 func (w *World) process(rank int) (pid int, s job.ProcState) {
-	if rank == w.cfg.rank || rank < 0 || rank >= w.cfg.size {
+	if rank == w.cfg.Rank || rank < 0 || rank >= w.cfg.Size {
 		return 0, s
 	}
 	if pid = w.members.process(rank); pid > 0 {
@@ -100,7 +100,7 @@ func (w *World) askWaits(ctx context.Context, rank, about int) (s waits.Status, 
 	if err != nil {
 		return s, err
 	}
-	return decodeStatus(text, w.cfg.size)
+	return decodeStatus(text, w.cfg.Size)
 }
 
 // decodeStatus reads what a rank of a job of size ranks tells of its waits.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/waits"
+	"github.com/treerun/treerun/rank/internal/environ"
 )
 
 // A process that is stopped in the middle of AllGathers is found within the stall timeout:
@@ -150,7 +151,7 @@ func FuzzStatus(f *testing.F) {
 func TestSendFailed(t *testing.T) {
 	for _, left := range []uint64{0, 5} { // AllGather 0 cannot complete; it can, and the peer is gone all the same
 		f := newJobState(0)
-		w := &World{cfg: &config{rank: 0, size: 2}, jobState: f, mesh: &mesh{jobState: f}}
+		w := &World{cfg: &config{Job: &environ.Job{File: job.File{Size: 2}}}, jobState: f, mesh: &mesh{jobState: f}}
 		w.wait = (&waits.Job{Size: 2}).NewWait("", nil)
 		f.leave(1, left)
 		w.publish(w.wait, "AllGather", 0, 0, 1, "to take blobs")

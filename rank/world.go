@@ -38,35 +38,35 @@ type World struct {
 }
 
 // Rank returns this rank's number, from 0.
-func (w *World) Rank() int { return w.cfg.rank }
+func (w *World) Rank() int { return w.cfg.Rank }
 
 // Size returns the number of ranks.
-func (w *World) Size() int { return w.cfg.size }
+func (w *World) Size() int { return w.cfg.Size }
 
 // LocalRank returns this rank's number among the ranks of its host, from 0.
-func (w *World) LocalRank() int { return w.cfg.localRank }
+func (w *World) LocalRank() int { return w.cfg.LocalRank }
 
 // LocalSize returns the number of ranks on this rank's host.
-func (w *World) LocalSize() int { return w.cfg.localSize }
+func (w *World) LocalSize() int { return w.cfg.LocalSize }
 
 // Host returns the name of this rank's host.
-func (w *World) Host() string { return w.cfg.host }
+func (w *World) Host() string { return w.cfg.Host }
 
 // Device returns the UUID of the GPU that this rank is to use, as "GPU-" and 36
 // digits and dashes, and "" when it has none: treerun gave it none, or another
 // launcher has not set TREERUN_DEVICE. It may be one that other ranks use as well.
-func (w *World) Device() string { return w.cfg.device }
+func (w *World) Device() string { return w.cfg.Device }
 
 // HostOf returns the index of a rank's host. Hosts are numbered in the order in
 // which the ranks, from 0, bring them up. It panics when there is no such rank.
-func (w *World) HostOf(rank int) int { return w.cfg.hosts[rank] }
+func (w *World) HostOf(rank int) int { return w.cfg.Hosts[rank] }
 
 // HostName returns the name of a rank's host, for people. It panics when there
 // is no such rank.
 func (w *World) HostName(rank int) string {
-	if rank == w.cfg.rank || w.members == nil {
-		_ = w.cfg.hosts[rank]
-		return w.cfg.host
+	if rank == w.cfg.Rank || w.members == nil {
+		_ = w.cfg.Hosts[rank]
+		return w.cfg.Host
 	}
 	return w.members.name(rank)
 }
@@ -75,8 +75,8 @@ func (w *World) HostName(rank int) string {
 // hosts, best first; the loopback address when all ranks are on one host. The
 // slice is the caller's.
 func (w *World) ListenAddrs() []netip.Addr {
-	for _, h := range w.cfg.hosts {
-		if h != w.cfg.hosts[0] {
+	for _, h := range w.cfg.Hosts {
+		if h != w.cfg.Hosts[0] {
 			return w.net.ips()
 		}
 	}
@@ -87,23 +87,23 @@ func (w *World) ListenAddrs() []netip.Addr {
 }
 
 // Epoch returns how often the job was restarted, from 0.
-func (w *World) Epoch() int { return w.cfg.epoch }
+func (w *World) Epoch() int { return w.cfg.Epoch }
 
 // JobID returns the id of the job, the same on all ranks.
-func (w *World) JobID() string { return w.cfg.jobID }
+func (w *World) JobID() string { return w.cfg.JobID }
 
 // Setting returns a setting of the launcher, the same on all ranks, and "" when
 // it is not set.
-func (w *World) Setting(name string) string { return w.cfg.settings[name] }
+func (w *World) Setting(name string) string { return w.cfg.Settings[name] }
 
 // DeriveKey returns a 32-byte key that only the ranks of this job can know, and
 // another one for every purpose, and for every attempt of the job. The key is the
 // caller's.
 func (w *World) DeriveKey(purpose string) []byte {
 	if w.mesh == nil { // a world of one
-		return w.cfg.key("user " + purpose)
+		return w.cfg.Key("user " + purpose)
 	}
-	return w.cfg.key(fmt.Sprintf("attempt %x user %s", w.mesh.authenticator.Current(), purpose))
+	return w.cfg.Key(fmt.Sprintf("attempt %x user %s", w.mesh.authenticator.Current(), purpose))
 }
 
 // Failed returns a channel that is closed when a rank is known to have failed:

@@ -138,7 +138,7 @@ func TestSeedThatIsTaken(t *testing.T) {
 func TestSeedThatCannotBeFound(t *testing.T) {
 	j := newTestJob(t, 2)
 	cfg := j.seedConfig(1, "no-such-host.invalid:7000")
-	cfg.startTimeout = 100 * time.Millisecond
+	cfg.parsed.StartTimeout = 100 * time.Millisecond
 	_, err := start(t.Context(), cfg)
 	if err == nil || !strings.Contains(err.Error(), `seed address "no-such-host.invalid:7000": `) {
 		t.Fatalf("error %v", err)
@@ -170,5 +170,18 @@ func TestKeysDifferByPurposeAndJob(t *testing.T) {
 	}
 	if bytes.Equal(k, a.worlds[0].DeriveKey("y")) || bytes.Equal(k, b.worlds[0].DeriveKey("x")) {
 		t.Fatal("the same key for another purpose, or another job")
+	}
+}
+
+func TestHostsAreNumberedInOrderOfAppearance(t *testing.T) {
+	ids := strings.Fields("c a c b a c")
+	hosts, before, all := numberHosts(ids, 5)
+	for r, want := range []int{0, 1, 0, 2, 1, 0} {
+		if hosts[r] != want {
+			t.Fatalf("hosts %v", hosts)
+		}
+	}
+	if before != 2 || all != 3 {
+		t.Fatalf("rank 5 is number %d of %d on its host", before, all)
 	}
 }

@@ -1,12 +1,14 @@
-package rank
+package environ
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -14,30 +16,15 @@ import (
 	"github.com/treerun/treerun/internal/netconn"
 )
 
-// variables is an environment that a test makes up.
-type variables struct {
-	vars map[string]string
-	dir  string
-}
-
-func (v variables) get(name string) string { return v.vars[name] }
-
-func (v variables) takeJobFD() (string, bool) {
-	fd, ok := v.vars[job.EnvFD]
-	delete(v.vars, job.EnvFD)
-	return fd, ok
-}
-
-func (v variables) keyDir() (string, error) { return v.dir, nil }
-
-// env makes variables from "A=1 B=2".
-func env(t *testing.T, text string) variables {
-	v := variables{map[string]string{}, filepath.Join(t.TempDir(), "config", "treerun")}
+// env makes an environment from "A=1 B=2", with a configuration folder of its own.
+func env(t *testing.T, text string) func(name string) string {
+	vars := map[string]string{}
 	for _, f := range strings.Fields(text) {
 		name, value, _ := strings.Cut(f, "=")
-		v.vars[name] = value
+		vars[name] = value
 	}
-	return v
+	t.Setenv("XDG_CONFIG_HOME", filepath.Join(t.TempDir(), "config"))
+	return func(name string) string { return vars[name] }
 }
 
 func TestEveryLaunchersEnvironmentIsUnderstood(t *testing.T) {
@@ -67,17 +54,17 @@ func TestEveryLaunchersEnvironmentIsUnderstood(t *testing.T) {
 		{"the name wins over others", "TREERUN_RANK=1 TREERUN_SIZE=2 RANK=7 WORLD_SIZE=8" + seed, 1, 2, -1, 0,
 			"127.0.0.1:7000"},
 	} {
-		cfg, err := find(env(t, c.env))
+		cfg, err := Find(env(t, c.env))
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if cfg.rank != c.rank || cfg.size != c.size || cfg.localRank != c.localRank || cfg.localSize != c.localSize ||
-			cfg.jobID != c.jobID {
+		if cfg.Rank != c.rank || cfg.Size != c.size || cfg.LocalRank != c.localRank || cfg.LocalSize != c.localSize ||
+			cfg.JobID != c.jobID {
 			t.Errorf("%s: read as %+v", c.name, cfg)
 		}
-		if len(cfg.secret) != job.SecretBytes || len(cfg.seeds) != 1 || cfg.host == "" {
-			t.Errorf("%s: secret of %d bytes, seeds %q, host %q", c.name, len(cfg.secret), cfg.seeds, cfg.host)
+		if len(cfg.Secret) != job.SecretBytes || len(cfg.Seeds) != 1 || cfg.Host == "" {
+			t.Errorf("%s: secret of %d bytes, seeds %q, host %q", c.name, len(cfg.Secret), cfg.Seeds, cfg.Host)
 		}
 	}
 }
@@ -92,8 +79,8 @@ func TestWithoutALauncherARankIsAlone(t *testing.T) {
 		"one process of Open MPI":    "OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=1",
 		"one process, with a job id": "PMI_RANK=0 PMI_SIZE=1 TREERUN_JOB_ID=x",
 	} {
-		cfg, err := find(env(t, text))
-		if err != nil || cfg.size != 1 || cfg.rank != 0 || cfg.jobID == "" || len(cfg.secret) != job.SecretBytes {
+		cfg, err := Find(env(t, text))
+		if err != nil || cfg.Size != 1 || cfg.Rank != 0 || cfg.JobID == "" || len(cfg.Secret) != job.SecretBytes {
 			t.Errorf("%s: %+v, error %v", name, cfg, err)
 		}
 	}
@@ -129,14 +116,14 @@ func TestSeedFollowsFromTheLauncher(t *testing.T) {
 	} {
 		ports := map[string]bool{}
 		for r := range 4 {
-			cfg, err := find(env(t, fmt.Sprintf("%s TREERUN_KEY_FILE=%s %s=%d", c.env, key, c.rank, r)))
+			cfg, err := Find(env(t, fmt.Sprintf("%s TREERUN_KEY_FILE=%s %s=%d", c.env, key, c.rank, r)))
 			if err != nil {
 				t.Errorf("%s: %v", c.name, err)
 				break
 			}
-			host, port, err := net.SplitHostPort(cfg.seeds[0])
-			if err != nil || host != c.host || cfg.rank != r || cfg.size != 4 || cfg.epoch != c.epoch {
-				t.Errorf("%s: rank %d of %d, epoch %d, seed %s; want host %s", c.name, cfg.rank, cfg.size, cfg.epoch, cfg.seeds,
+			host, port, err := net.SplitHostPort(cfg.Seeds[0])
+			if err != nil || host != c.host || cfg.Rank != r || cfg.Size != 4 || cfg.Epoch != c.epoch {
+				t.Errorf("%s: rank %d of %d, epoch %d, seed %s; want host %s", c.name, cfg.Rank, cfg.Size, cfg.Epoch, cfg.Seeds,
 					c.host)
 			}
 			ports[port] = true
@@ -145,8 +132,8 @@ func TestSeedFollowsFromTheLauncher(t *testing.T) {
 			t.Errorf("%s: ports %v", c.name, ports)
 		}
 	}
-	cfg, err := find(env(t, slurm+"n1 SLURM_PROCID=1 TREERUN_PORT_RANGE=7100-7103 TREERUN_KEY_FILE="+key))
-	if err != nil || !strings.HasPrefix(cfg.seeds[0], "n1:710") {
+	cfg, err := Find(env(t, slurm+"n1 SLURM_PROCID=1 TREERUN_PORT_RANGE=7100-7103 TREERUN_KEY_FILE="+key))
+	if err != nil || !strings.HasPrefix(cfg.Seeds[0], "n1:710") {
 		t.Errorf("with a range of ports: %+v, %v", cfg, err)
 	}
 }
@@ -160,23 +147,24 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 		ports       netconn.PortRange
 		peerTimeout time.Duration
 	}{
-		{"NCCL_SOCKET_IFNAME=^docker,lo", "^docker,lo", netconn.PortRange{}, defaultPeerTimeout},
-		{"NCCL_SOCKET_IFNAME=ib TREERUN_IFACE==eth0", "=eth0", netconn.PortRange{}, defaultPeerTimeout},
+		{"NCCL_SOCKET_IFNAME=^docker,lo", "^docker,lo", netconn.PortRange{}, 10 * time.Second},
+		{"NCCL_SOCKET_IFNAME=ib TREERUN_IFACE==eth0", "=eth0", netconn.PortRange{}, 10 * time.Second},
 		{"TREERUN_PORT_RANGE=40000-40050 TREERUN_PEER_TIMEOUT=3s", "", netconn.PortRange{Lo: 40000, Hi: 40050},
 			3 * time.Second},
 	} {
-		cfg, err := find(env(t, base+c.env))
+		cfg, err := Find(env(t, base+c.env))
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = cfg.useSettings()
-		if got := cfg.parsed; err != nil || got.iface.String() != c.iface || got.ports != c.ports ||
-			got.peerTimeout != c.peerTimeout {
+		got := Settings{PeerTimeout: 10 * time.Second}
+		err = cfg.Parse(&got)
+		if err != nil || got.Iface.String() != c.iface || got.Ports != c.ports ||
+			got.PeerTimeout != c.peerTimeout {
 			t.Errorf("%s: %+v, %v", c.env, got, err)
 		}
 	}
-	cfg, err := find(env(t, base+"TREERUN_GRAPH=dgx1v TREERUN_ALGORITHM=packing,max-trees=4 TREERUN_PLAN=p.json"))
-	if s := cfg.settings; err != nil || s["graph"] != "dgx1v" || s["algorithm"] != "packing,max-trees=4" ||
+	cfg, err := Find(env(t, base+"TREERUN_GRAPH=dgx1v TREERUN_ALGORITHM=packing,max-trees=4 TREERUN_PLAN=p.json"))
+	if s := cfg.Settings; err != nil || s["graph"] != "dgx1v" || s["algorithm"] != "packing,max-trees=4" ||
 		s["plan"] != "p.json" {
 		t.Errorf("settings %v, %v", s, err)
 	}
@@ -192,11 +180,11 @@ func TestSettingsFromTheEnvironment(t *testing.T) {
 		"TREERUN_PEER_TIMEOUT=9999999h":   "want a time",
 		"TREERUN_START_TIMEOUT=yesterday": "want a time",
 	} {
-		cfg, err := find(env(t, base+text))
+		cfg, err := Find(env(t, base+text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := cfg.useSettings(); err == nil || !strings.Contains(err.Error(), want) {
+		if err := cfg.Parse(&Settings{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: error %v, want %s", text, err, want)
 		}
 	}
@@ -255,7 +243,7 @@ func TestEnvironmentThatMakesNoSenseIsAnError(t *testing.T) {
 		"TREERUN_JOB_FD=1":   `want the number of a descriptor`,
 		"TREERUN_JOB_FD=987": "something between the launcher and this program has closed it",
 	} {
-		if cfg, err := find(env(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+		if cfg, err := Find(env(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %+v, error %v\nwant one with %s", text, cfg, err, want)
 		}
 	}
@@ -302,7 +290,7 @@ func TestUserKeyIsMadeOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range keys {
 		all.Go(func() {
-			key, err := userKey(dir)
+			key, err := userKey(filepath.Join(dir, "key"))
 			if err != nil {
 				t.Error(err)
 			}
@@ -339,30 +327,57 @@ func FuzzEnvironment(f *testing.F) {
 	f.Add("RANK=3 WORLD_SIZE=4 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=7000")
 	f.Add("SLURM_PROCID=9 SLURM_NTASKS=10 SLURM_LOCALID=4 SLURM_JOB_ID=1 SLURM_STEP_ID=0 TREERUN_SEED=[::1]:7")
 	f.Add("TREERUN_RANK=99999999999999999999 TREERUN_SIZE=2")
-	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, job.EnvFD) || strings.Contains(text, job.EnvKeyFile) {
 			return // descriptors and files of the test itself
 		}
-		v := env(t, text)
-		v.dir = dir
-		cfg, err := find(v)
-		if err == nil && (cfg.rank < 0 || cfg.rank >= cfg.size || cfg.size > job.MaxRanks || cfg.localRank >= cfg.size ||
-			cfg.localSize > cfg.size || job.CheckID(cfg.jobID) != nil || cfg.size > 1 && len(cfg.seeds) == 0) {
+		cfg, err := Find(env(t, text))
+		if err == nil && (cfg.Rank < 0 || cfg.Rank >= cfg.Size || cfg.Size > job.MaxRanks || cfg.LocalRank >= cfg.Size ||
+			cfg.LocalSize > cfg.Size || job.CheckID(cfg.JobID) != nil || cfg.Size > 1 && len(cfg.Seeds) == 0) {
 			t.Fatalf("%q: %+v", text, cfg)
 		}
 	})
 }
 
-func TestHostsAreNumberedInOrderOfAppearance(t *testing.T) {
-	ids := strings.Fields("c a c b a c")
-	hosts, before, all := numberHosts(ids, 5)
-	for r, want := range []int{0, 1, 0, 2, 1, 0} {
-		if hosts[r] != want {
-			t.Fatalf("hosts %v", hosts)
+// Only loopback addresses and localhost are the loopback for sure: a host's name
+// may stand for it on that host, and for something else everywhere else.
+func TestWhichSeedsAreLoopback(t *testing.T) {
+	for seed, want := range map[string]bool{
+		"127.0.0.1:1": true, "127.9.9.9:1": true, "[::1]:1": true, "localhost:1": true, "[::ffff:127.0.0.1]:1": true,
+		"10.0.0.1:1": false, "node1:1": false, "[fd00::1]:1": false, "nonsense": false,
+	} {
+		if got := atSeeds(seed).SeedsAreLoopback(); got != want {
+			t.Errorf("%s: %v, want %v", seed, got, want)
 		}
 	}
-	if before != 2 || all != 3 {
-		t.Fatalf("rank 5 is number %d of %d on its host", before, all)
+	if atSeeds().SeedsAreLoopback() || atSeeds("localhost:1", "node1:1").SeedsAreLoopback() {
+		t.Error("no seed, or one of two")
+	}
+}
+
+func atSeeds(seeds ...string) *Job { return &Job{File: job.File{Seeds: seeds}} }
+
+// A job file works once.
+func TestJobFileIsEmptyAfterItWasRead(t *testing.T) {
+	file, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	f := &job.File{
+		Version: job.FileVersion, JobID: "x", Secret: make([]byte, job.SecretBytes), Size: 1, LocalSize: 1, Host: "here",
+		Hosts: []int{0}, ControlFD: 1000, // not open; comes after the file
+	}
+	if err := errors.Join(os.Remove(file.Name()), job.WriteFile(file, f)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"control socket at descriptor 1000", "another program of this rank has read it before"} {
+		fd, err := syscall.Dup(int(file.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := inherit(fmt.Sprint(fd)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one with %q", err, want)
+		}
 	}
 }

@@ -1,0 +1,105 @@
+// Package environ finds out which job a process was started in: from the job file of
+// treerun's launcher, or from the variables of another one. It opens no sockets.
+package environ
+
+import (
+	"fmt"
+	"net"
+	"os"
+
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
+)
+
+// Job is the job that this process is a rank of, wherever that was learned from. LocalRank is
+// -1, LocalSize 0 and Hosts nil where they follow from where the ranks run; Seeds is empty
+// where the launcher passes on at which addresses rank 0 listens.
+type Job struct {
+	job.File
+	Control   net.Conn          // to treerun's launcher, nil where another one, or none, started the rank
+	Variables map[string]string // settings that come from the environment: the variable of each
+}
+
+// Find returns the job of this process: a job of this rank alone where no launcher has started
+// it. get looks a variable up, "" when it is not set. TREERUN_JOB_FD is unset, so that children
+// of this process do not take themselves for the rank.
+func Find(get func(name string) string) (*Job, error) {
+	if fd := get(job.EnvFD); fd != "" {
+		os.Unsetenv(job.EnvFD)
+		return inherit(fd)
+	}
+	for _, l := range launchers {
+		if !l.present(get) {
+			continue
+		}
+		j, err := l.job(get)
+		if err != nil {
+			return nil, fmt.Errorf("environment of %s: %w", l.name, err)
+		}
+		return j, nil
+	}
+	return alone(get, "")
+}
+
+// alone is the job of one rank.
+func alone(get func(string) string, id string) (*Job, error) {
+	secret, err := job.NewSecret()
+	if err != nil {
+		return nil, err
+	}
+	if id == "" {
+		id = job.NewID()
+	}
+	j := &Job{File: job.File{JobID: id, Secret: secret, Size: 1, Host: hostname(), Device: get(job.EnvDevice)}}
+	return j, j.check()
+}
+
+// check reports what cannot be used of the variables that any launcher's ranks may have.
+func (j *Job) check() error {
+	if err := job.CheckDevice(j.Device); err != nil {
+		return fmt.Errorf("%w; %s sets it", err, job.EnvDevice)
+	}
+	if err := job.CheckID(j.JobID); err != nil {
+		return fmt.Errorf("%w; %s sets it", err, job.EnvJobID)
+	}
+	return nil
+}
+
+// OneHost says whether all ranks are known to be on this host.
+func (j *Job) OneHost() bool {
+	if j.Hosts == nil {
+		return j.LocalSize == j.Size
+	}
+	for _, h := range j.Hosts {
+		if h != j.Hosts[0] {
+			return false
+		}
+	}
+	return true
+}
+
+// SeveralHosts says whether ranks are known to be on several hosts.
+func (j *Job) SeveralHosts() bool {
+	return !j.OneHost() && (j.Hosts != nil || j.LocalSize > 0)
+}
+
+// Key returns the key of the job and its epoch for one purpose.
+func (j *Job) Key(purpose string) []byte {
+	if j.Epoch > 0 {
+		purpose = fmt.Sprintf("epoch %d %s", j.Epoch, purpose)
+	}
+	key, err := netconn.DeriveKey(j.Secret, j.JobID, "treerun "+purpose)
+	if err != nil {
+		panic(fmt.Sprintf("environ: HKDF of 32 bytes: %v", err)) // only longer keys or FIPS mode with short secrets fail
+	}
+	return key
+}
+
+// hostname returns the name of this host, for people.
+func hostname() string {
+	name, err := os.Hostname()
+	if err != nil || name == "" {
+		return "localhost"
+	}
+	return name[:min(len(name), 255)]
+}

@@ -1,0 +1,113 @@
+package environ
+
+import (
+	"fmt"
+	"hash/fnv"
+	"net"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
+)
+
+const remedy = "set " + job.EnvSeed + "=HOST:PORT on all ranks, with the host of rank 0 and a port that is free there"
+
+// seedFrom returns the address at which rank 0 is to listen: what the user says,
+// else what follows from the launcher's variables.
+func (l *launcher) seedFrom(j *Job, get func(string) string) (string, error) {
+	master, masterPort := get("MASTER_ADDR"), get("MASTER_PORT")
+	switch seed := get(job.EnvSeed); {
+	case seed != "":
+		return seed, checkSeed(seed, job.EnvSeed+" is")
+	case master != "" && get(job.EnvRank) != "":
+		// These are what treerun tells PyTorch; nobody listens there.
+		return "", fmt.Errorf("neither %s nor %s is set: this process was not started by treerun itself, perhaps by one "+
+			"of its ranks, and is no part of that job; unset %s, or %s", job.EnvFD, job.EnvSeed, job.EnvRank, remedy)
+	case master != "" && strings.EqualFold(get("TORCHELASTIC_USE_AGENT_STORE"), "true") && j.JobID != "":
+		return j.derivedSeed(master), nil // the agent of torchrun listens at MASTER_PORT itself
+	case master != "" && masterPort == "":
+		return "", fmt.Errorf("MASTER_ADDR is set but MASTER_PORT is not; %s", remedy)
+	case master != "":
+		seed = net.JoinHostPort(master, masterPort)
+		return seed, checkSeed(seed, "MASTER_ADDR and MASTER_PORT are")
+	case j.JobID != "" && j.LocalSize == j.Size:
+		return j.derivedSeed("127.0.0.1"), nil
+	}
+	name := firstSet(get, l.seed)
+	host, ok := firstHost(get(name))
+	if !ok {
+		return "", fmt.Errorf("%s=%.60q is no list of nodes; %s", name, get(name), remedy)
+	}
+	if host == "" {
+		return "", fmt.Errorf("the ranks do not know where to meet; %s", remedy)
+	}
+	return j.derivedSeed(host), nil
+}
+
+// checkSeed reports what is no HOST:PORT; what says where it comes from.
+func checkSeed(seed, what string) error {
+	host, port, err := net.SplitHostPort(seed)
+	if err != nil {
+		name, _, _ := strings.Cut(what, " is")
+		return fmt.Errorf("%s: %w; %s", name, err, remedy)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+		return fmt.Errorf("%s %q, want HOST:PORT with a port from 1 to 65535", what, seed)
+	}
+	return nil
+}
+
+// derivedSeed returns an address of a host with a port that all ranks find for
+// themselves: one of the range that the user allows, else of one below the ports
+// that Linux gives to connections.
+func (j *Job) derivedSeed(host string) string {
+	among := netconn.PortRange{Lo: 20000, Hi: 31999}
+	if p, err := netconn.ParsePorts(j.Settings[SettingPorts]); err == nil {
+		among = p
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte("seed of " + j.JobID)) // never fails
+	return net.JoinHostPort(host, strconv.Itoa(among.Lo+int(h.Sum32()%uint32(among.Count()))))
+}
+
+// firstHost returns the first name that a list of Slurm stands for, such as
+// "n[01-04,9],gpu7", where rank 0 runs.
+func firstHost(rest string) (host string, ok bool) {
+	for rest != "" {
+		end := strings.IndexAny(rest, "[,")
+		if end < 0 {
+			return host + rest, true
+		}
+		host += rest[:end]
+		if rest[end] == ',' {
+			break
+		}
+		inner, after, found := strings.Cut(rest[end+1:], "]")
+		first, _, _ := strings.Cut(inner, ",")
+		first, _, _ = strings.Cut(first, "-")
+		if !found || first == "" || strings.Trim(first, "0123456789") != "" {
+			return "", false
+		}
+		host, rest = host+first, after
+	}
+	return host, true
+}
+
+// SeedsAreLoopback says whether the ranks are to meet at a loopback address.
+// Another name than localhost may well be that of rank 0's host, to which
+// Debian gives the address 127.0.1.1 there.
+func (j *Job) SeedsAreLoopback() bool {
+	for _, seed := range j.Seeds {
+		if host, _, err := net.SplitHostPort(seed); err != nil || !isLoopback(host) {
+			return false
+		}
+	}
+	return len(j.Seeds) > 0
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}

@@ -1,0 +1,114 @@
+package environ
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
+)
+
+// Settings of the launcher that package rank goes by. Their names are those of
+// treerun's flags.
+const (
+	SettingIface        = "iface" // iface.Parse
+	SettingPorts        = "port-range"
+	settingPeerTimeout  = "peer-timeout"
+	settingStartTimeout = "start-timeout"
+	settingStall        = "stall-timeout"
+	settingVerbose      = "verbose" // "1"
+)
+
+// limits of the timeouts. A shorter peer timeout would take a rank that waits
+// for its core for one that is lost.
+const (
+	minPeerTimeout  = 200 * time.Millisecond
+	minStallTimeout = 100 * time.Millisecond
+	maxTimeout      = 7 * 24 * time.Hour
+)
+
+// Settings are the launcher's words, understood.
+type Settings struct {
+	Iface        iface.Spec        // which addresses to offer
+	Ports        netconn.PortRange // of all listeners
+	PeerTimeout  time.Duration     // how long a rank on another host may be silent
+	StartTimeout time.Duration     // how long Init may take
+	StallTimeout time.Duration     // how long a rank may wait without progress; 0: for ever
+	Verbose      bool              // say which addresses are offered
+}
+
+// variables are the settings that may stand in the environment of ranks that another launcher
+// started; the first that is set counts. What was set for NCCL holds for treerun, unless it was
+// told otherwise.
+var variables = []struct{ setting, variable string }{
+	{SettingIface, job.EnvIface}, {SettingIface, "NCCL_SOCKET_IFNAME"}, {SettingPorts, job.EnvPortRange},
+	{settingPeerTimeout, job.EnvPeerTimeout}, {settingStartTimeout, job.EnvStartTimeout},
+	{settingStall, job.EnvStallTimeout},
+	{"graph", job.EnvGraph}, {"algorithm", job.EnvAlgorithm}, {"plan", job.EnvPlan}, // of package collective
+}
+
+func (j *Job) settingsFrom(get func(string) string) {
+	j.Settings, j.Variables = map[string]string{}, map[string]string{}
+	for _, s := range variables {
+		if value := get(s.variable); value != "" && j.Settings[s.setting] == "" {
+			j.Settings[s.setting], j.Variables[s.setting] = value, s.variable
+		}
+	}
+}
+
+// Parse reads the settings that concern package rank. s holds what counts where they are not set.
+func (j *Job) Parse(s *Settings) (err error) {
+	s.Verbose = j.Settings[settingVerbose] == "1"
+	if s.Iface, err = iface.Parse(j.Settings[SettingIface]); err != nil {
+		return fmt.Errorf("%s: %w", j.Source(SettingIface), err)
+	}
+	if text := j.Settings[SettingPorts]; text != "" {
+		if s.Ports, err = netconn.ParsePorts(text); err != nil {
+			return fmt.Errorf("%s: %w", j.Source(SettingPorts), err)
+		}
+	}
+	for _, t := range []struct {
+		name string
+		low  time.Duration
+		to   *time.Duration
+	}{
+		{settingPeerTimeout, minPeerTimeout, &s.PeerTimeout}, {settingStall, minStallTimeout, &s.StallTimeout},
+		{settingStartTimeout, time.Millisecond, &s.StartTimeout},
+	} {
+		text := j.Settings[t.name]
+		if text == "" {
+			continue
+		}
+		if *t.to, err = time.ParseDuration(text); err != nil || *t.to < t.low || *t.to > maxTimeout {
+			return fmt.Errorf("%s is %.40q, want a time from %v to %v, such as 10s", j.Source(t.name), text, t.low, maxTimeout)
+		}
+	}
+	return nil
+}
+
+// Source says where the user has set a setting: a flag of treerun, or a variable
+// where another launcher started the ranks.
+func (j *Job) Source(name string) string {
+	if v := j.Variables[name]; v != "" {
+		return v
+	}
+	if j.Control == nil {
+		return "TREERUN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+	}
+	return "--" + name
+}
+
+// CheckPorts reports a range that cannot be enough for the ranks of a host.
+func (j *Job) CheckPorts(ports netconn.PortRange) error {
+	each, words := 1, "one each"
+	if j.SeveralHosts() {
+		each, words = 2, "two each, one of them for data between hosts"
+	}
+	if n := ports.Count(); n > 0 && n < each*j.LocalSize {
+		return fmt.Errorf("%s %s has %d ports, and the %d ranks of this host need %s: %d at least", j.Source(SettingPorts),
+			ports, n, j.LocalSize, words, each*j.LocalSize)
+	}
+	return nil
+}
