@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/treerun/treerun/collective/sparse/internal/omni"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -23,7 +24,7 @@ type estimate struct {
 	us         [formEnd]time.Duration // predicted; 0: the form cannot run
 }
 
-// estimate predicts what the forms take, and chooses.
+// estimate predicts what the forms take.
 func (r *reduction) estimate(all []hello) estimate {
 	e := estimate{form: r.cfg.form}
 	if e.form != ByPrice {
@@ -61,14 +62,16 @@ func (r *reduction) estimate(all []hello) estimate {
 		e.unionThin = max(0, 1-(1-zero)/e.union)
 	}
 	r.predict(&e, r.call.What == allReduce)
-	e.choose(Dense, Trees, Aggregators, Shared)
 	return e
 }
 
-// choose takes the quickest of some forms that can run, the first of equals.
-func (e *estimate) choose(of ...Form) {
-	e.form = of[0]
-	for _, f := range of {
+// choose takes the quickest of the forms that can run by price, the first of equals.
+func (e *estimate) choose() {
+	if e.form != ByPrice {
+		return
+	}
+	e.form = Dense
+	for _, f := range []Form{Trees, Aggregators, Shared, Lists} {
 		if 0 < e.us[f] && e.us[f] < e.us[e.form] {
 			e.form = f
 		}
@@ -125,7 +128,7 @@ func (r *reduction) predict(e *estimate, search bool) {
 	}
 	own := find + zeros + handling
 	e.us[Trees] = micro(own + wait*treeFactor*r.denseUs(int(bytes*(up+e.union)/2)))
-	s := r.minShape()
+	s := omni.Shape{Grid: r.grid, Lists: len(count) > 1}
 	moved := e.mean*s.Carried(1-e.thin) + e.union*s.Carried(1-e.unionThin)
 	if e.thin > 0 && s.Lists {
 		own += 2 * (e.mean + e.union) * bytes * listUs * r.c.Share
@@ -134,9 +137,6 @@ func (r *reduction) predict(e *estimate, search bool) {
 	if r.noSharing() == "" && !r.lacking() {
 		// Of a tensor that is full it does all that the dense plan does.
 		e.us[Shared] = micro(find + zeros + max(r.sharedUs(e), wait*r.denseUs(int(bytes*(e.mean+e.union)/2))))
-	}
-	if r.noAggregators() != "" {
-		e.us[Aggregators] = 0
 	}
 }
 

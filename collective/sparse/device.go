@@ -62,9 +62,6 @@ func AllReduceDevice[T Number](ctx context.Context, c *collective.Comm, s *cuda.
 		return refuse(fmt.Sprintf("a stream of %v; the communicator's sparse calls on this rank are on %v", s.Device(),
 			g.device))
 	}
-	if err := r.refused(name, cfg.form); err != nil {
-		return Stats{}, err
-	}
 	err := r.run(ctx)
 	runtime.KeepAlive(send)
 	runtime.KeepAlive(recv)
@@ -109,11 +106,7 @@ func (r *deviceReduction) run(ctx context.Context) error {
 		if err := r.look(ctx); err != nil {
 			return err
 		}
-		for i := range taken(r.grid.Blocks()) {
-			if r.set.Has(sampleAt(i, r.grid.Blocks())) {
-				h.Sample.add(i)
-			}
-		}
+		h.Sample = sampleOf(r.set, r.grid.Blocks())
 	}
 	all, err := r.greet(ctx, h)
 	if err == nil {
@@ -213,7 +206,7 @@ func (r *deviceReduction) weigh(ctx context.Context, all []hello) (estimate, err
 	if e.us[Dense] = micro(us); math.IsNaN(us) || us <= 0 {
 		e.us[Dense] = micro(r.denseUs(r.grid.Bytes()))
 	}
-	e.choose(Dense, Trees, Aggregators, Shared)
+	e.choose()
 	return e, nil
 }
 

@@ -62,9 +62,8 @@
 //
 // They are those of package collective. Ranks that call with another length,
 // element type, operation, block size or option all get ErrMismatch, with who
-// called what; a wrong argument is an ErrArgument before anything is sent. So is a
-// tensor of about 2^32 elements or more where Use says Aggregators, whose offsets have
-// 32 bits; by price it runs in another form. Whether the rows of AllReducePairs are as
+// called what; a wrong argument is an ErrArgument before anything is sent, and so is a
+// tensor of more than 2^30 blocks. Whether the rows of AllReducePairs are as
 // many is known, on all ranks alike, when their indices have been told. A rank that is
 // stopped, by a debugger say, is waited for.
 //

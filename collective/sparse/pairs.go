@@ -115,11 +115,10 @@ func (p *pairs[T]) run(ctx context.Context) (Pairs[T], error) {
 	if err := p.toServers(); err != nil {
 		return out, err
 	}
-	if err := p.refused(p.call.String(), p.cfg.form); err != nil {
-		return out, err
-	}
-	e := p.weigh()
+	e := p.weigh(all)
 	p.take(&e)
+	blocks := p.grid.Blocks()
+	p.stats.Density, p.stats.UnionDensity = part(p.stats.NonZero, blocks), part(blocks, blocks)
 	out.Indices = p.union
 	out.Values = make([]T, len(p.union)*out.Width)
 	if len(out.Values) == 0 {
@@ -232,39 +231,24 @@ func (p *pairs[T]) blocksOf(list []uint32) block.Set {
 }
 
 // weigh predicts what the forms take, from what is known of all ranks, and chooses.
-func (p *pairs[T]) weigh() estimate {
-	e := estimate{form: p.cfg.form, union: 1}
-	most, blocks := 0, p.grid.Blocks()
+func (p *pairs[T]) weigh(all []hello) estimate {
+	blocks := p.grid.Blocks()
 	if blocks == 0 || p.c.Size == 1 {
+		e := estimate{form: p.cfg.form}
 		if e.form == ByPrice {
 			e.form = Lists // nothing is sent
 		}
-		e.union = part(blocks, blocks)
-		e.mean = e.union
 		return e
 	}
-	hosts := make(map[int]block.Set)
+	most := 0
 	for q, list := range p.lists {
 		most = max(most, len(list))
-		set := p.blocksOf(list)
-		d := part(set.Len(), blocks)
-		e.mean += d / float64(p.c.Size)
-		e.most = max(e.most, d)
-		if h := p.c.Hosts[q]; hosts[h] == nil {
-			hosts[h] = set
-		} else {
-			hosts[h].Union(set)
-		}
+		all[q].Sample = sampleOf(p.blocksOf(list), blocks)
 	}
-	for _, set := range hosts {
-		e.host = max(e.host, part(set.Len(), blocks))
-	}
-	p.predict(&e, false)
-	all := most * p.own.Width * p.call.DType.Size() * p.c.Size
-	e.us[Lists] = micro(p.denseUs(all)/2 + float64(all)*addUs) // an AllGather moves bytes one way only
-	if e.form == ByPrice {
-		e.choose(Dense, Trees, Aggregators, Shared, Lists)
-	}
+	e := p.estimate(all)
+	bytes := most * p.own.Width * p.call.DType.Size() * p.c.Size
+	e.us[Lists] = micro(p.denseUs(bytes)/2 + float64(bytes)*addUs) // an AllGather moves bytes one way only
+	e.choose()
 	return e
 }
 

@@ -2,7 +2,6 @@ package sparse
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
@@ -12,38 +11,21 @@ import (
 	"github.com/treerun/treerun/transport"
 )
 
-// minShape returns the shape of the Aggregators form with one column.
-func (r *reduction) minShape() omni.Shape {
-	aggs := len(r.aggs)
-	return omni.Shape{
-		Grid: r.grid, DType: r.call.DType, Op: r.call.Op,
-		Workers: r.c.Size - len(r.servers), Aggregators: aggs,
-		Streams: r.cfg.streams * aggs,
-		Columns: 1, Compact: true, Lists: r.severalHosts(), // in shared memory bytes are cheaper than lists
-	}
-}
-
-// noAggregators says why the form Aggregators cannot run a call, "" if it can: the same
-// on all ranks.
-func (r *reduction) noAggregators() string {
-	s := r.minShape()
-	if err := s.Validate(); err != nil && r.c.Size > 1 {
-		return fmt.Sprintf("the form %v: %v", Aggregators, err)
-	}
-	return ""
-}
-
 // shape returns what the Aggregators form runs with. Packets have as many columns
 // as fit 16 KiB, or a slot, but no more than give every stream of every aggregator
-// something to do, and than offsets have room for.
+// something to do.
 func (r *reduction) shape() omni.Shape {
-	s := r.minShape()
-	room := s.MostColumns()
-	if s.Columns = r.cfg.columns; s.Columns == 0 {
+	aggs := len(r.aggs)
+	s := omni.Shape{
+		Grid: r.grid, DType: r.call.DType, Op: r.call.Op,
+		Workers: r.c.Size - len(r.servers), Aggregators: aggs, Streams: r.cfg.streams * aggs, Columns: r.cfg.columns,
+		Compact: true, Lists: r.severalHosts(), // in shared memory bytes are cheaper than lists
+	}
+	if s.Columns == 0 {
 		s.Columns = max(1, min(defaultMessage/r.grid.BlockBytes(), r.grid.Blocks()/s.Streams, 1024))
 	}
 	most := (r.ep.MaxPayload() - omni.HeaderBytes) / (r.grid.BlockBytes() + 4)
-	s.Columns = max(1, min(s.Columns, most, room))
+	s.Columns = max(1, min(s.Columns, most))
 	return s
 }
 

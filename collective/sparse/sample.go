@@ -44,12 +44,22 @@ func draw(f *finder, g block.Grid, tensor []byte) (s sample) {
 			some[j] = g.Of(tensor, sampleAt(i+j, g.Blocks()), 1)
 		}
 		if f.threshold == 0 {
-			f.glance(some)
+			glance(some)
 		}
 		for j, b := range some {
 			if f.counts(b) {
 				s.add(i + j)
 			}
+		}
+	}
+	return s
+}
+
+// sampleOf is the sample of blocks that are known, of so many.
+func sampleOf(set block.Set, blocks int) (s sample) {
+	for i := range taken(blocks) {
+		if set.Has(sampleAt(i, blocks)) {
+			s.add(i)
 		}
 	}
 	return s
@@ -79,9 +89,8 @@ func (s *sample) thinness(g block.Grid, tensor []byte) uint8 {
 
 // glance brings blocks of zeros into the nearest cache, and of others what it takes to see
 // that they are not.
-func (f *finder) glance(blocks [][]byte) {
+func glance(blocks [][]byte) {
 	const line = 64
-	mask := ^f.signs()
 	hit := make([]bool, len(blocks))
 	for at, left := 0, true; left; at += line {
 		left = false
@@ -90,7 +99,7 @@ func (f *finder) glance(blocks [][]byte) {
 				continue
 			}
 			left = true
-			hit[j] = binary.NativeEndian.Uint64(b[at:])&mask != 0
+			hit[j] = binary.NativeEndian.Uint64(b[at:]) != 0
 		}
 	}
 }

@@ -101,13 +101,11 @@ func (s *state) serve(ctx context.Context, idle *waits.Wait) (stopped bool, err 
 // served says why the ranks that serve cannot run the call, "" if they can or there are
 // none: the same on all ranks, which have told each other their calls.
 func (r *reduction) served() string {
-	switch f := r.cfg.form; {
-	case len(r.servers) == 0:
+	f := r.cfg.form
+	if len(r.servers) == 0 || f == ByPrice || f == Aggregators {
 		return ""
-	case f != ByPrice && f != Aggregators:
-		return fmt.Sprintf("the form %v; ranks that serve (%s) take %v alone", f, topo.RankList(r.servers), Aggregators)
 	}
-	return r.noAggregators()
+	return fmt.Sprintf("the form %v; ranks that serve (%s) take %v alone", f, topo.RankList(r.servers), Aggregators)
 }
 
 // toServers has the call run with the ranks that serve, if there are any.

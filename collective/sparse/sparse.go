@@ -46,22 +46,8 @@ func AllReduce[T Number](ctx context.Context, c *collective.Comm, send, recv []T
 	}
 	defer a.End()
 	r.state = stateOf(a)
-	if err := r.refused(name, cfg.form); err != nil {
-		return Stats{}, err
-	}
 	err := r.run(ctx)
 	return r.stats, err
-}
-
-// refused is an ErrArgument where a form cannot run the call, the same on all ranks.
-func (r *reduction) refused(name string, f Form) error {
-	if f != Aggregators {
-		return nil
-	}
-	if why := r.noAggregators(); why != "" {
-		return wrongArgument(name, r.c.Rank, why)
-	}
-	return nil
 }
 
 // wrongArgument is the ErrArgument of a call on a rank.
@@ -124,6 +110,7 @@ func (r *reduction) run(ctx context.Context) error {
 		return nil
 	}
 	e := r.estimate(all)
+	e.choose()
 	r.take(&e)
 	if e.form == Dense {
 		r.stats.NonZero, r.stats.Union = -1, -1

@@ -15,9 +15,9 @@ package block
 
 import "fmt"
 
-// MaxBlocks is how many blocks a tensor may have: numbers of blocks, and one
-// flag beside them, fit 32 bits on the wire.
-const MaxBlocks = 1<<31 - 2
+// MaxBlocks is how many blocks a tensor may have: numbers of blocks, what stands for none,
+// and one flag beside them, fit 32 bits on the wire.
+const MaxBlocks = 1 << 30
 
 // Grid says how a tensor is cut into blocks. The last block may be shorter than
 // the others. The zero Grid is not valid.

@@ -2,6 +2,7 @@ package omni
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/treerun/treerun/collective/sparse/internal/block"
 )
@@ -9,21 +10,13 @@ import (
 // Answer is what a packet leads to.
 type Answer struct {
 	Stream int
-	// Packet is a result to send, nil if there is none. It is valid until the
-	// next packet of the stream is handled; a notice until the next packet.
+	// Packet is a result to send to all workers, nil if there is none. It is valid until the
+	// next packet of the stream is handled.
 	Packet []byte
-	To     int // the worker to send it to, -1: all of them
-	Ended  bool
-	Again  bool // Packet was sent before, or is a notice: see Step.Heard
-	Taken  bool // the packet was new, and is part of its round
 }
 
-// Aggregator is one aggregator's end of Algorithm 1 or 2. It goes from tensor to
+// Aggregator is one aggregator's end of Algorithm 1. It goes from tensor to
 // tensor (Begin) on the same slots. One goroutine at a time may use it.
-//
-// With Shape.Lossy a worker that has not got the last result of a stream asks
-// for it again, so packets must be handled until all workers are known to be
-// done, by other means: a barrier.
 type Aggregator struct {
 	index    int
 	shape    Shape
@@ -35,20 +28,18 @@ type Aggregator struct {
 	left     int    // slots that have not ended
 	reader   reader
 	lister   lister
-	sources  [][]byte          // scratch: what is reduced
-	notice   [HeaderBytes]byte // what a worker is told whose packet is here already
+	sources  [][]byte // scratch: what is reduced
 }
 
 // slot is where the blocks of one stream are added up.
 type slot struct {
 	round  uint32
 	open   int     // columns that have not ended
-	wait   int     // columns that wait for somebody; with Lossy: workers that have not answered
+	wait   int     // columns that wait for somebody
 	at     []int32 // by column: the block that is being added up
 	owners []int32 // by column: the workers whose block is still to come
 	next   []int32 // by worker and column: the worker's next block; at most at: it is to come
 	has    []bool  // by worker and column: the worker's block is in held
-	heard  []bool  // by worker: has answered this round (Lossy)
 	held   []byte  // by worker and column
 	result []byte  // the packet of the last round that was complete
 	data   []int   // scratch: columns with blocks
@@ -88,7 +79,6 @@ func (t *slot) begin(s *Shape, stream int) {
 	t.open, t.wait = n, n
 	t.at, t.owners, t.ends = grown(t.at[:0], n), grown(t.owners[:0], n), grown(t.ends[:0], n)
 	t.next, t.has = grown(t.next[:0], n*s.Workers), grown(t.has[:0], n*s.Workers)
-	t.heard = grown(t.heard[:0], s.Workers)
 	if size := n * s.Workers * s.Grid.BlockBytes(); cap(t.held) < size {
 		t.held = make([]byte, size)
 	} else {
@@ -101,9 +91,6 @@ func (t *slot) begin(s *Shape, stream int) {
 	for i := range t.next {
 		t.next[i] = t.at[i%n] // everybody's first block is to come
 	}
-	if s.Lossy {
-		t.wait = s.Workers
-	}
 }
 
 // Done reports whether every stream has ended, as far as this aggregator goes.
@@ -111,15 +98,15 @@ func (a *Aggregator) Done() bool { return a.left == 0 }
 
 // Handle takes in what a worker sent. packet may be used again afterwards. An
 // error names the worker and the stream and is an ErrProtocol or ErrMismatch,
-// after which the Aggregator is of no further use. Without Lossy, packets of a
-// tensor that has not begun here must be kept back: see Decode.
+// after which the Aggregator is of no further use. Packets of a tensor that has not
+// begun here must be kept back.
 func (a *Aggregator) Handle(packet []byte) (Answer, error) {
 	h, err := Decode(packet)
 	if err != nil {
 		return Answer{}, err
 	}
 	s := &a.shape
-	answer := Answer{Stream: h.Stream, To: -1}
+	answer := Answer{Stream: h.Stream}
 	switch {
 	case !a.begun:
 		return answer, a.refuse(&h, ErrProtocol, "no tensor has begun here")
@@ -129,23 +116,12 @@ func (a *Aggregator) Handle(packet []byte) (Answer, error) {
 		return answer, a.refuse(&h, ErrProtocol, "the stream is not of this aggregator")
 	}
 	t := &a.slots[h.Stream/s.Aggregators]
-	now := h.Tensor == a.tensor && h.Round == t.round && t.open > 0
 	switch {
-	case now && h.Digest != a.digest:
-		return answer, a.refuse(&h, ErrMismatch, "")
-	case !now && !s.Lossy:
+	case h.Tensor != a.tensor || h.Round != t.round || t.open == 0:
 		return answer, a.refuse(&h, ErrProtocol,
 			fmt.Sprintf("the aggregator is at tensor %d, round %d, with %d columns", a.tensor, t.round, t.open))
-	case !now && h.Round == t.round-1 && t.result != nil: // has not got the result
-		answer.Packet, answer.To, answer.Again = t.result, h.Worker, true
-		return answer, nil
-	case !now:
-		return answer, nil // a ghost, or a packet of a tensor that has not begun here
-	case s.Lossy && t.heard[h.Worker]: // the round waits for others
-		p := newWriter(s, nil, a.notice[:], Header{DType: s.DType, Stream: h.Stream, Tensor: a.tensor, Round: t.round,
-			Worker: -1, Digest: a.digest})
-		answer.Packet, answer.To, answer.Again = a.notice[:p.finish()], h.Worker, true
-		return answer, nil
+	case h.Digest != a.digest:
+		return answer, a.refuse(&h, ErrMismatch, "")
 	}
 	list, err := a.reader.entries(s, &h, packet, t.at)
 	if err == nil {
@@ -154,12 +130,10 @@ func (a *Aggregator) Handle(packet []byte) (Answer, error) {
 	if err != nil {
 		return answer, a.refuse(&h, ErrProtocol, err.Error())
 	}
-	answer.Taken = true
-	if t.wait > 0 {
-		return answer, nil
+	if t.wait == 0 {
+		a.complete(t, h.Stream)
+		answer.Packet = t.result
 	}
-	a.complete(t, h.Stream)
-	answer.Packet, answer.Ended = t.result, t.open == 0
 	return answer, nil
 }
 
@@ -175,7 +149,7 @@ func (a *Aggregator) take(t *slot, h *Header, list []entry) error {
 			return fmt.Errorf("block %d, for which the worker was asked, is missing", t.at[e.column])
 		}
 	}
-	if len(list) == 0 && !a.shape.Lossy {
+	if len(list) == 0 {
 		return fmt.Errorf("it has nothing")
 	}
 	for _, e := range list {
@@ -187,18 +161,8 @@ func (a *Aggregator) take(t *slot, h *Header, list []entry) error {
 			e.put(&a.shape, t.held[i*size:i*size+to-from])
 		}
 		t.owners[e.column]--
-		if t.owners[e.column] == 0 && !a.shape.Lossy {
+		if t.owners[e.column] == 0 {
 			t.wait--
-		}
-	}
-	if !a.shape.Lossy {
-		return nil
-	}
-	t.heard[h.Worker] = true
-	t.wait--
-	for k, next := range mine {
-		if t.at[k] != none && next == t.at[k] {
-			return fmt.Errorf("block %d, for which the worker was asked, is missing", next)
 		}
 	}
 	return nil
@@ -207,12 +171,8 @@ func (a *Aggregator) take(t *slot, h *Header, list []entry) error {
 // complete makes the result of a round, and begins the next.
 func (a *Aggregator) complete(t *slot, stream int) {
 	s := &a.shape
-	t.result = grown(t.result[:0:cap(t.result)], 0)
-	if cap(t.result) < s.MaxPacket() {
-		t.result = make([]byte, s.MaxPacket())
-	}
-	t.result = t.result[:cap(t.result)]
-	p := newWriter(s, &a.lister, t.result, Header{DType: s.DType, Stream: stream, Tensor: a.tensor, Round: t.round,
+	t.result = slices.Grow(t.result[:0], s.MaxPacket())[:s.MaxPacket()]
+	p := newWriter(s, &a.lister, t.result, Header{Stream: stream, Tensor: a.tensor, Round: t.round,
 		Worker: -1, Digest: a.digest})
 	n, size := len(t.at), s.Grid.BlockBytes()
 	t.data, t.zeros = t.data[:0], t.zeros[:0]
@@ -256,7 +216,6 @@ func (a *Aggregator) complete(t *slot, stream int) {
 func (a *Aggregator) next(t *slot) {
 	t.round++
 	clear(t.owners)
-	clear(t.heard)
 	n := len(t.at)
 	for i, next := range t.next {
 		if k := i % n; next == t.at[k] && next != none {
@@ -264,9 +223,6 @@ func (a *Aggregator) next(t *slot) {
 		}
 	}
 	t.wait = t.open
-	if a.shape.Lossy {
-		t.wait = a.shape.Workers
-	}
 	if t.open == 0 {
 		a.left--
 	}

@@ -12,10 +12,10 @@ import (
 
 // fuzzed are the tensors of the fuzz tests: 2 workers, a last block that is
 // shorter, more rows than one.
-func fuzzed(lossy bool) *tensors {
+func fuzzed() *tensors {
 	x := shaped(sparsetest.New(2, block.Grid{Elements: 43, Size: 4}, kernel.Sum, kernel.Float32).Random(seeded(1), 0.5), 1,
 		2, 2)
-	x.shape.Lossy, x.shape.Lists = lossy, true
+	x.shape.Lists = true
 	return x
 }
 
@@ -40,8 +40,8 @@ func appendPacket(input, p []byte) []byte {
 }
 
 // dialogue returns what workers send and what aggregators answer.
-func dialogue(f *testing.F, lossy bool) (up, down []byte) {
-	x := fuzzed(lossy)
+func dialogue(f *testing.F) (up, down []byte) {
+	x := fuzzed()
 	n := newCluster(2, 1)
 	n.begin(f, x, false)
 	var queue [][]byte
@@ -84,12 +84,10 @@ func known(t *testing.T, err error) {
 // FuzzAggregator: whatever workers send is an error or changes the state as the
 // protocol allows.
 func FuzzAggregator(f *testing.F) {
-	for _, lossy := range []bool{false, true} {
-		up, _ := dialogue(f, lossy)
-		f.Add(lossy, up)
-	}
-	f.Fuzz(func(t *testing.T, lossy bool, input []byte) {
-		x := fuzzed(lossy)
+	up, _ := dialogue(f)
+	f.Add(up)
+	f.Fuzz(func(t *testing.T, input []byte) {
+		x := fuzzed()
 		a := NewAggregator(0)
 		if err := a.Begin(1, x.shape); err != nil {
 			t.Fatal(err)
@@ -113,12 +111,10 @@ func FuzzAggregator(f *testing.F) {
 
 // FuzzWorker: whatever an aggregator answers is an error or a result.
 func FuzzWorker(f *testing.F) {
-	for _, lossy := range []bool{false, true} {
-		_, down := dialogue(f, lossy)
-		f.Add(lossy, down)
-	}
-	f.Fuzz(func(t *testing.T, lossy bool, input []byte) {
-		x := fuzzed(lossy)
+	_, down := dialogue(f)
+	f.Add(down)
+	f.Fuzz(func(t *testing.T, input []byte) {
+		x := fuzzed()
 		w := NewWorker(0)
 		_, recv := x.Buffers(false)
 		if err := w.Begin(1, x.shape, Input{Blocks: x.Sets[0], Send: x.Send[0], Recv: recv[0], Fill: true}); err != nil {

@@ -125,15 +125,15 @@ func TestPacket(t *testing.T) {
 	p := make([]byte, s.MaxPacket())
 	p = p[:w.Compose(0, p)]
 	want := []byte{
-		0, 0, 0x01, 0x20, // type 2 (float32), 1 block, stream 0
+		0, 0, 1, 0, // stream 0, 1 block
 		3, 0, 0, 0, // tensor
 		0, 0, 0, 0, // round
 		0, 0, 2, 0, // worker, entries
 	}
 	want = append(want, p[16:24]...)                        // digest
 	want = append(want, 0, 0, 0x80, 0x3F, 0, 0, 0x80, 0x3F) // block 0
-	// column 0: block 4 is next; column 1: infinity, in the last row of 4 elements
-	want = append(want, 8, 0, 0, 0, 0xFE, 0xFF, 0xFF, 0xFF)
+	// column 0: block 4 is next; column 1: infinity, in the row behind the 5 blocks
+	want = append(want, 4, 0, 0, 0, 7, 0, 0, 0)
 	if !bytes.Equal(p, want) {
 		t.Errorf("packet\n% x, want\n% x", p, want)
 	}
@@ -143,29 +143,30 @@ func TestPacket(t *testing.T) {
 }
 
 // Infinities are different for each column, beyond every block, and come back as
-// what they were: for sizes that divide 2^32 and others.
-func TestOffsets(t *testing.T) {
+// what they were.
+func TestEntries(t *testing.T) {
 	for _, s := range []Shape{
 		{Grid: block.Grid{Elements: 1 << 20, Size: 256, Width: 4}, Streams: 8, Columns: 4},
 		{Grid: block.Grid{Elements: 1 << 20, Size: 100, Width: 4}, Streams: 7, Columns: 3},
-		{Grid: block.Grid{Elements: 1<<32 - 2000, Size: 256, Width: 4}, Streams: 1, Columns: 3},
+		{Grid: block.Grid{Elements: 1 << 36, Size: 256, Width: 4}, Streams: 1, Columns: 3},
+		{Grid: block.Grid{Elements: block.MaxBlocks, Size: 1, Width: 4}, Streams: MaxStreams, Columns: MaxColumns},
 		{Grid: block.Grid{Elements: 5, Size: 3, Width: 4}, Streams: MaxStreams, Columns: 1},
 	} {
 		s.DType, s.Op, s.Workers, s.Aggregators = kernel.Float32, kernel.Sum, 2, 1
 		if err := s.Validate(); err != nil {
 			t.Fatal(err)
 		}
-		for c := range s.columns() {
+		for c := 0; c < s.columns(); c += 1 + s.columns()/1000 {
 			v := s.infinity(c)
-			if int(v) < s.Grid.Elements {
-				t.Fatalf("%+v: infinity %d of column %d is an element", s, v, c)
+			if int(v) < s.Grid.Blocks() || v >= listedFlag {
+				t.Fatalf("%+v: infinity %d of column %d is a block, or has the flag", s, v, c)
 			}
-			if b, column, _, err := s.parseOffset(v); b != none || column != c || err != nil {
+			if b, column, _, err := s.parseEntry(v); b != none || column != c || err != nil {
 				t.Fatalf("%+v: infinity of column %d comes back as block %d of column %d (%v)", s, c, b, column, err)
 			}
 		}
 		last := int32(s.Grid.Blocks() - 1)
-		if b, column, _, err := s.parseOffset(s.offset(last, int(last)%s.columns())); b != last ||
+		if b, column, _, err := s.parseEntry(s.entryOf(last, int(last)%s.columns())); b != last ||
 			column != int(last)%s.columns() || err != nil {
 			t.Fatalf("%+v: block %d comes back as %d of column %d (%v)", s, last, b, column, err)
 		}
@@ -187,8 +188,8 @@ func TestShapesThatCannotBe(t *testing.T) {
 		"aggregators":  func(s *Shape) { s.Aggregators = 3 },
 		"streams":      func(s *Shape) { s.Streams = MaxStreams + 1 },
 		"columns":      func(s *Shape) { s.Columns = MaxColumns + 1 },
-		"elements":     func(s *Shape) { s.Grid.Elements = 1 << 32 },
-		"rows":         func(s *Shape) { s.Grid.Size, s.Streams, s.Columns = 1<<20, 1<<12, 1<<3 },
+		"blocks":       func(s *Shape) { s.Grid.Size, s.Grid.Elements = 1, block.MaxBlocks+1 },
+		"rows":         func(s *Shape) { s.Streams, s.Columns = MaxStreams, MaxColumns+1 },
 		"grid":         func(s *Shape) { s.Grid.Size = 0 },
 	} {
 		s := good
@@ -211,7 +212,7 @@ func TestRanksThatDiffer(t *testing.T) {
 		"columns":    func(s *Shape) { s.Columns = 1 },
 		"workers":    func(s *Shape) { s.Workers = 3 },
 		"compact":    func(s *Shape) { s.Compact = false },
-		"lossy":      func(s *Shape) { s.Lossy = true },
+		"lists":      func(s *Shape) { s.Lists = true },
 	} {
 		other := good
 		change(&other)

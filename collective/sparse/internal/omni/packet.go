@@ -3,22 +3,21 @@ package omni
 import (
 	"encoding/binary"
 	"fmt"
-
-	"github.com/treerun/treerun/internal/kernel"
 )
 
 // A packet, little endian but for elements and lists, which are in the order of the machine:
 //
-//	u32  type << 28 | blocks << 16 | stream: the immediate data of the published RDMA code
+//	u16  stream
+//	u16  blocks
 //	u32  number of the tensor
-//	u32  round of the stream; the lowest bit is the published slot version
+//	u32  round of the stream, which goes on from tensor to tensor
 //	u16  worker, 0xFFFF in results
 //	u16  entries of the table, at least as many as blocks
 //	u64  digest of the Shape
 //	...  the blocks, each as its values or, with Shape.Lists, as a list
-//	u32  per entry: where the column's next block begins, in elements, and 1 more if
-//	     the packet has the current one as a list. First those of the blocks, then
-//	     those of columns whose current block is zero
+//	u32  per entry: the column's next block, with the highest bit if the packet has the
+//	     current one as a list. First those of the blocks, then those of columns whose
+//	     current block is zero
 
 // HeaderBytes is the size of a packet without blocks and table.
 const HeaderBytes = 24
@@ -28,23 +27,8 @@ const (
 	fromAll    = 0xFFFF // worker of a result
 )
 
-// codes are the element types as packets number them; 1 and 2 are published.
-var codes = [16]kernel.DType{1: kernel.Int32, 2: kernel.Float32, 3: kernel.Int64, 4: kernel.Float64, 5: kernel.Float16,
-	6: kernel.BFloat16,
-	7: kernel.Int8, 8: kernel.Uint8, 9: kernel.Uint32, 10: kernel.Uint64}
-
-var codeOf = func() (of [16]uint32) {
-	for code, dt := range codes {
-		if dt.Valid() {
-			of[dt] = uint32(code)
-		}
-	}
-	return of
-}()
-
 // Header is what stands in front of every packet.
 type Header struct {
-	DType   kernel.DType
 	Blocks  int // carried
 	Stream  int
 	Tensor  uint32
@@ -60,11 +44,9 @@ func Decode(packet []byte) (Header, error) {
 	if len(packet) < HeaderBytes {
 		return Header{}, fmt.Errorf("omni: %w: %d bytes, less than a header", ErrProtocol, len(packet))
 	}
-	word := binary.LittleEndian.Uint32(packet)
 	h := Header{
-		DType:   codes[word>>28],
-		Blocks:  int(word >> 16 & 0xFFF),
-		Stream:  int(word & 0xFFFF),
+		Stream:  int(binary.LittleEndian.Uint16(packet)),
+		Blocks:  int(binary.LittleEndian.Uint16(packet[2:])),
 		Tensor:  binary.LittleEndian.Uint32(packet[4:]),
 		Round:   binary.LittleEndian.Uint32(packet[8:]),
 		Worker:  int(binary.LittleEndian.Uint16(packet[12:])),
@@ -75,10 +57,7 @@ func Decode(packet []byte) (Header, error) {
 		h.Worker = -1
 	}
 	body := len(packet) - HeaderBytes - h.Entries*entryBytes
-	switch {
-	case !h.DType.Valid():
-		return Header{}, fmt.Errorf("omni: %w: element type %d", ErrProtocol, word>>28)
-	case h.Entries < h.Blocks || h.Entries > MaxColumns || body < h.Blocks || h.Blocks == 0 && body != 0:
+	if h.Entries < h.Blocks || h.Entries > MaxColumns || body < h.Blocks || h.Blocks == 0 && body != 0 {
 		return Header{}, fmt.Errorf("omni: %w: %d bytes with %d blocks and a table of %d", ErrProtocol, len(packet), h.Blocks,
 			h.Entries)
 	}
@@ -87,7 +66,8 @@ func Decode(packet []byte) (Header, error) {
 
 // put writes h to the begin of packet.
 func (h *Header) put(packet []byte) {
-	binary.LittleEndian.PutUint32(packet, codeOf[h.DType]<<28|uint32(h.Blocks)<<16|uint32(h.Stream))
+	binary.LittleEndian.PutUint16(packet, uint16(h.Stream))
+	binary.LittleEndian.PutUint16(packet[2:], uint16(h.Blocks))
 	binary.LittleEndian.PutUint32(packet[4:], h.Tensor)
 	binary.LittleEndian.PutUint32(packet[8:], h.Round)
 	binary.LittleEndian.PutUint16(packet[12:], uint16(h.Worker)) // -1 is fromAll
@@ -130,7 +110,7 @@ func (r *reader) entries(s *Shape, h *Header, packet []byte, current []int32) ([
 	split := len(packet) - h.Entries*entryBytes
 	body, table := packet[HeaderBytes:split], packet[split:]
 	for i := range h.Entries {
-		next, column, listed, err := s.parseOffset(binary.LittleEndian.Uint32(table[i*entryBytes:]))
+		next, column, listed, err := s.parseEntry(binary.LittleEndian.Uint32(table[i*entryBytes:]))
 		if err != nil {
 			return nil, err
 		}
@@ -170,16 +150,14 @@ func (r *reader) entries(s *Shape, h *Header, packet []byte, current []int32) ([
 // writer composes a packet: columns with blocks first, then those without.
 type writer struct {
 	shape  *Shape
-	lister *lister // nil for packets without blocks
+	lister *lister
 	packet []byte
 	at     int
 	h      Header
 }
 
 func newWriter(s *Shape, l *lister, packet []byte, h Header) writer {
-	if l != nil {
-		l.listed = l.listed[:0]
-	}
+	l.listed = l.listed[:0]
 	return writer{shape: s, lister: l, packet: packet, at: HeaderBytes, h: h}
 }
 
@@ -199,9 +177,9 @@ func (w *writer) carry(block []byte) {
 
 // entry writes the next entry of the table, after all blocks.
 func (w *writer) entry(column int, next int32) {
-	v := w.shape.offset(next, w.h.Stream*w.shape.Columns+column)
+	v := w.shape.entryOf(next, w.h.Stream*w.shape.Columns+column)
 	if w.h.Entries < w.h.Blocks && w.lister.listed[w.h.Entries] {
-		v++
+		v |= listedFlag
 	}
 	binary.LittleEndian.PutUint32(w.packet[w.at:], v)
 	w.at += entryBytes

@@ -11,7 +11,8 @@ import (
 	"github.com/treerun/treerun/internal/kernel"
 )
 
-// Limits of a Shape: the fields of a packet have 16, 12 and 16 bits.
+// Limits of a Shape: the fields of a packet have 16 bits, and entries have room for two rows
+// of all columns behind the last block.
 const (
 	MaxStreams = 1 << 16
 	MaxColumns = 1<<12 - 1
@@ -30,7 +31,6 @@ type Shape struct {
 	Aggregators int  // stream s is with aggregator s mod Aggregators
 	Streams     int  // streams under way at once, over all aggregators
 	Columns     int  // columns of a stream: the most blocks of a packet
-	Lossy       bool // Algorithm 2 instead of 1
 	Compact     bool // first blocks that are zero are not carried
 	Lists       bool // blocks are carried as lists where these are half as long
 }
@@ -54,23 +54,11 @@ func (s *Shape) Validate() error {
 	case s.Columns < 1 || s.Columns > MaxColumns:
 		return fmt.Errorf("omni: %d blocks in a packet, want 1 to %d", s.Columns, MaxColumns)
 	}
-	// A row must fit twice into the 32 bits of an offset: the last one is the infinities'.
-	if row := s.columns() * s.Grid.Size; row > math.MaxUint32/2 || s.Grid.Elements > int(s.infinity(0)) {
-		return fmt.Errorf("omni: %d elements in rows of %d do not fit offsets of 32 bits: reduce the tensor in parts",
-			s.Grid.Elements, row)
-	}
 	return nil
 }
 
 // columns returns the number of columns of all streams.
 func (s *Shape) columns() int { return s.Streams * s.Columns }
-
-// MostColumns returns how many columns a stream may have for offsets to have room for
-// the tensor, 1 if one has not either. s is valid but for Columns.
-func (s *Shape) MostColumns() int {
-	// The infinities begin within two rows of the end of what offsets reach.
-	return max(1, min((1<<32-s.Grid.Elements)/(2*s.Streams*s.Grid.Size), MaxColumns))
-}
 
 // Live returns how many streams have anything to do: the first ones.
 func (s *Shape) Live() int {
@@ -87,36 +75,37 @@ func (s *Shape) MaxPacket() int {
 	return HeaderBytes + s.Columns*(s.Grid.BlockBytes()+entryBytes)
 }
 
-// infinity returns the offset that says "no further block" of a column: the
-// column's place in the last row that fits 32 bits.
+// listedFlag is in the entry of a column whose current block travels as a list.
+const listedFlag = 1 << 31
+
+// infinity returns the entry that says "no further block" of a column: the column's place in
+// the first row behind the tensor.
 func (s *Shape) infinity(column int) uint32 {
-	row := s.columns() * s.Grid.Size
-	return uint32((1<<32/row-1)*row + column*s.Grid.Size)
+	rows := (s.Grid.Blocks() + s.columns() - 1) / s.columns()
+	return uint32(rows*s.columns() + column)
 }
 
-// offset returns what stands for block b of a column in a table, in elements.
-func (s *Shape) offset(b int32, column int) uint32 {
+// entryOf returns what stands for block b of a column in a table.
+func (s *Shape) entryOf(b int32, column int) uint32 {
 	if b == none {
 		return s.infinity(column)
 	}
-	return uint32(b) * uint32(s.Grid.Size)
+	return uint32(b)
 }
 
-// parseOffset returns the block and the column that v stands for, and whether it says
-// that the column's current block is a list: blocks of one element never are.
-func (s *Shape) parseOffset(v uint32) (b int32, column int, listed bool, err error) {
-	g := int(v) / s.Grid.Size
-	column = g % s.columns()
-	at := int(v) % s.Grid.Size
-	listed = at == 1 && s.Lists
+// parseEntry returns the block and the column that v stands for, and whether it says
+// that the column's current block is a list.
+func (s *Shape) parseEntry(v uint32) (b int32, column int, listed bool, err error) {
+	next := v &^ listedFlag
+	column, listed = int(next)%s.columns(), v != next
 	switch {
-	case at != 0 && !listed:
-	case v-uint32(at) == s.infinity(column):
+	case listed && !s.Lists:
+	case next == s.infinity(column):
 		return none, column, listed, nil
-	case g < s.Grid.Blocks():
-		return int32(g), column, listed, nil
+	case int(next) < s.Grid.Blocks():
+		return int32(next), column, listed, nil
 	}
-	return 0, 0, false, fmt.Errorf("offset %d is neither that of a block nor an infinity", v)
+	return 0, 0, false, fmt.Errorf("entry %#x is neither that of a block nor an infinity", v)
 }
 
 // Digest returns a number that is the same for equal Shapes, and hardly for
@@ -124,14 +113,11 @@ func (s *Shape) parseOffset(v uint32) (b int32, column int, listed bool, err err
 func (s *Shape) Digest() uint64 {
 	h := fnv.New64a()
 	flags := 0
-	if s.Lossy {
+	if s.Compact {
 		flags |= 1
 	}
-	if s.Compact {
-		flags |= 2
-	}
 	if s.Lists {
-		flags |= 4
+		flags |= 2
 	}
 	var b []byte
 	for _, v := range []int{s.Grid.Elements, s.Grid.Size, s.Grid.Width, int(s.DType), int(s.Op), s.Workers, s.Aggregators,

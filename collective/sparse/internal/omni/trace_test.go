@@ -18,7 +18,7 @@ var rewrite = flag.Bool("rewrite", false,
 	"write what comes out to the files in testdata; commit only what you understand")
 
 // A file in testdata has lines that begin with # and say what it shows, a line
-// "streams S columns C" with "lossy" and "full" where first blocks that are zero
+// "streams S columns C" with "full" where first blocks that are zero
 // are sent, a line of dots and letters per worker, a block each, where a letter is
 // one that is not zero, and then every packet in the order in which it is sent.
 func TestTraces(t *testing.T) {
@@ -54,7 +54,7 @@ func traced(t *testing.T, head string) string {
 			if _, err := fmt.Sscanf(line, "streams %d columns %d", &s.Streams, &s.Columns); err != nil {
 				t.Fatal(err)
 			}
-			s.Lossy, s.Compact = strings.Contains(line, "lossy"), !strings.Contains(line, "full")
+			s.Compact = !strings.Contains(line, "full")
 		default:
 			rows = append(rows, line)
 		}

@@ -22,15 +22,10 @@ type Input struct {
 type Step struct {
 	Stream int
 	Send   bool // Compose a packet for the stream and send it
-	Stale  bool // an old result, which changed nothing (Lossy)
 	Ended  bool // it was the stream's last result
-
-	// Heard: it was no result but the notice that the aggregator has the packet of
-	// this round, which came again, and waits for other workers (Lossy).
-	Heard bool
 }
 
-// Worker is one worker's end of Algorithm 1 or 2. It goes from tensor to tensor
+// Worker is one worker's end of Algorithm 1. It goes from tensor to tensor
 // (Begin) on the same streams. One goroutine at a time may use it.
 //
 //	w.Begin(number, shape, input)
@@ -110,15 +105,12 @@ func (w *Worker) next(c int, b int32) int32 {
 // Done reports whether every stream has ended: Recv has the result.
 func (w *Worker) Done() bool { return w.left == 0 }
 
-// Ended reports whether a stream has ended, or has never had anything to do.
-func (w *Worker) Ended(stream int) bool { return w.open[stream] == 0 }
-
 // Compose writes what the worker has to say in the present round of a stream
 // that has not ended to packet, which has room for Shape.MaxPacket bytes, and
 // returns its size. Repeated calls write the same until the round's result.
 func (w *Worker) Compose(stream int, packet []byte) int {
 	s := &w.shape
-	p := newWriter(s, &w.lister, packet, Header{DType: s.DType, Stream: stream, Tensor: w.tensor, Round: w.rounds[stream],
+	p := newWriter(s, &w.lister, packet, Header{Stream: stream, Tensor: w.tensor, Round: w.rounds[stream],
 		Worker: w.rank, Digest: w.digest})
 	from, n := stream*s.Columns, s.width(stream)
 	for k := range n {
@@ -163,17 +155,11 @@ func (w *Worker) Handle(packet []byte) (Step, error) {
 		return step, w.refuse(&h, ErrProtocol, fmt.Sprintf("worker %d sent it to a worker", h.Worker))
 	case h.Stream >= len(w.rounds):
 		return step, w.refuse(&h, ErrProtocol, "there is no such stream")
-	case s.Lossy && (h.Tensor != w.tensor || h.Round != w.rounds[h.Stream]):
-		step.Stale = true
-		return step, nil
 	case h.Tensor != w.tensor || h.Round != w.rounds[h.Stream] || h.Stream >= s.Live() || w.open[h.Stream] == 0:
 		return step, w.refuse(&h, ErrProtocol,
 			fmt.Sprintf("this worker is at tensor %d, round %d", w.tensor, w.rounds[h.Stream]))
 	case h.Digest != w.digest:
 		return step, w.refuse(&h, ErrMismatch, "")
-	case s.Lossy && h.Entries == 0:
-		step.Heard = true
-		return step, nil
 	}
 	from := h.Stream * s.Columns
 	list, err := w.reader.entries(s, &h, packet, w.at[from:from+s.width(h.Stream)])
@@ -200,7 +186,6 @@ func (w *Worker) Handle(packet []byte) (Step, error) {
 	}
 	w.rounds[h.Stream]++
 	step.Ended = w.open[h.Stream] == 0
-	step.Send = !step.Ended && (step.Send || s.Lossy)
 	if step.Ended {
 		w.left--
 	}
