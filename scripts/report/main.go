@@ -16,6 +16,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -27,10 +28,11 @@ import (
 // report is one page with its charts.
 type report struct {
 	name    string
-	record  bool                                              // made from a record
-	repeat  int                                               // repetitions, unless told
-	measure func(*run, context.Context) error                 // nil: not by this program
-	files   func(*record) (page any, svg pictures, err error) // what the page's template is given, and charts
+	record  bool                              // made from a record
+	repeat  int                               // repetitions, unless told
+	measure func(*run, context.Context) error // nil: not by this program
+	// files returns what the page's template is given, and charts; nil: the rows, and none.
+	files func(*record) (page any, svg pictures, err error)
 }
 
 // pictures are charts by the names of their files.
@@ -41,7 +43,7 @@ var reports = []report{
 	{"several-hosts", true, 5, (*run).severalHosts, severalHostsFiles},
 	{"sparse", true, 3, (*run).sparse, sparseFiles},
 	{"slow-card", true, 5, (*run).slowCard, slowCardFiles},
-	{"push-pulls", true, 5, (*run).pushPulls, pushPullsFiles},
+	{"push-pulls", true, 5, (*run).pushPulls, nil},
 	{"packing", false, 0, nil, packingFiles},
 	{"simulated", false, 0, nil, simulatedFiles},
 }
@@ -65,8 +67,6 @@ func command(ctx context.Context, args []string) error {
 		return errUsage
 	}
 	switch {
-	case args[0] == "serial": // as a rank of a job
-		return serial(ctx, args[1:])
 	case args[0] == "graph" && len(args) == 2:
 		return printGraph(args[1])
 	case len(args) < 2:
@@ -97,16 +97,23 @@ func (r *report) made(folder string) (pictures, error) {
 			return nil, fmt.Errorf("%s: nothing was measured", r.recordIn(folder))
 		}
 	}
-	data, files, err := r.files(rec)
-	if err != nil {
-		return nil, err
+	return r.filesOf(rec)
+}
+
+func (r *report) filesOf(rec *record) (pictures, error) {
+	var data any = view{record: rec}
+	made := pictures{}
+	if r.files != nil {
+		var svg pictures
+		var err error
+		if data, svg, err = r.files(rec); err != nil {
+			return nil, err
+		}
+		maps.Copy(made, svg)
 	}
 	text, err := written(r.name, data)
-	if files == nil {
-		files = pictures{}
-	}
-	files[r.name+".md"] = text
-	return files, err
+	made[r.name+".md"] = text
+	return made, err
 }
 
 // page writes the page and its charts.

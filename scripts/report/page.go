@@ -8,16 +8,47 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+
+	"github.com/treerun/treerun/internal/numbers"
 )
 
-// The pages, with calls of the methods of what they are made of.
+// The pages: their prose and tables, with calls of the methods of what they are made of.
 //
 //go:embed pages
 var pages embed.FS
 
+// functions are those that all templates have.
+var functions = template.FuncMap{
+	"bytes": numbers.Bytes, "number": number, "ratio": ratio, "below": below, "known": known, "percent": percent,
+	"ms": ms, "mbit": mbit, "title": titleOf, "cut": cut, "about": about, "grouped": grouped, "joined": joined,
+	"near":   func(v, want, part float64) bool { return math.Abs(v/want-1) <= part },
+	"times":  func(a, b float64) float64 { return a * b },
+	"over":   func(a, b float64) float64 { return a / b },
+	"minus":  func(a, b float64) float64 { return a - b },
+	"larger": func(a, b float64) float64 { return max(a, b) }, "smaller": func(a, b float64) float64 { return min(a, b) },
+	"add": func(a, b int) int { return a + b }, "float": func(n int) float64 { return float64(n) },
+	"list": func(words ...string) []string { return words }, "split": strings.Split,
+	"append":  func(list []string, word string) []string { return append(list, word) },
+	"numbers": func(list ...int) []int { return list }, "shares": func(list ...float64) []float64 { return list },
+	"capital":    func(s string) string { return strings.ToUpper(s[:1]) + s[1:] },
+	"ratios":     func() *ratios { return &ratios{} },
+	"models":     func() []string { return models },
+	"reproduced": func(holds bool) string { return verdict(holds, "reproduced", "**differs**") },
+	"met":        func(holds bool) string { return verdict(holds, "met", "**missed**") },
+	"reached":    func(holds bool) string { return verdict(holds, "reached", "**missed**") },
+}
+
+func verdict(holds bool, yes, no string) string {
+	if holds {
+		return yes
+	}
+	return no
+}
+
 // written returns a page, made from its template.
 func written(name string, data any) ([]byte, error) {
-	t, err := template.ParseFS(pages, "pages/"+name+".tmpl")
+	t, err := template.New(name+".tmpl").Funcs(functions).Funcs(slowCards).
+		ParseFS(pages, "pages/shared.tmpl", "pages/"+name+".tmpl")
 	if err != nil {
 		return nil, err
 	}
@@ -26,54 +57,24 @@ func written(name string, data any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// table is one of Markdown; its first row is the head.
-type table [][]string
-
-// line adds a row; figures are written with number.
-func (t *table) line(cells ...any) {
-	list := make([]string, len(cells))
-	for i, c := range cells {
-		if v, is := c.(float64); is {
-			c = number(v)
-		}
-		list[i] = fmt.Sprint(c)
+// Facts are those of the machine and the run, for a table.
+func (r *record) Facts() []row {
+	list := make([]row, len(r.facts))
+	for i, f := range r.facts {
+		list[i] = row{Fact: f.Fact, Text: strings.ReplaceAll(f.Text, "|", "/")}
 	}
-	*t = append(*t, list)
+	return list
 }
 
-// String writes the table, "" where it has no rows.
-func (t table) String() string {
-	var b strings.Builder
-	if len(t) == 1 {
-		return ""
-	}
-	for i, cells := range t {
-		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
-		if i == 0 {
-			fmt.Fprintf(&b, "|%s\n", strings.Repeat("---|", len(cells)))
-		}
-	}
-	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// Run is the table of the facts, with more rows.
-func (r *record) Run(more ...[]string) table {
-	t := table{{"run", ""}}
-	for _, f := range r.facts {
-		t.line(f.Fact, strings.ReplaceAll(f.Text, "|", "/"))
-	}
-	return append(t, more...)
-}
-
-// away says how many cores others used while these rows were measured.
-func (r rows) away() []string {
+// Away says how many cores others used while the rows were measured.
+func (r rows) Away() string {
 	list := make([]float64, len(r))
 	for i, v := range r {
 		list[i] = v.Away
 	}
 	slices.Sort(list)
-	return []string{"cores that others used during a job", fmt.Sprintf("median %.2f, 90th percentile %.2f, most %.2f",
-		median(list), list[len(list)*9/10], list[len(list)-1])}
+	return fmt.Sprintf("median %.2f, 90th percentile %.2f, most %.2f", median(list), list[len(list)*9/10],
+		list[len(list)-1])
 }
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
@@ -98,35 +99,60 @@ func ratio(v float64) string {
 }
 
 // below writes a ratio, bold where it is less than a goal.
-func below(v, goal float64) string {
+func below(goal, v float64) string {
 	if !known(v) || v >= goal {
 		return ratio(v)
 	}
 	return "**" + ratio(v) + "**"
 }
 
-// ratios collects those of the rows of a table, and where treerun is slower.
+// percent writes a share in percent.
+func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }
+
+// ms writes microseconds as milliseconds; "" for what is not known.
+func ms(us float64) string {
+	digits := 0
+	switch {
+	case math.IsNaN(us):
+		return ""
+	case us < 10e3:
+		digits = 2
+	case us < 100e3:
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f ms", digits, us/1e3)
+}
+
+// ratios collects those of the rows of a table, and where they are below a goal.
 type ratios struct {
 	list   []float64
 	slower []string
 }
 
-// add notes the ratio of a row, and the row where the ratio is below a goal.
-func (r *ratios) add(v, goal float64, where string) {
+// Note takes the ratio of a row, and returns it.
+func (r *ratios) Note(where string, goal, v float64) float64 {
 	r.list = append(r.list, v)
 	if v < goal {
 		r.slower = append(r.slower, where)
 	}
+	return v
 }
 
-func (r *ratios) mean() string { return ratio(geometric(r.list)) }
+// Mean is the geometric mean of what is known.
+func (r *ratios) Mean() float64 { return geometric(r.list) }
 
-func (r *ratios) where() string {
+// Least is the smallest, NaN where there is none.
+func (r *ratios) Least() float64 {
+	if len(r.list) == 0 {
+		return math.NaN()
+	}
+	return slices.Min(r.list)
+}
+
+// Where names the rows below the goal.
+func (r *ratios) Where() string {
 	if len(r.slower) == 0 {
 		return "no size"
 	}
 	return strings.Join(r.slower, ", ")
 }
-
-// percent writes a share in percent.
-func percent(share float64) string { return fmt.Sprintf("%g %%", 100*share) }

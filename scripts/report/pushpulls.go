@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/treerun/treerun/internal/numbers"
 )
 
 var (
@@ -33,29 +31,4 @@ func (m *run) pushPulls(ctx context.Context) error {
 		}
 		return nil
 	})
-}
-
-type pushPullsPage struct{ *record }
-
-func pushPullsFiles(r *record) (any, pictures, error) { return pushPullsPage{r}, nil, nil }
-
-// Times is the table of so many at once.
-func (p pushPullsPage) Times(count int) table {
-	part := key{Part: fmt.Sprint(count)}
-	t := table{append([]string{"size of each"}, pushPullAlgorithms...)}
-	for _, bytes := range p.sizes(part) {
-		cells := []any{numbers.Bytes(bytes)}
-		k := key{Part: part.Part, Bytes: bytes}
-		_, best := p.best(k, pushPullAlgorithms)
-		for _, a := range pushPullAlgorithms {
-			k.Who = a
-			text := number(p.value(k) / 1e3)
-			if a == best {
-				text = "**" + text + "**"
-			}
-			cells = append(cells, text)
-		}
-		t.line(cells...)
-	}
-	return t
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -213,37 +214,8 @@ func (r rows) median(of func(*row) float64) float64 {
 	return median(list)
 }
 
-// value returns the median of the values of the rows that k asks for.
-func (r rows) value(k key) float64 { return r.of(k).median((*row).value) }
-
-// sizes returns the sizes of the rows that k asks for, ascending.
-func (r rows) sizes(k key) []int64 {
-	return distinct(r.of(k), func(v *row) int64 { return v.Bytes })
-}
-
-// ranks returns the numbers of ranks of a part, ascending.
-func (r rows) ranks(part string) []int {
-	return distinct(r.of(key{Part: part}), func(v *row) int { return v.NP })
-}
-
-// plans returns those of the rows.
-func (r rows) plans() []string { return distinct(r, func(v *row) string { return v.Plan }) }
-
-// best returns the smallest value that one of some implementations has, and whose it
-// is: the first of those that have it. Where none is known, it is NaN and "".
-func (r rows) best(k key, who []string) (float64, string) {
-	least, whose := math.NaN(), ""
-	for _, name := range who {
-		k.Who = name
-		if v := r.value(k); v < least || math.IsNaN(least) && !math.IsNaN(v) {
-			least, whose = v, name
-		}
-	}
-	return least, whose
-}
-
 // distinct returns what of finds in the rows, ascending, each once.
-func distinct[T int | int64 | string](list rows, of func(*row) T) []T {
+func distinct[T cmp.Ordered](list rows, of func(*row) T) []T {
 	var all []T
 	for _, v := range list {
 		all = append(all, of(v))

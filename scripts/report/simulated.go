@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"math"
 	"os"
@@ -11,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/treerun/treerun/internal/chart"
-	"github.com/treerun/treerun/internal/numbers"
 )
 
 // figure is one plot of the page on what is simulated.
@@ -19,62 +19,28 @@ type figure struct {
 	Name  string // of its section in a file of numbers, and of its SVG file: "push-pull-50"
 	Title string
 	X     string // with its unit
-	unit  string // what X counts: "floats"
+	Unit  string // what X counts: "floats"
 	Y     string // with its unit
-	times bool   // Y is a quotient: its axis is linear, and where curves cross means nothing
+	Times bool   // Y is a quotient: its axis is linear, and where curves cross means nothing
 
-	series []chart.Curve
-	cross  []crossing
+	Series    []chart.Curve
+	Crossings []crossing
 }
 
-// crossing says from where on one curve lies below another that it did not
-// before, by interpolation between points.
-type crossing struct {
-	below, above string
-	x            float64
-}
-
-const (
-	blocks = "blocks that are not zero (%)"
-	share  = "% of the blocks"
-)
-
-// figures are those of the page, without curves.
-var figures = []figure{
-	pushPull(1), pushPull(32), pushPull(50), pushPull(150),
-	{Name: "bound-vgg-16", Title: "VGG-16 by the bound above which a key goes along eight trees", X: "bound (float32)",
-		unit: "floats", Y: "time (ms)"},
-	speedUp("fp32"), speedUp("fp16"),
-	{Name: "tree-against-ring", Title: "AllReduce of 8 bytes: trees against a ring", X: "GPUs", unit: "GPUs",
-		Y: "time (us)"},
-	{Name: "many-hosts", Title: "AllReduce on 1,024 hosts of 8 GPUs", X: "bytes", unit: "bytes", Y: "time (us)"},
-	{Name: "start-messages", Title: "Messages that a rank sends while a communicator starts", X: "GPUs", unit: "GPUs",
-		Y: "messages"},
-	{Name: "sparse-authors", Title: "Sparse AllReduce, random places: OmniReduce's authors and the simulator", X: blocks,
-		unit: share, Y: "time (ms)"},
-	onWorkers("random"), onWorkers("same"),
-}
-
-func pushPull(count int) figure {
-	return figure{Name: pushPullName(count), Title: numbers.Count(count, "push-pull") + " before a wait on a p3.16xlarge",
-		X: "key size (float32)", unit: "floats", Y: "time (ms)"}
-}
-
-func speedUp(kind string) figure {
-	return figure{Name: "speed-up-" + kind, Title: "Training with trees: speed-up against NCCL's ring, " + kind,
-		X: "images of a GPU", unit: "images", Y: "speed-up (times)", times: true}
-}
-
-func onWorkers(places string) figure {
-	return figure{Name: "sparse-" + places, Title: "Sparse AllReduce on the workers alone, " + places + " places",
-		X: blocks, unit: share, Y: "time (ms)"}
-}
+// figures are those of the page: name, title, X, unit and Y.
+//
+//go:embed pages/figures.tsv
+var figures string
 
 // models are the four networks of MXNet's proposal, by the names of their tables.
 var models = []string{"resnet-50", "vgg-16", "inception-v3", "alexnet"}
 
 var modelTitles = map[string]string{"resnet-50": "ResNet-50", "vgg-16": "VGG-16", "inception-v3": "Inception-v3",
 	"alexnet": "AlexNet"}
+
+// Small is the number of images of a GPU that stands for the "small batch sizes" of the
+// proposal: figure 7 has it.
+const Small = 4
 
 // simulated is what the page is made of: tables of numbers, and figures, by name. The
 // tests beside the files of numbers compute them and keep them up to date.
@@ -107,22 +73,38 @@ func simulatedFiles(*record) (any, pictures, error) {
 		}
 	}
 	files := pictures{}
-	for _, f := range figures {
-		var err error
-		if f.times {
-			err = s.speedUps(&f)
-		} else if f.series, err = s.curves(f.Name); err == nil {
-			f.cross = crossings(f.series)
-		}
+	for line := range strings.Lines(figures) {
+		c := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		f := &figure{Name: c[0], Title: c[1], X: c[2], Unit: c[3], Y: c[4], Times: strings.HasPrefix(c[0], "speed-up")}
+		err := s.fill(f)
 		if err == nil {
 			files["simulated-"+f.Name+".svg"], err = f.drawn()
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("figure %s: %w", f.Name, err)
 		}
-		s.figures[f.Name] = &f
+		s.figures[f.Name] = f
 	}
 	return s, files, nil
+}
+
+// fill gives a figure its curves: those of its table or, of speed-ups, how many times as
+// long an iteration of every network takes with the ring as with trees.
+func (s *simulated) fill(f *figure) (err error) {
+	if !f.Times {
+		f.Series, err = s.curves(f.Name)
+		f.Crossings = crossings(f.Series)
+		return err
+	}
+	for i, name := range models {
+		ways, err := s.curves(name + strings.TrimPrefix(f.Name, "speed-up"))
+		if err != nil {
+			return err
+		}
+		times := find(ways, "nccl ring").Over(find(ways, "tree"))
+		f.Series = append(f.Series, chart.Curve{Name: modelTitles[name], Look: i, Points: times})
+	}
+	return nil
 }
 
 // curves reads a table whose first line has names and whose first column is X.
@@ -154,201 +136,166 @@ func (s *simulated) curves(name string) ([]chart.Curve, error) {
 	return all, nil
 }
 
-// speedUps gives a figure how many times as long an iteration of every network takes
-// with the ring as with trees.
-func (s *simulated) speedUps(f *figure) error {
-	for i, name := range models {
-		ways, err := s.curves(name + strings.TrimPrefix(f.Name, "speed-up"))
-		if err != nil {
-			return err
-		}
-		times := over(find(ways, "nccl ring"), find(ways, "tree"))
-		f.series = append(f.series, chart.Curve{Name: modelTitles[name], Look: i, Points: times})
+// find returns the curve of a name, nil for none.
+func find(all []chart.Curve, name string) curve {
+	if i := slices.IndexFunc(all, func(s chart.Curve) bool { return s.Name == name }); i >= 0 {
+		return curve(all[i].Points)
 	}
 	return nil
 }
 
 // drawn returns the figure as an SVG file.
 func (f *figure) drawn() ([]byte, error) {
-	p := chart.Panel{Title: f.Title, X: f.X, Y: f.Y, Linear: f.times, Falling: f.times, Curves: slices.Clone(f.series)}
+	p := chart.Panel{Title: f.Title, X: f.X, Y: f.Y, Linear: f.Times, Falling: f.Times, Curves: slices.Clone(f.Series)}
 	rings := chart.Curve{Name: "where curves cross", Kind: chart.Rings}
-	for _, c := range f.cross {
-		rings.Points = append(rings.Points, chart.Point{X: c.x, Y: between(f.points(c.below), c.x)})
+	for _, c := range f.Crossings {
+		rings.Points = append(rings.Points, chart.Point{X: c.X, Y: f.Curve(c.Below).between(c.X)})
 	}
 	p.Curves = append(p.Curves, rings)
 	return chart.SVG("", 560, 360, []chart.Panel{p})
 }
 
-// between is the value of a curve between its points, on logarithmic axes.
-func between(points []chart.Point, x float64) float64 {
-	for k := 1; k < len(points); k++ {
-		a, b := points[k-1], points[k]
-		if x <= b.X {
-			t := math.Log(x/a.X) / math.Log(b.X/a.X)
-			return math.Exp(math.Log(a.Y) + t*math.Log(b.Y/a.Y))
-		}
-	}
-	return points[len(points)-1].Y
-}
-
-// crossings returns where the order of any two of the curves, which have the
-// same X, changes: by rising X.
-func crossings(series []chart.Curve) []crossing {
-	var all []crossing
-	for i, a := range series {
-		for _, b := range series[:i] {
-			last, from := 0.0, 0 // the last difference that was not zero, and where
-			for k := range a.Points {
-				d := math.Log(a.Points[k].Y / b.Points[k].Y)
-				if d == 0 {
-					continue
-				}
-				if last*d < 0 {
-					x0, x1 := math.Log(a.Points[from].X), math.Log(a.Points[k].X)
-					c := crossing{a.Name, b.Name, math.Exp(x0 + (x1-x0)*last/(last-d))}
-					if d > 0 {
-						c.below, c.above = b.Name, a.Name
-					}
-					all = append(all, c)
-				}
-				last, from = d, k
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b crossing) int { return cmp.Compare(a.x, b.x) })
-	return all
-}
-
-// find returns the points of the curve of a name, nil for none.
-func find(all []chart.Curve, name string) []chart.Point {
-	if i := slices.IndexFunc(all, func(s chart.Curve) bool { return s.Name == name }); i >= 0 {
-		return all[i].Points
-	}
-	return nil
-}
-
-func (f *figure) points(name string) []chart.Point { return find(f.series, name) }
-
-// crossesAt returns from where on one curve lies below another, NaN where it
-// never comes to that.
-func (f *figure) crossesAt(below, above string) float64 {
-	for _, c := range f.cross {
-		if c.below == below && c.above == above {
-			return c.x
-		}
-	}
-	return math.NaN()
-}
-
-// over divides one curve by another.
-func over(a, b []chart.Point) []chart.Point {
-	quotient := make([]chart.Point, len(a))
-	for i, p := range a {
-		quotient[i] = chart.Point{X: p.X, Y: p.Y / b[i].Y}
-	}
-	return quotient
-}
-
-// at is a curve's value at one of its points, NaN at none.
-func at(points []chart.Point, x float64) float64 {
-	for _, p := range points {
-		if p.X == x {
-			return p.Y
-		}
-	}
-	return math.NaN()
-}
-
-// extremes are the least and the largest value of a curve.
-func extremes(points []chart.Point) (least, most float64) {
-	least, most = math.Inf(1), math.Inf(-1)
-	for _, p := range points {
-		least, most = min(least, p.Y), max(most, p.Y)
-	}
-	return least, most
-}
-
 // Figure returns a figure by its name.
 func (s *simulated) Figure(name string) *figure { return s.figures[name] }
 
-// Meetings says where curves cross, or how far apart the two of a figure end.
-func (f *figure) Meetings() string {
-	if f.times {
-		return ""
+// Curve returns a curve by its name.
+func (f *figure) Curve(name string) curve { return find(f.Series, name) }
+
+// Curves returns all.
+func (f *figure) Curves() (all []curve) {
+	for _, c := range f.Series {
+		all = append(all, c.Points)
 	}
-	var b strings.Builder
-	for _, c := range f.cross {
-		fmt.Fprintf(&b, "- From about %s %s on, the curve of **%s** lies below that of **%s**.\n", about(c.x),
-			f.unit, c.below, c.above)
-	}
-	if len(f.cross) == 0 {
-		b.WriteString("- No two of the curves cross.\n")
-	}
-	if len(f.series) == 2 {
-		first, second := f.series[0], f.series[1]
-		k := len(first.Points) - 1
-		what, _, _ := strings.Cut(f.Y, " (")
-		fmt.Fprintf(&b, "- At %s %s **%s** is at %.3g times the %s of **%s**.\n", grouped(first.Points[k].X), f.unit,
-			second.Name, second.Points[k].Y/first.Points[k].Y, what, first.Name)
-	}
-	return b.String() + "\n"
+	return all
 }
 
-// Table has the values of all curves.
-func (f *figure) Table() table {
-	head := []any{f.X}
-	for _, s := range f.series {
-		head = append(head, s.Name+", "+f.Y)
+// Crossing returns from where on one curve lies below another, NaN where it
+// never comes to that.
+func (f *figure) Crossing(below, above string) float64 {
+	for _, c := range f.Crossings {
+		if c.Below == below && c.Above == above {
+			return c.X
+		}
 	}
-	t := table{}
-	t.line(head...)
-	for k, p := range f.series[0].Points {
-		cells := []any{grouped(p.X)}
-		for _, s := range f.series {
-			v := digits(s.Points[k].Y)
-			if f.times {
-				v = ratio(s.Points[k].Y)
+	return math.NaN()
+}
+
+// Rows are the values of all curves, below their names.
+func (f *figure) Rows() [][]string {
+	rows := [][]string{{f.X}}
+	for _, c := range f.Series {
+		rows[0] = append(rows[0], c.Name+", "+f.Y)
+	}
+	for k, p := range f.Series[0].Points {
+		cells := []string{grouped(p.X)}
+		for _, c := range f.Series {
+			v := digits(c.Points[k].Y)
+			if f.Times {
+				v = ratio(c.Points[k].Y)
 			}
 			cells = append(cells, v)
 		}
-		t.line(cells...)
+		rows = append(rows, cells)
 	}
-	return t
+	return rows
 }
 
-// Networks is the table of the sizes of the networks.
-func (s *simulated) Networks() table {
-	t := table(slices.Clone(s.tables["networks"][:1]))
-	for _, cells := range s.tables["networks"][1:] {
-		line := []any{modelTitles[cells[0]]}
+// Networks are the sizes of the networks.
+func (s *simulated) Networks() [][]string {
+	rows := slices.Clone(s.tables["networks"])
+	for i, cells := range rows[1:] {
+		rows[i+1] = []string{modelTitles[cells[0]]}
 		for _, cell := range cells[1:] {
-			line = append(line, commas(cell))
+			rows[i+1] = append(rows[i+1], commas(cell))
 		}
-		t.line(line...)
 	}
-	return t
+	return rows
 }
 
-// Iterations is the table of what they take.
-func (s *simulated) Iterations() table {
-	t := table{append([]string{"network", ""}, s.tables[models[0]+"-fp32"][0]...)}
+// Iterations are what they take.
+func (s *simulated) Iterations() [][]string {
+	rows := [][]string{append([]string{"network", ""}, s.tables[models[0]+"-fp32"][0]...)}
 	for _, name := range models {
 		for _, kind := range []string{"fp32", "fp16"} {
 			for _, cells := range s.tables[name+"-"+kind][1:] {
-				line := []any{modelTitles[name], kind, cells[0]}
+				row := []string{modelTitles[name], kind, cells[0]}
 				for _, cell := range cells[1:] {
 					v, _ := strconv.ParseFloat(cell, 64) // curves has read it
-					line = append(line, digits(v))
+					row = append(row, digits(v))
 				}
-				t.line(line...)
+				rows = append(rows, row)
 			}
 		}
 	}
-	return t
+	return rows
 }
 
 // Constants are those that the figures stand on: names and values.
 func (s *simulated) Constants() [][]string { return s.tables["constants"] }
+
+// iteration is how long an iteration of a network takes with few images, in ms, by way.
+type iteration struct {
+	Model string
+	ways  []chart.Curve
+}
+
+// Of is the time of one way.
+func (i iteration) Of(way string) float64 { return find(i.ways, way).At(Small) }
+
+// Speedup is how many times as long a rival takes as trees, from few images on.
+func (i iteration) Speedup(rival string) curve {
+	return find(i.ways, rival).Over(find(i.ways, "tree")).Within(Small, math.Inf(1))
+}
+
+// Places lists the ways, the quickest first.
+func (i iteration) Places() []string {
+	ways := []string{"tree", "nccl ring", "parameter server"}
+	slices.SortStableFunc(ways, func(a, b string) int { return cmp.Compare(i.Of(a), i.Of(b)) })
+	return ways
+}
+
+// Training is the iteration of a network, by the name of its table.
+func (s *simulated) Training(model, kind string) (iteration, error) {
+	ways, err := s.curves(model + "-" + kind)
+	return iteration{modelTitles[model], ways}, err
+}
+
+// Places counts the networks for which trees are the quickest way, the second and the last.
+func (s *simulated) Places() (counts [3]int, err error) {
+	for _, name := range models {
+		t, err := s.Training(name, "fp32")
+		if err != nil {
+			return counts, err
+		}
+		counts[slices.Index(t.Places(), "tree")]++
+	}
+	return counts, nil
+}
+
+// AheadAt lists for which sizes the tree, one or many above 10M floats, is ahead of both rivals.
+func (f *figure) AheadAt() (ahead []string) {
+	ring, server, many := f.Curve("nccl ring"), f.Curve("parameter server"), f.Curve("multi-tree")
+	for i, p := range f.Curve("tree") {
+		if p.X > 10e6 {
+			p = many[i]
+		}
+		if p.Y < min(ring[i].Y, server[i].Y) {
+			ahead = append(ahead, grouped(p.X))
+		}
+	}
+	return ahead
+}
+
+// joined writes "a, b and c"; "none" for no words.
+func joined(words []string) string {
+	switch len(words) {
+	case 0:
+		return "none"
+	case 1:
+		return words[0]
+	}
+	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
+}
 
 // digits writes a value with three digits that count, and no exponent.
 func digits(v float64) string {

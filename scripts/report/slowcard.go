@@ -7,10 +7,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
+	"text/template"
 	"time"
 
-	"github.com/treerun/treerun/internal/numbers"
 	"github.com/treerun/treerun/internal/testutil/nethosts"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/pack"
@@ -20,12 +19,8 @@ const (
 	cardHosts = 8
 	cardRate  = 12.5 // GB/s of a card in the table of plans: 100 Gbit/s
 	rateFact  = "Mbit/s of the cards"
-	chosen    = "treerun" // by treerun itself; other names are algorithms
-
 	// payload is the most that TCP carries of what a shaped card counts.
 	payload = 1448.0 / 1514
-
-	cardGoal = 1.05 // of the bound's time, with a card of half the rate
 )
 
 // shares are the slow card's parts of the others' rate; the first has none slow.
@@ -89,9 +84,9 @@ func (m *run) onCards(ctx context.Context, share float64) (err error) {
 		bytes = 256 * kib
 	}
 	l := load{ops: "allreduce", begin: bytes, end: bytes, factor: 2, iters: 3, warmup: 1, inPlace: "no", check: m.rep == 1}
-	for _, who := range m.turn(chosen, "ring") {
+	for _, who := range m.turn(self, "ring") {
 		line := append([]string{m.treerun}, l.bench(w.ranks()...)...)
-		if who != chosen {
+		if who != self {
 			line = append(line, "--algorithm", who)
 		}
 		if err := m.job(ctx, w, 3*time.Minute, key{Part: fmt.Sprint(share), Who: who}, line...); err != nil {
@@ -103,78 +98,58 @@ func (m *run) onCards(ctx context.Context, share float64) (err error) {
 
 // slowCardPage is what the page is made of.
 type slowCardPage struct {
-	*record
-	Hosts int
-	Goal  float64
+	view
+	Mbits    float64 // rate of the cards
+	Hosts    int
+	Shares   []float64
+	Clusters []int // for how many hosts plans are shown
 }
 
 func slowCardFiles(r *record) (any, pictures, error) {
-	if v, err := strconv.ParseFloat(r.factOf(rateFact), 64); err != nil || !(v > 0) {
+	mbits, err := strconv.ParseFloat(r.factOf(rateFact), 64)
+	if err != nil || !(mbits > 0) {
 		return nil, nil, fmt.Errorf("the record has no fact %q", rateFact)
 	}
-	return slowCardPage{r, cardHosts, cardGoal}, nil, nil
+	return slowCardPage{view{record: r}, mbits, cardHosts, shares, []int{8, 16, 32, 64}}, nil, nil
 }
 
-// Mbits is the rate of the cards.
-func (p slowCardPage) Mbits() float64 {
-	v, _ := strconv.ParseFloat(p.factOf(rateFact), 64) // it has been checked
-	return v
+// planned is what is planned for cards, in cards.
+type planned struct{ Packed, Bound, Ring, Healthy float64 }
+
+// plannedFor plans for n hosts. A bound of the packing that is not the closed form is an
+// error.
+func plannedFor(n int, share float64) (planned, error) {
+	r, err := pack.Pack(cards(n, share), pack.BothWays, pack.Options{})
+	if err != nil {
+		return planned{}, err
+	}
+	p := planned{r.Rate / cardRate, r.Bound.Rate / cardRate, ringRate(n, share), cardBound(n, 1)}
+	if want := cardBound(n, share); math.Abs(p.Bound-want) > 1e-6*want {
+		return p, fmt.Errorf("%d hosts, a card of %s: the packing has bound %v, want %v", n, percent(share), p.Bound, want)
+	}
+	return p, nil
+}
+
+// slowCards are functions of the page's template.
+var slowCards = template.FuncMap{
+	"planned": plannedFor,
+	"longer":  func(a, b float64) string { return fmt.Sprintf("%+.1f %%", math.Round(1000*(a/b-1))/10+0) },
+}
+
+// Least is the time that the bound allows, in microseconds.
+func (p slowCardPage) Least(share float64) float64 {
+	return float64(p.rows[0].Bytes) * 8 / (p.Mbits * payload * cardBound(cardHosts, share))
+}
+
+// Ring is the least that any ring could take with a slow card, over the bound.
+func (p slowCardPage) Ring(share float64) float64 {
+	return cardBound(cardHosts, share) / ringRate(cardHosts, share)
 }
 
 // Size is that of the message.
-func (p slowCardPage) Size() string { return numbers.Bytes(p.rows[0].Bytes) }
+func (p slowCardPage) Size() int64 { return p.rows[0].Bytes }
 
-// Planned is the table of what is planned. A bound of the packing that is not the
-// closed form is an error.
-func (p slowCardPage) Planned() (table, error) {
-	t := table{{"hosts", "slow card", "plan", "bound", "plan of bound", "ring", "plan, longer", "ring, longer"}}
-	four := func(v float64) string { return fmt.Sprintf("%.4f", v) }
-	more := func(ratio float64) string { return fmt.Sprintf("%+.1f %%", math.Round(1000*(ratio-1))/10+0) }
-	for n := 8; n <= 64; n *= 2 {
-		for _, share := range shares {
-			r, err := pack.Pack(cards(n, share), pack.BothWays, pack.Options{})
-			if err != nil {
-				return nil, err
-			}
-			healthy, ring, want := cardBound(n, 1), ringRate(n, share), cardBound(n, share)
-			packed, bound := r.Rate/cardRate, r.Bound.Rate/cardRate
-			if math.Abs(bound-want) > 1e-6*want {
-				return nil, fmt.Errorf("%d hosts, a card of %s: the packing has bound %v, want %v", n, percent(share), bound, want)
-			}
-			t.line(n, percent(share), four(packed), four(bound), ratio(packed/bound), four(ring),
-				more(healthy/packed), more(healthy/ring))
-		}
-	}
-	return t, nil
-}
-
-// Executed is the table of what was measured, with a sentence on what is slow.
-func (p slowCardPage) Executed() string {
-	t := table{{"slow card", "by", "time, ms", "bound, ms", "time over bound", "a ring", "algorithm"}}
-	var slower []string
-	for _, share := range shares {
-		for _, who := range distinct(p.rows, func(v *row) string { return v.Who }) {
-			of := p.of(key{Part: fmt.Sprint(share), Who: who})
-			if len(of) == 0 {
-				continue
-			}
-			least := float64(of[0].Bytes) * 8 / (p.Mbits() * payload * cardBound(cardHosts, share)) // microseconds
-			time, around := of.value(key{}), cardBound(cardHosts, share)/ringRate(cardHosts, share)
-			if who == chosen && time/least > max(cardGoal, around) {
-				slower = append(slower, percent(share))
-			}
-			t.line(percent(share), who, fmt.Sprintf("%.0f", time/1000), fmt.Sprintf("%.0f", least/1000),
-				fmt.Sprintf("%.3f", time/least), ratio(around), strings.Join(of.plans(), ", "))
-		}
-	}
-	if len(slower) == 0 {
-		return t.String()
-	}
-	return fmt.Sprintf("%s\n\nSlower than the best ring could be, and than the goal: %s.", t, strings.Join(slower, ", "))
-}
-
-// About is the table of facts.
-func (p slowCardPage) About() table {
-	repetitions := distinct(p.rows, func(v *row) int { return v.Rep })
-	return p.Run([]string{"repetitions", fmt.Sprint(len(repetitions))}, p.away())
+// Repetitions is how many there are.
+func (p slowCardPage) Repetitions() int {
+	return len(distinct(p.rows, func(v *row) int { return v.Rep }))
 }

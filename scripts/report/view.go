@@ -1,0 +1,126 @@
+package main
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+)
+
+// view is what the template of a page from a record is given: the rows that a key asks
+// for. Its methods ask for fewer, and find figures, which are NaN where nothing is known.
+type view struct {
+	*record
+	key
+	also  string // a part whose peers count, too
+	Title string // of a row of a table
+}
+
+// Named gives a row of a table its title.
+func (v view) Named(title string) view { v.Title = title; return v }
+
+// In asks for the rows of a part.
+func (v view) In(part string) view { v.Part = part; return v }
+
+// With lets the peers of another part count.
+func (v view) With(part string) view { v.also = part; return v }
+
+// By asks for those of an implementation.
+func (v view) By(who string) view { v.Who = who; return v }
+
+// For asks for those of a collective.
+func (v view) For(op string) view { v.Op = op; return v }
+
+// rowsOf returns the rows.
+func (v view) rowsOf() rows { return v.rows.of(v.key) }
+
+// Any reports whether there are rows.
+func (v view) Any() bool { return len(v.rowsOf()) > 0 }
+
+// Sizes returns the rows of each size, ascending.
+func (v view) Sizes() []view { return split(v, func(k *key) *int64 { return &k.Bytes }) }
+
+// From returns those of sizes from some bytes on.
+func (v view) From(bytes int) []view {
+	return slices.DeleteFunc(v.Sizes(), func(s view) bool { return s.Bytes < int64(bytes) })
+}
+
+// Ranks returns the rows of each number of ranks, ascending.
+func (v view) Ranks() []view { return split(v, func(k *key) *int { return &k.NP }) }
+
+// Whose returns the rows of each implementation, by name.
+func (v view) Whose() []view { return split(v, func(k *key) *string { return &k.Who }) }
+
+// split returns the rows by the value of a field.
+func split[T cmp.Ordered](v view, field func(*key) *T) []view {
+	var list []view
+	for _, x := range distinct(v.rowsOf(), func(r *row) T { return *field(&r.key) }) {
+		*field(&v.key) = x
+		list = append(list, v)
+	}
+	return list
+}
+
+// Us is the median of the rows' values, in microseconds where the part has no other unit.
+func (v view) Us() float64 { return v.rowsOf().median((*row).value) }
+
+// Of is Us of one implementation.
+func (v view) Of(who string) float64 { return v.By(who).Us() }
+
+// Plans are those of treerun's rows.
+func (v view) Plans() string {
+	if v.Who == "" {
+		v.Who = self
+	}
+	return strings.Join(distinct(v.rowsOf(), func(r *row) string { return r.Plan }), ", ")
+}
+
+// Share is the median of the share of the limit that treerun bench gives itself.
+func (v view) Share() float64 {
+	return v.rows.of(v.By(self).key, func(r *row) bool { return r.Share != nil }).
+		median(func(r *row) float64 { return *r.Share })
+}
+
+// best is the smallest value of some implementations, and whose it is.
+type best struct {
+	Us  float64
+	Who string
+}
+
+// Best returns the smallest value of those that are not treerun.
+func (v view) Best() best {
+	v.Who = ""
+	var peers []string
+	for _, w := range v.Whose() {
+		if !strings.HasPrefix(w.Who, self) {
+			peers = append(peers, w.Who)
+		}
+	}
+	b := v.Least(peers...)
+	if v.also != "" {
+		if other := v.In(v.also).With("").Best(); other.Us < b.Us || math.IsNaN(b.Us) {
+			return other
+		}
+	}
+	return b
+}
+
+// Least returns the smallest value that one of some implementations has: the first of
+// those that have it.
+func (v view) Least(who ...string) best {
+	b := best{Us: math.NaN()}
+	for _, name := range who {
+		if us := v.Of(name); us < b.Us || math.IsNaN(b.Us) && !math.IsNaN(us) {
+			b = best{us, name}
+		}
+	}
+	return b
+}
+
+// Over is the best peer's value over that of one implementation.
+func (v view) Over(who string) float64 { return v.Best().Us / v.Of(who) }
+
+// Columns are the implementations that have rows, in the order of columns and legends.
+func (v view) Columns() []implementation {
+	return slices.DeleteFunc(slices.Clone(implementations), func(x implementation) bool { return !v.By(x.Name).Any() })
+}
