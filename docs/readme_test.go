@@ -1,11 +1,9 @@
 package docs_test
 
 import (
-	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -66,30 +64,5 @@ func TestReadmeProgram(t *testing.T) {
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
 		t.Errorf("the program prints\n%s\nand the README says\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
-}
-
-// The README's table of options has the options that treerun --help lists, by
-// all their names.
-func TestReadmeOptions(t *testing.T) {
-	help, err := exec.Command(build(t, "./cmd/treerun"), "--help").Output()
-	if err != nil {
-		t.Fatalf("treerun --help: %v", err)
-	}
-	line := regexp.MustCompile(`(?m)^ +(?:(-[a-zA-Z]), )?(--[a-z-]+)`)
-	want := map[string]string{}
-	for _, m := range line.FindAllStringSubmatch(string(help), -1) {
-		want[m[2]] = m[1]
-	}
-	if len(want) < 10 {
-		t.Fatalf("treerun --help lists %d options: the test does not understand it\n%s", len(want), help)
-	}
-	row := regexp.MustCompile("(?m)^\\| `(--[a-z-]+)[^`|]*`(?:, `(-[a-zA-Z])[^`|]*`)?")
-	told := map[string]string{}
-	for _, m := range row.FindAllStringSubmatch(readme(t), -1) {
-		told[m[1]] = m[2]
-	}
-	if !maps.Equal(told, want) {
-		t.Errorf("README.md has options %v\ntreerun --help has %v", told, want)
 	}
 }

@@ -1,0 +1,209 @@
+package docs_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write docs/options.md anew; commit only a difference that you understand")
+
+// pages returns the pages for users, seen from this folder.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob("*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	forOthers := []string{"architecture.md", "packages.md", "principles.md", "security.md"}
+	all = slices.DeleteFunc(all, func(p string) bool { return slices.Contains(forOthers, p) })
+	return append(all, "../README.md", "../CONTRIBUTING.md", "../CHANGELOG.md", "../examples/README.md",
+		"results/README.md")
+}
+
+func read(t *testing.T, page string) string {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// blocks returns what stands in fences of a language.
+func blocks(text, language string) (all []string) {
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+		all = append(all, m[1])
+	}
+	return all
+}
+
+// reader is a folder in which a reader of the pages would type: treerun is in PATH, the program of the
+// README and ./train are there, and files that a user has to make.
+type reader struct {
+	dir, root string
+}
+
+func newReader(t *testing.T) reader {
+	t.Helper()
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reader{t.TempDir(), root}
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(r.dir, "source"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write("source/main.go", blocks(readme(t), "go")[0])
+	for name, what := range map[string]string{"treerun": "./cmd/treerun", "sum": filepath.Join(r.dir, "source/main.go")} {
+		if err := os.Rename(build(t, what), filepath.Join(r.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Link(filepath.Join(r.dir, "sum"), filepath.Join(r.dir, "train")); err != nil {
+		t.Fatal(err)
+	}
+	write("hosts", "node1 slots=8\nnode2 slots=8\n")
+	write("key", strings.Repeat("0a", 32)+"\n")
+	return r
+}
+
+// run has bash run a command of a page.
+func (r reader) run(command string) (out string, code int) {
+	for _, folder := range []string{"examples/", "scripts/"} {
+		command = regexp.MustCompile(`(^|\s)(\./)?`+folder).ReplaceAllString(command, "${1}"+r.root+"/"+folder)
+	}
+	cmd := exec.Command("bash", "-c", command)
+	cmd.Dir, cmd.WaitDelay = r.dir, time.Minute
+	cmd.Env = append(os.Environ(), "PATH="+r.dir+":"+os.Getenv("PATH"))
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		text = fmt.Appendln(text, err)
+	}
+	return string(text), cmd.ProcessState.ExitCode()
+}
+
+// TestPagesRun: what a page types behind a "$" in a console block works here.
+func TestPagesRun(t *testing.T) {
+	r := newReader(t)
+	for _, page := range pages(t) {
+		for _, block := range blocks(read(t, page), "console") {
+			for line := range strings.Lines(block) {
+				command, ok := strings.CutPrefix(strings.TrimSpace(line), "$ ")
+				if !ok {
+					t.Errorf("%s: %q in a console block is no command", page, line)
+					continue
+				}
+				out, code := r.run(command)
+				if unfit := code == 1 && strings.HasPrefix(command, "treerun check"); code != 0 && !unfit {
+					t.Errorf("%s: %s: exit code %d\n%s", page, command, code, out)
+				}
+			}
+		}
+	}
+}
+
+// TestPagesElsewhere: what a page types in a sh block, for other machines than this one, is shell, and treerun
+// understands its flags.
+func TestPagesElsewhere(t *testing.T) {
+	r := newReader(t)
+	subcommand := regexp.MustCompile(`^treerun (topo|bench|plan|sim)\b`)
+	for _, page := range pages(t) {
+		for _, block := range blocks(read(t, page), "sh") {
+			for line := range strings.Lines(block) {
+				command, _, _ := strings.Cut(strings.TrimSpace(line), " # ")
+				want := []int{0}
+				switch {
+				case strings.Contains(command, " --nnodes "):
+					command = strings.Replace(command, "treerun", "treerun --start-timeout 0.3", 1)
+					command = strings.ReplaceAll(command, "node1:", "127.0.0.1:")
+					want = []int{125} // the others do not come
+				case subcommand.MatchString(command):
+					command = subcommand.ReplaceAllString(command, "${0} --launch-agent 'false {host}'")
+					want = []int{125} // there is no such host
+				case strings.HasPrefix(command, "treerun "):
+					command = "treerun --dry-run " + strings.TrimPrefix(command, "treerun ")
+				default:
+					command = "bash -n <<'END'\n" + command + "\nEND"
+				}
+				if out, code := r.run(command); !slices.Contains(want, code) {
+					t.Errorf("%s: %s: exit code %d\n%s", page, command, code, out)
+				}
+			}
+		}
+	}
+}
+
+// TestOptions: docs/options.md has what the commands say of their flags.
+func TestOptions(t *testing.T) {
+	exe := build(t, "./cmd/treerun")
+	var page strings.Builder
+	page.WriteString("# Options\n\nWhat `treerun --help` and its subcommands print. " +
+		"Generated: `go test ./docs -run TestOptions -rewrite`.\n")
+	for _, sub := range []string{"", "topo", "plan", "sim", "bench", "check"} {
+		args := append(strings.Fields(sub), "--help")
+		out, err := exec.Command(exe, args...).Output()
+		if err != nil {
+			t.Fatalf("treerun %s: %v", strings.Join(args, " "), err)
+		}
+		fmt.Fprintf(&page, "\n## treerun %s\n\n```text\n%s```\n", sub, out)
+	}
+	text := strings.ReplaceAll(page.String(), "treerun \n", "treerun\n")
+	if *rewrite {
+		if err := os.WriteFile("options.md", []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if read(t, "options.md") != text {
+		t.Error("docs/options.md is not what the commands say: go test ./docs -run TestOptions -rewrite")
+	}
+}
+
+// TestLinks: what a page links to in this repository is there.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#: ,]+)(#[^)]*)?\)`)
+	for _, page := range append(pages(t), "architecture.md", "principles.md", "security.md") {
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
+		}
+	}
+}
+
+// TestWords: pages for users have short sentences, the README is read to its end, and so is architecture.md.
+func TestWords(t *testing.T) {
+	for page, most := range map[string]int{"../README.md": 1200, "architecture.md": 3500} {
+		if n := len(strings.Fields(read(t, page))); n > most {
+			t.Errorf("%s has %d words, at most %d are read", page, n, most)
+		}
+	}
+	const most = 30
+	fences := regexp.MustCompile("(?ms)^```.*?^```$")
+	end := regexp.MustCompile(`[.:?!]\**\s|\n\n|\n *(- |\d\. |#+ )`)
+	for _, page := range pages(t) {
+		var prose strings.Builder
+		for line := range strings.Lines(fences.ReplaceAllString(read(t, page), "")) {
+			if !strings.HasPrefix(line, "    ") && !strings.HasPrefix(line, "|") {
+				prose.WriteString(line)
+			}
+		}
+		for _, sentence := range end.Split(prose.String(), -1) {
+			if n := len(strings.Fields(sentence)); n > most {
+				t.Errorf("%s: a sentence of %d words, at most %d are read: %.80s...", page, n, most, sentence)
+			}
+		}
+	}
+}
