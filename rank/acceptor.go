@@ -1,10 +1,7 @@
 package rank
 
 import (
-	"context"
 	"net"
-	"sync/atomic"
-	"time"
 
 	"github.com/treerun/treerun/internal/netconn"
 )
@@ -12,83 +9,39 @@ import (
 // maxWaiting is how many connections may be proving themselves at once.
 const maxWaiting = 128
 
-// acceptor is the one TCP port of a rank. It lets in who proves to be a rank
-// of the job, and gives the connection to memberlist or to the mesh.
-type acceptor struct {
-	authenticator *authenticator
-	net           *network
-	ln            *net.TCPListener
-	refusals      netconn.Refusals
-	streams       chan net.Conn                 // for memberlist
-	data          func(peer int, conn net.Conn) // for the mesh; must not block
-	asked         func(conn net.Conn)           // by a rank that wants to know what this one waits for; must not block
-	came          func(peer int, from net.Addr) // hears of everybody who is let in
-	hello         time.Duration                 // how long a connection may take to prove itself
-
-	stop      context.Context
-	accepting *netconn.Acceptor
-	taken     atomic.Int64 // connections that were let in
+// accept lets those in who prove at ln, the one TCP port of a rank, that they are ranks
+// of the job.
+func (w *World) accept(ln net.Listener) *netconn.Acceptor {
+	refusals := &netconn.Refusals{Log: w.cfg.log.With("rank", w.cfg.Rank)}
+	return netconn.OpenAcceptor(netconn.AcceptorConfig{
+		Prove: w.prove, Refused: refusals.Refused, Wait: w.cfg.helloTimeout, Places: maxWaiting,
+	}, ln)
 }
 
-// open begins to accept connections, until stop is done.
-func (d *acceptor) open(stop context.Context) {
-	d.streams, d.stop = make(chan net.Conn), stop
-	d.accepting = netconn.OpenAcceptor(netconn.AcceptorConfig{
-		Prove: d.prove, Refused: d.refused, Wait: d.hello, Places: maxWaiting,
-	}, d.ln)
-}
-
-// close stops listening and ends the connections that have not proved
-// themselves. It returns when all goroutines are gone. Precondition: stop is
-// done.
-func (d *acceptor) close() { d.accepting.Close() }
-
-func (d *acceptor) pause(t time.Duration) {
-	select {
-	case <-time.After(t):
-	case <-d.stop.Done():
-	}
-}
-
-// prove finds out who has come, and returns what to do with him.
-func (d *acceptor) prove(conn net.Conn) (enter func(), err error) {
-	if !d.net.takes(conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()) {
+// prove finds out who has come, and returns what to do with it.
+func (w *World) prove(conn net.Conn) (enter func(), err error) {
+	if !w.net.takes(conn.LocalAddr().(*net.TCPAddr).AddrPort().Addr()) {
 		return func() { conn.Close() }, nil
 	}
-	c, err := d.authenticator.accept(conn)
-	if err != nil {
-		return nil, err
-	}
-	return func() { d.admit(c) }, nil
+	c, err := w.mesh.authenticator.accept(conn)
+	return func() { w.admit(c) }, err
 }
 
 // admit takes a connection that has proved itself.
-func (d *acceptor) admit(c *netconn.Conn) {
+func (w *World) admit(c *netconn.Conn) {
 	conn := c.Raw()
 	if c.Welcome() != nil {
-		conn.Close() // he will try again
+		conn.Close() // it will try again
 		return
 	}
-	d.taken.Add(1)
-	d.came(c.Peer(), conn.RemoteAddr())
+	w.taken.Add(1)
+	w.members.came(c.Peer(), conn.RemoteAddr())
 	switch channel(c.Channel()) {
+	case gossipChannel:
+		w.gossip.take(conn)
 	case dataChannel:
-		d.data(c.Peer(), conn)
-		return
+		w.mesh.attach(c.Peer(), conn)
 	case statusChannel:
-		d.asked(conn)
-		return
-	}
-	select {
-	case d.streams <- conn:
-	case <-d.stop.Done():
-		conn.Close()
-	}
-}
-
-// refused reports a caller, or a datagram, that was refused.
-func (d *acceptor) refused(from net.Addr, err error) {
-	if d.stop.Err() == nil {
-		d.refusals.Refused(from, err)
+		w.tellWaits(conn)
 	}
 }

@@ -283,7 +283,7 @@ func TestHostThatDoesNotAnswer(t *testing.T) {
 	}
 	for _, w := range j.worlds {
 		w.members.mu.Lock()
-		w.members.table[3].host = "elsewhere"
+		w.members.table[3].Host = "elsewhere"
 		w.members.mu.Unlock()
 	}
 	for _, l := range j.worlds[0].mesh.conns(true) {
@@ -311,7 +311,7 @@ func TestHostThatHasLeft(t *testing.T) {
 		}
 	})
 	w.members.mu.Lock()
-	w.members.table[1].host = "elsewhere"
+	w.members.table[1].Host = "elsewhere"
 	w.members.mu.Unlock()
 	w.members.NotifyLeave(&memberlist.Node{Name: "1"})
 	if r, err := w.Failure(); err != nil {

@@ -3,30 +3,32 @@ package rank
 import (
 	"bytes"
 	"context"
-	"crypto/hmac"
-	"errors"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
-// gossip carries memberlist's packets over UDP, and its streams over
-// connections that the acceptor has let in. It is memberlist's view of the network;
-// memberlist encrypts what goes over it once more.
+// gossip carries memberlist's packets over UDP, and its streams over connections of
+// the ranks, which have proved themselves. memberlist encrypts both, under a key that
+// hangs on the attempt: what another one with the same job's key has sent is noise.
 type gossip struct {
-	acceptor      *acceptor
-	authenticator *authenticator
-	udp           *net.UDPConn
-	members       *members
-	label         []byte // how every packet of the job begins
+	members *members
+	auth    *authenticator
+	key     func(purpose string) []byte // derives one from that of the job
+	keys    *memberlist.Keyring
+	udp     *net.UDPConn
+	at      netip.AddrPort // what memberlist tells others: the metadata has all addresses
 
 	packets chan *memberlist.Packet
+	streams chan net.Conn
 	stop    context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -34,110 +36,99 @@ type gossip struct {
 
 var _ memberlist.NodeAwareTransport = (*gossip)(nil)
 
-// errPacket is a datagram of no job of this key.
-var errPacket = errors.New("a datagram that is not of treerun")
-
-// labelByte begins every labelled packet of memberlist.
-const labelByte = 244
-
-// newGossip takes over udp. members knows where ranks listen.
-func newGossip(d *acceptor, udp *net.UDPConn, m *members, label string) *gossip {
+// newGossip takes over udp. at is the first address that this rank offers.
+func newGossip(udp *net.UDPConn, at netip.Addr, m *members, auth *authenticator, key func(string) []byte) *gossip {
 	g := &gossip{
-		acceptor: d, authenticator: d.authenticator, udp: udp, members: m,
-		label:   append([]byte{labelByte, byte(len(label))}, label...),
-		packets: make(chan *memberlist.Packet),
+		members: m, auth: auth, key: key, udp: udp,
+		at:      netip.AddrPortFrom(at, uint16(udp.LocalAddr().(*net.UDPAddr).Port)),
+		packets: make(chan *memberlist.Packet), streams: make(chan net.Conn),
 	}
+	none := make([]byte, 32)
+	rand.Read(none)
+	g.keys, _ = memberlist.NewKeyring(nil, none) // it has a good size
+	g.useAttempt()
 	g.stop, g.cancel = context.WithCancel(context.Background())
 	g.wg.Go(g.receive)
 	return g
 }
 
-// open returns the packet in a datagram of this attempt. memberlist's own encryption
-// has nothing against packets that another job with the same key has sent.
-func (g *gossip) open(b []byte) ([]byte, error) {
-	if len(b) < len(g.label)+tagBytes || !bytes.HasPrefix(b, g.label) {
-		return nil, errPacket
+// useAttempt has memberlist use the key of the attempt, once that is known. Until then it
+// has one that nobody knows.
+func (g *gossip) useAttempt() {
+	attempt := g.auth.Current()
+	if attempt == (netconn.Attempt{}) {
+		return
 	}
-	packet, tag := b[:len(b)-tagBytes], b[len(b)-tagBytes:]
-	if !hmac.Equal(tag, g.authenticator.tag(packet)) {
-		return nil, errAttempt
-	}
-	return packet, nil
+	key := g.key(fmt.Sprintf("memberlist of attempt %x", attempt))
+	_ = g.keys.AddKey(key) // it has a good size, and then it is there
+	_ = g.keys.UseKey(key)
 }
 
-// seal makes a datagram of a packet. Nothing is sent before the attempt is known.
-func (g *gossip) seal(packet []byte) ([]byte, error) {
-	tag := g.authenticator.tag(packet)
-	if tag == nil {
-		return nil, errors.New("this rank has not met rank 0 yet")
-	}
-	return slices.Concat(packet, tag), nil
-}
-
-// receive passes packets on. What does not begin as packets of this job do is
-// dropped here, at no more cost than reading it.
+// receive passes packets on, which memberlist checks.
 func (g *gossip) receive() {
 	buf := make([]byte, 1<<16)
 	for {
 		n, from, err := g.udp.ReadFrom(buf)
-		at := time.Now()
 		if g.stop.Err() != nil {
 			return
 		}
 		if err != nil {
-			g.acceptor.pause(time.Millisecond) // ECONNREFUSED of an earlier packet, and the like
+			time.Sleep(time.Millisecond) // ECONNREFUSED of an earlier packet, and the like
 			continue
 		}
-		packet, err := g.open(buf[:n])
-		if err != nil {
-			g.acceptor.refused(from, err)
-			continue
-		}
-		p := &memberlist.Packet{Buf: bytes.Clone(packet), From: from, Timestamp: at}
 		select {
-		case g.packets <- p:
+		case g.packets <- &memberlist.Packet{Buf: bytes.Clone(buf[:n]), From: from, Timestamp: time.Now()}:
 		case <-g.stop.Done():
 			return
 		}
 	}
 }
 
-// PacketCh and StreamCh are where memberlist takes what comes in.
-func (g *gossip) PacketCh() <-chan *memberlist.Packet { return g.packets }
-func (g *gossip) StreamCh() <-chan net.Conn           { return g.acceptor.streams }
-
-// FinalAdvertiseAddr returns what memberlist tells other ranks: the first
-// address that this rank offers. The others stand in the metadata.
-func (g *gossip) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
-	return g.acceptor.net.offered[0].IP.AsSlice(), g.udp.LocalAddr().(*net.UDPAddr).Port, nil
+// take gives memberlist a stream that another rank has opened.
+func (g *gossip) take(conn net.Conn) {
+	select {
+	case g.streams <- conn:
+	case <-g.stop.Done():
+		conn.Close()
+	}
 }
 
-func (g *gossip) send(packet []byte, to netip.AddrPort) (time.Time, error) {
-	b, err := g.seal(packet)
+// PacketCh and StreamCh are where memberlist takes what comes in.
+func (g *gossip) PacketCh() <-chan *memberlist.Packet { return g.packets }
+func (g *gossip) StreamCh() <-chan net.Conn           { return g.streams }
+
+// FinalAdvertiseAddr returns what memberlist tells other ranks.
+func (g *gossip) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return g.at.Addr().AsSlice(), int(g.at.Port()), nil
+}
+
+// WriteTo sends a packet.
+func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
+	to, err := netip.ParseAddrPort(addr)
 	if err == nil {
 		_, err = g.udp.WriteToUDPAddrPort(b, to)
 	}
 	return time.Now(), err
 }
 
-// WriteTo sends a packet.
-func (g *gossip) WriteTo(b []byte, addr string) (time.Time, error) {
-	to, err := netip.ParseAddrPort(addr)
-	if err != nil {
-		return time.Time{}, err
-	}
-	return g.send(b, to)
-}
-
 // WriteToAddress sends a packet to a rank, whose number is the node's name, at
 // the address where it was reached before, if it was.
 func (g *gossip) WriteToAddress(b []byte, a memberlist.Address) (time.Time, error) {
-	if to, err := strconv.Atoi(a.Name); err == nil {
+	if to, err := g.rank(a); err == nil {
 		if at := g.members.where(to); len(at) > 0 {
-			return g.send(b, at[0])
+			a.Addr = at[0].String()
 		}
 	}
 	return g.WriteTo(b, a.Addr)
+}
+
+// rank returns the rank that is the node at an address.
+func (g *gossip) rank(a memberlist.Address) (int, error) {
+	to, err := strconv.Atoi(a.Name)
+	if err != nil || to < 0 || to >= g.auth.size {
+		return 0, fmt.Errorf("node %.12q at %s is no rank", a.Name, a.Addr)
+	}
+	return to, nil
 }
 
 // DialTimeout would open a stream to a node without a name; ranks have one.
@@ -146,18 +137,19 @@ func (g *gossip) DialTimeout(addr string, timeout time.Duration) (net.Conn, erro
 }
 
 // DialAddressTimeout opens a stream to a rank, whose number is the node's name,
-// at the address that members knows of it. Shutdown ends it.
+// at the addresses that members knows of it. Shutdown ends it.
 func (g *gossip) DialAddressTimeout(a memberlist.Address, timeout time.Duration) (net.Conn, error) {
-	to, err := strconv.Atoi(a.Name)
-	if err != nil {
-		return nil, fmt.Errorf("stream to %s, which is no rank", a.Addr)
-	}
-	ctx, cancel := context.WithTimeout(g.stop, timeout)
-	defer cancel()
-	conn, err := g.members.reach(ctx, g.authenticator, to, gossipChannel)
+	to, err := g.rank(a)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(g.stop, timeout)
+	defer cancel()
+	conn, err := g.members.reach(ctx, g.auth, to, gossipChannel)
+	if err != nil {
+		return nil, err
+	}
+	g.useAttempt()
 	return &stream{conn, context.AfterFunc(g.stop, func() { conn.Close() })}, nil
 }
 
@@ -173,7 +165,7 @@ func (s *stream) Close() error {
 	return s.Conn.Close()
 }
 
-// Shutdown ends everything but the acceptor. Idempotent.
+// Shutdown ends everything. Idempotent.
 func (g *gossip) Shutdown() error {
 	g.cancel()
 	err := g.udp.Close()

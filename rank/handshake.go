@@ -2,9 +2,7 @@ package rank
 
 import (
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
 	"fmt"
 	"net"
 	"net/netip"
@@ -48,7 +46,7 @@ type authenticator struct {
 	attempt    atomic.Pointer[netconn.Attempt] // set once, and kept
 }
 
-// newGate draws the attempt on rank 0.
+// newAuthenticator draws the attempt on rank 0.
 func newAuthenticator(key []byte, self, size int) *authenticator {
 	g := &authenticator{key: key, self: self, size: size}
 	g.session = netconn.NewSession(key, g)
@@ -87,23 +85,6 @@ func (g *authenticator) Admit(h *netconn.Hello) error {
 		return nil
 	}
 	return errAttempt
-}
-
-// tagBytes is what tag returns.
-const tagBytes = 16
-
-// tag authenticates a datagram as one of this attempt. It is nil while that is not
-// known.
-func (g *authenticator) tag(packet []byte) []byte {
-	id := g.Current()
-	if id == (netconn.Attempt{}) {
-		return nil
-	}
-	m := hmac.New(sha256.New, g.key)
-	m.Write([]byte("datagram"))
-	m.Write(id[:])
-	m.Write(packet)
-	return m.Sum(nil)[:tagBytes]
 }
 
 // dial connects to rank to at one of its addresses, and lets both sides prove

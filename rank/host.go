@@ -1,18 +1,5 @@
 package rank
 
-import (
-	"encoding/hex"
-
-	"github.com/treerun/treerun/internal/netconn"
-)
-
-// hostID returns what tells this host from others, because ranks in different
-// containers of one machine do not share sockets.
-func hostID() string {
-	id := netconn.HostID()
-	return hex.EncodeToString(id[:])
-}
-
 // countHosts derives, from the ranks' host identities, what the launcher did
 // not say about which rank is where.
 func (w *World) countHosts() {
@@ -20,8 +7,12 @@ func (w *World) countHosts() {
 	if cfg.Hosts != nil {
 		return
 	}
+	ids := make([]string, cfg.Size)
+	for r := range ids {
+		ids[r] = w.members.of(r).Host
+	}
 	var before, all int
-	cfg.Hosts, before, all = numberHosts(w.members.hostIDs(), cfg.Rank)
+	cfg.Hosts, before, all = numberHosts(ids, cfg.Rank)
 	if cfg.LocalSize == 0 {
 		cfg.LocalSize = all
 	}

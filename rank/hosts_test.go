@@ -294,10 +294,10 @@ func TestPairsThatCannotConnectAreListed(t *testing.T) {
 			ended(t, ranks, 9)
 		})
 		for r, want := range [][]string{
-			{"rank 1 (host netif1) -> rank 2 (10.77.0.3:", "rank 2 (host netif2) -> rank 1 (10.77.0.2:",
+			{"rank 1 (on host netif1) -> rank 2 (10.77.0.3:", "rank 2 (on host netif2) -> rank 1 (10.77.0.2:",
 				"these ranks cannot connect:", "is there a firewall?"},
-			{"rank 1 (host netif1) -> rank 2 (10.77.0.3:"},
-			{"rank 2 (host netif2) -> rank 1 (10.77.0.2:"},
+			{"rank 1 (on host netif1) -> rank 2 (10.77.0.3:"},
+			{"rank 2 (on host netif2) -> rank 1 (10.77.0.2:"},
 		} {
 			for _, w := range want {
 				if !strings.Contains(said[r], w) {

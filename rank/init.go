@@ -87,7 +87,7 @@ func (w *World) assemble(ctx context.Context) error {
 			_, err = w.gather(ctx, "Init", nil)
 		}
 		if err != nil {
-			err = w.whyNot(w.collect(w.stop, err))
+			err = w.whyNot(w.collect(err))
 			w.awaitReport()
 			return err
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/treerun/treerun/internal/iface"
 	"github.com/treerun/treerun/internal/job"
-	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/topo"
 )
 
@@ -55,7 +54,7 @@ func (w *World) sayJoined(took time.Duration) {
 
 // calls returns how many connections this rank has dialed, and taken.
 func (w *World) calls() (dialed, taken int64) {
-	return w.members.dialed.Load(), w.acceptor.taken.Load()
+	return w.members.dialed.Load(), w.taken.Load()
 }
 
 // allJoined waits until all ranks have joined, and says now and then which have
@@ -133,16 +132,13 @@ func (w *World) listen(ctx context.Context) error {
 		return e
 	}
 	w.sayAddresses()
-	w.members.setNetwork(w.net)
-	w.acceptor = &acceptor{
-		authenticator: w.mesh.authenticator, net: w.net, ln: at.tcp,
-		refusals: netconn.Refusals{Log: cfg.log.With("rank", cfg.Rank)},
-		data:     w.mesh.attach, asked: w.asked, came: w.members.came, hello: cfg.helloTimeout,
+	w.gossip = newGossip(at.udp, w.net.offered[0].IP, w.members, w.mesh.authenticator, cfg.Key)
+	if err := w.members.open(w.gossip, w.net, cfg); err != nil {
+		at.tcp.Close()
+		return err
 	}
-	w.acceptor.open(w.stop)
-	label := labelOf(cfg.Key("memberlist label"))
-	g := newGossip(w.acceptor, at.udp, w.members, label)
-	return w.members.open(g, cfg.Key("memberlist key"), label, cfg)
+	w.acceptor = w.accept(at.tcp)
+	return nil
 }
 
 // sayAddresses logs, once per host and if asked to, which addresses the ranks
@@ -169,9 +165,15 @@ func texts(all []iface.Address) string {
 
 // ask exchanges lists with rank 0 until the list is complete.
 func (w *World) ask(ctx context.Context) {
-	if !w.findSeed(ctx) {
-		return
+	seeds := w.net.seeds
+	if len(w.cfg.Seeds) == 0 {
+		select {
+		case seeds = <-w.launcher.seed:
+		case <-ctx.Done():
+			return
+		}
 	}
+	w.members.setSeeds(seeds)
 	size := time.Duration(w.cfg.Size)
 	most := max(50*time.Millisecond, min(size*8*time.Millisecond, 2*time.Second))
 	for wait := 2 * time.Millisecond; ; wait = min(2*wait, most) {
@@ -183,27 +185,9 @@ func (w *World) ask(ctx context.Context) {
 			return
 		case <-ctx.Done():
 			return
-		case <-w.stop.Done():
-			return
 		case <-time.After(wait):
 		}
 	}
-}
-
-// findSeed learns where rank 0 listens, from the launcher if need be.
-func (w *World) findSeed(ctx context.Context) bool {
-	if len(w.cfg.Seeds) > 0 {
-		w.members.setSeeds(w.net.seeds)
-		return true
-	}
-	select {
-	case seeds := <-w.launcher.seed:
-		w.members.setSeeds(seeds)
-		return true
-	case <-ctx.Done():
-	case <-w.stop.Done():
-	}
-	return false
 }
 
 // reach opens a connection of the mesh to a rank.
@@ -278,7 +262,7 @@ func (w *World) memberLost(rank int) {
 // on returns " on host c", to be said of what became of a rank, where ranks are
 // on several hosts.
 func (w *World) on(rank int) string {
-	if name := w.members.name(rank); name != "" && w.members.severalHosts() {
+	if name := w.members.of(rank).Name; name != "" && w.members.severalHosts() {
 		return " on host " + name
 	}
 	return ""

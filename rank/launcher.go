@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -94,7 +95,7 @@ func (l *launcher) exited(m *job.Message) {
 		l.w.jobState.end(m.Rank)
 		return
 	}
-	l.w.jobState.fail(m.Rank, describeExit(m, l.w.members.joined(m.Rank))+l.w.on(m.Rank))
+	l.w.jobState.fail(m.Rank, describeExit(m, l.w.members.of(m.Rank).port != 0)+l.w.on(m.Rank))
 }
 
 // describeExit says in words how a rank ended.
@@ -128,3 +129,27 @@ func (l *launcher) send(kind job.MessageKind, text string) error {
 }
 
 func (l *launcher) close() { l.conn.Close() }
+
+// maxSeeds is how many addresses rank 0 tells the launcher.
+const maxSeeds = 8
+
+// joinSeeds makes one text of the addresses at which rank 0 listens, for the
+// launcher to pass on. splitSeeds is the opposite.
+func joinSeeds(all []netip.AddrPort) string {
+	var texts []string
+	for _, a := range all[:min(len(all), maxSeeds)] {
+		texts = append(texts, a.String())
+	}
+	return strings.Join(texts, ",")
+}
+
+func splitSeeds(text string) (all []netip.AddrPort, err error) {
+	for t := range strings.SplitSeq(text, ",") {
+		a, err := netip.ParseAddrPort(t)
+		if err != nil || a.Port() == 0 || len(all) == maxSeeds {
+			return nil, fmt.Errorf("the launcher says that rank 0 listens at %.200q, which are no addresses", text)
+		}
+		all = append(all, a)
+	}
+	return all, nil
+}

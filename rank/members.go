@@ -1,103 +1,73 @@
 package rank
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"net/netip"
-	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/treerun/treerun/internal/netconn"
 )
 
-// member is what is known of a rank that has joined.
+// member is what is known of a rank.
 type member struct {
-	offers []endpoint
-	port   uint16         // 0: has not joined
-	meta   []byte         // what it says of itself
-	route  netip.AddrPort // where it was reached; not valid: nowhere yet
-	from   netip.Addr     // where it last came from; not valid: it did not
-	host   string         // identity
-	name   string         // of the host, for people
-	pid    int            // of its process
-	space  uint64         // namespace of pid
+	meta                   // what it says of itself; zeros until it has joined
+	port    uint16         // at which it listens; 0: it has not joined
+	route   netip.AddrPort // where it was reached; not valid: nowhere yet
+	from    netip.Addr     // where it last came from; not valid: it did not
+	failing error          // why it could not be reached at the latest attempt
 }
 
 // members is the list of ranks that memberlist keeps, and the delegate that it
 // tells of changes.
 type members struct {
 	self meta
-	raw  []byte // self, encoded, once the addresses are known
 	log  *slog.Logger
 	lost func(rank int) // memberlist thinks that a rank that had joined is dead
 
-	list   *memberlist.Memberlist
-	dialed atomic.Int64 // connections to ranks, also those that failed
+	list     *memberlist.Memberlist
+	dialed   atomic.Int64  // connections to ranks, also those that failed
+	complete chan struct{} // closed when all ranks have joined
+	hopeless chan struct{} // closed when this rank cannot join at all
+	reports  chan report   // of pairs that cannot connect, for rank 0
 
-	mu       sync.Mutex
-	seeds    []netip.AddrPort // where rank 0 is said to listen
-	zones    []string         // devices with addresses of one link
-	failing  map[int]error    // ranks that could not be reached at the latest attempt
-	table    []member         // by rank
-	missing  int
-	complete chan struct{} // closed when nobody is missing
-	refusal  error         // the first reason why this rank cannot join at all
-	hopeless chan struct{} // closed when there is one
-	lastErr  error         // why the latest exchange of lists did not succeed
-	reports  reports       // for rank 0
+	mu      sync.Mutex
+	seeds   []netip.AddrPort // where rank 0 is said to listen
+	zones   []string         // devices with addresses of one link
+	table   []member         // by rank
+	missing int
+	refusal error // the first reason why this rank cannot join
+	lastErr error // why the latest exchange of lists did not succeed
 }
-
-var (
-	_ memberlist.Delegate         = (*members)(nil)
-	_ memberlist.AliveDelegate    = (*members)(nil)
-	_ memberlist.EventDelegate    = (*members)(nil)
-	_ memberlist.ConflictDelegate = (*members)(nil)
-)
 
 func newMembers(cfg *config, lost func(rank int)) *members {
-	id := cfg.hostID
-	if id == "" {
-		id = hostID()
-	}
 	return &members{
-		self: meta{Version: metaVersion, Rank: cfg.Rank, Size: cfg.Size, Host: id,
-			Name: cfg.Host[:min(len(cfg.Host), maxHostName)], PID: os.Getpid(), Space: pidSpace()},
-		log: cfg.log, lost: lost, reports: reports{came: make(chan struct{}, 1)}, failing: map[int]error{},
-		table: make([]member, cfg.Size), missing: cfg.Size,
-		complete: make(chan struct{}), hopeless: make(chan struct{}),
+		self: newMeta(cfg), log: cfg.log, lost: lost, table: make([]member, cfg.Size), missing: cfg.Size,
+		complete: make(chan struct{}), hopeless: make(chan struct{}), reports: make(chan report, cfg.Size),
 	}
 }
 
-// setNetwork notes which addresses this rank offers.
-func (m *members) setNetwork(n *network) {
-	m.self.Addrs = packAddresses(n.offered)
-	m.raw = m.self.encode()
+// open starts memberlist over g. The rank offers the addresses of n.
+func (m *members) open(g *gossip, n *network, cfg *config) error {
+	for _, a := range n.offered[:min(len(n.offered), maxAddrs)] {
+		m.self.Addrs = append(m.self.Addrs, a.IP.WithZone(""))
+	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	m.zones = n.zones
-}
-
-// setSeeds notes where rank 0 is said to listen.
-func (m *members) setSeeds(seeds []netip.AddrPort) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.seeds = seeds
-}
-
-// open starts memberlist over g.
-func (m *members) open(g *gossip, key []byte, label string, cfg *config) error {
+	m.mu.Unlock()
 	c := memberlist.DefaultLANConfig()
 	c.Name = strconv.Itoa(m.self.Rank)
-	c.Transport = g
-	c.Label, c.SecretKey = label, key
+	c.Transport, c.Keyring = g, g.keys
 	c.Delegate, c.Alive, c.Events, c.Conflict = m, m, m, m
 	c.EnableCompression = false
 	c.RequireNodeNames = true
@@ -115,7 +85,10 @@ func (m *members) open(g *gossip, key []byte, label string, cfg *config) error {
 		c.GossipInterval, c.ProbeInterval, c.PushPullInterval = 0, 0, 0
 	}
 	c.TCPTimeout = 2 * time.Second
-	c.Logger = m.logger()
+	c.Logger = log.New(io.Discard, "", 0)
+	if m.log.Enabled(context.Background(), slog.LevelDebug) {
+		c.Logger = slog.NewLogLogger(m.log.Handler(), slog.LevelDebug)
+	}
 	list, err := memberlist.Create(c)
 	if err != nil {
 		g.Shutdown()
@@ -125,12 +98,17 @@ func (m *members) open(g *gossip, key []byte, label string, cfg *config) error {
 	return nil
 }
 
-// logger passes memberlist's words on to level Debug, if anybody listens.
-func (m *members) logger() *log.Logger {
-	if !m.log.Enabled(context.Background(), slog.LevelDebug) {
-		return log.New(io.Discard, "", 0)
+func (m *members) close() {
+	if m.list != nil {
+		m.list.Shutdown() // returns no error that is not logged
 	}
-	return slog.NewLogLogger(m.log.Handler(), slog.LevelDebug)
+}
+
+// setSeeds notes where rank 0 is said to listen.
+func (m *members) setSeeds(seeds []netip.AddrPort) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.seeds = seeds
 }
 
 // join exchanges the list with a rank, and says whether that succeeded.
@@ -165,158 +143,111 @@ func (m *members) whyHopeless() error {
 	return m.refusal
 }
 
-// joined says whether a rank has joined.
-func (m *members) joined(rank int) bool {
+// of returns what is known of a rank.
+func (m *members) of(rank int) member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.table[rank].port != 0
+	return m.table[rank]
 }
 
-// absent returns the ranks that have not joined.
-func (m *members) absent() []int {
+// ranks returns the ranks of which a condition holds.
+func (m *members) ranks(holds func(r *member) bool) (list []int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var list []int
 	for r := range m.table {
-		if m.table[r].port == 0 {
+		if holds(&m.table[r]) {
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// name returns the name of a rank's host, "" when it has not joined.
-func (m *members) name(rank int) string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.table[rank].name
-}
+// absent returns the ranks that have not joined.
+func (m *members) absent() []int { return m.ranks(func(r *member) bool { return r.port == 0 }) }
+
+// failed returns the ranks that were not reached at the latest attempt.
+func (m *members) failed() []int { return m.ranks(func(r *member) bool { return r.failing != nil }) }
 
 // elsewhere says whether a rank has joined on another host than this one.
 func (m *members) elsewhere(rank int) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	host := m.table[rank].host
+	host := m.of(rank).Host
 	return host != "" && host != m.self.Host
 }
 
 // severalHosts says whether any rank has joined on another host.
 func (m *members) severalHosts() bool {
-	for r := range m.table {
-		if m.elsewhere(r) {
-			return true
+	return m.ranks(func(r *member) bool { return r.Host != "" && r.Host != m.self.Host }) != nil
+}
+
+// where returns the addresses at which a rank may listen: where it was reached
+// before, where it came from, then the others that it offers; before it has joined,
+// those that rank 0 is said to have.
+func (m *members) where(rank int) []netip.AddrPort {
+	r := m.of(rank)
+	var all []netip.AddrPort
+	for _, ip := range r.Addrs {
+		if at := netip.AddrPortFrom(ip, r.port); at != r.route {
+			all = append(all, at)
 		}
 	}
-	return false
-}
-
-// hostIDs returns the identities of the hosts, by rank.
-func (m *members) hostIDs() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ids := make([]string, len(m.table))
-	for r := range m.table {
-		ids[r] = m.table[r].host
+	if i := slices.IndexFunc(all, func(at netip.AddrPort) bool { return at.Addr() == r.from }); i >= 0 {
+		all = slices.Insert(slices.Delete(all, i, i+1), 0, netip.AddrPortFrom(r.from, r.port))
 	}
-	return ids
-}
-
-func (m *members) close() {
-	if m.list != nil {
-		m.list.Shutdown() // returns no error that is not logged
-	}
-}
-
-// NodeMeta is for memberlist.
-func (m *members) NodeMeta(limit int) []byte { return m.raw }
-
-// NotifyMsg is for memberlist: a rank reports whom it could not reach.
-func (m *members) NotifyMsg(b []byte) {
-	r, err := decodeReport(b, m.self.Size)
-	if err != nil {
-		m.log.Debug("treerun: a message that is no report", "error", err)
-		return
-	}
-	m.reports.add(r)
-}
-
-// GetBroadcasts is for memberlist.
-func (m *members) GetBroadcasts(overhead, limit int) [][]byte { return nil }
-
-// LocalState is for memberlist.
-func (m *members) LocalState(join bool) []byte { return nil }
-
-// MergeRemoteState is for memberlist.
-func (m *members) MergeRemoteState(buf []byte, join bool) {}
-
-// NotifyAlive is for memberlist: it lets only ranks of this job in.
-func (m *members) NotifyAlive(n *memberlist.Node) error {
-	if r, err := strconv.Atoi(n.Name); err == nil && m.knows(r, n.Meta) {
-		return nil
-	}
-	t, err := decodeMeta(n.Meta)
-	if err == nil && n.Name != strconv.Itoa(t.Rank) {
-		err = fmt.Errorf("metadata of rank %d", t.Rank)
-	}
-	if err == nil && t.Size != m.self.Size {
-		err = fmt.Errorf("the job has %d ranks for rank %d and %d for rank %d", m.self.Size, m.self.Rank, t.Size, t.Rank)
-		m.cannot(err)
-	}
-	if err != nil {
-		return fmt.Errorf("rank %.12s at %s: %w", n.Name, n.Address(), err)
-	}
-	return nil
-}
-
-// knows says whether a rank has joined with the same metadata.
-func (m *members) knows(rank int, meta []byte) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return rank >= 0 && rank < len(m.table) && m.table[rank].port != 0 && bytes.Equal(m.table[rank].meta, meta)
-}
-
-// NotifyConflict is for memberlist: two processes are the same rank.
-func (m *members) NotifyConflict(existing, other *memberlist.Node) {
-	if existing.Name == strconv.Itoa(m.self.Rank) {
-		m.cannot(fmt.Errorf("the process at %s is rank %d, too", other.Address(), m.self.Rank))
-		return
-	}
-	m.log.Warn("treerun: a second process says that it is a rank that has joined; it is ignored",
-		"rank", existing.Name, "first", existing.Address(), "second", other.Address())
-}
-
-// NotifyJoin is for memberlist.
-func (m *members) NotifyJoin(n *memberlist.Node) {
-	t, err := decodeMeta(n.Meta)
-	if err != nil || t.Size != m.self.Size || n.Port == 0 {
-		return // NotifyAlive has refused it
-	}
-	offers, err := unpackAddresses(t.Addrs)
-	if err != nil {
-		return
+	if r.route.IsValid() {
+		all = slices.Insert(all, 0, r.route)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.table[t.Rank].port != 0 {
-		return // back from the dead
+	if len(all) == 0 && rank == 0 {
+		all = m.seeds
 	}
-	r := &m.table[t.Rank] // where it was reached may be known before
-	r.offers, r.port, r.host, r.name, r.meta = offers, n.Port, t.Host, t.Name, n.Meta
-	r.pid, r.space = t.PID, t.Space
-	if m.missing--; m.missing == 0 {
-		close(m.complete)
-	}
+	return reachable(all, m.zones)
 }
 
-// NotifyLeave is for memberlist.
-func (m *members) NotifyLeave(n *memberlist.Node) {
-	if r, err := strconv.Atoi(n.Name); err == nil && r != m.self.Rank {
-		m.lost(r)
+// reachable returns the addresses to try for what was offered, in order.
+// Addresses of one link are tried on every device that has one; zones names
+// them.
+func reachable(all []netip.AddrPort, zones []string) (list []netip.AddrPort) {
+	for _, a := range all {
+		if !needsZone(a.Addr()) || a.Addr().Zone() != "" {
+			list = append(list, a)
+			continue
+		}
+		for _, z := range zones {
+			list = append(list, netip.AddrPortFrom(a.Addr().WithZone(z), a.Port()))
+		}
 	}
+	return list
 }
 
-// NotifyUpdate is for memberlist.
-func (m *members) NotifyUpdate(*memberlist.Node) {}
+// reach opens a connection to a rank, and notes where it was reached, or why
+// not.
+func (m *members) reach(ctx context.Context, g *authenticator, to int, ch channel) (net.Conn, error) {
+	m.dialed.Add(1)
+	conn, err := g.dial(ctx, m.where(to), to, ch)
+	m.mu.Lock()
+	r := &m.table[to]
+	switch {
+	case err != nil && (ctx.Err() == nil || r.failing == nil): // else the time was up too early to learn anything
+		r.failing = err
+	case err == nil:
+		r.failing = nil
+		at := conn.RemoteAddr().(*net.TCPAddr).AddrPort()
+		r.route = netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
+	}
+	m.mu.Unlock()
+	if u := netconn.Unreached(err); u != nil && u.AllSay(netconn.ErrKey) {
+		m.cannot(fmt.Errorf("the process at %s %w: it belongs to another job or epoch, or its key file differs",
+			u.Attempts[0].At, ErrKey))
+	}
+	return conn, err
+}
 
-// labelOf makes memberlist's label from a derived key.
-func labelOf(key []byte) string { return hex.EncodeToString(key[:8]) }
+// came notes where a rank came from.
+func (m *members) came(rank int, from net.Addr) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if rank < len(m.table) {
+		m.table[rank].from = from.(*net.TCPAddr).AddrPort().Addr().Unmap().WithZone("")
+	}
+}

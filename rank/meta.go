@@ -1,40 +1,56 @@
 package rank
 
 import (
+	"errors"
 	"fmt"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/hashicorp/memberlist"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
 )
 
-// meta is what a rank tells about itself through memberlist, as msgpack. At
-// which port it listens, memberlist knows.
+// meta is what a rank tells about itself through memberlist, as msgpack, in 512 bytes
+// at most. At which port it listens, memberlist knows.
 type meta struct {
 	Version int
 	Rank    int
 	Size    int
-	Host    string // identity of its host
-	Name    string // of its host, for people
-	Addrs   []byte // that it offers; packAddresses
-	PID     int    // of its process
-	Space   uint64 // namespace of that number, 0: it is not known
+	Host    string       // identity of its host
+	Name    string       // of its host, for people
+	Addrs   []netip.Addr // that it offers, without zones, which would be its host's
+	PID     int          // of its process
+	Space   uint64       // namespace of that number, 0: it is not known
 }
 
 const (
-	metaVersion = 3
+	metaVersion = 4
 	maxHostID   = 64
 	maxHostName = 64
+	maxAddrs    = 16
 )
 
-func (m *meta) encode() []byte {
-	raw, err := msgpack.Marshal(m)
-	if err != nil {
-		panic(fmt.Sprintf("rank: encoding metadata: %v", err)) // plain fields
+// newMeta describes this rank, but for its addresses.
+func newMeta(cfg *config) meta {
+	id := cfg.hostID
+	if id == "" {
+		id = fmt.Sprintf("%x", netconn.HostID())
 	}
-	return raw
+	return meta{Version: metaVersion, Rank: cfg.Rank, Size: cfg.Size, Host: id,
+		Name: cfg.Host[:min(len(cfg.Host), maxHostName)], PID: os.Getpid(), Space: pidSpace()}
+}
+
+// pidSpace returns the number of this process's namespace of process ids, 0 where the
+// kernel does not tell.
+func pidSpace() uint64 {
+	link, _ := os.Readlink("/proc/self/ns/pid")
+	n, _ := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]"), 10, 64)
+	return n
 }
 
 // decodeMeta reads the metadata of a node.
@@ -55,10 +71,15 @@ func decodeMeta(b []byte) (m meta, err error) {
 		return m, fmt.Errorf("host identity of %d bytes, want 1..%d", len(m.Host), maxHostID)
 	case m.Name == "" || len(m.Name) > maxHostName:
 		return m, fmt.Errorf("host name of %d bytes, want 1..%d", len(m.Name), maxHostName)
-	}
-	if m.PID < 0 {
+	case m.PID < 0:
 		return m, fmt.Errorf("process %d", m.PID)
+	case len(m.Addrs) == 0 || len(m.Addrs) > maxAddrs:
+		return m, fmt.Errorf("%d addresses, want 1..%d", len(m.Addrs), maxAddrs)
 	}
-	_, err = unpackAddresses(m.Addrs)
-	return m, err
+	for _, a := range m.Addrs {
+		if !netconn.Usable(a) {
+			return m, errors.New("addresses that make no sense")
+		}
+	}
+	return m, nil
 }

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/memberlist"
-	"github.com/vmihailenco/msgpack/v5"
 
 	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/strict"
@@ -33,7 +30,7 @@ type report struct {
 }
 
 const (
-	reportVersion = 1
+	reportVersion = 2
 	maxReport     = 32 << 10 // bytes
 	maxLines      = 64       // of one rank's report
 	maxLine       = 400      // bytes
@@ -63,94 +60,34 @@ func decodeReport(b []byte, size int) (r report, err error) {
 	return r, nil
 }
 
-// reports are those that came to rank 0.
-type reports struct {
-	mu    sync.Mutex
-	lines map[int][]string // by rank
-	came  chan struct{}    // gets something when a report comes
-}
-
-func (r *reports) add(p report) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lines == nil {
-		r.lines = map[int][]string{}
-	}
-	r.lines[p.Rank] = p.Lines
-	select {
-	case r.came <- struct{}{}:
-	default:
-	}
-}
-
-// all returns the lines, in the order of ranks.
-func (r *reports) all() []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var all []string
-	for _, rank := range slices.Sorted(maps.Keys(r.lines)) {
-		all = append(all, r.lines[rank]...)
-	}
-	return all
-}
-
-// wait returns when no more reports are to be expected.
-func (r *reports) wait(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, reportWait)
-	defer cancel()
-	for quiet := reportWait; ; quiet = reportQuiet {
-		select {
-		case <-r.came:
-		case <-time.After(quiet):
-			return
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 // troubles returns a line for every address of the given ranks that this one
 // did not get through to: "rank 2 (10.0.0.3, eth0 on host c) -> rank 0
 // (10.0.0.1:7946): connection refused".
 func (w *World) troubles(ranks []int) []string {
 	var lines []string
 	for _, to := range ranks {
-		err := w.members.trouble(to)
-		var u *netconn.UnreachedError
-		if !errors.As(err, &u) {
+		r := w.members.of(to)
+		u := netconn.Unreached(r.failing)
+		if u == nil {
 			continue
 		}
 		for _, a := range u.Attempts {
-			if len(lines) < maxLines {
-				line := fmt.Sprintf("rank %d (%s) -> rank %d (%s): %s", w.cfg.Rank, w.standpoint(a.At), to, w.spot(to, a.At),
-					a.Reason())
-				lines = append(lines, line[:min(len(line), maxLine)])
-			}
+			line := fmt.Sprintf("rank %d%s -> rank %d%s: %s", w.cfg.Rank, netconn.Where(w.sourceOf(a.At), w.cfg.Host), to,
+				netconn.Where(a.At.String(), r.Name), a.Reason())
+			lines = append(lines, line[:min(len(line), maxLine)])
 		}
 	}
-	return lines
+	return lines[:min(len(lines), maxLines)]
 }
 
-// standpoint says from where this rank sends to an address: "10.0.0.3, eth0 on
-// host c".
-func (w *World) standpoint(to netip.AddrPort) string {
+// sourceOf says from where this rank sends to an address: "10.0.0.3, eth0"; "" when
+// there is no way.
+func (w *World) sourceOf(to netip.AddrPort) string {
 	ip, err := sourceTowards(to)
 	if err != nil {
-		return "host " + w.cfg.Host
+		return ""
 	}
-	text := ip.String()
-	if device := w.net.device(ip); device != "" {
-		text += ", " + device
-	}
-	return text + " on host " + w.cfg.Host
-}
-
-// spot says where another rank listens: "10.0.0.1:7946 on host a".
-func (w *World) spot(rank int, at netip.AddrPort) string {
-	if name := w.members.name(rank); name != "" {
-		return at.String() + " on host " + name
-	}
-	return at.String()
+	return strings.TrimSuffix(ip.String()+", "+w.net.device(ip), ", ")
 }
 
 // connect makes this rank's connections of the mesh. When some cannot be made,
@@ -173,7 +110,7 @@ func (w *World) connect(ctx context.Context) error {
 		return err
 	}
 	err = w.notConnected(lines)
-	w.mesh.breakOff(w.cfg.Rank, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.trouble(bad[0])))
+	w.mesh.breakOff(w.cfg.Rank, 0, fmt.Errorf("cannot reach rank %d: %w", bad[0], w.members.of(bad[0]).failing))
 	if w.cfg.Rank != 0 {
 		w.send(lines)
 	}
@@ -199,10 +136,7 @@ var errPairs = errors.New("these ranks cannot connect")
 
 // send sends this rank's report to rank 0, if that can be reached.
 func (w *World) send(lines []string) {
-	b, err := msgpack.Marshal(&report{reportVersion, w.cfg.Rank, lines})
-	if err != nil {
-		panic(fmt.Sprintf("rank: encoding a report: %v", err)) // plain fields
-	}
+	b := strict.Marshal(&report{reportVersion, w.cfg.Rank, lines})
 	at := w.members.where(0)
 	if len(b) > maxReport || len(at) == 0 {
 		return
@@ -215,7 +149,7 @@ func (w *World) send(lines []string) {
 
 // collect returns the error of Init on rank 0, with all pairs that cannot
 // connect if that is why; err is what rank 0 itself ran into.
-func (w *World) collect(ctx context.Context, err error) error {
+func (w *World) collect(err error) error {
 	if w.cfg.Rank != 0 || w.members.list == nil || w.members.whyHopeless() != nil {
 		return err
 	}
@@ -223,17 +157,28 @@ func (w *World) collect(ctx context.Context, err error) error {
 	if !own && !w.jobState.isBroken() {
 		return err
 	}
+	lines := make([][]string, w.cfg.Size) // by rank
 	if own {
-		w.members.reports.add(report{reportVersion, 0, w.troubles(w.members.failed())})
+		lines[0] = w.troubles(w.members.failed())
 	}
-	w.members.reports.wait(ctx)
-	if lines := w.members.reports.all(); len(lines) > 0 {
-		return w.notConnected(lines)
+	limit := time.After(reportWait)
+	for quiet := time.After(reportWait); quiet != nil; {
+		select {
+		case r := <-w.members.reports:
+			lines[r.Rank], quiet = r.Lines, time.After(reportQuiet)
+		case <-quiet:
+			quiet = nil
+		case <-limit:
+			quiet = nil
+		}
+	}
+	if all := slices.Concat(lines...); len(all) > 0 {
+		return w.notConnected(all)
 	}
 	return err
 }
 
-// linger keeps a rank other than 0 from ending before rank 0 has said what
+// awaitReport keeps a rank other than 0 from ending before rank 0 has said what
 // happened: a launcher takes the first to end for the cause.
 func (w *World) awaitReport() {
 	if w.cfg.Rank != 0 && w.jobState.isBroken() {

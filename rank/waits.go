@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/vmihailenco/msgpack/v5"
@@ -48,36 +45,11 @@ func (w *World) process(rank int) (pid int, s job.ProcState) {
 	if rank == w.cfg.Rank || rank < 0 || rank >= w.cfg.Size {
 		return 0, s
 	}
-	if pid = w.members.process(rank); pid > 0 {
-		s = job.ReadProc(pid)
+	r, self := w.members.of(rank), &w.members.self
+	if r.Host != self.Host || r.Space == 0 || r.Space != self.Space {
+		return 0, s // on another host, or its number means nothing here
 	}
-	return pid, s
-}
-
-// process returns the process id of a rank on this host, 0 where it is on another one, or
-// has a process id that means nothing here.
-func (m *members) process(rank int) int {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	r := &m.table[rank]
-	if r.host == "" || r.host != m.self.Host || r.space == 0 || r.space != m.self.Space {
-		return 0
-	}
-	return r.pid
-}
-
-// pidSpace returns the number of this process's namespace of process ids, 0 where the
-// kernel does not tell.
-func pidSpace() uint64 {
-	link, err := os.Readlink("/proc/self/ns/pid")
-	if err != nil {
-		return 0
-	}
-	n, err := strconv.ParseUint(strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]"), 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
+	return r.PID, job.ReadProc(r.PID)
 }
 
 // askWaits asks a rank for its waits.
@@ -110,9 +82,6 @@ func decodeStatus(b []byte, size int) (s waits.Status, err error) {
 	}
 	return s, s.Check(size)
 }
-
-// asked takes a connection over which a rank asks for this one's waits.
-func (w *World) asked(conn net.Conn) { w.wg.Go(func() { w.tellWaits(conn) }) }
 
 // tellWaits answers a rank that asks for this one's waits.
 func (w *World) tellWaits(conn net.Conn) {

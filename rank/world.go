@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
 	"github.com/treerun/treerun/internal/waits"
 )
 
@@ -21,7 +22,9 @@ type World struct {
 	launcher *launcher // nil also when another launcher started the ranks
 	net      *network
 	members  *members
-	acceptor *acceptor
+	gossip   *gossip
+	acceptor *netconn.Acceptor
+	taken    atomic.Int64 // connections that the acceptor let in
 	mesh     *mesh
 
 	stop   context.Context // ends with Close
@@ -68,7 +71,7 @@ func (w *World) HostName(rank int) string {
 		_ = w.cfg.Hosts[rank]
 		return w.cfg.Host
 	}
-	return w.members.name(rank)
+	return w.members.of(rank).Name
 }
 
 // ListenAddrs returns the addresses of this rank's host that it offers to other
@@ -156,7 +159,7 @@ func (w *World) shut(order bool) error {
 		w.members.close()
 	}
 	if w.acceptor != nil {
-		w.acceptor.close()
+		w.acceptor.Close()
 	}
 	if w.mesh != nil {
 		w.mesh.close()

@@ -161,8 +161,8 @@ func (m *connector) sayConnected(ctx context.Context, w path, c *Conn) {
 	if !m.cfg.Log.Enabled(ctx, level) {
 		return
 	}
-	text := fmt.Sprintf("treerun: rank %d%s <-> rank %d%s", m.cfg.Rank, where(w.from.host(), m.cfg.HostOf(m.cfg.Rank)),
-		c.peer, where(w.at.String(), m.cfg.HostOf(c.peer)))
+	text := fmt.Sprintf("treerun: rank %d%s <-> rank %d%s", m.cfg.Rank, Where(w.from.host(), m.cfg.HostOf(m.cfg.Rank)),
+		c.peer, Where(w.at.String(), m.cfg.HostOf(c.peer)))
 	if rtt, ok := roundTrip(c.TCP()); ok {
 		text += fmt.Sprintf(", %.3f ms", rtt.Seconds()*1e3)
 	}

@@ -207,6 +207,12 @@ func (u *UnreachedError) Unwrap() []error {
 	return all
 }
 
+// Unreached returns the UnreachedError that err is or wraps, nil when it is none.
+func Unreached(err error) (u *UnreachedError) {
+	errors.As(err, &u)
+	return u
+}
+
 // AllSay says whether there are addresses, and each gave the error target.
 func (u *UnreachedError) AllSay(target error) bool {
 	other := func(a Attempted) bool { return !errors.Is(a.Err, target) }

@@ -28,15 +28,17 @@ type try struct {
 // (10.0.0.2:41234, eth0 on host b): connection refused". There is at least one try.
 func pairLine(from, to int, hostOf func(int) string, tries []try) string {
 	first := tries[0]
-	text := fmt.Sprintf("rank %d%s -> rank %d%s: %s", from, where(first.own, hostOf(from)), to,
-		where(first.address, hostOf(to)), first.reason)
+	text := fmt.Sprintf("rank %d%s -> rank %d%s: %s", from, Where(first.own, hostOf(from)), to,
+		Where(first.address, hostOf(to)), first.reason)
 	for _, t := range tries[1:] {
 		text += fmt.Sprintf("; %s -> %s: %s", t.own, t.address, t.reason)
 	}
 	return text
 }
 
-func where(at, host string) string {
+// Where says where a rank is: " (10.0.0.4, eth0 on host d)"; either may be "" where it is not
+// known.
+func Where(at, host string) string {
 	switch {
 	case at == "" && host == "":
 		return ""

@@ -71,13 +71,16 @@ func decodeOffer(b []byte) (o offer, err error) {
 		return o, fmt.Errorf("it offers %d addresses, at most %d are possible", len(o.Places), maxPlaces)
 	}
 	for _, p := range o.Places {
-		a := p.Addr
-		if !a.IsValid() || a.Is4In6() || a.IsUnspecified() || a.IsMulticast() || a.Zone() != "" || p.Port == 0 ||
-			len(p.Device) > maxDevice || printable(p.Device, maxDevice) != p.Device {
+		if !Usable(p.Addr) || p.Port == 0 || len(p.Device) > maxDevice || printable(p.Device, maxDevice) != p.Device {
 			return o, errors.New("it offers an address that makes no sense")
 		}
 	}
 	return o, nil
+}
+
+// Usable says whether an address that came from outside may be that of another host.
+func Usable(a netip.Addr) bool {
+	return a.IsValid() && !a.Is4In6() && !a.IsUnspecified() && !a.IsMulticast() && a.Zone() == ""
 }
 
 // decodeOffers decodes the blobs of the first exchange, one per rank. All must have

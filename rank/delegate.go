@@ -1,0 +1,98 @@
+package rank
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/hashicorp/memberlist"
+
+	"github.com/treerun/treerun/internal/strict"
+)
+
+// This file is what memberlist calls members for.
+
+var (
+	_ memberlist.Delegate         = (*members)(nil)
+	_ memberlist.AliveDelegate    = (*members)(nil)
+	_ memberlist.EventDelegate    = (*members)(nil)
+	_ memberlist.ConflictDelegate = (*members)(nil)
+)
+
+// NodeMeta is for memberlist.
+func (m *members) NodeMeta(int) []byte { return strict.Marshal(&m.self) }
+
+// NotifyMsg is for memberlist: a rank reports whom it could not reach.
+func (m *members) NotifyMsg(b []byte) {
+	r, err := decodeReport(b, m.self.Size)
+	if err != nil {
+		m.log.Debug("treerun: a message that is no report", "error", err)
+		return
+	}
+	select {
+	case m.reports <- r:
+	default: // ranks report once
+	}
+}
+
+// GetBroadcasts is for memberlist.
+func (m *members) GetBroadcasts(int, int) [][]byte { return nil }
+
+// LocalState is for memberlist.
+func (m *members) LocalState(bool) []byte { return nil }
+
+// MergeRemoteState is for memberlist.
+func (m *members) MergeRemoteState([]byte, bool) {}
+
+// NotifyAlive is for memberlist: it lets only ranks of this job in.
+func (m *members) NotifyAlive(n *memberlist.Node) error {
+	t, err := decodeMeta(n.Meta)
+	if err == nil && n.Name != strconv.Itoa(t.Rank) {
+		err = fmt.Errorf("metadata of rank %d", t.Rank)
+	}
+	if err == nil && t.Size != m.self.Size {
+		err = fmt.Errorf("the job has %d ranks for rank %d and %d for rank %d", m.self.Size, m.self.Rank, t.Size, t.Rank)
+		m.cannot(err)
+	}
+	if err != nil {
+		return fmt.Errorf("rank %.12s at %s: %w", n.Name, n.Address(), err)
+	}
+	return nil
+}
+
+// NotifyConflict is for memberlist: two processes are the same rank.
+func (m *members) NotifyConflict(existing, other *memberlist.Node) {
+	if existing.Name == strconv.Itoa(m.self.Rank) {
+		m.cannot(fmt.Errorf("the process at %s is rank %d, too", other.Address(), m.self.Rank))
+		return
+	}
+	m.log.Warn("treerun: a second process says that it is a rank that has joined; it is ignored",
+		"rank", existing.Name, "first", existing.Address(), "second", other.Address())
+}
+
+// NotifyJoin is for memberlist.
+func (m *members) NotifyJoin(n *memberlist.Node) {
+	t, err := decodeMeta(n.Meta)
+	if err != nil || t.Size != m.self.Size || n.Port == 0 {
+		return // NotifyAlive has refused it
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	r := &m.table[t.Rank] // where it was reached may be known before
+	if r.port != 0 {
+		return // back from the dead
+	}
+	r.meta, r.port = t, n.Port
+	if m.missing--; m.missing == 0 {
+		close(m.complete)
+	}
+}
+
+// NotifyLeave is for memberlist.
+func (m *members) NotifyLeave(n *memberlist.Node) {
+	if r, err := strconv.Atoi(n.Name); err == nil && r != m.self.Rank {
+		m.lost(r)
+	}
+}
+
+// NotifyUpdate is for memberlist.
+func (m *members) NotifyUpdate(*memberlist.Node) {}
