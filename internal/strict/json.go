@@ -29,10 +29,8 @@ func UnmarshalJSON(data []byte, v any, l JSONLimits) error {
 		return fmt.Errorf("%d bytes of JSON, want at most %d", len(data), l.Bytes)
 	}
 	data = bytes.TrimPrefix(data, []byte("\ufeff"))
-	c := &checker{data: data, limits: l, known: make(map[reflect.Type][]field)}
 	end, why := syntax(data)
-	c.data, c.broken = data[:end], why != ""
-	bad := c.value(reflect.TypeOf(v).Elem(), 0)
+	bad := newChecker(data[:end], l).value(reflect.TypeOf(v).Elem(), 0)
 	switch {
 	case bad == nil && why != "":
 		return fmt.Errorf("%s: %s", position(data, end), why)
@@ -89,9 +87,11 @@ func (b *badValue) element() string {
 	return strings.TrimPrefix(b.path, ".")
 }
 
-// within puts the name of the element around it in front.
+// within puts the name of the element around it in front, where something is wrong.
 func (b *badValue) within(format string, name any) *badValue {
-	b.path = fmt.Sprintf(format, name) + b.path
+	if b != nil {
+		b.path = fmt.Sprintf(format, name) + b.path
+	}
 	return b
 }
 
@@ -118,24 +118,19 @@ func (c *checker) fields(t reflect.Type) []field {
 		}
 		list = append(list, field{name, f.Type, !c.limits.Partial && !strings.Contains(options, "omit")})
 	}
-	if len(list) > 64 {
-		panic("strict: a struct of more than 64 fields")
-	}
 	c.known[t] = list
 	return list
 }
 
 // names lists fields as in "a, b or c".
 func names(list []field) string {
-	var b strings.Builder
-	for i, f := range list {
-		switch {
-		case i > 0 && i == len(list)-1:
-			b.WriteString(" or ")
-		case i > 0:
-			b.WriteString(", ")
-		}
-		b.WriteString(f.name)
+	var all []string
+	for _, f := range list {
+		all = append(all, f.name)
 	}
-	return b.String()
+	text := strings.Join(all, ", ")
+	if i := strings.LastIndex(text, ", "); i >= 0 {
+		return text[:i] + " or " + text[i+2:]
+	}
+	return text
 }

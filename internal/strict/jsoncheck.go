@@ -16,38 +16,32 @@ import (
 // maxJSONDepth is how deep values of no particular type may nest.
 const maxJSONDepth = 16
 
-// checker walks over JSON text beside the type that shall hold it.
+// checker walks over the tokens of a JSON text beside the type that shall hold it.
 type checker struct {
-	data   []byte // JSON, or the start of it if broken
-	broken bool
-	at     int
+	data   []byte // JSON, or the start of it if it is broken
+	tokens *json.Decoder
 	limits JSONLimits
 	known  map[reflect.Type][]field
 }
 
-func (c *checker) bad(at int, format string, args ...any) *badValue {
+func newChecker(data []byte, l JSONLimits) *checker {
+	c := &checker{data: data, tokens: json.NewDecoder(bytes.NewReader(data)), limits: l,
+		known: make(map[reflect.Type][]field)}
+	c.tokens.UseNumber()
+	return c
+}
+
+func bad(at int, format string, args ...any) *badValue {
 	return &badValue{text: fmt.Sprintf(format, args...), at: at}
 }
 
-// next returns the next byte that is no white space, 0 at the end.
-func (c *checker) next() byte {
-	for ; c.at < len(c.data); c.at++ {
-		switch b := c.data[c.at]; b {
-		case ' ', '\t', '\r', '\n':
-		default:
-			return b
-		}
+// at is where the next token begins, the length of the text at its end.
+func (c *checker) at() int {
+	at := int(c.tokens.InputOffset())
+	for at < len(c.data) && strings.IndexByte(" \t\r\n,:", c.data[at]) >= 0 {
+		at++
 	}
-	return 0
-}
-
-// pass passes over a byte, or finds that the text ends before it.
-func (c *checker) pass() *badValue {
-	if c.next() == 0 {
-		return &badValue{}
-	}
-	c.at++
-	return nil
+	return at
 }
 
 var (
@@ -58,45 +52,45 @@ var (
 
 // value checks the next value, which t shall hold.
 func (c *checker) value(t reflect.Type, depth int) *badValue {
-	first, start := c.next(), c.at
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if first == 0 {
+	start := c.at()
+	if t == rawType {
+		if c.tokens.Decode(new(json.RawMessage)) != nil {
+			return &badValue{}
+		}
+		return nil
+	}
+	token, err := c.tokens.Token()
+	if err != nil {
 		return &badValue{}
 	}
-	if t == rawType {
-		return c.skip()
-	}
-	word := ""
-	if strings.IndexByte(`{["`, first) < 0 {
-		var bad *badValue
-		if word, bad = c.word(); bad != nil {
-			return bad
-		}
-	}
-	found, want := cmp.Or(jsonKinds[first], "a number"), wanted(t)
+	found, want := cmp.Or(jsonKinds[c.data[start]], "a number"), wanted(t)
 	switch {
-	case t == anyType && found != "null":
+	case t == anyType && token != nil:
 		want = found
 	case found == "a number" && want == "a whole number":
 		want = found
 	}
 	switch {
-	case found == "null":
-		return c.bad(start, "is null, want %s", want)
+	case token == nil:
+		return bad(start, "is null, want %s", want)
 	case found != want:
-		return c.bad(start, "holds %s, want %s", found, want)
+		return bad(start, "holds %s, want %s", found, want)
 	case depth > maxJSONDepth:
-		return c.bad(start, "is nested too deeply")
-	case found == "a number":
-		return c.number(t, start, word)
-	case first == '{':
-		return c.object(t, depth)
-	case first == '[':
-		return c.array(t, depth)
-	case first == '"':
-		return c.text(t)
+		return bad(start, "is nested too deeply")
+	}
+	switch token := token.(type) {
+	case json.Number:
+		return number(t, start, string(token))
+	case string:
+		return textual(t, start, token)
+	case json.Delim:
+		if token == '{' {
+			return c.object(t, start, depth)
+		}
+		return c.array(t, start, depth)
 	}
 	return nil
 }
@@ -127,137 +121,79 @@ func wanted(t reflect.Type) string {
 	panic(fmt.Sprintf("strict: no form of %v is known", t))
 }
 
-// elements visits the elements of an array, or the names of an object.
-func (c *checker) elements(last byte, visit func(i int) *badValue) *badValue {
-	start := c.at
-	c.at++
+// elements visits the elements of an array that begins at start, or the names of an object.
+func (c *checker) elements(start int, visit func(i, at int) *badValue) *badValue {
 	for i := 0; ; i++ {
-		switch b := c.next(); {
-		case b == last:
-			c.at++
+		at := c.at()
+		if at < len(c.data) && (c.data[at] == ']' || c.data[at] == '}') {
+			_, _ = c.tokens.Token() // it is the end
 			return nil
-		case b == ',':
-			c.at++
-			c.next()
 		}
 		if i == c.limits.Elements {
-			return c.bad(start, "has more than %d elements", i)
+			return bad(start, "has more than %d elements", i)
 		}
-		if bad := visit(i); bad != nil {
+		if bad := visit(i, at); bad != nil {
 			return bad
 		}
 	}
 }
 
-func (c *checker) array(t reflect.Type, depth int) *badValue {
+func (c *checker) array(t reflect.Type, start, depth int) *badValue {
 	if t != anyType {
 		t = t.Elem()
 	}
-	return c.elements(']', func(i int) *badValue {
-		bad := c.value(t, depth+1)
-		if bad != nil {
-			bad.within("[%d]", i)
-		}
-		return bad
-	})
+	return c.elements(start, func(i, _ int) *badValue { return c.value(t, depth+1).within("[%d]", i) })
 }
 
 // object checks an object: one for a struct, or any names with values of one type.
-func (c *checker) object(t reflect.Type, depth int) *badValue {
-	start := c.at
+func (c *checker) object(t reflect.Type, start, depth int) *badValue {
 	var list []field
 	if t.Kind() == reflect.Struct {
 		list = c.fields(t)
 	} else if t != anyType {
 		t = t.Elem()
 	}
-	known, others := uint64(0), make(map[string]bool) // which names have been there
-	bad := c.elements('}', func(int) *badValue {
-		at := c.at
-		name, bad := c.string()
-		if bad != nil {
-			return bad
+	known := make(map[string]bool) // which names have been there
+	wrong := c.elements(start, func(_, at int) *badValue {
+		token, err := c.tokens.Token()
+		if err != nil {
+			return &badValue{}
 		}
-		typ, twice, path := t, others[string(name)], "[%.40q]"
-		if list == nil {
-			others[string(name)] = true
-		} else {
-			i := slices.IndexFunc(list, func(f field) bool { return f.name == string(name) })
+		name, typ, path := token.(string), t, "[%.40q]"
+		if list != nil {
+			i := slices.IndexFunc(list, func(f field) bool { return f.name == name })
 			if i < 0 {
-				return c.bad(at, "has an unknown field %.40q, want %s", name, names(list))
+				return bad(at, "has an unknown field %.40q, want %s", name, names(list))
 			}
-			typ, twice, path = list[i].typ, known>>i&1 == 1, ".%s"
-			known |= 1 << i
+			typ, path = list[i].typ, ".%s"
 		}
-		if twice {
-			bad = c.bad(at, "stands twice")
-		} else if bad = c.pass(); bad == nil { // the colon
-			bad = c.value(typ, depth+1)
+		if known[name] {
+			return bad(at, "stands twice").within(path, name)
 		}
-		if bad != nil {
-			bad.within(path, name)
-		}
-		return bad
+		known[name] = true
+		return c.value(typ, depth+1).within(path, name)
 	})
-	for i, f := range list {
-		if bad == nil && f.must && known>>i&1 == 0 {
-			return c.bad(start, "is missing").within(".%s", f.name)
+	for _, f := range list {
+		if wrong == nil && f.must && !known[f.name] {
+			return bad(start, "is missing").within(".%s", f.name)
 		}
 	}
-	return bad
+	return wrong
 }
 
-// string reads a string.
-func (c *checker) string() ([]byte, *badValue) {
-	start, escaped := c.at, false
-	for c.at++; c.at < len(c.data) && c.data[c.at] != '"'; c.at++ {
-		if c.data[c.at] == '\\' {
-			escaped = true
-			c.at++
-		}
+// textual checks whether t can hold a text.
+func textual(t reflect.Type, start int, text string) *badValue {
+	if !reflect.PointerTo(t).Implements(unmarshaler) {
+		return nil
 	}
-	if c.at >= len(c.data) {
-		return nil, &badValue{}
-	}
-	c.at++
-	raw := c.data[start+1 : c.at-1]
-	if !escaped {
-		return raw, nil
-	}
-	var text string
-	if err := json.Unmarshal(c.data[start:c.at], &text); err != nil {
-		return nil, c.bad(start, "is no text: %v", err)
-	}
-	return []byte(text), nil
-}
-
-// text checks a string.
-func (c *checker) text(t reflect.Type) *badValue {
-	start := c.at
-	text, bad := c.string()
-	if bad != nil || !reflect.PointerTo(t).Implements(unmarshaler) {
-		return bad
-	}
-	if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText(text); err != nil {
-		return c.bad(start, "is wrong: %v", err)
+	if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+		return bad(start, "is wrong: %v", err)
 	}
 	return nil
 }
 
-// word reads a number, true, false or null.
-func (c *checker) word() (string, *badValue) {
-	start := c.at
-	for c.at < len(c.data) && strings.IndexByte(" \t\r\n,]}", c.data[c.at]) < 0 {
-		c.at++
-	}
-	if c.at == len(c.data) && c.broken {
-		return "", &badValue{}
-	}
-	return string(c.data[start:c.at]), nil
-}
-
 // number checks whether t can hold a number.
-func (c *checker) number(t reflect.Type, start int, text string) *badValue {
+func number(t reflect.Type, start int, text string) *badValue {
 	var err error
 	switch k := t.Kind(); {
 	case k >= reflect.Int && k <= reflect.Int64:
@@ -273,17 +209,7 @@ func (c *checker) number(t reflect.Type, start int, text string) *badValue {
 	case err == nil:
 		return nil
 	case errors.Is(err, strconv.ErrSyntax) && strings.ContainsAny(text, ".eE"):
-		return c.bad(start, "is %.40s, want a whole number without point and exponent", text)
+		return bad(start, "is %.40s, want a whole number without point and exponent", text)
 	}
-	return c.bad(start, "is %.40s, which is out of range", text)
-}
-
-// skip passes over a value.
-func (c *checker) skip() *badValue {
-	d := json.NewDecoder(bytes.NewReader(c.data[c.at:]))
-	if err := d.Decode(new(json.RawMessage)); err != nil {
-		return &badValue{} // whole values are JSON
-	}
-	c.at += int(d.InputOffset())
-	return nil
+	return bad(start, "is %.40s, which is out of range", text)
 }
