@@ -38,6 +38,33 @@ type GPU struct {
 	NVLinks        []NVLink
 }
 
+// String names the GPU for people, and says how it is connected.
+func (g *GPU) String() string {
+	return fmt.Sprintf("GPU %d (%s, %s, %s)%s", g.Index, g.Name, g.UUID, g.PCI, g.Connections())
+}
+
+// Connections says how the GPU is connected, for people: ", NUMA node 0, PCIe 4.0 x16,
+// 12 NVLinks 3.0 to NVSwitches". What is not known is left out.
+func (g *GPU) Connections() string {
+	text := ""
+	if g.NUMA >= 0 {
+		text += fmt.Sprintf(", NUMA node %d", g.NUMA)
+	}
+	if g.PCIeGeneration > 0 && g.PCIeWidth > 0 {
+		text += fmt.Sprintf(", PCIe %d.0 x%d", g.PCIeGeneration, g.PCIeWidth)
+	}
+	if n := len(g.NVLinks); n > 0 {
+		text += fmt.Sprintf(", %d NVLinks", n)
+		if v := g.NVLinks[0].Version; v > 0 {
+			text += fmt.Sprintf(" %d.0", v)
+		}
+	}
+	if slices.ContainsFunc(g.NVLinks, func(l NVLink) bool { return l.Switch }) {
+		text += " to NVSwitches"
+	}
+	return text
+}
+
 // NVLink is an active NVLink of a GPU.
 type NVLink struct {
 	Version int    // generation: 1 for P100, 2 V100, 3 A100, 4 H100, 5 B200; 0: not known

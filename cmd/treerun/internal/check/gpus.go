@@ -71,16 +71,7 @@ func driverRemedy(err error) string {
 // lineOf is about one GPU.
 func lineOf(g *gpu.GPU, devices []Device, known bool) Line {
 	l := Line{Good, fmt.Sprintf("gpu %d", g.Index),
-		fmt.Sprintf("%s, %s, %s, %s", g.Name, g.UUID, g.PCI, size(uint64(max(g.Memory, 0)))), ""}
-	if g.NUMA >= 0 {
-		l.Text += fmt.Sprintf(", NUMA node %d", g.NUMA)
-	}
-	if g.PCIeGeneration > 0 {
-		l.Text += fmt.Sprintf(", PCIe %d.0 x%d", g.PCIeGeneration, g.PCIeWidth)
-	}
-	if n := len(g.NVLinks); n > 0 {
-		l.Text += fmt.Sprintf(", %d NVLinks", n)
-	}
+		fmt.Sprintf("%s, %s, %s, %s", g.Name, g.UUID, g.PCI, size(uint64(max(g.Memory, 0)))) + g.Connections(), ""}
 	if g.MIG {
 		l.State, l.Text, l.Remedy = Note, l.Text+", cut into MIG instances, which treerun does not use",
 			fmt.Sprintf("nvidia-smi -i %d -mig 0", g.Index)

@@ -127,16 +127,7 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	if j.Hosts != nil && j.Settings["probe"] == string(network.Off) {
 		delete(j.Settings, "no-topo-cache")
 	}
-	r, code, err := measureGraph(j)
-	if r == nil {
-		return nil, code, err
-	}
-	m := &planner.Measured{Graph: r.Graph, Network: r.Network, Unused: r.Unused, Now: time.Now().Unix()}
-	for _, h := range r.Hosts {
-		m.GPUs = append(m.GPUs, planner.GPUHost{Ranks: h.Ranks, Devices: h.Devices, Machine: h.Machine,
-			Dropped: h.DroppedLines()})
-	}
-	return m, code, err
+	return measureGraph(j)
 }
 
 // runJob is the command without a name.

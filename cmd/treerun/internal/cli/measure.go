@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/cmd/treerun/internal/planner"
 	"github.com/treerun/treerun/collective"
 	"github.com/treerun/treerun/cuda"
 	"github.com/treerun/treerun/cuda/peers"
@@ -22,19 +23,10 @@ import (
 // measuring is the name under which launch.RunSelf starts the ranks.
 const measuring = "topo"
 
-// measured is what ranks that measure found.
-type measured struct {
-	Graph   *topo.Graph
-	Network *network.Network // between hosts; nil for one host
-	Unused  string           // why what earlier jobs have kept of the network was not taken
-
-	Hosts []peers.HostResult // of the GPUs of each host; nil: the ranks have none
-}
-
 // measureGraph measures the links between the ranks of a job. Where a rank fails, or a
 // signal stops the job, the cause has been printed on standard error: the result
 // is nil, and code is that of the job. Call it once per process, as launch.Run.
-func measureGraph(j *launch.Job) (r *measured, code int, err error) {
+func measureGraph(j *launch.Job) (r *planner.Measured, code int, err error) {
 	var said measuredText
 	code, err = launch.RunSelf(measuring, nil, j, &said)
 	if err != nil || code != 0 {
@@ -46,8 +38,8 @@ func measureGraph(j *launch.Job) (r *measured, code int, err error) {
 	return r, 0, nil
 }
 
-func parseMeasured(data []byte) (*measured, error) {
-	r := new(measured)
+func parseMeasured(data []byte) (*planner.Measured, error) {
+	r := new(planner.Measured)
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, err
 	}
@@ -99,11 +91,11 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 	defer func() { err = errors.Join(err, comm.Close()) }()
 	graph := *comm.Graph()
 	graph.Name = "measured"
-	r := measured{Graph: &graph}
+	r := &planner.Measured{Graph: &graph}
 	if b := comm.Between(); b != nil {
 		r.Network, r.Unused = b.Network, b.Unused
 	}
-	if err := r.addGPUs(ctx, world); err != nil {
+	if err := addGPUs(ctx, world, r); err != nil {
 		return err
 	}
 	if world.Rank() == 0 {
@@ -117,7 +109,7 @@ func take(ctx context.Context, world *rank.World, w io.Writer) (err error) {
 
 // addGPUs measures the GPUs of the ranks, where all have one, and makes the graph
 // theirs.
-func (r *measured) addGPUs(ctx context.Context, world *rank.World) error {
+func addGPUs(ctx context.Context, world *rank.World, r *planner.Measured) error {
 	all, err := world.AllGather(ctx, []byte(world.Device()))
 	if err != nil {
 		return fmt.Errorf("measure the links: %w", err)

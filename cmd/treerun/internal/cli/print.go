@@ -146,7 +146,7 @@ func describeGPUs(b *strings.Builder, j *launch.Job) error {
 		fmt.Fprintf(b, "gpus         %s\n", plan.Notice)
 	}
 	for i := range plan.GPUs {
-		fmt.Fprintf(b, "rank %-7d %s\n", ranks[i], plan.Describe(i))
+		fmt.Fprintf(b, "rank %-7d %s\n", ranks[i], &plan.GPUs[i])
 	}
 	return nil
 }

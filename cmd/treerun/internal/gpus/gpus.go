@@ -205,16 +205,6 @@ func Count(r Request, env []string) (int, error) {
 	return len(list) * max(1, r.PerGPU), err
 }
 
-// Describe writes which GPU a local rank has, for people.
-func (p *Plan) Describe(local int) string {
-	g := &p.GPUs[local]
-	node := ""
-	if g.NUMA >= 0 {
-		node = fmt.Sprintf(", NUMA node %d", g.NUMA)
-	}
-	return fmt.Sprintf("GPU %d (%s, %s, %s%s)", g.Index, g.Name, g.UUID, g.PCI, node)
-}
-
 // variable is an environment variable.
 type variable struct {
 	value    string

@@ -89,7 +89,7 @@ func (sp *spawner) bind() {
 		if sp.cores[i] != nil {
 			where = "cores " + topo.RankList(sp.cores[i])
 		}
-		sp.h.cfg.Trace("rank %d: %s, %s", rank, sp.gpus.Describe(i), where)
+		sp.h.cfg.Trace("rank %d: %s, %s", rank, &sp.gpus.GPUs[i], where)
 	}
 }
 

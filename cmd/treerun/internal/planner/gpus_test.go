@@ -7,6 +7,7 @@ import (
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
+	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/gpu"
 )
@@ -27,11 +28,8 @@ func onGPUs(cmdline.Ranks, *place.Options) (*Measured, int, error) {
 	}
 	g, err := gpu.Graph(m, devices, found)
 	ranks := []int{0, 1, 2, 3}
-	var lines []string
-	for _, d := range gpu.Dropped(found) {
-		lines = append(lines, d.Line(ranks, devices))
-	}
-	return &Measured{Graph: g, GPUs: []GPUHost{{Ranks: ranks, Devices: devices, Machine: m, Dropped: lines}}}, 0, err
+	host := peers.HostResult{Ranks: ranks, Devices: devices, Machine: m, Dropped: gpu.Dropped(found)}
+	return &Measured{Graph: g, Hosts: []peers.HostResult{host}}, 0, err
 }
 
 // TestTopoOfGPUs: declared rates stand beside measured ones, in text and JSON.

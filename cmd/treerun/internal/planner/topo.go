@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/place"
+	"github.com/treerun/treerun/cuda/peers"
 	"github.com/treerun/treerun/topo"
 	"github.com/treerun/treerun/topo/draw"
 	"github.com/treerun/treerun/topo/network"
@@ -22,10 +24,9 @@ var topoHelp string
 // Measured is what was measured of the links between ranks.
 type Measured struct {
 	Graph   *topo.Graph
-	Network *network.Network // between hosts; nil for one host
-	Unused  string           // why what earlier jobs have kept of the network was not taken
-	Now     int64            // the time, so too
-	GPUs    []GPUHost        // by host, where the ranks run on GPUs
+	Network *network.Network   // between hosts; nil for one host
+	Unused  string             // why what earlier jobs have kept of the network was not taken
+	Hosts   []peers.HostResult // of the GPUs of each host; nil: the ranks have none
 }
 
 // Measure measures the links between n ranks on this host, or where it says;
@@ -88,7 +89,7 @@ func (m *Measured) in(format string) (string, error) {
 	}
 	var p draw.Plan
 	if m.Network != nil {
-		p.Title = fmt.Sprintf("network of %d hosts: %s", len(m.Network.Hosts), m.Network.Origin(m.Now))
+		p.Title = fmt.Sprintf("network of %d hosts: %s", len(m.Network.Hosts), m.Network.Origin(time.Now().Unix()))
 		p.Hosts = m.Network.Hosts
 	}
 	return picture(m.Graph, p, format), nil
@@ -103,7 +104,7 @@ func (m *Measured) text() (string, error) {
 		b.WriteString(m.Graph.String())
 	} else {
 		hosts = m.Network.Hosts
-		b.WriteString(m.Network.Text(m.Now))
+		b.WriteString(m.Network.Text(time.Now().Unix()))
 		if m.Unused != "" {
 			b.WriteString(m.Unused + "\n")
 		}
@@ -111,13 +112,33 @@ func (m *Measured) text() (string, error) {
 			b.WriteString("\n" + m.Graph.String())
 		}
 	}
-	if m.Network != nil || m.GPUs != nil {
-		b.WriteString(gpuText(m.GPUs, hosts))
+	if m.Network != nil || m.Hosts != nil {
+		b.WriteString(gpuText(m.Hosts, hosts))
 	} else if about := topo.AboutMachine(m.Graph.Name); about != "" {
 		b.WriteString("\n" + about + "\n")
 	}
 	limits, err := limits(m.Graph)
 	return b.String() + limits, err
+}
+
+// gpuText says which rank runs on which GPU, and what cannot be used.
+func gpuText(hosts []peers.HostResult, names []string) string {
+	var b strings.Builder
+	for i, h := range hosts {
+		where := ""
+		if len(hosts) > 1 && i < len(names) {
+			where = names[i] + ": "
+		}
+		for k, r := range h.Ranks {
+			if d := h.Machine.Find(h.Devices[k]); d != nil {
+				fmt.Fprintf(&b, "%srank %d: %s\n", where, r, d)
+			}
+		}
+		for _, line := range h.DroppedLines() {
+			fmt.Fprintf(&b, "%s%s\n", where, line)
+		}
+	}
+	return b.String()
 }
 
 // parse reads the flags of a subcommand that takes nothing else.
