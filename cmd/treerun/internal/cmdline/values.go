@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
 )
@@ -101,35 +99,61 @@ func (s *Size) String() string {
 	return strconv.FormatInt(n, 10) + unit
 }
 
-// choice is the value of a flag that takes one of some words: their index.
-type choice[T ~int] struct {
-	to    *T
-	kind  string
-	words []string
+// Value is a flag that sets something from text.
+type Value struct {
+	Kind  string                  // of value, in the help
+	From  func(text string) error // sets it
+	Write func() string           // as From reads it, "" for the default
 }
+
+// Set sets the flag.
+func (v *Value) Set(text string) error { return v.From(text) }
+
+// Type names the kind of value in the help.
+func (v *Value) Type() string { return v.Kind }
+
+// String writes the value as Set reads it.
+func (v *Value) String() string { return v.Write() }
 
 // Choice returns the value of a flag that takes one of these words, and sets to to its
 // index. The first stands for 0, the default; it cannot be given where it is "". kind names
 // the value in the help.
-func Choice[T ~int](to *T, kind string, words ...string) pflag.Value {
-	return &choice[T]{to, kind, words}
+func Choice[T ~int](to *T, kind string, words ...string) *Value {
+	return &Value{kind, func(text string) error {
+		i, err := oneOf(words, text)
+		if err == nil {
+			*to = T(i)
+		}
+		return err
+	}, func() string {
+		if *to == 0 {
+			return ""
+		}
+		return words[*to]
+	}}
 }
 
-func (c *choice[T]) Set(s string) error {
-	i := slices.Index(c.words, s)
-	if i < 0 || s == "" {
-		return fmt.Errorf("want %s", strings.TrimPrefix(strings.Join(c.words, ", "), ", "))
-	}
-	*c.to = T(i)
-	return nil
+// Word returns the value of a flag that takes one of these words, and sets to to it.
+func Word(to *string, words ...string) *Value {
+	return &Value{"WORD", func(text string) error {
+		_, err := oneOf(words, text)
+		if err == nil {
+			*to = text
+		}
+		return err
+	}, func() string { return *to }}
 }
 
-func (c *choice[T]) Type() string { return c.kind }
-
-// String writes the word, "" for the default.
-func (c *choice[T]) String() string {
-	if c.to == nil || *c.to == 0 {
-		return ""
+func oneOf(words []string, text string) (int, error) {
+	i := slices.Index(words, text)
+	if i < 0 || text == "" {
+		return 0, errors.New("want " + strings.TrimPrefix(Or(words), ", "))
 	}
-	return c.words[*c.to]
+	return i, nil
+}
+
+// Or joins words as a sentence does.
+func Or(words []string) string {
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

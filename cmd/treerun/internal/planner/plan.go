@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/collective/plan"
 	"github.com/treerun/treerun/collective/planner"
 	"github.com/treerun/treerun/topo/draw"
@@ -20,7 +21,7 @@ func Plan(w io.Writer, args []string) error {
 	r, bytes, format := &request{}, size(64<<20), "text"
 	done, err := r.read(w, "plan", planHelp, args, func(f *pflag.FlagSet) {
 		f.Var(&bytes, "bytes", "size of the message; K, M, G and T are powers of 1024")
-		f.VarP(choice(&format, graphFormats), "format", "f", "`FORMAT`: "+or(graphFormats))
+		f.VarP(cmdline.Word(&format, graphFormats...), "format", "f", "`FORMAT`: "+cmdline.Or(graphFormats))
 	})
 	if done || err != nil {
 		return err

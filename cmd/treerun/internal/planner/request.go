@@ -66,13 +66,13 @@ func (r *request) read(w io.Writer, name, help string, args []string, more func(
 // register adds the flags that say which plan is wanted, and for what machine.
 func (r *request) register(f *pflag.FlagSet) {
 	r.collective, r.device, r.cores = "allreduce", "cpu", cmdline.UsableCores()
-	f.Var(choice(&r.collective, kindNames()), "collective", "`KIND`: "+broken(kindNames()))
+	f.Var(cmdline.Word(&r.collective, kindNames()...), "collective", "`KIND`: "+broken(kindNames()))
 	f.IntVar(&r.root, "root", 0,
 		"`RANK` that has the result or gives the data, of reduce, broadcast, gather\nand scatter")
 	f.IntVar(&r.cores, "cores", r.cores,
 		"`N` cores that the ranks of a host share; 0: one for each rank\n(default: those of this host)")
 	f.Lookup("cores").DefValue = "0" // shows no default
-	f.Var(choice(&r.device, []string{"cpu", "cuda"}), "device",
+	f.Var(cmdline.Word(&r.device, "cpu", "cuda"), "device",
 		"`WHERE` the data are: cpu, or cuda for the memory of GPUs")
 	defineOptions(f, &r.options, "")
 }

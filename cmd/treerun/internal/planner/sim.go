@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/bench/meter"
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/collective/plan"
 )
 
@@ -38,7 +39,7 @@ func Sim(w io.Writer, args []string) error {
 		f.VarP(&s.end, "end", "e", "largest message")
 		f.Float64VarP(&s.factor, "factor", "f", 2, "every message is `F` times as large as the one before")
 		f.IntSliceVar(&s.inFlight, "inflight", []int{1}, "calls that are issued at once, waited for together: `N`,...")
-		f.Var(choice(&s.format, []string{"text", "json"}), "format", "`FORMAT`: text or json")
+		f.Var(cmdline.Word(&s.format, "text", "json"), "format", "`FORMAT`: text or json")
 	})
 	if done || err != nil {
 		return err

@@ -45,7 +45,7 @@ func Topo(w io.Writer, args []string, measure Measure) (int, error) {
 	f := newFlags("topo", &graph, &help)
 	f.VarP(&ranks, "np", "n", "measure with `N` ranks (default: the number of GPUs, without GPUs\nof usable cores; with "+
 		"hosts, one for every slot)")
-	f.VarP(choice(&format, graphFormats), "format", "f", "`FORMAT`: "+or(graphFormats))
+	f.VarP(cmdline.Word(&format, graphFormats...), "format", "f", "`FORMAT`: "+cmdline.Or(graphFormats))
 	where.Define(f)
 	if err := parse(f, args); err != nil {
 		return 0, err

@@ -1,8 +1,6 @@
 package planner
 
 import (
-	"errors"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -16,8 +14,9 @@ import (
 type size = cmdline.Size
 
 // option is a flag that sets a field of options.
-func option(o *planner.Options, name, kind string) *value {
-	return &value{kind, func(text string) error { return o.Set(name, text) }, func() string { return o.Map()[name] }}
+func option(o *planner.Options, name, kind string) *cmdline.Value {
+	return &cmdline.Value{Kind: kind, From: func(text string) error { return o.Set(name, text) },
+		Write: func() string { return o.Map()[name] }}
 }
 
 // defineOptions adds --algorithm and the options of algorithms, seed with a prefix.
@@ -46,38 +45,4 @@ func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
 // broken joins words to lines that fit into the help.
 func broken(words []string) string {
 	return strings.Join(numbers.Wrapped(strings.Join(words, ", "), 60), "\n")
-}
-
-// value is a flag of some kind, which stands in the help, that sets a variable from text
-// and writes it so.
-type value struct {
-	kind  string
-	set   func(text string) error
-	write func() string
-}
-
-// Set sets the variable.
-func (v *value) Set(text string) error { return v.set(text) }
-
-// Type names the kind of value in the help.
-func (v *value) Type() string { return v.kind }
-
-// String writes the variable as Set reads it.
-func (v *value) String() string { return v.write() }
-
-// choice is a flag for one of some words.
-func choice(to *string, words []string) *value {
-	return &value{"WORD", func(text string) error {
-		if !slices.Contains(words, text) {
-			return errors.New("want " + or(words))
-		}
-		*to = text
-		return nil
-	}, func() string { return *to }}
-}
-
-// or joins words as a sentence does.
-func or(words []string) string {
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
