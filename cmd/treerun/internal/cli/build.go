@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,14 +41,19 @@ func (p *program) build(stop <-chan os.Signal) error {
 	// they cannot outlive it: GOTMPDIR is for the command itself, TMPDIR for the
 	// linker and the C compiler. Version control is not asked: it is slow, and
 	// fails in a container that belongs to somebody else.
-	cmd := exec.Command(tool, "build", "-buildvcs=false", "-o", path, ".")
+	ctx, interrupt := context.WithCancelCause(context.Background())
+	defer interrupt(nil)
+	cmd := exec.CommandContext(ctx, tool, "build", "-buildvcs=false", "-o", path, ".")
 	cmd.Dir = p.Folder
 	cmd.Env = append(os.Environ(), "PWD="+p.Folder, "GOTMPDIR="+p.private, "TMPDIR="+p.private)
 	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	err = runInterruptibly(cmd, stop)
-	if e := new(cmdline.Error); errors.As(err, &e) {
-		return cmdline.Errorf(e.Code, "build %s: %w", p.Name, err)
+	cmd.Cancel = func() error { return unix.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.WaitDelay = interruptGrace
+	err = runInterruptibly(cmd, stop, interrupt)
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+		return cmdline.Errorf(cmdline.ExitCode(err), "build %s: %w", p.Name, err)
 	}
 	if err != nil {
 		return fmt.Errorf("%s does not build: go build: %w", p.Name, err)
@@ -62,49 +67,36 @@ func (p *program) build(stop <-chan os.Signal) error {
 	return nil
 }
 
-// runInterruptibly runs cmd, which has a process group of its own, until it
-// ends or a signal comes. The group is signalled only while the process has not
-// been waited for, so that its number cannot be somebody else's. A signal is an error
-// with its exit code.
-func runInterruptibly(cmd *exec.Cmd, stop <-chan os.Signal) error {
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	pid := cmd.Process.Pid
-	ended := make(chan struct{})
+// runInterruptibly runs cmd, which has a process group of its own. A signal that stops a job
+// interrupts it, with an error that has its exit code; what is then left of the group is killed.
+func runInterruptibly(cmd *exec.Cmd, stop <-chan os.Signal, interrupt context.CancelCauseFunc) error {
+	ended, heard := make(chan struct{}), make(chan struct{})
+	interrupted := false
 	go func() {
-		defer close(ended)
-		for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+		defer close(heard)
+		for {
+			select {
+			case s := <-stop:
+				if sig := s.(syscall.Signal); stopsJob(sig) {
+					interrupted = true
+					interrupt(cmdline.Errorf(cmdline.SignalCode(sig), "interrupted by %s", unix.SignalName(sig)))
+				}
+			case <-ended:
+				return
+			}
 		}
 	}()
-	var why error
-	var late <-chan time.Time
-	for {
-		select {
-		case s := <-stop:
-			switch s {
-			case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-				if why == nil {
-					sig := s.(syscall.Signal)
-					why = cmdline.Errorf(cmdline.SignalCode(sig), "interrupted by %s", unix.SignalName(sig))
-					late = time.After(interruptGrace)
-				}
-				_ = unix.Kill(-pid, unix.SIGINT)
-			}
-			continue
-		case <-late:
-			_ = unix.Kill(-pid, unix.SIGKILL)
-			continue
-		case <-ended:
-		}
-		if why != nil {
-			_ = unix.Kill(-pid, unix.SIGKILL) // what it has left running
-		}
-		if err := cmd.Wait(); why == nil {
-			return err
-		}
-		return why
+	err := cmd.Run()
+	close(ended)
+	if <-heard; interrupted && cmd.Process != nil {
+		_ = unix.Kill(-cmd.Process.Pid, unix.SIGKILL)
 	}
+	return err
+}
+
+// stopsJob tells the signals that stop a job.
+func stopsJob(s os.Signal) bool {
+	return s == syscall.SIGINT || s == syscall.SIGTERM || s == syscall.SIGHUP
 }
 
 // guardScript removes a folder when this process dies without having done so, as by

@@ -212,8 +212,7 @@ func runNode(o *options, prog *program, broken error, c *nodes.Config) (int, err
 	stops := make(chan os.Signal, 8)
 	go func() {
 		for sig := range signals {
-			switch sig {
-			case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
+			if stopsJob(sig) {
 				cancel(cmdline.Errorf(cmdline.SignalCode(sig.(syscall.Signal)), "stopped by %v while waiting for the other nodes",
 					sig))
 				stops <- sig
