@@ -157,7 +157,8 @@ func (c *command) settle() error {
 	if c.Verbose {
 		c.settings["verbose"] = "1"
 	}
-	return errors.Join(c.place.Settings(c.settings), c.planning.Settings(c.settings, c.np+c.Aggregators))
+	c.place.Settings(c.settings)
+	return c.planning.Settings(c.settings, c.np+c.Aggregators)
 }
 
 // progressOnTerminal returns a progress line on stderr, nil where that is no

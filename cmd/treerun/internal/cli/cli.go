@@ -116,14 +116,13 @@ func measureTopo(ranks cmdline.Ranks, where *place.Options) (*planner.Measured, 
 	if j.Hosts, j.Size, err = where.Hosts(ranks, 0); err != nil {
 		return nil, 0, err
 	}
-	if j.Remote, err = where.Remote(); err == nil {
-		err = where.Settings(j.Settings)
-	}
-	var gpuErr error
-	j.GPUs, gpuErr = where.GPUs()
-	if err = errors.Join(err, gpuErr); err != nil {
+	if j.Remote, err = where.Remote(); err != nil {
 		return nil, 0, err
 	}
+	if j.GPUs, err = where.GPUs(); err != nil {
+		return nil, 0, err
+	}
+	where.Settings(j.Settings)
 	if j.Hosts != nil && j.Settings["probe"] == string(network.Off) {
 		delete(j.Settings, "no-topo-cache")
 	}
@@ -241,12 +240,13 @@ func newJob(o *options, prog *program, begin time.Time) (*launch.Job, error) {
 		Hosts: hosts, Remote: reach,
 		Bind: o.bindTo, GPUs: request,
 		Settings: make(map[string]string),
-		Timeout:  time.Duration(o.timeout), ShutdownTimeout: time.Duration(o.shutdownTimeout),
+		Timeout:  o.timeout, ShutdownTimeout: o.shutdownTimeout,
 		Tag: o.tagged(size), OutputDir: o.outputDir,
 		Stdin: os.Stdin, Screen: screen,
 		Trace: o.tracer(begin, screen.Err.Printf),
 	}
-	if err := errors.Join(o.place.Settings(j.Settings), o.planning.Settings(j.Settings, size)); err != nil {
+	o.place.Settings(j.Settings)
+	if err := o.planning.Settings(j.Settings, size); err != nil {
 		return nil, err
 	}
 	if o.noTopoCache {

@@ -95,10 +95,13 @@ func (o *options) nodes(get func(string) string) (c *nodes.Config, idle bool, er
 // nodeConfig puts together what flags and environment say; flags come first.
 func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, error) {
 	n := &o.node
+	reach, err := o.place.Remote()
+	if err != nil {
+		return nil, err
+	}
 	c := &nodes.Config{
-		Place: found.Place, Size: int(o.size), PerNode: int(*o.flags.Lookup("ppn").Value.(*cmdline.Ranks)), Args: o.command(),
-		Version: wire.Version(),
-		Timeout: time.Duration(*o.flags.Lookup("start-timeout").Value.(*cmdline.Seconds)),
+		Place: found.Place, Size: int(o.size), PerNode: int(o.place.PerHost), Args: o.command(),
+		Version: wire.Version(), Timeout: reach.Timeout,
 	}
 	if n.count > 0 {
 		c.Nodes = int(n.count)
@@ -123,7 +126,7 @@ func (o *options) nodeConfig(found *nodes.Found, key string) (*nodes.Config, err
 		return nil, cmdline.Usagef("--launch-agent, --ssh-args and --push are of no use with --nnodes: nothing is started " +
 			"on other hosts")
 	}
-	err := c.Check()
+	err = c.Check()
 	if err == nil {
 		c.Key, err = job.ReadKeyFile(key)
 	}

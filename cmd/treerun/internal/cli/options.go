@@ -24,8 +24,8 @@ type options struct {
 	dir             string // "": as ours
 	tag             bool
 	outputDir       string
-	timeout         cmdline.Seconds // 0: none
-	shutdownTimeout cmdline.Seconds
+	timeout         time.Duration // 0: none
+	shutdownTimeout time.Duration
 	noTopoCache     bool
 	bindTo          host.Bind
 	dryRun          bool
@@ -39,7 +39,7 @@ type options struct {
 }
 
 func newOptions() *options {
-	o := &options{shutdownTimeout: cmdline.Seconds(10 * time.Second)}
+	o := &options{shutdownTimeout: 10 * time.Second}
 	f := pflag.NewFlagSet("treerun", pflag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.SetInterspersed(false) // the first argument that is no flag is PROGRAM
@@ -56,8 +56,8 @@ func newOptions() *options {
 		"put \"[rank] \" in front of each line (default: with more than one rank)")
 	f.StringVar(&o.outputDir, "output-dir", "",
 		"also write what each rank prints, byte for byte, to\n`FOLDER`/rank.N/stdout and .../stderr")
-	f.Var(&o.timeout, "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
-	f.Var(&o.shutdownTimeout, "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
+	f.Var(cmdline.Time(&o.timeout, 0), "timeout", "stop the job after this time: seconds, or as in 90s, 15m, 2h")
+	f.Var(cmdline.Time(&o.shutdownTimeout, 0), "shutdown-timeout", "time that ranks have from SIGTERM to SIGKILL")
 	f.Var(cmdline.Choice(&o.bindTo, "WHAT", "", "core", "none"), "bind-to",
 		"core: each rank on its own share of the cores, or on one that it\nshares; none: "+
 			"wherever the kernel puts it (default: core, unless\nsome cores would have more ranks than others; with a GPU, the "+

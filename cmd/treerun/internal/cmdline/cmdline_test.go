@@ -19,7 +19,7 @@ func someFlags() *pflag.FlagSet {
 	f.BoolP("tag-output", "l", false, "")
 	f.BoolP("verbose", "v", false, "")
 	f.Bool("dry-run", false, "")
-	f.Var(new(Seconds), "timeout", "")
+	f.Var(Time(new(time.Duration), 0), "timeout", "")
 	return f
 }
 
@@ -53,19 +53,19 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
-func TestSeconds(t *testing.T) {
+func TestTime(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"30": 30 * time.Second, "0": 0, "2.5s": 2500 * time.Millisecond, "15m": 15 * time.Minute, "1e2": 100 * time.Second,
 	} {
-		var s Seconds
-		if err := s.Set(text); err != nil || time.Duration(s) != want {
-			t.Errorf("%s is %v, %v; want %v", text, time.Duration(s), err, want)
+		var d time.Duration
+		if err := Time(&d, 0).Set(text); err != nil || d != want {
+			t.Errorf("%s is %v, %v; want %v", text, d, err, want)
 		}
 	}
 	for _, text := range []string{"", "soon", "-1", "-1s", "NaN", "Inf", "-Inf", "1e10", "5 s"} {
-		var s Seconds
-		if err := s.Set(text); err == nil {
-			t.Errorf("%q is taken for %v", text, time.Duration(s))
+		var d time.Duration
+		if err := Time(&d, 0).Set(text); err == nil {
+			t.Errorf("%q is taken for %v", text, d)
 		}
 	}
 }

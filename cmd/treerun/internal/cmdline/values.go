@@ -40,36 +40,6 @@ func (r *Ranks) String() string {
 	return strconv.Itoa(int(*r))
 }
 
-// Seconds is the value of a flag that takes a time.
-type Seconds time.Duration
-
-// Set reads a time: a number of seconds, or as time.ParseDuration does.
-func (s *Seconds) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if n, numErr := strconv.ParseFloat(text, 64); numErr == nil {
-		d, err = time.Duration(n*float64(time.Second)), nil
-		if math.IsNaN(n) || n > 1e9 {
-			err = errors.New("out of range")
-		}
-	}
-	if err != nil || d < 0 {
-		return errors.New("want a time, as 30, 2.5s, 15m or 2h")
-	}
-	*s = Seconds(d)
-	return nil
-}
-
-// Type names the kind of value in the help.
-func (s *Seconds) Type() string { return "TIME" }
-
-// String writes the time as Set reads it, "" for none.
-func (s *Seconds) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return time.Duration(*s).String()
-}
-
 // Size is a number of bytes: K, M, G and T are powers of 1024.
 type Size int64
 
@@ -114,6 +84,58 @@ func (v *Value) Type() string { return v.Kind }
 
 // String writes the value as Set reads it.
 func (v *Value) String() string { return v.Write() }
+
+// Whole returns the value of a flag that takes a whole number of this range.
+func Whole(to *int, lo, hi int) *Value {
+	return &Value{"N", func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < lo || n > hi {
+			return fmt.Errorf("want a whole number from %d to %d", lo, hi)
+		}
+		*to = n
+		return nil
+	}, func() string { return strconv.Itoa(*to) }}
+}
+
+// Time returns the value of a flag that takes a time of at least so much: a number of
+// seconds, or what time.ParseDuration takes.
+func Time(to *time.Duration, least time.Duration) *Value {
+	return &Value{"TIME", func(text string) error {
+		d, err := time.ParseDuration(text)
+		if n, numErr := strconv.ParseFloat(text, 64); numErr == nil {
+			d, err = time.Duration(n*float64(time.Second)), nil
+			if math.IsNaN(n) || n > 1e9 {
+				err = errors.New("out of range")
+			}
+		}
+		if err != nil || d < 0 {
+			return errors.New("want a time, as 30, 2.5s, 15m or 2h")
+		}
+		if d < least {
+			return fmt.Errorf("want at least %v", least)
+		}
+		*to = d
+		return nil
+	}, func() string {
+		if *to == 0 {
+			return ""
+		}
+		return to.String()
+	}}
+}
+
+// Text returns the value of a flag that takes what parse takes, and "", which is none.
+func Text[T any](to *string, parse func(text string) (T, error)) *Value {
+	return &Value{"TEXT", func(text string) error {
+		if text != "" {
+			if _, err := parse(text); err != nil {
+				return err
+			}
+		}
+		*to = text
+		return nil
+	}, func() string { return *to }}
+}
 
 // Choice returns the value of a flag that takes one of these words, and sets to to its
 // index. The first stands for 0, the default; it cannot be given where it is "". kind names

@@ -44,12 +44,12 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w", err)
 	}
-	request := Request{Size: int(size), PerHost: int(o.perHost), By: o.by}
+	request := Request{Size: int(size), PerHost: int(o.PerHost), By: o.by}
 	if size > 0 && beside > 0 {
 		all := request
 		all.Size += beside
 		if places, err := Map(hosts, all); err == nil {
-			list, n := placed(places, o.agent == "")
+			list, n := placed(places, o.remote.Command == nil)
 			return list, n - beside, nil
 		}
 	}
@@ -58,7 +58,7 @@ func (o *Options) Hosts(size cmdline.Ranks, beside int) ([]launch.Host, int, err
 	if err != nil {
 		return nil, 0, cmdline.Usagef("%w", err)
 	}
-	list, n := placed(places, o.agent == "")
+	list, n := placed(places, o.remote.Command == nil)
 	for i := range beside {
 		at := &list[i%len(list)]
 		at.Ranks = append(slices.Clip(at.Ranks), n+i)

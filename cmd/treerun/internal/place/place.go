@@ -7,39 +7,48 @@
 package place
 
 import (
-	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
+	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/internal/iface"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/netconn"
+	"github.com/treerun/treerun/topo/network"
 )
 
 // Options is what the flags say.
 type Options struct {
+	PerHost cmdline.Ranks // ranks on each host; 0: its slots
+
 	hosts, hostfile string // where the ranks run
-	perHost         cmdline.Ranks
 	by              By
 	oversubscribe   bool
 
-	agent, sshArgs string // how other hosts are reached
-	push           bool
-	fanOut         int
-	startTimeout   cmdline.Seconds
-	peerTimeout    cmdline.Seconds
-	stallTimeout   cmdline.Seconds
-
-	iface, ports, probe string // how ranks on several hosts reach each other
+	remote              launch.Remote // how other hosts are reached
+	iface, ports, probe string        // how ranks on several hosts reach each other
 	streams             int
 	encrypt             bool
+	stallTimeout        time.Duration
 
 	gpus gpus.Request // which GPUs ranks get
 
 	flags *pflag.FlagSet
 }
+
+// Bounds of what flags take. Package rank wants no shorter times.
+const (
+	minStartTimeout = 100 * time.Millisecond
+	minPeerTimeout  = 200 * time.Millisecond
+	minStallTimeout = 100 * time.Millisecond
+	maxStreams      = 64
+)
 
 // Define adds the flags to f, which is to be parsed before the other methods are
 // called.
@@ -48,35 +57,80 @@ func (o *Options) Define(f *pflag.FlagSet) {
 	f.StringVarP(&o.hosts, "host", "H", "", "run on these `HOSTS`, with so many ranks each: a:4,user@b:4,n[01-16]")
 	f.StringVar(&o.hostfile, "hostfile", "", "run on the hosts in this `FILE`, in the form of Open MPI, MPICH, "+
 		"Horovod,\nDeepSpeed or Slurm")
-	f.Var(&o.perHost, "ppn", "number of ranks per host, whatever the hosts' slots are")
+	f.Var(&o.PerHost, "ppn", "number of ranks per host, whatever the hosts' slots are")
 	f.Var(cmdline.Choice(&o.by, "WHAT", byWords...), "map-by",
 		"slot: fill a host before the next one (default);\nhost: one rank for each host in turn")
 	f.BoolVar(&o.oversubscribe, "oversubscribe", false, "allow more ranks than slots")
-	o.startTimeout, o.peerTimeout = cmdline.Seconds(60*time.Second), cmdline.Seconds(10*time.Second)
-	f.StringVar(&o.agent, "launch-agent", "",
-		"reach other hosts with `COMMAND` instead of ssh; {host} in it stands\nfor the host, and what is to run there is "+
-			"appended")
-	f.StringVar(&o.sshArgs, "ssh-args", "", "further `ARGUMENTS` for ssh")
-	f.BoolVar(&o.push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
-	f.IntVar(&o.fanOut, "fan-out", 16, "start treerun on at most `N` hosts from here, and so on from there")
-	f.Var(&o.startTimeout, "start-timeout", "time for all hosts to answer, and then for all ranks to join")
-	f.Var(&o.peerTimeout, "peer-timeout", "time after which a host that is not heard of is given up")
-	f.Var(&o.stallTimeout, "stall-timeout",
-		"time without progress after which a call fails on all ranks, with the\nrank that is waited for (default: none)")
-	f.StringVar(&o.iface, "iface", "", "reach ranks on other hosts over these network `DEVICES`: names or\ntheir "+
-		"beginnings, =name for exactly this one, ^name for any but these,\nor 10.1.0.0/16 (default: the best of each host)")
-	f.StringVar(&o.ports, "port-range", "", "let ranks listen at these `PORTS` only: LO-HI")
+	o.defineRemote(f)
+	f.Var(cmdline.Text(&o.iface, iface.Parse), "iface",
+		"reach ranks on other hosts over these network `DEVICES`: names or\ntheir "+
+			"beginnings, =name for exactly this one, ^name for any but these,\nor 10.1.0.0/16 (default: the best of each host)")
+	f.Var(cmdline.Text(&o.ports, netconn.ParsePorts), "port-range",
+		"let ranks listen at these `PORTS` only: LO-HI")
 	f.BoolVar(&o.encrypt, "encrypt", false, "encrypt what ranks send to other hosts (TLS 1.3)")
-	f.IntVar(&o.streams, "tcp-streams", 0, "use `N` connections between two ranks (default: as many as it takes)")
-	f.StringVar(&o.probe, "probe", "", "`HOW` to measure the network between hosts where no earlier job has:\nquick "+
-		"(default), full or off")
+	f.Var(cmdline.Whole(&o.streams, 1, maxStreams), "tcp-streams",
+		"use `N` connections between two ranks (default: as many as it takes)")
+	f.Var(cmdline.Word(&o.probe, string(network.Quick), string(network.Full), string(network.Off)), "probe",
+		"`HOW` to measure the network between hosts where no earlier job has:\nquick (default), full or off")
 	f.StringVar(&o.gpus.List, "gpus", "",
 		"give ranks these `GPUS` of every host, in this order: numbers as\nnvidia-smi has them, 0-3,6, UUIDs or PCI "+
 			"addresses (default: all that\nCUDA_VISIBLE_DEVICES shows, by NUMA node and PCI address)")
-	f.IntVar(&o.gpus.PerGPU, "ranks-per-gpu", 0, "let `K` ranks share each GPU")
+	f.Var(cmdline.Whole(&o.gpus.PerGPU, 1, gpus.MaxPerGPU), "ranks-per-gpu", "let `K` ranks share each GPU")
 	bind := cmdline.Choice(&o.gpus.Bind, "HOW", "visible", "isolate", "none")
 	f.Var(bind, "gpu-bind", "visible: ranks see all GPUs, TREERUN_DEVICE names the rank's own;\nisolate: "+
 		"each sees its own only, which other libraries may not like;\nnone: ranks get no GPU (default: visible)")
+}
+
+// defineRemote adds the flags about how other hosts are reached.
+func (o *Options) defineRemote(f *pflag.FlagSet) {
+	r := &o.remote
+	r.FanOut, r.Timeout, r.PeerTimeout = 16, 60*time.Second, 10*time.Second
+	f.Var(words(&r.Command, "{host}"), "launch-agent", "reach other hosts with `COMMAND` instead of ssh; {host} in it "+
+		"stands\nfor the host, and what is to run there is appended")
+	f.Var(words(&r.SSHArgs, ""), "ssh-args", "further `ARGUMENTS` for ssh")
+	f.BoolVar(&r.Push, "push", false, "send treerun and PROGRAM to the other hosts, into memory")
+	f.Var(cmdline.Whole(&r.FanOut, 1, job.MaxRanks), "fan-out",
+		"start treerun on at most `N` hosts from here, and so on from there")
+	f.Var(cmdline.Time(&r.Timeout, minStartTimeout), "start-timeout",
+		"time for all hosts to answer, and then for all ranks to join")
+	f.Var(cmdline.Time(&r.PeerTimeout, minPeerTimeout), "peer-timeout",
+		"time after which a host that is not heard of is given up")
+	f.Var(cmdline.Time(&o.stallTimeout, minStallTimeout), "stall-timeout",
+		"time without progress after which a call fails on all ranks, with the\nrank that is waited for (default: none)")
+}
+
+// words is the value of a flag that takes a command, or arguments, with something in it.
+func words(to *[]string, something string) *cmdline.Value {
+	return cmdline.Text(new(string), func(text string) (_ []string, err error) {
+		if !strings.Contains(text, something) {
+			return nil, fmt.Errorf("%s must be in it", something)
+		}
+		*to, err = cmdline.Words(text)
+		return *to, err
+	})
+}
+
+// Remote says how other hosts are reached.
+func (o *Options) Remote() (launch.Remote, error) {
+	r := o.remote
+	if r.Command != nil && r.SSHArgs != nil {
+		return r, cmdline.Usagef("--ssh-args is for ssh, not for --launch-agent")
+	}
+	r.PushProgram = r.Push
+	return r, nil
+}
+
+// Settings adds what was given to the settings of a job.
+func (o *Options) Settings(s map[string]string) {
+	for _, name := range []string{"peer-timeout", "start-timeout", "stall-timeout", "iface", "port-range", "tcp-streams",
+		"probe"} { // package rank knows the defaults
+		if f := o.flags.Lookup(name); f.Changed && f.Value.String() != "" {
+			s[name] = f.Value.String()
+		}
+	}
+	if o.encrypt {
+		s["encrypt"] = "1"
+	}
 }
 
 // Elsewhere reports whether hosts were named.
@@ -101,11 +155,7 @@ func DefaultRanks(n cmdline.Ranks, r gpus.Request) (int, error) {
 // GPUs returns which GPUs the ranks of every host get.
 func (o *Options) GPUs() (gpus.Request, error) {
 	r := o.gpus
-	err := r.Check()
-	if err == nil && r.PerGPU == 0 && o.flags.Changed("ranks-per-gpu") {
-		err = errors.New("--ranks-per-gpu 0: want at least 1")
-	}
-	if err != nil {
+	if err := r.Check(); err != nil {
 		return r, cmdline.Usagef("%w", err)
 	}
 	return r, nil
