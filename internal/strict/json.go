@@ -2,10 +2,14 @@ package strict
 
 import (
 	"bytes"
+	"cmp"
+	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -133,4 +137,205 @@ func names(list []field) string {
 		return text[:i] + " or " + text[i+2:]
 	}
 	return text
+}
+
+// maxJSONDepth is how deep values of no particular type may nest.
+const maxJSONDepth = 16
+
+// checker walks over the tokens of a JSON text beside the type that shall hold it.
+type checker struct {
+	data   []byte // JSON, or the start of it if it is broken
+	tokens *json.Decoder
+	limits JSONLimits
+	known  map[reflect.Type][]field
+}
+
+func newChecker(data []byte, l JSONLimits) *checker {
+	c := &checker{data: data, tokens: json.NewDecoder(bytes.NewReader(data)), limits: l,
+		known: make(map[reflect.Type][]field)}
+	c.tokens.UseNumber()
+	return c
+}
+
+func bad(at int, format string, args ...any) *badValue {
+	return &badValue{text: fmt.Sprintf(format, args...), at: at}
+}
+
+// at is where the next token begins, the length of the text at its end.
+func (c *checker) at() int {
+	at := int(c.tokens.InputOffset())
+	for at < len(c.data) && strings.IndexByte(" \t\r\n,:", c.data[at]) >= 0 {
+		at++
+	}
+	return at
+}
+
+var (
+	rawType     = reflect.TypeFor[json.RawMessage]()
+	anyType     = reflect.TypeFor[any]()
+	unmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// value checks the next value, which t shall hold.
+func (c *checker) value(t reflect.Type, depth int) *badValue {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	start := c.at()
+	if t == rawType {
+		if c.tokens.Decode(new(json.RawMessage)) != nil {
+			return &badValue{}
+		}
+		return nil
+	}
+	token, err := c.tokens.Token()
+	if err != nil {
+		return &badValue{}
+	}
+	found, want := cmp.Or(jsonKinds[c.data[start]], "a number"), wanted(t)
+	switch {
+	case t == anyType && token != nil:
+		want = found
+	case found == "a number" && want == "a whole number":
+		want = found
+	}
+	switch {
+	case token == nil:
+		return bad(start, "is null, want %s", want)
+	case found != want:
+		return bad(start, "holds %s, want %s", found, want)
+	case depth > maxJSONDepth:
+		return bad(start, "is nested too deeply")
+	}
+	switch token := token.(type) {
+	case json.Number:
+		return number(t, start, string(token))
+	case string:
+		return textual(t, start, token)
+	case json.Delim:
+		if token == '{' {
+			return c.object(t, start, depth)
+		}
+		return c.array(t, start, depth)
+	}
+	return nil
+}
+
+// jsonKinds says what begins with a byte, if it is no number.
+var jsonKinds = map[byte]string{'{': "an object", '[': "an array", '"': "a string", 't': "a bool", 'f': "a bool",
+	'n': "null"}
+
+// wanted says what a type holds.
+func wanted(t reflect.Type) string {
+	k := t.Kind()
+	switch {
+	case k == reflect.String || reflect.PointerTo(t).Implements(unmarshaler):
+		return "a string"
+	case k == reflect.Struct || k == reflect.Map:
+		return "an object"
+	case k == reflect.Slice || k == reflect.Array:
+		return "an array"
+	case k == reflect.Bool:
+		return "a bool"
+	case k >= reflect.Int && k <= reflect.Uint64:
+		return "a whole number"
+	case k == reflect.Float32 || k == reflect.Float64:
+		return "a number"
+	case t == anyType:
+		return "a value"
+	}
+	panic(fmt.Sprintf("strict: no form of %v is known", t))
+}
+
+// elements visits the elements of an array that begins at start, or the names of an object.
+func (c *checker) elements(start int, visit func(i, at int) *badValue) *badValue {
+	for i := 0; ; i++ {
+		at := c.at()
+		if at < len(c.data) && (c.data[at] == ']' || c.data[at] == '}') {
+			_, _ = c.tokens.Token() // it is the end
+			return nil
+		}
+		if i == c.limits.Elements {
+			return bad(start, "has more than %d elements", i)
+		}
+		if bad := visit(i, at); bad != nil {
+			return bad
+		}
+	}
+}
+
+func (c *checker) array(t reflect.Type, start, depth int) *badValue {
+	if t != anyType {
+		t = t.Elem()
+	}
+	return c.elements(start, func(i, _ int) *badValue { return c.value(t, depth+1).within("[%d]", i) })
+}
+
+// object checks an object: one for a struct, or any names with values of one type.
+func (c *checker) object(t reflect.Type, start, depth int) *badValue {
+	var list []field
+	if t.Kind() == reflect.Struct {
+		list = c.fields(t)
+	} else if t != anyType {
+		t = t.Elem()
+	}
+	known := make(map[string]bool) // which names have been there
+	wrong := c.elements(start, func(_, at int) *badValue {
+		token, err := c.tokens.Token()
+		if err != nil {
+			return &badValue{}
+		}
+		name, typ, path := token.(string), t, "[%.40q]"
+		if list != nil {
+			i := slices.IndexFunc(list, func(f field) bool { return f.name == name })
+			if i < 0 {
+				return bad(at, "has an unknown field %.40q, want %s", name, names(list))
+			}
+			typ, path = list[i].typ, ".%s"
+		}
+		if known[name] {
+			return bad(at, "stands twice").within(path, name)
+		}
+		known[name] = true
+		return c.value(typ, depth+1).within(path, name)
+	})
+	for _, f := range list {
+		if wrong == nil && f.must && !known[f.name] {
+			return bad(start, "is missing").within(".%s", f.name)
+		}
+	}
+	return wrong
+}
+
+// textual checks whether t can hold a text.
+func textual(t reflect.Type, start int, text string) *badValue {
+	if !reflect.PointerTo(t).Implements(unmarshaler) {
+		return nil
+	}
+	if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+		return bad(start, "is wrong: %v", err)
+	}
+	return nil
+}
+
+// number checks whether t can hold a number.
+func number(t reflect.Type, start int, text string) *badValue {
+	var err error
+	switch k := t.Kind(); {
+	case k >= reflect.Int && k <= reflect.Int64:
+		_, err = strconv.ParseInt(text, 10, t.Bits())
+	case k >= reflect.Uint && k <= reflect.Uint64:
+		_, err = strconv.ParseUint(text, 10, t.Bits())
+	case k == reflect.Float32:
+		_, err = strconv.ParseFloat(text, 32)
+	default: // as encoding/json takes a number of no particular type
+		_, err = strconv.ParseFloat(text, 64)
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strconv.ErrSyntax) && strings.ContainsAny(text, ".eE"):
+		return bad(start, "is %.40s, want a whole number without point and exponent", text)
+	}
+	return bad(start, "is %.40s, which is out of range", text)
 }

@@ -7,10 +7,13 @@ import (
 	"os"
 	"os/user"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/launch"
+	"github.com/treerun/treerun/internal/job"
+	"github.com/treerun/treerun/internal/numbers"
 )
 
 // Hosts returns how many ranks there are, and where; no hosts for this one. size
@@ -119,4 +122,130 @@ func OwnAddress(addr netip.Addr) bool {
 		prefix, err := netip.ParsePrefix(a.String())
 		return err == nil && prefix.Addr() == addr.Unmap().WithZone("")
 	})
+}
+
+// By says in which order ranks are dealt to hosts.
+type By int
+
+// BySlot fills a host before the next one; the others deal one rank to each host in turn.
+const BySlot By = 0
+
+// byWords are what --map-by takes, in the order of By.
+var byWords = []string{"slot", "host", "node"}
+
+// Request says how many ranks there shall be, and where.
+type Request struct {
+	Size          int // number of ranks, 0: one for each slot
+	PerHost       int // at most so many on each host, instead of its slots; 0: its slots
+	By            By
+	Oversubscribe bool // go beyond the slots, up to Max
+}
+
+// Place is where some ranks of a job run.
+type Place struct {
+	Host  Host
+	Ranks []int // ascending; at least one
+}
+
+// Map deals ranks to hosts. Hosts without a rank are left out; the others keep
+// their order, which is that of their first ranks. Ranks beyond all slots, if
+// they are allowed, are dealt to the hosts in turn before ranks get their
+// numbers: with BySlot those of a host follow each other.
+func Map(hosts []Host, r Request) ([]Place, error) {
+	room, total := make([]int, len(hosts)), 0
+	for i, h := range hosts {
+		room[i] = h.Slots
+		if r.PerHost > 0 {
+			if h.Given && r.PerHost > h.Slots && !r.Oversubscribe {
+				return nil, fmt.Errorf("%d ranks per host, but host %s has %s (%s): give it more slots, or use --oversubscribe",
+					r.PerHost, h.Name, slots(h.Slots), h.Where)
+			}
+			if h.Max > 0 && r.PerHost > h.Max {
+				return nil, fmt.Errorf("%d ranks per host, but host %s takes at most %d (%s)", r.PerHost, h.Name, h.Max, h.Where)
+			}
+			room[i] = r.PerHost
+		}
+		total += room[i]
+	}
+	size := r.Size
+	if size == 0 {
+		size = total
+	}
+	switch {
+	case len(hosts) == 0:
+		return nil, fmt.Errorf("no hosts")
+	case size > job.MaxRanks:
+		return nil, fmt.Errorf("%d ranks, at most %d are possible", size, job.MaxRanks)
+	case size > total && r.PerHost > 0:
+		return nil, fmt.Errorf("%d ranks, but %s with %d ranks each hold %d", size, numbers.Count(len(hosts), "host"),
+			r.PerHost, total)
+	case size > total && !r.Oversubscribe:
+		return nil, fmt.Errorf("%d ranks, but there %s on %s (%s): give the hosts more slots, as in HOST:SLOTS, or use "+
+			"--oversubscribe",
+			size, are(total), numbers.Count(len(hosts), "host"), list(hosts))
+	}
+	if err := extend(room, hosts, size-total); err != nil {
+		return nil, fmt.Errorf("%d ranks: %w", size, err)
+	}
+	return deal(hosts, room, size, r.By), nil
+}
+
+// extend makes room for more ranks, in turn.
+func extend(room []int, hosts []Host, more int) error {
+	for more > 0 {
+		before := more
+		for i, h := range hosts {
+			if more > 0 && (h.Max == 0 || room[i] < h.Max) {
+				room[i]++
+				more--
+			}
+		}
+		if more == before {
+			return fmt.Errorf("max_slots leaves %d of them no host", more)
+		}
+	}
+	return nil
+}
+
+// deal numbers the ranks.
+func deal(hosts []Host, room []int, size int, by By) []Place {
+	places := make([]Place, len(hosts))
+	for i, h := range hosts {
+		places[i].Host = h
+	}
+	turn := 1
+	for rank := 0; rank < size; {
+		for i := range places {
+			if by == BySlot {
+				turn = room[i]
+			}
+			for k := 0; k < turn && rank < size && len(places[i].Ranks) < room[i]; k++ {
+				places[i].Ranks = append(places[i].Ranks, rank)
+				rank++
+			}
+		}
+	}
+	return slices.DeleteFunc(places, func(p Place) bool { return len(p.Ranks) == 0 })
+}
+
+// list names a few hosts with their slots.
+func list(hosts []Host) string {
+	const shown = 8
+	var words []string
+	for _, h := range hosts[:min(len(hosts), shown)] {
+		words = append(words, net.JoinHostPort(h.Name, strconv.Itoa(h.Slots)))
+	}
+	if len(hosts) > shown {
+		words = append(words, "...")
+	}
+	return strings.Join(words, ",")
+}
+
+func slots(n int) string { return numbers.Count(n, "slot") }
+
+func are(n int) string {
+	if n == 1 {
+		return "is 1 slot"
+	}
+	return "are " + slots(n)
 }

@@ -1,3 +1,11 @@
+// Package planner holds the subcommands topo, plan and sim of treerun, and the flags
+// that say how a job plans: it reads a graph from a file or by the name of a machine,
+// asks package collective/planner for plans, as a job does, and prints what came out,
+// with the proof of how good it is.
+//
+// It starts no process; it reads the files that it is given, or has its caller measure
+// the host, and writes to its Writer. The same arguments and the same graph print the
+// same bytes on hosts with as many cores. Only packages below cmd/treerun import it.
 package planner
 
 import (
@@ -137,4 +145,41 @@ func (r *request) assumed() string {
 
 func usage(format string, args ...any) error {
 	return cmdline.Usagef("%w", fmt.Errorf(format, args...))
+}
+
+// size is a number of bytes on the command line.
+type size = cmdline.Size
+
+// option is a flag that sets a field of options.
+func option(o *planner.Options, name, kind string) *cmdline.Value {
+	return &cmdline.Value{Kind: kind, From: func(text string) error { return o.Set(name, text) },
+		Write: func() string { return o.Map()[name] }}
+}
+
+// defineOptions adds --algorithm and the options of algorithms, seed with a prefix.
+func defineOptions(f *pflag.FlagSet, o *planner.Options, prefix string) {
+	f.Var(option(o, "algorithm", "VALUE"), "algorithm",
+		"`NAME`: "+broken(planner.Algorithms())+
+			"\n(default: by predicted time); options may follow, as in packing,max-trees=4")
+	for _, x := range planner.Flags() {
+		name, help, kind := x.Name, x.Help, "VALUE"
+		if x.Bool {
+			kind = "bool"
+		}
+		if name == "seed" {
+			name = prefix + name
+		}
+		if len(x.Takers) > 0 && len(x.Takers) < 3 {
+			help = strings.Join(x.Takers, ", ") + ": " + help
+		}
+		flag := f.VarPF(option(o, x.Name, kind), name, "", help)
+		if x.Bool {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// broken joins words to lines that fit into the help.
+func broken(words []string) string {
+	return strings.Join(numbers.Wrapped(strings.Join(words, ", "), 60), "\n")
 }
