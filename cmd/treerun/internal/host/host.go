@@ -115,8 +115,8 @@ func (h *Host) Order(b wire.Body) {
 	})
 }
 
-// Settle returns when everything that was asked for before has been done.
-func (h *Host) Settle() { h.k.Call(func() {}) }
+// Settle has f called when everything that was asked for before has been done.
+func (h *Host) Settle(f func()) { h.k.Do(f) }
 
 // Alive tells the guard that the Reaper still works.
 func (h *Host) Alive() {

@@ -144,7 +144,7 @@ func TestStopBeforeTheJob(t *testing.T) {
 		t.Error("it is not over")
 	}
 	h.Start(&wire.Job{})
-	h.Settle()
+	h.k.Call(func() {})
 	if len(h.reports) > 0 {
 		t.Errorf("%+v", <-h.reports)
 	}

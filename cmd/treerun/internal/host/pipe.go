@@ -14,8 +14,8 @@ import (
 
 // Pipe reads what a rank writes into a pipe or a stream socket, and can stop without
 // losing anything: Finish makes it take what is there at that moment and then report the
-// end, even when somebody still holds the other side open. Read and ReadUntil are for one
-// goroutine; any goroutine may call Finish. Nothing in it blocks an operating system
+// end, even when somebody still holds the other side open. Read and SetReadDeadline are for
+// one goroutine; any goroutine may call Finish. Nothing in it blocks an operating system
 // thread.
 type Pipe struct {
 	file     *os.File
@@ -23,7 +23,6 @@ type Pipe struct {
 	finish   atomic.Bool
 	draining bool
 	left     int // bytes still to be read when draining
-	deadline time.Time
 }
 
 // NewPipe takes ownership of fd, a pipe or a stream socket, and makes it
@@ -55,25 +54,18 @@ func (r *Pipe) Finish() {
 	_ = r.file.SetReadDeadline(time.Unix(1, 0)) // fails on a closed file only: no one reads
 }
 
-// Read waits for bytes; it returns io.EOF when all writers have closed, or
-// after Finish.
-func (r *Pipe) Read(p []byte) (int, error) { return r.ReadUntil(p, time.Time{}) }
+// SetReadDeadline sets when a Read gives up; the zero time means never.
+func (r *Pipe) SetReadDeadline(t time.Time) error { return r.file.SetReadDeadline(t) }
 
-// ReadUntil is Read that returns os.ErrDeadlineExceeded when nothing has come
-// by the deadline; the zero time means none. What is there when the deadline
-// has passed is still read.
-func (r *Pipe) ReadUntil(p []byte, deadline time.Time) (int, error) {
+// Read waits for bytes; it returns io.EOF when all writers have closed, or
+// after Finish, and os.ErrDeadlineExceeded when nothing has come by the deadline. What is
+// there when the deadline has passed is still read.
+func (r *Pipe) Read(p []byte) (int, error) {
 	if r.draining {
 		return r.drain(p)
 	}
-	if r.deadline != deadline {
-		if err := r.file.SetReadDeadline(deadline); err != nil {
-			return 0, err
-		}
-		r.deadline = deadline
-	}
-	// Finish may have come before our SetReadDeadline, which undid its own;
-	// then its mark is seen here.
+	// Finish may have come before SetReadDeadline, which undid its own; then its mark is
+	// seen here.
 	if !r.finish.Load() {
 		n, err := r.file.Read(p)
 		if !errors.Is(err, os.ErrDeadlineExceeded) {

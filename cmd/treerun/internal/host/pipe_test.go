@@ -107,15 +107,22 @@ func TestFinishBeatsEndlessWriter(t *testing.T) {
 	<-stopped
 }
 
+func readUntil(r *Pipe, buf []byte, deadline time.Time) (int, error) {
+	if err := r.SetReadDeadline(deadline); err != nil {
+		return 0, err
+	}
+	return r.Read(buf)
+}
+
 func TestReadUntil(t *testing.T) {
 	r, w := open(t, "pipe")
 	buf := make([]byte, 8)
-	if n, err := r.ReadUntil(buf, time.Now().Add(5*time.Millisecond)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if n, err := readUntil(r, buf, time.Now().Add(5*time.Millisecond)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("nothing there: %d, %v", n, err)
 	}
 	// What is there is read, however late we come.
 	write(t, w, []byte("late"))
-	if n, err := r.ReadUntil(buf, time.Now().Add(-time.Second)); string(buf[:n]) != "late" || err != nil {
+	if n, err := readUntil(r, buf, time.Now().Add(-time.Second)); string(buf[:n]) != "late" || err != nil {
 		t.Fatalf("after the deadline: %q, %v", buf[:n], err)
 	}
 	// A deadline that has passed spoils neither later reads nor Finish.
@@ -125,10 +132,10 @@ func TestReadUntil(t *testing.T) {
 	}
 	write(t, w, []byte("def"))
 	r.Finish()
-	if n, err := r.ReadUntil(buf, time.Now().Add(time.Hour)); string(buf[:n]) != "def" || err != nil {
+	if n, err := readUntil(r, buf, time.Now().Add(time.Hour)); string(buf[:n]) != "def" || err != nil {
 		t.Fatalf("after Finish: %q, %v", buf[:n], err)
 	}
-	if n, err := r.ReadUntil(buf, time.Now().Add(time.Hour)); n != 0 || err != io.EOF {
+	if n, err := readUntil(r, buf, time.Now().Add(time.Hour)); n != 0 || err != io.EOF {
 		t.Fatalf("at the end: %d, %v", n, err)
 	}
 }

@@ -1,73 +1,61 @@
 package launch
 
 import (
-	"os"
-	"syscall"
 	"time"
 
+	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
 	"github.com/treerun/treerun/cmd/treerun/internal/host"
 	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/numbers"
 )
 
-// unreadGrace is how long a job that did not end well waits at least for
-// somebody to read the rest of its output, and how long the cause of that may
-// take to be printed.
-const unreadGrace = 500 * time.Millisecond
+const (
+	// unreadGrace is how long a job that did not end well waits at least for
+	// somebody to read the rest of its output, and how long the cause of that may
+	// take to be printed.
+	unreadGrace = 500 * time.Millisecond
+
+	// partGrace is how long agents have for their last words, and then for their end.
+	partGrace = time.Second
+)
 
 // drain waits until all that the ranks have printed has been written. Where the
 // job has ended well that takes as long as the reader does, within the job's
 // time limit. Otherwise what nobody reads is dropped in the end. It reports
 // false when the user did not want to wait.
 func (s *supervisor) drain() (complete bool) {
-	copied := make(chan struct{})
+	s.stage, s.grace, s.killAt, s.deaf = draining, nil, nil, nil
+	s.leftovers = time.After(host.LeftoverGrace)
+	s.unread = s.patience()
+	s.wait(func() bool { return s.printing == 0 || s.impatient })
+	written, flushed := false, s.job.Screen.Flushed()
 	go func() {
-		defer close(copied)
-		for _, m := range s.ranks {
-			if m.running {
-				<-m.streams[wire.Stdout].Done()
-				<-m.streams[wire.Stderr].Done()
-			}
-		}
+		<-flushed
+		s.post(func() { written = true })
 	}()
-	late := time.After(host.LeftoverGrace)
-	unread := s.unread()
-	var written <-chan struct{}
-	for {
-		select {
-		case <-copied:
-			copied = nil
-			written = s.job.Screen.Flushed()
-		case <-written:
-			s.heedBroken()
-			return true
-		case <-late:
-			s.broadcast(&wire.Finish{}) // a process outside the ranks' process groups may hold output open
-		case e := <-s.events:
-			s.receive(e)
-		case <-s.timeout:
-			s.timeout = nil
-			if s.cause.kind == none {
-				s.cause = cause{kind: byTimeout}
-			}
-			s.giveUp(copied)
-			return true
-		case <-unread:
-			s.giveUp(copied)
-			return true
-		case sig := <-s.job.Signals:
-			if s.givesUp(sig) {
-				s.job.Screen.GiveUp()
-				return false
-			}
+	s.wait(func() bool { return written || s.gaveUp })
+	if s.impatient {
+		return false
+	}
+	select {
+	case err := <-s.broken:
+		s.begin(cause{kind: byOutput, err: err})
+	default:
+	}
+	screen := s.job.Screen
+	for _, sink := range []*output.Sink{screen.Out, screen.Err} {
+		if n := sink.Dropped(); n > 0 {
+			screen.Err.Printf("treerun: nobody reads %s: the last %s that ranks printed there may be lost", sink.Name(),
+				numbers.Count(n, "byte"))
 		}
 	}
+	return true
 }
 
-// unread tells when to give up readers who do not read; never, if the job has
+// patience tells when to give up readers who do not read; never, if the job has
 // ended well.
-func (s *supervisor) unread() <-chan time.Time {
+func (s *supervisor) patience() <-chan time.Time {
 	switch s.cause.kind {
 	case none:
 		return nil
@@ -77,37 +65,11 @@ func (s *supervisor) unread() <-chan time.Time {
 	return time.After(max(unreadGrace, s.job.ShutdownTimeout))
 }
 
-// giveUp drops what has not been read, and says so where that can be written.
-func (s *supervisor) giveUp(copied <-chan struct{}) {
+// giveUp drops what has not been read: no stream waits for anybody now.
+func (s *supervisor) giveUp() {
+	s.gaveUp = true
 	s.job.Screen.GiveUp()
-	if copied != nil {
-		s.broadcast(&wire.Finish{})
-	}
-	for copied != nil { // no stream waits for anybody now
-		select {
-		case <-copied:
-			copied = nil
-		case e := <-s.events:
-			s.receive(e)
-		}
-	}
-	s.heedBroken()
-	screen := s.job.Screen
-	for _, sink := range []*output.Sink{screen.Out, screen.Err} {
-		if n := sink.Dropped(); n > 0 {
-			screen.Err.Printf("treerun: nobody reads %s: the last %s that ranks printed there may be lost", sink.Name(),
-				numbers.Count(n, "byte"))
-		}
-	}
-}
-
-// heedBroken looks whether writing has failed.
-func (s *supervisor) heedBroken() {
-	select {
-	case err := <-s.broken:
-		s.begin(cause{kind: byOutput, err: err})
-	default:
-	}
+	s.broadcast(&wire.Finish{})
 }
 
 // flush waits until what treerun itself has printed is written; not for long,
@@ -119,17 +81,34 @@ func (s *supervisor) flush() {
 	}
 }
 
-// givesUp tells whether a signal means that the user does not want to wait for
-// the rest of the output.
-func (s *supervisor) givesUp(sig os.Signal) bool {
-	switch sig {
-	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-		first := s.firstStop.IsZero()
-		if !s.insists() && !first {
-			return false
-		}
-		s.begin(cause{kind: bySignal, signal: sig.(syscall.Signal)})
-		return true
+// part ends the connections to other hosts, and what this process has started
+// for them.
+func (s *supervisor) part() {
+	s.stage = parting
+	late := false
+	time.AfterFunc(partGrace, func() { s.post(func() { late = true }) })
+	s.wait(func() bool { return s.all(left) || late })
+	close(s.quit)
+	s.tellResult()
+	if s.tree != nil {
+		s.tree.Close(partGrace)
 	}
-	return false
+	s.reaper.Close()
+}
+
+// tellResult tells the treeruns of other nodes what came of the job: users have
+// started them, and want to know.
+func (s *supervisor) tellResult() {
+	if s.tree == nil || s.job.Remote.Open == nil {
+		return
+	}
+	r := &wire.Result{Code: s.exitCode()}
+	if s.err != nil {
+		r.Code, r.Text = cmdline.ExitCode(s.err), s.err.Error()
+	}
+	s.sendTo(wire.All, r)
+	select {
+	case <-s.tree.Gone(): // having heard it, they hang up
+	case <-time.After(partGrace):
+	}
 }

@@ -92,7 +92,7 @@ func Run(j *Job) (int, error) {
 	if err := j.Started(); err != nil {
 		s.abandon(err)
 	}
-	s.wait(func() bool { return s.living == 0 })
+	s.wait(func() bool { return s.all(over) })
 	j.Trace("all ranks have ended")
 	complete := s.drain()
 	s.part()
@@ -107,6 +107,3 @@ func Run(j *Job) (int, error) {
 	s.flush()
 	return s.exitCode(), nil
 }
-
-// streams of a rank, by wire.Stdout and wire.Stderr.
-type streams [wire.Streams]*output.Stream

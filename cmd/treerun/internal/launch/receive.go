@@ -2,12 +2,13 @@ package launch
 
 import (
 	"fmt"
-	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
+	"github.com/treerun/treerun/cmd/treerun/internal/output"
 	"github.com/treerun/treerun/cmd/treerun/internal/wire"
 	"github.com/treerun/treerun/internal/job"
 	"github.com/treerun/treerun/internal/numbers"
@@ -17,8 +18,8 @@ import (
 type rankState struct {
 	rank, pid int
 	at        *hostState
-	streams   streams
-	sources   [wire.Streams]chan net.Conn // on another host: what it prints comes, or nothing more
+	streams   [wire.Streams]*output.Stream
+	opened    [wire.Streams]bool // what it prints comes, or nothing will
 
 	running        bool // it was started
 	silent         bool // no more messages will come from it
@@ -29,36 +30,62 @@ type rankState struct {
 // hostState is one host of the job.
 type hostState struct {
 	Host
-	index   int
-	ready   *wire.Ready // another host's, once its agent is there
-	started bool        // no more ranks will be started
-	over    bool        // all its ranks have ended
-	left    bool        // its last word has come, or it is lost
-	lost    bool
+	index int
+	ready *wire.Ready // another host's, once its agent is there
+	phase phase
+	lost  bool
 }
 
-// event is a report of a host.
-type event struct {
-	host   int
-	body   wire.Body
-	stream net.Conn // that begins with body, or nil
+// phase is how far a host is. It may leave some out.
+type phase int
+
+const (
+	coming  phase = iota
+	ready         // its agent is there
+	started       // no more ranks will be started
+	over          // all its ranks have ended
+	left          // its last word has come, or it is lost
+)
+
+// all tells whether all hosts have come to a phase.
+func (s *supervisor) all(ph phase) bool {
+	return !slices.ContainsFunc(s.hosts, func(p *hostState) bool { return p.phase < ph })
 }
 
-// receive acts on what a host has told.
-func (s *supervisor) receive(e event) {
-	p := s.hosts[e.host]
-	if e.stream != nil {
-		s.receiveStream(p, e)
+// advance notes that a host has come to a phase. From one that has left no stream comes
+// that has not come before.
+func (s *supervisor) advance(p *hostState, ph phase) {
+	p.phase = max(p.phase, ph)
+	if ph != left {
 		return
 	}
-	if l, ok := e.body.(*wire.Lost); ok {
+	for _, rank := range p.Ranks {
+		m := s.ranks[rank]
+		for i, stream := range m.streams {
+			if !m.opened[i] {
+				m.opened[i] = true
+				stream.Discard()
+				s.printing--
+			}
+		}
+	}
+}
+
+// receive acts on what a host has told. src, unless it is nil, is a stream that begins
+// with that.
+func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
+	if src != nil {
+		s.receiveStream(p, body, src)
+		return
+	}
+	if l, ok := body.(*wire.Lost); ok {
 		s.loseHosts(l)
 		return
 	}
 	if p.lost {
 		return
 	}
-	switch b := e.body.(type) {
+	switch b := body.(type) {
 	case *wire.Ready:
 		s.isReady(p, b)
 	case *wire.Result:
@@ -69,13 +96,12 @@ func (s *supervisor) receive(e event) {
 		if b.Stuck {
 			s.job.Screen.Err.Printf("treerun: some processes%s could not be killed: they hang in the kernel", s.on(p))
 		}
-		s.isOver(p)
+		s.advance(p, over)
 		if p.Local {
-			s.hasLeft(p) // an agent has a Goodbye to say yet
+			s.advance(p, left) // an agent has a Goodbye to say yet
 		}
 	case *wire.Goodbye:
-		s.isOver(p)
-		s.hasLeft(p)
+		s.advance(p, left)
 	case *wire.Signal:
 		s.job.Trace("%s: treerun there got %s", p.Name, job.SignalName(syscall.Signal(b.Number)))
 		s.handle(syscall.Signal(b.Number))
@@ -106,18 +132,20 @@ func (s *supervisor) receive(e event) {
 	}
 }
 
-// receiveStream gives what a rank on another host prints to its reader.
-func (s *supervisor) receiveStream(p *hostState, e event) {
-	if b, ok := e.body.(*wire.Stream); ok && b.Number < wire.Streams && !p.left {
-		if m := s.rankOf(p, b.Rank); m != nil {
-			select {
-			case m.sources[b.Number] <- e.stream:
-				return
-			default: // it came before, or p is this host
-			}
+// receiveStream shows what a rank prints.
+func (s *supervisor) receiveStream(p *hostState, body wire.Body, src output.Source) {
+	b, ok := body.(*wire.Stream)
+	if ok && b.Number < wire.Streams {
+		if m := s.rankOf(p, b.Rank); m != nil && !m.opened[b.Number] {
+			m.opened[b.Number] = true
+			go func() {
+				m.streams[b.Number].Run(src)
+				s.post(func() { s.printing-- })
+			}()
+			return
 		}
 	}
-	_ = e.stream.Close()
+	_ = src.Close()
 }
 
 // rankOf returns a rank of a host, nil for one that it does not have.
@@ -147,27 +175,21 @@ func (s *supervisor) fail(p *hostState, code int, text string) {
 func (s *supervisor) isReady(p *hostState, b *wire.Ready) {
 	if p.ready == nil && !p.Local {
 		p.ready = b
-		s.unready--
+		s.advance(p, ready)
 		s.job.Trace("host %s is ready: it calls itself %s, %s, agent %d", p.Name, b.Host, numbers.Count(b.Cores, "core"),
 			b.PID)
 	}
 }
 
 func (s *supervisor) hasStarted(p *hostState, b *wire.Started) {
-	if p.started {
+	if p.phase >= started {
 		return
 	}
-	p.started = true
-	s.starting--
+	s.advance(p, started)
 	for i, rank := range b.Ranks {
 		if m := s.rankOf(p, rank); m != nil && !m.running {
 			m.pid, m.running = b.PIDs[i], true
 			s.running++
-			if !p.Local {
-				for i, stream := range m.streams {
-					go stream.Run(&source{streams: m.sources[i]})
-				}
-			}
 		}
 	}
 	if s.early {
@@ -225,46 +247,18 @@ func (s *supervisor) announce(m *rankState) {
 	}})
 }
 
-// isOver notes that all ranks of a host have ended.
-func (s *supervisor) isOver(p *hostState) {
-	if !p.over {
-		p.over = true
-		s.living--
-	}
-	if !p.started {
-		p.started = true
-		s.starting--
-	}
-}
-
-// hasLeft notes that nothing more comes from a host: no stream either that has not come.
-func (s *supervisor) hasLeft(p *hostState) {
-	if p.left {
-		return
-	}
-	p.left = true
-	s.staying--
-	for _, rank := range p.Ranks {
-		for _, streams := range s.ranks[rank].sources {
-			if streams != nil {
-				close(streams)
-			}
-		}
-	}
-}
-
 // loseHosts notes that hosts cannot be reached any more: their ranks have ended,
 // as far as this job is concerned.
 func (s *supervisor) loseHosts(l *wire.Lost) {
 	s.order++
 	for _, i := range l.Hosts {
-		if i < 0 || i >= len(s.hosts) || s.hosts[i].lost || s.hosts[i].left {
+		if i < 0 || i >= len(s.hosts) || s.hosts[i].lost || s.hosts[i].phase == left {
 			continue
 		}
 		p := s.hosts[i]
 		p.lost = true
 		s.job.Trace("host %s is lost: %s", p.Name, l.Text)
-		if !p.over && s.running == 0 && s.err == nil && s.cause.kind == none { // no rank runs yet
+		if p.phase < over && s.running == 0 && s.err == nil && s.cause.kind == none { // no rank runs yet
 			s.abandon(cmdline.Errorf(l.Code, "%s", l.Text))
 		}
 		for _, rank := range p.Ranks {
@@ -274,13 +268,9 @@ func (s *supervisor) loseHosts(l *wire.Lost) {
 				s.ended(m, &End{Rank: rank, PID: m.pid, Lost: true, Code: l.Code, Why: l.Text, Stopped: s.told})
 			}
 		}
-		if p.ready == nil {
-			s.unready--
-		}
-		if !p.started {
+		if p.phase < started {
 			s.fail(p, l.Code, l.Text)
 		}
-		s.isOver(p)
-		s.hasLeft(p)
+		s.advance(p, left)
 	}
 }

@@ -21,7 +21,7 @@ import (
 func newSupervisor(j *Job) (*supervisor, error) {
 	s := &supervisor{
 		job: j, start: time.Now(), reaper: host.NewReaper(),
-		events: make(chan event, 64), quit: make(chan struct{}), broken: make(chan error, 1),
+		events: make(chan func(), 64), quit: make(chan struct{}), broken: make(chan error, 1),
 	}
 	if err := s.reaper.Adopt(); err != nil {
 		j.Trace("%v", err)
@@ -35,6 +35,7 @@ func newSupervisor(j *Job) (*supervisor, error) {
 		s.reaper.Close()
 		return nil, err
 	}
+	s.printing = wire.Streams * len(s.ranks)
 	return s, nil
 }
 
@@ -54,6 +55,9 @@ func (s *supervisor) place() error {
 	s.ranks = make([]*rankState, s.job.Size)
 	for i, h := range inOrder(hosts) {
 		p := &hostState{Host: h, index: i}
+		if h.Local {
+			p.phase = ready
+		}
 		s.hosts = append(s.hosts, p)
 		for _, r := range h.Ranks {
 			if r < 0 || r >= s.job.Size || s.ranks[r] != nil {
@@ -65,7 +69,6 @@ func (s *supervisor) place() error {
 	if slices.Contains(s.ranks, nil) {
 		return fmt.Errorf("rank %d is on no host", slices.Index(s.ranks, nil))
 	}
-	s.starting, s.living, s.staying = len(s.hosts), len(s.hosts), len(s.hosts)
 	return s.openStreams()
 }
 
@@ -85,28 +88,13 @@ func (s *supervisor) openStreams() error {
 			if s.job.OutputDir != "" {
 				var err error
 				if options.Raw, err = rawFile(s.job.OutputDir, rankFolder(m.rank, s.job.Size), sink.Name()); err != nil {
-					s.discardStreams()
 					return host.StartError(m.rank, s.job.Size, err)
 				}
 			}
 			m.streams[i] = output.NewStream(sink, m.rank, options)
-			if !m.at.Local {
-				m.sources[i] = make(chan net.Conn, 1)
-			}
 		}
 	}
 	return nil
-}
-
-// discardStreams closes the files of ranks that were not started.
-func (s *supervisor) discardStreams() {
-	for _, m := range s.ranks {
-		for _, stream := range m.streams {
-			if stream != nil && !m.running {
-				stream.Discard()
-			}
-		}
-	}
 }
 
 // startAll starts all ranks; or some, and abandons the job, unless the user or the
@@ -116,7 +104,7 @@ func (s *supervisor) startAll() {
 	if err := s.reach(); err != nil {
 		s.abandon(err)
 	}
-	s.wait(func() bool { return s.unready == 0 || stopped() })
+	s.wait(func() bool { return s.all(ready) || stopped() })
 	j, err := s.wireJob()
 	if err == nil && !stopped() {
 		err = s.startLocal(j)
@@ -124,15 +112,17 @@ func (s *supervisor) startAll() {
 	if err != nil {
 		s.abandon(err)
 	}
-	if stopped() {
-		s.neverStarted()
+	if stopped() { // of no host will anything come
+		for _, p := range s.hosts {
+			s.advance(p, left)
+		}
 		return
 	}
 	s.sendTo(wire.All, j)
 	if j.HasStdin {
 		go s.sendInput()
 	}
-	s.wait(func() bool { return s.starting == 0 })
+	s.wait(func() bool { return s.all(started) })
 	what, started := numbers.Count(len(s.ranks), "rank"), 0
 	for _, m := range s.ranks {
 		if m.running {
@@ -143,7 +133,6 @@ func (s *supervisor) startAll() {
 		what = fmt.Sprintf("%d of %s", started, what)
 	}
 	s.job.Trace("started %s", what)
-	s.discardStreams()
 }
 
 // reach starts agents on the other hosts.
@@ -161,7 +150,6 @@ func (s *supervisor) reach() error {
 	if len(join.Below) == 0 {
 		return nil
 	}
-	s.unready = len(join.Below)
 	var err error
 	if join.Start.Treerun, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this executable: %w", err)
@@ -186,15 +174,14 @@ func (s *supervisor) emit(f *wire.Frame, stream net.Conn) {
 	if err == nil && (f.Host < 0 || f.Host >= len(s.hosts)) {
 		err = fmt.Errorf("host %d is not in the job", f.Host)
 	}
-	e := event{f.Host, b, stream}
-	if err != nil {
-		e = event{body: &wire.Lost{Hosts: []int{f.Host}, Code: cmdline.ExitInternal,
-			Text: fmt.Sprintf("its agent does not keep to the protocol: %v", err)}}
-	}
-	select {
-	case s.events <- e:
-	case <-s.quit:
-	}
+	s.post(func() {
+		if err != nil {
+			s.loseHosts(&wire.Lost{Hosts: []int{f.Host}, Code: cmdline.ExitInternal,
+				Text: fmt.Sprintf("its agent does not keep to the protocol: %v", err)})
+			return
+		}
+		s.receive(s.hosts[f.Host], b, stream)
+	})
 }
 
 // wireJob returns what all hosts are to run.
@@ -270,14 +257,11 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 	}
 	cfg := host.Config{
 		Reaper: s.reaper, Index: i, Path: s.job.Path, Dir: s.job.Dir, Env: s.job.Env, Trace: s.job.Trace,
-		Cores: cmdline.UsableCores(),
-		Report: func(b wire.Body) {
-			select {
-			case s.events <- event{host: i, body: b}:
-			case <-s.quit:
-			}
+		Cores:  cmdline.UsableCores(),
+		Report: func(b wire.Body) { s.post(func() { s.receive(s.hosts[i], b, nil) }) },
+		Stream: func(rank, stream int, src *host.Pipe) {
+			s.post(func() { s.receive(s.hosts[i], &wire.Stream{Rank: rank, Number: stream}, src) })
 		},
-		Stream: func(rank, stream int, src *host.Pipe) { go s.ranks[rank].streams[stream].Run(src) },
 	}
 	cfg.Name = s.hosts[i].Name
 	var err error
@@ -292,17 +276,18 @@ func (s *supervisor) startLocal(j *wire.Job) error {
 	return nil
 }
 
-// neverStarted ends the agents of a job of which no rank was started.
-func (s *supervisor) neverStarted() {
-	s.tellResult()
-	if s.tree != nil {
-		s.tree.Close(partGrace)
+// sendInput carries our stdin to a rank 0 on another host. It reads ahead of rank 0, and
+// ends with its reader; else with this process.
+func (s *supervisor) sendInput() {
+	f, err := wire.Encode(0, &wire.Stream{Number: wire.Stdin})
+	if err != nil {
+		return // cannot be
 	}
-	for _, p := range s.hosts {
-		s.isOver(p)
-		s.hasLeft(p)
+	stream, err := s.tree.Stream(f)
+	if err != nil {
+		return // the host is lost
 	}
-	s.discardStreams()
+	wire.Relay(stream, readable(s.job.Stdin))
 }
 
 // push sends the program to all other hosts.

@@ -33,8 +33,17 @@ const (
 	byError  // treerun could not start the job; Run returns the error
 )
 
+// stage is how far the job is.
+type stage int
+
+const (
+	working  stage = iota // ranks start, or run
+	draining              // all have ended
+	parting               // what they printed has been written
+)
+
 // supervisor runs a job from its start to its end. All its methods but
-// outputFailed and report are called by one goroutine.
+// outputFailed and post are called by one goroutine.
 type supervisor struct {
 	job    *Job
 	reaper *host.Reaper
@@ -44,24 +53,26 @@ type supervisor struct {
 	hosts  []*hostState
 	ranks  []*rankState // by rank
 
-	unready  int // hosts whose agents are not there yet
-	starting int // hosts that start ranks
-	living   int // hosts whose ranks have not all ended
-	staying  int // hosts that have more to say
+	stage    stage
 	running  int // ranks that have not ended
+	printing int // streams of ranks that have not ended
 	joined   int
 	seeded   bool
 	order    int // counts the moments at which ends were seen
 
-	events    chan event
+	events    chan func()   // what wait calls
 	quit      chan struct{} // closed when nobody takes events any more
 	broken    chan error    // errors of writing what ranks print
 	timeout   <-chan time.Time
 	grace     <-chan time.Time // when to stop the others after a failure
 	killAt    <-chan time.Time
 	deaf      <-chan time.Time // when to give up hosts that do not heed a kill
+	leftovers <-chan time.Time // when to give up processes that hold output open
+	unread    <-chan time.Time // when to give up readers
 	firstStop time.Time        // when the first signal to stop came
 	told      bool             // ranks have been told to stop
+	gaveUp    bool             // what is not read is dropped
+	impatient bool             // the user does not want to wait for it
 	cause     cause            // the first
 	late      []straggler      // byTimeout
 	early     bool             // byTimeout: ranks were still being started
@@ -76,14 +87,22 @@ func (s *supervisor) outputFailed(err error) {
 	}
 }
 
+// post has wait call f. Several goroutines call it.
+func (s *supervisor) post(f func()) {
+	select {
+	case s.events <- f:
+	case <-s.quit:
+	}
+}
+
 // wait acts on what happens until a condition holds.
 func (s *supervisor) wait(until func() bool) {
 	for !until() {
 		select {
 		case sig := <-s.job.Signals:
 			s.handle(sig)
-		case e := <-s.events:
-			s.receive(e)
+		case f := <-s.events:
+			f()
 		case err := <-s.broken:
 			s.begin(cause{kind: byOutput, err: err})
 		case <-s.timeout:
@@ -94,6 +113,10 @@ func (s *supervisor) wait(until func() bool) {
 			s.kill()
 		case <-s.deaf:
 			s.loseDeaf()
+		case <-s.leftovers:
+			s.broadcast(&wire.Finish{}) // a process outside the ranks' process groups may hold output open
+		case <-s.unread:
+			s.giveUp()
 		}
 	}
 }
@@ -121,8 +144,12 @@ func (s *supervisor) sendTo(index int, b wire.Body) {
 
 func (s *supervisor) timeIsUp() {
 	s.timeout = nil
-	if s.running > 0 || s.starting > 0 { // else only leftovers remain
-		s.late, s.early = s.stragglers(), s.starting > 0
+	switch starting := !s.all(started); {
+	case s.stage == draining:
+		s.begin(cause{kind: byTimeout})
+		s.giveUp()
+	case s.running > 0 || starting: // else only leftovers remain
+		s.late, s.early = s.stragglers(), starting
 		s.begin(cause{kind: byTimeout})
 	}
 }
@@ -145,6 +172,7 @@ func (s *supervisor) begin(c cause) {
 		s.cause = c
 	}
 	switch {
+	case s.stage != working: // nobody is left to be stopped
 	case c.kind == byFailure && first:
 		s.grace = time.After(FailureGrace)
 	case c.kind != byFailure && (first || s.grace != nil):
@@ -174,7 +202,7 @@ func (s *supervisor) kill() {
 func (s *supervisor) loseDeaf() {
 	l := &wire.Lost{Code: cmdline.ExitInternal, Text: "it does not answer"}
 	for _, p := range s.hosts {
-		if !p.over {
+		if p.phase < over {
 			l.Hosts = append(l.Hosts, p.index)
 			s.job.Screen.Err.Printf("treerun: host %s does not answer: its ranks may still run", p.Name)
 		}
@@ -203,59 +231,12 @@ func (s *supervisor) exitCode() int {
 	return cmdline.ExitInternal
 }
 
-// part ends the connections to other hosts, and what this process has started
-// for them.
-func (s *supervisor) part() {
-	if s.tree != nil {
-		late := time.After(partGrace)
-		for out := false; s.staying > 0 && !out; {
-			select {
-			case e := <-s.events:
-				s.receive(e)
-			case <-late:
-				out = true
-			}
-		}
-	}
-	close(s.quit)
-	s.tellResult()
-	if s.tree != nil {
-		s.tree.Close(partGrace)
-	}
-	s.reaper.Close()
-}
-
-// tellResult tells the treeruns of other nodes what came of the job: users have
-// started them, and want to know.
-func (s *supervisor) tellResult() {
-	if s.tree == nil || s.job.Remote.Open == nil {
-		return
-	}
-	r := &wire.Result{Code: s.exitCode()}
-	if s.err != nil {
-		r.Code, r.Text = cmdline.ExitCode(s.err), s.err.Error()
-	}
-	s.sendTo(wire.All, r)
-	select {
-	case <-s.tree.Gone(): // having heard it, they hang up
-	case <-time.After(partGrace):
-	}
-}
-
-// partGrace is how long agents have for their last words, and then for their end.
-const partGrace = time.Second
-
 // handle acts on a signal to the launcher.
 func (s *supervisor) handle(sig os.Signal) {
 	switch sig {
 	case syscall.SIGPIPE: // the failed write reports itself
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
-		s.job.Trace("got %s", job.SignalName(sig.(syscall.Signal)))
-		again := s.insists()
-		s.begin(cause{kind: bySignal, signal: sig.(syscall.Signal)})
-		if again && sig == syscall.SIGINT {
-			s.kill()
-		}
+		s.stop(sig.(syscall.Signal))
 	case syscall.SIGTSTP:
 		s.broadcast(&wire.Signal{Number: int(syscall.SIGTSTP)})
 		s.suspend()
@@ -264,10 +245,30 @@ func (s *supervisor) handle(sig os.Signal) {
 	}
 }
 
+// stop acts on a signal that stops the job.
+func (s *supervisor) stop(sig syscall.Signal) {
+	s.job.Trace("got %s", job.SignalName(sig))
+	first := s.firstStop.IsZero()
+	again := s.insists()
+	if s.stage == parting || s.stage == draining && !first && !again {
+		return
+	}
+	s.begin(cause{kind: bySignal, signal: sig})
+	switch {
+	case s.stage == draining:
+		s.impatient = true
+		s.giveUp()
+	case again && sig == syscall.SIGINT:
+		s.kill()
+	}
+}
+
 // suspend stops this process until SIGCONT, which is forwarded.
 func (s *supervisor) suspend() {
-	if s.local != nil {
-		s.local.Settle()
+	if s.local != nil { // which may wait for us to take its reports
+		settled := false
+		s.local.Settle(func() { s.post(func() { settled = true }) })
+		s.wait(func() bool { return settled })
 	}
 	if s.tree != nil {
 		s.sendTo(wire.All, &wire.Alive{Pause: true})

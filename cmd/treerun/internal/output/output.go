@@ -41,8 +41,8 @@ const erase = "\x1b[K"
 type cutter interface {
 	// add takes the next bytes and appends to out what can be shown now.
 	add(out, chunk []byte, now time.Time) []byte
-	// due says when flush is to be called, if no more bytes come before.
-	due() (time.Time, bool)
+	// due says when flush is to be called, if no more bytes come before; zero: never.
+	due() time.Time
 	// flush appends to out what has been held back.
 	flush(out []byte) []byte
 	// end appends to out what is left at the end of the stream.

@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"strconv"
 	"time"
@@ -10,13 +11,12 @@ import (
 // readBytes is how much is read from a rank at a time.
 const readBytes = 16 << 10
 
-// Source is where a Stream reads from: the pipe of a rank on this host, or what
-// comes from another host.
+// Source is where a Stream reads from: the pipe of a rank on this host, or a
+// connection to another. When nothing has come by the deadline, Read returns a timeout
+// (os.IsTimeout).
 type Source interface {
-	// ReadUntil waits for bytes. It returns a timeout (os.IsTimeout) when nothing
-	// has come by the deadline (the zero time: none), and io.EOF at the end.
-	ReadUntil(p []byte, deadline time.Time) (int, error)
-	Close() error
+	io.ReadCloser
+	SetReadDeadline(time.Time) error
 }
 
 // Options say how a rank's output is shown and kept.
@@ -35,13 +35,12 @@ type Stream struct {
 	cut     cutter
 	dst     *Sink
 	options Options
-	done    chan struct{}
 }
 
 // NewStream returns a Stream that shows what a rank writes on dst. The Stream
 // owns options.Raw; Run closes it at its end, or Discard.
 func NewStream(dst *Sink, rank int, options Options) *Stream {
-	s := &Stream{dst: dst, options: options, done: make(chan struct{})}
+	s := &Stream{dst: dst, options: options}
 	switch {
 	case options.Tag:
 		s.cut = &tagged{tag: "[" + strconv.Itoa(rank) + "] ", terminal: dst.dev.terminal}
@@ -53,26 +52,27 @@ func NewStream(dst *Sink, rank int, options Options) *Stream {
 	return s
 }
 
-// Run copies until the end of src, and closes it.
+// Run copies until the end of src, and closes it. When it returns, everything has been
+// written.
 func (s *Stream) Run(src Source) {
-	defer close(s.done)
-	defer s.close()
+	defer s.Discard()
 	defer src.Close() // only read from
 	buf := make([]byte, readBytes)
 	var out []byte
+	var deadline time.Time
 	for {
-		var deadline time.Time
-		if at, ok := s.cut.due(); ok {
+		if at := s.cut.due(); at != deadline {
 			deadline = at
+			_ = src.SetReadDeadline(at) // fails on a closed file only
 		}
-		n, err := src.ReadUntil(buf, deadline)
+		n, err := src.Read(buf)
 		switch {
-		case err == nil:
+		case n > 0:
 			s.keep(buf[:n])
 			out = s.cut.add(out[:0], buf[:n], time.Now())
 		case os.IsTimeout(err):
 			out = s.cut.flush(out[:0])
-		default: // io.EOF; any other error ends a stream as well
+		case err != nil: // io.EOF; any other error ends a stream as well
 			s.dst.write(s.cut.end(out[:0]))
 			return
 		}
@@ -81,12 +81,6 @@ func (s *Stream) Run(src Source) {
 		}
 	}
 }
-
-// Done is closed when Run has ended and everything has been written.
-func (s *Stream) Done() <-chan struct{} { return s.done }
-
-// Discard closes a Stream whose Run is never called.
-func (s *Stream) Discard() { s.close() }
 
 func (s *Stream) keep(b []byte) {
 	_, _ = s.Tail.Write(b)
@@ -100,7 +94,8 @@ func (s *Stream) keep(b []byte) {
 	}
 }
 
-func (s *Stream) close() {
+// Discard ends a Stream whose Run is never called.
+func (s *Stream) Discard() {
 	if s.options.Raw != nil {
 		if err := s.options.Raw.Close(); err != nil {
 			s.rawFailed(err)

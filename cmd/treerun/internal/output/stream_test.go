@@ -34,6 +34,16 @@ func newPipe(t *testing.T) (*host.Pipe, *os.File) {
 	return r, os.NewFile(uintptr(fds[1]), "rank")
 }
 
+// run runs a Stream; the channel is closed at its end.
+func run(s *Stream, src Source) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(src)
+	}()
+	return done
+}
+
 func newScreen(t *testing.T) (*Screen, string) {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "screen")
@@ -52,7 +62,7 @@ func TestLinesOfManyRanks(t *testing.T) {
 	const ranks, lines = 8, 300
 	screen, name := newScreen(t)
 	rawDir := t.TempDir()
-	var streams []*Stream
+	var streams []<-chan struct{}
 	for rank := range ranks {
 		src, w := newPipe(t)
 		raw, err := os.Create(filepath.Join(rawDir, fmt.Sprint(rank)))
@@ -60,8 +70,7 @@ func TestLinesOfManyRanks(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := NewStream(screen.Out, rank, Options{Tag: true, Raw: raw, RawFailed: func(err error) { t.Error(err) }})
-		streams = append(streams, s)
-		go s.Run(src)
+		streams = append(streams, run(s, src))
 		go func() {
 			defer w.Close()
 			rng := rand.New(rand.NewPCG(uint64(rank), 1))
@@ -78,8 +87,8 @@ func TestLinesOfManyRanks(t *testing.T) {
 			}
 		}()
 	}
-	for _, s := range streams {
-		<-s.Done()
+	for _, done := range streams {
+		<-done
 	}
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -120,7 +129,7 @@ func TestStreamFlushesAndFinishes(t *testing.T) {
 	src, w := newPipe(t)
 	defer w.Close()
 	s := NewStream(screen.Err, 0, Options{Tag: true})
-	go s.Run(src)
+	done := run(s, src)
 	fmt.Fprint(w, "question?")
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if text, _ := os.ReadFile(name); string(text) == "[0] question? \\\n" {
@@ -132,7 +141,7 @@ func TestStreamFlushesAndFinishes(t *testing.T) {
 	}
 	fmt.Fprint(w, "last words")
 	src.Finish()
-	<-s.Done()
+	<-done
 	text, _ := os.ReadFile(name)
 	// flushed, too, if this machine is busy
 	if got := strings.ReplaceAll(string(text), "words"+Mark, "words\n"); got != "[0] question? \\\n[0] last words\n" {
@@ -156,14 +165,14 @@ func TestBrokenSink(t *testing.T) {
 	screen.Out.OnError(func(err error) { errs = append(errs, err) })
 	src, rank := newPipe(t)
 	s := NewStream(screen.Out, 0, Options{Tag: true})
-	go s.Run(src)
+	done := run(s, src)
 	for range 100 {
 		if _, err := rank.Write(bytes.Repeat([]byte("line\n"), 1000)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	rank.Close()
-	<-s.Done()
+	<-done
 	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "broken pipe") {
 		t.Errorf("errors: %v", errs)
 	}

@@ -109,8 +109,11 @@ func (l *tagged) waits() bool {
 	return len(l.text) > 0
 }
 
-func (l *tagged) due() (time.Time, bool) {
-	return l.since.Add(FlushAfter), l.waits()
+func (l *tagged) due() time.Time {
+	if !l.waits() {
+		return time.Time{}
+	}
+	return l.since.Add(FlushAfter)
 }
 
 func (l *tagged) flush(out []byte) []byte {

@@ -19,7 +19,7 @@ func play(c cutter, script []string) string {
 			continue
 		}
 		now = now.Add(FlushAfter)
-		if at, ok := c.due(); ok && !at.After(now) {
+		if at := c.due(); !at.IsZero() && !at.After(now) {
 			out = c.flush(out)
 		}
 	}
@@ -92,7 +92,7 @@ func TestWhole(t *testing.T) {
 	if got := w.add(nil, []byte("one\ntwo"), time.Now()); string(got) != "one\n" {
 		t.Errorf("an unfinished line is shown at once: %q", got)
 	}
-	if _, ok := w.due(); !ok {
+	if w.due().IsZero() {
 		t.Error("nothing is due for an unfinished line")
 	}
 	single := &whole{}

@@ -30,7 +30,12 @@ func (w *whole) add(out, chunk []byte, now time.Time) []byte {
 	return out
 }
 
-func (w *whole) due() (time.Time, bool) { return w.born.Add(w.hold), len(w.text) > 0 }
+func (w *whole) due() time.Time {
+	if len(w.text) == 0 {
+		return time.Time{}
+	}
+	return w.born.Add(w.hold)
+}
 
 func (w *whole) flush(out []byte) []byte {
 	out = append(out, w.text...)
