@@ -229,7 +229,7 @@ func (a *agent) run() (int, error) {
 			a.tree.Close(time.Second)
 			return 0, nil
 		case sig := <-a.node.signals():
-			a.report(&wire.Signal{Number: int(sig.(syscall.Signal))})
+			a.report(&wire.Signal{Number: sig.(syscall.Signal)})
 		case <-heartbeat.C:
 			if a.up.Heartbeat() > heartbeats {
 				return a.end(fmt.Errorf("nothing was heard of the launcher for %v", a.join.PeerTimeout))
@@ -250,7 +250,7 @@ const longWrite = 5 * time.Second
 func (a *agent) end(err error) (int, error) {
 	a.up.Close()
 	if h := a.host.Load(); h != nil {
-		h.Order(&wire.Stop{Kill: true})
+		h.Order(&wire.Signal{Number: syscall.SIGKILL})
 		select {
 		case <-a.over:
 		case <-time.After(2 * host.LostAfter):
@@ -298,12 +298,12 @@ func (a *agent) obey(b wire.Body) error {
 		if a.node != nil {
 			return &over{b}
 		}
-	case *wire.Stop, *wire.RankMessage, *wire.Signal, *wire.Finish:
-		_, stop := b.(*wire.Stop)
+	case *wire.RankMessage, *wire.Signal, *wire.Finish:
+		sig, _ := b.(*wire.Signal)
 		switch h := a.host.Load(); {
 		case h != nil:
 			h.Order(b)
-		case stop: // there will be no job
+		case sig != nil && (sig.Number == syscall.SIGTERM || sig.Number == syscall.SIGKILL): // there will be no job
 			a.report(&wire.RanksExited{})
 		}
 	}

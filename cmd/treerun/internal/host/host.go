@@ -101,14 +101,15 @@ func (h *Host) Order(b wire.Body) {
 			if b.Message != nil {
 				h.tell(b.Message)
 			}
-		case *wire.Stop:
-			if b.Kill {
-				h.kill()
-			} else {
-				h.terminate()
-			}
 		case *wire.Signal:
-			h.signalAll(syscall.Signal(b.Number))
+			switch b.Number {
+			case unix.SIGKILL:
+				h.kill()
+			case unix.SIGTERM:
+				h.terminate()
+			default:
+				h.signalAll(b.Number)
+			}
 		case *wire.Finish:
 			h.finish()
 		}
@@ -223,7 +224,7 @@ func (h *Host) ended(c *child, status unix.WaitStatus) {
 	h.running--
 	e := wire.End{Rank: c.rank, PID: c.pid, Stopped: c.stopped, ReadJobFile: c.readJobFile()}
 	if status.Signaled() {
-		e.Signal = int(status.Signal())
+		e.Signal = status.Signal()
 		e.Hint = killHint(status.Signal(), h.oomKills, outOfMemoryKills())
 	} else {
 		e.Code = status.ExitStatus()

@@ -113,14 +113,14 @@ func TestRanksOfAHost(t *testing.T) {
 func TestStopAndKill(t *testing.T) {
 	h := try(t, `trap 'exit 5' TERM; sleep 60 & wait`, true)
 	time.Sleep(50 * time.Millisecond) // or the shell has no trap yet, and SIGTERM ends it
-	h.Order(&wire.Stop{})
+	h.Order(&wire.Signal{Number: syscall.SIGTERM})
 	for _, e := range h.ends() {
 		if !e.Stopped || e.Code != 5 && e.Signal != 15 {
 			t.Errorf("%+v", e)
 		}
 	}
 	h = try(t, `trap '' TERM; sleep 60 & wait; sleep 60`, true)
-	h.Order(&wire.Stop{Kill: true})
+	h.Order(&wire.Signal{Number: syscall.SIGKILL})
 	started := h.next().(*wire.Started)
 	for len(started.Ranks) > 0 {
 		switch b := h.next().(type) {
@@ -139,7 +139,7 @@ func TestStopAndKill(t *testing.T) {
 // A host that is stopped before its job comes is over at once, and starts none.
 func TestStopBeforeTheJob(t *testing.T) {
 	h := try(t, "", false)
-	h.Order(&wire.Stop{Kill: true})
+	h.Order(&wire.Signal{Number: syscall.SIGKILL})
 	if _, ok := h.next().(*wire.RanksExited); !ok {
 		t.Error("it is not over")
 	}
@@ -209,8 +209,8 @@ func TestEndedRankKeepsItsNumber(t *testing.T) {
 			t.Fatalf("orphans are not waited for: %v", left)
 		}
 	}
-	h.Order(&wire.Stop{Kill: true})
-	if e, ok := h.next().(*wire.Ended); !ok || e.Ends[0].Signal != int(syscall.SIGKILL) {
+	h.Order(&wire.Signal{Number: syscall.SIGKILL})
+	if e, ok := h.next().(*wire.Ended); !ok || e.Ends[0].Signal != syscall.SIGKILL {
 		t.Fatalf("report %+v", e)
 	}
 	if o, ok := h.next().(*wire.RanksExited); !ok || o.Stuck {
@@ -241,7 +241,7 @@ func TestNumberThatCannotBeKept(t *testing.T) {
 				job.StatProc(a.pid))
 		}
 	})
-	h.Order(&wire.Stop{Kill: true})
+	h.Order(&wire.Signal{Number: syscall.SIGKILL})
 	for {
 		if o, ok := h.next().(*wire.RanksExited); ok {
 			if o.Stuck {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/cmdline"
@@ -103,8 +102,8 @@ func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
 	case *wire.Goodbye:
 		s.advance(p, left)
 	case *wire.Signal:
-		s.job.Trace("%s: treerun there got %s", p.Name, job.SignalName(syscall.Signal(b.Number)))
-		s.handle(syscall.Signal(b.Number))
+		s.job.Trace("%s: treerun there got %s", p.Name, job.SignalName(b.Number))
+		s.handle(b.Number)
 	case *wire.Note:
 		if b.Verbose {
 			s.job.Trace("%s: %s", p.Name, b.Text)
@@ -116,7 +115,7 @@ func (s *supervisor) receive(p *hostState, body wire.Body, src output.Source) {
 		for _, e := range b.Ends {
 			if m := s.rankOf(p, e.Rank); m != nil && m.end == nil {
 				s.ended(m, &End{
-					Rank: e.Rank, PID: e.PID, Code: e.Code, Signal: syscall.Signal(e.Signal),
+					Rank: e.Rank, PID: e.PID, Code: e.Code, Signal: e.Signal,
 					Stopped: e.Stopped, ReadJobFile: e.ReadJobFile, Hint: e.Hint,
 				})
 			}

@@ -13,7 +13,7 @@ func TestFrameOfNoHost(t *testing.T) {
 			job: &Job{Trace: func(string, ...any) {}}, hosts: []*hostState{{}}, events: make(chan func(), 1),
 			quit: make(chan struct{}),
 		}
-		f, err := wire.Encode(0, &wire.Alive{})
+		f, err := wire.Encode(0, &wire.Finish{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -184,7 +184,7 @@ func (s *supervisor) begin(c cause) {
 func (s *supervisor) terminate() {
 	s.grace, s.told = nil, true
 	s.job.Trace("stopping %s", numbers.Count(s.running, "rank"))
-	s.broadcast(&wire.Stop{})
+	s.broadcast(&wire.Signal{Number: syscall.SIGTERM})
 	s.killAt = time.After(s.job.ShutdownTimeout)
 }
 
@@ -192,7 +192,7 @@ func (s *supervisor) terminate() {
 func (s *supervisor) kill() {
 	s.grace, s.killAt, s.told = nil, nil, true
 	s.job.Trace("killing %s", numbers.Count(s.running, "rank"))
-	s.broadcast(&wire.Stop{Kill: true})
+	s.broadcast(&wire.Signal{Number: syscall.SIGKILL})
 	if s.deaf == nil {
 		s.deaf = time.After(host.LostAfter + time.Second)
 	}
@@ -238,10 +238,9 @@ func (s *supervisor) handle(sig os.Signal) {
 	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP:
 		s.stop(sig.(syscall.Signal))
 	case syscall.SIGTSTP:
-		s.broadcast(&wire.Signal{Number: int(syscall.SIGTSTP)})
 		s.suspend()
 	default:
-		s.broadcast(&wire.Signal{Number: int(sig.(syscall.Signal))})
+		s.broadcast(&wire.Signal{Number: sig.(syscall.Signal)})
 	}
 }
 
@@ -263,15 +262,17 @@ func (s *supervisor) stop(sig syscall.Signal) {
 	}
 }
 
-// suspend stops this process until SIGCONT, which is forwarded.
+// suspend stops all ranks, and this process until SIGCONT, which is forwarded.
 func (s *supervisor) suspend() {
+	pause := &wire.Signal{Number: syscall.SIGTSTP}
 	if s.local != nil { // which may wait for us to take its reports
 		settled := false
+		s.local.Order(pause)
 		s.local.Settle(func() { s.post(func() { settled = true }) })
 		s.wait(func() bool { return settled })
 	}
 	if s.tree != nil {
-		s.sendTo(wire.All, &wire.Alive{Pause: true})
+		s.sendTo(wire.All, pause) // nothing may follow
 		s.tree.Flush(100 * time.Millisecond)
 	}
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)

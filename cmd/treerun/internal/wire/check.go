@@ -22,8 +22,7 @@ func within(what string, n, low, high int) error {
 func checkRank(r int) error    { return within("rank", r, 0, job.MaxRanks-1) }
 func checkHost(h int) error    { return within("host", h, 0, job.MaxRanks-1) }
 func checkCode(n int) error    { return within("exit code or signal", n, 0, 255) }
-func checkText(s string) error { return within("bytes of text", len(s), 0, maxText) }
-func checkName(s string) error { return within("bytes of a name or path", len(s), 1, maxText) }
+func checkName(s string) error { return within("bytes of a name or path", len(s), 1, math.MaxInt) }
 
 func checkTimeout(d time.Duration) error {
 	if d < time.Millisecond {
@@ -31,12 +30,6 @@ func checkTimeout(d time.Duration) error {
 	}
 	return nil
 }
-
-func (*Alive) check() error       { return nil }
-func (*Stop) check() error        { return nil }
-func (*Finish) check() error      { return nil }
-func (*RanksExited) check() error { return nil }
-func (*Goodbye) check() error     { return nil }
 
 func (n *Node) check() error {
 	return errors.Join(within("node", n.Node, 1, job.MaxRanks-1), within("default of ranks", n.Default, 1, job.MaxRanks),
@@ -68,7 +61,7 @@ func (j *Job) check() error {
 		j.GPUs.Check(), job.CheckID(f.JobID))
 }
 
-func (s *Signal) check() error { return within("signal", s.Number, 1, 64) }
+func (s *Signal) check() error { return within("signal", int(s.Number), 1, 64) }
 func (s *Stream) check() error {
 	return errors.Join(checkRank(s.Rank), within("stream", s.Number, Stdout, Stdin))
 }
@@ -77,8 +70,7 @@ func (p *Push) check() error {
 }
 
 func (r *Ready) check() error {
-	return errors.Join(within("port", r.Port, 0, 65535), within("cores", r.Cores, 1, math.MaxInt), checkName(r.Host),
-		checkText(r.Machine))
+	return errors.Join(within("port", r.Port, 0, 65535), within("cores", r.Cores, 1, math.MaxInt), checkName(r.Host))
 }
 
 func (s *Started) check() error {
@@ -94,17 +86,15 @@ func (s *RankMessage) check() error {
 
 func (e *Ended) check() error {
 	return all(e.Ends, func(e End) error {
-		return errors.Join(checkRank(e.Rank), checkCode(e.Code), checkCode(e.Signal), checkText(e.Hint))
+		return errors.Join(checkRank(e.Rank), checkCode(e.Code), checkCode(int(e.Signal)))
 	})
 }
 
 func (l *Lost) check() error {
-	return errors.Join(all(l.Hosts, checkHost), checkText(l.Text), checkCode(l.Code))
+	return errors.Join(all(l.Hosts, checkHost), checkCode(l.Code))
 }
 
-func (n *Note) check() error { return checkText(n.Text) }
-
-func (r *Result) check() error { return errors.Join(checkText(r.Text), checkCode(r.Code)) }
+func (r *Result) check() error { return checkCode(r.Code) }
 
 // all returns the error of the first that has one.
 func all[T any](list []T, check func(T) error) error {

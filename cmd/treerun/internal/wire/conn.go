@@ -9,6 +9,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/yamux"
@@ -28,8 +29,9 @@ type Conn struct {
 	in      *bufio.Reader
 	out     Queue[*Frame] // to control
 
-	paused atomic.Bool // the other side said that it will be silent
-	missed int         // heartbeats in a row
+	paused  atomic.Bool // the other side said that it will be silent
+	pinging atomic.Bool // a ping has not come back
+	missed  int         // heartbeats in a row
 }
 
 // StreamWindow is how many bytes of a stream may be under way.
@@ -85,21 +87,17 @@ func (c *Conn) Flush(limit time.Duration) {
 // Read returns the next frame. The error is ErrProtocol, or why the connection has ended:
 // io.EOF when the other side has ended it. After an error it is of no more use.
 func (c *Conn) Read() (*Frame, error) {
-	for {
-		f, err := Read(c.in)
-		if err == nil && !f.Is(&Alive{}) {
-			c.paused.Store(false)
-			return f, nil
-		}
-		if err == nil {
-			var b Body
-			if b, err = f.Decode(); err == nil {
-				c.paused.Store(b.(*Alive).Pause)
-				continue
-			}
-		}
+	f, err := Read(c.in)
+	var b Body
+	if err == nil && f.Is(&Signal{}) {
+		b, err = f.Decode()
+	}
+	if err != nil {
 		return nil, c.why(err)
 	}
+	sig, ok := b.(*Signal)
+	c.paused.Store(ok && sig.Number == syscall.SIGTSTP)
+	return f, nil
 }
 
 // why returns why nothing more can be said, and ends the connection. err is how that was
@@ -161,8 +159,11 @@ func Relay(stream net.Conn, src io.Reader) {
 // come since the call before. It counts calls, not time: who was stopped together with the
 // other side does not give it up.
 func (c *Conn) Heartbeat() (missed int) {
-	if f, err := Encode(All, &Alive{}); err == nil && c.out.Idle() {
-		c.Send(f)
+	if c.pinging.CompareAndSwap(false, true) {
+		go func() {
+			_, _ = c.mux.Ping() // what comes back is heard
+			c.pinging.Store(false)
+		}()
 	}
 	if c.missed++; c.raw.heard.Swap(false) || c.paused.Load() {
 		c.missed = 0

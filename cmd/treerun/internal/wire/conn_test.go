@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -15,8 +17,14 @@ import (
 func joined(t *testing.T) (launcher, agent *Conn) {
 	t.Helper()
 	a, b := net.Pipe()
+	return joinedBy(t, a, b)
+}
+
+// joinedBy is joined over this connection.
+func joinedBy(t *testing.T, a, b io.ReadWriteCloser) (launcher, agent *Conn) {
+	t.Helper()
 	launcher, agent = new(Conn), new(Conn)
-	f, err := Encode(0, &Stop{})
+	f, err := Encode(0, &Finish{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +33,7 @@ func joined(t *testing.T) (launcher, agent *Conn) {
 	if err := errors.Join(launcher.Begin(a, a, f), <-begun); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := agent.Read(); err != nil || !got.Is(&Stop{}) {
+	if got, err := agent.Read(); err != nil || !got.Is(&Finish{}) {
 		t.Fatalf("first %+v, %v", got, err)
 	}
 	t.Cleanup(func() { launcher.Close(); agent.Close() })
@@ -112,7 +120,7 @@ func TestWhatKeepsToNoProtocol(t *testing.T) {
 		go io.Copy(io.Discard, b) // ends with it
 		go b.Write(said)          // so does this
 		c := new(Conn)
-		err := c.Begin(a, a, frame(t, &Stop{}))
+		err := c.Begin(a, a, frame(t, &Finish{}))
 		if err == nil {
 			_, err = c.Read()
 		}
@@ -123,27 +131,57 @@ func TestWhatKeepsToNoProtocol(t *testing.T) {
 	}
 }
 
-// Beats are missed when nothing comes; a launcher that has said so may be silent.
+// deaf is an end of a connection that drops what it is to write, once it is told to.
+type deaf struct {
+	net.Conn
+	drop atomic.Bool
+}
+
+func (d *deaf) Write(p []byte) (int, error) {
+	if d.drop.Load() {
+		return len(p), nil
+	}
+	return d.Conn.Write(p)
+}
+
+// Heartbeats are missed when nothing comes; a launcher that has said so may be silent.
 func TestHeartbeat(t *testing.T) {
-	launcher, agent := joined(t)
-	for want := range 5 {
+	a, b := net.Pipe()
+	from := &deaf{Conn: a}
+	launcher, agent := joinedBy(t, from, b)
+	for range 5 { // nothing is said, but the other side is there
+		agent.Heartbeat()
+		for deadline := time.Now().Add(time.Minute); !agent.raw.heard.Load(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal("a heartbeat is not answered")
+			}
+		}
+	}
+	if got := agent.Heartbeat(); got != 0 {
+		t.Errorf("%d missed of a launcher that is there", got)
+	}
+	pause := func() {
+		launcher.Send(frame(t, &Signal{syscall.SIGTSTP}))
+		if f, err := agent.Read(); err != nil || !f.Is(&Signal{}) {
+			t.Fatalf("%+v, %v", f, err)
+		}
+	}
+	pause()
+	launcher.Send(frame(t, &Signal{syscall.SIGCONT}))
+	if f, err := agent.Read(); err != nil || !f.Is(&Signal{}) {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	time.Sleep(20 * time.Millisecond) // what answers the last heartbeat has come
+	from.drop.Store(true)
+	agent.raw.heard.Store(false)
+	for want := 1; want < 6; want++ {
 		if got := agent.Heartbeat(); got != want {
 			t.Errorf("%d missed, want %d", got, want)
 		}
 	}
-	go launcher.Read() // ends with the connection
-	launcher.Send(frame(t, &Alive{Pause: true}))
-	launcher.Send(frame(t, &Goodbye{}))
-	launcher.Send(frame(t, &Alive{Pause: true}))
-	if f, err := agent.Read(); err != nil || !f.Is(&Goodbye{}) {
-		t.Fatalf("%+v, %v", f, err)
-	}
-	go agent.Read() // takes the last one
-	for deadline := time.Now().Add(time.Minute); !agent.paused.Load(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("a pause does not come")
-		}
-	}
+	from.drop.Store(false)
+	pause()
+	from.drop.Store(true)
 	for range 5 {
 		if got := agent.Heartbeat(); got != 0 {
 			t.Errorf("%d missed in a pause", got)

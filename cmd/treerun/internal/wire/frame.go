@@ -18,10 +18,8 @@ type Kind uint8
 
 // bodies has one of each kind, which is its index. The first is none.
 var bodies = []Body{
-	nil, new(Alive), new(Join), new(Job), new(Stop), new(Signal), new(Finish), new(Ready), new(Result),
-	new(Started), new(RankMessage), new(Ended), new(RanksExited), new(Lost), new(Goodbye), new(Note), new(Stream),
-	new(Push),
-	new(Node),
+	nil, new(Join), new(Job), new(Signal), new(Finish), new(Ready), new(Result), new(Started), new(RankMessage),
+	new(Ended), new(RanksExited), new(Lost), new(Goodbye), new(Note), new(Stream), new(Push), new(Node),
 }
 
 // kindOf returns what kind of Body b is.
@@ -31,7 +29,7 @@ func kindOf(b Body) Kind {
 }
 
 // blank returns an empty Body of a kind, to decode into.
-func blank(k Kind) Body { return reflect.New(reflect.TypeOf(bodies[k]).Elem()).Interface().(Body) }
+func blank(k Kind) Body { return reflect.New(reflect.TypeOf(bodies[k]).Elem()).Interface() }
 
 // All, in place of a host's index, stands for every host.
 const All = -1
@@ -39,9 +37,8 @@ const All = -1
 // Limits of what a decoder accepts.
 const (
 	maxLarge = job.MaxFile + 8<<20 // bytes of a frame with a Join, a Job or a Lost
-	maxSmall = 192 << 10           // bytes of any other
-	maxText  = 64 << 10
-	header   = 4 + 1 + 4 // length of the rest, kind, host
+	maxSmall = 72 << 10            // bytes of any other: those with text of a rank have the most
+	header   = 4 + 1 + 4           // length of the rest, kind, host
 )
 
 // Frame is one message with its sender, or with the one whom it is for. Who only
@@ -112,8 +109,10 @@ func (f *Frame) Decode() (Body, error) {
 	if err := strict.Unmarshal(f.Raw, b); err != nil {
 		return nil, fmt.Errorf("decode frame kind %d: %w", f.Kind, err)
 	}
-	if err := b.check(); err != nil {
-		return nil, fmt.Errorf("frame kind %d: %w", f.Kind, err)
+	if c, ok := b.(interface{ check() error }); ok {
+		if err := c.check(); err != nil {
+			return nil, fmt.Errorf("frame kind %d: %w", f.Kind, err)
+		}
 	}
 	return b, nil
 }

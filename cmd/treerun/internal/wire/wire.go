@@ -6,17 +6,17 @@
 package wire
 
 import (
+	"syscall"
 	"time"
 
 	"github.com/treerun/treerun/cmd/treerun/internal/gpus"
 	"github.com/treerun/treerun/internal/job"
 )
 
-// Body is what a frame carries: an order, a report, or neither. They are values
-// that nobody changes once they have been passed on.
-type Body interface {
-	check() error // of what came from outside
-}
+// Body is what a frame carries: an order, a report, or neither. They are pointers to
+// values that nobody changes once they have been passed on. One that can be wrong has a
+// method check, for what came from outside.
+type Body any
 
 // Orders: what the launcher tells a host. The zero values of fields that a
 // comment does not name are fine.
@@ -66,12 +66,11 @@ type (
 		HasStdin bool         // rank 0 gets what Input brings
 	}
 
-	// Stop tells all ranks, and what ended ones have left, to stop, or ends them.
-	Stop struct{ Kill bool }
-
-	// Signal is passed on to all process groups of the ranks. As a report: the treerun
-	// of a node got this signal to stop the job.
-	Signal struct{ Number int }
+	// Signal is passed on to all process groups of the ranks. SIGTERM and SIGKILL tell all
+	// ranks, and what ended ones have left, to stop, or end them. After SIGTSTP the launcher
+	// is stopped, and silent until it says something again. As a report: the treerun of a
+	// node got this signal to stop the job.
+	Signal struct{ Number syscall.Signal }
 
 	// Finish asks for what has been written to all streams until now, and then
 	// their ends.
@@ -153,19 +152,14 @@ type (
 	Push struct{ Sum []byte }
 )
 
-// Alive goes both ways when there is nothing else to say.
-type Alive struct {
-	Pause bool // the launcher is stopped and will be silent until it says something again
-}
-
 // End is how a rank ended.
 type End struct {
 	Rank, PID   int
-	Code        int    // exit code, when Signal is 0
-	Signal      int    // that killed it, or 0
-	Stopped     bool   // it had been told to stop
-	ReadJobFile bool   // it had read its job file
-	Hint        string // on who killed it
+	Code        int            // exit code, when Signal is 0
+	Signal      syscall.Signal // that killed it, or 0
+	Stopped     bool           // it had been told to stop
+	ReadJobFile bool           // it had read its job file
+	Hint        string         // on who killed it
 }
 
 // The streams of a rank.

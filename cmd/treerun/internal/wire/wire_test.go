@@ -20,7 +20,7 @@ import (
 // samples has one Body of each kind, with its fields set.
 func samples() []Body {
 	return []Body{
-		&Alive{}, &Alive{Pause: true}, &Stop{}, &Stop{Kill: true}, &Finish{}, &Goodbye{}, &RanksExited{Stuck: true},
+		&Finish{}, &Goodbye{}, &RanksExited{Stuck: true},
 		&Join{
 			Index: 3, Name: "c", Program: "./p", Path: "/p", Dir: "/d", PeerTimeout: time.Second, Verbose: true,
 			Start: Start{Command: []string{"ip", "{host}"}, SSHArgs: []string{"-v"}, Treerun: "/t", Push: true, FanOut: 2,
@@ -95,10 +95,10 @@ func TestBodiesThatCannotBe(t *testing.T) {
 			File: job.File{Version: job.FileVersion, JobID: "x", Size: 1, Hosts: []int{0}}},
 		&Signal{0}, &Signal{65}, &Stream{-1, 0}, &Stream{0, 3}, &Stream{0, -1},
 		&Push{}, &Ready{Cores: 1}, &Ready{Host: "a"}, &Ready{Host: "a", Cores: 1, Port: -1},
-		&Result{256, ""}, &Result{1, strings.Repeat("x", maxText+1)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
+		&Result{256, ""}, &Result{1, strings.Repeat("x", maxSmall)}, &Started{[]int{1}, nil}, &Started{[]int{-1}, []int{1}},
 		&RankMessage{Message: new(job.Message)}, &RankMessage{Rank: -1}, &Ended{[]End{{Rank: -1}}},
 		&Ended{[]End{{Code: 300}}},
-		&Lost{[]int{-1}, 1, ""}, &Note{Text: strings.Repeat("x", maxText+1)},
+		&Lost{[]int{-1}, 1, ""}, &Note{Text: strings.Repeat("x", maxSmall)},
 	} {
 		f, err := Encode(0, b)
 		if err != nil {
@@ -112,15 +112,15 @@ func TestBodiesThatCannotBe(t *testing.T) {
 
 // A head that cannot be is refused before anything is allocated for it.
 func TestHeadsThatCannotBe(t *testing.T) {
-	kindStop, kindSaid, kindJob := kindOf(&Stop{}), kindOf(&RankMessage{}), kindOf(&Job{})
+	kindFinish, kindSaid, kindJob := kindOf(&Finish{}), kindOf(&RankMessage{}), kindOf(&Job{})
 	head := func(n uint32, kind Kind, host int32) []byte {
 		b := binary.BigEndian.AppendUint32(nil, n)
 		return binary.BigEndian.AppendUint32(append(b, byte(kind)), uint32(host))
 	}
 	for name, b := range map[string][]byte{
-		"no kind": head(5, 0, 0), "unknown kind": head(5, Kind(len(bodies)), 0), "negative length": head(4, kindStop, 0),
+		"no kind": head(5, 0, 0), "unknown kind": head(5, Kind(len(bodies)), 0), "negative length": head(4, kindFinish, 0),
 		"too long": head(5+maxSmall+1, kindSaid, 0), "much too long": head(1<<31, kindJob, 0),
-		"no host": head(5, kindStop, -2), "far host": head(5, kindStop, job.MaxRanks),
+		"no host": head(5, kindFinish, -2), "far host": head(5, kindFinish, job.MaxRanks),
 	} {
 		if _, err := Read(io.MultiReader(bytes.NewReader(b), endless{})); err == nil {
 			t.Errorf("%s: no error", name)
